@@ -1,0 +1,110 @@
+// Package live drives the pure router in real time: it owns the clock, the lock, the seeds and the listeners. All that
+// the router is told passes through here, so metrics, logs and the admin page are listeners, not callers.
+package live
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// Fleet is a route.Router behind one lock, on the wall clock.
+type Fleet struct {
+	now       func() time.Time
+	listeners []Listener
+
+	mu     sync.Mutex // guards router, and orders the calls of Listener.Entry
+	router *route.Router
+}
+
+// New makes a Fleet around a router. now is the clock, time.Now in production.
+func New(r *route.Router, now func() time.Time, listeners ...Listener) *Fleet {
+	return &Fleet{router: r, now: now, listeners: listeners}
+}
+
+// Now is the fleet's clock.
+func (f *Fleet) Now() time.Time { return f.now() }
+
+// Route decides where a request goes and reserves its work there. The lease in the decision must be ended by exactly
+// one Observe(route.Finished{...}). It draws req.Seed when that is zero.
+func (f *Fleet) Route(req *route.Request) (route.Decision, error) {
+	if req.Seed == 0 {
+		req.Seed = rand.Uint64()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	d, err := f.router.Route(now, req)
+	if len(f.listeners) > 0 {
+		e := route.Entry{Now: now, Request: req, Err: err}
+		if err == nil {
+			e.Decision = &d
+		}
+		f.tell(&e)
+	}
+	return d, err
+}
+
+// Observe tells the router an event.
+func (f *Fleet) Observe(ev route.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.router.Observe(f.now(), ev)
+	f.tell(&e)
+}
+
+func (f *Fleet) tell(e *route.Entry) {
+	for i := range f.listeners {
+		if h := f.listeners[i].Entry; h != nil {
+			h(e)
+		}
+	}
+}
+
+// Served tells the listeners the end of a client request.
+func (f *Fleet) Served(s *Served) {
+	for i := range f.listeners {
+		if h := f.listeners[i].Served; h != nil {
+			h(s)
+		}
+	}
+}
+
+// Retried tells the listeners that an attempt failed and another is made.
+func (f *Fleet) Retried(endpoint string, o route.Outcome) {
+	for i := range f.listeners {
+		if h := f.listeners[i].Retry; h != nil {
+			h(endpoint, o)
+		}
+	}
+}
+
+// Status is a snapshot of the endpoints in order of declaration.
+func (f *Fleet) Status() []route.EndpointStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.router.Status(f.now())
+}
+
+// Models lists the models and aliases that can be asked for, sorted by id.
+func (f *Fleet) Models() []route.ModelStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.router.Models()
+}
+
+// Stats is a snapshot of the router's own counters.
+func (f *Fleet) Stats() route.Stats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.router.Stats()
+}
+
+// Ready reports whether at least one endpoint can take a request now; when none can, why says what is wrong.
+func (f *Fleet) Ready() (ok bool, why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.router.Ready(f.now())
+}

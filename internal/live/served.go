@@ -1,0 +1,38 @@
+package live
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// Served is the story of one client request as its door saw it, told once, at its end. It holds no text.
+type Served struct {
+	ID       string // X-Request-Id
+	API      string // the door's word for the path: chat, completions, ..., other
+	Method   string
+	Path     string
+	Status   int    // HTTP status sent to the client; 499 when it left before one was sent
+	Error    string // code of the error body the router itself answered with, "" when an engine answered
+	Attempts int    // endpoints tried
+	Stream   bool
+
+	Started   time.Time
+	FirstByte time.Time // first data of the answer passed on; zero when there was none
+	LastByte  time.Time
+	Ended     time.Time
+
+	BytesIn, BytesOut int64
+	Chunks            int // pieces of the answer passed on, one flush each
+
+	Outcome  route.Outcome  // of the last attempt
+	Decision route.Decision // of the last attempt; zero when there was none
+	Usage    route.Usage
+}
+
+// Listener is a set of optional functions that hear what happens. They are called one at a time and must not block.
+type Listener struct {
+	Entry  func(*route.Entry)                     // called inside the fleet's lock, in the order of decisions
+	Served func(*Served)                          // called by the door outside the lock, concurrently
+	Retry  func(endpoint string, o route.Outcome) // an attempt failed and another will be made; called concurrently
+}

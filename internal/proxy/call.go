@@ -1,0 +1,251 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/tracing"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// call is one client request on its way through the door. It is used by one goroutine, but for stop and check.
+type call struct {
+	prev, next *call // in the registry
+
+	p   *Proxy
+	w   http.ResponseWriter
+	r   *http.Request
+	api prompt.API
+	ctx context.Context // ends when the client leaves
+
+	prompt prompt.Prompt
+	body   *payload // nil while the body is passed on as it streams in
+	req    route.Request
+	span   *tracing.Span
+	served live.Served
+	sent   atomic.Bool // the client has seen a byte, or at least the header: nothing may be retried
+
+	failed answer // the last engine's answer that another attempt was made after; answered with when no attempt succeeds
+
+	// Watched by Proxy.Run and Proxy.Abort.
+	cancel   atomic.Pointer[context.CancelCauseFunc] // ends the attempt in flight; its cause says why
+	shutdown atomic.Bool                             // no further attempt is made
+	deadline atomic.Int64                            // unix nanoseconds at which the attempt is given up, 0 never
+	moved    atomic.Int64                            // unix nanoseconds of the last sign of life
+	at       atomic.Pointer[string]                  // name of the endpoint being waited for, nil for none
+}
+
+// Why an attempt was cancelled.
+var (
+	errNoFirstByte = errors.New("the engine sent no first byte in time")
+	errIdle        = errors.New("the engine fell silent within its answer")
+	errRefusing    = errors.New("the engine fell silent and refuses connections")
+	errShutdown    = errors.New("the router is shutting down")
+	errDraining    = errors.New("the router is shutting down and takes no new requests")
+)
+
+func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
+	c := &call{p: p, w: w, r: r, api: prompt.Classify(r.Method, r.URL.Path)}
+	id := requestID(r)
+	c.ctx, c.span = p.tracer.Start(r.Context(), r.Header, r.Method+" "+c.api.String())
+	c.req = route.Request{ID: id, Class: c.api.Class()}
+	c.served = live.Served{
+		ID: id, API: c.api.String(), Method: r.Method, Path: r.URL.Path, Started: time.Now(), BytesIn: max(r.ContentLength, 0),
+	}
+	w.Header()["X-Request-Id"] = []string{id}
+	return c
+}
+
+// requestID is the client's id when it is fit for headers and logs, else a new one.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	if id == "" || len(id) > 128 {
+		return uuid.NewString()
+	}
+	for i := range len(id) {
+		if id[i] < '!' || id[i] > '~' {
+			return uuid.NewString()
+		}
+	}
+	return id
+}
+
+// end closes the books of the call. It runs on every path, panics included.
+func (c *call) end() {
+	c.p.flights.remove(c)
+	c.body.release()
+	c.served.Ended = time.Now()
+	if c.served.Status == 0 {
+		c.served.Status = statusClientGone
+		c.served.Outcome = route.ClientGone
+	}
+	c.span.End(&c.served)
+	c.p.fleet.Served(&c.served)
+	if v := recover(); v != nil {
+		if v != http.ErrAbortHandler { //nolint:errorlint // the very value is compared, as net/http does
+			c.p.log.Error("panic while serving", "request", c.served.ID, "panic", v)
+		}
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// statusClientGone is what a request is counted under when the client left before it saw a status (nginx's 499).
+const statusClientGone = 499
+
+// stop ends the attempt in flight, and a write to a client that does not read.
+func (c *call) stop(cause error) {
+	if cancel := c.cancel.Load(); cancel != nil {
+		(*cancel)(cause)
+	}
+	if c.sent.Load() {
+		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(time.Second))
+	}
+}
+
+// wait starts a time limit on the next sign of life.
+func (c *call) wait(limit time.Duration) {
+	now := time.Now()
+	c.moved.Store(now.UnixNano())
+	c.deadline.Store(now.Add(limit).UnixNano())
+}
+
+// check is called by Proxy.Run inside the registry's lock.
+func (c *call) check(now time.Time, refusing map[string]bool) {
+	deadline := c.deadline.Load()
+	if deadline == 0 {
+		return
+	}
+	if now.UnixNano() >= deadline {
+		cause := errIdle
+		if !c.sent.Load() {
+			cause = errNoFirstByte
+		}
+		c.deadline.Store(0)
+		c.stop(cause)
+		return
+	}
+	if at := c.at.Load(); at != nil && refusing[*at] && now.Sub(time.Unix(0, c.moved.Load())) >= c.p.cfg.Refusing {
+		c.deadline.Store(0)
+		c.stop(errRefusing)
+	}
+}
+
+// serve reads, decides, passes on and relays.
+func (c *call) serve() {
+	if err := c.read(); err != nil {
+		c.refuse(err)
+		return
+	}
+	if err := c.identify(); err != nil {
+		c.refuse(err)
+		return
+	}
+	for {
+		d, err := c.route()
+		if err != nil {
+			c.giveUp(err)
+			return
+		}
+		if again := c.attempt(&d); !again {
+			return
+		}
+		c.req.Tried = append(c.req.Tried, d.Endpoint.Name)
+		c.p.fleet.Retried(d.Endpoint.Name, c.served.Outcome)
+	}
+}
+
+// route asks the fleet for a decision.
+func (c *call) route() (route.Decision, error) {
+	started := time.Now()
+	d, err := c.p.fleet.Route(&c.req)
+	c.p.decided(time.Since(started))
+	if err == nil {
+		c.served.Attempts++
+		c.served.Decision = d
+	}
+	return d, err
+}
+
+// read takes in and scans the body. Bodies of paths that the router does not know are passed on as they stream in,
+// unless they are JSON that may name a model.
+func (c *call) read() error {
+	if c.api == prompt.Other && !c.peekable() {
+		return nil
+	}
+	if c.api != prompt.Other {
+		if e := c.r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+			return &encodingError{e}
+		}
+	}
+	var err error
+	if c.body, err = readBody(c.w, c.r, c.p.cfg.BodyBytes, c.p.cfg.ReadBody); err != nil {
+		return err
+	}
+	c.served.BytesIn = int64(len(c.body.bytes))
+	if c.api == prompt.Other {
+		c.prompt = c.p.parser.Peek(c.body.bytes, c.r.Header.Get)
+		return nil
+	}
+	c.prompt, err = c.p.parser.Parse(c.api, c.body.bytes, c.r.Header.Get)
+	return err
+}
+
+// peekable reports whether the body of an unknown path is read first: JSON, or nothing at all.
+func (c *call) peekable() bool {
+	n := c.r.ContentLength
+	if n == 0 {
+		return true
+	}
+	const most = 8 << 20
+	return n > 0 && n <= min(most, c.p.cfg.BodyBytes) && strings.HasPrefix(c.r.Header.Get("Content-Type"), "application/json")
+}
+
+// identify fills in what the router is told about the request.
+func (c *call) identify() error {
+	q, p := &c.req, &c.prompt
+	q.Model, q.Session, q.Follows = p.Model, p.Session, p.PreviousResponse
+	q.PromptBytes, q.PromptTokens, q.MaxTokens = p.TextBytes, p.TokenIDs, p.MaxTokens
+	c.served.Stream = p.Stream
+	if c.api == prompt.Other {
+		q.PromptBytes, q.PromptTokens = 0, 0
+		q.Follows = responsePath(c.r.URL.Path)
+	}
+	if q.Session == "" && q.Class == route.Turn {
+		q.MintedID = uuid.NewString()
+	}
+	if q.Class != route.Turn && q.Session == "" {
+		q.HashKey = c.served.ID
+	}
+	pin, exclude := c.r.Header.Get("X-Warmpath-Pin"), c.r.Header.Values("X-Warmpath-Exclude")
+	if pin == "" && len(exclude) == 0 {
+		return nil
+	}
+	if !c.p.cfg.Pinning {
+		return errPinningOff
+	}
+	q.Pin = pin
+	for _, v := range exclude {
+		for name := range strings.SplitSeq(v, ",") {
+			q.Exclude = append(q.Exclude, strings.TrimSpace(name))
+		}
+	}
+	return nil
+}
+
+// responsePath is the id in /v1/responses/{id}[/...], "" for other paths.
+func responsePath(path string) string {
+	rest, ok := strings.CutPrefix(path, "/v1/responses/")
+	if !ok {
+		return ""
+	}
+	id, _, _ := strings.Cut(rest, "/")
+	return id
+}

@@ -1,0 +1,225 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/route"
+)
+
+// catalog is the list of models merged over the endpoints. Entries are passed on as the engines wrote them, since clients
+// rely on fields that the router knows nothing of.
+type catalog struct {
+	mu    sync.Mutex // held while a list is fetched: requests that come meanwhile wait for it
+	lists map[string]fetched
+}
+
+type fetched struct {
+	at      time.Time
+	entries []entry
+}
+
+type entry struct {
+	id  string
+	raw json.RawMessage
+}
+
+const (
+	catalogAge     = 2 * time.Second // how long a merged list is served
+	catalogWait    = 2 * time.Second // longest wait for one endpoint's list
+	catalogBytes   = 4 << 20         // largest list of one endpoint
+	openAIModels   = "/v1/models"
+	ollamaModels   = "/api/tags"
+	catalogFetches = 16 // endpoints asked at once
+)
+
+// list answers requests for lists of models; it reports false for any other path.
+func (p *Proxy) list(c *call) bool {
+	if c.r.Method != http.MethodGet {
+		return false
+	}
+	path := c.r.URL.Path
+	switch {
+	case path == openAIModels:
+		c.answerJSON(map[string]any{"object": "list", "data": raws(p.catalog.get(c.ctx, p, openAIModels, "data", "id"))})
+	case path == ollamaModels && p.speaksOllama():
+		c.answerJSON(map[string]any{"models": raws(p.catalog.get(c.ctx, p, ollamaModels, "models", "name"))})
+	case strings.HasPrefix(path, openAIModels+"/"):
+		id := path[len(openAIModels)+1:]
+		entries := p.catalog.get(c.ctx, p, openAIModels, "data", "id")
+		known := make([]string, 0, len(entries))
+		for _, e := range entries {
+			if e.id == id {
+				c.answerJSON(e.raw)
+				return true
+			}
+			known = append(known, e.id)
+		}
+		c.refuse(&route.UnknownModelError{Model: id, Known: known})
+	default:
+		return false
+	}
+	return true
+}
+
+func (p *Proxy) speaksOllama() bool {
+	for _, s := range p.fleet.Status() {
+		if s.Kind == route.KindOllama {
+			return true
+		}
+	}
+	return false
+}
+
+func raws(entries []entry) []json.RawMessage {
+	out := make([]json.RawMessage, len(entries))
+	for i, e := range entries {
+		out[i] = e.raw
+	}
+	return out
+}
+
+func (c *call) answerJSON(v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		c.refuse(err)
+		return
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	c.served.Status = http.StatusOK
+	c.sent.Store(true)
+	c.w.WriteHeader(http.StatusOK)
+	_, _ = c.w.Write(body)
+	c.served.BytesOut += int64(len(body))
+}
+
+// get returns the merged list of a path, fetched at most catalogAge ago.
+func (g *catalog) get(ctx context.Context, p *Proxy, path, list, id string) []entry {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l, ok := g.lists[path]; ok && time.Since(l.at) < catalogAge {
+		return l.entries
+	}
+	entries := merge(p.fleet, p.fetchAll(ctx, path, list, id), path == openAIModels)
+	if ctx.Err() == nil {
+		if g.lists == nil {
+			g.lists = map[string]fetched{}
+		}
+		g.lists[path] = fetched{at: time.Now(), entries: entries}
+	}
+	return entries
+}
+
+// fetchAll asks each engine address once.
+func (p *Proxy) fetchAll(ctx context.Context, path, list, id string) [][]entry {
+	ctx, cancel := context.WithTimeout(ctx, catalogWait)
+	defer cancel()
+	var ask []route.EndpointStatus
+	seen := map[string]bool{}
+	for _, s := range p.fleet.Status() {
+		if s.State != route.StateDown && !s.Gone && !seen[s.Endpoint.URL] && (path != ollamaModels || s.Kind == route.KindOllama) {
+			seen[s.Endpoint.URL] = true
+			ask = append(ask, s)
+		}
+	}
+	out := make([][]entry, len(ask))
+	slots := make(chan struct{}, catalogFetches)
+	var wg sync.WaitGroup
+	for i, s := range ask {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			out[i] = p.fetch(ctx, &s.Endpoint, path, list, id)
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// fetch asks one endpoint; one that does not answer adds nothing.
+func (p *Proxy) fetch(ctx context.Context, e *route.Endpoint, path, list, id string) []entry {
+	u, err := url.Parse(e.URL + path)
+	if err != nil {
+		return nil
+	}
+	header := http.Header{"Accept": {"application/json"}}
+	if e.APIKey != "" {
+		header.Set("Authorization", "Bearer "+e.APIKey)
+	}
+	req := (&http.Request{
+		Method: http.MethodGet, URL: u, Host: u.Host, Header: header, Body: http.NoBody, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
+	res, err := p.transport.RoundTrip(req)
+	if err != nil {
+		return nil
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, catalogBytes))
+	if err != nil || res.StatusCode != http.StatusOK {
+		return nil
+	}
+	var outer map[string]json.RawMessage
+	var items []json.RawMessage
+	if json.Unmarshal(body, &outer) != nil || json.Unmarshal(outer[list], &items) != nil {
+		return nil
+	}
+	entries := make([]entry, 0, len(items))
+	for _, raw := range items {
+		var fields map[string]json.RawMessage
+		var name string
+		if json.Unmarshal(raw, &fields) == nil && json.Unmarshal(fields[id], &name) == nil {
+			entries = append(entries, entry{id: name, raw: bytes.Clone(raw)})
+		}
+	}
+	return entries
+}
+
+// merge joins the lists, first come first, keeps what the fleet serves, and adds what no engine lists: aliases, and models of
+// endpoints that are not answering now.
+func merge(fleet *live.Fleet, lists [][]entry, all bool) []entry {
+	known := fleet.Models()
+	serves := make(map[string]bool, len(known))
+	for _, m := range known {
+		serves[m.ID] = true
+	}
+	out := []entry{}
+	seen := map[string]bool{}
+	for _, list := range lists {
+		for _, e := range list {
+			if !seen[e.id] && (serves[e.id] || !all) {
+				seen[e.id] = true
+				out = append(out, e)
+			}
+		}
+	}
+	if !all {
+		return out
+	}
+	for _, m := range known {
+		if seen[m.ID] {
+			continue
+		}
+		listing := map[string]any{"id": m.ID, "object": "model", "created": 0, "owned_by": "warmpath"}
+		if m.ContextTokens > 0 {
+			listing["max_model_len"] = m.ContextTokens
+		}
+		if m.Parent != "" {
+			listing["parent"] = m.Parent
+		}
+		if raw, err := json.Marshal(listing); err == nil {
+			out = append(out, entry{id: m.ID, raw: raw})
+		}
+	}
+	return out
+}

@@ -1,0 +1,149 @@
+package proxy
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+var errPinningOff = errors.New("X-Warmpath-Pin and X-Warmpath-Exclude are switched off; set pinning: true in the configuration to allow them")
+
+type encodingError struct{ encoding string }
+
+func (e *encodingError) Error() string {
+	return "the request body is encoded as " + strconv.Quote(e.encoding) + "; send it without Content-Encoding"
+}
+
+// fault is an error as a client sees it.
+type fault struct {
+	status     int
+	kind, code string // "type" and "code" of the OpenAI error body
+	retryAfter time.Duration
+}
+
+// faults is the one table from the router's own errors to what clients see.
+var faults = []struct {
+	err error
+	fault
+}{
+	{prompt.ErrEmpty, fault{400, "invalid_request_error", "empty_body", 0}},
+	{prompt.ErrNotJSON, fault{400, "invalid_request_error", "invalid_json", 0}},
+	{prompt.ErrNotObject, fault{400, "invalid_request_error", "invalid_body", 0}},
+	{prompt.ErrField, fault{400, "invalid_request_error", "invalid_field", 0}},
+	{errPinningOff, fault{400, "invalid_request_error", "pinning_off", 0}},
+	{errBadBody, fault{400, "invalid_request_error", "incomplete_body", 0}},
+	{errSlowBody, fault{408, "invalid_request_error", "request_timeout", 0}},
+	{errTooLarge, fault{413, "invalid_request_error", "request_too_large", 0}},
+	{errDraining, fault{503, "service_unavailable", "shutting_down", time.Second}},
+	{errShutdown, fault{503, "service_unavailable", "shutting_down", time.Second}},
+	{errNoFirstByte, fault{504, "api_error", "endpoint_timeout", 0}},
+	{errIdle, fault{504, "api_error", "endpoint_timeout", 0}},
+	{errRefusing, fault{502, "api_error", "endpoint_gone", 0}},
+	{errUnreachable, fault{502, "api_error", "endpoint_unreachable", 0}},
+	{errBroken, fault{502, "api_error", "endpoint_failed", 0}},
+	{errTruncated, fault{502, "api_error", "endpoint_failed", 0}},
+}
+
+// faultOf finds what a client is told about an error.
+func faultOf(err error) fault {
+	var (
+		unknown  *route.UnknownModelError
+		required *route.ModelRequiredError
+		pin      *route.PinError
+		none     *route.NoEndpointError
+		encoding *encodingError
+	)
+	switch {
+	case errors.As(err, &unknown):
+		return fault{404, "invalid_request_error", "model_not_found", 0}
+	case errors.As(err, &required):
+		return fault{400, "invalid_request_error", "model_required", 0}
+	case errors.As(err, &pin):
+		return fault{400, "invalid_request_error", "bad_pin", 0}
+	case errors.As(err, &none):
+		return fault{503, "service_unavailable", "no_endpoint", max(none.RetryAfter, time.Second)}
+	case errors.As(err, &encoding):
+		return fault{415, "invalid_request_error", "unsupported_encoding", 0}
+	}
+	for i := range faults {
+		if errors.Is(err, faults[i].err) {
+			return faults[i].fault
+		}
+	}
+	return fault{500, "api_error", "internal_error", 0}
+}
+
+// errorBody is an error in the shape of the API that was called: OpenAI's, which Anthropic's clients read too when "type" says
+// "error" (Anthropic API, "Errors"), or the string that Ollama's clients expect (ollama docs/api.md).
+func errorBody(api prompt.API, f fault, message string) []byte {
+	inner := map[string]any{"message": message, "type": f.kind, "code": f.code, "param": nil}
+	var outer any = map[string]any{"error": inner}
+	switch api {
+	case prompt.Messages, prompt.CountTokens:
+		inner["type"] = anthropicType(f)
+		outer = map[string]any{"type": "error", "error": inner}
+	case prompt.OllamaChat, prompt.OllamaGenerate:
+		outer = map[string]any{"error": message}
+	default:
+	}
+	b, err := json.Marshal(outer)
+	if err != nil {
+		return []byte(`{"error":{"message":"internal error","type":"api_error","code":"internal_error"}}`)
+	}
+	return b
+}
+
+func anthropicType(f fault) string {
+	switch f.status {
+	case 400, 408, 415:
+		return "invalid_request_error"
+	case 404:
+		return "not_found_error"
+	case 413:
+		return "request_too_large"
+	case 503:
+		return "overloaded_error"
+	default:
+		return "api_error"
+	}
+}
+
+// refuse answers with an error of the router's own.
+func (c *call) refuse(err error) {
+	f := faultOf(err)
+	c.served.Error = f.code
+	c.served.Status = f.status
+	h := c.w.Header()
+	if f.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
+	}
+	if f.status == http.StatusRequestEntityTooLarge || f.status == http.StatusRequestTimeout {
+		h.Set("Connection", "close") // the rest of the body is not read
+	}
+	body := errorBody(c.api, f, err.Error())
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	c.w.WriteHeader(f.status)
+	_, _ = c.w.Write(body)
+	c.sent.Store(true)
+	c.served.BytesOut += int64(len(body))
+}
+
+// giveUp answers when no further attempt can be made: with what the last engine said, if one said anything.
+func (c *call) giveUp(err error) {
+	switch {
+	case c.ctx.Err() != nil: // the client left
+	case c.failed.status != 0:
+		c.relayFailed()
+	case c.failed.err != nil:
+		c.refuse(c.failed.err)
+	default:
+		c.refuse(err)
+	}
+}

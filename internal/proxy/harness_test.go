@@ -1,0 +1,251 @@
+package proxy_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// inOrder picks the first candidate that the conversation is not bound elsewhere from: tests say exactly who gets what.
+type inOrder struct{}
+
+func (inOrder) Pick(v *route.View, _ *route.Request) route.Choice {
+	return route.Choice{Index: max(v.Home, 0), Reason: route.ReasonSession}
+}
+
+// rig is a router in front of scripted engines.
+type rig struct {
+	t      *testing.T
+	fleet  *live.Fleet
+	proxy  *proxy.Proxy
+	url    string
+	client *http.Client
+
+	mu     sync.Mutex
+	served []live.Served
+	ended  []route.Ended
+	retry  []string
+}
+
+type engineHandler = http.HandlerFunc
+
+// newRig starts a router on loopback in front of engines named e0, e1, ...
+func newRig(t *testing.T, cfg proxy.Config, engines ...engineHandler) *rig {
+	t.Helper()
+	var declared []route.Endpoint
+	for i, h := range engines {
+		s := httptest.NewServer(h)
+		t.Cleanup(s.Close)
+		declared = append(declared, route.Endpoint{Name: "e" + string(rune('0'+i)), URL: s.URL, Weight: 1})
+	}
+	r := newFleet(t, cfg, http.DefaultTransport.(*http.Transport).Clone(), declared)
+	front := httptest.NewUnstartedServer(r.proxy)
+	front.Config.Protocols = new(http.Protocols)
+	front.Config.Protocols.SetHTTP1(true)
+	front.Config.Protocols.SetUnencryptedHTTP2(true)
+	front.Start()
+	t.Cleanup(front.Close)
+	r.url, r.client = front.URL, front.Client()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); r.proxy.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done; r.booksBalance() })
+	return r
+}
+
+func newFleet(t *testing.T, cfg proxy.Config, transport http.RoundTripper, declared []route.Endpoint) *rig {
+	t.Helper()
+	r := &rig{t: t}
+	r.fleet = live.New(route.New(route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order"}), time.Now,
+		live.Listener{
+			Entry: func(e *route.Entry) {
+				if e.Ended != nil {
+					r.mu.Lock()
+					defer r.mu.Unlock()
+					r.ended = append(r.ended, *e.Ended)
+				}
+			},
+			Served: func(s *live.Served) { r.mu.Lock(); defer r.mu.Unlock(); r.served = append(r.served, *s) },
+			Retry: func(e string, o route.Outcome) {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.retry = append(r.retry, e+" "+o.String())
+			},
+		})
+	r.fleet.Observe(route.Declared{Source: "test", Endpoints: declared})
+	for _, e := range declared {
+		r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: route.Report{
+			Healthy: true, Kind: route.KindVLLM, Models: []route.Model{{ID: "m", ContextTokens: 100_000}, {ID: "n"}},
+		}})
+	}
+	parser, err := prompt.NewParser(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.proxy = proxy.New(proxy.Options{
+		Config: cfg, Fleet: r.fleet, Transport: transport, Parser: parser, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	return r
+}
+
+// booksBalance checks that every reservation was released exactly once.
+func (r *rig) booksBalance() {
+	r.t.Helper()
+	s := r.fleet.Stats()
+	for range 200 {
+		if s.Leases == 0 && r.proxy.Open() == 0 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond) // handlers of clients that left are still on their way out
+		s = r.fleet.Stats()
+	}
+	if s.Leases != 0 || s.DoubleFinished != 0 || r.proxy.Open() != 0 {
+		r.t.Errorf("%d leases open, %d finished twice, %d calls open; want none", s.Leases, s.DoubleFinished, r.proxy.Open())
+	}
+	for _, e := range r.fleet.Status() {
+		if e.Load != (route.Load{}) {
+			r.t.Errorf("%s: books are not empty at the end: %+v", e.Endpoint.Name, e.Load)
+		}
+	}
+	if uint64(len(r.ended)) != s.Decisions {
+		r.t.Errorf("%d decisions, %d ends", s.Decisions, len(r.ended))
+	}
+}
+
+// last is the story of the latest request, once it is told.
+func (r *rig) last(n int) live.Served {
+	r.t.Helper()
+	for range 400 {
+		r.mu.Lock()
+		if len(r.served) >= n {
+			s := r.served[n-1]
+			r.mu.Unlock()
+			return s
+		}
+		r.mu.Unlock()
+		time.Sleep(5 * time.Millisecond)
+	}
+	r.t.Fatalf("request %d was never told of", n)
+	return live.Served{}
+}
+
+func (r *rig) post(path, body string, header ...string) (*http.Response, string) {
+	r.t.Helper()
+	return r.do("POST", path, body, header...)
+}
+
+func (r *rig) do(method, path, body string, header ...string) (*http.Response, string) {
+	r.t.Helper()
+	req, err := http.NewRequest(method, r.url+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := r.client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		return res, string(b) + "!" + err.Error()
+	}
+	return res, string(b)
+}
+
+const chatBody = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
+
+const chatAnswer = `{"id":"x","choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":20,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":16}}}`
+
+// answers replies with a plain answer.
+func answers(status int, body string, header ...string) engineHandler {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// streams sends the given pieces with a flush each and then ends.
+func streams(pieces ...string) engineHandler {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		for _, p := range pieces {
+			_, _ = io.WriteString(w, p)
+			_ = http.NewResponseController(w).Flush()
+		}
+	}
+}
+
+// cuts sends the pieces and then closes the connection in the middle of the answer.
+func cuts(pieces ...string) engineHandler {
+	inner := streams(pieces...)
+	return func(w http.ResponseWriter, r *http.Request) {
+		inner(w, r)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func chunk(text string) string {
+	return `data: {"choices":[{"delta":{"content":"` + text + `"}}]}` + "\n\n"
+}
+
+const (
+	usageChunk = `data: {"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":16}}}` + "\n\n"
+	doneChunk  = "data: [DONE]\n\n"
+)
+
+// refuses is an address nobody listens on.
+func refuses(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return "http://" + l.Addr().String()
+}
+
+// raw sends bytes as they are and returns the answer.
+func (r *rig) raw(request string) (*http.Response, string) {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.WriteString(conn, request); err != nil {
+		r.t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return nil, err.Error()
+	}
+	defer res.Body.Close()
+	var b bytes.Buffer
+	_, _ = b.ReadFrom(res.Body)
+	return res, b.String()
+}

@@ -1,0 +1,60 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// hopByHop are the headers that end at a proxy (RFC 9110, section 7.6.1), in canonical form.
+func hopByHop(name string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return false
+}
+
+// copyEndToEnd copies the headers that are meant for the other end. The router's own are not.
+func copyEndToEnd(to, from http.Header) {
+	named := from["Connection"]
+	for k, v := range from {
+		if hopByHop(k) || strings.HasPrefix(k, "X-Warmpath-") || len(named) > 0 && namedByConnection(named, k) {
+			continue
+		}
+		to[k] = v
+	}
+	delete(to, "Expect")
+}
+
+func namedByConnection(values []string, name string) bool {
+	for _, v := range values {
+		for token := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(token), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// head sets the header of the answer: the engine's, the request id, the conversation, and on request the decision.
+func (a *attempt) head(from http.Header) {
+	c := a.c
+	h := c.w.Header()
+	for k, v := range from {
+		if !hopByHop(k) && k != "X-Request-Id" {
+			h[k] = v
+		}
+	}
+	if id := a.d.Session; id != "" && c.req.Class == route.Turn && httpguts.ValidHeaderFieldValue(id) {
+		h["X-Session-Id"] = []string{id}
+	}
+	if c.p.cfg.Explain || c.r.Header.Get("X-Warmpath-Explain") == "1" {
+		h["X-Warmpath-Endpoint"] = []string{a.d.Endpoint.Name}
+		h["X-Warmpath-Reason"] = []string{string(a.d.Reason)}
+	}
+}

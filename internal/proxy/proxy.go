@@ -1,0 +1,201 @@
+// Package proxy is door 1: HTTP. It reads a request once, asks the fleet where it goes, passes its bytes on, and relays
+// the answer piece by piece. It decides nothing; it sees to it that each reservation is ended exactly once, that nothing is
+// retried once the client has seen a byte, and that an engine stops computing for a client that left.
+package proxy
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/tracing"
+	"github.com/warmpath/warmpath/prompt"
+)
+
+// Config bounds what the door accepts and how long it waits. Zero means the default named at each field.
+type Config struct {
+	BodyBytes int64 // largest request body that is read into memory; default 64 MiB
+	Retries   int   // further attempts after the first, before the client has seen a byte; default 2, negative none
+	Pinning   bool  // obey X-Warmpath-Pin and X-Warmpath-Exclude
+	Explain   bool  // tell endpoint and reason in the headers of every answer, not only when asked to
+
+	FirstByte time.Duration // longest wait for the first data of a stream; default 5 m
+	Answer    time.Duration // longest wait for the first byte of an answer that is not streamed, which engines send when all is computed; default 30 m
+	Idle      time.Duration // longest silence within an answer; default 2 m
+	Refusing  time.Duration // longest silence while the endpoint refuses new connections, its process is gone or going; default 5 s
+	ReadBody  time.Duration // longest time a client may take to send a body; default 60 s
+}
+
+// WithDefaults fills in what is zero.
+func (c Config) WithDefaults() Config {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	if c.BodyBytes == 0 {
+		c.BodyBytes = 64 << 20
+	}
+	if c.Retries == 0 {
+		c.Retries = 2
+	}
+	c.Retries = max(c.Retries, 0)
+	set(&c.FirstByte, 5*time.Minute)
+	set(&c.Answer, 30*time.Minute)
+	set(&c.Idle, 2*time.Minute)
+	set(&c.Refusing, 5*time.Second)
+	set(&c.ReadBody, time.Minute)
+	return c
+}
+
+// Proxy is the traffic listener's handler.
+type Proxy struct {
+	cfg       Config
+	fleet     *live.Fleet
+	transport http.RoundTripper
+	tracer    *tracing.Tracer // nil when off
+	log       *slog.Logger
+	parser    *prompt.Parser
+	unreached func(endpoint string) // told when an endpoint could not be connected to, so that it is probed at once
+	decided   func(time.Duration)   // told how long each decision took
+
+	flights  registry
+	catalog  catalog
+	draining atomic.Bool
+}
+
+// Options are what a Proxy works with. Fleet, Transport, Log and Parser are required.
+type Options struct {
+	Config    Config
+	Fleet     *live.Fleet
+	Transport http.RoundTripper
+	Tracer    *tracing.Tracer
+	Log       *slog.Logger
+	Parser    *prompt.Parser
+	Unreached func(endpoint string)
+	Decided   func(time.Duration)
+}
+
+// New makes the door. Run must be called too: it enforces the time limits.
+func New(o Options) *Proxy {
+	p := &Proxy{
+		cfg: o.Config.WithDefaults(), fleet: o.Fleet, transport: o.Transport, tracer: o.Tracer, log: o.Log, parser: o.Parser,
+		unreached: o.Unreached, decided: o.Decided,
+	}
+	if p.unreached == nil {
+		p.unreached = func(string) {}
+	}
+	if p.decided == nil {
+		p.decided = func(time.Duration) {}
+	}
+	p.flights.init()
+	return p
+}
+
+// ServeHTTP answers one request.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/healthz":
+		writeText(w, http.StatusOK, "ok\n")
+		return
+	case "/readyz":
+		p.ready(w)
+		return
+	}
+	c := newCall(p, w, r)
+	if p.draining.Load() {
+		w.Header().Set("Connection", "close")
+		c.refuse(errDraining)
+		return
+	}
+	p.flights.add(c)
+	defer c.end()
+	switch {
+	case isUpgrade(r):
+		c.upgrade()
+	case c.api == prompt.Other && p.list(c):
+	default:
+		c.serve()
+	}
+}
+
+// ready answers 200 only while an endpoint can take a request.
+func (p *Proxy) ready(w http.ResponseWriter) {
+	ok, why := p.fleet.Ready()
+	switch {
+	case p.draining.Load():
+		writeText(w, http.StatusServiceUnavailable, "shutting down\n")
+	case !ok:
+		writeText(w, http.StatusServiceUnavailable, why+"\n")
+	default:
+		writeText(w, http.StatusOK, "ready\n")
+	}
+}
+
+func writeText(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text))
+}
+
+// Drain makes the door refuse new requests and report that it is not ready; what runs goes on.
+func (p *Proxy) Drain() { p.draining.Store(true) }
+
+// Abort ends every open request: the drain deadline is over.
+func (p *Proxy) Abort() {
+	p.flights.each(func(c *call) {
+		c.shutdown.Store(true)
+		c.stop(errShutdown)
+	})
+}
+
+// Open is the number of requests being served.
+func (p *Proxy) Open() int { return p.flights.len() }
+
+// Run enforces the time limits until ctx ends.
+func (p *Proxy) Run(ctx context.Context) {
+	tick := min(p.cfg.FirstByte, p.cfg.Answer, p.cfg.Idle, p.cfg.Refusing) / 8
+	t := time.NewTicker(min(max(tick, 5*time.Millisecond), 250*time.Millisecond))
+	defer t.Stop()
+	refusing := map[string]bool{}
+	var looked time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if p.flights.len() == 0 {
+			continue
+		}
+		now := time.Now()
+		if now.Sub(looked) >= p.cfg.Refusing/8 {
+			looked = now
+			clear(refusing)
+			for _, s := range p.fleet.Status() {
+				if s.Report.Refused && !s.Report.Healthy {
+					refusing[s.Endpoint.Name] = true
+				}
+			}
+		}
+		p.flights.each(func(c *call) { c.check(now, refusing) })
+	}
+}
+
+func isUpgrade(r *http.Request) bool {
+	if r.Header.Get("Upgrade") == "" {
+		return false
+	}
+	for _, v := range r.Header.Values("Connection") {
+		for token := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
+				return true
+			}
+		}
+	}
+	return false
+}

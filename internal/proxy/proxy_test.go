@@ -1,0 +1,262 @@
+package proxy_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/route"
+)
+
+func TestBytesAreSacred(t *testing.T) {
+	var got struct {
+		body, path, query string
+		header            http.Header
+	}
+	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+		b, _ := io.ReadAll(req.Body)
+		got.body, got.path, got.query, got.header = string(b), req.URL.EscapedPath(), req.URL.RawQuery, req.Header
+		w.Header().Set("X-Engine", "yes")
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, chatAnswer)
+	})
+	body := "{ \"seed\": 9223372036854775807,\n\t\"x_unknown\": {\"a\": [1.0, 1e400, \"\\ud83d\\ude00\"]}, \"model\" : \"m\", \"messages\":[] }\n"
+	res, answer := r.post("/v1/chat/completions?a=b%20c", body, "X-Custom", "kept", "X-Warmpath-Explain", "1", "Authorization", "Bearer k", "Te", "trailers", "X-Request-Id", "req-1")
+	if got.body != body || got.query != "a=b%20c" {
+		t.Errorf("engine got %q ? %q", got.body, got.query)
+	}
+	if got.header.Get("X-Custom") != "kept" || got.header.Get("Authorization") != "Bearer k" || got.header.Get("X-Request-Id") != "req-1" {
+		t.Errorf("engine got headers %v", got.header)
+	}
+	if got.header.Get("X-Warmpath-Explain") != "" || got.header.Get("Te") != "" {
+		t.Errorf("headers meant for the router went on: %v", got.header)
+	}
+	if answer != chatAnswer || res.Header.Get("X-Engine") != "yes" || res.Header.Get("X-Request-Id") != "req-1" {
+		t.Errorf("client got %q %v", answer, res.Header)
+	}
+	if res.Header.Get("X-Warmpath-Endpoint") != "e0" || res.Header.Get("X-Warmpath-Reason") == "" {
+		t.Errorf("not explained: %v", res.Header)
+	}
+	if _, err := uuid.Parse(res.Header.Get("X-Session-Id")); err != nil {
+		t.Errorf("no minted session id: %v", res.Header)
+	}
+	s := r.last(1)
+	if s.Usage != (route.Usage{PromptTokens: 20, CachedTokens: 16, OutputTokens: 3, CachedKnown: true}) {
+		t.Errorf("usage = %+v", s.Usage)
+	}
+	r.post("/odd%2Fpath/x", "not json at all")
+	if got.path != "/odd%2Fpath/x" || got.body != "not json at all" {
+		t.Errorf("unknown path: engine got %q %q", got.path, got.body)
+	}
+}
+
+func TestSessionStaysAndIsEchoed(t *testing.T) {
+	who := func(name string) engineHandler { return answers(200, chatAnswer, "X-Who", name) }
+	r := newRig(t, proxy.Config{Pinning: true}, who("e0"), who("e1"))
+	res, _ := r.post("/v1/chat/completions", chatBody, "X-Session-Id", "mine", "X-Warmpath-Exclude", "e0")
+	if res.Header.Get("X-Who") != "e1" || res.Header.Get("X-Session-Id") != "mine" {
+		t.Fatalf("got %v", res.Header)
+	}
+	for range 5 {
+		if res, _ = r.post("/v1/chat/completions", chatBody, "X-Session-Id", "mine"); res.Header.Get("X-Who") != "e1" {
+			t.Fatal("the conversation left its endpoint")
+		}
+	}
+	res, _ = r.post("/v1/chat/completions", chatBody, "X-Warmpath-Pin", "e1")
+	minted := res.Header.Get("X-Session-Id")
+	if res, _ = r.post("/v1/chat/completions", chatBody, "X-Session-Id", minted); res.Header.Get("X-Who") != "e1" {
+		t.Fatal("the conversation that adopted its minted id left its endpoint")
+	}
+	if d := r.last(8).Decision; d.CachedTokens == 0 || d.FirstTurn {
+		t.Errorf("the last turn was not predicted to be warm: %+v", d)
+	}
+}
+
+func TestStreamIsRelayedPieceByPiece(t *testing.T) {
+	next := make(chan string)
+	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush() // the header comes long before the first token, as from vLLM
+		for p := range next {
+			_, _ = io.WriteString(w, p)
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	go func() { next <- chunk("one") }()
+	res, err := r.client.Post(r.url+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m","stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	lines := bufio.NewReader(res.Body)
+	read := func() string {
+		s, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lines.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		return s + "\n"
+	}
+	if got := read(); got != chunk("one") {
+		t.Fatalf("got %q", got)
+	}
+	if l := r.fleet.Status()[0].Load; l.Requests != 1 || l.PrefillTokens != 0 || l.DecodeTokens == 0 {
+		t.Errorf("while it decodes the books say %+v", l)
+	}
+	next <- chunk("two") // sent only after the client has read the first
+	if got := read(); got != chunk("two") {
+		t.Fatalf("got %q", got)
+	}
+	next <- usageChunk + doneChunk
+	close(next)
+	if rest, _ := io.ReadAll(lines); string(rest) != usageChunk+doneChunk {
+		t.Errorf("got %q", rest)
+	}
+	s := r.last(1)
+	if s.Chunks != 3 || s.Usage.CachedTokens != 16 || s.Outcome != route.OK || !s.FirstByte.Before(s.LastByte) {
+		t.Errorf("told %+v", s)
+	}
+}
+
+func TestFirstByteIsDataNotHeaderNotPing(t *testing.T) {
+	pinged, data := make(chan bool), make(chan bool)
+	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, ": ping\n\n")
+		_ = http.NewResponseController(w).Flush()
+		close(pinged)
+		<-data
+		_, _ = io.WriteString(w, chunk("x")+doneChunk)
+	})
+	res, err := r.client.Post(r.url+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"`+strings.Repeat("word ", 100)+`"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	<-pinged
+	buf := make([]byte, 8)
+	if _, err := io.ReadFull(res.Body, buf); err != nil || string(buf) != ": ping\n\n" {
+		t.Fatalf("the ping was not passed on: %q %v", buf, err)
+	}
+	if l := r.fleet.Status()[0].Load; l.PrefillTokens == 0 {
+		t.Error("a ping ended the prefill")
+	}
+	close(data)
+	if rest, _ := io.ReadAll(res.Body); string(rest) != chunk("x")+doneChunk {
+		t.Errorf("got %q", rest)
+	}
+}
+
+func TestClientThatLeavesCancelsTheEngine(t *testing.T) {
+	for name, first := range map[string]string{"before the first byte": "", "within the stream": chunk("x")} {
+		t.Run(name, func(t *testing.T) {
+			arrived, cancelled := make(chan bool), make(chan bool)
+			r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+				_, _ = io.Copy(io.Discard, req.Body)
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, first)
+				_ = http.NewResponseController(w).Flush()
+				close(arrived)
+				<-req.Context().Done()
+				close(cancelled)
+			})
+			req, _ := http.NewRequest("POST", r.url+"/v1/chat/completions", strings.NewReader(`{"model":"m","stream":true}`))
+			ctx, leave := contextWithCancel(t)
+			go func() { <-arrived; leave() }()
+			if res, err := r.client.Do(req.WithContext(ctx)); err == nil {
+				_, _ = io.ReadAll(res.Body)
+				res.Body.Close()
+			}
+			select {
+			case <-cancelled:
+			case <-time.After(5 * time.Second):
+				t.Fatal("the engine was not cancelled")
+			}
+			if s := r.last(1); s.Outcome != route.ClientGone {
+				t.Errorf("told %+v", s)
+			}
+		})
+	}
+}
+
+func TestModelsAreMerged(t *testing.T) {
+	list := func(entries string) engineHandler {
+		return func(w http.ResponseWriter, req *http.Request) {
+			if req.URL.Path != "/v1/models" {
+				t.Errorf("asked for %s", req.URL.Path)
+			}
+			_, _ = io.WriteString(w, `{"object":"list","data":[`+entries+`]}`)
+		}
+	}
+	r := newRig(t, proxy.Config{}, list(`{"id":"m","max_model_len":100000,"x_kept":9223372036854775807}`), list(`{"id":"m"},{"id":"hidden"}`))
+	_, body := r.do("GET", "/v1/models", "")
+	want := `{"data":[{"id":"m","max_model_len":100000,"x_kept":9223372036854775807},{"created":0,"id":"n","object":"model","owned_by":"warmpath"}],"object":"list"}`
+	if body != want {
+		t.Errorf("got %s\nwant %s", body, want)
+	}
+	if _, body = r.do("GET", "/v1/models/m", ""); !strings.Contains(body, "x_kept") {
+		t.Errorf("one model: %s", body)
+	}
+	if res, body := r.do("GET", "/v1/models/zz", ""); res.StatusCode != 404 || !strings.Contains(body, "known models: m, n") {
+		t.Errorf("unknown model: %d %s", res.StatusCode, body)
+	}
+}
+
+func TestResponsesGoBackToTheirHolder(t *testing.T) {
+	who := func(name string) engineHandler {
+		return func(w http.ResponseWriter, req *http.Request) {
+			_, _ = io.Copy(io.Discard, req.Body)
+			w.Header().Set("X-Who", name)
+			if req.Method == "POST" && req.URL.Path == "/v1/responses" && req.Header.Get("X-Stream") != "" {
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_s_"+name+"\"}}\n\n"+
+					"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_s_"+name+"\"}}\n\n")
+				return
+			}
+			_, _ = io.WriteString(w, `{"id":"resp_`+name+`","object":"response","output":[]}`)
+		}
+	}
+	r := newRig(t, proxy.Config{Pinning: true}, who("e0"), who("e1"))
+	r.post("/v1/responses", `{"model":"m","input":"hi"}`, "X-Warmpath-Pin", "e1")
+	r.post("/v1/responses", `{"model":"m","input":"hi","stream":true}`, "X-Warmpath-Pin", "e1", "X-Stream", "1")
+	for _, call := range [][2]string{
+		{"GET", "/v1/responses/resp_e1"}, {"DELETE", "/v1/responses/resp_e1"}, {"POST", "/v1/responses/resp_e1/cancel"},
+		{"GET", "/v1/responses/resp_s_e1/input_items?limit=2"},
+	} {
+		if res, _ := r.do(call[0], call[1], ""); res.Header.Get("X-Who") != "e1" {
+			t.Errorf("%s %s went to %s", call[0], call[1], res.Header.Get("X-Who"))
+		}
+	}
+	if res, _ := r.post("/v1/responses", `{"model":"m","input":"more","previous_response_id":"resp_e1"}`); res.Header.Get("X-Who") != "e1" {
+		t.Error("the next turn left the endpoint that holds the response")
+	}
+}
+
+func TestAliasIsSplicedIn(t *testing.T) {
+	var got string
+	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+		b, _ := io.ReadAll(req.Body)
+		got = string(b)
+		_, _ = io.WriteString(w, chatAnswer)
+	})
+	// A declared rank is addressed in the way of its engine.
+	e := r.fleet.Status()[0].Endpoint
+	e.Part = route.Part{Kind: route.Rank, Index: 3}
+	e.Kind = route.KindSGLang
+	r.fleet.Observe(route.Declared{Source: "test", Endpoints: []route.Endpoint{e}})
+	r.fleet.Observe(route.Probed{Endpoint: "e0", Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+	r.post("/v1/chat/completions", `{"model":"m", "seed":18446744073709551615}`)
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(got), &fields); err != nil || string(fields["routed_dp_rank"]) != "3" || string(fields["seed"]) != "18446744073709551615" {
+		t.Errorf("engine got %s (%v)", got, err)
+	}
+}

@@ -1,0 +1,260 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+const relayBytes = 32 << 10
+
+var relayBuffers = sync.Pool{New: func() any { return new([relayBytes]byte) }}
+
+// relay passes an answer on, piece by piece. The header is held back until the first piece: engines send theirs long before
+// they compute (vLLM does at once), and until then another endpoint can still answer.
+type relay struct {
+	*attempt
+	res     *http.Response
+	events  bool // server-sent events
+	pieces  bool // flush each piece: events, JSON lines, or a length not known in advance
+	scanner engine.UsageScanner
+	tail    tail
+	ending  [2]byte // the last bytes passed on
+}
+
+func (a *attempt) relay(res *http.Response) (again bool) {
+	r := &relay{attempt: a, res: res}
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	r.events = media == "text/event-stream"
+	r.pieces = r.events || media == "application/x-ndjson" || res.ContentLength < 0
+	r.scanner.API = a.c.api.String()
+	buf := relayBuffers.Get().(*[relayBytes]byte)
+	defer relayBuffers.Put(buf)
+	for {
+		n, err := r.read(buf[:])
+		if n > 0 && (err == nil || errors.Is(err, io.EOF) || r.pieces) {
+			if again, ok := r.pass(buf[:n]); !ok {
+				return again
+			}
+		}
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			return r.finish()
+		}
+		return r.broken(err)
+	}
+}
+
+// read returns the next piece. A short answer of known length is read whole before the client sees any of it, so that
+// another endpoint can answer when it breaks off.
+func (r *relay) read(buf []byte) (int, error) {
+	if n := r.res.ContentLength; !r.pieces && n > 0 && n <= relayBytes && r.c.r.Method != http.MethodHead && !r.c.sent.Load() {
+		return io.ReadFull(r.res.Body, buf[:n])
+	}
+	return r.res.Body.Read(buf)
+}
+
+// pass hands one piece on. ok is false when the relay is over.
+func (r *relay) pass(piece []byte) (again, ok bool) {
+	c := r.c
+	r.look(piece)
+	if !c.sent.Load() {
+		if r.events && r.scanner.Failed() && !r.scanner.Data() && r.mayRetry() {
+			// The engine said 200 and failed before its first token; the client has seen nothing of it.
+			r.fin.Outcome = route.EngineError
+			c.failed = answer{err: errBroken}
+			return true, false
+		}
+		r.commit()
+	}
+	c.wait(c.p.cfg.Idle)
+	if _, err := c.w.Write(piece); err != nil {
+		r.fin.Outcome = route.ClientGone
+		return false, false
+	}
+	if r.pieces {
+		if f, can := c.w.(http.Flusher); can {
+			f.Flush()
+		}
+	}
+	c.served.BytesOut += int64(len(piece))
+	c.served.Chunks++
+	c.served.LastByte = time.Unix(0, c.moved.Load())
+	if c.served.FirstByte.IsZero() && r.begun() {
+		c.served.FirstByte = c.served.LastByte
+		r.span.FirstByte()
+		c.p.fleet.Observe(route.FirstByte{Lease: r.d.Lease})
+	}
+	r.remember(piece)
+	return false, true
+}
+
+// begun reports whether the piece just passed on belongs to the answer proper, not only to pings before it.
+func (r *relay) begun() bool {
+	if r.fin.Outcome != route.OK {
+		return false
+	}
+	return !r.events || r.scanner.Data()
+}
+
+func (r *relay) look(piece []byte) {
+	if r.pieces {
+		r.scanner.Write(piece)
+		return
+	}
+	if r.c.api == prompt.Responses && r.fin.Response == "" && r.fin.Outcome == route.OK {
+		r.fin.Response = engine.ResponseID(piece)
+	}
+	r.tail.write(piece)
+}
+
+func (r *relay) remember(piece []byte) {
+	switch n := len(piece); n {
+	case 1:
+		r.ending = [2]byte{r.ending[1], piece[0]}
+	default:
+		r.ending = [2]byte{piece[n-2], piece[n-1]}
+	}
+}
+
+func (r *relay) commit() {
+	r.head(r.res.Header)
+	r.c.served.Status = r.res.StatusCode
+	if r.res.StatusCode == http.StatusServiceUnavailable && r.res.Header.Get("Retry-After") == "" {
+		r.c.w.Header().Set("Retry-After", "1")
+	}
+	r.c.sent.Store(true)
+	r.c.w.WriteHeader(r.res.StatusCode)
+}
+
+// finish concludes an answer that came to its end.
+func (r *relay) finish() (again bool) {
+	c := r.c
+	if r.truncated() {
+		return r.broken(errTruncated)
+	}
+	if !c.sent.Load() { // an empty body
+		r.commit()
+	}
+	if r.pieces {
+		r.fin.Usage, _ = r.scanner.Close()
+		if r.fin.Response == "" {
+			r.fin.Response = r.scanner.ResponseID()
+		}
+		if r.scanner.Failed() && r.fin.Outcome == route.OK {
+			r.fin.Outcome = route.EngineError // it told the client by itself
+		}
+	} else if r.fin.Outcome == route.OK {
+		r.fin.Usage, _ = engine.ParseUsage(c.api.String(), r.tail.bytes)
+	}
+	return false
+}
+
+// truncated reports whether a stream ended without the mark that its API ends with. A killed SGLang scheduler leaves such
+// a stream behind, with a clean end of its connection. Engines that we do not know may not send the mark at all.
+func (r *relay) truncated() bool {
+	switch r.d.Kind {
+	case route.KindVLLM, route.KindSGLang, route.KindTRTLLM, route.KindLlamaCpp:
+	default:
+		return false
+	}
+	switch r.c.api {
+	case prompt.Chat, prompt.Completions, prompt.Responses, prompt.Messages:
+	default:
+		return false
+	}
+	return r.events && r.fin.Outcome == route.OK && !r.scanner.Done() && !r.scanner.Failed()
+}
+
+// broken concludes an answer that broke off. When the client has seen a part of it, it is told in the stream where that is
+// possible, and its connection is cut, so that it cannot take the part for the whole.
+func (r *relay) broken(err error) (again bool) {
+	c := r.c
+	if !c.sent.Load() {
+		return r.lost(err)
+	}
+	r.fin.Usage, _ = r.scanner.Close()
+	cause := context.Cause(r.ctx)
+	switch {
+	case c.ctx.Err() != nil:
+		r.fin.Outcome = route.ClientGone
+		return false
+	case errors.Is(cause, errShutdown):
+		r.fin.Outcome, err = route.Abandoned, cause
+	case errors.Is(cause, errIdle):
+		r.fin.Outcome, err = route.TimedOut, cause
+	case errors.Is(cause, errRefusing):
+		r.fin.Outcome, err = route.EngineError, cause
+	default:
+		r.fin.Outcome = route.EngineError
+		if !errors.Is(err, errTruncated) {
+			err = errBroken
+		}
+	}
+	f := faultOf(err)
+	c.served.Error = f.code
+	if r.events && r.ending == [2]byte{'\n', '\n'} {
+		r.tell(f, err)
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// tell sends an error as an event of the stream, as engines themselves do.
+func (r *relay) tell(f fault, err error) {
+	event := make([]byte, 0, 512)
+	if r.c.api == prompt.Messages {
+		event = append(event, "event: error\n"...)
+	}
+	event = append(event, "data: "...)
+	event = append(event, errorBody(r.c.api, f, err.Error())...)
+	event = append(event, "\n\n"...)
+	if n, err := r.c.w.Write(event); err == nil {
+		r.c.served.BytesOut += int64(n)
+		if fl, can := r.c.w.(http.Flusher); can {
+			fl.Flush()
+		}
+	}
+}
+
+// relayFailed answers with what the last engine said in an attempt that could not be followed by another after all.
+func (c *call) relayFailed() {
+	h := c.w.Header()
+	for k, v := range c.failed.header {
+		if !hopByHop(k) && k != "X-Request-Id" {
+			h[k] = v
+		}
+	}
+	if c.failed.status == http.StatusServiceUnavailable && h.Get("Retry-After") == "" {
+		h.Set("Retry-After", "1")
+	}
+	h.Set("Content-Length", strconv.Itoa(len(c.failed.body)))
+	c.served.Status = c.failed.status
+	c.sent.Store(true)
+	c.w.WriteHeader(c.failed.status)
+	_, _ = c.w.Write(c.failed.body)
+	c.served.BytesOut += int64(len(c.failed.body))
+}
+
+// tail keeps the end of an answer, where engines put its usage.
+type tail struct{ bytes []byte }
+
+func (t *tail) write(p []byte) {
+	if n := len(p) - engine.TailBytes; n > 0 {
+		p = p[n:]
+	}
+	if over := len(t.bytes) + len(p) - engine.TailBytes; over > 0 {
+		t.bytes = t.bytes[:copy(t.bytes, t.bytes[over:])]
+	}
+	t.bytes = append(t.bytes, p...)
+}

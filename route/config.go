@@ -1,0 +1,80 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/warmpath/warmpath/session"
+)
+
+// Alias lets clients ask for one name and be served by any of several models.
+type Alias struct {
+	Name   string   // "*" stands for every name that nothing else serves
+	Models []string // in order of preference for an endpoint that serves several of them
+}
+
+// Config is what a Router is made of. Zero values mean the defaults named at each field.
+type Config struct {
+	Policy     func() Policy // makes the policy of one pool; required
+	PolicyName string        // as in the configuration
+	Aliases    []Alias
+	Sessions   session.Config
+
+	Responses   int           // response ids remembered; default 100,000
+	ResponseTTL time.Duration // how long; default 24 h
+
+	EjectAfter int           // failures in a row, by the endpoint's fault, that eject it; default 3
+	EjectFor   time.Duration // the first ejection; doubles with each further one; default 1 s
+	EjectMax   time.Duration // the longest ejection; default 30 s
+	BusyFor    time.Duration // how long 429 or 503 without Retry-After keeps traffic away; default 1 s
+	BusyMax    time.Duration // the longest Retry-After that is believed; default 30 s
+	Ramp       time.Duration // how long an endpoint that joins or comes back takes to get its full share; default 10 s
+	StaleAfter time.Duration // a load report older than this counts for nothing; default 10 s
+}
+
+// WithDefaults fills in what is zero.
+func (c Config) WithDefaults() Config {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	c.Sessions = c.Sessions.WithDefaults()
+	if c.Responses == 0 {
+		c.Responses = 100_000
+	}
+	if c.EjectAfter == 0 {
+		c.EjectAfter = 3
+	}
+	set(&c.ResponseTTL, 24*time.Hour)
+	set(&c.EjectFor, time.Second)
+	set(&c.EjectMax, 30*time.Second)
+	set(&c.BusyFor, time.Second)
+	set(&c.BusyMax, 30*time.Second)
+	set(&c.Ramp, 10*time.Second)
+	set(&c.StaleAfter, 10*time.Second)
+	return c
+}
+
+// Validate reports all faults.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Policy == nil {
+		errs = append(errs, errors.New("no policy"))
+	}
+	seen := map[string]bool{}
+	for _, a := range c.Aliases {
+		if a.Name == "" || len(a.Models) == 0 {
+			errs = append(errs, fmt.Errorf("alias %q needs a name and at least one model", a.Name))
+		}
+		if seen[a.Name] {
+			errs = append(errs, fmt.Errorf("alias %q is declared twice", a.Name))
+		}
+		seen[a.Name] = true
+	}
+	if c.EjectAfter < 0 || c.Responses < 0 {
+		errs = append(errs, errors.New("counts must not be negative"))
+	}
+	return errors.Join(append(errs, c.Sessions.Validate())...)
+}

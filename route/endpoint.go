@@ -1,0 +1,123 @@
+package route
+
+import (
+	"strconv"
+	"time"
+)
+
+// Kind names the kind of server behind an endpoint.
+type Kind string
+
+// The kinds that the engine package speaks. The empty kind means "recognise it by probing".
+const (
+	KindUnknown  Kind = ""
+	KindVLLM     Kind = "vllm"
+	KindSGLang   Kind = "sglang"
+	KindTRTLLM   Kind = "trtllm"
+	KindLlamaCpp Kind = "llamacpp"
+	KindOllama   Kind = "ollama"
+	KindOther    Kind = "other"
+)
+
+// PartKind says which part of an engine an endpoint addresses.
+type PartKind uint8
+
+// The parts. The zero value is the whole engine.
+const (
+	Whole PartKind = iota // the engine chooses a rank or slot by itself
+	Rank                  // one data-parallel rank behind the address (vLLM, SGLang, TensorRT-LLM)
+	Slot                  // one slot of a llama.cpp server
+)
+
+// Part addresses one data-parallel rank or slot behind an engine's address; the zero value is the whole engine.
+type Part struct {
+	Kind  PartKind
+	Index int // from 0; meaningless for Whole
+}
+
+// String is "", "rank3" or "slot3".
+func (p Part) String() string {
+	switch p.Kind {
+	case Rank:
+		return "rank" + strconv.Itoa(p.Index)
+	case Slot:
+		return "slot" + strconv.Itoa(p.Index)
+	default:
+		return ""
+	}
+}
+
+// Endpoint is one engine address, or one rank or slot of it, as discovery declares it. It is a value and never
+// changes once handed over; a changed endpoint arrives as a new value under the same name.
+type Endpoint struct {
+	Name   string   // unique in the fleet; the metric label and the name in logs and admin calls
+	URL    string   // http:// or https:// base address without a trailing slash
+	Kind   Kind     // stated kind; KindUnknown lets the probe recognise it
+	Part   Part     // the rank or slot; zero is the whole engine
+	Weight float64  // share of new traffic relative to others; 0 takes none; never negative
+	Models []string // stated models; nil means "what the engine reports"
+	APIKey string   // sent as a bearer token to this endpoint by probes, and to clients' requests that carry none
+}
+
+// Model is one model that an engine says it serves.
+type Model struct {
+	ID            string
+	Parent        string // base model of a LoRA adapter, "" for a base model
+	ContextTokens int    // longest prompt plus answer; 0 is unknown
+}
+
+// LoadReport is what an engine says about its own load at one moment. A negative number means "not reported".
+type LoadReport struct {
+	Running  int      // requests being computed
+	Waiting  int      // requests in the engine's queue
+	KVUsage  float64  // share of the KV cache in use, 0..1
+	Adapters []string // LoRA adapters resident now; nil when not reported
+}
+
+// Report is what probing learnt about one endpoint. Unknown parts keep their zero value; they never overwrite what
+// an earlier report said.
+type Report struct {
+	Healthy bool
+	Refused bool   // the port refused the connection: the process is gone or going
+	Detail  string // why it is not healthy, for people
+
+	Kind          Kind
+	Version       string
+	Models        []Model // nil: not asked or not answered this time
+	Load          *LoadReport
+	CacheTokens   int64 // KV cache capacity in tokens, 0 unknown
+	BlockTokens   int   // tokens a KV block, 0 unknown
+	Slots         int   // requests computed at once, 0 unknown
+	Ranks         int   // data-parallel ranks behind the address, 0 unknown
+	ReportsCached bool  // the engine is known to report cached tokens in usage
+}
+
+// State is an endpoint's state of health.
+type State string
+
+// The states an endpoint can be in.
+const (
+	StateUnknown State = "unknown" // not probed yet
+	StateUp      State = "up"
+	StateDown    State = "down"    // the probe, or a refused connection, says so
+	StateEjected State = "ejected" // requests kept failing; it is tried again at EndpointStatus.Until
+	StateBusy    State = "busy"    // it answered 429 or 503: back-pressure, not death; until EndpointStatus.Until
+)
+
+// EndpointStatus is what the router knows about one endpoint, for people and for metrics.
+type EndpointStatus struct {
+	Endpoint Endpoint
+	Kind     Kind // stated or recognised
+	Source   string
+	State    State
+	Detail   string    // why it is down, ejected or busy
+	Until    time.Time // when ejected or busy ends
+	Draining bool
+	Gone     bool    // no longer declared; waits for its last requests
+	Ramp     float64 // 0..1: share of its weight while it is taken in gently after coming back
+	Load     Load
+	Report   Report // the latest of each figure
+	Models   []Model
+	Requests uint64 // requests sent to it since it was declared
+	Failures uint64 // requests that failed by its fault
+}

@@ -1,0 +1,37 @@
+package route
+
+import "time"
+
+// Entry is one line of the log of everything the router was told and answered. Listeners hear it in order; it may not
+// be kept past the call without copying what it points to.
+type Entry struct {
+	Now time.Time
+
+	// A routing: Request is set, and either Decision or Err.
+	Request  *Request
+	Decision *Decision
+	Err      error
+
+	// An observation: Event is set; Ended too when it ended a lease, Changes when endpoints changed state.
+	Event   Event
+	Ended   *Ended
+	Changes []Change
+}
+
+// Ended is the story of one attempt: what was decided, and what became of it.
+type Ended struct {
+	Request   string // X-Request-Id
+	Decision  Decision
+	Class     Class
+	Routed    time.Time
+	FirstByte time.Time // zero when the answer had no data
+	Outcome   Outcome
+	Usage     Usage
+}
+
+// Change is an endpoint's change of state, worth a line in the log of the operator.
+type Change struct {
+	Endpoint string
+	From, To State
+	Detail   string
+}

@@ -1,0 +1,262 @@
+package route
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/zeebo/xxh3"
+)
+
+// endpoint is what the router keeps about one endpoint.
+type endpoint struct {
+	spec   Endpoint
+	source string
+	slot   int
+	key    uint64
+
+	gone, draining bool
+
+	report   Report // the latest of each figure
+	reportAt time.Time
+	loadAt   time.Time
+	probed   bool // at least one report came
+	told     State
+
+	failures     int       // in a row, by its fault
+	ejections    int       // without a success in between
+	ejectedUntil time.Time // zero when not ejected
+	unreachable  bool      // ejected because it could not be connected to: a good probe lifts it
+	busyUntil    time.Time
+	cause        string // of the last failure, for people
+	trial        bool   // its ejection ended and nothing has succeeded yet: one request at a time
+	trials       int    // requests now testing it
+	rampFrom     time.Time
+
+	load             Load
+	requests, failed uint64
+}
+
+func (e *endpoint) kind() Kind {
+	if e.spec.Kind != KindUnknown {
+		return e.spec.Kind
+	}
+	return e.report.Kind
+}
+
+// state is the endpoint's health at a moment.
+func (e *endpoint) state(now time.Time) State {
+	switch {
+	case !e.probed:
+		if now.Before(e.ejectedUntil) {
+			return StateEjected
+		}
+		return StateUnknown
+	case !e.report.Healthy:
+		return StateDown
+	case now.Before(e.ejectedUntil):
+		return StateEjected
+	case now.Before(e.busyUntil):
+		return StateBusy
+	}
+	return StateUp
+}
+
+// detail says why the endpoint is not up.
+func (e *endpoint) detail(s State) string {
+	switch s {
+	case StateDown:
+		return e.report.Detail
+	case StateEjected, StateBusy:
+		return e.cause
+	case StateUnknown:
+		return "not probed yet"
+	default:
+		return ""
+	}
+}
+
+// ramp is the share of its weight that an endpoint gets while it is taken in gently, 0.1 to 1.
+func (e *endpoint) ramp(now time.Time, over time.Duration) float64 {
+	if e.rampFrom.IsZero() || over <= 0 {
+		return 1
+	}
+	age := now.Sub(e.rampFrom)
+	if age >= over {
+		return 1
+	}
+	return max(0.1, float64(age)/float64(over))
+}
+
+// declare takes in a full snapshot of one source.
+func (r *Router) declare(now time.Time, d *Declared) []Change {
+	var changes []Change
+	keep := make(map[string]bool, len(d.Endpoints))
+	for _, spec := range d.Endpoints {
+		old := r.byName[spec.Name]
+		switch {
+		case old == nil:
+			r.enter(now, spec, d.Source)
+			changes = append(changes, Change{Endpoint: spec.Name, To: StateUnknown, Detail: "declared by " + d.Source})
+		case old.source != d.Source && !old.gone:
+			changes = append(changes, Change{Endpoint: spec.Name, From: old.told, To: old.told,
+				Detail: fmt.Sprintf("%s declares it too; the one of %s stays", d.Source, old.source)})
+			continue
+		default:
+			r.update(old, spec, d.Source)
+		}
+		keep[spec.Name] = true
+	}
+	for _, ep := range append([]*endpoint(nil), r.endpoints...) {
+		if ep.source != d.Source || ep.gone || keep[ep.spec.Name] {
+			continue
+		}
+		ep.gone = true
+		changes = append(changes, Change{Endpoint: ep.spec.Name, From: ep.told, Detail: "no longer declared by " + d.Source})
+		if ep.load.Requests == 0 {
+			r.forget(ep)
+		}
+	}
+	r.generation++
+	return changes
+}
+
+func (r *Router) enter(now time.Time, spec Endpoint, source string) {
+	ep := &endpoint{spec: spec, source: source, key: xxh3.HashString(spec.Name), told: StateUnknown}
+	if n := len(r.freeSlots); n > 0 {
+		ep.slot, r.freeSlots = r.freeSlots[n-1], r.freeSlots[:n-1]
+	} else {
+		ep.slot = r.slots
+		r.slots++
+	}
+	// A newcomer to a fleet at work is taken in gently; a fleet that starts together is not held back.
+	for _, other := range r.endpoints {
+		if other.requests > 0 && other.state(now) == StateUp {
+			ep.rampFrom = now
+			break
+		}
+	}
+	r.endpoints = append(r.endpoints, ep)
+	r.byName[spec.Name] = ep
+}
+
+// update takes in a changed declaration. Another address is another engine: nothing learnt about the old one holds.
+func (r *Router) update(ep *endpoint, spec Endpoint, source string) {
+	if ep.spec.URL != spec.URL || ep.spec.Part != spec.Part || ep.spec.Kind != spec.Kind {
+		ep.report, ep.probed, ep.loadAt = Report{}, false, time.Time{}
+		ep.failures, ep.ejections, ep.ejectedUntil, ep.trial = 0, 0, time.Time{}, false
+		ep.busyUntil, ep.rampFrom = time.Time{}, time.Time{}
+	}
+	ep.spec, ep.source, ep.gone = spec, source, false
+}
+
+// forget drops an endpoint that is gone and idle.
+func (r *Router) forget(ep *endpoint) {
+	for i, e := range r.endpoints {
+		if e == ep {
+			r.endpoints = append(r.endpoints[:i], r.endpoints[i+1:]...)
+			break
+		}
+	}
+	delete(r.byName, ep.spec.Name)
+	r.freeSlots = append(r.freeSlots, ep.slot)
+	r.generation++
+}
+
+// probe takes in a report.
+func (r *Router) probe(now time.Time, ep *endpoint, n *Report) {
+	was := ep.state(now)
+	first := !ep.probed
+	ep.probed = true
+	ep.reportAt = now
+	o := &ep.report
+	o.Healthy, o.Refused, o.Detail = n.Healthy, n.Refused, n.Detail
+	if n.Kind != KindUnknown {
+		o.Kind = n.Kind
+	}
+	if n.Version != "" {
+		o.Version = n.Version
+	}
+	if n.Models != nil && !sameModels(o.Models, n.Models) {
+		o.Models = n.Models
+		r.generation++
+	}
+	if n.Load != nil {
+		o.Load, ep.loadAt = n.Load, now
+	}
+	setPositive(&o.CacheTokens, n.CacheTokens)
+	setPositive(&o.BlockTokens, n.BlockTokens)
+	setPositive(&o.Slots, n.Slots)
+	setPositive(&o.Ranks, n.Ranks)
+	o.ReportsCached = o.ReportsCached || n.ReportsCached
+	if n.Healthy && ep.unreachable {
+		ep.ejectedUntil, ep.unreachable = time.Time{}, false
+	}
+	if n.Healthy && !first && was == StateDown {
+		ep.rampFrom = now
+	}
+}
+
+func setPositive[T int | int64](to *T, v T) {
+	if v > 0 {
+		*to = v
+	}
+}
+
+func sameModels(a, b []Model) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// blame draws the conclusions of an attempt's end for its endpoint. A client's fault is never the endpoint's; back-pressure
+// keeps new traffic away for a while and says nothing about its health.
+func (r *Router) blame(now time.Time, ep *endpoint, f *flight, ev *Finished) {
+	switch ev.Outcome {
+	case OK, ClientError:
+		ep.failures, ep.ejections = 0, 0
+		if ep.trial {
+			ep.trial, ep.rampFrom = false, now
+		}
+	case Busy:
+		wait := ev.RetryAfter
+		if wait <= 0 {
+			wait = r.cfg.BusyFor
+		}
+		ep.busyUntil = now.Add(min(wait, r.cfg.BusyMax))
+		ep.cause = "it asked for less traffic (429 or 503)"
+	case ConnectFailed:
+		ep.failed++
+		ep.failures++
+		ep.cause = "it could not be connected to"
+		r.eject(now, ep)
+		ep.unreachable = true
+	case EngineError, TimedOut:
+		ep.failed++
+		ep.failures++
+		ep.cause = fmt.Sprintf("%d requests in a row failed (%s)", ep.failures, ev.Outcome)
+		if ep.failures >= r.cfg.EjectAfter || f.trial {
+			r.eject(now, ep)
+			ep.unreachable = false
+		}
+	case ClientGone, Abandoned:
+	}
+}
+
+func (r *Router) eject(now time.Time, ep *endpoint) {
+	if now.Before(ep.ejectedUntil) {
+		return // requests that were already under way when it was ejected
+	}
+	d := r.cfg.EjectFor << min(ep.ejections, 20)
+	if d > r.cfg.EjectMax || d <= 0 {
+		d = r.cfg.EjectMax
+	}
+	ep.ejections++
+	ep.ejectedUntil = now.Add(d)
+	ep.trial = true
+}

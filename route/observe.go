@@ -1,0 +1,92 @@
+package route
+
+import "time"
+
+// Observe takes in an event and returns its log entry.
+func (r *Router) Observe(now time.Time, ev Event) Entry {
+	e := Entry{Now: now, Event: ev}
+	switch ev := ev.(type) {
+	case Declared:
+		e.Changes = r.declare(now, &ev)
+	case Probed:
+		if ep := r.byName[ev.Endpoint]; ep != nil {
+			r.probe(now, ep, &ev.Report)
+			e.Changes = ep.changes(now, e.Changes)
+		}
+	case Drain:
+		if ep := r.byName[ev.Endpoint]; ep != nil && ep.draining == ev.Off {
+			ep.draining = !ev.Off
+			detail := "draining: no new traffic"
+			if ev.Off {
+				detail = "takes traffic again"
+			}
+			e.Changes = append(e.Changes, Change{Endpoint: ev.Endpoint, From: ep.told, To: ep.told, Detail: detail})
+		}
+	case FirstByte:
+		r.firstByte(now, ev.Lease)
+	case Finished:
+		var ep *endpoint
+		if f := r.flight(ev.Lease); f != nil {
+			ep = f.ep
+		}
+		if e.Ended = r.finish(now, &ev); ep != nil {
+			e.Changes = ep.changes(now, e.Changes)
+		}
+	case Closed:
+		p := r.pool(ev.Model)
+		r.sessions.Delete(ev.Tenant, p.name, ev.Session)
+		r.newborn.Delete(ev.Tenant, p.name, ev.Session)
+	}
+	return e
+}
+
+// changes tells a change of state once.
+func (e *endpoint) changes(now time.Time, to []Change) []Change {
+	s := e.state(now)
+	if s == e.told {
+		return to
+	}
+	c := Change{Endpoint: e.spec.Name, From: e.told, To: s, Detail: e.detail(s)}
+	e.told = s
+	return append(to, c)
+}
+
+// Status is a snapshot of the endpoints in order of declaration.
+func (r *Router) Status(now time.Time) []EndpointStatus {
+	out := make([]EndpointStatus, 0, len(r.endpoints))
+	for _, ep := range r.endpoints {
+		s := EndpointStatus{
+			Endpoint: ep.spec, Kind: ep.kind(), Source: ep.source, State: ep.state(now),
+			Draining: ep.draining, Gone: ep.gone, Ramp: ep.ramp(now, r.cfg.Ramp), Load: ep.load, Report: ep.report,
+			Models: ep.models(), Requests: ep.requests, Failures: ep.failed,
+		}
+		s.Detail = ep.detail(s.State)
+		switch s.State {
+		case StateEjected:
+			s.Until = ep.ejectedUntil
+		case StateBusy:
+			s.Until = ep.busyUntil
+		case StateUnknown, StateUp, StateDown:
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Ready reports whether at least one endpoint is up and takes traffic; when none is, why says what is wrong.
+func (r *Router) Ready(now time.Time) (ok bool, why string) {
+	var excuses []string
+	for _, ep := range r.endpoints {
+		if ep.gone {
+			continue
+		}
+		if rank := ep.usable(now); rank == 0 || rank == 2 {
+			return true, ""
+		}
+		excuses = append(excuses, ep.excuse(now, &Request{}))
+	}
+	if len(excuses) == 0 {
+		return false, "no endpoint is declared"
+	}
+	return false, listed(excuses)
+}

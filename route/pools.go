@@ -1,0 +1,251 @@
+package route
+
+import (
+	"slices"
+	"strings"
+)
+
+// pool is the endpoints that serve one model or alias, with the policy that chooses among them.
+type pool struct {
+	name    string
+	policy  Policy
+	built   uint64 // generation of the members
+	members []member
+
+	// Learnt from usage.
+	tokensPerByte float64
+	output        float64 // answer tokens of a turn
+}
+
+// member is an endpoint of a pool and what it would be asked for.
+type member struct {
+	ep      *endpoint
+	model   string
+	context int  // tokens, 0 unknown
+	adapter bool // the model is a LoRA adapter
+	stated  bool // the configuration says that it serves the model, the engine has not listed it
+}
+
+// Estimates before the first usage report: 4 bytes a token is the usual figure for English text.
+const (
+	firstTokensPerByte = 0.25
+	firstOutput        = 128
+)
+
+// anyPool is the pool of requests whose model is unknown to the router but acceptable: the alias "*", or endpoints that
+// do not say what they serve. One name, so that clients cannot grow the set of pools.
+const anyPool = "*"
+
+// poolFor finds the pool of a request, with its members up to date.
+func (r *Router) poolFor(req *Request) (*pool, error) {
+	name := req.Model
+	if name == "" {
+		if req.Class != Aside {
+			known := r.baseModels()
+			if len(known) > 1 {
+				return nil, &ModelRequiredError{Known: r.names()}
+			}
+			if len(known) == 1 {
+				name = known[0]
+			}
+		}
+		return r.pool(name), nil
+	}
+	p := r.pool(name)
+	if len(p.members) > 0 {
+		return p, nil
+	}
+	if p = r.pool(anyPool); len(p.members) > 0 {
+		return p, nil
+	}
+	if len(r.endpoints) == 0 {
+		return r.pool(""), nil // candidates says that there is none
+	}
+	return nil, &UnknownModelError{Model: req.Model, Known: r.names()}
+}
+
+// pool returns the pool of a name; only pools with members, and those two with fixed names, are kept.
+func (r *Router) pool(name string) *pool {
+	p := r.pools[name]
+	if p != nil && p.built == r.generation {
+		return p
+	}
+	members := r.membersOf(name)
+	if p == nil {
+		p = &pool{name: name, tokensPerByte: firstTokensPerByte, output: firstOutput}
+		if len(members) > 0 || name == "" || name == anyPool {
+			p.policy = r.cfg.Policy()
+			r.pools[name] = p
+		}
+	}
+	p.members, p.built = members, r.generation
+	if len(members) == 0 && name != "" && name != anyPool {
+		delete(r.pools, name)
+	}
+	return p
+}
+
+// membersOf lists the endpoints that serve a model, an alias, anything ("*"), or all there are ("").
+func (r *Router) membersOf(name string) []member {
+	var members []member
+	targets, isAlias := r.aliases[name]
+	if !isAlias {
+		targets = []string{name}
+	}
+	for _, ep := range r.endpoints {
+		if ep.gone {
+			continue
+		}
+		if name == "" {
+			members = append(members, member{ep: ep, context: ep.context()})
+			continue
+		}
+		if m, ok := ep.serves(targets, name == anyPool && !isAlias); ok {
+			members = append(members, m)
+		}
+	}
+	return members
+}
+
+// serves finds what the endpoint would be asked for. Those that say nothing about their models serve anything, under
+// the pool "*" only: a known name goes to those who are known to serve it.
+func (e *endpoint) serves(targets []string, anything bool) (member, bool) {
+	if anything {
+		if len(e.spec.Models) == 0 && e.report.Models == nil {
+			return member{ep: e}, true
+		}
+		return member{}, false
+	}
+	for _, t := range targets {
+		for _, m := range e.report.Models {
+			if m.ID == t && (len(e.spec.Models) == 0 || slices.Contains(e.spec.Models, t)) {
+				return member{ep: e, model: t, context: m.ContextTokens, adapter: m.Parent != ""}, true
+			}
+		}
+		if slices.Contains(e.spec.Models, t) {
+			return member{ep: e, model: t, context: e.context(), stated: true}, true
+		}
+	}
+	return member{}, false
+}
+
+// context is the longest prompt plus answer that some model of the endpoint takes, 0 unknown.
+func (e *endpoint) context() int {
+	longest := 0
+	for _, m := range e.report.Models {
+		longest = max(longest, m.ContextTokens)
+	}
+	return longest
+}
+
+// models lists what the endpoint serves: what is stated, else what the engine reports.
+func (e *endpoint) models() []Model {
+	if len(e.spec.Models) == 0 {
+		return e.report.Models
+	}
+	var out []Model
+	for _, id := range e.spec.Models {
+		m := Model{ID: id, ContextTokens: e.context()}
+		for _, reported := range e.report.Models {
+			if reported.ID == id {
+				m = reported
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// baseModels lists the models that are no adapters.
+func (r *Router) baseModels() []string {
+	var ids []string
+	for _, m := range r.Models() {
+		if m.Alias == nil && m.Parent == "" {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+func (r *Router) names() []string {
+	var ids []string
+	for _, m := range r.Models() {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+// ModelStatus is one model or alias a client can ask for.
+type ModelStatus struct {
+	ID            string
+	Alias         []string // what it stands for, nil for a real model
+	Parent        string   // base model of an adapter
+	ContextTokens int      // the longest over the endpoints that serve it, 0 unknown
+	Endpoints     []string // names that serve it, in order of declaration
+}
+
+// Models lists what can be asked for, sorted by id. The alias "*" is not listed: it has no name to ask for.
+func (r *Router) Models() []ModelStatus {
+	var out []ModelStatus
+	index := map[string]int{}
+	for _, ep := range r.endpoints {
+		if ep.gone {
+			continue
+		}
+		for _, m := range ep.models() {
+			i, ok := index[m.ID]
+			if !ok {
+				i = len(out)
+				index[m.ID] = i
+				out = append(out, ModelStatus{ID: m.ID, Parent: m.Parent})
+			}
+			out[i].ContextTokens = max(out[i].ContextTokens, m.ContextTokens)
+			out[i].Endpoints = append(out[i].Endpoints, ep.spec.Name)
+		}
+	}
+	for _, a := range r.cfg.Aliases {
+		_, real := index[a.Name]
+		members := r.membersOf(a.Name)
+		if a.Name == anyPool || real || len(members) == 0 {
+			continue
+		}
+		s := ModelStatus{ID: a.Name, Alias: a.Models}
+		for _, m := range members {
+			s.ContextTokens = max(s.ContextTokens, m.context)
+			s.Endpoints = append(s.Endpoints, m.ep.spec.Name)
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b ModelStatus) int { return strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+// promptTokens estimates the tokens of a request's prompt.
+func (p *pool) promptTokens(req *Request) int {
+	return req.PromptTokens + int(float64(req.PromptBytes)*p.tokensPerByte)
+}
+
+// outputTokens is how long an answer is expected to be.
+func (p *pool) outputTokens(req *Request) int {
+	if req.Class != Turn {
+		return 0
+	}
+	n := int(p.output)
+	if req.MaxTokens > 0 && req.MaxTokens < n {
+		n = req.MaxTokens
+	}
+	return n
+}
+
+// learn corrects the pool's estimates by what an engine reported. Short prompts say little about the ratio: the chat
+// template weighs too much in them.
+func (p *pool) learn(f *flight, u Usage) {
+	const rate = 0.05
+	if n := u.PromptTokens - f.exactTokens; n > 0 && f.promptBytes >= 256 {
+		sample := min(max(float64(n)/float64(f.promptBytes), 0.02), 2)
+		p.tokensPerByte += float64(rate * (sample - p.tokensPerByte))
+	}
+	if u.OutputTokens > 0 && f.class == Turn {
+		p.output += float64(rate * (float64(u.OutputTokens) - p.output))
+	}
+}

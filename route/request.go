@@ -1,0 +1,148 @@
+package route
+
+import "time"
+
+// Class says what kind of work a request is.
+type Class uint8
+
+// The classes of request.
+const (
+	Turn  Class = iota // generates: a turn of a conversation
+	Embed              // computes a prompt and generates nothing
+	Aside              // costs the engine nothing worth counting (count_tokens, GET of a response, unknown paths)
+)
+
+// Request is what a door tells the router about one request. It holds no text.
+type Request struct {
+	ID    string // X-Request-Id
+	Seed  uint64 // drawn by the driver; all chance in a decision comes from it
+	Class Class
+
+	Model  string // as the client named it; "" when the body names none
+	Tenant string // "" for the one tenant there is by default
+
+	Session  string // explicit conversation id; "" when the client sent none
+	MintedID string // a fresh id to give the conversation when Session is "" and nothing else identifies it
+	Follows  string // id of an earlier response (previous_response_id, GET /v1/responses/{id}); "" when none
+	HashKey  string // what hash policies place by when there is no session; "" means MintedID
+
+	PromptBytes  int // bytes of prompt text
+	PromptTokens int // tokens known exactly (token ids in the body); added to the estimate for PromptBytes
+	MaxTokens    int // the client's bound on the answer, 0 when not stated
+
+	Pin     string   // endpoint name this request must go to; "" for none
+	Exclude []string // endpoint names this request must not go to
+	Tried   []string // endpoint names that already failed this request (retries)
+}
+
+// Lease names one reservation on an endpoint's books. It is released by exactly one Finished event.
+type Lease uint64
+
+// Decision is where a request goes and why.
+type Decision struct {
+	Lease    Lease
+	Endpoint Endpoint
+	Kind     Kind   // of the endpoint, stated or recognised
+	Model    string // what to ask the endpoint for: the client's name, or what an alias resolved to
+	Pool     string // the model name (or alias) the pool is known by; "" for requests without a model
+	Policy   string // name of the policy that decided
+
+	Session    string // conversation id to echo: the client's own, or the minted one
+	FirstTurn  bool   // the router did not know the conversation before
+	Reason     Reason
+	Candidates int // how many endpoints were eligible
+
+	PromptTokens int // estimate for the whole prompt
+	CachedTokens int // predicted to be in the endpoint's cache
+}
+
+// Reason says in one word why an endpoint was chosen. The same word is the metric label, the log field and the
+// column of golden traces. The set is small and closed.
+type Reason string
+
+// Reasons common to all policies; a policy's own reasons are declared beside it.
+const (
+	ReasonOnly    Reason = "only_candidate" // nothing to choose
+	ReasonPinned  Reason = "pinned"         // the request named the endpoint
+	ReasonHolder  Reason = "holds_response" // it holds the response the request refers to
+	ReasonSession Reason = "session"        // the conversation's endpoint
+)
+
+// Outcome says how an attempt at an endpoint ended.
+type Outcome uint8
+
+// The outcomes of an attempt, and who is to blame.
+const (
+	OK            Outcome = iota
+	ClientGone            // the client left; nobody's fault
+	ClientError           // a 4xx other than 429: the client's fault, never the engine's
+	Busy                  // 429 or 503: back-pressure, not death
+	EngineError           // 5xx, a broken or wrongly ended answer
+	ConnectFailed         // the connection was refused or reset before anything was sent
+	TimedOut              // no first byte, or silence within a stream, beyond the limit
+	Abandoned             // given up by the router for another reason (shutdown, internal error); nobody's fault
+)
+
+var outcomeNames = [...]string{"ok", "client_gone", "client_error", "busy", "engine_error", "connect_failed", "timed_out", "abandoned"}
+
+// String is the metric label and log word of the outcome.
+func (o Outcome) String() string {
+	if int(o) < len(outcomeNames) {
+		return outcomeNames[o]
+	}
+	return "unknown"
+}
+
+// Usage is what an engine said a request cost.
+type Usage struct {
+	PromptTokens int // the whole prompt, cached part included; 0 when not reported
+	CachedTokens int // of these, found in the cache
+	OutputTokens int
+	CachedKnown  bool // the engine reported cached tokens (0 counts as reported)
+}
+
+// Event is something the router is told. The set is closed.
+type Event interface{ event() }
+
+// Declared replaces the endpoints of one discovery source by a full snapshot. Names are unique over all sources: a
+// name that another source declared first is refused and reported by Router.Refused.
+type Declared struct {
+	Source    string // "static", "file", "dns", "admin", ...
+	Endpoints []Endpoint
+}
+
+// Probed reports on one endpoint.
+type Probed struct {
+	Endpoint string
+	Report   Report
+}
+
+// Drain stops (or, with Off, resumes) new traffic to an endpoint; what runs there ends in its own time.
+type Drain struct {
+	Endpoint string
+	Off      bool
+}
+
+// FirstByte says that the answer's first data arrived: the prefill of this lease is done.
+type FirstByte struct{ Lease Lease }
+
+// Finished ends a lease. Each lease is finished exactly once; a second Finished is counted and ignored.
+type Finished struct {
+	Lease      Lease
+	Outcome    Outcome
+	RetryAfter time.Duration // with Busy: how long the engine asked for, 0 when it did not say
+	Usage      Usage
+	Response   string // id under which the endpoint now holds a response, "" for none
+}
+
+// Closed forgets a conversation.
+type Closed struct {
+	Tenant, Model, Session string
+}
+
+func (Declared) event()  {}
+func (Probed) event()    {}
+func (Drain) event()     {}
+func (FirstByte) event() {}
+func (Finished) event()  {}
+func (Closed) event()    {}

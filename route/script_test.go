@@ -1,0 +1,261 @@
+package route_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/session"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdata; commit only if you understand the diff")
+
+// TestScripts plays testdata/*.txt: lines that start with "> " are told to a router, the lines below are what it answers.
+//
+//	> aliases chat=a,b                              before anything else
+//	> declare SOURCE name[,weight=0][,model=m]...   a full snapshot of one source
+//	> up name [model[/parent][:context]]... [adapter=x]   a good probe
+//	> down name | refused name                      a bad one
+//	> route id [model=m] [session=s] [bytes=n] [class=aside] [pin=e] [exclude=e] [tried=e] [follows=r] [max=n]
+//	> first id | finish id OUTCOME [retry=2s] [usage=prompt/cached/output] [response=r]
+//	> drain name | undrain name | wait 2s | status | models | stats
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(want))
+			if got == string(want) {
+				return
+			}
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			t.Errorf("%s differs; run with -rewrite and read the diff. got:\n%s", file, got)
+		})
+	}
+}
+
+// firstLeast picks the candidate with the fewest outstanding requests, the first of equals: scripts want no chance. It
+// keeps conversations at home.
+type firstLeast struct{}
+
+func (firstLeast) Pick(v *route.View, _ *route.Request) route.Choice {
+	if v.Home >= 0 {
+		return route.Choice{Index: v.Home, Reason: route.ReasonSession}
+	}
+	best := 0
+	for i, c := range v.Candidates {
+		if c.Load.Requests < v.Candidates[best].Load.Requests {
+			best = i
+		}
+	}
+	return route.Choice{Index: best, Reason: "least"}
+}
+
+type player struct {
+	t      *testing.T
+	cfg    route.Config
+	r      *route.Router
+	now    time.Time
+	leases map[string]route.Lease
+	out    strings.Builder
+}
+
+func play(t *testing.T, script string) string {
+	p := &player{t: t, now: time.Unix(1000, 0), leases: map[string]route.Lease{}}
+	p.cfg = route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "first_least", Sessions: session.Config{Max: 100}}
+	for line := range strings.SplitSeq(script, "\n") {
+		switch {
+		case strings.HasPrefix(line, "> "):
+			p.out.WriteString(line + "\n")
+			p.do(strings.Fields(line[2:]))
+		case strings.HasPrefix(line, "#") || line == "":
+			p.out.WriteString(line + "\n")
+		}
+	}
+	return strings.TrimSuffix(p.out.String(), "\n")
+}
+
+func (p *player) say(format string, args ...any) { fmt.Fprintf(&p.out, "  "+format+"\n", args...) }
+
+func (p *player) do(words []string) {
+	verb, args := words[0], words[1:]
+	if verb == "aliases" {
+		for _, a := range args {
+			name, models, _ := strings.Cut(a, "=")
+			p.cfg.Aliases = append(p.cfg.Aliases, route.Alias{Name: name, Models: strings.Split(models, ",")})
+		}
+		return
+	}
+	if p.r == nil {
+		p.r = route.New(p.cfg)
+	}
+	switch verb {
+	case "declare":
+		p.observe(declared(args))
+	case "up", "down", "refused":
+		p.observe(probed(verb, args))
+	case "drain":
+		p.observe(route.Drain{Endpoint: args[0]})
+	case "undrain":
+		p.observe(route.Drain{Endpoint: args[0], Off: true})
+	case "route":
+		p.route(args)
+	case "first":
+		p.observe(route.FirstByte{Lease: p.leases[args[0]]})
+	case "finish":
+		p.observe(finished(p.leases[args[0]], args[1:]))
+	case "wait":
+		d, err := time.ParseDuration(args[0])
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.now = p.now.Add(d)
+	case "status":
+		p.status()
+	case "models":
+		for _, m := range p.r.Models() {
+			p.say("%s alias=%v parent=%q context=%d at %v", m.ID, m.Alias, m.Parent, m.ContextTokens, m.Endpoints)
+		}
+	case "stats":
+		s := p.r.Stats()
+		p.say("leases %d, sessions %d, responses %d, finished twice %d", s.Leases, s.Sessions, s.Responses, s.DoubleFinished)
+	default:
+		p.t.Fatalf("unknown verb %q", verb)
+	}
+}
+
+func (p *player) observe(ev route.Event) {
+	for _, c := range p.r.Observe(p.now, ev).Changes {
+		p.say("%s: %s -> %s (%s)", c.Endpoint, c.From, c.To, c.Detail)
+	}
+}
+
+func (p *player) route(args []string) {
+	req := route.Request{ID: args[0], Seed: 1, MintedID: "minted-" + args[0]}
+	for _, a := range args[1:] {
+		k, v, _ := strings.Cut(a, "=")
+		n, _ := strconv.Atoi(v)
+		switch k {
+		case "model":
+			req.Model = v
+		case "session":
+			req.Session = v
+		case "bytes":
+			req.PromptBytes = n
+		case "max":
+			req.MaxTokens = n
+		case "class":
+			req.Class = map[string]route.Class{"turn": route.Turn, "embed": route.Embed, "aside": route.Aside}[v]
+		case "pin":
+			req.Pin = v
+		case "exclude":
+			req.Exclude = append(req.Exclude, v)
+		case "tried":
+			req.Tried = append(req.Tried, v)
+		case "follows":
+			req.Follows = v
+		default:
+			p.t.Fatalf("unknown argument %q", a)
+		}
+	}
+	d, err := p.r.Route(p.now, &req)
+	if err != nil {
+		p.say("%s: error: %v", req.ID, err)
+		return
+	}
+	p.leases[req.ID] = d.Lease
+	p.say("%s -> %s (%s of %d) model=%q pool=%q session=%s first=%t prompt=%d cached=%d",
+		req.ID, d.Endpoint.Name, d.Reason, d.Candidates, d.Model, d.Pool, d.Session, d.FirstTurn, d.PromptTokens, d.CachedTokens)
+}
+
+func (p *player) status() {
+	for _, s := range p.r.Status(p.now) {
+		l := s.Load
+		p.say("%s %s requests=%d prefill=%d decode=%d context=%d ramp=%.2f draining=%t gone=%t %s",
+			s.Endpoint.Name, s.State, l.Requests, l.PrefillTokens, l.DecodeTokens, l.ContextTokens, s.Ramp, s.Draining, s.Gone, s.Detail)
+	}
+}
+
+func declared(args []string) route.Declared {
+	d := route.Declared{Source: args[0]}
+	for _, a := range args[1:] {
+		parts := strings.Split(a, ",")
+		e := route.Endpoint{Name: parts[0], URL: "http://" + parts[0], Weight: 1}
+		for _, o := range parts[1:] {
+			k, v, _ := strings.Cut(o, "=")
+			switch k {
+			case "weight":
+				e.Weight, _ = strconv.ParseFloat(v, 64)
+			case "model":
+				e.Models = append(e.Models, v)
+			case "url":
+				e.URL = v
+			}
+		}
+		d.Endpoints = append(d.Endpoints, e)
+	}
+	return d
+}
+
+func probed(verb string, args []string) route.Probed {
+	ev := route.Probed{Endpoint: args[0]}
+	switch verb {
+	case "down":
+		ev.Report.Detail = "health answered 500"
+		return ev
+	case "refused":
+		ev.Report.Refused, ev.Report.Detail = true, "connection refused"
+		return ev
+	}
+	ev.Report.Healthy = true
+	for _, a := range args[1:] {
+		if adapter, ok := strings.CutPrefix(a, "adapter="); ok {
+			ev.Report.Load = &route.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Adapters: []string{adapter}}
+			continue
+		}
+		id, context, _ := strings.Cut(a, ":")
+		id, parent, _ := strings.Cut(id, "/")
+		n, _ := strconv.Atoi(context)
+		ev.Report.Models = append(ev.Report.Models, route.Model{ID: id, Parent: parent, ContextTokens: n})
+	}
+	return ev
+}
+
+func finished(l route.Lease, args []string) route.Finished {
+	f := route.Finished{Lease: l}
+	for o := route.OK; o <= route.Abandoned; o++ {
+		if o.String() == args[0] {
+			f.Outcome = o
+		}
+	}
+	for _, a := range args[1:] {
+		k, v, _ := strings.Cut(a, "=")
+		switch k {
+		case "retry":
+			f.RetryAfter, _ = time.ParseDuration(v)
+		case "response":
+			f.Response = v
+		case "usage":
+			_, _ = fmt.Sscanf(v, "%d/%d/%d", &f.Usage.PromptTokens, &f.Usage.CachedTokens, &f.Usage.OutputTokens)
+			f.Usage.CachedKnown = true
+		}
+	}
+	return f
+}
