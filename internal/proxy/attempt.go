@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -177,9 +178,6 @@ func (a *attempt) request() *http.Request {
 	if key := a.d.Endpoint.APIKey; key != "" && header.Get("Authorization") == "" && header.Get("X-Api-Key") == "" {
 		header["Authorization"] = []string{"Bearer " + key}
 	}
-	if header.Get("User-Agent") == "" {
-		header["User-Agent"] = []string{""} // keeps net/http from naming itself
-	}
 	a.span.Inject(header)
 	address := a.address(header)
 
@@ -197,6 +195,13 @@ func (a *attempt) request() *http.Request {
 	if len(body.bytes) == 0 {
 		out.Body = http.NoBody
 		return out.WithContext(a.ctx)
+	}
+	if out.URL.Scheme == "http" {
+		out.Body = h1.NewBody(body.bytes)
+		return out.WithContext(a.ctx)
+	}
+	if header.Get("User-Agent") == "" {
+		header["User-Agent"] = []string{""} // keeps net/http from naming itself
 	}
 	out.Body = body.reader()
 	out.GetBody = func() (io.ReadCloser, error) { return body.reader(), nil }

@@ -52,7 +52,7 @@ func newRig(t *testing.T, cfg proxy.Config, engines ...engineHandler) *rig {
 		t.Cleanup(s.Close)
 		declared = append(declared, route.Endpoint{Name: "e" + string(rune('0'+i)), URL: s.URL, Weight: 1})
 	}
-	r := newFleet(t, cfg, http.DefaultTransport.(*http.Transport).Clone(), declared)
+	r := newFleet(t, cfg, proxy.NewTransport(time.Second), declared)
 	front := httptest.NewUnstartedServer(r.proxy)
 	front.Config.Protocols = new(http.Protocols)
 	front.Config.Protocols.SetHTTP1(true)

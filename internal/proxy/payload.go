@@ -13,7 +13,7 @@ import (
 )
 
 // payload is a request body in memory. Its buffer goes back to the pool when the call and every attempt that reads it
-// have let go: a transport may still be reading after its attempt has failed.
+// have let go: net/http's transport may still be reading after its attempt has failed (package h1's is not).
 type payload struct {
 	bytes []byte
 	refs  atomic.Int32

@@ -141,6 +141,9 @@ func (r *relay) commit() {
 // finish concludes an answer that came to its end.
 func (r *relay) finish() (again bool) {
 	c := r.c
+	if r.pieces {
+		r.fin.Usage, _ = r.scanner.Close() // takes in a last line without an end: it may be the end mark
+	}
 	if r.truncated() {
 		return r.broken(errTruncated)
 	}
@@ -148,7 +151,6 @@ func (r *relay) finish() (again bool) {
 		r.commit()
 	}
 	if r.pieces {
-		r.fin.Usage, _ = r.scanner.Close()
 		if r.fin.Response == "" {
 			r.fin.Response = r.scanner.ResponseID()
 		}
@@ -184,7 +186,9 @@ func (r *relay) broken(err error) (again bool) {
 	if !c.sent.Load() {
 		return r.lost(err)
 	}
-	r.fin.Usage, _ = r.scanner.Close()
+	if !errors.Is(err, errTruncated) {
+		r.fin.Usage, _ = r.scanner.Close()
+	}
 	cause := context.Cause(r.ctx)
 	switch {
 	case c.ctx.Err() != nil:

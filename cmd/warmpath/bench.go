@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/play"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// benchOptions are the flags of bench.
+type benchOptions struct {
+	target   play.Target
+	sessions string
+	timeout  time.Duration
+	seed     uint64
+	json     bool
+	work     sim.Workload
+}
+
+func benchCommand(e env) *cobra.Command {
+	o := benchOptions{work: sim.DefaultWorkload(), seed: 1, sessions: string(play.Adopt), timeout: 10 * time.Minute}
+	c := &cobra.Command{
+		Use:   "bench --url URL",
+		Short: "Play conversations against any OpenAI address and measure it from outside",
+		Long: `Plays multi-turn conversations in closed loop against an OpenAI-compatible address (an engine, warmpath, or any other router)
+and prints time to first token, inter-token latency, token hit rate and balance, as its clients see them. The hit rate is what the
+engines report in usage; balance needs to know who answered, which warmpath says in X-Warmpath-Endpoint (name another
+header with --endpoint-header).`,
+		Example: `  warmpath bench --url http://127.0.0.1:8080 --model m
+  warmpath bench --url http://127.0.0.1:8080 --conversations 40 --rate 2 --sessions none
+  warmpath bench --url http://127.0.0.1:8080 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runBench(c.Context(), e, o) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.target.URL, "url", "", "base address, without /v1 (required)")
+	f.StringVar(&o.target.Model, "model", "", "model to ask for; empty takes the first that the address lists")
+	f.StringVar(&o.target.APIKey, "api-key", "", "bearer token")
+	f.StringVar(&o.sessions, "sessions", o.sessions, "how clients name their conversation: adopt (send back the X-Session-Id of the first answer), send (an own X-Session-ID), none")
+	f.StringVar(&o.target.EndpointHeader, "endpoint-header", "X-Warmpath-Endpoint", "answer header that names the endpoint")
+	f.DurationVar(&o.timeout, "timeout", o.timeout, "end after this time at the latest")
+	f.Uint64Var(&o.seed, "seed", o.seed, "seed of the conversations")
+	f.BoolVar(&o.json, "json", false, "print one JSON object and nothing else on standard output")
+	f.IntVar(&o.work.Count, "conversations", o.work.Count, "how many")
+	f.Float64Var(&o.work.PerSecond, "rate", o.work.PerSecond, "conversations that begin a second; 0 all at once")
+	f.IntVar(&o.work.SystemTokens, "system-tokens", o.work.SystemTokens, "tokens of the system prompt that all share (4 bytes a token)")
+	f.Float64Var(&o.work.MeanTurns, "turns", o.work.MeanTurns, "mean number of turns after the first")
+	f.Float64Var(&o.work.UserTokens, "user-tokens", o.work.UserTokens, "typical tokens of a user's turn")
+	f.Float64Var(&o.work.AnswerTokens, "answer-tokens", o.work.AnswerTokens, "typical tokens of an answer")
+	f.DurationVar(&o.work.Think, "think", o.work.Think, "mean time between an answer and the next turn")
+	_ = c.RegisterFlagCompletionFunc("sessions", cobra.FixedCompletions([]string{"adopt", "send", "none"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func (o *benchOptions) validate() error {
+	o.target.URL = strings.TrimRight(o.target.URL, "/")
+	o.target.Sessions = play.Sessions(o.sessions)
+	var errs []error
+	if !strings.HasPrefix(o.target.URL, "http://") && !strings.HasPrefix(o.target.URL, "https://") {
+		errs = append(errs, errors.New("--url must be an http:// or https:// address"))
+	}
+	switch o.target.Sessions {
+	case play.Adopt, play.Send, play.None:
+	default:
+		errs = append(errs, fmt.Errorf("--sessions %q must be adopt, send or none", o.sessions))
+	}
+	return errors.Join(append(errs, o.work.Validate())...)
+}
+
+func runBench(ctx context.Context, e env, o benchOptions) error {
+	if err := o.validate(); err != nil {
+		return usageError(err)
+	}
+	talk := e.stdout
+	if o.json {
+		talk = e.stderr
+	}
+	o.target.Client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
+	defer o.target.Client.CloseIdleConnections()
+	if o.target.Model == "" {
+		model, err := firstModel(ctx, &o.target)
+		if err != nil {
+			return err
+		}
+		o.target.Model = model
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	conversations := o.work.Conversations(o.seed)
+	turns := 0
+	for _, c := range conversations {
+		turns += len(c.Turns)
+	}
+	score := play.NewScore()
+	done := make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(done)
+		o.target.Play(ctx, o.work, conversations, 10*time.Second, score.Add)
+	}()
+	progress(talk, e.terminal, score, turns, done)
+	if o.json {
+		return json.NewEncoder(e.stdout).Encode(score.Summary())
+	}
+	printScore(e.stdout, score.Summary(), turns, time.Since(began))
+	if s := score.Summary(); s.Requests == 0 || s.Failed == s.Requests {
+		return fmt.Errorf("no turn succeeded: %s", s.LastError)
+	}
+	return nil
+}
+
+// firstModel asks the address what it serves.
+func firstModel(ctx context.Context, t *play.Target) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.URL+"/v1/models", nil)
+	if err != nil {
+		return "", usageError(err)
+	}
+	if t.APIKey != "" {
+		req.Header.Set("Authorization", "Bearer "+t.APIKey)
+	}
+	res, err := t.Client.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("cannot ask %s for its models: %w", t.URL, err)
+	}
+	defer res.Body.Close()
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, 4<<20)).Decode(&list); err != nil || len(list.Data) == 0 {
+		return "", fmt.Errorf("%s/v1/models lists no model (status %d); name one with --model", t.URL, res.StatusCode)
+	}
+	return list.Data[0].ID, nil
+}
+
+// progress shows how far a run is, until done.
+func progress(w io.Writer, terminal bool, score *play.Score, turns int, done <-chan struct{}) {
+	every := 5 * time.Second
+	if terminal {
+		every = 250 * time.Millisecond
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			if terminal {
+				fmt.Fprint(w, "\r\x1b[K")
+			}
+			return
+		case <-tick.C:
+			v := score.Summary()
+			text := fmt.Sprintf("%d of %d turns, %d failed, TTFT p50 %.0f ms, hit %.1f %%", v.Requests, turns, v.Failed, v.TTFT.P50, 100*v.HitRate)
+			if terminal {
+				fmt.Fprintf(w, "\r\x1b[K%s", text)
+			} else {
+				fmt.Fprintln(w, text)
+			}
+		}
+	}
+}
+
+func printScore(w io.Writer, v play.Summary, turns int, took time.Duration) {
+	fmt.Fprintf(w, "%d of %d turns in %s, %d failed\n", v.Requests, turns, took.Round(100*time.Millisecond), v.Failed)
+	if v.LastError != "" {
+		fmt.Fprintf(w, "last failure: %s\n", v.LastError)
+	}
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.AppendHeader(table.Row{"ms", "mean", "p50", "p90", "p99"})
+	for _, r := range []struct {
+		name string
+		l    play.Latency
+	}{{"time to first token", v.TTFT}, {"inter-token latency", v.ITL}} {
+		t.AppendRow(table.Row{r.name, fmt.Sprintf("%.1f", r.l.Mean), fmt.Sprintf("%.1f", r.l.P50), fmt.Sprintf("%.1f", r.l.P90), fmt.Sprintf("%.1f", r.l.P99)})
+	}
+	fmt.Fprintln(w, t.Render())
+	fmt.Fprintf(w, "token hit rate %.1f %%\n", 100*v.HitRate)
+	if len(v.Shares) == 0 {
+		fmt.Fprintln(w, "balance unknown: the answers do not say who gave them (see --endpoint-header)")
+		return
+	}
+	fmt.Fprintf(w, "work CV %.2f, first-turn CV %.2f over the %d endpoints that answered\n", v.WorkCV, v.FirstTurnCV, len(v.Shares))
+	for _, s := range v.Shares {
+		fmt.Fprintf(w, "  %-24s %s  %d turns\n", s.Endpoint, bar(s.Work), s.Requests)
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/sim"
+)
+
+func engineCommand(e env) *cobra.Command {
+	var (
+		listen, dialect string
+		seed            uint64
+	)
+	o := enginetest.Options{Engine: sim.DefaultConfig(), Models: []string{"simulated"}, Ranks: 1, Speed: 1}
+	c := &cobra.Command{
+		Use:   "engine",
+		Short: "Run one simulated engine",
+		Long: `Runs one simulated inference engine over HTTP: continuous batching, chunked prefill and a KV block cache, looking on the wire
+like vLLM, SGLang, TensorRT-LLM, llama.cpp or Ollama. It computes nothing and says in its answers that it is simulated. Faults can be
+switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/stats shows what it did.`,
+		Example: `  warmpath engine --dialect vllm --listen 127.0.0.1:9001
+  warmpath engine --dialect sglang --ranks 4 --listen 127.0.0.1:9002
+  warmpath serve --endpoint http://127.0.0.1:9001`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.Dialect, o.Seed = route.Kind(dialect), seed
+			return runEngine(c.Context(), e, listen, o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&listen, "listen", "127.0.0.1:9001", "address to listen on; port 0 takes a free one")
+	f.StringVar(&dialect, "dialect", "vllm", "vllm, sglang, trtllm, llamacpp or ollama")
+	f.StringSliceVar(&o.Models, "model", o.Models, "model names to serve")
+	f.StringSliceVar(&o.Adapters, "adapter", nil, "LoRA adapters to serve (vllm, sglang)")
+	f.IntVar(&o.Ranks, "ranks", o.Ranks, "data-parallel ranks, each with a cache of its own")
+	f.Uint64Var(&seed, "seed", 1, "seed of answers and ids")
+	f.Float64Var(&o.Speed, "speed", o.Speed, "simulated seconds a real second")
+	f.StringVar(&o.APIKey, "api-key", "", "bearer token to ask for")
+	f.IntVar(&o.ContextTokens, "context", 0, "longest prompt plus answer in tokens; 0 is 32768")
+	f.DurationVar(&o.LoadingFor, "loading", 0, "how long health says that the model is loading")
+	f.Float64Var(&o.Engine.PrefillTokensPerSecond, "prefill-rate", o.Engine.PrefillTokensPerSecond, "prompt tokens computed a second")
+	f.IntVar(&o.Engine.CacheTokens, "cache-tokens", o.Engine.CacheTokens, "KV cache in tokens")
+	f.IntVar(&o.Engine.BlockTokens, "block-tokens", o.Engine.BlockTokens, "tokens a KV block")
+	f.IntVar(&o.Engine.Slots, "slots", o.Engine.Slots, "requests computed at once")
+	_ = c.RegisterFlagCompletionFunc("dialect", cobra.FixedCompletions([]string{"vllm", "sglang", "trtllm", "llamacpp", "ollama"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func runEngine(ctx context.Context, e env, listen string, o enginetest.Options) error {
+	s, err := enginetest.New(o)
+	if err != nil {
+		return usageError(err)
+	}
+	url, err := s.Listen(listen)
+	if err != nil {
+		return usageError(err)
+	}
+	got := s.Options()
+	fmt.Fprintf(e.stdout, "simulated %s engine, %d rank(s), models %v, on %s\n", got.Dialect, got.Ranks, append(got.Models, got.Adapters...), url)
+	<-ctx.Done()
+	fmt.Fprintln(e.stdout, "stopping")
+	done := make(chan error, 1)
+	go func() { done <- s.Close() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(10 * time.Second):
+		return errors.New("requests did not end within 10 s")
+	}
+}

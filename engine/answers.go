@@ -1,0 +1,281 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// Bounds on what an engine may say of itself.
+const (
+	maxModels    = 4096
+	maxNameBytes = 512
+	maxRanks     = 4096
+	maxAdapters  = 4096
+	maxDetail    = 120
+)
+
+// readAlive reads the answer to a liveness question. An engine that asks for a key, or that does not know the path,
+// is alive all the same; 429 says it is busy, which is not dead; 503 is what engines say while they start.
+func readAlive(a Answer, r *route.Report) {
+	switch {
+	case a.Status < 400, a.Status == 401, a.Status == 403, a.Status == 429, Missing(a.Status):
+		r.Healthy, r.Detail = true, ""
+	case a.Status == 503:
+		r.Healthy, r.Detail = false, "starting or stopping: "+complaint(a)
+	default:
+		r.Healthy, r.Detail = false, complaint(a)
+	}
+}
+
+// complaint is a short line for people about an answer that is no success: "503 Loading model".
+func complaint(a Answer) string {
+	var body struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+	}
+	text := ""
+	if json.Unmarshal(a.Body, &body) == nil {
+		var nested struct {
+			Message string `json:"message"`
+		}
+		switch {
+		case json.Unmarshal(body.Error, &nested) == nil && nested.Message != "":
+			text = nested.Message
+		case json.Unmarshal(body.Error, &text) == nil:
+		default:
+			text = body.Message
+		}
+	} else if len(a.Body) > 0 && a.Body[0] != '<' && a.Body[0] != '{' {
+		text = string(a.Body[:min(len(a.Body), 4*maxDetail)])
+	}
+	text = strings.Join(strings.FieldsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }), " ")
+	if len(text) > maxDetail {
+		text = strings.ToValidUTF8(text[:maxDetail], "") + "…"
+	}
+	if text == "" {
+		return strconv.Itoa(a.Status)
+	}
+	return strconv.Itoa(a.Status) + " " + text
+}
+
+// useful returns an error for an answer that is no success.
+func useful(a Answer) error {
+	if a.Status < 200 || a.Status > 299 {
+		return fmt.Errorf("engine: GET %s: %s", a.Path, complaint(a))
+	}
+	return nil
+}
+
+// decode reads a JSON answer into v. Members of another type than expected are left as they are: what an engine adds
+// or changes must not make the rest unreadable.
+func decode(a Answer, v any) error {
+	if err := useful(a); err != nil {
+		return err
+	}
+	err := json.Unmarshal(a.Body, v)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("engine: GET %s: %w", a.Path, err)
+	}
+	return nil
+}
+
+// modelList is the answer to /v1/models: OpenAI's shape with max_model_len and parent (vLLM 0.32.0, SGLang 0.5.23),
+// or with aliases and meta.n_ctx, which is the context of one slot (llama.cpp 0.7.0).
+type modelList struct {
+	Data []struct {
+		ID      string   `json:"id"`
+		OwnedBy string   `json:"owned_by"`
+		Parent  string   `json:"parent"`
+		Context float64  `json:"max_model_len"`
+		Aliases []string `json:"aliases"`
+		Meta    struct {
+			Context float64 `json:"n_ctx"`
+		} `json:"meta"`
+	} `json:"data"`
+}
+
+func readModels(a Answer, r *route.Report) error {
+	var list modelList
+	if err := decode(a, &list); err != nil {
+		return err
+	}
+	if list.Data == nil {
+		return fmt.Errorf("engine: GET %s: no list of models", a.Path)
+	}
+	models := make([]route.Model, 0, len(list.Data))
+	for _, m := range list.Data {
+		context := tokens(m.Context)
+		if context == 0 {
+			context = tokens(m.Meta.Context)
+		}
+		models = addModel(models, route.Model{ID: m.ID, Parent: m.Parent, ContextTokens: context})
+		for _, alias := range m.Aliases {
+			models = addModel(models, route.Model{ID: alias, Parent: m.Parent, ContextTokens: context})
+		}
+	}
+	r.Models = models
+	return nil
+}
+
+// addModel appends a model unless it is there already, is no name, or there are too many.
+func addModel(models []route.Model, m route.Model) []route.Model {
+	if m.ID == "" || len(m.ID) > maxNameBytes || len(m.Parent) > maxNameBytes || len(models) >= maxModels {
+		return models
+	}
+	if m.Parent == m.ID {
+		m.Parent = ""
+	}
+	for _, have := range models {
+		if have.ID == m.ID {
+			return models
+		}
+	}
+	return append(models, m)
+}
+
+// tokens is a count as engines write it in JSON, 0 for anything that cannot be one.
+func tokens(f float64) int {
+	n, ok := whole(f)
+	if !ok {
+		return 0
+	}
+	return n
+}
+
+// capContext lowers the context of all models to limit, where that is known.
+func capContext(models []route.Model, limit int) {
+	for i := range models {
+		if c := models[i].ContextTokens; limit > 0 && (c == 0 || c > limit) {
+			models[i].ContextTokens = limit
+		}
+	}
+}
+
+func readVersion(a Answer, r *route.Report) error {
+	var v struct {
+		Version string `json:"version"`
+	}
+	if err := decode(a, &v); err != nil {
+		return err
+	}
+	if v.Version == "" || len(v.Version) > maxNameBytes {
+		return fmt.Errorf("engine: GET %s: no version", a.Path)
+	}
+	r.Version = v.Version
+	return nil
+}
+
+// sums adds up what the ranks of one engine report, or takes the figures of one rank.
+type sums struct {
+	running, waiting int
+	hasRunning       bool
+	hasWaiting       bool
+	usage            float64 // sum of shares
+	usages           int
+}
+
+func (s *sums) addRunning(v float64) {
+	if n, ok := whole(v); ok {
+		s.running, s.hasRunning = s.running+n, true
+	}
+}
+
+func (s *sums) addWaiting(v float64) {
+	if n, ok := whole(v); ok {
+		s.waiting, s.hasWaiting = s.waiting+n, true
+	}
+}
+
+func (s *sums) addUsage(v float64) {
+	if v >= 0 && v <= 1.5 { // a little over 1 is seen when blocks are shared; beyond that it is no share
+		s.usage, s.usages = s.usage+min(v, 1), s.usages+1
+	}
+}
+
+// report is the load report, nil when nothing was said. The ranks' caches are equally large, so the use of the whole
+// is the mean.
+func (s *sums) report() *route.LoadReport {
+	if !s.hasRunning && !s.hasWaiting && s.usages == 0 {
+		return nil
+	}
+	l := &route.LoadReport{Running: -1, Waiting: -1, KVUsage: -1}
+	if s.hasRunning {
+		l.Running = s.running
+	}
+	if s.hasWaiting {
+		l.Waiting = s.waiting
+	}
+	if s.usages > 0 {
+		l.KVUsage = s.usage / float64(s.usages)
+	}
+	return l
+}
+
+// mergeLoad folds a load report into what an earlier answer of the same round said.
+func mergeLoad(r *route.Report, l *route.LoadReport) {
+	if l == nil {
+		return
+	}
+	if r.Load == nil {
+		r.Load = l
+		return
+	}
+	if l.Running >= 0 {
+		r.Load.Running = l.Running
+	}
+	if l.Waiting >= 0 {
+		r.Load.Waiting = l.Waiting
+	}
+	if l.KVUsage >= 0 {
+		r.Load.KVUsage = l.KVUsage
+	}
+	if l.Adapters != nil {
+		r.Load.Adapters = l.Adapters
+	}
+}
+
+// rankOf is the rank that a label names, -1 when it names none.
+func rankOf(label []byte) int {
+	n := 0
+	for _, c := range label {
+		if c < '0' || c > '9' || n >= maxRanks {
+			return -1
+		}
+		n = n*10 + int(c-'0')
+	}
+	if len(label) == 0 || n >= maxRanks {
+		return -1
+	}
+	return n
+}
+
+// concerns reports whether a figure of a rank counts for the part: all do for the whole engine, and one that names no
+// rank counts for each.
+func concerns(part route.Part, rank int) bool {
+	return part.Kind != route.Rank || rank < 0 || rank == part.Index
+}
+
+// wholeOnly is Supports of an engine whose parts cannot be addressed.
+func wholeOnly(k route.Kind, part route.Part, why string) error {
+	if part.Kind == route.Whole {
+		return nil
+	}
+	return fmt.Errorf("engine: %s cannot be sent to %s: %s", k, part, why)
+}
+
+// checkIndex refuses ranks and slots that cannot be.
+func checkIndex(k route.Kind, part route.Part) error {
+	if part.Index < 0 || part.Index >= maxRanks {
+		return fmt.Errorf("engine: %s: %s: the index must be from 0 to %d", k, part, maxRanks-1)
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+// Package engine is what the engines speak: what to ask each kind of engine, what its answers mean, how one of its
+// ranks or slots is addressed, and where an answer says what the request cost. There is one file per kind. It is pure:
+// bytes in, values out, never a socket; who asks and when is for the probe and the proxy.
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// Dialect is how one kind of engine is spoken to. Implementations are stateless values and safe for concurrent use.
+type Dialect interface {
+	// Kind names the kind of engine.
+	Kind() route.Kind
+	// Alive is the cheapest question that tells whether the engine serves. It never costs a generation.
+	Alive() Ask
+	// Asks are the slow questions: models, capacity, version. They are asked in this order, folding into one report.
+	Asks() []Ask
+	// LoadAsks are the questions about load; none when the engine does not tell.
+	LoadAsks() []Ask
+	// Read folds one answer into the report of one part of the engine. What the answer lacks stays as it was. The
+	// error says that the answer was of no use; the report is then unchanged, except that the answer to Alive always
+	// sets Healthy and Detail.
+	Read(a Answer, part route.Part, r *route.Report) error
+	// Supports returns an error when the kind of engine has no way to address the part.
+	Supports(part route.Part) error
+	// Address says how a request is sent to the part; the zero Addressing for the whole engine.
+	Address(part route.Part) Addressing
+}
+
+// The names of questions.
+const (
+	AskAlive   = "alive"
+	AskModels  = "models"
+	AskInfo    = "info"
+	AskVersion = "version"
+	AskLoad    = "load"
+	AskMetrics = "metrics"
+)
+
+// Ask is one question: a GET of a path relative to the engine's address.
+type Ask struct {
+	Name  string   // one of the Ask constants
+	Path  string   // with a leading slash, query included
+	Older []string // paths to try in turn when the one before is not there: see Missing
+}
+
+// Answer is what an engine answered.
+type Answer struct {
+	Ask    string // Ask.Name
+	Path   string // the path that answered: Ask.Path or one of Ask.Older
+	Status int    // HTTP status
+	Body   []byte // at most MaxAnswerBytes
+}
+
+// MaxAnswerBytes bounds the body of an answer to a question. SGLang's /server_info is 40 kB, its /metrics 100 kB,
+// vLLM's /metrics of 16 ranks about 2 MB.
+const MaxAnswerBytes = 4 << 20
+
+// Missing reports whether a status says that the engine does not have the path at all, so that an older path may
+// do: 404, 405, and llama.cpp's 501 for a feature that is switched off.
+func Missing(status int) bool { return status == 404 || status == 405 || status == 501 }
+
+// Addressing is how a request reaches one rank or slot. All parts that are set apply.
+type Addressing struct {
+	Header, Value string // header to set, "" for none
+	Field         string // top-level body field to set, "" for none
+	JSON          []byte // its value; must not be changed
+}
+
+// Kinds are the kinds that can be stated, in the order of documentation.
+func Kinds() []route.Kind {
+	return []route.Kind{
+		route.KindVLLM, route.KindSGLang, route.KindTRTLLM, route.KindLlamaCpp, route.KindOllama, route.KindOther,
+	}
+}
+
+// ByKind returns the dialect of a kind. An unrecognised engine (KindUnknown) is spoken to as KindOther.
+func ByKind(k route.Kind) (Dialect, error) {
+	switch k {
+	case route.KindVLLM:
+		return vllm{}, nil
+	case route.KindSGLang:
+		return sglang{}, nil
+	case route.KindTRTLLM:
+		return trtllm{}, nil
+	case route.KindLlamaCpp:
+		return llamaCpp{}, nil
+	case route.KindOllama:
+		return ollama{}, nil
+	case route.KindOther, route.KindUnknown:
+		return other{}, nil
+	}
+	names := make([]string, 0, 6)
+	for _, k := range Kinds() {
+		names = append(names, string(k))
+	}
+	return nil, fmt.Errorf("engine: unknown kind %q, want one of %s", k, strings.Join(names, ", "))
+}

@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"strconv"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// llamaCpp speaks to llama-server of llama.cpp; read from 0.7.0 (build 11669).
+type llamaCpp struct{}
+
+func (llamaCpp) Kind() route.Kind { return route.KindLlamaCpp }
+
+// Alive asks /health: 503 "Loading model" while loading, then 200; it needs no key.
+func (llamaCpp) Alive() Ask { return Ask{Name: AskAlive, Path: "/health"} }
+
+func (llamaCpp) Asks() []Ask {
+	return []Ask{{Name: AskModels, Path: "/v1/models"}, {Name: AskInfo, Path: "/props"}}
+}
+
+// LoadAsks: /slots is on by default, /metrics needs --metrics and alone tells how many requests wait; either may answer
+// 501.
+func (llamaCpp) LoadAsks() []Ask {
+	return []Ask{{Name: AskLoad, Path: "/slots"}, {Name: AskMetrics, Path: "/metrics"}}
+}
+
+func (llamaCpp) Read(a Answer, part route.Part, r *route.Report) error {
+	switch a.Ask {
+	case AskAlive:
+		readAlive(a, r)
+		return nil
+	case AskModels:
+		if err := readModels(a, r); err != nil {
+			return err
+		}
+		r.ReportsCached = true // timings.cache_n and prompt_tokens_details are always there
+		return nil
+	case AskInfo:
+		return readProps(a, part, r)
+	case AskLoad:
+		return readSlots(a, part, r)
+	default:
+		if err := useful(a); err != nil {
+			return err
+		}
+		if part.Kind == route.Whole { // the page tells the whole server only
+			readLlamaMetrics(a.Body, r)
+		}
+		return nil
+	}
+}
+
+// Supports: slots.
+func (llamaCpp) Supports(part route.Part) error {
+	if part.Kind == route.Rank {
+		return wholeOnly(route.KindLlamaCpp, part, "it has slots, not ranks")
+	}
+	return checkIndex(route.KindLlamaCpp, part)
+}
+
+// Address: the body's id_slot, which the chat endpoints honour as well as /completion.
+func (llamaCpp) Address(part route.Part) Addressing {
+	if part.Kind != route.Slot {
+		return Addressing{}
+	}
+	return Addressing{Field: "id_slot", JSON: strconv.AppendInt(nil, int64(part.Index), 10)}
+}
+
+// readProps reads /props. default_generation_settings.n_ctx is the context of one slot; a slot's cache is its context,
+// and is reused token by token, so a block is one token.
+func readProps(a Answer, part route.Part, r *route.Report) error {
+	var props struct {
+		Slots    float64 `json:"total_slots"`
+		Build    string  `json:"build_info"`
+		Settings struct {
+			Context float64 `json:"n_ctx"`
+		} `json:"default_generation_settings"`
+	}
+	if err := decode(a, &props); err != nil {
+		return err
+	}
+	slots, context := tokens(props.Slots), tokens(props.Settings.Context)
+	if part.Kind == route.Slot {
+		slots = min(slots, 1)
+	}
+	if slots > 0 && slots < maxRanks {
+		r.Slots = slots
+	}
+	if len(props.Build) > 0 && len(props.Build) <= maxNameBytes {
+		r.Version = props.Build
+	}
+	if context > 0 && r.Slots > 0 && context < maxCount/maxRanks {
+		r.CacheTokens, r.BlockTokens = int64(context)*int64(r.Slots), 1
+	}
+	capContext(r.Models, context)
+	return nil
+}
+
+// readSlots counts the slots at work; a slot computes one request at a time.
+func readSlots(a Answer, part route.Part, r *route.Report) error {
+	var slots []struct {
+		ID   float64 `json:"id"`
+		Busy bool    `json:"is_processing"`
+	}
+	if err := decode(a, &slots); err != nil {
+		return err
+	}
+	var load sums
+	for _, s := range slots {
+		if part.Kind == route.Slot && tokens(s.ID) != part.Index {
+			continue
+		}
+		load.addRunning(0)
+		if s.Busy {
+			load.addRunning(1)
+		}
+	}
+	mergeLoad(r, load.report())
+	return nil
+}
+
+// readLlamaMetrics reads the page of the whole server. kv_cache_usage_ratio is gone in newer builds.
+func readLlamaMetrics(page []byte, r *route.Report) {
+	s := samples{rest: page}
+	var load sums
+	for s.next("llamacpp:") {
+		switch string(s.name) {
+		case "llamacpp:requests_processing":
+			if v, ok := s.value(); ok {
+				load.addRunning(v)
+			}
+		case "llamacpp:requests_deferred":
+			if v, ok := s.value(); ok {
+				load.addWaiting(v)
+			}
+		case "llamacpp:kv_cache_usage_ratio":
+			if v, ok := s.value(); ok {
+				load.addUsage(v)
+			}
+		}
+	}
+	mergeLoad(r, load.report())
+}

@@ -1,0 +1,31 @@
+package engine
+
+import "github.com/warmpath/warmpath/route"
+
+// other speaks to any server with the OpenAI API of which nothing else is known.
+type other struct{}
+
+func (other) Kind() route.Kind { return route.KindOther }
+
+// Alive asks /health, and the list of models where that is not there.
+func (other) Alive() Ask {
+	return Ask{Name: AskAlive, Path: "/health", Older: []string{"/v1/models"}}
+}
+
+func (other) Asks() []Ask { return []Ask{{Name: AskModels, Path: "/v1/models"}} }
+
+func (other) LoadAsks() []Ask { return nil }
+
+func (other) Read(a Answer, _ route.Part, r *route.Report) error {
+	if a.Ask == AskAlive {
+		readAlive(a, r)
+		return nil
+	}
+	return readModels(a, r)
+}
+
+func (other) Supports(part route.Part) error {
+	return wholeOnly(route.KindOther, part, "state the kind of the engine to address a part of it")
+}
+
+func (other) Address(route.Part) Addressing { return Addressing{} }

@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"encoding/json"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// RecogniseAsks are the questions whose answers tell the kind of an engine. None costs a generation on any kind, and
+// /metrics is not among them, because TensorRT-LLM's clears what it tells.
+func RecogniseAsks() []Ask {
+	paths := []string{"/v1/models", "/server_info", "/props", "/load", "/api/version", "/version"}
+	asks := make([]Ask, len(paths))
+	for i, p := range paths {
+		asks[i] = Ask{Name: AskInfo, Path: p}
+	}
+	return asks
+}
+
+// Recognise tells the kind of an engine from its answers to RecogniseAsks, those that came. The owner that engines
+// write into their list of models decides; where that is hidden behind a key or changed by a proxy, the shapes of answers
+// that only one kind gives do. An engine that answers and shows nothing known is KindOther; one that only fails or starts
+// (5xx) is KindUnknown: ask again.
+func Recognise(answers []Answer) route.Kind {
+	best, rank, answered := route.KindUnknown, 0, false
+	for _, a := range answers {
+		if a.Status > 0 && a.Status < 500 || a.Status == 501 {
+			answered = true
+		}
+		if a.Status < 200 || a.Status > 299 {
+			continue
+		}
+		if k, r := evidence(a); r > rank {
+			best, rank = k, r
+		}
+	}
+	if best == route.KindUnknown && answered {
+		return route.KindOther
+	}
+	return best
+}
+
+// evidence says what one answer speaks for, and how strongly.
+func evidence(a Answer) (k route.Kind, strength int) {
+	switch a.Path {
+	case "/v1/models":
+		var list modelList
+		if decode(a, &list) != nil {
+			return "", 0
+		}
+		for _, m := range list.Data {
+			if k := owner(m.OwnedBy); k != route.KindUnknown {
+				return k, 9
+			}
+		}
+		return "", 0
+	case "/load":
+		if has(a.Body, "server_load") {
+			return route.KindVLLM, 5
+		}
+	case "/server_info":
+		switch {
+		case has(a.Body, "dp_size") && (has(a.Body, "page_size") || has(a.Body, "internal_states")):
+			return route.KindSGLang, 8
+		case has(a.Body, "vllm_config"):
+			return route.KindVLLM, 8
+		case has(a.Body, "kv_cache_hash_algo") || has(a.Body, "tokens_per_block") || has(a.Body, "disaggregated_params"):
+			return route.KindTRTLLM, 8
+		}
+	case "/props":
+		if has(a.Body, "total_slots") || has(a.Body, "default_generation_settings") {
+			return route.KindLlamaCpp, 7
+		}
+	case "/api/version":
+		if has(a.Body, "version") { // SGLang has Ollama's paths too, so this is the weakest sign but one
+			return route.KindOllama, 3
+		}
+	case "/version":
+		if has(a.Body, "version") { // vLLM and TensorRT-LLM have it; the latter has /server_info beside it
+			return route.KindVLLM, 1
+		}
+	}
+	return "", 0
+}
+
+// owner is the kind that writes this into owned_by.
+func owner(by string) route.Kind {
+	switch by {
+	case "vllm":
+		return route.KindVLLM
+	case "sglang":
+		return route.KindSGLang
+	case "tensorrt_llm":
+		return route.KindTRTLLM
+	case "llamacpp":
+		return route.KindLlamaCpp
+	case "library":
+		return route.KindOllama
+	}
+	return route.KindUnknown
+}
+
+// has reports whether a body is a JSON object with a member of that name.
+func has(body []byte, name string) bool {
+	c := cursor{b: body}
+	if !json.Valid(body) || !c.take('{') {
+		return false
+	}
+	for {
+		key, ok := c.key()
+		if !ok {
+			return false
+		}
+		if string(key) == name {
+			return true
+		}
+		if !c.skip() {
+			return false
+		}
+	}
+}

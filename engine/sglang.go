@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// sglang speaks to SGLang's HTTP server; read from 0.5.23 and, where paths differ, from older versions.
+type sglang struct{}
+
+func (sglang) Kind() route.Kind { return route.KindSGLang }
+
+// Alive asks /ready, on older versions /ping, which answer in a millisecond. Never /health: in 0.5.23 and in old
+// versions each call runs a generation and takes a second.
+func (sglang) Alive() Ask {
+	return Ask{Name: AskAlive, Path: "/ready", Older: []string{"/ping", "/v1/models"}}
+}
+
+func (sglang) Asks() []Ask {
+	return []Ask{
+		{Name: AskModels, Path: "/v1/models"},
+		{Name: AskInfo, Path: "/server_info", Older: []string{"/get_server_info"}},
+	}
+}
+
+// LoadAsks: /v1/loads needs no switch, /metrics needs --enable-metrics; /get_load is the name before both.
+func (sglang) LoadAsks() []Ask {
+	return []Ask{{Name: AskLoad, Path: "/v1/loads", Older: []string{"/get_load", "/metrics"}}}
+}
+
+func (sglang) Read(a Answer, part route.Part, r *route.Report) error {
+	switch {
+	case a.Ask == AskAlive:
+		readAlive(a, r)
+		return nil
+	case a.Ask == AskModels:
+		return readModels(a, r)
+	case a.Ask == AskInfo:
+		return readSGLangInfo(a, part, r)
+	case a.Path == "/metrics":
+		if err := useful(a); err != nil {
+			return err
+		}
+		readSGLangMetrics(a.Body, part, r)
+		return nil
+	default:
+		return readSGLangLoads(a, part, r)
+	}
+}
+
+// Supports: data-parallel ranks behind one port.
+func (sglang) Supports(part route.Part) error {
+	if part.Kind == route.Slot {
+		return wholeOnly(route.KindSGLang, part, "it has ranks, not slots")
+	}
+	return checkIndex(route.KindSGLang, part)
+}
+
+// Address: the header X-Data-Parallel-Rank, which wins, and the body's routed_dp_rank (data_parallel_rank in older
+// versions); out of range is answered with 400.
+func (sglang) Address(part route.Part) Addressing {
+	if part.Kind != route.Rank {
+		return Addressing{}
+	}
+	n := strconv.Itoa(part.Index)
+	return Addressing{Header: "X-Data-Parallel-Rank", Value: n, Field: "routed_dp_rank", JSON: []byte(n)}
+}
+
+// readSGLangInfo reads /server_info: all server arguments at the top, and one internal state a rank.
+func readSGLangInfo(a Answer, part route.Part, r *route.Report) error {
+	var info struct {
+		Version     string  `json:"version"`
+		Ranks       float64 `json:"dp_size"`
+		Page        float64 `json:"page_size"`
+		CacheTokens float64 `json:"max_total_num_tokens"`
+		Running     float64 `json:"max_running_requests"`
+		Context     float64 `json:"context_length"`
+		CacheReport bool    `json:"enable_cache_report"`
+		States      []struct {
+			Running float64 `json:"effective_max_running_requests_per_dp"`
+		} `json:"internal_states"`
+	}
+	if err := decode(a, &info); err != nil {
+		return err
+	}
+	ranks := tokens(info.Ranks)
+	if ranks > 0 && ranks < maxRanks {
+		r.Ranks = ranks
+	}
+	if len(info.Version) > 0 && len(info.Version) <= maxNameBytes {
+		r.Version = info.Version
+	}
+	if n := tokens(info.Page); n > 0 && n < 1<<20 {
+		r.BlockTokens = n
+	}
+	shares := max(r.Ranks, 1)
+	if part.Kind == route.Rank {
+		shares = 1
+	}
+	if n := tokens(info.CacheTokens); n > 0 && n < maxCount/maxRanks { // what one rank has
+		r.CacheTokens = int64(n) * int64(shares)
+	}
+	if n := tokens(info.Running); n > 0 { // what is asked for over all ranks
+		r.Slots = max(1, n/max(r.Ranks, 1)) * shares
+	}
+	if len(info.States) > 0 {
+		if n := tokens(info.States[0].Running); n > 0 && n < maxCount/maxRanks {
+			r.Slots = n * shares
+		}
+	}
+	r.ReportsCached = r.ReportsCached || info.CacheReport
+	capContext(r.Models, tokens(info.Context))
+	return nil
+}
+
+// sglangLoad is one rank's load: in /v1/loads under the first names, in /get_load under num_reqs, which counts the
+// waiting ones too.
+type sglangLoad struct {
+	Rank    *float64 `json:"dp_rank"`
+	Running *float64 `json:"num_running_reqs"`
+	Waiting *float64 `json:"num_waiting_reqs"`
+	All     *float64 `json:"num_reqs"`
+	Usage   *float64 `json:"token_usage"`
+	Cache   float64  `json:"max_total_num_tokens"`
+}
+
+func readSGLangLoads(a Answer, part route.Part, r *route.Report) error {
+	var loads []sglangLoad
+	if err := useful(a); err != nil {
+		return err
+	}
+	if len(a.Body) > 0 && a.Body[0] == '[' {
+		if err := decode(a, &loads); err != nil {
+			return err
+		}
+	} else {
+		var page struct {
+			Loads   []sglangLoad `json:"loads"`
+			Version string       `json:"version"`
+		}
+		if err := decode(a, &page); err != nil {
+			return err
+		}
+		loads = page.Loads
+	}
+	var load sums
+	var capacity int64
+	for _, l := range loads[:min(len(loads), maxRanks)] {
+		rank := -1
+		if l.Rank != nil {
+			rank = tokens(*l.Rank)
+		}
+		if !concerns(part, rank) {
+			continue
+		}
+		switch {
+		case l.Running != nil:
+			load.addRunning(*l.Running)
+		case l.All != nil && l.Waiting != nil:
+			load.addRunning(max(0, *l.All-*l.Waiting))
+		}
+		if l.Waiting != nil {
+			load.addWaiting(*l.Waiting)
+		}
+		if l.Usage != nil {
+			load.addUsage(*l.Usage)
+		}
+		capacity += int64(tokens(l.Cache))
+	}
+	report := load.report()
+	if report == nil {
+		return fmt.Errorf("engine: GET %s: no load for %s", a.Path, partName(part))
+	}
+	if capacity > 0 {
+		r.CacheTokens = capacity
+	}
+	mergeLoad(r, report)
+	return nil
+}
+
+func partName(part route.Part) string {
+	if s := part.String(); s != "" {
+		return s
+	}
+	return "the engine"
+}
+
+// readSGLangMetrics reads the page of an engine that has neither /v1/loads nor /get_load. The prefix was "sglang_" in
+// some versions. With tensor parallelism all ranks may report (--enable-metrics-for-all-schedulers): tp_rank 0 counts.
+func readSGLangMetrics(page []byte, part route.Part, r *route.Report) {
+	s := samples{rest: page}
+	var load sums
+	var capacity int64
+	for s.next("sglang") {
+		name := s.name[len("sglang"):]
+		if len(name) == 0 || name[0] != ':' && name[0] != '_' {
+			continue
+		}
+		switch string(name[1:]) {
+		case "num_running_reqs", "num_queue_reqs", "token_usage", "max_total_num_tokens", "page_size":
+		default:
+			continue
+		}
+		v, ok := s.value()
+		if !ok || !concerns(part, rankOf(s.label("dp_rank"))) {
+			continue
+		}
+		if tp := s.label("tp_rank"); tp != nil && string(tp) != "0" && s.label("dp_rank") == nil {
+			continue
+		}
+		switch string(name[1:]) {
+		case "num_running_reqs":
+			load.addRunning(v)
+		case "num_queue_reqs":
+			load.addWaiting(v)
+		case "token_usage":
+			load.addUsage(v)
+		case "max_total_num_tokens":
+			capacity += int64(tokens(v))
+		case "page_size":
+			if n := tokens(v); n > 0 && n < 1<<20 {
+				r.BlockTokens = n
+			}
+		}
+	}
+	if capacity > 0 {
+		r.CacheTokens = capacity
+	}
+	mergeLoad(r, load.report())
+}

@@ -1,0 +1,105 @@
+package engine
+
+import "github.com/warmpath/warmpath/route"
+
+// trtllm speaks to trtllm-serve (NVIDIA/TensorRT-LLM, tensorrt_llm/serve/openai_server.py, metrics/collector.py).
+type trtllm struct{}
+
+func (trtllm) Kind() route.Kind { return route.KindTRTLLM }
+
+// Alive asks /health: 200, or 503 with a text. Not /health_generate, which generates.
+func (trtllm) Alive() Ask { return Ask{Name: AskAlive, Path: "/health"} }
+
+func (trtllm) Asks() []Ask {
+	return []Ask{
+		{Name: AskModels, Path: "/v1/models"},
+		{Name: AskInfo, Path: "/server_info"},
+		{Name: AskVersion, Path: "/version"},
+	}
+}
+
+// LoadAsks: never /metrics, which in most versions clears what it tells by being read, and others may be reading it.
+// /prometheus/metrics is there with return_perf_metrics.
+func (trtllm) LoadAsks() []Ask { return []Ask{{Name: AskMetrics, Path: "/prometheus/metrics"}} }
+
+func (trtllm) Read(a Answer, part route.Part, r *route.Report) error {
+	switch a.Ask {
+	case AskAlive:
+		readAlive(a, r)
+		return nil
+	case AskModels:
+		return readModels(a, r)
+	case AskVersion:
+		return readVersion(a, r)
+	case AskInfo:
+		return readTRTLLMInfo(a, r)
+	default:
+		if err := useful(a); err != nil {
+			return err
+		}
+		readTRTLLMMetrics(a.Body, r)
+		return nil
+	}
+}
+
+// Supports: attention-DP ranks exist, but only the Python API can name one (SchedulingParams.attention_dp_rank); the
+// HTTP protocol has no field or header for it.
+func (trtllm) Supports(part route.Part) error {
+	return wholeOnly(route.KindTRTLLM, part, "its HTTP API has no field or header for it")
+}
+
+func (trtllm) Address(route.Part) Addressing { return Addressing{} }
+
+// readTRTLLMInfo reads /server_info, of which routers use tokens_per_block and max_batch_size.
+func readTRTLLMInfo(a Answer, r *route.Report) error {
+	var info struct {
+		Block float64 `json:"tokens_per_block"`
+		Batch float64 `json:"max_batch_size"`
+	}
+	if err := decode(a, &info); err != nil {
+		return err
+	}
+	if n := tokens(info.Block); n > 0 && n < 1<<20 {
+		r.BlockTokens = n
+	}
+	if n := tokens(info.Batch); n > 0 {
+		r.Slots = n
+	}
+	return nil
+}
+
+// readTRTLLMMetrics reads the gauges of an iteration.
+func readTRTLLMMetrics(page []byte, r *route.Report) {
+	s := samples{rest: page}
+	var load sums
+	blocks, perBlock := 0, 0
+	for s.next("trtllm_") {
+		switch string(s.name) {
+		case "trtllm_num_requests_running":
+			if v, ok := s.value(); ok {
+				load.addRunning(v)
+			}
+		case "trtllm_num_requests_waiting":
+			if v, ok := s.value(); ok {
+				load.addWaiting(v)
+			}
+		case "trtllm_kv_cache_utilization":
+			if v, ok := s.value(); ok {
+				load.addUsage(v)
+			}
+		case "trtllm_kv_cache_max_blocks":
+			v, _ := s.value()
+			blocks = tokens(v)
+		case "trtllm_kv_cache_tokens_per_block":
+			v, _ := s.value()
+			perBlock = tokens(v)
+		}
+	}
+	if perBlock > 0 && perBlock < 1<<20 {
+		r.BlockTokens = perBlock
+	}
+	if blocks > 0 && blocks < maxCount>>20 && r.BlockTokens > 0 {
+		r.CacheTokens = int64(blocks) * int64(r.BlockTokens)
+	}
+	mergeLoad(r, load.report())
+}

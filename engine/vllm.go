@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// vllm speaks to vLLM's OpenAI server; read from 0.32.0 and, where names differ, from older versions.
+type vllm struct{}
+
+func (vllm) Kind() route.Kind { return route.KindVLLM }
+
+// Alive asks /health: 200 with an empty body, 503 when the engine core is dead; it costs nothing and needs no key.
+func (vllm) Alive() Ask { return Ask{Name: AskAlive, Path: "/health"} }
+
+func (vllm) Asks() []Ask {
+	return []Ask{{Name: AskModels, Path: "/v1/models"}, {Name: AskVersion, Path: "/version"}}
+}
+
+func (vllm) LoadAsks() []Ask { return []Ask{{Name: AskMetrics, Path: "/metrics"}} }
+
+func (vllm) Read(a Answer, part route.Part, r *route.Report) error {
+	switch a.Ask {
+	case AskAlive:
+		readAlive(a, r)
+		return nil
+	case AskModels:
+		return readModels(a, r)
+	case AskVersion:
+		return readVersion(a, r)
+	default:
+		if err := useful(a); err != nil {
+			return err
+		}
+		readVLLMMetrics(a.Body, part, r)
+		return nil
+	}
+}
+
+// Supports: data-parallel ranks behind one port.
+func (vllm) Supports(part route.Part) error {
+	if part.Kind == route.Slot {
+		return wholeOnly(route.KindVLLM, part, "it has ranks, not slots")
+	}
+	return checkIndex(route.KindVLLM, part)
+}
+
+// Address: the header X-data-parallel-rank (vllm-project/vllm#24945); out of range is answered with 400.
+func (vllm) Address(part route.Part) Addressing {
+	if part.Kind != route.Rank {
+		return Addressing{}
+	}
+	return Addressing{Header: "X-data-parallel-rank", Value: strconv.Itoa(part.Index)}
+}
+
+// readVLLMMetrics reads load and capacity. The label "engine" is the data-parallel rank; gpu_cache_usage_perc is the
+// name before vllm-project/vllm#18354.
+func readVLLMMetrics(page []byte, part route.Part, r *route.Report) {
+	var (
+		s        = samples{rest: page}
+		load     sums
+		adapters []string
+		newest   float64 = -1
+		capacity int64
+		ranks    int
+	)
+	for s.next("vllm:") {
+		switch string(s.name) {
+		case "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
+			"vllm:gpu_cache_usage_perc", "vllm:cache_config_info", "vllm:lora_requests_info":
+		default:
+			continue
+		}
+		v, ok := s.value()
+		if !ok {
+			continue
+		}
+		rank := rankOf(s.label("engine"))
+		ranks = max(ranks, rank+1)
+		if !concerns(part, rank) {
+			continue
+		}
+		switch string(s.name) {
+		case "vllm:num_requests_running":
+			load.addRunning(v)
+		case "vllm:num_requests_waiting":
+			load.addWaiting(v)
+		case "vllm:cache_config_info":
+			block, total := cacheConfig(&s)
+			capacity += total
+			if block > 0 {
+				r.BlockTokens = block
+			}
+		case "vllm:lora_requests_info":
+			if v > newest { // the value is the time it was written; old ones stay on the page
+				newest, adapters = v, adapterNames(unescape(s.label("running_lora_adapters")))
+			}
+		default:
+			load.addUsage(v)
+		}
+	}
+	if ranks > 0 {
+		r.Ranks = ranks
+	}
+	if capacity > 0 {
+		r.CacheTokens = capacity
+	}
+	l := load.report()
+	if l != nil {
+		l.Adapters = adapters
+	}
+	mergeLoad(r, l)
+}
+
+// cacheConfig reads the labels of vllm:cache_config_info: kv_cache_size_tokens since 0.1x, else blocks times their
+// size. num_gpu_blocks is "None" until the cache is laid out.
+func cacheConfig(s *samples) (blockTokens int, cacheTokens int64) {
+	number := func(label string) int64 {
+		c := cursor{b: s.label(label)}
+		n, _ := c.count()
+		return n
+	}
+	block := number("block_size")
+	if block > 1<<20 {
+		block = 0
+	}
+	if cacheTokens = number("kv_cache_size_tokens"); cacheTokens == 0 {
+		if blocks := number("num_gpu_blocks"); blocks < maxCount>>20 {
+			cacheTokens = blocks * block
+		}
+	}
+	return int(block), cacheTokens
+}
+
+// adapterNames splits a label's list of adapters; an empty list is not nil, for it says that none is resident.
+func adapterNames(list string) []string {
+	names := []string{}
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" && len(name) <= maxNameBytes && len(names) < maxAdapters {
+			names = append(names, name)
+		}
+	}
+	return names
+}

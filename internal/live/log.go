@@ -1,0 +1,76 @@
+package live
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// Logger is a listener that writes what an operator wants to read: each endpoint's change of state, each failed attempt that
+// was made good elsewhere, and, when requests is true, one line for each client request. No line holds prompt text.
+func Logger(log *slog.Logger, requests bool) Listener {
+	l := Listener{
+		Entry: func(e *route.Entry) {
+			for _, c := range e.Changes {
+				logChange(log, c)
+			}
+		},
+		Retry: func(endpoint string, o route.Outcome) {
+			log.Warn("attempt failed, trying another endpoint", "endpoint", endpoint, "outcome", o.String())
+		},
+	}
+	if requests {
+		l.Served = func(s *Served) { logServed(log, s) }
+	}
+	return l
+}
+
+func logChange(log *slog.Logger, c route.Change) {
+	level := slog.LevelInfo
+	if c.To == route.StateDown || c.To == route.StateEjected || c.To == route.StateBusy {
+		level = slog.LevelWarn
+	}
+	attrs := []slog.Attr{slog.String("endpoint", c.Endpoint)}
+	if c.From != c.To {
+		attrs = append(attrs, slog.String("from", string(c.From)), slog.String("to", string(c.To)))
+	}
+	if c.Detail != "" {
+		attrs = append(attrs, slog.String("detail", c.Detail))
+	}
+	log.LogAttrs(context.Background(), level, "endpoint", attrs...)
+}
+
+func logServed(log *slog.Logger, s *Served) {
+	level := slog.LevelInfo
+	if s.Status >= 500 {
+		level = slog.LevelWarn
+	}
+	d := &s.Decision
+	attrs := []slog.Attr{
+		slog.String("request", s.ID), slog.String("api", s.API), slog.Int("status", s.Status), slog.String("outcome", s.Outcome.String()),
+		slog.String("model", d.Model), slog.String("endpoint", d.Endpoint.Name), slog.String("reason", string(d.Reason)),
+		slog.Bool("first_turn", d.FirstTurn), slog.Int("attempts", s.Attempts), slog.Bool("stream", s.Stream),
+		slog.Float64("duration_ms", ms(s.Ended.Sub(s.Started))), slog.Int64("bytes_in", s.BytesIn), slog.Int64("bytes_out", s.BytesOut),
+	}
+	if !s.FirstByte.IsZero() {
+		attrs = append(attrs, slog.Float64("ttft_ms", ms(s.FirstByte.Sub(s.Started))))
+	}
+	if u := s.Usage; u.PromptTokens > 0 {
+		attrs = append(attrs, slog.Int("prompt_tokens", u.PromptTokens), slog.Int("output_tokens", u.OutputTokens),
+			slog.Int("predicted_cached_tokens", d.CachedTokens))
+		if u.CachedKnown {
+			attrs = append(attrs, slog.Int("cached_tokens", u.CachedTokens))
+		}
+	}
+	if s.Error != "" {
+		attrs = append(attrs, slog.String("error", s.Error))
+	}
+	if s.API == "other" {
+		attrs = append(attrs, slog.String("method", s.Method), slog.String("path", s.Path))
+	}
+	log.LogAttrs(context.Background(), level, "request", attrs...)
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,242 @@
+// Package play plays multi-turn conversations against any OpenAI address, as clients do: each turn carries the whole
+// conversation so far, streams its answer, and the next turn follows some time after the answer has ended. It measures what a
+// user would feel, so that routers can be compared from outside.
+package play
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/warmpath/warmpath/sim"
+)
+
+// Sessions says how a client names its conversation.
+type Sessions string
+
+// The ways a client may name its conversation.
+const (
+	Adopt Sessions = "adopt" // send back the X-Session-Id of the first answer, if there is one
+	Send  Sessions = "send"  // send an id of its own in X-Session-ID from the first turn on
+	None  Sessions = "none"  // send nothing
+)
+
+// Target is what is played against.
+type Target struct {
+	URL      string // base address without /v1
+	Model    string
+	APIKey   string // bearer token, "" for none
+	Sessions Sessions
+	Client   *http.Client
+
+	EndpointHeader string // answer header that names the endpoint, "" for X-Warmpath-Endpoint
+}
+
+// Turn is one turn as its client saw it.
+type Turn struct {
+	First    bool // the first turn of its conversation
+	Endpoint string
+	Sent     time.Time
+	TTFT     time.Duration // until the first piece of text
+	Took     time.Duration
+	Pieces   int // of text
+
+	PromptTokens, CachedTokens, OutputTokens int
+	Err                                      error // nil when the answer was complete
+}
+
+// Play starts the conversations at their times and runs them to their ends, or until ctx ends: then no further turn is sent
+// and those under way are finished within grace. observe is called from many goroutines.
+func (t *Target) Play(ctx context.Context, w sim.Workload, conversations []sim.Conversation, grace time.Duration, observe func(Turn)) {
+	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	defer stop()
+	var wg sync.WaitGroup
+	began := time.Now()
+	for _, c := range conversations {
+		if !sleep(ctx, time.Until(began.Add(c.Start))) {
+			break
+		}
+		wg.Go(func() { t.converse(ctx, hard, w, c, observe) })
+	}
+	wg.Wait()
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// converse plays one conversation. A failed turn ends it: a client does not go on from half an answer.
+func (t *Target) converse(ctx, hard context.Context, w sim.Workload, c sim.Conversation, observe func(Turn)) {
+	session := ""
+	if t.Sessions == Send {
+		session = uuid.NewString()
+	}
+	messages := []message{{"system", c.SystemText(w.SystemTokens)}}
+	for i, turn := range c.Turns {
+		if !sleep(ctx, turn.Think) {
+			return
+		}
+		messages = append(messages, message{"user", c.UserText(i)})
+		out, answer, echoed := t.turn(hard, messages, turn.AnswerTokens, session)
+		out.First = i == 0
+		if hard.Err() != nil {
+			return // cut off by the end of the run, nobody's failure
+		}
+		observe(out)
+		if out.Err != nil {
+			return
+		}
+		if t.Sessions == Adopt && session == "" {
+			session = echoed
+		}
+		messages = append(messages, message{"assistant", answer})
+	}
+}
+
+type chatRequest struct {
+	Model         string         `json:"model,omitempty"`
+	Messages      []message      `json:"messages"`
+	MaxTokens     int            `json:"max_tokens"`
+	Stream        bool           `json:"stream"`
+	StreamOptions map[string]any `json:"stream_options"`
+}
+
+// turn sends one turn and reads its answer to the end.
+func (t *Target) turn(ctx context.Context, messages []message, answerTokens int, session string) (out Turn, answer, echoed string) {
+	body, err := json.Marshal(chatRequest{
+		Model: t.Model, Messages: messages, MaxTokens: max(answerTokens, 1), Stream: true, StreamOptions: map[string]any{"include_usage": true},
+	})
+	if err != nil {
+		return Turn{Err: err}, "", ""
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL+"/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return Turn{Err: err}, "", ""
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Warmpath-Explain", "1")
+	if t.APIKey != "" {
+		req.Header.Set("Authorization", "Bearer "+t.APIKey)
+	}
+	if session != "" {
+		req.Header.Set("X-Session-ID", session)
+	}
+	out.Sent = time.Now()
+	res, err := t.Client.Do(req)
+	if err != nil {
+		out.Err = err
+		return out, "", ""
+	}
+	defer res.Body.Close()
+	name := t.EndpointHeader
+	if name == "" {
+		name = "X-Warmpath-Endpoint"
+	}
+	out.Endpoint = res.Header.Get(name)
+	if res.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(io.LimitReader(res.Body, 500))
+		out.Err = fmt.Errorf("status %d: %s", res.StatusCode, bytes.TrimSpace(said))
+		return out, "", ""
+	}
+	answer, out.Err = out.read(res.Body)
+	out.Took = time.Since(out.Sent)
+	return out, answer, res.Header.Get("X-Session-Id")
+}
+
+type chunk struct {
+	Choices []struct {
+		Delta struct {
+			Content string `json:"content"`
+		} `json:"delta"`
+	} `json:"choices"`
+	Usage *struct {
+		PromptTokens     int `json:"prompt_tokens"`
+		CompletionTokens int `json:"completion_tokens"`
+		Details          *struct {
+			CachedTokens int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	} `json:"usage"`
+	Error json.RawMessage `json:"error"`
+}
+
+var errUnfinished = errors.New("the stream ended without [DONE]")
+
+// read reads an answer's events.
+func (t *Turn) read(body io.Reader) (string, error) {
+	var answer strings.Builder
+	lines := bufio.NewReaderSize(body, 16<<10)
+	for {
+		line, err := lines.ReadBytes('\n')
+		data, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data:"))
+		data = bytes.TrimSpace(data)
+		switch {
+		case ok && string(data) == "[DONE]":
+			_, _ = io.Copy(io.Discard, lines) // so that the connection can be used again
+			return answer.String(), nil
+		case ok:
+			if err := t.take(data, &answer); err != nil {
+				return "", err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return "", errUnfinished
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+}
+
+func (t *Turn) take(data []byte, answer *strings.Builder) error {
+	var c chunk
+	if err := json.Unmarshal(data, &c); err != nil {
+		return fmt.Errorf("an event that is no JSON: %w", err)
+	}
+	if len(c.Error) > 0 && string(c.Error) != "null" {
+		return fmt.Errorf("an error in the stream: %s", c.Error)
+	}
+	for _, choice := range c.Choices {
+		if choice.Delta.Content == "" {
+			continue
+		}
+		if t.Pieces == 0 {
+			t.TTFT = time.Since(t.Sent)
+		}
+		t.Pieces++
+		answer.WriteString(choice.Delta.Content)
+	}
+	if u := c.Usage; u != nil {
+		t.PromptTokens, t.OutputTokens = u.PromptTokens, u.CompletionTokens
+		if u.Details != nil {
+			t.CachedTokens = u.Details.CachedTokens
+		}
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package play
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Score adds up what the turns of a run showed. It is safe for concurrent use.
+type Score struct {
+	mu        sync.Mutex
+	ttft, itl *hdrhistogram.Histogram // microseconds
+	requests  int
+	failed    int
+	prompt    int64
+	cached    int64
+	output    int64
+	work      map[string]int64 // tokens computed, by endpoint
+	turns     map[string]int   // turns, by endpoint
+	first     map[string]int   // first turns, by endpoint
+	endpoints []string         // in order of first appearance, or as told
+	lastError string
+}
+
+// maxEndpoints bounds the endpoints told apart: a header under a stranger's control names them.
+const maxEndpoints = 1000
+
+// NewScore returns an empty score. endpoints are those that are known to be there; others are added as answers name them.
+func NewScore(endpoints ...string) *Score {
+	const longest = int64(time.Hour / time.Microsecond)
+	return &Score{
+		ttft: hdrhistogram.New(1, longest, 3), itl: hdrhistogram.New(1, longest, 3),
+		work: map[string]int64{}, turns: map[string]int{}, first: map[string]int{}, endpoints: endpoints,
+	}
+}
+
+// Add counts one turn.
+func (s *Score) Add(t Turn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests++
+	if t.Err != nil {
+		s.failed++
+		s.lastError = t.Err.Error()
+		return
+	}
+	_ = s.ttft.RecordValue(max(t.TTFT.Microseconds(), 1))
+	if t.Pieces > 1 {
+		_ = s.itl.RecordValue(max((t.Took-t.TTFT).Microseconds()/int64(t.Pieces-1), 1))
+	}
+	s.prompt += int64(t.PromptTokens)
+	s.cached += int64(t.CachedTokens)
+	s.output += int64(t.OutputTokens)
+	if t.Endpoint == "" {
+		return
+	}
+	if !slices.Contains(s.endpoints, t.Endpoint) {
+		if len(s.endpoints) >= maxEndpoints {
+			return
+		}
+		s.endpoints = append(s.endpoints, t.Endpoint)
+	}
+	s.work[t.Endpoint] += int64(t.PromptTokens - t.CachedTokens + t.OutputTokens)
+	s.turns[t.Endpoint]++
+	if t.First {
+		s.first[t.Endpoint]++
+	}
+}
+
+// Latency is a distribution of times in milliseconds.
+type Latency struct {
+	Mean float64 `json:"mean"`
+	P50  float64 `json:"p50"`
+	P90  float64 `json:"p90"`
+	P99  float64 `json:"p99"`
+}
+
+// Share is one endpoint's part.
+type Share struct {
+	Endpoint string  `json:"endpoint"`
+	Requests int     `json:"requests"`
+	Work     float64 `json:"work"` // share of the tokens computed, 0..1
+}
+
+// Summary is a score at one moment. WorkCV and FirstTurnCV are the coefficient of variation over the endpoints of the
+// tokens they computed and of the conversations they were given.
+type Summary struct {
+	Requests    int     `json:"requests"`
+	Failed      int     `json:"failed"`
+	TTFT        Latency `json:"ttft_ms"`
+	ITL         Latency `json:"itl_ms"`
+	HitRate     float64 `json:"hit_rate"` // cached share of all prompt tokens, 0..1
+	WorkCV      float64 `json:"work_cv"`
+	FirstTurnCV float64 `json:"first_turn_cv"`
+	Shares      []Share `json:"shares,omitempty"`
+	LastError   string  `json:"last_error,omitempty"`
+}
+
+// Summary returns the score so far.
+func (s *Score) Summary() Summary {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := Summary{Requests: s.requests, Failed: s.failed, TTFT: latency(s.ttft), ITL: latency(s.itl), LastError: s.lastError}
+	if s.prompt > 0 {
+		out.HitRate = float64(s.cached) / float64(s.prompt)
+	}
+	var total int64
+	var work, first []float64
+	for _, e := range s.endpoints {
+		total += s.work[e]
+		work = append(work, float64(s.work[e]))
+		first = append(first, float64(s.first[e]))
+	}
+	out.WorkCV, out.FirstTurnCV = cv(work), cv(first)
+	for _, e := range s.endpoints {
+		out.Shares = append(out.Shares, Share{Endpoint: e, Requests: s.turns[e], Work: float64(s.work[e]) / float64(max(total, 1))})
+	}
+	return out
+}
+
+func latency(h *hdrhistogram.Histogram) Latency {
+	ms := func(us float64) float64 { return math.Round(us) / 1000 }
+	return Latency{
+		Mean: ms(h.Mean()), P50: ms(float64(h.ValueAtQuantile(50))), P90: ms(float64(h.ValueAtQuantile(90))), P99: ms(float64(h.ValueAtQuantile(99))),
+	}
+}
+
+// cv is the coefficient of variation: standard deviation over mean; 0 for fewer than two values.
+func cv(values []float64) float64 {
+	if len(values) < 2 {
+		return 0
+	}
+	var sum, squares float64
+	for _, v := range values {
+		sum += v
+	}
+	mean := sum / float64(len(values))
+	if mean == 0 {
+		return 0
+	}
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+	}
+	return math.Sqrt(squares/float64(len(values))) / mean
+}

@@ -1,0 +1,102 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"syscall"
+	"time"
+
+	"github.com/warmpath/warmpath/engine"
+)
+
+// ask puts questions and appends the answers. An engine that refuses the connection meanwhile is reported down; other
+// failures only leave answers out.
+func (t *target) ask(ctx context.Context, asks []engine.Ask, got *[]engine.Answer) {
+	for _, ask := range asks {
+		if t.health != up || ctx.Err() != nil || time.Now().Before(t.silent[ask.Name]) {
+			continue
+		}
+		a, err := t.answer(ctx, ask)
+		switch {
+		case errors.Is(err, errRefused):
+			t.failed(ctx, err)
+		case err != nil:
+			t.log.Debug("no answer", "question", ask.Name, "error", err)
+		case engine.Missing(a.Status), a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden:
+			// Switched off or guarded; this changes with a restart or not at all.
+			t.silent[ask.Name] = time.Now().Add(t.p.cfg.ModelsInterval)
+			t.log.Debug("question is not answered", "question", ask.Name, "path", a.Path, "status", a.Status)
+		default:
+			*got = append(*got, a)
+		}
+	}
+}
+
+// answer puts one question, under its older paths where the newer are missing, and remembers which path is there. When
+// all are missing, the last answer says so.
+func (t *target) answer(ctx context.Context, ask engine.Ask) (engine.Answer, error) {
+	for i := t.paths[ask.Name]; ; i++ {
+		path := ask.Path
+		if i > 0 {
+			path = ask.Older[i-1]
+		}
+		status, body, err := t.get(ctx, path)
+		if err != nil {
+			return engine.Answer{}, err
+		}
+		a := engine.Answer{Ask: ask.Name, Path: path, Status: status, Body: body}
+		if !engine.Missing(status) {
+			t.paths[ask.Name] = i
+			return a, nil
+		}
+		if i == len(ask.Older) {
+			t.paths[ask.Name] = 0
+			return a, nil
+		}
+	}
+}
+
+// get fetches a path of the engine. The error is errRefused when nobody listens.
+func (t *target) get(ctx context.Context, path string) (status int, body []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, t.p.cfg.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.addr.url+path, nil)
+	if err != nil {
+		return 0, nil, fmt.Errorf("probe: %w", err)
+	}
+	req.Header.Set("User-Agent", "warmpath-probe")
+	if t.addr.key != "" {
+		req.Header.Set("Authorization", "Bearer "+t.addr.key)
+	}
+	resp, err := t.p.client.Do(req)
+	if err != nil {
+		return 0, nil, t.reason(err, path)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, engine.MaxAnswerBytes+1))
+	if err != nil {
+		return 0, nil, t.reason(err, path)
+	}
+	if len(body) > engine.MaxAnswerBytes {
+		return 0, nil, fmt.Errorf("GET %s: the answer is longer than %d bytes", path, engine.MaxAnswerBytes)
+	}
+	return resp.StatusCode, body, nil
+}
+
+// reason puts a transport's error into a line for people.
+func (t *target) reason(err error, path string) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errRefused
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("GET %s: no answer within %v", path, t.p.cfg.Timeout)
+	}
+	return fmt.Errorf("GET %s: %w", path, err)
+}

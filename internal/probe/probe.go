@@ -1,0 +1,145 @@
+package probe
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// Prober probes a set of endpoints, one goroutine for each engine address: the ranks or slots of one engine share its
+// answers.
+type Prober struct {
+	cfg     Config
+	client  *http.Client
+	observe func(route.Event)
+	log     *slog.Logger
+
+	mu      sync.Mutex      // guards what follows, and cancel of each target
+	ctx     context.Context // nil before Run
+	ended   bool            // Run is over: nothing is started any more
+	targets map[address]*target
+	byName  map[string]*target
+
+	wg sync.WaitGroup
+}
+
+// address is what endpoints must share to be probed together.
+type address struct {
+	url, key string
+	kind     route.Kind
+}
+
+// New makes a Prober. client's timeout should be zero: each question has its own. observe is called from several
+// goroutines at once. New panics on a Config that does not pass Validate.
+func New(cfg Config, client *http.Client, observe func(route.Event), log *slog.Logger) *Prober {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	return &Prober{
+		cfg: cfg.WithDefaults(), client: client, observe: observe, log: log,
+		targets: map[address]*target{}, byName: map[string]*target{},
+	}
+}
+
+// Set replaces the endpoints that are probed. Engines that stay are probed on without a pause; those that went are not
+// asked again. It does not wait.
+func (p *Prober) Set(endpoints []route.Endpoint) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	groups := map[address][]route.Endpoint{}
+	for _, e := range endpoints {
+		a := address{e.URL, e.APIKey, e.Kind}
+		groups[a] = append(groups[a], e)
+	}
+	for a, t := range p.targets {
+		if _, ok := groups[a]; !ok {
+			if t.cancel != nil {
+				t.cancel()
+			}
+			delete(p.targets, a)
+		}
+	}
+	clear(p.byName)
+	spread := time.Duration(len(groups)) * 5 * time.Millisecond
+	for a, group := range groups {
+		t := p.targets[a]
+		if t == nil {
+			t = newTarget(p, a, min(spread, p.cfg.Interval))
+			p.targets[a] = t
+		}
+		t.set(group)
+		p.start(t)
+		for _, e := range group {
+			p.byName[e.Name] = t
+		}
+	}
+}
+
+// start runs a target's goroutine if the prober runs and the target does not yet. mu is held.
+func (p *Prober) start(t *target) {
+	if p.ctx == nil || p.ended || t.cancel != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	t.cancel = cancel
+	p.wg.Go(func() {
+		defer cancel()
+		t.run(ctx)
+	})
+}
+
+// Run probes until ctx ends, and returns when all goroutines have. It is called once.
+func (p *Prober) Run(ctx context.Context) {
+	p.mu.Lock()
+	p.ctx = ctx
+	for _, t := range p.targets {
+		p.start(t)
+	}
+	p.mu.Unlock()
+	<-ctx.Done()
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
+	p.wg.Wait()
+}
+
+// Now asks an endpoint's engine whether it is alive without waiting for its turn, for instance after a failed request.
+// It does not wait; calls in quick succession cause one question.
+func (p *Prober) Now(name string) {
+	p.mu.Lock()
+	t := p.byName[name]
+	p.mu.Unlock()
+	if t == nil {
+		return
+	}
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// set replaces the endpoints at the target's address. Those that are new are told all that is known.
+func (t *target) set(group []route.Endpoint) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	same := slices.EqualFunc(t.endpoints, group, func(a, b route.Endpoint) bool {
+		return a.Name == b.Name && a.Part == b.Part
+	})
+	first := t.endpoints == nil
+	t.endpoints = group
+	if same {
+		return
+	}
+	t.changed = true
+	if !first { // a new target's first turn comes by itself
+		select {
+		case t.wake <- struct{}{}:
+		default:
+		}
+	}
+}

@@ -1,0 +1,361 @@
+package probe
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+func TestFirstReportIsWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(vllmPages())
+		_, rec, stop := start(f, Config{}, route.Endpoint{Name: "a", URL: "http://a", APIKey: "k"})
+		defer stop()
+		time.Sleep(50 * time.Millisecond)
+		r, ok := rec.last("a")
+		if !ok || rec.len() != 1 {
+			t.Fatalf("%d reports, want one", rec.len())
+		}
+		if !r.Healthy || r.Kind != route.KindVLLM || r.Version != "0.32.0" || len(r.Models) != 1 ||
+			r.Models[0].ContextTokens != 16384 || r.Load == nil || r.Load.Running != 3 || r.Load.Waiting != 7 ||
+			r.CacheTokens != 65536 || r.BlockTokens != 32 || r.Ranks != 2 {
+			t.Fatalf("got %+v, load %+v", r, r.Load)
+		}
+		if len(f.keys) != 1 || !f.keys["Bearer k"] {
+			t.Fatalf("keys sent: %v", f.keys)
+		}
+	})
+}
+
+func TestRanksShareAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(vllmPages())
+		var eps []route.Endpoint
+		for i := range 3 {
+			part := route.Part{Kind: route.Rank, Index: i}
+			eps = append(eps, route.Endpoint{Name: part.String(), URL: "http://a", Kind: route.KindVLLM, Part: part})
+		}
+		_, rec, stop := start(f, Config{}, eps...)
+		defer stop()
+		time.Sleep(50 * time.Millisecond)
+		if n := f.count("/metrics"); n != 1 {
+			t.Fatalf("/metrics asked %d times, want once for all ranks", n)
+		}
+		for i, want := range []int{1, 2} {
+			r, _ := rec.last(eps[i].Name)
+			if !r.Healthy || r.Load.Running != want || r.CacheTokens != 32768 {
+				t.Errorf("%s: %+v %+v", eps[i].Name, r, r.Load)
+			}
+		}
+		if r, _ := rec.last("rank2"); r.Healthy || !strings.Contains(r.Detail, "2 ranks") {
+			t.Errorf("a rank that is not there: %+v", r)
+		}
+	})
+}
+
+func TestRefusedIsDownAtOnceAndNoticedBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(vllmPages())
+		p, rec, stop := start(f, Config{}, route.Endpoint{Name: "a", URL: "http://a"})
+		defer stop()
+		time.Sleep(500 * time.Millisecond)
+		f.set(func() { f.refuse = true })
+		p.Now("a")
+		synctest.Wait()
+		if r, _ := rec.last("a"); r.Healthy || !r.Refused || r.Detail != "connection refused" {
+			t.Fatalf("got %+v, want refused", r)
+		}
+		time.Sleep(time.Minute)
+		models := f.count("/version")
+		f.set(func() { f.refuse = false })
+		time.Sleep(2300 * time.Millisecond) // the interval and its jitter
+		if r, _ := rec.last("a"); !r.Healthy {
+			t.Fatalf("not noticed back within an interval: %+v", r)
+		}
+		if f.count("/version") == models {
+			t.Error("models were not asked again after the come-back")
+		}
+	})
+}
+
+func TestSlowEngineNeedsFailuresInARow(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		breakIt func(f *fakeEngine)
+		detail  string
+	}{
+		{"hangs", func(f *fakeEngine) { f.hang = true }, "no answer within 2s"},
+		{"500", func(f *fakeEngine) { f.status["/health"] = 500 }, "500"},
+		{"503", func(f *fakeEngine) { f.status["/health"] = 503 }, "starting or stopping: 503"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(vllmPages())
+				p, rec, stop := start(f, Config{LoadInterval: time.Hour, Failures: 3},
+					route.Endpoint{Name: "a", URL: "http://a", Kind: route.KindVLLM})
+				defer stop()
+				time.Sleep(time.Second)
+				before := f.count("/health")
+				f.set(func() { test.breakIt(f) })
+				p.Now("a")
+				for f.count("/health") < before+3 {
+					if r, _ := rec.last("a"); !r.Healthy {
+						t.Fatalf("down after %d failures: %+v", f.count("/health")-before, r)
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+				time.Sleep(2 * time.Second)
+				if r, _ := rec.last("a"); r.Healthy || r.Refused || !strings.Contains(r.Detail, test.detail) {
+					t.Fatalf("after three failures: %+v", r)
+				}
+			})
+		})
+	}
+}
+
+func TestAliveThoughForbidden(t *testing.T) {
+	for _, code := range []int{401, 403, 404} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(vllmPages())
+			f.status["/health"] = code
+			_, rec, stop := start(f, Config{}, route.Endpoint{Name: "a", URL: "http://a", Kind: route.KindVLLM})
+			defer stop()
+			time.Sleep(10 * time.Second)
+			if r, _ := rec.last("a"); !r.Healthy {
+				t.Errorf("%d: %+v", code, r)
+			}
+		})
+	}
+}
+
+// SGLang's /health costs a generation; TensorRT-LLM's /metrics clears itself. Neither may ever be asked, neither while
+// the kind is unknown.
+func TestNeverAsksWhatCosts(t *testing.T) {
+	for _, test := range []struct {
+		name, never string
+		pages       map[string]string
+		kind        route.Kind
+	}{
+		{"sglang", "/health", map[string]string{
+			"/health": "", "/ready": "", "/v1/loads": `{"loads":[{"dp_rank":0,"num_running_reqs":1,"num_waiting_reqs":0}]}`,
+			"/v1/models": `{"data":[{"id":"m","owned_by":"sglang"}]}`, "/server_info": `{"dp_size":1,"page_size":32}`,
+		}, route.KindSGLang},
+		{"old sglang", "/health", map[string]string{
+			"/health": "", "/ping": "", "/get_load": `[{"dp_rank":0,"num_reqs":1,"num_waiting_reqs":0}]`,
+			"/v1/models": `{"data":[{"id":"m","owned_by":"sglang"}]}`, "/get_server_info": `{"dp_size":1}`,
+		}, route.KindSGLang},
+		{"trtllm", "/metrics", map[string]string{
+			"/health": "", "/metrics": "[]", "/prometheus/metrics": "trtllm_num_requests_running 1\n",
+			"/v1/models": `{"data":[{"id":"m","owned_by":"tensorrt_llm"}]}`,
+		}, route.KindTRTLLM},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(test.pages)
+				_, rec, stop := start(f, Config{}, route.Endpoint{Name: "a", URL: "http://a"})
+				defer stop()
+				for range 5 { // five restarts
+					time.Sleep(20 * time.Second)
+					f.set(func() { f.refuse = true })
+					time.Sleep(10 * time.Second)
+					if r, _ := rec.last("a"); r.Healthy {
+						t.Fatalf("healthy though it refuses: %+v", r)
+					}
+					f.set(func() { f.refuse = false })
+				}
+				time.Sleep(20 * time.Second)
+				r, _ := rec.last("a")
+				if !r.Healthy || r.Kind != test.kind {
+					t.Fatalf("%+v", r)
+				}
+				if n := f.count(test.never); n != 0 {
+					t.Errorf("%s was asked %d times", test.never, n)
+				}
+				loads := 0
+				rec.mu.Lock()
+				defer rec.mu.Unlock()
+				for _, e := range rec.events {
+					if e.Report.Load != nil && e.Report.Load.Running == 1 {
+						loads++
+					}
+				}
+				if loads < 50 {
+					t.Errorf("%d load reports in two minutes", loads)
+				}
+			})
+		})
+	}
+}
+
+func TestSetStartsAndStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(vllmPages())
+		a := route.Endpoint{Name: "a", URL: "http://a", Kind: route.KindVLLM}
+		b := route.Endpoint{Name: "b", URL: "http://a", Kind: route.KindVLLM, Part: route.Part{Kind: route.Rank, Index: 1}}
+		p, rec, stop := start(f, Config{}, a)
+		time.Sleep(time.Second)
+		p.Set([]route.Endpoint{a, b})
+		synctest.Wait()
+		if r, ok := rec.last("b"); !ok || len(r.Models) != 1 || r.Load == nil {
+			t.Fatalf("a new part of a known engine was not told all: %+v %v", r, ok)
+		}
+		p.Set(nil)
+		time.Sleep(time.Second)
+		n, asked := rec.len(), f.count("/health")
+		time.Sleep(time.Minute)
+		if rec.len() != n || f.count("/health") != asked {
+			t.Error("probed on after the endpoints were gone")
+		}
+		p.Now("a")
+		p.Now("nobody")
+		stop()
+		p.Set([]route.Endpoint{a}) // after the end: nothing happens
+		time.Sleep(time.Minute)
+		if rec.len() != n {
+			t.Error("probed after Run returned")
+		}
+	})
+}
+
+func TestNowIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(vllmPages())
+		p, _, stop := start(f, Config{}, route.Endpoint{Name: "a", URL: "http://a", Kind: route.KindVLLM})
+		defer stop()
+		time.Sleep(time.Second)
+		before := f.count("/health")
+		for range 1000 {
+			p.Now("a")
+			time.Sleep(time.Millisecond)
+		}
+		if n := f.count("/health") - before; n < 2 || n > 6 {
+			t.Errorf("%d questions in a second of calls for them, want at most one each 200ms", n)
+		}
+	})
+}
+
+func TestManyEnginesAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(vllmPages())
+		var eps []route.Endpoint
+		for i := range 200 {
+			n := string(rune('a'+i%26)) + string(rune('a'+i/26))
+			eps = append(eps, route.Endpoint{Name: n, URL: "http://" + n, Kind: route.KindVLLM})
+		}
+		_, rec, stop := start(f, Config{}, eps...)
+		defer stop()
+		time.Sleep(30 * time.Second)
+		ticks := map[time.Time]int{}
+		rec.mu.Lock()
+		for _, at := range rec.at {
+			ticks[at.Truncate(10*time.Millisecond)]++
+		}
+		rec.mu.Unlock()
+		for at, n := range ticks {
+			if n > 40 {
+				t.Errorf("%d of 200 engines probed within 10ms at %v", n, at)
+			}
+		}
+		for _, e := range eps {
+			if r, ok := rec.last(e.Name); !ok || !r.Healthy {
+				t.Errorf("%s: %+v", e.Name, r)
+			}
+		}
+	})
+}
+
+func TestStartingEngineIsNotMistaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loading := `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`
+		f := newFake(map[string]string{})
+		for _, p := range []string{"/v1/models", "/server_info", "/props", "/load", "/api/version", "/version", "/health"} {
+			f.pages[p], f.status[p] = loading, 503
+		}
+		_, rec, stop := start(f, Config{}, route.Endpoint{Name: "a", URL: "http://a"})
+		defer stop()
+		time.Sleep(10 * time.Second)
+		if r, _ := rec.last("a"); r.Healthy || r.Kind != route.KindUnknown || !strings.Contains(r.Detail, "Loading model") {
+			t.Fatalf("%+v", r)
+		}
+		f.set(func() {
+			f.status = map[string]int{"/load": 404, "/server_info": 404, "/api/version": 404, "/version": 404, "/metrics": 501}
+			f.pages["/v1/models"] = `{"data":[{"id":"g","owned_by":"llamacpp","meta":{"n_ctx":4096}}]}`
+			f.pages["/props"] = `{"total_slots":2,"default_generation_settings":{"n_ctx":4096}}`
+			f.pages["/slots"] = `[{"id":0,"is_processing":true},{"id":1,"is_processing":false}]`
+		})
+		time.Sleep(3 * time.Second)
+		r, _ := rec.last("a")
+		l := rec.lastLoad("a")
+		if !r.Healthy || r.Kind != route.KindLlamaCpp || l == nil || l.Running != 1 || l.Waiting != -1 {
+			t.Fatalf("%+v %+v", r, l)
+		}
+		if n := f.count("/metrics"); n > 2 {
+			t.Errorf("/metrics asked %d times though it is switched off", n)
+		}
+	})
+}
+
+func TestRealSocket(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if page, ok := vllmPages()[r.URL.Path]; ok {
+			_, _ = io.WriteString(w, page)
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	reports := make(chan route.Report, 100)
+	tr := &http.Transport{}
+	p := New(Config{Interval: 10 * time.Millisecond}, &http.Client{Transport: tr},
+		func(e route.Event) {
+			select {
+			case reports <- e.(route.Probed).Report:
+			default:
+			}
+		}, slog.New(slog.DiscardHandler))
+	p.Set([]route.Endpoint{{Name: "a", URL: srv.URL}})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { p.Run(ctx); close(done) }()
+	if r := <-reports; !r.Healthy || r.Kind != route.KindVLLM {
+		t.Errorf("first report: %+v", r)
+	}
+	srv.CloseClientConnections()
+	srv.Close()
+	for r := range reports {
+		if r.Refused {
+			break
+		}
+	}
+	cancel()
+	<-done
+	tr.CloseIdleConnections()
+}
+
+func TestConfig(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		cfg  Config
+		want string
+	}{
+		{"zero", Config{}, ""},
+		{"defaults", Config{}.WithDefaults(), ""},
+		{"negative", Config{Interval: -1}, "interval"},
+		{"too often", Config{LoadInterval: time.Microsecond}, "load_interval"},
+		{"failures", Config{Failures: -1}, "failures"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := test.cfg.Validate()
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}

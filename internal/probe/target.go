@@ -1,0 +1,275 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/route"
+)
+
+// target is one engine address and the endpoints behind it. Its goroutine asks one question at a time.
+type target struct {
+	// Immutable.
+	p        *Prober
+	addr     address
+	log      *slog.Logger
+	wake     chan struct{} // asks for an immediate probe
+	firstMax time.Duration // the first probe comes within this time
+
+	cancel context.CancelFunc // guarded by Prober.mu; nil until it runs
+
+	mu        sync.Mutex
+	endpoints []route.Endpoint // guarded by mu
+	changed   bool             // guarded by mu: endpoints have not been told all yet
+
+	// Owned by the goroutine.
+	kind    route.Kind
+	dialect engine.Dialect // nil until the kind is known
+	health  health
+	fails   int // questions in a row that failed
+	ranks   int // data-parallel ranks it reported, 0 unknown
+	paths   map[string]int
+	silent  map[string]time.Time // questions it does not answer, and when to try again
+	last    time.Time            // when it was last asked whether it is alive
+	alive   time.Time            // when to ask next: whether it is alive,
+	load    time.Time            // about its load,
+	models  time.Time            // about its models
+}
+
+type health uint8
+
+const (
+	unknown health = iota
+	up
+	down
+)
+
+// errRefused says that the connection was refused: nobody listens, so the process is gone or going.
+var errRefused = errors.New("connection refused")
+
+func newTarget(p *Prober, a address, firstMax time.Duration) *target {
+	return &target{
+		p: p, addr: a, firstMax: firstMax, kind: a.kind,
+		log:   p.log.With("url", a.url),
+		wake:  make(chan struct{}, 1),
+		paths: map[string]int{}, silent: map[string]time.Time{},
+	}
+}
+
+// run probes until ctx ends.
+func (t *target) run(ctx context.Context) {
+	timer := time.NewTimer(rand.N(t.firstMax + 1))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.wake:
+			// However often it is called for, an engine is not asked more than ten times an interval.
+			t.alive = t.last.Add(t.p.cfg.Interval / 10)
+		case <-timer.C:
+		}
+		t.round(ctx)
+		timer.Reset(max(0, time.Until(t.next())))
+	}
+}
+
+// next is when the next question is due. Only an engine that is up is asked for more than whether it is alive.
+func (t *target) next() time.Time {
+	next := t.alive
+	if t.health == up {
+		if t.load.Before(next) {
+			next = t.load
+		}
+		if t.models.Before(next) {
+			next = t.models
+		}
+	}
+	return next
+}
+
+// round asks what is due and reports what was learnt, in one event for each endpoint.
+func (t *target) round(ctx context.Context) {
+	now := time.Now()
+	all := t.takeChanged()
+	var got []engine.Answer
+	if all || !now.Before(t.alive) {
+		if !t.checkAlive(ctx, &got) {
+			return
+		}
+	}
+	if t.health != up {
+		return
+	}
+	if all || !now.Before(t.models) {
+		if t.kind == route.KindOther && t.addr.kind == route.KindUnknown && !t.models.IsZero() {
+			t.recognise(ctx) // it may have shown too little when it was met first
+		}
+		t.models = now.Add(jitter(t.p.cfg.ModelsInterval))
+		t.ask(ctx, t.dialect.Asks(), &got)
+	}
+	if all || !now.Before(t.load) {
+		t.load = now.Add(jitter(t.p.cfg.LoadInterval))
+		t.ask(ctx, t.dialect.LoadAsks(), &got)
+	}
+	if t.health == up && ctx.Err() == nil {
+		t.report(got)
+	}
+}
+
+// takeChanged reports whether there are endpoints that must be told all that can be known.
+func (t *target) takeChanged() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.changed
+	t.changed = false
+	return c
+}
+
+// checkAlive asks whether the engine is alive and decides on its health. It returns false when it is not up, or when it
+// is not certain; then there is nothing else to report.
+func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
+	t.last = time.Now()
+	if t.dialect == nil || t.health == down && t.addr.kind == route.KindUnknown {
+		if err := t.recognise(ctx); err != nil {
+			t.failed(ctx, err)
+			return false
+		}
+	}
+	a, err := t.answer(ctx, t.dialect.Alive())
+	if err == nil {
+		var r route.Report
+		if err = t.dialect.Read(a, route.Part{}, &r); err == nil && !r.Healthy {
+			err = errors.New(r.Detail)
+		}
+	}
+	if err != nil {
+		t.failed(ctx, err)
+		return false
+	}
+	*got = append(*got, a)
+	t.fails = 0
+	t.alive = time.Now().Add(jitter(t.p.cfg.Interval))
+	if t.health != up {
+		t.health = up
+		t.load, t.models = time.Time{}, time.Time{}
+		clear(t.silent)
+		clear(t.paths)
+		t.ranks = 0
+		t.log.Info("engine is up", "kind", t.kind)
+	}
+	return true
+}
+
+// failed books a failed question about health, and reports the engine down when that is certain.
+func (t *target) failed(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return // we were told to stop; that says nothing about the engine
+	}
+	t.fails++
+	cfg := t.p.cfg
+	// Asked again soon, so that a failure is confirmed and a come-back noticed quickly, then less often.
+	soon := cfg.Interval >> max(0, 3-t.fails/4)
+	t.alive = time.Now().Add(jitter(max(soon, time.Millisecond)))
+	refused := errors.Is(err, errRefused)
+	if t.health == up && !refused && t.fails < cfg.Failures {
+		t.log.Debug("engine did not answer well", "error", err, "in_a_row", t.fails)
+		return
+	}
+	if t.health != down {
+		t.log.Warn("engine is down", "error", err)
+	}
+	t.health = down
+	for _, e := range t.current() {
+		t.p.observe(route.Probed{Endpoint: e.Name, Report: route.Report{
+			Refused: refused, Detail: err.Error(), Kind: t.kind,
+		}})
+	}
+}
+
+// recognise finds out the kind of the engine. The error says that it cannot be told yet.
+func (t *target) recognise(ctx context.Context) error {
+	if t.addr.kind != route.KindUnknown {
+		return t.speak(t.addr.kind)
+	}
+	var answers []engine.Answer
+	var last error
+	for _, ask := range engine.RecogniseAsks() {
+		status, body, err := t.get(ctx, ask.Path)
+		if err != nil {
+			if last = err; errors.Is(err, errRefused) || ctx.Err() != nil {
+				return err
+			}
+			if len(answers) == 0 {
+				return err // it does not answer at all; the other questions would each wait as long
+			}
+			continue
+		}
+		answers = append(answers, engine.Answer{Ask: ask.Name, Path: ask.Path, Status: status, Body: body})
+		if k := engine.Recognise(answers); len(answers) == 1 && k != route.KindUnknown && k != route.KindOther {
+			break // it wrote its name into its list of models
+		}
+	}
+	kind := engine.Recognise(answers)
+	if kind == route.KindUnknown {
+		var r route.Report
+		if len(answers) > 0 {
+			d, _ := engine.ByKind(route.KindOther)
+			first := answers[0]
+			first.Ask = engine.AskAlive
+			_ = d.Read(first, route.Part{}, &r)
+		}
+		if r.Detail == "" && last != nil {
+			return last
+		}
+		return errors.New(r.Detail)
+	}
+	return t.speak(kind)
+}
+
+func (t *target) speak(k route.Kind) error {
+	d, err := engine.ByKind(k)
+	if err != nil {
+		return err
+	}
+	if k != t.kind {
+		t.log.Info("engine recognised", "kind", k)
+	}
+	t.kind, t.dialect = k, d
+	return nil
+}
+
+// report tells each endpoint's part of what the answers say.
+func (t *target) report(got []engine.Answer) {
+	for _, e := range t.current() {
+		r := route.Report{Healthy: true, Kind: t.kind}
+		for _, a := range got {
+			if err := t.dialect.Read(a, e.Part, &r); err != nil {
+				t.log.Debug("answer of no use", "endpoint", e.Name, "error", err)
+			}
+		}
+		if r.Ranks > 0 {
+			t.ranks = r.Ranks
+		}
+		if e.Part.Kind == route.Rank && t.ranks > 0 && e.Part.Index >= t.ranks {
+			r.Healthy = false
+			r.Detail = "the engine has no " + e.Part.String() + ": it reports " + strconv.Itoa(t.ranks) + " ranks"
+		}
+		t.p.observe(route.Probed{Endpoint: e.Name, Report: r})
+	}
+}
+
+func (t *target) current() []route.Endpoint {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.endpoints
+}
+
+// jitter varies a period by a tenth either way, so that engines that were started together are not asked together.
+func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }

@@ -1,0 +1,85 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Config names a policy and holds the options of those that have any. Options of policies that are not used are
+// checked and otherwise ignored.
+type Config struct {
+	// Name of the policy. Empty means session.
+	Name string `yaml:"name"`
+	// ConsistentHash are the options of consistent_hash.
+	ConsistentHash ConsistentHashConfig `yaml:"consistent_hash"`
+	// Session are the options of session.
+	Session SessionConfig `yaml:"session"`
+}
+
+// ConsistentHashConfig are the options of consistent_hash.
+type ConsistentHashConfig struct {
+	// LoadFactor bounds the outstanding requests of an endpoint to this many times its fair share, rounded up. 1 is the
+	// tightest: requests are spread evenly and conversations move most. Large values approach rendezvous. 0 means 1.25.
+	LoadFactor float64 `yaml:"load_factor"`
+}
+
+// SessionConfig are the options of session.
+type SessionConfig struct {
+	// Fallback is the policy that places conversations without an endpoint: new ones, and those whose endpoint cannot
+	// take the request. Any policy but session. Empty means least_tokens.
+	Fallback string `yaml:"fallback"`
+}
+
+// The values of options that are not given.
+const (
+	DefaultLoadFactor = 1.25
+	DefaultFallback   = nameLeastTokens
+)
+
+// WithDefaults is c with each option that is not given replaced by its default.
+func (c Config) WithDefaults() Config {
+	if c.Name == "" {
+		c.Name = Default
+	}
+	if c.ConsistentHash.LoadFactor == 0 {
+		c.ConsistentHash.LoadFactor = DefaultLoadFactor
+	}
+	if c.Session.Fallback == "" {
+		c.Session.Fallback = DefaultFallback
+	}
+	return c
+}
+
+// Validate reports every fault of c, joined into one error. An unknown name is answered with the nearest valid one and
+// the list of all.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	var faults []error
+	if _, ok := find(c.Name); !ok {
+		faults = append(faults, unknown("name", c.Name, Names()))
+	}
+	if f := c.ConsistentHash.LoadFactor; !(f >= 1) || math.IsInf(f, 0) {
+		faults = append(faults, fmt.Errorf("policy: consistent_hash.load_factor is %v, must be 1 or more (0 means %v)", f, DefaultLoadFactor))
+	}
+	if _, ok := find(c.Session.Fallback); !ok || c.Session.Fallback == nameSession {
+		faults = append(faults, unknown("session.fallback", c.Session.Fallback, fallbacks()))
+	}
+	return errors.Join(faults...)
+}
+
+// fallbacks are the names that SessionConfig.Fallback may have.
+func fallbacks() []string {
+	var names []string
+	for _, name := range Names() {
+		if name != nameSession {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func unknown(field, got string, valid []string) error {
+	return fmt.Errorf("policy: %s is %q; did you mean %q? valid: %s", field, got, nearest(got, valid), strings.Join(valid, ", "))
+}

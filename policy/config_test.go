@@ -1,0 +1,78 @@
+package policy
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestValidate(t *testing.T) {
+	tests := []struct {
+		name   string
+		config Config
+		want   []string // parts of the error; none for a valid configuration
+	}{
+		{"nothing given", Config{}, nil},
+		{"each option given", Config{Name: "consistent_hash", ConsistentHash: ConsistentHashConfig{LoadFactor: 1}, Session: SessionConfig{Fallback: "rendezvous"}}, nil},
+		{"typing error", Config{Name: "leest_token"}, []string{`name is "leest_token"`, `did you mean "least_tokens"?`, "consistent_hash, least_requests, least_tokens, power_of_two, random, rendezvous, round_robin, session"}},
+		{"dashes", Config{Name: "Round-Robin"}, []string{`did you mean "round_robin"?`}},
+		{"factor below one", Config{ConsistentHash: ConsistentHashConfig{LoadFactor: 0.9}}, []string{"load_factor is 0.9, must be 1 or more"}},
+		{"factor not a number", Config{ConsistentHash: ConsistentHashConfig{LoadFactor: math.NaN()}}, []string{"load_factor is NaN"}},
+		{"factor without end", Config{ConsistentHash: ConsistentHashConfig{LoadFactor: math.Inf(1)}}, []string{"load_factor is +Inf"}},
+		{"session falls back to itself", Config{Session: SessionConfig{Fallback: "session"}}, []string{`session.fallback is "session"`, "rendezvous, round_robin"}},
+		{"all at once", Config{Name: "x", ConsistentHash: ConsistentHashConfig{LoadFactor: -1}, Session: SessionConfig{Fallback: "y"}}, []string{`name is "x"`, "load_factor is -1", `session.fallback is "y"`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.config.Validate()
+			f, newErr := New(tt.config)
+			if (err == nil) != (newErr == nil) || (f == nil) != (newErr != nil) {
+				t.Fatalf("Validate says %v, New says %v", err, newErr)
+			}
+			if len(tt.want) == 0 {
+				if err != nil {
+					t.Fatalf("got %v", err)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatal("got no error")
+			}
+			for _, part := range tt.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q is not in: %v", part, err)
+				}
+			}
+		})
+	}
+}
+
+func TestFallbackListLeavesSessionOut(t *testing.T) {
+	err := Config{Session: SessionConfig{Fallback: "session"}}.Validate()
+	if err == nil || strings.HasSuffix(err.Error(), ", session") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestEdits(t *testing.T) {
+	tests := []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0},
+		{"", "abc", 3},
+		{"abc", "", 3},
+		{"random", "random", 0},
+		{"randm", "random", 1},
+		{"kitten", "sitting", 3},
+		{"flaw", "lawn", 2},
+	}
+	for _, tt := range tests {
+		if got := edits(tt.a, tt.b); got != tt.want {
+			t.Errorf("edits(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+	if got := nearest(strings.Repeat("z", 1_000_000), Names()); got == "" {
+		t.Error("no name is nearest to a very long one")
+	}
+}

@@ -1,0 +1,69 @@
+package policy
+
+import (
+	"math"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// The reasons of consistent_hash.
+const (
+	ReasonConsistentHash         route.Reason = "consistent_hash"          // first in the conversation's order
+	ReasonConsistentHashOverflow route.Reason = "consistent_hash_overflow" // the first with room; those before it had none
+)
+
+// consistentHash is consistent hashing with bounded loads (V. Mirrokni, M. Thorup and M. Zadimoghaddam,
+// arXiv 1608.01350): a conversation goes to the first endpoint of its order that has room, and an endpoint has room
+// while it holds fewer requests than LoadFactor times its fair share, this request counted, rounded up. The order is
+// the rendezvous order and not a ring, so that what overflows from one endpoint spreads over all others and not onto
+// its successor.
+//
+// The shares of all candidates together exceed the requests by at least one whenever LoadFactor is 1 or more, so there is
+// always one with room.
+type consistentHash struct{ factor float64 }
+
+func newConsistentHash(c Config) route.Policy {
+	return consistentHash{factor: c.ConsistentHash.LoadFactor}
+}
+
+// Pick implements route.Policy.
+func (p consistentHash) Pick(v *route.View, _ *route.Request) route.Choice {
+	r := rankFor(v)
+	bound := p.boundFor(v)
+	first, open := nobody, nobody
+	var best, bestOpen place
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		here := r.of(c)
+		if first == nobody || here.before(best) {
+			first, best = i, here
+		}
+		if (open == nobody || here.before(bestOpen)) && bound.room(c) {
+			open, bestOpen = i, here
+		}
+	}
+	if open == nobody || open == first {
+		return route.Choice{Index: first, Reason: ReasonConsistentHash}
+	}
+	return route.Choice{Index: open, Reason: ReasonConsistentHashOverflow}
+}
+
+// A bound is the number of requests an endpoint may hold for each unit of its weight, as a fraction so that whole
+// shares come out whole.
+type bound struct{ requests, weight float64 }
+
+func (p consistentHash) boundFor(v *route.View) bound {
+	var b bound
+	held := 0
+	for i := range v.Candidates {
+		held += v.Candidates[i].Load.Requests
+		b.weight += v.Candidates[i].Weight
+	}
+	b.requests = p.factor * float64(held+1)
+	return b
+}
+
+// most is the largest number of requests that a candidate may hold.
+func (b bound) most(c *route.Candidate) float64 { return math.Ceil(b.requests * c.Weight / b.weight) }
+
+func (b bound) room(c *route.Candidate) bool { return float64(c.Load.Requests+1) <= b.most(c) }

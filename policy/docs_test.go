@@ -1,0 +1,24 @@
+package policy
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestDocumentationNamesEveryPolicyAndReason(t *testing.T) {
+	text, err := os.ReadFile("../docs/policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range Names() {
+		if !strings.Contains(string(text), "| `"+name+"`") {
+			t.Errorf("docs/policies.md has no row for policy %s", name)
+		}
+	}
+	for _, reason := range Reasons() {
+		if !strings.Contains(string(text), "`"+string(reason)+"`") {
+			t.Errorf("docs/policies.md does not explain reason %s", reason)
+		}
+	}
+}

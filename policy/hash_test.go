@@ -1,0 +1,208 @@
+package policy
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/warmpath/warmpath/route"
+	"pgregory.net/rapid"
+)
+
+// byHash are the policies that place by hash; without load they agree.
+var byHash = [...]string{"rendezvous", "consistent_hash"}
+
+func TestHashPlacementDependsOnNothingElse(t *testing.T) {
+	for _, name := range byHash {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			v := views(false).Draw(t, "view")()
+			unload(v.Candidates)
+			p := makeFor(t, name)
+			want := v.Candidates[p.Pick(v, &route.Request{}).Index].Name
+			// Another replica, another order of declaration, other chance.
+			shuffled := slices.Clone(v.Candidates)
+			rng(rapid.Uint64().Draw(t, "shuffle")).Shuffle(len(shuffled), func(i, j int) {
+				shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
+			})
+			w := &route.View{Rand: rng(99), Candidates: shuffled, Home: -1, Hash: v.Hash}
+			if got := shuffled[makeFor(t, name).Pick(w, &route.Request{}).Index].Name; got != want {
+				t.Fatalf("here %s, there %s", want, got)
+			}
+		}))
+	}
+}
+
+func TestRemovingAnEndpointMovesOnlyItsOwn(t *testing.T) {
+	for _, name := range byHash {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			cs := fleets(false).Filter(func(cs []route.Candidate) bool { return len(cs) > 1 }).Draw(t, "fleet")
+			unload(cs)
+			gone := rapid.IntRange(0, len(cs)-1).Draw(t, "gone")
+			rest := slices.Delete(slices.Clone(cs), gone, gone+1)
+			p := makeFor(t, name)
+			for seed := range uint64(50) {
+				before := cs[p.Pick(view(cs, seed), &route.Request{}).Index].Name
+				after := rest[p.Pick(view(rest, seed), &route.Request{}).Index].Name
+				if before != after && before != cs[gone].Name {
+					t.Fatalf("conversation %d moved from %s to %s when %s went", seed, before, after, cs[gone].Name)
+				}
+			}
+		}))
+	}
+}
+
+// A conversation keeps its place when another endpoint's weight falls, and moves nowhere but there when it rises.
+func TestWeightMovesOnlyWhatItMust(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cs := fleets(false).Draw(t, "fleet")
+		raised := rapid.IntRange(0, len(cs)-1).Draw(t, "raised")
+		more := slices.Clone(cs)
+		more[raised].Weight *= rapid.Float64Range(1, 10).Draw(t, "times")
+		p := makeFor(t, "rendezvous")
+		for seed := range uint64(50) {
+			before, after := p.Pick(view(cs, seed), &route.Request{}).Index, p.Pick(view(more, seed), &route.Request{}).Index
+			if before != after && after != raised {
+				t.Fatalf("conversation %d moved from %d to %d when %d grew", seed, before, after, raised)
+			}
+		}
+	})
+}
+
+// A refused endpoint's conversations spread over all others and not onto one neighbour.
+func TestConversationsOfALostEndpointSpread(t *testing.T) {
+	cs := same(9)
+	p := make1(t, "rendezvous")
+	counts := make([]int, 8)
+	for seed := range uint64(40_000) {
+		if p.Pick(view(cs, seed), &route.Request{}).Index == 8 {
+			counts[p.Pick(view(cs[:8], seed), &route.Request{}).Index]++
+		}
+	}
+	if got := chiSquare(counts, cs[:8]); got > 24.32 {
+		t.Errorf("chi-square %.1f over 7 degrees of freedom: %v", got, counts)
+	}
+}
+
+// Keys that are small numbers, as a test or a bad hash would give, and consecutive hashes are spread as well.
+func TestPoorHashesSpread(t *testing.T) {
+	cs := same(8)
+	for i := range cs {
+		cs[i].Key = uint64(i)
+	}
+	p := make1(t, "rendezvous")
+	counts := make([]int, len(cs))
+	for hash := range uint64(40_000) {
+		v := view(cs, 1)
+		v.Hash = hash
+		counts[p.Pick(v, &route.Request{}).Index]++
+	}
+	if got := chiSquare(counts, cs); got > 24.32 {
+		t.Errorf("chi-square %.1f over 7 degrees of freedom: %v", got, counts)
+	}
+}
+
+func TestEqualWeightsOrderAsTheirScores(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Uint64().Draw(t, "a"), rapid.Uint64().Draw(t, "b")
+		w := rapid.Float64Range(1e-6, 1e6).Draw(t, "weight")
+		sa, sb := score(a, w), score(b, w)
+		if !(sa > 0) || math.IsInf(sa, 0) {
+			t.Fatalf("score of %x is %v", a, sa)
+		}
+		if a>>12 > b>>12 && sa < sb || a>>12 < b>>12 && sa > sb {
+			t.Fatalf("hashes %x and %x are in one order, scores %v and %v in the other", a, b, sa, sb)
+		}
+	})
+	for _, hash := range []uint64{0, math.MaxUint64} {
+		if s := score(hash, 1); !(s > 0) || math.IsInf(s, 0) {
+			t.Errorf("score of %x is %v", hash, s)
+		}
+	}
+}
+
+func TestConsistentHashKeepsTheBound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cs := fleets(false).Draw(t, "fleet")
+		factor := rapid.SampledFrom([]float64{1, 1.1, 1.25, 2, 10}).Draw(t, "factor")
+		f, err := New(Config{Name: "consistent_hash", ConsistentHash: ConsistentHashConfig{LoadFactor: factor}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		unload(cs)
+		p := f()
+		total := 0.0
+		for i := range cs {
+			total += cs[i].Weight
+		}
+		hash := rapid.Uint64().Draw(t, "hash")
+		for n := range 60 {
+			v := view(cs, uint64(n))
+			if n%3 > 0 {
+				v.Hash = hash // a hot conversation
+			}
+			got := p.Pick(v, &route.Request{}).Index
+			cs[got].Load.Requests++
+			if most := math.Ceil(factor * float64(n+1) * cs[got].Weight / total * (1 + 1e-12)); float64(cs[got].Load.Requests) > most {
+				t.Fatalf("endpoint %d holds %d of %d, at most %v", got, cs[got].Load.Requests, n+1, most)
+			}
+		}
+	})
+}
+
+func TestConsistentHashTakesTheFirstWithRoom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := views(false).Draw(t, "view")()
+		p := newConsistentHash(Config{}.WithDefaults()).(consistentHash)
+		got := p.Pick(v, &route.Request{})
+		// The naive way: sort by rendezvous, walk until one has room.
+		r, b := rankFor(v), p.boundFor(v)
+		order := slices.Clone(v.Candidates)
+		slices.SortFunc(order, func(x, y route.Candidate) int {
+			if r.of(&x).before(r.of(&y)) {
+				return -1
+			}
+			return 1
+		})
+		want, reason := order[0].Name, ReasonConsistentHash
+		for i := range order {
+			if b.room(&order[i]) {
+				want = order[i].Name
+				if i > 0 {
+					reason = ReasonConsistentHashOverflow
+				}
+				break
+			}
+		}
+		if v.Candidates[got.Index].Name != want || got.Reason != reason {
+			t.Fatalf("got %s for %s, want %s for %s", v.Candidates[got.Index].Name, got.Reason, want, reason)
+		}
+		if !b.room(&v.Candidates[got.Index]) {
+			t.Fatal("picked one without room")
+		}
+	})
+}
+
+func TestHotConversationOverflows(t *testing.T) {
+	cs := same(4)
+	p := make1(t, "consistent_hash")
+	reasons := map[route.Reason]int{}
+	counts := make([]int, 4)
+	for range 40 {
+		c := p.Pick(view(cs, 1), &route.Request{})
+		cs[c.Index].Load.Requests++
+		counts[c.Index]++
+		reasons[c.Reason]++
+	}
+	if got := slices.Max(counts); got != 13 { // ceil(1.25 * 40 / 4)
+		t.Errorf("the home holds %d of 40: %v", got, counts)
+	}
+	if reasons[ReasonConsistentHash] != 13 || reasons[ReasonConsistentHashOverflow] != 27 {
+		t.Errorf("reasons %v", reasons)
+	}
+}
+
+func unload(cs []route.Candidate) {
+	for i := range cs {
+		cs[i].Load = route.Load{}
+	}
+}

@@ -1,0 +1,205 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/warmpath/warmpath/route"
+	"pgregory.net/rapid"
+)
+
+func TestEveryPolicyPicksACandidateForAReasonOfItsOwn(t *testing.T) {
+	for _, name := range Names() {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			p := makeFor(t, name)
+			for range 4 {
+				v := views(false).Draw(t, "view")()
+				got := p.Pick(v, &route.Request{})
+				if got.Index < 0 || got.Index >= len(v.Candidates) {
+					t.Fatalf("picked %d of %d", got.Index, len(v.Candidates))
+				}
+				if !slices.Contains(Reasons(), got.Reason) {
+					t.Fatalf("reason %q is not in Reasons", got.Reason)
+				}
+			}
+		}))
+	}
+}
+
+func TestSameSeedSamePick(t *testing.T) {
+	for _, name := range Names() {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			p, q := makeFor(t, name), makeFor(t, name)
+			for range 4 {
+				v := views(false).Draw(t, "view")
+				if a, b := p.Pick(v(), &route.Request{}), q.Pick(v(), &route.Request{}); a != b {
+					t.Fatalf("first %v, then %v", a, b)
+				}
+			}
+		}))
+	}
+}
+
+func TestPickLeavesTheViewAlone(t *testing.T) {
+	for _, name := range Names() {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			v := views(false).Draw(t, "view")()
+			before, home := slices.Clone(v.Candidates), v.Home
+			makeFor(t, name).Pick(v, &route.Request{})
+			if !slices.Equal(before, v.Candidates) || home != v.Home {
+				t.Fatal("a pick changed the view")
+			}
+		}))
+	}
+}
+
+// The seventh promise of the design: a burst of identical cold prompts does not land on one endpoint. A burst has the
+// books entered in between and, for the hash policies, a fresh hash each.
+func TestBurstOfColdPromptsSpreads(t *testing.T) {
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			const endpoints, requests = 4, 40
+			counts := play(make1(t, name), same(endpoints), requests, true)
+			for i, n := range counts {
+				if n == 0 || n > requests/2 {
+					t.Errorf("endpoint %d got %d of %d: %v", i, n, requests, counts)
+				}
+			}
+			switch name {
+			case "least_requests", "least_tokens", "round_robin", "session":
+				if slices.Max(counts) != slices.Min(counts) {
+					t.Errorf("got %v, want equal shares", counts)
+				}
+			}
+		})
+	}
+}
+
+// Ties go to nobody in particular: over many requests to an idle fleet each endpoint has its share of weight. The
+// limits are the 99.9 % points of the chi-square distribution; seeds are fixed, so the outcome is too.
+func TestTiesAreDrawnByWeight(t *testing.T) {
+	limits := map[int]float64{4: 16.27, 8: 24.32, 3: 13.82}
+	fleets := map[string][]route.Candidate{
+		"equal":   same(8),
+		"unequal": idle(1, 2, 4, 1),
+		"ramp":    idle(1, 1, 0.1),
+	}
+	for _, name := range Names() {
+		for _, fleet := range []string{"equal", "unequal", "ramp"} {
+			t.Run(name+"/"+fleet, func(t *testing.T) {
+				cs := fleets[fleet]
+				counts := make([]int, len(cs))
+				for i := range 20_000 {
+					// A new policy each time, so that round_robin shows its first turn.
+					counts[make1(t, name).Pick(view(cs, uint64(i)), &route.Request{}).Index]++
+				}
+				if name == "round_robin" && fleet != "equal" {
+					if slices.Min(counts) == 0 {
+						t.Errorf("first turns %v: one endpoint never has the first", counts)
+					}
+					return // first turns lean to heavy endpoints; shares are the subject of its own test
+				}
+				if got := chiSquare(counts, cs); got > limits[len(cs)] {
+					t.Errorf("chi-square %.1f of %v for weights %v", got, counts, weights(cs))
+				}
+			})
+		}
+	}
+}
+
+func TestNoAllocationPerPick(t *testing.T) {
+	for _, name := range Names() {
+		p, v, r := make1(t, name), view(idle(1, 2, 3, 1), 1), &route.Request{}
+		p.Pick(v, r)
+		if got := testing.AllocsPerRun(100, func() { p.Pick(v, r) }); got != 0 {
+			t.Errorf("%s: %v allocations a pick", name, got)
+		}
+	}
+}
+
+func TestNamesAreSortedAndDescribed(t *testing.T) {
+	if !slices.IsSorted(Names()) {
+		t.Errorf("not sorted: %v", Names())
+	}
+	for _, name := range Names() {
+		if Describe(name) == "" {
+			t.Errorf("%s has no description", name)
+		}
+	}
+	if got := Describe("nothing"); got != "" {
+		t.Errorf("Describe of an unknown name is %q", got)
+	}
+	if !slices.Contains(Names(), Default) {
+		t.Errorf("default %q is not a policy", Default)
+	}
+	reasons := Reasons()
+	slices.Sort(reasons)
+	if len(slices.Compact(reasons)) != len(Reasons()) {
+		t.Error("a reason is listed twice")
+	}
+}
+
+func TestPoolsShareNoState(t *testing.T) {
+	f, err := New(Config{Name: "round_robin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, q := f(), f()
+	cs := same(5)
+	for i := range 3 {
+		p.Pick(view(cs, uint64(i)), &route.Request{})
+	}
+	// q starts afresh: with the same seeds it goes the way of a policy made on its own.
+	r := make1(t, "round_robin")
+	for i := range 10 {
+		if a, b := q.Pick(view(cs, uint64(i)), &route.Request{}), r.Pick(view(cs, uint64(i)), &route.Request{}); a != b {
+			t.Fatalf("pick %d: %v, alone %v", i, a, b)
+		}
+	}
+}
+
+func makeFor(t *rapid.T, name string) route.Policy {
+	f, err := New(Config{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f()
+}
+
+func weights(cs []route.Candidate) []float64 {
+	ws := make([]float64, len(cs))
+	for i := range cs {
+		ws[i] = cs[i].Weight
+	}
+	return ws
+}
+
+func BenchmarkPick(b *testing.B) {
+	for _, name := range Names() {
+		for _, n := range []int{4, 64, 512} {
+			for _, weighted := range []bool{false, true} {
+				if weighted && name != "rendezvous" && name != "consistent_hash" {
+					continue
+				}
+				label := name + "/" + strconv.Itoa(n)
+				cs := same(n)
+				for i := range cs {
+					reserve(&cs[i], int64(mix(uint64(i))%5000), 100)
+				}
+				if weighted {
+					label += "/weighted"
+					cs[0].Weight = 2
+				}
+				b.Run(label, func(b *testing.B) {
+					p, v, r := make1(b, name), view(cs, 1), &route.Request{}
+					b.ReportAllocs()
+					for b.Loop() {
+						v.Hash++
+						p.Pick(v, r)
+					}
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,22 @@
+package policy
+
+import "github.com/warmpath/warmpath/route"
+
+// Reasons lists every reason a decision can have: those common to all policies, then each policy's own. The set is
+// closed, so it can be a metric label.
+func Reasons() []route.Reason {
+	return []route.Reason{
+		route.ReasonOnly,
+		route.ReasonPinned,
+		route.ReasonHolder,
+		route.ReasonSession,
+		ReasonConsistentHash,
+		ReasonConsistentHashOverflow,
+		ReasonLeastRequests,
+		ReasonLeastTokens,
+		ReasonPowerOfTwo,
+		ReasonRandom,
+		ReasonRendezvous,
+		ReasonRoundRobin,
+	}
+}

@@ -1,0 +1,112 @@
+package policy
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/warmpath/warmpath/route"
+	"pgregory.net/rapid"
+)
+
+func TestRoundRobinGivesEachItsTurn(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 7, 64} {
+		p, cs := make1(t, "round_robin"), same(n)
+		var order []int
+		for i := range 5 * n {
+			order = append(order, p.Pick(view(cs, uint64(i)), &route.Request{}).Index)
+		}
+		for round := range 5 {
+			if got := order[round*n : (round+1)*n]; !slices.Equal(got, order[:n]) {
+				t.Fatalf("%d endpoints, round %d went %v, the first %v", n, round, got, order[:n])
+			}
+		}
+		slices.Sort(order[:n])
+		for i, got := range order[:n] {
+			if i != got {
+				t.Fatalf("%d endpoints: a round visits %v", n, order[:n])
+			}
+		}
+	}
+}
+
+// At any moment an endpoint has had its share of weight, give or take two turns, wherever it started.
+func TestRoundRobinIsSmooth(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ws := rapid.SliceOfN(rapid.Float64Range(0.1, 10), 1, 8).Draw(t, "weights")
+		cs, total := idle(ws...), 0.0
+		for _, w := range ws {
+			total += w
+		}
+		p := makeFor(t, "round_robin")
+		seed := rapid.Uint64().Draw(t, "seed")
+		counts := make([]int, len(cs))
+		for n := 1; n <= 200; n++ {
+			counts[p.Pick(view(cs, seed+uint64(n)), &route.Request{}).Index]++
+			for i, c := range counts {
+				if fair := float64(n) * ws[i] / total; math.Abs(float64(c)-fair) > float64(len(cs)) {
+					t.Fatalf("after %d turns endpoint %d had %d, fair is %.1f", n, i, c, fair)
+				}
+			}
+		}
+	})
+}
+
+// Endpoints come, go and change weight at random; nobody who stays is left out for long, and credits stay bounded.
+func TestRoundRobinWithComingAndGoing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := newRoundRobin(Config{}).(*roundRobin)
+		seed := rapid.Uint64().Draw(t, "seed")
+		for range rapid.IntRange(1, 60).Draw(t, "changes") {
+			cs := fleets(false).Draw(t, "fleet")
+			p.Pick(view(cs, seed), &route.Request{})
+			seed++
+			if len(p.turns) > 201 {
+				t.Fatalf("%d turns kept for slots up to 200", len(p.turns))
+			}
+		}
+		cs := same(5)
+		counts := make([]int, len(cs))
+		for range 3 * len(cs) {
+			counts[p.Pick(view(cs, seed), &route.Request{}).Index]++
+			seed++
+		}
+		if slices.Min(counts) < 1 || slices.Max(counts) > 5 {
+			t.Fatalf("after the changes 15 turns went %v", counts)
+		}
+	})
+}
+
+func TestRoundRobinAfterAnAbsence(t *testing.T) {
+	p, cs := make1(t, "round_robin"), same(3)
+	play(p, cs, 7, false)
+	play(p, cs[:2], 1000, false)
+	counts := play(p, cs, 30, false)
+	if slices.Max(counts)-slices.Min(counts) > 2 {
+		t.Errorf("after an absence the turns went %v", counts)
+	}
+}
+
+func TestRoundRobinSlotIsTakenOver(t *testing.T) {
+	p := newRoundRobin(Config{}).(*roundRobin)
+	cs := same(2)
+	play(p, cs, 9, false)
+	cs[1].Key = mix(12345) // another endpoint got the slot
+	p.turns[1].credit = -1
+	counts := play(p, cs, 10, false)
+	if p.turns[1].key != cs[1].Key || slices.Min(counts) < 4 {
+		t.Errorf("the slot's new endpoint got %v", counts)
+	}
+}
+
+func TestRoundRobinTableIsBounded(t *testing.T) {
+	p := newRoundRobin(Config{}).(*roundRobin)
+	for _, slot := range []int{0, 1 << 15, 1 << 20, 1<<40 + 3, -1} {
+		cs := []route.Candidate{candidate(0, 1), candidate(1, 1)}
+		cs[0].Slot = slot
+		play(p, cs, 10, false)
+	}
+	if len(p.turns) > turnsKept {
+		t.Errorf("%d turns kept, at most %d", len(p.turns), turnsKept)
+	}
+}

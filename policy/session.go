@@ -1,0 +1,24 @@
+package policy
+
+import "github.com/warmpath/warmpath/route"
+
+const nameSession = "session"
+
+// sessionPolicy keeps a conversation at its endpoint while that can take the request, whatever its load, and places
+// all others by another policy (session affinity of llm-d, inference payload processor, PR 178). Its reason for
+// staying is route.ReasonSession; otherwise the reason is the other policy's.
+type sessionPolicy struct{ fallback route.Policy }
+
+// newSession makes the fallback from the same configuration, so that the options of consistent_hash hold there too.
+func newSession(c Config) route.Policy {
+	k, _ := find(c.Session.Fallback)
+	return sessionPolicy{fallback: k.make(c)}
+}
+
+// Pick implements route.Policy.
+func (p sessionPolicy) Pick(v *route.View, r *route.Request) route.Choice {
+	if v.Home >= 0 && v.Home < len(v.Candidates) {
+		return route.Choice{Index: v.Home, Reason: route.ReasonSession}
+	}
+	return p.fallback.Pick(v, r)
+}

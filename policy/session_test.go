@@ -1,0 +1,53 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/warmpath/warmpath/route"
+	"pgregory.net/rapid"
+)
+
+func TestSessionStaysHome(t *testing.T) {
+	for _, fallback := range fallbacks() {
+		t.Run(fallback, rapid.MakeCheck(func(t *rapid.T) {
+			f, err := New(Config{Name: "session", Session: SessionConfig{Fallback: fallback}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := views(false).Draw(t, "view")
+			got := f().Pick(v(), &route.Request{})
+			if home := v().Home; home >= 0 {
+				if got != (route.Choice{Index: home, Reason: route.ReasonSession}) {
+					t.Fatalf("home %d, got %v", home, got)
+				}
+				return
+			}
+			if want := makeFor(t, fallback).Pick(v(), &route.Request{}); got != want {
+				t.Fatalf("got %v, %s alone picks %v", got, fallback, want)
+			}
+		}))
+	}
+}
+
+func TestSessionFallsBackToLeastTokens(t *testing.T) {
+	cs := same(3)
+	reserve(&cs[0], 10, 0)
+	reserve(&cs[2], 10, 0)
+	for seed := range uint64(20) {
+		if got, want := make1(t, "session").Pick(view(cs, seed), &route.Request{}), (route.Choice{Index: 1, Reason: ReasonLeastTokens}); got != want {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	}
+}
+
+func TestSessionPassesOptionsOn(t *testing.T) {
+	cs := same(4)
+	p := makeOf(t, Config{Session: SessionConfig{Fallback: "consistent_hash"}, ConsistentHash: ConsistentHashConfig{LoadFactor: 1000}})
+	for range 40 {
+		c := p.Pick(view(cs, 1), &route.Request{})
+		cs[c.Index].Load.Requests++
+		if c.Reason != ReasonConsistentHash {
+			t.Fatalf("overflowed below a factor of 1000: %v", cs)
+		}
+	}
+}

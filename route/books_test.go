@@ -1,0 +1,180 @@
+package route_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// anyPick picks by the request's own chance: it reaches every candidate.
+type anyPick struct{}
+
+func (anyPick) Pick(v *route.View, _ *route.Request) route.Choice {
+	return route.Choice{Index: v.Rand.IntN(len(v.Candidates)), Reason: "any"}
+}
+
+// TestBooksAgainstNaiveModel plays random requests, ends, repeated ends, reports and changes of the fleet, and compares the
+// books with a naive list of what is open. At the end all that is open ends, and all books must be empty.
+func TestBooksAgainstNaiveModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := route.New(route.Config{Policy: func() route.Policy { return anyPick{} }, PolicyName: "any"})
+		now := time.Unix(0, 0)
+		type opened struct {
+			d         route.Decision
+			prefilled bool
+		}
+		open := map[route.Lease]*opened{}
+		var ended []route.Lease
+		names := []string{"a", "b", "c", "d"}
+		finish := func(l route.Lease, o route.Outcome) {
+			if e := r.Observe(now, route.Finished{Lease: l, Outcome: o}); e.Ended == nil || e.Ended.Decision.Lease != l {
+				t.Fatalf("ended %+v", e.Ended)
+			}
+			delete(open, l)
+			ended = append(ended, l)
+		}
+		anyOpen := func(t *rapid.T) route.Lease {
+			if len(open) == 0 {
+				t.Skip("nothing is open")
+			}
+			leases := make([]route.Lease, 0, len(open))
+			for l := range open {
+				leases = append(leases, l)
+			}
+			lowest := leases[0]
+			for _, l := range leases {
+				lowest = min(lowest, l)
+			}
+			return lowest
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"declare": func(t *rapid.T) {
+				var d route.Declared
+				d.Source = "s"
+				for _, n := range names {
+					if rapid.Bool().Draw(t, n) {
+						d.Endpoints = append(d.Endpoints, route.Endpoint{Name: n, URL: "http://" + n, Weight: float64(rapid.IntRange(0, 2).Draw(t, "weight"))})
+					}
+				}
+				r.Observe(now, d)
+			},
+			"probe": func(t *rapid.T) {
+				r.Observe(now, route.Probed{Endpoint: rapid.SampledFrom(names).Draw(t, "name"), Report: route.Report{Healthy: rapid.Bool().Draw(t, "healthy")}})
+			},
+			"route": func(t *rapid.T) {
+				req := route.Request{
+					ID: "r", Seed: rapid.Uint64().Draw(t, "seed"), Class: route.Class(rapid.IntRange(0, 2).Draw(t, "class")),
+					Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"), MintedID: fmt.Sprint(len(ended), len(open)),
+					PromptBytes: rapid.IntRange(0, 100_000).Draw(t, "bytes"),
+				}
+				d, err := r.Route(now, &req)
+				if err != nil {
+					return
+				}
+				if open[d.Lease] != nil || d.Lease == 0 && len(ended) > 0 {
+					t.Fatalf("lease %d is given out twice", d.Lease)
+				}
+				open[d.Lease] = &opened{d: d}
+			},
+			"first byte": func(t *rapid.T) {
+				l := anyOpen(t)
+				r.Observe(now, route.FirstByte{Lease: l})
+				open[l].prefilled = true
+			},
+			"finish": func(t *rapid.T) {
+				finish(anyOpen(t), route.Outcome(rapid.IntRange(0, int(route.Abandoned)).Draw(t, "outcome")))
+			},
+			"finish twice": func(t *rapid.T) {
+				if len(ended) == 0 {
+					t.Skip("nothing has ended")
+				}
+				if e := r.Observe(now, route.Finished{Lease: ended[rapid.IntRange(0, len(ended)-1).Draw(t, "which")]}); e.Ended != nil {
+					t.Fatal("a lease ended twice")
+				}
+			},
+			"wait": func(t *rapid.T) { now = now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "ms")) * time.Millisecond) },
+			"": func(t *rapid.T) {
+				requests := map[string]int{}
+				busy := map[string]bool{}
+				for _, o := range open {
+					requests[o.d.Endpoint.Name]++
+					busy[o.d.Endpoint.Name] = busy[o.d.Endpoint.Name] || !o.prefilled
+				}
+				for _, s := range r.Status(now) {
+					n := s.Endpoint.Name
+					if s.Load.Requests != requests[n] {
+						t.Fatalf("%s has %d requests on its books, want %d", n, s.Load.Requests, requests[n])
+					}
+					if s.Load.PrefillTokens < 0 || s.Load.DecodeTokens < 0 || !busy[n] && s.Load.PrefillTokens != 0 {
+						t.Fatalf("%s: %+v", n, s.Load)
+					}
+					delete(requests, n)
+				}
+				for n, k := range requests {
+					t.Fatalf("%s was forgotten with %d requests open", n, k)
+				}
+				if got := r.Stats().Leases; got != len(open) {
+					t.Fatalf("%d leases, want %d", got, len(open))
+				}
+			},
+		})
+		for len(open) > 0 {
+			for l := range open {
+				finish(l, route.OK)
+			}
+		}
+		r.Observe(now, route.Declared{Source: "s"})
+		if left := r.Status(now); len(left) != 0 {
+			t.Fatalf("endpoints that left are still there: %+v", left)
+		}
+	})
+}
+
+// TestDecisionsDoNotAllocateMuch guards the hot path.
+func TestDecisionsDoNotAllocateMuch(t *testing.T) {
+	r, req := fleetOf(64)
+	now := time.Unix(0, 0)
+	got := testing.AllocsPerRun(1000, func() {
+		d, err := r.Route(now, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Observe(now, route.FirstByte{Lease: d.Lease})
+		r.Observe(now, route.Finished{Lease: d.Lease})
+	})
+	if got > 6 {
+		t.Errorf("%.0f allocations a request, want at most 6", got)
+	}
+}
+
+func fleetOf(n int) (*route.Router, *route.Request) {
+	r := route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "first_least"})
+	now := time.Unix(0, 0)
+	d := route.Declared{Source: "s"}
+	for i := range n {
+		d.Endpoints = append(d.Endpoints, route.Endpoint{Name: fmt.Sprint("e", i), URL: "http://e", Weight: 1})
+	}
+	r.Observe(now, d)
+	for _, e := range d.Endpoints {
+		r.Observe(now, route.Probed{Endpoint: e.Name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m", ContextTokens: 100_000}}}})
+	}
+	return r, &route.Request{ID: "r", Seed: 1, Model: "m", Session: "s", PromptBytes: 8000}
+}
+
+func BenchmarkRoute(b *testing.B) {
+	for _, n := range []int{4, 64, 200} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r, req := fleetOf(n)
+			now := time.Unix(0, 0)
+			b.ReportAllocs()
+			for b.Loop() {
+				d, _ := r.Route(now, req)
+				r.Observe(now, route.Finished{Lease: d.Lease})
+			}
+		})
+	}
+}

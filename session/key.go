@@ -1,0 +1,70 @@
+package session
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Key is the 128-bit hash of a conversation's name.
+type Key struct{ hi, lo uint64 }
+
+// KeyOf hashes a conversation's name with XXH3-128. Each part counts with its length, so that no two names run into
+// the same bytes. The hash is the same on every machine and in every version.
+func KeyOf(tenant, model, id string) Key {
+	var room [nameRoom]byte
+	return hash(appendName(room[:0], tenant, model, id))
+}
+
+// Uint64 is 64 bits of the hash, for placing the conversation.
+func (k Key) Uint64() uint64 { return k.lo }
+
+// String is the hash as 32 hexadecimal digits.
+func (k Key) String() string { return fmt.Sprintf("%016x%016x", k.hi, k.lo) }
+
+// nameRoom is the size of a buffer on the stack that fits nearly every name.
+const nameRoom = 256
+
+// longName is the length above which the table keeps a digest instead of the name, so that clients with huge ids
+// cannot fill the memory.
+const longName = 256
+
+func hash(name []byte) Key {
+	h := xxh3.Hash128(name)
+	return Key{hi: h.Hi, lo: h.Lo}
+}
+
+// appendName appends the conversation's name: each part but the last is preceded by its length.
+func appendName(b []byte, tenant, model, id string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(tenant)))
+	b = append(b, tenant...)
+	b = binary.AppendUvarint(b, uint64(len(model)))
+	b = append(b, model...)
+	return append(b, id...)
+}
+
+// The first byte of a kept identity says what follows it.
+const (
+	keptName   = 'n'
+	keptDigest = 'd'
+)
+
+// keep is the string by which an entry is told apart from another with the same hash.
+func keep(name []byte) string {
+	if len(name) > longName {
+		sum := sha256.Sum256(name)
+		return string(keptDigest) + string(sum[:])
+	}
+	return string(keptName) + string(name)
+}
+
+// kept reports whether identity is what keep made of name, without allocating.
+func kept(identity string, name []byte) bool {
+	if len(name) > longName {
+		sum := sha256.Sum256(name)
+		return identity[0] == keptDigest && identity[1:] == string(sum[:])
+	}
+	return identity[0] == keptName && identity[1:] == string(name)
+}

@@ -1,0 +1,83 @@
+package session
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestNamesThatLookAlikeAreApart(t *testing.T) {
+	names := [][3]string{
+		{"a", "bc", "x"},
+		{"ab", "c", "x"},
+		{"", "abc", "x"},
+		{"abc", "", "x"},
+		{"a", "b", "cx"},
+		{"a", "", "bcx"},
+		{"", "", "abcx"},
+		{"", "", "\x01a\x01bcx"},
+		{"", "", "session-1"},
+		{"", "", "session-12"},
+		{"", "", "session-1 "},
+		{"", "", "Session-1"},
+		{"", "", ""},
+	}
+	seen := map[Key][3]string{}
+	for _, n := range names {
+		k := KeyOf(n[0], n[1], n[2])
+		if other, ok := seen[k]; ok {
+			t.Errorf("%q and %q have one key", n, other)
+		}
+		seen[k] = n
+	}
+}
+
+// The key is part of what replicas tell each other, so it may never change.
+func TestKeyIsTheSameForever(t *testing.T) {
+	if got, want := KeyOf("acme", "llama", "session-1").String(), "fcdae5bdb17044725d7fa563ebf4afe9"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestNameIsUnambiguous(t *testing.T) {
+	part := rapid.StringMatching(`[\x00-\x03ab]{0,4}`)
+	rapid.Check(t, func(t *rapid.T) {
+		a := [3]string{part.Draw(t, "tenant"), part.Draw(t, "model"), part.Draw(t, "id")}
+		b := [3]string{part.Draw(t, "tenant"), part.Draw(t, "model"), part.Draw(t, "id")}
+		x, y := appendName(nil, a[0], a[1], a[2]), appendName(nil, b[0], b[1], b[2])
+		if (a == b) != (string(x) == string(y)) {
+			t.Fatalf("%q and %q become %q and %q", a, b, x, y)
+		}
+		if (a == b) != (KeyOf(a[0], a[1], a[2]) == KeyOf(b[0], b[1], b[2])) {
+			t.Fatalf("keys of %q and %q", a, b)
+		}
+	})
+}
+
+func TestKeptIdentity(t *testing.T) {
+	for _, length := range []int{0, 1, 32, longName - 1, longName, longName + 1, 1 << 20} {
+		name := []byte(strings.Repeat("x", length))
+		identity := keep(name)
+		if !kept(identity, name) {
+			t.Errorf("a name of %d bytes is not recognised", length)
+		}
+		if len(identity) > longName+1 {
+			t.Errorf("a name of %d bytes takes %d", length, len(identity))
+		}
+		if kept(identity, append(name, 'x')) {
+			t.Errorf("a name of %d bytes is taken for one of %d", length+1, length)
+		}
+		if length > 0 {
+			name[length-1] = 'y'
+			if kept(identity, name) {
+				t.Errorf("another name of %d bytes is taken for it", length)
+			}
+		}
+	}
+	// A short name that spells a digest is not the name with that digest.
+	long := []byte(strings.Repeat("x", 1000))
+	if digest := keep(long); kept(digest, []byte(digest[1:])) {
+		t.Error("a digest is taken for a name")
+	}
+}

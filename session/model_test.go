@@ -1,0 +1,227 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// model is the table written plainly: one slice in order of use, newest first, searched from end to end.
+type model struct {
+	max     int
+	ttl     time.Duration
+	latest  time.Time
+	entries []modelEntry
+	stats   Stats
+}
+
+type modelEntry struct {
+	name  [3]string
+	entry Entry
+}
+
+func (m *model) tick(now time.Time) {
+	if now.After(m.latest) {
+		m.latest = now
+	}
+}
+
+func (m *model) find(name [3]string) int {
+	return slices.IndexFunc(m.entries, func(e modelEntry) bool { return e.name == name })
+}
+
+func (m *model) expired(i int) bool { return m.latest.Sub(m.entries[i].entry.Last) >= m.ttl }
+
+func (m *model) toFront(i int) {
+	e := m.entries[i]
+	m.entries = slices.Insert(slices.Delete(m.entries, i, i+1), 0, e)
+}
+
+func (m *model) live(name [3]string) bool {
+	i := m.find(name)
+	if i >= 0 && m.expired(i) {
+		m.entries = slices.Delete(m.entries, i, i+1)
+		m.stats.Expirations++
+		return false
+	}
+	return i >= 0
+}
+
+func (m *model) get(now time.Time, name [3]string) (Entry, bool) {
+	m.tick(now)
+	if !m.live(name) {
+		m.stats.Misses++
+		return Entry{}, false
+	}
+	m.stats.Hits++
+	m.toFront(m.find(name))
+	return m.entries[0].entry, true
+}
+
+func (m *model) put(now time.Time, name [3]string, e Entry) {
+	m.sweep(now, sweepPerPut)
+	e.Last = m.latest
+	if i := m.find(name); i >= 0 {
+		m.toFront(i)
+		m.entries[0].entry = e
+		return
+	}
+	if len(m.entries) == m.max {
+		m.entries = m.entries[:m.max-1]
+		m.stats.Evictions++
+	}
+	m.entries = slices.Insert(m.entries, 0, modelEntry{name, e})
+}
+
+func (m *model) touch(now time.Time, name [3]string) bool {
+	m.tick(now)
+	if !m.live(name) {
+		return false
+	}
+	m.toFront(m.find(name))
+	m.entries[0].entry.Last = m.latest
+	return true
+}
+
+func (m *model) delete(name [3]string) bool {
+	i := m.find(name)
+	if i >= 0 {
+		m.entries = slices.Delete(m.entries, i, i+1)
+	}
+	return i >= 0
+}
+
+// sweep drops the longest unwritten first. Those written at one time expire together, the earlier written first, which
+// a slice in order of use does not know: callers keep the times of writes apart.
+func (m *model) sweep(now time.Time, limit int) int {
+	m.tick(now)
+	for done := range limit {
+		oldest := -1
+		for i := range m.entries {
+			if oldest < 0 || m.entries[i].entry.Last.Before(m.entries[oldest].entry.Last) {
+				oldest = i
+			}
+		}
+		if oldest < 0 || !m.expired(oldest) {
+			return done
+		}
+		m.entries = slices.Delete(m.entries, oldest, oldest+1)
+		m.stats.Expirations++
+	}
+	return limit
+}
+
+// machine drives a table and its model through the same calls.
+type machine struct {
+	table *Table
+	model model
+	now   time.Time
+}
+
+func (m *machine) name(t *rapid.T) [3]string {
+	return [3]string{
+		rapid.SampledFrom([]string{"", "acme", "a"}).Draw(t, "tenant"),
+		rapid.SampledFrom([]string{"llama", "llama-8b"}).Draw(t, "model"),
+		fmt.Sprint("session-", rapid.IntRange(0, 12).Draw(t, "id")),
+	}
+}
+
+// tick passes some time, at least a nanosecond so that no two writes are at one time.
+func (m *machine) tick(t *rapid.T) {
+	m.now = m.now.Add(time.Duration(rapid.OneOf(rapid.Int64Range(1, 4), rapid.Just(int64(m.model.ttl)), rapid.Int64Range(1, 60)).Draw(t, "passed")))
+}
+
+// check compares the whole state: the entries in order of use, the order of age, the index, and what is free.
+func (m *machine) check(t *rapid.T) {
+	s := &m.table.store
+	if m.table.Len() != len(m.model.entries) || m.table.Len() > m.model.max {
+		t.Fatalf("%d entries, model %d, at most %d", m.table.Len(), len(m.model.entries), m.model.max)
+	}
+	if m.table.Stats() != m.model.stats {
+		t.Fatalf("stats %+v, model %+v", m.table.Stats(), m.model.stats)
+	}
+	i := s.at(none).links[byUse].older
+	for _, want := range m.model.entries {
+		n := s.at(i)
+		got := Entry{n.endpoint, n.model, n.tokens, n.turns, m.table.origin.Add(n.last)}
+		if i == none || got != want.entry || n.key != KeyOf(want.name[0], want.name[1], want.name[2]) || m.table.index[n.key] != i {
+			t.Fatalf("in order of use: %+v, model %+v", got, want)
+		}
+		i = n.links[byUse].older
+	}
+	if i != none {
+		t.Fatal("more entries in order of use than in the index")
+	}
+	count, last := 0, time.Duration(1<<62)
+	for i = s.at(none).links[byAge].older; i != none; i = s.at(i).links[byAge].older {
+		if s.at(i).last > last {
+			t.Fatal("order of age is broken")
+		}
+		last = s.at(i).last
+		count++
+	}
+	free := 0
+	for i = s.unused; i != none; i = s.at(i).links[byUse].older {
+		if n := s.at(i); n.identity != "" || n.endpoint != "" || n.model != "" {
+			t.Fatal("a free node holds a string")
+		}
+		free++
+	}
+	if count != m.table.Len() || count+free+1 != int(s.used) || int(s.used) > m.model.max+1 {
+		t.Fatalf("%d by age, %d free, %d used, %d in the index, at most %d", count, free, s.used, m.table.Len(), m.model.max)
+	}
+}
+
+func TestTableIsItsModel(t *testing.T) {
+	for _, hashOnly := range []bool{false, true} {
+		t.Run(fmt.Sprintf("hashOnly=%v", hashOnly), rapid.MakeCheck(func(t *rapid.T) {
+			c := Config{Max: rapid.IntRange(1, 8).Draw(t, "max"), IdleTTL: time.Duration(rapid.IntRange(1, 40).Draw(t, "ttl")), HashOnly: hashOnly}
+			m := &machine{table: New(c), model: model{max: c.Max, ttl: c.IdleTTL}, now: start}
+			t.Repeat(m.actions())
+		}))
+	}
+}
+
+func (m *machine) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"": m.check,
+		"get": func(t *rapid.T) {
+			m.tick(t)
+			n := m.name(t)
+			got, ok := m.table.Get(m.now, n[0], n[1], n[2])
+			if want, found := m.model.get(m.now, n); got != want || ok != found {
+				t.Fatalf("get: %+v %v, model %+v %v", got, ok, want, found)
+			}
+		},
+		"put": func(t *rapid.T) {
+			m.tick(t)
+			n := m.name(t)
+			e := Entry{Endpoint: fmt.Sprint("e", rapid.IntRange(0, 3).Draw(t, "endpoint")), Model: n[1], Tokens: rapid.IntRange(0, 99).Draw(t, "tokens"), Turns: rapid.IntRange(1, 9).Draw(t, "turns"), Last: m.now.Add(time.Hour)}
+			m.table.Put(m.now, n[0], n[1], n[2], e)
+			m.model.put(m.now, n, e)
+		},
+		"touch": func(t *rapid.T) {
+			m.tick(t)
+			n := m.name(t)
+			if got, want := m.table.Touch(m.now, n[0], n[1], n[2]), m.model.touch(m.now, n); got != want {
+				t.Fatalf("touch: %v, model %v", got, want)
+			}
+		},
+		"delete": func(t *rapid.T) {
+			n := m.name(t)
+			if got, want := m.table.Delete(n[0], n[1], n[2]), m.model.delete(n); got != want {
+				t.Fatalf("delete: %v, model %v", got, want)
+			}
+		},
+		"sweep": func(t *rapid.T) {
+			m.tick(t)
+			limit := rapid.IntRange(0, 9).Draw(t, "limit")
+			if got, want := m.table.Sweep(m.now, limit), m.model.sweep(m.now, limit); got != want {
+				t.Fatalf("sweep: %v, model %v", got, want)
+			}
+		},
+	}
+}

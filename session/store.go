@@ -1,0 +1,96 @@
+package session
+
+import "time"
+
+// An order is one of the two orders in which a store keeps its nodes. They differ because reading an entry is a use
+// but does not extend its life.
+type order int
+
+const (
+	byUse order = iota // least recently used last
+	byAge              // longest unwritten last
+	orders
+)
+
+// A node is one entry with its place in each order. Links are positions in the store: half the size of pointers, and
+// nothing for the garbage collector to follow.
+type node struct {
+	key             Key
+	identity        string // what keep made of the name; "" when only hashes are kept
+	endpoint, model string
+	tokens, turns   int
+	last            time.Duration // since Table.origin
+	links           [orders]link
+}
+
+type link struct{ newer, older int32 }
+
+// none is the position of no node. Position 0 holds the head of both rings and no entry.
+const none int32 = 0
+
+// pageNodes is how many nodes are allocated at once. The store grows by whole pages and never copies, so that no Put
+// pays for moving the whole table.
+const pageNodes = 512
+
+// A store holds nodes in pages, linked into one ring for each order, and reuses the freed ones.
+type store struct {
+	pages  []*[pageNodes]node
+	used   int32 // positions ever handed out, the head included
+	unused int32 // a freed node, the next one in its links[byUse].older
+}
+
+func newStore() store { return store{pages: []*[pageNodes]node{new([pageNodes]node)}, used: 1} }
+
+func (s *store) at(i int32) *node { return &s.pages[i/pageNodes][i%pageNodes] }
+
+// take returns a cleared node that is in neither order.
+func (s *store) take() int32 {
+	if i := s.unused; i != none {
+		n := s.at(i)
+		s.unused = n.links[byUse].older
+		n.links = [orders]link{}
+		return i
+	}
+	i := s.used
+	if int(i/pageNodes) == len(s.pages) {
+		s.pages = append(s.pages, new([pageNodes]node))
+	}
+	s.used++
+	return i
+}
+
+// free clears a node, so that its strings can be collected, and keeps it for take.
+func (s *store) free(i int32) {
+	for o := range orders {
+		s.unlink(o, i)
+	}
+	n := s.at(i)
+	*n = node{}
+	n.links[byUse].older = s.unused
+	s.unused = i
+}
+
+// moveToFront makes a node the newest of an order, whether it was in it or not.
+func (s *store) moveToFront(o order, i int32) {
+	s.unlink(o, i)
+	head := &s.at(none).links[o]
+	second := head.older
+	s.at(i).links[o] = link{newer: none, older: second}
+	s.at(second).links[o].newer = i
+	head.older = i
+}
+
+// oldest is the last node of an order, or none.
+func (s *store) oldest(o order) int32 { return s.at(none).links[o].newer }
+
+// unlink takes a node out of an order. A node that is in no order links to the head on both sides and the head does
+// not link back; taking it out must leave the head alone.
+func (s *store) unlink(o order, i int32) {
+	l := s.at(i).links[o]
+	if s.at(l.older).links[o].newer != i {
+		return
+	}
+	s.at(l.newer).links[o].older = l.older
+	s.at(l.older).links[o].newer = l.newer
+	s.at(i).links[o] = link{}
+}

@@ -1,0 +1,165 @@
+package session
+
+import "time"
+
+// sweepPerPut is how many expired entries one Put drops at most. Above one, so that the table shrinks when traffic
+// does; small, so that a Put after a long silence costs no more than another.
+const sweepPerPut = 4
+
+// Table remembers conversations. It serves one caller at a time.
+type Table struct {
+	max      int
+	ttl      time.Duration
+	hashOnly bool
+
+	index map[Key]int32 // to the entry's place in store; never ranged over
+	store store
+
+	began  bool
+	origin time.Time     // the first time handed in; all others are kept as their distance from it
+	latest time.Duration // the latest time handed in: a clock that steps back is taken to stand still
+	stats  Stats
+}
+
+// New makes an empty table. It panics when c is not valid.
+func New(c Config) *Table {
+	if err := c.Validate(); err != nil {
+		panic(err)
+	}
+	c = c.WithDefaults()
+	return &Table{max: c.Max, ttl: c.IdleTTL, hashOnly: c.HashOnly, index: make(map[Key]int32), store: newStore()}
+}
+
+// Get finds a conversation. It counts as a use for eviction and does not extend the entry's life. An expired entry is
+// dropped and reported as absent.
+func (t *Table) Get(now time.Time, tenant, model, id string) (Entry, bool) {
+	var room [nameRoom]byte
+	name := appendName(room[:0], tenant, model, id)
+	at := t.clock(now)
+	i, ok := t.find(hash(name), name)
+	if ok && t.expired(i, at) {
+		t.expire(i)
+		ok = false
+	}
+	if !ok {
+		t.stats.Misses++
+		return Entry{}, false
+	}
+	t.stats.Hits++
+	t.store.moveToFront(byUse, i)
+	n := t.store.at(i)
+	return Entry{Endpoint: n.endpoint, Model: n.model, Tokens: n.tokens, Turns: n.turns, Last: t.origin.Add(n.last)}, true
+}
+
+// Put remembers or updates a conversation and restarts its life. It drops at most a few expired entries, oldest
+// first, and when the table is still full, the least recently used one.
+func (t *Table) Put(now time.Time, tenant, model, id string, e Entry) {
+	var room [nameRoom]byte
+	name := appendName(room[:0], tenant, model, id)
+	at := t.clock(now)
+	t.sweep(at, sweepPerPut)
+	key := hash(name)
+	i, ok := t.index[key]
+	if ok && !t.same(i, name) {
+		t.remove(i) // one of two conversations with one hash; the newer one stays
+		t.stats.Evictions++
+		ok = false
+	}
+	if !ok {
+		if len(t.index) >= t.max {
+			t.remove(t.store.oldest(byUse))
+			t.stats.Evictions++
+		}
+		i = t.store.take()
+		t.store.at(i).key = key
+		if !t.hashOnly {
+			t.store.at(i).identity = keep(name)
+		}
+		t.index[key] = i
+	}
+	n := t.store.at(i)
+	n.endpoint, n.model, n.tokens, n.turns, n.last = e.Endpoint, e.Model, e.Tokens, e.Turns, at
+	t.store.moveToFront(byUse, i)
+	t.store.moveToFront(byAge, i)
+}
+
+// Touch restarts the life of a conversation and counts as a use. It reports whether the conversation is remembered.
+func (t *Table) Touch(now time.Time, tenant, model, id string) bool {
+	var room [nameRoom]byte
+	name := appendName(room[:0], tenant, model, id)
+	at := t.clock(now)
+	i, ok := t.find(hash(name), name)
+	if !ok {
+		return false
+	}
+	if t.expired(i, at) {
+		t.expire(i)
+		return false
+	}
+	t.store.at(i).last = at
+	t.store.moveToFront(byUse, i)
+	t.store.moveToFront(byAge, i)
+	return true
+}
+
+// Delete forgets a conversation. It reports whether there was an entry, expired or not.
+func (t *Table) Delete(tenant, model, id string) bool {
+	var room [nameRoom]byte
+	name := appendName(room[:0], tenant, model, id)
+	i, ok := t.find(hash(name), name)
+	if ok {
+		t.remove(i)
+	}
+	return ok
+}
+
+// Sweep drops up to limit expired entries, oldest first, and returns how many it dropped.
+func (t *Table) Sweep(now time.Time, limit int) int { return t.sweep(t.clock(now), limit) }
+
+// Len is the number of entries held, including expired ones that were not yet dropped.
+func (t *Table) Len() int { return len(t.index) }
+
+// Stats is a snapshot of the counters.
+func (t *Table) Stats() Stats { return t.stats }
+
+// clock turns a time into its distance from the first one. Subtraction uses the monotonic reading where there is one,
+// so that a stepped wall clock expires nobody.
+func (t *Table) clock(now time.Time) time.Duration {
+	if !t.began {
+		t.began, t.origin = true, now
+	}
+	t.latest = max(t.latest, now.Sub(t.origin))
+	return t.latest
+}
+
+func (t *Table) find(key Key, name []byte) (int32, bool) {
+	i, ok := t.index[key]
+	return i, ok && t.same(i, name)
+}
+
+func (t *Table) same(i int32, name []byte) bool {
+	return t.hashOnly || kept(t.store.at(i).identity, name)
+}
+
+func (t *Table) expired(i int32, at time.Duration) bool { return at-t.store.at(i).last >= t.ttl }
+
+func (t *Table) sweep(at time.Duration, limit int) int {
+	for done := range max(limit, 0) {
+		i := t.store.oldest(byAge)
+		if i == none || !t.expired(i, at) {
+			return done
+		}
+		t.expire(i)
+	}
+	return max(limit, 0)
+}
+
+func (t *Table) expire(i int32) {
+	t.remove(i)
+	t.stats.Expirations++
+}
+
+func (t *Table) remove(i int32) {
+	delete(t.index, t.store.at(i).key)
+	t.store.free(i)
+}
