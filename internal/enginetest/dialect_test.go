@@ -1,0 +1,284 @@
+package enginetest_test
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/route"
+)
+
+var endpointTests = []struct {
+	kind       route.Kind
+	path, body string
+	says       []string // parts of a 200 answer
+}{
+	{route.KindVLLM, "/health", "", nil},
+	{route.KindVLLM, "/ping", "", nil},
+	{route.KindVLLM, "/version", "", []string{`"version":"0.32.0+simulated"`}},
+	{route.KindVLLM, "/load", "", []string{`"server_load":0`}},
+	{route.KindVLLM, "/v1/models", "", []string{`"owned_by":"vllm"`, `"max_model_len":32768`, `"id":"lora"`, `"parent":"m"`, `"permission":[`}},
+	{route.KindVLLM, "/metrics", "", []string{
+		`vllm:num_requests_running{engine="0",model_name="m"} 0`, `vllm:num_requests_waiting{engine="1",model_name="m"} 0`,
+		`vllm:kv_cache_usage_perc{`, `vllm:prefix_cache_queries_total{`, `vllm:prefix_cache_hits_total{`, `block_size="16"`,
+		`num_gpu_blocks="7500"`, `kv_cache_size_tokens="120000"`, `vllm:num_preemptions_total{`, `running_lora_adapters="lora"`,
+	}},
+	{route.KindVLLM, "/tokenize", `{"model":"m","prompt":"eight by"}`, []string{`"count":2`, `"max_model_len":32768`}},
+	{route.KindVLLM, "/detokenize", `{"model":"m","tokens":[1751607653]}`, []string{`"prompt":"eigh"`}},
+	{route.KindVLLM, "/v1/embeddings", `{"model":"m","input":"hello"}`, []string{`"object":"embedding"`, `"prompt_tokens":2`}},
+	{route.KindVLLM, "/v1/completions", `{"model":"m","prompt":[1,2,3],"max_tokens":2}`, []string{`"object":"text_completion"`, `"prompt_tokens":3`, `"text":`}},
+	{route.KindVLLM, "/v1/completions", `{"model":"m","prompt":[[1,2,3]],"max_tokens":2}`, []string{`"prompt_tokens":3`}},
+	{route.KindVLLM, "/v1/messages/count_tokens", chatBody("hello"), []string{`"input_tokens":`}},
+	{route.KindSGLang, "/health", "", nil},
+	{route.KindSGLang, "/ready", "", nil},
+	{route.KindSGLang, "/v1/models", "", []string{`"owned_by":"sglang"`, `"max_model_len":32768`}},
+	{route.KindSGLang, "/model_info", "", []string{`"is_generation":true`}},
+	{route.KindSGLang, "/get_model_info", "", []string{`"is_generation":true`}},
+	{route.KindSGLang, "/server_info", "", []string{`"page_size":16`, `"dp_size":2`, `"max_total_num_tokens":120000`, `"max_running_requests":16`, `"enable_cache_report":true`}},
+	{route.KindSGLang, "/get_server_info", "", []string{`"dp_size":2`}},
+	{route.KindSGLang, "/v1/loads", "", []string{`"dp_rank":0`, `"dp_rank":1`, `"num_running_reqs":0`}},
+	{route.KindSGLang, "/v1/loads?dp_rank=1", "", []string{`"loads":[{"cache_hit_rate"`, `"dp_rank":1`}},
+	{route.KindSGLang, "/metrics", "", []string{`sglang:num_running_reqs{engine_type="unified",model_name="m"`, `dp_rank="1"`, `sglang:token_usage{`, `sglang:max_total_num_tokens{`}},
+	{route.KindSGLang, "/v1/chat/completions", `{"model":"another","messages":[{"role":"user","content":"a"}]}`, []string{`"model":"another"`}},
+	{route.KindTRTLLM, "/health", "", nil},
+	{route.KindTRTLLM, "/version", "", []string{`simulated`}},
+	{route.KindTRTLLM, "/v1/models", "", []string{`"id":"m"`}},
+	{route.KindTRTLLM, "/server_info", "", []string{`"disaggregated_params":null`, `"tokens_per_block":16`, `"kv_cache_hash_algo"`}},
+	{route.KindTRTLLM, "/prometheus/metrics", "", []string{`trtllm_kv_cache_hit_rate`}},
+	{route.KindLlamaCpp, "/health", "", []string{`{"status":"ok"}`}},
+	{route.KindLlamaCpp, "/props", "", []string{`"total_slots":16`, `"n_ctx":32768`}},
+	{route.KindLlamaCpp, "/slots", "", []string{`"id":15`, `"is_processing":false`}},
+	{route.KindLlamaCpp, "/metrics", "", []string{"llamacpp:requests_processing 0", "llamacpp:requests_deferred 0"}},
+	{route.KindLlamaCpp, "/v1/models", "", []string{`"owned_by":"llamacpp"`, `"n_ctx":32768`}},
+	{route.KindLlamaCpp, "/tokenize", `{"content":"eigh"}`, []string{`{"tokens":[1751607653]}`}},
+	{route.KindLlamaCpp, "/completion", `{"prompt":"hello","n_predict":3}`, []string{`"tokens_predicted":3`, `"stop_type":"limit"`, `"timings":{`}},
+	{route.KindOllama, "/api/version", "", []string{`"version":"0.33.3+simulated"`}},
+	{route.KindOllama, "/api/tags", "", []string{`"name":"m"`}},
+	{route.KindOllama, "/api/ps", "", []string{`"name":"m"`, `"expires_at"`}},
+	{route.KindOllama, "/v1/models", "", []string{`"id":"m"`}},
+}
+
+func TestEndpointsOfEachDialect(t *testing.T) {
+	t.Parallel()
+	rigs := map[route.Kind]*rig{}
+	for _, k := range allDialects {
+		o := enginetest.Options{Dialect: k, Adapters: []string{"lora"}}
+		if k == route.KindVLLM || k == route.KindSGLang {
+			o.Ranks = 2
+		}
+		rigs[k] = start(t, o)
+	}
+	for _, tt := range endpointTests {
+		t.Run(string(tt.kind)+tt.path, func(t *testing.T) {
+			resp, text := rigs[tt.kind].do(tt.path, tt.body)
+			if resp.StatusCode != 200 {
+				t.Fatalf("status %d: %s", resp.StatusCode, text)
+			}
+			if tt.says == nil && text != "" {
+				t.Errorf("body %q, want none", text)
+			}
+			for _, s := range tt.says {
+				if !strings.Contains(text, s) {
+					t.Errorf("%s is not in %s", s, text)
+				}
+			}
+			if resp.Header.Get("X-Simulated") != "warmpath" {
+				t.Error("it does not say that it is simulated")
+			}
+		})
+	}
+}
+
+// The figures of /metrics are those of the usage that clients were told.
+func TestMetricsAgreeWithUsage(t *testing.T) {
+	t.Parallel()
+	r := start(t, enginetest.Options{})
+	r.object("/v1/chat/completions", chatBody(longText))
+	v := r.object("/v1/chat/completions", chatBody(longText))
+	prompt, cached := number(t, v, "usage", "prompt_tokens"), number(t, v, "usage", "prompt_tokens_details", "cached_tokens")
+	_, text := r.do("/metrics", "")
+	for name, want := range map[string]int{
+		"prefix_cache_queries_total": 2 * prompt, "prefix_cache_hits_total": cached, "prompt_tokens_total": 2 * prompt,
+		"prompt_tokens_cached_total": cached, "generation_tokens_total": 2 * number(t, v, "usage", "completion_tokens"),
+	} {
+		line := "vllm:" + name + `{engine="0",model_name="m"} ` + strconv.Itoa(want) + "\n"
+		if !strings.Contains(text, line) {
+			t.Errorf("%s is not in %s", line, text)
+		}
+	}
+}
+
+func TestLoading(t *testing.T) {
+	t.Parallel()
+	for kind, path := range map[route.Kind]string{
+		route.KindVLLM: "/health", route.KindSGLang: "/ready", route.KindTRTLLM: "/health", route.KindLlamaCpp: "/health",
+	} {
+		r := start(t, enginetest.Options{Dialect: kind, LoadingFor: time.Hour})
+		if resp, _ := r.do(path, ""); resp.StatusCode != 503 {
+			t.Errorf("%s %s: %d while loading", kind, path, resp.StatusCode)
+		}
+	}
+}
+
+func TestSGLangHealthCostsAGeneration(t *testing.T) {
+	t.Parallel()
+	r := start(t, enginetest.Options{Dialect: route.KindSGLang})
+	r.do("/health", "")
+	r.do("/ready", "")
+	if got := r.engine.Stats().Ranks[0].Finished; got != 1 {
+		t.Errorf("%d generations, want 1", got)
+	}
+}
+
+func TestSGLangGenerate(t *testing.T) {
+	t.Parallel()
+	r := start(t, enginetest.Options{Dialect: route.KindSGLang, Ranks: 2})
+	body := `{"text":` + quote(longText) + `,"routed_dp_rank":1,"rid":"r7","sampling_params":{"max_new_tokens":4,"ignore_eos":true}`
+	first := r.object("/generate", body+"}")
+	if number(t, first, "meta_info", "dp_rank") != 1 || at(t, first, "meta_info", "id") != "r7" || at(t, first, "meta_info", "cached_tokens_details") != nil {
+		t.Errorf("meta_info = %v", first["meta_info"])
+	}
+	_, text := r.do("/generate", body+`,"stream":true}`)
+	evs := events(t, text)
+	if len(evs) != 5 || evs[4] != "[DONE]" {
+		t.Fatalf("stream: %s", text)
+	}
+	last := parse(t, evs[3])
+	if last["text"] != first["text"] || !strings.HasPrefix(last["text"].(string), parse(t, evs[1])["text"].(string)) {
+		t.Errorf("the text does not grow to the whole: %s", text)
+	}
+	if got := number(t, last, "meta_info", "cached_tokens"); got != 384 { // 400 tokens: 24 whole blocks before the last token
+		t.Errorf("cached tokens = %d, want 384", got)
+	}
+}
+
+func TestTRTLLMMetricsClearOnRead(t *testing.T) {
+	t.Parallel()
+	r := start(t, enginetest.Options{Dialect: route.KindTRTLLM})
+	if _, text := r.do("/metrics", ""); text != "[]" {
+		t.Errorf("idle: %s", text)
+	}
+	r.object("/v1/chat/completions", chatBody(longText))
+	var its []map[string]any
+	_, text := r.do("/metrics", "")
+	if err := json.Unmarshal([]byte(text), &its); err != nil || len(its) != 1 || number(t, its[0], "numCompletedRequests") != 1 {
+		t.Errorf("after one request: %s (%v)", text, err)
+	}
+	if _, text := r.do("/metrics", ""); text != "[]" {
+		t.Errorf("read again: %s", text)
+	}
+}
+
+func TestLlamaCppSlots(t *testing.T) {
+	t.Parallel()
+	r := start(t, enginetest.Options{Dialect: route.KindLlamaCpp})
+	cached := func(more string) int {
+		v := r.object("/v1/chat/completions", chatBody(longText, more))
+		return number(t, v, "timings", "cache_n")
+	}
+	if got := cached(`,"id_slot":3`); got != 0 {
+		t.Errorf("cold slot: %d cached", got)
+	}
+	if got := cached(`,"id_slot":3`); got == 0 {
+		t.Error("the same slot again has nothing cached")
+	}
+	if got := cached(`,"id_slot":4`); got != 0 {
+		t.Errorf("another slot: %d cached", got)
+	}
+	if got := cached(``); got == 0 {
+		t.Error("without a slot the most similar one was not taken")
+	}
+}
+
+func TestOllamaNative(t *testing.T) {
+	t.Parallel()
+	r := start(t, enginetest.Options{Dialect: route.KindOllama})
+	body := `{"model":"m","messages":[{"role":"user","content":` + quote(longText) + `}],"options":{"num_predict":5}`
+	resp, text := r.do("/api/chat", body+"}")
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) != 6 || resp.Header.Get("Content-Type") != "application/x-ndjson" {
+		t.Fatalf("%s: %s", resp.Header.Get("Content-Type"), text)
+	}
+	end := parse(t, lines[5])
+	if end["done"] != true || number(t, end, "eval_count") != 5 || number(t, end, "prompt_eval_cached_count") != 0 {
+		t.Errorf("last line: %v", end)
+	}
+	whole := r.object("/api/chat", body+`,"stream":false}`)
+	if number(t, whole, "prompt_eval_cached_count") == 0 || number(t, whole, "prompt_eval_duration") <= 0 {
+		t.Errorf("repeat: %v", whole)
+	}
+	if v := r.object("/api/generate", `{"model":"m","prompt":"hello","stream":false}`); v["response"] == "" || v["done"] != true {
+		t.Errorf("generate: %v", v)
+	}
+	if resp, text := r.do("/api/chat", `{"model":"x","messages":[]}`); resp.StatusCode != 404 || !strings.HasPrefix(text, `{"error":"`) {
+		t.Errorf("unknown model: %d %s", resp.StatusCode, text)
+	}
+}
+
+func TestAnthropicMessages(t *testing.T) {
+	t.Parallel()
+	r := start(t, enginetest.Options{})
+	body := `{"model":"m","max_tokens":6,"system":[{"type":"text","text":"be brief"}],"messages":[{"role":"user","content":` + quote(longText) + `}]`
+	count := number(t, r.object("/v1/messages/count_tokens", body+"}"), "input_tokens")
+	first := r.object("/v1/messages", body+"}")
+	if got := number(t, first, "usage", "input_tokens"); got != count {
+		t.Errorf("input tokens %d, counted %d", got, count)
+	}
+	if at(t, first, "stop_reason") != "max_tokens" || at(t, first, "content", 0, "type") != "text" {
+		t.Errorf("message: %v", first)
+	}
+	_, text := r.do("/v1/messages", body+`,"stream":true}`)
+	evs := events(t, text)
+	if len(evs) != 2+6+3 {
+		t.Fatalf("%d events: %s", len(evs), text)
+	}
+	for i, want := range map[int]string{0: "message_start", 1: "content_block_start", 2: "content_block_delta", 8: "content_block_stop", 9: "message_delta", 10: "message_stop"} {
+		if got := parse(t, evs[i])["type"]; got != want {
+			t.Errorf("event %d is %v, want %s", i, got, want)
+		}
+	}
+	u := parse(t, evs[9])
+	read, fresh := number(t, u, "usage", "cache_read_input_tokens"), number(t, u, "usage", "input_tokens")
+	if read == 0 || read%16 != 0 || read+fresh != count {
+		t.Errorf("usage of the repeat: %v, counted %d", u["usage"], count)
+	}
+}
+
+func TestResponses(t *testing.T) {
+	t.Parallel()
+	r := start(t, enginetest.Options{})
+	first := r.object("/v1/responses", `{"model":"m","input":`+quote(longText)+`,"max_output_tokens":40,"ignore_eos":true}`)
+	id := first["id"].(string)
+	prompt := number(t, first, "usage", "input_tokens")
+	if got := r.object("/v1/responses/"+id, ""); got["id"] != id || at(t, got, "output", 0, "content", 0, "text") != at(t, first, "output", 0, "content", 0, "text") {
+		t.Errorf("stored: %v", got)
+	}
+	_, text := r.do("/v1/responses", `{"model":"m","input":"and then?","previous_response_id":"`+id+`","stream":true}`)
+	evs := events(t, text)
+	last := parse(t, evs[len(evs)-1])
+	if last["type"] != "response.completed" || parse(t, evs[0])["type"] != "response.created" {
+		t.Fatalf("stream: %s", text)
+	}
+	if got, want := number(t, last, "response", "usage", "input_tokens_details", "cached_tokens"), (prompt+39)/16*16; got != want {
+		t.Errorf("the next turn has %d cached tokens, want %d", got, want)
+	}
+	if resp, _ := r.do("/v1/responses/"+id+"/cancel", "{}"); resp.StatusCode != 400 {
+		t.Errorf("cancel of a finished response: %d", resp.StatusCode)
+	}
+	if got := r.object("DELETE /v1/responses/"+id, ""); got["deleted"] != true {
+		t.Errorf("delete: %v", got)
+	}
+	for _, path := range []string{"GET /v1/responses/", "DELETE /v1/responses/"} {
+		if resp, _ := r.do(path+id, ""); resp.StatusCode != 404 {
+			t.Errorf("%s after delete: %d", path, resp.StatusCode)
+		}
+	}
+}
+
+func quote(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}

@@ -1,0 +1,62 @@
+package enginetest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Listen gives the engine a port and says its base URL. Port 0 takes a free one. Close ends it.
+func (s *Server) Listen(addr string) (url string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return "", errors.New("enginetest: the engine is closed")
+	case s.http != nil:
+		return "", errors.New("enginetest: the engine listens already")
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", fmt.Errorf("enginetest: %w", err)
+	}
+	s.addr = ln.Addr().String()
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 30 * time.Second}
+	s.serve(ln)
+	return "http://" + s.addr, nil
+}
+
+// serve takes connections of a listener; mu is held.
+func (s *Server) serve(ln net.Listener) {
+	s.listener = ln
+	srv := s.http
+	s.serving.Add(1)
+	go func() {
+		defer s.serving.Done()
+		_ = srv.Serve(ln) // ends when the listener or the server is closed
+	}()
+}
+
+// openPort opens or closes the port that Listen got. Requests that run go on; their connections close after them.
+func (s *Server) openPort(open bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.http == nil || s.closed || open == (s.listener != nil) {
+		return nil
+	}
+	if !open {
+		err := s.listener.Close()
+		s.listener = nil
+		s.http.SetKeepAlivesEnabled(false) // closes the idle connections
+		return err
+	}
+	ln, err := net.Listen("tcp", s.addr)
+	if err != nil {
+		return fmt.Errorf("enginetest: opening the port again: %w", err)
+	}
+	s.http.SetKeepAlivesEnabled(true)
+	s.serve(ln)
+	return nil
+}

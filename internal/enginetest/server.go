@@ -1,0 +1,271 @@
+// Package enginetest serves simulated engines over HTTP: the model of package sim, in real time, looking on the wire
+// like the engine of its dialect (health, models, metrics, usage with cached tokens, streams, ranks or slots), with
+// faults that can be switched on while it runs. Tests, the demo and the engine command use it.
+//
+// It says that it is simulated: every answer has the header X-Simulated, completions have the system fingerprint
+// "simulated", and versions end in "+simulated".
+//
+// One token is four bytes of text, of the prompt as of the answer; a list of token ids counts as it is. The answer is
+// readable nonsense, drawn from the seed and the prompt, so the same prompt gets the same answer. A conversation that
+// sends the answer back continues the cached chain. An answer is as long as max_tokens allows, at most its own natural
+// length (drawn from the prompt around Options.AnswerTokens); ignore_eos makes it exactly max_tokens long.
+package enginetest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// Options say what engine to simulate. The zero value of a field takes its default.
+type Options struct {
+	Dialect       route.Kind    // default route.KindVLLM
+	Models        []string      // base models; default "simulated"; the first is the parent of the adapters
+	Adapters      []string      // LoRA adapters, served as models (vLLM, SGLang)
+	Ranks         int           // data-parallel ranks, each an engine with a cache of its own; default 1
+	Engine        sim.Config    // of each rank; default sim.DefaultConfig. llama.cpp takes Slots as its slots
+	Seed          uint64        // of answers, ids and jitter
+	APIKey        string        // asked for where the dialect asks for it; "" asks for none
+	Speed         float64       // simulated seconds a real second; default 1
+	ContextTokens int           // longest prompt plus answer; default 32768, never over the cache
+	AnswerTokens  int           // natural length of answers, on average; default 64
+	LoadingFor    time.Duration // real time for which health says "loading"; default 0
+	NoCacheReport bool          // usage has no cached tokens, as engines have it when that is not switched on
+	BodyBytes     int64         // longest request body; default 64 MiB
+}
+
+func (o Options) withDefaults() Options {
+	if o.Dialect == route.KindUnknown {
+		o.Dialect = route.KindVLLM
+	}
+	if len(o.Models) == 0 {
+		o.Models = []string{"simulated"}
+	}
+	if o.Ranks == 0 {
+		o.Ranks = 1
+	}
+	if o.Engine == (sim.Config{}) {
+		o.Engine = sim.DefaultConfig()
+	}
+	if o.Speed == 0 {
+		o.Speed = 1
+	}
+	if o.ContextTokens == 0 {
+		o.ContextTokens = 32768
+	}
+	if o.Engine.BlockTokens > 0 {
+		o.ContextTokens = min(o.ContextTokens, o.Engine.Blocks()*o.Engine.BlockTokens)
+	}
+	if o.AnswerTokens == 0 {
+		o.AnswerTokens = 64
+	}
+	if o.BodyBytes == 0 {
+		o.BodyBytes = 64 << 20
+	}
+	return o
+}
+
+// validate reports every fault of options that have their defaults.
+func (o Options) validate() error {
+	errs := []error{o.Engine.Validate()}
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("enginetest: "+format, args...))
+		}
+	}
+	_, known := dialects[o.Dialect]
+	fault(!known, "no simulated engine speaks %q; known are vllm, sglang, trtllm, llamacpp, ollama", o.Dialect)
+	fault(o.Ranks < 1 || o.Ranks > 64, "ranks must be in 1..64, got %d", o.Ranks)
+	fault(o.Ranks > 1 && (o.Dialect == route.KindLlamaCpp || o.Dialect == route.KindOllama), "%s has no data-parallel ranks", o.Dialect)
+	fault(!(o.Speed > 0 && o.Speed <= 1e6), "speed must be above 0 and at most 1e6, got %v", o.Speed)
+	fault(o.ContextTokens < 2, "context tokens must be at least 2, got %d", o.ContextTokens)
+	fault(o.AnswerTokens < 1, "answer tokens must be at least 1, got %d", o.AnswerTokens)
+	fault(o.BodyBytes < 1, "body bytes must be at least 1, got %d", o.BodyBytes)
+	fault(o.LoadingFor < 0, "loading time must not be negative, got %v", o.LoadingFor)
+	for _, m := range append(append([]string(nil), o.Models...), o.Adapters...) {
+		fault(m == "", "a model's name is empty")
+	}
+	return errors.Join(errs...)
+}
+
+// Server is one simulated engine. It is an http.Handler; Listen gives it a port of its own. Close it.
+type Server struct {
+	opts    Options
+	dialect dialect
+	mux     *http.ServeMux
+	pump    *pump
+	started time.Time
+
+	faults    faults
+	responses responseStore
+	slots     slots
+	ids       atomic.Uint64
+	tally     tally
+
+	closing chan struct{}
+	once    sync.Once
+
+	mu       sync.Mutex // guards what follows
+	http     *http.Server
+	listener net.Listener
+	addr     string
+	serving  sync.WaitGroup
+	closed   bool
+}
+
+// dialect is what differs between the engines beyond their paths.
+type dialect struct {
+	ownedBy      string // in the models list
+	anyModel     bool   // a wrong model name is accepted
+	earlyHeaders bool   // a stream's headers are sent before the first token
+	flatErrors   bool   // errors have no "error" object around them
+	rankHeader   bool   // X-data-parallel-rank chooses the rank
+	timings      bool   // answers carry llama.cpp timings
+	lanes        bool   // slots with caches of their own
+	version      string
+	keyPaths     []string // prefixes guarded by the API key
+	routes       func(s *Server, m *http.ServeMux)
+}
+
+var dialects = map[route.Kind]dialect{
+	route.KindVLLM: {
+		ownedBy: "vllm", earlyHeaders: true, rankHeader: true, version: "0.32.0+simulated",
+		keyPaths: []string{"/v1", "/inference"}, routes: (*Server).vllmRoutes,
+	},
+	route.KindSGLang: {
+		ownedBy: "sglang", anyModel: true, flatErrors: true, rankHeader: true, version: "0.5.23+simulated",
+		keyPaths: []string{"/"}, routes: (*Server).sglangRoutes,
+	},
+	route.KindTRTLLM: {
+		ownedBy: "tensorrt_llm", anyModel: true, version: "1.3.0+simulated",
+		keyPaths: []string{"/v1"}, routes: (*Server).trtllmRoutes,
+	},
+	route.KindLlamaCpp: {
+		ownedBy: "llamacpp", anyModel: true, earlyHeaders: true, timings: true, lanes: true, version: "b11669+simulated",
+		keyPaths: []string{"/"}, routes: (*Server).llamacppRoutes,
+	},
+	route.KindOllama: {ownedBy: "library", version: "0.33.3+simulated", routes: (*Server).ollamaRoutes},
+}
+
+// New makes a simulated engine and starts it. The error names every fault of the options.
+func New(opts Options) (*Server, error) {
+	opts = opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	p, err := newPump(opts)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		opts: opts, dialect: dialects[opts.Dialect], mux: http.NewServeMux(), pump: p,
+		started: time.Now(), closing: make(chan struct{}),
+	}
+	s.faults.changed = make(chan struct{})
+	s.dialect.routes(s, s.mux)
+	s.mux.HandleFunc("POST /_sim/fault", s.postFault)
+	s.mux.HandleFunc("GET /_sim/fault", s.getFault)
+	s.mux.HandleFunc("GET /_sim/stats", s.getStats)
+	s.mux.HandleFunc("/", s.notFound)
+	return s, nil
+}
+
+// ServeHTTP answers one request as the engine would.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Simulated", "warmpath")
+	if strings.HasPrefix(r.URL.Path, "/_sim/") {
+		s.mux.ServeHTTP(w, r)
+		return
+	}
+	s.tally.requests.Add(1)
+	if !s.passFault(w, r) {
+		return
+	}
+	if !s.authorised(r) {
+		s.unauthorised(w, r)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// Close ends every request and waits for the engine, and for a port that Listen opened, to be gone.
+func (s *Server) Close() error {
+	s.once.Do(func() {
+		close(s.closing)
+		s.faults.stop()
+		s.mu.Lock()
+		s.closed = true
+		srv := s.http
+		s.mu.Unlock()
+		if srv != nil {
+			_ = srv.Close()
+		}
+		s.serving.Wait()
+		s.pump.close()
+	})
+	return nil
+}
+
+// Options are what the engine runs with, defaults filled in.
+func (s *Server) Options() Options { return s.opts }
+
+func (s *Server) authorised(r *http.Request) bool {
+	if s.opts.APIKey == "" {
+		return true
+	}
+	switch r.URL.Path {
+	case "/health", "/v1/health", "/ping", "/ready", "/metrics":
+		return true
+	}
+	guarded := false
+	for _, prefix := range s.dialect.keyPaths {
+		guarded = guarded || strings.HasPrefix(r.URL.Path, prefix)
+	}
+	return !guarded || r.Header.Get("Authorization") == "Bearer "+s.opts.APIKey || r.Header.Get("X-Api-Key") == s.opts.APIKey
+}
+
+func (s *Server) unauthorised(w http.ResponseWriter, r *http.Request) {
+	if s.opts.Dialect == route.KindVLLM {
+		writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"}) // vLLM 0.32: no object
+		return
+	}
+	s.fail(w, r, http.StatusUnauthorized, "authentication_error", "Invalid API Key")
+}
+
+func (s *Server) notFound(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusNotFound, map[string]string{"detail": "Not Found"}) // FastAPI's own shape
+}
+
+// loading says whether the engine still starts up.
+func (s *Server) loading() bool { return time.Since(s.started) < s.opts.LoadingFor }
+
+// isAdapter says whether the name is one of the LoRA adapters.
+func (s *Server) isAdapter(name string) bool {
+	for _, a := range s.opts.Adapters {
+		if a == name {
+			return true
+		}
+	}
+	return false
+}
+
+// knows says whether a request may name this model.
+func (s *Server) knows(name string) bool {
+	if s.dialect.anyModel || s.isAdapter(name) {
+		return true
+	}
+	for _, m := range s.opts.Models {
+		if m == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,106 @@
+package enginetest
+
+import (
+	"sync"
+
+	"github.com/zeebo/xxh3"
+)
+
+// slots are llama.cpp's: each computes one request at a time and reuses only what itself computed before. A request
+// that names none gets the idle slot whose last prompt shares the most with it, when that is at least a tenth of the
+// shorter one (--slot-prompt-similarity 0.10), else the one that has been idle the longest. All slots share the memory
+// of the one simulated cache, where a real server has a fixed part for each; a slot's older prompts may therefore
+// still be warm, as with the server's own prompt cache in host memory.
+type slots struct {
+	mu    sync.Mutex
+	clock uint64
+	all   []slot
+}
+
+type slot struct {
+	open  int      // requests running or waiting in it
+	used  uint64   // when it last began one, in requests
+	chain []uint64 // of its last prompt and answer, without a root
+	task  uint64
+}
+
+const slotSimilarity = 0.10
+
+// chooseSlot books a request into a slot (its own wish first) and gives the root of the slot's hash chain.
+func (s *Server) chooseSlot(a *ask, root uint64, full []byte) uint64 {
+	plain := chain(root, full, s.opts.Engine.BlockTokens)
+	s.slots.mu.Lock()
+	defer s.slots.mu.Unlock()
+	if s.slots.all == nil {
+		s.slots.all = make([]slot, s.opts.Engine.Slots)
+	}
+	if a.slot < 0 {
+		a.slot = s.slots.best(plain)
+	}
+	s.slots.clock++
+	sl := &s.slots.all[a.slot]
+	sl.open++
+	sl.used, sl.task, sl.chain = s.slots.clock, s.slots.clock, plain
+	return xxh3.HashSeed([]byte{byte(a.slot), byte(a.slot >> 8), byte(a.slot >> 16)}, root)
+}
+
+// best is the slot for a request that names none; mu is held. With every slot busy it is the one with the shortest
+// queue.
+func (sl *slots) best(chain []uint64) int {
+	idlest, similar, share := -1, -1, slotSimilarity
+	shortest := 0
+	for i := range sl.all {
+		one := &sl.all[i]
+		if one.open < sl.all[shortest].open {
+			shortest = i
+		}
+		if one.open > 0 {
+			continue
+		}
+		if idlest < 0 || one.used < sl.all[idlest].used {
+			idlest = i
+		}
+		n := 0
+		for n < len(chain) && n < len(one.chain) && chain[n] == one.chain[n] {
+			n++
+		}
+		if got := ratio(float64(n), float64(min(len(chain), len(one.chain)))); got > share {
+			similar, share = i, got
+		}
+	}
+	switch {
+	case similar >= 0:
+		return similar
+	case idlest >= 0:
+		return idlest
+	default:
+		return shortest
+	}
+}
+
+// endSlot takes a request out of its slot.
+func (s *Server) endSlot(i int) {
+	s.slots.mu.Lock()
+	defer s.slots.mu.Unlock()
+	s.slots.all[i].open--
+}
+
+// listSlots is what /slots shows, and how many slots are idle.
+func (s *Server) listSlots() (out []any, free int) {
+	s.slots.mu.Lock()
+	defer s.slots.mu.Unlock()
+	for i := range s.opts.Engine.Slots {
+		var one slot
+		if s.slots.all != nil {
+			one = s.slots.all[i]
+		}
+		if one.open == 0 {
+			free++
+		}
+		out = append(out, map[string]any{
+			"id": i, "id_task": one.task, "n_ctx": s.opts.ContextTokens, "is_processing": one.open > 0, "speculative": false,
+			"n_prompt_tokens_cache": len(one.chain) * s.opts.Engine.BlockTokens,
+		})
+	}
+	return out, free
+}

@@ -1,0 +1,84 @@
+// Package prompt is READ: from the bytes of a request body to what the router needs to know about it. One pass over
+// the body checks that it is JSON exactly as encoding/json would, and records the model, whether the answer streams,
+// how much text there is, which conversation it belongs to, and where the members are that may have to be changed on
+// the way to an engine. Bodies are never re-serialised: changes are spliced into the bytes that came.
+//
+// The package is pure: bytes in, values out.
+package prompt
+
+import "github.com/warmpath/warmpath/route"
+
+// API is the request format of a path.
+type API uint8
+
+// The formats the router understands. Other is everything else; its bodies are only peeked at.
+const (
+	Other          API = iota
+	Chat               // OpenAI POST /v1/chat/completions
+	Completions        // OpenAI POST /v1/completions
+	Embeddings         // OpenAI POST /v1/embeddings, Ollama POST /api/embed and /api/embeddings
+	Responses          // OpenAI POST /v1/responses
+	Messages           // Anthropic POST /v1/messages
+	CountTokens        // Anthropic POST /v1/messages/count_tokens
+	Generate           // SGLang POST /generate
+	OllamaChat         // Ollama POST /api/chat
+	OllamaGenerate     // Ollama POST /api/generate
+)
+
+var apiNames = [...]string{
+	Other: "other", Chat: "chat", Completions: "completions", Embeddings: "embeddings", Responses: "responses",
+	Messages: "messages", CountTokens: "count_tokens", Generate: "generate", OllamaChat: "ollama_chat",
+	OllamaGenerate: "ollama_generate",
+}
+
+// String is the metric label and log word of the API.
+func (a API) String() string {
+	if int(a) < len(apiNames) {
+		return apiNames[a]
+	}
+	return apiNames[Other]
+}
+
+// Class says what kind of work requests of this API are.
+func (a API) Class() route.Class {
+	switch a {
+	case Embeddings:
+		return route.Embed
+	case Other, CountTokens:
+		return route.Aside
+	default:
+		return route.Turn
+	}
+}
+
+// streamsByDefault reports whether an absent "stream" means true, as it does in Ollama's two generating calls
+// (ollama docs/api.md, v0.5 and later).
+func (a API) streamsByDefault() bool { return a == OllamaChat || a == OllamaGenerate }
+
+// Classify finds the API of a request by its method and its path without query. Anything but an exact match is Other.
+func Classify(method, path string) API {
+	if method != "POST" {
+		return Other
+	}
+	switch path {
+	case "/v1/chat/completions":
+		return Chat
+	case "/v1/completions":
+		return Completions
+	case "/v1/embeddings", "/api/embed", "/api/embeddings":
+		return Embeddings
+	case "/v1/responses":
+		return Responses
+	case "/v1/messages":
+		return Messages
+	case "/v1/messages/count_tokens":
+		return CountTokens
+	case "/generate":
+		return Generate
+	case "/api/chat":
+		return OllamaChat
+	case "/api/generate":
+		return OllamaGenerate
+	}
+	return Other
+}

@@ -1,0 +1,119 @@
+package prompt
+
+// field is a top-level member the router knows. Those before numEditable can be set with Prompt.SetField.
+type field uint8
+
+const (
+	fModel field = iota
+	fStream
+	fStreamOptions
+	fMaxTokens
+	fMaxCompletionTokens
+	fIDSlot
+	fRoutedDPRank
+	fDataParallelRank
+	fCacheSalt
+	fRID
+	fKVTransferParams
+	fDisaggregatedParams
+	fConversationParams
+	fBootstrapHost
+	fBootstrapPort
+	fBootstrapRoom
+	numEditable
+
+	fMessages field = iota - 1 // from here to fInputIDs: fields that can be prompt text
+	fSystem
+	fInstructions
+	fInput
+	fPrompt
+	fText
+	fSuffix
+	fInputIDs
+	fTools
+	fFunctions
+	fDocuments
+	fMaxOutputTokens
+	fNPredict
+	fSamplingParams
+	fOptions
+	fN
+	fPreviousResponseID
+	numFields
+)
+
+var fieldNames = [numFields]string{
+	fModel: "model", fStream: "stream", fStreamOptions: "stream_options", fMaxTokens: "max_tokens",
+	fMaxCompletionTokens: "max_completion_tokens", fIDSlot: "id_slot", fRoutedDPRank: "routed_dp_rank",
+	fDataParallelRank: "data_parallel_rank", fCacheSalt: "cache_salt", fRID: "rid",
+	fKVTransferParams: "kv_transfer_params", fDisaggregatedParams: "disaggregated_params",
+	fConversationParams: "conversation_params", fBootstrapHost: "bootstrap_host", fBootstrapPort: "bootstrap_port",
+	fBootstrapRoom: "bootstrap_room", fMessages: "messages", fSystem: "system", fInstructions: "instructions",
+	fInput: "input", fPrompt: "prompt", fText: "text", fSuffix: "suffix", fInputIDs: "input_ids", fTools: "tools",
+	fFunctions: "functions", fDocuments: "documents", fMaxOutputTokens: "max_output_tokens", fNPredict: "n_predict",
+	fSamplingParams: "sampling_params", fOptions: "options", fN: "n", fPreviousResponseID: "previous_response_id",
+}
+
+// findField returns the field called name, numFields when the router does not know it. The names differ in length
+// often enough that a walk over the table costs a few nanoseconds.
+func findField(name []byte) field {
+	for f := range fieldNames {
+		if len(fieldNames[f]) == len(name) && fieldNames[f] == string(name) {
+			return field(f)
+		}
+	}
+	return numFields
+}
+
+// hasText reports whether the strings within the field are prompt text in this API.
+func (f field) hasText(api API) bool {
+	switch f {
+	case fMessages, fSystem, fInstructions, fInput, fPrompt:
+		return true
+	case fText, fInputIDs:
+		return api == Generate // elsewhere "text" is a setting (Responses: the format of the answer)
+	case fSuffix:
+		return api == Completions || api == OllamaGenerate
+	}
+	return false
+}
+
+// countsWhole reports whether the field enters the prompt as JSON, so that its whole size counts.
+func (f field) countsWhole() bool { return f == fTools || f == fFunctions || f == fDocuments }
+
+// subfield is a member of a top-level object that the router knows.
+type subfield uint8
+
+const (
+	sIncludeUsage subfield = iota // stream_options.include_usage
+	sMaxNewTokens                 // sampling_params.max_new_tokens
+	sSamplingN                    // sampling_params.n
+	sNumPredict                   // options.num_predict
+	numSubfields
+)
+
+// findSub returns the known member called name of the top-level object f, numSubfields for any other.
+func findSub(f field, name []byte) subfield {
+	switch {
+	case f == fStreamOptions && string(name) == "include_usage":
+		return sIncludeUsage
+	case f == fSamplingParams && string(name) == "max_new_tokens":
+		return sMaxNewTokens
+	case f == fSamplingParams && string(name) == "n":
+		return sSamplingN
+	case f == fOptions && string(name) == "num_predict":
+		return sNumPredict
+	}
+	return numSubfields
+}
+
+// isMedia reports whether the value of a member called name, anywhere in a message, is not text for the model: media,
+// addresses of media, signatures and labels.
+func isMedia(name []byte) bool {
+	switch string(name) {
+	case "url", "data", "image_url", "video_url", "audio_url", "input_audio", "audio", "images", "source", "file_data",
+		"type", "detail", "format", "media_type", "cache_control", "signature", "encrypted_content":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,174 @@
+package prompt
+
+import "math"
+
+// Span is a range of byte offsets in a body, End excluded. The zero Span means "not there".
+type Span struct{ Start, End int }
+
+// Len is the number of bytes.
+func (s Span) Len() int { return s.End - s.Start }
+
+// MaxIDBytes is the longest conversation or response id that is taken for one. A longer one is as if absent, so that
+// tables of ids have a bound.
+const MaxIDBytes = 1024
+
+// Prompt is what the router needs of one request. It holds no prompt text; the spans are offsets into the body it was
+// parsed from. Of a member given twice the last one counts, as in encoding/json and in Python.
+type Prompt struct {
+	API     API
+	Model   string // "" when absent
+	ModelAt Span   // the value, quotes included
+
+	Stream       bool // the answer is asked for as a stream
+	StreamAt     Span
+	IncludeUsage bool // stream_options.include_usage is true: the client itself wants usage in the stream
+
+	MaxTokens int // the client's bound on the answer, 0 when not stated; at most 2^31-1
+	N         int // answers asked for, at least 1; at most 2^31-1
+
+	TextBytes int // bytes of decoded prompt text, plus the JSON of tools; media not counted
+	TokenIDs  int // prompt tokens given as ids
+
+	Session          string // explicit conversation id, "" when there is none
+	SessionFrom      string // header or field it was found in, as the Source names it
+	PreviousResponse string // previous_response_id, "" when there is none
+
+	InsertAt int  // offset just after the body's opening brace; 0 when the body is no object
+	Empty    bool // the object has no members
+
+	StreamOptionsAt Span
+	usageAt         Span // value of stream_options.include_usage
+	usageInsertAt   int  // offset just after the opening brace of stream_options, 0 when it is no object
+	usageAlone      bool // stream_options has no members
+	fields          [numEditable]Span
+}
+
+// Field is where the value of a top-level member is, the zero Span when it is absent. Of a member given twice it is
+// the last. Only the members that SetField can set are known; asking for another is a mistake and panics.
+func (p *Prompt) Field(name string) Span { return p.fields[editable(name)] }
+
+// value is one member's value as scanned.
+type value struct {
+	at   Span
+	kind Kind // Bad when the member is absent
+}
+
+// amount is what one top-level member adds to the prompt.
+type amount struct{ text, ids int }
+
+// scan is the state of one pass over a body.
+type scan struct {
+	cur     Cursor
+	api     API
+	parser  *Parser
+	keyBuf  [maxNameBytes]byte
+	fields  [numFields]value
+	subs    [numSubfields]value
+	amounts [numFields]amount
+	ids     [maxBodySources]value // by index of parser.body
+
+	insertAt, members          int
+	usageInsertAt, usageFields int // of stream_options
+}
+
+// Parse scans a body once and returns what the router needs of it. header returns a request header by its canonical
+// name ("" when absent; http.Header.Get does) and may be nil. The errors are ErrEmpty, ErrNotJSON (a *SyntaxError),
+// ErrNotObject and ErrField (a *FieldError), for errors.Is. A field with a wrong type is an error only where the
+// router itself depends on it (model, stream); the rest is the engine's to judge.
+func (p *Parser) Parse(api API, body []byte, header func(string) string) (Prompt, error) {
+	var s scan
+	s.parser, s.api = p, api
+	if err := s.body(body); err != nil {
+		return Prompt{API: api, N: 1}, err
+	}
+	out := s.prompt(body)
+	if err := s.judge(); err != nil {
+		return out, err
+	}
+	p.identify(&out, body, &s.ids, header)
+	return out, nil
+}
+
+// Peek looks at a body whose format the router does not know. When it is a JSON object, the model, the session and the
+// places of members are found as by Parse; else only what headers say. It never fails.
+func (p *Parser) Peek(body []byte, header func(string) string) Prompt {
+	var s scan
+	s.parser = p
+	out := Prompt{N: 1}
+	if first := firstByte(body); first == '{' && s.body(body) == nil {
+		out = s.prompt(body)
+	} else {
+		s.ids = [maxBodySources]value{}
+	}
+	p.identify(&out, body, &s.ids, header)
+	return out
+}
+
+// firstByte is the first byte of body that is not white space, 0 when there is none.
+func firstByte(body []byte) byte {
+	var c Cursor
+	c.data = body
+	return c.peek()
+}
+
+// judge reports fields the router depends on that have a wrong type. Null is as good as absent.
+func (s *scan) judge() error {
+	if v := s.fields[fModel]; v.kind != Bad && v.kind != String && v.kind != Null {
+		return &FieldError{Field: "model", Want: "a string", Got: v.kind}
+	}
+	if v := s.fields[fStream]; v.kind != Bad && v.kind != True && v.kind != False && v.kind != Null {
+		return &FieldError{Field: "stream", Want: "a boolean", Got: v.kind}
+	}
+	return nil
+}
+
+// prompt puts together what was found.
+func (s *scan) prompt(body []byte) Prompt {
+	p := Prompt{
+		API: s.api, N: max(1, count(body, s.fields[fN], s.subs[sSamplingN])),
+		InsertAt: s.insertAt, Empty: s.members == 0,
+		StreamAt: s.fields[fStream].at, StreamOptionsAt: s.fields[fStreamOptions].at,
+		IncludeUsage: s.subs[sIncludeUsage].kind == True,
+		usageAt:      s.subs[sIncludeUsage].at, usageInsertAt: s.usageInsertAt, usageAlone: s.usageFields == 0,
+	}
+	if v := s.fields[fModel]; v.kind == String {
+		p.Model, p.ModelAt = decode(body, v.at), v.at
+	}
+	switch s.fields[fStream].kind {
+	case True:
+		p.Stream = true
+	case False:
+	default:
+		p.Stream = s.api.streamsByDefault()
+	}
+	if v := s.fields[fPreviousResponseID]; v.kind == String {
+		p.PreviousResponse = decodeID(body, v.at)
+	}
+	p.MaxTokens = count(body, s.fields[fMaxCompletionTokens], s.fields[fMaxTokens], s.fields[fMaxOutputTokens],
+		s.fields[fNPredict], s.subs[sMaxNewTokens], s.subs[sNumPredict])
+	for f := range s.amounts {
+		p.TextBytes += s.amounts[f].text
+		p.TokenIDs += s.amounts[f].ids
+	}
+	for f := range p.fields {
+		p.fields[f] = s.fields[f].at
+	}
+	return p
+}
+
+// count is the first of the values that is a number above zero, 0 when none is. Fractions are cut, larger numbers
+// than 2^31-1 become that, so that sums of counts cannot overflow.
+func count(body []byte, values ...value) int {
+	for _, v := range values {
+		if v.kind != Number {
+			continue
+		}
+		if n := wholePart(body[v.at.Start:v.at.End]); n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// maxCount is the largest count the router works with.
+const maxCount = math.MaxInt32

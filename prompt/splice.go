@@ -1,0 +1,99 @@
+package prompt
+
+import (
+	"slices"
+	"strconv"
+)
+
+// Edit replaces the bytes at a span of a body; an empty span inserts.
+type Edit struct {
+	At   Span
+	With []byte
+
+	member bool // With is a member to be set off by a comma from what follows
+	last   bool // what follows is the closing brace, unless another member is inserted there
+}
+
+// SetField sets the top-level member called name to a JSON value: replaces the value if the member is there (the last
+// one, if it is there twice, since that is the one engines take), else inserts it as a first member. Only the
+// members that the scan records can be set (stream_options, model, id_slot, routed_dp_rank, data_parallel_rank,
+// cache_salt and the like); another name, or a body that is no object, is a mistake of the caller and panics.
+func (p *Prompt) SetField(name string, jsonValue []byte) Edit {
+	if at := p.Field(name); at != (Span{}) {
+		return Edit{At: at, With: jsonValue}
+	}
+	return p.insert(p.InsertAt, p.Empty, name, jsonValue)
+}
+
+// SetModel sets the model.
+func (p *Prompt) SetModel(name string) Edit {
+	return p.SetField("model", AppendString(make([]byte, 0, len(name)+2), name))
+}
+
+// SetIncludeUsage asks for usage at the end of a stream (stream_options.include_usage of the OpenAI API), and keeps the
+// other stream options.
+func (p *Prompt) SetIncludeUsage() Edit {
+	switch {
+	case p.usageInsertAt == 0:
+		return p.SetField("stream_options", []byte(`{"include_usage":true}`))
+	case p.usageAt != (Span{}):
+		return Edit{At: p.usageAt, With: []byte("true")}
+	}
+	return p.insert(p.usageInsertAt, p.usageAlone, "include_usage", []byte("true"))
+}
+
+func (p *Prompt) insert(at int, alone bool, name string, jsonValue []byte) Edit {
+	if at == 0 {
+		panic("prompt: " + name + " set in a body that is not a JSON object")
+	}
+	with := AppendString(make([]byte, 0, len(name)+len(jsonValue)+3), name)
+	with = append(append(with, ':'), jsonValue...)
+	return Edit{At: Span{Start: at, End: at}, With: with, member: true, last: alone}
+}
+
+// Splice appends body with the edits made to dst. All other bytes stay as they are. The edits may come in any order;
+// those at the same place are made in the order given. Edits that overlap or lie outside the body are a mistake of the
+// caller and panic.
+func Splice(dst, body []byte, edits ...Edit) []byte {
+	if !slices.IsSortedFunc(edits, compareEdits) {
+		edits = slices.Clone(edits)
+		slices.SortStableFunc(edits, compareEdits)
+	}
+	grow := len(body)
+	for i := range edits {
+		grow += len(edits[i].With) + 1
+	}
+	dst = slices.Grow(dst, grow)
+	done := 0
+	for i := range edits {
+		e := &edits[i]
+		if e.At.Start < done || e.At.End < e.At.Start || e.At.End > len(body) {
+			panic("prompt: edit of bytes " + strconv.Itoa(e.At.Start) + " to " + strconv.Itoa(e.At.End) +
+				" overlaps another or is outside the body")
+		}
+		dst = append(dst, body[done:e.At.Start]...)
+		dst = append(dst, e.With...)
+		if e.member && (!e.last || i+1 < len(edits) && edits[i+1].member && edits[i+1].At == e.At) {
+			dst = append(dst, ',')
+		}
+		done = e.At.End
+	}
+	return append(dst, body[done:]...)
+}
+
+func compareEdits(a, b Edit) int {
+	if a.At.Start != b.At.Start {
+		return a.At.Start - b.At.Start
+	}
+	return a.At.End - b.At.End
+}
+
+// editable returns the field called name, or panics.
+func editable(name string) field {
+	for f := range numEditable {
+		if fieldNames[f] == name {
+			return f
+		}
+	}
+	panic("prompt: " + strconv.Quote(name) + " is not a member that can be set")
+}

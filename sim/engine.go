@@ -1,0 +1,242 @@
+package sim
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// Errors of Submit. A real engine answers the first two with a 400 and the third with a 429 or 503.
+var (
+	ErrTooLong   = errors.New("sim: prompt and answer do not fit the KV cache")
+	ErrBadJob    = errors.New("sim: a job needs a prompt, an answer length that is not negative, and an id not in use")
+	ErrQueueFull = errors.New("sim: the request queue is full")
+)
+
+// Job is one request to compute.
+type Job struct {
+	ID uint64 // unique among the jobs in the engine
+	// Chain holds a hash for each full block of the prompt followed by the answer, each covering everything before it.
+	// A chain that is too short leaves the remaining blocks private: computed, but never reused. The engine keeps the
+	// slice until the job ends; it must not change.
+	Chain        []uint64
+	PromptTokens int
+	OutputTokens int // 0 computes the prompt only (embeddings)
+	// Lane, when not 0, names something that can do one job at a time (a llama.cpp slot): jobs of one lane never run
+	// together, and one that waits for its lane lets others pass.
+	Lane uint32
+}
+
+// Kind says what an Emission reports.
+type Kind uint8
+
+// The kinds of emission. Every job that is not cancelled ends with Done.
+const (
+	Prefilled Kind = iota // the prompt is computed; the first Token follows at the same instant
+	Token                 // one token of the answer
+	Done                  // the job is over
+)
+
+// Emission is one thing that an engine reports when a step ends.
+type Emission struct {
+	ID           uint64
+	Kind         Kind
+	At           time.Time // the end of the step
+	Index        int       // of the token, from 0 (Token); tokens in the answer (Done)
+	CachedTokens int       // prompt tokens found in the cache when the job first ran (Prefilled, Done)
+}
+
+// Stats are an engine's counters since NewEngine or Clear, and its state now.
+type Stats struct {
+	Running     int `json:"running"`
+	Waiting     int `json:"waiting"`
+	TotalBlocks int `json:"total_blocks"`
+	HeldBlocks  int `json:"held_blocks"` // in use by running jobs
+	KeptBlocks  int `json:"kept_blocks"` // content nobody uses; evictable
+
+	Submitted     uint64        `json:"submitted"`
+	Finished      uint64        `json:"finished"`
+	Cancelled     uint64        `json:"cancelled"`
+	QueryTokens   uint64        `json:"query_tokens"`   // prompt tokens looked up, once for each admission
+	HitTokens     uint64        `json:"hit_tokens"`     // of these, found
+	PromptTokens  uint64        `json:"prompt_tokens"`  // of jobs whose prompt is computed
+	CachedTokens  uint64        `json:"cached_tokens"`  // of these, found when the job first ran, as reported to its client
+	PrefillTokens uint64        `json:"prefill_tokens"` // prompt tokens computed, recomputation included
+	OutputTokens  uint64        `json:"output_tokens"`
+	Evictions     uint64        `json:"evictions"`
+	Preemptions   uint64        `json:"preemptions"`
+	Steps         uint64        `json:"steps"`
+	Busy          time.Duration `json:"busy_ns"` // time spent in steps
+}
+
+// Engine is the state machine of one simulated engine. It is not safe for concurrent use.
+type Engine struct {
+	cfg   Config
+	rng   *rand.Rand
+	cache *cache
+
+	jobs    map[uint64]*seq
+	waiting []*seq // in order of arrival; preempted ones in front
+	running []*seq // in order of admission
+	idle    []*seq // ended, for reuse; never more than were in the engine at once, bounded by maxIdle
+
+	stepping  bool
+	stepStart time.Time
+	stepEnd   time.Time
+
+	out   []Emission
+	stats Stats
+}
+
+// seq is a job in the engine.
+type seq struct {
+	job      Job
+	blocks   []int32
+	computed int  // tokens whose KV entries exist
+	made     int  // answer tokens produced
+	named    int  // blocks published to the cache
+	cached   int  // prompt tokens found at the first admission, -1 before
+	plan     int  // tokens to compute in the step under way
+	running  bool // in Engine.running, else in Engine.waiting
+}
+
+// target is how many tokens must be computed before the next token of the answer can be produced.
+func (s *seq) target() int { return s.job.PromptTokens + s.made }
+
+const maxIdle = 1024
+
+// NewEngine makes an engine with an empty cache. The seed feeds the jitter of step times, the only chance in it.
+func NewEngine(cfg Config, seed uint64) (*Engine, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Engine{
+		cfg:   cfg,
+		rng:   rand.New(rand.NewPCG(seed, 0x656e67696e65)),
+		cache: newCache(cfg.Blocks()),
+		jobs:  make(map[uint64]*seq),
+	}, nil
+}
+
+// Config is what the engine was made with.
+func (e *Engine) Config() Config { return e.cfg }
+
+// Submit hands in a job. An idle engine begins a step at once. Steps that ended before now must have been taken with
+// Advance first.
+func (e *Engine) Submit(now time.Time, job Job) error {
+	if job.PromptTokens < 1 || job.OutputTokens < 0 || e.jobs[job.ID] != nil {
+		return ErrBadJob
+	}
+	if job.PromptTokens+job.OutputTokens > e.cfg.Blocks()*e.cfg.BlockTokens {
+		return ErrTooLong
+	}
+	if e.cfg.QueueLimit > 0 && len(e.waiting) >= e.cfg.QueueLimit {
+		return ErrQueueFull
+	}
+	s := e.newSeq()
+	s.job = job
+	e.jobs[job.ID] = s
+	e.waiting = append(e.waiting, s)
+	e.stats.Submitted++
+	if !e.stepping {
+		e.startStep(now)
+	}
+	return nil
+}
+
+// Cancel takes a job out and says whether it was there. Blocks that it filled stay in the cache; a step under way
+// keeps its length.
+func (e *Engine) Cancel(id uint64) bool {
+	s := e.jobs[id]
+	if s == nil {
+		return false
+	}
+	list := &e.waiting
+	if s.running {
+		list = &e.running
+	}
+	for i, other := range *list {
+		if other == s {
+			*list = append((*list)[:i], (*list)[i+1:]...)
+			break
+		}
+	}
+	e.end(s)
+	e.stats.Cancelled++
+	return true
+}
+
+// Next says when the step under way ends; false means that the engine is idle.
+func (e *Engine) Next() (time.Time, bool) { return e.stepEnd, e.stepping }
+
+// Advance ends every step that is over by now, begins the next ones at the instants at which the earlier ended, and
+// reports what happened in order. The slice is valid until the next call.
+func (e *Engine) Advance(now time.Time) []Emission {
+	e.out = e.out[:0]
+	for e.stepping && !now.Before(e.stepEnd) {
+		e.endStep()
+		e.startStep(e.stepEnd)
+	}
+	return e.out
+}
+
+// Clear is a restart: all jobs are gone without an emission, the cache is empty, the counters are 0.
+func (e *Engine) Clear() {
+	clear(e.jobs)
+	e.waiting, e.running, e.idle = nil, nil, nil
+	e.stepping = false
+	e.out = nil
+	e.stats = Stats{}
+	e.cache.init(e.cfg.Blocks())
+}
+
+// ClearCache forgets what nobody holds, as an engine's cache-reset endpoint does, and says whether that was
+// everything.
+func (e *Engine) ClearCache() bool {
+	for e.cache.kept > 0 {
+		b := e.cache.blocks[0].next
+		e.cache.unlink(b)
+		e.cache.table.remove(e.cache.blocks, b)
+		e.cache.blocks[b] = block{}
+		e.cache.free = append(e.cache.free, b)
+	}
+	return len(e.cache.free) == e.cfg.Blocks()
+}
+
+// Cached says how many tokens of a prompt with this chain are in the cache now.
+func (e *Engine) Cached(chain []uint64) int {
+	hits, _ := e.cache.match(chain)
+	return hits * e.cfg.BlockTokens
+}
+
+// Stats is a snapshot.
+func (e *Engine) Stats() Stats {
+	st := e.stats
+	st.Running, st.Waiting = len(e.running), len(e.waiting)
+	st.TotalBlocks = e.cfg.Blocks()
+	st.KeptBlocks = e.cache.kept
+	st.HeldBlocks = st.TotalBlocks - e.cache.available()
+	st.Evictions = e.cache.evictions
+	return st
+}
+
+func (e *Engine) newSeq() *seq {
+	if n := len(e.idle); n > 0 {
+		s := e.idle[n-1]
+		e.idle = e.idle[:n-1]
+		*s = seq{blocks: s.blocks[:0], cached: -1}
+		return s
+	}
+	return &seq{cached: -1}
+}
+
+// end gives back what a job held.
+func (e *Engine) end(s *seq) {
+	e.cache.releaseAll(s.blocks)
+	s.blocks = s.blocks[:0]
+	delete(e.jobs, s.job.ID)
+	s.job.Chain = nil
+	if len(e.idle) < maxIdle {
+		e.idle = append(e.idle, s)
+	}
+}

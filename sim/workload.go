@@ -1,0 +1,119 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Workload describes multi-turn conversations as people and agents have them: they arrive at random, share a system
+// prompt, and each goes on turn by turn, the next turn some time after the answer to the last one has ended (closed
+// loop).
+type Workload struct {
+	Count        int           // conversations
+	PerSecond    float64       // conversations that begin a second (Poisson); 0 lets all begin at once
+	SystemTokens int           // one system prompt for all
+	MeanTurns    float64       // turns are 1 + Exp(MeanTurns), cut to whole ones
+	MaxTurns     int           // and never more than this
+	UserTokens   float64       // a user turn is UserTokens × (0.3 + 0.7 Exp(1)) tokens
+	AnswerTokens float64       // an answer is AnswerTokens × the same
+	Think        time.Duration // mean (exponential) time between an answer's end and the next turn
+}
+
+// DefaultWorkload is 160 conversations, 4 a second, with a system prompt of 2,000 tokens, turns 1 + Exp(5) up to 24,
+// user turns around 400 tokens, answers around 60, and 0.8 s to think.
+func DefaultWorkload() Workload {
+	return Workload{
+		Count: 160, PerSecond: 4, SystemTokens: 2000,
+		MeanTurns: 5, MaxTurns: 24,
+		UserTokens: 400, AnswerTokens: 60,
+		Think: 800 * time.Millisecond,
+	}
+}
+
+// Validate reports every fault of the workload, joined into one error.
+func (w Workload) Validate() error {
+	var errs []error
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("sim: "+format, args...))
+		}
+	}
+	fault(w.Count < 1 || w.Count > 1_000_000, "conversations must be in 1..1000000, got %d", w.Count)
+	fault(!(w.PerSecond >= 0), "conversations per second must not be negative, got %v", w.PerSecond)
+	fault(w.SystemTokens < 0 || w.SystemTokens > maxTurnTokens, "system tokens must be in 0..%d, got %d", maxTurnTokens, w.SystemTokens)
+	fault(!(w.MeanTurns >= 0), "mean turns must not be negative, got %v", w.MeanTurns)
+	fault(w.MaxTurns < 1, "max turns must be at least 1, got %d", w.MaxTurns)
+	fault(!(w.UserTokens >= 1 && w.UserTokens <= maxTurnTokens), "user tokens must be in 1..%d, got %v", maxTurnTokens, w.UserTokens)
+	fault(!(w.AnswerTokens >= 1 && w.AnswerTokens <= maxTurnTokens), "answer tokens must be in 1..%d, got %v", maxTurnTokens, w.AnswerTokens)
+	fault(w.Think < 0, "think time must not be negative, got %v", w.Think)
+	return errors.Join(errs...)
+}
+
+// Conversation is one of them.
+type Conversation struct {
+	Start  time.Duration // when its first turn is sent, from the beginning of the workload
+	System uint64        // seed of the system prompt's text, the same for all of one workload
+	Seed   uint64        // seed of its own text
+	Turns  []Turn
+}
+
+// Turn is one turn.
+type Turn struct {
+	Think        time.Duration // from the end of the last answer to this turn; 0 for the first
+	UserTokens   int
+	AnswerTokens int
+}
+
+// SystemText is the system prompt of the conversation, the same for every conversation of one workload.
+func (c Conversation) SystemText(tokens int) string { return Text(c.System, tokens) }
+
+// UserText is the text of the user's turn i, from 0.
+func (c Conversation) UserText(i int) string {
+	return Text(mix(c.Seed+uint64(i)*2+1), c.Turns[i].UserTokens)
+}
+
+// AnswerText is a text for the answer to turn i, for drivers that have no engine to give one.
+func (c Conversation) AnswerText(i int) string {
+	return Text(mix(c.Seed+uint64(i)*2+2), c.Turns[i].AnswerTokens)
+}
+
+// Conversations draws the conversations in order of their start. The same seed gives the same ones.
+func (w Workload) Conversations(seed uint64) []Conversation {
+	rng := rand.New(rand.NewPCG(seed, 0x776f726b6c6f6164))
+	size := func(mean float64) int {
+		return min(max(int(mean*(0.3+0.7*rng.ExpFloat64())), 1), maxTurnTokens)
+	}
+	out := make([]Conversation, w.Count)
+	system := mix(seed)
+	var start time.Duration
+	for i := range out {
+		if w.PerSecond > 0 {
+			start += time.Duration(rng.ExpFloat64() / w.PerSecond * float64(time.Second))
+		}
+		c := Conversation{Start: start, System: system, Seed: rng.Uint64()}
+		c.Turns = make([]Turn, min(1+int(w.MeanTurns*rng.ExpFloat64()), w.MaxTurns))
+		for t := range c.Turns {
+			turn := &c.Turns[t]
+			if t > 0 {
+				turn.Think = time.Duration(rng.ExpFloat64() * float64(w.Think))
+			}
+			turn.UserTokens = size(w.UserTokens)
+			turn.AnswerTokens = size(w.AnswerTokens)
+		}
+		out[i] = c
+	}
+	return out
+}
+
+// maxTurnTokens bounds one text of a workload (4 MB).
+const maxTurnTokens = 1 << 20
+
+// mix spreads a seed over 64 bits (the finaliser of SplitMix64).
+func mix(x uint64) uint64 {
+	x += 0x9E3779B97F4A7C15
+	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	return x ^ x>>31
+}
