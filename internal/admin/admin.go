@@ -1,0 +1,181 @@
+// Package admin is what operators reach: the HTTP handler of the admin listener with metrics, the endpoints and their
+// draining, models, counters, the configuration in force, profiles, and a status page for people.
+package admin
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// Fleet is what admin asks about and commands; live.Fleet is one.
+type Fleet interface {
+	Status() []route.EndpointStatus
+	Models() []route.ModelStatus
+	Stats() route.Stats
+	Ready() (ok bool, why string)
+	Observe(route.Event)
+}
+
+// Declarer is the discovery source behind POST and DELETE /admin/endpoints.
+type Declarer interface {
+	// Add declares endpoints, all or none. It fails with an error that wraps Config.Duplicate when a name is taken.
+	Add(endpoints ...route.Endpoint) error
+	// Remove withdraws an endpoint. It fails with an error that wraps Config.NotDeclared when Add did not declare it.
+	Remove(name string) error
+}
+
+// Config is everything the handler needs. Fleet is required; the rest may be left out, and what depends on it answers
+// 404 or 501.
+type Config struct {
+	Fleet   Fleet
+	Version string // of this program, shown on the status page
+	Token   string // when set, the bearer token that everything but /healthz requires
+
+	Endpoints Declarer
+	Source    string                                      // name of the discovery source that Endpoints feeds; "" means "admin"
+	Parse     func(Declaration) ([]route.Endpoint, error) // expands a declaration (ranks, slots) and reports all its faults
+
+	// The errors that Endpoints wraps for a name that is taken and for one that it did not declare; nil means
+	// ErrDuplicate and ErrNotDeclared.
+	Duplicate, NotDeclared error
+
+	Metrics  http.Handler // answers /metrics
+	Settings func() any   // the configuration in force, secrets already taken out; encoded as JSON
+	Tally    *Tally       // what the fleet's listeners heard; nil leaves shares and rates out
+	Log      *slog.Logger // says who changed what; nil is silent
+	Now      func() time.Time
+}
+
+// Admin is the handler.
+type Admin struct {
+	c       Config
+	mux     *http.ServeMux
+	page    page
+	started time.Time
+}
+
+// New makes the handler. It panics without a Fleet, which is a mistake in the program.
+func New(c Config) *Admin {
+	if c.Fleet == nil {
+		panic("admin: no fleet")
+	}
+	if c.Source == "" {
+		c.Source = "admin"
+	}
+	if c.Duplicate == nil {
+		c.Duplicate = ErrDuplicate
+	}
+	if c.NotDeclared == nil {
+		c.NotDeclared = ErrNotDeclared
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &Admin{c: c, mux: http.NewServeMux(), page: newPage(), started: c.Now()}
+	a.routes()
+	return a
+}
+
+// ServeHTTP answers one call, once its sender has shown to be allowed.
+func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	if f := a.refuse(r); f != nil {
+		if f.status == http.StatusUnauthorized {
+			h.Set("WWW-Authenticate", "Bearer")
+			if r.Method == http.MethodGet && r.URL.Path == "/" {
+				a.page.serve(w, f.status) // it holds no data; it asks for the token
+				return
+			}
+		}
+		f.write(w)
+		return
+	}
+	// Names may hold slashes, escaped or not, which the mux would clean away.
+	if rest, ok := strings.CutPrefix(r.URL.EscapedPath(), endpointsPath+"/"); ok && rest != "" {
+		a.endpoint(w, r, rest)
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+const endpointsPath = "/admin/endpoints"
+
+func (a *Admin) routes() {
+	get := func(path string, h http.HandlerFunc) {
+		a.mux.HandleFunc("GET "+path, h)
+		a.mux.HandleFunc(path, only("GET, HEAD"))
+	}
+	get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	get("/{$}", func(w http.ResponseWriter, _ *http.Request) { a.page.serve(w, http.StatusOK) })
+	get("/admin/models", a.models)
+	get("/admin/stats", a.stats)
+	get("/admin/config", a.settings)
+	if a.c.Metrics != nil {
+		a.mux.Handle("GET /metrics", a.c.Metrics)
+		a.mux.HandleFunc("/metrics", only("GET, HEAD"))
+	}
+	a.mux.HandleFunc("GET "+endpointsPath, a.list)
+	a.mux.HandleFunc("POST "+endpointsPath, a.add)
+	a.mux.HandleFunc(endpointsPath, only("GET, HEAD, POST"))
+	a.mux.HandleFunc("/debug/pprof/", pprof.Index)
+	a.mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	a.mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	a.mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	a.mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(http.StatusNotFound, "not_found", "there is no %s here; see GET / for what there is", r.URL.Path).write(w)
+	})
+}
+
+// endpoint serves the paths below /admin/endpoints/. rest is what follows, still escaped.
+func (a *Admin) endpoint(w http.ResponseWriter, r *http.Request, rest string) {
+	act, allow := a.show, "GET, HEAD, DELETE"
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+	case http.MethodDelete:
+		act = a.remove
+	case http.MethodPost:
+		if name, ok := strings.CutSuffix(rest, "/drain"); ok {
+			act, rest = a.drain, name
+		} else if name, ok := strings.CutSuffix(rest, "/undrain"); ok {
+			act, rest = a.undrain, name
+		} else {
+			only(allow)(w, r)
+			return
+		}
+	default:
+		if strings.HasSuffix(rest, "/drain") || strings.HasSuffix(rest, "/undrain") {
+			allow = "POST"
+		}
+		only(allow)(w, r)
+		return
+	}
+	name, err := url.PathUnescape(rest)
+	if err != nil || name == "" {
+		fail(http.StatusBadRequest, "bad_name", "the endpoint's name in the path cannot be read").write(w)
+		return
+	}
+	act(w, r, name)
+}
+
+// only answers 405.
+func only(allow string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", allow)
+		fail(http.StatusMethodNotAllowed, "method_not_allowed", "%s is not possible here; %s is", r.Method, allow).write(w)
+	}
+}

@@ -1,0 +1,332 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// fakeFleet keeps endpoints in a list and obeys Drain.
+type fakeFleet struct {
+	mu     sync.Mutex
+	status []route.EndpointStatus
+}
+
+func (f *fakeFleet) Status() []route.EndpointStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.status)
+}
+
+func (f *fakeFleet) Models() []route.ModelStatus {
+	return []route.ModelStatus{{ID: "qwen", ContextTokens: 4096, Endpoints: []string{"a"}}}
+}
+
+func (f *fakeFleet) Stats() route.Stats    { return route.Stats{Decisions: 9, Sessions: 3} }
+func (f *fakeFleet) Ready() (bool, string) { return true, "" }
+
+func (f *fakeFleet) Observe(ev route.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if d, ok := ev.(route.Drain); ok {
+		for i := range f.status {
+			if f.status[i].Endpoint.Name == d.Endpoint {
+				f.status[i].Draining = !d.Off
+			}
+		}
+	}
+}
+
+func (f *fakeFleet) load(name string, requests int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.status {
+		if f.status[i].Endpoint.Name == name {
+			f.status[i].Load.Requests = requests
+		}
+	}
+}
+
+// Add and Remove make the fleet its own Declarer.
+func (f *fakeFleet) Add(eps ...route.Endpoint) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range eps {
+		f.status = append(f.status, route.EndpointStatus{Endpoint: e, Kind: e.Kind, Source: "admin", State: route.StateUnknown})
+	}
+	return nil
+}
+
+func (f *fakeFleet) Remove(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := len(f.status)
+	f.status = slices.DeleteFunc(f.status, func(s route.EndpointStatus) bool { return s.Endpoint.Name == name })
+	if len(f.status) == n {
+		return fmt.Errorf("discovery: %w", ErrNotDeclared)
+	}
+	return nil
+}
+
+func parse(d Declaration) ([]route.Endpoint, error) {
+	var faults []error
+	if !strings.HasPrefix(d.URL, "http") {
+		faults = append(faults, errors.New("url: want http:// or https://"))
+	}
+	if d.Weight != nil && *d.Weight < 0 {
+		faults = append(faults, errors.New("weight: is negative"))
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	if d.Name == "" {
+		d.Name = d.URL
+	}
+	e := route.Endpoint{Name: d.Name, URL: d.URL, Kind: route.Kind(d.Kind), Weight: 1, Models: d.Models}
+	out := []route.Endpoint{e}
+	for i := range d.Ranks {
+		e.Part = route.Part{Kind: route.Rank, Index: i}
+		e.Name = fmt.Sprintf("%s/rank%d", d.Name, i)
+		out = append(out[:i], e)
+	}
+	return out, nil
+}
+
+func fleet() *fakeFleet {
+	return &fakeFleet{status: []route.EndpointStatus{
+		{
+			Endpoint: route.Endpoint{Name: "a", URL: "http://user:secret@10.0.0.1:8000", APIKey: "hidden", Weight: 1}, Kind: route.KindVLLM,
+			Source: "static", State: route.StateUp, Ramp: 1, Models: []route.Model{{ID: "qwen"}},
+			Report: route.Report{Load: &route.LoadReport{Running: 2, Waiting: -1, KVUsage: .25}},
+		},
+		{Endpoint: route.Endpoint{Name: "http://h:1/x", URL: "http://h:1", Weight: 1}, Source: "admin", State: route.StateUnknown},
+	}}
+}
+
+func handler(f *fakeFleet, change func(*Config)) *Admin {
+	c := Config{
+		Fleet: f, Version: "v1", Endpoints: f, Parse: parse,
+		Metrics:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "warmpath_x 1\n") }),
+		Settings: func() any { return map[string]int{"answer": 42} },
+	}
+	if change != nil {
+		change(&c)
+	}
+	return New(c)
+}
+
+// call sends one request as a local client would; heads are "Key: value".
+func call(h http.Handler, method, target, body string, heads ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Host = "127.0.0.1:9090"
+	for _, s := range heads {
+		k, v, _ := strings.Cut(s, ": ")
+		if k == "Host" {
+			r.Host = v
+		} else {
+			r.Header.Set(k, v)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func errorCode(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	var b struct {
+		Error struct{ Message, Type, Code string }
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &b); err != nil || b.Error.Message == "" || b.Error.Type == "" {
+		t.Errorf("not an error body: %s", w.Body)
+	}
+	return b.Error.Code
+}
+
+func TestAnswers(t *testing.T) {
+	for _, c := range []struct {
+		method, target, body string
+		status               int
+		has                  string // in the body; the code of an error
+	}{
+		{"GET", "/healthz", "", 200, `"ok"`},
+		{"GET", "/metrics", "", 200, "warmpath_x"},
+		{"GET", "/", "", 200, "<table>"},
+		{"GET", "/admin/config", "", 200, `"answer": 42`},
+		{"GET", "/admin/models", "", 200, `"context_tokens": 4096`},
+		{"GET", "/admin/stats", "", 200, `"decisions": 9`},
+		{"GET", "/admin/endpoints", "", 200, `"kv_usage": 0.25`},
+		{"GET", "/admin/endpoints/a", "", 200, `"http://user:xxxxx@10.0.0.1:8000"`},
+		{"GET", "/admin/endpoints/http://h:1/x", "", 200, `"name": "http://h:1/x"`},
+		{"GET", "/admin/endpoints/http%3A%2F%2Fh:1%2Fx", "", 200, `"name": "http://h:1/x"`},
+		{"GET", "/admin/endpoints/zz", "", 404, "unknown_endpoint"},
+		{"GET", "/debug/pprof/cmdline", "", 200, "admin.test"},
+		{"GET", "/nothing", "", 404, "not_found"},
+		{"PUT", "/admin/endpoints", "", 405, "method_not_allowed"},
+		{"PUT", "/admin/endpoints/a", "", 405, "method_not_allowed"},
+		{"GET", "/admin/endpoints/a/drain", "", 404, "unknown_endpoint"},
+		{"POST", "/admin/endpoints/a", "", 405, "method_not_allowed"},
+		{"POST", "/healthz", "", 405, "method_not_allowed"},
+		{"POST", "/admin/endpoints", `{"url":"http://n:1","name":"n","kind":"vllm","models":["m"]}`, 201, `"name": "n"`},
+		{"POST", "/admin/endpoints", `{"url":"http://n:1","name":"n","ranks":2}`, 201, `"name": "n/rank1"`},
+		{"POST", "/admin/endpoints", `{"url":"http://n:1","name":"a"}`, 409, "duplicate_endpoint"},
+		{"POST", "/admin/endpoints", `{"url":"n:1","weight":-1}`, 400, "weight: is negative"},
+		{"POST", "/admin/endpoints", `{"ulr":"http://n:1","ranks":"x"}`, 400, `ranks: want a whole number`},
+		{"POST", "/admin/endpoints", ``, 400, "bad_endpoint"},
+		{"POST", "/admin/endpoints", `[]`, 400, "bad_endpoint"},
+		{"POST", "/admin/endpoints", `{"url":"http://n:1"} x`, 400, "bad_endpoint"},
+		{"POST", "/admin/endpoints", strings.Repeat(" ", maxDeclaration+1), 413, "too_large"},
+		{"DELETE", "/admin/endpoints/a", "", 409, "static"},
+		{"DELETE", "/admin/endpoints/zz", "", 404, "unknown_endpoint"},
+		{"DELETE", "/admin/endpoints/http://h:1/x", "", 200, `"removed": true`},
+		{"POST", "/admin/endpoints/a/drain", "", 200, `"draining": true`},
+		{"POST", "/admin/endpoints/http://h:1/x/drain", "", 200, `"draining": true`},
+		{"POST", "/admin/endpoints/a/undrain", "", 200, `"draining": false`},
+		{"POST", "/admin/endpoints/zz/drain", "", 404, "unknown_endpoint"},
+		{"POST", "/admin/endpoints/zz/undrain", "", 404, "unknown_endpoint"},
+		{"POST", "/admin/endpoints/a/drain?wait=soon", "", 400, "bad_wait"},
+	} {
+		w := call(handler(fleet(), nil), c.method, c.target, c.body)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.has) {
+			t.Errorf("%s %s: got %d %s, want %d with %s", c.method, c.target, w.Code, w.Body, c.status, c.has)
+		}
+		if w.Code >= 400 {
+			errorCode(t, w)
+		}
+		if s := w.Body.String(); strings.Contains(s, "hidden") && c.target != "/" || strings.Contains(s, "secret") {
+			t.Errorf("%s %s: shows a secret", c.method, c.target)
+		}
+	}
+}
+
+func TestGuard(t *testing.T) {
+	for _, c := range []struct {
+		name, token, method, target string
+		heads                       []string
+		want                        int
+	}{
+		{"token missing", "t0ken", "GET", "/admin/stats", nil, 401},
+		{"token wrong", "t0ken", "GET", "/admin/stats", []string{"Authorization: Bearer t0kem"}, 401},
+		{"token in the wrong scheme", "t0ken", "GET", "/admin/stats", []string{"Authorization: Basic t0ken"}, 401},
+		{"token right", "t0ken", "GET", "/admin/stats", []string{"Authorization: Bearer t0ken", "Host: router.example"}, 200},
+		{"token right, scheme in lower case", "t0ken", "POST", "/admin/endpoints/a/drain", []string{"Authorization: bearer t0ken"}, 200},
+		{"metrics want it too", "t0ken", "GET", "/metrics", nil, 401},
+		{"profiles want it too", "t0ken", "GET", "/debug/pprof/", nil, 401},
+		{"the page is locked", "t0ken", "GET", "/", nil, 401},
+		{"health does not", "t0ken", "GET", "/healthz", []string{"Host: x"}, 200},
+		{"local", "", "POST", "/admin/endpoints/a/drain", nil, 200},
+		{"localhost", "", "POST", "/admin/endpoints/a/drain", []string{"Host: localhost:9090"}, 200},
+		{"IPv6", "", "POST", "/admin/endpoints/a/drain", []string{"Host: [::1]:9090"}, 200},
+		{"IPv6 without port", "", "POST", "/admin/endpoints/a/drain", []string{"Host: [::1]"}, 200},
+		{"rebound name", "", "POST", "/admin/endpoints/a/drain", []string{"Host: evil.example:9090"}, 403},
+		{"rebound name reads", "", "GET", "/admin/endpoints", []string{"Host: evil.example:9090"}, 403},
+		{"scraper by name", "", "GET", "/metrics", []string{"Host: router:9090"}, 200},
+		{"own page", "", "POST", "/admin/endpoints/a/drain", []string{"Origin: http://127.0.0.1:9090"}, 200},
+		{"foreign page", "", "POST", "/admin/endpoints/a/drain", []string{"Origin: http://evil.example"}, 403},
+		{"opaque page", "", "POST", "/admin/endpoints/a/drain", []string{"Origin: null"}, 403},
+		{"other port of this host", "", "DELETE", "/admin/endpoints/a", []string{"Origin: http://127.0.0.1:3000"}, 403},
+		{"cross-site by its own word", "", "POST", "/admin/endpoints/a/drain", []string{"Sec-Fetch-Site: cross-site"}, 403},
+	} {
+		w := call(handler(fleet(), func(x *Config) { x.Token = c.token }), c.method, c.target, "", c.heads...)
+		if w.Code != c.want {
+			t.Errorf("%s: got %d %s, want %d", c.name, w.Code, w.Body, c.want)
+		}
+		if w.Code == 401 && w.Header().Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("%s: no WWW-Authenticate", c.name)
+		}
+	}
+}
+
+func TestCheckListen(t *testing.T) {
+	for _, c := range []struct {
+		addr, token string
+		ok          bool
+	}{
+		{"127.0.0.1:9090", "", true},
+		{"127.9.9.9:0", "", true},
+		{"[::1]:9090", "", true},
+		{"localhost:9090", "", true},
+		{"[::ffff:127.0.0.1]:1", "", true},
+		{":9090", "", false},
+		{"0.0.0.0:9090", "", false},
+		{"[::]:9090", "", false},
+		{"10.0.0.1:9090", "", false},
+		{"router:9090", "", false},
+		{"127.0.0.1.example:9090", "", false},
+		{":9090", "t", true},
+		{"router:9090", "t", true},
+		{"9090", "t", false},
+	} {
+		if err := CheckListen(c.addr, c.token); (err == nil) != c.ok {
+			t.Errorf("%q with token %q: got %v, want ok %v", c.addr, c.token, err, c.ok)
+		}
+	}
+}
+
+func TestDrainWaits(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		after  time.Duration // until the last request ends
+		status int
+		took   time.Duration
+	}{
+		{"idle at once", 0, 200, 0},
+		{"idle in time", 1020 * time.Millisecond, 200, 1050 * time.Millisecond},
+		{"too long", time.Minute, 202, 3 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := fleet()
+			if c.after > 0 {
+				f.load("a", 1)
+				defer time.AfterFunc(c.after, func() { f.load("a", 0) }).Stop()
+			}
+			began := time.Now()
+			w := call(handler(f, nil), "POST", "/admin/endpoints/a/drain?wait=3s", "")
+			if took := time.Since(began); w.Code != c.status || took != c.took {
+				t.Errorf("%s: got %d after %v, want %d after %v", c.name, w.Code, took, c.status, c.took)
+			}
+		})
+	}
+}
+
+func TestDeclarationListsAllFaults(t *testing.T) {
+	w := call(handler(fleet(), nil), "POST", "/admin/endpoints", `{"nam":"x","weight":"heavy","models":"m","slots":null}`)
+	var b struct{ Error struct{ Faults []string } }
+	if err := json.Unmarshal(w.Body.Bytes(), &b); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"models: want a list of strings, got \"m\"",
+		"unknown key \"nam\"; known are kind, models, name, ranks, slots, url, weight",
+		"slots: want a whole number, got null",
+		"weight: want a number, got \"heavy\"",
+		"url: is required",
+	}
+	if d := cmp.Diff(want, b.Error.Faults); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+func FuzzDeclaration(f *testing.F) {
+	for _, s := range []string{`{"url":"http://a","weight":1.5,"models":["m"],"ranks":2}`, `{}`, `null`, `{"url":null}`, `{"slots":1e9}`, `[`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if d, err := parseDeclaration(b); err == nil && !json.Valid(b) {
+			t.Errorf("%q is no JSON and was read as %+v", b, d)
+		}
+	})
+}

@@ -1,0 +1,240 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+const (
+	maxDeclaration = 1 << 20   // bytes of a POST
+	maxWait        = time.Hour // of a drain
+	drainPoll      = 50 * time.Millisecond
+)
+
+func (a *Admin) list(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]any{"endpoints": a.views(nil), "stats": a.viewStats()})
+}
+
+// views are the endpoints of the fleet in order of declaration, those that keep lets through; nil keeps all.
+func (a *Admin) views(keep func(*route.EndpointStatus) bool) []endpointView {
+	now, status := a.c.Now(), a.c.Fleet.Status()
+	heard := a.c.Tally.endpoints(status)
+	out := []endpointView{}
+	for i := range status {
+		if keep == nil || keep(&status[i]) {
+			out = append(out, viewEndpoint(now, &status[i], heard[status[i].Endpoint.Name]))
+		}
+	}
+	return out
+}
+
+// find looks an endpoint up by name.
+func (a *Admin) find(name string) (route.EndpointStatus, bool) {
+	for _, s := range a.c.Fleet.Status() {
+		if s.Endpoint.Name == name {
+			return s, true
+		}
+	}
+	return route.EndpointStatus{}, false
+}
+
+func notFound(name string) *failure {
+	return fail(http.StatusNotFound, "unknown_endpoint", "there is no endpoint %q", name)
+}
+
+func (a *Admin) show(w http.ResponseWriter, _ *http.Request, name string) {
+	v := a.views(func(s *route.EndpointStatus) bool { return s.Endpoint.Name == name })
+	if len(v) == 0 {
+		notFound(name).write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, v[0])
+}
+
+func (a *Admin) add(w http.ResponseWriter, r *http.Request) {
+	if a.c.Endpoints == nil || a.c.Parse == nil {
+		fail(http.StatusNotImplemented, "not_configured", "endpoints cannot be added here").write(w)
+		return
+	}
+	d, f := readDeclaration(w, r)
+	if f != nil {
+		f.write(w)
+		return
+	}
+	endpoints, err := a.c.Parse(d)
+	if err != nil {
+		faulty(err).write(w)
+		return
+	}
+	for i := range endpoints {
+		if s, ok := a.find(endpoints[i].Name); ok && !s.Gone {
+			fail(http.StatusConflict, "duplicate_endpoint", "endpoint %q is declared already, by %s", s.Endpoint.Name, orWord(s.Source, "another source")).write(w)
+			return
+		}
+	}
+	switch err := a.c.Endpoints.Add(endpoints...); {
+	case errors.Is(err, a.c.Duplicate):
+		fail(http.StatusConflict, "duplicate_endpoint", "%v", err).write(w)
+	case err != nil:
+		faulty(err).write(w)
+	default:
+		names := map[string]bool{}
+		for i := range endpoints {
+			names[endpoints[i].Name] = true
+			a.c.Log.Info("endpoint added by an admin call", "endpoint", endpoints[i].Name, "url", redactURL(endpoints[i].URL), "client", r.RemoteAddr)
+		}
+		writeJSON(w, http.StatusCreated, map[string]any{"endpoints": a.added(endpoints, names)})
+	}
+}
+
+// added shows new endpoints as the fleet knows them; one that it has not taken in yet is shown as declared.
+func (a *Admin) added(endpoints []route.Endpoint, names map[string]bool) []endpointView {
+	out := a.views(func(s *route.EndpointStatus) bool { return names[s.Endpoint.Name] })
+	for i := range out {
+		delete(names, out[i].Name)
+	}
+	for i := range endpoints {
+		if e := endpoints[i]; names[e.Name] {
+			s := route.EndpointStatus{Endpoint: e, Kind: e.Kind, Source: a.c.Source, State: route.StateUnknown}
+			v := viewEndpoint(a.c.Now(), &s, nil)
+			v.Models = append(v.Models, e.Models...)
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func (a *Admin) remove(w http.ResponseWriter, r *http.Request, name string) {
+	s, known := a.find(name)
+	if known && s.Source != a.c.Source {
+		fail(http.StatusConflict, "declared_elsewhere",
+			"endpoint %q is declared by the source %q and can only be removed there; drain it to stop its traffic", name, s.Source).write(w)
+		return
+	}
+	if a.c.Endpoints == nil {
+		notFound(name).write(w)
+		return
+	}
+	switch err := a.c.Endpoints.Remove(name); {
+	case errors.Is(err, a.c.NotDeclared):
+		notFound(name).write(w)
+	case err != nil:
+		fail(http.StatusInternalServerError, "not_removed", "%v", err).write(w)
+	default:
+		a.c.Log.Info("endpoint removed by an admin call", "endpoint", name, "client", r.RemoteAddr)
+		writeJSON(w, http.StatusOK, map[string]any{"name": name, "removed": true, "outstanding_requests": s.Load.Requests})
+	}
+}
+
+func (a *Admin) undrain(w http.ResponseWriter, r *http.Request, name string) {
+	if _, ok := a.find(name); !ok {
+		notFound(name).write(w)
+		return
+	}
+	a.c.Fleet.Observe(route.Drain{Endpoint: name, Off: true})
+	a.c.Log.Info("endpoint undrained by an admin call", "endpoint", name, "client", r.RemoteAddr)
+	a.show(w, r, name)
+}
+
+// drain stops new traffic. With ?wait=30s it answers 200 as soon as nothing is outstanding there, or 202 when the time
+// is over before that.
+func (a *Admin) drain(w http.ResponseWriter, r *http.Request, name string) {
+	var wait time.Duration
+	if s := r.URL.Query().Get("wait"); s != "" {
+		d, err := time.ParseDuration(s)
+		if err != nil || d < 0 || d > maxWait {
+			fail(http.StatusBadRequest, "bad_wait", "wait=%s is not a duration between 0s and %s, such as 30s", s, maxWait).write(w)
+			return
+		}
+		wait = d
+	}
+	s, ok := a.find(name)
+	if !ok {
+		notFound(name).write(w)
+		return
+	}
+	a.c.Fleet.Observe(route.Drain{Endpoint: name})
+	a.c.Log.Info("endpoint drained by an admin call", "endpoint", name, "client", r.RemoteAddr)
+	status := http.StatusOK
+	if wait > 0 && !a.idle(r.Context(), name, wait) {
+		status = http.StatusAccepted
+	}
+	heard := a.c.Tally.endpoints(nil)[name]
+	if now, ok := a.find(name); ok {
+		s = now
+	} else {
+		s.Draining, s.Gone, s.Load = true, true, route.Load{}
+	}
+	writeJSON(w, status, viewEndpoint(a.c.Now(), &s, heard))
+}
+
+// idle waits until nothing is outstanding at an endpoint. It asks the fleet again and again, since the fleet tells its
+// listeners nothing inside a lock that a handler could wait on.
+func (a *Admin) idle(ctx context.Context, name string, wait time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	tick := time.NewTicker(drainPoll)
+	defer tick.Stop()
+	for {
+		if s, ok := a.find(name); !ok || s.Load.Requests == 0 {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+}
+
+func (a *Admin) models(w http.ResponseWriter, _ *http.Request) {
+	models := a.c.Fleet.Models()
+	out := make([]modelView, 0, len(models))
+	for i := range models {
+		out = append(out, viewModel(&models[i]))
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"models": out})
+}
+
+func (a *Admin) stats(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, a.viewStats())
+}
+
+func (a *Admin) viewStats() statsView {
+	s := a.c.Fleet.Stats()
+	ready, why := a.c.Fleet.Ready()
+	return statsView{
+		Ready: ready, Why: why, Version: a.c.Version, UptimeSeconds: a.c.Now().Sub(a.started).Seconds(),
+		Decisions: s.Decisions, Leases: s.Leases, DoubleFinished: s.DoubleFinished,
+		Sessions: s.Sessions, SessionHits: s.SessionHits, SessionMisses: s.SessionMisses, SessionEvictions: s.SessionEvictions,
+		Responses: s.Responses, Served: a.c.Tally.total(),
+	}
+}
+
+func (a *Admin) settings(w http.ResponseWriter, _ *http.Request) {
+	if a.c.Settings == nil {
+		fail(http.StatusNotFound, "not_configured", "no configuration to show").write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, a.c.Settings())
+}
+
+// faulty turns an error, or several joined ones, into a 400 that lists them.
+func faulty(err error) *failure {
+	lines := strings.Split(err.Error(), "\n")
+	f := fail(http.StatusBadRequest, "bad_endpoint", "%s", strings.Join(lines, "; "))
+	f.faults = lines
+	return f
+}
+
+func orWord(s, word string) string {
+	if s == "" {
+		return word
+	}
+	return s
+}

@@ -1,0 +1,165 @@
+package admin
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/route"
+)
+
+const (
+	recent       = 256  // times to first token kept for quantiles, the newest
+	maxTallied   = 4096 // endpoints counted one by one between two looks at the status page
+	clientFailed = 400  // statuses from here on are no success
+)
+
+// Tally adds up what finished requests cost, for the status page. It is a listener of the fleet; nil is valid and
+// knows nothing.
+type Tally struct {
+	mu  sync.Mutex // guards all below
+	one map[string]*tallied
+	all tallied
+}
+
+// tallied is what one endpoint, or all together, has done.
+type tallied struct {
+	requests, failed       uint64
+	prompt, cached, output int64 // tokens as reported; prompt only of requests whose cached tokens are known
+	work                   int64 // tokens computed: uncached prompt and answer, estimated where not reported
+	ttft                   [recent]time.Duration
+	samples                int // ever taken; the newest are at samples-1 modulo recent
+}
+
+// heardOf is a tally as JSON.
+type heardOf struct {
+	Requests     uint64   `json:"requests"`
+	Failed       uint64   `json:"failed"`
+	PromptTokens int64    `json:"prompt_tokens"`
+	CachedTokens int64    `json:"cached_tokens"`
+	OutputTokens int64    `json:"output_tokens"`
+	WorkTokens   int64    `json:"work_tokens"`
+	WorkShare    float64  `json:"work_share"`                 // 0..1 of the whole fleet's
+	HitRate      *float64 `json:"hit_rate,omitempty"`         // 0..1, cached of prompt tokens
+	TTFTP50      *float64 `json:"ttft_p50_seconds,omitempty"` // of the newest 256 answers
+	TTFTP90      *float64 `json:"ttft_p90_seconds,omitempty"`
+}
+
+// total is the whole fleet's tally.
+type total = heardOf
+
+// NewTally starts at nothing.
+func NewTally() *Tally { return &Tally{one: map[string]*tallied{}} }
+
+// Listener is what the fleet calls.
+func (t *Tally) Listener() live.Listener { return live.Listener{Served: t.served} }
+
+func (t *Tally) served(s *live.Served) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all.add(s)
+	name := s.Decision.Endpoint.Name
+	if name == "" {
+		return
+	}
+	one := t.one[name]
+	if one == nil {
+		if len(t.one) >= maxTallied {
+			return // nobody looks; the sum still counts it
+		}
+		one = &tallied{}
+		t.one[name] = one
+	}
+	one.add(s)
+}
+
+func (t *tallied) add(s *live.Served) {
+	t.requests++
+	if s.Status >= clientFailed || s.Error != "" || s.Outcome != route.OK {
+		t.failed++
+	}
+	prompt, cached, output := s.Usage.PromptTokens, s.Usage.CachedTokens, s.Usage.OutputTokens
+	if s.Usage.CachedKnown {
+		t.prompt += int64(prompt)
+		t.cached += int64(cached)
+	}
+	t.output += int64(output)
+	if s.Outcome == route.OK {
+		if prompt == 0 {
+			prompt = s.Decision.PromptTokens
+		}
+		if !s.Usage.CachedKnown {
+			cached = s.Decision.CachedTokens
+		}
+		if output == 0 && s.Stream {
+			output = s.Chunks
+		}
+		t.work += int64(max(0, prompt-cached) + output)
+	}
+	if !s.FirstByte.IsZero() {
+		t.ttft[t.samples%recent] = s.FirstByte.Sub(s.Started)
+		t.samples++
+	}
+}
+
+// endpoints is each endpoint's tally by name. Given the status of the fleet, it forgets endpoints that are not in it.
+func (t *Tally) endpoints(status []route.EndpointStatus) map[string]*heardOf {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if status != nil {
+		declared := make(map[string]bool, len(status))
+		for i := range status {
+			declared[status[i].Endpoint.Name] = true
+		}
+		for name := range t.one {
+			if !declared[name] {
+				delete(t.one, name)
+			}
+		}
+	}
+	var work int64
+	for _, one := range t.one {
+		work += one.work
+	}
+	out := make(map[string]*heardOf, len(t.one))
+	for name, one := range t.one {
+		v := one.view(work)
+		out[name] = &v
+	}
+	return out
+}
+
+func (t *Tally) total() *total {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v := t.all.view(t.all.work)
+	return &v
+}
+
+func (t *tallied) view(work int64) heardOf {
+	v := heardOf{
+		Requests: t.requests, Failed: t.failed,
+		PromptTokens: t.prompt, CachedTokens: t.cached, OutputTokens: t.output, WorkTokens: t.work,
+	}
+	if work > 0 {
+		v.WorkShare = float64(t.work) / float64(work)
+	}
+	if t.prompt > 0 {
+		rate := float64(t.cached) / float64(t.prompt)
+		v.HitRate = &rate
+	}
+	if n := min(t.samples, recent); n > 0 {
+		sorted := slices.Clone(t.ttft[:n])
+		slices.Sort(sorted)
+		p50, p90 := sorted[n/2].Seconds(), sorted[n*9/10].Seconds()
+		v.TTFTP50, v.TTFTP90 = &p50, &p90
+	}
+	return v
+}

@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/route"
+)
+
+func TestTally(t *testing.T) {
+	tally, t0 := NewTally(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	hear := tally.Listener().Served
+	serve := func(endpoint string, status int, u route.Usage) {
+		o := route.OK
+		if status >= 500 {
+			o = route.EngineError
+		}
+		hear(&live.Served{
+			Status: status, Outcome: o, Started: t0, FirstByte: t0.Add(100 * time.Millisecond), Usage: u,
+			Decision: route.Decision{Endpoint: route.Endpoint{Name: endpoint}, PromptTokens: 50, CachedTokens: 20},
+		})
+	}
+	serve("a", 200, route.Usage{PromptTokens: 100, CachedTokens: 75, CachedKnown: true, OutputTokens: 5})
+	serve("a", 502, route.Usage{})
+	serve("b", 200, route.Usage{}) // not reported: 50 - 20 estimated
+	serve("gone", 200, route.Usage{})
+	f := fleet()
+	f.status[1].Endpoint.Name = "b"
+	w := call(handler(f, func(c *Config) { c.Tally = tally }), "GET", "/admin/endpoints", "")
+	var got struct {
+		Endpoints []struct {
+			Name   string
+			Served heardOf
+		}
+		Stats struct{ Served heardOf }
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	a, b, all := got.Endpoints[0].Served, got.Endpoints[1].Served, got.Stats.Served
+	if a.Requests != 2 || a.Failed != 1 || *a.HitRate != .75 || a.WorkTokens != 30 || a.WorkShare != .5 || *a.TTFTP50 != .1 {
+		t.Errorf("a: %+v", a)
+	}
+	if b.Requests != 1 || b.HitRate != nil || b.WorkShare != .5 {
+		t.Errorf("b: %+v", b)
+	}
+	if all.Requests != 4 || all.WorkTokens != 90 || len(tally.one) != 2 {
+		t.Errorf("all: %+v, %d endpoints remembered, want 2", all, len(tally.one))
+	}
+}
+
+func TestTallyIsBounded(t *testing.T) {
+	tally := NewTally()
+	for i := range maxTallied + 10 {
+		tally.served(&live.Served{Decision: route.Decision{Endpoint: route.Endpoint{Name: fmt.Sprint(i)}}})
+	}
+	if len(tally.one) != maxTallied || tally.total().Requests != maxTallied+10 {
+		t.Errorf("%d endpoints, %d requests", len(tally.one), tally.total().Requests)
+	}
+}
+
+func TestPageLoadsNothingAndRunsItsOwnScriptOnly(t *testing.T) {
+	w := call(handler(fleet(), nil), "GET", "/", "")
+	body, policy := w.Body.String(), w.Header().Get("Content-Security-Policy")
+	for _, part := range []struct{ name, open, end string }{{"style", "<style>", "</style>"}, {"script", "<script>", "</script>"}} {
+		_, rest, _ := strings.Cut(body, part.open)
+		text, _, _ := strings.Cut(rest, part.end)
+		if len(text) < 500 || !strings.Contains(policy, part.name+"-src 'sha256-"+digest(text)+"'") {
+			t.Errorf("the policy does not allow the %s that is there", part.name)
+		}
+	}
+	for _, s := range []string{"http://", "https://", " src=", "innerHTML", "@import", "url("} {
+		if strings.Contains(body, s) {
+			t.Errorf("the page has %s", s)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package admin
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// endpointView is one endpoint as JSON. Pointers are for what may be unknown.
+type endpointView struct {
+	Name         string   `json:"name"`
+	URL          string   `json:"url"`
+	Kind         string   `json:"kind"`
+	Part         string   `json:"part,omitempty"`
+	Source       string   `json:"source"`
+	Weight       float64  `json:"weight"`
+	Models       []string `json:"models"`
+	State        string   `json:"state"`
+	Detail       string   `json:"detail,omitempty"`
+	UntilSeconds *float64 `json:"until_seconds,omitempty"` // from now, while ejected or busy
+	Draining     bool     `json:"draining"`
+	Gone         bool     `json:"gone"`
+	Ramp         float64  `json:"ramp"`
+	Load         loadView `json:"load"`
+	Requests     uint64   `json:"requests"`
+	Failures     uint64   `json:"failures"`
+	Engine       engine   `json:"engine"`
+	Served       *heardOf `json:"served,omitempty"`
+}
+
+type loadView struct {
+	Requests      int   `json:"requests"`
+	PrefillTokens int64 `json:"prefill_tokens"`
+	DecodeTokens  int64 `json:"decode_tokens"`
+	ContextTokens int64 `json:"context_tokens"`
+}
+
+// engine is what the engine says about itself.
+type engine struct {
+	Version     string   `json:"version,omitempty"`
+	Running     *int     `json:"running,omitempty"`
+	Waiting     *int     `json:"waiting,omitempty"`
+	KVUsage     *float64 `json:"kv_usage,omitempty"` // 0..1
+	CacheTokens int64    `json:"cache_tokens,omitempty"`
+	BlockTokens int      `json:"block_tokens,omitempty"`
+	Slots       int      `json:"slots,omitempty"`
+	Ranks       int      `json:"ranks,omitempty"`
+	Adapters    []string `json:"adapters,omitempty"`
+}
+
+type modelView struct {
+	ID            string   `json:"id"`
+	Alias         []string `json:"alias,omitempty"`
+	Parent        string   `json:"parent,omitempty"`
+	ContextTokens int      `json:"context_tokens,omitempty"`
+	Endpoints     []string `json:"endpoints"`
+}
+
+type statsView struct {
+	Ready            bool    `json:"ready"`
+	Why              string  `json:"why,omitempty"`
+	Version          string  `json:"version,omitempty"`
+	UptimeSeconds    float64 `json:"uptime_seconds"`
+	Decisions        uint64  `json:"decisions"`
+	Leases           int     `json:"leases"`
+	DoubleFinished   uint64  `json:"double_finished"`
+	Sessions         int     `json:"sessions"`
+	SessionHits      uint64  `json:"session_hits"`
+	SessionMisses    uint64  `json:"session_misses"`
+	SessionEvictions uint64  `json:"session_evictions"`
+	Responses        int     `json:"responses"`
+	Served           *total  `json:"served,omitempty"`
+}
+
+func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpointView {
+	v := endpointView{
+		Name: s.Endpoint.Name, URL: redactURL(s.Endpoint.URL), Kind: string(s.Kind), Part: s.Endpoint.Part.String(),
+		Source: s.Source, Weight: s.Endpoint.Weight, Models: []string{},
+		State: string(s.State), Detail: s.Detail, Draining: s.Draining, Gone: s.Gone, Ramp: s.Ramp,
+		Load:     loadView{s.Load.Requests, s.Load.PrefillTokens, s.Load.DecodeTokens, s.Load.ContextTokens},
+		Requests: s.Requests, Failures: s.Failures,
+		Engine: engine{
+			Version: s.Report.Version, CacheTokens: s.Report.CacheTokens, BlockTokens: s.Report.BlockTokens,
+			Slots: s.Report.Slots, Ranks: s.Report.Ranks,
+		},
+		Served: heard,
+	}
+	for i := range s.Models {
+		v.Models = append(v.Models, s.Models[i].ID)
+	}
+	if !s.Until.IsZero() && s.Until.After(now) {
+		left := s.Until.Sub(now).Seconds()
+		v.UntilSeconds = &left
+	}
+	if l := s.Report.Load; l != nil {
+		e := &v.Engine
+		e.Running, e.Waiting, e.KVUsage = reported(l.Running), reported(l.Waiting), reported(l.KVUsage)
+		e.Adapters = l.Adapters
+	}
+	return v
+}
+
+// reported is nil for a negative number, which stands for "not reported".
+func reported[T int | float64](v T) *T {
+	if v < 0 {
+		return nil
+	}
+	return &v
+}
+
+// redactURL hides a password in an address.
+func redactURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.User == nil {
+		return s
+	}
+	return u.Redacted()
+}
+
+func viewModel(m *route.ModelStatus) modelView {
+	v := modelView{ID: m.ID, Alias: m.Alias, Parent: m.Parent, ContextTokens: m.ContextTokens, Endpoints: m.Endpoints}
+	if v.Endpoints == nil {
+		v.Endpoints = []string{}
+	}
+	return v
+}

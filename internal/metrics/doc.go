@@ -1,0 +1,59 @@
+package metrics
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Reference is docs/metrics.md: every family of ours with its type, labels and meaning.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString(`# Metrics
+
+The admin listener serves these at ` + "`/metrics`" + `, in Prometheus' text format, OpenMetrics or protobuf, as the scraper prefers. Histograms
+have classic buckets and, over protobuf, native ones. The collectors of the Go runtime (` + "`go_...`" + `) and of the process
+(` + "`process_...`" + `) are there too. This page is generated: ` + "`go test ./internal/metrics -run TestReference -update`" + `.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+`)
+	for _, f := range families() {
+		labels := "-"
+		if len(f.Labels) > 0 {
+			labels = "`" + strings.Join(f.Labels, "`, `") + "`"
+		}
+		_, _ = fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Kind, labels, f.Help)
+	}
+	b.WriteString(`
+## Labels
+
+- ` + "`endpoint`" + ` is the endpoint's name, or ` + "`none`" + ` for a request that reached no endpoint. The series of an endpoint that is no longer declared
+  can be scraped once more and are then deleted.
+- ` + "`pool`" + ` is the model or alias that the pool is known by, ` + "`none`" + ` for a request without one. There are at most 200 pools at a time; further
+  ones are added up as ` + "`other`" + `. A model that no endpoint serves is never a label.
+- ` + "`api`" + ` is the kind of path that the client called; ` + "`code`" + ` the HTTP status sent to it, or its class (` + "`2xx`" + `, ` + "`4xx`" + `) for a rare one. 499 is a client
+  that left before an answer.
+- ` + "`outcome`" + ` is ` + "`ok`, `client_gone`, `client_error`, `busy`, `engine_error`, `connect_failed`, `timed_out` or `abandoned`" + `.
+- ` + "`state`" + ` is ` + "`unknown`, `up`, `down`, `ejected` or `busy`" + `.
+- ` + "`reason`" + ` is the word that the policy gives for its choice; the log has the same.
+
+## Questions they answer
+
+Share of prompt tokens that came out of engines' caches:
+
+    sum(rate(warmpath_cached_tokens_total[5m])) / sum(rate(warmpath_prompt_tokens_total[5m]))
+
+Time to first token, 90th percentile by pool:
+
+    histogram_quantile(0.9, sum by (pool, le) (rate(warmpath_ttft_seconds_bucket[5m])))
+
+How far the router's prediction of cached tokens is off, by endpoint (1 is exact; engines that restarted or evict early are above):
+
+    sum by (endpoint) (rate(warmpath_predicted_cached_tokens_total[5m])) / sum by (endpoint) (rate(warmpath_cached_tokens_total[5m]))
+
+Endpoints that should take traffic and cannot:
+
+    warmpath_endpoint_state{state="up"} == 0 and on (endpoint) warmpath_endpoint_weight > 0
+`)
+	return b.String()
+}

@@ -1,0 +1,147 @@
+package metrics
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The kinds of family, as docs/metrics.md names them.
+const (
+	counter   = "counter"
+	gauge     = "gauge"
+	histogram = "histogram"
+)
+
+// family describes one metric. The table of families makes both the registry and docs/metrics.md, so neither can say
+// what the other does not.
+type family struct {
+	Name    string
+	Kind    string
+	Labels  []string
+	Help    string    // ends without a full stop, as Prometheus has it
+	Buckets []float64 // seconds; histograms only
+}
+
+// Bucket bounds in seconds. Native histograms stand beside them for scrapers that can read those; the classic bounds
+// are chosen so that quantiles over the interesting range are off by at most a third.
+var (
+	firstByteBuckets = []float64{
+		.001, .002, .003, .005, .0075, .01, .015, .02, .03, .05, .075, .1, .15, .2, .3, .5, .75, 1, 1.5, 2, 3, 5, 7.5, 10, 15, 20, 30, 60,
+	}
+	tokenBuckets    = []float64{.0005, .001, .002, .003, .005, .0075, .01, .015, .02, .03, .04, .05, .075, .1, .15, .2, .3, .5, 1, 2, 5}
+	requestBuckets  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800}
+	decisionBuckets = []float64{1e-6, 2e-6, 3e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 5e-3, 1e-2, 1e-1}
+)
+
+// families lists every metric of ours in the order of docs/metrics.md.
+func families() []family {
+	poolEndpoint := []string{"pool", "endpoint"}
+	endpoint := []string{"endpoint"}
+	return []family{
+		{"warmpath_requests_total", counter, []string{"pool", "endpoint", "api", "code"}, "Client requests, counted at their end; endpoint is the last one tried", nil},
+		{"warmpath_attempts_total", counter, []string{"endpoint", "outcome"}, "Attempts at endpoints by how they ended; a retried request has several", nil},
+		{"warmpath_retries_total", counter, []string{"endpoint", "outcome"}, "Attempts that failed before their first byte and were made again elsewhere, by the endpoint that failed and how", nil},
+		{"warmpath_client_gone_total", counter, nil, "Client requests whose client left before their end", nil},
+		{"warmpath_ttft_seconds", histogram, poolEndpoint, "Time from a client request's arrival to the first data (not the header) of its answer", firstByteBuckets},
+		{"warmpath_itl_seconds", histogram, poolEndpoint, "Mean time between tokens of a streamed answer, one observation a request", tokenBuckets},
+		{"warmpath_request_seconds", histogram, poolEndpoint, "Time from a client request's arrival to its end", requestBuckets},
+		{"warmpath_decision_seconds", histogram, []string{"pool"}, "Time to decide where a request goes, the wait for the router's lock included", decisionBuckets},
+		{"warmpath_decisions_total", counter, []string{"pool", "policy", "reason"}, "Decisions by the reason that the policy gave", nil},
+		{"warmpath_prompt_tokens_total", counter, poolEndpoint, "Prompt tokens as reported by engines, cached ones included", nil},
+		{"warmpath_cached_tokens_total", counter, poolEndpoint, "Prompt tokens that engines reported as found in their cache", nil},
+		{"warmpath_predicted_cached_tokens_total", counter, poolEndpoint, "Prompt tokens that the router expected to be in the engine's cache, of the requests whose prompt tokens were reported", nil},
+		{"warmpath_output_tokens_total", counter, poolEndpoint, "Answer tokens as reported by engines", nil},
+		{"warmpath_endpoint_info", gauge, []string{"endpoint", "kind", "source"}, "1 for each declared endpoint: the kind of engine and the discovery source that declares it", nil},
+		{"warmpath_endpoint_state", gauge, []string{"endpoint", "state"}, "1 for the state that the endpoint is in, 0 for the others", nil},
+		{"warmpath_endpoint_draining", gauge, endpoint, "1 while the endpoint takes no new requests because it is being drained", nil},
+		{"warmpath_endpoint_weight", gauge, endpoint, "Configured weight of the endpoint", nil},
+		{"warmpath_endpoint_ramp_ratio", gauge, endpoint, "Share of its weight that an endpoint has while it is taken in gently, 0 to 1", nil},
+		{"warmpath_endpoint_outstanding_requests", gauge, endpoint, "Requests that the router has at the endpoint now", nil},
+		{"warmpath_endpoint_outstanding_prefill_tokens", gauge, endpoint, "Prompt tokens still to compute at the endpoint: uncached, first byte not yet seen", nil},
+		{"warmpath_endpoint_outstanding_decode_tokens", gauge, endpoint, "Answer tokens expected of the endpoint's outstanding requests", nil},
+		{"warmpath_endpoint_engine_running", gauge, endpoint, "Requests being computed, by the engine's latest load report; absent when not reported", nil},
+		{"warmpath_endpoint_engine_waiting", gauge, endpoint, "Requests in the engine's own queue, by its latest load report; absent when not reported", nil},
+		{"warmpath_endpoint_kv_usage_ratio", gauge, endpoint, "Share of the KV cache in use, by the engine's latest load report, 0 to 1; absent when not reported", nil},
+		{"warmpath_endpoint_kv_capacity_tokens", gauge, endpoint, "Tokens that fit the KV cache, as the engine reports; absent when not reported", nil},
+		{"warmpath_sessions", gauge, nil, "Conversations remembered", nil},
+		{"warmpath_session_hits_total", counter, nil, "Turns whose conversation was remembered", nil},
+		{"warmpath_session_misses_total", counter, nil, "Turns whose conversation was not remembered", nil},
+		{"warmpath_session_evictions_total", counter, nil, "Conversations forgotten because the table was full or they were idle", nil},
+		{"warmpath_responses", gauge, nil, "Response ids remembered with the endpoint that holds them", nil},
+		{"warmpath_leases", gauge, nil, "Reservations on endpoints' books not yet released", nil},
+		{"warmpath_double_finished_total", counter, nil, "Reservations released twice: a mistake in the router, always 0", nil},
+		{"warmpath_build_info", gauge, []string{"version", "commit", "goversion"}, "Always 1; the labels say what is running", nil},
+	}
+}
+
+// familyOf finds a family by name. A name that is not in the table is a mistake of ours.
+func familyOf(name string) family {
+	for _, f := range families() {
+		if f.Name == name {
+			return f
+		}
+	}
+	panic("metrics: no family " + name)
+}
+
+// vectors are the families that count events; the gauges are read at scrape time instead (see statusCollector).
+type vectors struct {
+	requests, attempts, retries, decisions *prometheus.CounterVec
+	prompt, cached, predicted, output      *prometheus.CounterVec
+	ttft, itl, request, decision           *prometheus.HistogramVec
+	clientGone                             prometheus.Counter
+}
+
+func newVectors() vectors {
+	gone := familyOf("warmpath_client_gone_total")
+	return vectors{
+		requests:   newCounter("warmpath_requests_total"),
+		attempts:   newCounter("warmpath_attempts_total"),
+		retries:    newCounter("warmpath_retries_total"),
+		decisions:  newCounter("warmpath_decisions_total"),
+		prompt:     newCounter("warmpath_prompt_tokens_total"),
+		cached:     newCounter("warmpath_cached_tokens_total"),
+		predicted:  newCounter("warmpath_predicted_cached_tokens_total"),
+		output:     newCounter("warmpath_output_tokens_total"),
+		ttft:       newHistogram("warmpath_ttft_seconds"),
+		itl:        newHistogram("warmpath_itl_seconds"),
+		request:    newHistogram("warmpath_request_seconds"),
+		decision:   newHistogram("warmpath_decision_seconds"),
+		clientGone: prometheus.NewCounter(prometheus.CounterOpts{Name: gone.Name, Help: gone.Help}),
+	}
+}
+
+func (v *vectors) all() []prometheus.Collector {
+	return []prometheus.Collector{
+		v.requests, v.attempts, v.retries, v.decisions, v.prompt, v.cached, v.predicted, v.output,
+		v.ttft, v.itl, v.request, v.decision, v.clientGone,
+	}
+}
+
+func newCounter(name string) *prometheus.CounterVec {
+	f := familyOf(name)
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.Name, Help: f.Help}, f.Labels)
+}
+
+// newHistogram makes a histogram that is both classic and native. The bound on native buckets keeps a hostile spread
+// of values from growing a series; beyond it the resolution is halved.
+func newHistogram(name string) *prometheus.HistogramVec {
+	f := familyOf(name)
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: f.Name, Help: f.Help, Buckets: f.Buckets,
+		NativeHistogramBucketFactor:    1.1,
+		NativeHistogramZeroThreshold:   1e-7,
+		NativeHistogramMaxBucketNumber: 100,
+		NativeHistogramMaxExemplars:    -1,
+	}, f.Labels)
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}
+
+func goVersion() string { return runtime.Version() }

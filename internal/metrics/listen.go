@@ -1,0 +1,81 @@
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/route"
+)
+
+// statusClientGone is what the door records when the client left before an answer (nginx's 499).
+const statusClientGone = 499
+
+// entry runs inside the fleet's lock: it only adds to counters.
+func (m *Metrics) entry(e *route.Entry) {
+	if d := e.Decision; d != nil {
+		m.decision(d.Pool, d.Policy, d.Reason).Inc()
+	}
+	if x := e.Ended; x != nil {
+		m.attempt(x.Decision.Endpoint.Name, x.Outcome).Inc()
+	}
+}
+
+// observe takes in the end of a client request.
+func (m *Metrics) observe(s *live.Served) {
+	series, requests := m.finished(s.Decision.Pool, s.Decision.Endpoint.Name, s.API, codeLabel(s.Status))
+	requests.Inc()
+	if s.Outcome == route.ClientGone || s.Status == statusClientGone {
+		m.v.clientGone.Inc()
+	}
+	series.request.Observe(s.Ended.Sub(s.Started).Seconds())
+	if !s.FirstByte.IsZero() {
+		series.ttft.Observe(s.FirstByte.Sub(s.Started).Seconds())
+	}
+	if d := betweenTokens(s); d > 0 {
+		series.itl.Observe(d.Seconds())
+	}
+	if s.Usage.PromptTokens > 0 {
+		series.prompt.Add(float64(s.Usage.PromptTokens))
+		series.predicted.Add(float64(max(0, s.Decision.CachedTokens)))
+	}
+	if s.Usage.CachedTokens > 0 {
+		series.cached.Add(float64(s.Usage.CachedTokens))
+	}
+	if s.Usage.OutputTokens > 0 {
+		series.output.Add(float64(s.Usage.OutputTokens))
+	}
+	m.sweepIfMany()
+}
+
+// betweenTokens is the mean time between the tokens of a streamed answer, 0 when it has fewer than two. An engine may
+// put several tokens into a piece and may not report usage, so the larger of the two counts is the number of tokens.
+func betweenTokens(s *live.Served) time.Duration {
+	gaps := max(s.Usage.OutputTokens, s.Chunks) - 1
+	if !s.Stream || gaps < 1 || s.FirstByte.IsZero() {
+		return 0
+	}
+	return s.LastByte.Sub(s.FirstByte) / time.Duration(gaps)
+}
+
+// codeLabel is the status itself where it says something a class does not, else its class.
+func codeLabel(status int) string {
+	switch status {
+	case 200:
+		return "200"
+	case 400, 401, 403, 404, 408, 413, 415, 422, 429, 499, 500, 501, 502, 503, 504:
+		return exactCodes[status-400]
+	}
+	if status >= 100 && status < 600 {
+		return [...]string{"1xx", "2xx", "3xx", "4xx", "5xx"}[status/100-1]
+	}
+	return other
+}
+
+// exactCodes holds "400" to "599", so that a label costs no allocation.
+var exactCodes = func() (names [200]string) {
+	for i := range names {
+		names[i] = strconv.Itoa(400 + i)
+	}
+	return names
+}()

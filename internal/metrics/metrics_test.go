@@ -1,0 +1,273 @@
+package metrics
+
+import (
+	"errors"
+	"flag"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/route"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/metrics.md")
+
+// fakeFleet is a Source whose state a test sets.
+type fakeFleet struct {
+	mu     sync.Mutex
+	status []route.EndpointStatus
+	models []route.ModelStatus
+	stats  route.Stats
+}
+
+func (f *fakeFleet) Status() []route.EndpointStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.status)
+}
+
+func (f *fakeFleet) Models() []route.ModelStatus { return f.models }
+func (f *fakeFleet) Stats() route.Stats          { return f.stats }
+
+func (f *fakeFleet) declare(names ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status = nil
+	for _, n := range names {
+		f.status = append(f.status, route.EndpointStatus{
+			Endpoint: route.Endpoint{Name: n, Weight: 1}, Kind: route.KindVLLM, Source: "static", State: route.StateUp, Ramp: 1,
+			Report: route.Report{Load: &route.LoadReport{Running: 2, Waiting: -1, KVUsage: .5}, CacheTokens: 1000},
+		})
+	}
+}
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func served(pool, endpoint string) *live.Served {
+	return &live.Served{
+		API: "chat", Status: 200, Stream: true, Chunks: 11, Attempts: 1,
+		Started: start, FirstByte: start.Add(80 * time.Millisecond), LastByte: start.Add(280 * time.Millisecond), Ended: start.Add(281 * time.Millisecond),
+		Decision: route.Decision{Pool: pool, Endpoint: route.Endpoint{Name: endpoint}, Policy: "session", Reason: route.ReasonSession, CachedTokens: 60},
+		Usage:    route.Usage{PromptTokens: 100, CachedTokens: 70, CachedKnown: true, OutputTokens: 21},
+	}
+}
+
+// play sends one request through all hooks.
+func play(m *Metrics, pool, endpoint string) {
+	s := served(pool, endpoint)
+	l := m.Listener()
+	l.Entry(&route.Entry{Request: &route.Request{}, Decision: &s.Decision})
+	m.ObserveDecision(pool, 12*time.Microsecond)
+	l.Retry(endpoint, route.Busy)
+	l.Entry(&route.Entry{Event: route.Finished{}, Ended: &route.Ended{Decision: s.Decision, Outcome: route.OK}})
+	l.Served(s)
+}
+
+func populated(t *testing.T) (*Metrics, *fakeFleet) {
+	t.Helper()
+	m, f := New(Config{Version: "v1", Commit: "abc"}), &fakeFleet{stats: route.Stats{Sessions: 3, SessionHits: 5, Leases: 1}}
+	f.declare("a", "b")
+	m.Watch(f)
+	play(m, "qwen", "a")
+	return m, f
+}
+
+func gather(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
+	t.Helper()
+	got, err := m.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*dto.MetricFamily{}
+	for _, f := range got {
+		byName[f.GetName()] = f
+	}
+	return byName
+}
+
+func TestCountsOneRequest(t *testing.T) {
+	m, _ := populated(t)
+	want := `
+# HELP warmpath_attempts_total Attempts at endpoints by how they ended; a retried request has several
+# TYPE warmpath_attempts_total counter
+warmpath_attempts_total{endpoint="a",outcome="ok"} 1
+# HELP warmpath_cached_tokens_total Prompt tokens that engines reported as found in their cache
+# TYPE warmpath_cached_tokens_total counter
+warmpath_cached_tokens_total{endpoint="a",pool="qwen"} 70
+# HELP warmpath_decisions_total Decisions by the reason that the policy gave
+# TYPE warmpath_decisions_total counter
+warmpath_decisions_total{policy="session",pool="qwen",reason="session"} 1
+# HELP warmpath_endpoint_state 1 for the state that the endpoint is in, 0 for the others
+# TYPE warmpath_endpoint_state gauge
+warmpath_endpoint_state{endpoint="a",state="busy"} 0
+warmpath_endpoint_state{endpoint="a",state="down"} 0
+warmpath_endpoint_state{endpoint="a",state="ejected"} 0
+warmpath_endpoint_state{endpoint="a",state="unknown"} 0
+warmpath_endpoint_state{endpoint="a",state="up"} 1
+warmpath_endpoint_state{endpoint="b",state="busy"} 0
+warmpath_endpoint_state{endpoint="b",state="down"} 0
+warmpath_endpoint_state{endpoint="b",state="ejected"} 0
+warmpath_endpoint_state{endpoint="b",state="unknown"} 0
+warmpath_endpoint_state{endpoint="b",state="up"} 1
+# HELP warmpath_output_tokens_total Answer tokens as reported by engines
+# TYPE warmpath_output_tokens_total counter
+warmpath_output_tokens_total{endpoint="a",pool="qwen"} 21
+# HELP warmpath_predicted_cached_tokens_total Prompt tokens that the router expected to be in the engine's cache, of the requests whose prompt tokens were reported
+# TYPE warmpath_predicted_cached_tokens_total counter
+warmpath_predicted_cached_tokens_total{endpoint="a",pool="qwen"} 60
+# HELP warmpath_requests_total Client requests, counted at their end; endpoint is the last one tried
+# TYPE warmpath_requests_total counter
+warmpath_requests_total{api="chat",code="200",endpoint="a",pool="qwen"} 1
+# HELP warmpath_retries_total Attempts that failed before their first byte and were made again elsewhere, by the endpoint that failed and how
+# TYPE warmpath_retries_total counter
+warmpath_retries_total{endpoint="a",outcome="busy"} 1
+# HELP warmpath_session_hits_total Turns whose conversation was remembered
+# TYPE warmpath_session_hits_total counter
+warmpath_session_hits_total 5
+`
+	if err := testutil.GatherAndCompare(m, strings.NewReader(want),
+		"warmpath_attempts_total", "warmpath_cached_tokens_total", "warmpath_decisions_total", "warmpath_endpoint_state",
+		"warmpath_output_tokens_total", "warmpath_predicted_cached_tokens_total", "warmpath_requests_total",
+		"warmpath_retries_total", "warmpath_session_hits_total"); err != nil {
+		t.Error(err)
+	}
+	got := gather(t, m)
+	for name, want := range map[string]float64{
+		"warmpath_ttft_seconds": .08, "warmpath_itl_seconds": .01, "warmpath_request_seconds": .281, "warmpath_decision_seconds": 12e-6,
+	} {
+		h := got[name].GetMetric()[0].GetHistogram()
+		if h.GetSampleCount() != 1 || h.GetSampleSum() < want*.999 || h.GetSampleSum() > want*1.001 {
+			t.Errorf("%s: %d samples sum %v, want 1 of %v", name, h.GetSampleCount(), h.GetSampleSum(), want)
+		}
+		if len(h.GetPositiveSpan()) == 0 {
+			t.Errorf("%s has no native buckets", name)
+		}
+	}
+	if got["warmpath_endpoint_engine_waiting"] != nil {
+		t.Error("a figure that was not reported is shown")
+	}
+}
+
+func TestBetweenTokens(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*live.Served)
+		want   time.Duration
+	}{
+		{"usage counts tokens", func(*live.Served) {}, 10 * time.Millisecond},
+		{"no usage: pieces", func(s *live.Served) { s.Usage.OutputTokens = 0 }, 20 * time.Millisecond},
+		{"not streamed", func(s *live.Served) { s.Stream = false }, 0},
+		{"one token", func(s *live.Served) { s.Usage.OutputTokens, s.Chunks = 1, 1 }, 0},
+		{"no data", func(s *live.Served) { s.FirstByte = time.Time{} }, 0},
+	} {
+		s := served("p", "e")
+		c.change(s)
+		if got := betweenTokens(s); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestCodeLabel(t *testing.T) {
+	for status, want := range map[int]string{
+		0: "other", 101: "1xx", 200: "200", 204: "2xx", 302: "3xx", 404: "404", 418: "4xx", 499: "499", 503: "503", 599: "5xx", 600: "other", -1: "other",
+	} {
+		if got := codeLabel(status); got != want {
+			t.Errorf("%d: got %q, want %q", status, got, want)
+		}
+	}
+}
+
+func TestClientGoneAndNoDecision(t *testing.T) {
+	m := New(Config{})
+	l := m.Listener()
+	l.Entry(&route.Entry{Request: &route.Request{Model: "invented"}, Err: errors.New("no such model")})
+	l.Served(&live.Served{API: "chat", Status: 499, Outcome: route.ClientGone, Started: start, Ended: start})
+	l.Served(&live.Served{API: "chat", Status: 404, Started: start, Ended: start})
+	if got := testutil.ToFloat64(m.v.clientGone); got != 1 {
+		t.Errorf("client gone: got %v, want 1", got)
+	}
+	if got := testutil.ToFloat64(m.v.requests.WithLabelValues("none", "none", "chat", "404")); got != 1 {
+		t.Errorf("refused request: got %v, want 1", got)
+	}
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if strings.Contains(w.Body.String(), "invented") {
+		t.Error("a model named by a client became a label")
+	}
+}
+
+func TestFamiliesAreWhatIsServed(t *testing.T) {
+	m, _ := populated(t)
+	f := (*m.source.Load()).(*fakeFleet)
+	f.status[0].Report.Load.Waiting = 1
+	got := gather(t, m)
+	want := map[string]family{}
+	for _, f := range families() {
+		want[f.Name] = f
+		g := got[f.Name]
+		if g == nil {
+			t.Errorf("%s is documented and not served", f.Name)
+			continue
+		}
+		if kind := strings.ToLower(g.GetType().String()); kind != f.Kind || g.GetHelp() != f.Help {
+			t.Errorf("%s: served as %s %q, documented as %s %q", f.Name, kind, g.GetHelp(), f.Kind, f.Help)
+		}
+		var labels []string
+		for _, l := range g.GetMetric()[0].GetLabel() {
+			labels = append(labels, l.GetName())
+		}
+		if d := cmp.Diff(slices.Sorted(slices.Values(f.Labels)), labels); d != "" {
+			t.Errorf("%s: labels (-documented +served):\n%s", f.Name, d)
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok && !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
+			t.Errorf("%s is served and not documented", name)
+		}
+	}
+}
+
+func TestLint(t *testing.T) {
+	m, _ := populated(t)
+	got := gather(t, m)
+	var ours []*dto.MetricFamily
+	for _, f := range families() {
+		if g := got[f.Name]; g != nil {
+			ours = append(ours, g)
+		}
+	}
+	problems, err := promlint.NewWithMetricFamilies(ours).Lint()
+	if err != nil || len(ours) < 30 {
+		t.Fatalf("%d families, %v", len(ours), err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+func TestReferenceIsFresh(t *testing.T) {
+	const path = "../../docs/metrics.md"
+	if *update {
+		if err := os.WriteFile(path, []byte(Reference()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(Reference(), string(got)); d != "" {
+		t.Errorf("docs/metrics.md is stale; run this test with -update (-want +got):\n%s", d)
+	}
+}

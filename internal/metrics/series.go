@@ -1,0 +1,173 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// outcomes is the number of route.Outcome values, and one for those that are not known here.
+const outcomes = int(route.Abandoned) + 2
+
+// servedKey names the series of finished client requests, by label values.
+type servedKey struct{ pool, endpoint string }
+
+type requestKey struct{ api, code string }
+
+// servedSeries are the children of all families with the labels pool and endpoint, looked up once.
+type servedSeries struct {
+	ttft, itl, request                prometheus.Observer
+	prompt, cached, predicted, output prometheus.Counter
+	requests                          map[requestKey]prometheus.Counter // guarded by Metrics.mu
+}
+
+// endpointSeries are the children of the families with the labels endpoint and outcome; nil until first used.
+type endpointSeries struct {
+	attempts, retries [outcomes]prometheus.Counter // guarded by Metrics.mu
+}
+
+type decisionKey struct {
+	pool, policy string
+	reason       route.Reason
+}
+
+// finished finds the series of a finished request and the counter for its path and status.
+func (m *Metrics) finished(pool, endpoint, api, code string) (*servedSeries, prometheus.Counter) {
+	if endpoint == "" {
+		endpoint = none
+	}
+	if pool == "" {
+		pool = none
+	}
+	m.mu.RLock()
+	if s := m.served[servedKey{pool, endpoint}]; s != nil {
+		if c := s.requests[requestKey{api, code}]; c != nil {
+			m.mu.RUnlock()
+			return s, c
+		}
+	}
+	m.mu.RUnlock()
+	return m.openServed(pool, endpoint, api, code)
+}
+
+func (m *Metrics) openServed(pool, endpoint, api, code string) (*servedSeries, prometheus.Counter) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if pool != none {
+		pool = m.pools.label(pool)
+	}
+	api = m.apis.label(api)
+	k := servedKey{pool, endpoint}
+	s := m.served[k]
+	if s == nil {
+		s = &servedSeries{
+			ttft:      m.v.ttft.WithLabelValues(pool, endpoint),
+			itl:       m.v.itl.WithLabelValues(pool, endpoint),
+			request:   m.v.request.WithLabelValues(pool, endpoint),
+			prompt:    m.v.prompt.WithLabelValues(pool, endpoint),
+			cached:    m.v.cached.WithLabelValues(pool, endpoint),
+			predicted: m.v.predicted.WithLabelValues(pool, endpoint),
+			output:    m.v.output.WithLabelValues(pool, endpoint),
+			requests:  map[requestKey]prometheus.Counter{},
+		}
+		m.served[k] = s
+		m.endpoint(endpoint)
+	}
+	rk := requestKey{api, code}
+	c := s.requests[rk]
+	if c == nil {
+		c = m.v.requests.WithLabelValues(pool, endpoint, api, code)
+		s.requests[rk] = c
+	}
+	return s, c
+}
+
+// endpoint finds or makes an endpoint's series; mu is held.
+func (m *Metrics) endpoint(name string) *endpointSeries {
+	e := m.endpoints[name]
+	if e == nil {
+		e = &endpointSeries{}
+		m.endpoints[name] = e
+	}
+	return e
+}
+
+// attempt finds the counter of attempts at an endpoint with an outcome.
+func (m *Metrics) attempt(endpoint string, o route.Outcome) prometheus.Counter {
+	i := outcomeIndex(o)
+	m.mu.RLock()
+	if e := m.endpoints[endpoint]; e != nil && e.attempts[i] != nil {
+		c := e.attempts[i]
+		m.mu.RUnlock()
+		return c
+	}
+	m.mu.RUnlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.endpoint(endpoint)
+	if e.attempts[i] == nil {
+		e.attempts[i] = m.v.attempts.WithLabelValues(endpoint, o.String())
+	}
+	return e.attempts[i]
+}
+
+func (m *Metrics) retry(endpoint string, o route.Outcome) {
+	i := outcomeIndex(o)
+	m.mu.Lock()
+	e := m.endpoint(endpoint)
+	if e.retries[i] == nil {
+		e.retries[i] = m.v.retries.WithLabelValues(endpoint, o.String())
+	}
+	c := e.retries[i]
+	m.mu.Unlock()
+	c.Inc()
+}
+
+// decision finds the counter of decisions with a reason.
+func (m *Metrics) decision(pool, policy string, reason route.Reason) prometheus.Counter {
+	if pool == "" {
+		pool = none
+	}
+	k := decisionKey{pool, policy, reason}
+	m.mu.RLock()
+	c := m.decisions[k]
+	m.mu.RUnlock()
+	if c != nil {
+		return c
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if pool != none {
+		k.pool = m.pools.label(pool)
+	}
+	if c = m.decisions[k]; c == nil {
+		c = m.v.decisions.WithLabelValues(k.pool, policy, string(reason))
+		m.decisions[k] = c
+	}
+	return c
+}
+
+// duration finds the histogram of decision times of a pool.
+func (m *Metrics) duration(pool string) prometheus.Observer {
+	if pool == "" {
+		pool = none
+	}
+	m.mu.RLock()
+	o := m.durations[pool]
+	m.mu.RUnlock()
+	if o != nil {
+		return o
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if pool != none {
+		pool = m.pools.label(pool)
+	}
+	if o = m.durations[pool]; o == nil {
+		o = m.v.decision.WithLabelValues(pool)
+		m.durations[pool] = o
+	}
+	return o
+}
+
+func outcomeIndex(o route.Outcome) int { return min(int(o), outcomes-1) }

@@ -1,0 +1,105 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// statusCollector turns the snapshot of a scrape into gauges, so that an endpoint that is gone is simply absent.
+type statusCollector struct {
+	m        *Metrics
+	families map[string]statusFamily
+}
+
+type statusFamily struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+}
+
+func newStatusCollector(m *Metrics) *statusCollector {
+	c := &statusCollector{m: m, families: map[string]statusFamily{}}
+	for _, name := range []string{
+		"warmpath_endpoint_info", "warmpath_endpoint_state", "warmpath_endpoint_draining", "warmpath_endpoint_weight",
+		"warmpath_endpoint_ramp_ratio", "warmpath_endpoint_outstanding_requests",
+		"warmpath_endpoint_outstanding_prefill_tokens", "warmpath_endpoint_outstanding_decode_tokens",
+		"warmpath_endpoint_engine_running", "warmpath_endpoint_engine_waiting", "warmpath_endpoint_kv_usage_ratio",
+		"warmpath_endpoint_kv_capacity_tokens", "warmpath_sessions", "warmpath_session_hits_total",
+		"warmpath_session_misses_total", "warmpath_session_evictions_total", "warmpath_responses", "warmpath_leases",
+		"warmpath_double_finished_total",
+	} {
+		f := familyOf(name)
+		kind := prometheus.GaugeValue
+		if f.Kind == counter {
+			kind = prometheus.CounterValue
+		}
+		c.families[name] = statusFamily{prometheus.NewDesc(f.Name, f.Help, f.Labels, nil), kind}
+	}
+	return c
+}
+
+// Describe sends the fixed set of families.
+func (c *statusCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, f := range c.families {
+		ch <- f.desc
+	}
+}
+
+// Collect reads the snapshot that Metrics.Gather took before it asked the registry.
+func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
+	s := &c.m.snapshot
+	if !s.known {
+		return
+	}
+	for i := range s.status {
+		c.endpoint(ch, &s.status[i])
+	}
+	g := func(name string, v float64) { c.send(ch, name, v) }
+	g("warmpath_sessions", float64(s.stats.Sessions))
+	g("warmpath_session_hits_total", float64(s.stats.SessionHits))
+	g("warmpath_session_misses_total", float64(s.stats.SessionMisses))
+	g("warmpath_session_evictions_total", float64(s.stats.SessionEvictions))
+	g("warmpath_responses", float64(s.stats.Responses))
+	g("warmpath_leases", float64(s.stats.Leases))
+	g("warmpath_double_finished_total", float64(s.stats.DoubleFinished))
+}
+
+func (c *statusCollector) endpoint(ch chan<- prometheus.Metric, e *route.EndpointStatus) {
+	name := e.Endpoint.Name
+	g := func(family string, v float64) { c.send(ch, family, v, name) }
+	c.send(ch, "warmpath_endpoint_info", 1, name, orUnknown(string(e.Kind)), orUnknown(e.Source))
+	for _, s := range []route.State{route.StateUnknown, route.StateUp, route.StateDown, route.StateEjected, route.StateBusy} {
+		c.send(ch, "warmpath_endpoint_state", oneIf(e.State == s), name, string(s))
+	}
+	g("warmpath_endpoint_draining", oneIf(e.Draining))
+	g("warmpath_endpoint_weight", e.Endpoint.Weight)
+	g("warmpath_endpoint_ramp_ratio", e.Ramp)
+	g("warmpath_endpoint_outstanding_requests", float64(e.Load.Requests))
+	g("warmpath_endpoint_outstanding_prefill_tokens", float64(e.Load.PrefillTokens))
+	g("warmpath_endpoint_outstanding_decode_tokens", float64(e.Load.DecodeTokens))
+	if l := e.Report.Load; l != nil {
+		reported := func(family string, v float64) {
+			if v >= 0 {
+				g(family, v)
+			}
+		}
+		reported("warmpath_endpoint_engine_running", float64(l.Running))
+		reported("warmpath_endpoint_engine_waiting", float64(l.Waiting))
+		reported("warmpath_endpoint_kv_usage_ratio", l.KVUsage)
+	}
+	if e.Report.CacheTokens > 0 {
+		g("warmpath_endpoint_kv_capacity_tokens", float64(e.Report.CacheTokens))
+	}
+}
+
+func (c *statusCollector) send(ch chan<- prometheus.Metric, name string, v float64, labels ...string) {
+	f := c.families[name]
+	ch <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...)
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
