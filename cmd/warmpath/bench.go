@@ -48,6 +48,7 @@ header with --endpoint-header).`,
 	f.StringVar(&o.target.APIKey, "api-key", "", "bearer token")
 	f.StringVar(&o.sessions, "sessions", o.sessions, "how clients name their conversation: adopt (send back the X-Session-Id of the first answer), send (an own X-Session-ID), none")
 	f.StringVar(&o.target.EndpointHeader, "endpoint-header", "X-Warmpath-Endpoint", "answer header that names the endpoint")
+	f.BoolVar(&o.target.IgnoreEOS, "ignore-eos", true, "ask engines for answers of exactly the length the workload says")
 	f.DurationVar(&o.timeout, "timeout", o.timeout, "end after this time at the latest")
 	f.Uint64Var(&o.seed, "seed", o.seed, "seed of the conversations")
 	f.BoolVar(&o.json, "json", false, "print one JSON object and nothing else on standard output")

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/play"
 	"github.com/warmpath/warmpath/policy"
@@ -110,7 +112,7 @@ func runDemo(ctx context.Context, e env, o demoOptions) error {
 
 func newSide(ctx context.Context, e env, name, policyName string, o demoOptions, client *http.Client) (*side, error) {
 	s := &side{name: name}
-	cfg := defaultSettings()
+	cfg := config.Default()
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Policy.Name = policyName
 	for i := range o.engines {
@@ -123,11 +125,11 @@ func newSide(ctx context.Context, e env, name, policyName string, o demoOptions,
 		if err != nil {
 			return nil, err
 		}
-		cfg.addEndpoint(fmt.Sprintf("engine-%d", i+1), url)
+		cfg.Endpoints = append(cfg.Endpoints, discovery.EndpointConfig{Name: fmt.Sprintf("engine-%d", i+1), URL: url})
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	var err error
-	if s.router, err = start(ctx, cfg, e.version, quiet); err != nil {
+	if s.router, err = start(ctx, &cfg, e.version, quiet); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -137,7 +139,7 @@ func newSide(ctx context.Context, e env, name, policyName string, o demoOptions,
 		names = append(names, fmt.Sprintf("engine-%d", i+1))
 	}
 	s.score = play.NewScore(names...)
-	s.target = play.Target{URL: s.router.url, Model: "demo", Sessions: play.Adopt, Client: client}
+	s.target = play.Target{URL: s.router.url, Model: "demo", Sessions: play.Adopt, IgnoreEOS: true, Client: client}
 	return s, nil
 }
 

@@ -39,6 +39,8 @@ type Target struct {
 	Sessions Sessions
 	Client   *http.Client
 
+	IgnoreEOS bool // ask for answers of exactly the length the workload says (vLLM, SGLang, llama.cpp: ignore_eos)
+
 	EndpointHeader string // answer header that names the endpoint, "" for X-Warmpath-Endpoint
 }
 
@@ -126,12 +128,14 @@ type chatRequest struct {
 	MaxTokens     int            `json:"max_tokens"`
 	Stream        bool           `json:"stream"`
 	StreamOptions map[string]any `json:"stream_options"`
+	IgnoreEOS     bool           `json:"ignore_eos,omitempty"`
 }
 
 // turn sends one turn and reads its answer to the end.
 func (t *Target) turn(ctx context.Context, messages []message, answerTokens int, session string) (out Turn, answer, echoed string) {
 	body, err := json.Marshal(chatRequest{
 		Model: t.Model, Messages: messages, MaxTokens: max(answerTokens, 1), Stream: true, StreamOptions: map[string]any{"include_usage": true},
+		IgnoreEOS: t.IgnoreEOS,
 	})
 	if err != nil {
 		return Turn{Err: err}, "", ""

@@ -166,7 +166,7 @@ func (c *call) serve() {
 func (c *call) route() (route.Decision, error) {
 	started := time.Now()
 	d, err := c.p.fleet.Route(&c.req)
-	c.p.decided(time.Since(started))
+	c.p.decided(d.Pool, time.Since(started))
 	if err == nil {
 		c.served.Attempts++
 		c.served.Decision = d

@@ -60,8 +60,8 @@ type Proxy struct {
 	tracer    *tracing.Tracer // nil when off
 	log       *slog.Logger
 	parser    *prompt.Parser
-	unreached func(endpoint string) // told when an endpoint could not be connected to, so that it is probed at once
-	decided   func(time.Duration)   // told how long each decision took
+	unreached func(endpoint string)                 // told when an endpoint could not be connected to, so that it is probed at once
+	decided   func(pool string, took time.Duration) // told how long each decision took; pool is "" when there was none
 
 	flights  registry
 	catalog  catalog
@@ -77,7 +77,7 @@ type Options struct {
 	Log       *slog.Logger
 	Parser    *prompt.Parser
 	Unreached func(endpoint string)
-	Decided   func(time.Duration)
+	Decided   func(pool string, took time.Duration)
 }
 
 // New makes the door. Run must be called too: it enforces the time limits.
@@ -90,7 +90,7 @@ func New(o Options) *Proxy {
 		p.unreached = func(string) {}
 	}
 	if p.decided == nil {
-		p.decided = func(time.Duration) {}
+		p.decided = func(string, time.Duration) {}
 	}
 	p.flights.init()
 	return p

@@ -1,0 +1,58 @@
+# Shortcuts for what CONTRIBUTING.md describes. Run "make" for the list.
+
+.DEFAULT_GOAL := help
+FUZZ ?= 30s
+PKG ?= ./prompt
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: test
+test: ## run all tests
+	go test ./...
+
+.PHONY: race
+race: ## run all tests under the race detector
+	CGO_ENABLED=1 go test -race ./...
+
+.PHONY: fmt
+fmt: ## format the code
+	go run mvdan.cc/gofumpt@v0.12.0 -l -w .
+
+.PHONY: lint
+lint: ## go vet and staticcheck
+	go vet ./...
+	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+
+.PHONY: fuzz
+fuzz: ## fuzz one package, each target for a while: make fuzz PKG=./engine FUZZ=2m
+	@for target in $$(grep -hoE '^func Fuzz[A-Z][A-Za-z0-9_]*' $(PKG)/*_test.go | sed 's/^func //'); do \
+		echo "$(PKG) $$target"; \
+		go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) $(PKG) || exit 1; \
+	done
+
+.PHONY: golden
+golden: ## write the golden scripts anew; read the diff before you commit it
+	go test ./route ./sim -rewrite
+
+.PHONY: docs
+docs: ## write the generated references in docs/ anew
+	go test ./internal/metrics -run TestReference -update
+	go test ./internal/config -run TestReference -update
+
+.PHONY: build
+build: ## build a static binary, bin/warmpath
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/warmpath ./cmd/warmpath
+
+.PHONY: demo
+demo: ## simulated engines, the router and round robin side by side
+	go run ./cmd/warmpath demo
+
+.PHONY: bench
+bench: ## measure the router against nginx and HAProxy (bench/README.md)
+	cd bench && go run .
+
+.PHONY: ci
+ci: ## everything that CI checks
+	.ci/run

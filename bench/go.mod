@@ -1,0 +1,3 @@
+module github.com/warmpath/warmpath/bench
+
+go 1.26.0

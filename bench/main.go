@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are the command line.
+type options struct {
+	binary, root, policies string
+	peers                  []string
+	sizes, bodies          string
+	seconds                float64
+	rounds                 int
+	latency                bool
+	sessions               bool
+	jsonPath               string
+	upstreams              bool // run as the upstream process
+}
+
+const upstreamCount = 4
+
+func main() {
+	var o options
+	if err := parseFlags(&o, os.Args[1:], os.Stderr); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return
+		}
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	}
+	if o.upstreams {
+		if err := serveUpstreams(upstreamCount, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	failed, err := run(&o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+func parseFlags(o *options, args []string, out io.Writer) error {
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	fs.SetOutput(out)
+	fs.StringVar(&o.binary, "warmpath", "", "path of the warmpath binary; built from -root when empty, left out when \"none\"")
+	fs.StringVar(&o.root, "root", "..", "root of warmpath's source")
+	fs.StringVar(&o.policies, "policy", "", "warmpath policies to run, separated by commas; empty means its default")
+	fs.Func("peer", "a router that is already running: name=http://host:port, or name=http://host:port@pid to measure its CPU (repeat for more)", func(s string) error {
+		o.peers = append(o.peers, s)
+		return nil
+	})
+	fs.StringVar(&o.sizes, "sizes", "1k,8k,100k,500k,1ks", "body sizes, separated by commas; a final s asks for a streamed answer")
+	fs.StringVar(&o.bodies, "bodies", "fixed,new,grown", "kinds of bodies, separated by commas")
+	fs.Float64Var(&o.seconds, "seconds", 2, "seconds of load for each router in each round")
+	fs.IntVar(&o.rounds, "rounds", 5, "rounds; the median is reported")
+	fs.BoolVar(&o.latency, "latency", true, "also measure added latency in an open loop")
+	fs.BoolVar(&o.sessions, "session", false, "send X-Session-ID, one for each body")
+	fs.StringVar(&o.jsonPath, "json", "", "also write the results to this file (- means standard output, instead of the table)")
+	quick := fs.Bool("quick", false, "three short rounds of fixed bodies: a look, not a measurement")
+	fs.BoolVar(&o.upstreams, "upstreams", false, "serve the upstreams; the program starts itself so")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if *quick {
+		o.seconds, o.rounds, o.bodies = 0.7, 3, bodiesFixed
+	}
+	switch {
+	case fs.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	case o.seconds < 0.1 || o.seconds > 60:
+		return fmt.Errorf("-seconds %v is not between 0.1 and 60", o.seconds)
+	case o.rounds < 1 || o.rounds > 100:
+		return fmt.Errorf("-rounds %d is not between 1 and 100", o.rounds)
+	}
+	_, err := parseScenarios(o.sizes, o.bodies)
+	return err
+}
+
+// run measures and reports. failed says that answers were wrong or missing.
+func run(o *options) (failed bool, err error) {
+	scenarios, err := parseScenarios(o.sizes, o.bodies)
+	if err != nil {
+		return false, err
+	}
+	dir, err := os.MkdirTemp("", "warmpath-bench-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	interrupted := make(chan os.Signal, 1) // from here on, so that no router outlives an interrupted run
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(interrupted)
+	upstreams, stop, err := startUpstreams()
+	if err != nil {
+		return false, err
+	}
+	defer stop()
+	peers, err := startPeers(o, dir, upstreams)
+	defer func() {
+		for _, p := range peers {
+			p.stop()
+		}
+	}()
+	if err != nil {
+		return false, err
+	}
+	rep, err := measure(o, scenarios, peers, upstreams[0], interrupted)
+	if err != nil {
+		return false, err
+	}
+	return rep.failed(), rep.write(o.jsonPath)
+}
+
+// startUpstreams starts this program again as the upstreams.
+func startUpstreams() (addrs []string, stop func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.Command(self, "-upstreams")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	stop = func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if addrs = strings.Fields(line); err != nil || len(addrs) != upstreamCount {
+		stop()
+		return nil, nil, fmt.Errorf("bench: upstreams said %q: %w", line, err)
+	}
+	return addrs, stop, nil
+}
+
+// startPeers starts every router that there is, and says which are left out. The routers started so far are returned
+// with an error too.
+func startPeers(o *options, dir string, upstreams []string) (peers []*peer, err error) {
+	newSite := func(name string) (site, error) {
+		s := site{Dir: filepath.Join(dir, name), Upstreams: upstreams, Root: os.Geteuid() == 0}
+		if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+			return s, err
+		}
+		s.Listen, err = freePort()
+		return s, err
+	}
+	add := func(name string, begin func(site) (*peer, error)) error {
+		s, err := newSite(name)
+		if err != nil {
+			return err
+		}
+		p, err := begin(s)
+		if errors.Is(err, errMissing) {
+			fmt.Fprintln(os.Stderr, "left out:", err)
+			return nil
+		}
+		if err == nil {
+			peers = append(peers, p)
+		}
+		return err
+	}
+	if err := add("nginx", startNginx); err != nil {
+		return peers, err
+	}
+	if err := add("haproxy", startHAProxy); err != nil {
+		return peers, err
+	}
+	if o.binary != "none" {
+		if o.binary == "" {
+			fmt.Fprintln(os.Stderr, "building warmpath ...")
+			if o.binary, err = buildWarmpath(o.root, dir); err != nil {
+				return peers, err
+			}
+		}
+		for policy := range strings.SplitSeq(o.policies, ",") {
+			if err := add("warmpath-"+policy, func(s site) (*peer, error) { return startWarmpath(o.binary, policy, s) }); err != nil {
+				return peers, err
+			}
+		}
+	}
+	for _, arg := range o.peers {
+		p, err := runningPeer(arg)
+		if err != nil {
+			return peers, err
+		}
+		if err := p.waitReady(5 * time.Second); err != nil {
+			return peers, err
+		}
+		peers = append(peers, p)
+	}
+	if len(peers) == 0 {
+		return nil, errors.New("bench: no router to measure")
+	}
+	return peers, nil
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/policy"
+)
+
+func checkCommand(e env) *cobra.Command {
+	var s settings
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Validate a configuration without starting",
+		Long: `check reads the configuration as serve would and prints what would run, or every fault with its place. It opens
+no port and asks no engine. Exit code 0: it is good; 2: it has faults.`,
+		Example: `  # Is the file good?
+  warmpath check -c warmpath.yaml
+
+  # Together with flags and environment, as serve would see them
+  WARMPATH_LISTEN=:80 warmpath check -c warmpath.yaml --policy least_tokens`,
+		Args: noArgs,
+		RunE: func(_ *cobra.Command, _ []string) error {
+			cfg, err := s.load(e)
+			if err != nil {
+				return err
+			}
+			return describe(e.stdout, cfg, s.path(e), discovery.Keys{Lookup: e.lookup})
+		},
+	}
+	s.add(cmd)
+	return cmd
+}
+
+// describe prints what would run.
+func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) error {
+	endpoints, err := discovery.Endpoints(cfg.Endpoints, keys)
+	if err != nil {
+		return err
+	}
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-10s "+format+"\n", append([]any{name}, args...)...)
+	}
+	if file != "" {
+		line("file", "%s", file)
+	}
+	scheme := "http"
+	if cfg.TLS.Cert != "" {
+		scheme = "https"
+	}
+	line("listen", "%s://%s", scheme, cfg.Listen)
+	if cfg.Admin.Listen == "" {
+		line("admin", "off")
+	} else {
+		line("admin", "http://%s", cfg.Admin.Listen)
+	}
+	line("policy", "%s: %s", cfg.Policy.Name, policy.Describe(cfg.Policy.Name))
+	for _, e := range endpoints {
+		kind := string(e.Kind)
+		if kind == "" {
+			kind = "kind by probing"
+		}
+		models := "models by probing"
+		if len(e.Models) > 0 {
+			models = strings.Join(e.Models, "+")
+		}
+		line("endpoint", "%s %s, weight %v, %s, %s", e.Name, e.URL, e.Weight, kind, models)
+	}
+	if cfg.Discovery.File != "" {
+		line("discovery", "file %s", cfg.Discovery.File)
+	}
+	for _, d := range cfg.Discovery.DNS {
+		d = d.WithDefaults()
+		line("discovery", "dns %s, %s records, every %v", d.Name, d.Type, d.Interval)
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Models.Aliases)) {
+		line("alias", "%s = %s", name, strings.Join(cfg.Models.Aliases[name], ", "))
+	}
+	for _, warning := range cfg.Warnings() {
+		line("warning", "%s", warning)
+	}
+	line("ok", "no faults")
+	return nil
+}

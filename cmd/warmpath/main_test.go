@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"warmpath": main})
+}
+
+// TestScripts plays the command line from outside. $TAKEN is an address that somebody else listens on.
+func TestScripts(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("TAKEN", taken.Addr().String())
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
+	})
+}
+
+// exits runs warmpath and compares its exit code: exits CODE ARGS...
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: exits CODE ARGS...")
+	}
+	code := "0"
+	if err := ts.Exec("warmpath", args[1:]...); err != nil {
+		var exit interface{ ExitCode() int }
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		code = fmt.Sprint(exit.ExitCode())
+	}
+	if code != args[0] {
+		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
+}
+
+// TestServeStartsAndEnds runs the real thing on a free port, asks it, and stops it.
+func TestServeStartsAndEnds(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out, in := io.Pipe()
+	var log bytes.Buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- Main(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--admin", "off", "--log-level", "error"}, nil, strings.NewReader(""), in, &log)
+		_ = in.Close()
+	}()
+	first, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%v: %s", err, log.String())
+	}
+	url := first[strings.LastIndex(first, " ")+1 : len(first)-1]
+	client := &http.Client{Timeout: 20 * time.Second}
+	defer client.CloseIdleConnections()
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
+		res, err := client.Get(url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%s: status %d, want %d", path, res.StatusCode, want)
+		}
+	}
+	client.CloseIdleConnections()
+	stop()
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d: %s", got, log.String())
+	}
+}
+
+// TestEveryCommandHelps holds each command to a short description, examples that parse, and no arguments by accident.
+func TestEveryCommandHelps(t *testing.T) {
+	root := newRoot(env{})
+	for _, c := range root.Commands() {
+		if c.Short == "" || c.Example == "" {
+			t.Errorf("%s has no description or no example", c.Name())
+		}
+		for line := range strings.Lines(c.Example) {
+			checkExample(t, line)
+		}
+	}
+	for line := range strings.Lines(root.Example) {
+		checkExample(t, line)
+	}
+}
+
+// checkExample parses the flags of an example's line as the program would.
+func checkExample(t *testing.T, line string) {
+	line, _, _ = strings.Cut(strings.TrimSpace(line), "  ") // a comment after the command
+	_, args, ok := strings.Cut(" "+line, " warmpath ")
+	if !ok || strings.HasPrefix(line, "#") {
+		return
+	}
+	root := newRoot(env{})
+	var cmd *cobra.Command
+	cmd, rest, err := root.Find(strings.Fields(args))
+	if err == nil {
+		err = cmd.ParseFlags(rest)
+	}
+	if err != nil || cmd == root || cmd.Args(cmd, cmd.Flags().Args()) != nil {
+		t.Errorf("the example %q does not run: %v", line, err)
+	}
+}
+
+func TestVersionJSON(t *testing.T) {
+	var out, log bytes.Buffer
+	if code := Main(t.Context(), []string{"version", "--json"}, nil, nil, &out, &log); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, log.String())
+	}
+	var b build
+	if err := json.Unmarshal(out.Bytes(), &b); err != nil || b.Version == "" || !strings.HasPrefix(b.Go, "go1.") {
+		t.Errorf("got %s, %v", out.String(), err)
+	}
+}

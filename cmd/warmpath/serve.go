@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/policy"
+)
+
+// settings are the flags that stand for values of the configuration. serve and check have the same.
+type settings struct {
+	file      string
+	endpoints []string
+	aliases   []string
+	flags     *pflag.FlagSet
+}
+
+// setters maps a flag to the path it sets.
+var setters = []struct {
+	flag string
+	path []string
+}{
+	{"listen", []string{"listen"}},
+	{"admin", []string{"admin", "listen"}},
+	{"policy", []string{"policy", "name"}},
+	{"log-level", []string{"log", "level"}},
+	{"log-format", []string{"log", "format"}},
+	{"log-requests", []string{"log", "requests"}},
+}
+
+// add declares the flags. Their defaults are the configuration's and shown only: a flag that is not given sets nothing.
+func (s *settings) add(cmd *cobra.Command) {
+	d := config.Default()
+	f := cmd.Flags()
+	s.flags = f
+	f.SortFlags = false
+	f.StringVarP(&s.file, "config", "c", "", "configuration `FILE` (YAML or JSON); also $"+config.FileVariable)
+	f.String("listen", d.Listen, "`ADDRESS` for clients' requests")
+	f.StringArrayVar(&s.endpoints, "endpoint", nil, "engine `URL`, repeatable; options follow after commas: weight=2,name=a,kind=vllm,ranks=4,models=m1+m2")
+	f.String("policy", d.Policy.Name, "`NAME` of the policy that chooses the endpoint")
+	f.String("admin", d.Admin.Listen, "`ADDRESS` for metrics and the admin API; off for none")
+	f.StringArrayVar(&s.aliases, "model-alias", nil, "`NAME=MODEL[,MODEL...]`, repeatable: another name for models; * for every unknown name")
+	f.String("log-level", d.Log.Level, "`LEVEL`: debug, info, warn or error")
+	f.String("log-format", d.Log.Format, "`FORMAT`: text or json")
+	f.Bool("log-requests", d.Log.Requests, "log one line for each request")
+
+	complete := func(flag string, values ...cobra.Completion) {
+		// The error says that the flag does not exist, which the next run of any test would show.
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	completePolicies(cmd)
+	complete("log-level", "debug", "info", "warn", "error")
+	complete("log-format", "text", "json")
+	complete("listen")
+	complete("admin")
+	complete("endpoint", "http://", "https://")
+	complete("model-alias")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
+}
+
+// path is the configuration file to read; "" for none.
+func (s *settings) path(e env) string {
+	if s.file == "" && !s.flags.Changed("config") {
+		s.file, _ = e.lookup(config.FileVariable)
+	}
+	return s.file
+}
+
+// load makes the configuration and checks the files it names.
+func (s *settings) load(e env) (config.Config, error) {
+	overrides, err := s.overrides()
+	if err != nil {
+		return config.Config{}, usageError(err)
+	}
+	cfg, err := config.Load(s.path(e), e.vars, overrides...)
+	if err != nil {
+		return cfg, usageError(err)
+	}
+	if err := cfg.CheckFiles(discovery.Keys{Lookup: e.lookup}); err != nil {
+		return cfg, usageError(err)
+	}
+	cfg.Admin.Token, err = cfg.AdminToken()
+	return cfg, usageError(err)
+}
+
+func (s *settings) overrides() ([]config.Override, error) {
+	var out []config.Override
+	for _, set := range setters {
+		if f := s.flags.Lookup(set.flag); f.Changed {
+			out = append(out, config.Override{Path: set.path, Text: f.Value.String(), From: "--" + set.flag})
+		}
+	}
+	if len(s.endpoints) > 0 {
+		for _, text := range s.endpoints {
+			if strings.TrimSpace(text) == "" {
+				return nil, fmt.Errorf("--endpoint: needs a URL")
+			}
+		}
+		out = append(out, config.Override{Path: []string{"endpoints"}, Text: strings.Join(s.endpoints, "\n"), From: "--endpoint"})
+	}
+	for _, a := range s.aliases {
+		name, models, ok := strings.Cut(a, "=")
+		if !ok || name == "" || models == "" {
+			return nil, fmt.Errorf("--model-alias: %q is not NAME=MODEL[,MODEL...]", a)
+		}
+		out = append(out, config.Override{Path: []string{"models", "aliases", name}, Text: models, From: "--model-alias"})
+	}
+	return out, nil
+}
+
+// completePolicies completes the values of the flag policy.
+func completePolicies(cmd *cobra.Command) {
+	var names []cobra.Completion
+	for _, name := range policy.Names() {
+		names = append(names, cobra.CompletionWithDesc(name, policy.Describe(name)))
+	}
+	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func serveCommand(e env) *cobra.Command {
+	var s settings
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Route requests over engines",
+		Long: `serve routes the requests of clients over engines until it is told to stop (SIGINT, SIGTERM); then it takes no
+new requests and lets running ones end. Flags override the environment (WARMPATH_...), which overrides the file.`,
+		Example: `  # Two engines, nothing else needed
+  warmpath serve --listen 127.0.0.1:8080 --endpoint http://127.0.0.1:9001 --endpoint http://127.0.0.1:9002
+
+  # An engine with four data-parallel ranks, and one that takes twice its share
+  warmpath serve --endpoint http://10.0.0.1:8000,kind=vllm,ranks=4 --endpoint http://10.0.0.2:8000,weight=2
+
+  # Another policy, and one name for two models
+  warmpath serve --endpoint 127.0.0.1:9001 --policy round_robin --model-alias fast=llama-8b,qwen-7b
+
+  # Everything else is in the file
+  warmpath serve -c warmpath.yaml`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := s.load(e)
+			if err != nil {
+				return err
+			}
+			return serve(cmd.Context(), e, &cfg)
+		},
+	}
+	s.add(cmd)
+	return cmd
+}

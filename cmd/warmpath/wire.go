@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/admin"
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/metrics"
+	"github.com/warmpath/warmpath/internal/probe"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/tracing"
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// router is a running warmpath: all of its parts, tied together.
+type router struct {
+	url      string // of the traffic listener
+	adminURL string // of the admin listener, "" when there is none
+
+	fleet     *live.Fleet
+	proxy     *proxy.Proxy
+	transport *proxy.Transport
+	prober    *probe.Prober
+	traffic   *http.Server
+	admin     *http.Server
+	log       *slog.Logger
+
+	publishing sync.Mutex // held while a snapshot of endpoints goes to fleet and prober, so that both see one order
+	cancel     context.CancelFunc
+	wg         sync.WaitGroup
+	untrace    func(context.Context) error
+	failed     chan error // a listener that ended by itself
+}
+
+// start makes all parts of a router and runs them. What is wrong with the configuration or the listeners is a usageError.
+func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (*router, error) {
+	newPolicy, err := policy.New(cfg.Policy)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	parser, err := prompt.NewParser(nil)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	r := &router{log: log, failed: make(chan error, 2), transport: proxy.NewTransport(cfg.Timeouts.Connect)}
+	trafficListener, adminListener, err := listen(cfg)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	sources, static, err := openSources(cfg, log)
+	if err != nil {
+		closeAll(trafficListener, adminListener)
+		return nil, usageError(err)
+	}
+	tracer, untrace, err := tracing.New(ctx, tracing.Config{
+		Endpoint: cfg.Tracing.Endpoint, SampleRatio: cfg.Tracing.SampleRatio, ServiceName: cfg.Tracing.ServiceName, Version: b.Version, Log: log,
+	})
+	if err != nil {
+		closeAll(trafficListener, adminListener)
+		return nil, usageError(err)
+	}
+	r.untrace = untrace
+
+	meter := metrics.New(metrics.Config{Version: b.Version, Commit: b.Revision})
+	tally := admin.NewTally()
+	r.fleet = live.New(route.New(route.Config{
+		Policy: newPolicy, PolicyName: cfg.Policy.WithDefaults().Name, Aliases: cfg.AliasList(), Sessions: cfg.Sessions,
+		EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
+		BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
+	}), time.Now, meter.Listener(), tally.Listener(), live.Logger(log, cfg.Log.Requests))
+	meter.Watch(r.fleet)
+	r.prober = probe.New(cfg.Probe, &http.Client{Transport: r.transport}, r.fleet.Observe, log)
+	r.proxy = proxy.New(proxy.Options{
+		Config: proxyConfig(cfg), Fleet: r.fleet, Transport: r.transport, Tracer: tracer, Log: log, Parser: parser,
+		Unreached: r.prober.Now, Decided: meter.ObserveDecision,
+	})
+
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r.cancel = cancel
+	r.wg.Go(func() { r.prober.Run(running) })
+	r.wg.Go(func() { r.proxy.Run(running) })
+	discovery.Static("static", static, r.publish)
+	for _, s := range sources {
+		r.wg.Go(func() { s.Run(running, r.publish) })
+	}
+	r.serveTraffic(cfg, trafficListener)
+	if adminListener != nil {
+		r.serveAdmin(cfg, adminListener, b, meter.Handler(), tally)
+	}
+	return r, nil
+}
+
+func proxyConfig(cfg *config.Config) proxy.Config {
+	retries := cfg.Limits.Retries
+	if retries == 0 {
+		retries = -1 // none, as written; the zero of proxy.Config means its default
+	}
+	return proxy.Config{
+		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain,
+		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
+		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody,
+	}
+}
+
+// publish hands a snapshot of one source to the fleet, and what the fleet then holds to the prober.
+func (r *router) publish(d route.Declared) {
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	r.fleet.Observe(d)
+	var all []route.Endpoint
+	for _, s := range r.fleet.Status() {
+		if !s.Gone {
+			all = append(all, s.Endpoint)
+		}
+	}
+	r.prober.Set(all)
+}
+
+// openSources reads what the configuration declares: the static endpoints, and the sources that follow the world.
+func openSources(cfg *config.Config, log *slog.Logger) (sources []discovery.Runner, static []route.Endpoint, err error) {
+	var keys discovery.Keys
+	if static, err = discovery.Endpoints(cfg.Endpoints, keys); err != nil {
+		return nil, nil, err
+	}
+	if cfg.Discovery.File != "" {
+		f, err := discovery.NewFile(cfg.Discovery.File, keys, log)
+		if err != nil {
+			return nil, nil, err
+		}
+		sources = append(sources, f)
+	}
+	for _, c := range cfg.Discovery.DNS {
+		d, err := discovery.NewDNS(c, net.DefaultResolver, keys, log)
+		if err != nil {
+			return nil, nil, err
+		}
+		sources = append(sources, d)
+	}
+	return sources, static, nil
+}
+
+// listen takes both ports, so that a taken one is told before anything runs.
+func listen(cfg *config.Config) (traffic, admins net.Listener, err error) {
+	if traffic, err = net.Listen("tcp", cfg.Listen); err != nil {
+		return nil, nil, fmt.Errorf("cannot listen for traffic: %w", err)
+	}
+	if cfg.Admin.Listen == "" {
+		return traffic, nil, nil
+	}
+	if err = admin.CheckListen(cfg.Admin.Listen, cfg.Admin.Token); err == nil {
+		if admins, err = net.Listen("tcp", cfg.Admin.Listen); err != nil {
+			err = fmt.Errorf("cannot listen for admin: %w", err)
+		}
+	}
+	if err != nil {
+		closeAll(traffic)
+		return nil, nil, err
+	}
+	return traffic, admins, nil
+}
+
+func closeAll(listeners ...net.Listener) {
+	for _, l := range listeners {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
+}
+
+func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	r.traffic = &http.Server{
+		Handler: r.proxy, Protocols: protocols, MaxHeaderBytes: int(cfg.Limits.Header),
+		ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive, // no write time-out: it would cut long generations
+		ErrorLog:  slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+	}
+	scheme := "http"
+	serve := func() error { return r.traffic.Serve(l) }
+	if cfg.TLS.Cert != "" {
+		scheme = "https"
+		serve = func() error { return r.traffic.ServeTLS(l, cfg.TLS.Cert, cfg.TLS.Key) }
+	}
+	r.url = scheme + "://" + l.Addr().String()
+	r.serve("traffic", serve)
+}
+
+func (r *router) serveAdmin(cfg *config.Config, l net.Listener, b build, metrics http.Handler, tally *admin.Tally) {
+	declared := discovery.NewAdmin("admin", r.publish, r.taken)
+	handler := admin.New(admin.Config{
+		Fleet: r.fleet, Version: b.Version, Token: cfg.Admin.Token, Endpoints: declared, Source: "admin", Parse: parseDeclaration,
+		Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared,
+		Metrics: metrics, Settings: func() any { return cfg.Redacted() }, Tally: tally, Log: r.log,
+	})
+	r.admin = &http.Server{
+		Handler: handler, ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive,
+		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
+	}
+	r.adminURL = "http://" + l.Addr().String()
+	r.serve("admin", func() error { return r.admin.Serve(l) })
+}
+
+// serve runs a server; should it end by itself, the router as a whole has failed.
+func (r *router) serve(name string, run func() error) {
+	r.wg.Go(func() {
+		if err := run(); !errors.Is(err, http.ErrServerClosed) {
+			r.failed <- fmt.Errorf("the %s listener failed: %w", name, err)
+		}
+	})
+}
+
+func (r *router) taken(name string) bool {
+	for _, s := range r.fleet.Status() {
+		if s.Endpoint.Name == name && !s.Gone {
+			return true
+		}
+	}
+	return false
+}
+
+// parseDeclaration expands what the admin API was sent. Keys kept elsewhere are not read for a caller from the network.
+func parseDeclaration(d admin.Declaration) ([]route.Endpoint, error) {
+	return discovery.Endpoints([]discovery.EndpointConfig{{
+		URL: d.URL, Name: d.Name, Kind: d.Kind, Weight: d.Weight, Models: d.Models, Ranks: d.Ranks, Slots: d.Slots,
+	}}, discovery.None())
+}
+
+// waitReady waits until no endpoint is unknown any more, at most for the given time.
+func (r *router) waitReady(ctx context.Context, atMost time.Duration) {
+	deadline := time.Now().Add(atMost)
+	for time.Now().Before(deadline) && ctx.Err() == nil {
+		unknown := false
+		for _, s := range r.fleet.Status() {
+			unknown = unknown || s.State == route.StateUnknown
+		}
+		if !unknown {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// stop drains: no new requests, what runs goes on until ctx ends, then it is cut.
+func (r *router) stop(ctx context.Context) error {
+	r.proxy.Drain()
+	err := r.traffic.Shutdown(ctx)
+	if err != nil {
+		r.log.Warn("drain deadline reached, cutting what is left", "open", r.proxy.Open())
+		r.proxy.Abort()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		_ = r.traffic.Shutdown(grace)
+		cancel()
+		_ = r.traffic.Close()
+	}
+	if r.admin != nil {
+		_ = r.admin.Close()
+	}
+	r.cancel()
+	r.wg.Wait()
+	r.transport.CloseIdleConnections()
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	return errors.Join(err, r.untrace(flush))
+}

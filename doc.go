@@ -1,0 +1,38 @@
+// Package warmpath is the five-minute tour of this module. It holds no code.
+//
+// warmpath is a router for self-hosted LLM engines. Each engine keeps the KV cache of the conversations it has served,
+// so a turn that returns to its engine skips most of its prefill. warmpath sends a turn there, unless the engine is
+// gone or cannot take it; a conversation without a home goes to the endpoint with the least work per weight.
+//
+// # The house
+//
+// The module has two floors, and the directory is the rule. Packages at the top level are pure: no I/O, no clock, no
+// goroutine, no global chance. Packages under internal/ touch the world, and cmd/warmpath ties the two. The test
+// house_test.go in this folder enforces who may import whom and what pure means.
+//
+//	prompt    READ      a request body: model, conversation, size; splices fields without rewriting the rest
+//	session   REMEMBER  conversation -> endpoint, bounded and expiring
+//	route     DECIDE    state, requests and events in; decisions with reasons out
+//	policy    DECIDE    which of the candidates, one file for each policy
+//	engine    SPEAK     what each kind of engine is asked and answers: bytes in, values out
+//	sim       MODEL     an engine in virtual time, and the people who talk to it
+//
+// The same [github.com/warmpath/warmpath/route.Router] runs under two drivers: internal/live gives it the wall clock
+// and a lock, tests give it virtual time.
+//
+// # The line of one request
+//
+// internal/proxy reads the body once. prompt finds what it says. internal/live asks route, which asks the pool's policy
+// and enters the work into the endpoint's books. engine says how to address a rank or slot. internal/proxy passes the
+// bytes on and relays the answer, and what became of it goes back through live as events: FirstByte, then Finished.
+// internal/discovery and internal/probe tell the same router who is there and how they are. Metrics, logs and traces
+// listen. Nothing calls backwards.
+//
+// # Five minutes
+//
+// Run it: go run ./cmd/warmpath demo starts simulated engines and the router, and plays conversations through both
+// warmpath and round robin. Then read, in this order: Router.Route in route/router.go, the whole decision;
+// policy/least_tokens.go, a policy; route/testdata, conversations as golden scripts; attempt in internal/proxy, one try at
+// one endpoint. docs/architecture.md has the rest, docs/glossary.md the words, docs/decisions the reasons, and
+// CONTRIBUTING.md says where things go.
+package warmpath

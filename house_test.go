@@ -1,0 +1,200 @@
+package warmpath_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/warmpath/warmpath"
+
+// room is one package's place in the house.
+type room struct {
+	may   []string // packages of this module that it may import
+	third []string // modules of others that it may import
+	tests bool     // serves tests and demonstrations only: no part of the router that runs in production
+}
+
+// plan is the floor plan. A package that is not here fails the test: say where it belongs.
+var plan = map[string]room{
+	".": {},
+
+	// The pure floor.
+	"prompt":  {may: []string{"route"}},
+	"session": {third: []string{"github.com/zeebo/xxh3"}},
+	"route":   {may: []string{"session"}, third: []string{"github.com/zeebo/xxh3"}},
+	"policy":  {may: []string{"route"}},
+	"engine":  {may: []string{"route"}},
+	"sim":     {may: []string{"route"}},
+
+	// The floor that touches the world.
+	"internal/live":       {may: []string{"route"}},
+	"internal/proxy":      {may: []string{"engine", "internal/live", "internal/proxy/h1", "internal/tracing", "prompt", "route"}, third: []string{"github.com/google/uuid", "golang.org/x/net"}},
+	"internal/proxy/h1":   {},
+	"internal/probe":      {may: []string{"engine", "internal/live", "route"}},
+	"internal/strictyaml": {third: []string{"github.com/goccy/go-yaml"}},
+	"internal/discovery":  {may: []string{"internal/strictyaml", "route"}, third: []string{"github.com/fsnotify/fsnotify"}},
+	"internal/config":     {may: []string{"internal/discovery", "internal/probe", "internal/strictyaml", "policy", "route", "session"}},
+	"internal/metrics":    {may: []string{"internal/live", "route"}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
+	"internal/admin":      {may: []string{"internal/live", "route"}},
+	"internal/tracing":    {may: []string{"internal/live", "route"}, third: []string{"go.opentelemetry.io/otel"}},
+	"internal/enginetest": {may: []string{"engine", "prompt", "route", "sim"}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
+	"internal/play":       {may: []string{"sim"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
+
+	// Where everything is tied together.
+	"cmd/warmpath": {may: []string{"*"}, third: []string{"github.com/jedib0t/go-pretty", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/net", "golang.org/x/sync", "golang.org/x/term"}},
+	"realtest":     {tests: true},
+}
+
+// reason says why an import that is not on the plan is refused.
+func reason(from, to string) string {
+	switch {
+	case isPure(from) && strings.HasPrefix(to, "internal/"):
+		return "a pure package may not reach the world; hand the value in, or let internal/live tell it as an event"
+	case isPure(from):
+		return "siblings meet in route's values, not in each other; pass a value that route declares"
+	case plan[to].tests:
+		return "simulated engines and players are no part of the router that serves; only cmd and tests use them"
+	case strings.HasPrefix(to, "cmd/"):
+		return "nothing imports the command"
+	case to == "internal/proxy":
+		return "nothing calls a door; listen to internal/live instead"
+	case to == "internal/config":
+		return "each package owns its Config; internal/config gathers them and cmd hands them out"
+	case strings.HasPrefix(from, "internal/proxy/"):
+		return "a protocol client knows bytes, not the fleet"
+	default:
+		return "packages that touch the world are siblings: cmd/warmpath ties them, or internal/live carries an event"
+	}
+}
+
+func TestFloorPlan(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range sources(t, token.NewFileSet()) {
+		dir := path.Dir(f.path)
+		if f.test || f.module != "." {
+			continue
+		}
+		seen[dir] = true
+		here, known := plan[dir]
+		if !known {
+			t.Errorf("%s: package %s is not on the floor plan of house_test.go: add it with the packages it may import", f.path, dir)
+			continue
+		}
+		for _, spec := range f.ast.Imports {
+			to := strings.Trim(spec.Path.Value, `"`)
+			ours, isOurs := strings.CutPrefix(to, module+"/")
+			switch {
+			case isOurs:
+				if !slices.Contains(here.may, ours) && !slices.Contains(here.may, "*") {
+					t.Errorf("%s: %s may not import %s: %s", f.at(spec), dir, ours, reason(dir, ours))
+				}
+			case strings.Contains(strings.Split(to, "/")[0], "."):
+				if !slices.ContainsFunc(here.third, func(m string) bool { return to == m || strings.HasPrefix(to, m+"/") }) {
+					t.Errorf("%s: %s may not import %s: each library has its place; add it to the floor plan and say why in docs/decisions", f.at(spec), dir, to)
+				}
+			}
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(plan)) {
+		for _, to := range plan[dir].may {
+			if _, known := plan[to]; !known && to != "*" {
+				t.Errorf("the floor plan lets %s import %s, which is not on it", dir, to)
+			}
+		}
+		if !seen[dir] {
+			t.Errorf("the floor plan names %s, where there is no code", dir)
+		}
+	}
+}
+
+// TestFloorsOfThePlan holds the plan itself to the two floors.
+func TestFloorsOfThePlan(t *testing.T) {
+	for dir, r := range plan {
+		for _, to := range r.may {
+			if isPure(dir) && !isPure(to) {
+				t.Errorf("the floor plan lets the pure package %s import %s", dir, to)
+			}
+			if plan[to].tests && !r.tests && !strings.HasPrefix(dir, "cmd/") {
+				t.Errorf("the floor plan lets %s import %s, which is for tests", dir, to)
+			}
+		}
+	}
+}
+
+// isPure is true of the packages of the top floor.
+func isPure(dir string) bool {
+	return dir != "." && dir != "realtest" && !strings.Contains(dir, "/") && dir != "*"
+}
+
+// source is one Go file of the repository.
+type source struct {
+	path   string // with slashes, relative to the root
+	module string // folder of the go.mod it belongs to: "." or "bench"
+	test   bool
+	lines  int
+	fset   *token.FileSet
+	ast    *ast.File
+}
+
+func (f *source) at(n ast.Node) string {
+	return f.fset.Position(n.Pos()).String()
+}
+
+// sources reads every Go file of the repository. Reading every folder and file also makes go test notice a new one: it
+// caches results by what a test has looked at.
+func sources(t *testing.T, fset *token.FileSet) []*source {
+	t.Helper()
+	var out []*source
+	walk(t, func(name string) {
+		if path.Ext(name) != ".go" {
+			return
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &source{path: name, module: ".", test: strings.HasSuffix(name, "_test.go"), fset: fset}
+		if strings.HasPrefix(name, "bench/") {
+			f.module = "bench"
+		}
+		f.lines = strings.Count(string(text), "\n")
+		f.ast, err = parser.ParseFile(f.fset, name, text, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, f)
+	})
+	return out
+}
+
+// walk calls f with the path of each file that belongs to the project. Hidden folders hold tools and version control,
+// testdata holds what others made.
+func walk(t *testing.T, f func(name string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := d.Name()
+		if d.IsDir() {
+			if name != "." && (base == "testdata" || base == "bin" || base[0] == '.' || base[0] == '_') {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		f(filepath.ToSlash(name))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

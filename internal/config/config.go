@@ -1,0 +1,188 @@
+// Package config is everything an operator can set: one struct, and one path to it from defaults, file, environment and
+// flags, in this order. Nothing is guessed: unknown names, wrong types and values out of range are reported all at once,
+// each with the place it came from.
+package config
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/probe"
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/session"
+)
+
+// Config is the whole configuration of the router. Its comments are the reference in docs/config.md.
+type Config struct {
+	// Listen is the address (host:port) of the traffic listener: clients' requests, /healthz and /readyz. Port 0 takes a
+	// free one.
+	Listen string `yaml:"listen"`
+	// Admin is the listener of metrics and the admin API.
+	Admin Admin `yaml:"admin"`
+	// TLS of the traffic listener.
+	TLS TLS `yaml:"tls"`
+	// Endpoints that are always there, each a mapping or a plain URL[,key=value...].
+	Endpoints []discovery.EndpointConfig `yaml:"endpoints"`
+	// Discovery finds endpoints beside those.
+	Discovery Discovery `yaml:"discovery"`
+	// Policy that chooses among the endpoints of a pool: a name, or a mapping with name and options.
+	Policy policy.Config `yaml:"policy"`
+	// Sessions bounds the memory of conversations.
+	Sessions session.Config `yaml:"sessions"`
+	// Models names what clients can ask for beside the models that endpoints serve.
+	Models Models `yaml:"models"`
+	// Pinning obeys X-Warmpath-Pin and X-Warmpath-Exclude (endpoint names) in requests. Leave it off where clients are
+	// not trusted: they could load one endpoint on purpose.
+	Pinning bool `yaml:"pinning"`
+	// Explain tells endpoint and reason in the headers of every answer, not only when a request asks for it.
+	Explain bool `yaml:"explain"`
+	// Limits bounds what is accepted and retried.
+	Limits Limits `yaml:"limits"`
+	// Timeouts bounds waiting. There is none for the whole of a generation.
+	Timeouts Timeouts `yaml:"timeouts"`
+	// Probe asks the engines how they are.
+	Probe probe.Config `yaml:"probe"`
+	// Health judges endpoints by what happens to requests.
+	Health Health `yaml:"health"`
+	// Log of the router itself, on standard error. It never holds prompt text.
+	Log Log `yaml:"log"`
+	// Tracing sends OpenTelemetry spans.
+	Tracing Tracing `yaml:"tracing"`
+}
+
+// Admin is the listener of /metrics, the status page and the admin API.
+type Admin struct {
+	// Listen is its address (host:port); off, or an empty text, turns it off.
+	Listen string `yaml:"listen"`
+	// Token that calls must carry as a bearer token. It, or token_file, is needed when the address is not loopback.
+	Token string `yaml:"token" secret:"true"`
+	// TokenFile holds the token instead; white space around it is cut.
+	TokenFile string `yaml:"token_file"`
+}
+
+// TLS makes the traffic listener speak https when both files are named.
+type TLS struct {
+	// Cert is the file of the certificate chain, PEM.
+	Cert string `yaml:"cert"`
+	// Key is the file of its private key, PEM.
+	Key string `yaml:"key"`
+}
+
+// Discovery are the sources that follow the world.
+type Discovery struct {
+	// File with the one key endpoints, in YAML or JSON. It is watched; a version with faults is logged and ignored.
+	File string `yaml:"file"`
+	// DNS names to look up regularly.
+	DNS []discovery.DNSConfig `yaml:"dns"`
+}
+
+// Models are names beside those the endpoints serve.
+type Models struct {
+	// Aliases maps a name to the models that can stand for it, in order of preference. The name "*" stands for every
+	// name that nothing else serves.
+	Aliases map[string][]string `yaml:"aliases"`
+}
+
+// Limits bounds what is accepted and retried.
+type Limits struct {
+	// Body is the largest request body; a longer one is answered 413.
+	Body Bytes `yaml:"body"`
+	// Header is the largest head of a request.
+	Header Bytes `yaml:"header"`
+	// Retries is how many further endpoints are tried before the client has seen a byte. 0 means none.
+	Retries int `yaml:"retries"`
+}
+
+// Timeouts bounds waiting.
+type Timeouts struct {
+	// Connect bounds the attempt to connect to an endpoint.
+	Connect time.Duration `yaml:"connect"`
+	// FirstByte bounds the wait for the first data of a stream: queue and prefill of the engine.
+	FirstByte time.Duration `yaml:"first_byte"`
+	// Answer bounds the wait for the first byte of an answer that is not streamed, which engines send when all of it is
+	// computed.
+	Answer time.Duration `yaml:"answer"`
+	// Idle bounds the silence within an answer.
+	Idle time.Duration `yaml:"idle"`
+	// Refusing bounds the silence within an answer while the endpoint refuses new connections: its process is gone or going.
+	Refusing time.Duration `yaml:"refusing"`
+	// ReadHeader bounds how long a client may take to send the head of a request.
+	ReadHeader time.Duration `yaml:"read_header"`
+	// ReadBody bounds how long a client may take to send a body.
+	ReadBody time.Duration `yaml:"read_body"`
+	// KeepAlive is how long a client's unused connection is kept.
+	KeepAlive time.Duration `yaml:"keep_alive"`
+	// Drain bounds how long running requests may take to end after SIGTERM.
+	Drain time.Duration `yaml:"drain"`
+}
+
+// Health judges endpoints by what happens to requests.
+type Health struct {
+	// EjectAfter is how many failures in a row, by the endpoint's fault, eject it. A client's 4xx never counts.
+	EjectAfter int `yaml:"eject_after"`
+	// EjectFor is the length of the first ejection; it doubles with each further one.
+	EjectFor time.Duration `yaml:"eject_for"`
+	// EjectMax is the longest ejection.
+	EjectMax time.Duration `yaml:"eject_max"`
+	// BusyFor is how long a 429 or 503 without Retry-After keeps traffic away.
+	BusyFor time.Duration `yaml:"busy_for"`
+	// BusyMax is the longest Retry-After that is believed.
+	BusyMax time.Duration `yaml:"busy_max"`
+	// Ramp is how long an endpoint that joins or comes back takes to get its full share.
+	Ramp time.Duration `yaml:"ramp"`
+}
+
+// Log of the router itself.
+type Log struct {
+	// Level is the least severe that is written: debug, info, warn or error.
+	Level string `yaml:"level"`
+	// Format is text or json.
+	Format string `yaml:"format"`
+	// Requests writes one line for each request.
+	Requests bool `yaml:"requests"`
+}
+
+// Tracing sends OpenTelemetry spans over OTLP/HTTP.
+type Tracing struct {
+	// Endpoint of the collector, such as http://127.0.0.1:4318. Empty turns tracing off.
+	Endpoint string `yaml:"endpoint"`
+	// SampleRatio is the share of requests traced (0 to 1) whose caller sends no trace of its own; a caller's choice is
+	// obeyed.
+	SampleRatio float64 `yaml:"sample_ratio"`
+	// ServiceName in the spans.
+	ServiceName string `yaml:"service_name"`
+}
+
+// Default is the configuration when nothing is set.
+func Default() Config {
+	r := route.Config{}.WithDefaults()
+	return Config{
+		Listen:   "127.0.0.1:8080",
+		Admin:    Admin{Listen: "127.0.0.1:9090"},
+		Policy:   policy.Config{}.WithDefaults(),
+		Sessions: session.Config{}.WithDefaults(),
+		Limits:   Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2},
+		Timeouts: Timeouts{
+			Connect: 5 * time.Second, FirstByte: 5 * time.Minute, Answer: 30 * time.Minute, Idle: 2 * time.Minute,
+			Refusing: 5 * time.Second, ReadHeader: 10 * time.Second, ReadBody: time.Minute, KeepAlive: 2 * time.Minute, Drain: 30 * time.Second,
+		},
+		Probe: probe.Config{}.WithDefaults(),
+		Health: Health{
+			EjectAfter: r.EjectAfter, EjectFor: r.EjectFor, EjectMax: r.EjectMax, BusyFor: r.BusyFor, BusyMax: r.BusyMax, Ramp: r.Ramp,
+		},
+		Log:     Log{Level: "info", Format: "text"},
+		Tracing: Tracing{SampleRatio: 1, ServiceName: "warmpath"},
+	}
+}
+
+// AliasList is the model aliases, by name.
+func (c Config) AliasList() []route.Alias {
+	var out []route.Alias
+	for _, name := range slices.Sorted(maps.Keys(c.Models.Aliases)) {
+		out = append(out, route.Alias{Name: name, Models: slices.Clone(c.Models.Aliases[name])})
+	}
+	return out
+}

@@ -1,0 +1,189 @@
+package config
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/internal/strictyaml"
+)
+
+var update = flag.Bool("update", false, "write docs/config.md")
+
+const (
+	root      = "../.."
+	module    = "github.com/warmpath/warmpath/"
+	reference = root + "/docs/config.md"
+)
+
+// TestReference fails when docs/config.md does not say what the code says. -update writes it.
+func TestReference(t *testing.T) {
+	r := &reader{t: t, docs: map[string]map[string]string{}}
+	want := r.page()
+	if *update {
+		if err := os.WriteFile(reference, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("docs/config.md is stale; run: go test ./internal/config -run TestReference -update")
+	}
+}
+
+// TestExample keeps the example in the reference valid.
+func TestExample(t *testing.T) {
+	if _, err := Parse("example", []byte(example), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+const example = `listen: 0.0.0.0:8080
+endpoints:
+  - http://10.0.0.1:8000
+  - url: http://10.0.0.2:8000
+    kind: vllm
+    weight: 2
+policy: session
+models:
+  aliases:
+    fast: [llama-3.1-8b, qwen3-8b]
+`
+
+const intro = `# Configuration
+
+<!-- Generated from the code: go test ./internal/config -run TestReference -update -->
+
+warmpath reads defaults, then the file (` + "`-c FILE`" + ` or ` + "`WARMPATH_CONFIG`" + `, YAML or JSON), then the environment, then flags; later
+ones win. ` + "`warmpath check -c FILE`" + ` shows what would run, or every fault with its place. An unknown key or
+` + "`WARMPATH_`" + ` variable is a fault.
+
+` + "```yaml\n" + example + "```" + `
+
+Durations are written as ` + "`5s`, `1m30s`" + `; sizes as ` + "`64MiB`, `500kB`" + ` or a number of bytes. An empty variable counts as not set.
+` + "`WARMPATH_ENDPOINTS`" + ` holds endpoints separated by commas or spaces, each ` + "`URL[,key=value...]`" + ` as ` + "`--endpoint`" + ` takes it. Variables that
+Kubernetes sets for a Service named warmpath (` + "`WARMPATH_SERVICE_HOST`, `WARMPATH_PORT`" + `, ...) are ignored.
+`
+
+// reader collects the comments of struct fields from the source.
+type reader struct {
+	t    *testing.T
+	docs map[string]map[string]string // package path -> Type or Type.Field -> comment
+}
+
+func (r *reader) page() string {
+	var b strings.Builder
+	b.WriteString(intro)
+	r.section(&b, "", nil, reflect.ValueOf(Default()))
+	return b.String()
+}
+
+// section writes the table of one struct and then those below it.
+func (r *reader) section(b *strings.Builder, title string, path []string, v reflect.Value) {
+	t := v.Type()
+	if title == "" {
+		b.WriteString("\n## Top level\n\n")
+	} else {
+		fmt.Fprintf(b, "\n## `%s`\n\n%s\n\n", title, r.comment(t, ""))
+	}
+	b.WriteString("| Key | Type | Default | Meaning | Variable |\n|---|---|---|---|---|\n")
+	type below struct {
+		title string
+		path  []string
+		value reflect.Value
+	}
+	var rest []below
+	for _, f := range strictyaml.Fields(t) {
+		at := append(path[:len(path):len(path)], f.Name)
+		name := f.Name
+		if title != "" {
+			name = title + "." + f.Name
+		}
+		doc := r.comment(t, f.Go)
+		if doc == "" {
+			r.t.Errorf("%s.%s has no comment", t, f.Go)
+		}
+		value := v.FieldByIndex(f.Index)
+		switch {
+		case f.Type.Kind() == reflect.Struct:
+			rest = append(rest, below{name, at, value})
+		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+			rest = append(rest, below{name + "[]", nil, reflect.New(f.Type.Elem()).Elem()})
+		}
+		variable := ""
+		inList := strings.Contains(title, "[]")
+		if _, ok := Variables()[Variable(at)]; ok && !inList {
+			variable = "`" + Variable(at) + "`"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", f.Name, typeOf(f.Type), shown(value), strings.ReplaceAll(doc, "|", "\\|"), variable)
+	}
+	for _, s := range rest {
+		r.section(b, s.title, s.path, s.value)
+	}
+}
+
+// shown is a default as the file would hold it.
+func shown(v reflect.Value) string {
+	switch {
+	case v.Kind() == reflect.Struct || v.Kind() == reflect.Map || v.Kind() == reflect.Slice || v.Kind() == reflect.Pointer:
+		return ""
+	case v.Kind() == reflect.String && v.Len() == 0:
+		return ""
+	}
+	return fmt.Sprintf("`%v`", tree(v))
+}
+
+// comment is the doc comment of a type, or of its field, as one paragraph.
+func (r *reader) comment(t reflect.Type, field string) string {
+	pkg := strings.TrimPrefix(t.PkgPath(), module)
+	if r.docs[pkg] == nil {
+		r.docs[pkg] = r.read(pkg)
+	}
+	key := t.Name()
+	if field != "" {
+		key += "." + field
+	}
+	return strings.Join(strings.Fields(r.docs[pkg][key]), " ")
+}
+
+func (r *reader) read(pkg string) map[string]string {
+	out := map[string]string{}
+	files, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
+	if err != nil || len(files) == 0 {
+		r.t.Fatalf("no source in %s: %v", pkg, err)
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			gen, ok := decl.(*ast.GenDecl)
+			if !ok || gen.Tok != token.TYPE {
+				continue
+			}
+			for _, spec := range gen.Specs {
+				typ := spec.(*ast.TypeSpec)
+				out[typ.Name.Name] = gen.Doc.Text()
+				if s, ok := typ.Type.(*ast.StructType); ok {
+					for _, f := range s.Fields.List {
+						for _, n := range f.Names {
+							out[typ.Name.Name+"."+n.Name] = f.Doc.Text()
+						}
+					}
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,91 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/strictyaml"
+	"github.com/warmpath/warmpath/policy"
+)
+
+const prefix = "WARMPATH_"
+
+// FileVariable names the configuration file when no flag does.
+const FileVariable = prefix + "CONFIG"
+
+// serviceLink matches the variables that Kubernetes puts into every container for a Service whose name starts with
+// "warmpath" (Kubernetes documentation, "Service": environment variables). They are nobody's mistake.
+var serviceLink = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`)
+
+// Variables maps each environment variable that is understood to the path of what it sets.
+func Variables() map[string][]string {
+	out := map[string][]string{}
+	var walk func(t reflect.Type, path []string)
+	walk = func(t reflect.Type, path []string) {
+		for _, f := range strictyaml.Fields(t) {
+			at := append(slices.Clone(path), f.Name)
+			switch {
+			case strictyaml.IsLeaf(f.Type) || f.Type == reflect.TypeFor[[]discovery.EndpointConfig]():
+				out[Variable(at)] = at
+			case f.Type.Kind() == reflect.Struct:
+				walk(f.Type, at)
+			}
+		}
+	}
+	walk(reflect.TypeFor[Config](), nil)
+	return out
+}
+
+// Variable is the environment variable for a path. The policy's name, which the file may give as "policy: NAME", is
+// WARMPATH_POLICY.
+func Variable(path []string) string {
+	if slices.Equal(path, []string{"policy", "name"}) {
+		path = path[:1]
+	}
+	return prefix + strings.ToUpper(strings.Join(path, "_"))
+}
+
+// environment turns variables into overrides. An empty variable counts as not set.
+func environment(env []string) ([]Override, []error) {
+	known := Variables()
+	values := map[string]string{}
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		if strings.HasPrefix(name, prefix) && name != FileVariable && value != "" {
+			values[name] = value
+		}
+	}
+	var out []Override
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if path, ok := known[name]; ok {
+			out = append(out, Override{Path: path, Text: values[name], From: name})
+		} else if !serviceLink.MatchString(name) {
+			names := append(slices.Sorted(maps.Keys(known)), FileVariable)
+			faults = append(faults, &strictyaml.Fault{File: name, Err: fmt.Errorf("unknown variable%s", strictyaml.Suggest(name, names))})
+		}
+	}
+	return out, faults
+}
+
+// typeOf is the type of a setting in words, for the reference.
+func typeOf(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[policy.Config]():
+		return "name, or mapping"
+	case t == reflect.TypeFor[[]discovery.EndpointConfig]():
+		return "list of mappings or texts"
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		return "list of mappings"
+	case t.Kind() == reflect.Slice:
+		return "list of texts"
+	case t.Kind() == reflect.Map:
+		return "mapping of text to list of texts"
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(strictyaml.Wants(t), "a "), "whole ")
+}

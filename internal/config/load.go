@@ -1,0 +1,169 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/strictyaml"
+	"github.com/warmpath/warmpath/policy"
+)
+
+const largestFile = 16 << 20 // bytes
+
+// Override sets one value from outside the file, as a flag does.
+type Override struct {
+	Path []string // keys, such as {"log", "level"}
+	Text string   // as the environment would hold it
+	From string   // who says so, for messages: "--log-level"
+}
+
+// Faults is everything wrong with a configuration, one line each, in the order of places.
+type Faults []error
+
+// Error is one fault a line.
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for i, e := range f {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns the faults.
+func (f Faults) Unwrap() []error { return f }
+
+// Load makes the configuration: defaults, then the file at path (none when ""), then the WARMPATH_ variables of env
+// ("NAME=value" each), then overrides. A configuration with faults comes with an error of type Faults; what has no fault
+// is set all the same. Load depends on nothing else and can be called again.
+func Load(path string, env []string, overrides ...Override) (Config, error) {
+	var data []byte
+	if path != "" {
+		var err error
+		if data, err = readFile(path); err != nil {
+			return Default(), Faults{err}
+		}
+	}
+	return Parse(path, data, env, overrides...)
+}
+
+// Parse is Load with the content of the file at hand.
+func Parse(file string, data []byte, env []string, overrides ...Override) (Config, error) {
+	c := Default()
+	places, err := strictyaml.Decode(file, data, &c, strictyaml.Options{Scalars: scalars()})
+	l := loader{config: &c, places: places, origin: map[string]string{}}
+	faults := strictyaml.Flatten(err)
+	fromEnv, envFaults := environment(env)
+	faults = append(faults, envFaults...)
+	for _, o := range append(fromEnv, overrides...) {
+		if err := l.set(o); err != nil {
+			faults = append(faults, &strictyaml.Fault{File: o.From, Path: strings.Join(o.Path, "."), Err: err})
+			l.origin[strings.Join(o.Path, ".")] = "" // wrong; what follows from it is not reported again
+		}
+	}
+	if c.Admin.Listen == "off" {
+		c.Admin.Listen = ""
+	}
+	for _, e := range strictyaml.Flatten(c.Validate()) {
+		if e = l.place(e); e != nil {
+			faults = append(faults, e)
+		}
+	}
+	if len(faults) > 0 {
+		return c, Faults(strictyaml.Sorted(errors.Join(faults...)))
+	}
+	return c, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, largestFile+1))
+	if err == nil && len(data) > largestFile {
+		err = fmt.Errorf("%s is larger than %d MiB", path, largestFile>>20)
+	}
+	return data, err
+}
+
+// scalars says what a plain text means where a mapping could stand.
+func scalars() map[string]strictyaml.Scalar {
+	s := discovery.Scalars()
+	s["policy.Config"] = func(into any, text string) error {
+		into.(*policy.Config).Name = text
+		return nil
+	}
+	return s
+}
+
+type loader struct {
+	config *Config
+	places *strictyaml.Places
+	origin map[string]string // path -> variable or flag that set it; "" when it could not
+}
+
+// set stores an override at its path.
+func (l *loader) set(o Override) error {
+	v := reflect.ValueOf(l.config).Elem()
+	for i, key := range o.Path {
+		if v.Kind() == reflect.Map {
+			if v.IsNil() {
+				v.Set(reflect.MakeMap(v.Type()))
+			}
+			item := reflect.New(v.Type().Elem()).Elem()
+			if err := strictyaml.Set(item, o.Text); err != nil {
+				return err
+			}
+			v.SetMapIndex(reflect.ValueOf(key), item)
+			l.origin[strings.Join(o.Path[:i+1], ".")] = o.From
+			return nil
+		}
+		fields := strictyaml.Fields(v.Type())
+		at := slices.IndexFunc(fields, func(f strictyaml.Field) bool { return f.Name == key })
+		if at < 0 {
+			return fmt.Errorf("no setting %q", strings.Join(o.Path, "."))
+		}
+		v = v.FieldByIndex(fields[at].Index)
+	}
+	if list, ok := v.Addr().Interface().(*[]discovery.EndpointConfig); ok {
+		parsed, err := discovery.ParseEndpoints(o.Text)
+		if err != nil {
+			return err
+		}
+		*list = parsed
+	} else if err := strictyaml.Set(v, o.Text); err != nil {
+		return err
+	}
+	l.origin[strings.Join(o.Path, ".")] = o.From
+	return nil
+}
+
+// place says where a fault of Validate comes from; nil when it only follows from one that is reported already.
+func (l *loader) place(err error) error {
+	path := ""
+	if fe := (*discovery.FieldError)(nil); errors.As(err, &fe) {
+		path = fe.Field
+	}
+	for p := path; p != ""; p = strictyaml.Parent(p) {
+		if from, ok := l.origin[p]; ok {
+			if from == "" {
+				return nil
+			}
+			return &strictyaml.Fault{File: from, Path: path, Err: err}
+		}
+	}
+	if l.places.Wrong(path) {
+		return nil
+	}
+	if l.places.Has(path) {
+		return l.places.Fault(path, err)
+	}
+	return err
+}

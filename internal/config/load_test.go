@@ -1,0 +1,387 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
+)
+
+func TestDefaultIsValid(t *testing.T) {
+	if err := config.Default().Validate(); err != nil {
+		t.Error(err)
+	}
+	c, err := config.Load("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(config.Default(), c); diff != "" {
+		t.Errorf("nothing set, but: %s", diff)
+	}
+}
+
+const full = `
+listen: 0.0.0.0:80
+admin: {listen: 0.0.0.0:9090, token: hush}
+endpoints:
+- http://a:1,weight=2
+- url: http://b:1
+  kind: vllm
+  weight: 0
+  ranks: 4
+  models: [m]
+  api_key: secret
+discovery:
+  file: /etc/e.yaml
+  dns:
+  - {name: engines, port: 8000, interval: 30s}
+policy: round_robin
+sessions: {max: 10, idle_ttl: 5m, hash_only: true}
+models:
+  aliases: {fast: [x, y], "*": m}
+pinning: true
+limits: {body: 1MiB, header: 8192, retries: 0}
+timeouts: {connect: 1s, first_byte: 1m}
+probe: {interval: 3s}
+log: {level: debug, format: json, requests: true}
+tracing: {endpoint: "http://otel:4318", sample_ratio: 0.1}
+`
+
+func TestParseFull(t *testing.T) {
+	got, err := config.Parse("warmpath.yaml", []byte(full), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Default()
+	zero, two := 0.0, 2.0
+	want.Listen = "0.0.0.0:80"
+	want.Admin = config.Admin{Listen: "0.0.0.0:9090", Token: "hush"}
+	want.Endpoints = []discovery.EndpointConfig{
+		{URL: "http://a:1", Weight: &two},
+		{URL: "http://b:1", Kind: "vllm", Weight: &zero, Ranks: 4, Models: []string{"m"}, APIKey: "secret"},
+	}
+	want.Discovery = config.Discovery{File: "/etc/e.yaml", DNS: []discovery.DNSConfig{{Name: "engines", Port: 8000, Interval: 30 * time.Second}}}
+	want.Policy.Name = "round_robin"
+	want.Sessions.Max, want.Sessions.IdleTTL, want.Sessions.HashOnly = 10, 5*time.Minute, true
+	want.Models.Aliases = map[string][]string{"fast": {"x", "y"}, "*": {"m"}}
+	want.Pinning = true
+	want.Limits = config.Limits{Body: 1 << 20, Header: 8192}
+	want.Timeouts.Connect, want.Timeouts.FirstByte = time.Second, time.Minute
+	want.Probe.Interval = 3 * time.Second
+	want.Log = config.Log{Level: "debug", Format: "json", Requests: true}
+	want.Tracing.Endpoint, want.Tracing.SampleRatio = "http://otel:4318", 0.1
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if a := got.AliasList(); len(a) != 2 || a[0].Name != "*" || !slices.Equal(a[1].Models, []string{"x", "y"}) {
+		t.Errorf("aliases %v", a)
+	}
+}
+
+func TestPolicyForms(t *testing.T) {
+	for text, want := range map[string]string{
+		"policy: rendezvous": "rendezvous", "policy: {name: rendezvous}": "rendezvous",
+		"policy: {name: consistent_hash, consistent_hash: {load_factor: 2}}": "consistent_hash", "policy: {session: {fallback: random}}": "session",
+	} {
+		c, err := config.Parse("f", []byte(text), nil)
+		if err != nil || c.Policy.Name != want {
+			t.Errorf("%s: %q, %v", text, c.Policy.Name, err)
+		}
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	file := []byte("listen: f:1\nlog: {level: debug, format: json}\nendpoints: [a:1]\ntimeouts: {connect: 1s}\n")
+	env := []string{"WARMPATH_LISTEN=e:1", "WARMPATH_LOG_LEVEL=warn", "WARMPATH_ENDPOINTS=b:1,weight=2,c:1", "WARMPATH_TIMEOUTS_CONNECT=", "HOME=/"}
+	flags := []config.Override{
+		{Path: []string{"listen"}, Text: "o:1", From: "--listen"},
+		{Path: []string{"models", "aliases", "a.b"}, Text: "x,y", From: "--model-alias"},
+	}
+	c, err := config.Parse("f", file, env, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Listen != "o:1" || c.Log.Level != "warn" || c.Log.Format != "json" || c.Timeouts.Connect != time.Second || c.Limits.Retries != 2 {
+		t.Errorf("got %+v", c)
+	}
+	if len(c.Endpoints) != 2 || c.Endpoints[0].URL != "b:1" || *c.Endpoints[0].Weight != 2 || c.Endpoints[1].URL != "c:1" {
+		t.Errorf("endpoints %+v", c.Endpoints)
+	}
+	if diff := cmp.Diff(map[string][]string{"a.b": {"x", "y"}}, c.Models.Aliases); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Every variable sets exactly the value it is named after.
+func TestEveryVariable(t *testing.T) {
+	special := map[string]string{
+		"WARMPATH_POLICY": "random", "WARMPATH_POLICY_SESSION_FALLBACK": "random", "WARMPATH_LOG_LEVEL": "debug", "WARMPATH_LOG_FORMAT": "json",
+		"WARMPATH_LISTEN": "h:1", "WARMPATH_ADMIN_LISTEN": "localhost:1", "WARMPATH_TRACING_ENDPOINT": "http://x", "WARMPATH_TRACING_SAMPLE_RATIO": "0.5",
+		"WARMPATH_ENDPOINTS": "a:1", "WARMPATH_HEALTH_EJECT_MAX": "1h", "WARMPATH_TLS_CERT": "", "WARMPATH_TLS_KEY": "", "WARMPATH_LIMITS_HEADER": "9KiB",
+	}
+	for name, path := range config.Variables() {
+		text, ok := special[name]
+		if !ok {
+			text = sample(t, name)
+		}
+		if text == "" {
+			continue
+		}
+		c, err := config.Load("", []string{name + "=" + text})
+		if err != nil {
+			t.Errorf("%s=%s: %v", name, text, err)
+			continue
+		}
+		before, after := config.Default().Settings(), c.Settings()
+		if reflect.DeepEqual(dig(before, path), dig(after, path)) {
+			t.Errorf("%s=%s changed nothing at %v", name, text, path)
+		}
+		bury(before, path, dig(after, path))
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Errorf("%s changed more than its value: %s", name, diff)
+		}
+	}
+}
+
+// sample finds a text that the variable takes.
+func sample(t *testing.T, name string) string {
+	for _, text := range []string{"7s", "7MiB", "7", "true", "x"} {
+		if _, err := config.Load("", []string{name + "=" + text}); err == nil {
+			return text
+		}
+	}
+	t.Errorf("%s takes none of the samples", name)
+	return ""
+}
+
+func dig(m map[string]any, path []string) any {
+	for _, k := range path[:len(path)-1] {
+		m = m[k].(map[string]any)
+	}
+	return m[path[len(path)-1]]
+}
+
+func bury(m map[string]any, path []string, v any) {
+	for _, k := range path[:len(path)-1] {
+		m = m[k].(map[string]any)
+	}
+	m[path[len(path)-1]] = v
+}
+
+func TestKubernetesServiceVariablesAreNotOurs(t *testing.T) {
+	_, err := config.Load("", []string{
+		"WARMPATH_SERVICE_HOST=10.0.0.1", "WARMPATH_SERVICE_PORT=80", "WARMPATH_SERVICE_PORT_HTTP=80", "WARMPATH_PORT=tcp://10.0.0.1:80",
+		"WARMPATH_PORT_80_TCP=tcp://10.0.0.1:80", "WARMPATH_PORT_80_TCP_ADDR=10.0.0.1", "WARMPATH_ADMIN_SERVICE_HOST=10.0.0.2", "WARMPATH_CONFIG=x",
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func lines(err error) []string {
+	if err == nil {
+		return nil
+	}
+	return strings.Split(err.Error(), "\n")
+}
+
+func TestAllFaultsWithTheirPlaces(t *testing.T) {
+	text := `listen: nonsense
+polcy: x
+admin:
+  listen: 0.0.0.0:9090
+endpoints:
+- url: http://a:1
+  weight: -1
+- {ulr: b}
+- ftp://x
+- url: http://A:1
+discovery:
+  dns:
+  - name: d
+policy:
+  name: sesion
+sessions: {max: -1}
+models: {aliases: {x: []}}
+limits: {retries: 200, body: 0}
+timeouts:
+  connect: 5
+  idle: 0s
+probe:
+  interval: 1ms
+tls: {cert: c}
+log: {level: loud}
+tracing: {sample_ratio: 2, endpoint: x}
+`
+	_, err := config.Parse("w.yaml", []byte(text), []string{"WARMPATH_LOG_FORMAT=xml", "WARMPATH_TIMEOUTS_CONECT=1s", "WARMPATH_LIMITS_HEADER=lots"},
+		config.Override{Path: []string{"timeouts", "drain"}, Text: "-1s", From: "--drain"})
+	var faults config.Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("%T is not Faults", err)
+	}
+	want := []string{
+		`w.yaml:1:1: listen: "nonsense" is not host:port`,
+		`w.yaml:2:1: unknown key "polcy"; did you mean "policy"?`,
+		`w.yaml:4:3: admin.listen: 0.0.0.0:9090 is not a loopback address, so that admin.token or admin.token_file is needed`,
+		`w.yaml:7:3: endpoints[0].weight: is -1, must be a number from 0 up`,
+		`w.yaml:8:4: unknown key "ulr"; did you mean "url"?`,
+		`w.yaml:9:3: endpoints[2]: endpoint "ftp://x": url: "ftp://x" must start with http:// or https://`,
+		`w.yaml:10:3: endpoints[3].url: is the same address as entry 1 (http://a:1)`,
+		`w.yaml:13:5: discovery.dns[0].port: is 0, must be between 1 and 65535`,
+		`w.yaml:15:3: policy.name: is "sesion"; did you mean "session"? valid: consistent_hash, least_requests, least_tokens, power_of_two, random, rendezvous, round_robin, session`,
+		`w.yaml:16:12: sessions.max: is -1, must be between 1 and 100000000 (0 means 100000)`,
+		`w.yaml:17:20: models.aliases.x: needs a name and at least one model, none empty or "*"`,
+		`w.yaml:18:10: limits.retries: is 200, must be between 0 and 100`,
+		`w.yaml:18:24: limits.body: is 0, must be 1 or more`,
+		`w.yaml:20:12: timeouts.connect: want a duration such as "5s", got "5"`,
+		`w.yaml:21:3: timeouts.idle: is 0s, must be above 0`,
+		`w.yaml:23:3: probe.interval: is 1ms, must be at least 10ms`,
+		`w.yaml:24:1: tls: needs both cert and key`,
+		`w.yaml:25:7: log.level: is "loud", must be one of debug, info, warn, error`,
+		`w.yaml:26:11: tracing.sample_ratio: is 2, must be between 0 and 1`,
+		`w.yaml:26:28: tracing.endpoint: is not an http:// or https:// address`,
+		`WARMPATH_TIMEOUTS_CONECT: unknown variable; did you mean "WARMPATH_TIMEOUTS_CONNECT"?`,
+		`WARMPATH_LIMITS_HEADER: want a size such as "64MiB", got "lots"`,
+		`--drain: timeouts.drain: is -1s, must be above 0`,
+		`WARMPATH_LOG_FORMAT: log.format: is "xml", must be one of text, json`,
+	}
+	if diff := cmp.Diff(want, lines(err)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFileFaults(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "no.yaml")
+	if _, err := config.Load(missing, nil); err == nil || len(lines(err)) != 1 || !strings.Contains(err.Error(), missing) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := config.Load(t.TempDir(), nil); err == nil || len(lines(err)) != 1 {
+		t.Errorf("a directory: %v", err)
+	}
+}
+
+func TestAdminListener(t *testing.T) {
+	for text, want := range map[string]string{
+		"admin: {listen: 'localhost:1'}":                          "",
+		"admin: {listen: '[::1]:1'}":                              "",
+		"admin: {listen: off}":                                    "",
+		"admin: {listen: ''}":                                     "",
+		"admin: {listen: ':1', token: x}":                         "",
+		"admin: {listen: ':1', token_file: x}":                    "",
+		"admin: {listen: ':1'}":                                   "not a loopback address",
+		"admin: {listen: '10.0.0.1:1'}":                           "not a loopback address",
+		"admin: {token: x, token_file: y}":                        "not both",
+		"{listen: 'localhost:1', admin: {listen: 'localhost:1'}}": "is the traffic listener's address",
+	} {
+		c, err := config.Parse("f", []byte(text), nil)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+		if strings.Contains(text, "off") && c.Admin.Listen != "" {
+			t.Errorf("off leaves %q", c.Admin.Listen)
+		}
+	}
+}
+
+func TestCheckFiles(t *testing.T) {
+	dir := t.TempDir()
+	token := filepath.Join(dir, "token")
+	if err := os.WriteFile(token, []byte(" s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := config.Default()
+	c.Admin.TokenFile = token
+	if got, err := c.AdminToken(); err != nil || got != "s3cret" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if err := c.CheckFiles(discovery.None()); err != nil {
+		t.Error(err)
+	}
+	c.Admin.TokenFile, c.TLS = dir+"/x", config.TLS{Cert: dir + "/y", Key: dir + "/z"}
+	c.Discovery.File = dir + "/e"
+	c.Endpoints = []discovery.EndpointConfig{{URL: "a:1", APIKeyEnv: "NO"}}
+	if err := c.CheckFiles(discovery.None()); len(lines(err)) != 4 {
+		t.Errorf("got %v, want four faults", err)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	c := config.Default()
+	if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0], "no endpoints") {
+		t.Errorf("got %v", w)
+	}
+	zero := 0.0
+	c.Endpoints = []discovery.EndpointConfig{{URL: "a:1", Weight: &zero}}
+	if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0], "weight 0") {
+		t.Errorf("got %v", w)
+	}
+	c.Endpoints[0].Weight = nil
+	if w := c.Warnings(); len(w) != 0 {
+		t.Errorf("got %v", w)
+	}
+}
+
+func TestRedacted(t *testing.T) {
+	c, err := config.Parse("f", []byte(full), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Discovery.DNS[0].APIKey = "dns-secret"
+	r := c.Redacted()
+	if r.Admin.Token != "(hidden)" || r.Endpoints[1].APIKey != "(hidden)" || r.Discovery.DNS[0].APIKey != "(hidden)" || r.Endpoints[0].APIKey != "" {
+		t.Errorf("got %+v", r)
+	}
+	if c.Admin.Token != "hush" || c.Endpoints[1].APIKey != "secret" {
+		t.Error("the original was changed")
+	}
+	r.Models.Aliases["fast"][0], *r.Endpoints[0].Weight = "changed", 9
+	if c.Models.Aliases["fast"][0] != "x" || *c.Endpoints[0].Weight != 2 {
+		t.Error("the copy shares memory with the original")
+	}
+	if got := dig(c.Settings(), []string{"timeouts", "connect"}); got != "1s" {
+		t.Errorf("settings show %v", got)
+	}
+}
+
+func TestBytes(t *testing.T) {
+	for text, want := range map[string]config.Bytes{"64MiB": 64 << 20, "1 KiB": 1024, "1.5GiB": 3 << 29, "500kB": 500_000, "7": 7, "7B": 7, "0": 0} {
+		var b config.Bytes
+		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
+			t.Errorf("%s: %d, %v", text, b, err)
+		}
+		var again config.Bytes
+		if err := again.UnmarshalText([]byte(b.String())); err != nil || again != b {
+			t.Errorf("%s prints as %s, which reads as %d, %v", text, b, again, err)
+		}
+	}
+	for _, text := range []string{"", "MiB", "-1", "1TB", "9e30", "NaN", "1MiBs", "inf"} {
+		var b config.Bytes
+		if err := b.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q was read as %d", text, b)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(full))
+	f.Add([]byte("policy: [a]\nendpoints: {a: b}\nmodels: {aliases: {a: {b: c}}}"))
+	f.Add([]byte(`{"endpoints":[null,{"url":null}],"discovery":{"dns":[null]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := config.Parse("f", data, nil)
+		if err == nil {
+			if err := c.Validate(); err != nil {
+				t.Fatalf("accepted, yet %v", err)
+			}
+		}
+		c.Settings()
+	})
+}

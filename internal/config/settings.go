@@ -1,0 +1,103 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/strictyaml"
+)
+
+const hidden = "(hidden)"
+
+// Redacted is a copy in which every secret that is set reads "(hidden)". It shares nothing with c that could change it.
+func (c Config) Redacted() Config {
+	out := reflect.New(reflect.TypeOf(c)).Elem()
+	redact(reflect.ValueOf(c), out)
+	return out.Interface().(Config)
+}
+
+func redact(from, to reflect.Value) {
+	switch from.Kind() {
+	case reflect.Struct:
+		to.Set(from)
+		for _, f := range strictyaml.Fields(from.Type()) {
+			v := to.FieldByIndex(f.Index)
+			if f.Secret && !v.IsZero() {
+				v.SetString(hidden)
+				continue
+			}
+			redact(from.FieldByIndex(f.Index), v)
+		}
+	case reflect.Slice:
+		if from.IsNil() {
+			to.SetZero()
+			return
+		}
+		to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
+		for i := range from.Len() {
+			redact(from.Index(i), to.Index(i))
+		}
+	case reflect.Map:
+		if from.IsNil() {
+			to.SetZero()
+			return
+		}
+		to.Set(reflect.MakeMapWithSize(from.Type(), from.Len()))
+		for _, k := range from.MapKeys() {
+			v := reflect.New(from.Type().Elem()).Elem()
+			redact(from.MapIndex(k), v)
+			to.SetMapIndex(k, v)
+		}
+	case reflect.Pointer:
+		if from.IsNil() {
+			to.SetZero()
+			return
+		}
+		to.Set(reflect.New(from.Type().Elem()))
+		redact(from.Elem(), to.Elem())
+	default:
+		to.Set(from)
+	}
+}
+
+// Settings is the configuration under its own keys, for encoding as JSON or YAML: secrets hidden, durations and sizes as
+// texts.
+func (c Config) Settings() map[string]any {
+	return tree(reflect.ValueOf(c.Redacted())).(map[string]any)
+}
+
+func tree(v reflect.Value) any {
+	switch x := v.Interface().(type) {
+	case time.Duration:
+		return x.String()
+	case fmt.Stringer:
+		return x.String()
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		out := map[string]any{}
+		for _, f := range strictyaml.Fields(v.Type()) {
+			out[f.Name] = tree(v.FieldByIndex(f.Index))
+		}
+		return out
+	case reflect.Slice:
+		out := make([]any, v.Len())
+		for i := range out {
+			out[i] = tree(v.Index(i))
+		}
+		return out
+	case reflect.Map:
+		out := map[string]any{}
+		for _, k := range v.MapKeys() {
+			out[k.String()] = tree(v.MapIndex(k))
+		}
+		return out
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		return tree(v.Elem())
+	}
+	return v.Interface()
+}

@@ -1,0 +1,236 @@
+package config
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/strictyaml"
+)
+
+func fault(path, format string, args ...any) error {
+	return &discovery.FieldError{Field: path, Err: fmt.Errorf(format, args...)}
+}
+
+// Validate reports every value that is out of range, each a *discovery.FieldError with its path, joined into one error.
+func (c Config) Validate() error {
+	faults := c.checkListeners()
+	for _, e := range discovery.Check(c.Endpoints) {
+		faults = append(faults, below("endpoints", e)...)
+	}
+	for i, d := range c.Discovery.DNS {
+		faults = append(faults, below(fmt.Sprintf("discovery.dns[%d].", i), d.Validate())...)
+	}
+	faults = append(faults, c.checkNumbers()...)
+	faults = append(faults, section("policy", reflect.TypeOf(c.Policy), c.Policy.Validate())...)
+	faults = append(faults, section("sessions", reflect.TypeOf(c.Sessions), c.Sessions.Validate())...)
+	faults = append(faults, section("probe", reflect.TypeOf(c.Probe), c.Probe.Validate())...)
+	for _, a := range c.AliasList() {
+		if a.Name == "" || len(a.Models) == 0 || slices.Contains(a.Models, "") || slices.Contains(a.Models, "*") {
+			faults = append(faults, fault("models.aliases."+a.Name, "needs a name and at least one model, none empty or \"*\""))
+		}
+	}
+	oneOf := func(path, got string, valid ...string) {
+		if !slices.Contains(valid, got) {
+			faults = append(faults, fault(path, "is %q, must be one of %s", got, strings.Join(valid, ", ")))
+		}
+	}
+	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	oneOf("log.format", c.Log.Format, "text", "json")
+	return errors.Join(faults...)
+}
+
+// below puts a path before those of err's faults.
+func below(path string, err error) []error {
+	var out []error
+	for _, e := range strictyaml.Flatten(err) {
+		if fe := (*discovery.FieldError)(nil); errors.As(e, &fe) {
+			out = append(out, &discovery.FieldError{Field: strings.TrimSuffix(path+fe.Field, "."), Err: fe.Err})
+		} else {
+			out = append(out, &discovery.FieldError{Field: strings.TrimSuffix(path, "."), Err: e})
+		}
+	}
+	return out
+}
+
+// section gives the faults of a package's Config their paths. The packages write "package: key.key is ..., must be ...";
+// the key leads to the path.
+func section(path string, t reflect.Type, err error) []error {
+	var out []error
+	for _, e := range strictyaml.Flatten(err) {
+		text := e.Error()
+		if _, rest, ok := strings.Cut(text, ": "); ok {
+			text = rest
+		}
+		at := path
+		if key, rest, ok := strings.Cut(text, " "); ok && hasField(t, strings.Split(key, ".")) {
+			at, text = path+"."+key, rest
+		}
+		out = append(out, &discovery.FieldError{Field: at, Err: errors.New(text)})
+	}
+	return out
+}
+
+func hasField(t reflect.Type, keys []string) bool {
+	for _, key := range keys {
+		if t.Kind() != reflect.Struct {
+			return false
+		}
+		fields := strictyaml.Fields(t)
+		i := slices.IndexFunc(fields, func(f strictyaml.Field) bool { return f.Name == key })
+		if i < 0 {
+			return false
+		}
+		t = fields[i].Type
+	}
+	return true
+}
+
+func (c Config) checkListeners() []error {
+	var faults []error
+	if err := checkAddress(c.Listen); err != nil {
+		faults = append(faults, fault("listen", "%w", err))
+	}
+	if c.Admin.Listen != "" {
+		if err := checkAddress(c.Admin.Listen); err != nil {
+			faults = append(faults, fault("admin.listen", "%w", err))
+		} else if !loopback(c.Admin.Listen) && c.Admin.Token == "" && c.Admin.TokenFile == "" {
+			faults = append(faults, fault("admin.listen", "%s is not a loopback address, so that admin.token or admin.token_file is needed", c.Admin.Listen))
+		}
+		if _, port, err := net.SplitHostPort(c.Listen); err == nil && c.Listen == c.Admin.Listen && port != "0" {
+			faults = append(faults, fault("admin.listen", "is the traffic listener's address; the two are apart so that clients cannot reach the admin API"))
+		}
+	}
+	if c.Admin.Token != "" && c.Admin.TokenFile != "" {
+		faults = append(faults, fault("admin.token", "give token or token_file, not both"))
+	}
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		faults = append(faults, fault("tls", "needs both cert and key"))
+	}
+	if t := c.Tracing.Endpoint; t != "" {
+		u, err := url.Parse(t)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+			faults = append(faults, fault("tracing.endpoint", "is not an http:// or https:// address"))
+		}
+	}
+	return faults
+}
+
+func checkAddress(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is not host:port", address)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("%q: the port must be between 0 and 65535", address)
+	}
+	return nil
+}
+
+func loopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func (c Config) checkNumbers() []error {
+	var faults []error
+	for _, s := range []struct {
+		path  string
+		value any
+	}{{"timeouts", c.Timeouts}, {"health", c.Health}} {
+		v := reflect.ValueOf(s.value)
+		for _, f := range strictyaml.Fields(v.Type()) {
+			d, ok := v.FieldByIndex(f.Index).Interface().(time.Duration)
+			if ok && d <= 0 && f.Name != "ramp" || d < 0 {
+				faults = append(faults, fault(s.path+"."+f.Name, "is %v, must be above 0", d))
+			}
+		}
+	}
+	atLeast := func(path string, got, least int64) {
+		if got < least {
+			faults = append(faults, fault(path, "is %d, must be %d or more", got, least))
+		}
+	}
+	atLeast("limits.body", int64(c.Limits.Body), 1)
+	atLeast("limits.header", int64(c.Limits.Header), 4096)
+	atLeast("health.eject_after", int64(c.Health.EjectAfter), 1)
+	if c.Limits.Retries < 0 || c.Limits.Retries > 100 {
+		faults = append(faults, fault("limits.retries", "is %d, must be between 0 and 100", c.Limits.Retries))
+	}
+	if c.Health.EjectMax < c.Health.EjectFor {
+		faults = append(faults, fault("health.eject_max", "is %v, less than eject_for (%v)", c.Health.EjectMax, c.Health.EjectFor))
+	}
+	if r := c.Tracing.SampleRatio; !(r >= 0 && r <= 1) {
+		faults = append(faults, fault("tracing.sample_ratio", "is %v, must be between 0 and 1", r))
+	}
+	return faults
+}
+
+// CheckFiles reports every file named in the configuration that cannot be used, and every API key that cannot be read.
+func (c Config) CheckFiles(keys discovery.Keys) error {
+	var faults []error
+	if c.TLS.Cert != "" && c.TLS.Key != "" {
+		if _, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key); err != nil {
+			faults = append(faults, fault("tls", "%w", err))
+		}
+	}
+	if _, err := c.AdminToken(); err != nil {
+		faults = append(faults, err)
+	}
+	if _, err := discovery.Endpoints(c.Endpoints, keys); err != nil {
+		faults = append(faults, below("endpoints", err)...)
+	}
+	if c.Discovery.File != "" {
+		if _, err := discovery.NewFile(c.Discovery.File, keys, nil); err != nil {
+			faults = append(faults, strictyaml.Flatten(err)...)
+		}
+	}
+	for i, d := range c.Discovery.DNS {
+		if _, err := discovery.NewDNS(d, nil, keys, nil); err != nil {
+			faults = append(faults, below(fmt.Sprintf("discovery.dns[%d].", i), err)...)
+		}
+	}
+	if len(faults) > 0 {
+		return Faults(faults)
+	}
+	return nil
+}
+
+// AdminToken is the token of the admin API, read from its file when it is kept there; "" means none is needed.
+func (c Config) AdminToken() (string, error) {
+	if c.Admin.TokenFile == "" {
+		return c.Admin.Token, nil
+	}
+	b, err := os.ReadFile(c.Admin.TokenFile)
+	if err != nil {
+		return "", fault("admin.token_file", "%w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" {
+		return "", fault("admin.token_file", "%s is empty", c.Admin.TokenFile)
+	}
+	return token, nil
+}
+
+// Warnings are things that are allowed and yet probably not meant.
+func (c Config) Warnings() []string {
+	var out []string
+	if len(c.Endpoints) == 0 && c.Discovery.File == "" && len(c.Discovery.DNS) == 0 {
+		out = append(out, "no endpoints: every request is answered 503 until the admin API adds some; give --endpoint URL, or endpoints or discovery in the file")
+	}
+	if len(c.Endpoints) > 0 && !slices.ContainsFunc(c.Endpoints, func(e discovery.EndpointConfig) bool { return e.Weight == nil || *e.Weight > 0 }) {
+		out = append(out, "every endpoint has weight 0 and takes no traffic")
+	}
+	return out
+}

@@ -1,0 +1,97 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// The reasons why the admin source refuses, for callers that turn them into an HTTP status.
+var (
+	ErrDuplicate   = errors.New("the name is taken")
+	ErrNotDeclared = errors.New("no such endpoint was added at run time")
+)
+
+// Static publishes the endpoints of flags and configuration once.
+func Static(source string, endpoints []route.Endpoint, publish Publish) {
+	if len(endpoints) > 0 {
+		publish(route.Declared{Source: source, Endpoints: slices.Clone(endpoints)})
+	}
+}
+
+// Admin holds the endpoints that are added and removed at run time. It is safe for concurrent use.
+type Admin struct {
+	source  string
+	publish Publish
+	taken   func(name string) bool // says whether another source declares the name
+
+	mu        sync.Mutex // held while publishing, so that snapshots arrive in order
+	endpoints []route.Endpoint
+}
+
+// NewAdmin makes an empty source. taken says whether a name is in use anywhere in the fleet; nil knows of none.
+func NewAdmin(source string, publish Publish, taken func(name string) bool) *Admin {
+	if taken == nil {
+		taken = func(string) bool { return false }
+	}
+	return &Admin{source: source, publish: publish, taken: taken}
+}
+
+// Add declares endpoints, all or none. The error wraps ErrDuplicate when a name is in use.
+func (a *Admin) Add(endpoints ...route.Endpoint) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.endpoints)+len(endpoints) > MaxEndpoints {
+		return fmt.Errorf("discovery: more than %d endpoints", MaxEndpoints)
+	}
+	next := slices.Clone(a.endpoints)
+	for _, e := range endpoints {
+		if find(next, e.Name) >= 0 || a.taken(e.Name) {
+			return fmt.Errorf("discovery: endpoint %q: %w", e.Name, ErrDuplicate)
+		}
+		next = append(next, e)
+	}
+	if len(endpoints) > 0 {
+		a.endpoints = next
+		a.tell()
+	}
+	return nil
+}
+
+// Remove withdraws the endpoint of that name, or all ranks or slots of the engine of that name. The error wraps
+// ErrNotDeclared when Add declared neither.
+func (a *Admin) Remove(name string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	next := slices.DeleteFunc(slices.Clone(a.endpoints), func(e route.Endpoint) bool {
+		return e.Name == name || e.Part != (route.Part{}) && e.Name == name+"/"+e.Part.String()
+	})
+	if len(next) == len(a.endpoints) {
+		return fmt.Errorf("discovery: endpoint %q: %w", name, ErrNotDeclared)
+	}
+	a.endpoints = next
+	a.tell()
+	return nil
+}
+
+func (a *Admin) tell() {
+	a.publish(route.Declared{Source: a.source, Endpoints: slices.Clone(a.endpoints)})
+}
+
+func find(list []route.Endpoint, name string) int {
+	return slices.IndexFunc(list, func(e route.Endpoint) bool { return e.Name == name })
+}
+
+// Runner is a source that follows the world: it publishes until ctx ends.
+type Runner interface {
+	Run(ctx context.Context, publish Publish)
+}
+
+var (
+	_ Runner = (*File)(nil)
+	_ Runner = (*DNS)(nil)
+)

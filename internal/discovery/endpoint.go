@@ -1,0 +1,307 @@
+// Package discovery is who is there: it turns what an operator declares (flags, a file that is watched, DNS names, calls
+// to the admin API) into full snapshots of endpoints. It never asks an engine anything; that is probing.
+//
+// Each source is one value with a Run method that publishes a route.Declared whenever its snapshot changed, and never
+// otherwise. A source that cannot be read keeps what it said last.
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// Publish takes in the full snapshot of one source. It may be called by any goroutine and must not block for long.
+type Publish func(route.Declared)
+
+// The bounds of what can be declared.
+const (
+	MaxParts     = 1024   // ranks or slots of one engine
+	MaxEndpoints = 20_000 // endpoints of one source
+	maxName      = 260    // bytes of a name: the longest DNS name, and a port
+)
+
+// EndpointConfig declares one engine, or with Ranks or Slots the parts of it as endpoints of their own.
+type EndpointConfig struct {
+	// URL is the engine's base address: http:// or https://, host, port and perhaps a path, without the /v1 that requests
+	// bring themselves. A missing scheme means http://.
+	URL string `yaml:"url" json:"url"`
+	// Name is what logs, metrics and the admin API call it; unique in the fleet. Empty means host:port of the URL.
+	Name string `yaml:"name" json:"name,omitempty"`
+	// Kind of engine: vllm, sglang, trtllm, llamacpp, ollama or other. Empty means that probing recognises it.
+	Kind string `yaml:"kind" json:"kind,omitempty"`
+	// Weight is the share of new traffic relative to other endpoints. 0 takes none; not stated means 1.
+	Weight *float64 `yaml:"weight" json:"weight,omitempty"`
+	// Models it serves. Empty means what the engine reports.
+	Models []string `yaml:"models" json:"models,omitempty"`
+	// Ranks declares so many data-parallel ranks (vLLM, SGLang, TensorRT-LLM) as endpoints NAME/rank0, NAME/rank1, ...;
+	// 0 leaves the choice of the rank to the engine.
+	Ranks int `yaml:"ranks" json:"ranks,omitempty"`
+	// Slots declares so many slots of a llama.cpp server as endpoints NAME/slot0, NAME/slot1, ...; 0 leaves the choice of
+	// the slot to the engine.
+	Slots int `yaml:"slots" json:"slots,omitempty"`
+	// APIKey is sent to the engine as a bearer token by probes, and with requests of clients that carry none.
+	APIKey string `yaml:"api_key" json:"api_key,omitempty" secret:"true"`
+	// APIKeyEnv names the environment variable that holds the key.
+	APIKeyEnv string `yaml:"api_key_env" json:"api_key_env,omitempty"`
+	// APIKeyFile names the file that holds the key; white space around it is cut.
+	APIKeyFile string `yaml:"api_key_file" json:"api_key_file,omitempty"`
+}
+
+// FieldError is a fault at one field, named by its path in the configuration ("endpoints[2].url"); "" is the whole.
+type FieldError struct {
+	Field string
+	Err   error
+}
+
+// Error is "field: fault".
+func (e *FieldError) Error() string {
+	if e.Field == "" {
+		return e.Err.Error()
+	}
+	return e.Field + ": " + e.Err.Error()
+}
+
+// Unwrap returns the fault.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+func fault(field, format string, args ...any) error {
+	return &FieldError{Field: field, Err: fmt.Errorf(format, args...)}
+}
+
+// Validate reports every fault, each a *FieldError, joined into one error.
+func (c EndpointConfig) Validate() error {
+	var faults []error
+	if _, _, err := normalise(c.URL); err != nil {
+		faults = append(faults, fault("url", "%w", err))
+	}
+	if err := checkName(c.Name); err != nil {
+		faults = append(faults, fault("name", "%w", err))
+	}
+	return errors.Join(append(faults, c.checkTraits()...)...)
+}
+
+// checkTraits reports the faults of everything that is not URL or name.
+func (c EndpointConfig) checkTraits() []error {
+	var faults []error
+	if !slices.Contains(kinds, route.Kind(c.Kind)) && c.Kind != "" {
+		faults = append(faults, fault("kind", "%q is not a kind of engine; known: %s", c.Kind, kindNames()))
+	}
+	if w := c.Weight; w != nil && !(*w >= 0 && *w <= math.MaxFloat32) {
+		faults = append(faults, fault("weight", "is %v, must be a number from 0 up", *w))
+	}
+	if slices.Contains(c.Models, "") {
+		faults = append(faults, fault("models", "holds an empty name"))
+	}
+	if c.Ranks < 0 || c.Ranks > MaxParts {
+		faults = append(faults, fault("ranks", "is %d, must be between 0 and %d", c.Ranks, MaxParts))
+	}
+	if c.Slots < 0 || c.Slots > MaxParts {
+		faults = append(faults, fault("slots", "is %d, must be between 0 and %d", c.Slots, MaxParts))
+	}
+	if c.Ranks > 0 && c.Slots > 0 {
+		faults = append(faults, fault("slots", "an engine is declared by ranks or by slots, not both"))
+	}
+	if k := route.Kind(c.Kind); c.Slots > 0 && k != route.KindUnknown && k != route.KindLlamaCpp {
+		faults = append(faults, fault("slots", "only llamacpp has slots, not %s", k))
+	}
+	if k := route.Kind(c.Kind); c.Ranks > 0 && (k == route.KindLlamaCpp || k == route.KindOllama || k == route.KindOther) {
+		faults = append(faults, fault("ranks", "%s has no data-parallel ranks; vllm, sglang and trtllm have", k))
+	}
+	keys := 0
+	for _, k := range []string{c.APIKey, c.APIKeyEnv, c.APIKeyFile} {
+		if k != "" {
+			keys++
+		}
+	}
+	if keys > 1 {
+		faults = append(faults, fault("api_key", "give one of api_key, api_key_env and api_key_file, not several"))
+	}
+	if strings.ContainsAny(c.APIKey, "\r\n") {
+		faults = append(faults, fault("api_key", "holds a line break"))
+	}
+	return faults
+}
+
+var kinds = []route.Kind{
+	route.KindVLLM, route.KindSGLang, route.KindTRTLLM, route.KindLlamaCpp, route.KindOllama, route.KindOther,
+}
+
+func kindNames() string {
+	var names []string
+	for _, k := range kinds {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}
+
+// checkName accepts what can stand in a metric label, a header's list and a path element of the admin API. The slash is
+// kept for ranks and slots.
+func checkName(name string) error {
+	if len(name) > maxName {
+		return fmt.Errorf("is longer than %d bytes", maxName)
+	}
+	for _, r := range name {
+		ok := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:-[]@", r)
+		if !ok {
+			return fmt.Errorf("%q holds %q; letters, digits and . _ : - [ ] @ are allowed", name, r)
+		}
+	}
+	return nil
+}
+
+// Keys reads API keys that are kept elsewhere. Its zero value reads the process's environment and file system.
+type Keys struct {
+	Lookup   func(variable string) (string, bool)
+	ReadFile func(name string) ([]byte, error)
+}
+
+// None refuses to read keys: for declarations that come over the network, which must not make the router read its own
+// secrets and send them to an address of the caller's choice.
+func None() Keys {
+	return Keys{
+		Lookup:   func(string) (string, bool) { return "", false },
+		ReadFile: func(string) ([]byte, error) { return nil, errors.New("not allowed here") },
+	}
+}
+
+func (k Keys) of(c EndpointConfig) (string, error) {
+	if k.Lookup == nil {
+		k.Lookup = os.LookupEnv
+	}
+	if k.ReadFile == nil {
+		k.ReadFile = os.ReadFile
+	}
+	switch {
+	case c.APIKeyEnv != "":
+		v, ok := k.Lookup(c.APIKeyEnv)
+		if v = strings.TrimSpace(v); !ok || v == "" || strings.ContainsAny(v, "\r\n") {
+			return "", fault("api_key_env", "the environment variable %s holds no key", c.APIKeyEnv)
+		}
+		return v, nil
+	case c.APIKeyFile != "":
+		b, err := k.ReadFile(c.APIKeyFile)
+		if err != nil {
+			return "", fault("api_key_file", "%w", err)
+		}
+		v := strings.TrimSpace(string(b))
+		if v == "" || strings.ContainsAny(v, "\r\n") {
+			return "", fault("api_key_file", "%s does not hold one line with a key", c.APIKeyFile)
+		}
+		return v, nil
+	}
+	return c.APIKey, nil
+}
+
+// Endpoints expands declarations into endpoints, in their order. It reports every fault, each a *FieldError whose path
+// starts with the index ("[2].url"), joined into one error. Two declarations may share neither a name nor an address.
+func Endpoints(configs []EndpointConfig, keys Keys) ([]route.Endpoint, error) {
+	var out []route.Endpoint
+	faults := Check(configs)
+	for i, c := range configs {
+		key, err := keys.of(c)
+		if err != nil {
+			faults = append(faults, under(i, err))
+			continue
+		}
+		if c.Validate() == nil && len(out) <= MaxEndpoints {
+			out = append(out, c.expand(key)...)
+		}
+	}
+	if len(out) > MaxEndpoints {
+		faults = append(faults, fault("", "more than %d endpoints", MaxEndpoints))
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	return out, nil
+}
+
+// Check reports what Endpoints would, keys aside.
+func Check(configs []EndpointConfig) []error {
+	var faults []error
+	names, urls := map[string]int{}, map[string]int{}
+	for i, c := range configs {
+		if err := c.Validate(); err != nil {
+			faults = append(faults, under(i, err))
+		}
+		url, name, err := normalise(c.URL)
+		if err != nil {
+			continue
+		}
+		if first, dup := urls[url]; dup {
+			faults = append(faults, fault(index(i, "url"), "is the same address as entry %d (%s)", first+1, url))
+			continue // the default name would only repeat it
+		}
+		urls[url] = i
+		field := "name"
+		if c.Name != "" {
+			name = c.Name
+		} else {
+			field = "url"
+		}
+		if first, dup := names[name]; dup {
+			faults = append(faults, fault(index(i, field), "the name %q is taken by entry %d; give it a name of its own", name, first+1))
+			continue
+		}
+		names[name] = i
+	}
+	return faults
+}
+
+func index(i int, field string) string { return "[" + strconv.Itoa(i) + "]." + field }
+
+// under puts the index before the path of each fault of err.
+func under(i int, err error) error {
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		var faults []error
+		for _, e := range list.Unwrap() {
+			faults = append(faults, under(i, e))
+		}
+		return errors.Join(faults...)
+	}
+	if fe := (*FieldError)(nil); errors.As(err, &fe) {
+		return &FieldError{Field: index(i, fe.Field), Err: fe.Err}
+	}
+	return &FieldError{Field: "[" + strconv.Itoa(i) + "]", Err: err}
+}
+
+// expand is the endpoints of one valid declaration.
+func (c EndpointConfig) expand(key string) []route.Endpoint {
+	url, name, _ := normalise(c.URL)
+	if c.Name != "" {
+		name = c.Name
+	}
+	e := route.Endpoint{Name: name, URL: url, Kind: route.Kind(c.Kind), Weight: 1, Models: slices.Clone(c.Models), APIKey: key}
+	if c.Weight != nil {
+		e.Weight = *c.Weight
+	}
+	part, n := route.Rank, c.Ranks
+	if c.Slots > 0 {
+		part, n = route.Slot, c.Slots
+	}
+	if n == 0 {
+		return []route.Endpoint{e}
+	}
+	out := make([]route.Endpoint, n)
+	for i := range out {
+		out[i] = e
+		out[i].Part = route.Part{Kind: part, Index: i}
+		out[i].Name = name + "/" + out[i].Part.String()
+	}
+	return out
+}
+
+// equal says whether two snapshots are the same.
+func equal(a, b []route.Endpoint) bool {
+	return slices.EqualFunc(a, b, func(x, y route.Endpoint) bool {
+		models := slices.Equal(x.Models, y.Models)
+		return models && x.Name == y.Name && x.URL == y.URL && x.Kind == y.Kind && x.Part == y.Part && x.Weight == y.Weight && x.APIKey == y.APIKey
+	})
+}

@@ -1,0 +1,146 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// ParseEndpoint reads an endpoint as flags and environment give it: URL[,key=value...], for example
+// "http://10.0.0.1:8000,weight=2,name=a,kind=vllm,ranks=4,models=m1+m2". It reports all faults.
+func ParseEndpoint(spec string) (EndpointConfig, error) {
+	parts := strings.Split(spec, ",")
+	c := EndpointConfig{URL: strings.TrimSpace(parts[0])}
+	var faults []error
+	seen := map[string]bool{}
+	for _, p := range parts[1:] {
+		key, value, ok := strings.Cut(strings.TrimSpace(p), "=")
+		switch {
+		case !ok:
+			faults = append(faults, fmt.Errorf("%q is not key=value", p))
+			continue
+		case seen[key]:
+			faults = append(faults, fmt.Errorf("%s is given twice", key))
+			continue
+		}
+		seen[key] = true
+		if err := c.set(key, value); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if err := c.Validate(); err != nil {
+		faults = append(faults, err)
+	}
+	if len(faults) > 0 {
+		return EndpointConfig{}, fmt.Errorf("endpoint %q: %w", spec, errors.Join(faults...))
+	}
+	return c, nil
+}
+
+const optionNames = "name, kind, weight, models, ranks, slots, api_key, api_key_env, api_key_file"
+
+func (c *EndpointConfig) set(key, value string) error {
+	var err error
+	switch key {
+	case "name":
+		c.Name = value
+	case "kind":
+		c.Kind = value
+	case "models":
+		c.Models = strings.Split(value, "+")
+	case "api_key":
+		c.APIKey = value
+	case "api_key_env":
+		c.APIKeyEnv = value
+	case "api_key_file":
+		c.APIKeyFile = value
+	case "weight":
+		var w float64
+		w, err = strconv.ParseFloat(value, 64)
+		c.Weight = &w
+	case "ranks":
+		c.Ranks, err = strconv.Atoi(value)
+	case "slots":
+		c.Slots, err = strconv.Atoi(value)
+	default:
+		return fmt.Errorf("unknown option %q; known: %s", key, optionNames)
+	}
+	if err != nil {
+		return fmt.Errorf("%s=%s is not a number", key, value)
+	}
+	return nil
+}
+
+// ParseEndpoints reads several endpoints from one text, as WARMPATH_ENDPOINTS holds them: separated by commas or white
+// space, each as ParseEndpoint takes it.
+func ParseEndpoints(list string) ([]EndpointConfig, error) {
+	var specs []string
+	for _, item := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' }) {
+		// An address holds no "=", since it may have no query.
+		if n := len(specs); n > 0 && strings.Contains(item, "=") {
+			specs[n-1] += "," + item
+			continue
+		}
+		specs = append(specs, item)
+	}
+	var out []EndpointConfig
+	var faults []error
+	for _, s := range specs {
+		c, err := ParseEndpoint(s)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		out = append(out, c)
+	}
+	return out, errors.Join(faults...)
+}
+
+// normalise returns the base address in its one spelling, and the name it gives an endpoint without one.
+func normalise(address string) (base, name string, err error) {
+	if address == "" {
+		return "", "", errors.New("is missing")
+	}
+	full := address
+	if !strings.Contains(address, "://") {
+		full = "http://" + address
+	}
+	u, err := url.Parse(full)
+	if err != nil {
+		if ue := (*url.Error)(nil); errors.As(err, &ue) {
+			err = ue.Err
+		}
+		return "", "", fmt.Errorf("%q is not a URL: %w", address, err)
+	}
+	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+	if u.User != nil { // tested first, and without showing the address, since it may hold a password
+		return "", "", errors.New("must not hold a user name or password; use api_key")
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", "", fmt.Errorf("%q must start with http:// or https://", address)
+	case u.Hostname() == "" || strings.ContainsAny(u.Host, " \t"):
+		return "", "", fmt.Errorf("%q has no host", address)
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(address, "#"):
+		return "", "", fmt.Errorf("%q must not have a query or a fragment", address)
+	case strings.HasSuffix(u.Host, ":"):
+		return "", "", fmt.Errorf("%q has an empty port", address)
+	}
+	if err := checkName(u.Host); err != nil { // a zone ("%eth0") among others, which cannot stand in a Host header
+		return "", "", fmt.Errorf("%q: the host %w", address, err)
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	} else if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return "", "", fmt.Errorf("%q: the port must be between 1 and 65535", address)
+	}
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	if path == "/v1" {
+		return "", "", fmt.Errorf("%q ends in /v1, which requests bring themselves; use %s://%s", address, u.Scheme, u.Host)
+	}
+	return u.Scheme + "://" + u.Host + path, net.JoinHostPort(u.Hostname(), port), nil
+}

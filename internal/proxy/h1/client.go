@@ -1,0 +1,202 @@
+package h1
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Config says how a Client connects and what it bounds. The zero value is usable.
+type Config struct {
+	// DialTimeout bounds one attempt to connect; zero means 5 s. The request's context bounds it as well.
+	DialTimeout time.Duration
+	// IdleTimeout is how long an unused connection is kept; zero means 4 s. Keep it below the engine's own limit
+	// (uvicorn under vLLM and SGLang and cpp-httplib under llama-server close after 5 s by default): a connection
+	// that both sides give up at the same moment costs a retry.
+	IdleTimeout time.Duration
+	// MaxIdlePerHost bounds the unused connections kept to one address; zero means 256. The oldest is closed first.
+	MaxIdlePerHost int
+	// MaxHeaderBytes bounds the head of an answer, informational answers before it included; zero means 1 MiB.
+	MaxHeaderBytes int
+	// Dial opens a connection; nil means TCP with the operating system's resolver.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Client is an HTTP/1.1 client for http:// addresses. It is safe for concurrent use.
+type Client struct {
+	cfg  Config // immutable
+	pool pool   // has a lock of its own
+
+	dialed, reused, retried atomic.Uint64
+	open                    atomic.Int64
+}
+
+// Stats are a Client's counts at one moment.
+type Stats struct {
+	Dialed  uint64 // connections opened so far
+	Reused  uint64 // requests that began on a kept connection
+	Retried uint64 // requests repeated because the kept connection was dead
+	Open    int    // connections open now, idle ones included
+	Idle    int    // connections kept for reuse now
+}
+
+// DialError reports that no connection could be opened: the engine has seen nothing of the request, so that it can be
+// sent elsewhere without harm.
+type DialError struct {
+	Addr string // host:port
+	Err  error
+}
+
+// Error describes the failure, the address included.
+func (e *DialError) Error() string { return "h1: connect to " + e.Addr + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *DialError) Unwrap() error { return e.Err }
+
+var (
+	// ErrMalformed is wrapped by every error about an answer that breaks HTTP/1.1 or could be read in two ways.
+	ErrMalformed = errors.New("malformed HTTP response")
+	// ErrHeaderTooLarge reports an answer whose head exceeds Config.MaxHeaderBytes.
+	ErrHeaderTooLarge = errors.New("h1: response header too large")
+	// ErrBadRequest is wrapped by every error about a request that must not be written to a connection.
+	ErrBadRequest = errors.New("request cannot be sent")
+)
+
+// staleWindow is how soon after sending a kept connection must fail for the failure to mean "it was dead already". A
+// peer's reset arrives within a round trip; a connection that breaks later was lost with the request at work on it,
+// which is for the caller to judge.
+const staleWindow = time.Second
+
+// New returns a Client.
+func New(cfg Config) *Client {
+	if cfg.DialTimeout <= 0 {
+		cfg.DialTimeout = 5 * time.Second
+	}
+	if cfg.IdleTimeout <= 0 {
+		cfg.IdleTimeout = 4 * time.Second
+	}
+	if cfg.MaxIdlePerHost <= 0 {
+		cfg.MaxIdlePerHost = 256
+	}
+	if cfg.MaxHeaderBytes <= 0 {
+		cfg.MaxHeaderBytes = 1 << 20
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext
+	}
+	c := &Client{cfg: cfg}
+	c.pool.init(cfg.IdleTimeout, cfg.MaxIdlePerHost)
+	return c
+}
+
+// RoundTrip sends req and returns as soon as the head of the final answer has arrived; the body is read from the
+// connection as the caller reads it. The caller must close it, or read it to its end.
+//
+// A body made by [NewBody] is written from the caller's memory without a copy, and is not referred to any more once
+// RoundTrip has failed or the response body has ended or been closed. Any other body is written by a goroutine, which
+// closes it when it needs it no longer, possibly after RoundTrip has returned. A body with ContentLength 0 (other than
+// http.NoBody) or -1 is sent in chunks.
+//
+// If a kept connection fails before any byte of an answer, and the body can be sent again (none, NewBody, or GetBody
+// set), the request is repeated once on a fresh connection. Errors wrap [DialError], [ErrMalformed],
+// [ErrHeaderTooLarge] or [ErrBadRequest] where they apply; after the context has ended, its cause is returned.
+func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
+	out, err := prepare(req)
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	defer out.recycle()
+	resp, stale, err := c.attempt(req, &out, false)
+	if !stale {
+		return resp, err
+	}
+	if err := out.rewind(req); err != nil {
+		return nil, err
+	}
+	c.retried.Add(1)
+	resp, _, err = c.attempt(req, &out, true)
+	return resp, err
+}
+
+// attempt sends the request once, over a kept connection unless fresh is set. stale means that it failed in a way
+// that allows one more attempt.
+func (c *Client) attempt(req *http.Request, out *outgoing, fresh bool) (resp *http.Response, stale bool, err error) {
+	ctx := req.Context()
+	cn, err := c.acquire(ctx, out.addr, fresh)
+	if err != nil {
+		out.drop()
+		return nil, false, err
+	}
+	x := &exchange{conn: cn, ctx: ctx}
+	if ctx.Done() != nil {
+		x.stop = context.AfterFunc(ctx, cn.abort)
+	}
+	resp, err = x.run(req, out, c.cfg.MaxHeaderBytes)
+	if err == nil {
+		return resp, false, nil
+	}
+	received := cn.in.received
+	x.settle(false)
+	if ctx.Err() != nil {
+		return nil, false, context.Cause(ctx)
+	}
+	stale = cn.reused && received == 0 && out.replayable(req) && x.sourceErr() == nil &&
+		time.Since(cn.takenAt) < staleWindow
+	return nil, stale, err
+}
+
+// acquire returns a connection to addr, kept or new.
+func (c *Client) acquire(ctx context.Context, addr string, fresh bool) (*conn, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for !fresh {
+		now := time.Now()
+		cn := c.pool.take(addr, now)
+		if cn == nil {
+			break
+		}
+		if !cn.alive() {
+			cn.close()
+			continue
+		}
+		cn.reused, cn.takenAt, cn.in.received = true, now, 0
+		c.reused.Add(1)
+		return cn, nil
+	}
+	return c.dial(ctx, addr)
+}
+
+func (c *Client) dial(ctx context.Context, addr string) (*conn, error) {
+	dctx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
+	defer cancel()
+	nc, err := c.cfg.Dial(dctx, "tcp", addr)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, &DialError{Addr: addr, Err: err}
+	}
+	c.dialed.Add(1)
+	return newConn(c, addr, nc), nil
+}
+
+// CloseIdleConnections closes the connections that no request is using.
+func (c *Client) CloseIdleConnections() { c.pool.closeAll() }
+
+// Stats returns the counts so far.
+func (c *Client) Stats() Stats {
+	return Stats{
+		Dialed:  c.dialed.Load(),
+		Reused:  c.reused.Load(),
+		Retried: c.retried.Load(),
+		Open:    int(c.open.Load()),
+		Idle:    c.pool.idle(),
+	}
+}
+
+var _ http.RoundTripper = (*Client)(nil)

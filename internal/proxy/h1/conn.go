@@ -1,0 +1,59 @@
+package h1
+
+import (
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// conn is one connection and the memory that its exchanges share. It belongs to one exchange at a time, or to the
+// pool; only close (and abort, which is the same) may be called by anybody.
+type conn struct {
+	client *Client
+	addr   string // host:port
+	nc     net.Conn
+	abort  func() // close, as a value made once
+
+	in      reader
+	vec     [2][]byte   // head and body of a request, for one gathered write
+	rest    net.Buffers // what is not written yet; points into vec
+	reused  bool
+	takenAt time.Time // when the pool gave it away; meaningful when reused
+
+	idleSince time.Time // guarded by the pool's lock
+	probe     probe     // looks for bytes or an end on an unused connection
+
+	closed atomic.Bool
+}
+
+func newConn(c *Client, addr string, nc net.Conn) *conn {
+	cn := &conn{client: c, addr: addr, nc: nc}
+	cn.in.src = nc
+	cn.abort = cn.close
+	if sc, ok := nc.(syscall.Conn); ok {
+		cn.probe.init(sc)
+	}
+	c.open.Add(1)
+	return cn
+}
+
+// alive reports whether an unused connection can take a request: open, and silent since its last answer. Bytes that
+// nobody asked for (a 408 before closing, or an answer too many) would be taken for the answer to the next request.
+func (cn *conn) alive() bool {
+	return !cn.closed.Load() && cn.in.buffered() == 0 && cn.probe.quiet()
+}
+
+// close closes the connection; calls after the first do nothing.
+func (cn *conn) close() {
+	if cn.closed.CompareAndSwap(false, true) {
+		cn.client.open.Add(-1)
+		_ = cn.nc.Close()
+	}
+}
+
+// release gives the connection back to the pool.
+func (cn *conn) release() {
+	cn.in.trim()
+	cn.client.pool.put(cn, time.Now())
+}

@@ -1,0 +1,139 @@
+package h1
+
+import (
+	"bytes"
+	"io"
+)
+
+const (
+	// readBuffer is the size of a connection's read buffer: enough for the head of any engine's answer, and small
+	// since each open stream holds one.
+	readBuffer = 4 << 10
+	// maxEmptyReads bounds reads that return neither bytes nor an error.
+	maxEmptyReads = 100
+)
+
+// reader is a read buffer that can grow to hold a long head, and lets large reads of a body pass it by.
+type reader struct {
+	src      io.Reader
+	buf      []byte
+	pos, end int
+	received int64 // bytes read from src since the exchange began
+}
+
+func (r *reader) buffered() int { return r.end - r.pos }
+
+// fill reads once from src, making room first. It returns nil when at least one byte came.
+func (r *reader) fill() error {
+	switch {
+	case r.buf == nil:
+		r.buf = make([]byte, readBuffer)
+	case r.pos == r.end:
+		r.pos, r.end = 0, 0
+	case r.end == len(r.buf) && r.pos > 0:
+		r.end = copy(r.buf, r.buf[r.pos:r.end])
+		r.pos = 0
+	case r.end == len(r.buf):
+		grown := make([]byte, 2*len(r.buf))
+		r.end = copy(grown, r.buf)
+		r.buf = grown
+	}
+	n, err := r.once(r.buf[r.end:])
+	r.end += n
+	if n > 0 {
+		return nil // an error that came with bytes comes again
+	}
+	return err
+}
+
+// once reads from src until it returns bytes or an error.
+func (r *reader) once(p []byte) (int, error) {
+	for range maxEmptyReads {
+		n, err := r.src.Read(p)
+		r.received += int64(n)
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+	return 0, io.ErrNoProgress
+}
+
+// read returns buffered bytes if there are any, else what one read of src gives. all says that p can hold everything
+// that may be taken from the connection, so that nothing is gained by reading ahead.
+func (r *reader) read(p []byte, all bool) (int, error) {
+	if r.pos == r.end {
+		if all || len(p) >= readBuffer {
+			return r.once(p)
+		}
+		if err := r.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, r.buf[r.pos:r.end])
+	r.pos += n
+	return n, nil
+}
+
+// block returns the bytes up to and including the next empty line, and consumes them. They are valid until the next
+// read. With wait unset it returns nil when the empty line has not arrived yet.
+func (r *reader) block(limit int, wait bool) ([]byte, error) {
+	line, scanned := 0, 0
+	for {
+		data := r.buf[r.pos:r.end]
+		for {
+			i := bytes.IndexByte(data[scanned:], '\n')
+			if i < 0 {
+				scanned = len(data)
+				break
+			}
+			scanned += i + 1
+			text := data[line : scanned-1]
+			line = scanned
+			if scanned > limit {
+				return nil, ErrHeaderTooLarge
+			}
+			if len(text) == 0 || len(text) == 1 && text[0] == '\r' {
+				r.pos += scanned
+				return data[:scanned], nil
+			}
+		}
+		if len(data) >= limit {
+			return nil, ErrHeaderTooLarge
+		}
+		if !wait {
+			return nil, nil
+		}
+		if err := r.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// line returns the bytes before the next line feed and consumes both. With wait unset it returns nil when the line
+// feed has not arrived yet; an empty line is not nil.
+func (r *reader) line(limit int, wait bool) ([]byte, error) {
+	scanned := 0
+	for {
+		data := r.buf[r.pos:r.end]
+		if i := bytes.IndexByte(data[scanned:], '\n'); i >= 0 && scanned+i <= limit {
+			r.pos += scanned + i + 1
+			return data[:scanned+i], nil
+		} else if i >= 0 || len(data) > limit {
+			return nil, malformed("line too long")
+		}
+		scanned = len(data)
+		if !wait {
+			return nil, nil
+		}
+		if err := r.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// trim lets go of a buffer that a long head made large.
+func (r *reader) trim() {
+	if len(r.buf) > readBuffer {
+		r.buf, r.pos, r.end = nil, 0, 0
+	}
+}

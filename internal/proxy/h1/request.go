@@ -1,0 +1,207 @@
+package h1
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// outgoing is a request made ready: checked, its head written out, its body classified.
+type outgoing struct {
+	addr    string // host:port to connect to
+	head    *[]byte
+	lent    bool // a goroutine may still be writing head when RoundTrip returns
+	upgrade bool // the caller asks for another protocol, so 101 is an answer
+	close   bool // the caller asks for the connection to be closed afterwards
+
+	memory []byte        // the body, when it is in memory
+	stream io.ReadCloser // the body, when it is not; closed by whoever finishes with it
+	length int64         // of stream; -1 means chunked
+}
+
+// heads keeps the memory of request heads. An entry goes back once nobody writes it any more.
+var heads = sync.Pool{New: func() any { b := make([]byte, 0, 1<<10); return &b }}
+
+// keepHead bounds the size of a head that is kept for reuse.
+const keepHead = 16 << 10
+
+// prepare checks req and writes out its head. Nothing that a caller can put into a request makes it two requests.
+func prepare(req *http.Request) (outgoing, error) {
+	var out outgoing
+	if req.URL == nil || req.URL.Scheme != "http" {
+		return out, badRequest("only http:// addresses are supported")
+	}
+	method := req.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	if !isToken(method) || method == http.MethodConnect {
+		return out, badRequest("method %q", method)
+	}
+	host := req.Host
+	if host == "" {
+		host = req.URL.Host
+	}
+	target := requestTarget(req.URL)
+	if req.URL.Host == "" || !isPlain(host) || !isPlain(req.URL.Host) || !isPlain(target) {
+		return out, badRequest("host %q, target %q", host, target)
+	}
+	out.addr = hostPort(req.URL.Host)
+	if err := out.classifyBody(req); err != nil {
+		return out, err
+	}
+	out.head = heads.Get().(*[]byte)
+	b := append((*out.head)[:0], method...)
+	b = append(append(b, ' '), target...)
+	b = append(append(b, " HTTP/1.1\r\nHost: "...), withoutZone(host)...)
+	b = append(b, "\r\n"...)
+	b, err := out.appendHeader(b, req)
+	if err == nil {
+		b = out.appendFraming(b, req, method)
+	}
+	*out.head = append(b, "\r\n"...)
+	if err != nil {
+		out.recycle()
+	}
+	return out, err
+}
+
+// appendHeader writes the caller's header fields, without those that say where the message ends: these are the
+// client's to write. A name is compared without regard to case, since a map can hold any spelling.
+func (o *outgoing) appendHeader(b []byte, req *http.Request) ([]byte, error) {
+	o.close = req.Close
+	said := false
+	for name, values := range req.Header {
+		if !isToken(name) {
+			return b, badRequest("header name %q", name)
+		}
+		switch {
+		case foldIs(name, "Host"), foldIs(name, "Content-Length"), foldIs(name, "Transfer-Encoding"),
+			foldIs(name, "Trailer"), foldIs(name, "Expect"):
+			continue
+		case foldIs(name, "Connection"):
+			o.close = o.close || hasToken(values, "close")
+			o.upgrade = hasToken(values, "upgrade")
+			said = hasToken(values, "close")
+		}
+		for _, v := range values {
+			if !isFieldValue(v) {
+				return b, badRequest("value of header %s", name)
+			}
+			b = append(append(b, name...), ": "...)
+			b = append(append(b, v...), "\r\n"...)
+		}
+	}
+	if o.close && !said {
+		b = append(b, "Connection: close\r\n"...)
+	}
+	return b, nil
+}
+
+// appendFraming writes how long the body is.
+func (o *outgoing) appendFraming(b []byte, req *http.Request, method string) []byte {
+	n := int64(len(o.memory))
+	switch {
+	case o.stream != nil && o.length < 0:
+		return append(b, "Transfer-Encoding: chunked\r\n"...)
+	case o.stream != nil:
+		n = o.length
+	case n == 0 && method != http.MethodPost && method != http.MethodPut && method != http.MethodPatch:
+		return b // no body, and a method for which that goes without saying (RFC 9110 §8.6)
+	}
+	b = strconv.AppendInt(append(b, "Content-Length: "...), n, 10)
+	return append(b, "\r\n"...)
+}
+
+func (o *outgoing) classifyBody(req *http.Request) error {
+	switch body := req.Body.(type) {
+	case nil:
+	case *Body:
+		o.memory = body.data[body.pos:]
+		if req.ContentLength > 0 && req.ContentLength != int64(len(o.memory)) {
+			return badRequest("ContentLength %d with a body of %d bytes", req.ContentLength, len(o.memory))
+		}
+	default:
+		if req.Body == http.NoBody {
+			return nil
+		}
+		o.stream, o.length = req.Body, req.ContentLength
+		if o.length == 0 {
+			o.length = -1
+		}
+	}
+	return nil
+}
+
+// replayable reports whether the body can be sent a second time.
+func (o *outgoing) replayable(req *http.Request) bool {
+	return o.stream == nil || req.GetBody != nil
+}
+
+// rewind makes the body ready to be sent a second time.
+func (o *outgoing) rewind(req *http.Request) error {
+	if o.stream == nil {
+		return nil
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return fmt.Errorf("h1: repeat request body: %w", err)
+	}
+	o.stream = body
+	return nil
+}
+
+// drop closes a body that is not going to be sent.
+func (o *outgoing) drop() {
+	if o.stream != nil {
+		_ = o.stream.Close()
+	}
+}
+
+// recycle gives the memory of the head back.
+func (o *outgoing) recycle() {
+	if !o.lent && cap(*o.head) <= keepHead {
+		heads.Put(o.head)
+	}
+}
+
+func badRequest(format string, args ...any) error {
+	return fmt.Errorf("h1: %w: "+format, append([]any{ErrBadRequest}, args...)...)
+}
+
+// requestTarget is the origin form of u.
+func requestTarget(u *url.URL) string {
+	if u.RawQuery == "" && !u.ForceQuery && u.RawPath == "" && u.Opaque == "" && isUnreserved(u.Path) {
+		return u.Path // the common case, without building a string
+	}
+	return u.RequestURI()
+}
+
+// hostPort adds the default port.
+func hostPort(host string) string {
+	colon := strings.LastIndexByte(host, ':')
+	switch {
+	case colon <= strings.LastIndexByte(host, ']'):
+		return host + ":80"
+	case colon == len(host)-1:
+		return host + "80"
+	}
+	return host
+}
+
+// withoutZone removes the zone of an IPv6 address, which means something on this machine only (RFC 6874 §4).
+func withoutZone(host string) string {
+	if !strings.HasPrefix(host, "[") {
+		return host
+	}
+	end := strings.LastIndexByte(host, ']')
+	zone := strings.IndexByte(host, '%')
+	if zone < 0 || zone > end {
+		return host
+	}
+	return host[:zone] + host[end:]
+}

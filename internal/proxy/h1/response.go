@@ -1,0 +1,211 @@
+package h1
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+)
+
+// head is the parsed head of an answer.
+type head struct {
+	proto   string // HTTP/1.0 or HTTP/1.1
+	minor   int
+	code    string // the status line after the protocol: "200 OK"
+	status  int
+	header  http.Header
+	suspect bool // says that a body follows where none may: the connection is not used again
+}
+
+// framing is how the end of a body is found (RFC 9112 §6.3).
+type framing uint8
+
+const (
+	none framing = iota
+	sized
+	inChunks
+	toEnd // of the connection
+)
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("h1: %w: "+format, append([]any{ErrMalformed}, args...)...)
+}
+
+// parseHead parses the head of an answer, the empty line included. All strings of the result share one allocation.
+//
+// It takes what net/http takes, except: folded header lines (RFC 9112 §5.2), white space inside or after a header
+// name (§5.1), control characters in a reason phrase, protocols other than HTTP/1.0 and HTTP/1.1, more than one
+// space after the protocol, and status codes under 100.
+func parseHead(block []byte) (head, error) {
+	lines := bytes.Count(block, []byte{'\n'}) - 2 // without status line and empty line
+	text := string(block)
+	line, text, _ := cutLine(text)
+	h, err := parseStatus(line)
+	if err != nil {
+		return h, err
+	}
+	lines = max(lines, 0)
+	h.header = make(http.Header, lines)
+	values := make([]string, lines) // one array for the values of all names that occur once
+	for used := 0; ; used++ {
+		var ok bool
+		if line, text, ok = cutLine(text); !ok || line == "" {
+			return h, nil
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || !isToken(name) {
+			return h, malformed("header line %.60q", line)
+		}
+		value = trimSpace(value)
+		if !isFieldValue(value) {
+			return h, malformed("value of header %.60q", name)
+		}
+		key := textproto.CanonicalMIMEHeaderKey(name)
+		if before := h.header[key]; before != nil {
+			h.header[key] = append(before, value)
+			continue
+		}
+		values[used] = value
+		h.header[key] = values[used : used+1 : used+1]
+	}
+}
+
+// cutLine cuts s after its first line feed and removes the carriage return before that.
+func cutLine(s string) (line, rest string, ok bool) {
+	line, rest, ok = strings.Cut(s, "\n")
+	return strings.TrimSuffix(line, "\r"), rest, ok
+}
+
+func parseStatus(line string) (head, error) {
+	proto, code, ok := strings.Cut(line, " ")
+	h := head{proto: proto, code: code}
+	switch {
+	case !ok:
+		return h, malformed("status line %.60q", line)
+	case proto == "HTTP/1.1":
+		h.minor = 1
+	case proto != "HTTP/1.0":
+		return h, malformed("protocol %.60q", proto)
+	}
+	if len(code) < 3 || len(code) > 3 && code[3] != ' ' || !isFieldValue(code) {
+		return h, malformed("status line %.60q", line)
+	}
+	for _, c := range []byte(code[:3]) {
+		if c < '0' || c > '9' {
+			return h, malformed("status code %.60q", code)
+		}
+		h.status = 10*h.status + int(c-'0')
+	}
+	if h.status < 100 {
+		return h, malformed("status code %.60q", code)
+	}
+	return h, nil
+}
+
+// respond turns a head into the caller's response and decides how the body ends.
+func (x *exchange) respond(req *http.Request, h *head) (*http.Response, error) {
+	resp := &http.Response{
+		Status: h.code, StatusCode: h.status, Proto: h.proto, ProtoMajor: 1, ProtoMinor: h.minor,
+		Header: h.header, ContentLength: -1, Request: req,
+	}
+	if h.status == http.StatusSwitchingProtocols {
+		return resp, nil
+	}
+	length, chunked, err := h.frame()
+	if err != nil {
+		return nil, err
+	}
+	connection := h.header["Connection"]
+	if h.minor == 0 {
+		resp.Close = hasToken(connection, "close") || !hasToken(connection, "keep-alive")
+	} else if hasToken(connection, "close") {
+		resp.Close = true
+		delete(h.header, "Connection") // as net/http does; resp.Close says it
+	}
+	if chunked {
+		resp.TransferEncoding = []string{"chunked"}
+		if resp.Trailer, err = announcedTrailer(h.header); err != nil {
+			return nil, err
+		}
+	}
+	switch bodiless := h.status == http.StatusNoContent || h.status == http.StatusNotModified; {
+	case req.Method == http.MethodHead:
+		resp.ContentLength = length
+	case bodiless:
+		resp.ContentLength = 0
+		// A 304 tells the length that a 200 would have; anything else that claims a body may also send it.
+		h.suspect = chunked || h.status == http.StatusNoContent && length > 0
+	case chunked:
+		x.kind, x.trailLim = inChunks, maxTrailer
+	case length >= 0:
+		x.kind, x.left, resp.ContentLength = sized, length, length
+	default:
+		x.kind, resp.Close = toEnd, true
+	}
+	return resp, nil
+}
+
+// frame reads Content-Length (-1: absent) and Transfer-Encoding, and takes the latter out. Every disagreement is an
+// error: a reader that chose one of two lengths would take the rest of the body for the next answer.
+func (h *head) frame() (length int64, chunked bool, err error) {
+	codings, lengths := h.header["Transfer-Encoding"], h.header["Content-Length"]
+	if codings != nil {
+		switch {
+		case lengths != nil:
+			return 0, false, malformed("both Transfer-Encoding and Content-Length")
+		case h.minor == 0:
+			return 0, false, malformed("Transfer-Encoding in HTTP/1.0")
+		case len(codings) != 1 || !foldIs(codings[0], "chunked"):
+			return 0, false, malformed("Transfer-Encoding %.60q", codings)
+		}
+		delete(h.header, "Transfer-Encoding")
+		return -1, true, nil
+	}
+	if lengths == nil {
+		return -1, false, nil
+	}
+	for _, l := range lengths[1:] {
+		if l != lengths[0] {
+			return 0, false, malformed("several Content-Lengths %.60q", lengths)
+		}
+	}
+	n, err := strconv.ParseUint(lengths[0], 10, 63) // takes digits only: no sign, space or underscore
+	if err != nil {
+		return 0, false, malformed("Content-Length %.60q", lengths[0])
+	}
+	h.header["Content-Length"] = lengths[:1:1]
+	return int64(n), false, nil
+}
+
+// announcedTrailer takes the Trailer header out and returns its names without values, as http.Response wants them.
+func announcedTrailer(header http.Header) (http.Header, error) {
+	names, ok := header["Trailer"]
+	if !ok {
+		return nil, nil
+	}
+	delete(header, "Trailer")
+	trailer := make(http.Header)
+	for _, list := range names {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = trimSpace(name); name == "" {
+				continue
+			}
+			key := textproto.CanonicalMIMEHeaderKey(name)
+			if framesMessage(key) {
+				return nil, malformed("trailer %.60q", name)
+			}
+			trailer[key] = nil
+		}
+	}
+	if len(trailer) == 0 {
+		return nil, nil
+	}
+	return trailer, nil
+}
+
+// framesMessage names the fields that a trailer must not carry (RFC 9110 §6.5.1).
+func framesMessage(key string) bool {
+	return key == "Transfer-Encoding" || key == "Content-Length" || key == "Trailer"
+}

@@ -1,0 +1,322 @@
+// Package strictyaml is the one path from a YAML or JSON file to a struct: strict, with the place of every fault, and all
+// faults at once. The text is parsed by goccy/go-yaml; its own strict decoding stops at the first fault, and positions
+// are lost once values are decoded, so the walk from syntax tree to struct is here.
+//
+// Fields are named by their yaml tags, nested structs, pointers, lists and maps with text keys included. Durations are
+// texts such as "5s". A null keeps the default. Paths are written as "endpoints[2].url".
+package strictyaml
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// maxNodes bounds the values of one file, aliases followed, so that a few lines of aliases cannot fill the memory.
+const maxNodes = 1_000_000
+
+// Scalar stores what a plain text means where a struct is wanted; into is a pointer to the struct.
+type Scalar func(into any, text string) error
+
+// Options adjust decoding.
+type Options struct {
+	Scalars map[string]Scalar // by type as %T prints it, such as "policy.Config"
+}
+
+// Places knows where each value of a file stands.
+type Places struct {
+	file  string
+	at    map[string]token.Position
+	wrong map[string]bool // paths that have a fault already
+}
+
+// Decode stores the document in data into the struct that out points to, over what it holds already. Faults are *Fault,
+// joined into one error; what has no fault is stored all the same. The Places are never nil.
+func Decode(file string, data []byte, out any, o Options) (*Places, error) {
+	d := &decoder{
+		options: o, places: &Places{file: file, at: map[string]token.Position{}, wrong: map[string]bool{}},
+		anchors: map[string]ast.Node{}, opening: map[string]bool{},
+	}
+	tree, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		return d.places, syntaxFault(file, err)
+	}
+	if len(tree.Docs) > 1 {
+		if second := tree.Docs[1]; second.Body != nil {
+			d.fault("", second.Body, "a second document; one file holds one")
+		}
+	}
+	if len(tree.Docs) > 0 && tree.Docs[0].Body != nil {
+		ast.Walk(anchorFinder{d}, tree.Docs[0].Body)
+		d.value("", tree.Docs[0].Body, reflect.ValueOf(out).Elem())
+	}
+	return d.places, errors.Join(d.faults...)
+}
+
+type decoder struct {
+	options Options
+	places  *Places
+	anchors map[string]ast.Node
+	opening map[string]bool // aliases being followed
+	nodes   int
+	faults  []error
+}
+
+type anchorFinder struct{ d *decoder }
+
+// Visit remembers anchors.
+func (f anchorFinder) Visit(n ast.Node) ast.Visitor {
+	if a, ok := n.(*ast.AnchorNode); ok {
+		f.d.anchors[a.Name.GetToken().Value] = a.Value
+	}
+	return f
+}
+
+func (d *decoder) fault(path string, at ast.Node, format string, args ...any) {
+	f := &Fault{File: d.places.file, Path: path, Err: fmt.Errorf(format, args...)}
+	if p := positionOf(at); p != nil {
+		f.Line, f.Column = p.Line, p.Column
+	}
+	d.places.wrong[path] = true
+	d.faults = append(d.faults, f)
+}
+
+// resolve follows anchors, aliases and tags to the value they stand for; nil after a fault. The returned function must be
+// called when the value has been stored.
+func (d *decoder) resolve(path string, n ast.Node) (ast.Node, func()) {
+	var opened []string
+	done := func() {
+		for _, name := range opened {
+			delete(d.opening, name)
+		}
+	}
+	for {
+		switch v := n.(type) {
+		case *ast.AnchorNode:
+			n = v.Value
+		case *ast.TagNode:
+			n = v.Value
+		case *ast.AliasNode:
+			name := v.Value.GetToken().Value
+			target, ok := d.anchors[name]
+			if !ok || d.opening[name] {
+				d.fault(path, v, "%sthe alias *%s stands for nothing or for itself", label(path), name)
+				return nil, done
+			}
+			d.opening[name] = true
+			opened = append(opened, name)
+			n = target
+		default:
+			return n, done
+		}
+	}
+}
+
+func (d *decoder) value(path string, n ast.Node, out reflect.Value) {
+	if d.nodes++; d.nodes >= maxNodes {
+		if d.nodes == maxNodes {
+			d.fault(path, n, "more than %d values", maxNodes)
+		}
+		return
+	}
+	n, done := d.resolve(path, n)
+	defer done()
+	if n == nil {
+		return
+	}
+	if p := positionOf(n); p != nil {
+		if _, known := d.places.at[path]; !known {
+			d.places.at[path] = *p
+		}
+	}
+	if _, null := n.(*ast.NullNode); null {
+		return
+	}
+	if out.Kind() == reflect.Pointer {
+		fresh := reflect.New(out.Type().Elem())
+		before := len(d.faults)
+		if d.value(path, n, fresh.Elem()); len(d.faults) == before {
+			out.Set(fresh)
+		}
+		return
+	}
+	if text, ok := scalar(n); ok {
+		d.scalar(path, n, text, out)
+		return
+	}
+	switch {
+	case out.Kind() == reflect.Struct && !isText(out):
+		d.structure(path, n, out)
+	case out.Kind() == reflect.Map:
+		d.mapping(path, n, out)
+	case out.Kind() == reflect.Slice && !isText(out):
+		d.list(path, n, out)
+	default:
+		d.fault(path, n, "%swant %s, got %s", label(path), Wants(out.Type()), describe(n))
+	}
+}
+
+func (d *decoder) scalar(path string, n ast.Node, text string, out reflect.Value) {
+	if special, ok := d.options.Scalars[out.Type().String()]; ok {
+		if err := special(out.Addr().Interface(), text); err != nil {
+			d.fault(path, n, "%s%w", label(path), err)
+		}
+		return
+	}
+	kind := n.GetToken().Type
+	quoted := kind == token.SingleQuoteType || kind == token.DoubleQuoteType
+	if k := out.Kind(); quoted && (isNumber(k) && !isText(out) || k == reflect.Bool) && out.Type() != durationType {
+		d.fault(path, n, "%swant %s, got %s", label(path), Wants(out.Type()), describe(n))
+		return
+	}
+	if err := Set(out, text); err != nil {
+		d.fault(path, n, "%s%w", label(path), err)
+	}
+}
+
+func (d *decoder) structure(path string, n ast.Node, out reflect.Value) {
+	fields := Fields(out.Type())
+	d.entries(path, n, func(key string, keyNode ast.Node, v ast.Node) {
+		for _, f := range fields {
+			if f.Name == key {
+				d.value(Join(path, key), v, out.FieldByIndex(f.Index))
+				return
+			}
+		}
+		if strings.HasSuffix(path, "]") {
+			d.places.wrong[path] = true // what an entry of a list seems to lack may be misspelt
+		}
+		d.fault(Join(path, key), keyNode, "unknown key %q%s", key, suggestion(key, fields))
+	})
+}
+
+func (d *decoder) mapping(path string, n ast.Node, out reflect.Value) {
+	if out.Type().Key().Kind() != reflect.String {
+		panic("strictyaml: map keys must be texts")
+	}
+	if out.IsNil() {
+		out.Set(reflect.MakeMap(out.Type()))
+	}
+	d.entries(path, n, func(key string, _ ast.Node, v ast.Node) {
+		item := reflect.New(out.Type().Elem()).Elem()
+		d.value(Join(path, key), v, item)
+		out.SetMapIndex(reflect.ValueOf(key).Convert(out.Type().Key()), item)
+	})
+}
+
+// entries calls do for each entry of a mapping. A repeated key is a fault; keys merged by "<<" yield to those written out.
+func (d *decoder) entries(path string, n ast.Node, do func(key string, keyNode, v ast.Node)) {
+	var values []*ast.MappingValueNode
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		values = m.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{m}
+	default:
+		d.fault(path, n, "%swant a mapping of keys to values, got %s", label(path), describe(n))
+		return
+	}
+	seen := map[string]int{}
+	for _, v := range values {
+		key := keyText(v.Key)
+		if v.Key.IsMergeKey() {
+			d.places.wrong[path] = true
+			d.fault(Join(path, "<<"), v.Key, "%smerge keys (<<) are not supported; write the values out", label(path))
+			continue
+		}
+		at := Join(path, key)
+		if line, dup := seen[key]; dup {
+			d.fault(at, v.Key, "the key %q is given twice, first in line %d", key, line)
+			continue
+		}
+		if p := positionOf(v.Key); p != nil {
+			seen[key] = p.Line
+			d.places.at[at] = *p
+		}
+		do(key, v.Key, v.Value)
+	}
+}
+
+func (d *decoder) list(path string, n ast.Node, out reflect.Value) {
+	seq, ok := n.(*ast.SequenceNode)
+	if !ok {
+		d.fault(path, n, "%swant %s, got %s", label(path), Wants(out.Type()), describe(n))
+		return
+	}
+	list := reflect.MakeSlice(out.Type(), 0, min(len(seq.Values), 1024))
+	for i, v := range seq.Values {
+		item := reflect.New(out.Type().Elem()).Elem()
+		d.value(path+"["+strconv.Itoa(i)+"]", v, item)
+		list = reflect.Append(list, item)
+	}
+	out.Set(list)
+}
+
+// positionOf is where a value begins: a mapping at its first key, since its own token is the colon after that.
+func positionOf(n ast.Node) *token.Position {
+	switch v := n.(type) {
+	case nil:
+		return nil
+	case *ast.MappingNode:
+		if !v.IsFlowStyle && len(v.Values) > 0 {
+			return positionOf(v.Values[0].Key)
+		}
+	case *ast.MappingValueNode:
+		return positionOf(v.Key)
+	}
+	if t := n.GetToken(); t != nil {
+		return t.Position
+	}
+	return nil
+}
+
+// scalar is the text of a plain value as it was written.
+func scalar(n ast.Node) (string, bool) {
+	switch v := n.(type) {
+	case *ast.StringNode:
+		return v.Value, true
+	case *ast.LiteralNode:
+		return v.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+func keyText(k ast.MapKeyNode) string {
+	if s, ok := k.(*ast.StringNode); ok {
+		return s.Value
+	}
+	return strings.TrimSpace(k.GetToken().Value)
+}
+
+func describe(n ast.Node) string {
+	switch v := n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a mapping"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.StringNode:
+		return fmt.Sprintf("the text %q", v.Value)
+	}
+	return fmt.Sprintf("%q", n.GetToken().Value)
+}
+
+func syntaxFault(file string, err error) error {
+	f := &Fault{File: file, Err: err}
+	var located yaml.Error
+	if errors.As(err, &located) {
+		f.Err = errors.New(located.GetMessage())
+		if t := located.GetToken(); t != nil && t.Position != nil {
+			f.Line, f.Column = t.Position.Line, t.Position.Column
+		}
+	}
+	return f
+}

@@ -1,0 +1,194 @@
+package strictyaml_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmpath/warmpath/internal/strictyaml"
+)
+
+type item struct {
+	URL    string   `yaml:"url"`
+	Weight *float64 `yaml:"weight"`
+}
+
+type settings struct {
+	Name    string              `yaml:"name"`
+	Count   int                 `yaml:"count"`
+	Small   uint8               `yaml:"small"`
+	Ratio   float64             `yaml:"ratio"`
+	On      bool                `yaml:"on"`
+	Wait    time.Duration       `yaml:"wait"`
+	Words   []string            `yaml:"words"`
+	Items   []item              `yaml:"items"`
+	Table   map[string][]string `yaml:"table"`
+	Inner   struct{ Deep item } `yaml:"-"`
+	Nested  item                `yaml:"nested"`
+	Ignored string
+}
+
+var options = strictyaml.Options{Scalars: map[string]strictyaml.Scalar{
+	"strictyaml_test.item": func(into any, text string) error {
+		if text == "" {
+			return errors.New("empty")
+		}
+		into.(*item).URL = text
+		return nil
+	},
+}}
+
+func TestDecode(t *testing.T) {
+	two := 2.0
+	want := settings{
+		Name: "a", Count: -3, Small: 255, Ratio: 0.5, On: true, Wait: 90 * time.Second, Words: []string{"x", "1"},
+		Items: []item{{URL: "u"}, {URL: "v", Weight: &two}}, Table: map[string][]string{"*": {"m"}, "b.c": {"n", "o"}},
+		Nested: item{URL: "kept"},
+	}
+	for name, text := range map[string]string{
+		"block": "name: a\ncount: -3\nsmall: 255\nratio: .5\non: true\nwait: 1m30s\nwords: [x, 1]\nitems:\n- u\n- url: v\n  weight: 2\ntable:\n  '*': m\n  b.c: [n, o]\n",
+		"json":  `{"name":"a","count":-3,"small":255,"ratio":0.5,"on":true,"wait":"1m30s","words":["x","1"],"items":["u",{"url":"v","weight":2}],"table":{"*":["m"],"b.c":["n","o"]}}`,
+		"alias": "name: &n a\ncount: -3\nsmall: 255\nratio: 0.5\non: true\nwait: 1m30s\nwords: [x, '1']\nitems: [u, {url: v, weight: 2}]\ntable: {'*': m, b.c: [n, o]}\nnested: ~\n",
+		"shape": "---\n# a comment\nname: \"a\"\ncount: !!int -3\nsmall: 255\nratio: 5e-1\non: true\nwait: 90s\nwords: x, 1\nitems: [{url: u}, {weight: 2.0, url: v}]\ntable: {'*': [m], b.c: [n, o]}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := settings{Nested: item{URL: "kept"}}
+			if _, err := strictyaml.Decode("f.yaml", []byte(text), &got, options); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestDecodeKeepsDefaults(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "---\n", "name: null\n", "name:\n", "{}"} {
+		got := settings{Name: "default", Count: 7}
+		if _, err := strictyaml.Decode("f.yaml", []byte(text), &got, options); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		if got.Name != "default" || got.Count != 7 {
+			t.Errorf("%q changed the defaults to %+v", text, got)
+		}
+	}
+}
+
+func TestDecodeFaults(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"unknown key", "nmae: a", `f.yaml:1:1: unknown key "nmae"; did you mean "name"?`},
+		{"unknown key below", "items:\n  - url: a\n    wieght: 1", `f.yaml:3:5: unknown key "wieght"; did you mean "weight"?`},
+		{"unknown key far from all", "nested: {zzzzzzzz: 1}", `f.yaml:1:10: unknown key "zzzzzzzz"; did you mean "url"? known here: url, weight`},
+		{"twice", "name: a\ncount: 1\nname: b", `f.yaml:3:1: the key "name" is given twice, first in line 1`},
+		{"number wanted", "count: many", `f.yaml:1:8: count: want a whole number, got "many"`},
+		{"quoted number", "count: \"1\"", `f.yaml:1:8: count: want a whole number, got the text "1"`},
+		{"fraction", "count: 1.5", `f.yaml:1:8: count: want a whole number, got "1.5"`},
+		{"too large", "small: 256", `f.yaml:1:8: small: want a whole number, got "256"`},
+		{"bool wanted", "on: 1", `f.yaml:1:5: on: want true or false, got "1"`},
+		{"yes is no bool", "on: yes", `f.yaml:1:5: on: want true or false, got "yes"`},
+		{"duration without unit", "wait: 5", `f.yaml:1:7: wait: want a duration such as "5s", got "5"`},
+		{"text wanted", "name: [a]", `f.yaml:1:7: name: want a text, got a list`},
+		{"list wanted", "items: {url: a}", `f.yaml:1:8: items: want a list, got a mapping`},
+		{"mapping wanted", "nested: [a]", `f.yaml:1:9: nested: want a mapping of keys to values, got a list`},
+		{"root", "- a", `f.yaml:1:1: want a mapping of keys to values, got a list`},
+		{"short form", "items: ['']", `f.yaml:1:9: items[0]: empty`},
+		{"dangling alias", "name: *a", `f.yaml:1:7: name: the alias *a stands for nothing or for itself`},
+		{"alias of the wrong type", "words: &w [*w]", `f.yaml:1:11: words[0]: want a text, got a list`},
+		{"merge key", "nested: &n {url: a}\nitems:\n- <<: *n", `f.yaml:3:3: items[0]: merge keys (<<) are not supported; write the values out`},
+		{"two documents", "name: a\n---\nname: b", `f.yaml:3:1: a second document; one file holds one`},
+		{"all at once", "nmae: a\ncount: x\non: 7", "f.yaml:1:1: unknown key \"nmae\"; did you mean \"name\"?\n" +
+			"f.yaml:2:8: count: want a whole number, got \"x\"\nf.yaml:3:5: on: want true or false, got \"7\""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got settings
+			_, err := strictyaml.Decode("f.yaml", []byte(c.text), &got, options)
+			if err == nil || err.Error() != c.want {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestSyntaxFaultsHavePlaces(t *testing.T) {
+	for _, text := range []string{"a: [1", "{\"a\":", "items:\n\t- a", "name: \"a", "a: b: c"} {
+		var got settings
+		_, err := strictyaml.Decode("f.yaml", []byte(text), &got, options)
+		if err == nil || !strings.HasPrefix(err.Error(), "f.yaml:") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v; want one line with a place", text, err)
+		}
+	}
+}
+
+// A few lines of aliases of aliases must not multiply without end.
+func TestAliasesAreBounded(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("words: &w [" + strings.Repeat("a,", 2000) + "a]\ntable:\n")
+	for i := range 2000 {
+		fmt.Fprintf(&text, "  k%d: *w\n", i)
+	}
+	var got settings
+	_, err := strictyaml.Decode("f.yaml", []byte(text.String()), &got, options)
+	if err == nil || !strings.Contains(err.Error(), "more than 1000000 values") {
+		t.Errorf("got %v, want the bound on values", err)
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	var got settings
+	places, err := strictyaml.Decode("f.yaml", []byte("name: a\nitems:\n- url: b\n- c\nwords: 7x\n"), &got, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"items[0].url": "f.yaml:3:3: bad", "items[0].weight": "f.yaml:3:3: bad", "items[1]": "f.yaml:4:3: bad",
+		"items[1].url": "f.yaml:4:3: bad", "items[9]": "f.yaml:2:1: bad", "nested.url": "f.yaml:1:1: bad",
+	} {
+		if got := places.Fault(path, errors.New("bad")).Error(); got != want {
+			t.Errorf("%s: got %s, want %s", path, got, want)
+		}
+	}
+	if !places.Has("items[1].url") || places.Has("nested.url") {
+		t.Error("Has does not tell what the file holds")
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	names := []string{"listen", "policy", "limits"}
+	for got, want := range map[string]string{
+		"polcy": "policy", "POLICY": "policy", "lisetn": "listen", "lim": "limits", "limit": "limits", "poilcy": "policy",
+	} {
+		if s := strictyaml.Suggest(got, names); s != fmt.Sprintf("; did you mean %q?", want) {
+			t.Errorf("%s: %s, want %s", got, s, want)
+		}
+	}
+	if s := strictyaml.Suggest("x", nil); s != "" {
+		t.Errorf("no names: %q", s)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{
+		"name: a\nitems:\n- u\n- {url: v, weight: 2}\n", `{"a":[1,{"b":null}]}`, "x: &a [*a]", "<<: *x", "? a\n: b", "a: !!map {b: c}",
+		"- - -", "name: |\n  x\n  y\n", "%YAML 1.2\n---\na: b", "{name: {}: 1}", "? {a: b}\n: c", "*a : b", "name: !x", "[*", "\"\": 1",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var out settings
+		places, err := strictyaml.Decode("f", data, &out, options)
+		if places == nil {
+			t.Fatal("no places")
+		}
+		for _, e := range strictyaml.Sorted(err) {
+			var fault *strictyaml.Fault
+			if !errors.As(e, &fault) || e.Error() == "" {
+				t.Fatalf("%v is not a Fault", e)
+			}
+		}
+	})
+}

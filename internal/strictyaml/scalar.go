@@ -1,0 +1,205 @@
+package strictyaml
+
+import (
+	"cmp"
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var (
+	durationType    = reflect.TypeFor[time.Duration]()
+	unmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// Field is a field of a struct that a file can set.
+type Field struct {
+	Name   string // its key
+	Index  []int  // for reflect.Value.FieldByIndex
+	Type   reflect.Type
+	Go     string // its name in Go
+	Secret bool   // tagged secret:"true"
+}
+
+// Fields lists the fields of a struct type that have a yaml tag, in order.
+func Fields(t reflect.Type) []Field {
+	var out []Field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		out = append(out, Field{Name: name, Index: f.Index, Type: f.Type, Go: f.Name, Secret: f.Tag.Get("secret") == "true"})
+	}
+	return out
+}
+
+// IsLeaf says whether a value of the type is written as one text: no struct, list or map.
+func IsLeaf(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		return IsLeaf(t.Elem())
+	}
+	return reflect.PointerTo(t).Implements(unmarshalerType) || t.Kind() == reflect.String || t.Kind() == reflect.Bool || isNumber(t.Kind())
+}
+
+func isText(v reflect.Value) bool { return reflect.PointerTo(v.Type()).Implements(unmarshalerType) }
+
+func isNumber(k reflect.Kind) bool {
+	return k >= reflect.Int && k <= reflect.Float64 && k != reflect.Uintptr
+}
+
+// Wants says in words what a value of the type looks like.
+func Wants(t reflect.Type) string {
+	switch {
+	case t == durationType:
+		return `a duration such as "5s"`
+	case t.Kind() == reflect.Pointer:
+		return Wants(t.Elem())
+	case reflect.PointerTo(t).Implements(unmarshalerType):
+		if w, ok := reflect.New(t).Interface().(interface{ Wants() string }); ok {
+			return w.Wants()
+		}
+		return "a text"
+	}
+	switch k := t.Kind(); {
+	case k == reflect.String:
+		return "a text"
+	case k == reflect.Bool:
+		return "true or false"
+	case k == reflect.Float32 || k == reflect.Float64:
+		return "a number"
+	case isNumber(k):
+		return "a whole number"
+	case k == reflect.Slice:
+		return "a list"
+	default:
+		return "a mapping of keys to values"
+	}
+}
+
+// Set stores a text in a leaf, or in a list of texts (separated by commas). It is how environment and flags set values.
+func Set(out reflect.Value, text string) error {
+	wrong := func() error { return fmt.Errorf("want %s, got %q", Wants(out.Type()), text) }
+	if out.Kind() == reflect.Pointer {
+		fresh := reflect.New(out.Type().Elem())
+		if err := Set(fresh.Elem(), text); err != nil {
+			return err
+		}
+		out.Set(fresh)
+		return nil
+	}
+	if isText(out) {
+		return out.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
+	}
+	if out.Type() == durationType {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return wrong()
+		}
+		out.SetInt(int64(d))
+		return nil
+	}
+	switch k := out.Kind(); {
+	case k == reflect.String:
+		out.SetString(text)
+	case k == reflect.Bool:
+		if text != "true" && text != "false" {
+			return wrong()
+		}
+		out.SetBool(text == "true")
+	case k == reflect.Float32 || k == reflect.Float64:
+		f, err := strconv.ParseFloat(text, out.Type().Bits())
+		if err != nil {
+			return wrong()
+		}
+		out.SetFloat(f)
+	case out.CanInt():
+		i, err := strconv.ParseInt(text, 10, out.Type().Bits())
+		if err != nil {
+			return wrong()
+		}
+		out.SetInt(i)
+	case out.CanUint():
+		u, err := strconv.ParseUint(text, 10, out.Type().Bits())
+		if err != nil {
+			return wrong()
+		}
+		out.SetUint(u)
+	case k == reflect.Slice && out.Type().Elem().Kind() == reflect.String:
+		list := reflect.MakeSlice(out.Type(), 0, 4)
+		for _, item := range strings.Split(text, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				list = reflect.Append(list, reflect.ValueOf(item).Convert(out.Type().Elem()))
+			}
+		}
+		out.Set(list)
+	default:
+		return wrong()
+	}
+	return nil
+}
+
+func suggestion(key string, fields []Field) string {
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.Name)
+	}
+	return Suggest(key, names)
+}
+
+// Suggest is "; did you mean "x"?" for the valid name nearest to a wrong one, or the list of names when none is near.
+func Suggest(got string, valid []string) string {
+	if len(valid) == 0 {
+		return ""
+	}
+	far := func(name string) int {
+		if len(got) >= 3 && strings.HasPrefix(name, got) {
+			return 1 // the beginning of a name means that name
+		}
+		return distance(got, name)
+	}
+	nearest := slices.MinFunc(valid, func(a, b string) int { return cmp.Compare(far(a), far(b)) })
+	if len(valid) > 12 || far(nearest) <= max(2, len(got)/3) {
+		return fmt.Sprintf("; did you mean %q?", nearest)
+	}
+	return fmt.Sprintf("; did you mean %q? known here: %s", nearest, strings.Join(valid, ", "))
+}
+
+// distance is the number of letters to insert, delete, replace or swap with a neighbour to turn a into b (optimal string
+// alignment). Long texts are cut, since only small distances matter.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a[:min(len(a), 64)]), strings.ToLower(b[:min(len(b), 64)])
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		next := make([]int, len(b)+1)
+		next[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			next[j] = min(row[j]+1, next[j-1]+1, row[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				next[j] = min(next[j], before[j-2]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)]
+}
+
+func sortStable(faults []error) {
+	slices.SortStableFunc(faults, func(a, b error) int {
+		la, ca := placeOf(a)
+		lb, cb := placeOf(b)
+		return cmp.Or(cmp.Compare(la, lb), cmp.Compare(ca, cb))
+	})
+}

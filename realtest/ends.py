@@ -1,0 +1,254 @@
+"""What must hold when an engine, or the router, ends in the middle of its work.
+
+Without the router the same tests check what the engines themselves do, which is what the router has to cope with.
+"""
+
+import concurrent.futures
+import time
+
+import openai
+
+import engines
+import raw
+from fleet import MODEL, chat, eventually, fresh, saw
+
+SECONDS_OF_WORK = 3000  # tokens: an answer that takes several seconds
+
+
+class Ends:
+    """Mixed into a Fleet; every test brings back what it ended."""
+
+    def bring_back(self):
+        """Starts again every engine that was ended, and waits for the router to see them all."""
+        gone = [engine for engine in self.engines if engine.ending()]
+        for engine in gone:
+            engine.stop(grace=1)
+            engine.start()
+        for engine in gone:
+            saw(self.kind, f"an engine is back {engine.wait():.0f} s after its start")
+        if self.router:
+            began = time.monotonic()
+            eventually("the router sees every engine", lambda: self.states() == ["up"] * len(self.engines), 60)
+            if gone:
+                saw(self.kind, f"the router sees it {time.monotonic() - began:.1f} s after its first good health check")
+
+    def states(self):
+        return [endpoint["state"] for endpoint in self.router.endpoints()["endpoints"]]
+
+    def short(self, _=None, timeout=60):
+        """One short request in a conversation of its own, through the openai client, which does not retry."""
+        client = self.openai.with_options(timeout=timeout)
+        answer = client.chat.completions.create(
+            model=MODEL, messages=[{"role": "user", "content": fresh()}], max_tokens=8,
+            extra_headers={"X-Session-Id": fresh()}, extra_body={"ignore_eos": True})
+        self.assertEqual(answer.usage.completion_tokens, 8)
+        return answer
+
+    def many(self, count=12):
+        """Short requests, all of which must be answered: one after the other, then side by side. The longest, in seconds."""
+        longest = 0.0
+        for _ in range(count):
+            began = time.monotonic()
+            self.short()
+            longest = max(longest, time.monotonic() - began)
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            list(pool.map(self.short, range(count)))
+        return longest
+
+    def two_on_one_engine(self):
+        """An endless stream and a plain request on the same engine: (the stream, a future of the plain one, the engine)."""
+        session = {"X-Session-Id": fresh()}
+        stream = self.endless(session)
+        engine = self.engines[self.busy_engine()]
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        self.addCleanup(pool.shutdown)
+        plain = pool.submit(
+            raw.ask, self.url, "/v1/chat/completions", chat(fresh(), SECONDS_OF_WORK), session, 90)
+        eventually("both are computed", lambda: engine.figure("running") >= 2)
+        return stream, plain, engine
+
+    def ended(self, stream, what):
+        """Reads the stream to its end; returns the seconds that took since now."""
+        began = time.monotonic()
+        stream.drain()
+        seconds = time.monotonic() - began
+        saw(self.kind, f"{what}: the stream's end is {stream.end!r} after {seconds:.1f} s, error events {stream.errors}")
+        return seconds
+
+    def client_can_tell(self, stream):
+        """An answer that was cut must not look like one that is complete."""
+        self.assertIn(stream.end, ("done", "closed", "broken"), "the stream ends by itself")
+        self.assertTrue(stream.errors or stream.end == "broken", f"a cut stream ended as if whole: {stream.end}")
+
+    def test_nothing_is_lost_while_an_engine_is_gone_and_it_works_again_when_it_is_back(self):
+        self.need_router()
+        self.addCleanup(self.bring_back)
+        victim = self.engines[0]
+        victim.kill_all()
+        saw(self.kind, f"an engine was killed between requests: the longest of 12 took {self.many():.2f} s")
+        self.bring_back()
+        began = time.monotonic()
+        before = victim.figure("prompt_tokens")
+
+        def used():
+            self.short()
+            return victim.figure("prompt_tokens") > before
+
+        eventually("the engine that came back takes traffic", used, limit=60)
+        saw(self.kind, f"it computes again {time.monotonic() - began:.1f} s after the router saw it")
+
+    def test_a_router_that_is_told_to_end_finishes_its_streams(self):
+        self.need_router()
+        self.addCleanup(self.start_router)
+        stream = raw.post(self.url, "/v1/chat/completions", chat(fresh(), SECONDS_OF_WORK, stream=True))
+        self.addCleanup(stream.close)
+        stream.take(3)
+        self.router.process.terminate()
+        time.sleep(0.5)  # a moment for the signal to arrive
+        with self.assertRaises((openai.APIConnectionError, openai.InternalServerError)):
+            self.short(timeout=5)
+        stream.drain()
+        self.assertEqual((stream.end, stream.errors), ("done", []))
+        stream.close()
+        self.assertEqual(self.router.process.wait(20), 0)
+
+
+class VLLMEnds:
+    """vLLM 0.32.0."""
+
+    def test_the_engine_core_is_killed(self):
+        """vLLM tells it in an error event with [DONE] after it, and answers plain requests with 500."""
+        self.addCleanup(self.bring_back)
+        stream, plain, engine = self.two_on_one_engine()
+        engine.kill_compute()
+        self.ended(stream, "kill -9 of the engine core")
+        self.assertEqual((stream.end, len(stream.errors)), ("done", 1))
+        status = plain.result(120)[0]
+        saw(self.kind, f"kill -9 of the engine core: the plain request got {status}")
+        self.assertEqual(status, 200 if self.router else 500)
+        if self.router:
+            self.many()
+
+    def test_sigterm_with_open_requests(self):
+        """vLLM refuses connections at once and leaves open requests hanging until their clients go away."""
+        self.addCleanup(self.bring_back)
+        stream, plain, engine = self.two_on_one_engine()
+        stream.connection.sock and stream.connection.sock.settimeout(12 if not self.router else 60)
+        engine.terminate()
+        if self.router:
+            saw(self.kind, f"after SIGTERM to an engine the longest of 12 requests took {self.many():.2f} s")
+        self.ended(stream, "SIGTERM")
+        if self.router:
+            self.client_can_tell(stream)
+            status = plain.result(120)[0]
+            saw(self.kind, f"SIGTERM: the plain request got {status}")
+            self.assertEqual(status, 200, "nothing of the answer had come, so it is asked elsewhere")
+        else:
+            self.assertEqual(stream.end, "silent")
+            self.assertFalse(plain.done())
+            self.engines[0].stop(grace=1)  # ends the plain request
+
+
+class SGLangEnds:
+    """SGLang 0.5.23."""
+
+    def test_health_costs_a_second_and_the_router_does_not_use_it(self):
+        """Each GET /health runs a generation of one token."""
+        engine = self.engines[0]
+        began = time.monotonic()
+        self.assertEqual(status_of(engine, "/health"), 200)
+        saw(self.kind, f"one /health took {time.monotonic() - began:.2f} s")
+        asked = engine.log.read_text(errors="replace").count('"GET /health')
+        self.assertGreater(asked, 0, "the engine's log tells who asks")
+        if self.router:
+            time.sleep(8)  # several rounds of probes
+            self.assertEqual(engine.log.read_text(errors="replace").count('"GET /health'), asked)
+
+    def test_the_scheduler_is_killed(self):
+        """SGLang notices nothing for seconds, then its streams end without [DONE] and without an error."""
+        self.addCleanup(self.bring_back)
+        stream, plain, engine = self.two_on_one_engine()
+        engine.kill_compute()
+        if self.router:
+            saw(self.kind, f"after kill -9 of a scheduler the longest of 12 requests took {self.many():.2f} s")
+        self.ended(stream, "kill -9 of the scheduler")
+        if self.router:
+            self.client_can_tell(stream)
+            status = plain.result(120)[0]
+            saw(self.kind, f"kill -9 of the scheduler: the plain request got {status}")
+            self.assertEqual(status, 200, "nothing of the answer had come, so it is asked elsewhere")
+        else:
+            self.assertNotEqual(stream.end, "done")
+            self.assertEqual(stream.errors, [])
+            plain.exception(60)
+
+    def test_sigterm_with_open_requests(self):
+        """SGLang finishes what runs."""
+        self.addCleanup(self.bring_back)
+        stream = raw.post(self.url, "/v1/chat/completions", chat(fresh(), SECONDS_OF_WORK, stream=True))
+        self.addCleanup(stream.close)
+        self.assertEqual(len(stream.take(3)), 3)
+        self.engines[self.busy_engine()].terminate()
+        if self.router:
+            saw(self.kind, f"after SIGTERM to an engine the longest of 12 requests took {self.many():.2f} s")
+        self.ended(stream, "SIGTERM")
+        self.assertEqual((stream.end, stream.errors), ("done", []))
+
+
+class LlamaEnds:
+    """llama-server 0.7.0."""
+
+    def test_the_server_is_killed(self):
+        """The connection is simply gone."""
+        self.addCleanup(self.bring_back)
+        stream, plain, engine = self.two_on_one_engine()
+        engine.kill_compute()
+        self.ended(stream, "kill -9")
+        if self.router:
+            self.client_can_tell(stream)
+            self.assertEqual(plain.result(120)[0], 200, "nothing of the answer had come, so it is asked elsewhere")
+            self.many()
+        else:
+            self.assertEqual(stream.end, "broken")
+            self.assertIsInstance(plain.exception(60), OSError)
+
+    def test_sigterm_with_open_requests(self):
+        """llama-server leaves plain requests hanging, and streams until it would send its next comment line."""
+        self.addCleanup(self.bring_back)
+        stream, plain, engine = self.two_on_one_engine()
+        engine.terminate()
+        if self.router:
+            saw(self.kind, f"after SIGTERM to an engine the longest of 12 requests took {self.many():.2f} s")
+        self.ended(stream, "SIGTERM")
+        if self.router:
+            self.client_can_tell(stream)
+            status = plain.result(120)[0]
+            saw(self.kind, f"SIGTERM: the plain request got {status}")
+            self.assertEqual(status, 200)
+        else:
+            saw(self.kind, f"SIGTERM: the plain request {'has ended' if plain.done() else 'hangs'} then")
+            engine.kill_all()
+
+    def test_without_any_engine_there_is_a_503_that_says_when_to_come_back(self):
+        self.need_router()
+        self.addCleanup(self.bring_back)
+        for engine in self.engines:
+            engine.kill_all()
+
+        def refused():
+            status, headers, body = raw.ask(self.url, "/v1/chat/completions", chat("hello"))
+            self.assertGreaterEqual(status, 500)
+            return (headers, body) if status == 503 else None
+
+        headers, body = eventually("503", refused, limit=30)
+        self.assertGreaterEqual(int(headers["Retry-After"]), 1)
+        self.assertIn("message", body["error"])
+        self.assertEqual(status_of(self.router, "/readyz"), 503)
+        self.bring_back()
+        eventually("requests are answered again", lambda: raw.ask(
+            self.url, "/v1/chat/completions", chat("hello"))[0] == 200, limit=30)
+
+
+def status_of(of, path):
+    """The status of a GET from an engine or the router."""
+    return engines.get(of.url + path, timeout=15)[0]

@@ -1,0 +1,407 @@
+"""Starts, watches and ends real engines on loopback ports, with the router in front of them when asked.
+
+    python engines.py vllm|sglang|llama [--ports 19000,19010] [--router warmpath] [--dir DIR]
+
+Runs until Ctrl-C or SIGTERM and leaves no process behind. Needs Python's standard library only. Settings are those of a
+small CPU machine: one thread an engine, 32768 tokens of KV cache, low priority.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+KINDS = ("vllm", "sglang", "llama")
+MODEL = "tiny"
+HERE = pathlib.Path(__file__).resolve().parent
+START_LIMIT = 180  # seconds; 20 to 40 is usual for vLLM and SGLang on two cores, 1 for llama-server
+
+
+class Failed(Exception):
+    """An engine or the router did not do what it was started for; the message is for people."""
+
+
+def default_dir():
+    """Where install.sh puts the engines unless told otherwise."""
+    return pathlib.Path(os.environ.get("WARMPATH_REAL") or "~/.cache/warmpath-real").expanduser()
+
+
+def missing(kind, directory):
+    """Why engines of this kind cannot be started from the folder, or "" when they can."""
+    wanted = {
+        "vllm": ["venv-vllm/installed", "model/model.safetensors"],
+        "sglang": ["venv-sglang/installed", "model/model.safetensors"],
+        "llama": ["llama/root/usr/bin/llama-server", "llama/tiny.gguf"],
+        "clients": ["venv-clients/installed"],
+    }[kind]
+    absent = [name for name in wanted if not (directory / name).exists()]
+    if not absent:
+        return ""
+    return f"{kind} is not installed in {directory} (no {absent[0]}): run realtest/install.sh {kind} {directory}"
+
+
+class Engine:
+    """One engine process and its descendants, in a process group of their own."""
+
+    def __init__(self, kind, port, directory, logs):
+        self.kind, self.port, self.directory = kind, port, directory
+        self.url = f"http://127.0.0.1:{port}"
+        self.log = logs / f"{kind}-{port}.log"
+        self.process = None
+        self.ended = False
+
+    def start(self):
+        """Starts the process; wait() says when it is ready."""
+        command, extra = COMMANDS[self.kind](self.directory, self.port)
+        env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")} | extra
+        self.ended = False
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                ["nice", "-n", "10", *command], env=env, cwd=self.directory, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            )
+        return self
+
+    def wait(self, limit=START_LIMIT):
+        """Returns when the engine answers its health check, with the seconds it took from here."""
+        began = time.monotonic()
+        while time.monotonic() - began < limit:
+            if self.process.poll() is not None:
+                raise Failed(f"{self.kind} on port {self.port} ended with code {self.process.returncode}: {self.tail()}")
+            try:
+                if get(self.url + "/health", timeout=10)[0] == 200:
+                    return time.monotonic() - began
+            except (OSError, http.client.HTTPException):
+                pass
+            time.sleep(0.25)
+        raise Failed(f"{self.kind} on port {self.port} was not ready after {limit} s: {self.tail()}")
+
+    def tail(self):
+        """The last lines of the engine's log."""
+        return self.log.read_text(errors="replace")[-1500:] if self.log.exists() else "(no log)"
+
+    def terminate(self):
+        """Sends SIGTERM to the server process alone, as a supervisor would."""
+        self.ended = True
+        self.process.send_signal(signal.SIGTERM)
+
+    def compute_process(self):
+        """The process that computes: it is not the one that has the port, except for llama-server."""
+        if self.kind == "llama":
+            return self.process.pid
+        name = {"vllm": "EngineCore", "sglang": "scheduler"}[self.kind]
+        for pid in descendants(self.process.pid):
+            if name in command_line(pid):
+                return pid
+        raise Failed(f"no process named {name} below {self.process.pid}")
+
+    def kill_compute(self):
+        """Sends SIGKILL to the process that computes, as the kernel does when memory runs out."""
+        self.ended = True
+        os.kill(self.compute_process(), signal.SIGKILL)
+
+    def kill_all(self):
+        """Sends SIGKILL to all of the engine's processes at once, as a machine that fails does."""
+        self.ended = True
+        end_group(self.process)
+
+    def ending(self):
+        """Whether the engine was ended, by this program or by itself."""
+        return self.ended or self.exited()
+
+    def exited(self):
+        """Whether the server process has ended."""
+        return self.process is None or self.process.poll() is not None
+
+    def stop(self, grace=15):
+        """Ends the whole process group: SIGTERM, and after `grace` seconds SIGKILL."""
+        if self.process is None:
+            return
+        if not self.exited():
+            self.terminate()
+            try:
+                self.process.wait(grace)
+            except subprocess.TimeoutExpired:
+                pass
+        end_group(self.process)
+        self.process = None
+
+    def metrics(self):
+        """The engine's counters and gauges, summed over their labels."""
+        status, text = get(self.url + "/metrics", timeout=10)
+        if status != 200:
+            raise Failed(f"{self.url}/metrics answered {status}")
+        return parse_metrics(text)
+
+    def figure(self, name):
+        """One figure by the common names of FIGURES; 0 while the engine has not counted any."""
+        return self.metrics().get(FIGURES[self.kind][name], 0.0)
+
+
+# The engines' own names of what the tests look at.
+FIGURES = {
+    "vllm": {"running": "vllm:num_requests_running", "prompt_tokens": "vllm:prompt_tokens_total",
+             "generated": "vllm:generation_tokens_total"},
+    "sglang": {"running": "sglang:num_running_reqs", "prompt_tokens": "sglang:prompt_tokens_total",
+               "generated": "sglang:generation_tokens_total"},
+    "llama": {"running": "llamacpp:requests_processing", "prompt_tokens": "llamacpp:prompt_tokens_total",
+              "generated": "llamacpp:tokens_predicted_total"},
+}
+
+
+def vllm_command(directory, port):
+    """vLLM 0.32.0 on a CPU. The version of the wheel does not say CPU, so VLLM_TARGET_DEVICE does; blocks are 32 tokens there."""
+    work = directory / "cache"
+    command = [
+        directory / "venv-vllm/bin/python", "-m", "vllm.entrypoints.openai.api_server",
+        "--model", directory / "model", "--served-model-name", MODEL, "--host", "127.0.0.1", "--port", port,
+        "--dtype", "bfloat16", "--enforce-eager", "--max-model-len", 16384, "--max-num-seqs", 32,
+        "--block-size", 32, "--num-gpu-blocks-override", 1024, "--kv-cache-memory-bytes", "64M",
+        "--enable-prompt-tokens-details", "--enable-request-id-headers",
+        "--enable-auto-tool-choice", "--tool-call-parser", "hermes",
+        # Without the last setting a model that answers noise may pad forced JSON with blanks for ever.
+        "--structured-outputs-config", '{"backend": "xgrammar", "disable_any_whitespace": true}',
+    ]
+    return words(command), offline(work) | {
+        "TORCH_USE_RTLD_GLOBAL": "1", "VLLM_TARGET_DEVICE": "cpu", "VLLM_HOST_IP": "127.0.0.1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_NO_USAGE_STATS": "1", "VLLM_CACHE_ROOT": str(work / "vllm"),
+        "VLLM_ENABLE_RESPONSES_API_STORE": "1",  # keeps answers of /v1/responses, so that they can be read again
+    }
+
+
+def sglang_command(directory, port):
+    """SGLang 0.5.23 on a CPU; without --sleep-on-idle its scheduler keeps a whole core busy."""
+    command = [
+        directory / "venv-sglang/bin/python", "-m", "sglang.launch_server",
+        "--model-path", directory / "model", "--served-model-name", MODEL, "--host", "127.0.0.1", "--port", port,
+        "--device", "cpu", "--attention-backend", "torch_native", "--dtype", "bfloat16", "--page-size", 32,
+        "--max-total-tokens", 32768, "--context-length", 16384, "--max-running-requests", 32,
+        "--mem-fraction-static", 0.5, "--sleep-on-idle", "--enable-cache-report", "--enable-metrics",
+        "--tool-call-parser", "qwen25", "--enable-response-store",
+    ]
+    return words(command), offline(directory / "cache") | {
+        "TORCH_USE_RTLD_GLOBAL": "1", "SGLANG_USE_CPU_ENGINE": "1", "PYTHONPATH": str(HERE / "shim"),
+    }
+
+
+def llama_command(directory, port):
+    """llama-server with the C library of its own packages, and the one CPU back end that fits this machine."""
+    root = directory / "llama/root"
+    triplet = f"{platform.machine()}-linux-gnu"
+    lib = root / "usr/lib" / triplet
+    loader = next(iter(sorted(lib.glob("ld-linux*.so.*"))), None)
+    backends = {p.stem.removeprefix("libggml-cpu-"): p for p in (lib / "ggml").glob("backends*/libggml-cpu*.so")}
+    if loader is None or not backends:
+        raise Failed(f"no dynamic loader or CPU back end in {lib}: run realtest/install.sh llama again")
+    command = [
+        loader, "--library-path", f"{lib}:{lib / 'llama'}", root / "usr/bin/llama-server",
+        "--model", directory / "llama/tiny.gguf", "--alias", MODEL, "--host", "127.0.0.1", "--port", port,
+        "--ctx-size", 131072, "--parallel", 4, "--threads", 1, "--metrics", "--no-webui",
+        "--sse-ping-interval", 2,  # s between comment lines while nothing else is sent (default 30), so that the tests see some
+        "--embeddings", "--pooling", "mean",  # answers /v1/embeddings as well as the rest
+    ]
+    return words(command), {"GGML_BACKEND_PATH": str(cpu_backend(backends))}
+
+
+COMMANDS = {"vllm": vllm_command, "sglang": sglang_command, "llama": llama_command}
+
+
+def cpu_backend(files):
+    """The back end for this CPU, out of {name: file}; names are ggml's."""
+    flags = pathlib.Path("/proc/cpuinfo").read_text()
+    for name, flag in (("skylakex", "avx512bw"), ("haswell", "avx2"), ("sandybridge", "avx"), ("x64", "sse2")):
+        if name in files and re.search(rf"\b{flag}\b", flags):
+            return files[name]
+    return files[min(files)]
+
+
+def offline(work):
+    """Environment that keeps the Python engines on one thread, in their own folders and off the network."""
+    (work / "tmp").mkdir(parents=True, exist_ok=True)
+    return {
+        "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "DO_NOT_TRACK": "1",
+        "XDG_CACHE_HOME": str(work / "xdg"), "HF_HOME": str(work / "hf"), "TMPDIR": str(work / "tmp"),
+    }
+
+
+class Router:
+    """One `warmpath serve` process."""
+
+    def __init__(self, binary, engines, listen, admin, logs):
+        self.url, self.admin = f"http://127.0.0.1:{listen}", f"http://127.0.0.1:{admin}"
+        self.log = logs / "router.log"
+        self.command = [str(binary), "serve", "--listen", f"127.0.0.1:{listen}", "--admin", f"127.0.0.1:{admin}",
+                        "--log-requests"]
+        for engine in engines:
+            self.command += ["--endpoint", engine.url]
+        self.process = None
+
+    def start(self, limit=20):
+        """Starts the router and returns when it is ready, that is when it has a usable endpoint."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith("WARMPATH_")}  # it takes those for settings
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            start_new_session=True)
+        began = time.monotonic()
+        while time.monotonic() - began < limit:
+            if self.process.poll() is not None:
+                raise Failed(f"the router ended with code {self.process.returncode}: {self.tail()}")
+            try:
+                if get(self.url + "/readyz", timeout=2)[0] == 200:
+                    return self
+            except (OSError, http.client.HTTPException):
+                pass
+            time.sleep(0.05)
+        raise Failed(f"the router was not ready after {limit} s: {self.tail()}")
+
+    def tail(self):
+        """The last lines of the router's log."""
+        return self.log.read_text(errors="replace")[-1500:] if self.log.exists() else "(no log)"
+
+    def endpoints(self):
+        """What GET /admin/endpoints says."""
+        status, text = get(self.admin + "/admin/endpoints", timeout=5)
+        if status != 200:
+            raise Failed(f"/admin/endpoints answered {status}: {text}")
+        return json.loads(text)
+
+    def metrics(self):
+        """The router's own counters and gauges, summed over their labels."""
+        return parse_metrics(get(self.admin + "/metrics", timeout=5)[1])
+
+    def stop(self, grace=15):
+        """SIGTERM, then SIGKILL; returns the exit code and the seconds it took."""
+        if self.process is None:
+            return None
+        began = time.monotonic()
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(grace)
+            except subprocess.TimeoutExpired:
+                pass
+        end_group(self.process)
+        return self.process.returncode, time.monotonic() - began
+
+
+def start_all(engines):
+    """Starts engines side by side and waits for all; none is left running when one fails."""
+    try:
+        for engine in engines:
+            engine.start()
+        return max(engine.wait() for engine in engines)
+    except BaseException:
+        for engine in engines:
+            engine.stop(grace=2)
+        raise
+
+
+def end_group(process):
+    """Kills what is left of the process's group and collects the process."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait(30)
+
+
+def get(url, timeout):
+    """Status and text of a GET."""
+    host, _, path = url.removeprefix("http://").partition("/")
+    connection = http.client.HTTPConnection(host, timeout=timeout)
+    try:
+        connection.request("GET", "/" + path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(errors="replace")
+    finally:
+        connection.close()
+
+
+def parse_metrics(text):
+    """Prometheus text to {name: sum over labels}."""
+    sums = {}
+    for line in text.splitlines():
+        match = re.match(r"([a-zA-Z_:][\w:]*)(?:\{.*\})?\s+(\S+)", line)
+        if match:
+            sums[match[1]] = sums.get(match[1], 0.0) + float(match[2])
+    return sums
+
+
+def descendants(pid):
+    """Ids of the processes below pid, nearest first."""
+    below = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, IndexError, ValueError):
+                continue
+            below.setdefault(parent, []).append(int(entry.name))
+    found, look = [], [pid]
+    while look:
+        children = below.get(look.pop(0), [])
+        found += children
+        look += children
+    return found
+
+
+def command_line(pid):
+    """The command line (or the title that the process gave itself)."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def words(command):
+    return [str(word) for word in command]
+
+
+def main():
+    p = argparse.ArgumentParser(description="Run real engines, and the router in front of them, until Ctrl-C.")
+    p.add_argument("kind", choices=KINDS)
+    p.add_argument("--ports", default="19000,19010", help="one engine on each (default: %(default)s)")
+    p.add_argument("--dir", type=pathlib.Path, default=default_dir(), help="where install.sh put them (default: %(default)s)")
+    p.add_argument("--logs", type=pathlib.Path, help="default: DIR/logs")
+    p.add_argument("--router", help="the warmpath program; left out, no router is started")
+    p.add_argument("--listen", type=int, default=8080, help="the router's port (default: %(default)s)")
+    p.add_argument("--admin", type=int, default=9090, help="the router's admin port (default: %(default)s)")
+    args = p.parse_args()
+    why = missing(args.kind, args.dir)
+    if why:
+        sys.exit(why)
+    logs = args.logs or args.dir / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    engines = [Engine(args.kind, int(port), args.dir, logs) for port in args.ports.split(",")]
+    router = None
+    try:
+        print(f"starting {len(engines)} x {args.kind}, logs in {logs}", flush=True)
+        print(f"ready after {start_all(engines):.0f} s: {' '.join(e.url for e in engines)}", flush=True)
+        if args.router:
+            router = Router(shutil.which(args.router) or args.router, engines, args.listen, args.admin, logs).start()
+            print(f"router: {router.url}  admin and metrics: {router.admin}  model: {MODEL}", flush=True)
+        while not any(engine.exited() for engine in engines) and not (router and router.process.poll() is not None):
+            time.sleep(0.5)
+        sys.exit("one of the processes ended; see the logs")
+    except KeyboardInterrupt:
+        pass
+    except Failed as failed:
+        sys.exit(str(failed))
+    finally:
+        if router:
+            router.stop()
+        for engine in engines:
+            engine.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+#!/bin/sh
+# Installs real engines and the official clients for the tests of this folder.
+#
+#   install.sh vllm|sglang|llama|clients|all [DIR]
+#
+# DIR is $WARMPATH_REAL or ~/.cache/warmpath-real. Nothing outside DIR is changed and nothing needs root. Python packages
+# come from the configured package index, llama-server from the Debian archive that apt is configured for. What is there
+# already is left as it is. Runs at low priority; every step has a time limit ($STEP_TIMEOUT seconds, 1200).
+set -eu
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+what=${1:-}
+dir=${2:-${WARMPATH_REAL:-${HOME:-/tmp}/.cache/warmpath-real}}
+limit=${STEP_TIMEOUT:-1200}
+
+say() { echo "install: $*"; }
+fail() { echo "install: $*" >&2; exit 1; }
+need() { command -v "$1" >/dev/null 2>&1 || fail "$2"; }
+bounded() { timeout "$limit" nice -n 10 "$@" || fail "failed or took over $limit s: $*"; }
+
+# python311 prints a Python 3.11; the pinned wheels were tried with that version. PYTHON names another one to try.
+python311() {
+  for p in "${PYTHON:-}" python3.11 python3; do
+    if [ -n "$p" ] && command -v "$p" >/dev/null 2>&1; then
+      if [ "$p" = "${PYTHON:-}" ] || "$p" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+        echo "$p"
+        return
+      fi
+    fi
+  done
+  fail "needs Python 3.11 with venv (Debian 12: apt-get install python3.11-venv), or PYTHON=/path/to/another"
+}
+
+# venv NAME PINS [pip options...] makes DIR/NAME and installs the pins, unless it has done so for these very pins.
+venv() {
+  name=$1 pins=$2
+  shift 2
+  mark=$dir/$name/installed
+  if cmp -s "$here/$pins" "$mark"; then
+    say "$name is there"
+    return
+  fi
+  python=$(python311)
+  say "installing $name (Python packages of $pins)"
+  bounded "$python" -m venv "$dir/$name"
+  bounded "$dir/$name/bin/python" -m pip install --quiet --disable-pip-version-check --no-input "$@" -r "$here/$pins"
+  fresh=yes
+}
+
+# done_with NAME PINS remembers that the pins are installed, as the last step.
+done_with() { cp "$here/$2" "$dir/$1/installed"; }
+
+# cuda_stand_ins NAME gives torch the CUDA libraries that its default build is linked to: empty ones, since nothing of them
+# is called on a CPU. They save 3 GB. With TORCH_USE_RTLD_GLOBAL=1 torch binds lazily and never looks for their functions.
+cuda_stand_ins() {
+  need cc "needs a C compiler named cc (Debian: apt-get install gcc libc6-dev)"
+  lib=$("$dir/$1/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/torch/lib
+  for so in libcublas.so.13 libcublasLt.so.13 libcudnn.so.9 libcufft.so.12 libcufile.so.0 libcupti.so.13 libcurand.so.10 \
+    libcusolver.so.12 libcusparse.so.12 libcusparseLt.so.0 libnccl.so.2 libnvrtc.so.13 libnvshmem_host.so.3; do
+    [ -e "$lib/$so" ] || echo 'int stand_in;' | cc -x c -shared -fPIC -nostdlib -Wl,-soname,"$so" -o "$lib/$so" -
+  done
+}
+
+# model NAME makes the model folder with that environment's own libraries.
+model() {
+  [ -e "$dir/model/model.safetensors" ] && return
+  say "making a random model in $dir/model"
+  bounded "$dir/$1/bin/python" "$here/make_model.py" "$dir/model.new"
+  rm -rf "$dir/model"
+  mv "$dir/model.new" "$dir/model"
+}
+
+install_vllm() {
+  ldconfig -p 2>/dev/null | grep -q 'libnuma\.so\.1' || fail "needs libnuma.so.1 (Debian: apt-get install libnuma1)"
+  install_torch_engine venv-vllm pins-vllm.txt
+}
+
+install_sglang() { install_torch_engine venv-sglang pins-sglang.txt; }
+
+install_torch_engine() {
+  fresh=no
+  venv "$1" "$2" --no-deps
+  cuda_stand_ins "$1"
+  model "$1"
+  done_with "$1" "$2"
+}
+
+install_clients() {
+  venv venv-clients pins-clients.txt
+  done_with venv-clients pins-clients.txt
+}
+
+# llama-server is in Debian from forky on. Its packages, and the C library they are built for, are unpacked into DIR and never
+# installed: apt works on lists of its own in DIR/apt, with the archive and the keys that this machine's apt already trusts.
+install_llama() {
+  if [ -x "$dir/llama/root/usr/bin/llama-server" ]; then
+    say "llama-server is there"
+  else
+    need apt-get "llama-server is taken from Debian packages and this machine has no apt-get; see README.md"
+    need dpkg-deb "needs dpkg-deb"
+    archive=$(debian_archive)
+    [ -n "$archive" ] || fail "apt has no Debian archive (a source with Origin Debian); run apt-get update once"
+    private_apt "$archive" "${SUITE:-forky}"
+    say "fetching the packages of llama-server"
+    (cd "$dir/apt/debs" && bounded apt-get -q download llama.cpp-tools libllama0 libggml0 libc6 libssl3t64 libstdc++6 \
+      libgcc-s1 libgomp1 libzstd1 zlib1g) || exit 1
+    rm -rf "$dir/llama/root.new"
+    mkdir -p "$dir/llama/root.new"
+    for deb in "$dir"/apt/debs/*.deb; do
+      bounded dpkg-deb -x "$deb" "$dir/llama/root.new"
+    done
+    rm -rf "$dir/apt" "$dir/llama/root"
+    mv "$dir/llama/root.new" "$dir/llama/root"
+    unset APT_CONFIG
+  fi
+  if [ ! -e "$dir/llama/tiny.gguf" ]; then
+    need python3 "needs python3 to write the model"
+    say "making a random model in $dir/llama/tiny.gguf"
+    bounded python3 "$here/make_gguf.py" "$dir/llama/tiny.gguf.new"
+    mv "$dir/llama/tiny.gguf.new" "$dir/llama/tiny.gguf"
+  fi
+}
+
+# debian_archive prints the address of the Debian archive that apt is configured for.
+debian_archive() {
+  apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+    awk '$1 == "Debian" && $2 !~ /security/ { print $2; exit }'
+}
+
+# private_apt ARCHIVE SUITE points apt at lists of its own for the rest of this run.
+private_apt() {
+  say "reading the package lists of Debian $2"
+  mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial" "$dir/apt/debs"
+  : >"$dir/apt/status"
+  echo "deb $1 $2 main" >"$dir/apt/sources.list"
+  cat >"$dir/apt/apt.conf" <<EOF
+Dir::Etc::sourcelist "$dir/apt/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::State::lists "$dir/apt/lists";
+Dir::State::status "$dir/apt/status";
+Dir::Cache "$dir/apt/cache";
+Acquire::Languages "none";
+APT::Sandbox::User "";
+EOF
+  export APT_CONFIG="$dir/apt/apt.conf"
+  bounded apt-get -q update
+}
+
+case $what in
+vllm | sglang | llama | clients | all) ;;
+*) fail "usage: install.sh vllm|sglang|llama|clients|all [DIR]" ;;
+esac
+mkdir -p "$dir"
+dir=$(CDPATH='' cd -- "$dir" && pwd)
+start=$(date +%s)
+if [ "$what" = all ]; then
+  install_clients
+  install_llama
+  install_vllm
+  install_sglang
+else
+  "install_$what"
+fi
+say "$what: done in $(($(date +%s) - start)) s, in $dir"
