@@ -15,13 +15,13 @@ import (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	walk(t, func(name string) {
+	err := walk(func(name string) error {
 		if path.Ext(name) != ".md" {
-			return
+			return nil
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		var kept strings.Builder
 		fenced := false
@@ -33,7 +33,11 @@ func pages(t *testing.T) map[string]string {
 			}
 		}
 		out[name] = kept.String()
+		return nil
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return out
 }
 

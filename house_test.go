@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -78,7 +79,7 @@ func reason(from, to string) string {
 
 func TestFloorPlan(t *testing.T) {
 	seen := map[string]bool{}
-	for _, f := range sources(t, token.NewFileSet()) {
+	for _, f := range sources(t) {
 		dir := path.Dir(f.path)
 		if f.test || f.module != "." {
 			continue
@@ -149,38 +150,43 @@ func (f *source) at(n ast.Node) string {
 	return f.fset.Position(n.Pos()).String()
 }
 
-// sources reads every Go file of the repository. Reading every folder and file also makes go test notice a new one: it
-// caches results by what a test has looked at.
-func sources(t *testing.T, fset *token.FileSet) []*source {
+// sources reads every Go file of the repository, once. Reading every folder and file also makes go test notice a new one:
+// it caches results by what a test has looked at.
+func sources(t *testing.T) []*source {
 	t.Helper()
-	var out []*source
-	walk(t, func(name string) {
+	all, err := parseAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var parseAll = sync.OnceValues(func() (all []*source, err error) {
+	fset := token.NewFileSet()
+	err = walk(func(name string) error {
 		if path.Ext(name) != ".go" {
-			return
+			return nil
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		f := &source{path: name, module: ".", test: strings.HasSuffix(name, "_test.go"), fset: fset}
 		if strings.HasPrefix(name, "bench/") {
 			f.module = "bench"
 		}
 		f.lines = strings.Count(string(text), "\n")
-		f.ast, err = parser.ParseFile(f.fset, name, text, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, f)
+		f.ast, err = parser.ParseFile(fset, name, text, parser.ParseComments)
+		all = append(all, f)
+		return err
 	})
-	return out
-}
+	return all, err
+})
 
 // walk calls f with the path of each file that belongs to the project. Hidden folders hold tools and version control,
 // testdata holds what others made.
-func walk(t *testing.T, f func(name string)) {
-	t.Helper()
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+func walk(f func(name string) error) error {
+	return filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -191,10 +197,6 @@ func walk(t *testing.T, f func(name string)) {
 			}
 			return nil
 		}
-		f(filepath.ToSlash(name))
-		return nil
+		return f(filepath.ToSlash(name))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -51,19 +51,23 @@ var impure = map[string]string{
 
 // tables are the package variables of the pure floor beside errors. They are read and never written.
 var tables = []string{
+	"engine.anthropicErrors",
 	"prompt.apiNames",
 	"prompt.fieldNames",
 	"prompt.hexValue",
 	"prompt.isEscape",
 	"prompt.kindNames",
+	"prompt.ollamaKinds",
+	"prompt.sglangKinds",
 	"route.outcomeNames",
 	"sim.words",
 }
 
 func TestPure(t *testing.T) {
 	files := map[string][]*ast.File{}
-	fset := token.NewFileSet()
-	for _, f := range sources(t, fset) {
+	var fset *token.FileSet
+	for _, f := range sources(t) {
+		fset = f.fset
 		if dir := path.Dir(f.path); isPure(dir) && f.module == "." && !f.test {
 			files[dir] = append(files[dir], f.ast)
 		}

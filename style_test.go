@@ -31,7 +31,7 @@ func TestLength(t *testing.T) {
 			t.Errorf("%s has %d lines, at most %d are allowed: split it along an idea", name, lines, max(limit, most))
 		}
 	}
-	for _, f := range sources(t, token.NewFileSet()) {
+	for _, f := range sources(t) {
 		if f.test || ast.IsGenerated(f.ast) {
 			continue
 		}
@@ -53,7 +53,7 @@ func TestLength(t *testing.T) {
 }
 
 func TestPackageNames(t *testing.T) {
-	for _, f := range sources(t, token.NewFileSet()) {
+	for _, f := range sources(t) {
 		if name := f.ast.Name.Name; slices.Contains([]string{"utils", "util", "common", "helpers", "helper", "types", "manager", "misc", "base"}, name) {
 			t.Errorf("%s: package %s says nothing: name it after what it is", f.path, name)
 		}
@@ -61,7 +61,7 @@ func TestPackageNames(t *testing.T) {
 }
 
 func TestNoInit(t *testing.T) {
-	for _, f := range sources(t, token.NewFileSet()) {
+	for _, f := range sources(t) {
 		if strings.HasPrefix(f.path, "cmd/") {
 			continue
 		}
@@ -77,7 +77,7 @@ func TestNoInit(t *testing.T) {
 func TestDocumented(t *testing.T) {
 	docs := map[string][]string{} // folder -> files with a package comment
 	names := map[string]string{}
-	for _, f := range sources(t, token.NewFileSet()) {
+	for _, f := range sources(t) {
 		if f.test {
 			continue
 		}

@@ -1,5 +1,7 @@
 package engine
 
+import "bytes"
+
 // eventClass says what an event of a stream is, as far as the router cares.
 type eventClass uint8
 
@@ -75,3 +77,39 @@ func firstMember(head []byte) eventClass {
 	}
 	return eventNone
 }
+
+// errorCode finds the HTTP status in an error event: its member "code" as a number, or what the type of an Anthropic error
+// stands for (Anthropic API, "Errors"). A quoted name cannot stand inside a string, so the text of the message does not mislead.
+func errorCode(event []byte) int {
+	for rest := event; ; {
+		_, after, ok := bytes.Cut(rest, []byte(`"code"`))
+		if !ok {
+			break
+		}
+		rest = after
+		c := cursor{b: after}
+		if !c.take(':') {
+			continue
+		}
+		c.space()
+		n := 0
+		for c.i < len(c.b) && c.b[c.i] >= '0' && c.b[c.i] <= '9' && n < 1000 {
+			n = 10*n + int(c.b[c.i]-'0')
+			c.i++
+		}
+		if n >= 100 && n < 1000 {
+			return n
+		}
+	}
+	for _, t := range anthropicErrors {
+		if bytes.Contains(event, []byte(t.name)) {
+			return t.status
+		}
+	}
+	return 0
+}
+
+var anthropicErrors = [...]struct {
+	name   string
+	status int
+}{{`"invalid_request_error"`, 400}, {`"rate_limit_error"`, 429}, {`"overloaded_error"`, 503}}

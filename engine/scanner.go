@@ -24,6 +24,7 @@ type UsageScanner struct {
 	id    string
 
 	data, done, failed bool
+	code               int // of the first error event
 }
 
 // headBytes of a line are kept for its beginning: enough for the id in OpenAI's and vLLM's response.created.
@@ -115,6 +116,9 @@ func (s *UsageScanner) payload(head, end []byte) {
 	class := s.event
 	if class == eventNone {
 		class = firstMember(head)
+	}
+	if class.failed() && s.code == 0 {
+		s.code = errorCode(end)
 	}
 	s.failed = s.failed || class.failed()
 	s.done = s.done || class.done()
@@ -212,6 +216,9 @@ func (s *UsageScanner) Done() bool { return s.done }
 
 // Failed reports whether an error event was seen. vLLM sends a normal [DONE] after it.
 func (s *UsageScanner) Failed() bool { return s.failed }
+
+// ErrorCode is the HTTP status that the first error event names (vLLM and SGLang: "code":400), 0 when it names none.
+func (s *UsageScanner) ErrorCode() int { return s.code }
 
 // ResponseID is the id that a Responses stream announces in response.created, "" before.
 func (s *UsageScanner) ResponseID() string { return s.id }

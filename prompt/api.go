@@ -51,6 +51,24 @@ func (a API) Class() route.Class {
 	}
 }
 
+// Kinds are the kinds of engine that speak the API natively; nil when it is common to all. SGLang answers Ollama's
+// paths too (SGLang 0.5).
+func (a API) Kinds() []route.Kind {
+	switch a {
+	case Generate:
+		return sglangKinds
+	case OllamaChat, OllamaGenerate:
+		return ollamaKinds
+	default:
+		return nil
+	}
+}
+
+var (
+	sglangKinds = []route.Kind{route.KindSGLang}
+	ollamaKinds = []route.Kind{route.KindOllama, route.KindSGLang}
+)
+
 // streamsByDefault reports whether an absent "stream" means true, as it does in Ollama's two generating calls
 // (ollama docs/api.md, v0.5 and later).
 func (a API) streamsByDefault() bool { return a == OllamaChat || a == OllamaGenerate }

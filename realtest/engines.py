@@ -1,22 +1,16 @@
-"""Starts, watches and ends real engines on loopback ports, with the router in front of them when asked.
+"""Starts, watches and ends real engines on loopback ports.
 
-    python engines.py vllm|sglang|llama [--ports 19000,19010] [--router warmpath] [--dir DIR]
-
-Runs until Ctrl-C or SIGTERM and leaves no process behind. Needs Python's standard library only. Settings are those of a
-small CPU machine: one thread an engine, 32768 tokens of KV cache, low priority.
+Needs Python's standard library only. Settings are those of a small CPU machine: one thread an engine, 32768 tokens of KV
+cache, low priority.
 """
 
-import argparse
 import http.client
-import json
 import os
 import pathlib
 import platform
 import re
-import shutil
 import signal
 import subprocess
-import sys
 import time
 
 KINDS = ("vllm", "sglang", "llama")
@@ -232,66 +226,6 @@ def offline(work):
     }
 
 
-class Router:
-    """One `warmpath serve` process."""
-
-    def __init__(self, binary, engines, listen, admin, logs):
-        self.url, self.admin = f"http://127.0.0.1:{listen}", f"http://127.0.0.1:{admin}"
-        self.log = logs / "router.log"
-        self.command = [str(binary), "serve", "--listen", f"127.0.0.1:{listen}", "--admin", f"127.0.0.1:{admin}",
-                        "--log-requests"]
-        for engine in engines:
-            self.command += ["--endpoint", engine.url]
-        self.process = None
-
-    def start(self, limit=20):
-        """Starts the router and returns when it is ready, that is when it has a usable endpoint."""
-        env = {k: v for k, v in os.environ.items() if not k.startswith("WARMPATH_")}  # it takes those for settings
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                            start_new_session=True)
-        began = time.monotonic()
-        while time.monotonic() - began < limit:
-            if self.process.poll() is not None:
-                raise Failed(f"the router ended with code {self.process.returncode}: {self.tail()}")
-            try:
-                if get(self.url + "/readyz", timeout=2)[0] == 200:
-                    return self
-            except (OSError, http.client.HTTPException):
-                pass
-            time.sleep(0.05)
-        raise Failed(f"the router was not ready after {limit} s: {self.tail()}")
-
-    def tail(self):
-        """The last lines of the router's log."""
-        return self.log.read_text(errors="replace")[-1500:] if self.log.exists() else "(no log)"
-
-    def endpoints(self):
-        """What GET /admin/endpoints says."""
-        status, text = get(self.admin + "/admin/endpoints", timeout=5)
-        if status != 200:
-            raise Failed(f"/admin/endpoints answered {status}: {text}")
-        return json.loads(text)
-
-    def metrics(self):
-        """The router's own counters and gauges, summed over their labels."""
-        return parse_metrics(get(self.admin + "/metrics", timeout=5)[1])
-
-    def stop(self, grace=15):
-        """SIGTERM, then SIGKILL; returns the exit code and the seconds it took."""
-        if self.process is None:
-            return None
-        began = time.monotonic()
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(grace)
-            except subprocess.TimeoutExpired:
-                pass
-        end_group(self.process)
-        return self.process.returncode, time.monotonic() - began
-
-
 def start_all(engines):
     """Starts engines side by side and waits for all; none is left running when one fails."""
     try:
@@ -363,45 +297,3 @@ def command_line(pid):
 
 def words(command):
     return [str(word) for word in command]
-
-
-def main():
-    p = argparse.ArgumentParser(description="Run real engines, and the router in front of them, until Ctrl-C.")
-    p.add_argument("kind", choices=KINDS)
-    p.add_argument("--ports", default="19000,19010", help="one engine on each (default: %(default)s)")
-    p.add_argument("--dir", type=pathlib.Path, default=default_dir(), help="where install.sh put them (default: %(default)s)")
-    p.add_argument("--logs", type=pathlib.Path, help="default: DIR/logs")
-    p.add_argument("--router", help="the warmpath program; left out, no router is started")
-    p.add_argument("--listen", type=int, default=8080, help="the router's port (default: %(default)s)")
-    p.add_argument("--admin", type=int, default=9090, help="the router's admin port (default: %(default)s)")
-    args = p.parse_args()
-    why = missing(args.kind, args.dir)
-    if why:
-        sys.exit(why)
-    logs = args.logs or args.dir / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    engines = [Engine(args.kind, int(port), args.dir, logs) for port in args.ports.split(",")]
-    router = None
-    try:
-        print(f"starting {len(engines)} x {args.kind}, logs in {logs}", flush=True)
-        print(f"ready after {start_all(engines):.0f} s: {' '.join(e.url for e in engines)}", flush=True)
-        if args.router:
-            router = Router(shutil.which(args.router) or args.router, engines, args.listen, args.admin, logs).start()
-            print(f"router: {router.url}  admin and metrics: {router.admin}  model: {MODEL}", flush=True)
-        while not any(engine.exited() for engine in engines) and not (router and router.process.poll() is not None):
-            time.sleep(0.5)
-        sys.exit("one of the processes ended; see the logs")
-    except KeyboardInterrupt:
-        pass
-    except Failed as failed:
-        sys.exit(str(failed))
-    finally:
-        if router:
-            router.stop()
-        for engine in engines:
-            engine.stop()
-
-
-if __name__ == "__main__":
-    main()

@@ -15,6 +15,7 @@ import openai
 
 import engines
 import raw
+import router
 
 DIRECTORY = engines.default_dir()
 ROUTER = os.environ.get("REAL_ROUTER", "")  # the router's program; without it the tests talk to one engine directly
@@ -91,7 +92,7 @@ class Fleet(unittest.TestCase):
 
     @classmethod
     def start_router(cls):
-        cls.router = engines.Router(ROUTER, cls.engines, LISTEN, ADMIN, cls.logs)
+        cls.router = router.Router(ROUTER, cls.engines, LISTEN, ADMIN, cls.logs)
         atexit.register(cls.router.stop, 1)
         return cls.router.start().url
 

@@ -8,12 +8,13 @@ type flight struct {
 	open       bool
 	prefilled  bool // its first byte came: the prefill is no longer outstanding
 
-	ep     *endpoint
-	pool   *pool
-	class  Class
-	trial  bool // it tests an endpoint whose ejection has just ended
-	routed time.Time
-	first  time.Time
+	ep          *endpoint
+	incarnation uint32 // of the endpoint when it was decided
+	pool        *pool
+	class       Class
+	trial       bool // it tests an endpoint whose ejection has just ended
+	routed      time.Time
+	first       time.Time
 
 	request, tenant, session string
 	promptBytes, exactTokens int
@@ -33,7 +34,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 	}
 	f := &r.flights[i]
 	*f = flight{
-		generation: f.generation + 1, open: true, ep: ep, pool: p, class: req.Class, routed: now,
+		generation: f.generation + 1, open: true, ep: ep, incarnation: ep.incarnation, pool: p, class: req.Class, routed: now,
 		request: req.ID, tenant: req.Tenant, session: d.Session,
 		promptBytes: req.PromptBytes, exactTokens: req.PromptTokens, decision: *d,
 	}
@@ -82,6 +83,11 @@ func (r *Router) firstByte(now time.Time, l Lease) {
 	}
 	f.first = now
 	f.prefilled = true
+	if f.trial && f.incarnation == f.ep.incarnation { // it computes again; its stream may last for hours
+		f.trial = false
+		f.ep.trials--
+		f.ep.recovered(now)
+	}
 	f.ep.load.PrefillTokens -= f.prefill
 	r.warm(now, f, f.decision.PromptTokens)
 }
@@ -101,10 +107,12 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	}
 	ep.load.DecodeTokens -= f.decode
 	ep.load.ContextTokens -= f.context
-	if f.trial {
-		ep.trials--
+	if f.incarnation == ep.incarnation { // what an engine at an older address did says nothing about this one
+		if f.trial {
+			ep.trials--
+		}
+		r.blame(now, ep, f, ev)
 	}
-	r.blame(now, ep, f, ev)
 	if ev.Outcome == OK {
 		f.pool.learn(f, ev.Usage)
 		if n := ev.Usage.PromptTokens + ev.Usage.OutputTokens; ev.Usage.PromptTokens > 0 {

@@ -96,7 +96,9 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 					t.Fatal("a lease ended twice")
 				}
 			},
-			"wait": func(t *rapid.T) { now = now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "ms")) * time.Millisecond) },
+			"wait": func(t *rapid.T) {
+				now = now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "ms")) * time.Millisecond)
+			},
 			"": func(t *rapid.T) {
 				requests := map[string]int{}
 				busy := map[string]bool{}

@@ -23,9 +23,12 @@ func (r *Router) candidates(now time.Time, p *pool, req *Request, tokens int, t 
 	if len(r.members) == 0 {
 		return -1, r.noEndpoint(now, p, req)
 	}
+	if len(req.Kinds) > 0 {
+		r.keep(func(i int) bool { return slices.Contains(req.Kinds, r.members[i].ep.kind()) })
+	}
 	r.keepRoomy(tokens)
 	r.keepModel(t)
-	r.keepLoaded()
+	r.keepLoaded(now)
 	return -1, nil
 }
 
@@ -180,9 +183,9 @@ func (r *Router) keepModel(t talk) {
 }
 
 // keepLoaded prefers, for a LoRA adapter, endpoints whose engine lists it over those only said to serve it, and endpoints
-// that have it resident over those that would load it first, as long as the resident ones are not overloaded: their least work
-// may be up to twice the mean plus one prefill chunk (4,096 tokens).
-func (r *Router) keepLoaded() {
+// that have it resident over those that would load it first, as long as the least loaded of the former has no more than
+// twice the work of the least loaded of the latter plus 4,096 tokens, about half a second of prefill.
+func (r *Router) keepLoaded(now time.Time) {
 	adapter := false
 	for _, m := range r.members {
 		adapter = adapter || m.adapter
@@ -191,19 +194,22 @@ func (r *Router) keepLoaded() {
 		return
 	}
 	r.keep(func(i int) bool { return !r.members[i].stated })
-	var sum, least int64 = 0, -1
 	resident := func(i int) bool {
-		l := r.members[i].ep.report.Load
-		return l != nil && slices.Contains(l.Adapters, r.view.Candidates[i].Model)
+		m := r.members[i]
+		l := m.ep.report.Load
+		return !m.adapter || l != nil && now.Sub(m.ep.loadAt) < r.cfg.StaleAfter && slices.Contains(l.Adapters, m.model)
 	}
+	least := [2]int64{-1, -1} // work of the least loaded endpoint without and with the adapter
 	for i := range r.members {
-		w := r.members[i].ep.load.Work()
-		sum += w
-		if resident(i) && (least < 0 || w < least) {
-			least = w
+		side := 0
+		if resident(i) {
+			side = 1
+		}
+		if w := r.members[i].ep.load.Work(); least[side] < 0 || w < least[side] {
+			least[side] = w
 		}
 	}
-	if least >= 0 && least <= 2*sum/int64(len(r.members))+4096 {
+	if least[0] >= 0 && least[1] >= 0 && least[1] <= 2*least[0]+4096 {
 		r.keep(resident)
 	}
 }

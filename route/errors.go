@@ -13,10 +13,14 @@ type UnknownModelError struct {
 }
 
 func (e *UnknownModelError) Error() string {
-	if len(e.Known) == 0 {
-		return fmt.Sprintf("the model %q does not exist; no endpoint has reported its models yet", e.Model)
+	model := e.Model
+	if len(model) > 100 {
+		model = model[:100] + "..."
 	}
-	return fmt.Sprintf("the model %q does not exist; known models: %s", e.Model, listed(e.Known))
+	if len(e.Known) == 0 {
+		return fmt.Sprintf("the model %q does not exist; no endpoint has reported its models yet", model)
+	}
+	return fmt.Sprintf("the model %q does not exist; known models: %s", model, listed(e.Known))
 }
 
 // ModelRequiredError says that the request names no model and the fleet serves several. Doors answer 400.

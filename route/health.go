@@ -15,6 +15,8 @@ type endpoint struct {
 	key    uint64
 
 	gone, draining bool
+	incarnation    uint32 // counts changes of address
+	epoch          uint32 // counts the times its cache is known to have been lost
 
 	report   Report // the latest of each figure
 	reportAt time.Time
@@ -98,8 +100,10 @@ func (r *Router) declare(now time.Time, d *Declared) []Change {
 			r.enter(now, spec, d.Source)
 			changes = append(changes, Change{Endpoint: spec.Name, To: StateUnknown, Detail: "declared by " + d.Source})
 		case old.source != d.Source && !old.gone:
-			changes = append(changes, Change{Endpoint: spec.Name, From: old.told, To: old.told,
-				Detail: fmt.Sprintf("%s declares it too; the one of %s stays", d.Source, old.source)})
+			changes = append(changes, Change{
+				Endpoint: spec.Name, From: old.told, To: old.told,
+				Detail: fmt.Sprintf("%s declares it too; the one of %s stays", d.Source, old.source),
+			})
 			continue
 		default:
 			r.update(old, spec, d.Source)
@@ -143,8 +147,10 @@ func (r *Router) enter(now time.Time, spec Endpoint, source string) {
 func (r *Router) update(ep *endpoint, spec Endpoint, source string) {
 	if ep.spec.URL != spec.URL || ep.spec.Part != spec.Part || ep.spec.Kind != spec.Kind {
 		ep.report, ep.probed, ep.loadAt = Report{}, false, time.Time{}
-		ep.failures, ep.ejections, ep.ejectedUntil, ep.trial = 0, 0, time.Time{}, false
-		ep.busyUntil, ep.rampFrom = time.Time{}, time.Time{}
+		ep.failures, ep.ejections, ep.ejectedUntil, ep.unreachable, ep.cause = 0, 0, time.Time{}, false, ""
+		ep.trial, ep.trials, ep.busyUntil, ep.rampFrom = false, 0, time.Time{}, time.Time{}
+		ep.incarnation++
+		ep.epoch++
 	}
 	ep.spec, ep.source, ep.gone = spec, source, false
 }
@@ -169,6 +175,9 @@ func (r *Router) probe(now time.Time, ep *endpoint, n *Report) {
 	ep.probed = true
 	ep.reportAt = now
 	o := &ep.report
+	if o.Refused && n.Healthy {
+		ep.epoch++ // its process was gone: whatever it had cached is lost
+	}
 	o.Healthy, o.Refused, o.Detail = n.Healthy, n.Refused, n.Detail
 	if n.Kind != KindUnknown {
 		o.Kind = n.Kind
@@ -218,10 +227,9 @@ func sameModels(a, b []Model) bool {
 // keeps new traffic away for a while and says nothing about its health.
 func (r *Router) blame(now time.Time, ep *endpoint, f *flight, ev *Finished) {
 	switch ev.Outcome {
-	case OK, ClientError:
-		ep.failures, ep.ejections = 0, 0
-		if ep.trial {
-			ep.trial, ep.rampFrom = false, now
+	case OK:
+		if f.class != Aside { // a count of tokens succeeds on an engine that has stopped computing
+			ep.recovered(now)
 		}
 	case Busy:
 		wait := ev.RetryAfter
@@ -244,7 +252,15 @@ func (r *Router) blame(now time.Time, ep *endpoint, f *flight, ev *Finished) {
 			r.eject(now, ep)
 			ep.unreachable = false
 		}
-	case ClientGone, Abandoned:
+	case ClientError, ClientGone, Abandoned:
+	}
+}
+
+// recovered forgets the failures of an endpoint that computes; one that was on trial gets its share back gently.
+func (e *endpoint) recovered(now time.Time) {
+	e.failures, e.ejections = 0, 0
+	if e.trial {
+		e.trial, e.rampFrom = false, now
 	}
 }
 

@@ -36,11 +36,14 @@ const (
 // do not say what they serve. One name, so that clients cannot grow the set of pools.
 const anyPool = "*"
 
+// maxPools bounds the pools that are kept. Only engines and the configuration can name one.
+const maxPools = 4096
+
 // poolFor finds the pool of a request, with its members up to date.
 func (r *Router) poolFor(req *Request) (*pool, error) {
 	name := req.Model
 	if name == "" {
-		if req.Class != Aside {
+		if req.Class != Aside && len(req.Kinds) == 0 {
 			known := r.baseModels()
 			if len(known) > 1 {
 				return nil, &ModelRequiredError{Known: r.names()}
@@ -75,6 +78,9 @@ func (r *Router) pool(name string) *pool {
 		p = &pool{name: name, tokensPerByte: firstTokensPerByte, output: firstOutput}
 		if len(members) > 0 || name == "" || name == anyPool {
 			p.policy = r.cfg.Policy()
+			if len(r.pools) >= maxPools {
+				clear(r.pools) // adapters come and go; what was learnt for each is learnt again
+			}
 			r.pools[name] = p
 		}
 	}

@@ -19,6 +19,7 @@ type Request struct {
 	Class Class
 
 	Model  string // as the client named it; "" when the body names none
+	Kinds  []Kind // kinds of engine that speak the request's API natively, preferred to others; nil when all do
 	Tenant string // "" for the one tenant there is by default
 
 	Session  string // explicit conversation id; "" when the client sent none

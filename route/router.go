@@ -1,3 +1,7 @@
+// Package route is DECIDE: a router that is told the time, the requests and the events, and answers with decisions. It keeps
+// the books of what it sent where, judges the health of endpoints, groups them into pools by the models they serve, remembers
+// conversations, and lets a Policy choose among the endpoints that may take a request. It is pure: the live router and the
+// simulator drive the same code.
 package route
 
 import (
@@ -34,7 +38,7 @@ type Router struct {
 	pcg     *rand.PCG
 	rng     *rand.Rand
 	members []*member // scratch: the members behind view.Candidates
-	view    View        // scratch
+	view    View      // scratch
 
 	decisions, doubleFinished uint64
 }
@@ -81,7 +85,7 @@ func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
 	}
 	v := &r.view
 	v.Now, v.PromptTokens, v.OutputTokens = now, tokens, p.outputTokens(req)
-	v.FirstTurn = !talk.known
+	v.FirstTurn = !talk.known || talk.entry.Turns == 1 && len(req.Tried) > 0 // a retry is still the same turn
 	v.Home = r.home(talk)
 	v.Hash = placeHash(req, talk.id)
 	r.pcg.Seed(req.Seed, 0x9e3779b97f4a7c15)
@@ -135,6 +139,9 @@ func (r *Router) recall(now time.Time, p *pool, req *Request) talk {
 	t := talk{id: req.Session, minted: req.Session == ""}
 	if t.minted {
 		t.id = req.MintedID
+		if len(req.Tried) > 0 {
+			t.entry, t.known = r.newborn.Get(now, req.Tenant, p.name, t.id)
+		}
 		return t
 	}
 	if t.entry, t.known = r.sessions.Get(now, req.Tenant, p.name, t.id); t.known {
@@ -152,8 +159,11 @@ func (r *Router) bind(now time.Time, p *pool, req *Request, t talk, ep *endpoint
 	if t.id == "" {
 		return
 	}
-	e := session.Entry{Endpoint: ep.spec.Name, Model: model, Turns: t.entry.Turns + 1, Last: now}
-	if t.entry.Endpoint == ep.spec.Name {
+	e := session.Entry{Endpoint: ep.spec.Name, Model: model, Epoch: ep.epoch, Turns: t.entry.Turns, Last: now}
+	if len(req.Tried) == 0 || e.Turns == 0 {
+		e.Turns++
+	}
+	if t.entry.Endpoint == ep.spec.Name && t.entry.Epoch == ep.epoch {
 		e.Tokens = t.entry.Tokens
 	}
 	if t.minted {
@@ -177,10 +187,10 @@ func (r *Router) warm(now time.Time, f *flight, tokens int) {
 		table = r.newborn
 		e, ok = table.Get(now, f.tenant, f.pool.name, f.session)
 	}
-	if !ok || e.Endpoint != f.ep.spec.Name {
+	if !ok || e.Endpoint != f.ep.spec.Name || f.incarnation != f.ep.incarnation {
 		return
 	}
-	e.Tokens, e.Last = tokens, now
+	e.Epoch, e.Tokens, e.Last = f.ep.epoch, tokens, now
 	table.Put(now, f.tenant, f.pool.name, f.session, e)
 }
 
@@ -201,7 +211,7 @@ func (r *Router) home(t talk) int {
 // and produced for the previous turns.
 func (r *Router) predict(t talk) {
 	v := &r.view
-	if v.Home < 0 || v.PromptTokens == 0 {
+	if v.Home < 0 || v.PromptTokens == 0 || r.members[v.Home].ep.epoch != t.entry.Epoch {
 		return
 	}
 	v.Candidates[v.Home].CachedTokens = min(t.entry.Tokens, v.PromptTokens-1)

@@ -146,7 +146,7 @@ func (m *machine) check(t *rapid.T) {
 	i := s.at(none).links[byUse].older
 	for _, want := range m.model.entries {
 		n := s.at(i)
-		got := Entry{n.endpoint, n.model, n.tokens, n.turns, m.table.origin.Add(n.last)}
+		got := Entry{n.endpoint, n.model, n.tokens, n.epoch, n.turns, m.table.origin.Add(n.last)}
 		if i == none || got != want.entry || n.key != KeyOf(want.name[0], want.name[1], want.name[2]) || m.table.index[n.key] != i {
 			t.Fatalf("in order of use: %+v, model %+v", got, want)
 		}
@@ -199,7 +199,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"put": func(t *rapid.T) {
 			m.tick(t)
 			n := m.name(t)
-			e := Entry{Endpoint: fmt.Sprint("e", rapid.IntRange(0, 3).Draw(t, "endpoint")), Model: n[1], Tokens: rapid.IntRange(0, 99).Draw(t, "tokens"), Turns: rapid.IntRange(1, 9).Draw(t, "turns"), Last: m.now.Add(time.Hour)}
+			e := Entry{Endpoint: fmt.Sprint("e", rapid.IntRange(0, 3).Draw(t, "endpoint")), Model: n[1], Tokens: rapid.IntRange(0, 99).Draw(t, "tokens"), Epoch: rapid.Uint32().Draw(t, "epoch"), Turns: rapid.IntRange(1, 9).Draw(t, "turns"), Last: m.now.Add(time.Hour)}
 			m.table.Put(m.now, n[0], n[1], n[2], e)
 			m.model.put(m.now, n, e)
 		},

@@ -48,7 +48,7 @@ func (t *Table) Get(now time.Time, tenant, model, id string) (Entry, bool) {
 	t.stats.Hits++
 	t.store.moveToFront(byUse, i)
 	n := t.store.at(i)
-	return Entry{Endpoint: n.endpoint, Model: n.model, Tokens: n.tokens, Turns: n.turns, Last: t.origin.Add(n.last)}, true
+	return Entry{Endpoint: n.endpoint, Model: n.model, Tokens: n.tokens, Epoch: n.epoch, Turns: n.turns, Last: t.origin.Add(n.last)}, true
 }
 
 // Put remembers or updates a conversation and restarts its life. It drops at most a few expired entries, oldest
@@ -78,7 +78,7 @@ func (t *Table) Put(now time.Time, tenant, model, id string, e Entry) {
 		t.index[key] = i
 	}
 	n := t.store.at(i)
-	n.endpoint, n.model, n.tokens, n.turns, n.last = e.Endpoint, e.Model, e.Tokens, e.Turns, at
+	n.endpoint, n.model, n.tokens, n.epoch, n.turns, n.last = e.Endpoint, e.Model, e.Tokens, e.Epoch, e.Turns, at
 	t.store.moveToFront(byUse, i)
 	t.store.moveToFront(byAge, i)
 }

@@ -205,7 +205,7 @@ func (r *router) serveAdmin(cfg *config.Config, l net.Listener, b build, metrics
 	handler := admin.New(admin.Config{
 		Fleet: r.fleet, Version: b.Version, Token: cfg.Admin.Token, Endpoints: declared, Source: "admin", Parse: parseDeclaration,
 		Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared,
-		Metrics: metrics, Settings: func() any { return cfg.Redacted() }, Tally: tally, Log: r.log,
+		Metrics: metrics, Settings: func() any { return cfg.Settings() }, Tally: tally, Log: r.log,
 	})
 	r.admin = &http.Server{
 		Handler: handler, ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive,
@@ -259,6 +259,13 @@ func (r *router) waitReady(ctx context.Context, atMost time.Duration) {
 func (r *router) stop(ctx context.Context) error {
 	r.proxy.Drain()
 	err := r.traffic.Shutdown(ctx)
+	for err == nil && r.proxy.Open() > 0 { // upgraded connections, which net/http no longer counts
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 	if err != nil {
 		r.log.Warn("drain deadline reached, cutting what is left", "open", r.proxy.Open())
 		r.proxy.Abort()

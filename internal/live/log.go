@@ -8,17 +8,14 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// Logger is a listener that writes what an operator wants to read: each endpoint's change of state, each failed attempt that
-// was made good elsewhere, and, when requests is true, one line for each client request. No line holds prompt text.
+// Logger is a listener that writes what an operator wants to read: each endpoint's change of state and, when requests is
+// true, one line for each client request. No line holds prompt text.
 func Logger(log *slog.Logger, requests bool) Listener {
 	l := Listener{
 		Entry: func(e *route.Entry) {
 			for _, c := range e.Changes {
 				logChange(log, c)
 			}
-		},
-		Retry: func(endpoint string, o route.Outcome) {
-			log.Warn("attempt failed, trying another endpoint", "endpoint", endpoint, "outcome", o.String())
 		},
 	}
 	if requests {

@@ -25,133 +25,169 @@ var (
 	errTruncated   = errors.New("the engine ended its answer before it was complete")
 )
 
-// answer is what an engine said in an attempt that another attempt was made after.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-	err    error // when it said nothing
-}
-
 // attempt is one try at one endpoint.
 type attempt struct {
 	c      *call
 	d      *route.Decision
 	ctx    context.Context
+	watch  *watch
 	fin    route.Finished
 	span   *tracing.Attempt
 	status int      // the engine's, 0 when it sent none
 	sent   *payload // the body as this endpoint gets it, when it differs from the call's
 }
 
-// attempt passes the request on to the chosen endpoint and relays its answer. It reports whether another attempt should be
-// made. The lease is ended exactly once, whatever happens.
-func (c *call) attempt(d *route.Decision) (again bool) {
+// begin opens an attempt; end must be deferred.
+func (c *call) begin(d *route.Decision) *attempt {
 	ctx, cancel := context.WithCancelCause(c.ctx)
-	a := &attempt{c: c, d: d, ctx: ctx, fin: route.Finished{Lease: d.Lease, Outcome: route.Abandoned}}
-	c.cancel.Store(&cancel)
-	name := d.Endpoint.Name
-	c.at.Store(&name)
-	a.span = c.span.Attempt(d)
-	defer func() {
-		c.deadline.Store(0)
-		c.at.Store(nil)
-		cancel(nil)
-		a.sent.release()
-		c.served.Outcome, c.served.Usage = a.fin.Outcome, a.fin.Usage
-		a.span.End(a.fin.Outcome, a.status)
-		c.p.fleet.Observe(a.fin)
-		if a.fin.Outcome == route.ConnectFailed {
-			c.p.unreached(name)
-		}
-	}()
+	a := &attempt{
+		c: c, d: d, ctx: ctx, watch: &watch{endpoint: d.Endpoint.Name, cancel: cancel}, span: c.span.Attempt(d),
+		fin: route.Finished{Lease: d.Lease, Outcome: route.Abandoned},
+	}
+	c.watch.Store(a.watch)
+	if c.shutdown.Load() {
+		cancel(errShutdown)
+	}
+	return a
+}
+
+// end closes the books of an attempt: its lease is ended here and nowhere else.
+func (a *attempt) end() {
+	c := a.c
+	c.watch.Store(nil)
+	a.watch.cancel(nil)
+	c.upload.finish()
+	a.sent.release()
+	c.served.Outcome, c.served.Usage = a.fin.Outcome, a.fin.Usage
+	a.span.End(a.fin.Outcome, a.status)
+	c.p.fleet.Observe(a.fin)
+	if a.fin.Outcome == route.ConnectFailed {
+		c.p.unreached(a.d.Endpoint.Name)
+	}
+}
+
+// attempt passes the request on to the chosen endpoint and relays its answer. When another attempt should be made, it
+// returns the decision for that, reserved before this one's answer is thrown away.
+func (c *call) attempt(d *route.Decision) (next *route.Decision) {
+	a := c.begin(d)
+	defer a.end()
 	limit := c.p.cfg.Answer
 	if c.prompt.Stream {
 		limit = c.p.cfg.FirstByte
 	}
-	c.wait(limit)
+	a.watch.wait(limit)
 	res, err := c.p.transport.RoundTrip(a.request())
 	if err != nil {
 		return a.lost(err)
 	}
 	defer res.Body.Close()
 	a.status = res.StatusCode
-	return a.judge(res)
+	if a.fin.Outcome = outcomeOf(res.StatusCode); a.fin.Outcome == route.Busy {
+		a.fin.RetryAfter = retryAfter(res.Header)
+	}
+	if a.fin.Outcome == route.Busy || a.fin.Outcome == route.EngineError {
+		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", d.Endpoint.Name, "status", res.StatusCode)
+		if next = a.another(); next != nil {
+			return next
+		}
+	}
+	return a.relay(res)
 }
 
-// judge decides what an answer's status means: for the endpoint's books, and for whether to try another.
-func (a *attempt) judge(res *http.Response) (again bool) {
-	c := a.c
-	switch s := res.StatusCode; {
-	case s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable:
-		a.fin.Outcome, a.fin.RetryAfter = route.Busy, retryAfter(res.Header)
-	case s >= 500 && s != http.StatusNotImplemented:
-		a.fin.Outcome = route.EngineError
-	case s >= 400:
-		a.fin.Outcome = route.ClientError
-		return a.relay(res)
+// outcomeOf is what the status of an answer means for the endpoint's books.
+func outcomeOf(status int) route.Outcome {
+	switch {
+	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
+		return route.Busy
+	case status >= 500 && status != http.StatusNotImplemented:
+		return route.EngineError
+	case status >= 400:
+		return route.ClientError
 	default:
-		a.fin.Outcome = route.OK
-		return a.relay(res)
+		return route.OK
 	}
-	if !a.mayRetry() {
-		return a.relay(res)
-	}
-	const most = 64 << 10
-	body, err := io.ReadAll(io.LimitReader(res.Body, most))
-	if err != nil {
-		return a.lost(err)
-	}
-	c.failed = answer{status: res.StatusCode, header: res.Header, body: body}
-	return true
 }
 
 // lost concludes an attempt that brought no answer, or only the beginning of one that the client has not seen.
-func (a *attempt) lost(err error) (again bool) {
+func (a *attempt) lost(err error) (next *route.Decision) {
+	err = a.conclude(err)
+	if err == nil {
+		return nil // the client left
+	}
+	if next = a.another(); next != nil {
+		return next
+	}
+	a.c.refuse(err)
+	return nil
+}
+
+// conclude finds who is to blame for an attempt that broke off, and what the client may be told; nil when it left.
+func (a *attempt) conclude(err error) error {
 	c := a.c
 	cause := context.Cause(a.ctx)
-	switch {
+	told := errBroken
+	switch upload := c.upload.blame(); {
 	case c.ctx.Err() != nil:
 		a.fin.Outcome = route.ClientGone
-		return false
+		return nil
 	case errors.Is(cause, errShutdown):
 		a.fin.Outcome = route.Abandoned
-		c.refuse(errShutdown)
-		return false
+		return errShutdown
+	case upload != nil:
+		a.fin.Outcome = route.ClientError
+		return upload
+	case errors.Is(err, h1.ErrBadRequest):
+		a.fin.Outcome = route.ClientError
+		return err
 	case errors.Is(cause, errNoFirstByte) || errors.Is(cause, errIdle):
-		a.fin.Outcome, err = route.TimedOut, cause
+		a.fin.Outcome, told = route.TimedOut, cause
 	case errors.Is(cause, errRefusing):
-		a.fin.Outcome, err = route.EngineError, cause
+		a.fin.Outcome, told = route.EngineError, cause
 	case isDial(err):
-		a.fin.Outcome, err = route.ConnectFailed, errUnreachable
+		a.fin.Outcome, told = route.ConnectFailed, errUnreachable
+	case errors.Is(err, errTruncated):
+		a.fin.Outcome, told = route.EngineError, errTruncated
 	default:
 		a.fin.Outcome = route.EngineError
-		if !errors.Is(err, errTruncated) {
-			err = errBroken
-		}
 	}
-	c.failed = answer{err: fmt.Errorf("%w (%s)", err, a.d.Endpoint.Name)}
-	if a.mayRetry() {
-		return true
+	c.p.log.Warn("attempt failed", "request", c.served.ID, "endpoint", a.d.Endpoint.Name, "outcome", a.fin.Outcome.String(), "error", err, "sent", c.sent.Load())
+	return fmt.Errorf("%w (%s)", told, a.d.Endpoint.Name)
+}
+
+// another reserves a further attempt, if one is allowed and another endpoint can take it.
+func (a *attempt) another() *route.Decision {
+	if !a.mayRetry() {
+		return nil
 	}
-	c.giveUp(c.failed.err)
-	return false
+	c := a.c
+	c.req.Tried = append(c.req.Tried, a.d.Endpoint.Name)
+	d, err := c.route()
+	if err != nil {
+		return nil
+	}
+	c.pending = &d
+	c.p.fleet.Retried(a.d.Endpoint.Name, a.fin.Outcome)
+	return c.pending
 }
 
 // mayRetry reports whether another attempt is allowed: the client has seen nothing, is still there, and the request can
 // be sent again without doing anything twice that should be done once.
 func (a *attempt) mayRetry() bool {
 	c := a.c
-	if c.sent.Load() || c.served.Attempts > c.p.cfg.Retries || c.ctx.Err() != nil || c.shutdown.Load() {
+	if c.sent.Load() || c.served.Attempts > c.p.cfg.Retries || c.ctx.Err() != nil || c.shutdown.Load() || c.upload != nil {
 		return false
 	}
-	if c.body == nil && c.r.ContentLength != 0 {
-		return false // the body was passed on as it streamed in
-	}
-	if c.req.Class != route.Aside || c.r.Method == http.MethodGet || c.r.Method == http.MethodHead {
+	return a.fin.Outcome == route.ConnectFailed || a.fin.Outcome == route.Busy || c.repeatable()
+}
+
+// repeatable reports whether an engine may get the request twice: what only computes, and methods that say so.
+func (c *call) repeatable() bool {
+	switch c.r.Method {
+	case http.MethodPost, http.MethodPatch:
+		return c.api != prompt.Other
+	default:
 		return true
 	}
-	return a.fin.Outcome == route.ConnectFailed || a.fin.Outcome == route.Busy || c.api != prompt.Other
 }
 
 // isDial reports whether no connection could be made, so that the engine has seen nothing of the request.
@@ -186,8 +222,8 @@ func (a *attempt) request() *http.Request {
 		ContentLength: c.r.ContentLength,
 	}
 	out.Host = out.URL.Host
-	if c.body == nil {
-		out.Body = c.r.Body
+	if c.upload != nil {
+		out.Body = c.upload
 		return out.WithContext(a.ctx)
 	}
 	body := a.body(address)
@@ -197,7 +233,11 @@ func (a *attempt) request() *http.Request {
 		return out.WithContext(a.ctx)
 	}
 	if out.URL.Scheme == "http" {
-		out.Body = h1.NewBody(body.bytes)
+		b := h1.NewBody(body.bytes)
+		if !c.repeatable() {
+			b.Once()
+		}
+		out.Body = b
 		return out.WithContext(a.ctx)
 	}
 	if header.Get("User-Agent") == "" {
@@ -248,7 +288,7 @@ func (a *attempt) url() *url.URL {
 	scheme, rest, _ := strings.Cut(a.d.Endpoint.URL, "://")
 	host, base, slash := strings.Cut(rest, "/")
 	in := a.c.r.URL
-	u := &url.URL{Scheme: scheme, Host: host, Path: in.Path, RawPath: in.RawPath, RawQuery: in.RawQuery, ForceQuery: in.ForceQuery}
+	u := &url.URL{Scheme: scheme, Host: host, Path: in.Path, RawPath: in.RawPath, RawQuery: visible(in.RawQuery), ForceQuery: in.ForceQuery}
 	if slash && base != "" {
 		u.Path = "/" + base + in.Path
 		if in.RawPath != "" {
@@ -256,4 +296,24 @@ func (a *attempt) url() *url.URL {
 		}
 	}
 	return u
+}
+
+// visible escapes what may not stand in a request line: some clients send UTF-8 in a query as it is.
+func visible(query string) string {
+	ok := true
+	for i := range len(query) {
+		ok = ok && query[i] > ' ' && query[i] < 0x7f
+	}
+	if ok {
+		return query
+	}
+	var b strings.Builder
+	for i := range len(query) {
+		if c := query[i]; c > ' ' && c < 0x7f {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }

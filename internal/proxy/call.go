@@ -33,14 +33,27 @@ type call struct {
 	served live.Served
 	sent   atomic.Bool // the client has seen a byte, or at least the header: nothing may be retried
 
-	failed answer // the last engine's answer that another attempt was made after; answered with when no attempt succeeds
+	upload  *upload         // the body, while it is passed on as it streams in
+	pending *route.Decision // reserved for the next attempt, nil for none
 
-	// Watched by Proxy.Run and Proxy.Abort.
-	cancel   atomic.Pointer[context.CancelCauseFunc] // ends the attempt in flight; its cause says why
-	shutdown atomic.Bool                             // no further attempt is made
-	deadline atomic.Int64                            // unix nanoseconds at which the attempt is given up, 0 never
-	moved    atomic.Int64                            // unix nanoseconds of the last sign of life
-	at       atomic.Pointer[string]                  // name of the endpoint being waited for, nil for none
+	watch    atomic.Pointer[watch] // the attempt in flight, for Proxy.Run and Proxy.Abort
+	shutdown atomic.Bool           // no further attempt is made
+}
+
+// watch is what Proxy.Run and Proxy.Abort see of one attempt.
+type watch struct {
+	endpoint string
+	cancel   context.CancelCauseFunc // its cause says why
+	deadline atomic.Int64            // unix nanoseconds at which the attempt is given up, 0 never
+	moved    atomic.Int64            // unix nanoseconds of the last sign of life
+	begun    atomic.Bool             // the answer's first data has come
+}
+
+// wait starts a time limit on the next sign of life.
+func (w *watch) wait(limit time.Duration) {
+	now := time.Now().UnixNano()
+	w.moved.Store(now)
+	w.deadline.Store(now + int64(limit))
 }
 
 // Why an attempt was cancelled.
@@ -67,20 +80,28 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 // requestID is the client's id when it is fit for headers and logs, else a new one.
 func requestID(r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
-	if id == "" || len(id) > 128 {
+	if id == "" || len(id) > 128 || !printable(id) {
 		return uuid.NewString()
 	}
-	for i := range len(id) {
-		if id[i] < '!' || id[i] > '~' {
-			return uuid.NewString()
+	return id
+}
+
+// printable reports whether s is ASCII without spaces and control characters.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < '!' || s[i] > '~' {
+			return false
 		}
 	}
-	return id
+	return true
 }
 
 // end closes the books of the call. It runs on every path, panics included.
 func (c *call) end() {
 	c.p.flights.remove(c)
+	if c.pending != nil { // reserved, and never begun: only a panic leaves it so
+		c.p.fleet.Observe(route.Finished{Lease: c.pending.Lease, Outcome: route.Abandoned})
+	}
 	c.body.release()
 	c.served.Ended = time.Now()
 	if c.served.Status == 0 {
@@ -101,40 +122,36 @@ func (c *call) end() {
 const statusClientGone = 499
 
 // stop ends the attempt in flight, and a write to a client that does not read.
-func (c *call) stop(cause error) {
-	if cancel := c.cancel.Load(); cancel != nil {
-		(*cancel)(cause)
-	}
+func (c *call) stop(w *watch, cause error) {
+	w.cancel(cause)
 	if c.sent.Load() {
 		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(time.Second))
 	}
 }
 
-// wait starts a time limit on the next sign of life.
-func (c *call) wait(limit time.Duration) {
-	now := time.Now()
-	c.moved.Store(now.UnixNano())
-	c.deadline.Store(now.Add(limit).UnixNano())
+// abort ends the call: no further attempt is made.
+func (c *call) abort() {
+	c.shutdown.Store(true)
+	if w := c.watch.Load(); w != nil {
+		c.stop(w, errShutdown)
+	}
 }
 
-// check is called by Proxy.Run inside the registry's lock.
+// check enforces the limits. It is called by Proxy.Run inside the registry's lock.
 func (c *call) check(now time.Time, refusing map[string]bool) {
-	deadline := c.deadline.Load()
-	if deadline == 0 {
+	w := c.watch.Load()
+	if w == nil {
 		return
 	}
-	if now.UnixNano() >= deadline {
-		cause := errIdle
-		if !c.sent.Load() {
-			cause = errNoFirstByte
-		}
-		c.deadline.Store(0)
-		c.stop(cause)
-		return
-	}
-	if at := c.at.Load(); at != nil && refusing[*at] && now.Sub(time.Unix(0, c.moved.Load())) >= c.p.cfg.Refusing {
-		c.deadline.Store(0)
-		c.stop(errRefusing)
+	deadline := w.deadline.Load()
+	switch {
+	case deadline == 0:
+	case now.UnixNano() >= deadline && w.begun.Load():
+		c.stop(w, errIdle)
+	case now.UnixNano() >= deadline:
+		c.stop(w, errNoFirstByte)
+	case refusing[w.endpoint] && now.UnixNano()-w.moved.Load() >= int64(c.p.cfg.Refusing):
+		c.stop(w, errRefusing)
 	}
 }
 
@@ -148,22 +165,22 @@ func (c *call) serve() {
 		c.refuse(err)
 		return
 	}
-	for {
-		d, err := c.route()
-		if err != nil {
-			c.giveUp(err)
-			return
-		}
-		if again := c.attempt(&d); !again {
-			return
-		}
-		c.req.Tried = append(c.req.Tried, d.Endpoint.Name)
-		c.p.fleet.Retried(d.Endpoint.Name, c.served.Outcome)
+	d, err := c.route()
+	if err != nil {
+		c.refuse(err)
+		return
+	}
+	for next := &d; next != nil; {
+		c.pending = nil
+		next = c.attempt(next)
 	}
 }
 
 // route asks the fleet for a decision.
 func (c *call) route() (route.Decision, error) {
+	if c.shutdown.Load() {
+		return route.Decision{}, errShutdown
+	}
 	started := time.Now()
 	d, err := c.p.fleet.Route(&c.req)
 	c.p.decided(d.Pool, time.Since(started))
@@ -178,6 +195,7 @@ func (c *call) route() (route.Decision, error) {
 // unless they are JSON that may name a model.
 func (c *call) read() error {
 	if c.api == prompt.Other && !c.peekable() {
+		c.upload = newUpload(c)
 		return nil
 	}
 	if c.api != prompt.Other {
@@ -201,11 +219,7 @@ func (c *call) read() error {
 // peekable reports whether the body of an unknown path is read first: JSON, or nothing at all.
 func (c *call) peekable() bool {
 	n := c.r.ContentLength
-	if n == 0 {
-		return true
-	}
-	const most = 8 << 20
-	return n > 0 && n <= min(most, c.p.cfg.BodyBytes) && strings.HasPrefix(c.r.Header.Get("Content-Type"), "application/json")
+	return n == 0 || n <= c.p.cfg.BodyBytes && strings.HasPrefix(c.r.Header.Get("Content-Type"), "application/json")
 }
 
 // identify fills in what the router is told about the request.
@@ -213,6 +227,7 @@ func (c *call) identify() error {
 	q, p := &c.req, &c.prompt
 	q.Model, q.Session, q.Follows = p.Model, p.Session, p.PreviousResponse
 	q.PromptBytes, q.PromptTokens, q.MaxTokens = p.TextBytes, p.TokenIDs, p.MaxTokens
+	q.Kinds = c.api.Kinds()
 	c.served.Stream = p.Stream
 	if c.api == prompt.Other {
 		q.PromptBytes, q.PromptTokens = 0, 0

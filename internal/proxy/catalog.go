@@ -19,7 +19,9 @@ import (
 // catalog is the list of models merged over the endpoints. Entries are passed on as the engines wrote them, since clients
 // rely on fields that the router knows nothing of.
 type catalog struct {
-	mu    sync.Mutex // held while a list is fetched: requests that come meanwhile wait for it
+	fetching sync.Mutex // held while lists are fetched; who finds it held is served the list of before, if there is one
+
+	mu    sync.Mutex // guards lists
 	lists map[string]fetched
 }
 
@@ -106,19 +108,37 @@ func (c *call) answerJSON(v any) {
 
 // get returns the merged list of a path, fetched at most catalogAge ago.
 func (g *catalog) get(ctx context.Context, p *Proxy, path, list, id string) []entry {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if l, ok := g.lists[path]; ok && time.Since(l.at) < catalogAge {
-		return l.entries
+	old, ok := g.known(path)
+	if ok && time.Since(old.at) < catalogAge {
+		return old.entries
+	}
+	if !g.fetching.TryLock() {
+		if ok {
+			return old.entries
+		}
+		g.fetching.Lock()
+	}
+	defer g.fetching.Unlock()
+	if old, ok = g.known(path); ok && time.Since(old.at) < catalogAge {
+		return old.entries
 	}
 	entries := merge(p.fleet, p.fetchAll(ctx, path, list, id), path == openAIModels)
 	if ctx.Err() == nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
 		if g.lists == nil {
 			g.lists = map[string]fetched{}
 		}
 		g.lists[path] = fetched{at: time.Now(), entries: entries}
 	}
 	return entries
+}
+
+func (g *catalog) known(path string) (fetched, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l, ok := g.lists[path]
+	return l, ok
 }
 
 // fetchAll asks each engine address once.

@@ -8,9 +8,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
+
+var errConnect = errors.New("CONNECT is not for this server: warmpath is no forward proxy")
 
 var errPinningOff = errors.New("X-Warmpath-Pin and X-Warmpath-Exclude are switched off; set pinning: true in the configuration to allow them")
 
@@ -36,6 +39,8 @@ var faults = []struct {
 	{prompt.ErrNotJSON, fault{400, "invalid_request_error", "invalid_json", 0}},
 	{prompt.ErrNotObject, fault{400, "invalid_request_error", "invalid_body", 0}},
 	{prompt.ErrField, fault{400, "invalid_request_error", "invalid_field", 0}},
+	{h1.ErrBadRequest, fault{400, "invalid_request_error", "bad_request", 0}},
+	{errConnect, fault{405, "invalid_request_error", "method_not_allowed", 0}},
 	{errPinningOff, fault{400, "invalid_request_error", "pinning_off", 0}},
 	{errBadBody, fault{400, "invalid_request_error", "incomplete_body", 0}},
 	{errSlowBody, fault{408, "invalid_request_error", "request_timeout", 0}},
@@ -45,7 +50,7 @@ var faults = []struct {
 	{errNoFirstByte, fault{504, "api_error", "endpoint_timeout", 0}},
 	{errIdle, fault{504, "api_error", "endpoint_timeout", 0}},
 	{errRefusing, fault{502, "api_error", "endpoint_gone", 0}},
-	{errUnreachable, fault{502, "api_error", "endpoint_unreachable", 0}},
+	{errUnreachable, fault{503, "service_unavailable", "endpoint_unreachable", time.Second}},
 	{errBroken, fault{502, "api_error", "endpoint_failed", 0}},
 	{errTruncated, fault{502, "api_error", "endpoint_failed", 0}},
 }
@@ -119,6 +124,12 @@ func (c *call) refuse(err error) {
 	f := faultOf(err)
 	c.served.Error = f.code
 	c.served.Status = f.status
+	if c.served.Attempts == 0 {
+		c.served.Outcome = route.ClientError
+		if f.status >= http.StatusInternalServerError {
+			c.served.Outcome = route.Abandoned
+		}
+	}
 	h := c.w.Header()
 	if f.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
@@ -133,17 +144,4 @@ func (c *call) refuse(err error) {
 	_, _ = c.w.Write(body)
 	c.sent.Store(true)
 	c.served.BytesOut += int64(len(body))
-}
-
-// giveUp answers when no further attempt can be made: with what the last engine said, if one said anything.
-func (c *call) giveUp(err error) {
-	switch {
-	case c.ctx.Err() != nil: // the client left
-	case c.failed.status != 0:
-		c.relayFailed()
-	case c.failed.err != nil:
-		c.refuse(c.failed.err)
-	default:
-		c.refuse(err)
-	}
 }

@@ -199,7 +199,7 @@ func TestEngineThatRefusesAndIsSilent(t *testing.T) {
 		r.waitForLoad("e0")
 		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: route.Report{Refused: true, Detail: "connection refused"}})
 	}()
-	if _, body := r.post("/v1/chat/completions", `{"model":"m","stream":true}`); !strings.Contains(body, "refuses connections") {
+	if _, body := r.post("/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"some words to prefill"}]}`); !strings.Contains(body, "refuses connections") {
 		t.Errorf("got %q", body)
 	}
 }
@@ -319,7 +319,7 @@ func TestShutdownEndsStreamsAtTheDeadline(t *testing.T) {
 		}
 		r.proxy.Abort()
 	}()
-	_, body := r.post("/v1/chat/completions", `{"model":"m","stream":true}`)
+	_, body := r.post("/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"some words to prefill"}]}`)
 	if !strings.HasPrefix(body, chunk("one")) || !strings.Contains(body, "shutting down") {
 		t.Errorf("got %q", body)
 	}

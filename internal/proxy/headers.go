@@ -50,6 +50,9 @@ func (a *attempt) head(from http.Header) {
 			h[k] = v
 		}
 	}
+	if _, ok := from["Content-Type"]; !ok {
+		h["Content-Type"] = nil // keeps net/http from guessing one
+	}
 	if id := a.d.Session; id != "" && c.req.Class == route.Turn && httpguts.ValidHeaderFieldValue(id) {
 		h["X-Session-Id"] = []string{id}
 	}

@@ -107,15 +107,15 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := newCall(p, w, r)
-	if p.draining.Load() {
-		w.Header().Set("Connection", "close")
-		c.refuse(errDraining)
-		return
-	}
 	p.flights.add(c)
 	defer c.end()
 	switch {
-	case isUpgrade(r):
+	case p.draining.Load():
+		w.Header().Set("Connection", "close")
+		c.refuse(errDraining)
+	case r.Method == http.MethodConnect:
+		c.refuse(errConnect)
+	case c.api == prompt.Other && isUpgrade(r):
 		c.upgrade()
 	case c.api == prompt.Other && p.list(c):
 	default:
@@ -147,10 +147,7 @@ func (p *Proxy) Drain() { p.draining.Store(true) }
 
 // Abort ends every open request: the drain deadline is over.
 func (p *Proxy) Abort() {
-	p.flights.each(func(c *call) {
-		c.shutdown.Store(true)
-		c.stop(errShutdown)
-	})
+	p.flights.each((*call).abort)
 }
 
 // Open is the number of requests being served.
@@ -186,8 +183,11 @@ func (p *Proxy) Run(ctx context.Context) {
 	}
 }
 
+// isUpgrade reports whether the client wants to change the protocol with the engine. An offer of HTTP/2 is for the router, which
+// does not take it: such a request is served as any other (RFC 9110, section 7.8).
 func isUpgrade(r *http.Request) bool {
-	if r.Header.Get("Upgrade") == "" {
+	to := r.Header.Get("Upgrade")
+	if to == "" || strings.EqualFold(to, "h2c") || r.Method != http.MethodGet || !printable(to) {
 		return false
 	}
 	for _, v := range r.Header.Values("Connection") {

@@ -229,7 +229,9 @@ func TestResponsesGoBackToTheirHolder(t *testing.T) {
 	r.post("/v1/responses", `{"model":"m","input":"hi"}`, "X-Warmpath-Pin", "e1")
 	r.post("/v1/responses", `{"model":"m","input":"hi","stream":true}`, "X-Warmpath-Pin", "e1", "X-Stream", "1")
 	for _, call := range [][2]string{
-		{"GET", "/v1/responses/resp_e1"}, {"DELETE", "/v1/responses/resp_e1"}, {"POST", "/v1/responses/resp_e1/cancel"},
+		{"GET", "/v1/responses/resp_e1"},
+		{"DELETE", "/v1/responses/resp_e1"},
+		{"POST", "/v1/responses/resp_e1/cancel"},
 		{"GET", "/v1/responses/resp_s_e1/input_items?limit=2"},
 	} {
 		if res, _ := r.do(call[0], call[1], ""); res.Header.Get("X-Who") != "e1" {

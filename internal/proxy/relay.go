@@ -1,12 +1,10 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -26,24 +24,28 @@ type relay struct {
 	res     *http.Response
 	events  bool // server-sent events
 	pieces  bool // flush each piece: events, JSON lines, or a length not known in advance
+	opaque  bool // compressed: nothing in it can be read
 	scanner engine.UsageScanner
 	tail    tail
 	ending  [2]byte // the last bytes passed on
 }
 
-func (a *attempt) relay(res *http.Response) (again bool) {
+func (a *attempt) relay(res *http.Response) (next *route.Decision) {
 	r := &relay{attempt: a, res: res}
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	r.events = media == "text/event-stream"
 	r.pieces = r.events || media == "application/x-ndjson" || res.ContentLength < 0
+	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		r.opaque, r.events = true, false
+	}
 	r.scanner.API = a.c.api.String()
 	buf := relayBuffers.Get().(*[relayBytes]byte)
 	defer relayBuffers.Put(buf)
 	for {
 		n, err := r.read(buf[:])
 		if n > 0 && (err == nil || errors.Is(err, io.EOF) || r.pieces) {
-			if again, ok := r.pass(buf[:n]); !ok {
-				return again
+			if next, ok := r.pass(buf[:n]); !ok {
+				return next
 			}
 		}
 		if err == nil {
@@ -66,22 +68,24 @@ func (r *relay) read(buf []byte) (int, error) {
 }
 
 // pass hands one piece on. ok is false when the relay is over.
-func (r *relay) pass(piece []byte) (again, ok bool) {
+func (r *relay) pass(piece []byte) (next *route.Decision, ok bool) {
 	c := r.c
 	r.look(piece)
 	if !c.sent.Load() {
-		if r.events && r.scanner.Failed() && !r.scanner.Data() && r.mayRetry() {
+		if r.events && r.scanner.Failed() && !r.scanner.Data() {
 			// The engine said 200 and failed before its first token; the client has seen nothing of it.
-			r.fin.Outcome = route.EngineError
-			c.failed = answer{err: errBroken}
-			return true, false
+			if r.fin.Outcome = r.failure(); r.fin.Outcome != route.ClientError {
+				if next = r.another(); next != nil {
+					return next, false
+				}
+			}
 		}
 		r.commit()
 	}
-	c.wait(c.p.cfg.Idle)
+	r.alive()
 	if _, err := c.w.Write(piece); err != nil {
 		r.fin.Outcome = route.ClientGone
-		return false, false
+		return nil, false
 	}
 	if r.pieces {
 		if f, can := c.w.(http.Flusher); can {
@@ -90,25 +94,44 @@ func (r *relay) pass(piece []byte) (again, ok bool) {
 	}
 	c.served.BytesOut += int64(len(piece))
 	c.served.Chunks++
-	c.served.LastByte = time.Unix(0, c.moved.Load())
+	c.served.LastByte = time.Unix(0, r.watch.moved.Load())
 	if c.served.FirstByte.IsZero() && r.begun() {
 		c.served.FirstByte = c.served.LastByte
 		r.span.FirstByte()
 		c.p.fleet.Observe(route.FirstByte{Lease: r.d.Lease})
 	}
 	r.remember(piece)
-	return false, true
+	return nil, true
 }
 
-// begun reports whether the piece just passed on belongs to the answer proper, not only to pings before it.
-func (r *relay) begun() bool {
-	if r.fin.Outcome != route.OK {
-		return false
+// alive notes a sign of life. Until the answer proper has begun the limit on its first byte goes on: an engine that only
+// announces or pings has not answered.
+func (r *relay) alive() {
+	if r.fin.Outcome == route.OK && !r.begun() {
+		r.watch.moved.Store(time.Now().UnixNano())
+		return
 	}
-	return !r.events || r.scanner.Data()
+	r.watch.begun.Store(true)
+	r.watch.wait(r.c.p.cfg.Idle)
+}
+
+// begun reports whether data of the answer proper has come, not only pings and announcements before it.
+func (r *relay) begun() bool {
+	return r.fin.Outcome == route.OK && (!r.events || r.scanner.Data())
+}
+
+// failure is what an error event in the stream means for the endpoint's books.
+func (r *relay) failure() route.Outcome {
+	if code := r.scanner.ErrorCode(); code >= 400 {
+		return outcomeOf(code)
+	}
+	return route.EngineError
 }
 
 func (r *relay) look(piece []byte) {
+	if r.opaque {
+		return
+	}
 	if r.pieces {
 		r.scanner.Write(piece)
 		return
@@ -139,7 +162,7 @@ func (r *relay) commit() {
 }
 
 // finish concludes an answer that came to its end.
-func (r *relay) finish() (again bool) {
+func (r *relay) finish() (next *route.Decision) {
 	c := r.c
 	if r.pieces {
 		r.fin.Usage, _ = r.scanner.Close() // takes in a last line without an end: it may be the end mark
@@ -155,12 +178,12 @@ func (r *relay) finish() (again bool) {
 			r.fin.Response = r.scanner.ResponseID()
 		}
 		if r.scanner.Failed() && r.fin.Outcome == route.OK {
-			r.fin.Outcome = route.EngineError // it told the client by itself
+			r.fin.Outcome = r.failure() // it told the client by itself
 		}
 	} else if r.fin.Outcome == route.OK {
 		r.fin.Usage, _ = engine.ParseUsage(c.api.String(), r.tail.bytes)
 	}
-	return false
+	return nil
 }
 
 // truncated reports whether a stream ended without the mark that its API ends with. A killed SGLang scheduler leaves such
@@ -181,7 +204,7 @@ func (r *relay) truncated() bool {
 
 // broken concludes an answer that broke off. When the client has seen a part of it, it is told in the stream where that is
 // possible, and its connection is cut, so that it cannot take the part for the whole.
-func (r *relay) broken(err error) (again bool) {
+func (r *relay) broken(err error) (next *route.Decision) {
 	c := r.c
 	if !c.sent.Load() {
 		return r.lost(err)
@@ -189,22 +212,8 @@ func (r *relay) broken(err error) (again bool) {
 	if !errors.Is(err, errTruncated) {
 		r.fin.Usage, _ = r.scanner.Close()
 	}
-	cause := context.Cause(r.ctx)
-	switch {
-	case c.ctx.Err() != nil:
-		r.fin.Outcome = route.ClientGone
-		return false
-	case errors.Is(cause, errShutdown):
-		r.fin.Outcome, err = route.Abandoned, cause
-	case errors.Is(cause, errIdle):
-		r.fin.Outcome, err = route.TimedOut, cause
-	case errors.Is(cause, errRefusing):
-		r.fin.Outcome, err = route.EngineError, cause
-	default:
-		r.fin.Outcome = route.EngineError
-		if !errors.Is(err, errTruncated) {
-			err = errBroken
-		}
+	if err = r.conclude(err); err == nil {
+		return nil // the client left
 	}
 	f := faultOf(err)
 	c.served.Error = f.code
@@ -229,25 +238,6 @@ func (r *relay) tell(f fault, err error) {
 			fl.Flush()
 		}
 	}
-}
-
-// relayFailed answers with what the last engine said in an attempt that could not be followed by another after all.
-func (c *call) relayFailed() {
-	h := c.w.Header()
-	for k, v := range c.failed.header {
-		if !hopByHop(k) && k != "X-Request-Id" {
-			h[k] = v
-		}
-	}
-	if c.failed.status == http.StatusServiceUnavailable && h.Get("Retry-After") == "" {
-		h.Set("Retry-After", "1")
-	}
-	h.Set("Content-Length", strconv.Itoa(len(c.failed.body)))
-	c.served.Status = c.failed.status
-	c.sent.Store(true)
-	c.w.WriteHeader(c.failed.status)
-	_, _ = c.w.Write(c.failed.body)
-	c.served.BytesOut += int64(len(c.failed.body))
 }
 
 // tail keeps the end of an answer, where engines put its usage.

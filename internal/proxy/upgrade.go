@@ -1,9 +1,9 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
 	"net/http/httputil"
+	"strings"
 
 	"github.com/warmpath/warmpath/route"
 )
@@ -11,59 +11,61 @@ import (
 // upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint and then both directions of bytes, for as long as both
 // ends stay. Nothing is retried: what was said cannot be said again.
 func (c *call) upgrade() {
-	c.req.Class = route.Aside
+	c.prompt = c.p.parser.Peek(nil, c.r.Header.Get)
+	if err := c.identify(); err != nil {
+		c.refuse(err)
+		return
+	}
 	c.req.Model = c.r.URL.Query().Get("model")
-	c.req.HashKey = c.served.ID
 	d, err := c.route()
 	if err != nil {
 		c.refuse(err)
 		return
 	}
-	fin := route.Finished{Lease: d.Lease, Outcome: route.Abandoned}
-	ctx, cancel := context.WithCancelCause(c.ctx)
-	c.cancel.Store(&cancel)
-	defer func() {
-		cancel(nil)
-		c.served.Outcome = fin.Outcome
-		c.p.fleet.Observe(fin)
-	}()
-	a := &attempt{c: c, d: &d, ctx: c.ctx}
-	target := a.url()
+	a := c.begin(&d)
+	defer a.end()
+	a.watch.wait(c.p.cfg.FirstByte)
 	proxy := httputil.ReverseProxy{
 		Transport: c.p.transport,
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL, r.Out.Host = target, target.Host
-			r.Out.Header.Set("X-Request-Id", c.served.ID)
-			if key := d.Endpoint.APIKey; key != "" && r.Out.Header.Get("Authorization") == "" {
-				r.Out.Header.Set("Authorization", "Bearer "+key)
-			}
-		},
+		Rewrite:   a.rewrite,
 		ModifyResponse: func(res *http.Response) error {
-			c.served.Status = res.StatusCode
-			fin.Outcome = route.OK
-			if res.StatusCode >= 400 {
-				fin.Outcome = route.ClientError
+			c.served.Status, a.status = res.StatusCode, res.StatusCode
+			if a.fin.Outcome = outcomeOf(res.StatusCode); a.fin.Outcome == route.Busy {
+				a.fin.RetryAfter = retryAfter(res.Header)
 			}
-			if res.StatusCode >= 500 {
-				fin.Outcome = route.EngineError
-			}
+			a.watch.begun.Store(true)
+			a.watch.deadline.Store(0) // from here on either end may be silent for as long as it likes
 			c.sent.Store(true)
 			res.Header.Del("X-Request-Id")
 			return nil
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
-			fin.Outcome = route.EngineError
-			if isDial(err) {
-				fin.Outcome = route.ConnectFailed
-				c.p.unreached(d.Endpoint.Name)
-			}
-			if c.ctx.Err() != nil {
-				fin.Outcome = route.ClientGone
-			}
-			if !c.sent.Load() {
-				c.refuse(errUnreachable)
+			if err = a.conclude(err); err != nil && !c.sent.Load() {
+				c.refuse(err)
 			}
 		},
 	}
-	proxy.ServeHTTP(c.w, c.r.WithContext(ctx))
+	proxy.ServeHTTP(c.w, c.r.WithContext(a.ctx))
+}
+
+// rewrite aims an upgrade at the endpoint. ReverseProxy has done away with the headers that end here.
+func (a *attempt) rewrite(r *httputil.ProxyRequest) {
+	r.Out.URL = a.url()
+	r.Out.Host = r.Out.URL.Host
+	for k := range r.Out.Header {
+		if strings.HasPrefix(k, "X-Warmpath-") {
+			delete(r.Out.Header, k)
+		}
+	}
+	for _, k := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if v, ok := r.In.Header[k]; ok {
+			r.Out.Header[k] = v
+		}
+	}
+	r.Out.Header.Set("X-Request-Id", a.c.served.ID)
+	if key := a.d.Endpoint.APIKey; key != "" && r.Out.Header.Get("Authorization") == "" {
+		r.Out.Header.Set("Authorization", "Bearer "+key)
+	}
+	a.span.Inject(r.Out.Header)
+	a.address(r.Out.Header)
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // maxNodes bounds the values of one file, aliases followed, so that a few lines of aliases cannot fill the memory.
-const maxNodes = 1_000_000
+const maxNodes = 250_000
 
 // Scalar stores what a plain text means where a struct is wanted; into is a pointer to the struct.
 type Scalar func(into any, text string) error

@@ -127,13 +127,13 @@ func TestSyntaxFaultsHavePlaces(t *testing.T) {
 // A few lines of aliases of aliases must not multiply without end.
 func TestAliasesAreBounded(t *testing.T) {
 	var text strings.Builder
-	text.WriteString("words: &w [" + strings.Repeat("a,", 2000) + "a]\ntable:\n")
-	for i := range 2000 {
+	text.WriteString("words: &w [" + strings.Repeat("a,", 1000) + "a]\ntable:\n")
+	for i := range 300 {
 		fmt.Fprintf(&text, "  k%d: *w\n", i)
 	}
 	var got settings
 	_, err := strictyaml.Decode("f.yaml", []byte(text.String()), &got, options)
-	if err == nil || !strings.Contains(err.Error(), "more than 1000000 values") {
+	if err == nil || !strings.Contains(err.Error(), "more than 250000 values") {
 		t.Errorf("got %v, want the bound on values", err)
 	}
 }

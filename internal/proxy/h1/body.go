@@ -10,10 +10,18 @@ import (
 type Body struct {
 	data []byte
 	pos  int
+	once bool
 }
 
 // NewBody returns a Body that reads data. The caller must not change data until the request is over.
 func NewBody(data []byte) *Body { return &Body{data: data} }
+
+// Once marks a body that must not be sent a second time, not even when a kept connection proves dead: the engine may
+// have taken the request, and its effect is wanted once.
+func (b *Body) Once() *Body {
+	b.once = true
+	return b
+}
 
 // Len returns the number of bytes not read yet.
 func (b *Body) Len() int { return len(b.data) - b.pos }

@@ -126,7 +126,8 @@ func TestStaleConnection(t *testing.T) {
 		ok      bool
 		retried uint64
 	}{
-		{"closed with the request, no body", afterRequest(""), func() io.Reader { return nil }, true, 1},
+		{"closed with the request, no body", afterRequest(""), func() io.Reader { return nil }, false, 0},
+		{"closed with the request, body that must go once", afterRequest(""), func() io.Reader { return NewBody([]byte("abc")).Once() }, false, 0},
 		{"closed with the request, body in memory", afterRequest(""), memory, true, 1},
 		{"closed with the request, GetBody", afterRequest(""), func() io.Reader { return strings.NewReader("abc") }, true, 1},
 		{"closed with the request, body read once", afterRequest(""), func() io.Reader { return io.MultiReader(strings.NewReader("abc")) }, false, 0},

@@ -137,9 +137,16 @@ func (o *outgoing) classifyBody(req *http.Request) error {
 	return nil
 }
 
-// replayable reports whether the body can be sent a second time.
+// replayable reports whether the request can be sent a second time: its body can, and the engine would do nothing twice
+// that its caller wants done once.
 func (o *outgoing) replayable(req *http.Request) bool {
-	return o.stream == nil || req.GetBody != nil
+	if b, ok := req.Body.(*Body); ok {
+		return !b.once
+	}
+	if o.stream == nil {
+		return req.Method != http.MethodPost && req.Method != http.MethodPatch
+	}
+	return req.GetBody != nil
 }
 
 // rewind makes the body ready to be sent a second time.

@@ -1,0 +1,287 @@
+package proxy_test
+
+// Regression tests of the door. Each shows one way in which it went wrong; see the comment of each.
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/route"
+)
+
+// open sends bytes as they are and leaves the connection open.
+func (r *rig) open(request string) net.Conn {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
+	if _, err := io.WriteString(conn, request); err != nil {
+		r.t.Fatal(err)
+	}
+	return conn
+}
+
+// unblamed checks that no endpoint's books hold a failure.
+func (r *rig) unblamed() {
+	r.t.Helper()
+	for _, e := range r.fleet.Status() {
+		if e.Failures != 0 || e.State != route.StateUp {
+			r.t.Errorf("%s: %d failures, %s (%s); want none: the client was at fault", e.Endpoint.Name, e.Failures, e.State, e.Detail)
+		}
+	}
+}
+
+// eventually polls for a condition.
+func (r *rig) eventually(what string, ok func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(2 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Errorf("not within 2 s: %s", what)
+			return
+		}
+	}
+}
+
+// TestForeignRequestsAreNotTheEndpointsFault: what only the client got wrong was blamed on every endpoint tried, so that
+// three such requests ejected the fleet.
+func TestForeignRequestsAreNotTheEndpointsFault(t *testing.T) {
+	for name, request := range map[string]string{
+		"bytes above 0x7f in the query": "GET /x?q=\xc3\xa9 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+		"and on a known path":           fmt.Sprintf("POST /v1/chat/completions?q=\xc3\xa9 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(chatBody), chatBody),
+		"CONNECT":                       "CONNECT example.com:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"broken chunks in an upload":    "POST /upload HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"an unprintable upgrade":        "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: \xc3\xa9\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, proxy.Config{}, answers(200, chatAnswer), answers(200, chatAnswer), answers(200, chatAnswer))
+			for range 3 {
+				if res, body := r.raw(request); res == nil || res.StatusCode >= 500 {
+					t.Errorf("answered %v %s", res, body)
+				}
+			}
+			r.unblamed()
+		})
+	}
+}
+
+// TestUpgradeToH2CIsIgnored: Java's HttpClient and curl --http2 offer h2c on every first request. A server that does not
+// take the offer must treat the request as any other (RFC 9110, section 7.8); it went past parsing, sessions and models.
+func TestUpgradeToH2CIsIgnored(t *testing.T) {
+	r := newRig(t, proxy.Config{}, answers(200, chatAnswer))
+	post := func(body string) (*http.Response, string) {
+		return r.raw(fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
+			"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n%s", len(body), body))
+	}
+	if res, body := post("{{{{"); res == nil || res.StatusCode != 400 {
+		t.Errorf("bad JSON reached the engine: %v %s", res, body)
+	}
+	post(chatBody)
+	if s := r.last(2); s.Decision.Pool != "m" || s.Usage.PromptTokens == 0 {
+		t.Errorf("not treated as a turn: pool %q, usage %+v", s.Decision.Pool, s.Usage)
+	}
+}
+
+// TestEarlyAnswerToAnUpload: net/http holds an answer back until the request body has been read, unless told otherwise. The
+// handler then hung in Flush, out of reach of every limit and of Abort, with its lease open.
+func TestEarlyAnswerToAnUpload(t *testing.T) {
+	limit := 200 * time.Millisecond
+	r := newRig(t, proxy.Config{Idle: limit, Answer: limit, FirstByte: limit}, func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {}\n\n")
+		_ = http.NewResponseController(w).Flush()
+	})
+	c := r.open("POST /upload HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+	if n, err := c.Read(make([]byte, 100)); n == 0 {
+		t.Errorf("the answer is held back while the client uploads: %v", err)
+	}
+	r.proxy.Abort()
+	r.eventually("the lease is released", func() bool { return r.fleet.Stats().Leases == 0 && r.proxy.Open() == 0 })
+}
+
+// TestStalledUpload: a client that stops in the middle of an upload is not the endpoint's fault.
+func TestStalledUpload(t *testing.T) {
+	limit := 100 * time.Millisecond
+	r := newRig(t, proxy.Config{Answer: limit, ReadBody: limit}, answers(200, "{}"))
+	c := r.open("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc")
+	if n, err := c.Read(make([]byte, 100)); n == 0 {
+		t.Errorf("no answer: %v", err)
+	}
+	_ = c.Close()
+	r.last(1)
+	r.unblamed()
+}
+
+// TestClientErrorWithinAStream: vLLM reports some faults of the request (a grammar that does not compile) as an event with
+// code 400. It was retried on every endpoint, blamed on each, and the client was told another error.
+func TestClientErrorWithinAStream(t *testing.T) {
+	bad := streams(`data: {"error":{"message":"the grammar is invalid","type":"BadRequestError","param":null,"code":400}}`+"\n\n", doneChunk)
+	r := newRig(t, proxy.Config{}, bad, bad)
+	for range 3 {
+		if res, body := r.post("/v1/chat/completions", `{"model":"m","stream":true}`); !strings.Contains(body, "the grammar is invalid") {
+			t.Errorf("told %d %s", res.StatusCode, body)
+		}
+	}
+	r.unblamed()
+}
+
+// TestCompressedStream: a stream with a Content-Encoding cannot be scanned, so it must not be judged cut.
+func TestCompressedStream(t *testing.T) {
+	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		_, _ = io.WriteString(z, chunk("a")+usageChunk+doneChunk)
+		_ = z.Close()
+	})
+	_, body := r.post("/v1/chat/completions", `{"model":"m","stream":true}`, "Accept-Encoding", "gzip")
+	z, err := gzip.NewReader(strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(z); err != nil || !strings.HasSuffix(string(text), doneChunk) {
+		t.Errorf("got %q, %v", text, err)
+	}
+	r.unblamed()
+}
+
+// TestNoInventedContentType: net/http guesses a type where none is set.
+func TestNoInventedContentType(t *testing.T) {
+	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = nil
+		_, _ = io.WriteString(w, "<html>")
+	})
+	if res, _ := r.do("GET", "/x", ""); len(res.Header["Content-Type"]) != 0 {
+		t.Errorf("Content-Type %q was invented", res.Header["Content-Type"])
+	}
+}
+
+// TestAbortBeforeTheFirstAttempt: Abort reached only attempts already under way.
+func TestAbortBeforeTheFirstAttempt(t *testing.T) {
+	r := newRig(t, proxy.Config{}, answers(200, chatAnswer))
+	c := r.open(fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n{", len(chatBody)))
+	r.eventually("the call is open", func() bool { return r.proxy.Open() == 1 })
+	r.proxy.Drain()
+	r.proxy.Abort()
+	_, _ = io.WriteString(c, chatBody[1:])
+	b := make([]byte, 300)
+	if n, _ := c.Read(b); strings.Contains(string(b[:n]), " 200 ") {
+		t.Errorf("served after Abort: %s", b[:n])
+	}
+}
+
+// TestLongPrefillAfterAnAnnouncement: response.created comes at once; the wait for the first data after it is the prefill,
+// which has the limit FirstByte, not Idle.
+func TestLongPrefillAfterAnAnnouncement(t *testing.T) {
+	r := newRig(t, proxy.Config{FirstByte: 5 * time.Second, Idle: 50 * time.Millisecond}, func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\"}}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(300 * time.Millisecond)
+		_, _ = io.WriteString(w, "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"r\"}}\n\n")
+	})
+	_, body := r.post("/v1/responses", `{"model":"m","stream":true,"input":"x"}`)
+	if s := r.last(1); s.Outcome != route.OK {
+		t.Errorf("%v %s: %s", s.Outcome, s.Error, body)
+	}
+}
+
+// TestPingsAreNotData: an engine that only pings (a hung scheduler behind a living server) must meet FirstByte.
+func TestPingsAreNotData(t *testing.T) {
+	r := newRig(t, proxy.Config{FirstByte: 100 * time.Millisecond, Idle: 2 * time.Second}, func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 40 {
+			_, _ = io.WriteString(w, ": ping\n\n")
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+	r.post("/v1/chat/completions", `{"model":"m","stream":true}`)
+	if s := r.last(1); s.Outcome != route.TimedOut {
+		t.Errorf("0.8 s of pings against a limit of 0.1 s: %s", s.Outcome)
+	}
+}
+
+// TestUpgradeLimitsAndBlame: 503 to an upgrade is back-pressure too, and an upgrade that nobody answers ends.
+func TestUpgradeLimitsAndBlame(t *testing.T) {
+	const ask = "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+	r := newRig(t, proxy.Config{}, answers(503, "{}"))
+	for range 3 {
+		_, _ = r.raw(ask)
+	}
+	if e := r.fleet.Status()[0]; e.Failures != 0 || e.State != route.StateBusy {
+		t.Errorf("after 503: %d failures, %s", e.Failures, e.State)
+	}
+	limit := 100 * time.Millisecond
+	r = newRig(t, proxy.Config{FirstByte: limit, Answer: limit}, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
+	r.open(ask)
+	r.last(1)
+}
+
+// TestNothingIsSentTwice: package h1 repeats a POST in memory on a fresh connection when a kept one ends without an
+// answer, also where a repetition has side effects and the engine did take the request.
+func TestNothingIsSentTwice(t *testing.T) {
+	var hits atomic.Int32
+	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		if req.URL.Path == "/side" {
+			hits.Add(1)
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, "{}")
+	})
+	r.post("/warm", `{}`)
+	if r.post("/side", `{}`); hits.Load() != 1 {
+		t.Errorf("one POST to an unknown path reached the engine %d times", hits.Load())
+	}
+}
+
+// TestModelInChunkedJSON: JSON of unknown length on an unknown path names a model all the same.
+func TestModelInChunkedJSON(t *testing.T) {
+	r := newRig(t, proxy.Config{}, answers(200, "{}"))
+	res, err := r.client.Post(r.url+"/v1/rerank", "application/json", io.MultiReader(strings.NewReader(`{"model":"n","query":"q"}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if s := r.last(1); s.Decision.Pool != "n" {
+		t.Errorf("pool %q", s.Decision.Pool)
+	}
+}
+
+// TestStories: what operators are told must be so.
+func TestStories(t *testing.T) {
+	r := newRig(t, proxy.Config{}, answers(500, strings.Repeat("x", 200<<10)))
+	_, body := r.post("/v1/chat/completions", chatBody)
+	if len(body) != 200<<10 {
+		t.Errorf("an error of %d bytes was cut to %d", 200<<10, len(body))
+	}
+	r.last(1)
+	if len(r.retry) != 0 {
+		t.Errorf("a retry was told that nobody could make: %v", r.retry)
+	}
+	if r.post("/v1/chat/completions", "{{"); r.last(2).Outcome == route.OK {
+		t.Error("a refused request has the outcome ok")
+	}
+	_, body = r.post("/v1/chat/completions", `{"model":"`+strings.Repeat("x", 1<<20)+`"}`)
+	if len(body) > 10_000 {
+		t.Errorf("an unknown model's name is echoed in %d bytes", len(body))
+	}
+	r.proxy.Drain()
+	r.post("/v1/chat/completions", chatBody)
+	r.last(4)
+}

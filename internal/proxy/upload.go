@@ -1,0 +1,75 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// upload is a request body that is passed on as it streams in. It remembers whether the client is to blame when the attempt
+// fails, and keeps the attempt's time limit from running while the client sends.
+type upload struct {
+	c       *call
+	body    io.ReadCloser
+	control *http.ResponseController
+	pending atomic.Bool // waiting for the client
+	ended   atomic.Bool
+	failure atomic.Pointer[error]
+}
+
+func newUpload(c *call) *upload {
+	u := &upload{c: c, body: c.r.Body, control: http.NewResponseController(c.w)}
+	// Without it net/http holds an answer back until the whole body has been read. HTTP/2 needs no such thing and says so.
+	_ = u.control.EnableFullDuplex()
+	return u
+}
+
+// Read waits for the client, for ReadBody at most.
+func (u *upload) Read(p []byte) (int, error) {
+	u.pending.Store(true)
+	_ = u.control.SetReadDeadline(time.Now().Add(u.c.p.cfg.ReadBody))
+	n, err := u.body.Read(p)
+	u.pending.Store(false)
+	switch {
+	case errors.Is(err, io.EOF):
+		u.ended.Store(true)
+		_ = u.control.SetReadDeadline(time.Time{})
+	case err != nil:
+		why := errBadBody
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			why = errSlowBody
+		}
+		u.failure.CompareAndSwap(nil, &why)
+	}
+	if w := u.c.watch.Load(); w != nil && !w.begun.Load() {
+		w.wait(u.c.p.cfg.Answer)
+	}
+	return n, err
+}
+
+// Close leaves the body to net/http, which reads or cuts what is left of it.
+func (u *upload) Close() error { return nil }
+
+// blame is what the client did wrong, nil when it did nothing.
+func (u *upload) blame() error {
+	if u == nil {
+		return nil
+	}
+	if why := u.failure.Load(); why != nil {
+		return *why
+	}
+	if u.pending.Load() {
+		return errSlowBody
+	}
+	return nil
+}
+
+// finish frees whoever still waits for the client: the attempt is over.
+func (u *upload) finish() {
+	if u != nil && !u.ended.Load() {
+		_ = u.control.SetReadDeadline(time.Unix(1, 0))
+	}
+}

@@ -1,0 +1,168 @@
+package route_test
+
+// Regression tests of the router. Each shows one way in which it went wrong; see the comment of each.
+
+import (
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// leastWork picks the candidate with the least work outstanding, the first of equals.
+type leastWork struct{}
+
+func (leastWork) Pick(v *route.View, _ *route.Request) route.Choice {
+	best := 0
+	for i := range v.Candidates {
+		if v.Candidates[i].Load.Work() < v.Candidates[best].Load.Work() {
+			best = i
+		}
+	}
+	return route.Choice{Index: best, Reason: "least"}
+}
+
+// reviewed is a router with endpoints that are up and serve "m", at a time that the tests move.
+type reviewed struct {
+	t   *testing.T
+	r   *route.Router
+	now time.Time
+}
+
+func newReviewed(t *testing.T, aliases []route.Alias, names ...string) *reviewed {
+	t.Helper()
+	x := &reviewed{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
+		Policy: func() route.Policy { return leastWork{} }, PolicyName: "least", Aliases: aliases,
+	})}
+	x.declare(names, "")
+	for _, n := range names {
+		x.up(n, nil, route.Model{ID: "m"})
+	}
+	return x
+}
+
+func (x *reviewed) declare(names []string, suffix string) {
+	d := route.Declared{Source: "s"}
+	for _, n := range names {
+		d.Endpoints = append(d.Endpoints, route.Endpoint{Name: n, URL: "http://" + n + suffix, Weight: 1})
+	}
+	x.r.Observe(x.now, d)
+}
+
+func (x *reviewed) up(name string, resident []string, models ...route.Model) {
+	x.r.Observe(x.now, route.Probed{Endpoint: name, Report: route.Report{Healthy: true, Models: models, Load: &route.LoadReport{Adapters: resident}}})
+}
+
+func (x *reviewed) route(req route.Request) route.Decision {
+	x.t.Helper()
+	d, err := x.r.Route(x.now, &req)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return d
+}
+
+func (x *reviewed) end(d route.Decision, o route.Outcome) {
+	x.r.Observe(x.now, route.Finished{Lease: d.Lease, Outcome: o})
+}
+
+// spread routes n requests without ending them and counts who got how many.
+func (x *reviewed) spread(n int, req route.Request) map[string]int {
+	x.t.Helper()
+	got := map[string]int{}
+	for range n {
+		got[x.route(req).Endpoint.Name]++
+	}
+	return got
+}
+
+// TestTrialEndsAtTheFirstByte: a trial that streams for minutes kept the recovered endpoint without traffic until its end.
+func TestTrialEndsAtTheFirstByte(t *testing.T) {
+	x := newReviewed(t, nil, "a", "b")
+	for range 3 {
+		x.end(x.route(route.Request{Model: "m", Pin: "a"}), route.EngineError)
+	}
+	x.now = x.now.Add(2 * time.Second)
+	d := x.route(route.Request{Model: "m", Pin: "a"})
+	x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
+	x.now = x.now.Add(5 * time.Minute)
+	if got := x.spread(50, route.Request{Model: "m", PromptBytes: 1000}); got["a"] == 0 {
+		t.Errorf("five minutes after the first byte of its trial, a gets nothing: %v", got)
+	}
+}
+
+// TestAsidesDoNotAbsolve: an engine whose scheduler is dead goes on answering what needs none of it.
+func TestAsidesDoNotAbsolve(t *testing.T) {
+	for _, o := range []route.Outcome{route.OK, route.ClientError} {
+		x := newReviewed(t, nil, "a", "b")
+		for range 10 {
+			x.end(x.route(route.Request{Model: "m", Pin: "a"}), route.TimedOut)
+			x.end(x.route(route.Request{Class: route.Aside, Pin: "a"}), o)
+		}
+		if s := x.r.Status(x.now)[0]; s.State != route.StateEjected {
+			t.Errorf("%s after 10 turns timed out with asides that ended %s in between", s.State, o)
+		}
+	}
+}
+
+// TestAdapterSpills: with two endpoints, the one that has the adapter loaded could never be overloaded, since its work is
+// never more than twice the mean.
+func TestAdapterSpills(t *testing.T) {
+	x := newReviewed(t, nil, "a", "b")
+	models := []route.Model{{ID: "m"}, {ID: "l", Parent: "m"}}
+	x.up("a", []string{"l"}, models...)
+	x.up("b", []string{}, models...)
+	if got := x.spread(500, route.Request{Model: "l", PromptBytes: 40_000}); got["b"] == 0 {
+		t.Errorf("500 prompts of 10,000 tokens outstanding: %v", got)
+	}
+}
+
+// TestAliasOverBaseAndAdapter: a base model needs no loading, so its endpoints must not lose to a resident adapter.
+func TestAliasOverBaseAndAdapter(t *testing.T) {
+	x := newReviewed(t, []route.Alias{{Name: "chat", Models: []string{"m", "l"}}}, "a", "b", "c")
+	x.up("c", []string{"l"}, route.Model{ID: "l", Parent: "other"})
+	if got := x.spread(3, route.Request{Model: "chat", PromptBytes: 1000}); got["a"]+got["b"] == 0 {
+		t.Errorf("3 short prompts: %v", got)
+	}
+}
+
+// TestFirstTurnOfARetry: the retry of a conversation's first turn is still its first turn.
+func TestFirstTurnOfARetry(t *testing.T) {
+	x := newReviewed(t, nil, "a", "b")
+	d := x.route(route.Request{Model: "m", Session: "s"})
+	x.end(d, route.ConnectFailed)
+	if d = x.route(route.Request{Model: "m", Session: "s", Tried: []string{d.Endpoint.Name}}); !d.FirstTurn {
+		t.Error("the retry of a first turn is told as a later turn")
+	}
+}
+
+// TestNewAddressStartsClean: requests that fail at the old address say nothing about the engine at the new one.
+func TestNewAddressStartsClean(t *testing.T) {
+	x := newReviewed(t, nil, "a", "b")
+	var old []route.Decision
+	for range 3 {
+		old = append(old, x.route(route.Request{Model: "m", Pin: "a"}))
+	}
+	x.declare([]string{"a", "b"}, ":81")
+	x.up("a", nil, route.Model{ID: "m"})
+	for _, d := range old {
+		x.end(d, route.EngineError)
+	}
+	if s := x.r.Status(x.now)[0]; s.State != route.StateUp {
+		t.Errorf("the engine at the new address is %s for what the old one did", s.State)
+	}
+}
+
+// TestRestartEmptiesTheCache: an engine that refused connections comes back with an empty cache.
+func TestRestartEmptiesTheCache(t *testing.T) {
+	x := newReviewed(t, nil, "a", "b")
+	d := x.route(route.Request{Model: "m", Session: "s", PromptBytes: 40_000})
+	x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
+	x.end(d, route.OK)
+	x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: route.Report{Refused: true}})
+	x.now = x.now.Add(30 * time.Second)
+	x.up(d.Endpoint.Name, nil, route.Model{ID: "m"})
+	if again := x.route(route.Request{Model: "m", Session: "s", PromptBytes: 42_000, Pin: d.Endpoint.Name}); again.CachedTokens != 0 {
+		t.Errorf("%d tokens are predicted in the cache of an engine that was restarted", again.CachedTokens)
+	}
+}
