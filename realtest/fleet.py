@@ -1,9 +1,12 @@
 """Two engines of one kind with the router in front of them, for the tests, and what the tests ask of them."""
 
 import atexit
+import contextlib
 import http.client
 import os
 import pathlib
+import random
+import socket
 import sys
 import tempfile
 import time
@@ -20,10 +23,20 @@ import router
 DIRECTORY = engines.default_dir()
 ROUTER = os.environ.get("REAL_ROUTER", "")  # the router's program; without it the tests talk to one engine directly
 KINDS = os.environ.get("REAL_KINDS", " ".join(engines.KINDS)).replace(",", " ").split()
-PORTS = {"vllm": (19000, 19010), "sglang": (19100, 19110), "llama": (19200, 19210)}
-LISTEN, ADMIN = 19080, 19090
 MODEL = engines.MODEL
 FOREVER = 12000  # tokens of an answer that is not meant to end by itself
+
+
+def free_ports(count):
+    """Ports that nobody has now, below those that the system gives to outgoing connections, since a restart needs them again."""
+    found = []
+    for port in random.sample(range(20000, 30000), 1000):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise engines.Failed("no free ports between 20000 and 30000")
 
 
 def saw(kind, fact):
@@ -77,7 +90,7 @@ class Fleet(unittest.TestCase):
         cls.logs = pathlib.Path(os.environ.get("REAL_LOGS") or tempfile.mkdtemp(prefix="warmpath-real-"))
         cls.logs.mkdir(parents=True, exist_ok=True)
         count = 2 if ROUTER else 1
-        cls.engines = [engines.Engine(cls.kind, port, DIRECTORY, cls.logs) for port in PORTS[cls.kind][:count]]
+        cls.engines = [engines.Engine(cls.kind, port, DIRECTORY, cls.logs) for port in free_ports(count)]
         for engine in cls.engines:
             atexit.register(engine.stop, 1)  # also when the run is broken off
         cls.router = None
@@ -92,8 +105,10 @@ class Fleet(unittest.TestCase):
 
     @classmethod
     def start_router(cls):
-        cls.router = router.Router(ROUTER, cls.engines, LISTEN, ADMIN, cls.logs)
-        atexit.register(cls.router.stop, 1)
+        """Starts the router, the first time or again on the same ports; returns its address."""
+        if not cls.router:
+            cls.router = router.Router(ROUTER, cls.engines, *free_ports(2), cls.logs)
+            atexit.register(cls.router.stop, 1)
         return cls.router.start().url
 
     @classmethod

@@ -131,6 +131,13 @@ warmpath_requests_total{api="chat",code="200",endpoint="a",pool="qwen"} 1
 # HELP warmpath_retries_total Attempts that failed before their first byte and were made again elsewhere, by the endpoint that failed and how
 # TYPE warmpath_retries_total counter
 warmpath_retries_total{endpoint="a",outcome="busy"} 1
+warmpath_retries_total{endpoint="a",outcome="connect_failed"} 0
+warmpath_retries_total{endpoint="a",outcome="engine_error"} 0
+warmpath_retries_total{endpoint="a",outcome="timed_out"} 0
+warmpath_retries_total{endpoint="b",outcome="busy"} 0
+warmpath_retries_total{endpoint="b",outcome="connect_failed"} 0
+warmpath_retries_total{endpoint="b",outcome="engine_error"} 0
+warmpath_retries_total{endpoint="b",outcome="timed_out"} 0
 # HELP warmpath_session_hits_total Turns whose conversation was remembered
 # TYPE warmpath_session_hits_total counter
 warmpath_session_hits_total 5

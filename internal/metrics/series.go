@@ -82,12 +82,19 @@ func (m *Metrics) openServed(pool, endpoint, api, code string) (*servedSeries, p
 	return s, c
 }
 
+// retried are the outcomes after which another endpoint is tried.
+var retried = [...]route.Outcome{route.ConnectFailed, route.EngineError, route.Busy, route.TimedOut}
+
 // endpoint finds or makes an endpoint's series; mu is held.
 func (m *Metrics) endpoint(name string) *endpointSeries {
 	e := m.endpoints[name]
 	if e == nil {
 		e = &endpointSeries{}
 		m.endpoints[name] = e
+		// Counters that alerts are built on are there before the first failure: a rate needs a zero to rise from.
+		for _, o := range retried {
+			e.retries[outcomeIndex(o)] = m.v.retries.WithLabelValues(name, o.String())
+		}
 	}
 	return e
 }

@@ -48,6 +48,9 @@ func (m *Metrics) sweep(s snapshot) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for name := range declared {
+		m.endpoint(name)
+	}
 	for name := range m.endpoints {
 		if _, ok := declared[name]; ok || name == none {
 			delete(m.missing, name)

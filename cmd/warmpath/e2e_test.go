@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/internal/play"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// rig is a whole router in front of simulated engines, on loopback.
+type rig struct {
+	*router
+	engines []*enginetest.Server
+}
+
+func newRig(t *testing.T, engines int, change func(*config.Config)) *rig {
+	t.Helper()
+	r := &rig{}
+	cfg := config.Default()
+	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Probe.Interval, cfg.Probe.LoadInterval, cfg.Health.Ramp = 50*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond
+	for i := range engines {
+		e, err := enginetest.New(enginetest.Options{Models: []string{"m"}, Seed: uint64(i), Speed: 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = e.Close() })
+		url, err := e.Listen("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.engines = append(r.engines, e)
+		cfg.Endpoints = append(cfg.Endpoints, discovery.EndpointConfig{URL: url, Name: fmt.Sprint("e", i)})
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	var err error
+	r.router, err = start(context.Background(), &cfg, thisBuild(), slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := r.stop(ctx); err != nil {
+			t.Error(err)
+		}
+		if s := r.fleet.Stats(); s.Leases != 0 || s.DoubleFinished != 0 {
+			t.Errorf("at the end: %+v", s)
+		}
+		for _, s := range r.fleet.Status() {
+			if s.Load != (route.Load{}) {
+				t.Errorf("%s: books are not empty at the end: %+v", s.Endpoint.Name, s.Load)
+			}
+		}
+	})
+	r.waitReady(context.Background(), 5*time.Second)
+	return r
+}
+
+func (r *rig) play(w sim.Workload) play.Summary {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+	defer client.CloseIdleConnections()
+	score := play.NewScore()
+	target := play.Target{URL: r.url, Model: "m", Sessions: play.Adopt, IgnoreEOS: true, Client: client}
+	target.Play(context.Background(), w, w.Conversations(1), 5*time.Second, score.Add)
+	return score.Summary()
+}
+
+func quickWorkload() sim.Workload {
+	w := sim.DefaultWorkload()
+	w.Count, w.PerSecond, w.MeanTurns, w.Think, w.SystemTokens, w.UserTokens, w.AnswerTokens = 40, 60, 4, 10*time.Millisecond, 500, 100, 10
+	return w
+}
+
+// TestFaultsThatNoClientSees: whatever an engine does before its first byte, another one answers.
+func TestFaultsThatNoClientSees(t *testing.T) {
+	for _, fault := range []enginetest.Fault{
+		{Kind: "500"}, {Kind: "503"}, {Kind: "429", RetryAfter: 1}, {Kind: "refuse"}, {Kind: "restart"}, {Kind: "slow", Factor: 3},
+	} {
+		t.Run(string(fault.Kind), func(t *testing.T) {
+			r := newRig(t, 3, nil)
+			if err := r.engines[0].SetFault(fault); err != nil {
+				t.Fatal(err)
+			}
+			s := r.play(quickWorkload())
+			if s.Failed != 0 || s.Requests < 40 {
+				t.Errorf("%d of %d turns failed: %s", s.Failed, s.Requests, s.LastError)
+			}
+		})
+	}
+}
+
+// TestConversationsStayWarm: with the default policy later turns find what earlier ones computed; round robin loses it.
+func TestConversationsStayWarm(t *testing.T) {
+	hit := map[string]float64{}
+	for _, name := range []string{"session", "round_robin"} {
+		t.Run(name, func(t *testing.T) {
+			s := newRig(t, 4, func(c *config.Config) { c.Policy.Name = name }).play(quickWorkload())
+			if s.Failed != 0 {
+				t.Errorf("%d failed: %s", s.Failed, s.LastError)
+			}
+			hit[name] = s.HitRate
+		})
+	}
+	if hit["session"] < hit["round_robin"]+0.05 {
+		t.Errorf("hit rates %v; want session ahead", hit)
+	}
+}
+
+// TestEveryPolicyServes: each policy by its name carries traffic over all endpoints.
+func TestEveryPolicyServes(t *testing.T) {
+	w := quickWorkload()
+	w.Count = 30
+	for _, name := range []string{"consistent_hash", "least_requests", "least_tokens", "power_of_two", "random", "rendezvous", "round_robin", "session"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newRig(t, 3, func(c *config.Config) { c.Policy.Name = name }).play(w)
+			if s.Failed != 0 || len(s.Shares) != 3 {
+				t.Errorf("%d failed (%s), shares %+v", s.Failed, s.LastError, s.Shares)
+			}
+		})
+	}
+}
+
+// TestDrainOverTheAdminAPI: a drained endpoint gets nothing new; undrained it serves again.
+func TestDrainOverTheAdminAPI(t *testing.T) {
+	r := newRig(t, 2, nil)
+	post := func(path string) {
+		t.Helper()
+		res, err := http.Post(r.adminURL+path, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			b, _ := io.ReadAll(res.Body)
+			t.Fatalf("%s: %d %s", path, res.StatusCode, b)
+		}
+	}
+	post("/admin/endpoints/e0/drain?wait=5s")
+	w := quickWorkload()
+	w.Count = 10
+	if s := r.play(w); s.Failed != 0 || len(s.Shares) != 1 || s.Shares[0].Endpoint != "e1" {
+		t.Errorf("while e0 drains: %+v", s.Shares)
+	}
+	post("/admin/endpoints/e0/undrain")
+	if s := r.play(w); s.Failed != 0 || len(s.Shares) != 2 {
+		t.Errorf("afterwards: %+v", s.Shares)
+	}
+}
+
+// TestMetricsTellTheStory: what clients saw is what /metrics says.
+func TestMetricsTellTheStory(t *testing.T) {
+	r := newRig(t, 2, nil)
+	w := quickWorkload()
+	w.Count = 10
+	s := r.play(w)
+	res, err := http.Get(r.adminURL + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, _ := io.ReadAll(res.Body)
+	total := 0
+	for line := range strings.Lines(string(b)) {
+		if strings.HasPrefix(line, "warmpath_requests_total{") {
+			var n int
+			_, _ = fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &n)
+			total += n
+		}
+	}
+	if total != s.Requests {
+		t.Errorf("warmpath_requests_total adds up to %d, clients sent %d", total, s.Requests)
+	}
+	for _, want := range []string{
+		"warmpath_ttft_seconds_bucket", "warmpath_itl_seconds_bucket", "warmpath_endpoint_outstanding_requests", "warmpath_endpoint_outstanding_prefill_tokens",
+		"warmpath_prompt_tokens_total", "warmpath_cached_tokens_total", "warmpath_decision_seconds", "warmpath_retries_total", "warmpath_leases 0",
+	} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package live_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/route"
+)
+
+type byChance struct{}
+
+func (byChance) Pick(v *route.View, _ *route.Request) route.Choice {
+	return route.Choice{Index: v.Rand.IntN(len(v.Candidates)), Reason: "chance"}
+}
+
+func fleet(listeners ...live.Listener) *live.Fleet {
+	f := live.New(route.New(route.Config{Policy: func() route.Policy { return byChance{} }, PolicyName: "chance"}), time.Now, listeners...)
+	f.Observe(route.Declared{Source: "s", Endpoints: []route.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+	for _, n := range []string{"a", "b"} {
+		f.Observe(route.Probed{Endpoint: n, Report: route.Report{Healthy: true}})
+	}
+	return f
+}
+
+// TestLogReplays: what many goroutines did at once, told again in the order of the log to a router of its own, gives the
+// same decisions.
+func TestLogReplays(t *testing.T) {
+	type line struct {
+		now      time.Time
+		request  route.Request
+		endpoint string
+		event    route.Event
+	}
+	var log []line
+	f := fleet(live.Listener{Entry: func(e *route.Entry) {
+		l := line{now: e.Now, event: e.Event}
+		if e.Request != nil {
+			l.request, l.endpoint = *e.Request, e.Decision.Endpoint.Name
+		}
+		log = append(log, l)
+	}})
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 100 {
+				d, err := f.Route(&route.Request{Model: "m", MintedID: "x"})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				f.Observe(route.Finished{Lease: d.Lease})
+			}
+		})
+	}
+	wg.Wait()
+	again := route.New(route.Config{Policy: func() route.Policy { return byChance{} }, PolicyName: "chance"})
+	for i, l := range log {
+		if l.event != nil {
+			again.Observe(l.now, l.event)
+			continue
+		}
+		d, err := again.Route(l.now, &l.request)
+		if err != nil || d.Endpoint.Name != l.endpoint {
+			t.Fatalf("line %d: got %s (%v), want %s", i, d.Endpoint.Name, err, l.endpoint)
+		}
+	}
+	if s := f.Stats(); s.Leases != 0 || s.DoubleFinished != 0 || s.Decisions != 1600 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {
+	var out bytes.Buffer
+	f := fleet(live.Logger(slog.New(slog.NewTextHandler(&out, nil)), true))
+	f.Observe(route.Probed{Endpoint: "b", Report: route.Report{Refused: true, Detail: "connection refused"}})
+	now := time.Now()
+	f.Served(&live.Served{
+		ID: "r1", API: "chat", Status: 200, Attempts: 2, Stream: true, Started: now, FirstByte: now.Add(time.Second), Ended: now.Add(2 * time.Second),
+		Decision: route.Decision{Endpoint: route.Endpoint{Name: "a"}, Model: "m", Reason: "chance", CachedTokens: 90},
+		Usage:    route.Usage{PromptTokens: 100, CachedTokens: 80, OutputTokens: 7, CachedKnown: true},
+	})
+	for _, want := range []string{
+		`level=WARN msg=endpoint endpoint=b from=up to=down detail="connection refused"`,
+		"request=r1", "status=200", "endpoint=a", "reason=chance", "attempts=2", "ttft_ms=1000", "duration_ms=2000",
+		"prompt_tokens=100", "cached_tokens=80", "predicted_cached_tokens=90", "output_tokens=7",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, out.String())
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package play_test
+
+import (
+	"context"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/internal/play"
+	"github.com/warmpath/warmpath/sim"
+)
+
+func workload() sim.Workload {
+	w := sim.DefaultWorkload()
+	w.Count, w.PerSecond, w.MeanTurns, w.Think, w.SystemTokens, w.UserTokens, w.AnswerTokens = 8, 0, 3, time.Millisecond, 200, 50, 5
+	return w
+}
+
+// TestPlayAgainstASimulatedEngine: every turn is answered, and the engine's cache is seen to hold what earlier turns computed.
+func TestPlayAgainstASimulatedEngine(t *testing.T) {
+	engine, err := enginetest.New(enginetest.Options{Speed: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	server := httptest.NewServer(engine)
+	defer server.Close()
+	w := workload()
+	conversations := w.Conversations(1)
+	turns := 0
+	for _, c := range conversations {
+		turns += len(c.Turns)
+	}
+	target := play.Target{URL: server.URL, Model: "simulated", Sessions: play.Send, IgnoreEOS: true, Client: server.Client(), EndpointHeader: "X-Simulated"}
+	score := play.NewScore()
+	target.Play(context.Background(), w, conversations, time.Second, score.Add)
+	s := score.Summary()
+	if s.Requests != turns || s.Failed != 0 || s.LastError != "" {
+		t.Fatalf("%d of %d turns, %d failed: %s", s.Requests, turns, s.Failed, s.LastError)
+	}
+	if s.HitRate < 0.4 || s.HitRate > 1 || s.TTFT.P50 <= 0 || s.TTFT.P99 < s.TTFT.P50 || s.ITL.Mean <= 0 {
+		t.Errorf("%+v", s)
+	}
+	if len(s.Shares) != 1 || s.Shares[0].Requests != turns || s.Shares[0].Work != 1 {
+		t.Errorf("shares %+v", s.Shares)
+	}
+}
+
+// TestBrokenAnswersAreFailures: a client must not take a part, or an error, for an answer.
+func TestBrokenAnswersAreFailures(t *testing.T) {
+	const piece = `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n"
+	for name, tt := range map[string]struct {
+		status int
+		body   string
+		want   string
+	}{
+		"an error status":     {503, `{"error":"full"}`, "status 503"},
+		"no end mark":         {200, piece, "without [DONE]"},
+		"an error in between": {200, piece + `data: {"error":{"message":"died"}}` + "\n\ndata: [DONE]\n\n", "died"},
+		"no JSON":             {200, "data: hello\n\n", "no JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.WriteHeader(tt.status)
+				_, _ = io.WriteString(w, tt.body)
+			}))
+			defer server.Close()
+			target := play.Target{URL: server.URL, Model: "m", Client: server.Client()}
+			score := play.NewScore()
+			w := workload()
+			w.Count = 1
+			target.Play(context.Background(), w, w.Conversations(1), time.Second, score.Add)
+			if s := score.Summary(); s.Requests != 1 || s.Failed != 1 || !strings.Contains(s.LastError, tt.want) {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// TestSessionIsAdopted: the id of the first answer is sent from the second turn on.
+func TestSessionIsAdopted(t *testing.T) {
+	var sent []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		sent = append(sent, r.Header.Get("X-Session-ID"))
+		w.Header().Set("X-Session-Id", "adopted")
+		_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"x"}}]}`+"\n\ndata: [DONE]\n\n")
+	}))
+	defer server.Close()
+	w := workload()
+	c := sim.Conversation{Seed: 1, Turns: []sim.Turn{{UserTokens: 5, AnswerTokens: 1}, {UserTokens: 5, AnswerTokens: 1}, {UserTokens: 5, AnswerTokens: 1}}}
+	target := play.Target{URL: server.URL, Sessions: play.Adopt, Client: server.Client()}
+	target.Play(context.Background(), w, []sim.Conversation{c}, time.Second, func(play.Turn) {})
+	if got := strings.Join(sent, ","); got != ",adopted,adopted" {
+		t.Errorf("sent %q", got)
+	}
+}
+
+func TestScore(t *testing.T) {
+	s := play.NewScore("a", "b", "c", "d")
+	for i, e := range []string{"a", "a", "a", "b"} {
+		s.Add(play.Turn{First: i == 0, Endpoint: e, TTFT: 10 * time.Millisecond, Took: 30 * time.Millisecond, Pieces: 3, PromptTokens: 100, CachedTokens: 50, OutputTokens: 50})
+	}
+	v := s.Summary()
+	if v.HitRate != 0.5 || v.TTFT.P50 < 9.9 || v.TTFT.P50 > 10.1 || v.ITL.P50 < 9.9 || v.ITL.P50 > 10.1 {
+		t.Errorf("%+v", v)
+	}
+	// Work 300, 100, 0, 0: mean 100, variance (200² + 0 + 100² + 100²)/4 = 15,000.
+	if want := math.Sqrt(15000) / 100; math.Abs(v.WorkCV-want) > 1e-9 || v.Shares[0].Work != 0.75 {
+		t.Errorf("work CV %v, want %v; %+v", v.WorkCV, want, v.Shares)
+	}
+}
