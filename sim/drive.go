@@ -1,0 +1,262 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// Turnout is one turn as its client would have seen it.
+type Turnout struct {
+	Conversation, Turn int
+	Endpoint           int // index of the engine
+	Sent               time.Time
+	TTFT, Took         time.Duration
+	PromptTokens       int
+	CachedTokens       int // found by the engine
+	Predicted          int // expected by the router
+	OutputTokens       int
+	Failed             bool // no endpoint could take it
+}
+
+// Drive plays conversations in closed loop through a router and simulated engines, on a virtual clock. The router is the one
+// that serves; here it is told the time of the simulation.
+type Drive struct {
+	Router  *route.Router
+	Engines []*Engine
+	Names   []string // of the endpoints, in the order of Engines; the router knows them already
+	Model   string
+	Start   time.Time
+	Seed    uint64
+	IDs     bool // clients send their conversation's id
+
+	work    Workload
+	talks   []talk
+	queue   agenda
+	flights map[uint64]*drivenTurn
+	steps   []time.Time // scheduled end of each engine's step; zero when none is
+	index   map[string]int
+	nextID  uint64
+	out     []Turnout
+}
+
+// talk is a conversation under way.
+type talk struct {
+	Conversation
+	id     string
+	turn   int
+	tokens int      // prompt of the current turn
+	blocks []uint64 // hashes of the engines' blocks of the whole conversation
+}
+
+type drivenTurn struct {
+	talk, engine int
+	lease        route.Lease
+	row          int // in out
+}
+
+// event is a turn to be sent (engine < 0) or an engine's step that ends.
+type event struct {
+	at     time.Time
+	seq    uint64 // order among events of one moment
+	engine int
+	talk   int
+}
+
+// Play runs the conversations to their ends and returns their turns in the order they were sent.
+func (d *Drive) Play(w Workload, conversations []Conversation) []Turnout {
+	d.work, d.out = w, nil
+	d.flights = map[uint64]*drivenTurn{}
+	d.steps = make([]time.Time, len(d.Engines))
+	d.index = map[string]int{}
+	for i, n := range d.Names {
+		d.index[n] = i
+	}
+	d.talks = make([]talk, len(conversations))
+	for i, c := range conversations {
+		d.talks[i] = talk{Conversation: c, id: conversationID(c.Seed), tokens: w.SystemTokens}
+		d.talks[i].blocks = chain(c, w.SystemTokens, d.Engines[0].cfg.BlockTokens)
+		d.queue.push(event{at: d.Start.Add(c.Start), engine: -1, talk: i})
+	}
+	for {
+		e, ok := d.queue.pop()
+		if !ok {
+			return d.out
+		}
+		if e.engine >= 0 {
+			d.step(e.at, e.engine)
+		} else {
+			d.send(e.at, e.talk)
+		}
+	}
+}
+
+// conversationID is a readable id that is a function of the conversation alone.
+func conversationID(seed uint64) string {
+	const digits = "0123456789abcdef"
+	b := make([]byte, 16)
+	for i := range b {
+		b[i] = digits[seed>>(4*i)&15]
+	}
+	return string(b)
+}
+
+// chain hashes a whole conversation in blocks of so many tokens. Blocks within the system prompt are the same for all
+// conversations of a workload.
+func chain(c Conversation, system, block int) []uint64 {
+	total := system
+	for _, t := range c.Turns {
+		total += t.UserTokens + t.AnswerTokens
+	}
+	out := make([]uint64, total/block)
+	for i := range out {
+		seed := c.Seed
+		if (i+1)*block <= system {
+			seed = c.System
+		}
+		out[i] = mix(mix(seed) + uint64(i))
+	}
+	return out
+}
+
+// send sends the next turn of a conversation.
+func (d *Drive) send(now time.Time, i int) {
+	t := &d.talks[i]
+	turn := t.Turns[t.turn]
+	t.tokens += turn.UserTokens
+	d.nextID++
+	req := route.Request{
+		ID: t.id, Seed: mix(d.Seed ^ mix(d.nextID)), Model: d.Model, PromptBytes: TokenBytes * t.tokens, MaxTokens: turn.AnswerTokens,
+	}
+	if d.IDs {
+		req.Session = t.id
+	} else {
+		req.MintedID = conversationID(mix(d.nextID))
+	}
+	row := len(d.out)
+	d.out = append(d.out, Turnout{Conversation: i, Turn: t.turn, Endpoint: -1, Sent: now, PromptTokens: t.tokens})
+	decision, err := d.Router.Route(now, &req)
+	if err != nil {
+		d.out[row].Failed = true
+		return
+	}
+	at := d.index[decision.Endpoint.Name]
+	d.out[row].Endpoint, d.out[row].Predicted = at, decision.CachedTokens
+	n := min((t.tokens+turn.AnswerTokens)/d.Engines[at].cfg.BlockTokens, len(t.blocks))
+	job := Job{ID: d.nextID, Chain: t.blocks[:n], PromptTokens: t.tokens, OutputTokens: turn.AnswerTokens}
+	if err := d.Engines[at].Submit(now, job); err != nil {
+		d.out[row].Failed = true
+		d.Router.Observe(now, route.Finished{Lease: decision.Lease, Outcome: route.EngineError})
+		return
+	}
+	d.flights[job.ID] = &drivenTurn{talk: i, engine: at, lease: decision.Lease, row: row}
+	d.schedule(at)
+}
+
+// schedule enters the end of an engine's step into the agenda, once.
+func (d *Drive) schedule(i int) {
+	at, busy := d.Engines[i].Next()
+	if busy && !at.Equal(d.steps[i]) {
+		d.steps[i] = at
+		d.queue.push(event{at: at, engine: i})
+	}
+}
+
+// step ends an engine's step and tells the router and the clients what came of it.
+func (d *Drive) step(now time.Time, i int) {
+	for _, e := range d.Engines[i].Advance(now) {
+		f := d.flights[e.ID]
+		row := &d.out[f.row]
+		switch e.Kind {
+		case Prefilled:
+			row.CachedTokens = e.CachedTokens
+		case Token:
+			if e.Index == 0 {
+				row.TTFT = now.Sub(row.Sent)
+				d.Router.Observe(now, route.FirstByte{Lease: f.lease})
+			}
+		case Done:
+			d.done(now, f, e)
+		}
+	}
+	d.schedule(i)
+}
+
+func (d *Drive) done(now time.Time, f *drivenTurn, e Emission) {
+	row := &d.out[f.row]
+	row.Took, row.OutputTokens, row.CachedTokens = now.Sub(row.Sent), e.Index, e.CachedTokens
+	d.Router.Observe(now, route.Finished{Lease: f.lease, Usage: route.Usage{
+		PromptTokens: row.PromptTokens, CachedTokens: e.CachedTokens, OutputTokens: e.Index, CachedKnown: true,
+	}})
+	delete(d.flights, e.ID)
+	t := &d.talks[f.talk]
+	t.tokens += e.Index
+	if t.turn++; t.turn < len(t.Turns) {
+		d.queue.push(event{at: now.Add(t.Turns[t.turn].Think), engine: -1, talk: f.talk})
+	}
+}
+
+// agenda is a binary heap of events in order of time, and of entry within one moment.
+type agenda struct {
+	events  []event
+	entered uint64
+}
+
+func (a *agenda) push(e event) {
+	a.entered++
+	e.seq = a.entered
+	a.events = append(a.events, e)
+	for i := len(a.events) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !before(a.events[i], a.events[up]) {
+			return
+		}
+		a.events[i], a.events[up] = a.events[up], a.events[i]
+		i = up
+	}
+}
+
+func (a *agenda) pop() (event, bool) {
+	if len(a.events) == 0 {
+		return event{}, false
+	}
+	first, last := a.events[0], len(a.events)-1
+	a.events[0] = a.events[last]
+	a.events = a.events[:last]
+	for i := 0; ; {
+		least := i
+		for _, down := range [2]int{2*i + 1, 2*i + 2} {
+			if down < last && before(a.events[down], a.events[least]) {
+				least = down
+			}
+		}
+		if least == i {
+			return first, true
+		}
+		a.events[i], a.events[least] = a.events[least], a.events[i]
+		i = least
+	}
+}
+
+func before(a, b event) bool {
+	if c := a.at.Compare(b.at); c != 0 {
+		return c < 0
+	}
+	return a.seq < b.seq
+}
+
+// Quantile is the q-quantile (0..1) of times to first token of turns that were served, by nearest rank.
+func Quantile(turns []Turnout, q float64) time.Duration {
+	var all []time.Duration
+	for _, t := range turns {
+		if !t.Failed {
+			all = append(all, t.TTFT)
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[min(int(q*float64(len(all))), len(all)-1)]
+}
