@@ -22,6 +22,7 @@ import (
 var (
 	errUnreachable = errors.New("the endpoint could not be connected to")
 	errBroken      = errors.New("the endpoint broke off before it answered")
+	errCut         = errors.New("the endpoint broke off within its answer")
 	errTruncated   = errors.New("the engine ended its answer before it was complete")
 )
 
@@ -149,6 +150,9 @@ func (a *attempt) conclude(err error) error {
 		a.fin.Outcome, told = route.EngineError, errTruncated
 	default:
 		a.fin.Outcome = route.EngineError
+		if c.sent.Load() {
+			told = errCut
+		}
 	}
 	c.p.log.Warn("attempt failed", "request", c.served.ID, "endpoint", a.d.Endpoint.Name, "outcome", a.fin.Outcome.String(), "error", err, "sent", c.sent.Load())
 	return fmt.Errorf("%w (%s)", told, a.d.Endpoint.Name)

@@ -227,6 +227,7 @@ func (c *call) identify() error {
 	q, p := &c.req, &c.prompt
 	q.Model, q.Session, q.Follows = p.Model, p.Session, p.PreviousResponse
 	q.PromptBytes, q.PromptTokens, q.MaxTokens = p.TextBytes, p.TokenIDs, p.MaxTokens
+	c.served.Decision.Model = p.Model[:min(len(p.Model), 100)] // for the log, should nobody take the request
 	q.Kinds = c.api.Kinds()
 	c.served.Stream = p.Stream
 	if c.api == prompt.Other {

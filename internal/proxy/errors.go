@@ -52,6 +52,7 @@ var faults = []struct {
 	{errRefusing, fault{502, "api_error", "endpoint_gone", 0}},
 	{errUnreachable, fault{503, "service_unavailable", "endpoint_unreachable", time.Second}},
 	{errBroken, fault{502, "api_error", "endpoint_failed", 0}},
+	{errCut, fault{502, "api_error", "endpoint_failed", 0}},
 	{errTruncated, fault{502, "api_error", "endpoint_failed", 0}},
 }
 
