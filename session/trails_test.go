@@ -1,0 +1,128 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zeebo/xxh3"
+	"pgregory.net/rapid"
+)
+
+// chat makes the trail of a chat: the first word is the system prompt, the others are messages.
+func chat(system string, messages ...string) *Trail {
+	var p Trail
+	h := uint64(1)
+	sys := xxh3.HashString(system)
+	for i, m := range messages {
+		h = xxh3.HashString(fmt.Sprint(h, m))
+		if i == len(messages)-1 {
+			p.Whole, p.Strict = h, h^sys
+			break
+		}
+		p.Marks = append([]uint64{h}, p.Marks...)
+		p.StrictMarks = append([]uint64{h ^ sys}, p.StrictMarks...)
+	}
+	return &p
+}
+
+// text makes the trail of a plain text prompt.
+func text(s string) *Trail {
+	p := &Trail{Bytes: len(s), Least: 64, HashAt: func(n int) uint64 { return xxh3.HashString(s[:n]) | 1 }}
+	for i := TrailBlock; i <= len(s); i += TrailBlock {
+		p.Blocks = append(p.Blocks, xxh3.HashString("block"+s[:i]))
+	}
+	if len(s) >= p.Least {
+		p.Whole = p.HashAt(len(s))
+		p.Strict = p.Whole
+	}
+	return p
+}
+
+func TestTrailsOfChats(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		turns []*Trail
+		want  string // one letter a turn, the same letter for the same conversation
+	}{
+		{"turns of one conversation", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3")}, "aaa"},
+		{"another opener is another conversation", []*Trail{chat("s", "u1"), chat("s", "v1"), chat("s", "v1", "a1", "v2"), chat("s", "u1", "a1", "u2")}, "abba"},
+		{"a retry is the same turn", []*Trail{chat("s", "u1"), chat("s", "u1"), chat("s", "u1", "a1", "u2")}, "aaa"},
+		{"the same opener after somebody went on is new", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1"), chat("s", "u1", "b1", "w2")}, "aabb"},
+		{"a date in the system prompt changes nothing", []*Trail{chat("monday", "u1"), chat("tuesday", "u1", "a1", "u2"), chat("wednesday", "u1", "a1", "u2", "a2", "u3")}, "aaa"},
+		{"one task, two agents", []*Trail{chat("coder", "u1"), chat("critic", "u1"), chat("coder", "u1", "a1", "u2"), chat("critic", "u1", "b1", "u2")}, "abab"},
+		{"edited history is a branch", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "edited")}, "aaa"},
+		{"compaction is a new conversation", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "summary", "u3")}, "aab"},
+		{"a turn sent with several new messages", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "tool", "tool", "u2"), chat("s", "u1", "a1", "tool", "tool", "u2", "a2", "u3")}, "aaa"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := follow(NewTrails(100), tt.turns); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func follow(m *Trails, turns []*Trail) string {
+	names := map[string]byte{}
+	var got []byte
+	for i, p := range turns {
+		id, _ := m.Follow(p, fmt.Sprint("fresh", i))
+		if _, ok := names[id]; !ok {
+			names[id] = byte('a' + len(names))
+		}
+		got = append(got, names[id])
+	}
+	return string(got)
+}
+
+func TestTrailsOfText(t *testing.T) {
+	head := strings.Repeat("All of these agents share a long preamble. ", 20)
+	a, b := head+"Task one: mend the build.", head+"Task two: write the docs."
+	turns := []*Trail{
+		text(a), text(b), text(a + "\nok\nnext"), text(b + "\nok\nnext"), text(a + "\nok\nnext" + strings.Repeat(" more", 100)),
+		text("tiny"), text("tiny and longer"), text(strings.Repeat("x", 64)), text(strings.Repeat("x", 64) + "y"),
+	}
+	if got := follow(NewTrails(100), turns); got != "ababacdee" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestTrailsAgainstNaiveModel: a text prompt that extends exactly one earlier prompt, which nobody has extended or repeated,
+// gets that prompt's conversation; one that extends none is new.
+func TestTrailsAgainstNaiveModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := NewTrails(1000)
+		told := map[string]string{}
+		for i := range rapid.IntRange(1, 60).Draw(t, "prompts") {
+			s := strings.Repeat(string(rapid.SampledFrom([]byte("abc")).Draw(t, "head")), 64)
+			for range rapid.IntRange(0, 12).Draw(t, "pieces") {
+				s += strings.Repeat(string(rapid.SampledFrom([]byte("xy")).Draw(t, "letter")), rapid.SampledFrom([]int{1, 7, 64, 100, 128, 300}).Draw(t, "length"))
+			}
+			longest := ""
+			for p := range told {
+				if strings.HasPrefix(s, p) && len(p) > len(longest) {
+					longest = p
+				}
+			}
+			id, known := m.Follow(text(s), fmt.Sprint("fresh", i))
+			if known != (longest != "") && longest == "" {
+				t.Fatalf("%q is known and extends nothing", s)
+			}
+			if longest != "" && longest != s && known && id != told[longest] {
+				t.Fatalf("%q got %s, want %s of %q", s, id, told[longest], longest)
+			}
+			told[s] = id
+		}
+	})
+}
+
+func TestTrailsAreBounded(t *testing.T) {
+	m := NewTrails(100)
+	for i := range 10_000 {
+		m.Follow(text(fmt.Sprint(strings.Repeat("z", 70), i)), "x")
+	}
+	if m.Len() > 200 || m.tails.len() > 100 || len(m.ends.nodes) > 201 {
+		t.Errorf("%d ends, %d tails", m.Len(), m.tails.len())
+	}
+}
