@@ -29,7 +29,7 @@ var plan = map[string]room{
 	".": {},
 
 	// The pure floor.
-	"prompt":  {may: []string{"route"}},
+	"prompt":  {may: []string{"route"}, third: []string{"github.com/zeebo/xxh3"}},
 	"session": {third: []string{"github.com/zeebo/xxh3"}},
 	"route":   {may: []string{"session"}, third: []string{"github.com/zeebo/xxh3"}},
 	"policy":  {may: []string{"route"}},

@@ -57,6 +57,7 @@ var tables = []string{
 	"prompt.hexValue",
 	"prompt.isEscape",
 	"prompt.kindNames",
+	"prompt.laterKinds",
 	"prompt.ollamaKinds",
 	"prompt.sglangKinds",
 	"route.outcomeNames",

@@ -51,14 +51,15 @@ func (a API) Class() route.Class {
 	}
 }
 
-// Kinds are the kinds of engine that speak the API natively; nil when it is common to all. SGLang answers Ollama's
-// paths too (SGLang 0.5).
+// Kinds are the kinds of engine that speak the API; nil when all do. SGLang answers Ollama's paths too (SGLang 0.5).
 func (a API) Kinds() []route.Kind {
 	switch a {
 	case Generate:
 		return sglangKinds
 	case OllamaChat, OllamaGenerate:
 		return ollamaKinds
+	case Responses, Messages, CountTokens:
+		return laterKinds
 	default:
 		return nil
 	}
@@ -67,6 +68,8 @@ func (a API) Kinds() []route.Kind {
 var (
 	sglangKinds = []route.Kind{route.KindSGLang}
 	ollamaKinds = []route.Kind{route.KindOllama, route.KindSGLang}
+	// TensorRT-LLM's server has neither /v1/messages nor /v1/responses in the versions known (PR 18497 is open).
+	laterKinds = []route.Kind{route.KindVLLM, route.KindSGLang, route.KindLlamaCpp, route.KindOllama, route.KindOther, route.KindUnknown}
 )
 
 // streamsByDefault reports whether an absent "stream" means true, as it does in Ollama's two generating calls

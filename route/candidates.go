@@ -26,7 +26,7 @@ func (r *Router) candidates(now time.Time, p *pool, req *Request, tokens int, t 
 	if len(req.Kinds) > 0 {
 		r.keep(func(i int) bool { return slices.Contains(req.Kinds, r.members[i].ep.kind()) })
 	}
-	r.keepRoomy(tokens)
+	r.keepRoomy(tokens + req.MaxTokens) // engines refuse what would not fit with the longest answer that is asked for
 	r.keepModel(t)
 	r.keepLoaded(now)
 	return -1, nil

@@ -43,7 +43,7 @@ const maxPools = 4096
 func (r *Router) poolFor(req *Request) (*pool, error) {
 	name := req.Model
 	if name == "" {
-		if req.Class != Aside && len(req.Kinds) == 0 {
+		if req.Class != Aside && !req.Native {
 			known := r.baseModels()
 			if len(known) > 1 {
 				return nil, &ModelRequiredError{Known: r.names()}

@@ -1,6 +1,10 @@
 package route
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/session"
+)
 
 // Class says what kind of work a request is.
 type Class uint8
@@ -19,13 +23,16 @@ type Request struct {
 	Class Class
 
 	Model  string // as the client named it; "" when the body names none
-	Kinds  []Kind // kinds of engine that speak the request's API natively, preferred to others; nil when all do
+	Kinds  []Kind // kinds of engine that speak the request's API, preferred to others; nil when all do
+	Native bool   // the API belongs to one kind of engine and may leave the model out
 	Tenant string // "" for the one tenant there is by default
 
 	Session  string // explicit conversation id; "" when the client sent none
 	MintedID string // a fresh id to give the conversation when Session is "" and nothing else identifies it
 	Follows  string // id of an earlier response (previous_response_id, GET /v1/responses/{id}); "" when none
 	HashKey  string // what hash policies place by when there is no session; "" means MintedID
+
+	Trail *session.Trail // what the content says about the conversation, for requests without Session; nil for nothing
 
 	PromptBytes  int // bytes of prompt text
 	PromptTokens int // tokens known exactly (token ids in the body); added to the estimate for PromptBytes

@@ -28,8 +28,9 @@ type Router struct {
 	aliases    map[string][]string
 
 	sessions  *session.Table // conversations whose id a client has sent
-	newborn   *session.Table // conversations under an id we minted and no client has used yet
+	newborn   *session.Table // conversations under an id we minted and nobody has gone on with yet
 	responses *session.Table // response id -> endpoint that holds it
+	trails    *session.Trails
 
 	flights []flight // indexed by the low half of a Lease
 	free    []uint32 // indexes of flights that may be used again
@@ -56,6 +57,7 @@ func New(c Config) *Router {
 		aliases:   map[string][]string{},
 		sessions:  session.New(c.Sessions),
 		responses: session.New(session.Config{Max: c.Responses, IdleTTL: c.ResponseTTL, HashOnly: true}),
+		trails:    session.NewTrails(c.Sessions.Max),
 		pcg:       rand.NewPCG(0, 0),
 	}
 	// Ids that no client ever sends back must not push out conversations that live: they have a table of their own.
@@ -131,7 +133,7 @@ type talk struct {
 	minted  bool // the client sent no id
 	known   bool
 	entry   session.Entry
-	newborn bool // known under an id that we minted and that the client uses for the first time
+	newborn bool // known under an id that we minted, and now gone on with for the first time
 }
 
 // recall finds the conversation of a request.
@@ -139,10 +141,14 @@ func (r *Router) recall(now time.Time, p *pool, req *Request) talk {
 	t := talk{id: req.Session, minted: req.Session == ""}
 	if t.minted {
 		t.id = req.MintedID
-		if len(req.Tried) > 0 {
-			t.entry, t.known = r.newborn.Get(now, req.Tenant, p.name, t.id)
+		if req.Trail == nil || req.Class != Turn {
+			return t
 		}
-		return t
+		followed := false
+		if t.id, followed = r.trails.Follow(req.Trail, t.id); !followed {
+			return t
+		}
+		t.minted = false
 	}
 	if t.entry, t.known = r.sessions.Get(now, req.Tenant, p.name, t.id); t.known {
 		return t

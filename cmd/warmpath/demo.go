@@ -66,8 +66,8 @@ type side struct {
 }
 
 func runDemo(ctx context.Context, e env, o demoOptions) error {
-	if o.engines < 1 || o.engines > 64 || o.rate <= 0 || o.rate > 100 {
-		return usageError(errors.New("--engines must be from 1 to 64 and --rate above 0 and at most 100"))
+	if o.engines < 1 || o.engines > 64 || o.rate <= 0 || o.rate > 100 || o.duration < 0 {
+		return usageError(errors.New("--engines must be from 1 to 64, --rate above 0 and at most 100, and --duration not negative"))
 	}
 	talk := e.stdout
 	if o.json {
@@ -100,7 +100,7 @@ func runDemo(ctx context.Context, e env, o demoOptions) error {
 		defer close(done)
 		playBoth(ctx, sides, o)
 	}()
-	watch(talk, e.terminal && !o.json, sides, done)
+	watch(talk, e.terminal && !o.json && roomForTable(), sides, done)
 	if o.json {
 		return json.NewEncoder(e.stdout).Encode(map[string]play.Summary{
 			sides[0].name: sides[0].score.Summary(), sides[1].name: sides[1].score.Summary(),

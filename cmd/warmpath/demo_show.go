@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"golang.org/x/term"
 
 	"github.com/warmpath/warmpath/internal/play"
 )
@@ -21,6 +23,12 @@ Try it:   curl -s %s/v1/chat/completions -H 'Content-Type: application/json' \
 Metrics:  %s/metrics    Status page: %s/
 
 `, len(s.engines), o.policy, o.rate, s.router.url, s.router.adminURL, s.router.adminURL)
+}
+
+// roomForTable reports whether the terminal can show the table without wrapping or scrolling.
+func roomForTable() bool {
+	width, height, err := term.GetSize(int(os.Stdout.Fd()))
+	return err == nil && width >= 80 && height >= 24
 }
 
 // watch shows the scores until done: a table that is drawn over in a terminal, else a line now and then.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/zeebo/xxh3"
 
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/route"
@@ -24,13 +25,21 @@ func engineCommand(e env) *cobra.Command {
 		Short: "Run one simulated engine",
 		Long: `Runs one simulated inference engine over HTTP: continuous batching, chunked prefill and a KV block cache, looking on the wire
 like vLLM, SGLang, TensorRT-LLM, llama.cpp or Ollama. It computes nothing and says in its answers that it is simulated. Faults can be
-switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/stats shows what it did.`,
+switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/stats shows what it did. Kinds: refuse (give
+"seconds", since the closed port cannot be told to open), 500, 503, 429 ("retry_after"), hang, cut ("after_chunks"), slow ("factor"),
+restart, error_event, garbage, none.`,
 		Example: `  warmpath engine --dialect vllm --listen 127.0.0.1:9001
   warmpath engine --dialect sglang --ranks 4 --listen 127.0.0.1:9002
   warmpath serve --endpoint http://127.0.0.1:9001`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Dialect, o.Seed = route.Kind(dialect), seed
+			if !c.Flags().Changed("seed") {
+				o.Seed = xxh3.HashString(listen) // two engines do not make up the same ids
+			}
+			if o.Ranks < 1 {
+				return usageError(errors.New("--ranks must be at least 1"))
+			}
 			return runEngine(c.Context(), e, listen, o)
 		},
 	}
@@ -40,7 +49,7 @@ switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/
 	f.StringSliceVar(&o.Models, "model", o.Models, "model names to serve")
 	f.StringSliceVar(&o.Adapters, "adapter", nil, "LoRA adapters to serve (vllm, sglang)")
 	f.IntVar(&o.Ranks, "ranks", o.Ranks, "data-parallel ranks, each with a cache of its own")
-	f.Uint64Var(&seed, "seed", 1, "seed of answers and ids")
+	f.Uint64Var(&seed, "seed", 0, "seed of answers and ids; not given, one that follows from the address")
 	f.Float64Var(&o.Speed, "speed", o.Speed, "simulated seconds a real second")
 	f.StringVar(&o.APIKey, "api-key", "", "bearer token to ask for")
 	f.IntVar(&o.ContextTokens, "context", 0, "longest prompt plus answer in tokens; 0 is 32768")

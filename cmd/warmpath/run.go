@@ -15,6 +15,9 @@ func serve(ctx context.Context, e env, cfg *config.Config) error {
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
 	}
+	tuning, stopTuning := context.WithCancel(context.Background())
+	defer stopTuning()
+	go tuneGC(tuning)
 	r, err := start(ctx, cfg, e.version, log)
 	if err != nil {
 		return err

@@ -108,7 +108,7 @@ func proxyConfig(cfg *config.Config) proxy.Config {
 		retries = -1 // none, as written; the zero of proxy.Config means its default
 	}
 	return proxy.Config{
-		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain,
+		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain, NoUsage: !cfg.AskUsage,
 		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
 		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody,
 	}
@@ -119,11 +119,22 @@ func (r *router) publish(d route.Declared) {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
 	r.fleet.Observe(d)
+	type place struct {
+		url  string
+		part route.Part
+	}
 	var all []route.Endpoint
+	seen := map[place]string{}
 	for _, s := range r.fleet.Status() {
-		if !s.Gone {
-			all = append(all, s.Endpoint)
+		if s.Gone {
+			continue
 		}
+		all = append(all, s.Endpoint)
+		at := place{s.Endpoint.URL, s.Endpoint.Part}
+		if first, twice := seen[at]; twice {
+			r.log.Warn("two endpoints are the same engine and share its traffic twice", "endpoint", s.Endpoint.Name, "also", first, "url", at.url)
+		}
+		seen[at] = s.Endpoint.Name
 	}
 	r.prober.Set(all)
 }
@@ -258,17 +269,19 @@ func (r *router) waitReady(ctx context.Context, atMost time.Duration) {
 // stop drains: no new requests, what runs goes on until ctx ends, then it is cut.
 func (r *router) stop(ctx context.Context) error {
 	r.proxy.Drain()
-	err := r.traffic.Shutdown(ctx)
-	for err == nil && r.proxy.Open() > 0 { // upgraded connections, which net/http no longer counts
+	// The port stays open while requests run, so that load balancers see /readyz fail and newcomers are told to go elsewhere.
+	var err error
+	for r.proxy.Open() > 0 && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			err = ctx.Err()
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	if err != nil {
-		r.log.Warn("drain deadline reached, cutting what is left", "open", r.proxy.Open())
+	if open := r.proxy.Open(); open > 0 {
+		err = fmt.Errorf("the drain deadline is over, %d requests were cut", open)
 		r.proxy.Abort()
+	}
+	if r.traffic.Shutdown(ctx) != nil {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		_ = r.traffic.Shutdown(grace)
 		cancel()

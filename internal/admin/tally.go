@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	recent       = 256  // times to first token kept for quantiles, the newest
-	maxTallied   = 4096 // endpoints counted one by one between two looks at the status page
-	clientFailed = 400  // statuses from here on are no success
+	recent     = 256  // times to first token kept for quantiles, the newest
+	maxTallied = 4096 // endpoints counted one by one between two looks at the status page
+	failedFrom = 500  // statuses from here on are failures; a client's own errors are not
 )
 
 // Tally adds up what finished requests cost, for the status page. It is a listener of the fleet; nil is valid and
@@ -76,7 +76,7 @@ func (t *Tally) served(s *live.Served) {
 
 func (t *tallied) add(s *live.Served) {
 	t.requests++
-	if s.Status >= clientFailed || s.Error != "" || s.Outcome != route.OK {
+	if s.Status >= failedFrom || s.Outcome != route.OK && s.Outcome != route.ClientError {
 		t.failed++
 	}
 	prompt, cached, output := s.Usage.PromptTokens, s.Usage.CachedTokens, s.Usage.OutputTokens

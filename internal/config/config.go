@@ -39,6 +39,10 @@ type Config struct {
 	Pinning bool `yaml:"pinning"`
 	// Explain tells endpoint and reason in the headers of every answer, not only when a request asks for it.
 	Explain bool `yaml:"explain"`
+	// AskUsage asks engines for usage in streams whose client did not (stream_options.include_usage), and takes the extra
+	// chunk out again: the cached tokens in it tell how warm a conversation was. Turn it off for vLLM engines that run
+	// with --enable-force-include-usage.
+	AskUsage bool `yaml:"ask_usage"`
 	// Limits bounds what is accepted and retried.
 	Limits Limits `yaml:"limits"`
 	// Timeouts bounds waiting. There is none for the whole of a generation.
@@ -164,6 +168,7 @@ func Default() Config {
 		Admin:    Admin{Listen: "127.0.0.1:9090"},
 		Policy:   policy.Config{}.WithDefaults(),
 		Sessions: session.Config{}.WithDefaults(),
+		AskUsage: true,
 		Limits:   Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2},
 		Timeouts: Timeouts{
 			Connect: 5 * time.Second, FirstByte: 5 * time.Minute, Answer: 30 * time.Minute, Idle: 2 * time.Minute,

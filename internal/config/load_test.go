@@ -126,7 +126,7 @@ func TestEveryVariable(t *testing.T) {
 	special := map[string]string{
 		"WARMPATH_POLICY": "random", "WARMPATH_POLICY_SESSION_FALLBACK": "random", "WARMPATH_LOG_LEVEL": "debug", "WARMPATH_LOG_FORMAT": "json",
 		"WARMPATH_LISTEN": "h:1", "WARMPATH_ADMIN_LISTEN": "localhost:1", "WARMPATH_TRACING_ENDPOINT": "http://x", "WARMPATH_TRACING_SAMPLE_RATIO": "0.5",
-		"WARMPATH_ENDPOINTS": "a:1", "WARMPATH_HEALTH_EJECT_MAX": "1h", "WARMPATH_TLS_CERT": "", "WARMPATH_TLS_KEY": "", "WARMPATH_LIMITS_HEADER": "9KiB",
+		"WARMPATH_ENDPOINTS": "a:1", "WARMPATH_ASK_USAGE": "false", "WARMPATH_HEALTH_EJECT_MAX": "1h", "WARMPATH_TLS_CERT": "", "WARMPATH_TLS_KEY": "", "WARMPATH_LIMITS_HEADER": "9KiB",
 	}
 	for name, path := range config.Variables() {
 		text, ok := special[name]

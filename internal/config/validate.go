@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"net/url"
@@ -193,6 +194,9 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 	}
 	if c.Discovery.File != "" {
 		if _, err := discovery.NewFile(c.Discovery.File, keys, nil); err != nil {
+			if path := (*fs.PathError)(nil); errors.As(err, &path) {
+				err = fault("discovery.file", "%w", err)
+			}
 			faults = append(faults, strictyaml.Flatten(err)...)
 		}
 	}

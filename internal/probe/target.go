@@ -34,6 +34,7 @@ type target struct {
 	health  health
 	fails   int // questions in a row that failed
 	ranks   int // data-parallel ranks it reported, 0 unknown
+	slots   int // slots it reported, 0 unknown
 	paths   map[string]int
 	silent  map[string]time.Time // questions it does not answer, and when to try again
 	last    time.Time            // when it was last asked whether it is alive
@@ -161,7 +162,7 @@ func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 		t.load, t.models = time.Time{}, time.Time{}
 		clear(t.silent)
 		clear(t.paths)
-		t.ranks = 0
+		t.ranks, t.slots = 0, 0
 		t.log.Info("engine is up", "kind", t.kind)
 	}
 	return true
@@ -256,6 +257,13 @@ func (t *target) report(got []engine.Answer) {
 		}
 		if r.Ranks > 0 {
 			t.ranks = r.Ranks
+		}
+		if r.Slots > 0 {
+			t.slots = r.Slots
+		}
+		if e.Part.Kind == route.Slot && t.slots > 0 && e.Part.Index >= t.slots {
+			r.Healthy = false
+			r.Detail = "the engine has no " + e.Part.String() + ": it reports " + strconv.Itoa(t.slots) + " slots"
 		}
 		if e.Part.Kind == route.Rank && t.ranks > 0 && e.Part.Index >= t.ranks {
 			r.Healthy = false

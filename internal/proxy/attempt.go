@@ -36,6 +36,9 @@ type attempt struct {
 	span   *tracing.Attempt
 	status int      // the engine's, 0 when it sent none
 	sent   *payload // the body as this endpoint gets it, when it differs from the call's
+
+	asked   bool // the engine is asked for usage, the client did not
+	refused bool // the engine does not want to be asked
 }
 
 // begin opens an attempt; end must be deferred.
@@ -77,7 +80,7 @@ func (c *call) attempt(d *route.Decision) (next *route.Decision) {
 		limit = c.p.cfg.FirstByte
 	}
 	a.watch.wait(limit)
-	res, err := c.p.transport.RoundTrip(a.request())
+	res, err := a.send()
 	if err != nil {
 		return a.lost(err)
 	}
@@ -142,7 +145,7 @@ func (a *attempt) conclude(err error) error {
 		return err
 	case errors.Is(cause, errNoFirstByte) || errors.Is(cause, errIdle):
 		a.fin.Outcome, told = route.TimedOut, cause
-	case errors.Is(cause, errRefusing):
+	case errors.Is(cause, errRefusing) || errors.Is(cause, errDown):
 		a.fin.Outcome, told = route.EngineError, cause
 	case isDial(err):
 		a.fin.Outcome, told = route.ConnectFailed, errUnreachable
@@ -165,6 +168,9 @@ func (a *attempt) another() *route.Decision {
 	}
 	c := a.c
 	c.req.Tried = append(c.req.Tried, a.d.Endpoint.Name)
+	if c.req.Class == route.Turn {
+		c.req.Session = a.d.Session // the same turn of the same conversation, whatever it was recognised by
+	}
 	d, err := c.route()
 	if err != nil {
 		return nil
@@ -219,7 +225,7 @@ func (a *attempt) request() *http.Request {
 		header["Authorization"] = []string{"Bearer " + key}
 	}
 	a.span.Inject(header)
-	address := a.address(header)
+	edits := a.ask(header, a.address(header))
 
 	out := &http.Request{
 		Method: c.r.Method, URL: a.url(), Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -230,7 +236,7 @@ func (a *attempt) request() *http.Request {
 		out.Body = c.upload
 		return out.WithContext(a.ctx)
 	}
-	body := a.body(address)
+	body := a.body(edits)
 	out.ContentLength = int64(len(body.bytes))
 	if len(body.bytes) == 0 {
 		out.Body = http.NoBody

@@ -61,6 +61,7 @@ var (
 	errNoFirstByte = errors.New("the engine sent no first byte in time")
 	errIdle        = errors.New("the engine fell silent within its answer")
 	errRefusing    = errors.New("the engine fell silent and refuses connections")
+	errDown        = errors.New("the engine is down and sent no first byte")
 	errShutdown    = errors.New("the router is shutting down")
 	errDraining    = errors.New("the router is shutting down and takes no new requests")
 )
@@ -138,20 +139,24 @@ func (c *call) abort() {
 }
 
 // check enforces the limits. It is called by Proxy.Run inside the registry's lock.
-func (c *call) check(now time.Time, refusing map[string]bool) {
+func (c *call) check(now time.Time, gone map[string]bool) {
 	w := c.watch.Load()
 	if w == nil {
 		return
 	}
 	deadline := w.deadline.Load()
+	refuses, isGone := gone[w.endpoint]
 	switch {
 	case deadline == 0:
 	case now.UnixNano() >= deadline && w.begun.Load():
 		c.stop(w, errIdle)
 	case now.UnixNano() >= deadline:
 		c.stop(w, errNoFirstByte)
-	case refusing[w.endpoint] && now.UnixNano()-w.moved.Load() >= int64(c.p.cfg.Refusing):
+	case now.UnixNano()-w.moved.Load() < int64(c.p.cfg.Refusing):
+	case refuses:
 		c.stop(w, errRefusing)
+	case isGone && !c.sent.Load():
+		c.stop(w, errDown)
 	}
 }
 
@@ -228,7 +233,10 @@ func (c *call) identify() error {
 	q.Model, q.Session, q.Follows = p.Model, p.Session, p.PreviousResponse
 	q.PromptBytes, q.PromptTokens, q.MaxTokens = p.TextBytes, p.TokenIDs, p.MaxTokens
 	c.served.Decision.Model = p.Model[:min(len(p.Model), 100)] // for the log, should nobody take the request
-	q.Kinds = c.api.Kinds()
+	q.Kinds, q.Native = c.api.Kinds(), c.api == prompt.Generate
+	if strings.HasPrefix(c.r.URL.Path, "/api/") {
+		q.Kinds = prompt.OllamaChat.Kinds() // Ollama's own paths, those the router does not know included
+	}
 	c.served.Stream = p.Stream
 	if c.api == prompt.Other {
 		q.PromptBytes, q.PromptTokens = 0, 0

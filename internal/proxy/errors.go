@@ -50,6 +50,7 @@ var faults = []struct {
 	{errNoFirstByte, fault{504, "api_error", "endpoint_timeout", 0}},
 	{errIdle, fault{504, "api_error", "endpoint_timeout", 0}},
 	{errRefusing, fault{502, "api_error", "endpoint_gone", 0}},
+	{errDown, fault{502, "api_error", "endpoint_gone", 0}},
 	{errUnreachable, fault{503, "service_unavailable", "endpoint_unreachable", time.Second}},
 	{errBroken, fault{502, "api_error", "endpoint_failed", 0}},
 	{errCut, fault{502, "api_error", "endpoint_failed", 0}},

@@ -59,7 +59,7 @@ func TestFailuresBeforeTheFirstByte(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, proxy.Config{FirstByte: 100 * time.Millisecond}, tt.bad, good)
-			res, body := r.post("/v1/chat/completions", `{"model":"m","stream":true}`)
+			res, body := r.post("/v1/chat/completions", streamBody)
 			if res.StatusCode != 200 || body != chunk("hi")+usageChunk+doneChunk {
 				t.Fatalf("client got %d %q", res.StatusCode, body)
 			}
@@ -140,7 +140,8 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 		told bool
 	}{
 		{"cut between events", cuts(chunk("one")), route.EngineError, true},
-		{"cut within an event", cuts(chunk("one"), "data: {\"cho"), route.EngineError, false},
+		{"cut within an event", cuts(chunk("one"), "data: {\"choices\":[{"), route.EngineError, false},
+		{"cut within what may be the usage chunk", cuts(chunk("one"), "data: {\"choices\":["), route.EngineError, true},
 		{"ended without [DONE]", streams(chunk("one")), route.EngineError, true},
 		{"silent", silent, route.TimedOut, true},
 	} {

@@ -29,7 +29,7 @@ func (inOrder) Pick(v *route.View, _ *route.Request) route.Choice {
 
 // rig is a router in front of scripted engines.
 type rig struct {
-	t      *testing.T
+	t      testing.TB
 	fleet  *live.Fleet
 	proxy  *proxy.Proxy
 	url    string
@@ -67,7 +67,7 @@ func newRig(t *testing.T, cfg proxy.Config, engines ...engineHandler) *rig {
 	return r
 }
 
-func newFleet(t *testing.T, cfg proxy.Config, transport http.RoundTripper, declared []route.Endpoint) *rig {
+func newFleet(t testing.TB, cfg proxy.Config, transport http.RoundTripper, declared []route.Endpoint) *rig {
 	t.Helper()
 	r := &rig{t: t}
 	r.fleet = live.New(route.New(route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order"}), time.Now,
@@ -171,6 +171,9 @@ func (r *rig) do(method, path, body string, header ...string) (*http.Response, s
 }
 
 const chatBody = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
+
+// streamBody is of a client that wants a stream with usage, and so gets each byte that the engine sends.
+const streamBody = `{"model":"m","stream":true,"stream_options":{"include_usage":true}}`
 
 const chatAnswer = `{"id":"x","choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":20,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":16}}}`
 

@@ -85,7 +85,7 @@ func (r *payloadReader) Close() error {
 }
 
 var (
-	errTooLarge = errors.New("the request body is larger than the router accepts")
+	errTooLarge = errors.New("the request body is larger than the router accepts (limits.body in its configuration)")
 	errSlowBody = errors.New("the request body did not arrive in time")
 	errBadBody  = errors.New("the request body could not be read to its end")
 )

@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
 )
 
 // Config bounds what the door accepts and how long it waits. Zero means the default named at each field.
@@ -21,6 +22,7 @@ type Config struct {
 	BodyBytes int64 // largest request body that is read into memory; default 64 MiB
 	Retries   int   // further attempts after the first, before the client has seen a byte; default 2, negative none
 	Pinning   bool  // obey X-Warmpath-Pin and X-Warmpath-Exclude
+	NoUsage   bool  // leave streams alone whose client did not ask for usage: learn no cached tokens from them
 	Explain   bool  // tell endpoint and reason in the headers of every answer, not only when asked to
 
 	FirstByte time.Duration // longest wait for the first data of a stream; default 5 m
@@ -65,6 +67,7 @@ type Proxy struct {
 
 	flights  registry
 	catalog  catalog
+	asks     askBook
 	draining atomic.Bool
 }
 
@@ -104,6 +107,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case "/readyz":
 		p.ready(w)
+		return
+	case "/metrics":
+		writeText(w, http.StatusNotFound, "metrics are on the admin listener, see --admin\n")
 		return
 	}
 	c := newCall(p, w, r)
@@ -158,7 +164,7 @@ func (p *Proxy) Run(ctx context.Context) {
 	tick := min(p.cfg.FirstByte, p.cfg.Answer, p.cfg.Idle, p.cfg.Refusing) / 8
 	t := time.NewTicker(min(max(tick, 5*time.Millisecond), 250*time.Millisecond))
 	defer t.Stop()
-	refusing := map[string]bool{}
+	gone := map[string]bool{}
 	var looked time.Time
 	for {
 		select {
@@ -172,14 +178,25 @@ func (p *Proxy) Run(ctx context.Context) {
 		now := time.Now()
 		if now.Sub(looked) >= p.cfg.Refusing/8 {
 			looked = now
-			clear(refusing)
-			for _, s := range p.fleet.Status() {
-				if s.Report.Refused && !s.Report.Healthy {
-					refusing[s.Endpoint.Name] = true
-				}
-			}
+			p.lookForGone(gone)
 		}
-		p.flights.each(func(c *call) { c.check(now, refusing) })
+		p.flights.each(func(c *call) { c.check(now, gone) })
+	}
+}
+
+// lookForGone notes the endpoints that are not worth waiting for: true for those that refuse connections, false for those that
+// are down otherwise while another is up. An engine that hangs may recover, but not sooner than another one answers.
+func (p *Proxy) lookForGone(gone map[string]bool) {
+	clear(gone)
+	up := false
+	status := p.fleet.Status()
+	for _, s := range status {
+		up = up || s.State == route.StateUp && !s.Draining
+	}
+	for _, s := range status {
+		if s.State == route.StateDown && (s.Report.Refused || up) {
+			gone[s.Endpoint.Name] = s.Report.Refused
+		}
 	}
 }
 

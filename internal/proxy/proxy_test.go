@@ -90,7 +90,7 @@ func TestStreamIsRelayedPieceByPiece(t *testing.T) {
 		}
 	})
 	go func() { next <- chunk("one") }()
-	res, err := r.client.Post(r.url+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m","stream":true}`))
+	res, err := r.client.Post(r.url+"/v1/chat/completions", "application/json", strings.NewReader(streamBody))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -285,3 +285,36 @@ func TestStories(t *testing.T) {
 	r.post("/v1/chat/completions", chatBody)
 	r.last(4)
 }
+
+// TestEngineThatGoesDownWhileWeWait: a request that waits for the first byte of an engine found down goes elsewhere.
+func TestEngineThatGoesDownWhileWeWait(t *testing.T) {
+	waiting := make(chan bool)
+	r := newRig(t, proxy.Config{Refusing: 100 * time.Millisecond}, func(_ http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		close(waiting)
+		<-req.Context().Done()
+	}, answers(200, chatAnswer))
+	go func() {
+		<-waiting
+		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: route.Report{Detail: "GET /health: no answer within 2s"}})
+	}()
+	if res, body := r.post("/v1/chat/completions", chatBody); res.StatusCode != 200 || body != chatAnswer {
+		t.Errorf("got %d %s", res.StatusCode, body)
+	}
+	if s := r.last(1); s.Attempts != 2 || s.Outcome != route.OK {
+		t.Errorf("told %+v", s)
+	}
+}
+
+// TestUpgradeAnswerSaysUpgradeOnly: net/http added "Connection: close" to an answer of unknown length.
+func TestUpgradeAnswerSaysUpgradeOnly(t *testing.T) {
+	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, _ := http.NewResponseController(w).Hijack()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_ = conn.Close()
+	})
+	res, _ := r.raw("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	if got := res.Header.Values("Connection"); len(got) != 1 || got[0] != "Upgrade" {
+		t.Errorf("Connection: %q", got)
+	}
+}

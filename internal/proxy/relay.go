@@ -28,6 +28,10 @@ type relay struct {
 	scanner engine.UsageScanner
 	tail    tail
 	ending  [2]byte // the last bytes passed on
+
+	strip    usageStrip
+	strips   bool // the chunk that asking for usage adds is taken out
+	watching bool // it is only watched for, to learn whether this engine can be asked
 }
 
 func (a *attempt) relay(res *http.Response) (next *route.Decision) {
@@ -37,6 +41,9 @@ func (a *attempt) relay(res *http.Response) (next *route.Decision) {
 	r.pieces = r.events || media == "application/x-ndjson" || res.ContentLength < 0
 	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		r.opaque, r.events = true, false
+	}
+	if r.events && res.ContentLength < 0 && r.fin.Outcome == route.OK {
+		r.strips, r.watching = a.asked, a.watches()
 	}
 	r.scanner.API = a.c.api.String()
 	buf := relayBuffers.Get().(*[relayBytes]byte)
@@ -69,23 +76,36 @@ func (r *relay) read(buf []byte) (int, error) {
 
 // pass hands one piece on. ok is false when the relay is over.
 func (r *relay) pass(piece []byte) (next *route.Decision, ok bool) {
-	c := r.c
 	r.look(piece)
-	if !c.sent.Load() {
-		if r.events && r.scanner.Failed() && !r.scanner.Data() {
-			// The engine said 200 and failed before its first token; the client has seen nothing of it.
-			if r.fin.Outcome = r.failure(); r.fin.Outcome != route.ClientError {
-				if next = r.another(); next != nil {
-					return next, false
-				}
+	if r.events && !r.c.sent.Load() && r.scanner.Failed() && !r.scanner.Data() {
+		// The engine said 200 and failed before its first token; the client has seen nothing of it.
+		if r.fin.Outcome = r.failure(); r.fin.Outcome != route.ClientError {
+			if next = r.another(); next != nil {
+				return next, false
 			}
 		}
-		r.commit()
 	}
 	r.alive()
+	switch {
+	case r.strips:
+		if piece = r.strip.pass(piece); len(piece) == 0 {
+			return nil, true
+		}
+	case r.watching:
+		r.strip.pass(piece)
+	}
+	return nil, r.write(piece)
+}
+
+// write sends the client bytes of the answer, with the header before the first; false when it left.
+func (r *relay) write(piece []byte) (ok bool) {
+	c := r.c
+	if !c.sent.Load() {
+		r.commit()
+	}
 	if _, err := c.w.Write(piece); err != nil {
 		r.fin.Outcome = route.ClientGone
-		return nil, false
+		return false
 	}
 	if r.pieces {
 		if f, can := c.w.(http.Flusher); can {
@@ -101,7 +121,7 @@ func (r *relay) pass(piece []byte) (next *route.Decision, ok bool) {
 		c.p.fleet.Observe(route.FirstByte{Lease: r.d.Lease})
 	}
 	r.remember(piece)
-	return nil, true
+	return true
 }
 
 // alive notes a sign of life. Until the answer proper has begun the limit on its first byte goes on: an engine that only
@@ -122,6 +142,8 @@ func (r *relay) begun() bool {
 
 // failure is what an error event in the stream means for the endpoint's books.
 func (r *relay) failure() route.Outcome {
+	r.c.p.log.Warn("engine reported an error within its answer", "request", r.c.served.ID, "endpoint", r.d.Endpoint.Name,
+		"code", r.scanner.ErrorCode(), "sent", r.c.sent.Load())
 	if code := r.scanner.ErrorCode(); code >= 400 {
 		return outcomeOf(code)
 	}
@@ -169,6 +191,12 @@ func (r *relay) finish() (next *route.Decision) {
 	}
 	if r.truncated() {
 		return r.broken(errTruncated)
+	}
+	if rest := r.strip.close(); r.strips && len(rest) > 0 && !r.write(rest) {
+		return nil
+	}
+	if r.watching && r.strip.removed > 0 {
+		c.p.asks.note(r.d.Endpoint.Name, func(n *askNote) { n.answers = true })
 	}
 	if !c.sent.Load() { // an empty body
 		r.commit()

@@ -111,6 +111,7 @@ func (x *exchange) respond(req *http.Request, h *head) (*http.Response, error) {
 		Header: h.header, ContentLength: -1, Request: req,
 	}
 	if h.status == http.StatusSwitchingProtocols {
+		resp.ContentLength = 0 // what follows is no body; -1 would make net/http write "Connection: close"
 		return resp, nil
 	}
 	length, chunked, err := h.frame()

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// The live heap of a router is small (some 10 MB) and its garbage young, so that Go's default of collecting whenever the heap
+// has doubled collects many times a second. gcSpare lets it grow by so much before the next collection.
+const (
+	gcSpare    = 24 << 20
+	gcMost     = 400 // percent
+	gcInterval = 2 * time.Second
+)
+
+// tuneGC keeps the collector's target at gcSpare above the live heap, or at Go's default of 100 % where that is more, until ctx
+// ends. Whoever sets GOGC decides for himself.
+func tuneGC(ctx context.Context) {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	tick := time.NewTicker(gcInterval)
+	defer tick.Stop()
+	for set := 0; ; {
+		metrics.Read(live)
+		if v := live[0].Value; v.Kind() == metrics.KindUint64 {
+			percent := int(min(max(gcSpare*100/max(v.Uint64(), 1), 100), gcMost))
+			if percent*10 < set*9 || percent*9 > set*10 { // small changes are not worth stopping the world for
+				set = percent
+				debug.SetGCPercent(percent)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

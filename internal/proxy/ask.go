@@ -1,0 +1,164 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// Engines report the usage of a stream, cached tokens with it, only when asked (OpenAI API, "stream_options"). The router
+// asks where the client did not, and takes the chunk that this adds out of the answer again (usageStrip).
+
+const (
+	askAgain     = 10 * time.Minute // for so long an endpoint that refused is not asked
+	askNotes     = 1024             // endpoints remembered at most
+	refusalBytes = 16 << 10         // of an error's body are read to find out what was refused
+)
+
+// askBook remembers which endpoints can be asked for usage, where that is not known from their kind.
+type askBook struct {
+	mu    sync.Mutex
+	notes map[string]askNote // by endpoint
+}
+
+type askNote struct {
+	refused time.Time // when it last refused to be asked, zero never
+	answers bool      // it answered a client that asked, in a chunk of its own
+}
+
+func (b *askBook) of(endpoint string) askNote {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.notes[endpoint]
+}
+
+// note changes what is remembered. With no room left the book begins anew: endpoints are asked, and refuse, once more.
+func (b *askBook) note(endpoint string, change func(*askNote)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, known := b.notes[endpoint]
+	if b.notes == nil || !known && len(b.notes) >= askNotes {
+		b.notes = make(map[string]askNote)
+	}
+	change(&n)
+	b.notes[endpoint] = n
+}
+
+// ask adds to the edits of a request the one that asks for usage, if the engine is to be asked. It then sends no compressed
+// answer either, which could not be read: every client takes one that is not compressed (RFC 9110, section 12.5.3).
+func (a *attempt) ask(h http.Header, edits []prompt.Edit) []prompt.Edit {
+	c := a.c
+	a.asked = !a.refused && !c.p.cfg.NoUsage && c.mayAsk() && c.p.asks.allows(a.d, c.api, time.Now())
+	if !a.asked {
+		return edits
+	}
+	if len(h["Accept-Encoding"]) > 0 {
+		h["Accept-Encoding"] = []string{"identity"}
+	}
+	return append(edits, c.prompt.SetIncludeUsage())
+}
+
+// mayAsk reports whether the request is one whose usage can be asked for and taken out again: a stream whose client said
+// nothing about stream_options, or said no. Other options are left as they are. An object without include_usage means yes
+// to vLLM, whose default that is (StreamOptions, vLLM 0.32.0); with continuous_usage_stats usage would come in every chunk.
+func (c *call) mayAsk() bool {
+	p := &c.prompt
+	if !p.Stream || p.IncludeUsage || p.InsertAt == 0 || c.api != prompt.Chat && c.api != prompt.Completions {
+		return false
+	}
+	options := p.StreamOptionsAt
+	if options == (prompt.Span{}) {
+		return true
+	}
+	if bytes.Contains(c.body.bytes[options.Start:options.End], []byte("continuous_usage_stats")) {
+		return false
+	}
+	at := p.SetIncludeUsage().At // the value that asking would replace
+	switch string(c.body.bytes[at.Start:at.End]) {
+	case "null", "false":
+		return true
+	}
+	return false
+}
+
+// allows reports whether an engine can be asked without a trace in the rest of its answer. llama.cpp is not asked: it puts its
+// timings, which say the same, into the chunk that asking adds instead of into the last of the others (server-task.cpp). Ollama is not
+// asked in completions, where asking puts a usage of zeros into every chunk (middleware/openai.go). Engines of a kind
+// that is not known are asked once they answered a client that asked.
+func (b *askBook) allows(d *route.Decision, api prompt.API, now time.Time) bool {
+	switch d.Kind {
+	case route.KindVLLM, route.KindSGLang, route.KindTRTLLM, route.KindOther, route.KindUnknown:
+	case route.KindOllama:
+		if api != prompt.Chat {
+			return false
+		}
+	default:
+		return false
+	}
+	n := b.of(d.Endpoint.Name)
+	if !n.refused.IsZero() && now.Sub(n.refused) < askAgain {
+		return false
+	}
+	return n.answers || d.Kind != route.KindOther && d.Kind != route.KindUnknown
+}
+
+// watches reports whether it is to be learnt if this endpoint answers a client that asks for usage with the chunk that
+// usageStrip takes out.
+func (a *attempt) watches() bool {
+	return a.c.prompt.IncludeUsage && (a.d.Kind == route.KindOther || a.d.Kind == route.KindUnknown) &&
+		(a.c.api == prompt.Chat || a.c.api == prompt.Completions)
+}
+
+// send passes the request on and returns when the header of the answer has come. An engine that refuses stream_options,
+// as old versions do, gets the request once more without: that refusal is not for the client, which did not ask.
+func (a *attempt) send() (*http.Response, error) {
+	p := a.c.p
+	res, err := p.transport.RoundTrip(a.request())
+	if err != nil || !a.asked || !refusesOptions(res) {
+		return res, err
+	}
+	res.Body.Close()
+	a.sent.release()
+	a.sent, a.refused = nil, true
+	if res, err = p.transport.RoundTrip(a.request()); err == nil && res.StatusCode < http.StatusBadRequest {
+		name := a.d.Endpoint.Name
+		p.asks.note(name, func(n *askNote) { n.refused = time.Now() })
+		p.log.Info("engine refuses stream_options: it is not asked for usage for a while", "endpoint", name, "while", askAgain.String())
+	}
+	return res, err
+}
+
+// refusesOptions reports whether an answer is an error that speaks of stream_options (400, and 422 where a FastAPI
+// server checks the body by itself). What it reads of the body it puts back.
+func refusesOptions(res *http.Response) bool {
+	if res.StatusCode != http.StatusBadRequest && res.StatusCode != http.StatusUnprocessableEntity {
+		return false
+	}
+	head, err := io.ReadAll(io.LimitReader(res.Body, refusalBytes))
+	res.Body = &readBack{ReadCloser: res.Body, head: head, err: err}
+	return bytes.Contains(head, []byte("stream_options"))
+}
+
+// readBack is a body whose beginning was read before.
+type readBack struct {
+	io.ReadCloser
+	head []byte
+	err  error // that reading its beginning ended with
+}
+
+func (r *readBack) Read(p []byte) (int, error) {
+	if len(r.head) > 0 {
+		n := copy(p, r.head)
+		r.head = r.head[n:]
+		return n, nil
+	}
+	if r.err != nil {
+		return 0, r.err
+	}
+	return r.ReadCloser.Read(p)
+}

@@ -1,0 +1,219 @@
+package proxy
+
+import "bytes"
+
+// usageStrip takes the usage chunk out of a stream whose client did not ask for it, and leaves every other byte. The chunk
+// is an event of one data line, after comments at most: an object whose "choices" is an empty array and whose "usage" is an
+// object (OpenAI API, "stream_options"; vLLM 0.32.0 and SGLang 0.5.23 send it so). Members that engines add to other
+// chunks stay.
+//
+// The stream comes in pieces of any size. What is no part of such an event is passed on with the piece that it came in: held
+// back is only the beginning of an event that may still become one, at most stripBytes of it. The zero value is ready.
+type usageStrip struct {
+	at      stripPlace
+	chunk   chunkScan
+	held    []byte // what is held back: one line, and perhaps the \r after it
+	out     []byte // what is passed on, where that is not one part of the piece
+	removed int    // chunks taken out
+}
+
+// stripBytes bounds what is held back. Usage chunks are under 2 kB; a longer line is passed on.
+const stripBytes = 64 << 10
+
+// stripPlace is where in the stream the next byte stands. Lines end in \n or \r\n; no engine ends them in a lone \r.
+type stripPlace uint8
+
+const (
+	atEvent   stripPlace = iota // at the start of an event, or after its comments
+	inComment                   // within a comment before the event's first field
+	inMaybe                     // within a first line, held back, that may be the chunk
+	atBlank                     // after the chunk's line, held back: a blank line must follow
+	atBlankLF                   // the same, after the \r of that
+	atLine                      // at the start of a further line of another event
+	atLineLF                    // the same, after a \r
+	inLine                      // within a line of another event
+)
+
+// stripAct is what is done with a line, or with the part of one that a piece holds.
+type stripAct uint8
+
+const (
+	passOn  stripAct = iota
+	keep             // it is held back
+	release          // what is held back, with it, is passed on
+	drop             // what is held back, with it, is taken out
+)
+
+// pass takes the next piece and returns what is to be passed on of it and of what was held back, perhaps nothing. It is
+// valid until the next call, and no longer than the piece is.
+func (s *usageStrip) pass(piece []byte) []byte {
+	if s.at == atEvent && endsEvent(piece) && !mentionsUsage(piece) {
+		return piece // the path of all chunks but the last: engines write whole events
+	}
+	s.out = s.out[:0]
+	from := 0 // piece[from:i] is to be passed on too
+	for i := 0; i < len(piece); {
+		line, whole := firstLine(piece[i:])
+		act := s.take(line, whole)
+		if act != passOn {
+			if act == keep && !whole && len(s.out) == 0 {
+				return piece[from:i] // the piece ends here: nothing need be copied
+			}
+			s.out = append(s.out, piece[from:i]...)
+			from = i + len(line)
+		}
+		switch act {
+		case release:
+			s.out = append(s.out, s.held...)
+			s.held = s.held[:0]
+		case drop:
+			s.held = s.held[:0]
+			s.removed++
+		case passOn, keep:
+		}
+		i += len(line)
+	}
+	if len(s.out) == 0 {
+		return piece[from:]
+	}
+	s.out = append(s.out, piece[from:]...)
+	return s.out
+}
+
+// close ends the stream and returns what was held back and is no usage chunk. One that lacks only its line end or the
+// blank line is taken out too.
+func (s *usageStrip) close() []byte {
+	if s.at == atBlank || s.at == atBlankLF || s.at == inMaybe && s.chunk.ended(s.held) {
+		s.removed++
+		return nil
+	}
+	return s.held
+}
+
+// take decides about a line, of which whole says that its end is there, and moves on behind it. What is not passed on is
+// in held.
+func (s *usageStrip) take(line []byte, whole bool) stripAct {
+	switch s.at {
+	case atEvent:
+		return s.first(line, whole)
+	case inMaybe:
+		may := s.chunk.write(line) && len(s.held)+len(line) <= stripBytes
+		s.held = append(s.held, line...)
+		switch {
+		case may && !whole:
+			return keep
+		case may && s.chunk.ended(s.held):
+			s.at = atBlank
+			return keep
+		}
+		s.at = inLine.after(line, whole)
+		return release
+	case atBlank, atBlankLF:
+		s.held = append(s.held, line...)
+		return s.blank(line, whole)
+	}
+	s.at = s.at.after(line, whole)
+	return passOn
+}
+
+// first decides about the first line of an event.
+func (s *usageStrip) first(line []byte, whole bool) stripAct {
+	switch {
+	case string(line) == "\r":
+		s.at = atLineLF
+	case isBlank(line):
+	case line[0] == ':':
+		s.at = inComment.after(line, whole)
+	case len(line) > stripBytes, whole && !mentionsUsage(line):
+		s.at = inLine.after(line, whole)
+	default:
+		s.chunk = chunkScan{}
+		if !s.chunk.write(line) || whole && !s.chunk.ended(line) {
+			s.at = inLine.after(line, whole)
+			break
+		}
+		s.held = append(s.held, line...)
+		if s.at = inMaybe; whole {
+			s.at = atBlank
+		}
+		return keep
+	}
+	return passOn
+}
+
+// blank decides about what follows the line of a chunk.
+func (s *usageStrip) blank(line []byte, whole bool) stripAct {
+	was := s.at
+	switch {
+	case string(line) == "\n" || was == atBlank && string(line) == "\r\n":
+		s.at = atEvent
+		return drop
+	case was == atBlank && string(line) == "\r":
+		s.at = atBlankLF
+		return keep
+	case was == atBlank:
+		s.at = atLine.after(line, whole)
+	default:
+		s.at = inLine.after(line, whole)
+	}
+	return release
+}
+
+// after is where the stream stands behind a line, or a part of one, that is passed on.
+func (p stripPlace) after(line []byte, whole bool) stripPlace {
+	switch {
+	case p == inComment && !whole:
+		return inComment
+	case p == inComment, p == atLine && isBlank(line), p == atLineLF && string(line) == "\n":
+		return atEvent
+	case p == atLine && string(line) == "\r":
+		return atLineLF
+	case whole:
+		return atLine
+	}
+	return inLine
+}
+
+// firstLine is the line that b begins with, its end included; whole is false when that has not come yet.
+func firstLine(b []byte) (line []byte, whole bool) {
+	if i := bytes.IndexByte(b, '\n'); i >= 0 {
+		return b[:i+1], true
+	}
+	return b, false
+}
+
+func isBlank(line []byte) bool { return string(line) == "\n" || string(line) == "\r\n" }
+
+// endsEvent reports whether b ends in a blank line, and so with an event.
+func endsEvent(b []byte) bool {
+	n := len(b)
+	return n >= 2 && b[n-1] == '\n' && (b[n-2] == '\n' || n >= 3 && b[n-2] == '\r' && b[n-3] == '\n')
+}
+
+// mentionsUsage is a cheap test that whole lines may hold a usage chunk. A name in quotes that are not escaped cannot stand
+// inside a JSON string, so text that speaks of usage does not pass, nor does the "usage":null of most chunks. The quote
+// before it is looked at last: chunks are full of quotes, and a search for one stops at each.
+func mentionsUsage(b []byte) bool {
+	for {
+		i := bytes.Index(b, []byte(`usage"`))
+		if i < 0 {
+			return false
+		}
+		name := i > 0 && b[i-1] == '"'
+		b = b[i+len(`usage"`):]
+		if rest := trimSpace(b); name && len(rest) > 0 && rest[0] == ':' {
+			if rest = trimSpace(rest[1:]); len(rest) > 0 && rest[0] == '{' {
+				return true
+			}
+		}
+	}
+}
+
+func trimSpace(b []byte) []byte {
+	for len(b) > 0 && isSpace(b[0]) {
+		b = b[1:]
+	}
+	return b
+}
+
+func isSpace(b byte) bool { return b == ' ' || b == '\t' || b == '\r' }
