@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/zeebo/xxh3"
 
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/route"
@@ -35,7 +35,9 @@ restart, error_event, garbage, none.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Dialect, o.Seed = route.Kind(dialect), seed
 			if !c.Flags().Changed("seed") {
-				o.Seed = xxh3.HashString(listen) // two engines do not make up the same ids
+				h := fnv.New64a()
+				_, _ = h.Write([]byte(listen))
+				o.Seed = h.Sum64() // two engines do not make up the same ids
 			}
 			if o.Ranks < 1 {
 				return usageError(errors.New("--ranks must be at least 1"))
