@@ -122,7 +122,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	if ev.Response != "" {
 		r.rememberResponse(now, ev.Response, ep.spec.Name)
 	}
-	ended := &Ended{
+	r.ended = Ended{
 		Request: f.request, Decision: f.decision, Class: f.class, Routed: f.routed, FirstByte: f.first,
 		Outcome: ev.Outcome, Usage: ev.Usage,
 	}
@@ -133,7 +133,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	if ep.gone && ep.load.Requests == 0 {
 		r.forget(ep)
 	}
-	return ended
+	return &r.ended
 }
 
 func (r *Router) rememberResponse(now time.Time, id, endpoint string) {

@@ -14,7 +14,7 @@ type Entry struct {
 
 	// An observation: Event is set; Ended too when it ended a lease, Changes when endpoints changed state.
 	Event   Event
-	Ended   *Ended
+	Ended   *Ended // valid until the next observation
 	Changes []Change
 }
 

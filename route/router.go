@@ -40,6 +40,7 @@ type Router struct {
 	rng     *rand.Rand
 	members []*member // scratch: the members behind view.Candidates
 	view    View      // scratch
+	ended   Ended     // scratch: what the latest Finished told, valid until the next one
 
 	decisions, doubleFinished uint64
 }

@@ -17,6 +17,8 @@ type Fleet struct {
 
 	mu     sync.Mutex // guards router, and orders the calls of Listener.Entry
 	router *route.Router
+	entry  route.Entry    // what the listeners are being told; listeners may not keep it
+	made   route.Decision // the decision in it
 }
 
 // New makes a Fleet around a router. now is the clock, time.Now in production.
@@ -37,13 +39,12 @@ func (f *Fleet) Route(req *route.Request) (route.Decision, error) {
 	defer f.mu.Unlock()
 	now := f.now()
 	d, err := f.router.Route(now, req)
-	if len(f.listeners) > 0 {
-		e := route.Entry{Now: now, Request: req, Err: err}
-		if err == nil {
-			e.Decision = &d
-		}
-		f.tell(&e)
+	f.entry = route.Entry{Now: now, Request: req, Err: err}
+	if err == nil {
+		f.made = d
+		f.entry.Decision = &f.made
 	}
+	f.tell()
 	return d, err
 }
 
@@ -51,16 +52,18 @@ func (f *Fleet) Route(req *route.Request) (route.Decision, error) {
 func (f *Fleet) Observe(ev route.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	e := f.router.Observe(f.now(), ev)
-	f.tell(&e)
+	f.entry = f.router.Observe(f.now(), ev)
+	f.tell()
 }
 
-func (f *Fleet) tell(e *route.Entry) {
+// tell hands the entry to the listeners, and lets go of what it points to.
+func (f *Fleet) tell() {
 	for i := range f.listeners {
 		if h := f.listeners[i].Entry; h != nil {
-			h(e)
+			h(&f.entry)
 		}
 	}
+	f.entry = route.Entry{}
 }
 
 // Served tells the listeners the end of a client request.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,7 @@ type call struct {
 
 	watch    atomic.Pointer[watch] // the attempt in flight, for Proxy.Run and Proxy.Abort
 	shutdown atomic.Bool           // no further attempt is made
+	reading  atomic.Int64          // unix nanoseconds until when the client may send its body, 0 when it is not awaited
 }
 
 // watch is what Proxy.Run and Proxy.Abort see of one attempt.
@@ -66,8 +68,12 @@ var (
 	errDraining    = errors.New("the router is shutting down and takes no new requests")
 )
 
+// calls are used again: one is 1.5 kB.
+var calls = sync.Pool{New: func() any { return new(call) }}
+
 func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
-	c := &call{p: p, w: w, r: r, api: prompt.Classify(r.Method, r.URL.Path)}
+	c := calls.Get().(*call)
+	c.p, c.w, c.r, c.api = p, w, r, prompt.Classify(r.Method, r.URL.Path)
 	id := requestID(r)
 	c.ctx, c.span = p.tracer.Start(r.Context(), r.Header, r.Method+" "+c.api.String())
 	c.req = route.Request{ID: id, Class: c.api.Class()}
@@ -97,7 +103,7 @@ func printable(s string) bool {
 	return true
 }
 
-// end closes the books of the call. It runs on every path, panics included.
+// end closes the books of the call. It runs on every path, panics included, and nobody uses the call afterwards.
 func (c *call) end() {
 	c.p.flights.remove(c)
 	if c.pending != nil { // reserved, and never begun: only a panic leaves it so
@@ -111,10 +117,15 @@ func (c *call) end() {
 	}
 	c.span.End(&c.served)
 	c.p.fleet.Served(&c.served)
-	if v := recover(); v != nil {
-		if v != http.ErrAbortHandler { //nolint:errorlint // the very value is compared, as net/http does
-			c.p.log.Error("panic while serving", "request", c.served.ID, "panic", v)
-		}
+	v := recover()
+	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // the very value is compared, as net/http does
+		c.p.log.Error("panic while serving", "request", c.served.ID, "panic", v)
+	}
+	if c.upload == nil { // the goroutine that writes an upload may outlive the call
+		*c = call{}
+		calls.Put(c)
+	}
+	if v != nil {
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -140,6 +151,9 @@ func (c *call) abort() {
 
 // check enforces the limits. It is called by Proxy.Run inside the registry's lock.
 func (c *call) check(now time.Time, gone map[string]bool) {
+	if until := c.reading.Load(); until != 0 && now.UnixNano() >= until {
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
+	}
 	w := c.watch.Load()
 	if w == nil {
 		return
@@ -209,7 +223,10 @@ func (c *call) read() error {
 		}
 	}
 	var err error
-	if c.body, err = readBody(c.w, c.r, c.p.cfg.BodyBytes, c.p.cfg.ReadBody); err != nil {
+	c.reading.Store(c.served.Started.Add(c.p.cfg.ReadBody).UnixNano())
+	c.body, err = readBody(c.r, c.p.cfg.BodyBytes)
+	c.reading.Store(0)
+	if err != nil {
 		return err
 	}
 	c.served.BytesIn = int64(len(c.body.bytes))

@@ -9,7 +9,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // payload is a request body in memory. Its buffer goes back to the pool when the call and every attempt that reads it
@@ -90,17 +89,15 @@ var (
 	errBadBody  = errors.New("the request body could not be read to its end")
 )
 
-// readBody reads a whole request body of at most limit bytes within the given time. net/http can only notice that a
-// client left once its body has been read to the end.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration) (*payload, error) {
+// readBody reads a whole request body of at most limit bytes; call.check sees to it that the client does not take too long.
+// net/http can only notice that a client left once its body has been read to the end.
+func readBody(r *http.Request, limit int64) (*payload, error) {
 	if r.ContentLength > limit {
 		return nil, errTooLarge
 	}
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return newPayload(nil), nil
 	}
-	control := http.NewResponseController(w)
-	deadline := control.SetReadDeadline(time.Now().Add(within)) == nil
 	var b []byte
 	var err error
 	if r.ContentLength > 0 {
@@ -108,9 +105,6 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, within time.D
 		_, err = io.ReadFull(r.Body, b)
 	} else {
 		b, err = readUnknown(r.Body, limit)
-	}
-	if deadline {
-		_ = control.SetReadDeadline(time.Time{})
 	}
 	if err == nil {
 		return newPayload(b), nil

@@ -3,8 +3,8 @@ package proxy
 import (
 	"errors"
 	"io"
-	"mime"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +15,14 @@ import (
 
 const relayBytes = 32 << 10
 
-var relayBuffers = sync.Pool{New: func() any { return new([relayBytes]byte) }}
+// relayMemory is what a relay needs of memory, used again by the next.
+type relayMemory struct {
+	buf     [relayBytes]byte
+	scanner engine.UsageScanner
+	tail    tail
+}
+
+var relayMemories = sync.Pool{New: func() any { return new(relayMemory) }}
 
 // relay passes an answer on, piece by piece. The header is held back until the first piece: engines send theirs long before
 // they compute (vLLM does at once), and until then another endpoint can still answer.
@@ -25,8 +32,8 @@ type relay struct {
 	events  bool // server-sent events
 	pieces  bool // flush each piece: events, JSON lines, or a length not known in advance
 	opaque  bool // compressed: nothing in it can be read
-	scanner engine.UsageScanner
-	tail    tail
+	scanner *engine.UsageScanner
+	tail    *tail
 	ending  [2]byte // the last bytes passed on
 
 	strip    usageStrip
@@ -35,8 +42,13 @@ type relay struct {
 }
 
 func (a *attempt) relay(res *http.Response) (next *route.Decision) {
-	r := &relay{attempt: a, res: res}
-	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	mem := relayMemories.Get().(*relayMemory)
+	defer relayMemories.Put(mem)
+	mem.scanner.Reset(a.c.api.String())
+	mem.tail.bytes = mem.tail.bytes[:0]
+	r := &relay{attempt: a, res: res, scanner: &mem.scanner, tail: &mem.tail}
+	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	media = strings.ToLower(strings.TrimSpace(media))
 	r.events = media == "text/event-stream"
 	r.pieces = r.events || media == "application/x-ndjson" || res.ContentLength < 0
 	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
@@ -45,13 +57,10 @@ func (a *attempt) relay(res *http.Response) (next *route.Decision) {
 	if r.events && res.ContentLength < 0 && r.fin.Outcome == route.OK {
 		r.strips, r.watching = a.asked, a.watches()
 	}
-	r.scanner.API = a.c.api.String()
-	buf := relayBuffers.Get().(*[relayBytes]byte)
-	defer relayBuffers.Put(buf)
 	for {
-		n, err := r.read(buf[:])
+		n, err := r.read(mem.buf[:])
 		if n > 0 && (err == nil || errors.Is(err, io.EOF) || r.pieces) {
-			if next, ok := r.pass(buf[:n]); !ok {
+			if next, ok := r.pass(mem.buf[:n]); !ok {
 				return next
 			}
 		}
