@@ -29,6 +29,7 @@ var plan = map[string]room{
 	".": {},
 
 	// The pure floor.
+	"prefix":  {},
 	"prompt":  {may: []string{"route"}, third: []string{"github.com/zeebo/xxh3"}},
 	"session": {third: []string{"github.com/zeebo/xxh3"}},
 	"route":   {may: []string{"session"}, third: []string{"github.com/zeebo/xxh3"}},
@@ -38,7 +39,7 @@ var plan = map[string]room{
 
 	// The floor that touches the world.
 	"internal/live":       {may: []string{"route"}},
-	"internal/proxy":      {may: []string{"engine", "internal/live", "internal/proxy/h1", "internal/tracing", "prompt", "route"}, third: []string{"github.com/google/uuid", "golang.org/x/net"}},
+	"internal/proxy":      {may: []string{"engine", "internal/live", "internal/proxy/h1", "internal/tracing", "prompt", "route", "session"}, third: []string{"github.com/google/uuid", "golang.org/x/net"}},
 	"internal/proxy/h1":   {},
 	"internal/probe":      {may: []string{"engine", "internal/live", "route"}},
 	"internal/strictyaml": {third: []string{"github.com/goccy/go-yaml"}},

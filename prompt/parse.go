@@ -66,6 +66,7 @@ type scan struct {
 	subs    [numSubfields]value
 	amounts [numFields]amount
 	ids     [maxBodySources]value // by index of parser.body
+	chain   *Chain                // to be filled, nil for none
 
 	insertAt, members          int
 	usageInsertAt, usageFields int // of stream_options
@@ -78,14 +79,18 @@ type scan struct {
 func (p *Parser) Parse(api API, body []byte, header func(string) string) (Prompt, error) {
 	var s scan
 	s.parser, s.api = p, api
+	return s.parse(body, header)
+}
+
+func (s *scan) parse(body []byte, header func(string) string) (Prompt, error) {
 	if err := s.body(body); err != nil {
-		return Prompt{API: api, N: 1}, err
+		return Prompt{API: s.api, N: 1}, err
 	}
 	out := s.prompt(body)
 	if err := s.judge(); err != nil {
 		return out, err
 	}
-	p.identify(&out, body, &s.ids, header)
+	s.parser.identify(&out, body, &s.ids, header)
 	return out, nil
 }
 

@@ -60,13 +60,16 @@ type Cursor struct {
 	expect expectation
 	object bool // the innermost container is an object
 	want   string
-	nest   [(MaxDepth + 63) / 64]uint64 // one bit a level: set for objects
+	out    *[]byte // where strings that are values go decoded, nil for nowhere
+	// outFrom is where the last of them begins in *out.
+	outFrom int
+	nest    [(MaxDepth + 63) / 64]uint64 // one bit a level: set for objects
 }
 
 // Reset points the cursor at the start of a document.
 func (c *Cursor) Reset(data []byte) {
 	c.data, c.pos, c.start, c.end, c.lost, c.depth = data, 0, 0, 0, 0, 0
-	c.expect, c.object, c.want = expectValue, false, ""
+	c.expect, c.object, c.want, c.out = expectValue, false, "", nil
 }
 
 // At is the place of the last token in the document; strings and keys include their quotes.
@@ -221,7 +224,12 @@ func (c *Cursor) value(b byte) Kind {
 	c.start = c.pos
 	switch b {
 	case '"':
-		end := c.quoted()
+		end := 0
+		if c.out == nil {
+			end = c.quoted()
+		} else {
+			end = c.quotedOnto()
+		}
 		if end < 0 {
 			return Bad
 		}

@@ -56,10 +56,19 @@ func (s *scan) member() bool {
 	name := s.name()
 	f := findField(name)
 	watched := s.parser.watch(name, &s.ids)
+	scope, taped := noScope, false
+	if s.chain != nil {
+		scope, taped = findScope(s.api, name), watched.subs == 0 && f < numFields && f.isTaped(s.api)
+		if taped {
+			c.out = &s.chain.tape.text
+		}
+	}
 	kind := c.Next()
 	v := value{at: c.At(), kind: kind}
 	ok := true
 	switch {
+	case taped:
+		s.amounts[f], ok = s.record(f, kind)
 	case f < numFields && f.hasText(s.api):
 		s.amounts[f], ok = s.text(kind)
 	case kind == Object && (watched.subs != 0 || hasSubs(f)):
@@ -80,8 +89,11 @@ func (s *scan) member() bool {
 	if f < numFields {
 		s.fields[f] = v
 		if f.countsWhole() {
-			s.amounts[f].text = v.at.Len()
+			s.amounts[f] = amount{text: v.at.Len()}
 		}
+	}
+	if scope != noScope {
+		s.chain.scope[scope] = v
 	}
 	if watched.self >= 0 {
 		s.ids[watched.self] = v

@@ -146,6 +146,7 @@ func (r *Router) recall(now time.Time, p *pool, req *Request) talk {
 			return t
 		}
 		followed := false
+		req.Trail.Scope = placeHash(&Request{Tenant: req.Tenant, HashKey: p.name}, "")
 		if t.id, followed = r.trails.Follow(req.Trail, t.id); !followed {
 			return t
 		}

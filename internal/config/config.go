@@ -32,6 +32,9 @@ type Config struct {
 	Policy policy.Config `yaml:"policy"`
 	// Sessions bounds the memory of conversations.
 	Sessions session.Config `yaml:"sessions"`
+	// ByContent recognises the conversations of clients that send no id by what they say: a prompt that goes on from an earlier
+	// one belongs to its conversation. It costs about as much CPU again as reading the body; hashes are kept, never text.
+	ByContent bool `yaml:"by_content"`
 	// Models names what clients can ask for beside the models that endpoints serve.
 	Models Models `yaml:"models"`
 	// Pinning obeys X-Warmpath-Pin and X-Warmpath-Exclude (endpoint names) in requests. Leave it off where clients are

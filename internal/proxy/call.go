@@ -27,12 +27,13 @@ type call struct {
 	api prompt.API
 	ctx context.Context // ends when the client leaves
 
-	prompt prompt.Prompt
-	body   *payload // nil while the body is passed on as it streams in
-	req    route.Request
-	span   *tracing.Span
-	served live.Served
-	sent   atomic.Bool // the client has seen a byte, or at least the header: nothing may be retried
+	prompt  prompt.Prompt
+	content *content // nil when conversations are not recognised by content
+	body    *payload // nil while the body is passed on as it streams in
+	req     route.Request
+	span    *tracing.Span
+	served  live.Served
+	sent    atomic.Bool // the client has seen a byte, or at least the header: nothing may be retried
 
 	upload  *upload         // the body, while it is passed on as it streams in
 	pending *route.Decision // reserved for the next attempt, nil for none
@@ -110,6 +111,9 @@ func (c *call) end() {
 		c.p.fleet.Observe(route.Finished{Lease: c.pending.Lease, Outcome: route.Abandoned})
 	}
 	c.body.release()
+	if c.content != nil {
+		contents.Put(c.content)
+	}
 	c.served.Ended = time.Now()
 	if c.served.Status == 0 {
 		c.served.Status = statusClientGone
@@ -234,7 +238,15 @@ func (c *call) read() error {
 		c.prompt = c.p.parser.Peek(c.body.bytes, c.r.Header.Get)
 		return nil
 	}
-	c.prompt, err = c.p.parser.Parse(c.api, c.body.bytes, c.r.Header.Get)
+	if !c.p.cfg.ByContent || c.api.Class() != route.Turn || c.r.Header.Get("X-Session-Id") != "" {
+		c.prompt, err = c.p.parser.Parse(c.api, c.body.bytes, c.r.Header.Get)
+		return err
+	}
+	c.content = contents.Get().(*content)
+	c.prompt, err = c.p.parser.ParseChain(c.api, c.body.bytes, c.r.Header.Get, &c.content.chain)
+	if err == nil && c.prompt.Session == "" && c.prompt.PreviousResponse == "" {
+		c.req.Trail = c.content.follow()
+	}
 	return err
 }
 

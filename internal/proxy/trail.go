@@ -1,0 +1,63 @@
+package proxy
+
+import (
+	"sync"
+
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/session"
+)
+
+// leastOwn is how many bytes beyond what everybody shares (tools, system prompt) a prompt must say to identify its conversation:
+// many begin with the same greeting.
+const leastOwn = 64
+
+// content is the content of one prompt, as its conversation is recognised by it.
+type content struct {
+	chain prompt.Chain
+	trail session.Trail
+}
+
+var contents = sync.Pool{New: func() any { return new(content) }}
+
+// follow turns the chain into a trail; nil when there is nothing to recognise. Messages of the system are left out: agents write
+// dates and directories into theirs.
+func (c *content) follow() *session.Trail {
+	chain, t := &c.chain, &c.trail
+	if chain.Bytes == 0 || chain.Prompts > 1 {
+		return nil // a batch is many conversations or none
+	}
+	*t = session.Trail{
+		Marks: t.Marks[:0], StrictMarks: t.StrictMarks[:0],
+		Text: chain.Whole, Blocks: chain.Blocks, HashAt: chain.HashAt, Bytes: chain.Bytes, Least: chain.SystemBytes + leastOwn,
+	}
+	said, from, h := 0, 0, uint64(0)
+	for i := range chain.Marks {
+		m := &chain.Marks[i]
+		size := m.Bytes - from
+		from = m.Bytes
+		if m.Role == prompt.System {
+			continue
+		}
+		h = (h ^ m.Own) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+		if said += size; said < leastOwn {
+			continue
+		}
+		t.Whole, t.Strict = h, h^chain.System
+		t.Marks, t.StrictMarks = append(t.Marks, t.Whole), append(t.StrictMarks, t.Strict)
+	}
+	if len(chain.Marks) < 2 && len(t.Marks) > 0 && chain.Marks[0].Role == prompt.OtherRole {
+		t.Whole, t.Strict, t.Marks, t.StrictMarks = 0, 0, t.Marks[:0], t.StrictMarks[:0] // plain text has no messages
+	}
+	if n := len(t.Marks); n > 0 { // the last is the prompt's own end; the earlier ones are wanted latest first
+		t.Marks, t.StrictMarks = reversed(t.Marks[:n-1]), reversed(t.StrictMarks[:n-1])
+	}
+	return t
+}
+
+func reversed(s []uint64) []uint64 {
+	for i, j := 0, len(s)-1; i < j; i, j = i+1, j-1 {
+		s[i], s[j] = s[j], s[i]
+	}
+	return s
+}

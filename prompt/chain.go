@@ -1,0 +1,185 @@
+package prompt
+
+import (
+	"slices"
+
+	"github.com/zeebo/xxh3"
+)
+
+// BlockBytes is the length of one block of a Chain in canonical bytes. At about four bytes a token it is two to three
+// of an engine's blocks of 16 tokens.
+const BlockBytes = 128
+
+// Role is who speaks in a message.
+type Role uint8
+
+// The roles. OtherRole is any other, and plain text that has none.
+const (
+	OtherRole Role = iota
+	User
+	Assistant
+	Tool
+	System
+)
+
+// String is the role's word for logs and tests.
+func (r Role) String() string {
+	switch r {
+	case User:
+		return "user"
+	case Assistant:
+		return "assistant"
+	case Tool:
+		return "tool"
+	case System:
+		return "system"
+	}
+	return "other"
+}
+
+// Mark is the end of one message.
+type Mark struct {
+	Bytes int    // canonical bytes up to and with the message
+	Hash  uint64 // of all of them; HashAt(Bytes)
+	Own   uint64 // of this message alone, wherever it stands
+	Role  Role   // as the body has it: results of tools that come in a user's message (Anthropic) are the user's
+}
+
+// TextKinds counts canonical bytes by the kind of text, for the estimate of tokens: the kinds differ in bytes per
+// token. From 1 kB on it is an estimate from samples, of one sixteenth of the text. The counts add up to Chain.Bytes; of
+// a prompt of token ids all are zero.
+type TextKinds struct {
+	Latin int // ASCII letters and the single spaces between words
+	Code  int // digits, punctuation, line ends, indentation and the marks of messages
+	CJK   int // Chinese, Japanese and Korean characters
+	Other int // every other character beyond ASCII
+}
+
+// Chain is the content of a prompt as hashes (xxh3, 64 bits) over a canonical form, in which the spelling of the JSON
+// does not show: escapes, white space, the order of members, and text as a string or as parts. The chain of a prompt
+// that another one extends by messages or by text is the beginning of the other's chain. A prompt that goes on in the
+// middle of the last message begins the other's text too (HashAt says so), but has no mark in common with it there.
+//
+// The hashes are no secret and not proof against forgery; whoever can choose prompts can make two chains meet, which
+// gives a wrong guess about his own conversations. Tenants are kept apart by what the router mixes in.
+//
+// The zero Chain is ready for use. ParseChain fills it; its buffers are kept from one prompt to the next. It serves one
+// caller at a time.
+type Chain struct {
+	// Scope is of what the whole prompt depends on besides its text: tools, functions, documents, cache_salt,
+	// extra_key, adapters, chat_template and state the engine keeps (previous_response_id); 0 when there is none of
+	// it. Model and tenant are the router's to mix in. Fields that change only how the answer is made or the last few
+	// tokens of the prompt are left out (response_format, tool_choice, chat_template_kwargs, reasoning_effort):
+	// a conversation that changes them midway keeps its name and nearly all of its cache.
+	Scope      uint64
+	ToolsBytes int // tools, functions and documents as compact JSON: they are rendered in front of everything
+
+	SystemBytes int    // canonical bytes of the leading system or developer part
+	System      uint64 // its hash, HashAt(SystemBytes); 0 when there is no such part
+
+	Blocks []uint64 // Blocks[i] identifies the canonical bytes [0, (i+1)*BlockBytes)
+	Marks  []Mark   // ends of messages in order, the system part's with them; of a plain prompt its end alone
+	Bytes  int      // canonical bytes
+	Whole  uint64   // HashAt(Bytes)
+
+	Prompts int       // prompts in the body, more than one in a batch; everything here is about the first
+	Media   int       // images, audio and files, whose tokens Bytes says nothing about
+	Kinds   TextKinds // what the text is like
+
+	root  uint64           // HashAt(0)
+	text  []byte           // the canonical form, see markRole
+	tape  tape             // the prompt's tokens as scanned
+	sort  []uint32         // stack of members being put in order
+	scope [numScoped]value // top-level members that belong to Scope
+}
+
+// The hash of no text at all, and of no token ids: the two must not meet.
+const (
+	rootText = 0x9ae16a3b2f90404f
+	rootIDs  = 0xc3a5c85c97cb3127
+)
+
+// maxKeep is the most that a buffer may hold to be kept for the next prompt, so that one huge body does not stay in
+// memory for good.
+const maxKeep = 2 << 20
+
+// maxChainBody bounds the bodies that chains are made of: offsets are kept in 32 bits.
+const maxChainBody = 1 << 30
+
+// Reset empties the chain and keeps its buffers.
+func (c *Chain) Reset() {
+	*c = Chain{
+		root: rootText, Whole: rootText,
+		Blocks: kept(c.Blocks, 8), Marks: kept(c.Marks, 32), text: kept(c.text, 1), sort: kept(c.sort, 4),
+		tape: tape{tokens: kept(c.tape.tokens, 16), text: kept(c.tape.text, 1)},
+	}
+}
+
+// kept is s for use again, of items of a size in bytes.
+func kept[T any](s []T, size int) []T {
+	if cap(s)*size > maxKeep {
+		return nil
+	}
+	return s[:0]
+}
+
+// HashAt is the hash of the first n canonical bytes, for 0 <= n <= Bytes, the same function as Mark.Hash and Whole. At
+// the end of block i it is Blocks[i]. It needs the text, so it works until the next Reset or ParseChain.
+func (c *Chain) HashAt(n int) uint64 {
+	h, full := c.root, n/BlockBytes
+	if full > 0 {
+		h = c.Blocks[full-1]
+	}
+	if tail := c.text[full*BlockBytes : n]; len(tail) > 0 {
+		h = xxh3.HashSeed(tail, h)
+	}
+	return h
+}
+
+// ParseChain is Parse that also makes the chain of the prompt, in the same pass over the body. What c held before is
+// gone. The chain is empty (Bytes is 0) after an error and for an API whose prompts have no turns: Other, Embeddings,
+// CountTokens; also for bodies above 1 GiB.
+func (p *Parser) ParseChain(api API, body []byte, header func(string) string, c *Chain) (Prompt, error) {
+	c.Reset()
+	var s scan
+	s.parser, s.api = p, api
+	if api.hasChain() && len(body) <= maxChainBody {
+		s.chain = c
+	}
+	out, err := s.parse(body, header)
+	if err != nil {
+		c.Reset()
+		return out, err
+	}
+	if s.chain != nil {
+		c.compose(&s, body)
+		c.finish()
+	}
+	return out, nil
+}
+
+func (a API) hasChain() bool { return a != Other && a != Embeddings && a != CountTokens }
+
+// finish hashes the canonical form.
+func (c *Chain) finish() {
+	c.Bytes = len(c.text)
+	c.Blocks = slices.Grow(c.Blocks[:0], c.Bytes/BlockBytes)
+	h := c.root
+	for rest := c.text; len(rest) >= BlockBytes; rest = rest[BlockBytes:] {
+		h = xxh3.HashSeed(rest[:BlockBytes], h)
+		c.Blocks = append(c.Blocks, h)
+	}
+	c.Whole = c.HashAt(c.Bytes)
+	from, leading := 0, true
+	for i := range c.Marks {
+		m := &c.Marks[i]
+		m.Hash, m.Own = c.HashAt(m.Bytes), xxh3.Hash(c.text[from:m.Bytes])
+		from = m.Bytes
+		if leading = leading && m.Role == System; leading {
+			c.SystemBytes, c.System = m.Bytes, m.Hash
+		}
+	}
+	if c.root == rootText {
+		c.Kinds = c.kinds()
+	}
+}

@@ -1,0 +1,173 @@
+package prompt
+
+import (
+	"encoding/binary"
+	"unicode/utf8"
+)
+
+// tape holds the tokens of the parts of a body that make its prompt, with their strings decoded, so that members can be
+// looked at in an order of our own after the one pass over the body. It needs no checks: a Cursor has made them.
+type tape struct {
+	tokens []token
+	text   []byte
+	open   int32 // innermost open container, -1 for none
+	ids    bool  // the last token is a run of token ids that may go on
+	parts  [numFields]part
+}
+
+// part is where the value of one top-level member is on the tape: the index of its first token plus 1; 0 is nowhere.
+type part uint32
+
+// tokenIDs is the kind of a run of numbers in an array, kept as four bytes each, little end first.
+const tokenIDs = Null + 1
+
+// token is one token of a tape. Ends of containers are not on it.
+type token struct {
+	kind  Kind
+	from  uint32 // Key, String, Number, tokenIDs: where the content begins in tape.text
+	to    uint32 // and ends
+	after uint32 // index of the token that follows the whole value; while a container is open, the one around it
+}
+
+// begin starts the value of f, and forgets an earlier one.
+func (t *tape) begin(f field) {
+	t.open, t.ids, t.parts[f] = -1, false, part(len(t.tokens)+1)
+}
+
+func (t *tape) push(k Kind, from int) {
+	n := uint32(len(t.tokens) + 1)
+	t.tokens = append(t.tokens, token{kind: k, from: uint32(from), to: uint32(len(t.text)), after: n})
+	t.ids = false
+}
+
+func (t *tape) enter(k Kind) {
+	t.push(k, len(t.text))
+	last := int32(len(t.tokens) - 1)
+	t.tokens[last].after = uint32(t.open)
+	t.open = last
+}
+
+func (t *tape) leave() {
+	top := &t.tokens[t.open]
+	t.open, top.after = int32(top.after), uint32(len(t.tokens))
+	t.ids = false
+}
+
+// number takes in a number as it is spelled.
+func (t *tape) number(raw []byte) {
+	from := len(t.text)
+	t.text = append(t.text, raw...)
+	t.push(Number, from)
+}
+
+// id takes in a number that is a token id.
+func (t *tape) id(raw []byte) {
+	from := len(t.text)
+	t.text = binary.LittleEndian.AppendUint32(t.text, uint32(wholePart(raw)))
+	if t.ids {
+		t.tokens[len(t.tokens)-1].to = uint32(len(t.text))
+		return
+	}
+	t.push(tokenIDs, from)
+	t.ids = true
+}
+
+func (t *tape) key(raw []byte, plain bool) {
+	from := len(t.text)
+	if plain && utf8.Valid(raw) {
+		t.text = append(t.text, raw...)
+	} else {
+		t.text = appendDecoded(t.text, raw)
+	}
+	t.push(Key, from)
+}
+
+// content is the decoded content of a token.
+func (t *tape) content(i uint32) []byte {
+	tok := &t.tokens[i]
+	return t.text[tok.from:tok.to]
+}
+
+// record is text with every token put onto the tape of the chain, the first of them read already. It measures the same
+// amounts as text and part do.
+func (s *scan) record(f field, kind Kind) (amount, bool) {
+	c, t := &s.cur, &s.chain.tape
+	defer func() { c.out = nil }()
+	var a amount
+	t.begin(f)
+	objects, floor := 0, c.depth // floor: the depth within the value, when it is a container
+	mute, whole := -1, -1        // depth of the object of a member that does not count, or that counts as it is spelled
+	for k := kind; ; k = c.Next() {
+		switch k {
+		case Bad, End:
+			return a, false
+		case String:
+			if mute < 0 {
+				a.text += c.TextLen()
+			}
+			t.push(String, c.outFrom)
+		case Number:
+			raw := c.data[c.start:c.end]
+			switch {
+			case objects > 0 || kind != Array || f > fInputIDs:
+				t.number(raw)
+			default:
+				a.ids++
+				t.id(raw)
+			}
+		case Object:
+			objects++
+			t.enter(k)
+		case Array:
+			t.enter(k)
+		case ObjectEnd:
+			objects--
+			t.leave()
+		case ArrayEnd:
+			t.leave()
+		case Key:
+			raw, plain := c.Raw()
+			t.key(raw, plain)
+			if mute < 0 {
+				mute, whole = s.counts(c.depth)
+			}
+			continue
+		default:
+			t.push(k, len(t.text))
+		}
+		if mute >= 0 && c.depth == mute {
+			switch { // the member's value is complete
+			case whole >= 0 && k == String:
+				a.text += c.TextLen()
+			case whole >= 0:
+				a.text += c.end - s.valueAt(whole)
+			}
+			mute, whole = -1, -1
+		}
+		if c.depth < floor || (kind != Object && kind != Array) {
+			return a, true
+		}
+	}
+}
+
+// counts says how the member whose key is the last token counts: mute is the depth of its object when its strings do
+// not count one by one, else -1; whole is where its key ends when it counts as JSON, else -1.
+func (s *scan) counts(depth int) (mute, whole int) {
+	name := s.name()
+	switch {
+	case isMedia(name):
+		return depth, -1
+	case string(name) == "input" || string(name) == "arguments":
+		return depth, s.cur.pos
+	}
+	return -1, -1
+}
+
+// valueAt is where the value begins that follows a key's colon.
+func (s *scan) valueAt(colon int) int {
+	d := s.cur.data
+	for d[colon] <= ' ' {
+		colon++
+	}
+	return colon
+}
