@@ -26,6 +26,9 @@ func Logger(log *slog.Logger, requests bool) Listener {
 
 func logChange(log *slog.Logger, c route.Change) {
 	level := slog.LevelInfo
+	if c.From == "" {
+		level = slog.LevelDebug // declared; the line that says what its engine is follows
+	}
 	if c.To == route.StateDown || c.To == route.StateEjected || c.To == route.StateBusy {
 		level = slog.LevelWarn
 	}

@@ -163,7 +163,7 @@ func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 		clear(t.silent)
 		clear(t.paths)
 		t.ranks, t.slots = 0, 0
-		t.log.Info("engine is up", "kind", t.kind)
+		t.log.Debug("engine is up", "kind", t.kind)
 	}
 	return true
 }
