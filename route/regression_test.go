@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/session"
 )
 
 // leastWork picks the candidate with the least work outstanding, the first of equals.
@@ -164,5 +165,33 @@ func TestRestartEmptiesTheCache(t *testing.T) {
 	x.up(d.Endpoint.Name, nil, route.Model{ID: "m"})
 	if again := x.route(route.Request{Model: "m", Session: "s", PromptBytes: 42_000, Pin: d.Endpoint.Name}); again.CachedTokens != 0 {
 		t.Errorf("%d tokens are predicted in the cache of an engine that was restarted", again.CachedTokens)
+	}
+}
+
+// TestRetriesDoNotClaimMintedIDs: a retried first turn put its minted id among the conversations that clients go on with, and
+// pushed those out.
+func TestRetriesDoNotClaimMintedIDs(t *testing.T) {
+	r := route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "p", Sessions: session.Config{Max: 10}})
+	now := time.Unix(0, 0)
+	r.Observe(now, route.Declared{Source: "s", Endpoints: []route.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+	turn := func(req route.Request) route.Decision {
+		d, err := r.Route(now, &req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Observe(now, route.Finished{Lease: d.Lease})
+		return d
+	}
+	turn(route.Request{Session: "alive"})
+	for i := range 50 {
+		minted := route.Request{MintedID: string(rune('A' + i))}
+		first := turn(minted)
+		minted.Tried = []string{first.Endpoint.Name}
+		if second := turn(minted); second.Session != first.Session || !second.FirstTurn {
+			t.Fatalf("the retry is of %q, first turn %t", second.Session, second.FirstTurn)
+		}
+	}
+	if d := turn(route.Request{Session: "alive"}); d.FirstTurn {
+		t.Error("a conversation that lives was forgotten")
 	}
 }

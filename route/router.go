@@ -143,6 +143,9 @@ func (r *Router) recall(now time.Time, p *pool, req *Request) talk {
 	if t.minted {
 		t.id = req.MintedID
 		if req.Trail == nil || req.Class != Turn {
+			if len(req.Tried) > 0 {
+				t.entry, t.known = r.newborn.Get(now, req.Tenant, p.name, t.id)
+			}
 			return t
 		}
 		followed := false

@@ -277,7 +277,7 @@ func (r *router) stop(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	if open := r.proxy.Open(); open > 0 {
+	if open := r.proxy.Open(); open > 0 && ctx.Err() != nil {
 		err = fmt.Errorf("the drain deadline is over, %d requests were cut", open)
 		r.proxy.Abort()
 	}

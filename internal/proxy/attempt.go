@@ -45,7 +45,10 @@ type attempt struct {
 func (c *call) begin(d *route.Decision) *attempt {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	a := &attempt{
-		c: c, d: d, ctx: ctx, watch: &watch{endpoint: d.Endpoint.Name, cancel: cancel}, span: c.span.Attempt(d),
+		c: c, d: d, ctx: ctx, span: c.span.Attempt(d), watch: &watch{
+			endpoint: d.Endpoint.Name, cancel: cancel, pool: d.Pool,
+			moves: c.upload == nil && c.req.Pin == "" && c.repeatable() && c.served.Attempts <= c.p.cfg.Retries,
+		},
 		fin: route.Finished{Lease: d.Lease, Outcome: route.Abandoned},
 	}
 	c.watch.Store(a.watch)
@@ -131,6 +134,9 @@ func (a *attempt) conclude(err error) error {
 	cause := context.Cause(a.ctx)
 	told := errBroken
 	switch upload := c.upload.blame(); {
+	case c.upload.late(): // net/http ends the request's context then too
+		a.fin.Outcome = route.ClientError
+		return errSlowBody
 	case c.ctx.Err() != nil:
 		a.fin.Outcome = route.ClientGone
 		return nil
@@ -168,9 +174,10 @@ func (a *attempt) another() *route.Decision {
 	}
 	c := a.c
 	c.req.Tried = append(c.req.Tried, a.d.Endpoint.Name)
-	if c.req.Class == route.Turn {
+	if c.req.Class == route.Turn && a.d.Session != c.req.MintedID {
 		c.req.Session = a.d.Session // the same turn of the same conversation, whatever it was recognised by
 	}
+	c.req.Trail = nil // it has been followed
 	d, err := c.route()
 	if err != nil {
 		return nil

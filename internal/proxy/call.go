@@ -50,6 +50,9 @@ type watch struct {
 	deadline atomic.Int64            // unix nanoseconds at which the attempt is given up, 0 never
 	moved    atomic.Int64            // unix nanoseconds of the last sign of life
 	begun    atomic.Bool             // the answer's first data has come
+
+	pool  string // of the decision
+	moves bool   // the request may go elsewhere
 }
 
 // wait starts a time limit on the next sign of life.
@@ -111,11 +114,10 @@ func (c *call) end() {
 		c.p.fleet.Observe(route.Finished{Lease: c.pending.Lease, Outcome: route.Abandoned})
 	}
 	c.body.release()
-	if c.content != nil {
-		contents.Put(c.content)
-	}
+	c.content.release()
 	c.served.Ended = time.Now()
-	if c.served.Status == 0 {
+	gone := c.served.Status == 0
+	if gone {
 		c.served.Status = statusClientGone
 		c.served.Outcome = route.ClientGone
 	}
@@ -129,7 +131,7 @@ func (c *call) end() {
 		*c = call{}
 		calls.Put(c)
 	}
-	if v != nil {
+	if v != nil || gone { // net/http must not make a 200 of an answer that was never given
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -154,7 +156,7 @@ func (c *call) abort() {
 }
 
 // check enforces the limits. It is called by Proxy.Run inside the registry's lock.
-func (c *call) check(now time.Time, gone map[string]bool) {
+func (c *call) check(now time.Time, gone *goneEndpoints) {
 	if until := c.reading.Load(); until != 0 && now.UnixNano() >= until {
 		_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
 	}
@@ -163,7 +165,7 @@ func (c *call) check(now time.Time, gone map[string]bool) {
 		return
 	}
 	deadline := w.deadline.Load()
-	refuses, isGone := gone[w.endpoint]
+	refuses, isGone := gone.endpoints[w.endpoint]
 	switch {
 	case deadline == 0:
 	case now.UnixNano() >= deadline && w.begun.Load():
@@ -173,7 +175,7 @@ func (c *call) check(now time.Time, gone map[string]bool) {
 	case now.UnixNano()-w.moved.Load() < int64(c.p.cfg.Refusing):
 	case refuses:
 		c.stop(w, errRefusing)
-	case isGone && !c.sent.Load():
+	case isGone && w.moves && !c.sent.Load() && gone.others(w):
 		c.stop(w, errDown)
 	}
 }
@@ -230,6 +232,9 @@ func (c *call) read() error {
 	c.reading.Store(c.served.Started.Add(c.p.cfg.ReadBody).UnixNano())
 	c.body, err = readBody(c.r, c.p.cfg.BodyBytes)
 	c.reading.Store(0)
+	if err == nil && time.Since(c.served.Started) >= c.p.cfg.ReadBody {
+		err = errSlowBody // the sweeper may have cut the connection just after the body's end
+	}
 	if err != nil {
 		return err
 	}

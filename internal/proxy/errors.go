@@ -136,7 +136,7 @@ func (c *call) refuse(err error) {
 	if f.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
 	}
-	if f.status == http.StatusRequestEntityTooLarge || f.status == http.StatusRequestTimeout {
+	if f.status == http.StatusRequestEntityTooLarge || f.status == http.StatusRequestTimeout || c.upload.unread() {
 		h.Set("Connection", "close") // the rest of the body is not read
 	}
 	body := errorBody(c.api, f, err.Error())

@@ -50,6 +50,9 @@ func (a *attempt) head(from http.Header) {
 			h[k] = v
 		}
 	}
+	if c.upload.unread() {
+		h["Connection"] = []string{"close"} // what is left of the body must not be taken for a request
+	}
 	if _, ok := from["Content-Type"]; !ok {
 		h["Content-Type"] = nil // keeps net/http from guessing one
 	}

@@ -165,7 +165,7 @@ func (p *Proxy) Run(ctx context.Context) {
 	tick := min(p.cfg.FirstByte, p.cfg.Answer, p.cfg.Idle, p.cfg.Refusing, p.cfg.ReadBody) / 8
 	t := time.NewTicker(min(max(tick, 5*time.Millisecond), 250*time.Millisecond))
 	defer t.Stop()
-	gone := map[string]bool{}
+	gone := &goneEndpoints{endpoints: map[string]bool{}, up: map[string]int{}}
 	var looked time.Time
 	for {
 		select {
@@ -185,18 +185,38 @@ func (p *Proxy) Run(ctx context.Context) {
 	}
 }
 
-// lookForGone notes the endpoints that are not worth waiting for: true for those that refuse connections, false for those that
-// are down otherwise while another is up. An engine that hangs may recover, but not sooner than another one answers.
-func (p *Proxy) lookForGone(gone map[string]bool) {
-	clear(gone)
-	up := false
-	status := p.fleet.Status()
-	for _, s := range status {
-		up = up || s.State == route.StateUp && !s.Draining
+// goneEndpoints are those not worth waiting for.
+type goneEndpoints struct {
+	endpoints map[string]bool // true for those that refuse connections, false for those that are down otherwise
+	up        map[string]int  // endpoints that are up, by the pools they serve
+}
+
+// others reports whether somebody else can take what waits at an endpoint that is down. An engine that hangs may recover, but not
+// sooner than another one answers.
+func (g *goneEndpoints) others(w *watch) bool { return g.up[w.pool] > 0 }
+
+func (p *Proxy) lookForGone(g *goneEndpoints) {
+	clear(g.endpoints)
+	clear(g.up)
+	up := map[string]bool{}
+	for _, s := range p.fleet.Status() {
+		name := s.Endpoint.Name
+		switch s.State {
+		case route.StateUp:
+			up[name] = !s.Draining && !s.Gone && s.Endpoint.Weight > 0
+		case route.StateDown:
+			g.endpoints[name] = s.Report.Refused
+		case route.StateUnknown, route.StateEjected, route.StateBusy:
+		}
 	}
-	for _, s := range status {
-		if s.State == route.StateDown && (s.Report.Refused || up) {
-			gone[s.Endpoint.Name] = s.Report.Refused
+	if len(g.endpoints) == 0 {
+		return
+	}
+	for _, m := range p.fleet.Models() {
+		for _, e := range m.Endpoints {
+			if up[e] {
+				g.up[m.ID]++
+			}
 		}
 	}
 }

@@ -318,3 +318,68 @@ func TestUpgradeAnswerSaysUpgradeOnly(t *testing.T) {
 		t.Errorf("Connection: %q", got)
 	}
 }
+
+// TestRestOfAnUploadIsNoRequest: an engine answered before it had read the body, and what the client sent of it afterwards was
+// taken for its next request.
+func TestRestOfAnUploadIsNoRequest(t *testing.T) {
+	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		w.WriteHeader(404)
+	})
+	const hidden = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+	c := r.open(fmt.Sprintf("POST /other HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\nabc", 3+len(hidden)))
+	first := make([]byte, 4096)
+	n, _ := c.Read(first)
+	_, _ = io.WriteString(c, hidden)
+	rest, _ := io.ReadAll(c)
+	if answers := string(first[:n]) + string(rest); strings.Contains(answers, "ok\n") || strings.Count(answers, "HTTP/1.1 ") != 1 {
+		t.Errorf("the connection answered %q", answers)
+	}
+}
+
+// TestUploadOverHTTP2OutlivesItsHandler: the goroutine that writes an upload to the engine may still read when the answer is over.
+func TestUploadOverHTTP2OutlivesItsHandler(t *testing.T) {
+	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) })
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols}
+	defer transport.CloseIdleConnections()
+	for range 30 {
+		body, in := io.Pipe()
+		go func() {
+			_, _ = in.Write(make([]byte, 1000))
+			time.Sleep(2 * time.Millisecond)
+			_, _ = in.Write(make([]byte, 1000))
+			_ = in.Close()
+		}()
+		req, _ := http.NewRequest("POST", r.url+"/upload", body)
+		if res, err := transport.RoundTrip(req); err == nil {
+			_ = res.Body.Close()
+		}
+		_ = body.Close()
+	}
+}
+
+// TestDownEndpointIsWaitedForWhenNobodyElseServes: only an endpoint that serves the same model is a reason not to wait.
+func TestDownEndpointIsWaitedForWhenNobodyElseServes(t *testing.T) {
+	waiting, answer := make(chan bool), make(chan bool)
+	r := newRig(t, proxy.Config{Refusing: 50 * time.Millisecond}, func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		close(waiting)
+		select {
+		case <-answer:
+			_, _ = io.WriteString(w, chatAnswer)
+		case <-req.Context().Done():
+		}
+	}, answers(200, chatAnswer))
+	r.fleet.Observe(route.Probed{Endpoint: "e1", Report: route.Report{Healthy: true, Models: []route.Model{{ID: "n"}}}})
+	go func() {
+		<-waiting
+		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: route.Report{Detail: "GET /health: no answer within 2s"}})
+		time.Sleep(300 * time.Millisecond) // several times Refusing
+		close(answer)
+	}()
+	if res, body := r.post("/v1/chat/completions", chatBody); res.StatusCode != 200 || r.last(1).Attempts != 1 {
+		t.Errorf("got %d %s", res.StatusCode, body)
+	}
+}

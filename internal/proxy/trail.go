@@ -17,6 +17,21 @@ type content struct {
 	trail session.Trail
 }
 
+// mostMarks is how many messages one turn may add and still be seen to go on from the turn before. The search runs inside the
+// fleet's lock.
+const mostMarks = 1024
+
+// release gives the memory back for another prompt, unless it has grown beyond what is usual.
+func (c *content) release() {
+	const most = 1 << 16
+	if c == nil || cap(c.trail.Marks) > most {
+		return
+	}
+	c.chain.Reset()
+	c.trail = session.Trail{Marks: c.trail.Marks[:0], StrictMarks: c.trail.StrictMarks[:0]}
+	contents.Put(c)
+}
+
 var contents = sync.Pool{New: func() any { return new(content) }}
 
 // follow turns the chain into a trail; nil when there is nothing to recognise. Messages of the system are left out: agents write
@@ -51,6 +66,8 @@ func (c *content) follow() *session.Trail {
 	}
 	if n := len(t.Marks); n > 0 { // the last is the prompt's own end; the earlier ones are wanted latest first
 		t.Marks, t.StrictMarks = reversed(t.Marks[:n-1]), reversed(t.StrictMarks[:n-1])
+		most := min(n-1, mostMarks)
+		t.Marks, t.StrictMarks = t.Marks[:most], t.StrictMarks[:most]
 	}
 	return t
 }

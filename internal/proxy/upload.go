@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -18,7 +19,22 @@ type upload struct {
 	pending atomic.Bool // waiting for the client
 	ended   atomic.Bool
 	failure atomic.Pointer[error]
+
+	mu   sync.Mutex
+	over bool // the handler is at its end: control must not be used any more. Guarded by mu
 }
+
+// limit sets the deadline on reading from the client, for as long as the handler runs.
+func (u *upload) limit(t time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.over {
+		_ = u.control.SetReadDeadline(t)
+	}
+}
+
+// unread reports whether the client may still send: such a connection cannot be used for another request.
+func (u *upload) unread() bool { return u != nil && !u.ended.Load() }
 
 func newUpload(c *call) *upload {
 	u := &upload{c: c, body: c.r.Body, control: http.NewResponseController(c.w)}
@@ -30,13 +46,13 @@ func newUpload(c *call) *upload {
 // Read waits for the client, for ReadBody at most.
 func (u *upload) Read(p []byte) (int, error) {
 	u.pending.Store(true)
-	_ = u.control.SetReadDeadline(time.Now().Add(u.c.p.cfg.ReadBody))
+	u.limit(time.Now().Add(u.c.p.cfg.ReadBody))
 	n, err := u.body.Read(p)
 	u.pending.Store(false)
 	switch {
 	case errors.Is(err, io.EOF):
 		u.ended.Store(true)
-		_ = u.control.SetReadDeadline(time.Time{})
+		u.limit(time.Time{})
 	case err != nil:
 		why := errBadBody
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -67,9 +83,24 @@ func (u *upload) blame() error {
 	return nil
 }
 
+// late reports whether the client was waited for in vain.
+func (u *upload) late() bool {
+	if u == nil {
+		return false
+	}
+	why := u.failure.Load()
+	return why != nil && errors.Is(*why, errSlowBody)
+}
+
 // finish frees whoever still waits for the client: the attempt is over.
 func (u *upload) finish() {
-	if u != nil && !u.ended.Load() {
-		_ = u.control.SetReadDeadline(time.Unix(1, 0))
+	if u == nil {
+		return
 	}
+	if u.unread() {
+		u.limit(time.Unix(1, 0))
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = true
 }
