@@ -68,7 +68,7 @@ func (a *attempt) end() {
 	c.served.Outcome, c.served.Usage = a.fin.Outcome, a.fin.Usage
 	a.span.End(a.fin.Outcome, a.status)
 	c.p.fleet.Observe(a.fin)
-	if a.fin.Outcome == route.ConnectFailed {
+	if a.fin.Outcome == route.ConnectFailed || a.fin.Outcome == route.EngineError && a.status == 0 {
 		c.p.unreached(a.d.Endpoint.Name)
 	}
 }

@@ -63,7 +63,7 @@ type Proxy struct {
 	tracer    *tracing.Tracer // nil when off
 	log       *slog.Logger
 	parser    *prompt.Parser
-	unreached func(endpoint string)                 // told when an endpoint could not be connected to, so that it is probed at once
+	unreached func(endpoint string)                 // told when an endpoint could not be connected to or broke off, so that it is probed at once
 	decided   func(pool string, took time.Duration) // told how long each decision took; pool is "" when there was none
 
 	flights  registry
