@@ -82,4 +82,3 @@ func (r *Router) warm(now time.Time, f *flight, tokens int) {
 	e.Epoch, e.Tokens, e.Last = f.ep.epoch, tokens, now
 	table.Put(now, f.tenant, f.pool.name, f.session, e)
 }
-
