@@ -32,10 +32,10 @@ var plan = map[string]room{
 	"prefix":  {},
 	"prompt":  {may: []string{"route"}, third: []string{"github.com/zeebo/xxh3"}},
 	"session": {third: []string{"github.com/zeebo/xxh3"}},
-	"route":   {may: []string{"session"}, third: []string{"github.com/zeebo/xxh3"}},
+	"route":   {may: []string{"prefix", "session"}, third: []string{"github.com/zeebo/xxh3"}},
 	"policy":  {may: []string{"route"}},
 	"engine":  {may: []string{"route"}},
-	"sim":     {may: []string{"route"}},
+	"sim":     {may: []string{"route", "session"}},
 
 	// The floor that touches the world.
 	"internal/live":       {may: []string{"route"}},

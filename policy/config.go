@@ -14,8 +14,27 @@ type Config struct {
 	Name string `yaml:"name"`
 	// ConsistentHash are the options of consistent_hash.
 	ConsistentHash ConsistentHashConfig `yaml:"consistent_hash"`
+	// LeastTTFT are the options of least_ttft.
+	LeastTTFT LeastTTFTConfig `yaml:"least_ttft"`
 	// Session are the options of session.
 	Session SessionConfig `yaml:"session"`
+}
+
+// LeastTTFTConfig are the options of least_ttft.
+type LeastTTFTConfig struct {
+	// StayMs is how many milliseconds another endpoint must be quicker than a conversation's own before the conversation
+	// moves. 0 means 20.
+	StayMs float64 `yaml:"stay_ms"`
+	// StayShare is the same as a share of the time predicted at its own endpoint; the larger of both counts. 0 means 0.2.
+	StayShare float64 `yaml:"stay_share"`
+	// FairShare bounds an endpoint's outstanding requests to so many times its fair share, by weight and speed; four are
+	// always allowed. 0 means 2.
+	FairShare float64 `yaml:"fair_share"`
+	// SpreadMs is how many milliseconds an endpoint is thought slower for each new conversation that it was given more than
+	// the one with fewest. 0 means 20.
+	SpreadMs float64 `yaml:"spread_ms"`
+	// OthersMost bounds what a placement is thought to cost others, as a multiple of its own prefill. 0 means 1.
+	OthersMost float64 `yaml:"others_most"`
 }
 
 // ConsistentHashConfig are the options of consistent_hash.
@@ -46,9 +65,24 @@ func (c Config) WithDefaults() Config {
 	if c.ConsistentHash.LoadFactor == 0 {
 		c.ConsistentHash.LoadFactor = DefaultLoadFactor
 	}
+	c.LeastTTFT = c.LeastTTFT.withDefaults()
 	if c.Session.Fallback == "" {
 		c.Session.Fallback = DefaultFallback
 	}
+	return c
+}
+
+func (c LeastTTFTConfig) withDefaults() LeastTTFTConfig {
+	set := func(f *float64, v float64) {
+		if *f == 0 {
+			*f = v
+		}
+	}
+	set(&c.StayMs, 20)
+	set(&c.StayShare, 0.2)
+	set(&c.FairShare, 2)
+	set(&c.SpreadMs, 20)
+	set(&c.OthersMost, 1)
 	return c
 }
 

@@ -14,7 +14,7 @@ func TestValidate(t *testing.T) {
 	}{
 		{"nothing given", Config{}, nil},
 		{"each option given", Config{Name: "consistent_hash", ConsistentHash: ConsistentHashConfig{LoadFactor: 1}, Session: SessionConfig{Fallback: "rendezvous"}}, nil},
-		{"typing error", Config{Name: "leest_token"}, []string{`name is "leest_token"`, `did you mean "least_tokens"?`, "consistent_hash, least_requests, least_tokens, power_of_two, random, rendezvous, round_robin, session"}},
+		{"typing error", Config{Name: "leest_token"}, []string{`name is "leest_token"`, `did you mean "least_tokens"?`, "consistent_hash, least_requests, least_tokens, least_ttft, power_of_two, random, rendezvous, round_robin, session"}},
 		{"dashes", Config{Name: "Round-Robin"}, []string{`did you mean "round_robin"?`}},
 		{"factor below one", Config{ConsistentHash: ConsistentHashConfig{LoadFactor: 0.9}}, []string{"load_factor is 0.9, must be 1 or more"}},
 		{"factor not a number", Config{ConsistentHash: ConsistentHashConfig{LoadFactor: math.NaN()}}, []string{"load_factor is NaN"}},

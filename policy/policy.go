@@ -37,6 +37,7 @@ func kinds() []kind {
 		{"consistent_hash", "rendezvous with a bound on each endpoint's share of requests; beyond it the next in order", newConsistentHash},
 		{"least_requests", "fewest outstanding requests per weight", newLeastRequests},
 		{nameLeastTokens, "fewest tokens still to compute per weight", newLeastTokens},
+		{nameLeastTTFT, "the shortest predicted time to first token, what the placement costs others included", newLeastTTFT},
 		{"power_of_two", "the less loaded of two endpoints drawn by weight", newPowerOfTwo},
 		{"random", "any endpoint, in proportion to weight", newRandom},
 		{"rendezvous", "by hash of the conversation; the same on every replica, whatever the load", newRendezvous},

@@ -21,10 +21,22 @@ type flight struct {
 	decision                 Decision
 
 	prefill, decode, context int64 // what it added to the endpoint's books
+
+	index              uint32   // its place in Router.flights
+	epoch              uint32   // of the endpoint when it was decided
+	stream             bool     // its first byte comes when its prefill is done
+	waitMs, msPerToken float64  // what was expected to be in front of it, and of the endpoint's speed
+	chain              []uint64 // the blocks of its prompt, see belief
+	bytes              int      // canonical bytes of it
+	depth              int      // blocks of it that were believed to be cached
+	sure               int      // of these, blocks that were not only about to be
 }
 
+// mostKeptChain bounds the memory that a flight keeps for the next one, in blocks.
+const mostKeptChain = 4096
+
 // reserve enters a decision into the books.
-func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *Decision) Lease {
+func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *Decision, index int) Lease {
 	var i uint32
 	if n := len(r.free); n > 0 {
 		i, r.free = r.free[n-1], r.free[:n-1]
@@ -37,6 +49,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 		generation: f.generation + 1, open: true, ep: ep, incarnation: ep.incarnation, pool: p, class: req.Class, routed: now,
 		request: req.ID, tenant: req.Tenant, session: d.Session,
 		promptBytes: req.PromptBytes, exactTokens: req.PromptTokens, decision: *d,
+		index: i, epoch: ep.epoch, stream: req.Stream, waitMs: r.view.Candidates[index].WaitMs, msPerToken: r.view.Candidates[index].MsPerToken, chain: f.chain[:0],
 	}
 	switch req.Class {
 	case Turn:
@@ -57,6 +70,10 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 	ep.load.DecodeTokens += f.decode
 	ep.load.ContextTokens += f.context
 	ep.requests++
+	ep.queue(now, f)
+	if req.Class == Turn {
+		r.remember(ep, f, req, index, r.view.Candidates[index].Model)
+	}
 	r.open++
 	f.decision.Lease = Lease(f.generation)<<32 | Lease(i)
 	return f.decision.Lease
@@ -89,7 +106,9 @@ func (r *Router) firstByte(now time.Time, l Lease) {
 		f.ep.recovered(now)
 	}
 	f.ep.load.PrefillTokens -= f.prefill
-	r.warm(now, f, f.decision.PromptTokens)
+	f.ep.unqueue(now, f)
+	f.ep.computed(f)
+	r.warm(now, f, f.decision.PromptTokens, 0)
 }
 
 // finish releases a lease, draws the conclusions about its endpoint, and tells its story. It is nil for a lease that
@@ -104,6 +123,8 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	ep.load.Requests--
 	if !f.prefilled {
 		ep.load.PrefillTokens -= f.prefill
+		ep.unqueue(now, f)
+		ep.computed(f)
 	}
 	ep.load.DecodeTokens -= f.decode
 	ep.load.ContextTokens -= f.context
@@ -113,10 +134,12 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 		}
 		r.blame(now, ep, f, ev)
 	}
+	lost := r.settle(f, ev)
 	if ev.Outcome == OK {
 		f.pool.learn(f, ev.Usage)
+		r.learnSpeed(now, f, &ev.Usage)
 		if n := ev.Usage.PromptTokens + ev.Usage.OutputTokens; ev.Usage.PromptTokens > 0 {
-			r.warm(now, f, n)
+			r.warm(now, f, n, ev.Usage.PromptTokens)
 		}
 	}
 	if ev.Response != "" {
@@ -124,9 +147,12 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	}
 	r.ended = Ended{
 		Request: f.request, Decision: f.decision, Class: f.class, Routed: f.routed, FirstByte: f.first,
-		Outcome: ev.Outcome, Usage: ev.Usage,
+		Outcome: ev.Outcome, Usage: ev.Usage, LostCache: lost,
 	}
 	f.open, f.ep, f.pool = false, nil, nil
+	if cap(f.chain) > mostKeptChain {
+		f.chain = nil
+	}
 	f.decision, f.request, f.tenant, f.session = Decision{}, "", "", ""
 	r.free = append(r.free, uint32(ev.Lease))
 	r.open--
@@ -143,4 +169,26 @@ func (r *Router) rememberResponse(now time.Time, id, endpoint string) {
 	}
 	e.Endpoint, e.Last = endpoint, now
 	r.responses.Put(now, "", "", id, e)
+}
+
+// warm updates how many tokens of a conversation its endpoint holds, if the conversation is still there. prompt is the engine's
+// count of the prompt, 0 when it is not known yet.
+func (r *Router) warm(now time.Time, f *flight, tokens, prompt int) {
+	if f.class != Turn || f.session == "" {
+		return
+	}
+	table := r.sessions
+	e, ok := table.Get(now, f.tenant, f.pool.name, f.session)
+	if !ok {
+		table = r.newborn
+		e, ok = table.Get(now, f.tenant, f.pool.name, f.session)
+	}
+	if !ok || e.Endpoint != f.ep.spec.Name || f.incarnation != f.ep.incarnation {
+		return
+	}
+	e.Epoch, e.Tokens, e.Last = f.ep.epoch, tokens, now
+	if prompt > 0 && f.bytes > 0 {
+		e.Prompt, e.Bytes = prompt, f.bytes
+	}
+	table.Put(now, f.tenant, f.pool.name, f.session, e)
 }

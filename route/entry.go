@@ -27,6 +27,7 @@ type Ended struct {
 	FirstByte time.Time // zero when the answer had no data
 	Outcome   Outcome
 	Usage     Usage
+	LostCache bool // it showed that the endpoint had lost its cache without being seen to restart
 }
 
 // Change is an endpoint's change of state, worth a line in the log of the operator.

@@ -36,6 +36,10 @@ type endpoint struct {
 
 	load             Load
 	requests, failed uint64
+
+	cache   cache
+	pending []uint32 // flights whose blocks are not computed yet
+	speed   speed
 }
 
 func (e *endpoint) kind() Kind {
@@ -150,7 +154,8 @@ func (r *Router) update(ep *endpoint, spec Endpoint, source string) {
 		ep.failures, ep.ejections, ep.ejectedUntil, ep.unreachable, ep.cause = 0, 0, time.Time{}, false, ""
 		ep.trial, ep.trials, ep.busyUntil, ep.rampFrom = false, 0, time.Time{}, time.Time{}
 		ep.incarnation++
-		ep.epoch++
+		r.lostCache(ep)
+		ep.cache, ep.speed = cache{}, speed{}
 	}
 	ep.spec, ep.source, ep.gone = spec, source, false
 }
@@ -164,6 +169,7 @@ func (r *Router) forget(ep *endpoint) {
 		}
 	}
 	delete(r.byName, ep.spec.Name)
+	r.belief.index.Drop(ep.slot)
 	r.freeSlots = append(r.freeSlots, ep.slot)
 	r.generation++
 }
@@ -176,7 +182,7 @@ func (r *Router) probe(now time.Time, ep *endpoint, n *Report) {
 	ep.reportAt = now
 	o := &ep.report
 	if o.Refused && n.Healthy {
-		ep.epoch++ // its process was gone: whatever it had cached is lost
+		r.lostCache(ep) // its process was gone: whatever it had cached is lost
 	}
 	o.Healthy, o.Refused, o.Detail = n.Healthy, n.Refused, n.Detail
 	if n.Kind != KindUnknown {

@@ -27,7 +27,31 @@ type Candidate struct {
 	Model  string // what the endpoint would be asked for
 
 	CachedTokens int // of this request's prompt, predicted to be in its cache
+
+	MsPerToken float64 // time to compute one token of a prompt, learnt; above 0
+	FixedMs    float64 // time to first token when there is nothing to compute, learnt
+	WaitMs     float64 // until the prompts in front are computed and a place is free
+	Busy       float64 // share of its time that it spends on prompts of late, 0 to 1
+	Full       bool    // its cache is believed to be full: what is added pushes something out
+
+	Terms Terms // filled in by policies that reckon in time
 }
+
+// Terms are what a placement is thought to cost, in ms. They add up to Cost.
+type Terms struct {
+	Wait    float64 // for prompts in front of this one, and for a place
+	Prefill float64 // for the part of the prompt that is not cached
+	Fixed   float64 // for an answer's first token when nothing has to be computed
+	Others  float64 // what those who come after have to wait for it
+	Evict   float64 // what computing again costs that this prompt pushes out of the cache
+	Spread  float64 // for having been given more new conversations than its share
+}
+
+// Cost is the sum of the terms.
+func (t *Terms) Cost() float64 { return t.Wait + t.Prefill + t.Fixed + t.Others + t.Evict + t.Spread }
+
+// TTFT is the part that the request itself waits.
+func (t *Terms) TTFT() float64 { return t.Wait + t.Prefill + t.Fixed }
 
 // View is what a policy sees. It is valid during Pick only and may not be kept.
 type View struct {
@@ -38,9 +62,11 @@ type View struct {
 	Home      int  // index in Candidates of the conversation's endpoint, -1 when unknown or not a candidate
 	FirstTurn bool // the conversation is new to the router
 
-	PromptTokens int    // estimate for this request's whole prompt
-	OutputTokens int    // answer tokens expected of it
-	Hash         uint64 // what the request is placed by: its conversation, or a fresh number
+	Known        int     // tokens of the prompt that the candidate with most of it has cached
+	Missed       float64 // share of what was computed before that proved to be cached nowhere any more, of late; 0 to 1
+	PromptTokens int     // estimate for this request's whole prompt
+	OutputTokens int     // answer tokens expected of it
+	Hash         uint64  // what the request is placed by: its conversation, or a fresh number
 }
 
 // Choice is a policy's answer.

@@ -226,9 +226,18 @@ func (r *Router) Models() []ModelStatus {
 	return out
 }
 
-// promptTokens estimates the tokens of a request's prompt.
-func (p *pool) promptTokens(req *Request) int {
-	return req.PromptTokens + int(float64(req.PromptBytes)*p.tokensPerByte)
+// measure estimates the tokens of a request's prompt: of its last turn, if there was one, by the engine's count, of the rest by
+// its bytes.
+func (p *pool) measure(req *Request, t *talk) measure {
+	m := measure{tokens: req.PromptTokens + int(float64(req.PromptBytes)*p.tokensPerByte)}
+	if c := req.Content; c != nil && req.Class == Turn {
+		m.lead, m.bytes = c.Lead, c.Bytes
+		m.anchor(t)
+		if m.knownBytes > 0 {
+			m.tokens = m.knownCount + part(m.tokens, m.bytes-m.knownBytes, m.lead+m.bytes)
+		}
+	}
+	return m
 }
 
 // outputTokens is how long an answer is expected to be.

@@ -48,7 +48,7 @@ func (r *Router) bind(now time.Time, p *pool, req *Request, t talk, ep *endpoint
 	if t.id == "" {
 		return
 	}
-	e := session.Entry{Endpoint: ep.spec.Name, Model: model, Epoch: ep.epoch, Turns: t.entry.Turns, Last: now}
+	e := session.Entry{Endpoint: ep.spec.Name, Model: model, Epoch: ep.epoch, Turns: t.entry.Turns, Prompt: t.entry.Prompt, Bytes: t.entry.Bytes, Last: now}
 	if len(req.Tried) == 0 || e.Turns == 0 {
 		e.Turns++
 	}
@@ -63,22 +63,4 @@ func (r *Router) bind(now time.Time, p *pool, req *Request, t talk, ep *endpoint
 	if t.newborn {
 		r.newborn.Delete(req.Tenant, p.name, t.id)
 	}
-}
-
-// warm updates how many tokens of a conversation its endpoint holds, if the conversation is still there.
-func (r *Router) warm(now time.Time, f *flight, tokens int) {
-	if f.class != Turn || f.session == "" {
-		return
-	}
-	table := r.sessions
-	e, ok := table.Get(now, f.tenant, f.pool.name, f.session)
-	if !ok {
-		table = r.newborn
-		e, ok = table.Get(now, f.tenant, f.pool.name, f.session)
-	}
-	if !ok || e.Endpoint != f.ep.spec.Name || f.incarnation != f.ep.incarnation {
-		return
-	}
-	e.Epoch, e.Tokens, e.Last = f.ep.epoch, tokens, now
-	table.Put(now, f.tenant, f.pool.name, f.session, e)
 }

@@ -32,11 +32,13 @@ type Request struct {
 	Follows  string // id of an earlier response (previous_response_id, GET /v1/responses/{id}); "" when none
 	HashKey  string // what hash policies place by when there is no session; "" means MintedID
 
-	Trail *session.Trail // what the content says about the conversation, for requests without Session; nil for nothing
+	Content *Content       // what the prompt consists of; nil when it is not known
+	Trail   *session.Trail // what the content says about the conversation, for requests without Session; nil for nothing
 
-	PromptBytes  int // bytes of prompt text
-	PromptTokens int // tokens known exactly (token ids in the body); added to the estimate for PromptBytes
-	MaxTokens    int // the client's bound on the answer, 0 when not stated
+	PromptBytes  int  // bytes of prompt text
+	PromptTokens int  // tokens known exactly (token ids in the body); added to the estimate for PromptBytes
+	MaxTokens    int  // the client's bound on the answer, 0 when not stated
+	Stream       bool // the answer is wanted as it is made: its first data comes when the prompt is computed
 
 	Pin     string   // endpoint name this request must go to; "" for none
 	Exclude []string // endpoint names this request must not go to

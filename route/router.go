@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -38,6 +39,8 @@ type Router struct {
 
 	pcg     *rand.PCG
 	rng     *rand.Rand
+	belief  belief
+	speeds  speeds
 	members []*member // scratch: the members behind view.Candidates
 	view    View      // scratch
 	ended   Ended     // scratch: what the latest Finished told, valid until the next one
@@ -59,6 +62,7 @@ func New(c Config) *Router {
 		sessions:  session.New(c.Sessions),
 		responses: session.New(session.Config{Max: c.Responses, IdleTTL: c.ResponseTTL, HashOnly: true}),
 		trails:    session.NewTrails(c.Sessions.Max),
+		belief:    belief{index: prefix.New(prefix.Config{})},
 		pcg:       rand.NewPCG(0, 0),
 	}
 	// Ids that no client ever sends back must not push out conversations that live: they have a table of their own.
@@ -80,8 +84,9 @@ func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	tokens := p.promptTokens(req)
 	talk := r.recall(now, p, req)
+	m := p.measure(req, &talk)
+	tokens := m.tokens
 	holder, err := r.candidates(now, p, req, tokens, talk)
 	if err != nil {
 		return Decision{}, err
@@ -93,7 +98,8 @@ func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
 	v.Hash = placeHash(req, talk.id)
 	r.pcg.Seed(req.Seed, 0x9e3779b97f4a7c15)
 	v.Rand = r.rng
-	r.predict(talk)
+	r.predict(req, &talk, &m)
+	r.expect(now)
 
 	choice := r.choose(p, req, holder)
 	ep, c := r.members[choice.Index].ep, &v.Candidates[choice.Index]
@@ -105,7 +111,7 @@ func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
 	if d.Model == "" || req.Model == "" {
 		d.Model = req.Model
 	}
-	d.Lease = r.reserve(now, ep, p, req, &d)
+	d.Lease = r.reserve(now, ep, p, req, &d, choice.Index)
 	if req.Class == Turn {
 		r.bind(now, p, req, talk, ep, c.Model)
 	}
@@ -139,16 +145,6 @@ func (r *Router) home(t talk) int {
 		}
 	}
 	return -1
-}
-
-// predict fills in how much of the prompt each candidate probably holds: a conversation's home holds what it computed
-// and produced for the previous turns.
-func (r *Router) predict(t talk) {
-	v := &r.view
-	if v.Home < 0 || v.PromptTokens == 0 || r.members[v.Home].ep.epoch != t.entry.Epoch {
-		return
-	}
-	v.Candidates[v.Home].CachedTokens = min(t.entry.Tokens, v.PromptTokens-1)
 }
 
 func placeHash(req *Request, id string) uint64 {

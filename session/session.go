@@ -71,6 +71,8 @@ type Entry struct {
 	Endpoint string    // name of the endpoint that served the last turn
 	Model    string    // what the client's model name was resolved to
 	Tokens   int       // tokens of prompt and answer so far
+	Prompt   int       // tokens of the last turn's prompt by the engine's count, 0 unknown
+	Bytes    int       // canonical bytes of that prompt, 0 unknown
 	Epoch    uint32    // the endpoint's count of lost caches then; when it has moved on, Tokens are no longer there
 	Turns    int       // turns so far
 	Last     time.Time // when it was last written; set by the table, ignored by Put

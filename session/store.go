@@ -19,6 +19,7 @@ type node struct {
 	identity        string // what keep made of the name; "" when only hashes are kept
 	endpoint, model string
 	tokens, turns   int
+	prompt, bytes   int32
 	epoch           uint32
 	last            time.Duration // since Table.origin
 	links           [orders]link

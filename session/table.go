@@ -1,6 +1,9 @@
 package session
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // sweepPerPut is how many expired entries one Put drops at most. Above one, so that the table shrinks when traffic
 // does; small, so that a Put after a long silence costs no more than another.
@@ -48,7 +51,7 @@ func (t *Table) Get(now time.Time, tenant, model, id string) (Entry, bool) {
 	t.stats.Hits++
 	t.store.moveToFront(byUse, i)
 	n := t.store.at(i)
-	return Entry{Endpoint: n.endpoint, Model: n.model, Tokens: n.tokens, Epoch: n.epoch, Turns: n.turns, Last: t.origin.Add(n.last)}, true
+	return Entry{Endpoint: n.endpoint, Model: n.model, Tokens: n.tokens, Prompt: int(n.prompt), Bytes: int(n.bytes), Epoch: n.epoch, Turns: n.turns, Last: t.origin.Add(n.last)}, true
 }
 
 // Put remembers or updates a conversation and restarts its life. It drops at most a few expired entries, oldest
@@ -79,6 +82,7 @@ func (t *Table) Put(now time.Time, tenant, model, id string, e Entry) {
 	}
 	n := t.store.at(i)
 	n.endpoint, n.model, n.tokens, n.epoch, n.turns, n.last = e.Endpoint, e.Model, e.Tokens, e.Epoch, e.Turns, at
+	n.prompt, n.bytes = int32(min(e.Prompt, math.MaxInt32)), int32(min(e.Bytes, math.MaxInt32))
 	t.store.moveToFront(byUse, i)
 	t.store.moveToFront(byAge, i)
 }

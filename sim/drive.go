@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/session"
 )
 
 // Turnout is one turn as its client would have seen it.
@@ -29,7 +30,7 @@ type Drive struct {
 	Model   string
 	Start   time.Time
 	Seed    uint64
-	IDs     bool // clients send their conversation's id
+	IDs     bool // clients send their conversation's id; without, the router goes by the content
 
 	work    Workload
 	talks   []talk
@@ -48,6 +49,8 @@ type talk struct {
 	turn   int
 	tokens int      // prompt of the current turn
 	blocks []uint64 // hashes of the engines' blocks of the whole conversation
+	text   []uint64 // hashes of its blocks of route.BlockBytes
+	marks  []uint64 // hashes of its messages' ends, the latest first
 }
 
 type drivenTurn struct {
@@ -77,6 +80,7 @@ func (d *Drive) Play(w Workload, conversations []Conversation) []Turnout {
 	for i, c := range conversations {
 		d.talks[i] = talk{Conversation: c, id: conversationID(c.Seed), tokens: w.SystemTokens}
 		d.talks[i].blocks = chain(c, w.SystemTokens, d.Engines[0].cfg.BlockTokens)
+		d.talks[i].text = chain(c, w.SystemTokens, route.BlockBytes/TokenBytes)
 		d.queue.push(event{at: d.Start.Add(c.Start), engine: -1, talk: i})
 	}
 	for {
@@ -128,11 +132,13 @@ func (d *Drive) send(now time.Time, i int) {
 	d.nextID++
 	req := route.Request{
 		ID: t.id, Seed: mix(d.Seed ^ mix(d.nextID)), Model: d.Model, PromptBytes: TokenBytes * t.tokens, MaxTokens: turn.AnswerTokens,
+		Stream:  true,
+		Content: &route.Content{Blocks: t.text[:min(TokenBytes*t.tokens/route.BlockBytes, len(t.text))], Bytes: TokenBytes * t.tokens},
 	}
 	if d.IDs {
 		req.Session = t.id
 	} else {
-		req.MintedID = conversationID(mix(d.nextID))
+		req.MintedID, req.Trail = conversationID(mix(d.nextID)), t.trail()
 	}
 	row := len(d.out)
 	d.out = append(d.out, Turnout{Conversation: i, Turn: t.turn, Endpoint: -1, Sent: now, PromptTokens: t.tokens})
@@ -152,6 +158,14 @@ func (d *Drive) send(now time.Time, i int) {
 	}
 	d.flights[job.ID] = &drivenTurn{talk: i, engine: at, lease: decision.Lease, row: row}
 	d.schedule(at)
+}
+
+// trail is what the content of the current turn says about the conversation.
+func (t *talk) trail() *session.Trail {
+	end := mix(mix(t.Seed) + uint64(t.turn)<<32)
+	out := &session.Trail{Whole: end, Strict: end, Marks: t.marks, StrictMarks: t.marks}
+	t.marks = append([]uint64{end}, t.marks...)
+	return out
 }
 
 // schedule enters the end of an engine's step into the agenda, once.

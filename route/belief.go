@@ -1,0 +1,209 @@
+package route
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/warmpath/warmpath/prefix"
+)
+
+// belief is what the router thinks is in the caches of the endpoints.
+type belief struct {
+	index   *prefix.Index
+	matches prefix.Matches
+	keys    []uint64 // scratch: the blocks of the prompt being placed, within the scope of keysFor
+	keysFor string   // model
+	depths  []int    // scratch: blocks that each candidate is believed to hold
+}
+
+// cache is what is learnt of one endpoint's cache.
+type cache struct {
+	bound    int     // blocks the belief is bounded by now
+	share    float64 // of the capacity it tells, or of the default: what proves to be there
+	tell     int64   // tokens, as the bound was last derived from
+	doubts   int     // requests in a row whose cached tokens were all missing
+	restarts uint64  // times it was noticed to have lost its cache
+}
+
+// Parameters of the belief.
+const (
+	firstShare   = 0.95    // answers and half-filled blocks take room too
+	leastShare   = 0.05    // the cache of an engine is never believed to be smaller than that
+	untoldTokens = 500_000 // capacity of an endpoint that tells none: an H100 with an 8B model in FP8 has about so many
+	shareDown    = 0.97    // each time something believed was not there
+	shareUp      = 1.01    // each time something was there that was thought gone
+	untoldMost   = 8.0     // bound of share where no capacity is told
+	leastDoubt   = 64      // tokens below which a prediction that fails says nothing about a restart
+	mostDoubts   = 2       // such requests in a row mean that the cache is gone
+)
+
+// predict fills in how much of the prompt each candidate probably holds.
+func (r *Router) predict(req *Request, t *talk, m *measure) {
+	v, b := &r.view, &r.belief
+	b.depths = b.depths[:0]
+	if req.Content == nil || len(req.Content.Blocks) == 0 || v.PromptTokens == 0 {
+		r.predictHome(t, 0, false)
+		return
+	}
+	b.keysFor = ""
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		if i == 0 || c.Model != b.keysFor {
+			r.look(req, c.Model)
+		}
+		depth := b.matches.Depth(c.Slot)
+		b.depths = append(b.depths, depth)
+		c.CachedTokens = r.wholeBlocks(i, min(m.at(depth*BlockBytes), v.PromptTokens-1))
+		v.Known = max(v.Known, c.CachedTokens)
+	}
+	if v.Home >= 0 {
+		r.predictHome(t, b.depths[v.Home], true)
+		v.Known = max(v.Known, v.Candidates[v.Home].CachedTokens)
+	}
+}
+
+// look finds what is believed to be where of the prompt, as asked of a model.
+func (r *Router) look(req *Request, model string) {
+	b := &r.belief
+	b.keys = keys(b.keys, scopeOf(model, req.Tenant, req.Content), req.Content)
+	b.keysFor = model
+	b.index.Match(b.keys, &b.matches)
+}
+
+// predictHome counts in what a conversation's home produced itself: the answers, which the belief sees only when they come
+// back in the next prompt. It holds them as long as it holds what came before.
+func (r *Router) predictHome(t *talk, depth int, believed bool) {
+	v := &r.view
+	if v.Home < 0 || v.PromptTokens == 0 || r.members[v.Home].ep.epoch != t.entry.Epoch {
+		return
+	}
+	if believed && depth < t.entry.Bytes/BlockBytes {
+		return // some of it is thought evicted, or the client has changed its history
+	}
+	c := &v.Candidates[v.Home]
+	c.CachedTokens = max(c.CachedTokens, r.wholeBlocks(v.Home, min(t.entry.Tokens, v.PromptTokens-1)))
+}
+
+// wholeBlocks rounds down to the blocks in which the engine of a candidate caches.
+func (r *Router) wholeBlocks(i, tokens int) int {
+	if n := r.members[i].ep.report.BlockTokens; n > 1 {
+		return tokens - tokens%n
+	}
+	return tokens
+}
+
+// remember enters a decision into the belief, and keeps the chain for when its outcome is known.
+func (r *Router) remember(ep *endpoint, f *flight, req *Request, index int, model string) {
+	if req.Content == nil || len(r.belief.depths) == 0 || len(r.belief.keys) == 0 {
+		return
+	}
+	if model != r.belief.keysFor {
+		r.look(req, model)
+	}
+	f.chain = append(f.chain[:0], r.belief.keys...)
+	f.depth, f.bytes = r.belief.depths[index], req.Content.Bytes
+	f.sure = r.sure(ep, f)
+	r.bound(ep, f.pool)
+	r.belief.index.Insert(ep.slot, f.chain)
+	ep.pending = append(ep.pending, f.index)
+}
+
+// sure is how many of the blocks that a flight hopes to find are not only about to be computed for another one.
+func (r *Router) sure(ep *endpoint, f *flight) int {
+	sure := f.depth
+	for _, i := range ep.pending {
+		g := &r.flights[i]
+		// Names of blocks cover all before them, so what two chains have in common can be searched for.
+		common := sort.Search(min(len(f.chain), len(g.chain)), func(i int) bool { return f.chain[i] != g.chain[i] })
+		if common > g.sure {
+			sure = min(sure, g.sure)
+		}
+	}
+	return sure
+}
+
+// computed takes a flight off the list of those that others must not count on yet.
+func (ep *endpoint) computed(f *flight) {
+	if i := slices.Index(ep.pending, f.index); i >= 0 {
+		ep.pending = slices.Delete(ep.pending, i, i+1)
+	}
+}
+
+// bound sets how many blocks an endpoint is believed to hold at most.
+func (r *Router) bound(ep *endpoint, p *pool) {
+	tokens := ep.report.CacheTokens
+	if tokens <= 0 {
+		tokens = untoldTokens
+	}
+	if ep.cache.share == 0 {
+		ep.cache.share = firstShare
+	}
+	blocks := int(float64(float64(tokens)*ep.cache.share) / max(float64(p.tokensPerByte*BlockBytes), 1))
+	// Small changes of the ratio are no reason to evict.
+	if d := blocks - ep.cache.bound; d > ep.cache.bound/64 || -d > ep.cache.bound/64 {
+		ep.cache.bound = blocks
+		r.belief.index.SetCapacity(ep.slot, blocks)
+	}
+}
+
+// settle compares what an engine said it had cached with what was believed. The prompt itself is there now in any case.
+func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
+	ep := f.ep
+	if f.incarnation != ep.incarnation {
+		return false
+	}
+	if len(f.chain) > 0 {
+		switch {
+		case ev.Outcome == OK || f.prefilled:
+			r.belief.index.Insert(ep.slot, f.chain) // engines let go of blocks, oldest first, when the request is over
+		case ev.Outcome != Busy || f.depth < len(f.chain):
+			r.belief.index.Truncate(ep.slot, f.chain, f.depth) // what it would have computed it has not
+		}
+	}
+	u := &ev.Usage
+	if ev.Outcome != OK || !u.CachedKnown || u.PromptTokens <= 0 || f.epoch != ep.epoch {
+		return false // or the cache that the prediction was about is gone
+	}
+	predicted, found := f.decision.CachedTokens, u.CachedTokens
+	if f.sure < f.depth {
+		predicted = min(predicted, int(int64(predicted)*int64(f.sure)/int64(f.depth)))
+	}
+	slack := 2*max(ep.report.BlockTokens, 16) + u.PromptTokens/50
+	switch {
+	case found+slack < predicted:
+		ep.cache.share = max(leastShare, float64(ep.cache.share*shareDown))
+	case found > predicted+slack && r.belief.index.Len(ep.slot) >= ep.cache.bound-ep.cache.bound/16:
+		most := 1.0
+		if ep.report.CacheTokens <= 0 {
+			most = untoldMost
+		}
+		ep.cache.share = min(most, float64(ep.cache.share*shareUp))
+	}
+	if lost = ep.doubt(predicted, found); lost {
+		r.lostCache(ep)
+		ep.cache.restarts++
+		r.belief.index.Insert(ep.slot, f.chain)
+	}
+	return lost
+}
+
+// doubt notices that an engine has lost its cache: requests in a row find nothing of what should be there. What all share,
+// the system prompt, is never the first to be evicted.
+func (ep *endpoint) doubt(predicted, found int) (lost bool) {
+	if predicted < leastDoubt {
+		return false
+	}
+	if found*8 >= predicted {
+		ep.cache.doubts = 0
+		return false
+	}
+	ep.cache.doubts++
+	return ep.cache.doubts >= mostDoubts
+}
+
+// lostCache forgets what an endpoint held.
+func (r *Router) lostCache(ep *endpoint) {
+	ep.epoch++
+	ep.cache.doubts = 0
+	r.belief.index.Clear(ep.slot)
+}

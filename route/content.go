@@ -1,0 +1,78 @@
+package route
+
+// BlockBytes is the length in canonical bytes of the blocks of a Content (prompt.BlockBytes).
+const BlockBytes = 128
+
+// Content is what a prompt consists of, as hashes. It is read during Route only and may be used again after.
+type Content struct {
+	Scope  uint64   // what the whole prompt depends on besides its text; the model and the tenant are mixed in by the router
+	Lead   int      // bytes rendered in front of the blocks and known by Scope alone: tools, functions, documents
+	Blocks []uint64 // Blocks[i] identifies the canonical bytes [0, (i+1)×BlockBytes)
+	Bytes  int      // canonical bytes, the rest after the last block included
+}
+
+// measure converts between the canonical bytes of a prompt and its tokens. The count of the conversation's last turn is an
+// anchor, since it is the engine's own; what is new is estimated.
+type measure struct {
+	lead, bytes, tokens    int // of this prompt
+	knownBytes, knownCount int // of the last turn's prompt, 0 when there is none
+}
+
+// anchor takes the last turn in, unless the prompt does not go on from one of its length.
+func (m *measure) anchor(t *talk) {
+	if t.known && t.entry.Prompt > 0 && t.entry.Bytes > 0 && t.entry.Bytes <= m.bytes {
+		m.knownBytes, m.knownCount = t.entry.Bytes, t.entry.Prompt
+	}
+}
+
+// at is how many tokens the first n canonical bytes are, with what is in front of them.
+func (m *measure) at(n int) int {
+	switch {
+	case n <= 0 || m.bytes <= 0:
+		return 0
+	case n >= m.bytes:
+		return m.tokens
+	case m.knownBytes == 0:
+		return part(m.tokens, m.lead+n, m.lead+m.bytes)
+	case n <= m.knownBytes:
+		return part(m.knownCount, m.lead+n, m.lead+m.knownBytes)
+	default:
+		return m.knownCount + part(m.tokens-m.knownCount, n-m.knownBytes, m.bytes-m.knownBytes)
+	}
+}
+
+// part is total × of / whole in integers.
+func part(total, of, whole int) int {
+	if whole <= 0 {
+		return 0
+	}
+	return int(int64(total) * int64(of) / int64(whole))
+}
+
+// scopeOf mixes what separates caches: the model asked for, the tenant, and what the prompt depends on besides its text.
+func scopeOf(model, tenant string, c *Content) uint64 {
+	h := placeHash(&Request{Tenant: tenant, HashKey: model}, "")
+	return scramble(h ^ scramble(c.Scope))
+}
+
+// scramble spreads a hash over 64 bits (the finaliser of SplitMix64).
+func scramble(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// keys names the blocks of a content within a scope. None is 0, which names no block.
+func keys(to []uint64, scope uint64, c *Content) []uint64 {
+	to = to[:0]
+	for _, b := range c.Blocks {
+		k := (b ^ scope) * 0x9e3779b97f4a7c15
+		k ^= k >> 32
+		if k == 0 {
+			k = 1
+		}
+		to = append(to, k)
+	}
+	return to
+}
