@@ -31,6 +31,10 @@ type kind struct {
 	make     func(c Config) route.Policy // from a valid configuration with its defaults
 }
 
+// ReadsContent reports whether the configured policy goes by what endpoints have cached, so that prompts are worth reading for
+// requests that name their conversation too.
+func ReadsContent(c Config) bool { return c.WithDefaults().Name == nameLeastTTFT }
+
 // kinds lists the policies by name. It is a function so that nothing can change it.
 func kinds() []kind {
 	return []kind{

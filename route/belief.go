@@ -131,19 +131,24 @@ func (ep *endpoint) computed(f *flight) {
 
 // bound sets how many blocks an endpoint is believed to hold at most.
 func (r *Router) bound(ep *endpoint, p *pool) {
-	tokens := ep.report.CacheTokens
-	if tokens <= 0 {
-		tokens = untoldTokens
-	}
 	if ep.cache.share == 0 {
 		ep.cache.share = firstShare
 	}
-	blocks := int(float64(float64(tokens)*ep.cache.share) / max(float64(p.tokensPerByte*BlockBytes), 1))
+	blocks := int(float64(ep.cacheTokens()) / max(float64(p.tokensPerByte*BlockBytes), 1))
 	// Small changes of the ratio are no reason to evict.
 	if d := blocks - ep.cache.bound; d > ep.cache.bound/64 || -d > ep.cache.bound/64 {
 		ep.cache.bound = blocks
 		r.belief.index.SetCapacity(ep.slot, blocks)
 	}
+}
+
+// cacheTokens is what the endpoint's cache is taken to hold.
+func (ep *endpoint) cacheTokens() int64 {
+	tokens := ep.report.CacheTokens
+	if tokens <= 0 {
+		tokens = untoldTokens
+	}
+	return int64(float64(tokens) * ep.cache.share)
 }
 
 // settle compares what an engine said it had cached with what was believed. The prompt itself is there now in any case.

@@ -120,4 +120,8 @@ type EndpointStatus struct {
 	Models   []Model
 	Requests uint64 // requests sent to it since it was declared
 	Failures uint64 // requests that failed by its fault
+
+	CacheLosses   uint64  // times that its answers showed it to have lost its cache
+	CacheTokens   int64   // what its cache is taken to hold, by what it tells and what proves to be there; 0 before the first request
+	PrefillPerSec float64 // prompt tokens computed a second, learnt; 0 before the first answer
 }

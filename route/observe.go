@@ -58,7 +58,13 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 		s := EndpointStatus{
 			Endpoint: ep.spec, Kind: ep.kind(), Source: ep.source, State: ep.state(now),
 			Draining: ep.draining, Gone: ep.gone, Ramp: ep.ramp(now, r.cfg.Ramp), Load: ep.load, Report: ep.report,
-			Models: ep.models(), Requests: ep.requests, Failures: ep.failed,
+			Models: ep.models(), Requests: ep.requests, Failures: ep.failed, CacheLosses: ep.cache.restarts,
+		}
+		if ep.speed.samples > 0 {
+			s.PrefillPerSec = 1000 / ep.speed.perToken
+		}
+		if ep.cache.bound > 0 {
+			s.CacheTokens = ep.cacheTokens()
 		}
 		s.Detail = ep.detail(s.State)
 		switch s.State {

@@ -108,7 +108,7 @@ func proxyConfig(cfg *config.Config) proxy.Config {
 		retries = -1 // none, as written; the zero of proxy.Config means its default
 	}
 	return proxy.Config{
-		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain, ByContent: cfg.ByContent, NoUsage: !cfg.AskUsage,
+		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain, Belief: policy.ReadsContent(cfg.Policy), ByContent: cfg.ByContent, NoUsage: !cfg.AskUsage,
 		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
 		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody,
 	}

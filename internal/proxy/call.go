@@ -243,16 +243,29 @@ func (c *call) read() error {
 		c.prompt = c.p.parser.Peek(c.body.bytes, c.r.Header.Get)
 		return nil
 	}
-	if !c.p.cfg.ByContent || c.api.Class() != route.Turn || c.r.Header.Get("X-Session-Id") != "" {
+	if !c.readsContent() {
 		c.prompt, err = c.p.parser.Parse(c.api, c.body.bytes, c.r.Header.Get)
 		return err
 	}
 	c.content = contents.Get().(*content)
 	c.prompt, err = c.p.parser.ParseChain(c.api, c.body.bytes, c.r.Header.Get, &c.content.chain)
-	if err == nil && c.prompt.Session == "" && c.prompt.PreviousResponse == "" {
+	if err != nil {
+		return err
+	}
+	c.req.Content = c.content.told()
+	if c.p.cfg.ByContent && c.prompt.Session == "" && c.prompt.PreviousResponse == "" {
 		c.req.Trail = c.content.follow()
 	}
-	return err
+	return nil
+}
+
+// readsContent reports whether somebody wants to know what the prompt consists of: the policy, or who finds the conversation
+// of a request without an id.
+func (c *call) readsContent() bool {
+	if c.api.Class() != route.Turn {
+		return false
+	}
+	return c.p.cfg.Belief || c.p.cfg.ByContent && c.r.Header.Get("X-Session-Id") == ""
 }
 
 // peekable reports whether the body of an unknown path is read first: JSON, or nothing at all.
@@ -265,7 +278,7 @@ func (c *call) peekable() bool {
 func (c *call) identify() error {
 	q, p := &c.req, &c.prompt
 	q.Model, q.Session, q.Follows = p.Model, p.Session, p.PreviousResponse
-	q.PromptBytes, q.PromptTokens, q.MaxTokens = p.TextBytes, p.TokenIDs, p.MaxTokens
+	q.PromptBytes, q.PromptTokens, q.MaxTokens, q.Stream = p.TextBytes, p.TokenIDs, p.MaxTokens, p.Stream
 	c.served.Decision.Model = p.Model[:min(len(p.Model), 100)] // for the log, should nobody take the request
 	q.Kinds, q.Native = c.api.Kinds(), c.api == prompt.Generate
 	if strings.HasPrefix(c.r.URL.Path, "/api/") {

@@ -23,6 +23,7 @@ type Config struct {
 	Retries   int   // further attempts after the first, before the client has seen a byte; default 2, negative none
 	Pinning   bool  // obey X-Warmpath-Pin and X-Warmpath-Exclude
 	NoUsage   bool  // leave streams alone whose client did not ask for usage: learn no cached tokens from them
+	Belief    bool  // the policy wants to know what prompts consist of
 	ByContent bool  // recognise conversations without an id by what they say
 	Explain   bool  // tell endpoint and reason in the headers of every answer, not only when asked to
 

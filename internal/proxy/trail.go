@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -15,6 +16,17 @@ const leastOwn = 64
 type content struct {
 	chain prompt.Chain
 	trail session.Trail
+	about route.Content
+}
+
+// told is the content as the router's belief takes it; nil when there is none, and for a batch, of which a chain knows only the
+// first prompt.
+func (c *content) told() *route.Content {
+	if c.chain.Bytes == 0 || c.chain.Prompts > 1 {
+		return nil
+	}
+	c.about = route.Content{Scope: c.chain.Scope, Lead: c.chain.ToolsBytes, Blocks: c.chain.Blocks, Bytes: c.chain.Bytes}
+	return &c.about
 }
 
 // mostMarks is how many messages one turn may add and still be seen to go on from the turn before. The search runs inside the
@@ -28,6 +40,7 @@ func (c *content) release() {
 		return
 	}
 	c.chain.Reset()
+	c.about = route.Content{}
 	c.trail = session.Trail{Marks: c.trail.Marks[:0], StrictMarks: c.trail.StrictMarks[:0]}
 	contents.Put(c)
 }

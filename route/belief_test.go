@@ -1,0 +1,172 @@
+package route_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// chained is the content of a prompt made of pieces of 1,280 bytes, ten blocks each, named by numbers. Two that begin with the
+// same numbers begin with the same blocks.
+func chained(pieces ...uint64) *route.Content {
+	c := &route.Content{Bytes: 1280 * len(pieces)}
+	h := uint64(7)
+	for _, p := range pieces {
+		for i := range uint64(10) {
+			h = (h ^ (p<<8 + i)) * 0x9e3779b97f4a7c15
+			h ^= h >> 29
+			c.Blocks = append(c.Blocks, h)
+		}
+	}
+	return c
+}
+
+// prompt is a streamed request with that content, at 4 bytes a token.
+func prompted(pin string, pieces ...uint64) route.Request {
+	c := chained(pieces...)
+	return route.Request{Model: "m", Content: c, PromptBytes: c.Bytes, Pin: pin, Stream: true, MintedID: "x"}
+}
+
+// serve routes a request and answers it at once; found is what the engine says it had cached, -1 when it does not say.
+func (x *reviewed) serve(req route.Request, found int) (route.Decision, route.Entry) {
+	x.t.Helper()
+	d := x.route(req)
+	x.now = x.now.Add(50 * time.Millisecond)
+	x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
+	u := route.Usage{PromptTokens: req.PromptBytes / 4, OutputTokens: 1, CachedTokens: max(found, 0), CachedKnown: found >= 0}
+	return d, x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: u})
+}
+
+// TestBelief: what was sent to an endpoint is believed to be there, for the part that is the same, in the same scope only.
+func TestBelief(t *testing.T) {
+	x := newReviewed(t, nil, "a", "b")
+	if d, _ := x.serve(prompted("a", 1, 2), -1); d.CachedTokens != 0 {
+		t.Errorf("a first prompt: %d cached", d.CachedTokens)
+	}
+	other := prompted("a", 1, 2)
+	other.Content.Scope = 5
+	tenant := prompted("a", 1, 2)
+	tenant.Tenant = "t"
+	lead := prompted("a", 1, 2, 3)
+	lead.Content.Lead, lead.PromptBytes = 1280, lead.PromptBytes+1280
+	for name, c := range map[string]struct {
+		req  route.Request
+		want int
+	}{
+		"goes on":          {prompted("a", 1, 2, 3), 640},
+		"the same":         {prompted("a", 1, 2), 639}, // one token is always computed
+		"half of it":       {prompted("a", 1, 9), 320},
+		"nothing of it":    {prompted("a", 9, 2), 0},
+		"elsewhere":        {prompted("b", 1, 2, 3), 0},
+		"another scope":    {other, 0},
+		"another tenant":   {tenant, 0},
+		"tools in front":   {lead, 960},
+		"without a chain":  {route.Request{Model: "m", PromptBytes: 5000, Pin: "a"}, 0},
+		"an empty content": {route.Request{Model: "m", PromptBytes: 5000, Pin: "a", Content: &route.Content{}}, 0},
+	} {
+		d := x.route(c.req)
+		if d.CachedTokens != c.want {
+			t.Errorf("%s: %d cached tokens predicted, want %d", name, d.CachedTokens, c.want)
+		}
+		x.end(d, route.ConnectFailed) // what was not computed is not believed to be there
+		x.up("a", nil, route.Model{ID: "m"})
+		x.up("b", nil, route.Model{ID: "m"})
+	}
+}
+
+// TestBeliefIsTakenBack when a request fails before its prompt was computed.
+func TestBeliefIsTakenBack(t *testing.T) {
+	for _, o := range []route.Outcome{route.EngineError, route.ConnectFailed, route.ClientGone, route.Busy, route.TimedOut, route.Abandoned} {
+		x := newReviewed(t, nil, "a", "b")
+		x.serve(prompted("a", 1), -1)
+		x.end(x.route(prompted("a", 1, 2, 3)), o)
+		if d := x.route(prompted("a", 1, 2, 3)); d.CachedTokens != 320 {
+			t.Errorf("%v: %d cached tokens predicted, want those of the first request, 320", o, d.CachedTokens)
+		}
+	}
+}
+
+// TestLostCacheIsNoticed: an engine that restarts between two probes is noticed by its second answer that has nothing cached, and
+// what was believed of it is forgotten.
+func TestLostCacheIsNoticed(t *testing.T) {
+	x := newReviewed(t, nil, "a", "b")
+	for i := range uint64(5) {
+		x.serve(prompted("a", 1, 10+i), -1)
+	}
+	for i := range uint64(3) {
+		if _, e := x.serve(prompted("a", 1, 10+i, 20), 640); e.Ended.LostCache {
+			t.Fatal("lost while everything was found")
+		}
+	}
+	if _, e := x.serve(prompted("a", 1, 13, 20), 0); e.Ended.LostCache {
+		t.Error("one answer is no proof: it may have been evicted")
+	}
+	_, e := x.serve(prompted("a", 1, 14, 20), 16)
+	if !e.Ended.LostCache {
+		t.Fatal("not noticed")
+	}
+	if s := x.r.Status(x.now)[0]; s.CacheLosses != 1 {
+		t.Errorf("%d losses told", s.CacheLosses)
+	}
+	if d := x.route(prompted("a", 1, 10, 20)); d.CachedTokens != 320 {
+		t.Errorf("%d cached tokens predicted, want 320: the part that the last request has brought back", d.CachedTokens)
+	}
+}
+
+// TestBurstIsNoLoss: requests that hope for what another one is only about to compute find nothing, and that proves nothing.
+func TestBurstIsNoLoss(t *testing.T) {
+	x := newReviewed(t, nil, "a", "b")
+	var burst []route.Decision
+	for range 10 {
+		burst = append(burst, x.route(prompted("a", 1, 2, 3)))
+	}
+	for _, d := range burst {
+		x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
+		e := x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: route.Usage{PromptTokens: 960, OutputTokens: 1, CachedKnown: true}})
+		if e.Ended.LostCache {
+			t.Fatal("taken for a restart")
+		}
+	}
+	if d := x.route(prompted("a", 1, 2, 3, 4)); d.CachedTokens != 960 {
+		t.Errorf("%d cached tokens predicted, want 960", d.CachedTokens)
+	}
+}
+
+// TestBeliefIsBounded by the capacity that the engine tells, and what it says shows where it ends.
+func TestBeliefIsBounded(t *testing.T) {
+	x := newReviewed(t, nil, "a", "b")
+	x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: route.Report{Healthy: true, CacheTokens: 3200, BlockTokens: 16}})
+	for i := range uint64(10) { // 320 tokens each
+		x.serve(prompted("a", 100+i), -1)
+	}
+	for _, c := range []struct {
+		prompt uint64
+		want   int
+	}{{9, 304}, {1, 304}, {0, 160}} { // 95 % of 3,200 tokens are nine and a half of them; one token is always computed
+		d := x.route(prompted("a", 100+c.prompt))
+		if d.CachedTokens != c.want {
+			t.Errorf("prompt %d: %d cached tokens predicted, want %d", c.prompt, d.CachedTokens, c.want)
+		}
+		x.end(d, route.Abandoned)
+	}
+}
+
+// TestAnchor: what the engine counted for the last turn stands; only what is new is estimated.
+func TestAnchor(t *testing.T) {
+	x := newReviewed(t, nil, "a", "b")
+	first := prompted("a", 1, 2)
+	first.Session = "s"
+	d := x.route(first)
+	x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
+	x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: route.Usage{PromptTokens: 1000, OutputTokens: 100}})
+	second := prompted("a", 1, 2, 3)
+	second.Session = "s"
+	d = x.route(second)
+	if d.PromptTokens < 1320 || d.PromptTokens > 1340 { // 1,000 for the first two thirds; the ratio has moved a little too
+		t.Errorf("%d tokens estimated for a turn that adds 1,280 bytes to 1,000 tokens", d.PromptTokens)
+	}
+	if d.CachedTokens != 1100 {
+		t.Errorf("%d cached tokens predicted, want 1100: the prompt and the answer of the last turn", d.CachedTokens)
+	}
+}
