@@ -9,17 +9,18 @@ import unittest
 from doors import Doors
 from ends import Ends, LlamaEnds, SGLangEnds, VLLMEnds
 from fleet import Fleet
+from talks import Talks
 
 
-class LlamaTest(LlamaEnds, Ends, Doors, Fleet):
+class LlamaTest(LlamaEnds, Ends, Talks, Doors, Fleet):
     kind = "llama"
 
 
-class SGLangTest(SGLangEnds, Ends, Doors, Fleet):
+class SGLangTest(SGLangEnds, Ends, Talks, Doors, Fleet):
     kind = "sglang"
 
 
-class VLLMTest(VLLMEnds, Ends, Doors, Fleet):
+class VLLMTest(VLLMEnds, Ends, Talks, Doors, Fleet):
     kind = "vllm"
 
 

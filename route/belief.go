@@ -18,11 +18,12 @@ type belief struct {
 
 // cache is what is learnt of one endpoint's cache.
 type cache struct {
-	bound    int     // blocks the belief is bounded by now
-	share    float64 // of the capacity it tells, or of the default: what proves to be there
-	tell     int64   // tokens, as the bound was last derived from
-	doubts   int     // requests in a row whose cached tokens were all missing
-	restarts uint64  // times it was noticed to have lost its cache
+	bound    int      // blocks the belief is bounded by now
+	share    float64  // of the capacity it tells, or of the default: what proves to be there
+	tell     int64    // tokens, as the bound was last derived from
+	doubts   int      // requests in a row whose cached tokens were all missing
+	doubted  []uint64 // the prompt of the first of them: it is there now
+	restarts uint64   // times it was noticed to have lost its cache
 }
 
 // Parameters of the belief.
@@ -104,8 +105,16 @@ func (r *Router) remember(ep *endpoint, f *flight, req *Request, index int, mode
 	f.depth, f.bytes = r.belief.depths[index], req.Content.Bytes
 	f.sure = r.sure(ep, f)
 	r.bound(ep, f.pool)
-	r.belief.index.Insert(ep.slot, f.chain)
+	r.holds(ep, f.chain)
 	ep.pending = append(ep.pending, f.index)
+}
+
+// holds enters a chain. A llama.cpp slot keeps one prompt: another one takes its place.
+func (r *Router) holds(ep *endpoint, chain []uint64) {
+	if ep.spec.Part.Kind == Slot {
+		r.belief.index.Clear(ep.slot)
+	}
+	r.belief.index.Insert(ep.slot, chain)
 }
 
 // sure is how many of the blocks that a flight hopes to find are not only about to be computed for another one.
@@ -160,7 +169,7 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 	if len(f.chain) > 0 {
 		switch {
 		case ev.Outcome == OK || f.prefilled:
-			r.belief.index.Insert(ep.slot, f.chain) // engines let go of blocks, oldest first, when the request is over
+			r.holds(ep, f.chain) // engines let go of blocks, oldest first, when the request is over
 		case ev.Outcome != Busy || f.depth < len(f.chain):
 			r.belief.index.Truncate(ep.slot, f.chain, f.depth) // what it would have computed it has not
 		}
@@ -184,26 +193,32 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 		}
 		ep.cache.share = min(most, float64(ep.cache.share*shareUp))
 	}
-	if lost = ep.doubt(predicted, found); lost {
+	if lost = ep.doubt(f.chain, predicted, found); lost {
 		r.lostCache(ep)
 		ep.cache.restarts++
-		r.belief.index.Insert(ep.slot, f.chain)
+		r.holds(ep, ep.cache.doubted)
+		r.holds(ep, f.chain)
+		ep.cache.doubted = nil
 	}
 	return lost
 }
 
 // doubt notices that an engine has lost its cache: requests in a row find nothing of what should be there. What all share,
 // the system prompt, is never the first to be evicted.
-func (ep *endpoint) doubt(predicted, found int) (lost bool) {
+func (ep *endpoint) doubt(chain []uint64, predicted, found int) (lost bool) {
 	if predicted < leastDoubt {
 		return false
 	}
 	if found*8 >= predicted {
-		ep.cache.doubts = 0
+		ep.cache.doubts, ep.cache.doubted = 0, nil
 		return false
 	}
 	ep.cache.doubts++
-	return ep.cache.doubts >= mostDoubts
+	if ep.cache.doubts >= mostDoubts {
+		return true
+	}
+	ep.cache.doubted = append(ep.cache.doubted[:0], chain...)
+	return false
 }
 
 // lostCache forgets what an endpoint held.

@@ -112,6 +112,9 @@ func TestLostCacheIsNoticed(t *testing.T) {
 	if d := x.route(prompted("a", 1, 10, 20)); d.CachedTokens != 320 {
 		t.Errorf("%d cached tokens predicted, want 320: the part that the last request has brought back", d.CachedTokens)
 	}
+	if d := x.route(prompted("a", 1, 13, 20, 30)); d.CachedTokens != 960 {
+		t.Errorf("%d cached tokens predicted, want 960: what the request before the last has brought back", d.CachedTokens)
+	}
 }
 
 // TestBurstIsNoLoss: requests that hope for what another one is only about to compute find nothing, and that proves nothing.

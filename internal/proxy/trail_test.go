@@ -41,8 +41,8 @@ func TestConversationsByContent(t *testing.T) {
 	if b, _ := ask(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`); a == b {
 		t.Error("a greeting identifies somebody")
 	}
-	if d := r.last(2).Decision; d.CachedTokens == 0 || d.FirstTurn {
-		t.Errorf("the second turn is not expected to be warm: %+v", d)
+	if d := r.last(2).Decision; d.CachedTokens != 0 || d.FirstTurn {
+		t.Errorf("the second turn must be known, and cold, since its system prompt is another: %+v", d)
 	}
 }
 
