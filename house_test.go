@@ -33,7 +33,7 @@ var plan = map[string]room{
 	"prompt":  {may: []string{"route"}, third: []string{"github.com/zeebo/xxh3"}},
 	"session": {third: []string{"github.com/zeebo/xxh3"}},
 	"route":   {may: []string{"prefix", "session"}, third: []string{"github.com/zeebo/xxh3"}},
-	"policy":  {may: []string{"route"}},
+	"policy":  {may: []string{"prefix", "route"}},
 	"engine":  {may: []string{"route"}},
 	"sim":     {may: []string{"route", "session"}},
 
@@ -44,7 +44,8 @@ var plan = map[string]room{
 	"internal/probe":      {may: []string{"engine", "internal/live", "route"}},
 	"internal/strictyaml": {third: []string{"github.com/goccy/go-yaml"}},
 	"internal/discovery":  {may: []string{"internal/strictyaml", "route"}, third: []string{"github.com/fsnotify/fsnotify"}},
-	"internal/config":     {may: []string{"internal/discovery", "internal/probe", "internal/strictyaml", "policy", "route", "session"}},
+	"internal/config":     {may: []string{"internal/discovery", "internal/probe", "internal/strictyaml", "policy", "prompt", "route", "session"}},
+	"internal/explain":    {may: []string{"internal/live", "policy", "route"}},
 	"internal/metrics":    {may: []string{"internal/live", "route"}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
 	"internal/admin":      {may: []string{"internal/live", "route"}},
 	"internal/tracing":    {may: []string{"internal/live", "route"}, third: []string{"go.opentelemetry.io/otel"}},

@@ -3,6 +3,7 @@ package route
 import (
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/warmpath/warmpath/prefix"
 )
@@ -14,16 +15,20 @@ type belief struct {
 	keys    []uint64 // scratch: the blocks of the prompt being placed, within the scope of keysFor
 	keysFor string   // model
 	depths  []int    // scratch: blocks that each candidate is believed to hold
+	missed  float64  // see View.Missed
 }
 
 // cache is what is learnt of one endpoint's cache.
 type cache struct {
-	bound    int      // blocks the belief is bounded by now
-	share    float64  // of the capacity it tells, or of the default: what proves to be there
-	tell     int64    // tokens, as the bound was last derived from
-	doubts   int      // requests in a row whose cached tokens were all missing
-	doubted  []uint64 // the prompt of the first of them: it is there now
-	restarts uint64   // times it was noticed to have lost its cache
+	bound   int      // blocks the belief is bounded by now
+	share   float64  // of the capacity it tells, or of the default: what proves to be there
+	doubts  int      // requests in a row whose cached tokens were all missing
+	doubted []uint64 // the prompt of the first of them: it is there now
+
+	doubtedAt time.Time // when that one was sent
+	suspect   int       // answers that may still show that it restarted when it broke one off
+
+	restarts uint64 // times it was noticed to have lost its cache
 }
 
 // Parameters of the belief.
@@ -36,6 +41,8 @@ const (
 	untoldMost   = 8.0     // bound of share where no capacity is told
 	leastDoubt   = 64      // tokens below which a prediction that fails says nothing about a restart
 	mostDoubts   = 2       // such requests in a row mean that the cache is gone
+	suspicion    = 3       // answers after one that broke off of which one that misses a quarter is enough
+	missedRate   = 0.02    // weight of a turn in View.Missed
 )
 
 // predict fills in how much of the prompt each candidate probably holds.
@@ -61,6 +68,11 @@ func (r *Router) predict(req *Request, t *talk, m *measure) {
 		r.predictHome(t, b.depths[v.Home], true)
 		v.Known = max(v.Known, v.Candidates[v.Home].CachedTokens)
 	}
+	if t.known && t.entry.Prompt > 0 {
+		gone := max(0, min(t.entry.Prompt, v.PromptTokens)-v.Known-BlockBytes) // the last, broken block is no loss
+		b.missed += float64(missedRate * (float64(gone)/float64(t.entry.Prompt) - b.missed))
+	}
+	v.Missed = b.missed
 }
 
 // look finds what is believed to be where of the prompt, as asked of a model.
@@ -107,6 +119,7 @@ func (r *Router) remember(ep *endpoint, f *flight, req *Request, index int, mode
 	r.bound(ep, f.pool)
 	r.holds(ep, f.chain)
 	ep.pending = append(ep.pending, f.index)
+	r.hold(ep, f)
 }
 
 // holds enters a chain. A llama.cpp slot keeps one prompt: another one takes its place.
@@ -122,9 +135,7 @@ func (r *Router) sure(ep *endpoint, f *flight) int {
 	sure := f.depth
 	for _, i := range ep.pending {
 		g := &r.flights[i]
-		// Names of blocks cover all before them, so what two chains have in common can be searched for.
-		common := sort.Search(min(len(f.chain), len(g.chain)), func(i int) bool { return f.chain[i] != g.chain[i] })
-		if common > g.sure {
+		if common(f.chain, g.chain) > g.sure {
 			sure = min(sure, g.sure)
 		}
 	}
@@ -174,6 +185,9 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 			r.belief.index.Truncate(ep.slot, f.chain, f.depth) // what it would have computed it has not
 		}
 	}
+	if ev.Outcome == EngineError || ev.Outcome == ConnectFailed {
+		ep.cache.suspect = suspicion
+	}
 	u := &ev.Usage
 	if ev.Outcome != OK || !u.CachedKnown || u.PromptTokens <= 0 || f.epoch != ep.epoch {
 		return false // or the cache that the prediction was about is gone
@@ -193,7 +207,7 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 		}
 		ep.cache.share = min(most, float64(ep.cache.share*shareUp))
 	}
-	if lost = ep.doubt(f.chain, predicted, found); lost {
+	if lost = ep.doubt(f, predicted, found, u.PromptTokens); lost {
 		r.lostCache(ep)
 		ep.cache.restarts++
 		r.holds(ep, ep.cache.doubted)
@@ -203,27 +217,39 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 	return lost
 }
 
-// doubt notices that an engine has lost its cache: requests in a row find nothing of what should be there. What all share,
-// the system prompt, is never the first to be evicted.
-func (ep *endpoint) doubt(chain []uint64, predicted, found int) (lost bool) {
-	if predicted < leastDoubt {
+// doubt notices that an engine has lost its cache: requests in a row find nothing of what should be there, or only what the
+// first of them has brought back. After an answer has broken off one that misses a good part is enough. What all share, the system prompt, is never the first to be evicted.
+func (ep *endpoint) doubt(f *flight, predicted, found, prompt int) (lost bool) {
+	c := &ep.cache
+	if predicted < leastDoubt || c.doubts > 0 && f.routed.Before(c.doubtedAt) {
 		return false
 	}
-	if found*8 >= predicted {
-		ep.cache.doubts, ep.cache.doubted = 0, nil
-		return false
+	if found*8 >= predicted && (c.suspect == 0 || found+leastDoubt >= predicted-predicted/4) {
+		c.suspect = max(0, c.suspect-1)
+		back := part(prompt, BlockBytes*common(f.chain, c.doubted), f.bytes)
+		if c.doubts == 0 || found > back+leastDoubt {
+			c.doubts, c.doubted = 0, nil
+			return false
+		}
+		if found+leastDoubt > predicted {
+			return false // nothing is missing, but nothing shows that the rest is there
+		}
 	}
-	ep.cache.doubts++
-	if ep.cache.doubts >= mostDoubts {
+	if c.doubts++; c.doubts >= mostDoubts || c.suspect > 0 {
 		return true
 	}
-	ep.cache.doubted = append(ep.cache.doubted[:0], chain...)
+	c.doubted, c.doubtedAt = append(c.doubted[:0], f.chain...), f.routed
 	return false
+}
+
+// common is how many blocks two chains have in common. Names of blocks cover all before them, so that it can be searched for.
+func common(a, b []uint64) int {
+	return sort.Search(min(len(a), len(b)), func(i int) bool { return a[i] != b[i] })
 }
 
 // lostCache forgets what an endpoint held.
 func (r *Router) lostCache(ep *endpoint) {
 	ep.epoch++
-	ep.cache.doubts = 0
+	ep.cache.doubts, ep.cache.suspect = 0, 0
 	r.belief.index.Clear(ep.slot)
 }

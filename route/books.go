@@ -1,6 +1,10 @@
 package route
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/session"
+)
 
 // flight is one open reservation.
 type flight struct {
@@ -17,7 +21,9 @@ type flight struct {
 	first       time.Time
 
 	request, tenant, session string
+	user                     session.Key // whose conversation it is by nothing but the user's id; see bind
 	promptBytes, exactTokens int
+	text                     Text
 	decision                 Decision
 
 	prefill, decode, context int64 // what it added to the endpoint's books
@@ -30,6 +36,7 @@ type flight struct {
 	bytes              int      // canonical bytes of it
 	depth              int      // blocks of it that were believed to be cached
 	sure               int      // of these, blocks that were not only about to be
+	story              story    // see explain
 }
 
 // mostKeptChain bounds the memory that a flight keeps for the next one, in blocks.
@@ -49,7 +56,10 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 		generation: f.generation + 1, open: true, ep: ep, incarnation: ep.incarnation, pool: p, class: req.Class, routed: now,
 		request: req.ID, tenant: req.Tenant, session: d.Session,
 		promptBytes: req.PromptBytes, exactTokens: req.PromptTokens, decision: *d,
-		index: i, epoch: ep.epoch, stream: req.Stream, waitMs: r.view.Candidates[index].WaitMs, msPerToken: r.view.Candidates[index].MsPerToken, chain: f.chain[:0],
+		index: i, epoch: ep.epoch, stream: req.Stream, waitMs: r.view.Candidates[index].WaitMs, msPerToken: r.view.Candidates[index].MsPerToken, chain: f.chain[:0], story: f.story,
+	}
+	if req.Content != nil {
+		f.text = req.Content.Text
 	}
 	switch req.Class {
 	case Turn:
@@ -120,6 +130,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 		return nil
 	}
 	ep := f.ep
+	r.letGo(f)
 	ep.load.Requests--
 	if !f.prefilled {
 		ep.load.PrefillTokens -= f.prefill
@@ -143,12 +154,15 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 		}
 	}
 	if ev.Response != "" {
-		r.rememberResponse(now, ev.Response, ep.spec.Name)
+		r.rememberResponse(now, ev.Response, f)
 	}
+	r.release(now, f)
+	free := r.ended.Candidates
 	r.ended = Ended{
 		Request: f.request, Decision: f.decision, Class: f.class, Routed: f.routed, FirstByte: f.first,
 		Outcome: ev.Outcome, Usage: ev.Usage, LostCache: lost,
 	}
+	r.retell(&r.ended, f, free)
 	f.open, f.ep, f.pool = false, nil, nil
 	if cap(f.chain) > mostKeptChain {
 		f.chain = nil
@@ -162,17 +176,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	return &r.ended
 }
 
-func (r *Router) rememberResponse(now time.Time, id, endpoint string) {
-	e, ok := r.responses.Get(now, "", "", id)
-	if ok && e.Endpoint == endpoint {
-		return
-	}
-	e.Endpoint, e.Last = endpoint, now
-	r.responses.Put(now, "", "", id, e)
-}
-
-// warm updates how many tokens of a conversation its endpoint holds, if the conversation is still there. prompt is the engine's
-// count of the prompt, 0 when it is not known yet.
+// warm updates how many tokens of a conversation its endpoint holds, if the conversation is still there.
 func (r *Router) warm(now time.Time, f *flight, tokens, prompt int) {
 	if f.class != Turn || f.session == "" {
 		return

@@ -34,13 +34,15 @@ func (r *Router) candidates(now time.Time, p *pool, req *Request, tokens int, t 
 
 func (r *Router) add(now time.Time, m *member) {
 	ep := m.ep
-	load := ep.load
-	if l := ep.report.Load; l != nil && l.Waiting > 0 && now.Sub(ep.loadAt) < r.cfg.StaleAfter {
-		load.Waiting = l.Waiting
+	load, usage := ep.load, -1.0
+	if l := ep.report.Load; l != nil && now.Sub(ep.loadAt) < r.cfg.StaleAfter {
+		load.Waiting = max(0, l.Waiting)
+		usage = max(-1, l.KVUsage)
 	}
 	r.members = append(r.members, m)
 	r.view.Candidates = append(r.view.Candidates, Candidate{
 		Name: ep.spec.Name, Key: ep.key, Slot: ep.slot, Weight: ep.spec.Weight * ep.ramp(now, r.cfg.Ramp), Load: load, Model: m.model,
+		MsPerAnswer: ep.speed.perAnswer, CacheTokens: ep.report.CacheTokens, Slots: ep.report.Slots, KVUsage: usage,
 	})
 }
 
@@ -112,7 +114,7 @@ func (r *Router) holderOf(now time.Time, req *Request) (string, bool) {
 	if req.Follows == "" {
 		return "", false
 	}
-	e, ok := r.responses.Get(now, "", "", req.Follows)
+	e, ok := r.responses.Get(now, req.Tenant, "", req.Follows)
 	return e.Endpoint, ok
 }
 

@@ -20,6 +20,7 @@ type Config struct {
 	PolicyName string        // as in the configuration
 	Aliases    []Alias
 	Sessions   session.Config
+	Explain    bool // keep the candidates of each decision until its end, for Ended.Candidates
 
 	Responses   int           // response ids remembered; default 100,000
 	ResponseTTL time.Duration // how long; default 24 h

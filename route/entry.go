@@ -27,7 +27,11 @@ type Ended struct {
 	FirstByte time.Time // zero when the answer had no data
 	Outcome   Outcome
 	Usage     Usage
+	Stream    bool // the answer was wanted as it is made
 	LostCache bool // it showed that the endpoint had lost its cache without being seen to restart
+
+	Home       string      // the conversation's endpoint before the decision, "" when there was none
+	Candidates []Candidate // the chosen one first, then the best others by cost, at most 15; nil unless Config.Explain. Valid until the next observation
 }
 
 // Change is an endpoint's change of state, worth a line in the log of the operator.

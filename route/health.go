@@ -39,6 +39,7 @@ type endpoint struct {
 
 	cache   cache
 	pending []uint32 // flights whose blocks are not computed yet
+	held    held
 	speed   speed
 }
 

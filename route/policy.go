@@ -34,6 +34,14 @@ type Candidate struct {
 	Busy       float64 // share of its time that it spends on prompts of late, 0 to 1
 	Full       bool    // its cache is believed to be full: what is added pushes something out
 
+	ActiveTokens int64 // prompt tokens of outstanding requests, those that several share counted once; if View.Counted
+	AddsTokens   int   // tokens of this prompt that are not among them; if View.Counted
+
+	MsPerAnswer float64 // time for each token of an answer after the first, learnt; 0 unknown
+	CacheTokens int64   // what its cache holds, as the engine tells; 0 unknown
+	Slots       int     // requests that it computes at once; 0 unknown
+	KVUsage     float64 // share of its cache that running requests hold by its latest report, 0 to 1; -1 when not reported
+
 	Terms Terms // filled in by policies that reckon in time
 }
 
@@ -60,8 +68,10 @@ type View struct {
 	Candidates []Candidate // never empty; in order of declaration
 
 	Home      int  // index in Candidates of the conversation's endpoint, -1 when unknown or not a candidate
+	Parent    int  // index of the endpoint of the conversation that started this one, -1 when unknown or not a candidate
 	FirstTurn bool // the conversation is new to the router
 
+	Counted      bool    // ActiveTokens and AddsTokens of the candidates are known, see Counting
 	Known        int     // tokens of the prompt that the candidate with most of it has cached
 	Missed       float64 // share of what was computed before that proved to be cached nowhere any more, of late; 0 to 1
 	PromptTokens int     // estimate for this request's whole prompt

@@ -13,7 +13,9 @@ type pool struct {
 	members []member
 
 	// Learnt from usage.
-	tokensPerByte float64
+	ratios        Ratios  // by kind of text
+	tokensPerByte float64 // on average, for prompts of which only the length is known
+	counted       int     // samples of it
 	output        float64 // answer tokens of a turn
 }
 
@@ -78,6 +80,7 @@ func (r *Router) pool(name string) *pool {
 		p = &pool{name: name, tokensPerByte: firstTokensPerByte, output: firstOutput}
 		if len(members) > 0 || name == "" || name == anyPool {
 			p.policy = r.cfg.Policy()
+			r.wants(p.policy)
 			if len(r.pools) >= maxPools {
 				clear(r.pools) // adapters come and go; what was learnt for each is learnt again
 			}
@@ -231,6 +234,9 @@ func (r *Router) Models() []ModelStatus {
 func (p *pool) measure(req *Request, t *talk) measure {
 	m := measure{tokens: req.PromptTokens + int(float64(req.PromptBytes)*p.tokensPerByte)}
 	if c := req.Content; c != nil && req.Class == Turn {
+		if c.Text != (Text{}) {
+			m.tokens = req.PromptTokens + p.ratios.Estimate(&c.Text)
+		}
 		m.lead, m.bytes = c.Lead, c.Bytes
 		m.anchor(t)
 		if m.knownBytes > 0 {
@@ -256,9 +262,14 @@ func (p *pool) outputTokens(req *Request) int {
 // template weighs too much in them.
 func (p *pool) learn(f *flight, u Usage) {
 	const rate = 0.05
-	if n := u.PromptTokens - f.exactTokens; n > 0 && f.promptBytes >= 256 {
+	n := u.PromptTokens - f.exactTokens
+	if n > 0 && f.text != (Text{}) {
+		p.ratios.Learn(&f.text, n)
+	}
+	if n > 0 && f.promptBytes >= 256 {
+		p.counted++
 		sample := min(max(float64(n)/float64(f.promptBytes), 0.02), 2)
-		p.tokensPerByte += float64(rate * (sample - p.tokensPerByte))
+		p.tokensPerByte += float64(max(rate, 1/float64(p.counted+1)) * (sample - p.tokensPerByte))
 	}
 	if u.OutputTokens > 0 && f.class == Turn {
 		p.output += float64(rate * (float64(u.OutputTokens) - p.output))

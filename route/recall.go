@@ -9,44 +9,100 @@ import (
 // talk is what the router remembers of the conversation that a request belongs to.
 type talk struct {
 	id      string
-	minted  bool // the client sent no id
+	minted  bool // under an id that the client has not sent, and new
 	known   bool
 	entry   session.Entry
-	newborn bool // known under an id that we minted, and now gone on with for the first time
+	newborn bool        // known under an id that we minted, and now gone on with for the first time
+	user    session.Key // the user's id is all that tells whose conversation it is; zero when more does
+	parent  string      // endpoint of the conversation that started this one, "" when there is none or it is not known
 }
 
-// recall finds the conversation of a request.
+// recall finds the conversation of a request: by its own id, by the response it goes on from, by what it says, by its user.
 func (r *Router) recall(now time.Time, p *pool, req *Request) talk {
-	t := talk{id: req.Session, minted: req.Session == ""}
-	if t.minted {
-		t.id = req.MintedID
-		if req.Trail == nil || req.Class != Turn {
-			if len(req.Tried) > 0 {
-				t.entry, t.known = r.newborn.Get(now, req.Tenant, p.name, t.id)
-			}
-			return t
-		}
-		followed := false
-		req.Trail.Scope = placeHash(&Request{Tenant: req.Tenant, HashKey: p.name}, "")
-		if t.id, followed = r.trails.Follow(req.Trail, t.id); !followed {
-			return t
-		}
-		t.minted = false
+	t := talk{id: req.Session}
+	if t.id == "" {
+		t.id, t.minted = r.recognise(now, p, req, &t)
+	}
+	if len(req.Tried) > 0 && req.User != "" && req.Class == Turn { // the attempt that failed is still open, and ends next
+		t.user = session.KeyOf(req.Tenant, p.name, req.User)
+	}
+	if t.minted && len(req.Tried) == 0 {
+		t.parent = r.parent(now, p, req)
+		return t
 	}
 	if t.entry, t.known = r.sessions.Get(now, req.Tenant, p.name, t.id); t.known {
 		return t
 	}
 	if t.entry, t.known = r.newborn.Get(now, req.Tenant, p.name, t.id); t.known {
-		t.newborn = true
+		t.newborn = !t.minted
+		return t
 	}
+	t.parent = r.parent(now, p, req)
 	return t
+}
+
+// recognise finds the conversation of a request that does not name it. minted means that it is a new one under the fresh id.
+func (r *Router) recognise(now time.Time, p *pool, req *Request, t *talk) (id string, minted bool) {
+	if req.Class != Turn || len(req.Tried) > 0 { // a retry has been recognised: only of a new conversation does it not say which
+		return req.MintedID, true
+	}
+	if req.Follows != "" {
+		if e, ok := r.responses.Get(now, req.Tenant, "", req.Follows); ok && e.Leader != "" {
+			return e.Leader, false
+		}
+	}
+	user := session.Key{}
+	if req.User != "" {
+		user = session.KeyOf(req.Tenant, p.name, req.User)
+	}
+	if req.Trail.Says() {
+		req.Trail.Scope = placeHash(&Request{Tenant: req.Tenant, HashKey: p.name}, "")
+		req.Trail.Speaker = user.Uint64()
+		id, known := r.trails.Follow(req.Trail, req.MintedID)
+		if req.User != "" {
+			r.users.Said(now, user, id)
+		}
+		return id, !known
+	}
+	if req.User == "" || req.Follows != "" {
+		return req.MintedID, true
+	}
+	t.user = user
+	id, known := r.users.Claim(now, user, req.MintedID)
+	return id, !known
+}
+
+// parent is the endpoint of the conversation that started this one.
+func (r *Router) parent(now time.Time, p *pool, req *Request) string {
+	if req.Parent == "" || req.Class != Turn {
+		return ""
+	}
+	e, ok := r.sessions.Get(now, req.Tenant, p.name, req.Parent)
+	if !ok {
+		e, _ = r.newborn.Get(now, req.Tenant, p.name, req.Parent)
+	}
+	return e.Endpoint
+}
+
+// member is the index of an endpoint among the candidates, -1 when it is none or name is "".
+func (r *Router) member(name string) int {
+	for i, m := range r.members {
+		if name != "" && m.ep.spec.Name == name {
+			return i
+		}
+	}
+	return -1
 }
 
 // bind remembers where a conversation's turn goes. What is warm there is only known once the prefill is done, so the
 // tokens carry over only while the conversation stays.
-func (r *Router) bind(now time.Time, p *pool, req *Request, t talk, ep *endpoint, model string) {
+func (r *Router) bind(now time.Time, p *pool, req *Request, t talk, ep *endpoint, d *Decision, model string) {
 	if t.id == "" {
 		return
+	}
+	if t.user != (session.Key{}) {
+		r.users.Begin(t.user)
+		r.flights[uint32(d.Lease)].user = t.user
 	}
 	e := session.Entry{Endpoint: ep.spec.Name, Model: model, Epoch: ep.epoch, Turns: t.entry.Turns, Prompt: t.entry.Prompt, Bytes: t.entry.Bytes, Last: now}
 	if len(req.Tried) == 0 || e.Turns == 0 {
@@ -63,4 +119,28 @@ func (r *Router) bind(now time.Time, p *pool, req *Request, t talk, ep *endpoint
 	if t.newborn {
 		r.newborn.Delete(req.Tenant, p.name, t.id)
 	}
+}
+
+// release lets go of what a request held of its user.
+func (r *Router) release(now time.Time, f *flight) {
+	if f.user != (session.Key{}) {
+		r.users.End(now, f.user)
+	}
+}
+
+// rememberResponse notes who holds a response, and whose it is.
+func (r *Router) rememberResponse(now time.Time, id string, f *flight) {
+	leader := ""
+	if f.class == Turn {
+		leader = f.session
+	}
+	e, ok := r.responses.Get(now, f.tenant, "", id)
+	if ok && e.Endpoint == f.ep.spec.Name && (leader == "" || leader == e.Leader) {
+		return
+	}
+	e.Endpoint = f.ep.spec.Name
+	if leader != "" {
+		e.Leader = leader
+	}
+	r.responses.Put(now, f.tenant, "", id, e)
 }

@@ -30,6 +30,8 @@ type Request struct {
 	Session  string // explicit conversation id; "" when the client sent none
 	MintedID string // a fresh id to give the conversation when Session is "" and nothing else identifies it
 	Follows  string // id of an earlier response (previous_response_id, GET /v1/responses/{id}); "" when none
+	User     string // id of the user, which says little about the conversation; "" when there is none
+	Parent   string // id of the conversation that started this one; "" when there is none
 	HashKey  string // what hash policies place by when there is no session; "" means MintedID
 
 	Content *Content       // what the prompt consists of; nil when it is not known
@@ -62,8 +64,9 @@ type Decision struct {
 	Reason     Reason
 	Candidates int // how many endpoints were eligible
 
-	PromptTokens int // estimate for the whole prompt
-	CachedTokens int // predicted to be in the endpoint's cache
+	PromptTokens int     // estimate for the whole prompt
+	CachedTokens int     // predicted to be in the endpoint's cache
+	TTFTMs       float64 // predicted time to first token (Terms.TTFT); 0 when there is nothing to go by
 }
 
 // Reason says in one word why an endpoint was chosen. The same word is the metric label, the log field and the

@@ -32,18 +32,20 @@ type Router struct {
 	newborn   *session.Table // conversations under an id we minted and nobody has gone on with yet
 	responses *session.Table // response id -> endpoint that holds it
 	trails    *session.Trails
+	users     *session.Users
 
 	flights []flight // indexed by the low half of a Lease
 	free    []uint32 // indexes of flights that may be used again
 	open    int
 
-	pcg     *rand.PCG
-	rng     *rand.Rand
-	belief  belief
-	speeds  speeds
-	members []*member // scratch: the members behind view.Candidates
-	view    View      // scratch
-	ended   Ended     // scratch: what the latest Finished told, valid until the next one
+	pcg      *rand.PCG
+	rng      *rand.Rand
+	belief   belief
+	counting bool // a policy asks for blocks, see Counting
+	speeds   speeds
+	members  []*member // scratch: the members behind view.Candidates
+	view     View      // scratch
+	ended    Ended     // scratch: what the latest Finished told, valid until the next one
 
 	decisions, doubleFinished uint64
 }
@@ -62,6 +64,7 @@ func New(c Config) *Router {
 		sessions:  session.New(c.Sessions),
 		responses: session.New(session.Config{Max: c.Responses, IdleTTL: c.ResponseTTL, HashOnly: true}),
 		trails:    session.NewTrails(c.Sessions.Max),
+		users:     session.NewUsers(c.Sessions),
 		belief:    belief{index: prefix.New(prefix.Config{})},
 		pcg:       rand.NewPCG(0, 0),
 	}
@@ -94,11 +97,12 @@ func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
 	v := &r.view
 	v.Now, v.PromptTokens, v.OutputTokens = now, tokens, p.outputTokens(req)
 	v.FirstTurn = !talk.known || talk.entry.Turns == 1 && len(req.Tried) > 0 // a retry is still the same turn
-	v.Home = r.home(talk)
+	v.Home, v.Parent = r.member(talk.entry.Endpoint), r.member(talk.parent)
 	v.Hash = placeHash(req, talk.id)
 	r.pcg.Seed(req.Seed, 0x9e3779b97f4a7c15)
 	v.Rand = r.rng
 	r.predict(req, &talk, &m)
+	r.count(p, req, &m)
 	r.expect(now)
 
 	choice := r.choose(p, req, holder)
@@ -111,9 +115,11 @@ func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
 	if d.Model == "" || req.Model == "" {
 		d.Model = req.Model
 	}
+	d.TTFTMs = r.reckoned(req, choice.Index)
 	d.Lease = r.reserve(now, ep, p, req, &d, choice.Index)
+	r.tell(req, d.Lease, &talk, choice.Index)
 	if req.Class == Turn {
-		r.bind(now, p, req, talk, ep, c.Model)
+		r.bind(now, p, req, talk, ep, &d, c.Model)
 	}
 	r.decisions++
 	return d, nil
@@ -132,19 +138,6 @@ func (r *Router) choose(p *pool, req *Request, holder int) Choice {
 		return Choice{0, ReasonOnly}
 	}
 	return p.policy.Pick(&r.view, req)
-}
-
-// home is the index of the conversation's endpoint among the candidates, -1 when there is none.
-func (r *Router) home(t talk) int {
-	if !t.known {
-		return -1
-	}
-	for i, m := range r.members {
-		if m.ep.spec.Name == t.entry.Endpoint {
-			return i
-		}
-	}
-	return -1
 }
 
 func placeHash(req *Request, id string) uint64 {

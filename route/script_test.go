@@ -22,7 +22,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdat
 //	> declare SOURCE name[,weight=0][,model=m]...   a full snapshot of one source
 //	> up name [model[/parent][:context]]... [adapter=x]   a good probe
 //	> down name | refused name                      a bad one
-//	> route id [model=m] [session=s] [bytes=n] [class=aside] [pin=e] [exclude=e] [tried=e] [follows=r] [max=n]
+//	> route id [model=m] [session=s] [bytes=n] [class=aside] [pin=e] [exclude=e] [tried=e] [follows=r] [max=n] [tenant=t] [user=u] [parent=s] [minted=s] [says=message/message...]
 //	> first id | finish id OUTCOME [retry=2s] [usage=prompt/cached/output] [response=r]
 //	> drain name | undrain name | wait 2s | status | models | stats
 func TestScripts(t *testing.T) {
@@ -171,6 +171,16 @@ func (p *player) route(args []string) {
 			req.Tried = append(req.Tried, v)
 		case "follows":
 			req.Follows = v
+		case "minted":
+			req.MintedID = v
+		case "tenant":
+			req.Tenant = v
+		case "user":
+			req.User = v
+		case "parent":
+			req.Parent = v
+		case "says":
+			req.Trail = said(strings.Split(v, "/"))
 		default:
 			p.t.Fatalf("unknown argument %q", a)
 		}
@@ -183,6 +193,24 @@ func (p *player) route(args []string) {
 	p.leases[req.ID] = d.Lease
 	p.say("%s -> %s (%s of %d) model=%q pool=%q session=%s first=%t prompt=%d cached=%d",
 		req.ID, d.Endpoint.Name, d.Reason, d.Candidates, d.Model, d.Pool, d.Session, d.FirstTurn, d.PromptTokens, d.CachedTokens)
+}
+
+// said is the trail of a chat of these messages.
+func said(messages []string) *session.Trail {
+	t, h := &session.Trail{}, uint64(1)
+	for i, m := range messages {
+		for _, b := range []byte(m) {
+			h = (h ^ uint64(b)) * 0x100000001b3
+		}
+		h ^= h >> 29
+		if i == len(messages)-1 {
+			t.Whole, t.Strict = h, h
+			break
+		}
+		t.Marks = append([]uint64{h}, t.Marks...)
+	}
+	t.StrictMarks = t.Marks
+	return t
 }
 
 func (p *player) status() {

@@ -1,21 +1,38 @@
 package route
 
-import "time"
+import (
+	"sort"
+	"time"
+)
 
-// speed is what is learnt of how long an endpoint takes: the time to first token is what it waits, plus fixed, plus perToken for
-// every uncached token.
+// speed is what is learnt of how long an endpoint takes. Engines compute prompts in order of arrival, so what they do between
+// the first bytes of two answers is the second one's prompt: fixed, plus perToken for every uncached token. Waiting is not
+// part of that and cannot be mistaken for slowness, however long it is.
 type speed struct {
-	perToken  float64 // ms; 0 before the first sample
-	fixed     float64 // ms
-	samples   int
-	xx, xy    float64 // sums of a least-squares line through the origin, older samples weighing less
-	perAnswer float64 // ms for each token of an answer after the first; 0 unknown
-	hold      float64 // ms that a request stays; 0 unknown
+	perToken   float64 // ms; 0 before the first sample
+	fixed      float64 // ms, of a prompt that found no other being computed
+	samples    int
+	xx, xy     float64 // sums of a least-squares line through the origin, older samples weighing less, see line
+	xr, rr, ry float64 // the same of answers that come as a whole
+	perAnswer  float64 // ms for each token of an answer after the first; 0 unknown
+	hold       float64 // ms that a request stays once it is computed; 0 unknown
 
-	until  time.Time // when what is reserved is expected to be computed
-	ahead  int64     // uncached tokens of streams whose first byte has not come
-	busy   float64   // ms of prefill of late, see busyWindow
-	busyAt time.Time
+	batches []batch // the latest, in order of time; at most maxBatches
+
+	until   time.Time // when what is reserved is expected to be computed
+	ahead   int64     // uncached tokens of streams whose first byte has not come
+	prompts int       // such streams
+	head    int64     // uncached tokens of the first of them, as far as known
+	busy    float64   // ms of prefill of late, see busyWindow
+	busyAt  time.Time
+}
+
+// batch is prompts of streams whose first bytes came together: engines compute several in one step.
+type batch struct {
+	begin, end time.Time
+	tokens     int64 // uncached, as predicted
+	fresh      bool  // nothing was being computed when it came
+	held       bool  // it may have waited for a place, which says nothing about speed
 }
 
 // speeds are what is assumed of endpoints that nothing has been learnt of: the mean of the others.
@@ -31,6 +48,9 @@ const (
 	fixedQuantile = 0.35 // share of samples below it: waiting that was not foreseen is above
 	slowRate      = 0.1  // weight of a new sample for perAnswer and hold
 	busyWindow    = 10 * time.Second
+	leastPerToken = 1e-5             // ms: 100 million tokens a second
+	sameStep      = time.Millisecond // first bytes that come closer together than that are of one step
+	maxBatches    = 512              // streams that see more first bytes than that before they end teach nothing
 )
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -74,11 +94,28 @@ func (e *endpoint) wait(now time.Time, perToken float64, waiting int) float64 {
 		left = 0
 	}
 	if slots := e.report.Slots; slots > 0 && e.load.Requests >= slots {
-		left = max(left, float64(s.hold*float64(e.load.Requests-slots+1))/float64(slots))
+		left = max(left, s.place(left, perToken, e.load.Requests, slots))
 	} else if l := e.report.Load; waiting > 0 && l != nil && l.Running > 0 {
 		left = max(left, float64(s.hold*float64(waiting))/float64(l.Running))
 	}
 	return left
+}
+
+// place is how long it takes until a place is free at an endpoint that has as many requests as places or more, when all their
+// prompts are computed in left ms. Answers end one by one within hold, and the prompts that have a place a hold after they
+// are computed, the first of them not before it is computed as a whole.
+func (s *speed) place(left, perToken float64, requests, slots int) float64 {
+	before, prompts := float64(requests-slots+1), float64(max(s.prompts, 1))
+	answers := float64(min(max(requests-s.prompts, 0), slots))
+	first := max(0, left-float64(float64(s.ahead-s.head)*perToken))
+	switch {
+	case before <= answers:
+		return float64(s.hold*before) / answers
+	case before <= float64(slots):
+		return s.hold + first + float64((left-first)*(before-answers))/prompts
+	default:
+		return float64((s.hold + first + float64((left-first)*(float64(slots)-answers))/prompts) * before / float64(slots))
+	}
 }
 
 // queue puts a flight's prefill behind what is there.
@@ -93,7 +130,11 @@ func (e *endpoint) queue(now time.Time, f *flight) {
 	}
 	s.until = s.until.Add(time.Duration(took * 1e6))
 	if f.stream {
+		if s.prompts == 0 {
+			s.head = f.prefill
+		}
 		s.ahead += f.prefill
+		s.prompts++
 	}
 	s.busy = float64(s.busyNow(now) + took)
 	s.busyAt = now
@@ -105,22 +146,55 @@ func (e *endpoint) unqueue(now time.Time, f *flight) {
 		return
 	}
 	s := &e.speed
+	if f.prefilled {
+		s.computed(now, f, e.report.Slots > 0 && e.load.Requests > e.report.Slots)
+	}
 	s.ahead -= f.prefill
+	s.prompts--
+	s.head = s.ahead / int64(max(s.prompts, 1))
 	s.until = now.Add(time.Duration(float64(float64(s.ahead)*f.msPerToken) * 1e6))
 }
 
 func (s *speed) busyNow(now time.Time) float64 {
 	age := now.Sub(s.busyAt)
-	if s.busy == 0 || age >= 2*busyWindow {
+	if s.busy == 0 || age >= busyWindow {
 		return 0
 	}
 	// A line instead of an exponential: the same on every machine.
-	return float64(s.busy * (1 - float64(age)/float64(2*busyWindow)))
+	return float64(s.busy * (1 - float64(age)/float64(busyWindow)))
 }
 
 // busyShare is the share of its time that the endpoint spends on prompts.
 func (s *speed) busyShare(now time.Time) float64 {
 	return min(1, s.busyNow(now)/ms(busyWindow))
+}
+
+// computed notes that a stream's first byte came.
+func (s *speed) computed(now time.Time, f *flight, held bool) {
+	b := batch{begin: f.routed, end: now, tokens: f.prefill, fresh: true, held: held}
+	if n := len(s.batches); n > 0 {
+		last := &s.batches[n-1]
+		if now.Sub(last.end) < sameStep {
+			last.end, last.tokens, last.held = now, last.tokens+f.prefill, last.held || held
+			return
+		}
+		if last.end.After(b.begin) {
+			b.begin, b.fresh = last.end, false
+		}
+		if n >= maxBatches {
+			s.batches = append(s.batches[:0], s.batches[n/2:]...)
+		}
+	}
+	s.batches = append(s.batches, b)
+}
+
+// batchOf is the batch that a first byte belongs to; nil when it is too long ago.
+func (s *speed) batchOf(first time.Time) *batch {
+	i := sort.Search(len(s.batches), func(i int) bool { return !s.batches[i].end.Before(first) })
+	if i == len(s.batches) || !s.batches[i].begin.Before(first) {
+		return nil
+	}
+	return &s.batches[i]
 }
 
 // learnSpeed takes in how long a request took.
@@ -135,43 +209,81 @@ func (r *Router) learnSpeed(now time.Time, f *flight, u *Usage) {
 		cached = u.CachedTokens
 	}
 	own := float64(max(u.PromptTokens-cached, 1))
-	first, rest := ms(f.first.Sub(f.routed)), float64(max(u.OutputTokens-1, 0))
-	expected := f.waitMs + fixed + float64(own*perToken)
+	rest := float64(max(u.OutputTokens-1, 0))
 	if f.stream {
 		if rest > 0 {
 			s.perAnswer = toward(s.perAnswer, ms(now.Sub(f.first))/rest)
+			s.hold = toward(s.hold, ms(now.Sub(f.first)))
 		}
-	} else if rest > 0 {
-		if s.perAnswer == 0 {
-			s.perAnswer = max(0, first-expected) / rest
+		if b := s.batchOf(f.first); b != nil && !b.held {
+			x := max(own, float64(b.tokens-f.prefill)+own)
+			s.line(x, 0, ms(b.end.Sub(b.begin)), float64(own/x), b.fresh, perToken, fixed)
 		}
-		first -= float64(rest * s.perAnswer)
-		s.perAnswer = toward(s.perAnswer, max(0, s.perAnswer+float64((first-expected)/rest)))
+	} else {
+		// All there is to go by is when the whole answer came. What was expected in front of it is taken off: where that was
+		// too much, the endpoint appears quicker than it is and less is expected the next time.
+		s.line(own, rest, ms(f.first.Sub(f.routed))-f.waitMs, 1, true, perToken, fixed)
+		s.hold = toward(s.hold, float64(rest*s.perAnswer))
 	}
-	s.hold = toward(s.hold, ms(now.Sub(f.routed)))
-	first = max(first, float64(expected/outlier))
-	if s.samples >= 3 {
-		first = min(first, float64(expected*outlier))
-	}
-	s.line(own+f.waitMs/perToken, first, perToken, fixed)
 	r.meanSpeed()
 }
 
-// line takes in that so many tokens took so long.
-func (s *speed) line(x, y, perToken, fixed float64) {
+// line takes in that x tokens of prompts and rest tokens of an answer took y ms. fresh says that the fixed time is part of it.
+func (s *speed) line(x, rest, y, weight float64, fresh bool, perToken, fixed float64) {
 	if s.samples == 0 {
 		s.fixed = fixed
 		s.xx, s.xy = priorTokens*priorTokens, float64(perToken*priorTokens*priorTokens)
 	}
+	start := 0.0
+	if fresh {
+		start = s.fixed
+	}
+	expected := start + float64(x*perToken) + float64(rest*s.perAnswer)
+	y = max(y, expected/outlier)
+	if s.samples >= 3 {
+		y = min(y, float64(expected*outlier))
+	}
 	s.samples++
-	s.xx = float64(s.xx*keepSample) + float64(x*x)
-	s.xy = float64(s.xy*keepSample) + float64(x*max(y-s.fixed, float64(y/16)))
-	s.perToken = max(s.xy/s.xx, 1e-5)
-	step := float64(s.fixed * fixedStep)
-	if y-float64(x*s.perToken) > s.fixed {
+	s.sums(x, rest, max(y-start, y/16), weight)
+	s.solve(rest > 0)
+	if !fresh {
+		return
+	}
+	step := float64(s.fixed * float64(fixedStep*weight))
+	if y-float64(x*s.perToken)-float64(rest*s.perAnswer) > s.fixed {
 		s.fixed += float64(step * (1 - fixedQuantile))
 	} else {
 		s.fixed = max(0.1, s.fixed-float64(step*fixedQuantile))
+	}
+}
+
+// sums adds a sample to those of the line.
+func (s *speed) sums(x, rest, y, weight float64) {
+	keep := 1 - float64((1-keepSample)*weight)
+	s.xx = float64(s.xx*keep) + float64(weight*float64(x*x))
+	s.xy = float64(s.xy*keep) + float64(weight*float64(x*y))
+	s.xr = float64(s.xr*keep) + float64(weight*float64(x*rest))
+	s.rr = float64(s.rr*keep) + float64(weight*float64(rest*rest))
+	s.ry = float64(s.ry*keep) + float64(weight*float64(rest*y))
+}
+
+// solve finds the least squares: time for a token of a prompt alone, or, where answers are part of the samples, that and the
+// time for a token of an answer.
+func (s *speed) solve(answers bool) {
+	s.perToken = max(s.xy/s.xx, leastPerToken)
+	det := float64(s.xx*s.rr) - float64(s.xr*s.xr)
+	if !answers || det < float64(s.xx*s.rr)/1000 {
+		return // nothing tells one from the other
+	}
+	perToken := (float64(s.xy*s.rr) - float64(s.ry*s.xr)) / det
+	perAnswer := (float64(s.ry*s.xx) - float64(s.xy*s.xr)) / det
+	switch {
+	case perToken <= leastPerToken:
+		s.perToken, s.perAnswer = leastPerToken, max(0, s.ry/s.rr)
+	case perAnswer > 0:
+		s.perToken, s.perAnswer = perToken, perAnswer
+	default:
+		s.perAnswer = 0
 	}
 }
 

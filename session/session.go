@@ -30,7 +30,7 @@ const (
 // Config bounds a Table.
 type Config struct {
 	// Max is the number of conversations remembered. Beyond it the least recently used one is forgotten. 0 means
-	// 100000. An entry takes about 150 bytes beside its id.
+	// 100000. An entry takes about 180 bytes beside its id.
 	Max int `yaml:"max"`
 	// IdleTTL is how long a conversation is remembered after its last turn. Looking it up does not extend it. 0 means
 	// one hour.
@@ -75,6 +75,7 @@ type Entry struct {
 	Bytes    int       // canonical bytes of that prompt, 0 unknown
 	Epoch    uint32    // the endpoint's count of lost caches then; when it has moved on, Tokens are no longer there
 	Turns    int       // turns so far
+	Leader   string    // of an entry that is only about a part of a conversation: the conversation's id
 	Last     time.Time // when it was last written; set by the table, ignored by Put
 }
 

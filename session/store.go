@@ -18,6 +18,7 @@ type node struct {
 	key             Key
 	identity        string // what keep made of the name; "" when only hashes are kept
 	endpoint, model string
+	leader          string
 	tokens, turns   int
 	prompt, bytes   int32
 	epoch           uint32

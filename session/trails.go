@@ -8,11 +8,15 @@ type Trails struct {
 	tails *lru[[2]uint64]
 }
 
-// end is one prompt's end.
+// end is one prompt's end, under one of its hashes.
 type end struct {
-	id       string
+	id   string
+	main uint64 // key of the hash that tells most of the prompt: there the flags of the prompt are kept
+
+	answer   bool // it is no end, but that of the answer that a conversation went on with
 	extended bool // a later prompt went on from here
 	repeated bool // the same prompt came again before that: two conversations may have begun alike
+	shared   bool // prompts of several conversations end like this, which only differ in what the hash leaves out
 }
 
 // TrailBlock is the length in bytes of the blocks by which the ends of plain text are found.
@@ -20,13 +24,15 @@ const TrailBlock = 128
 
 // Trail is what a prompt's content says about the conversation it belongs to.
 type Trail struct {
-	Scope uint64 // tenant and model; mixed into every hash
+	Scope   uint64 // tenant and model; mixed into every hash
+	Space   uint64 // what separates caches within them (adapter, cache salt); mixed into every hash
+	Speaker uint64 // user, if the client names one: tells, like Strict, of conversations that begin alike which is which
 
 	// Whole identifies all messages of a chat but those of the system; 0 for a chat that says too little to identify
 	// anybody, and for plain text.
 	Whole uint64
-	// Strict is Whole together with the system prompt: of two conversations that begin alike under different system
-	// prompts it tells which is which.
+	// Strict is Whole together with the system prompt and the tools: of two conversations that begin alike under different
+	// ones it tells which is which.
 	Strict uint64
 	// Marks are like Whole for the chat cut after each earlier message, the latest first; StrictMarks like Strict.
 	Marks, StrictMarks []uint64
@@ -44,8 +50,26 @@ func (p *Trail) says() bool { return p.Whole != 0 || p.Bytes >= p.Least && p.Has
 
 // key scopes a hash. The salts keep hashes of different meaning apart.
 func (p *Trail) key(h, salt uint64) uint64 {
-	h = (h ^ p.Scope ^ salt) * 0x9e3779b97f4a7c15
+	h = (h ^ p.Scope ^ p.Space*0xff51afd7ed558ccd ^ salt) * 0x9e3779b97f4a7c15
 	return h ^ h>>29
+}
+
+func (p *Trail) strict(h uint64) uint64 { return p.key(h^p.speaker(), strictSalt) }
+
+// text is the key of a hash of all text, without and with the user.
+func (p *Trail) text(h uint64) (loose, strict uint64) {
+	return p.key(h, textSalt), p.key(h^p.speaker(), textSalt)
+}
+
+func (p *Trail) speaker() uint64 { return p.Speaker * 0xc4ceb9fe1a85ec53 }
+
+// main is the key of the hash that tells most of the prompt.
+func (p *Trail) main() uint64 {
+	if p.Whole == 0 {
+		_, strict := p.text(p.Text)
+		return strict
+	}
+	return p.strict(p.Strict)
 }
 
 const (
@@ -60,7 +84,7 @@ func NewTrails(most int) *Trails {
 	return &Trails{ends: newLRU[end](3 * most), tails: newLRU[[2]uint64](most)}
 }
 
-// Len is the number of ends remembered; a chat has three.
+// Len is the number of ends remembered; a turn of a chat has three or four.
 func (t *Trails) Len() int { return t.ends.len() }
 
 // Follow finds the conversation that a prompt belongs to, or gives it the fresh id, and remembers where the prompt ends. known
@@ -70,11 +94,7 @@ func (t *Trails) Follow(p *Trail, fresh string) (id string, known bool) {
 	if !p.says() {
 		return fresh, false
 	}
-	same := p.key(p.Strict, strictSalt)
-	if p.Whole == 0 {
-		same = p.key(p.Text, textSalt)
-	}
-	if e := t.ends.get(same); e != nil {
+	if e := t.ends.get(p.main()); e != nil && e.main == p.main() {
 		if !e.extended {
 			e.repeated = true
 			return e.id, true
@@ -83,35 +103,70 @@ func (t *Trails) Follow(p *Trail, fresh string) (id string, known bool) {
 		return fresh, false
 	}
 	id, known = fresh, false
-	if e := t.earlier(p); e != nil && !(e.extended && e.repeated) {
-		id, known = e.id, true
-		e.extended = true
+	if e, mark := t.earlier(p); e != nil {
+		turn := e
+		if m := t.ends.get(e.main); m != nil && m.id == e.id {
+			turn = m
+		}
+		if !(turn.extended && turn.repeated) {
+			id, known = turn.id, true
+		}
+		turn.extended = true
+		repeated := turn.repeated
+		if mark > 0 { // should another conversation begin alike, its answer tells which is which
+			key := p.key(p.Marks[mark-1], looseSalt)
+			t.twin(key, end{id: id, main: key, answer: true})
+			if strict := p.strict(p.StrictMarks[mark-1]); repeated {
+				t.ends.put(strict, end{id: id, main: strict})
+			}
+		}
 	}
 	t.remember(p, id)
 	return id, known
 }
 
-// earlier finds the longest earlier prompt that this one goes on from.
-func (t *Trails) earlier(p *Trail) *end {
+// Says reports whether a prompt says enough to identify a conversation.
+func (p *Trail) Says() bool { return p != nil && p.says() }
+
+// earlier finds the longest earlier prompt that this one goes on from, and which of the marks is its end, -1 for none.
+func (t *Trails) earlier(p *Trail) (e *end, mark int) {
+	loose := true
 	for i := range p.Marks {
-		loose := p.key(p.Marks[i], looseSalt)
-		if e := t.ends.get(p.key(p.StrictMarks[i], strictSalt)); e != nil {
-			t.extend(loose)
-			return e
+		if e := t.ends.get(p.strict(p.StrictMarks[i])); e != nil {
+			return e, i
 		}
-		// Under another system prompt: agents write the date or the working directory into theirs.
-		if e := t.ends.get(loose); e != nil {
-			return e
+		// Under another system prompt: agents write the date or the working directory into theirs. Not when several
+		// conversations got this far alike.
+		if !loose {
+			continue
+		}
+		e := t.ends.get(p.key(p.Marks[i], looseSalt))
+		if e == nil {
+			continue
+		}
+		if loose = !e.shared && (!e.answer || t.mayBeOf(p, e, i)); loose {
+			return e, i
 		}
 	}
-	return t.earlierText(p)
+	return t.earlierText(p), -1
 }
 
-// extend notes on the loose twin of an end that somebody went on from it.
-func (t *Trails) extend(key uint64) {
-	if e := t.ends.get(key); e != nil {
-		e.extended = true
+// mayBeOf reports whether an answer that was found loosely as mark i is of the conversation that it was given in: others may have been
+// answered alike. It is not when the question before it, mark i+1, is that of another one under the same system prompt, or
+// of another one that nobody has gone on from yet.
+func (t *Trails) mayBeOf(p *Trail, answer *end, i int) bool {
+	if i++; i == len(p.Marks) {
+		return true
 	}
+	if e := t.ends.get(p.strict(p.StrictMarks[i])); e != nil {
+		return e.id == answer.id
+	}
+	e := t.ends.get(p.key(p.Marks[i], looseSalt))
+	if e == nil || !e.shared && e.id == answer.id {
+		return true
+	}
+	turn := t.ends.get(e.main)
+	return !e.shared && turn != nil && turn.extended
 }
 
 // earlierText finds it in plain text. The mask of each block says at which of its bytes prompts ended.
@@ -133,7 +188,11 @@ func (t *Trails) earlierText(p *Trail) *end {
 			if mask[off/64]>>(off%64)&1 == 0 || n >= p.Bytes || n < p.Least {
 				continue
 			}
-			if e := t.ends.get(p.key(p.HashAt(n), textSalt)); e != nil {
+			loose, strict := p.text(p.HashAt(n))
+			if e := t.ends.get(strict); e != nil && !e.shared {
+				return e
+			}
+			if e := t.ends.get(loose); e != nil && !e.shared {
 				return e
 			}
 		}
@@ -144,15 +203,37 @@ func (t *Trails) earlierText(p *Trail) *end {
 // maxTrailBlocks bounds the search for the end of an earlier prompt: one turn rarely adds more than 512 kB.
 const maxTrailBlocks = 4096
 
+// end remembers the end of a chat.
+func (t *Trails) end(p *Trail, whole, strict uint64, id string) {
+	main := p.strict(strict)
+	t.ends.put(main, end{id: id, main: main})
+	t.twin(p.key(whole, looseSalt), end{id: id, main: main})
+}
+
+// twin remembers an end under a hash that tells less.
+func (t *Trails) twin(key uint64, e end) {
+	if before := t.ends.get(key); before != nil && before.id == e.id {
+		e.shared = before.shared
+	} else if before != nil {
+		turn := t.ends.get(before.main) // of one that was gone on from, the later prompts have ends of their own
+		e.shared = before.shared || before.answer || turn == nil || !turn.extended
+	}
+	t.ends.put(key, e)
+}
+
 func (t *Trails) remember(p *Trail, id string) {
+	main := p.main()
 	if p.Whole != 0 {
-		t.ends.put(p.key(p.Whole, looseSalt), end{id: id})
-		t.ends.put(p.key(p.Strict, strictSalt), end{id: id})
+		t.end(p, p.Whole, p.Strict, id)
 	}
 	if p.HashAt == nil || p.Bytes < p.Least {
 		return
 	}
-	t.ends.put(p.key(p.Text, textSalt), end{id: id})
+	loose, strict := p.text(p.Text)
+	t.ends.put(strict, end{id: id, main: main})
+	if loose != strict {
+		t.twin(loose, end{id: id, main: main})
+	}
 	block, off := uint64(0), p.Bytes%TrailBlock
 	if full := p.Bytes / TrailBlock; full > 0 {
 		block = p.Blocks[full-1]

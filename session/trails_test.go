@@ -26,6 +26,26 @@ func chat(system string, messages ...string) *Trail {
 	return &p
 }
 
+var opener = strings.Repeat("once upon a time ", 10)
+
+func by(user uint64, p *Trail) *Trail {
+	p.Speaker = user
+	return p
+}
+
+func in(space uint64, p *Trail) *Trail {
+	p.Space = space
+	return p
+}
+
+// growing makes the trail of a chat of one message that begins alike.
+func growing(s string) *Trail {
+	s = opener + s
+	p, t := chat("", s), text(s)
+	t.Whole, t.Strict = p.Whole, p.Strict
+	return t
+}
+
 // text makes the trail of a plain text prompt.
 func text(s string) *Trail {
 	p := &Trail{Bytes: len(s), Least: 64, Text: xxh3.HashString(s), HashAt: func(n int) uint64 { return xxh3.HashString(s[:n]) }}
@@ -48,6 +68,27 @@ func TestTrailsOfChats(t *testing.T) {
 		{"a date in the system prompt changes nothing", []*Trail{chat("monday", "u1"), chat("tuesday", "u1", "a1", "u2"), chat("wednesday", "u1", "a1", "u2", "a2", "u3")}, "aaa"},
 		{"one task, two agents", []*Trail{chat("coder", "u1"), chat("critic", "u1"), chat("coder", "u1", "a1", "u2"), chat("critic", "u1", "b1", "u2")}, "abab"},
 		{"edited history is a branch", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "edited")}, "aaa"},
+		{"a retry of a later turn", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3")}, "aaaa"},
+		{"a later turn again, after it went on", []*Trail{
+			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3"), chat("s", "u1", "a1", "u2"),
+			chat("s", "u1", "a1", "u2", "b2", "w3"), chat("s", "u1", "a1", "u2", "a2", "u3", "a3", "u4"),
+		}, "aaabba"},
+		{"another answer to the same question is a branch", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "b1", "u2")}, "aaa"},
+		{"two agents begin alike, and one changes its system prompt", []*Trail{chat("coder", "u1"), chat("critic", "u1"), chat("coder at noon", "u1", "a1", "u2"), chat("critic", "u1", "b1", "u2")}, "abcb"},
+		{"the same of one that has gone on", []*Trail{chat("coder", "u1"), chat("coder", "u1", "a1", "u2"), chat("critic", "u1"), chat("coder at noon", "u1", "a1", "u2", "a2", "u3"), chat("critic", "u1", "b1", "u2")}, "aabab"},
+		{"a retry, and then a branch", []*Trail{chat("s", "u1"), chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "edited"), chat("s", "u1", "b1", "w2"), chat("s", "u1", "b1", "edited")}, "aaaabb"},
+		{"a system prompt that is another at each turn", []*Trail{
+			chat("1", "u1"), chat("2", "u1", "a1", "u2"), chat("3", "u1"), chat("4", "u1", "b1", "w2"), chat("5", "u1", "a1", "edited"),
+			chat("6", "u1", "b1", "edited"), chat("7", "u1", "a1", "u2", "a2", "u3"), chat("8", "u1", "b1", "w2", "b2", "w3"),
+		}, "aabbabab"},
+		{"the same, and the second is answered alike", []*Trail{chat("1", "u1"), chat("2", "u1", "a1", "u2"), chat("3", "u1"), chat("4", "u1", "a1", "w2"), chat("5", "u1", "a1", "w2", "b2", "w3")}, "aabcc"},
+		{"two agents are answered alike", []*Trail{chat("coder", "u1"), chat("critic", "u1"), chat("coder", "u1", "a1", "u2"), chat("critic", "u1", "a1", "u2"), chat("critic", "u1", "a1", "w2")}, "ababb"},
+		{"two users begin alike", []*Trail{by(1, chat("s", "u1")), by(2, chat("s", "u1")), by(1, chat("s", "u1", "a1", "u2")), by(2, chat("s", "u1", "a1", "u2"))}, "abab"},
+		{"a user who is another at each turn", []*Trail{by(1, chat("s", "u1")), by(2, chat("s", "u1", "a1", "u2"))}, "aa"},
+		{"two users begin alike in text", []*Trail{by(1, text(opener)), by(2, text(opener)), text(opener), by(1, text(opener+"x")), by(2, text(opener+"y")), by(3, text(opener+"z")), by(1, text(opener+"x and so on"))}, "abcabca"},
+		{"a user of text who is another at each turn", []*Trail{by(1, text(opener)), by(2, text(opener+"x")), text(opener + "xy")}, "aaa"},
+		{"two adapters", []*Trail{in(1, chat("s", "u1")), in(2, chat("s", "u1")), in(1, chat("s", "u1", "a1", "u2")), in(2, chat("s", "u1", "a1", "u2"))}, "abab"},
+		{"one message that grows", []*Trail{growing("x"), growing("x and y"), growing("x"), growing("x and z")}, "aabb"},
 		{"compaction is a new conversation", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "summary", "u3")}, "aab"},
 		{"a turn sent with several new messages", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "tool", "tool", "u2"), chat("s", "u1", "a1", "tool", "tool", "u2", "a2", "u3")}, "aaa"},
 	} {

@@ -1,0 +1,93 @@
+package route
+
+import "time"
+
+// mostKept is how many candidates the story of a decision keeps: the chosen one, then the others that cost least.
+const mostKept = 16
+
+// story is what a flight keeps so that its decision can be explained when it has ended.
+type story struct {
+	candidates []Candidate // the chosen one first, then the best others by cost
+	home       string      // the conversation's endpoint before the decision, "" when there was none
+}
+
+// reckoned is the predicted time to first token of a candidate in ms, 0 when there is nothing to go by. A policy that does
+// not reckon in time leaves the terms empty, and so does a choice that no policy had to make: they are filled in with
+// what the request itself would wait, without what the placement costs others.
+func (r *Router) reckoned(req *Request, index int) float64 {
+	if req.Class != Turn || r.view.PromptTokens == 0 {
+		return 0
+	}
+	c := &r.view.Candidates[index]
+	if c.Terms == (Terms{}) {
+		prefill := float64(max(0, r.view.PromptTokens-c.CachedTokens))
+		c.Terms = Terms{Wait: c.WaitMs, Prefill: float64(prefill * c.MsPerToken), Fixed: c.FixedMs}
+	}
+	return c.Terms.TTFT()
+}
+
+// tell keeps what a decision was made of, for its end. It is in the flight's own memory, used again by the next one.
+func (r *Router) tell(req *Request, l Lease, t *talk, chosen int) {
+	if !r.cfg.Explain {
+		return
+	}
+	f := r.flight(l)
+	f.story.home = ""
+	if t.known {
+		f.story.home = t.entry.Endpoint
+	}
+	var best [mostKept - 1]int
+	n := 0
+	for i := range r.view.Candidates {
+		r.reckoned(req, i)
+		if i == chosen {
+			continue
+		}
+		cost := r.view.Candidates[i].Terms.Cost()
+		at := n
+		for at > 0 && r.view.Candidates[best[at-1]].Terms.Cost() > cost {
+			at--
+		}
+		if at == len(best) {
+			continue
+		}
+		n = min(n+1, len(best))
+		copy(best[at+1:n], best[at:n-1])
+		best[at] = i
+	}
+	kept := append(f.story.candidates[:0], r.view.Candidates[chosen])
+	for _, i := range best[:n] {
+		kept = append(kept, r.view.Candidates[i])
+	}
+	f.story.candidates = kept
+}
+
+// retell moves a flight's story into what its end tells. The flight gets the memory of the one that ended before it.
+func (r *Router) retell(e *Ended, f *flight, free []Candidate) {
+	e.Stream, e.Home, e.Candidates = f.stream, f.story.home, f.story.candidates
+	f.story = story{candidates: free[:0]}
+}
+
+// TTFT is the time from the decision to the first data of the answer. ok is false when there was none, and when it says
+// nothing about the prompt: an answer that is not streamed begins when all of it is computed.
+func (e *Ended) TTFT() (d time.Duration, ok bool) {
+	if !e.Stream || e.FirstByte.IsZero() || e.Class != Turn {
+		return 0, false
+	}
+	return max(0, e.FirstByte.Sub(e.Routed)), true
+}
+
+// Regret is how much later the first token came, in ms, than it was predicted at the best of the other candidates; 0 when it
+// came sooner. ok is false when that cannot be told: no first token was seen, there was no other candidate, or the
+// router keeps no candidates (Config.Explain).
+func (e *Ended) Regret() (regret float64, ok bool) {
+	took, ok := e.TTFT()
+	if !ok || len(e.Candidates) < 2 || e.Decision.TTFTMs == 0 {
+		return 0, false
+	}
+	best := e.Candidates[1].Terms.TTFT()
+	for i := 2; i < len(e.Candidates); i++ {
+		best = min(best, e.Candidates[i].Terms.TTFT())
+	}
+	return max(0, ms(took)-best), true
+}

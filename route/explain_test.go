@@ -1,0 +1,190 @@
+package route_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// costed gives candidate i of n the cost of its place in costs, and picks the one at pick. It leaves the terms alone when
+// costs is nil.
+type costed struct {
+	costs []float64
+	pick  int
+}
+
+func (c *costed) Pick(v *route.View, _ *route.Request) route.Choice {
+	for i, cost := range c.costs {
+		v.Candidates[i].Terms = route.Terms{Prefill: cost, Spread: 1}
+	}
+	return route.Choice{Index: c.pick, Reason: "costed"}
+}
+
+// explained is a router that explains, with n endpoints that are up.
+func explained(p *costed, n int, on bool) (*route.Router, time.Time) {
+	now := time.Unix(1000, 0)
+	r := route.New(route.Config{Policy: func() route.Policy { return p }, PolicyName: "costed", Explain: on})
+	d := route.Declared{Source: "s"}
+	for i := range n {
+		d.Endpoints = append(d.Endpoints, route.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
+	}
+	r.Observe(now, d)
+	for i := range n {
+		r.Observe(now, route.Probed{Endpoint: fmt.Sprint("e", i), Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+	}
+	return r, now
+}
+
+func turn(id string) *route.Request {
+	return &route.Request{ID: id, Class: route.Turn, Model: "m", Session: "s-" + id, PromptTokens: 1000, Stream: true, Seed: 1}
+}
+
+// end plays a request whose first token comes after ttft.
+func end(t *testing.T, r *route.Router, now time.Time, q *route.Request, ttft time.Duration) (route.Decision, *route.Ended) {
+	t.Helper()
+	d, err := r.Route(now, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ttft > 0 {
+		r.Observe(now.Add(ttft), route.FirstByte{Lease: d.Lease})
+	}
+	return d, r.Observe(now.Add(time.Second), route.Finished{Lease: d.Lease}).Ended
+}
+
+func names(x *route.Ended) (out []string) {
+	for i := range x.Candidates {
+		out = append(out, x.Candidates[i].Name)
+	}
+	return out
+}
+
+func TestEndedTellsTheBestCandidates(t *testing.T) {
+	p := &costed{costs: []float64{50, 30, 40, 10}, pick: 2}
+	r, now := explained(p, 4, true)
+	d, x := end(t, r, now, turn("1"), 60*time.Millisecond)
+	if got := fmt.Sprint(names(x)); got != "[e2 e3 e1 e0]" || d.TTFTMs != 40 || x.Decision.TTFTMs != 40 || x.Home != "" || !x.Stream {
+		t.Errorf("got %s, predicted %v", got, d.TTFTMs)
+	}
+	if c := x.Candidates[0]; c.Terms.Cost() != 41 || c.Load.Requests != 0 {
+		t.Errorf("the chosen one: %+v", c)
+	}
+	if took, ok := x.TTFT(); !ok || took != 60*time.Millisecond {
+		t.Errorf("observed %v, %v", took, ok)
+	}
+	if regret, ok := x.Regret(); !ok || regret != 50 { // 60 ms, and 10 at e3
+		t.Errorf("regret %v, %v", regret, ok)
+	}
+	q := turn("1")
+	q.ID = "2"
+	if _, x = end(t, r, now, q, 5*time.Millisecond); x.Home != "e2" {
+		t.Errorf("the conversation's endpoint was %q", x.Home)
+	}
+	if regret, ok := x.Regret(); !ok || regret != 0 {
+		t.Errorf("sooner than anywhere else: regret %v, %v", regret, ok)
+	}
+}
+
+func TestEndedIsBounded(t *testing.T) {
+	const n = 40
+	p := &costed{pick: 39}
+	for i := range n {
+		p.costs = append(p.costs, float64(1+i*17%n))
+	}
+	r, now := explained(p, n, true)
+	_, x := end(t, r, now, turn("1"), 0)
+	if len(x.Candidates) != 16 || x.Candidates[0].Name != "e39" {
+		t.Fatalf("got %v", names(x))
+	}
+	for i := 1; i < len(x.Candidates); i++ {
+		if got := x.Candidates[i].Terms.Prefill; got != float64(i) { // costs are 1 to 40, each once; the chosen one has 24
+			t.Errorf("place %d costs %v", i, got)
+		}
+	}
+}
+
+func TestTermsWhereNobodyReckoned(t *testing.T) {
+	r, now := explained(&costed{}, 2, true)
+	d, x := end(t, r, now, turn("1"), 0)
+	if c := x.Candidates[0]; d.TTFTMs <= 0 || c.Terms.TTFT() != d.TTFTMs || c.Terms.Cost() != d.TTFTMs || x.Candidates[1].Terms.TTFT() <= 0 {
+		t.Errorf("a policy that does not reckon: %v, %+v", d.TTFTMs, x.Candidates)
+	}
+	if _, ok := x.TTFT(); ok {
+		t.Error("a first token was seen that never came")
+	}
+	alone, now := explained(&costed{}, 1, true)
+	if d, x = end(t, alone, now, turn("1"), time.Millisecond); d.Reason != route.ReasonOnly || d.TTFTMs <= 0 {
+		t.Errorf("no choice: %+v", d)
+	}
+	if _, ok := x.Regret(); ok {
+		t.Error("regret without another candidate")
+	}
+	q := turn("2")
+	q.Stream = false
+	if _, x = end(t, r, now, q, time.Millisecond); x.Stream {
+		t.Error("a whole answer is told as a stream")
+	}
+	if _, ok := x.TTFT(); ok {
+		t.Error("the first byte of a whole answer was taken for its first token")
+	}
+	if d, _ := end(t, r, now, &route.Request{Class: route.Aside, Model: "m", Seed: 1}, 0); d.TTFTMs != 0 {
+		t.Errorf("predicted %v ms for what computes nothing", d.TTFTMs)
+	}
+}
+
+// TestEndedStaysUntilTheNextObservation: a decision in between may not write over it.
+func TestEndedStaysUntilTheNextObservation(t *testing.T) {
+	p := &costed{costs: []float64{10, 20}, pick: 0}
+	r, now := explained(p, 2, true)
+	_, x := end(t, r, now, turn("1"), 0)
+	p.pick, p.costs = 1, []float64{77, 88}
+	if _, err := r.Route(now, turn("2")); err != nil {
+		t.Fatal(err)
+	}
+	if x.Request != "1" || x.Candidates[0].Name != "e0" || x.Candidates[1].Terms.Prefill != 20 {
+		t.Errorf("written over: %+v", x.Candidates)
+	}
+}
+
+func TestExplainingCostsNoMemory(t *testing.T) {
+	cost := map[bool]float64{}
+	for _, on := range []bool{false, true} {
+		r, now := explained(&costed{costs: []float64{10, 20, 30, 40}}, 4, on)
+		q := turn("1")
+		cost[on] = testing.AllocsPerRun(300, func() {
+			d, err := r.Route(now, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if x := r.Observe(now, route.Finished{Lease: d.Lease}).Ended; (len(x.Candidates) == 4) != on {
+				t.Fatalf("explain %v: %d candidates", on, len(x.Candidates))
+			}
+		})
+	}
+	if cost[true] > cost[false] {
+		t.Errorf("explaining a decision takes %v allocations, without it %v", cost[true], cost[false])
+	}
+}
+
+func BenchmarkExplain(b *testing.B) {
+	for _, on := range []bool{false, true} {
+		b.Run(fmt.Sprint(on), func(b *testing.B) {
+			p := &costed{}
+			for i := range 64 {
+				p.costs = append(p.costs, float64(1+i*37%64))
+			}
+			r, now := explained(p, 64, on)
+			q := turn("1")
+			b.ReportAllocs()
+			for b.Loop() {
+				d, err := r.Route(now, q)
+				if err != nil {
+					b.Fatal(err)
+				}
+				r.Observe(now, route.Finished{Lease: d.Lease})
+			}
+		})
+	}
+}

@@ -1,0 +1,70 @@
+package route
+
+import "slices"
+
+// Counting is a Policy that may go by Candidate.ActiveTokens and AddsTokens. They are reckoned only when one asks, since that
+// costs a look at every outstanding request.
+type Counting interface {
+	// CountsBlocks reports whether the policy wants them.
+	CountsBlocks() bool
+}
+
+// held is the blocks of an endpoint's outstanding requests, each counted once however many requests share it.
+type held struct {
+	flights []uint32
+	blocks  int
+}
+
+// wants notes that a pool's policy goes by blocks.
+func (r *Router) wants(p Policy) {
+	if c, ok := p.(Counting); ok && c.CountsBlocks() {
+		r.counting = true
+	}
+}
+
+// hold counts a flight's blocks in. Names of blocks cover all before them, so that what is new of a chain is what follows the
+// longest beginning that it has in common with another.
+func (r *Router) hold(ep *endpoint, f *flight) {
+	if !r.counting {
+		return
+	}
+	ep.held.blocks += len(f.chain) - r.shared(ep, f.chain)
+	ep.held.flights = append(ep.held.flights, f.index)
+}
+
+// letGo counts them out.
+func (r *Router) letGo(f *flight) {
+	h := &f.ep.held
+	i := slices.Index(h.flights, f.index)
+	if i < 0 {
+		return
+	}
+	h.flights = slices.Delete(h.flights, i, i+1)
+	h.blocks -= len(f.chain) - r.shared(f.ep, f.chain)
+}
+
+// shared is how many blocks of a chain, from the first on, an endpoint's outstanding requests have.
+func (r *Router) shared(ep *endpoint, chain []uint64) int {
+	most := 0
+	for _, i := range ep.held.flights {
+		most = max(most, common(chain, r.flights[i].chain))
+	}
+	return most
+}
+
+// count fills in the candidates' active tokens, for policies that go by them.
+func (r *Router) count(p *pool, req *Request, m *measure) {
+	v := &r.view
+	if v.Counted = r.counting && req.Content != nil && len(r.belief.depths) > 0; !v.Counted {
+		return
+	}
+	perBlock := float64(p.tokensPerByte * BlockBytes)
+	for i := range v.Candidates {
+		c, ep := &v.Candidates[i], r.members[i].ep
+		if c.Model != r.belief.keysFor {
+			r.look(req, c.Model)
+		}
+		c.ActiveTokens = int64(float64(ep.held.blocks) * perBlock)
+		c.AddsTokens = v.PromptTokens - m.at(r.shared(ep, r.belief.keys)*BlockBytes)
+	}
+}

@@ -1,0 +1,101 @@
+package route
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// counter sends requests around and looks at what the candidates are said to hold.
+type counter struct {
+	next int
+	seen []Candidate
+	view View
+}
+
+func (*counter) CountsBlocks() bool { return true }
+
+func (c *counter) Pick(v *View, _ *Request) Choice {
+	c.view, c.seen = *v, append(c.seen[:0], v.Candidates...)
+	return Choice{c.next % len(v.Candidates), "test"}
+}
+
+// TestHeldBlocksAreCountedOnce against a set of all blocks of what is outstanding. A token is 4 bytes until something is learnt.
+func TestHeldBlocksAreCountedOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := &counter{}
+		now := time.Unix(1_000_000, 0)
+		r := New(Config{Policy: func() Policy { return c }})
+		r.Observe(now, Declared{Source: "test", Endpoints: []Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+		for _, n := range []string{"a", "b"} {
+			r.Observe(now, Probed{Endpoint: n, Report: Report{Healthy: true, Models: []Model{{ID: "m"}}}})
+		}
+		type flying struct {
+			lease Lease
+			at    int
+			chain []uint64
+		}
+		var open []flying
+		held := func(at int, chain []uint64) (blocks, adds int) {
+			set := map[uint64]bool{}
+			for _, f := range open {
+				for _, b := range f.chain {
+					set[b] = set[b] || f.at == at
+				}
+			}
+			for _, mine := range set {
+				if mine {
+					blocks++
+				}
+			}
+			for _, b := range chain {
+				if !set[b] {
+					adds++
+				}
+			}
+			return blocks, adds
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			if len(open) > 0 && rapid.Bool().Draw(t, "ends") {
+				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
+				r.Observe(now, Finished{Lease: open[i].lease, Outcome: ClientGone})
+				open = append(open[:i], open[i+1:]...)
+				continue
+			}
+			var chain []uint64
+			name := uint64(1)
+			for range rapid.IntRange(1, 8).Draw(t, "blocks") {
+				name = scramble(name + uint64(rapid.IntRange(0, 1).Draw(t, "part")))
+				chain = append(chain, name)
+			}
+			c.next = rapid.IntRange(0, 1).Draw(t, "at")
+			bytes := len(chain) * BlockBytes
+			d, err := r.Route(now, &Request{ID: "x", Model: "m", PromptBytes: bytes, MintedID: "x", Content: &Content{Blocks: chain, Bytes: bytes}})
+			if err != nil || !c.view.Counted {
+				t.Fatalf("%v, counted %v", err, c.view.Counted)
+			}
+			for at := range c.seen {
+				blocks, _ := held(at, nil)
+				var mine []flying
+				for _, f := range open {
+					if f.at == at {
+						mine = append(mine, f)
+					}
+				}
+				all := open
+				open = mine
+				_, adds := held(at, chain)
+				open = all
+				perBlock := float64(c.view.PromptTokens) / float64(len(chain))
+				if got := c.seen[at].ActiveTokens; got != int64(float64(blocks)*perBlock) {
+					t.Fatalf("endpoint %d holds %d tokens, want %d blocks", at, got, blocks)
+				}
+				if got := c.seen[at].AddsTokens; got != int(float64(adds)*perBlock) {
+					t.Fatalf("endpoint %d would get %d tokens more, want %d blocks", at, got, adds)
+				}
+			}
+			open = append(open, flying{d.Lease, c.next, chain})
+		}
+	})
+}

@@ -1,0 +1,268 @@
+package route
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// vocabulary counts tokens of made-up texts: a sum like the estimate's own, with a deviation of each text's.
+type vocabulary struct {
+	template, message, tool, latin, start, digit, mark, cjk, other float64
+	spread                                                         float64
+}
+
+var (
+	wide   = vocabulary{12, 2, 0.25, 0.07, 0.85, 1.5, 0.03, 0.2, 0.14, 0.05} // as of 150,000 entries, digits one by one
+	narrow = vocabulary{40, 4, 0.4, 0.21, 0.9, 1.1, 0.1, 1.04, 1.0, 0.05}    // as of 4,000 entries
+	bulky  = vocabulary{400, 9, 0.3, 0.07, 0.85, 1.0, 0.03, 0.3, 0.2, 0.05}  // a template with a system prompt
+)
+
+func (v *vocabulary) count(t *Text, rng *rand.Rand) int {
+	n := v.tool*float64(t.Tools) + v.latin*float64(t.Latin) + v.start*float64(t.Starts) + v.digit*float64(t.Digits) +
+		v.mark*float64(t.Marks) + v.cjk*float64(t.CJK) + v.other*float64(t.Other)
+	if rng != nil {
+		n *= 1 + v.spread*rng.NormFloat64()
+	}
+	if t.Messages > 0 {
+		n += v.template + v.message*float64(t.Messages)
+	}
+	return int(math.Round(n))
+}
+
+// made is a text of a kind, with the shares of features that such texts have.
+func made(kind string, bytes int, rng *rand.Rand) Text {
+	vary := func(share float64) int { return int(float64(bytes) * share * (0.9 + 0.2*rng.Float64())) }
+	switch kind {
+	case "english":
+		return Text{Latin: vary(0.94), Starts: vary(0.19), Digits: vary(0.005), Marks: vary(0.05), Messages: 1 + rng.IntN(5)}
+	case "code":
+		return Text{Latin: vary(0.62), Starts: vary(0.29), Digits: vary(0.02), Marks: vary(0.36), Messages: 1 + rng.IntN(5)}
+	case "chinese":
+		return Text{Latin: vary(0.04), Starts: vary(0.02), Digits: vary(0.01), Marks: vary(0.02), CJK: vary(0.93), Messages: 1 + rng.IntN(5)}
+	}
+	panic(kind)
+}
+
+// size is a length in bytes from 300 to 40,000.
+func size(rng *rand.Rand) int { return int(300 * math.Pow(40_000.0/300, rng.Float64())) }
+
+// wrongBy is the mean relative error over new texts of a kind.
+func wrongBy(r *Ratios, v *vocabulary, kind string, rng *rand.Rand) float64 {
+	sum := 0.0
+	for range 200 {
+		t := made(kind, size(rng), rng)
+		n := float64(v.count(&t, nil))
+		sum += math.Abs(float64(r.Estimate(&t))-n) / n
+	}
+	return sum / 200
+}
+
+var textKinds = []string{"english", "chinese", "code"}
+
+// TestRatiosLearn: vocabularies and templates far from the first ratios are learnt in 50 requests, and stay learnt.
+func TestRatiosLearn(t *testing.T) {
+	for name, v := range map[string]*vocabulary{"wide": &wide, "narrow": &narrow, "bulky": &bulky} {
+		for _, requests := range []int{50, 5000} {
+			rng := rand.New(rand.NewPCG(1, 1))
+			var r Ratios
+			for i := range requests {
+				x := made(textKinds[i%3], size(rng), rng)
+				r.Learn(&x, v.count(&x, rng))
+			}
+			for _, kind := range textKinds {
+				if off := wrongBy(&r, v, kind, rng); off > 0.06 {
+					t.Errorf("%s after %d requests: %s is wrong by %.1f %%", name, requests, kind, 100*off)
+				}
+			}
+		}
+	}
+}
+
+// TestRatiosChange: a pool whose model is exchanged is learnt anew.
+func TestRatiosChange(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	var r Ratios
+	for i := range 3000 {
+		v := &wide
+		if i >= 2000 {
+			v = &narrow
+		}
+		x := made(textKinds[i%3], size(rng), rng)
+		r.Learn(&x, v.count(&x, rng))
+	}
+	for _, kind := range textKinds {
+		if off := wrongBy(&r, &narrow, kind, rng); off > 0.1 {
+			t.Errorf("%s is wrong by %.1f %% 1000 requests after the change", kind, 100*off)
+		}
+	}
+}
+
+// TestRatiosLiar: one engine in five that counts wrongly costs the others little.
+func TestRatiosLiar(t *testing.T) {
+	for name, lie := range map[string]func(int) int{
+		"ten times":      func(n int) int { return 10 * n },
+		"only uncached":  func(n int) int { return max(n/20, 1) },
+		"always one":     func(int) int { return 1 },
+		"always a lot":   func(int) int { return 1 << 40 },
+		"none":           func(int) int { return 0 },
+		"below none":     func(n int) int { return -n },
+		"three quarters": func(n int) int { return 3 * n / 4 },
+	} {
+		for _, first := range []int{0, 4} { // the liar speaks first, or last of five
+			rng := rand.New(rand.NewPCG(3, 3))
+			var r Ratios
+			for i := range 150 {
+				x := made(textKinds[i%3], size(rng), rng)
+				n := wide.count(&x, rng)
+				if i%5 == first {
+					n = lie(n)
+				}
+				r.Learn(&x, n)
+			}
+			for _, kind := range textKinds {
+				if off := wrongBy(&r, &wide, kind, rng); off > 0.15 {
+					t.Errorf("%s: %s is wrong by %.1f %%", name, kind, 100*off)
+				}
+			}
+		}
+	}
+}
+
+// TestRatiosImpossible: a count that no vocabulary explains changes nothing.
+func TestRatiosImpossible(t *testing.T) {
+	x := Text{Latin: 30_000, Starts: 6000, Marks: 2000, Messages: 3}
+	var r Ratios
+	r.Learn(&x, 8000)
+	before := r
+	for _, n := range []int{math.MinInt, -1, 0, 1, 300, 60_000, math.MaxInt} {
+		if r.Learn(&x, n); r != before {
+			t.Errorf("%d tokens for 38 kB are believed", n)
+		}
+	}
+}
+
+// TestRatiosFirst: the estimates before any report, and those of prompts that are hardly any.
+func TestRatiosFirst(t *testing.T) {
+	for _, row := range []struct {
+		name        string
+		text        Text
+		least, most int
+	}{
+		{"nothing", Text{}, 0, 0},
+		{"one letter", Text{Latin: 1, Starts: 1}, 1, 2},
+		{"one message", Text{Latin: 6, Starts: 3, Marks: 2, Messages: 1}, 5, 15},
+		{"English, 4 kB", Text{Latin: 3760, Starts: 780, Digits: 10, Marks: 230}, 800, 1100},
+		{"code, 4 kB", Text{Latin: 2500, Starts: 1150, Digits: 60, Marks: 1440}, 1000, 1400},
+		{"Chinese, 3 kB", Text{CJK: 3000}, 550, 1000},
+		{"one image", Text{Media: 1}, 256, 1500},
+	} {
+		var r Ratios
+		if n := r.Estimate(&row.text); n < row.least || n > row.most {
+			t.Errorf("%s: %d tokens, want %d to %d", row.name, n, row.least, row.most)
+		}
+	}
+}
+
+// TestRatiosTools: what tools cost is told apart from what the text costs.
+func TestRatiosTools(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	v := wide
+	v.tool = 0.4
+	var r Ratios
+	for i := range 60 {
+		x := made("english", size(rng), rng)
+		x.Tools = []int{0, 9000, 9000, 20_000}[i%4]
+		r.Learn(&x, v.count(&x, rng))
+	}
+	for _, tools := range []int{0, 3000, 30_000} {
+		x := made("english", 4000, rng)
+		x.Tools = tools
+		if n, want := r.Estimate(&x), v.count(&x, nil); math.Abs(float64(n-want)) > 0.1*float64(want) {
+			t.Errorf("%d bytes of tools: %d tokens, want about %d", tools, n, want)
+		}
+	}
+}
+
+// TestRatiosMedia: images have a price of their own and do not spoil the price of text.
+func TestRatiosMedia(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	var r Ratios
+	for i := range 200 {
+		x := made("english", size(rng), rng)
+		n := wide.count(&x, rng)
+		if i%2 == 0 {
+			x.Media = 1 + i%3
+			n += 1300 * x.Media
+		}
+		r.Learn(&x, n)
+	}
+	if off := wrongBy(&r, &wide, "english", rng); off > 0.06 {
+		t.Errorf("text is wrong by %.1f %%", 100*off)
+	}
+	if n := r.Estimate(&Text{Media: 2}); n < 2*1100 || n > 2*1500 {
+		t.Errorf("two images: %d tokens, want about 2600", n)
+	}
+}
+
+// TestRatiosAnything: whatever is learnt, estimates are possible ones, and the filter's state stays one.
+func TestRatiosAnything(t *testing.T) {
+	count := rapid.OneOf(rapid.IntRange(0, 50), rapid.IntRange(0, 1<<20), rapid.IntRange(0, 1<<30))
+	rapid.Check(t, func(t *rapid.T) {
+		var r Ratios
+		for range rapid.IntRange(1, 60).Draw(t, "samples") {
+			x := Text{
+				Latin: count.Draw(t, "latin"), Starts: count.Draw(t, "starts"), Digits: count.Draw(t, "digits"),
+				Marks: count.Draw(t, "marks"), CJK: count.Draw(t, "cjk"), Other: count.Draw(t, "other"),
+				Messages: rapid.IntRange(0, 500).Draw(t, "messages"), Tools: count.Draw(t, "tools"), Media: rapid.IntRange(0, 2).Draw(t, "media"),
+			}
+			v := x.features()
+			least, most := v.limits()
+			r.Learn(&x, rapid.OneOf(rapid.Int(), rapid.IntRange(int(max(least, 0)), int(most))).Draw(t, "tokens"))
+			n := float64(r.Estimate(&x))
+			if x.Media == 0 && (n < math.Floor(least) || n > math.Ceil(most)) {
+				t.Fatalf("%v tokens, possible are %v to %v", n, least, most)
+			}
+			for i, p := range priors() {
+				if !(r.ratio[i] >= p.least && r.ratio[i] <= p.most) {
+					t.Fatalf("ratio %d is %v", i, r.ratio[i])
+				}
+				if !(r.cov[i][i] >= 0 && r.cov[i][i] <= p.sd*p.sd*1.000001) {
+					t.Fatalf("variance %d is %v", i, r.cov[i][i])
+				}
+				for j := range i {
+					if r.cov[i][j] != r.cov[j][i] || r.cov[i][j]*r.cov[i][j] > r.cov[i][i]*r.cov[j][j]*(1+1e-6)+1e-18 {
+						t.Fatalf("covariance %d,%d is %v", i, j, r.cov[i][j])
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestRatiosAllocate(t *testing.T) {
+	x := Text{Latin: 3000, Starts: 700, Marks: 300, Messages: 2}
+	var r Ratios
+	if n := testing.AllocsPerRun(100, func() { r.Learn(&x, 900+r.Estimate(&x)%3) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkRatios(b *testing.B) {
+	x := Text{Latin: 3000, Starts: 700, Marks: 300, Messages: 2}
+	var r Ratios
+	b.Run("estimate", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r.Estimate(&x)
+		}
+	})
+	b.Run("learn", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r.Learn(&x, 900)
+		}
+	})
+}

@@ -1,0 +1,86 @@
+package session
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestTrailsNeverMix: whatever conversations have in common, be it the question, the answer or the user's next words, and whether
+// their system prompts stay or are others at each turn, no id is that of two. Those whose system prompt stays keep theirs.
+func TestTrailsNeverMix(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type talk struct {
+			system   string
+			volatile bool
+			said     []string
+			ids      map[string]bool
+		}
+		m := NewTrails(10_000)
+		var talks []*talk
+		owner := map[string]int{}
+		words := rapid.SampledFrom([]string{"x", "y"})
+		for step := range rapid.IntRange(1, 40).Draw(t, "steps") {
+			n := len(talks)
+			which := rapid.IntRange(0, n).Draw(t, "conversation")
+			if which == n {
+				talks = append(talks, &talk{
+					system: fmt.Sprint("system ", n), volatile: rapid.Bool().Draw(t, "volatile"), ids: map[string]bool{},
+					said: []string{words.Draw(t, "opener")},
+				})
+			}
+			c := talks[which]
+			switch {
+			case which == n:
+			case len(c.said) > 1 && rapid.IntRange(0, 4).Draw(t, "edit") == 0:
+				c.said[len(c.said)-1] = "edited " + words.Draw(t, "edited")
+			default:
+				answer := "answer"
+				if rapid.Bool().Draw(t, "own") {
+					answer = fmt.Sprint("answer of ", which)
+				}
+				c.said = append(c.said, answer, words.Draw(t, "next"))
+			}
+			system := c.system
+			if c.volatile {
+				system += fmt.Sprint(" at ", step)
+			}
+			id, _ := m.Follow(chat(system, c.said...), fmt.Sprint("fresh ", step))
+			if before, ok := owner[id]; ok && before != which {
+				t.Fatalf("step %d: conversation %d (%q under %q) has the id of %d", step, which, c.said, system, before)
+			}
+			owner[id] = which
+			if c.ids[id] = true; !c.volatile && len(c.ids) > 1 {
+				t.Fatalf("step %d: conversation %d (%q) has %d ids", step, which, c.said, len(c.ids))
+			}
+		}
+	})
+}
+
+// BenchmarkFollow is a turn of a long conversation, and the opener of a new one that looks like one with a long history.
+func BenchmarkFollow(b *testing.B) {
+	m := NewTrails(100_000)
+	turn := make([]string, 0, 201)
+	for i := range 101 {
+		turn = append(turn, fmt.Sprint("said ", i), fmt.Sprint("answered ", i))
+	}
+	trails := make([]*Trail, 100)
+	for i := range trails {
+		trails[i] = chat("s", turn[:2*i+1]...)
+	}
+	b.Run("turns", func(b *testing.B) {
+		for i := range b.N {
+			p := trails[i%len(trails)]
+			p.Scope = uint64(i / len(trails))
+			m.Follow(p, "id")
+		}
+	})
+	b.Run("unknown of 100 turns", func(b *testing.B) {
+		p := trails[len(trails)-1]
+		for i := range b.N {
+			p.Scope = uint64(i) + 1<<32
+			m.Follow(p, "id")
+		}
+	})
+}
