@@ -19,7 +19,7 @@ import (
 // imports nothing else of it.
 var pureImports = []string{
 	"bufio", "bytes", "cmp", "container/heap", "container/list", "crypto/sha256", "encoding", "encoding/binary", "encoding/hex",
-	"encoding/json", "errors", "fmt", "io", "iter", "maps", "math", "math/bits", "math/rand/v2", "slices", "sort", "strconv",
+	"encoding/json", "errors", "fmt", "io", "iter", "maps", "math", "math/bits", "math/rand/v2", "runtime", "slices", "sort", "strconv",
 	"strings", "time", "unicode", "unicode/utf16", "unicode/utf8",
 }
 
@@ -53,6 +53,7 @@ var impure = map[string]string{
 var tables = []string{
 	"engine.anthropicErrors",
 	"prompt.apiNames",
+	"prompt.deep",
 	"prompt.fieldNames",
 	"prompt.hexValue",
 	"prompt.isEscape",
@@ -60,6 +61,7 @@ var tables = []string{
 	"prompt.laterKinds",
 	"prompt.ollamaKinds",
 	"prompt.sglangKinds",
+	"prompt.wide", // what the processor can
 	"route.outcomeNames",
 	"sim.words",
 }
@@ -214,6 +216,9 @@ func (c *purity) use(id *ast.Ident) {
 		if o.Pkg().Path() == "math/rand/v2" && !strings.HasPrefix(o.Name(), "New") {
 			c.fault(id, "rand.%s in a pure package: it draws from the process's chance; take a *rand.Rand", o.Name())
 		}
+	}
+	if o.Pkg().Path() == "runtime" && o.Name() != "GOARCH" {
+		c.fault(id, "runtime.%s in a pure package: only the name of the architecture is an argument", o.Name())
 	}
 	name := o.Pkg().Path() + "." + o.Name()
 	if why, bad := impure[name]; bad && o.Parent() == o.Pkg().Scope() {

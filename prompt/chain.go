@@ -41,18 +41,23 @@ func (r Role) String() string {
 type Mark struct {
 	Bytes int    // canonical bytes up to and with the message
 	Hash  uint64 // of all of them; HashAt(Bytes)
-	Own   uint64 // of this message alone, wherever it stands
+	Own   uint64 // of this message alone, wherever it stands; of a plain prompt's end the same as Hash
 	Role  Role   // as the body has it: results of tools that come in a user's message (Anthropic) are the user's
 }
 
 // TextKinds counts canonical bytes by the kind of text, for the estimate of tokens: the kinds differ in bytes per
-// token. From 1 kB on it is an estimate from samples, of one sixteenth of the text. The counts add up to Chain.Bytes; of
-// a prompt of token ids all are zero.
+// token. From 2 kB on it is an estimate from samples. Latin, Code, CJK and Other add up to Chain.Bytes; of a prompt of
+// token ids all are zero.
 type TextKinds struct {
 	Latin int // ASCII letters and the single spaces between words
-	Code  int // digits, punctuation, line ends, indentation and the marks of messages
+	Code  int // digits, punctuation, symbols, line ends, indentation and the marks of messages
 	CJK   int // Chinese, Japanese and Korean characters
 	Other int // every other character beyond ASCII
+
+	Digits int // how many of Code are digits
+	// Starts counts where something new begins: words, humps of camelCase, runs of punctuation, indentation, ends of
+	// lines. Tokenizers cut there before they merge anything.
+	Starts int
 }
 
 // Chain is the content of a prompt as hashes (xxh3, 64 bits) over a canonical form, in which the spelling of the JSON
@@ -72,7 +77,8 @@ type Chain struct {
 	// tokens of the prompt are left out (response_format, tool_choice, chat_template_kwargs, reasoning_effort):
 	// a conversation that changes them midway keeps its name and nearly all of its cache.
 	Scope      uint64
-	ToolsBytes int // tools, functions and documents as compact JSON: they are rendered in front of everything
+	Space      uint64 // of Scope, all but tools, functions and documents; 0 when there is none of it
+	ToolsBytes int    // tools, functions and documents as compact JSON: they are rendered in front of everything
 
 	SystemBytes int    // canonical bytes of the leading system or developer part
 	System      uint64 // its hash, HashAt(SystemBytes); 0 when there is no such part
@@ -87,10 +93,39 @@ type Chain struct {
 	Kinds   TextKinds // what the text is like
 
 	root  uint64           // HashAt(0)
-	text  []byte           // the canonical form, see markRole
-	tape  tape             // the prompt's tokens as scanned
+	text  []byte           // the canonical form from base on, see markRole
+	base  int              // canonical bytes that are known by their hashes alone
+	tape  tape             // tokens of what is not in its place yet
 	sort  []uint32         // stack of members being put in order
 	scope [numScoped]value // top-level members that belong to Scope
+
+	lumps     [numLumps]lump
+	lumpKnown [numLumps]bool // the last occurrence was recognised
+
+	front     front
+	straight  bool // a plain prompt was written in its place
+	resumed   bool // what was known is in use
+	pending   bool // the front is still to come, so nothing can be hashed yet
+	mainAt    int  // where the value of the main field begins
+	sampled   TextKinds
+	wasHashed int // marks whose Hash is known
+
+	noting   bool   // stops are wanted
+	stops    []stop // the last in each chunk
+	filled   int    // stops that are complete
+	chunkEnd int    // end of the last stop's chunk
+	cut      cutting
+	known    known
+	broken   bool // what was known does not fit together
+	keys     []chunkKey
+	again    again
+}
+
+// again is what it takes to make the text from its beginning.
+type again struct {
+	parser *Parser
+	api    API
+	body   []byte
 }
 
 // The hash of no text at all, and of no token ids: the two must not meet.
@@ -111,11 +146,13 @@ func (c *Chain) Reset() {
 	*c = Chain{
 		root: rootText, Whole: rootText,
 		Blocks: kept(c.Blocks, 8), Marks: kept(c.Marks, 32), text: kept(c.text, 1), sort: kept(c.sort, 4),
-		tape: tape{tokens: kept(c.tape.tokens, 16), text: kept(c.tape.text, 1)},
+		tape:  tape{tokens: kept(c.tape.tokens, 4*16), text: kept(c.tape.text, 4)},
+		stops: kept(c.stops, 80), keys: kept(c.keys, 24), cut: cutting{cuts: kept(c.cut.cuts, 24)},
+		known: known{tail: c.known.tail[:0]},
 	}
 }
 
-// kept is s for use again, of items of a size in bytes.
+// kept is s for use again, of items of a size in bytes; more than that for what is rarely large.
 func kept[T any](s []T, size int) []T {
 	if cap(s)*size > maxKeep {
 		return nil
@@ -124,16 +161,37 @@ func kept[T any](s []T, size int) []T {
 }
 
 // HashAt is the hash of the first n canonical bytes, for 0 <= n <= Bytes, the same function as Mark.Hash and Whole. At
-// the end of block i it is Blocks[i]. It needs the text, so it works until the next Reset or ParseChain.
+// the end of block i it is Blocks[i]. It works until the next Reset or ParseChain. After ParseChainFrom it may have to
+// read the body again, which must not have been changed then: for n in the part that was known, unless a message or a
+// block ends there.
 func (c *Chain) HashAt(n int) uint64 {
 	h, full := c.root, n/BlockBytes
 	if full > 0 {
 		h = c.Blocks[full-1]
 	}
-	if tail := c.text[full*BlockBytes : n]; len(tail) > 0 {
-		h = xxh3.HashSeed(tail, h)
+	if n == full*BlockBytes {
+		return h
 	}
-	return h
+	if full*BlockBytes < c.base {
+		i, ok := slices.BinarySearchFunc(c.Marks, n, func(m Mark, n int) int { return m.Bytes - n })
+		if ok {
+			return c.Marks[i].Hash
+		}
+		if !c.readAgain() {
+			return ^h
+		}
+	}
+	return xxh3.HashSeed(c.text[full*BlockBytes-c.base:n-c.base], h)
+}
+
+// readAgain makes the text from its beginning. False: this is not the body that the chain was made of.
+func (c *Chain) readAgain() bool {
+	var whole Chain
+	if _, err := c.again.parser.ParseChain(c.again.api, c.again.body, nil, &whole); err != nil || whole.Bytes != c.Bytes {
+		return false
+	}
+	c.text, c.base = whole.text, 0
+	return true
 }
 
 // ParseChain is Parse that also makes the chain of the prompt, in the same pass over the body. What c held before is
@@ -141,45 +199,58 @@ func (c *Chain) HashAt(n int) uint64 {
 // CountTokens; also for bodies above 1 GiB.
 func (p *Parser) ParseChain(api API, body []byte, header func(string) string, c *Chain) (Prompt, error) {
 	c.Reset()
+	out, _, err := p.chain(nil, api, body, header, c)
+	return out, err
+}
+
+// chain fills in c, from what is known of the body if something is. False: that was wrong.
+func (p *Parser) chain(mem *Memory, api API, body []byte, header func(string) string, c *Chain) (out Prompt, ok bool, err error) {
 	var s scan
-	s.parser, s.api = p, api
+	s.parser, s.api, s.mem = p, api, mem
 	if api.hasChain() && len(body) <= maxChainBody {
 		s.chain = c
 	}
-	out, err := s.parse(body, header)
-	if err != nil {
+	if out, err = s.parse(body, header); err != nil {
 		c.Reset()
-		return out, err
+		return out, true, err
 	}
-	if s.chain != nil {
-		c.compose(&s, body)
-		c.finish()
+	if s.chain != nil && !c.finish(&s, body) {
+		return out, false, nil
 	}
-	return out, nil
+	return out, true, nil
 }
 
 func (a API) hasChain() bool { return a != Other && a != Embeddings && a != CountTokens }
 
-// finish hashes the canonical form.
-func (c *Chain) finish() {
-	c.Bytes = len(c.text)
-	c.Blocks = slices.Grow(c.Blocks[:0], c.Bytes/BlockBytes)
-	h := c.root
-	for rest := c.text; len(rest) >= BlockBytes; rest = rest[BlockBytes:] {
-		h = xxh3.HashSeed(rest[:BlockBytes], h)
-		c.Blocks = append(c.Blocks, h)
+// finish completes the canonical form and hashes it.
+func (c *Chain) finish(s *scan, body []byte) bool {
+	if c.known.raw > 0 && !c.resumed || !c.settleFront(s.api) {
+		return false
 	}
+	if s.api.isPlain() {
+		c.composePlain(s.api)
+	}
+	c.composeScope(s, body)
+	c.Media += c.front.media
+	c.Bytes = c.base + len(c.text)
+	c.Blocks = slices.Grow(c.Blocks, c.Bytes/BlockBytes-len(c.Blocks))
+	c.fill()
+	c.advance(c.Bytes)
 	c.Whole = c.HashAt(c.Bytes)
-	from, leading := 0, true
+	for i := c.wasHashed; i < len(c.Marks); i++ {
+		c.Marks[i].Hash = c.HashAt(c.Marks[i].Bytes)
+	}
+	if n := len(c.Marks); n > 0 && s.api.isPlain() {
+		c.Marks[n-1].Own = c.Whole
+	}
 	for i := range c.Marks {
-		m := &c.Marks[i]
-		m.Hash, m.Own = c.HashAt(m.Bytes), xxh3.Hash(c.text[from:m.Bytes])
-		from = m.Bytes
-		if leading = leading && m.Role == System; leading {
-			c.SystemBytes, c.System = m.Bytes, m.Hash
+		if c.Marks[i].Role != System {
+			break
 		}
+		c.SystemBytes, c.System = c.Marks[i].Bytes, c.Marks[i].Hash
 	}
 	if c.root == rootText {
 		c.Kinds = c.kinds()
 	}
+	return true
 }

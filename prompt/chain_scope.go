@@ -1,6 +1,10 @@
 package prompt
 
-import "github.com/zeebo/xxh3"
+import (
+	"math/bits"
+
+	"github.com/zeebo/xxh3"
+)
 
 // scopeField is a top-level member that the whole prompt depends on.
 type scopeField uint8
@@ -78,6 +82,35 @@ func findScope(api API, name []byte) scopeField {
 	return noScope
 }
 
+// mainField is the member that holds the prompt itself, as messages or as text; numFields when the API has none.
+func (a API) mainField() field {
+	switch a {
+	case Chat, OllamaChat, Messages:
+		return fMessages
+	case Responses:
+		return fInput
+	case Completions, OllamaGenerate:
+		return fPrompt
+	case Generate:
+		return fText
+	}
+	return numFields
+}
+
+// isPlain reports whether the main field is text and not messages.
+func (a API) isPlain() bool { return a == Completions || a == OllamaGenerate || a == Generate }
+
+// frontField is the member whose text comes before the main field's wherever it stands in the body; numFields for none.
+func (a API) frontField() field {
+	switch a {
+	case Messages, OllamaGenerate:
+		return fSystem
+	case Responses:
+		return fInstructions
+	}
+	return numFields
+}
+
 // isTaped reports whether the field goes onto the tape of a chain: it is part of the prompt in this API.
 func (f field) isTaped(api API) bool {
 	switch f {
@@ -99,38 +132,78 @@ func (f field) isTaped(api API) bool {
 	return false
 }
 
-// composeScope makes Scope and ToolsBytes. c.text is room to write in.
+// lump is what a large member that enters the prompt as JSON adds to Scope.
+type lump struct {
+	size int    // canonical bytes
+	hash uint64 // of them
+}
+
+// composeScope makes Scope and ToolsBytes. The end of c.text is room to write in.
 func (c *Chain) composeScope(s *scan, body []byte) {
-	scope := uint64(0)
-	mix := func(tag byte) {
-		if len(c.text) > 0 {
-			c.text = append(c.text, tag)
-			scope = xxh3.HashSeed(c.text, scope)
+	mix := func(tag byte, l lump) {
+		if l.size == 0 {
+			return
 		}
-		c.text = c.text[:0]
+		for _, h := range [...]*uint64{&c.Scope, &c.Space} {
+			if h == &c.Space && tag < byte(numFields) {
+				continue
+			}
+			*h = (bits.RotateLeft64(*h, 23) ^ l.hash ^ uint64(tag)*0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd
+			*h ^= *h >> 32
+		}
 	}
-	for _, f := range [...]field{fTools, fFunctions, fDocuments} {
-		i, ok := c.tape.start(f)
-		if v := &s.fields[f]; !ok && v.kind != Bad { // a member of it may have been a session id, so it is not taped yet
-			i, ok = c.tape.value(&s.cur, body[v.at.Start:v.at.End]), true
+	for n, f := range [numLumps]field{fTools, fFunctions, fDocuments} {
+		v := &s.fields[f]
+		if v.kind == Bad {
+			continue
 		}
-		if ok && !c.isEmpty(i) {
-			c.json(i)
-			c.ToolsBytes += len(c.text)
-			mix(byte(f))
+		l := &c.lumps[n]
+		if !c.lumpKnown[n] {
+			i, ok := c.tape.start(f)
+			if !ok { // a member of it may be an id, so it is not taped yet
+				i = c.tape.value(&s.cur, body[v.at.Start:v.at.End])
+			}
+			*l = c.lump(i)
+			s.mem.learnValue(body, v.at, *l)
 		}
+		c.ToolsBytes += l.size
+		mix(byte(f), *l)
 	}
 	for f := range c.scope {
 		v := &c.scope[f]
 		if v.kind == Bad || v.kind == Null {
 			continue
 		}
-		if i := c.tape.value(&s.cur, body[v.at.Start:v.at.End]); !c.isEmpty(i) {
-			c.json(i)
-			mix(byte(numFields) + byte(f))
-		}
+		mix(byte(numFields)+byte(f), c.lump(c.tape.value(&s.cur, body[v.at.Start:v.at.End])))
 	}
-	c.Scope = scope
+}
+
+// numLumps is the number of members that can be lumps: tools, functions and documents.
+const numLumps = 3
+
+// lumpOf is the index of f among them, -1 for other members.
+func lumpOf(f field) int {
+	switch f {
+	case fTools:
+		return 0
+	case fFunctions:
+		return 1
+	case fDocuments:
+		return 2
+	}
+	return -1
+}
+
+// lump measures the value at i.
+func (c *Chain) lump(i uint32) lump {
+	if c.isEmpty(i) {
+		return lump{}
+	}
+	from := len(c.text)
+	c.json(i)
+	l := lump{size: len(c.text) - from, hash: xxh3.Hash(c.text[from:])}
+	c.text = c.text[:from]
+	return l
 }
 
 // isEmpty reports whether the value at i says nothing: null, "", [] or {}.

@@ -91,16 +91,23 @@ func (t *tape) content(i uint32) []byte {
 // record is text with every token put onto the tape of the chain, the first of them read already. It measures the same
 // amounts as text and part do.
 func (s *scan) record(f field, kind Kind) (amount, bool) {
-	c, t := &s.cur, &s.chain.tape
-	defer func() { c.out = nil }()
 	var a amount
-	t.begin(f)
+	s.chain.tape.begin(f)
+	ok := s.recordValue(kind, &a, kind == Array && f <= fInputIDs, -1)
+	s.cur.out = nil
+	return a, ok
+}
+
+// recordValue puts one value onto the tape. Numbers outside of objects are token ids when ids is set. The value of a
+// message whose first token is the one given may be written into the canonical form straight away; -1 is no message.
+func (s *scan) recordValue(kind Kind, a *amount, ids bool, message int) bool {
+	c, t := &s.cur, &s.chain.tape
 	objects, floor := 0, c.depth // floor: the depth within the value, when it is a container
 	mute, whole := -1, -1        // depth of the object of a member that does not count, or that counts as it is spelled
 	for k := kind; ; k = c.Next() {
 		switch k {
 		case Bad, End:
-			return a, false
+			return false
 		case String:
 			if mute < 0 {
 				a.text += c.TextLen()
@@ -108,10 +115,9 @@ func (s *scan) record(f field, kind Kind) (amount, bool) {
 			t.push(String, c.outFrom)
 		case Number:
 			raw := c.data[c.start:c.end]
-			switch {
-			case objects > 0 || kind != Array || f > fInputIDs:
+			if objects > 0 || !ids {
 				t.number(raw)
-			default:
+			} else {
 				a.ids++
 				t.id(raw)
 			}
@@ -128,6 +134,12 @@ func (s *scan) record(f field, kind Kind) (amount, bool) {
 		case Key:
 			raw, plain := c.Raw()
 			t.key(raw, plain)
+			if message >= 0 && len(t.tokens) == message+keyOfContent && c.depth == floor && string(raw) == "content" {
+				if done, ok := s.straight(message, a); done || !ok {
+					return ok
+				}
+				continue
+			}
 			if mute < 0 {
 				mute, whole = s.counts(c.depth)
 			}
@@ -145,7 +157,7 @@ func (s *scan) record(f field, kind Kind) (amount, bool) {
 			mute, whole = -1, -1
 		}
 		if c.depth < floor || (kind != Object && kind != Array) {
-			return a, true
+			return true
 		}
 	}
 }

@@ -1,6 +1,6 @@
 package prompt
 
-import "slices"
+import "github.com/zeebo/xxh3"
 
 // The canonical form. Decoded strings are UTF-8, in which the bytes 0xC1 and 0xF5 to 0xFF never occur; so content can
 // forge none of these marks, and no two prompts have one form by accident of what they say.
@@ -35,55 +35,29 @@ const (
 	markSuffix    = 0xC1
 )
 
-// compose writes the canonical form of a body whose prompt is on the tape.
-func (c *Chain) compose(s *scan, body []byte) {
-	c.text = slices.Grow(c.text, len(c.tape.text)+len(c.tape.tokens))
-	c.composeScope(s, body)
-	switch s.api {
-	case Chat, OllamaChat:
-		c.messages(fMessages)
-	case Messages:
-		c.system(fSystem)
-		c.messages(fMessages)
-	case Responses:
-		c.system(fInstructions)
-		c.messages(fInput)
-	case Generate:
-		if c.plain(fText); c.Prompts == 0 {
-			c.plain(fInputIDs)
-		}
-		c.end(OtherRole)
-	case Completions, OllamaGenerate:
-		if c.system(fSystem); len(c.text) > 0 {
-			c.text = append(c.text, markRole, markRoleEnd)
-		}
-		c.plain(fPrompt)
+// composePlain writes a prompt that is no chat, and ends it. The front is there, and the prompt too if it is one string.
+func (c *Chain) composePlain(api API) {
+	if c.straight {
+		c.Prompts = 1
+	} else {
+		c.plain(api.mainField())
+	}
+	switch {
+	case api != Generate:
 		if i, ok := c.tape.start(fSuffix); ok && c.tape.tokens[i].kind == String && !c.isEmpty(i) {
 			c.text = append(append(c.text, markSuffix), c.tape.content(i)...)
 		}
-		c.end(OtherRole)
+	case c.Prompts == 0:
+		c.plain(fInputIDs)
 	}
-}
-
-// end ends a message, unless there is nothing in front of it.
-func (c *Chain) end(r Role) {
 	if len(c.text) > 0 {
-		c.Marks = append(c.Marks, Mark{Bytes: len(c.text), Role: r})
+		c.Marks = append(c.Marks, Mark{Bytes: c.base + len(c.text), Role: OtherRole})
 	}
 }
 
-// system writes the system part of the APIs that have a field for it.
-func (c *Chain) system(f field) {
-	i, ok := c.tape.start(f)
-	if !ok {
-		return
-	}
-	head := c.header("system")
-	c.content(i)
-	if len(c.text) == head {
-		c.text = c.text[:0]
-	}
-	c.end(System)
+// endMessage ends a message that begins at an offset of c.text.
+func (c *Chain) endMessage(start int, r Role) {
+	c.Marks = append(c.Marks, Mark{Bytes: c.base + len(c.text), Role: r, Own: xxh3.Hash(c.text[start:])})
 }
 
 // plain writes a prompt that is no chat: a string, token ids, or a list of either, of which only the first is taken.
@@ -121,42 +95,27 @@ func (c *Chain) plain(f field) {
 	}
 }
 
-// messages writes a chat: an array of messages or items, or a string that is one message of the user.
-func (c *Chain) messages(f field) {
-	i, ok := c.tape.start(f)
-	if !ok {
-		return
-	}
-	c.Prompts = 1
-	tok := c.tape.tokens[i]
-	if tok.kind != Array {
-		c.message(i)
-		return
-	}
-	for j := i + 1; j < tok.after; j = c.tape.tokens[j].after {
-		c.message(j)
-	}
-}
-
+// message writes the message at i.
 func (c *Chain) message(i uint32) {
+	start := len(c.text)
 	switch c.tape.tokens[i].kind {
 	case String:
-		c.header("user")
+		c.header([]byte("user"))
 		c.textPiece(c.tape.content(i))
-		c.end(User)
+		c.endMessage(start, User)
 	case Object:
 		e := c.gather(i)
 		role, known := c.roleOf(&e)
 		if !known {
 			return
 		}
-		c.header(string(role))
+		c.header(role)
 		if e.known {
 			c.pieces(&e)
 		} else if e.role == 0 {
 			c.other(i)
 		}
-		c.end(roleNamed(role))
+		c.endMessage(start, roleNamed(role))
 	}
 }
 
@@ -191,7 +150,7 @@ func roleNamed(name []byte) Role {
 }
 
 // header begins a message and returns where its pieces begin.
-func (c *Chain) header(role string) int {
+func (c *Chain) header(role []byte) int {
 	c.text = append(c.text, markRole)
 	c.text = append(c.text, role...)
 	c.text = append(c.text, markRoleEnd)

@@ -20,6 +20,7 @@ const (
 	fBootstrapHost
 	fBootstrapPort
 	fBootstrapRoom
+	fExtraKey
 	numEditable
 
 	fMessages field = iota - 1 // from here to fInputIDs: fields that can be prompt text
@@ -48,7 +49,7 @@ var fieldNames = [numFields]string{
 	fDataParallelRank: "data_parallel_rank", fCacheSalt: "cache_salt", fRID: "rid",
 	fKVTransferParams: "kv_transfer_params", fDisaggregatedParams: "disaggregated_params",
 	fConversationParams: "conversation_params", fBootstrapHost: "bootstrap_host", fBootstrapPort: "bootstrap_port",
-	fBootstrapRoom: "bootstrap_room", fMessages: "messages", fSystem: "system", fInstructions: "instructions",
+	fBootstrapRoom: "bootstrap_room", fExtraKey: "extra_key", fMessages: "messages", fSystem: "system", fInstructions: "instructions",
 	fInput: "input", fPrompt: "prompt", fText: "text", fSuffix: "suffix", fInputIDs: "input_ids", fTools: "tools",
 	fFunctions: "functions", fDocuments: "documents", fMaxOutputTokens: "max_output_tokens", fNPredict: "n_predict",
 	fSamplingParams: "sampling_params", fOptions: "options", fN: "n", fPreviousResponseID: "previous_response_id",

@@ -32,6 +32,8 @@ type Prompt struct {
 	Session          string // explicit conversation id, "" when there is none
 	SessionFrom      string // header or field it was found in, as the Source names it
 	PreviousResponse string // previous_response_id, "" when there is none
+	User             string // id of the user, "" when there is none or there is a Session; it says little about the conversation
+	Parent           string // explicit id of the conversation that started this one, "" when there is none
 
 	InsertAt int  // offset just after the body's opening brace; 0 when the body is no object
 	Empty    bool // the object has no members
@@ -67,6 +69,7 @@ type scan struct {
 	amounts [numFields]amount
 	ids     [maxBodySources]value // by index of parser.body
 	chain   *Chain                // to be filled, nil for none
+	mem     *Memory               // of values seen before, nil for none
 
 	insertAt, members          int
 	usageInsertAt, usageFields int // of stream_options

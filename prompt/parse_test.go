@@ -1,8 +1,10 @@
 package prompt
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -199,24 +201,46 @@ func TestPeek(t *testing.T) {
 
 func TestSessionSources(t *testing.T) {
 	// Taking the sources away from the front one by one leaves the next as the answer.
-	body := `{"conversation_params":{"conversation_id":"f0"},"prompt_cache_key":"f15","session_id":"f16","conversation":"f17",` +
-		`"metadata":{"session_id":"f19"},"litellm_session_id":"f20","disaggregated_params":{"conversation_id":"f21"}}`
 	all := DefaultSources()
 	h := http.Header{}
+	body := map[string]any{}
 	for i, src := range all {
 		if src.Header != "" {
-			h.Set(src.Header, "h"+string(rune('a'+i)))
+			h.Set(src.Header, "h"+strconv.Itoa(i))
+			continue
 		}
+		value := "f" + strconv.Itoa(i)
+		if src.Field == "metadata.user_id" {
+			value = "user_x_session_" + value
+		}
+		top, sub, nested := strings.Cut(src.Field, ".")
+		if !nested {
+			body[top] = value
+			continue
+		}
+		inner, ok := body[top].(map[string]any)
+		if !ok {
+			if body[top] != nil {
+				continue // conversation is a string here
+			}
+			inner = map[string]any{}
+			body[top] = inner
+		}
+		inner[sub] = value
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for i, src := range all {
 		if src.Field == "conversation.id" {
 			continue // not there while conversation is a string
 		}
-		got, err := newParser(t, all[i:]...).Parse(Chat, []byte(body), h.Get)
+		got, err := newParser(t, all[i:]...).Parse(Chat, text, h.Get)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := "h" + string(rune('a'+i))
+		want := "h" + strconv.Itoa(i)
 		if src.Field != "" {
 			want = "f" + strconv.Itoa(i)
 		}
@@ -262,7 +286,7 @@ func TestNewParserRefuses(t *testing.T) {
 		{{}},
 		{{Header: "a", Field: "b"}},
 		{{Header: "a b"}},
-		{{Header: "a:"}},
+		{{Header: "a:b"}},
 		{{Field: "a.b.c"}},
 		{{Field: ".a"}},
 		{{Field: "a."}},
@@ -283,7 +307,7 @@ func TestNewParserRefuses(t *testing.T) {
 }
 
 func TestHeaderNamesAreCanonical(t *testing.T) {
-	for _, src := range DefaultSources() {
+	for _, src := range slices.Concat(DefaultSources(), DefaultUsers(), DefaultParents(), []Source{{Header: claudeSession}, {Header: claudeAgent}, {Header: claudeParent}}) {
 		if got, want := canonicalHeader(src.Header), http.CanonicalHeaderKey(src.Header); got != want {
 			t.Errorf("%s: got %s, want %s", src.Header, got, want)
 		}

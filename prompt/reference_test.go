@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/big"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -103,20 +104,32 @@ func expected(api API, body []byte, h http.Header) (want Prompt, ok bool) {
 }
 
 func expectedSession(r reference, h http.Header) (id, from string) {
-	rows := []Source{{Field: r.sub("conversation_params").str("conversation_id"), Header: "conversation_params.conversation_id"}}
-	for _, name := range []string{
-		"X-Session-ID", "X-Correlation-ID", "X-Session-Affinity", "X-Multi-Turn-Session-ID", "x-claude-code-session-id", "session-id", "session_id",
-		"thread-id", "X-Dynamo-Session-ID", "X-SMG-Routing-Key", "x-litellm-session-id", "X-Olla-Session-ID", "x-bf-session-id", "x-aibrix-session-key",
-	} {
-		rows = append(rows, Source{Field: h.Get(name), Header: name})
-	}
-	rows = append(rows, Source{Field: r.str("prompt_cache_key"), Header: "prompt_cache_key"}, Source{Field: r.str("session_id"), Header: "session_id"},
-		Source{Field: r.str("conversation"), Header: "conversation"}, Source{Field: r.sub("conversation").str("id"), Header: "conversation.id"},
-		Source{Field: r.sub("metadata").str("session_id"), Header: "metadata.session_id"}, Source{Field: r.str("litellm_session_id"), Header: "litellm_session_id"},
-		Source{Field: r.sub("disaggregated_params").str("conversation_id"), Header: "disaggregated_params.conversation_id"})
-	for _, row := range rows {
-		if isID(row.Field) {
-			return row.Field, row.Header
+	for _, src := range DefaultSources() {
+		name, id := src.Header+src.Field, ""
+		switch top, sub, nested := strings.Cut(src.Field, "."); {
+		case src.Header != "":
+			id = h.Get(src.Header)
+		case !nested:
+			id = r.str(top)
+		case src.Field == "metadata.user_id":
+			var ids map[string]any
+			user := r.sub(top).str(sub)
+			switch raw := r.sub(top)[sub]; {
+			case len(raw) > 0 && raw[0] == '{' && len(raw) <= MaxIDBytes:
+				user = string(raw)
+			case !isID(user):
+				user = ""
+			}
+			if json.Unmarshal([]byte(user), &ids) == nil {
+				id, _ = ids["session_id"].(string)
+			} else if at := strings.LastIndex(user, "_session_"); at >= 0 && user[0] != '{' {
+				id = user[at+len("_session_"):]
+			}
+		default:
+			id = r.sub(top).str(sub)
+		}
+		if isID(id) {
+			return id, name
 		}
 	}
 	return "", ""

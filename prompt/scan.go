@@ -63,13 +63,14 @@ type Cursor struct {
 	out    *[]byte // where strings that are values go decoded, nil for nowhere
 	// outFrom is where the last of them begins in *out.
 	outFrom int
+	cut     *cutting                     // how strings that are long are divided, nil for not at all
 	nest    [(MaxDepth + 63) / 64]uint64 // one bit a level: set for objects
 }
 
 // Reset points the cursor at the start of a document.
 func (c *Cursor) Reset(data []byte) {
 	c.data, c.pos, c.start, c.end, c.lost, c.depth = data, 0, 0, 0, 0, 0
-	c.expect, c.object, c.want, c.out = expectValue, false, "", nil
+	c.expect, c.object, c.want, c.out, c.cut = expectValue, false, "", nil, nil
 }
 
 // At is the place of the last token in the document; strings and keys include their quotes.

@@ -6,115 +6,75 @@ import (
 	"strings"
 )
 
-// Source is one place a conversation id may be found in: a header or a field of the body, never both.
-type Source struct {
-	Header string // name of a request header, in any case
-	Field  string // name of a top-level field, or of a member of a top-level object: "metadata.session_id"
-}
-
-// DefaultSources are the places conversation ids are sent in, the surest first: TensorRT-LLM's conversation_params,
-// the headers of TensorRT-LLM, llm-d, OpenCode, NeMo, Claude Code, Codex, Dynamo, SMG, LiteLLM, Olla, Bifrost and
-// AIBrix, then the fields of OpenAI (prompt_cache_key, conversation), OpenRouter and LiteLLM. Each call returns a new
-// slice.
-func DefaultSources() []Source {
-	return []Source{
-		{Field: "conversation_params.conversation_id"},
-		{Header: "X-Session-ID"},
-		{Header: "X-Correlation-ID"},
-		{Header: "X-Session-Affinity"},
-		{Header: "X-Multi-Turn-Session-ID"},
-		{Header: "x-claude-code-session-id"},
-		{Header: "session-id"},
-		{Header: "session_id"},
-		{Header: "thread-id"},
-		{Header: "X-Dynamo-Session-ID"},
-		{Header: "X-SMG-Routing-Key"},
-		{Header: "x-litellm-session-id"},
-		{Header: "X-Olla-Session-ID"},
-		{Header: "x-bf-session-id"},
-		{Header: "x-aibrix-session-key"},
-		{Field: "prompt_cache_key"},
-		{Field: "session_id"},
-		{Field: "conversation"},
-		{Field: "conversation.id"},
-		{Field: "metadata.session_id"},
-		{Field: "litellm_session_id"},
-		{Field: "disaggregated_params.conversation_id"},
-	}
-}
-
 const (
 	maxSources     = 64
-	maxBodySources = 16
+	maxBodySources = 32
 )
 
 // Parser reads prompts. It never changes once made and may be used by many goroutines at once.
 type Parser struct {
-	sources []compiled
-	body    []path
+	sources, users, parents []compiled
+	body                    []path
 }
 
 // compiled is a Source ready for use.
 type compiled struct {
 	name   string // as the Source has it
 	header string // canonical, "" for a field
+	claude bool   // Claude Code's: see ofAgent and claudeUser
 	body   int    // index in Parser.body, when header is ""
 }
 
 // path is a field of the body: top, or top.sub.
 type path struct{ top, sub string }
 
-// NewParser compiles the places to look for conversation ids in, in order; nil means DefaultSources, an empty slice
-// none. At most 64, of which 16 fields.
+// NewParser makes a parser that looks for conversation ids in the given places, in order; nil means DefaultSources, an empty
+// slice none. At most 64; 32 fields at most in all lists together. Users and parents are looked for where Identity does
+// by default.
 func NewParser(sources []Source) (*Parser, error) {
-	if sources == nil {
-		sources = DefaultSources()
+	var c Identity
+	if sources != nil {
+		c.IDs = []string{}
 	}
-	if len(sources) > maxSources {
-		return nil, fmt.Errorf("prompt: %d session sources, at most %d", len(sources), maxSources)
-	}
-	p := &Parser{}
 	for _, src := range sources {
-		c, err := p.compile(src)
-		if err != nil {
-			return nil, fmt.Errorf("prompt: session source %w", err)
+		if (src.Header == "") == (src.Field == "") {
+			return nil, errors.New("prompt: a session source must name a header or a field")
 		}
-		p.sources = append(p.sources, c)
+		c.IDs = append(c.IDs, src.String())
 	}
-	return p, nil
+	return c.Parser()
 }
 
 func (p *Parser) compile(src Source) (compiled, error) {
 	switch {
-	case (src.Header == "") == (src.Field == ""):
-		return compiled{}, errors.New("must name a header or a field")
 	case len(src.Header) > maxNameBytes || len(src.Field) > maxNameBytes:
-		return compiled{}, fmt.Errorf("has a name longer than %d bytes", maxNameBytes)
+		return compiled{}, fmt.Errorf("is longer than %d bytes", maxNameBytes)
 	case src.Header != "":
 		if !isHeaderName(src.Header) {
-			return compiled{}, fmt.Errorf("%q is not a header name", src.Header)
+			return compiled{}, errors.New("is not a header name")
 		}
-		return compiled{name: src.Header, header: canonicalHeader(src.Header)}, nil
+		name := canonicalHeader(src.Header)
+		return compiled{name: src.Header, header: name, claude: name == claudeSession}, nil
 	}
 	top, sub, nested := strings.Cut(src.Field, ".")
 	f := findField([]byte(top))
 	switch {
 	case top == "" || (nested && sub == "") || strings.Contains(sub, "."):
-		return compiled{}, fmt.Errorf("%q is neither a field nor field.member", src.Field)
+		return compiled{}, errors.New("is neither a field nor field.member")
 	case nested && f < numFields && (f >= fMessages && f <= fInputIDs):
-		return compiled{}, fmt.Errorf("%q is within prompt text", src.Field)
+		return compiled{}, errors.New("is within prompt text")
 	}
 	at := path{top: top, sub: sub}
 	for i := range p.body {
 		if p.body[i] == at {
-			return compiled{name: src.Field, body: i}, nil
+			return compiled{name: src.Field, body: i, claude: src.Field == claudeField}, nil
 		}
 	}
 	if len(p.body) == maxBodySources {
-		return compiled{}, fmt.Errorf("%q is one field too many, at most %d", src.Field, maxBodySources)
+		return compiled{}, fmt.Errorf("is one field too many, at most %d", maxBodySources)
 	}
 	p.body = append(p.body, at)
-	return compiled{name: src.Field, body: len(p.body) - 1}, nil
+	return compiled{name: src.Field, body: len(p.body) - 1, claude: src.Field == claudeField}, nil
 }
 
 // watching says which entries of Parser.body a top-level member is about.
@@ -150,24 +110,75 @@ func (p *Parser) watchSub(subs uint32, name []byte) int {
 	return -1
 }
 
-// identify finds the conversation id.
+// identify finds the ids of conversation, user and parent.
 func (p *Parser) identify(out *Prompt, body []byte, ids *[maxBodySources]value, header func(string) string) {
 	for i := range p.sources {
 		src := &p.sources[i]
-		id := ""
-		switch {
-		case src.header == "":
-			if v := ids[src.body]; v.kind == String {
-				id = decodeID(body, v.at)
+		id, parent := src.find(body, ids, header), ""
+		if src.claude && src.header == "" {
+			id, parent = claudeUser(id)
+		}
+		if !isID(id) {
+			continue
+		}
+		out.Session, out.SessionFrom, out.Parent = id, src.name, parent
+		if src.claude {
+			out.ofAgent(header)
+		}
+		break
+	}
+	for i := range p.users {
+		if out.Session != "" {
+			break
+		}
+		src := &p.users[i]
+		id := src.find(body, ids, header)
+		if src.claude {
+			if session, _ := claudeUser(id); session != "" {
+				continue
 			}
-		case header != nil:
-			id = header(src.header)
 		}
 		if isID(id) {
-			out.Session, out.SessionFrom = id, src.name
-			return
+			out.User = id
+			break
 		}
 	}
+	for i := range p.parents {
+		if out.Parent != "" {
+			break
+		}
+		if id := p.parents[i].find(body, ids, header); isID(id) && id != out.Session {
+			out.Parent = id
+		}
+	}
+}
+
+// InHeader reports whether a header names the conversation, so that the body need not be looked at for it.
+func (p *Parser) InHeader(header func(string) string) bool {
+	for i := range p.sources {
+		if name := p.sources[i].header; name != "" && isID(header(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// find is what stands at a source, "" for nothing.
+func (src *compiled) find(body []byte, ids *[maxBodySources]value, header func(string) string) string {
+	switch {
+	case src.header == "":
+		switch v := ids[src.body]; v.kind {
+		case String:
+			return decodeID(body, v.at)
+		case Object:
+			if src.claude && v.at.Len() <= MaxIDBytes {
+				return string(body[v.at.Start:v.at.End])
+			}
+		}
+	case header != nil:
+		return header(src.header)
+	}
+	return ""
 }
 
 // isID reports whether s can stand for a conversation: not empty, bounded, and fit to be echoed in a header.

@@ -57,16 +57,22 @@ func (s *scan) member() bool {
 	f := findField(name)
 	watched := s.parser.watch(name, &s.ids)
 	scope, taped := noScope, false
+	var v value
+	ok := true
 	if s.chain != nil {
 		scope, taped = findScope(s.api, name), watched.subs == 0 && f < numFields && f.isTaped(s.api)
-		if taped {
-			c.out = &s.chain.tape.text
-		}
 	}
-	kind := c.Next()
-	v := value{at: c.At(), kind: kind}
-	ok := true
+	inMain := taped && f == s.api.mainField()
+	kind, skipped := Bad, false
+	if !inMain {
+		kind, skipped = s.first(f, taped)
+		v = value{at: c.At(), kind: kind}
+	}
 	switch {
+	case inMain:
+		v, s.amounts[f], ok = s.main(f)
+		kind = v.kind
+	case skipped:
 	case taped:
 		s.amounts[f], ok = s.record(f, kind)
 	case f < numFields && f.hasText(s.api):
@@ -99,6 +105,24 @@ func (s *scan) member() bool {
 		s.ids[watched.self] = v
 	}
 	return kind != Bad
+}
+
+// first reads the first token of a member's value. A large value that is recognised is skipped as a whole.
+func (s *scan) first(f field, taped bool) (kind Kind, skipped bool) {
+	c := &s.cur
+	if !taped {
+		return c.Next(), false
+	}
+	if n := lumpOf(f); n >= 0 {
+		c.peek()
+		length := 0
+		s.chain.lumps[n], length = s.mem.knowsValue(c.data[c.pos:])
+		if s.chain.lumpKnown[n] = length > 0; length > 0 {
+			return c.jump(length), true
+		}
+	}
+	c.out = &s.chain.tape.text
+	return c.Next(), false
 }
 
 // hasSubs reports whether the router knows members of the top-level object f.

@@ -1,0 +1,247 @@
+package prompt
+
+import (
+	"slices"
+
+	"github.com/zeebo/xxh3"
+)
+
+// The main field of a body, its messages or its text, is brought into canonical form while it is scanned: message by
+// message, and what there is of text straight into its place where the order of members allows it. Only what cannot be
+// written yet goes onto the tape, which a message leaves as it found it.
+
+// front is the canonical form of what comes before the main field: the system part of APIs that have a field for it.
+type front struct {
+	part   part   // of the tape it was made from, 0 for none yet
+	bytes  int    // all of it
+	system int    // without the mark that may follow
+	media  int    // within it
+	hash   uint64 // 0 for no front
+}
+
+// main takes in the main field, its key being the last token, as record does any other.
+func (s *scan) main(f field) (v value, a amount, ok bool) {
+	c, k := &s.cur, s.chain
+	c.peek()
+	start := c.pos
+	resumed := k.open(s, f, start)
+	if s.api.isPlain() {
+		k.straight = c.pos < len(c.data) && c.data[start] == '"'
+		if k.straight {
+			return s.plainMain(start)
+		}
+		c.out = &k.tape.text
+		kind := c.Next()
+		v = value{at: c.At(), kind: kind}
+		a, ok = s.record(f, kind)
+		return v, a, ok
+	}
+	c.out = &k.tape.text
+	k.tape.open, k.tape.ids = -1, false
+	k.Prompts = 1
+	kind := c.Next()
+	v = value{at: c.At(), kind: kind}
+	if kind == Array {
+		if resumed {
+			c.pos, c.expect = k.known.raw, expectMore
+			a.text = k.known.text
+		}
+		ok = s.mainArray(&a)
+	} else {
+		ok = s.mainMessage(kind, &a, false)
+	}
+	c.out = nil
+	return v, a, ok
+}
+
+// mainArray takes in the rest of an array of messages.
+func (s *scan) mainArray(a *amount) bool {
+	c, k := &s.cur, s.chain
+	for {
+		switch kind := c.Next(); kind {
+		case ArrayEnd:
+			return true
+		default:
+			if !s.mainMessage(kind, a, true) {
+				return false
+			}
+			if k.noting && a.ids == 0 {
+				k.boundary(c.pos, a.text)
+			}
+		}
+	}
+}
+
+// mainMessage takes in one message whose first token is the last one read.
+func (s *scan) mainMessage(kind Kind, a *amount, ids bool) bool {
+	k := s.chain
+	t := &k.tape
+	tokens, text := len(t.tokens), len(t.text)
+	if kind == String {
+		text = s.cur.outFrom
+	}
+	written := len(k.text)
+	if !s.recordValue(kind, a, ids, tokens) {
+		return false
+	}
+	if len(k.text) == written { // else it is in its place already
+		k.message(uint32(tokens))
+	}
+	t.tokens, t.text, t.open, t.ids = t.tokens[:tokens], t.text[:text], -1, false
+	return true
+}
+
+// keyOfContent is how many tokens a message has with the key of its content if only its role stands before that.
+const keyOfContent = 4
+
+// straight writes a message in its place while its content is decoded, if it has a role and a content and nothing else,
+// in this order, and the content is a string. The content's key is the last token. Else the message goes on as any other, unless it is not ok.
+func (s *scan) straight(message int, a *amount) (done, ok bool) {
+	c, k := &s.cur, s.chain
+	t := &k.tape
+	role := uint32(message) + 2
+	if t.tokens[message].kind != Object || t.tokens[role].kind != String || string(t.content(role-1)) != "role" || c.peek() != '"' {
+		return false, true
+	}
+	start := len(k.text)
+	head := k.header(t.content(role))
+	c.out = &k.text
+	kind := c.Next()
+	c.out = &t.text
+	if kind == Bad {
+		return false, false
+	}
+	a.text += c.TextLen()
+	if c.peek() == '}' {
+		c.Next()
+		k.endMessage(start, roleNamed(t.content(role)))
+		return true, true
+	}
+	from := len(t.text)
+	t.text = append(t.text, k.text[head:]...)
+	k.text = k.text[:start]
+	t.push(String, from)
+	return false, true
+}
+
+// plainMain takes in a prompt that is one string.
+func (s *scan) plainMain(start int) (v value, a amount, ok bool) {
+	c, k := &s.cur, s.chain
+	k.cut.at, k.cut.from, k.cut.lost, k.cut.cuts = start, k.known.raw, k.known.lost, k.cut.cuts[:0]
+	if k.noting {
+		c.cut = &k.cut
+	}
+	c.out = &k.text
+	kind := c.Next()
+	c.cut, c.out = nil, nil
+	if kind == Bad {
+		return v, a, false
+	}
+	for _, at := range k.cut.cuts {
+		k.note(stop{raw: at.raw, bytes: k.base + at.out, marks: len(k.Marks), lost: at.lost})
+	}
+	return value{at: c.At(), kind: kind}, amount{text: c.TextLen()}, true
+}
+
+// open begins the main field, whose value is at an offset, and forgets an earlier one. It goes on from what is known of
+// the body and reports that, unless that is about another value.
+func (c *Chain) open(s *scan, f field, start int) (resumed bool) {
+	c.text, c.stops, c.filled, c.chunkEnd = c.text[:0], c.stops[:0], 0, 0
+	c.mainAt = start
+	at := part(0)
+	if ff := s.api.frontField(); ff != numFields {
+		at = c.tape.parts[ff]
+	}
+	c.front = c.composeFront(s.api, at)
+	left := len(s.cur.data) - start
+	if k := &c.known; k.raw > 0 && k.start == start && (at == 0 || k.front == c.front.hash) && k.raw <= len(s.cur.data) {
+		c.roomFor(left + start - k.raw + len(k.tail))
+		c.text, c.base = append(c.text[:0], k.tail...), k.bytes-len(k.tail)
+		c.Media, c.sampled, c.wasHashed = k.media, k.kinds, k.marks
+		c.front.hash, c.pending, c.resumed = k.front, false, true
+		return true
+	}
+	c.roomFor(left)
+	c.known.raw, c.base, c.Media, c.wasHashed, c.resumed = 0, 0, 0, 0, false
+	c.Blocks, c.Marks, c.sampled = c.Blocks[:0], c.Marks[:0], TextKinds{}
+	c.pending = at == 0 && s.api.frontField() != numFields
+	if n := c.front.system; n > 0 {
+		c.Marks = append(c.Marks, Mark{Bytes: n, Role: System, Own: xxh3.Hash(c.text[:n])})
+	}
+	return false
+}
+
+// roomFor makes room for the text of so many raw bytes at once, unless they are so many that most must be media.
+func (c *Chain) roomFor(raw int) { c.text = slices.Grow(c.text, min(raw, maxKeep/2)) }
+
+// composeFront appends the front to c.text. The media in it are no longer among c.Media.
+func (c *Chain) composeFront(api API, at part) front {
+	f := front{part: at}
+	if at == 0 {
+		return f
+	}
+	from, media := len(c.text), c.Media
+	head := c.header([]byte("system"))
+	c.content(uint32(at - 1))
+	f.media, c.Media = c.Media-media, media
+	if len(c.text) == head {
+		c.text = c.text[:from]
+		return f
+	}
+	f.system = len(c.text) - from
+	if api == OllamaGenerate {
+		c.text = append(c.text, markRole, markRoleEnd)
+	}
+	f.bytes = len(c.text) - from
+	f.hash = xxh3.HashSeed(c.text[from:], rootText) | 1
+	return f
+}
+
+// settleFront sees to it that the front of the whole body stands in front. False: what was known of the body had another
+// one, and all must be done again without it.
+func (c *Chain) settleFront(api API) bool {
+	at := part(0)
+	if ff := api.frontField(); ff != numFields {
+		at = c.tape.parts[ff]
+	}
+	if at == c.front.part && (at != 0 || c.front.hash == 0) {
+		return true
+	}
+	end := len(c.text)
+	f := c.composeFront(api, at)
+	switch {
+	case f.hash == c.front.hash:
+		c.text = c.text[:end]
+	case c.resumed:
+		return false
+	default:
+		c.moveFront(end, f)
+	}
+	c.front = f
+	return true
+}
+
+// moveFront puts the new front, which is at the end of c.text, in the place of the old one.
+func (c *Chain) moveFront(end int, f front) {
+	from := len(c.tape.text)
+	c.tape.text = append(c.tape.text, c.text[end:]...)
+	by, marks := f.bytes-c.front.bytes, 0
+	if c.front.system > 0 {
+		c.Marks = slices.Delete(c.Marks, 0, 1)
+		marks--
+	}
+	for i := range c.Marks {
+		c.Marks[i].Bytes += by
+	}
+	if f.system > 0 {
+		c.Marks = slices.Insert(c.Marks, 0, Mark{Bytes: f.system, Role: System, Own: xxh3.Hash(c.tape.text[from : from+f.system])})
+		marks++
+	}
+	for i := range c.stops {
+		c.stops[i].bytes += by
+		c.stops[i].marks += marks
+	}
+	c.text = slices.Replace(c.text[:end], 0, c.front.bytes, c.tape.text[from:]...)
+	c.tape.text = c.tape.text[:from]
+	c.Blocks, c.sampled, c.filled = c.Blocks[:0], TextKinds{}, 0
+}

@@ -1,0 +1,228 @@
+package prompt
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Source is one place an id may be found in: a header or a field of the body, never both.
+type Source struct {
+	Header string // name of a request header, in any case
+	Field  string // name of a top-level field, or of a member of a top-level object: "metadata.session_id"
+}
+
+// String is the source as it is configured: "header:NAME" or "field:NAME".
+func (s Source) String() string {
+	if s.Header != "" {
+		return "header:" + s.Header
+	}
+	return "field:" + s.Field
+}
+
+// ParseSource reads "header:NAME" or "field:NAME".
+func ParseSource(text string) (Source, error) {
+	kind, name, _ := strings.Cut(text, ":")
+	switch name = strings.TrimSpace(name); {
+	case name == "":
+	case kind == "header":
+		return Source{Header: name}, nil
+	case kind == "field":
+		return Source{Field: name}, nil
+	}
+	return Source{}, fmt.Errorf("has %q, which is neither header:NAME nor field:NAME", text)
+}
+
+// Identity says where a request tells who is speaking. Each list is searched in order; the first entry that holds an id
+// counts.
+type Identity struct {
+	// IDs are the places that conversation ids are looked for in, each header:NAME or field:NAME, where a field is a member of
+	// the body or member.member. Naming some replaces the whole list, an empty one stands for none; the default is in docs/conversations.md.
+	IDs []string `yaml:"ids"`
+	// Users are the places of ids of users. One stands for a conversation when nothing else says which, as long as its user has
+	// one at a time.
+	Users []string `yaml:"users"`
+	// Parents are the places where the conversation of a sub-agent names the one that started it.
+	Parents []string `yaml:"parents"`
+}
+
+// WithDefaults fills in the lists that are nil.
+func (c Identity) WithDefaults() Identity {
+	set := func(list *[]string, sources []Source) {
+		if *list != nil {
+			return
+		}
+		for _, s := range sources {
+			*list = append(*list, s.String())
+		}
+	}
+	set(&c.IDs, DefaultSources())
+	set(&c.Users, DefaultUsers())
+	set(&c.Parents, DefaultParents())
+	return c
+}
+
+// Validate reports what Parser would.
+func (c Identity) Validate() error {
+	_, err := c.Parser()
+	return err
+}
+
+// Parser makes the parser that looks there. The errors name the list.
+func (c Identity) Parser() (*Parser, error) {
+	c = c.WithDefaults()
+	p := &Parser{}
+	var faults []error
+	for _, list := range []struct {
+		name  string
+		texts []string
+		into  *[]compiled
+	}{{"ids", c.IDs, &p.sources}, {"users", c.Users, &p.users}, {"parents", c.Parents, &p.parents}} {
+		if len(list.texts) > maxSources {
+			faults = append(faults, fmt.Errorf("prompt: %s has %d entries, at most %d", list.name, len(list.texts), maxSources))
+			continue
+		}
+		for _, text := range list.texts {
+			src, err := ParseSource(text)
+			if err == nil {
+				var compiled compiled
+				if compiled, err = p.compile(src); err == nil {
+					*list.into = append(*list.into, compiled)
+					continue
+				}
+				err = fmt.Errorf("has %q, which %w", text, err)
+			}
+			faults = append(faults, fmt.Errorf("prompt: %s %w", list.name, err))
+		}
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	return p, nil
+}
+
+// DefaultSources are the places conversation ids are sent in, the surest first: TensorRT-LLM's conversation_params,
+// the headers of TensorRT-LLM, llm-d, OpenCode, NeMo, Claude Code, Codex, Dynamo, SMG, SGLang, LiteLLM, Olla, Bifrost and
+// AIBrix, then the fields of OpenAI (prompt_cache_key, conversation), OpenRouter, LiteLLM, vLLM, SGLang and Claude Code. Codex's
+// thread comes before its session, which all threads of one run share (Dynamo, pull request 12331). Of metadata.user_id
+// only the part that names a session counts (see claudeUser). llm-d's x-session-token is left out, since it
+// names an endpoint, and so is SGLang's rid, since it names a request. Each call returns a new slice.
+func DefaultSources() []Source {
+	return []Source{
+		{Field: "conversation_params.conversation_id"},
+		{Header: "X-Session-ID"},
+		{Header: "X-Correlation-ID"},
+		{Header: "X-Session-Affinity"},
+		{Header: "X-Multi-Turn-Session-ID"},
+		{Header: "x-claude-code-session-id"},
+		{Header: "thread-id"},
+		{Header: "thread_id"},
+		{Header: "session-id"},
+		{Header: "session_id"},
+		{Header: "X-Dynamo-Session-ID"},
+		{Header: "X-SMG-Routing-Key"},
+		{Header: "X-SGL-Routing-Key"},
+		{Header: "x-litellm-session-id"},
+		{Header: "X-Olla-Session-ID"},
+		{Header: "x-bf-session-id"},
+		{Header: "x-aibrix-session-key"},
+		{Field: "prompt_cache_key"},
+		{Field: "session_id"},
+		{Field: "conversation"},
+		{Field: "conversation.id"},
+		{Field: "conversation_id"},
+		{Field: "metadata.session_id"},
+		{Field: "metadata.conversation_id"},
+		{Field: "metadata.thread_id"},
+		{Field: "metadata.user_id"},
+		{Field: "litellm_session_id"},
+		{Field: "session_params.session_id"},
+		{Field: "session_params.id"},
+		{Field: "disaggregated_params.conversation_id"},
+	}
+}
+
+// DefaultUsers are the places ids of users are sent in: OpenAI's fields, Anthropic's metadata.user_id when it names no
+// session, and what the vLLM router reads.
+func DefaultUsers() []Source {
+	return []Source{
+		{Field: "safety_identifier"},
+		{Field: "user"},
+		{Field: "metadata.user_id"},
+		{Field: "user_id"},
+		{Header: "X-User-ID"},
+	}
+}
+
+// DefaultParents are the headers of OpenCode, Dynamo and Codex. Claude Code's agents are known without being listed.
+func DefaultParents() []Source {
+	return []Source{
+		{Header: "x-parent-session-id"},
+		{Header: "X-Dynamo-Parent-Session-ID"},
+		{Header: "x-codex-parent-thread-id"},
+	}
+}
+
+// Claude Code. All agents of a session send its id; a sub-agent names itself beside it, and the sub-agent that started
+// it when it was not the main one (anthropics/claude-code issue 49204).
+const (
+	claudeSession = "X-Claude-Code-Session-Id"
+	claudeAgent   = "X-Claude-Code-Agent-Id"
+	claudeParent  = "X-Claude-Code-Parent-Agent-Id"
+	claudeField   = "metadata.user_id"
+)
+
+// ofAgent narrows a session of Claude Code down to the agent that speaks.
+func (p *Prompt) ofAgent(header func(string) string) {
+	if header == nil {
+		return
+	}
+	session, agent := p.Session, header(claudeAgent)
+	if !isID(agent) || !isID(session+"/"+agent) {
+		return
+	}
+	p.Session, p.Parent = session+"/"+agent, session
+	if parent := header(claudeParent); isID(parent) && isID(session+"/"+parent) && parent != agent {
+		p.Parent = session + "/" + parent
+	}
+}
+
+// claudeUser takes the session out of the metadata.user_id of Claude Code: user_HASH_account_UUID_session_UUID, or since
+// 2.1.78 a JSON object as a text, with session_id and for some agents parent_session_id. Both are "" when it is just a
+// user.
+func claudeUser(user string) (session, parent string) {
+	if !strings.HasPrefix(user, "{") {
+		at := strings.LastIndex(user, "_session_")
+		if at < 0 {
+			return "", ""
+		}
+		return user[at+len("_session_"):], ""
+	}
+	var c Cursor
+	c.Reset([]byte(user))
+	if c.Next() != Object {
+		return "", ""
+	}
+	for c.Next() == Key {
+		name, _ := c.Raw()
+		kind := c.Next()
+		if kind == String {
+			switch value := decode(c.data, c.At()); string(name) {
+			case "session_id":
+				session = value
+			case "parent_session_id":
+				parent = value
+			}
+		}
+		if !c.Skip(kind) {
+			return "", ""
+		}
+	}
+	if c.Next() != End {
+		return "", ""
+	}
+	if !isID(parent) || parent == session {
+		parent = ""
+	}
+	return session, parent
+}

@@ -1,0 +1,87 @@
+package prompt
+
+import "github.com/zeebo/xxh3"
+
+// Large tools are the same in every turn, and many clients write them behind the messages, where no hash of the body's
+// beginning can know them.
+
+const (
+	leastValue = 1 << 10 // bytes from which on a value is worth remembering
+	valueHead  = 512     // first bytes by which it is found
+	valueSets  = 128
+	valueWays  = 4
+)
+
+// knownValue is a value seen before: an object or array of so many raw bytes.
+type knownValue struct {
+	head   uint64
+	lo, hi uint64 // of all of it
+	length int
+	lump   lump
+}
+
+// valueSet holds values whose heads fall together, the last used first.
+type valueSet [valueWays]knownValue
+
+func (m *Memory) headOf(raw []byte) uint64 { return xxh3.HashSeed(raw[:valueHead], m.seed) }
+
+// knowsValue recognises the value that data begins with and returns its raw length, 0 when it is not known.
+func (m *Memory) knowsValue(data []byte) (l lump, length int) {
+	if m == nil || len(data) < leastValue {
+		return lump{}, 0
+	}
+	head := m.headOf(data)
+	m.lock.Lock()
+	set := m.values[head%valueSets] // a copy, so that hashing needs no lock
+	m.lock.Unlock()
+	var h xxh3.Uint128
+	hashed := 0
+	for i := range set {
+		v := &set[i]
+		if v.length == 0 || v.head != head || v.length > len(data) {
+			continue
+		}
+		if hashed != v.length {
+			h, hashed = xxh3.Hash128Seed(data[:v.length], m.seed), v.length
+		}
+		if v.lo == h.Lo && v.hi == h.Hi {
+			m.putValue(v)
+			return v.lump, v.length
+		}
+	}
+	return lump{}, 0
+}
+
+// learnValue remembers the value at a span of a body.
+func (m *Memory) learnValue(body []byte, at Span, l lump) {
+	if m == nil || at.Len() < leastValue || (body[at.Start] != '[' && body[at.Start] != '{') {
+		return
+	}
+	raw := body[at.Start:at.End]
+	h := xxh3.Hash128Seed(raw, m.seed)
+	m.putValue(&knownValue{head: m.headOf(raw), lo: h.Lo, hi: h.Hi, length: len(raw), lump: l})
+}
+
+// putValue makes a value the last used of its set.
+func (m *Memory) putValue(v *knownValue) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	set := &m.values[v.head%valueSets]
+	i := 0
+	for i < valueWays-1 && (set[i].lo != v.lo || set[i].hi != v.hi) {
+		i++
+	}
+	copy(set[1:i+1], set[:i])
+	set[0] = *v
+}
+
+// jump goes over the value that begins at the position, which is an object or an array of so many bytes.
+func (c *Cursor) jump(length int) Kind {
+	k := Array
+	if c.data[c.pos] == '{' {
+		k = Object
+	}
+	c.start = c.pos
+	c.scalar(k, c.pos+length)
+	return k
+}

@@ -1,0 +1,1 @@
+// Empty: that there is one tells the compiler that functions without a body are not forgotten.
