@@ -59,7 +59,7 @@ func main() {
 func parseFlags(o *options, args []string, out io.Writer) error {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(out)
-	fs.StringVar(&o.binary, "warmpath", "", "path of the warmpath binary; built from -root when empty, left out when \"none\"")
+	fs.StringVar(&o.binary, "warmpath", "", "path of the warmpath binary, or several to compare, separated by commas; built from -root when empty, left out when \"none\"")
 	fs.StringVar(&o.root, "root", "..", "root of warmpath's source")
 	fs.StringVar(&o.policies, "policy", "", "warmpath policies to run, separated by commas; empty means its default")
 	fs.Func("peer", "a router that is already running: name=http://host:port, or name=http://host:port@pid to measure its CPU (repeat for more)", func(s string) error {
@@ -198,9 +198,17 @@ func startPeers(o *options, dir string, upstreams []string) (peers []*peer, err 
 				return peers, err
 			}
 		}
-		for policy := range strings.SplitSeq(o.policies, ",") {
-			if err := add("warmpath-"+policy, func(s site) (*peer, error) { return startWarmpath(o.binary, policy, s) }); err != nil {
-				return peers, err
+		binaries := strings.Split(o.binary, ",")
+		for i, binary := range binaries {
+			label := ""
+			if len(binaries) > 1 {
+				label = " " + filepath.Base(binary)
+			}
+			for policy := range strings.SplitSeq(o.policies, ",") {
+				dir := fmt.Sprintf("warmpath-%d-%s", i, policy)
+				if err := add(dir, func(s site) (*peer, error) { return startWarmpath(binary, "warmpath"+label, policy, s) }); err != nil {
+					return peers, err
+				}
 			}
 		}
 	}

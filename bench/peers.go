@@ -159,12 +159,11 @@ func look(name string) (string, error) {
 }
 
 // startWarmpath starts the router with one of its policies; an empty one means its default.
-func startWarmpath(binary, policy string, s site) (*peer, error) {
+func startWarmpath(binary, name, policy string, s site) (*peer, error) {
 	args := []string{"serve", "--listen", s.Listen, "--admin", "127.0.0.1:0"}
 	for _, u := range s.Upstreams {
 		args = append(args, "--endpoint", "http://"+u)
 	}
-	name := "warmpath"
 	if policy != "" {
 		args = append(args, "--policy", policy)
 		name += " " + policy

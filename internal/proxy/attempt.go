@@ -228,11 +228,9 @@ func (a *attempt) request() *http.Request {
 	header := make(http.Header, len(c.r.Header)+2)
 	copyEndToEnd(header, c.r.Header)
 	header["X-Request-Id"] = []string{c.served.ID}
-	if key := a.d.Endpoint.APIKey; key != "" && header.Get("Authorization") == "" && header.Get("X-Api-Key") == "" {
-		header["Authorization"] = []string{"Bearer " + key}
-	}
+	a.authorise(header)
 	a.span.Inject(header)
-	edits := a.ask(header, a.address(header))
+	edits := a.salt(a.ask(header, a.address(header)))
 
 	out := &http.Request{
 		Method: c.r.Method, URL: a.url(), Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

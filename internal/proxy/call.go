@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
@@ -28,8 +26,11 @@ type call struct {
 	ctx context.Context // ends when the client leaves
 
 	prompt  prompt.Prompt
-	content *content // nil when conversations are not recognised by content
-	body    *payload // nil while the body is passed on as it streams in
+	content *content      // until the first decision; nil when conversations are not recognised by content
+	ourKey  bool          // the client's API key names its tenant, and is not the engine's
+	about   route.Content // what another attempt needs of it
+	blocks  []uint64      // kept from call to call for about.Blocks
+	body    *payload      // nil while the body is passed on as it streams in
 	req     route.Request
 	span    *tracing.Span
 	served  live.Served
@@ -79,7 +80,9 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	c := calls.Get().(*call)
 	c.p, c.w, c.r, c.api = p, w, r, prompt.Classify(r.Method, r.URL.Path)
 	id := requestID(r)
-	c.ctx, c.span = p.tracer.Start(r.Context(), r.Header, r.Method+" "+c.api.String())
+	if c.ctx = r.Context(); p.tracer != nil {
+		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.api.String())
+	}
 	c.req = route.Request{ID: id, Class: c.api.Class()}
 	c.served = live.Served{
 		ID: id, API: c.api.String(), Method: r.Method, Path: r.URL.Path, Started: time.Now(), BytesIn: max(r.ContentLength, 0),
@@ -92,7 +95,7 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 func requestID(r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
 	if id == "" || len(id) > 128 || !printable(id) {
-		return uuid.NewString()
+		return newID()
 	}
 	return id
 }
@@ -113,8 +116,8 @@ func (c *call) end() {
 	if c.pending != nil { // reserved, and never begun: only a panic leaves it so
 		c.p.fleet.Observe(route.Finished{Lease: c.pending.Lease, Outcome: route.Abandoned})
 	}
+	c.content.release() // it reads the body
 	c.body.release()
-	c.content.release()
 	c.served.Ended = time.Now()
 	gone := c.served.Status == 0
 	if gone {
@@ -128,7 +131,7 @@ func (c *call) end() {
 		c.p.log.Error("panic while serving", "request", c.served.ID, "panic", v)
 	}
 	if c.upload == nil { // the goroutine that writes an upload may outlive the call
-		*c = call{}
+		*c = call{blocks: c.blocks[:0]}
 		calls.Put(c)
 	}
 	if v != nil || gone { // net/http must not make a 200 of an answer that was never given
@@ -213,8 +216,33 @@ func (c *call) route() (route.Decision, error) {
 		c.served.Attempts++
 		c.served.Decision = d
 	}
+	c.forgetContent(&d)
 	return d, err
 }
+
+// forgetContent keeps of the content what another attempt needs, and gives the rest back: it is as large as the body, and a
+// generation may take minutes.
+func (c *call) forgetContent(d *route.Decision) {
+	if c.content == nil {
+		return
+	}
+	q := &c.req
+	if q.Trail != nil {
+		q.Session, q.Trail = d.Session, nil
+	}
+	if q.Content != nil {
+		c.about = *q.Content
+		c.about.Blocks = append(c.blocks[:0], q.Content.Blocks...)
+		if q.Content = &c.about; len(c.about.Blocks) <= mostKeptBlocks {
+			c.blocks = c.about.Blocks
+		}
+	}
+	c.content.release()
+	c.content = nil
+}
+
+// mostKeptBlocks bounds the memory that a call keeps for the next one, 64 kB.
+const mostKeptBlocks = 8192
 
 // read takes in and scans the body. Bodies of paths that the router does not know are passed on as they stream in,
 // unless they are JSON that may name a model.
@@ -248,11 +276,11 @@ func (c *call) read() error {
 		return err
 	}
 	c.content = contents.Get().(*content)
-	c.prompt, err = c.p.parser.ParseChain(c.api, c.body.bytes, c.r.Header.Get, &c.content.chain)
+	c.prompt, err = c.p.parser.ParseChainFrom(c.p.memory, c.api, c.body.bytes, c.r.Header.Get, &c.content.chain)
 	if err != nil {
 		return err
 	}
-	c.req.Content = c.content.told()
+	c.req.Content = c.content.told(c.api)
 	if c.p.cfg.ByContent && c.prompt.Session == "" && c.prompt.PreviousResponse == "" {
 		c.req.Trail = c.content.follow()
 	}
@@ -265,7 +293,7 @@ func (c *call) readsContent() bool {
 	if c.api.Class() != route.Turn {
 		return false
 	}
-	return c.p.cfg.Belief || c.p.cfg.ByContent && c.r.Header.Get("X-Session-Id") == ""
+	return c.p.cfg.Belief || c.p.cfg.ByContent && !c.p.parser.InHeader(c.r.Header.Get)
 }
 
 // peekable reports whether the body of an unknown path is read first: JSON, or nothing at all.
@@ -278,6 +306,7 @@ func (c *call) peekable() bool {
 func (c *call) identify() error {
 	q, p := &c.req, &c.prompt
 	q.Model, q.Session, q.Follows = p.Model, p.Session, p.PreviousResponse
+	q.User, q.Parent = p.User, p.Parent
 	q.PromptBytes, q.PromptTokens, q.MaxTokens, q.Stream = p.TextBytes, p.TokenIDs, p.MaxTokens, p.Stream
 	c.served.Decision.Model = p.Model[:min(len(p.Model), 100)] // for the log, should nobody take the request
 	q.Kinds, q.Native = c.api.Kinds(), c.api == prompt.Generate
@@ -290,7 +319,7 @@ func (c *call) identify() error {
 		q.Follows = responsePath(c.r.URL.Path)
 	}
 	if q.Session == "" && q.Class == route.Turn {
-		q.MintedID = uuid.NewString()
+		q.MintedID = newID()
 	}
 	if q.Class != route.Turn && q.Session == "" {
 		q.HashKey = c.served.ID

@@ -41,6 +41,8 @@ var faults = []struct {
 	{prompt.ErrField, fault{400, "invalid_request_error", "invalid_field", 0}},
 	{h1.ErrBadRequest, fault{400, "invalid_request_error", "bad_request", 0}},
 	{errConnect, fault{405, "invalid_request_error", "method_not_allowed", 0}},
+	{errNoTenant, fault{401, "authentication_error", "unknown_tenant", 0}},
+	{errBadTenant, fault{400, "invalid_request_error", "bad_tenant", 0}},
 	{errPinningOff, fault{400, "invalid_request_error", "pinning_off", 0}},
 	{errBadBody, fault{400, "invalid_request_error", "incomplete_body", 0}},
 	{errSlowBody, fault{408, "invalid_request_error", "request_timeout", 0}},
@@ -110,6 +112,8 @@ func anthropicType(f fault) string {
 	switch f.status {
 	case 400, 408, 415:
 		return "invalid_request_error"
+	case 401:
+		return "authentication_error"
 	case 404:
 		return "not_found_error"
 	case 413:
@@ -139,6 +143,7 @@ func (c *call) refuse(err error) {
 	if f.status == http.StatusRequestEntityTooLarge || f.status == http.StatusRequestTimeout || c.upload.unread() {
 		h.Set("Connection", "close") // the rest of the body is not read
 	}
+	c.explain(h, &c.served.Decision) // of the last attempt; none when nobody was asked
 	body := errorBody(c.api, f, err.Error())
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -54,6 +55,7 @@ func newRig(t *testing.T, cfg proxy.Config, engines ...engineHandler) *rig {
 	}
 	r := newFleet(t, cfg, proxy.NewTransport(time.Second), declared)
 	front := httptest.NewUnstartedServer(r.proxy)
+	front.Listener = h1.Listener(front.Listener)
 	front.Config.Protocols = new(http.Protocols)
 	front.Config.Protocols.SetHTTP1(true)
 	front.Config.Protocols.SetUnencryptedHTTP2(true)

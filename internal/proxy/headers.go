@@ -46,7 +46,7 @@ func (a *attempt) head(from http.Header) {
 	c := a.c
 	h := c.w.Header()
 	for k, v := range from {
-		if !hopByHop(k) && k != "X-Request-Id" {
+		if !hopByHop(k) && k != "X-Request-Id" && !strings.HasPrefix(k, "X-Warmpath-") { // what a router behind this one chose is not ours to tell
 			h[k] = v
 		}
 	}
@@ -59,8 +59,13 @@ func (a *attempt) head(from http.Header) {
 	if id := a.d.Session; id != "" && c.req.Class == route.Turn && httpguts.ValidHeaderFieldValue(id) {
 		h["X-Session-Id"] = []string{id}
 	}
-	if c.p.cfg.Explain || c.r.Header.Get("X-Warmpath-Explain") == "1" {
-		h["X-Warmpath-Endpoint"] = []string{a.d.Endpoint.Name}
-		h["X-Warmpath-Reason"] = []string{string(a.d.Reason)}
+	c.explain(h, a.d)
+}
+
+// explain tells the endpoint's name, never its address, and why it was chosen, where that is asked for.
+func (c *call) explain(h http.Header, d *route.Decision) {
+	if d.Endpoint.Name != "" && (c.p.cfg.Explain || c.r.Header.Get("X-Warmpath-Explain") == "1") {
+		h["X-Warmpath-Endpoint"] = []string{d.Endpoint.Name}
+		h["X-Warmpath-Reason"] = []string{string(d.Reason)}
 	}
 }

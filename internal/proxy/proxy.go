@@ -6,8 +6,10 @@ package proxy
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,13 +21,14 @@ import (
 
 // Config bounds what the door accepts and how long it waits. Zero means the default named at each field.
 type Config struct {
-	BodyBytes int64 // largest request body that is read into memory; default 64 MiB
-	Retries   int   // further attempts after the first, before the client has seen a byte; default 2, negative none
-	Pinning   bool  // obey X-Warmpath-Pin and X-Warmpath-Exclude
-	NoUsage   bool  // leave streams alone whose client did not ask for usage: learn no cached tokens from them
-	Belief    bool  // the policy wants to know what prompts consist of
-	ByContent bool  // recognise conversations without an id by what they say
-	Explain   bool  // tell endpoint and reason in the headers of every answer, not only when asked to
+	BodyBytes int64    // largest request body that is read into memory; default 64 MiB
+	Retries   int      // further attempts after the first, before the client has seen a byte; default 2, negative none
+	Pinning   bool     // obey X-Warmpath-Pin and X-Warmpath-Exclude
+	NoUsage   bool     // leave streams alone whose client did not ask for usage: learn no cached tokens from them
+	Belief    bool     // the policy wants to know what prompts consist of
+	Tenants   *Tenants // whose request it is; nil when all are one tenant's
+	ByContent bool     // recognise conversations without an id by what they say
+	Explain   bool     // tell endpoint and reason in the headers of every answer, not only when asked to
 
 	FirstByte time.Duration // longest wait for the first data of a stream; default 5 m
 	Answer    time.Duration // longest wait for the first byte of an answer that is not streamed, which engines send when all is computed; default 30 m
@@ -64,6 +67,7 @@ type Proxy struct {
 	tracer    *tracing.Tracer // nil when off
 	log       *slog.Logger
 	parser    *prompt.Parser
+	memory    *prompt.Memory                        // of bodies read before; nil when nobody wants to know what prompts consist of
 	unreached func(endpoint string)                 // told when an endpoint could not be connected to or broke off, so that it is probed at once
 	decided   func(pool string, took time.Duration) // told how long each decision took; pool is "" when there was none
 
@@ -97,6 +101,9 @@ func New(o Options) *Proxy {
 	if p.decided == nil {
 		p.decided = func(string, time.Duration) {}
 	}
+	if p.cfg.Belief || p.cfg.ByContent {
+		p.memory = prompt.NewMemory(prompt.DefaultMemory, rand.Uint64(), new(sync.Mutex))
+	}
 	p.flights.init()
 	return p
 }
@@ -123,6 +130,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuse(errDraining)
 	case r.Method == http.MethodConnect:
 		c.refuse(errConnect)
+	case !c.admit():
 	case c.api == prompt.Other && isUpgrade(r):
 		c.upgrade()
 	case c.api == prompt.Other && p.list(c):

@@ -324,6 +324,7 @@ func TestUpgradeAnswerSaysUpgradeOnly(t *testing.T) {
 func TestRestOfAnUploadIsNoRequest(t *testing.T) {
 	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
+		w.Header().Set("Connection", "close") // or net/http would read on in the rest of the body, and panic (full duplex)
 		w.WriteHeader(404)
 	})
 	const hidden = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"

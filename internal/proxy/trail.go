@@ -21,17 +21,34 @@ type content struct {
 
 // told is the content as the router's belief takes it; nil when there is none, and for a batch, of which a chain knows only the
 // first prompt.
-func (c *content) told() *route.Content {
+func (c *content) told(api prompt.API) *route.Content {
 	if c.chain.Bytes == 0 || c.chain.Prompts > 1 {
 		return nil
 	}
-	c.about = route.Content{Scope: c.chain.Scope, Lead: c.chain.ToolsBytes, Blocks: c.chain.Blocks, Bytes: c.chain.Bytes}
+	c.about = route.Content{Scope: c.chain.Scope, Lead: c.chain.ToolsBytes, Blocks: c.chain.Blocks, Bytes: c.chain.Bytes, Text: c.textOf(api)}
 	return &c.about
+}
+
+// textOf is what the prompt is like, for the estimate of its tokens; nothing for token ids, which are counted. Plain prompts get
+// no chat template.
+func (c *content) textOf(api prompt.API) route.Text {
+	k := &c.chain.Kinds
+	if *k == (prompt.TextKinds{}) {
+		return route.Text{}
+	}
+	t := route.Text{
+		Latin: k.Latin, Starts: k.Starts, Digits: k.Digits, Marks: k.Code - k.Digits, CJK: k.CJK, Other: k.Other,
+		Tools: c.chain.ToolsBytes, Media: c.chain.Media,
+	}
+	if api != prompt.Completions && api != prompt.Generate && api != prompt.OllamaGenerate {
+		t.Messages = len(c.chain.Marks)
+	}
+	return t
 }
 
 // mostMarks is how many messages one turn may add and still be seen to go on from the turn before. The search runs inside the
 // fleet's lock.
-const mostMarks = 1024
+const mostMarks = 256
 
 // release gives the memory back for another prompt, unless it has grown beyond what is usual.
 func (c *content) release() {
@@ -55,23 +72,30 @@ func (c *content) follow() *session.Trail {
 		return nil // a batch is many conversations or none
 	}
 	*t = session.Trail{
-		Marks: t.Marks[:0], StrictMarks: t.StrictMarks[:0],
+		Marks: t.Marks[:0], StrictMarks: t.StrictMarks[:0], Space: chain.Space,
 		Text: chain.Whole, Blocks: chain.Blocks, HashAt: chain.HashAt, Bytes: chain.Bytes, Least: chain.SystemBytes + leastOwn,
 	}
+	strict := chain.System ^ (chain.Scope^chain.Space)*0xd6e8feb86659fd93
 	said, from, h := 0, 0, uint64(0)
+	if chain.Media > 0 { // a picture says more than 64 bytes
+		said, t.Least = leastOwn, chain.SystemBytes
+	}
 	for i := range chain.Marks {
 		m := &chain.Marks[i]
-		size := m.Bytes - from
+		size := m.Bytes - from - header(m.Role)
 		from = m.Bytes
 		if m.Role == prompt.System {
 			continue
+		}
+		if h == 0 {
+			t.Least += header(m.Role)
 		}
 		h = (h ^ m.Own) * 0x9e3779b97f4a7c15
 		h ^= h >> 29
 		if said += size; said < leastOwn {
 			continue
 		}
-		t.Whole, t.Strict = h, h^chain.System
+		t.Whole, t.Strict = h, h^strict
 		t.Marks, t.StrictMarks = append(t.Marks, t.Whole), append(t.StrictMarks, t.Strict)
 	}
 	if len(chain.Marks) < 2 && len(t.Marks) > 0 && chain.Marks[0].Role == prompt.OtherRole {
@@ -83,6 +107,14 @@ func (c *content) follow() *session.Trail {
 		t.Marks, t.StrictMarks = t.Marks[:most], t.StrictMarks[:most]
 	}
 	return t
+}
+
+// header is how many canonical bytes of a message only say whose it is. Plain text has none.
+func header(r prompt.Role) int {
+	if r == prompt.OtherRole {
+		return 0
+	}
+	return len(r.String()) + 2
 }
 
 func reversed(s []uint64) []uint64 {

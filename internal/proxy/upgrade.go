@@ -37,6 +37,7 @@ func (c *call) upgrade() {
 			a.watch.deadline.Store(0) // from here on either end may be silent for as long as it likes
 			c.sent.Store(true)
 			res.Header.Del("X-Request-Id")
+			c.explain(res.Header, a.d)
 			return nil
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {

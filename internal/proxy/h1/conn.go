@@ -28,8 +28,8 @@ type conn struct {
 }
 
 func newConn(c *Client, addr string, nc net.Conn) *conn {
-	cn := &conn{client: c, addr: addr, nc: nc}
-	cn.in.src = nc
+	cn := &conn{client: c, addr: addr, nc: lean(nc, false)}
+	cn.in.src = cn.nc
 	cn.abort = cn.close
 	if sc, ok := nc.(syscall.Conn); ok {
 		cn.probe.init(sc)

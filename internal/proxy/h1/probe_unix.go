@@ -20,8 +20,8 @@ func (p *probe) init(sc syscall.Conn) {
 	}
 	p.raw = raw
 	p.read = func(fd uintptr) bool {
-		_, err := syscall.Read(int(fd), p.buf[:])
-		p.again = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
+		_, done, _ := readNow(fd, p.buf[:])
+		p.again = !done
 		return true
 	}
 }

@@ -42,7 +42,7 @@ func waitReadable(t *testing.T, c *Client) {
 	defer c.pool.mu.Unlock()
 	for _, stack := range c.pool.hosts {
 		for _, cn := range stack {
-			raw, err := cn.nc.(*net.TCPConn).SyscallConn()
+			raw, err := cn.nc.(syscall.Conn).SyscallConn()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -83,11 +83,23 @@ func (x *exchange) send(out *outgoing) error {
 
 // flush writes what is left of vec. After a time-out it can be called again.
 func (cn *conn) flush() error {
-	_, err := cn.rest.WriteTo(cn.nc)
+	_, err := cn.gather()
 	if err == nil {
 		cn.vec, cn.rest = [2][]byte{}, nil // let go of the caller's memory
 	}
 	return err
+}
+
+// gather writes what is left of vec and takes off what was written.
+func (cn *conn) gather() (int64, error) {
+	l, ok := cn.nc.(*leanConn)
+	if !ok || len(cn.rest) != 2 {
+		return cn.rest.WriteTo(cn.nc)
+	}
+	n, err := l.gather(cn.rest[0], cn.rest[1])
+	first := min(n, len(cn.rest[0]))
+	cn.rest[0], cn.rest[1] = cn.rest[0][first:], cn.rest[1][n-first:]
+	return int64(n), err
 }
 
 // stream writes body to the connection and closes it. A body that fails closes the connection too: the engine must

@@ -1,0 +1,25 @@
+//go:build unix && !linux
+
+package h1
+
+import (
+	"io"
+	"syscall"
+)
+
+// readNow reads what there is; done is false when there is nothing yet.
+func readNow(fd uintptr, p []byte) (n int, done bool, err error) {
+	for {
+		switch n, err = syscall.Read(int(fd), p); {
+		case err == syscall.EINTR:
+		case err == syscall.EAGAIN:
+			return 0, false, nil
+		case err != nil:
+			return 0, true, err
+		case n == 0:
+			return 0, true, io.EOF
+		default:
+			return n, true, nil
+		}
+	}
+}

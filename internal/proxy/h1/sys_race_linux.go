@@ -1,0 +1,31 @@
+//go:build race
+
+package h1
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// Under the race detector the system calls are those of package syscall, which tell it that what was done before a write
+// happened before what is done after the read of it.
+
+func sysRead(fd uintptr, p []byte) (int, syscall.Errno) {
+	n, err := syscall.Read(int(fd), p)
+	return n, number(err)
+}
+
+func sysWrite(fd uintptr, p []byte) (int, syscall.Errno) {
+	n, err := syscall.Write(int(fd), p)
+	return n, number(err)
+}
+
+// sysGather writes the first piece only; the caller goes on with what is left.
+func sysGather(fd uintptr, vec *[2]syscall.Iovec) (int, syscall.Errno) {
+	return sysWrite(fd, unsafe.Slice(vec[0].Base, vec[0].Len))
+}
+
+func number(err error) syscall.Errno {
+	errno, _ := err.(syscall.Errno) // it is nothing else
+	return errno
+}

@@ -1,0 +1,142 @@
+package proxy
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// Tenants says whose request it is. Conversations, what is believed to be cached and, with a SaltKey, the engines' caches are
+// kept apart by it.
+type Tenants struct {
+	Header   string                       // header that names the tenant, "" for none; it is believed
+	Keys     map[[sha256.Size]byte]string // tenant by the SHA-256 of its API key; a key counts before the header
+	Required bool                         // refuse requests that name no known tenant; without it they are all one tenant
+	SaltKey  []byte                       // secret from which cache salts are derived, the same on every replica; nil for no salts
+}
+
+// MaxTenantBytes is the longest name of a tenant.
+const MaxTenantBytes = 128
+
+var (
+	errNoTenant  = errors.New("the request names no known tenant: it needs an API key, or a header, that the router's configuration knows")
+	errBadTenant = errors.New("the header that names the tenant is longer than 128 bytes or holds what no name holds")
+)
+
+// of finds the tenant. byKey reports that an API key named it.
+func (t *Tenants) of(h http.Header) (name string, byKey bool, err error) {
+	if t == nil {
+		return "", false, nil
+	}
+	if len(t.Keys) > 0 {
+		for _, key := range [...]string{bearer(h.Get("Authorization")), h.Get("X-Api-Key")} {
+			if name, ok := t.Keys[sha256.Sum256([]byte(key))]; ok && key != "" {
+				return name, true, nil
+			}
+		}
+	}
+	if t.Header != "" {
+		name = h.Get(t.Header)
+	}
+	if !validTenant(name) {
+		return "", false, errBadTenant
+	}
+	if name == "" && t.Required {
+		return "", false, errNoTenant
+	}
+	return name, false, nil
+}
+
+func validTenant(name string) bool {
+	return len(name) <= MaxTenantBytes && strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) < 0
+}
+
+// bearer is the token of an Authorization header, "" for another scheme (RFC 6750, section 2.1).
+func bearer(authorization string) string {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// admit finds out whose request it is; false when it was refused.
+func (c *call) admit() bool {
+	name, byKey, err := c.p.cfg.Tenants.of(c.r.Header)
+	if err != nil {
+		if errors.Is(err, errNoTenant) {
+			c.w.Header()["Www-Authenticate"] = []string{"Bearer"}
+		}
+		c.refuse(err)
+		return false
+	}
+	c.req.Tenant, c.ourKey = name, byKey
+	return true
+}
+
+// authorise sets the endpoint's API key, if the client does not talk to the engine with a key of its own. One that names a tenant
+// is for the router.
+func (a *attempt) authorise(h http.Header) {
+	key := a.d.Endpoint.APIKey
+	if key == "" {
+		return
+	}
+	if a.c.ourKey {
+		delete(h, "X-Api-Key")
+	} else if h.Get("Authorization") != "" || h.Get("X-Api-Key") != "" {
+		return
+	}
+	h["Authorization"] = []string{"Bearer " + key}
+}
+
+// salt adds to the edits of a request the one that keeps the engine's cache apart for the tenant. A salt of the client's own goes
+// into it, so that it still separates within the tenant and reaches nobody else's cache.
+func (a *attempt) salt(edits []prompt.Edit) []prompt.Edit {
+	c, t := a.c, a.c.p.cfg.Tenants
+	if t == nil || t.SaltKey == nil || c.req.Tenant == "" || c.prompt.InsertAt == 0 {
+		return edits
+	}
+	field := saltField(a.d.Kind, c.api)
+	if field == "" {
+		return edits
+	}
+	own := []byte(nil)
+	if at := c.prompt.Field(field); at.Len() > 0 {
+		own = c.body.bytes[at.Start:at.End]
+	}
+	return append(edits, c.prompt.SetField(field, t.saltFor(c.req.Tenant, own)))
+}
+
+// saltFor is the salt, as a JSON string of 32 hexadecimal digits: vLLM takes at most 128 characters and not all (vLLM 0.32.0,
+// generate/base/protocol.py). own is the client's JSON value, nil for none.
+func (t *Tenants) saltFor(tenant string, own []byte) []byte {
+	mac := hmac.New(sha256.New, t.SaltKey)
+	mac.Write([]byte(tenant))
+	if len(own) > 0 && string(own) != "null" {
+		mac.Write([]byte{0}) // no name holds it
+		mac.Write(own)
+	}
+	return []byte(`"` + hex.EncodeToString(mac.Sum(nil)[:16]) + `"`)
+}
+
+// saltField is the member by which a kind of engine keeps caches apart in an API, "" when it has none: cache_salt of vLLM 0.32.0 in chat,
+// completions, responses and messages, of SGLang 0.5.23 in the first three and of TensorRT-LLM in the first two, where it
+// refuses members that it does not know in others; SGLang's older versions know only extra_key in /generate.
+func saltField(kind route.Kind, api prompt.API) string {
+	openAI := api == prompt.Chat || api == prompt.Completions
+	switch {
+	case kind == route.KindVLLM && (openAI || api == prompt.Responses || api == prompt.Messages),
+		kind == route.KindSGLang && (openAI || api == prompt.Responses),
+		kind == route.KindTRTLLM && openAI:
+		return "cache_salt"
+	case kind == route.KindSGLang && api == prompt.Generate:
+		return "extra_key"
+	}
+	return ""
+}

@@ -1,0 +1,223 @@
+package proxy_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/route"
+)
+
+// inbox is an engine that keeps what it was sent.
+type inbox struct {
+	mu     sync.Mutex
+	body   map[string]any
+	raw    string
+	header http.Header
+	status []int // of the next answers; 200 when there is none
+}
+
+func (b *inbox) handler(w http.ResponseWriter, r *http.Request) {
+	raw, _ := io.ReadAll(r.Body)
+	b.mu.Lock()
+	b.raw, b.body, b.header = string(raw), nil, r.Header.Clone()
+	_ = json.Unmarshal(raw, &b.body)
+	status := 200
+	if len(b.status) > 0 {
+		status, b.status = b.status[0], b.status[1:]
+	}
+	b.mu.Unlock()
+	answers(status, chatAnswer)(w, r)
+}
+
+// as makes the endpoints of a kind, with an API key.
+func (r *rig) as(kind route.Kind, apiKey string) {
+	var all []route.Endpoint
+	for _, s := range r.fleet.Status() {
+		e := s.Endpoint
+		e.APIKey = apiKey
+		all = append(all, e)
+	}
+	r.fleet.Observe(route.Declared{Source: "test", Endpoints: all})
+	for _, e := range all {
+		r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: route.Report{Healthy: true, Kind: kind, Models: []route.Model{{ID: "m"}}}})
+	}
+}
+
+func tenants() *proxy.Tenants {
+	return &proxy.Tenants{
+		Header: "X-Tenant-Id", SaltKey: []byte("0123456789abcdef"),
+		Keys: map[[sha256.Size]byte]string{sha256.Sum256([]byte("sk-blue")): "blue", sha256.Sum256([]byte("sk-green")): "green"},
+	}
+}
+
+const tenantBody = `{"model":"m","messages":[{"role":"user","content":"What the river says to the sea, told at length and with care, please."}]}`
+
+func TestTenantsAreApart(t *testing.T) {
+	var in inbox
+	r := newRig(t, proxy.Config{ByContent: true, Tenants: tenants()}, in.handler)
+	ask := func(header ...string) string {
+		t.Helper()
+		res, body := r.post("/v1/chat/completions", tenantBody, header...)
+		if res.StatusCode != 200 {
+			t.Fatalf("%d %s", res.StatusCode, body)
+		}
+		return res.Header.Get("X-Session-Id")
+	}
+	blue, byHeader, nobody := ask("Authorization", "Bearer sk-blue"), ask("X-Tenant-Id", "red"), ask()
+	if blue == byHeader || blue == nobody || byHeader == nobody {
+		t.Errorf("the same words of three tenants: %s, %s, %s", blue, byHeader, nobody)
+	}
+	if again := ask("X-Api-Key", "sk-blue", "X-Tenant-Id", "red"); again != blue {
+		t.Errorf("the same words of the same tenant: %s and %s; the key counts before the header", blue, again)
+	}
+	if again := ask("Authorization", "Bearer sk-none"); again != nobody {
+		t.Errorf("an unknown key is %s, want %s: nobody's", again, nobody)
+	}
+	if res, body := r.post("/v1/chat/completions", tenantBody, "X-Tenant-Id", strings.Repeat("x", 200)); res.StatusCode != 400 || !strings.Contains(body, "bad_tenant") {
+		t.Errorf("a name too long: %d %s", res.StatusCode, body)
+	}
+}
+
+func TestTenantsRequired(t *testing.T) {
+	var in inbox
+	ten := tenants()
+	ten.Required = true
+	r := newRig(t, proxy.Config{Tenants: ten}, in.handler)
+	for _, path := range []string{"/v1/chat/completions", "/v1/messages", "/v1/models", "/v1/audio/speech"} {
+		for _, key := range []string{"", "Bearer sk-none", "Basic sk-blue"} {
+			res, body := r.post(path, tenantBody, "Authorization", key)
+			if res.StatusCode != 401 || !strings.Contains(body, "authentication_error") || res.Header.Get("Www-Authenticate") == "" {
+				t.Errorf("%s with %q: %d %s", path, key, res.StatusCode, body)
+			}
+		}
+	}
+	if res, body := r.post("/v1/chat/completions", tenantBody, "Authorization", "bearer sk-blue"); res.StatusCode != 200 {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+	if res, _ := r.do("GET", "/readyz", ""); res.StatusCode != 200 {
+		t.Errorf("readyz: %d", res.StatusCode)
+	}
+}
+
+func TestTenantKeysStayHere(t *testing.T) {
+	var in inbox
+	r := newRig(t, proxy.Config{Tenants: tenants()}, in.handler)
+	r.as(route.KindVLLM, "engine-key")
+	for sent, want := range map[[2]string][2]string{
+		{"Bearer sk-blue", ""}:  {"Bearer engine-key", ""},
+		{"", "sk-blue"}:         {"Bearer engine-key", ""},
+		{"Bearer theirs", ""}:   {"Bearer theirs", ""},
+		{"", "theirs"}:          {"", "theirs"},
+		{"", ""}:                {"Bearer engine-key", ""},
+		{"Bearer sk-blue", "x"}: {"Bearer engine-key", ""},
+	} {
+		r.post("/v1/chat/completions", tenantBody, "Authorization", sent[0], "X-Api-Key", sent[1])
+		if got := [2]string{in.header.Get("Authorization"), in.header.Get("X-Api-Key")}; got != want {
+			t.Errorf("%q reaches the engine as %q, want %q", sent, got, want)
+		}
+	}
+	r.as(route.KindVLLM, "")
+	r.post("/v1/chat/completions", tenantBody, "Authorization", "Bearer sk-blue")
+	if got := in.header.Get("Authorization"); got != "Bearer sk-blue" {
+		t.Errorf("an engine without a key gets %q", got)
+	}
+}
+
+func TestCacheSalt(t *testing.T) {
+	var in inbox
+	r := newRig(t, proxy.Config{Tenants: tenants()}, in.handler)
+	salt := func(path, body, tenant string) string {
+		t.Helper()
+		if res, answer := r.post(path, body, "X-Tenant-Id", tenant); res.StatusCode != 200 {
+			t.Fatalf("%d %s", res.StatusCode, answer)
+		}
+		s, _ := in.body["cache_salt"].(string)
+		if k, ok := in.body["extra_key"].(string); ok {
+			s += "extra:" + k
+		}
+		return s
+	}
+	const chat = "/v1/chat/completions"
+	// HMAC-SHA-256 of "red" under the key, its first 16 bytes.
+	red := salt(chat, tenantBody, "red")
+	if red != "6b678a52ee5caf6716ba752f3528a01a" {
+		t.Errorf("salt %q", red)
+	}
+	if want := `{"cache_salt":"` + red + `",` + tenantBody[1:]; in.raw != want {
+		t.Errorf("the body is %s, want %s", in.raw, want)
+	}
+	own := func(v string) string { return `{"cache_salt":` + v + `,` + tenantBody[1:] }
+	seen := map[string]string{red: "red"}
+	for what, got := range map[string]string{
+		"another tenant": salt(chat, tenantBody, "blue"), "a salt of its own": salt(chat, own(`"a"`), "red"), "another": salt(chat, own(`"b"`), "red"),
+		"another tenant's with the same": salt(chat, own(`"a"`), "blue"), "the salt of the other": salt(chat, own(`"`+red+`"`), "blue"),
+	} {
+		if other, twice := seen[got]; twice || len(got) != 32 {
+			t.Errorf("%s has the salt %q, as %s", what, got, other)
+		}
+		seen[got] = what
+	}
+	if got := salt(chat, own("null"), "red"); got != red {
+		t.Errorf("null is a salt: %q", got)
+	}
+	if got := salt(chat, own(`"a"`), ""); got != "a" {
+		t.Errorf("without a tenant: %q", got)
+	}
+}
+
+func TestCacheSaltByEngine(t *testing.T) {
+	var in inbox
+	r := newRig(t, proxy.Config{Tenants: tenants()}, in.handler)
+	for _, row := range []struct {
+		kind route.Kind
+		path string
+		want string // the member that is set
+	}{
+		{route.KindVLLM, "/v1/chat/completions", "cache_salt"},
+		{route.KindVLLM, "/v1/completions", "cache_salt"},
+		{route.KindVLLM, "/v1/responses", "cache_salt"},
+		{route.KindVLLM, "/v1/messages", "cache_salt"},
+		{route.KindVLLM, "/v1/embeddings", ""},
+		{route.KindSGLang, "/v1/chat/completions", "cache_salt"},
+		{route.KindSGLang, "/generate", "extra_key"},
+		{route.KindSGLang, "/v1/messages", ""},
+		{route.KindTRTLLM, "/v1/completions", "cache_salt"},
+		{route.KindTRTLLM, "/v1/responses", ""},
+		{route.KindLlamaCpp, "/v1/chat/completions", ""},
+		{route.KindOther, "/v1/chat/completions", ""},
+	} {
+		r.as(row.kind, "")
+		if res, answer := r.post(row.path, `{"model":"m","stream":false}`, "X-Tenant-Id", "red"); res.StatusCode != 200 {
+			t.Fatalf("%d %s", res.StatusCode, answer)
+		}
+		got := ""
+		for _, field := range []string{"cache_salt", "extra_key"} {
+			if _, ok := in.body[field]; ok {
+				got += field
+			}
+		}
+		if got != row.want {
+			t.Errorf("%s at %s: %q is set, want %q", row.path, row.kind, got, row.want)
+		}
+	}
+}
+
+// TestCacheSaltIsKept: retries carry the salt, and it lives with the other changes of a body.
+func TestCacheSaltIsKept(t *testing.T) {
+	in := inbox{status: []int{503}}
+	var second inbox
+	r := newRig(t, proxy.Config{Tenants: tenants()}, in.handler, second.handler)
+	body := `{"model":"m","stream":true,"messages":[]}`
+	r.post("/v1/chat/completions", body, "X-Tenant-Id", "red")
+	for _, got := range []*inbox{&in, &second} {
+		if s, _ := got.body["cache_salt"].(string); len(s) != 32 || got.body["stream_options"] == nil {
+			t.Errorf("got %s", got.raw)
+		}
+	}
+}
