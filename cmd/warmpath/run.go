@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/explain"
 )
 
 // serve runs a router until ctx ends or one of its listeners fails, and drains it.
@@ -22,9 +23,13 @@ func serve(ctx context.Context, e env, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "warmpath %s, policy %s, on %s\n", e.version.Version, cfg.Policy.Name, r.url)
+	talk := e.stdout
+	if cfg.Explain.File == explain.Stdout {
+		talk = e.stderr // standard output holds lines of JSON and nothing else
+	}
+	fmt.Fprintf(talk, "warmpath %s, policy %s, on %s\n", e.version.Version, cfg.Policy.Name, r.url)
 	if r.adminURL != "" {
-		fmt.Fprintf(e.stdout, "admin and metrics on %s\n", r.adminURL)
+		fmt.Fprintf(talk, "admin and metrics on %s\n", r.adminURL)
 	}
 	select {
 	case <-ctx.Done():

@@ -18,9 +18,9 @@ import (
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/probe"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -36,6 +36,7 @@ type router struct {
 	traffic   *http.Server
 	admin     *http.Server
 	log       *slog.Logger
+	why       *why
 
 	publishing sync.Mutex // held while a snapshot of endpoints goes to fleet and prober, so that both see one order
 	cancel     context.CancelFunc
@@ -50,11 +51,19 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 	if err != nil {
 		return nil, usageError(err)
 	}
-	parser, err := prompt.NewParser(nil)
+	parser, err := cfg.Identity.Parser()
 	if err != nil {
 		return nil, usageError(err)
 	}
-	r := &router{log: log, failed: make(chan error, 2), transport: proxy.NewTransport(cfg.Timeouts.Connect)}
+	tenants, err := tenantsOf(cfg)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	why, err := newWhy(cfg, log)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	r := &router{log: log, why: why, failed: make(chan error, 2), transport: proxy.NewTransport(cfg.Timeouts.Connect)}
 	trafficListener, adminListener, err := listen(cfg)
 	if err != nil {
 		return nil, usageError(err)
@@ -76,14 +85,14 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 	meter := metrics.New(metrics.Config{Version: b.Version, Commit: b.Revision})
 	tally := admin.NewTally()
 	r.fleet = live.New(route.New(route.Config{
-		Policy: newPolicy, PolicyName: cfg.Policy.WithDefaults().Name, Aliases: cfg.AliasList(), Sessions: cfg.Sessions,
+		Policy: newPolicy, PolicyName: cfg.Policy.WithDefaults().Name, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: why.on(),
 		EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
 		BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
-	}), time.Now, meter.Listener(), tally.Listener(), live.Logger(log, cfg.Log.Requests))
+	}), time.Now, meter.Listener(), tally.Listener(), why.listener(), live.Logger(log, cfg.Log.Requests))
 	meter.Watch(r.fleet)
 	r.prober = probe.New(cfg.Probe, &http.Client{Transport: r.transport}, r.fleet.Observe, log)
 	r.proxy = proxy.New(proxy.Options{
-		Config: proxyConfig(cfg), Fleet: r.fleet, Transport: r.transport, Tracer: tracer, Log: log, Parser: parser,
+		Config: proxyConfig(cfg, tenants), Fleet: r.fleet, Transport: r.transport, Tracer: tracer, Log: log, Parser: parser,
 		Unreached: r.prober.Now, Decided: meter.ObserveDecision,
 	})
 
@@ -91,6 +100,7 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 	r.cancel = cancel
 	r.wg.Go(func() { r.prober.Run(running) })
 	r.wg.Go(func() { r.proxy.Run(running) })
+	why.run(running, meter)
 	discovery.Static("static", static, r.publish)
 	for _, s := range sources {
 		r.wg.Go(func() { s.Run(running, r.publish) })
@@ -102,13 +112,23 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 	return r, nil
 }
 
-func proxyConfig(cfg *config.Config) proxy.Config {
+// tenantsOf is how the door tells tenants apart; nil when there is one.
+func tenantsOf(cfg *config.Config) (*proxy.Tenants, error) {
+	t := cfg.Tenants
+	if t.Header == "" && len(t.APIKeys) == 0 {
+		return nil, nil
+	}
+	salt, err := t.Salt()
+	return &proxy.Tenants{Header: t.Header, Keys: t.Sums(), Required: t.Required, SaltKey: salt}, err
+}
+
+func proxyConfig(cfg *config.Config, tenants *proxy.Tenants) proxy.Config {
 	retries := cfg.Limits.Retries
 	if retries == 0 {
 		retries = -1 // none, as written; the zero of proxy.Config means its default
 	}
 	return proxy.Config{
-		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain, Belief: policy.ReadsContent(cfg.Policy), ByContent: cfg.ByContent, NoUsage: !cfg.AskUsage,
+		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers, Tenants: tenants, Belief: policy.ReadsContent(cfg.Policy), ByContent: cfg.ByContent, NoUsage: !cfg.AskUsage,
 		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
 		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody,
 	}
@@ -202,6 +222,7 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
 	scheme := "http"
+	l = h1.Listener(l)
 	serve := func() error { return r.traffic.Serve(l) }
 	if cfg.TLS.Cert != "" {
 		scheme = "https"
@@ -216,7 +237,7 @@ func (r *router) serveAdmin(cfg *config.Config, l net.Listener, b build, metrics
 	handler := admin.New(admin.Config{
 		Fleet: r.fleet, Version: b.Version, Token: cfg.Admin.Token, Endpoints: declared, Source: "admin", Parse: parseDeclaration,
 		Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared,
-		Metrics: metrics, Settings: func() any { return cfg.Settings() }, Tally: tally, Log: r.log,
+		Metrics: metrics, Settings: func() any { return cfg.Settings() }, Tally: tally, Log: r.log, Decisions: r.why.handler(),
 	})
 	r.admin = &http.Server{
 		Handler: handler, ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive,
@@ -292,6 +313,7 @@ func (r *router) stop(ctx context.Context) error {
 	}
 	r.cancel()
 	r.wg.Wait()
+	r.why.wait()
 	r.transport.CloseIdleConnections()
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()

@@ -45,11 +45,12 @@ type Config struct {
 	// ErrDuplicate and ErrNotDeclared.
 	Duplicate, NotDeclared error
 
-	Metrics  http.Handler // answers /metrics
-	Settings func() any   // the configuration in force, secrets already taken out; encoded as JSON
-	Tally    *Tally       // what the fleet's listeners heard; nil leaves shares and rates out
-	Log      *slog.Logger // says who changed what; nil is silent
-	Now      func() time.Time
+	Metrics   http.Handler // answers /metrics
+	Decisions http.Handler // answers GET /admin/decisions: the newest decisions and why; explain.Ring is one
+	Settings  func() any   // the configuration in force, secrets already taken out; encoded as JSON
+	Tally     *Tally       // what the fleet's listeners heard; nil leaves shares and rates out
+	Log       *slog.Logger // says who changed what; nil is silent
+	Now       func() time.Time
 }
 
 // Admin is the handler.
@@ -124,6 +125,7 @@ func (a *Admin) routes() {
 	get("/admin/models", a.models)
 	get("/admin/stats", a.stats)
 	get("/admin/config", a.settings)
+	get("/admin/decisions", a.decisions)
 	if a.c.Metrics != nil {
 		a.mux.Handle("GET /metrics", a.c.Metrics)
 		a.mux.HandleFunc("/metrics", only("GET, HEAD"))
@@ -139,6 +141,15 @@ func (a *Admin) routes() {
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(http.StatusNotFound, "not_found", "there is no %s here; see GET / for what there is", r.URL.Path).write(w)
 	})
+}
+
+// decisions passes the question on to who kept them.
+func (a *Admin) decisions(w http.ResponseWriter, r *http.Request) {
+	if a.c.Decisions == nil {
+		fail(http.StatusNotFound, "explain_off", "decisions are not kept; set explain.keep above 0 in the configuration").write(w)
+		return
+	}
+	a.c.Decisions.ServeHTTP(w, r)
 }
 
 // endpoint serves the paths below /admin/endpoints/. rest is what follows, still escaped.

@@ -119,8 +119,9 @@ func fleet() *fakeFleet {
 func handler(f *fakeFleet, change func(*Config)) *Admin {
 	c := Config{
 		Fleet: f, Version: "v1", Endpoints: f, Parse: parse,
-		Metrics:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "warmpath_x 1\n") }),
-		Settings: func() any { return map[string]int{"answer": 42} },
+		Metrics:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "warmpath_x 1\n") }),
+		Settings:  func() any { return map[string]int{"answer": 42} },
+		Decisions: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprintf(w, `{"asked": %q}`, r.URL.RawQuery) }),
 	}
 	if change != nil {
 		change(&c)
@@ -166,6 +167,8 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/metrics", "", 200, "warmpath_x"},
 		{"GET", "/", "", 200, "<table>"},
 		{"GET", "/admin/config", "", 200, `"answer": 42`},
+		{"GET", "/admin/decisions?last=3", "", 200, `"last=3"`},
+		{"POST", "/admin/decisions", "", 405, "method_not_allowed"},
 		{"GET", "/admin/models", "", 200, `"context_tokens": 4096`},
 		{"GET", "/admin/stats", "", 200, `"decisions": 9`},
 		{"GET", "/admin/endpoints", "", 200, `"kv_usage": 0.25`},
@@ -212,6 +215,13 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+func TestDecisionsOff(t *testing.T) {
+	w := call(handler(fleet(), func(c *Config) { c.Decisions = nil }), "GET", "/admin/decisions", "")
+	if w.Code != http.StatusNotFound || errorCode(t, w) != "explain_off" {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
 func TestGuard(t *testing.T) {
 	for _, c := range []struct {
 		name, token, method, target string
@@ -224,6 +234,7 @@ func TestGuard(t *testing.T) {
 		{"token right", "t0ken", "GET", "/admin/stats", []string{"Authorization: Bearer t0ken", "Host: router.example"}, 200},
 		{"token right, scheme in lower case", "t0ken", "POST", "/admin/endpoints/a/drain", []string{"Authorization: bearer t0ken"}, 200},
 		{"metrics want it too", "t0ken", "GET", "/metrics", nil, 401},
+		{"decisions want it too", "t0ken", "GET", "/admin/decisions", nil, 401},
 		{"profiles want it too", "t0ken", "GET", "/debug/pprof/", nil, 401},
 		{"the page is locked", "t0ken", "GET", "/", nil, 401},
 		{"health does not", "t0ken", "GET", "/healthz", []string{"Host: x"}, 200},

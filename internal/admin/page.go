@@ -15,7 +15,10 @@ var pageHTML string
 var pageCSS string
 
 //go:embed page.js
-var pageJS string
+var statusJS string
+
+//go:embed decisions.js
+var decisionsJS string
 
 // page is the status page: one document that loads nothing, with a policy that lets it run its own script only.
 type page struct {
@@ -24,6 +27,7 @@ type page struct {
 }
 
 func newPage() page {
+	pageJS := statusJS + decisionsJS
 	return page{
 		body: []byte(strings.NewReplacer("/*css*/", pageCSS, "/*js*/", pageJS).Replace(pageHTML)),
 		policy: "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +

@@ -11,6 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/probe"
 	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/session"
 )
@@ -35,13 +36,17 @@ type Config struct {
 	// ByContent recognises the conversations of clients that send no id by what they say: a prompt that goes on from an earlier
 	// one belongs to its conversation. It costs about as much CPU again as reading the body; hashes are kept, never text.
 	ByContent bool `yaml:"by_content"`
+	// Identity says where requests tell who is speaking.
+	Identity prompt.Identity `yaml:"identity"`
+	// Tenants keeps those who share the router apart.
+	Tenants Tenants `yaml:"tenants"`
 	// Models names what clients can ask for beside the models that endpoints serve.
 	Models Models `yaml:"models"`
 	// Pinning obeys X-Warmpath-Pin and X-Warmpath-Exclude (endpoint names) in requests. Leave it off where clients are
 	// not trusted: they could load one endpoint on purpose.
 	Pinning bool `yaml:"pinning"`
-	// Explain tells endpoint and reason in the headers of every answer, not only when a request asks for it.
-	Explain bool `yaml:"explain"`
+	// Explain says how decisions can be looked at afterwards.
+	Explain Explain `yaml:"explain"`
 	// AskUsage asks engines for usage in streams whose client did not (stream_options.include_usage), and takes the extra
 	// chunk out again: the cached tokens in it tell how warm a conversation was. Turn it off for vLLM engines that run
 	// with --enable-force-include-usage.
@@ -172,6 +177,7 @@ func Default() Config {
 		Policy:   policy.Config{}.WithDefaults(),
 		Sessions: session.Config{}.WithDefaults(),
 		AskUsage: true,
+		Explain:  defaultExplain(),
 		Limits:   Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2},
 		Timeouts: Timeouts{
 			Connect: 5 * time.Second, FirstByte: 5 * time.Minute, Answer: 30 * time.Minute, Idle: 2 * time.Minute,

@@ -30,7 +30,7 @@ func Variables() map[string][]string {
 		for _, f := range strictyaml.Fields(t) {
 			at := append(slices.Clone(path), f.Name)
 			switch {
-			case strictyaml.IsLeaf(f.Type) || f.Type == reflect.TypeFor[[]discovery.EndpointConfig]():
+			case strictyaml.IsLeaf(f.Type) || f.Type == reflect.TypeFor[[]discovery.EndpointConfig]() || f.Type == reflect.TypeFor[[]string]():
 				out[Variable(at)] = at
 			case f.Type.Kind() == reflect.Struct:
 				walk(f.Type, at)

@@ -100,6 +100,7 @@ func scalars() map[string]strictyaml.Scalar {
 		into.(*policy.Config).Name = text
 		return nil
 	}
+	s["config.Explain"] = explainScalar
 	return s
 }
 

@@ -156,15 +156,6 @@ func TestEveryVariable(t *testing.T) {
 	}
 }
 
-// beside is what a variable needs others to be.
-func beside(name string) []string {
-	switch name {
-	case "WARMPATH_TENANTS_REQUIRED", "WARMPATH_TENANTS_CACHE_SALT":
-		return []string{"WARMPATH_TENANTS_HEADER=X-Tenant-Id", "WARMPATH_TENANTS_SALT_KEY=0123456789abcdef"}
-	}
-	return nil
-}
-
 // sample finds a text that the variable takes.
 func sample(t *testing.T, name string) string {
 	for _, text := range []string{"7s", "7MiB", "7", "true", "x", "header:X-A,field:b"} {
@@ -250,7 +241,7 @@ tracing: {sample_ratio: 2, endpoint: x}
 		`w.yaml:9:3: endpoints[2]: endpoint "ftp://x": url: "ftp://x" must start with http:// or https://`,
 		`w.yaml:10:3: endpoints[3].url: is the same address as entry 1 (http://a:1)`,
 		`w.yaml:13:5: discovery.dns[0].port: is 0, must be between 1 and 65535`,
-		`w.yaml:15:3: policy.name: is "sesion"; did you mean "session"? valid: consistent_hash, least_requests, least_tokens, least_ttft, power_of_two, random, rendezvous, round_robin, session`,
+		`w.yaml:15:3: policy.name: is "sesion"; did you mean "session"? valid: consistent_hash, least_requests, least_tokens, least_ttft, power_of_two, random, rendezvous, round_robin, session, and rivals such as smg.cache_aware (docs/policies.md)`,
 		`w.yaml:16:12: sessions.max: is -1, must be between 1 and 100000000 (0 means 100000)`,
 		`w.yaml:17:20: models.aliases.x: needs a name and at least one model, none empty or "*"`,
 		`w.yaml:18:10: limits.retries: is 200, must be between 0 and 100`,

@@ -78,6 +78,7 @@ func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {
 	var out bytes.Buffer
 	f := fleet(live.Logger(slog.New(slog.NewTextHandler(&out, nil)), true))
 	f.Observe(route.Probed{Endpoint: "b", Report: route.Report{Refused: true, Detail: "connection refused"}})
+	loseCache(t, f)
 	now := time.Now()
 	f.Served(&live.Served{
 		ID: "r1", API: "chat", Status: 200, Attempts: 2, Stream: true, Started: now, FirstByte: now.Add(time.Second), Ended: now.Add(2 * time.Second),
@@ -85,6 +86,7 @@ func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {
 		Usage:    route.Usage{PromptTokens: 100, CachedTokens: 80, OutputTokens: 7, CachedKnown: true},
 	})
 	for _, want := range []string{
+		`level=WARN msg="endpoint has lost its cache: requests find nothing of what was there" endpoint=a request=r`,
 		`level=WARN msg=endpoint endpoint=b from=up to=down detail="connection refused"`,
 		"request=r1", "status=200", "endpoint=a", "reason=chance", "attempts=2", "ttft_ms=1000", "duration_ms=2000",
 		"prompt_tokens=100", "cached_tokens=80", "predicted_cached_tokens=90", "output_tokens=7",
@@ -92,5 +94,19 @@ func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, out.String())
 		}
+	}
+}
+
+// loseCache lets a conversation's turns find nothing of what its endpoint held.
+func loseCache(t *testing.T, f *live.Fleet) {
+	t.Helper()
+	for turn := range 8 {
+		usage := route.Usage{PromptTokens: 1000 + 100*turn, OutputTokens: 10, CachedKnown: true}
+		d, err := f.Route(&route.Request{ID: "r", Session: "s", Model: "m", PromptTokens: usage.PromptTokens, Pin: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Observe(route.FirstByte{Lease: d.Lease})
+		f.Observe(route.Finished{Lease: d.Lease, Usage: usage})
 	}
 }

@@ -16,6 +16,11 @@ func Logger(log *slog.Logger, requests bool) Listener {
 			for _, c := range e.Changes {
 				logChange(log, c)
 			}
+			if x := e.Ended; x != nil && x.LostCache {
+				log.LogAttrs(context.Background(), slog.LevelWarn, "endpoint has lost its cache: requests find nothing of what was there",
+					slog.String("endpoint", x.Decision.Endpoint.Name), slog.String("request", x.Request),
+					slog.Int("predicted_cached_tokens", x.Decision.CachedTokens), slog.Int("cached_tokens", x.Usage.CachedTokens))
+			}
 		},
 	}
 	if requests {

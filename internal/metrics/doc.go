@@ -51,6 +51,19 @@ How far the router's prediction of cached tokens is off, by endpoint (1 is exact
 
     sum by (endpoint) (rate(warmpath_predicted_cached_tokens_total[5m])) / sum by (endpoint) (rate(warmpath_cached_tokens_total[5m]))
 
+Mean error of the predicted cached tokens as a share of the prompt, and of the predicted time to first token in seconds:
+
+    sum(rate(warmpath_cached_tokens_prediction_error_ratio_sum[5m])) / sum(rate(warmpath_cached_tokens_prediction_error_ratio_count[5m]))
+    sum by (direction) (rate(warmpath_ttft_prediction_error_seconds_sum[5m])) / sum by (direction) (rate(warmpath_ttft_prediction_error_seconds_count[5m]))
+
+Mean time that a request lost by not going where it would have been answered soonest:
+
+    sum by (pool) (rate(warmpath_regret_seconds_sum[5m])) / sum by (pool) (rate(warmpath_regret_seconds_count[5m]))
+
+Engines that lost their cache within the hour, by a restart or a flush:
+
+    increase(warmpath_cache_losses_total[1h]) > 0
+
 Endpoints that should take traffic and cannot:
 
     warmpath_endpoint_state{state="up"} == 0 and on (endpoint) warmpath_endpoint_weight > 0

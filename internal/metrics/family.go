@@ -20,7 +20,7 @@ type family struct {
 	Kind    string
 	Labels  []string
 	Help    string    // ends without a full stop, as Prometheus has it
-	Buckets []float64 // seconds; histograms only
+	Buckets []float64 // in the unit of the name; histograms only
 }
 
 // Bucket bounds in seconds. Native histograms stand beside them for scrapers that can read those; the classic bounds
@@ -31,6 +31,8 @@ var (
 	}
 	tokenBuckets    = []float64{.0005, .001, .002, .003, .005, .0075, .01, .015, .02, .03, .04, .05, .075, .1, .15, .2, .3, .5, 1, 2, 5}
 	requestBuckets  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800}
+	errorBuckets    = []float64{0, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}
+	shareBuckets    = []float64{0, .002, .005, .01, .02, .03, .05, .075, .1, .15, .2, .3, .5, .75, 1}
 	decisionBuckets = []float64{1e-6, 2e-6, 3e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 5e-3, 1e-2, 1e-1}
 )
 
@@ -52,6 +54,12 @@ func families() []family {
 		{"warmpath_cached_tokens_total", counter, poolEndpoint, "Prompt tokens that engines reported as found in their cache", nil},
 		{"warmpath_predicted_cached_tokens_total", counter, poolEndpoint, "Prompt tokens that the router expected to be in the engine's cache, of the requests whose prompt tokens were reported", nil},
 		{"warmpath_output_tokens_total", counter, poolEndpoint, "Answer tokens as reported by engines", nil},
+		{"warmpath_cached_tokens_prediction_error_tokens", histogram, []string{"pool", "direction"}, "Distance between the cached tokens predicted and those the engine reported, of each answer that reports them; direction is over or under", errorBuckets},
+		{"warmpath_cached_tokens_prediction_error_ratio", histogram, []string{"pool"}, "The same distance as a share of the prompt's tokens", shareBuckets},
+		{"warmpath_ttft_prediction_error_seconds", histogram, []string{"pool", "direction"}, "Distance between the time to first token predicted and the one observed from the decision on, of streamed answers; direction is late or early", firstByteBuckets},
+		{"warmpath_regret_seconds", histogram, []string{"pool"}, "How much later the first token of a streamed answer came than it was predicted at the best of the other candidates, 0 when it came sooner; empty when explain.keep is 0", firstByteBuckets},
+		{"warmpath_cache_losses_total", counter, endpoint, "Times that requests showed that the endpoint had lost its cache, as a restart does", nil},
+		{"warmpath_explain_lines_total", counter, []string{"result"}, "Decisions written to explain.file, and dropped because it did not keep up; absent when there is no file", nil},
 		{"warmpath_endpoint_info", gauge, []string{"endpoint", "kind", "source"}, "1 for each declared endpoint: the kind of engine and the discovery source that declares it", nil},
 		{"warmpath_endpoint_state", gauge, []string{"endpoint", "state"}, "1 for the state that the endpoint is in, 0 for the others", nil},
 		{"warmpath_endpoint_draining", gauge, endpoint, "1 while the endpoint takes no new requests because it is being drained", nil},
@@ -90,25 +98,33 @@ type vectors struct {
 	requests, attempts, retries, decisions *prometheus.CounterVec
 	prompt, cached, predicted, output      *prometheus.CounterVec
 	ttft, itl, request, decision           *prometheus.HistogramVec
+	cachedError, cachedShare, ttftError    *prometheus.HistogramVec
+	regret                                 *prometheus.HistogramVec
+	cacheLosses                            *prometheus.CounterVec
 	clientGone                             prometheus.Counter
 }
 
 func newVectors() vectors {
 	gone := familyOf("warmpath_client_gone_total")
 	return vectors{
-		requests:   newCounter("warmpath_requests_total"),
-		attempts:   newCounter("warmpath_attempts_total"),
-		retries:    newCounter("warmpath_retries_total"),
-		decisions:  newCounter("warmpath_decisions_total"),
-		prompt:     newCounter("warmpath_prompt_tokens_total"),
-		cached:     newCounter("warmpath_cached_tokens_total"),
-		predicted:  newCounter("warmpath_predicted_cached_tokens_total"),
-		output:     newCounter("warmpath_output_tokens_total"),
-		ttft:       newHistogram("warmpath_ttft_seconds"),
-		itl:        newHistogram("warmpath_itl_seconds"),
-		request:    newHistogram("warmpath_request_seconds"),
-		decision:   newHistogram("warmpath_decision_seconds"),
-		clientGone: prometheus.NewCounter(prometheus.CounterOpts{Name: gone.Name, Help: gone.Help}),
+		requests:    newCounter("warmpath_requests_total"),
+		attempts:    newCounter("warmpath_attempts_total"),
+		retries:     newCounter("warmpath_retries_total"),
+		decisions:   newCounter("warmpath_decisions_total"),
+		prompt:      newCounter("warmpath_prompt_tokens_total"),
+		cached:      newCounter("warmpath_cached_tokens_total"),
+		predicted:   newCounter("warmpath_predicted_cached_tokens_total"),
+		output:      newCounter("warmpath_output_tokens_total"),
+		ttft:        newHistogram("warmpath_ttft_seconds"),
+		itl:         newHistogram("warmpath_itl_seconds"),
+		request:     newHistogram("warmpath_request_seconds"),
+		decision:    newHistogram("warmpath_decision_seconds"),
+		cachedError: newHistogram("warmpath_cached_tokens_prediction_error_tokens"),
+		cachedShare: newHistogram("warmpath_cached_tokens_prediction_error_ratio"),
+		ttftError:   newHistogram("warmpath_ttft_prediction_error_seconds"),
+		regret:      newHistogram("warmpath_regret_seconds"),
+		cacheLosses: newCounter("warmpath_cache_losses_total"),
+		clientGone:  prometheus.NewCounter(prometheus.CounterOpts{Name: gone.Name, Help: gone.Help}),
 	}
 }
 
@@ -116,6 +132,7 @@ func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		v.requests, v.attempts, v.retries, v.decisions, v.prompt, v.cached, v.predicted, v.output,
 		v.ttft, v.itl, v.request, v.decision, v.clientGone,
+		v.cachedError, v.cachedShare, v.ttftError, v.regret, v.cacheLosses,
 	}
 }
 

@@ -18,6 +18,7 @@ func (m *Metrics) entry(e *route.Entry) {
 	}
 	if x := e.Ended; x != nil {
 		m.attempt(x.Decision.Endpoint.Name, x.Outcome).Inc()
+		m.compare(x)
 	}
 }
 

@@ -48,15 +48,16 @@ type Metrics struct {
 	gather   sync.Mutex // held during a whole scrape: one sweep, one snapshot, one gathering
 	snapshot snapshot   // what Collect reads; guarded by gather
 
-	mu        sync.RWMutex // guards all below
-	pools     bounded
-	apis      bounded
-	served    map[servedKey]*servedSeries
-	endpoints map[string]*endpointSeries
-	decisions map[decisionKey]prometheus.Counter
-	durations map[string]prometheus.Observer // of decisions, by label pool
-	missing   map[string]struct{}            // endpoints that the last sweep did not find in the source
-	sweepAt   int                            // endpoints remembered at which Served sweeps by itself
+	mu          sync.RWMutex // guards all below
+	pools       bounded
+	apis        bounded
+	served      map[servedKey]*servedSeries
+	endpoints   map[string]*endpointSeries
+	decisions   map[decisionKey]prometheus.Counter
+	durations   map[string]prometheus.Observer // of decisions, by label pool
+	predictions map[string]*predictSeries      // by label pool
+	missing     map[string]struct{}            // endpoints that the last sweep did not find in the source
+	sweepAt     int                            // endpoints remembered at which Served sweeps by itself
 }
 
 // New makes a registry with all families in it.
@@ -65,16 +66,17 @@ func New(c Config) *Metrics {
 		c.MaxPools = defaultMaxPools
 	}
 	m := &Metrics{
-		registry:  prometheus.NewRegistry(),
-		v:         newVectors(),
-		pools:     newBounded(c.MaxPools),
-		apis:      newBounded(maxAPIs),
-		served:    map[servedKey]*servedSeries{},
-		endpoints: map[string]*endpointSeries{},
-		decisions: map[decisionKey]prometheus.Counter{},
-		durations: map[string]prometheus.Observer{},
-		missing:   map[string]struct{}{},
-		sweepAt:   minSweep,
+		registry:    prometheus.NewRegistry(),
+		v:           newVectors(),
+		pools:       newBounded(c.MaxPools),
+		apis:        newBounded(maxAPIs),
+		served:      map[servedKey]*servedSeries{},
+		endpoints:   map[string]*endpointSeries{},
+		decisions:   map[decisionKey]prometheus.Counter{},
+		durations:   map[string]prometheus.Observer{},
+		predictions: map[string]*predictSeries{},
+		missing:     map[string]struct{}{},
+		sweepAt:     minSweep,
 	}
 	for _, v := range m.v.all() {
 		m.registry.MustRegister(v)

@@ -62,6 +62,22 @@ func served(pool, endpoint string) *live.Served {
 	}
 }
 
+// ended is the attempt behind a request: predicted at 60 cached tokens and a first token in 50 ms, 30 ms at another endpoint.
+func ended(s *live.Served) *route.Ended {
+	d := s.Decision
+	d.TTFTMs = 50
+	return &route.Ended{
+		Decision: d, Outcome: route.OK, Usage: s.Usage, Stream: true, Routed: s.Started, FirstByte: s.FirstByte, LostCache: true,
+		Candidates: []route.Candidate{{Terms: route.Terms{Prefill: 50}}, {Terms: route.Terms{Prefill: 90}}, {Terms: route.Terms{Prefill: 20, Fixed: 10, Spread: 99}}},
+	}
+}
+
+// fakeLines is a file of decisions.
+type fakeLines struct{}
+
+func (fakeLines) Written() uint64 { return 7 }
+func (fakeLines) Dropped() uint64 { return 2 }
+
 // play sends one request through all hooks.
 func play(m *Metrics, pool, endpoint string) {
 	s := served(pool, endpoint)
@@ -69,7 +85,7 @@ func play(m *Metrics, pool, endpoint string) {
 	l.Entry(&route.Entry{Request: &route.Request{}, Decision: &s.Decision})
 	m.ObserveDecision(pool, 12*time.Microsecond)
 	l.Retry(endpoint, route.Busy)
-	l.Entry(&route.Entry{Event: route.Finished{}, Ended: &route.Ended{Decision: s.Decision, Outcome: route.OK}})
+	l.Entry(&route.Entry{Event: route.Finished{}, Ended: ended(s)})
 	l.Served(s)
 }
 
@@ -78,6 +94,7 @@ func populated(t *testing.T) (*Metrics, *fakeFleet) {
 	m, f := New(Config{Version: "v1", Commit: "abc"}), &fakeFleet{stats: route.Stats{Sessions: 3, SessionHits: 5, Leases: 1}}
 	f.declare("a", "b")
 	m.Watch(f)
+	m.WatchLines(fakeLines{})
 	play(m, "qwen", "a")
 	return m, f
 }
@@ -101,6 +118,10 @@ func TestCountsOneRequest(t *testing.T) {
 # HELP warmpath_attempts_total Attempts at endpoints by how they ended; a retried request has several
 # TYPE warmpath_attempts_total counter
 warmpath_attempts_total{endpoint="a",outcome="ok"} 1
+# HELP warmpath_cache_losses_total Times that requests showed that the endpoint had lost its cache, as a restart does
+# TYPE warmpath_cache_losses_total counter
+warmpath_cache_losses_total{endpoint="a"} 1
+warmpath_cache_losses_total{endpoint="b"} 0
 # HELP warmpath_cached_tokens_total Prompt tokens that engines reported as found in their cache
 # TYPE warmpath_cached_tokens_total counter
 warmpath_cached_tokens_total{endpoint="a",pool="qwen"} 70
@@ -119,6 +140,10 @@ warmpath_endpoint_state{endpoint="b",state="down"} 0
 warmpath_endpoint_state{endpoint="b",state="ejected"} 0
 warmpath_endpoint_state{endpoint="b",state="unknown"} 0
 warmpath_endpoint_state{endpoint="b",state="up"} 1
+# HELP warmpath_explain_lines_total Decisions written to explain.file, and dropped because it did not keep up; absent when there is no file
+# TYPE warmpath_explain_lines_total counter
+warmpath_explain_lines_total{result="dropped"} 2
+warmpath_explain_lines_total{result="written"} 7
 # HELP warmpath_output_tokens_total Answer tokens as reported by engines
 # TYPE warmpath_output_tokens_total counter
 warmpath_output_tokens_total{endpoint="a",pool="qwen"} 21
@@ -145,7 +170,7 @@ warmpath_session_hits_total 5
 	if err := testutil.GatherAndCompare(m, strings.NewReader(want),
 		"warmpath_attempts_total", "warmpath_cached_tokens_total", "warmpath_decisions_total", "warmpath_endpoint_state",
 		"warmpath_output_tokens_total", "warmpath_predicted_cached_tokens_total", "warmpath_requests_total",
-		"warmpath_retries_total", "warmpath_session_hits_total"); err != nil {
+		"warmpath_retries_total", "warmpath_session_hits_total", "warmpath_cache_losses_total", "warmpath_explain_lines_total"); err != nil {
 		t.Error(err)
 	}
 	got := gather(t, m)

@@ -78,6 +78,7 @@ func (m *Metrics) forgetEndpoint(name string) {
 			m.v.retries.DeleteLabelValues(name, route.Outcome(i).String())
 		}
 	}
+	m.v.cacheLosses.DeleteLabelValues(name)
 	delete(m.endpoints, name)
 	delete(m.missing, name)
 	for k, s := range m.served {
@@ -112,6 +113,11 @@ func (m *Metrics) forgetPools(models []route.ModelStatus) {
 		if gone(pool) {
 			m.v.decision.DeleteLabelValues(pool)
 			delete(m.durations, pool)
+		}
+	}
+	for pool := range m.predictions {
+		if gone(pool) {
+			m.forgetPrediction(pool)
 		}
 	}
 	for pool := range m.pools.values {

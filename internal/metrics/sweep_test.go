@@ -131,14 +131,25 @@ func TestConcurrentUse(t *testing.T) {
 func BenchmarkRequest(b *testing.B) {
 	m := New(Config{})
 	s := served("qwen", "a")
-	routed, ended := route.Entry{Decision: &s.Decision}, route.Entry{Ended: &route.Ended{Decision: s.Decision}}
+	routed, end := route.Entry{Decision: &s.Decision}, route.Entry{Ended: ended(s)}
 	l := m.Listener()
 	b.ReportAllocs()
 	for b.Loop() {
 		l.Entry(&routed)
 		m.ObserveDecision("qwen", 10*time.Microsecond)
-		l.Entry(&ended)
+		l.Entry(&end)
 		l.Served(s)
+	}
+}
+
+// BenchmarkEnd is what the end of an attempt costs inside the fleet's lock.
+func BenchmarkEnd(b *testing.B) {
+	m := New(Config{})
+	end, l := route.Entry{Ended: ended(served("qwen", "a"))}, m.Listener()
+	end.Ended.LostCache = false
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Entry(&end)
 	}
 }
 

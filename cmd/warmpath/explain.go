@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/explain"
+	"github.com/warmpath/warmpath/policy"
+)
+
+// explainOptions are the flags of explain.
+type explainOptions struct {
+	admin, token           string
+	last                   int
+	endpoint, pool, reason string
+	json                   bool
+}
+
+const (
+	tokenVariable = "WARMPATH_ADMIN_TOKEN"
+	largestAnswer = 64 << 20 // bytes of the admin listener's answer
+)
+
+func explainCommand(e env) *cobra.Command {
+	o := explainOptions{admin: "http://" + config.Default().Admin.Listen}
+	c := &cobra.Command{
+		Use:   "explain [REQUEST_ID]",
+		Short: "Say why requests went where they went",
+		Long: `explain asks a running router why it sent a request to the endpoint it chose: the reason in words, what each candidate was
+thought to cost in ms, and what was predicted beside what came. REQUEST_ID is the X-Request-Id of an answer, also in the log.
+The router keeps its newest decisions (explain.keep, 1,000); one that is still running is not yet among them.`,
+		Example: `  # Why did this request go there?
+  warmpath explain 0d6c1d0e-8c38-4f6e-9f3b-0c1f2f9a7b11
+
+  # The newest five, or the newest that left their conversation's endpoint
+  warmpath explain --last 5
+  warmpath explain --last 10 --reason leaves --endpoint gpu-1
+
+  # Another router, and JSON for scripts
+  warmpath explain --last 100 --admin http://router:9090 --token SECRET --json`,
+		Args: explainArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if o.token == "" {
+				o.token, _ = e.lookup(tokenVariable)
+			}
+			request := ""
+			if len(args) > 0 {
+				request = args[0]
+			}
+			return runExplain(c.Context(), e, o, request)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.IntVar(&o.last, "last", 0, "the newest `N` decisions; with REQUEST_ID, at most so many of its attempts")
+	f.StringVar(&o.endpoint, "endpoint", "", "only those for the endpoint `NAME`")
+	f.StringVar(&o.pool, "pool", "", "only those of the pool `MODEL`")
+	f.StringVar(&o.reason, "reason", "", "only those with the reason `WORD`")
+	f.StringVar(&o.admin, "admin", o.admin, "`URL` of the router's admin listener")
+	f.StringVar(&o.token, "token", "", "its `TOKEN`; also $"+tokenVariable)
+	f.BoolVar(&o.json, "json", false, "print JSON, one decision a line")
+	var reasons []cobra.Completion
+	for _, r := range policy.Reasons() {
+		reasons = append(reasons, string(r))
+	}
+	for flag, words := range map[string][]cobra.Completion{
+		"reason": reasons, "admin": {"http://", "https://"}, "last": nil, "token": nil, "endpoint": nil, "pool": nil,
+	} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+	return c
+}
+
+// explainArgs takes one request id, or none with --last.
+func explainArgs(c *cobra.Command, args []string) error {
+	last := c.Flags().Changed("last")
+	n, _ := c.Flags().GetInt("last")
+	switch {
+	case len(args) > 1:
+		return usageError(fmt.Errorf("unexpected argument %q; see %s --help", args[1], c.CommandPath()))
+	case len(args) == 0 && !last:
+		return usageError(errors.New("name a REQUEST_ID (the X-Request-Id of an answer), or ask for the newest with --last N"))
+	case last && (n < 1 || n > 1000):
+		return usageError(fmt.Errorf("--last must be from 1 to 1000, not %d", n))
+	}
+	return nil
+}
+
+func runExplain(ctx context.Context, e env, o explainOptions, request string) error {
+	a, err := askWhy(ctx, o, request)
+	if err != nil {
+		return err
+	}
+	if len(a.Decisions) == 0 {
+		return nothingFound(&a, o, request)
+	}
+	if o.json {
+		out := json.NewEncoder(e.stdout)
+		out.SetEscapeHTML(false)
+		for i := range a.Decisions {
+			if err := out.Encode(&a.Decisions[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i := range a.Decisions {
+		if i > 0 {
+			fmt.Fprintln(e.stdout)
+		}
+		showDecision(e.stdout, &a.Decisions[i])
+	}
+	return nil
+}
+
+// nothingFound says why there is nothing to show.
+func nothingFound(a *explain.Answer, o explainOptions, request string) error {
+	switch {
+	case a.Total == 0:
+		return errors.New("the router has decided nothing yet that has ended: send it a request, and ask again when it is answered")
+	case request != "":
+		return fmt.Errorf("request %s is not among the newest %d decisions of %d: it is still running, too old (explain.keep keeps more), or went through another router", request, a.Kept, a.Total)
+	default:
+		return fmt.Errorf("none of the newest %d decisions fits %s; see them all with --last N alone", a.Kept, filters(o))
+	}
+}
+
+func filters(o explainOptions) string {
+	var out []string
+	for _, f := range [][2]string{{"--endpoint", o.endpoint}, {"--pool", o.pool}, {"--reason", o.reason}} {
+		if f[1] != "" {
+			out = append(out, f[0]+" "+f[1])
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// askWhy asks the admin listener.
+func askWhy(ctx context.Context, o explainOptions, request string) (explain.Answer, error) {
+	var a explain.Answer
+	base, err := url.Parse(o.admin)
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+		return a, usageError(fmt.Errorf("--admin %q is not an http:// or https:// address", o.admin))
+	}
+	query := url.Values{}
+	for key, value := range map[string]string{"request": request, "endpoint": o.endpoint, "pool": o.pool, "reason": o.reason} {
+		if value != "" {
+			query.Set(key, value)
+		}
+	}
+	if o.last > 0 {
+		query.Set("last", strconv.Itoa(o.last))
+	}
+	at := base.JoinPath("/admin/decisions")
+	at.RawQuery = query.Encode()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return a, usageError(err)
+	}
+	if o.token != "" {
+		req.Header.Set("Authorization", "Bearer "+o.token)
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	res, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		if inner := (*url.Error)(nil); errors.As(err, &inner) {
+			err = inner.Err
+		}
+		return a, fmt.Errorf("the admin listener at %s does not answer (%w): is the router running, and is --admin its admin address?", base.Redacted(), err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, largestAnswer))
+	if err != nil {
+		return a, fmt.Errorf("the answer of %s broke off: %w", base.Redacted(), err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return a, refusedWhy(base, res.StatusCode, body)
+	}
+	if err := json.Unmarshal(body, &a); err != nil {
+		return a, fmt.Errorf("%s is not a warmpath admin listener: its answer is not the expected JSON", base.Redacted())
+	}
+	return a, nil
+}
+
+// refusedWhy says what to do about an error of the admin listener.
+func refusedWhy(base *url.URL, status int, body []byte) error {
+	var b struct {
+		Error struct{ Message, Code string }
+	}
+	if json.Unmarshal(body, &b) != nil || b.Error.Code == "" {
+		return fmt.Errorf("%s answered %d and is no warmpath admin listener; --admin wants the admin address, not that for clients", base.Redacted(), status)
+	}
+	switch b.Error.Code {
+	case "bad_token":
+		return fmt.Errorf("%s wants its admin token: give --token or set %s", base.Redacted(), tokenVariable)
+	case "explain_off":
+		return fmt.Errorf("the router at %s keeps no decisions: set explain.keep above 0 in its configuration", base.Redacted())
+	case "foreign_host":
+		return fmt.Errorf("%s: %s; use 127.0.0.1, or give the listener a token", base.Redacted(), b.Error.Message)
+	}
+	return fmt.Errorf("%s answered %d: %s", base.Redacted(), status, b.Error.Message)
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/warmpath/warmpath/internal/explain"
+)
+
+// showDecision prints a decision: what it was, why, its candidates, and what came of it.
+func showDecision(w io.Writer, d *explain.Decision) {
+	where := d.Endpoint
+	if where == "" {
+		where = "nobody"
+	}
+	fmt.Fprintf(w, "%s  %s -> %s  (%s)\n", d.At.Local().Format("2006-01-02 15:04:05.000"), d.Request, where, d.Reason)
+	for _, line := range wrap(d.Why, 100) {
+		fmt.Fprintln(w, "  "+line)
+	}
+	about := []string{d.Class}
+	if d.FirstTurn {
+		about[0] = "first turn"
+	}
+	for _, f := range [][2]string{{"conversation", d.Conversation}, {"pool", d.Pool}, {"policy", d.Policy}} {
+		if f[1] != "" {
+			about = append(about, f[0]+" "+f[1])
+		}
+	}
+	if d.Model != d.Pool && d.Model != "" {
+		about = append(about, "model "+d.Model)
+	}
+	fmt.Fprintln(w, "  "+strings.Join(about, ", "))
+	if len(d.Candidates) > 0 {
+		for line := range strings.Lines(candidates(d)) {
+			fmt.Fprint(w, "  "+line)
+		}
+		fmt.Fprintln(w)
+		if n := d.Eligible - len(d.Candidates); n > 0 {
+			fmt.Fprintf(w, "  and %d more that cost as much or more\n", n)
+		}
+	}
+	for _, line := range d.Texts() {
+		fmt.Fprintln(w, "  "+line)
+	}
+}
+
+// candidates is the table of what each candidate was thought to cost. Terms that are nothing everywhere are left out.
+func candidates(d *explain.Decision) string {
+	terms := []struct {
+		name string
+		of   func(*explain.Terms) float64
+	}{
+		{"wait", func(t *explain.Terms) float64 { return t.Wait }},
+		{"prefill", func(t *explain.Terms) float64 { return t.Prefill }},
+		{"fixed", func(t *explain.Terms) float64 { return t.Fixed }},
+		{"others", func(t *explain.Terms) float64 { return t.Others }},
+		{"evict", func(t *explain.Terms) float64 { return t.Evict }},
+		{"spread", func(t *explain.Terms) float64 { return t.Spread }},
+	}
+	header := table.Row{"candidate, in ms"}
+	shown := terms[:0:0]
+	for _, t := range terms {
+		for i := range d.Candidates {
+			if t.of(&d.Candidates[i].Terms) != 0 {
+				shown, header = append(shown, t), append(header, t.name)
+				break
+			}
+		}
+	}
+	if len(shown) > 0 {
+		header = append(header, "cost")
+	}
+	header = append(header, "cached", "requests", "to compute")
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Format.Header = text.FormatDefault
+	t.AppendHeader(header)
+	for i := range d.Candidates {
+		c := &d.Candidates[i]
+		name := "  " + c.Endpoint
+		if c.Chosen {
+			name = "* " + c.Endpoint
+		}
+		row := table.Row{name}
+		for _, term := range shown {
+			row = append(row, fmt.Sprintf("%.1f", term.of(&c.Terms)))
+		}
+		if len(shown) > 0 {
+			row = append(row, fmt.Sprintf("%.1f", c.CostMs))
+		}
+		t.AppendRow(append(row, c.CachedTokens, c.Requests, c.PrefillTokens+c.DecodeTokens))
+	}
+	var columns []table.ColumnConfig
+	for n := 2; n <= len(header); n++ {
+		columns = append(columns, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(columns)
+	return t.Render()
+}
+
+// wrap breaks a text into lines of at most so many bytes, where words end.
+func wrap(s string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(s) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/explain"
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/metrics"
+)
+
+// why is the part of a router that can explain its decisions; its ring is nil when nobody could look at them.
+type why struct {
+	ring  *explain.Ring
+	lines *explain.Lines // nil when there is no file
+	ended chan struct{}  // closed when the last line is written
+}
+
+func newWhy(cfg *config.Config, log *slog.Logger) (*why, error) {
+	w := &why{}
+	x := cfg.Explain
+	if x.Keep == 0 || cfg.Admin.Listen == "" && x.File == "" {
+		return w, nil
+	}
+	w.ring = explain.NewRing(explain.Config{Keep: x.Keep, KeepBytes: int64(x.KeepBytes), HashIDs: cfg.Sessions.HashOnly})
+	if x.File == "" {
+		return w, nil
+	}
+	var err error
+	w.lines, err = explain.NewLines(w.ring, x.File, int64(x.FileBytes), os.Stdout, log)
+	return w, err
+}
+
+// on reports whether decisions are kept.
+func (w *why) on() bool { return w.ring != nil }
+
+// listener hears the decisions.
+func (w *why) listener() live.Listener {
+	if !w.on() {
+		return live.Listener{}
+	}
+	return w.ring.Listener()
+}
+
+// handler answers GET /admin/decisions; nil when decisions are not kept.
+func (w *why) handler() http.Handler {
+	if !w.on() {
+		return nil
+	}
+	return w.ring
+}
+
+// run writes the file until ctx ends.
+func (w *why) run(ctx context.Context, m *metrics.Metrics) {
+	if w.lines == nil {
+		return
+	}
+	m.WatchLines(w.lines)
+	w.ended = make(chan struct{})
+	go func() {
+		defer close(w.ended)
+		w.lines.Run(ctx)
+	}()
+}
+
+// wait lets the last lines be written. A disk or a reader of standard output that hangs must not keep the router from ending.
+func (w *why) wait() {
+	if w.ended == nil {
+		return
+	}
+	select {
+	case <-w.ended:
+	case <-time.After(2 * time.Second):
+	}
+}

@@ -1,0 +1,129 @@
+
+// Decisions: the newest ones, and why. They are asked for beside the endpoints, and left as they are while a reader holds them.
+const terms = ["wait", "prefill", "fixed", "others", "evict", "spread"];
+const meaning = {
+  wait: "wait for prompts in front and for a place", prefill: "compute what is not cached", fixed: "first token when nothing is to compute",
+  others: "make those wait who come after", evict: "push out of the cache what is wanted again", spread: "more new conversations than its share",
+};
+const millis = (x) => x == null ? "–" : x === 0 ? "0" : x >= 1e4 ? (x / 1000).toFixed(1) + " s" : x.toFixed(x < 10 ? 1 : 0) + " ms";
+const tokens = (n) => n == null ? "–" : n.toLocaleString("en");
+const asked = location.hash.startsWith("#request=") ? decodeURIComponent(location.hash.slice(9)) : ""; // one decision, linked to
+let decisions = [], opened = null, held = false, drawn = "";
+
+function costOf(c) { return terms.reduce((sum, t) => sum + Math.max(0, c.terms_ms[t]), 0); }
+
+// mini draws one small column a candidate, the chosen one first.
+function mini(d) {
+  const box = make("div", "mini"), shown = d.candidates.slice(0, 8), most = Math.max(1e-9, ...shown.map(costOf));
+  for (const c of shown) {
+    const b = make("b", c.chosen ? "chosen" : "");
+    b.title = c.endpoint + ": " + millis(c.cost_ms);
+    b.style.height = "100%";
+    for (const t of terms) {
+      const i = make("i", "t-" + t);
+      i.style.height = 100 * Math.max(0, c.terms_ms[t]) / most + "%";
+      b.append(i);
+    }
+    box.append(b);
+  }
+  return box;
+}
+
+// bars draws the terms of each candidate at full length, with what they add up to.
+function bars(d) {
+  const took = d.observed.ttft_ms, grid = make("div", "terms"), most = Math.max(1e-9, took || 0, ...d.candidates.map(costOf));
+  for (const h of ["Candidate", "What it was thought to cost", "cost", "first token", "cached · requests"]) grid.append(make("span", "head", h));
+  for (const c of d.candidates) {
+    const track = make("div", "track");
+    for (const t of terms) {
+      const i = make("i", "t-" + t);
+      i.style.width = 100 * Math.max(0, c.terms_ms[t]) / most + "%";
+      i.title = t + " " + millis(c.terms_ms[t]) + ": " + meaning[t];
+      track.append(i);
+    }
+    if (c.chosen && took != null) {
+      const mark = make("i", "mark");
+      mark.style.left = "min(" + 100 * took / most + "%, 100% - 3px)";
+      mark.title = "first token observed after " + millis(took) + ", due after " + millis(d.predicted.ttft_ms);
+      track.append(mark);
+    }
+    track.title = terms.map((t) => t + " " + millis(c.terms_ms[t])).join(", ");
+    const who = make("span", "who" + (c.chosen ? " chosen" : ""), c.endpoint);
+    who.title = c.endpoint + (c.weight !== 1 ? ", weight " + c.weight : "") + (c.full ? ", cache full" : "") + ", busy " + percent(c.busy);
+    grid.append(who, track, make("span", "", millis(c.cost_ms)), make("span", "", millis(c.ttft_ms)),
+      make("span", "", tokens(c.cached_tokens) + " · " + c.requests));
+  }
+  return grid;
+}
+
+function story(d) {
+  const tr = make("tr", "story"), td = make("td"), inner = make("div", "inner");
+  td.colSpan = 11;
+  inner.append(make("p", "", d.why));
+  const facts = ["request " + d.request, d.conversation && "conversation " + d.conversation, d.first_turn ? "first turn" : "", d.pool && "pool " + d.pool,
+    d.model && d.model !== d.pool ? "model " + d.model : "", d.policy && "policy " + d.policy, d.class !== "turn" ? d.class : d.stream ? "stream" : "not streamed",
+    d.outcome.replaceAll("_", " ") + " after " + millis(d.observed.duration_ms), d.lost_cache ? "found to have lost its cache" : "",
+    d.eligible > d.candidates.length && d.candidates.length ? "the best " + d.candidates.length + " of " + d.eligible + " candidates" : ""];
+  inner.append(make("div", "facts", facts.filter(Boolean).join(" · ")));
+  if (d.candidates.some((c) => costOf(c) > 0)) inner.append(bars(d));
+  td.append(inner);
+  tr.append(td);
+  return tr;
+}
+
+function decisionRow(d) {
+  const tr = make("tr", "one" + (opened === d.number ? " open" : "")), cell = (x, cls) => { const td = make("td", cls); td.append(x); return td; };
+  const id = make("span", "id", d.request);
+  id.title = d.request;
+  const found = d.observed.cached_tokens, off = found == null ? 0 : Math.abs(found - d.predicted.cached_tokens) / Math.max(1, d.observed.prompt_tokens);
+  const took = d.observed.ttft_ms, late = took != null && d.predicted.ttft_ms != null && took > 1.5 * d.predicted.ttft_ms + 20;
+  const where = make("span", "", d.endpoint || "nobody");
+  if (d.outcome !== "ok") where.append(" ", make("span", "chip " + (d.outcome.startsWith("client") ? "" : "down"), d.outcome.replaceAll("_", " ")));
+  const reason = make("span", "chip", d.reason.replaceAll("_", " "));
+  if (d.first_turn) reason.title = "first turn";
+  tr.append(cell(new Date(d.at).toLocaleTimeString()), cell(id), cell(where), cell(reason),
+    cell(tokens(d.observed.prompt_tokens ?? (d.predicted.prompt_tokens || null)), "num"),
+    cell(d.class === "turn" ? tokens(d.predicted.cached_tokens) : "–", "num"), cell(tokens(found), "num" + (off > 0.05 ? " late" : "")),
+    cell(millis(d.predicted.ttft_ms), "num"), cell(millis(took), "num" + (late ? " late" : "")), cell(millis(d.regret_ms), "num"),
+    cell(mini(d)));
+  tr.tabIndex = 0;
+  const toggle = () => { opened = opened === d.number ? null : d.number; drawn = ""; showDecisions(); };
+  tr.addEventListener("click", toggle);
+  tr.addEventListener("keydown", (ev) => { if (ev.key === "Enter" || ev.key === " ") { ev.preventDefault(); toggle(); } });
+  return tr;
+}
+
+function showDecisions() {
+  const words = $("wanted").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const match = (d) => { const t = [d.request, d.endpoint, d.pool, d.reason, d.outcome, d.conversation, d.first_turn ? "first" : ""].join(" ").toLowerCase(); return words.every((w) => t.includes(w)); };
+  const found = decisions.filter(match).slice(0, words.length ? 200 : 25), state = found.map((d) => d.number).join() + "/" + opened;
+  if (state === drawn) return; // nothing new: what a reader points at stays
+  drawn = state;
+  $("decisions").replaceChildren(...found.flatMap((d) => opened === d.number ? [decisionRow(d), story(d)] : [decisionRow(d)]));
+}
+
+async function pollDecisions() {
+  let pause = 2000;
+  if (asked && decisions.length) { held = true; $("hold").hidden = true; }
+  if (!held && opened == null && !document.hidden && !$("main").hidden) {
+    try {
+      const wide = $("wanted").value ? 500 : 25, one = asked ? "&request=" + encodeURIComponent(asked) : "";
+      const r = await fetch("/admin/decisions?last=" + wide + one, { headers: headers(), signal: AbortSignal.timeout(5000) });
+      $("why").hidden = r.status === 404;
+      if (r.ok) {
+        const a = await r.json();
+        decisions = a.decisions;
+        if (asked && decisions.length) opened = decisions[0].number;
+        $("decided").textContent = asked ? "request " + asked + (decisions.length ? "" : " is not among the " + count(a.kept) + " kept") : "the newest of " + count(a.kept) + " kept";
+        showDecisions();
+      } else if (r.status === 404) pause = 30000;
+    } catch (e) { /* the endpoints' poll says so */ }
+  } else if ($("main").hidden) pause = 300;
+  setTimeout(pollDecisions, pause);
+}
+
+$("legend").append(...terms.map((t) => { const s = make("span"); s.append(make("i", "t-" + t), t); s.title = meaning[t]; return s; }));
+{ const s = make("span"); s.append(make("i", "mark"), "first token observed"); $("legend").append(s); }
+$("hold").addEventListener("click", () => { held = !held; $("hold").setAttribute("aria-pressed", held); $("hold").textContent = held ? "Go on" : "Hold"; });
+$("wanted").addEventListener("input", showDecisions);
+pollDecisions();

@@ -1,0 +1,91 @@
+package config_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
+)
+
+func TestTenants(t *testing.T) {
+	sum := sha256.Sum256([]byte("sk-b"))
+	text := `
+identity: {ids: ["header:X-Chat", "field:chat.id"], users: []}
+tenants:
+  header: X-Tenant-Id
+  required: true
+  cache_salt: true
+  salt_key: 0123456789abcdef
+  api_keys:
+  - {tenant: a, key: sk-a}
+  - {tenant: b, sha256: ` + hex.EncodeToString(sum[:]) + `}
+`
+	c, err := config.Parse("f", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := c.Tenants.Sums()
+	if sums[sha256.Sum256([]byte("sk-a"))] != "a" || sums[sum] != "b" || len(sums) != 2 {
+		t.Errorf("keys %v", sums)
+	}
+	if salt, err := c.Tenants.Salt(); err != nil || string(salt) != "0123456789abcdef" {
+		t.Errorf("salt %q, %v", salt, err)
+	}
+	if r := c.Redacted().Tenants; r.SaltKey != "(hidden)" || r.APIKeys[0].Key != "(hidden)" || r.APIKeys[1].Key != "" {
+		t.Errorf("redacted: %+v", r)
+	}
+	if len(c.Identity.IDs) != 2 || c.Identity.Users == nil || c.Identity.Parents != nil {
+		t.Errorf("identity %+v", c.Identity)
+	}
+}
+
+func TestTenantsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		`tenants: {header: "a b"}`:                                        "tenants.header",
+		`tenants: {required: true}`:                                       "tenants.required",
+		`tenants: {header: a, cache_salt: true}`:                          "needs salt_key",
+		`tenants: {cache_salt: true, salt_key: 0123456789abcdef}`:         "needs header or api_keys",
+		`tenants: {header: a, cache_salt: true, salt_key: short}`:         "must be 16 or more",
+		`tenants: {header: a, salt_key: x, salt_key_file: y}`:             "not both",
+		`tenants: {api_keys: [{tenant: a}]}`:                              "needs either key or sha256",
+		`tenants: {api_keys: [{tenant: a, key: k, sha256: abcd}]}`:        "needs either key or sha256",
+		`tenants: {api_keys: [{key: k}]}`:                                 "tenants.api_keys[0].tenant",
+		`tenants: {api_keys: [{tenant: a, key: k}, {tenant: b, key: k}]}`: `the key of "a" is given to "b" too`,
+		`identity: {ids: ["X-Chat"]}`:                                     "identity.ids",
+		`identity: {parents: ["field:messages.id"]}`:                      "identity.parents",
+	} {
+		if _, err := config.Parse("f", []byte(text), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestSaltKeyFile(t *testing.T) {
+	c := config.Default()
+	c.Tenants = config.Tenants{Header: "X-Tenant-Id", CacheSalt: true, SaltKeyFile: filepath.Join(t.TempDir(), "salt")}
+	if err := c.CheckFiles(discovery.Keys{}); err == nil || !strings.Contains(err.Error(), "tenants.salt_key_file") {
+		t.Errorf("got %v", err)
+	}
+	for text, ok := range map[string]bool{"short\n": false, " 0123456789abcdef\n": true} {
+		if err := os.WriteFile(c.Tenants.SaltKeyFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if salt, err := c.Tenants.Salt(); (err == nil) != ok || ok && string(salt) != "0123456789abcdef" {
+			t.Errorf("%q: %q, %v", text, salt, err)
+		}
+	}
+}
+
+// beside is what a variable needs others to be.
+func beside(name string) []string {
+	switch name {
+	case "WARMPATH_TENANTS_REQUIRED", "WARMPATH_TENANTS_CACHE_SALT":
+		return []string{"WARMPATH_TENANTS_HEADER=X-Tenant-Id", "WARMPATH_TENANTS_SALT_KEY=0123456789abcdef"}
+	}
+	return nil
+}

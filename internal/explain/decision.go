@@ -1,0 +1,163 @@
+package explain
+
+import (
+	"math"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// Decision is a decision as JSON: what GET /admin/decisions answers, what a line of the file is, and what warmpath explain
+// shows. Times are in ms unless they are points in time.
+type Decision struct {
+	Number       uint64    `json:"number"` // since the start of the router
+	Request      string    `json:"request"`
+	At           time.Time `json:"at"`
+	Ended        time.Time `json:"ended"`
+	FirstByte    time.Time `json:"first_byte,omitzero"`
+	Endpoint     string    `json:"endpoint,omitempty"` // "" when nobody could take the request
+	Kind         string    `json:"kind,omitempty"`
+	Reason       string    `json:"reason"`
+	Why          string    `json:"why"`
+	Pool         string    `json:"pool,omitempty"`
+	Model        string    `json:"model,omitempty"`
+	Policy       string    `json:"policy,omitempty"`
+	Class        string    `json:"class"`
+	Conversation string    `json:"conversation,omitempty"`
+	Home         string    `json:"home,omitempty"` // the conversation's endpoint before
+	FirstTurn    bool      `json:"first_turn"`
+	Stream       bool      `json:"stream"`
+	Outcome      string    `json:"outcome"`
+	Error        string    `json:"error,omitempty"`
+	LostCache    bool      `json:"lost_cache,omitempty"` // it showed that the endpoint had lost its cache
+
+	Predicted  Predicted   `json:"predicted"`
+	Observed   Observed    `json:"observed"`
+	RegretMs   *float64    `json:"regret_ms,omitempty"` // how much later than the best other was predicted to be
+	Eligible   int         `json:"eligible"`            // endpoints that could take the request
+	Candidates []Candidate `json:"candidates"`          // the chosen one first, then the best of the others
+}
+
+// Predicted is what the router expected.
+type Predicted struct {
+	PromptTokens int      `json:"prompt_tokens"`
+	CachedTokens int      `json:"cached_tokens"`
+	TTFTMs       *float64 `json:"ttft_ms,omitempty"` // from the decision to the first data
+}
+
+// Observed is what came. Pointers are for what may be unknown.
+type Observed struct {
+	PromptTokens *int     `json:"prompt_tokens,omitempty"`
+	CachedTokens *int     `json:"cached_tokens,omitempty"`
+	OutputTokens *int     `json:"output_tokens,omitempty"`
+	TTFTMs       *float64 `json:"ttft_ms,omitempty"` // of streams only
+	DurationMs   float64  `json:"duration_ms"`
+}
+
+// Candidate is one endpoint that could take the request, as it was when it was decided.
+type Candidate struct {
+	Endpoint      string  `json:"endpoint"`
+	Chosen        bool    `json:"chosen,omitempty"`
+	CostMs        float64 `json:"cost_ms"`
+	TTFTMs        float64 `json:"ttft_ms"`
+	Terms         Terms   `json:"terms_ms"`
+	CachedTokens  int     `json:"cached_tokens"`
+	Requests      int     `json:"requests"`
+	PrefillTokens int64   `json:"prefill_tokens"`
+	DecodeTokens  int64   `json:"decode_tokens"`
+	Waiting       int     `json:"waiting"`
+	Weight        float64 `json:"weight"`
+	MsPerToken    float64 `json:"ms_per_token"`
+	Busy          float64 `json:"busy"`
+	Full          bool    `json:"full"`
+}
+
+// Terms are route.Terms: what the placement was thought to cost, in ms.
+type Terms struct {
+	Wait    float64 `json:"wait"`
+	Prefill float64 `json:"prefill"`
+	Fixed   float64 `json:"fixed"`
+	Others  float64 `json:"others"`
+	Evict   float64 `json:"evict"`
+	Spread  float64 `json:"spread"`
+}
+
+// view is a record as it is shown.
+func (d *record) view() Decision {
+	v := Decision{
+		Number: d.number, Request: d.get(d.request), At: d.routed.UTC(), Ended: d.end.UTC(), FirstByte: d.firstByte,
+		Endpoint: d.endpoint, Kind: string(d.kind), Reason: string(d.reason), Pool: d.pool, Model: d.get(d.model), Policy: d.policy,
+		Class: className(d.class), Conversation: d.get(d.conversation), Home: d.home, FirstTurn: d.firstTurn, Stream: d.stream,
+		Outcome: d.outcome.String(), Error: d.get(d.failure), LostCache: d.lost, Eligible: d.eligible, Candidates: []Candidate{},
+		Predicted: Predicted{PromptTokens: d.prompt, CachedTokens: d.cached},
+		Observed:  Observed{DurationMs: round(ms(d.end.Sub(d.routed)))},
+	}
+	if !d.firstByte.IsZero() {
+		v.FirstByte = d.firstByte.UTC()
+	}
+	if d.ttft > 0 {
+		v.Predicted.TTFTMs = known(d.ttft)
+	}
+	if d.observed >= 0 {
+		v.Observed.TTFTMs = known(d.observed)
+	}
+	if d.regret >= 0 {
+		v.RegretMs = known(d.regret)
+	}
+	if u := d.usage; u.PromptTokens > 0 {
+		v.Observed.PromptTokens, v.Observed.OutputTokens = &u.PromptTokens, &u.OutputTokens
+		if u.CachedKnown {
+			v.Observed.CachedTokens = &u.CachedTokens
+		}
+	}
+	for i := range d.candidates {
+		v.Candidates = append(v.Candidates, viewCandidate(&d.candidates[i], i == 0))
+	}
+	if d.refusal {
+		v.Reason, v.Outcome = refused, refused
+	}
+	v.Why = why(&v)
+	return v
+}
+
+// refused is the reason and the outcome of a request that nobody could take.
+const refused = "refused"
+
+func viewCandidate(c *route.Candidate, chosen bool) Candidate {
+	t := &c.Terms
+	return Candidate{
+		Endpoint: c.Name, Chosen: chosen, CostMs: round(t.Cost()), TTFTMs: round(t.TTFT()),
+		Terms:        Terms{round(t.Wait), round(t.Prefill), round(t.Fixed), round(t.Others), round(t.Evict), round(t.Spread)},
+		CachedTokens: c.CachedTokens, Requests: c.Load.Requests, PrefillTokens: c.Load.PrefillTokens, DecodeTokens: c.Load.DecodeTokens,
+		Waiting: c.Load.Waiting, Weight: round(c.Weight), MsPerToken: c.MsPerToken, Busy: round(c.Busy), Full: c.Full,
+	}
+}
+
+// reckons reports whether the candidates' terms say anything.
+func (v *Decision) reckons() bool { return len(v.Candidates) > 0 && v.Candidates[0].TTFTMs > 0 }
+
+func className(c route.Class) string {
+	switch c {
+	case route.Turn:
+		return "turn"
+	case route.Embed:
+		return "embed"
+	case route.Aside:
+		return "aside"
+	default:
+		return "unknown"
+	}
+}
+
+// round keeps a microsecond, and makes what JSON cannot say the largest number that reads well.
+func round(x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) || math.Abs(x) > 1e12 {
+		return 1e12
+	}
+	return math.Round(x*1000) / 1000
+}
+
+func known(x float64) *float64 {
+	x = round(x)
+	return &x
+}

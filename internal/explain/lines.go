@@ -1,0 +1,197 @@
+package explain
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// Stdout is the file name that stands for standard output.
+const Stdout = "-"
+
+// Lines writes each decision that ends as one line of JSON (Decision). It follows a Ring, which is its queue: where the disk
+// is slower than the decisions come, the ring goes on and what it lets go of is counted as dropped.
+type Lines struct {
+	ring *Ring
+	path string // "" when out does not end in a file of our own
+	most int64  // bytes of the file
+	log  *slog.Logger
+
+	file    io.WriteCloser
+	buf     *bufio.Writer
+	size    int64 // of the file, what is buffered included
+	told    time.Time
+	next    atomic.Uint64 // number of the decision to write next
+	dropped atomic.Uint64
+	written atomic.Uint64
+}
+
+const (
+	linesBuffer = 64 << 10
+	tellEvery   = time.Minute // between two log lines about a file that cannot be written
+)
+
+// NewLines opens the file at path, to be gone on with, or takes stdout for the path Stdout. A file that would grow beyond most
+// bytes is renamed to path.1, in place of the one before, and begun anew. Run must be called.
+func NewLines(r *Ring, path string, most int64, stdout io.Writer, log *slog.Logger) (*Lines, error) {
+	l := &Lines{ring: r, most: most, log: log}
+	_, next := r.span()
+	l.next.Store(next)
+	if path == Stdout {
+		l.buf = bufio.NewWriterSize(stdout, linesBuffer)
+		return l, nil
+	}
+	l.path = path
+	if err := l.open(); err != nil {
+		return nil, fmt.Errorf("explain.file: %w", err)
+	}
+	return l, nil
+}
+
+// Written is how many decisions were written.
+func (l *Lines) Written() uint64 { return l.written.Load() }
+
+// Dropped is how many decisions were not written because the file did not keep up or could not be written.
+func (l *Lines) Dropped() uint64 {
+	first, _ := l.ring.span()
+	n := l.dropped.Load()
+	if next := l.next.Load(); next < first {
+		n += first - next
+	}
+	return n
+}
+
+// Run writes until ctx ends, and then what is still to be written.
+func (l *Lines) Run(ctx context.Context) {
+	var d record
+	for {
+		ended := false
+		select {
+		case <-ctx.Done():
+			ended = true
+		case <-l.ring.wake:
+		}
+		l.drain(&d)
+		if ended {
+			l.close()
+			return
+		}
+	}
+}
+
+// drain writes what has come.
+func (l *Lines) drain(d *record) {
+	for {
+		first, next := l.ring.span()
+		n := l.next.Load()
+		if n < first {
+			l.dropped.Add(first - n)
+			l.next.Store(first)
+			continue
+		}
+		if n == next {
+			break
+		}
+		if !l.ring.read(n, d, nil) {
+			continue // let go of in between
+		}
+		err := l.write(d)
+		l.next.Store(n + 1)
+		if err != nil {
+			l.dropped.Add(1)
+			l.complain(err)
+			continue
+		}
+		l.written.Add(1)
+	}
+	if l.buf != nil {
+		if err := l.buf.Flush(); err != nil {
+			l.broken(err)
+		}
+	}
+}
+
+func (l *Lines) write(d *record) error {
+	v := d.view()
+	line, err := json.Marshal(&v)
+	if err != nil {
+		return err
+	}
+	line = append(line, '\n')
+	if l.path != "" && (l.buf == nil || l.size > 0 && l.size+int64(len(line)) > l.most) {
+		if err := l.rotate(); err != nil {
+			return err
+		}
+	}
+	if _, err := l.buf.Write(line); err != nil {
+		l.broken(err)
+		return err
+	}
+	l.size += int64(len(line))
+	return nil
+}
+
+// rotate begins a new file where the old one is full, and opens one where there is none.
+func (l *Lines) rotate() error {
+	if l.buf == nil {
+		if err := l.open(); err != nil || l.size < l.most {
+			return err
+		}
+	}
+	l.close()
+	if err := os.Rename(l.path, l.path+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return l.open()
+}
+
+func (l *Lines) open() error {
+	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return err
+	}
+	l.file, l.size, l.buf = f, info.Size(), bufio.NewWriterSize(f, linesBuffer)
+	return nil
+}
+
+// broken gives up a file that cannot be written; the next line opens it again.
+func (l *Lines) broken(err error) {
+	l.complain(err)
+	if l.path == "" {
+		return
+	}
+	_ = l.file.Close()
+	l.file, l.buf = nil, nil
+}
+
+func (l *Lines) close() {
+	if l.buf == nil {
+		return
+	}
+	if err := l.buf.Flush(); err != nil {
+		l.complain(err)
+	}
+	if l.file != nil {
+		_ = l.file.Close()
+		l.file, l.buf = nil, nil
+	}
+}
+
+func (l *Lines) complain(err error) {
+	if now := time.Now(); now.Sub(l.told) >= tellEvery {
+		l.told = now
+		l.log.Warn("decisions cannot be written", "file", l.path, "error", err, "dropped", l.dropped.Load())
+	}
+}

@@ -1,0 +1,115 @@
+package explain
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// record is one decision and what became of it. Texts that clients choose are copied into memory of its own and cut, so
+// that a decision keeps no body or header alive.
+type record struct {
+	number uint64
+	text   []byte // request id, conversation, model and error, one after the other
+
+	request, conversation, model, failure cut
+
+	pool, policy, endpoint, home string // names that the router holds anyway
+	kind                         route.Kind
+	reason                       route.Reason
+	class                        route.Class
+	firstTurn, stream, lost      bool
+	refusal                      bool // no endpoint was found for it
+	eligible                     int
+
+	prompt, cached int // predicted tokens
+	ttft           float64
+
+	routed, firstByte, end time.Time
+	outcome                route.Outcome
+	usage                  route.Usage
+	observed, regret       float64 // ms, -1 unknown
+	candidates             []route.Candidate
+}
+
+// cut is a piece of record.text.
+type cut struct{ from, to int }
+
+const (
+	longestID    = 128 // bytes kept of a request id, a conversation's id and a model's name
+	longestError = 400
+)
+
+// put copies a text into the record.
+func (d *record) put(s string, longest int) cut {
+	from := len(d.text)
+	d.text = append(d.text, s[:min(len(s), longest)]...)
+	return cut{from, len(d.text)}
+}
+
+func (d *record) get(c cut) string { return string(d.text[c.from:c.to]) }
+
+// reset empties a record but keeps its memory.
+func (d *record) reset() {
+	*d = record{text: d.text[:0], candidates: d.candidates[:0]}
+}
+
+// ended fills in the story of an attempt.
+func (d *record) ended(e *route.Entry, hash bool) {
+	x, v := e.Ended, &e.Ended.Decision
+	d.reset()
+	d.request = d.put(x.Request, longestID)
+	d.conversation = d.putConversation(v.Session, hash)
+	d.model = d.put(v.Model, longestID)
+	d.pool, d.policy, d.endpoint, d.home, d.kind = v.Pool, v.Policy, v.Endpoint.Name, x.Home, v.Kind
+	d.reason, d.class, d.firstTurn, d.stream, d.lost = v.Reason, x.Class, v.FirstTurn, x.Stream, x.LostCache
+	d.eligible, d.prompt, d.cached, d.ttft = v.Candidates, v.PromptTokens, v.CachedTokens, v.TTFTMs
+	d.routed, d.firstByte, d.end = x.Routed, x.FirstByte, e.Now
+	d.outcome, d.usage = x.Outcome, x.Usage
+	d.observed, d.regret = -1, -1
+	if took, ok := x.TTFT(); ok {
+		d.observed = ms(took)
+	}
+	if regret, ok := x.Regret(); ok {
+		d.regret = regret
+	}
+	d.candidates = append(d.candidates, x.Candidates...)
+}
+
+// refused fills in the story of a request that nobody could take.
+func (d *record) refused(e *route.Entry, hash bool) {
+	q := e.Request
+	d.reset()
+	d.refusal = true
+	d.request = d.put(q.ID, longestID)
+	d.conversation = d.putConversation(q.Session, hash)
+	d.model = d.put(q.Model, longestID)
+	d.failure = d.put(e.Err.Error(), longestError)
+	d.class, d.stream = q.Class, q.Stream
+	d.routed, d.end = e.Now, e.Now
+	d.observed, d.regret = -1, -1
+}
+
+func (d *record) putConversation(id string, hash bool) cut {
+	if !hash || id == "" {
+		return d.put(id, longestID)
+	}
+	// FNV-1a, 64 bit: enough to tell conversations apart.
+	h := uint64(14695981039346656037)
+	for i := range len(id) {
+		h = (h ^ uint64(id[i])) * 1099511628211
+	}
+	from := len(d.text)
+	d.text = strconv.AppendUint(append(d.text, '#'), h, 16)
+	return cut{from, len(d.text)}
+}
+
+// copy makes d the same as from, in d's own memory.
+func (d *record) copy(from *record) {
+	text, candidates := append(d.text[:0], from.text...), append(d.candidates[:0], from.candidates...)
+	*d = *from
+	d.text, d.candidates = text, candidates
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

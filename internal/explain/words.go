@@ -1,0 +1,183 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/route"
+)
+
+// why tells a decision in a sentence or two.
+func why(v *Decision) string {
+	e := v.Endpoint
+	switch route.Reason(v.Reason) {
+	case refused:
+		return "Nobody could take it: " + v.Error + "."
+	case route.ReasonOnly:
+		return "Only " + e + " could take it." + moved(v) + at(v, 0)
+	case route.ReasonPinned:
+		return "The request named " + e + "." + at(v, 0)
+	case route.ReasonHolder:
+		return e + " holds the response that the request refers to." + at(v, 0)
+	case route.ReasonSession:
+		if v.Eligible == 1 {
+			return "The conversation is at " + e + ", and no other endpoint could take it." + at(v, 0)
+		}
+		return "The conversation is at " + e + " and stays there." + at(v, 0)
+	case policy.ReasonHome:
+		return "The conversation is at " + e + at(v, 1) + staying(v)
+	case policy.ReasonLeaves:
+		return leaving(v)
+	case policy.ReasonWarm:
+		return fmt.Sprintf("%s holds %s of its %s prompt tokens, more than most others.", e, count(v.Predicted.CachedTokens), count(v.Predicted.PromptTokens)) +
+			moved(v) + against(v)
+	case policy.ReasonLeastTTFT:
+		return "It costs least at " + e + "." + moved(v) + against(v)
+	case policy.ReasonSpread:
+		return "Several endpoints cost as little; among them new conversations are spread, and this one falls to " + e + "." + moved(v) + against(v)
+	case policy.ReasonConsistentHash:
+		return e + " comes first in the conversation's order and has room."
+	case policy.ReasonConsistentHashOverflow:
+		return "Those before " + e + " in the conversation's order have no room."
+	case policy.ReasonRendezvous:
+		return e + " comes first in the conversation's order."
+	case policy.ReasonLeastRequests:
+		return e + " has the fewest outstanding requests for its weight" + load(v) + "." + moved(v)
+	case policy.ReasonLeastTokens:
+		return e + " has the fewest tokens to compute for its weight" + load(v) + "." + moved(v)
+	case policy.ReasonPowerOfTwo:
+		return "Of two endpoints drawn by chance, " + e + " has less to compute" + load(v) + "." + moved(v)
+	case policy.ReasonRandom:
+		return e + " was drawn by chance." + moved(v)
+	case policy.ReasonCacheMatch:
+		return "By the rule of " + v.Policy + ", " + e + " holds enough of the prompt." + moved(v) + at(v, 0)
+	case policy.ReasonLoad:
+		return "By the rule of " + v.Policy + ", " + e + " is the least loaded" + load(v) + "." + moved(v)
+	case policy.ReasonHash:
+		return "The hash of the conversation or of its prompt falls on " + e + "." + moved(v)
+	case policy.ReasonScore:
+		return e + " has the best score by the rule of " + v.Policy + "." + moved(v) + at(v, 0)
+	case policy.ReasonRoundRobin:
+		return "It was " + e + "'s turn." + moved(v)
+	}
+	return "Policy " + v.Policy + " chose " + e + " (" + v.Reason + ")." + at(v, 0)
+}
+
+// at says what is expected at the chosen endpoint: a sentence of its own, or (form 1) the rest of one.
+func at(v *Decision, form int) string {
+	if !v.reckons() || v.Predicted.PromptTokens == 0 {
+		if form == 1 {
+			return "."
+		}
+		return ""
+	}
+	text := fmt.Sprintf("%s of %s prompt tokens are warm there, and the first token is due in %s.",
+		count(v.Predicted.CachedTokens), count(v.Predicted.PromptTokens), millis(v.Candidates[0].TTFTMs))
+	if form == 1 {
+		return ": " + text
+	}
+	return " " + text
+}
+
+// staying says why the conversation does not leave.
+func staying(v *Decision) string {
+	if len(v.Candidates) < 2 || !v.reckons() {
+		return ""
+	}
+	home, next := &v.Candidates[0], &v.Candidates[1]
+	if next.CostMs < home.CostMs {
+		return fmt.Sprintf(" %s would cost %s less, too little to leave for.", next.Endpoint, millis(home.CostMs-next.CostMs))
+	}
+	return fmt.Sprintf(" The next best, %s, would cost %s more.", next.Endpoint, millis(next.CostMs-home.CostMs))
+}
+
+// leaving says what the conversation's endpoint would have cost.
+func leaving(v *Decision) string {
+	for i := range v.Candidates {
+		if c := &v.Candidates[i]; c.Endpoint == v.Home && i > 0 {
+			if c.CostMs <= v.Candidates[0].CostMs {
+				return fmt.Sprintf("The conversation's endpoint, %s, would cost %s, but has more than its fair share (%s); %s is the best of the others.",
+					v.Home, millis(c.CostMs), requests(c.Requests), v.Endpoint) + at(v, 0)
+			}
+			return fmt.Sprintf("The conversation was at %s, where it would wait %s (%s) and cost %s in all, against %s at %s.",
+				v.Home, millis(c.Terms.Wait), requests(c.Requests), millis(c.CostMs), millis(v.Candidates[0].CostMs), v.Endpoint)
+		}
+	}
+	return "The conversation's endpoint is so busy that " + v.Endpoint + " answers sooner." + at(v, 0)
+}
+
+// moved says that the conversation had another endpoint, which is no longer among those that can take it.
+func moved(v *Decision) string {
+	if v.Home == "" || v.Home == v.Endpoint || v.Class != "turn" {
+		return ""
+	}
+	for i := range v.Candidates {
+		if v.Candidates[i].Endpoint == v.Home {
+			return " The conversation was at " + v.Home + "."
+		}
+	}
+	if len(v.Candidates) < v.Eligible {
+		return " The conversation was at " + v.Home + "."
+	}
+	return " The conversation was at " + v.Home + ", which could not take it."
+}
+
+// against compares with the next best.
+func against(v *Decision) string {
+	if !v.reckons() {
+		return ""
+	}
+	text := fmt.Sprintf(" The first token is due in %s", millis(v.Candidates[0].TTFTMs))
+	if len(v.Candidates) < 2 {
+		return text + "."
+	}
+	next := &v.Candidates[1]
+	switch d := next.CostMs - v.Candidates[0].CostMs; {
+	case d >= 0.05:
+		return text + fmt.Sprintf("; %s, the next best, would cost %s more.", next.Endpoint, millis(d))
+	case d <= -2: // beyond what counts as equal, so that it was left out
+		return text + fmt.Sprintf("; %s would cost %s less, but has its fair share of requests already.", next.Endpoint, millis(-d))
+	default:
+		return text + "; " + next.Endpoint + " would cost as much."
+	}
+}
+
+// load says how loaded the chosen endpoint was.
+func load(v *Decision) string {
+	if len(v.Candidates) == 0 {
+		return ""
+	}
+	c := &v.Candidates[0]
+	return fmt.Sprintf(" (%s, %s tokens)", requests(c.Requests), count(int(c.PrefillTokens+c.DecodeTokens)))
+}
+
+func requests(n int) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return count(n) + " requests"
+}
+
+// millis writes a time as people read it.
+func millis(x float64) string {
+	switch {
+	case x >= 10_000:
+		return strconv.FormatFloat(x/1000, 'f', 1, 64) + " s"
+	case x == 0:
+		return "0 ms"
+	case x >= 10:
+		return strconv.FormatFloat(x, 'f', 0, 64) + " ms"
+	default:
+		return strconv.FormatFloat(x, 'f', 1, 64) + " ms"
+	}
+}
+
+// count writes a number with its thousands apart.
+func count(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

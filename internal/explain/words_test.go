@@ -1,0 +1,117 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/route"
+)
+
+// TestWhy has a sentence for every reason there is.
+func TestWhy(t *testing.T) {
+	said := map[route.Reason]bool{}
+	for _, c := range []struct {
+		name   string
+		reason route.Reason
+		change func(*route.Ended)
+		want   string
+	}{
+		{"only", route.ReasonOnly, func(x *route.Ended) { x.Candidates, x.Decision.Candidates = x.Candidates[:1], 1 }, "Only a could take it. 960 of 1,000 prompt tokens are warm there, and the first token is due in 36 ms."},
+		{"only, home gone", route.ReasonOnly, func(x *route.Ended) { x.Candidates, x.Decision.Candidates, x.Home = x.Candidates[:1], 1, "z" }, "Only a could take it. The conversation was at z, which could not take it. 960 of"},
+		{"pinned", route.ReasonPinned, nil, "The request named a."},
+		{"holder", route.ReasonHolder, nil, "a holds the response that the request refers to."},
+		{"session alone", route.ReasonSession, func(x *route.Ended) { x.Decision.Candidates = 1 }, "The conversation is at a, and no other endpoint could take it."},
+		{"session", route.ReasonSession, nil, "The conversation is at a and stays there."},
+		{"home, another is cheaper", policy.ReasonHome, func(x *route.Ended) { x.Candidates[1].Terms = route.Terms{Fixed: 30} }, "b would cost 7.0 ms less, too little to leave for."},
+		{"home alone", policy.ReasonHome, func(x *route.Ended) { x.Candidates = x.Candidates[:1] }, "due in 36 ms."},
+		{"home, nothing kept", policy.ReasonHome, func(x *route.Ended) { x.Candidates = nil }, "The conversation is at a."},
+		{"leaves", policy.ReasonLeaves, func(x *route.Ended) { x.Home, x.Candidates[2].Terms.Wait = "c", 200 }, "The conversation was at c, where it would wait 200 ms (0 requests) and cost 385 ms in all, against 37 ms at a."},
+		{"leaves a full home", policy.ReasonLeaves, func(x *route.Ended) {
+			x.Home, x.Candidates[2].Terms, x.Candidates[2].Load.Requests = "c", route.Terms{Fixed: 1}, 40
+		}, "The conversation's endpoint, c, would cost 1.0 ms, but has more than its fair share (40 requests); a is the best of the others."},
+		{"leaves, home not kept", policy.ReasonLeaves, func(x *route.Ended) { x.Home = "z" }, "The conversation's endpoint is so busy that a answers sooner."},
+		{"warm", policy.ReasonWarm, func(x *route.Ended) { x.Home = "" }, "a holds 960 of its 1,000 prompt tokens, more than most others. The first token is due in 36 ms; b, the next best, would cost 98 ms more."},
+		{"least_ttft", policy.ReasonLeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = route.Terms{Fixed: 37} }, "It costs least at a. The first token is due in 36 ms; b would cost as much."},
+		{"over its share", policy.ReasonLeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = route.Terms{Fixed: 10} }, "b would cost 27 ms less, but has its fair share of requests already."},
+		{"spread", policy.ReasonSpread, nil, "among them new conversations are spread, and this one falls to a."},
+		{"consistent hash", policy.ReasonConsistentHash, nil, "a comes first in the conversation's order and has room."},
+		{"consistent hash, over", policy.ReasonConsistentHashOverflow, nil, "Those before a in the conversation's order have no room."},
+		{"rendezvous", policy.ReasonRendezvous, nil, "a comes first in the conversation's order."},
+		{"least requests", policy.ReasonLeastRequests, func(x *route.Ended) { x.Home = "b" }, "a has the fewest outstanding requests for its weight (2 requests, 150 tokens). The conversation was at b."},
+		{"least tokens", policy.ReasonLeastTokens, nil, "a has the fewest tokens to compute for its weight (2 requests, 150 tokens)."},
+		{"power of two", policy.ReasonPowerOfTwo, nil, "Of two endpoints drawn by chance, a has less to compute"},
+		{"random", policy.ReasonRandom, nil, "a was drawn by chance."},
+		{"round robin", policy.ReasonRoundRobin, nil, "It was a's turn."},
+		{"cache match", policy.ReasonCacheMatch, nil, "By the rule of least_ttft, a holds enough of the prompt. 960 of 1,000"},
+		{"load", policy.ReasonLoad, nil, "By the rule of least_ttft, a is the least loaded (2 requests, 150 tokens)."},
+		{"hash", policy.ReasonHash, nil, "The hash of the conversation or of its prompt falls on a."},
+		{"score", policy.ReasonScore, nil, "a has the best score by the rule of least_ttft. 960 of 1,000"},
+		{"a reason that is not known here", "other", nil, "Policy least_ttft chose a (other)."},
+	} {
+		r := NewRing(Config{})
+		r.Listener().Entry(told("r", func(x *route.Ended) {
+			x.Decision.Reason = c.reason
+			if c.change != nil {
+				c.change(x)
+			}
+		}))
+		said[c.reason] = true
+		d := get(t, r, "").Decisions[0]
+		if !strings.Contains(d.Why, c.want) {
+			t.Errorf("%s: got %q, want %q", c.name, d.Why, c.want)
+		}
+	}
+	for _, reason := range policy.Reasons() {
+		if !said[reason] {
+			t.Errorf("no sentence for %s is tested", reason)
+		}
+	}
+}
+
+func TestTexts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*route.Ended)
+		want   []string
+	}{
+		{"streamed", nil, []string{
+			"prompt       1,000 tokens predicted, 1,010 by the engine", "cached       960 tokens predicted, 992 by the engine",
+			"first token  36 ms predicted, 40 ms observed", "regret       0 ms", "outcome      ok after 100 ms",
+		}},
+		{"silent engine, failed", func(x *route.Ended) {
+			x.Usage, x.Stream, x.Outcome, x.LostCache = route.Usage{}, false, route.TimedOut, true
+		}, []string{
+			"prompt       1,000 tokens predicted, not reported by the engine", "cached       960 tokens predicted, not reported by the engine",
+			"first token  36 ms predicted, not seen: the answer was not streamed observed", "outcome      timed out after 100 ms", "cache        a was found to have lost its cache",
+		}},
+	} {
+		r := NewRing(Config{})
+		r.Listener().Entry(told("r", c.change))
+		got := get(t, r, "").Decisions[0].texts(t)
+		for i, want := range c.want {
+			if i >= len(got) || got[i] != want {
+				t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+				break
+			}
+		}
+	}
+}
+
+func (v Decision) texts(t *testing.T) []string {
+	t.Helper()
+	return v.Texts()
+}
+
+func TestNumbers(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 7: "7", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1234: "-1,234", -123: "-123"} {
+		if got := count(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+	for x, want := range map[float64]string{0: "0 ms", .04: "0.0 ms", 9.94: "9.9 ms", 10: "10 ms", 9999: "9999 ms", 12345: "12.3 s"} {
+		if got := millis(x); got != want {
+			t.Errorf("%v: got %s, want %s", x, got, want)
+		}
+	}
+}

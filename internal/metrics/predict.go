@@ -1,0 +1,117 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// predictSeries say how good a pool's predictions are, looked up once. Each pair is by direction.
+type predictSeries struct {
+	tokens [2]prometheus.Observer // prediction of cached tokens: over, under
+	share  prometheus.Observer    // the same of the prompt
+	ttft   [2]prometheus.Observer // first tokens: late, early
+	regret prometheus.Observer
+}
+
+// The values of the label direction.
+var (
+	tokenDirections = [2]string{"over", "under"} // predicted more, or less, than was found
+	ttftDirections  = [2]string{"late", "early"} // came later, or sooner, than predicted
+)
+
+// compare takes in how an attempt went against what was predicted. It runs inside the fleet's lock.
+func (m *Metrics) compare(x *route.Ended) {
+	if x.LostCache {
+		m.lost(x.Decision.Endpoint.Name).Inc()
+	}
+	if x.Class != route.Turn || x.Outcome != route.OK {
+		return
+	}
+	took, seen := x.TTFT()
+	u := &x.Usage
+	if !seen && !(u.CachedKnown && u.PromptTokens > 0) {
+		return
+	}
+	s := m.prediction(x.Decision.Pool)
+	if u.CachedKnown && u.PromptTokens > 0 {
+		off, side := x.Decision.CachedTokens-u.CachedTokens, 0
+		if off < 0 {
+			off, side = -off, 1
+		}
+		s.tokens[side].Observe(float64(off))
+		s.share.Observe(float64(off) / float64(u.PromptTokens))
+	}
+	if seen && x.Decision.TTFTMs > 0 {
+		off, side := took.Seconds()-x.Decision.TTFTMs/1000, 0
+		if off < 0 {
+			off, side = -off, 1
+		}
+		s.ttft[side].Observe(off)
+	}
+	if regret, ok := x.Regret(); ok {
+		s.regret.Observe(regret / 1000)
+	}
+}
+
+// prediction finds the series of a pool.
+func (m *Metrics) prediction(pool string) *predictSeries {
+	if pool == "" {
+		pool = none
+	}
+	m.mu.RLock()
+	s := m.predictions[pool]
+	m.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if pool != none {
+		pool = m.pools.label(pool)
+	}
+	if s = m.predictions[pool]; s == nil {
+		s = &predictSeries{share: m.v.cachedShare.WithLabelValues(pool), regret: m.v.regret.WithLabelValues(pool)}
+		for i := range s.tokens {
+			s.tokens[i] = m.v.cachedError.WithLabelValues(pool, tokenDirections[i])
+			s.ttft[i] = m.v.ttftError.WithLabelValues(pool, ttftDirections[i])
+		}
+		m.predictions[pool] = s
+	}
+	return s
+}
+
+// forgetPrediction deletes the series of a pool; mu is held.
+func (m *Metrics) forgetPrediction(pool string) {
+	m.v.cachedShare.DeleteLabelValues(pool)
+	m.v.regret.DeleteLabelValues(pool)
+	for i := range tokenDirections {
+		m.v.cachedError.DeleteLabelValues(pool, tokenDirections[i])
+		m.v.ttftError.DeleteLabelValues(pool, ttftDirections[i])
+	}
+	delete(m.predictions, pool)
+}
+
+// lost finds the counter of caches that an endpoint has lost.
+func (m *Metrics) lost(endpoint string) prometheus.Counter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.endpoint(endpoint)
+	return m.v.cacheLosses.WithLabelValues(endpoint)
+}
+
+// Lines is a file of decisions; explain.Lines is one.
+type Lines interface {
+	Written() uint64
+	Dropped() uint64
+}
+
+// WatchLines counts what is written to a file of decisions. It is called once, before the first scrape.
+func (m *Metrics) WatchLines(l Lines) {
+	f := familyOf("warmpath_explain_lines_total")
+	for result, count := range map[string]func() uint64{"written": l.Written, "dropped": l.Dropped} {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: f.Name, Help: f.Help, ConstLabels: prometheus.Labels{"result": result},
+		}, func() float64 { return float64(count()) }))
+	}
+}
