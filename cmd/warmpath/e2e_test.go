@@ -70,12 +70,15 @@ func newRig(t *testing.T, engines int, change func(*config.Config)) *rig {
 	return r
 }
 
-func (r *rig) play(w sim.Workload) play.Summary {
+func (r *rig) play(w sim.Workload) play.Summary { return r.playSeed(w, 1) }
+
+// playSeed plays conversations of their own, which no engine has seen before.
+func (r *rig) playSeed(w sim.Workload, seed uint64) play.Summary {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 	defer client.CloseIdleConnections()
 	score := play.NewScore()
 	target := play.Target{URL: r.url, Model: "m", Sessions: play.Adopt, IgnoreEOS: true, Client: client}
-	target.Play(context.Background(), w, w.Conversations(1), 5*time.Second, score.Add)
+	target.Play(context.Background(), w, w.Conversations(seed), 5*time.Second, score.Add)
 	return score.Summary()
 }
 
@@ -157,7 +160,7 @@ func TestDrainOverTheAdminAPI(t *testing.T) {
 		t.Errorf("while e0 drains: %+v", s.Shares)
 	}
 	post("/admin/endpoints/e0/undrain")
-	if s := r.play(w); s.Failed != 0 || len(s.Shares) != 2 {
+	if s := r.playSeed(w, 2); s.Failed != 0 || len(s.Shares) != 2 {
 		t.Errorf("afterwards: %+v", s.Shares)
 	}
 }

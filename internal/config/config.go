@@ -34,7 +34,7 @@ type Config struct {
 	// Sessions bounds the memory of conversations.
 	Sessions session.Config `yaml:"sessions"`
 	// ByContent recognises the conversations of clients that send no id by what they say: a prompt that goes on from an earlier
-	// one belongs to its conversation. It costs about as much CPU again as reading the body; hashes are kept, never text.
+	// one belongs to its conversation. Hashes are kept, never text.
 	ByContent bool `yaml:"by_content"`
 	// Identity says where requests tell who is speaking.
 	Identity prompt.Identity `yaml:"identity"`
@@ -176,7 +176,7 @@ func Default() Config {
 		Admin:    Admin{Listen: "127.0.0.1:9090"},
 		Policy:   policy.Config{}.WithDefaults(),
 		Sessions: session.Config{}.WithDefaults(),
-		AskUsage: true,
+		AskUsage: true, ByContent: true,
 		Explain:  defaultExplain(),
 		Limits:   Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2},
 		Timeouts: Timeouts{

@@ -90,7 +90,7 @@ func TestParseFull(t *testing.T) {
 func TestPolicyForms(t *testing.T) {
 	for text, want := range map[string]string{
 		"policy: rendezvous": "rendezvous", "policy: {name: rendezvous}": "rendezvous",
-		"policy: {name: consistent_hash, consistent_hash: {load_factor: 2}}": "consistent_hash", "policy: {session: {fallback: random}}": "session",
+		"policy: {name: consistent_hash, consistent_hash: {load_factor: 2}}": "consistent_hash", "policy: {session: {fallback: random}}": "least_ttft",
 	} {
 		c, err := config.Parse("f", []byte(text), nil)
 		if err != nil || c.Policy.Name != want {
@@ -126,7 +126,7 @@ func TestEveryVariable(t *testing.T) {
 	special := map[string]string{
 		"WARMPATH_POLICY": "random", "WARMPATH_POLICY_SESSION_FALLBACK": "random", "WARMPATH_LOG_LEVEL": "debug", "WARMPATH_LOG_FORMAT": "json",
 		"WARMPATH_LISTEN": "h:1", "WARMPATH_ADMIN_LISTEN": "localhost:1", "WARMPATH_TRACING_ENDPOINT": "http://x", "WARMPATH_TRACING_SAMPLE_RATIO": "0.5",
-		"WARMPATH_ENDPOINTS": "a:1", "WARMPATH_ASK_USAGE": "false", "WARMPATH_HEALTH_EJECT_MAX": "1h", "WARMPATH_TLS_CERT": "", "WARMPATH_TLS_KEY": "", "WARMPATH_LIMITS_HEADER": "9KiB",
+		"WARMPATH_ENDPOINTS": "a:1", "WARMPATH_ASK_USAGE": "false", "WARMPATH_BY_CONTENT": "false", "WARMPATH_HEALTH_EJECT_MAX": "1h", "WARMPATH_TLS_CERT": "", "WARMPATH_TLS_KEY": "", "WARMPATH_LIMITS_HEADER": "9KiB",
 	}
 	for name, path := range config.Variables() {
 		text, ok := special[name]
