@@ -4,16 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
 // Config names a policy and holds the options of those that have any. Options of policies that are not used are
 // checked and otherwise ignored.
 type Config struct {
-	// Name of the policy. Empty means session.
+	// Name of the policy. Empty means least_ttft.
 	Name string `yaml:"name"`
 	// ConsistentHash are the options of consistent_hash.
 	ConsistentHash ConsistentHashConfig `yaml:"consistent_hash"`
+	// DualMap are the options of dualmap.
+	DualMap DualMapConfig `yaml:"dualmap"`
 	// LeastTTFT are the options of least_ttft.
 	LeastTTFT LeastTTFTConfig `yaml:"least_ttft"`
 	// Session are the options of session.
@@ -27,13 +30,13 @@ type LeastTTFTConfig struct {
 	StayMs float64 `yaml:"stay_ms"`
 	// StayShare is the same as a share of the time predicted at its own endpoint; the larger of both counts. 0 means 0.2.
 	StayShare float64 `yaml:"stay_share"`
-	// FairShare bounds an endpoint's outstanding requests to so many times its fair share, by weight and speed; four are
-	// always allowed. 0 means 2.
+	// FairShare bounds an endpoint's outstanding requests to so many times its fair share, by weight and speed, and eight
+	// more. 0 means 2.
 	FairShare float64 `yaml:"fair_share"`
-	// SpreadMs is how many milliseconds an endpoint is thought slower for each new conversation that it was given more than
-	// the one with fewest. 0 means 20.
-	SpreadMs float64 `yaml:"spread_ms"`
-	// OthersMost bounds what a placement is thought to cost others, as a multiple of its own prefill. 0 means 1.
+	// SpreadShare is how much slower an endpoint is thought for each new conversation that it was given more than the one with
+	// fewest, as a share of a turn's mean time. 0 means 1.
+	SpreadShare float64 `yaml:"spread_share"`
+	// OthersMost bounds what a turn is thought to cost those who come after it, as a multiple of its own prefill. 0 means 8.
 	OthersMost float64 `yaml:"others_most"`
 }
 
@@ -42,6 +45,13 @@ type ConsistentHashConfig struct {
 	// LoadFactor bounds the outstanding requests of an endpoint to this many times its fair share, rounded up. 1 is the
 	// tightest: requests are spread evenly and conversations move most. Large values approach rendezvous. 0 means 1.25.
 	LoadFactor float64 `yaml:"load_factor"`
+}
+
+// DualMapConfig are the options of dualmap.
+type DualMapConfig struct {
+	// SLOMs is the objective for the time to first token in milliseconds: while it is predicted to be met, the warmer of the two
+	// endpoints is picked. 0 means 5000.
+	SLOMs float64 `yaml:"slo_ms"`
 }
 
 // SessionConfig are the options of session.
@@ -55,6 +65,7 @@ type SessionConfig struct {
 const (
 	DefaultLoadFactor = 1.25
 	DefaultFallback   = nameLeastTokens
+	DefaultSLOMs      = 5000
 )
 
 // WithDefaults is c with each option that is not given replaced by its default.
@@ -64,6 +75,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.ConsistentHash.LoadFactor == 0 {
 		c.ConsistentHash.LoadFactor = DefaultLoadFactor
+	}
+	if c.DualMap.SLOMs == 0 {
+		c.DualMap.SLOMs = DefaultSLOMs
 	}
 	c.LeastTTFT = c.LeastTTFT.withDefaults()
 	if c.Session.Fallback == "" {
@@ -81,13 +95,13 @@ func (c LeastTTFTConfig) withDefaults() LeastTTFTConfig {
 	set(&c.StayMs, 20)
 	set(&c.StayShare, 0.2)
 	set(&c.FairShare, 2)
-	set(&c.SpreadMs, 20)
-	set(&c.OthersMost, 1)
+	set(&c.SpreadShare, 1)
+	set(&c.OthersMost, 8)
 	return c
 }
 
 // Validate reports every fault of c, joined into one error. An unknown name is answered with the nearest valid one and
-// the list of all.
+// the list of ours; rivals are many, and whoever wants one knows its name.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var faults []error
@@ -96,6 +110,9 @@ func (c Config) Validate() error {
 	}
 	if f := c.ConsistentHash.LoadFactor; !(f >= 1) || math.IsInf(f, 0) {
 		faults = append(faults, fmt.Errorf("policy: consistent_hash.load_factor is %v, must be 1 or more (0 means %v)", f, DefaultLoadFactor))
+	}
+	if f := c.DualMap.SLOMs; !(f > 0) || math.IsInf(f, 0) {
+		faults = append(faults, fmt.Errorf("policy: dualmap.slo_ms is %v, must be above 0 (0 means %v)", f, DefaultSLOMs))
 	}
 	if _, ok := find(c.Session.Fallback); !ok || c.Session.Fallback == nameSession {
 		faults = append(faults, unknown("session.fallback", c.Session.Fallback, fallbacks()))
@@ -115,5 +132,7 @@ func fallbacks() []string {
 }
 
 func unknown(field, got string, valid []string) error {
-	return fmt.Errorf("policy: %s is %q; did you mean %q? valid: %s", field, got, nearest(got, valid), strings.Join(valid, ", "))
+	listed := slices.DeleteFunc(slices.Clone(valid), func(name string) bool { return slices.Contains(RivalNames(), name) })
+	return fmt.Errorf("policy: %s is %q; did you mean %q? valid: %s, and rivals such as smg.cache_aware (docs/policies.md)",
+		field, got, nearest(got, valid), strings.Join(listed, ", "))
 }

@@ -14,7 +14,9 @@ func TestValidate(t *testing.T) {
 	}{
 		{"nothing given", Config{}, nil},
 		{"each option given", Config{Name: "consistent_hash", ConsistentHash: ConsistentHashConfig{LoadFactor: 1}, Session: SessionConfig{Fallback: "rendezvous"}}, nil},
-		{"typing error", Config{Name: "leest_token"}, []string{`name is "leest_token"`, `did you mean "least_tokens"?`, "consistent_hash, least_requests, least_tokens, least_ttft, power_of_two, random, rendezvous, round_robin, session"}},
+		{"typing error", Config{Name: "leest_token"}, []string{`name is "leest_token"`, `did you mean "least_tokens"?`, "consistent_hash, least_requests, least_tokens, least_ttft, power_of_two, random, rendezvous, round_robin, session, and rivals such as smg.cache_aware"}},
+		{"typing error in a rival", Config{Name: "smg.cache-awre"}, []string{`did you mean "smg.cache_aware"?`}},
+		{"objective below zero", Config{DualMap: DualMapConfig{SLOMs: -1}}, []string{"dualmap.slo_ms is -1, must be above 0"}},
 		{"dashes", Config{Name: "Round-Robin"}, []string{`did you mean "round_robin"?`}},
 		{"factor below one", Config{ConsistentHash: ConsistentHashConfig{LoadFactor: 0.9}}, []string{"load_factor is 0.9, must be 1 or more"}},
 		{"factor not a number", Config{ConsistentHash: ConsistentHashConfig{LoadFactor: math.NaN()}}, []string{"load_factor is NaN"}},
@@ -49,7 +51,7 @@ func TestValidate(t *testing.T) {
 
 func TestFallbackListLeavesSessionOut(t *testing.T) {
 	err := Config{Session: SessionConfig{Fallback: "session"}}.Validate()
-	if err == nil || strings.HasSuffix(err.Error(), ", session") {
+	if err == nil || !strings.Contains(err.Error(), "round_robin, and rivals") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -74,5 +76,16 @@ func TestEdits(t *testing.T) {
 	}
 	if got := nearest(strings.Repeat("z", 1_000_000), Names()); got == "" {
 		t.Error("no name is nearest to a very long one")
+	}
+}
+
+func TestReadsContent(t *testing.T) {
+	for name, want := range map[string]bool{"least_ttft": true, "session": false, "round_robin": false, "dynamo.kv": true, "smg.cache_aware": true, "vllmrouter.sticky_least_loaded": false} {
+		if got := ReadsContent(Config{Name: name}); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if !ReadsContent(Config{Name: "session", Session: SessionConfig{Fallback: "lmetric"}}) {
+		t.Error("session that falls back to lmetric reads nothing")
 	}
 }

@@ -18,18 +18,28 @@ const (
 type leastTTFT struct {
 	cfg   LeastTTFTConfig
 	given []given // by Candidate.Slot
+	picks uint64  // first turns placed
+
+	firsts, laters float64 // turns of late: conversations' first ones, and the others
+	tokens         float64 // uncached ones of a turn, of late
 }
 
 // given counts the first turns an endpoint was given, forgetting a share with every first turn of the pool.
 type given struct {
 	key   uint64
 	count float64
+	seen  uint64 // the latest of picks at which it was a candidate
 }
 
 const (
-	nearMs    = 1.0  // costs that differ by less are equal
-	forget    = 0.01 // share of the counts forgotten with each first turn
-	freeShare = 4    // requests that an endpoint may have outstanding whatever its share
+	nearMs     = 1.0   // costs that differ by less are equal
+	forget     = 0.01  // share of the counts forgotten with each first turn
+	freeShare  = 8     // requests that an endpoint may have outstanding beyond its share: chance alone brings as many together
+	turnRate   = 0.005 // share of what is known of turns that is forgotten with each
+	tokenRate  = 0.01  // weight of a turn in the mean of their uncached tokens
+	firstTurns = 2     // later turns that a conversation is thought to have before any has been seen
+	mostDebt   = 3     // first turns that an endpoint may have had fewer than the others, to be made good
+	fullBusy   = 0.9   // queues are not reckoned beyond that: they do not last for ever
 )
 
 func newLeastTTFT(c Config) route.Policy { return &leastTTFT{cfg: c.LeastTTFT} }
@@ -54,6 +64,7 @@ func (p *leastTTFT) Pick(v *route.View, _ *route.Request) route.Choice {
 	if v.Home >= 0 && !over(&v.Candidates[v.Home], limit) {
 		home := v.Candidates[v.Home].Terms.Cost()
 		if home-bestCost <= max(p.cfg.StayMs, float64(p.cfg.StayShare*home)) {
+			p.learn(v, v.Home)
 			return route.Choice{Index: v.Home, Reason: ReasonHome}
 		}
 	}
@@ -61,6 +72,7 @@ func (p *leastTTFT) Pick(v *route.View, _ *route.Request) route.Choice {
 	if v.FirstTurn {
 		p.give(v, i)
 	}
+	p.learn(v, i)
 	reason := ReasonLeastTTFT
 	switch {
 	case v.Home >= 0:
@@ -85,12 +97,11 @@ func alike(v *route.View) bool {
 
 // reckon fills in the terms of all candidates.
 func (p *leastTTFT) reckon(v *route.View) {
-	fewest := -1.0
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		prefill := float64(float64(v.PromptTokens-c.CachedTokens) * c.MsPerToken)
 		c.Terms = route.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs}
-		c.Terms.Others = float64(prefill * min(p.cfg.OthersMost, c.Busy/max(1-c.Busy, 0.05)))
+		c.Terms.Others = p.others(v, c, prefill)
 		if c.Full {
 			c.Terms.Evict = float64(prefill * v.Missed)
 		}
@@ -98,26 +109,100 @@ func (p *leastTTFT) reckon(v *route.View) {
 			c.Terms.Wait /= c.Weight
 			c.Terms.Others = float64(c.Terms.Others+c.Terms.Prefill)/c.Weight - c.Terms.Prefill
 		}
-		if v.FirstTurn {
-			if n := p.share(c); fewest < 0 || n < fewest {
-				fewest = n
-			}
-		}
 	}
 	if v.FirstTurn {
-		for i := range v.Candidates {
-			c := &v.Candidates[i]
-			c.Terms.Spread = float64(p.cfg.SpreadMs * (p.share(c) - fewest))
-		}
+		p.spread(v)
 	}
 }
 
-// share is how many first turns the endpoint was given of late, per weight and speed.
-func (p *leastTTFT) share(c *route.Candidate) float64 {
-	if c.Slot < len(p.given) && p.given[c.Slot].key == c.Key {
-		return float64(p.given[c.Slot].count/c.Weight) * speed(c) * 10
+// spread fills in the term for having been given more first turns than another one, in proportion to weight and speed. Who was
+// not there for a while begins at the mean of the others, and nobody catches up with more than a few.
+func (p *leastTTFT) spread(v *route.View) {
+	fastest, sum, n := speed(&v.Candidates[0]), 0.0, 0
+	for i := range v.Candidates {
+		fastest = min(fastest, speed(&v.Candidates[i]))
 	}
-	return 0
+	for i := range v.Candidates {
+		if c := &v.Candidates[i]; p.present(c) {
+			sum += p.share(c, fastest)
+			n++
+		}
+	}
+	fewest, mean := -1.0, sum/float64(max(n, 1))
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		if p.present(c) {
+			p.enter(c, fastest, mean-mostDebt/min(c.Weight, 1))
+		} else {
+			p.enter(c, fastest, mean)
+		}
+		if s := p.share(c, fastest); fewest < 0 || s < fewest {
+			fewest = s
+		}
+	}
+	p.picks++
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		p.given[c.Slot].seen = p.picks
+		c.Terms.Spread = float64(p.cfg.SpreadShare * float64(p.mean(c)+c.FixedMs) * (p.share(c, fastest) - fewest))
+	}
+}
+
+// present reports whether the endpoint was a candidate when the last first turn was placed.
+func (p *leastTTFT) present(c *route.Candidate) bool {
+	return c.Slot < len(p.given) && p.given[c.Slot].key == c.Key && p.given[c.Slot].seen == p.picks && p.picks > 0
+}
+
+// enter lets an endpoint have at least so large a share.
+func (p *leastTTFT) enter(c *route.Candidate, fastest, share float64) {
+	for len(p.given) <= c.Slot {
+		p.given = append(p.given, given{})
+	}
+	g := &p.given[c.Slot]
+	if g.key != c.Key {
+		*g = given{key: c.Key}
+	}
+	g.count = max(g.count, float64(share*c.Weight)*fastest/speed(c))
+}
+
+// share is how many first turns the endpoint was given of late, for its weight and its speed beside the fastest one's.
+func (p *leastTTFT) share(c *route.Candidate, fastest float64) float64 {
+	return float64(p.given[c.Slot].count/c.Weight) * speed(c) / fastest
+}
+
+// others is what a placement costs those who come after. Those who come while it and what is in front of it are computed wait
+// for it, at an endpoint with busy / mean of them in a millisecond; since they make others wait in turn it is 1 / (1 - busy)
+// times as much. (M/G/1: work of w ms in front of which b ms wait costs w × busy / (1 - busy) × (b + w/2) / mean.)
+//
+// A first turn brings the later ones to the endpoint. What each millisecond of work costs there in the long run is the
+// derivative of the length of the queue, busy² / (1 - busy) in M/M/1. That is how a shared prefix gets as many homes
+// as its demand needs: where it is cached the queue gets longer with each conversation, until computing the prefix
+// elsewhere is cheaper.
+func (p *leastTTFT) others(v *route.View, c *route.Candidate, prefill float64) float64 {
+	busy, mean := min(c.Busy, fullBusy), p.mean(c)
+	crowd := float64(busy/(1-busy)) * (c.WaitMs + prefill/2) / mean
+	cost := float64(prefill * min(crowd, p.cfg.OthersMost))
+	if v.FirstTurn {
+		later := (p.laters + firstTurns) / (p.firsts + 1)
+		cost += float64(float64(later*mean) * float64(busy*(2-busy)) / float64((1-busy)*(1-busy)))
+	}
+	return cost
+}
+
+// mean is how long a turn's prompt takes to compute on an endpoint, in ms, never 0.
+func (p *leastTTFT) mean(c *route.Candidate) float64 { return max(float64(p.tokens*speed(c)), 1e-6) }
+
+// learn takes in a turn that is placed.
+func (p *leastTTFT) learn(v *route.View, i int) {
+	tokens := float64(v.PromptTokens - v.Candidates[i].CachedTokens)
+	p.tokens += float64(max(tokenRate, 1/(p.firsts+p.laters+1)) * (tokens - p.tokens))
+	p.firsts -= float64(turnRate * p.firsts)
+	p.laters -= float64(turnRate * p.laters)
+	if v.FirstTurn {
+		p.firsts++
+	} else {
+		p.laters++
+	}
 }
 
 // fairLimit is the most requests an endpoint of weight 1 may have outstanding.
@@ -130,10 +215,10 @@ func (p *leastTTFT) fairLimit(v *route.View) float64 {
 	return float64(p.cfg.FairShare*float64(requests)) / weight
 }
 
-// over reports whether one more request would be more than an endpoint's fair share. A few are always allowed.
+// over reports whether one more request would be more than an endpoint's fair share and a few.
 func over(c *route.Candidate, limit float64) bool {
 	n := c.Load.Requests + 1
-	return n > freeShare && float64(n) > float64(limit*c.Weight)/speed(c)+1
+	return float64(n) > float64(limit*c.Weight)/speed(c)+freeShare
 }
 
 // speed is the time for a token of a prompt, never 0.
@@ -158,16 +243,10 @@ func (p *leastTTFT) nearest(v *route.View, bestCost, limit float64) (index, near
 	return index, near
 }
 
+// give counts a first turn.
 func (p *leastTTFT) give(v *route.View, i int) {
-	c := &v.Candidates[i]
-	for len(p.given) <= c.Slot {
-		p.given = append(p.given, given{})
-	}
-	if g := &p.given[c.Slot]; g.key != c.Key {
-		*g = given{key: c.Key}
-	}
 	for j := range p.given {
 		p.given[j].count -= float64(forget * p.given[j].count)
 	}
-	p.given[c.Slot].count++
+	p.given[v.Candidates[i].Slot].count++
 }

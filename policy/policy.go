@@ -1,10 +1,9 @@
 // Package policy holds the ways to choose an endpoint, one file each, behind route.Policy.
 //
 // A policy is given the endpoints that may take a request, the router's own books on each, and a source of chance
-// seeded from the request. It answers with one of them and a reason. It keeps as little state as it can: only
-// round_robin has any.
+// seeded from the request. It answers with one of them and a reason. It keeps as little state as it can.
 //
-// Rules that all of them keep:
+// Rules that all of them keep, but for rivals (rules of other routers, to compare with), which know no weights:
 //
 //   - The same view and the same state give the same pick, on every machine. Where a float decides, sums and products
 //     are rounded one by one (an assignment or a conversion forbids fusing them), so that the architecture does not
@@ -22,43 +21,46 @@ import (
 )
 
 // Default is the name of the policy used when none is configured.
-const Default = nameSession
+const Default = nameLeastTTFT
 
 // A kind is one policy of the package.
 type kind struct {
 	name     string
 	describe string                      // one line for --help and the documentation
 	make     func(c Config) route.Policy // from a valid configuration with its defaults
+	content  bool                        // it goes by what endpoints have cached, or by the prompt
 }
 
 // ReadsContent reports whether the configured policy goes by what endpoints have cached, so that prompts are worth reading for
 // requests that name their conversation too.
-func ReadsContent(c Config) bool { return c.WithDefaults().Name == nameLeastTTFT }
+func ReadsContent(c Config) bool {
+	c = c.WithDefaults()
+	k, _ := find(c.Name)
+	if c.Name == nameSession {
+		k, _ = find(c.Session.Fallback)
+	}
+	return k.content
+}
 
-// kinds lists the policies by name. It is a function so that nothing can change it.
-func kinds() []kind {
+// kinds lists the policies, ours before the rivals. It is a function so that nothing can change it.
+func kinds() []kind { return append(ours(), rivals()...) }
+
+func ours() []kind {
 	return []kind{
-		{"consistent_hash", "rendezvous with a bound on each endpoint's share of requests; beyond it the next in order", newConsistentHash},
-		{"least_requests", "fewest outstanding requests per weight", newLeastRequests},
-		{nameLeastTokens, "fewest tokens still to compute per weight", newLeastTokens},
-		{nameLeastTTFT, "the shortest predicted time to first token, what the placement costs others included", newLeastTTFT},
-		{"power_of_two", "the less loaded of two endpoints drawn by weight", newPowerOfTwo},
-		{"random", "any endpoint, in proportion to weight", newRandom},
-		{"rendezvous", "by hash of the conversation; the same on every replica, whatever the load", newRendezvous},
-		{"round_robin", "each in turn, smoothly by weight", newRoundRobin},
-		{nameSession, "the conversation's endpoint; a new conversation goes by the fallback policy", newSession},
+		{"consistent_hash", "rendezvous with a bound on each endpoint's share of requests; beyond it the next in order", newConsistentHash, false},
+		{"least_requests", "fewest outstanding requests per weight", newLeastRequests, false},
+		{nameLeastTokens, "fewest tokens still to compute per weight", newLeastTokens, false},
+		{nameLeastTTFT, "the shortest predicted time to first token, what the placement costs others included", newLeastTTFT, true},
+		{"power_of_two", "the less loaded of two endpoints drawn by weight", newPowerOfTwo, false},
+		{"random", "any endpoint, in proportion to weight", newRandom, false},
+		{"rendezvous", "by hash of the conversation; the same on every replica, whatever the load", newRendezvous, false},
+		{"round_robin", "each in turn, smoothly by weight", newRoundRobin, false},
+		{nameSession, "the conversation's endpoint; a new conversation goes by the fallback policy", newSession, false},
 	}
 }
 
 // Names lists the policies, sorted.
-func Names() []string {
-	all := kinds()
-	names := make([]string, len(all))
-	for i, k := range all {
-		names[i] = k.name
-	}
-	return names
-}
+func Names() []string { return namesOf(kinds()) }
 
 // Describe says in one line what a policy does, or "" for a name that is not in Names.
 func Describe(name string) string {

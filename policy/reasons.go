@@ -23,5 +23,9 @@ func Reasons() []route.Reason {
 		ReasonRandom,
 		ReasonRendezvous,
 		ReasonRoundRobin,
+		ReasonCacheMatch,
+		ReasonLoad,
+		ReasonHash,
+		ReasonScore,
 	}
 }

@@ -15,6 +15,12 @@ func newSession(c Config) route.Policy {
 	return sessionPolicy{fallback: k.make(c)}
 }
 
+// CountsBlocks implements route.Counting.
+func (p sessionPolicy) CountsBlocks() bool {
+	c, ok := p.fallback.(route.Counting)
+	return ok && c.CountsBlocks()
+}
+
 // Pick implements route.Policy.
 func (p sessionPolicy) Pick(v *route.View, r *route.Request) route.Choice {
 	if v.Home >= 0 && v.Home < len(v.Candidates) {

@@ -42,7 +42,7 @@ func TestSessionFallsBackToLeastTokens(t *testing.T) {
 
 func TestSessionPassesOptionsOn(t *testing.T) {
 	cs := same(4)
-	p := makeOf(t, Config{Session: SessionConfig{Fallback: "consistent_hash"}, ConsistentHash: ConsistentHashConfig{LoadFactor: 1000}})
+	p := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: "consistent_hash"}, ConsistentHash: ConsistentHashConfig{LoadFactor: 1000}})
 	for range 40 {
 		c := p.Pick(view(cs, 1), &route.Request{})
 		cs[c.Index].Load.Requests++

@@ -43,6 +43,11 @@ const (
 	mostDoubts   = 2       // such requests in a row mean that the cache is gone
 	suspicion    = 3       // answers after one that broke off of which one that misses a quarter is enough
 	missedRate   = 0.02    // weight of a turn in View.Missed
+
+	// What an endpoint is believed to hold is bounded whatever it says: no text has fewer tokens, and 2^18 blocks are eight
+	// million tokens of English.
+	leastTokensPerByte = 0.1
+	mostBlocks         = 1 << 18
 )
 
 // predict fills in how much of the prompt each candidate probably holds.
@@ -154,7 +159,7 @@ func (r *Router) bound(ep *endpoint, p *pool) {
 	if ep.cache.share == 0 {
 		ep.cache.share = firstShare
 	}
-	blocks := int(float64(ep.cacheTokens()) / max(float64(p.tokensPerByte*BlockBytes), 1))
+	blocks := min(int(float64(ep.cacheTokens())/float64(max(p.tokensPerByte, leastTokensPerByte)*BlockBytes)), mostBlocks)
 	// Small changes of the ratio are no reason to evict.
 	if d := blocks - ep.cache.bound; d > ep.cache.bound/64 || -d > ep.cache.bound/64 {
 		ep.cache.bound = blocks

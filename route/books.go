@@ -118,7 +118,7 @@ func (r *Router) firstByte(now time.Time, l Lease) {
 	f.ep.load.PrefillTokens -= f.prefill
 	f.ep.unqueue(now, f)
 	f.ep.computed(f)
-	r.warm(now, f, f.decision.PromptTokens, 0)
+	r.warm(now, f, f.decision.PromptTokens, f.decision.PromptTokens)
 }
 
 // finish releases a lease, draws the conclusions about its endpoint, and tells its story. It is nil for a lease that

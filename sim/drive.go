@@ -18,7 +18,15 @@ type Turnout struct {
 	CachedTokens       int // found by the engine
 	Predicted          int // expected by the router
 	OutputTokens       int
-	Failed             bool // no endpoint could take it
+	Reason             route.Reason // why the endpoint was picked
+	LostCache          bool         // its end showed the router that the endpoint had lost its cache
+	Failed             bool         // no endpoint could take it
+}
+
+// Incident is something that happens during a run: an endpoint joins, an engine loses its cache.
+type Incident struct {
+	At time.Duration // from the start of the run
+	Do func(now time.Time)
 }
 
 // Drive plays conversations in closed loop through a router and simulated engines, on a virtual clock. The router is the one
@@ -32,7 +40,8 @@ type Drive struct {
 	Seed    uint64
 	IDs     bool // clients send their conversation's id; without, the router goes by the content
 
-	work    Workload
+	Incidents []Incident // in any order
+
 	talks   []talk
 	queue   agenda
 	flights map[uint64]*drivenTurn
@@ -45,7 +54,9 @@ type Drive struct {
 // talk is a conversation under way.
 type talk struct {
 	Conversation
-	id     string
+	name   string
+	id     string         // sent with the current turn, or minted for it
+	trail  *session.Trail // of the current turn, nil with ids
 	turn   int
 	tokens int      // prompt of the current turn
 	blocks []uint64 // hashes of the engines' blocks of the whole conversation
@@ -59,17 +70,25 @@ type drivenTurn struct {
 	row          int // in out
 }
 
-// event is a turn to be sent (engine < 0) or an engine's step that ends.
+// event is an engine's step that ends, a turn to be sent, or an incident.
 type event struct {
-	at     time.Time
-	seq    uint64 // order among events of one moment
-	engine int
-	talk   int
+	at   time.Time
+	seq  uint64 // order among events of one moment
+	kind eventKind
+	of   int // index of the engine, the talk or the incident
 }
+
+type eventKind uint8
+
+const (
+	stepEnds eventKind = iota
+	turnSent
+	incident
+)
 
 // Play runs the conversations to their ends and returns their turns in the order they were sent.
 func (d *Drive) Play(w Workload, conversations []Conversation) []Turnout {
-	d.work, d.out = w, nil
+	d.out = nil
 	d.flights = map[uint64]*drivenTurn{}
 	d.steps = make([]time.Time, len(d.Engines))
 	d.index = map[string]int{}
@@ -78,20 +97,34 @@ func (d *Drive) Play(w Workload, conversations []Conversation) []Turnout {
 	}
 	d.talks = make([]talk, len(conversations))
 	for i, c := range conversations {
-		d.talks[i] = talk{Conversation: c, id: conversationID(c.Seed), tokens: w.SystemTokens}
-		d.talks[i].blocks = chain(c, w.SystemTokens, d.Engines[0].cfg.BlockTokens)
-		d.talks[i].text = chain(c, w.SystemTokens, route.BlockBytes/TokenBytes)
-		d.queue.push(event{at: d.Start.Add(c.Start), engine: -1, talk: i})
+		system, root := w.SystemTokens, []uint64(nil)
+		if c.SystemTokens > 0 {
+			system = c.SystemTokens
+			root = []uint64{firstEnd(c.System)}
+		}
+		d.talks[i] = talk{Conversation: c, name: c.ID, tokens: system, marks: root}
+		if c.ID == "" {
+			d.talks[i].name = conversationID(c.Seed)
+		}
+		d.talks[i].blocks = chain(c, system, d.Engines[0].cfg.BlockTokens)
+		d.talks[i].text = chain(c, system, route.BlockBytes/TokenBytes)
+		d.queue.push(event{at: d.Start.Add(c.Start), kind: turnSent, of: i})
+	}
+	for i, in := range d.Incidents {
+		d.queue.push(event{at: d.Start.Add(in.At), kind: incident, of: i})
 	}
 	for {
 		e, ok := d.queue.pop()
 		if !ok {
 			return d.out
 		}
-		if e.engine >= 0 {
-			d.step(e.at, e.engine)
-		} else {
-			d.send(e.at, e.talk)
+		switch e.kind {
+		case stepEnds:
+			d.step(e.at, e.of)
+		case turnSent:
+			d.send(e.at, e.of)
+		case incident:
+			d.Incidents[e.of].Do(e.at)
 		}
 	}
 }
@@ -127,32 +160,42 @@ func chain(c Conversation, system, block int) []uint64 {
 // send sends the next turn of a conversation.
 func (d *Drive) send(now time.Time, i int) {
 	t := &d.talks[i]
+	t.tokens += t.Turns[t.turn].UserTokens
+	t.id, t.trail = t.name, nil
+	if !d.IDs {
+		t.id, t.trail = conversationID(mix(d.nextID+1)), t.extend()
+	}
+	d.out = append(d.out, Turnout{Conversation: i, Turn: t.turn, Endpoint: -1, Sent: now, PromptTokens: t.tokens})
+	d.try(now, i, len(d.out)-1, nil)
+}
+
+// try sends the current turn of a conversation to an endpoint that it was not tried at.
+func (d *Drive) try(now time.Time, i, row int, tried []string) {
+	t := &d.talks[i]
 	turn := t.Turns[t.turn]
-	t.tokens += turn.UserTokens
 	d.nextID++
 	req := route.Request{
-		ID: t.id, Seed: mix(d.Seed ^ mix(d.nextID)), Model: d.Model, PromptBytes: TokenBytes * t.tokens, MaxTokens: turn.AnswerTokens,
-		Stream:  true,
+		ID: t.name, Seed: mix(d.Seed ^ mix(d.nextID)), Model: d.Model, PromptBytes: TokenBytes * t.tokens, MaxTokens: turn.AnswerTokens,
+		Stream: true, Trail: t.trail, Tried: tried,
 		Content: &route.Content{Blocks: t.text[:min(TokenBytes*t.tokens/route.BlockBytes, len(t.text))], Bytes: TokenBytes * t.tokens},
 	}
 	if d.IDs {
 		req.Session = t.id
 	} else {
-		req.MintedID, req.Trail = conversationID(mix(d.nextID)), t.trail()
+		req.MintedID = t.id
 	}
-	row := len(d.out)
-	d.out = append(d.out, Turnout{Conversation: i, Turn: t.turn, Endpoint: -1, Sent: now, PromptTokens: t.tokens})
+	out := &d.out[row]
 	decision, err := d.Router.Route(now, &req)
 	if err != nil {
-		d.out[row].Failed = true
+		out.Failed = true
 		return
 	}
 	at := d.index[decision.Endpoint.Name]
-	d.out[row].Endpoint, d.out[row].Predicted = at, decision.CachedTokens
+	out.Endpoint, out.Predicted, out.Reason = at, decision.CachedTokens, decision.Reason
 	n := min((t.tokens+turn.AnswerTokens)/d.Engines[at].cfg.BlockTokens, len(t.blocks))
 	job := Job{ID: d.nextID, Chain: t.blocks[:n], PromptTokens: t.tokens, OutputTokens: turn.AnswerTokens}
 	if err := d.Engines[at].Submit(now, job); err != nil {
-		d.out[row].Failed = true
+		out.Failed = true
 		d.Router.Observe(now, route.Finished{Lease: decision.Lease, Outcome: route.EngineError})
 		return
 	}
@@ -160,8 +203,28 @@ func (d *Drive) send(now time.Time, i int) {
 	d.schedule(at)
 }
 
-// trail is what the content of the current turn says about the conversation.
-func (t *talk) trail() *session.Trail {
+// Restart kills an engine and starts it again at once with an empty cache. The router is not told; it sees the answers under way
+// break off, and each is asked for again elsewhere.
+func (d *Drive) Restart(now time.Time, engine int) {
+	d.Engines[engine].Clear()
+	var broken []*drivenTurn
+	for id := uint64(1); id <= d.nextID; id++ {
+		if f := d.flights[id]; f != nil && f.engine == engine {
+			broken = append(broken, f)
+			delete(d.flights, id)
+			d.Router.Observe(now, route.Finished{Lease: f.lease, Outcome: route.EngineError})
+		}
+	}
+	for _, f := range broken {
+		d.try(now, f.talk, f.row, []string{d.Names[engine]})
+	}
+}
+
+// firstEnd is the hash of the end of a conversation's first turn.
+func firstEnd(seed uint64) uint64 { return mix(mix(seed)) }
+
+// extend is what the content of the current turn says about the conversation.
+func (t *talk) extend() *session.Trail {
 	end := mix(mix(t.Seed) + uint64(t.turn)<<32)
 	out := &session.Trail{Whole: end, Strict: end, Marks: t.marks, StrictMarks: t.marks}
 	t.marks = append([]uint64{end}, t.marks...)
@@ -173,7 +236,7 @@ func (d *Drive) schedule(i int) {
 	at, busy := d.Engines[i].Next()
 	if busy && !at.Equal(d.steps[i]) {
 		d.steps[i] = at
-		d.queue.push(event{at: at, engine: i})
+		d.queue.push(event{at: at, kind: stepEnds, of: i})
 	}
 }
 
@@ -200,14 +263,15 @@ func (d *Drive) step(now time.Time, i int) {
 func (d *Drive) done(now time.Time, f *drivenTurn, e Emission) {
 	row := &d.out[f.row]
 	row.Took, row.OutputTokens, row.CachedTokens = now.Sub(row.Sent), e.Index, e.CachedTokens
-	d.Router.Observe(now, route.Finished{Lease: f.lease, Usage: route.Usage{
+	entry := d.Router.Observe(now, route.Finished{Lease: f.lease, Usage: route.Usage{
 		PromptTokens: row.PromptTokens, CachedTokens: e.CachedTokens, OutputTokens: e.Index, CachedKnown: true,
 	}})
+	row.LostCache = entry.Ended.LostCache
 	delete(d.flights, e.ID)
 	t := &d.talks[f.talk]
 	t.tokens += e.Index
 	if t.turn++; t.turn < len(t.Turns) {
-		d.queue.push(event{at: now.Add(t.Turns[t.turn].Think), engine: -1, talk: f.talk})
+		d.queue.push(event{at: now.Add(t.Turns[t.turn].Think), kind: turnSent, of: f.talk})
 	}
 }
 

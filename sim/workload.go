@@ -57,6 +57,11 @@ type Conversation struct {
 	System uint64        // seed of the system prompt's text, the same for all of one workload
 	Seed   uint64        // seed of its own text
 	Turns  []Turn
+
+	// SystemTokens, when not 0, is the length of its own system prompt, in place of the workload's. With System the Seed of
+	// another conversation it is a branch of that one, which has so many tokens of it as its history.
+	SystemTokens int
+	ID           string // what its client calls it; "" makes an id of Seed. Conversations may share one
 }
 
 // Turn is one turn.

@@ -1,0 +1,34 @@
+package policy
+
+import "github.com/warmpath/warmpath/route"
+
+// dynamo is NVIDIA Dynamo's router mode kv with its defaults (ai-dynamo/dynamo 1.5, lib/llm/src/kv_router; overlap score credit 1,
+// prefill load scale 1, temperature 0):
+//
+//	cost = max(prompt tokens not yet computed there + those of this prompt - those cached, 0) / block
+//	     + (blocks of active requests there + blocks of this prompt)
+//
+// The smallest cost is picked, exact ties evenly at random. Dynamo hears from the engines what they hold, so
+// Candidate.CachedTokens takes the place of its index. All terms have the block in common, so they are kept in tokens.
+//
+// A block that several active requests share counts once, as with its --router-assume-kv-reuse; where the prompt is not known,
+// for each of them. Host and disk tiers are not known.
+type dynamo struct{}
+
+func newDynamo(Config) route.Policy { return dynamo{} }
+
+// CountsBlocks implements route.Counting.
+func (dynamo) CountsBlocks() bool { return true }
+
+// Pick implements route.Policy.
+func (dynamo) Pick(v *route.View, _ *route.Request) route.Choice {
+	at := lowest(v, func(c *route.Candidate) float64 {
+		prefill := max(c.Load.PrefillTokens+int64(v.PromptTokens-c.CachedTokens), 0)
+		active := c.Load.ContextTokens - c.Load.DecodeTokens + int64(v.PromptTokens) // output blocks are not tracked by default
+		if v.Counted {
+			active = c.ActiveTokens + int64(c.AddsTokens)
+		}
+		return float64(prefill + active)
+	})
+	return route.Choice{Index: at, Reason: ReasonScore}
+}

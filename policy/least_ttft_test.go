@@ -1,0 +1,248 @@
+package policy
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// quick is n idle endpoints of which 10,000 tokens take a second, and 10 ms an answer's first token.
+func quick(n int) []route.Candidate {
+	cs := same(n)
+	for i := range cs {
+		cs[i].MsPerToken, cs[i].FixedMs = 0.1, 10
+	}
+	return cs
+}
+
+// laterTurn is what a later turn of a conversation sees.
+func laterTurn(cs []route.Candidate, home, prompt int) *route.View {
+	v := view(cs, 1)
+	v.Home, v.FirstTurn, v.PromptTokens = home, false, prompt
+	return v
+}
+
+func ttft(t testing.TB) route.Policy { return make1(t, nameLeastTTFT) }
+
+func TestHomeIsKept(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		cached       int     // of 2,000 tokens, at home
+		wait         float64 // there, in ms
+		elsewhere    float64 // wait of the others
+		want         int
+		wantedReason route.Reason
+	}{
+		{"idle", 1900, 0, 0, 0, ReasonHome},
+		{"waiting less than computing again", 1900, 150, 0, 0, ReasonHome},
+		{"waiting about as long as computing again", 1900, 215, 0, 0, ReasonHome},
+		{"waiting much longer", 1900, 600, 0, 1, ReasonLeaves},
+		{"all wait as long", 1900, 600, 600, 0, ReasonHome},
+		{"home holds nothing and is idle", 0, 0, 0, 0, ReasonHome},
+		{"home holds nothing and others are a little quicker", 0, 19, 0, 0, ReasonHome},
+		{"home holds nothing and others are much quicker", 0, 100, 0, 1, ReasonLeaves},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cs := quick(2)
+			cs[0].CachedTokens, cs[0].WaitMs, cs[1].WaitMs = c.cached, c.wait, c.elsewhere
+			v := laterTurn(cs, 0, 2000)
+			if got := ttft(t).Pick(v, &route.Request{}); got.Index != c.want || got.Reason != c.wantedReason {
+				t.Errorf("picked %+v, want %d (%s); terms %+v", got, c.want, c.wantedReason, v.Candidates)
+			}
+		})
+	}
+}
+
+// TestOverloadedHomeShedsOne: of conversations whose home is overloaded those leave whose leaving pays, and each that stays or
+// leaves is seen by the next, so that they do not all go to the same place.
+func TestOverloadedHomeShedsOne(t *testing.T) {
+	p, cs := ttft(t), quick(4)
+	cs[0].WaitMs = 260
+	went := make([]int, 4)
+	for i := range 12 {
+		v := laterTurn(cs, 0, 2000)
+		v.Hash = mix(uint64(i))
+		for j := range cs {
+			cs[j].CachedTokens = 0
+		}
+		cs[0].CachedTokens = 1900
+		at := p.Pick(v, &route.Request{}).Index
+		went[at]++
+		cs[at].WaitMs += float64(2000-cs[at].CachedTokens) * cs[at].MsPerToken
+		cs[0].WaitMs = max(0, cs[0].WaitMs-60) // it computes what is in front
+	}
+	if went[0] < 8 {
+		t.Errorf("went to %v: most should have stayed", went)
+	}
+	if went[1]+went[2]+went[3] == 0 {
+		t.Errorf("went to %v: nobody has left", went)
+	}
+	for _, n := range went[1:] {
+		if n > 2 {
+			t.Errorf("went to %v: they left for the same endpoint", went)
+		}
+	}
+}
+
+// TestFairShare: whatever is believed of waits and caches, an endpoint's outstanding requests stay within its share.
+func TestFairShare(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 8).Draw(t, "endpoints")
+		cs := quick(n)
+		factor := rapid.SampledFrom([]float64{1, 2, 4}).Draw(t, "fair share")
+		p := &leastTTFT{cfg: LeastTTFTConfig{FairShare: factor}.withDefaults()}
+		for i := range 60 * n {
+			for j := range cs {
+				cs[j].CachedTokens, cs[j].WaitMs = 0, 0
+			}
+			cs[0].CachedTokens = 1990 // always the best, so it says
+			v := view(cs, uint64(i))
+			v.PromptTokens = 2000
+			if rapid.Bool().Draw(t, "known") {
+				v.Home, v.FirstTurn = 0, false
+			}
+			reserve(&cs[p.Pick(v, &route.Request{}).Index], 2000, 100)
+			if got, most := float64(cs[0].Load.Requests), factor*float64(i+1)/float64(n)+9; got > most { // eight more, and rounding
+				t.Fatalf("%v of %d requests, may have %v", got, i+1, most)
+			}
+		}
+	})
+}
+
+// TestFirstTurnsSpread: new conversations that cost as much everywhere are shared by weight and speed.
+func TestFirstTurnsSpread(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		tune  func(cs []route.Candidate)
+		share []float64
+	}{
+		{"alike", func([]route.Candidate) {}, []float64{0.25, 0.25, 0.25, 0.25}},
+		{"one of double weight", func(cs []route.Candidate) { cs[0].Weight = 2 }, []float64{0.4, 0.2, 0.2, 0.2}},
+		{"one half as quick, of short prompts", func(cs []route.Candidate) { cs[3].MsPerToken = 0.2 }, []float64{2. / 7, 2. / 7, 2. / 7, 1. / 7}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cs := quick(4)
+			c.tune(cs)
+			p, went := ttft(t), make([]float64, 4)
+			for i := range 1000 {
+				v := view(cs, uint64(i))
+				v.PromptTokens = 20
+				went[p.Pick(v, &route.Request{}).Index]++
+			}
+			for i := range went {
+				if math.Abs(went[i]/1000-c.share[i]) > 0.06 {
+					t.Errorf("went to %v, shares should be %v", went, c.share)
+				}
+			}
+		})
+	}
+}
+
+// TestNewcomerIsRamped: an endpoint that is taken in gently gets a small part of the first turns, and more as it warms up.
+func TestNewcomerIsRamped(t *testing.T) {
+	share := func(ramp float64) float64 {
+		cs := quick(3)
+		cs[2].Weight = ramp
+		p, got := ttft(t), 0.0
+		for i := range 600 {
+			v := view(cs, uint64(i))
+			v.PromptTokens = 400
+			if p.Pick(v, &route.Request{}).Index == 2 {
+				got++
+			}
+		}
+		return got / 600
+	}
+	low, half, full := share(0.1), share(0.5), share(1)
+	if !(low > 0 && low < 0.1 && low < half && half < full && full > 0.3) {
+		t.Errorf("of the first turns it gets %.3f at a tenth, %.3f at half and %.3f at full weight", low, half, full)
+	}
+}
+
+// TestHotPrefixIsReplicated: a prefix that all share is computed a second time once its only home is busy, and not before.
+func TestHotPrefixIsReplicated(t *testing.T) {
+	pick := func(busy float64) int {
+		cs := quick(2)
+		cs[0].CachedTokens, cs[0].Busy = 20_000, busy
+		p := ttft(t)
+		for i := range 50 { // conversations of five more turns of 400 tokens
+			v := laterTurn(cs, 0, 20_400)
+			if i%6 == 0 {
+				v.Home, v.FirstTurn = -1, true
+				v.Candidates = cs[:1]
+			}
+			p.Pick(v, &route.Request{})
+			v.Candidates = cs
+		}
+		v := view(cs, 1)
+		v.PromptTokens = 20_400
+		return p.Pick(v, &route.Request{}).Index
+	}
+	if at := pick(0.1); at != 0 {
+		t.Error("it is computed again though its home has little to do")
+	}
+	if at := pick(0.85); at != 1 {
+		t.Error("it is not computed again though its home is very busy")
+	}
+}
+
+// TestTiesGoByRendezvous: two routers that know nothing of each other send a conversation to the same one of equals.
+func TestTiesGoByRendezvous(t *testing.T) {
+	went := make([]int, 4)
+	for i := range 400 {
+		hash := mix(uint64(i) + 99)
+		at := [2]int{}
+		for r := range at {
+			v := laterTurn(quick(4), -1, 400)
+			v.Hash = hash
+			v.Rand = rng(uint64(i*2 + r))
+			c := ttft(t).Pick(v, &route.Request{})
+			at[r] = c.Index
+			if c.Reason != ReasonSpread {
+				t.Fatalf("reason %s", c.Reason)
+			}
+		}
+		if at[0] != at[1] {
+			t.Fatalf("two routers picked %v", at)
+		}
+		went[at[0]]++
+	}
+	if x := chiSquare(went, same(4)); x > 16.3 { // 0.1 % with 3 degrees of freedom
+		t.Errorf("went to %v, chi square %.1f", went, x)
+	}
+}
+
+// TestTermsAreNumbers: whatever a view says, every term is a finite number that is not negative, and somebody is picked.
+func TestTermsAreNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := &leastTTFT{cfg: LeastTTFTConfig{}.withDefaults()}
+		for range rapid.IntRange(1, 20).Draw(t, "turns") {
+			v := views(false).Draw(t, "view")()
+			v.PromptTokens = rapid.SampledFrom([]int{0, 1, 400, 1_000_000}).Draw(t, "prompt")
+			v.Missed = rapid.Float64Range(0, 1).Draw(t, "missed")
+			for i := range v.Candidates {
+				c := &v.Candidates[i]
+				c.MsPerToken = rapid.SampledFrom([]float64{0, 1e-5, 0.1, 50}).Draw(t, "speed")
+				c.FixedMs = rapid.SampledFrom([]float64{0, 10, 1e6}).Draw(t, "fixed")
+				c.WaitMs = rapid.SampledFrom([]float64{0, 5, 1e7}).Draw(t, "wait")
+				c.Busy = rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "busy")
+				c.Full = rapid.Bool().Draw(t, "full")
+				c.CachedTokens = rapid.IntRange(0, v.PromptTokens).Draw(t, "cached")
+			}
+			got := p.Pick(v, &route.Request{})
+			if got.Index < 0 || got.Index >= len(v.Candidates) {
+				t.Fatalf("picked %d of %d", got.Index, len(v.Candidates))
+			}
+			for _, c := range v.Candidates {
+				for _, x := range []float64{c.Terms.Wait, c.Terms.Prefill, c.Terms.Fixed, c.Terms.Others, c.Terms.Evict, c.Terms.Spread} {
+					if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
+						t.Fatalf("terms %+v of %+v", c.Terms, c)
+					}
+				}
+			}
+		}
+	})
+}

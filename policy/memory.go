@@ -1,0 +1,81 @@
+package policy
+
+import (
+	"github.com/warmpath/warmpath/prefix"
+	"github.com/warmpath/warmpath/route"
+)
+
+// memory is a rival's own tree of the prompts it sent where, by the blocks of their content. It is bounded for each endpoint;
+// what was used longest ago goes first.
+type memory struct {
+	index *prefix.Index
+	found prefix.Matches
+	owner []uint64 // Candidate.Key by slot
+	among int      // endpoints that a common bound is shared among; 0 when each has its own
+}
+
+// newMemory makes a tree that keeps so many blocks for each endpoint.
+func newMemory(blocks int) memory {
+	return memory{index: prefix.New(prefix.Config{Capacity: blocks})}
+}
+
+// share bounds all endpoints together to so many blocks, evenly.
+func (m *memory) share(cs []route.Candidate, blocks int) {
+	if m.among == len(cs) {
+		return
+	}
+	m.among = len(cs)
+	for i := range cs {
+		m.index.SetCapacity(cs[i].Slot, blocks/len(cs))
+	}
+}
+
+// match finds how much of a chain each endpoint was sent. A slot that another endpoint has got is forgotten.
+func (m *memory) match(cs []route.Candidate, chain []uint64) {
+	for i := range cs {
+		c := &cs[i]
+		for len(m.owner) <= c.Slot {
+			m.owner = append(m.owner, 0)
+		}
+		if m.owner[c.Slot] != c.Key {
+			m.index.Drop(c.Slot)
+			m.owner[c.Slot] = c.Key
+		}
+	}
+	m.index.Match(chain, &m.found)
+}
+
+// depth is how many blocks of the chain matched last a candidate was sent.
+func (m *memory) depth(c *route.Candidate) int { return m.found.Depth(c.Slot) }
+
+// deepest is the most blocks of the chain matched last that any of the candidates was sent.
+func (m *memory) deepest(cs []route.Candidate) int {
+	most := 0
+	for i := range cs {
+		most = max(most, m.depth(&cs[i]))
+	}
+	return most
+}
+
+// sent enters a chain under a candidate.
+func (m *memory) sent(c *route.Candidate, chain []uint64) { m.index.Insert(c.Slot, chain) }
+
+// tally counts something for each endpoint, by Candidate.Slot.
+type tally struct{ counts []tallied }
+
+type tallied struct {
+	key uint64 // of the endpoint that has the slot now
+	n   int
+}
+
+// of is the count of a candidate, from 0 for one that is new in its slot.
+func (t *tally) of(c *route.Candidate) *int {
+	for len(t.counts) <= c.Slot {
+		t.counts = append(t.counts, tallied{})
+	}
+	e := &t.counts[c.Slot]
+	if e.key != c.Key {
+		*e = tallied{key: c.Key}
+	}
+	return &e.n
+}

@@ -1,0 +1,57 @@
+package policy
+
+import "github.com/warmpath/warmpath/route"
+
+// ray is Ray Serve LLM's PrefixCacheAffinityRouter with its defaults (ray-project/ray at 06c16f2,
+// llm/_internal/serve/routing_policies/prefix_aware; alpha): if at least 0.1 of the prompt is in the tree, the endpoints that hold the
+// deepest match, else those with the smallest tree, in characters; of them the one with the shortest queue, the first
+// among equals. The threshold for imbalance, beyond which it would take the less loaded of two, has no end by default.
+// Without the prompt it is the less loaded of two drawn evenly. The prompt is entered under the endpoint picked.
+//
+// Differences: the tree is cut at 128 bytes. The original does not evict by default; here an endpoint's prompts are bounded to
+// 64 MiB, the oldest going first.
+type ray struct{ tree memory }
+
+const rayMatchRate = 0.1
+
+func newRay(Config) route.Policy { return &ray{tree: newMemory(unboundedBlocks)} }
+
+// Pick implements route.Policy.
+func (p *ray) Pick(v *route.View, r *route.Request) route.Choice {
+	cs, chain := v.Candidates, blocksOf(r)
+	if bytesOf(r) == 0 {
+		return route.Choice{Index: lessOfTwo(v), Reason: ReasonLoad}
+	}
+	p.tree.match(cs, chain)
+	deepest, reason := p.tree.deepest(cs), ReasonCacheMatch
+	size := func(c *route.Candidate) int { return -p.tree.depth(c) }
+	if float64(deepest*route.BlockBytes)/float64(bytesOf(r)) < rayMatchRate {
+		reason = ReasonLoad
+		size = func(c *route.Candidate) int { return p.tree.index.Len(c.Slot) }
+	}
+	at := 0
+	for i := range cs {
+		a, b := size(&cs[i]), size(&cs[at])
+		if a < b || a == b && cs[i].Load.Requests < cs[at].Load.Requests {
+			at = i
+		}
+	}
+	p.tree.sent(&cs[at], chain)
+	return route.Choice{Index: at, Reason: reason}
+}
+
+// lessOfTwo is the less loaded of two different candidates drawn evenly, the first among equals.
+func lessOfTwo(v *route.View) int {
+	n := len(v.Candidates)
+	if n == 1 {
+		return 0
+	}
+	a, b := v.Rand.IntN(n), v.Rand.IntN(n-1)
+	if b >= a {
+		b++
+	}
+	if v.Candidates[b].Load.Requests < v.Candidates[a].Load.Requests {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,237 @@
+package policy
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+func TestRingSpreadsAndMovesOnlyWhatItMust(t *testing.T) {
+	cs := same(8)
+	full, less := ring{places: 160}, ring{places: 160}
+	full.fit(cs)
+	less.fit(cs[:7])
+	counts := make([]int, 8)
+	for key := range uint64(40_000) {
+		at := full.at(key, nobody)
+		counts[at]++
+		if after := less.at(key, nobody); at != 7 && after != at {
+			t.Fatalf("key %d moved from %d to %d when 7 went", key, at, after)
+		}
+		if second := full.at(key, at); second == at {
+			t.Fatalf("key %d has %d twice", key, at)
+		}
+	}
+	// 160 places each: shares vary by about 8 %.
+	if slices.Min(counts) < 3500 || slices.Max(counts) > 6500 {
+		t.Errorf("shares %v", counts)
+	}
+	one := ring{places: 3}
+	one.fit(cs[:1])
+	if one.at(5, nobody) != 0 || one.at(5, 0) != 0 {
+		t.Error("a ring of one endpoint gives another one")
+	}
+}
+
+// With a session its turns stay whatever the load; without one the prompt decides, all of it.
+func TestVLLMConsistentHash(t *testing.T) {
+	p := make1(t, "vllmrouter.consistent_hash")
+	at := func(r *route.Request, hash uint64) int {
+		v := asks(busy(0, 9, 0, 9, 0, 9, 0, 9), 0)
+		v.Hash = hash
+		return p.Pick(v, r).Index
+	}
+	seen, prompts := map[int]bool{}, map[int]bool{}
+	for i := range 64 {
+		r := words(4, i+2, 4)
+		prompts[at(r, 1)] = true
+		r.Session = "s"
+		seen[at(r, mix(77))] = true
+		if a, b := at(words(4, i+2, 4), 5), at(words(4, i+2, 4), 6); a != b {
+			t.Errorf("the same prompt at %d and %d", a, b)
+		}
+	}
+	if len(seen) != 1 || len(prompts) != 8 {
+		t.Errorf("one session at %d endpoints, 64 prompts at %d of 8", len(seen), len(prompts))
+	}
+}
+
+// stickyRun asks vllmrouter.sticky_least_loaded at a time.
+type stickyRun struct {
+	p  *vllmSticky
+	cs []route.Candidate
+}
+
+func (s *stickyRun) at(after time.Duration, session string, of []route.Candidate) route.Choice {
+	v := asks(of, 0)
+	v.Now = v.Now.Add(after)
+	v.Hash = 0
+	for _, c := range session {
+		v.Hash = mix(v.Hash*golden + uint64(c))
+	}
+	return s.p.Pick(v, &route.Request{Session: session})
+}
+
+func TestVLLMStickyByHand(t *testing.T) {
+	s := stickyRun{make1(t, "vllmrouter.sticky_least_loaded").(*vllmSticky), busy(0, 50, 100)}
+	// Three sessions on three endpoints, by sessions and not by requests.
+	homes := map[string]int{}
+	for _, id := range []string{"a", "b", "c"} {
+		got := s.at(0, id, s.cs)
+		homes[id] = got.Index
+		if got.Reason != ReasonLoad {
+			t.Errorf("%s: %v", id, got)
+		}
+	}
+	if homes["a"] == homes["b"] || homes["a"] == homes["c"] || homes["b"] == homes["c"] {
+		t.Errorf("homes %v", homes)
+	}
+	for id, home := range homes {
+		if got := s.at(time.Minute, id, s.cs); got != (route.Choice{Index: home, Reason: route.ReasonSession}) {
+			t.Errorf("%s came to %v, home %d", id, got, home)
+		}
+	}
+	// Without a session: counted nowhere.
+	s.at(time.Minute, "", s.cs)
+	if n := len(s.p.sessions); n != 3 {
+		t.Errorf("%d sessions", n)
+	}
+	// The home of a has left: a moves, and its count with it, so that the next one comes to the third.
+	rest := slices.Delete(slices.Clone(s.cs), homes["a"], homes["a"]+1)
+	if got := s.at(2*time.Minute, "a", rest); got.Reason != ReasonLoad {
+		t.Errorf("a without its home: %v", got)
+	}
+	if got := s.at(2*time.Minute, "d", s.cs).Index; got != homes["a"] {
+		t.Errorf("d at %d, the empty one is %d", got, homes["a"])
+	}
+	// b and c were not heard of for two hours.
+	s.at(2*time.Hour+time.Minute+30*time.Second, "a", s.cs)
+	if n := len(s.p.sessions); n != 2 {
+		t.Errorf("%d sessions after two hours, want a and d", n)
+	}
+	checkSticky(t, s.p)
+}
+
+func TestVLLMStickyIsBounded(t *testing.T) {
+	p := make1(t, "vllmrouter.sticky_least_loaded").(*vllmSticky)
+	cs := same(4)
+	v := asks(cs, 0)
+	start := v.Now
+	for i := range uint64(stickyMost + 1000) {
+		v.Hash, v.Now = mix(i), start.Add(time.Duration(i)*time.Millisecond)
+		p.Pick(v, &route.Request{Session: "x"})
+	}
+	if len(p.sessions) != stickyMost || len(p.table) != stickyMost+1 {
+		t.Errorf("%d sessions in a table of %d", len(p.sessions), len(p.table))
+	}
+	v.Hash = mix(0) // the oldest has gone, so it is new
+	if got := p.Pick(v, &route.Request{Session: "x"}); got.Reason != ReasonLoad {
+		t.Errorf("the oldest: %v", got)
+	}
+	checkSticky(t, p)
+	v.Now = v.Now.Add(3 * time.Hour)
+	p.Pick(v, &route.Request{})
+	if len(p.sessions) != 0 || len(p.table) != 1 {
+		t.Errorf("after three hours: %d sessions in a table of %d", len(p.sessions), len(p.table))
+	}
+	checkSticky(t, p)
+}
+
+// checkSticky holds the table, the order and the counts to each other.
+func checkSticky(t *testing.T, p *vllmSticky) {
+	t.Helper()
+	n, counted := 0, 0
+	for id := p.table[0].next; id != 0; id = p.table[id].next {
+		n++
+		if e := p.table[id]; p.table[e.next].prev != id || p.sessions[e.session] != id {
+			t.Fatalf("place %d: %+v", id, e)
+		}
+	}
+	for _, c := range p.counts.counts {
+		counted += c.n
+	}
+	if n != len(p.sessions) || n != len(p.table)-1 || counted != n {
+		t.Errorf("%d in order, %d by hash, %d in the table, %d counted", n, len(p.sessions), len(p.table)-1, counted)
+	}
+}
+
+// DualMap: two endpoints for a prompt; the warmer one while it is in time, then the sooner one.
+func TestDualMapByHand(t *testing.T) {
+	p := makeOf(t, Config{Name: "dualmap", DualMap: DualMapConfig{SLOMs: 100}})
+	r := words(0, 3, 8)
+	pick := func(set func(cs []route.Candidate)) route.Choice {
+		cs := same(6)
+		for i := range cs {
+			cs[i].MsPerToken = 0.1
+		}
+		set(cs)
+		return p.Pick(asks(cs, 1000), r)
+	}
+	first := pick(func([]route.Candidate) {}).Index
+	second := pick(func(cs []route.Candidate) { cs[first].Load.PrefillTokens = 1 }).Index
+	if first == second {
+		t.Fatal("there is no second")
+	}
+	for i := range 6 { // the others do not count
+		got := pick(func(cs []route.Candidate) { cs[i].CachedTokens = 900 }).Index
+		if i == first || i == second {
+			if got != i {
+				t.Errorf("%d holds most of it: got %d", i, got)
+			}
+		} else if got != first {
+			t.Errorf("%d is none of the two: got %d", i, got)
+		}
+	}
+	// 500 cached: 50 ms, and 499 tokens in front are 49.9 ms more.
+	warm := func(front int64) route.Choice {
+		return pick(func(cs []route.Candidate) {
+			cs[second].CachedTokens, cs[second].Load.PrefillTokens = 500, front
+		})
+	}
+	if got := warm(499); got != (route.Choice{Index: second, Reason: ReasonCacheMatch}) {
+		t.Errorf("within the objective: %v", got)
+	}
+	if got := warm(501); got != (route.Choice{Index: first, Reason: ReasonLoad}) { // 100.1 ms against 100
+		t.Errorf("beyond the objective: %v", got)
+	}
+}
+
+// What everybody begins with does not decide for long.
+func TestDualMapLooksBeyondWhatAllShare(t *testing.T) {
+	p, counts := make1(t, "dualmap"), make([]int, 8)
+	for i := range 4000 {
+		got := p.Pick(asks(same(8), 100), words(20, i+2, 20)).Index
+		if i >= 1000 {
+			counts[got]++
+		}
+	}
+	if slices.Min(counts) < 3000/8/2 {
+		t.Errorf("%v", counts)
+	}
+}
+
+func TestWindowForgets(t *testing.T) {
+	w, c := window{seconds: 3}, candidate(0, 1)
+	now := time.Unix(10, 0)
+	w.add(&c, now, 1)
+	w.add(&c, now.Add(time.Second), 2)
+	w.add(&c, now.Add(2*time.Second), 4)
+	for after, want := range []float64{7, 7, 7, 6, 4, 0, 0} { // a look back in time changes nothing
+		if got := w.of(&c, now.Add(time.Duration(after)*time.Second)); got != want {
+			t.Errorf("after %d s: %v, want %v", after, got, want)
+		}
+	}
+	w.add(&c, now.Add(100*time.Second), 1)
+	c.Key++
+	if got := w.of(&c, now.Add(100*time.Second)); got != 0 {
+		t.Errorf("a new endpoint has %v", got)
+	}
+	before := time.Unix(-5, 0)
+	d := candidate(1, 1)
+	w.add(&d, before, 1)
+	if got := w.of(&d, before.Add(2*time.Second)); got != 1 {
+		t.Errorf("before 1970: %v", got)
+	}
+}

@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"math"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// smgCacheAware is the default policy of SMG with the defaults of its command line (smg-project/smg 1.13, policy cache_aware, over
+// HTTP).
+//
+// A prompt of which more than 0.3 is in the tree goes to the least loaded of those that hold the deepest match and are not
+// under pressure; if all of them are, to the least loaded of the others. Any other prompt goes to the least loaded. An endpoint
+// is under pressure while its load is above 1.5 times the mean and above the mean plus a margin, which is twice the
+// standard deviation that a random count of that mean has, at least 4 and at most 64. The prompt is entered under the
+// endpoint picked, so that a beginning in demand gets more homes. Load is outstanding requests, equals are drawn.
+//
+// Differences: the tree is cut at 128 bytes and includes roles. Its bound of 2^26 characters for all endpoints together is
+// shared among them evenly and kept at all times, not every 60 s. Load is that of a fleet that does not answer /v1/loads; with
+// it the original estimates the wait by the engines' queued tokens. The triggers on KV usage are off, as by default.
+type smgCacheAware struct{ tree memory }
+
+const (
+	smgCacheThreshold = 0.3
+	smgBalanceAbs     = 64
+	smgBalanceLeast   = 4
+	smgBalanceRel     = 1.5
+	smgTreeBytes      = 1 << 26
+)
+
+func newSMGCacheAware(Config) route.Policy {
+	return &smgCacheAware{tree: newMemory(smgTreeBytes / route.BlockBytes)}
+}
+
+// Pick implements route.Policy.
+func (p *smgCacheAware) Pick(v *route.View, r *route.Request) route.Choice {
+	cs, chain := v.Candidates, blocksOf(r)
+	p.tree.share(cs, smgTreeBytes/route.BlockBytes)
+	p.tree.match(cs, chain)
+	deepest := p.tree.found.Deepest() // those that cannot take the request count, and may hide shallower matches of others
+	pressure := smgPressure(cs)
+	held, safe, others := 0, 0, 0
+	if float64(deepest*route.BlockBytes) > float64(smgCacheThreshold*float64(bytesOf(r))) {
+		for i := range cs {
+			calm := outstanding(&cs[i]) <= pressure
+			switch {
+			case p.tree.depth(&cs[i]) == deepest:
+				held++
+				if calm {
+					safe++
+				}
+			case calm:
+				others++
+			}
+		}
+	}
+	at := lowest(v, func(c *route.Candidate) float64 {
+		calm, holds := outstanding(c) <= pressure, p.tree.depth(c) == deepest
+		if safe > 0 && !(holds && calm) || safe == 0 && held > 0 && others > 0 && !calm {
+			return math.Inf(1)
+		}
+		return outstanding(c)
+	})
+	p.tree.sent(&cs[at], chain)
+	if safe > 0 {
+		return route.Choice{Index: at, Reason: ReasonCacheMatch}
+	}
+	return route.Choice{Index: at, Reason: ReasonLoad}
+}
+
+// smgPressure is the most requests that an endpoint may hold before it is under pressure.
+func smgPressure(cs []route.Candidate) float64 {
+	_, _, total := spread(cs)
+	mean := float64(total) / float64(len(cs))
+	margin := min(smgBalanceAbs, max(smgBalanceLeast, float64(2*math.Sqrt(mean))))
+	return max(float64(smgBalanceRel*mean), mean+margin)
+}

@@ -1,0 +1,46 @@
+package policy
+
+import "github.com/warmpath/warmpath/route"
+
+// smgPrefixHash is SMG's prefix_hash with its defaults (smg-project/smg 1.13, model_gateway/src/policies/prefix_hash.rs, over HTTP):
+// the hash of the first 256 tokens, taken as 1,024 characters, on a ring of 150 places for each endpoint. An endpoint is
+// acceptable while its load is at most 1.25 times the mean, this request counted, or at most 10 above it. If the one on
+// the ring is not, the least loaded is picked, the first among equals.
+//
+// Differences: a prompt of less than 128 bytes has the hash of its conversation. Without the prompt it is the least loaded, as
+// with the original when there is nothing to hash.
+type smgPrefixHash struct{ ring ring }
+
+const (
+	smgRingPlaces   = 150
+	smgPrefixTokens = 256
+	smgLoadFactor   = 1.25
+	smgLoadAbs      = 10
+)
+
+func newSMGPrefixHash(Config) route.Policy { return &smgPrefixHash{ring: ring{places: smgRingPlaces}} }
+
+// Pick implements route.Policy.
+func (p *smgPrefixHash) Pick(v *route.View, r *route.Request) route.Choice {
+	cs := v.Candidates
+	_, _, total := spread(cs)
+	mean := float64(total+1) / float64(len(cs))
+	if r.Content != nil {
+		key := v.Hash
+		if n := min(len(r.Content.Blocks), smgPrefixTokens*bytesPerToken/route.BlockBytes); n > 0 {
+			key = r.Content.Blocks[n-1]
+		}
+		p.ring.fit(cs)
+		at := p.ring.at(key, nobody)
+		if outstanding(&cs[at]) <= max(float64(mean*smgLoadFactor), mean+smgLoadAbs) {
+			return route.Choice{Index: at, Reason: ReasonHash}
+		}
+	}
+	at := 0 // it holds no more than the mean, so it is acceptable
+	for i := range cs {
+		if cs[i].Load.Requests < cs[at].Load.Requests {
+			at = i
+		}
+	}
+	return route.Choice{Index: at, Reason: ReasonLoad}
+}

@@ -1,0 +1,132 @@
+package sim_test
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// smgCacheAware is the cache_aware policy of SMG, and of SGLang's router before it, as it was until SMG 1.12, with the defaults
+// of its command line: a prefix tree of all prompts, shared by the endpoints of a model, whose nodes know which endpoints
+// were sent them and when. Blocks name all bytes before them, so that a table of them is that tree, cut at every 128
+// bytes. (policy has the rule of SMG 1.13, with other bounds of what is out of balance.)
+//
+// While the endpoints are out of balance (most - least outstanding requests above absolute, and most above relative
+// times least) the least loaded is picked. Otherwise, a prompt of which more than threshold is in the tree goes to the
+// least loaded endpoint that has the match, and any other to the least loaded. Load is outstanding requests; ties go to
+// whoever was sent fewer requests, then to the first. Either way the prompt is entered under the endpoint picked.
+type smgCacheAware struct {
+	threshold float64
+	absolute  int
+	relative  float64
+	maxBytes  int // of the tree for each endpoint, see evict
+	every     int // requests between evictions (the original evicts every 120 s)
+
+	nodes     map[uint64]*smgNode
+	held      map[string]int // bytes
+	processed map[string]int
+	epoch     int
+}
+
+type smgNode struct {
+	used  map[string]int // endpoint -> epoch of its latest use
+	depth int
+}
+
+func newSMG() *smgCacheAware {
+	return &smgCacheAware{
+		threshold: 0.3, absolute: 64, relative: 1.5, maxBytes: 1 << 26, every: 10_000,
+		nodes: map[uint64]*smgNode{}, held: map[string]int{}, processed: map[string]int{},
+	}
+}
+
+func (p *smgCacheAware) Pick(v *route.View, r *route.Request) route.Choice {
+	p.epoch++
+	if p.epoch%p.every == 0 {
+		p.evict()
+	}
+	cs := v.Candidates
+	least := p.leastOf(cs, func(*route.Candidate) bool { return true })
+	most := 0
+	for i := range cs {
+		most = max(most, cs[i].Load.Requests)
+	}
+	fewest := cs[least].Load.Requests
+	at := least
+	if most-fewest <= p.absolute || float64(most) <= p.relative*float64(fewest) {
+		depth := 0
+		for depth < len(r.Content.Blocks) && p.nodes[r.Content.Blocks[depth]] != nil {
+			depth++
+		}
+		if float64(depth*route.BlockBytes) > p.threshold*float64(r.Content.Bytes) {
+			node := p.nodes[r.Content.Blocks[depth-1]]
+			at = p.leastOf(cs, func(c *route.Candidate) bool { return node.used[c.Name] > 0 })
+			if at < 0 { // who has it has left: the first that there is, and nothing is entered
+				p.processed[cs[0].Name]++
+				return route.Choice{Index: 0, Reason: "cache_aware"}
+			}
+		}
+	}
+	p.insert(cs[at].Name, r.Content.Blocks)
+	p.processed[cs[at].Name]++
+	return route.Choice{Index: at, Reason: "cache_aware"}
+}
+
+// leastOf is the least loaded of those that qualify, -1 when none does.
+func (p *smgCacheAware) leastOf(cs []route.Candidate, ok func(c *route.Candidate) bool) int {
+	best := -1
+	for i := range cs {
+		if !ok(&cs[i]) {
+			continue
+		}
+		if best < 0 || cmp.Or(cmp.Compare(cs[i].Load.Requests, cs[best].Load.Requests),
+			cmp.Compare(p.processed[cs[i].Name], p.processed[cs[best].Name])) < 0 {
+			best = i
+		}
+	}
+	return best
+}
+
+func (p *smgCacheAware) insert(name string, blocks []uint64) {
+	for i, b := range blocks {
+		n := p.nodes[b]
+		if n == nil {
+			n = &smgNode{used: map[string]int{}, depth: i}
+			p.nodes[b] = n
+		}
+		if n.used[name] == 0 {
+			p.held[name] += route.BlockBytes
+		}
+		n.used[name] = p.epoch
+	}
+}
+
+// evict takes what was used longest ago, leaves first, from endpoints of which the tree holds too much.
+func (p *smgCacheAware) evict() {
+	for name, held := range p.held {
+		if held <= p.maxBytes {
+			continue
+		}
+		type leaf struct {
+			block       uint64
+			used, depth int
+		}
+		var all []leaf
+		for b, n := range p.nodes {
+			if n.used[name] > 0 {
+				all = append(all, leaf{b, n.used[name], n.depth})
+			}
+		}
+		slices.SortFunc(all, func(a, b leaf) int {
+			return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(b.depth, a.depth), cmp.Compare(a.block, b.block))
+		})
+		for _, l := range all[:(held-p.maxBytes+route.BlockBytes-1)/route.BlockBytes] {
+			delete(p.nodes[l.block].used, name)
+			if len(p.nodes[l.block].used) == 0 {
+				delete(p.nodes, l.block)
+			}
+		}
+		p.held[name] = p.maxBytes
+	}
+}
