@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// simulateOptions are the flags of simulate.
+type simulateOptions struct {
+	trace, format string
+	generate      []string
+	policies      []string
+	endpoints     int
+	engine        string
+	cacheTokens   int
+	mixed         bool
+	fleetFile     string
+	routers       int
+	load, speed   float64
+	seed          uint64
+	ids           string
+	repeat, half  int
+	maxDelay      time.Duration
+	slo           sim.Objective
+	jobs          int
+	json, report  string
+}
+
+func simulateCommand(e env) *cobra.Command {
+	o := simulateOptions{
+		policies: []string{"round_robin", "least_tokens", "consistent_hash", "session", "least_ttft"}, endpoints: 8, engine: "reference",
+		routers: 1, load: 0.7, seed: 1, repeat: 1, jobs: runtime.GOMAXPROCS(0),
+		slo: sim.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond},
+	}
+	c := &cobra.Command{
+		Use:   "simulate --trace FILE",
+		Short: "Replay a trace under any policy in virtual time, without GPUs",
+		Long: `Replays recorded or generated traffic through the router that serves, on simulated engines and a virtual clock, and compares
+policies side by side. Traces are JSON lines: those of Mooncake (FAST'25), or sessions of coding agents; which, is seen by their keys.
+
+--load sets how often requests come: at 0.7 the work that would remain with an unlimited cache is 0.7 of what the fleet can do.
+Policies that go by conversations are told the trace's true ones; those that read prompts, such as least_ttft, are told none and have
+to recognise them (--ids says otherwise). docs/simulate.md explains the figures.`,
+		Example: `  warmpath simulate --trace mooncake_conversation.jsonl
+  warmpath simulate --trace coding_agent.jsonl --policy session,least_ttft --endpoints 8 --cache-tokens 4000000
+  warmpath simulate --trace t.jsonl --fleet fleet.yaml --load 0.9 --json figures.json
+  warmpath simulate --generate conversations=2000,prefixes=20,burst=4`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("speed") && !c.Flags().Changed("load") {
+				o.load = 0
+			}
+			return runSimulate(c.Context(), e, c, o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.trace, "trace", "", "file to replay; - is standard input")
+	f.StringVar(&o.format, "format", "", "mooncake or agents; empty tells them apart by their keys")
+	f.StringSliceVar(&o.generate, "generate", nil, "draw the traffic instead of reading a trace: "+strings.Join(sim.GeneratorKeys(), ", "))
+	f.StringSliceVar(&o.policies, "policy", o.policies, "policies to compare; oracle knows the engines and is for reference")
+	f.IntVar(&o.endpoints, "endpoints", o.endpoints, "simulated engines")
+	f.StringVar(&o.engine, "engine", o.engine, "kind of engine: "+strings.Join(presetNames(), ", "))
+	f.IntVar(&o.cacheTokens, "cache-tokens", 0, "KV cache of each engine in tokens; 0 takes that of the kind")
+	f.BoolVar(&o.mixed, "mixed", false, "every fourth engine at a third of the speed")
+	f.StringVar(&o.fleetFile, "fleet", "", "YAML file that describes the engines one by one, in place of --endpoints, --engine, --cache-tokens and --mixed")
+	f.IntVar(&o.routers, "routers", o.routers, "routers side by side, each knowing only its own decisions")
+	f.Float64Var(&o.load, "load", o.load, "share of the fleet's capacity that the work takes which an unlimited cache leaves")
+	f.Float64Var(&o.speed, "speed", 0, "how many times as fast as recorded, instead of --load; for sessions, the times between their turns")
+	f.Uint64Var(&o.seed, "seed", o.seed, "seed of arrivals and of chance in policies")
+	f.StringVar(&o.ids, "ids", "", "true or false: whether clients name their conversation; empty goes by the policy")
+	f.IntVar(&o.repeat, "repeat", o.repeat, "play each session of agents so many times, as different conversations")
+	f.IntVar(&o.half, "half", 0, "1 or 2: play one half of the conversations, to tune on the other; 0 plays all")
+	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 for as long as recorded")
+	f.DurationVar(&o.slo.TTFT, "slo-ttft", o.slo.TTFT, "time to first token that a good turn keeps")
+	f.DurationVar(&o.slo.ITL, "slo-itl", o.slo.ITL, "mean gap between tokens that a good turn keeps")
+	f.IntVar(&o.jobs, "jobs", o.jobs, "policies computed at a time")
+	f.StringVar(&o.json, "json", "", "write the figures as JSON, an object for each policy; - is standard output")
+	f.StringVar(&o.report, "report", "", "write a self-contained HTML report")
+	completePolicies(c)
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"mooncake", "agents"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(presetNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("ids", cobra.FixedCompletions([]string{"true", "false"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func presetNames() []string {
+	var names []string
+	for _, p := range sim.Presets() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// check reports every fault of the flags that can be seen without reading a file.
+func (o *simulateOptions) check(changed func(flag string) bool) error {
+	var errs []error
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	fault((o.trace == "") == (o.generate == nil), "give either --trace or --generate")
+	fault(len(o.policies) == 0, "--policy names none")
+	for _, name := range o.policies {
+		if name != sim.OracleName {
+			errs = append(errs, policy.Config{Name: name}.Validate())
+		}
+		fault(name == "", "--policy has an empty name")
+	}
+	fault(o.endpoints < 1 || o.endpoints > sim.MaxFleet, "--endpoints must be in 1..%d, got %d", sim.MaxFleet, o.endpoints)
+	fault(o.routers < 1 || o.routers > 1024, "--routers must be in 1..1024, got %d", o.routers)
+	fault(!(o.load >= 0) || o.load > 100 || changed("load") && o.load == 0, "--load must be above 0 and at most 100, got %v", o.load)
+	fault(changed("speed") && !(o.speed > 0 && o.speed <= 1e6), "--speed must be above 0, got %v", o.speed)
+	fault(o.ids != "" && o.ids != "true" && o.ids != "false", "--ids must be true or false, got %q", o.ids)
+	fault(o.repeat < 1 || o.repeat > 1000, "--repeat must be in 1..1000, got %d", o.repeat)
+	fault(o.half < 0 || o.half > 2, "--half must be 0, 1 or 2, got %d", o.half)
+	fault(o.maxDelay < 0 || o.slo.TTFT < 0 || o.slo.ITL < 0, "--max-delay, --slo-ttft and --slo-itl must not be negative")
+	fault(o.cacheTokens < 0, "--cache-tokens must not be negative, got %d", o.cacheTokens)
+	fault(o.jobs < 1, "--jobs must be at least 1, got %d", o.jobs)
+	errs = append(errs, writable("--json", o.json), writable("--report", o.report))
+	if o.fleetFile != "" {
+		for _, flag := range []string{"endpoints", "engine", "cache-tokens", "mixed"} {
+			fault(changed(flag), "--%s has no meaning with --fleet, which says it for each engine", flag)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions) error {
+	if err := o.check(c.Flags().Changed); err != nil {
+		return usageError(err)
+	}
+	fleet, err := o.fleet()
+	if err != nil {
+		return usageError(err)
+	}
+	trace, err := o.read(e)
+	if err != nil {
+		return usageError(err)
+	}
+	if trace.Closed && o.load == 0 {
+		o.load = 0.7 // sessions have no clock in common: --speed says how fast each goes, not how often they begin
+	} else if !trace.Closed && o.speed > 0 && c.Flags().Changed("load") {
+		return usageError(errors.New("give either --load or --speed: both set when the requests of this trace come"))
+	}
+	runs := o.runs(trace, fleet)
+	plan, err := trace.Plan(fleet, o.load, o.speed, o.seed)
+	if err != nil {
+		return usageError(err)
+	}
+	talk := e.stdout
+	if o.json == "-" {
+		talk = e.stderr
+	}
+	tell(talk, trace, fleet, plan)
+	if err := simulateAll(ctx, talk, e.terminal && o.json != "-", runs, o.jobs); err != nil {
+		return err
+	}
+	measureRouters(runs)
+	if o.json != "-" {
+		printFigures(talk, runs)
+	}
+	return o.write(e, runs)
+}
+
+// read reads or draws the traffic that is to be replayed.
+func (o *simulateOptions) read(e env) (*sim.Trace, error) {
+	t, err := o.traffic(e)
+	if err != nil {
+		return nil, err
+	}
+	if o.repeat > 1 && !t.Closed {
+		return nil, fmt.Errorf("--repeat: the requests of %s have a clock of their own; only traces of sessions can be repeated", o.trace)
+	}
+	if o.half > 0 {
+		t = t.Half(o.half)
+	}
+	return t.Repeat(o.repeat), nil
+}
+
+func (o *simulateOptions) traffic(e env) (*sim.Trace, error) {
+	if o.generate != nil {
+		g, err := sim.ParseGenerator(o.generate)
+		if err != nil {
+			return nil, err
+		}
+		return g.Trace(o.seed), nil
+	}
+	if o.trace == "-" {
+		return sim.ReadTrace("standard input", e.stdin, sim.Format(o.format))
+	}
+	file, err := os.Open(o.trace)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return sim.ReadTrace(o.trace, file, sim.Format(o.format))
+}
+
+// runs are the replays to do, one for each policy.
+func (o *simulateOptions) runs(trace *sim.Trace, fleet sim.Fleet) []*simulation {
+	var out []*simulation
+	for _, name := range o.policies {
+		c := policy.Config{Name: name}.WithDefaults()
+		oracle := name == sim.OracleName
+		make, _ := policy.New(c) // it has passed check
+		content := !oracle && policy.ReadsContent(c)
+		out = append(out, &simulation{slo: o.slo, replay: sim.Replay{
+			Trace: trace, Fleet: fleet, Policy: make, PolicyName: name, Oracle: oracle, Content: content, IDs: o.ids == "true" || o.ids == "" && !content,
+			Routers: o.routers, Load: o.load, Speed: o.speed, MaxDelay: o.maxDelay, Seed: o.seed,
+		}})
+	}
+	return out
+}

@@ -1,0 +1,122 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// Replay plays a trace through routers and simulated engines on a virtual clock. The routers are those that serve; here they
+// are told the time of the simulation.
+type Replay struct {
+	Trace *Trace
+	Fleet Fleet
+
+	Policy     func() route.Policy
+	PolicyName string
+	Content    bool // the policy goes by what prompts consist of, so the router is told
+	Oracle     bool // in place of Policy: each turn goes where its first token truly comes soonest
+	IDs        bool // clients name their conversation; without, the router goes by what prompts say
+	Routers    int  // each knows only what it decided itself, and gets an even share of the requests; 0 is one
+
+	Load     float64       // see Trace.Plan
+	Speed    float64       // see Trace.Plan
+	MaxDelay time.Duration // longest time between turns of a session (closed loop); 0 for as long as recorded
+	Seed     uint64
+
+	Progress func(done, turns int) bool // called now and then; false ends the run. nil for nothing
+}
+
+// Played is one turn as its client saw it.
+type Played struct {
+	Turn       int           // index in Trace.Turns
+	Endpoint   int           // index in Fleet.Endpoints of the one that answered, -1 for none
+	Sent       time.Duration // from the start of the run
+	TTFT, Took time.Duration
+	Cached     int // prompt tokens that the engine found
+	Predicted  int // prompt tokens that the router expected it to find
+	Queue      int // requests that waited in the engine when it came
+	Reason     route.Reason
+	First      bool          // of its conversation
+	Home       bool          // sent where the conversation's turn before was
+	Regret     time.Duration // longer to its first token than at the best endpoint, as the state of the engines then was
+	Failed     bool
+	Retries    int
+}
+
+// Outcome is a run.
+type Outcome struct {
+	Turns   []Played // in the order they were sent
+	Engines []Stats
+	Span    time.Duration // from the start to the end of the last turn
+	Plan    Plan
+	Routers []*route.Router
+
+	utilisation float64 // see Figures
+}
+
+// ErrStopped says that Progress ended the run.
+var ErrStopped = errors.New("sim: stopped")
+
+// replayModel is what all engines serve.
+const replayModel = "m"
+
+// Run plays the trace to its end.
+func (r *Replay) Run() (*Outcome, error) {
+	if err := r.Fleet.Validate(); err != nil {
+		return nil, err
+	}
+	if r.Routers < 0 || r.Routers > 1024 {
+		return nil, fmt.Errorf("sim: routers must be in 1..1024, got %d", r.Routers)
+	}
+	plan, err := r.Trace.Plan(r.Fleet, r.Load, r.Speed, r.Seed)
+	if err != nil {
+		return nil, err
+	}
+	p := newPlayer(r, plan)
+	policy := r.Policy
+	if r.Oracle {
+		policy = p.oracle.policy
+	}
+	for range max(r.Routers, 1) {
+		p.routers = append(p.routers, route.New(route.Config{Policy: policy, PolicyName: r.PolicyName}))
+	}
+	for i, e := range r.Fleet.Endpoints {
+		engine, err := NewEngine(e.Engine, mix(r.Seed)+uint64(i))
+		if err != nil {
+			return nil, err
+		}
+		p.engines = append(p.engines, engine)
+	}
+	p.open()
+	if !p.play() {
+		return nil, ErrStopped
+	}
+	out := &Outcome{Turns: p.out, Plan: plan, Routers: p.routers, Span: time.Duration(p.end)}
+	for i, e := range p.engines {
+		p.gone[i].add(e.Stats())
+		out.Engines = append(out.Engines, p.gone[i])
+	}
+	out.utilisation = p.utilisation()
+	return out, nil
+}
+
+// add adds the counters of an engine that was started anew.
+func (s *Stats) add(o Stats) {
+	s.TotalBlocks, s.HeldBlocks, s.KeptBlocks, s.Running, s.Waiting = o.TotalBlocks, o.HeldBlocks, o.KeptBlocks, o.Running, o.Waiting
+	s.Submitted += o.Submitted
+	s.Finished += o.Finished
+	s.Cancelled += o.Cancelled
+	s.QueryTokens += o.QueryTokens
+	s.HitTokens += o.HitTokens
+	s.PromptTokens += o.PromptTokens
+	s.CachedTokens += o.CachedTokens
+	s.PrefillTokens += o.PrefillTokens
+	s.OutputTokens += o.OutputTokens
+	s.Evictions += o.Evictions
+	s.Preemptions += o.Preemptions
+	s.Steps += o.Steps
+	s.Busy += o.Busy
+}

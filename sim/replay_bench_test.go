@@ -1,0 +1,52 @@
+package sim_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// BenchmarkReplay replays the full traces, which the environment variable WARMPATH_TRACES says where to find, on 8 endpoints at
+// load 0.7.
+func BenchmarkReplay(b *testing.B) {
+	folder := os.Getenv("WARMPATH_TRACES")
+	if folder == "" {
+		b.Skip("WARMPATH_TRACES does not name the folder of the full traces")
+	}
+	preset, _ := sim.PresetNamed("reference")
+	for _, name := range []string{"mooncake_conversation", "mooncake_synthetic", "coding_agent"} {
+		f, err := os.Open(filepath.Join(folder, name+".jsonl"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		trace, err := sim.ReadTrace(name, f, sim.FormatAuto)
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = f.Close()
+		for _, by := range []string{"round_robin", "session", "least_ttft"} {
+			c := policy.Config{Name: by}.WithDefaults()
+			newPolicy, err := policy.New(c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			reads := policy.ReadsContent(c)
+			b.Run(name+"/"+by, func(b *testing.B) {
+				var figures sim.Figures
+				for b.Loop() {
+					r := sim.Replay{Trace: trace, Fleet: sim.EvenFleet(8, preset.Engine), Policy: newPolicy, PolicyName: by, Content: reads, IDs: !reads, Load: 0.7, Seed: 1}
+					o, err := r.Run()
+					if err != nil {
+						b.Fatal(err)
+					}
+					figures = r.Figures(o, sim.Objective{})
+				}
+				b.ReportMetric(100*figures.HitRate, "hit-%")
+				b.ReportMetric(figures.TTFT.P90, "ttft-p90-ms")
+			})
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// player is a replay under way.
+type player struct {
+	*Replay
+	plan    Plan
+	start   time.Time
+	routers []*route.Router
+	engines []*Engine
+	gone    []Stats // counters of engines before they were started anew
+	due     timetable
+	steps   []int64 // end of each engine's scheduled step, -1 for none
+	epoch   []uint64
+	down    []bool
+	joined  []bool
+	owed    []int64 // prompt tokens that each engine has still to compute
+	busy    [][]int32
+
+	begun    []int64 // when each session began, -1 before
+	home     []int32 // endpoint of each session's latest turn, -1 before
+	flights  []flying
+	children [][]int32 // sessions that begin after a turn of their parent, by turn
+	early    [][]int32 // sessions that begin after the start of their parent, by session
+	index    map[string]int
+
+	out  []Played
+	tide [2]tide // see mark
+	done int
+	end  int64
+	seed uint64
+
+	oracle oracle
+	req    route.Request
+	text   []uint64 // scratch
+	other  []uint64 // scratch
+	marks  []uint64 // scratch
+	chains [][]uint64
+}
+
+// flying is a turn under way.
+type flying struct {
+	lease   route.Lease
+	sent    int64
+	row     int32 // in out, from 1; 0 before it is sent
+	engine  int32
+	router  int32
+	owed    int32 // prompt tokens to compute, until they are
+	first   bool  // its first token came
+	over    bool
+	chain   []uint64
+	attempt uint64
+	tried   []string
+}
+
+// noticed is how long it takes until a probe finds that an engine is gone or has come back.
+const noticed = time.Second
+
+func newPlayer(r *Replay, plan Plan) *player {
+	n, t := len(r.Fleet.Endpoints), r.Trace
+	p := &player{
+		Replay: r, plan: plan, start: time.Unix(1_700_000_000, 0).UTC(), seed: mix(r.Seed ^ 0x7265706c6179),
+		gone: make([]Stats, n), steps: make([]int64, n), down: make([]bool, n), joined: make([]bool, n), owed: make([]int64, n),
+		busy: make([][]int32, n), epoch: make([]uint64, n),
+		begun: make([]int64, len(t.Sessions)), home: make([]int32, len(t.Sessions)), flights: make([]flying, len(t.Turns)),
+		index: map[string]int{}, out: make([]Played, 0, len(t.Turns)),
+	}
+	p.oracle.player = p
+	for i := range p.steps {
+		p.steps[i] = -1
+		p.index[r.Fleet.Endpoints[i].Name] = i
+	}
+	for i := range p.begun {
+		p.begun[i], p.home[i] = -1, -1
+	}
+	if t.Closed {
+		p.children, p.early = make([][]int32, len(t.Turns)), make([][]int32, len(t.Sessions))
+		for i := range t.Sessions {
+			switch s := &t.Sessions[i]; {
+			case s.Parent >= 0 && s.after >= 0:
+				p.children[s.after] = append(p.children[s.after], int32(i))
+			case s.Parent >= 0:
+				p.early[s.Parent] = append(p.early[s.Parent], int32(i))
+			}
+		}
+	}
+	return p
+}
+
+func (p *player) at(ns int64) time.Time { return p.start.Add(time.Duration(ns)) }
+
+// open enters what is due from the start.
+func (p *player) open() {
+	for i, e := range p.Fleet.Endpoints {
+		if e.Start == 0 {
+			p.joined[i] = true
+		} else {
+			p.due.push(int64(e.Start), endpointJoins, i)
+		}
+		for _, o := range e.Outages {
+			p.due.push(int64(o.At), endpointFails, i)
+			p.due.push(int64(o.At+noticed), failureNoticed, i)
+			p.due.push(int64(o.At+o.For), endpointReturns, i)
+		}
+	}
+	p.declare(0)
+	if !p.Trace.Closed {
+		for i, at := range p.plan.Arrivals {
+			p.due.push(int64(at), turnDue, i)
+		}
+		return
+	}
+	for i := range p.Trace.Sessions {
+		if s := &p.Trace.Sessions[i]; s.Parent < 0 {
+			p.due.push(int64(p.plan.Arrivals[i]), turnDue, s.First)
+		}
+	}
+}
+
+// declare tells the routers which endpoints there are, and what probes found of those that are up.
+func (p *player) declare(now int64) {
+	d := route.Declared{Source: "replay"}
+	for i, e := range p.Fleet.Endpoints {
+		if p.joined[i] {
+			d.Endpoints = append(d.Endpoints, route.Endpoint{Name: e.Name, URL: "http://" + e.Name, Weight: 1})
+		}
+	}
+	for _, r := range p.routers {
+		r.Observe(p.at(now), d)
+	}
+	for i := range p.Fleet.Endpoints {
+		if p.joined[i] && !p.down[i] {
+			p.probe(now, i)
+		}
+	}
+}
+
+func (p *player) probe(now int64, i int) {
+	e := p.Fleet.Endpoints[i]
+	report := route.Report{Refused: p.down[i], Detail: "simulated failure"}
+	if !p.down[i] {
+		room := e.Engine.Blocks() * e.Engine.BlockTokens
+		report = route.Report{
+			Healthy: true, Models: []route.Model{{ID: replayModel, ContextTokens: room}}, ReportsCached: true,
+			CacheTokens: int64(e.Engine.CacheTokens), BlockTokens: e.Engine.BlockTokens, Slots: e.Engine.Slots,
+		}
+	}
+	for _, r := range p.routers {
+		r.Observe(p.at(now), route.Probed{Endpoint: e.Name, Report: report})
+	}
+}
+
+// play takes what is due until nothing is. It is false when Progress ended it.
+func (p *player) play() bool {
+	told := 0
+	for {
+		h, ok := p.due.pop()
+		if !ok {
+			return true
+		}
+		i := int(h.of)
+		switch h.kind {
+		case engineStep:
+			if h.at == p.steps[i] {
+				p.step(h.at, i)
+			}
+		case turnDue:
+			p.send(h.at, i)
+		case endpointJoins:
+			p.joined[i] = true
+			p.declare(h.at)
+		case endpointFails:
+			p.fail(h.at, i)
+		case failureNoticed:
+			p.probe(h.at, i)
+		case endpointReturns:
+			p.down[i] = false
+			p.probe(h.at, i)
+		}
+		if p.done-told >= 256 && p.Progress != nil {
+			told = p.done
+			if !p.Progress(p.done, len(p.Trace.Turns)) {
+				return false
+			}
+		}
+		if p.done == len(p.Trace.Turns) {
+			return true
+		}
+	}
+}
+
+// schedule enters the end of an engine's step, once.
+func (p *player) schedule(i int) {
+	at, busy := p.engines[i].Next()
+	if !busy {
+		p.steps[i] = -1
+		return
+	}
+	if ns := int64(at.Sub(p.start)); ns != p.steps[i] {
+		p.steps[i] = ns
+		p.due.push(ns, engineStep, i)
+	}
+}
+
+// step ends an engine's step and tells the routers and the clients what came of it.
+func (p *player) step(now int64, i int) {
+	for _, e := range p.engines[i].Advance(p.at(now)) {
+		switch {
+		case e.Kind == Prefilled:
+			f := &p.flights[e.ID-1]
+			p.out[f.row-1].Cached = e.CachedTokens
+			p.paid(f)
+		case e.Kind == Token && e.Index == 0:
+			f := &p.flights[e.ID-1]
+			f.first = true
+			p.out[f.row-1].TTFT = time.Duration(now - f.sent)
+			p.routers[f.router].Observe(p.at(now), route.FirstByte{Lease: f.lease})
+		case e.Kind == Done:
+			p.finish(now, int(e.ID-1), e)
+		}
+	}
+	p.schedule(i)
+}
+
+// paid takes a turn's prompt off what its engine owes.
+func (p *player) paid(f *flying) {
+	p.owed[f.engine] -= int64(f.owed)
+	f.owed = 0
+}
+
+func (p *player) finish(now int64, i int, e Emission) {
+	f, t := &p.flights[i], &p.Trace.Turns[i]
+	row := &p.out[f.row-1]
+	row.Took, row.Cached = time.Duration(now-f.sent), e.CachedTokens
+	if t.Output == 0 {
+		row.TTFT = row.Took
+	}
+	p.routers[f.router].Observe(p.at(now), route.Finished{Lease: f.lease, Usage: route.Usage{
+		PromptTokens: t.Prompt, CachedTokens: e.CachedTokens, OutputTokens: e.Index, CachedKnown: true,
+	}})
+	at := slices.Index(p.busy[f.engine], int32(i))
+	p.busy[f.engine] = slices.Delete(p.busy[f.engine], at, at+1)
+	p.over(now, i)
+}
+
+// over ends a turn, well or not, and enters what waited for it.
+func (p *player) over(now int64, i int) {
+	f := &p.flights[i]
+	f.over = true
+	if f.chain != nil {
+		p.chains = append(p.chains, f.chain)
+		f.chain = nil
+	}
+	p.done++
+	p.end = max(p.end, now)
+	if !p.Trace.Closed {
+		return
+	}
+	t := &p.Trace.Turns[i]
+	if t.next >= 0 {
+		next := &p.Trace.Turns[t.next]
+		at := now + int64(p.pause(next.Delay))
+		if next.Delay < 0 { // how long it took between is all that is known
+			at = max(now, f.sent+int64(p.pause(next.At-t.At)))
+		}
+		p.due.push(at, turnDue, int(t.next))
+	}
+	for _, child := range p.children[i] {
+		s := &p.Trace.Sessions[child]
+		p.due.push(max(now, f.sent+int64(p.pause(s.gap))), turnDue, s.First)
+	}
+}
+
+// pause is a recorded time between turns as it is replayed.
+func (p *player) pause(d time.Duration) time.Duration {
+	d = stretched(max(d, 0), p.plan.Stretch)
+	if p.MaxDelay > 0 {
+		d = min(d, p.MaxDelay)
+	}
+	return d
+}
+
+// tide is a moment and the time, in ns, that the work took which the engines had done by then.
+type tide struct{ at, work int64 }
+
+// mark notes the moments between which Figures.Utilisation is measured.
+func (p *player) mark(now int64) {
+	n := len(p.out)
+	which := -1
+	switch total := len(p.Trace.Turns); {
+	case n == total/10+1:
+		which = 0
+	case n == total-total/10:
+		which = 1
+	default:
+		return
+	}
+	t := &p.tide[which]
+	*t = tide{at: now}
+	for i, e := range p.engines {
+		t.work += int64(e.cfg.worth(int64(e.stats.PrefillTokens+p.gone[i].PrefillTokens), int64(e.stats.OutputTokens+p.gone[i].OutputTokens)))
+	}
+}
+
+func (p *player) utilisation() float64 {
+	from, to := p.tide[0], p.tide[1]
+	return ratio(float64(to.work-from.work), float64(to.at-from.at)*float64(len(p.engines)))
+}

@@ -1,0 +1,211 @@
+package sim
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/session"
+)
+
+// send sends a turn.
+func (p *player) send(now int64, i int) {
+	t := &p.Trace.Turns[i]
+	s := t.Session
+	if p.begun[s] < 0 {
+		p.begun[s] = now
+		if p.early != nil {
+			for _, child := range p.early[s] {
+				c := &p.Trace.Sessions[child]
+				p.due.push(now+int64(p.pause(c.gap)), turnDue, c.First)
+			}
+		}
+	}
+	f := &p.flights[i]
+	p.out = append(p.out, Played{Turn: i, Endpoint: -1, Sent: time.Duration(now), First: t.Number == 0})
+	f.row, f.sent = int32(len(p.out)), now
+	p.mark(now)
+	p.place(now, i)
+}
+
+// place asks a router where a turn goes and hands it to the engine, until one takes it.
+func (p *player) place(now int64, i int) {
+	f, t := &p.flights[i], &p.Trace.Turns[i]
+	row := &p.out[f.row-1]
+	p.ask(i)
+	p.oracle.now, p.oracle.turn = now, i
+	for {
+		f.attempt++
+		p.req.Seed, p.req.Tried = mix(p.seed^mix(uint64(i)<<8+f.attempt)), f.tried
+		d, err := p.routers[f.router].Route(p.at(now), &p.req)
+		if err != nil {
+			p.failed(now, i)
+			return
+		}
+		at := p.index[d.Endpoint.Name]
+		f.lease, f.engine = d.Lease, int32(at)
+		row.Endpoint, row.Predicted, row.Reason = at, d.CachedTokens, d.Reason
+		row.Home = t.Number > 0 && p.home[t.Session] == int32(at)
+		outcome := route.ConnectFailed
+		if !p.down[at] {
+			err = p.submit(now, i, at)
+			if err == nil {
+				return
+			}
+			outcome = route.Busy
+			if errors.Is(err, ErrTooLong) || errors.Is(err, ErrBadJob) {
+				outcome = route.ClientError
+			}
+		}
+		p.routers[f.router].Observe(p.at(now), route.Finished{Lease: d.Lease, Outcome: outcome})
+		if outcome == route.ClientError {
+			p.failed(now, i)
+			return
+		}
+		f.tried = append(f.tried, d.Endpoint.Name)
+		row.Retries++
+		if len(f.tried) == len(p.engines) {
+			p.failed(now, i)
+			return
+		}
+	}
+}
+
+// failed ends a turn that nobody could take.
+func (p *player) failed(now int64, i int) {
+	row := &p.out[p.flights[i].row-1]
+	row.Failed, row.Endpoint, row.Home, row.TTFT, row.Took = true, -1, false, 0, 0
+	p.over(now, i)
+}
+
+// submit hands a turn to an engine.
+func (p *player) submit(now int64, i, at int) error {
+	f, t := &p.flights[i], &p.Trace.Turns[i]
+	row := &p.out[f.row-1]
+	block := p.engines[at].cfg.BlockTokens
+	f.chain = p.chain(f.chain, t, block)
+	prompt := f.chain[:(t.Prompt-1)/block]
+	cached := p.engines[at].Cached(prompt)
+	row.Queue = len(p.engines[at].waiting)
+	row.Regret = p.regret(i, at, cached)
+	err := p.engines[at].Submit(p.at(now), Job{ID: uint64(i + 1), Chain: f.chain, PromptTokens: t.Prompt, OutputTokens: t.Output})
+	if err != nil {
+		return err
+	}
+	f.owed = int32(t.Prompt - cached)
+	p.owed[at] += int64(f.owed)
+	p.busy[at] = append(p.busy[at], int32(i))
+	p.home[t.Session] = int32(at)
+	p.schedule(at)
+	return nil
+}
+
+// chain names the blocks of a turn's prompt and of its answer, which no other prompt has.
+func (p *player) chain(to []uint64, t *TraceTurn, block int) []uint64 {
+	if n := len(p.chains); to == nil && n > 0 {
+		to, p.chains = p.chains[n-1], p.chains[:n-1]
+	}
+	to = p.Trace.forest.chain(to, t.node, t.Prompt, block, 0)
+	answer := mix(p.Trace.forest.nodes[t.node].seed^mix(uint64(t.Prompt))) ^ uint64(t.Session)<<32 ^ uint64(t.Number)
+	for n := (t.Prompt + t.Output) / block; len(to) < n; {
+		to = append(to, mix(answer+uint64(len(to))*0xd1342543de82ef95))
+	}
+	return to
+}
+
+// textSalt keeps the names that routers give to blocks apart from those of engines.
+const textSalt = 0x746578745f73616c
+
+// ask fills in the request of a turn.
+func (p *player) ask(i int) {
+	t := &p.Trace.Turns[i]
+	s := &p.Trace.Sessions[t.Session]
+	p.req = route.Request{Model: replayModel, Tenant: s.Tenant, PromptBytes: TokenBytes * t.Prompt, Stream: true}
+	if p.IDs {
+		p.req.Session = s.ID
+		if s.Parent >= 0 {
+			p.req.Parent = p.Trace.Sessions[s.Parent].ID
+		}
+	} else {
+		p.req.MintedID = conversationID(mix(p.seed + uint64(i)))
+		p.req.Trail = p.trail(t)
+	}
+	if p.Content {
+		p.text = p.Trace.forest.chain(p.text, t.node, t.Prompt, route.BlockBytes/TokenBytes, textSalt)
+		p.req.Content = &route.Content{Blocks: p.text, Bytes: TokenBytes * t.Prompt}
+	}
+	if n := uint64(len(p.routers)); n > 1 {
+		p.flights[i].router = int32(mix(p.seed^uint64(i)) % n)
+	}
+}
+
+// mostMarks bounds the earlier prompts that a turn is compared with to recognise its conversation.
+const mostMarks = 64
+
+// trail is what a turn's messages say about its conversation: the hash of them all, and of them up to each earlier prompt that
+// they go on from.
+func (p *player) trail(t *TraceTurn) *session.Trail {
+	p.marks = p.marks[:0]
+	for from := t.from; from >= 0 && len(p.marks) < mostMarks; from = p.Trace.Turns[from].from {
+		p.marks = append(p.marks, p.Trace.whole(&p.Trace.Turns[from]))
+	}
+	whole := p.Trace.whole(t)
+	return &session.Trail{Whole: whole, Strict: whole, Marks: p.marks, StrictMarks: p.marks}
+}
+
+// whole identifies a turn's prompt to its last token.
+func (t *Trace) whole(turn *TraceTurn) uint64 {
+	return mix(t.forest.nodes[turn.node].seed^mix(uint64(turn.Prompt))) | 1
+}
+
+// fail takes an engine away. What it computes is lost; turns without a first token are tried elsewhere.
+func (p *player) fail(now int64, at int) {
+	p.gone[at].add(p.engines[at].Stats())
+	p.engines[at].Clear()
+	p.down[at], p.steps[at], p.owed[at] = true, -1, 0
+	lost := slices.Clone(p.busy[at])
+	p.busy[at] = p.busy[at][:0]
+	for _, i := range lost {
+		f := &p.flights[i]
+		p.routers[f.router].Observe(p.at(now), route.Finished{Lease: f.lease, Outcome: route.EngineError})
+		f.owed = 0
+	}
+	for _, i := range lost {
+		f := &p.flights[i]
+		if f.first {
+			p.failed(now, int(i))
+			continue
+		}
+		f.tried = append(f.tried, p.Fleet.Endpoints[at].Name)
+		p.out[f.row-1].Retries++
+		p.place(now, int(i))
+	}
+}
+
+// regret is how much sooner another endpoint would have given the first token, reckoned from what the engines really hold and
+// have to compute now: what they owe in front, and the uncached part of this prompt.
+func (p *player) regret(i, chosen, cached int) time.Duration {
+	t, f := &p.Trace.Turns[i], &p.flights[i]
+	own := p.wait(chosen, t.Prompt-cached)
+	best := own
+	for e := range p.engines {
+		if e == chosen || p.down[e] || !p.joined[e] || p.wait(e, 1) >= best {
+			continue
+		}
+		block := p.engines[e].cfg.BlockTokens
+		if block != p.engines[chosen].cfg.BlockTokens {
+			p.other = p.Trace.forest.chain(p.other, t.node, t.Prompt, block, 0)
+			best = min(best, p.wait(e, t.Prompt-p.engines[e].Cached(p.other[:(t.Prompt-1)/block])))
+			continue
+		}
+		best = min(best, p.wait(e, t.Prompt-p.engines[e].Cached(f.chain[:(t.Prompt-1)/block])))
+	}
+	return own - best
+}
+
+// wait is how long an engine needs for what it owes and so many tokens more.
+func (p *player) wait(e, tokens int) time.Duration {
+	rate := p.engines[e].cfg.PrefillTokensPerSecond
+	return time.Duration(float64(p.owed[e]+int64(tokens)) / rate * 1e9)
+}

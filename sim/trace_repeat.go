@@ -1,0 +1,56 @@
+package sim
+
+import "strconv"
+
+// Repeat is the trace with each of its sessions so many times, as different conversations: what sessions of one group begin with
+// they still have in common. It makes a short trace of sessions long enough for a large fleet. Only traces in closed loop can be
+// repeated; others are returned as they are.
+func (t *Trace) Repeat(times int) *Trace {
+	if times <= 1 || !t.Closed {
+		return t
+	}
+	out := &Trace{Name: t.Name, Format: t.Format, Closed: true}
+	out.forest.nodes = append(out.forest.nodes, t.forest.nodes...)
+	out.Turns = append(out.Turns, t.Turns...)
+	out.Sessions = append(out.Sessions, t.Sessions...)
+	moved := make([]int32, len(t.forest.nodes))
+	for copied := 1; copied < times; copied++ {
+		turns, sessions := len(out.Turns), len(out.Sessions)
+		for i, n := range t.forest.nodes {
+			if n.common {
+				moved[i] = int32(i)
+				continue
+			}
+			moved[i] = int32(len(out.forest.nodes))
+			n.seed = mix(n.seed + uint64(copied))
+			if n.parent >= 0 {
+				n.parent = moved[n.parent]
+			}
+			out.forest.nodes = append(out.forest.nodes, n)
+		}
+		shift := func(i *int32) {
+			if *i >= 0 {
+				*i += int32(turns)
+			}
+		}
+		for _, turn := range t.Turns {
+			turn.Session += sessions
+			turn.node = moved[turn.node]
+			shift(&turn.from)
+			shift(&turn.next)
+			out.Turns = append(out.Turns, turn)
+		}
+		for _, s := range t.Sessions {
+			s.ID += "~" + strconv.Itoa(copied)
+			s.First += turns
+			if s.Parent >= 0 {
+				s.Parent += sessions
+			}
+			if s.after >= 0 {
+				s.after += turns
+			}
+			out.Sessions = append(out.Sessions, s)
+		}
+	}
+	return out
+}
