@@ -36,8 +36,6 @@ type LeastTTFTConfig struct {
 	// SpreadShare is how much slower an endpoint is thought for each new conversation that it was given more than the one with
 	// fewest, as a share of a turn's mean time. 0 means 1.
 	SpreadShare float64 `yaml:"spread_share"`
-	// OthersMost bounds what a turn is thought to cost those who come after it, as a multiple of its own prefill. 0 means 8.
-	OthersMost float64 `yaml:"others_most"`
 }
 
 // ConsistentHashConfig are the options of consistent_hash.
@@ -96,7 +94,6 @@ func (c LeastTTFTConfig) withDefaults() LeastTTFTConfig {
 	set(&c.StayShare, 0.2)
 	set(&c.FairShare, 2)
 	set(&c.SpreadShare, 1)
-	set(&c.OthersMost, 8)
 	return c
 }
 

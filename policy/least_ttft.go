@@ -21,7 +21,7 @@ type leastTTFT struct {
 	picks uint64  // first turns placed
 
 	firsts, laters float64 // turns of late: conversations' first ones, and the others
-	tokens         float64 // uncached ones of a turn, of late
+	tokens, prompt float64 // uncached ones of a turn, and all of its prompt, of late
 }
 
 // given counts the first turns an endpoint was given, forgetting a share with every first turn of the pool.
@@ -37,6 +37,7 @@ const (
 	freeShare  = 8     // requests that an endpoint may have outstanding beyond its share: chance alone brings as many together
 	turnRate   = 0.005 // share of what is known of turns that is forgotten with each
 	tokenRate  = 0.01  // weight of a turn in the mean of their uncached tokens
+	stayCopies = 2     // see stays
 	firstTurns = 2     // later turns that a conversation is thought to have before any has been seen
 	mostDebt   = 3     // first turns that an endpoint may have had fewer than the others, to be made good
 	fullBusy   = 0.9   // queues are not reckoned beyond that: they do not last for ever
@@ -61,9 +62,9 @@ func (p *leastTTFT) Pick(v *route.View, _ *route.Request) route.Choice {
 	if best == nobody { // rounding cannot leave nobody, and if it did the least loaded is right
 		return route.Choice{Index: least(v, requests), Reason: ReasonLeastTTFT}
 	}
-	if v.Home >= 0 && !over(&v.Candidates[v.Home], limit) {
-		home := v.Candidates[v.Home].Terms.Cost()
-		if home-bestCost <= max(p.cfg.StayMs, float64(p.cfg.StayShare*home)) {
+	atHome := v.Home >= 0 && !v.Repeats
+	if atHome && !over(&v.Candidates[v.Home], limit) {
+		if p.stays(&v.Candidates[v.Home].Terms, &v.Candidates[best].Terms) {
 			p.learn(v, v.Home)
 			return route.Choice{Index: v.Home, Reason: ReasonHome}
 		}
@@ -75,7 +76,7 @@ func (p *leastTTFT) Pick(v *route.View, _ *route.Request) route.Choice {
 	p.learn(v, i)
 	reason := ReasonLeastTTFT
 	switch {
-	case v.Home >= 0:
+	case atHome:
 		reason = ReasonLeaves
 	case v.Candidates[i].CachedTokens > 0 && v.Candidates[i].CachedTokens == v.Known && !alike(v):
 		reason = ReasonWarm
@@ -83,6 +84,15 @@ func (p *leastTTFT) Pick(v *route.View, _ *route.Request) route.Choice {
 		reason = ReasonSpread
 	}
 	return route.Choice{Index: i, Reason: reason}
+}
+
+// stays reports whether a conversation stays at home: leaving must be cheaper, and not by little. It must also save the request
+// itself more time than it takes the fleet: twice what is computed again there although home has it (that work makes others
+// leave in their turn), and at least all that is computed there.
+func (p *leastTTFT) stays(home, there *route.Terms) bool {
+	cost, gain := home.Cost(), home.TTFT()-there.TTFT()
+	return cost-there.Cost() <= max(p.cfg.StayMs, float64(p.cfg.StayShare*cost)) ||
+		gain < max(there.Prefill, float64(stayCopies*(there.Prefill-home.Prefill)))
 }
 
 // alike reports whether all candidates hold as much of the prompt.
@@ -171,22 +181,30 @@ func (p *leastTTFT) share(c *route.Candidate, fastest float64) float64 {
 }
 
 // others is what a placement costs those who come after. Those who come while it and what is in front of it are computed wait
-// for it, at an endpoint with busy / mean of them in a millisecond; since they make others wait in turn it is 1 / (1 - busy)
-// times as much. (M/G/1: work of w ms in front of which b ms wait costs w × busy / (1 - busy) × (b + w/2) / mean.)
+// for it: at an endpoint that is given rate turns a millisecond, work of w ms in front of which b ms wait makes
+// rate × b of them wait for w and rate × w for w/2 on average, and since these make others wait in turn it is 1 / (1 - busy) times
+// as much (M/G/1). None of them loses more than what it takes to compute its prompt elsewhere.
 //
 // A first turn brings the later ones to the endpoint. What each millisecond of work costs there in the long run is the
 // derivative of the length of the queue, busy² / (1 - busy) in M/M/1. That is how a shared prefix gets as many homes
 // as its demand needs: where it is cached the queue gets longer with each conversation, until computing the prefix
 // elsewhere is cheaper.
 func (p *leastTTFT) others(v *route.View, c *route.Candidate, prefill float64) float64 {
-	busy, mean := min(c.Busy, fullBusy), p.mean(c)
-	crowd := float64(busy/(1-busy)) * (c.WaitMs + prefill/2) / mean
-	cost := float64(prefill * min(crowd, p.cfg.OthersMost))
+	busy, most := min(c.Busy, fullBusy), float64(p.prompt*speed(c))
+	rate := c.TurnsPerMs / (1 - busy)
+	cost := float64(float64(rate*c.WaitMs)*min(prefill, most)) + float64(float64(rate*prefill)*min(prefill/2, most))
+	crowd := min(c.Crowd, fullBusy)
+	cost += float64(c.CrowdMs*crowd) / (1 - crowd)
 	if v.FirstTurn {
 		later := (p.laters + firstTurns) / (p.firsts + 1)
-		cost += float64(float64(later*mean) * float64(busy*(2-busy)) / float64((1-busy)*(1-busy)))
+		cost += float64(later * (float64(p.mean(c)*marginal(busy)) + float64(c.CrowdMs*marginal(crowd))))
 	}
 	return cost
+}
+
+// marginal is the derivative of the length of a queue by the share of time that its server is busy (M/M/1), times that share.
+func marginal(busy float64) float64 {
+	return float64(busy*(2-busy)) / float64((1-busy)*(1-busy))
 }
 
 // mean is how long a turn's prompt takes to compute on an endpoint, in ms, never 0.
@@ -196,6 +214,7 @@ func (p *leastTTFT) mean(c *route.Candidate) float64 { return max(float64(p.toke
 func (p *leastTTFT) learn(v *route.View, i int) {
 	tokens := float64(v.PromptTokens - v.Candidates[i].CachedTokens)
 	p.tokens += float64(max(tokenRate, 1/(p.firsts+p.laters+1)) * (tokens - p.tokens))
+	p.prompt += float64(max(tokenRate, 1/(p.firsts+p.laters+1)) * (float64(v.PromptTokens) - p.prompt))
 	p.firsts -= float64(turnRate * p.firsts)
 	p.laters -= float64(turnRate * p.laters)
 	if v.FirstTurn {

@@ -43,7 +43,9 @@ func TestHomeIsKept(t *testing.T) {
 		{"all wait as long", 1900, 600, 600, 0, ReasonHome},
 		{"home holds nothing and is idle", 0, 0, 0, 0, ReasonHome},
 		{"home holds nothing and others are a little quicker", 0, 19, 0, 0, ReasonHome},
-		{"home holds nothing and others are much quicker", 0, 100, 0, 1, ReasonLeaves},
+		{"home holds nothing and others save less than it takes to compute", 0, 100, 0, 0, ReasonHome},
+		{"home holds nothing and others are much quicker", 0, 300, 0, 1, ReasonLeaves},
+		{"waiting longer than computing again, but not twice as long", 1900, 400, 0, 0, ReasonHome},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cs := quick(2)
@@ -60,7 +62,7 @@ func TestHomeIsKept(t *testing.T) {
 // leaves is seen by the next, so that they do not all go to the same place.
 func TestOverloadedHomeShedsOne(t *testing.T) {
 	p, cs := ttft(t), quick(4)
-	cs[0].WaitMs = 260
+	cs[0].WaitMs = 700
 	went := make([]int, 4)
 	for i := range 12 {
 		v := laterTurn(cs, 0, 2000)

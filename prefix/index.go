@@ -16,7 +16,10 @@
 // depends on chance or on the order of a map.
 package prefix
 
-import "fmt"
+import (
+	"fmt"
+	"sort"
+)
 
 // MaxSlots is how many endpoints an Index can tell apart; slots are 0 to MaxSlots-1.
 const MaxSlots = 1 << 16
@@ -26,9 +29,12 @@ const DefaultCapacity = 32768
 
 // Config sets up an Index.
 type Config struct {
-	// Capacity is how many blocks an endpoint may hold until SetCapacity says otherwise; 0 means DefaultCapacity.
+	// Capacity is how many blocks (units of Reach) an endpoint may hold until SetCapacity says otherwise; 0 means DefaultCapacity.
 	// Memory is bounded by about 28 bytes for each block, and by 230 if every conversation is one block that it shares with none.
 	Capacity int
+	// Reach says how many units of capacity the first n blocks of a chain take; nil stands for n. It never decreases and
+	// Reach(0) is 0. It lets the blocks of a chain be of different size.
+	Reach func(n int) int
 }
 
 // Index is the belief of what each endpoint holds. The zero value is not usable; see New. It is not safe for concurrent
@@ -43,6 +49,7 @@ type Index struct {
 	// repeats counts, for blocks that an engine stored more than once, how often beyond the first.
 	repeats map[repeat]uint32
 
+	reach    func(n int) int
 	capacity int      // of slots that SetCapacity has not named
 	scratch  []uint32 // nodes of a subtree
 	last     uint32   // node that Remove shortened last; it may have gone since
@@ -51,6 +58,7 @@ type Index struct {
 // slot is one endpoint.
 type slot struct {
 	blocks   int
+	units    int // of capacity; blocks, unless Config.Reach says otherwise
 	capacity int
 	newest   uint32 // members, in order of use
 	oldest   uint32
@@ -64,7 +72,7 @@ func New(c Config) *Index {
 	if c.Capacity == 0 {
 		c.Capacity = DefaultCapacity
 	}
-	x := &Index{capacity: c.Capacity, repeats: map[repeat]uint32{}}
+	x := &Index{capacity: c.Capacity, reach: c.Reach, repeats: map[repeat]uint32{}}
 	// Index 0 of each pool is nobody; node 0 is the root, which holds no block.
 	x.chunks.take()
 	x.nodes.take()
@@ -72,14 +80,22 @@ func New(c Config) *Index {
 	return x
 }
 
-// SetCapacity bounds what a slot holds, in blocks; a smaller bound than before evicts at once. A bound of 0 keeps the slot empty.
+// units is what the blocks from to to of a node's run take of the capacity.
+func (x *Index) units(nd *node, from, to uint32) int {
+	if x.reach == nil {
+		return int(to - from)
+	}
+	return x.reach(int(nd.at+to)) - x.reach(int(nd.at+from))
+}
+
+// SetCapacity bounds what a slot holds, in units of Config.Reach; a smaller bound than before evicts at once. A bound of 0 keeps the slot empty.
 func (x *Index) SetCapacity(slot, blocks int) {
 	s := x.slot(slot)
 	s.capacity = max(0, blocks)
 	x.evict(s)
 }
 
-// Capacity is the bound of a slot in blocks.
+// Capacity is the bound of a slot in units.
 func (x *Index) Capacity(slot int) int {
 	if slot < 0 || slot >= len(x.slots) {
 		return x.capacity
@@ -93,6 +109,14 @@ func (x *Index) Len(slot int) int {
 		return 0
 	}
 	return x.slots[slot].blocks
+}
+
+// Units is how much of its capacity a slot takes.
+func (x *Index) Units(slot int) int {
+	if slot < 0 || slot >= len(x.slots) {
+		return 0
+	}
+	return x.slots[slot].units
 }
 
 // Blocks is how many distinct blocks are held by anybody.
@@ -110,13 +134,24 @@ func (x *Index) Bytes() int64 {
 // the capacity the beginning is kept. It returns how many blocks were new to the slot.
 func (x *Index) Insert(slot int, chain []uint64) int {
 	s := x.slot(slot)
-	chain = chain[:min(len(chain), s.capacity)] // the rest would be the first to go
+	chain = chain[:x.within(len(chain), s.capacity)] // the rest would be the first to go
 	before := s.blocks
 	n, k, _ := x.extend(uint16(slot), 0, 0, chain)
 	x.claim(uint16(slot), n, k, 0)
 	added := s.blocks - before
 	x.evict(s)
 	return added
+}
+
+// within is how many of n blocks fit a capacity.
+func (x *Index) within(n, capacity int) int {
+	if x.reach == nil {
+		return min(n, capacity)
+	}
+	if x.reach(n) <= capacity {
+		return n
+	}
+	return sort.Search(n, func(i int) bool { return x.reach(i+1) > capacity })
 }
 
 // Truncate says that the slot holds no more than depth blocks of the chain: the endpoint reported fewer cached tokens than

@@ -1,5 +1,7 @@
 package prefix
 
+import "sort"
+
 // member is one slot's hold on one node: the first length blocks of the run. The members of a slot are listed in order
 // of use, each nearer to the oldest than the one on the node's parent.
 type member struct {
@@ -49,6 +51,7 @@ func (x *Index) claim(slot uint16, n, k, told uint32) {
 		x.linkNewest(s, id)
 		if m.length < k {
 			s.blocks += int(k - m.length)
+			s.units += x.units(nd, m.length, k)
 			m.length = k
 			if k == nd.length {
 				nd.full++
@@ -67,10 +70,20 @@ func (x *Index) claim(slot uint16, n, k, told uint32) {
 
 // evict forgets the blocks used longest ago until the slot is within its capacity.
 func (x *Index) evict(s *slot) {
-	for s.blocks > s.capacity {
+	for s.units > s.capacity {
 		m := x.members.at(s.oldest)
-		x.shrink(s.oldest, m.length-min(m.length, uint32(s.blocks-s.capacity)))
+		x.shrink(s.oldest, x.fitting(m, s.units-s.capacity))
 	}
+}
+
+// fitting is how much of a member's run may stay when so many units have to go.
+func (x *Index) fitting(m *member, units int) uint32 {
+	if x.reach == nil {
+		return m.length - min(m.length, uint32(units))
+	}
+	nd := x.nodes.at(m.node)
+	gone := func(i int) bool { return x.units(nd, m.length-uint32(i), m.length) >= units }
+	return m.length - uint32(min(sort.Search(int(m.length), gone), int(m.length)))
 }
 
 // shrink makes a member hold less; at 0 it goes. No member of the slot is on a child of the node.
@@ -83,6 +96,7 @@ func (x *Index) shrink(id, length uint32) {
 		x.unrepeat(m, length)
 	}
 	s.blocks -= int(m.length - length)
+	s.units -= x.units(nd, length, m.length)
 	if m.length == nd.length && length < m.length {
 		nd.full--
 	}

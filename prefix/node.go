@@ -9,9 +9,9 @@ const chunkBits = 4
 // Sizes of the records in bytes, as a test checks.
 const (
 	chunkBytes  = chunkLen*8 + 16
-	nodeBytes   = 44
+	nodeBytes   = 48
 	memberBytes = 32
-	slotBytes   = 24
+	slotBytes   = 32
 )
 
 // chunk is a piece of a run.
@@ -31,6 +31,7 @@ type node struct {
 	ordinal       uint32 // of the first chunk
 	start         uint32 // place of the first block in the first chunk
 	length        uint32 // blocks
+	at            uint32 // blocks in front of the run
 	members       uint32 // head of the list
 	full          uint32 // members that hold the whole run; never 0 between operations
 }
@@ -68,7 +69,8 @@ func (x *Index) chunkOf(nd *node, i uint32) (c, off uint32) {
 // newNode makes a node without blocks under a parent.
 func (x *Index) newNode(parent uint32) uint32 {
 	n := x.nodes.take()
-	*x.nodes.at(n) = node{}
+	p := x.nodes.at(parent)
+	*x.nodes.at(n) = node{at: p.at + p.length}
 	x.adopt(parent, n)
 	return n
 }
@@ -191,7 +193,7 @@ func (x *Index) split(n, i uint32) uint32 {
 	x.leave(n)
 	head := x.newNode(parent)
 	hd := x.nodes.at(head)
-	hd.first, hd.ordinal, hd.start, hd.length = nd.first, nd.ordinal, nd.start, i
+	hd.first, hd.ordinal, hd.start, hd.length, hd.at = nd.first, nd.ordinal, nd.start, i, nd.at
 
 	c, off := x.chunkOf(nd, i)
 	cut := x.chunks.at(c)
@@ -209,6 +211,7 @@ func (x *Index) split(n, i uint32) uint32 {
 	}
 	nd.first, nd.ordinal, nd.start = c, cut.ordinal, off
 	nd.length -= i
+	nd.at += i
 	x.adopt(head, n)
 	x.part(head, n)
 	return head

@@ -15,12 +15,14 @@ type belief struct {
 	keys    []uint64 // scratch: the blocks of the prompt being placed, within the scope of keysFor
 	keysFor string   // model
 	depths  []int    // scratch: blocks that each candidate is believed to hold
-	missed  float64  // see View.Missed
+	missed  float64  // tokens of a turn that were known and are cached nowhere any more, of late
+	evicted float64  // tokens that a turn pushed out of a cache, of late
 }
 
 // cache is what is learnt of one endpoint's cache.
 type cache struct {
 	bound   int      // blocks the belief is bounded by now
+	flow    uint64   // blocks put in so far
 	share   float64  // of the capacity it tells, or of the default: what proves to be there
 	doubts  int      // requests in a row whose cached tokens were all missing
 	doubted []uint64 // the prompt of the first of them: it is there now
@@ -36,13 +38,13 @@ const (
 	firstShare   = 0.95    // answers and half-filled blocks take room too
 	leastShare   = 0.05    // the cache of an engine is never believed to be smaller than that
 	untoldTokens = 500_000 // capacity of an endpoint that tells none: an H100 with an 8B model in FP8 has about so many
-	shareDown    = 0.97    // each time something believed was not there
-	shareUp      = 1.01    // each time something was there that was thought gone
+	shareDown    = 0.98    // each time something believed was not there
+	shareUp      = 1.02    // each time something was there that was thought gone
 	untoldMost   = 8.0     // bound of share where no capacity is told
 	leastDoubt   = 64      // tokens below which a prediction that fails says nothing about a restart
 	mostDoubts   = 2       // such requests in a row mean that the cache is gone
 	suspicion    = 3       // answers after one that broke off of which one that misses a quarter is enough
-	missedRate   = 0.02    // weight of a turn in View.Missed
+	missedRate   = 0.02    // weight of a turn in what View.Missed is made of
 
 	// What an endpoint is believed to hold is bounded whatever it says: no text has fewer tokens, and 2^18 blocks are eight
 	// million tokens of English.
@@ -54,6 +56,7 @@ const (
 func (r *Router) predict(req *Request, t *talk, m *measure) {
 	v, b := &r.view, &r.belief
 	b.depths = b.depths[:0]
+	v.Known, v.Missed = 0, 0
 	if req.Content == nil || len(req.Content.Blocks) == 0 || v.PromptTokens == 0 {
 		r.predictHome(t, 0, false)
 		return
@@ -66,7 +69,7 @@ func (r *Router) predict(req *Request, t *talk, m *measure) {
 		}
 		depth := b.matches.Depth(c.Slot)
 		b.depths = append(b.depths, depth)
-		c.CachedTokens = r.wholeBlocks(i, min(m.at(depth*BlockBytes), v.PromptTokens-1))
+		c.CachedTokens = r.wholeBlocks(i, min(m.at(reachBytes(depth)), v.PromptTokens-1))
 		v.Known = max(v.Known, c.CachedTokens)
 	}
 	if v.Home >= 0 {
@@ -74,10 +77,14 @@ func (r *Router) predict(req *Request, t *talk, m *measure) {
 		v.Known = max(v.Known, v.Candidates[v.Home].CachedTokens)
 	}
 	if t.known && t.entry.Prompt > 0 {
-		gone := max(0, min(t.entry.Prompt, v.PromptTokens)-v.Known-BlockBytes) // the last, broken block is no loss
-		b.missed += float64(missedRate * (float64(gone)/float64(t.entry.Prompt) - b.missed))
+		gone := max(0, min(t.entry.Prompt, v.PromptTokens)-v.Known-t.entry.Prompt/16-BlockBytes) // the last, broken block is no loss
+		b.missed += float64(missedRate * (float64(gone) - b.missed))
+	} else {
+		b.missed -= float64(missedRate * b.missed)
 	}
-	v.Missed = b.missed
+	if v.Missed = 0; b.evicted > 0 {
+		v.Missed = min(1, b.missed/b.evicted)
+	}
 }
 
 // look finds what is believed to be where of the prompt, as asked of a model.
@@ -95,7 +102,7 @@ func (r *Router) predictHome(t *talk, depth int, believed bool) {
 	if v.Home < 0 || v.PromptTokens == 0 || r.members[v.Home].ep.epoch != t.entry.Epoch {
 		return
 	}
-	if believed && depth < t.entry.Bytes/BlockBytes {
+	if believed && depth < kept(t.entry.Bytes/BlockBytes) {
 		return // some of it is thought evicted, or the client has changed its history
 	}
 	c := &v.Candidates[v.Home]
@@ -122,7 +129,11 @@ func (r *Router) remember(ep *endpoint, f *flight, req *Request, index int, mode
 	f.depth, f.bytes = r.belief.depths[index], req.Content.Bytes
 	f.sure = r.sure(ep, f)
 	r.bound(ep, f.pool)
+	ep.cache.flow += uint64(reach(len(f.chain)) - reach(f.depth))
+	units := r.belief.index.Units(ep.slot) + reach(len(f.chain)) - reach(f.depth)
 	r.holds(ep, f.chain)
+	gone := float64(max(0, units-r.belief.index.Units(ep.slot))*BlockBytes) * f.pool.tokensPerByte
+	r.belief.evicted += float64(missedRate * (gone - r.belief.evicted))
 	ep.pending = append(ep.pending, f.index)
 	r.hold(ep, f)
 }
@@ -202,10 +213,13 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 		predicted = min(predicted, int(int64(predicted)*int64(f.sure)/int64(f.depth)))
 	}
 	slack := 2*max(ep.report.BlockTokens, 16) + u.PromptTokens/50
+	// As long as there was room for more nothing is learnt about where it ends.
+	full := r.belief.index.Units(ep.slot) >= ep.cache.bound-ep.cache.bound/8
 	switch {
+	case !full:
 	case found+slack < predicted:
 		ep.cache.share = max(leastShare, float64(ep.cache.share*shareDown))
-	case found > predicted+slack && r.belief.index.Len(ep.slot) >= ep.cache.bound-ep.cache.bound/16:
+	case found > predicted+slack:
 		most := 1.0
 		if ep.report.CacheTokens <= 0 {
 			most = untoldMost
@@ -222,6 +236,15 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 	return lost
 }
 
+// recent reports whether the conversation's last turn is so recent that nothing of it can have been evicted: much less than the
+// cache holds was put in since, and most of it is not in use.
+func (ep *endpoint) recent(t *talk) bool {
+	if !t.known || t.entry.Endpoint != ep.spec.Name || t.entry.Epoch != ep.epoch {
+		return false
+	}
+	return int(uint32(ep.cache.flow)-t.entry.Flow) < ep.cache.bound/4 && 2*ep.load.ContextTokens < ep.cacheTokens()
+}
+
 // doubt notices that an engine has lost its cache: requests in a row find nothing of what should be there, or only what the
 // first of them has brought back. After an answer has broken off one that misses a good part is enough. What all share, the system prompt, is never the first to be evicted.
 func (ep *endpoint) doubt(f *flight, predicted, found, prompt int) (lost bool) {
@@ -229,9 +252,12 @@ func (ep *endpoint) doubt(f *flight, predicted, found, prompt int) (lost bool) {
 	if predicted < leastDoubt || c.doubts > 0 && f.routed.Before(c.doubtedAt) {
 		return false
 	}
-	if found*8 >= predicted && (c.suspect == 0 || found+leastDoubt >= predicted-predicted/4) {
+	// What can have been evicted by others must be missing nearly whole to count. Of what cannot, any part counts.
+	held := part(prompt, reachBytes(f.sure), f.bytes)
+	broken := f.recent && found+leastDoubt+prompt/16 < held
+	if !broken && found*8 >= predicted && (c.suspect == 0 || found+leastDoubt >= predicted-predicted/4) {
 		c.suspect = max(0, c.suspect-1)
-		back := part(prompt, BlockBytes*common(f.chain, c.doubted), f.bytes)
+		back := part(prompt, reachBytes(common(f.chain, c.doubted)), f.bytes)
 		if c.doubts == 0 || found > back+leastDoubt {
 			c.doubts, c.doubted = 0, nil
 			return false

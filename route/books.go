@@ -36,6 +36,7 @@ type flight struct {
 	bytes              int      // canonical bytes of it
 	depth              int      // blocks of it that were believed to be cached
 	sure               int      // of these, blocks that were not only about to be
+	recent             bool     // it goes on from a turn since which little has been put into the cache
 	story              story    // see explain
 }
 
@@ -81,6 +82,9 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 	ep.load.ContextTokens += f.context
 	ep.requests++
 	ep.queue(now, f)
+	if req.Class == Turn {
+		ep.speed.turn(now)
+	}
 	if req.Class == Turn {
 		r.remember(ep, f, req, index, r.view.Candidates[index].Model)
 	}
@@ -190,7 +194,7 @@ func (r *Router) warm(now time.Time, f *flight, tokens, prompt int) {
 	if !ok || e.Endpoint != f.ep.spec.Name || f.incarnation != f.ep.incarnation {
 		return
 	}
-	e.Epoch, e.Tokens, e.Last = f.ep.epoch, tokens, now
+	e.Epoch, e.Flow, e.Tokens, e.Last = f.ep.epoch, uint32(f.ep.cache.flow), tokens, now
 	if prompt > 0 && f.bytes > 0 {
 		e.Prompt, e.Bytes = prompt, f.bytes
 	}

@@ -64,11 +64,53 @@ func scramble(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// keys names the blocks of a content within a scope. None is 0, which names no block.
+// The belief keeps fewer blocks of a prompt the farther they are from its beginning: each up to 4 kB, every second up to
+// 16 kB, every fourth up to 64 kB, then every eighth. So what it tells of a prompt is true to a thirtieth of its length or
+// better, and one of 500 kB takes 600 places instead of 4,000.
+const (
+	everyUpTo   = 32
+	secondUpTo  = everyUpTo + (128-everyUpTo)/2
+	fourthUpTo  = secondUpTo + (512-128)/4
+	secondBytes = 128 // these two in blocks
+	fourthBytes = 512
+)
+
+// reach is how many blocks the first n kept ones cover.
+func reach(n int) int {
+	switch {
+	case n <= everyUpTo:
+		return n
+	case n <= secondUpTo:
+		return everyUpTo + 2*(n-everyUpTo)
+	case n <= fourthUpTo:
+		return secondBytes + 4*(n-secondUpTo)
+	default:
+		return fourthBytes + 8*(n-fourthUpTo)
+	}
+}
+
+// kept is how many of so many blocks are kept.
+func kept(blocks int) int {
+	switch {
+	case blocks <= everyUpTo:
+		return blocks
+	case blocks <= secondBytes:
+		return everyUpTo + (blocks-everyUpTo)/2
+	case blocks <= fourthBytes:
+		return secondUpTo + (blocks-secondBytes)/4
+	default:
+		return fourthUpTo + (blocks-fourthBytes)/8
+	}
+}
+
+// reachBytes is how many canonical bytes the first n kept blocks cover.
+func reachBytes(n int) int { return reach(n) * BlockBytes }
+
+// keys names the kept blocks of a content within a scope. None is 0, which names no block.
 func keys(to []uint64, scope uint64, c *Content) []uint64 {
 	to = to[:0]
-	for _, b := range c.Blocks {
-		k := (b ^ scope) * 0x9e3779b97f4a7c15
+	for n := 1; n <= kept(len(c.Blocks)); n++ {
+		k := (c.Blocks[reach(n)-1] ^ scope) * 0x9e3779b97f4a7c15
 		k ^= k >> 32
 		if k == 0 {
 			k = 1

@@ -28,7 +28,7 @@ func (r *Router) hold(ep *endpoint, f *flight) {
 	if !r.counting {
 		return
 	}
-	ep.held.blocks += len(f.chain) - r.shared(ep, f.chain)
+	ep.held.blocks += reach(len(f.chain)) - reach(r.shared(ep, f.chain))
 	ep.held.flights = append(ep.held.flights, f.index)
 }
 
@@ -40,7 +40,7 @@ func (r *Router) letGo(f *flight) {
 		return
 	}
 	h.flights = slices.Delete(h.flights, i, i+1)
-	h.blocks -= len(f.chain) - r.shared(f.ep, f.chain)
+	h.blocks -= reach(len(f.chain)) - reach(r.shared(f.ep, f.chain))
 }
 
 // shared is how many blocks of a chain, from the first on, an endpoint's outstanding requests have.
@@ -65,6 +65,6 @@ func (r *Router) count(p *pool, req *Request, m *measure) {
 			r.look(req, c.Model)
 		}
 		c.ActiveTokens = int64(float64(ep.held.blocks) * perBlock)
-		c.AddsTokens = v.PromptTokens - m.at(r.shared(ep, r.belief.keys)*BlockBytes)
+		c.AddsTokens = v.PromptTokens - m.at(reachBytes(r.shared(ep, r.belief.keys)))
 	}
 }

@@ -31,6 +31,9 @@ type Candidate struct {
 	MsPerToken float64 // time to compute one token of a prompt, learnt; above 0
 	FixedMs    float64 // time to first token when there is nothing to compute, learnt
 	WaitMs     float64 // until the prompts in front are computed and a place is free
+	TurnsPerMs float64 // turns that it was given of late
+	Crowd      float64 // share of its places or of its KV memory, whichever is more, that outstanding requests take; 0 when neither is known
+	CrowdMs    float64 // what one more request takes of that share, times how long it keeps it
 	Busy       float64 // share of its time that it spends on prompts of late, 0 to 1
 	Full       bool    // its cache is believed to be full: what is added pushes something out
 
@@ -69,11 +72,12 @@ type View struct {
 
 	Home      int  // index in Candidates of the conversation's endpoint, -1 when unknown or not a candidate
 	Parent    int  // index of the endpoint of the conversation that started this one, -1 when unknown or not a candidate
+	Repeats   bool // the prompt is the conversation's latest, word for word: tried again, or one of many that begin alike
 	FirstTurn bool // the conversation is new to the router
 
 	Counted      bool    // ActiveTokens and AddsTokens of the candidates are known, see Counting
 	Known        int     // tokens of the prompt that the candidate with most of it has cached
-	Missed       float64 // share of what was computed before that proved to be cached nowhere any more, of late; 0 to 1
+	Missed       float64 // of the tokens that are pushed out of caches, the share that is asked for again, of late; 0 to 1
 	PromptTokens int     // estimate for this request's whole prompt
 	OutputTokens int     // answer tokens expected of it
 	Hash         uint64  // what the request is placed by: its conversation, or a fresh number

@@ -15,6 +15,7 @@ type talk struct {
 	newborn bool        // known under an id that we minted, and now gone on with for the first time
 	user    session.Key // the user's id is all that tells whose conversation it is; zero when more does
 	parent  string      // endpoint of the conversation that started this one, "" when there is none or it is not known
+	repeats bool        // it is its latest prompt, word for word: tried again, or one of many that begin alike
 }
 
 // recall finds the conversation of a request: by its own id, by the response it goes on from, by what it says, by its user.
@@ -59,6 +60,7 @@ func (r *Router) recognise(now time.Time, p *pool, req *Request, t *talk) (id st
 		req.Trail.Scope = placeHash(&Request{Tenant: req.Tenant, HashKey: p.name}, "")
 		req.Trail.Speaker = user.Uint64()
 		id, known := r.trails.Follow(req.Trail, req.MintedID)
+		t.repeats = req.Trail.Repeats
 		if req.User != "" {
 			r.users.Said(now, user, id)
 		}

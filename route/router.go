@@ -65,7 +65,7 @@ func New(c Config) *Router {
 		responses: session.New(session.Config{Max: c.Responses, IdleTTL: c.ResponseTTL, HashOnly: true}),
 		trails:    session.NewTrails(c.Sessions.Max),
 		users:     session.NewUsers(c.Sessions),
-		belief:    belief{index: prefix.New(prefix.Config{})},
+		belief:    belief{index: prefix.New(prefix.Config{Reach: reach})},
 		pcg:       rand.NewPCG(0, 0),
 	}
 	// Ids that no client ever sends back must not push out conversations that live: they have a table of their own.
@@ -98,6 +98,7 @@ func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
 	v.Now, v.PromptTokens, v.OutputTokens = now, tokens, p.outputTokens(req)
 	v.FirstTurn = !talk.known || talk.entry.Turns == 1 && len(req.Tried) > 0 // a retry is still the same turn
 	v.Home, v.Parent = r.member(talk.entry.Endpoint), r.member(talk.parent)
+	v.Repeats = talk.repeats
 	v.Hash = placeHash(req, talk.id)
 	r.pcg.Seed(req.Seed, 0x9e3779b97f4a7c15)
 	v.Rand = r.rng
@@ -117,6 +118,7 @@ func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
 	}
 	d.TTFTMs = r.reckoned(req, choice.Index)
 	d.Lease = r.reserve(now, ep, p, req, &d, choice.Index)
+	r.flight(d.Lease).recent = ep.recent(&talk)
 	r.tell(req, d.Lease, &talk, choice.Index)
 	if req.Class == Turn {
 		r.bind(now, p, req, talk, ep, &d, c.Model)

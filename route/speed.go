@@ -23,7 +23,9 @@ type speed struct {
 	ahead   int64     // uncached tokens of streams whose first byte has not come
 	prompts int       // such streams
 	head    int64     // uncached tokens of the first of them, as far as known
-	busy    float64   // ms of prefill of late, see busyWindow
+	turns   float64   // given of late, see turn
+	turnAt  time.Time
+	busy    float64 // ms of prefill of late, see busyWindow
 	busyAt  time.Time
 }
 
@@ -47,6 +49,7 @@ const (
 	fixedStep     = 0.08 // share of the estimate by which one sample moves fixed
 	fixedQuantile = 0.35 // share of samples below it: waiting that was not foreseen is above
 	slowRate      = 0.1  // weight of a new sample for perAnswer and hold
+	turnWindow    = 20 * time.Second
 	busyWindow    = 10 * time.Second
 	leastPerToken = 1e-5             // ms: 100 million tokens a second
 	sameStep      = time.Millisecond // first bytes that come closer together than that are of one step
@@ -63,7 +66,9 @@ func (r *Router) expect(now time.Time) {
 		c.MsPerToken, c.FixedMs = r.speedOf(m.ep)
 		c.WaitMs = m.ep.wait(now, c.MsPerToken, c.Load.Waiting)
 		c.Busy = m.ep.speed.busyShare(now)
-		c.Full = m.ep.cache.bound > 0 && r.belief.index.Len(m.ep.slot) >= m.ep.cache.bound-m.ep.cache.bound/64
+		c.TurnsPerMs = m.ep.speed.rate(now)
+		c.Crowd, c.CrowdMs = m.ep.crowd(v.PromptTokens + v.OutputTokens)
+		c.Full = m.ep.cache.bound > 0 && r.belief.index.Units(m.ep.slot) >= m.ep.cache.bound-m.ep.cache.bound/64
 	}
 }
 
@@ -118,6 +123,18 @@ func (s *speed) place(left, perToken float64, requests, slots int) float64 {
 	}
 }
 
+// crowd is how much of the endpoint's places and memory is taken, and what one more request of so many tokens takes of it.
+func (e *endpoint) crowd(tokens int) (share, takes float64) {
+	var each float64
+	if n := e.report.Slots; n > 0 {
+		share, each = float64(e.load.Requests)/float64(n), 1/float64(n)
+	}
+	if n := e.report.CacheTokens; n > 0 { // what requests have in common counts for each of them
+		share, each = max(share, float64(e.load.ContextTokens)/float64(n)), max(each, float64(tokens)/float64(n))
+	}
+	return share, float64(each * e.speed.hold)
+}
+
 // queue puts a flight's prefill behind what is there.
 func (e *endpoint) queue(now time.Time, f *flight) {
 	s := &e.speed
@@ -153,6 +170,30 @@ func (e *endpoint) unqueue(now time.Time, f *flight) {
 	s.prompts--
 	s.head = s.ahead / int64(max(s.prompts, 1))
 	s.until = now.Add(time.Duration(float64(float64(s.ahead)*f.msPerToken) * 1e6))
+}
+
+// turn counts a turn that was placed.
+func (s *speed) turn(now time.Time) {
+	s.turns = float64(s.turns*s.turnsKept(now)) + 1
+	s.turnAt = now
+}
+
+// turnsKept is the share of the count that is left: it halves in every window, along lines.
+func (s *speed) turnsKept(now time.Time) float64 {
+	age := now.Sub(s.turnAt)
+	if age >= 8*turnWindow {
+		return 0
+	}
+	keep := 1.0
+	for ; age >= turnWindow; age -= turnWindow {
+		keep /= 2
+	}
+	return float64(keep * (1 - float64(age)/float64(2*turnWindow)))
+}
+
+// rate is the turns a millisecond of late: what is left of a count that halves in every window is the rate times window / ln 2.
+func (s *speed) rate(now time.Time) float64 {
+	return float64(s.turns*s.turnsKept(now)) * 0.6931471805599453 / ms(turnWindow)
 }
 
 func (s *speed) busyNow(now time.Time) float64 {

@@ -73,6 +73,7 @@ type Entry struct {
 	Tokens   int       // tokens of prompt and answer so far
 	Prompt   int       // tokens of the last turn's prompt by the engine's count, 0 unknown
 	Bytes    int       // canonical bytes of that prompt, 0 unknown
+	Flow     uint32    // what had been put into the endpoint's cache in all when the last turn ended, modulo 2^32
 	Epoch    uint32    // the endpoint's count of lost caches then; when it has moved on, Tokens are no longer there
 	Turns    int       // turns so far
 	Leader   string    // of an entry that is only about a part of a conversation: the conversation's id

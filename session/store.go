@@ -21,7 +21,7 @@ type node struct {
 	leader          string
 	tokens, turns   int
 	prompt, bytes   int32
-	epoch           uint32
+	epoch, flow     uint32
 	last            time.Duration // since Table.origin
 	links           [orders]link
 }

@@ -44,6 +44,8 @@ type Trail struct {
 	HashAt func(n int) uint64
 	Bytes  int
 	Least  int // bytes below which an end identifies nobody
+
+	Repeats bool // set by Follow: the prompt repeats an earlier one word for word
 }
 
 func (p *Trail) says() bool { return p.Whole != 0 || p.Bytes >= p.Least && p.HashAt != nil }
@@ -96,7 +98,7 @@ func (t *Trails) Follow(p *Trail, fresh string) (id string, known bool) {
 	}
 	if e := t.ends.get(p.main()); e != nil && e.main == p.main() {
 		if !e.extended {
-			e.repeated = true
+			e.repeated, p.Repeats = true, true
 			return e.id, true
 		}
 		t.remember(p, fresh)
