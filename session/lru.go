@@ -3,6 +3,7 @@ package session
 // lru is an exact, bounded LRU from a hash to a value. At steady state nothing is allocated.
 type lru[V any] struct {
 	max   int
+	seen  filter
 	index map[uint64]int32
 	nodes []lruNode[V] // nodes[0] is the ring's root: next is the latest used, prev the least
 }
@@ -14,15 +15,19 @@ type lruNode[V any] struct {
 }
 
 func newLRU[V any](most int) *lru[V] {
-	return &lru[V]{max: most, index: make(map[uint64]int32), nodes: make([]lruNode[V], 1)}
+	return &lru[V]{max: most, seen: newFilter(most), index: make(map[uint64]int32), nodes: make([]lruNode[V], 1)}
 }
 
 // get finds a value and makes it the latest used; nil when there is none. The pointer is valid until the next put.
 func (l *lru[V]) get(key uint64) *V {
+	if !l.seen.has(key) {
+		return nil
+	}
 	i, ok := l.index[key]
 	if !ok {
 		return nil
 	}
+	l.seen.add(key)
 	l.unlink(i)
 	l.link(i)
 	return &l.nodes[i].value
@@ -43,6 +48,7 @@ func (l *lru[V]) put(key uint64, v V) {
 		l.unlink(i)
 		delete(l.index, l.nodes[i].key)
 	}
+	l.seen.add(key)
 	l.nodes[i].key, l.nodes[i].value = key, v
 	l.index[key] = i
 	l.link(i)
