@@ -40,7 +40,7 @@ const (
 	untoldTokens = 500_000 // capacity of an endpoint that tells none: an H100 with an 8B model in FP8 has about so many
 	shareDown    = 0.98    // each time something believed was not there
 	shareUp      = 1.02    // each time something was there that was thought gone
-	untoldMost   = 8.0     // bound of share where no capacity is told
+	untoldMost   = 4.0     // bound of share where no capacity is told
 	leastDoubt   = 64      // tokens below which a prediction that fails says nothing about a restart
 	mostDoubts   = 2       // such requests in a row mean that the cache is gone
 	suspicion    = 3       // answers after one that broke off of which one that misses a quarter is enough

@@ -43,6 +43,7 @@ type Trail struct {
 	Blocks []uint64
 	HashAt func(n int) uint64
 	Bytes  int
+	From   int // bytes before which no earlier prompt ends but at a mark: where the last message of a chat begins
 	Least  int // bytes below which an end identifies nobody
 
 	Repeats bool // set by Follow: the prompt repeats an earlier one word for word
@@ -176,7 +177,7 @@ func (t *Trails) earlierText(p *Trail) *end {
 	if p.HashAt == nil {
 		return nil
 	}
-	for i := len(p.Blocks) - 1; i >= max(-1, len(p.Blocks)-maxTrailBlocks); i-- {
+	for i := len(p.Blocks) - 1; i >= max(p.From/TrailBlock-1, len(p.Blocks)-maxTrailBlocks, -1); i-- {
 		key := uint64(0)
 		if i >= 0 {
 			key = p.Blocks[i]

@@ -13,11 +13,12 @@ import (
 const (
 	gcSpare    = 24 << 20
 	gcMost     = 400 // percent
+	gcLeast    = 50
 	gcInterval = 2 * time.Second
 )
 
-// tuneGC keeps the collector's target at gcSpare above the live heap, or at Go's default of 100 % where that is more, until ctx
-// ends. Whoever sets GOGC decides for himself.
+// tuneGC keeps the collector's target at gcSpare above the live heap, or at half of it above where that is more (most of a large
+// heap are tables without pointers, which cost the collector nothing), until ctx ends. Whoever sets GOGC decides for himself.
 func tuneGC(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -28,7 +29,7 @@ func tuneGC(ctx context.Context) {
 	for set := 0; ; {
 		metrics.Read(live)
 		if v := live[0].Value; v.Kind() == metrics.KindUint64 {
-			percent := int(min(max(gcSpare*100/max(v.Uint64(), 1), 100), gcMost))
+			percent := int(min(max(gcSpare*100/max(v.Uint64(), 1), gcLeast), gcMost))
 			if percent*10 < set*9 || percent*9 > set*10 { // small changes are not worth stopping the world for
 				set = percent
 				debug.SetGCPercent(percent)

@@ -75,6 +75,9 @@ func (c *content) follow() *session.Trail {
 		Marks: t.Marks[:0], StrictMarks: t.StrictMarks[:0], Space: chain.Space,
 		Text: chain.Whole, Blocks: chain.Blocks, HashAt: chain.HashAt, Bytes: chain.Bytes, Least: chain.SystemBytes + leastOwn,
 	}
+	if n := len(chain.Marks); n > 1 {
+		t.From = chain.Marks[n-2].Bytes
+	}
 	strict := chain.System ^ (chain.Scope^chain.Space)*0xd6e8feb86659fd93
 	said, from, h := 0, 0, uint64(0)
 	if chain.Media > 0 { // a picture says more than 64 bytes
