@@ -51,7 +51,7 @@ func rng(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
 
 // view is what a request of a new conversation sees.
 func view(cs []route.Candidate, seed uint64) *route.View {
-	return &route.View{Rand: rng(seed), Candidates: cs, Home: -1, FirstTurn: true, Hash: mix(seed ^ 0xfeed)}
+	return &route.View{Rand: rng(seed), Candidates: cs, Home: -1, Parent: -1, FirstTurn: true, Hash: mix(seed ^ 0xfeed)}
 }
 
 // reserve enters a pick in the books, as the router does within the decision.
@@ -122,7 +122,7 @@ func views(equalWeights bool) *rapid.Generator[func() *route.View] {
 		hash := rapid.Uint64().Draw(t, "hash")
 		home := rapid.IntRange(-1, len(cs)-1).Draw(t, "home")
 		return func() *route.View {
-			return &route.View{Rand: rng(seed), Candidates: cs, Home: home, FirstTurn: home < 0, Hash: hash}
+			return &route.View{Rand: rng(seed), Candidates: cs, Home: home, Parent: -1, FirstTurn: home < 0, Hash: hash}
 		}
 	})
 }

@@ -24,7 +24,7 @@ func TestHashPlacementDependsOnNothingElse(t *testing.T) {
 			rng(rapid.Uint64().Draw(t, "shuffle")).Shuffle(len(shuffled), func(i, j int) {
 				shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
 			})
-			w := &route.View{Rand: rng(99), Candidates: shuffled, Home: -1, Hash: v.Hash}
+			w := &route.View{Rand: rng(99), Candidates: shuffled, Home: -1, Parent: -1, Hash: v.Hash}
 			if got := shuffled[makeFor(t, name).Pick(w, &route.Request{}).Index].Name; got != want {
 				t.Fatalf("here %s, there %s", want, got)
 			}

@@ -10,6 +10,7 @@ const (
 	ReasonLeaves    route.Reason = "leaves"     // the conversation's endpoint is so busy that computing it again elsewhere is quicker
 	ReasonWarm      route.Reason = "warm"       // it holds more of the prompt than others
 	ReasonLeastTTFT route.Reason = "least_ttft" // the shortest predicted time to first token
+	ReasonParent    route.Reason = "parent"     // the endpoint of the conversation that started this one, which is about as quick
 	ReasonSpread    route.Reason = "spread"     // several are as quick; the one given the fewest conversations of late
 )
 
@@ -70,6 +71,10 @@ func (p *leastTTFT) Pick(v *route.View, _ *route.Request) route.Choice {
 		}
 	}
 	i, near := p.nearest(v, bestCost, limit)
+	parent := v.Home < 0 && v.Parent >= 0 && !over(&v.Candidates[v.Parent], limit) && v.Candidates[v.Parent].Terms.Cost()-bestCost <= p.cfg.StayMs
+	if parent {
+		i = v.Parent
+	}
 	if v.FirstTurn {
 		p.give(v, i)
 	}
@@ -78,6 +83,8 @@ func (p *leastTTFT) Pick(v *route.View, _ *route.Request) route.Choice {
 	switch {
 	case atHome:
 		reason = ReasonLeaves
+	case parent:
+		reason = ReasonParent
 	case v.Candidates[i].CachedTokens > 0 && v.Candidates[i].CachedTokens == v.Known && !alike(v):
 		reason = ReasonWarm
 	case near > 1:

@@ -248,3 +248,20 @@ func TestTermsAreNumbers(t *testing.T) {
 		}
 	})
 }
+
+// TestParent: a sub-agent's conversation begins where its parent is, unless another endpoint is really quicker.
+func TestParent(t *testing.T) {
+	for _, c := range []struct {
+		wait   float64 // at the parent's endpoint, in ms
+		reason route.Reason
+	}{{0, ReasonParent}, {15, ReasonParent}, {100, ReasonLeastTTFT}} {
+		cs := quick(2)
+		cs[1].WaitMs = c.wait
+		v := laterTurn(cs, -1, 2000)
+		v.Parent, v.FirstTurn = 1, true
+		got := ttft(t).Pick(v, &route.Request{})
+		if got.Reason != c.reason || (got.Index == 1) != (c.reason == ReasonParent) {
+			t.Errorf("waiting %v ms at the parent's: %+v", c.wait, got)
+		}
+	}
+}

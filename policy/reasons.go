@@ -18,6 +18,7 @@ func Reasons() []route.Reason {
 		ReasonLeaves,
 		ReasonLeastTTFT,
 		ReasonWarm,
+		ReasonParent,
 		ReasonSpread,
 		ReasonPowerOfTwo,
 		ReasonRandom,

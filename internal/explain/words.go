@@ -34,6 +34,8 @@ func why(v *Decision) string {
 			moved(v) + against(v)
 	case policy.ReasonLeastTTFT:
 		return "It costs least at " + e + "." + moved(v) + against(v)
+	case policy.ReasonParent:
+		return "The conversation that started this one is at " + e + ", which costs hardly more than the best." + at(v, 0) + against(v)
 	case policy.ReasonSpread:
 		return "Several endpoints cost as little; among them new conversations are spread, and this one falls to " + e + "." + moved(v) + against(v)
 	case policy.ReasonConsistentHash:
