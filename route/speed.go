@@ -98,12 +98,20 @@ func (e *endpoint) wait(now time.Time, perToken float64, waiting int) float64 {
 	default:
 		left = 0
 	}
-	if slots := e.report.Slots; slots > 0 && e.load.Requests >= slots {
+	if slots := e.places(); slots > 0 && e.load.Requests >= slots {
 		left = max(left, s.place(left, perToken, e.load.Requests, slots))
 	} else if l := e.report.Load; waiting > 0 && l != nil && l.Running > 0 {
 		left = max(left, float64(s.hold*float64(waiting))/float64(l.Running))
 	}
 	return left
+}
+
+// places is how many requests the endpoint computes at once; 0 unknown.
+func (e *endpoint) places() int {
+	if e.spec.Part.Kind == Slot {
+		return 1
+	}
+	return e.report.Slots
 }
 
 // place is how long it takes until a place is free at an endpoint that has as many requests as places or more, when all their
@@ -126,7 +134,7 @@ func (s *speed) place(left, perToken float64, requests, slots int) float64 {
 // crowd is how much of the endpoint's places and memory is taken, and what one more request of so many tokens takes of it.
 func (e *endpoint) crowd(tokens int) (share, takes float64) {
 	var each float64
-	if n := e.report.Slots; n > 0 {
+	if n := e.places(); n > 0 {
 		share, each = float64(e.load.Requests)/float64(n), 1/float64(n)
 	}
 	if n := e.report.CacheTokens; n > 0 { // what requests have in common counts for each of them
@@ -164,7 +172,7 @@ func (e *endpoint) unqueue(now time.Time, f *flight) {
 	}
 	s := &e.speed
 	if f.prefilled {
-		s.computed(now, f, e.report.Slots > 0 && e.load.Requests > e.report.Slots)
+		s.computed(now, f, e.places() > 0 && e.load.Requests > e.places())
 	}
 	s.ahead -= f.prefill
 	s.prompts--
