@@ -42,7 +42,7 @@ func (r *Router) add(now time.Time, m *member) {
 	r.members = append(r.members, m)
 	r.view.Candidates = append(r.view.Candidates, Candidate{
 		Name: ep.spec.Name, Key: ep.key, Slot: ep.slot, Weight: ep.spec.Weight * ep.ramp(now, r.cfg.Ramp), Load: load, Model: m.model,
-		MsPerAnswer: ep.speed.perAnswer, CacheTokens: ep.report.CacheTokens, Slots: ep.report.Slots, KVUsage: usage,
+		MsPerAnswer: ep.speed.perAnswer, CacheTokens: ep.report.CacheTokens, Slots: ep.places(), KVUsage: usage,
 	})
 }
 

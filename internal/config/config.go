@@ -177,8 +177,8 @@ func Default() Config {
 		Policy:   policy.Config{}.WithDefaults(),
 		Sessions: session.Config{}.WithDefaults(),
 		AskUsage: true, ByContent: true,
-		Explain:  defaultExplain(),
-		Limits:   Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2},
+		Explain: defaultExplain(),
+		Limits:  Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2},
 		Timeouts: Timeouts{
 			Connect: 5 * time.Second, FirstByte: 5 * time.Minute, Answer: 30 * time.Minute, Idle: 2 * time.Minute,
 			Refusing: 5 * time.Second, ReadHeader: 10 * time.Second, ReadBody: time.Minute, KeepAlive: 2 * time.Minute, Drain: 30 * time.Second,
