@@ -41,13 +41,14 @@ const (
 	stayCopies = 2     // see stays
 	firstTurns = 2     // later turns that a conversation is thought to have before any has been seen
 	mostDebt   = 3     // first turns that an endpoint may have had fewer than the others, to be made good
+	mostSpread = 16    // first turns more than the fewest that are charged for: a misjudged endpoint must not be shut out
 	fullBusy   = 0.9   // queues are not reckoned beyond that: they do not last for ever
 )
 
 func newLeastTTFT(c Config) route.Policy { return &leastTTFT{cfg: c.LeastTTFT} }
 
 // Pick implements route.Policy.
-func (p *leastTTFT) Pick(v *route.View, _ *route.Request) route.Choice {
+func (p *leastTTFT) Pick(v *route.View, r *route.Request) route.Choice {
 	limit := p.fairLimit(v)
 	p.reckon(v)
 	best, bestCost := nobody, 0.0
@@ -66,7 +67,7 @@ func (p *leastTTFT) Pick(v *route.View, _ *route.Request) route.Choice {
 	atHome := v.Home >= 0 && !v.Repeats
 	if atHome && !over(&v.Candidates[v.Home], limit) {
 		if p.stays(&v.Candidates[v.Home].Terms, &v.Candidates[best].Terms) {
-			p.learn(v, v.Home)
+			p.learn(v, r, v.Home)
 			return route.Choice{Index: v.Home, Reason: ReasonHome}
 		}
 	}
@@ -78,7 +79,7 @@ func (p *leastTTFT) Pick(v *route.View, _ *route.Request) route.Choice {
 	if v.FirstTurn {
 		p.give(v, i)
 	}
-	p.learn(v, i)
+	p.learn(v, r, i)
 	reason := ReasonLeastTTFT
 	switch {
 	case atHome:
@@ -161,7 +162,7 @@ func (p *leastTTFT) spread(v *route.View) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		p.given[c.Slot].seen = p.picks
-		c.Terms.Spread = float64(p.cfg.SpreadShare * float64(p.mean(c)+c.FixedMs) * (p.share(c, fastest) - fewest))
+		c.Terms.Spread = float64(p.cfg.SpreadShare * float64(p.mean(c)+c.FixedMs) * min(p.share(c, fastest)-fewest, mostSpread))
 	}
 }
 
@@ -179,12 +180,15 @@ func (p *leastTTFT) enter(c *route.Candidate, fastest, share float64) {
 	if g.key != c.Key {
 		*g = given{key: c.Key}
 	}
-	g.count = max(g.count, float64(share*c.Weight)*fastest/speed(c))
+	g.count = max(g.count, float64(share*c.Weight)/slower(c, fastest))
 }
+
+// slower is how many times as slow an endpoint is as the fastest one, within reason.
+func slower(c *route.Candidate, fastest float64) float64 { return min(speed(c)/fastest, 16) }
 
 // share is how many first turns the endpoint was given of late, for its weight and its speed beside the fastest one's.
 func (p *leastTTFT) share(c *route.Candidate, fastest float64) float64 {
-	return float64(p.given[c.Slot].count/c.Weight) * speed(c) / fastest
+	return float64(p.given[c.Slot].count/c.Weight) * slower(c, fastest)
 }
 
 // others is what a placement costs those who come after. Those who come while it and what is in front of it are computed wait
@@ -218,7 +222,10 @@ func marginal(busy float64) float64 {
 func (p *leastTTFT) mean(c *route.Candidate) float64 { return max(float64(p.tokens*speed(c)), 1e-6) }
 
 // learn takes in a turn that is placed.
-func (p *leastTTFT) learn(v *route.View, i int) {
+func (p *leastTTFT) learn(v *route.View, r *route.Request, i int) {
+	if r.Class != route.Turn {
+		return
+	}
 	tokens := float64(v.PromptTokens - v.Candidates[i].CachedTokens)
 	p.tokens += float64(max(tokenRate, 1/(p.firsts+p.laters+1)) * (tokens - p.tokens))
 	p.prompt += float64(max(tokenRate, 1/(p.firsts+p.laters+1)) * (float64(v.PromptTokens) - p.prompt))

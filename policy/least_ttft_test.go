@@ -265,3 +265,16 @@ func TestParent(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyTurnsAreLearntFrom: counts of tokens and embeddings are placed, and say nothing about conversations.
+func TestOnlyTurnsAreLearntFrom(t *testing.T) {
+	p := ttft(t)
+	for i := range uint64(100) {
+		v := view(quick(4), i)
+		v.FirstTurn, v.PromptTokens = false, 40
+		p.Pick(v, &route.Request{Class: route.Embed})
+	}
+	if q := p.(*leastTTFT); q.tokens != 0 || q.picks != 0 || q.firsts+q.laters != 0 {
+		t.Errorf("learnt %+v of embeddings", *q)
+	}
+}

@@ -138,6 +138,9 @@ const (
 // memory for good.
 const maxKeep = 2 << 20
 
+// mostReadAgain is the length in bytes of a body beyond which HashAt does not read it again: that may be under the router's lock.
+const mostReadAgain = 256 << 10
+
 // maxChainBody bounds the bodies that chains are made of: offsets are kept in 32 bits.
 const maxChainBody = 1 << 30
 
@@ -177,7 +180,7 @@ func (c *Chain) HashAt(n int) uint64 {
 		if ok {
 			return c.Marks[i].Hash
 		}
-		if !c.readAgain() {
+		if len(c.again.body) > mostReadAgain || !c.readAgain() {
 			return ^h
 		}
 	}

@@ -22,6 +22,7 @@ type belief struct {
 // cache is what is learnt of one endpoint's cache.
 type cache struct {
 	bound   int      // blocks the belief is bounded by now
+	ratio   float64  // tokens of its prompts by canonical byte, of late
 	flow    uint64   // blocks put in so far
 	share   float64  // of the capacity it tells, or of the default: what proves to be there
 	doubts  int      // requests in a row whose cached tokens were all missing
@@ -50,6 +51,7 @@ const (
 	// million tokens of English.
 	leastTokensPerByte = 0.1
 	mostBlocks         = 1 << 18
+	leastRatioBytes    = 512
 )
 
 // predict fills in how much of the prompt each candidate probably holds.
@@ -170,7 +172,11 @@ func (r *Router) bound(ep *endpoint, p *pool) {
 	if ep.cache.share == 0 {
 		ep.cache.share = firstShare
 	}
-	blocks := min(int(float64(ep.cacheTokens())/float64(max(p.tokensPerByte, leastTokensPerByte)*BlockBytes)), mostBlocks)
+	ratio := ep.cache.ratio // not the pool's: several may share the endpoint, and what they hold must not depend on who came last
+	if ratio == 0 {
+		ratio = p.tokensPerByte
+	}
+	blocks := min(int(float64(ep.cacheTokens())/float64(max(ratio, leastTokensPerByte)*BlockBytes)), mostBlocks)
 	// Small changes of the ratio are no reason to evict.
 	if d := blocks - ep.cache.bound; d > ep.cache.bound/64 || -d > ep.cache.bound/64 {
 		ep.cache.bound = blocks
@@ -205,6 +211,10 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 		ep.cache.suspect = suspicion
 	}
 	u := &ev.Usage
+	if ev.Outcome == OK && u.PromptTokens > 0 && f.bytes >= leastRatioBytes {
+		sample := min(max(float64(u.PromptTokens)/float64(f.bytes), leastTokensPerByte), 2)
+		ep.cache.ratio = toward(ep.cache.ratio, sample)
+	}
 	if ev.Outcome != OK || !u.CachedKnown || u.PromptTokens <= 0 || f.epoch != ep.epoch {
 		return false // or the cache that the prediction was about is gone
 	}

@@ -37,6 +37,7 @@ type flight struct {
 	depth              int      // blocks of it that were believed to be cached
 	sure               int      // of these, blocks that were not only about to be
 	recent             bool     // it goes on from a turn since which little has been put into the cache
+	alone              bool     // nothing else was outstanding there
 	story              story    // see explain
 }
 
@@ -76,6 +77,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 		f.trial = true
 		ep.trials++
 	}
+	f.alone = ep.load.Requests == 0
 	ep.load.Requests++
 	ep.load.PrefillTokens += f.prefill
 	ep.load.DecodeTokens += f.decode
@@ -120,7 +122,9 @@ func (r *Router) firstByte(now time.Time, l Lease) {
 		f.ep.recovered(now)
 	}
 	f.ep.load.PrefillTokens -= f.prefill
-	f.ep.unqueue(now, f)
+	if f.incarnation == f.ep.incarnation {
+		f.ep.unqueue(now, f)
+	}
 	f.ep.computed(f)
 	r.warm(now, f, f.decision.PromptTokens, f.decision.PromptTokens)
 }
@@ -138,7 +142,9 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	ep.load.Requests--
 	if !f.prefilled {
 		ep.load.PrefillTokens -= f.prefill
-		ep.unqueue(now, f)
+		if f.incarnation == ep.incarnation {
+			ep.unqueue(now, f)
+		}
 		ep.computed(f)
 	}
 	ep.load.DecodeTokens -= f.decode

@@ -96,7 +96,7 @@ func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
 	}
 	v := &r.view
 	v.Now, v.PromptTokens, v.OutputTokens = now, tokens, p.outputTokens(req)
-	v.FirstTurn = !talk.known || talk.entry.Turns == 1 && len(req.Tried) > 0 // a retry is still the same turn
+	v.FirstTurn = req.Class == Turn && (!talk.known || talk.entry.Turns == 1 && len(req.Tried) > 0) // a retry is still the same turn
 	v.Home, v.Parent = r.member(talk.entry.Endpoint), r.member(talk.parent)
 	v.Repeats = talk.repeats
 	v.Hash = placeHash(req, talk.id)
@@ -110,7 +110,7 @@ func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
 	ep, c := r.members[choice.Index].ep, &v.Candidates[choice.Index]
 	d := Decision{
 		Endpoint: ep.spec, Kind: ep.kind(), Model: c.Model, Pool: p.name, Policy: r.cfg.PolicyName,
-		Session: talk.id, FirstTurn: v.FirstTurn && req.Class == Turn, Reason: choice.Reason, Candidates: len(v.Candidates),
+		Session: talk.id, FirstTurn: v.FirstTurn, Reason: choice.Reason, Candidates: len(v.Candidates),
 		PromptTokens: tokens, CachedTokens: c.CachedTokens,
 	}
 	if d.Model == "" || req.Model == "" {

@@ -45,13 +45,14 @@ const (
 	firstFixed    = 10.0 // ms
 	keepSample    = 0.97 // weight that a sample keeps with each later one
 	priorTokens   = 512  // what is assumed at first weighs as much as a sample of so many tokens
+	heaviest      = 40   // samples of the latest one's weight that all before it count for at most
 	outlier       = 4    // a sample counts as at most so many times what was expected, or so many times less
 	fixedStep     = 0.08 // share of the estimate by which one sample moves fixed
 	fixedQuantile = 0.35 // share of samples below it: waiting that was not foreseen is above
 	slowRate      = 0.1  // weight of a new sample for perAnswer and hold
 	turnWindow    = 20 * time.Second
 	busyWindow    = 10 * time.Second
-	leastPerToken = 1e-5             // ms: 100 million tokens a second
+	leastPerToken = 1e-3             // ms: a million tokens a second
 	sameStep      = time.Millisecond // first bytes that come closer together than that are of one step
 	maxBatches    = 512              // streams that see more first bytes than that before they end teach nothing
 )
@@ -261,8 +262,8 @@ func (r *Router) learnSpeed(now time.Time, f *flight, u *Usage) {
 	rest := float64(max(u.OutputTokens-1, 0))
 	if f.stream {
 		if rest > 0 {
-			s.perAnswer = toward(s.perAnswer, ms(now.Sub(f.first))/rest)
-			s.hold = toward(s.hold, ms(now.Sub(f.first)))
+			s.perAnswer = toward(s.perAnswer, max(0, ms(now.Sub(f.first)))/rest)
+			s.hold = toward(s.hold, max(0, ms(now.Sub(f.first))))
 		}
 		if b := s.batchOf(f.first); b != nil && !b.held {
 			x := max(own, float64(b.tokens-f.prefill)+own)
@@ -271,7 +272,11 @@ func (r *Router) learnSpeed(now time.Time, f *flight, u *Usage) {
 	} else {
 		// All there is to go by is when the whole answer came. What was expected in front of it is taken off: where that was
 		// too much, the endpoint appears quicker than it is and less is expected the next time.
-		s.line(own, rest, ms(f.first.Sub(f.routed))-f.waitMs, 1, true, perToken, fixed)
+		y := ms(f.first.Sub(f.routed)) - f.waitMs
+		// What others did to it meanwhile cannot be told. A request among others shows only that an endpoint is quicker.
+		if alone := f.alone && f.ep.load.Requests == 0; alone || y < fixed+float64(own*perToken)+float64(rest*s.perAnswer) {
+			s.line(own, rest, y, 1, true, perToken, fixed)
+		}
 		s.hold = toward(s.hold, float64(rest*s.perAnswer))
 	}
 	r.meanSpeed()
@@ -314,6 +319,11 @@ func (s *speed) sums(x, rest, y, weight float64) {
 	s.xr = float64(s.xr*keep) + float64(weight*float64(x*rest))
 	s.rr = float64(s.rr*keep) + float64(weight*float64(rest*rest))
 	s.ry = float64(s.ry*keep) + float64(weight*float64(rest*y))
+	// Samples of long prompts must not outweigh those of short ones for ever.
+	if most := float64(heaviest * max(float64(x*x), priorTokens*priorTokens)); s.xx > most {
+		k := most / s.xx
+		s.xx, s.xy, s.xr, s.rr, s.ry = most, float64(s.xy*k), float64(s.xr*k), float64(s.rr*k), float64(s.ry*k)
+	}
 }
 
 // solve finds the least squares: time for a token of a prompt alone, or, where answers are part of the samples, that and the

@@ -227,9 +227,10 @@ func (c *call) forgetContent(d *route.Decision) {
 		return
 	}
 	q := &c.req
-	if q.Trail != nil {
-		q.Session, q.Trail = d.Session, nil
+	if q.Trail != nil && d.Session != q.MintedID { // a fresh id is known by itself
+		q.Session = d.Session
 	}
+	q.Trail = nil
 	if q.Content != nil {
 		c.about = *q.Content
 		c.about.Blocks = append(c.blocks[:0], q.Content.Blocks...)

@@ -64,9 +64,7 @@ func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 		}
 	}
 	r.Out.Header.Set("X-Request-Id", a.c.served.ID)
-	if key := a.d.Endpoint.APIKey; key != "" && r.Out.Header.Get("Authorization") == "" {
-		r.Out.Header.Set("Authorization", "Bearer "+key)
-	}
+	a.authorise(r.Out.Header)
 	a.span.Inject(r.Out.Header)
 	a.address(r.Out.Header)
 }

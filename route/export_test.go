@@ -1,0 +1,43 @@
+package route
+
+import (
+	"fmt"
+	"math"
+)
+
+// Idle reports what is left on the books although no lease is open.
+func (r *Router) Idle() error {
+	if r.open != 0 || len(r.free) != len(r.flights) {
+		return fmt.Errorf("%d leases are open, %d of %d flights free", r.open, len(r.free), len(r.flights))
+	}
+	used := map[int]bool{}
+	for _, ep := range r.endpoints {
+		s := &ep.speed
+		switch {
+		case ep.gone:
+			return fmt.Errorf("%s is gone and still there", ep.spec.Name)
+		case ep.load != (Load{}), len(ep.pending) != 0, ep.trials != 0, s.ahead != 0, s.prompts != 0, s.head != 0:
+			return fmt.Errorf("%s: load %+v, pending %v, trials %d, %d tokens of %d prompts ahead", ep.spec.Name, ep.load, ep.pending, ep.trials, s.ahead, s.prompts)
+		case len(ep.held.flights) != 0 || ep.held.blocks != 0:
+			return fmt.Errorf("%s holds %+v", ep.spec.Name, ep.held)
+		case used[ep.slot]:
+			return fmt.Errorf("slot %d is used twice", ep.slot)
+		}
+		used[ep.slot] = true
+		for _, x := range []float64{s.perToken, s.fixed, s.perAnswer, s.hold, s.busy, s.turns, ep.cache.share} {
+			if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
+				return fmt.Errorf("%s has learnt %+v", ep.spec.Name, *s)
+			}
+		}
+	}
+	for _, slot := range r.freeSlots {
+		if used[slot] || r.belief.index.Units(slot) != 0 {
+			return fmt.Errorf("slot %d is free and in use, or not empty", slot)
+		}
+		used[slot] = true
+	}
+	if len(used) != r.slots {
+		return fmt.Errorf("%d of %d slots are accounted for", len(used), r.slots)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package route_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/session"
+)
+
+// storm throws events at a router in any order: endpoints that come, go, move and restart, requests that are tried again, and
+// engines that report nonsense.
+type storm struct {
+	*rapid.T
+	r    *route.Router
+	now  time.Time
+	open []route.Lease
+}
+
+func (s *storm) of(n int, what string) int { return rapid.IntRange(0, n-1).Draw(s.T, what) }
+
+func (s *storm) nonsense(what string) int {
+	return rapid.SampledFrom([]int{0, 1, 100, 5000, 100_000, -1, 1 << 40, math.MaxInt64, math.MinInt64}).Draw(s.T, what)
+}
+
+func (s *storm) declare() {
+	d := route.Declared{Source: "s"}
+	for _, name := range []string{"a", "b", "c"} {
+		if s.of(10, "declared") < 7 {
+			e := route.Endpoint{Name: name, URL: fmt.Sprint("http://", name, s.of(2, "address")), Weight: rapid.SampledFrom([]float64{1, 0.01, 3}).Draw(s.T, "weight")}
+			if name == "c" {
+				e.Part = route.Part{Kind: route.Slot, Index: s.of(2, "slot")}
+			}
+			d.Endpoints = append(d.Endpoints, e)
+		}
+	}
+	s.r.Observe(s.now, d)
+}
+
+func (s *storm) probe() {
+	p := route.Report{
+		Healthy: s.of(4, "healthy") > 0, Models: []route.Model{{ID: "m"}, {ID: "lora", Parent: "m"}},
+		CacheTokens: int64(rapid.SampledFrom([]int{0, 1, 300, 10_000, 1 << 40}).Draw(s.T, "cache")), Slots: s.of(4, "slots"),
+		BlockTokens: rapid.SampledFrom([]int{0, 16, 1 << 30}).Draw(s.T, "block"),
+		Load:        &route.LoadReport{Running: s.of(4, "running"), Waiting: s.of(6, "waiting")},
+	}
+	p.Refused = !p.Healthy && s.of(2, "refused") == 0
+	s.r.Observe(s.now, route.Probed{Endpoint: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(s.T, "probed"), Report: p})
+}
+
+func (s *storm) request() {
+	c := &route.Content{Bytes: s.of(6000, "bytes")}
+	h := uint64(7)
+	for range c.Bytes / route.BlockBytes {
+		h = h*0x9e3779b97f4a7c15 + uint64(s.of(2, "block"))
+		c.Blocks = append(c.Blocks, h)
+	}
+	q := &route.Request{
+		Seed: 1, Class: rapid.SampledFrom([]route.Class{route.Turn, route.Turn, route.Turn, route.Embed, route.Aside}).Draw(s.T, "class"),
+		Model: rapid.SampledFrom([]string{"m", "m", "lora"}).Draw(s.T, "model"), MintedID: fmt.Sprint("minted", s.of(4, "minted")),
+		Stream: s.of(2, "stream") == 0, PromptBytes: c.Bytes, MaxTokens: s.nonsense("max tokens"),
+		Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(s.T, "session"), User: rapid.SampledFrom([]string{"", "u"}).Draw(s.T, "user"),
+		Follows: rapid.SampledFrom([]string{"", "", "r1"}).Draw(s.T, "follows"),
+	}
+	if q.Class == route.Turn && s.of(3, "content") > 0 {
+		q.Content = c
+	}
+	for range 1 + s.of(3, "tries") {
+		d, err := s.r.Route(s.now, q)
+		if err != nil {
+			return
+		}
+		if math.IsNaN(d.TTFTMs) || math.IsInf(d.TTFTMs, 0) || d.TTFTMs < 0 || d.CachedTokens < 0 || d.CachedTokens > d.PromptTokens {
+			s.Fatalf("decision %+v", d)
+		}
+		s.open = append(s.open, d.Lease)
+		q.Tried = append(q.Tried, d.Endpoint.Name)
+	}
+}
+
+func (s *storm) finish() {
+	i := s.of(len(s.open), "finished")
+	s.r.Observe(s.now, route.Finished{
+		Lease: s.open[i], Outcome: route.Outcome(s.of(8, "outcome")), Response: rapid.SampledFrom([]string{"", "r1"}).Draw(s.T, "response"),
+		Usage: route.Usage{
+			PromptTokens: s.nonsense("prompt"), CachedTokens: s.nonsense("cached"), OutputTokens: s.nonsense("output"), CachedKnown: s.of(2, "known") == 0,
+		},
+	})
+	s.open = append(s.open[:i], s.open[i+1:]...)
+}
+
+// TestStorm: whatever happens, all books return to zero when the last lease has ended, and nothing learnt is out of bounds.
+func TestStorm(t *testing.T) {
+	for _, name := range []string{"least_ttft", "dynamo.kv"} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				make1, err := policy.New(policy.Config{Name: name})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := &storm{T: t, now: time.Unix(1_000_000, 0), r: route.New(route.Config{
+					Policy: make1, PolicyName: name, Explain: true, Sessions: session.Config{Max: 8}, Responses: 4,
+				})}
+				s.declare()
+				for range rapid.IntRange(1, 100).Draw(t, "steps") {
+					switch what := s.of(10, "what"); {
+					case what == 0:
+						s.declare()
+					case what == 1:
+						s.probe()
+					case what == 2:
+						s.now = s.now.Add(time.Duration(s.of(3000, "ms")) * time.Millisecond)
+					case what < 5 && len(s.open) > 0:
+						s.finish()
+					case what == 5 && len(s.open) > 0:
+						s.r.Observe(s.now, route.FirstByte{Lease: s.open[s.of(len(s.open), "first")]})
+					default:
+						s.request()
+					}
+				}
+				for len(s.open) > 0 {
+					s.finish()
+				}
+				if err := s.r.Idle(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
