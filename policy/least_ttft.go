@@ -115,6 +115,10 @@ func alike(v *route.View) bool {
 
 // reckon fills in the terms of all candidates.
 func (p *leastTTFT) reckon(v *route.View) {
+	heaviest := 0.0
+	for i := range v.Candidates {
+		heaviest = max(heaviest, v.Candidates[i].Weight)
+	}
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		prefill := float64(float64(v.PromptTokens-c.CachedTokens) * c.MsPerToken)
@@ -123,9 +127,9 @@ func (p *leastTTFT) reckon(v *route.View) {
 		if c.Full {
 			c.Terms.Evict = float64(prefill * v.Missed)
 		}
-		if c.Weight < 1 {
-			c.Terms.Wait /= c.Weight
-			c.Terms.Others = float64(c.Terms.Others+c.Terms.Prefill)/c.Weight - c.Terms.Prefill
+		// Of less weight is who should have less traffic: what it costs there counts for more. The request itself waits no longer.
+		if w := c.Weight / heaviest; w < 1 {
+			c.Terms.Others = (c.Terms.Wait+c.Terms.Prefill+c.Terms.Others)/w - c.Terms.Wait - c.Terms.Prefill
 		}
 	}
 	if v.FirstTurn {

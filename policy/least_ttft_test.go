@@ -278,3 +278,21 @@ func TestOnlyTurnsAreLearntFrom(t *testing.T) {
 		t.Errorf("learnt %+v of embeddings", *q)
 	}
 }
+
+// TestWeightIsNoWait: what is predicted for the request itself does not depend on weights, and equal ones are as none.
+func TestWeightIsNoWait(t *testing.T) {
+	for _, c := range []struct {
+		weights [2]float64
+		lighter bool // the second costs more
+	}{{[2]float64{1, 1}, false}, {[2]float64{0.5, 0.5}, false}, {[2]float64{4, 1}, true}, {[2]float64{1, 0.1}, true}} {
+		cs := quick(2)
+		for i := range cs {
+			cs[i].Weight, cs[i].WaitMs = c.weights[i], 50
+		}
+		ttft(t).Pick(laterTurn(cs, -1, 2000), &route.Request{})
+		a, b := cs[0].Terms, cs[1].Terms
+		if a.TTFT() != b.TTFT() || (b.Cost() > a.Cost()) != c.lighter || !c.lighter && b.Cost() != a.Cost() {
+			t.Errorf("weights %v: %+v and %+v", c.weights, a, b)
+		}
+	}
+}

@@ -84,7 +84,7 @@ func (r *Router) predict(req *Request, t *talk, m *measure) {
 	} else {
 		b.missed -= float64(missedRate * b.missed)
 	}
-	if v.Missed = 0; b.evicted > 0 {
+	if b.evicted > 0 {
 		v.Missed = min(1, b.missed/b.evicted)
 	}
 }
@@ -203,7 +203,7 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 		switch {
 		case ev.Outcome == OK || f.prefilled:
 			r.holds(ep, f.chain) // engines let go of blocks, oldest first, when the request is over
-		case ev.Outcome != Busy || f.depth < len(f.chain):
+		default:
 			r.belief.index.Truncate(ep.slot, f.chain, f.depth) // what it would have computed it has not
 		}
 	}
@@ -237,11 +237,11 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 		ep.cache.share = min(most, float64(ep.cache.share*shareUp))
 	}
 	if lost = ep.doubt(f, predicted, found, u.PromptTokens); lost {
+		back := ep.cache.doubted
 		r.lostCache(ep)
 		ep.cache.restarts++
-		r.holds(ep, ep.cache.doubted)
+		r.holds(ep, back)
 		r.holds(ep, f.chain)
-		ep.cache.doubted = nil
 	}
 	return lost
 }
@@ -256,7 +256,8 @@ func (ep *endpoint) recent(t *talk) bool {
 }
 
 // doubt notices that an engine has lost its cache: requests in a row find nothing of what should be there, or only what the
-// first of them has brought back. After an answer has broken off one that misses a good part is enough. What all share, the system prompt, is never the first to be evicted.
+// first of them has brought back. After an answer has broken off one that misses a good part is enough. What all share, the
+// system prompt, is never the first to be evicted.
 func (ep *endpoint) doubt(f *flight, predicted, found, prompt int) (lost bool) {
 	c := &ep.cache
 	if predicted < leastDoubt || c.doubts > 0 && f.routed.Before(c.doubtedAt) {
@@ -291,6 +292,6 @@ func common(a, b []uint64) int {
 // lostCache forgets what an endpoint held.
 func (r *Router) lostCache(ep *endpoint) {
 	ep.epoch++
-	ep.cache.doubts, ep.cache.suspect = 0, 0
+	ep.cache.doubts, ep.cache.doubted, ep.cache.suspect = 0, nil, 0
 	r.belief.index.Clear(ep.slot)
 }

@@ -86,8 +86,6 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 	ep.queue(now, f)
 	if req.Class == Turn {
 		ep.speed.turn(now)
-	}
-	if req.Class == Turn {
 		r.remember(ep, f, req, index, r.view.Candidates[index].Model)
 	}
 	r.open++

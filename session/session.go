@@ -71,7 +71,7 @@ type Entry struct {
 	Endpoint string    // name of the endpoint that served the last turn
 	Model    string    // what the client's model name was resolved to
 	Tokens   int       // tokens of prompt and answer so far
-	Prompt   int       // tokens of the last turn's prompt by the engine's count, 0 unknown
+	Prompt   int       // tokens of the last turn's prompt by the engine's count, or as estimated while it has not told; 0 unknown
 	Bytes    int       // canonical bytes of that prompt, 0 unknown
 	Flow     uint32    // what had been put into the endpoint's cache in all when the last turn ended, modulo 2^32
 	Epoch    uint32    // the endpoint's count of lost caches then; when it has moved on, Tokens are no longer there
