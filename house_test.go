@@ -30,7 +30,7 @@ var plan = map[string]room{
 
 	// The pure floor.
 	"prefix":  {},
-	"prompt":  {may: []string{"route"}, third: []string{"github.com/zeebo/xxh3"}},
+	"prompt":  {may: []string{"route"}, third: []string{"github.com/zeebo/xxh3", "golang.org/x/sys"}},
 	"session": {third: []string{"github.com/zeebo/xxh3"}},
 	"route":   {may: []string{"prefix", "session"}, third: []string{"github.com/zeebo/xxh3"}},
 	"policy":  {may: []string{"prefix", "route"}},

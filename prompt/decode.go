@@ -1,9 +1,13 @@
 package prompt
 
-import "runtime"
+import (
+	"runtime"
+
+	"golang.org/x/sys/cpu"
+)
 
 // deep says that decodeBlocks can be used. It is set once and never changed.
-var deep = runtime.GOARCH == "amd64" && hasVBMI2()
+var deep = runtime.GOARCH == "amd64" && cpu.X86.HasPOPCNT && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2
 
 // decodeBlocks decodes whole blocks of 64 bytes of src, which begins within a string and not escaped, up to the first
 // block with the string's end, a control character, or an escape other than those of one letter. An escape that the last
@@ -17,9 +21,7 @@ func decodeBlocks(dst, src []byte) (read, written int, high uint64) {
 	return read - open, written, high
 }
 
-// The two below are in decode_amd64.s. Elsewhere nothing calls them.
-
-func hasVBMI2() bool
-
+// decodeVBMI2 is in decode_amd64.s. Elsewhere nothing calls it.
+//
 //go:noescape
 func decodeVBMI2(dst, src *byte, n int) (read, written, open int, high uint64)

@@ -1,40 +1,5 @@
 #include "textflag.h"
 
-// func hasVBMI2() bool
-//
-// What decodeVBMI2 needs: POPCNT and AVX-512 F, BW, VBMI and VBMI2, and an operating system that saves the registers (XCR0
-// bits 1, 2 and 5 to 7).
-TEXT ·hasVBMI2(SB), NOSPLIT, $0-1
-	MOVB $0, ret+0(FP)
-	XORL AX, AX
-	CPUID
-	CMPL AX, $7
-	JLT  no
-	MOVL $1, AX
-	XORL CX, CX
-	CPUID
-	ANDL $0x18800000, CX // POPCNT, OSXSAVE, AVX
-	CMPL CX, $0x18800000
-	JNE  no
-	XORL CX, CX
-	XGETBV
-	ANDL $0xe6, AX
-	CMPL AX, $0xe6
-	JNE  no
-	MOVL $7, AX
-	XORL CX, CX
-	CPUID
-	ANDL $0x40010000, BX // BW, F
-	CMPL BX, $0x40010000
-	JNE  no
-	ANDL $0x42, CX // VBMI2, VBMI
-	CMPL CX, $0x42
-	JNE  no
-	MOVB $1, ret+0(FP)
-
-no:
-	RET
-
 // What stands for the byte after a backslash, 0 for what may not stand there.
 DATA escaped<>+0x22(SB)/1, $0x22
 DATA escaped<>+0x2f(SB)/1, $0x2f

@@ -1,9 +1,13 @@
 package prompt
 
-import "runtime"
+import (
+	"runtime"
+
+	"golang.org/x/sys/cpu"
+)
 
 // wide says that pass can be used. It is set once and never changed.
-var wide = runtime.GOARCH == "amd64" && hasAVX2()
+var wide = runtime.GOARCH == "amd64" && cpu.X86.HasPOPCNT && cpu.X86.HasAVX2
 
 // pass goes over whole blocks of 64 bytes from d[i] on, which is within a string and not escaped, up to the first block
 // with the string's end, a control character, or an escape other than those of one letter. passed is how many bytes
@@ -15,9 +19,7 @@ func pass(d []byte, i int) (passed, escapes, open int) {
 	return passAVX2(&d[i], len(d)-i)
 }
 
-// The two below are in wide_amd64.s. Elsewhere nothing calls them.
-
-func hasAVX2() bool
-
+// passAVX2 is in wide_amd64.s. Elsewhere nothing calls it.
+//
 //go:noescape
 func passAVX2(p *byte, n int) (passed, escapes, open int)

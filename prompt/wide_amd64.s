@@ -1,35 +1,5 @@
 #include "textflag.h"
 
-// func hasAVX2() bool
-//
-// AVX2 is usable when CPUID reports it and the operating system saves the wide registers (XCR0 bits 1 and 2).
-TEXT ·hasAVX2(SB), NOSPLIT, $0-1
-	MOVB $0, ret+0(FP)
-	XORL AX, AX
-	CPUID
-	CMPL AX, $7
-	JLT  no
-	MOVL $1, AX
-	XORL CX, CX
-	CPUID
-	ANDL $0x18800000, CX // POPCNT, OSXSAVE, AVX
-	CMPL CX, $0x18800000
-	JNE  no
-	XORL CX, CX
-	XGETBV
-	ANDL $6, AX
-	CMPL AX, $6
-	JNE  no
-	MOVL $7, AX
-	XORL CX, CX
-	CPUID
-	SHRL $5, BX
-	ANDL $1, BX
-	MOVB BX, ret+0(FP)
-
-no:
-	RET
-
 DATA bytes<>+0(SB)/1, $0x22 // "
 DATA bytes<>+1(SB)/1, $0x5c // \
 DATA bytes<>+2(SB)/1, $0x1f // the last control character
