@@ -43,7 +43,7 @@ type Drive struct {
 	Incidents []Incident // in any order
 
 	talks   []talk
-	queue   agenda
+	queue   timetable
 	flights map[uint64]*drivenTurn
 	steps   []time.Time // scheduled end of each engine's step; zero when none is
 	index   map[string]int
@@ -70,22 +70,6 @@ type drivenTurn struct {
 	row          int // in out
 }
 
-// event is an engine's step that ends, a turn to be sent, or an incident.
-type event struct {
-	at   time.Time
-	seq  uint64 // order among events of one moment
-	kind eventKind
-	of   int // index of the engine, the talk or the incident
-}
-
-type eventKind uint8
-
-const (
-	stepEnds eventKind = iota
-	turnSent
-	incident
-)
-
 // Play runs the conversations to their ends and returns their turns in the order they were sent.
 func (d *Drive) Play(w Workload, conversations []Conversation) []Turnout {
 	d.out = nil
@@ -108,23 +92,24 @@ func (d *Drive) Play(w Workload, conversations []Conversation) []Turnout {
 		}
 		d.talks[i].blocks = chain(c, system, d.Engines[0].cfg.BlockTokens)
 		d.talks[i].text = chain(c, system, route.BlockBytes/TokenBytes)
-		d.queue.push(event{at: d.Start.Add(c.Start), kind: turnSent, of: i})
+		d.queue.push(int64(c.Start), turnDue, i)
 	}
 	for i, in := range d.Incidents {
-		d.queue.push(event{at: d.Start.Add(in.At), kind: incident, of: i})
+		d.queue.push(int64(in.At), incidentDue, i)
 	}
 	for {
-		e, ok := d.queue.pop()
+		due, ok := d.queue.pop()
 		if !ok {
 			return d.out
 		}
-		switch e.kind {
-		case stepEnds:
-			d.step(e.at, e.of)
-		case turnSent:
-			d.send(e.at, e.of)
-		case incident:
-			d.Incidents[e.of].Do(e.at)
+		now, of := d.Start.Add(time.Duration(due.at)), int(due.of)
+		switch due.kind {
+		case engineStep:
+			d.step(now, of)
+		case turnDue:
+			d.send(now, of)
+		default: // incidentDue: nothing else is entered here
+			d.Incidents[of].Do(now)
 		}
 	}
 }
@@ -231,12 +216,12 @@ func (t *talk) extend() *session.Trail {
 	return out
 }
 
-// schedule enters the end of an engine's step into the agenda, once.
+// schedule enters the end of an engine's step into the timetable, once.
 func (d *Drive) schedule(i int) {
 	at, busy := d.Engines[i].Next()
 	if busy && !at.Equal(d.steps[i]) {
 		d.steps[i] = at
-		d.queue.push(event{at: at, kind: stepEnds, of: i})
+		d.queue.push(int64(at.Sub(d.Start)), engineStep, i)
 	}
 }
 
@@ -271,57 +256,8 @@ func (d *Drive) done(now time.Time, f *drivenTurn, e Emission) {
 	t := &d.talks[f.talk]
 	t.tokens += e.Index
 	if t.turn++; t.turn < len(t.Turns) {
-		d.queue.push(event{at: now.Add(t.Turns[t.turn].Think), kind: turnSent, of: f.talk})
+		d.queue.push(int64(now.Sub(d.Start)+t.Turns[t.turn].Think), turnDue, f.talk)
 	}
-}
-
-// agenda is a binary heap of events in order of time, and of entry within one moment.
-type agenda struct {
-	events  []event
-	entered uint64
-}
-
-func (a *agenda) push(e event) {
-	a.entered++
-	e.seq = a.entered
-	a.events = append(a.events, e)
-	for i := len(a.events) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !before(a.events[i], a.events[up]) {
-			return
-		}
-		a.events[i], a.events[up] = a.events[up], a.events[i]
-		i = up
-	}
-}
-
-func (a *agenda) pop() (event, bool) {
-	if len(a.events) == 0 {
-		return event{}, false
-	}
-	first, last := a.events[0], len(a.events)-1
-	a.events[0] = a.events[last]
-	a.events = a.events[:last]
-	for i := 0; ; {
-		least := i
-		for _, down := range [2]int{2*i + 1, 2*i + 2} {
-			if down < last && before(a.events[down], a.events[least]) {
-				least = down
-			}
-		}
-		if least == i {
-			return first, true
-		}
-		a.events[i], a.events[least] = a.events[least], a.events[i]
-		i = least
-	}
-}
-
-func before(a, b event) bool {
-	if c := a.at.Compare(b.at); c != 0 {
-		return c < 0
-	}
-	return a.seq < b.seq
 }
 
 // Quantile is the q-quantile (0..1) of times to first token of turns that were served, by nearest rank.

@@ -1,11 +1,11 @@
 package sim
 
-// happening is something due at a moment of a replay.
+// happening is something due at a moment of a play.
 type happening struct {
 	at   int64  // ns from the start
 	seq  uint64 // order among those of one moment
 	kind happeningKind
-	of   int32 // index of the engine, turn or outage
+	of   int32 // index of the engine, turn, conversation, outage or incident
 }
 
 type happeningKind uint8
@@ -13,6 +13,7 @@ type happeningKind uint8
 const (
 	engineStep happeningKind = iota
 	turnDue
+	incidentDue
 	endpointJoins
 	endpointFails
 	failureNoticed
