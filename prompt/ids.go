@@ -10,6 +10,7 @@ import (
 type Source struct {
 	Header string // name of a request header, in any case
 	Field  string // name of a top-level field, or of a member of a top-level object: "metadata.session_id"
+	// Either may end in "#member": the id is that member of the JSON object that stands there, be it written as a text.
 }
 
 // String is the source as it is configured: "header:NAME" or "field:NAME".
@@ -37,7 +38,7 @@ func ParseSource(text string) (Source, error) {
 // counts.
 type Identity struct {
 	// IDs are the places that conversation ids are looked for in, each header:NAME or field:NAME, where a field is a member of
-	// the body or member.member. Naming some replaces the whole list, an empty one stands for none; the default is in docs/conversations.md.
+	// the body or member.member; #NAME after either is a member of the JSON object that stands there as a text. Naming some replaces the whole list, an empty one stands for none; the default is in docs/conversations.md.
 	IDs []string `yaml:"ids"`
 	// Users are the places of ids of users. One stands for a conversation when nothing else says which, as long as its user has
 	// one at a time.
@@ -101,7 +102,7 @@ func (c Identity) Parser() (*Parser, error) {
 	return p, nil
 }
 
-// DefaultSources are the places conversation ids are sent in, the surest first: TensorRT-LLM's conversation_params,
+// DefaultSources are the places conversation ids are sent in, the surest first: TensorRT-LLM's conversation_params and its older disaggregated_params.conversation_id,
 // the headers of TensorRT-LLM, llm-d, OpenCode, NeMo, Claude Code, Codex, Dynamo, SMG, SGLang, LiteLLM, Olla, Bifrost and
 // AIBrix, then the fields of OpenAI (prompt_cache_key, conversation), OpenRouter, LiteLLM, vLLM, SGLang and Claude Code. Codex's
 // thread comes before its session, which all threads of one run share (Dynamo, pull request 12331). Of metadata.user_id
@@ -110,6 +111,7 @@ func (c Identity) Parser() (*Parser, error) {
 func DefaultSources() []Source {
 	return []Source{
 		{Field: "conversation_params.conversation_id"},
+		{Field: "disaggregated_params.conversation_id"},
 		{Header: "X-Session-ID"},
 		{Header: "X-Correlation-ID"},
 		{Header: "X-Session-Affinity"},
@@ -117,6 +119,9 @@ func DefaultSources() []Source {
 		{Header: "x-claude-code-session-id"},
 		{Header: "thread-id"},
 		{Header: "thread_id"},
+		{Header: codexMetadata + "#thread_id"},
+		{Field: "client_metadata.thread_id"},
+		{Field: "client_metadata." + codexMetadata + "#thread_id"},
 		{Header: "session-id"},
 		{Header: "session_id"},
 		{Header: "X-Dynamo-Session-ID"},
@@ -138,7 +143,6 @@ func DefaultSources() []Source {
 		{Field: "litellm_session_id"},
 		{Field: "session_params.session_id"},
 		{Field: "session_params.id"},
-		{Field: "disaggregated_params.conversation_id"},
 	}
 }
 
@@ -154,14 +158,21 @@ func DefaultUsers() []Source {
 	}
 }
 
-// DefaultParents are the headers of OpenCode, Dynamo and Codex. Claude Code's agents are known without being listed.
+// DefaultParents are those of OpenCode, Dynamo and Codex. Claude Code's agents are known without being listed.
 func DefaultParents() []Source {
 	return []Source{
 		{Header: "x-parent-session-id"},
 		{Header: "X-Dynamo-Parent-Session-ID"},
 		{Header: "x-codex-parent-thread-id"},
+		{Header: codexMetadata + "#parent_thread_id"},
+		{Field: "client_metadata.x-codex-parent-thread-id"},
+		{Field: "client_metadata." + codexMetadata + "#parent_thread_id"},
 	}
 }
+
+// codexMetadata is what Codex says of a turn, a JSON object as a text: a header, and since pull request 27122 a member of
+// client_metadata that is to replace the headers.
+const codexMetadata = "x-codex-turn-metadata"
 
 // Claude Code. All agents of a session send its id; a sub-agent names itself beside it, and the sub-agent that started
 // it when it was not the main one (anthropics/claude-code issue 49204).
@@ -198,31 +209,41 @@ func claudeUser(user string) (session, parent string) {
 		}
 		return user[at+len("_session_"):], ""
 	}
+	found := membersOf([]byte(user), "session_id", "parent_session_id")
+	session, parent = found[0], found[1]
+	if !isID(parent) || parent == session {
+		parent = ""
+	}
+	return session, parent
+}
+
+// memberOf is a text that is a member of the JSON object in text, "" for none.
+func memberOf(text []byte, name string) string { return membersOf(text, name, "")[0] }
+
+// membersOf finds two members of the JSON object in text; both are "" when it is not one.
+func membersOf(text []byte, first, second string) (found [2]string) {
 	var c Cursor
-	c.Reset([]byte(user))
+	c.Reset(text)
 	if c.Next() != Object {
-		return "", ""
+		return found
 	}
 	for c.Next() == Key {
 		name, _ := c.Raw()
 		kind := c.Next()
 		if kind == String {
-			switch value := decode(c.data, c.At()); string(name) {
-			case "session_id":
-				session = value
-			case "parent_session_id":
-				parent = value
+			switch string(name) {
+			case first:
+				found[0] = decode(c.data, c.At())
+			case second:
+				found[1] = decode(c.data, c.At())
 			}
 		}
 		if !c.Skip(kind) {
-			return "", ""
+			return [2]string{}
 		}
 	}
 	if c.Next() != End {
-		return "", ""
+		return [2]string{}
 	}
-	if !isID(parent) || parent == session {
-		parent = ""
-	}
-	return session, parent
+	return found
 }

@@ -37,6 +37,12 @@ func TestUsersAndParents(t *testing.T) {
 		{"an agent too long", `{}`, http.Header{claudeSession: {"s"}, claudeAgent: {strings.Repeat("a", MaxIDBytes)}}, "s", "", ""},
 		{"OpenCode", `{}`, http.Header{"X-Session-Affinity": {"ses_2"}, "X-Session-Id": {"ses_2"}, "X-Parent-Session-Id": {"ses_1"}}, "ses_2", "", "ses_1"},
 		{"Codex: the thread, not the run", `{"prompt_cache_key":"t"}`, http.Header{"Session-Id": {"run"}, "Thread-Id": {"t"}, "X-Codex-Parent-Thread-Id": {"p"}}, "t", "", "p"},
+		{"Codex: only its metadata", `{}`, http.Header{"X-Codex-Turn-Metadata": {`{"session_id":"run","thread_id":"t","parent_thread_id":"p","n":1}`}}, "t", "", "p"},
+		{"older: no thread in it", `{}`, http.Header{"X-Codex-Turn-Metadata": {`{"turn_id":"1","session_id":"run"}`}}, "", "", ""},
+		{"in the body", `{"client_metadata":{"x-codex-turn-metadata":"{\"thread_id\":\"t\"}","x-codex-parent-thread-id":"p"}}`, http.Header{"Session-Id": {"run"}}, "t", "", "p"},
+		{"as an object", `{"client_metadata":{"x-codex-turn-metadata":{"thread_id":"t"}}}`, nil, "t", "", ""},
+		{"metadata that is no JSON", `{}`, http.Header{"X-Codex-Turn-Metadata": {`{"thread_id":"t"`}}, "", "", ""},
+		{"metadata out of all bounds", `{}`, http.Header{"X-Codex-Turn-Metadata": {`{"thread_id":"t","x":"` + strings.Repeat("x", maxObjectBytes) + `"}`}}, "", "", ""},
 		{"Dynamo", `{}`, http.Header{"X-Dynamo-Session-Id": {"s"}, "X-Dynamo-Parent-Session-Id": {"p"}}, "s", "", "p"},
 		{"its own parent", `{}`, http.Header{"X-Dynamo-Session-Id": {"s"}, "X-Dynamo-Parent-Session-Id": {"s"}}, "s", "", ""},
 	}
@@ -60,9 +66,9 @@ func TestIdentity(t *testing.T) {
 	if err != nil || got.Session != "h" || got.User != "" || got.Parent != "p" {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	bad := Identity{IDs: []string{"X-Chat"}, Users: []string{"header:a b"}, Parents: []string{"field:messages.id"}}
+	bad := Identity{IDs: []string{"X-Chat"}, Users: []string{"header:a b", "header:a#"}, Parents: []string{"field:messages.id"}}
 	err = bad.Validate()
-	for _, want := range []string{`ids has "X-Chat", which is neither header:NAME nor field:NAME`, `users has "header:a b", which is not a header name`, `parents has "field:messages.id", which is within`} {
+	for _, want := range []string{`ids has "X-Chat", which is neither header:NAME nor field:NAME`, `users has "header:a b", which is not a header name`, `users has "header:a#", which names no member`, `parents has "field:messages.id", which is within`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}

@@ -205,15 +205,22 @@ func TestSessionSources(t *testing.T) {
 	h := http.Header{}
 	body := map[string]any{}
 	for i, src := range all {
+		place, member, within := strings.Cut(src.Header+src.Field, "#")
+		value := "f" + strconv.Itoa(i)
 		if src.Header != "" {
-			h.Set(src.Header, "h"+strconv.Itoa(i))
+			value = "h" + strconv.Itoa(i)
+		}
+		if within {
+			value = `{"` + member + `":"` + value + `"}`
+		}
+		if src.Header != "" {
+			h.Set(place, value)
 			continue
 		}
-		value := "f" + strconv.Itoa(i)
 		if src.Field == "metadata.user_id" {
 			value = "user_x_session_" + value
 		}
-		top, sub, nested := strings.Cut(src.Field, ".")
+		top, sub, nested := strings.Cut(place, ".")
 		if !nested {
 			body[top] = value
 			continue

@@ -9,6 +9,7 @@ import (
 const (
 	maxSources     = 64
 	maxBodySources = 32
+	maxObjectBytes = 16 << 10 // of a JSON object that an id is a member of
 )
 
 // Parser reads prompts. It never changes once made and may be used by many goroutines at once.
@@ -21,6 +22,7 @@ type Parser struct {
 type compiled struct {
 	name   string // as the Source has it
 	header string // canonical, "" for a field
+	member string // of the JSON object that stands there as a text, or of the object itself; "" for the text
 	claude bool   // Claude Code's: see ofAgent and claudeUser
 	body   int    // index in Parser.body, when header is ""
 }
@@ -46,35 +48,44 @@ func NewParser(sources []Source) (*Parser, error) {
 }
 
 func (p *Parser) compile(src Source) (compiled, error) {
+	place, member, within := strings.Cut(src.Header+src.Field, "#")
 	switch {
 	case len(src.Header) > maxNameBytes || len(src.Field) > maxNameBytes:
 		return compiled{}, fmt.Errorf("is longer than %d bytes", maxNameBytes)
+	case within && member == "":
+		return compiled{}, errors.New("names no member after #")
 	case src.Header != "":
-		if !isHeaderName(src.Header) {
+		if !isHeaderName(place) {
 			return compiled{}, errors.New("is not a header name")
 		}
-		name := canonicalHeader(src.Header)
-		return compiled{name: src.Header, header: name, claude: name == claudeSession}, nil
+		name := canonicalHeader(place)
+		return compiled{name: src.Header, header: name, member: member, claude: name == claudeSession && !within}, nil
 	}
-	top, sub, nested := strings.Cut(src.Field, ".")
+	at, err := p.place(place)
+	return compiled{name: src.Field, body: at, member: member, claude: src.Field == claudeField}, err
+}
+
+// place is the index in Parser.body of a field, which it enters there.
+func (p *Parser) place(field string) (int, error) {
+	top, sub, nested := strings.Cut(field, ".")
 	f := findField([]byte(top))
 	switch {
 	case top == "" || (nested && sub == "") || strings.Contains(sub, "."):
-		return compiled{}, errors.New("is neither a field nor field.member")
+		return 0, errors.New("is neither a field nor field.member")
 	case nested && f < numFields && (f >= fMessages && f <= fInputIDs):
-		return compiled{}, errors.New("is within prompt text")
+		return 0, errors.New("is within prompt text")
 	}
 	at := path{top: top, sub: sub}
 	for i := range p.body {
 		if p.body[i] == at {
-			return compiled{name: src.Field, body: i, claude: src.Field == claudeField}, nil
+			return i, nil
 		}
 	}
 	if len(p.body) == maxBodySources {
-		return compiled{}, fmt.Errorf("is one field too many, at most %d", maxBodySources)
+		return 0, fmt.Errorf("is one field too many, at most %d", maxBodySources)
 	}
 	p.body = append(p.body, at)
-	return compiled{name: src.Field, body: len(p.body) - 1, claude: src.Field == claudeField}, nil
+	return len(p.body) - 1, nil
 }
 
 // watching says which entries of Parser.body a top-level member is about.
@@ -121,6 +132,9 @@ func (p *Parser) identify(out *Prompt, body []byte, ids *[maxBodySources]value, 
 		if !isID(id) {
 			continue
 		}
+		if id = strings.TrimSpace(id); id == "" {
+			continue
+		}
 		out.Session, out.SessionFrom, out.Parent = id, src.name, parent
 		if src.claude {
 			out.ofAgent(header)
@@ -156,7 +170,7 @@ func (p *Parser) identify(out *Prompt, body []byte, ids *[maxBodySources]value, 
 // InHeader reports whether a header names the conversation, so that the body need not be looked at for it.
 func (p *Parser) InHeader(header func(string) string) bool {
 	for i := range p.sources {
-		if name := p.sources[i].header; name != "" && isID(header(name)) {
+		if src := &p.sources[i]; src.header != "" && isID(src.find(nil, nil, header)) {
 			return true
 		}
 	}
@@ -167,16 +181,24 @@ func (p *Parser) InHeader(header func(string) string) bool {
 func (src *compiled) find(body []byte, ids *[maxBodySources]value, header func(string) string) string {
 	switch {
 	case src.header == "":
-		switch v := ids[src.body]; v.kind {
-		case String:
+		switch v := ids[src.body]; {
+		case src.member != "" && v.at.Len() > maxObjectBytes:
+		case src.member != "" && v.kind == String:
+			return memberOf([]byte(decode(body, v.at)), src.member)
+		case src.member != "" && v.kind == Object:
+			return memberOf(body[v.at.Start:v.at.End], src.member)
+		case v.kind == String:
 			return decodeID(body, v.at)
-		case Object:
-			if src.claude && v.at.Len() <= MaxIDBytes {
-				return string(body[v.at.Start:v.at.End])
-			}
+		case src.claude && v.kind == Object && v.at.Len() <= MaxIDBytes:
+			return string(body[v.at.Start:v.at.End])
 		}
-	case header != nil:
+	case header == nil:
+	case src.member == "":
 		return header(src.header)
+	default:
+		if text := header(src.header); text != "" && len(text) <= maxObjectBytes {
+			return memberOf([]byte(text), src.member)
+		}
 	}
 	return ""
 }
