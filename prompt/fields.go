@@ -4,26 +4,7 @@ package prompt
 type field uint8
 
 const (
-	fModel field = iota
-	fStream
-	fStreamOptions
-	fMaxTokens
-	fMaxCompletionTokens
-	fIDSlot
-	fRoutedDPRank
-	fDataParallelRank
-	fCacheSalt
-	fRID
-	fKVTransferParams
-	fDisaggregatedParams
-	fConversationParams
-	fBootstrapHost
-	fBootstrapPort
-	fBootstrapRoom
-	fExtraKey
-	numEditable
-
-	fMessages field = iota - 1 // from here to fInputIDs: fields that can be prompt text
+	fMessages field = iota // from here to fInputIDs: fields that can be prompt text
 	fSystem
 	fInstructions
 	fInput
@@ -31,14 +12,42 @@ const (
 	fText
 	fSuffix
 	fInputIDs
-	fTools
+	fModel
+	fStream
+	fStreamOptions
+	fMaxTokens
+	fMaxCompletionTokens
+	fMaxOutputTokens
+	fMinTokens
+	fN
+	fBestOf
+	fUseBeamSearch
+	fEcho
+	fLogprobs
+	fPromptLogprobs
+	fIDSlot
+	fRoutedDPRank
+	fDataParallelRank
+	fDisaggPrefillDPRank
+	fCacheSalt
+	fRID
+	fKVTransferParams
+	fDisaggregatedParams
+	fConversationParams
+	fPromptTokenIDs
+	fPromptTokenIDsB64
+	fBootstrapHost
+	fBootstrapPort
+	fBootstrapRoom
+	fExtraKey
+	numEditable
+
+	fTools field = iota - 1
 	fFunctions
 	fDocuments
-	fMaxOutputTokens
 	fNPredict
 	fSamplingParams
 	fOptions
-	fN
 	fPreviousResponseID
 	numFields
 )
@@ -49,7 +58,10 @@ var fieldNames = [numFields]string{
 	fDataParallelRank: "data_parallel_rank", fCacheSalt: "cache_salt", fRID: "rid",
 	fKVTransferParams: "kv_transfer_params", fDisaggregatedParams: "disaggregated_params",
 	fConversationParams: "conversation_params", fBootstrapHost: "bootstrap_host", fBootstrapPort: "bootstrap_port",
-	fBootstrapRoom: "bootstrap_room", fExtraKey: "extra_key", fMessages: "messages", fSystem: "system", fInstructions: "instructions",
+	fBootstrapRoom: "bootstrap_room", fExtraKey: "extra_key", fMinTokens: "min_tokens", fBestOf: "best_of",
+	fUseBeamSearch: "use_beam_search", fEcho: "echo", fLogprobs: "logprobs", fPromptLogprobs: "prompt_logprobs",
+	fDisaggPrefillDPRank: "disagg_prefill_dp_rank", fPromptTokenIDs: "prompt_token_ids",
+	fPromptTokenIDsB64: "prompt_token_ids_b64", fMessages: "messages", fSystem: "system", fInstructions: "instructions",
 	fInput: "input", fPrompt: "prompt", fText: "text", fSuffix: "suffix", fInputIDs: "input_ids", fTools: "tools",
 	fFunctions: "functions", fDocuments: "documents", fMaxOutputTokens: "max_output_tokens", fNPredict: "n_predict",
 	fSamplingParams: "sampling_params", fOptions: "options", fN: "n", fPreviousResponseID: "previous_response_id",

@@ -128,8 +128,8 @@ func expectedSession(r reference, h http.Header) (id, from string) {
 		default:
 			id = r.sub(top).str(sub)
 		}
-		if isID(id) {
-			return id, name
+		if isID(id) && strings.TrimSpace(id) != "" {
+			return strings.TrimSpace(id), name
 		}
 	}
 	return "", ""

@@ -67,18 +67,70 @@ func Splice(dst, body []byte, edits ...Edit) []byte {
 	done := 0
 	for i := range edits {
 		e := &edits[i]
-		if e.At.Start < done || e.At.End < e.At.Start || e.At.End > len(body) {
-			panic("prompt: edit of bytes " + strconv.Itoa(e.At.Start) + " to " + strconv.Itoa(e.At.End) +
-				" overlaps another or is outside the body")
-		}
+		e.check(body, done)
 		dst = append(dst, body[done:e.At.Start]...)
 		dst = append(dst, e.With...)
-		if e.member && (!e.last || i+1 < len(edits) && edits[i+1].member && edits[i+1].At == e.At) {
+		if e.comma(edits[i+1:]) {
 			dst = append(dst, ',')
 		}
 		done = e.At.End
 	}
 	return append(dst, body[done:]...)
+}
+
+// longPiece is the length from which Pieces refers to bytes instead of copying them.
+const longPiece = 4 << 10
+
+// Pieces is what Splice makes, as pieces to be sent one after another: long runs of the body, and long values of edits, are
+// referred to where they lie and not copied. The rules for edits are those of Splice.
+func Pieces(body []byte, edits ...Edit) [][]byte {
+	if !slices.IsSortedFunc(edits, compareEdits) {
+		edits = slices.Clone(edits)
+		slices.SortStableFunc(edits, compareEdits)
+	}
+	var (
+		pieces [][]byte
+		short  []byte // what is gathered
+	)
+	add := func(b []byte) {
+		if len(b) < longPiece {
+			short = append(short, b...)
+			return
+		}
+		if len(short) > 0 {
+			pieces, short = append(pieces, short), nil
+		}
+		pieces = append(pieces, b)
+	}
+	done := 0
+	for i := range edits {
+		e := &edits[i]
+		e.check(body, done)
+		add(body[done:e.At.Start])
+		add(e.With)
+		if e.comma(edits[i+1:]) {
+			add([]byte{','})
+		}
+		done = e.At.End
+	}
+	add(body[done:])
+	if len(short) > 0 || len(pieces) == 0 {
+		pieces = append(pieces, short)
+	}
+	return pieces
+}
+
+// check panics when an edit overlaps what is done, or lies outside the body.
+func (e *Edit) check(body []byte, done int) {
+	if e.At.Start < done || e.At.End < e.At.Start || e.At.End > len(body) {
+		panic("prompt: edit of bytes " + strconv.Itoa(e.At.Start) + " to " + strconv.Itoa(e.At.End) +
+			" overlaps another or is outside the body")
+	}
+}
+
+// comma reports whether a member that is inserted is set off from what follows.
+func (e *Edit) comma(next []Edit) bool {
+	return e.member && (!e.last || len(next) > 0 && next[0].member && next[0].At == e.At)
 }
 
 func compareEdits(a, b Edit) int {

@@ -118,7 +118,7 @@ func TestOurOwnMistakesPanic(t *testing.T) {
 	panics("overlap", func() { Splice(nil, body, Edit{At: Span{1, 5}}, Edit{At: Span{4, 6}}) })
 	panics("backwards", func() { Splice(nil, body, Edit{At: Span{5, 4}}) })
 	panics("outside", func() { Splice(nil, body, Edit{At: Span{5, len(body) + 1}}) })
-	panics("unknown member", func() { (&Prompt{}).Field("messages") })
+	panics("unknown member", func() { (&Prompt{}).Field("tools") })
 	panics("no object", func() { (&Prompt{}).SetModel("x") })
 }
 

@@ -1,0 +1,41 @@
+package prompt
+
+// SetMember appends a JSON object to dst with the member called name set to a JSON value: its value is replaced if the member is there
+// (the last one, if it is there twice), else it is inserted as a first member. All other bytes stay as they are. The errors
+// are ErrNotObject and ErrNotJSON (a *SyntaxError).
+func SetMember(dst, object []byte, name string, jsonValue []byte) ([]byte, error) {
+	var c Cursor
+	c.Reset(object)
+	if kind := c.Next(); kind == Bad {
+		return dst, c.Err()
+	} else if kind != Object {
+		return dst, ErrNotObject
+	}
+	insert, members, at := c.At().End, 0, Span{}
+	for kind := c.Next(); kind != ObjectEnd; kind = c.Next() {
+		if kind == Bad {
+			return dst, c.Err()
+		}
+		key, plain := c.Raw()
+		if !plain {
+			key = appendDecoded(nil, key)
+		}
+		found := string(key) == name
+		value := c.Next()
+		start := c.At().Start
+		if !c.Skip(value) {
+			return dst, c.Err()
+		}
+		if members++; found {
+			at = Span{Start: start, End: c.At().End}
+		}
+	}
+	if c.Next() == Bad {
+		return dst, c.Err()
+	}
+	if at != (Span{}) {
+		return Splice(dst, object, Edit{At: at, With: jsonValue}), nil
+	}
+	with := append(append(AppendString(nil, name), ':'), jsonValue...)
+	return Splice(dst, object, Edit{At: Span{Start: insert, End: insert}, With: with, member: true, last: members == 0}), nil
+}
