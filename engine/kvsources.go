@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// readKVSources reads vLLM's /kv_event_sources (seen in 0.32): for each data-parallel rank where its KV events are published.
+func readKVSources(a Answer, r *route.Report) error {
+	var ranks map[string]struct {
+		Events string `json:"endpoint"`
+		Replay string `json:"replay_endpoint"`
+		Topic  string `json:"topic"`
+	}
+	if err := decode(a, &ranks); err != nil {
+		return err
+	}
+	var sources []route.KVSource
+	for rank := range min(len(ranks), maxRanks) {
+		s, ok := ranks[strconv.Itoa(rank)]
+		if ok && s.Events != "" && len(s.Events)+len(s.Replay)+len(s.Topic) <= 4*maxNameBytes {
+			sources = append(sources, route.KVSource{Rank: rank, Events: s.Events, Replay: s.Replay, Topic: s.Topic})
+		}
+	}
+	if sources != nil {
+		r.KVSources = sources
+	}
+	return nil
+}
+
+// tcpAddress is a ZeroMQ address; "" for a port that is none.
+func tcpAddress(host string, port, rank int) string {
+	if port < 1 || port+rank > 65535 {
+		return ""
+	}
+	if strings.ContainsRune(host, ':') {
+		host = "[" + host + "]"
+	}
+	return "tcp://" + host + ":" + strconv.Itoa(port+rank)
+}
