@@ -1,0 +1,79 @@
+package migrate
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/warmpath/warmpath/engine"
+)
+
+// The keys under disaggregation.
+const (
+	splitWhen      = "disaggregation.when"
+	splitThreshold = "disaggregation.threshold"
+	splitConnector = "disaggregation.connector"
+)
+
+// trtSplit reads when and how TensorRT-LLM splits requests: all of them, unless it asks the generation router first.
+func (d *draft) trtSplit(root *node) {
+	d.set(splitWhen, "always")
+	if c := root.get("conditional_disagg_config"); c != nil {
+		d.set(splitWhen, "uncached")
+		limit := "0"
+		if n := c.get("max_local_prefill_length"); n != nil && n.scalar {
+			limit = cmp.Or(n.text, limit)
+			n.used = true
+		}
+		c.used = true
+		d.number(c.line, "conditional_disagg_config.max_local_prefill_length", limit, splitThreshold, 0, 1<<31)
+	}
+	if style := root.get("schedule_style"); style != nil {
+		if style.used = true; style.text != "context_first" {
+			d.miss(style.line, "schedule_style"+show(style.text), "prompts are computed first, as with context_first")
+		}
+	}
+}
+
+// connector says how vLLM's engines hand their KV cache over.
+func (d *draft) connector(line int, name string) {
+	if _, err := engine.ConnectorByName(name); err != nil {
+		d.miss(line, "connector "+name, "known: "+strings.Join(engine.ConnectorNames(), ", "))
+		return
+	}
+	d.set(splitConnector, name)
+}
+
+// pdFlags are the switches and engines of split serving in SMG and vllm-router.
+func pdFlags(d *draft, kind, bootstrap string, switches ...string) []flag {
+	flags := []flag{
+		{name: "prefill", takes: 2, do: func(line int, v []string) {
+			d.worker(line, v[0], kind, rolePrefill)
+			d.set(splitWhen, "always")
+			if len(v) > 1 && v[1] != "none" && v[1] != bootstrap {
+				d.miss(line, "--prefill "+strings.Join(v, " "), "the bootstrap port is the engine's own; it cannot be named")
+			}
+		}},
+		{name: "decode", takes: many, do: func(line int, urls []string) {
+			for _, u := range urls {
+				d.worker(line, u, kind, roleDecode)
+			}
+			d.set(splitWhen, "always")
+		}},
+	}
+	for _, name := range switches {
+		flags = append(flags, flag{name: name, do: func(int, []string) { d.set(splitWhen, "always") }})
+	}
+	return flags
+}
+
+// pdPolicies are the flags that name the policies of both sides.
+func pdPolicies(d *draft, policyOf func(d *draft, line int, flag, name string) string) []flag {
+	side := func(name, path string) flag {
+		return one(name, func(line int, v string) {
+			if p := policyOf(d, line, "--"+name, v); p != "" {
+				d.set(path, p)
+			}
+		})
+	}
+	return []flag{side("prefill-policy", "disaggregation.prefill_policy"), side("decode-policy", "disaggregation.decode_policy")}
+}

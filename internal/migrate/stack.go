@@ -1,0 +1,225 @@
+package migrate
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// stack is what production-stack's router says in several flags that belong together.
+type stack struct {
+	d *draft
+
+	host, port                            string
+	urls, models, labels, prefill, decode []string
+	logic, strategy, threshold            string // of routing; of both sides, PR 890; in tokens, PR 890
+	lines                                 map[string]int
+}
+
+// readStack reads a dynamic configuration: the same settings as the flags, with underscores.
+func readStack(d *draft, root *node) {
+	s := &stack{d: d, lines: map[string]int{}}
+	flags := s.flags()
+	for _, n := range root.items {
+		name := strings.ReplaceAll(n.key, "_", "-")
+		at := slices.IndexFunc(flags, func(f flag) bool { return f.name == name })
+		switch {
+		case n.key == "static_models" && !n.scalar && !n.list:
+			s.staticModels(n)
+		case n.key == "static_aliases" && !n.scalar && !n.list:
+			for _, a := range n.items {
+				d.alias(a.line, "static_aliases", a.key+":"+a.text, ":")
+			}
+			n.usedWhole()
+		case at < 0:
+		case flags[at].do == nil:
+			d.miss(n.line, n.key, flags[at].why)
+			n.usedWhole()
+		case flags[at].takes == 0:
+			if n.used = true; strings.EqualFold(n.text, "true") {
+				flags[at].do(n.line, nil)
+			}
+		default:
+			values := root.texts(n.key)
+			n.usedWhole()
+			flags[at].do(n.line, []string{strings.Join(values, ",")})
+		}
+	}
+	s.end()
+}
+
+// staticModels reads the mapping from a model to its engines.
+func (s *stack) staticModels(n *node) {
+	n.used = true
+	for _, m := range n.items {
+		m.used = true
+		for _, u := range m.texts("static_backends") {
+			if e := s.d.worker(m.line, u, "vllm", roleBoth); e != nil {
+				e.models = append(e.models, m.key)
+			}
+		}
+		m.take("static_model_type") // it only chooses the question of their health check
+	}
+}
+
+// stackFlags are those of production-stack's router.
+func stackFlags(d *draft) []flag {
+	s := &stack{d: d, lines: map[string]int{}}
+	d.ends = append(d.ends, s.end)
+	return s.flags()
+}
+
+func (s *stack) flags() []flag {
+	d := s.d
+	list := func(name string, into *[]string) flag {
+		return one(name, func(line int, v string) { *into, s.lines[name] = commas(v), line })
+	}
+	return slices.Concat([]flag{
+		one("host", func(_ int, v string) { s.host = v }),
+		one("port", func(_ int, v string) { s.port = v }),
+		one("service-discovery", func(line int, v string) {
+			if v != "static" {
+				d.miss(line, "--service-discovery "+v, "Kubernetes is not asked: give discovery.dns the name of a headless Service, or declare endpoints")
+			}
+		}),
+		list("static-backends", &s.urls),
+		list("static-models", &s.models),
+		list("static-model-labels", &s.labels),
+		list("prefill-model-labels", &s.prefill),
+		list("decode-model-labels", &s.decode),
+		one("static-aliases", func(line int, v string) {
+			for _, pair := range commas(v) {
+				d.alias(line, "--static-aliases", pair, ":")
+			}
+		}),
+		one("routing-logic", func(line int, v string) { s.logic, s.lines["routing-logic"] = v, line }),
+		one("session-key", func(_ int, v string) { d.set("identity.ids", []string{"header:" + v, "field:" + v}) }),
+		one("max-instance-failover-reroute-attempts", func(line int, v string) {
+			d.number(line, "--max-instance-failover-reroute-attempts", v, "limits.retries", 0, 100)
+		}),
+		one("engine-stats-interval", func(line int, v string) {
+			d.seconds(line, "--engine-stats-interval", v, "probe.load_interval")
+		}),
+		one("static-backend-health-check-interval", func(line int, v string) {
+			d.miss(line, "--static-backend-health-check-interval "+v, "engines are asked for /health every probe.interval (2s), and no request is spent on it")
+		}),
+		one("log-level", d.logLevel),
+		one("log-format", func(_ int, v string) { d.set("log.format", v) }),
+		one("otel-service-name", func(_ int, v string) { d.set("tracing.service_name", v) }),
+		d.threshold("prefix-min-match-length", "0"),
+	}, s.conditional(), stackNone(), nothing("static-model-types", "static-backend-health-checks", "static-backend-health-check-timeout-seconds", "request-stats-window", "log-stats", "log-stats-interval", "file-storage-class", "file-storage-path", "batch-processor", "dynamic-config-yaml-watch"))
+}
+
+func stackNone() []flag {
+	return slices.Concat(
+		none("Kubernetes is not asked: give discovery.dns the name of a headless Service, or declare endpoints",
+			"k8s-service-discovery-type", "k8s-port", "k8s-namespace", "k8s-label-selector", "k8s-watcher-timeout-seconds", "backend-health-check-timeout-seconds"),
+		none("LMCache's controller is not asked; what engines hold is believed from what they were sent and report",
+			"kv-aware-threshold", "lmcache-controller-port", "lmcache-controller-reply-port", "lmcache-controller-heartbeat-port", "lmcache-health-check-interval", "lmcache-worker-timeout"),
+		none("give that file itself: warmpath check --from production-stack FILE", "dynamic-config-yaml", "dynamic-config-json"),
+		none("bodies are passed on as they are", "callbacks", "request-rewriter"),
+		none("files and batches are not kept", "enable-batch-api"),
+		none("answers are not cached", "feature-gates", "semantic-cache-model", "semantic-cache-dir", "semantic-cache-threshold"),
+		none("errors are in the log and in the metrics", "sentry-dsn", "sentry-traces-sample-rate", "sentry-profile-session-sample-rate"),
+		none("traces go out over OTLP/HTTP: set tracing.endpoint to its address, commonly port 4318", "otel-endpoint", "otel-secure"),
+		none("declare an endpoint of kind other for each of them", "external-providers-config"),
+		none("paths are served as they are; strip a prefix in front", "root-path"))
+}
+
+// end puts together what several flags said.
+func (s *stack) end() {
+	d := s.d
+	d.listen(s.host, s.port, "0.0.0.0", "8001")
+	if len(s.models) > 0 && len(s.models) != len(s.urls) {
+		d.miss(s.lines["static-models"], "static-models", "not one for each engine; what engines serve is found by probing")
+		s.models = nil
+	}
+	for i, u := range s.urls {
+		label := ""
+		if i < len(s.labels) {
+			label = s.labels[i]
+		}
+		e := d.worker(s.lines["static-backends"], u, "vllm", s.role(label))
+		if e != nil && s.models != nil {
+			e.models = append(e.models, s.models[i])
+		}
+	}
+	if s.logic != "" {
+		s.policy(s.lines["routing-logic"])
+	}
+}
+
+// role is that of an engine by its label.
+func (s *stack) role(label string) string {
+	switch {
+	case !strings.HasPrefix(s.logic, "disaggregated_prefill") || label == "":
+		return roleBoth
+	case slices.Contains(s.prefill, label) && !slices.Contains(s.decode, label):
+		return rolePrefill
+	case slices.Contains(s.decode, label) && !slices.Contains(s.prefill, label):
+		return roleDecode
+	}
+	return roleBoth
+}
+
+// policy finds the policy for a routing logic.
+func (s *stack) policy(line int) {
+	d, what := s.d, "--routing-logic "+s.logic
+	switch s.logic {
+	case "roundrobin":
+		d.set("policy.name", "round_robin")
+	case "session":
+		d.set("policy.name", "rendezvous")
+		if d.has("identity.ids") == nil {
+			d.miss(line, what, "it needs --session-key, the name of a header or field; without, the usual ones are looked for")
+		}
+	case "prefixaware", "loadaware":
+		d.set("policy.name", "stack."+s.logic)
+	case "kvaware":
+		d.set("policy.name", "stack.loadaware")
+		d.miss(line, what, "LMCache's controller is not asked: stack.loadaware goes by what is believed to be cached")
+	case "disaggregated_prefill", "disaggregated_prefill_orchestrated":
+		d.set("policy.name", "round_robin")
+		s.split(line, what)
+	default:
+		d.miss(line, what, "not known here; least_ttft, the default, is taken")
+	}
+}
+
+func commas(text string) []string {
+	var out []string
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// conditional are the flags of PR 890.
+func (s *stack) conditional() []flag {
+	return slices.Concat([]flag{
+		one("routing-threshold", func(line int, v string) { s.threshold, s.lines["routing-threshold"] = v, line }),
+		one("load-balancing-strategy", func(line int, v string) { s.strategy, s.lines["load-balancing-strategy"] = v, line }),
+		one("disagg-connector-type", s.d.connector),
+	}, none("decoders are the endpoints of that role, and the one that is chosen is named to the prefiller", "decoder-host", "decoder-init-port", "decoder-alloc-port", "decoder-registry"))
+}
+
+// split says when requests are split and who chooses the sides.
+func (s *stack) split(line int, what string) {
+	d := s.d
+	d.set(splitWhen, "always")
+	if s.threshold != "" && s.threshold != "0" {
+		d.set(splitWhen, "tokens")
+		d.number(s.lines["routing-threshold"], "--routing-threshold", s.threshold, splitThreshold, 0, 1<<31)
+	}
+	switch s.strategy {
+	case "", "round_robin", "least_loaded":
+		d.set("policy.name", "stack."+cmp.Or(s.strategy, "round_robin"))
+	default:
+		d.miss(s.lines["load-balancing-strategy"], "--load-balancing-strategy "+s.strategy, "want round_robin or least_loaded")
+	}
+	if !slices.ContainsFunc(d.endpoints, func(e *endpoint) bool { return e.role != roleBoth }) {
+		d.miss(line, what, "no engine has a role: it follows from --static-model-labels with --prefill-model-labels and --decode-model-labels")
+	}
+}

@@ -1,0 +1,238 @@
+package migrate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	roleBoth    = ""
+	rolePrefill = "prefill"
+	roleDecode  = "decode"
+)
+
+const (
+	perRequest = "figures of single requests are in the log (log.requests), in GET /admin/decisions and in traces"
+	oneProcess = "one process uses all cores and keeps one state"
+	bodiesPass = "bodies are passed on as they are"
+)
+
+// readTRTLLM reads the YAML of trtllm-serve disaggregated. A key at the top that is none of its own is inherited by both sections of
+// servers.
+func readTRTLLM(d *draft, root *node) {
+	d.listen(root.take("hostname"), root.take("port"), "localhost", "8000")
+	if n := root.get("max_retries"); n != nil {
+		d.number(n.line, "max_retries", root.take("max_retries"), "limits.retries", 0, 100)
+	}
+	context, generation := d.trtServers(root, "context_servers", rolePrefill), d.trtServers(root, "generation_servers", roleDecode)
+	d.set("policy.name", cmp.Or(context, generation, "trtllm.round_robin"))
+	if context != "" && generation != "" && generation != context {
+		d.set("disaggregation.decode_policy", generation)
+	}
+	d.trtSplit(root)
+	for _, k := range []struct{ key, why string }{
+		{"perf_metrics_max_requests", perRequest},
+		{"return_perf_metrics", perRequest},
+		{"perf_metrics_output_dir", "explain.file writes decisions and what came of them as lines of JSON"},
+		{"node_id", "request ids cannot collide here and need no number of the node"},
+		{"otlp_config", "set tracing.endpoint to an OTLP/HTTP collector, such as http://127.0.0.1:4318"},
+		{"disagg_cluster", "engines do not register themselves: declare endpoints, or discovery.dns or discovery.file"},
+		{"num_workers", oneProcess},
+		{"disagg_coordinator_url", oneProcess},
+		{"allow_request_chat_template", bodiesPass},
+		{"gen_strip_message_history", bodiesPass},
+		{"gen_tokids_ctxbytes", bodiesPass},
+		{"conversation_affinity_header_for_subagents", "identity.parents lists the headers in which a sub-agent says whose it is; the known ones are looked for without"},
+		{"subagent_affinity_scope", "a sub-agent goes to its parent's endpoint where that costs hardly more"},
+	} {
+		if n := root.get(k.key); n != nil {
+			d.miss(n.line, k.key, k.why)
+			n.usedWhole()
+		}
+	}
+	for _, key := range []string{"max_batch_size", "max_num_tokens", "kv_cache_config", "router"} {
+		root.get(key).usedWhole() // inherited by both sections
+	}
+}
+
+// trtServers reads a section of servers and returns the policy that its router comes to, "" when it has no servers.
+func (d *draft) trtServers(root *node, key, role string) string {
+	s := root.get(key)
+	if s == nil {
+		return ""
+	}
+	s.used = true
+	urls := s.get("urls")
+	if n := s.get("num_instances"); n != nil {
+		if got := len(s.texts("urls")); s.take("num_instances") != fmt.Sprint(got) {
+			d.miss(n.line, key+".num_instances"+show(n.text), fmt.Sprintf("there are %d urls, and these count", got))
+		}
+	}
+	if urls != nil && !urls.scalar {
+		for _, u := range urls.items {
+			if u.used = true; u.scalar && u.text != "" {
+				d.add(u.line, endpoint{url: u.text, kind: "trtllm", role: role})
+			}
+		}
+	}
+	policy := d.trtRouter(root, s, key, role)
+	for _, inherited := range []string{"max_batch_size", "max_num_tokens", "kv_cache_config"} {
+		s.get(inherited).usedWhole() // what of it counts for a router has been read
+	}
+	if urls == nil {
+		return ""
+	}
+	return policy
+}
+
+// trtRouter reads the router of a section. Two routers of one type share their options here, and those of context_servers count.
+func (d *draft) trtRouter(root, s *node, key, role string) string {
+	r, at := s.get("router"), key+".router"
+	if r == nil {
+		r, at = root.get("router"), "router"
+	}
+	name := "trtllm.round_robin"
+	if r != nil {
+		r.used = true
+		if t := strings.ToLower(r.take("type")); t != "" {
+			name = "trtllm." + t
+		}
+	}
+	switch name {
+	case "trtllm.round_robin", "trtllm.load_balancing", "trtllm.kv_cache_aware", "trtllm.conversation":
+	default:
+		d.miss(r.get("type").line, at+".type"+show(r.take("type")), "no such router; trtllm.round_robin is taken")
+		name = "trtllm.round_robin"
+	}
+	d.trtOptions(root, s, r, at, strings.TrimPrefix(name, "trtllm."))
+	return name
+}
+
+// trtOption says what an option of a router is: a number within bounds or a truth value.
+type trtOption struct {
+	name   string
+	lo, hi float64
+	truth  bool
+}
+
+func trtOptionsOf(router string) []trtOption {
+	switch router {
+	case "load_balancing":
+		return []trtOption{{name: "use_tokens", truth: true}}
+	case "kv_cache_aware":
+		return []trtOption{
+			{name: "use_tokens", truth: true},
+			{name: "max_batch_size", lo: 1, hi: 1 << 20},
+			{name: "tokens_per_block", lo: 1, hi: 1 << 20},
+			{name: "track_routed_blocks", truth: true},
+			{name: "backfill_block_hashes_on_finish", truth: true},
+			{name: "load_weight", lo: 0, hi: 1e9},
+			{name: "load_cap", lo: 0, hi: 1e9},
+		}
+	case "conversation":
+		return []trtOption{
+			{name: "match_threshold", lo: 0, hi: 1},
+			{name: "tokens_per_block", lo: 1, hi: 1 << 20},
+			{name: "use_token_ids", truth: true},
+			{name: "hash_skip_count", lo: 0, hi: 1 << 30},
+			{name: "max_sessions", lo: 1, hi: 1 << 24},
+		}
+	}
+	return nil
+}
+
+// trtOptions copies the options of the router that is taken. max_batch_size and tokens_per_block of the servers' section count too, as
+// TensorRT-LLM copies them: the first over what the router says, the second under it.
+func (d *draft) trtOptions(root, s, r *node, at, router string) {
+	under := "policy.trtllm." + router + "."
+	find := func(name string) (*node, string) {
+		own := r.get(name)
+		switch name {
+		case "max_batch_size":
+			for _, n := range []*node{s.get(name), root.get(name)} {
+				if n != nil {
+					return n, n.text
+				}
+			}
+		case "tokens_per_block":
+			if own == nil && router == "kv_cache_aware" {
+				for _, n := range []*node{s.get("kv_cache_config", name), root.get("kv_cache_config", name)} {
+					if n != nil {
+						return n, n.text
+					}
+				}
+			}
+		}
+		if own == nil {
+			return nil, ""
+		}
+		return own, own.text
+	}
+	for _, o := range trtOptionsOf(router) {
+		n, text := find(o.name)
+		switch {
+		case n == nil:
+			continue
+		case d.has(under+o.name) != nil:
+			if fmt.Sprint(d.has(under+o.name)) != text {
+				d.miss(n.line, at+"."+o.name+show(text), "both roles share the options of a policy, and that of context_servers counts")
+			}
+		case o.truth:
+			d.boolean(n.line, at+"."+o.name, text, under+o.name)
+		default:
+			d.number(n.line, at+"."+o.name, text, under+o.name, o.lo, o.hi)
+		}
+		n.used = true
+	}
+	if r == nil {
+		return
+	}
+	if router == "kv_cache_aware" && (r.get("load_weight") != nil || r.get("load_cap") != nil) {
+		d.set(under+"score", "blocks") // only that formula has them
+	}
+	for _, n := range r.items {
+		switch n.key {
+		case "type":
+		case "custom_tokenizer", "tokenizer_dir", "model_path", "use_harmony":
+			d.miss(n.line, at+"."+n.key+show(n.text), "prompts are recognised by their bytes, and no tokenizer is needed")
+		case "args":
+			d.miss(n.line, at+".args", "TensorRT-LLM ignores options below args; they belong directly below router")
+		default:
+			if known := slices.ContainsFunc(trtOptionsOf(router), func(o trtOption) bool { return o.name == n.key }); !known {
+				d.miss(n.line, at+"."+n.key+show(n.text), router+" has no such option; TensorRT-LLM ignores it")
+			}
+		}
+		n.usedWhole()
+	}
+}
+
+// trtllmFlags are those of trtllm-serve disaggregated, beside the file.
+func trtllmFlags(d *draft) []flag {
+	return slices.Concat(
+		none("give the file itself: warmpath check --from trtllm FILE", "config-file"),
+		none("etcd is not asked: declare endpoints, or discovery.dns or discovery.file", "metadata-server-config-file"),
+		nothing("server-start-timeout"),
+		[]flag{
+			one("log-level", d.logLevel),
+			one("request-timeout", func(line int, v string) { d.seconds(line, "--request-timeout", v, "timeouts.answer") }),
+		})
+}
+
+// trtllmShort is the long form of its short flags.
+func trtllmShort(text string) string {
+	switch text {
+	case "-c":
+		return "--config-file"
+	case "-m":
+		return "--metadata-server-config-file"
+	case "-t":
+		return "--server-start-timeout"
+	case "-r":
+		return "--request-timeout"
+	case "-l":
+		return "--log-level"
+	}
+	return text
+}
