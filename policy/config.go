@@ -19,8 +19,12 @@ type Config struct {
 	DualMap DualMapConfig `yaml:"dualmap"`
 	// LeastTTFT are the options of least_ttft.
 	LeastTTFT LeastTTFTConfig `yaml:"least_ttft"`
+	// Rank are the options of the policies rank.*.
+	Rank RankConfig `yaml:"rank"`
 	// Session are the options of session.
 	Session SessionConfig `yaml:"session"`
+	// TRTLLM are the options of the policies trtllm.*.
+	TRTLLM TRTLLMConfig `yaml:"trtllm"`
 }
 
 // LeastTTFTConfig are the options of least_ttft.
@@ -78,6 +82,8 @@ func (c Config) WithDefaults() Config {
 		c.DualMap.SLOMs = DefaultSLOMs
 	}
 	c.LeastTTFT = c.LeastTTFT.withDefaults()
+	c.Rank = c.Rank.withDefaults()
+	c.TRTLLM = c.TRTLLM.withDefaults()
 	if c.Session.Fallback == "" {
 		c.Session.Fallback = DefaultFallback
 	}
@@ -113,6 +119,12 @@ func (c Config) Validate() error {
 	}
 	if _, ok := find(c.Session.Fallback); !ok || c.Session.Fallback == nameSession {
 		faults = append(faults, unknown("session.fallback", c.Session.Fallback, fallbacks()))
+	}
+	if err := c.Rank.Validate(); err != nil {
+		faults = append(faults, err)
+	}
+	if err := c.TRTLLM.validate(); err != nil {
+		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
 }

@@ -16,6 +16,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/warmpath/warmpath/route"
 )
@@ -43,7 +44,7 @@ func ReadsContent(c Config) bool {
 }
 
 // kinds lists the policies, ours before the rivals. It is a function so that nothing can change it.
-func kinds() []kind { return append(ours(), rivals()...) }
+func kinds() []kind { return slices.Concat(ours(), rivals(), ranks(), founding()) }
 
 func ours() []kind {
 	return []kind{

@@ -47,7 +47,7 @@ func rivals() []kind {
 }
 
 // RivalNames lists those of Names that are rules of other routers and of papers, sorted.
-func RivalNames() []string { return namesOf(rivals()) }
+func RivalNames() []string { return namesOf(slices.Concat(rivals(), ranks(), founding())) }
 
 func namesOf(kinds []kind) []string {
 	names := make([]string, len(kinds))

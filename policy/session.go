@@ -12,8 +12,26 @@ type sessionPolicy struct{ fallback route.Policy }
 // newSession makes the fallback from the same configuration, so that the options of consistent_hash hold there too.
 func newSession(c Config) route.Policy {
 	k, _ := find(c.Session.Fallback)
-	return sessionPolicy{fallback: k.make(c)}
+	p := sessionPolicy{fallback: k.make(c)}
+	if books, ok := p.fallback.(route.Keeping); ok {
+		return sessionKeeping{p, books}
+	}
+	return p
 }
+
+// sessionKeeping is a sessionPolicy whose fallback keeps books: it is told of what stays at its endpoint too.
+type sessionKeeping struct {
+	sessionPolicy
+	books route.Keeping
+}
+
+// Reserved implements route.Keeping.
+func (p sessionKeeping) Reserved(l route.Lease, c *route.Candidate, v *route.View, r *route.Request) {
+	p.books.Reserved(l, c, v, r)
+}
+
+// Released implements route.Keeping.
+func (p sessionKeeping) Released(l route.Lease, answered bool) { p.books.Released(l, answered) }
 
 // CountsBlocks implements route.Counting.
 func (p sessionPolicy) CountsBlocks() bool {

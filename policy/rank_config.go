@@ -1,0 +1,106 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// RankConfig are the options of rank.kv_cache_aware, rank.first_turn and rank.conversation, under the names that TensorRT-LLM's
+// attention_dp_config gives them. The zero value means DefaultRankConfig; whoever sets one option in a program begins
+// with that.
+type RankConfig struct {
+	// Weight of load in the score, from 0 up: with 1 all the work there is, at one endpoint, counts as much as the whole prompt.
+	Weight float64 `yaml:"kv_cache_routing_load_balance_weight"`
+	// Threshold is the share of a prompt (0 to 1) that some endpoint must hold more than for what is cached to count; 0 lets any match
+	// count.
+	Threshold float64 `yaml:"kv_cache_routing_match_rate_threshold"`
+	// Multiplier bounds the requests of an endpoint to so many times its fair share, rounded up; 1 or more.
+	Multiplier float64 `yaml:"kv_cache_routing_fair_share_multiplier"`
+	// Warmup gives each endpoint one request before the score decides.
+	Warmup bool `yaml:"kv_cache_routing_cold_start_warmup"`
+	// InTransfer counts requests whose KV is still being transferred to another endpoint, in requests and in tokens, as PR 13198 did; its
+	// successors turned it off.
+	InTransfer bool `yaml:"kv_cache_routing_account_for_in_transfer"`
+	// MaxSessions bounds the conversations that rank.conversation remembers; the one used longest ago goes first.
+	MaxSessions int `yaml:"kv_cache_routing_max_sessions"`
+	// Placement of new conversations by rank.conversation: round_robin or least_queued.
+	Placement string `yaml:"kv_cache_routing_new_conv_placement"`
+	// MaxActive is how many requests an endpoint may have at once. 0 takes what the engine tells; without that there is no bound.
+	MaxActive int `yaml:"max_num_active_requests"`
+}
+
+// The values of RankConfig.Placement.
+const (
+	placeRoundRobin  = "round_robin"
+	placeLeastQueued = "least_queued"
+)
+
+// mostRankSessions bounds RankConfig.MaxSessions: about 60 bytes each.
+const mostRankSessions = 100_000_000
+
+// DefaultRankConfig is what TensorRT-LLM takes, with requests in transfer counted as in PR 13198.
+func DefaultRankConfig() RankConfig {
+	return RankConfig{Weight: 1, Threshold: 0.1, Multiplier: 2, InTransfer: true, MaxSessions: 65_536, Placement: placeRoundRobin}
+}
+
+func (c RankConfig) withDefaults() RankConfig {
+	if c == (RankConfig{}) {
+		return DefaultRankConfig()
+	}
+	return c
+}
+
+// Validate reports every fault, joined into one error.
+func (c RankConfig) Validate() error {
+	c = c.withDefaults()
+	var faults []error
+	fault := func(name, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("policy: rank."+name+" "+format, args...))
+	}
+	if !(c.Weight >= 0) || math.IsInf(c.Weight, 0) {
+		fault("kv_cache_routing_load_balance_weight", "is %v, must be a number from 0 up", c.Weight)
+	}
+	if !(c.Threshold >= 0 && c.Threshold <= 1) {
+		fault("kv_cache_routing_match_rate_threshold", "is %v, must be between 0 and 1", c.Threshold)
+	}
+	if !(c.Multiplier >= 1) || math.IsInf(c.Multiplier, 0) {
+		fault("kv_cache_routing_fair_share_multiplier", "is %v, must be 1 or more", c.Multiplier)
+	}
+	if c.MaxSessions < 1 || c.MaxSessions > mostRankSessions {
+		fault("kv_cache_routing_max_sessions", "is %d, must be between 1 and %d", c.MaxSessions, mostRankSessions)
+	}
+	if c.Placement != placeRoundRobin && c.Placement != placeLeastQueued {
+		fault("kv_cache_routing_new_conv_placement", "is %q, must be %s or %s", c.Placement, placeRoundRobin, placeLeastQueued)
+	}
+	if c.MaxActive < 0 {
+		fault("max_num_active_requests", "is %d, must be 0 or more", c.MaxActive)
+	}
+	return errors.Join(faults...)
+}
+
+// NewRankRouter makes the router of one of the policies rank.* for batches. The errors are those of RankConfig.Validate, and a name
+// that is none of theirs.
+func NewRankRouter(name string, c RankConfig) (RankRouter, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	for _, k := range ranks() {
+		if k.name == name {
+			return k.make(Config{Rank: c}).(*rankPolicy).router, nil
+		}
+	}
+	return nil, fmt.Errorf("policy: %q is no rank router; there are %s, %s, %s and %s", name,
+		nameRankDefault, nameRankKV, nameRankConversation, nameRankFirstTurn)
+}
+
+// ranks lists the rank routers as policies.
+func ranks() []kind {
+	return []kind{
+		{nameRankConversation, "TensorRT-LLM ranks by conversation: new ones in round robin, known ones at home", newRankConversation, false},
+		{nameRankDefault, "TensorRT-LLM ranks: fewest prompt tokens of those below their fair share of requests", newRankDefault, false},
+		{nameRankFirstTurn, "TensorRT-LLM ranks, PR 14744: first turns in round robin, then by cache and load", newRankFirstTurn, true},
+		{nameRankKV, "TensorRT-LLM ranks, PR 13198: by cache and load, with hit-rate gate and fair-share cap", newRankKV, true},
+	}
+}

@@ -1,0 +1,119 @@
+package policy
+
+import (
+	"github.com/warmpath/warmpath/route"
+)
+
+const nameRankConversation = "rank.conversation"
+
+// rankConversation is TensorRT-LLM's rank router by conversation, the successor of PR 14744. A conversation goes to its rank while that
+// has room under max_num_active_requests; the softer bound
+//
+//	max(ceil(multiplier × ceil((active + new) / ranks)), most active), at most max_num_active_requests
+//
+// is for new ones, which go in round robin to the ranks below it, or with least_queued to the rank with fewest requests. A known one
+// whose rank is full goes elsewhere by the same rule and keeps its rank for the next turn. Without an id nothing is remembered.
+// An existing binding beats a rank that the request asks for, which otherwise binds.
+//
+// Differences: when all ranks are full the request is left unplaced, where the original exceeds the bound; and a conversation whose
+// rank is no longer there is placed anew.
+type rankConversation struct {
+	dealing
+	multiplier  float64
+	leastQueued bool
+	turn        int
+	bindings    bindings // conversation -> Rank.Key
+}
+
+func newRankConversation(c Config) route.Policy {
+	return &rankPolicy{most: c.Rank.MaxActive, router: makeRankConversation(c.Rank), tokens: tokensToCompute, transfers: c.Rank.InTransfer}
+}
+
+func makeRankConversation(c RankConfig) *rankConversation {
+	return &rankConversation{
+		multiplier: max(1, c.Multiplier), leastQueued: c.Placement == placeLeastQueued, bindings: newBindings(c.MaxSessions),
+	}
+}
+
+// Place implements RankRouter.
+func (p *rankConversation) Place(ranks []Rank, batch []RankRequest) (to []int, expected int) {
+	p.to = p.to[:0]
+	for range batch {
+		p.to = append(p.to, Unplaced)
+	}
+	expected = expectedOf(ranks, len(batch), p.multiplier)
+	for _, strict := range [...]bool{true, false} {
+		for i := range batch {
+			if r := &batch[i]; r.Strict == strict {
+				if at := p.choose(ranks, r, expected); at != nobody {
+					p.to[i] = at
+					ranks[at].Requests++
+					ranks[at].Tokens += int64(max(r.Tokens-r.cachedAt(at), 0))
+				}
+			}
+		}
+	}
+	return p.to, atLeast(ranks, expected)
+}
+
+// choose finds the rank of one request, says why, and binds what is to be bound.
+func (p *rankConversation) choose(ranks []Rank, r *RankRequest, expected int) int {
+	home := p.home(ranks, r)
+	if home != nobody {
+		if p.why = route.ReasonSession; ranks[home].room() {
+			return home
+		}
+		return p.place(ranks, expected)
+	}
+	at := nobody
+	if wants := r.Target - 1; wants >= 0 && wants < len(ranks) && ranks[wants].room() {
+		at, p.why = wants, route.ReasonPinned
+	} else {
+		at = p.place(ranks, expected)
+	}
+	if at != nobody && r.Conversation != 0 {
+		p.bindings.put(r.Conversation, ranks[at].Key)
+	}
+	return at
+}
+
+// home is the rank of a known conversation; nobody for a new one, and when its rank is not there.
+func (p *rankConversation) home(ranks []Rank, r *RankRequest) int {
+	if r.Conversation == 0 {
+		return nobody
+	}
+	if key, ok := p.bindings.get(r.Conversation); ok {
+		for i := range ranks {
+			if ranks[i].Key == key {
+				return i
+			}
+		}
+		return nobody
+	}
+	at := r.Home - 1
+	if at < 0 || at >= len(ranks) {
+		return nobody
+	}
+	p.bindings.put(r.Conversation, ranks[at].Key)
+	return at
+}
+
+// place is where a request goes that has no rank of its own.
+func (p *rankConversation) place(ranks []Rank, expected int) int {
+	if p.leastQueued {
+		p.why = ReasonLoad
+		return fewestBelow(ranks, expected)
+	}
+	p.why = ReasonRoundRobin
+	if at := nextBelow(ranks, &p.turn, expected); at != nobody {
+		return at
+	}
+	p.why = ReasonLoad
+	at := nobody
+	for i := range ranks {
+		if ranks[i].room() && (at == nobody || ranks[i].Requests < ranks[at].Requests) {
+			at = i
+		}
+	}
+	return at
+}

@@ -1,0 +1,47 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+const nameRankDefault = "rank.default"
+
+// rankDefault is TensorRT-LLM's default router: the longest prompt first, each to the rank with fewest prompt tokens (then fewest
+// requests, then the first) of those that have less than a fair share of requests. Tokens are all prompt tokens of active
+// requests, cached or not.
+//
+// Difference: a batch that does not fit leaves the rest unplaced; the original fails.
+type rankDefault struct{ dealing }
+
+func newRankDefault(c Config) route.Policy {
+	return &rankPolicy{most: c.Rank.MaxActive, router: &rankDefault{}, tokens: promptTokens, transfers: c.Rank.InTransfer}
+}
+
+// Place implements RankRouter.
+func (p *rankDefault) Place(ranks []Rank, batch []RankRequest) (to []int, expected int) {
+	charge := func(at int, r *RankRequest) {
+		ranks[at].Requests++
+		ranks[at].Tokens += int64(r.Tokens)
+	}
+	p.begin(ranks, batch, charge)
+	expected = expectedOf(ranks, len(p.pool), 1)
+	slices.SortStableFunc(p.pool, func(a, b int) int { return cmp.Compare(batch[b].Tokens, batch[a].Tokens) })
+	for _, i := range p.pool {
+		at := nobody
+		for n := range ranks {
+			if ranks[n].below(expected) && (at == nobody || cmp.Or(
+				cmp.Compare(ranks[n].Tokens, ranks[at].Tokens), cmp.Compare(ranks[n].Requests, ranks[at].Requests)) < 0) {
+				at = n
+			}
+		}
+		if at == nobody {
+			break
+		}
+		p.to[i], p.why = at, ReasonLoad
+		charge(at, &batch[i])
+	}
+	return p.to, atLeast(ranks, expected)
+}

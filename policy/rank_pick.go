@@ -1,0 +1,87 @@
+package policy
+
+import "github.com/warmpath/warmpath/route"
+
+// rankPolicy makes a policy of a rank router: one request is a batch of one, and candidates are its ranks.
+type rankPolicy struct {
+	router    RankRouter
+	tokens    func(l *route.Load) int64 // what counts as an endpoint's active tokens
+	transfers bool                      // requests whose KV is in transfer count
+	caches    bool                      // it goes by what endpoints have cached
+	most      int                       // max_num_active_requests; 0 takes what the engine tells
+
+	ranks []Rank
+	one   [1]RankRequest
+	held  []int
+}
+
+// promptTokens are those of all outstanding requests.
+func promptTokens(l *route.Load) int64 { return l.ContextTokens - l.DecodeTokens }
+
+// tokensToCompute are prompt tokens of outstanding requests that are not cached and not computed yet.
+func tokensToCompute(l *route.Load) int64 { return l.PrefillTokens }
+
+// Pick implements route.Policy. Where every endpoint has as many requests as it may have at once, one is placed as if there were no
+// such bound: it waits wherever it goes.
+func (p *rankPolicy) Pick(v *route.View, r *route.Request) route.Choice {
+	p.see(v)
+	p.one[0] = p.ask(v, r)
+	to, _ := p.router.Place(p.ranks, p.one[:])
+	if to[0] == Unplaced {
+		for i := range p.ranks {
+			p.ranks[i].Most = 0
+		}
+		to, _ = p.router.Place(p.ranks, p.one[:])
+	}
+	return route.Choice{Index: to[0], Reason: p.router.reason()}
+}
+
+// see makes ranks of the candidates.
+func (p *rankPolicy) see(v *route.View) {
+	p.ranks, p.held = p.ranks[:0], p.held[:0]
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		k := Rank{Key: c.Key, Requests: c.Load.Requests, Tokens: p.tokens(&c.Load), Most: p.most}
+		if k.Most == 0 {
+			k.Most = c.Slots
+		}
+		if p.transfers {
+			k.Tokens += c.Load.TransferTokens
+			if v.Leg == route.LegPrefill { // a decoder's outstanding requests include those whose KV is to come
+				k.Requests += c.Load.TransferRequests
+			}
+		}
+		p.ranks = append(p.ranks, k)
+		if p.caches {
+			p.held = append(p.held, c.CachedTokens)
+		}
+	}
+}
+
+// ask makes a rank request of the router's. A conversation that the client does not name is known by where the router, which
+// recognised it, had it last; a new one without an id is not remembered.
+func (p *rankPolicy) ask(v *route.View, r *route.Request) RankRequest {
+	q := RankRequest{ID: seedOf(r), FirstTurn: v.NewID, Tokens: v.PromptTokens, Cached: p.held}
+	switch {
+	case r.Session != "":
+		q.Conversation = v.Hash
+	case !v.FirstTurn:
+		q.Conversation, q.Home = v.Hash, v.Home+1
+	}
+	if q.Conversation == 0 {
+		q.Home = 0
+	}
+	return q
+}
+
+// seedOf is the hash of the request's id (FNV-1a), which is the same on every replica; what the driver drew for it when it has none.
+func seedOf(r *route.Request) uint64 {
+	if r.ID == "" {
+		return r.Seed
+	}
+	h := uint64(0xcbf29ce484222325)
+	for i := range len(r.ID) {
+		h = (h ^ uint64(r.ID[i])) * 0x100000001b3
+	}
+	return h
+}

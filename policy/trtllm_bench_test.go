@@ -1,0 +1,45 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// BenchmarkTRTLongPrompts is a turn of one of many conversations whose prompts are 100 kB, 800 blocks, of which the first 200 are
+// everybody's.
+func BenchmarkTRTLongPrompts(b *testing.B) {
+	const talks = 500
+	for _, name := range []string{nameTRTConversation, nameTRTKVCacheAware} {
+		for _, ids := range []string{"ids", "noids"} {
+			b.Run(name+"/"+ids, func(b *testing.B) {
+				p, cs := make1(b, name), same(8)
+				asked := make([]*route.Request, talks)
+				for i := range asked {
+					asked[i] = words(200, i+2, 600)
+					if ids == "ids" {
+						asked[i].Session = "s"
+					}
+				}
+				i := 0
+				turn := func() {
+					r := asked[i%talks]
+					v := asks(cs, 25_000)
+					v.Hash = mix(uint64(i % talks))
+					c := p.Pick(v, r)
+					k := p.(route.Keeping)
+					k.Reserved(route.Lease(i+1)<<32, &cs[c.Index], v, r)
+					k.Released(route.Lease(i+1)<<32, true)
+					i++
+				}
+				for range talks {
+					turn()
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					turn()
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package policy
+
+import (
+	"math"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// trtConversation is TensorRT-LLM's conversation router (PR 12526, May 2026). In this order:
+//
+//  1. A request with an id whose endpoint is a candidate goes there, however busy that is: it gives back-pressure itself.
+//  2. A request without an id goes on from the session that has the longest beginning of it in common and whose endpoint is a
+//     candidate, if that is at least match_threshold of the request's own blocks. It takes over that session.
+//  3. Any other goes to the least loaded, and the session is there from now on: an id whose endpoint went is bound anew.
+//
+// Load is the content weight of the requests in flight, at least 1 each; with none in flight all are equal and take turns
+// (trtTies). Sessions are bounded by number and never by age.
+//
+// The original cuts text into blocks of 128 code points; here it is the canonical form in blocks of 128 bytes, converted to
+// characters, so that a match is exact to one block. Blocks of another size are counted from there.
+//
+// Differences: text of role:content lines is measured in canonical bytes, which print structured parts otherwise. A weight is in
+// tokens (text in characters / 5) whatever the request is made of; block_weights has the published ones. A session without
+// an id goes by the id that the router gave the conversation, so that a client that adopts it stays. What hash_skip_count
+// leaves out must still be the same. Tenants never share a session.
+type trtConversation struct {
+	threshold float64
+	block     int
+	tokens    bool // text is counted in tokens
+	skip      int
+	byTable   bool
+	published bool // weights
+	sessions  trtSessions
+	ties      trtTies
+	loads     []trtLoad  // by Candidate.Slot
+	open      []trtHeavy // by the low half of the lease
+	chain     []uint64   // scratch
+}
+
+type trtLoad struct {
+	key    uint64
+	weight int64
+}
+
+type trtHeavy struct {
+	lease  route.Lease
+	key    uint64
+	slot   int
+	weight int64
+}
+
+func newTRTConversation(c Config) route.Policy {
+	o := &c.TRTLLM.Conversation
+	return &trtConversation{
+		threshold: floatOr(o.MatchThreshold, trtMatchThreshold), block: o.TokensPerBlock, tokens: o.UseTokenIDs, skip: o.HashSkipCount,
+		byTable: o.IDsByTableOnly, published: o.BlockWeights, sessions: newTRTSessions(o.MaxSessions),
+	}
+}
+
+// Pick implements route.Policy.
+func (p *trtConversation) Pick(v *route.View, r *route.Request) route.Choice {
+	cs := v.Candidates
+	if r.Class != route.Turn { // embeddings belong to no conversation
+		return route.Choice{Index: p.lightest(cs), Reason: ReasonLoad}
+	}
+	named := r.Session != ""
+	p.chain = p.chain[:0]
+	if !named || !p.byTable {
+		p.chain = spoken(p.chain, r)
+	}
+	if named {
+		if endpoint, known := p.sessions.where(v.Hash); known {
+			if at := holder(cs, endpoint); at >= 0 {
+				p.sessions.put(v.Hash, endpoint, p.chain)
+				return route.Choice{Index: at, Reason: route.ReasonSession}
+			}
+		}
+	} else if key, at := p.continued(v, r); at >= 0 {
+		p.sessions.put(key, cs[at].Key, p.chain)
+		return route.Choice{Index: at, Reason: ReasonCacheMatch}
+	}
+	at := p.lightest(cs)
+	p.sessions.put(v.Hash, cs[at].Key, p.chain)
+	return route.Choice{Index: at, Reason: ReasonLoad}
+}
+
+// lightest is the least loaded by content weight.
+func (p *trtConversation) lightest(cs []route.Candidate) int {
+	return p.ties.least(cs, func(c *route.Candidate) float64 { return float64(p.load(c)) })
+}
+
+// continued finds the session that a request without an id goes on from, and its endpoint among the candidates; nobody when
+// there is none.
+func (p *trtConversation) continued(v *route.View, r *route.Request) (key uint64, at int) {
+	n := p.size(v, r)
+	skip := p.skipped(r)
+	total := trtBlocks(n-skip, p.block)
+	if total == 0 {
+		return 0, nobody
+	}
+	enough := func(depth int) bool {
+		matched := total
+		if depth*route.BlockBytes < r.Content.Bytes {
+			matched = max(0, int(int64(depth*route.BlockBytes)*int64(n)/int64(r.Content.Bytes))-skip) / p.block
+		}
+		return float64(matched)/float64(total) >= p.threshold
+	}
+	deepest := p.sessions.depth(p.chain)
+	if deepest == 0 || !enough(deepest) {
+		return 0, nobody
+	}
+	least := deepest
+	for least > 1 && enough(least-1) {
+		least--
+	}
+	at = nobody
+	key, _ = p.sessions.find(p.chain, least, func(endpoint uint64) bool {
+		at = holder(v.Candidates, endpoint)
+		return at >= 0
+	})
+	return key, at
+}
+
+// holder is the candidate with a key.
+func holder(cs []route.Candidate, key uint64) int {
+	for i := range cs {
+		if cs[i].Key == key {
+			return i
+		}
+	}
+	return nobody
+}
+
+// size is the length of a prompt, in characters or tokens; 0 when it is not known.
+func (p *trtConversation) size(v *route.View, r *route.Request) int {
+	switch {
+	case r.Content == nil || r.Content.Bytes == 0:
+		return 0
+	case r.PromptTokens > 0:
+		return r.PromptTokens
+	case p.tokens:
+		return v.PromptTokens
+	}
+	return trtCharacters(r)
+}
+
+// skipped is what hash_skip_count leaves out, in the measure of size.
+func (p *trtConversation) skipped(r *route.Request) int {
+	if r.PromptTokens > 0 || p.tokens {
+		return p.skip
+	}
+	return int(min(int64(p.skip)*trtCharsPerToken, math.MaxInt32))
+}
+
+// trtCharacters is the length of a prompt's text as the original weighs it: of a chat the lines "role:content", joined by line ends,
+// one less than in the canonical form.
+func trtCharacters(r *route.Request) int {
+	if r.Content == nil {
+		return r.PromptBytes
+	}
+	n := characters(r.Content.Bytes, r.Content)
+	if r.Content.Text.Messages > 0 {
+		n--
+	}
+	return n
+}
+
+// weigh is a request's content weight.
+func (p *trtConversation) weigh(v *route.View, r *route.Request) int64 {
+	if p.published && (r.Session == "" || !p.byTable) {
+		if blocks := trtBlocks(p.size(v, r)-p.skipped(r), p.block); blocks > 0 {
+			return int64(blocks) * int64(p.block)
+		}
+	}
+	if r.PromptTokens > 0 {
+		return int64(r.PromptTokens)
+	}
+	return int64(max(1, trtCharacters(r)/trtCharsPerToken))
+}
+
+// spoken is the blocks of a prompt, the first trtLongest, as its tenant's, and a last one that stands for the whole when that is known.
+func spoken(to []uint64, r *route.Request) []uint64 {
+	tenant, blocks := hashText(r.Tenant), blocksOf(r)
+	for _, b := range blocks[:min(len(blocks), trtLongest)] {
+		to = append(to, mix(b^tenant)|1)
+	}
+	if r.Trail != nil && r.Trail.Text != 0 && len(blocks) > 0 && len(blocks) < trtLongest && len(blocks)*route.BlockBytes < r.Content.Bytes {
+		to = append(to, mix(r.Trail.Text^tenant^golden)|1)
+	}
+	return to
+}
+
+// load is the content weight in flight at a candidate.
+func (p *trtConversation) load(c *route.Candidate) int64 {
+	if c.Slot >= len(p.loads) || p.loads[c.Slot].key != c.Key {
+		return 0
+	}
+	return p.loads[c.Slot].weight
+}
+
+// Reserved implements route.Keeping.
+func (p *trtConversation) Reserved(l route.Lease, c *route.Candidate, v *route.View, r *route.Request) {
+	if r.Class == route.Aside {
+		return
+	}
+	for len(p.loads) <= c.Slot {
+		p.loads = append(p.loads, trtLoad{})
+	}
+	load := &p.loads[c.Slot]
+	if load.key != c.Key {
+		*load = trtLoad{key: c.Key}
+	}
+	i := int(uint32(l))
+	for len(p.open) <= i {
+		p.open = append(p.open, trtHeavy{})
+	}
+	weight := p.weigh(v, r)
+	load.weight += weight
+	p.open[i] = trtHeavy{lease: l, key: c.Key, slot: c.Slot, weight: weight}
+}
+
+// Released implements route.Keeping. What an endpoint was given before it went says nothing about the one that has its slot now.
+func (p *trtConversation) Released(l route.Lease, _ bool) {
+	i := int(uint32(l))
+	if i >= len(p.open) || p.open[i].lease != l {
+		return
+	}
+	o := p.open[i]
+	p.open[i] = trtHeavy{}
+	if load := &p.loads[o.slot]; load.key == o.key {
+		load.weight = max(0, load.weight-o.weight)
+	}
+}

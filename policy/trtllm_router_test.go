@@ -1,0 +1,161 @@
+package policy
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// desktop is a router with one of TensorRT-LLM's policies.
+type desktop struct {
+	t   *testing.T
+	r   *route.Router
+	p   []route.Policy // as the pools were made
+	now time.Time
+	ids int
+}
+
+func newDesktop(t *testing.T, c Config, endpoints ...string) *desktop {
+	t.Helper()
+	f, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desktop{t: t, now: time.Unix(1_000_000, 0)}
+	d.r = route.New(route.Config{PolicyName: c.Name, Policy: func() route.Policy {
+		p := f()
+		d.p = append(d.p, p)
+		return p
+	}})
+	d.declare(endpoints...)
+	return d
+}
+
+func (d *desktop) declare(names ...string) {
+	var all []route.Endpoint
+	for _, name := range names {
+		all = append(all, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
+	}
+	d.r.Observe(d.now, route.Declared{Source: "static", Endpoints: all})
+	for _, name := range names {
+		d.r.Observe(d.now, route.Probed{Endpoint: name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+	}
+	d.now = d.now.Add(time.Minute) // past the ramp
+}
+
+func (d *desktop) ask(r *route.Request) route.Decision {
+	d.t.Helper()
+	d.ids++
+	q := *r
+	q.Model, q.MintedID, q.Seed = "m", fmt.Sprintf("minted-%d", d.ids), uint64(d.ids)
+	q.ID = q.MintedID
+	if q.Content != nil {
+		q.PromptBytes = q.Content.Bytes
+	}
+	out, err := d.r.Route(d.now, &q)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return out
+}
+
+func (d *desktop) end(x route.Decision, o route.Outcome) {
+	d.r.Observe(d.now, route.Finished{Lease: x.Lease, Outcome: o})
+	d.now = d.now.Add(time.Second)
+}
+
+func (d *desktop) turn(r *route.Request) string {
+	d.t.Helper()
+	x := d.ask(r)
+	d.end(x, route.OK)
+	return x.Endpoint.Name
+}
+
+// With one candidate left nobody asks which, and the conversation is bound to it all the same. A retry is such a case.
+func TestTRTConversationIsBoundToTheOnlyOneLeft(t *testing.T) {
+	d := newDesktop(t, convConfig(TRTConversationConfig{}), "a", "b")
+	first := d.turn(named("s", 3000))
+	away := named("s", 3000)
+	away.Exclude = []string{first}
+	second := d.turn(away)
+	if second == first {
+		t.Fatal("it went to the excluded one")
+	}
+	for range 3 {
+		if at := d.turn(named("s", 3000)); at != second {
+			t.Errorf("bound anew to %s, then at %s", second, at)
+		}
+	}
+}
+
+// Whatever ends a request, its weight is given back, once; and what ends late takes nothing from an endpoint that has gone and come back.
+func TestTRTConversationLoadIsExact(t *testing.T) {
+	d := newDesktop(t, convConfig(TRTConversationConfig{}), "a", "b", "c")
+	policy := func() *trtConversation { return d.p[len(d.p)-1].(*trtConversation) }
+	total := func() (n int64) {
+		for _, l := range policy().loads {
+			n += l.weight
+		}
+		return n
+	}
+	var open []route.Decision
+	for i, r := range []*route.Request{named("s", 5000), said(0, 3, 1000), named("t", 100), {Class: route.Aside}, {Class: route.Embed, PromptBytes: 500}} {
+		open = append(open, d.ask(r))
+		if want := []int64{1000, 1200, 1220, 1220, 1320}[i]; total() != want {
+			t.Errorf("request %d: %d in flight, want %d", i, total(), want)
+		}
+	}
+	late := open[0]
+	for i, x := range open[1:] {
+		d.end(x, []route.Outcome{route.OK, route.ClientGone, route.EngineError, route.Busy}[i])
+		d.end(x, route.OK) // a second end says nothing
+	}
+	if total() != 1000 {
+		t.Errorf("%d in flight, want 1000", total())
+	}
+	gone := late.Endpoint.Name
+	var left []string
+	for _, name := range []string{"a", "b", "c"} {
+		if name != gone {
+			left = append(left, name)
+		}
+	}
+	d.declare(left...)
+	d.declare("a", "b", "c")
+	fresh := d.ask(named("fresh", 600))
+	before := total()
+	d.end(late, route.OK)
+	d.end(fresh, route.OK)
+	for i, l := range policy().loads {
+		if l.weight != 0 {
+			t.Errorf("slot %d has %d in flight (%d before the late end)", i, l.weight, before)
+		}
+	}
+}
+
+// Two turns over two conversations at once stick, and what is matched follows the belief.
+func TestTRTKVCacheAwareKeepsConversations(t *testing.T) {
+	for _, score := range []string{"request_share", "blocks"} {
+		d := newDesktop(t, kvConfig(TRTKVCacheAwareConfig{Score: score}), "a", "b", "c")
+		at := map[int]string{}
+		for turn := 1; turn <= 4; turn++ {
+			for text := 2; text <= 7; text++ {
+				x := d.ask(words(0, text, 20*turn))
+				d.end(x, route.OK)
+				if home := at[text]; home != "" && x.Endpoint.Name != home {
+					t.Errorf("%s: turn %d of %d is at %s, not at %s", score, turn, text, x.Endpoint.Name, home)
+				}
+				at[text] = x.Endpoint.Name
+			}
+		}
+		used := map[string]int{}
+		for _, name := range at {
+			used[name]++
+		}
+		if len(used) != 3 {
+			t.Errorf("%s: first turns went to %v", score, used)
+		}
+	}
+}
