@@ -74,7 +74,8 @@ func (r *Router) predict(req *Request, t *talk, m *measure) {
 		c.CachedTokens = r.wholeBlocks(i, min(m.at(reachBytes(depth)), v.PromptTokens-1))
 		v.Known = max(v.Known, c.CachedTokens)
 	}
-	if v.Home >= 0 {
+	r.kvExact(t, m)
+	if v.Home >= 0 && !r.kv.exact(v.Home) {
 		r.predictHome(t, b.depths[v.Home], true)
 		v.Known = max(v.Known, v.Candidates[v.Home].CachedTokens)
 	}
@@ -127,6 +128,7 @@ func (r *Router) remember(ep *endpoint, f *flight, req *Request, index int, mode
 	if model != r.belief.keysFor {
 		r.look(req, model)
 	}
+	r.kvNote(ep, f, index)
 	f.chain = append(f.chain[:0], r.belief.keys...)
 	f.depth, f.bytes = r.belief.depths[index], req.Content.Bytes
 	f.sure = r.sure(ep, f)
@@ -153,8 +155,9 @@ func (r *Router) sure(ep *endpoint, f *flight) int {
 	sure := f.depth
 	for _, i := range ep.pending {
 		g := &r.flights[i]
-		if common(f.chain, g.chain) > g.sure {
-			sure = min(sure, g.sure)
+		// A block's name covers all before it, so two chains have more than g.sure blocks in common if that one is the same.
+		if n := g.sure; n < sure && n < min(len(f.chain), len(g.chain)) && f.chain[n] == g.chain[n] {
+			sure = n
 		}
 	}
 	return sure
@@ -188,6 +191,9 @@ func (r *Router) bound(ep *endpoint, p *pool) {
 func (ep *endpoint) cacheTokens() int64 {
 	tokens := ep.report.CacheTokens
 	if tokens <= 0 {
+		tokens = ep.kvCapacity()
+	}
+	if tokens <= 0 {
 		tokens = untoldTokens
 	}
 	return int64(float64(tokens) * ep.cache.share)
@@ -217,6 +223,9 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 	}
 	if ev.Outcome != OK || !u.CachedKnown || u.PromptTokens <= 0 || f.epoch != ep.epoch {
 		return false // or the cache that the prediction was about is gone
+	}
+	if f.kv.exact && ep.mirror.trusted() {
+		return false // the prediction was not made of this belief
 	}
 	predicted, found := f.decision.CachedTokens, u.CachedTokens
 	if f.sure < f.depth {

@@ -28,6 +28,11 @@ type flight struct {
 
 	prefill, decode, context int64 // what it added to the endpoint's books
 
+	leg      Leg
+	policy   Policy    // that placed it
+	transfer int64     // tokens that are moved to it, of a decode leg, or away from it, of a prefill leg
+	handed   time.Time // when what a decode leg needs was on its way
+
 	index              uint32   // its place in Router.flights
 	epoch              uint32   // of the endpoint when it was decided
 	stream             bool     // its first byte comes when its prefill is done
@@ -39,6 +44,7 @@ type flight struct {
 	recent             bool     // it goes on from a turn since which little has been put into the cache
 	alone              bool     // nothing else was outstanding there
 	story              story    // see explain
+	kv                 kvFlight // see kvPredict
 }
 
 // mostKeptChain bounds the memory that a flight keeps for the next one, in blocks.
@@ -58,7 +64,8 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 		generation: f.generation + 1, open: true, ep: ep, incarnation: ep.incarnation, pool: p, class: req.Class, routed: now,
 		request: req.ID, tenant: req.Tenant, session: d.Session,
 		promptBytes: req.PromptBytes, exactTokens: req.PromptTokens, decision: *d,
-		index: i, epoch: ep.epoch, stream: req.Stream, waitMs: r.view.Candidates[index].WaitMs, msPerToken: r.view.Candidates[index].MsPerToken, chain: f.chain[:0], story: f.story,
+		leg: d.Leg, policy: p.policyFor(d.Leg),
+		index: i, epoch: ep.epoch, stream: req.Stream || d.Leg == LegPrefill, waitMs: r.view.Candidates[index].WaitMs, msPerToken: r.view.Candidates[index].MsPerToken, chain: f.chain[:0], story: f.story,
 	}
 	if req.Content != nil {
 		f.text = req.Content.Text
@@ -68,6 +75,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 		f.prefill = int64(d.PromptTokens - d.CachedTokens)
 		f.decode = int64(r.view.OutputTokens)
 		f.context = int64(d.PromptTokens) + f.decode
+		f.part(d)
 	case Embed:
 		f.prefill = int64(d.PromptTokens)
 		f.context = f.prefill
@@ -82,6 +90,10 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 	ep.load.PrefillTokens += f.prefill
 	ep.load.DecodeTokens += f.decode
 	ep.load.ContextTokens += f.context
+	if f.leg == LegDecode {
+		ep.load.TransferRequests++
+		ep.load.TransferTokens += f.transfer
+	}
 	ep.requests++
 	ep.queue(now, f)
 	if req.Class == Turn {
@@ -120,6 +132,7 @@ func (r *Router) firstByte(now time.Time, l Lease) {
 		f.ep.recovered(now)
 	}
 	f.ep.load.PrefillTokens -= f.prefill
+	r.computedLeg(now, f)
 	if f.incarnation == f.ep.incarnation {
 		f.ep.unqueue(now, f)
 	}
@@ -137,7 +150,8 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	}
 	ep := f.ep
 	r.letGo(f)
-	ep.load.Requests--
+	tellReleased(f, ev)
+	f.leave()
 	if !f.prefilled {
 		ep.load.PrefillTokens -= f.prefill
 		if f.incarnation == ep.incarnation {
@@ -153,9 +167,11 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 		}
 		r.blame(now, ep, f, ev)
 	}
-	lost := r.settle(f, ev)
+	told := f.about(ev)
+	lost := r.settle(f, &told)
+	r.kvEnded(now, f, &told)
 	if ev.Outcome == OK {
-		f.pool.learn(f, ev.Usage)
+		f.pool.learn(f, told.Usage)
 		r.learnSpeed(now, f, &ev.Usage)
 		if n := ev.Usage.PromptTokens + ev.Usage.OutputTokens; ev.Usage.PromptTokens > 0 {
 			r.warm(now, f, n, ev.Usage.PromptTokens)
@@ -168,17 +184,17 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	free := r.ended.Candidates
 	r.ended = Ended{
 		Request: f.request, Decision: f.decision, Class: f.class, Routed: f.routed, FirstByte: f.first,
-		Outcome: ev.Outcome, Usage: ev.Usage, LostCache: lost,
+		Outcome: ev.Outcome, Usage: told.Usage, LostCache: lost,
 	}
 	r.retell(&r.ended, f, free)
-	f.open, f.ep, f.pool = false, nil, nil
+	f.open, f.ep, f.pool, f.policy = false, nil, nil, nil
 	if cap(f.chain) > mostKeptChain {
 		f.chain = nil
 	}
 	f.decision, f.request, f.tenant, f.session = Decision{}, "", "", ""
 	r.free = append(r.free, uint32(ev.Lease))
 	r.open--
-	if ep.gone && ep.load.Requests == 0 {
+	if ep.gone && ep.idle() {
 		r.forget(ep)
 	}
 	return &r.ended
@@ -190,10 +206,11 @@ func (r *Router) warm(now time.Time, f *flight, tokens, prompt int) {
 		return
 	}
 	table := r.sessions
-	e, ok := table.Get(now, f.tenant, f.pool.name, f.session)
+	name := f.pool.nameFor(f.leg)
+	e, ok := table.Get(now, f.tenant, name, f.session)
 	if !ok {
 		table = r.newborn
-		e, ok = table.Get(now, f.tenant, f.pool.name, f.session)
+		e, ok = table.Get(now, f.tenant, name, f.session)
 	}
 	if !ok || e.Endpoint != f.ep.spec.Name || f.incarnation != f.ep.incarnation {
 		return
@@ -202,5 +219,5 @@ func (r *Router) warm(now time.Time, f *flight, tokens, prompt int) {
 	if prompt > 0 && f.bytes > 0 {
 		e.Prompt, e.Bytes = prompt, f.bytes
 	}
-	table.Put(now, f.tenant, f.pool.name, f.session, e)
+	table.Put(now, f.tenant, name, f.session, e)
 }

@@ -34,15 +34,19 @@ func (r *Router) candidates(now time.Time, p *pool, req *Request, tokens int, t 
 
 func (r *Router) add(now time.Time, m *member) {
 	ep := m.ep
-	load, usage := ep.load, -1.0
+	load, usage, queue := ep.load, -1.0, -1
 	if l := ep.report.Load; l != nil && now.Sub(ep.loadAt) < r.cfg.StaleAfter {
 		load.Waiting = max(0, l.Waiting)
 		usage = max(-1, l.KVUsage)
+		if l.Running >= 0 && l.Waiting >= 0 {
+			queue = l.Running + l.Waiting
+		}
 	}
 	r.members = append(r.members, m)
 	r.view.Candidates = append(r.view.Candidates, Candidate{
-		Name: ep.spec.Name, Key: ep.key, Slot: ep.slot, Weight: ep.spec.Weight * ep.ramp(now, r.cfg.Ramp), Load: load, Model: m.model,
+		Name: ep.spec.Name, Key: ep.key, Slot: ep.slot, Weight: ep.spec.Weight * ep.ramp(now, r.cfg.Ramp), Load: load, Model: m.model, Epoch: ep.epoch,
 		MsPerAnswer: ep.speed.perAnswer, CacheTokens: ep.report.CacheTokens, Slots: ep.places(), KVUsage: usage,
+		Queue: queue, BlockTokens: ep.report.BlockTokens,
 	})
 }
 
@@ -99,7 +103,7 @@ func (r *Router) gather(now time.Time, p *pool, req *Request) {
 	for i := range p.members {
 		m := &p.members[i]
 		rank := m.ep.usable(now)
-		if rank >= unusable || rank > best || slices.Contains(req.Tried, m.ep.spec.Name) || slices.Contains(req.Exclude, m.ep.spec.Name) {
+		if rank >= unusable || rank > best || !m.ep.spec.Role.takes(r.leg) || slices.Contains(req.tried(r.leg), m.ep.spec.Name) || slices.Contains(req.Exclude, m.ep.spec.Name) {
 			continue
 		}
 		if rank < best {
@@ -226,7 +230,16 @@ func (r *Router) noEndpoint(now time.Time, p *pool, req *Request) error {
 	const most = 5
 	var why []string
 	for i := range p.members {
-		why = append(why, p.members[i].ep.excuse(now, req))
+		if ep := p.members[i].ep; ep.spec.Role.takes(r.leg) {
+			why = append(why, ep.excuse(now, req, r.leg))
+		}
+	}
+	if len(why) == 0 {
+		e.Why = "all of its endpoints only compute prompts (role prefill)"
+		if r.leg == LegPrefill {
+			e.Why = "none of its endpoints computes prompts for others (role prefill or both)"
+		}
+		return e
 	}
 	if n := len(why); n > most {
 		why = append(why[:most], fmt.Sprintf("and %d more", n-most))
@@ -235,10 +248,10 @@ func (r *Router) noEndpoint(now time.Time, p *pool, req *Request) error {
 	return e
 }
 
-func (e *endpoint) excuse(now time.Time, req *Request) string {
+func (e *endpoint) excuse(now time.Time, req *Request, l Leg) string {
 	name := e.spec.Name
 	switch s := e.state(now); {
-	case slices.Contains(req.Tried, name):
+	case slices.Contains(req.tried(l), name):
 		return name + " was tried and failed (" + e.cause + ")"
 	case slices.Contains(req.Exclude, name):
 		return name + " is excluded by the request"

@@ -21,6 +21,9 @@ type Config struct {
 	Aliases    []Alias
 	Sessions   session.Config
 	Explain    bool // keep the candidates of each decision until its end, for Ended.Candidates
+	Counting   bool // reckon Candidate.ActiveTokens though no policy of a pool asks for them
+
+	Disaggregation Disaggregation // of pools whose endpoints have roles
 
 	Responses   int           // response ids remembered; default 100,000
 	ResponseTTL time.Duration // how long; default 24 h
@@ -42,6 +45,7 @@ func (c Config) WithDefaults() Config {
 		}
 	}
 	c.Sessions = c.Sessions.WithDefaults()
+	c.Disaggregation.withDefaults(&c)
 	if c.Responses == 0 {
 		c.Responses = 100_000
 	}
@@ -77,5 +81,5 @@ func (c Config) Validate() error {
 	if c.EjectAfter < 0 || c.Responses < 0 {
 		errs = append(errs, errors.New("counts must not be negative"))
 	}
-	return errors.Join(append(errs, c.Sessions.Validate())...)
+	return errors.Join(append(errs, c.Disaggregation.validate(), c.Sessions.Validate())...)
 }

@@ -9,6 +9,7 @@ type Content struct {
 	Lead   int      // bytes rendered in front of the blocks and known by Scope alone: tools, functions, documents
 	Blocks []uint64 // Blocks[i] identifies the canonical bytes [0, (i+1)×BlockBytes)
 	Bytes  int      // canonical bytes, the rest after the last block included
+	Start  uint64   // what the first two messages say; 0 when the prompt has no messages
 	Text   Text     // what they are like; all zero when that is not known
 }
 

@@ -50,14 +50,30 @@ func (p Part) String() string {
 // Endpoint is one engine address, or one rank or slot of it, as discovery declares it. It is a value and never
 // changes once handed over; a changed endpoint arrives as a new value under the same name.
 type Endpoint struct {
-	Name   string   // unique in the fleet; the metric label and the name in logs and admin calls
-	URL    string   // http:// or https:// base address without a trailing slash
-	Kind   Kind     // stated kind; KindUnknown lets the probe recognise it
-	Part   Part     // the rank or slot; zero is the whole engine
-	Weight float64  // share of new traffic relative to others; 0 takes none; never negative
-	Models []string // stated models; nil means "what the engine reports"
-	APIKey string   // sent as a bearer token to this endpoint by probes, and to clients' requests that carry none
+	Name               string   // unique in the fleet; the metric label and the name in logs and admin calls
+	URL                string   // http:// or https:// base address without a trailing slash
+	Kind               Kind     // stated kind; KindUnknown lets the probe recognise it
+	Part               Part     // the rank or slot; zero is the whole engine
+	Weight             float64  // share of new traffic relative to others; 0 takes none; never negative
+	Models             []string // stated models; nil means "what the engine reports"
+	Role               Role     // the part of the work it is there for; zero does all of it
+	IDForm             IDForm   // how it is told the conversation of a request
+	KVEvents, KVReplay string   // address of its KV events, and of missed ones; see internal/kvevents. "" finds them out
+	KVTopic            string   // of the events that are its own; "" is every one
+
+	APIKey string // sent as a bearer token to this endpoint by probes, and to clients' requests that carry none
 }
+
+// IDForm is where in the body an engine is told the id of a request's conversation, which it can spread its own ranks by.
+type IDForm string
+
+// The forms.
+const (
+	IDUntold IDForm = ""
+	IDAuto   IDForm = "auto"                 // conversation_params for TensorRT-LLM until it refuses that, nothing for others
+	IDParams IDForm = "conversation_params"  // TensorRT-LLM since June 2026
+	IDDisagg IDForm = "disaggregated_params" // its conversation_id, TensorRT-LLM before that; only a request that is split has it
+)
 
 // Model is one model that an engine says it serves.
 type Model struct {
@@ -90,6 +106,8 @@ type Report struct {
 	Slots         int   // requests computed at once, 0 unknown
 	Ranks         int   // data-parallel ranks behind the address, 0 unknown
 	ReportsCached bool  // the engine is known to report cached tokens in usage
+
+	KVSources []KVSource // where it publishes its KV events; nil: not asked or not told this time
 }
 
 // State is an endpoint's state of health.
@@ -121,7 +139,13 @@ type EndpointStatus struct {
 	Requests uint64 // requests sent to it since it was declared
 	Failures uint64 // requests that failed by its fault
 
+	KV KVFigures // what its KV events say
+
 	CacheLosses   uint64  // times that its answers showed it to have lost its cache
 	CacheTokens   int64   // what its cache is taken to hold, by what it tells and what proves to be there; 0 before the first request
 	PrefillPerSec float64 // prompt tokens computed a second, learnt; 0 before the first answer
+
+	// Of what decodes what others computed, learnt; both are 0 before the first transfer.
+	TransferMs     float64 // until KV cache from elsewhere is there and the first token made, if nothing had to be moved
+	TransferPerSec float64 // prompt tokens moved a second
 }

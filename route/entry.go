@@ -7,10 +7,12 @@ import "time"
 type Entry struct {
 	Now time.Time
 
-	// A routing: Request is set, and either Decision or Err.
+	// A routing: Request is set, and either Err or Decision, Prefill or both.
 	Request  *Request
 	Decision *Decision
+	Prefill  *Decision // of the prefill leg of a request that is split
 	Err      error
+	View     *View // what the policy saw; nil without a Decision, and of requests that are split
 
 	// An observation: Event is set; Ended too when it ended a lease, Changes when endpoints changed state.
 	Event   Event

@@ -22,6 +22,9 @@ func (r *Router) reckoned(req *Request, index int) float64 {
 	if c.Terms == (Terms{}) {
 		prefill := float64(max(0, r.view.PromptTokens-c.CachedTokens))
 		c.Terms = Terms{Wait: c.WaitMs, Prefill: float64(prefill * c.MsPerToken), Fixed: c.FixedMs}
+		if r.leg == LegDecode {
+			c.Terms.Transfer, c.Terms.Prefill = c.Terms.Prefill, 0
+		}
 	}
 	return c.Terms.TTFT()
 }

@@ -41,6 +41,12 @@ type endpoint struct {
 	pending []uint32 // flights whose blocks are not computed yet
 	held    held
 	speed   speed
+
+	mirror  mirror   // of its cache, by its KV events
+	answers int      // below 0 when prompts that go on from an answer have proved not to have it as it was made
+	news    []string // to be told with the next observation
+
+	transfer transfer // of KV cache that comes to it
 }
 
 func (e *endpoint) kind() Kind {
@@ -121,7 +127,7 @@ func (r *Router) declare(now time.Time, d *Declared) []Change {
 		}
 		ep.gone = true
 		changes = append(changes, Change{Endpoint: ep.spec.Name, From: ep.told, Detail: "no longer declared by " + d.Source})
-		if ep.load.Requests == 0 {
+		if ep.idle() {
 			r.forget(ep)
 		}
 	}
@@ -156,10 +162,24 @@ func (r *Router) update(ep *endpoint, spec Endpoint, source string) {
 		ep.trial, ep.trials, ep.busyUntil, ep.rampFrom = false, 0, time.Time{}, time.Time{}
 		ep.incarnation++
 		r.lostCache(ep)
-		ep.cache, ep.speed = cache{}, speed{}
+		ep.cache, ep.speed, ep.transfer = cache{}, speed{}, transfer{}
+		r.kvForget(ep)
 	}
 	ep.spec, ep.source, ep.gone = spec, source, false
 }
+
+// decoding is how many requests are being answered there, as far as can be told: of those that are not streamed nobody sees when
+// their prompt is computed.
+func (e *endpoint) decoding() int {
+	n := e.load.Requests - e.speed.prompts
+	if e.spec.Role != RolePrefill {
+		n -= e.load.TransferRequests
+	}
+	return max(0, n)
+}
+
+// idle reports whether nothing of ours is there.
+func (e *endpoint) idle() bool { return e.load.Requests == 0 && e.load.TransferRequests == 0 }
 
 // forget drops an endpoint that is gone and idle.
 func (r *Router) forget(ep *endpoint) {
@@ -171,6 +191,7 @@ func (r *Router) forget(ep *endpoint) {
 	}
 	delete(r.byName, ep.spec.Name)
 	r.belief.index.Drop(ep.slot)
+	r.kvForget(ep)
 	r.freeSlots = append(r.freeSlots, ep.slot)
 	r.generation++
 }
@@ -259,7 +280,7 @@ func (r *Router) blame(now time.Time, ep *endpoint, f *flight, ev *Finished) {
 			r.eject(now, ep)
 			ep.unreachable = false
 		}
-	case ClientError, ClientGone, Abandoned:
+	case ClientError, ClientGone, Abandoned, TransferFailed:
 	}
 }
 

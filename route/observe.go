@@ -24,6 +24,8 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		}
 	case FirstByte:
 		r.firstByte(now, ev.Lease)
+	case Transferring:
+		r.transferring(now, ev.Lease)
 	case Finished:
 		var ep *endpoint
 		if f := r.flight(ev.Lease); f != nil {
@@ -32,16 +34,34 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		if e.Ended = r.finish(now, &ev); ep != nil {
 			e.Changes = ep.changes(now, e.Changes)
 		}
+	case KVApplied:
+		if ep := r.byName[ev.Endpoint]; ep != nil {
+			r.kvApply(ep, &ev)
+		}
+	case KVHeard:
+		if ep := r.byName[ev.Endpoint]; ep != nil {
+			e.Changes = r.kvHeard(ep, &ev, e.Changes)
+		}
+	case KVTick:
+		e.Changes = r.kvTick(now, e.Changes)
+	case KVTokens:
+		r.kvTokens(&ev)
 	case Closed:
 		p := r.pool(ev.Model)
 		r.sessions.Delete(ev.Tenant, p.name, ev.Session)
 		r.newborn.Delete(ev.Tenant, p.name, ev.Session)
+		r.sessions.Delete(ev.Tenant, p.name+prefillSide, ev.Session)
+		r.newborn.Delete(ev.Tenant, p.name+prefillSide, ev.Session)
 	}
 	return e
 }
 
 // changes tells a change of state once.
 func (e *endpoint) changes(now time.Time, to []Change) []Change {
+	for _, detail := range e.news {
+		to = append(to, Change{Endpoint: e.spec.Name, From: e.told, To: e.told, Detail: detail})
+	}
+	e.news = e.news[:0]
 	s := e.state(now)
 	if s == e.told {
 		return to
@@ -58,10 +78,13 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 		s := EndpointStatus{
 			Endpoint: ep.spec, Kind: ep.kind(), Source: ep.source, State: ep.state(now),
 			Draining: ep.draining, Gone: ep.gone, Ramp: ep.ramp(now, r.cfg.Ramp), Load: ep.load, Report: ep.report,
-			Models: ep.models(), Requests: ep.requests, Failures: ep.failed, CacheLosses: ep.cache.restarts,
+			Models: ep.models(), Requests: ep.requests, Failures: ep.failed, CacheLosses: ep.cache.restarts, KV: ep.mirror.KVFigures,
 		}
 		if ep.speed.samples > 0 {
 			s.PrefillPerSec = 1000 / ep.speed.perToken
+		}
+		if ep.transfer.samples > 0 {
+			s.TransferMs, s.TransferPerSec = ep.transfer.fixed, 1000/ep.transfer.perToken
 		}
 		if ep.cache.bound > 0 {
 			s.CacheTokens = ep.cacheTokens()
@@ -83,13 +106,13 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 func (r *Router) Ready(now time.Time) (ok bool, why string) {
 	var excuses []string
 	for _, ep := range r.endpoints {
-		if ep.gone {
+		if ep.gone || !ep.spec.Role.takes(LegWhole) {
 			continue
 		}
 		if rank := ep.usable(now); rank == 0 || rank == 2 {
 			return true, ""
 		}
-		excuses = append(excuses, ep.excuse(now, &Request{}))
+		excuses = append(excuses, ep.excuse(now, &Request{}, LegWhole))
 	}
 	if len(excuses) == 0 {
 		return false, "no endpoint is declared"

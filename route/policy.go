@@ -12,6 +12,9 @@ type Load struct {
 	DecodeTokens  int64 // answer tokens expected of outstanding requests
 	ContextTokens int64 // prompt and answer tokens resident for outstanding requests
 	Waiting       int   // requests in the engine's own queue by its latest report, 0 when not reported
+
+	TransferRequests int   // requests that are computed and whose KV is still being transferred to another endpoint; not among Requests. Of a decoder: those of its Requests whose KV is still to come
+	TransferTokens   int64 // prompt tokens of these
 }
 
 // Work is the tokens still to compute.
@@ -25,6 +28,7 @@ type Candidate struct {
 	Weight float64 // configured weight times Ramp; always above 0
 	Load   Load
 	Model  string // what the endpoint would be asked for
+	Epoch  uint32 // counts the times its cache is known to have been lost
 
 	CachedTokens int // of this request's prompt, predicted to be in its cache
 
@@ -43,6 +47,8 @@ type Candidate struct {
 	MsPerAnswer float64 // time for each token of an answer after the first, learnt; 0 unknown
 	CacheTokens int64   // what its cache holds, as the engine tells; 0 unknown
 	Slots       int     // requests that it computes at once; 0 unknown
+	Queue       int     // requests that it computes or has waiting, by its latest report; -1 when not reported
+	BlockTokens int     // tokens of one block of its cache, as the engine tells; 0 unknown
 	KVUsage     float64 // share of its cache that running requests hold by its latest report, 0 to 1; -1 when not reported
 
 	Terms Terms // filled in by policies that reckon in time
@@ -50,19 +56,22 @@ type Candidate struct {
 
 // Terms are what a placement is thought to cost, in ms. They add up to Cost.
 type Terms struct {
-	Wait    float64 // for prompts in front of this one, and for a place
-	Prefill float64 // for the part of the prompt that is not cached
-	Fixed   float64 // for an answer's first token when nothing has to be computed
-	Others  float64 // what those who come after have to wait for it
-	Evict   float64 // what computing again costs that this prompt pushes out of the cache
-	Spread  float64 // for having been given more new conversations than its share
+	Wait     float64 // for prompts in front of this one, and for a place
+	Prefill  float64 // for the part of the prompt that is not cached
+	Transfer float64 // for the KV cache of what is computed elsewhere, of decode legs
+	Fixed    float64 // for an answer's first token when nothing has to be computed
+	Others   float64 // what those who come after have to wait for it
+	Evict    float64 // what computing again costs that this prompt pushes out of the cache
+	Spread   float64 // for having been given more new conversations than its share
 }
 
 // Cost is the sum of the terms.
-func (t *Terms) Cost() float64 { return t.Wait + t.Prefill + t.Fixed + t.Others + t.Evict + t.Spread }
+func (t *Terms) Cost() float64 {
+	return t.Wait + t.Prefill + t.Transfer + t.Fixed + t.Others + t.Evict + t.Spread
+}
 
 // TTFT is the part that the request itself waits.
-func (t *Terms) TTFT() float64 { return t.Wait + t.Prefill + t.Fixed }
+func (t *Terms) TTFT() float64 { return t.Wait + t.Prefill + t.Transfer + t.Fixed }
 
 // View is what a policy sees. It is valid during Pick only and may not be kept.
 type View struct {
@@ -74,6 +83,8 @@ type View struct {
 	Parent    int  // index of the endpoint of the conversation that started this one, -1 when unknown or not a candidate
 	Repeats   bool // the prompt is the conversation's latest, word for word: tried again, or one of many that begin alike
 	FirstTurn bool // the conversation is new to the router
+	Leg       Leg  // what is placed: a whole request, or one leg of it. Of a decode leg MsPerToken and FixedMs are those of the transfer
+	NewID     bool // the client names the conversation, by an id that has not been seen of late, see Decision.NewID
 
 	Counted      bool    // ActiveTokens and AddsTokens of the candidates are known, see Counting
 	Known        int     // tokens of the prompt that the candidate with most of it has cached
@@ -90,7 +101,7 @@ type Choice struct {
 }
 
 // Policy chooses one of the candidates. It always answers, does no I/O, and takes time and chance from the View. One
-// value serves one pool and is called by one goroutine at a time. Its own state changes only inside Pick.
+// value serves one pool and is called by one goroutine at a time. Its own state changes only inside Pick, and what Keeping tells.
 type Policy interface {
 	Pick(v *View, r *Request) Choice
 }

@@ -8,9 +8,13 @@ import (
 // pool is the endpoints that serve one model or alias, with the policy that chooses among them.
 type pool struct {
 	name    string
-	policy  Policy
+	policy  Policy // of whole requests and of decode legs
+	prefill Policy // of prefill legs
+	parts   bool   // its members have roles: requests may be split
 	built   uint64 // generation of the members
 	members []member
+
+	prefillName string // what conversations are remembered under on the prefill side
 
 	// Learnt from usage.
 	ratios        Ratios  // by kind of text
@@ -79,8 +83,7 @@ func (r *Router) pool(name string) *pool {
 	if p == nil {
 		p = &pool{name: name, tokensPerByte: firstTokensPerByte, output: firstOutput}
 		if len(members) > 0 || name == "" || name == anyPool {
-			p.policy = r.cfg.Policy()
-			r.wants(p.policy)
+			p.prefillName = name + prefillSide
 			if len(r.pools) >= maxPools {
 				clear(r.pools) // adapters come and go; what was learnt for each is learnt again
 			}
@@ -88,10 +91,50 @@ func (r *Router) pool(name string) *pool {
 		}
 	}
 	p.members, p.built = members, r.generation
+	r.equip(p)
 	if len(members) == 0 && name != "" && name != anyPool {
 		delete(r.pools, name)
 	}
 	return p
+}
+
+// prefillSide sets the conversations of a pool's prefill side apart. No model's name holds it.
+const prefillSide = "\x00prefill"
+
+// equip gives a pool that is kept its policies. One whose endpoints get or lose their roles begins with new ones.
+func (r *Router) equip(p *pool) {
+	if p.prefillName == "" {
+		return
+	}
+	d, parts := &r.cfg.Disaggregation, hasRoles(p.members)
+	if p.policy != nil && p.parts == parts {
+		return
+	}
+	p.parts, p.prefill = parts, nil
+	if !parts {
+		p.policy = r.cfg.Policy()
+		r.wants(p.policy)
+		return
+	}
+	p.policy, p.prefill = d.Decode(), d.Prefill()
+	r.wants(p.policy)
+	r.wants(p.prefill)
+}
+
+// policyFor is the policy that places a leg.
+func (p *pool) policyFor(l Leg) Policy {
+	if l == LegPrefill {
+		return p.prefill
+	}
+	return p.policy
+}
+
+// nameFor is what the pool's conversations are remembered under on the side of a leg.
+func (p *pool) nameFor(l Leg) string {
+	if l == LegPrefill {
+		return p.prefillName
+	}
+	return p.name
 }
 
 // membersOf lists the endpoints that serve a model, an alias, anything ("*"), or all there are ("").
@@ -263,6 +306,9 @@ func (p *pool) outputTokens(req *Request) int {
 func (p *pool) learn(f *flight, u Usage) {
 	const rate = 0.05
 	n := u.PromptTokens - f.exactTokens
+	if f.leg == LegDecode {
+		n = 0 // the prefill leg has taught it
+	}
 	if n > 0 && f.text != (Text{}) {
 		p.ratios.Learn(&f.text, n)
 	}

@@ -14,13 +14,14 @@ type talk struct {
 	entry   session.Entry
 	newborn bool        // known under an id that we minted, and now gone on with for the first time
 	user    session.Key // the user's id is all that tells whose conversation it is; zero when more does
+	hint    string      // endpoint of its last turn, as the client says; counts while the conversation is not known
 	parent  string      // endpoint of the conversation that started this one, "" when there is none or it is not known
 	repeats bool        // it is its latest prompt, word for word: tried again, or one of many that begin alike
 }
 
 // recall finds the conversation of a request: by its own id, by the response it goes on from, by what it says, by its user.
 func (r *Router) recall(now time.Time, p *pool, req *Request) talk {
-	t := talk{id: req.Session}
+	t := talk{id: req.Session, hint: req.Hint}
 	if t.id == "" {
 		t.id, t.minted = r.recognise(now, p, req, &t)
 	}
@@ -106,20 +107,21 @@ func (r *Router) bind(now time.Time, p *pool, req *Request, t talk, ep *endpoint
 		r.users.Begin(t.user)
 		r.flights[uint32(d.Lease)].user = t.user
 	}
+	name := p.nameFor(d.Leg)
 	e := session.Entry{Endpoint: ep.spec.Name, Model: model, Epoch: ep.epoch, Turns: t.entry.Turns, Prompt: t.entry.Prompt, Bytes: t.entry.Bytes, Last: now}
-	if len(req.Tried) == 0 || e.Turns == 0 {
+	if len(req.tried(d.Leg)) == 0 || e.Turns == 0 {
 		e.Turns++
 	}
 	if t.entry.Endpoint == ep.spec.Name && t.entry.Epoch == ep.epoch {
 		e.Tokens = t.entry.Tokens
 	}
 	if t.minted {
-		r.newborn.Put(now, req.Tenant, p.name, t.id, e)
+		r.newborn.Put(now, req.Tenant, name, t.id, e)
 		return
 	}
-	r.sessions.Put(now, req.Tenant, p.name, t.id, e)
+	r.sessions.Put(now, req.Tenant, name, t.id, e)
 	if t.newborn {
-		r.newborn.Delete(req.Tenant, p.name, t.id)
+		r.newborn.Delete(req.Tenant, name, t.id)
 	}
 }
 

@@ -34,17 +34,25 @@ type Request struct {
 	Parent   string // id of the conversation that started this one; "" when there is none
 	HashKey  string // what hash policies place by when there is no session; "" means MintedID
 
-	Content *Content       // what the prompt consists of; nil when it is not known
-	Trail   *session.Trail // what the content says about the conversation, for requests without Session; nil for nothing
+	Content   *Content       // what the prompt consists of; nil when it is not known
+	Overheard *Content       // the same where only shadows go by it, see Sighting
+	Trail     *session.Trail // what the content says about the conversation, for requests without Session; nil for nothing
 
 	PromptBytes  int  // bytes of prompt text
 	PromptTokens int  // tokens known exactly (token ids in the body); added to the estimate for PromptBytes
 	MaxTokens    int  // the client's bound on the answer, 0 when not stated
 	Stream       bool // the answer is wanted as it is made: its first data comes when the prompt is computed
 
+	Hint    string   // endpoint name that the client says served the conversation last, see the door's endpoint token; "" for none
 	Pin     string   // endpoint name this request must go to; "" for none
 	Exclude []string // endpoint names this request must not go to
 	Tried   []string // endpoint names that already failed this request (retries)
+
+	Splits       bool     // the door can serve it in two legs, see Router.Decide
+	Leg          Leg      // LegPrefill, LegDecode: only that leg is wanted, of a request that is split already; LegWhole leaves it open
+	TriedPrefill []string // endpoint names that already failed its prefill leg
+	Decoder      string   // with LegPrefill: the endpoint of the decode leg
+	Fails        bool     // its prefill leg failed for good: it is not to be split
 }
 
 // Lease names one reservation on an endpoint's books. It is released by exactly one Finished event.
@@ -61,12 +69,17 @@ type Decision struct {
 
 	Session    string // conversation id to echo: the client's own, or the minted one
 	FirstTurn  bool   // the router did not know the conversation before
+	NewID      bool   // is_first_turn of TensorRT-LLM PR 14744: the client named the conversation by an id that is not among the last 100,000; false without an id
 	Reason     Reason
 	Candidates int // how many endpoints were eligible
 
 	PromptTokens int     // estimate for the whole prompt
 	CachedTokens int     // predicted to be in the endpoint's cache
-	TTFTMs       float64 // predicted time to first token (Terms.TTFT); 0 when there is nothing to go by
+	TTFTMs       float64 // predicted time to first token (Terms.TTFT), of a decode leg with its prefill; 0 when there is nothing to go by
+
+	Leg     Leg
+	Why     SplitWhy // why the request was split or not; "" where nothing is disaggregated
+	Weighed Weighed
 }
 
 // Reason says in one word why an endpoint was chosen. The same word is the metric label, the log field and the
@@ -86,17 +99,18 @@ type Outcome uint8
 
 // The outcomes of an attempt, and who is to blame.
 const (
-	OK            Outcome = iota
-	ClientGone            // the client left; nobody's fault
-	ClientError           // a 4xx other than 429: the client's fault, never the engine's
-	Busy                  // 429 or 503: back-pressure, not death
-	EngineError           // 5xx, a broken or wrongly ended answer
-	ConnectFailed         // the connection was refused or reset before anything was sent
-	TimedOut              // no first byte, or silence within a stream, beyond the limit
-	Abandoned             // given up by the router for another reason (shutdown, internal error); nobody's fault
+	OK             Outcome = iota
+	ClientGone             // the client left; nobody's fault
+	ClientError            // a 4xx other than 429: the client's fault, never the engine's
+	Busy                   // 429 or 503: back-pressure, not death
+	EngineError            // 5xx, a broken or wrongly ended answer
+	ConnectFailed          // the connection was refused or reset before anything was sent
+	TimedOut               // no first byte, or silence within a stream, beyond the limit
+	Abandoned              // given up by the router for another reason (shutdown, internal error); nobody's fault
+	TransferFailed         // a decoder failed that may not have got its KV cache; nobody's fault until it happens again
 )
 
-var outcomeNames = [...]string{"ok", "client_gone", "client_error", "busy", "engine_error", "connect_failed", "timed_out", "abandoned"}
+var outcomeNames = [...]string{"ok", "client_gone", "client_error", "busy", "engine_error", "connect_failed", "timed_out", "abandoned", "transfer_failed"}
 
 // String is the metric label and log word of the outcome.
 func (o Outcome) String() string {
@@ -139,6 +153,9 @@ type Drain struct {
 // FirstByte says that the answer's first data arrived: the prefill of this lease is done.
 type FirstByte struct{ Lease Lease }
 
+// Transferring says that the prompt of a decode leg has been computed and its KV cache is on its way: the decoder has been asked.
+type Transferring struct{ Lease Lease }
+
 // Finished ends a lease. Each lease is finished exactly once; a second Finished is counted and ignored.
 type Finished struct {
 	Lease      Lease
@@ -153,9 +170,10 @@ type Closed struct {
 	Tenant, Model, Session string
 }
 
-func (Declared) event()  {}
-func (Probed) event()    {}
-func (Drain) event()     {}
-func (FirstByte) event() {}
-func (Finished) event()  {}
-func (Closed) event()    {}
+func (Declared) event()     {}
+func (Probed) event()       {}
+func (Drain) event()        {}
+func (FirstByte) event()    {}
+func (Transferring) event() {}
+func (Finished) event()     {}
+func (Closed) event()       {}

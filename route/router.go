@@ -33,6 +33,8 @@ type Router struct {
 	responses *session.Table // response id -> endpoint that holds it
 	trails    *session.Trails
 	users     *session.Users
+	seen      *session.Seen // ids that clients have sent of late
+	isNew     bool          // that of the request that is decided is new
 
 	flights []flight // indexed by the low half of a Lease
 	free    []uint32 // indexes of flights that may be used again
@@ -41,10 +43,18 @@ type Router struct {
 	pcg      *rand.PCG
 	rng      *rand.Rand
 	belief   belief
-	counting bool // a policy asks for blocks, see Counting
+	kv       kvTable // what KV events say
+	counting bool    // a policy asks for blocks, see Counting
 	speeds   speeds
 	members  []*member // scratch: the members behind view.Candidates
 	view     View      // scratch
+	leg      Leg       // what view.Candidates are for
+	other    side      // scratch: the candidates of the other leg
+	apart    talk      // scratch: the conversation on the prefill side
+	why      SplitWhy  // scratch: of the decision being made
+	weighed  Weighed   // the same
+	first    float64   // scratch: ms until the prompt is predicted to be computed elsewhere, of a decode leg
+	moved    transfer  // what is assumed of endpoints that no KV cache has come to yet
 	ended    Ended     // scratch: what the latest Finished told, valid until the next one
 
 	decisions, doubleFinished uint64
@@ -65,8 +75,10 @@ func New(c Config) *Router {
 		responses: session.New(session.Config{Max: c.Responses, IdleTTL: c.ResponseTTL, HashOnly: true}),
 		trails:    session.NewTrails(c.Sessions.Max),
 		users:     session.NewUsers(c.Sessions),
+		seen:      session.NewSeen(session.DefaultSeen),
 		belief:    belief{index: prefix.New(prefix.Config{Reach: reach})},
 		pcg:       rand.NewPCG(0, 0),
+		counting:  c.Counting,
 	}
 	// Ids that no client ever sends back must not push out conversations that live: they have a table of their own.
 	unclaimed := c.Sessions
@@ -89,41 +101,13 @@ func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
 	}
 	talk := r.recall(now, p, req)
 	m := p.measure(req, &talk)
-	tokens := m.tokens
-	holder, err := r.candidates(now, p, req, tokens, talk)
+	r.isNew = r.newID(p, req, &talk)
+	r.why, r.weighed = "", Weighed{}
+	holder, err := r.consider(now, p, req, &talk, &m, LegWhole)
 	if err != nil {
 		return Decision{}, err
 	}
-	v := &r.view
-	v.Now, v.PromptTokens, v.OutputTokens = now, tokens, p.outputTokens(req)
-	v.FirstTurn = req.Class == Turn && (!talk.known || talk.entry.Turns == 1 && len(req.Tried) > 0) // a retry is still the same turn
-	v.Home, v.Parent = r.member(talk.entry.Endpoint), r.member(talk.parent)
-	v.Repeats = talk.repeats
-	v.Hash = placeHash(req, talk.id)
-	r.pcg.Seed(req.Seed, 0x9e3779b97f4a7c15)
-	v.Rand = r.rng
-	r.predict(req, &talk, &m)
-	r.count(p, req, &m)
-	r.expect(now)
-
-	choice := r.choose(p, req, holder)
-	ep, c := r.members[choice.Index].ep, &v.Candidates[choice.Index]
-	d := Decision{
-		Endpoint: ep.spec, Kind: ep.kind(), Model: c.Model, Pool: p.name, Policy: r.cfg.PolicyName,
-		Session: talk.id, FirstTurn: v.FirstTurn, Reason: choice.Reason, Candidates: len(v.Candidates),
-		PromptTokens: tokens, CachedTokens: c.CachedTokens,
-	}
-	if d.Model == "" || req.Model == "" {
-		d.Model = req.Model
-	}
-	d.TTFTMs = r.reckoned(req, choice.Index)
-	d.Lease = r.reserve(now, ep, p, req, &d, choice.Index)
-	r.flight(d.Lease).recent = ep.recent(&talk)
-	r.tell(req, d.Lease, &talk, choice.Index)
-	if req.Class == Turn {
-		r.bind(now, p, req, talk, ep, &d, c.Model)
-	}
-	r.decisions++
+	d := r.commit(now, p, req, &talk, r.choose(p, req, holder))
 	return d, nil
 }
 
@@ -134,12 +118,15 @@ func (r *Router) choose(p *pool, req *Request, holder int) Choice {
 	case req.Pin != "":
 		return Choice{0, ReasonPinned}
 	case len(r.view.Candidates) == 1:
+		if _, keeps := p.policyFor(r.leg).(Keeping); keeps {
+			p.policyFor(r.leg).Pick(&r.view, req) // it notes where the conversation is now
+		}
 		if r.view.Home == 0 {
 			return Choice{0, ReasonSession}
 		}
 		return Choice{0, ReasonOnly}
 	}
-	return p.policy.Pick(&r.view, req)
+	return p.policyFor(r.leg).Pick(&r.view, req)
 }
 
 func placeHash(req *Request, id string) uint64 {

@@ -24,6 +24,8 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdat
 //	> down name | refused name                      a bad one
 //	> route id [model=m] [session=s] [bytes=n] [class=aside] [pin=e] [exclude=e] [tried=e] [follows=r] [max=n] [tenant=t] [user=u] [parent=s] [minted=s] [says=message/message...]
 //	> first id | finish id OUTCOME [retry=2s] [usage=prompt/cached/output] [response=r]
+//	> disagg when [threshold] [strict]              before anything else but aliases, see split_script_test.go
+//	> decide id ... [leg=prefill|decode] [decoder=d] [triedp=p] [fails] [unfit] | moving id
 //	> drain name | undrain name | wait 2s | status | models | stats
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -103,6 +105,10 @@ func (p *player) do(words []string) {
 		}
 		return
 	}
+	if verb == "disagg" {
+		p.disagg(args)
+		return
+	}
 	if p.r == nil {
 		p.r = route.New(p.cfg)
 	}
@@ -117,6 +123,10 @@ func (p *player) do(words []string) {
 		p.observe(route.Drain{Endpoint: args[0], Off: true})
 	case "route":
 		p.route(args)
+	case "decide":
+		p.decide(args)
+	case "moving":
+		p.observe(route.Transferring{Lease: p.leases[args[0]]})
 	case "first":
 		p.observe(route.FirstByte{Lease: p.leases[args[0]]})
 	case "finish":
@@ -148,7 +158,19 @@ func (p *player) observe(ev route.Event) {
 }
 
 func (p *player) route(args []string) {
-	req := route.Request{ID: args[0], Seed: 1, MintedID: "minted-" + args[0]}
+	req := p.request(args)
+	d, err := p.r.Route(p.now, &req)
+	if err != nil {
+		p.say("%s: error: %v", req.ID, err)
+		return
+	}
+	p.leases[req.ID] = d.Lease
+	p.say("%s -> %s (%s of %d) model=%q pool=%q session=%s first=%t prompt=%d cached=%d",
+		req.ID, d.Endpoint.Name, d.Reason, d.Candidates, d.Model, d.Pool, d.Session, d.FirstTurn, d.PromptTokens, d.CachedTokens)
+}
+
+func (p *player) request(args []string) route.Request {
+	req := route.Request{ID: args[0], Seed: 1, MintedID: "minted-" + args[0], Splits: true, Stream: true}
 	for _, a := range args[1:] {
 		k, v, _ := strings.Cut(a, "=")
 		n, _ := strconv.Atoi(v)
@@ -181,18 +203,21 @@ func (p *player) route(args []string) {
 			req.Parent = v
 		case "says":
 			req.Trail = said(strings.Split(v, "/"))
+		case "leg":
+			req.Leg = map[string]route.Leg{"prefill": route.LegPrefill, "decode": route.LegDecode}[v]
+		case "decoder":
+			req.Decoder = v
+		case "triedp":
+			req.TriedPrefill = append(req.TriedPrefill, v)
+		case "fails":
+			req.Fails = true
+		case "unfit":
+			req.Splits = false
 		default:
 			p.t.Fatalf("unknown argument %q", a)
 		}
 	}
-	d, err := p.r.Route(p.now, &req)
-	if err != nil {
-		p.say("%s: error: %v", req.ID, err)
-		return
-	}
-	p.leases[req.ID] = d.Lease
-	p.say("%s -> %s (%s of %d) model=%q pool=%q session=%s first=%t prompt=%d cached=%d",
-		req.ID, d.Endpoint.Name, d.Reason, d.Candidates, d.Model, d.Pool, d.Session, d.FirstTurn, d.PromptTokens, d.CachedTokens)
+	return req
 }
 
 // said is the trail of a chat of these messages.
@@ -218,6 +243,7 @@ func (p *player) status() {
 		l := s.Load
 		p.say("%s %s requests=%d prefill=%d decode=%d context=%d ramp=%.2f draining=%t gone=%t %s",
 			s.Endpoint.Name, s.State, l.Requests, l.PrefillTokens, l.DecodeTokens, l.ContextTokens, s.Ramp, s.Draining, s.Gone, s.Detail)
+		p.transfers(&s)
 	}
 }
 
@@ -235,6 +261,8 @@ func declared(args []string) route.Declared {
 				e.Models = append(e.Models, v)
 			case "url":
 				e.URL = v
+			case "role":
+				e.Role = route.Role(v)
 			}
 		}
 		d.Endpoints = append(d.Endpoints, e)
@@ -268,7 +296,7 @@ func probed(verb string, args []string) route.Probed {
 
 func finished(l route.Lease, args []string) route.Finished {
 	f := route.Finished{Lease: l}
-	for o := route.OK; o <= route.Abandoned; o++ {
+	for o := route.OK; o <= route.TransferFailed; o++ {
 		if o.String() == args[0] {
 			f.Outcome = o
 		}

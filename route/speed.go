@@ -265,11 +265,11 @@ func (r *Router) learnSpeed(now time.Time, f *flight, u *Usage) {
 			s.perAnswer = toward(s.perAnswer, max(0, ms(now.Sub(f.first)))/rest)
 			s.hold = toward(s.hold, max(0, ms(now.Sub(f.first))))
 		}
-		if b := s.batchOf(f.first); b != nil && !b.held {
+		if b := s.batchOf(f.first); b != nil && !b.held && f.leg != LegDecode {
 			x := max(own, float64(b.tokens-f.prefill)+own)
 			s.line(x, 0, ms(b.end.Sub(b.begin)), float64(own/x), b.fresh, perToken, fixed)
 		}
-	} else {
+	} else if f.leg != LegDecode {
 		// All there is to go by is when the whole answer came. What was expected in front of it is taken off: where that was
 		// too much, the endpoint appears quicker than it is and less is expected the next time.
 		y := ms(f.first.Sub(f.routed)) - f.waitMs

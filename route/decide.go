@@ -1,0 +1,273 @@
+package route
+
+import (
+	"slices"
+	"time"
+)
+
+// side is the candidates of one leg of a request, while the other leg is looked at.
+type side struct {
+	view    View
+	members []*member
+	depths  []int
+	leg     Leg
+}
+
+// swap exchanges the side that is looked at for the one put aside.
+func (r *Router) swap() {
+	o := &r.other
+	r.view, o.view = o.view, r.view
+	r.members, o.members = o.members, r.members
+	r.belief.depths, o.depths = o.depths, r.belief.depths
+	r.leg, o.leg = o.leg, r.leg
+}
+
+// Decide decides where a request goes and reserves its work there, as Route does. Where endpoints have roles, and the
+// request's Splits says that its door can, it may go to two of them: the plan then holds two leases, each to be ended by exactly
+// one Finished. That of the prefill leg is told FirstByte when the prompt is computed and Finished when its KV cache is no
+// longer needed there; that of the decode leg Transferring when the decoder is asked.
+//
+// With Request.Leg only that leg of a request that was split before is decided, again: Plan.Prefill with LegPrefill, the plan's
+// own Decision with LegDecode. The errors are those of Route.
+func (r *Router) Decide(now time.Time, req *Request) (Plan, error) {
+	p, err := r.poolFor(req)
+	if err != nil {
+		return Plan{}, err
+	}
+	t := r.recall(now, p, req)
+	m := p.measure(req, &t)
+	r.isNew = r.newID(p, req, &t)
+	r.why, r.weighed = "", Weighed{}
+	switch req.Leg {
+	case LegPrefill:
+		return r.decidePrefill(now, p, req, &t, &m)
+	case LegDecode:
+		return r.decideDecode(now, p, req, &t, &m)
+	case LegWhole:
+	}
+	why, open := r.mayPart(p, req, m.tokens)
+	aside := false
+	if why.Splits() || open {
+		switch err := r.considerPrefill(now, p, req, &t, &m); {
+		case err == nil:
+			aside = true
+			r.swap()
+		case r.cfg.Disaggregation.NoFallback:
+			return Plan{}, err
+		default:
+			why, open = WholeNoPrefiller, false
+		}
+	}
+	holder, err := r.consider(now, p, req, &t, &m, LegWhole)
+	if err != nil {
+		return Plan{}, err
+	}
+	if aside && holder >= 0 {
+		why, open = WholePinned, false
+	}
+	choice, picked := Choice{}, false
+	switch {
+	case !open:
+	case r.cfg.Disaggregation.When == WhenUncached:
+		choice, picked = r.choose(p, req, holder), true
+		why = r.uncached(choice.Index)
+	default:
+		why, r.weighed = r.weigh()
+	}
+	if r.why = why; why.Splits() {
+		return r.split(now, p, req, &t, choice, picked)
+	}
+	if !picked {
+		choice = r.choose(p, req, holder)
+	}
+	d := r.commit(now, p, req, &t, choice)
+	return Plan{Decision: d}, nil
+}
+
+// split reserves both legs. The candidates that decode are in r.view, those that compute the prompt put aside.
+func (r *Router) split(now time.Time, p *pool, req *Request, t *talk, decode Choice, picked bool) (Plan, error) {
+	r.asDecodeLegs()
+	if !picked {
+		decode = r.choose(p, req, -1)
+	}
+	decoder := &r.view.Candidates[decode.Index]
+	name, model := decoder.Name, decoder.Model
+	r.swap()
+	r.strictly(func(i int) bool { return r.view.Candidates[i].Name != name && r.view.Candidates[i].Model == model })
+	if len(r.members) == 0 { // the only one that could compute the prompt is to decode it
+		r.swap()
+		r.asWhole(now)
+		r.why = WholeNoPrefiller
+		d := r.commit(now, p, req, t, decode)
+		return Plan{Decision: d}, nil
+	}
+	r.settleView(&r.apart)
+	plan := Plan{Prefill: r.commit(now, p, req, &r.apart, r.choose(p, req, -1))}
+	first := plan.Prefill.TTFTMs
+	r.swap()
+	r.first = first
+	plan.Decision = r.commit(now, p, req, t, decode)
+	r.first = 0
+	return plan, nil
+}
+
+// decidePrefill finds another endpoint to compute the prompt of a request whose decoder stays.
+func (r *Router) decidePrefill(now time.Time, p *pool, req *Request, t *talk, m *measure) (Plan, error) {
+	if err := r.considerPrefill(now, p, req, t, m); err != nil {
+		return Plan{}, err
+	}
+	if ep := r.byName[req.Decoder]; ep != nil {
+		model := ""
+		for i := range p.members {
+			if p.members[i].ep == ep {
+				model = p.members[i].model
+			}
+		}
+		r.strictly(func(i int) bool { return r.members[i].ep != ep && r.view.Candidates[i].Model == model })
+	}
+	if len(r.members) == 0 {
+		return Plan{}, r.noEndpoint(now, p, req)
+	}
+	r.settleView(&r.apart)
+	d := r.commit(now, p, req, &r.apart, r.choose(p, req, -1))
+	return Plan{Prefill: d}, nil
+}
+
+// decideDecode finds another endpoint to answer from what the prefiller has computed.
+func (r *Router) decideDecode(now time.Time, p *pool, req *Request, t *talk, m *measure) (Plan, error) {
+	if _, err := r.consider(now, p, req, t, m, LegWhole); err != nil {
+		return Plan{}, err
+	}
+	r.other.view.Candidates = r.other.view.Candidates[:0] // the prompt is computed
+	r.asDecodeLegs()
+	r.why = SplitKept
+	return Plan{Decision: r.commit(now, p, req, t, r.choose(p, req, -1))}, nil
+}
+
+// considerPrefill fills the view with the endpoints that could compute the prompt.
+func (r *Router) considerPrefill(now time.Time, p *pool, req *Request, t *talk, m *measure) error {
+	r.apart = r.recallPrefill(now, p, req, t)
+	_, err := r.consider(now, p, req, &r.apart, m, LegPrefill)
+	return err
+}
+
+// consider fills the view with the endpoints that may take a leg of the request, and what is known of them.
+func (r *Router) consider(now time.Time, p *pool, req *Request, t *talk, m *measure, l Leg) (holder int, err error) {
+	r.leg = l
+	holder, err = r.candidates(now, p, req, m.tokens, *t)
+	if err != nil {
+		return holder, err
+	}
+	v := &r.view
+	v.Leg = l
+	v.Now, v.PromptTokens, v.OutputTokens = now, m.tokens, p.outputTokens(req)
+	if l == LegPrefill {
+		v.OutputTokens = 1
+	}
+	v.FirstTurn = req.Class == Turn && (!t.known || t.entry.Turns == 1 && len(req.tried(l)) > 0) // a retry is still the same turn
+	v.NewID = r.isNew
+	r.settleView(t)
+	v.Repeats = t.repeats
+	v.Hash = placeHash(req, t.id)
+	r.pcg.Seed(req.Seed, 0x9e3779b97f4a7c15+uint64(l))
+	v.Rand = r.rng
+	r.predict(req, t, m)
+	r.count(p, req, m)
+	r.expect(now)
+	return holder, nil
+}
+
+// settleView finds the conversation's own endpoints among the candidates.
+func (r *Router) settleView(t *talk) {
+	r.view.Home, r.view.Parent = r.member(t.entry.Endpoint), r.member(t.parent)
+	if !t.known {
+		r.view.Home = r.member(t.hint)
+	}
+}
+
+// commit reserves what was chosen.
+func (r *Router) commit(now time.Time, p *pool, req *Request, t *talk, choice Choice) Decision {
+	if r.leg == LegDecode {
+		r.moves()
+	}
+	v := &r.view
+	ep, c := r.members[choice.Index].ep, &v.Candidates[choice.Index]
+	d := Decision{
+		Endpoint: ep.spec, Kind: ep.kind(), Model: c.Model, Pool: p.name, Policy: r.policyName(p),
+		Session: t.id, FirstTurn: v.FirstTurn, NewID: v.NewID, Reason: choice.Reason, Candidates: len(v.Candidates),
+		PromptTokens: v.PromptTokens, CachedTokens: c.CachedTokens, Leg: r.leg, Why: r.why, Weighed: r.weighed,
+	}
+	if d.Model == "" || req.Model == "" {
+		d.Model = req.Model
+	}
+	if d.TTFTMs = r.reckoned(req, choice.Index); d.TTFTMs > 0 && r.leg == LegDecode {
+		d.TTFTMs += r.first
+	}
+	d.Lease = r.reserve(now, ep, p, req, &d, choice.Index)
+	r.flight(d.Lease).recent = ep.recent(t)
+	r.tellReserved(req, d.Lease, choice.Index)
+	r.tell(req, d.Lease, t, choice.Index)
+	if req.Class == Turn {
+		r.bind(now, p, req, *t, ep, &d, c.Model)
+	}
+	r.decisions++
+	return d
+}
+
+// policyName is the configured name of the policy that places the leg.
+func (r *Router) policyName(p *pool) string {
+	switch {
+	case !p.parts:
+		return r.cfg.PolicyName
+	case r.leg == LegPrefill:
+		return r.cfg.Disaggregation.PrefillName
+	default:
+		return r.cfg.Disaggregation.DecodeName
+	}
+}
+
+// tried is the endpoints that failed the request on that side.
+func (req *Request) tried(l Leg) []string {
+	if l == LegPrefill {
+		return req.TriedPrefill
+	}
+	return req.Tried
+}
+
+// strictly drops the candidates for which ok is false, all of them if need be.
+func (r *Router) strictly(ok func(i int) bool) {
+	n := 0
+	for i := range r.members {
+		if ok(i) {
+			r.members[n], r.view.Candidates[n] = r.members[i], r.view.Candidates[i]
+			if i < len(r.belief.depths) {
+				r.belief.depths[n] = r.belief.depths[i]
+			}
+			n++
+		}
+	}
+	r.members, r.view.Candidates = r.members[:n], r.view.Candidates[:n]
+	if n < len(r.belief.depths) {
+		r.belief.depths = r.belief.depths[:n]
+	}
+}
+
+// recallPrefill is what is remembered of the conversation on the prefill side, where it has a home of its own.
+func (r *Router) recallPrefill(now time.Time, p *pool, req *Request, t *talk) talk {
+	apart := talk{id: t.id, minted: t.minted, repeats: t.repeats}
+	if apart.id == "" {
+		return apart
+	}
+	if apart.entry, apart.known = r.sessions.Get(now, req.Tenant, p.prefillName, t.id); apart.known {
+		return apart
+	}
+	if apart.entry, apart.known = r.newborn.Get(now, req.Tenant, p.prefillName, t.id); apart.known {
+		apart.newborn = !t.minted
+	}
+	return apart
+}
+
+// hasRoles reports whether one of the members says what it is there for: only then is anything split.
+func hasRoles(members []member) bool {
+	return slices.ContainsFunc(members, func(m member) bool { return m.ep.spec.Role != RoleBoth })
+}

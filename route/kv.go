@@ -1,0 +1,246 @@
+package route
+
+import (
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/prefix"
+)
+
+// KVState says how far an endpoint's KV events can be gone by.
+type KVState string
+
+// The states of an endpoint's KV events.
+const (
+	KVNone    KVState = ""        // there are none
+	KVExact   KVState = "exact"   // all is known that the cache holds
+	KVPartial KVState = "partial" // what was stored since some time is known, and more may be there
+	KVSilent  KVState = "silent"  // nothing is heard of what must have been stored; feedback is gone by
+	KVWrong   KVState = "wrong"   // predictions made of them proved wrong, one after another; feedback is gone by
+)
+
+// KVApplied is what an endpoint's event stream brought.
+type KVApplied struct {
+	Endpoint string
+	Ops      *KVOps // read during Observe only
+	Blocks   int    // held by the engine, as far as it is known
+	Size     int    // tokens a block; 0 unknown
+}
+
+// KVHeard says how an endpoint's event stream is. Lost empties what it is believed to hold: the engine has started anew, or messages are
+// missing that cannot be asked for.
+type KVHeard struct {
+	Endpoint string
+	State    KVState
+	Detail   string // what happened, for people
+	Lost     bool   // what was stored before is void
+	Restart  bool   // the engine has started anew: nothing that was believed of its cache holds
+}
+
+// KVTick lets the router notice silence. It is sent twice a second or so while there are event streams.
+type KVTick struct{}
+
+// KVTokens tells the tokens of an open request's prompt, as the engine's tokenizer gives them.
+type KVTokens struct {
+	Lease  Lease
+	Tokens []uint32
+	Salt   string // KVEvent.Salt and KVEvent.Extra of the prompt's first block, see KVNames
+	Extra  uint64
+}
+
+func (KVApplied) event() {}
+func (KVHeard) event()   {}
+func (KVTick) event()    {}
+func (KVTokens) event()  {}
+
+// KVFigures are what is known of an endpoint's KV events.
+type KVFigures struct {
+	State  KVState
+	Blocks int    // held, as far as it is known
+	Untied uint64 // blocks stored of which it is not known whose conversation they are
+	Tied   uint64 // blocks stored in conversations that are known
+	Wrong  uint64 // times that the belief made of events was given up for a while
+}
+
+// mirror is what the router knows of an endpoint's cache by its events.
+type mirror struct {
+	KVFigures
+	base   KVState   // Exact or Partial: what the state is when nothing speaks against it
+	block  int       // tokens
+	stored uint64    // blocks stored so far
+	owed   time.Time // since when blocks must have been stored and nothing was heard; zero when nothing is owed
+	full   int       // blocks held at most when some were evicted: what the cache has room for; 0 unknown
+	misses int       // predictions in a row that were wrong
+	hits   int       // and, while it is not gone by, right
+}
+
+// Parameters of the mirror.
+const (
+	kvOverdue   = time.Second // of blocks that an answer must have brought; engines take milliseconds
+	kvMisses    = 4           // wrong predictions in a row after which events are not gone by
+	kvHits      = 8           // right ones in a row after which they are again
+	kvMinBlocks = 2           // blocks that must have been stored for silence to be told from a prompt that was cached nearly whole
+)
+
+// trusted reports whether predictions go by the events.
+func (m *mirror) trusted() bool { return m.State == KVExact || m.State == KVPartial }
+
+// kvTable is what KV events say, over all endpoints.
+type kvTable struct {
+	index    *prefix.Index // by endpoint, the blocks that its engine told of, under the names of KVStream
+	ties     kvTies
+	matches  prefix.Matches
+	prompt   []uint64 // the blocks that the prompt at hand begins with: a tie's, which may not be changed while it is decided
+	chain    []uint64 // scratch
+	limit    int      // tokens of the prompt that are no guess: of the chain, the earlier prompt
+	covers   int      // of the router's own blocks of the prompt, those that the chain is about
+	used     []bool   // scratch, by candidate: its prediction is by events
+	measure  measure  // scratch: of the prompt at hand
+	loose    kvLoose
+	heads    []kvHead // the last runs of blocks that are nobody's, in a ring
+	nextHead int
+	over     []kvEnd // the last requests that are over, in a ring
+	overs    int
+	any      bool // an endpoint has events
+}
+
+// kvApply takes in what a stream brought.
+func (r *Router) kvApply(ep *endpoint, ev *KVApplied) {
+	m := &ep.mirror
+	r.kv.open()
+	if m.base == KVNone {
+		m.base = KVPartial
+	}
+	if ev.Size > 0 && ev.Size != m.block {
+		m.block = ev.Size
+	}
+	r.kv.index.SetCapacity(ep.slot, max(ev.Blocks+1024, DefaultKVBlocks))
+	late := false
+	for i := range ev.Ops.ops {
+		op := &ev.Ops.ops[i]
+		names := ev.Ops.of(op)
+		switch op.Kind {
+		case KVStored:
+			m.stored += uint64(len(names))
+			if m.owed = (time.Time{}); m.State == KVSilent || m.State == KVNone {
+				m.State = m.base
+			}
+			r.kv.index.Store(ep.slot, op.Parent, names)
+			label, only := r.kvSpeaker(ep, op)
+			if r.kv.tie(label, only, op.Parent, names) {
+				m.Tied += uint64(len(names))
+			} else {
+				m.Untied += uint64(len(names))
+				r.kv.noteHead(ep.slot, op.Parent, names)
+				late = true
+			}
+		case KVRemoved:
+			r.kv.index.Remove(ep.slot, names)
+			m.full = max(m.full, m.Blocks)
+		case KVCleared:
+			r.kv.index.Clear(ep.slot)
+			r.belief.index.Clear(ep.slot)
+			ep.epoch++
+			m.base, m.misses, m.hits = KVExact, 0, 0 // whatever was there before it began is gone
+			m.State = KVExact
+		}
+	}
+	m.Blocks = ev.Blocks
+	if late {
+		r.kv.claimLate(ep.slot)
+	}
+}
+
+// kvSpeaker is the conversation that a stored event belongs to: the label says so, or there is only one request that can have caused
+// it. 0 is nobody.
+func (r *Router) kvSpeaker(ep *endpoint, op *KVOp) (label, only uint64) {
+	if op.Session != "" {
+		return kvKey(op.Session), 0
+	}
+	if len(ep.pending) == 1 && ep.load.Requests == 1 {
+		if s := r.flights[ep.pending[0]].session; s != "" {
+			return 0, kvKey(s)
+		}
+	}
+	return 0, 0
+}
+
+// kvKey names a conversation in the ties.
+func kvKey(session string) uint64 { return xxh3.HashString(session) | 1 }
+
+func (t *kvTable) open() {
+	if t.index == nil {
+		t.index = prefix.New(prefix.Config{Capacity: DefaultKVBlocks})
+		t.ties.init()
+	}
+	t.any = true
+}
+
+// kvHeard takes in how a stream is, and says it.
+func (r *Router) kvHeard(ep *endpoint, ev *KVHeard, to []Change) []Change {
+	m := &ep.mirror
+	r.kv.open()
+	if ev.Lost || ev.Restart || ev.State == KVNone {
+		r.kv.index.Clear(ep.slot)
+		m.Blocks, m.misses, m.hits, m.owed = 0, 0, 0, time.Time{}
+	}
+	if ev.Restart {
+		r.lostCache(ep)
+		ep.cache.restarts++
+	}
+	switch ev.State {
+	case KVExact, KVPartial, KVNone:
+		m.base = ev.State
+	case KVSilent, KVWrong:
+	}
+	before := m.State
+	if m.State = ev.State; m.State == before && ev.Detail == "" {
+		return to
+	}
+	return append(to, Change{Endpoint: ep.spec.Name, From: ep.told, To: ep.told, Detail: "KV events: " + ev.Detail})
+}
+
+// kvTick notices who is silent.
+func (r *Router) kvTick(now time.Time, to []Change) []Change {
+	for _, ep := range r.endpoints {
+		m := &ep.mirror
+		if m.owed.IsZero() || now.Sub(m.owed) < kvOverdue || !m.trusted() {
+			continue
+		}
+		m.State, m.owed = KVSilent, time.Time{}
+		to = append(to, Change{
+			Endpoint: ep.spec.Name, From: ep.told, To: ep.told,
+			Detail: "KV events: silent, though blocks must have been stored; going by the answers until they are heard again",
+		})
+	}
+	return to
+}
+
+// kvOwed notes that an answer must have brought blocks that were not heard of.
+func (r *Router) kvOwed(now time.Time, f *flight, u *Usage) {
+	m := &f.ep.mirror
+	if !m.trusted() || m.block <= 0 || m.stored != f.kv.stored || u.PromptTokens <= 0 || !u.CachedKnown {
+		return
+	}
+	if u.PromptTokens-u.CachedTokens >= (kvMinBlocks+1)*m.block && m.owed.IsZero() {
+		m.owed = now
+	}
+}
+
+// kvForget lets go of what an endpoint's events said: it is gone, or another engine is at its address.
+func (r *Router) kvForget(ep *endpoint) {
+	ep.mirror, ep.answers = mirror{}, 0
+	if r.kv.index != nil {
+		r.kv.index.Drop(ep.slot)
+	}
+}
+
+// kvCapacity is how many tokens an endpoint's cache has room for, by what it held when it evicted; 0 unknown. Blocks that are not full and
+// those in use that have no name yet take room too, and are not counted.
+func (ep *endpoint) kvCapacity() int64 {
+	if !ep.mirror.trusted() {
+		return 0
+	}
+	return int64(ep.mirror.full) * int64(ep.mirror.block)
+}

@@ -1,0 +1,256 @@
+package route
+
+import (
+	"math/rand/v2"
+
+	"github.com/warmpath/warmpath/session"
+)
+
+// Shadows are policies that are asked what they would do and are not obeyed. Each is asked twice, as two values with a state of
+// their own. The one is shown what the acting policy saw, decision by decision: what would it have done here? The other lives in
+// a world of its own (see world), where its own choices make the homes, the caches and the queues: what if it had decided all
+// along? The acting policy's choices are played through such a world too, so that two worlds are compared and what the model
+// of a world gets wrong it gets wrong for both.
+//
+// Shadows are pure and touch neither the router nor the acting policy. They serve one caller at a time.
+type Shadows struct {
+	cfg    ShadowsConfig
+	pools  map[string]*shadowPool
+	order  []*shadowPool // the same, the one used last at the end
+	acting *world
+	worlds []*world // by shadow
+	tells  []shadowTell
+	report ShadowReport
+	pcg    *rand.PCG
+	rng    *rand.Rand
+	keeps  bool                  // one of them is Keeping
+	open   map[Lease]*shadowPool // leases that those have been told of, at most mostOpen; never ranged over
+	view   View                  // scratch
+	priced View                  // scratch: with the terms of the estimator
+}
+
+// ShadowsConfig says which policies are asked. Zero values mean the defaults named at each field.
+type ShadowsConfig struct {
+	Acting    string           // name of the policy that decides
+	Policies  []ShadowPolicy   // at most MostShadows
+	Estimator func() Estimator // makes the one of a pool; required
+	Sessions  session.Config   // conversations that each world remembers: at most 65,536, by hash only
+}
+
+// ShadowPolicy is one of them.
+type ShadowPolicy struct {
+	Name string
+	New  func() Policy // makes the policy of one pool
+}
+
+// Estimator reckons in time what placements cost, whoever decides.
+type Estimator interface {
+	// Reckon fills in the terms of all candidates.
+	Reckon(v *View)
+	// Placed tells it where a request went. v is the one that was reckoned.
+	Placed(v *View, r *Request, index int)
+}
+
+// Bounds of what shadows keep.
+const (
+	MostShadows     = 8
+	mostShadowPools = 64 // the one not used for longest makes room
+	mostReasons     = 64
+	mostOpen        = 1 << 16
+	chanceStream    = 0x9e3779b97f4a7c15 // the second half of each decision's seed, as in Route
+)
+
+// shadowPool is what belongs to one pool: a state for each policy in each of its two places, and the estimator.
+type shadowPool struct {
+	name      string
+	estimator Estimator
+	here      []Policy // asked in the acting policy's place
+	apart     []Policy // each in a world of its own
+}
+
+// shadowTell counts what a shadow would have done in the acting policy's place.
+type shadowTell struct {
+	ShadowStep
+	reasons []ShadowReason
+}
+
+// NewShadows makes shadows that have seen nothing. It panics on a configuration with too many policies or without an estimator.
+func NewShadows(c ShadowsConfig) *Shadows {
+	if len(c.Policies) > MostShadows || c.Estimator == nil {
+		panic("route: too many shadows, or no estimator")
+	}
+	c.Sessions = c.Sessions.WithDefaults()
+	c.Sessions.Max, c.Sessions.HashOnly = min(c.Sessions.Max, mostWorldSessions), true
+	s := &Shadows{cfg: c, pools: map[string]*shadowPool{}, acting: newWorld(c.Sessions), pcg: rand.NewPCG(0, 0)}
+	s.rng, s.open = rand.New(s.pcg), map[Lease]*shadowPool{}
+	for _, p := range c.Policies {
+		_, keeps := p.New().(Keeping)
+		s.keeps = s.keeps || keeps
+		s.worlds = append(s.worlds, newWorld(c.Sessions))
+		s.tells = append(s.tells, shadowTell{})
+	}
+	return s
+}
+
+// CountsBlocks reports whether one of the policies goes by Candidate.ActiveTokens, see Config.Counting.
+func (s *Shadows) CountsBlocks() bool {
+	for _, p := range s.cfg.Policies {
+		if c, ok := p.New().(Counting); ok && c.CountsBlocks() {
+			return true
+		}
+	}
+	return false
+}
+
+// Keeps reports whether one of the policies keeps books, so that ends of leases are worth telling (Sighting.End).
+func (s *Shadows) Keeps() bool { return s.keeps }
+
+// pool finds what belongs to a pool. Beyond the bound the one not used for longest is forgotten.
+func (s *Shadows) pool(name string) *shadowPool {
+	p := s.pools[name]
+	if p == nil {
+		p = &shadowPool{name: name, estimator: s.cfg.Estimator()}
+		for _, c := range s.cfg.Policies {
+			p.here, p.apart = append(p.here, c.New()), append(p.apart, c.New())
+		}
+		if len(s.order) >= mostShadowPools {
+			delete(s.pools, s.order[0].name)
+			s.order = append(s.order[:0], s.order[1:]...)
+		}
+		s.pools[name] = p
+		s.order = append(s.order, p)
+		return p
+	}
+	if last := len(s.order) - 1; s.order[last] != p {
+		for i, other := range s.order {
+			if other == p {
+				copy(s.order[i:], s.order[i+1:])
+				s.order[last] = p
+				break
+			}
+		}
+	}
+	return p
+}
+
+// Judge asks the shadows about a decision. Decisions come in the order in which they were made.
+func (s *Shadows) Judge(g *Sighting) {
+	if g.ended {
+		s.released(g)
+		return
+	}
+	s.report.Decisions++
+	p := s.pool(g.pool)
+	if len(g.view.Candidates) > 1 {
+		s.here(p, g)
+	}
+	s.reserved(p, g)
+	if g.request.Class != Turn || g.retry {
+		return // a retry stays, in every world, where it was placed first
+	}
+	if !g.view.FirstTurn && !s.acting.knows(g) {
+		s.report.Late++ // its beginning was not seen: nothing tells where it would be
+		return
+	}
+	s.acting.follow(s, g, nil)
+	for i, w := range s.worlds {
+		w.follow(s, g, p.apart[i])
+	}
+}
+
+// here asks what the shadows would have done in the acting policy's place, and what that would have cost.
+func (s *Shadows) here(p *shadowPool, g *Sighting) {
+	turn := g.request.Class == Turn && g.view.PromptTokens > 0
+	if turn {
+		s.show(&s.priced, g)
+		p.estimator.Reckon(&s.priced)
+	}
+	for i := range s.tells {
+		s.show(&s.view, g)
+		s.tells[i].tell(g, s.ask(p.here[i], &s.view, g), turn, s.priced.Candidates)
+	}
+	if turn {
+		p.estimator.Placed(&s.priced, &g.request, g.chosen)
+	}
+}
+
+// reserved tells the policies that keep books where a request went in fact.
+func (s *Shadows) reserved(p *shadowPool, g *Sighting) {
+	if !s.keeps || len(s.open) >= mostOpen {
+		return
+	}
+	for _, policy := range p.here {
+		if k, ok := policy.(Keeping); ok {
+			s.show(&s.view, g)
+			if len(g.view.Candidates) == 1 && !g.forced {
+				s.ask(k, &s.view, g) // as the router does
+			}
+			k.Reserved(g.lease, &s.view.Candidates[g.chosen], &s.view, &g.request)
+		}
+	}
+	s.open[g.lease] = p
+}
+
+// released tells them the end of it.
+func (s *Shadows) released(g *Sighting) {
+	p := s.open[g.lease]
+	if p == nil {
+		return
+	}
+	delete(s.open, g.lease)
+	for _, policy := range p.here {
+		if k, ok := policy.(Keeping); ok {
+			k.Released(g.lease, g.answered)
+		}
+	}
+}
+
+// show copies what the acting policy saw, so that whoever is asked may write into it.
+func (s *Shadows) show(to *View, g *Sighting) {
+	candidates := append(to.Candidates[:0], g.view.Candidates...)
+	*to = g.view
+	to.Candidates = candidates
+}
+
+// ask lets a policy choose with the decision's own chance.
+func (s *Shadows) ask(p Policy, v *View, g *Sighting) Choice {
+	s.pcg.Seed(g.request.Seed, chanceStream)
+	v.Rand = s.rng
+	return p.Pick(v, &g.request)
+}
+
+// tell counts a choice. priced are the candidates with their terms, if it is a turn of known length.
+func (t *shadowTell) tell(g *Sighting, c Choice, turn bool, priced []Candidate) {
+	t.Decisions++
+	if c.Index == g.chosen {
+		return
+	}
+	t.Differs++
+	t.because(c.Reason)
+	if !turn {
+		return
+	}
+	its, ours := &priced[c.Index].Terms, &priced[g.chosen].Terms
+	t.Priced++
+	t.TTFTMs += its.TTFT() - ours.TTFT()
+	cost := its.Cost() - ours.Cost()
+	t.CostMs += cost
+	if cost < 0 {
+		t.Cheaper++
+		t.SavesMs -= cost
+	} else {
+		t.LosesMs += cost
+	}
+}
+
+func (t *shadowTell) because(r Reason) {
+	for i := range t.reasons {
+		if t.reasons[i].Reason == r {
+			t.reasons[i].Differs++
+			return
+		}
+	}
+	if len(t.reasons) < mostReasons {
+		t.reasons = append(t.reasons, ShadowReason{Reason: r, Differs: 1})
+	}
+}

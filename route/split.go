@@ -1,0 +1,191 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// When says which requests a pool with roles splits.
+type When string
+
+// The ways to decide it. The zero value is WhenTime.
+const (
+	WhenTime     When = "time"     // those that are predicted to cost less in two legs, transfer included
+	WhenAlways   When = "always"   // all that can be
+	WhenNever    When = "never"    // none
+	WhenTokens   When = "tokens"   // those whose prompt has at least Threshold tokens (production-stack PR 890, --routing-threshold)
+	WhenUncached When = "uncached" // those of whose prompt more than Threshold tokens, or all, are not cached at the decoder that was picked (TensorRT-LLM, max_local_prefill_length)
+)
+
+// Whens lists them.
+func Whens() []When { return []When{WhenTime, WhenAlways, WhenNever, WhenTokens, WhenUncached} }
+
+// Disaggregation says how pools are served whose endpoints have roles. The zero value splits by predicted time, and both sides
+// choose by the router's policy.
+type Disaggregation struct {
+	When      When
+	Threshold int // tokens, see When
+
+	Prefill     func() Policy // makes the policy of a pool's prefill legs; nil is Config.Policy
+	PrefillName string
+	Decode      func() Policy // makes the policy of what decodes, whole requests included; nil is Config.Policy
+	DecodeName  string
+
+	// NoFallback answers with an error when nobody can compute the prompt of a request that is to be split. Otherwise the decoder
+	// does it itself.
+	NoFallback bool
+}
+
+func (d *Disaggregation) withDefaults(c *Config) {
+	if d.When == "" {
+		d.When = WhenTime
+	}
+	if d.Prefill == nil {
+		d.Prefill, d.PrefillName = c.Policy, c.PolicyName
+	}
+	if d.Decode == nil {
+		d.Decode, d.DecodeName = c.Policy, c.PolicyName
+	}
+}
+
+func (d *Disaggregation) validate() error {
+	var errs []error
+	if d.When != "" && !slices.Contains(Whens(), d.When) {
+		errs = append(errs, fmt.Errorf("%q is no way to decide what is split; known: %v", d.When, Whens()))
+	}
+	if d.Threshold < 0 {
+		errs = append(errs, fmt.Errorf("the threshold is %d tokens, must not be negative", d.Threshold))
+	}
+	return errors.Join(errs...)
+}
+
+// mayPart says whether a request is split as far as that can be told without its candidates. open means that it cannot.
+func (r *Router) mayPart(p *pool, req *Request, tokens int) (why SplitWhy, open bool) {
+	d := &r.cfg.Disaggregation
+	switch {
+	case !p.parts || req.Class != Turn:
+		return "", false
+	case req.Pin != "":
+		return WholePinned, false
+	case req.Fails:
+		return WholePrefillFails, false
+	case !req.Splits:
+		return WholeUnfit, false
+	}
+	switch d.When {
+	case WhenNever:
+		return WholeNever, false
+	case WhenAlways:
+		return SplitAlways, false
+	case WhenTokens:
+		if tokens < d.Threshold {
+			return WholeShort, false
+		}
+		return SplitLong, false
+	default:
+		return "", true
+	}
+}
+
+// uncached decides by what the endpoint that was picked to decode has of the prompt. One that has nothing leaves the prompt to
+// others however short it is (TensorRT-LLM, openai_disagg_service.py).
+func (r *Router) uncached(picked int) SplitWhy {
+	cached := r.view.Candidates[picked].CachedTokens
+	if cached == 0 || r.view.PromptTokens-cached > r.cfg.Disaggregation.Threshold {
+		return SplitUncached
+	}
+	return WholeWarm
+}
+
+const (
+	splitGainMs    = 1.0  // what a split must gain at least
+	splitGainShare = 0.05 // and as a share of what the whole costs
+)
+
+// weigh decides by predicted time: what the request costs at the best of those that could do all of it, against the best
+// of those that could compute the prompt and the best of those that could then decode. The candidates that decode are in r.view,
+// those of the prefill legs in r.other.
+func (r *Router) weigh() (SplitWhy, Weighed) {
+	whole := -1.0
+	for i := range r.view.Candidates {
+		c := &r.view.Candidates[i]
+		prefill := float64(float64(r.view.PromptTokens-c.CachedTokens) * c.MsPerToken)
+		// A step that computes prompts makes everybody wait who decodes there.
+		stall := float64(float64(r.members[i].ep.decoding()) * prefill)
+		if cost := c.WaitMs + prefill + c.FixedMs + stall + burden(c, prefill); whole < 0 || cost < whole {
+			whole = cost
+		}
+	}
+	split, first := -1.0, r.prefillMs()
+	for i := range r.other.view.Candidates {
+		c := &r.other.view.Candidates[i]
+		prefill := float64(float64(r.other.view.PromptTokens-c.CachedTokens) * c.MsPerToken)
+		if cost := c.WaitMs + prefill + c.FixedMs + burden(c, prefill); split < 0 || cost < split {
+			split = cost
+		}
+	}
+	moved := -1.0
+	for i := range r.view.Candidates {
+		c := &r.view.Candidates[i]
+		perToken, fixed := r.transferOf(r.members[i].ep)
+		cost := max(0, c.WaitMs-first) + fixed + float64(float64(r.view.PromptTokens-c.CachedTokens)*perToken)
+		if moved < 0 || cost < moved {
+			moved = cost
+		}
+	}
+	w := Weighed{WholeMs: whole, SplitMs: split + moved}
+	if w.SplitMs+max(splitGainMs, float64(splitGainShare*whole)) < whole {
+		return SplitSooner, w
+	}
+	return WholeSooner, w
+}
+
+// burden is what those who come after wait for a prompt that takes so many ms (M/G/1, as in the policy least_ttft).
+func burden(c *Candidate, prefill float64) float64 {
+	const fullBusy = 0.9
+	rate := c.TurnsPerMs / (1 - min(c.Busy, fullBusy))
+	return float64(float64(rate*prefill) * (c.WaitMs + prefill/2))
+}
+
+// prefillMs is how soon the best of the prefill side is predicted to have computed the prompt.
+func (r *Router) prefillMs() float64 {
+	best := -1.0
+	for i := range r.other.view.Candidates {
+		c := &r.other.view.Candidates[i]
+		if ms := c.WaitMs + c.FixedMs + float64(float64(r.other.view.PromptTokens-c.CachedTokens)*c.MsPerToken); best < 0 || ms < best {
+			best = ms
+		}
+	}
+	return max(best, 0)
+}
+
+// asDecodeLegs makes the candidates those of a decode leg: what is not cached there is not computed but moved, and until it
+// can be moved what waits there now goes on.
+func (r *Router) asDecodeLegs() {
+	first := r.prefillMs()
+	r.leg, r.view.Leg = LegDecode, LegDecode
+	for i := range r.view.Candidates {
+		c := &r.view.Candidates[i]
+		c.MsPerToken, c.FixedMs = r.transferOf(r.members[i].ep)
+		c.WaitMs = max(0, c.WaitMs-first)
+	}
+}
+
+// asWhole takes that back.
+func (r *Router) asWhole(now time.Time) {
+	r.leg, r.view.Leg = LegWhole, LegWhole
+	for i := range r.view.Candidates {
+		r.view.Candidates[i].Terms = Terms{}
+	}
+	r.expect(now)
+}
+
+// moves renames what a policy reckons as prefill: of a decode leg it is the transfer.
+func (r *Router) moves() {
+	for i := range r.view.Candidates {
+		t := &r.view.Candidates[i].Terms
+		t.Transfer, t.Prefill = t.Prefill, 0
+	}
+}

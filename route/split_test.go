@@ -1,0 +1,243 @@
+package route_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// leg is an open reservation of the naive model.
+type leg struct {
+	d         route.Decision
+	prefilled bool
+}
+
+// naive adds up what the books of an endpoint must be.
+func naive(open map[route.Lease]*leg, name string) (l route.Load) {
+	for _, o := range open {
+		if o.d.Endpoint.Name != name {
+			continue
+		}
+		prompt, uncached := int64(o.d.PromptTokens), int64(o.d.PromptTokens-o.d.CachedTokens)
+		switch {
+		case o.d.Leg == route.LegPrefill && o.prefilled:
+			l.TransferRequests++
+			l.TransferTokens += prompt
+		case o.d.Leg == route.LegPrefill:
+			l.Requests++
+			l.PrefillTokens += uncached
+		case o.d.Leg == route.LegDecode && !o.prefilled:
+			l.Requests++
+			l.TransferRequests++
+			l.TransferTokens += uncached
+		case o.d.Leg == route.LegDecode:
+			l.Requests++
+		default:
+			l.Requests++
+			if !o.prefilled {
+				l.PrefillTokens += uncached
+			}
+		}
+		if o.d.Leg == route.LegPrefill {
+			l.ContextTokens += prompt
+		} else {
+			l.DecodeTokens += 10
+			l.ContextTokens += prompt + 10
+		}
+	}
+	return l
+}
+
+// TestSplitBooks: whatever happens in whatever order, the books are those of a naive model, the legs of a request are at different
+// endpoints of the right roles, and when all is over nothing is left.
+func TestSplitBooks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		when := rapid.SampledFrom(route.Whens()).Draw(t, "when")
+		r := route.New(route.Config{
+			Policy: func() route.Policy { return anyPick{} }, PolicyName: "any", Explain: true,
+			Disaggregation: route.Disaggregation{When: when, Threshold: 300, NoFallback: rapid.Bool().Draw(t, "strict")},
+		})
+		names := []string{"p0", "p1", "d0", "d1", "b"}
+		now := time.Unix(1000, 0)
+		declare := func(names []string) {
+			var d route.Declared
+			d.Source = "s"
+			for _, n := range names {
+				e := route.Endpoint{Name: n, URL: "http://" + n, Weight: 1, Models: []string{"m"}}
+				switch n[0] {
+				case 'p':
+					e.Role = route.RolePrefill
+				case 'd':
+					e.Role = route.RoleDecode
+				}
+				d.Endpoints = append(d.Endpoints, e)
+			}
+			r.Observe(now, d)
+		}
+		declare(names)
+		open := map[route.Lease]*leg{}
+		var order []route.Lease
+		keep := func(d route.Decision) {
+			if d.Lease != 0 {
+				if open[d.Lease] != nil {
+					t.Fatalf("the lease %d is given out twice", d.Lease)
+				}
+				open[d.Lease], order = &leg{d: d}, append(order, d.Lease)
+			}
+		}
+		finish := func(l route.Lease) {
+			o := rapid.SampledFrom([]route.Outcome{route.OK, route.EngineError, route.ClientGone, route.Busy, route.TransferFailed}).Draw(t, "outcome")
+			r.Observe(now, route.Finished{Lease: l, Outcome: o, RetryAfter: time.Millisecond, Usage: route.Usage{PromptTokens: 100, CachedTokens: 10, OutputTokens: 1, CachedKnown: true}})
+			delete(open, l)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"decide": func(t *rapid.T) {
+				req := route.Request{
+					ID: "r", Seed: 1, Model: "m", PromptTokens: rapid.IntRange(1, 2000).Draw(t, "tokens"), MaxTokens: 10, Stream: rapid.Bool().Draw(t, "stream"),
+					Session: rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "session"), MintedID: "n", Splits: rapid.IntRange(0, 9).Draw(t, "fits") > 0,
+				}
+				req.Leg = rapid.SampledFrom([]route.Leg{route.LegWhole, route.LegWhole, route.LegWhole, route.LegPrefill, route.LegDecode}).Draw(t, "leg")
+				if req.Leg == route.LegPrefill {
+					req.Decoder = rapid.SampledFrom([]string{"d0", "d1", "b"}).Draw(t, "decoder")
+				}
+				plan, err := r.Decide(now, &req)
+				if err != nil {
+					return
+				}
+				if plan.Split() && (plan.Prefill.Endpoint.Role == route.RoleDecode || plan.Prefill.Endpoint.Name == plan.Endpoint.Name || plan.Prefill.Endpoint.Name == req.Decoder) {
+					t.Fatalf("the prompt goes to %s, the answer to %s%s", plan.Prefill.Endpoint.Name, plan.Endpoint.Name, req.Decoder)
+				}
+				if plan.Lease != 0 && plan.Endpoint.Role == route.RolePrefill {
+					t.Fatalf("%s decodes", plan.Endpoint.Name)
+				}
+				if req.Leg == route.LegWhole && plan.Split() != plan.Why.Splits() {
+					t.Fatalf("split %t because %q", plan.Split(), plan.Why)
+				}
+				keep(plan.Prefill)
+				keep(plan.Decision)
+			},
+			"first": func(t *rapid.T) {
+				if len(order) == 0 {
+					t.Skip()
+				}
+				l := rapid.SampledFrom(order).Draw(t, "lease")
+				r.Observe(now, route.FirstByte{Lease: l})
+				if o := open[l]; o != nil {
+					o.prefilled = true
+				}
+			},
+			"moving": func(t *rapid.T) {
+				if len(order) == 0 {
+					t.Skip()
+				}
+				r.Observe(now, route.Transferring{Lease: rapid.SampledFrom(order).Draw(t, "lease")})
+			},
+			"finish": func(t *rapid.T) {
+				if len(order) == 0 {
+					t.Skip()
+				}
+				finish(rapid.SampledFrom(order).Draw(t, "lease"))
+			},
+			"roles": func(t *rapid.T) {
+				declare(names[:rapid.IntRange(3, len(names)).Draw(t, "endpoints")])
+			},
+			"": func(t *rapid.T) {
+				now = now.Add(10 * time.Millisecond)
+				for _, s := range r.Status(now) {
+					if want := naive(open, s.Endpoint.Name); s.Load != want {
+						t.Fatalf("%s: books %+v, want %+v", s.Endpoint.Name, s.Load, want)
+					}
+				}
+			},
+		})
+		declare(names)
+		for _, l := range order {
+			if open[l] != nil {
+				finish(l)
+			}
+		}
+		if err := r.Idle(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestTransferIsLearnt: the estimate comes near what transfers take, from whatever is assumed at first, and a wild sample moves
+// it by little.
+func TestTransferIsLearnt(t *testing.T) {
+	for _, real := range []struct{ fixed, perToken float64 }{{4, 0.005}, {60, 0.05}, {15, 0.02}} {
+		p := &player{t: &testing.T{}, now: time.Unix(1000, 0), leases: map[string]route.Lease{}}
+		r := route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: route.WhenAlways}})
+		r.Observe(p.now, declared([]string{"s", "p,role=prefill,model=m", "d,role=decode,model=m"}))
+		once := func(i int, slower float64) {
+			tokens := 200 + (i*7919)%4000
+			plan, err := r.Decide(p.now, &route.Request{ID: "r", Seed: 1, Model: "m", PromptTokens: tokens, Stream: true, Splits: true, MintedID: "x" + strings.Repeat("y", i%50)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Observe(p.now, route.FirstByte{Lease: plan.Prefill.Lease})
+			r.Observe(p.now, route.Transferring{Lease: plan.Lease})
+			p.now = p.now.Add(time.Duration((real.fixed + real.perToken*float64(tokens)) * slower * 1e6))
+			r.Observe(p.now, route.FirstByte{Lease: plan.Lease})
+			r.Observe(p.now, route.Finished{Lease: plan.Prefill.Lease})
+			r.Observe(p.now, route.Finished{Lease: plan.Lease})
+		}
+		for i := range 200 {
+			once(i, 1)
+		}
+		learnt := func(tokens float64) float64 {
+			for _, s := range r.Status(p.now) {
+				if s.Endpoint.Name == "d" {
+					return s.TransferMs + 1000*tokens/s.TransferPerSec
+				}
+			}
+			return 0
+		}
+		near := func(what string, share float64) {
+			for _, tokens := range []float64{500, 2000, 4000} {
+				want := real.fixed + real.perToken*tokens
+				if got := learnt(tokens); got < want*(1-share) || got > want*(1+share) {
+					t.Errorf("%+v: %s %.0f tokens are thought to take %.1f ms, they take %.1f", real, what, tokens, got, want)
+				}
+			}
+		}
+		near("after 200 transfers", 0.2)
+		once(1, 100)
+		near("after one that took a hundred times as long", 0.35)
+	}
+}
+
+// BenchmarkDecide compares a request at one endpoint with one in two legs, over as many endpoints.
+func BenchmarkDecide(b *testing.B) {
+	for _, when := range []route.When{route.WhenNever, route.WhenAlways, route.WhenTime} {
+		b.Run(string(when), func(b *testing.B) {
+			r := route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: when}})
+			now := time.Unix(1000, 0)
+			args := []string{"s"}
+			for i := range 32 {
+				args = append(args, "p"+strconv.Itoa(i)+",role=prefill,model=m", "d"+strconv.Itoa(i)+",role=decode,model=m")
+			}
+			r.Observe(now, declared(args))
+			req := &route.Request{ID: "r", Seed: 1, Model: "m", Session: "s", PromptTokens: 8000, Stream: true, Splits: true}
+			b.ReportAllocs()
+			for b.Loop() {
+				plan, err := r.Decide(now, req)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if plan.Split() {
+					r.Observe(now, route.FirstByte{Lease: plan.Prefill.Lease})
+					r.Observe(now, route.Transferring{Lease: plan.Lease})
+					r.Observe(now, route.Finished{Lease: plan.Prefill.Lease})
+				}
+				r.Observe(now, route.FirstByte{Lease: plan.Lease})
+				r.Observe(now, route.Finished{Lease: plan.Lease})
+			}
+		})
+	}
+}
