@@ -38,6 +38,7 @@ const (
 	AskVersion = "version"
 	AskLoad    = "load"
 	AskMetrics = "metrics"
+	AskEvents  = "kv_event_sources"
 )
 
 // Ask is one question: a GET of a path relative to the engine's address.

@@ -158,6 +158,7 @@ func TestReadRanked(t *testing.T) {
 			Version: "0.5.23", Models: []route.Model{{ID: "tiny", ContextTokens: 16384}}, ReportsCached: true,
 			Load:  &route.LoadReport{Running: 0, Waiting: 0, KVUsage: 0},
 			Ranks: 1, CacheTokens: 32768, BlockTokens: 32, Slots: 32,
+			KVSources: []route.KVSource{{Events: "tcp://*:19401", Replay: "tcp://*:19411", Topic: "kv@tiny"}},
 		}},
 		{"sglang, metrics", route.KindSGLang, route.Part{}, []Answer{
 			{Ask: AskLoad, Path: "/metrics", Status: 200, Body: fixture(t, "sglang/0.5.23/metrics.txt")},

@@ -1,6 +1,10 @@
 package engine
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
 
 // eventClass says what an event of a stream is, as far as the router cares.
 type eventClass uint8
@@ -113,3 +117,23 @@ var anthropicErrors = [...]struct {
 	name   string
 	status int
 }{{`"invalid_request_error"`, 400}, {`"rate_limit_error"`, 429}, {`"overloaded_error"`, 503}}
+
+// longestMessage bounds what is kept of an error's message.
+const longestMessage = 300
+
+// errorMessage is the message of an error event in OpenAI's shape, or in SGLang's flat one.
+func errorMessage(event []byte) string {
+	inner, _ := memberOf(event, "error")
+	if len(inner) == 0 || inner[0] != '{' {
+		inner = event
+	}
+	value, _ := memberOf(inner, "message")
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		return ""
+	}
+	if len(text) > longestMessage {
+		text = strings.ToValidUTF8(text[:longestMessage], "")
+	}
+	return text
+}

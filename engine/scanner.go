@@ -25,6 +25,7 @@ type UsageScanner struct {
 
 	data, done, failed bool
 	code               int // of the first error event
+	said               string
 }
 
 // headBytes of a line are kept for its beginning: enough for the id in OpenAI's and vLLM's response.created.
@@ -119,6 +120,7 @@ func (s *UsageScanner) payload(head, end []byte) {
 	}
 	if class.failed() && s.code == 0 {
 		s.code = errorCode(end)
+		s.said = errorMessage(end)
 	}
 	s.failed = s.failed || class.failed()
 	s.done = s.done || class.done()
@@ -219,6 +221,9 @@ func (s *UsageScanner) Failed() bool { return s.failed }
 
 // ErrorCode is the HTTP status that the first error event names (vLLM and SGLang: "code":400), 0 when it names none.
 func (s *UsageScanner) ErrorCode() int { return s.code }
+
+// ErrorText is what the first error event says, "" when there was none or it says nothing.
+func (s *UsageScanner) ErrorText() string { return s.said }
 
 // ResponseID is the id that a Responses stream announces in response.created, "" before.
 func (s *UsageScanner) ResponseID() string { return s.id }

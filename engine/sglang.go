@@ -78,7 +78,14 @@ func readSGLangInfo(a Answer, part route.Part, r *route.Report) error {
 		Running     float64 `json:"max_running_requests"`
 		Context     float64 `json:"context_length"`
 		CacheReport bool    `json:"enable_cache_report"`
-		States      []struct {
+		Events      struct {
+			Host   string  `json:"endpoint_host"`
+			Port   float64 `json:"endpoint_port_base"`
+			Replay float64 `json:"replay_endpoint_port_base"`
+			Topic  string  `json:"topic"`
+			Ranks  float64 `json:"dp_size"`
+		} `json:"kv_events"`
+		States []struct {
 			Running float64 `json:"effective_max_running_requests_per_dp"`
 		} `json:"internal_states"`
 	}
@@ -111,6 +118,14 @@ func readSGLangInfo(a Answer, part route.Part, r *route.Report) error {
 		}
 	}
 	r.ReportsCached = r.ReportsCached || info.CacheReport
+	if e := &info.Events; e.Host != "" {
+		for rank := range min(max(tokens(e.Ranks), 1), maxRanks) { // each rank adds its number to the ports
+			s := route.KVSource{Rank: rank, Topic: e.Topic, Events: tcpAddress(e.Host, tokens(e.Port), rank), Replay: tcpAddress(e.Host, tokens(e.Replay), rank)}
+			if s.Events != "" {
+				r.KVSources = append(r.KVSources, s)
+			}
+		}
+	}
 	capContext(r.Models, tokens(info.Context))
 	return nil
 }

@@ -16,7 +16,7 @@ func (vllm) Kind() route.Kind { return route.KindVLLM }
 func (vllm) Alive() Ask { return Ask{Name: AskAlive, Path: "/health"} }
 
 func (vllm) Asks() []Ask {
-	return []Ask{{Name: AskModels, Path: "/v1/models"}, {Name: AskVersion, Path: "/version"}}
+	return []Ask{{Name: AskModels, Path: "/v1/models"}, {Name: AskVersion, Path: "/version"}, {Name: AskEvents, Path: "/kv_event_sources"}}
 }
 
 func (vllm) LoadAsks() []Ask { return []Ask{{Name: AskMetrics, Path: "/metrics"}} }
@@ -30,6 +30,8 @@ func (vllm) Read(a Answer, part route.Part, r *route.Report) error {
 		return readModels(a, r)
 	case AskVersion:
 		return readVersion(a, r)
+	case AskEvents:
+		return readKVSources(a, r)
 	default:
 		if err := useful(a); err != nil {
 			return err

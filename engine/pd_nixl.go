@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// Nixl is vLLM's NixlConnector (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/nixl; the same exchange is in the
+// repository's toy_proxy_server and in llm-d's sidecar as nixlv2). The prefiller computes the prompt and one token, keeps the
+// blocks for a lease of 30 s, and says in its reply where they are. The decoder is told that and pulls them.
+//
+// An engine trusts what it is told: parameters of another prompt, parameters used a second time after the blocks were
+// used again, or a prefill of more than one token give a wrong text without an error, and a part of the parameters ends the
+// process (all seen with vLLM 0.32.0). So the whole object is copied as it came, or none; the prompt is the same bytes on
+// both legs; and a client's own parameters reach no engine.
+type Nixl struct{}
+
+// The members that the protocol sets.
+const (
+	kvTransferParams = "kv_transfer_params"
+	maxTokens        = "max_tokens"
+	maxCompletion    = "max_completion_tokens"
+	maxOutput        = "max_output_tokens"
+	minTokens        = "min_tokens"
+	streamMember     = "stream"
+	streamOptions    = "stream_options"
+)
+
+// nixlAsk is what a prefiller is told. Older versions want all the keys.
+const nixlAsk = `{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,"remote_block_ids":null,"remote_host":null,"remote_port":null}`
+
+// maxParamsBytes bounds the object that is passed on: a prompt of a million tokens has 65,536 blocks of 16, each number of at
+// most 8 bytes.
+const maxParamsBytes = 4 << 20
+
+// Name implements Connector.
+func (Nixl) Name() string { return "nixl" }
+
+// Order implements Connector: the decoder needs what is in the prefiller's reply.
+func (Nixl) Order() Order { return PrefillFirst }
+
+// Fits implements Connector. Parameters are those of one prompt and one answer: of a list of prompts the second would get the
+// first one's cache, and a second answer's blocks would stay until the lease ends. What asks for something about the
+// prompt's tokens needs them computed where the answer is made.
+func (Nixl) Fits(x *Handoff) error {
+	switch x.API {
+	case APIChat, APICompletions, APIResponses, APIMessages:
+	default:
+		return fmt.Errorf("the connector nixl knows no API %q", x.API)
+	}
+	return fitsOnce(x)
+}
+
+// fitsOnce refuses requests that have more than one prompt or answer, or ask for something about the tokens of the prompt.
+func fitsOnce(x *Handoff) error {
+	switch {
+	case x.Answers > 1 || !isOne(x.Field("best_of")):
+		return errors.New("it asks for several answers")
+	case string(x.Field("use_beam_search")) == "true":
+		return errors.New("it asks for a beam search")
+	case !isNull(x.Field("prompt_logprobs")):
+		return errors.New("it asks for the log probabilities of its prompt")
+	case string(x.Field("echo")) == "true":
+		return errors.New("it asks for its prompt to be repeated")
+	case x.API == APICompletions && severalPrompts(x.Field("prompt")):
+		return errors.New("it has several prompts")
+	}
+	return nil
+}
+
+// isOne reports whether a count is absent, null or 1.
+func isOne(value []byte) bool { return isNull(value) || string(value) == "1" }
+
+// severalPrompts reports whether the prompt of a completion is a list of prompts, one of a single prompt included, and not a text
+// or a list of token ids.
+func severalPrompts(value []byte) bool {
+	c := cursor{b: value}
+	if !c.take('[') {
+		return false
+	}
+	c.space()
+	return c.i < len(value) && (value[c.i] == '"' || value[c.i] == '[')
+}
+
+// Prefill implements Connector: one token, no stream. A limit that wins over max_tokens must be one too, and a minimum above
+// the limit is refused. Members are set to what is as good as absence, since nothing can be taken out of a body by setting it.
+func (n Nixl) Prefill(x *Handoff) (Message, error) {
+	set := []Member{{kvTransferParams, []byte(nixlAsk)}, {streamMember, []byte("false")}}
+	limit := maxTokens
+	if x.API == APIResponses {
+		limit = maxOutput
+	}
+	set = append(set, Member{limit, []byte("1")})
+	if x.API == APIChat && !isNull(x.Field(maxCompletion)) {
+		set = append(set, Member{maxCompletion, []byte("1")})
+	}
+	if x.Field(minTokens) != nil {
+		set = append(set, Member{minTokens, []byte("0")})
+	}
+	if x.Field(streamOptions) != nil {
+		set = append(set, Member{streamOptions, []byte("null")})
+	}
+	return Message{Set: set}, nil
+}
+
+// Reply implements Connector: the object kv_transfer_params at the top of the reply, whose shape is the engine's own
+// affair. remote_block_ids is a list in older versions and a list for each cache group in newer ones.
+func (Nixl) Reply(x *Handoff, body []byte) (Handed, error) {
+	h := Handed{}
+	h.Usage, h.Known = promptUsage(x.API, body)
+	params, ok := memberOf(body, kvTransferParams)
+	switch {
+	case !ok:
+		return h, errors.New("engine: the prefiller's reply is no JSON object")
+	case isNull(params):
+		return h, ErrNoParams
+	case params[0] != '{' || len(params) > maxParamsBytes:
+		return h, fmt.Errorf("engine: the prefiller's kv_transfer_params are no object, or longer than %d bytes", maxParamsBytes)
+	}
+	// What a decoder does not survive the lack of (seen with vLLM 0.32.0; older versions know no remote_request_id).
+	if v, _ := memberOf(params, "do_remote_prefill"); string(v) != "true" {
+		return h, ErrNoParams
+	}
+	for _, name := range []string{"remote_engine_id", "remote_block_ids", "remote_host", "remote_port"} {
+		if v, _ := memberOf(params, name); isNull(v) {
+			return h, fmt.Errorf("engine: the prefiller's kv_transfer_params lack %s", name)
+		}
+	}
+	h.Params = params
+	cached, _ := memberOf(params, "remote_prefill_cached_tokens")
+	h.Honest = !isNull(cached)
+	return h, nil
+}
+
+// Decode implements Connector: the client's own request with what the prefiller handed over.
+func (Nixl) Decode(_ *Handoff, h *Handed) (Message, error) {
+	if h == nil || !bytes.HasPrefix(h.Params, []byte("{")) {
+		return Message{}, ErrNoParams
+	}
+	return Message{Set: []Member{{kvTransferParams, h.Params}}}, nil
+}
+
+// Withhold implements Connector: with parameters of its own choice a client could read what others asked, or end the process.
+func (Nixl) Withhold(x *Handoff) []Member {
+	if isNull(x.Field(kvTransferParams)) {
+		return nil
+	}
+	return []Member{{kvTransferParams, []byte("null")}}
+}
+
+// Keeps implements Connector: once a decoder may have pulled the blocks, they may be used again, and whoever is told of them then
+// answers from another prompt.
+func (Nixl) Keeps(sent bool) bool { return !sent }
+
+var _ Connector = Nixl{}
