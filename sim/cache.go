@@ -1,5 +1,7 @@
 package sim
 
+import "sort"
+
 // cache is the pool of KV blocks of one engine. A block is in one of three states: free (no content), held (by one or
 // more requests), or kept (content that nobody holds; evictable). Kept blocks form a list in the order in which they
 // were let go, a request's last block first. Since who holds a block holds all blocks before it in its chain, that
@@ -8,9 +10,11 @@ type cache struct {
 	blocks []block // index 0 is the sentinel of the kept list
 	free   []int32 // stack
 	table  table
-	kept   int // length of the kept list
+	kept   int    // length of the kept list
+	spill  *cache // where evicted content goes, nil for nowhere
 
 	evictions uint64
+	news      news // what came and went, for who watches
 }
 
 // block is one KV block; prev and next are meaningful only while it is kept.
@@ -64,6 +68,16 @@ func (c *cache) match(chain []uint64) (hits, keptHits int) {
 	return hits, keptHits
 }
 
+// reach is the hits of match without a walk: blocks are pushed out before those that they go on from, so the blocks of a chain that
+// are there come before those that are not. It doubles its steps until one is not there and halves the last of them.
+func (c *cache) reach(chain []uint64) int {
+	low, high := 0, 1 // the first low blocks are there
+	for high <= len(chain) && c.table.find(c.blocks, chain[high-1]) != 0 {
+		low, high = high, 2*high
+	}
+	return low + sort.Search(min(high, len(chain)+1)-1-low, func(i int) bool { return c.table.find(c.blocks, chain[low+i]) == 0 })
+}
+
 // hold takes a reference on each block of a chain that match found, and appends the blocks to dst.
 func (c *cache) hold(dst []int32, chain []uint64) []int32 {
 	for _, h := range chain {
@@ -97,6 +111,10 @@ func (c *cache) alloc() int32 {
 	}
 	c.unlink(b)
 	c.table.remove(c.blocks, b)
+	if c.spill != nil {
+		c.spill.keep(c.blocks[b].hash)
+	}
+	c.news.add(c.blocks[b].hash, false)
 	c.blocks[b] = block{refs: 1}
 	c.evictions++
 	return b
@@ -113,6 +131,7 @@ func (c *cache) publish(b int32, hash uint64) int32 {
 	c.blocks[b].hash = hash
 	c.blocks[b].hashed = true
 	c.table.insert(c.blocks, b)
+	c.news.add(hash, true)
 	return b
 }
 
@@ -147,4 +166,15 @@ func (c *cache) unlink(b int32) {
 	c.blocks[p.next].prev = p.prev
 	p.prev, p.next = 0, 0
 	c.kept--
+}
+
+// keep notes content that nobody holds, as the latest to be evicted; what was kept longest makes room. It is for a cache that is a
+// second tier and whose blocks nobody ever holds.
+func (c *cache) keep(hash uint64) {
+	if b := c.table.find(c.blocks, hash); b != 0 {
+		c.take(b)
+		c.release(b)
+		return
+	}
+	c.release(c.publish(c.alloc(), hash))
 }

@@ -16,6 +16,8 @@ type Config struct {
 	QueueLimit             int           // requests that may wait; 0 is no limit
 	StepBase               time.Duration // time of a step before anything in it is counted
 	StepPerSeq             time.Duration // time a step takes longer for each sequence in it
+	HostCacheTokens        int           // second tier: what is pushed out of the KV cache stays in host memory, so many tokens of it; 0 is none
+	HostTokensPerSecond    float64       // at which it comes back when a prompt needs it; needed with HostCacheTokens
 	Jitter                 float64       // 0..1: each step's time varies by up to this share, evenly, both ways; 0 is none
 }
 
@@ -48,6 +50,12 @@ func (c Config) Validate() error {
 	fault(c.CacheTokens < c.BlockTokens, "cache tokens (%d) must hold at least one block (%d tokens)", c.CacheTokens, c.BlockTokens)
 	fault(c.BlockTokens > 0 && c.CacheTokens/c.BlockTokens > maxBlocks, "cache of %d blocks is over the limit of %d",
 		c.CacheTokens/max(c.BlockTokens, 1), maxBlocks)
+	fault(c.HostCacheTokens != 0 && c.HostCacheTokens < c.BlockTokens, "host cache tokens (%d) must be 0 or hold at least one block (%d tokens)", c.HostCacheTokens, c.BlockTokens)
+	fault(c.BlockTokens > 0 && c.HostCacheTokens/max(c.BlockTokens, 1) > maxBlocks, "host cache of %d blocks is over the limit of %d",
+		c.HostCacheTokens/max(c.BlockTokens, 1), maxBlocks)
+	fault(c.HostCacheTokens > 0 && !(c.HostTokensPerSecond > 0 && c.HostTokensPerSecond <= 1e12),
+		"a host cache needs a rate at which its tokens come back, above 0 and finite, got %v a second", c.HostTokensPerSecond)
+	fault(c.HostCacheTokens == 0 && c.HostTokensPerSecond != 0, "a rate of the host cache (%v tokens a second) without a host cache", c.HostTokensPerSecond)
 	fault(c.Slots < 1, "slots must be at least 1, got %d", c.Slots)
 	fault(c.QueueLimit < 0, "queue limit must not be negative, got %d", c.QueueLimit)
 	fault(c.StepBase < 0, "step base must not be negative, got %v", c.StepBase)
@@ -59,6 +67,9 @@ func (c Config) Validate() error {
 
 // Blocks is the number of whole KV blocks in the cache.
 func (c Config) Blocks() int { return c.CacheTokens / c.BlockTokens }
+
+// HostBlocks is the number of whole KV blocks in the host cache.
+func (c Config) HostBlocks() int { return c.HostCacheTokens / c.BlockTokens }
 
 // maxBlocks bounds the memory of a simulated cache (about 32 bytes a block).
 const maxBlocks = 1 << 24

@@ -59,6 +59,7 @@ type Stats struct {
 	Cancelled     uint64        `json:"cancelled"`
 	QueryTokens   uint64        `json:"query_tokens"`   // prompt tokens looked up, once for each admission
 	HitTokens     uint64        `json:"hit_tokens"`     // of these, found
+	HostTokens    uint64        `json:"host_tokens"`    // prompt tokens found in host memory when the job first ran; among CachedTokens
 	PromptTokens  uint64        `json:"prompt_tokens"`  // of jobs whose prompt is computed
 	CachedTokens  uint64        `json:"cached_tokens"`  // of these, found when the job first ran, as reported to its client
 	PrefillTokens uint64        `json:"prefill_tokens"` // prompt tokens computed, recomputation included
@@ -74,6 +75,7 @@ type Engine struct {
 	cfg   Config
 	rng   *rand.Rand
 	cache *cache
+	host  *cache // second tier, nil without
 
 	jobs    map[uint64]*seq
 	waiting []*seq // in order of arrival; preempted ones in front
@@ -86,6 +88,8 @@ type Engine struct {
 
 	out   []Emission
 	stats Stats
+
+	loading int // tokens that come back from the host in the step being planned
 }
 
 // seq is a job in the engine.
@@ -110,12 +114,17 @@ func NewEngine(cfg Config, seed uint64) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Engine{
+	e := &Engine{
 		cfg:   cfg,
 		rng:   rand.New(rand.NewPCG(seed, 0x656e67696e65)),
 		cache: newCache(cfg.Blocks()),
 		jobs:  make(map[uint64]*seq),
-	}, nil
+	}
+	if n := cfg.HostBlocks(); n > 0 {
+		e.host = newCache(n)
+		e.cache.spill = e.host
+	}
+	return e, nil
 }
 
 // Config is what the engine was made with.
@@ -180,7 +189,7 @@ func (e *Engine) Advance(now time.Time) []Emission {
 	return e.out
 }
 
-// Clear is a restart: all jobs are gone without an emission, the cache is empty, the counters are 0.
+// Clear is a restart: all jobs are gone without an emission, the caches are empty, the counters are 0.
 func (e *Engine) Clear() {
 	clear(e.jobs)
 	e.waiting, e.running, e.idle = nil, nil, nil
@@ -188,25 +197,54 @@ func (e *Engine) Clear() {
 	e.out = nil
 	e.stats = Stats{}
 	e.cache.init(e.cfg.Blocks())
+	e.clearHost()
 }
 
-// ClearCache forgets what nobody holds, as an engine's cache-reset endpoint does, and says whether that was
+func (e *Engine) clearHost() {
+	if e.host != nil {
+		e.host.init(e.cfg.HostBlocks())
+	}
+}
+
+// ClearCache forgets what nobody holds, as an engine's cache-reset endpoint does, in host memory too, and says whether that was
 // everything.
 func (e *Engine) ClearCache() bool {
 	for e.cache.kept > 0 {
 		b := e.cache.blocks[0].next
 		e.cache.unlink(b)
 		e.cache.table.remove(e.cache.blocks, b)
+		e.cache.news.add(e.cache.blocks[b].hash, false)
 		e.cache.blocks[b] = block{}
 		e.cache.free = append(e.cache.free, b)
 	}
+	e.clearHost()
 	return len(e.cache.free) == e.cfg.Blocks()
 }
 
-// Cached says how many tokens of a prompt with this chain are in the cache now.
+// Cached says how many tokens of a prompt with this chain are in the cache now, in host memory included.
 func (e *Engine) Cached(chain []uint64) int {
-	hits, _ := e.cache.match(chain)
-	return hits * e.cfg.BlockTokens
+	hits := e.cache.reach(chain)
+	return (hits + e.inHost(chain[hits:])) * e.cfg.BlockTokens
+}
+
+// Remains says how many tokens of a prompt with this chain the engine would have to compute now. What comes back from host memory
+// counts for as many as it computes in that time.
+func (e *Engine) Remains(chain []uint64, promptTokens int) int {
+	hits := e.cache.reach(chain)
+	remains := promptTokens - hits*e.cfg.BlockTokens
+	if back := e.inHost(chain[hits:]) * e.cfg.BlockTokens; back > 0 {
+		remains -= back - int(float64(back)/e.cfg.HostTokensPerSecond*e.cfg.PrefillTokensPerSecond)
+	}
+	return remains
+}
+
+// inHost is how many blocks at the start of a part of a chain are in host memory.
+func (e *Engine) inHost(chain []uint64) int {
+	if e.host == nil {
+		return 0
+	}
+	hits, _ := e.host.match(chain)
+	return hits
 }
 
 // Stats is a snapshot.

@@ -36,6 +36,7 @@ type Figures struct {
 	HitRate      float64 `json:"hit_rate"`       // prompt tokens found in a cache
 	IdealHitRate float64 `json:"ideal_hit_rate"` // with an unlimited cache and perfect routing
 	Predicted    float64 `json:"predicted_hit_rate"`
+	HostShare    float64 `json:"host_share"` // prompt tokens that came back from host memory; part of HitRate
 
 	WorkCV      float64 `json:"work_cv"`       // over endpoints, of tokens computed: prompt and answer
 	WorkMaxMin  float64 `json:"work_max_min"`  // most over least; 0 when an endpoint did nothing
@@ -115,7 +116,9 @@ func (r *Replay) Figures(o *Outcome, slo Objective) Figures {
 	for _, w := range c.work {
 		work += w
 	}
+	var host uint64
 	for i := range f.PerEndpoint {
+		host += o.Engines[i].HostTokens
 		f.Evictions += o.Engines[i].Evictions
 		f.Preemptions += o.Engines[i].Preemptions
 		f.PerEndpoint[i] = EndpointFigure{
@@ -124,6 +127,7 @@ func (r *Replay) Figures(o *Outcome, slo Objective) Figures {
 			BusyS: rounded(o.Engines[i].Busy.Seconds(), 3),
 		}
 	}
+	f.HostShare = rounded(ratio(float64(host), float64(c.prompt)), 6)
 	f.Reasons = c.reasons
 	slices.SortFunc(f.Reasons, func(a, b ReasonFigure) int { return b.Turns - a.Turns })
 	f.Utilisation = rounded(o.utilisation, 4)

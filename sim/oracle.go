@@ -45,8 +45,8 @@ func (o *oracle) Pick(v *route.View, _ *route.Request) route.Choice {
 			block = b
 			p.other = p.Trace.forest.chain(p.other, t.node, t.Prompt, block, 0)
 		}
-		cached := e.Cached(p.other[:min((t.Prompt-1)/block, len(p.other))])
-		soon, jobs := o.cost(at, t.Prompt-cached), len(e.running)+len(e.waiting)
+		remains := e.Remains(p.other[:min((t.Prompt-1)/block, len(p.other))], t.Prompt)
+		soon, jobs := o.cost(at, remains), len(e.running)+len(e.waiting)
 		if p.down[at] {
 			soon += noticed
 		}

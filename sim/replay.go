@@ -19,14 +19,19 @@ type Replay struct {
 	Content    bool // the policy goes by what prompts consist of, so the router is told
 	Oracle     bool // in place of Policy: each turn goes where its first token truly comes soonest
 	IDs        bool // clients name their conversation; without, the router goes by what prompts say
-	Routers    int  // each knows only what it decided itself, and gets an even share of the requests; 0 is one
+	Routers    int  // side by side, each with an even share of the requests; 0 is one
+
+	Share     bool          // routers tell each other what they decide and see; without, each knows only its own
+	Staleness time.Duration // how long that takes
 
 	Load     float64       // see Trace.Plan
 	Speed    float64       // see Trace.Plan
 	MaxDelay time.Duration // longest time between turns of a session (closed loop); 0 for as long as recorded
 	Seed     uint64
 
-	Progress func(done, turns int) bool // called now and then; false ends the run. nil for nothing
+	Asked    func(turn int, req *route.Request) // may change the request of a turn before a router is asked. nil for nothing
+	Heard    func(*route.Entry)                 // hears what routers are told and answer, in order, but for the news of other routers; an entry may not be kept. nil for nobody
+	Progress func(done, turns int) bool         // called now and then; false ends the run. nil for nothing
 }
 
 // Played is one turn as its client saw it.
@@ -71,6 +76,9 @@ func (r *Replay) Run() (*Outcome, error) {
 	if r.Routers < 0 || r.Routers > 1024 {
 		return nil, fmt.Errorf("sim: routers must be in 1..1024, got %d", r.Routers)
 	}
+	if r.Staleness < 0 || r.Staleness > time.Hour {
+		return nil, fmt.Errorf("sim: staleness must be in 0..1h, got %v", r.Staleness)
+	}
 	plan, err := r.Trace.Plan(r.Fleet, r.Load, r.Speed, r.Seed)
 	if err != nil {
 		return nil, err
@@ -89,6 +97,9 @@ func (r *Replay) Run() (*Outcome, error) {
 			return nil, err
 		}
 		p.engines = append(p.engines, engine)
+	}
+	if p.shares() {
+		p.told = make([]route.Lease, len(p.routers)*len(r.Trace.Turns))
 	}
 	p.open()
 	if !p.play() {
@@ -111,6 +122,7 @@ func (s *Stats) add(o Stats) {
 	s.Cancelled += o.Cancelled
 	s.QueryTokens += o.QueryTokens
 	s.HitTokens += o.HitTokens
+	s.HostTokens += o.HostTokens
 	s.PromptTokens += o.PromptTokens
 	s.CachedTokens += o.CachedTokens
 	s.PrefillTokens += o.PrefillTokens

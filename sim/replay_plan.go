@@ -13,14 +13,16 @@ import (
 type Plan struct {
 	Load     float64         // share of the fleet's capacity that the work takes which an unlimited cache leaves
 	Stretch  float64         // recorded times are multiplied by this (open loop)
-	Gap      time.Duration   // mean time between the beginnings of sessions (closed loop)
+	Gap      time.Duration   // mean time between the beginnings of sessions (closed loop, not timed)
+	Begin    float64         // recorded beginnings of sessions are multiplied by this (timed)
 	Demand   Demand          // of the trace
 	Arrivals []time.Duration // of each turn (open loop) or session (closed loop; those with a parent begin by it)
 }
 
 // Plan sets the arrivals. With load above 0 they come at the rate at which the work that remains with an unlimited cache is that
 // share of the fleet's capacity; with load 0 at the recorded times divided by speed. In a closed loop sessions arrive at random
-// (Poisson), and speed divides the times between their turns; its rate is always given by load.
+// (Poisson), and speed divides the times between their turns; its rate is always given by load, unless the trace is Timed: then
+// sessions begin as they were recorded, faster or slower as load or speed ask for.
 func (t *Trace) Plan(f Fleet, load, speed float64, seed uint64) (Plan, error) {
 	switch {
 	case len(t.Turns) == 0:
@@ -29,12 +31,16 @@ func (t *Trace) Plan(f Fleet, load, speed float64, seed uint64) (Plan, error) {
 		return Plan{}, fmt.Errorf("sim: load must be above 0 and at most 100, got %v", load)
 	case !(speed >= 0) || math.IsInf(speed, 0):
 		return Plan{}, fmt.Errorf("sim: speed must be above 0, got %v", speed)
-	case t.Closed && load == 0:
+	case t.Closed && load == 0 && !t.Timed:
 		return Plan{}, errors.New("sim: sessions of this trace have no common clock: how often they begin is set by load")
 	}
 	p := Plan{Load: load, Stretch: 1, Demand: t.Demand(f.Block())}
 	capacity := f.Capacity(p.Demand) // turns a second
 	rng := rand.New(rand.NewPCG(seed, 0x6172726976616c))
+	if t.Timed {
+		err := t.timed(&p, load, speed, capacity)
+		return p, err
+	}
 	if t.Closed {
 		if speed > 0 {
 			p.Stretch = 1 / speed
@@ -62,6 +68,33 @@ func (t *Trace) Plan(f Fleet, load, speed float64, seed uint64) (Plan, error) {
 		p.Arrivals[i] = stretched(p.Arrivals[i], p.Stretch)
 	}
 	return p, nil
+}
+
+// timed plans sessions that begin when they were recorded to.
+func (t *Trace) timed(p *Plan, load, speed, capacity float64) error {
+	if speed > 0 {
+		p.Stretch = 1 / speed
+	}
+	var last time.Duration
+	for i := range t.Turns {
+		last = max(last, t.Sessions[t.Turns[i].Session].begins+t.Turns[i].At)
+	}
+	span := last.Seconds() + last.Seconds()/float64(max(len(t.Turns)-1, 1)) // to when one more would come
+	recorded := float64(len(t.Turns)) / max(span, 1e-9) / capacity
+	p.Begin = p.Stretch
+	switch {
+	case load > 0 && last == 0:
+		return errors.New("sim: all requests of the trace come at one moment; its load cannot be scaled, use speed")
+	case load > 0:
+		p.Begin = recorded / load
+	default:
+		p.Load = recorded / p.Begin
+	}
+	p.Arrivals = make([]time.Duration, len(t.Sessions))
+	for i := range t.Sessions {
+		p.Arrivals[i] = stretched(t.Sessions[i].begins, p.Begin)
+	}
+	return nil
 }
 
 func stretched(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }

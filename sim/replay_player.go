@@ -36,6 +36,9 @@ type player struct {
 	end  int64
 	seed uint64
 
+	news []hearsay     // in the order in which they are heard
+	told []route.Lease // of each turn at each router that was told of it, 0 for none
+
 	oracle oracle
 	req    route.Request
 	text   []uint64 // scratch
@@ -131,8 +134,8 @@ func (p *player) declare(now int64) {
 			d.Endpoints = append(d.Endpoints, route.Endpoint{Name: e.Name, URL: "http://" + e.Name, Weight: 1})
 		}
 	}
-	for _, r := range p.routers {
-		r.Observe(p.at(now), d)
+	for r := range p.routers {
+		p.tell(int32(r), now, d)
 	}
 	for i := range p.Fleet.Endpoints {
 		if p.joined[i] && !p.down[i] {
@@ -151,8 +154,8 @@ func (p *player) probe(now int64, i int) {
 			CacheTokens: int64(e.Engine.CacheTokens), BlockTokens: e.Engine.BlockTokens, Slots: e.Engine.Slots,
 		}
 	}
-	for _, r := range p.routers {
-		r.Observe(p.at(now), route.Probed{Endpoint: e.Name, Report: report})
+	for r := range p.routers {
+		p.tell(int32(r), now, route.Probed{Endpoint: e.Name, Report: report})
 	}
 }
 
@@ -162,7 +165,7 @@ func (p *player) play() bool {
 	for {
 		h, ok := p.due.pop()
 		if !ok {
-			return true
+			return p.ended()
 		}
 		i := int(h.of)
 		switch h.kind {
@@ -172,6 +175,8 @@ func (p *player) play() bool {
 			}
 		case turnDue:
 			p.send(h.at, i)
+		case newsDue:
+			p.hear(h.at)
 		case endpointJoins:
 			p.joined[i] = true
 			p.declare(h.at)
@@ -190,7 +195,7 @@ func (p *player) play() bool {
 			}
 		}
 		if p.done == len(p.Trace.Turns) {
-			return true
+			return p.ended()
 		}
 	}
 }
@@ -220,7 +225,7 @@ func (p *player) step(now int64, i int) {
 			f := &p.flights[e.ID-1]
 			f.first = true
 			p.out[f.row-1].TTFT = time.Duration(now - f.sent)
-			p.routers[f.router].Observe(p.at(now), route.FirstByte{Lease: f.lease})
+			p.observe(now, int(e.ID-1), route.FirstByte{Lease: f.lease})
 		case e.Kind == Done:
 			p.finish(now, int(e.ID-1), e)
 		}
@@ -241,7 +246,7 @@ func (p *player) finish(now int64, i int, e Emission) {
 	if t.Output == 0 {
 		row.TTFT = row.Took
 	}
-	p.routers[f.router].Observe(p.at(now), route.Finished{Lease: f.lease, Usage: route.Usage{
+	p.observe(now, i, route.Finished{Lease: f.lease, Usage: route.Usage{
 		PromptTokens: t.Prompt, CachedTokens: e.CachedTokens, OutputTokens: e.Index, CachedKnown: true,
 	}})
 	at := slices.Index(p.busy[f.engine], int32(i))
@@ -263,7 +268,7 @@ func (p *player) over(now int64, i int) {
 		return
 	}
 	t := &p.Trace.Turns[i]
-	if t.next >= 0 {
+	if t.next >= 0 && !p.Trace.Turns[t.next].overlaps {
 		next := &p.Trace.Turns[t.next]
 		at := now + int64(p.pause(next.Delay))
 		if next.Delay < 0 { // how long it took between is all that is known

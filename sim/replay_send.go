@@ -25,6 +25,9 @@ func (p *player) send(now int64, i int) {
 	f := &p.flights[i]
 	p.out = append(p.out, Played{Turn: i, Endpoint: -1, Sent: time.Duration(now), First: t.Number == 0})
 	f.row, f.sent = int32(len(p.out)), now
+	if t.next >= 0 && p.Trace.Turns[t.next].overlaps {
+		p.due.push(now+int64(p.pause(p.Trace.Turns[t.next].Delay)), turnDue, int(t.next))
+	}
 	p.mark(now)
 	p.place(now, i)
 }
@@ -38,7 +41,7 @@ func (p *player) place(now int64, i int) {
 	for {
 		f.attempt++
 		p.req.Seed, p.req.Tried = mix(p.seed^mix(uint64(i)<<8+f.attempt)), f.tried
-		d, err := p.routers[f.router].Route(p.at(now), &p.req)
+		d, err := p.route(f.router, now, i)
 		if err != nil {
 			p.failed(now, i)
 			return
@@ -46,6 +49,7 @@ func (p *player) place(now int64, i int) {
 		at := p.index[d.Endpoint.Name]
 		f.lease, f.engine = d.Lease, int32(at)
 		row.Endpoint, row.Predicted, row.Reason = at, d.CachedTokens, d.Reason
+		p.decided(now, i, at)
 		row.Home = t.Number > 0 && p.home[t.Session] == int32(at)
 		outcome := route.ConnectFailed
 		if !p.down[at] {
@@ -58,7 +62,7 @@ func (p *player) place(now int64, i int) {
 				outcome = route.ClientError
 			}
 		}
-		p.routers[f.router].Observe(p.at(now), route.Finished{Lease: d.Lease, Outcome: outcome})
+		p.observe(now, i, route.Finished{Lease: d.Lease, Outcome: outcome})
 		if outcome == route.ClientError {
 			p.failed(now, i)
 			return
@@ -86,14 +90,14 @@ func (p *player) submit(now int64, i, at int) error {
 	block := p.engines[at].cfg.BlockTokens
 	f.chain = p.chain(f.chain, t, block)
 	prompt := f.chain[:(t.Prompt-1)/block]
-	cached := p.engines[at].Cached(prompt)
+	remains := p.engines[at].Remains(prompt, t.Prompt)
 	row.Queue = len(p.engines[at].waiting)
-	row.Regret = p.regret(i, at, cached)
+	row.Regret = p.regret(i, at, remains)
 	err := p.engines[at].Submit(p.at(now), Job{ID: uint64(i + 1), Chain: f.chain, PromptTokens: t.Prompt, OutputTokens: t.Output})
 	if err != nil {
 		return err
 	}
-	f.owed = int32(t.Prompt - cached)
+	f.owed = int32(remains)
 	p.owed[at] += int64(f.owed)
 	p.busy[at] = append(p.busy[at], int32(i))
 	p.home[t.Session] = int32(at)
@@ -101,10 +105,13 @@ func (p *player) submit(now int64, i, at int) error {
 	return nil
 }
 
-// chain names the blocks of a turn's prompt and of its answer, which no other prompt has.
+// chain names the blocks of a turn's prompt and of its answer, which no other prompt has unless the trace says so.
 func (p *player) chain(to []uint64, t *TraceTurn, block int) []uint64 {
 	if n := len(p.chains); to == nil && n > 0 {
 		to, p.chains = p.chains[n-1], p.chains[:n-1]
+	}
+	if t.answer > 0 {
+		return p.Trace.forest.chain(to, t.answer-1, t.Prompt+t.Output, block, 0)
 	}
 	to = p.Trace.forest.chain(to, t.node, t.Prompt, block, 0)
 	answer := mix(p.Trace.forest.nodes[t.node].seed^mix(uint64(t.Prompt))) ^ uint64(t.Session)<<32 ^ uint64(t.Number)
@@ -168,7 +175,7 @@ func (p *player) fail(now int64, at int) {
 	p.busy[at] = p.busy[at][:0]
 	for _, i := range lost {
 		f := &p.flights[i]
-		p.routers[f.router].Observe(p.at(now), route.Finished{Lease: f.lease, Outcome: route.EngineError})
+		p.observe(now, int(i), route.Finished{Lease: f.lease, Outcome: route.EngineError})
 		f.owed = 0
 	}
 	for _, i := range lost {
@@ -185,9 +192,9 @@ func (p *player) fail(now int64, at int) {
 
 // regret is how much sooner another endpoint would have given the first token, reckoned from what the engines really hold and
 // have to compute now: what they owe in front, and the uncached part of this prompt.
-func (p *player) regret(i, chosen, cached int) time.Duration {
+func (p *player) regret(i, chosen, remains int) time.Duration {
 	t, f := &p.Trace.Turns[i], &p.flights[i]
-	own := p.wait(chosen, t.Prompt-cached)
+	own := p.wait(chosen, remains)
 	best := own
 	for e := range p.engines {
 		if e == chosen || p.down[e] || !p.joined[e] || p.wait(e, 1) >= best {
@@ -196,10 +203,10 @@ func (p *player) regret(i, chosen, cached int) time.Duration {
 		block := p.engines[e].cfg.BlockTokens
 		if block != p.engines[chosen].cfg.BlockTokens {
 			p.other = p.Trace.forest.chain(p.other, t.node, t.Prompt, block, 0)
-			best = min(best, p.wait(e, t.Prompt-p.engines[e].Cached(p.other[:(t.Prompt-1)/block])))
+			best = min(best, p.wait(e, p.engines[e].Remains(p.other[:(t.Prompt-1)/block], t.Prompt)))
 			continue
 		}
-		best = min(best, p.wait(e, t.Prompt-p.engines[e].Cached(f.chain[:(t.Prompt-1)/block])))
+		best = min(best, p.wait(e, p.engines[e].Remains(f.chain[:(t.Prompt-1)/block], t.Prompt)))
 	}
 	return own - best
 }

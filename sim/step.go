@@ -6,6 +6,7 @@ import "time"
 // nothing to compute the engine goes idle.
 func (e *Engine) startStep(now time.Time) {
 	budget := e.cfg.ChunkTokens
+	e.loading = 0
 	preempted := false
 	for i := 0; i < len(e.running); i++ {
 		s := e.running[i]
@@ -50,10 +51,14 @@ func (e *Engine) startStep(now time.Time) {
 	e.stepEnd = now.Add(e.stepTime(prefill, seqs))
 }
 
-// stepTime is StepBase + StepPerSeq for each sequence + the prompt tokens at the prefill rate, with jitter.
+// stepTime is StepBase + StepPerSeq for each sequence + the prompt tokens at the prefill rate + those that come back from host
+// memory at its rate, with jitter.
 func (e *Engine) stepTime(prefillTokens, seqs int) time.Duration {
 	d := e.cfg.StepBase + time.Duration(seqs)*e.cfg.StepPerSeq +
 		time.Duration(float64(prefillTokens)/e.cfg.PrefillTokensPerSecond*float64(time.Second))
+	if e.loading > 0 {
+		d += time.Duration(float64(e.loading) / e.cfg.HostTokensPerSecond * float64(time.Second))
+	}
 	if e.cfg.Jitter > 0 {
 		d = time.Duration(float64(d) * (1 + e.cfg.Jitter*(2*e.rng.Float64()-1)))
 	}
@@ -130,10 +135,14 @@ func (e *Engine) enter(s *seq, budget *int) bool {
 	if need > e.cache.available()-keptHits {
 		return false
 	}
+	back := e.inHost(prefix[hits:])
 	s.blocks = e.cache.hold(s.blocks[:0], prefix[:hits])
+	e.bringBack(s, prefix[hits:hits+back])
+	hits += back
 	s.computed, s.named = hits*bt, hits
 	if s.cached < 0 {
 		s.cached = s.computed
+		e.stats.HostTokens += uint64(back * bt)
 	}
 	s.plan = min(target-s.computed, *budget)
 	*budget -= s.plan
@@ -145,6 +154,18 @@ func (e *Engine) enter(s *seq, budget *int) bool {
 	e.stats.QueryTokens += uint64(target)
 	e.stats.HitTokens += uint64(s.computed)
 	return true
+}
+
+// bringBack gives a job blocks with content from host memory. It stays there too, and is the latest to be forgotten: its last
+// block first, as in the cache.
+func (e *Engine) bringBack(s *seq, chain []uint64) {
+	for i := len(chain) - 1; i >= 0; i-- {
+		e.host.keep(chain[i])
+	}
+	for _, hash := range chain {
+		s.blocks = append(s.blocks, e.cache.publish(e.cache.alloc(), hash))
+	}
+	e.loading += len(chain) * e.cfg.BlockTokens
 }
 
 func (e *Engine) laneBusy(lane uint32) bool {

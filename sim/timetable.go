@@ -18,6 +18,7 @@ const (
 	endpointFails
 	failureNoticed
 	endpointReturns
+	newsDue
 )
 
 // timetable is a binary heap of what is due, in order of time, and of entry within one moment.

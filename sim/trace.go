@@ -26,8 +26,10 @@ type Trace struct {
 	Name     string
 	Format   Format
 	Closed   bool // a turn is sent after the one before has ended; without, each at its own time
+	Timed    bool // closed: sessions have a clock in common, and begin when they were recorded to unless a load is asked for
 	Turns    []TraceTurn
 	Sessions []TraceSession // conversations
+	Notes    []string       // what a reader of the figures should know about the trace
 
 	forest forest
 	burst  float64 // see Generator.Burst; 0 is 1
@@ -45,6 +47,9 @@ type TraceTurn struct {
 	node int32 // what the prompt consists of
 	from int32 // the earlier turn whose whole prompt this one goes on from, -1 for none
 	next int32 // the session's next turn, -1 for none
+
+	answer   int32 // 1 + the piece of its answer, where later prompts go on from that; 0 for an answer that nothing shares
+	overlaps bool  // it was sent before the turn before had ended: Delay counts from that one's start
 }
 
 // TraceSession is one conversation of a trace.
@@ -59,6 +64,8 @@ type TraceSession struct {
 
 	after int           // turn of the parent that has ended before this one begins, -1 for the parent's start
 	gap   time.Duration // from the start of that to the start of this one
+
+	begins time.Duration // after the start of the trace, see Trace.Timed
 }
 
 // forest holds the prompts of a trace as trees of pieces: what two prompts have in common is what their paths to the root have.
@@ -105,9 +112,17 @@ const maxTraceLine = 64 << 20
 
 // ReadTrace reads a trace of JSON lines. Faults are said as name:line and what was expected there.
 func ReadTrace(name string, r io.Reader, format Format) (*Trace, error) {
+	t := &Trace{Name: name, Format: format}
+	if err := readLines(name, r, t.reader); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// readLines hands the lines to the reader that begin finds for the first of them.
+func readLines(name string, r io.Reader, begin func(first []byte) (lineReader, error)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<16), maxTraceLine)
-	t := &Trace{Name: name, Format: format}
 	var read lineReader
 	n := 0
 	for lines.Scan() {
@@ -118,24 +133,24 @@ func ReadTrace(name string, r io.Reader, format Format) (*Trace, error) {
 		}
 		if read == nil {
 			var err error
-			if read, err = t.reader(line); err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", name, n, err)
+			if read, err = begin(line); err != nil {
+				return fmt.Errorf("%s:%d: %w", name, n, err)
 			}
 		}
 		if err := read.line(line); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
+			return fmt.Errorf("%s:%d: %w", name, n, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%s:%d: %w", name, n+1, err)
+		return fmt.Errorf("%s:%d: %w", name, n+1, err)
 	}
 	if read == nil {
-		return nil, fmt.Errorf("%s: no request in it; want one JSON object a line", name)
+		return fmt.Errorf("%s: no request in it; want one JSON object a line", name)
 	}
 	if err := read.end(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	return t, nil
+	return nil
 }
 
 // lineReader takes in the lines of one format.
@@ -152,12 +167,14 @@ func (t *Trace) reader(first []byte) (lineReader, error) {
 			return nil, fmt.Errorf("want a JSON object, %w", err)
 		}
 		switch {
+		case keys["warmpath_recording"] != nil:
+			t.Format = FormatRecorded
 		case keys["hash_ids"] != nil:
 			t.Format = FormatMooncake
 		case keys["session_id"] != nil && keys["shared_length"] != nil:
 			t.Format = FormatAgents
 		default:
-			return nil, errors.New(`neither a Mooncake trace (no "hash_ids") nor a trace of agents (no "session_id" and "shared_length")`)
+			return nil, errors.New(`neither a Mooncake trace (no "hash_ids") nor a trace of agents (no "session_id" and "shared_length") nor a recording (no "warmpath_recording")`)
 		}
 	}
 	switch t.Format {
@@ -165,8 +182,10 @@ func (t *Trace) reader(first []byte) (lineReader, error) {
 		return newMooncake(t), nil
 	case FormatAgents:
 		return newAgents(t), nil
+	case FormatRecorded:
+		return newRecorded(t), nil
 	default:
-		return nil, fmt.Errorf("no trace format %q; want %s or %s", t.Format, FormatMooncake, FormatAgents)
+		return nil, fmt.Errorf("no trace format %q; want %s, %s or %s", t.Format, FormatMooncake, FormatAgents, FormatRecorded)
 	}
 }
 

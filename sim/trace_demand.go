@@ -26,6 +26,9 @@ func (t *Trace) Demand(block int) Demand {
 		d.Output += int64(turn.Output)
 		known := min(t.forest.known(turn.node, turn.Prompt, seen), turn.Prompt-1)
 		d.Ideal += int64(known / block * block)
+		if turn.answer > 0 {
+			t.forest.known(turn.answer-1, turn.Prompt+turn.Output, seen)
+		}
 	}
 	return d
 }

@@ -3,7 +3,7 @@ package sim
 // Half is every second conversation of a trace: the first half with 1, the second with 2. What is tuned on one can be measured on
 // the other. Conversations that another one started stay with it.
 func (t *Trace) Half(which int) *Trace {
-	out := &Trace{Name: t.Name, Format: t.Format, Closed: t.Closed, forest: t.forest, burst: t.burst}
+	out := &Trace{Name: t.Name, Format: t.Format, Closed: t.Closed, Timed: t.Timed, Notes: t.Notes, forest: t.forest, burst: t.burst}
 	sessions, turns := make([]int, len(t.Sessions)), make([]int32, len(t.Turns))
 	kept := make([]bool, len(t.Sessions))
 	for i, s := range t.Sessions {

@@ -9,7 +9,7 @@ func (t *Trace) Repeat(times int) *Trace {
 	if times <= 1 || !t.Closed {
 		return t
 	}
-	out := &Trace{Name: t.Name, Format: t.Format, Closed: true}
+	out := &Trace{Name: t.Name, Format: t.Format, Closed: true, Timed: t.Timed, Notes: t.Notes}
 	out.forest.nodes = append(out.forest.nodes, t.forest.nodes...)
 	out.Turns = append(out.Turns, t.Turns...)
 	out.Sessions = append(out.Sessions, t.Sessions...)
@@ -36,6 +36,9 @@ func (t *Trace) Repeat(times int) *Trace {
 		for _, turn := range t.Turns {
 			turn.Session += sessions
 			turn.node = moved[turn.node]
+			if turn.answer > 0 {
+				turn.answer = 1 + moved[turn.answer-1]
+			}
 			shift(&turn.from)
 			shift(&turn.next)
 			out.Turns = append(out.Turns, turn)

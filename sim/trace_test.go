@@ -214,7 +214,7 @@ func TestTraceFaults(t *testing.T) {
 		{"", "t: no request in it; want one JSON object a line"},
 		{"\n\n", "t: no request in it; want one JSON object a line"},
 		{"hello\n", "t:1: want a JSON object, invalid character 'h' looking for beginning of value"},
-		{"{}\n", `t:1: neither a Mooncake trace (no "hash_ids") nor a trace of agents (no "session_id" and "shared_length")`},
+		{"{}\n", `t:1: neither a Mooncake trace (no "hash_ids") nor a trace of agents (no "session_id" and "shared_length") nor a recording (no "warmpath_recording")`},
 		{good + "\n" + `{"timestamp":1000,`, "t:3: want a JSON object with timestamp, input_length, output_length and hash_ids: unexpected end of JSON input"},
 		{good + `{"timestamp":999,"input_length":600,"output_length":5,"hash_ids":[1,2]}`, "t:2: timestamp 999 is before the 1000 of an earlier line"},
 		{good + `{"timestamp":-1,"input_length":600,"output_length":5,"hash_ids":[1,2]}`, "t:2: timestamp is -1, want 0 or more milliseconds"},
@@ -234,7 +234,7 @@ func TestTraceFaults(t *testing.T) {
 			t.Errorf("%q:\n got %v\nwant %s", c.text, err, c.want)
 		}
 	}
-	if _, err := ReadTrace("t", strings.NewReader(good), "mooncacke"); err == nil || !strings.Contains(err.Error(), "want mooncake or agents") {
+	if _, err := ReadTrace("t", strings.NewReader(good), "mooncacke"); err == nil || !strings.Contains(err.Error(), "want mooncake, agents or recorded") {
 		t.Errorf("unknown format: %v", err)
 	}
 }

@@ -1,0 +1,362 @@
+package sim_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/session"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// TestLiveDecidesAsSimulated plays a trace twice: through the door that serves, the fleet behind its lock and simulated engines
+// that answer in HTTP, on a virtual clock; and through the simulator, which is told what the door read of each body and drew as
+// its seed, and nothing else. Both tell of each decision and each event the same, to the nanosecond and line by line.
+func TestLiveDecidesAsSimulated(t *testing.T) {
+	for _, c := range []struct {
+		by  string
+		ids bool // clients name their conversation; without, the router goes by what prompts say
+	}{
+		{"least_ttft", true}, {"least_ttft", false}, {"session", true}, {"round_robin", true}, {"consistent_hash", true}, {"smg.cache_aware", false},
+	} {
+		by := c.by
+		t.Run(fmt.Sprintf("%s/ids=%v", by, c.ids), func(t *testing.T) {
+			g := sim.DefaultGenerator()
+			g.Conversations, g.Think = 60, 3*time.Second
+			r := sim.Replay{Trace: g.Trace(5), Fleet: unlike(3), PolicyName: by, Policy: shadowPolicies(t, by)[0].New, Content: true, IDs: c.ids, Load: 0.8, Seed: 2}
+			l := &liveRun{replay: &r, requests: make([]route.Request, len(r.Trace.Turns))}
+			synctest.Test(t, func(t *testing.T) { l.run(t) })
+
+			var log decisionLog
+			r.Heard = log.hear
+			r.Asked = func(turn int, req *route.Request) { *req = l.requests[turn] }
+			o, err := r.Run()
+			if err != nil {
+				t.Fatal(err)
+			}
+			compareLogs(t, l.log.lines, log.lines)
+			if n := 3 * len(o.Turns); len(log.lines) < n {
+				t.Errorf("the log has %d lines of %d", len(log.lines), n)
+			}
+		})
+	}
+}
+
+// unlike is endpoints of which no two end steps at the same moments, so that what happens has one order.
+func unlike(n int) sim.Fleet {
+	preset, _ := sim.PresetNamed("reference")
+	f := sim.EvenFleet(n, preset.Engine)
+	for i := range f.Endpoints {
+		c := &f.Endpoints[i].Engine
+		c.CacheTokens = 40_000 / 64 * 64
+		c.PrefillTokensPerSecond += float64(1013 * i)
+		c.StepBase += time.Duration(10_007 * i)
+	}
+	return f
+}
+
+// decisionLog is what a router was asked, answered and told, one line each.
+type decisionLog struct {
+	start time.Time
+	lines []string
+	asked map[route.Lease]string
+}
+
+func (l *decisionLog) hear(e *route.Entry) {
+	if l.asked == nil {
+		l.asked, l.start = map[route.Lease]string{}, e.Now // the declaration of the endpoints comes first
+	}
+	line := func(format string, args ...any) {
+		l.lines = append(l.lines, fmt.Sprintf("%12d ", e.Now.Sub(l.start))+fmt.Sprintf(format, args...))
+	}
+	switch ev := e.Event.(type) {
+	case nil:
+		d := e.Decision
+		if d == nil {
+			line("%s refused: %v", e.Request.ID, e.Err)
+			return
+		}
+		l.asked[d.Lease] = e.Request.ID
+		line("%s -> %s %s, first %v, %d of %d tokens cached, ttft %v ms, %d candidates", e.Request.ID, d.Endpoint.Name, d.Reason, d.FirstTurn, d.CachedTokens, d.PromptTokens, d.TTFTMs, d.Candidates)
+	case route.FirstByte:
+		line("%s first", l.asked[ev.Lease])
+	case route.Finished:
+		line("%s %v %+v", l.asked[ev.Lease], ev.Outcome, ev.Usage)
+	}
+}
+
+func compareLogs(t *testing.T, live, simulated []string) {
+	t.Helper()
+	for i := range min(len(live), len(simulated)) {
+		if live[i] != simulated[i] {
+			from := max(0, i-3)
+			t.Fatalf("line %d differs\nlive:\n%s\nsimulated:\n%s", i, strings.Join(live[from:min(i+3, len(live))], "\n"), strings.Join(simulated[from:min(i+3, len(simulated))], "\n"))
+		}
+	}
+	if len(live) != len(simulated) {
+		t.Errorf("the live log has %d lines, the simulated one %d", len(live), len(simulated))
+	}
+}
+
+// liveRun plays a replay's trace through the parts that serve.
+type liveRun struct {
+	t        *testing.T
+	replay   *sim.Replay
+	requests []route.Request // by turn, as the door made them
+	log      decisionLog
+
+	engines map[string]*enginetest.Server
+	door    *proxy.Proxy
+	gate    gate
+	sent    atomic.Int64
+}
+
+// run is called in the bubble of a virtual clock.
+func (l *liveRun) run(t *testing.T) {
+	l.t = t
+	r := l.replay
+	plan, err := r.Trace.Plan(r.Fleet, r.Load, r.Speed, r.Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet := live.New(route.New(route.Config{Policy: r.Policy, PolicyName: r.PolicyName}), time.Now, live.Listener{Entry: l.hear})
+	declared := route.Declared{Source: "live"}
+	l.engines = map[string]*enginetest.Server{}
+	for _, e := range r.Fleet.Endpoints {
+		s, err := enginetest.New(enginetest.Options{Models: []string{"m"}, Engine: e.Engine, ContextTokens: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		l.engines[e.Name] = s
+		declared.Endpoints = append(declared.Endpoints, route.Endpoint{Name: e.Name, URL: "http://" + e.Name, Weight: 1})
+	}
+	fleet.Observe(declared)
+	for _, e := range r.Fleet.Endpoints {
+		room := e.Engine.Blocks() * e.Engine.BlockTokens
+		fleet.Observe(route.Probed{Endpoint: e.Name, Report: route.Report{
+			Healthy: true, Models: []route.Model{{ID: "m", ContextTokens: room}}, ReportsCached: true,
+			CacheTokens: int64(e.Engine.CacheTokens), BlockTokens: e.Engine.BlockTokens, Slots: e.Engine.Slots,
+		}})
+	}
+	parser, err := prompt.NewParser(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.door = proxy.New(proxy.Options{
+		Config: proxy.Config{Belief: true, ByContent: true}, Fleet: fleet, Transport: l, Parser: parser, Log: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	l.gate.init()
+	go l.gate.run(ctx)
+	var wg sync.WaitGroup
+	for i := range r.Trace.Sessions {
+		wg.Go(func() { l.converse(i, plan.Arrivals[i]) })
+	}
+	wg.Wait()
+	cancel()
+}
+
+// hear logs, and keeps each turn's request.
+func (l *liveRun) hear(e *route.Entry) {
+	l.log.hear(e)
+	if e.Request == nil {
+		return
+	}
+	turn, err := strconv.Atoi(e.Request.ID)
+	if err != nil {
+		l.t.Error(err)
+		return
+	}
+	q := *e.Request
+	if q.Content == nil {
+		l.t.Errorf("turn %d: the door told nothing of the content", turn)
+		return
+	}
+	c := *q.Content
+	c.Blocks = slices.Clone(c.Blocks)
+	q.Content = &c
+	if (q.Trail == nil) != l.replay.IDs {
+		l.t.Errorf("turn %d: the door told of the conversation by its content: %v", turn, q.Trail != nil)
+	}
+	if q.Trail != nil {
+		q.Trail = l.kept(q.Trail)
+	}
+	l.requests[turn] = q
+}
+
+// kept copies a trail. It is asked only for hashes of what may be the end of an earlier prompt.
+func (l *liveRun) kept(from *session.Trail) *session.Trail {
+	to := *from
+	to.Marks, to.StrictMarks, to.Blocks = slices.Clone(from.Marks), slices.Clone(from.StrictMarks), slices.Clone(from.Blocks)
+	hashes := map[int]uint64{}
+	for i := range l.replay.Trace.Turns {
+		if n := l.replay.Trace.Turns[i].Prompt * sim.TokenBytes; n < from.Bytes {
+			hashes[n] = from.HashAt(n)
+		}
+	}
+	to.HashAt = func(n int) uint64 {
+		h, ok := hashes[n]
+		if !ok {
+			panic(fmt.Sprintf("no prompt ends at byte %d", n))
+		}
+		return h
+	}
+	return &to
+}
+
+// converse is the client of one session.
+func (l *liveRun) converse(session int, start time.Duration) {
+	trace := l.replay.Trace
+	time.Sleep(start)
+	first := true
+	for i := range trace.Turns {
+		turn := &trace.Turns[i]
+		if turn.Session != session {
+			continue
+		}
+		if !first {
+			time.Sleep(turn.Delay)
+		}
+		first = false
+		body, _ := json.Marshal(map[string]any{
+			"model": "m", "prompt": trace.Text(i), "max_tokens": turn.Output, "ignore_eos": true, "stream": true,
+			"stream_options": map[string]bool{"include_usage": true},
+		})
+		req, _ := http.NewRequestWithContext(l.t.Context(), http.MethodPost, "http://door/v1/completions", bytes.NewReader(body))
+		if l.replay.IDs {
+			req.Header.Set("X-Session-Id", trace.Sessions[session].ID)
+		}
+		req.Header.Set("X-Request-Id", strconv.Itoa(i))
+		w := &answer{header: http.Header{}}
+		l.door.ServeHTTP(w, req)
+		if w.status != http.StatusOK || !bytes.Contains(w.end(), []byte("[DONE]")) {
+			l.t.Errorf("turn %d: status %d, %s", i, w.status, w.end())
+		}
+	}
+}
+
+// answer is what a client gets.
+type answer struct {
+	header http.Header
+	status int
+	body   []byte
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+func (a *answer) WriteHeader(status int) { a.status = status }
+
+func (a *answer) Write(p []byte) (int, error) {
+	a.body = append(a.body, p...)
+	return len(p), nil
+}
+
+func (a *answer) Flush() {}
+
+func (a *answer) end() []byte { return a.body[max(0, len(a.body)-200):] }
+
+// RoundTrip hands a request to an engine, in this process.
+func (l *liveRun) RoundTrip(r *http.Request) (*http.Response, error) {
+	reader, writer := io.Pipe()
+	w := &wire{header: http.Header{}, gate: &l.gate, order: l.sent.Add(1), begun: make(chan int, 1), body: writer}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	inner := r.Clone(r.Context())
+	inner.Body, inner.RequestURI = io.NopCloser(bytes.NewReader(body)), r.URL.RequestURI()
+	go func() {
+		defer writer.Close()
+		l.engines[r.URL.Host].ServeHTTP(w, inner)
+		w.WriteHeader(http.StatusOK)
+	}()
+	return &http.Response{StatusCode: <-w.begun, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.header, Body: reader, ContentLength: -1, Request: r}, nil
+}
+
+// wire is the connection that an engine answers on. What several answer at one moment arrives one after the other, in the order in
+// which their requests came: an engine's step has one order too.
+type wire struct {
+	header http.Header
+	gate   *gate
+	order  int64
+	begun  chan int
+	once   sync.Once
+	body   *io.PipeWriter
+}
+
+func (w *wire) Header() http.Header { return w.header }
+
+func (w *wire) WriteHeader(status int) { w.once.Do(func() { w.begun <- status }) }
+
+func (w *wire) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	w.gate.pass(w.order)
+	return w.body.Write(p)
+}
+
+func (w *wire) Flush() {}
+
+// gate lets one through at a time, each after everybody has come to rest.
+type gate struct{ comers chan comer }
+
+type comer struct {
+	order int64
+	pass  chan struct{}
+}
+
+func (g *gate) init() { g.comers = make(chan comer) }
+
+func (g *gate) pass(order int64) {
+	c := comer{order, make(chan struct{})}
+	g.comers <- c
+	<-c.pass
+}
+
+func (g *gate) run(ctx context.Context) {
+	var waiting []comer
+	for {
+		if len(waiting) == 0 {
+			select {
+			case c := <-g.comers:
+				waiting = append(waiting, c)
+			case <-ctx.Done():
+				return
+			}
+		}
+		for rest := true; rest; {
+			synctest.Wait()
+			select {
+			case c := <-g.comers:
+				waiting = append(waiting, c)
+			default:
+				rest = false
+			}
+		}
+		first := 0
+		for i := range waiting {
+			if waiting[i].order < waiting[first].order {
+				first = i
+			}
+		}
+		close(waiting[first].pass)
+		waiting = slices.Delete(waiting, first, first+1)
+	}
+}

@@ -1,0 +1,141 @@
+package sim_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// rankedBy is a rank policy with options of its own; its clients send ids.
+func rankedBy(t testing.TB, label, name string, set func(c *policy.RankConfig)) router {
+	t.Helper()
+	c := policy.DefaultRankConfig()
+	if set != nil {
+		set(&c)
+	}
+	f, err := policy.New(policy.Config{Name: name, Rank: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return router{label, true, f}
+}
+
+// gateless is the KV-cache-aware rank router as it was before PR 13198: every match counts, and nothing bounds a rank.
+func gateless(t testing.TB) router {
+	return rankedBy(t, "no gate, no cap", "rank.kv_cache_aware", func(c *policy.RankConfig) { c.Threshold, c.Multiplier = 0, 1e6 })
+}
+
+// ranked is a fleet of eight ranks and multi-turn traffic behind one system prompt. First turns are ten times as long as later
+// ones, as an agent's are that begins with its task and what it has read.
+func ranked(w sim.Workload) scenario {
+	w.MeanTurns, w.MaxTurns, w.AnswerTokens, w.Think = 12, 24, 100, 200*time.Millisecond
+	return scenario{
+		name: "ranks", work: w,
+		fleet: fleetOf(8, func(_ int, c *sim.Config) { c.CacheTokens, c.Slots, c.StepBase = 1_000_000, 64, 20*time.Millisecond }),
+		talks: func(w sim.Workload, seed uint64) []sim.Conversation {
+			talks := w.Conversations(seed)
+			for i := range talks {
+				talks[i].Turns[0].UserTokens *= 10
+			}
+			return talks
+		},
+	}
+}
+
+// rankFigures are what the PRs tell of a run.
+type rankFigures struct {
+	cv, ratio, least float64 // of requests by rank: coefficient of variation, most / least (of no less than 1), least / mean
+	home             float64 // share of later turns that went where the one before had gone
+	hit, rate        float64 // share of prompt tokens found in caches; answer tokens a second
+	p95              time.Duration
+}
+
+func (f *rankFigures) add(o rankFigures, runs float64) {
+	f.cv, f.ratio, f.least, f.home = f.cv+o.cv/runs, f.ratio+o.ratio/runs, f.least+o.least/runs, f.home+o.home/runs
+	f.hit, f.rate, f.p95 = f.hit+o.hit/runs, f.rate+o.rate/runs, f.p95+time.Duration(float64(o.p95)/runs)
+}
+
+func rankFiguresOf(turns []sim.Turnout, n int) rankFigures {
+	counts, last := make([]float64, n), map[int]int{}
+	later, home := 0.0, 0.0
+	for _, x := range turns {
+		counts[x.Endpoint]++
+		if at, ok := last[x.Conversation]; ok {
+			later++
+			if at == x.Endpoint {
+				home++
+			}
+		}
+		last[x.Conversation] = x.Endpoint
+	}
+	lo, hi := counts[0], counts[0]
+	for _, c := range counts {
+		lo, hi = min(lo, c), max(hi, c)
+	}
+	all := sum(turns, n)
+	return rankFigures{
+		variation(counts), hi / max(lo, 1), lo * float64(n) / float64(len(turns)), home / later, all.hit, all.rate, sim.Quantile(turns, 0.95),
+	}
+}
+
+// rankFigures are the mean figures of a scenario over the seeds.
+func (s *scenario) rankFigures(t *testing.T, by router) rankFigures {
+	t.Helper()
+	var f rankFigures
+	for _, seed := range seeds {
+		f.add(rankFiguresOf(s.run(t, by, seed), len(s.fleet)), float64(len(seeds)))
+	}
+	t.Logf("| %s | %.1f %% | %.3g | %.2g %% | %.1f %% | %.1f %% | %d ms | %.0f |", by.name, 100*f.cv, f.ratio, 100*f.least, 100*f.home, 100*f.hit, f.p95.Milliseconds(), f.rate)
+	return f
+}
+
+// TestFirstTurnsSpreadOverRanks reproduces in kind what PR 14744 reports (DeepSeek-V4-Pro, 8 ranks, concurrency 96: CV of requests 41-56 %
+// to 7 %, most / least 4.2 to 1.2, hit rate 95.2 % to 96.5 %, TTFT p95 8.4 s to 7.4 s, throughput +30 %, 96 % of decisions
+// still by affinity). A system prompt of 2,000 tokens is more than a tenth of every prompt, so that the gate of PR 13198 stays
+// open and does not help.
+func TestFirstTurnsSpreadOverRanks(t *testing.T) {
+	if racing {
+		t.Skip("the same code runs in TestScenarios, and these figures need many turns")
+	}
+	t.Parallel()
+	s := ranked(sim.Workload{Count: 900, PerSecond: 5, SystemTokens: 2000, UserTokens: 300})
+	before := s.rankFigures(t, gateless(t))
+	after := s.rankFigures(t, rankedBy(t, "first turns in round robin", "rank.first_turn", nil))
+	gated := s.rankFigures(t, rankedBy(t, "gate 0.1, cap 2", "rank.kv_cache_aware", nil))
+	s.rankFigures(t, rankedBy(t, "by conversation", "rank.conversation", nil))
+	if before.cv <= 0.4 || before.ratio <= 4 {
+		t.Errorf("without gate and cap: CV %.2f and most / least %.1f, more than 0.4 and 4 were reported", before.cv, before.ratio)
+	}
+	if gated.cv <= 0.3 {
+		t.Errorf("with gate and cap the CV is %.2f, which would leave nothing to PR 14744", gated.cv)
+	}
+	if after.cv >= 0.1 || after.ratio >= 1.3 {
+		t.Errorf("with first turns in round robin: CV %.3f and most / least %.2f, less than 0.1 and 1.3 were reported", after.cv, after.ratio)
+	}
+	if after.home < 0.96 {
+		t.Errorf("%.1f %% of later turns go home, 96 %% at least were reported", 100*after.home)
+	}
+	if after.hit < before.hit || after.p95 >= before.p95 || after.rate <= before.rate {
+		t.Errorf("hit rate, TTFT p95 and throughput: %.4f %v %.0f, before %.4f %v %.0f", after.hit, after.p95, after.rate, before.hit, before.p95, before.rate)
+	}
+}
+
+// TestGateAndCapLiftTheLeastBusyRank reproduces in kind what PR 13198 reports (DeepSeek-V3.2, concurrency 24: least used rank / mean 0.18 %
+// to 52 % at the same hit rate of 96 %). Here the system prompt is short, so that the gate closes for whoever shares nothing else.
+func TestGateAndCapLiftTheLeastBusyRank(t *testing.T) {
+	if racing {
+		t.Skip("the same code runs in TestScenarios, and these figures need many turns")
+	}
+	t.Parallel()
+	s := ranked(sim.Workload{Count: 400, PerSecond: 1, SystemTokens: 200, UserTokens: 300})
+	before := s.rankFigures(t, gateless(t))
+	after := s.rankFigures(t, rankedBy(t, "gate 0.1, cap 2", "rank.kv_cache_aware", nil))
+	if after.least < 10*before.least || after.least < 0.5 {
+		t.Errorf("least / mean rose from %.4f to %.4f, an order of magnitude and to 0.52 was reported", before.least, after.least)
+	}
+	if after.hit < before.hit-0.01 {
+		t.Errorf("the hit rate fell from %.3f to %.3f", before.hit, after.hit)
+	}
+}
