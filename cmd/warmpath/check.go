@@ -12,22 +12,33 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/route"
 )
 
 func checkCommand(e env) *cobra.Command {
 	var s settings
+	var from *string
 	cmd := &cobra.Command{
-		Use:   "check",
+		Use:   "check [--from ROUTER FILE|-- FLAGS]",
 		Short: "Validate a configuration without starting",
 		Long: `check reads the configuration as serve would and prints what would run, or every fault with its place. It opens
-no port and asks no engine. Exit code 0: it is good; 2: it has faults.`,
+no port and asks no engine. Exit code 0: it is good; 2: it has faults.
+
+With --from it reads another router's configuration instead, a file or a command line, writes the equivalent warmpath.yaml to
+standard output, and lists on standard error what has no equivalent, with what to do about it.`,
 		Example: `  # Is the file good?
   warmpath check -c warmpath.yaml
 
   # Together with flags and environment, as serve would see them
-  WARMPATH_LISTEN=:80 warmpath check -c warmpath.yaml --policy least_tokens`,
-		Args: noArgs,
-		RunE: func(_ *cobra.Command, _ []string) error {
+  WARMPATH_LISTEN=:80 warmpath check -c warmpath.yaml --policy least_tokens
+
+  # Come from another router
+  warmpath check --from trtllm disagg.yaml
+  warmpath check --from smg -- smg launch --worker-urls http://10.0.0.1:8000 --policy cache_aware`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if *from != "" {
+				return checkFrom(cmd, e, *from, args)
+			}
 			cfg, err := s.load(e)
 			if err != nil {
 				return err
@@ -36,6 +47,7 @@ no port and asks no engine. Exit code 0: it is good; 2: it has faults.`,
 		},
 	}
 	s.add(cmd)
+	from = fromFlag(cmd)
 	return cmd
 }
 
@@ -62,6 +74,9 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 		line("admin", "http://%s", cfg.Admin.Listen)
 	}
 	line("policy", "%s: %s", cfg.Policy.Name, policy.Describe(cfg.Policy.Name))
+	for _, name := range cfg.Shadow.Policies {
+		line("shadow", "%s: %s", name, policy.Describe(name))
+	}
 	for _, e := range endpoints {
 		kind := string(e.Kind)
 		if kind == "" {
@@ -71,7 +86,11 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 		if len(e.Models) > 0 {
 			models = strings.Join(e.Models, "+")
 		}
-		line("endpoint", "%s %s, weight %v, %s, %s", e.Name, e.URL, e.Weight, kind, models)
+		role := ""
+		if e.Role != route.RoleBoth {
+			role = ", role " + e.Role.String()
+		}
+		line("endpoint", "%s %s, weight %v, %s, %s%s", e.Name, e.URL, e.Weight, kind, models, role)
 	}
 	if cfg.Discovery.File != "" {
 		line("discovery", "file %s", cfg.Discovery.File)
@@ -82,6 +101,9 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Models.Aliases)) {
 		line("alias", "%s = %s", name, strings.Join(cfg.Models.Aliases[name], ", "))
+	}
+	if r := cfg.Record; r.File != "" {
+		line("record", "%s, at most %d files of %s", r.File, r.Files+1, r.FileBytes)
 	}
 	for _, warning := range cfg.Warnings() {
 		line("warning", "%s", warning)

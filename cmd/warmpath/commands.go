@@ -8,7 +8,9 @@ func commands(e env) []*cobra.Command {
 		serveCommand(e), demoCommand(e), checkCommand(e), engineCommand(e), benchCommand(e), simulateCommand(e), versionCommand(e),
 	}
 	for _, c := range all {
-		c.Args = noArgs
+		if c.Args == nil {
+			c.Args = noArgs
+		}
 	}
 	return append(all, explainCommand(e))
 }

@@ -50,6 +50,7 @@ restart, error_event, garbage, none.`,
 	f.StringVar(&dialect, "dialect", "vllm", "vllm, sglang, trtllm, llamacpp or ollama")
 	f.StringSliceVar(&o.Models, "model", o.Models, "model names to serve")
 	f.StringSliceVar(&o.Adapters, "adapter", nil, "LoRA adapters to serve (vllm, sglang)")
+	f.StringVar(&o.KVEvents, "kv-events", "", "`ADDRESS` at which KV events are published (vllm, sglang; ranks and replays at the ports after it); trtllm answers /kv_cache_events with any")
 	f.IntVar(&o.Ranks, "ranks", o.Ranks, "data-parallel ranks, each with a cache of its own")
 	f.Uint64Var(&seed, "seed", 0, "seed of answers and ids; not given, one that follows from the address")
 	f.Float64Var(&o.Speed, "speed", o.Speed, "simulated seconds a real second")

@@ -24,7 +24,7 @@ type explainOptions struct {
 	admin, token           string
 	last                   int
 	endpoint, pool, reason string
-	json                   bool
+	json, shadow           bool
 }
 
 const (
@@ -47,12 +47,18 @@ The router keeps its newest decisions (explain.keep, 1,000); one that is still r
   warmpath explain --last 5
   warmpath explain --last 10 --reason leaves --endpoint gpu-1
 
+  # What would the policies of serve --shadow have done?
+  warmpath explain --shadow
+
   # Another router, and JSON for scripts
   warmpath explain --last 100 --admin http://router:9090 --token SECRET --json`,
 		Args: explainArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if o.token == "" {
 				o.token, _ = e.lookup(tokenVariable)
+			}
+			if o.shadow {
+				return explainShadow(c.Context(), e, o)
 			}
 			request := ""
 			if len(args) > 0 {
@@ -70,6 +76,7 @@ The router keeps its newest decisions (explain.keep, 1,000); one that is still r
 	f.StringVar(&o.reason, "reason", "", "only those with the reason `WORD`")
 	f.StringVar(&o.admin, "admin", o.admin, "`URL` of the router's admin listener")
 	f.StringVar(&o.token, "token", "", "its `TOKEN`; also $"+tokenVariable)
+	f.BoolVar(&o.shadow, "shadow", false, "what other policies would have done (serve --shadow), in place of decisions")
 	f.BoolVar(&o.json, "json", false, "print JSON, one decision a line")
 	var reasons []cobra.Completion
 	for _, r := range policy.Reasons() {
@@ -87,7 +94,12 @@ The router keeps its newest decisions (explain.keep, 1,000); one that is still r
 func explainArgs(c *cobra.Command, args []string) error {
 	last := c.Flags().Changed("last")
 	n, _ := c.Flags().GetInt("last")
+	shadow, _ := c.Flags().GetBool("shadow")
 	switch {
+	case shadow && (len(args) > 0 || last || c.Flags().Changed("endpoint") || c.Flags().Changed("pool") || c.Flags().Changed("reason")):
+		return usageError(errors.New("--shadow tells of all decisions: name no request, and give no --last, --endpoint, --pool or --reason"))
+	case shadow:
+		return nil
 	case len(args) > 1:
 		return usageError(fmt.Errorf("unexpected argument %q; see %s --help", args[1], c.CommandPath()))
 	case len(args) == 0 && !last:
@@ -147,13 +159,9 @@ func filters(o explainOptions) string {
 	return strings.Join(out, " ")
 }
 
-// askWhy asks the admin listener.
+// askWhy asks the admin listener for decisions.
 func askWhy(ctx context.Context, o explainOptions, request string) (explain.Answer, error) {
 	var a explain.Answer
-	base, err := url.Parse(o.admin)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return a, usageError(fmt.Errorf("--admin %q is not an http:// or https:// address", o.admin))
-	}
 	query := url.Values{}
 	for key, value := range map[string]string{"request": request, "endpoint": o.endpoint, "pool": o.pool, "reason": o.reason} {
 		if value != "" {
@@ -163,13 +171,23 @@ func askWhy(ctx context.Context, o explainOptions, request string) (explain.Answ
 	if o.last > 0 {
 		query.Set("last", strconv.Itoa(o.last))
 	}
-	at := base.JoinPath("/admin/decisions")
+	err := askAdmin(ctx, o, "/admin/decisions", query, &a)
+	return a, err
+}
+
+// askAdmin asks the admin listener for JSON.
+func askAdmin(ctx context.Context, o explainOptions, path string, query url.Values, into any) error {
+	base, err := url.Parse(o.admin)
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+		return usageError(fmt.Errorf("--admin %q is not an http:// or https:// address", o.admin))
+	}
+	at := base.JoinPath(path)
 	at.RawQuery = query.Encode()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
-		return a, usageError(err)
+		return usageError(err)
 	}
 	if o.token != "" {
 		req.Header.Set("Authorization", "Bearer "+o.token)
@@ -180,20 +198,20 @@ func askWhy(ctx context.Context, o explainOptions, request string) (explain.Answ
 		if inner := (*url.Error)(nil); errors.As(err, &inner) {
 			err = inner.Err
 		}
-		return a, fmt.Errorf("the admin listener at %s does not answer (%w): is the router running, and is --admin its admin address?", base.Redacted(), err)
+		return fmt.Errorf("the admin listener at %s does not answer (%w): is the router running, and is --admin its admin address?", base.Redacted(), err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, largestAnswer))
 	if err != nil {
-		return a, fmt.Errorf("the answer of %s broke off: %w", base.Redacted(), err)
+		return fmt.Errorf("the answer of %s broke off: %w", base.Redacted(), err)
 	}
 	if res.StatusCode != http.StatusOK {
-		return a, refusedWhy(base, res.StatusCode, body)
+		return refusedWhy(base, res.StatusCode, body)
 	}
-	if err := json.Unmarshal(body, &a); err != nil {
-		return a, fmt.Errorf("%s is not a warmpath admin listener: its answer is not the expected JSON", base.Redacted())
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("%s is not a warmpath admin listener: its answer is not the expected JSON", base.Redacted())
 	}
-	return a, nil
+	return nil
 }
 
 // refusedWhy says what to do about an error of the admin listener.
@@ -207,6 +225,8 @@ func refusedWhy(base *url.URL, status int, body []byte) error {
 	switch b.Error.Code {
 	case "bad_token":
 		return fmt.Errorf("%s wants its admin token: give --token or set %s", base.Redacted(), tokenVariable)
+	case "shadow_off":
+		return fmt.Errorf("the router at %s asks no other policy: give serve --shadow POLICY, or set shadow in its configuration", base.Redacted())
 	case "explain_off":
 		return fmt.Errorf("the router at %s keeps no decisions: set explain.keep above 0 in its configuration", base.Redacted())
 	case "foreign_host":

@@ -17,6 +17,9 @@ func showDecision(w io.Writer, d *explain.Decision) {
 	if where == "" {
 		where = "nobody"
 	}
+	if d.Leg != "" {
+		where += ", " + d.Leg
+	}
 	fmt.Fprintf(w, "%s  %s -> %s  (%s)\n", d.At.Local().Format("2006-01-02 15:04:05.000"), d.Request, where, d.Reason)
 	for _, line := range wrap(d.Why, 100) {
 		fmt.Fprintln(w, "  "+line)
@@ -56,6 +59,7 @@ func candidates(d *explain.Decision) string {
 	}{
 		{"wait", func(t *explain.Terms) float64 { return t.Wait }},
 		{"prefill", func(t *explain.Terms) float64 { return t.Prefill }},
+		{"transfer", func(t *explain.Terms) float64 { return t.Transfer }},
 		{"fixed", func(t *explain.Terms) float64 { return t.Fixed }},
 		{"others", func(t *explain.Terms) float64 { return t.Others }},
 		{"evict", func(t *explain.Terms) float64 { return t.Evict }},

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/policy"
@@ -16,6 +17,8 @@ import (
 type settings struct {
 	file      string
 	endpoints []string
+	prefill   []string
+	decode    []string
 	aliases   []string
 	flags     *pflag.FlagSet
 }
@@ -28,6 +31,11 @@ var setters = []struct {
 	{"listen", []string{"listen"}},
 	{"admin", []string{"admin", "listen"}},
 	{"policy", []string{"policy", "name"}},
+	{"shadow", []string{"shadow", "policies"}},
+	{"record", []string{"record", "file"}},
+	{"disagg-when", []string{"disaggregation", "when"}},
+	{"disagg-threshold", []string{"disaggregation", "threshold"}},
+	{"disagg-connector", []string{"disaggregation", "connector"}},
 	{"log-level", []string{"log", "level"}},
 	{"log-format", []string{"log", "format"}},
 	{"log-requests", []string{"log", "requests"}},
@@ -42,8 +50,15 @@ func (s *settings) add(cmd *cobra.Command) {
 	f.StringVarP(&s.file, "config", "c", "", "configuration `FILE` (YAML or JSON); also $"+config.FileVariable)
 	f.String("listen", d.Listen, "`ADDRESS` for clients' requests")
 	f.StringArrayVar(&s.endpoints, "endpoint", nil, "engine `URL`, repeatable; options follow after commas: weight=2,name=a,kind=vllm,ranks=4,models=m1+m2")
+	f.StringArrayVar(&s.prefill, "prefill", nil, "engine `URL` that computes prompts for others, repeatable; options as of --endpoint")
+	f.StringArrayVar(&s.decode, "decode", nil, "engine `URL` that answers what others computed, repeatable; options as of --endpoint")
+	f.String("disagg-when", d.Disaggregation.When, "`WHEN` requests are split over --prefill and --decode: time, always, never, tokens or uncached")
+	f.String("disagg-threshold", "0", "`TOKENS` for --disagg-when tokens and uncached")
+	f.String("disagg-connector", "", "`NAME` of the protocol by which KV cache is handed over: "+strings.Join(engine.ConnectorNames(), ", ")+"; empty goes by the kind of engine")
 	f.String("policy", d.Policy.Name, "`NAME` of the policy that chooses the endpoint")
+	f.String("shadow", "", "`NAME[,NAME...]` of policies that are asked what they would do, and not obeyed; see explain --shadow")
 	f.String("admin", d.Admin.Listen, "`ADDRESS` for metrics and the admin API; off for none")
+	f.String("record", "", "`FILE` that gets the traffic, for simulate: hashes, sizes, times and outcomes, never text")
 	f.StringArrayVar(&s.aliases, "model-alias", nil, "`NAME=MODEL[,MODEL...]`, repeatable: another name for models; * for every unknown name")
 	f.String("log-level", d.Log.Level, "`LEVEL`: debug, info, warn or error")
 	f.String("log-format", d.Log.Format, "`FORMAT`: text or json")
@@ -59,8 +74,14 @@ func (s *settings) add(cmd *cobra.Command) {
 	complete("listen")
 	complete("admin")
 	complete("endpoint", "http://", "https://")
+	complete("prefill", "http://", "https://")
+	complete("decode", "http://", "https://")
+	complete("disagg-when", "time", "always", "never", "tokens", "uncached")
+	complete("disagg-threshold")
+	complete("disagg-connector", engine.ConnectorNames()...)
 	complete("model-alias")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
+	_ = cmd.MarkFlagFilename("record", "jsonl")
 }
 
 // path is the configuration file to read; "" for none.
@@ -95,13 +116,12 @@ func (s *settings) overrides() ([]config.Override, error) {
 			out = append(out, config.Override{Path: set.path, Text: f.Value.String(), From: "--" + set.flag})
 		}
 	}
-	if len(s.endpoints) > 0 {
-		for _, text := range s.endpoints {
-			if strings.TrimSpace(text) == "" {
-				return nil, fmt.Errorf("--endpoint: needs a URL")
-			}
-		}
-		out = append(out, config.Override{Path: []string{"endpoints"}, Text: strings.Join(s.endpoints, "\n"), From: "--endpoint"})
+	declared, from, err := s.declared()
+	if err != nil {
+		return nil, err
+	}
+	if len(declared) > 0 {
+		out = append(out, config.Override{Path: []string{"endpoints"}, Text: strings.Join(declared, "\n"), From: from})
 	}
 	for _, a := range s.aliases {
 		name, models, ok := strings.Cut(a, "=")
@@ -113,13 +133,36 @@ func (s *settings) overrides() ([]config.Override, error) {
 	return out, nil
 }
 
-// completePolicies completes the values of the flag policy.
+// declared is the endpoints of all flags that name some, in the form of --endpoint.
+func (s *settings) declared() (declared []string, from string, err error) {
+	for _, of := range []struct {
+		flag, options string
+		urls          []string
+	}{{"--endpoint", "", s.endpoints}, {"--prefill", ",role=prefill", s.prefill}, {"--decode", ",role=decode", s.decode}} {
+		for _, text := range of.urls {
+			if strings.TrimSpace(text) == "" {
+				return nil, "", fmt.Errorf("%s: needs a URL", of.flag)
+			}
+			declared = append(declared, text+of.options)
+			if from == "" {
+				from = of.flag
+			}
+		}
+	}
+	return declared, from, nil
+}
+
+// completePolicies completes the values of the flags policy and shadow.
 func completePolicies(cmd *cobra.Command) {
 	var names []cobra.Completion
 	for _, name := range policy.Names() {
 		names = append(names, cobra.CompletionWithDesc(name, policy.Describe(name)))
 	}
-	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	for _, flag := range []string{"policy", "shadow"} {
+		if cmd.Flags().Lookup(flag) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
 }
 
 func serveCommand(e env) *cobra.Command {
@@ -134,6 +177,12 @@ new requests and lets running ones end. Flags override the environment (WARMPATH
 
   # An engine with four data-parallel ranks, and one that takes twice its share
   warmpath serve --endpoint http://10.0.0.1:8000,kind=vllm,ranks=4 --endpoint http://10.0.0.2:8000,weight=2
+
+  # Would another policy do better? Ask it on live traffic, without obeying it
+  warmpath serve -c warmpath.yaml --shadow round_robin,smg.cache_aware
+
+  # Prompts are computed by two engines and answered by two others, where that is quicker
+  warmpath serve --prefill http://10.0.0.1:8000 --prefill http://10.0.0.2:8000 --decode http://10.0.0.3:8000 --decode http://10.0.0.4:8000
 
   # Another policy, and one name for two models
   warmpath serve --endpoint 127.0.0.1:9001 --policy round_robin --model-alias fast=llama-8b,qwen-7b

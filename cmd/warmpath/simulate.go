@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 // simulateOptions are the flags of simulate.
 type simulateOptions struct {
 	trace, format string
+	fit           string
 	generate      []string
 	policies      []string
 	endpoints     int
@@ -26,6 +26,7 @@ type simulateOptions struct {
 	mixed         bool
 	fleetFile     string
 	routers       int
+	staleness     string
 	load, speed   float64
 	seed          uint64
 	ids           string
@@ -34,6 +35,7 @@ type simulateOptions struct {
 	slo           sim.Objective
 	jobs          int
 	json, report  string
+	svg, png      string
 }
 
 func simulateCommand(e env) *cobra.Command {
@@ -46,7 +48,10 @@ func simulateCommand(e env) *cobra.Command {
 		Use:   "simulate --trace FILE",
 		Short: "Replay a trace under any policy in virtual time, without GPUs",
 		Long: `Replays recorded or generated traffic through the router that serves, on simulated engines and a virtual clock, and compares
-policies side by side. Traces are JSON lines: those of Mooncake (FAST'25), or sessions of coding agents; which, is seen by their keys.
+policies side by side. Traces are JSON lines: what serve has recorded (--record), those of Mooncake (FAST'25), or sessions of coding
+agents; which, is seen by their keys. They may be packed with gzip.
+
+--fit FILE replays nothing: it prints the fleet whose engines are as fast as a recording shows them to be, for --fleet.
 
 --load sets how often requests come: at 0.7 the work that would remain with an unlimited cache is 0.7 of what the fleet can do.
 Policies that go by conversations are told the trace's true ones; those that read prompts, such as least_ttft, are told none and have
@@ -54,9 +59,14 @@ to recognise them (--ids says otherwise). docs/simulate.md explains the figures.
 		Example: `  warmpath simulate --trace mooncake_conversation.jsonl
   warmpath simulate --trace coding_agent.jsonl --policy session,least_ttft --endpoints 8 --cache-tokens 4000000
   warmpath simulate --trace t.jsonl --fleet fleet.yaml --load 0.9 --json figures.json
-  warmpath simulate --generate conversations=2000,prefixes=20,burst=4`,
+  warmpath simulate --generate conversations=2000,prefixes=20,burst=4
+  warmpath simulate --fit recording.jsonl
+  warmpath simulate --trace recording.jsonl --fleet fleet.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("fit") {
+				return runFit(e, c, &o)
+			}
 			if c.Flags().Changed("speed") && !c.Flags().Changed("load") {
 				o.load = 0
 			}
@@ -65,7 +75,8 @@ to recognise them (--ids says otherwise). docs/simulate.md explains the figures.
 	}
 	f := c.Flags()
 	f.StringVar(&o.trace, "trace", "", "file to replay; - is standard input")
-	f.StringVar(&o.format, "format", "", "mooncake or agents; empty tells them apart by their keys")
+	f.StringVar(&o.format, "format", "", "mooncake, agents or recorded; empty tells them apart by their keys")
+	f.StringVar(&o.fit, "fit", "", "recording to fit engines to; prints a fleet for --fleet. - is standard input")
 	f.StringSliceVar(&o.generate, "generate", nil, "draw the traffic instead of reading a trace: "+strings.Join(sim.GeneratorKeys(), ", "))
 	f.StringSliceVar(&o.policies, "policy", o.policies, "policies to compare; oracle knows the engines and is for reference")
 	f.IntVar(&o.endpoints, "endpoints", o.endpoints, "simulated engines")
@@ -73,7 +84,8 @@ to recognise them (--ids says otherwise). docs/simulate.md explains the figures.
 	f.IntVar(&o.cacheTokens, "cache-tokens", 0, "KV cache of each engine in tokens; 0 takes that of the kind")
 	f.BoolVar(&o.mixed, "mixed", false, "every fourth engine at a third of the speed")
 	f.StringVar(&o.fleetFile, "fleet", "", "YAML file that describes the engines one by one, in place of --endpoints, --engine, --cache-tokens and --mixed")
-	f.IntVar(&o.routers, "routers", o.routers, "routers side by side, each knowing only its own decisions")
+	f.IntVar(&o.routers, "routers", o.routers, "routers side by side, each with an even share of the requests")
+	f.StringVar(&o.staleness, "staleness", "none", "how late routers side by side hear what the others decide and see, such as 50ms; none: never")
 	f.Float64Var(&o.load, "load", o.load, "share of the fleet's capacity that the work takes which an unlimited cache leaves")
 	f.Float64Var(&o.speed, "speed", 0, "how many times as fast as recorded, instead of --load; for sessions, the times between their turns")
 	f.Uint64Var(&o.seed, "seed", o.seed, "seed of arrivals and of chance in policies")
@@ -86,8 +98,11 @@ to recognise them (--ids says otherwise). docs/simulate.md explains the figures.
 	f.IntVar(&o.jobs, "jobs", o.jobs, "policies computed at a time")
 	f.StringVar(&o.json, "json", "", "write the figures as JSON, an object for each policy; - is standard output")
 	f.StringVar(&o.report, "report", "", "write a self-contained HTML report")
+	f.StringVar(&o.svg, "svg", "", "write a picture for documents: distributions of TTFT, hit rate and load over time")
+	f.StringVar(&o.png, "png", "", "the same as PNG")
+	c.AddCommand(resultsCommand(e))
 	completePolicies(c)
-	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"mooncake", "agents"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"mooncake", "agents", "recorded"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(presetNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("ids", cobra.FixedCompletions([]string{"true", "false"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -119,6 +134,9 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 	}
 	fault(o.endpoints < 1 || o.endpoints > sim.MaxFleet, "--endpoints must be in 1..%d, got %d", sim.MaxFleet, o.endpoints)
 	fault(o.routers < 1 || o.routers > 1024, "--routers must be in 1..1024, got %d", o.routers)
+	_, _, err := o.shared()
+	fault(err != nil, "--staleness: %v", err)
+	fault(changed("staleness") && o.staleness != "none" && o.routers < 2, "--staleness has no meaning with one router; give --routers")
 	fault(!(o.load >= 0) || o.load > 100 || changed("load") && o.load == 0, "--load must be above 0 and at most 100, got %v", o.load)
 	fault(changed("speed") && !(o.speed > 0 && o.speed <= 1e6), "--speed must be above 0, got %v", o.speed)
 	fault(o.ids != "" && o.ids != "true" && o.ids != "false", "--ids must be true or false, got %q", o.ids)
@@ -127,7 +145,7 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 	fault(o.maxDelay < 0 || o.slo.TTFT < 0 || o.slo.ITL < 0, "--max-delay, --slo-ttft and --slo-itl must not be negative")
 	fault(o.cacheTokens < 0, "--cache-tokens must not be negative, got %d", o.cacheTokens)
 	fault(o.jobs < 1, "--jobs must be at least 1, got %d", o.jobs)
-	errs = append(errs, writable("--json", o.json), writable("--report", o.report))
+	errs = append(errs, writable("--json", o.json), writable("--report", o.report), writable("--svg", o.svg), writable("--png", o.png))
 	if o.fleetFile != "" {
 		for _, flag := range []string{"endpoints", "engine", "cache-tokens", "mixed"} {
 			fault(changed(flag), "--%s has no meaning with --fleet, which says it for each engine", flag)
@@ -148,7 +166,9 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	if err != nil {
 		return usageError(err)
 	}
-	if trace.Closed && o.load == 0 {
+	if trace.Timed && !c.Flags().Changed("load") {
+		o.load = 0 // as it was recorded
+	} else if trace.Closed && o.load == 0 {
 		o.load = 0.7 // sessions have no clock in common: --speed says how fast each goes, not how often they begin
 	} else if !trace.Closed && o.speed > 0 && c.Flags().Changed("load") {
 		return usageError(errors.New("give either --load or --speed: both set when the requests of this trace come"))
@@ -171,6 +191,18 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 		printFigures(talk, runs)
 	}
 	return o.write(e, runs)
+}
+
+// shared says whether routers hear of each other, and how late.
+func (o *simulateOptions) shared() (bool, time.Duration, error) {
+	if o.staleness == "none" {
+		return false, 0, nil
+	}
+	d, err := time.ParseDuration(o.staleness)
+	if err != nil || d < 0 || d > time.Hour {
+		return false, 0, fmt.Errorf("want none or a time from 0s to 1h, got %q", o.staleness)
+	}
+	return true, d, nil
 }
 
 // read reads or draws the traffic that is to be replayed.
@@ -196,20 +228,18 @@ func (o *simulateOptions) traffic(e env) (*sim.Trace, error) {
 		}
 		return g.Trace(o.seed), nil
 	}
-	if o.trace == "-" {
-		return sim.ReadTrace("standard input", e.stdin, sim.Format(o.format))
-	}
-	file, err := os.Open(o.trace)
+	file, err := openTrace(e, o.trace)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return sim.ReadTrace(o.trace, file, sim.Format(o.format))
+	return sim.ReadTrace(file.name, file, sim.Format(o.format))
 }
 
 // runs are the replays to do, one for each policy.
 func (o *simulateOptions) runs(trace *sim.Trace, fleet sim.Fleet) []*simulation {
 	var out []*simulation
+	share, staleness, _ := o.shared() // it has passed check
 	for _, name := range o.policies {
 		c := policy.Config{Name: name}.WithDefaults()
 		oracle := name == sim.OracleName
@@ -217,7 +247,7 @@ func (o *simulateOptions) runs(trace *sim.Trace, fleet sim.Fleet) []*simulation 
 		content := !oracle && policy.ReadsContent(c)
 		out = append(out, &simulation{slo: o.slo, replay: sim.Replay{
 			Trace: trace, Fleet: fleet, Policy: make, PolicyName: name, Oracle: oracle, Content: content, IDs: o.ids == "true" || o.ids == "" && !content,
-			Routers: o.routers, Load: o.load, Speed: o.speed, MaxDelay: o.maxDelay, Seed: o.seed,
+			Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, MaxDelay: o.maxDelay, Seed: o.seed,
 		}})
 	}
 	return out

@@ -29,8 +29,10 @@ type fleetEntry struct {
 	CacheTokens int           `yaml:"cache_tokens"`
 	BlockTokens int           `yaml:"block_tokens"`
 	QueueLimit  int           `yaml:"queue_limit"`
-	Slower      float64       `yaml:"slower"` // so many times
-	Start       time.Duration `yaml:"start"`  // when it joins
+	HostCache   int           `yaml:"host_cache_tokens"` // what is pushed out of the cache stays in host memory, so many tokens of it
+	HostRate    float64       `yaml:"host_rate"`         // tokens a second that come back from there
+	Slower      float64       `yaml:"slower"`            // so many times
+	Start       time.Duration `yaml:"start"`             // when it joins
 	Failures    []fleetOutage `yaml:"failures"`
 }
 
@@ -139,6 +141,8 @@ func (e *fleetEntry) endpoint() (sim.FleetEndpoint, error) {
 	override(&c.CacheTokens, e.CacheTokens)
 	override(&c.BlockTokens, e.BlockTokens)
 	override(&c.QueueLimit, e.QueueLimit)
+	override(&c.HostCacheTokens, e.HostCache)
+	override(&c.HostTokensPerSecond, e.HostRate)
 	out := sim.FleetEndpoint{Engine: c, Start: e.Start}
 	for _, f := range e.Failures {
 		out.Outages = append(out.Outages, sim.Outage{At: f.At, For: f.For})

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,14 +57,14 @@ func colour(i int) string {
 
 // htmlReport is the page. It loads nothing from anywhere.
 func htmlReport(runs []*simulation) ([]byte, error) {
-	page, err := template.New("report").Funcs(template.FuncMap{"percent": percent, "ms": whole, "f2": func(x float64) string { return fmt.Sprintf("%.2f", x) }, "f3": func(x float64) string { return fmt.Sprintf("%.3f", x) }}).Parse(reportPage)
+	page, err := template.New("report").Funcs(template.FuncMap{"percent": percent, "ms": whole, "mb": megabytes, "f1": func(x float64) string { return fmt.Sprintf("%.1f", x) }, "f2": func(x float64) string { return fmt.Sprintf("%.2f", x) }, "f3": func(x float64) string { return fmt.Sprintf("%.3f", x) }}).Parse(reportPage)
 	if err != nil {
 		return nil, err
 	}
 	first := runs[0]
 	until := horizon(runs)
 	d := reportData{
-		Trace: first.replay.Trace.Name, Ideal: percent(first.figures.IdealHitRate), SharedDuration: until.Round(time.Second).String(),
+		Trace: filepath.Base(first.replay.Trace.Name), Ideal: percent(first.figures.IdealHitRate), SharedDuration: until.Round(time.Second).String(),
 		Fleet: fmt.Sprintf("%d endpoints, load %.2f, seed %d", first.figures.Endpoints, first.figures.Load, first.figures.Seed),
 	}
 	var ttft, hits chart
@@ -136,7 +138,6 @@ func hitsOverTime(s *simulation, until time.Duration) [][2]float64 {
 func policyPart(s *simulation, colour string, until time.Duration) reportPolicy {
 	p := reportPolicy{Name: s.replay.PolicyName, Colour: colour, Reasons: s.figures.Reasons}
 	names := s.replay.Fleet.Endpoints
-	work := make([][buckets]float64, len(names))
 	home := make([]int, len(s.replay.Trace.Sessions)) // 1 + endpoint
 	count := map[move]int{}
 	for i := range s.outcome.Turns {
@@ -144,9 +145,6 @@ func policyPart(s *simulation, colour string, until time.Duration) reportPolicy 
 		turn := &s.replay.Trace.Turns[t.Turn]
 		if t.Failed {
 			continue
-		}
-		if t.Sent < until {
-			work[t.Endpoint][int(int64(t.Sent)*buckets/int64(until))] += float64(turn.Prompt - t.Cached + turn.Output)
 		}
 		if from := home[turn.Session]; from > 0 {
 			p.Later++
@@ -168,8 +166,20 @@ func policyPart(s *simulation, colour string, until time.Duration) reportPolicy 
 		return strings.Compare(a.From+" "+a.To+" "+a.Reason, b.From+" "+b.To+" "+b.Reason)
 	})
 	p.Moves = p.Moves[:min(len(p.Moves), mostMoves)]
-	p.Work = heat(work, names)
+	p.Work = heat(workOverTime(s, until), names)
 	return p
+}
+
+// workOverTime is the tokens that each endpoint had to compute of the turns sent in each part of the time.
+func workOverTime(s *simulation, until time.Duration) [][buckets]float64 {
+	work := make([][buckets]float64, len(s.replay.Fleet.Endpoints))
+	for i := range s.outcome.Turns {
+		t := &s.outcome.Turns[i]
+		if turn := &s.replay.Trace.Turns[t.Turn]; !t.Failed && t.Sent < until {
+			work[t.Endpoint][int(int64(t.Sent)*buckets/int64(until))] += float64(turn.Prompt - t.Cached + turn.Output)
+		}
+	}
+	return work
 }
 
 // heat draws the tokens computed by each endpoint over time: the darker, the more.
@@ -231,7 +241,7 @@ func (c *chart) svg() template.HTML {
 		fmt.Fprintf(&b, `<line x1="%.0f" x2="%.0f" y1="%.1f" y2="%.1f" class="grid"/><text x="%.0f" y="%.1f" text-anchor="end">%.2f</text>`, left, chartWidth-10, py(y), py(y), left-6, py(y)+4, y)
 	}
 	for _, v := range c.ticks(low, high) {
-		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="10" y2="%.1f" class="grid"/><text x="%.1f" y="%.1f" text-anchor="middle">%.6g</text>`, px(v), px(v), py(0), px(v), chartHeight-bottom+16, v)
+		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="10" y2="%.1f" class="grid"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, px(v), px(v), py(0), px(v), chartHeight-bottom+16, strconv.FormatFloat(v, 'f', -1, 64))
 	}
 	fmt.Fprintf(&b, `<text x="%.0f" y="%.0f" text-anchor="middle">%s</text>`, chartWidth/2, chartHeight-4, template.HTMLEscapeString(c.xName))
 	for _, l := range c.lines {

@@ -22,40 +22,59 @@ func tell(w io.Writer, t *sim.Trace, f sim.Fleet, p sim.Plan) {
 		float64(d.Prompt)/float64(d.Turns), float64(d.Output)/float64(d.Turns))
 	fmt.Fprintf(w, "%d endpoints; load %.2f of their %.1f requests a second with an unlimited cache, which would find %.1f %%", len(f.Endpoints), p.Load,
 		f.Capacity(d), 100*d.IdealHitRate())
-	if t.Closed {
+	if t.Timed {
+		fmt.Fprintf(w, "; sessions begin at recorded times × %.3g\n", p.Begin)
+	} else if t.Closed {
 		fmt.Fprintf(w, "; a session begins every %s\n", p.Gap.Round(time.Millisecond))
 	} else {
 		fmt.Fprintf(w, "; recorded times × %.3g\n", p.Stretch)
 	}
+	for _, note := range t.Notes {
+		fmt.Fprintf(w, "Note: %s.\n", note)
+	}
 }
 
-// printFigures shows all policies side by side.
+// printFigures shows all policies side by side: how long turns took, and what was done where.
 func printFigures(w io.Writer, runs []*simulation) {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	t.Style().Options.SeparateColumns = false
-	t.AppendHeader(table.Row{"policy", "ids", "TTFT mean", "p50", "p90", "p99", "e2e p90", "ITL p50", "hit %", "work CV", "first CV", "home %", "queue", "good %", "util", "failed", "s"})
+	times, places := figuresTable(), figuresTable()
+	times.AppendHeader(table.Row{"policy", "ids", "TTFT mean", "p50", "p90", "p99", "e2e mean", "p50", "p90", "p99", "ITL mean", "p50", "p90", "p99", "good %", "regret", "failed"})
+	places.AppendHeader(table.Row{"policy", "hit %", "expected", "work CV", "max/min", "first CV", "home %", "queue", "most", "evictions", "util", "router MB", "s"})
 	for _, s := range runs {
 		f := &s.figures
 		ids := "no"
 		if f.IDs {
 			ids = "yes"
 		}
-		t.AppendRow(table.Row{
-			f.Policy, ids, whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P99), whole(f.E2E.P90), fmt.Sprintf("%.1f", f.ITL.P50),
-			percent(f.HitRate), fmt.Sprintf("%.3f", f.WorkCV), fmt.Sprintf("%.3f", f.FirstTurnCV), percent(f.HomeShare), fmt.Sprintf("%.1f", f.QueueMean),
-			percent(f.Goodput), fmt.Sprintf("%.2f", f.Utilisation), f.Failed, fmt.Sprintf("%.1f", f.WallS),
+		times.AppendRow(table.Row{
+			f.Policy, ids, whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P99), whole(f.E2E.Mean), whole(f.E2E.P50), whole(f.E2E.P90), whole(f.E2E.P99),
+			fmt.Sprintf("%.1f", f.ITL.Mean), fmt.Sprintf("%.1f", f.ITL.P50), fmt.Sprintf("%.1f", f.ITL.P90), fmt.Sprintf("%.1f", f.ITL.P99), percent(f.Goodput), whole(f.RegretMean), f.Failed,
+		})
+		places.AppendRow(table.Row{
+			f.Policy, percent(f.HitRate), percent(f.Predicted), fmt.Sprintf("%.3f", f.WorkCV), fmt.Sprintf("%.2f", f.WorkMaxMin), fmt.Sprintf("%.3f", f.FirstTurnCV), percent(f.HomeShare),
+			fmt.Sprintf("%.1f", f.QueueMean), f.QueueMax, f.Evictions, fmt.Sprintf("%.2f", f.Utilisation), megabytes(f.RouterBytes), fmt.Sprintf("%.1f", f.WallS),
 		})
 	}
-	right := make([]table.ColumnConfig, 15)
+	fmt.Fprintln(w, times.Render())
+	fmt.Fprintln(w, places.Render())
+	slo := runs[0].slo
+	fmt.Fprintf(w, "Times in ms; good is a TTFT within %s and a mean ITL within %s. An unlimited cache and perfect routing would hit %s %%.\n", slo.TTFT, slo.ITL, percent(runs[0].figures.IdealHitRate))
+}
+
+// figuresTable is a table whose columns but the first are figures.
+func figuresTable() table.Writer {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Format.Header = text.FormatDefault
+	t.Style().Options.SeparateColumns = false
+	right := make([]table.ColumnConfig, 20)
 	for i := range right {
-		right[i] = table.ColumnConfig{Number: i + 3, Align: text.AlignRight, AlignHeader: text.AlignRight}
+		right[i] = table.ColumnConfig{Number: i + 2, Align: text.AlignRight, AlignHeader: text.AlignRight}
 	}
 	t.SetColumnConfigs(right)
-	fmt.Fprintln(w, t.Render())
-	fmt.Fprintf(w, "Times in ms, good within %s and %s. An unlimited cache and perfect routing would hit %s %%.\n", runs[0].slo.TTFT, runs[0].slo.ITL, percent(runs[0].figures.IdealHitRate))
+	return t
 }
+
+func megabytes(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/1e6) }
 
 func whole(x float64) string   { return fmt.Sprintf("%.0f", x) }
 func percent(x float64) string { return fmt.Sprintf("%.1f", 100*x) }
@@ -81,14 +100,22 @@ func (o *simulateOptions) write(e env, runs []*simulation) error {
 			return err
 		}
 	}
-	if o.report == "" {
-		return nil
+	for _, f := range []struct {
+		name string
+		make func(runs []*simulation) ([]byte, error)
+	}{{o.report, htmlReport}, {o.svg, pictureSVG}, {o.png, picturePNG}} {
+		if f.name == "" {
+			continue
+		}
+		data, err := f.make(runs)
+		if err != nil {
+			return err
+		}
+		if err := writeWhole(f.name, data); err != nil {
+			return err
+		}
 	}
-	page, err := htmlReport(runs)
-	if err != nil {
-		return err
-	}
-	return writeWhole(o.report, page)
+	return nil
 }
 
 // writable reports whether there is a folder for a file, before a long run ends in vain.

@@ -11,15 +11,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/kvevents"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/probe"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
-	"github.com/warmpath/warmpath/internal/tracing"
+	"github.com/warmpath/warmpath/internal/shadow"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 )
@@ -33,10 +35,13 @@ type router struct {
 	proxy     *proxy.Proxy
 	transport *proxy.Transport
 	prober    *probe.Prober
+	events    *kvevents.Follower
 	traffic   *http.Server
 	admin     *http.Server
 	log       *slog.Logger
 	why       *why
+	recording recording
+	shadow    *shadow.Shadow // nil when no other policy is asked
 
 	publishing sync.Mutex // held while a snapshot of endpoints goes to fleet and prober, so that both see one order
 	cancel     context.CancelFunc
@@ -63,6 +68,10 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 	if err != nil {
 		return nil, usageError(err)
 	}
+	disaggregation, connector, err := newDisaggregation(cfg)
+	if err != nil {
+		return nil, usageError(err)
+	}
 	r := &router{log: log, why: why, failed: make(chan error, 2), transport: proxy.NewTransport(cfg.Timeouts.Connect)}
 	trafficListener, adminListener, err := listen(cfg)
 	if err != nil {
@@ -73,34 +82,34 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 		closeAll(trafficListener, adminListener)
 		return nil, usageError(err)
 	}
-	tracer, untrace, err := tracing.New(ctx, tracing.Config{
-		Endpoint: cfg.Tracing.Endpoint, SampleRatio: cfg.Tracing.SampleRatio, ServiceName: cfg.Tracing.ServiceName, Version: b.Version, Log: log,
-	})
+	tracer, err := r.watchers(ctx, cfg, b, log)
 	if err != nil {
 		closeAll(trafficListener, adminListener)
 		return nil, usageError(err)
 	}
-	r.untrace = untrace
-
 	meter := metrics.New(metrics.Config{Version: b.Version, Commit: b.Revision})
 	tally := admin.NewTally()
+	r.events = kvevents.New(cfg.KVEvents, &http.Client{Transport: r.transport}, func(ev route.Event) { r.fleet.Observe(ev) }, log)
 	r.fleet = live.New(route.New(route.Config{
 		Policy: newPolicy, PolicyName: cfg.Policy.WithDefaults().Name, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: why.on(),
 		EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
 		BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
-	}), time.Now, meter.Listener(), tally.Listener(), why.listener(), live.Logger(log, cfg.Log.Requests))
+		Counting: r.shadow != nil && r.shadow.CountsBlocks(), Disaggregation: disaggregation,
+	}), time.Now, meter.Listener(), tally.Listener(), why.listener(), r.shadowListener(), r.recording.listener(), r.events.Listener(), live.Logger(log, cfg.Log.Requests))
 	meter.Watch(r.fleet)
+	meter.WatchKVEvents(eventFigures{r.events})
 	r.prober = probe.New(cfg.Probe, &http.Client{Transport: r.transport}, r.fleet.Observe, log)
 	r.proxy = proxy.New(proxy.Options{
-		Config: proxyConfig(cfg, tenants), Fleet: r.fleet, Transport: r.transport, Tracer: tracer, Log: log, Parser: parser,
-		Unreached: r.prober.Now, Decided: meter.ObserveDecision,
+		Config: proxyConfig(cfg, tenants, connector), Fleet: r.fleet, Transport: r.transport, Tracer: tracer, Log: log, Parser: parser,
+		Unreached: r.prober.Now, Decided: meter.ObserveDecision, Placed: r.placed(cfg),
 	})
 
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = cancel
 	r.wg.Go(func() { r.prober.Run(running) })
 	r.wg.Go(func() { r.proxy.Run(running) })
-	why.run(running, meter)
+	r.wg.Go(func() { r.events.Run(running) })
+	r.watch(running, meter)
 	discovery.Static("static", static, r.publish)
 	for _, s := range sources {
 		r.wg.Go(func() { s.Run(running, r.publish) })
@@ -122,15 +131,25 @@ func tenantsOf(cfg *config.Config) (*proxy.Tenants, error) {
 	return &proxy.Tenants{Header: t.Header, Keys: t.Sums(), Required: t.Required, SaltKey: salt}, err
 }
 
-func proxyConfig(cfg *config.Config, tenants *proxy.Tenants) proxy.Config {
+// tokenOf is how clients bring back which endpoint served them; nil when they cannot. Its secret has been read once already.
+func tokenOf(cfg *config.Config) *proxy.EndpointToken {
+	secret, err := cfg.EndpointToken.Secret()
+	if cfg.EndpointToken.Header == "" || err != nil {
+		return nil
+	}
+	return proxy.NewEndpointToken(cfg.EndpointToken.Header, secret)
+}
+
+func proxyConfig(cfg *config.Config, tenants *proxy.Tenants, connector engine.Connector) proxy.Config {
 	retries := cfg.Limits.Retries
 	if retries == 0 {
 		retries = -1 // none, as written; the zero of proxy.Config means its default
 	}
 	return proxy.Config{
-		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers, Tenants: tenants, Belief: policy.ReadsContent(cfg.Policy), ByContent: cfg.ByContent, NoUsage: !cfg.AskUsage,
+		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers, Tenants: tenants, Belief: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
 		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
 		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody,
+		Connector: connector, NoFallback: !cfg.Disaggregation.Fallback,
 	}
 }
 
@@ -157,6 +176,7 @@ func (r *router) publish(d route.Declared) {
 		seen[at] = s.Endpoint.Name
 	}
 	r.prober.Set(all)
+	r.events.Set(all)
 }
 
 // openSources reads what the configuration declares: the static endpoints, and the sources that follow the world.
@@ -237,7 +257,7 @@ func (r *router) serveAdmin(cfg *config.Config, l net.Listener, b build, metrics
 	handler := admin.New(admin.Config{
 		Fleet: r.fleet, Version: b.Version, Token: cfg.Admin.Token, Endpoints: declared, Source: "admin", Parse: parseDeclaration,
 		Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared,
-		Metrics: metrics, Settings: func() any { return cfg.Settings() }, Tally: tally, Log: r.log, Decisions: r.why.handler(),
+		Metrics: metrics, Settings: func() any { return cfg.Settings() }, Tally: tally, Log: r.log, Decisions: r.why.handler(), Shadow: r.shadowHandler(),
 	})
 	r.admin = &http.Server{
 		Handler: handler, ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive,
@@ -268,7 +288,7 @@ func (r *router) taken(name string) bool {
 // parseDeclaration expands what the admin API was sent. Keys kept elsewhere are not read for a caller from the network.
 func parseDeclaration(d admin.Declaration) ([]route.Endpoint, error) {
 	return discovery.Endpoints([]discovery.EndpointConfig{{
-		URL: d.URL, Name: d.Name, Kind: d.Kind, Weight: d.Weight, Models: d.Models, Ranks: d.Ranks, Slots: d.Slots,
+		URL: d.URL, Name: d.Name, Kind: d.Kind, Role: d.Role, Weight: d.Weight, Models: d.Models, Ranks: d.Ranks, Slots: d.Slots,
 	}}, discovery.None())
 }
 
@@ -314,6 +334,7 @@ func (r *router) stop(ctx context.Context) error {
 	r.cancel()
 	r.wg.Wait()
 	r.why.wait()
+	r.recording.wait()
 	r.transport.CloseIdleConnections()
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()

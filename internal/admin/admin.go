@@ -47,6 +47,7 @@ type Config struct {
 
 	Metrics   http.Handler // answers /metrics
 	Decisions http.Handler // answers GET /admin/decisions: the newest decisions and why; explain.Ring is one
+	Shadow    http.Handler // answers GET /admin/shadow: what other policies would have done; shadow.Shadow is one
 	Settings  func() any   // the configuration in force, secrets already taken out; encoded as JSON
 	Tally     *Tally       // what the fleet's listeners heard; nil leaves shares and rates out
 	Log       *slog.Logger // says who changed what; nil is silent
@@ -126,6 +127,7 @@ func (a *Admin) routes() {
 	get("/admin/stats", a.stats)
 	get("/admin/config", a.settings)
 	get("/admin/decisions", a.decisions)
+	get("/admin/shadow", a.shadow)
 	if a.c.Metrics != nil {
 		a.mux.Handle("GET /metrics", a.c.Metrics)
 		a.mux.HandleFunc("/metrics", only("GET, HEAD"))
@@ -150,6 +152,15 @@ func (a *Admin) decisions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.c.Decisions.ServeHTTP(w, r)
+}
+
+// shadow passes the question on to who asks the shadows.
+func (a *Admin) shadow(w http.ResponseWriter, r *http.Request) {
+	if a.c.Shadow == nil {
+		fail(http.StatusNotFound, "shadow_off", "no other policy is asked; set shadow in the configuration, or give serve --shadow").write(w)
+		return
+	}
+	a.c.Shadow.ServeHTTP(w, r)
 }
 
 // endpoint serves the paths below /admin/endpoints/. rest is what follows, still escaped.

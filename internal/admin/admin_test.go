@@ -321,7 +321,7 @@ func TestDeclarationListsAllFaults(t *testing.T) {
 	}
 	want := []string{
 		"models: want a list of strings, got \"m\"",
-		"unknown key \"nam\"; known are kind, models, name, ranks, slots, url, weight",
+		"unknown key \"nam\"; known are kind, models, name, ranks, role, slots, url, weight",
 		"slots: want a whole number, got null",
 		"weight: want a number, got \"heavy\"",
 		"url: is required",

@@ -18,6 +18,7 @@ type Declaration struct {
 	URL    string
 	Name   string   // "" lets Parse make one of the URL
 	Kind   string   // "" means "recognise it by probing"
+	Role   string   // prefill, decode or both; "" for both
 	Weight *float64 // nil when not stated
 	Models []string // nil means "what the engine reports"
 	Ranks  int      // declare so many data-parallel ranks instead of the whole engine; 0 for the whole
@@ -50,10 +51,10 @@ func parseDeclaration(body []byte) (Declaration, error) {
 		return d, errors.New("the body is not a JSON object")
 	}
 	fields := map[string]any{
-		"url": &d.URL, "name": &d.Name, "kind": &d.Kind, "weight": &d.Weight, "models": &d.Models, "ranks": &d.Ranks, "slots": &d.Slots,
+		"url": &d.URL, "name": &d.Name, "kind": &d.Kind, "role": &d.Role, "weight": &d.Weight, "models": &d.Models, "ranks": &d.Ranks, "slots": &d.Slots,
 	}
 	wants := map[string]string{
-		"url": "a string", "name": "a string", "kind": "a string", "weight": "a number", "models": "a list of strings",
+		"url": "a string", "name": "a string", "kind": "a string", "role": "a string", "weight": "a number", "models": "a list of strings",
 		"ranks": "a whole number", "slots": "a whole number",
 	}
 	var faults []error

@@ -181,7 +181,7 @@ func (a *Admin) idle(ctx context.Context, name string, wait time.Duration) bool 
 	tick := time.NewTicker(drainPoll)
 	defer tick.Stop()
 	for {
-		if s, ok := a.find(name); !ok || s.Load.Requests == 0 {
+		if s, ok := a.find(name); !ok || s.Load.Requests+s.Load.TransferRequests == 0 {
 			return true
 		}
 		select {

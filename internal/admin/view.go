@@ -13,6 +13,7 @@ type endpointView struct {
 	URL          string   `json:"url"`
 	Kind         string   `json:"kind"`
 	Part         string   `json:"part,omitempty"`
+	Role         string   `json:"role,omitempty"` // prefill or decode; left out for both
 	Source       string   `json:"source"`
 	Weight       float64  `json:"weight"`
 	Models       []string `json:"models"`
@@ -27,6 +28,9 @@ type endpointView struct {
 	Failures     uint64   `json:"failures"`
 	Engine       engine   `json:"engine"`
 	Served       *heardOf `json:"served,omitempty"`
+
+	TransferMs     float64 `json:"transfer_ms,omitempty"`                // learnt: until KV cache from elsewhere is there, with nothing to move
+	TransferPerSec float64 `json:"transfer_tokens_per_second,omitempty"` // learnt
 }
 
 type loadView struct {
@@ -34,6 +38,9 @@ type loadView struct {
 	PrefillTokens int64 `json:"prefill_tokens"`
 	DecodeTokens  int64 `json:"decode_tokens"`
 	ContextTokens int64 `json:"context_tokens"`
+
+	TransferRequests int   `json:"transfer_requests,omitempty"` // whose KV cache is on its way to another endpoint, or still to come from one
+	TransferTokens   int64 `json:"transfer_tokens,omitempty"`
 }
 
 // engine is what the engine says about itself.
@@ -75,16 +82,16 @@ type statsView struct {
 
 func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpointView {
 	v := endpointView{
-		Name: s.Endpoint.Name, URL: redactURL(s.Endpoint.URL), Kind: string(s.Kind), Part: s.Endpoint.Part.String(),
+		Name: s.Endpoint.Name, URL: redactURL(s.Endpoint.URL), Kind: string(s.Kind), Part: s.Endpoint.Part.String(), Role: string(s.Endpoint.Role),
 		Source: s.Source, Weight: s.Endpoint.Weight, Models: []string{},
 		State: string(s.State), Detail: s.Detail, Draining: s.Draining, Gone: s.Gone, Ramp: s.Ramp,
-		Load:     loadView{s.Load.Requests, s.Load.PrefillTokens, s.Load.DecodeTokens, s.Load.ContextTokens},
+		Load:     loadView{s.Load.Requests, s.Load.PrefillTokens, s.Load.DecodeTokens, s.Load.ContextTokens, s.Load.TransferRequests, s.Load.TransferTokens},
 		Requests: s.Requests, Failures: s.Failures,
 		Engine: engine{
 			Version: s.Report.Version, CacheTokens: s.Report.CacheTokens, BlockTokens: s.Report.BlockTokens,
 			Slots: s.Report.Slots, Ranks: s.Report.Ranks,
 		},
-		Served: heard,
+		Served: heard, TransferMs: s.TransferMs, TransferPerSec: s.TransferPerSec,
 	}
 	for i := range s.Models {
 		v.Models = append(v.Models, s.Models[i].ID)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/kvevents"
 	"github.com/warmpath/warmpath/internal/probe"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/prompt"
@@ -31,6 +32,8 @@ type Config struct {
 	Discovery Discovery `yaml:"discovery"`
 	// Policy that chooses among the endpoints of a pool: a name, or a mapping with name and options.
 	Policy policy.Config `yaml:"policy"`
+	// Disaggregation says when prompts are computed elsewhere than answers, where endpoints have roles.
+	Disaggregation Disaggregation `yaml:"disaggregation"`
 	// Sessions bounds the memory of conversations.
 	Sessions session.Config `yaml:"sessions"`
 	// ByContent recognises the conversations of clients that send no id by what they say: a prompt that goes on from an earlier
@@ -38,6 +41,8 @@ type Config struct {
 	ByContent bool `yaml:"by_content"`
 	// Identity says where requests tell who is speaking.
 	Identity prompt.Identity `yaml:"identity"`
+	// EndpointToken lets clients without an id bring back which endpoint served them.
+	EndpointToken EndpointToken `yaml:"endpoint_token"`
 	// Tenants keeps those who share the router apart.
 	Tenants Tenants `yaml:"tenants"`
 	// Models names what clients can ask for beside the models that endpoints serve.
@@ -47,16 +52,25 @@ type Config struct {
 	Pinning bool `yaml:"pinning"`
 	// Explain says how decisions can be looked at afterwards.
 	Explain Explain `yaml:"explain"`
+	// Record writes the traffic to a file, without text.
+	Record Record `yaml:"record"`
+	// Shadow asks other policies what they would do, without obeying them: their names, or a mapping.
+	Shadow Shadow `yaml:"shadow"`
 	// AskUsage asks engines for usage in streams whose client did not (stream_options.include_usage), and takes the extra
 	// chunk out again: the cached tokens in it tell how warm a conversation was. Turn it off for vLLM engines that run
 	// with --enable-force-include-usage.
 	AskUsage bool `yaml:"ask_usage"`
+	// SendIsFirstTurn tells TensorRT-LLM engines whether a turn is the first of its conversation: is_first_turn, in the
+	// disaggregated_params of requests that carry such. Only engines that know the member take it.
+	SendIsFirstTurn bool `yaml:"send_is_first_turn"`
 	// Limits bounds what is accepted and retried.
 	Limits Limits `yaml:"limits"`
 	// Timeouts bounds waiting. There is none for the whole of a generation.
 	Timeouts Timeouts `yaml:"timeouts"`
 	// Probe asks the engines how they are.
 	Probe probe.Config `yaml:"probe"`
+	// KVEvents follows what engines tell of their KV caches.
+	KVEvents kvevents.Config `yaml:"kv_events"`
 	// Health judges endpoints by what happens to requests.
 	Health Health `yaml:"health"`
 	// Log of the router itself, on standard error. It never holds prompt text.
@@ -177,13 +191,15 @@ func Default() Config {
 		Policy:   policy.Config{}.WithDefaults(),
 		Sessions: session.Config{}.WithDefaults(),
 		AskUsage: true, ByContent: true,
-		Explain: defaultExplain(),
-		Limits:  Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2},
+		Explain: defaultExplain(), Disaggregation: defaultDisaggregation(),
+		Record: defaultRecord(),
+		Shadow: Shadow{Budget: defaultBudget},
+		Limits: Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2},
 		Timeouts: Timeouts{
 			Connect: 5 * time.Second, FirstByte: 5 * time.Minute, Answer: 30 * time.Minute, Idle: 2 * time.Minute,
 			Refusing: 5 * time.Second, ReadHeader: 10 * time.Second, ReadBody: time.Minute, KeepAlive: 2 * time.Minute, Drain: 30 * time.Second,
 		},
-		Probe: probe.Config{}.WithDefaults(),
+		Probe: probe.Config{}.WithDefaults(), KVEvents: kvevents.DefaultConfig(),
 		Health: Health{
 			EjectAfter: r.EjectAfter, EjectFor: r.EjectFor, EjectMax: r.EjectMax, BusyFor: r.BusyFor, BusyMax: r.BusyMax, Ramp: r.Ramp,
 		},

@@ -42,9 +42,9 @@ func Variables() map[string][]string {
 }
 
 // Variable is the environment variable for a path. The policy's name, which the file may give as "policy: NAME", is
-// WARMPATH_POLICY.
+// WARMPATH_POLICY, and the names under shadow are WARMPATH_SHADOW.
 func Variable(path []string) string {
-	if slices.Equal(path, []string{"policy", "name"}) {
+	if slices.Equal(path, []string{"policy", "name"}) || slices.Equal(path, []string{"shadow", "policies"}) {
 		path = path[:1]
 	}
 	return prefix + strings.ToUpper(strings.Join(path, "_"))

@@ -101,6 +101,11 @@ func scalars() map[string]strictyaml.Scalar {
 		return nil
 	}
 	s["config.Explain"] = explainScalar
+	s["config.Disaggregation"] = func(into any, text string) error {
+		into.(*Disaggregation).When = text
+		return nil
+	}
+	s["config.Shadow"] = shadowScalar
 	return s
 }
 

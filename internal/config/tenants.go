@@ -81,7 +81,7 @@ func (t Tenants) Salt() ([]byte, error) {
 func (c Config) checkTenants() []error {
 	var faults []error
 	t := c.Tenants
-	if strings.Trim(t.Header, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+	if !headerName(t.Header) {
 		faults = append(faults, fault("tenants.header", "%q is not a header name", t.Header))
 	}
 	whose := map[[sha256.Size]byte]string{}

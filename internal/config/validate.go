@@ -33,12 +33,18 @@ func (c Config) Validate() error {
 		faults = append(faults, below(fmt.Sprintf("discovery.dns[%d].", i), d.Validate())...)
 	}
 	faults = append(faults, c.checkNumbers()...)
+	faults = append(faults, c.checkRoles()...)
+	faults = append(faults, c.Disaggregation.check()...)
 	faults = append(faults, c.Explain.check()...)
+	faults = append(faults, c.checkRecord()...)
+	faults = append(faults, c.Shadow.check()...)
 	faults = append(faults, section("policy", reflect.TypeOf(c.Policy), c.Policy.Validate())...)
 	faults = append(faults, section("sessions", reflect.TypeOf(c.Sessions), c.Sessions.Validate())...)
 	faults = append(faults, section("identity", reflect.TypeOf(c.Identity), c.Identity.Validate())...)
 	faults = append(faults, c.checkTenants()...)
+	faults = append(faults, c.EndpointToken.check()...)
 	faults = append(faults, section("probe", reflect.TypeOf(c.Probe), c.Probe.Validate())...)
+	faults = append(faults, section("kv_events", reflect.TypeOf(c.KVEvents), c.KVEvents.Validate())...)
 	for _, a := range c.AliasList() {
 		if a.Name == "" || len(a.Models) == 0 || slices.Contains(a.Models, "") || slices.Contains(a.Models, "*") {
 			faults = append(faults, fault("models.aliases."+a.Name, "needs a name and at least one model, none empty or \"*\""))
@@ -192,7 +198,13 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 	if _, err := c.AdminToken(); err != nil {
 		faults = append(faults, err)
 	}
+	if _, err := c.EndpointToken.Secret(); err != nil {
+		faults = append(faults, err)
+	}
 	if _, err := c.Tenants.Salt(); err != nil {
+		faults = append(faults, err)
+	}
+	if _, err := c.Record.SaltBytes(); err != nil {
 		faults = append(faults, err)
 	}
 	if _, err := discovery.Endpoints(c.Endpoints, keys); err != nil {

@@ -35,6 +35,8 @@ type DNSConfig struct {
 	RemoveAfter int `yaml:"remove_after"`
 	// Kind of engine: vllm, sglang, trtllm, llamacpp, ollama or other. Empty means that probing recognises it.
 	Kind string `yaml:"kind"`
+	// Role of each: prefill, decode or both, as of an endpoint.
+	Role string `yaml:"role"`
 	// Weight is the share of new traffic of each. 0 takes none; not stated means 1. Differing weights of SRV records scale it.
 	Weight *float64 `yaml:"weight"`
 	// Models they serve. Empty means what the engines report.
@@ -43,6 +45,8 @@ type DNSConfig struct {
 	Ranks int `yaml:"ranks"`
 	// Slots declares so many llama.cpp slots of each as endpoints of their own.
 	Slots int `yaml:"slots"`
+	// ConversationID is as of an endpoint.
+	ConversationID string `yaml:"conversation_id"`
 	// APIKey is sent to the engines as a bearer token.
 	APIKey string `yaml:"api_key" secret:"true"`
 	// APIKeyEnv names the environment variable that holds the key.
@@ -91,8 +95,8 @@ func (c DNSConfig) Validate() error {
 // engine is the declaration of one engine found at an address (host:port).
 func (c DNSConfig) engine(address string) EndpointConfig {
 	return EndpointConfig{
-		URL: c.Scheme + "://" + address, Name: address, Kind: c.Kind, Weight: c.Weight, Models: c.Models,
-		Ranks: c.Ranks, Slots: c.Slots, APIKey: c.APIKey, APIKeyEnv: c.APIKeyEnv, APIKeyFile: c.APIKeyFile,
+		URL: c.Scheme + "://" + address, Name: address, Kind: c.Kind, Role: c.Role, Weight: c.Weight, Models: c.Models,
+		Ranks: c.Ranks, Slots: c.Slots, ConversationID: c.ConversationID, APIKey: c.APIKey, APIKeyEnv: c.APIKeyEnv, APIKeyFile: c.APIKeyFile,
 	}
 }
 

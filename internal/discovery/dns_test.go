@@ -141,6 +141,9 @@ func TestDNSService(t *testing.T) {
 		{Name: "b.svc:9001/rank0", URL: "https://b.svc:9001", Weight: 0.75, Part: route.Part{Kind: route.Rank}},
 		{Name: "b.svc:9001/rank1", URL: "https://b.svc:9001", Weight: 0.75, Part: route.Part{Kind: route.Rank, Index: 1}},
 	}
+	for i := range want {
+		want[i].IDForm = route.IDAuto
+	}
 	if diff := gocmp.Diff(want, all[0].Endpoints); diff != "" {
 		t.Error(diff)
 	}

@@ -36,6 +36,9 @@ type EndpointConfig struct {
 	Name string `yaml:"name" json:"name,omitempty"`
 	// Kind of engine: vllm, sglang, trtllm, llamacpp, ollama or other. Empty means that probing recognises it.
 	Kind string `yaml:"kind" json:"kind,omitempty"`
+	// Role is prefill for an engine that computes prompts for others, decode for one that answers what others computed, both for
+	// either. Empty means both. As soon as one endpoint of a model has a role, requests for it may be split, see disaggregation.
+	Role string `yaml:"role" json:"role,omitempty"`
 	// Weight is the share of new traffic relative to other endpoints. 0 takes none; not stated means 1.
 	Weight *float64 `yaml:"weight" json:"weight,omitempty"`
 	// Models it serves. Empty means what the engine reports.
@@ -46,6 +49,17 @@ type EndpointConfig struct {
 	// Slots declares so many slots of a llama.cpp server as endpoints NAME/slot0, NAME/slot1, ...; 0 leaves the choice of
 	// the slot to the engine.
 	Slots int `yaml:"slots" json:"slots,omitempty"`
+	// ConversationID is the form in which the engine is told the conversation of a request: conversation_params (TensorRT-LLM since
+	// June 2026), disaggregated_params (its conversation_id, before that; in requests that are split), off, or auto: the first for
+	// TensorRT-LLM, until it refuses, and off for others. Empty means auto.
+	ConversationID string `yaml:"conversation_id" json:"conversation_id,omitempty"`
+	// KVEvents is where the engine publishes what happens in its KV cache: tcp://HOST:PORT (vLLM, SGLang; data-parallel ranks are at the
+	// ports after it), poll for TensorRT-LLM, whose events are asked for, or off. Empty asks the engine where they are.
+	KVEvents string `yaml:"kv_events" json:"kv_events,omitempty"`
+	// KVReplay is where messages that were missed can be asked for: tcp://HOST:PORT, ranks at the ports after it.
+	KVReplay string `yaml:"kv_replay" json:"kv_replay,omitempty"`
+	// KVTopic is the topic of the messages that are this engine's; empty takes all.
+	KVTopic string `yaml:"kv_topic" json:"kv_topic,omitempty"`
 	// APIKey is sent to the engine as a bearer token by probes, and with requests of clients that carry none.
 	APIKey string `yaml:"api_key" json:"api_key,omitempty" secret:"true"`
 	// APIKeyEnv names the environment variable that holds the key.
@@ -93,11 +107,17 @@ func (c EndpointConfig) checkTraits() []error {
 	if !slices.Contains(kinds, route.Kind(c.Kind)) && c.Kind != "" {
 		faults = append(faults, fault("kind", "%q is not a kind of engine; known: %s", c.Kind, kindNames()))
 	}
+	if _, err := route.ParseRole(c.Role); err != nil {
+		faults = append(faults, fault("role", "%w", err))
+	}
 	if w := c.Weight; w != nil && !(*w >= 0 && *w <= math.MaxFloat32) {
 		faults = append(faults, fault("weight", "is %v, must be a number from 0 up", *w))
 	}
 	if slices.Contains(c.Models, "") {
 		faults = append(faults, fault("models", "holds an empty name"))
+	}
+	if !slices.Contains(idForms, c.ConversationID) {
+		faults = append(faults, fault("conversation_id", "is %q, must be auto, conversation_params, disaggregated_params or off", c.ConversationID))
 	}
 	if c.Ranks < 0 || c.Ranks > MaxParts {
 		faults = append(faults, fault("ranks", "is %d, must be between 0 and %d", c.Ranks, MaxParts))
@@ -114,6 +134,7 @@ func (c EndpointConfig) checkTraits() []error {
 	if k := route.Kind(c.Kind); c.Ranks > 0 && (k == route.KindLlamaCpp || k == route.KindOllama || k == route.KindOther) {
 		faults = append(faults, fault("ranks", "%s has no data-parallel ranks; vllm, sglang and trtllm have", k))
 	}
+	faults = append(faults, c.checkKV()...)
 	keys := 0
 	for _, k := range []string{c.APIKey, c.APIKeyEnv, c.APIKeyFile} {
 		if k != "" {
@@ -132,6 +153,8 @@ func (c EndpointConfig) checkTraits() []error {
 var kinds = []route.Kind{
 	route.KindVLLM, route.KindSGLang, route.KindTRTLLM, route.KindLlamaCpp, route.KindOllama, route.KindOther,
 }
+
+var idForms = []string{"", "off", string(route.IDAuto), string(route.IDParams), string(route.IDDisagg)}
 
 func kindNames() string {
 	var names []string
@@ -278,9 +301,21 @@ func (c EndpointConfig) expand(key string) []route.Endpoint {
 	if c.Name != "" {
 		name = c.Name
 	}
-	e := route.Endpoint{Name: name, URL: url, Kind: route.Kind(c.Kind), Weight: 1, Models: slices.Clone(c.Models), APIKey: key}
+	e := route.Endpoint{
+		Name: name, URL: url, Kind: route.Kind(c.Kind), Weight: 1, Models: slices.Clone(c.Models), APIKey: key,
+		KVEvents: c.KVEvents, KVReplay: c.KVReplay, KVTopic: c.KVTopic,
+	}
+	e.Role, _ = route.ParseRole(c.Role)
 	if c.Weight != nil {
 		e.Weight = *c.Weight
+	}
+	switch c.ConversationID {
+	case "":
+		e.IDForm = route.IDAuto
+	case "off":
+		e.IDForm = route.IDUntold
+	default:
+		e.IDForm = route.IDForm(c.ConversationID)
 	}
 	part, n := route.Rank, c.Ranks
 	if c.Slots > 0 {
@@ -302,6 +337,7 @@ func (c EndpointConfig) expand(key string) []route.Endpoint {
 func equal(a, b []route.Endpoint) bool {
 	return slices.EqualFunc(a, b, func(x, y route.Endpoint) bool {
 		models := slices.Equal(x.Models, y.Models)
-		return models && x.Name == y.Name && x.URL == y.URL && x.Kind == y.Kind && x.Part == y.Part && x.Weight == y.Weight && x.APIKey == y.APIKey
+		return models && x.Role == y.Role && x.Name == y.Name && x.URL == y.URL && x.Kind == y.Kind && x.Part == y.Part && x.Weight == y.Weight && x.APIKey == y.APIKey && x.IDForm == y.IDForm &&
+			x.KVEvents == y.KVEvents && x.KVReplay == y.KVReplay && x.KVTopic == y.KVTopic
 	})
 }

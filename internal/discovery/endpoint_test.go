@@ -1,6 +1,7 @@
 package discovery_test
 
 import (
+	std "cmp"
 	"errors"
 	"strings"
 	"testing"
@@ -24,6 +25,9 @@ func TestParseEndpoint(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", spec, err)
 		}
+		for i := range want {
+			want[i].IDForm = std.Or(want[i].IDForm, route.IDAuto)
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", spec, diff)
 		}
@@ -41,6 +45,12 @@ func TestParseEndpoint(t *testing.T) {
 		route.Endpoint{Name: "a:1/rank1", URL: "http://a:1", Weight: 0.5, Part: route.Part{Kind: route.Rank, Index: 1}})
 	f("a:1,name=l,slots=1,kind=llamacpp",
 		route.Endpoint{Name: "l/slot0", URL: "http://a:1", Weight: 1, Kind: route.KindLlamaCpp, Part: route.Part{Kind: route.Slot}})
+	f("a:1,kind=trtllm,conversation_id=disaggregated_params", route.Endpoint{Name: "a:1", URL: "http://a:1", Weight: 1, Kind: route.KindTRTLLM, IDForm: route.IDDisagg})
+	if c, err := discovery.ParseEndpoint("a:1,conversation_id=off"); err != nil {
+		t.Error(err)
+	} else if got, _ := discovery.Endpoints([]discovery.EndpointConfig{c}, discovery.None()); got[0].IDForm != route.IDUntold {
+		t.Errorf("off: %q", got[0].IDForm)
+	}
 }
 
 func TestParseEndpointFaults(t *testing.T) {
@@ -60,6 +70,7 @@ func TestParseEndpointFaults(t *testing.T) {
 		"http://[fe80::1%25eth0]:1":    "allowed",
 		"http://u:p@a":                 "must not hold a user name",
 		"http://a,weight":              "is not key=value",
+		"http://a,conversation_id=yes": "must be auto, conversation_params, disaggregated_params or off",
 		"http://a,weight=x":            "is not a number",
 		"http://a,weight=-1":           "must be a number from 0 up",
 		"http://a,weight=NaN":          "must be a number from 0 up",

@@ -40,7 +40,7 @@ func ParseEndpoint(spec string) (EndpointConfig, error) {
 	return c, nil
 }
 
-const optionNames = "name, kind, weight, models, ranks, slots, api_key, api_key_env, api_key_file"
+const optionNames = "name, kind, role, weight, models, ranks, slots, conversation_id, api_key, api_key_env, api_key_file, kv_events, kv_replay, kv_topic"
 
 func (c *EndpointConfig) set(key, value string) error {
 	var err error
@@ -49,8 +49,18 @@ func (c *EndpointConfig) set(key, value string) error {
 		c.Name = value
 	case "kind":
 		c.Kind = value
+	case "conversation_id":
+		c.ConversationID = value
+	case "role":
+		c.Role = value
 	case "models":
 		c.Models = strings.Split(value, "+")
+	case "kv_events":
+		c.KVEvents = value
+	case "kv_replay":
+		c.KVReplay = value
+	case "kv_topic":
+		c.KVTopic = value
 	case "api_key":
 		c.APIKey = value
 	case "api_key_env":

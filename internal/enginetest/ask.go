@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/zeebo/xxh3"
 
@@ -41,28 +42,33 @@ type fields struct {
 	CacheSalt *string `json:"cache_salt"`
 	ExtraKey  string  `json:"extra_key"` // SGLang
 	RequestID string  `json:"request_id"`
-	RID       string  `json:"rid"` // SGLang
+	SessionID string  `json:"session_id"` // vLLM
+	RID       string  `json:"rid"`        // SGLang
 
 	RoutedDPRank     *int `json:"routed_dp_rank"`     // SGLang
 	DataParallelRank *int `json:"data_parallel_rank"` // SGLang, its older name
 	IDSlot           *int `json:"id_slot"`            // llama.cpp
+
+	KVTransferParams json.RawMessage `json:"kv_transfer_params"` // vLLM
 }
 
 // ask is one request to generate, ready to become a job.
 type ask struct {
-	model     string
-	prompt    []byte
-	salt      string
-	id        string // of the request, without the API's prefix
-	maxTokens int    // 0: as long as it naturally is
-	minTokens int
-	exact     bool // ignore_eos: exactly maxTokens
-	none      bool // no answer at all (embeddings)
-	stream    bool
-	usage     bool // the stream ends with usage
-	each      bool // usage on every chunk
-	rank      int  // -1: the engine chooses
-	slot      int  // -1: the engine chooses (llama.cpp)
+	model        string
+	prompt       []byte
+	salt         string
+	id           string // of the request, without the API's prefix
+	conversation string // label of its blocks (vLLM)
+	maxTokens    int    // 0: as long as it naturally is
+	minTokens    int
+	exact        bool // ignore_eos: exactly maxTokens
+	none         bool // no answer at all (embeddings)
+	stream       bool
+	usage        bool   // the stream ends with usage
+	each         bool   // usage on every chunk
+	rank         int    // -1: the engine chooses
+	slot         int    // -1: the engine chooses (llama.cpp)
+	kv           *kvAsk // its prompt is computed for, or comes from, another engine; nil when not
 }
 
 // badRequest is an error that is the client's fault.
@@ -128,6 +134,14 @@ func (s *Server) newAsk(r *http.Request, f *fields) (*ask, error) {
 		a.usage, a.each = f.StreamOptions.IncludeUsage || f.StreamOptions.Continuous, f.StreamOptions.Continuous
 	}
 	a.id = s.requestID(r, f)
+	if err := s.readKV(f, a); err != nil {
+		return nil, err
+	}
+	if s.opts.Dialect == route.KindVLLM {
+		if a.conversation = f.SessionID; a.conversation == "" {
+			a.conversation = r.Header.Get("X-Session-ID")
+		}
+	}
 	return a, s.place(r, f, a)
 }
 
@@ -217,6 +231,13 @@ func (s *Server) job(a *ask) (sim.Job, *answer, error) {
 		job.Lane = uint32(a.slot) + 1
 	}
 	job.Chain = chain(root, full, s.opts.Engine.BlockTokens)
+	if s.pump.kv != nil {
+		ans.kv = &kvJob{chain: job.Chain, tokens: tokenIDs(full), session: a.conversation}
+		_, ans.kv.salt, _ = strings.Cut(a.salt, "\x00")
+		if s.isAdapter(a.model) {
+			ans.kv.adapter = a.model
+		}
+	}
 	return job, ans, nil
 }
 

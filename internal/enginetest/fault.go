@@ -142,6 +142,7 @@ func (s *Server) SetFault(f Fault) error {
 		s.pump.restart()
 		s.responses.clear()
 		s.tally.restarts.Add(1)
+		s.forgetKV()
 	}
 	return s.openPort(!port)
 }
@@ -236,6 +237,7 @@ type Stats struct {
 	Cancelled uint64      `json:"cancelled"` // generations whose client left
 	Faulted   uint64      `json:"faulted"`   // requests that met a fault
 	Restarts  uint64      `json:"restarts"`
+	KV        KVStats     `json:"kv"`
 	Ranks     []sim.Stats `json:"ranks"` // since the last restart
 }
 
@@ -243,7 +245,7 @@ type Stats struct {
 func (s *Server) Stats() Stats {
 	return Stats{
 		Requests: s.tally.requests.Load(), Open: s.tally.open.Load(), Cancelled: s.tally.cancelled.Load(),
-		Faulted: s.tally.faulted.Load(), Restarts: s.tally.restarts.Load(), Ranks: s.pump.stats(),
+		Faulted: s.tally.faulted.Load(), Restarts: s.tally.restarts.Load(), KV: s.KV(), Ranks: s.pump.stats(),
 	}
 }
 

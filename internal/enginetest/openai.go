@@ -163,6 +163,9 @@ func (o *openAIShape) whole(a *answer) any {
 		"id": o.id(a), "object": object, "created": a.created, "model": a.ask.model,
 		"system_fingerprint": "simulated", "choices": []any{choice}, "usage": o.usage(a, true),
 	}
+	if o.s.opts.Connector != "" {
+		v["kv_transfer_params"] = a.handed // null but for prefill legs
+	}
 	if o.s.dialect.timings {
 		v["timings"] = timingsOf(a)
 		v["id_slot"] = a.ask.slot
@@ -176,7 +179,7 @@ func (o *openAIShape) usage(a *answer, final bool) map[string]any {
 		"prompt_tokens": a.promptTokens, "completion_tokens": a.made, "total_tokens": a.promptTokens + a.made,
 	}
 	if final && !o.s.opts.NoCacheReport {
-		u["prompt_tokens_details"] = map[string]any{"cached_tokens": a.progress.cached}
+		u["prompt_tokens_details"] = map[string]any{"cached_tokens": a.cachedTokens()}
 	}
 	return u
 }

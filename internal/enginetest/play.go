@@ -21,6 +21,8 @@ type answer struct {
 	finish       string // "stop" or "length"
 	rank         int
 	progress     progress
+	kv           *kvJob          // what KV events tell of it, nil without
+	handed       json.RawMessage // what a decoder is told, of a prefill leg
 }
 
 // piece is the text of token i.
@@ -51,7 +53,10 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a *ask, sh shape) 
 		defer s.endSlot(a.slot)
 	}
 	ans.created = time.Now().Unix()
-	st, err := s.pump.submit(a.rank, job)
+	if !s.loadKV(w, r, ans, sh, job.Chain) {
+		return
+	}
+	st, err := s.pump.submitAs(a.rank, job, ans.kv)
 	if err != nil {
 		s.failWith(w, r, err)
 		return
@@ -112,6 +117,9 @@ func (s *Server) playWhole(w http.ResponseWriter, r *http.Request, st *stream, a
 		return
 	}
 	ans.made, ans.progress = p.tokens, p
+	if ans.ask.kv != nil && ans.ask.kv.prefill {
+		ans.handed = s.handKV(ans.ask, ans.promptTokens, p.cached)
+	}
 	if fault.Kind == FaultGarbage {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"simulated":"garbage",`))

@@ -18,6 +18,8 @@ type pump struct {
 
 	mu      sync.Mutex // guards what follows
 	engines []*sim.Engine
+	kv      []*kvPublisher    // by rank; nil without KV events
+	kvJobs  map[uint64]*kvJob // by stream
 	streams map[uint64]*stream
 	nextID  uint64
 	turn    int // round robin over ranks
@@ -26,6 +28,8 @@ type pump struct {
 	sim   time.Time
 	speed float64
 	base  float64 // Options.Speed
+
+	computed func(time.Duration) // Options.Computed
 }
 
 // stream is what a handler sees of its job.
@@ -54,7 +58,7 @@ func newPump(o Options) (*pump, error) {
 	p := &pump{
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
 		streams: make(map[uint64]*stream),
-		real:    now, sim: now, speed: o.Speed, base: o.Speed,
+		real:    now, sim: now, speed: o.Speed, base: o.Speed, computed: o.Computed,
 	}
 	for r := range o.Ranks {
 		e, err := sim.NewEngine(o.Engine, o.Seed+uint64(r))
@@ -62,6 +66,16 @@ func newPump(o Options) (*pump, error) {
 			return nil, fmt.Errorf("enginetest: %w", err)
 		}
 		p.engines = append(p.engines, e)
+	}
+	if o.KVEvents != "" {
+		var err error
+		if p.kv, err = newKVPublishers(o); err != nil {
+			return nil, err
+		}
+		p.kvJobs = map[uint64]*kvJob{}
+		for _, e := range p.engines {
+			e.Watch()
+		}
 	}
 	go p.run()
 	return p, nil
@@ -104,11 +118,19 @@ func (p *pump) setSlow(factor float64) {
 func (p *pump) advance() time.Duration {
 	now := p.clock()
 	wait := time.Hour
-	for _, e := range p.engines {
-		for _, em := range e.Advance(now) {
+	for rank, e := range p.engines {
+		emissions := e.Advance(now)
+		if p.kv != nil {
+			p.kv[rank].publish(e.Changes())
+		}
+		for _, em := range emissions {
 			if st := p.streams[em.ID]; st != nil {
+				if em.Kind == sim.Prefilled && p.computed != nil {
+					p.computed(em.At.Sub(st.now.submitted))
+				}
 				st.take(em)
 				if em.Kind == sim.Done {
+					p.kvOver(st)
 					delete(p.streams, em.ID)
 				}
 			}
@@ -160,7 +182,10 @@ func (st *stream) progress() progress {
 
 // submit hands a job to a rank. A negative rank leaves the choice to the engine: the least waiting×4 + running, as
 // vLLM's internal balancer has it, in turns among equals.
-func (p *pump) submit(rank int, job sim.Job) (*stream, error) {
+func (p *pump) submit(rank int, job sim.Job) (*stream, error) { return p.submitAs(rank, job, nil) }
+
+// submitAs is submit of a job whose blocks are told of, where kv is not nil.
+func (p *pump) submitAs(rank int, job sim.Job, kv *kvJob) (*stream, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advance()
@@ -172,6 +197,10 @@ func (p *pump) submit(rank int, job sim.Job) (*stream, error) {
 	now := p.clock()
 	if err := p.engines[rank].Submit(now, job); err != nil {
 		return nil, err
+	}
+	if kv != nil && p.kv != nil {
+		p.kvJobs[job.ID] = kv
+		p.kv[rank].expect(kv)
 	}
 	st := &stream{id: job.ID, rank: rank, notify: make(chan struct{}, 1)}
 	st.now.submitted = now
@@ -198,6 +227,7 @@ func (p *pump) cancel(st *stream) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advance()
+	p.kvOver(st)
 	delete(p.streams, st.id)
 	return p.engines[st.rank].Cancel(st.id)
 }
@@ -207,9 +237,14 @@ func (p *pump) restart() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advance()
-	for _, e := range p.engines {
+	for rank, e := range p.engines {
 		e.Clear()
+		if p.kv != nil {
+			e.Changes()
+			p.kv[rank].restart()
+		}
 	}
+	clear(p.kvJobs)
 	for _, st := range p.streams {
 		st.mu.Lock()
 		st.now.gone = true
@@ -224,10 +259,27 @@ func (p *pump) clearCache() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := true
-	for _, e := range p.engines {
-		all = e.ClearCache() && all
+	for rank, e := range p.engines {
+		empty := e.ClearCache()
+		all = empty && all
+		if p.kv == nil {
+			continue
+		}
+		if changes := e.Changes(); empty {
+			p.kv[rank].cleared()
+		} else {
+			p.kv[rank].publish(changes)
+		}
 	}
 	return all
+}
+
+// receive puts blocks that came from another engine into a rank's cache.
+func (p *pump) receive(rank int, chain []uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.advance()
+	p.engines[rank].Receive(chain)
 }
 
 // stats are the engines' figures by rank, up to date.
@@ -253,4 +305,15 @@ func (p *pump) close() {
 	p.restart()
 	close(p.stop)
 	<-p.stopped
+	for _, k := range p.kv {
+		k.close()
+	}
+}
+
+// kvOver forgets whose blocks a stream's are; mu is held.
+func (p *pump) kvOver(st *stream) {
+	if j := p.kvJobs[st.id]; j != nil {
+		p.kv[st.rank].over(j)
+		delete(p.kvJobs, st.id)
+	}
 }

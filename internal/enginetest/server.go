@@ -39,7 +39,19 @@ type Options struct {
 	AnswerTokens  int           // natural length of answers, on average; default 64
 	LoadingFor    time.Duration // real time for which health says "loading"; default 0
 	NoCacheReport bool          // usage has no cached tokens, as engines have it when that is not switched on
+	KVEvents      string        // host:port of KV events (vLLM, SGLang; ranks and replays at the ports after it; port 0 takes free ones), anything for TensorRT-LLM's; "" publishes none
+	KVArrays      bool          // events are arrays, as vLLM had them up to 0.23
 	BodyBytes     int64         // longest request body; default 64 MiB
+
+	Computed func(took time.Duration) // told of each prompt how long it took until it was computed, in simulated time; must not block
+
+	// Disaggregated serving: either side of a hand-over, as each request asks.
+	Connector         string        // "nixl" (vLLM); "" has none, and takes no notice of what requests say about one
+	KVLease           time.Duration // real time for which a prefiller holds blocks; default 30 s
+	KVLatency         time.Duration // simulated time that a transfer takes at least; default 5 ms
+	KVTokensPerSecond float64       // tokens of KV cache moved a second; default 50,000
+	KVRecompute       bool          // a decoder computes what it cannot fetch (kv_load_failure_policy); else it answers 500
+	OldKV             bool          // the parameters of older versions: a flat list of blocks, no request id, no cached tokens
 }
 
 func (o Options) withDefaults() Options {
@@ -67,6 +79,15 @@ func (o Options) withDefaults() Options {
 	if o.AnswerTokens == 0 {
 		o.AnswerTokens = 64
 	}
+	if o.KVLease == 0 {
+		o.KVLease = 30 * time.Second
+	}
+	if o.KVLatency == 0 {
+		o.KVLatency = 5 * time.Millisecond
+	}
+	if o.KVTokensPerSecond == 0 {
+		o.KVTokensPerSecond = 50_000
+	}
 	if o.BodyBytes == 0 {
 		o.BodyBytes = 64 << 20
 	}
@@ -89,6 +110,8 @@ func (o Options) validate() error {
 	fault(o.ContextTokens < 2, "context tokens must be at least 2, got %d", o.ContextTokens)
 	fault(o.AnswerTokens < 1, "answer tokens must be at least 1, got %d", o.AnswerTokens)
 	fault(o.BodyBytes < 1, "body bytes must be at least 1, got %d", o.BodyBytes)
+	fault(o.Connector != "" && (o.Connector != "nixl" || o.Dialect != route.KindVLLM), "no simulated %s hands KV cache over by %q; vllm does by nixl", o.Dialect, o.Connector)
+	fault(o.KVLease < 0 || o.KVLatency < 0 || !(o.KVTokensPerSecond > 0), "transfers must take time: lease %v, latency %v, %v tokens a second", o.KVLease, o.KVLatency, o.KVTokensPerSecond)
 	fault(o.LoadingFor < 0, "loading time must not be negative, got %v", o.LoadingFor)
 	for _, m := range append(append([]string(nil), o.Models...), o.Adapters...) {
 		fault(m == "", "a model's name is empty")
@@ -109,6 +132,7 @@ type Server struct {
 	slots     slots
 	ids       atomic.Uint64
 	tally     tally
+	kv        kvLeases
 
 	closing chan struct{}
 	once    sync.Once
@@ -174,6 +198,7 @@ func New(opts Options) (*Server, error) {
 	s.mux.HandleFunc("POST /_sim/fault", s.postFault)
 	s.mux.HandleFunc("GET /_sim/fault", s.getFault)
 	s.mux.HandleFunc("GET /_sim/stats", s.getStats)
+	s.mux.HandleFunc("POST /_sim/kv", s.postKV)
 	s.mux.HandleFunc("/", s.notFound)
 	return s, nil
 }
@@ -201,6 +226,7 @@ func (s *Server) Close() error {
 	s.once.Do(func() {
 		close(s.closing)
 		s.faults.stop()
+		s.forgetKV()
 		s.mu.Lock()
 		s.closed = true
 		srv := s.http

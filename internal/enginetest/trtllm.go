@@ -21,6 +21,9 @@ func (s *Server) trtllmRoutes(m *http.ServeMux) {
 	})
 	it := &iterations{s: s, last: make([]sim.Stats, s.opts.Ranks)}
 	m.HandleFunc("GET /metrics", it.serve)
+	if s.opts.KVEvents != "" {
+		m.HandleFunc("POST /kv_cache_events", s.kvCacheEvents)
+	}
 	m.HandleFunc("GET /prometheus/metrics", s.trtllmMetrics)
 }
 

@@ -22,6 +22,9 @@ func (s *Server) vllmRoutes(m *http.ServeMux) {
 	m.HandleFunc("GET /load", s.vllmLoad)
 	m.HandleFunc("GET /metrics", s.vllmMetrics)
 	m.HandleFunc("POST /tokenize", s.tokenize)
+	if s.opts.KVEvents != "" {
+		m.HandleFunc("GET /kv_event_sources", s.kvEventSources)
+	}
 	m.HandleFunc("POST /detokenize", s.detokenize)
 	m.HandleFunc("POST /reset_prefix_cache", func(w http.ResponseWriter, _ *http.Request) {
 		s.pump.clearCache() // 200 even when refused

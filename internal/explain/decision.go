@@ -26,16 +26,26 @@ type Decision struct {
 	Conversation string    `json:"conversation,omitempty"`
 	Home         string    `json:"home,omitempty"` // the conversation's endpoint before
 	FirstTurn    bool      `json:"first_turn"`
+	NewID        bool      `json:"is_first_turn"` // route.Decision.NewID
 	Stream       bool      `json:"stream"`
 	Outcome      string    `json:"outcome"`
 	Error        string    `json:"error,omitempty"`
 	LostCache    bool      `json:"lost_cache,omitempty"` // it showed that the endpoint had lost its cache
+	Leg          string    `json:"leg,omitempty"`        // prefill or decode, of a request that went to two endpoints; both have its id
+	Split        *Split    `json:"split,omitempty"`      // where endpoints have roles
 
 	Predicted  Predicted   `json:"predicted"`
 	Observed   Observed    `json:"observed"`
 	RegretMs   *float64    `json:"regret_ms,omitempty"` // how much later than the best other was predicted to be
 	Eligible   int         `json:"eligible"`            // endpoints that could take the request
 	Candidates []Candidate `json:"candidates"`          // the chosen one first, then the best of the others
+}
+
+// Split says why a request went to two endpoints, or why not.
+type Split struct {
+	Why     string  `json:"why"`                // route.SplitWhy
+	WholeMs float64 `json:"whole_ms,omitempty"` // what it was predicted to cost at one endpoint, others' waiting included
+	SplitMs float64 `json:"split_ms,omitempty"` // and at two
 }
 
 // Predicted is what the router expected.
@@ -80,6 +90,8 @@ type Terms struct {
 	Others  float64 `json:"others"`
 	Evict   float64 `json:"evict"`
 	Spread  float64 `json:"spread"`
+
+	Transfer float64 `json:"transfer,omitempty"`
 }
 
 // view is a record as it is shown.
@@ -87,10 +99,16 @@ func (d *record) view() Decision {
 	v := Decision{
 		Number: d.number, Request: d.get(d.request), At: d.routed.UTC(), Ended: d.end.UTC(), FirstByte: d.firstByte,
 		Endpoint: d.endpoint, Kind: string(d.kind), Reason: string(d.reason), Pool: d.pool, Model: d.get(d.model), Policy: d.policy,
-		Class: className(d.class), Conversation: d.get(d.conversation), Home: d.home, FirstTurn: d.firstTurn, Stream: d.stream,
+		Class: className(d.class), Conversation: d.get(d.conversation), Home: d.home, FirstTurn: d.firstTurn, NewID: d.newID, Stream: d.stream,
 		Outcome: d.outcome.String(), Error: d.get(d.failure), LostCache: d.lost, Eligible: d.eligible, Candidates: []Candidate{},
 		Predicted: Predicted{PromptTokens: d.prompt, CachedTokens: d.cached},
 		Observed:  Observed{DurationMs: round(ms(d.end.Sub(d.routed)))},
+	}
+	if d.leg != route.LegWhole {
+		v.Leg = d.leg.String()
+	}
+	if d.split != "" {
+		v.Split = &Split{Why: string(d.split), WholeMs: round(d.weighed.WholeMs), SplitMs: round(d.weighed.SplitMs)}
 	}
 	if !d.firstByte.IsZero() {
 		v.FirstByte = d.firstByte.UTC()
@@ -116,7 +134,7 @@ func (d *record) view() Decision {
 	if d.refusal {
 		v.Reason, v.Outcome = refused, refused
 	}
-	v.Why = why(&v)
+	v.Why = why(&v) + parted(&v)
 	return v
 }
 
@@ -127,7 +145,7 @@ func viewCandidate(c *route.Candidate, chosen bool) Candidate {
 	t := &c.Terms
 	return Candidate{
 		Endpoint: c.Name, Chosen: chosen, CostMs: round(t.Cost()), TTFTMs: round(t.TTFT()),
-		Terms:        Terms{round(t.Wait), round(t.Prefill), round(t.Fixed), round(t.Others), round(t.Evict), round(t.Spread)},
+		Terms:        Terms{round(t.Wait), round(t.Prefill), round(t.Fixed), round(t.Others), round(t.Evict), round(t.Spread), round(t.Transfer)},
 		CachedTokens: c.CachedTokens, Requests: c.Load.Requests, PrefillTokens: c.Load.PrefillTokens, DecodeTokens: c.Load.DecodeTokens,
 		Waiting: c.Load.Waiting, Weight: round(c.Weight), MsPerToken: c.MsPerToken, Busy: round(c.Busy), Full: c.Full,
 	}

@@ -19,7 +19,11 @@ type record struct {
 	kind                         route.Kind
 	reason                       route.Reason
 	class                        route.Class
-	firstTurn, stream, lost      bool
+	firstTurn, newID             bool
+	stream, lost                 bool
+	leg                          route.Leg
+	split                        route.SplitWhy
+	weighed                      route.Weighed
 	refusal                      bool // no endpoint was found for it
 	eligible                     int
 
@@ -63,7 +67,8 @@ func (d *record) ended(e *route.Entry, hash bool) {
 	d.conversation = d.putConversation(v.Session, hash)
 	d.model = d.put(v.Model, longestID)
 	d.pool, d.policy, d.endpoint, d.home, d.kind = v.Pool, v.Policy, v.Endpoint.Name, x.Home, v.Kind
-	d.reason, d.class, d.firstTurn, d.stream, d.lost = v.Reason, x.Class, v.FirstTurn, x.Stream, x.LostCache
+	d.reason, d.class, d.firstTurn, d.newID, d.stream, d.lost = v.Reason, x.Class, v.FirstTurn, v.NewID, x.Stream, x.LostCache
+	d.leg, d.split, d.weighed = v.Leg, v.Why, v.Weighed
 	d.eligible, d.prompt, d.cached, d.ttft = v.Candidates, v.PromptTokens, v.CachedTokens, v.TTFTMs
 	d.routed, d.firstByte, d.end = x.Routed, x.FirstByte, e.Now
 	d.outcome, d.usage = x.Outcome, x.Usage

@@ -58,7 +58,7 @@ func (r *Ring) Listener() live.Listener {
 		switch {
 		case e.Ended != nil:
 			r.add(func(to *record) { to.ended(e, r.cfg.HashIDs) })
-		case e.Err != nil && e.Request != nil:
+		case e.Err != nil && e.Request != nil && e.Request.Leg == route.LegWhole: // who finds no other endpoint for one leg has other ways left
 			r.add(func(to *record) { to.refused(e, r.cfg.HashIDs) })
 		}
 	}}

@@ -15,10 +15,11 @@ type Fleet struct {
 	now       func() time.Time
 	listeners []Listener
 
-	mu     sync.Mutex // guards router, and orders the calls of Listener.Entry
-	router *route.Router
-	entry  route.Entry    // what the listeners are being told; listeners may not keep it
-	made   route.Decision // the decision in it
+	mu      sync.Mutex // guards router, and orders the calls of Listener.Entry
+	router  *route.Router
+	entry   route.Entry    // what the listeners are being told; listeners may not keep it
+	made    route.Decision // the decision in it
+	prefill route.Decision // the one of a prefill leg in it
 }
 
 // New makes a Fleet around a router. now is the clock, time.Now in production.
@@ -42,10 +43,37 @@ func (f *Fleet) Route(req *route.Request) (route.Decision, error) {
 	f.entry = route.Entry{Now: now, Request: req, Err: err}
 	if err == nil {
 		f.made = d
-		f.entry.Decision = &f.made
+		f.entry.Decision, f.entry.View = &f.made, f.router.Seen()
 	}
 	f.tell()
 	return d, err
+}
+
+// Decide decides as Route does and whether the request is split, see route.Router.Decide. Each lease in the plan must be ended by
+// exactly one Observe(route.Finished{...}).
+func (f *Fleet) Decide(req *route.Request) (route.Plan, error) {
+	if req.Seed == 0 {
+		req.Seed = rand.Uint64()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	p, err := f.router.Decide(now, req)
+	f.entry = route.Entry{Now: now, Request: req, Err: err}
+	if err == nil {
+		f.made, f.prefill = p.Decision, p.Prefill
+		if p.Lease != 0 {
+			f.entry.Decision = &f.made
+		}
+		if p.Prefill.Lease != 0 {
+			f.entry.Prefill = &f.prefill
+		}
+		if !p.Split() {
+			f.entry.View = f.router.Seen()
+		}
+	}
+	f.tell()
+	return p, err
 }
 
 // Observe tells the router an event.

@@ -82,13 +82,13 @@ func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {
 	now := time.Now()
 	f.Served(&live.Served{
 		ID: "r1", API: "chat", Status: 200, Attempts: 2, Stream: true, Started: now, FirstByte: now.Add(time.Second), Ended: now.Add(2 * time.Second),
-		Decision: route.Decision{Endpoint: route.Endpoint{Name: "a"}, Model: "m", Reason: "chance", CachedTokens: 90},
+		Decision: route.Decision{Endpoint: route.Endpoint{Name: "a"}, Model: "m", Reason: "chance", CachedTokens: 90, NewID: true},
 		Usage:    route.Usage{PromptTokens: 100, CachedTokens: 80, OutputTokens: 7, CachedKnown: true},
 	})
 	for _, want := range []string{
 		`level=WARN msg="endpoint has lost its cache: requests find nothing of what was there" endpoint=a request=r`,
 		`level=WARN msg=endpoint endpoint=b from=up to=down detail="connection refused"`,
-		"request=r1", "status=200", "endpoint=a", "reason=chance", "attempts=2", "ttft_ms=1000", "duration_ms=2000",
+		"request=r1", "status=200", "endpoint=a", "first_turn=false", "is_first_turn=true", "reason=chance", "attempts=2", "ttft_ms=1000", "duration_ms=2000",
 		"prompt_tokens=100", "cached_tokens=80", "predicted_cached_tokens=90", "output_tokens=7",
 	} {
 		if !strings.Contains(out.String(), want) {

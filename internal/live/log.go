@@ -56,15 +56,21 @@ func logServed(log *slog.Logger, s *Served) {
 	attrs := []slog.Attr{
 		slog.String("request", s.ID), slog.String("api", s.API), slog.Int("status", s.Status), slog.String("outcome", s.Outcome.String()),
 		slog.String("model", d.Model), slog.String("endpoint", d.Endpoint.Name), slog.String("reason", string(d.Reason)),
-		slog.Bool("first_turn", d.FirstTurn), slog.Int("attempts", s.Attempts), slog.Bool("stream", s.Stream),
+		slog.Bool("first_turn", d.FirstTurn), slog.Bool("is_first_turn", d.NewID), slog.Int("attempts", s.Attempts), slog.Bool("stream", s.Stream),
 		slog.Float64("duration_ms", ms(s.Ended.Sub(s.Started))), slog.Int64("bytes_in", s.BytesIn), slog.Int64("bytes_out", s.BytesOut),
+	}
+	if d.Why != "" {
+		attrs = append(attrs, slog.String("split", string(d.Why)))
+	}
+	if s.Prefill.Lease != 0 {
+		attrs = append(attrs, slog.String("prefill", s.Prefill.Endpoint.Name))
 	}
 	if !s.FirstByte.IsZero() {
 		attrs = append(attrs, slog.Float64("ttft_ms", ms(s.FirstByte.Sub(s.Started))))
 	}
 	if u := s.Usage; u.PromptTokens > 0 {
 		attrs = append(attrs, slog.Int("prompt_tokens", u.PromptTokens), slog.Int("output_tokens", u.OutputTokens),
-			slog.Int("predicted_cached_tokens", d.CachedTokens))
+			slog.Int("predicted_cached_tokens", predictedCached(s)))
 		if u.CachedKnown {
 			attrs = append(attrs, slog.Int("cached_tokens", u.CachedTokens))
 		}
@@ -79,3 +85,11 @@ func logServed(log *slog.Logger, s *Served) {
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// predictedCached is what was expected to be cached where the prompt was computed.
+func predictedCached(s *Served) int {
+	if s.Prefill.Lease != 0 {
+		return s.Prefill.CachedTokens
+	}
+	return s.Decision.CachedTokens
+}

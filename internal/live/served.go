@@ -26,7 +26,8 @@ type Served struct {
 	Chunks            int // pieces of the answer passed on, one flush each
 
 	Outcome  route.Outcome  // of the last attempt
-	Decision route.Decision // of the last attempt; zero when there was none
+	Decision route.Decision // of the last attempt; zero when there was none. Of a request that was split, its decode leg's
+	Prefill  route.Decision // of its prefill leg; zero when it was not split
 	Usage    route.Usage
 }
 

@@ -40,7 +40,7 @@ var (
 func families() []family {
 	poolEndpoint := []string{"pool", "endpoint"}
 	endpoint := []string{"endpoint"}
-	return []family{
+	return append([]family{
 		{"warmpath_requests_total", counter, []string{"pool", "endpoint", "api", "code"}, "Client requests, counted at their end; endpoint is the last one tried", nil},
 		{"warmpath_attempts_total", counter, []string{"endpoint", "outcome"}, "Attempts at endpoints by how they ended; a retried request has several", nil},
 		{"warmpath_retries_total", counter, []string{"endpoint", "outcome"}, "Attempts that failed before their first byte and were made again elsewhere, by the endpoint that failed and how", nil},
@@ -50,6 +50,7 @@ func families() []family {
 		{"warmpath_request_seconds", histogram, poolEndpoint, "Time from a client request's arrival to its end", requestBuckets},
 		{"warmpath_decision_seconds", histogram, []string{"pool"}, "Time to decide where a request goes, the wait for the router's lock included", decisionBuckets},
 		{"warmpath_decisions_total", counter, []string{"pool", "policy", "reason"}, "Decisions by the reason that the policy gave", nil},
+		{"warmpath_splits_total", counter, []string{"pool", "why", "legs"}, "Turns of models with roles (prefill, decode) by why they were served in 2 legs or in 1", nil},
 		{"warmpath_prompt_tokens_total", counter, poolEndpoint, "Prompt tokens as reported by engines, cached ones included", nil},
 		{"warmpath_cached_tokens_total", counter, poolEndpoint, "Prompt tokens that engines reported as found in their cache", nil},
 		{"warmpath_predicted_cached_tokens_total", counter, poolEndpoint, "Prompt tokens that the router expected to be in the engine's cache, of the requests whose prompt tokens were reported", nil},
@@ -60,6 +61,7 @@ func families() []family {
 		{"warmpath_regret_seconds", histogram, []string{"pool"}, "How much later the first token of a streamed answer came than it was predicted at the best of the other candidates, 0 when it came sooner; empty when explain.keep is 0", firstByteBuckets},
 		{"warmpath_cache_losses_total", counter, endpoint, "Times that requests showed that the endpoint had lost its cache, as a restart does", nil},
 		{"warmpath_explain_lines_total", counter, []string{"result"}, "Decisions written to explain.file, and dropped because it did not keep up; absent when there is no file", nil},
+		{"warmpath_record_lines_total", counter, []string{"result"}, "Requests written to record.file, and dropped because it did not keep up, could not be written, or too much was under way; absent when there is no file", nil},
 		{"warmpath_endpoint_info", gauge, []string{"endpoint", "kind", "source"}, "1 for each declared endpoint: the kind of engine and the discovery source that declares it", nil},
 		{"warmpath_endpoint_state", gauge, []string{"endpoint", "state"}, "1 for the state that the endpoint is in, 0 for the others", nil},
 		{"warmpath_endpoint_draining", gauge, endpoint, "1 while the endpoint takes no new requests because it is being drained", nil},
@@ -68,6 +70,10 @@ func families() []family {
 		{"warmpath_endpoint_outstanding_requests", gauge, endpoint, "Requests that the router has at the endpoint now", nil},
 		{"warmpath_endpoint_outstanding_prefill_tokens", gauge, endpoint, "Prompt tokens still to compute at the endpoint: uncached, first byte not yet seen", nil},
 		{"warmpath_endpoint_outstanding_decode_tokens", gauge, endpoint, "Answer tokens expected of the endpoint's outstanding requests", nil},
+		{"warmpath_endpoint_transfer_requests", gauge, endpoint, "Requests whose KV cache the endpoint, which computed it, still holds for another one, or waits for from another one", nil},
+		{"warmpath_endpoint_transfer_tokens", gauge, endpoint, "Prompt tokens of these that are to be moved", nil},
+		{"warmpath_endpoint_transfer_seconds", gauge, endpoint, "Time until an endpoint that is asked to decode has KV cache from elsewhere and its first token, with nothing to move, as learnt; absent before the first transfer", nil},
+		{"warmpath_endpoint_transfer_tokens_per_second", gauge, endpoint, "Prompt tokens of KV cache that come to the endpoint in a second, as learnt; absent before the first transfer", nil},
 		{"warmpath_endpoint_engine_running", gauge, endpoint, "Requests being computed, by the engine's latest load report; absent when not reported", nil},
 		{"warmpath_endpoint_engine_waiting", gauge, endpoint, "Requests in the engine's own queue, by its latest load report; absent when not reported", nil},
 		{"warmpath_endpoint_kv_usage_ratio", gauge, endpoint, "Share of the KV cache in use, by the engine's latest load report, 0 to 1; absent when not reported", nil},
@@ -80,7 +86,7 @@ func families() []family {
 		{"warmpath_leases", gauge, nil, "Reservations on endpoints' books not yet released", nil},
 		{"warmpath_double_finished_total", counter, nil, "Reservations released twice: a mistake in the router, always 0", nil},
 		{"warmpath_build_info", gauge, []string{"version", "commit", "goversion"}, "Always 1; the labels say what is running", nil},
-	}
+	}, append(kvFamilies(), shadowFamilies()...)...)
 }
 
 // familyOf finds a family by name. A name that is not in the table is a mistake of ours.
@@ -96,6 +102,7 @@ func familyOf(name string) family {
 // vectors are the families that count events; the gauges are read at scrape time instead (see statusCollector).
 type vectors struct {
 	requests, attempts, retries, decisions *prometheus.CounterVec
+	splits                                 *prometheus.CounterVec
 	prompt, cached, predicted, output      *prometheus.CounterVec
 	ttft, itl, request, decision           *prometheus.HistogramVec
 	cachedError, cachedShare, ttftError    *prometheus.HistogramVec
@@ -111,6 +118,7 @@ func newVectors() vectors {
 		attempts:    newCounter("warmpath_attempts_total"),
 		retries:     newCounter("warmpath_retries_total"),
 		decisions:   newCounter("warmpath_decisions_total"),
+		splits:      newCounter("warmpath_splits_total"),
 		prompt:      newCounter("warmpath_prompt_tokens_total"),
 		cached:      newCounter("warmpath_cached_tokens_total"),
 		predicted:   newCounter("warmpath_predicted_cached_tokens_total"),
@@ -130,7 +138,7 @@ func newVectors() vectors {
 
 func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		v.requests, v.attempts, v.retries, v.decisions, v.prompt, v.cached, v.predicted, v.output,
+		v.requests, v.attempts, v.retries, v.decisions, v.splits, v.prompt, v.cached, v.predicted, v.output,
 		v.ttft, v.itl, v.request, v.decision, v.clientGone,
 		v.cachedError, v.cachedShare, v.ttftError, v.regret, v.cacheLosses,
 	}

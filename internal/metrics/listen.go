@@ -15,6 +15,12 @@ const statusClientGone = 499
 func (m *Metrics) entry(e *route.Entry) {
 	if d := e.Decision; d != nil {
 		m.decision(d.Pool, d.Policy, d.Reason).Inc()
+		if d.Why != "" {
+			m.split(d.Pool, d.Why).Inc()
+		}
+	}
+	if d := e.Prefill; d != nil {
+		m.decision(d.Pool, d.Policy, d.Reason).Inc()
 	}
 	if x := e.Ended; x != nil {
 		m.attempt(x.Decision.Endpoint.Name, x.Outcome).Inc()
@@ -38,7 +44,11 @@ func (m *Metrics) observe(s *live.Served) {
 	}
 	if s.Usage.PromptTokens > 0 {
 		series.prompt.Add(float64(s.Usage.PromptTokens))
-		series.predicted.Add(float64(max(0, s.Decision.CachedTokens)))
+		predicted := s.Decision.CachedTokens
+		if s.Prefill.Lease != 0 {
+			predicted = s.Prefill.CachedTokens // usage is the prefiller's
+		}
+		series.predicted.Add(float64(max(0, predicted)))
 	}
 	if s.Usage.CachedTokens > 0 {
 		series.cached.Add(float64(s.Usage.CachedTokens))

@@ -54,10 +54,11 @@ type Metrics struct {
 	served      map[servedKey]*servedSeries
 	endpoints   map[string]*endpointSeries
 	decisions   map[decisionKey]prometheus.Counter
-	durations   map[string]prometheus.Observer // of decisions, by label pool
-	predictions map[string]*predictSeries      // by label pool
-	missing     map[string]struct{}            // endpoints that the last sweep did not find in the source
-	sweepAt     int                            // endpoints remembered at which Served sweeps by itself
+	splits      map[decisionKey]prometheus.Counter // the reason is a route.SplitWhy
+	durations   map[string]prometheus.Observer     // of decisions, by label pool
+	predictions map[string]*predictSeries          // by label pool
+	missing     map[string]struct{}                // endpoints that the last sweep did not find in the source
+	sweepAt     int                                // endpoints remembered at which Served sweeps by itself
 }
 
 // New makes a registry with all families in it.
@@ -73,6 +74,7 @@ func New(c Config) *Metrics {
 		served:      map[servedKey]*servedSeries{},
 		endpoints:   map[string]*endpointSeries{},
 		decisions:   map[decisionKey]prometheus.Counter{},
+		splits:      map[decisionKey]prometheus.Counter{},
 		durations:   map[string]prometheus.Observer{},
 		predictions: map[string]*predictSeries{},
 		missing:     map[string]struct{}{},

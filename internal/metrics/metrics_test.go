@@ -78,6 +78,13 @@ type fakeLines struct{}
 func (fakeLines) Written() uint64 { return 7 }
 func (fakeLines) Dropped() uint64 { return 2 }
 
+// fakeEvents are streams of one endpoint.
+type fakeEvents struct{}
+
+func (fakeEvents) Figures() ([]EndpointKV, uint64) {
+	return []EndpointKV{{Endpoint: "a", Counts: route.KVCounts{Batches: 9, Stored: 70, Removed: 30, Missing: 2, Restarts: 1}}}, 4
+}
+
 // play sends one request through all hooks.
 func play(m *Metrics, pool, endpoint string) {
 	s := served(pool, endpoint)
@@ -95,6 +102,10 @@ func populated(t *testing.T) (*Metrics, *fakeFleet) {
 	f.declare("a", "b")
 	m.Watch(f)
 	m.WatchLines(fakeLines{})
+	m.WatchRecording(fakeLines{})
+	m.WatchShadows(fakeShadows{})
+	m.WatchKVEvents(fakeEvents{})
+	f.status[0].KV = route.KVFigures{State: route.KVExact, Blocks: 40, Tied: 30, Untied: 10, Wrong: 1}
 	play(m, "qwen", "a")
 	return m, f
 }
@@ -243,6 +254,11 @@ func TestFamiliesAreWhatIsServed(t *testing.T) {
 	m, _ := populated(t)
 	f := (*m.source.Load()).(*fakeFleet)
 	f.status[0].Report.Load.Waiting = 1
+	f.status[0].TransferMs, f.status[0].TransferPerSec = 12, 40_000
+	m.entry(&route.Entry{Decision: &route.Decision{Pool: "p", Policy: "session", Reason: "home", Leg: route.LegDecode, Why: route.SplitSooner}, Prefill: &route.Decision{Pool: "p", Policy: "session", Reason: "home"}})
+	if n := testutil.ToFloat64(m.v.splits.WithLabelValues("p", "sooner", "2")); n != 1 {
+		t.Errorf("%v splits counted, want 1", n)
+	}
 	got := gather(t, m)
 	want := map[string]family{}
 	for _, f := range families() {

@@ -29,6 +29,7 @@ func (m *Metrics) compare(x *route.Ended) {
 		return
 	}
 	took, seen := x.TTFT()
+	seen = seen && x.Decision.Leg != route.LegPrefill // what the client waits for is the decode leg's
 	u := &x.Usage
 	if !seen && !(u.CachedKnown && u.PromptTokens > 0) {
 		return
@@ -49,7 +50,7 @@ func (m *Metrics) compare(x *route.Ended) {
 		}
 		s.ttft[side].Observe(off)
 	}
-	if regret, ok := x.Regret(); ok {
+	if regret, ok := x.Regret(); ok && x.Decision.Leg == route.LegWhole {
 		s.regret.Observe(regret / 1000)
 	}
 }
@@ -107,8 +108,13 @@ type Lines interface {
 }
 
 // WatchLines counts what is written to a file of decisions. It is called once, before the first scrape.
-func (m *Metrics) WatchLines(l Lines) {
-	f := familyOf("warmpath_explain_lines_total")
+func (m *Metrics) WatchLines(l Lines) { m.watchLines("warmpath_explain_lines_total", l) }
+
+// WatchRecording counts what is written to a recording; record.Recorder is one. It is called once, before the first scrape.
+func (m *Metrics) WatchRecording(l Lines) { m.watchLines("warmpath_record_lines_total", l) }
+
+func (m *Metrics) watchLines(name string, l Lines) {
+	f := familyOf(name)
 	for result, count := range map[string]func() uint64{"written": l.Written, "dropped": l.Dropped} {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: f.Name, Help: f.Help, ConstLabels: prometheus.Labels{"result": result},

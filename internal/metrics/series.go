@@ -7,7 +7,7 @@ import (
 )
 
 // outcomes is the number of route.Outcome values, and one for those that are not known here.
-const outcomes = int(route.Abandoned) + 2
+const outcomes = int(route.TransferFailed) + 2
 
 // servedKey names the series of finished client requests, by label values.
 type servedKey struct{ pool, endpoint string }
@@ -153,6 +153,35 @@ func (m *Metrics) decision(pool, policy string, reason route.Reason) prometheus.
 		m.decisions[k] = c
 	}
 	return c
+}
+
+// split finds the counter of turns that were split, or not, for a reason.
+func (m *Metrics) split(pool string, why route.SplitWhy) prometheus.Counter {
+	k := decisionKey{pool: pool, reason: route.Reason(why)}
+	m.mu.RLock()
+	c := m.splits[k]
+	m.mu.RUnlock()
+	if c != nil {
+		return c
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k.pool = m.pools.label(pool); pool == "" {
+		k.pool = none
+	}
+	if c = m.splits[k]; c == nil {
+		c = m.v.splits.WithLabelValues(k.pool, string(why), legs(why))
+		m.splits[k] = c
+	}
+	return c
+}
+
+// legs is in how many parts a request is served.
+func legs(why route.SplitWhy) string {
+	if why.Splits() {
+		return "2"
+	}
+	return "1"
 }
 
 // duration finds the histogram of decision times of a pool.

@@ -23,6 +23,8 @@ func newStatusCollector(m *Metrics) *statusCollector {
 		"warmpath_endpoint_info", "warmpath_endpoint_state", "warmpath_endpoint_draining", "warmpath_endpoint_weight",
 		"warmpath_endpoint_ramp_ratio", "warmpath_endpoint_outstanding_requests",
 		"warmpath_endpoint_outstanding_prefill_tokens", "warmpath_endpoint_outstanding_decode_tokens",
+		"warmpath_endpoint_transfer_requests", "warmpath_endpoint_transfer_tokens", "warmpath_endpoint_transfer_seconds",
+		"warmpath_endpoint_transfer_tokens_per_second",
 		"warmpath_endpoint_engine_running", "warmpath_endpoint_engine_waiting", "warmpath_endpoint_kv_usage_ratio",
 		"warmpath_endpoint_kv_capacity_tokens", "warmpath_sessions", "warmpath_session_hits_total",
 		"warmpath_session_misses_total", "warmpath_session_evictions_total", "warmpath_responses", "warmpath_leases",
@@ -77,6 +79,12 @@ func (c *statusCollector) endpoint(ch chan<- prometheus.Metric, e *route.Endpoin
 	g("warmpath_endpoint_outstanding_requests", float64(e.Load.Requests))
 	g("warmpath_endpoint_outstanding_prefill_tokens", float64(e.Load.PrefillTokens))
 	g("warmpath_endpoint_outstanding_decode_tokens", float64(e.Load.DecodeTokens))
+	g("warmpath_endpoint_transfer_requests", float64(e.Load.TransferRequests))
+	g("warmpath_endpoint_transfer_tokens", float64(e.Load.TransferTokens))
+	if e.TransferPerSec > 0 {
+		g("warmpath_endpoint_transfer_seconds", e.TransferMs/1000)
+		g("warmpath_endpoint_transfer_tokens_per_second", e.TransferPerSec)
+	}
 	if l := e.Report.Load; l != nil {
 		reported := func(family string, v float64) {
 			if v >= 0 {

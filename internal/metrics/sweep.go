@@ -109,6 +109,12 @@ func (m *Metrics) forgetPools(models []route.ModelStatus) {
 			delete(m.decisions, k)
 		}
 	}
+	for k := range m.splits {
+		if gone(k.pool) {
+			m.v.splits.DeleteLabelValues(k.pool, string(k.reason), legs(route.SplitWhy(k.reason)))
+			delete(m.splits, k)
+		}
+	}
 	for pool := range m.durations {
 		if gone(pool) {
 			m.v.decision.DeleteLabelValues(pool)

@@ -41,6 +41,7 @@ type Target struct {
 
 	IgnoreEOS bool // ask for answers of exactly the length the workload says (vLLM, SGLang, llama.cpp: ignore_eos)
 
+	Salt           string // put before every prompt of a trace, so that engines know nothing of it from an earlier play
 	EndpointHeader string // answer header that names the endpoint, "" for X-Warmpath-Endpoint
 }
 
@@ -140,7 +141,12 @@ func (t *Target) turn(ctx context.Context, messages []message, answerTokens int,
 	if err != nil {
 		return Turn{Err: err}, "", ""
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL+"/v1/chat/completions", bytes.NewReader(body))
+	return t.send(ctx, "/v1/chat/completions", body, session)
+}
+
+// send sends a body and reads its answer to the end.
+func (t *Target) send(ctx context.Context, path string, body []byte, session string) (out Turn, answer, echoed string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return Turn{Err: err}, "", ""
 	}
@@ -179,6 +185,7 @@ type chunk struct {
 		Delta struct {
 			Content string `json:"content"`
 		} `json:"delta"`
+		Text string `json:"text"` // of a completion
 	} `json:"choices"`
 	Usage *struct {
 		PromptTokens     int `json:"prompt_tokens"`
@@ -227,14 +234,15 @@ func (t *Turn) take(data []byte, answer *strings.Builder) error {
 		return fmt.Errorf("an error in the stream: %s", c.Error)
 	}
 	for _, choice := range c.Choices {
-		if choice.Delta.Content == "" {
+		piece := choice.Delta.Content + choice.Text
+		if piece == "" {
 			continue
 		}
 		if t.Pieces == 0 {
 			t.TTFT = time.Since(t.Sent)
 		}
 		t.Pieces++
-		answer.WriteString(choice.Delta.Content)
+		answer.WriteString(piece)
 	}
 	if u := c.Usage; u != nil {
 		t.PromptTokens, t.OutputTokens = u.PromptTokens, u.CompletionTokens

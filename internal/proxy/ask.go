@@ -29,6 +29,9 @@ type askBook struct {
 type askNote struct {
 	refused time.Time // when it last refused to be asked, zero never
 	answers bool      // it answered a client that asked, in a chunk of its own
+
+	refusedID time.Time // when it last refused conversation_params, zero never
+	takesID   bool      // it answered a request with conversation_params
 }
 
 func (b *askBook) of(endpoint string) askNote {
@@ -114,12 +117,12 @@ func (a *attempt) watches() bool {
 		(a.c.api == prompt.Chat || a.c.api == prompt.Completions)
 }
 
-// send passes the request on and returns when the header of the answer has come. An engine that refuses stream_options,
+// sendAsking passes the request on and returns when the header of the answer has come. An engine that refuses stream_options,
 // as old versions do, gets the request once more without: that refusal is not for the client, which did not ask.
-func (a *attempt) send() (*http.Response, error) {
+func (a *attempt) sendAsking() (*http.Response, error) {
 	p := a.c.p
 	res, err := p.transport.RoundTrip(a.request())
-	if err != nil || !a.asked || !refusesOptions(res) {
+	if err != nil || !a.asked || !refuses(res, "stream_options") {
 		return res, err
 	}
 	res.Body.Close()
@@ -133,15 +136,15 @@ func (a *attempt) send() (*http.Response, error) {
 	return res, err
 }
 
-// refusesOptions reports whether an answer is an error that speaks of stream_options (400, and 422 where a FastAPI
-// server checks the body by itself). What it reads of the body it puts back.
-func refusesOptions(res *http.Response) bool {
+// refuses reports whether an answer is an error that speaks of a field (400, and 422 where a FastAPI server checks the body by
+// itself). What it reads of the body it puts back.
+func refuses(res *http.Response, field string) bool {
 	if res.StatusCode != http.StatusBadRequest && res.StatusCode != http.StatusUnprocessableEntity {
 		return false
 	}
 	head, err := io.ReadAll(io.LimitReader(res.Body, refusalBytes))
 	res.Body = &readBack{ReadCloser: res.Body, head: head, err: err}
-	return bytes.Contains(head, []byte("stream_options"))
+	return bytes.Contains(head, []byte(field))
 }
 
 // readBack is a body whose beginning was read before.

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
@@ -37,8 +38,13 @@ type attempt struct {
 	status int      // the engine's, 0 when it sent none
 	sent   *payload // the body as this endpoint gets it, when it differs from the call's
 
+	message *engine.Message // what one leg of a request is sent beside; nil for a whole one
+
 	asked   bool // the engine is asked for usage, the client did not
 	refused bool // the engine does not want to be asked
+
+	told    bool // the engine is told the conversation in conversation_params
+	untells bool // it does not know conversation_params
 }
 
 // begin opens an attempt; end must be deferred.
@@ -51,23 +57,40 @@ func (c *call) begin(d *route.Decision) *attempt {
 		},
 		fin: route.Finished{Lease: d.Lease, Outcome: route.Abandoned},
 	}
-	c.watch.Store(a.watch)
+	a.seat().Store(a.watch)
 	if c.shutdown.Load() {
 		cancel(errShutdown)
 	}
 	return a
 }
 
+// seat is where the call keeps the watch of the attempt.
+func (a *attempt) seat() *atomic.Pointer[watch] {
+	if a.d.Leg == route.LegPrefill {
+		return &a.c.aside
+	}
+	return &a.c.watch
+}
+
 // end closes the books of an attempt: its lease is ended here and nowhere else.
 func (a *attempt) end() {
 	c := a.c
-	c.watch.Store(nil)
-	a.watch.cancel(nil)
 	c.upload.finish()
-	a.sent.release()
-	c.served.Outcome, c.served.Usage = a.fin.Outcome, a.fin.Usage
-	a.span.End(a.fin.Outcome, a.status)
+	if a.d.Leg == route.LegDecode {
+		c.split.join(a.fin.Outcome == route.OK)
+	}
+	c.served.Outcome, c.served.Usage = a.fin.Outcome, c.split.honest(a.fin.Usage)
+	a.over()
 	c.p.fleet.Observe(a.fin)
+}
+
+// over lets go of what an attempt holds, but for its lease.
+func (a *attempt) over() {
+	c := a.c
+	a.seat().Store(nil)
+	a.watch.cancel(nil)
+	a.sent.release()
+	a.span.End(a.fin.Outcome, a.status)
 	if a.fin.Outcome == route.ConnectFailed || a.fin.Outcome == route.EngineError && a.status == 0 {
 		c.p.unreached(a.d.Endpoint.Name)
 	}
@@ -75,9 +98,14 @@ func (a *attempt) end() {
 
 // attempt passes the request on to the chosen endpoint and relays its answer. When another attempt should be made, it
 // returns the decision for that, reserved before this one's answer is thrown away.
-func (c *call) attempt(d *route.Decision) (next *route.Decision) {
+func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
+	d := &plan.Decision
 	a := c.begin(d)
 	defer a.end()
+	if d.Leg == route.LegDecode {
+		a.message = &c.split.message
+		c.split.watchBeside(a)
+	}
 	limit := c.p.cfg.Answer
 	if c.prompt.Stream {
 		limit = c.p.cfg.FirstByte
@@ -96,6 +124,11 @@ func (c *call) attempt(d *route.Decision) (next *route.Decision) {
 		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", d.Endpoint.Name, "status", res.StatusCode)
 		if next = a.another(); next != nil {
 			return next
+		}
+		if d.Leg == route.LegDecode {
+			body, _ := io.ReadAll(io.LimitReader(res.Body, refusalBytes))
+			c.refuse(&legError{leg: d.Leg, status: res.StatusCode, said: errorText(body), retryAfter: a.fin.RetryAfter})
+			return nil
 		}
 	}
 	return a.relay(res)
@@ -116,7 +149,7 @@ func outcomeOf(status int) route.Outcome {
 }
 
 // lost concludes an attempt that brought no answer, or only the beginning of one that the client has not seen.
-func (a *attempt) lost(err error) (next *route.Decision) {
+func (a *attempt) lost(err error) (next *route.Plan) {
 	err = a.conclude(err)
 	if err == nil {
 		return nil // the client left
@@ -124,7 +157,7 @@ func (a *attempt) lost(err error) (next *route.Decision) {
 	if next = a.another(); next != nil {
 		return next
 	}
-	a.c.refuse(err)
+	a.c.refuse(a.legged(err))
 	return nil
 }
 
@@ -143,6 +176,9 @@ func (a *attempt) conclude(err error) error {
 	case errors.Is(cause, errShutdown):
 		a.fin.Outcome = route.Abandoned
 		return errShutdown
+	case errors.Is(cause, errBeside):
+		a.fin.Outcome = route.Abandoned
+		return c.split.besideError()
 	case upload != nil:
 		a.fin.Outcome = route.ClientError
 		return upload
@@ -168,21 +204,23 @@ func (a *attempt) conclude(err error) error {
 }
 
 // another reserves a further attempt, if one is allowed and another endpoint can take it.
-func (a *attempt) another() *route.Decision {
+func (a *attempt) another() *route.Plan {
 	if !a.mayRetry() {
 		return nil
 	}
 	c := a.c
-	c.req.Tried = append(c.req.Tried, a.d.Endpoint.Name)
+	if !c.split.suspects(a) {
+		c.req.Tried = append(c.req.Tried, a.d.Endpoint.Name)
+	}
 	if c.req.Class == route.Turn && a.d.Session != c.req.MintedID {
 		c.req.Session = a.d.Session // the same turn of the same conversation, whatever it was recognised by
 	}
 	c.req.Trail = nil // it has been followed
-	d, err := c.route()
+	plan, err := c.split.redecide(a, c)
 	if err != nil {
 		return nil
 	}
-	c.pending = &d
+	c.pending = &plan
 	c.p.fleet.Retried(a.d.Endpoint.Name, a.fin.Outcome)
 	return c.pending
 }
@@ -228,9 +266,13 @@ func (a *attempt) request() *http.Request {
 	header := make(http.Header, len(c.r.Header)+2)
 	copyEndToEnd(header, c.r.Header)
 	header["X-Request-Id"] = []string{c.served.ID}
+	if t := c.p.cfg.Token; t != nil {
+		delete(header, t.header) // it is for the router
+	}
 	a.authorise(header)
 	a.span.Inject(header)
-	edits := a.salt(a.ask(header, a.address(header)))
+	a.labelBlocks(header)
+	edits := a.tellConversation(a.tellFirstTurn(a.leg(header, a.salt(a.ask(header, a.address(header))))))
 
 	out := &http.Request{
 		Method: c.r.Method, URL: a.url(), Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -242,13 +284,17 @@ func (a *attempt) request() *http.Request {
 		return out.WithContext(a.ctx)
 	}
 	body := a.body(edits)
-	out.ContentLength = int64(len(body.bytes))
-	if len(body.bytes) == 0 {
+	a.tellPlaced(body.bytes)
+	out.ContentLength = int64(body.len())
+	if out.ContentLength == 0 {
 		out.Body = http.NoBody
 		return out.WithContext(a.ctx)
 	}
 	if out.URL.Scheme == "http" {
 		b := h1.NewBody(body.bytes)
+		if body.pieces != nil {
+			b = h1.NewPieces(body.pieces)
+		}
 		if !c.repeatable() {
 			b.Once()
 		}
@@ -290,6 +336,11 @@ func (a *attempt) body(edits []prompt.Edit) *payload {
 	}
 	if len(edits) == 0 {
 		return c.body
+	}
+	if len(c.body.bytes) >= longBody && strings.HasPrefix(a.d.Endpoint.URL, "http://") {
+		a.sent = newPayload(nil)
+		a.sent.pieces = prompt.Pieces(c.body.bytes, edits...)
+		return a.sent
 	}
 	room := len(c.body.bytes) + 64
 	for _, e := range edits {

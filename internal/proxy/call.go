@@ -36,10 +36,12 @@ type call struct {
 	served  live.Served
 	sent    atomic.Bool // the client has seen a byte, or at least the header: nothing may be retried
 
-	upload  *upload         // the body, while it is passed on as it streams in
-	pending *route.Decision // reserved for the next attempt, nil for none
+	upload  *upload     // the body, while it is passed on as it streams in
+	pending *route.Plan // reserved for the next attempt, nil for none
+	split   *split      // nil unless the request was split
 
 	watch    atomic.Pointer[watch] // the attempt in flight, for Proxy.Run and Proxy.Abort
+	aside    atomic.Pointer[watch] // the prefill leg in flight, for the same
 	shutdown atomic.Bool           // no further attempt is made
 	reading  atomic.Int64          // unix nanoseconds until when the client may send its body, 0 when it is not awaited
 }
@@ -115,7 +117,11 @@ func (c *call) end() {
 	c.p.flights.remove(c)
 	if c.pending != nil { // reserved, and never begun: only a panic leaves it so
 		c.p.fleet.Observe(route.Finished{Lease: c.pending.Lease, Outcome: route.Abandoned})
+		if c.pending.Split() && (c.split == nil || c.split.prefill.Lease != c.pending.Prefill.Lease) {
+			c.p.fleet.Observe(route.Finished{Lease: c.pending.Prefill.Lease, Outcome: route.Abandoned})
+		}
 	}
+	c.split.end()
 	c.content.release() // it reads the body
 	c.body.release()
 	c.served.Ended = time.Now()
@@ -153,8 +159,10 @@ func (c *call) stop(w *watch, cause error) {
 // abort ends the call: no further attempt is made.
 func (c *call) abort() {
 	c.shutdown.Store(true)
-	if w := c.watch.Load(); w != nil {
-		c.stop(w, errShutdown)
+	for _, w := range []*watch{c.watch.Load(), c.aside.Load()} {
+		if w != nil {
+			c.stop(w, errShutdown)
+		}
 	}
 }
 
@@ -163,7 +171,11 @@ func (c *call) check(now time.Time, gone *goneEndpoints) {
 	if until := c.reading.Load(); until != 0 && now.UnixNano() >= until {
 		_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
 	}
-	w := c.watch.Load()
+	c.checkWatch(c.watch.Load(), now, gone)
+	c.checkWatch(c.aside.Load(), now, gone)
+}
+
+func (c *call) checkWatch(w *watch, now time.Time, gone *goneEndpoints) {
 	if w == nil {
 		return
 	}
@@ -193,14 +205,18 @@ func (c *call) serve() {
 		c.refuse(err)
 		return
 	}
-	d, err := c.route()
+	plan, err := c.decide()
 	if err != nil {
 		c.refuse(err)
 		return
 	}
-	for next := &d; next != nil; {
+	for next := &plan; next != nil; {
 		c.pending = nil
-		next = c.attempt(next)
+		if next.Split() {
+			next = c.serveSplit(next)
+		} else {
+			next = c.attempt(next)
+		}
 	}
 }
 
@@ -220,6 +236,22 @@ func (c *call) route() (route.Decision, error) {
 	return d, err
 }
 
+// decide asks the fleet for a decision on a request that may be split.
+func (c *call) decide() (route.Plan, error) {
+	if c.shutdown.Load() {
+		return route.Plan{}, errShutdown
+	}
+	started := time.Now()
+	p, err := c.p.fleet.Decide(&c.req)
+	c.p.decided(p.Pool, time.Since(started))
+	if err == nil {
+		c.served.Attempts++
+		c.served.Decision, c.served.Prefill = p.Decision, p.Prefill
+	}
+	c.forgetContent(&p.Decision)
+	return p, err
+}
+
 // forgetContent keeps of the content what another attempt needs, and gives the rest back: it is as large as the body, and a
 // generation may take minutes.
 func (c *call) forgetContent(d *route.Decision) {
@@ -230,7 +262,7 @@ func (c *call) forgetContent(d *route.Decision) {
 	if q.Trail != nil && d.Session != q.MintedID { // a fresh id is known by itself
 		q.Session = d.Session
 	}
-	q.Trail = nil
+	q.Trail, q.Overheard = nil, nil
 	if q.Content != nil {
 		c.about = *q.Content
 		c.about.Blocks = append(c.blocks[:0], q.Content.Blocks...)
@@ -281,7 +313,11 @@ func (c *call) read() error {
 	if err != nil {
 		return err
 	}
-	c.req.Content = c.content.told(c.api)
+	if told := c.content.told(c.api); c.wantsContent() {
+		c.req.Content = told
+	} else {
+		c.req.Overheard = told
+	}
 	if c.p.cfg.ByContent && c.prompt.Session == "" && c.prompt.PreviousResponse == "" {
 		c.req.Trail = c.content.follow()
 	}
@@ -291,9 +327,11 @@ func (c *call) read() error {
 // readsContent reports whether somebody wants to know what the prompt consists of: the policy, or who finds the conversation
 // of a request without an id.
 func (c *call) readsContent() bool {
-	if c.api.Class() != route.Turn {
-		return false
-	}
+	return c.api.Class() == route.Turn && (c.p.cfg.Shadow || c.wantsContent())
+}
+
+// wantsContent reports whether that is somebody who is obeyed.
+func (c *call) wantsContent() bool {
 	return c.p.cfg.Belief || c.p.cfg.ByContent && !c.p.parser.InHeader(c.r.Header.Get)
 }
 
@@ -319,11 +357,15 @@ func (c *call) identify() error {
 		q.PromptBytes, q.PromptTokens = 0, 0
 		q.Follows = responsePath(c.r.URL.Path)
 	}
+	q.Splits = c.splits()
 	if q.Session == "" && q.Class == route.Turn {
 		q.MintedID = newID()
 	}
 	if q.Class != route.Turn && q.Session == "" {
 		q.HashKey = c.served.ID
+	}
+	if t := c.p.cfg.Token; t != nil && q.Class == route.Turn {
+		q.Hint = t.open(c.r.Header[t.header])
 	}
 	pin, exclude := c.r.Header.Get("X-Warmpath-Pin"), c.r.Header.Values("X-Warmpath-Exclude")
 	if pin == "" && len(exclude) == 0 {

@@ -67,8 +67,11 @@ func faultOf(err error) fault {
 		pin      *route.PinError
 		none     *route.NoEndpointError
 		encoding *encodingError
+		leg      *legError
 	)
 	switch {
+	case errors.As(err, &leg):
+		return leg.fault()
 	case errors.As(err, &unknown):
 		return fault{404, "invalid_request_error", "model_not_found", 0}
 	case errors.As(err, &required):
@@ -93,6 +96,10 @@ func faultOf(err error) fault {
 func errorBody(api prompt.API, f fault, message string) []byte {
 	inner := map[string]any{"message": message, "type": f.kind, "code": f.code, "param": nil}
 	var outer any = map[string]any{"error": inner}
+	if f.kind == prefillError || f.kind == decoderError {
+		inner["code"] = f.status
+		delete(inner, "param")
+	}
 	switch api {
 	case prompt.Messages, prompt.CountTokens:
 		inner["type"] = anthropicType(f)
@@ -118,6 +125,8 @@ func anthropicType(f fault) string {
 		return "not_found_error"
 	case 413:
 		return "request_too_large"
+	case 429:
+		return "rate_limit_error"
 	case 503:
 		return "overloaded_error"
 	default:

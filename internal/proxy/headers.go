@@ -59,6 +59,9 @@ func (a *attempt) head(from http.Header) {
 	if id := a.d.Session; id != "" && c.req.Class == route.Turn && httpguts.ValidHeaderFieldValue(id) {
 		h["X-Session-Id"] = []string{id}
 	}
+	if t := c.p.cfg.Token; t != nil && c.req.Class == route.Turn {
+		h[t.header] = []string{t.seal(a.d.Endpoint.Name)}
+	}
 	c.explain(h, a.d)
 }
 
@@ -67,5 +70,8 @@ func (c *call) explain(h http.Header, d *route.Decision) {
 	if d.Endpoint.Name != "" && (c.p.cfg.Explain || c.r.Header.Get("X-Warmpath-Explain") == "1") {
 		h["X-Warmpath-Endpoint"] = []string{d.Endpoint.Name}
 		h["X-Warmpath-Reason"] = []string{string(d.Reason)}
+		if p := &c.served.Prefill; d.Leg == route.LegDecode && p.Endpoint.Name != "" {
+			h["X-Warmpath-Prefill"] = []string{p.Endpoint.Name}
+		}
 	}
 }

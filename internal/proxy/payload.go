@@ -14,8 +14,20 @@ import (
 // payload is a request body in memory. Its buffer goes back to the pool when the call and every attempt that reads it
 // have let go: net/http's transport may still be reading after its attempt has failed (package h1's is not).
 type payload struct {
-	bytes []byte
-	refs  atomic.Int32
+	bytes  []byte
+	pieces [][]byte // instead of bytes: parts of another payload and what is changed between them
+	refs   atomic.Int32
+}
+
+// longBody is the length from which a body that is changed in places is sent in pieces instead of being copied.
+const longBody = 64 << 10
+
+func (p *payload) len() int {
+	n := len(p.bytes)
+	for _, piece := range p.pieces {
+		n += len(piece)
+	}
+	return n
 }
 
 // Buffers are pooled by powers of two between these sizes; larger ones are left to the garbage collector.
@@ -57,7 +69,7 @@ func newPayload(b []byte) *payload {
 func (p *payload) release() {
 	if p != nil && p.refs.Add(-1) == 0 {
 		freeBuffer(p.bytes)
-		p.bytes = nil
+		p.bytes, p.pieces = nil, nil
 	}
 }
 

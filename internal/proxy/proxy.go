@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
@@ -21,14 +22,21 @@ import (
 
 // Config bounds what the door accepts and how long it waits. Zero means the default named at each field.
 type Config struct {
-	BodyBytes int64    // largest request body that is read into memory; default 64 MiB
-	Retries   int      // further attempts after the first, before the client has seen a byte; default 2, negative none
-	Pinning   bool     // obey X-Warmpath-Pin and X-Warmpath-Exclude
-	NoUsage   bool     // leave streams alone whose client did not ask for usage: learn no cached tokens from them
-	Belief    bool     // the policy wants to know what prompts consist of
-	Tenants   *Tenants // whose request it is; nil when all are one tenant's
-	ByContent bool     // recognise conversations without an id by what they say
-	Explain   bool     // tell endpoint and reason in the headers of every answer, not only when asked to
+	BodyBytes     int64          // largest request body that is read into memory; default 64 MiB
+	Retries       int            // further attempts after the first, before the client has seen a byte; default 2, negative none
+	Pinning       bool           // obey X-Warmpath-Pin and X-Warmpath-Exclude
+	NoUsage       bool           // leave streams alone whose client did not ask for usage: learn no cached tokens from them
+	Belief        bool           // the policy wants to know what prompts consist of
+	Shadow        bool           // policies that are asked and not obeyed do, or who records the traffic
+	Token         *EndpointToken // lets clients bring back which endpoint served them; nil when off
+	Tenants       *Tenants       // whose request it is; nil when all are one tenant's
+	ByContent     bool           // recognise conversations without an id by what they say
+	SessionHeader string         // header that tells vLLM the conversation, which labels its KV events, where the client sent none; "" for none
+	FirstTurn     bool           // tell TensorRT-LLM in the disaggregated_params that it is sent whether a turn is its conversation's first
+	Explain       bool           // tell endpoint and reason in the headers of every answer, not only when asked to
+
+	Connector  engine.Connector // how prefillers hand KV cache over; nil goes by their kind of engine
+	NoFallback bool             // a request whose prompt cannot be computed elsewhere is an error, and not computed by its decoder
 
 	FirstByte time.Duration // longest wait for the first data of a stream; default 5 m
 	Answer    time.Duration // longest wait for the first byte of an answer that is not streamed, which engines send when all is computed; default 30 m
@@ -64,7 +72,8 @@ type Proxy struct {
 	cfg       Config
 	fleet     *live.Fleet
 	transport http.RoundTripper
-	tracer    *tracing.Tracer // nil when off
+	placed    func(d *route.Decision, body []byte) // nil when nobody wants to know
+	tracer    *tracing.Tracer                      // nil when off
 	log       *slog.Logger
 	parser    *prompt.Parser
 	memory    *prompt.Memory                        // of bodies read before; nil when nobody wants to know what prompts consist of
@@ -87,13 +96,14 @@ type Options struct {
 	Parser    *prompt.Parser
 	Unreached func(endpoint string)
 	Decided   func(pool string, took time.Duration)
+	Placed    func(d *route.Decision, body []byte) // a chat or completion was passed on with this body; it may not be kept, nor waited for
 }
 
 // New makes the door. Run must be called too: it enforces the time limits.
 func New(o Options) *Proxy {
 	p := &Proxy{
 		cfg: o.Config.WithDefaults(), fleet: o.Fleet, transport: o.Transport, tracer: o.Tracer, log: o.Log, parser: o.Parser,
-		unreached: o.Unreached, decided: o.Decided,
+		unreached: o.Unreached, decided: o.Decided, placed: o.Placed,
 	}
 	if p.unreached == nil {
 		p.unreached = func(string) {}
@@ -101,7 +111,7 @@ func New(o Options) *Proxy {
 	if p.decided == nil {
 		p.decided = func(string, time.Duration) {}
 	}
-	if p.cfg.Belief || p.cfg.ByContent {
+	if p.cfg.Belief || p.cfg.ByContent || p.cfg.Shadow {
 		p.memory = prompt.NewMemory(prompt.DefaultMemory, rand.Uint64(), new(sync.Mutex))
 	}
 	p.flights.init()

@@ -35,13 +35,15 @@ type relay struct {
 	scanner *engine.UsageScanner
 	tail    *tail
 	ending  [2]byte // the last bytes passed on
+	held    []byte  // see holds
+	cached  *cachedRewrite
 
 	strip    usageStrip
 	strips   bool // the chunk that asking for usage adds is taken out
 	watching bool // it is only watched for, to learn whether this engine can be asked
 }
 
-func (a *attempt) relay(res *http.Response) (next *route.Decision) {
+func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 	mem := relayMemories.Get().(*relayMemory)
 	defer relayMemories.Put(mem)
 	mem.scanner.Reset(a.c.api.String())
@@ -56,6 +58,9 @@ func (a *attempt) relay(res *http.Response) (next *route.Decision) {
 	}
 	if r.events && res.ContentLength < 0 && r.fin.Outcome == route.OK {
 		r.strips, r.watching = a.asked, a.watches()
+	}
+	if !r.opaque && r.fin.Outcome == route.OK {
+		r.cached = r.c.split.rewrites(a)
 	}
 	for {
 		n, err := r.read(mem.buf[:])
@@ -84,17 +89,33 @@ func (r *relay) read(buf []byte) (int, error) {
 }
 
 // pass hands one piece on. ok is false when the relay is over.
-func (r *relay) pass(piece []byte) (next *route.Decision, ok bool) {
+func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 	r.look(piece)
-	if r.events && !r.c.sent.Load() && r.scanner.Failed() && !r.scanner.Data() {
+	if r.holds(piece) {
+		return nil, true
+	}
+	if r.events && !r.c.sent.Load() && r.scanner.Failed() && (!r.scanner.Data() || r.d.Leg == route.LegDecode && engine.NoAnswer(r.held, piece)) {
 		// The engine said 200 and failed before its first token; the client has seen nothing of it.
 		if r.fin.Outcome = r.failure(); r.fin.Outcome != route.ClientError {
 			if next = r.another(); next != nil {
 				return next, false
 			}
 		}
+		if r.d.Leg == route.LegDecode {
+			r.c.refuse(&legError{leg: r.d.Leg, status: max(r.scanner.ErrorCode(), http.StatusInternalServerError), said: r.scanner.ErrorText()})
+			return nil, false
+		}
+	}
+	if len(r.held) > 0 {
+		piece = append(r.held, piece...)
+		r.held = nil
 	}
 	r.alive()
+	if r.cached != nil {
+		if piece = r.cached.pass(piece); len(piece) == 0 {
+			return nil, true
+		}
+	}
 	switch {
 	case r.strips:
 		if piece = r.strip.pass(piece); len(piece) == 0 {
@@ -104,6 +125,20 @@ func (r *relay) pass(piece []byte) (next *route.Decision, ok bool) {
 		r.strip.pass(piece)
 	}
 	return nil, r.write(piece)
+}
+
+// holds keeps back what a decoder sends before it has its KV cache: the chunk of a chat that only says who speaks. vLLM sends that,
+// and then an error, when it could not fetch the cache; until then another endpoint can answer.
+func (r *relay) holds(piece []byte) bool {
+	if r.d.Leg != route.LegDecode || !r.events || r.c.api != prompt.Chat || r.c.sent.Load() || r.fin.Outcome != route.OK {
+		return false
+	}
+	if all := len(r.held) + len(piece); all > relayBytes || r.scanner.Failed() || r.scanner.Done() || !engine.NoAnswer(r.held, piece) {
+		return false
+	}
+	r.held = append(r.held, piece...)
+	r.watch.moved.Store(time.Now().UnixNano())
+	return true
 }
 
 // write sends the client bytes of the answer, with the header before the first; false when it left.
@@ -128,6 +163,7 @@ func (r *relay) write(piece []byte) (ok bool) {
 		c.served.FirstByte = c.served.LastByte
 		r.span.FirstByte()
 		c.p.fleet.Observe(route.FirstByte{Lease: r.d.Lease})
+		c.split.moved()
 	}
 	r.remember(piece)
 	return true
@@ -184,6 +220,9 @@ func (r *relay) remember(piece []byte) {
 
 func (r *relay) commit() {
 	r.head(r.res.Header)
+	if r.cached != nil {
+		delete(r.c.w.Header(), "Content-Length") // it may become another
+	}
 	r.c.served.Status = r.res.StatusCode
 	if r.res.StatusCode == http.StatusServiceUnavailable && r.res.Header.Get("Retry-After") == "" {
 		r.c.w.Header().Set("Retry-After", "1")
@@ -193,13 +232,19 @@ func (r *relay) commit() {
 }
 
 // finish concludes an answer that came to its end.
-func (r *relay) finish() (next *route.Decision) {
+func (r *relay) finish() (next *route.Plan) {
 	c := r.c
 	if r.pieces {
 		r.fin.Usage, _ = r.scanner.Close() // takes in a last line without an end: it may be the end mark
 	}
 	if r.truncated() {
 		return r.broken(errTruncated)
+	}
+	if rest := r.cached.close(); len(rest) > 0 && !r.write(rest) {
+		return nil
+	}
+	if len(r.held) > 0 && !r.write(r.held) { // it was all there is
+		return nil
 	}
 	if rest := r.strip.close(); r.strips && len(rest) > 0 && !r.write(rest) {
 		return nil
@@ -241,7 +286,7 @@ func (r *relay) truncated() bool {
 
 // broken concludes an answer that broke off. When the client has seen a part of it, it is told in the stream where that is
 // possible, and its connection is cut, so that it cannot take the part for the whole.
-func (r *relay) broken(err error) (next *route.Decision) {
+func (r *relay) broken(err error) (next *route.Plan) {
 	c := r.c
 	if !c.sent.Load() {
 		return r.lost(err)
@@ -252,6 +297,7 @@ func (r *relay) broken(err error) (next *route.Decision) {
 	if err = r.conclude(err); err == nil {
 		return nil // the client left
 	}
+	err = r.legged(err)
 	f := faultOf(err)
 	c.served.Error = f.code
 	if r.events && r.ending == [2]byte{'\n', '\n'} {

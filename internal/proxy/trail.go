@@ -25,8 +25,21 @@ func (c *content) told(api prompt.API) *route.Content {
 	if c.chain.Bytes == 0 || c.chain.Prompts > 1 {
 		return nil
 	}
-	c.about = route.Content{Scope: c.chain.Scope, Lead: c.chain.ToolsBytes, Blocks: c.chain.Blocks, Bytes: c.chain.Bytes, Text: c.textOf(api)}
+	c.about = route.Content{Scope: c.chain.Scope, Lead: c.chain.ToolsBytes, Blocks: c.chain.Blocks, Bytes: c.chain.Bytes, Start: c.start(api), Text: c.textOf(api)}
 	return &c.about
+}
+
+// start is a hash of the first two messages; 0 for a prompt without any.
+func (c *content) start(api prompt.API) uint64 {
+	if api == prompt.Completions || api == prompt.Generate || api == prompt.OllamaGenerate {
+		return 0
+	}
+	h := uint64(0)
+	for i := range min(2, len(c.chain.Marks)) {
+		h = (h ^ c.chain.Marks[i].Own) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	return h
 }
 
 // textOf is what the prompt is like, for the estimate of its tokens; nothing for token ids, which are counted. Plain prompts get

@@ -110,7 +110,7 @@ func blamed(o route.Outcome) bool {
 // decided describes a decision. Names under gen_ai and http are OpenTelemetry's (semantic conventions 1.37), those
 // under warmpath are ours.
 func decided(d *route.Decision) []attribute.KeyValue {
-	return []attribute.KeyValue{
+	kv := []attribute.KeyValue{
 		attribute.String("warmpath.endpoint", d.Endpoint.Name),
 		attribute.String("warmpath.pool", d.Pool),
 		attribute.String("warmpath.policy", d.Policy),
@@ -122,6 +122,10 @@ func decided(d *route.Decision) []attribute.KeyValue {
 		attribute.Int("warmpath.predicted_cached_tokens", d.CachedTokens),
 		attribute.String("gen_ai.request.model", d.Model),
 	}
+	if d.Why != "" {
+		kv = append(kv, attribute.String("warmpath.leg", d.Leg.String()), attribute.String("warmpath.split", string(d.Why)))
+	}
+	return kv
 }
 
 func story(s *live.Served) []attribute.KeyValue {

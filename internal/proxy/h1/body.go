@@ -9,12 +9,22 @@ import (
 // recognises it, writes it without a copy and can send it twice.
 type Body struct {
 	data []byte
-	pos  int
+	more [][]byte // what follows data
+	pos  int      // in data
 	once bool
 }
 
 // NewBody returns a Body that reads data. The caller must not change data until the request is over.
 func NewBody(data []byte) *Body { return &Body{data: data} }
+
+// NewPieces returns a Body that reads pieces one after another, so that a large body with small changes needs no copy. The caller
+// must not change them until the request is over.
+func NewPieces(pieces [][]byte) *Body {
+	if len(pieces) == 0 {
+		return NewBody(nil)
+	}
+	return &Body{data: pieces[0], more: pieces[1:]}
+}
 
 // Once marks a body that must not be sent a second time, not even when a kept connection proves dead: the engine may
 // have taken the request, and its effect is wanted once.
@@ -24,11 +34,28 @@ func (b *Body) Once() *Body {
 }
 
 // Len returns the number of bytes not read yet.
-func (b *Body) Len() int { return len(b.data) - b.pos }
+func (b *Body) Len() int {
+	n := len(b.data) - b.pos
+	for _, p := range b.more {
+		n += len(p)
+	}
+	return n
+}
+
+// next goes to the piece that has something left; false at the end.
+func (b *Body) next() bool {
+	for b.pos >= len(b.data) {
+		if len(b.more) == 0 {
+			return false
+		}
+		b.data, b.more, b.pos = b.more[0], b.more[1:], 0
+	}
+	return true
+}
 
 // Read copies the next bytes into p.
 func (b *Body) Read(p []byte) (int, error) {
-	if b.pos >= len(b.data) {
+	if !b.next() {
 		return 0, io.EOF
 	}
 	n := copy(p, b.data[b.pos:])
@@ -36,14 +63,15 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo writes what is left with one Write.
-func (b *Body) WriteTo(w io.Writer) (int64, error) {
-	if b.pos >= len(b.data) {
-		return 0, nil
+// WriteTo writes what is left with one Write for each piece.
+func (b *Body) WriteTo(w io.Writer) (written int64, err error) {
+	for err == nil && b.next() {
+		var n int
+		n, err = w.Write(b.data[b.pos:])
+		b.pos += n
+		written += int64(n)
 	}
-	n, err := w.Write(b.data[b.pos:])
-	b.pos += n
-	return int64(n), err
+	return written, err
 }
 
 // Close does nothing: the memory is the caller's.

@@ -19,6 +19,7 @@ type outgoing struct {
 	close   bool // the caller asks for the connection to be closed afterwards
 
 	memory []byte        // the body, when it is in memory
+	more   [][]byte      // what follows memory
 	stream io.ReadCloser // the body, when it is not; closed by whoever finishes with it
 	length int64         // of stream; -1 means chunked
 }
@@ -104,7 +105,7 @@ func (o *outgoing) appendHeader(b []byte, req *http.Request) ([]byte, error) {
 
 // appendFraming writes how long the body is.
 func (o *outgoing) appendFraming(b []byte, req *http.Request, method string) []byte {
-	n := int64(len(o.memory))
+	n := int64(o.inMemory())
 	switch {
 	case o.stream != nil && o.length < 0:
 		return append(b, "Transfer-Encoding: chunked\r\n"...)
@@ -121,9 +122,9 @@ func (o *outgoing) classifyBody(req *http.Request) error {
 	switch body := req.Body.(type) {
 	case nil:
 	case *Body:
-		o.memory = body.data[body.pos:]
-		if req.ContentLength > 0 && req.ContentLength != int64(len(o.memory)) {
-			return badRequest("ContentLength %d with a body of %d bytes", req.ContentLength, len(o.memory))
+		o.memory, o.more = body.data[body.pos:], body.more
+		if n := o.inMemory(); req.ContentLength > 0 && req.ContentLength != int64(n) {
+			return badRequest("ContentLength %d with a body of %d bytes", req.ContentLength, n)
 		}
 	default:
 		if req.Body == http.NoBody {
@@ -135,6 +136,15 @@ func (o *outgoing) classifyBody(req *http.Request) error {
 		}
 	}
 	return nil
+}
+
+// inMemory is the length of a body in memory.
+func (o *outgoing) inMemory() int {
+	n := len(o.memory)
+	for _, p := range o.more {
+		n += len(p)
+	}
+	return n
 }
 
 // replayable reports whether the request can be sent a second time: its body can, and the engine would do nothing twice

@@ -50,15 +50,22 @@ func (x *exchange) send(out *outgoing) error {
 		go x.upload.stream(cn, out.stream, out.length)
 		return nil
 	}
-	if len(*out.head)+len(out.memory) <= together {
+	whole := len(*out.head) + out.inMemory()
+	if whole <= together {
 		b := append(*out.head, out.memory...)
+		for _, p := range out.more {
+			b = append(b, p...)
+		}
 		*out.head = b[:len(*out.head)]
 		_, err := cn.nc.Write(b)
 		return err
 	}
 	cn.vec = [2][]byte{*out.head, out.memory}
 	cn.rest = cn.vec[:]
-	if len(*out.head)+len(out.memory) <= surely {
+	if len(out.more) > 0 {
+		cn.rest = append(append(make(net.Buffers, 0, len(out.more)+2), cn.vec[:]...), out.more...)
+	}
+	if whole <= surely {
 		return cn.flush()
 	}
 	if err := cn.nc.SetWriteDeadline(time.Now().Add(stallWait)); err != nil {

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// few is a little traffic, all of whose prompts stay in the caches.
+func few() sim.Workload {
+	w := pressing()
+	w.Count, w.MeanTurns, w.Think = 8, 3, 20*time.Millisecond
+	return w
+}
+
+func (r *rig) kvState(i int) route.KVFigures { return r.fleet.Status()[i].KV }
+
+func (r *rig) kvCounts(i int) route.KVCounts { return r.events.Figures()[i].Counts }
+
+// settled waits until a condition holds.
+func settled(within time.Duration, ok func() bool) bool {
+	for began := time.Now(); time.Since(began) < within; time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+	}
+	return ok()
+}
+
+// TestLostEventsAreAskedForAgain: messages that are lost on their way are noticed, had again from the replay socket, and nothing is wrong after.
+func TestLostEventsAreAskedForAgain(t *testing.T) {
+	r, heard := kvRig(t, route.KindVLLM, nil)
+	for i := range r.engines {
+		r.engines[i].KVLose(0, 3)
+	}
+	r.play(few())
+	for i := range r.engines {
+		if !settled(2*time.Second, func() bool { return r.kvState(i).Blocks > 0 }) {
+			t.Errorf("e%d: nothing is held: %+v", i, r.kvCounts(i))
+		}
+		if s := r.kvState(i); s.State != route.KVExact || r.kvCounts(i).Missing != 0 {
+			t.Errorf("e%d: %+v, %+v; want all messages", i, s, r.kvCounts(i))
+		}
+		if got, want := r.kvState(i).Blocks, r.engines[i].Stats().Ranks[0].KeptBlocks; got != want {
+			t.Errorf("e%d: %d blocks are known, the engine keeps %d", i, got, want)
+		}
+	}
+	heard.take()
+	r.playSeed(few(), 2)
+	if s := heard.take(); s.wrong*100 > s.prompt {
+		t.Errorf("off by %d tokens of %d after messages were lost", s.wrong, s.prompt)
+	}
+}
+
+// TestEventsLostForGood: the engine does not have them any more. It is said, and what is known is what came since.
+func TestEventsLostForGood(t *testing.T) {
+	r, heard := kvRig(t, route.KindVLLM, nil)
+	r.play(few())
+	for i := range r.engines {
+		r.engines[i].KVLose(0, 5)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 400 { // whatever is kept for those who missed it goes at once
+			for i := range r.engines {
+				r.engines[i].KVForget(0)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	r.playSeed(few(), 2)
+	<-done
+	r.playSeed(few(), 3)
+	if took, ok := heard.hears(2*time.Second, "messages are lost"); !ok {
+		t.Errorf("nothing was said of lost messages: %q", heard.all())
+	} else {
+		t.Logf("said after %v", took)
+	}
+	for i := range r.engines {
+		if s := r.kvState(i); s.State != route.KVPartial && r.kvCounts(i).Missing > 0 {
+			t.Errorf("e%d: %+v after messages were lost", i, s)
+		}
+	}
+}
+
+// TestEngineRestart: sequence numbers begin at 0 again. Within two seconds it is said, and nothing is believed to be there.
+func TestEngineRestart(t *testing.T) {
+	for _, dialect := range []route.Kind{route.KindVLLM, route.KindSGLang} {
+		t.Run(string(dialect), func(t *testing.T) {
+			r, heard := kvRig(t, dialect, nil)
+			r.play(few())
+			if !settled(time.Second, func() bool { return r.kvState(0).Blocks > 0 && r.kvState(1).Blocks > 0 }) {
+				t.Fatal("no blocks are known")
+			}
+			heard.forget()
+			if err := r.engines[0].SetFault(enginetest.Fault{Kind: "restart"}); err != nil {
+				t.Fatal(err)
+			}
+			took, ok := heard.hears(2*time.Second, "e0: KV events: the engine has started anew")
+			if !ok {
+				t.Fatalf("a restart was not noticed within 2 s: %q", heard.all())
+			}
+			t.Logf("said after %v: %q", took, heard.all())
+			if s := r.kvState(0); s.Blocks > 1 {
+				t.Errorf("%d blocks are believed to be in an engine that has just started", s.Blocks)
+			}
+			if !settled(2*time.Second, func() bool { return r.kvState(0).State == route.KVExact }) {
+				t.Errorf("the events are not followed again: %+v", r.kvState(0))
+			}
+			heard.take()
+			r.playSeed(few(), 2)
+			if s := heard.take(); s.wrong*100 > s.prompt {
+				t.Errorf("off by %d tokens of %d after a restart", s.wrong, s.prompt)
+			}
+		})
+	}
+}
+
+// TestSilentStream: an engine that publishes nothing any more, though it computes. It is said within two seconds, the answers are gone by, and when
+// it speaks again so are the events.
+func TestSilentStream(t *testing.T) {
+	for _, replay := range []bool{true, false} {
+		t.Run(fmt.Sprint("replay ", replay), func(t *testing.T) {
+			fresh := kvRigWithoutReplay // what is published is all there is
+			if replay {
+				fresh = func(t *testing.T) (*rig, *turns) { return kvRig(t, route.KindVLLM, nil) }
+			}
+			rigged, heard := fresh(t)
+			rigged.play(few())
+			heard.forget()
+			for _, e := range rigged.engines {
+				e.KVMute(0, true)
+			}
+			rigged.playSeed(few(), 2)
+			took, ok := heard.hears(2*time.Second, "KV events: ")
+			if !ok || !settled(2*time.Second, func() bool {
+				a, b := rigged.kvState(0).State == route.KVSilent, rigged.kvState(1).State == route.KVSilent
+				return a && b || !replay && (a || b) // without a replay socket only who computes can be missed
+			}) {
+				t.Fatalf("silence was not noticed: %+v %+v %q", rigged.kvState(0), rigged.kvState(1), heard.all())
+			}
+			t.Logf("said after %v: %q", took, heard.all())
+			heard.forget()
+			for _, e := range rigged.engines {
+				e.KVMute(0, false)
+			}
+			rigged.playSeed(few(), 3)
+			if !settled(3*time.Second, func() bool {
+				return rigged.kvState(0).State != route.KVSilent && rigged.kvState(1).State != route.KVSilent
+			}) {
+				t.Errorf("the events are not gone by again: %+v %+v %q", rigged.kvState(0), rigged.kvState(1), heard.all())
+			}
+		})
+	}
+}
+
+// kvRigWithoutReplay is a rig whose endpoints are configured with the address of the events only.
+func kvRigWithoutReplay(t *testing.T) (*rig, *turns) {
+	t.Helper()
+	heard := &turns{}
+	r := newRigOf(t, 2, heard, func(i int, _ *config.Config) enginetest.Options {
+		return enginetest.Options{Models: []string{"m"}, Speed: 10, KVEvents: "127.0.0.1:0", AnswerTokens: 40, Seed: uint64(i)}
+	}, func(c *config.Config, i int, e *enginetest.Server) { c.Endpoints[i].KVEvents, _ = e.KVAddresses(0) })
+	return r, heard
+}

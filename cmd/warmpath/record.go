@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/metrics"
+	"github.com/warmpath/warmpath/internal/record"
+)
+
+// recording is the part of a router that writes down its traffic; nothing when that is not asked for.
+type recording struct {
+	*record.Recorder
+	ended chan struct{} // closed when the last line is written
+}
+
+func newRecording(cfg *config.Config, b build, log *slog.Logger) (recording, error) {
+	if cfg.Record.File == "" {
+		return recording{}, nil
+	}
+	salt, err := cfg.Record.SaltBytes()
+	if err != nil {
+		return recording{}, err
+	}
+	if len(salt) == 0 {
+		salt = make([]byte, 32)
+		_, _ = rand.Read(salt) // it never fails
+	}
+	r, err := record.New(record.Config{
+		File: cfg.Record.File, FileBytes: int64(cfg.Record.FileBytes), Files: cfg.Record.Files, Salt: salt, Version: b.Version,
+		PerTenant: cfg.Tenants.CacheSalt,
+	}, time.Now(), log)
+	return recording{Recorder: r}, err
+}
+
+// listener hears the traffic.
+func (r *recording) listener() live.Listener {
+	if r.Recorder == nil {
+		return live.Listener{}
+	}
+	return r.Listener()
+}
+
+// run writes until ctx ends.
+func (r *recording) run(ctx context.Context, m *metrics.Metrics) {
+	if r.Recorder == nil {
+		return
+	}
+	m.WatchRecording(r.Recorder)
+	r.ended = make(chan struct{})
+	go func() {
+		defer close(r.ended)
+		r.Run(ctx)
+	}()
+}
+
+// wait lets the last lines be written. A disk that hangs must not keep the router from ending.
+func (r *recording) wait() {
+	if r.ended == nil {
+		return
+	}
+	select {
+	case <-r.ended:
+	case <-time.After(2 * time.Second):
+	}
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// resultsOptions are the flags of simulate results.
+type resultsOptions struct {
+	traces   string // folder
+	policies []string
+	full     bool
+	only     []string
+	half     int
+	seeds    int
+	repeat   int
+	maxDelay time.Duration
+	engine   string
+	jobs     int
+	store    string
+	tag      string
+	trust    []string
+	summary  bool
+	out      string
+}
+
+// What --trust takes beside names of policies.
+const (
+	trustAll    = "all"
+	trustOthers = "others"
+)
+
+// resultsPolicies are those that a reader of the results needs: ours, the simple ones, one of each kind of rival, the reference.
+func resultsPolicies() []string {
+	return []string{
+		policy.Default, "round_robin", "least_tokens", "session", "vllmrouter.sticky_least_loaded", "smg.cache_aware", "dynamo.kv",
+		"llmd.default", "preble.e2", "lmetric", sim.OracleName,
+	}
+}
+
+func resultsCommand(e env) *cobra.Command {
+	o := resultsOptions{half: 2, seeds: 3, repeat: 1, engine: "reference", jobs: runtime.GOMAXPROCS(0), out: filepath.Join("docs", "results.md")}
+	c := &cobra.Command{
+		Use:   "results --traces DIR",
+		Short: "Measure the policies on a grid of traces, fleets and loads, and write a page about it",
+		Long: `Replays three traces on fleets of 4, 8 and 32 endpoints, all alike or a quarter of them at a third of the speed, at loads of 0.4, 0.7 and 0.9,
+with several seeds, under each policy, and writes a page with its plots: who is best where, and by how much.
+
+Each run's figures are kept, so that an interrupted command goes on where it was. What another build of warmpath has measured is measured
+again, unless --trust names its policy or both builds are given the same --tag. The default policy is told no conversation ids.`,
+		Example: `  warmpath simulate results --traces traces
+  warmpath simulate results --traces traces --only trace=coding_agent,endpoints=8,load=0.7 --summary
+  warmpath simulate results --traces traces --half 1 --summary --trust others   # tune the default policy`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runResults(c.Context(), e, o) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.traces, "traces", "", "folder of "+strings.Join(resultsTraces(), ".jsonl, ")+".jsonl")
+	f.StringSliceVar(&o.policies, "policy", nil, "policies to measure (default "+strings.Join(resultsPolicies(), ",")+")")
+	f.BoolVar(&o.full, "full", false, "measure every policy")
+	f.StringSliceVar(&o.only, "only", nil, "cells of the grid to measure, as trace=, endpoints=, load=, fleet=; of several of one kind any")
+	f.IntVar(&o.half, "half", o.half, "1 or 2: play one half of the conversations, to tune on the other; 0 plays all")
+	f.IntVar(&o.seeds, "seeds", o.seeds, "runs of each cell, with seeds from 1")
+	f.IntVar(&o.repeat, "repeat", o.repeat, "play each session of agents so many times, as different conversations")
+	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 for as long as recorded")
+	f.StringVar(&o.engine, "engine", o.engine, "kind of engine: "+strings.Join(presetNames(), ", "))
+	f.IntVar(&o.jobs, "jobs", o.jobs, "runs at a time")
+	f.StringVar(&o.store, "store", "", "folder that keeps the figures of each run (default warmpath/results in the user's cache folder)")
+	f.StringVar(&o.tag, "tag", "", "name of this build; empty takes a hash of the program")
+	f.StringSliceVar(&o.trust, "trust", nil, "policies whose figures are taken as kept, whatever build measured them; others for all but "+policy.Default+", all for every one")
+	f.BoolVar(&o.summary, "summary", false, "print a compact table and write no page")
+	f.StringVar(&o.out, "out", o.out, "page to write; its plots go to a folder of the same name without .md")
+	completePolicies(c)
+	return c
+}
+
+// check reports every fault of the flags.
+func (o *resultsOptions) check() error {
+	var errs []error
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	fault(o.traces == "", "--traces is needed: the folder with the traces")
+	fault(o.full && o.policies != nil, "give either --policy or --full")
+	for _, name := range slices.Concat(o.policies, o.trust) {
+		if name != sim.OracleName && name != trustAll && name != trustOthers {
+			errs = append(errs, policy.Config{Name: name}.Validate())
+		}
+		fault(name == "", "--policy or --trust has an empty name")
+	}
+	for i, name := range o.policies {
+		fault(slices.Contains(o.policies[:i], name), "--policy names %s twice", name)
+	}
+	fault(slices.Contains(o.policies, trustAll) || slices.Contains(o.policies, trustOthers), "--policy wants names; --full takes every policy")
+	_, err := cellsOf(o.only)
+	errs = append(errs, err)
+	fault(o.half < 0 || o.half > 2, "--half must be 0, 1 or 2, got %d", o.half)
+	fault(o.seeds < 1 || o.seeds > 1000, "--seeds must be in 1..1000, got %d", o.seeds)
+	fault(o.repeat < 1 || o.repeat > 1000, "--repeat must be in 1..1000, got %d", o.repeat)
+	fault(o.maxDelay < 0, "--max-delay must not be negative")
+	fault(o.jobs < 1, "--jobs must be at least 1, got %d", o.jobs)
+	if _, err := preset(o.engine); err != nil {
+		errs = append(errs, fmt.Errorf("--engine: %w", err))
+	}
+	if !o.summary {
+		errs = append(errs, writable("--out", o.out))
+		fault(o.out == "" || filepath.Ext(o.out) != ".md", "--out: want a file that ends in .md, got %q", o.out)
+	}
+	return errors.Join(errs...)
+}
+
+// names are the policies to measure.
+func (o *resultsOptions) names() []string {
+	switch {
+	case o.full:
+		return append(policy.Names(), sim.OracleName)
+	case o.policies != nil:
+		return o.policies
+	default:
+		return resultsPolicies()
+	}
+}
+
+func runResults(ctx context.Context, e env, o resultsOptions) error {
+	if err := o.check(); err != nil {
+		return usageError(err)
+	}
+	cells, err := cellsOf(o.only)
+	if err != nil { // it has passed check
+		return err
+	}
+	if o.store == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return usageError(fmt.Errorf("--store: %w", err))
+		}
+		o.store = filepath.Join(cache, "warmpath", "results")
+	}
+	if o.tag == "" {
+		if o.tag, err = programHash(); err != nil {
+			return usageError(fmt.Errorf("--tag: %w", err))
+		}
+	}
+	g := newGrid(o, cells)
+	if err := g.load(); err != nil {
+		return usageError(err)
+	}
+	if err := g.run(ctx, e.stdout, e.terminal); err != nil {
+		return err
+	}
+	judged := g.judge()
+	if o.summary {
+		printSummary(e.stdout, judged)
+		return nil
+	}
+	return g.write(judged)
+}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// interval is a mean over seeds, and between which bounds the true one lies with 95 % confidence (Student's t). With one seed both
+// bounds are the mean.
+type interval struct{ mean, low, high float64 }
+
+// intervalOf takes the values of the seeds for independent and normal.
+func intervalOf(values []float64) interval {
+	n := float64(len(values))
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	mean := sum / n
+	if len(values) < 2 {
+		return interval{mean, mean, mean}
+	}
+	squares := 0.0
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+	}
+	half := student(len(values)-1) * math.Sqrt(squares/(n-1)/n)
+	return interval{mean, mean - half, mean + half}
+}
+
+// student is the 97.5 % quantile of Student's distribution, from the tables; beyond 30 degrees of freedom by its expansion about
+// that of the normal distribution (Abramowitz and Stegun 26.7.5), right to three digits.
+func student(freedom int) float64 {
+	table := [...]float64{
+		12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+		2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+	}
+	if freedom <= len(table) {
+		return table[freedom-1]
+	}
+	const z = 1.959964
+	return z + (z*z*z+z)/(4*float64(freedom))
+}
+
+// ratioOf is how many times as large a is as b, seed by seed: chance that is common to both cancels out. The mean is the geometric.
+func ratioOf(a, b []float64) interval {
+	logs := make([]float64, len(a))
+	for i := range a {
+		if a[i] <= 0 || b[i] <= 0 {
+			return interval{math.NaN(), math.NaN(), math.NaN()}
+		}
+		logs[i] = math.Log(a[i] / b[i])
+	}
+	i := intervalOf(logs)
+	return interval{math.Exp(i.mean), math.Exp(i.low), math.Exp(i.high)}
+}
+
+// measured is a policy in a cell.
+type measured struct {
+	policy  string
+	figures []sim.Figures // by seed
+	p90s    []float64     // ms, by seed
+	p90     interval
+	hit     interval
+}
+
+func (m *measured) of(what func(f *sim.Figures) float64) []float64 {
+	out := make([]float64, len(m.figures))
+	for i := range m.figures {
+		out[i] = what(&m.figures[i])
+	}
+	return out
+}
+
+func (m *measured) mean(what func(f *sim.Figures) float64) float64 {
+	return intervalOf(m.of(what)).mean
+}
+
+// verdict says how the default stands against the best of the others in p90 of the time to first token.
+type verdict string
+
+// The verdicts, best first.
+const (
+	verdictBest   verdict = "best"   // no other has a lower mean
+	verdictWithin verdict = "within" // at most 5 % above the best
+	verdictOpen   verdict = "open"   // further above, but the interval of the ratio reaches down to 5 %
+	verdictBehind verdict = "behind" // further above, by all of the interval
+)
+
+// margin is how far above the best the default may be.
+const margin = 1.05
+
+// hitMargin is how far below the best hit rate the default may be, and firstTurnMost the first-turn CV it may have on even fleets
+// with so many first turns an endpoint.
+const (
+	hitMargin     = 0.01
+	firstTurnMost = 0.10
+	firstTurns    = 100
+)
+
+// judged is what a cell says of the default policy.
+type judged struct {
+	cell     cell
+	policies []*measured // lowest p90 first
+	ours     *measured   // nil when it was not measured
+	best     *measured   // of the others, the oracle not counted; nil when there are none
+	ratio    interval    // of our p90 to that of best
+	verdict  verdict
+
+	keenest  *measured // the highest hit rate of the others
+	hitGap   float64   // of keenest over ours
+	hitRatio interval  // of our p90 to that of keenest
+	hitOK    bool      // within a point of it, at an equal or lower p90 (or the interval of the ratio reaches 1)
+
+	hitFair bool // no policy with a p90 no higher than ours finds over a point more
+
+	spread   float64 // our highest first-turn CV of all seeds
+	spreadOn bool    // an even fleet with enough first turns to judge it
+	equals   []equal // simple policies as good, or better
+}
+
+// equal is a simple policy whose p90 is at most 5 % above ours.
+type equal struct {
+	policy string
+	ratio  interval // of its p90 to ours
+}
+
+// simple are the policies that need neither prompts nor predictions.
+func simple(name string) bool {
+	return name != policy.Default && name != sim.OracleName && !slices.Contains(policy.RivalNames(), name)
+}
+
+// judge compares, cell by cell.
+func (g *grid) judge() []*judged {
+	var out []*judged
+	for _, c := range g.cells {
+		j := &judged{cell: c}
+		for _, r := range g.runs {
+			if r.cell != c || r.result == nil {
+				continue
+			}
+			if n := len(j.policies); n == 0 || j.policies[n-1].policy != r.Policy {
+				j.policies = append(j.policies, &measured{policy: r.Policy})
+			}
+			m := j.policies[len(j.policies)-1]
+			m.figures = append(m.figures, r.result.Figures)
+		}
+		for _, m := range j.policies {
+			m.p90s = m.of(func(f *sim.Figures) float64 { return f.TTFT.P90 })
+			m.p90, m.hit = intervalOf(m.p90s), intervalOf(m.of(func(f *sim.Figures) float64 { return f.HitRate }))
+		}
+		j.compare()
+		out = append(out, j)
+	}
+	return out
+}
+
+func (j *judged) compare() {
+	slices.SortStableFunc(j.policies, func(a, b *measured) int { return cmp.Compare(a.p90.mean, b.p90.mean) })
+	for _, m := range j.policies {
+		switch {
+		case m.policy == policy.Default:
+			j.ours = m
+		case m.policy == sim.OracleName:
+		default:
+			if j.best == nil {
+				j.best = m
+			}
+			if j.keenest == nil || m.hit.mean > j.keenest.hit.mean {
+				j.keenest = m
+			}
+		}
+	}
+	if j.ours == nil || j.best == nil {
+		return
+	}
+	j.compareTimes()
+	j.compareHits()
+	j.measureSpread()
+}
+
+func (j *judged) compareTimes() {
+	j.ratio = ratioOf(j.ours.p90s, j.best.p90s)
+	switch {
+	case j.ours.p90.mean <= j.best.p90.mean:
+		j.verdict = verdictBest
+	case j.ratio.mean <= margin:
+		j.verdict = verdictWithin
+	case j.ratio.low <= margin:
+		j.verdict = verdictOpen
+	default:
+		j.verdict = verdictBehind
+	}
+	for _, m := range j.policies {
+		if r := ratioOf(m.p90s, j.ours.p90s); simple(m.policy) && r.mean <= margin {
+			j.equals = append(j.equals, equal{m.policy, r})
+		}
+	}
+}
+
+func (j *judged) compareHits() {
+	j.hitGap = j.keenest.hit.mean - j.ours.hit.mean
+	j.hitRatio = ratioOf(j.ours.p90s, j.keenest.p90s)
+	j.hitOK = j.hitGap <= hitMargin && j.hitRatio.low <= 1
+	j.hitFair = true
+	for _, m := range j.policies {
+		if m.policy != sim.OracleName && m.p90.mean <= j.ours.p90.mean && m.hit.mean-j.ours.hit.mean > hitMargin {
+			j.hitFair = false
+		}
+	}
+}
+
+func (j *judged) measureSpread() {
+	least := math.Inf(1)
+	for i := range j.ours.figures {
+		f := &j.ours.figures[i]
+		total := 0
+		for _, e := range f.PerEndpoint {
+			total += e.FirstTurns
+		}
+		least = min(least, float64(total)/float64(f.Endpoints))
+		j.spread = max(j.spread, f.FirstTurnCV)
+	}
+	j.spreadOn = j.cell.Fleet == fleetEven && least >= firstTurns
+}
+
+// score counts verdicts.
+type score struct {
+	cells, best, within, open, behind int
+	hits, fairHits                    int // cells with hitOK and with hitFair
+	spreads, spreadOK                 int // cells where the first-turn CV counts, and where it is low enough
+}
+
+func scoreOf(cells []*judged) score {
+	var s score
+	for _, j := range cells {
+		if j.verdict == "" {
+			continue
+		}
+		s.cells++
+		switch j.verdict {
+		case verdictBest:
+			s.best++
+		case verdictWithin:
+			s.within++
+		case verdictOpen:
+			s.open++
+		case verdictBehind:
+			s.behind++
+		}
+		if j.hitOK {
+			s.hits++
+		}
+		if j.hitFair {
+			s.fairHits++
+		}
+		if j.spreadOn {
+			s.spreads++
+			if j.spread < firstTurnMost {
+				s.spreadOK++
+			}
+		}
+	}
+	return s
+}

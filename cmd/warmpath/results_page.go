@@ -1,0 +1,295 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// write writes the page and its plots, the page last: it is never there without them.
+func (g *grid) write(cells []*judged) error {
+	folder := strings.TrimSuffix(g.o.out, filepath.Ext(g.o.out))
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	pictures := map[string][]string{}
+	for _, trace := range tracesOf(cells) {
+		of := slices.DeleteFunc(slices.Clone(cells), func(j *judged) bool { return j.cell.Trace != trace })
+		for _, p := range []struct {
+			suffix string
+			draw   func(trace string, cells []*judged) ([]byte, error)
+		}{{"ttft", drawTTFT}, {"hits", drawHits}} {
+			svg, err := p.draw(trace, of)
+			if err != nil {
+				return err
+			}
+			name := trace + "-" + p.suffix + ".svg"
+			if err := writeWhole(filepath.Join(folder, name), svg); err != nil {
+				return err
+			}
+			pictures[trace] = append(pictures[trace], filepath.ToSlash(filepath.Join(filepath.Base(folder), name)))
+		}
+	}
+	return writeWhole(g.o.out, g.page(cells, pictures))
+}
+
+func tracesOf(cells []*judged) []string {
+	var out []string
+	for _, j := range cells {
+		if !slices.Contains(out, j.cell.Trace) {
+			out = append(out, j.cell.Trace)
+		}
+	}
+	return out
+}
+
+// page is the document.
+func (g *grid) page(cells []*judged, pictures map[string][]string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Results\n\n<!-- Written by warmpath simulate results. Do not edit: run it again. -->\n\n")
+	g.introduce(&b, cells)
+	pageVerdicts(&b, cells)
+	pageBehind(&b, cells)
+	pageEquals(&b, cells)
+	for _, trace := range tracesOf(cells) {
+		of := slices.DeleteFunc(slices.Clone(cells), func(j *judged) bool { return j.cell.Trace != trace })
+		fmt.Fprintf(&b, "\n## %s\n\n", trace)
+		t := g.traces[trace].trace
+		fmt.Fprintf(&b, "%d requests of %d conversations.\n", len(t.Turns), len(t.Sessions))
+		for i, what := range []string{"p90 of the time to first token by load", "hit rate by load"} {
+			fmt.Fprintf(&b, "\n![%s: %s](%s)\n", trace, what, pictures[trace][i])
+		}
+		pageCells(&b, of)
+		pageMatrix(&b, "p90 of the time to first token, in s", of, func(m *measured) string { return seconds(m.p90.mean) })
+		pageMatrix(&b, "Hit rate, in %", of, func(m *measured) string { return percent(m.hit.mean) })
+	}
+	return b.Bytes()
+}
+
+func (g *grid) introduce(b *bytes.Buffer, cells []*judged) {
+	which := "all conversations"
+	if g.o.half > 0 {
+		which = fmt.Sprintf("half %d of the conversations (policies are tuned on the other)", g.o.half)
+	}
+	fmt.Fprintf(b, "`%s`, told no conversation ids, against other policies on simulated engines (`%s`), in %s: %s of each trace, %s each, with seeds 1 to %d.\n",
+		policy.Default, g.o.engine, plural(len(cells), "cell"), which, plural(len(g.o.names()), "policy"), g.o.seeds)
+	if g.o.repeat > 1 {
+		fmt.Fprintf(b, "Sessions of agents are played %d times, as different conversations.\n", g.o.repeat)
+	}
+	if g.o.maxDelay > 0 {
+		fmt.Fprintf(b, "Their turns come at most %s after the one before.\n", g.o.maxDelay)
+	}
+	b.WriteString(`
+[simulate.md](simulate.md) explains traces, load and figures. Fleets are even, or mixed: every fourth endpoint at a third of the speed. ± and the brackets are 95 %
+intervals over the seeds (Student's t; of ratios seed by seed, in logarithms). The best policy is taken to be the one with the lowest mean, which flatters it. The
+oracle knows the engines' caches and queues; it is shown and counts nowhere. Plots of times end at 20 times the lowest. Policies that go by conversations are told the true ids.
+`)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	if stem, ok := strings.CutSuffix(what, "y"); ok {
+		return fmt.Sprintf("%d %sies", n, stem)
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// pageVerdicts says what is asked of the default policy and whether it is so.
+func pageVerdicts(b *bytes.Buffer, cells []*judged) {
+	all := scoreOf(cells)
+	if all.cells == 0 {
+		fmt.Fprintf(b, "\n`%s` or others to compare with were not measured, so there is nothing to judge.\n", policy.Default)
+		return
+	}
+	traces := tracesOf(cells)
+	fmt.Fprintf(b, "\n## What is asked\n\n| | wanted | all cells |")
+	for _, t := range traces {
+		fmt.Fprintf(b, " %s |", t)
+	}
+	fmt.Fprintf(b, " |\n|---|---|---|%s---|\n", strings.Repeat("---|", len(traces)))
+	row := func(what, wanted string, of func(s score) (n, out int), met bool) {
+		fmt.Fprintf(b, "| %s | %s |", what, wanted)
+		n, out := of(all)
+		fmt.Fprintf(b, " %d of %d |", n, out)
+		for _, t := range traces {
+			n, out := of(scoreOf(slices.DeleteFunc(slices.Clone(cells), func(j *judged) bool { return j.cell.Trace != t })))
+			fmt.Fprintf(b, " %d of %d |", n, out)
+		}
+		if met {
+			b.WriteString(" met |\n")
+		} else {
+			b.WriteString(" **not met** |\n")
+		}
+	}
+	row("p90 at most 5 % above the best policy's, or not shown to be more", "every cell", func(s score) (int, int) { return s.cells - s.behind, s.cells }, all.behind == 0)
+	row("the same, by the mean alone", "", func(s score) (int, int) { return s.best + s.within, s.cells }, all.open+all.behind == 0)
+	row("lowest p90", "two thirds", func(s score) (int, int) { return s.best, s.cells }, 3*all.best >= 2*all.cells)
+	row("hit rate within a point of the highest, at a p90 no higher than there", "every cell", func(s score) (int, int) { return s.hits, s.cells }, all.hits == all.cells)
+	row("hit rate within a point of every policy with a p90 no higher than ours", "every cell", func(s score) (int, int) { return s.fairHits, s.cells }, all.fairHits == all.cells)
+	row(fmt.Sprintf("first-turn CV below %g %%, on even fleets with %d first turns an endpoint", 100*firstTurnMost, firstTurns), "every such cell",
+		func(s score) (int, int) { return s.spreadOK, s.spreads }, all.spreadOK == all.spreads)
+}
+
+// pageBehind lists the cells where another policy is better by more than the margin.
+func pageBehind(b *bytes.Buffer, cells []*judged) {
+	var lost []*judged
+	for _, j := range cells {
+		if j.verdict == verdictOpen || j.verdict == verdictBehind {
+			lost = append(lost, j)
+		}
+	}
+	slices.SortStableFunc(lost, func(x, y *judged) int {
+		if x.ratio.mean > y.ratio.mean {
+			return -1
+		}
+		return 1
+	})
+	fmt.Fprintf(b, "\n## Where another policy is better by more than 5 %%\n\n")
+	if len(lost) == 0 {
+		b.WriteString("Nowhere.\n")
+		return
+	}
+	b.WriteString("| cell | better | its p90, s | ours | ratio | |\n|---|---|---|---|---|---|\n")
+	for _, j := range lost {
+		word := "the interval reaches 5 %"
+		if j.verdict == verdictBehind {
+			word = "behind"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", j.cell, j.best.policy, plusMinus(j.best.p90), plusMinus(j.ours.p90), bracket(j.ratio), word)
+	}
+}
+
+// pageEquals lists the cells where who has a simple policy need not change.
+func pageEquals(b *bytes.Buffer, cells []*judged) {
+	fmt.Fprintf(b, "\n## Where a simple policy is as good\n\n")
+	var out bytes.Buffer
+	for _, j := range cells {
+		if len(j.equals) == 0 {
+			continue
+		}
+		var names []string
+		for _, e := range j.equals {
+			names = append(names, fmt.Sprintf("%s %s", e.policy, bracket(e.ratio)))
+		}
+		fmt.Fprintf(&out, "| %s | %s |\n", j.cell, strings.Join(names, ", "))
+	}
+	if out.Len() == 0 {
+		b.WriteString("Nowhere: each has a p90 more than 5 % above ours in every cell.\n")
+		return
+	}
+	b.WriteString("Their p90, as a multiple of ours, is at most 1.05. Those that go by conversations are told the ids that ours is not.\n\n| cell | policies |\n|---|---|\n")
+	b.Write(out.Bytes())
+}
+
+// pageCells is the table of a trace's cells.
+func pageCells(b *bytes.Buffer, cells []*judged) {
+	b.WriteString("\n| endpoints | fleet | load | in use | p90, s | best other | its p90 | ratio | | hit % | best hit % | first-turn CV | at home % | oracle p90 |\n" +
+		"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, j := range cells {
+		if j.verdict == "" {
+			continue
+		}
+		oracle := ""
+		for _, m := range j.policies {
+			if m.policy == sim.OracleName {
+				oracle = seconds(m.p90.mean)
+			}
+		}
+		first := fmt.Sprintf("%.3f", j.spread)
+		if !j.spreadOn {
+			first = "(" + first + ")"
+		}
+		fmt.Fprintf(b, "| %d | %s | %g | %.2f | %s | %s | %s | %s | %s | %s | %s %s | %s | %s | %s |\n", j.cell.Endpoints, j.cell.Fleet, j.cell.Load,
+			j.ours.mean(func(f *sim.Figures) float64 { return f.Utilisation }), plusMinus(j.ours.p90), j.best.policy, plusMinus(j.best.p90), bracket(j.ratio),
+			j.verdict, percent(j.ours.hit.mean), percent(j.keenest.hit.mean), j.keenest.policy, first,
+			percent(j.ours.mean(func(f *sim.Figures) float64 { return f.HomeShare })), oracle)
+	}
+	b.WriteString("\n*In use* is the share of the fleet's capacity that was really in use. First-turn CVs (the highest of the seeds) in brackets do not count: a mixed fleet, or few first turns.\n")
+}
+
+// pageMatrix is one figure of every policy in every cell, folded.
+func pageMatrix(b *bytes.Buffer, title string, cells []*judged, of func(m *measured) string) {
+	var names []string
+	for _, j := range cells {
+		for _, m := range j.policies {
+			if !slices.Contains(names, m.policy) {
+				names = append(names, m.policy)
+			}
+		}
+	}
+	slices.SortFunc(names, byRank)
+	fmt.Fprintf(b, "\n<details><summary>%s, of every policy</summary>\n\n| endpoints | fleet | load |", title)
+	for _, n := range names {
+		fmt.Fprintf(b, " %s |", n)
+	}
+	fmt.Fprintf(b, "\n|---|---|---|%s\n", strings.Repeat("---|", len(names)))
+	for _, j := range cells {
+		fmt.Fprintf(b, "| %d | %s | %g |", j.cell.Endpoints, j.cell.Fleet, j.cell.Load)
+		for _, n := range names {
+			text := ""
+			for _, m := range j.policies {
+				if m.policy == n {
+					text = of(m)
+				}
+			}
+			fmt.Fprintf(b, " %s |", text)
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n</details>\n")
+}
+
+// byRank puts ours first, then the simple, then those of others, then the oracle; within each by name.
+func byRank(a, b string) int {
+	rank := func(n string) int {
+		switch {
+		case n == policy.Default:
+			return 0
+		case n == sim.OracleName:
+			return 3
+		case simple(n):
+			return 1
+		}
+		return 2
+	}
+	if d := rank(a) - rank(b); d != 0 {
+		return d
+	}
+	return strings.Compare(a, b)
+}
+
+// seconds shows ms with three digits.
+func seconds(ms float64) string {
+	switch s := ms / 1000; {
+	case s >= 100:
+		return fmt.Sprintf("%.0f", s)
+	case s >= 10:
+		return fmt.Sprintf("%.1f", s)
+	case s >= 1:
+		return fmt.Sprintf("%.2f", s)
+	default:
+		return fmt.Sprintf("%.3f", s)
+	}
+}
+
+func plusMinus(i interval) string {
+	if i.low == i.high { // one seed
+		return seconds(i.mean)
+	}
+	return seconds(i.mean) + " ± " + seconds(i.high-i.mean)
+}
+
+func bracket(i interval) string {
+	if i.low == i.high {
+		return fmt.Sprintf("%.2f", i.mean)
+	}
+	return fmt.Sprintf("%.2f (%.2f..%.2f)", i.mean, i.low, i.high)
+}

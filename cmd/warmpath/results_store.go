@@ -1,0 +1,95 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/warmpath/warmpath/sim"
+)
+
+// conditions are all inputs of a run but the program: two runs with the same have the same figures.
+type conditions struct {
+	cell
+	TraceHash string        `json:"trace_hash"`
+	Half      int           `json:"half"`
+	Repeat    int           `json:"repeat"`
+	MaxDelay  time.Duration `json:"max_delay"`
+	Engine    sim.Config    `json:"engine"`
+	Policy    string        `json:"policy"`
+	IDs       bool          `json:"ids"`
+	Seed      uint64        `json:"seed"`
+}
+
+// kept is the file of a run: its conditions, the build that measured it, and what came out.
+type kept struct {
+	Conditions conditions  `json:"conditions"`
+	Build      string      `json:"build"`
+	Figures    sim.Figures `json:"figures"`
+}
+
+// file is where a run is kept. The conditions are in its name, readable in part and as a hash in full.
+func (c *conditions) file(store string) string {
+	text, _ := json.Marshal(c) // numbers, strings and booleans
+	sum := sha256.Sum256(text)
+	name := fmt.Sprintf("%s-%d-%s.json", c.Policy, c.Seed, hex.EncodeToString(sum[:8]))
+	return filepath.Join(store, c.Trace, fmt.Sprintf("%d-%s-%g", c.Endpoints, c.Fleet, c.Load), name)
+}
+
+// recall reads a run, nil when it is not kept. A file of others, or one that a crash has spoilt, counts as none.
+func (c *conditions) recall(store string) (*kept, error) {
+	data, err := os.ReadFile(c.file(store))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var k kept
+	if err := json.Unmarshal(data, &k); err != nil || k.Conditions != *c {
+		return nil, nil
+	}
+	return &k, nil
+}
+
+// keep writes a run, whole or not at all.
+func (k *kept) keep(store string) error {
+	data, err := json.MarshalIndent(k, "", " ")
+	if err != nil {
+		return err
+	}
+	name := k.Conditions.file(store)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return writeWhole(name, append(data, '\n'))
+}
+
+// programHash tells builds of this program apart.
+func programHash() (string, error) {
+	name, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return fileHash(name)
+}
+
+func fileHash(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)[:12]), nil
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+)
+
+// traceFile is a trace being read, unpacked if need be.
+type traceFile struct {
+	io.Reader
+	name  string
+	close func() error
+}
+
+// Close closes the file behind it.
+func (t *traceFile) Close() error { return t.close() }
+
+// openTrace opens a trace of any format; "-" is standard input. What is packed with gzip, one file or several one after the other, is
+// unpacked.
+func openTrace(e env, path string) (*traceFile, error) {
+	t := &traceFile{Reader: e.stdin, name: "standard input", close: func() error { return nil }}
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		t.Reader, t.name, t.close = f, path, f.Close
+	}
+	in := bufio.NewReaderSize(t.Reader, 1<<16)
+	t.Reader = in
+	if head, _ := in.Peek(2); len(head) < 2 || head[0] != 0x1f || head[1] != 0x8b { // RFC 1952, section 2.3.1
+		return t, nil
+	}
+	packed, err := gzip.NewReader(in)
+	if err != nil {
+		_ = t.Close()
+		return nil, fmt.Errorf("%s: looks like gzip, but: %w", t.name, err)
+	}
+	t.Reader = packed
+	return t, nil
+}

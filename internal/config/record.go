@@ -1,0 +1,67 @@
+package config
+
+import (
+	"os"
+	"strings"
+)
+
+// Record writes the router's own traffic to a file that warmpath simulate replays and fits engines to: sizes, times, outcomes, and
+// what prompts have in common. It holds no text, and no id but as a hash with a secret salt.
+type Record struct {
+	// File to write, a line of JSON for each request that has ended. Empty writes none.
+	File string `yaml:"file"`
+	// FileBytes is the size at which the file is renamed to FILE.1, FILE.1 to FILE.2 and so on, and begun anew. So it is when the
+	// router starts.
+	FileBytes Bytes `yaml:"file_bytes"`
+	// Files is how many renamed files are kept.
+	Files int `yaml:"files"`
+	// Salt of the hashes, at least 16 bytes. Without one, or salt_file, it is drawn at each start, and hashes of two recordings cannot be
+	// compared. Who knows it can find out whether a text that he knows is among the prompts.
+	Salt string `yaml:"salt" secret:"true"`
+	// SaltFile holds the salt instead; white space around it is cut.
+	SaltFile string `yaml:"salt_file"`
+}
+
+func defaultRecord() Record { return Record{FileBytes: 100e6, Files: 4} }
+
+const mostRecordFiles = 1000
+
+func (c Config) checkRecord() []error {
+	var faults []error
+	r := &c.Record
+	switch {
+	case r.File == "-":
+		faults = append(faults, fault("record.file", "is \"-\": it is renamed when it is full, and must be a file"))
+	case r.File != "" && r.File == c.Explain.File:
+		faults = append(faults, fault("record.file", "is explain.file too"))
+	}
+	if r.FileBytes < leastFileBytes {
+		faults = append(faults, fault("record.file_bytes", "is %s, must be at least %s", r.FileBytes, Bytes(leastFileBytes)))
+	}
+	if r.Files < 0 || r.Files > mostRecordFiles {
+		faults = append(faults, fault("record.files", "is %d, must be from 0 to %d", r.Files, mostRecordFiles))
+	}
+	switch {
+	case r.Salt != "" && r.SaltFile != "":
+		faults = append(faults, fault("record.salt", "give salt or salt_file, not both"))
+	case r.Salt != "" && len(r.Salt) < leastSaltKey:
+		faults = append(faults, fault("record.salt", "has %d bytes, must be %d or more", len(r.Salt), leastSaltKey))
+	}
+	return faults
+}
+
+// SaltBytes is the salt, read from its file when it is kept there; nil when one is to be drawn.
+func (r Record) SaltBytes() ([]byte, error) {
+	if r.SaltFile == "" {
+		return []byte(r.Salt), nil
+	}
+	b, err := os.ReadFile(r.SaltFile)
+	if err != nil {
+		return nil, fault("record.salt_file", "%w", err)
+	}
+	salt := strings.TrimSpace(string(b))
+	if len(salt) < leastSaltKey {
+		return nil, fault("record.salt_file", "%s holds %d bytes, must be %d or more", r.SaltFile, len(salt), leastSaltKey)
+	}
+	return []byte(salt), nil
+}

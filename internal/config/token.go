@@ -1,0 +1,53 @@
+package config
+
+import (
+	"os"
+	"strings"
+)
+
+// EndpointToken says in a header of each answer which endpoint gave it, sealed so that it tells clients nothing, and takes it back:
+// session affinity of llm-d's endpoint picker by encoded endpoint. Its own tokens are understood where an endpoint has the
+// name in them (namespace/name).
+type EndpointToken struct {
+	// Header that carries the token both ways, in llm-d x-session-token. Empty turns it off.
+	Header string `yaml:"header"`
+	// Key is the secret that seals tokens, at least 16 bytes and the same on every replica. Without it or key_file one is drawn at each
+	// start, and tokens of another replica are ignored.
+	Key string `yaml:"key" secret:"true"`
+	// KeyFile holds the secret instead; white space around it is cut.
+	KeyFile string `yaml:"key_file"`
+}
+
+// Secret is the key, read from its file when it is kept there; nil when there is none.
+func (t EndpointToken) Secret() ([]byte, error) {
+	key := t.Key
+	if t.KeyFile != "" {
+		b, err := os.ReadFile(t.KeyFile)
+		if err != nil {
+			return nil, fault("endpoint_token.key_file", "%w", err)
+		}
+		if key = strings.TrimSpace(string(b)); len(key) < leastSaltKey {
+			return nil, fault("endpoint_token.key_file", "%s holds %d bytes, must be %d or more", t.KeyFile, len(key), leastSaltKey)
+		}
+	}
+	return []byte(key), nil
+}
+
+func (t EndpointToken) check() []error {
+	var faults []error
+	if !headerName(t.Header) {
+		faults = append(faults, fault("endpoint_token.header", "%q is not a header name", t.Header))
+	}
+	switch {
+	case t.Key != "" && t.KeyFile != "":
+		faults = append(faults, fault("endpoint_token.key", "give key or key_file, not both"))
+	case t.Key != "" && len(t.Key) < leastSaltKey:
+		faults = append(faults, fault("endpoint_token.key", "has %d bytes, must be %d or more", len(t.Key), leastSaltKey))
+	}
+	return faults
+}
+
+// headerName reports whether a text is empty or a header's name (RFC 9110, section 5.6.2).
+func headerName(s string) bool {
+	return strings.Trim(s, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+}

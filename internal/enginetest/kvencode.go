@@ -1,0 +1,259 @@
+package enginetest
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"strconv"
+
+	"github.com/tinylib/msgp/msgp"
+
+	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/route"
+)
+
+// kvStored is a run of blocks as an event tells them.
+type kvStored struct {
+	hashes  []uint64
+	parent  uint64
+	first   bool // there is no parent
+	tokens  []uint32
+	size    int
+	adapter string
+	salt    string
+	session string
+}
+
+// kvEvent is one event: a run stored, blocks removed, or, without either, all cleared.
+type kvEvent struct {
+	stored  *kvStored
+	removed []uint64
+}
+
+// kvBatch writes a message's payload as the dialect has it: an array of time, events and rank (vLLM 0.32, SGLang 0.5.23).
+func kvBatch(dialect route.Kind, arrays bool, at float64, events []kvEvent, rank int) []byte {
+	b := msgp.AppendFloat64(msgp.AppendArrayHeader(nil, 3), at)
+	n := 0
+	for _, e := range events {
+		if n++; dialect == route.KindVLLM && len(e.removed) > 0 {
+			n += len(e.removed) - 1
+		}
+	}
+	b = msgp.AppendArrayHeader(b, uint32(n))
+	for _, e := range events {
+		switch {
+		case e.stored != nil && arrays:
+			b = storedArray(b, e.stored)
+		case e.stored != nil && dialect == route.KindSGLang:
+			b = storedSGLang(b, e.stored)
+		case e.stored != nil:
+			b = storedVLLM(b, e.stored)
+		case e.removed == nil && arrays:
+			b = msgp.AppendString(msgp.AppendArrayHeader(b, 1), "AllBlocksCleared")
+		case e.removed == nil:
+			b = kvText(msgp.AppendMapHeader(b, 1), "type", "AllBlocksCleared")
+		case dialect == route.KindSGLang:
+			b = removed(b, arrays, dialect, e.removed)
+		default: // one event a block
+			for i := range e.removed {
+				b = removed(b, arrays, dialect, e.removed[i:i+1])
+			}
+		}
+	}
+	return msgp.AppendUint64(b, uint64(rank))
+}
+
+func kvText(b []byte, key, value string) []byte {
+	return msgp.AppendString(msgp.AppendString(b, key), value)
+}
+
+// kvHash writes a hash: unsigned for vLLM, signed for SGLang, each as short as it can be.
+func kvHash(b []byte, dialect route.Kind, h uint64) []byte {
+	if dialect == route.KindSGLang && int64(h) < 0 {
+		return msgp.AppendInt64(b, int64(h))
+	}
+	return msgp.AppendUint64(b, h)
+}
+
+func kvHashes(b []byte, dialect route.Kind, hashes []uint64) []byte {
+	b = msgp.AppendArrayHeader(b, uint32(len(hashes)))
+	for _, h := range hashes {
+		b = kvHash(b, dialect, h)
+	}
+	return b
+}
+
+func kvParent(b []byte, dialect route.Kind, s *kvStored) []byte {
+	if s.first {
+		return msgp.AppendNil(b)
+	}
+	return kvHash(b, dialect, s.parent)
+}
+
+func kvTokens(b []byte, tokens []uint32) []byte {
+	b = msgp.AppendArrayHeader(b, uint32(len(tokens)))
+	for _, t := range tokens {
+		b = msgp.AppendUint64(b, uint64(t))
+	}
+	return b
+}
+
+// kvCommon writes what vLLM and SGLang have in common.
+func kvCommon(b []byte, dialect route.Kind, s *kvStored) []byte {
+	b = kvText(b, "type", "BlockStored")
+	b = kvHashes(msgp.AppendString(b, "block_hashes"), dialect, s.hashes)
+	b = kvParent(msgp.AppendString(b, "parent_block_hash"), dialect, s)
+	b = kvTokens(msgp.AppendString(b, "token_ids"), s.tokens)
+	b = msgp.AppendUint64(msgp.AppendString(b, "block_size"), uint64(s.size))
+	b = msgp.AppendNil(msgp.AppendString(b, "lora_id"))
+	return kvText(b, "medium", "GPU")
+}
+
+func storedVLLM(b []byte, s *kvStored) []byte {
+	n := uint32(11)
+	if s.session != "" {
+		n++
+	}
+	b = kvCommon(msgp.AppendMapHeader(b, n), route.KindVLLM, s)
+	b = msgp.AppendString(b, "lora_name")
+	if s.adapter == "" {
+		b = msgp.AppendNil(b)
+	} else {
+		b = msgp.AppendString(b, s.adapter)
+	}
+	b = msgp.AppendArrayHeader(msgp.AppendString(b, "extra_keys"), uint32(len(s.hashes)))
+	for i := range s.hashes {
+		b = kvExtra(b, s, s.first && i == 0)
+	}
+	b = msgp.AppendInt(msgp.AppendString(b, "group_idx"), 0)
+	b = kvText(b, "kv_cache_spec_kind", "full_attention")
+	if s.session != "" {
+		b = kvText(b, "session_id", s.session)
+	}
+	return b
+}
+
+// kvExtra is what a block depends on besides: the adapter's name, and for the first block the salt.
+func kvExtra(b []byte, s *kvStored, first bool) []byte {
+	keys := vllmExtra(s.adapter, s.salt, first)
+	if len(keys) == 0 {
+		return msgp.AppendNil(b)
+	}
+	b = msgp.AppendArrayHeader(b, uint32(len(keys)))
+	for _, k := range keys {
+		b = msgp.AppendString(b, k)
+	}
+	return b
+}
+
+func vllmExtra(adapter, salt string, first bool) (keys []string) {
+	if adapter != "" {
+		keys = append(keys, adapter)
+	}
+	if salt != "" && first {
+		keys = append(keys, salt)
+	}
+	return keys
+}
+
+func storedSGLang(b []byte, s *kvStored) []byte {
+	n := uint32(7)
+	if s.salt != "" {
+		n++
+	}
+	if s.adapter != "" {
+		n++
+	}
+	b = kvCommon(msgp.AppendMapHeader(b, n), route.KindSGLang, s)
+	if s.salt != "" {
+		b = kvText(b, "cache_salt", s.salt)
+	}
+	if s.adapter != "" {
+		b = kvText(b, "lora_name", s.adapter)
+	}
+	return b
+}
+
+// storedArray is the older form: the tag, and the fields of vLLM 0.11.
+func storedArray(b []byte, s *kvStored) []byte {
+	b = msgp.AppendString(msgp.AppendArrayHeader(b, 7), "BlockStored")
+	b = kvHashes(b, route.KindVLLM, s.hashes)
+	b = kvParent(b, route.KindVLLM, s)
+	b = msgp.AppendUint64(kvTokens(b, s.tokens), uint64(s.size))
+	return msgp.AppendString(msgp.AppendNil(b), "GPU")
+}
+
+func removed(b []byte, arrays bool, dialect route.Kind, hashes []uint64) []byte {
+	if arrays {
+		b = msgp.AppendString(msgp.AppendArrayHeader(b, 3), "BlockRemoved")
+		return msgp.AppendString(kvHashes(b, dialect, hashes), "GPU")
+	}
+	n := uint32(4)
+	if dialect == route.KindSGLang {
+		n = 3
+	}
+	b = kvText(msgp.AppendMapHeader(b, n), "type", "BlockRemoved")
+	b = kvText(kvHashes(msgp.AppendString(b, "block_hashes"), dialect, hashes), "medium", "GPU")
+	if dialect == route.KindSGLang {
+		return b
+	}
+	return msgp.AppendInt(msgp.AppendString(b, "group_idx"), 0)
+}
+
+// trtEvent writes one event of TensorRT-LLM's list.
+func trtEvent(id uint64, rank, ranks int, e kvEvent) json.RawMessage {
+	data := map[string]any{"type": "created", "num_blocks_per_cache_level": []int{0, 0}}
+	switch {
+	case e.stored != nil:
+		data = trtStored(e.stored)
+	case e.removed != nil:
+		data = map[string]any{"type": "removed", "block_hashes": e.removed}
+	}
+	x := map[string]any{"event_id": id, "data": data, "window_size": 32768, "hash_algo": string(engine.TRTLLMHashV1)}
+	if ranks > 1 {
+		x["attention_dp_rank"] = rank
+	}
+	b, _ := json.Marshal(x) // of numbers and texts only
+	return b
+}
+
+func trtStored(s *kvStored) map[string]any {
+	var blocks []any
+	for i, h := range s.hashes {
+		var tokens []any
+		for _, t := range s.tokens[i*s.size : (i+1)*s.size] {
+			tokens = append(tokens, map[string]any{"type": "unique_token", "token_id": t, "token_extra_id": 0})
+		}
+		blocks = append(blocks, map[string]any{"type": "stored_block", "block_hash": h, "tokens": tokens, "cache_level": 0, "priority": 35})
+	}
+	var parent any
+	if !s.first {
+		parent = s.parent
+	}
+	return map[string]any{"type": "stored", "parent_hash": parent, "blocks": blocks}
+}
+
+// kvDigests names the whole blocks of a prompt as the dialect's engine does: numbers, by block.
+func kvDigests(dialect route.Kind, tokens []uint32, size int, adapter, salt string) []uint64 {
+	var out []uint64
+	h := engine.NewVLLMHash(false, false, "0")
+	var digest []byte
+	if dialect == route.KindSGLang && salt+adapter != "" {
+		digest = engine.SGLangDigest(nil, []uint32{binary.LittleEndian.Uint32(engine.SGLangDigest([]byte(strconv.Quote(salt)+adapter), nil))})
+	}
+	parent, scope := uint64(0), engine.TRTLLMScope{}
+	for i := 0; (i+1)*size <= len(tokens); i++ {
+		block := tokens[i*size : (i+1)*size]
+		switch dialect {
+		case route.KindSGLang:
+			digest = engine.SGLangDigest(digest, block)
+			out = append(out, uint64(engine.SGLangNumber(digest)))
+		case route.KindTRTLLM:
+			parent = engine.TRTLLMBlockV1(parent, block, scope)
+			out = append(out, parent)
+		default:
+			digest = h.Digest(digest, block, vllmExtra(adapter, salt, i == 0)...)
+			out = append(out, h.Number(digest))
+		}
+	}
+	return out
+}

@@ -1,0 +1,67 @@
+// Package kvevents follows what engines publish about their KV caches: over ZeroMQ (vLLM, SGLang), by asking again and again
+// (TensorRT-LLM). What came is told to the fleet as route.KVApplied, and how the stream is as route.KVHeard: missing messages are asked
+// for, a restart of the engine and silence are noticed within two seconds and said.
+//
+// Each stream has one goroutine that reads, decodes and names blocks outside the fleet's lock. All queues are bounded: a router that falls
+// behind makes the engine's own queue overflow, which shows as missing messages.
+package kvevents
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// Config says which events are followed, and how.
+type Config struct {
+	// Discover follows the events of engines that tell where they publish them: vLLM (GET /kv_event_sources) and SGLang
+	// (/server_info). TensorRT-LLM's are asked for only where an endpoint says kv_events: poll, since asking takes them from
+	// whoever else asks.
+	Discover bool `yaml:"discover"`
+	// Poll is how often TensorRT-LLM is asked.
+	Poll time.Duration `yaml:"poll"`
+	// Blocks bounds the blocks that are followed of one engine or data-parallel rank, at about 100 bytes each.
+	Blocks int `yaml:"blocks"`
+	// SessionHeader passes the conversation's id to engines under this name where the client sent none; vLLM puts it on the blocks that
+	// it stores, which ties them to their conversation. Empty passes none.
+	SessionHeader string `yaml:"session_header"`
+	// Tokenize asks vLLM and SGLang, beside each request whose endpoint has KV events, for the tokens of its prompt (POST /tokenize), so that
+	// blocks can be told to be its own by what they hold. It costs the engine's front end about as much as the request itself.
+	Tokenize bool `yaml:"tokenize"`
+}
+
+// DefaultConfig is the configuration when nothing is set.
+func DefaultConfig() Config {
+	return Config{Discover: true, Poll: 250 * time.Millisecond, Blocks: route.DefaultKVBlocks, SessionHeader: "X-Session-ID"}
+}
+
+// Validate reports every fault, joined into one error.
+func (c Config) Validate() error {
+	var faults []error
+	if c.Poll < 10*time.Millisecond || c.Poll > time.Second {
+		faults = append(faults, fmt.Errorf("kvevents: poll is %v, must be between 10ms and 1s", c.Poll))
+	}
+	if c.Blocks < 1024 || c.Blocks > 1<<26 {
+		faults = append(faults, fmt.Errorf("kvevents: blocks is %d, must be between 1024 and %d", c.Blocks, 1<<26))
+	}
+	for _, r := range c.SessionHeader {
+		if r <= ' ' || r >= 0x7f || r == ':' {
+			faults = append(faults, fmt.Errorf("kvevents: session_header is %q, which is no name of a header", c.SessionHeader))
+			break
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Parameters that nobody should need to change.
+const (
+	beat       = 500 * time.Millisecond // between questions that show whether a stream is complete and its engine the same
+	patience   = time.Second            // for the answer
+	reconnect  = 250 * time.Millisecond // between attempts
+	queue      = 256                    // messages read and not yet taken in
+	mostOps    = 512                    // operations told to the fleet at once
+	mostRanks  = 1024                   // of one endpoint
+	mostAnswer = 64 << 20               // bytes of one poll
+)

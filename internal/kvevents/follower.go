@@ -1,0 +1,290 @@
+package kvevents
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/route"
+)
+
+// Follower follows the KV events of a set of endpoints.
+type Follower struct {
+	cfg     Config
+	client  *http.Client
+	observe func(route.Event)
+	log     *slog.Logger
+	poke    chan struct{} // room for one
+
+	questions chan question
+	unasked   atomic.Uint64
+
+	mu        sync.Mutex // guards what follows
+	endpoints []route.Endpoint
+	told      map[string][]route.KVSource // by endpoint: what its engine says
+	kinds     map[string]route.Kind
+	streams   map[target]*stream
+	ended     map[string]route.KVCounts // counts of streams that are over, by endpoint
+
+	wg sync.WaitGroup
+}
+
+// target is what a stream is about.
+type target struct {
+	endpoint, url, key    string
+	events, replay, topic string
+	rank                  int
+}
+
+// pollEvents as an endpoint's kv_events asks TensorRT-LLM's HTTP endpoint; off switches the events off.
+const (
+	pollEvents = "poll"
+	off        = "off"
+)
+
+// New makes a Follower. observe is called from several goroutines at once.
+func New(cfg Config, client *http.Client, observe func(route.Event), log *slog.Logger) *Follower {
+	if err := cfg.Validate(); err != nil {
+		panic("kvevents: " + err.Error())
+	}
+	return &Follower{
+		cfg: cfg, client: client, observe: observe, log: log, poke: make(chan struct{}, 1), questions: make(chan question, tokenQueue),
+		told: map[string][]route.KVSource{}, kinds: map[string]route.Kind{}, streams: map[target]*stream{}, ended: map[string]route.KVCounts{},
+	}
+}
+
+// Set replaces the endpoints whose events are followed. It does not wait.
+func (f *Follower) Set(endpoints []route.Endpoint) {
+	f.mu.Lock()
+	f.endpoints = slices.Clone(endpoints)
+	f.mu.Unlock()
+	f.hint()
+}
+
+// Listener hears what probing learnt of where engines publish.
+func (f *Follower) Listener() live.Listener {
+	return live.Listener{Entry: func(e *route.Entry) {
+		p, ok := e.Event.(route.Probed)
+		if !ok || p.Report.KVSources == nil && p.Report.Kind == route.KindUnknown {
+			return
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		changed := false
+		if s := p.Report.KVSources; s != nil && !slices.Equal(s, f.told[p.Endpoint]) {
+			f.told[p.Endpoint], changed = slices.Clone(s), true
+		}
+		if k := p.Report.Kind; k != route.KindUnknown && f.kinds[p.Endpoint] != k {
+			f.kinds[p.Endpoint], changed = k, true
+		}
+		if changed {
+			f.hint()
+		}
+	}}
+}
+
+func (f *Follower) hint() {
+	select {
+	case f.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Run follows until ctx ends, and returns when all goroutines have.
+func (f *Follower) Run(ctx context.Context) {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	if f.cfg.Tokenize {
+		for range tokenAskers {
+			f.wg.Go(func() { f.askTokens(ctx) })
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			f.wg.Wait()
+			return
+		case <-f.poke:
+			f.reconcile(ctx)
+		case <-ticker.C:
+			f.mu.Lock()
+			any := len(f.streams) > 0
+			f.mu.Unlock()
+			if any {
+				f.observe(route.KVTick{})
+			}
+		}
+	}
+}
+
+// reconcile starts and ends streams.
+func (f *Follower) reconcile(ctx context.Context) {
+	f.mu.Lock()
+	want := map[target]bool{}
+	names := map[string]bool{}
+	for _, e := range f.endpoints {
+		names[e.Name] = true
+		for _, t := range f.targets(e) {
+			want[t] = true
+		}
+	}
+	var gone []*stream
+	for t, s := range f.streams {
+		if !want[t] {
+			gone = append(gone, s)
+			delete(f.streams, t)
+			sum := f.ended[t.endpoint]
+			sum.Add(s.counts())
+			f.ended[t.endpoint] = sum
+		}
+	}
+	for name := range f.told {
+		if !names[name] {
+			delete(f.told, name)
+			delete(f.kinds, name)
+			delete(f.ended, name)
+		}
+	}
+	for t := range want {
+		if f.streams[t] == nil {
+			s := newStream(f, t)
+			f.streams[t] = s
+			running, cancel := context.WithCancel(ctx)
+			s.cancel = cancel
+			f.wg.Go(func() {
+				defer cancel()
+				defer close(s.done)
+				s.run(running)
+			})
+		}
+	}
+	f.mu.Unlock()
+	for _, s := range gone {
+		s.cancel()
+		<-s.done
+		if names[s.at.endpoint] {
+			f.observe(route.KVHeard{Endpoint: s.at.endpoint, State: route.KVNone, Detail: "not followed any more", Lost: true})
+		}
+	}
+}
+
+// targets is what there is to follow of an endpoint; mu is held.
+func (f *Follower) targets(e route.Endpoint) []target {
+	base := target{endpoint: e.Name, url: e.URL, key: e.APIKey, topic: e.KVTopic}
+	if e.Part.Kind == route.Slot {
+		return nil
+	}
+	switch e.KVEvents {
+	case off:
+		return nil
+	case pollEvents:
+		base.events = pollEvents
+		return []target{base}
+	case "":
+	default:
+		base.events, base.replay = e.KVEvents, e.KVReplay
+		if e.Part.Kind == route.Rank {
+			base.rank = e.Part.Index
+			base.events, base.replay = AddPort(e.KVEvents, e.Part.Index), AddPort(e.KVReplay, e.Part.Index)
+		}
+		return []target{base}
+	}
+	if !f.cfg.Discover {
+		return nil
+	}
+	var out []target
+	for _, s := range f.told[e.Name] {
+		if e.Part.Kind == route.Rank && s.Rank != e.Part.Index || len(out) >= mostRanks {
+			continue
+		}
+		t := base
+		t.rank, t.topic = s.Rank, s.Topic
+		t.events, t.replay = reachable(s.Events, e.URL), reachable(s.Replay, e.URL)
+		if t.events != "" {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// reachable is the address at which an engine that listens at addr can be dialled: one that listens everywhere does so at its own host. An
+// engine that names another host dials out itself, and there is nothing to dial: "".
+func reachable(addr, engine string) string {
+	rest, ok := strings.CutPrefix(addr, "tcp://")
+	at := strings.LastIndexByte(rest, ':')
+	if !ok || at < 0 {
+		return ""
+	}
+	switch rest[:at] {
+	case "*", "0.0.0.0", "::", "[::]":
+	default:
+		return ""
+	}
+	u, err := url.Parse(engine)
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	host := u.Hostname()
+	if strings.ContainsRune(host, ':') {
+		host = "[" + host + "]"
+	}
+	return "tcp://" + host + rest[at:]
+}
+
+// worst is the state of an endpoint with several streams; restart says that what one of them lost is lost of all, since they are kept as one.
+func (f *Follower) worst(endpoint string, not *stream, lost bool) (route.KVState, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	state, several := route.KVExact, false
+	for t, s := range f.streams {
+		if t.endpoint != endpoint {
+			continue
+		}
+		if s != not && lost {
+			s.redo.Store(true)
+		}
+		several = several || s != not
+		switch st := s.told(); {
+		case st == route.KVSilent || st == route.KVNone:
+			state = route.KVSilent
+		case st == route.KVPartial && state != route.KVSilent:
+			state = route.KVPartial
+		}
+	}
+	return state, several
+}
+
+// Figures are the counts of an endpoint's streams.
+type Figures struct {
+	Endpoint string
+	Streams  int
+	Counts   route.KVCounts
+}
+
+// Figures are the counts by endpoint, of those that have or had streams.
+func (f *Follower) Figures() []Figures {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []Figures
+	for _, e := range f.endpoints {
+		x := Figures{Endpoint: e.Name, Counts: f.ended[e.Name]}
+		had := x.Counts != route.KVCounts{}
+		for t, s := range f.streams {
+			if t.endpoint == e.Name {
+				x.Streams++
+				x.Counts.Add(s.counts())
+			}
+		}
+		if had || x.Streams > 0 {
+			out = append(out, x)
+		}
+	}
+	return out
+}

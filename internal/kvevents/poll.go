@@ -1,0 +1,163 @@
+package kvevents
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/route"
+)
+
+// poll asks TensorRT-LLM for what happened since the last time, again and again (POST /kv_cache_events). It empties a queue: what another
+// caller got is missing here, and cannot be had again.
+func (s *stream) poll(ctx context.Context) {
+	ticker := time.NewTicker(s.f.cfg.Poll)
+	defer ticker.Stop()
+	s.beaten = time.Now()
+	ranks := map[int]*route.KVStream{0: s.kv}
+	for {
+		if err := s.pollOnce(ctx, ranks); err != nil && ctx.Err() == nil {
+			s.log.Debug("no events", "error", err)
+			if time.Since(s.beaten) >= beat+patience/2 {
+				s.say(route.KVSilent, "cannot be asked for: "+err.Error(), false, false)
+			}
+		} else {
+			s.beaten = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (s *stream) pollOnce(ctx context.Context, ranks map[int]*route.KVStream) error {
+	body, err := s.fetch(ctx)
+	if err != nil {
+		return err
+	}
+	events, err := engine.ReadTRTEvents(body)
+	if err != nil {
+		return err
+	}
+	s.kv.Skip(events.Skipped)
+	for i := range events.Batches {
+		b := &events.Batches[i]
+		kv := ranks[max(b.Batch.Rank, 0)]
+		if kv == nil {
+			if len(ranks) >= mostRanks {
+				s.kv.Skip(1)
+				continue
+			}
+			kv = route.NewKVStream(s.f.cfg.Blocks)
+			ranks[max(b.Batch.Rank, 0)] = kv
+		}
+		s.polled(kv, b)
+	}
+	if s.base == route.KVNone {
+		s.base = route.KVPartial // it was there before us, as far as we know
+	}
+	s.tellPolled(ranks)
+	return nil
+}
+
+// polled takes in one event.
+func (s *stream) polled(kv *route.KVStream, b *engine.TRTBatch) {
+	seq := kv.Next()
+	if b.ID >= 0 {
+		seq = uint64(b.ID)
+	}
+	switch kv.Step(seq, 0) {
+	case route.KVDrop:
+		return
+	case route.KVGap:
+		s.gap(kv, seq)
+	case route.KVRestart:
+		s.tellPolled(nil)
+		kv.Reset(true, 0)
+		s.base = route.KVExact
+		if seq > 0 {
+			s.base = route.KVPartial
+		}
+		kv.Resume(seq)
+		s.say(s.base, "the engine has started anew (the event ids went back)", true, true)
+	case route.KVApply:
+	}
+	if seq == 0 {
+		s.base = route.KVExact
+	}
+	for i := range b.Batch.Events {
+		s.size = max(s.size, b.Batch.Events[i].BlockTokens)
+	}
+	kv.Apply(seq, &b.Batch, &s.ops)
+}
+
+func (s *stream) gap(kv *route.KVStream, seq uint64) {
+	first, lost := !kv.Started(), seq-kv.Next()
+	if !first {
+		s.tellPolled(nil)
+	}
+	kv.Reset(false, 0)
+	kv.Resume(seq)
+	s.base = route.KVPartial
+	if !first {
+		kv.Lose(lost)
+		s.say(s.base, fmt.Sprintf("%d events are lost, perhaps to another caller; what the cache holds is learnt anew", lost), true, false)
+	}
+}
+
+// tellPolled tells the fleet what has come.
+func (s *stream) tellPolled(ranks map[int]*route.KVStream) {
+	held := 0
+	var sum route.KVCounts
+	for _, kv := range ranks {
+		held += kv.Held()
+		sum.Add(kv.Counts())
+	}
+	if ranks != nil {
+		s.mu.Lock()
+		s.sum = sum
+		s.mu.Unlock()
+		if s.told() != s.base {
+			s.say(s.base, "followed", false, false)
+		}
+	}
+	if s.ops.Len() == 0 {
+		return
+	}
+	s.f.observe(route.KVApplied{Endpoint: s.at.endpoint, Ops: &s.ops, Blocks: held, Size: s.size})
+	s.ops.Reset()
+}
+
+func (s *stream) fetch(ctx context.Context) ([]byte, error) {
+	// Older versions wait for up to 2 s for the first event.
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second+patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.at.url+"/kv_cache_events", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "warmpath-kvevents")
+	if s.at.key != "" {
+		req.Header.Set("Authorization", "Bearer "+s.at.key)
+	}
+	resp, err := s.f.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("POST /kv_cache_events: status %d", resp.StatusCode)
+	case len(body) > mostAnswer:
+		return nil, fmt.Errorf("POST /kv_cache_events: the answer is longer than %d bytes", mostAnswer)
+	}
+	return body, nil
+}

@@ -1,0 +1,259 @@
+package kvevents
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zeromq/zmq4"
+
+	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/route"
+)
+
+// stream follows one event stream. Its goroutine owns everything but what is said otherwise.
+type stream struct {
+	f      *Follower
+	at     target
+	log    *slog.Logger
+	cancel context.CancelFunc
+	done   chan struct{}
+	redo   atomic.Bool // another stream of the endpoint lost what was known of it: ask for everything again
+
+	kv    *route.KVStream
+	batch route.KVBatch
+	ops   route.KVOps
+	size  int // tokens a block
+
+	base   route.KVState // what the state is while the stream is heard
+	asker  asker
+	beaten time.Time // when the engine last showed that the stream is complete
+
+	mu    sync.Mutex // guards what follows
+	state route.KVState
+	sum   route.KVCounts
+}
+
+func newStream(f *Follower, at target) *stream {
+	return &stream{
+		f: f, at: at, log: f.log.With("endpoint", at.endpoint, "kv_events", at.events), done: make(chan struct{}),
+		kv: route.NewKVStream(f.cfg.Blocks), asker: asker{addr: at.replay},
+	}
+}
+
+func (s *stream) counts() route.KVCounts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sum
+}
+
+func (s *stream) told() route.KVState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// run follows until ctx ends.
+func (s *stream) run(ctx context.Context) {
+	if s.at.events == pollEvents {
+		s.poll(ctx)
+		return
+	}
+	defer s.asker.close()
+	for ctx.Err() == nil {
+		if err := s.connected(ctx); err != nil && ctx.Err() == nil {
+			s.say(route.KVSilent, "the stream is broken, connecting again: "+err.Error(), false, false)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(reconnect):
+		}
+	}
+}
+
+// connected dials and reads until the connection breaks.
+func (s *stream) connected(ctx context.Context) error {
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// The library's own reconnecting hides that a connection broke, which is the first sign of a restart, and gives up after ten attempts.
+	sub := zmq4.NewSub(running, zmq4.WithDialerTimeout(patience), zmq4.WithDialerMaxRetries(0), zmq4.WithLogger(quiet()))
+	defer func() { _ = sub.Close() }()
+	if err := sub.SetOption(zmq4.OptionSubscribe, s.at.topic); err != nil {
+		return err
+	}
+	if err := sub.Dial(s.at.events); err != nil {
+		return err
+	}
+	messages := make(chan zmq4.Msg, queue)
+	failed := make(chan error, 1)
+	var reader sync.WaitGroup
+	reader.Go(func() { failed <- receive(running, sub, messages) })
+	defer reader.Wait()
+	defer cancel()
+
+	s.beaten = time.Now()
+	s.catchUp(ctx, true)
+	if s.at.replay == "" && s.told() != route.KVNone && s.kv.Started() {
+		s.log.Debug("connected again; whether messages are missing shows with the next one")
+	}
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case m := <-messages:
+			s.message(ctx, m.Frames)
+			for n := len(messages); n > 0; n-- {
+				m = <-messages
+				s.message(ctx, m.Frames)
+			}
+			s.flush()
+		case <-ticker.C:
+			s.catchUp(ctx, false)
+		}
+	}
+}
+
+// receive reads messages until the connection breaks or ctx ends.
+func receive(ctx context.Context, sub zmq4.Socket, to chan<- zmq4.Msg) error {
+	for {
+		m, err := sub.Recv()
+		if err != nil {
+			return err
+		}
+		select {
+		case to <- m:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// decode reads the frames of a message: topic, number, payload. In an answer to a question an empty frame comes first, and the topic may be
+// missing. What is no message is counted and has no number.
+func (s *stream) decode(frames [][]byte) (seq uint64, ok bool) {
+	n := len(frames)
+	if n < 2 || len(frames[n-2]) != 8 {
+		s.kv.Skip(1)
+		return 0, false
+	}
+	seq = binary.BigEndian.Uint64(frames[n-2])
+	if err := engine.ReadKVBatch(frames[n-1], &s.batch); err != nil {
+		s.log.Debug("message of no use", "sequence", seq, "error", err)
+		s.batch.Reset()
+		s.batch.At, s.batch.Skipped = s.kv.At(), 1
+	}
+	return seq, true
+}
+
+// message takes in a message of the stream.
+func (s *stream) message(ctx context.Context, frames [][]byte) {
+	seq, ok := s.decode(frames)
+	if !ok {
+		return
+	}
+	step := s.kv.Step(seq, s.batch.At)
+	if step == route.KVGap || step == route.KVRestart {
+		s.tell()
+		kept := s.batch // catching up reads into another
+		s.batch = route.KVBatch{}
+		if step == route.KVRestart {
+			s.restarted("the sequence went back")
+		}
+		if seq > 0 {
+			s.catchUp(ctx, true)
+		}
+		s.batch = kept
+		if step = s.kv.Step(seq, s.batch.At); step == route.KVGap {
+			s.missed(seq)
+			step = route.KVApply
+		}
+	}
+	if step == route.KVApply {
+		s.apply(seq)
+	}
+}
+
+// apply takes in the batch.
+func (s *stream) apply(seq uint64) {
+	if seq == 0 {
+		s.base = route.KVExact // all there is since it began
+	}
+	for i := range s.batch.Events {
+		s.size = max(s.size, s.batch.Events[i].BlockTokens)
+	}
+	s.kv.Apply(seq, &s.batch, &s.ops)
+	if s.ops.Len() >= mostOps {
+		s.flush()
+	}
+}
+
+// flush tells the fleet what has come, and that the stream is heard.
+func (s *stream) flush() {
+	if s.kv.Started() && s.told() != s.base {
+		detail := "followed; all is known that the cache holds"
+		if s.base == route.KVPartial {
+			detail = "followed; what was stored before is not known"
+		}
+		s.say(s.base, detail, false, false)
+	}
+	s.tell()
+}
+
+// tell tells the fleet what has come.
+func (s *stream) tell() {
+	s.mu.Lock()
+	s.sum = s.kv.Counts()
+	s.mu.Unlock()
+	if s.ops.Len() == 0 {
+		return
+	}
+	s.f.observe(route.KVApplied{Endpoint: s.at.endpoint, Ops: &s.ops, Blocks: s.kv.Held(), Size: s.size})
+	s.ops.Reset()
+}
+
+// missed gives up messages that cannot be had any more.
+func (s *stream) missed(seq uint64) {
+	first := !s.kv.Started()
+	lost := seq - s.kv.Next()
+	s.ops.Reset()
+	s.kv.Reset(false, 0)
+	s.kv.Resume(seq)
+	s.base = route.KVPartial
+	if first {
+		return // there was nothing to lose
+	}
+	s.kv.Lose(lost)
+	s.say(route.KVPartial, fmt.Sprintf("%d messages are lost; what the cache holds is learnt anew", lost), true, false)
+}
+
+// restarted forgets an engine that is no more.
+func (s *stream) restarted(how string) {
+	s.ops.Reset()
+	s.kv.Reset(true, 0)
+	s.base = route.KVExact
+	s.say(route.KVExact, "the engine has started anew ("+how+")", true, true)
+}
+
+// say tells the fleet how the stream is, once.
+func (s *stream) say(state route.KVState, detail string, lost, restart bool) {
+	s.mu.Lock()
+	before := s.state
+	s.state = state
+	s.mu.Unlock()
+	if before == state && !lost && !restart {
+		return
+	}
+	worst, several := s.f.worst(s.at.endpoint, s, lost || restart)
+	if several {
+		state, detail = worst, fmt.Sprintf("rank %d: %s", s.at.rank, detail)
+	}
+	s.f.observe(route.KVHeard{Endpoint: s.at.endpoint, State: state, Detail: detail, Lost: lost, Restart: restart})
+}

@@ -1,0 +1,230 @@
+package kvevents
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zeromq/zmq4"
+	"github.com/tinylib/msgp/msgp"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// heard collects what a Follower tells.
+type heard struct {
+	mu     sync.Mutex
+	states []route.KVHeard
+	ops    int
+	blocks int
+	tokens []route.KVTokens
+}
+
+func (h *heard) observe(ev route.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch ev := ev.(type) {
+	case route.KVHeard:
+		h.states = append(h.states, ev)
+	case route.KVApplied:
+		h.ops += ev.Ops.Len()
+		h.blocks = ev.Blocks
+	case route.KVTokens:
+		h.tokens = append(h.tokens, ev)
+	}
+}
+
+func (h *heard) until(t *testing.T, what string, ok func(h *heard) bool) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < 5*time.Second; time.Sleep(2 * time.Millisecond) {
+		h.mu.Lock()
+		yes := ok(h)
+		h.mu.Unlock()
+		if yes {
+			return
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t.Fatalf("%s: not within 5 s: %+v, %d operations, %d blocks", what, h.states, h.ops, h.blocks)
+}
+
+func follow(t *testing.T, cfg Config, e route.Endpoint) (*Follower, *heard) {
+	t.Helper()
+	h := &heard{}
+	f := New(cfg, http.DefaultClient, h.observe, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case <-done:
+		case <-time.After(5 * time.Second):
+			t.Error("the follower does not end")
+		}
+	})
+	f.Set([]route.Endpoint{e})
+	return f, h
+}
+
+// publisher is a PUB socket that tests write to.
+func publisher(t *testing.T) (zmq4.Socket, string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := "tcp://" + l.Addr().String()
+	_ = l.Close()
+	pub := zmq4.NewPub(context.Background(), zmq4.WithLogger(quiet()))
+	if err := pub.Listen(addr); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pub.Close() })
+	return pub, addr
+}
+
+func stored(at float64, hash uint64) []byte {
+	b := msgp.AppendArrayHeader(msgp.AppendFloat64(msgp.AppendArrayHeader(nil, 2), at), 1)
+	b = msgp.AppendString(msgp.AppendArrayHeader(b, 5), "BlockStored")
+	b = msgp.AppendUint64(msgp.AppendArrayHeader(b, 1), hash)
+	b = msgp.AppendNil(b)
+	b = msgp.AppendUint64(msgp.AppendArrayHeader(b, 1), hash)
+	return msgp.AppendInt(b, 1)
+}
+
+func message(seq uint64, payload []byte) zmq4.Msg {
+	return zmq4.NewMsgFrom([]byte("kv"), binary.BigEndian.AppendUint64(nil, seq), payload)
+}
+
+// TestForeignMessages: what is no message of ours is counted, and what comes after it is taken in.
+func TestForeignMessages(t *testing.T) {
+	pub, addr := publisher(t)
+	f, h := follow(t, DefaultConfig(), route.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
+	seq := uint64(0)
+	h.until(t, "the first message", func(h *heard) bool { // a subscription takes a moment to reach the publisher
+		_ = pub.SendMulti(message(seq, stored(float64(seq)+1, seq+100)))
+		seq++
+		return h.ops > 0
+	})
+	time.Sleep(100 * time.Millisecond) // what is still on its way
+	before := f.Figures()[0].Counts.Stored
+	for _, m := range []zmq4.Msg{
+		zmq4.NewMsgFrom([]byte("kv")), zmq4.NewMsgFrom([]byte("kv"), []byte("short"), stored(1, 1)),
+		message(seq, []byte("not msgpack at all")), zmq4.NewMsgFrom([]byte("kv"), nil, nil), message(seq+1, nil),
+	} {
+		_ = pub.SendMulti(m)
+	}
+	_ = pub.SendMulti(message(seq+2, stored(float64(seq)+3, 7)))
+	h.until(t, "the message after them", func(*heard) bool { return f.Figures()[0].Counts.Stored == before+1 })
+	if c := f.Figures()[0].Counts; c.Skipped < 4 || c.Missing != 0 || c.Restarts != 0 {
+		t.Errorf("got %+v; want the foreign ones skipped and nothing lost", c)
+	}
+}
+
+// TestEndpointsComeAndGo: an endpoint that is not declared any more is not followed, and its goroutines end.
+func TestEndpointsComeAndGo(t *testing.T) {
+	pub, addr := publisher(t)
+	f, h := follow(t, DefaultConfig(), route.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
+	seq := uint64(0)
+	h.until(t, "a message", func(h *heard) bool {
+		_ = pub.SendMulti(message(seq, stored(float64(seq)+1, seq+1)))
+		seq++
+		return h.ops > 0
+	})
+	f.Set([]route.Endpoint{{Name: "e", URL: "http://127.0.0.1:1", KVEvents: off}})
+	h.until(t, "that it is not followed", func(h *heard) bool { return h.states[len(h.states)-1].State == route.KVNone })
+	f.Set(nil)
+	h.until(t, "no figures", func(*heard) bool { return len(f.Figures()) == 0 })
+}
+
+// TestUnreachable: an address at which nobody listens is said once, and tried again.
+func TestUnreachable(t *testing.T) {
+	pub, addr := publisher(t)
+	_ = pub.Close()
+	_, h := follow(t, DefaultConfig(), route.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
+	h.until(t, "that it is broken", func(h *heard) bool { return len(h.states) == 1 && h.states[0].State == route.KVSilent })
+	time.Sleep(3 * reconnect)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.states) != 1 {
+		t.Errorf("said %d times: %+v", len(h.states), h.states)
+	}
+}
+
+// TestPolling: TensorRT-LLM's list, with a gap, and a worker that has started anew.
+func TestPolling(t *testing.T) {
+	answers := make(chan string, 10)
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.URL.Path != "/kv_cache_events" || r.Header.Get("Authorization") != "Bearer k" {
+			t.Errorf("%s %s", r.Method, r.URL.Path)
+		}
+		select {
+		case a := <-answers:
+			_, _ = io.WriteString(w, a)
+		default:
+			_, _ = io.WriteString(w, "[]")
+		}
+	}))
+	defer engine.Close()
+	cfg := DefaultConfig()
+	cfg.Poll = 10 * time.Millisecond
+	f, h := follow(t, cfg, route.Endpoint{Name: "e", URL: engine.URL, APIKey: "k", KVEvents: pollEvents})
+	event := func(id, hash string) string {
+		return `{"event_id":` + id + `,"data":{"type":"stored","parent_hash":null,"blocks":[{"block_hash":` + hash + `,"tokens":[{"token_id":` + hash + `}]}]},"window_size":8}`
+	}
+	answers <- `[{"event_id":0,"data":{"type":"created","num_blocks_per_cache_level":[9]}},` + event("1", "5") + `,` + event("2", "6") + `, 8]`
+	h.until(t, "the first events", func(h *heard) bool {
+		return h.blocks == 2 && h.states[len(h.states)-1].State == route.KVExact
+	})
+	answers <- `[` + event("9", "7") + `]`
+	h.until(t, "a gap", func(h *heard) bool {
+		last := h.states[len(h.states)-1]
+		return last.Lost && last.State == route.KVPartial && h.blocks == 1
+	})
+	answers <- `[` + event("0", "8") + `]`
+	h.until(t, "a restart", func(h *heard) bool { return h.states[len(h.states)-1].Restart })
+	answers <- `{"detail":"no events"}`
+	if c := f.Figures()[0].Counts; c.Missing != 6 || c.Restarts != 1 || c.Skipped != 1 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestReachable(t *testing.T) {
+	for _, c := range []struct{ told, engine, want string }{
+		{"tcp://*:5557", "http://10.0.0.1:8000", "tcp://10.0.0.1:5557"},
+		{"tcp://0.0.0.0:5557", "https://gpu-1.example/path", "tcp://gpu-1.example:5557"},
+		{"tcp://[::]:5557", "http://[::1]:8000", "tcp://[::1]:5557"},
+		{"tcp://10.9.9.9:5557", "http://10.0.0.1:8000", ""}, // it dials out
+		{"ipc:///tmp/events", "http://10.0.0.1:8000", ""},
+		{"", "http://10.0.0.1:8000", ""},
+	} {
+		if got := reachable(c.told, c.engine); got != c.want {
+			t.Errorf("%s of %s: %q, want %q", c.told, c.engine, got, c.want)
+		}
+	}
+	if got := AddPort("tcp://h:5557", 3); got != "tcp://h:5560" {
+		t.Error(got)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	bad := Config{Poll: time.Hour, Blocks: 1, SessionHeader: "a b"}
+	if err := bad.Validate(); err == nil {
+		t.Error("wrong values are accepted")
+	}
+}

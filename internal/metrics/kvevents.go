@@ -1,0 +1,104 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// EndpointKV is what an endpoint's event streams brought, in all.
+type EndpointKV struct {
+	Endpoint string
+	Counts   route.KVCounts
+}
+
+// KVEvents is what is counted of KV events; cmd makes one of kvevents.Follower.
+type KVEvents interface {
+	// Figures are the counts by endpoint, and how many requests' tokens could not be had.
+	Figures() (byEndpoint []EndpointKV, unasked uint64)
+}
+
+// kvCollector turns the counts at the moment of a scrape into series, and what the fleet knows of the events.
+type kvCollector struct {
+	m      *Metrics
+	source KVEvents
+	descs  map[string]*prometheus.Desc
+}
+
+// WatchKVEvents counts what KV events bring. It is called once, before the first scrape.
+func (m *Metrics) WatchKVEvents(k KVEvents) {
+	c := &kvCollector{m: m, source: k, descs: map[string]*prometheus.Desc{}}
+	for _, f := range kvFamilies() {
+		c.descs[f.Name] = prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
+	}
+	m.registry.MustRegister(c)
+}
+
+// kvFamilies are absent for endpoints without KV events.
+func kvFamilies() []family {
+	endpoint := []string{"endpoint"}
+	return []family{
+		{"warmpath_kv_state", gauge, []string{"endpoint", "state"}, "1 for how far the endpoint's KV events can be gone by, 0 for the others: exact, partial (what was stored before is not known), silent or wrong (the answers are gone by)", nil},
+		{"warmpath_kv_blocks", gauge, endpoint, "Blocks in the endpoint's KV cache, by its events", nil},
+		{"warmpath_kv_tied_blocks_total", counter, []string{"endpoint", "tied"}, "Blocks stored, by whether it is known whose conversation they are", nil},
+		{"warmpath_kv_events_total", counter, []string{"endpoint", "event"}, "Blocks and events of the endpoint's streams: stored, removed, cleared; skipped (malformed, unknown, or of layers that hold no prefix), orphan (stored after a block that is not known), unknown (removed, not known), overfull (beyond kv_events.blocks)", nil},
+		{"warmpath_kv_messages_total", counter, []string{"endpoint", "result"}, "Messages of the endpoint's streams: applied, duplicate, or missing for good", nil},
+		{"warmpath_kv_gaps_total", counter, endpoint, "Times that messages were missing and were asked for again", nil},
+		{"warmpath_kv_restarts_total", counter, endpoint, "Times that the events showed that the engine has started anew", nil},
+		{"warmpath_kv_wrong_total", counter, endpoint, "Times that the events were given up for a while because answers disagreed with them", nil},
+		{"warmpath_kv_tokens_unknown_total", counter, nil, "Requests whose tokens were to be asked for (kv_events.tokenize) and could not be had", nil},
+	}
+}
+
+// Describe sends the fixed set of families.
+func (c *kvCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+// Collect reads the snapshot of the fleet and the counts of the streams.
+func (c *kvCollector) Collect(ch chan<- prometheus.Metric) {
+	send := func(name string, kind prometheus.ValueType, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(c.descs[name], kind, v, labels...)
+	}
+	declared := map[string]bool{}
+	if s := &c.m.snapshot; s.known {
+		for i := range s.status {
+			kv, name := &s.status[i].KV, s.status[i].Endpoint.Name
+			if declared[name] = true; kv.State == route.KVNone {
+				continue
+			}
+			for _, st := range []route.KVState{route.KVExact, route.KVPartial, route.KVSilent, route.KVWrong} {
+				send("warmpath_kv_state", prometheus.GaugeValue, oneIf(kv.State == st), name, string(st))
+			}
+			send("warmpath_kv_blocks", prometheus.GaugeValue, float64(kv.Blocks), name)
+			send("warmpath_kv_tied_blocks_total", prometheus.CounterValue, float64(kv.Tied), name, "yes")
+			send("warmpath_kv_tied_blocks_total", prometheus.CounterValue, float64(kv.Untied), name, "no")
+			send("warmpath_kv_wrong_total", prometheus.CounterValue, float64(kv.Wrong), name)
+		}
+	}
+	all, unasked := c.source.Figures()
+	count := func(name string, v uint64, labels ...string) {
+		send(name, prometheus.CounterValue, float64(v), labels...)
+	}
+	for i := range all {
+		name, k := all[i].Endpoint, &all[i].Counts
+		if !declared[name] {
+			continue
+		}
+		count("warmpath_kv_events_total", k.Stored, name, "stored")
+		count("warmpath_kv_events_total", k.Removed, name, "removed")
+		count("warmpath_kv_events_total", k.Cleared, name, "cleared")
+		count("warmpath_kv_events_total", k.Skipped, name, "skipped")
+		count("warmpath_kv_events_total", k.Orphans, name, "orphan")
+		count("warmpath_kv_events_total", k.Unknown, name, "unknown")
+		count("warmpath_kv_events_total", k.Overfull, name, "overfull")
+		count("warmpath_kv_messages_total", k.Batches, name, "applied")
+		count("warmpath_kv_messages_total", k.Duplicate, name, "duplicate")
+		count("warmpath_kv_messages_total", k.Missing, name, "missing")
+		count("warmpath_kv_gaps_total", k.Gaps, name)
+		count("warmpath_kv_restarts_total", k.Restarts, name)
+	}
+	count("warmpath_kv_tokens_unknown_total", unasked)
+}

@@ -1,0 +1,87 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// Shadows is what is counted of policies that are asked and not obeyed; shadow.Shadow is one.
+type Shadows interface {
+	// Told is what has been found so far, how many decisions were not looked at because of the budget and because too many
+	// waited, and how long judging took.
+	Told() (r route.ShadowReport, skipped, dropped uint64, spent time.Duration)
+}
+
+// acting is the value of the label policy for the one that decides.
+const acting = "acting"
+
+// shadowCollector turns the report at the moment of a scrape into series. Labels are bounded: policies by the configuration,
+// reasons by what policies say.
+type shadowCollector struct {
+	source Shadows
+	descs  map[string]*prometheus.Desc
+}
+
+// WatchShadows counts what shadows find. It is called once, before the first scrape.
+func (m *Metrics) WatchShadows(s Shadows) {
+	c := &shadowCollector{source: s, descs: map[string]*prometheus.Desc{}}
+	for _, f := range shadowFamilies() {
+		c.descs[f.Name] = prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
+	}
+	m.registry.MustRegister(c)
+}
+
+// shadowFamilies are absent when no shadow is configured.
+func shadowFamilies() []family {
+	policy := []string{"policy"}
+	return []family{
+		{"warmpath_shadow_decisions_total", counter, []string{"policy", "choice"}, "Decisions that a shadow policy was asked about in the acting policy's place; choice is same or differs", nil},
+		{"warmpath_shadow_differs_total", counter, []string{"policy", "reason"}, "Choices of a shadow that differ from the acting policy's, by the reason that the shadow gave", nil},
+		{"warmpath_shadow_cost_seconds_total", counter, []string{"policy", "direction"}, "What the choices that differ would have cost less, direction saved, or more, direction lost, by the router's own estimate", nil},
+		{"warmpath_shadow_turns_total", counter, policy, "Turns placed in the world of a shadow; policy acting is what the acting policy decided, in the same model", nil},
+		{"warmpath_shadow_ttft_seconds_total", counter, policy, "Predicted time to first token of these, in all", nil},
+		{"warmpath_shadow_prompt_tokens_total", counter, policy, "Prompt tokens of these", nil},
+		{"warmpath_shadow_cached_tokens_total", counter, policy, "Prompt tokens of these that are predicted to be cached", nil},
+		{"warmpath_shadow_skipped_total", counter, []string{"why"}, "Decisions that no shadow was asked about: why is budget or queue", nil},
+		{"warmpath_shadow_judging_seconds_total", counter, nil, "Time spent on asking shadows", nil},
+	}
+}
+
+// Describe sends the fixed set of families.
+func (c *shadowCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+// Collect asks for the report.
+func (c *shadowCollector) Collect(ch chan<- prometheus.Metric) {
+	r, skipped, dropped, spent := c.source.Told()
+	send := func(name string, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(c.descs[name], prometheus.CounterValue, v, labels...)
+	}
+	world := func(policy string, w *route.ShadowWorld) {
+		send("warmpath_shadow_turns_total", float64(w.Turns), policy)
+		send("warmpath_shadow_ttft_seconds_total", w.TTFTMs/1000, policy)
+		send("warmpath_shadow_prompt_tokens_total", float64(w.PromptTokens), policy)
+		send("warmpath_shadow_cached_tokens_total", float64(w.CachedTokens), policy)
+	}
+	world(acting, &r.Acting)
+	for i := range r.Shadows {
+		t := &r.Shadows[i]
+		world(t.Policy, &t.Apart)
+		send("warmpath_shadow_decisions_total", float64(t.Here.Decisions-t.Here.Differs), t.Policy, "same")
+		send("warmpath_shadow_decisions_total", float64(t.Here.Differs), t.Policy, "differs")
+		send("warmpath_shadow_cost_seconds_total", t.Here.SavesMs/1000, t.Policy, "saved")
+		send("warmpath_shadow_cost_seconds_total", t.Here.LosesMs/1000, t.Policy, "lost")
+		for _, why := range t.Why {
+			send("warmpath_shadow_differs_total", float64(why.Differs), t.Policy, string(why.Reason))
+		}
+	}
+	send("warmpath_shadow_skipped_total", float64(skipped), "budget")
+	send("warmpath_shadow_skipped_total", float64(dropped), "queue")
+	send("warmpath_shadow_judging_seconds_total", spent.Seconds())
+}

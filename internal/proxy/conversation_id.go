@@ -1,0 +1,203 @@
+package proxy
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// TensorRT-LLM can be told the conversation of a request, so that it spreads it over its own ranks: since June 2026 in
+// conversation_params {"conversation_id": "..."}, before in disaggregated_params.conversation_id (tensorrt_llm/serve/openai_protocol.py).
+// It refuses members that it does not know.
+
+const (
+	conversationParams = "conversation_params"
+	conversationID     = "conversation_id"
+	requestType        = "request_type"
+)
+
+// send passes the request on and returns when the header of the answer has come. An engine that does not know conversation_params gets
+// it once more without: the client is not to suffer for what the router told.
+func (a *attempt) send() (*http.Response, error) {
+	res, err := a.sendAsking()
+	if err != nil || !a.told {
+		return res, err
+	}
+	p, name := a.c.p, a.d.Endpoint.Name
+	if a.d.Endpoint.IDForm != route.IDAuto || !refuses(res, conversationParams) {
+		if res.StatusCode < http.StatusBadRequest && !p.asks.of(name).takesID {
+			p.asks.note(name, func(n *askNote) { n.takesID = true })
+		}
+		return res, nil
+	}
+	res.Body.Close()
+	a.sent.release()
+	a.sent, a.untells = nil, true
+	if res, err = a.sendAsking(); err == nil && res.StatusCode < http.StatusBadRequest {
+		p.asks.note(name, func(n *askNote) { n.refusedID, n.takesID = time.Now(), false })
+		p.log.Info("engine refuses conversation_params: it is not told conversations for a while", "endpoint", name, "while", askAgain.String())
+	}
+	return res, err
+}
+
+// idForm is the form in which the engine is told the conversation. A leg of a request that is split is not sent twice, so that an
+// engine of an unknown version is told only once it has shown that it takes it.
+func (a *attempt) idForm() route.IDForm {
+	form := a.d.Endpoint.IDForm
+	if form != route.IDAuto {
+		return form
+	}
+	if a.d.Kind != route.KindTRTLLM {
+		return route.IDUntold
+	}
+	n := a.c.p.asks.of(a.d.Endpoint.Name)
+	if !n.refusedID.IsZero() && time.Since(n.refusedID) < askAgain || a.message != nil && !n.takesID {
+		a.untells = true
+	}
+	return route.IDParams
+}
+
+// tellConversation adds to the edits of a request those that tell the engine its conversation. What the client says in the same
+// place stays as it is. disaggregated_params that hold nothing but an id (as TensorRT-LLM's own router makes them up to carry
+// one) would make an engine think that the request is split: when it is not, they go.
+func (a *attempt) tellConversation(edits []prompt.Edit) []prompt.Edit {
+	c := a.c
+	if c.body == nil || c.prompt.InsertAt == 0 || c.api != prompt.Chat && c.api != prompt.Completions {
+		return edits
+	}
+	a.told = false
+	params := c.prompt.Field(disaggregatedParams)
+	if params.Len() > 0 && a.d.Leg == route.LegWhole && carriesIDOnly(c.body.bytes[params.Start:params.End]) {
+		edits = replace(edits, prompt.Edit{At: params, With: []byte("null")})
+	}
+	if a.d.Session == "" || c.req.Class != route.Turn {
+		return edits
+	}
+	switch form, at := a.idForm(), c.prompt.Field(conversationParams); {
+	case form == route.IDUntold || sets(edits, at, conversationParams):
+	case form == route.IDDisagg:
+		edits = a.tellInDisagg(a.untell(edits, at))
+	case a.untells:
+		edits = a.untell(edits, at)
+	case at.Len() == 0 || string(c.body.bytes[at.Start:at.End]) == "null":
+		value := prompt.AppendString([]byte(`{"`+conversationID+`":`), a.d.Session)
+		edits = append(edits, c.prompt.SetField(conversationParams, append(value, '}')))
+		a.told = true
+	default:
+		a.told = true
+	}
+	return edits
+}
+
+// untell takes conversation_params out of a request to an engine that does not know them.
+func (a *attempt) untell(edits []prompt.Edit, at prompt.Span) []prompt.Edit {
+	if span, ok := memberSpan(a.c.body.bytes, at, conversationParams); ok {
+		return append(edits, prompt.Edit{At: span})
+	}
+	return edits
+}
+
+// tellInDisagg puts the id into the disaggregated_params that the request, or its leg, has. One without them is given none.
+func (a *attempt) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
+	c := a.c
+	id := prompt.AppendString(nil, a.d.Session)
+	with := func(object []byte, head int) ([]byte, bool) {
+		if names, ok := memberNames(object[head:]); !ok || slices.Contains(names, conversationID) {
+			return nil, false
+		}
+		out, err := prompt.SetMember(bytes.Clone(object[:head]), object[head:], conversationID, id)
+		return out, err == nil
+	}
+	at := c.prompt.Field(disaggregatedParams)
+	inserted := append(prompt.AppendString(nil, disaggregatedParams), ':')
+	for i := range edits {
+		head := 0
+		switch e := &edits[i]; {
+		case at.Len() > 0 && e.At == at:
+		case e.At.Len() == 0 && bytes.HasPrefix(e.With, inserted):
+			head = len(inserted)
+		default:
+			continue
+		}
+		if out, ok := with(edits[i].With, head); ok {
+			edits[i].With = out
+		}
+		return edits
+	}
+	if at.Len() > 0 {
+		if out, ok := with(c.body.bytes[at.Start:at.End], 0); ok {
+			return append(edits, prompt.Edit{At: at, With: out})
+		}
+	}
+	return edits
+}
+
+// sets reports whether an edit sets a member already, whose value is at a place if it is there.
+func sets(edits []prompt.Edit, at prompt.Span, name string) bool {
+	inserted := append(prompt.AppendString(nil, name), ':')
+	return slices.ContainsFunc(edits, func(e prompt.Edit) bool {
+		return at.Len() > 0 && e.At == at || e.At.Len() == 0 && bytes.HasPrefix(e.With, inserted)
+	})
+}
+
+// replace adds an edit, in place of one of the same bytes.
+func replace(edits []prompt.Edit, e prompt.Edit) []prompt.Edit {
+	for i := range edits {
+		if edits[i].At == e.At {
+			edits[i] = e
+			return edits
+		}
+	}
+	return append(edits, e)
+}
+
+// carriesIDOnly reports whether disaggregated_params hold a conversation's id and otherwise at most a request type.
+func carriesIDOnly(object []byte) bool {
+	names, ok := memberNames(object)
+	return ok && slices.Contains(names, conversationID) &&
+		!slices.ContainsFunc(names, func(n string) bool { return n != conversationID && n != requestType })
+}
+
+// memberNames lists the members of a JSON object; false when it is none.
+func memberNames(object []byte) (names []string, ok bool) {
+	var c prompt.Cursor
+	c.Reset(object)
+	if c.Next() != prompt.Object {
+		return nil, false
+	}
+	for kind := c.Next(); kind == prompt.Key; kind = c.Next() {
+		name, _ := c.Raw()
+		names = append(names, string(name))
+		if !c.Skip(c.Next()) {
+			return nil, false
+		}
+	}
+	return names, c.Next() == prompt.End
+}
+
+// memberSpan is what has to be cut out of an object for a member, whose value is at a place, to be gone: with its name and one
+// comma. A member that is alone, or whose name is written with escapes, stays.
+func memberSpan(body []byte, value prompt.Span, name string) (prompt.Span, bool) {
+	if value.Len() == 0 {
+		return prompt.Span{}, false
+	}
+	const white = " \t\r\n"
+	head := bytes.TrimRight(body[:value.Start], white)
+	head, colon := bytes.CutSuffix(head, []byte(":"))
+	head, plain := bytes.CutSuffix(bytes.TrimRight(head, white), prompt.AppendString(nil, name))
+	if !colon || !plain {
+		return prompt.Span{}, false
+	}
+	rest := bytes.TrimLeft(body[value.End:], white)
+	if len(rest) > 0 && rest[0] == ',' {
+		return prompt.Span{Start: len(head), End: len(body) - len(rest) + 1}, true
+	}
+	if before := bytes.TrimRight(head, white); len(before) > 0 && before[len(before)-1] == ',' {
+		return prompt.Span{Start: len(before) - 1, End: value.End}, true
+	}
+	return prompt.Span{}, false
+}

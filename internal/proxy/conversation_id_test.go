@@ -1,0 +1,131 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/route"
+)
+
+// told makes the endpoints of a kind that are told conversations in a form.
+func (r *rig) told(kind route.Kind, form route.IDForm) {
+	var all []route.Endpoint
+	for _, s := range r.fleet.Status() {
+		e := s.Endpoint
+		e.IDForm = form
+		all = append(all, e)
+	}
+	r.fleet.Observe(route.Declared{Source: "test", Endpoints: all})
+	r.as(kind, "")
+}
+
+// The id goes on in the form of the endpoint, and every other byte as it came.
+func TestConversationIsTold(t *testing.T) {
+	const (
+		trt, vllm = route.KindTRTLLM, route.KindVLLM
+		split     = `{"model":"m","messages":[],"disaggregated_params":{"request_type":"context_only","disagg_request_id":1234567890123456789}}`
+		synthetic = `{"model":"m","messages":[],"disaggregated_params": {"request_type":"context_only","conversation_id":"s"},"x":1}`
+		said      = `{"model":"m", "conversation_params" : {"conversation_id":"s"} , "messages":[],"big":12345678901234567890}`
+	)
+	tests := []struct {
+		name       string
+		kind       route.Kind
+		form       route.IDForm
+		body, want string
+	}{
+		{"as TensorRT-LLM takes it", trt, route.IDAuto, `{"model":"m","messages":[]}`, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[]}`},
+		{"stated", vllm, route.IDParams, `{"model":"m","messages":[]}`, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[]}`},
+		{"others are not told", vllm, route.IDAuto, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
+		{"off", trt, route.IDUntold, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
+		{"said already", trt, route.IDAuto, said, said},
+		{"null", trt, route.IDAuto, `{"model":"m","messages":[],"conversation_params":null}`, `{"model":"m","messages":[],"conversation_params":{"conversation_id":"s"}}`},
+		{"an older one of a split request", trt, route.IDDisagg, split, strings.Replace(split, `params":{`, `params":{"conversation_id":"s",`, 1)},
+		{"an older one has it", trt, route.IDDisagg, strings.Replace(split, `{"r`, `{"conversation_id":"t","r`, 1), strings.Replace(split, `{"r`, `{"conversation_id":"t","r`, 1)},
+		{"an older one of a whole request", trt, route.IDDisagg, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
+		{"an older one does not know the newer form", trt, route.IDDisagg, said, `{"model":"m",  "messages":[],"big":12345678901234567890}`},
+		{"nor as the last member", trt, route.IDDisagg, `{"model":"m","conversation_params":{"conversation_id":"s"} }`, `{"model":"m" }`},
+		{"made up to carry an id", trt, route.IDAuto, synthetic, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
+		{"made up, told to nobody", vllm, route.IDUntold, synthetic, `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
+		{"made up, older", trt, route.IDDisagg, synthetic, `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
+		{"made up without a type", trt, route.IDUntold, strings.Replace(synthetic, `"request_type":"context_only",`, "", 1), `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
+		{"really a context request", trt, route.IDUntold, split, split},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var in inbox
+			r := newRig(t, proxy.Config{FirstTurn: strings.HasPrefix(tt.name, "made up")}, in.handler)
+			r.told(tt.kind, tt.form)
+			if res, body := r.post("/v1/chat/completions", tt.body, "X-Session-ID", "s"); res.StatusCode != 200 {
+				t.Fatalf("%d %s", res.StatusCode, body)
+			}
+			if in.raw != tt.want {
+				t.Errorf("the engine got  %s\nand should have %s", in.raw, tt.want)
+			}
+		})
+	}
+}
+
+// A client without an id has one given by the router, the same on each turn, and the engine is told that. Ids are JSON texts.
+func TestConversationIsToldAsItIsEchoed(t *testing.T) {
+	var in inbox
+	r := newRig(t, proxy.Config{}, in.handler)
+	r.told(route.KindTRTLLM, route.IDAuto)
+	id := func() string {
+		params, _ := in.body["conversation_params"].(map[string]any)
+		id, _ := params["conversation_id"].(string)
+		return id
+	}
+	res, _ := r.post("/v1/chat/completions", `{"model":"m","messages":[]}`)
+	if got := id(); got == "" || got != res.Header.Get("X-Session-Id") {
+		t.Errorf("told %q, echoed %q", got, res.Header.Get("X-Session-Id"))
+	}
+	r.post("/v1/chat/completions", `{"model":"m","messages":[]}`, "X-Session-ID", `a"b\`)
+	if got := id(); got != `a"b\` {
+		t.Errorf("told %q", got)
+	}
+	r.post("/v1/embeddings", `{"model":"m","input":"x"}`, "X-Session-ID", "s")
+	if strings.Contains(in.raw, "conversation_params") {
+		t.Errorf("an embedding is no turn: %s", in.raw)
+	}
+}
+
+// An engine that does not know conversation_params answers 400; the client does not see it, and the engine is not told again for a
+// while. Where the form is stated the refusal is the client's to see.
+func TestConversationIsNotToldWhereItIsRefused(t *testing.T) {
+	var mu sync.Mutex
+	var got []string
+	old := func(w http.ResponseWriter, req *http.Request) {
+		raw, _ := io.ReadAll(req.Body)
+		mu.Lock()
+		got = append(got, string(raw))
+		mu.Unlock()
+		if strings.Contains(string(raw), "conversation_params") {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(400)
+			_ = json.NewEncoder(w).Encode(map[string]string{"error": "[{'type': 'extra_forbidden', 'loc': ('body', 'conversation_params')}]"})
+			return
+		}
+		answers(200, chatAnswer)(w, req)
+	}
+	r := newRig(t, proxy.Config{}, old)
+	r.told(route.KindTRTLLM, route.IDAuto)
+	for range 3 {
+		if res, body := r.post("/v1/chat/completions", `{"model":"m","messages":[]}`, "X-Session-ID", "s"); res.StatusCode != 200 || !strings.Contains(body, "choices") {
+			t.Fatalf("%d %s", res.StatusCode, body)
+		}
+	}
+	r.post("/v1/chat/completions", `{"model":"m","conversation_params":{"conversation_id":"s"},"messages":[]}`)
+	if len(got) != 5 || strings.Contains(strings.Join(got[1:], ""), "conversation_params") {
+		t.Errorf("the engine got %d requests: %q", len(got), got)
+	}
+	r = newRig(t, proxy.Config{}, old)
+	r.told(route.KindTRTLLM, route.IDParams)
+	if res, _ := r.post("/v1/chat/completions", `{"model":"m","messages":[]}`, "X-Session-ID", "s"); res.StatusCode != 400 {
+		t.Errorf("stated, and refused: %d", res.StatusCode)
+	}
+}

@@ -1,0 +1,77 @@
+package proxy
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"strings"
+)
+
+// EndpointToken says in a header of each answer which endpoint gave it, and takes that back as a hint: a client without an id then
+// stays where its cache is, whichever replica of the router it comes to. It is session affinity of llm-d's endpoint picker with the
+// strategy encoded_endpoint_header (llm-d-router, 2026), whose tokens, the standard base64 of "namespace/name", are understood
+// too where an endpoint has that name.
+//
+// Names can be addresses. So the token is the name sealed with AES-256-GCM: nobody without the secret can read or make one. A
+// hint is obeyed as an earlier turn would be, while the router does not know the conversation itself; one that cannot be read,
+// or names nobody who may take the request, is ignored.
+type EndpointToken struct {
+	header string // canonical
+	aead   cipher.AEAD
+}
+
+const (
+	tokenPrefix  = "w1/"    // so that a sealed token is not tried as a name
+	longestToken = 4 * 1024 // of a header that is looked at
+)
+
+// NewEndpointToken makes the tokens of a header. Without a secret they hold until the router stops and are understood by it alone.
+func NewEndpointToken(header string, secret []byte) *EndpointToken {
+	if len(secret) == 0 {
+		secret = make([]byte, sha256.Size)
+		_, _ = rand.Read(secret) // it never fails (Go 1.24)
+	}
+	key := sha256.Sum256(append([]byte("warmpath endpoint token\x00"), secret...))
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		panic("proxy: " + err.Error()) // 32 bytes are a key
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		panic("proxy: " + err.Error())
+	}
+	return &EndpointToken{header: http.CanonicalHeaderKey(header), aead: aead}
+}
+
+// seal is the token of an endpoint, another one each time.
+func (t *EndpointToken) seal(name string) string {
+	room := make([]byte, t.aead.NonceSize(), t.aead.NonceSize()+len(name)+t.aead.Overhead())
+	_, _ = rand.Read(room)
+	return tokenPrefix + base64.RawURLEncoding.EncodeToString(t.aead.Seal(room, room, []byte(name), []byte(t.header)))
+}
+
+// open is the endpoint that a header names, "" for none.
+func (t *EndpointToken) open(values []string) string {
+	if len(values) != 1 || len(values[0]) > longestToken {
+		return ""
+	}
+	token := strings.TrimSpace(values[0])
+	if sealed, ok := strings.CutPrefix(token, tokenPrefix); ok {
+		b, err := base64.RawURLEncoding.DecodeString(sealed)
+		if n := t.aead.NonceSize(); err == nil && len(b) > n {
+			if name, err := t.aead.Open(nil, b[:n], b[n:], []byte(t.header)); err == nil {
+				return string(name)
+			}
+		}
+		return ""
+	}
+	plain, err := base64.StdEncoding.DecodeString(token)
+	if err != nil {
+		return ""
+	}
+	_, name, _ := strings.Cut(string(plain), "/")
+	return name
+}

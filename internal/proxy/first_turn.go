@@ -1,0 +1,51 @@
+package proxy
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+const (
+	disaggregatedParams = "disaggregated_params"
+	isFirstTurn         = "is_first_turn"
+)
+
+// tellFirstTurn says in the disaggregated_params of a request to TensorRT-LLM whether it is the first turn of its conversation, as
+// PR 14744 has it, so that the engine can spread first turns over its ranks. It is the same for both schedule styles: whatever
+// leg has these parameters carries it. A request without them is not given any: to an engine they would mean that it is split.
+// What is in them already, or in an edit that sets them, stays as it is.
+func (a *attempt) tellFirstTurn(edits []prompt.Edit) []prompt.Edit {
+	c := a.c
+	if !c.p.cfg.FirstTurn || a.d.Kind != route.KindTRTLLM || c.api != prompt.Chat && c.api != prompt.Completions || c.body == nil {
+		return edits
+	}
+	value := strconv.AppendBool(nil, a.d.NewID)
+	at := c.prompt.Field(disaggregatedParams)
+	inserted := prompt.AppendString(nil, disaggregatedParams)
+	inserted = append(inserted, ':')
+	for i := range edits {
+		head := 0
+		switch e := &edits[i]; {
+		case at != (prompt.Span{}) && e.At == at:
+		case e.At.Len() == 0 && bytes.HasPrefix(e.With, inserted):
+			head = len(inserted)
+		default:
+			continue
+		}
+		if with, err := prompt.SetMember(bytes.Clone(edits[i].With[:head]), edits[i].With[head:], isFirstTurn, value); err == nil {
+			edits[i].With = with
+		}
+		return edits
+	}
+	if at == (prompt.Span{}) {
+		return edits
+	}
+	with, err := prompt.SetMember(nil, c.body.bytes[at.Start:at.End], isFirstTurn, value)
+	if err != nil { // no object: the engine may say so
+		return edits
+	}
+	return append(edits, c.prompt.SetField(disaggregatedParams, with))
+}

@@ -1,0 +1,31 @@
+package proxy
+
+import (
+	"net/http"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// labelBlocks tells vLLM the conversation where the client did not: it puts the id on the KV events of the blocks that it stores (seen in
+// 0.32), and does nothing else with it.
+func (a *attempt) labelBlocks(h http.Header) {
+	name := a.c.p.cfg.SessionHeader
+	if name == "" || a.d.Kind != route.KindVLLM || a.d.Session == "" || a.c.req.Class != route.Turn || h.Get(name) != "" {
+		return
+	}
+	if httpguts.ValidHeaderFieldValue(a.d.Session) {
+		h.Set(name, a.d.Session)
+	}
+}
+
+// tellPlaced tells who asks for tokens what the engine has been sent.
+func (a *attempt) tellPlaced(body []byte) {
+	c := a.c
+	if c.p.placed == nil || c.req.Class != route.Turn || c.api != prompt.Chat && c.api != prompt.Completions {
+		return
+	}
+	c.p.placed(a.d, body)
+}

@@ -1,0 +1,364 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// split is a request that is served in two legs: one engine computes the prompt, another one answers. It owns the lease of the
+// prefill leg from the decision on, and that of the decode leg until its attempt begins. A nil split is one of a request that was
+// never split.
+type split struct {
+	c    *call
+	conn engine.Connector
+	x    engine.Handoff
+	plan route.Plan
+
+	prefill route.Finished // how the prefill leg's lease ends; its Lease is 0 when there is none open
+	waiting route.Lease    // of the decode leg, while the prompt is computed; 0 when there is none
+
+	handed  engine.Handed
+	message engine.Message // for the decoder
+	ready   bool           // the prompt is computed, and no decoder has been told of it that may have used it up
+	readyAt time.Time
+	failed  int  // prefill legs that failed
+	suspect bool // a decoder has failed once: it may have been the transfer
+
+	beside *beside // the prefill leg in flight beside the decode leg, for protocols that want both at once; nil when there is none
+}
+
+const (
+	// mostReply bounds the reply of a prefiller: what it says of a prompt of a million tokens fits several times.
+	mostReply = 16 << 20
+	// keepFor is how long what a prefiller handed over is thought to be there: half of the shortest lease in use (vLLM's
+	// kv_lease_duration is 30 s).
+	keepFor = 15 * time.Second
+)
+
+// connector is the protocol that the chosen prefiller speaks, nil when there is none.
+func (p *Proxy) connector(k route.Kind) engine.Connector {
+	if p.cfg.Connector != nil {
+		return p.cfg.Connector
+	}
+	return engine.ConnectorOf(k)
+}
+
+// splits reports whether the request can be served in two legs, as far as that can be told before endpoints are chosen.
+func (c *call) splits() bool {
+	if c.req.Class != route.Turn || c.body == nil || c.prompt.InsertAt == 0 || c.req.Pin != "" {
+		return false
+	}
+	x := c.handoff()
+	if conn := c.p.cfg.Connector; conn != nil {
+		return conn.Fits(&x) == nil
+	}
+	for _, conn := range engine.Connectors() {
+		if conn.Fits(&x) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// handoff is what a connector is told of the request.
+func (c *call) handoff() engine.Handoff {
+	return engine.Handoff{
+		API: c.api.String(), ID: c.served.ID, Stream: c.prompt.Stream, MaxTokens: c.prompt.MaxTokens, Answers: c.prompt.N,
+		Field: func(name string) []byte {
+			at := c.prompt.Field(name)
+			return c.body.bytes[at.Start:at.End]
+		},
+	}
+}
+
+// serveSplit has the prompt computed and then the answer made. next is what to do instead, when that fails and the client has seen
+// nothing.
+func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
+	s := c.split
+	if s == nil {
+		s = &split{c: c, x: c.handoff()}
+		c.split = s
+	}
+	s.plan, s.waiting = *plan, plan.Lease
+	if !s.ready {
+		s.prefill = route.Finished{Lease: plan.Prefill.Lease, Outcome: route.Abandoned}
+		s.conn = c.p.connector(plan.Prefill.Kind)
+		if s.conn == nil || s.conn.Fits(&s.x) != nil {
+			c.req.Splits = false
+			return s.whole(errNoConnector)
+		}
+		if s.conn.Order() == engine.Together {
+			return s.together()
+		}
+		if next, ok := s.compute(); !ok {
+			return next
+		}
+	}
+	s.x.Decoder = s.plan.Endpoint
+	message, err := s.conn.Decode(&s.x, &s.handed)
+	if err != nil {
+		return s.whole(err)
+	}
+	s.message, s.waiting = message, 0
+	c.p.fleet.Observe(route.Transferring{Lease: s.plan.Lease})
+	return c.attempt(&s.plan)
+}
+
+// pairUp names the two engines of the next attempt to the connector.
+func (s *split) pairUp() {
+	s.x.Prefiller, s.x.Decoder, s.x.Number = s.plan.Prefill.Endpoint, s.plan.Endpoint, rand.Uint64()
+}
+
+// compute has the prompt computed, by another prefiller when one fails. ok is false when nobody did: next is then what to do
+// instead, nil when the client has its answer or left.
+func (s *split) compute() (next *route.Plan, ok bool) {
+	c := s.c
+	for {
+		err := s.ask()
+		switch {
+		case c.ctx.Err() != nil:
+			c.served.Outcome = route.ClientGone
+			s.release(route.ClientGone)
+			return nil, false
+		case err == nil:
+			return nil, true
+		case errors.Is(err, errShutdown):
+			c.refuse(err)
+			return nil, false
+		}
+		s.failed++
+		if s.elsewhere() {
+			continue
+		}
+		return s.whole(err), false
+	}
+}
+
+// elsewhere reserves another prefiller in place of the one that failed.
+func (s *split) elsewhere() bool {
+	c := s.c
+	switch s.prefill.Outcome {
+	case route.ConnectFailed, route.Busy, route.EngineError, route.TimedOut:
+	default:
+		return false // another one would say the same
+	}
+	if s.failed > c.p.cfg.Retries || c.shutdown.Load() {
+		return false
+	}
+	failed := s.plan.Prefill.Endpoint.Name
+	c.req.TriedPrefill = append(c.req.TriedPrefill, failed)
+	c.req.Leg, c.req.Decoder = route.LegPrefill, s.plan.Endpoint.Name
+	c.keepSession(s.plan.Session)
+	plan, err := c.p.fleet.Decide(&c.req)
+	c.req.Leg = route.LegWhole
+	if err != nil {
+		return false
+	}
+	c.p.fleet.Retried(failed, s.prefill.Outcome)
+	s.moved()
+	s.plan.Prefill, c.served.Prefill = plan.Prefill, plan.Prefill
+	s.prefill = route.Finished{Lease: plan.Prefill.Lease, Outcome: route.Abandoned}
+	s.x.Attempt++
+	return true
+}
+
+// whole gives the request to a decoder as it is, which computes the prompt itself, or tells the client what went wrong.
+func (s *split) whole(cause error) (next *route.Plan) {
+	c := s.c
+	c.req.Fails = !errors.Is(cause, errNoConnector)
+	c.keepSession(s.plan.Session)
+	if !c.p.cfg.NoFallback && !c.shutdown.Load() {
+		c.p.log.Warn("prompt is not computed elsewhere", "request", c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "error", cause)
+		if plan, err := c.decide(); err == nil {
+			c.served.Attempts-- // the decoder of the first decision was never asked
+			c.pending = &plan
+			next = c.pending
+		}
+	}
+	s.release(route.Abandoned)
+	if next == nil {
+		c.refuse(&legError{leg: route.LegPrefill, err: cause})
+	}
+	return next
+}
+
+// ask sends the prefill leg and reads its reply.
+func (s *split) ask() error {
+	s.pairUp()
+	message, err := s.conn.Prefill(&s.x)
+	if err != nil {
+		return err
+	}
+	a := s.c.begin(&s.plan.Prefill)
+	defer a.over()
+	err = s.exchange(a, &message)
+	s.prefill.Outcome, s.prefill.RetryAfter = a.fin.Outcome, a.fin.RetryAfter
+	return err
+}
+
+func (s *split) exchange(a *attempt, message *engine.Message) error {
+	c := s.c
+	a.message, a.refused = message, true // its usage comes by itself
+	a.watch.wait(c.p.cfg.FirstByte)
+	res, err := c.p.transport.RoundTrip(a.request())
+	if err != nil {
+		return a.conclude(err)
+	}
+	defer res.Body.Close()
+	a.status = res.StatusCode
+	body, err := readReply(res)
+	if err != nil {
+		return a.conclude(err)
+	}
+	if a.fin.Outcome = outcomeOf(res.StatusCode); a.fin.Outcome != route.OK {
+		a.fin.RetryAfter = retryAfter(res.Header)
+		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", a.d.Endpoint.Name, "status", res.StatusCode, "leg", "prefill")
+		return &legError{leg: route.LegPrefill, status: res.StatusCode, said: errorText(body), retryAfter: a.fin.RetryAfter}
+	}
+	s.handed, err = s.conn.Reply(&s.x, body)
+	if s.handed.Known {
+		s.prefill.Usage = s.handed.Usage
+	}
+	c.p.fleet.Observe(route.FirstByte{Lease: s.prefill.Lease})
+	s.ready, s.readyAt = err == nil, time.Now()
+	return err
+}
+
+// readReply reads a prefiller's whole reply.
+func readReply(res *http.Response) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(res.Body, mostReply+1))
+	if err == nil && len(body) > mostReply {
+		err = errLongReply
+	}
+	return body, err
+}
+
+// redecide decides again, when an attempt failed before the client has seen anything. What the prefiller handed over is kept
+// for another decoder where the protocol allows it.
+func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
+	if s == nil || a.d.Leg != route.LegDecode {
+		return c.decide()
+	}
+	sent := a.fin.Outcome != route.ConnectFailed
+	if !s.conn.Keeps(sent) || time.Since(s.readyAt) > keepFor {
+		s.moved()
+		s.ready = false
+		return c.decide()
+	}
+	c.req.Leg = route.LegDecode
+	plan, err := c.decide()
+	c.req.Leg = route.LegWhole
+	if err == nil {
+		plan.Prefill, c.served.Prefill = s.plan.Prefill, s.plan.Prefill
+	}
+	return plan, err
+}
+
+// moved ends the prefill leg: the decoder has what it needs, or nobody will want it any more.
+func (s *split) moved() {
+	if s == nil || s.prefill.Lease == 0 || s.beside != nil {
+		return
+	}
+	if s.ready {
+		s.prefill.Outcome = route.OK
+	}
+	s.c.p.fleet.Observe(s.prefill)
+	s.prefill = route.Finished{}
+}
+
+// release ends both legs where they have not ended. That of the prefiller keeps the outcome that it had, if it had one.
+func (s *split) release(o route.Outcome) {
+	if s.prefill.Outcome == route.Abandoned {
+		s.prefill.Outcome = o
+	}
+	s.moved()
+	if s.waiting != 0 {
+		s.c.p.fleet.Observe(route.Finished{Lease: s.waiting, Outcome: o})
+		s.waiting = 0
+	}
+}
+
+// end closes the books on every path.
+func (s *split) end() {
+	if s != nil {
+		s.join(false)
+		s.release(route.Abandoned)
+	}
+}
+
+// honest is the usage of the whole request: the prompt's is what the prefiller says, since a decoder takes all that was moved to it
+// for cached.
+func (s *split) honest(u route.Usage) route.Usage {
+	if s == nil || !s.ready {
+		return u
+	}
+	u.CachedTokens, u.CachedKnown = s.handed.Usage.CachedTokens, s.handed.Known && s.handed.Usage.CachedKnown
+	if u.PromptTokens == 0 {
+		u.PromptTokens = s.handed.Usage.PromptTokens
+	}
+	return u
+}
+
+// keepSession holds further decisions to the conversation that the first one found.
+func (c *call) keepSession(session string) {
+	if c.req.Class == route.Turn && session != c.req.MintedID {
+		c.req.Session = session
+	}
+	c.req.Trail = nil // it has been followed
+}
+
+// suspects reports whether a decoder that failed may be innocent: what it was to fetch may not have been there. The first such
+// failure of a request charges nobody; the prompt is computed once more, by another prefiller if there is one, and
+// the decoder may be asked again.
+func (s *split) suspects(a *attempt) bool {
+	if s.failedBeside(a) {
+		return true
+	}
+	if s == nil || s.suspect || a.d.Leg != route.LegDecode || a.fin.Outcome != route.EngineError || a.status == 0 {
+		return false
+	}
+	s.suspect = true
+	a.fin.Outcome = route.TransferFailed
+	prefiller := s.plan.Prefill.Endpoint.Name
+	a.c.req.TriedPrefill = append(a.c.req.TriedPrefill, prefiller)
+	a.c.p.unreached(prefiller)
+	return true
+}
+
+// leg adds to the edits of a request those of its leg, and of a whole one those that keep a client from posing as a router.
+func (a *attempt) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
+	c := a.c
+	if a.message == nil {
+		if a.d.Why == "" || c.body == nil || c.prompt.InsertAt == 0 {
+			return edits
+		}
+		conn := c.p.connector(a.d.Kind)
+		if conn == nil {
+			return edits
+		}
+		x := c.handoff()
+		return c.set(edits, conn.Withhold(&x))
+	}
+	for _, header := range a.message.Header {
+		h[http.CanonicalHeaderKey(header.Name)] = []string{header.Value}
+	}
+	if a.d.Leg == route.LegPrefill {
+		delete(h, "Accept-Encoding") // the reply is read
+	}
+	return c.set(edits, a.message.Set)
+}
+
+// set adds the edits that set members of the body.
+func (c *call) set(edits []prompt.Edit, members []engine.Member) []prompt.Edit {
+	for _, m := range members {
+		edits = append(edits, c.prompt.SetField(m.Name, m.JSON))
+	}
+	return edits
+}

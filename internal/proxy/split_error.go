@@ -1,0 +1,110 @@
+package proxy
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+var (
+	errNoConnector = errors.New("the prefiller's kind of engine hands its KV cache over by no protocol that is known, or the request does not fit it")
+	errLongReply   = errors.New("the prefiller's reply is longer than 16 MB")
+)
+
+// The types of errors that say which leg failed (production-stack PR 890 for the decoder's).
+const (
+	prefillError = "prefill_error"
+	decoderError = "decoder_error"
+)
+
+// legError says that one leg of a request failed.
+type legError struct {
+	leg        route.Leg
+	status     int    // the engine's, 0 when it gave none
+	said       string // by the engine
+	err        error  // when the engine said nothing
+	retryAfter time.Duration
+}
+
+func (e *legError) Error() string {
+	what := "Prefill error: "
+	if e.leg == route.LegDecode {
+		what = "Decoder error: "
+	}
+	switch {
+	case e.said != "":
+		return what + e.said
+	case e.err != nil:
+		if inner := (*legError)(nil); errors.As(e.err, &inner) {
+			return inner.Error()
+		}
+		return what + e.err.Error()
+	default:
+		return what + http.StatusText(e.status)
+	}
+}
+
+func (e *legError) Unwrap() error { return e.err }
+
+// fault is what the client is told.
+func (e *legError) fault() fault {
+	f := fault{http.StatusBadGateway, prefillError, prefillError, e.retryAfter}
+	if e.leg == route.LegDecode {
+		f.kind, f.code = decoderError, decoderError
+	}
+	inner := (*legError)(nil)
+	switch {
+	case e.status != 0:
+		f.status = e.status
+	case errors.As(e.err, &inner):
+		return inner.fault()
+	default:
+		if of := faultOf(e.err); of.code != "internal_error" {
+			f.status, f.retryAfter = of.status, of.retryAfter
+		}
+	}
+	return f
+}
+
+// legged says which leg an error is of.
+func (a *attempt) legged(err error) error {
+	if leg := (*legError)(nil); a.d.Leg == route.LegWhole || errors.Is(err, errShutdown) || a.fin.Outcome == route.ClientError || errors.As(err, &leg) {
+		return err
+	}
+	return &legError{leg: a.d.Leg, err: err}
+}
+
+// errorText is what an engine says in the body of an error: OpenAI's object, SGLang's flat one, FastAPI's detail, or text.
+func errorText(body []byte) string {
+	const longest = 500
+	var v struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+		Detail  json.RawMessage `json:"detail"`
+	}
+	text := ""
+	if json.Unmarshal(body, &v) == nil {
+		var inner struct {
+			Message string `json:"message"`
+		}
+		switch {
+		case json.Unmarshal(v.Error, &inner) == nil && inner.Message != "":
+			text = inner.Message
+		case json.Unmarshal(v.Error, &text) == nil && text != "":
+		case v.Message != "":
+			text = v.Message
+		case json.Unmarshal(v.Detail, &text) == nil && text != "":
+		}
+	}
+	if text == "" {
+		text = strings.TrimSpace(string(body[:min(len(body), longest)]))
+	}
+	if len(text) > longest {
+		text = text[:longest]
+	}
+	return strings.ToValidUTF8(text, "")
+}

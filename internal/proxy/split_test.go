@@ -1,0 +1,487 @@
+package proxy_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/h1"
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// pair is a router in front of simulated prefillers (p0, p1, ...) and decoders (d0, d1, ...), and an engine of its own to compare with.
+type pair struct {
+	*rig
+	engines map[string]*enginetest.Server
+	alone   *enginetest.Server
+	aloneAt string
+}
+
+// pairs are the choices of a test.
+type pairs struct {
+	prefillers, decoders int
+	split                route.Disaggregation
+	proxy                proxy.Config
+	engine               func(o *enginetest.Options)
+}
+
+func newPair(t *testing.T, c pairs) *pair {
+	t.Helper()
+	p := &pair{engines: map[string]*enginetest.Server{}}
+	var declared []route.Endpoint
+	start := func(name string) (*enginetest.Server, string) {
+		o := enginetest.Options{Models: []string{"m"}, Connector: "nixl", Speed: 20, Engine: sim.DefaultConfig(), AnswerTokens: 24}
+		if c.engine != nil {
+			c.engine(&o)
+		}
+		s, err := enginetest.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		url, err := s.Listen("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, url
+	}
+	add := func(prefix string, n int, role route.Role) {
+		for i := range n {
+			name := prefix + string(rune('0'+i))
+			s, url := start(name)
+			p.engines[name] = s
+			declared = append(declared, route.Endpoint{Name: name, URL: url, Weight: 1, Kind: route.KindVLLM, Role: role})
+		}
+	}
+	add("p", c.prefillers, route.RolePrefill)
+	add("d", c.decoders, route.RoleDecode)
+	p.alone, p.aloneAt = start("alone")
+	p.rig = splitRig(t, c, declared)
+	return p
+}
+
+// splitRig is a rig whose router splits.
+func splitRig(t *testing.T, c pairs, declared []route.Endpoint) *rig {
+	t.Helper()
+	r := &rig{t: t}
+	choose, err := policy.New(policy.Config{Name: "least_ttft"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.fleet = live.New(route.New(route.Config{Policy: choose, PolicyName: "least_ttft", Disaggregation: c.split, Explain: true}), time.Now, live.Listener{
+		Entry: func(e *route.Entry) {
+			if e.Ended != nil {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.ended = append(r.ended, *e.Ended)
+			}
+		},
+		Served: func(s *live.Served) { r.mu.Lock(); defer r.mu.Unlock(); r.served = append(r.served, *s) },
+		Retry: func(e string, o route.Outcome) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.retry = append(r.retry, e+" "+o.String())
+		},
+	})
+	r.fleet.Observe(route.Declared{Source: "test", Endpoints: declared})
+	for _, e := range declared {
+		r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: route.Report{
+			Healthy: true, Kind: e.Kind, BlockTokens: 16, CacheTokens: 120_000, Models: []route.Model{{ID: "m", ContextTokens: 32_768}},
+		}})
+	}
+	parser, err := prompt.NewParser(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.proxy.Belief, c.proxy.ByContent, c.proxy.Explain = true, true, true
+	r.proxy = proxy.New(proxy.Options{
+		Config: c.proxy, Fleet: r.fleet, Transport: proxy.NewTransport(time.Second), Parser: parser, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	front := httptest.NewUnstartedServer(r.proxy)
+	front.Listener = h1.Listener(front.Listener)
+	front.Start()
+	t.Cleanup(front.Close)
+	r.url, r.client = front.URL, front.Client()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); r.proxy.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done; r.booksBalance() })
+	return r
+}
+
+// prose is a prompt of about so many tokens of the simulated engines.
+func prose(tokens int, seed string) string {
+	words := sim.Text(uint64(len(seed))*7919+uint64(seed[0]), tokens)
+	return strings.ReplaceAll(words, `"`, "'")
+}
+
+func chatOf(text, more string) string {
+	return `{"model":"m","messages":[{"role":"user","content":"` + text + `"}]` + more + `}`
+}
+
+// ask sends a request to a single engine.
+func (p *pair) askAlone(path, body string) string {
+	p.t.Helper()
+	res, err := http.Post(p.aloneAt+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// textOf is the text of an answer, streamed or not, of chat or completions.
+func textOf(t testing.TB, body string) string {
+	t.Helper()
+	var out strings.Builder
+	take := func(b string) {
+		var v struct {
+			Choices []struct {
+				Text    string
+				Message struct{ Content string }
+				Delta   struct{ Content string }
+			}
+		}
+		if err := json.Unmarshal([]byte(b), &v); err != nil {
+			t.Fatalf("%v in %q", err, b)
+		}
+		for _, c := range v.Choices {
+			out.WriteString(c.Text + c.Message.Content + c.Delta.Content)
+		}
+	}
+	if !strings.HasPrefix(body, "data:") {
+		take(body)
+		return out.String()
+	}
+	for _, line := range strings.Split(body, "\n") {
+		if data, ok := strings.CutPrefix(line, "data: "); ok && data != "[DONE]" {
+			take(data)
+		}
+	}
+	return out.String()
+}
+
+// nothingWrong checks that no engine was told anything that a real one would not survive, and that no lease is left.
+func (p *pair) nothingWrong() {
+	p.t.Helper()
+	for name, s := range p.engines {
+		if kv := s.KV(); kv.Refused > 0 || kv.Open > 0 {
+			p.t.Errorf("%s: %+v; want nothing refused and no lease open", name, kv)
+		}
+	}
+}
+
+func (p *pair) kv() (sum enginetest.KVStats) {
+	for _, s := range p.engines {
+		kv := s.KV()
+		sum.Handed += kv.Handed
+		sum.Taken += kv.Taken
+		sum.Loaded += kv.Loaded
+		sum.Failed += kv.Failed
+		sum.Refused += kv.Refused
+		sum.Expired += kv.Expired
+		sum.Open += kv.Open
+	}
+	return sum
+}
+
+var always = route.Disaggregation{When: route.WhenAlways}
+
+// TestSplitGivesTheSameText: in two legs the answer is that of one engine, in chat and completions, streamed and not.
+func TestSplitGivesTheSameText(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		p := newPair(t, pairs{prefillers: 2, decoders: 2, split: always, engine: func(o *enginetest.Options) { o.OldKV = old }})
+		text := prose(400, "a")
+		n := 0
+		for _, c := range []struct{ path, body string }{
+			{"/v1/chat/completions", chatOf(text, `,"max_tokens":20`)},
+			{"/v1/chat/completions", chatOf(text, `,"max_tokens":20,"stream":true`)},
+			{"/v1/chat/completions", chatOf(text, `,"max_completion_tokens":20,"stream":true,"stream_options":{"include_usage":true},"min_tokens":5`)},
+			{"/v1/completions", `{"model":"m","prompt":"` + text + `","max_tokens":20}`},
+			{"/v1/completions", `{"model":"m","prompt":"` + text + `","max_tokens":20,"stream":true}`},
+			{"/v1/completions", `{"model":"m","prompt":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18],"max_tokens":5}`},
+		} {
+			res, got := p.post(c.path, c.body)
+			if want := p.askAlone(c.path, c.body); res.StatusCode != 200 || textOf(t, got) != textOf(t, want) {
+				t.Errorf("old %t: %s\ngot  %d %s\nwant %s", old, c.body[len(c.body)-60:], res.StatusCode, got, want)
+			}
+			if !strings.HasPrefix(res.Header.Get("X-Warmpath-Endpoint"), "d") || !strings.HasPrefix(res.Header.Get("X-Warmpath-Prefill"), "p") {
+				t.Errorf("it went to %q, its prompt to %q", res.Header.Get("X-Warmpath-Endpoint"), res.Header.Get("X-Warmpath-Prefill"))
+			}
+			n++
+		}
+		if kv := p.kv(); kv.Handed != uint64(n) || kv.Taken != uint64(n) || kv.Loaded != uint64(n) {
+			t.Errorf("%d requests were handed over as %+v", n, kv)
+		}
+		p.nothingWrong()
+	}
+}
+
+// TestSplitUsageIsThePrefillers: cached tokens are those that the prefiller found, and the first token counts once.
+func TestSplitUsageIsThePrefillers(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		for _, stream := range []string{"", `,"stream":true,"stream_options":{"include_usage":true}`} {
+			p := newPair(t, pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) { o.OldKV = old }})
+			body := chatOf(prose(400, "u"), `,"max_tokens":10,"ignore_eos":true`+stream)
+			for turn := range 2 {
+				_, got := p.post("/v1/chat/completions", body)
+				u, ok := engine.ParseUsage("chat", []byte(got))
+				s := p.last(turn + 1)
+				if !ok || u.OutputTokens != 10 || s.Usage != u || !u.CachedKnown {
+					t.Errorf("turn %d, old %t: the client was told %+v, the router counted %+v: %s", turn, old, u, s.Usage, got)
+				}
+				if turn == 0 && u.CachedTokens != 0 || turn == 1 && u.CachedTokens < 300 {
+					t.Errorf("turn %d, old %t: %d tokens cached of %d", turn, old, u.CachedTokens, u.PromptTokens)
+				}
+			}
+			p.nothingWrong()
+		}
+	}
+}
+
+// bodyOf is a prompt of 400 tokens that a conversation of its own begins with.
+func bodyOf(seed, more string) string { return chatOf(prose(400, seed), more) }
+
+// legs counts the ends of legs at an endpoint by outcome.
+func (r *rig) legs(endpoint string) map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := map[string]int{}
+	for _, e := range r.ended {
+		if e.Decision.Endpoint.Name == endpoint {
+			n[e.Decision.Leg.String()+" "+e.Outcome.String()]++
+		}
+	}
+	return n
+}
+
+func (p *pair) fault(name string, f enginetest.Fault) {
+	p.t.Helper()
+	if err := p.engines[name].SetFault(f); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestSplitPrefillFails: another prefiller computes the prompt, with the decoder that was reserved; with none left the decoder
+// computes it itself. Nobody but the prefiller is charged.
+func TestSplitPrefillFails(t *testing.T) {
+	for _, kind := range []enginetest.FaultKind{enginetest.Fault500, enginetest.Fault503, enginetest.FaultRefuse, enginetest.FaultCut} {
+		p := newPair(t, pairs{prefillers: 2, decoders: 1, split: always})
+		p.fault("p0", enginetest.Fault{Kind: kind})
+		for i, stream := range []string{"", `,"stream":true`} {
+			body := bodyOf(string(rune('a'+i)), `,"max_tokens":8`+stream)
+			res, got := p.post("/v1/chat/completions", body)
+			if want := p.askAlone("/v1/chat/completions", body); res.StatusCode != 200 || textOf(t, got) != textOf(t, want) {
+				t.Errorf("%s: %d %s, want %s", kind, res.StatusCode, got, want)
+			}
+			if res.Header.Get("X-Warmpath-Prefill") != "p1" {
+				t.Errorf("%s: the prompt was computed by %q", kind, res.Header.Get("X-Warmpath-Prefill"))
+			}
+		}
+		p.fault("p1", enginetest.Fault{Kind: kind})
+		body := bodyOf("z", `,"max_tokens":8`)
+		res, got := p.post("/v1/chat/completions", body)
+		if res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone("/v1/chat/completions", body)) || res.Header.Get("X-Warmpath-Prefill") != "" {
+			t.Errorf("%s at both: %d %s by %v", kind, res.StatusCode, got, res.Header)
+		}
+		if d := p.legs("d0"); d["decode ok"] != 2 || d["whole ok"] != 1 || d["decode abandoned"] > 1 {
+			t.Errorf("%s: the decoder's legs ended as %v", kind, d)
+		}
+		for _, s := range p.fleet.Status() {
+			if s.Endpoint.Name == "d0" && (s.Failures > 0 || s.State != route.StateUp) {
+				t.Errorf("%s: the decoder was charged: %+v", kind, s)
+			}
+		}
+		p.nothingWrong()
+	}
+}
+
+// TestSplitWithoutFallback: a prompt that nobody else can compute is an error that says which leg failed.
+func TestSplitWithoutFallback(t *testing.T) {
+	p := newPair(t, pairs{prefillers: 1, decoders: 1, split: route.Disaggregation{When: route.WhenAlways, NoFallback: true}, proxy: proxy.Config{NoFallback: true}})
+	p.fault("p0", enginetest.Fault{Kind: enginetest.Fault500})
+	res, got := p.post("/v1/chat/completions", bodyOf("a", ""))
+	var v struct {
+		Error struct {
+			Message, Type string
+			Code          int
+		}
+	}
+	if err := json.Unmarshal([]byte(got), &v); err != nil || res.StatusCode != 500 || v.Error.Type != "prefill_error" || v.Error.Code != 500 ||
+		v.Error.Message != "Prefill error: simulated: internal error" {
+		t.Errorf("%d %s", res.StatusCode, got)
+	}
+	p.fault("p0", enginetest.Fault{Kind: enginetest.FaultRefuse})
+	if res, got = p.post("/v1/chat/completions", bodyOf("b", "")); res.StatusCode != 503 || !strings.Contains(got, `"prefill_error"`) {
+		t.Errorf("%d %s", res.StatusCode, got)
+	}
+	p.nothingWrong()
+}
+
+// TestSplitDecodeFails: another decoder gets a fresh prefill, and nothing is given to two of them. The prefiller is not charged.
+func TestSplitDecodeFails(t *testing.T) {
+	for _, kind := range []enginetest.FaultKind{enginetest.Fault500, enginetest.Fault503, enginetest.FaultRefuse, enginetest.FaultCut, enginetest.FaultErrorEvent} {
+		p := newPair(t, pairs{prefillers: 2, decoders: 2, split: always})
+		p.fault("d0", enginetest.Fault{Kind: kind})
+		for i := range 4 {
+			body := bodyOf(string(rune('a'+i)), `,"max_tokens":8,"stream":true`)
+			res, got := p.post("/v1/chat/completions", body)
+			if want := p.askAlone("/v1/chat/completions", body); res.StatusCode != 200 || textOf(t, got) != textOf(t, want) {
+				t.Errorf("%s: %d %s, want %s", kind, res.StatusCode, got, want)
+			}
+		}
+		for _, s := range p.fleet.Status() {
+			if s.Endpoint.Role == route.RolePrefill && (s.Failures > 0 || s.State != route.StateUp) {
+				t.Errorf("%s: the prefiller %s was charged: %d failures, %s", kind, s.Endpoint.Name, s.Failures, s.State)
+			}
+		}
+		if kv := p.kv(); kv.Refused > 0 {
+			t.Errorf("%s: %+v", kind, kv)
+		}
+	}
+}
+
+// TestSplitDecodeError: with nobody left the error says that the decoder failed.
+func TestSplitDecodeError(t *testing.T) {
+	p := newPair(t, pairs{prefillers: 1, decoders: 1, split: always, proxy: proxy.Config{Retries: -1}})
+	p.fault("d0", enginetest.Fault{Kind: enginetest.Fault500})
+	res, got := p.post("/v1/chat/completions", bodyOf("a", ""))
+	if want := `{"error":{"code":500,"message":"Decoder error: simulated: internal error","type":"decoder_error"}}`; res.StatusCode != 500 || got != want {
+		t.Errorf("%d %s, want %s", res.StatusCode, got, want)
+	}
+}
+
+// TestSplitPrefillerDiesBetweenTheLegs: the decoder cannot fetch what it was promised. That charges nobody, the prompt is computed
+// once more, and the client sees nothing of it.
+func TestSplitPrefillerDiesBetweenTheLegs(t *testing.T) {
+	for _, stream := range []string{"", `,"stream":true`} {
+		p := newPair(t, pairs{prefillers: 1, decoders: 1, split: always})
+		p.engines["p0"].LoseKV()
+		body := bodyOf("a", `,"max_tokens":8`+stream)
+		res, got := p.post("/v1/chat/completions", body)
+		if res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone("/v1/chat/completions", body)) {
+			t.Errorf("%d %s", res.StatusCode, got)
+		}
+		if d := p.legs("d0"); d["decode transfer_failed"] != 1 {
+			t.Errorf("the decoder's legs ended as %v", d)
+		}
+		for _, s := range p.fleet.Status() {
+			if s.Failures > 0 {
+				t.Errorf("%s was charged", s.Endpoint.Name)
+			}
+		}
+	}
+}
+
+// TestSplitClientLeaves: in either phase both engines stop, and no lease is left open.
+func TestSplitClientLeaves(t *testing.T) {
+	for _, phase := range []string{"prefill", "decode"} {
+		p := newPair(t, pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) { o.Speed = 1 }})
+		body := chatOf(prose(400, "a"), `,"max_tokens":3000,"ignore_eos":true,"stream":true`)
+		if phase == "prefill" {
+			p.fault("p0", enginetest.Fault{Kind: enginetest.FaultSlow, Factor: 100})
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		req, err := http.NewRequestWithContext(ctx, "POST", p.url+"/v1/chat/completions", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if phase == "prefill" {
+			time.AfterFunc(100*time.Millisecond, cancel)
+		}
+		if res, err := p.client.Do(req); err == nil {
+			_, _ = res.Body.Read(make([]byte, 100))
+			cancel()
+			res.Body.Close()
+		}
+		cancel()
+		s := p.last(1)
+		if s.Outcome != route.ClientGone {
+			t.Errorf("%s: %+v", phase, s)
+		}
+		for range 200 {
+			if p.engines["p0"].Stats().Open == 0 && p.engines["d0"].Stats().Open == 0 {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		for name, e := range p.engines {
+			if st := e.Stats(); st.Open != 0 {
+				t.Errorf("%s: %s still computes", phase, name)
+			}
+		}
+		p.nothingWrong()
+	}
+}
+
+// TestSplitUnfit: what cannot be split goes to a decoder as it is, and a client's own parameters reach no engine.
+func TestSplitUnfit(t *testing.T) {
+	p := newPair(t, pairs{prefillers: 1, decoders: 1, split: always})
+	for _, body := range []string{
+		chatOf("hello", `,"max_tokens":3,"best_of":2`),
+		`{"model":"m","prompt":["one prompt in a list"],"max_tokens":3}`,
+		`{"model":"m","prompt":"x","max_tokens":3,"echo":true}`,
+		`{"model":"m","prompt":"x","max_tokens":3,"prompt_logprobs":1}`,
+	} {
+		path := "/v1/completions"
+		if strings.Contains(body, "messages") {
+			path = "/v1/chat/completions"
+		}
+		if res, got := p.post(path, body); res.StatusCode != 200 || res.Header.Get("X-Warmpath-Prefill") != "" {
+			t.Errorf("%s: %d %s", body, res.StatusCode, got)
+		}
+	}
+	own := `,"max_tokens":3,"kv_transfer_params":{"do_remote_prefill":true}`
+	if res, got := p.post("/v1/chat/completions", chatOf("hello", own)); res.StatusCode != 200 {
+		t.Errorf("split: %d %s", res.StatusCode, got)
+	}
+	if res, got := p.post("/v1/chat/completions", chatOf("hello", own+`,"best_of":2`)); res.StatusCode != 200 {
+		t.Errorf("whole: %d %s", res.StatusCode, got)
+	}
+	p.nothingWrong()
+}
+
+// TestSplitByTime: a long cold prompt is split, the short turn that follows goes straight to its decoder.
+func TestSplitByTime(t *testing.T) {
+	p := newPair(t, pairs{prefillers: 2, decoders: 2, engine: func(o *enginetest.Options) { o.Speed = 1 }})
+	text := prose(6000, "a")
+	busy := make(chan struct{})
+	for i := range 3 { // decoders at work: a long prompt would make these wait
+		go func() {
+			defer func() { busy <- struct{}{} }()
+			p.post("/v1/chat/completions", chatOf(prose(20, string(rune('k'+i))), `,"max_tokens":400,"ignore_eos":true`))
+		}()
+	}
+	time.Sleep(200 * time.Millisecond)
+	res, first := p.post("/v1/chat/completions", chatOf(text, `,"max_tokens":4`), "X-Session-ID", "s")
+	if res.StatusCode != 200 || res.Header.Get("X-Warmpath-Prefill") == "" {
+		t.Errorf("a long prompt was not split: %v", res.Header)
+	}
+	home := res.Header.Get("X-Warmpath-Endpoint")
+	more := `{"model":"m","messages":[{"role":"user","content":"` + text + `"},{"role":"assistant","content":"` + textOf(t, first) + `"},{"role":"user","content":"go on"}],"max_tokens":4}`
+	res, _ = p.post("/v1/chat/completions", more, "X-Session-ID", "s")
+	if res.StatusCode != 200 || res.Header.Get("X-Warmpath-Prefill") != "" || res.Header.Get("X-Warmpath-Endpoint") != home {
+		t.Errorf("a short warm turn went from %s to %v", home, res.Header)
+	}
+	for range 3 {
+		<-busy
+	}
+	p.nothingWrong()
+}

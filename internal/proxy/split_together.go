@@ -1,0 +1,101 @@
+package proxy
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// beside is a prefill leg in flight beside its decode leg: its goroutine alone touches what the split knows of it (handed, prefill,
+// ready), until done is closed.
+type beside struct {
+	attempt *attempt
+	done    chan struct{}
+	failure atomic.Pointer[error] // why it failed; the decode leg has been cancelled then
+}
+
+// errBeside is the cause of a decode leg's end whose prefill leg failed.
+var errBeside = errors.New("the prompt was not computed")
+
+// besideWait is how long a prefiller may take to end its reply when the answer is complete.
+const besideWait = time.Second
+
+// together asks both engines at once and relays the decoder's answer.
+func (s *split) together() (next *route.Plan) {
+	s.pairUp()
+	toPrefill, err := s.conn.Prefill(&s.x)
+	if err == nil {
+		s.message, err = s.conn.Decode(&s.x, nil)
+	}
+	if err != nil {
+		return s.whole(err)
+	}
+	b := &beside{attempt: s.c.begin(&s.plan.Prefill), done: make(chan struct{})}
+	s.beside, s.waiting = b, 0
+	s.x.Attempt++
+	decode := s.plan.Lease
+	go func() {
+		defer close(b.done)
+		err := s.exchange(b.attempt, &toPrefill)
+		s.prefill.Outcome, s.prefill.RetryAfter = b.attempt.fin.Outcome, b.attempt.fin.RetryAfter
+		if err == nil && s.ready {
+			s.c.p.fleet.Observe(route.Transferring{Lease: decode})
+			return
+		}
+		if err == nil {
+			err = errBroken // its client left, or the decode leg ended first
+		}
+		b.failure.Store(&err)
+		if w := s.c.watch.Load(); w != nil && w.endpoint == s.plan.Endpoint.Name {
+			w.cancel(errBeside)
+		}
+	}()
+	return s.c.attempt(&s.plan)
+}
+
+// watchBeside ends a decode leg whose prefill leg failed before it began.
+func (s *split) watchBeside(a *attempt) {
+	if s != nil && s.beside != nil && s.beside.failure.Load() != nil {
+		a.watch.cancel(errBeside)
+	}
+}
+
+// besideError is what the client is told of a decode leg that was cancelled for its prefill leg.
+func (s *split) besideError() error {
+	if s != nil && s.beside != nil {
+		if err := s.beside.failure.Load(); err != nil {
+			return &legError{leg: route.LegPrefill, err: *err}
+		}
+	}
+	return errBeside
+}
+
+// failedBeside reports whether an attempt at a decoder ended because its prefill leg failed: another prefiller is to be asked.
+func (s *split) failedBeside(a *attempt) bool {
+	if s == nil || s.beside == nil || a.d.Leg != route.LegDecode || a.fin.Outcome != route.Abandoned || s.beside.failure.Load() == nil {
+		return false
+	}
+	a.c.req.TriedPrefill = append(a.c.req.TriedPrefill, s.plan.Prefill.Endpoint.Name)
+	return true
+}
+
+// join waits for a prefill leg in flight, and ends it unless the answer is there, which it must then follow at once.
+func (s *split) join(answered bool) {
+	if s == nil || s.beside == nil {
+		return
+	}
+	b := s.beside
+	if answered {
+		select {
+		case <-b.done:
+		case <-time.After(besideWait):
+		}
+	}
+	b.attempt.watch.cancel(errBeside)
+	<-b.done
+	b.attempt.over()
+	s.beside = nil
+	s.moved()
+}

@@ -1,0 +1,193 @@
+package proxy_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/route"
+)
+
+// rooms is a protocol of two engines that meet in a room, and both sides of it: what the split of requests that go to two engines
+// at once has to get right, whichever protocol it is.
+type rooms struct {
+	mu     sync.Mutex
+	open   map[uint64]chan struct{} // closed when the prefiller was there
+	failed int                      // prefill legs that fail from now on
+	left   int                      // decode legs whose client left while they waited
+}
+
+func (*rooms) Name() string                             { return "rooms" }
+func (*rooms) Order() engine.Order                      { return engine.Together }
+func (*rooms) Fits(*engine.Handoff) error               { return nil }
+func (*rooms) Keeps(bool) bool                          { return false }
+func (*rooms) Withhold(*engine.Handoff) []engine.Member { return nil }
+
+func room(x *engine.Handoff) []engine.Member {
+	return []engine.Member{{Name: "bootstrap_room", JSON: strconv.AppendUint(nil, x.Number>>1, 10)}}
+}
+
+func (*rooms) Prefill(x *engine.Handoff) (engine.Message, error) {
+	return engine.Message{Set: append(room(x), engine.Member{Name: "stream", JSON: []byte("false")})}, nil
+}
+
+func (*rooms) Decode(x *engine.Handoff, _ *engine.Handed) (engine.Message, error) {
+	return engine.Message{Set: room(x)}, nil
+}
+
+func (*rooms) Reply(x *engine.Handoff, body []byte) (h engine.Handed, err error) {
+	h.Usage, h.Known = engine.ParseUsage(x.API, body)
+	return h, nil
+}
+
+func (r *rooms) enter(body []byte) (uint64, chan struct{}) {
+	var v struct {
+		Room uint64 `json:"bootstrap_room"`
+	}
+	_ = json.Unmarshal(body, &v)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open == nil {
+		r.open = map[uint64]chan struct{}{}
+	}
+	if r.open[v.Room] == nil {
+		r.open[v.Room] = make(chan struct{})
+	}
+	return v.Room, r.open[v.Room]
+}
+
+func (r *rooms) prefiller(w http.ResponseWriter, q *http.Request) {
+	b, _ := io.ReadAll(q.Body)
+	_, there := r.enter(b)
+	r.mu.Lock()
+	fails := r.failed > 0
+	r.failed = max(0, r.failed-1)
+	r.mu.Unlock()
+	if fails {
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, `{"message":"out of memory"}`)
+		return
+	}
+	close(there)
+	_, _ = io.WriteString(w, `{"usage":{"prompt_tokens":20,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":16}}}`)
+}
+
+func (r *rooms) decoder(w http.ResponseWriter, q *http.Request) {
+	b, _ := io.ReadAll(q.Body)
+	_, there := r.enter(b)
+	select {
+	case <-there:
+	case <-q.Context().Done():
+		r.mu.Lock()
+		r.left++
+		r.mu.Unlock()
+		return
+	}
+	_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":20,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":20}}}`)
+}
+
+func newRooms(t *testing.T, cfg proxy.Config) (*rooms, *rig) {
+	t.Helper()
+	r := &rooms{}
+	cfg.Connector = r
+	var declared []route.Endpoint
+	for i, h := range []http.HandlerFunc{r.prefiller, r.prefiller, r.decoder, r.decoder} {
+		s := httptest.NewServer(h)
+		t.Cleanup(s.Close)
+		e := route.Endpoint{Name: fmt.Sprintf("%c%d", "pd"[i/2], i%2), URL: s.URL, Weight: 1, Kind: route.KindSGLang, Role: route.RolePrefill}
+		if i >= 2 {
+			e.Role = route.RoleDecode
+		}
+		declared = append(declared, e)
+	}
+	return r, splitRig(t, pairs{split: always, proxy: cfg}, declared)
+}
+
+// TestTogether: both legs are under way at once, usage is the prefiller's, and a failure of one ends the other, which is not charged.
+func TestTogether(t *testing.T) {
+	r, rig := newRooms(t, proxy.Config{})
+	for i := range 20 {
+		res, got := rig.post("/v1/chat/completions", chatBody)
+		if s := rig.last(i + 1); res.StatusCode != 200 || !strings.Contains(got, "hi") || s.Usage.CachedTokens != 16 || s.Usage.OutputTokens != 3 {
+			t.Fatalf("%d %s, counted as %+v", res.StatusCode, got, s.Usage)
+		}
+	}
+	r.mu.Lock()
+	r.failed = 1
+	r.mu.Unlock()
+	if res, got := rig.post("/v1/chat/completions", chatBody); res.StatusCode != 200 || !strings.Contains(got, "hi") {
+		t.Errorf("after a prefill that failed: %d %s", res.StatusCode, got)
+	}
+	for _, s := range rig.fleet.Status() {
+		if s.Endpoint.Role == route.RoleDecode && s.Failures > 0 {
+			t.Errorf("%s was charged for the prefiller's failure", s.Endpoint.Name)
+		}
+	}
+}
+
+// TestTogetherFails: with no attempt left the client is told which leg failed.
+func TestTogetherFails(t *testing.T) {
+	r, rig := newRooms(t, proxy.Config{Retries: -1})
+	r.failed = 1
+	res, got := rig.post("/v1/chat/completions", chatBody)
+	if want := `{"error":{"code":500,"message":"Prefill error: out of memory","type":"prefill_error"}}`; res.StatusCode != 500 || got != want {
+		t.Errorf("%d %s, want %s", res.StatusCode, got, want)
+	}
+}
+
+// TestTogetherClientLeaves: both engines notice.
+func TestTogetherClientLeaves(t *testing.T) {
+	r, rig := newRooms(t, proxy.Config{})
+	hold := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		_, _ = io.Copy(io.Discard, q.Body)
+		select {
+		case <-q.Context().Done():
+		case <-hold:
+			t.Error("the prefiller did not notice that the client left")
+		}
+	}))
+	defer slow.Close()
+	defer close(hold)
+	rig.fleet.Observe(route.Declared{Source: "more", Endpoints: nil})
+	for _, s := range rig.fleet.Status() {
+		if s.Endpoint.Role == route.RolePrefill {
+			rig.fleet.Observe(route.Drain{Endpoint: s.Endpoint.Name})
+		}
+	}
+	rig.fleet.Observe(route.Declared{Source: "slow", Endpoints: []route.Endpoint{{Name: "slow", URL: slow.URL, Weight: 1, Kind: route.KindSGLang, Role: route.RolePrefill, Models: []string{"m"}}}})
+	rig.fleet.Observe(route.Probed{Endpoint: "slow", Report: route.Report{Healthy: true}})
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "POST", rig.url+"/v1/chat/completions", strings.NewReader(chatBody))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := rig.client.Do(req); err == nil {
+		res.Body.Close()
+		t.Fatalf("it was answered: %d", res.StatusCode)
+	}
+	if s := rig.last(1); s.Outcome != route.ClientGone {
+		t.Errorf("%+v", s)
+	}
+	for range 100 {
+		r.mu.Lock()
+		left := r.left
+		r.mu.Unlock()
+		if left == 1 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Error("the decoder did not notice that the client left")
+}

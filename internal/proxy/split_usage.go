@@ -1,0 +1,81 @@
+package proxy
+
+import "bytes"
+
+// cachedRewrite puts the cached tokens that the prefiller found in the place of those that a decoder reports, which takes all that was
+// moved to it for cached (vLLM before it had remote_prefill_cached_tokens). A key in quotes that are not escaped cannot stand
+// inside a string, so text that speaks of it is left alone.
+type cachedRewrite struct {
+	value []byte // digits to be put in
+	carry []byte // the end of the last piece, which may be the beginning of such a member
+}
+
+var cachedKey = []byte(`"cached_tokens"`)
+
+// rewrites is how the answer's usage is to be changed, nil for not at all.
+func (s *split) rewrites(a *attempt) *cachedRewrite {
+	if s == nil || a.message == nil || s.handed.Honest || !s.ready || !s.handed.Known || !s.handed.Usage.CachedKnown {
+		return nil
+	}
+	return &cachedRewrite{value: appendCount(nil, s.handed.Usage.CachedTokens)}
+}
+
+func appendCount(b []byte, n int) []byte {
+	if n >= 10 {
+		b = appendCount(b, n/10)
+	}
+	return append(b, byte('0'+n%10))
+}
+
+// pass returns what is to be passed on of what came.
+func (w *cachedRewrite) pass(piece []byte) []byte {
+	if len(w.carry) == 0 && bytes.IndexByte(piece, '"') < 0 {
+		return piece
+	}
+	in := append(w.carry, piece...)
+	w.carry = nil
+	out := make([]byte, 0, len(in)+8)
+	for {
+		i := bytes.Index(in, cachedKey)
+		if i < 0 {
+			break
+		}
+		at := i + len(cachedKey)
+		for at < len(in) && (in[at] == ' ' || in[at] == ':') {
+			at++
+		}
+		end := at
+		for end < len(in) && in[end] >= '0' && in[end] <= '9' {
+			end++
+		}
+		if end == len(in) { // its end is still to come
+			out, w.carry = append(out, in[:i]...), bytes.Clone(in[i:])
+			return out
+		}
+		out = append(out, in[:at]...)
+		if end > at && in[at-1] != '"' && !(i > 0 && in[i-1] == '\\') {
+			out = append(out, w.value...)
+		} else {
+			out = append(out, in[at:end]...)
+		}
+		in = in[end:]
+	}
+	for n := min(len(cachedKey)-1, len(in)); n > 0; n-- {
+		if bytes.HasSuffix(in, cachedKey[:n]) {
+			w.carry = bytes.Clone(in[len(in)-n:])
+			in = in[:len(in)-n]
+			break
+		}
+	}
+	return append(out, in...)
+}
+
+// close returns what was kept back.
+func (w *cachedRewrite) close() []byte {
+	if w == nil {
+		return nil
+	}
+	rest := w.carry
+	w.carry = nil
+	return rest
+}

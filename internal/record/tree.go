@@ -1,0 +1,119 @@
+package record
+
+// tree remembers the blocks of the prompts of a file, to say what a new one has in common with an earlier one. Blocks are named by all
+// bytes up to their end, so that one that is known is known with all before it. It is bounded; what was not used for longest
+// is forgotten first.
+type tree struct {
+	byFirst map[uint64]*piece // by the name of its first block
+	newest  *piece            // list by last use; whoever has a piece in front of it was used no earlier than it
+	oldest  *piece
+	size    int // see cost
+	most    int
+	path    []*piece // scratch
+}
+
+// piece is a run of blocks that follow one another in all prompts that have any of them but the first ones.
+type piece struct {
+	blocks       []uint64
+	before       *piece // what comes in front, nil for nothing
+	number       uint64 // of a request that has all of it
+	newer, older *piece
+}
+
+// cost is the memory of a piece in units of 8 bytes.
+func (p *piece) cost() int { return len(p.blocks) + 24 }
+
+const mostTree = 4 << 20 // units of 8 bytes: 32 MiB
+
+func newTree(most int) *tree { return &tree{byFirst: map[uint64]*piece{}, most: most} }
+
+// add takes in the prompt of a request, and says how many of its first blocks an earlier one has, and which.
+func (t *tree) add(number uint64, chain []uint64) (from uint64, shared int) {
+	t.path = t.path[:0]
+	var before *piece
+	for shared < len(chain) {
+		p := t.byFirst[chain[shared]]
+		if p == nil || p.before != before {
+			break
+		}
+		n := common(p.blocks, chain[shared:])
+		from = p.number
+		shared += n
+		if n < len(p.blocks) {
+			p = t.split(p, n)
+		}
+		t.path = append(t.path, p)
+		before = p
+	}
+	if shared < len(chain) {
+		p := &piece{blocks: append([]uint64(nil), chain[shared:]...), before: before, number: number}
+		if t.byFirst[chain[shared]] == nil { // else two blocks have one name, which only says less
+			t.byFirst[chain[shared]] = p
+			t.size += p.cost()
+			t.push(p)
+			t.path = append(t.path, p)
+		}
+	}
+	for i := len(t.path) - 1; i >= 0; i-- {
+		t.unlink(t.path[i])
+		t.push(t.path[i])
+	}
+	for t.size > t.most && t.oldest != nil {
+		p := t.oldest
+		t.unlink(p)
+		delete(t.byFirst, p.blocks[0])
+		t.size -= p.cost()
+	}
+	return from, shared
+}
+
+// common is how many blocks two runs begin with alike, the first being alike.
+func common(a, b []uint64) int {
+	n := min(len(a), len(b))
+	low, high := 1, n // a block that is alike is so with all before it
+	for low < high {
+		mid := (low + high + 1) / 2
+		if a[mid-1] == b[mid-1] {
+			low = mid
+		} else {
+			high = mid - 1
+		}
+	}
+	return low
+}
+
+// split cuts a piece after its first n blocks and returns the front.
+func (t *tree) split(p *piece, n int) *piece {
+	front := &piece{blocks: p.blocks[:n:n], before: p.before, number: p.number}
+	t.size -= p.cost()
+	p.blocks, p.before = p.blocks[n:], front
+	t.size += p.cost() + front.cost()
+	t.byFirst[front.blocks[0]] = front
+	t.byFirst[p.blocks[0]] = p
+	t.push(front)
+	return front
+}
+
+func (t *tree) push(p *piece) {
+	p.newer, p.older = nil, t.newest
+	if t.newest != nil {
+		t.newest.newer = p
+	} else {
+		t.oldest = p
+	}
+	t.newest = p
+}
+
+func (t *tree) unlink(p *piece) {
+	if p.newer != nil {
+		p.newer.older = p.older
+	} else {
+		t.newest = p.older
+	}
+	if p.older != nil {
+		p.older.newer = p.newer
+	} else {
+		t.oldest = p.newer
+	}
+	p.newer, p.older = nil, nil
+}

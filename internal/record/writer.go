@@ -1,0 +1,178 @@
+package record
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// writer turns items into lines of a file that is begun anew when it is full. Every file stands for itself: it begins with a
+// header and refers to nothing outside.
+type writer struct {
+	cfg    *Config
+	hash   hasher
+	tree   *tree
+	file   *os.File // nil when it could not be written; the next item opens it again
+	buf    []byte   // whole lines to be written
+	size   int64    // of the file, buf included
+	began  time.Time
+	number uint64
+	told   time.Time // of the latest complaint
+
+	engines []engineLine // known of this and earlier files
+	marks   []int        // scratch
+	hashes  []byte       // scratch
+	chain   []uint64     // scratch
+}
+
+const writeBytes = 64 << 10 // of lines at a time
+
+func newWriter(c *Config) writer { return writer{cfg: c, hash: newHasher(c.Salt)} }
+
+// begin renames the file that is there, if it holds anything, and begins a new one.
+func (w *writer) begin(now time.Time) error {
+	w.close()
+	if at, err := os.Stat(w.cfg.File); err == nil && at.Mode().IsRegular() && at.Size() > 0 {
+		if err := w.shift(); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(w.cfg.File, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	w.file, w.size, w.number, w.tree = f, 0, 0, newTree(mostTree)
+	w.began = now.Round(0).UTC().Truncate(time.Microsecond)
+	header := headerLine{Format: Format, Warmpath: w.cfg.Version, Began: w.began, Salt: w.hash.fingerprint(), BlockBytes: blockBytes}
+	if err := w.put(&header); err != nil {
+		return err
+	}
+	for i := range w.engines {
+		l := w.engines[i]
+		l.At = 0
+		if err := w.put(&l); err != nil {
+			return err
+		}
+	}
+	return w.flush()
+}
+
+// shift renames FILE to FILE.1, FILE.1 to FILE.2 and so on; the last falls out.
+func (w *writer) shift() error {
+	name := func(n int) string {
+		if n == 0 {
+			return w.cfg.File
+		}
+		return w.cfg.File + "." + strconv.Itoa(n)
+	}
+	for n := w.cfg.Files - 1; n >= 0; n-- {
+		if err := os.Rename(name(n), name(n+1)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// put adds a line.
+func (w *writer) put(line any) error {
+	text, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	w.buf = append(append(w.buf, text...), '\n')
+	w.size += int64(len(text)) + 1
+	if len(w.buf) >= writeBytes {
+		return w.flush()
+	}
+	return nil
+}
+
+// flush writes what has been added. After an error the file is given up: half a line may stand at its end.
+func (w *writer) flush() error {
+	if len(w.buf) == 0 || w.file == nil {
+		w.buf = w.buf[:0]
+		return nil
+	}
+	_, err := w.file.Write(w.buf)
+	w.buf = w.buf[:0]
+	if err != nil {
+		_ = w.file.Close()
+		w.file = nil
+	}
+	return err
+}
+
+func (w *writer) close() {
+	if w.file == nil {
+		return
+	}
+	_ = w.flush()
+	if w.file != nil {
+		_ = w.file.Close()
+		w.file = nil
+	}
+}
+
+// write adds an item's line.
+func (w *writer) write(it *item) error {
+	if w.file == nil || w.size >= w.cfg.FileBytes {
+		if err := w.begin(time.Now()); err != nil {
+			return fmt.Errorf("begin a file: %w", err)
+		}
+	}
+	if it.engine != nil {
+		l := *it.engine
+		l.At = max(0, ms(it.at.Sub(w.began)))
+		if i := slices.IndexFunc(w.engines, func(o engineLine) bool { return o.Engine == l.Engine }); i >= 0 {
+			w.engines[i] = l
+		} else {
+			w.engines = append(w.engines, l)
+		}
+		return w.put(&l)
+	}
+	w.number++
+	l := &it.line
+	l.Number = w.number
+	l.At, l.Took, l.Outcome = ms(it.at.Sub(w.began)), ms(it.end.Sub(it.at)), it.outcome
+	if it.sent.After(it.at) {
+		l.Sent = ms(it.sent.Sub(it.at))
+	}
+	if !it.first.IsZero() {
+		ttft := ms(it.first.Sub(it.at))
+		l.TTFT = &ttft
+	}
+	l.Tenant = w.hash.name('t', it.tenant)
+	l.Conversation = w.hash.name('c', it.tenant, l.Model, it.session)
+	l.Parent = w.hash.name('c', it.tenant, l.Model, it.parent)
+	if it.content {
+		w.content(it)
+	}
+	return w.put(l)
+}
+
+// content says what the prompt consists of.
+func (w *writer) content(it *item) {
+	l := &it.line
+	tenant := ""
+	if w.cfg.PerTenant {
+		tenant = it.tenant
+	}
+	scope := w.hash.over('s', l.Model, tenant, string(binary.LittleEndian.AppendUint64(nil, it.scope)))
+	mixed := binary.LittleEndian.Uint64(scope)
+	l.Scope = base64.RawURLEncoding.EncodeToString(scope[:hashBytes])
+	l.Blocks = len(it.blocks)
+	w.chain = w.chain[:0]
+	for _, b := range it.blocks {
+		w.chain = append(w.chain, (b^mixed)*0x9e3779b97f4a7c15)
+	}
+	l.From, l.Shared = w.tree.add(l.Number, w.chain)
+	w.marks = marks(w.marks, l.Shared, l.Blocks)
+	w.hashes = w.hash.blocks(w.hashes[:0], l.Scope, it.blocks, w.marks)
+	l.Hashes = w.hashes
+}

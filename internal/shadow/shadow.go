@@ -1,0 +1,188 @@
+// Package shadow runs candidate policies on live traffic without obeying them. It hears each decision inside the fleet's lock,
+// where it only copies it, and judges it in a goroutine of its own, within a share of a core.
+package shadow
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/route"
+)
+
+// Config says who is asked and how much that may cost.
+type Config struct {
+	route.ShadowsConfig
+	Budget float64 // share of one core that judging may take, above 0; above 1 is no bound
+	Log    *slog.Logger
+}
+
+const (
+	queued     = 512         // decisions that wait to be judged; beyond that they are not taken
+	window     = time.Second // the budget holds for each
+	mostHalved = 10          // conversations are sampled down to one in 2^mostHalved
+)
+
+// Shadow judges what a fleet decides. Make one with New, give Listener to the fleet, then Run it.
+type Shadow struct {
+	cfg   Config
+	seed  maphash.Seed
+	now   func() time.Time
+	free  chan *route.Sighting
+	queue chan *route.Sighting
+	keeps bool // ends of leases are wanted
+
+	broken  atomic.Bool   // a shadow has panicked; nobody is asked any more
+	halved  atomic.Uint32 // one conversation in 2^halved is looked at
+	resting atomic.Bool   // the budget of this window is spent
+	skipped atomic.Uint64 // decisions not looked at because the budget does not allow it
+	dropped atomic.Uint64 // decisions not looked at because too many waited
+
+	mu      sync.Mutex // guards all below
+	shadows *route.Shadows
+	spent   time.Duration // on judging, in all
+	from    time.Duration // of that, before the window
+	failed  string        // what the panic said
+}
+
+// New makes a Shadow that has seen nothing. It panics on a configuration that route.NewShadows panics on.
+func New(c Config) *Shadow {
+	s := &Shadow{
+		cfg: c, seed: maphash.MakeSeed(), now: time.Now, shadows: route.NewShadows(c.ShadowsConfig),
+		free: make(chan *route.Sighting, queued), queue: make(chan *route.Sighting, queued),
+	}
+	s.keeps = s.shadows.Keeps()
+	for range queued {
+		s.free <- new(route.Sighting)
+	}
+	return s
+}
+
+// CountsBlocks reports whether route.Config.Counting is wanted.
+func (s *Shadow) CountsBlocks() bool { return s.shadows.CountsBlocks() }
+
+// Listener is what the fleet calls.
+func (s *Shadow) Listener() live.Listener { return live.Listener{Entry: s.hear} }
+
+// hear copies a decision, if its conversation is looked at and there is room.
+func (s *Shadow) hear(e *route.Entry) {
+	if s.broken.Load() {
+		return
+	}
+	if s.keeps && e.Ended != nil {
+		s.end(e.Ended)
+	}
+	if e.Decision == nil || e.View == nil {
+		return
+	}
+	if s.resting.Load() || !s.samples(e) {
+		s.skipped.Add(1)
+		return
+	}
+	if len(s.free) < queued/8 {
+		s.dropped.Add(1) // what is left is for the ends of those taken before
+		return
+	}
+	select {
+	case g := <-s.free:
+		if g.Take(e.View, e.Request, e.Decision) {
+			s.queue <- g // there are as many places as sightings
+		} else {
+			s.free <- g
+		}
+	default:
+		s.dropped.Add(1)
+	}
+}
+
+// end passes on the end of a lease.
+func (s *Shadow) end(x *route.Ended) {
+	select {
+	case g := <-s.free:
+		g.End(x.Decision.Lease, x.Outcome)
+		s.queue <- g
+	default:
+		s.dropped.Add(1)
+	}
+}
+
+// samples reports whether a conversation is looked at. All of its turns are, or none.
+func (s *Shadow) samples(e *route.Entry) bool {
+	halved := s.halved.Load()
+	if halved == 0 {
+		return true
+	}
+	return maphash.String(s.seed, e.Decision.Session)>>(64-halved) == 0
+}
+
+// Run judges decisions until ctx ends, and then those that wait.
+func (s *Shadow) Run(ctx context.Context) {
+	ticks := time.NewTicker(window)
+	defer ticks.Stop()
+	for {
+		select {
+		case g := <-s.queue:
+			s.judge(g)
+		case <-ticks.C:
+			s.pace()
+		case <-ctx.Done():
+			for {
+				select {
+				case g := <-s.queue:
+					s.judge(g)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *Shadow) judge(g *route.Sighting) {
+	s.mu.Lock()
+	before := s.now()
+	s.ask(g)
+	s.spent += s.now().Sub(before)
+	used := s.spent - s.from
+	s.mu.Unlock()
+	s.free <- g
+	if used > time.Duration(s.cfg.Budget*float64(window)) {
+		s.resting.Store(true)
+	}
+}
+
+// ask lets the shadows judge. A policy that is only asked must not end the router: if one panics, all are asked no more.
+func (s *Shadow) ask(g *route.Sighting) {
+	defer func() {
+		if why := recover(); why != nil {
+			s.failed = fmt.Sprint(why)
+			s.broken.Store(true)
+			s.cfg.Log.Error("a shadow policy has failed; no shadow is asked any more", "panic", s.failed, "stack", string(debug.Stack()))
+		}
+	}()
+	if !s.broken.Load() {
+		s.shadows.Judge(g)
+	}
+}
+
+// pace begins a window: after one that was spent before its end only half of the conversations are looked at, after one that was
+// hardly used twice as many.
+func (s *Shadow) pace() {
+	s.mu.Lock()
+	used := s.spent - s.from
+	s.from = s.spent
+	s.mu.Unlock()
+	halved := s.halved.Load()
+	switch {
+	case s.resting.Swap(false) && halved < mostHalved:
+		s.halved.Store(halved + 1)
+	case halved > 0 && used < time.Duration(s.cfg.Budget*float64(window)/4):
+		s.halved.Store(halved - 1)
+	}
+}
