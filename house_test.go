@@ -34,7 +34,7 @@ var plan = map[string]room{
 	"session": {third: []string{"github.com/zeebo/xxh3"}},
 	"route":   {may: []string{"prefix", "session"}, third: []string{"github.com/zeebo/xxh3"}},
 	"policy":  {may: []string{"prefix", "route"}},
-	"engine":  {may: []string{"route"}},
+	"engine":  {may: []string{"route"}, third: []string{"github.com/tinylib/msgp", "github.com/zeebo/xxh3"}},
 	"sim":     {may: []string{"route", "session"}},
 
 	// The floor that touches the world.
@@ -44,12 +44,17 @@ var plan = map[string]room{
 	"internal/probe":      {may: []string{"engine", "internal/live", "route"}},
 	"internal/strictyaml": {third: []string{"github.com/goccy/go-yaml"}},
 	"internal/discovery":  {may: []string{"internal/strictyaml", "route"}, third: []string{"github.com/fsnotify/fsnotify"}},
-	"internal/config":     {may: []string{"internal/discovery", "internal/probe", "internal/strictyaml", "policy", "prompt", "route", "session"}},
+	"internal/config":     {may: []string{"engine", "internal/discovery", "internal/kvevents", "internal/probe", "internal/strictyaml", "policy", "prompt", "route", "session"}},
+	"internal/migrate":    {may: []string{"engine", "internal/strictyaml"}, third: []string{"github.com/goccy/go-yaml"}},
 	"internal/explain":    {may: []string{"internal/live", "policy", "route"}},
+	"internal/shadow":     {may: []string{"internal/live", "route"}},
+	"internal/record":     {may: []string{"internal/live", "route"}},
 	"internal/metrics":    {may: []string{"internal/live", "route"}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
 	"internal/admin":      {may: []string{"internal/live", "route"}},
 	"internal/tracing":    {may: []string{"internal/live", "route"}, third: []string{"go.opentelemetry.io/otel"}},
-	"internal/enginetest": {may: []string{"engine", "prompt", "route", "sim"}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
+	"internal/enginetest": {may: []string{"engine", "prompt", "route", "sim"}, third: []string{"github.com/go-zeromq/zmq4", "github.com/tinylib/msgp", "github.com/zeebo/xxh3"}, tests: true},
+	"internal/kvevents":   {may: []string{"engine", "internal/live", "route"}, third: []string{"github.com/go-zeromq/zmq4"}},
+	"internal/plot":       {third: []string{"gonum.org/v1/plot"}},
 	"internal/play":       {may: []string{"sim"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
 
 	// Where everything is tied together.

@@ -45,6 +45,8 @@ def missing(kind, directory):
 class Engine:
     """One engine process and its descendants, in a process group of their own."""
 
+    extra = ()  # further arguments
+
     def __init__(self, kind, port, directory, logs):
         self.kind, self.port, self.directory = kind, port, directory
         self.url = f"http://127.0.0.1:{port}"
@@ -59,7 +61,7 @@ class Engine:
         self.ended = False
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                ["nice", "-n", "10", *command], env=env, cwd=self.directory, stdin=subprocess.DEVNULL,
+                ["nice", "-n", "10", *command, *words(self.extra)], env=env, cwd=self.directory, stdin=subprocess.DEVNULL,
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )
         return self

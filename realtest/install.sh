@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs real engines and the official clients for the tests of this folder.
 #
-#   install.sh vllm|sglang|llama|clients|all [DIR]
+#   install.sh vllm|sglang|llama|clients|nixl|all [DIR]
 #
 # DIR is $WARMPATH_REAL or ~/.cache/warmpath-real. Nothing outside DIR is changed and nothing needs root. Python packages
 # come from the configured package index, llama-server from the Debian archive that apt is configured for. What is there
@@ -73,6 +73,19 @@ model() {
 install_vllm() {
   ldconfig -p 2>/dev/null | grep -q 'libnuma\.so\.1' || fail "needs libnuma.so.1 (Debian: apt-get install libnuma1)"
   install_torch_engine venv-vllm pins-vllm.txt
+}
+
+# nixl adds to vLLM what hands KV cache over. Two lines are changed, each without effect unless its variable is set: NIXL's progress
+# thread polls without a pause, and vLLM's worker spins for a second after each message, so that two idle engines keep two cores busy.
+install_nixl() {
+  [ -e "$dir/venv-vllm/installed" ] || install_vllm
+  bounded "$dir/venv-vllm/bin/python" -m pip install -q --no-deps -r "$here/pins-nixl.txt"
+  lib=$("$dir/venv-vllm/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+  sed -i 's/agent_config.pthrDelay = 0$/agent_config.pthrDelay = int(__import__("os").environ.get("NIXL_PTHR_DELAY_US", "0"))/' "$lib/nixl_cu13/_api.py"
+  grep -q VLLM_YIELD_SLEEP_S "$lib/vllm/distributed/utils.py" ||
+    sed -i 's/^def sched_yield():$/_YIELD_SLEEP = float(os.environ.get("VLLM_YIELD_SLEEP_S", "0"))\n\n\ndef sched_yield():\n    if _YIELD_SLEEP > 0:\n        return time.sleep(_YIELD_SLEEP)/' "$lib/vllm/distributed/utils.py"
+  grep -q NIXL_PTHR_DELAY_US "$lib/nixl_cu13/_api.py" && grep -q VLLM_YIELD_SLEEP_S "$lib/vllm/distributed/utils.py" || fail "vLLM or nixl is not the version that is known"
+  touch "$dir/venv-vllm/nixl"
 }
 
 install_sglang() { install_torch_engine venv-sglang pins-sglang.txt; }
@@ -147,8 +160,8 @@ EOF
 }
 
 case $what in
-vllm | sglang | llama | clients | all) ;;
-*) fail "usage: install.sh vllm|sglang|llama|clients|all [DIR]" ;;
+vllm | sglang | llama | clients | nixl | all) ;;
+*) fail "usage: install.sh vllm|sglang|llama|clients|nixl|all [DIR]" ;;
 esac
 mkdir -p "$dir"
 dir=$(CDPATH='' cd -- "$dir" && pwd)

@@ -69,3 +69,18 @@ func limit(t *testing.T) time.Duration {
 	}
 	return most
 }
+
+// TestRealDisaggregation runs the router in front of two vLLM engines that hand KV cache over.
+func TestRealDisaggregation(t *testing.T) {
+	dir := os.Getenv("WARMPATH_REAL")
+	if dir == "" {
+		t.Skip("WARMPATH_REAL is not set; realtest/README.md tells how to install real engines")
+	}
+	for _, file := range []string{"venv-clients/installed", "venv-vllm/installed", "venv-vllm/nixl"} {
+		if err := exists(dir, file); err != nil {
+			t.Skipf("not installed: run realtest/install.sh clients and realtest/install.sh nixl %s (%v)", dir, err)
+		}
+	}
+	t.Setenv("TESTS", "test_disagg")
+	run(t, "vllm")
+}
