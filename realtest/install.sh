@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs real engines and the official clients for the tests of this folder.
 #
-#   install.sh vllm|sglang|llama|clients|nixl|all [DIR]
+#   install.sh vllm|sglang|llama|clients|nixl|nixl-sglang|all [DIR]
 #
 # DIR is $WARMPATH_REAL or ~/.cache/warmpath-real. Nothing outside DIR is changed and nothing needs root. Python packages
 # come from the configured package index, llama-server from the Debian archive that apt is configured for. What is there
@@ -86,6 +86,13 @@ install_nixl() {
     sed -i 's/^def sched_yield():$/_YIELD_SLEEP = float(os.environ.get("VLLM_YIELD_SLEEP_S", "0"))\n\n\ndef sched_yield():\n    if _YIELD_SLEEP > 0:\n        return time.sleep(_YIELD_SLEEP)/' "$lib/vllm/distributed/utils.py"
   grep -q NIXL_PTHR_DELAY_US "$lib/nixl_cu13/_api.py" && grep -q VLLM_YIELD_SLEEP_S "$lib/vllm/distributed/utils.py" || fail "vLLM or nixl is not the version that is known"
   touch "$dir/venv-vllm/nixl"
+}
+
+# nixl_sglang adds to SGLang what hands KV cache over. What must be changed in NIXL for it, shim/sitecustomize.py changes while it runs.
+install_nixl_sglang() {
+  [ -e "$dir/venv-sglang/installed" ] || install_sglang
+  bounded "$dir/venv-sglang/bin/python" -m pip install -q --no-deps -r "$here/pins-nixl.txt"
+  touch "$dir/venv-sglang/nixl"
 }
 
 install_sglang() { install_torch_engine venv-sglang pins-sglang.txt; }

@@ -9,6 +9,8 @@ package kvevents
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/route"
@@ -46,13 +48,20 @@ func (c Config) Validate() error {
 	if c.Blocks < 1024 || c.Blocks > 1<<26 {
 		faults = append(faults, fmt.Errorf("kvevents: blocks is %d, must be between 1024 and %d", c.Blocks, 1<<26))
 	}
-	for _, r := range c.SessionHeader {
-		if r <= ' ' || r >= 0x7f || r == ':' {
-			faults = append(faults, fmt.Errorf("kvevents: session_header is %q, which is no name of a header", c.SessionHeader))
-			break
-		}
+	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" // RFC 9110, section 5.6.2
+	switch name := strings.ToLower(c.SessionHeader); {
+	case strings.Trim(name, token) != "":
+		faults = append(faults, fmt.Errorf("kvevents: session_header is %q, which is no name of a header", c.SessionHeader))
+	case slices.Contains(taken, name):
+		faults = append(faults, fmt.Errorf("kvevents: session_header is %q, which says something else of every request", c.SessionHeader))
 	}
 	return errors.Join(faults...)
+}
+
+// taken are headers that must not hold an id which a client may choose.
+var taken = []string{
+	"authorization", "connection", "content-encoding", "content-length", "content-type", "expect", "host", "proxy-authorization", "te",
+	"trailer", "transfer-encoding", "upgrade", "x-api-key", "x-request-id",
 }
 
 // Parameters that nobody should need to change.

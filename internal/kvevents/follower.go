@@ -3,6 +3,7 @@ package kvevents
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -29,7 +30,6 @@ type Follower struct {
 	mu        sync.Mutex // guards what follows
 	endpoints []route.Endpoint
 	told      map[string][]route.KVSource // by endpoint: what its engine says
-	kinds     map[string]route.Kind
 	streams   map[target]*stream
 	ended     map[string]route.KVCounts // counts of streams that are over, by endpoint
 
@@ -56,7 +56,7 @@ func New(cfg Config, client *http.Client, observe func(route.Event), log *slog.L
 	}
 	return &Follower{
 		cfg: cfg, client: client, observe: observe, log: log, poke: make(chan struct{}, 1), questions: make(chan question, tokenQueue),
-		told: map[string][]route.KVSource{}, kinds: map[string]route.Kind{}, streams: map[target]*stream{}, ended: map[string]route.KVCounts{},
+		told: map[string][]route.KVSource{}, streams: map[target]*stream{}, ended: map[string]route.KVCounts{},
 	}
 }
 
@@ -72,19 +72,13 @@ func (f *Follower) Set(endpoints []route.Endpoint) {
 func (f *Follower) Listener() live.Listener {
 	return live.Listener{Entry: func(e *route.Entry) {
 		p, ok := e.Event.(route.Probed)
-		if !ok || p.Report.KVSources == nil && p.Report.Kind == route.KindUnknown {
+		if !ok || p.Report.KVSources == nil {
 			return
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		changed := false
-		if s := p.Report.KVSources; s != nil && !slices.Equal(s, f.told[p.Endpoint]) {
-			f.told[p.Endpoint], changed = slices.Clone(s), true
-		}
-		if k := p.Report.Kind; k != route.KindUnknown && f.kinds[p.Endpoint] != k {
-			f.kinds[p.Endpoint], changed = k, true
-		}
-		if changed {
+		if s := p.Report.KVSources; !slices.Equal(s, f.told[p.Endpoint]) {
+			f.told[p.Endpoint] = slices.Clone(s)
 			f.hint()
 		}
 	}}
@@ -145,13 +139,8 @@ func (f *Follower) reconcile(ctx context.Context) {
 			f.ended[t.endpoint] = sum
 		}
 	}
-	for name := range f.told {
-		if !names[name] {
-			delete(f.told, name)
-			delete(f.kinds, name)
-			delete(f.ended, name)
-		}
-	}
+	maps.DeleteFunc(f.told, func(name string, _ []route.KVSource) bool { return !names[name] })
+	maps.DeleteFunc(f.ended, func(name string, _ route.KVCounts) bool { return !names[name] })
 	for t := range want {
 		if f.streams[t] == nil {
 			s := newStream(f, t)

@@ -79,6 +79,7 @@ func (s *stream) polled(kv *route.KVStream, b *engine.TRTBatch) {
 	case route.KVRestart:
 		s.tellPolled(nil)
 		kv.Reset(true, 0)
+		s.size = 0
 		s.base = route.KVExact
 		if seq > 0 {
 			s.base = route.KVPartial
@@ -94,6 +95,9 @@ func (s *stream) polled(kv *route.KVStream, b *engine.TRTBatch) {
 		s.size = max(s.size, b.Batch.Events[i].BlockTokens)
 	}
 	kv.Apply(seq, &b.Batch, &s.ops)
+	if s.ops.Len() >= mostOps { // one answer may hold tens of thousands, and all of one call is applied inside the fleet's lock
+		s.tellOps(kv.Held())
+	}
 }
 
 func (s *stream) gap(kv *route.KVStream, seq uint64) {
@@ -126,6 +130,11 @@ func (s *stream) tellPolled(ranks map[int]*route.KVStream) {
 			s.say(s.base, "followed", false, false)
 		}
 	}
+	s.tellOps(held)
+}
+
+// tellOps tells the fleet what has gathered, and how many blocks the engine holds.
+func (s *stream) tellOps(held int) {
 	if s.ops.Len() == 0 {
 		return
 	}

@@ -30,7 +30,7 @@ type asker struct {
 func (a *asker) close() {
 	if a.socket != nil {
 		a.cancel()
-		_ = a.socket.Close()
+		dispose(a.socket)
 		a.socket = nil
 	}
 }
@@ -166,6 +166,14 @@ func (s *stream) unanswered(ctx context.Context, err error) {
 	s.tell()
 	if time.Since(s.beaten) >= beat+patience/2 {
 		s.say(route.KVSilent, "the replay socket does not answer: "+err.Error(), false, false)
+	}
+}
+
+// dispose closes a socket whose context has ended. The library's reader may hang on a full queue of ten messages for ever: they are taken out.
+func dispose(s zmq4.Socket) {
+	_ = s.Close()
+	for range 64 {
+		_, _ = s.Recv() // never waits: the context has ended
 	}
 }
 

@@ -81,7 +81,10 @@ func (s *stream) connected(ctx context.Context) error {
 	defer cancel()
 	// The library's own reconnecting hides that a connection broke, which is the first sign of a restart, and gives up after ten attempts.
 	sub := zmq4.NewSub(running, zmq4.WithDialerTimeout(patience), zmq4.WithDialerMaxRetries(0), zmq4.WithLogger(quiet()))
-	defer func() { _ = sub.Close() }()
+	defer func() {
+		cancel()
+		dispose(sub)
+	}()
 	if err := sub.SetOption(zmq4.OptionSubscribe, s.at.topic); err != nil {
 		return err
 	}
@@ -238,6 +241,7 @@ func (s *stream) missed(seq uint64) {
 func (s *stream) restarted(how string) {
 	s.ops.Reset()
 	s.kv.Reset(true, 0)
+	s.size = 0
 	s.base = route.KVExact
 	s.say(route.KVExact, "the engine has started anew ("+how+")", true, true)
 }

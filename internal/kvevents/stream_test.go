@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,6 +25,7 @@ type heard struct {
 	mu     sync.Mutex
 	states []route.KVHeard
 	ops    int
+	most   int // of them at once
 	blocks int
 	tokens []route.KVTokens
 }
@@ -35,6 +38,7 @@ func (h *heard) observe(ev route.Event) {
 		h.states = append(h.states, ev)
 	case route.KVApplied:
 		h.ops += ev.Ops.Len()
+		h.most = max(h.most, ev.Ops.Len())
 		h.blocks = ev.Blocks
 	case route.KVTokens:
 		h.tokens = append(h.tokens, ev)
@@ -227,4 +231,58 @@ func TestConfig(t *testing.T) {
 	if err := bad.Validate(); err == nil {
 		t.Error("wrong values are accepted")
 	}
+	for name, ok := range map[string]bool{"": true, "X-Session-ID": true, "session": true, "a/b": false, "a:": false, "é": false, "Content-Length": false, "host": false} {
+		c := DefaultConfig()
+		c.SessionHeader = name
+		if err := c.Validate(); (err == nil) != ok {
+			t.Errorf("session_header %q: %v", name, err)
+		}
+	}
+}
+
+// TestPollingInParts: of an answer with thousands of events no more are told at once than the fleet's lock may be held for.
+func TestPollingInParts(t *testing.T) {
+	const events = 4*mostOps + 7
+	var list []string
+	for i := range events {
+		id := strconv.Itoa(i)
+		list = append(list, `{"event_id":`+id+`,"data":{"type":"stored","parent_hash":null,"blocks":[{"block_hash":`+id+`,"tokens":[{"token_id":`+id+`}]}]}}`)
+	}
+	answers := make(chan string, 1)
+	answers <- "[" + strings.Join(list, ",") + "]"
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		select {
+		case a := <-answers:
+			_, _ = io.WriteString(w, a)
+		default:
+			_, _ = io.WriteString(w, "[]")
+		}
+	}))
+	defer engine.Close()
+	_, h := follow(t, DefaultConfig(), route.Endpoint{Name: "e", URL: engine.URL, KVEvents: pollEvents})
+	h.until(t, "all events", func(h *heard) bool { return h.ops == events && h.blocks == events })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.most > mostOps {
+		t.Errorf("%d operations were told at once, want at most %d", h.most, mostOps)
+	}
+}
+
+// TestForgets: nothing is kept of endpoints that are gone, those whose addresses are stated included.
+func TestForgets(t *testing.T) {
+	f, h := follow(t, DefaultConfig(), route.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: "tcp://127.0.0.1:1"})
+	empty := func(*heard) bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.streams)+len(f.ended)+len(f.told) == 0
+	}
+	h.until(t, "a stream", func(h *heard) bool { return !empty(h) })
+	f.Set([]route.Endpoint{{Name: "e", URL: "http://127.0.0.1:1", KVEvents: off}})
+	h.until(t, "its counts", func(*heard) bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.streams) == 0 && len(f.ended) == 1
+	})
+	f.Set(nil)
+	h.until(t, "that nothing is left", empty)
 }
