@@ -189,7 +189,7 @@ func TestReadOthers(t *testing.T) {
 			{Ask: AskVersion, Path: "/version", Status: 200, Body: []byte(`{"version":"1.3.0rc2"}`)},
 			{Ask: AskMetrics, Path: "/prometheus/metrics", Status: 200, Body: fixture(t, "trtllm/1.3/metrics.txt")},
 		}, route.Report{
-			Version: "1.3.0rc2", Models: []route.Model{{ID: "nemotron"}}, Slots: 64, BlockTokens: 32, CacheTokens: 131072,
+			Version: "1.3.0rc2", Models: []route.Model{{ID: "nemotron"}}, Slots: 64, BlockTokens: 32, CacheTokens: 131072, Handover: `{"ctx_info_endpoint":["tcp://10.0.0.1:5555"]}`,
 			Load: &route.LoadReport{Running: 7, Waiting: 2, KVUsage: 0.125},
 		}},
 		{"llamacpp", route.KindLlamaCpp, route.Part{}, llamaAnswers(t), route.Report{

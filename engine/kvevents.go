@@ -142,7 +142,7 @@ func (r *kvReader) event() (known bool) {
 		if !r.kind() {
 			return false
 		}
-		for i := range n - 1 {
+		for i := uint32(0); i < n-1 && r.err == nil; i++ { // the head may announce more than there is
 			r.field(kvFieldAt(r.e.Kind, i))
 		}
 	case msgp.MapType:

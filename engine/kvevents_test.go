@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tinylib/msgp/msgp"
@@ -215,6 +216,24 @@ func TestForeignEvents(t *testing.T) {
 		if ReadKVBatch(raw, &b) == nil {
 			t.Errorf("%s was taken for a batch", name)
 		}
+	}
+}
+
+// TestEventOfTooManyFields: the head of an event says that it has 2^32-1 fields. It costs no more than what is there.
+func TestEventOfTooManyFields(t *testing.T) {
+	raw := append([]byte{0x92, 0x01, 0x91, 0xdd, 0xff, 0xff, 0xff, 0xff, 0xab}, "BlockStored"...)
+	read := make(chan error, 1)
+	go func() {
+		var b route.KVBatch
+		read <- ReadKVBatch(raw, &b)
+	}()
+	select {
+	case err := <-read:
+		if err == nil {
+			t.Error("an event that ends too early was taken for one")
+		}
+	case <-time.After(10 * time.Second): // it took half a minute
+		t.Error("still reading")
 	}
 }
 

@@ -55,10 +55,20 @@ type Handoff struct {
 	// Field is the JSON value of a top-level member of the client's body, nil when it is absent. The names are those that
 	// prompt.Prompt.SetField knows.
 	Field func(name string) []byte
+	// Names are those of all top-level members of the client's body.
+	Names func() []string
+	// Receiver is where a decoder takes KV cache that is pushed to it; nil when that is not configured.
+	Receiver func(route.Endpoint) (Receiver, bool)
 
-	Prefiller, Decoder route.Endpoint
-	Attempt            int    // prefill legs of the request before this one: an id made with it is new
-	Number             uint64 // drawn for this attempt, for protocols whose ids are numbers
+	Prefiller, Decoder         route.Endpoint
+	PrefillerPeer, DecoderPeer route.Peer // what is known of how KV cache gets from and to them
+	Told                       []byte     // what the prefiller answered to the Inquiry; nil when it did not, or was not asked
+
+	Attempt int    // prefill legs of the request before this one: an id made with it is new
+	Number  uint64 // drawn for this attempt, for protocols whose ids are numbers
+	Random  uint64 // drawn for this attempt, all its bits at random
+	Session string // id of the conversation, where the client's own headers do not tell it
+	About   string // what the prefiller said of itself when it was probed, see route.Report.Handover
 }
 
 // Message is how the client's request is changed on its way to an engine.
@@ -66,6 +76,20 @@ type Message struct {
 	Set    []Member // top-level members of the body to set
 	Header []Header // to set
 	Path   string   // to ask instead of the client's own; "" for that
+
+	Append []Member // values to add to lists that are top-level members of the body
+	Await  Await    // of a prefill leg: what must have come before the decoder is asked
+	First  *First   // of a decode leg: what the client gets before the answer; nil for nothing
+}
+
+// Sets reports whether the message sets a member.
+func (m *Message) Sets(name string) bool {
+	for i := range m.Set {
+		if m.Set[i].Name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // Member is a top-level member of a body and the JSON value it gets.
@@ -74,8 +98,25 @@ type Member struct {
 	JSON []byte
 }
 
-// Header is a header and the value it gets.
+// Header is a header and the value it gets; "" takes it out.
 type Header struct{ Name, Value string }
+
+// Inquirer is a Connector that must know something of a prefiller which only that can tell.
+type Inquirer interface {
+	Connector
+	// Inquiry is the address that is asked with GET; "" asks nobody. The answer comes back as Handoff.Told.
+	Inquiry(x *Handoff) string
+}
+
+// Merger is a Connector whose decoders leave out of their answers what the prefiller's reply has.
+type Merger interface {
+	Connector
+	// Merges reports whether that is so for a request.
+	Merges(x *Handoff) bool
+	// Merge completes an answer by a prefiller's whole reply: the JSON of a plain answer, or that of the event of a stream of that
+	// number, from 0. It returns the answer as it is where there is nothing to add.
+	Merge(x *Handoff, reply, answer []byte, event int) []byte
+}
 
 // Handed is what a prefiller's reply says.
 type Handed struct {
@@ -85,8 +126,16 @@ type Handed struct {
 
 	// Honest is set when the decoder is known to report the prefiller's cached tokens as its own, so that its usage is honest as it is.
 	Honest bool
-	// Whole says that the reply is all of the answer: the first token was the last, and no decoder is needed.
-	Whole bool
+	// Whole says that the reply is all of the answer: the first token was the last, and no decoder is needed. Answer is what the
+	// client gets, see AsStream for one that wants a stream.
+	Whole  bool
+	Answer []byte
+	First  *First // the first token, where the decoder is to go on after it; nil otherwise
+
+	More []Member // what the decoder is told beside Params
+	ID   string   // under which both engines know the hand-over; "" when the protocol has none
+
+	Reply []byte // all of the reply, where the answer is to be completed by it (Merger)
 }
 
 // ErrNoParams says that a prefiller's reply holds nothing for the decoder to find the KV cache by: its connector is not
@@ -94,7 +143,9 @@ type Handed struct {
 var ErrNoParams = errors.New("engine: the prefiller's reply has no parameters for the decoder")
 
 // Connectors are the protocols that can be configured, in the order of documentation.
-func Connectors() []Connector { return []Connector{Nixl{}} }
+func Connectors() []Connector {
+	return []Connector{Nixl{}, LMCache{}, Mooncake{}, MoRIIO{}, MoRIIO{Read: true}, SGLang{}, TRTLLM{}, TRTLLM{GenerationFirst: true}}
+}
 
 // ConnectorNames are their names.
 func ConnectorNames() []string {
@@ -117,10 +168,16 @@ func ConnectorByName(name string) (Connector, error) {
 
 // ConnectorOf is the protocol that engines of a kind speak unless another one is configured; nil when there is none.
 func ConnectorOf(k route.Kind) Connector {
-	if k == route.KindVLLM {
+	switch k {
+	case route.KindVLLM:
 		return Nixl{}
+	case route.KindSGLang:
+		return SGLang{}
+	case route.KindTRTLLM:
+		return TRTLLM{}
+	default:
+		return nil
 	}
-	return nil
 }
 
 // memberOf finds a top-level member of a JSON object and returns its value as it lies there; of several the last, as
@@ -149,6 +206,11 @@ func memberOf(body []byte, name string) (value []byte, ok bool) {
 // promptUsage is the usage in a prefiller's reply, wherever in it that stands: parameters of many blocks may follow.
 func promptUsage(api string, body []byte) (u route.Usage, ok bool) {
 	value, _ := memberOf(body, "usage")
+	return usageIn(api, value)
+}
+
+// usageIn is the usage that a member says.
+func usageIn(api string, value []byte) (u route.Usage, ok bool) {
 	f := noFigures()
 	if isNull(value) || !f.object(value) {
 		return u, false

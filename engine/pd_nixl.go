@@ -85,8 +85,11 @@ func severalPrompts(value []byte) bool {
 
 // Prefill implements Connector: one token, no stream. A limit that wins over max_tokens must be one too, and a minimum above
 // the limit is refused. Members are set to what is as good as absence, since nothing can be taken out of a body by setting it.
-func (n Nixl) Prefill(x *Handoff) (Message, error) {
-	set := []Member{{kvTransferParams, []byte(nixlAsk)}, {streamMember, []byte("false")}}
+func (n Nixl) Prefill(x *Handoff) (Message, error) { return Message{Set: onlyPrompt(x, nixlAsk)}, nil }
+
+// onlyPrompt is what makes of a client's request one for the prompt and a single token, with the parameters given.
+func onlyPrompt(x *Handoff, params string) []Member {
+	set := []Member{{kvTransferParams, []byte(params)}, {streamMember, []byte("false")}}
 	limit := maxTokens
 	if x.API == APIResponses {
 		limit = maxOutput
@@ -101,15 +104,26 @@ func (n Nixl) Prefill(x *Handoff) (Message, error) {
 	if x.Field(streamOptions) != nil {
 		set = append(set, Member{streamOptions, []byte("null")})
 	}
-	return Message{Set: set}, nil
+	return set
+}
+
+// tokenReply reads the reply of a prefiller that says nothing but its usage.
+func tokenReply(x *Handoff, body []byte) (Handed, error) {
+	h := Handed{}
+	h.Usage, h.Known = promptUsage(x.API, body)
+	if _, ok := memberOf(body, "usage"); !ok {
+		return h, errors.New("engine: the prefiller's reply is no JSON object")
+	}
+	return h, nil
 }
 
 // Reply implements Connector: the object kv_transfer_params at the top of the reply, whose shape is the engine's own
 // affair. remote_block_ids is a list in older versions and a list for each cache group in newer ones.
 func (Nixl) Reply(x *Handoff, body []byte) (Handed, error) {
 	h := Handed{}
-	h.Usage, h.Known = promptUsage(x.API, body)
-	params, ok := memberOf(body, kvTransferParams)
+	found, ok := membersOf(body, "usage", kvTransferParams)
+	params := found[1]
+	h.Usage, h.Known = usageIn(x.API, found[0])
 	switch {
 	case !ok:
 		return h, errors.New("engine: the prefiller's reply is no JSON object")
@@ -119,17 +133,18 @@ func (Nixl) Reply(x *Handoff, body []byte) (Handed, error) {
 		return h, fmt.Errorf("engine: the prefiller's kv_transfer_params are no object, or longer than %d bytes", maxParamsBytes)
 	}
 	// What a decoder does not survive the lack of (seen with vLLM 0.32.0; older versions know no remote_request_id).
-	if v, _ := memberOf(params, "do_remote_prefill"); string(v) != "true" {
+	names := [...]string{"remote_engine_id", "remote_block_ids", "remote_host", "remote_port", "do_remote_prefill", "remote_prefill_cached_tokens"}
+	const needed = 4 // of these
+	said, _ := membersOf(params, names[:]...)
+	if string(said[needed]) != "true" {
 		return h, ErrNoParams
 	}
-	for _, name := range []string{"remote_engine_id", "remote_block_ids", "remote_host", "remote_port"} {
-		if v, _ := memberOf(params, name); isNull(v) {
+	for i, name := range names[:needed] {
+		if isNull(said[i]) {
 			return h, fmt.Errorf("engine: the prefiller's kv_transfer_params lack %s", name)
 		}
 	}
-	h.Params = params
-	cached, _ := memberOf(params, "remote_prefill_cached_tokens")
-	h.Honest = !isNull(cached)
+	h.Params, h.Honest = params, !isNull(said[needed+1])
 	return h, nil
 }
 

@@ -78,6 +78,8 @@ func readSGLangInfo(a Answer, part route.Part, r *route.Report) error {
 		Running     float64 `json:"max_running_requests"`
 		Context     float64 `json:"context_length"`
 		CacheReport bool    `json:"enable_cache_report"`
+		Mode        string  `json:"disaggregation_mode"`
+		Bootstrap   float64 `json:"disaggregation_bootstrap_port"`
 		Events      struct {
 			Host   string  `json:"endpoint_host"`
 			Port   float64 `json:"endpoint_port_base"`
@@ -118,6 +120,9 @@ func readSGLangInfo(a Answer, part route.Part, r *route.Report) error {
 		}
 	}
 	r.ReportsCached = r.ReportsCached || info.CacheReport
+	if n := tokens(info.Bootstrap); info.Mode == "prefill" && n > 0 && n < 1<<16 {
+		r.BootstrapPort = n
+	}
 	if e := &info.Events; e.Host != "" {
 		for rank := range min(max(tokens(e.Ranks), 1), maxRanks) { // each rank adds its number to the ports
 			s := route.KVSource{Rank: rank, Topic: e.Topic, Events: tcpAddress(e.Host, tokens(e.Port), rank), Replay: tcpAddress(e.Host, tokens(e.Replay), rank)}

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"encoding/json"
+
+	"github.com/warmpath/warmpath/route"
+)
 
 // trtllm speaks to trtllm-serve (NVIDIA/TensorRT-LLM, tensorrt_llm/serve/openai_server.py, metrics/collector.py).
 type trtllm struct{}
@@ -55,6 +59,8 @@ func readTRTLLMInfo(a Answer, r *route.Report) error {
 	var info struct {
 		Block float64 `json:"tokens_per_block"`
 		Batch float64 `json:"max_batch_size"`
+
+		Params json.RawMessage `json:"disaggregated_params"`
 	}
 	if err := decode(a, &info); err != nil {
 		return err
@@ -65,6 +71,7 @@ func readTRTLLMInfo(a Answer, r *route.Report) error {
 	if n := tokens(info.Batch); n > 0 {
 		r.Slots = n
 	}
+	readHandover(info.Params, r)
 	return nil
 }
 

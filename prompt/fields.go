@@ -40,6 +40,9 @@ const (
 	fBootstrapPort
 	fBootstrapRoom
 	fExtraKey
+	fReturnTokenIDs
+	fBootstrapPairKey
+	fReturnLogprob
 	numEditable
 
 	fTools field = iota - 1
@@ -58,7 +61,7 @@ var fieldNames = [numFields]string{
 	fDataParallelRank: "data_parallel_rank", fCacheSalt: "cache_salt", fRID: "rid",
 	fKVTransferParams: "kv_transfer_params", fDisaggregatedParams: "disaggregated_params",
 	fConversationParams: "conversation_params", fBootstrapHost: "bootstrap_host", fBootstrapPort: "bootstrap_port",
-	fBootstrapRoom: "bootstrap_room", fExtraKey: "extra_key", fMinTokens: "min_tokens", fBestOf: "best_of",
+	fBootstrapRoom: "bootstrap_room", fBootstrapPairKey: "bootstrap_pair_key", fReturnLogprob: "return_logprob", fExtraKey: "extra_key", fReturnTokenIDs: "return_token_ids", fMinTokens: "min_tokens", fBestOf: "best_of",
 	fUseBeamSearch: "use_beam_search", fEcho: "echo", fLogprobs: "logprobs", fPromptLogprobs: "prompt_logprobs",
 	fDisaggPrefillDPRank: "disagg_prefill_dp_rank", fPromptTokenIDs: "prompt_token_ids",
 	fPromptTokenIDsB64: "prompt_token_ids_b64", fMessages: "messages", fSystem: "system", fInstructions: "instructions",

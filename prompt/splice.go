@@ -10,8 +10,9 @@ type Edit struct {
 	At   Span
 	With []byte
 
-	member bool // With is a member to be set off by a comma from what follows
-	last   bool // what follows is the closing brace, unless another member is inserted there
+	member bool   // With is a member to be set off by a comma from what follows
+	name   string // of that member
+	last   bool   // what follows is the closing brace, unless another member is inserted there
 }
 
 // SetField sets the top-level member called name to a JSON value: replaces the value if the member is there (the last
@@ -48,17 +49,15 @@ func (p *Prompt) insert(at int, alone bool, name string, jsonValue []byte) Edit 
 	}
 	with := AppendString(make([]byte, 0, len(name)+len(jsonValue)+3), name)
 	with = append(append(with, ':'), jsonValue...)
-	return Edit{At: Span{Start: at, End: at}, With: with, member: true, last: alone}
+	return Edit{At: Span{Start: at, End: at}, With: with, member: true, name: name, last: alone}
 }
 
 // Splice appends body with the edits made to dst. All other bytes stay as they are. The edits may come in any order;
-// those at the same place are made in the order given. Edits that overlap or lie outside the body are a mistake of the
-// caller and panic.
+// those at the same place are made in the order given, but a member that is set twice is the one that was given last. An edit of
+// what another one replaces as a whole is not made. Edits that overlap otherwise or lie outside the body are a mistake of the
+// caller and panic; those that SetField and SetIncludeUsage make never do.
 func Splice(dst, body []byte, edits ...Edit) []byte {
-	if !slices.IsSortedFunc(edits, compareEdits) {
-		edits = slices.Clone(edits)
-		slices.SortStableFunc(edits, compareEdits)
-	}
+	edits = settle(edits)
 	grow := len(body)
 	for i := range edits {
 		grow += len(edits[i].With) + 1
@@ -84,10 +83,7 @@ const longPiece = 4 << 10
 // Pieces is what Splice makes, as pieces to be sent one after another: long runs of the body, and long values of edits, are
 // referred to where they lie and not copied. The rules for edits are those of Splice.
 func Pieces(body []byte, edits ...Edit) [][]byte {
-	if !slices.IsSortedFunc(edits, compareEdits) {
-		edits = slices.Clone(edits)
-		slices.SortStableFunc(edits, compareEdits)
-	}
+	edits = settle(edits)
 	var (
 		pieces [][]byte
 		short  []byte // what is gathered
@@ -118,6 +114,40 @@ func Pieces(body []byte, edits ...Edit) [][]byte {
 		pieces = append(pieces, short)
 	}
 	return pieces
+}
+
+// settle puts edits in order and leaves out those that others make void.
+func settle(edits []Edit) []Edit {
+	if !slices.IsSortedFunc(edits, compareEdits) {
+		edits = slices.Clone(edits)
+		slices.SortStableFunc(edits, compareEdits)
+	}
+	void := func(i int) bool {
+		e := &edits[i]
+		for j := range edits {
+			o := &edits[j]
+			switch {
+			case j > i && o.At == e.At && o.member == e.member && o.name == e.name && (e.member || e.At.Len() > 0): // set again
+				return true
+			case j < i && o.At.Start < e.At.Start && e.At.End <= o.At.End && e.At.Start < o.At.End: // inside what is replaced
+				return true
+			}
+		}
+		return false
+	}
+	for i := range edits {
+		if !void(i) {
+			continue
+		}
+		left := slices.Clone(edits[:i])
+		for k := i + 1; k < len(edits); k++ {
+			if !void(k) {
+				left = append(left, edits[k])
+			}
+		}
+		return left
+	}
+	return edits
 }
 
 // check panics when an edit overlaps what is done, or lies outside the body.

@@ -3,6 +3,7 @@ package prompt
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -136,6 +137,50 @@ func TestSpliceKeepsTheRest(t *testing.T) {
 	parser := newParser(t)
 	rapid.Check(t, func(t *rapid.T) {
 		checkSplice(t, parser, drawObject(t), rapid.String().Draw(t, "model"))
+	})
+}
+
+// TestSetTwice: whatever is set, in whatever order and however often, nothing panics, each member has the value it was given last, and one
+// that is set as a whole does not keep what was set in it.
+func TestSetTwice(t *testing.T) {
+	parser := newParser(t)
+	names := []string{"model", "stream_options", "kv_transfer_params", "disaggregated_params", "id_slot", "stream"}
+	rapid.Check(t, func(t *rapid.T) {
+		body := drawObject(t)
+		p := parser.Peek(body, nil)
+		if p.InsertAt == 0 {
+			t.Skip("no object")
+		}
+		var edits []Edit
+		want, usage := map[string]string{}, false
+		for i := range rapid.IntRange(1, 8).Draw(t, "edits") {
+			if rapid.Bool().Draw(t, "usage") {
+				edits, usage = append(edits, p.SetIncludeUsage()), true
+				continue
+			}
+			name := rapid.SampledFrom(names).Draw(t, "name")
+			want[name] = strconv.Itoa(i)
+			edits = append(edits, p.SetField(name, []byte(want[name])))
+		}
+		out := Splice(nil, body, edits...)
+		if pieces := bytes.Join(Pieces(body, edits...), nil); !bytes.Equal(pieces, out) {
+			t.Fatalf("in pieces %q, spliced %q", pieces, out)
+		}
+		var after map[string]json.RawMessage
+		if err := json.Unmarshal(out, &after); err != nil {
+			t.Fatalf("%q became %q: %v", body, out, err)
+		}
+		for name, value := range want {
+			if got := string(after[name]); got != value && (name != "stream_options" || !usage) {
+				t.Fatalf("%q: %s is %s, want %s", out, name, got, value)
+			}
+		}
+		if _, whole := want["stream_options"]; usage && !whole && !bytes.Contains(after["stream_options"], []byte(`"include_usage":true`)) && !bytes.Contains(after["stream_options"], []byte("true")) {
+			t.Fatalf("%q: usage is not asked for", out)
+		}
+		if n := strings.Count(string(out), `"kv_transfer_params"`); n > 1 {
+			t.Fatalf("%q: a member stands there %d times", out, n)
+		}
 	})
 }
 

@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// withoutHandoff is a context worker's reply without what is meant for routers: the parameters in its choices and the token ids of the
+// prompt. ok is false when it cannot be read to its end.
+func withoutHandoff(body []byte) (answer []byte, ok bool) {
+	out, err := rewriteMembers(nil, body, func(name string, value []byte) ([]byte, []byte) {
+		switch name {
+		case promptTokenIDs, promptTokenIDsB64:
+			return nil, nil
+		case "choices":
+			if list, good := eachElement(nil, value, func(out, choice []byte, _ int) ([]byte, bool) {
+				return rewriteMembers(out, choice, func(name string, value []byte) ([]byte, []byte) {
+					if name == disaggregatedParams {
+						return nil, nil
+					}
+					return []byte(name), value
+				})
+			}); good {
+				return []byte(name), list
+			}
+		}
+		return []byte(name), value
+	})
+	return out, err
+}
+
+// AsStream is an answer in one piece as the events of a stream (OpenAI API, "chat.completion.chunk" and "text_completion"), for the
+// client that asked for one: its text in one chunk, the reason of its end in the next, its usage in one more where that was
+// asked for, and the end mark. All members that the answer has, the chunks have. ok is false for what is no such answer.
+func AsStream(api string, answer []byte, usage bool) (events []byte, ok bool) {
+	values, ok := membersOf(answer, "choices", "usage")
+	choices := values[0]
+	if !ok || elements(choices, 1) != 1 {
+		return nil, false
+	}
+	event := func(choices []byte, usage []byte) bool {
+		events = append(events, "data: "...)
+		events, ok = rewriteMembers(events, answer, func(name string, value []byte) ([]byte, []byte) {
+			switch name {
+			case "choices":
+				value = choices
+			case "usage":
+				if value = usage; value == nil {
+					return nil, nil
+				}
+			case "object":
+				if api == APIChat {
+					value = []byte(`"chat.completion.chunk"`)
+				}
+			}
+			return []byte(name), value
+		})
+		events = append(events, "\n\n"...)
+		return ok
+	}
+	said, ended := choices, []byte(nil)
+	if api == APIChat {
+		if said, ok = eachElement(nil, choices, saidOf); !ok {
+			return nil, false
+		}
+		if ended, ok = eachElement(nil, choices, endOf); !ok {
+			return nil, false
+		}
+	}
+	if !event(said, nil) || ended != nil && !event(ended, nil) {
+		return nil, false
+	}
+	if usage && !isNull(values[1]) && !event([]byte("[]"), values[1]) {
+		return nil, false
+	}
+	return append(events, "data: [DONE]\n\n"...), true
+}
+
+// saidOf is a choice of a chat with its message as a delta, and no end yet.
+func saidOf(out, choice []byte, _ int) ([]byte, bool) {
+	return rewriteMembers(out, choice, func(name string, value []byte) ([]byte, []byte) {
+		switch name {
+		case "message":
+			if delta, ok := rewriteMembers(nil, value, numberCalls); ok {
+				return []byte("delta"), delta
+			}
+			return []byte("delta"), []byte("{}")
+		case "finish_reason":
+			value = []byte("null")
+		case "stop_reason":
+			return nil, nil
+		}
+		return []byte(name), value
+	})
+}
+
+// endOf is a choice of a chat that says why it ended, and nothing else.
+func endOf(out, choice []byte, _ int) ([]byte, bool) {
+	return rewriteMembers(out, choice, func(name string, value []byte) ([]byte, []byte) {
+		switch name {
+		case "index", "finish_reason", "stop_reason":
+			return []byte(name), value
+		case "message":
+			return []byte("delta"), []byte("{}")
+		}
+		return nil, nil
+	})
+}
+
+// numberCalls gives the tool calls of a message the index that they have in a stream.
+func numberCalls(name string, value []byte) ([]byte, []byte) {
+	if name != "tool_calls" || isNull(value) {
+		return []byte(name), value
+	}
+	calls, ok := eachElement(nil, value, func(out, call []byte, i int) ([]byte, bool) {
+		if at, _ := memberOf(call, "index"); at != nil {
+			return append(out, call...), true
+		}
+		out = strconv.AppendInt(append(out, `{"index":`...), int64(i), 10)
+		return append(otherMembers(out, call), '}'), true
+	})
+	if !ok {
+		return []byte(name), value
+	}
+	return []byte(name), calls
+}
+
+// rewriteMembers appends an object whose members change says anew: a nil name leaves one out. Names are those between the quotes, escapes
+// as they are.
+func rewriteMembers(out, object []byte, change func(name string, value []byte) (newName, newValue []byte)) ([]byte, bool) {
+	c := cursor{b: object}
+	if !c.take('{') {
+		return out, false
+	}
+	out = append(out, '{')
+	first := true
+	for {
+		key, more := c.key()
+		if !more {
+			return append(out, '}'), c.take('}')
+		}
+		c.space()
+		start := c.i
+		if !c.skip() {
+			return out, false
+		}
+		name, value := change(string(key), object[start:c.i])
+		if name == nil {
+			continue
+		}
+		if !first {
+			out = append(out, ',')
+		}
+		first = false
+		out = append(append(append(out, '"'), name...), '"', ':')
+		out = append(out, bytes.TrimSpace(value)...)
+	}
+}
+
+// eachElement appends a list whose elements are written anew.
+func eachElement(out, list []byte, write func(out, element []byte, i int) ([]byte, bool)) ([]byte, bool) {
+	c := cursor{b: list}
+	if !c.take('[') {
+		return out, false
+	}
+	out = append(out, '[')
+	for i := 0; !c.take(']'); i++ {
+		if i > 0 {
+			if !c.take(',') {
+				return out, false
+			}
+			out = append(out, ',')
+		}
+		c.space()
+		start := c.i
+		if !c.skip() {
+			return out, false
+		}
+		var ok bool
+		if out, ok = write(out, list[start:c.i], i); !ok {
+			return out, false
+		}
+	}
+	return append(out, ']'), true
+}
