@@ -31,6 +31,7 @@ type flight struct {
 	leg      Leg
 	policy   Policy    // that placed it
 	transfer int64     // tokens that are moved to it, of a decode leg, or away from it, of a prefill leg
+	due      time.Time // when what a decode leg needs is expected to be computed
 	handed   time.Time // when what a decode leg needs was on its way
 
 	index              uint32   // its place in Router.flights
@@ -92,6 +93,8 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 	ep.load.ContextTokens += f.context
 	if f.leg == LegDecode {
 		ep.load.TransferRequests++
+		f.due = now.Add(time.Duration(r.first * 1e6))
+		ep.coming = append(ep.coming, f.index)
 		ep.load.TransferTokens += f.transfer
 	}
 	ep.requests++

@@ -103,7 +103,7 @@ func (r *Router) gather(now time.Time, p *pool, req *Request) {
 	for i := range p.members {
 		m := &p.members[i]
 		rank := m.ep.usable(now)
-		if rank >= unusable || rank > best || !m.ep.spec.Role.takes(r.leg) || slices.Contains(req.tried(r.leg), m.ep.spec.Name) || slices.Contains(req.Exclude, m.ep.spec.Name) {
+		if rank >= unusable || rank > best || !r.takes(p, m.ep, req) || slices.Contains(req.tried(r.leg), m.ep.spec.Name) || slices.Contains(req.Exclude, m.ep.spec.Name) {
 			continue
 		}
 		if rank < best {
@@ -230,7 +230,7 @@ func (r *Router) noEndpoint(now time.Time, p *pool, req *Request) error {
 	const most = 5
 	var why []string
 	for i := range p.members {
-		if ep := p.members[i].ep; ep.spec.Role.takes(r.leg) {
+		if ep := p.members[i].ep; r.takes(p, ep, req) {
 			why = append(why, ep.excuse(now, req, r.leg))
 		}
 	}
@@ -238,6 +238,8 @@ func (r *Router) noEndpoint(now time.Time, p *pool, req *Request) error {
 		e.Why = "all of its endpoints only compute prompts (role prefill)"
 		if r.leg == LegPrefill {
 			e.Why = "none of its endpoints computes prompts for others (role prefill or both)"
+		} else if p.bound() {
+			e.Why = "none of its endpoints serves whole requests (SGLang's decode servers do not, role both would)"
 		}
 		return e
 	}

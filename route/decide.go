@@ -10,6 +10,7 @@ type side struct {
 	view    View
 	members []*member
 	depths  []int
+	exact   []bool // see kvTable.used
 	leg     Leg
 }
 
@@ -19,6 +20,7 @@ func (r *Router) swap() {
 	r.view, o.view = o.view, r.view
 	r.members, o.members = o.members, r.members
 	r.belief.depths, o.depths = o.depths, r.belief.depths
+	r.kv.used, o.exact = o.exact, r.kv.used
 	r.leg, o.leg = o.leg, r.leg
 }
 
@@ -37,7 +39,7 @@ func (r *Router) Decide(now time.Time, req *Request) (Plan, error) {
 	t := r.recall(now, p, req)
 	m := p.measure(req, &t)
 	r.isNew = r.newID(p, req, &t)
-	r.why, r.weighed = "", Weighed{}
+	r.why, r.weighed, r.apartOnly = "", Weighed{}, req.Leg == LegDecode
 	switch req.Leg {
 	case LegPrefill:
 		return r.decidePrefill(now, p, req, &t, &m)
@@ -52,12 +54,13 @@ func (r *Router) Decide(now time.Time, req *Request) (Plan, error) {
 		case err == nil:
 			aside = true
 			r.swap()
-		case r.cfg.Disaggregation.NoFallback:
+		case r.cfg.Disaggregation.NoFallback || p.bound() && !p.alone():
 			return Plan{}, err
 		default:
 			why, open = WholeNoPrefiller, false
 		}
 	}
+	r.apartOnly = why.Splits() && p.bound()
 	holder, err := r.consider(now, p, req, &t, &m, LegWhole)
 	if err != nil {
 		return Plan{}, err
@@ -72,12 +75,15 @@ func (r *Router) Decide(now time.Time, req *Request) (Plan, error) {
 		choice, picked = r.choose(p, req, holder), true
 		why = r.uncached(choice.Index)
 	default:
-		why, r.weighed = r.weigh()
+		why, r.weighed = r.weigh(&m)
 	}
 	if r.why = why; why.Splits() {
 		return r.split(now, p, req, &t, choice, picked)
 	}
 	if !picked {
+		if p.parts {
+			r.onlyPresent(&m)
+		}
 		choice = r.choose(p, req, holder)
 	}
 	d := r.commit(now, p, req, &t, choice)
@@ -91,9 +97,12 @@ func (r *Router) split(now time.Time, p *pool, req *Request, t *talk, decode Cho
 		decode = r.choose(p, req, -1)
 	}
 	decoder := &r.view.Candidates[decode.Index]
-	name, model := decoder.Name, decoder.Model
+	name, model, kind := decoder.Name, decoder.Model, r.members[decode.Index].ep.kind()
 	r.swap()
-	r.strictly(func(i int) bool { return r.view.Candidates[i].Name != name && r.view.Candidates[i].Model == model })
+	r.strictly(func(i int) bool {
+		c := &r.view.Candidates[i]
+		return c.Name != name && c.Model == model && r.members[i].ep.kind() == kind
+	})
 	if len(r.members) == 0 { // the only one that could compute the prompt is to decode it
 		r.swap()
 		r.asWhole(now)
@@ -123,7 +132,10 @@ func (r *Router) decidePrefill(now time.Time, p *pool, req *Request, t *talk, m 
 				model = p.members[i].model
 			}
 		}
-		r.strictly(func(i int) bool { return r.members[i].ep != ep && r.view.Candidates[i].Model == model })
+		r.strictly(func(i int) bool {
+			other := r.members[i].ep
+			return other != ep && other.kind() == ep.kind() && r.view.Candidates[i].Model == model
+		})
 	}
 	if len(r.members) == 0 {
 		return Plan{}, r.noEndpoint(now, p, req)
@@ -197,12 +209,16 @@ func (r *Router) commit(now time.Time, p *pool, req *Request, t *talk, choice Ch
 		Session: t.id, FirstTurn: v.FirstTurn, NewID: v.NewID, Reason: choice.Reason, Candidates: len(v.Candidates),
 		PromptTokens: v.PromptTokens, CachedTokens: c.CachedTokens, Leg: r.leg, Why: r.why, Weighed: r.weighed,
 	}
+	if r.leg == LegPrefill {
+		d.Handover = ep.report.Handover
+	}
 	if d.Model == "" || req.Model == "" {
 		d.Model = req.Model
 	}
 	if d.TTFTMs = r.reckoned(req, choice.Index); d.TTFTMs > 0 && r.leg == LegDecode {
 		d.TTFTMs += r.first
 	}
+	d.Peer = ep.peer()
 	d.Lease = r.reserve(now, ep, p, req, &d, choice.Index)
 	r.flight(d.Lease).recent = ep.recent(t)
 	r.tellReserved(req, d.Lease, choice.Index)
@@ -243,6 +259,9 @@ func (r *Router) strictly(ok func(i int) bool) {
 			if i < len(r.belief.depths) {
 				r.belief.depths[n] = r.belief.depths[i]
 			}
+			if i < len(r.kv.used) {
+				r.kv.used[n] = r.kv.used[i]
+			}
 			n++
 		}
 	}
@@ -250,6 +269,7 @@ func (r *Router) strictly(ok func(i int) bool) {
 	if n < len(r.belief.depths) {
 		r.belief.depths = r.belief.depths[:n]
 	}
+	r.kv.used = r.kv.used[:min(n, len(r.kv.used))]
 }
 
 // recallPrefill is what is remembered of the conversation on the prefill side, where it has a home of its own.

@@ -62,6 +62,17 @@ type Endpoint struct {
 	KVTopic            string   // of the events that are its own; "" is every one
 
 	APIKey string // sent as a bearer token to this endpoint by probes, and to clients' requests that carry none
+
+	BootstrapPort int    // of a prefiller: where its bootstrap server listens (SGLang, vLLM's Mooncake connector); 0 asks it
+	KVAddress     string // where its connector listens (vLLM's MoRI-IO connector); "" for none
+	TPSize        int    // tensor-parallel ranks, where a connector must know them; 0 is 1
+}
+
+// Peer is what is known of an endpoint that KV cache is handed over from or to, beyond what is declared.
+type Peer struct {
+	BootstrapPort int // 0 unknown
+	Ranks         int // data-parallel ranks behind the address, 0 unknown
+	Version       string // as it says, "" unknown
 }
 
 // IDForm is where in the body an engine is told the id of a request's conversation, which it can spread its own ranks by.
@@ -98,14 +109,19 @@ type Report struct {
 	Detail  string // why it is not healthy, for people
 
 	Kind          Kind
-	Version       string
+	Version       string // as it says, "" unknown
 	Models        []Model // nil: not asked or not answered this time
 	Load          *LoadReport
 	CacheTokens   int64 // KV cache capacity in tokens, 0 unknown
 	BlockTokens   int   // tokens a KV block, 0 unknown
 	Slots         int   // requests computed at once, 0 unknown
 	Ranks         int   // data-parallel ranks behind the address, 0 unknown
+	BootstrapPort int   // where it says that its bootstrap server listens, 0 unknown
 	ReportsCached bool  // the engine is known to report cached tokens in usage
+
+	// Handover is what those must know of it who fetch its KV cache before it has answered (TensorRT-LLM, disaggregated_params of
+	// /server_info), as JSON; "" when it says nothing.
+	Handover string
 
 	KVSources []KVSource // where it publishes its KV events; nil: not asked or not told this time
 }

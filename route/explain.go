@@ -92,5 +92,8 @@ func (e *Ended) Regret() (regret float64, ok bool) {
 	for i := 2; i < len(e.Candidates); i++ {
 		best = min(best, e.Candidates[i].Terms.TTFT())
 	}
+	if e.Decision.Leg == LegDecode { // of which the candidates' terms say what comes after the prompt
+		best += max(0, e.Decision.TTFTMs-e.Candidates[0].Terms.TTFT())
+	}
 	return max(0, ms(took)-best), true
 }

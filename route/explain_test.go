@@ -77,6 +77,11 @@ func TestEndedTellsTheBestCandidates(t *testing.T) {
 	if regret, ok := x.Regret(); !ok || regret != 50 { // 60 ms, and 10 at e3
 		t.Errorf("regret %v, %v", regret, ok)
 	}
+	apart := *x
+	apart.Decision.Leg, apart.Decision.TTFTMs = route.LegDecode, x.Candidates[0].Terms.TTFT()+30 // of which 30 are the prompt's, wherever it is decoded
+	if regret, ok := apart.Regret(); !ok || regret != 20 {
+		t.Errorf("of a decode leg: regret %v, %v", regret, ok)
+	}
 	q := turn("1")
 	q.ID = "2"
 	if _, x = end(t, r, now, q, 5*time.Millisecond); x.Home != "e2" {

@@ -35,6 +35,7 @@ type endpoint struct {
 	rampFrom     time.Time
 
 	load             Load
+	coming           []uint32 // decode legs whose KV cache is still to come; among load.Requests
 	requests, failed uint64
 
 	cache   cache
@@ -171,11 +172,7 @@ func (r *Router) update(ep *endpoint, spec Endpoint, source string) {
 // decoding is how many requests are being answered there, as far as can be told: of those that are not streamed nobody sees when
 // their prompt is computed.
 func (e *endpoint) decoding() int {
-	n := e.load.Requests - e.speed.prompts
-	if e.spec.Role != RolePrefill {
-		n -= e.load.TransferRequests
-	}
-	return max(0, n)
+	return max(0, e.load.Requests-len(e.coming)-e.speed.prompts)
 }
 
 // idle reports whether nothing of ours is there.
@@ -224,7 +221,11 @@ func (r *Router) probe(now time.Time, ep *endpoint, n *Report) {
 	setPositive(&o.BlockTokens, n.BlockTokens)
 	setPositive(&o.Slots, n.Slots)
 	setPositive(&o.Ranks, n.Ranks)
+	setPositive(&o.BootstrapPort, n.BootstrapPort)
 	o.ReportsCached = o.ReportsCached || n.ReportsCached
+	if n.Handover != "" {
+		o.Handover = n.Handover
+	}
 	if n.Healthy && ep.unreachable {
 		ep.ejectedUntil, ep.unreachable = time.Time{}, false
 	}

@@ -123,6 +123,9 @@ func (r *Router) kvApply(ep *endpoint, ev *KVApplied) {
 		switch op.Kind {
 		case KVStored:
 			m.stored += uint64(len(names))
+			if m.State == KVSilent {
+				r.kvSay(ep, "heard again")
+			}
 			if m.owed = (time.Time{}); m.State == KVSilent || m.State == KVNone {
 				m.State = m.base
 			}

@@ -121,6 +121,7 @@ func (s *KVStream) Same(seq uint64, at float64) bool {
 func (s *KVStream) Reset(restart bool, lost uint64) {
 	if restart {
 		s.stats.Restarts++
+		s.size = 0 // it may have been started with smaller blocks
 	}
 	s.stats.Missing += lost
 	s.started, s.next, s.at = false, 0, 0

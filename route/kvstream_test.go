@@ -50,6 +50,26 @@ func TestKVSteps(t *testing.T) {
 	}
 }
 
+// TestKVSmallerBlocksAfterRestart: an engine that is started anew with smaller blocks is followed as before. Within one life a smaller
+// block is one that is not full.
+func TestKVSmallerBlocksAfterRestart(t *testing.T) {
+	s := NewKVStream(0)
+	var ops KVOps
+	stored := func(seq, hash uint64, blockTokens int) {
+		ops.Reset()
+		e := KVEvent{Kind: KVStored, Hashes: []uint64{hash}, Tokens: make([]uint32, blockTokens), BlockTokens: blockTokens}
+		s.Apply(seq, &KVBatch{At: 1, Events: []KVEvent{e}}, &ops)
+	}
+	stored(0, 1, 8)
+	if stored(1, 2, 4); ops.Len() != 0 {
+		t.Error("a block that is not full was followed")
+	}
+	s.Reset(true, 0)
+	if stored(0, 3, 4); ops.Len() != 1 || s.Held() != 1 {
+		t.Errorf("after a restart with smaller blocks: %d operations, %d blocks held, want one each", ops.Len(), s.Held())
+	}
+}
+
 // TestKVNamesAreTheTokens: two engines that hash differently, and one whose tokens are known, name the same prompt the same; another prompt, salt
 // or adapter has other names.
 func TestKVNamesAreTheTokens(t *testing.T) {

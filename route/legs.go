@@ -29,6 +29,7 @@ func (r *Router) computedLeg(now time.Time, f *flight) {
 	case LegDecode:
 		l.TransferRequests--
 		l.TransferTokens -= f.transfer
+		f.ep.came(f)
 		r.learnTransfer(now, f)
 	case LegWhole:
 	}
@@ -41,6 +42,9 @@ func (f *flight) leave() {
 	if inTransfer {
 		l.TransferRequests--
 		l.TransferTokens -= f.transfer
+		if f.leg == LegDecode {
+			f.ep.came(f)
+		}
 	}
 	if !inTransfer || f.leg == LegDecode {
 		l.Requests--

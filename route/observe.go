@@ -110,11 +110,14 @@ func (r *Router) Ready(now time.Time) (ok bool, why string) {
 			continue
 		}
 		if rank := ep.usable(now); rank == 0 || rank == 2 {
-			return true, ""
+			return true, r.lonely()
 		}
 		excuses = append(excuses, ep.excuse(now, &Request{}, LegWhole))
 	}
 	if len(excuses) == 0 {
+		if lone := r.lonely(); lone != "" {
+			return false, lone
+		}
 		return false, "no endpoint is declared"
 	}
 	return false, listed(excuses)

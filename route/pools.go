@@ -123,7 +123,7 @@ func (r *Router) equip(p *pool) {
 
 // policyFor is the policy that places a leg.
 func (p *pool) policyFor(l Leg) Policy {
-	if l == LegPrefill {
+	if l == LegPrefill && p.prefill != nil { // a request may be under way whose pool has lost its roles
 		return p.prefill
 	}
 	return p.policy

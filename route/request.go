@@ -47,6 +47,7 @@ type Request struct {
 	Pin     string   // endpoint name this request must go to; "" for none
 	Exclude []string // endpoint names this request must not go to
 	Tried   []string // endpoint names that already failed this request (retries)
+	Instead Lease    // reservation of the same request that this one takes the place of; 0 for none. It ends by its own Finished, later
 
 	Splits       bool     // the door can serve it in two legs, see Router.Decide
 	Leg          Leg      // LegPrefill, LegDecode: only that leg is wanted, of a request that is split already; LegWhole leaves it open
@@ -80,6 +81,9 @@ type Decision struct {
 	Leg     Leg
 	Why     SplitWhy // why the request was split or not; "" where nothing is disaggregated
 	Weighed Weighed
+
+	Peer     Peer   // what is known of the endpoint, beyond what is declared, for handing KV cache over
+	Handover string // of a prefill leg: see Report.Handover
 }
 
 // Reason says in one word why an endpoint was chosen. The same word is the metric label, the log field and the

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -69,6 +70,32 @@ func (l Leg) String() string {
 	}
 }
 
+// lonely says which role has no peers, of a model or of all endpoints there are; "" when none lacks them. Endpoints come and go, so that
+// this is no fault of the configuration.
+func (r *Router) lonely() string {
+	var all []Endpoint
+	for _, ep := range r.endpoints {
+		if !ep.gone {
+			all = append(all, ep.spec)
+		}
+	}
+	if err := CheckRoles(all); err != nil {
+		return err.Error()
+	}
+	for _, m := range r.Models() {
+		var serve []Endpoint
+		for _, name := range m.Endpoints {
+			if ep := r.byName[name]; ep != nil && !ep.gone {
+				serve = append(serve, ep.spec)
+			}
+		}
+		if err := CheckRoles(serve); err != nil {
+			return "model " + m.ID + ": " + err.Error()
+		}
+	}
+	return ""
+}
+
 // CheckRoles reports roles that have no peers: prompts that are computed for nobody, or answers that wait for nobody's prompts.
 // It is for a fleet that is declared once and for all; one that is discovered may be complete later.
 func CheckRoles(endpoints []Endpoint) error {
@@ -85,9 +112,20 @@ func CheckRoles(endpoints []Endpoint) error {
 	}
 	switch {
 	case prefill > 0 && decode+both == 0:
-		return fmt.Errorf("%d endpoints have the role prefill and none decodes: declare at least one with the role decode or both", prefill)
+		return errors.New("the role prefill is given and none decodes: declare at least one endpoint with the role decode or both")
 	case decode > 0 && prefill+both == 0:
-		return fmt.Errorf("%d endpoints have the role decode and none computes prompts for them: declare at least one with the role prefill or both, or leave the role out", decode)
+		return errors.New("the role decode is given and none computes prompts for it: declare at least one endpoint with the role prefill or both, or leave the role out")
 	}
 	return nil
+}
+
+// Roles reports whether some endpoint says what it is there for. Without one nothing is split, and no door need look whether a request
+// could be.
+func (r *Router) Roles() bool {
+	for _, ep := range r.endpoints {
+		if ep.spec.Role != RoleBoth {
+			return true
+		}
+	}
+	return false
 }

@@ -40,22 +40,24 @@ type Router struct {
 	free    []uint32 // indexes of flights that may be used again
 	open    int
 
-	pcg      *rand.PCG
-	rng      *rand.Rand
-	belief   belief
-	kv       kvTable // what KV events say
-	counting bool    // a policy asks for blocks, see Counting
-	speeds   speeds
-	members  []*member // scratch: the members behind view.Candidates
-	view     View      // scratch
-	leg      Leg       // what view.Candidates are for
-	other    side      // scratch: the candidates of the other leg
-	apart    talk      // scratch: the conversation on the prefill side
-	why      SplitWhy  // scratch: of the decision being made
-	weighed  Weighed   // the same
-	first    float64   // scratch: ms until the prompt is predicted to be computed elsewhere, of a decode leg
-	moved    transfer  // what is assumed of endpoints that no KV cache has come to yet
-	ended    Ended     // scratch: what the latest Finished told, valid until the next one
+	pcg       *rand.PCG
+	rng       *rand.Rand
+	belief    belief
+	kv        kvTable // what KV events say
+	counting  bool    // a policy asks for blocks, see Counting
+	speeds    speeds
+	members   []*member // scratch: the members behind view.Candidates
+	view      View      // scratch
+	leg       Leg       // what view.Candidates are for
+	other     side      // scratch: the candidates of the other leg
+	present   []int     // scratch, see findPresent
+	apart     talk      // scratch: the conversation on the prefill side
+	why       SplitWhy  // scratch: of the decision being made
+	weighed   Weighed   // the same
+	apartOnly bool      // scratch: the candidates for the answer are those of a decode leg, not of a whole request
+	first     float64   // scratch: ms until the prompt is predicted to be computed elsewhere, of a decode leg
+	moved     transfer  // what is assumed of endpoints that no KV cache has come to yet
+	ended     Ended     // scratch: what the latest Finished told, valid until the next one
 
 	decisions, doubleFinished uint64
 }
@@ -102,7 +104,7 @@ func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
 	talk := r.recall(now, p, req)
 	m := p.measure(req, &talk)
 	r.isNew = r.newID(p, req, &talk)
-	r.why, r.weighed = "", Weighed{}
+	r.why, r.weighed, r.apartOnly = "", Weighed{}, false
 	holder, err := r.consider(now, p, req, &talk, &m, LegWhole)
 	if err != nil {
 		return Decision{}, err

@@ -45,7 +45,7 @@ func (s *Sighting) Take(v *View, req *Request, d *Decision) bool {
 	s.request = *req
 	s.request.Trail, s.request.Kinds, s.request.Exclude, s.request.Tried = nil, nil, nil, nil
 	s.request.Content, s.request.Overheard = nil, nil
-	s.retry, s.pool, s.session = len(req.Tried) > 0, d.Pool, d.Session
+	s.retry, s.pool, s.session = len(req.Tried) > 0 || req.Instead != 0, d.Pool, d.Session
 	blocks := s.content.Blocks[:0]
 	s.content = Content{Blocks: blocks}
 	c := req.Content

@@ -137,7 +137,7 @@ func (at *place) expect(v *View, c *Candidate) {
 		hold := float64(float64(v.OutputTokens) * perAnswer(c))
 		c.WaitMs = max(c.WaitMs, float64(hold*float64(at.load.Requests-n+1))/float64(n))
 	}
-	c.Busy, c.TurnsPerMs = at.speed.busyShare(v.Now), at.speed.rate(v.Now)
+	c.Busy, c.Steady, c.TurnsPerMs = at.speed.busyShare(v.Now), at.speed.steadyShare(v.Now), at.speed.rate(v.Now)
 	c.Crowd = 0
 	if c.Slots > 0 {
 		c.Crowd = float64(at.load.Requests) / float64(c.Slots)
@@ -192,8 +192,7 @@ func (w *world) put(v *View, g *Sighting, c *Candidate, p Policy) {
 	begins := v.Now.Add(time.Duration(c.WaitMs * 1e6))
 	at.speed.until = begins.Add(time.Duration(took * 1e6))
 	first := at.speed.until.Add(time.Duration(c.FixedMs * 1e6))
-	at.speed.busy = float64(at.speed.busyNow(v.Now) + took)
-	at.speed.busyAt = v.Now
+	at.speed.spend(v.Now, took)
 	at.speed.turn(v.Now)
 	at.load.Requests++
 	at.load.PrefillTokens += prefill

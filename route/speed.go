@@ -25,8 +25,9 @@ type speed struct {
 	head    int64     // uncached tokens of the first of them, as far as known
 	turns   float64   // given of late, see turn
 	turnAt  time.Time
-	busy    float64 // ms of prefill of late, see busyWindow
-	busyAt  time.Time
+	busy    float64   // ms of prefill of late, see busyWindow
+	steady  float64   // the same over steadyWindow
+	busyAt  time.Time // of both
 }
 
 // batch is prompts of streams whose first bytes came together: engines compute several in one step.
@@ -52,6 +53,7 @@ const (
 	slowRate      = 0.1  // weight of a new sample for perAnswer and hold
 	turnWindow    = 20 * time.Second
 	busyWindow    = 10 * time.Second
+	steadyWindow  = 2 * time.Minute
 	leastPerToken = 1e-3             // ms: a million tokens a second
 	sameStep      = time.Millisecond // first bytes that come closer together than that are of one step
 	maxBatches    = 512              // streams that see more first bytes than that before they end teach nothing
@@ -65,8 +67,8 @@ func (r *Router) expect(now time.Time) {
 	for i, m := range r.members {
 		c := &v.Candidates[i]
 		c.MsPerToken, c.FixedMs = r.speedOf(m.ep)
-		c.WaitMs = m.ep.wait(now, c.MsPerToken, c.Load.Waiting)
-		c.Busy = m.ep.speed.busyShare(now)
+		c.WaitMs = m.ep.wait(now, c.MsPerToken, c.Load.Waiting, r.taken(m.ep))
+		c.Busy, c.Steady = m.ep.speed.busyShare(now), m.ep.speed.steadyShare(now)
 		c.TurnsPerMs = m.ep.speed.rate(now)
 		c.Crowd, c.CrowdMs = m.ep.crowd(v.PromptTokens + v.OutputTokens)
 		c.Full = m.ep.cache.bound > 0 && r.belief.index.Units(m.ep.slot) >= m.ep.cache.bound-m.ep.cache.bound/64
@@ -85,8 +87,8 @@ func (r *Router) speedOf(ep *endpoint) (perToken, fixed float64) {
 	return perToken, fixed
 }
 
-// wait is how long a new prompt waits for those in front of it, in ms, and for a place if all are taken.
-func (e *endpoint) wait(now time.Time, perToken float64, waiting int) float64 {
+// wait is how long a new prompt waits for those in front of it, in ms, and for a place if so many requests take or want one.
+func (e *endpoint) wait(now time.Time, perToken float64, waiting, taken int) float64 {
 	s := &e.speed
 	left := ms(s.until.Sub(now))
 	switch {
@@ -99,8 +101,8 @@ func (e *endpoint) wait(now time.Time, perToken float64, waiting int) float64 {
 	default:
 		left = 0
 	}
-	if slots := e.places(); slots > 0 && e.load.Requests >= slots {
-		left = max(left, s.place(left, perToken, e.load.Requests, slots))
+	if slots := e.places(); slots > 0 && taken >= slots {
+		left = max(left, s.place(left, perToken, taken, slots))
 	} else if l := e.report.Load; waiting > 0 && l != nil && l.Running > 0 {
 		left = max(left, float64(s.hold*float64(waiting))/float64(l.Running))
 	}
@@ -162,8 +164,7 @@ func (e *endpoint) queue(now time.Time, f *flight) {
 		s.ahead += f.prefill
 		s.prompts++
 	}
-	s.busy = float64(s.busyNow(now) + took)
-	s.busyAt = now
+	s.spend(now, took)
 }
 
 // unqueue takes it off again, done or not. What is left starts about now: engines compute prompts in order of arrival.
@@ -173,7 +174,7 @@ func (e *endpoint) unqueue(now time.Time, f *flight) {
 	}
 	s := &e.speed
 	if f.prefilled {
-		s.computed(now, f, e.places() > 0 && e.load.Requests > e.places())
+		s.computed(now, f, e.places() > 0 && e.load.Requests-len(e.coming) > e.places())
 	}
 	s.ahead -= f.prefill
 	s.prompts--
@@ -205,18 +206,29 @@ func (s *speed) rate(now time.Time) float64 {
 	return float64(s.turns*s.turnsKept(now)) * 0.6931471805599453 / ms(turnWindow)
 }
 
-func (s *speed) busyNow(now time.Time) float64 {
-	age := now.Sub(s.busyAt)
-	if s.busy == 0 || age >= busyWindow {
+// left is what is left of a sum that is forgotten within a window. A line instead of an exponential: the same on every machine.
+func left(sum float64, age, window time.Duration) float64 {
+	if sum == 0 || age >= window {
 		return 0
 	}
-	// A line instead of an exponential: the same on every machine.
-	return float64(s.busy * (1 - float64(age)/float64(busyWindow)))
+	return float64(sum * (1 - float64(age)/float64(window)))
+}
+
+// spend counts ms that an endpoint will spend on a prompt.
+func (s *speed) spend(now time.Time, ms float64) {
+	age := now.Sub(s.busyAt)
+	s.busy, s.steady = left(s.busy, age, busyWindow)+ms, left(s.steady, age, steadyWindow)+ms
+	s.busyAt = now
 }
 
 // busyShare is the share of its time that the endpoint spends on prompts.
 func (s *speed) busyShare(now time.Time) float64 {
-	return min(1, s.busyNow(now)/ms(busyWindow))
+	return min(1, left(s.busy, now.Sub(s.busyAt), busyWindow)/ms(busyWindow))
+}
+
+// steadyShare is the same over so long that it tells what the conversations that are there bring, not what has just come.
+func (s *speed) steadyShare(now time.Time) float64 {
+	return min(1, left(s.steady, now.Sub(s.busyAt), steadyWindow)/ms(steadyWindow))
 }
 
 // computed notes that a stream's first byte came.

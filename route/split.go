@@ -28,6 +28,9 @@ type Disaggregation struct {
 	When      When
 	Threshold int // tokens, see When
 
+	// Tokens measures a prompt for WhenTokens; nil goes by the router's own estimate.
+	Tokens func(*Request) int
+
 	Prefill     func() Policy // makes the policy of a pool's prefill legs; nil is Config.Policy
 	PrefillName string
 	Decode      func() Policy // makes the policy of what decodes, whole requests included; nil is Config.Policy
@@ -74,12 +77,18 @@ func (r *Router) mayPart(p *pool, req *Request, tokens int) (why SplitWhy, open 
 	case !req.Splits:
 		return WholeUnfit, false
 	}
+	if p.bound() {
+		return SplitAlways, false
+	}
 	switch d.When {
 	case WhenNever:
 		return WholeNever, false
 	case WhenAlways:
 		return SplitAlways, false
 	case WhenTokens:
+		if d.Tokens != nil {
+			tokens = d.Tokens(req)
+		}
 		if tokens < d.Threshold {
 			return WholeShort, false
 		}
@@ -107,11 +116,12 @@ const (
 // weigh decides by predicted time: what the request costs at the best of those that could do all of it, against the best
 // of those that could compute the prompt and the best of those that could then decode. The candidates that decode are in r.view,
 // those of the prefill legs in r.other.
-func (r *Router) weigh() (SplitWhy, Weighed) {
+func (r *Router) weigh(m *measure) (SplitWhy, Weighed) {
+	r.findPresent()
 	whole := -1.0
 	for i := range r.view.Candidates {
 		c := &r.view.Candidates[i]
-		prefill := float64(float64(r.view.PromptTokens-c.CachedTokens) * c.MsPerToken)
+		prefill := float64(float64(r.view.PromptTokens-r.presentTokens(i, m)) * c.MsPerToken)
 		// A step that computes prompts makes everybody wait who decodes there.
 		stall := float64(float64(r.members[i].ep.decoding()) * prefill)
 		if cost := c.WaitMs + prefill + c.FixedMs + stall + burden(c, prefill); whole < 0 || cost < whole {
@@ -122,7 +132,8 @@ func (r *Router) weigh() (SplitWhy, Weighed) {
 	for i := range r.other.view.Candidates {
 		c := &r.other.view.Candidates[i]
 		prefill := float64(float64(r.other.view.PromptTokens-c.CachedTokens) * c.MsPerToken)
-		if cost := c.WaitMs + prefill + c.FixedMs + burden(c, prefill); split < 0 || cost < split {
+		stall := float64(float64(r.other.members[i].ep.decoding()) * prefill) // one without a role answers too
+		if cost := c.WaitMs + prefill + c.FixedMs + stall + burden(c, prefill); split < 0 || cost < split {
 			split = cost
 		}
 	}
@@ -130,7 +141,7 @@ func (r *Router) weigh() (SplitWhy, Weighed) {
 	for i := range r.view.Candidates {
 		c := &r.view.Candidates[i]
 		perToken, fixed := r.transferOf(r.members[i].ep)
-		cost := max(0, c.WaitMs-first) + fixed + float64(float64(r.view.PromptTokens-c.CachedTokens)*perToken)
+		cost := max(0, r.legWaitMs(i)-first) + fixed + float64(float64(r.view.PromptTokens-c.CachedTokens)*perToken)
 		if moved < 0 || cost < moved {
 			moved = cost
 		}
@@ -168,8 +179,9 @@ func (r *Router) asDecodeLegs() {
 	r.leg, r.view.Leg = LegDecode, LegDecode
 	for i := range r.view.Candidates {
 		c := &r.view.Candidates[i]
+		wait := r.legWaitMs(i)
 		c.MsPerToken, c.FixedMs = r.transferOf(r.members[i].ep)
-		c.WaitMs = max(0, c.WaitMs-first)
+		c.WaitMs = max(0, wait-first)
 	}
 }
 

@@ -9,7 +9,7 @@ type transfer struct {
 	fixed    float64 // ms
 	samples  int
 	at       time.Time // of the latest sample
-	prior    float64 // perToken before the first sample
+	prior    float64   // perToken before the first sample
 
 	n, x, y, xx, xy float64 // sums over the samples, older ones weighing less
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -25,6 +26,11 @@ type Job struct {
 	// Lane, when not 0, names something that can do one job at a time (a llama.cpp slot): jobs of one lane never run
 	// together, and one that waits for its lane lets others pass.
 	Lane uint32
+	// Remote says that another engine computes the prompt: the job is given blocks for it, asks for what they are to hold
+	// (Engine.Fetches), and goes on when that has come (Engine.Arrived).
+	Remote bool
+	// Keep holds the blocks of the prompt when the job is done, for another engine to fetch, until Engine.Release.
+	Keep bool
 }
 
 // Kind says what an Emission reports.
@@ -63,6 +69,7 @@ type Stats struct {
 	PromptTokens  uint64        `json:"prompt_tokens"`  // of jobs whose prompt is computed
 	CachedTokens  uint64        `json:"cached_tokens"`  // of these, found when the job first ran, as reported to its client
 	PrefillTokens uint64        `json:"prefill_tokens"` // prompt tokens computed, recomputation included
+	FetchedTokens uint64        `json:"fetched_tokens"` // prompt tokens whose KV cache came from another engine
 	OutputTokens  uint64        `json:"output_tokens"`
 	Evictions     uint64        `json:"evictions"`
 	Preemptions   uint64        `json:"preemptions"`
@@ -80,6 +87,7 @@ type Engine struct {
 	jobs    map[uint64]*seq
 	waiting []*seq // in order of arrival; preempted ones in front
 	running []*seq // in order of admission
+	coming  []*seq // they hold blocks for what another engine has computed, until it has come
 	idle    []*seq // ended, for reuse; never more than were in the engine at once, bounded by maxIdle
 
 	stepping  bool
@@ -90,6 +98,10 @@ type Engine struct {
 	stats Stats
 
 	loading int // tokens that come back from the host in the step being planned
+
+	handing map[uint64][]int32 // blocks held for other engines, by job
+	wanted  []Fetch
+	given   []Fetch
 }
 
 // seq is a job in the engine.
@@ -102,6 +114,8 @@ type seq struct {
 	cached   int  // prompt tokens found at the first admission, -1 before
 	plan     int  // tokens to compute in the step under way
 	running  bool // in Engine.running, else in Engine.waiting
+	fetching bool // in Engine.coming
+	fetched  bool // its prompt came from another engine; it waits for its first step, with its blocks
 }
 
 // target is how many tokens must be computed before the next token of the answer can be produced.
@@ -118,7 +132,7 @@ func NewEngine(cfg Config, seed uint64) (*Engine, error) {
 		cfg:   cfg,
 		rng:   rand.New(rand.NewPCG(seed, 0x656e67696e65)),
 		cache: newCache(cfg.Blocks()),
-		jobs:  make(map[uint64]*seq),
+		jobs:  make(map[uint64]*seq), handing: make(map[uint64][]int32),
 	}
 	if n := cfg.HostBlocks(); n > 0 {
 		e.host = newCache(n)
@@ -163,16 +177,20 @@ func (e *Engine) Cancel(id uint64) bool {
 	list := &e.waiting
 	if s.running {
 		list = &e.running
+	} else if s.fetching {
+		list = &e.coming
 	}
-	for i, other := range *list {
-		if other == s {
-			*list = append((*list)[:i], (*list)[i+1:]...)
-			break
-		}
-	}
+	e.drop(list, s)
 	e.end(s)
 	e.stats.Cancelled++
 	return true
+}
+
+// drop takes a job out of a list.
+func (e *Engine) drop(list *[]*seq, s *seq) {
+	if i := slices.Index(*list, s); i >= 0 {
+		*list = slices.Delete(*list, i, i+1)
+	}
 }
 
 // Next says when the step under way ends; false means that the engine is idle.
@@ -192,7 +210,8 @@ func (e *Engine) Advance(now time.Time) []Emission {
 // Clear is a restart: all jobs are gone without an emission, the caches are empty, the counters are 0.
 func (e *Engine) Clear() {
 	clear(e.jobs)
-	e.waiting, e.running, e.idle = nil, nil, nil
+	clear(e.handing)
+	e.waiting, e.running, e.coming, e.idle, e.wanted = nil, nil, nil, nil, nil
 	e.stepping = false
 	e.out = nil
 	e.stats = Stats{}

@@ -32,6 +32,7 @@ type Figures struct {
 	TTFT Spread `json:"ttft_ms"`
 	E2E  Spread `json:"e2e_ms"`
 	ITL  Spread `json:"itl_ms"` // of each turn's mean gap between tokens
+	Gap  Spread `json:"gap_ms"` // of every gap between two tokens, to a thousandth
 
 	HitRate      float64 `json:"hit_rate"`       // prompt tokens found in a cache
 	IdealHitRate float64 `json:"ideal_hit_rate"` // with an unlimited cache and perfect routing
@@ -50,6 +51,8 @@ type Figures struct {
 	Preemptions uint64  `json:"preemptions"`
 	Goodput     float64 `json:"goodput"` // share of turns within the objective, failed ones not
 	RegretMean  float64 `json:"regret_ms"`
+
+	Split *SplitFigures `json:"split,omitempty"` // in fleets with roles
 
 	SpanS       float64          `json:"span_s"`
 	PerEndpoint []EndpointFigure `json:"per_endpoint"`
@@ -100,6 +103,7 @@ func (r *Replay) Figures(o *Outcome, slo Objective) Figures {
 		c.take(&o.Turns[i], &r.Trace.Turns[o.Turns[i].Turn], slo)
 	}
 	f.Failed, f.Retries, f.QueueMax = c.failed, c.retries, c.queueMax
+	f.Gap, f.Split = o.gaps.spread(), r.split(o)
 	f.TTFT, f.E2E, f.ITL = spread(c.ttft), spread(c.e2e), spread(c.itl)
 	served := len(o.Turns) - c.failed
 	f.HitRate = rounded(ratio(float64(c.cached), float64(c.prompt)), 6)
@@ -177,9 +181,14 @@ func (c *count) take(p *Played, t *TraceTurn, slo Objective) {
 	c.queue += int64(p.Queue)
 	c.queueMax = max(c.queueMax, p.Queue)
 	c.regret += int64(p.Regret)
-	c.work[p.Endpoint] += int64(t.Prompt - p.Cached + t.Output)
-	c.hits[p.Endpoint] += int64(p.Cached)
-	c.prompts[p.Endpoint] += int64(t.Prompt)
+	computed := p.Endpoint
+	if p.Why.Splits() {
+		computed = p.Prefiller
+	}
+	c.work[computed] += int64(t.Prompt - p.Cached)
+	c.work[p.Endpoint] += int64(t.Output)
+	c.hits[computed] += int64(p.Cached)
+	c.prompts[computed] += int64(t.Prompt)
 	c.turns[p.Endpoint]++
 	if p.First {
 		c.first[p.Endpoint]++

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/warmpath/warmpath/route"
 )
 
 // Fleet is the engines that a trace is replayed on.
@@ -13,6 +15,7 @@ type Fleet struct{ Endpoints []FleetEndpoint }
 type FleetEndpoint struct {
 	Name    string
 	Engine  Config
+	Role    route.Role
 	Start   time.Duration // when it joins, from the start of the run
 	Outages []Outage      // in order
 }
@@ -101,6 +104,47 @@ func MixedFleet(n int, c Config) Fleet {
 	return f
 }
 
+// SplitFleet is engines alike of which some compute prompts for the others, which answer.
+func SplitFleet(prefill, decode int, c Config) Fleet {
+	f := EvenFleet(prefill+decode, c)
+	for i := range f.Endpoints {
+		e := &f.Endpoints[i]
+		if e.Name, e.Role = fmt.Sprintf("p%d", i), route.RolePrefill; i >= prefill {
+			e.Name, e.Role = fmt.Sprintf("d%d", i-prefill), route.RoleDecode
+		}
+	}
+	return f
+}
+
+// Prefillers is how many of n engines alike should compute prompts for the others, by the work that remains of a trace with an
+// unlimited cache: as large a share of them as prompts have of it, and at least one on each side.
+func Prefillers(n int, c Config, d Demand) int {
+	prompts, answers := c.worth(d.Uncached(), 0), c.worth(0, d.Output)
+	return min(max(int(float64(float64(n)*ratio(prompts, prompts+answers))+0.5), 1), n-1)
+}
+
+// HasRoles reports whether some engine is there for one part of the work.
+func (f Fleet) HasRoles() bool {
+	for _, e := range f.Endpoints {
+		if e.Role != route.RoleBoth {
+			return true
+		}
+	}
+	return false
+}
+
+// roles reports roles without peers.
+func (f Fleet) roles() error {
+	var all []route.Endpoint
+	for _, e := range f.Endpoints {
+		all = append(all, route.Endpoint{Name: e.Name, Role: e.Role})
+	}
+	if err := route.CheckRoles(all); err != nil {
+		return fmt.Errorf("sim: %w", err)
+	}
+	return nil
+}
+
 // Validate reports every fault of a fleet, joined into one error.
 func (f Fleet) Validate() error {
 	var errs []error
@@ -135,6 +179,7 @@ func (f Fleet) Validate() error {
 	if len(f.Endpoints) > 0 && !early {
 		errs = append(errs, errors.New("sim: no endpoint is there at the start"))
 	}
+	errs = append(errs, f.roles())
 	return errors.Join(errs...)
 }
 

@@ -20,6 +20,8 @@ type Generator struct {
 	User, Answer  float64       // typical tokens of a user's turn and of an answer
 	Think         time.Duration // mean time between an answer and the next turn
 	Burst         float64       // for a fifth of the time conversations begin so many times as often as else
+	Long          float64       // share of the conversations that begin with a document of their own, of LongTokens typically
+	LongTokens    float64
 	Flood         int           // conversations of one turn that come together in the middle, with one new prompt of FloodTokens
 	FloodTokens   int
 }
@@ -27,7 +29,7 @@ type Generator struct {
 // DefaultGenerator is 400 conversations of 6 turns on average behind one system prompt of 2,000 tokens.
 func DefaultGenerator() Generator {
 	return Generator{
-		Conversations: 400, Turns: 5, System: 2000, Prefixes: 1, Tenants: 1, User: 400, Answer: 150, Think: 10 * time.Second, Burst: 1, FloodTokens: 8000,
+		Conversations: 400, Turns: 5, System: 2000, Prefixes: 1, Tenants: 1, User: 400, Answer: 150, Think: 10 * time.Second, Burst: 1, FloodTokens: 8000, LongTokens: 16_000,
 	}
 }
 
@@ -51,6 +53,8 @@ func (g *Generator) knobs() []knob {
 		{name: "answer", real: &g.Answer, least: 1, most: 1e5},
 		{name: "think", time: &g.Think, most: float64(24 * time.Hour)},
 		{name: "burst", real: &g.Burst, least: 1, most: 1000},
+		{name: "long", real: &g.Long, most: 1},
+		{name: "long_tokens", real: &g.LongTokens, least: 1, most: 1e6},
 		{name: "flood", whole: &g.Flood, most: 1e5},
 		{name: "flood_tokens", whole: &g.FloodTokens, least: 1, most: 1e6},
 	}
@@ -150,12 +154,17 @@ func (g Generator) Trace(seed uint64) *Trace {
 // converse draws the turns of a conversation. An answer comes back in the next prompt as text of its own.
 func (g *Generator) converse(t *Trace, session int, head int32, rng *rand.Rand) {
 	node, tokens, from, last := head, g.System, int32(-1), int32(-1)
+	document := 0
+	if g.Long > 0 && rng.Float64() < g.Long {
+		document = g.size(g.LongTokens, rng)
+	}
 	for range 1 + min(int(float64(g.Turns*exponential(rng))), 8*int(g.Turns+1)) {
 		node = t.forest.add(node, tokens, rng.Uint64()) // from the end of the prompt before
 		if from >= 0 {
 			tokens += t.Turns[from].Output
 		}
-		tokens += g.size(g.User, rng)
+		tokens += g.size(g.User, rng) + document
+		document = 0
 		delay := time.Duration(float64(g.Think) * exponential(rng))
 		t.join(session, TraceTurn{from: from, Delay: delay, Prompt: tokens, Output: g.size(g.Answer, rng), node: node}, &last)
 		from = last

@@ -21,6 +21,9 @@ type Replay struct {
 	IDs        bool // clients name their conversation; without, the router goes by what prompts say
 	Routers    int  // side by side, each with an even share of the requests; 0 is one
 
+	Disaggregation route.Disaggregation // when a fleet with roles splits requests, and by which policies; those left out are Policy
+	Transfer       Transfer             // of KV cache between engines with roles; zero is DefaultTransfer
+
 	Share     bool          // routers tell each other what they decide and see; without, each knows only its own
 	Staleness time.Duration // how long that takes
 
@@ -38,6 +41,7 @@ type Replay struct {
 type Played struct {
 	Turn       int           // index in Trace.Turns
 	Endpoint   int           // index in Fleet.Endpoints of the one that answered, -1 for none
+	Prefiller  int           // of the one that computed its prompt for that, -1 for none
 	Sent       time.Duration // from the start of the run
 	TTFT, Took time.Duration
 	Cached     int // prompt tokens that the engine found
@@ -49,6 +53,12 @@ type Played struct {
 	Regret     time.Duration // longer to its first token than at the best endpoint, as the state of the engines then was
 	Failed     bool
 	Retries    int
+
+	Why       route.SplitWhy // why it was split, or not; "" in fleets without roles
+	Prefill   time.Duration  // from sending to the end of the prefill leg
+	Moved     int            // tokens whose KV cache was handed over
+	Handed    time.Duration  // from the end of the prefill leg until it had come: waiting for blocks, and the transfer
+	MovedTook time.Duration  // the transfer alone
 }
 
 // Outcome is a run.
@@ -60,6 +70,7 @@ type Outcome struct {
 	Routers []*route.Router
 
 	utilisation float64 // see Figures
+	gaps        histogram
 }
 
 // ErrStopped says that Progress ended the run.
@@ -79,6 +90,9 @@ func (r *Replay) Run() (*Outcome, error) {
 	if r.Staleness < 0 || r.Staleness > time.Hour {
 		return nil, fmt.Errorf("sim: staleness must be in 0..1h, got %v", r.Staleness)
 	}
+	if err := r.checkRoles(); err != nil {
+		return nil, err
+	}
 	plan, err := r.Trace.Plan(r.Fleet, r.Load, r.Speed, r.Seed)
 	if err != nil {
 		return nil, err
@@ -89,7 +103,7 @@ func (r *Replay) Run() (*Outcome, error) {
 		policy = p.oracle.policy
 	}
 	for range max(r.Routers, 1) {
-		p.routers = append(p.routers, route.New(route.Config{Policy: policy, PolicyName: r.PolicyName}))
+		p.routers = append(p.routers, route.New(route.Config{Policy: policy, PolicyName: r.PolicyName, Disaggregation: r.Disaggregation}))
 	}
 	for i, e := range r.Fleet.Endpoints {
 		engine, err := NewEngine(e.Engine, mix(r.Seed)+uint64(i))
@@ -110,7 +124,7 @@ func (r *Replay) Run() (*Outcome, error) {
 		p.gone[i].add(e.Stats())
 		out.Engines = append(out.Engines, p.gone[i])
 	}
-	out.utilisation = p.utilisation()
+	out.utilisation, out.gaps = p.utilisation(), p.gaps
 	return out, nil
 }
 
@@ -126,6 +140,7 @@ func (s *Stats) add(o Stats) {
 	s.PromptTokens += o.PromptTokens
 	s.CachedTokens += o.CachedTokens
 	s.PrefillTokens += o.PrefillTokens
+	s.FetchedTokens += o.FetchedTokens
 	s.OutputTokens += o.OutputTokens
 	s.Evictions += o.Evictions
 	s.Preemptions += o.Preemptions

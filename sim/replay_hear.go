@@ -2,21 +2,29 @@ package sim
 
 import "github.com/warmpath/warmpath/route"
 
-// route asks a router where p.req, the request of a turn, goes.
-func (p *player) route(router int32, now int64, turn int) (route.Decision, error) {
+// decide asks a router where p.req, the request of a turn, goes.
+func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
 	r := p.routers[router]
 	if p.Asked != nil {
 		p.Asked(turn, &p.req)
 	}
-	d, err := r.Route(p.at(now), &p.req)
+	plan, err := r.Decide(p.at(now), &p.req)
 	if p.Heard != nil {
 		e := route.Entry{Now: p.at(now), Request: &p.req, Err: err}
 		if err == nil {
-			e.Decision, e.View = &d, r.Seen()
+			if plan.Lease != 0 {
+				e.Decision = &plan.Decision
+			}
+			if plan.Prefill.Lease != 0 {
+				e.Prefill = &plan.Prefill
+			}
+			if !plan.Split() {
+				e.View = r.Seen()
+			}
 		}
 		p.Heard(&e)
 	}
-	return d, err
+	return plan, err
 }
 
 // tell tells a router an event.

@@ -39,6 +39,14 @@ type player struct {
 	news []hearsay     // in the order in which they are heard
 	told []route.Lease // of each turn at each router that was told of it, 0 for none
 
+	roles              bool
+	hands              []handoff
+	computing, holding [][]int32 // hands at each engine
+	links              links
+	moves              int64   // when the next transfer ends, as entered; -1 for none
+	carried            []int32 // scratch
+	gaps               histogram
+
 	oracle oracle
 	req    route.Request
 	text   []uint64 // scratch
@@ -60,6 +68,15 @@ type flying struct {
 	chain   []uint64
 	attempt uint64
 	tried   []string
+
+	token        int64            // when the latest token came
+	hand         int32            // of hands, from 1, when it is split
+	session      string           // conversation that its first decision in two legs found
+	ending       []route.Finished // of the attempt before, told when the next is decided
+	triedPrefill []string
+	prefillFails int
+	suspect      bool // a decoder has failed once that may not have got its KV cache
+	unfit        bool // its prefill leg failed for good
 }
 
 // noticed is how long it takes until a probe finds that an engine is gone or has come back.
@@ -75,6 +92,8 @@ func newPlayer(r *Replay, plan Plan) *player {
 		index: map[string]int{}, out: make([]Played, 0, len(t.Turns)),
 	}
 	p.oracle.player = p
+	p.roles, p.links, p.moves = r.Fleet.HasRoles(), newLinks(r.transfer(), n), -1
+	p.computing, p.holding = make([][]int32, n), make([][]int32, n)
 	for i := range p.steps {
 		p.steps[i] = -1
 		p.index[r.Fleet.Endpoints[i].Name] = i
@@ -131,7 +150,7 @@ func (p *player) declare(now int64) {
 	d := route.Declared{Source: "replay"}
 	for i, e := range p.Fleet.Endpoints {
 		if p.joined[i] {
-			d.Endpoints = append(d.Endpoints, route.Endpoint{Name: e.Name, URL: "http://" + e.Name, Weight: 1})
+			d.Endpoints = append(d.Endpoints, route.Endpoint{Name: e.Name, URL: "http://" + e.Name, Weight: 1, Role: e.Role})
 		}
 	}
 	for r := range p.routers {
@@ -177,6 +196,12 @@ func (p *player) play() bool {
 			p.send(h.at, i)
 		case newsDue:
 			p.hear(h.at)
+		case linksDue:
+			p.carry(h.at)
+		case handArrives:
+			p.arrive(h.at, i)
+		case leaseEnds:
+			p.unhold(h.at, int32(i))
 		case endpointJoins:
 			p.joined[i] = true
 			p.declare(h.at)
@@ -217,19 +242,27 @@ func (p *player) schedule(i int) {
 func (p *player) step(now int64, i int) {
 	for _, e := range p.engines[i].Advance(p.at(now)) {
 		switch {
+		case e.ID >= handID:
+			p.prefilled(now, &e)
 		case e.Kind == Prefilled:
 			f := &p.flights[e.ID-1]
 			p.out[f.row-1].Cached = e.CachedTokens
 			p.paid(f)
 		case e.Kind == Token && e.Index == 0:
 			f := &p.flights[e.ID-1]
-			f.first = true
+			f.first, f.token = true, now
 			p.out[f.row-1].TTFT = time.Duration(now - f.sent)
 			p.observe(now, int(e.ID-1), route.FirstByte{Lease: f.lease})
+			p.moved(now, int(e.ID-1))
+		case e.Kind == Token:
+			f := &p.flights[e.ID-1]
+			p.gaps.add(time.Duration(now - f.token))
+			f.token = now
 		case e.Kind == Done:
 			p.finish(now, int(e.ID-1), e)
 		}
 	}
+	p.fetch(now, i)
 	p.schedule(i)
 }
 
@@ -243,6 +276,9 @@ func (p *player) finish(now int64, i int, e Emission) {
 	f, t := &p.flights[i], &p.Trace.Turns[i]
 	row := &p.out[f.row-1]
 	row.Took, row.Cached = time.Duration(now-f.sent), e.CachedTokens
+	if f.hand != 0 { // a decoder takes all that was handed to it for cached; usage is the prefiller's
+		row.Cached = p.hands[f.hand-1].cached
+	}
 	if t.Output == 0 {
 		row.TTFT = row.Took
 	}

@@ -23,7 +23,7 @@ func (p *player) send(now int64, i int) {
 		}
 	}
 	f := &p.flights[i]
-	p.out = append(p.out, Played{Turn: i, Endpoint: -1, Sent: time.Duration(now), First: t.Number == 0})
+	p.out = append(p.out, Played{Turn: i, Endpoint: -1, Prefiller: -1, Sent: time.Duration(now), First: t.Number == 0})
 	f.row, f.sent = int32(len(p.out)), now
 	if t.next >= 0 && p.Trace.Turns[t.next].overlaps {
 		p.due.push(now+int64(p.pause(p.Trace.Turns[t.next].Delay)), turnDue, int(t.next))
@@ -37,15 +37,22 @@ func (p *player) place(now int64, i int) {
 	f, t := &p.flights[i], &p.Trace.Turns[i]
 	row := &p.out[f.row-1]
 	p.ask(i)
+	p.sameConversation(f)
 	p.oracle.now, p.oracle.turn = now, i
 	for {
 		f.attempt++
 		p.req.Seed, p.req.Tried = mix(p.seed^mix(uint64(i)<<8+f.attempt)), f.tried
-		d, err := p.route(f.router, now, i)
+		plan, err := p.decide(f.router, now, i)
+		p.settle(now, i)
 		if err != nil {
 			p.failed(now, i)
 			return
 		}
+		if row.Why = plan.Why; plan.Split() {
+			p.split(now, i, &plan)
+			return
+		}
+		d := &plan.Decision
 		at := p.index[d.Endpoint.Name]
 		f.lease, f.engine = d.Lease, int32(at)
 		row.Endpoint, row.Predicted, row.Reason = at, d.CachedTokens, d.Reason
@@ -79,7 +86,7 @@ func (p *player) place(now int64, i int) {
 // failed ends a turn that nobody could take.
 func (p *player) failed(now int64, i int) {
 	row := &p.out[p.flights[i].row-1]
-	row.Failed, row.Endpoint, row.Home, row.TTFT, row.Took = true, -1, false, 0, 0
+	row.Failed, row.Endpoint, row.Prefiller, row.Home, row.TTFT, row.Took = true, -1, -1, false, 0, 0
 	p.over(now, i)
 }
 
@@ -142,6 +149,8 @@ func (p *player) ask(i int) {
 		p.text = p.Trace.forest.chain(p.text, t.node, t.Prompt, route.BlockBytes/TokenBytes, textSalt)
 		p.req.Content = &route.Content{Blocks: p.text, Bytes: TokenBytes * t.Prompt}
 	}
+	f := &p.flights[i]
+	p.req.Splits, p.req.Fails, p.req.TriedPrefill = p.roles && t.Output > 0, f.unfit, f.triedPrefill
 	if n := uint64(len(p.routers)); n > 1 {
 		p.flights[i].router = int32(mix(p.seed^uint64(i)) % n)
 	}
@@ -177,6 +186,7 @@ func (p *player) fail(now int64, at int) {
 		f := &p.flights[i]
 		p.observe(now, int(i), route.Finished{Lease: f.lease, Outcome: route.EngineError})
 		f.owed = 0
+		p.undone(now, int(i))
 	}
 	for _, i := range lost {
 		f := &p.flights[i]
@@ -188,11 +198,15 @@ func (p *player) fail(now int64, at int) {
 		p.out[f.row-1].Retries++
 		p.place(now, int(i))
 	}
+	p.failHands(now, at)
 }
 
 // regret is how much sooner another endpoint would have given the first token, reckoned from what the engines really hold and
 // have to compute now: what they owe in front, and the uncached part of this prompt.
 func (p *player) regret(i, chosen, remains int) time.Duration {
+	if p.roles {
+		return 0 // what waits where is not all that counts
+	}
 	t, f := &p.Trace.Turns[i], &p.flights[i]
 	own := p.wait(chosen, remains)
 	best := own

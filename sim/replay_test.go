@@ -76,8 +76,8 @@ func TestReplayByHand(t *testing.T) {
 	// The first is computed alone: 1 ms + 1,000 tokens. The second begins then, beside the first's second token: it finds the 512
 	// tokens of id 1 and computes 788.
 	want := []Played{
-		{Turn: 0, TTFT: 1001 * time.Millisecond, Took: (1001 + 789 + 1) * time.Millisecond, Reason: route.ReasonOnly, First: true},
-		{Turn: 1, Sent: 500 * time.Millisecond, TTFT: (501 + 789) * time.Millisecond, Took: (501 + 789) * time.Millisecond, Cached: 512, Reason: route.ReasonOnly, First: true},
+		{Turn: 0, Prefiller: -1, TTFT: 1001 * time.Millisecond, Took: (1001 + 789 + 1) * time.Millisecond, Reason: route.ReasonOnly, First: true},
+		{Turn: 1, Prefiller: -1, Sent: 500 * time.Millisecond, TTFT: (501 + 789) * time.Millisecond, Took: (501 + 789) * time.Millisecond, Cached: 512, Reason: route.ReasonOnly, First: true},
 	}
 	for i, w := range want {
 		got := o.Turns[i]

@@ -91,7 +91,7 @@ func (e *Engine) preempt(s *seq) {
 	e.cache.releaseAll(s.blocks)
 	s.blocks = s.blocks[:0]
 	s.computed, s.named, s.plan = 0, 0, 0
-	s.running = false
+	s.running, s.fetched = false, false
 	e.waiting = append(e.waiting, nil)
 	copy(e.waiting[1:], e.waiting)
 	e.waiting[0] = s
@@ -111,6 +111,14 @@ func (e *Engine) admit(budget *int) {
 			keep++
 			continue
 		}
+		if s.wantsFetch() {
+			if !e.fetch(s) {
+				break
+			}
+			if s.fetching {
+				continue
+			}
+		}
 		if !e.enter(s, budget) {
 			break
 		}
@@ -129,6 +137,12 @@ func (e *Engine) admit(budget *int) {
 func (e *Engine) enter(s *seq, budget *int) bool {
 	bt := e.cfg.BlockTokens
 	target := s.target()
+	if s.fetched {
+		s.plan = target - s.computed
+		*budget -= s.plan
+		e.begin(s)
+		return true
+	}
 	prefix := s.job.Chain[:min((target-1)/bt, len(s.job.Chain))]
 	hits, keptHits := e.cache.match(prefix)
 	need := (target+bt-1)/bt - hits
@@ -149,11 +163,15 @@ func (e *Engine) enter(s *seq, budget *int) bool {
 	for len(s.blocks)*bt < s.computed+s.plan {
 		s.blocks = append(s.blocks, e.cache.alloc())
 	}
-	s.running = true
-	e.running = append(e.running, s)
+	e.begin(s)
 	e.stats.QueryTokens += uint64(target)
 	e.stats.HitTokens += uint64(s.computed)
 	return true
+}
+
+func (e *Engine) begin(s *seq) {
+	s.running = true
+	e.running = append(e.running, s)
 }
 
 // bringBack gives a job blocks with content from host memory. It stays there too, and is the latest to be forgotten: its last
@@ -187,6 +205,7 @@ func (e *Engine) endStep() {
 		s.plan = 0
 		e.publish(s)
 		if s.computed == s.target() && e.produce(s) {
+			e.handOver(s)
 			e.end(s)
 			continue
 		}

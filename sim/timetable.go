@@ -19,6 +19,9 @@ const (
 	failureNoticed
 	endpointReturns
 	newsDue
+	linksDue    // a transfer ends
+	handArrives // its KV cache is there
+	leaseEnds   // of KV cache that nobody came for
 )
 
 // timetable is a binary heap of what is due, in order of time, and of entry within one moment.

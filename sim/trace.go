@@ -138,6 +138,9 @@ func readLines(name string, r io.Reader, begin func(first []byte) (lineReader, e
 			}
 		}
 		if err := read.line(line); err != nil {
+			if cut := lines.Err(); cut != nil { // there is no more of the line
+				err = cut
+			}
 			return fmt.Errorf("%s:%d: %w", name, n, err)
 		}
 	}
@@ -164,7 +167,7 @@ func (t *Trace) reader(first []byte) (lineReader, error) {
 	if t.Format == FormatAuto {
 		var keys map[string]json.RawMessage
 		if err := json.Unmarshal(first, &keys); err != nil {
-			return nil, fmt.Errorf("want a JSON object, %w", err)
+			return nil, fmt.Errorf("want a JSON object, %w", jsonFault(err))
 		}
 		switch {
 		case keys["warmpath_recording"] != nil:
@@ -223,4 +226,17 @@ func (t *Trace) join(session int, turn TraceTurn, last *int32) {
 	s.Turns++
 	*last = at
 	t.Turns = append(t.Turns, turn)
+}
+
+// jsonFault says what is wrong with a value in the words of the format, not of this program.
+func jsonFault(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return err
+	case wrong.Field == "":
+		return fmt.Errorf("it is a JSON %s", wrong.Value)
+	default:
+		return fmt.Errorf("%s cannot be a JSON %s", wrong.Field, wrong.Value)
+	}
 }

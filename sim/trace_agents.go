@@ -61,7 +61,7 @@ func (l *agentLine) check() error {
 func (a *agents) line(text []byte) error {
 	var l agentLine
 	if err := json.Unmarshal(text, &l); err != nil {
-		return fmt.Errorf("want a JSON object with session_id, timestamp, input_length, output_length and shared_length: %w", err)
+		return fmt.Errorf("want a JSON object with session_id, timestamp, input_length, output_length and shared_length: %w", jsonFault(err))
 	}
 	if err := l.check(); err != nil {
 		return err

@@ -36,7 +36,7 @@ func (m *mooncake) line(text []byte) error {
 		IDs       []int64  `json:"hash_ids"`
 	}
 	if err := json.Unmarshal(text, &l); err != nil {
-		return fmt.Errorf("want a JSON object with timestamp, input_length, output_length and hash_ids: %w", err)
+		return fmt.Errorf("want a JSON object with timestamp, input_length, output_length and hash_ids: %w", jsonFault(err))
 	}
 	if err := lengths(l.Timestamp, l.Input, l.Output); err != nil {
 		return err

@@ -149,7 +149,7 @@ func newRecorded(t *Trace) *recorded {
 func (r *recorded) line(text []byte) error {
 	var l recordedLine
 	if err := json.Unmarshal(text, &l); err != nil {
-		return fmt.Errorf("want a JSON object as warmpath serve records it: %w", err)
+		return fmt.Errorf("want a JSON object as warmpath serve records it: %w", jsonFault(err))
 	}
 	switch {
 	case l.Format != nil:

@@ -2,10 +2,12 @@ package sim
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"pgregory.net/rapid"
 )
@@ -216,6 +218,8 @@ func TestTraceFaults(t *testing.T) {
 		{"hello\n", "t:1: want a JSON object, invalid character 'h' looking for beginning of value"},
 		{"{}\n", `t:1: neither a Mooncake trace (no "hash_ids") nor a trace of agents (no "session_id" and "shared_length") nor a recording (no "warmpath_recording")`},
 		{good + "\n" + `{"timestamp":1000,`, "t:3: want a JSON object with timestamp, input_length, output_length and hash_ids: unexpected end of JSON input"},
+		{good + "[]", "t:2: want a JSON object with timestamp, input_length, output_length and hash_ids: it is a JSON array"},
+		{good + `{"hash_ids":"x"}`, "t:2: want a JSON object with timestamp, input_length, output_length and hash_ids: hash_ids cannot be a JSON string"},
 		{good + `{"timestamp":999,"input_length":600,"output_length":5,"hash_ids":[1,2]}`, "t:2: timestamp 999 is before the 1000 of an earlier line"},
 		{good + `{"timestamp":-1,"input_length":600,"output_length":5,"hash_ids":[1,2]}`, "t:2: timestamp is -1, want 0 or more milliseconds"},
 		{good + `{"input_length":600,"output_length":5,"hash_ids":[1,2]}`, `t:2: no "timestamp"; want milliseconds`},
@@ -233,6 +237,10 @@ func TestTraceFaults(t *testing.T) {
 		if _, err := ReadTrace("t", strings.NewReader(c.text), FormatAuto); err == nil || err.Error() != c.want {
 			t.Errorf("%q:\n got %v\nwant %s", c.text, err, c.want)
 		}
+	}
+	torn := io.MultiReader(strings.NewReader(good+good[:20]), iotest.ErrReader(io.ErrUnexpectedEOF))
+	if _, err := ReadTrace("t", torn, FormatAuto); err == nil || err.Error() != "t:2: unexpected EOF" {
+		t.Errorf("a file that ends too soon: %v", err)
 	}
 	if _, err := ReadTrace("t", strings.NewReader(good), "mooncacke"); err == nil || !strings.Contains(err.Error(), "want mooncake, agents or recorded") {
 		t.Errorf("unknown format: %v", err)

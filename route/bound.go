@@ -1,0 +1,54 @@
+package route
+
+// SGLang's servers are started for one part of the work and refuse the rest (0.5.23): one that decodes takes no whole request, and one
+// that was started for neither takes no leg. So in a pool with such decoders all requests are split that can be, whatever is configured,
+// and whole requests go to endpoints of the role both.
+
+// bound reports whether the endpoint's engine does only what its role says.
+func (e *endpoint) bound() bool { return e.kind() == KindSGLang }
+
+// bound reports whether the members that decode take no whole requests.
+func (p *pool) bound() bool {
+	if !p.parts {
+		return false
+	}
+	for i := range p.members {
+		if ep := p.members[i].ep; ep.spec.Role == RoleDecode && ep.bound() {
+			return true
+		}
+	}
+	return false
+}
+
+// alone reports whether some member takes whole requests.
+func (p *pool) alone() bool {
+	for i := range p.members {
+		if ep := p.members[i].ep; ep.spec.Role == RoleBoth || ep.spec.Role == RoleDecode && !ep.bound() {
+			return true
+		}
+	}
+	return false
+}
+
+// takes reports whether an endpoint may be given what is being decided.
+func (r *Router) takes(p *pool, ep *endpoint, req *Request) bool {
+	role := ep.spec.Role
+	if !p.parts || !ep.bound() {
+		return role.takes(r.leg)
+	}
+	switch {
+	case r.leg == LegPrefill:
+		return role == RolePrefill
+	case r.apartOnly:
+		return role == RoleDecode
+	case !req.Splits && !p.alone(): // it may say so itself
+		return role == RoleDecode
+	default:
+		return role == RoleBoth
+	}
+}
+
+// peer is what is known of an endpoint that KV cache is handed over from or to.
+func (e *endpoint) peer() Peer {
+	return Peer{BootstrapPort: e.report.BootstrapPort, Ranks: e.report.Ranks, Version: e.report.Version}
+}

@@ -1,0 +1,267 @@
+package route
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// kvWorld is a router with two engines whose events are told by hand: blocks of 16 tokens, a token for each 8 bytes of text.
+type kvWorld struct {
+	*testing.T
+	r       *Router
+	now     time.Time
+	streams map[string]*KVStream
+	seq     map[string]uint64
+	said    []string
+}
+
+func newKVWorld(t *testing.T) *kvWorld {
+	w := &kvWorld{T: t, r: New(Config{Policy: func() Policy { return firstPolicy{} }}), now: kvNow, streams: map[string]*KVStream{}, seq: map[string]uint64{}}
+	w.observe(Declared{Source: "s", Endpoints: []Endpoint{{Name: "a", URL: "http://a", Weight: 1, Models: []string{"m"}}, {Name: "b", URL: "http://b", Weight: 1, Models: []string{"m"}}}})
+	for _, name := range []string{"a", "b"} {
+		w.observe(Probed{Endpoint: name, Report: Report{Healthy: true, Kind: KindVLLM, BlockTokens: 16, CacheTokens: 100_000}})
+		w.streams[name] = NewKVStream(0)
+		w.observe(KVHeard{Endpoint: name, State: KVExact, Detail: "followed"})
+	}
+	w.said = nil
+	return w
+}
+
+func (w *kvWorld) observe(ev Event) {
+	for _, c := range w.r.Observe(w.now, ev).Changes {
+		w.said = append(w.said, c.Endpoint+": "+c.Detail)
+	}
+}
+
+// tell has an endpoint's engine publish events.
+func (w *kvWorld) tell(name string, events ...KVEvent) {
+	var ops KVOps
+	s := w.streams[name]
+	s.Apply(w.seq[name], &KVBatch{At: float64(w.seq[name]), Events: events}, &ops)
+	w.seq[name]++
+	w.observe(KVApplied{Endpoint: name, Ops: &ops, Blocks: s.Held(), Size: 16})
+}
+
+// prompt is so many tokens: those of the system prompt, then a conversation's own.
+func kvPrompt(system, own int, id uint32) (tokens []uint32, c *Content) {
+	for i := range system {
+		tokens = append(tokens, uint32(i)+1)
+	}
+	for i := range own {
+		tokens = append(tokens, id*100_000+uint32(i))
+	}
+	c = &Content{Bytes: len(tokens) * 8}
+	h := uint64(1)
+	for i, x := range tokens {
+		h = scramble(h ^ uint64(x))
+		if (i+1)%16 == 0 {
+			c.Blocks = append(c.Blocks, h)
+		}
+	}
+	return tokens, c
+}
+
+func (w *kvWorld) route(session, pin string, c *Content) Decision {
+	w.Helper()
+	d, err := w.r.Route(w.now, &Request{Model: "m", Session: session, Content: c, PromptBytes: c.Bytes, PromptTokens: 0, Pin: pin, Seed: 1})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return d
+}
+
+// cached is what is predicted of a request that is not sent after all.
+func (w *kvWorld) cached(session, pin string, c *Content) int {
+	w.Helper()
+	d := w.route(session, pin, c)
+	w.observe(Finished{Lease: d.Lease, Outcome: Abandoned})
+	return d.CachedTokens
+}
+
+// turn is a request from decision to end, whose blocks from block from on are stored at its endpoint.
+func (w *kvWorld) turn(session, pin, label string, tokens []uint32, c *Content, cached int) Decision {
+	w.Helper()
+	d := w.route(session, pin, c)
+	w.tell(pin, blocksOf(tokens, cached/16, label))
+	w.observe(FirstByte{Lease: d.Lease})
+	w.observe(Finished{Lease: d.Lease, Usage: Usage{PromptTokens: len(tokens), CachedTokens: cached, CachedKnown: true, OutputTokens: 1}})
+	w.now = w.now.Add(time.Second)
+	return d
+}
+
+// hashOf names a block by the engine: anything that covers the tokens.
+func kvHashOf(tokens []uint32) uint64 {
+	h := uint64(7)
+	for _, x := range tokens {
+		h = scramble(h ^ uint64(x)<<1)
+	}
+	return h
+}
+
+// blocksOf is the event of a prompt's whole blocks from one on.
+func blocksOf(tokens []uint32, from int, label string) KVEvent {
+	e := KVEvent{Kind: KVStored, BlockTokens: 16, Session: label, Tokens: tokens[from*16 : len(tokens)/16*16]}
+	for i := from; i < len(tokens)/16; i++ {
+		e.Hashes = append(e.Hashes, kvHashOf(tokens[:i*16+16]))
+	}
+	if from > 0 {
+		e.Parent, e.HasParent = kvHashOf(tokens[:from*16]), true
+	}
+	return e
+}
+
+func removedFrom(tokens []uint32, from int) KVEvent {
+	e := KVEvent{Kind: KVRemoved}
+	for i := len(tokens) / 16; i > from; i-- {
+		e.Hashes = append(e.Hashes, kvHashOf(tokens[:i*16]))
+	}
+	return e
+}
+
+// TestKVPredicts follows two conversations with one system prompt through their labels: evictions, another endpoint, a changed history.
+func TestKVPredicts(t *testing.T) {
+	w := newKVWorld(t)
+	first, c1 := kvPrompt(320, 320, 1)
+	w.turn("x", "a", "x", first, c1, 0)
+	if got := w.cached("x", "a", c1); got != 624 {
+		t.Errorf("the same prompt again: %d cached, want all but the block of the last token", got)
+	}
+	longer, c2 := kvPrompt(320, 480, 1)
+	if got := w.cached("x", "a", c2); got != 640 {
+		t.Errorf("the next turn: %d cached, want 640", got)
+	}
+	if got := w.cached("x", "b", c2); got != 0 {
+		t.Errorf("elsewhere: %d cached, want none", got)
+	}
+	w.tell("b", blocksOf(longer, 0, "somebody else")) // not through us
+	if got := w.cached("x", "b", c2); got != 640 {
+		t.Errorf("elsewhere, where another router had it computed: %d cached, want 640", got)
+	}
+	w.tell("a", removedFrom(first, 25))
+	if got := w.cached("x", "a", c2); got != 400 {
+		t.Errorf("after the end of it was evicted: %d cached, want 400", got)
+	}
+	w.tell("a", KVEvent{Kind: KVCleared})
+	if got := w.cached("x", "a", c2); got != 0 {
+		t.Errorf("after all was cleared: %d cached", got)
+	}
+}
+
+// TestKVShared: what a new conversation shares with others is known to the block once two have met.
+func TestKVShared(t *testing.T) {
+	w := newKVWorld(t)
+	one, c1 := kvPrompt(328, 300, 1) // the system prompt ends within a block
+	two, c2 := kvPrompt(328, 300, 2)
+	_, c3 := kvPrompt(328, 300, 3)
+	w.turn("one", "a", "one", one, c1, 0)
+	w.turn("two", "a", "two", two, c2, 320)
+	if got := w.cached("three", "a", c3); got != 320 {
+		t.Errorf("a third one: %d cached, want 320", got)
+	}
+	w.tell("a", removedFrom(one, 20), removedFrom(two, 20))
+	if got := w.cached("three", "a", c3); got != 320 {
+		t.Errorf("with what the first two had of their own evicted: %d cached, want 320", got)
+	}
+	w.tell("a", removedFrom(one[:320], 10))
+	if got := w.cached("three", "a", c3); got != 160 {
+		t.Errorf("with half of the system prompt evicted: %d cached, want 160", got)
+	}
+}
+
+// TestKVWithoutLabels ties blocks by the one request that can have caused them, by length, and by tokens.
+func TestKVWithoutLabels(t *testing.T) {
+	for _, how := range []string{"alone", "by length", "tokens", "tokens, late"} {
+		w := newKVWorld(t)
+		tokens, c := kvPrompt(0, 640, 1)
+		other, oc := kvPrompt(0, 320, 2)
+		d := w.route("x", "a", c)
+		var o Decision
+		if how != "alone" {
+			o = w.route("y", "a", oc)
+			w.tell("a", blocksOf(other, 0, ""))
+		}
+		w.tell("a", blocksOf(tokens, 0, ""))
+		if how == "tokens" {
+			w.observe(KVTokens{Lease: d.Lease, Tokens: tokens})
+		}
+		known := how != "tokens, late"
+		end := Usage{PromptTokens: 640, CachedKnown: known, OutputTokens: 1}
+		w.observe(Finished{Lease: d.Lease, Usage: end})
+		if how != "alone" {
+			w.observe(Finished{Lease: o.Lease, Usage: Usage{PromptTokens: 320, CachedKnown: known, OutputTokens: 1}})
+		}
+		if how == "tokens, late" {
+			w.observe(KVTokens{Lease: d.Lease, Tokens: tokens})
+		}
+		w.tell("a", removedFrom(tokens, 10))
+		_, next := kvPrompt(0, 800, 1)
+		if got := w.cached("x", "a", next); got != 160 {
+			t.Errorf("%s: %d cached after an eviction, want 160: %+v", how, got, w.r.Status(w.now)[0].KV)
+		}
+	}
+}
+
+// TestKVSilence: an answer must have brought blocks and nothing is heard.
+func TestKVSilence(t *testing.T) {
+	w := newKVWorld(t)
+	tokens, c := kvPrompt(0, 640, 1)
+	w.turn("x", "a", "x", tokens, c, 0)
+	_, c2 := kvPrompt(0, 900, 2)
+	d := w.route("y", "a", c2)
+	w.observe(Finished{Lease: d.Lease, Usage: Usage{PromptTokens: 900, CachedKnown: true}})
+	w.observe(KVTick{})
+	if w.r.Status(w.now)[0].KV.State != KVExact {
+		t.Error("silent at once: engines take a moment")
+	}
+	w.now = w.now.Add(kvOverdue)
+	w.observe(KVTick{})
+	if s := w.r.Status(w.now)[0].KV.State; s != KVSilent || len(w.said) != 1 || !strings.Contains(w.said[0], "silent") {
+		t.Errorf("%s: %q", s, w.said)
+	}
+	w.tell("a", blocksOf(tokens, 0, "x"))
+	if s := w.r.Status(w.now)[0].KV.State; s != KVExact {
+		t.Errorf("heard again: %s", s)
+	}
+}
+
+// TestKVWrong: events that disagree with the answers are given up, and gone by again when they agree.
+func TestKVWrong(t *testing.T) {
+	w := newKVWorld(t)
+	tokens, c := kvPrompt(0, 640, 1)
+	w.turn("x", "a", "x", tokens, c, 0)
+	ask := func(found int) {
+		d := w.route("x", "a", c)
+		w.observe(Finished{Lease: d.Lease, Usage: Usage{PromptTokens: 640, CachedTokens: found, CachedKnown: true}})
+	}
+	for range kvMisses {
+		ask(0) // though the events say that it is there
+	}
+	if s := w.r.Status(w.now)[0].KV; s.State != KVWrong || s.Wrong != 1 || len(w.said) != 1 {
+		t.Fatalf("%+v %q", s, w.said)
+	}
+	for range kvHits {
+		ask(624)
+	}
+	if s := w.r.Status(w.now)[0].KV; s.State != KVExact || len(w.said) != 2 {
+		t.Errorf("%+v %q", s, w.said)
+	}
+}
+
+// TestKVBounds: conversations beyond the bound are forgotten, the ones not used for longest first.
+func TestKVBounds(t *testing.T) {
+	var k kvTable
+	k.open()
+	for i := range uint64(mostTies + 100) {
+		x := k.ties.make(i + 1)
+		k.ties.set(x, 0, []uint64{i})
+	}
+	if n := len(k.ties.byKey); n != mostTies || k.ties.byKey[1] != nil || k.ties.byKey[mostTies+100] == nil || k.ties.names != mostTies {
+		t.Errorf("%d ties with %d names", n, k.ties.names)
+	}
+	x := k.ties.make(1 << 40)
+	k.ties.set(x, 0, make([]uint64, mostTieNames))
+	if k.ties.names != mostTieNames || len(k.ties.byKey) != 1 {
+		t.Errorf("%d names in %d ties", k.ties.names, len(k.ties.byKey))
+	}
+}

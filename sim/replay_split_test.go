@@ -1,0 +1,217 @@
+package sim
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// twoLegs is a fleet of engines with round figures (see round), and a link that takes 10 ms and 0.1 ms a token.
+func twoLegs(trace *Trace, prefill, decode int, when route.When) Replay {
+	return Replay{
+		Trace: trace, Fleet: SplitFleet(prefill, decode, round()), Policy: func() route.Policy { return &turnTaking{} }, PolicyName: "in turn", Speed: 1, IDs: true,
+		Disaggregation: route.Disaggregation{When: when}, Transfer: Transfer{BytesPerToken: 1000, Bandwidth: 1e7, Latency: 10 * time.Millisecond},
+	}
+}
+
+// turnTaking picks one after the other.
+type turnTaking struct{ n int }
+
+func (p *turnTaking) Pick(v *route.View, _ *route.Request) route.Choice {
+	p.n++
+	return route.Choice{Index: p.n % len(v.Candidates), Reason: "turn"}
+}
+
+// TestSplitByHand: two turns of one conversation in two legs, reckoned on paper.
+func TestSplitByHand(t *testing.T) {
+	trace, err := ReadTrace("t", strings.NewReader(`{"timestamp":0,"input_length":1000,"output_length":3,"hash_ids":[1,2]}
+{"timestamp":5000,"input_length":1300,"output_length":2,"hash_ids":[1,3,4]}
+`), FormatAuto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := twoLegs(trace, 1, 1, route.WhenAlways)
+	o := replay(t, r)
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	want := []Played{
+		// Prefill: a step of 1 ms and 1,000 tokens of 1 ms. Transfer: 1,000 tokens of 0.1 ms, and 10 ms. Then steps of 1 ms, the first with
+		// the last token of the prompt, 1 ms more.
+		{
+			Turn: 0, Endpoint: 1, Prefiller: 0, TTFT: ms(1001 + 110 + 2), Took: ms(1001 + 110 + 2 + 2), Reason: route.ReasonOnly, First: true,
+			Why: route.SplitAlways, Prefill: ms(1001), Moved: 1000, Handed: ms(110), MovedTook: ms(110),
+		},
+		// 512 tokens are shared, which both engines have.
+		{
+			Turn: 1, Endpoint: 1, Prefiller: 0, Sent: ms(5000), TTFT: ms(789 + 88 + 1 + 2), Took: ms(789 + 88 + 1 + 2 + 1), Cached: 512, Reason: route.ReasonOnly, First: true,
+			Why: route.SplitAlways, Prefill: ms(789), Moved: 788, Handed: ms(88) + 800*time.Microsecond, MovedTook: ms(88) + 800*time.Microsecond,
+		},
+	}
+	for i, w := range want {
+		got := o.Turns[i]
+		got.Predicted = 0
+		for _, d := range []*time.Duration{&got.TTFT, &got.Took, &got.Handed, &got.MovedTook} { // a transfer ends at the ns after its last byte
+			*d = d.Round(100 * time.Microsecond)
+		}
+		if i == 1 {
+			w.TTFT, w.Took = ms(789+2)+w.Handed, ms(789+2+1)+w.Handed
+		}
+		if got != w {
+			t.Errorf("turn %d:\n got %+v\nwant %+v", i, got, w)
+		}
+	}
+	f := r.Figures(o, Objective{})
+	s := f.Split
+	if s == nil || s.Share != 1 || s.Moved != 894 || s.Transfer.P50 != 88.8 || s.When != "always" || len(s.Pools) != 2 || s.Pools[0].Prompts != 2 || s.Pools[1].Answers != 2 || s.Pools[0].HitRate != rounded(512.0/2300, 6) {
+		t.Errorf("%+v", s)
+	}
+	if f.Gap != (Spread{Mean: 1, P50: 1, P90: 1, P99: 1}) {
+		t.Errorf("gaps %+v", f.Gap)
+	}
+	if f.HitRate != rounded(512.0/2300, 6) || f.PerEndpoint[0].HitRate != f.HitRate {
+		t.Errorf("hit rate %v", f.HitRate)
+	}
+}
+
+// TestLinksAreShared: two transfers that leave one engine take turns at its link; one between two others does not.
+func TestLinksAreShared(t *testing.T) {
+	l := newLinks(Transfer{BytesPerToken: 1, Bandwidth: 1e9}, 5)
+	l.begin(0, 1, 0, 1, 1000) // a byte a ns alone
+	l.begin(0, 2, 3, 4, 1000)
+	l.begin(500, 3, 0, 2, 1000)
+	var ends []int64
+	var order []int32
+	for {
+		at := l.next()
+		if at < 0 {
+			break
+		}
+		for _, h := range l.done(at, nil) {
+			order, ends = append(order, h), append(ends, at)
+		}
+	}
+	// The first has 500 left at 500 and half the link from then on; the third has 500 left when that ends, at 1,500.
+	if !reflect.DeepEqual(order, []int32{2, 1, 3}) || ends[0] > 1003 || ends[1] < 1500 || ends[1] > 1504 || ends[2] < 2000 || ends[2] > 2008 {
+		t.Errorf("%v end at %v", order, ends)
+	}
+}
+
+// TestHistogram: percentiles are those of the sorted times, to a thousandth.
+func TestHistogram(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h histogram
+		times := rapid.SliceOfN(rapid.Int64Range(0, int64(10*time.Hour)), 1, 50).Draw(t, "times")
+		var sorted []time.Duration
+		for _, x := range times {
+			h.add(time.Duration(x))
+			sorted = append(sorted, time.Duration(x))
+		}
+		want, got := spread(sorted), h.spread()
+		for _, p := range [][2]float64{{want.P50, got.P50}, {want.P90, got.P90}, {want.P99, got.P99}} {
+			if p[1] > p[0] || p[1] < p[0]*(1-1.0/1000)-0.001 {
+				t.Fatalf("%+v, want %+v", got, want)
+			}
+		}
+		if want.Mean != got.Mean {
+			t.Fatalf("mean %v, want %v", got.Mean, want.Mean)
+		}
+	})
+}
+
+// TestSplitModel: whatever the fleet, its failures and the way to split, every turn ends once, no router holds anything at the end, all
+// engines' blocks are free again but for leases, the tokens of the books add up, and the same comes out twice.
+func TestSplitModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := DefaultGenerator()
+		g.Conversations, g.Turns, g.System, g.User = rapid.IntRange(1, 25).Draw(t, "conversations"), 2, 300, float64(rapid.SampledFrom([]int{20, 400, 3000}).Draw(t, "user"))
+		g.Answer, g.Think = 20, time.Second
+		r := twoLegs(g.Trace(rapid.Uint64().Draw(t, "trace")), rapid.IntRange(1, 3).Draw(t, "prefill"), rapid.IntRange(1, 3).Draw(t, "decode"), rapid.SampledFrom(route.Whens()).Draw(t, "when"))
+		r.Speed, r.Load, r.Seed, r.Routers = 0, float64(rapid.IntRange(1, 40).Draw(t, "load"))/10, rapid.Uint64().Draw(t, "seed"), rapid.IntRange(1, 2).Draw(t, "routers")
+		r.Disaggregation.Threshold = 500
+		r.IDs = rapid.Bool().Draw(t, "ids")
+		for i := range r.Fleet.Endpoints {
+			e := &r.Fleet.Endpoints[i]
+			e.Engine.Slots, e.Engine.QueueLimit = rapid.IntRange(1, 8).Draw(t, "slots"), rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "queue")
+			e.Engine.CacheTokens = rapid.SampledFrom([]int{40_000, 400_000}).Draw(t, "cache")
+			if rapid.IntRange(0, 3).Draw(t, "both") == 0 {
+				e.Role = route.RoleBoth
+			}
+			at := time.Duration(0)
+			for range rapid.IntRange(0, 2).Draw(t, "failures") {
+				at += time.Duration(rapid.IntRange(1, 20_000).Draw(t, "at")) * time.Millisecond
+				e.Outages = append(e.Outages, Outage{At: at, For: time.Duration(rapid.IntRange(1, 20_000).Draw(t, "for")) * time.Millisecond})
+				at = e.Outages[len(e.Outages)-1].At + e.Outages[len(e.Outages)-1].For
+			}
+		}
+		if r.Fleet.Validate() != nil {
+			t.Skip("roles without peers")
+		}
+		began, ended := map[route.Lease]int{}, map[route.Lease]int{}
+		r.Heard = func(e *route.Entry) {
+			if e.Decision != nil {
+				began[e.Decision.Lease]++
+			}
+			if e.Prefill != nil {
+				began[e.Prefill.Lease]++
+			}
+			if ev, ok := e.Event.(route.Finished); ok {
+				ended[ev.Lease]++
+			}
+		}
+		o, err := r.Run()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(began, ended) {
+			t.Fatalf("leases begun %v, ended %v", began, ended)
+		}
+		for _, router := range o.Routers {
+			if s := router.Stats(); s.Leases != 0 || s.DoubleFinished != 0 {
+				t.Fatalf("at the end: %+v", s)
+			}
+			for _, s := range router.Status(time.Unix(1_800_000_000, 0)) {
+				if s.Load != (route.Load{}) {
+					t.Fatalf("the books of %s at the end: %+v", s.Endpoint.Name, s.Load)
+				}
+			}
+		}
+		if len(o.Turns) != len(r.Trace.Turns) {
+			t.Fatalf("%d turns of %d", len(o.Turns), len(r.Trace.Turns))
+		}
+		var fetched, moved uint64
+		retries := 0
+		for i := range o.Turns {
+			p := &o.Turns[i]
+			moved += uint64(p.Moved)
+			retries += p.Retries
+			if p.Failed {
+				retries++
+				continue
+			}
+			if p.Why.Splits() != (p.Prefiller >= 0) || p.Prefiller == p.Endpoint {
+				t.Fatalf("%+v", p)
+			}
+			if p.Prefiller >= 0 && p.TTFT < p.Prefill+p.Handed {
+				t.Fatalf("%+v", p)
+			}
+		}
+		for i, e := range o.Engines {
+			fetched += e.FetchedTokens
+			if len(r.Fleet.Endpoints[i].Outages) == 0 && retries == 0 && e.HeldBlocks > 0 {
+				t.Fatalf("engine %d holds %d blocks at the end", i, e.HeldBlocks)
+			}
+		}
+		if retries == 0 && fetched != moved {
+			t.Fatalf("%d tokens were moved, %d came", moved, fetched)
+		}
+		r.Heard = nil
+		again, err := r.Run()
+		if err != nil || !reflect.DeepEqual(again.Turns, o.Turns) {
+			t.Fatalf("the second time it is not the same: %v", err)
+		}
+	})
+}
