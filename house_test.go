@@ -49,11 +49,13 @@ var plan = map[string]room{
 	"internal/explain":    {may: []string{"internal/live", "policy", "route"}},
 	"internal/shadow":     {may: []string{"internal/live", "route"}},
 	"internal/record":     {may: []string{"internal/live", "route"}},
+	"internal/trtserve":   {may: []string{"internal/live", "route"}, third: []string{"github.com/prometheus/client_golang", "go.etcd.io/etcd/client/v3", "go.uber.org/zap"}},
 	"internal/metrics":    {may: []string{"internal/live", "route"}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
 	"internal/admin":      {may: []string{"internal/live", "route"}},
 	"internal/tracing":    {may: []string{"internal/live", "route"}, third: []string{"go.opentelemetry.io/otel"}},
 	"internal/enginetest": {may: []string{"engine", "prompt", "route", "sim"}, third: []string{"github.com/go-zeromq/zmq4", "github.com/tinylib/msgp", "github.com/zeebo/xxh3"}, tests: true},
 	"internal/kvevents":   {may: []string{"engine", "internal/live", "route"}, third: []string{"github.com/go-zeromq/zmq4"}},
+	"internal/lmcache":    {may: []string{"engine", "route"}, third: []string{"github.com/tinylib/msgp"}},
 	"internal/plot":       {third: []string{"gonum.org/v1/plot"}},
 	"internal/play":       {may: []string{"sim"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
 

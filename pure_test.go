@@ -18,7 +18,7 @@ import (
 // pureImports are the packages of the standard library whose functions depend on their arguments alone. A pure package
 // imports nothing else of it.
 var pureImports = []string{
-	"bufio", "bytes", "cmp", "container/heap", "container/list", "crypto/sha256", "encoding", "encoding/binary", "encoding/hex",
+	"bufio", "bytes", "cmp", "container/heap", "container/list", "crypto/hmac", "crypto/sha256", "encoding", "encoding/base64", "encoding/binary", "encoding/hex",
 	"encoding/json", "errors", "fmt", "io", "iter", "maps", "math", "math/bits", "math/rand/v2", "runtime", "slices", "sort", "strconv",
 	"strings", "time", "unicode", "unicode/utf16", "unicode/utf8",
 }

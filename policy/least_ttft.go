@@ -22,10 +22,10 @@ type leastTTFT struct {
 	picks uint64  // first turns placed
 
 	firsts, laters float64 // turns of late: conversations' first ones, and the others
-	tokens, prompt float64 // uncached ones of a turn, and all of its prompt, of late
+	tokens         float64 // uncached ones of a turn, of late
 }
 
-// given counts the first turns an endpoint was given, forgetting a share with every first turn of the pool.
+// given counts the first turns an endpoint was given, forgetting a share with every first turn of the pool, see remembered.
 type given struct {
 	key   uint64
 	count float64
@@ -33,16 +33,19 @@ type given struct {
 }
 
 const (
-	nearMs     = 1.0   // costs that differ by less are equal
-	forget     = 0.01  // share of the counts forgotten with each first turn
-	freeShare  = 8     // requests that an endpoint may have outstanding beyond its share: chance alone brings as many together
-	turnRate   = 0.005 // share of what is known of turns that is forgotten with each
-	tokenRate  = 0.01  // weight of a turn in the mean of their uncached tokens
-	stayCopies = 2     // see stays
-	firstTurns = 2     // later turns that a conversation is thought to have before any has been seen
-	mostDebt   = 3     // first turns that an endpoint may have had fewer than the others, to be made good
-	mostSpread = 16    // first turns more than the fewest that are charged for: a misjudged endpoint must not be shut out
-	fullBusy   = 0.9   // queues are not reckoned beyond that: they do not last for ever
+	nearMs      = 1.0   // costs that differ by less are equal
+	remembered  = 100   // first turns an endpoint that are remembered
+	freeShare   = 8     // requests that an endpoint may have outstanding beyond its share: chance alone brings as many together
+	turnRate    = 0.005 // share of what is known of turns that is forgotten with each
+	tokenRate   = 0.01  // weight of a turn in the mean of their uncached tokens
+	stayCopies  = 2     // see stays
+	firstTurns  = 2     // later turns that a conversation is thought to have before any has been seen
+	evenness    = 8     // one in so many first turns more than the fewest costs as much as a turn's mean time
+	mostDebt    = 16    // first turns that an endpoint may have had fewer than the others, to be made good
+	mostSpread  = 16    // turns' mean times that are charged at most: a misjudged endpoint must not be shut out
+	fullBusy    = 0.9   // queues are not reckoned beyond that: they do not last for ever
+	othersCount = 2     // times that a wait of others counts: it makes some of them leave and compute again what they had
+	steadyBusy  = 0.75  // nor, where conversations begin, beyond that for as long as they last
 )
 
 func newLeastTTFT(c Config) route.Policy { return &leastTTFT{cfg: c.LeastTTFT} }
@@ -119,13 +122,15 @@ func (p *leastTTFT) reckon(v *route.View) {
 	for i := range v.Candidates {
 		heaviest = max(heaviest, v.Candidates[i].Weight)
 	}
+	shared := sharedTokens(v)
+	rate := crowding(v)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		prefill := float64(float64(v.PromptTokens-c.CachedTokens) * c.MsPerToken)
 		c.Terms = route.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs}
-		c.Terms.Others = p.others(v, c, prefill)
+		c.Terms.Others = p.others(v, c, prefill, rate)
 		if c.Full {
-			c.Terms.Evict = float64(prefill * v.Missed)
+			c.Terms.Evict = float64((prefill + float64(float64(twice(v, i, shared))*c.MsPerToken)) * v.Missed)
 		}
 		// Of less weight is who should have less traffic: what it costs there counts for more. The request itself waits no longer.
 		if w := c.Weight / heaviest; w < 1 {
@@ -163,10 +168,15 @@ func (p *leastTTFT) spread(v *route.View) {
 		}
 	}
 	p.picks++
+	sum = 0
+	for i := range v.Candidates {
+		sum += p.share(&v.Candidates[i], fastest)
+	}
+	each := float64(p.cfg.SpreadShare*evenness) * float64(len(v.Candidates)) / max(sum, float64(len(v.Candidates)))
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		p.given[c.Slot].seen = p.picks
-		c.Terms.Spread = float64(p.cfg.SpreadShare * float64(p.mean(c)+c.FixedMs) * min(p.share(c, fastest)-fewest, mostSpread))
+		c.Terms.Spread = float64(float64(p.mean(c)+c.FixedMs) * min(float64(each*(p.share(c, fastest)-fewest)), mostSpread))
 	}
 }
 
@@ -195,24 +205,55 @@ func (p *leastTTFT) share(c *route.Candidate, fastest float64) float64 {
 	return float64(p.given[c.Slot].count/c.Weight) * slower(c, fastest)
 }
 
+// sharedTokens is how much of the prompt all candidates hold: what every conversation begins with.
+func sharedTokens(v *route.View) int {
+	shared := v.Candidates[0].CachedTokens
+	for i := range v.Candidates {
+		shared = min(shared, v.Candidates[i].CachedTokens)
+	}
+	return shared
+}
+
+// twice is how many tokens would be kept at an endpoint although the conversation's home has them too: used there again, they
+// stay, and others go in their place.
+func twice(v *route.View, i, shared int) int {
+	if v.Home < 0 || i == v.Home {
+		return 0
+	}
+	return min(v.Candidates[i].CachedTokens, v.Candidates[v.Home].CachedTokens) - shared
+}
+
+// crowding is how many turns a millisecond come to an endpoint that takes one millisecond for a token, if all have their share,
+// over 1 - busy. The turns that came to one endpoint say nothing here: they went where the policy sent them. Were they to count,
+// long prompts would gather where few turns come, and the fewer would come the more there are.
+func crowding(v *route.View) float64 {
+	var turns, busy, able float64
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		turns += c.TurnsPerMs
+		busy += c.Busy / speed(c)
+		able += 1 / speed(c)
+	}
+	return turns / able / (1 - min(busy/able, fullBusy))
+}
+
 // others is what a placement costs those who come after. Those who come while it and what is in front of it are computed wait
-// for it: at an endpoint that is given rate turns a millisecond, work of w ms in front of which b ms wait makes
-// rate × b of them wait for w and rate × w for w/2 on average, and since these make others wait in turn it is 1 / (1 - busy) times
-// as much (M/G/1). None of them loses more than what it takes to compute its prompt elsewhere.
+// for it: where rate turns a millisecond come, work of w ms in front of which b ms wait makes rate × b of them wait for w and
+// rate × w for w/2 on average, and since these make others wait in turn it is 1 / (1 - busy) times as much (M/G/1).
 //
 // A first turn brings the later ones to the endpoint. What each millisecond of work costs there in the long run is the
-// derivative of the length of the queue, busy² / (1 - busy) in M/M/1. That is how a shared prefix gets as many homes
-// as its demand needs: where it is cached the queue gets longer with each conversation, until computing the prefix
-// elsewhere is cheaper.
-func (p *leastTTFT) others(v *route.View, c *route.Candidate, prefill float64) float64 {
-	busy, most := min(c.Busy, fullBusy), float64(p.prompt*speed(c))
-	rate := c.TurnsPerMs / (1 - busy)
-	cost := float64(float64(rate*c.WaitMs)*min(prefill, most)) + float64(float64(rate*prefill)*min(prefill/2, most))
+// derivative of the length of the queue, busy² / (1 - busy) in M/M/1, by what the conversations that are there already bring.
+// That is how a shared prefix gets as many homes as its demand needs: where it is cached the queue gets longer with each
+// conversation, until computing the prefix elsewhere is cheaper. It is also what keeps new conversations from the quickest
+// endpoints of a fleet when the conversations there crowd each other out of the cache, and compute again what they lost.
+func (p *leastTTFT) others(v *route.View, c *route.Candidate, prefill, crowding float64) float64 {
+	rate := crowding / speed(c)
+	cost := float64(othersCount * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
 	crowd := min(c.Crowd, fullBusy)
 	cost += float64(c.CrowdMs*crowd) / (1 - crowd)
 	if v.FirstTurn {
 		later := (p.laters + firstTurns) / (p.firsts + 1)
-		cost += float64(later * (float64(p.mean(c)*marginal(busy)) + float64(c.CrowdMs*marginal(crowd))))
+		cost += float64(later * (float64(p.mean(c)*marginal(min(c.Steady, steadyBusy))) + float64(c.CrowdMs*marginal(crowd))))
 	}
 	return cost
 }
@@ -232,7 +273,6 @@ func (p *leastTTFT) learn(v *route.View, r *route.Request, i int) {
 	}
 	tokens := float64(v.PromptTokens - v.Candidates[i].CachedTokens)
 	p.tokens += float64(max(tokenRate, 1/(p.firsts+p.laters+1)) * (tokens - p.tokens))
-	p.prompt += float64(max(tokenRate, 1/(p.firsts+p.laters+1)) * (float64(v.PromptTokens) - p.prompt))
 	p.firsts -= float64(turnRate * p.firsts)
 	p.laters -= float64(turnRate * p.laters)
 	if v.FirstTurn {
@@ -283,7 +323,7 @@ func (p *leastTTFT) nearest(v *route.View, bestCost, limit float64) (index, near
 // give counts a first turn.
 func (p *leastTTFT) give(v *route.View, i int) {
 	for j := range p.given {
-		p.given[j].count -= float64(forget * p.given[j].count)
+		p.given[j].count -= p.given[j].count / float64(remembered*len(v.Candidates))
 	}
 	p.given[v.Candidates[i].Slot].count++
 }

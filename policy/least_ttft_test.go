@@ -168,7 +168,7 @@ func TestNewcomerIsRamped(t *testing.T) {
 func TestHotPrefixIsReplicated(t *testing.T) {
 	pick := func(busy float64) int {
 		cs := quick(2)
-		cs[0].CachedTokens, cs[0].Busy = 20_000, busy
+		cs[0].CachedTokens, cs[0].Busy, cs[0].Steady = 20_000, busy, busy
 		p := ttft(t)
 		for i := range 50 { // conversations of five more turns of 400 tokens
 			v := laterTurn(cs, 0, 20_400)
@@ -231,6 +231,8 @@ func TestTermsAreNumbers(t *testing.T) {
 				c.FixedMs = rapid.SampledFrom([]float64{0, 10, 1e6}).Draw(t, "fixed")
 				c.WaitMs = rapid.SampledFrom([]float64{0, 5, 1e7}).Draw(t, "wait")
 				c.Busy = rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "busy")
+				c.Steady = rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "steady")
+				c.TurnsPerMs = rapid.SampledFrom([]float64{0, 0.01, 100}).Draw(t, "rate")
 				c.Full = rapid.Bool().Draw(t, "full")
 				c.CachedTokens = rapid.IntRange(0, v.PromptTokens).Draw(t, "cached")
 			}

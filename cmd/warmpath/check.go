@@ -77,7 +77,9 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	for _, name := range cfg.Shadow.Policies {
 		line("shadow", "%s: %s", name, policy.Describe(name))
 	}
+	roles := false
 	for _, e := range endpoints {
+		roles = roles || e.Role != route.RoleBoth
 		kind := string(e.Kind)
 		if kind == "" {
 			kind = "kind by probing"
@@ -91,6 +93,13 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 			role = ", role " + e.Role.String()
 		}
 		line("endpoint", "%s %s, weight %v, %s, %s%s", e.Name, e.URL, e.Weight, kind, models, role)
+	}
+	if d := cfg.Disaggregation; roles {
+		connector := d.Connector
+		if connector == "" {
+			connector = "the connector of each kind"
+		}
+		line("split", "%s, by %s; prompts by %s, answers by %s", d.When, connector, cfg.PolicyNamed(d.PrefillPolicy).Name, cfg.PolicyNamed(d.DecodePolicy).Name)
 	}
 	if cfg.Discovery.File != "" {
 		line("discovery", "file %s", cfg.Discovery.File)

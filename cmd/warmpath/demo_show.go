@@ -31,10 +31,17 @@ func roomForTable() bool {
 	return err == nil && width >= 80 && height >= 24
 }
 
-// watch shows the scores until done: a table that is drawn over in a terminal, else a line now and then.
-func watch(w io.Writer, terminal bool, sides []*side, done <-chan struct{}) {
+// screen is what is shown while the demo runs: a table that is drawn over in a terminal, else lines.
+type screen struct {
+	terminal bool
+	table    func(sides []*side) string
+	line     func(sides []*side) string
+}
+
+// watch shows the scores now and then until done.
+func watch(w io.Writer, show screen, sides []*side, done <-chan struct{}) {
 	every := 2 * time.Second
-	if terminal {
+	if show.terminal {
 		every = 500 * time.Millisecond
 	}
 	tick := time.NewTicker(every)
@@ -51,11 +58,11 @@ func watch(w io.Writer, terminal bool, sides []*side, done <-chan struct{}) {
 		case <-tick.C:
 		}
 		elapsed := time.Since(began).Round(time.Second)
-		if !terminal {
-			fmt.Fprintf(w, "%4s  %s  |  %s\n", elapsed, line(sides[0]), line(sides[1]))
+		if !show.terminal {
+			fmt.Fprintf(w, "%4s  %s\n", elapsed, show.line(sides))
 			continue
 		}
-		text := fmt.Sprintf("%s\n%s after %s, Ctrl-C ends it\n", scores(sides), "", elapsed)
+		text := fmt.Sprintf("%s\n after %s, Ctrl-C ends it\n", show.table(sides), elapsed)
 		if drawn > 0 {
 			fmt.Fprintf(w, "\x1b[%dA\x1b[J", drawn)
 		}
@@ -64,29 +71,49 @@ func watch(w io.Writer, terminal bool, sides []*side, done <-chan struct{}) {
 	}
 }
 
+func lines(sides []*side) string { return line(sides[0]) + "  |  " + line(sides[1]) }
+
 func line(s *side) string {
 	v := s.score.Summary()
 	return fmt.Sprintf("%s: %d requests, %d failed, TTFT p50 %.0f p90 %.0f ms, hit %.1f %%", s.name, v.Requests, v.Failed, v.TTFT.P50, v.TTFT.P90, 100*v.HitRate)
 }
 
-// scores is the table of both sides.
-func scores(sides []*side) string {
-	t := table.NewWriter()
+// sideBySide begins a table with a column for each side; row adds a line to it.
+func sideBySide(sides []*side) (t table.Writer, sums []play.Summary, row func(name, format string, value func(play.Summary) any)) {
+	t = table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	header := table.Row{""}
-	var sums []play.Summary
 	for _, s := range sides {
 		header = append(header, s.name)
 		sums = append(sums, s.score.Summary())
 	}
 	t.AppendHeader(header)
-	row := func(name, format string, value func(play.Summary) any) {
+	return t, sums, func(name, format string, value func(play.Summary) any) {
 		r := table.Row{name}
 		for _, v := range sums {
 			r = append(r, fmt.Sprintf(format, value(v)))
 		}
 		t.AppendRow(r)
 	}
+}
+
+// latencies is the table of what clients of both sides wait for.
+func latencies(sides []*side) string {
+	t, _, row := sideBySide(sides)
+	row("requests", "%d", func(v play.Summary) any { return v.Requests })
+	row("failed", "%d", func(v play.Summary) any { return v.Failed })
+	row("TTFT p50", "%.0f ms", func(v play.Summary) any { return v.TTFT.P50 })
+	row("TTFT p90", "%.0f ms", func(v play.Summary) any { return v.TTFT.P90 })
+	row("ITL p50", "%.1f ms", func(v play.Summary) any { return v.ITL.P50 })
+	row("ITL p99", "%.1f ms", func(v play.Summary) any { return v.ITL.P99 })
+	row("longest pause in an answer, p90", "%.0f ms", func(v play.Summary) any { return v.Pause.P90 })
+	row("token hit rate", "%.1f %%", func(v play.Summary) any { return 100 * v.HitRate })
+	return t.Render()
+}
+
+// scores is the table of both sides.
+func scores(sides []*side) string {
+	t, sums, row := sideBySide(sides)
 	row("requests", "%d", func(v play.Summary) any { return v.Requests })
 	row("failed", "%d", func(v play.Summary) any { return v.Failed })
 	row("TTFT mean", "%.0f ms", func(v play.Summary) any { return v.TTFT.Mean })
@@ -119,9 +146,5 @@ func conclude(w io.Writer, sides []*side) {
 	if a.TTFT.Mean > 0 && b.TTFT.Mean > 0 {
 		fmt.Fprintf(w, "Mean time to first token: %.0f ms with warmpath, %.0f ms with round robin (%.1f times as long).\n", a.TTFT.Mean, b.TTFT.Mean, b.TTFT.Mean/a.TTFT.Mean)
 	}
-	for _, s := range []play.Summary{a, b} {
-		if s.LastError != "" {
-			fmt.Fprintf(w, "last failure: %s\n", s.LastError)
-		}
-	}
+	complain(w, a, b)
 }

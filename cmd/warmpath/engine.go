@@ -18,6 +18,7 @@ func engineCommand(e env) *cobra.Command {
 	var (
 		listen, dialect string
 		seed            uint64
+		role            string
 	)
 	o := enginetest.Options{Engine: sim.DefaultConfig(), Models: []string{"simulated"}, Ranks: 1, Speed: 1}
 	c := &cobra.Command{
@@ -30,10 +31,19 @@ switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/
 restart, error_event, garbage, none.`,
 		Example: `  warmpath engine --dialect vllm --listen 127.0.0.1:9001
   warmpath engine --dialect sglang --ranks 4 --listen 127.0.0.1:9002
-  warmpath serve --endpoint http://127.0.0.1:9001`,
+  warmpath serve --endpoint http://127.0.0.1:9001
+
+  # One that computes prompts for others, or answers what others computed
+  warmpath engine --connector nixl --role prefill --listen 127.0.0.1:9003
+  warmpath engine --connector nixl --role decode --listen 127.0.0.1:9004
+  warmpath serve --prefill http://127.0.0.1:9003 --decode http://127.0.0.1:9004 --disagg-when always`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Dialect, o.Seed = route.Kind(dialect), seed
+			var err error
+			if o.Role, err = route.ParseRole(role); err != nil {
+				return usageError(fmt.Errorf("--role: %w", err))
+			}
 			if !c.Flags().Changed("seed") {
 				h := fnv.New64a()
 				_, _ = h.Write([]byte(listen))
@@ -51,6 +61,13 @@ restart, error_event, garbage, none.`,
 	f.StringSliceVar(&o.Models, "model", o.Models, "model names to serve")
 	f.StringSliceVar(&o.Adapters, "adapter", nil, "LoRA adapters to serve (vllm, sglang)")
 	f.StringVar(&o.KVEvents, "kv-events", "", "`ADDRESS` at which KV events are published (vllm, sglang; ranks and replays at the ports after it); trtllm answers /kv_cache_events with any")
+	f.StringVar(&o.Connector, "connector", "", "`NAME` of the protocol by which KV cache is handed over, for serve --prefill and --decode: nixl, lmcache, mooncake, moriio or moriio_read (vllm), sglang, trtllm")
+	f.IntVar(&o.TP, "kv-ranks", 1, "tensor-parallel ranks of lmcache, each with two ports of its own")
+	f.IntVar(&o.KVPort, "kv-port", 0, "first `PORT` at which a decoder of lmcache receives: one to begin for each rank, then one to allocate")
+	f.StringVar(&role, "role", "", "prefill or decode: what it was started for. sglang then refuses the rest; the others do what each request asks")
+	f.IntVar(&o.BootstrapPort, "bootstrap-port", 0, "port of a prefiller's bootstrap server (sglang, mooncake); 0 takes a free one")
+	f.StringVar(&o.KVNotify, "kv-notify", "", "`ADDRESS` at which the router is told of KV cache that was pushed (lmcache)")
+	f.DurationVar(&o.KVLease, "kv-lease", 0, "how long a prompt that was computed for another engine is held; 0 is 30s")
 	f.IntVar(&o.Ranks, "ranks", o.Ranks, "data-parallel ranks, each with a cache of its own")
 	f.Uint64Var(&seed, "seed", 0, "seed of answers and ids; not given, one that follows from the address")
 	f.Float64Var(&o.Speed, "speed", o.Speed, "simulated seconds a real second")
@@ -61,6 +78,7 @@ restart, error_event, garbage, none.`,
 	f.IntVar(&o.Engine.CacheTokens, "cache-tokens", o.Engine.CacheTokens, "KV cache in tokens")
 	f.IntVar(&o.Engine.BlockTokens, "block-tokens", o.Engine.BlockTokens, "tokens a KV block")
 	f.IntVar(&o.Engine.Slots, "slots", o.Engine.Slots, "requests computed at once")
+	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"prefill", "decode"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("dialect", cobra.FixedCompletions([]string{"vllm", "sglang", "trtllm", "llamacpp", "ollama"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

@@ -33,6 +33,7 @@ type resultsOptions struct {
 	tag      string
 	trust    []string
 	summary  bool
+	disagg   bool
 	out      string
 }
 
@@ -64,7 +65,12 @@ again, unless --trust names its policy or both builds are given the same --tag. 
   warmpath simulate results --traces traces --only trace=coding_agent,endpoints=8,load=0.7 --summary
   warmpath simulate results --traces traces --half 1 --summary --trust others   # tune the default policy`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return runResults(c.Context(), e, o) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.disagg && !c.Flags().Changed("out") {
+				o.out = filepath.Join("docs", "results-disagg.md")
+			}
+			return runResults(c.Context(), e, o)
+		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.traces, "traces", "", "folder of "+strings.Join(resultsTraces(), ".jsonl, ")+".jsonl")
@@ -81,6 +87,7 @@ again, unless --trust names its policy or both builds are given the same --tag. 
 	f.StringVar(&o.tag, "tag", "", "name of this build; empty takes a hash of the program")
 	f.StringSliceVar(&o.trust, "trust", nil, "policies whose figures are taken as kept, whatever build measured them; others for all but "+policy.Default+", all for every one")
 	f.BoolVar(&o.summary, "summary", false, "print a compact table and write no page")
+	f.BoolVar(&o.disagg, "disagg", false, "measure disaggregated serving instead: a page of its own, docs/results-disagg.md unless --out is given")
 	f.StringVar(&o.out, "out", o.out, "page to write; its plots go to a folder of the same name without .md")
 	completePolicies(c)
 	return c
@@ -96,6 +103,7 @@ func (o *resultsOptions) check() error {
 	}
 	fault(o.traces == "", "--traces is needed: the folder with the traces")
 	fault(o.full && o.policies != nil, "give either --policy or --full")
+	fault(o.disagg && (o.full || o.policies != nil || o.only != nil), "--disagg measures its own cells with "+policy.Default+": --policy, --full and --only have no meaning with it")
 	for _, name := range slices.Concat(o.policies, o.trust) {
 		if name != sim.OracleName && name != trustAll && name != trustOthers {
 			errs = append(errs, policy.Config{Name: name}.Validate())
@@ -154,6 +162,9 @@ func runResults(ctx context.Context, e env, o resultsOptions) error {
 		if o.tag, err = programHash(); err != nil {
 			return usageError(fmt.Errorf("--tag: %w", err))
 		}
+	}
+	if o.disagg {
+		return runSplitResults(ctx, e.stdout, e.terminal, o)
 	}
 	g := newGrid(o, cells)
 	if err := g.load(); err != nil {

@@ -26,6 +26,8 @@ type conditions struct {
 	Policy    string        `json:"policy"`
 	IDs       bool          `json:"ids"`
 	Seed      uint64        `json:"seed"`
+	Split     string        `json:"split,omitempty"`   // which requests are split, of a fleet with roles
+	Transfer  sim.Transfer  `json:"transfer,omitzero"` // of one
 }
 
 // kept is the file of a run: its conditions, the build that measured it, and what came out.

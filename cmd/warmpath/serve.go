@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,16 +11,19 @@ import (
 	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/migrate"
 	"github.com/warmpath/warmpath/policy"
 )
 
 // settings are the flags that stand for values of the configuration. serve and check have the same.
 type settings struct {
 	file      string
+	trtllm    string
 	endpoints []string
 	prefill   []string
 	decode    []string
 	aliases   []string
+	missing   []migrate.Missing // in the file of trtllm-serve
 	flags     *pflag.FlagSet
 }
 
@@ -36,6 +40,14 @@ var setters = []struct {
 	{"disagg-when", []string{"disaggregation", "when"}},
 	{"disagg-threshold", []string{"disaggregation", "threshold"}},
 	{"disagg-connector", []string{"disaggregation", "connector"}},
+	{"disagg-preset", []string{"disaggregation", "preset"}},
+	{"routing-threshold", []string{"disaggregation", "routing_threshold"}},
+	{"load-balancing-strategy", []string{"disaggregation", "load_balancing_strategy"}},
+	{"disagg-connector-type", []string{"disaggregation", "disagg_connector_type"}},
+	{"decoder-host", []string{"disaggregation", "decoder_host"}},
+	{"decoder-init-port", []string{"disaggregation", "decoder_init_port"}},
+	{"decoder-alloc-port", []string{"disaggregation", "decoder_alloc_port"}},
+	{"decoder-registry", []string{"disaggregation", "decoder_registry"}},
 	{"log-level", []string{"log", "level"}},
 	{"log-format", []string{"log", "format"}},
 	{"log-requests", []string{"log", "requests"}},
@@ -48,6 +60,7 @@ func (s *settings) add(cmd *cobra.Command) {
 	s.flags = f
 	f.SortFlags = false
 	f.StringVarP(&s.file, "config", "c", "", "configuration `FILE` (YAML or JSON); also $"+config.FileVariable)
+	f.StringVar(&s.trtllm, "trtllm-config", "", "the `FILE` of trtllm-serve disaggregated, instead of --config")
 	f.String("listen", d.Listen, "`ADDRESS` for clients' requests")
 	f.StringArrayVar(&s.endpoints, "endpoint", nil, "engine `URL`, repeatable; options follow after commas: weight=2,name=a,kind=vllm,ranks=4,models=m1+m2")
 	f.StringArrayVar(&s.prefill, "prefill", nil, "engine `URL` that computes prompts for others, repeatable; options as of --endpoint")
@@ -55,6 +68,14 @@ func (s *settings) add(cmd *cobra.Command) {
 	f.String("disagg-when", d.Disaggregation.When, "`WHEN` requests are split over --prefill and --decode: time, always, never, tokens or uncached")
 	f.String("disagg-threshold", "0", "`TOKENS` for --disagg-when tokens and uncached")
 	f.String("disagg-connector", "", "`NAME` of the protocol by which KV cache is handed over: "+strings.Join(engine.ConnectorNames(), ", ")+"; empty goes by the kind of engine")
+	f.String("disagg-preset", "", "`NAME`: stack.conditional splits as production-stack PR 890, by the next three flags, which are its own")
+	f.String("routing-threshold", "0", "`TOKENS` from which stack.conditional splits a prompt; 0 splits all")
+	f.String("load-balancing-strategy", "", "`NAME` of how stack.conditional chooses: round_robin (default) or least_loaded")
+	f.String("disagg-connector-type", "", "`NAME` of stack.conditional's connector: nixl (default) or lmcache")
+	f.String("decoder-host", "", "`HOST` at which the one decoder of lmcache receives; empty takes that of its URL")
+	f.String("decoder-init-port", "", "`PORT[,PORT...]` at which a decoder of lmcache is greeted, one for each tensor-parallel rank")
+	f.String("decoder-alloc-port", "", "`PORT[,PORT...]` at which a decoder of lmcache allocates, one for each tensor-parallel rank")
+	f.String("decoder-registry", "", "JSON `FILE` that says where each decoder of lmcache receives")
 	f.String("policy", d.Policy.Name, "`NAME` of the policy that chooses the endpoint")
 	f.String("shadow", "", "`NAME[,NAME...]` of policies that are asked what they would do, and not obeyed; see explain --shadow")
 	f.String("admin", d.Admin.Listen, "`ADDRESS` for metrics and the admin API; off for none")
@@ -79,9 +100,18 @@ func (s *settings) add(cmd *cobra.Command) {
 	complete("disagg-when", "time", "always", "never", "tokens", "uncached")
 	complete("disagg-threshold")
 	complete("disagg-connector", engine.ConnectorNames()...)
+	complete("disagg-preset", config.StackConditional)
+	complete("routing-threshold", "4096")
+	complete("load-balancing-strategy", "round_robin", "least_loaded")
+	complete("disagg-connector-type", "nixl", "lmcache")
+	complete("decoder-host")
+	complete("decoder-init-port")
+	complete("decoder-alloc-port")
 	complete("model-alias")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
+	_ = cmd.MarkFlagFilename("trtllm-config", "yaml", "yml")
 	_ = cmd.MarkFlagFilename("record", "jsonl")
+	_ = cmd.MarkFlagFilename("decoder-registry", "json")
 }
 
 // path is the configuration file to read; "" for none.
@@ -98,7 +128,15 @@ func (s *settings) load(e env) (config.Config, error) {
 	if err != nil {
 		return config.Config{}, usageError(err)
 	}
-	cfg, err := config.Load(s.path(e), e.vars, overrides...)
+	var cfg config.Config
+	if s.trtllm != "" {
+		if s.file != "" {
+			return cfg, usageError(errors.New("--trtllm-config: give it or --config, not both"))
+		}
+		cfg, s.missing, err = loadTRTLLM(e, s.trtllm, overrides)
+	} else {
+		cfg, err = config.Load(s.path(e), e.vars, overrides...)
+	}
 	if err != nil {
 		return cfg, usageError(err)
 	}
@@ -187,6 +225,9 @@ new requests and lets running ones end. Flags override the environment (WARMPATH
   # Another policy, and one name for two models
   warmpath serve --endpoint 127.0.0.1:9001 --policy round_robin --model-alias fast=llama-8b,qwen-7b
 
+  # In the place of trtllm-serve disaggregated, with its own file
+  warmpath serve --trtllm-config disagg.yaml
+
   # Everything else is in the file
   warmpath serve -c warmpath.yaml`,
 		Args: noArgs,
@@ -194,6 +235,9 @@ new requests and lets running ones end. Flags override the environment (WARMPATH
 			cfg, err := s.load(e)
 			if err != nil {
 				return err
+			}
+			for _, m := range s.missing {
+				fmt.Fprintln(e.stderr, m)
 			}
 			return serve(cmd.Context(), e, &cfg)
 		},

@@ -24,6 +24,11 @@ type simulateOptions struct {
 	engine        string
 	cacheTokens   int
 	mixed         bool
+	prefill       int
+	decode        int
+	when          []string
+	threshold     int
+	transfer      sim.Transfer
 	fleetFile     string
 	routers       int
 	staleness     string
@@ -42,7 +47,8 @@ func simulateCommand(e env) *cobra.Command {
 	o := simulateOptions{
 		policies: []string{"round_robin", "least_tokens", "consistent_hash", "session", "least_ttft"}, endpoints: 8, engine: "reference",
 		routers: 1, load: 0.7, seed: 1, repeat: 1, jobs: runtime.GOMAXPROCS(0),
-		slo: sim.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond},
+		transfer: sim.DefaultTransfer(),
+		slo:      sim.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond},
 	}
 	c := &cobra.Command{
 		Use:   "simulate --trace FILE",
@@ -62,7 +68,12 @@ to recognise them (--ids says otherwise). docs/simulate.md explains the figures.
   warmpath simulate --generate conversations=2000,prefixes=20,burst=4
   warmpath simulate --fit recording.jsonl
   warmpath simulate --trace recording.jsonl --fleet fleet.yaml`,
-		Args: cobra.NoArgs,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(c, args[0])
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("fit") {
 				return runFit(e, c, &o)
@@ -84,6 +95,7 @@ to recognise them (--ids says otherwise). docs/simulate.md explains the figures.
 	f.IntVar(&o.cacheTokens, "cache-tokens", 0, "KV cache of each engine in tokens; 0 takes that of the kind")
 	f.BoolVar(&o.mixed, "mixed", false, "every fourth engine at a third of the speed")
 	f.StringVar(&o.fleetFile, "fleet", "", "YAML file that describes the engines one by one, in place of --endpoints, --engine, --cache-tokens and --mixed")
+	simulateSplitFlags(c, &o)
 	f.IntVar(&o.routers, "routers", o.routers, "routers side by side, each with an even share of the requests")
 	f.StringVar(&o.staleness, "staleness", "none", "how late routers side by side hear what the others decide and see, such as 50ms; none: never")
 	f.Float64Var(&o.load, "load", o.load, "share of the fleet's capacity that the work takes which an unlimited cache leaves")
@@ -143,6 +155,7 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 	fault(o.repeat < 1 || o.repeat > 1000, "--repeat must be in 1..1000, got %d", o.repeat)
 	fault(o.half < 0 || o.half > 2, "--half must be 0, 1 or 2, got %d", o.half)
 	fault(o.maxDelay < 0 || o.slo.TTFT < 0 || o.slo.ITL < 0, "--max-delay, --slo-ttft and --slo-itl must not be negative")
+	errs = append(errs, o.checkSplit(changed))
 	fault(o.cacheTokens < 0, "--cache-tokens must not be negative, got %d", o.cacheTokens)
 	fault(o.jobs < 1, "--jobs must be at least 1, got %d", o.jobs)
 	errs = append(errs, writable("--json", o.json), writable("--report", o.report), writable("--svg", o.svg), writable("--png", o.png))
@@ -173,6 +186,13 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	} else if !trace.Closed && o.speed > 0 && c.Flags().Changed("load") {
 		return usageError(errors.New("give either --load or --speed: both set when the requests of this trace come"))
 	}
+	if err := o.checkRoles(c.Flags().Changed, fleet); err != nil {
+		return usageError(err)
+	}
+	unfit := unfit(trace, fleet)
+	if unfit > 0 && unfit == len(trace.Turns) {
+		return usageError(fmt.Errorf("no request of %s fits the KV cache of an engine, prompt and answer together", trace.Name))
+	}
 	runs := o.runs(trace, fleet)
 	plan, err := trace.Plan(fleet, o.load, o.speed, o.seed)
 	if err != nil {
@@ -183,6 +203,9 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 		talk = e.stderr
 	}
 	tell(talk, trace, fleet, plan)
+	if unfit > 0 {
+		fmt.Fprintf(talk, "Note: %d requests fail: prompt and answer together fit no engine's KV cache.\n", unfit)
+	}
 	if err := simulateAll(ctx, talk, e.terminal && o.json != "-", runs, o.jobs); err != nil {
 		return err
 	}
@@ -245,10 +268,12 @@ func (o *simulateOptions) runs(trace *sim.Trace, fleet sim.Fleet) []*simulation 
 		oracle := name == sim.OracleName
 		make, _ := policy.New(c) // it has passed check
 		content := !oracle && policy.ReadsContent(c)
-		out = append(out, &simulation{slo: o.slo, replay: sim.Replay{
-			Trace: trace, Fleet: fleet, Policy: make, PolicyName: name, Oracle: oracle, Content: content, IDs: o.ids == "true" || o.ids == "" && !content,
-			Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, MaxDelay: o.maxDelay, Seed: o.seed,
-		}})
+		for _, way := range o.ways(fleet) {
+			out = append(out, &simulation{slo: o.slo, way: way.name, replay: sim.Replay{
+				Disaggregation: way.Disaggregation, Transfer: o.transfer, Trace: trace, Fleet: fleet, Policy: make, PolicyName: name, Oracle: oracle, Content: content, IDs: o.ids == "true" || o.ids == "" && !content,
+				Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, MaxDelay: o.maxDelay, Seed: o.seed,
+			}})
+		}
 	}
 	return out
 }

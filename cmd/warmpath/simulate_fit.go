@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -85,6 +84,6 @@ func writeFit(w io.Writer, kind string, f *sim.EndpointFit) {
 		fmt.Fprintf(w, "    # Note: %s.\n", note)
 	}
 	fmt.Fprintf(w, "    engine: %s\n    prefill_rate: %.1f\n    chunk: %d\n", kind, c.PrefillTokensPerSecond, c.ChunkTokens)
-	fmt.Fprintf(w, "    step_base: %s\n    step_per_seq: %s\n", c.StepBase, max(c.StepPerSeq, time.Nanosecond)) // 0 would mean the kind's
+	fmt.Fprintf(w, "    step_base: %s\n    step_per_seq: %s\n", c.StepBase, c.StepPerSeq)
 	fmt.Fprintf(w, "    slots: %d\n    cache_tokens: %d\n    block_tokens: %d\n", c.Slots, c.CacheTokens, c.BlockTokens)
 }

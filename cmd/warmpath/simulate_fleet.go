@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/strictyaml"
+	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
 )
 
@@ -16,24 +17,25 @@ type fleetFile struct {
 	Endpoints []fleetEntry `yaml:"endpoints"`
 }
 
-// fleetEntry is one engine, or several alike. What is not given is that of its kind.
+// fleetEntry is one engine, or several alike. What is nil is that of the kind.
 type fleetEntry struct {
-	Name        string        `yaml:"name"`         // with count above 1, the first part of the names
-	Count       int           `yaml:"count"`        // engines like this; default 1
-	Engine      string        `yaml:"engine"`       // kind; default reference
-	PrefillRate float64       `yaml:"prefill_rate"` // prompt tokens a second
-	Chunk       int           `yaml:"chunk"`        // prompt tokens a step
-	StepBase    time.Duration `yaml:"step_base"`
-	StepPerSeq  time.Duration `yaml:"step_per_seq"`
-	Slots       int           `yaml:"slots"`
-	CacheTokens int           `yaml:"cache_tokens"`
-	BlockTokens int           `yaml:"block_tokens"`
-	QueueLimit  int           `yaml:"queue_limit"`
-	HostCache   int           `yaml:"host_cache_tokens"` // what is pushed out of the cache stays in host memory, so many tokens of it
-	HostRate    float64       `yaml:"host_rate"`         // tokens a second that come back from there
-	Slower      float64       `yaml:"slower"`            // so many times
-	Start       time.Duration `yaml:"start"`             // when it joins
-	Failures    []fleetOutage `yaml:"failures"`
+	Name        string         `yaml:"name"`         // with count above 1, the first part of the names
+	Count       *int           `yaml:"count"`        // engines like this; default 1
+	Engine      string         `yaml:"engine"`       // kind; default reference
+	Role        string         `yaml:"role"`         // prefill, decode or both
+	PrefillRate *float64       `yaml:"prefill_rate"` // prompt tokens a second
+	Chunk       *int           `yaml:"chunk"`        // prompt tokens a step
+	StepBase    *time.Duration `yaml:"step_base"`
+	StepPerSeq  *time.Duration `yaml:"step_per_seq"`
+	Slots       *int           `yaml:"slots"`
+	CacheTokens *int           `yaml:"cache_tokens"`
+	BlockTokens *int           `yaml:"block_tokens"`
+	QueueLimit  *int           `yaml:"queue_limit"`
+	HostCache   *int           `yaml:"host_cache_tokens"` // what is pushed out of the cache stays in host memory, so many tokens of it
+	HostRate    *float64       `yaml:"host_rate"`         // tokens a second that come back from there
+	Slower      *float64       `yaml:"slower"`            // so many times
+	Start       time.Duration  `yaml:"start"`             // when it joins
+	Failures    []fleetOutage  `yaml:"failures"`
 }
 
 // fleetOutage is a time in which an engine is gone; it comes back with an empty cache.
@@ -59,7 +61,9 @@ func (o *simulateOptions) fleet() (sim.Fleet, error) {
 		p.CacheTokens = o.cacheTokens
 	}
 	f := sim.EvenFleet(o.endpoints, p)
-	if o.mixed {
+	if o.prefill > 0 || o.decode > 0 {
+		f = sim.SplitFleet(o.prefill, o.decode, p)
+	} else if o.mixed {
 		f = sim.MixedFleet(o.endpoints, p)
 	}
 	return f, f.Validate()
@@ -92,17 +96,20 @@ func readFleet(name string, data []byte) (sim.Fleet, error) {
 			faults = append(faults, places.Fault(path, err))
 			continue
 		}
-		if err := (sim.Fleet{Endpoints: []sim.FleetEndpoint{{Name: "it", Engine: one.Engine}}}).Validate(); err != nil {
-			faults = append(faults, places.Fault(path, err))
-		}
-		for n := range max(entry.Count, 1) {
+		for n := range override(1, entry.Count) {
 			e := one
 			if e.Name = entry.Name; e.Name == "" {
 				e.Name = "e" + strconv.Itoa(len(f.Endpoints))
-			} else if entry.Count > 1 {
+			} else if override(1, entry.Count) > 1 {
 				e.Name += "-" + strconv.Itoa(n)
 			}
+			if n == 0 {
+				err = alone(e)
+			}
 			f.Endpoints = append(f.Endpoints, e)
+		}
+		if err != nil {
+			faults = append(faults, places.Fault(path, err))
 		}
 	}
 	if len(faults) > 0 {
@@ -112,6 +119,12 @@ func readFleet(name string, data []byte) (sim.Fleet, error) {
 		return f, places.Fault("endpoints", err)
 	}
 	return f, nil
+}
+
+// alone reports the faults of an engine that are not about the others.
+func alone(e sim.FleetEndpoint) error {
+	first := sim.FleetEndpoint{Name: e.Name + " ", Engine: sim.Presets()[0].Engine} // somebody has to be there at the start
+	return sim.Fleet{Endpoints: []sim.FleetEndpoint{first, e}}.Validate()
 }
 
 // endpoint is what an entry describes.
@@ -124,35 +137,54 @@ func (e *fleetEntry) endpoint() (sim.FleetEndpoint, error) {
 	if err != nil {
 		return sim.FleetEndpoint{}, err
 	}
-	if e.Count < 0 || e.Count > sim.MaxFleet {
-		return sim.FleetEndpoint{}, fmt.Errorf("count must be in 1..%d, got %d", sim.MaxFleet, e.Count)
+	if n := e.Count; n != nil && (*n < 1 || *n > sim.MaxFleet) {
+		return sim.FleetEndpoint{}, fmt.Errorf("count must be in 1..%d, got %d", sim.MaxFleet, *n)
 	}
-	if e.Slower != 0 {
-		if !(e.Slower >= 0.001 && e.Slower <= 1000) {
-			return sim.FleetEndpoint{}, fmt.Errorf("slower must be in 0.001..1000, got %v", e.Slower)
+	if by := e.Slower; by != nil {
+		if !(*by >= 0.001 && *by <= 1000) {
+			return sim.FleetEndpoint{}, fmt.Errorf("slower must be in 0.001..1000, got %v", *by)
 		}
-		c = c.Slower(e.Slower)
+		c = c.Slower(*by)
 	}
-	override(&c.PrefillTokensPerSecond, e.PrefillRate)
-	override(&c.ChunkTokens, e.Chunk)
-	override(&c.StepBase, e.StepBase)
-	override(&c.StepPerSeq, e.StepPerSeq)
-	override(&c.Slots, e.Slots)
-	override(&c.CacheTokens, e.CacheTokens)
-	override(&c.BlockTokens, e.BlockTokens)
-	override(&c.QueueLimit, e.QueueLimit)
-	override(&c.HostCacheTokens, e.HostCache)
-	override(&c.HostTokensPerSecond, e.HostRate)
-	out := sim.FleetEndpoint{Engine: c, Start: e.Start}
+	c.PrefillTokensPerSecond = override(c.PrefillTokensPerSecond, e.PrefillRate)
+	c.ChunkTokens = override(c.ChunkTokens, e.Chunk)
+	c.StepBase = override(c.StepBase, e.StepBase)
+	c.StepPerSeq = override(c.StepPerSeq, e.StepPerSeq)
+	c.Slots = override(c.Slots, e.Slots)
+	c.CacheTokens = override(c.CacheTokens, e.CacheTokens)
+	c.BlockTokens = override(c.BlockTokens, e.BlockTokens)
+	c.QueueLimit = override(c.QueueLimit, e.QueueLimit)
+	c.HostCacheTokens = override(c.HostCacheTokens, e.HostCache)
+	c.HostTokensPerSecond = override(c.HostTokensPerSecond, e.HostRate)
+	role, err := route.ParseRole(e.Role)
+	if err != nil {
+		return sim.FleetEndpoint{}, fmt.Errorf("role: %w", err)
+	}
+	out := sim.FleetEndpoint{Engine: c, Role: role, Start: e.Start}
 	for _, f := range e.Failures {
 		out.Outages = append(out.Outages, sim.Outage{At: f.At, For: f.For})
 	}
 	return out, nil
 }
 
-func override[T comparable](to *T, given T) {
-	var none T
-	if given != none {
-		*to = given
+// override is what is given, or else what there is.
+func override[T any](is T, given *T) T {
+	if given != nil {
+		return *given
 	}
+	return is
+}
+
+// unfit is how many requests of a trace fit no engine's KV cache, prompt and answer together.
+func unfit(t *sim.Trace, f sim.Fleet) int {
+	most, n := 0, 0
+	for _, e := range f.Endpoints {
+		most = max(most, e.Engine.Blocks()*e.Engine.BlockTokens)
+	}
+	for i := range t.Turns {
+		if t.Turns[i].Prompt+t.Turns[i].Output > most {
+			n++
+		}
+	}
+	return n
 }

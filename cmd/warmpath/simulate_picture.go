@@ -19,7 +19,7 @@ func picture(runs []*simulation) *plot.Figure {
 	ttft := plot.Panel{Title: "Time to first token", X: "s", Y: "% of turns within", LogX: true, ZeroY: true, TopY: 100}
 	hits := plot.Panel{Title: "Prompt tokens found in a cache", X: "time, s", Y: "%", ZeroY: true, TopY: 100}
 	for i, s := range runs {
-		f.Names = append(f.Names, s.replay.PolicyName)
+		f.Names = append(f.Names, s.title())
 		strong := s.replay.PolicyName == policy.Default
 		ttft.Lines = append(ttft.Lines, plot.Line{Style: i, Strong: strong, Points: points(distribution(s), 0.001, 100)})
 		hits.Lines = append(hits.Lines, plot.Line{Style: i, Strong: strong, Points: points(hitsOverTime(s, until), 1, 100)})
@@ -30,10 +30,10 @@ func picture(runs []*simulation) *plot.Figure {
 	for _, s := range runs {
 		h := &plot.Heat{To: until.Seconds()}
 		for e, row := range workOverTime(s, until) {
-			h.Names, h.Rows = append(h.Names, s.replay.Fleet.Endpoints[e].Name), append(h.Rows, row[:])
+			h.Names, h.Rows = append(h.Names, short(s.replay.Fleet.Endpoints[e].Name, 20)), append(h.Rows, row[:])
 			most = max(most, slices.Max(row[:]))
 		}
-		work = append(work, plot.Panel{Title: s.replay.PolicyName + ": work sent to each endpoint", X: "time, s", Heat: h})
+		work = append(work, plot.Panel{Title: s.title() + ": work sent to each endpoint", X: "time, s", Heat: h})
 	}
 	for i := range work {
 		work[i].Heat.Most = most // one measure for all

@@ -26,11 +26,13 @@ type reportData struct {
 	TTFT, Hits     template.HTML
 	Policies       []reportPolicy
 	SharedDuration string
+	Notes          []string // of the trace
 }
 
 // reportPolicy is one policy's own part of the page.
 type reportPolicy struct {
 	Name, Colour string
+	Border       string // of its key, as its lines are drawn
 	Work         template.HTML
 	Reasons      []sim.ReasonFigure
 	Moves        []move
@@ -55,6 +57,28 @@ func colour(i int) string {
 	return all[i%len(all)]
 }
 
+// dash tells policies apart that have the same colour: as a border of a key, and as the strokes of a line.
+func dash(i int) (border, strokes string) {
+	switch i / 8 {
+	case 0:
+		return "solid", "none"
+	case 1:
+		return "dashed", "7 3"
+	default:
+		return "dotted", "2 3"
+	}
+}
+
+// short is a name that fits beside a row, the middle left out.
+func short(name string, most int) string {
+	r := []rune(name)
+	if len(r) <= most {
+		return name
+	}
+	front := (most - 1) / 2
+	return string(r[:front]) + "…" + string(r[len(r)-(most-1-front):])
+}
+
 // htmlReport is the page. It loads nothing from anywhere.
 func htmlReport(runs []*simulation) ([]byte, error) {
 	page, err := template.New("report").Funcs(template.FuncMap{"percent": percent, "ms": whole, "mb": megabytes, "f1": func(x float64) string { return fmt.Sprintf("%.1f", x) }, "f2": func(x float64) string { return fmt.Sprintf("%.2f", x) }, "f3": func(x float64) string { return fmt.Sprintf("%.3f", x) }}).Parse(reportPage)
@@ -66,15 +90,19 @@ func htmlReport(runs []*simulation) ([]byte, error) {
 	d := reportData{
 		Trace: filepath.Base(first.replay.Trace.Name), Ideal: percent(first.figures.IdealHitRate), SharedDuration: until.Round(time.Second).String(),
 		Fleet: fmt.Sprintf("%d endpoints, load %.2f, seed %d", first.figures.Endpoints, first.figures.Load, first.figures.Seed),
+		Notes: first.replay.Trace.Notes,
 	}
 	var ttft, hits chart
 	for i, s := range runs {
 		f := s.figures
-		f.PerEndpoint = nil
+		f.PerEndpoint, f.Policy = nil, s.title()
 		d.Rows = append(d.Rows, f)
-		ttft.lines = append(ttft.lines, line2{s.replay.PolicyName, colour(i), distribution(s)})
-		hits.lines = append(hits.lines, line2{s.replay.PolicyName, colour(i), hitsOverTime(s, until)})
-		d.Policies = append(d.Policies, policyPart(s, colour(i), until))
+		border, strokes := dash(i)
+		ttft.lines = append(ttft.lines, line2{s.title(), colour(i), strokes, distribution(s)})
+		hits.lines = append(hits.lines, line2{s.title(), colour(i), strokes, hitsOverTime(s, until)})
+		part := policyPart(s, until)
+		part.Colour, part.Border = colour(i), border
+		d.Policies = append(d.Policies, part)
 	}
 	ttft.logX, ttft.xName, ttft.yName = true, "time to first token, ms", "share of turns"
 	hits.xName, hits.yName = "time, s", "share of prompt tokens found"
@@ -135,8 +163,8 @@ func hitsOverTime(s *simulation, until time.Duration) [][2]float64 {
 }
 
 // policyPart is what the page says about one policy.
-func policyPart(s *simulation, colour string, until time.Duration) reportPolicy {
-	p := reportPolicy{Name: s.replay.PolicyName, Colour: colour, Reasons: s.figures.Reasons}
+func policyPart(s *simulation, until time.Duration) reportPolicy {
+	p := reportPolicy{Name: s.title(), Reasons: s.figures.Reasons}
 	names := s.replay.Fleet.Endpoints
 	home := make([]int, len(s.replay.Trace.Sessions)) // 1 + endpoint
 	count := map[move]int{}
@@ -193,7 +221,8 @@ func heat(work [][buckets]float64, names []sim.FleetEndpoint) template.HTML {
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="work over time by endpoint">`, chartWidth, row*float64(len(work))+4)
 	cell := (chartWidth - left) / buckets
 	for i := range work {
-		fmt.Fprintf(&b, `<text x="%.0f" y="%.1f" text-anchor="end">%s</text>`, left-6, row*float64(i)+11, template.HTMLEscapeString(names[i].Name))
+		fmt.Fprintf(&b, `<text x="%.0f" y="%.1f" text-anchor="end">%s<title>%s</title></text>`, left-6, row*float64(i)+11,
+			template.HTMLEscapeString(short(names[i].Name, 13)), template.HTMLEscapeString(names[i].Name))
 		for k, w := range work[i] {
 			if w > 0 {
 				fmt.Fprintf(&b, `<rect x="%.1f" y="%.0f" width="%.1f" height="%.0f" fill="#0072b2" fill-opacity="%.2f"/>`, left+cell*float64(k), row*float64(i), cell, row-1, w/most)
@@ -213,6 +242,7 @@ type chart struct {
 
 type line2 struct {
 	name, colour string
+	strokes      string       // stroke-dasharray
 	points       [][2]float64 // y is 0..1
 }
 
@@ -245,7 +275,7 @@ func (c *chart) svg() template.HTML {
 	}
 	fmt.Fprintf(&b, `<text x="%.0f" y="%.0f" text-anchor="middle">%s</text>`, chartWidth/2, chartHeight-4, template.HTMLEscapeString(c.xName))
 	for _, l := range c.lines {
-		fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-width="1.6" points="`, l.colour)
+		fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-dasharray="%s" stroke-width="1.6" points="`, l.colour, l.strokes)
 		for _, p := range l.points {
 			fmt.Fprintf(&b, "%.1f,%.1f ", px(p[0]), py(p[1]))
 		}

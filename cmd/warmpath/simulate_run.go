@@ -18,6 +18,7 @@ import (
 type simulation struct {
 	replay  sim.Replay
 	slo     sim.Objective
+	way     string // in which requests are split, "" in fleets without roles
 	outcome *sim.Outcome
 	figures sim.Figures
 	done    atomic.Int64 // turns

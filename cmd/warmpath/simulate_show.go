@@ -37,7 +37,7 @@ func tell(w io.Writer, t *sim.Trace, f sim.Fleet, p sim.Plan) {
 // printFigures shows all policies side by side: how long turns took, and what was done where.
 func printFigures(w io.Writer, runs []*simulation) {
 	times, places := figuresTable(), figuresTable()
-	times.AppendHeader(table.Row{"policy", "ids", "TTFT mean", "p50", "p90", "p99", "e2e mean", "p50", "p90", "p99", "ITL mean", "p50", "p90", "p99", "good %", "regret", "failed"})
+	times.AppendHeader(table.Row{"policy", "ids", "TTFT mean", "p50", "p90", "p99", "e2e mean", "p50", "p90", "p99", "ITL mean", "p50", "p90", "p99", "gap p50", "p90", "p99", "good %", "regret", "failed"})
 	places.AppendHeader(table.Row{"policy", "hit %", "expected", "work CV", "max/min", "first CV", "home %", "queue", "most", "evictions", "util", "router MB", "s"})
 	for _, s := range runs {
 		f := &s.figures
@@ -46,16 +46,18 @@ func printFigures(w io.Writer, runs []*simulation) {
 			ids = "yes"
 		}
 		times.AppendRow(table.Row{
-			f.Policy, ids, whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P99), whole(f.E2E.Mean), whole(f.E2E.P50), whole(f.E2E.P90), whole(f.E2E.P99),
-			fmt.Sprintf("%.1f", f.ITL.Mean), fmt.Sprintf("%.1f", f.ITL.P50), fmt.Sprintf("%.1f", f.ITL.P90), fmt.Sprintf("%.1f", f.ITL.P99), percent(f.Goodput), whole(f.RegretMean), f.Failed,
+			s.title(), ids, whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P99), whole(f.E2E.Mean), whole(f.E2E.P50), whole(f.E2E.P90), whole(f.E2E.P99),
+			fmt.Sprintf("%.1f", f.ITL.Mean), fmt.Sprintf("%.1f", f.ITL.P50), fmt.Sprintf("%.1f", f.ITL.P90), fmt.Sprintf("%.1f", f.ITL.P99),
+			fmt.Sprintf("%.1f", f.Gap.P50), fmt.Sprintf("%.1f", f.Gap.P90), fmt.Sprintf("%.1f", f.Gap.P99), percent(f.Goodput), whole(f.RegretMean), f.Failed,
 		})
 		places.AppendRow(table.Row{
-			f.Policy, percent(f.HitRate), percent(f.Predicted), fmt.Sprintf("%.3f", f.WorkCV), fmt.Sprintf("%.2f", f.WorkMaxMin), fmt.Sprintf("%.3f", f.FirstTurnCV), percent(f.HomeShare),
+			s.title(), percent(f.HitRate), percent(f.Predicted), fmt.Sprintf("%.3f", f.WorkCV), fmt.Sprintf("%.2f", f.WorkMaxMin), fmt.Sprintf("%.3f", f.FirstTurnCV), percent(f.HomeShare),
 			fmt.Sprintf("%.1f", f.QueueMean), f.QueueMax, f.Evictions, fmt.Sprintf("%.2f", f.Utilisation), megabytes(f.RouterBytes), fmt.Sprintf("%.1f", f.WallS),
 		})
 	}
 	fmt.Fprintln(w, times.Render())
 	fmt.Fprintln(w, places.Render())
+	printSplit(w, runs)
 	slo := runs[0].slo
 	fmt.Fprintf(w, "Times in ms; good is a TTFT within %s and a mean ITL within %s. An unlimited cache and perfect routing would hit %s %%.\n", slo.TTFT, slo.ITL, percent(runs[0].figures.IdealHitRate))
 }
@@ -93,10 +95,10 @@ func (o *simulateOptions) write(e env, runs []*simulation) error {
 			return err
 		}
 		if o.json == "-" {
-			_, err := e.stdout.Write(out.Bytes())
-			return err
-		}
-		if err := writeWhole(o.json, out.Bytes()); err != nil {
+			if _, err := e.stdout.Write(out.Bytes()); err != nil {
+				return err
+			}
+		} else if err := writeWhole(o.json, out.Bytes()); err != nil {
 			return err
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/shadow"
+	"github.com/warmpath/warmpath/internal/trtserve"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 )
@@ -36,13 +37,16 @@ type router struct {
 	transport *proxy.Transport
 	prober    *probe.Prober
 	events    *kvevents.Follower
+	lmcache   *lmCache // nil with another connector
 	traffic   *http.Server
 	admin     *http.Server
 	log       *slog.Logger
 	why       *why
 	recording recording
-	shadow    *shadow.Shadow // nil when no other policy is asked
+	shadow    *shadow.Shadow   // nil when no other policy is asked
+	trt       *trtserve.Server // nil unless the router stands in for trtllm-serve disaggregated
 
+	lonely     string     // what is amiss with the roles of the endpoints there are, as it was logged last; "" for nothing
 	publishing sync.Mutex // held while a snapshot of endpoints goes to fleet and prober, so that both see one order
 	cancel     context.CancelFunc
 	wg         sync.WaitGroup
@@ -73,20 +77,17 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 		return nil, usageError(err)
 	}
 	r := &router{log: log, why: why, failed: make(chan error, 2), transport: proxy.NewTransport(cfg.Timeouts.Connect)}
-	trafficListener, adminListener, err := listen(cfg)
+	o, err := open(cfg, log)
 	if err != nil {
-		return nil, usageError(err)
-	}
-	sources, static, err := openSources(cfg, log)
-	if err != nil {
-		closeAll(trafficListener, adminListener)
 		return nil, usageError(err)
 	}
 	tracer, err := r.watchers(ctx, cfg, b, log)
 	if err != nil {
-		closeAll(trafficListener, adminListener)
+		o.close()
 		return nil, usageError(err)
 	}
+	r.lmcache = o.lmcache
+	r.trt = newTRTServe(cfg, b, &http.Client{Transport: r.transport}, log)
 	meter := metrics.New(metrics.Config{Version: b.Version, Commit: b.Revision})
 	tally := admin.NewTally()
 	r.events = kvevents.New(cfg.KVEvents, &http.Client{Transport: r.transport}, func(ev route.Event) { r.fleet.Observe(ev) }, log)
@@ -95,13 +96,14 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 		EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
 		BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
 		Counting: r.shadow != nil && r.shadow.CountsBlocks(), Disaggregation: disaggregation,
-	}), time.Now, meter.Listener(), tally.Listener(), why.listener(), r.shadowListener(), r.recording.listener(), r.events.Listener(), live.Logger(log, cfg.Log.Requests))
+	}), time.Now, meter.Listener(), tally.Listener(), why.listener(), r.shadowListener(), r.recording.listener(), r.events.Listener(), r.trt.Listener(), live.Logger(log, cfg.Log.Requests))
 	meter.Watch(r.fleet)
 	meter.WatchKVEvents(eventFigures{r.events})
+	r.lmcache.watch(meter)
 	r.prober = probe.New(cfg.Probe, &http.Client{Transport: r.transport}, r.fleet.Observe, log)
 	r.proxy = proxy.New(proxy.Options{
-		Config: proxyConfig(cfg, tenants, connector), Fleet: r.fleet, Transport: r.transport, Tracer: tracer, Log: log, Parser: parser,
-		Unreached: r.prober.Now, Decided: meter.ObserveDecision, Placed: r.placed(cfg),
+		Config: r.lmcache.extend(proxyConfig(cfg, tenants, connector)), Fleet: r.fleet, Transport: r.transport, Tracer: tracer, Log: log, Parser: parser,
+		Unreached: r.prober.Now, Decided: func(pool string, took time.Duration) { meter.ObserveDecision(pool, took); r.trt.Decided(took) }, Placed: r.placed(cfg),
 	})
 
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -109,14 +111,16 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 	r.wg.Go(func() { r.prober.Run(running) })
 	r.wg.Go(func() { r.proxy.Run(running) })
 	r.wg.Go(func() { r.events.Run(running) })
+	r.wg.Go(func() { r.lmcache.run(running) })
 	r.watch(running, meter)
-	discovery.Static("static", static, r.publish)
-	for _, s := range sources {
+	discovery.Static("static", o.static, r.publish)
+	for _, s := range o.sources {
 		r.wg.Go(func() { s.Run(running, r.publish) })
 	}
-	r.serveTraffic(cfg, trafficListener)
-	if adminListener != nil {
-		r.serveAdmin(cfg, adminListener, b, meter.Handler(), tally)
+	r.serveTraffic(cfg, o.traffic)
+	r.wg.Go(func() { r.trt.Run(running, r.publish) })
+	if o.admins != nil {
+		r.serveAdmin(cfg, o.admins, b, meter.Handler(), tally)
 	}
 	return r, nil
 }
@@ -149,7 +153,7 @@ func proxyConfig(cfg *config.Config, tenants *proxy.Tenants, connector engine.Co
 		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers, Tenants: tenants, Belief: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
 		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
 		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody,
-		Connector: connector, NoFallback: !cfg.Disaggregation.Fallback,
+		Connector: connector, NoFallback: !cfg.Disaggregation.Fallback, TRTLLM: trtllmOptions(cfg), Numbers: proxy.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),
 	}
 }
 
@@ -175,8 +179,36 @@ func (r *router) publish(d route.Declared) {
 		}
 		seen[at] = s.Endpoint.Name
 	}
+	r.checkRoles(all)
+	r.events.Set(all) // before the first probe can say where a new endpoint publishes: what is said of one that is not there is forgotten
 	r.prober.Set(all)
-	r.events.Set(all)
+}
+
+// opened is what a router takes hold of before it runs: ports, and files and names that declare endpoints.
+type opened struct {
+	traffic, admins net.Listener
+	lmcache         *lmCache
+	sources         []discovery.Runner
+	static          []route.Endpoint
+}
+
+// open takes hold of all of it, or of nothing.
+func open(cfg *config.Config, log *slog.Logger) (o opened, err error) {
+	if o.traffic, o.admins, err = listen(cfg); err != nil {
+		return o, err
+	}
+	if o.lmcache, err = newLMCache(cfg, log); err == nil {
+		o.sources, o.static, err = openSources(cfg, log)
+	}
+	if err != nil {
+		o.close()
+	}
+	return o, err
+}
+
+func (o *opened) close() {
+	o.lmcache.close()
+	closeAll(o.traffic, o.admins)
 }
 
 // openSources reads what the configuration declares: the static endpoints, and the sources that follow the world.
@@ -236,7 +268,7 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	r.traffic = &http.Server{
-		Handler: r.proxy, Protocols: protocols, MaxHeaderBytes: int(cfg.Limits.Header),
+		Handler: r.handler(), Protocols: protocols, MaxHeaderBytes: int(cfg.Limits.Header),
 		ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive, // no write time-out: it would cut long generations
 		ErrorLog:  slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
@@ -333,6 +365,7 @@ func (r *router) stop(ctx context.Context) error {
 	}
 	r.cancel()
 	r.wg.Wait()
+	r.lmcache.close()
 	r.why.wait()
 	r.recording.wait()
 	r.transport.CloseIdleConnections()

@@ -1,16 +1,17 @@
 
 // Decisions: the newest ones, and why. They are asked for beside the endpoints, and left as they are while a reader holds them.
-const terms = ["wait", "prefill", "fixed", "others", "evict", "spread"];
+const terms = ["wait", "prefill", "transfer", "fixed", "others", "evict", "spread"];
 const meaning = {
-  wait: "wait for prompts in front and for a place", prefill: "compute what is not cached", fixed: "first token when nothing is to compute",
+  wait: "wait for prompts in front and for a place", prefill: "compute what is not cached", transfer: "fetch what is not cached from where it was computed", fixed: "first token when nothing is to compute",
   others: "make those wait who come after", evict: "push out of the cache what is wanted again", spread: "more new conversations than its share",
 };
+const term = (c, t) => Math.max(0, c.terms_ms[t] || 0); // transfer is there with decode legs only
 const millis = (x) => x == null ? "–" : x === 0 ? "0" : x >= 1e4 ? (x / 1000).toFixed(1) + " s" : x.toFixed(x < 10 ? 1 : 0) + " ms";
 const tokens = (n) => n == null ? "–" : n.toLocaleString("en");
 const asked = location.hash.startsWith("#request=") ? decodeURIComponent(location.hash.slice(9)) : ""; // one decision, linked to
 let decisions = [], opened = null, held = false, drawn = "";
 
-function costOf(c) { return terms.reduce((sum, t) => sum + Math.max(0, c.terms_ms[t]), 0); }
+function costOf(c) { return terms.reduce((sum, t) => sum + term(c, t), 0); }
 
 // mini draws one small column a candidate, the chosen one first.
 function mini(d) {
@@ -21,7 +22,7 @@ function mini(d) {
     b.style.height = "100%";
     for (const t of terms) {
       const i = make("i", "t-" + t);
-      i.style.height = 100 * Math.max(0, c.terms_ms[t]) / most + "%";
+      i.style.height = 100 * term(c, t) / most + "%";
       b.append(i);
     }
     box.append(b);
@@ -37,8 +38,8 @@ function bars(d) {
     const track = make("div", "track");
     for (const t of terms) {
       const i = make("i", "t-" + t);
-      i.style.width = 100 * Math.max(0, c.terms_ms[t]) / most + "%";
-      i.title = t + " " + millis(c.terms_ms[t]) + ": " + meaning[t];
+      i.style.width = 100 * term(c, t) / most + "%";
+      i.title = t + " " + millis(term(c, t)) + ": " + meaning[t];
       track.append(i);
     }
     if (c.chosen && took != null) {
@@ -47,7 +48,7 @@ function bars(d) {
       mark.title = "first token observed after " + millis(took) + ", due after " + millis(d.predicted.ttft_ms);
       track.append(mark);
     }
-    track.title = terms.map((t) => t + " " + millis(c.terms_ms[t])).join(", ");
+    track.title = terms.map((t) => t + " " + millis(term(c, t))).join(", ");
     const who = make("span", "who" + (c.chosen ? " chosen" : ""), c.endpoint);
     who.title = c.endpoint + (c.weight !== 1 ? ", weight " + c.weight : "") + (c.full ? ", cache full" : "") + ", busy " + percent(c.busy);
     grid.append(who, track, make("span", "", millis(c.cost_ms)), make("span", "", millis(c.ttft_ms)),
@@ -62,7 +63,7 @@ function story(d) {
   inner.append(make("p", "", d.why));
   const facts = ["request " + d.request, d.conversation && "conversation " + d.conversation, d.first_turn ? "first turn" : "", d.pool && "pool " + d.pool,
     d.model && d.model !== d.pool ? "model " + d.model : "", d.policy && "policy " + d.policy, d.class !== "turn" ? d.class : d.stream ? "stream" : "not streamed",
-    d.outcome.replaceAll("_", " ") + " after " + millis(d.observed.duration_ms), d.lost_cache ? "found to have lost its cache" : "",
+    d.outcome.replaceAll("_", " ") + " after " + millis(d.observed.duration_ms), d.split ? (d.leg ? "split: " : "not split: ") + d.split.why.replaceAll("_", " ") + (d.split.whole_ms ? ", " + millis(d.split.whole_ms) + " at one endpoint, " + millis(d.split.split_ms) + " at two" : "") : "", d.lost_cache ? "found to have lost its cache" : "",
     d.eligible > d.candidates.length && d.candidates.length ? "the best " + d.candidates.length + " of " + d.eligible + " candidates" : ""];
   inner.append(make("div", "facts", facts.filter(Boolean).join(" · ")));
   if (d.candidates.some((c) => costOf(c) > 0)) inner.append(bars(d));
@@ -78,6 +79,7 @@ function decisionRow(d) {
   const found = d.observed.cached_tokens, off = found == null ? 0 : Math.abs(found - d.predicted.cached_tokens) / Math.max(1, d.observed.prompt_tokens);
   const took = d.observed.ttft_ms, late = took != null && d.predicted.ttft_ms != null && took > 1.5 * d.predicted.ttft_ms + 20;
   const where = make("span", "", d.endpoint || "nobody");
+  if (d.leg) where.append(" ", make("span", "chip role", d.leg));
   if (d.outcome !== "ok") where.append(" ", make("span", "chip " + (d.outcome.startsWith("client") ? "" : "down"), d.outcome.replaceAll("_", " ")));
   const reason = make("span", "chip", d.reason.replaceAll("_", " "));
   if (d.first_turn) reason.title = "first turn";
@@ -95,7 +97,7 @@ function decisionRow(d) {
 
 function showDecisions() {
   const words = $("wanted").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const match = (d) => { const t = [d.request, d.endpoint, d.pool, d.reason, d.outcome, d.conversation, d.first_turn ? "first" : ""].join(" ").toLowerCase(); return words.every((w) => t.includes(w)); };
+  const match = (d) => { const t = [d.request, d.endpoint, d.pool, d.reason, d.outcome, d.conversation, d.leg, d.split && d.split.why, d.first_turn ? "first" : ""].join(" ").toLowerCase(); return words.every((w) => t.includes(w)); };
   const found = decisions.filter(match).slice(0, words.length ? 200 : 25), state = found.map((d) => d.number).join() + "/" + opened;
   if (state === drawn) return; // nothing new: what a reader points at stays
   drawn = state;

@@ -58,10 +58,12 @@ function row(e, scale) {
   const under = make("div", "under", about);
   under.title = [e.url, ...e.models].join("\n");
   first.append(under);
+  if (e.role) first.firstChild.append(" ", make("span", "chip role", e.role));
   const cell = (x, cls) => { const td = make("td", cls); td.append(x); return td; };
   const work = e.load.prefill_tokens + e.load.decode_tokens;
   const load = meter([["prefill", e.load.prefill_tokens / scale.work], ["decode", e.load.decode_tokens / scale.work]], count(work));
-  load.title = count(e.load.prefill_tokens) + " prompt tokens to compute, " + count(e.load.decode_tokens) + " answer tokens expected";
+  load.title = count(e.load.prefill_tokens) + " prompt tokens to compute, " + count(e.load.decode_tokens) + " answer tokens expected" +
+    (e.load.transfer_requests ? ", " + count(e.load.transfer_tokens) + " tokens of KV cache on their way for " + e.load.transfer_requests + " requests" : "");
   const queue = e.engine.waiting ? e.load.requests + " (" + e.engine.waiting + " queued)" : String(e.load.requests);
   const share = scale.done > 0 ? e.recent / scale.done : null;
   const s = e.served || {};
@@ -99,7 +101,7 @@ function show() {
   const prompt = since(st, old && old.stats, "prompt_tokens"), cached = since(st, old && old.stats, "cached_tokens");
   $("ready").textContent = st.ready ? "ready" : "not ready";
   $("ready").className = "chip " + (st.ready ? "up" : "down");
-  $("about").textContent = [st.version, "up " + span(st.uptime_seconds), st.ready ? "" : st.why].filter(Boolean).join(" · ");
+  $("about").textContent = [st.version, "up " + span(st.uptime_seconds), st.why].filter(Boolean).join(" · ");
   $("totals").replaceChildren(
     total("usable", up + " / " + data.endpoints.length),
     total("requests / s", rate == null ? "–" : rate.toFixed(rate < 10 ? 1 : 0), "over the last minute"),
@@ -111,7 +113,7 @@ function show() {
     total("served", count(served.requests || st.decisions)),
     total("failed", count(served.failed || 0)));
   const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const match = (e) => { const t = [e.name, e.kind, e.state, e.draining ? "draining" : "", ...e.models].join(" ").toLowerCase(); return words.every((w) => t.includes(w)); };
+  const match = (e) => { const t = [e.name, e.kind, e.role, e.state, e.draining ? "draining" : "", ...e.models].join(" ").toLowerCase(); return words.every((w) => t.includes(w)); };
   const found = data.endpoints.filter(match), limit = 500;
   $("rows").replaceChildren(...found.slice(0, limit).map((e) => row(e, { work: largest, done })));
   $("shown").textContent = found.length > limit ? "the first " + limit + " of " + found.length : words.length ? found.length + " of " + data.endpoints.length : "";

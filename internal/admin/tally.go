@@ -58,33 +58,46 @@ func (t *Tally) Listener() live.Listener { return live.Listener{Served: t.served
 func (t *Tally) served(s *live.Served) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.all.add(s)
-	name := s.Decision.Endpoint.Name
-	if name == "" {
-		return
-	}
-	one := t.one[name]
-	if one == nil {
-		if len(t.one) >= maxTallied {
-			return // nobody looks; the sum still counts it
+	t.all.add(s, true, true)
+	by := s.Prefill.Endpoint.Name
+	apart := by != "" && s.Decision.Leg == route.LegDecode
+	if apart {
+		if one := t.of(by); one != nil {
+			one.add(s, true, false)
 		}
+	}
+	if one := t.of(s.Decision.Endpoint.Name); one != nil {
+		one.add(s, !apart, true)
+	}
+}
+
+// of is the tally of an endpoint; nil when there is none, or when there are too many: nobody looks, and the sum still counts it.
+func (t *Tally) of(name string) *tallied {
+	one := t.one[name]
+	if one == nil && name != "" && len(t.one) < maxTallied {
 		one = &tallied{}
 		t.one[name] = one
 	}
-	one.add(s)
+	return one
 }
 
-func (t *tallied) add(s *live.Served) {
+// add counts a request, or the part of it that an endpoint had: the prompt, the answer, or both.
+func (t *tallied) add(s *live.Served, promptToo, answerToo bool) {
 	t.requests++
+	if !answerToo && s.Outcome != route.OK {
+		return // its own part may have gone well
+	}
 	if s.Status >= failedFrom || s.Outcome != route.OK && s.Outcome != route.ClientError {
 		t.failed++
 	}
 	prompt, cached, output := s.Usage.PromptTokens, s.Usage.CachedTokens, s.Usage.OutputTokens
-	if s.Usage.CachedKnown {
+	if s.Usage.CachedKnown && promptToo {
 		t.prompt += int64(prompt)
 		t.cached += int64(cached)
 	}
-	t.output += int64(output)
+	if answerToo {
+		t.output += int64(output)
+	}
 	if s.Outcome == route.OK {
 		if prompt == 0 {
 			prompt = s.Decision.PromptTokens
@@ -95,9 +108,14 @@ func (t *tallied) add(s *live.Served) {
 		if output == 0 && s.Stream {
 			output = s.Chunks
 		}
-		t.work += int64(max(0, prompt-cached) + output)
+		if promptToo {
+			t.work += int64(max(0, prompt-cached))
+		}
+		if answerToo {
+			t.work += int64(output)
+		}
 	}
-	if !s.FirstByte.IsZero() {
+	if !s.FirstByte.IsZero() && answerToo {
 		t.ttft[t.samples%recent] = s.FirstByte.Sub(s.Started)
 		t.samples++
 	}

@@ -79,3 +79,28 @@ func TestPageLoadsNothingAndRunsItsOwnScriptOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestTallyOfTwoLegs: the prompt of a request that was split is the prefiller's work, its answer the decoder's, and the request is one.
+func TestTallyOfTwoLegs(t *testing.T) {
+	tally, t0 := NewTally(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := live.Served{
+		Status: 200, Outcome: route.OK, Started: t0, FirstByte: t0.Add(100 * time.Millisecond),
+		Usage:    route.Usage{PromptTokens: 100, CachedTokens: 75, CachedKnown: true, OutputTokens: 5},
+		Decision: route.Decision{Endpoint: route.Endpoint{Name: "d"}, Leg: route.LegDecode}, Prefill: route.Decision{Endpoint: route.Endpoint{Name: "p"}, Leg: route.LegPrefill},
+	}
+	hear := tally.Listener().Served
+	hear(&s)
+	s.Status, s.Outcome, s.Usage = 500, route.EngineError, route.Usage{}
+	hear(&s)
+	got, all := tally.endpoints(nil), tally.total()
+	p, d := got["p"], got["d"]
+	if p.Requests != 2 || p.Failed != 0 || p.PromptTokens != 100 || p.CachedTokens != 75 || p.OutputTokens != 0 || p.WorkTokens != 25 || p.TTFTP50 != nil {
+		t.Errorf("the prefiller: %+v", p)
+	}
+	if d.Requests != 2 || d.Failed != 1 || d.PromptTokens != 0 || d.OutputTokens != 5 || d.WorkTokens != 5 || d.TTFTP50 == nil {
+		t.Errorf("the decoder: %+v", d)
+	}
+	if all.Requests != 2 || all.Failed != 1 || all.WorkTokens != 30 {
+		t.Errorf("all: %+v", all)
+	}
+}

@@ -34,6 +34,8 @@ type Config struct {
 	Policy policy.Config `yaml:"policy"`
 	// Disaggregation says when prompts are computed elsewhere than answers, where endpoints have roles.
 	Disaggregation Disaggregation `yaml:"disaggregation"`
+	// TRTLLM makes the router stand in for trtllm-serve disaggregated.
+	TRTLLM TRTLLM `yaml:"trtllm"`
 	// Sessions bounds the memory of conversations.
 	Sessions session.Config `yaml:"sessions"`
 	// ByContent recognises the conversations of clients that send no id by what they say: a prompt that goes on from an earlier
@@ -191,7 +193,7 @@ func Default() Config {
 		Policy:   policy.Config{}.WithDefaults(),
 		Sessions: session.Config{}.WithDefaults(),
 		AskUsage: true, ByContent: true,
-		Explain: defaultExplain(), Disaggregation: defaultDisaggregation(),
+		Explain: defaultExplain(), Disaggregation: defaultDisaggregation(), TRTLLM: defaultTRTLLM(),
 		Record: defaultRecord(),
 		Shadow: Shadow{Budget: defaultBudget},
 		Limits: Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/internal/discovery"
@@ -24,14 +25,44 @@ type Disaggregation struct {
 	PrefillPolicy string `yaml:"prefill_policy"`
 	// DecodePolicy is the policy that chooses who decodes, requests that are not split included. Empty means that of policy.
 	DecodePolicy string `yaml:"decode_policy"`
-	// Connector is how engines hand their KV cache over: nixl (vLLM). Empty goes by the kind of engine.
+	// Connector is how engines hand their KV cache over: nixl (vLLM), lmcache (vLLM with LMCache), trtllm and
+	// trtllm_generation_first (TensorRT-LLM). Empty goes by the kind of engine.
 	Connector string `yaml:"connector"`
 	// Fallback lets the decoder compute a prompt that nobody else can, or whose prefill failed. Otherwise that is an error.
 	Fallback bool `yaml:"fallback"`
+	// Preset is stack.conditional for production-stack's conditional disaggregation (PR 890) by the names that it gives its settings:
+	// routing_threshold, load_balancing_strategy and disagg_connector_type, in place of when, threshold, the policies and the connector.
+	Preset string `yaml:"preset"`
+	// RoutingThreshold of the preset: a prompt of so many estimated tokens or more is split (a quarter of its characters, or its
+	// token ids). 0 splits all; 4096 is advised for models of 70B.
+	RoutingThreshold int `yaml:"routing_threshold"`
+	// LoadBalancingStrategy of the preset: round_robin, or least_loaded (the fewest requests running and queued that the engines report, by
+	// turns while one of them reports none). Empty means round_robin.
+	LoadBalancingStrategy string `yaml:"load_balancing_strategy"`
+	// DisaggConnectorType of the preset: nixl or lmcache. Empty means nixl.
+	DisaggConnectorType string `yaml:"disagg_connector_type"`
+	// DecoderHost is where the one decoder that is not in decoder_registry receives KV cache, for the connector lmcache. Empty means the
+	// host of the decoder's URL.
+	DecoderHost string `yaml:"decoder_host"`
+	// DecoderInitPort is LMCache's pd_peer_init_port of decoders that are not in decoder_registry, one for each tensor-parallel rank.
+	DecoderInitPort []string `yaml:"decoder_init_port"`
+	// DecoderAllocPort is LMCache's pd_peer_alloc_port of the same.
+	DecoderAllocPort []string `yaml:"decoder_alloc_port"`
+	// DecoderRegistry is a JSON file that says of each decoder, by URL or name, where it receives: {"http://d:8200": {"host": "d",
+	// "init_port": [8300], "alloc_port": [8400]}}. It is read again when it changes.
+	DecoderRegistry string `yaml:"decoder_registry"`
+	// DecoderRanks is how many tensor-parallel ranks prefillers and decoders have, each of which needs a port of each kind. 0 takes as
+	// many as there are ports.
+	DecoderRanks int `yaml:"decoder_ranks"`
+	// NotifyListen is where LMCache's prefillers tell that they have pushed KV cache (their pd_proxy_host and pd_proxy_port), HOST:PORT.
+	// Empty means 0.0.0.0:8500; off does not wait for them.
+	NotifyListen string `yaml:"notify_listen"`
+	// NotifyTimeout is how long that is waited for. Then the decoder is asked all the same, and computes what it has not got.
+	NotifyTimeout time.Duration `yaml:"notify_timeout"`
 }
 
 func defaultDisaggregation() Disaggregation {
-	return Disaggregation{When: string(route.WhenTime), Fallback: true}
+	return Disaggregation{When: string(route.WhenTime), Fallback: true, NotifyTimeout: 5 * time.Second}
 }
 
 func (d *Disaggregation) check() []error {
@@ -59,12 +90,12 @@ func (d *Disaggregation) check() []error {
 			faults = append(faults, fault("disaggregation.connector", "is %q, must be one of %s", d.Connector, strings.Join(engine.ConnectorNames(), ", ")))
 		}
 	}
-	return faults
+	return append(faults, d.checkPreset()...)
 }
 
 // checkRoles reports roles without peers, when all endpoints are known.
 func (c Config) checkRoles() []error {
-	if c.Discovery.File != "" || len(c.Discovery.DNS) > 0 {
+	if c.Discovery.File != "" || len(c.Discovery.DNS) > 0 || c.TRTLLM.Cluster.URI != "" {
 		return nil
 	}
 	return rolesOf(c.Endpoints)

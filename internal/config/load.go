@@ -102,6 +102,10 @@ func scalars() map[string]strictyaml.Scalar {
 	}
 	s["config.Explain"] = explainScalar
 	s["config.Disaggregation"] = func(into any, text string) error {
+		if text == StackConditional {
+			into.(*Disaggregation).Preset = text
+			return nil
+		}
 		into.(*Disaggregation).When = text
 		return nil
 	}

@@ -35,6 +35,7 @@ func (c Config) Validate() error {
 	faults = append(faults, c.checkNumbers()...)
 	faults = append(faults, c.checkRoles()...)
 	faults = append(faults, c.Disaggregation.check()...)
+	faults = append(faults, c.TRTLLM.check()...)
 	faults = append(faults, c.Explain.check()...)
 	faults = append(faults, c.checkRecord()...)
 	faults = append(faults, c.Shadow.check()...)
@@ -204,6 +205,10 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 	if _, err := c.Tenants.Salt(); err != nil {
 		faults = append(faults, err)
 	}
+	if _, err := c.TRTLLM.Options(); err != nil {
+		faults = append(faults, err)
+	}
+	faults = append(faults, c.checkDecoders(keys)...)
 	if _, err := c.Record.SaltBytes(); err != nil {
 		faults = append(faults, err)
 	}
@@ -248,7 +253,7 @@ func (c Config) AdminToken() (string, error) {
 // Warnings are things that are allowed and yet probably not meant.
 func (c Config) Warnings() []string {
 	var out []string
-	if len(c.Endpoints) == 0 && c.Discovery.File == "" && len(c.Discovery.DNS) == 0 {
+	if len(c.Endpoints) == 0 && c.Discovery.File == "" && len(c.Discovery.DNS) == 0 && c.TRTLLM.Cluster.URI == "" {
 		out = append(out, "no endpoints: every request is answered 503 until the admin API adds some; give --endpoint URL, or endpoints or discovery in the file")
 	}
 	if len(c.Endpoints) > 0 && !slices.ContainsFunc(c.Endpoints, func(e discovery.EndpointConfig) bool { return e.Weight == nil || *e.Weight > 0 }) {

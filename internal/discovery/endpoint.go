@@ -60,6 +60,13 @@ type EndpointConfig struct {
 	KVReplay string `yaml:"kv_replay" json:"kv_replay,omitempty"`
 	// KVTopic is the topic of the messages that are this engine's; empty takes all.
 	KVTopic string `yaml:"kv_topic" json:"kv_topic,omitempty"`
+	// BootstrapPort is where the bootstrap server of a prefiller listens (SGLang's --disaggregation-bootstrap-port, vLLM's
+	// VLLM_MOONCAKE_BOOTSTRAP_PORT). 0 means what the engine says (SGLang), or 8998.
+	BootstrapPort int `yaml:"bootstrap_port" json:"bootstrap_port,omitempty"`
+	// KVAddress is where the engine's MoRI-IO connector listens: host:IP,handshake:PORT,notify:PORT.
+	KVAddress string `yaml:"kv_address" json:"kv_address,omitempty"`
+	// TPSize is the size of the engine's tensor parallelism, for connectors that tell it to the other engine (moriio). 0 means 1.
+	TPSize int `yaml:"tp_size" json:"tp_size,omitempty"`
 	// APIKey is sent to the engine as a bearer token by probes, and with requests of clients that carry none.
 	APIKey string `yaml:"api_key" json:"api_key,omitempty" secret:"true"`
 	// APIKeyEnv names the environment variable that holds the key.
@@ -135,6 +142,7 @@ func (c EndpointConfig) checkTraits() []error {
 		faults = append(faults, fault("ranks", "%s has no data-parallel ranks; vllm, sglang and trtllm have", k))
 	}
 	faults = append(faults, c.checkKV()...)
+	faults = append(faults, c.checkHandover()...)
 	keys := 0
 	for _, k := range []string{c.APIKey, c.APIKeyEnv, c.APIKeyFile} {
 		if k != "" {
@@ -304,6 +312,7 @@ func (c EndpointConfig) expand(key string) []route.Endpoint {
 	e := route.Endpoint{
 		Name: name, URL: url, Kind: route.Kind(c.Kind), Weight: 1, Models: slices.Clone(c.Models), APIKey: key,
 		KVEvents: c.KVEvents, KVReplay: c.KVReplay, KVTopic: c.KVTopic,
+		BootstrapPort: c.BootstrapPort, KVAddress: c.KVAddress, TPSize: c.TPSize,
 	}
 	e.Role, _ = route.ParseRole(c.Role)
 	if c.Weight != nil {
@@ -338,6 +347,7 @@ func equal(a, b []route.Endpoint) bool {
 	return slices.EqualFunc(a, b, func(x, y route.Endpoint) bool {
 		models := slices.Equal(x.Models, y.Models)
 		return models && x.Role == y.Role && x.Name == y.Name && x.URL == y.URL && x.Kind == y.Kind && x.Part == y.Part && x.Weight == y.Weight && x.APIKey == y.APIKey && x.IDForm == y.IDForm &&
-			x.KVEvents == y.KVEvents && x.KVReplay == y.KVReplay && x.KVTopic == y.KVTopic
+			x.KVEvents == y.KVEvents && x.KVReplay == y.KVReplay && x.KVTopic == y.KVTopic &&
+			x.BootstrapPort == y.BootstrapPort && x.KVAddress == y.KVAddress && x.TPSize == y.TPSize
 	})
 }

@@ -40,7 +40,7 @@ func ParseEndpoint(spec string) (EndpointConfig, error) {
 	return c, nil
 }
 
-const optionNames = "name, kind, role, weight, models, ranks, slots, conversation_id, api_key, api_key_env, api_key_file, kv_events, kv_replay, kv_topic"
+const optionNames = "name, kind, role, weight, models, ranks, slots, conversation_id, api_key, api_key_env, api_key_file, kv_events, kv_replay, kv_topic, bootstrap_port, tp_size"
 
 func (c *EndpointConfig) set(key, value string) error {
 	var err error
@@ -75,6 +75,10 @@ func (c *EndpointConfig) set(key, value string) error {
 		c.Ranks, err = strconv.Atoi(value)
 	case "slots":
 		c.Slots, err = strconv.Atoi(value)
+	case "bootstrap_port":
+		c.BootstrapPort, err = strconv.Atoi(value)
+	case "tp_size":
+		c.TPSize, err = strconv.Atoi(value)
 	default:
 		return fmt.Errorf("unknown option %q; known: %s", key, optionNames)
 	}

@@ -49,7 +49,15 @@ type fields struct {
 	DataParallelRank *int `json:"data_parallel_rank"` // SGLang, its older name
 	IDSlot           *int `json:"id_slot"`            // llama.cpp
 
+	rooms // SGLang
+
 	KVTransferParams json.RawMessage `json:"kv_transfer_params"` // vLLM
+	ReturnTokenIDs   bool            `json:"return_token_ids"`   // vLLM
+
+	DisaggregatedParams json.RawMessage `json:"disaggregated_params"` // TensorRT-LLM, with those that follow
+	ConversationParams  json.RawMessage `json:"conversation_params"`
+	PromptTokenIDs      json.RawMessage `json:"prompt_token_ids"`
+	PromptTokenIDsB64   string          `json:"prompt_token_ids_b64"`
 }
 
 // ask is one request to generate, ready to become a job.
@@ -64,11 +72,15 @@ type ask struct {
 	exact        bool // ignore_eos: exactly maxTokens
 	none         bool // no answer at all (embeddings)
 	stream       bool
-	usage        bool   // the stream ends with usage
-	each         bool   // usage on every chunk
-	rank         int    // -1: the engine chooses
-	slot         int    // -1: the engine chooses (llama.cpp)
-	kv           *kvAsk // its prompt is computed for, or comes from, another engine; nil when not
+	usage        bool     // the stream ends with usage
+	each         bool     // usage on every chunk
+	rank         int      // -1: the engine chooses
+	slot         int      // -1: the engine chooses (llama.cpp)
+	kv           *kvAsk   // its prompt is computed for, or comes from, another engine; nil when not
+	trt          *trtAsk  // the same of TensorRT-LLM; nil when not
+	lm           *lmAsk   // the same of LMCache; nil when not
+	meet         *meetAsk // the same of protocols whose two engines are asked at once; nil when not
+	ids          bool     // the answer has the token ids of its prompt (return_token_ids)
 }
 
 // badRequest is an error that is the client's fault.
@@ -95,6 +107,9 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) error {
 			return &badRequest{status: http.StatusRequestEntityTooLarge, kind: "BadRequestError", msg: "the body is too long"}
 		}
 		return bad("reading the body: %v", err)
+	}
+	if s.opts.Connector == "sglang" {
+		r.Header.Set(bodyHeader, sameOnBoth(b))
 	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return bad("the body is not valid: %v", err)
@@ -137,12 +152,28 @@ func (s *Server) newAsk(r *http.Request, f *fields) (*ask, error) {
 	if err := s.readKV(f, a); err != nil {
 		return nil, err
 	}
+	if err := s.readDisagg(r, f, a); err != nil {
+		return nil, err
+	}
+	if err := s.readLMCache(f, a); err != nil {
+		return nil, err
+	}
+	if err := s.readTransfer(f, a); err != nil {
+		return nil, err
+	}
+	if err := s.readMori(r, f, a); err != nil {
+		return nil, err
+	}
+	a.ids = f.ReturnTokenIDs && s.opts.Dialect == route.KindVLLM
 	if s.opts.Dialect == route.KindVLLM {
 		if a.conversation = f.SessionID; a.conversation == "" {
 			a.conversation = r.Header.Get("X-Session-ID")
 		}
 	}
-	return a, s.place(r, f, a)
+	if err := s.place(r, f, a); err != nil {
+		return nil, err
+	}
+	return a, s.readRoom(r, f, a)
 }
 
 // requestID is the client's own where the engine takes it (vLLM: header before body; SGLang: rid only), else new.
@@ -219,6 +250,16 @@ func (s *Server) job(a *ask) (sim.Job, *answer, error) {
 		}
 	}
 	ans.text = sim.Text(seed, ans.want)
+	if (a.trt != nil && a.trt.context || s.opts.Connector == "sglang" && a.meet != nil && a.meet.prefill) && ans.want > 1 {
+		ans.want, ans.finish = 1, "length"
+		ans.text = ans.text[:sim.TokenBytes]
+	}
+	switch {
+	case s.opts.Silent && !a.none:
+		ans.want, ans.text, ans.finish = 1, "", "stop"
+	case s.opts.Connector == "lmcache" && !a.none:
+		s.goOn(a, ans, seed, room)
+	}
 	job := sim.Job{PromptTokens: n, OutputTokens: ans.want}
 	root := xxh3.HashString(a.salt)
 	if s.isAdapter(a.model) {

@@ -22,9 +22,18 @@ func (s *Server) Listen(addr string) (url string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("enginetest: %w", err)
 	}
-	s.addr = ln.Addr().String()
+	if s.addr = ln.Addr().String(); s.opts.KVPort > 0 {
+		host, _, _ := net.SplitHostPort(s.addr)
+		if _, err := s.ListenKV(host); err != nil {
+			_ = ln.Close()
+			return "", err
+		}
+	}
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 30 * time.Second}
 	s.serve(ln)
+	if err := s.listenBootstrap(); err != nil {
+		return "", err
+	}
 	return "http://" + s.addr, nil
 }
 

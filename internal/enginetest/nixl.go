@@ -26,8 +26,9 @@ type kvLeases struct {
 	open  map[string]*kvLease
 	over  map[string]string // what became of leases, the latest mostOver of them
 	order []string
-	next  int  // of block ids
-	lose  bool // see LoseKV
+	next  int   // of block ids
+	lose  bool  // see LoseKV
+	perf  []any // of TensorRT-LLM, see perfMetrics
 	stats KVStats
 }
 
@@ -37,6 +38,7 @@ const mostOver = 4096
 type kvLease struct {
 	params  []byte // as handed over, canonical
 	prompt  uint64
+	length  int // of the prompt in bytes, where its tokens do not tell
 	expires *time.Timer
 }
 
@@ -56,7 +58,10 @@ func (s *Server) KV() KVStats {
 	s.kv.mu.Lock()
 	defer s.kv.mu.Unlock()
 	st := s.kv.stats
-	st.Open = len(s.kv.open)
+	st.Open = len(s.kv.open) + s.meets.count()
+	s.lm.mu.Lock()
+	st.Open += s.lm.pushing
+	s.lm.mu.Unlock()
 	return st
 }
 
@@ -84,7 +89,7 @@ func (s *Server) refuse(format string, args ...any) error {
 	s.kv.mu.Lock()
 	s.kv.stats.Refused++
 	s.kv.mu.Unlock()
-	return &badRequest{status: http.StatusBadRequest, kind: "SimulatedProtocolError", msg: "simulated NIXL: " + fmt.Sprintf(format, args...)}
+	return &badRequest{status: http.StatusBadRequest, kind: "SimulatedProtocolError", msg: "simulated hand-over: " + fmt.Sprintf(format, args...)}
 }
 
 // readKV reads kv_transfer_params.
@@ -209,6 +214,7 @@ func (s *Server) endKV(key, why string, counter *uint64) (l *kvLease, ok bool) {
 func (s *Server) forgetKV() {
 	s.kv.mu.Lock()
 	defer s.kv.mu.Unlock()
+	s.meets.forget()
 	for key, l := range s.kv.open {
 		l.expires.Stop()
 		delete(s.kv.open, key)

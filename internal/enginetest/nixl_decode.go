@@ -74,10 +74,17 @@ func (s *Server) countKV(counter *uint64) {
 // fails the answer is an error, in a stream after its first chunk, as vLLM has it.
 func (s *Server) loadKV(w http.ResponseWriter, r *http.Request, ans *answer, sh shape, chain []uint64) bool {
 	a := ans.ask
-	if a.kv == nil || a.kv.params == nil {
+	var err error
+	switch {
+	case a.meet != nil && !a.meet.prefill:
+		if err = s.findEngine(r, a.meet); err == nil {
+			err = s.attendMeeting(r, ans)
+		}
+	case a.kv == nil || a.kv.params == nil:
 		return true
+	default:
+		err = s.fetchKV(r, a, ans.promptTokens)
 	}
-	err := s.fetchKV(r, a, ans.promptTokens)
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)
 	}
@@ -105,6 +112,9 @@ func (s *Server) loadKV(w http.ResponseWriter, r *http.Request, ans *answer, sh 
 
 // cachedTokens is what usage says was cached: of a decode leg, what the prefiller had, or all of the prompt where it does not say.
 func (a *answer) cachedTokens() int {
+	if t := a.ask.trt; t != nil && !t.context {
+		return t.cached(a.promptTokens)
+	}
 	if kv := a.ask.kv; kv != nil && kv.params != nil {
 		if kv.cached < 0 {
 			return a.promptTokens

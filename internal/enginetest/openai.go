@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 
@@ -36,8 +37,12 @@ func (s *Server) askChat(w http.ResponseWriter, r *http.Request, f *fields) (*as
 	if len(f.Messages) == 0 {
 		return nil, bad("messages must be a list of at least one message")
 	}
+	told := a.prompt
 	if a.prompt, err = render(nil, f.Tools, f.Messages); err != nil {
 		return nil, bad("%v", err)
+	}
+	if told != nil {
+		a.prompt = told
 	}
 	return a, nil
 }
@@ -163,7 +168,13 @@ func (o *openAIShape) whole(a *answer) any {
 		"id": o.id(a), "object": object, "created": a.created, "model": a.ask.model,
 		"system_fingerprint": "simulated", "choices": []any{choice}, "usage": o.usage(a, true),
 	}
-	if o.s.opts.Connector != "" {
+	a.addContext(v, choice)
+	if ids := json.RawMessage(appendJSON(nil, tokenIDs(a.ask.prompt))); a.ask.ids && o.chat {
+		v["prompt_token_ids"] = ids
+	} else if a.ask.ids {
+		choice["prompt_token_ids"] = ids
+	}
+	if o.s.opts.Dialect == route.KindVLLM && o.s.opts.Connector != "" {
 		v["kv_transfer_params"] = a.handed // null but for prefill legs
 	}
 	if o.s.dialect.timings {

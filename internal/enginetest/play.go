@@ -23,10 +23,16 @@ type answer struct {
 	progress     progress
 	kv           *kvJob          // what KV events tell of it, nil without
 	handed       json.RawMessage // what a decoder is told, of a prefill leg
+	disagg       *trtParams      // of a context leg of TensorRT-LLM
 }
 
 // piece is the text of token i.
-func (a *answer) piece(i int) string { return a.text[i*sim.TokenBytes : (i+1)*sim.TokenBytes] }
+func (a *answer) piece(i int) string {
+	if (i+1)*sim.TokenBytes > len(a.text) {
+		return "" // the end of the sequence
+	}
+	return a.text[i*sim.TokenBytes : (i+1)*sim.TokenBytes]
+}
 
 // shape is how one API writes an answer.
 type shape interface {
@@ -44,7 +50,17 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a *ask, sh shape) 
 	if fault == nil {
 		return
 	}
+	if !s.loadDisagg(w, r, a) {
+		return
+	}
+	if err := s.findLM(a); err != nil {
+		s.failWith(w, r, err)
+		return
+	}
 	job, ans, err := s.job(a)
+	if err == nil {
+		err = s.disaggLoaded(ans, job.Chain)
+	}
 	if err != nil {
 		s.failWith(w, r, err)
 		return
@@ -53,7 +69,15 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a *ask, sh shape) 
 		defer s.endSlot(a.slot)
 	}
 	ans.created = time.Now().Unix()
+	if a.lm != nil {
+		a.lm.chain = job.Chain
+	}
 	if !s.loadKV(w, r, ans, sh, job.Chain) {
+		return
+	}
+	defer s.leaveMeeting(a.meet)
+	if err := s.openMeeting(r, a); err != nil {
+		s.failWith(w, r, err)
 		return
 	}
 	st, err := s.pump.submitAs(a.rank, job, ans.kv)
@@ -107,6 +131,7 @@ func (s *Server) playWhole(w http.ResponseWriter, r *http.Request, st *stream, a
 	if breaks {
 		enough = fault.AfterChunks
 	}
+	var err error
 	p := s.wait(r, st, enough)
 	if breaks && p.tokens >= enough {
 		s.pump.cancel(st)
@@ -119,6 +144,17 @@ func (s *Server) playWhole(w http.ResponseWriter, r *http.Request, st *stream, a
 	ans.made, ans.progress = p.tokens, p
 	if ans.ask.kv != nil && ans.ask.kv.prefill {
 		ans.handed = s.handKV(ans.ask, ans.promptTokens, p.cached)
+	}
+	s.computedMeeting(r, ans)
+	if lm := ans.ask.lm; lm != nil && lm.spec != nil {
+		if ans.handed, err = s.pushLM(r, ans); err != nil {
+			s.failLM(w, r, err)
+			return
+		}
+	}
+	if !s.endContext(r, ans) {
+		s.fail(w, r, http.StatusInternalServerError, "InternalServerError", "the generation worker did not come for the KV cache")
+		return
 	}
 	if fault.Kind == FaultGarbage {
 		w.Header().Set("Content-Type", "application/json")
@@ -155,6 +191,7 @@ func (s *Server) playStream(w http.ResponseWriter, r *http.Request, st *stream, 
 			chunks++
 		}
 		if p.done {
+			s.computedMeeting(r, ans)
 			b = sh.closing(b, ans)
 		}
 		if _, err := w.Write(b); err != nil {

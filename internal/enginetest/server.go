@@ -46,12 +46,19 @@ type Options struct {
 	Computed func(took time.Duration) // told of each prompt how long it took until it was computed, in simulated time; must not block
 
 	// Disaggregated serving: either side of a hand-over, as each request asks.
-	Connector         string        // "nixl" (vLLM); "" has none, and takes no notice of what requests say about one
+	Connector         string        // "nixl" or "lmcache" (vLLM), "trtllm" (TensorRT-LLM); "" has none, and takes no notice of what requests say about one
 	KVLease           time.Duration // real time for which a prefiller holds blocks; default 30 s
 	KVLatency         time.Duration // simulated time that a transfer takes at least; default 5 ms
 	KVTokensPerSecond float64       // tokens of KV cache moved a second; default 50,000
 	KVRecompute       bool          // a decoder computes what it cannot fetch (kv_load_failure_policy); else it answers 500
-	OldKV             bool          // the parameters of older versions: a flat list of blocks, no request id, no cached tokens
+	OldKV             bool          // the parameters of older versions: a flat list of blocks, no request id, no cached tokens; of TensorRT-LLM, conversation_id in disaggregated_params and no conversation_params
+	TP                int           // LMCache: tensor-parallel ranks, each with ports of its own; default 1
+	KVPort            int           // LMCache: first of the ports at which a decoder receives, which Listen opens; 0 leaves them to ListenKV
+	KVNotify          string        // LMCache: host:port at which the router is told of KV cache that was pushed; "" tells nobody
+	Silent            bool          // every answer is the end-of-sequence token alone
+	Role              route.Role    // SGLang: what the server was started for; the others are what each request asks
+	BootstrapPort     int           // SGLang and Mooncake: of a prefiller's bootstrap server, opened by Listen; 0 takes a free one
+	DisaggKey         string        // TensorRT-LLM: a generation worker refuses what is not signed with it; "" asks for no signature
 }
 
 func (o Options) withDefaults() Options {
@@ -78,6 +85,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.AnswerTokens == 0 {
 		o.AnswerTokens = 64
+	}
+	if o.TP == 0 {
+		o.TP = 1
 	}
 	if o.KVLease == 0 {
 		o.KVLease = 30 * time.Second
@@ -110,13 +120,30 @@ func (o Options) validate() error {
 	fault(o.ContextTokens < 2, "context tokens must be at least 2, got %d", o.ContextTokens)
 	fault(o.AnswerTokens < 1, "answer tokens must be at least 1, got %d", o.AnswerTokens)
 	fault(o.BodyBytes < 1, "body bytes must be at least 1, got %d", o.BodyBytes)
-	fault(o.Connector != "" && (o.Connector != "nixl" || o.Dialect != route.KindVLLM), "no simulated %s hands KV cache over by %q; vllm does by nixl", o.Dialect, o.Connector)
+	fault(!o.handsOver(), "no simulated %s hands KV cache over by %q; vllm does by nixl, lmcache, mooncake, moriio and moriio_read, sglang by sglang, trtllm by trtllm", o.Dialect, o.Connector)
 	fault(o.KVLease < 0 || o.KVLatency < 0 || !(o.KVTokensPerSecond > 0), "transfers must take time: lease %v, latency %v, %v tokens a second", o.KVLease, o.KVLatency, o.KVTokensPerSecond)
+	fault(o.KVPort < 0 || o.KVPort+2*o.TP > 65536, "there are no %d ports from %d on", 2*o.TP, o.KVPort)
+	fault(o.TP < 1 || o.TP > 64, "tensor-parallel ranks must be in 1..64, got %d", o.TP)
 	fault(o.LoadingFor < 0, "loading time must not be negative, got %v", o.LoadingFor)
 	for _, m := range append(append([]string(nil), o.Models...), o.Adapters...) {
 		fault(m == "", "a model's name is empty")
 	}
 	return errors.Join(errs...)
+}
+
+// handsOver says whether the dialect has the connector.
+func (o Options) handsOver() bool {
+	switch o.Connector {
+	case "":
+		return true
+	case "sglang":
+		return o.Dialect == route.KindSGLang
+	case "nixl", "lmcache", "mooncake", "moriio", "moriio_read":
+		return o.Dialect == route.KindVLLM
+	case "trtllm":
+		return o.Dialect == route.KindTRTLLM
+	}
+	return false
 }
 
 // Server is one simulated engine. It is an http.Handler; Listen gives it a port of its own. Close it.
@@ -133,6 +160,8 @@ type Server struct {
 	ids       atomic.Uint64
 	tally     tally
 	kv        kvLeases
+	lm        lmcache
+	meets     meetings
 
 	closing chan struct{}
 	once    sync.Once
@@ -141,8 +170,11 @@ type Server struct {
 	http     *http.Server
 	listener net.Listener
 	addr     string
-	serving  sync.WaitGroup
-	closed   bool
+
+	bootstrap   *http.Server // nil without one
+	bootstrapAt string
+	serving     sync.WaitGroup
+	closed      bool
 }
 
 // dialect is what differs between the engines beyond their paths.
@@ -199,6 +231,7 @@ func New(opts Options) (*Server, error) {
 	s.mux.HandleFunc("GET /_sim/fault", s.getFault)
 	s.mux.HandleFunc("GET /_sim/stats", s.getStats)
 	s.mux.HandleFunc("POST /_sim/kv", s.postKV)
+	s.mux.HandleFunc("POST /_sim/meet", s.postMeet)
 	s.mux.HandleFunc("/", s.notFound)
 	return s, nil
 }
@@ -229,11 +262,15 @@ func (s *Server) Close() error {
 		s.forgetKV()
 		s.mu.Lock()
 		s.closed = true
-		srv := s.http
+		srv, bootstrap := s.http, s.bootstrap
 		s.mu.Unlock()
 		if srv != nil {
 			_ = srv.Close()
 		}
+		if bootstrap != nil {
+			_ = bootstrap.Close()
+		}
+		s.closeLM()
 		s.serving.Wait()
 		s.pump.close()
 	})

@@ -77,7 +77,7 @@ func (s *Server) sglangServerInfo(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{
 		"model_path": s.opts.Models[0], "served_model_name": s.opts.Models[0], "context_length": s.opts.ContextTokens,
 		"page_size": c.BlockTokens, "max_running_requests": c.Slots, "max_total_num_tokens": c.Blocks() * c.BlockTokens,
-		"chunked_prefill_size": c.ChunkTokens, "dp_size": s.opts.Ranks, "tp_size": 1, "disaggregation_mode": "null",
+		"chunked_prefill_size": c.ChunkTokens, "dp_size": s.opts.Ranks, "tp_size": 1, "disaggregation_mode": s.sglangMode(), "disaggregation_bootstrap_port": max(s.BootstrapPort(), 8998),
 		"enable_cache_report": !s.opts.NoCacheReport, "load_balance_method": "round_robin", "kv_events_config": nil, "kv_events": s.kvEventsInfo(),
 		"status": "ready", "version": s.dialect.version, "internal_states": states, "simulated": true,
 	})
@@ -200,7 +200,7 @@ func (*generateShape) contentType() string { return "text/event-stream" }
 func (g *generateShape) value(a *answer, done bool) map[string]any {
 	p := a.progress
 	meta := map[string]any{
-		"id": a.ask.id, "prompt_tokens": a.promptTokens, "completion_tokens": a.made, "cached_tokens": p.cached,
+		"id": a.ask.id, "prompt_tokens": a.promptTokens, "completion_tokens": a.made, "cached_tokens": a.cachedTokens(),
 		"cached_tokens_details": nil, "dp_rank": nil, "weight_version": "default", "simulated": true,
 		"e2e_latency": p.last.Sub(p.submitted).Seconds(), "first_token_latency": p.prefilled.Sub(p.submitted).Seconds(), "finish_reason": nil,
 	}

@@ -15,7 +15,7 @@ func (s *Server) trtllmRoutes(m *http.ServeMux) {
 	m.HandleFunc("GET /version", s.versionJSON)
 	m.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{
-			"disaggregated_params": nil, "tokens_per_block": s.opts.Engine.BlockTokens, "kv_cache_hash_algo": "simulated",
+			"disaggregated_params": s.trtServerInfo(), "tokens_per_block": s.opts.Engine.BlockTokens, "kv_cache_hash_algo": "simulated",
 			"max_batch_size": s.opts.Engine.Slots, "simulated": true,
 		})
 	})
@@ -25,6 +25,8 @@ func (s *Server) trtllmRoutes(m *http.ServeMux) {
 		m.HandleFunc("POST /kv_cache_events", s.kvCacheEvents)
 	}
 	m.HandleFunc("GET /prometheus/metrics", s.trtllmMetrics)
+	m.HandleFunc("POST /_sim/trt", s.postDisagg)
+	m.HandleFunc("GET /perf_metrics", s.perfMetrics)
 }
 
 // iterations are the engine's iteration statistics: a JSON array of what happened since the last call, which the call

@@ -28,3 +28,17 @@ func TestEverySplitIsExplained(t *testing.T) {
 		t.Error("something is said of a request that nothing could split")
 	}
 }
+
+// TestWhatALegIsDue: a leg's own candidates say when its own part is done.
+func TestWhatALegIsDue(t *testing.T) {
+	for leg, want := range map[string]string{
+		"":        "the first token is due in 80 ms",
+		"prefill": "the prompt is due to be computed in 80 ms",
+		"decode":  "the first token is due 80 ms after the prompt is computed",
+	} {
+		v := Decision{Leg: leg, Candidates: []Candidate{{TTFTMs: 80}}}
+		if got := due(&v); got != want {
+			t.Errorf("leg %q: %q, want %q", leg, got, want)
+		}
+	}
+}

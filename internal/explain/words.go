@@ -74,12 +74,24 @@ func at(v *Decision, form int) string {
 		}
 		return ""
 	}
-	text := fmt.Sprintf("%s of %s prompt tokens are warm there, and the first token is due in %s.",
-		count(v.Predicted.CachedTokens), count(v.Predicted.PromptTokens), millis(v.Candidates[0].TTFTMs))
+	text := fmt.Sprintf("%s of %s prompt tokens are warm there, and %s.", count(v.Predicted.CachedTokens), count(v.Predicted.PromptTokens), due(v))
 	if form == 1 {
 		return ": " + text
 	}
 	return " " + text
+}
+
+// due says when the first token is expected, or of a leg what that leg is to bring.
+func due(v *Decision) string {
+	in := millis(v.Candidates[0].TTFTMs)
+	switch v.Leg {
+	case route.LegPrefill.String():
+		return "the prompt is due to be computed in " + in
+	case route.LegDecode.String():
+		return "the first token is due " + in + " after the prompt is computed"
+	default:
+		return "the first token is due in " + in
+	}
 }
 
 // staying says why the conversation does not leave.
@@ -130,7 +142,7 @@ func against(v *Decision) string {
 	if !v.reckons() {
 		return ""
 	}
-	text := fmt.Sprintf(" The first token is due in %s", millis(v.Candidates[0].TTFTMs))
+	text := " T" + due(v)[1:]
 	if len(v.Candidates) < 2 {
 		return text + "."
 	}

@@ -5,6 +5,7 @@ package live
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warmpath/warmpath/route"
@@ -20,6 +21,8 @@ type Fleet struct {
 	entry   route.Entry    // what the listeners are being told; listeners may not keep it
 	made    route.Decision // the decision in it
 	prefill route.Decision // the one of a prefill leg in it
+
+	roles atomic.Bool // some endpoint has one
 }
 
 // New makes a Fleet around a router. now is the clock, time.Now in production.
@@ -81,8 +84,14 @@ func (f *Fleet) Observe(ev route.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.entry = f.router.Observe(f.now(), ev)
+	if _, ok := ev.(route.Declared); ok {
+		f.roles.Store(f.router.Roles())
+	}
 	f.tell()
 }
+
+// Roles reports whether some endpoint has a role, so that requests may be split. It takes no lock.
+func (f *Fleet) Roles() bool { return f.roles.Load() }
 
 // tell hands the entry to the listeners, and lets go of what it points to.
 func (f *Fleet) tell() {
@@ -133,7 +142,8 @@ func (f *Fleet) Stats() route.Stats {
 	return f.router.Stats()
 }
 
-// Ready reports whether at least one endpoint can take a request now; when none can, why says what is wrong.
+// Ready reports whether at least one endpoint can take a request now; when none can, why says what is wrong. It may say what is amiss
+// although some can: a role without peers, so that nothing is split.
 func (f *Fleet) Ready() (ok bool, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -28,6 +28,7 @@ type Served struct {
 	Outcome  route.Outcome  // of the last attempt
 	Decision route.Decision // of the last attempt; zero when there was none. Of a request that was split, its decode leg's
 	Prefill  route.Decision // of its prefill leg; zero when it was not split
+	HandOver string         // id under which both engines know what was handed over, "" when there is none
 	Usage    route.Usage
 }
 

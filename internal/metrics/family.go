@@ -86,7 +86,7 @@ func families() []family {
 		{"warmpath_leases", gauge, nil, "Reservations on endpoints' books not yet released", nil},
 		{"warmpath_double_finished_total", counter, nil, "Reservations released twice: a mistake in the router, always 0", nil},
 		{"warmpath_build_info", gauge, []string{"version", "commit", "goversion"}, "Always 1; the labels say what is running", nil},
-	}, append(kvFamilies(), shadowFamilies()...)...)
+	}, append(append(kvFamilies(), lmcacheFamily()), shadowFamilies()...)...)
 }
 
 // familyOf finds a family by name. A name that is not in the table is a mistake of ours.

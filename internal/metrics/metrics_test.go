@@ -78,6 +78,13 @@ type fakeLines struct{}
 func (fakeLines) Written() uint64 { return 7 }
 func (fakeLines) Dropped() uint64 { return 2 }
 
+// fakeNotifications are those of a prefiller.
+type fakeNotifications struct{}
+
+func (fakeNotifications) Notifications() Notifications {
+	return Notifications{Taken: 5, Unknown: 4, Malformed: 3, Missing: 2, Refused: 1}
+}
+
 // fakeEvents are streams of one endpoint.
 type fakeEvents struct{}
 
@@ -105,6 +112,7 @@ func populated(t *testing.T) (*Metrics, *fakeFleet) {
 	m.WatchRecording(fakeLines{})
 	m.WatchShadows(fakeShadows{})
 	m.WatchKVEvents(fakeEvents{})
+	m.WatchLMCache(fakeNotifications{})
 	f.status[0].KV = route.KVFigures{State: route.KVExact, Blocks: 40, Tied: 30, Untied: 10, Wrong: 1}
 	play(m, "qwen", "a")
 	return m, f

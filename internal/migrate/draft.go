@@ -148,7 +148,7 @@ func joinHostPort(host, port string) string {
 // order is that of docs/config.md: what a reader looks for first comes first.
 func order(path string) int {
 	head, _, _ := strings.Cut(path, ".")
-	at := slices.Index([]string{"listen", "admin", "tls", "endpoints", "discovery", "policy", "disaggregation", "sessions", "by_content", "identity", "endpoint_token", "tenants", "models", "limits", "timeouts", "probe", "health", "log", "tracing"}, head)
+	at := slices.Index([]string{"listen", "admin", "tls", "endpoints", "discovery", "policy", "disaggregation", "trtllm", "sessions", "by_content", "identity", "endpoint_token", "tenants", "models", "limits", "timeouts", "probe", "health", "log", "tracing"}, head)
 	if at < 0 {
 		return math.MaxInt
 	}

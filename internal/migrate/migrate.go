@@ -10,7 +10,9 @@ package migrate
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/warmpath/warmpath/internal/strictyaml"
 )
@@ -24,10 +26,14 @@ type Missing struct {
 
 // String is one line for people.
 func (m Missing) String() string {
-	if m.Place == "" {
-		return m.Setting + ": " + m.Why
+	setting := m.Setting
+	if strings.ContainsFunc(setting, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		setting = strconv.Quote(setting) // of a file that is something else: nothing for a terminal
 	}
-	return m.Place + ": " + m.Setting + ": " + m.Why
+	if m.Place == "" {
+		return setting + ": " + m.Why
+	}
+	return m.Place + ": " + setting + ": " + m.Why
 }
 
 // Result is a configuration and what is missing in it, in the order of the source.

@@ -261,6 +261,8 @@ policy:
       tokens_per_block: 16
 disaggregation:
   when: always
+trtllm:
+  paths: true
 `
 	if string(got.YAML) != want {
 		t.Errorf("got\n%s\nwant\n%s", got.YAML, want)
@@ -275,5 +277,20 @@ disaggregation:
 	odd, err := File("trtllm", "f", []byte("context_servers:\n  urls: [b:1]\n  router: {type: magic}\n"))
 	if err != nil || len(odd.Missing) != 2 || !strings.HasPrefix(odd.Missing[1].String(), `f:3: context_servers.router.type ("magic"): no such router`) {
 		t.Errorf("%q, %v", odd.Missing, err)
+	}
+}
+
+// TestMissingForTerminals: what stands in a file that is something else entirely is shown, and moves no cursor.
+func TestMissingForTerminals(t *testing.T) {
+	for _, c := range []struct {
+		is   Missing
+		want string
+	}{
+		{Missing{Place: "f:2", Setting: "--größe 3", Why: "not known here"}, "f:2: --größe 3: not known here"},
+		{Missing{Setting: "\x1b[2Jx\xff", Why: "not known here"}, `"\x1b[2Jx\xff": not known here`},
+	} {
+		if got := c.is.String(); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
 	}
 }

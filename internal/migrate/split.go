@@ -28,8 +28,12 @@ func (d *draft) trtSplit(root *node) {
 		d.number(c.line, "conditional_disagg_config.max_local_prefill_length", limit, splitThreshold, 0, 1<<31)
 	}
 	if style := root.get("schedule_style"); style != nil {
-		if style.used = true; style.text != "context_first" {
-			d.miss(style.line, "schedule_style"+show(style.text), "prompts are computed first, as with context_first")
+		switch style.used = true; style.text {
+		case "context_first":
+		case "generation_first":
+			d.set(splitConnector, "trtllm_generation_first")
+		default:
+			d.miss(style.line, "schedule_style"+show(style.text), "known: context_first, generation_first")
 		}
 	}
 }

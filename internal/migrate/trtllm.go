@@ -32,18 +32,14 @@ func readTRTLLM(d *draft, root *node) {
 		d.set("disaggregation.decode_policy", generation)
 	}
 	d.trtSplit(root)
+	d.trtServe(root)
 	for _, k := range []struct{ key, why string }{
-		{"perf_metrics_max_requests", perRequest},
 		{"return_perf_metrics", perRequest},
 		{"perf_metrics_output_dir", "explain.file writes decisions and what came of them as lines of JSON"},
-		{"node_id", "request ids cannot collide here and need no number of the node"},
 		{"otlp_config", "set tracing.endpoint to an OTLP/HTTP collector, such as http://127.0.0.1:4318"},
-		{"disagg_cluster", "engines do not register themselves: declare endpoints, or discovery.dns or discovery.file"},
 		{"num_workers", oneProcess},
 		{"disagg_coordinator_url", oneProcess},
 		{"allow_request_chat_template", bodiesPass},
-		{"gen_strip_message_history", bodiesPass},
-		{"gen_tokids_ctxbytes", bodiesPass},
 		{"conversation_affinity_header_for_subagents", "identity.parents lists the headers in which a sub-agent says whose it is; the known ones are looked for without"},
 		{"subagent_affinity_scope", "a sub-agent goes to its parent's endpoint where that costs hardly more"},
 	} {

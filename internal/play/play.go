@@ -52,7 +52,9 @@ type Turn struct {
 	Sent     time.Time
 	TTFT     time.Duration // until the first piece of text
 	Took     time.Duration
-	Pieces   int // of text
+	Pieces   int           // of text
+	Pause    time.Duration // longest between two pieces
+	latest   time.Time     // piece
 
 	PromptTokens, CachedTokens, OutputTokens int
 	Err                                      error // nil when the answer was complete
@@ -238,9 +240,13 @@ func (t *Turn) take(data []byte, answer *strings.Builder) error {
 		if piece == "" {
 			continue
 		}
+		now := time.Now()
 		if t.Pieces == 0 {
-			t.TTFT = time.Since(t.Sent)
+			t.TTFT = now.Sub(t.Sent)
+		} else {
+			t.Pause = max(t.Pause, now.Sub(t.latest))
 		}
+		t.latest = now
 		t.Pieces++
 		answer.WriteString(piece)
 	}

@@ -77,6 +77,7 @@ func (a *attempt) end() {
 	c := a.c
 	c.upload.finish()
 	if a.d.Leg == route.LegDecode {
+		c.split.answer = a.fin.Usage
 		c.split.join(a.fin.Outcome == route.OK)
 	}
 	c.served.Outcome, c.served.Usage = a.fin.Outcome, c.split.honest(a.fin.Usage)
@@ -130,6 +131,12 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 			c.refuse(&legError{leg: d.Leg, status: res.StatusCode, said: errorText(body), retryAfter: a.fin.RetryAfter})
 			return nil
 		}
+	}
+	if err := a.stitch(res); err != nil {
+		return a.lost(err)
+	}
+	if err := a.merge(res); err != nil {
+		return a.lost(err)
 	}
 	return a.relay(res)
 }
@@ -216,6 +223,7 @@ func (a *attempt) another() *route.Plan {
 		c.req.Session = a.d.Session // the same turn of the same conversation, whatever it was recognised by
 	}
 	c.req.Trail = nil // it has been followed
+	c.req.Instead = a.d.Lease
 	plan, err := c.split.redecide(a, c)
 	if err != nil {
 		return nil
@@ -284,7 +292,7 @@ func (a *attempt) request() *http.Request {
 		return out.WithContext(a.ctx)
 	}
 	body := a.body(edits)
-	a.tellPlaced(body.bytes)
+	a.tellPlaced(body)
 	out.ContentLength = int64(body.len())
 	if out.ContentLength == 0 {
 		out.Body = http.NoBody
@@ -295,7 +303,7 @@ func (a *attempt) request() *http.Request {
 		if body.pieces != nil {
 			b = h1.NewPieces(body.pieces)
 		}
-		if !c.repeatable() {
+		if !c.repeatable() || a.message != nil { // the id of a hand-over is used once
 			b.Once()
 		}
 		out.Body = b
@@ -305,7 +313,9 @@ func (a *attempt) request() *http.Request {
 		header["User-Agent"] = []string{""} // keeps net/http from naming itself
 	}
 	out.Body = body.reader()
-	out.GetBody = func() (io.ReadCloser, error) { return body.reader(), nil }
+	if a.message == nil {
+		out.GetBody = func() (io.ReadCloser, error) { return body.reader(), nil }
+	}
 	return out.WithContext(a.ctx)
 }
 
@@ -355,6 +365,10 @@ func (a *attempt) url() *url.URL {
 	host, base, slash := strings.Cut(rest, "/")
 	in := a.c.r.URL
 	u := &url.URL{Scheme: scheme, Host: host, Path: in.Path, RawPath: in.RawPath, RawQuery: visible(in.RawQuery), ForceQuery: in.ForceQuery}
+	if a.message != nil && a.message.Path != "" { // the protocol asks another of the engine's paths
+		u.Path, u.RawPath = a.message.Path, ""
+		in = u
+	}
 	if slash && base != "" {
 		u.Path = "/" + base + in.Path
 		if in.RawPath != "" {

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -72,6 +73,26 @@ func (c *call) explain(h http.Header, d *route.Decision) {
 		h["X-Warmpath-Reason"] = []string{string(d.Reason)}
 		if p := &c.served.Prefill; d.Leg == route.LegDecode && p.Endpoint.Name != "" {
 			h["X-Warmpath-Prefill"] = []string{p.Endpoint.Name}
+		}
+	}
+}
+
+// setHeader sets a header of a leg, or takes it out.
+func setHeader(h http.Header, to engine.Header) {
+	name := http.CanonicalHeaderKey(to.Name)
+	if to.Value == "" {
+		delete(h, name)
+		return
+	}
+	h[name] = []string{to.Value}
+}
+
+// dropOverrides takes out the headers by which SGLang (0.5.23, request_headers.py) is told the same as by members of the body: where KV
+// cache is handed over a client could pose as a router by them.
+func dropOverrides(h http.Header) {
+	for name := range h {
+		if strings.HasPrefix(name, "X-Override-") {
+			delete(h, name)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"net/http"
 
 	"golang.org/x/net/http/httpguts"
@@ -22,10 +23,14 @@ func (a *attempt) labelBlocks(h http.Header) {
 }
 
 // tellPlaced tells who asks for tokens what the engine has been sent.
-func (a *attempt) tellPlaced(body []byte) {
+func (a *attempt) tellPlaced(body *payload) {
 	c := a.c
 	if c.p.placed == nil || c.req.Class != route.Turn || c.api != prompt.Chat && c.api != prompt.Completions {
 		return
 	}
-	c.p.placed(a.d, body)
+	whole := body.bytes
+	if body.pieces != nil {
+		whole = bytes.Join(body.pieces, nil)
+	}
+	c.p.placed(a.d, whole)
 }

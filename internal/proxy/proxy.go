@@ -36,7 +36,11 @@ type Config struct {
 	Explain       bool           // tell endpoint and reason in the headers of every answer, not only when asked to
 
 	Connector  engine.Connector // how prefillers hand KV cache over; nil goes by their kind of engine
-	NoFallback bool             // a request whose prompt cannot be computed elsewhere is an error, and not computed by its decoder
+	TRTLLM     engine.TRTLLMOptions
+	Numbers    *Numbers                                     // for request ids of split requests; nil draws them alone
+	Receiver   func(route.Endpoint) (engine.Receiver, bool) // where decoders take KV cache that is pushed to them; nil when that is not configured
+	Notices    Notices                                      // of prefillers that have pushed KV cache; nil does not wait for them
+	NoFallback bool                                         // a request whose prompt cannot be computed elsewhere is an error, and not computed by its decoder
 
 	FirstByte time.Duration // longest wait for the first data of a stream; default 5 m
 	Answer    time.Duration // longest wait for the first byte of an answer that is not streamed, which engines send when all is computed; default 30 m
@@ -59,6 +63,9 @@ func (c Config) WithDefaults() Config {
 		c.Retries = 2
 	}
 	c.Retries = max(c.Retries, 0)
+	if c.Numbers == nil {
+		c.Numbers = NewNumbers(-1, 0)
+	}
 	set(&c.FirstByte, 5*time.Minute)
 	set(&c.Answer, 30*time.Minute)
 	set(&c.Idle, 2*time.Minute)
@@ -80,10 +87,12 @@ type Proxy struct {
 	unreached func(endpoint string)                 // told when an endpoint could not be connected to or broke off, so that it is probed at once
 	decided   func(pool string, took time.Duration) // told how long each decision took; pool is "" when there was none
 
-	flights  registry
-	catalog  catalog
-	asks     askBook
-	draining atomic.Bool
+	flights registry
+	catalog catalog
+	asks    askBook
+
+	inquiries inquiries
+	draining  atomic.Bool
 }
 
 // Options are what a Proxy works with. Fleet, Transport, Log and Parser are required.
@@ -157,6 +166,8 @@ func (p *Proxy) ready(w http.ResponseWriter) {
 		writeText(w, http.StatusServiceUnavailable, "shutting down\n")
 	case !ok:
 		writeText(w, http.StatusServiceUnavailable, why+"\n")
+	case why != "":
+		writeText(w, http.StatusOK, "ready, but "+why+"\n")
 	default:
 		writeText(w, http.StatusOK, "ready\n")
 	}

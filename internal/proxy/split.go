@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
@@ -28,8 +30,13 @@ type split struct {
 	message engine.Message // for the decoder
 	ready   bool           // the prompt is computed, and no decoder has been told of it that may have used it up
 	readyAt time.Time
-	failed  int  // prefill legs that failed
-	suspect bool // a decoder has failed once: it may have been the transfer
+	failed  int         // prefill legs that failed
+	answer  route.Usage // of the decode leg that is over
+	suspect bool        // a decoder has failed once: it may have been the transfer
+	spared  int         // how many prefillers had failed when that was: the next of them may be asked again where there is no other
+
+	notified func(context.Context) bool // waits until the prefiller has told that the KV cache is where it is needed; nil for nothing to wait for
+	forget   func()
 
 	beside *beside // the prefill leg in flight beside the decode leg, for protocols that want both at once; nil when there is none
 }
@@ -42,17 +49,9 @@ const (
 	keepFor = 15 * time.Second
 )
 
-// connector is the protocol that the chosen prefiller speaks, nil when there is none.
-func (p *Proxy) connector(k route.Kind) engine.Connector {
-	if p.cfg.Connector != nil {
-		return p.cfg.Connector
-	}
-	return engine.ConnectorOf(k)
-}
-
 // splits reports whether the request can be served in two legs, as far as that can be told before endpoints are chosen.
 func (c *call) splits() bool {
-	if c.req.Class != route.Turn || c.body == nil || c.prompt.InsertAt == 0 || c.req.Pin != "" {
+	if !c.p.fleet.Roles() || c.req.Class != route.Turn || c.body == nil || c.prompt.InsertAt == 0 || c.req.Pin != "" {
 		return false
 	}
 	x := c.handoff()
@@ -73,8 +72,12 @@ func (c *call) handoff() engine.Handoff {
 		API: c.api.String(), ID: c.served.ID, Stream: c.prompt.Stream, MaxTokens: c.prompt.MaxTokens, Answers: c.prompt.N,
 		Field: func(name string) []byte {
 			at := c.prompt.Field(name)
+			if at == (prompt.Span{}) {
+				return nil
+			}
 			return c.body.bytes[at.Start:at.End]
 		},
+		Names: func() []string { return engine.MemberNames(c.body.bytes) }, Receiver: c.p.cfg.Receiver,
 	}
 }
 
@@ -100,20 +103,27 @@ func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
 		if next, ok := s.compute(); !ok {
 			return next
 		}
+		if s.handed.Whole {
+			s.answered()
+			return nil
+		}
 	}
 	s.x.Decoder = s.plan.Endpoint
 	message, err := s.conn.Decode(&s.x, &s.handed)
 	if err != nil {
 		return s.whole(err)
 	}
-	s.message, s.waiting = message, 0
 	c.p.fleet.Observe(route.Transferring{Lease: s.plan.Lease})
+	s.await()
+	s.message, s.waiting = message, 0
 	return c.attempt(&s.plan)
 }
 
 // pairUp names the two engines of the next attempt to the connector.
 func (s *split) pairUp() {
-	s.x.Prefiller, s.x.Decoder, s.x.Number = s.plan.Prefill.Endpoint, s.plan.Endpoint, rand.Uint64()
+	s.x.Prefiller, s.x.Decoder, s.x.Number = s.plan.Prefill.Endpoint, s.plan.Endpoint, s.c.p.cfg.Numbers.Next()
+	s.x.Session, s.x.About = s.c.untold(s.plan.Session), s.plan.Prefill.Handover
+	s.x.PrefillerPeer, s.x.DecoderPeer, s.x.Random = s.plan.Prefill.Peer, s.plan.Peer, rand.Uint64()
 }
 
 // compute has the prompt computed, by another prefiller when one fails. ok is false when nobody did: next is then what to do
@@ -176,6 +186,7 @@ func (s *split) whole(cause error) (next *route.Plan) {
 	c.keepSession(s.plan.Session)
 	if !c.p.cfg.NoFallback && !c.shutdown.Load() {
 		c.p.log.Warn("prompt is not computed elsewhere", "request", c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "error", cause)
+		c.req.Instead = s.plan.Lease
 		if plan, err := c.decide(); err == nil {
 			c.served.Attempts-- // the decoder of the first decision was never asked
 			c.pending = &plan
@@ -183,6 +194,7 @@ func (s *split) whole(cause error) (next *route.Plan) {
 		}
 	}
 	s.release(route.Abandoned)
+	s.ready = false // the usage of what comes is its own
 	if next == nil {
 		c.refuse(&legError{leg: route.LegPrefill, err: cause})
 	}
@@ -198,6 +210,7 @@ func (s *split) ask() error {
 	}
 	a := s.c.begin(&s.plan.Prefill)
 	defer a.over()
+	s.expect(message.Await)
 	err = s.exchange(a, &message)
 	s.prefill.Outcome, s.prefill.RetryAfter = a.fin.Outcome, a.fin.RetryAfter
 	return err
@@ -205,7 +218,7 @@ func (s *split) ask() error {
 
 func (s *split) exchange(a *attempt, message *engine.Message) error {
 	c := s.c
-	a.message, a.refused = message, true // its usage comes by itself
+	a.message, a.refused = message, message.Sets("stream") // of a reply that is no stream the usage comes by itself
 	a.watch.wait(c.p.cfg.FirstByte)
 	res, err := c.p.transport.RoundTrip(a.request())
 	if err != nil {
@@ -233,6 +246,14 @@ func (s *split) exchange(a *attempt, message *engine.Message) error {
 
 // readReply reads a prefiller's whole reply.
 func readReply(res *http.Response) ([]byte, error) {
+	if n := res.ContentLength; n > 0 && n <= mostReply {
+		body := make([]byte, n)
+		_, err := io.ReadFull(res.Body, body)
+		return body, err
+	}
+	if res.ContentLength > mostReply {
+		return nil, errLongReply
+	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, mostReply+1))
 	if err == nil && len(body) > mostReply {
 		err = errLongReply
@@ -246,17 +267,29 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 	if s == nil || a.d.Leg != route.LegDecode {
 		return c.decide()
 	}
+	s.join(false) // nothing of a prefill leg may be looked at while it is in flight
 	sent := a.fin.Outcome != route.ConnectFailed
 	if !s.conn.Keeps(sent) || time.Since(s.readyAt) > keepFor {
 		s.moved()
 		s.ready = false
-		return c.decide()
+		return s.afresh()
 	}
 	c.req.Leg = route.LegDecode
 	plan, err := c.decide()
 	c.req.Leg = route.LegWhole
 	if err == nil {
 		plan.Prefill, c.served.Prefill = s.plan.Prefill, s.plan.Prefill
+	}
+	return plan, err
+}
+
+// afresh decides on both legs again. A prefiller that was only suspected computes the prompt once more where nobody else can.
+func (s *split) afresh() (route.Plan, error) {
+	c := s.c
+	plan, err := c.decide()
+	if err != nil && s.suspect && s.spared < len(c.req.TriedPrefill) {
+		c.req.TriedPrefill, s.spared = slices.Delete(c.req.TriedPrefill, s.spared, s.spared+1), mostReply
+		plan, err = c.decide()
 	}
 	return plan, err
 }
@@ -288,7 +321,11 @@ func (s *split) release(o route.Outcome) {
 // end closes the books on every path.
 func (s *split) end() {
 	if s != nil {
+		s.heard()
 		s.join(false)
+		if s.ready {
+			s.c.served.HandOver = s.handed.ID
+		}
 		s.release(route.Abandoned)
 	}
 }
@@ -296,7 +333,7 @@ func (s *split) end() {
 // honest is the usage of the whole request: the prompt's is what the prefiller says, since a decoder takes all that was moved to it
 // for cached.
 func (s *split) honest(u route.Usage) route.Usage {
-	if s == nil || !s.ready {
+	if s == nil || !s.ready || s.handed.Honest && !s.handed.Known {
 		return u
 	}
 	u.CachedTokens, u.CachedKnown = s.handed.Usage.CachedTokens, s.handed.Known && s.handed.Usage.CachedKnown
@@ -324,41 +361,11 @@ func (s *split) suspects(a *attempt) bool {
 	if s == nil || s.suspect || a.d.Leg != route.LegDecode || a.fin.Outcome != route.EngineError || a.status == 0 {
 		return false
 	}
-	s.suspect = true
+	s.suspect, s.spared = true, len(a.c.req.TriedPrefill)
+	s.forgetTold()
 	a.fin.Outcome = route.TransferFailed
 	prefiller := s.plan.Prefill.Endpoint.Name
 	a.c.req.TriedPrefill = append(a.c.req.TriedPrefill, prefiller)
 	a.c.p.unreached(prefiller)
 	return true
-}
-
-// leg adds to the edits of a request those of its leg, and of a whole one those that keep a client from posing as a router.
-func (a *attempt) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
-	c := a.c
-	if a.message == nil {
-		if a.d.Why == "" || c.body == nil || c.prompt.InsertAt == 0 {
-			return edits
-		}
-		conn := c.p.connector(a.d.Kind)
-		if conn == nil {
-			return edits
-		}
-		x := c.handoff()
-		return c.set(edits, conn.Withhold(&x))
-	}
-	for _, header := range a.message.Header {
-		h[http.CanonicalHeaderKey(header.Name)] = []string{header.Value}
-	}
-	if a.d.Leg == route.LegPrefill {
-		delete(h, "Accept-Encoding") // the reply is read
-	}
-	return c.set(edits, a.message.Set)
-}
-
-// set adds the edits that set members of the body.
-func (c *call) set(edits []prompt.Edit, members []engine.Member) []prompt.Edit {
-	for _, m := range members {
-		edits = append(edits, c.prompt.SetField(m.Name, m.JSON))
-	}
-	return edits
 }

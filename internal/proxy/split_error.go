@@ -11,8 +11,9 @@ import (
 )
 
 var (
-	errNoConnector = errors.New("the prefiller's kind of engine hands its KV cache over by no protocol that is known, or the request does not fit it")
-	errLongReply   = errors.New("the prefiller's reply is longer than 16 MB")
+	errNoConnector   = errors.New("the prefiller's kind of engine hands its KV cache over by no protocol that is known, or the request does not fit it")
+	errEncodedAnswer = errors.New("the decoder's answer is compressed although it was not asked to be")
+	errLongReply     = errors.New("the prefiller's reply is longer than 16 MB")
 )
 
 // The types of errors that say which leg failed (production-stack PR 890 for the decoder's).

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -25,6 +26,7 @@ const besideWait = time.Second
 // together asks both engines at once and relays the decoder's answer.
 func (s *split) together() (next *route.Plan) {
 	s.pairUp()
+	s.inquire()
 	toPrefill, err := s.conn.Prefill(&s.x)
 	if err == nil {
 		s.message, err = s.conn.Decode(&s.x, nil)
@@ -38,7 +40,7 @@ func (s *split) together() (next *route.Plan) {
 	decode := s.plan.Lease
 	go func() {
 		defer close(b.done)
-		err := s.exchange(b.attempt, &toPrefill)
+		err := s.exchangeBeside(b.attempt, &toPrefill)
 		s.prefill.Outcome, s.prefill.RetryAfter = b.attempt.fin.Outcome, b.attempt.fin.RetryAfter
 		if err == nil && s.ready {
 			s.c.p.fleet.Observe(route.Transferring{Lease: decode})
@@ -53,6 +55,17 @@ func (s *split) together() (next *route.Plan) {
 		}
 	}()
 	return s.c.attempt(&s.plan)
+}
+
+// exchangeBeside is exchange in a goroutine of its own, where nobody else would stop a panic from ending the router.
+func (s *split) exchangeBeside(a *attempt, message *engine.Message) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.c.p.log.Error("panic while serving", "request", s.c.served.ID, "leg", "prefill", "panic", v)
+			s.ready, err = false, errBroken
+		}
+	}()
+	return s.exchange(a, message)
 }
 
 // watchBeside ends a decode leg whose prefill leg failed before it began.
@@ -78,6 +91,7 @@ func (s *split) failedBeside(a *attempt) bool {
 		return false
 	}
 	a.c.req.TriedPrefill = append(a.c.req.TriedPrefill, s.plan.Prefill.Endpoint.Name)
+	s.forgetTold()
 	return true
 }
 
@@ -97,5 +111,9 @@ func (s *split) join(answered bool) {
 	<-b.done
 	b.attempt.over()
 	s.beside = nil
+	if s.ready && s.handed.Honest && !s.handed.Known { // the decoder says what the prefiller found
+		s.prefill.Usage = s.answer
+		s.prefill.Usage.OutputTokens = 0
+	}
 	s.moved()
 }

@@ -34,7 +34,7 @@ func (*rooms) Keeps(bool) bool                          { return false }
 func (*rooms) Withhold(*engine.Handoff) []engine.Member { return nil }
 
 func room(x *engine.Handoff) []engine.Member {
-	return []engine.Member{{Name: "bootstrap_room", JSON: strconv.AppendUint(nil, x.Number>>1, 10)}}
+	return []engine.Member{{Name: "bootstrap_room", JSON: strconv.AppendUint(nil, x.Number, 10)}}
 }
 
 func (*rooms) Prefill(x *engine.Handoff) (engine.Message, error) {

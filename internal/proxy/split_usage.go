@@ -12,12 +12,28 @@ type cachedRewrite struct {
 
 var cachedKey = []byte(`"cached_tokens"`)
 
+// longestCached bounds the bytes of the member that are kept back: no count is as long, and white space without end is not waited for.
+const longestCached = 128
+
 // rewrites is how the answer's usage is to be changed, nil for not at all.
 func (s *split) rewrites(a *attempt) *cachedRewrite {
-	if s == nil || a.message == nil || s.handed.Honest || !s.ready || !s.handed.Known || !s.handed.Usage.CachedKnown {
+	if s == nil || a.message == nil || s.underway() || s.handed.Honest || !s.ready || !s.handed.Known || !s.handed.Usage.CachedKnown {
 		return nil
 	}
 	return &cachedRewrite{value: appendCount(nil, s.handed.Usage.CachedTokens)}
+}
+
+// underway reports whether the prefill leg is still in flight beside the decode leg, so that nothing of it may be looked at.
+func (s *split) underway() bool {
+	if s.beside == nil {
+		return false
+	}
+	select {
+	case <-s.beside.done:
+		return false
+	default:
+		return true
+	}
 }
 
 func appendCount(b []byte, n int) []byte {
@@ -48,7 +64,7 @@ func (w *cachedRewrite) pass(piece []byte) []byte {
 		for end < len(in) && in[end] >= '0' && in[end] <= '9' {
 			end++
 		}
-		if end == len(in) { // its end is still to come
+		if end == len(in) && end-i <= longestCached { // its end is still to come
 			out, w.carry = append(out, in[:i]...), bytes.Clone(in[i:])
 			return out
 		}

@@ -12,7 +12,6 @@ const refused = "refused"
 
 // item is one request under way, or waiting to be written. Ids are hashed by the writer.
 type item struct {
-	id      string // X-Request-Id; never written
 	line    requestLine
 	blocks  []uint64 // of the prompt, nil when it is not known
 	scope   uint64
@@ -51,7 +50,7 @@ func (r *Recorder) free(it *item) {
 func (r *Recorder) take(e *route.Entry) *item {
 	q := e.Request
 	it := newItem()
-	it.id, it.tenant, it.session, it.parent, it.at, it.sent = q.ID, q.Tenant, q.Session, q.Parent, e.Now, e.Now
+	it.tenant, it.session, it.parent, it.at, it.sent = q.Tenant, q.Session, q.Parent, e.Now, e.Now
 	l := &it.line
 	l.Class, l.Stream = "turn", q.Stream
 	if q.Class == route.Embed {

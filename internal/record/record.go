@@ -62,7 +62,7 @@ func New(c Config, now time.Time, log *slog.Logger) (*Recorder, error) {
 		cfg: c, log: log, queue: make(chan *item, queueLines),
 		open: map[route.Lease]*item{}, engines: map[string]engineLine{},
 	}
-	r.out = newWriter(&r.cfg)
+	r.out = newWriter(&r.cfg, &r.written, &r.dropped)
 	if err := r.out.begin(now); err != nil {
 		return nil, fmt.Errorf("record.file: %w", err)
 	}
@@ -89,7 +89,7 @@ func (r *Recorder) entry(e *route.Entry) {
 		}
 		if e.Decision != nil {
 			r.routed(e)
-		} else if e.Err != nil && len(e.Request.Tried) == 0 {
+		} else if e.Err != nil && len(e.Request.Tried) == 0 && e.Request.Instead == 0 {
 			if it := r.take(e); it != nil {
 				it.outcome, it.end = refused, e.Now
 				r.hand(it)
@@ -102,16 +102,15 @@ func (r *Recorder) entry(e *route.Entry) {
 	}
 }
 
-// routed remembers a request that was sent to an endpoint. A further attempt is the same request.
+// routed remembers a request that was sent to an endpoint. A further attempt, whatever the one before failed of, is the same request:
+// it is reserved before that one ends.
 func (r *Recorder) routed(e *route.Entry) {
 	q, d := e.Request, e.Decision
-	if n := len(q.Tried); n > 0 {
-		if lease, first := r.earlier(q.ID, q.Tried[n-1]); first != nil {
-			delete(r.open, lease)
-			first.attempt(e)
-			r.open[d.Lease] = first
-			return
-		}
+	if first := r.open[q.Instead]; first != nil && q.Instead != 0 {
+		delete(r.open, q.Instead)
+		first.attempt(e)
+		r.open[d.Lease] = first
+		return
 	}
 	if len(r.open) >= mostOpen {
 		r.dropped.Add(1)
@@ -123,16 +122,6 @@ func (r *Recorder) routed(e *route.Entry) {
 	}
 	it.attempt(e)
 	r.open[d.Lease] = it
-}
-
-// earlier finds the attempt of a request that has failed at an endpoint and has not been ended yet: the next one is reserved before.
-func (r *Recorder) earlier(id, endpoint string) (route.Lease, *item) {
-	for lease, it := range r.open {
-		if it.id == id && it.line.Endpoint == endpoint {
-			return lease, it
-		}
-	}
-	return 0, nil
 }
 
 // ended hands over a request whose last attempt has ended. Attempts that another one followed are not in open any more.
@@ -195,7 +184,7 @@ func (r *Recorder) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			r.drain(nil)
-			r.out.close()
+			r.complain(r.out.close())
 			return
 		case it := <-r.queue:
 			r.drain(it)
@@ -214,14 +203,7 @@ func (r *Recorder) drain(it *item) {
 				return
 			}
 		}
-		err := r.out.write(it)
-		switch {
-		case err != nil && it.engine == nil:
-			r.dropped.Add(1)
-		case err == nil && it.engine == nil:
-			r.written.Add(1)
-		}
-		r.complain(err)
+		r.complain(r.out.write(it))
 		r.free(it)
 		it = nil
 	}

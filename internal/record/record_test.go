@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,7 +99,7 @@ func TestLine(t *testing.T) {
 	r := recorder(t, nil)
 	q := turn("id", "talk", 1, 2, 3)
 	r.entry(sent(10, q, 1, "a"))
-	q.Tried = []string{"a"}
+	q.Tried, q.Instead = []string{"a"}, 1
 	r.entry(sent(30, q, 2, "b"))
 	r.entry(ended(31, 0, 1, route.ConnectFailed, route.Usage{}))
 	r.entry(ended(130, 50, 2, route.OK, route.Usage{PromptTokens: 110, CachedTokens: 0, CachedKnown: true, OutputTokens: 9}))
@@ -114,6 +115,33 @@ func TestLine(t *testing.T) {
 	}
 	if l := got[1]; l.Outcome != "refused" || l.TTFT != nil || l.Endpoint != "" {
 		t.Errorf("%+v", l)
+	}
+}
+
+// TestOneLineForEachRequest: whatever an attempt failed of, and whether or not its endpoint may be asked again, the next one is the same
+// request; two clients who chose the same id are two.
+func TestOneLineForEachRequest(t *testing.T) {
+	for name, then := range map[string]func(q *route.Request){
+		"elsewhere":         func(q *route.Request) { q.Tried = []string{"a"} },
+		"the same endpoint": func(*route.Request) {}, // transfer_failed
+		"as a whole":        func(q *route.Request) { q.Fails = true },
+	} {
+		r := recorder(t, nil)
+		q, other := turn("id", "talk", 1), turn("id", "talk", 1)
+		r.entry(sent(10, q, 1, "a"))
+		r.entry(sent(11, other, 3, "a"))
+		q.Instead = 1
+		then(q)
+		r.entry(sent(30, q, 2, "a"))
+		r.entry(ended(31, 0, 1, route.TransferFailed, route.Usage{}))
+		r.entry(ended(130, 50, 2, route.OK, route.Usage{}))
+		q.Instead = 2
+		r.entry(&route.Entry{Now: at(140), Request: q, Err: errors.New("nobody else")})
+		r.entry(ended(150, 50, 3, route.EngineError, route.Usage{}))
+		got := write(t, r)
+		if len(got) != 2 || len(r.open) != 0 || r.held.Load() != 0 || got[0].At != 10 || got[0].Sent != 20 || got[0].Outcome != "ok" || got[1].Outcome != "engine_error" {
+			t.Errorf("%s: %+v, %d open, %d held", name, got, len(r.open), r.held.Load())
+		}
 	}
 }
 
@@ -230,8 +258,8 @@ func TestNeverWaits(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	r.Run(ctx)
-	if r.held.Load() != 0 || r.Dropped() < 50 {
-		t.Errorf("%d held, %d dropped", r.held.Load(), r.Dropped())
+	if r.held.Load() != 0 || r.Dropped() != queueLines+50 || r.Written() != 0 {
+		t.Errorf("%d held, %d dropped, %d written", r.held.Load(), r.Dropped(), r.Written())
 	}
 	big := make([]uint64, mostHeld/8)
 	r.entry(sent(0, turn("", "a", big...), 1, "a"))
@@ -282,7 +310,7 @@ func BenchmarkEntry(b *testing.B) {
 // BenchmarkWrite is a turn of a conversation of 500 kB that has grown by 2 kB.
 func BenchmarkWrite(b *testing.B) {
 	c := Config{File: filepath.Join(b.TempDir(), "r"), FileBytes: 1 << 40, Salt: salt}
-	w := newWriter(&c)
+	w := newWriter(&c, new(atomic.Uint64), new(atomic.Uint64))
 	if err := w.begin(began); err != nil {
 		b.Fatal(err)
 	}
@@ -302,6 +330,8 @@ func BenchmarkWrite(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	w.close()
+	if err := w.close(); err != nil {
+		b.Fatal(err)
+	}
 	b.ReportMetric(float64(w.size)/float64(n), "bytes/line")
 }

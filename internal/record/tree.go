@@ -1,5 +1,7 @@
 package record
 
+import "slices"
+
 // tree remembers the blocks of the prompts of a file, to say what a new one has in common with an earlier one. Blocks are named by all
 // bytes up to their end, so that one that is known is known with all before it. It is bounded; what was not used for longest
 // is forgotten first.
@@ -82,11 +84,11 @@ func common(a, b []uint64) int {
 	return low
 }
 
-// split cuts a piece after its first n blocks and returns the front.
+// split cuts a piece after its first n blocks and returns the front. Neither half keeps the memory of both.
 func (t *tree) split(p *piece, n int) *piece {
-	front := &piece{blocks: p.blocks[:n:n], before: p.before, number: p.number}
+	front := &piece{blocks: slices.Clone(p.blocks[:n]), before: p.before, number: p.number}
 	t.size -= p.cost()
-	p.blocks, p.before = p.blocks[n:], front
+	p.blocks, p.before = slices.Clone(p.blocks[n:]), front
 	t.size += p.cost() + front.cost()
 	t.byFirst[front.blocks[0]] = front
 	t.byFirst[p.blocks[0]] = p

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,12 +20,17 @@ type writer struct {
 	cfg    *Config
 	hash   hasher
 	tree   *tree
-	file   *os.File // nil when it could not be written; the next item opens it again
-	buf    []byte   // whole lines to be written
-	size   int64    // of the file, buf included
+	open   func(name string) (file, error)
+	file   file   // nil when there is none; the next item opens one
+	torn   bool   // lines of the file were lost: what comes next begins with a header, since it cannot refer to them
+	buf    []byte // whole lines to be written
+	lines  uint64 // of these, requests
+	size   int64  // of the file, buf included
 	began  time.Time
 	number uint64
 	told   time.Time // of the latest complaint
+
+	written, dropped *atomic.Uint64 // requests, in all
 
 	engines []engineLine // known of this and earlier files
 	marks   []int        // scratch
@@ -33,30 +40,55 @@ type writer struct {
 
 const writeBytes = 64 << 10 // of lines at a time
 
-func newWriter(c *Config) writer { return writer{cfg: c, hash: newHasher(c.Salt)} }
+// file is what the writer needs of an *os.File.
+type file interface {
+	io.WriteSeeker
+	io.Closer
+	Truncate(size int64) error
+}
 
-// begin renames the file that is there, if it holds anything, and begins a new one.
+func openFile(name string) (file, error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err // and no file, which a nil *os.File in an interface would be
+	}
+	return f, nil
+}
+
+func newWriter(c *Config, written, dropped *atomic.Uint64) writer {
+	return writer{cfg: c, hash: newHasher(c.Salt), open: openFile, written: written, dropped: dropped}
+}
+
+// begin begins a new file. The one that is there is renamed, if it holds anything.
 func (w *writer) begin(now time.Time) error {
-	w.close()
+	if err := w.close(); err != nil {
+		return err
+	}
 	if at, err := os.Stat(w.cfg.File); err == nil && at.Mode().IsRegular() && at.Size() > 0 {
 		if err := w.shift(); err != nil {
 			return err
 		}
 	}
-	f, err := os.OpenFile(w.cfg.File, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	f, err := w.open(w.cfg.File)
 	if err != nil {
 		return err
 	}
-	w.file, w.size, w.number, w.tree = f, 0, 0, newTree(mostTree)
+	w.file, w.size = f, 0
+	return w.header(now)
+}
+
+// header writes what stands in front of requests, which begin to be numbered anew.
+func (w *writer) header(now time.Time) error {
+	w.torn, w.number, w.tree = false, 0, newTree(mostTree)
 	w.began = now.Round(0).UTC().Truncate(time.Microsecond)
 	header := headerLine{Format: Format, Warmpath: w.cfg.Version, Began: w.began, Salt: w.hash.fingerprint(), BlockBytes: blockBytes}
-	if err := w.put(&header); err != nil {
+	if err := w.put(&header, 0); err != nil {
 		return err
 	}
 	for i := range w.engines {
 		l := w.engines[i]
 		l.At = 0
-		if err := w.put(&l); err != nil {
+		if err := w.put(&l, 0); err != nil {
 			return err
 		}
 	}
@@ -79,12 +111,14 @@ func (w *writer) shift() error {
 	return nil
 }
 
-// put adds a line.
-func (w *writer) put(line any) error {
+// put adds a line, which tells of so many requests.
+func (w *writer) put(line any, requests uint64) error {
 	text, err := json.Marshal(line)
 	if err != nil {
+		w.dropped.Add(requests)
 		return err
 	}
+	w.lines += requests
 	w.buf = append(append(w.buf, text...), '\n')
 	w.size += int64(len(text)) + 1
 	if len(w.buf) >= writeBytes {
@@ -93,38 +127,57 @@ func (w *writer) put(line any) error {
 	return nil
 }
 
-// flush writes what has been added. After an error the file is given up: half a line may stand at its end.
+// flush writes what has been added. After an error it is lost, and the file ends as before; where that cannot be had, the file is given
+// up, since half a line may stand at its end.
 func (w *writer) flush() error {
-	if len(w.buf) == 0 || w.file == nil {
-		w.buf = w.buf[:0]
+	if w.file == nil {
+		w.lose()
+	}
+	if len(w.buf) == 0 {
 		return nil
 	}
 	_, err := w.file.Write(w.buf)
-	w.buf = w.buf[:0]
-	if err != nil {
+	if err == nil {
+		w.written.Add(w.lines)
+		w.buf, w.lines = w.buf[:0], 0
+		return nil
+	}
+	w.lose()
+	_, there := w.file.Seek(w.size, io.SeekStart)
+	if cut := w.file.Truncate(w.size); there != nil || cut != nil {
 		_ = w.file.Close()
 		w.file = nil
 	}
 	return err
 }
 
-func (w *writer) close() {
+// lose forgets the lines that wait.
+func (w *writer) lose() {
+	w.torn = true
+	w.size -= int64(len(w.buf))
+	w.dropped.Add(w.lines)
+	w.buf, w.lines = w.buf[:0], 0
+}
+
+func (w *writer) close() error {
 	if w.file == nil {
-		return
+		return nil
 	}
-	_ = w.flush()
+	err := w.flush()
 	if w.file != nil {
 		_ = w.file.Close()
 		w.file = nil
 	}
+	return err
 }
 
 // write adds an item's line.
 func (w *writer) write(it *item) error {
-	if w.file == nil || w.size >= w.cfg.FileBytes {
-		if err := w.begin(time.Now()); err != nil {
-			return fmt.Errorf("begin a file: %w", err)
+	if err := w.ready(); err != nil {
+		if it.engine == nil {
+			w.dropped.Add(1)
 		}
+		return fmt.Errorf("begin a file: %w", err)
 	}
 	if it.engine != nil {
 		l := *it.engine
@@ -134,7 +187,7 @@ func (w *writer) write(it *item) error {
 		} else {
 			w.engines = append(w.engines, l)
 		}
-		return w.put(&l)
+		return w.put(&l, 0)
 	}
 	w.number++
 	l := &it.line
@@ -153,7 +206,18 @@ func (w *writer) write(it *item) error {
 	if it.content {
 		w.content(it)
 	}
-	return w.put(l)
+	return w.put(l, 1)
+}
+
+// ready sees to it that there is a file that is not full and has a header.
+func (w *writer) ready() error {
+	switch {
+	case w.file == nil || w.size >= w.cfg.FileBytes:
+		return w.begin(time.Now())
+	case w.torn:
+		return w.header(time.Now())
+	}
+	return nil
 }
 
 // content says what the prompt consists of.

@@ -27,6 +27,7 @@ const (
 	queued     = 512         // decisions that wait to be judged; beyond that they are not taken
 	window     = time.Second // the budget holds for each
 	mostHalved = 10          // conversations are sampled down to one in 2^mostHalved
+	mostLate   = 1 << 16     // ends of leases that are kept for when there is room
 )
 
 // Shadow judges what a fleet decides. Make one with New, give Listener to the fleet, then Run it.
@@ -44,11 +45,21 @@ type Shadow struct {
 	skipped atomic.Uint64 // decisions not looked at because the budget does not allow it
 	dropped atomic.Uint64 // decisions not looked at because too many waited
 
+	lateMu sync.Mutex
+	late   []lateEnd
+
 	mu      sync.Mutex // guards all below
 	shadows *route.Shadows
 	spent   time.Duration // on judging, in all
 	from    time.Duration // of that, before the window
 	failed  string        // what the panic said
+}
+
+// lateEnd is the end of a lease that found no room in the queue. It is told when the queue is empty, since it must not come before
+// its decision.
+type lateEnd struct {
+	lease   route.Lease
+	outcome route.Outcome
 }
 
 // New makes a Shadow that has seen nothing. It panics on a configuration that route.NewShadows panics on.
@@ -107,8 +118,28 @@ func (s *Shadow) end(x *route.Ended) {
 	case g := <-s.free:
 		g.End(x.Decision.Lease, x.Outcome)
 		s.queue <- g
-	default:
-		s.dropped.Add(1)
+	default: // whoever keeps books would count it for ever
+		s.lateMu.Lock()
+		defer s.lateMu.Unlock()
+		if len(s.late) < mostLate {
+			s.late = append(s.late, lateEnd{x.Decision.Lease, x.Outcome})
+		}
+	}
+}
+
+// catchUp tells the ends that came when there was no room, if all that was decided before is judged.
+func (s *Shadow) catchUp() {
+	if len(s.queue) > 0 {
+		return
+	}
+	s.lateMu.Lock()
+	late := s.late
+	s.late = nil
+	s.lateMu.Unlock()
+	var g route.Sighting
+	for _, e := range late {
+		g.End(e.lease, e.outcome)
+		s.judge(&g)
 	}
 }
 
@@ -129,6 +160,8 @@ func (s *Shadow) Run(ctx context.Context) {
 		select {
 		case g := <-s.queue:
 			s.judge(g)
+			s.free <- g
+			s.catchUp()
 		case <-ticks.C:
 			s.pace()
 		case <-ctx.Done():
@@ -136,7 +169,9 @@ func (s *Shadow) Run(ctx context.Context) {
 				select {
 				case g := <-s.queue:
 					s.judge(g)
+					s.free <- g
 				default:
+					s.catchUp()
 					return
 				}
 			}
@@ -151,7 +186,6 @@ func (s *Shadow) judge(g *route.Sighting) {
 	s.spent += s.now().Sub(before)
 	used := s.spent - s.from
 	s.mu.Unlock()
-	s.free <- g
 	if used > time.Duration(s.cfg.Budget*float64(window)) {
 		s.resting.Store(true)
 	}

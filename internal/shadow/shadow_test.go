@@ -188,6 +188,49 @@ func TestNeverWaits(t *testing.T) {
 	}
 }
 
+// keeps counts the leases that it was told of and not of their end.
+type keeps struct{ open *int }
+
+func (p keeps) Pick(*route.View, *route.Request) route.Choice { return route.Choice{} }
+func (p keeps) Reserved(route.Lease, *route.Candidate, *route.View, *route.Request) {
+	*p.open++
+}
+func (p keeps) Released(route.Lease, bool) { *p.open-- }
+
+// TestEndsAreNotLost: whoever keeps books is told of the end of each lease that it was told of, however late.
+func TestEndsAreNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open := 0
+		r := newRigOf(t, 1, route.ShadowPolicy{Name: "keeps", New: func() route.Policy { return keeps{&open} }})
+		var leases []route.Lease
+		for i := range 3 * queued {
+			d, err := r.fleet.Route(&route.Request{ID: "r", Session: fmt.Sprint(i), Model: "m", PromptTokens: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			leases = append(leases, d.Lease)
+		}
+		for _, l := range leases {
+			r.fleet.Observe(route.Finished{Lease: l})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); r.shadow.Run(ctx) }()
+		time.Sleep(time.Hour) // all the worlds' answers have ended too
+		r.turn(t, "last")
+		synctest.Wait()
+		got := r.shadow.Report()
+		if got.Decisions == 0 || got.Dropped != 3*queued+1-got.Decisions {
+			t.Errorf("%d decisions judged, %d dropped of %d", got.Decisions, got.Dropped, 3*queued+1)
+		}
+		cancel()
+		<-done
+		if open > 1 { // in the world the last one's answer goes on
+			t.Errorf("%d leases never ended", open)
+		}
+	})
+}
+
 // BenchmarkRoute is a decision with its events, without shadows and with four that are judged beside it.
 func BenchmarkRoute(b *testing.B) {
 	for _, names := range [][]string{nil, {"least_ttft", "round_robin", "consistent_hash", "least_tokens"}} {

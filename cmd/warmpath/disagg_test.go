@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/play"
+)
+
+// engineAt runs the command engine until the test ends, and returns its address.
+func engineAt(t *testing.T, args ...string) string {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	out, in := io.Pipe()
+	var log bytes.Buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- Main(ctx, append([]string{"engine", "--listen", "127.0.0.1:0"}, args...), nil, nil, in, &log)
+		_ = in.Close()
+	}()
+	t.Cleanup(func() {
+		stop()
+		if c := <-code; c != 0 {
+			t.Errorf("engine ended with %d: %s", c, log.String())
+		}
+	})
+	lines := bufio.NewReader(out)
+	first, err := lines.ReadString('\n')
+	if err != nil {
+		t.Fatalf("%v: %s", err, log.String())
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	return strings.TrimSpace(first[strings.LastIndex(first, " ")+1:])
+}
+
+// TestTwoLegsAreExplained: engines as the command line starts them hand a prompt over, and explain and the status page tell of both legs.
+func TestTwoLegsAreExplained(t *testing.T) {
+	p := engineAt(t, "--connector", "nixl", "--role", "prefill", "--model", "m", "--speed", "20")
+	d := engineAt(t, "--connector", "nixl", "--role", "decode", "--model", "m", "--speed", "20")
+	r := newRig(t, 0, func(cfg *config.Config) {
+		cfg.Endpoints = []discovery.EndpointConfig{{Name: "p", URL: p, Role: "prefill"}, {Name: "d", URL: d, Role: "decode"}}
+		cfg.Disaggregation.When = "always"
+	})
+	if h := r.ask(t, "both", "s", 200); h.Get("X-Warmpath-Endpoint") != "" {
+		t.Errorf("a client that did not ask is told %v", h)
+	}
+	if h := r.ask(t, "told", "t", 200, "X-Warmpath-Explain", "1"); h.Get("X-Warmpath-Endpoint") != "d" || h.Get("X-Warmpath-Prefill") != "p" {
+		t.Errorf("it went to %v", h)
+	}
+	var out string
+	for range 100 { // the prefill leg may end just after the answer
+		var code int
+		var log string
+		if code, out, log = r.explain(t, "both"); code != 0 {
+			t.Fatalf("%d: %s", code, log)
+		}
+		if strings.Contains(out, "d, decode") && strings.Contains(out, "p, prefill") {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, want := range []string{"both -> d, decode", "both -> p, prefill", "It computes the prompt for another one, as all are split.", "It answers what another one computes the prompt of, as all are split."} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	res, err := http.Get(r.adminURL + "/admin/endpoints")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var shown struct{ Endpoints []struct{ Name, Role string } }
+	if err := json.NewDecoder(res.Body).Decode(&shown); err != nil || len(shown.Endpoints) != 2 || shown.Endpoints[0].Role != "prefill" || shown.Endpoints[1].Role != "decode" {
+		t.Errorf("%+v, %v", shown, err)
+	}
+	res, err = http.Get(p + "/_sim/stats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if b, _ := io.ReadAll(res.Body); !bytes.Contains(b, []byte(`"handed":2,"taken":2`)) {
+		t.Errorf("the prefiller says %s", b)
+	}
+}
+
+// shared is a buffer that a log may be written to while it is read.
+type shared struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *shared) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// TestRoleWithoutPeersIsTold: where endpoints come and go, a role that has no peers is no fault of the configuration, but it is said: in the
+// log, at /readyz and on the status page.
+func TestRoleWithoutPeersIsTold(t *testing.T) {
+	p, d := engineAt(t, "--connector", "nixl", "--model", "m"), engineAt(t, "--connector", "nixl", "--model", "m")
+	file := filepath.Join(t.TempDir(), "endpoints.yaml")
+	put := func(endpoints string) {
+		t.Helper()
+		if err := os.WriteFile(file+".new", []byte("endpoints: ["+endpoints+"]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asPrefill, asDecode := "{name: p, url: "+p+", role: prefill}", "{name: d, url: "+d+", role: decode}"
+	put(asPrefill)
+	cfg := config.Default()
+	cfg.Listen, cfg.Admin.Listen, cfg.Discovery.File = "127.0.0.1:0", "127.0.0.1:0", file
+	cfg.Probe.Interval = 50 * time.Millisecond
+	var log shared
+	r, err := start(t.Context(), &cfg, thisBuild(), slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.stop(context.Background()) }()
+	get := func(url string) (int, string) {
+		res, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, _ := io.ReadAll(res.Body)
+		return res.StatusCode, string(b)
+	}
+	until := func(status int, says, logged string) {
+		t.Helper()
+		var code int
+		var body, stats string
+		for range 500 {
+			code, body = get(r.url + "/readyz")
+			_, stats = get(r.adminURL + "/admin/stats")
+			if code == status && strings.Contains(body, says) && strings.Contains(stats, says) && strings.Contains(log.String(), logged) {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatalf("%d %s; %s\nwant %d %s, and %q logged in\n%s", code, body, stats, status, says, logged, log.String())
+	}
+	until(503, "the role prefill is given and none decodes", "a role has no peers")
+	put(asPrefill + ", " + asDecode)
+	until(200, "ready", "every role has peers again")
+	if _, body := get(r.url + "/readyz"); body != "ready\n" {
+		t.Errorf("with both: %q", body)
+	}
+	put(asDecode)
+	until(200, "the role decode is given and none computes prompts for it", "the role decode is given")
+}
+
+// TestDemoDisagg: both fleets answer everything, some of it is split, and Ctrl-C ends the demo in good order.
+func TestDemoDisagg(t *testing.T) {
+	var out, talk shared
+	if code := Main(t.Context(), []string{"demo", "--disagg", "--duration", "2500ms", "--rate", "6", "--json"}, nil, nil, &out, &talk); code != 0 {
+		t.Fatalf("%d: %s", code, talk.String())
+	}
+	var got struct {
+		Disaggregated, Aggregated play.Summary
+		Splits                    map[string]int
+	}
+	if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
+		t.Fatalf("%v: %s", err, out.String())
+	}
+	for _, s := range []play.Summary{got.Disaggregated, got.Aggregated} {
+		if s.Requests < 5 || s.Failed > 0 || s.TTFT.P50 <= 0 || s.ITL.P99 <= 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	if got.Splits["sooner"] == 0 || got.Splits["whole_sooner"] == 0 {
+		t.Errorf("split were %v", got.Splits)
+	}
+	if text := talk.String(); !strings.Contains(text, "2s  disaggregated: ") || !strings.Contains(text, " split, ") || strings.Contains(text, "\x1b") {
+		t.Errorf("it said %q", text)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	time.AfterFunc(2500*time.Millisecond, stop)
+	out = shared{}
+	if code := Main(ctx, []string{"demo", "--disagg", "--rate", "6"}, nil, nil, &out, &talk); code != 0 {
+		t.Errorf("after Ctrl-C: %d", code)
+	}
+	for _, want := range []string{"2 simulated prefillers and 2 decoders", "DISAGGREGATED", "latest: ", "Time between tokens, p99"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in %s", want, out.String())
+		}
+	}
+	if code := Main(t.Context(), []string{"demo", "--disagg", "--engines", "3"}, nil, nil, &out, &talk); code != 2 {
+		t.Errorf("--engines with --disagg ends with %d", code)
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/lmcache"
+	"github.com/warmpath/warmpath/internal/metrics"
+	"github.com/warmpath/warmpath/internal/proxy"
+)
+
+// lmCache is what the connector lmcache needs beside HTTP. A nil one is of another connector.
+type lmCache struct {
+	registry *lmcache.Registry
+	socket   *lmcache.Socket // nil when prefillers are not waited for
+}
+
+// newLMCache reads where decoders receive, and opens the socket that prefillers tell.
+func newLMCache(cfg *config.Config, log *slog.Logger) (*lmCache, error) {
+	d := cfg.Disaggregation
+	if e, _ := d.Effective(); e.Connector != "lmcache" {
+		return nil, nil
+	}
+	fixed, err := d.Receivers()
+	if err != nil {
+		return nil, err
+	}
+	l := &lmCache{}
+	if l.registry, err = lmcache.NewRegistry(d.DecoderRegistry, d.DecoderRanks, fixed, log); err != nil {
+		return nil, err
+	}
+	if address := d.NotifyAddress(); address != "" {
+		if l.socket, err = lmcache.Listen(address, d.NotifyTimeout, log); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// extend tells the door.
+func (l *lmCache) extend(c proxy.Config) proxy.Config {
+	if l == nil {
+		return c
+	}
+	c.Receiver = l.registry.Of
+	if l.socket != nil {
+		c.Notices = l.socket.Expect
+	}
+	return c
+}
+
+// run follows the registry until ctx ends.
+func (l *lmCache) run(ctx context.Context) {
+	if l != nil {
+		l.registry.Run(ctx)
+	}
+}
+
+// watch has the notifications counted.
+func (l *lmCache) watch(m *metrics.Metrics) {
+	if l != nil && l.socket != nil {
+		m.WatchLMCache(l)
+	}
+}
+
+// Notifications implements metrics.LMCache.
+func (l *lmCache) Notifications() metrics.Notifications {
+	return metrics.Notifications(l.socket.Counts())
+}
+
+// close ends the socket.
+func (l *lmCache) close() {
+	if l != nil && l.socket != nil {
+		l.socket.Close()
+	}
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// splitJudged is a place of the grid with what was measured there, by way.
+type splitJudged struct {
+	cell splitCell
+	ways []*measured
+}
+
+// splitMargin is how far above the best way the default may be.
+const splitMargin = 1.03
+
+func ttft90(f *sim.Figures) float64 { return f.TTFT.P90 }
+func gap90(f *sim.Figures) float64  { return f.Gap.P90 }
+func gap99(f *sim.Figures) float64  { return f.Gap.P99 }
+func e2eMean(f *sim.Figures) float64 {
+	return f.E2E.Mean
+}
+
+// standing is how many times as much as the best of the other ways the default takes; pools leaves out the aggregated fleet.
+func (j *splitJudged) standing(what func(f *sim.Figures) float64, pools bool) interval {
+	ours := j.ways[len(j.ways)-1]
+	var best *measured
+	for i, m := range j.ways[:len(j.ways)-1] {
+		if pools && i == 0 {
+			continue
+		}
+		if best == nil || m.mean(what) < best.mean(what) {
+			best = m
+		}
+	}
+	return ratioOf(ours.of(what), best.of(what))
+}
+
+// page is the document.
+func (g *splitGrid) page() []byte {
+	var b bytes.Buffer
+	half := "all conversations"
+	if g.o.half > 0 {
+		half = fmt.Sprintf("half %d of the conversations (the rule was tuned on the other)", g.o.half)
+	}
+	fmt.Fprintf(&b, "# Results: disaggregated serving\n\n<!-- Written by warmpath simulate results --disagg. Do not edit: run it again. -->\n\n")
+	fmt.Fprintf(&b, `When does it pay to compute prompts at some engines and answer at others? %d simulated engines (`+"`%s`"+`), all doing both (aggregated), against as many of
+which some compute prompts for the rest: all requests split (always), those with prompts of at least %d tokens (production-stack PR 890), and warmpath's default, those that are predicted
+to cost less in two legs (time). Placed by `+"`%s`"+`, told no conversation ids; %s of each trace, seeds 1 to %d.
+
+How many compute prompts follows from the trace: their share of the work that an unlimited cache leaves, rounded. `+"`%s`"+` is drawn: chats, of which every tenth begins with a document of 16,000
+tokens on average (`+"`--generate %s`"+`). KV cache goes over links of 64 GB/s (Dynamo's mocker) or 10 Gbit/s, at 131,072 bytes a token. [simulate.md](simulate.md) explains loads and figures; ITL is every gap between
+two tokens, brackets are 95 %% intervals over the seeds.
+`, splitEndpoints, g.o.engine, splitThreshold, policy.Default, half, g.o.seeds, mixedTrace, mixedSettings)
+	g.asked(&b)
+	b.Write(g.tables())
+	return b.Bytes()
+}
+
+// asked says what is asked of the default and whether it is so.
+func (g *splitGrid) asked(b *bytes.Buffer) {
+	fmt.Fprintf(b, "\n## What is asked\n\n| | wanted | so in | |\n|---|---|---|---|\n")
+	row := func(what, wanted string, enough func(n, of int) bool, so func(j *splitJudged) bool) {
+		n := 0
+		for _, j := range g.cells {
+			if so(j) {
+				n++
+			}
+		}
+		word := "met"
+		if !enough(n, len(g.cells)) {
+			word = "**not met**"
+		}
+		fmt.Fprintf(b, "| %s | %s | %d of %d | %s |\n", what, wanted, n, len(g.cells), word)
+	}
+	every := func(n, of int) bool { return n == of }
+	most := func(n, of int) bool { return 2*n > of }
+	for _, m := range []struct {
+		name string
+		of   func(f *sim.Figures) float64
+	}{{"p90 of the time to first token", ttft90}, {"p90 of the ITL", gap90}, {"mean time to the last token", e2eMean}} {
+		row(m.name+" at most 3 % above the best way's", "every cell", every, func(j *splitJudged) bool { return j.standing(m.of, false).mean <= splitMargin })
+		row("the same, not counting the aggregated fleet", "", every, func(j *splitJudged) bool { return j.standing(m.of, true).mean <= splitMargin })
+		row("the lowest", "most", most, func(j *splitJudged) bool { return j.standing(m.of, false).mean <= 1 })
+	}
+	row("p99 of the ITL at most half of the aggregated fleet's", "every cell", every, func(j *splitJudged) bool {
+		return ratioOf(j.ways[len(j.ways)-1].of(gap99), j.ways[0].of(gap99)).mean <= 0.5
+	})
+}
+
+// tables are the figures of each cell.
+func (g *splitGrid) tables() []byte {
+	var b bytes.Buffer
+	b.WriteString("\n## Figures\n\nTimes in ms. Against best: how many times as much as the best of the other ways the default takes.\n")
+	for _, j := range g.cells {
+		fmt.Fprintf(&b, "\n### %s\n\n| | TTFT mean | p90 | ITL p50 | p90 | p99 | p90 of turns' mean ITL | last token, mean | split %% | tokens moved | transfer p90 | hit %% | busy %% |\n|---|%s\n", j.cell, strings.Repeat("---|", 12))
+		for _, m := range j.ways {
+			mean := func(what func(f *sim.Figures) float64) float64 { return m.mean(what) }
+			fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1f | %.1f | %.1f | %.1f | %.0f | %s | %s |\n", m.policy, mean(func(f *sim.Figures) float64 { return f.TTFT.Mean }), mean(ttft90),
+				mean(func(f *sim.Figures) float64 { return f.Gap.P50 }), mean(gap90), mean(gap99), mean(func(f *sim.Figures) float64 { return f.ITL.P90 }), mean(e2eMean), m.splitColumns(), m.busyColumns())
+		}
+		fmt.Fprintf(&b, "\nAgainst best: TTFT p90 %s, ITL p90 %s, ITL p99 %s, last token %s.\n", ratioWord(j.standing(ttft90, false)), ratioWord(j.standing(gap90, false)),
+			ratioWord(j.standing(gap99, false)), ratioWord(j.standing(e2eMean, false)))
+	}
+	return b.Bytes()
+}
+
+func ratioWord(i interval) string {
+	if math.IsNaN(i.mean) {
+		return "unknown"
+	}
+	return bracket(i)
+}
+
+// splitColumns are the share split, the tokens moved and the time that took.
+func (m *measured) splitColumns() string {
+	if m.figures[0].Split == nil {
+		return " | | "
+	}
+	of := func(what func(s *sim.SplitFigures) float64) float64 {
+		return m.mean(func(f *sim.Figures) float64 { return what(f.Split) })
+	}
+	return fmt.Sprintf("%.1f | %.0f | %.0f", 100*of(func(s *sim.SplitFigures) float64 { return s.Share }), of(func(s *sim.SplitFigures) float64 { return s.Moved }),
+		of(func(s *sim.SplitFigures) float64 { return s.Transfer.P90 }))
+}
+
+// busyColumns are the hit rate and how busy each pool was.
+func (m *measured) busyColumns() string {
+	hit := percent(m.mean(func(f *sim.Figures) float64 { return f.HitRate }))
+	if m.figures[0].Split == nil {
+		var busy float64
+		for i := range m.figures {
+			f := &m.figures[i]
+			for _, e := range f.PerEndpoint {
+				busy += e.BusyS / f.SpanS / float64(len(f.PerEndpoint)*len(m.figures))
+			}
+		}
+		return fmt.Sprintf("%s | %.0f", hit, 100*busy)
+	}
+	var parts []string
+	for p := range m.figures[0].Split.Pools {
+		busy := m.mean(func(f *sim.Figures) float64 { return f.Split.Pools[p].Busy })
+		parts = append(parts, fmt.Sprintf("%s %.0f", m.figures[0].Split.Pools[p].Role, 100*busy))
+	}
+	return hit + " | " + strings.Join(parts, ", ")
+}

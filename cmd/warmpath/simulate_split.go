@@ -1,0 +1,142 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// splitFlags are the flags of simulate that need a fleet with roles.
+var splitFlags = []string{"disagg-when", "disagg-threshold", "kv-bytes", "kv-bandwidth", "kv-latency"}
+
+func simulateSplitFlags(c *cobra.Command, o *simulateOptions) {
+	f := c.Flags()
+	f.IntVar(&o.prefill, "prefill", 0, "simulated engines that compute prompts for others, in place of --endpoints; needs --decode")
+	f.IntVar(&o.decode, "decode", 0, "simulated engines that answer")
+	f.StringSliceVar(&o.when, "disagg-when", nil, "which requests are split, to compare: time, always, never, tokens, uncached; with roles only (default time)")
+	f.IntVar(&o.threshold, "disagg-threshold", 0, "tokens for tokens and uncached")
+	f.Float64Var(&o.transfer.BytesPerToken, "kv-bytes", o.transfer.BytesPerToken, "bytes of KV cache a token")
+	f.Float64Var(&o.transfer.Bandwidth, "kv-bandwidth", o.transfer.Bandwidth, "bytes of KV cache a second that an engine sends, or receives")
+	f.DurationVar(&o.transfer.Latency, "kv-latency", o.transfer.Latency, "time that each transfer takes besides")
+	var names []string
+	for _, w := range route.Whens() {
+		names = append(names, string(w))
+	}
+	_ = c.RegisterFlagCompletionFunc("disagg-when", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// checkSplit reports faults of the flags about roles that can be seen without the fleet.
+func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
+	var errs []error
+	if o.prefill < 0 || o.decode < 0 || o.prefill+o.decode > sim.MaxFleet || (o.prefill > 0) != (o.decode > 0) {
+		errs = append(errs, fmt.Errorf("--prefill and --decode go together, each at least 1 and both at most %d, got %d and %d", sim.MaxFleet, o.prefill, o.decode))
+	}
+	if o.prefill > 0 {
+		for _, flag := range []string{"endpoints", "mixed", "fleet"} {
+			if changed(flag) {
+				errs = append(errs, fmt.Errorf("--%s has no meaning with --prefill and --decode", flag))
+			}
+		}
+	}
+	for _, w := range o.when {
+		c := route.Config{Policy: func() route.Policy { return nil }, Disaggregation: route.Disaggregation{When: route.When(w)}}
+		if err := c.Validate(); err != nil || w == "" {
+			errs = append(errs, fmt.Errorf("--disagg-when: %q is no way to decide what is split; known: %v", w, route.Whens()))
+		}
+	}
+	if o.threshold < 0 {
+		errs = append(errs, fmt.Errorf("--disagg-threshold must not be negative, got %d", o.threshold))
+	}
+	return errors.Join(append(errs, o.transfer.Validate())...)
+}
+
+// checkRoles reports flags and policies that do not go with the fleet.
+func (o *simulateOptions) checkRoles(changed func(flag string) bool, fleet sim.Fleet) error {
+	var errs []error
+	for _, flag := range splitFlags {
+		if changed(flag) && !fleet.HasRoles() {
+			errs = append(errs, fmt.Errorf("--%s has no meaning without roles; give --prefill and --decode, or a fleet file with roles", flag))
+		}
+	}
+	if shared, _, _ := o.shared(); shared && fleet.HasRoles() {
+		errs = append(errs, errors.New("--staleness: routers that hear of each other are simulated without roles only"))
+	}
+	for _, name := range o.policies {
+		if name == sim.OracleName && fleet.HasRoles() {
+			errs = append(errs, errors.New("--policy: oracle places whole requests only, and the fleet has roles"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// splitWay is one way to split requests.
+type splitWay struct {
+	name string
+	route.Disaggregation
+}
+
+// ways are those that are compared.
+func (o *simulateOptions) ways(fleet sim.Fleet) []splitWay {
+	if !fleet.HasRoles() {
+		return []splitWay{{}}
+	}
+	when := o.when
+	if len(when) == 0 {
+		when = []string{string(route.WhenTime)}
+	}
+	var out []splitWay
+	for _, w := range when {
+		way := splitWay{w, route.Disaggregation{When: route.When(w)}}
+		if way.When == route.WhenTokens || way.When == route.WhenUncached {
+			way.Threshold = o.threshold
+			way.name += " " + strconv.Itoa(o.threshold)
+		}
+		out = append(out, way)
+	}
+	return out
+}
+
+// title is a run's name among those it is compared with.
+func (s *simulation) title() string {
+	if s.way == "" {
+		return s.replay.PolicyName
+	}
+	return s.replay.PolicyName + ", " + s.way
+}
+
+// printSplit shows what was split and what it took, where the fleet has roles.
+func printSplit(w io.Writer, runs []*simulation) {
+	if runs[0].figures.Split == nil {
+		return
+	}
+	legs, pools := figuresTable(), figuresTable()
+	legs.AppendHeader(table.Row{"policy", "split %", "moved", "% of prompts", "prefill p50", "p90", "transfer p50", "p90", "p99", "handed p50", "p90", "p99", "first step p50", "p90"})
+	pools.AppendHeader(table.Row{"policy", "pool", "prompts", "answers", "whole", "hit %", "busy %"})
+	var why []string
+	for _, s := range runs {
+		f := s.figures.Split
+		legs.AppendRow(table.Row{
+			s.title(), percent(f.Share), whole(f.Moved), percent(f.MovedShare), whole(f.Prefill.P50), whole(f.Prefill.P90), whole(f.Transfer.P50), whole(f.Transfer.P90), whole(f.Transfer.P99),
+			whole(f.Handed.P50), whole(f.Handed.P90), whole(f.Handed.P99), whole(f.FirstToken.P50), whole(f.FirstToken.P90),
+		})
+		for _, p := range f.Pools {
+			pools.AppendRow(table.Row{s.title(), fmt.Sprintf("%d %s", p.Endpoints, p.Role), p.Prompts, p.Answers, p.Whole, percent(p.HitRate), percent(p.Busy)})
+		}
+		var words []string
+		for _, y := range f.Why {
+			words = append(words, fmt.Sprintf("%s %d", y.Why, y.Turns))
+		}
+		why = append(why, s.title()+": "+strings.Join(words, ", "))
+	}
+	fmt.Fprintln(w, legs.Render())
+	fmt.Fprintln(w, pools.Render())
+	fmt.Fprintln(w, "Why: "+strings.Join(why, "; ")+".")
+}

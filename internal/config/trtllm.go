@@ -1,0 +1,97 @@
+package config
+
+import (
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/engine"
+)
+
+// TRTLLM makes the router stand in for trtllm-serve disaggregated, and says how its requests in two legs are made.
+type TRTLLM struct {
+	// Paths serves, on the traffic listener, what trtllm-serve disaggregated serves beside its API: /health, /version, /cluster_info,
+	// /perf_metrics and /prometheus/metrics.
+	Paths bool `yaml:"paths"`
+	// PerfMetrics is how many requests /perf_metrics remembers until both workers have reported them (perf_metrics_max_requests). 0
+	// turns it off.
+	PerfMetrics int `yaml:"perf_metrics"`
+	// NodeID (0 to 255) is the part of request ids that tells routers and orchestrators apart which share workers; give each its own. -1
+	// draws a longer one at random.
+	NodeID int `yaml:"node_id"`
+	// ProcessID (0 to 63) tells processes of one node apart.
+	ProcessID int `yaml:"process_id"`
+	// AuthKey signs what generation workers are told, in x-trtllm-disagg-auth. It must be the workers' own.
+	AuthKey string `yaml:"auth_key" secret:"true"`
+	// AuthKeyFile holds the key instead; white space around it is cut.
+	AuthKeyFile string `yaml:"auth_key_file"`
+	// TokenIDsBase64 has the token ids of chats handed over in base64, where workers know that (gen_tokids_ctxbytes).
+	TokenIDsBase64 bool `yaml:"token_ids_base64"`
+	// LastMessageOnly sends generation workers only the last message of a chat, whose token ids they get (gen_strip_message_history).
+	LastMessageOnly bool `yaml:"last_message_only"`
+	// Cluster finds the workers that register themselves.
+	Cluster TRTCluster `yaml:"cluster"`
+}
+
+// TRTCluster is the service discovery of TensorRT-LLM (disagg_cluster).
+type TRTCluster struct {
+	// URI is where workers register: http://HOST:PORT, the traffic listener of this router as they reach it, which then serves their
+	// storage (/set, /get, /get_prefix, /expire, /delete); or etcd://HOST:PORT. Empty turns it off.
+	URI string `yaml:"uri"`
+	// Name of the cluster; workers of other clusters are not seen.
+	Name string `yaml:"name"`
+	// MinContext is how many context workers must be there for /health to say that the router is ready.
+	MinContext int `yaml:"min_context"`
+	// MinGeneration is the same of generation workers.
+	MinGeneration int `yaml:"min_generation"`
+	// InactiveTimeout is how long a worker that registers without saying for how long is kept.
+	InactiveTimeout time.Duration `yaml:"inactive_timeout"`
+}
+
+func defaultTRTLLM() TRTLLM {
+	return TRTLLM{NodeID: -1, Cluster: TRTCluster{MinContext: 1, MinGeneration: 1, InactiveTimeout: 10 * time.Second}}
+}
+
+func (t *TRTLLM) check() []error {
+	var faults []error
+	within := func(path string, got, least, most int) {
+		if got < least || got > most {
+			faults = append(faults, fault("trtllm."+path, "is %d, must be between %d and %d", got, least, most))
+		}
+	}
+	within("perf_metrics", t.PerfMetrics, 0, 1_000_000)
+	within("node_id", t.NodeID, -1, 255)
+	within("process_id", t.ProcessID, 0, 63)
+	within("cluster.min_context", t.Cluster.MinContext, 0, 1<<20)
+	within("cluster.min_generation", t.Cluster.MinGeneration, 0, 1<<20)
+	if t.AuthKey != "" && t.AuthKeyFile != "" {
+		faults = append(faults, fault("trtllm.auth_key", "give auth_key or auth_key_file, not both"))
+	}
+	if t.Cluster.InactiveTimeout <= 0 {
+		faults = append(faults, fault("trtllm.cluster.inactive_timeout", "is %v, must be above 0", t.Cluster.InactiveTimeout))
+	}
+	if uri := t.Cluster.URI; uri != "" {
+		u, err := url.Parse(uri)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "etcd" {
+			faults = append(faults, fault("trtllm.cluster.uri", "%q is not http://HOST:PORT or etcd://HOST:PORT", uri))
+		}
+	}
+	return faults
+}
+
+// Options are those of the connector, its key read from its file when it is kept there.
+func (t *TRTLLM) Options() (engine.TRTLLMOptions, error) {
+	o := engine.TRTLLMOptions{Key: t.AuthKey, TokenIDsBase64: t.TokenIDsBase64, LastMessageOnly: t.LastMessageOnly}
+	if t.AuthKeyFile == "" {
+		return o, nil
+	}
+	b, err := os.ReadFile(t.AuthKeyFile)
+	if err != nil {
+		return o, fault("trtllm.auth_key_file", "%w", err)
+	}
+	if o.Key = strings.TrimSpace(string(b)); o.Key == "" {
+		return o, fault("trtllm.auth_key_file", "%s is empty", t.AuthKeyFile)
+	}
+	return o, nil
+}

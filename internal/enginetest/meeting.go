@@ -1,0 +1,185 @@
+package enginetest
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Meetings are how two engines find each other whose requests are under way at once: in SGLang's rooms, and by the transfer ids of
+// Mooncake and MoRI-IO. The prefiller holds one for each; the decoder comes to it and waits there until the prompt is computed.
+//
+// The real engines talk over ZMQ, HTTP and RDMA; here a decoder asks at POST /_sim/meet, at the prefiller's bootstrap port where the
+// protocol has one.
+
+// meetings are those of one prefiller.
+type meetings struct {
+	mu    sync.Mutex // guards what follows and the meetings' own members
+	open  map[string]*meeting
+	over  map[string]string // what became of those that are over, the latest mostOver of them
+	order []string
+}
+
+// meeting is one. The channels are closed when what they are named for has happened.
+type meeting struct {
+	prefiller, waiting       bool // the prefill leg is here; a decoder waits
+	came, computed, gone     chan struct{}
+	hasCome, done, abandoned bool
+	taken                    chan struct{}
+
+	prompt, body uint64
+	said         string // what else must be the same on both legs
+	decoder      string // the decoder that the prefiller was told, "" when it was told none
+	rank, cached int
+	expires      *time.Timer
+}
+
+// meetCall is what a decoder says when it comes.
+type meetCall struct {
+	Key     string `json:"key"`
+	Prompt  uint64 `json:"prompt,string"`
+	Body    uint64 `json:"body,string"`
+	Said    string `json:"said"`
+	Decoder string `json:"decoder"`
+	Rank    int    `json:"rank"` // -1: it does not say
+}
+
+// meetAnswer is what it is told.
+type meetAnswer struct {
+	Cached int `json:"cached"`
+}
+
+func (m *meetings) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.open)
+}
+
+// at is the meeting of a key, new when there is none; mu is held.
+func (m *meetings) at(key string) *meeting {
+	if m.open == nil {
+		m.open, m.over = map[string]*meeting{}, map[string]string{}
+	}
+	if m.open[key] == nil {
+		m.open[key] = &meeting{came: make(chan struct{}), computed: make(chan struct{}), gone: make(chan struct{}), taken: make(chan struct{}), rank: -1}
+	}
+	return m.open[key]
+}
+
+// end removes a meeting; mu is held.
+func (m *meetings) end(key, why string) {
+	if t := m.open[key]; t == nil || t.expires != nil && !t.expires.Stop() && why != "the lease is over" {
+		return
+	}
+	delete(m.open, key)
+	m.over[key] = why
+	m.order = append(m.order, key)
+	if len(m.order) > mostOver {
+		delete(m.over, m.order[0])
+		m.order = m.order[1:]
+	}
+}
+
+// idle removes a meeting that nobody attends and nothing is kept for; mu is held.
+func (m *meetings) idle(key string) {
+	if t := m.open[key]; t != nil && !t.prefiller && !t.waiting && (!t.done || t.abandoned) {
+		delete(m.open, key) // whoever comes now waits for ever
+	}
+}
+
+// forget ends all meetings: the engine restarts.
+func (m *meetings) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, t := range m.open {
+		if !t.abandoned {
+			t.abandoned = true
+			close(t.gone)
+		}
+		m.end(key, "the engine was restarted")
+	}
+}
+
+// postMeet is a decoder's coming.
+func (s *Server) postMeet(w http.ResponseWriter, r *http.Request) {
+	var c meetCall
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&c); err != nil {
+		writeJSON(w, http.StatusBadRequest, errorObject(http.StatusBadRequest, "BadRequestError", err.Error()))
+		return
+	}
+	wrong := func(msg string) {
+		writeJSON(w, http.StatusConflict, errorObject(http.StatusConflict, "Conflict", msg))
+	}
+	s.meets.mu.Lock()
+	if why := s.meets.over[c.Key]; why != "" {
+		s.meets.mu.Unlock()
+		if why == "the lease is over" || why == "the engine was restarted" {
+			writeJSON(w, http.StatusGone, errorObject(http.StatusGone, "Gone", why))
+			return
+		}
+		wrong("two have met there before: " + why)
+		return
+	}
+	m := s.meets.at(c.Key)
+	if m.hasCome {
+		s.meets.mu.Unlock()
+		wrong("another decoder came before")
+		return
+	}
+	m.hasCome, m.waiting = true, true
+	close(m.came)
+	s.meets.mu.Unlock()
+	defer func() {
+		s.meets.mu.Lock()
+		m.waiting = false
+		s.meets.idle(c.Key)
+		s.meets.mu.Unlock()
+	}()
+	limit := time.NewTimer(s.opts.KVLease)
+	defer limit.Stop()
+	select {
+	case <-m.computed:
+	case <-m.gone:
+		panic(http.ErrAbortHandler)
+	case <-r.Context().Done():
+		return
+	case <-s.closing:
+		panic(http.ErrAbortHandler)
+	case <-limit.C:
+		writeJSON(w, http.StatusGone, errorObject(http.StatusGone, "Gone", "the prefiller did not come"))
+		return
+	}
+	s.hand(w, &c, m, wrong)
+}
+
+// hand gives the computed prompt to the decoder, if both were told the same.
+func (s *Server) hand(w http.ResponseWriter, c *meetCall, m *meeting, wrong func(string)) {
+	s.kv.mu.Lock()
+	lost := s.kv.lose
+	s.kv.lose = false
+	s.kv.mu.Unlock()
+	s.meets.mu.Lock()
+	defer s.meets.mu.Unlock()
+	switch {
+	case lost:
+		s.meets.end(c.Key, "the lease is over")
+		close(m.taken)
+		panic(http.ErrAbortHandler)
+	case c.Prompt != m.prompt:
+		wrong("the KV cache is of another prompt: a real engine answers with a wrong text")
+	case c.Body != m.body:
+		wrong("the two requests differ")
+	case c.Said != m.said:
+		wrong("the decoder was told " + c.Said + ", the prefiller said " + m.said)
+	case m.decoder != "" && c.Decoder != m.decoder:
+		wrong("the prefiller was told the decoder " + m.decoder + ", it is " + c.Decoder)
+	case c.Rank >= 0 && c.Rank != m.rank:
+		wrong("the decoder was told another rank than the one that computed the prompt: a real one waits for ever")
+	default:
+		s.meets.end(c.Key, "fetched")
+		close(m.taken)
+		s.countKV(&s.kv.stats.Taken)
+		writeJSON(w, http.StatusOK, meetAnswer{Cached: m.cached})
+	}
+}

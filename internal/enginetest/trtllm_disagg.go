@@ -1,0 +1,266 @@
+package enginetest
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/sim"
+)
+
+// The hand-over of TensorRT-LLM, both roles and both schedule styles. Where a real worker would answer from another prompt or wait for
+// ever, the simulated one refuses with a 400 of the type "SimulatedProtocolError" and counts it in Stats.KV.Refused. Members of
+// disaggregated_params that are not in the schema are refused, as the real one does.
+//
+// The real cache transceiver is NIXL, UCX or MPI; here a generation worker asks the context worker at POST /_sim/trt.
+
+// trtAsk is what a request says about a hand-over.
+type trtAsk struct {
+	context bool // context_only, else generation_only
+	first   bool // generation-first
+	id      uint64
+	params  trtParams
+	ids     []uint32 // the prompt as it was told, nil when it was not
+}
+
+// trtParams is the schema of disaggregated_params (openai_protocol.py, summer of 2026).
+type trtParams struct {
+	RequestType  string          `json:"request_type"`
+	First        []uint32        `json:"first_gen_tokens,omitempty"`
+	FirstLogs    json.RawMessage `json:"first_gen_log_probs,omitempty"`
+	FirstLogits  json.RawMessage `json:"first_gen_logits,omitempty"`
+	CtxID        *uint64         `json:"ctx_request_id,omitempty"`
+	State        string          `json:"encoded_opaque_state,omitempty"`
+	Draft        []uint32        `json:"draft_tokens"`
+	ID           *uint64         `json:"disagg_request_id,omitempty"`
+	Rank         *int            `json:"ctx_dp_rank,omitempty"`
+	At           string          `json:"ctx_info_endpoint,omitempty"`
+	Style        *int            `json:"schedule_style,omitempty"`
+	Usage        *trtUsage       `json:"ctx_usage,omitempty"`
+	Base64       bool            `json:"return_prompt_token_ids_b64,omitempty"`
+	IsFirstTurn  *bool           `json:"is_first_turn,omitempty"`
+	Conversation *string         `json:"conversation_id,omitempty"` // of older versions only
+}
+
+type trtUsage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Total      int `json:"total_tokens"`
+	Details    *struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+// firstDisaggID and lastDisaggID bound the ids that an orchestrator may use.
+const (
+	firstDisaggID = 1 << 40
+	lastDisaggID  = 1<<63 - 1
+)
+
+// readDisagg reads disaggregated_params and what goes with them.
+func (s *Server) readDisagg(r *http.Request, f *fields, a *ask) error {
+	if s.opts.Connector != "trtllm" {
+		return nil
+	}
+	if present(f.ConversationParams) {
+		var c map[string]string
+		if err := json.Unmarshal(f.ConversationParams, &c); err != nil || s.opts.OldKV || len(c) != 1 || c["conversation_id"] == "" {
+			return s.refuse("conversation_params: extra inputs are not permitted")
+		}
+	}
+	ids, err := f.toldIDs()
+	if err != nil {
+		return s.refuse("%v", err)
+	}
+	if !present(f.DisaggregatedParams) {
+		if ids != nil {
+			a.prompt = tokenBytes(ids)
+		}
+		return nil
+	}
+	t := &trtAsk{ids: ids}
+	d := json.NewDecoder(bytes.NewReader(f.DisaggregatedParams))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&t.params); err != nil {
+		return s.refuse("disaggregated_params: %v", err)
+	}
+	p := &t.params
+	switch {
+	case p.Conversation != nil && !s.opts.OldKV:
+		return s.refuse("disaggregated_params: conversation_id: extra inputs are not permitted")
+	case p.ID == nil || *p.ID < firstDisaggID || *p.ID >= lastDisaggID:
+		return s.refuse("disagg_request_id must be set, and from 2^40 to 2^63-2")
+	case p.Style == nil || *p.Style != 0 && *p.Style != 1:
+		return s.refuse("schedule_style must be 0 or 1")
+	case f.N != nil && *f.N != 1:
+		return s.refuse("one choice is made for a request in two legs")
+	}
+	t.id, t.first = *p.ID, *p.Style == 1
+	a.trt = t
+	switch p.RequestType {
+	case "context_only":
+		t.context = true
+		return s.checkContext(f, a, t)
+	case "generation_only":
+		return s.checkGeneration(r, f, t)
+	}
+	return s.refuse("request_type %q", p.RequestType)
+}
+
+func (s *Server) checkContext(f *fields, a *ask, t *trtAsk) error {
+	p := &t.params
+	key := trtKey(t.id)
+	s.kv.mu.Lock()
+	_, open := s.kv.open[key]
+	_, over := s.kv.over[key]
+	s.kv.mu.Unlock()
+	switch {
+	case a.stream || f.StreamOptions != nil:
+		return s.refuse("a context leg must not stream")
+	case open || over:
+		return s.refuse("the id %d is used a second time", t.id)
+	case p.First != nil || p.CtxID != nil || p.State != "" || p.Usage != nil || p.At != "":
+		return s.refuse("a context leg was told what only a generation leg is told")
+	}
+	return nil
+}
+
+func (s *Server) checkGeneration(r *http.Request, f *fields, t *trtAsk) error {
+	p := &t.params
+	if p.CtxID == nil || *p.CtxID != t.id {
+		return s.refuse("ctx_request_id is not that of the context leg")
+	}
+	if s.opts.DisaggKey != "" && (p.At != "" || p.State != "") {
+		want := "sha256=" + trtSign(s.opts.DisaggKey, p)
+		if got := r.Header.Get("X-Trtllm-Disagg-Auth"); got != want {
+			return s.refuse("x-trtllm-disagg-auth is missing or wrong: %q", got)
+		}
+	}
+	switch {
+	case p.At == "":
+		return s.refuse("ctx_info_endpoint is missing: nobody can be asked for the cache")
+	case t.first && (p.First != nil || p.State != ""):
+		return s.refuse("generation-first knows no first token and no state yet")
+	case t.first:
+		return nil
+	case len(p.First) != 1 || p.State == "":
+		return s.refuse("first_gen_tokens or encoded_opaque_state is missing")
+	case t.ids == nil && len(f.Messages) > 0:
+		return s.refuse("prompt_token_ids are missing")
+	case p.Usage == nil:
+		return s.refuse("ctx_usage is missing")
+	}
+	return nil
+}
+
+// toldIDs are the token ids of a chat's prompt.
+func (f *fields) toldIDs() (ids []uint32, err error) {
+	if present(f.PromptTokenIDs) {
+		err = json.Unmarshal(f.PromptTokenIDs, &ids)
+	}
+	if f.PromptTokenIDsB64 != "" && err == nil {
+		var b []byte
+		if b, err = base64.StdEncoding.DecodeString(f.PromptTokenIDsB64); err == nil && len(b)%4 != 0 {
+			err = fmt.Errorf("prompt_token_ids_b64 are not numbers of 32 bits")
+		}
+		for ids = []uint32{}; len(b) >= 4; b = b[4:] {
+			ids = append(ids, binary.LittleEndian.Uint32(b))
+		}
+	}
+	return ids, err
+}
+
+func trtKey(id uint64) string { return "trt " + strconv.FormatUint(id, 10) }
+
+// idsHash identifies a prompt by its tokens.
+func idsHash(a *ask) uint64 {
+	return xxh3.HashSeed(tokenBytes(tokenIDs(a.prompt)), xxh3.HashString(a.model+"\x00"+a.salt))
+}
+
+// handDisagg opens a lease for a computed prompt and returns what the reply's choice says of it.
+func (s *Server) handDisagg(ans *answer) trtParams {
+	t := ans.ask.trt
+	key := trtKey(t.id)
+	state := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s/%d/%016x", s.kvEngine(), t.id, idsHash(ans.ask)))
+	rank := ans.rank
+	p := trtParams{
+		RequestType: "context_only", First: tokenIDs([]byte(ans.text[:sim.TokenBytes])), CtxID: &t.id, ID: &t.id,
+		State: state, Rank: &rank, At: "tcp://" + s.address(),
+	}
+	s.kv.mu.Lock()
+	defer s.kv.mu.Unlock()
+	l := &kvLease{params: []byte(state), prompt: idsHash(ans.ask), length: len(ans.ask.prompt)}
+	l.expires = time.AfterFunc(s.opts.KVLease, func() { s.endKV(key, "the lease is over", &s.kv.stats.Expired) })
+	if s.kv.open == nil {
+		s.kv.open, s.kv.over = map[string]*kvLease{}, map[string]string{}
+	}
+	s.kv.open[key] = l
+	s.kv.stats.Handed++
+	return p
+}
+
+// endContext ends a context leg: its reply says where the cache is. In generation-first it waits until the cache has been fetched.
+func (s *Server) endContext(r *http.Request, ans *answer) bool {
+	t := ans.ask.trt
+	if t == nil || !t.context || !t.first && ans.finish == "stop" {
+		return true
+	}
+	p := s.handDisagg(ans)
+	ans.disagg = &p
+	s.notePerf(t.id)
+	if !t.first {
+		return true
+	}
+	key := trtKey(t.id)
+	for r.Context().Err() == nil {
+		s.kv.mu.Lock()
+		why := s.kv.over[key]
+		s.kv.mu.Unlock()
+		if why != "" {
+			return why == "fetched"
+		}
+		time.Sleep(time.Millisecond)
+	}
+	s.endKV(key, "the lease is over", &s.kv.stats.Expired)
+	return false
+}
+
+// addContext adds to a context worker's reply what the generation worker is to be told.
+func (a *answer) addContext(reply, choice map[string]any) {
+	t := a.ask.trt
+	if t == nil || !t.context {
+		return
+	}
+	choice["disaggregated_params"] = a.disagg
+	ids := tokenIDs(a.ask.prompt)
+	if !t.params.Base64 {
+		reply["prompt_token_ids"] = ids
+		return
+	}
+	b := make([]byte, 0, 4*len(ids))
+	for _, id := range ids {
+		b = binary.LittleEndian.AppendUint32(b, id)
+	}
+	reply["prompt_token_ids_b64"] = base64.StdEncoding.EncodeToString(b)
+}
+
+// trtServerInfo is what /server_info says for generation-first.
+func (s *Server) trtServerInfo() any {
+	if s.opts.Connector != "trtllm" {
+		return nil
+	}
+	return map[string]any{"ctx_info_endpoint": []string{"tcp://" + s.address()}}
+}
+
+// trtOwn reports whether a first token is the one that this engine's answer begins with.
+func trtOwn(first []uint32, text string) bool {
+	return slices.Equal(first, tokenIDs([]byte(text[:sim.TokenBytes])))
+}

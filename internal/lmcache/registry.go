@@ -1,0 +1,114 @@
+package lmcache
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/route"
+)
+
+const (
+	largestRegistry = 4 << 20
+	lookEvery       = time.Second
+)
+
+// ReadRegistry reads a registry of decoders from a file.
+func ReadRegistry(path string, ranks int) (map[string]engine.Receiver, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, largestRegistry+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(data) > largestRegistry:
+		return nil, fmt.Errorf("%s is larger than %d MiB", path, largestRegistry>>20)
+	}
+	found, err := engine.ParseReceivers(data, ranks)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return found, nil
+}
+
+// Registry says where decoders receive, by a file that is followed while the router runs.
+type Registry struct {
+	path  string
+	ranks int
+	log   *slog.Logger
+	now   atomic.Pointer[engine.Receivers]
+	seen  stamp
+}
+
+// stamp tells one state of a file from another.
+type stamp struct {
+	size int64
+	at   time.Time
+}
+
+// NewRegistry begins with fixed, and with what the file says, unless path is "". ranks is what ParseReceivers is told.
+func NewRegistry(path string, ranks int, fixed engine.Receivers, log *slog.Logger) (*Registry, error) {
+	r := &Registry{path: path, ranks: ranks, log: log}
+	if path != "" {
+		r.seen = r.stamp()
+		var err error
+		if fixed.Registry, err = ReadRegistry(path, ranks); err != nil {
+			return nil, err
+		}
+	}
+	r.now.Store(&fixed)
+	return r, nil
+}
+
+// Of is where an endpoint receives; false when that is not known.
+func (r *Registry) Of(e route.Endpoint) (engine.Receiver, bool) { return r.now.Load().Of(e) }
+
+// Run follows the file until ctx ends. What is wrong with it is logged, and what it said before stays.
+func (r *Registry) Run(ctx context.Context) {
+	if r.path == "" {
+		return
+	}
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			r.look()
+		}
+	}
+}
+
+func (r *Registry) stamp() (s stamp) {
+	if info, err := os.Stat(r.path); err == nil {
+		s = stamp{info.Size(), info.ModTime()}
+	}
+	return s
+}
+
+// look reads the file again when it has changed.
+func (r *Registry) look() {
+	now := r.stamp()
+	if now == r.seen {
+		return
+	}
+	r.seen = now
+	found, err := ReadRegistry(r.path, r.ranks)
+	if err != nil {
+		r.log.Warn("decoder registry is not taken over, the former one stays", "file", r.path, "error", err)
+		return
+	}
+	next := *r.now.Load()
+	next.Registry = found
+	r.now.Store(&next)
+	r.log.Info("decoder registry read", "file", r.path, "decoders", len(found))
+}

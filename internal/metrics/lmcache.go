@@ -1,0 +1,46 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Notifications are what LMCache's prefillers told of KV cache that they have pushed, in all.
+type Notifications struct {
+	Taken, Unknown, Malformed, Missing, Refused uint64
+}
+
+// LMCache is what is counted of LMCache; cmd makes one of lmcache.Socket.
+type LMCache interface{ Notifications() Notifications }
+
+// lmcacheCollector turns the counts at the moment of a scrape into series.
+type lmcacheCollector struct {
+	source LMCache
+	desc   *prometheus.Desc
+}
+
+// WatchLMCache counts the notifications of LMCache. It is called at most once, before the first scrape.
+func (m *Metrics) WatchLMCache(l LMCache) {
+	f := lmcacheFamily()
+	m.registry.MustRegister(&lmcacheCollector{l, prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)})
+}
+
+// lmcacheFamily is absent without the connector lmcache.
+func lmcacheFamily() family {
+	return family{
+		"warmpath_lmcache_notifications_total", counter,
+		[]string{"result"},
+		"Notifications of LMCache's prefillers: taken, unknown (of no request that waits), malformed; missing counts the requests whose notifications did not come in time, refused the connections of peers that do not speak the protocol, or beyond the bound. Absent without the connector lmcache", nil,
+	}
+}
+
+// Describe sends the one family.
+func (c *lmcacheCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// Collect reads the counts.
+func (c *lmcacheCollector) Collect(ch chan<- prometheus.Metric) {
+	n := c.source.Notifications()
+	for _, of := range []struct {
+		result string
+		count  uint64
+	}{{"taken", n.Taken}, {"unknown", n.Unknown}, {"malformed", n.Malformed}, {"missing", n.Missing}, {"refused", n.Refused}} {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(of.count), of.result)
+	}
+}

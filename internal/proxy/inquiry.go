@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/engine"
+)
+
+// inquiries keep what prefillers answered to the questions of a protocol, so that a request seldom waits for it.
+type inquiries struct {
+	mu   sync.Mutex
+	told map[string]inquiry // by address
+}
+
+type inquiry struct {
+	at   time.Time
+	body []byte // nil when there was no answer
+}
+
+const (
+	inquiryLasts  = time.Minute     // a prefiller that starts again is noticed sooner, by what fails
+	inquiryFails  = 2 * time.Second // for so long one that does not answer is not asked again
+	inquiryWait   = 2 * time.Second
+	mostInquiries = 1024
+	inquiryBytes  = 1 << 20
+)
+
+// inquire asks the prefiller what the protocol must know of it.
+func (s *split) inquire() {
+	s.x.Told = nil
+	conn, ok := s.conn.(engine.Inquirer)
+	if !ok {
+		return
+	}
+	if address := conn.Inquiry(&s.x); address != "" {
+		s.x.Told = s.c.p.inquiries.ask(s.c.ctx, s.c.p.transport, address)
+	}
+}
+
+// forgetTold has the prefiller asked again with the next request: it has failed, or its KV cache was not found.
+func (s *split) forgetTold() {
+	if conn, ok := s.conn.(engine.Inquirer); ok {
+		s.c.p.inquiries.forget(conn.Inquiry(&s.x))
+	}
+}
+
+func (q *inquiries) ask(ctx context.Context, transport http.RoundTripper, address string) []byte {
+	now := time.Now()
+	q.mu.Lock()
+	known, ok := q.told[address]
+	q.mu.Unlock()
+	if age := now.Sub(known.at); ok && (age < inquiryFails || known.body != nil && age < inquiryLasts) {
+		return known.body
+	}
+	body := fetch(ctx, transport, address)
+	now = time.Now() // what did not answer took its time, and is to be left alone from here on
+	if ctx.Err() != nil {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.told == nil || len(q.told) >= mostInquiries {
+		q.told = map[string]inquiry{}
+	}
+	q.told[address] = inquiry{at: now, body: body}
+	return body
+}
+
+func (q *inquiries) forget(address string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.told, address)
+}
+
+// fetch is the body of a GET that succeeds, nil otherwise.
+func fetch(ctx context.Context, transport http.RoundTripper, address string) []byte {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, inquiryWait)
+	defer cancel()
+	req := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{"Accept": {"application/json"}}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody}
+	res, err := transport.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		return nil
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, inquiryBytes+1))
+	if err != nil || res.StatusCode != http.StatusOK || len(body) > inquiryBytes {
+		return nil
+	}
+	return body
+}

@@ -1,0 +1,150 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// canned stands in for the network and the engines behind it, so that what is measured is the router's own work.
+type canned struct{ prefill, answer string }
+
+const (
+	// handedOver is what a prefiller of vLLM 0.32.0 says of a prompt of 310 tokens.
+	handedOver = `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"length"}],` +
+		`"usage":{"prompt_tokens":310,"total_tokens":311,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}},` +
+		`"kv_transfer_params":{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[[12,13,14,15,16,17,18,19,20,21]],"remote_engine_id":"7f1b4c1e-5a43-4fd0-8df5-6f7c1d5d6b20",` +
+		`"remote_request_id":"chatcmpl-req-chat-0-a4b6ce82","remote_host":"127.0.0.1","remote_port":19205,"tp_size":1,"dcp_size":1,"pp_size":1,"remote_num_tokens":310,` +
+		`"remote_blocks_expiry_time":null,"transfer_mode":"pull","remote_prefill_cached_tokens":0}}`
+	answered = `{"id":"chatcmpl-2","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hello there"},"finish_reason":"stop"}],` +
+		`"usage":{"prompt_tokens":310,"total_tokens":320,"completion_tokens":10,"prompt_tokens_details":{"cached_tokens":0}}}`
+)
+
+func (c *canned) RoundTrip(req *http.Request) (*http.Response, error) {
+	if _, err := io.Copy(io.Discard, req.Body); err != nil {
+		return nil, err
+	}
+	_ = req.Body.Close()
+	text, kind := c.answer, "application/json"
+	if req.URL.Host == "p0" || req.URL.Host == "p1" {
+		text = c.prefill
+	} else if strings.HasPrefix(text, "data:") {
+		kind = "text/event-stream"
+	}
+	return &http.Response{
+		StatusCode: 200, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Content-Type": {kind}},
+		Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text)), Request: req,
+	}, nil
+}
+
+// costRig is a router with two prefillers and two decoders that splits all requests, or none.
+func costRig(tb testing.TB, when route.When) *proxy.Proxy {
+	tb.Helper()
+	choose, err := policy.New(policy.Config{Name: "least_ttft"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	fleet := live.New(route.New(route.Config{Policy: choose, PolicyName: "least_ttft", Disaggregation: route.Disaggregation{When: when}}), time.Now)
+	var declared []route.Endpoint
+	for _, name := range []string{"p0", "p1", "d0", "d1"} {
+		role := route.RolePrefill
+		if name[0] == 'd' {
+			role = route.RoleDecode
+		}
+		declared = append(declared, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Kind: route.KindVLLM, Role: role})
+	}
+	fleet.Observe(route.Declared{Source: "test", Endpoints: declared})
+	for _, e := range declared {
+		fleet.Observe(route.Probed{Endpoint: e.Name, Report: route.Report{
+			Healthy: true, Kind: e.Kind, BlockTokens: 16, CacheTokens: 500_000, Models: []route.Model{{ID: "m", ContextTokens: 131_072}},
+		}})
+	}
+	parser, err := prompt.NewParser(nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return proxy.New(proxy.Options{
+		Config: proxy.Config{Belief: true, ByContent: true, Explain: true}, Fleet: fleet, Parser: parser, Log: slog.New(slog.DiscardHandler),
+		Transport: &canned{prefill: handedOver, answer: answered},
+	})
+}
+
+// costTurn serves one turn of a conversation of its own, or of one of a few.
+func costTurn(tb testing.TB, p *proxy.Proxy, body string, i int, split bool) {
+	req := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body))
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Session-ID", fmt.Sprint("s", i%64))
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, req)
+	if w.Code != 200 || split != (w.Header().Get("X-Warmpath-Prefill") != "") {
+		tb.Fatalf("%d %s %v", w.Code, w.Body, w.Header())
+	}
+}
+
+var costBodies = map[string]string{
+	"1kB": chatOf(strings.Repeat("word ", 200), `,"max_tokens":10`), "20kB": chatOf(strings.Repeat("word ", 4000), `,"max_tokens":10`),
+	"500kB": chatOf(strings.Repeat("word ", 100_000), `,"max_tokens":10`),
+}
+
+// BenchmarkSplit is the router's own work for a request in one leg and in two, the network and the engines left out.
+func BenchmarkSplit(b *testing.B) {
+	for _, size := range []string{"1kB", "20kB", "500kB"} {
+		for _, when := range []route.When{route.WhenNever, route.WhenAlways} {
+			b.Run(size+"/"+string(when), func(b *testing.B) {
+				p := costRig(b, when)
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					costTurn(b, p, costBodies[size], i, when == route.WhenAlways)
+				}
+			})
+		}
+	}
+}
+
+// TestSplitCosts: a request in two legs costs the router less than 2.5 times what one in one leg does, in the same run.
+func TestSplitCosts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures")
+	}
+	const most = 2.5
+	for _, size := range []string{"1kB", "20kB", "500kB"} {
+		batch := 200
+		if size == "500kB" {
+			batch = 20
+		}
+		body := costBodies[size]
+		whole, split := costRig(t, route.WhenNever), costRig(t, route.WhenAlways)
+		took := func(p *proxy.Proxy, apart bool) time.Duration {
+			began := time.Now()
+			for i := range batch {
+				costTurn(t, p, body, i, apart)
+			}
+			return time.Since(began)
+		}
+		ratio := 0.0
+		for range 3 { // what else the machine does must not decide
+			least := [2]time.Duration{1 << 62, 1 << 62}
+			for range 12 {
+				least[0], least[1] = min(least[0], took(whole, false)), min(least[1], took(split, true))
+			}
+			if ratio = float64(least[1]) / float64(least[0]); ratio < most {
+				break
+			}
+		}
+		t.Logf("%s: %.2f times", size, ratio)
+		if ratio >= most {
+			t.Errorf("%s: a request in two legs costs %.2f times one in one leg, want less than %v", size, ratio, most)
+		}
+	}
+}

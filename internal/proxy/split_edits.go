@@ -1,0 +1,60 @@
+package proxy
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// leg adds to the edits of a request those of its leg, and of a whole one those that keep a client from posing as a router.
+func (a *attempt) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
+	c := a.c
+	if a.d.Why != "" {
+		dropOverrides(h)
+	}
+	if a.message == nil {
+		if a.d.Why == "" || c.body == nil || c.prompt.InsertAt == 0 {
+			return edits
+		}
+		x := c.handoff()
+		if conn := c.p.connector(a.d.Kind); conn != nil {
+			return c.set(edits, conn.Withhold(&x))
+		}
+		for _, conn := range engine.Connectors() { // the engine may be any
+			edits = c.set(edits, conn.Withhold(&x))
+		}
+		return edits
+	}
+	for _, header := range a.message.Header {
+		setHeader(h, header)
+	}
+	if a.d.Leg == route.LegPrefill || a.message.First != nil || a.merger() != nil {
+		delete(h, "Accept-Encoding") // the reply is read
+	}
+	return c.appendTo(c.set(edits, a.message.Set), a.message.Append)
+}
+
+// set adds the edits that set members of the body.
+func (c *call) set(edits []prompt.Edit, members []engine.Member) []prompt.Edit {
+	for _, m := range members {
+		e := c.prompt.SetField(m.Name, m.JSON)
+		if e.At.Start < e.At.End && slices.ContainsFunc(edits, func(o prompt.Edit) bool { return o.At == e.At }) {
+			continue // several connectors withhold the same member
+		}
+		edits = append(edits, e)
+	}
+	return edits
+}
+
+// appendTo adds the edits that add values to lists of the body, each of which has at least one.
+func (c *call) appendTo(edits []prompt.Edit, members []engine.Member) []prompt.Edit {
+	for _, m := range members {
+		at := c.prompt.Field(m.Name)
+		end := prompt.Span{Start: at.End - 1, End: at.End - 1}
+		edits = append(edits, prompt.Edit{At: end, With: append([]byte{','}, m.JSON...)})
+	}
+	return edits
+}

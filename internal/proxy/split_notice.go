@@ -1,0 +1,38 @@
+package proxy
+
+import (
+	"context"
+
+	"github.com/warmpath/warmpath/engine"
+)
+
+// Notices waits for what prefillers tell the router when they have pushed the KV cache of a prompt. It is told the id and how many
+// notifications are expected of it, before the prefiller is asked. wait returns when they have come, false when they did not in time or
+// ctx ended; forget must be called, and may be called more than once.
+type Notices func(id string, count int) (wait func(ctx context.Context) bool, forget func())
+
+// expect begins to listen for what the prefiller of the next attempt will tell.
+func (s *split) expect(await engine.Await) {
+	s.heard()
+	if s.c.p.cfg.Notices != nil && await.Count > 0 {
+		s.notified, s.forget = s.c.p.cfg.Notices(await.ID, await.Count)
+	}
+}
+
+// await waits until the KV cache is where it is needed. When that is not told in time the decoder is asked all the same: it computes
+// what is not there.
+func (s *split) await() {
+	if s.notified != nil && !s.notified(s.c.ctx) && s.c.ctx.Err() == nil {
+		s.c.p.log.Warn("prefiller did not tell that it has pushed the KV cache; its decoder is asked without",
+			"request", s.c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "decoder", s.plan.Endpoint.Name)
+	}
+	s.heard()
+}
+
+// heard stops listening.
+func (s *split) heard() {
+	if s.forget != nil {
+		s.forget()
+	}
+	s.notified, s.forget = nil, nil
+}

@@ -1,0 +1,68 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/warmpath/warmpath/engine"
+)
+
+// stitch puts the token that the prefiller made in front of the decoder's answer, where the decoder goes on after it.
+func (a *attempt) stitch(res *http.Response) error {
+	if a.message == nil || a.message.First == nil || res.StatusCode != http.StatusOK {
+		return nil
+	}
+	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return errEncodedAnswer
+	}
+	stream := strings.HasPrefix(strings.ToLower(res.Header.Get("Content-Type")), "text/event-stream")
+	join := engine.NewStitch(a.message.First, stream)
+	if stream {
+		res.Body = &stitched{from: res.Body, join: join}
+		res.ContentLength = -1
+		delete(res.Header, "Content-Length")
+		return nil
+	}
+	body, err := readReply(res)
+	if err != nil {
+		return err
+	}
+	whole := append(join.Write(body), join.Close()...)
+	res.Body = &stitched{from: res.Body, ready: whole, err: io.EOF}
+	res.ContentLength = int64(len(whole))
+	if res.Header.Get("Content-Length") != "" {
+		res.Header["Content-Length"] = []string{strconv.Itoa(len(whole))}
+	}
+	return nil
+}
+
+// stitched is an answer on its way through a Stitch.
+type stitched struct {
+	from  io.ReadCloser
+	join  *engine.Stitch
+	ready []byte // to be read
+	err   error  // what follows it
+}
+
+// Read implements io.Reader.
+func (s *stitched) Read(p []byte) (int, error) {
+	for len(s.ready) == 0 {
+		if s.err != nil {
+			return 0, s.err
+		}
+		n, err := s.from.Read(p)
+		s.ready = bytes.Clone(s.join.Write(p[:n]))
+		if s.err = err; err != nil {
+			s.ready = append(s.ready, s.join.Close()...)
+		}
+	}
+	n := copy(p, s.ready)
+	s.ready = s.ready[n:]
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (s *stitched) Close() error { return s.from.Close() }

@@ -1,0 +1,60 @@
+package trtserve
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+type fixed []route.EndpointStatus
+
+func (f fixed) Status() []route.EndpointStatus { return f }
+func (fixed) Ready() (bool, string)            { return true, "" }
+
+// TestAlign: a worker whose clock is an hour ahead is told so, once.
+func TestAlign(t *testing.T) {
+	told := make(chan float64, 10)
+	var s *Server
+	w := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/steady_clock_offset" {
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+		if r.Method == http.MethodGet {
+			now := s.clock() + 3600
+			writeJSON(w, http.StatusOK, map[string]float64{"receive_ts": now, "transmit_ts": now})
+			return
+		}
+		var v struct{ Offset float64 }
+		if err := json.NewDecoder(r.Body).Decode(&v); err != nil {
+			t.Error(err)
+		}
+		told <- v.Offset
+	}))
+	defer w.Close()
+	s = New(Config{Paths: true, PerfMetrics: 10}, w.Client(), slog.New(slog.NewTextHandler(io.Discard, nil)))
+	s.Watch(fixed{{Endpoint: route.Endpoint{URL: w.URL}, Kind: route.KindTRTLLM, State: route.StateUp}}, http.NotFoundHandler())
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	done := make(chan struct{})
+	go func() { defer close(done); s.Run(ctx, func(route.Declared) {}) }()
+	select {
+	case offset := <-told:
+		if math.Abs(offset+3600) > 0.5 {
+			t.Errorf("told %v", offset)
+		}
+	case <-ctx.Done():
+		t.Error("told nothing")
+	}
+	cancel()
+	<-done
+	if len(told) > 0 {
+		t.Error("told twice")
+	}
+}

@@ -1,0 +1,128 @@
+package trtserve
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// worker is what a worker says of itself under its key (disagg_auto_scaling.py).
+type worker struct {
+	ID   string `json:"worker_id"`
+	Host string `json:"host"`
+	Port int    `json:"port"`
+	Role int    `json:"role"`
+}
+
+// The roles of workers. Others exist (encoders of pictures, embeddings), and take no part here.
+const (
+	roleContext    = 0
+	roleGeneration = 1
+)
+
+// prefix is that of the keys of the cluster's workers.
+func (s *Server) prefix() string { return "/trtllm-disagg/" + s.cfg.ClusterName + "/workers/" }
+
+// list reads the workers under a prefix, in the order of their keys. What is no worker is left out.
+func list(keys map[string]string) []worker {
+	var out []worker
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		var v worker
+		if json.Unmarshal([]byte(keys[k]), &v) == nil && v.Host != "" && v.Port > 0 && v.Port < 1<<16 {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// registered are the keys of the cluster's workers.
+func (s *Server) registered() map[string]string {
+	if s.cfg.Etcd != "" {
+		return s.etcd.all()
+	}
+	return s.storage.withPrefix(s.prefix())
+}
+
+// workers are those of both roles, for /cluster_info.
+func (s *Server) workers() map[string][]worker {
+	out := map[string][]worker{"context_servers": {}, "generation_servers": {}}
+	for _, v := range list(s.registered()) {
+		switch v.Role {
+		case roleContext:
+			out["context_servers"] = append(out["context_servers"], v)
+		case roleGeneration:
+			out["generation_servers"] = append(out["generation_servers"], v)
+		}
+	}
+	return out
+}
+
+// endpointsOf are the endpoints that workers stand for. One address that is registered twice, as by a worker that was killed and started
+// anew within its time, is one endpoint; of both roles, it does both.
+func endpointsOf(workers []worker) []route.Endpoint {
+	var out []route.Endpoint
+	at := map[string]int{}
+	for _, v := range workers {
+		role := map[int]route.Role{roleContext: route.RolePrefill, roleGeneration: route.RoleDecode}[v.Role]
+		if role == route.RoleBoth {
+			continue
+		}
+		name := net.JoinHostPort(v.Host, strconv.Itoa(v.Port))
+		if i, twice := at[name]; twice {
+			if out[i].Role != role {
+				out[i].Role = route.RoleBoth
+			}
+			continue
+		}
+		at[name] = len(out)
+		out = append(out, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Kind: route.KindTRTLLM, Role: role, IDForm: route.IDAuto})
+	}
+	slices.SortFunc(out, func(a, b route.Endpoint) int {
+		switch {
+		case a.Name < b.Name:
+			return -1
+		case a.Name > b.Name:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// follow publishes the workers whenever they changed. Expiry is looked for every second, as in the original.
+func (s *Server) follow(ctx context.Context, publish func(route.Declared)) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var last []route.Endpoint
+	for {
+		s.storage.mu.Lock()
+		s.storage.sweep(s.storage.now())
+		s.storage.mu.Unlock()
+		last = s.publishChanged(last, s.registered(), publish)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.storage.changed:
+		}
+	}
+}
+
+// publishChanged publishes the workers where they are not those that were published last, and returns them.
+func (s *Server) publishChanged(last []route.Endpoint, keys map[string]string, publish func(route.Declared)) []route.Endpoint {
+	now := endpointsOf(list(keys))
+	if slices.EqualFunc(now, last, same) {
+		return last
+	}
+	s.log.Info("workers registered or left", "workers", len(now))
+	publish(route.Declared{Source: "trtllm", Endpoints: slices.Clone(now)})
+	return now
+}
+
+func same(a, b route.Endpoint) bool { return a.Name == b.Name && a.Role == b.Role }

@@ -1,0 +1,134 @@
+package trtserve
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/route"
+)
+
+// The prefixes of what is counted for each role.
+const (
+	contextRole    = "ctx"
+	generationRole = "gen"
+)
+
+// prom is the orchestrator's own metrics (metrics/collector.py, perf_metrics.py), under its names. Python's client, which it uses, ends
+// counters in _total.
+type prom struct {
+	registry                                                               *prometheus.Registry
+	total, stream, nonstream, validation, exceptions, internals, responses prometheus.Counter
+	queue                                                                  prometheus.Histogram
+	roles                                                                  map[string]*promRole
+}
+
+type promRole struct {
+	total, errors, retries, completed prometheus.Counter
+	first, complete, perToken         prometheus.Histogram
+}
+
+// buckets double from low to the first that is not below high.
+func buckets(low, high float64) []float64 {
+	var out []float64
+	for b := low; ; b *= 2 {
+		out = append(out, b)
+		if b >= high {
+			return out
+		}
+	}
+}
+
+func newProm() *prom {
+	p := &prom{registry: prometheus.NewRegistry(), roles: map[string]*promRole{}}
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name + "_total", Help: help})
+		p.registry.MustRegister(c)
+		return c
+	}
+	histogram := func(name, help string, b []float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: b})
+		p.registry.MustRegister(h)
+		return h
+	}
+	short, long := buckets(0.001, 2560), buckets(0.1, 1920)
+	p.total = counter("total_requests", "Requests.")
+	p.stream = counter("stream_requests", "Requests for a stream.")
+	p.nonstream = counter("nonstream_requests", "Requests for an answer in one piece.")
+	p.validation = counter("validation_exceptions", "Requests that were refused as invalid.")
+	p.exceptions = counter("http_exceptions", "Requests that ended with an error of HTTP.")
+	p.internals = counter("internal_errors", "Requests that ended with an internal error.")
+	p.responses = counter("total_responses", "Requests that were answered.")
+	p.queue = histogram("queue_latency_seconds", "Time that a request waits for the decision where it goes.", short)
+	for _, role := range []string{contextRole, generationRole} {
+		p.roles[role] = &promRole{
+			total:     counter(role+"_total_requests", "Requests to workers of the role."),
+			errors:    counter(role+"_error_requests", "Of these, those that failed."),
+			retries:   counter(role+"_retry_requests", "Requests that were made again after a failure at a worker of the role."),
+			completed: counter(role+"_completed_requests", "Requests to workers of the role that ended, failures included."),
+			first:     histogram(role+"_first_token_latency_seconds", "Time to the first token.", short),
+			complete:  histogram(role+"_complete_latency_seconds", "Time to the end of the answer.", long),
+			perToken:  histogram(role+"_per_token_latency_seconds", "Time for each token after the first.", short),
+		}
+	}
+	return p
+}
+
+func (p *prom) handler() http.Handler { return promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}) }
+
+// served counts a request to the API.
+func (p *prom) served(v *live.Served) {
+	if v.API != "chat" && v.API != "completions" {
+		return
+	}
+	p.total.Inc()
+	if v.Stream {
+		p.stream.Inc()
+	} else {
+		p.nonstream.Inc()
+	}
+	switch {
+	case v.Status == http.StatusBadRequest:
+		p.validation.Inc()
+	case v.Status == http.StatusInternalServerError:
+		p.internals.Inc()
+	case v.Status >= http.StatusBadRequest:
+		p.exceptions.Inc()
+	default:
+		p.responses.Inc()
+	}
+}
+
+// ended counts one leg; a whole request is one of the generation side, as in the original.
+func (p *prom) ended(now time.Time, e *route.Ended) {
+	if e.Class != route.Turn {
+		return
+	}
+	r := p.roles[generationRole]
+	if e.Decision.Leg == route.LegPrefill {
+		r = p.roles[contextRole]
+	}
+	r.total.Inc()
+	r.completed.Inc()
+	switch e.Outcome {
+	case route.OK:
+	case route.ClientGone, route.Abandoned:
+		return
+	default:
+		r.errors.Inc()
+		return
+	}
+	r.complete.Observe(now.Sub(e.Routed).Seconds())
+	if e.FirstByte.IsZero() {
+		return
+	}
+	r.first.Observe(e.FirstByte.Sub(e.Routed).Seconds())
+	if n := e.Usage.OutputTokens; n > 1 && e.Stream {
+		r.perToken.Observe(now.Sub(e.FirstByte).Seconds() / float64(n-1))
+	}
+}
+
+func (p *prom) retried(role string) { p.roles[role].retries.Inc() }

@@ -1,0 +1,180 @@
+package trtserve
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// storage is the key-value store over HTTP that an orchestrator hosts for its workers (cluster_storage.py). Every answer that is not a yes
+// is a 400.
+type storage struct {
+	now      func() time.Time
+	inactive time.Duration
+	changed  chan struct{} // told when keys came or went
+
+	mu   sync.Mutex
+	keys map[string]entry // guarded by mu
+}
+
+type entry struct {
+	value   string
+	expires time.Time // zero never
+}
+
+// The bounds of the store.
+const (
+	mostKeys  = 20_000
+	mostValue = 64 << 10
+)
+
+func newStorage(now func() time.Time, inactive time.Duration) *storage {
+	return &storage{now: now, inactive: inactive, changed: make(chan struct{}, 1), keys: map[string]entry{}}
+}
+
+func (s *storage) routes(m *http.ServeMux) {
+	m.HandleFunc("POST /set", s.set)
+	m.HandleFunc("GET /get", s.get)
+	m.HandleFunc("GET /expire", s.expire)
+	m.HandleFunc("DELETE /delete", s.remove)
+	m.HandleFunc("GET /get_prefix", s.getPrefix)
+}
+
+func answer(w http.ResponseWriter, yes bool, v any) {
+	if !yes {
+		writeJSON(w, http.StatusBadRequest, map[string]any{"result": v})
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"result": v})
+}
+
+func (s *storage) tell() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// set stores a value. ttl is in seconds; expire_time is its older name, negative for none.
+func (s *storage) set(w http.ResponseWriter, r *http.Request) {
+	v := struct {
+		Key       string   `json:"key"`
+		Value     string   `json:"value"`
+		TTL       *float64 `json:"ttl"`
+		Expire    float64  `json:"expire_time"`
+		Overwrite bool     `json:"overwrite_if_exists"`
+	}{Expire: -1}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostValue)).Decode(&v); err != nil || v.Key == "" {
+		answer(w, false, false)
+		return
+	}
+	ttl := v.Expire
+	if v.TTL != nil {
+		ttl = *v.TTL
+	}
+	s.mu.Lock()
+	now := s.now()
+	s.sweep(now)
+	_, exists := s.keys[v.Key]
+	ok := (!exists || v.Overwrite) && (exists || len(s.keys) < mostKeys)
+	if ok {
+		s.keys[v.Key] = entry{v.Value, s.until(now, ttl)}
+	}
+	s.mu.Unlock()
+	if ok {
+		s.tell()
+	}
+	answer(w, ok, ok)
+}
+
+// until is when a key expires. A worker that says nothing is kept for as long as one that is not heard of.
+func (s *storage) until(now time.Time, seconds float64) time.Time {
+	if !(seconds > 0) || seconds > 1e9 {
+		return now.Add(s.inactive)
+	}
+	return now.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// sweep drops what expired; mu is held.
+func (s *storage) sweep(now time.Time) (gone bool) {
+	for k, e := range s.keys {
+		if !e.expires.IsZero() && !now.Before(e.expires) {
+			delete(s.keys, k)
+			gone = true
+		}
+	}
+	return gone
+}
+
+// find is the value of a key; mu is held.
+func (s *storage) find(key string) (entry, bool) {
+	e, ok := s.keys[key]
+	if ok && !e.expires.IsZero() && !s.now().Before(e.expires) {
+		return entry{}, false
+	}
+	return e, ok
+}
+
+func (s *storage) get(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	e, ok := s.find(r.URL.Query().Get("key"))
+	s.mu.Unlock()
+	if !ok || e.value == "" {
+		answer(w, false, nil)
+		return
+	}
+	answer(w, true, e.value)
+}
+
+func (s *storage) expire(w http.ResponseWriter, r *http.Request) {
+	key := r.URL.Query().Get("key")
+	ttl, err := strconv.ParseFloat(r.URL.Query().Get("ttl"), 64)
+	s.mu.Lock()
+	e, ok := s.find(key)
+	if ok = ok && err == nil; ok {
+		e.expires = s.until(s.now(), ttl)
+		s.keys[key] = e
+	}
+	s.mu.Unlock()
+	answer(w, ok, ok)
+}
+
+func (s *storage) remove(w http.ResponseWriter, r *http.Request) {
+	key := r.URL.Query().Get("key")
+	s.mu.Lock()
+	_, ok := s.find(key)
+	delete(s.keys, key)
+	s.mu.Unlock()
+	if ok {
+		s.tell()
+	}
+	answer(w, ok, ok)
+}
+
+// getPrefix answers with what begins alike; nothing is a 400 too.
+func (s *storage) getPrefix(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	found := s.withPrefix(q.Get("key_prefix"))
+	if only, _ := strconv.ParseBool(q.Get("keys_only")); only {
+		answer(w, len(found) > 0, slices.Sorted(maps.Keys(found)))
+		return
+	}
+	answer(w, len(found) > 0, found)
+}
+
+func (s *storage) withPrefix(prefix string) map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := map[string]string{}
+	for k := range s.keys {
+		if e, ok := s.find(k); ok && strings.HasPrefix(k, prefix) {
+			found[k] = e.value
+		}
+	}
+	return found
+}

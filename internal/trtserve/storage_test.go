@@ -1,0 +1,148 @@
+package trtserve
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/route"
+)
+
+// TestStorage: whatever is asked, the store answers as the simplest one would.
+func TestStorage(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Unix(1000, 0)
+		s := newStorage(func() time.Time { return now }, 10*time.Second)
+		mux := http.NewServeMux()
+		s.routes(mux)
+		ask := func(method, target, body string) (int, any) {
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, httptest.NewRequest(method, target, strings.NewReader(body)))
+			var v struct{ Result any }
+			if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
+				t.Fatal(err)
+			}
+			return w.Code, v.Result
+		}
+		type item struct {
+			value string
+			until time.Time
+		}
+		model := map[string]item{}
+		status := func(ok bool) int {
+			if ok {
+				return 200
+			}
+			return 400
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "ms")) * time.Millisecond)
+			maps.DeleteFunc(model, func(_ string, i item) bool { return !now.Before(i.until) })
+			key := rapid.SampledFrom([]string{"/a/1", "/a/2", "/b/ü 1"}).Draw(t, "key")
+			held, exists := model[key]
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			case 0:
+				ttl, overwrite := rapid.IntRange(-1, 6).Draw(t, "ttl"), rapid.Bool().Draw(t, "overwrite")
+				body := fmt.Sprintf(`{"key":%q,"value":"v%d","expire_time":-1,"ttl":%d,"overwrite_if_exists":%t}`, key, ttl, ttl, overwrite)
+				if got, v := ask("POST", "/set", body); got != status(!exists || overwrite) || v != (!exists || overwrite) {
+					t.Fatalf("set: %d %v", got, v)
+				}
+				if !exists || overwrite {
+					until := now.Add(time.Duration(ttl) * time.Second)
+					if ttl <= 0 {
+						until = now.Add(10 * time.Second)
+					}
+					model[key] = item{fmt.Sprint("v", ttl), until}
+				}
+			case 1:
+				if got, v := ask("GET", "/get?key="+url.QueryEscape(key), ""); got != status(exists) || exists && v != held.value {
+					t.Fatalf("get: %d %v", got, v)
+				}
+			case 2:
+				if got, _ := ask("GET", "/expire?ttl=3&key="+url.QueryEscape(key), ""); got != status(exists) {
+					t.Fatalf("expire: %d", got)
+				}
+				if exists {
+					model[key] = item{held.value, now.Add(3 * time.Second)}
+				}
+			case 3:
+				if got, _ := ask("DELETE", "/delete?key="+url.QueryEscape(key), ""); got != status(exists) {
+					t.Fatalf("delete: %d", got)
+				}
+				delete(model, key)
+			default:
+				want := map[string]any{}
+				for k, i := range model {
+					if strings.HasPrefix(k, "/a/") {
+						want[k] = i.value
+					}
+				}
+				got, v := ask("GET", "/get_prefix?key_prefix=/a/", "")
+				if got != status(len(want) > 0) || cmp.Diff(any(want), v) != "" {
+					t.Fatalf("get_prefix: %d %v, want %v", got, v, want)
+				}
+				if _, v := ask("GET", "/get_prefix?key_prefix=/a/&keys_only=true", ""); len(want) != len(v2(v)) {
+					t.Fatalf("keys: %v, want %v", v, want)
+				}
+			}
+		}
+	})
+}
+
+func v2(v any) []any { l, _ := v.([]any); return l }
+
+// TestEndpointsOf: an address that is registered twice is one endpoint, and what is no worker of these roles is none.
+func TestEndpointsOf(t *testing.T) {
+	keys := map[string]string{
+		"k1": `{"worker_id":"a","host":"h","port":1,"role":0}`, "k2": `{"worker_id":"b","host":"h","port":1,"role":0}`,
+		"k3": `{"worker_id":"c","host":"h","port":1,"role":1}`, "k4": `{"worker_id":"d","host":"::1","port":2,"role":1}`,
+		"k5": `{"worker_id":"e","host":"h","port":3,"role":2}`, "k6": `{"host":"h","port":70000}`, "k7": `nonsense`, "k8": `{"port":4}`,
+	}
+	var got []string
+	for _, e := range endpointsOf(list(keys)) {
+		got = append(got, e.URL+" "+e.Role.String())
+	}
+	if want := []string{"http://[::1]:2 decode", "http://h:1 both"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestPerf: what workers report twice, of nobody's request or too late changes nothing, and no more is remembered than was asked for.
+func TestPerf(t *testing.T) {
+	p := newPerf(2, time.Now())
+	served := func(id string, o route.Outcome) {
+		v := live.Served{HandOver: id, Outcome: o, Started: time.Now(), FirstByte: time.Now()}
+		v.Prefill.Endpoint.URL, v.Decision.Endpoint.URL = "http://c:1", "http://g:1"
+		p.served(&v)
+	}
+	served("1", route.OK)
+	served("2", route.OK)
+	served("9007199254740993", route.OK) // the first is forgotten
+	served("", route.OK)
+	served("4", route.EngineError)
+	p.take("c:1", []byte(`[{"ctx_request_id":1},{"ctx_request_id":9007199254740993,"request_id":5},7,{"ctx_request_id":9007199254740992}]`))
+	p.take("elsewhere:1", []byte(`[{"ctx_request_id":9007199254740993}]`))
+	p.take("g:1", []byte(`{"no":"list"}`))
+	if got := p.complete(); len(got) != 0 {
+		t.Fatalf("%+v", got)
+	}
+	p.take("g:1", []byte(`[{"ctx_request_id":9007199254740993,"request_id":6}]`))
+	got := p.complete()
+	if len(got) != 1 || string(got[0].CtxMetrics) != `{"ctx_request_id":9007199254740993,"request_id":5}` || string(got[0].GenMetrics) != `{"ctx_request_id":9007199254740993,"request_id":6}` {
+		t.Errorf("%+v", got)
+	}
+	if len(p.complete()) != 0 || len(p.requests) != 1 || len(p.order) != 1 {
+		t.Errorf("%d requests are remembered", len(p.requests))
+	}
+}
