@@ -176,6 +176,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	if ev.Outcome == OK {
 		f.pool.learn(f, told.Usage)
 		r.learnSpeed(now, f, &ev.Usage)
+		f.learnLosses(&ev.Usage)
 		if n := ev.Usage.PromptTokens + ev.Usage.OutputTokens; ev.Usage.PromptTokens > 0 {
 			r.warm(now, f, n, ev.Usage.PromptTokens)
 		}

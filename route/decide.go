@@ -150,6 +150,11 @@ func (r *Router) decideDecode(now time.Time, p *pool, req *Request, t *talk, m *
 	if _, err := r.consider(now, p, req, t, m, LegWhole); err != nil {
 		return Plan{}, err
 	}
+	r.strictly(func(i int) bool { return r.view.Candidates[i].Name != req.Prefiller })
+	if len(r.members) == 0 {
+		return Plan{}, r.noEndpoint(now, p, req)
+	}
+	r.settleView(t)
 	r.other.view.Candidates = r.other.view.Candidates[:0] // the prompt is computed
 	r.asDecodeLegs()
 	r.why = SplitKept

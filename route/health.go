@@ -35,6 +35,7 @@ type endpoint struct {
 	rampFrom     time.Time
 
 	load             Load
+	losses           losses
 	coming           []uint32 // decode legs whose KV cache is still to come; among load.Requests
 	requests, failed uint64
 

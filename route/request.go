@@ -53,6 +53,7 @@ type Request struct {
 	Leg          Leg      // LegPrefill, LegDecode: only that leg is wanted, of a request that is split already; LegWhole leaves it open
 	TriedPrefill []string // endpoint names that already failed its prefill leg
 	Decoder      string   // with LegPrefill: the endpoint of the decode leg
+	Prefiller    string   // with LegDecode: the endpoint that computed the prompt, which does not fetch it from itself
 	Fails        bool     // its prefill leg failed for good: it is not to be split
 }
 

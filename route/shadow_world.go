@@ -137,7 +137,8 @@ func (at *place) expect(v *View, c *Candidate) {
 		hold := float64(float64(v.OutputTokens) * perAnswer(c))
 		c.WaitMs = max(c.WaitMs, float64(hold*float64(at.load.Requests-n+1))/float64(n))
 	}
-	c.Busy, c.Steady, c.TurnsPerMs = at.speed.busyShare(v.Now), at.speed.steadyShare(v.Now), at.speed.rate(v.Now)
+	c.Busy, c.Steady = at.speed.shares(v.Now)
+	c.TurnsPerMs = at.speed.rate(v.Now)
 	c.Crowd = 0
 	if c.Slots > 0 {
 		c.Crowd = float64(at.load.Requests) / float64(c.Slots)

@@ -68,7 +68,7 @@ func (r *Router) expect(now time.Time) {
 		c := &v.Candidates[i]
 		c.MsPerToken, c.FixedMs = r.speedOf(m.ep)
 		c.WaitMs = m.ep.wait(now, c.MsPerToken, c.Load.Waiting, r.taken(m.ep))
-		c.Busy, c.Steady = m.ep.speed.busyShare(now), m.ep.speed.steadyShare(now)
+		c.Busy, c.Steady = m.ep.speed.shares(now)
 		c.TurnsPerMs = m.ep.speed.rate(now)
 		c.Crowd, c.CrowdMs = m.ep.crowd(v.PromptTokens + v.OutputTokens)
 		c.Full = m.ep.cache.bound > 0 && r.belief.index.Units(m.ep.slot) >= m.ep.cache.bound-m.ep.cache.bound/64
@@ -89,17 +89,14 @@ func (r *Router) speedOf(ep *endpoint) (perToken, fixed float64) {
 
 // wait is how long a new prompt waits for those in front of it, in ms, and for a place if so many requests take or want one.
 func (e *endpoint) wait(now time.Time, perToken float64, waiting, taken int) float64 {
-	s := &e.speed
-	left := ms(s.until.Sub(now))
-	switch {
-	case e.load.PrefillTokens == 0:
-		left = 0
-	case left >= 0:
-		left = min(left, float64(float64(e.load.PrefillTokens)*perToken))
-	case s.ahead > 0: // it is late: what is as late as that may take as long again
-		left = min(-left, float64(float64(outlier*s.ahead)*perToken))
-	default:
-		left = 0
+	s, left := &e.speed, 0.0
+	if e.load.PrefillTokens > 0 {
+		switch due := ms(s.until.Sub(now)); {
+		case due >= 0:
+			left = min(due, float64(float64(e.load.PrefillTokens)*perToken))
+		case s.ahead > 0: // it is late: what is as late as that may take as long again
+			left = min(-due, float64(float64(outlier*s.ahead)*perToken))
+		}
 	}
 	if slots := e.places(); slots > 0 && taken >= slots {
 		left = max(left, s.place(left, perToken, taken, slots))
@@ -203,6 +200,9 @@ func (s *speed) turnsKept(now time.Time) float64 {
 
 // rate is the turns a millisecond of late: what is left of a count that halves in every window is the rate times window / ln 2.
 func (s *speed) rate(now time.Time) float64 {
+	if s.turns == 0 {
+		return 0
+	}
 	return float64(s.turns*s.turnsKept(now)) * 0.6931471805599453 / ms(turnWindow)
 }
 
@@ -221,14 +221,14 @@ func (s *speed) spend(now time.Time, ms float64) {
 	s.busyAt = now
 }
 
-// busyShare is the share of its time that the endpoint spends on prompts.
-func (s *speed) busyShare(now time.Time) float64 {
-	return min(1, left(s.busy, now.Sub(s.busyAt), busyWindow)/ms(busyWindow))
-}
-
-// steadyShare is the same over so long that it tells what the conversations that are there bring, not what has just come.
-func (s *speed) steadyShare(now time.Time) float64 {
-	return min(1, left(s.steady, now.Sub(s.busyAt), steadyWindow)/ms(steadyWindow))
+// shares are the share of its time that the endpoint spends on prompts, and the same over so long that it tells what the
+// conversations that are there bring, not what has just come.
+func (s *speed) shares(now time.Time) (busy, steady float64) {
+	if s.steady == 0 { // of an idle endpoint, and there may be many
+		return 0, 0
+	}
+	age := now.Sub(s.busyAt)
+	return min(1, left(s.busy, age, busyWindow)/ms(busyWindow)), min(1, left(s.steady, age, steadyWindow)/ms(steadyWindow))
 }
 
 // computed notes that a stream's first byte came.

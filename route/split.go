@@ -121,7 +121,8 @@ func (r *Router) weigh(m *measure) (SplitWhy, Weighed) {
 	whole := -1.0
 	for i := range r.view.Candidates {
 		c := &r.view.Candidates[i]
-		prefill := float64(float64(r.view.PromptTokens-r.presentTokens(i, m)) * c.MsPerToken)
+		present := r.presentTokens(i, m)
+		prefill := float64((float64(r.view.PromptTokens-present) + r.members[i].ep.uncertain(c, present)) * c.MsPerToken)
 		// A step that computes prompts makes everybody wait who decodes there.
 		stall := float64(float64(r.members[i].ep.decoding()) * prefill)
 		if cost := c.WaitMs + prefill + c.FixedMs + stall + burden(c, prefill); whole < 0 || cost < whole {
@@ -131,7 +132,7 @@ func (r *Router) weigh(m *measure) (SplitWhy, Weighed) {
 	split, first := -1.0, r.prefillMs()
 	for i := range r.other.view.Candidates {
 		c := &r.other.view.Candidates[i]
-		prefill := float64(float64(r.other.view.PromptTokens-c.CachedTokens) * c.MsPerToken)
+		prefill := float64((float64(r.other.view.PromptTokens-c.CachedTokens) + r.other.members[i].ep.uncertain(c, c.CachedTokens)) * c.MsPerToken)
 		stall := float64(float64(r.other.members[i].ep.decoding()) * prefill) // one without a role answers too
 		if cost := c.WaitMs + prefill + c.FixedMs + stall + burden(c, prefill); split < 0 || cost < split {
 			split = cost
