@@ -64,11 +64,12 @@ type Handoff struct {
 	PrefillerPeer, DecoderPeer route.Peer // what is known of how KV cache gets from and to them
 	Told                       []byte     // what the prefiller answered to the Inquiry; nil when it did not, or was not asked
 
-	Attempt int    // prefill legs of the request before this one: an id made with it is new
-	Number  uint64 // drawn for this attempt, for protocols whose ids are numbers
-	Random  uint64 // drawn for this attempt, all its bits at random
-	Session string // id of the conversation, where the client's own headers do not tell it
-	About   string // what the prefiller said of itself when it was probed, see route.Report.Handover
+	Attempt int     // prefill legs of the request before this one: an id made with it is new
+	Number  uint64  // drawn for this attempt, for protocols whose ids are numbers
+	Random  uint64  // drawn for this attempt, all its bits at random
+	Session string  // id of the conversation, where the client's own headers do not tell it
+	Before  *Before // what a decoder still holds of the conversation's turn before; nil for nothing
+	About   string  // what the prefiller said of itself when it was probed, see route.Report.Handover
 }
 
 // Message is how the client's request is changed on its way to an engine.
@@ -106,6 +107,21 @@ type Inquirer interface {
 	Connector
 	// Inquiry is the address that is asked with GET; "" asks nobody. The answer comes back as Handoff.Told.
 	Inquiry(x *Handoff) string
+}
+
+// Before is what the decoder of a conversation's latest turn said of the KV cache that it holds of it.
+type Before struct {
+	Params []byte // as it said it
+	Host   string // where that decoder is, as the router reaches it
+}
+
+// Returner is a Connector whose decoders can hand KV cache back: what they hold of a turn is fetched by the prefiller of the next one,
+// which then computes only what is new.
+type Returner interface {
+	Connector
+	// Returned finds in the end of an answer, plain or the last events of a stream, what its decoder says that it holds; nil when it
+	// says nothing. It comes back as Handoff.Before, once. It shares the memory of the answer.
+	Returned(end []byte) []byte
 }
 
 // Merger is a Connector whose decoders leave out of their answers what the prefiller's reply has.

@@ -16,12 +16,6 @@ func (SGLang) Merges(x *Handoff) bool {
 	}
 }
 
-// inputLogprobs are the lists of a meta_info with an element for each token of the prompt (SGLang 0.5.23, tokenizer_manager.py).
-var inputLogprobs = [...]string{"input_token_logprobs", "input_top_logprobs", "input_token_ids_logprobs"}
-
-// choiceLogprobs are the lists of a completion's logprobs, in which with echo the tokens of the prompt come first.
-var choiceLogprobs = [...]string{"tokens", "token_logprobs", "top_logprobs", "text_offset"}
-
 // Merge implements Merger. In meta_info, which /generate has and the other APIs may have in their choices, the prefill server's lists of
 // the prompt are put before the decode server's (SMG does the same, in each event of a stream). A completion with echo has them in
 // its choices' logprobs instead: there the prefill server's are taken but for the token it made.
@@ -58,7 +52,8 @@ func (SGLang) Merge(x *Handoff, reply, answer []byte, event int) []byte {
 	}
 }
 
-// mergeMeta puts the lists of the prompt in the meta_info of one object before those in another's.
+// mergeMeta puts the lists of the prompt in the meta_info of one object before those in another's. They have an element for each of
+// its tokens (SGLang 0.5.23, tokenizer_manager.py).
 func mergeMeta(from, to []byte) []byte {
 	theirs, _ := memberOf(from, "meta_info")
 	ours, _ := memberOf(to, "meta_info")
@@ -66,7 +61,7 @@ func mergeMeta(from, to []byte) []byte {
 		return to
 	}
 	merged := ours
-	for _, name := range inputLogprobs {
+	for _, name := range [...]string{"input_token_logprobs", "input_top_logprobs", "input_token_ids_logprobs"} {
 		before, _ := memberOf(theirs, name)
 		after, _ := memberOf(merged, name)
 		if len(before) > 2 && before[0] == '[' && (isNull(after) && len(after) > 0 || len(after) > 0 && after[0] == '[') {
@@ -76,7 +71,7 @@ func mergeMeta(from, to []byte) []byte {
 	return replaced(to, ours, merged)
 }
 
-// mergeEcho puts the tokens of the prompt before those of a completion.
+// mergeEcho puts the tokens of the prompt before those of a completion, in the lists of its logprobs.
 func mergeEcho(from, to []byte) []byte {
 	theirs, _ := memberOf(from, "logprobs")
 	ours, _ := memberOf(to, "logprobs")
@@ -84,7 +79,7 @@ func mergeEcho(from, to []byte) []byte {
 		return to
 	}
 	merged := ours
-	for _, name := range choiceLogprobs {
+	for _, name := range [...]string{"tokens", "token_logprobs", "top_logprobs", "text_offset"} {
 		before, _ := memberOf(theirs, name)
 		after, _ := memberOf(merged, name)
 		list := elementsOf(before)

@@ -16,9 +16,6 @@ import (
 // Like NIXL's, its engines believe what they are told, see Nixl. A decoder without one of the members computes the prompt itself.
 type Mooncake struct{}
 
-// mostTold bounds what is read of the answer to an inquiry.
-const mostTold = 1 << 20
-
 // Name implements Connector.
 func (Mooncake) Name() string { return "mooncake" }
 

@@ -85,7 +85,49 @@ func severalPrompts(value []byte) bool {
 
 // Prefill implements Connector: one token, no stream. A limit that wins over max_tokens must be one too, and a minimum above
 // the limit is refused. Members are set to what is as good as absence, since nothing can be taken out of a body by setting it.
-func (n Nixl) Prefill(x *Handoff) (Message, error) { return Message{Set: onlyPrompt(x, nixlAsk)}, nil }
+func (n Nixl) Prefill(x *Handoff) (Message, error) {
+	if x.Before == nil {
+		return Message{Set: onlyPrompt(x, nixlAsk)}, nil
+	}
+	return Message{Set: onlyPrompt(x, nixlBack(x.Before))}, nil
+}
+
+// nixlBack is what a prefiller is told that is to fetch the beginning of a conversation from its decoder first: what that one said, with the
+// direction turned round and its own address (bidirectional mode, kv_connector_extra_config.bidirectional_kv_xfer, and vLLM's
+// multi-turn proxy). All other members are the decoder's own.
+func nixlBack(b *Before) string {
+	out := []byte(`{"do_remote_decode":true,"do_remote_prefill":false,"remote_host":` + jsonString(b.Host))
+	return string(otherMembers(out, b.Params, "do_remote_decode", "do_remote_prefill", "remote_host")) + "}"
+}
+
+// Returned implements Returner: the member kv_transfer_params of a plain answer, or of the last chunk of a stream. Its name in quotes that
+// are not escaped cannot stand inside a string, so that text which speaks of it is not taken for it.
+func (Nixl) Returned(end []byte) []byte {
+	const name = `"` + kvTransferParams + `"`
+	for {
+		i := bytes.LastIndex(end, []byte(name))
+		if i < 0 {
+			return nil
+		}
+		c := cursor{b: end, i: i + len(name)}
+		if (i == 0 || end[i-1] != '\\') && c.take(':') {
+			c.space()
+			start := c.i
+			if !c.skip() || isNull(end[start:c.i]) || end[start] != '{' {
+				return nil
+			}
+			params := end[start:c.i]
+			said, _ := membersOf(params, "remote_engine_id", "remote_block_ids", "remote_request_id", "remote_port")
+			for _, v := range said {
+				if isNull(v) {
+					return nil
+				}
+			}
+			return params
+		}
+		end = end[:i]
+	}
+}
 
 // onlyPrompt is what makes of a client's request one for the prompt and a single token, with the parameters given.
 func onlyPrompt(x *Handoff, params string) []Member {

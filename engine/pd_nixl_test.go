@@ -226,3 +226,54 @@ func FuzzNoAnswer(f *testing.F) {
 		}
 	})
 }
+
+// TestNixlReturned: what a decoder says that it holds is found in plain answers and in the end of streams, and in nothing that only
+// speaks of it; the next prefiller is told it with the direction turned round, all else as it came.
+func TestNixlReturned(t *testing.T) {
+	const held = `{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[[4,5]],"remote_engine_id":"e","remote_request_id":"r",` +
+		`"remote_host":"localhost","remote_port":5600,"n":12345678901234567890,"remote_num_tokens":33}`
+	for in, want := range map[string]string{
+		`{"choices":[],"kv_transfer_params":` + held + `}`:                                                                       held,
+		`data: {"choices":[]}` + "\n\n" + `data: {"x":1,"kv_transfer_params": ` + held + `,"usage":{}}` + "\n\ndata: [DONE]\n\n": held,
+		`t_transfer_params": {"remote_engine_id":"cut","kv_transfer_params":` + held + `}`:                                       held,
+		`{"kv_transfer_params":null}`:                                               "",
+		`{"kv_transfer_params":[1]}`:                                                "",
+		`{"kv_transfer_params":{"remote_engine_id":"e"}}`:                           "",
+		`{"kv_transfer_params":` + held[:60]:                                        "",
+		`{"content":"it says \"kv_transfer_params\":{\"remote_engine_id\":\"x\"}"}`: "",
+		`{"kv_transfer_params"`:                                                     "",
+		`{}`:                                                                        "",
+		``:                                                                          "",
+	} {
+		if got := string(engine.Nixl{}.Returned([]byte(in))); got != want {
+			t.Errorf("%s: %s", in, got)
+		}
+	}
+	x := engine.Handoff{API: engine.APIChat, Answers: 1, Field: func(string) []byte { return nil }, Before: &engine.Before{Params: []byte(held), Host: "10.0.0.7"}}
+	m, err := engine.Nixl{}.Prefill(&x)
+	want := `{"do_remote_decode":true,"do_remote_prefill":false,"remote_host":"10.0.0.7","remote_block_ids":[[4,5]],"remote_engine_id":"e","remote_request_id":"r",` +
+		`"remote_port":5600,"n":12345678901234567890,"remote_num_tokens":33}`
+	if err != nil || m.Set[0].Name != "kv_transfer_params" || string(m.Set[0].JSON) != want {
+		t.Errorf("%v, %s", err, m.Set[0].JSON)
+	}
+}
+
+// FuzzNixlReturned: whatever an answer ends with, what is found is an object that stands in it, and the next prefiller can be told it.
+func FuzzNixlReturned(f *testing.F) {
+	f.Add([]byte(`{"kv_transfer_params":{"remote_block_ids":[[4,5]],"remote_engine_id":"e","remote_request_id":"r","remote_host":"h","remote_port":1}}`))
+	f.Add([]byte(`"kv_transfer_params":{"kv_transfer_params":{}}`))
+	f.Add([]byte(`\"kv_transfer_params":{`))
+	f.Fuzz(func(t *testing.T, end []byte) {
+		held := engine.Nixl{}.Returned(end)
+		if held == nil {
+			return
+		}
+		if !bytes.Contains(end, held) || held[0] != '{' {
+			t.Fatalf("%q gives %q", end, held)
+		}
+		x := engine.Handoff{API: engine.APIChat, Answers: 1, Field: func(string) []byte { return nil }, Before: &engine.Before{Params: held, Host: "h"}}
+		if m, err := (engine.Nixl{}).Prefill(&x); err != nil || json.Valid(held) && !json.Valid(m.Set[0].JSON) {
+			t.Fatalf("%q becomes %q, %v", held, m.Set[0].JSON, err)
+		}
+	})
+}

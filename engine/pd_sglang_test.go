@@ -3,6 +3,7 @@ package engine_test
 import (
 	"encoding/json"
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -273,4 +274,72 @@ func FuzzSGLangReply(f *testing.F) {
 			t.Fatalf("%q of %q and %q", out, reply, answer)
 		}
 	})
+}
+
+// TestSGLangAsCaptured: the answers of two real servers, put together, say what one server says.
+func TestSGLangAsCaptured(t *testing.T) {
+	b, err := os.ReadFile("testdata/sglang_pd.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var legs struct {
+		Completions, Generate struct{ P, D, Alone string }
+	}
+	if err := json.Unmarshal(b, &legs); err != nil {
+		t.Fatal(err)
+	}
+	x := pairOf(t, engine.APICompletions, `{"echo":true,"logprobs":1}`, 1)
+	h, err := engine.SGLang{}.Reply(x, []byte(legs.Completions.P))
+	if err != nil || h.Usage.PromptTokens != 5 || !h.Known || h.Reply == nil {
+		t.Errorf("%+v, %v", h, err)
+	}
+	var completion struct {
+		Choices []struct {
+			Logprobs json.RawMessage
+			Text     string
+		}
+	}
+	if err := json.Unmarshal(engine.SGLang{}.Merge(x, h.Reply, []byte(legs.Completions.D), 0), &completion); err != nil || len(completion.Choices) != 1 || completion.Choices[0].Text != "hello worldMfrozennegative" {
+		t.Fatalf("%+v, %v", completion, err)
+	}
+	same(t, completion.Choices[0].Logprobs, legs.Completions.Alone)
+
+	x = pairOf(t, engine.APIGenerate, `{"return_logprob":true}`, 1)
+	if h, err = (engine.SGLang{}).Reply(x, []byte(legs.Generate.P)); err != nil || h.Usage.PromptTokens != 8 {
+		t.Errorf("%+v, %v", h, err)
+	}
+	var generated struct {
+		Meta struct {
+			Input json.RawMessage `json:"input_token_logprobs"`
+		} `json:"meta_info"`
+	}
+	if err := json.Unmarshal(engine.SGLang{}.Merge(x, h.Reply, []byte(legs.Generate.D), 0), &generated); err != nil {
+		t.Fatal(err)
+	}
+	same(t, generated.Meta.Input, legs.Generate.Alone)
+}
+
+func same(t *testing.T, got json.RawMessage, want string) {
+	t.Helper()
+	var g, w any
+	if err := json.Unmarshal(got, &g); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(want), &w); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(w, g); diff != "" {
+		t.Errorf("-alone +merged\n%s", diff)
+	}
+}
+
+// TestSGLangSeveralAnswers: a version that was seen never to answer is not asked.
+func TestSGLangSeveralAnswers(t *testing.T) {
+	x := pairOf(t, engine.APIChat, `{}`, 2)
+	for version, ok := range map[string]bool{"0.5.23": false, "0.5.23.post1": false, "0.6.0": true, "": true} {
+		x.DecoderPeer.Version = version
+		if _, err := (engine.SGLang{}).Prefill(x); (err == nil) != ok {
+			t.Errorf("%q: %v", version, err)
+		}
+	}
 }

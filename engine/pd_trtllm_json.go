@@ -33,7 +33,7 @@ func membersOf(body []byte, names ...string) (values [][]byte, ok bool) {
 		}
 		c.space()
 		start := c.i
-		if !c.skip() {
+		if !c.numbers() && !c.skip() {
 			return values, false
 		}
 		for i, name := range names {
@@ -42,6 +42,24 @@ func membersOf(body []byte, names ...string) (values [][]byte, ok bool) {
 			}
 		}
 	}
+}
+
+// numbers passes over a list of nothing but numbers, such as token ids of which there may be a million, if one comes next. It looks no
+// further than the next list, so that many of them cost no more than their length.
+func (c *cursor) numbers() bool {
+	if c.i+1 >= len(c.b) || c.b[c.i] != '[' || c.b[c.i+1] < '0' || c.b[c.i+1] > '9' {
+		return false
+	}
+	rest := c.b[c.i+1:]
+	if next := bytes.IndexByte(rest, '['); next >= 0 {
+		rest = rest[:next]
+	}
+	end := bytes.IndexByte(rest, ']')
+	if end < 0 || bytes.IndexByte(rest[:end], '"') >= 0 || bytes.IndexByte(rest[:end], '{') >= 0 {
+		return false
+	}
+	c.i += end + 2
+	return true
 }
 
 // otherMembers appends the members of an object that have none of the names, each after a comma, as they lie there.

@@ -327,3 +327,25 @@ func FuzzTRTLLMReply(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkTRTLLMReply reads the reply to a prompt of 100,000 tokens, 700 kB, and makes of it what the generation worker is told.
+func BenchmarkTRTLLMReply(b *testing.B) {
+	ids := []byte("[")
+	for i := range 100_000 {
+		ids = strconv.AppendInt(append(ids, ','), int64(100_000+i*7%900_000), 10)
+	}
+	ids = append(bytes.Replace(ids, []byte("[,"), []byte("["), 1), ']')
+	body := bytes.Replace(disaggLines(b)[2], []byte("[1,2,3,4,5,6,7,8,9]"), ids, 1)
+	x := handoffOf(engine.APIChat, nil)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		h, err := engine.TRTLLM{}.Reply(x, body)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := (engine.TRTLLM{}).Decode(x, &h); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

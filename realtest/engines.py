@@ -46,6 +46,7 @@ class Engine:
     """One engine process and its descendants, in a process group of their own."""
 
     extra = ()  # further arguments
+    without = ()  # usual ones that are left out
 
     def __init__(self, kind, port, directory, logs):
         self.kind, self.port, self.directory = kind, port, directory
@@ -58,6 +59,7 @@ class Engine:
         """Starts the process; wait() says when it is ready."""
         command, extra = COMMANDS[self.kind](self.directory, self.port)
         env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")} | extra
+        command = [word for word in command if word not in self.without]
         self.ended = False
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(

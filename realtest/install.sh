@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs real engines and the official clients for the tests of this folder.
 #
-#   install.sh vllm|sglang|llama|clients|nixl|nixl-sglang|all [DIR]
+#   install.sh vllm|sglang|llama|clients|nixl|nixl_sglang|all [DIR]
 #
 # DIR is $WARMPATH_REAL or ~/.cache/warmpath-real. Nothing outside DIR is changed and nothing needs root. Python packages
 # come from the configured package index, llama-server from the Debian archive that apt is configured for. What is there
@@ -167,8 +167,8 @@ EOF
 }
 
 case $what in
-vllm | sglang | llama | clients | nixl | all) ;;
-*) fail "usage: install.sh vllm|sglang|llama|clients|nixl|all [DIR]" ;;
+vllm | sglang | llama | clients | nixl | nixl_sglang | all) ;;
+*) fail "usage: install.sh vllm|sglang|llama|clients|nixl|nixl_sglang|all [DIR]" ;;
 esac
 mkdir -p "$dir"
 dir=$(CDPATH='' cd -- "$dir" && pwd)

@@ -107,7 +107,7 @@ Conversations of short turns begin %.3g times a second, prompts of some thousand
 
 Try it:   curl -s %s/v1/chat/completions -H 'Content-Type: application/json' \
             -d '{"model":"demo","messages":[{"role":"user","content":"Hello"}]}'
-Why:      warmpath explain --admin %s
+Why:      warmpath explain --last 4 --admin %s
 Metrics:  %s/metrics    Status page: %s/
 
 `, prefillers, decoders, prefillers+decoders, o.rate, o.rate/3, s.router.url, strings.TrimPrefix(s.router.adminURL, "http://"), s.router.adminURL, s.router.adminURL)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/play"
 )
 
@@ -209,5 +210,62 @@ func TestDemoDisagg(t *testing.T) {
 	}
 	if code := Main(t.Context(), []string{"demo", "--disagg", "--engines", "3"}, nil, nil, &out, &talk); code != 2 {
 		t.Errorf("--engines with --disagg ends with %d", code)
+	}
+}
+
+// TestOneLineWhateverFails: a request whose hand-over failed, or whose prompt nobody else could compute, is recorded once.
+func TestOneLineWhateverFails(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "traffic.jsonl")
+	var engines []*enginetest.Server
+	r := newRig(t, 0, func(cfg *config.Config) {
+		for _, role := range []string{"prefill", "decode"} {
+			e, err := enginetest.New(enginetest.Options{Models: []string{"m"}, Speed: 20, Connector: "nixl"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = e.Close() })
+			url, err := e.Listen("127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			engines = append(engines, e)
+			cfg.Endpoints = append(cfg.Endpoints, discovery.EndpointConfig{Name: role, URL: url, Role: role})
+		}
+		cfg.Disaggregation.When, cfg.Record.File = "always", file
+	})
+	engines[0].LoseKV()
+	r.ask(t, "lost", "a", 100)
+	if err := engines[0].SetFault(enginetest.Fault{Kind: enginetest.Fault500, Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	r.ask(t, "prefill fails", "b", 100)
+	r.ask(t, "well", "c", 100)
+	count := func() (lines []string) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if strings.Contains(line, `"outcome"`) {
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
+	for range 200 {
+		if len(count()) >= 3 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	time.Sleep(50 * time.Millisecond)
+	got := count()
+	for _, line := range got {
+		if !strings.Contains(line, `"outcome":"ok"`) {
+			t.Errorf("recorded %s", line)
+		}
+	}
+	if len(got) != 3 {
+		t.Errorf("3 requests are %d lines:\n%s", len(got), strings.Join(got, ""))
 	}
 }

@@ -66,6 +66,7 @@ restart, error_event, garbage, none.`,
 	f.IntVar(&o.KVPort, "kv-port", 0, "first `PORT` at which a decoder of lmcache receives: one to begin for each rank, then one to allocate")
 	f.StringVar(&role, "role", "", "prefill or decode: what it was started for. sglang then refuses the rest; the others do what each request asks")
 	f.IntVar(&o.BootstrapPort, "bootstrap-port", 0, "port of a prefiller's bootstrap server (sglang, mooncake); 0 takes a free one")
+	f.DurationVar(&o.KVBack, "kv-back", 0, "nixl: how long an answered prompt is held for the prefiller of the next turn (bidirectional_kv_xfer); 0 is off")
 	f.StringVar(&o.KVNotify, "kv-notify", "", "`ADDRESS` at which the router is told of KV cache that was pushed (lmcache)")
 	f.DurationVar(&o.KVLease, "kv-lease", 0, "how long a prompt that was computed for another engine is held; 0 is 30s")
 	f.IntVar(&o.Ranks, "ranks", o.Ranks, "data-parallel ranks, each with a cache of its own")

@@ -36,11 +36,16 @@ const (
 
 func splitWays() []string { return []string{wayAggregated, wayAlways, wayTokens, wayTime} }
 
-// splitLinks are the links that KV cache goes over: that of sim.DefaultTransfer, and 10 Gbit/s.
-func splitLinks() []sim.Transfer {
-	slow := sim.DefaultTransfer()
+// splitLinks are the links that KV cache goes over: that of sim.DefaultTransfer and, where few prompts have to be moved, 10 Gbit/s. Where
+// most of the work is prompts, no way to split could get them through that.
+func splitLinks(trace string) []sim.Transfer {
+	fast := sim.DefaultTransfer()
+	if trace != mixedTrace {
+		return []sim.Transfer{fast}
+	}
+	slow := fast
 	slow.Bandwidth = 1.25e9
-	return []sim.Transfer{sim.DefaultTransfer(), slow}
+	return []sim.Transfer{fast, slow}
 }
 
 // splitCell is one place of the grid.
@@ -69,7 +74,7 @@ func runSplitResults(ctx context.Context, w io.Writer, terminal bool, o resultsO
 	began := time.Now()
 	for _, name := range append(resultsTraces(), mixedTrace) {
 		for _, load := range resultsLoads()[:2] {
-			for _, link := range splitLinks() {
+			for _, link := range splitLinks(name) {
 				j, err := g.cell(ctx, w, terminal, splitCell{trace: name, load: load, link: link})
 				if err != nil {
 					return err

@@ -23,7 +23,6 @@ type settings struct {
 	prefill   []string
 	decode    []string
 	aliases   []string
-	missing   []migrate.Missing // in the file of trtllm-serve
 	flags     *pflag.FlagSet
 }
 
@@ -133,7 +132,11 @@ func (s *settings) load(e env) (config.Config, error) {
 		if s.file != "" {
 			return cfg, usageError(errors.New("--trtllm-config: give it or --config, not both"))
 		}
-		cfg, s.missing, err = loadTRTLLM(e, s.trtllm, overrides)
+		var missing []migrate.Missing
+		cfg, missing, err = loadTRTLLM(e, s.trtllm, overrides)
+		for _, m := range missing {
+			fmt.Fprintln(e.stderr, m)
+		}
 	} else {
 		cfg, err = config.Load(s.path(e), e.vars, overrides...)
 	}
@@ -235,9 +238,6 @@ new requests and lets running ones end. Flags override the environment (WARMPATH
 			cfg, err := s.load(e)
 			if err != nil {
 				return err
-			}
-			for _, m := range s.missing {
-				fmt.Fprintln(e.stderr, m)
 			}
 			return serve(cmd.Context(), e, &cfg)
 		},

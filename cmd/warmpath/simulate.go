@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,12 +69,7 @@ to recognise them (--ids says otherwise). docs/simulate.md explains the figures.
   warmpath simulate --generate conversations=2000,prefixes=20,burst=4
   warmpath simulate --fit recording.jsonl
   warmpath simulate --trace recording.jsonl --fleet fleet.yaml`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(c, args[0])
-			}
-			return nil
-		},
+		Args: onlyCommands,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("fit") {
 				return runFit(e, c, &o)
@@ -113,11 +109,16 @@ to recognise them (--ids says otherwise). docs/simulate.md explains the figures.
 	f.StringVar(&o.svg, "svg", "", "write a picture for documents: distributions of TTFT, hit rate and load over time")
 	f.StringVar(&o.png, "png", "", "the same as PNG")
 	c.AddCommand(resultsCommand(e))
+	simulateCompletions(c)
+	return c
+}
+
+// simulateCompletions completes the values of flags.
+func simulateCompletions(c *cobra.Command) {
 	completePolicies(c)
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"mooncake", "agents", "recorded"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(presetNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("ids", cobra.FixedCompletions([]string{"true", "false"}, cobra.ShellCompDirectiveNoFileComp))
-	return c
 }
 
 func presetNames() []string {
@@ -138,11 +139,12 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 	}
 	fault((o.trace == "") == (o.generate == nil), "give either --trace or --generate")
 	fault(len(o.policies) == 0, "--policy names none")
-	for _, name := range o.policies {
+	for i, name := range o.policies {
 		if name != sim.OracleName {
 			errs = append(errs, policy.Config{Name: name}.Validate())
 		}
 		fault(name == "", "--policy has an empty name")
+		fault(slices.Contains(o.policies[:i], name), "--policy names %s twice", name)
 	}
 	fault(o.endpoints < 1 || o.endpoints > sim.MaxFleet, "--endpoints must be in 1..%d, got %d", sim.MaxFleet, o.endpoints)
 	fault(o.routers < 1 || o.routers > 1024, "--routers must be in 1..1024, got %d", o.routers)
@@ -236,6 +238,9 @@ func (o *simulateOptions) read(e env) (*sim.Trace, error) {
 	}
 	if o.repeat > 1 && !t.Closed {
 		return nil, fmt.Errorf("--repeat: the requests of %s have a clock of their own; only traces of sessions can be repeated", o.trace)
+	}
+	if o.maxDelay > 0 && !t.Closed {
+		return nil, fmt.Errorf("--max-delay: the requests of %s have a clock of their own; only turns of sessions wait for one another", o.trace)
 	}
 	if o.half > 0 {
 		t = t.Half(o.half)

@@ -126,3 +126,21 @@ func TestReportTellsApart(t *testing.T) {
 		t.Errorf("%v: the page lacks the note on the trace:\n%s", err, page)
 	}
 }
+
+// TestSimulateMeaningless: flags that would do nothing are refused.
+func TestSimulateMeaningless(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "t.jsonl")
+	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":600,"output_length":5,"hash_ids":[1,2]}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"--policy names session twice": {"--policy", "session,random,session"},
+		"--max-delay: the requests of": {"--max-delay", "5s"},
+		"--repeat: the requests of":    {"--repeat", "2"},
+	} {
+		var out, log bytes.Buffer
+		if code := Main(t.Context(), append([]string{"simulate", "--trace", trace}, args...), nil, strings.NewReader(""), &out, &log); code != exitUsage || !strings.Contains(log.String(), want) {
+			t.Errorf("%v: exit code %d, %s", args, code, log.String())
+		}
+	}
+}

@@ -35,6 +35,7 @@ type reportPolicy struct {
 	Border       string // of its key, as its lines are drawn
 	Work         template.HTML
 	Reasons      []sim.ReasonFigure
+	Split        *sim.SplitFigures // nil in fleets without roles
 	Moves        []move
 	Moved, Later int
 }
@@ -164,7 +165,7 @@ func hitsOverTime(s *simulation, until time.Duration) [][2]float64 {
 
 // policyPart is what the page says about one policy.
 func policyPart(s *simulation, until time.Duration) reportPolicy {
-	p := reportPolicy{Name: s.title(), Reasons: s.figures.Reasons}
+	p := reportPolicy{Name: s.title(), Reasons: s.figures.Reasons, Split: s.figures.Split}
 	names := s.replay.Fleet.Endpoints
 	home := make([]int, len(s.replay.Trace.Sessions)) // 1 + endpoint
 	count := map[move]int{}

@@ -25,11 +25,15 @@ type Disaggregation struct {
 	PrefillPolicy string `yaml:"prefill_policy"`
 	// DecodePolicy is the policy that chooses who decodes, requests that are not split included. Empty means that of policy.
 	DecodePolicy string `yaml:"decode_policy"`
-	// Connector is how engines hand their KV cache over: nixl (vLLM), lmcache (vLLM with LMCache), trtllm and
-	// trtllm_generation_first (TensorRT-LLM). Empty goes by the kind of engine.
+	// Connector is how engines hand their KV cache over: nixl, mooncake, moriio and moriio_read (vLLM), lmcache (vLLM with LMCache),
+	// sglang, trtllm and trtllm_generation_first (TensorRT-LLM). Empty goes by the kind of engine.
 	Connector string `yaml:"connector"`
 	// Fallback lets the decoder compute a prompt that nobody else can, or whose prefill failed. Otherwise that is an error.
 	Fallback bool `yaml:"fallback"`
+	// Bidirectional is for vLLM engines whose NixlConnector runs with bidirectional_kv_xfer: how long a decoder is thought to hold what
+	// it has answered, for the prefiller of the conversation's next turn to fetch. It must be below their decoder_kv_blocks_ttl (480s);
+	// vLLM's own proxy takes 450s. 0 is off.
+	Bidirectional time.Duration `yaml:"bidirectional"`
 	// Preset is stack.conditional for production-stack's conditional disaggregation (PR 890) by the names that it gives its settings:
 	// routing_threshold, load_balancing_strategy and disagg_connector_type, in place of when, threshold, the policies and the connector.
 	Preset string `yaml:"preset"`
@@ -84,6 +88,9 @@ func (d *Disaggregation) check() []error {
 		if err := (policy.Config{Name: name}).Validate(); err != nil {
 			faults = append(faults, fault(path, "%w", errors.New(strings.TrimPrefix(err.Error(), "policy: name "))))
 		}
+	}
+	if d.Bidirectional < 0 {
+		faults = append(faults, fault("disaggregation.bidirectional", "is %v, must not be negative", d.Bidirectional))
 	}
 	if d.Connector != "" {
 		if _, err := engine.ConnectorByName(d.Connector); err != nil {

@@ -34,6 +34,7 @@ disaggregation: {when: tokens, threshold: 4096, prefill_policy: round_robin, con
 		"endpoints: [{url: a:1, role: middle}]":                                     `endpoints[0].role: "middle" is not a role`,
 		"disaggregation: {when: sometimes}":                                         `disaggregation.when: is "sometimes", must be one of time, always`,
 		"disaggregation: {when: tokens, threshold: -1}":                             "disaggregation.threshold: is -1 tokens, must not be negative",
+		"disaggregation: {bidirectional: -1s}":                                      "disaggregation.bidirectional: is -1s, must not be negative",
 		"disaggregation: {threshold: 5}":                                            "says nothing with when: time",
 		"disaggregation: {connector: carrier_pigeon}":                               `disaggregation.connector: is "carrier_pigeon", must be one of nixl`,
 		"disaggregation: {prefill_policy: x}":                                       "disaggregation.prefill_policy",

@@ -30,6 +30,9 @@ type kvLeases struct {
 	lose  bool  // see LoseKV
 	perf  []any // of TensorRT-LLM, see perfMetrics
 	stats KVStats
+
+	back     map[string]*backLease // see holdKV
+	backOver map[string]string
 }
 
 const mostOver = 4096
@@ -51,6 +54,11 @@ type KVStats struct {
 	Loaded  uint64 `json:"loaded"`  // prompts fetched from a prefiller
 	Failed  uint64 `json:"failed"`  // prompts that could not be fetched
 	Refused uint64 `json:"refused"` // requests against the protocol
+
+	BackHeld    uint64 `json:"back_held,omitempty"`    // answers of which a decoder holds the blocks for the next turn
+	BackTaken   uint64 `json:"back_taken,omitempty"`   // of these, fetched by a prefiller
+	BackExpired uint64 `json:"back_expired,omitempty"` // of these, given up when their time was over
+	BackLoaded  uint64 `json:"back_loaded,omitempty"`  // prompts whose beginning was fetched from a decoder
 }
 
 // KV is a snapshot of the hand-overs.
@@ -70,6 +78,7 @@ type kvAsk struct {
 	prefill bool   // it is to be handed to a decoder
 	params  []byte // it is to be fetched from a prefiller; nil when not
 	cached  int    // prompt tokens that the prefiller had cached; -1 when it does not say
+	back    []byte // of a prefill leg: where the beginning of the conversation lies; nil for nowhere
 }
 
 // kvParams are the members that a decoder looks at.
@@ -111,10 +120,8 @@ func (s *Server) readKV(f *fields, a *ask) error {
 		if a.maxTokens != 1 || a.minTokens > 1 {
 			return s.refuse("a prefill leg must make one token, this one makes %d", a.maxTokens)
 		}
-		if p.Engine != nil || present(p.Blocks) {
-			return s.refuse("bidirectional transfer is not configured")
-		}
 		a.kv = &kvAsk{prefill: true}
+		return s.readBack(f.KVTransferParams, &p, a)
 	case p.RemotePrefill:
 		for name, missing := range map[string]bool{
 			"remote_block_ids": !present(p.Blocks), "remote_engine_id": p.Engine == nil,
@@ -218,6 +225,10 @@ func (s *Server) forgetKV() {
 	for key, l := range s.kv.open {
 		l.expires.Stop()
 		delete(s.kv.open, key)
+	}
+	for key, l := range s.kv.back {
+		l.expires.Stop()
+		delete(s.kv.back, key)
 	}
 }
 

@@ -73,13 +73,15 @@ func (s *Server) countKV(counter *uint64) {
 // loadKV makes a decode leg ready to be submitted: its prompt's blocks are fetched into the cache of the rank it goes to. When that
 // fails the answer is an error, in a stream after its first chunk, as vLLM has it.
 func (s *Server) loadKV(w http.ResponseWriter, r *http.Request, ans *answer, sh shape, chain []uint64) bool {
-	a := ans.ask
+	a, tokens := ans.ask, ans.promptTokens
 	var err error
 	switch {
 	case a.meet != nil && !a.meet.prefill:
 		if err = s.findEngine(r, a.meet); err == nil {
 			err = s.attendMeeting(r, ans)
 		}
+	case a.kv != nil && a.kv.back != nil:
+		tokens, err = s.fetchBack(r, a)
 	case a.kv == nil || a.kv.params == nil:
 		return true
 	default:
@@ -106,7 +108,7 @@ func (s *Server) loadKV(w http.ResponseWriter, r *http.Request, ans *answer, sh 
 	if a.rank < 0 {
 		a.rank = 0
 	}
-	s.pump.receive(a.rank, chain[:min(ans.promptTokens/s.opts.Engine.BlockTokens, len(chain))])
+	s.pump.receive(a.rank, chain[:min(tokens/s.opts.Engine.BlockTokens, len(chain))])
 	return true
 }
 

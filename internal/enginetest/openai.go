@@ -112,6 +112,9 @@ func (o *openAIShape) open(b []byte, a *answer) []byte {
 func (o *openAIShape) chunk(b []byte, a *answer, choice string) []byte {
 	b = append(append(b, o.head...), choice...)
 	b = append(b, ']')
+	if a.handed != nil && (choice == "" || !a.ask.usage) { // the last chunk
+		b = append(append(b, `,"kv_transfer_params":`...), a.handed...)
+	}
 	if a.ask.each || choice == "" {
 		b = append(b, `,"usage":`...)
 		b = appendJSON(b, o.usage(a, choice == ""))

@@ -144,6 +144,8 @@ func (s *Server) playWhole(w http.ResponseWriter, r *http.Request, st *stream, a
 	ans.made, ans.progress = p.tokens, p
 	if ans.ask.kv != nil && ans.ask.kv.prefill {
 		ans.handed = s.handKV(ans.ask, ans.promptTokens, p.cached)
+	} else {
+		ans.handed = s.holdKV(ans)
 	}
 	s.computedMeeting(r, ans)
 	if lm := ans.ask.lm; lm != nil && lm.spec != nil {
@@ -192,6 +194,7 @@ func (s *Server) playStream(w http.ResponseWriter, r *http.Request, st *stream, 
 		}
 		if p.done {
 			s.computedMeeting(r, ans)
+			ans.handed = s.holdKV(ans)
 			b = sh.closing(b, ans)
 		}
 		if _, err := w.Write(b); err != nil {

@@ -50,6 +50,7 @@ type Options struct {
 	KVLease           time.Duration // real time for which a prefiller holds blocks; default 30 s
 	KVLatency         time.Duration // simulated time that a transfer takes at least; default 5 ms
 	KVTokensPerSecond float64       // tokens of KV cache moved a second; default 50,000
+	KVBack            time.Duration // NIXL's bidirectional mode: real time for which a decoder holds blocks for the prefiller of the next turn; 0 is off
 	KVRecompute       bool          // a decoder computes what it cannot fetch (kv_load_failure_policy); else it answers 500
 	OldKV             bool          // the parameters of older versions: a flat list of blocks, no request id, no cached tokens; of TensorRT-LLM, conversation_id in disaggregated_params and no conversation_params
 	TP                int           // LMCache: tensor-parallel ranks, each with ports of its own; default 1
@@ -231,6 +232,7 @@ func New(opts Options) (*Server, error) {
 	s.mux.HandleFunc("GET /_sim/fault", s.getFault)
 	s.mux.HandleFunc("GET /_sim/stats", s.getStats)
 	s.mux.HandleFunc("POST /_sim/kv", s.postKV)
+	s.mux.HandleFunc("POST /_sim/kv_back", s.postBack)
 	s.mux.HandleFunc("POST /_sim/meet", s.postMeet)
 	s.mux.HandleFunc("/", s.notFound)
 	return s, nil

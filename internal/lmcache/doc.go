@@ -5,30 +5,7 @@
 // a peer announces.
 package lmcache
 
-import (
-	"errors"
-	"fmt"
-	"net"
-	"strings"
-	"time"
-)
+import "time"
 
 // DefaultTimeout is how long a notification is waited for.
 const DefaultTimeout = 5 * time.Second
-
-// DefaultListen is the port of disagg_proxy_server (--proxy-port).
-const DefaultListen = "0.0.0.0:8500"
-
-// CheckListen reports what is wrong with the address of the socket.
-func CheckListen(address string) error {
-	host, port, err := net.SplitHostPort(address)
-	switch {
-	case err != nil:
-		return fmt.Errorf("is %q, must be HOST:PORT: %w", address, err)
-	case port == "":
-		return fmt.Errorf("is %q, must have a port", address)
-	case strings.Contains(host, "/"):
-		return errors.New("must be HOST:PORT without a scheme")
-	}
-	return nil
-}

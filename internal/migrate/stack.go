@@ -13,6 +13,8 @@ type stack struct {
 	host, port                            string
 	urls, models, labels, prefill, decode []string
 	logic, strategy, threshold            string // of routing; of both sides, PR 890; in tokens, PR 890
+	connector                             string // PR 890
+	receiver                              [4]receiver
 	lines                                 map[string]int
 }
 
@@ -201,9 +203,22 @@ func (s *stack) conditional() []flag {
 	return slices.Concat([]flag{
 		one("routing-threshold", func(line int, v string) { s.threshold, s.lines["routing-threshold"] = v, line }),
 		one("load-balancing-strategy", func(line int, v string) { s.strategy, s.lines["load-balancing-strategy"] = v, line }),
-		one("disagg-connector-type", s.d.connector),
-	}, none("decoders are the endpoints of that role, and the one that is chosen is named to the prefiller", "decoder-host", "decoder-init-port", "decoder-alloc-port", "decoder-registry"))
+		one("disagg-connector-type", func(line int, v string) { s.connector = v; s.d.connector(line, v) }),
+	}, s.receivers())
 }
+
+// receivers are the flags that say where decoders receive, which is asked with one connector only.
+func (s *stack) receivers() (flags []flag) {
+	for i, name := range [...]string{"decoder-host", "decoder-init-port", "decoder-alloc-port", "decoder-registry"} {
+		flags = append(flags, one(name, func(_ int, v string) {
+			s.receiver[i] = receiver{"disaggregation." + strings.ReplaceAll(name, "-", "_"), v}
+		}))
+	}
+	return flags
+}
+
+// receiver is a setting of where decoders receive, and its value.
+type receiver struct{ path, value string }
 
 // split says when requests are split and who chooses the sides.
 func (s *stack) split(line int, what string) {
@@ -212,6 +227,11 @@ func (s *stack) split(line int, what string) {
 	if s.threshold != "" && s.threshold != "0" {
 		d.set(splitWhen, "tokens")
 		d.number(s.lines["routing-threshold"], "--routing-threshold", s.threshold, splitThreshold, 0, 1<<31)
+	}
+	for _, r := range s.receiver {
+		if s.connector == "lmcache" && r.path != "" {
+			d.set(r.path, r.value)
+		}
 	}
 	switch s.strategy {
 	case "", "round_robin", "least_loaded":

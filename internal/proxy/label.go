@@ -3,6 +3,8 @@ package proxy
 import (
 	"bytes"
 	"net/http"
+	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -17,7 +19,8 @@ func (a *attempt) labelBlocks(h http.Header) {
 	if name == "" || a.d.Kind != route.KindVLLM || a.d.Session == "" || a.c.req.Class != route.Turn || h.Get(name) != "" {
 		return
 	}
-	if httpguts.ValidHeaderFieldValue(a.d.Session) {
+	// Beyond ASCII engines take the bytes of a header for another text (ISO 8859-1), and would label with that.
+	if httpguts.ValidHeaderFieldValue(a.d.Session) && !strings.ContainsFunc(a.d.Session, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		h.Set(name, a.d.Session)
 	}
 }

@@ -35,12 +35,13 @@ type Config struct {
 	FirstTurn     bool           // tell TensorRT-LLM in the disaggregated_params that it is sent whether a turn is its conversation's first
 	Explain       bool           // tell endpoint and reason in the headers of every answer, not only when asked to
 
-	Connector  engine.Connector // how prefillers hand KV cache over; nil goes by their kind of engine
-	TRTLLM     engine.TRTLLMOptions
-	Numbers    *Numbers                                     // for request ids of split requests; nil draws them alone
-	Receiver   func(route.Endpoint) (engine.Receiver, bool) // where decoders take KV cache that is pushed to them; nil when that is not configured
-	Notices    Notices                                      // of prefillers that have pushed KV cache; nil does not wait for them
-	NoFallback bool                                         // a request whose prompt cannot be computed elsewhere is an error, and not computed by its decoder
+	Connector     engine.Connector // how prefillers hand KV cache over; nil goes by their kind of engine
+	TRTLLM        engine.TRTLLMOptions
+	Numbers       *Numbers                                     // for request ids of split requests; nil draws them alone
+	Receiver      func(route.Endpoint) (engine.Receiver, bool) // where decoders take KV cache that is pushed to them; nil when that is not configured
+	Notices       Notices                                      // of prefillers that have pushed KV cache; nil does not wait for them
+	Bidirectional time.Duration                                // how long a decoder is thought to hold what it said that it holds of a conversation (engine.Returner); 0 is never
+	NoFallback    bool                                         // a request whose prompt cannot be computed elsewhere is an error, and not computed by its decoder
 
 	FirstByte time.Duration // longest wait for the first data of a stream; default 5 m
 	Answer    time.Duration // longest wait for the first byte of an answer that is not streamed, which engines send when all is computed; default 30 m
@@ -92,6 +93,7 @@ type Proxy struct {
 	asks    askBook
 
 	inquiries inquiries
+	returns   *returns // nil unless decoders hand KV cache back
 	draining  atomic.Bool
 }
 
@@ -114,6 +116,7 @@ func New(o Options) *Proxy {
 		cfg: o.Config.WithDefaults(), fleet: o.Fleet, transport: o.Transport, tracer: o.Tracer, log: o.Log, parser: o.Parser,
 		unreached: o.Unreached, decided: o.Decided, placed: o.Placed,
 	}
+	p.returns = newReturns(p.cfg.Bidirectional)
 	if p.unreached == nil {
 		p.unreached = func(string) {}
 	}

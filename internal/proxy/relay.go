@@ -205,6 +205,9 @@ func (r *relay) look(piece []byte) {
 	}
 	if r.pieces {
 		r.scanner.Write(piece)
+		if r.c.p.returns != nil {
+			r.tail.write(piece)
+		}
 		return
 	}
 	if r.c.api == prompt.Responses && r.fin.Response == "" && r.fin.Outcome == route.OK {
@@ -268,6 +271,9 @@ func (r *relay) finish() (next *route.Plan) {
 		}
 	} else if r.fin.Outcome == route.OK {
 		r.fin.Usage, _ = engine.ParseUsage(c.api.String(), r.tail.bytes)
+	}
+	if r.fin.Outcome == route.OK && !r.opaque {
+		r.keepReturned(r.tail.bytes)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -155,7 +156,7 @@ func (s *split) compute() (next *route.Plan, ok bool) {
 func (s *split) elsewhere() bool {
 	c := s.c
 	switch s.prefill.Outcome {
-	case route.ConnectFailed, route.Busy, route.EngineError, route.TimedOut:
+	case route.ConnectFailed, route.Busy, route.EngineError, route.TimedOut, route.TransferFailed:
 	default:
 		return false // another one would say the same
 	}
@@ -163,7 +164,9 @@ func (s *split) elsewhere() bool {
 		return false
 	}
 	failed := s.plan.Prefill.Endpoint.Name
-	c.req.TriedPrefill = append(c.req.TriedPrefill, failed)
+	if s.prefill.Outcome != route.TransferFailed {
+		c.req.TriedPrefill = append(c.req.TriedPrefill, failed)
+	}
 	c.req.Leg, c.req.Decoder = route.LegPrefill, s.plan.Endpoint.Name
 	c.keepSession(s.plan.Session)
 	plan, err := c.p.fleet.Decide(&c.req)
@@ -185,7 +188,11 @@ func (s *split) whole(cause error) (next *route.Plan) {
 	c.req.Fails = !errors.Is(cause, errNoConnector)
 	c.keepSession(s.plan.Session)
 	if !c.p.cfg.NoFallback && !c.shutdown.Load() {
-		c.p.log.Warn("prompt is not computed elsewhere", "request", c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "error", cause)
+		level := slog.LevelWarn
+		if errors.Is(cause, errNoConnector) {
+			level = slog.LevelDebug // nothing is wrong with the engine
+		}
+		c.p.log.Log(c.ctx, level, "prompt is not computed elsewhere", "request", c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "error", unsaid(cause))
 		c.req.Instead = s.plan.Lease
 		if plan, err := c.decide(); err == nil {
 			c.served.Attempts-- // the decoder of the first decision was never asked
@@ -204,6 +211,7 @@ func (s *split) whole(cause error) (next *route.Plan) {
 // ask sends the prefill leg and reads its reply.
 func (s *split) ask() error {
 	s.pairUp()
+	s.fetchBack()
 	message, err := s.conn.Prefill(&s.x)
 	if err != nil {
 		return err
@@ -212,7 +220,11 @@ func (s *split) ask() error {
 	defer a.over()
 	s.expect(message.Await)
 	err = s.exchange(a, &message)
+	again := s.misled(a)
 	s.prefill.Outcome, s.prefill.RetryAfter = a.fin.Outcome, a.fin.RetryAfter
+	if again {
+		s.c.p.log.Warn("what a decoder held of the conversation could not be fetched", "request", s.c.served.ID, "endpoint", a.d.Endpoint.Name, "error", unsaid(err))
+	}
 	return err
 }
 
@@ -274,13 +286,16 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 		s.ready = false
 		return s.afresh()
 	}
-	c.req.Leg = route.LegDecode
+	c.req.Leg, c.req.Prefiller = route.LegDecode, s.plan.Prefill.Endpoint.Name
 	plan, err := c.decide()
 	c.req.Leg = route.LegWhole
-	if err == nil {
-		plan.Prefill, c.served.Prefill = s.plan.Prefill, s.plan.Prefill
+	if err != nil { // the one that computed the prompt may answer as well, from its own cache
+		s.moved()
+		s.ready = false
+		return s.afresh()
 	}
-	return plan, err
+	plan.Prefill, c.served.Prefill = s.plan.Prefill, s.plan.Prefill
+	return plan, nil
 }
 
 // afresh decides on both legs again. A prefiller that was only suspected computes the prompt once more where nobody else can.

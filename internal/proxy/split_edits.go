@@ -37,12 +37,13 @@ func (a *attempt) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	return c.appendTo(c.set(edits, a.message.Set), a.message.Append)
 }
 
-// set adds the edits that set members of the body.
+// set adds the edits that set members of the body, in place of what was to be set there.
 func (c *call) set(edits []prompt.Edit, members []engine.Member) []prompt.Edit {
 	for _, m := range members {
 		e := c.prompt.SetField(m.Name, m.JSON)
-		if e.At.Start < e.At.End && slices.ContainsFunc(edits, func(o prompt.Edit) bool { return o.At == e.At }) {
-			continue // several connectors withhold the same member
+		if i := slices.IndexFunc(edits, func(o prompt.Edit) bool { return o.At == e.At }); i >= 0 && e.At.Len() > 0 {
+			edits[i] = e
+			continue
 		}
 		edits = append(edits, e)
 	}

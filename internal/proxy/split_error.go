@@ -51,6 +51,14 @@ func (e *legError) Error() string {
 
 func (e *legError) Unwrap() error { return e.err }
 
+// unsaid is an error as it may stand in a log: without what an engine said, which often repeats a part of the prompt.
+func unsaid(err error) error {
+	if leg := (*legError)(nil); errors.As(err, &leg) && leg.said != "" {
+		return &legError{leg: leg.leg, status: leg.status}
+	}
+	return err
+}
+
 // fault is what the client is told.
 func (e *legError) fault() fault {
 	f := fault{http.StatusBadGateway, prefillError, prefillError, e.retryAfter}

@@ -368,7 +368,7 @@ func splitWithoutFallback(t *testing.T, as func(pairs) pairs) {
 		t.Errorf("%d %s", res.StatusCode, got)
 	}
 	p.fault("p0", enginetest.Fault{Kind: enginetest.FaultRefuse})
-	if res, got = p.post("/v1/chat/completions", bodyOf("b", "")); res.StatusCode != 503 || !strings.Contains(got, `"prefill_error"`) {
+	if res, got = p.post("/v1/chat/completions", bodyOf("b", "")); res.StatusCode != 503 && res.StatusCode != 502 || !strings.Contains(got, `"prefill_error"`) {
 		t.Errorf("%d %s", res.StatusCode, got)
 	}
 	p.nothingWrong()

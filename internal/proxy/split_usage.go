@@ -8,6 +8,7 @@ import "bytes"
 type cachedRewrite struct {
 	value []byte // digits to be put in
 	carry []byte // the end of the last piece, which may be the beginning of such a member
+	front byte   // what came in front of carry, or of the next piece where there is none
 }
 
 var cachedKey = []byte(`"cached_tokens"`)
@@ -45,9 +46,14 @@ func appendCount(b []byte, n int) []byte {
 
 // pass returns what is to be passed on of what came.
 func (w *cachedRewrite) pass(piece []byte) []byte {
-	if len(w.carry) == 0 && bytes.IndexByte(piece, '"') < 0 {
+	if len(piece) == 0 {
 		return piece
 	}
+	if len(w.carry) == 0 && bytes.IndexByte(piece, '"') < 0 {
+		w.front = piece[len(piece)-1]
+		return piece
+	}
+	front := w.front
 	in := append(w.carry, piece...)
 	w.carry = nil
 	out := make([]byte, 0, len(in)+8)
@@ -57,24 +63,25 @@ func (w *cachedRewrite) pass(piece []byte) []byte {
 			break
 		}
 		at := i + len(cachedKey)
-		for at < len(in) && (in[at] == ' ' || in[at] == ':') {
+		limit := min(len(in), i+longestCached)
+		for at < limit && (in[at] == ' ' || in[at] == ':') {
 			at++
 		}
 		end := at
-		for end < len(in) && in[end] >= '0' && in[end] <= '9' {
+		for end < limit && in[end] >= '0' && in[end] <= '9' {
 			end++
 		}
-		if end == len(in) && end-i <= longestCached { // its end is still to come
-			out, w.carry = append(out, in[:i]...), bytes.Clone(in[i:])
+		if end == len(in) && end-i < longestCached { // its end is still to come
+			out, w.carry, w.front = append(out, in[:i]...), bytes.Clone(in[i:]), before(in, i, front)
 			return out
 		}
 		out = append(out, in[:at]...)
-		if end > at && in[at-1] != '"' && !(i > 0 && in[i-1] == '\\') {
+		if end > at && in[at-1] != '"' && before(in, i, front) != '\\' {
 			out = append(out, w.value...)
 		} else {
 			out = append(out, in[at:end]...)
 		}
-		in = in[end:]
+		in, front = in[end:], in[end-1]
 	}
 	for n := min(len(cachedKey)-1, len(in)); n > 0; n-- {
 		if bytes.HasSuffix(in, cachedKey[:n]) {
@@ -83,7 +90,16 @@ func (w *cachedRewrite) pass(piece []byte) []byte {
 			break
 		}
 	}
+	w.front = before(in, len(in), front)
 	return append(out, in...)
+}
+
+// before is the byte in front of a place in a piece, which front comes before.
+func before(in []byte, at int, front byte) byte {
+	if at == 0 {
+		return front
+	}
+	return in[at-1]
 }
 
 // close returns what was kept back.

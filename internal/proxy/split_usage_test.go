@@ -10,6 +10,7 @@ func FuzzCachedRewrite(f *testing.F) {
 	f.Add([]byte(`{"usage":{"prompt_tokens":310,"prompt_tokens_details":{"cached_tokens":310,"x":null}}}`), 60)
 	f.Add([]byte(`data: {"choices":[{"delta":{"content":"\"cached_tokens\":7 "}}]}`+"\n\n"), 50)
 	f.Add([]byte(`"cached_tokens" : 1`), 3)
+	f.Add([]byte(`{"a\"cached_tokens":5}`), 4)
 	f.Fuzz(func(t *testing.T, answer []byte, cut int) {
 		run := func(pieces ...[]byte) (out []byte) {
 			w := &cachedRewrite{value: []byte("288")}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/sim"
+)
+
+// TestSplitStanding: the default is compared with the best of the other ways, with and without the aggregated fleet, and the page says
+// what is so.
+func TestSplitStanding(t *testing.T) {
+	figures := func(ttft, gap float64, split bool) []sim.Figures {
+		f := sim.Figures{TTFT: sim.Spread{Mean: ttft, P90: ttft}, Gap: sim.Spread{P50: 4, P90: gap, P99: gap}, E2E: sim.Spread{Mean: 10 * ttft}, SpanS: 1}
+		if split {
+			f.Split = &sim.SplitFigures{Share: 0.5, Pools: []sim.PoolFigure{{Role: "prefill", Busy: 0.25}}}
+		}
+		return []sim.Figures{f, f}
+	}
+	j := &splitJudged{cell: splitCell{trace: "t", load: 0.7, link: sim.DefaultTransfer(), pre: 1, dec: 1}, ways: []*measured{
+		{policy: wayAggregated, figures: figures(100, 200, false)},
+		{policy: wayAlways, figures: figures(300, 5, true)},
+		{policy: wayTokens, figures: figures(130, 50, true)},
+		{policy: wayTime, figures: figures(120, 10, true)},
+	}}
+	for _, c := range []struct {
+		what  func(f *sim.Figures) float64
+		pools bool
+		want  float64
+	}{{ttft90, false, 1.2}, {ttft90, true, 120.0 / 130}, {gap90, false, 2}, {gap99, true, 2}} {
+		if got := j.standing(c.what, c.pools).mean; got < c.want-1e-9 || got > c.want+1e-9 {
+			t.Errorf("%v, want %v", got, c.want)
+		}
+	}
+	g := splitGrid{grid: newGrid(resultsOptions{engine: "reference", seeds: 2, half: 2}, nil), cells: []*splitJudged{j}}
+	page := string(g.page())
+	for _, want := range []string{
+		"| p90 of the time to first token at most 3 % above the best way's | every cell | 0 of 1 | **not met** |",
+		"| the same, not counting the aggregated fleet | most | 1 of 1 | met |",
+		"where prompts show in that (it is above twice the median) | every such cell | 1 of 1 | met |",
+		"### t, 1P1D, load 0.7, 64 GB/s", "| time | 120 | 120 | 4.0 | 10.0 | 10.0 | 0.0 | 1200 | 50.0 |", "TTFT p90 1.20, ITL p90 2.00",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// lastBody is what the engine got last.
+func lastBody(in *inbox) string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.raw
+}
+
+// brittle is a protocol of two engines that meet, whose first reply makes it panic.
+type brittle struct {
+	*rooms
+	once sync.Once
+}
+
+func (b *brittle) Reply(x *engine.Handoff, body []byte) (engine.Handed, error) {
+	b.once.Do(func() { panic("a reply that nobody thought of") })
+	return b.rooms.Reply(x, body)
+}
+
+// TestPanicBeside: a panic in the leg that runs beside the answer ends neither the router nor the request.
+func TestPanicBeside(t *testing.T) {
+	r := &rooms{}
+	var declared []route.Endpoint
+	for i, h := range []http.HandlerFunc{r.prefiller, r.prefiller, r.decoder} {
+		s := httptest.NewServer(h)
+		defer s.Close()
+		e := route.Endpoint{Name: fmt.Sprintf("%c%d", "pd"[i/2], i%2), URL: s.URL, Weight: 1, Kind: route.KindSGLang, Role: route.RolePrefill}
+		if i == 2 {
+			e.Role = route.RoleDecode
+		}
+		declared = append(declared, e)
+	}
+	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: &brittle{rooms: r}}}, declared)
+	if res, got := rig.post("/v1/chat/completions", chatBody); res.StatusCode != 200 || !strings.Contains(got, "hi") {
+		t.Errorf("%d %s", res.StatusCode, got)
+	}
+}
+
+// TestUnknownKindIsToldNothing: where a model has roles, no engine gets parameters by which a client could pose as a router, one whose
+// kind is not known included.
+func TestUnknownKindIsToldNothing(t *testing.T) {
+	var in inbox
+	s := httptest.NewServer(http.HandlerFunc(in.handler))
+	defer s.Close()
+	rig := splitRig(t, pairs{split: always}, []route.Endpoint{
+		{Name: "p", URL: s.URL, Weight: 1, Role: route.RolePrefill}, {Name: "d", URL: s.URL, Weight: 1, Role: route.RoleDecode},
+	})
+	const own = `{"model":"m","messages":[{"role":"user","content":"hi"}],"kv_transfer_params":{"do_remote_prefill":true},"bootstrap_host":"h","bootstrap_room":7,"disaggregated_params":{"request_type":"generation_only"}}`
+	const want = `{"model":"m","messages":[{"role":"user","content":"hi"}],"kv_transfer_params":null,"bootstrap_host":null,"bootstrap_room":null,"disaggregated_params":null}`
+	if res, got := rig.post("/v1/chat/completions", own); res.StatusCode != 200 {
+		t.Errorf("%d %s", res.StatusCode, got)
+	}
+	if got := lastBody(&in); got != want {
+		t.Errorf("the engine got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestPlacedLongBody: a body that is sent in pieces is told as a whole.
+func TestPlacedLongBody(t *testing.T) {
+	var in inbox
+	s := httptest.NewServer(http.HandlerFunc(in.handler))
+	defer s.Close()
+	fleet := live.New(route.New(route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order"}), time.Now)
+	fleet.Observe(route.Declared{Source: "test", Endpoints: []route.Endpoint{{Name: "e", URL: s.URL, Weight: 1}}})
+	fleet.Observe(route.Probed{Endpoint: "e", Report: route.Report{Healthy: true, Kind: route.KindVLLM, Models: []route.Model{{ID: "m"}}}})
+	parser, err := prompt.NewParser(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	p := proxy.New(proxy.Options{
+		Fleet: fleet, Transport: proxy.NewTransport(time.Second), Parser: parser, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Placed: func(_ *route.Decision, body []byte) { told = append(told, string(body)) },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); p.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 30_000) + `"}]}`
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader(body)))
+	if got := lastBody(&in); got == body || !strings.Contains(got, "include_usage") {
+		t.Error("the body was not changed on its way, so that nothing is tested")
+	} else if len(told) != 1 || told[0] != got {
+		t.Errorf("told of %d bodies, want the one that the engine got", len(told))
+	}
+}
+
+// TestConversationLabel: vLLM is told the conversation in a header where the client sent none, others are not, and no id that would come
+// out as another text.
+func TestConversationLabel(t *testing.T) {
+	for _, tt := range []struct {
+		what, id, sent, want string
+		kind                 route.Kind
+		cfg                  proxy.Config
+	}{
+		{"vLLM", "s 1", "", "s 1", route.KindVLLM, proxy.Config{SessionHeader: "X-Session-ID"}},
+		{"it is off", "s", "", "", route.KindVLLM, proxy.Config{}},
+		{"another kind", "s", "", "", route.KindSGLang, proxy.Config{SessionHeader: "X-Session-ID"}},
+		{"beyond ASCII", "sé", "", "", route.KindVLLM, proxy.Config{SessionHeader: "X-Session-ID"}},
+		{"the client's own", "s", "mine", "mine", route.KindVLLM, proxy.Config{SessionHeader: "X-Session-ID"}},
+	} {
+		var in inbox
+		rig := newRig(t, tt.cfg, in.handler)
+		rig.as(tt.kind, "")
+		headers := []string{}
+		if tt.sent != "" {
+			headers = []string{"X-Session-ID", tt.sent}
+		}
+		body := `{"model":"m","messages":[{"role":"user","content":"hi"}],"conversation_params":{"conversation_id":"` + tt.id + `"}}`
+		if res, got := rig.post("/v1/chat/completions", body, headers...); res.StatusCode != 200 {
+			t.Errorf("%s: %d %s", tt.what, res.StatusCode, got)
+		}
+		in.mu.Lock()
+		if got := in.header.Get("X-Session-ID"); got != tt.want {
+			t.Errorf("%s: the engine got %q, want %q", tt.what, got, tt.want)
+		}
+		in.mu.Unlock()
+	}
+}

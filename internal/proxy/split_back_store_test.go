@@ -1,0 +1,71 @@
+package proxy
+
+import (
+	"fmt"
+	"hash/maphash"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/engine"
+)
+
+// TestReturnsAgainstAModel: whatever is put and taken, what is given out is the latest of its conversation, once, in time and for what goes
+// on from it.
+func TestReturnsAgainstAModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const keep = 10 * time.Second
+		r := newReturns(keep)
+		type entry struct {
+			params string
+			text   string
+			until  time.Time
+		}
+		model := map[returnKey]entry{}
+		now := time.Unix(1000, 0)
+		for i := range rapid.IntRange(1, 40).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "ms")) * time.Millisecond)
+			key := returnKey{"t", "m", rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "session")}
+			text := rapid.SampledFrom([]string{`[{"x"}`, `[{"x"},{"y"}`, `[{"z"}`, `[{"x"},{"y"},{"z"}`}).Draw(t, "text")
+			if rapid.Bool().Draw(t, "put") {
+				params := fmt.Sprint("params", i)
+				r.put(now, returned{key: key, before: engine.Before{Params: []byte(params)}, scope: 1, bytes: len(text), hash: maphash.String(r.seed, text)})
+				model[key] = entry{params, text, now.Add(keep)}
+				continue
+			}
+			got, want := r.take(now, key, 1, spoken{text: []byte(text), messages: true}), ""
+			if m, ok := model[key]; ok && !now.After(m.until) && len(text) > len(m.text) && text[:len(m.text)] == m.text {
+				want = m.params
+			}
+			delete(model, key)
+			if (got == nil) != (want == "") || got != nil && string(got.Params) != want {
+				t.Fatalf("got %v, want %q", got, want)
+			}
+		}
+	})
+}
+
+// TestReturnsAreBounded: in number, in bytes, and in time.
+func TestReturnsAreBounded(t *testing.T) {
+	r, now := newReturns(time.Minute), time.Unix(1000, 0)
+	for i := range mostReturned + 100 {
+		r.put(now, returned{key: returnKey{session: fmt.Sprint(i)}, before: engine.Before{Params: []byte("x")}})
+	}
+	if r.len() != mostReturned || len(r.byKey) != mostReturned || r.bytes != mostReturned {
+		t.Errorf("%d conversations, %d bytes", r.len(), r.bytes)
+	}
+	for i := range 100 {
+		r.put(now, returned{key: returnKey{session: fmt.Sprint(i)}, before: engine.Before{Params: make([]byte, 4<<20)}})
+	}
+	if r.bytes > mostReturnedBytes || r.len() > 16 {
+		t.Errorf("%d conversations, %d bytes", r.len(), r.bytes)
+	}
+	r.put(now.Add(2*time.Minute), returned{key: returnKey{session: "new"}})
+	if r.len() != 1 || r.bytes != 0 {
+		t.Errorf("after their time: %d conversations, %d bytes", r.len(), r.bytes)
+	}
+	if newReturns(0) != nil {
+		t.Error("a store that is off")
+	}
+}

@@ -1,0 +1,19 @@
+package proxy
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// TestUnsaid: what an engine said of a prompt it refused stands in no log.
+func TestUnsaid(t *testing.T) {
+	refused := fmt.Errorf("beside: %w", &legError{leg: route.LegPrefill, status: 400, said: "1 validation error: input_value='my secret'"})
+	if got := unsaid(refused).Error(); got != "Prefill error: Bad Request" {
+		t.Errorf("logged as %q", got)
+	}
+	if got := unsaid(errLongReply); got != errLongReply {
+		t.Errorf("an error of our own became %v", got)
+	}
+}
