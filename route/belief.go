@@ -131,7 +131,10 @@ func (r *Router) remember(ep *endpoint, f *flight, req *Request, index int, mode
 	r.kvNote(ep, f, index)
 	f.chain = append(f.chain[:0], r.belief.keys...)
 	f.depth, f.bytes = r.belief.depths[index], req.Content.Bytes
-	f.sure = r.sure(ep, f)
+	f.sure, f.counted = r.sure(ep, f), f.depth
+	if r.counts && index < len(r.present) {
+		f.counted = r.present[index]
+	}
 	r.bound(ep, f.pool)
 	ep.cache.flow += uint64(reach(len(f.chain)) - reach(f.depth))
 	units := r.belief.index.Units(ep.slot) + reach(len(f.chain)) - reach(f.depth)
@@ -228,8 +231,8 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 		return false // the prediction was not made of this belief
 	}
 	predicted, found := f.decision.CachedTokens, u.CachedTokens
-	if f.sure < f.depth {
-		predicted = min(predicted, int(int64(predicted)*int64(f.sure)/int64(f.depth)))
+	if f.sure < f.counted {
+		predicted = min(predicted, int(int64(predicted)*int64(f.sure)/int64(f.counted)))
 	}
 	slack := 2*max(ep.report.BlockTokens, 16) + u.PromptTokens/50
 	// As long as there was room for more nothing is learnt about where it ends.

@@ -41,6 +41,7 @@ type flight struct {
 	chain              []uint64 // the blocks of its prompt, see belief
 	bytes              int      // canonical bytes of it
 	depth              int      // blocks of it that were believed to be cached
+	counted            int      // of these, blocks that its prediction counts on
 	sure               int      // of these, blocks that were not only about to be
 	recent             bool     // it goes on from a turn since which little has been put into the cache
 	alone              bool     // nothing else was outstanding there

@@ -72,8 +72,6 @@ func (r *Router) onlyPresent(m *measure) {
 	r.findPresent()
 	for i := range r.view.Candidates {
 		r.view.Candidates[i].CachedTokens = r.presentTokens(i, m)
-		if i < len(r.present) {
-			r.belief.depths[i] = r.present[i]
-		}
 	}
+	r.counts = true
 }

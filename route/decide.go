@@ -170,7 +170,7 @@ func (r *Router) considerPrefill(now time.Time, p *pool, req *Request, t *talk, 
 
 // consider fills the view with the endpoints that may take a leg of the request, and what is known of them.
 func (r *Router) consider(now time.Time, p *pool, req *Request, t *talk, m *measure, l Leg) (holder int, err error) {
-	r.leg = l
+	r.leg, r.counts = l, false
 	holder, err = r.candidates(now, p, req, m.tokens, *t)
 	if err != nil {
 		return holder, err

@@ -70,8 +70,8 @@ type Endpoint struct {
 
 // Peer is what is known of an endpoint that KV cache is handed over from or to, beyond what is declared.
 type Peer struct {
-	BootstrapPort int // 0 unknown
-	Ranks         int // data-parallel ranks behind the address, 0 unknown
+	BootstrapPort int    // 0 unknown
+	Ranks         int    // data-parallel ranks behind the address, 0 unknown
 	Version       string // as it says, "" unknown
 }
 
@@ -109,7 +109,7 @@ type Report struct {
 	Detail  string // why it is not healthy, for people
 
 	Kind          Kind
-	Version       string // as it says, "" unknown
+	Version       string  // as it says, "" unknown
 	Models        []Model // nil: not asked or not answered this time
 	Load          *LoadReport
 	CacheTokens   int64 // KV cache capacity in tokens, 0 unknown

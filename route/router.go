@@ -51,6 +51,7 @@ type Router struct {
 	leg       Leg       // what view.Candidates are for
 	other     side      // scratch: the candidates of the other leg
 	present   []int     // scratch, see findPresent
+	counts    bool      // the decision being made counts on what is in present only
 	apart     talk      // scratch: the conversation on the prefill side
 	why       SplitWhy  // scratch: of the decision being made
 	weighed   Weighed   // the same

@@ -88,6 +88,13 @@ func (p *player) unhold(now int64, hand int32) {
 	p.schedule(int(h.from))
 }
 
+// expire ends the lease of what a prefiller holds.
+func (p *player) expire(now int64, hand int32) {
+	if !p.hands[hand].moving {
+		p.unhold(now, hand)
+	}
+}
+
 // orphan leaves what a prefiller holds to its lease: nobody will tell it that it is not wanted.
 func (p *player) orphan(now int64, hand int32) {
 	if p.hands[hand].held {

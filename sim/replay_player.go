@@ -201,7 +201,7 @@ func (p *player) play() bool {
 		case handArrives:
 			p.arrive(h.at, i)
 		case leaseEnds:
-			p.unhold(h.at, int32(i))
+			p.expire(h.at, int32(i))
 		case endpointJoins:
 			p.joined[i] = true
 			p.declare(h.at)

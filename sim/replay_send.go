@@ -48,6 +48,7 @@ func (p *player) place(now int64, i int) {
 			p.failed(now, i)
 			return
 		}
+		row.Prefiller, row.Prefill, row.Moved, row.Handed, row.MovedTook = -1, 0, 0, 0, 0
 		if row.Why = plan.Why; plan.Split() {
 			p.split(now, i, &plan)
 			return

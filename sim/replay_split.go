@@ -32,6 +32,9 @@ const (
 	handID = 1 << 62
 	// heldFor is how long a prefiller holds what nobody fetches and nobody asks it to keep (vLLM's kv_lease_duration).
 	heldFor = 30 * time.Second
+	// heldMost is how long it holds what a decoder asks it to keep (VLLM_NIXL_ABORT_REQUEST_TIMEOUT). Two engines that both wait for room
+	// for what the other holds get on then.
+	heldMost = 480 * time.Second
 	// keptFor is how long the door thinks that it is there.
 	keptFor = 15 * time.Second
 	// prefillRetries is how often the door has a prompt computed elsewhere before the decoder does it.
@@ -205,6 +208,7 @@ func (p *player) prefilled(now int64, e *Emission) {
 		p.computing[h.from] = without(p.computing[h.from], hand)
 		p.holding[h.from] = append(p.holding[h.from], hand)
 		h.ready, h.held, h.readyAt = true, true, now
+		p.due.push(now+int64(heldMost), leaseEnds, int(hand))
 		row := &p.out[f.row-1]
 		row.Prefiller, row.Prefill = int(h.from), time.Duration(now-f.sent)
 		p.observe(now, i, route.FirstByte{Lease: h.lease})
@@ -245,15 +249,14 @@ func (p *player) decode(now int64, i int) {
 			return
 		}
 		p.askAgain(i)
-		p.req.Leg = route.LegDecode
+		p.req.Leg, p.req.Prefiller = route.LegDecode, p.Fleet.Endpoints[h.from].Name
 		plan, err := p.decide(f.router, now, i)
-		p.observe(now, i, route.Finished{Lease: f.lease, Outcome: outcome})
-		if err != nil {
-			p.moved(now, i)
+		if err != nil { // the one that computed the prompt may answer as well
 			p.orphan(now, f.hand-1)
-			p.failed(now, i)
+			p.again(now, i, outcome)
 			return
 		}
+		p.observe(now, i, route.Finished{Lease: f.lease, Outcome: outcome})
 		p.decodes(i, &plan.Decision)
 		h.to = f.engine
 	}

@@ -36,11 +36,6 @@ func (t Transfer) Validate() error {
 	return errors.Join(errs...)
 }
 
-// takes is how long a transfer of so many tokens takes when no other shares its links.
-func (t Transfer) takes(tokens int) time.Duration {
-	return t.Latency + time.Duration(float64(float64(tokens)*t.BytesPerToken)/t.Bandwidth*1e9)
-}
-
 // links are the transfers under way. One that leaves an engine with n transfers out for one with m coming in has the n-th part of the
 // one's bandwidth or the m-th part of the other's, whichever is less; what that leaves unused is not given to others.
 type links struct {
