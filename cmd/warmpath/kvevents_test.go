@@ -214,7 +214,7 @@ func TestEventsTellWhatIsCached(t *testing.T) {
 			if evicted == 0 {
 				t.Error("nothing was evicted: the test shows nothing")
 			}
-			if share > c.most {
+			if share > c.most && !racing { // which makes all of it late
 				t.Errorf("off by %.2f %% of the prompts", 100*share)
 			}
 		})
