@@ -22,7 +22,7 @@ type Generator struct {
 	Burst         float64       // for a fifth of the time conversations begin so many times as often as else
 	Long          float64       // share of the conversations that begin with a document of their own, of LongTokens typically
 	LongTokens    float64
-	Flood         int           // conversations of one turn that come together in the middle, with one new prompt of FloodTokens
+	Flood         int // conversations of one turn that come together in the middle, with one new prompt of FloodTokens
 	FloodTokens   int
 }
 
