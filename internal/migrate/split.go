@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
 
 	"github.com/warmpath/warmpath/engine"
@@ -51,11 +52,17 @@ func (d *draft) connector(line int, name string) {
 func pdFlags(d *draft, kind, bootstrap string, switches ...string) []flag {
 	flags := []flag{
 		{name: "prefill", takes: 2, do: func(line int, v []string) {
-			d.worker(line, v[0], kind, rolePrefill)
+			e := d.worker(line, v[0], kind, rolePrefill)
 			d.set(splitWhen, "always")
-			if len(v) > 1 && v[1] != "none" && v[1] != bootstrap {
-				d.miss(line, "--prefill "+strings.Join(v, " "), "the bootstrap port is the engine's own; it cannot be named")
+			if e == nil || len(v) < 2 || v[1] == "none" || v[1] == bootstrap {
+				return
 			}
+			port, err := strconv.Atoi(v[1])
+			if err != nil || port < 1 || port > 65535 {
+				d.miss(line, "--prefill "+strings.Join(v, " "), "want a port between 1 and 65535 after the URL")
+				return
+			}
+			e.bootstrap = port
 		}},
 		{name: "decode", takes: many, do: func(line int, urls []string) {
 			for _, u := range urls {
