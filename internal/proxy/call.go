@@ -301,15 +301,15 @@ func (c *call) read() error {
 	}
 	c.served.BytesIn = int64(len(c.body.bytes))
 	if c.api == prompt.Other {
-		c.prompt = c.p.parser.Peek(c.body.bytes, c.r.Header.Get)
+		c.prompt = c.p.parser.Peek(c.body.bytes, named(c.r.Header).get)
 		return nil
 	}
 	if !c.readsContent() {
-		c.prompt, err = c.p.parser.Parse(c.api, c.body.bytes, c.r.Header.Get)
+		c.prompt, err = c.p.parser.Parse(c.api, c.body.bytes, named(c.r.Header).get)
 		return err
 	}
 	c.content = contents.Get().(*content)
-	c.prompt, err = c.p.parser.ParseChainFrom(c.p.memory, c.api, c.body.bytes, c.r.Header.Get, &c.content.chain)
+	c.prompt, err = c.p.parser.ParseChainFrom(c.p.memory, c.api, c.body.bytes, named(c.r.Header).get, &c.content.chain)
 	if err != nil {
 		return err
 	}
@@ -332,7 +332,7 @@ func (c *call) readsContent() bool {
 
 // wantsContent reports whether that is somebody who is obeyed.
 func (c *call) wantsContent() bool {
-	return c.p.cfg.Belief || c.p.cfg.ByContent && !c.p.parser.InHeader(c.r.Header.Get)
+	return c.p.cfg.Belief || c.p.cfg.ByContent && !c.p.parser.InHeader(named(c.r.Header).get)
 }
 
 // peekable reports whether the body of an unknown path is read first: JSON, or nothing at all.

@@ -96,3 +96,14 @@ func dropOverrides(h http.Header) {
 		}
 	}
 }
+
+// named looks headers up by names that are in canonical form already, as a prompt.Parser's are: it looks for twenty in each request,
+// and http.Header.Get looks at every letter of each first.
+type named http.Header
+
+func (h named) get(name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}

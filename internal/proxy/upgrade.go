@@ -11,7 +11,7 @@ import (
 // upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint and then both directions of bytes, for as long as both
 // ends stay. Nothing is retried: what was said cannot be said again.
 func (c *call) upgrade() {
-	c.prompt = c.p.parser.Peek(nil, c.r.Header.Get)
+	c.prompt = c.p.parser.Peek(nil, named(c.r.Header).get)
 	if err := c.identify(); err != nil {
 		c.refuse(err)
 		return
