@@ -146,9 +146,8 @@ func (s *Server) pushLM(r *http.Request, ans *answer) (handed json.RawMessage, e
 // transferLM takes the time of a transfer, makes the cache the decoder's, and tells the router.
 func (s *Server) transferLM(part lmPart, spec *lmSpec, promptTokens int) {
 	defer s.lm.serving.Done()
-	wait := s.opts.KVLatency + time.Duration(float64(promptTokens)/s.opts.KVTokensPerSecond*float64(time.Second))
 	select {
-	case <-time.After(time.Duration(float64(wait) / s.opts.Speed)):
+	case <-time.After(s.moveTime(promptTokens)):
 	case <-s.closing:
 	}
 	s.kv.mu.Lock()

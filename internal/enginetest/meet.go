@@ -1,10 +1,8 @@
 package enginetest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 )
@@ -116,46 +114,16 @@ func (s *Server) computedMeeting(r *http.Request, ans *answer) {
 func (s *Server) attendMeeting(r *http.Request, ans *answer) error {
 	a := ans.ask
 	k := a.meet
-	body, err := json.Marshal(meetCall{Key: k.key, Prompt: promptHash(a), Body: k.body, Said: k.said, Decoder: k.decoder, Rank: k.rank})
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(r.Context(), http.MethodPost, k.at+"/_sim/meet", bytes.NewReader(body))
-	if err != nil {
-		return s.refuse("the prefiller's address: %v", err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.countKV(&s.kv.stats.Failed)
-		return errKVLoad
-	}
-	defer res.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
-	switch res.StatusCode {
-	case http.StatusOK:
-	case http.StatusConflict, http.StatusBadRequest:
-		return s.refuse("the prefiller says %s", said)
-	default:
-		s.countKV(&s.kv.stats.Failed)
-		return errKVLoad
-	}
 	var told meetAnswer
-	if err := json.Unmarshal(said, &told); err != nil {
+	call := meetCall{Key: k.key, Prompt: promptHash(a), Body: k.body, Said: k.said, Decoder: k.decoder, Rank: k.rank}
+	if err := s.askPeer(r.Context(), "prefiller", k.at+"/_sim/meet", call, &told); err != nil {
 		return err
 	}
-	s.countKV(&s.kv.stats.Loaded)
 	a.kv = &kvAsk{params: []byte("{}"), cached: told.Cached}
 	if s.opts.Connector != "sglang" {
 		a.kv.cached = -1 // all that was moved counts as cached
 	}
-	wait := s.opts.KVLatency + time.Duration(float64(ans.promptTokens)/s.opts.KVTokensPerSecond*float64(time.Second))
-	timer := time.NewTimer(time.Duration(float64(wait) / s.opts.Speed))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-	case <-s.closing:
-	}
+	s.loaded(r.Context(), ans.promptTokens)
 	return nil
 }
 

@@ -110,32 +110,13 @@ func (s *Server) fetchBack(r *http.Request, a *ask) (tokens int, err error) {
 	if err := json.Unmarshal(a.kv.back, &p); err != nil {
 		return 0, s.refuse("%v", err)
 	}
-	body, err := json.Marshal(backTake{Params: a.kv.back, Prompt: a.prompt})
-	if err != nil {
-		return 0, err
-	}
 	port := string(bytes.Trim(p.Port, `"`))
-	req, err := http.NewRequestWithContext(r.Context(), http.MethodPost, "http://"+net.JoinHostPort(*p.Host, port)+"/_sim/kv_back", bytes.NewReader(body))
-	if err != nil {
+	take := backTake{Params: a.kv.back, Prompt: a.prompt}
+	if err := s.askPeer(r.Context(), "decoder", "http://"+net.JoinHostPort(*p.Host, port)+"/_sim/kv_back", take, &tokens); err != nil {
 		return 0, err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.countKV(&s.kv.stats.Failed)
-		return 0, errKVLoad
-	}
-	defer res.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
-	switch res.StatusCode {
-	case http.StatusOK:
-	case http.StatusConflict, http.StatusBadRequest:
-		return 0, s.refuse("the decoder says %s", said)
-	default:
-		s.countKV(&s.kv.stats.Failed)
-		return 0, errKVLoad
 	}
 	s.countKV(&s.kv.stats.BackLoaded)
-	return strconv.Atoi(string(said))
+	return tokens, nil
 }
 
 // postBack hands what is held of a conversation to a prefiller, once.

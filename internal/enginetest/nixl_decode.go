@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -27,40 +26,14 @@ func (s *Server) fetchKV(r *http.Request, a *ask, promptTokens int) error {
 	if err != nil {
 		return s.refuse("remote_port is %s", p.Port)
 	}
-	body, err := json.Marshal(kvTake{Params: a.kv.params, Prompt: strconv.FormatUint(promptHash(a), 16)})
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second) // vLLM's handshake gives up then
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+net.JoinHostPort(*p.Host, strconv.Itoa(port))+"/_sim/kv", bytes.NewReader(body))
-	if err != nil {
+	address := net.JoinHostPort(*p.Host, strconv.Itoa(port))
+	take := kvTake{Params: a.kv.params, Prompt: strconv.FormatUint(promptHash(a), 16)}
+	if err := s.askPeer(ctx, "prefiller", "http://"+address+"/_sim/kv", take, nil); err != nil {
 		return err
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.countKV(&s.kv.stats.Failed)
-		return errKVLoad
-	}
-	defer res.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
-	switch res.StatusCode {
-	case http.StatusOK:
-	case http.StatusConflict, http.StatusBadRequest:
-		return s.refuse("the prefiller says %s", said)
-	default:
-		s.countKV(&s.kv.stats.Failed)
-		return errKVLoad
-	}
-	s.countKV(&s.kv.stats.Loaded)
-	wait := s.opts.KVLatency + time.Duration(float64(promptTokens)/s.opts.KVTokensPerSecond*float64(time.Second))
-	timer := time.NewTimer(time.Duration(float64(wait) / s.opts.Speed))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-	case <-s.closing:
-	}
+	s.loaded(r.Context(), promptTokens)
 	return nil
 }
 

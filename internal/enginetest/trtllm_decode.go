@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -54,49 +53,22 @@ func trtSign(key string, p *trtParams) string {
 // fetchDisagg takes the blocks of a generation leg's prompt from its context worker and waits as long as that takes.
 func (s *Server) fetchDisagg(r *http.Request, a *ask, promptTokens int) error {
 	t := a.trt
-	body, err := json.Marshal(trtTake{ID: *t.params.CtxID, State: t.params.State, Hash: strconv.FormatUint(idsHash(a), 16)})
-	if err != nil {
-		return err
-	}
 	address, ok := strings.CutPrefix(t.params.At, "tcp://")
 	if !ok {
 		return s.refuse("ctx_info_endpoint is %q", t.params.At)
 	}
-	req, err := http.NewRequestWithContext(r.Context(), http.MethodPost, "http://"+address+"/_sim/trt", bytes.NewReader(body))
-	if err != nil {
-		return s.refuse("ctx_info_endpoint: %v", err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.countKV(&s.kv.stats.Failed)
-		return errKVLoad
-	}
-	defer res.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
-	switch res.StatusCode {
-	case http.StatusOK:
-	case http.StatusConflict, http.StatusBadRequest:
-		return s.refuse("the context worker says %s", said)
-	default:
-		s.countKV(&s.kv.stats.Failed)
-		return errKVLoad
-	}
 	var taken trtTaken
-	if err := json.Unmarshal(said, &taken); err != nil || taken.Length > promptTokens*sim.TokenBytes {
-		return fmt.Errorf("the context worker says %s", said)
+	take := trtTake{ID: *t.params.CtxID, State: t.params.State, Hash: strconv.FormatUint(idsHash(a), 16)}
+	if err := s.askPeer(r.Context(), "context worker", "http://"+address+"/_sim/trt", take, &taken); err != nil {
+		return err
+	}
+	if taken.Length > promptTokens*sim.TokenBytes {
+		return fmt.Errorf("the context worker says a prompt of %d bytes", taken.Length)
 	}
 	if t.ids != nil || taken.Length < len(a.prompt) {
 		a.prompt = a.prompt[:min(taken.Length, len(a.prompt))]
 	}
-	s.countKV(&s.kv.stats.Loaded)
-	wait := s.opts.KVLatency + time.Duration(float64(promptTokens)/s.opts.KVTokensPerSecond*float64(time.Second))
-	timer := time.NewTimer(time.Duration(float64(wait) / s.opts.Speed))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-	case <-s.closing:
-	}
+	s.loaded(r.Context(), promptTokens)
 	return nil
 }
 
