@@ -30,7 +30,7 @@ var plan = map[string]room{
 
 	// The pure floor.
 	"prefix":  {},
-	"prompt":  {may: []string{"route"}, third: []string{"github.com/zeebo/xxh3", "golang.org/x/sys"}},
+	"prompt":  {may: []string{"route"}, third: []string{"github.com/segmentio/asm", "github.com/zeebo/xxh3", "golang.org/x/sys"}},
 	"session": {third: []string{"github.com/zeebo/xxh3"}},
 	"route":   {may: []string{"prefix", "session"}, third: []string{"github.com/zeebo/xxh3"}},
 	"policy":  {may: []string{"prefix", "route"}},
@@ -57,6 +57,7 @@ var plan = map[string]room{
 	"internal/kvevents":   {may: []string{"engine", "internal/live", "route"}, third: []string{"github.com/go-zeromq/zmq4"}},
 	"internal/lmcache":    {may: []string{"engine", "route"}, third: []string{"github.com/tinylib/msgp"}},
 	"internal/plot":       {third: []string{"gonum.org/v1/plot"}},
+	"internal/tokenizer":  {third: []string{"github.com/nikolalohinski/gonja", "golang.org/x/text"}},
 	"internal/play":       {may: []string{"sim"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
 
 	// Where everything is tied together.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	fastutf8 "github.com/segmentio/asm/utf8"
 	"pgregory.net/rapid"
 )
 
@@ -130,6 +131,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
+// TestValidText guards the library that validates text by vector instructions.
 func TestValidText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := []byte(strings.Join(rapid.SliceOf(rapid.OneOf(words, rapid.SampledFrom([]string{
@@ -138,7 +140,7 @@ func TestValidText(t *testing.T) {
 		if len(text) > 0 && rapid.Bool().Draw(t, "spoil") {
 			text[rapid.IntRange(0, len(text)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
 		}
-		if got := validText(text); got != utf8.Valid(text) {
+		if got := fastutf8.Valid(text); got != utf8.Valid(text) {
 			t.Fatalf("%q: %v", text, got)
 		}
 	})
