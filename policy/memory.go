@@ -16,7 +16,7 @@ type memory struct {
 
 // newMemory makes a tree that keeps so many blocks for each endpoint.
 func newMemory(blocks int) memory {
-	return memory{index: prefix.New(prefix.Config{Capacity: blocks})}
+	return memory{index: prefix.New(prefix.Config{Capacity: blocks, Chains: true})}
 }
 
 // share bounds all endpoints together to so many blocks, evenly.

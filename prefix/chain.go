@@ -4,6 +4,7 @@ import "slices"
 
 // Chain appends the chain that ends with a block, from its first block on, to to; ok is false when nobody holds the block.
 func (x *Index) Chain(last uint64, to []uint64) (chain []uint64, ok bool) {
+	x.single()
 	a := x.find(last)
 	if last == 0 || a == 0 {
 		return to, false
@@ -26,6 +27,7 @@ func (x *Index) Chain(last uint64, to []uint64) (chain []uint64, ok bool) {
 
 // Holds reports whether a slot holds a block.
 func (x *Index) Holds(slot int, hash uint64) bool {
+	x.single()
 	a := x.find(hash)
 	if hash == 0 || a == 0 || slot < 0 || slot >= len(x.slots) {
 		return false
@@ -37,6 +39,7 @@ func (x *Index) Holds(slot int, hash uint64) bool {
 
 // Depth is how many blocks the chain has that ends with a block; 0 when nobody holds it.
 func (x *Index) Depth(hash uint64) int {
+	x.single()
 	a := x.find(hash)
 	if hash == 0 || a == 0 {
 		return 0

@@ -15,6 +15,7 @@ type repeat struct {
 // of the hashes were taken, as Insert takes a chain: none when the slot is not known to hold the parent (the caller has lost
 // events, and may ask the engine for all of them).
 func (x *Index) Store(slot int, parent uint64, hashes []uint64) int {
+	x.single()
 	s := x.slot(slot)
 	var n, k uint32
 	if parent != 0 {
@@ -38,6 +39,7 @@ func (x *Index) Store(slot int, parent uint64, hashes []uint64) int {
 // block on the slot goes with it, since without it nothing after it can be used. It returns how many blocks the slot
 // holds less.
 func (x *Index) Remove(slot int, hashes []uint64) int {
+	x.single()
 	if slot < 0 || slot >= len(x.slots) {
 		return 0
 	}

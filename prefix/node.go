@@ -109,7 +109,7 @@ func (x *Index) push(n uint32, hashes []uint64) uint32 {
 	before := nd.length
 	c := x.chunks.at(nd.last)
 	for i, h := range hashes {
-		if i%warmLen == 0 {
+		if i%warmLen == 0 && !x.chains {
 			x.table.warm(hashes[i:min(i+warmLen, len(hashes))])
 		}
 		if off == chunkLen {
@@ -117,7 +117,7 @@ func (x *Index) push(n uint32, hashes []uint64) uint32 {
 			c = x.hang(n, id)
 			off = 0
 		}
-		if h == 0 || !x.add(h, nd.last<<chunkBits|off) {
+		if h == 0 || x.listed(nd.length) && !x.add(h, nd.last<<chunkBits|off) {
 			if off == 0 {
 				x.chop(n)
 			}
@@ -130,8 +130,12 @@ func (x *Index) push(n uint32, hashes []uint64) uint32 {
 	if nd.length > before {
 		nd.full = 0
 	}
+	x.blocks += int(nd.length - before)
 	return nd.length - before
 }
+
+// listed reports whether the block at place i of a run is in the table.
+func (x *Index) listed(i uint32) bool { return !x.chains || i == 0 }
 
 // hang links a chunk at the end of a run.
 func (x *Index) hang(n, id uint32) *chunk {
@@ -163,16 +167,21 @@ func (x *Index) chop(n uint32) {
 // cut shortens a run to a length; at 0 the node goes. Nobody holds what is cut, so nothing follows it.
 func (x *Index) cut(n, length uint32) {
 	nd := x.nodes.at(n)
+	x.blocks -= int(nd.length - length)
+	if x.chains && length == 0 && nd.length > 0 {
+		first := nd.first<<chunkBits | nd.start
+		x.table.remove(x.hashAt(first), first)
+	}
 	for nd.length > length {
 		off := (nd.start + nd.length - 1) % chunkLen
 		c := x.chunks.at(nd.last)
 		// Down to the first block of this chunk that goes.
 		low := off + 1 - min(off+1, nd.length-length)
-		if off > low {
+		if !x.chains {
 			x.table.warm(c.hash[low:off])
-		}
-		for o := off + 1; o > low; o-- {
-			x.table.remove(c.hash[o-1], nd.last<<chunkBits|(o-1))
+			for o := off + 1; o > low; o-- {
+				x.table.remove(c.hash[o-1], nd.last<<chunkBits|(o-1))
+			}
 		}
 		nd.length -= off + 1 - low
 		if low == 0 || nd.length == 0 {
@@ -186,9 +195,18 @@ func (x *Index) cut(n, length uint32) {
 }
 
 // split parts a run before its block i, 0 < i < length, and returns the new node of what comes before; what comes after
-// keeps the node, its children and its place in the order of use.
+// keeps the node, its children and its place in the order of use. Where what comes after turns out to contradict another
+// chain, it is forgotten instead.
 func (x *Index) split(n, i uint32) uint32 {
 	nd := x.nodes.at(n)
+	if x.chains {
+		if c, off := x.chunkOf(nd, i); !x.add(x.chunks.at(c).hash[off], c<<chunkBits|off) {
+			for id := nd.members; id != 0; id = x.members.at(id).next {
+				x.forget(x.members.at(id).slot, n, i)
+			}
+			return n
+		}
+	}
 	parent := nd.parent
 	x.leave(n)
 	head := x.newNode(parent)
@@ -231,6 +249,8 @@ func (x *Index) share(head, c, off uint32) {
 	hd.last = id
 	for o := from; o < off; o++ {
 		own.hash[o] = cut.hash[o]
-		x.table.move(cut.hash[o], c<<chunkBits|o, id<<chunkBits|o)
+		if !x.chains || id == hd.first && o == hd.start {
+			x.table.move(cut.hash[o], c<<chunkBits|o, id<<chunkBits|o)
+		}
 	}
 }

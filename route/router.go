@@ -79,7 +79,7 @@ func New(c Config) *Router {
 		trails:    session.NewTrails(c.Sessions.Max),
 		users:     session.NewUsers(c.Sessions),
 		seen:      session.NewSeen(session.DefaultSeen),
-		belief:    belief{index: prefix.New(prefix.Config{Reach: reach})},
+		belief:    belief{index: prefix.New(prefix.Config{Reach: reach, Chains: true})},
 		pcg:       rand.NewPCG(0, 0),
 		counting:  c.Counting,
 	}

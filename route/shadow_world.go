@@ -44,7 +44,7 @@ const (
 func newWorld(c session.Config) *world {
 	return &world{
 		homes: session.New(c),
-		index: prefix.New(prefix.Config{Reach: reach}),
+		index: prefix.New(prefix.Config{Reach: reach, Chains: true}),
 	}
 }
 
