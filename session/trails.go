@@ -92,13 +92,19 @@ func (t *Trails) Len() int { return t.ends.len() }
 
 // Follow finds the conversation that a prompt belongs to, or gives it the fresh id, and remembers where the prompt ends. known
 // reports whether it belongs to a conversation of before. A prompt that repeats an earlier one word for word is a retry of that
-// turn, unless somebody has gone on from it since: then it is a new conversation that begins alike.
+// turn, unless somebody has gone on from it since: then it is a new conversation that begins alike. One that repeats turn after
+// turn stays one.
 func (t *Trails) Follow(p *Trail, fresh string) (id string, known bool) {
 	if !p.says() {
 		return fresh, false
 	}
 	if e := t.ends.get(p.main()); e != nil && e.main == p.main() {
-		if !e.extended {
+		other, waits := t.waiting(p, e.id)
+		switch {
+		case waits:
+			t.remember(p, other)
+			return other, true
+		case !e.extended:
 			e.repeated, p.Repeats = true, true
 			return e.id, true
 		}
@@ -126,6 +132,21 @@ func (t *Trails) Follow(p *Trail, fresh string) (id string, known bool) {
 	}
 	t.remember(p, id)
 	return id, known
+}
+
+// waiting finds whose a prompt is that repeats one of the conversation was. All of that conversation may be said once more, as when a
+// benchmark is run twice: then a new conversation repeated the turn before this one, and waits for its next turn.
+func (t *Trails) waiting(p *Trail, was string) (id string, ok bool) {
+	e, _ := t.earlier(p)
+	if e == nil {
+		return "", false
+	}
+	turn := t.ends.get(e.main)
+	if turn == nil || turn.id != e.id || turn.id == was || turn.extended {
+		return "", false
+	}
+	turn.extended = true
+	return turn.id, true
 }
 
 // Says reports whether a prompt says enough to identify a conversation.

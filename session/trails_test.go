@@ -73,6 +73,16 @@ func TestTrailsOfChats(t *testing.T) {
 			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3"), chat("s", "u1", "a1", "u2"),
 			chat("s", "u1", "a1", "u2", "b2", "w3"), chat("s", "u1", "a1", "u2", "a2", "u3", "a3", "u4"),
 		}, "aaabba"},
+		{"all of it once more, word for word", []*Trail{
+			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3"),
+			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3"), chat("s", "u1", "a1", "u2", "a2", "u3", "a3", "u4"),
+		}, "aaabbbb"},
+		{"all of it three times", []*Trail{
+			chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1"), chat("s", "u1", "a1", "u2"),
+		}, "aabbcc"},
+		{"all of it once more as text", []*Trail{
+			text(opener), text(opener + "x"), text(opener + "xy"), text(opener), text(opener + "x"), text(opener + "xy"), text(opener + "xyz"),
+		}, "aaabbbb"},
 		{"another answer to the same question is a branch", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "b1", "u2")}, "aaa"},
 		{"two agents begin alike, and one changes its system prompt", []*Trail{chat("coder", "u1"), chat("critic", "u1"), chat("coder at noon", "u1", "a1", "u2"), chat("critic", "u1", "b1", "u2")}, "abcb"},
 		{"the same of one that has gone on", []*Trail{chat("coder", "u1"), chat("coder", "u1", "a1", "u2"), chat("critic", "u1"), chat("coder at noon", "u1", "a1", "u2", "a2", "u3"), chat("critic", "u1", "b1", "u2")}, "aabab"},
