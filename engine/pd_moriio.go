@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -93,13 +92,8 @@ func (m MoRIIO) Reply(x *Handoff, body []byte) (Handed, error) {
 	h := Handed{}
 	h.Usage, h.Known = promptUsage(x.API, body)
 	params, ok := memberOf(body, kvTransferParams)
-	switch {
-	case !ok:
-		return h, errors.New("engine: the prefiller's reply is no JSON object")
-	case isNull(params):
-		return h, ErrNoParams
-	case params[0] != '{' || len(params) > maxParamsBytes:
-		return h, fmt.Errorf("engine: the prefiller's kv_transfer_params are no object, or longer than %d bytes", maxParamsBytes)
+	if err := checkParams(params, ok); err != nil {
+		return h, err
 	}
 	for _, name := range []string{"remote_engine_id", "remote_block_ids", "transfer_id"} {
 		if v, _ := memberOf(params, name); isNull(v) {

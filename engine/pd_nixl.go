@@ -159,6 +159,19 @@ func tokenReply(x *Handoff, body []byte) (Handed, error) {
 	return h, nil
 }
 
+// checkParams reports kv_transfer_params of a prefiller's reply that cannot be passed on. ok is false when the reply is no JSON object.
+func checkParams(params []byte, ok bool) error {
+	switch {
+	case !ok:
+		return errors.New("engine: the prefiller's reply is no JSON object")
+	case isNull(params):
+		return ErrNoParams
+	case params[0] != '{' || len(params) > maxParamsBytes:
+		return fmt.Errorf("engine: the prefiller's kv_transfer_params are no object, or longer than %d bytes", maxParamsBytes)
+	}
+	return nil
+}
+
 // Reply implements Connector: the object kv_transfer_params at the top of the reply, whose shape is the engine's own
 // affair. remote_block_ids is a list in older versions and a list for each cache group in newer ones.
 func (Nixl) Reply(x *Handoff, body []byte) (Handed, error) {
@@ -166,13 +179,8 @@ func (Nixl) Reply(x *Handoff, body []byte) (Handed, error) {
 	found, ok := membersOf(body, "usage", kvTransferParams)
 	params := found[1]
 	h.Usage, h.Known = usageIn(x.API, found[0])
-	switch {
-	case !ok:
-		return h, errors.New("engine: the prefiller's reply is no JSON object")
-	case isNull(params):
-		return h, ErrNoParams
-	case params[0] != '{' || len(params) > maxParamsBytes:
-		return h, fmt.Errorf("engine: the prefiller's kv_transfer_params are no object, or longer than %d bytes", maxParamsBytes)
+	if err := checkParams(params, ok); err != nil {
+		return h, err
 	}
 	// What a decoder does not survive the lack of (seen with vLLM 0.32.0; older versions know no remote_request_id).
 	names := [...]string{"remote_engine_id", "remote_block_ids", "remote_host", "remote_port", "do_remote_prefill", "remote_prefill_cached_tokens"}

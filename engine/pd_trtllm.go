@@ -130,7 +130,7 @@ func (t TRTLLM) Reply(x *Handoff, body []byte) (Handed, error) {
 	if f := noFigures(); !isNull(usage) && f.object(usage) {
 		h.Usage, h.Known = f.usage(x.API)
 	}
-	h.Honest = h.Known // ctx_usage has the decoder report it
+	h.Honest = h.Known && !t.GenerationFirst // ctx_usage has the decoder report it, which is not there yet when both are asked at once
 	if n := elements(choices, 2); n != 1 {
 		many := "no choice"
 		if n > 1 {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs real engines and the official clients for the tests of this folder.
 #
-#   install.sh vllm|sglang|llama|clients|nixl|nixl_sglang|all [DIR]
+#   install.sh vllm|sglang|llama|clients|aiperf|nixl|nixl_sglang|all [DIR]
 #
 # DIR is $WARMPATH_REAL or ~/.cache/warmpath-real. Nothing outside DIR is changed and nothing needs root. Python packages
 # come from the configured package index, llama-server from the Debian archive that apt is configured for. What is there
@@ -110,6 +110,17 @@ install_clients() {
   done_with venv-clients pins-clients.txt
 }
 
+# aiperf needs a tokenizer, which it would fetch: it gets one of our own, in a cache made by hand.
+install_aiperf() {
+  venv venv-aiperf pins-aiperf.txt
+  if [ ! -e "$dir/cache/hf/hub/models--local--tiny/refs/main" ]; then
+    say "making a tokenizer in $dir/cache/hf"
+    rm -rf "$dir/cache/hf/hub/models--local--tiny"
+    bounded "$dir/venv-aiperf/bin/python" -B "$here/make_tokenizer.py" "$dir/cache/hf/hub"
+  fi
+  done_with venv-aiperf pins-aiperf.txt
+}
+
 # llama-server is in Debian from forky on. Its packages, and the C library they are built for, are unpacked into DIR and never
 # installed: apt works on lists of its own in DIR/apt, with the archive and the keys that this machine's apt already trusts.
 install_llama() {
@@ -167,14 +178,15 @@ EOF
 }
 
 case $what in
-vllm | sglang | llama | clients | nixl | nixl_sglang | all) ;;
-*) fail "usage: install.sh vllm|sglang|llama|clients|nixl|nixl_sglang|all [DIR]" ;;
+vllm | sglang | llama | clients | aiperf | nixl | nixl_sglang | all) ;;
+*) fail "usage: install.sh vllm|sglang|llama|clients|aiperf|nixl|nixl_sglang|all [DIR]" ;;
 esac
 mkdir -p "$dir"
 dir=$(CDPATH='' cd -- "$dir" && pwd)
 start=$(date +%s)
 if [ "$what" = all ]; then
   install_clients
+  install_aiperf
   install_llama
   install_vllm
   install_sglang

@@ -84,3 +84,17 @@ func TestRealDisaggregation(t *testing.T) {
 	t.Setenv("TESTS", "test_disagg")
 	run(t, "vllm")
 }
+
+// TestAiperf has aiperf measure the router in front of simulated engines, split and not.
+func TestAiperf(t *testing.T) {
+	dir := os.Getenv("WARMPATH_REAL")
+	if dir == "" {
+		t.Skip("WARMPATH_REAL is not set; realtest/README.md tells how to install aiperf")
+	}
+	for _, file := range []string{"venv-clients/installed", "venv-aiperf/installed"} {
+		if err := exists(dir, file); err != nil {
+			t.Skipf("not installed: run realtest/install.sh clients and realtest/install.sh aiperf %s (%v)", dir, err)
+		}
+	}
+	run(t, "aiperf")
+}

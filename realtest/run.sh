@@ -2,6 +2,7 @@
 # Runs the tests of this folder: builds the router, then drives it in front of the engines that are installed.
 #
 #   run.sh [vllm|sglang|llama ...]      the router in front of two engines of each kind
+#   run.sh aiperf                       the router in front of simulated engines, measured by aiperf
 #   DIRECT=1 run.sh [kind ...]          no router: what the tests expect of the engines themselves
 #
 # WARMPATH_REAL says where install.sh put things (~/.cache/warmpath-real), REAL_ROUTER names a router that is built
@@ -17,6 +18,7 @@ if [ ! -x "$python" ]; then
   exit 2
 fi
 [ $# -eq 0 ] || export REAL_KINDS="$*"
+[ "$*" != aiperf ] || TESTS=${TESTS:-test_aiperf}
 built=
 if [ -n "${DIRECT:-}" ]; then
   unset REAL_ROUTER

@@ -5,19 +5,15 @@ Needs what install.sh nixl_sglang adds to SGLang. Without REAL_ROUTER there is n
 """
 
 import concurrent.futures
-import http.client
-import json
 import os
-import pathlib
-import socket
-import tempfile
 import threading
 import time
 import unittest
 
 import engines
 import fleet
-from test_disagg import Pair, post, prompt, request
+import pair
+from pair import post, prompt, request
 
 
 class Half(engines.Engine):
@@ -39,55 +35,21 @@ class Half(engines.Engine):
 
 
 def ask(url, path, body):
-    """The answer to a request as a value."""
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=120)
-    try:
-        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        raw = answer.read().decode()
-        if answer.status != 200:
-            return answer.status, raw
-        if raw.startswith("data:"):
-            return 200, [json.loads(line[6:]) for line in raw.split("\n") if line.startswith("data: {")]
-        return 200, json.loads(raw)
-    finally:
-        connection.close()
+    """The answer to a request as a value: of a stream, a list."""
+    status, _, raw = pair.ask(url, path, body)
+    if status != 200:
+        return status, raw
+    documents = pair.documents(raw)
+    return 200, documents if body.get("stream") else documents[0]
 
 
-class DisaggregatedSGLang(unittest.TestCase):
+class DisaggregatedSGLang(pair.PairTest):
+    kind, addon = "sglang", "nixl_sglang"
+
     @classmethod
-    def setUpClass(cls):
-        why = engines.missing("sglang", fleet.DIRECTORY)
-        if not why and not (fleet.DIRECTORY / "venv-sglang/nixl").exists():
-            why = f"nixl is not installed in {fleet.DIRECTORY}: run realtest/install.sh nixl_sglang {fleet.DIRECTORY}"
-        if why or not fleet.ROUTER:
-            raise unittest.SkipTest(why or "REAL_ROUTER is not set")
-        logs = pathlib.Path(os.environ.get("REAL_LOGS") or tempfile.mkdtemp(prefix="warmpath-disagg-"))
-        ports = fleet.free_ports(6)
-        cls.prefiller = Half("prefill", ports[0], ports[1], fleet.DIRECTORY, logs)
-        cls.decoder = Half("decode", ports[2], ports[1], fleet.DIRECTORY, logs)
+    def halves(cls, ports, logs):
         cls.alone = Half("both", ports[3], 0, fleet.DIRECTORY, logs)
-        cls.pair = Pair(fleet.ROUTER, cls.prefiller, cls.decoder, ports[4], ports[5], logs)
-        cls.addClassCleanup(cls.stop_all)
-        engines.start_all([cls.prefiller, cls.decoder, cls.alone])
-        cls.pair.start()
-        fleet.eventually("the router knows both", lambda: all(e["state"] == "up" for e in cls.pair.endpoints()["endpoints"]))
-
-    @classmethod
-    def stop_all(cls):
-        cls.pair.stop()
-        for engine in (cls.prefiller, cls.decoder, cls.alone):
-            engine.stop()
-
-    def leases(self):
-        return self.pair.metrics().get("warmpath_leases", 0)
-
-    def same(self, seed, chat, stream):
-        path, body = request(seed, chat, stream)
-        status, headers, got = post(self.pair.url, path, body)
-        self.assertEqual(status, 200, got)
-        self.assertEqual((headers["X-Warmpath-Prefill"], headers["X-Warmpath-Endpoint"]), ("p", "d"))
-        return path, body, got
+        return [Half("prefill", ports[0], ports[1], fleet.DIRECTORY, logs), Half("decode", ports[2], ports[1], fleet.DIRECTORY, logs), cls.alone]
 
     def test_1_the_text_of_one_server(self):
         for n, (chat, stream) in enumerate([(c, s) for c in (False, True) for s in (False, True)]):
@@ -130,11 +92,7 @@ class DisaggregatedSGLang(unittest.TestCase):
 
     def test_6_a_client_that_leaves(self):
         for after, tokens in ((0.2, 9000), (2.5, 300)):
-            body = json.dumps({"model": engines.MODEL, "max_tokens": 4000, "ignore_eos": True, "stream": True, "prompt": prompt(tokens, tokens)}).encode()
-            host, port = self.pair.url.removeprefix("http://").split(":")
-            with socket.create_connection((host, int(port))) as client:
-                client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-                time.sleep(after)
+            self.leave(after, tokens)
             queues = ("running_reqs", "queue_reqs", "prefill_bootstrap_queue_reqs", "prefill_inflight_queue_reqs",
                       "decode_prealloc_queue_reqs", "decode_transfer_queue_reqs")
             fleet.eventually("both servers are idle", lambda: all(
@@ -163,9 +121,7 @@ class DisaggregatedSGLang(unittest.TestCase):
                 self.assertIn("error", got)
             self.assertLess(took, 60)
         self.assertTrue(any(status >= 500 for _, _, status, _, _ in results))
-        states = {e["name"]: e["state"] for e in self.pair.endpoints()["endpoints"]}
-        self.assertEqual(states["d"], "up", "the decoder was charged for the prefiller's end")
-        fleet.eventually("no reservation is open", lambda: self.leases() == 0)
+        self.assert_decoder_uncharged()
 
 
 if __name__ == "__main__":

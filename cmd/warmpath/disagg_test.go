@@ -97,6 +97,40 @@ func TestTwoLegsAreExplained(t *testing.T) {
 	}
 }
 
+// TestHandingOverEnginesHaveTheSameWeights: at whatever addresses the command line starts them, engines with a connector answer alike, since a
+// decoder that went on from another answer would be refused, and make up ids that no other does.
+func TestHandingOverEnginesHaveTheSameWeights(t *testing.T) {
+	p := engineAt(t, "--listen", "localhost:0", "--dialect", "trtllm", "--connector", "trtllm", "--role", "prefill", "--model", "m", "--speed", "20")
+	d := engineAt(t, "--dialect", "trtllm", "--connector", "trtllm", "--role", "decode", "--model", "m", "--speed", "20")
+	r := newRig(t, 0, func(cfg *config.Config) {
+		cfg.Endpoints = []discovery.EndpointConfig{{Name: "p", URL: p, Role: "prefill"}, {Name: "d", URL: d, Role: "decode"}}
+		cfg.Disaggregation.When = "always"
+	})
+	if h := r.ask(t, "told", "t", 200, "X-Warmpath-Explain", "1"); h.Get("X-Warmpath-Endpoint") != "d" || h.Get("X-Warmpath-Prefill") != "p" {
+		t.Errorf("it went to %v", h)
+	}
+	var ids, texts [2]string
+	for i, url := range []string{p, d} {
+		res, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Hello"}],"max_tokens":9}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a struct {
+			ID      string
+			Choices []struct{ Message struct{ Content string } }
+		}
+		err = json.NewDecoder(res.Body).Decode(&a)
+		_ = res.Body.Close()
+		if err != nil || len(a.Choices) != 1 {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		ids[i], texts[i] = a.ID, a.Choices[0].Message.Content
+	}
+	if texts[0] == "" || texts[0] != texts[1] || ids[0] == "" || ids[0] == ids[1] {
+		t.Errorf("texts %q, ids %q", texts, ids)
+	}
+}
+
 // shared is a buffer that a log may be written to while it is read.
 type shared struct {
 	mu sync.Mutex
@@ -219,15 +253,7 @@ func TestOneLineWhateverFails(t *testing.T) {
 	var engines []*enginetest.Server
 	r := newRig(t, 0, func(cfg *config.Config) {
 		for _, role := range []string{"prefill", "decode"} {
-			e, err := enginetest.New(enginetest.Options{Models: []string{"m"}, Speed: 20, Connector: "nixl"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = e.Close() })
-			url, err := e.Listen("127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			e, url := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20, Connector: "nixl"})
 			engines = append(engines, e)
 			cfg.Endpoints = append(cfg.Endpoints, discovery.EndpointConfig{Name: role, URL: url, Role: role})
 		}

@@ -44,10 +44,10 @@ restart, error_event, garbage, none.`,
 			if o.Role, err = route.ParseRole(role); err != nil {
 				return usageError(fmt.Errorf("--role: %w", err))
 			}
-			if !c.Flags().Changed("seed") {
+			if !c.Flags().Changed("seed") && o.Connector == "" {
 				h := fnv.New64a()
 				_, _ = h.Write([]byte(listen))
-				o.Seed = h.Sum64() // two engines do not make up the same ids
+				o.Seed = h.Sum64() // engines differ; those that hand KV cache over have the same weights, and answer alike
 			}
 			if o.Ranks < 1 {
 				return usageError(errors.New("--ranks must be at least 1"))
@@ -70,7 +70,7 @@ restart, error_event, garbage, none.`,
 	f.StringVar(&o.KVNotify, "kv-notify", "", "`ADDRESS` at which the router is told of KV cache that was pushed (lmcache)")
 	f.DurationVar(&o.KVLease, "kv-lease", 0, "how long a prompt that was computed for another engine is held; 0 is 30s")
 	f.IntVar(&o.Ranks, "ranks", o.Ranks, "data-parallel ranks, each with a cache of its own")
-	f.Uint64Var(&seed, "seed", 0, "seed of answers and ids; not given, one that follows from the address")
+	f.Uint64Var(&seed, "seed", 0, "seed of answers; not given, 0 with a connector, else one that follows from the address")
 	f.Float64Var(&o.Speed, "speed", o.Speed, "simulated seconds a real second")
 	f.StringVar(&o.APIKey, "api-key", "", "bearer token to ask for")
 	f.IntVar(&o.ContextTokens, "context", 0, "longest prompt plus answer in tokens; 0 is 32768")

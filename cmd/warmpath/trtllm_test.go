@@ -27,15 +27,7 @@ func trtWorker(t *testing.T, change func(o *enginetest.Options)) (*enginetest.Se
 	if change != nil {
 		change(&o)
 	}
-	e, err := enginetest.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = e.Close() })
-	url, err := e.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, url := simEngine(t, o)
 	return e, strings.TrimPrefix(url, "http://")
 }
 
@@ -59,18 +51,7 @@ func trtRouter(t *testing.T, yaml string, change func(*config.Config)) *router {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := r.stop(ctx); err != nil {
-			t.Error(err)
-		}
-		for _, s := range r.fleet.Status() {
-			if s.Load != (route.Load{}) {
-				t.Errorf("%s: books are not empty at the end: %+v", s.Endpoint.Name, s.Load)
-			}
-		}
-	})
+	stopAtEnd(t, r)
 	r.waitReady(context.Background(), 5*time.Second)
 	return r
 }

@@ -58,6 +58,8 @@ type fields struct {
 	ConversationParams  json.RawMessage `json:"conversation_params"`
 	PromptTokenIDs      json.RawMessage `json:"prompt_token_ids"`
 	PromptTokenIDsB64   string          `json:"prompt_token_ids_b64"`
+
+	body []byte // all of it
 }
 
 // ask is one request to generate, ready to become a job.
@@ -113,6 +115,9 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) error {
 	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return bad("the body is not valid: %v", err)
+	}
+	if f, ok := v.(*fields); ok {
+		f.body = b
 	}
 	return nil
 }
@@ -192,7 +197,7 @@ func (s *Server) requestID(r *http.Request, f *fields) string {
 		}
 	}
 	n := s.ids.Add(1)
-	rng := rand.New(rand.NewPCG(s.opts.Seed, n))
+	rng := rand.New(rand.NewPCG(xxh3.HashStringSeed(s.address(), s.opts.Seed), n)) // engines with one seed make up different ids
 	return fmt.Sprintf("%016x%016x", rng.Uint64(), rng.Uint64())
 }
 
@@ -266,7 +271,7 @@ func (s *Server) job(a *ask) (sim.Job, *answer, error) {
 		root = xxh3.HashStringSeed(a.model, root)
 	}
 	full := make([]byte, 0, len(a.prompt)+len(ans.text))
-	full = append(append(full, a.prompt...), ans.text...)
+	full = s.appendAnswer(append(full, a.prompt...), ans)
 	if s.dialect.lanes {
 		root = s.chooseSlot(a, root, full)
 		job.Lane = uint32(a.slot) + 1

@@ -31,7 +31,6 @@ type askNote struct {
 	answers bool      // it answered a client that asked, in a chunk of its own
 
 	refusedID time.Time // when it last refused conversation_params, zero never
-	takesID   bool      // it answered a request with conversation_params
 }
 
 func (b *askBook) of(endpoint string) askNote {

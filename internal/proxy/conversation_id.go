@@ -21,7 +21,8 @@ const (
 )
 
 // send passes the request on and returns when the header of the answer has come. An engine that does not know conversation_params gets
-// it once more without: the client is not to suffer for what the router told.
+// it once more without: the client is not to suffer for what the router told. So does the engine of a leg: what it refuses when it reads
+// the body it has not begun, and the id of the hand-over is still unused.
 func (a *attempt) send() (*http.Response, error) {
 	res, err := a.sendAsking()
 	if err != nil || !a.told {
@@ -29,23 +30,19 @@ func (a *attempt) send() (*http.Response, error) {
 	}
 	p, name := a.c.p, a.d.Endpoint.Name
 	if a.d.Endpoint.IDForm != route.IDAuto || !refuses(res, conversationParams) {
-		if res.StatusCode < http.StatusBadRequest && !p.asks.of(name).takesID {
-			p.asks.note(name, func(n *askNote) { n.takesID = true })
-		}
 		return res, nil
 	}
 	res.Body.Close()
 	a.sent.release()
 	a.sent, a.untells = nil, true
 	if res, err = a.sendAsking(); err == nil && res.StatusCode < http.StatusBadRequest {
-		p.asks.note(name, func(n *askNote) { n.refusedID, n.takesID = time.Now(), false })
+		p.asks.note(name, func(n *askNote) { n.refusedID = time.Now() })
 		p.log.Info("engine refuses conversation_params: it is not told conversations for a while", "endpoint", name, "while", askAgain.String())
 	}
 	return res, err
 }
 
-// idForm is the form in which the engine is told the conversation. A leg of a request that is split is not sent twice, so that an
-// engine of an unknown version is told only once it has shown that it takes it.
+// idForm is the form in which the engine is told the conversation.
 func (a *attempt) idForm() route.IDForm {
 	form := a.d.Endpoint.IDForm
 	if form != route.IDAuto {
@@ -54,8 +51,7 @@ func (a *attempt) idForm() route.IDForm {
 	if a.d.Kind != route.KindTRTLLM {
 		return route.IDUntold
 	}
-	n := a.c.p.asks.of(a.d.Endpoint.Name)
-	if !n.refusedID.IsZero() && time.Since(n.refusedID) < askAgain || a.message != nil && !n.takesID {
+	if n := a.c.p.asks.of(a.d.Endpoint.Name); !n.refusedID.IsZero() && time.Since(n.refusedID) < askAgain {
 		a.untells = true
 	}
 	return route.IDParams

@@ -232,7 +232,7 @@ func (s *split) exchange(a *attempt, message *engine.Message) error {
 	c := s.c
 	a.message, a.refused = message, message.Sets("stream") // of a reply that is no stream the usage comes by itself
 	a.watch.wait(c.p.cfg.FirstByte)
-	res, err := c.p.transport.RoundTrip(a.request())
+	res, err := a.send()
 	if err != nil {
 		return a.conclude(err)
 	}
@@ -246,6 +246,10 @@ func (s *split) exchange(a *attempt, message *engine.Message) error {
 		a.fin.RetryAfter = retryAfter(res.Header)
 		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", a.d.Endpoint.Name, "status", res.StatusCode, "leg", "prefill")
 		return &legError{leg: route.LegPrefill, status: res.StatusCode, said: errorText(body), retryAfter: a.fin.RetryAfter}
+	}
+	if code, said, failed := engine.ErrorAnswer(body); failed {
+		a.fin.Outcome = outcomeOfError(code)
+		return &legError{leg: route.LegPrefill, status: max(code, http.StatusInternalServerError), said: said}
 	}
 	s.handed, err = s.conn.Reply(&s.x, body)
 	if s.handed.Known {

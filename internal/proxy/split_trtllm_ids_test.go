@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/route"
 )
@@ -66,7 +67,13 @@ func listening(t *testing.T, form route.IDForm) (r *rig, legs func() []heard) {
 // TestTRTLLMIDs: both legs carry the request's id and the conversation's, in header and body; a context retry takes a new id; and the
 // generation worker is told the id of the context worker's reply.
 func TestTRTLLMIDs(t *testing.T) {
-	r, legs := listening(t, route.IDParams)
+	for _, form := range []route.IDForm{route.IDParams, route.IDAuto} {
+		t.Run(string(form), func(t *testing.T) { carryIDs(t, form) })
+	}
+}
+
+func carryIDs(t *testing.T, form route.IDForm) {
+	r, legs := listening(t, form)
 	retried := false
 	for i, header := range []string{"X-Correlation-ID", "X-Session-ID", "", "", ""} {
 		var headers []string
@@ -102,5 +109,30 @@ func TestTRTLLMIDs(t *testing.T) {
 	}
 	if !retried {
 		t.Error("no context leg was made again")
+	}
+}
+
+// TestTRTLLMOldWorkersOfLegs: workers that know no conversation_params refuse a leg once, and it is made again without, under the same id: where
+// every request is split there is no other way to learn what they take.
+func TestTRTLLMOldWorkersOfLegs(t *testing.T) {
+	for _, generationFirst := range []bool{false, true} {
+		p := newPair(t, trtllm(pairs{prefillers: 1, decoders: 1, split: always}, generationFirst, func(o *enginetest.Options) { o.OldKV = true }))
+		if generationFirst {
+			p.tellOfThemselves()
+		}
+		for i := range 4 {
+			res, got := p.post("/v1/chat/completions", chatOf(fmt.Sprint("hello", i), `,"max_tokens":9`), "X-Correlation-ID", "c")
+			if res.StatusCode != 200 {
+				t.Errorf("%d %s", res.StatusCode, got)
+			}
+		}
+		for name, s := range p.engines {
+			if kv := s.KV(); name != "alone" && kv.Refused != 1 || kv.Open != 0 || kv.Failed != 0 {
+				t.Errorf("generation first %t: %s: %+v, want 1 refused", generationFirst, name, kv)
+			}
+		}
+		if kv := p.kv(); kv.Handed != 4 || kv.Loaded != 4 {
+			t.Errorf("generation first %t: %+v, want 4 handed over", generationFirst, kv)
+		}
 	}
 }

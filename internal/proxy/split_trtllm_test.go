@@ -123,18 +123,24 @@ func TestTRTLLMGivesTheSameText(t *testing.T) {
 	}
 }
 
-// TestTRTLLMUsage: a client is told the context worker's cached tokens, and so is the router.
+// TestTRTLLMUsage: a client is told the context worker's cached tokens and not what was moved, and so is the router; also where both workers are
+// asked at once, so that the generation worker cannot be told.
 func TestTRTLLMUsage(t *testing.T) {
-	p := newPair(t, trtllm(pairs{prefillers: 1, decoders: 1, split: always}, false))
-	for turn := range 2 {
-		_, got := p.post("/v1/chat/completions", chatOf(prose(400, "u"), `,"max_tokens":10,"ignore_eos":true`))
-		u, ok := engine.ParseUsage("chat", []byte(got))
-		s := p.last(turn + 1)
-		if !ok || u.OutputTokens != 10 || s.Usage != u || !u.CachedKnown || turn == 0 && u.CachedTokens != 0 || turn == 1 && u.CachedTokens < 300 {
-			t.Errorf("turn %d: the client was told %+v, the router counted %+v", turn, u, s.Usage)
+	for _, generationFirst := range []bool{false, true} {
+		p := newPair(t, trtllm(pairs{prefillers: 1, decoders: 1, split: always}, generationFirst))
+		if generationFirst {
+			p.tellOfThemselves()
 		}
+		for turn, text := range []string{prose(400, "u"), prose(400, "u"), prose(400, "u") + prose(200, "v")} {
+			_, got := p.post("/v1/chat/completions", chatOf(text, `,"max_tokens":10,"ignore_eos":true`))
+			u, ok := engine.ParseUsage("chat", []byte(got))
+			s := p.last(turn + 1)
+			if !ok || u.OutputTokens != 10 || s.Usage != u || !u.CachedKnown || turn == 0 && u.CachedTokens != 0 || turn > 0 && (u.CachedTokens < 300 || u.CachedTokens > 410) {
+				t.Errorf("generation first %t, turn %d: the client was told %+v, the router counted %+v", generationFirst, turn, u, s.Usage)
+			}
+		}
+		p.nothingWrong()
 	}
-	p.nothingWrong()
 }
 
 // TestTRTLLMWholeAnswer: an answer of one token ends with the context phase; the client gets its text, streamed or not.
