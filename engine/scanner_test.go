@@ -125,6 +125,29 @@ func TestScannerMemory(t *testing.T) {
 	}
 }
 
+// TestErrorAnswer: a body, or its beginning, that is an error instead of an answer.
+func TestErrorAnswer(t *testing.T) {
+	for body, want := range map[string]struct {
+		code int
+		said string
+		ok   bool
+	}{
+		`{"error":{"message":"died","type":"InternalServerError","code":500}}`:  {500, "died", true},
+		" {\n \"object\" : \"error\", \"message\" : \"full\", \"code\" : 503 }": {503, "full", true},
+		`{"type":"error","error":{"type":"overloaded_error","message":"wait"}}`: {503, "wait", true},
+		`{"error":"model is gone"}`:                  {0, "", true},
+		`{"error":{"message":"the beginning of a lo`: {0, "", true},
+		`{"error":null,"choices":[]}`:                {},
+		`{"id":"r","object":"response","status":"failed","error":{"code":"server_error"}}`: {},
+		`{"choices":[{"message":{"content":"{\"error\":{}}"}}]}`:                           {},
+		`[{"error":{}}]`: {}, `"error"`: {}, ``: {}, `{`: {}, `{"error`: {}, `{"error":`: {}, `<html>`: {},
+	} {
+		if code, said, ok := ErrorAnswer([]byte(body)); code != want.code || said != want.said || ok != want.ok {
+			t.Errorf("%s: %d %q %t, want %+v", body, code, said, ok, want)
+		}
+	}
+}
+
 func FuzzScannerSplit(f *testing.F) {
 	apis := []string{APIChat, APIResponses, APIMessages, APIGenerate, APIOllamaChat, APIOther, APICountTokens, ""}
 	for i, s := range streams {

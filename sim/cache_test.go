@@ -87,7 +87,7 @@ func TestCacheAgainstNaiveModel(t *testing.T) {
 			},
 			"release": func(t *rapid.T) {
 				if len(open) == 0 {
-					t.Skip("nothing is held")
+					t.Skip("nothing is held that could be released")
 				}
 				i := rapid.IntRange(0, len(open)-1).Draw(t, "i")
 				model.release(open[i].chain)

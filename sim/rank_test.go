@@ -97,7 +97,7 @@ func (s *scenario) rankFigures(t *testing.T, by router) rankFigures {
 // open and does not help.
 func TestFirstTurnsSpreadOverRanks(t *testing.T) {
 	if racing {
-		t.Skip("the same code runs in TestScenarios, and these figures need many turns")
+		t.Skip("under the race detector so many turns take minutes, and TestScenarios runs the same code")
 	}
 	t.Parallel()
 	s := ranked(sim.Workload{Count: 900, PerSecond: 5, SystemTokens: 2000, UserTokens: 300})
@@ -126,7 +126,7 @@ func TestFirstTurnsSpreadOverRanks(t *testing.T) {
 // to 52 % at the same hit rate of 96 %). Here the system prompt is short, so that the gate closes for whoever shares nothing else.
 func TestGateAndCapLiftTheLeastBusyRank(t *testing.T) {
 	if racing {
-		t.Skip("the same code runs in TestScenarios, and these figures need many turns")
+		t.Skip("under the race detector so many turns take minutes, and TestScenarios runs the same code")
 	}
 	t.Parallel()
 	s := ranked(sim.Workload{Count: 400, PerSecond: 1, SystemTokens: 200, UserTokens: 300})

@@ -11,8 +11,9 @@ import (
 // FormatRecorded is what warmpath serve writes of its own traffic (record.file): salted hashes, sizes, times and outcomes.
 const FormatRecorded Format = "recorded"
 
-// recordedFormat is the number of the format that is read here, see package internal/record.
-const recordedFormat = 1
+// RecordingNumber is the number of the format that is read here, under the key warmpath_recording of a file's first line. Package
+// internal/record writes it.
+const RecordingNumber = 1
 
 // Recording is recorded traffic: what the router saw of each request that it sent to an engine.
 type Recording struct {
@@ -165,8 +166,8 @@ func (r *recorded) line(text []byte) error {
 
 func (r *recorded) header(l *recordedLine) error {
 	switch {
-	case *l.Format != recordedFormat:
-		return fmt.Errorf("warmpath_recording is %d, this version reads %d", *l.Format, recordedFormat)
+	case *l.Format != RecordingNumber:
+		return fmt.Errorf("warmpath_recording is %d, this version reads %d", *l.Format, RecordingNumber)
 	case l.Began.IsZero() || l.Salt == "":
 		return errors.New(`want "began" and "salt" in the header`)
 	case l.BlockBytes < 1 || l.BlockBytes > 1<<16:

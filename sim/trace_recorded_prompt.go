@@ -28,20 +28,22 @@ type scopeKey struct {
 type blockKey struct {
 	salt  int
 	scope string
-	hash  [recordedHash]byte
+	hash  [RecordedHash]byte
 	block int
 }
 
-// recordedHash is the bytes of one hash.
-const recordedHash = 6
+// RecordedHash is the bytes of one hash of a recording.
+const RecordedHash = 6
 
 func (p *prompts) init(f *forest) {
 	p.forest, p.roots, p.known = f, map[scopeKey]int32{}, map[blockKey]int32{}
 }
 
-// recordedMarks are the blocks, counted from 1, whose hashes a recording has of a prompt with so many blocks, the first shared of
-// which an earlier one has: each up to 32, every second up to 128, every fourth up to 512, then every eighth, and the last.
-func recordedMarks(to []int, shared, blocks int) []int {
+// RecordedMarks puts into to the blocks, counted from 1, whose hashes a recording has of a prompt with so many blocks, the first shared
+// of which an earlier one has: each up to 32, every second up to 128, every fourth up to 512, then every eighth, and the last. Not every
+// block's hash is written: they serve to find what prompts of different files share; within a file From and Shared say it exactly. A prompt
+// of 500 kB whose blocks are all new takes 5 kB.
+func RecordedMarks(to []int, shared, blocks int) []int {
 	to = to[:0]
 	for n := shared + 1; n <= blocks; n++ {
 		step := 1
@@ -62,9 +64,9 @@ func recordedMarks(to []int, shared, blocks int) []int {
 
 // add enters a prompt and returns its last piece, which is its own: no two prompts are known to be alike to the last byte.
 func (p *prompts) add(l *recordedLine, tokens int, file *recordedFile) (int32, error) {
-	p.marks = recordedMarks(p.marks, l.Shared, l.Blocks)
-	if len(l.Hashes) != recordedHash*len(p.marks) {
-		return -1, fmt.Errorf("hashes hold %d bytes, want %d: %d for each of %d blocks", len(l.Hashes), recordedHash*len(p.marks), recordedHash, len(p.marks))
+	p.marks = RecordedMarks(p.marks, l.Shared, l.Blocks)
+	if len(l.Hashes) != RecordedHash*len(p.marks) {
+		return -1, fmt.Errorf("hashes hold %d bytes, want %d: %d for each of %d blocks", len(l.Hashes), RecordedHash*len(p.marks), RecordedHash, len(p.marks))
 	}
 	before, shared := int32(-1), l.Shared
 	if shared > 0 {
@@ -79,7 +81,7 @@ func (p *prompts) add(l *recordedLine, tokens int, file *recordedFile) (int32, e
 	}
 	key := func(i int) blockKey {
 		k := blockKey{salt: file.salt, scope: l.Scope, block: p.marks[i]}
-		copy(k.hash[:], l.Hashes[i*recordedHash:])
+		copy(k.hash[:], l.Hashes[i*RecordedHash:])
 		return k
 	}
 	first := 0

@@ -39,9 +39,9 @@ func (s *scribe) line(scope string, blocks []int, tokens int, extra string) {
 		}
 	}
 	var hashes []byte
-	for _, n := range recordedMarks(nil, shared, len(blocks)) {
+	for _, n := range RecordedMarks(nil, shared, len(blocks)) {
 		sum := sha256.Sum256([]byte(fmt.Sprint(scope, blocks[:n])))
-		hashes = append(hashes, sum[:recordedHash]...)
+		hashes = append(hashes, sum[:RecordedHash]...)
 	}
 	size := len(blocks)*128 + 4
 	if scope == "" { // nothing is known of it

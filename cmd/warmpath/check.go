@@ -94,7 +94,7 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 		}
 		line("endpoint", "%s %s, weight %v, %s, %s%s", e.Name, e.URL, e.Weight, kind, models, role)
 	}
-	if d := cfg.Disaggregation; roles {
+	if d := cfg.Disaggregation; roles || d.When == string(route.WhenFree) {
 		connector := d.Connector
 		if connector == "" {
 			connector = "the connector of each kind"

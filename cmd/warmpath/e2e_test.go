@@ -24,33 +24,23 @@ type rig struct {
 	engines []*enginetest.Server
 }
 
-func newRig(t *testing.T, engines int, change func(*config.Config)) *rig {
+// simEngine starts a simulated engine until the test ends, and returns its URL.
+func simEngine(t *testing.T, o enginetest.Options) (*enginetest.Server, string) {
 	t.Helper()
-	r := &rig{}
-	cfg := config.Default()
-	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
-	cfg.Probe.Interval, cfg.Probe.LoadInterval, cfg.Health.Ramp = 50*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond
-	for i := range engines {
-		e, err := enginetest.New(enginetest.Options{Models: []string{"m"}, Seed: uint64(i), Speed: 20})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = e.Close() })
-		url, err := e.Listen("127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.engines = append(r.engines, e)
-		cfg.Endpoints = append(cfg.Endpoints, discovery.EndpointConfig{URL: url, Name: fmt.Sprint("e", i)})
-	}
-	if change != nil {
-		change(&cfg)
-	}
-	var err error
-	r.router, err = start(context.Background(), &cfg, thisBuild(), slog.New(slog.NewTextHandler(io.Discard, nil)))
+	e, err := enginetest.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = e.Close() })
+	url, err := e.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, url
+}
+
+// stopAtEnd stops a router when the test ends. Then its books are to be empty.
+func stopAtEnd(t *testing.T, r *router) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -66,6 +56,28 @@ func newRig(t *testing.T, engines int, change func(*config.Config)) *rig {
 			}
 		}
 	})
+}
+
+func newRig(t *testing.T, engines int, change func(*config.Config)) *rig {
+	t.Helper()
+	r := &rig{}
+	cfg := config.Default()
+	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Probe.Interval, cfg.Probe.LoadInterval, cfg.Health.Ramp = 50*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond
+	for i := range engines {
+		e, url := simEngine(t, enginetest.Options{Models: []string{"m"}, Seed: uint64(i), Speed: 20})
+		r.engines = append(r.engines, e)
+		cfg.Endpoints = append(cfg.Endpoints, discovery.EndpointConfig{URL: url, Name: fmt.Sprint("e", i)})
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	var err error
+	r.router, err = start(context.Background(), &cfg, thisBuild(), slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopAtEnd(t, r.router)
 	r.waitReady(context.Background(), 5*time.Second)
 	return r
 }

@@ -172,15 +172,7 @@ func TestExplainSaysWhatToDo(t *testing.T) {
 
 // TestLostCacheIsSaidAloud: an engine that drops its cache without a word is noticed within three requests.
 func TestLostCacheIsSaidAloud(t *testing.T) {
-	engine, err := enginetest.New(enginetest.Options{Dialect: route.KindSGLang, Models: []string{"m"}, Speed: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = engine.Close() })
-	url, err := engine.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, url := simEngine(t, enginetest.Options{Dialect: route.KindSGLang, Models: []string{"m"}, Speed: 20})
 	r := newRig(t, 0, func(c *config.Config) {
 		c.Policy.Name, c.Endpoints = "least_ttft", []discovery.EndpointConfig{{URL: url, Name: "e0"}}
 	})

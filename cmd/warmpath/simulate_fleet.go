@@ -123,7 +123,10 @@ func readFleet(name string, data []byte) (sim.Fleet, error) {
 
 // alone reports the faults of an engine that are not about the others.
 func alone(e sim.FleetEndpoint) error {
-	first := sim.FleetEndpoint{Name: e.Name + " ", Engine: sim.Presets()[0].Engine} // somebody has to be there at the start
+	first := sim.FleetEndpoint{Name: "first", Engine: sim.Presets()[0].Engine} // somebody has to be there at the start
+	if e.Name == first.Name {
+		first.Name = "another"
+	}
 	return sim.Fleet{Endpoints: []sim.FleetEndpoint{first, e}}.Validate()
 }
 

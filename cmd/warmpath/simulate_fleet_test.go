@@ -7,6 +7,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/sim"
 )
 
 // TestFleetFile: what is given holds, 0 included; what is not given is that of the kind.
@@ -45,6 +50,7 @@ func TestFleetFaults(t *testing.T) {
 		good + "start: -5s":                        `f:3:5: sim: endpoint "e1": it cannot start at -5s`,
 		good + "failures: [{at: 9s, for: -1s}]":    `f:3:5: sim: endpoint "e1": a failure at 9s for -1s`,
 		good + "name: a":                           `f:1:1: sim: endpoint "a": every endpoint needs a name of its own`,
+		good + `name: "a\x1b"`:                     `f:3:5: sim: endpoint "a\x1b": a name is text in UTF-8 without control characters`,
 		good + "slot: 3":                           `unknown key "slot"; did you mean "slots"?`,
 		good + "engine: refrence":                  `f:3:5: no kind of engine "refrence"; did you mean "reference"?`,
 	} {
@@ -67,6 +73,29 @@ func TestSimulateWrites(t *testing.T) {
 		if text, err := os.ReadFile(name); err != nil || len(text) < 1000 {
 			t.Errorf("%s: %d bytes, %v", name, len(text), err)
 		}
+	}
+}
+
+// TestTraceOfAnyName: what is written about a trace is text, whatever its file is called.
+func TestTraceOfAnyName(t *testing.T) {
+	dir := t.TempDir()
+	trace, report, svg := filepath.Join(dir, "a\x1b[31m<b>\xff.jsonl"), filepath.Join(dir, "r.html"), filepath.Join(dir, "r.svg")
+	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":600,"output_length":5,"hash_ids":[1,2]}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, log bytes.Buffer
+	if code := Main(t.Context(), []string{"simulate", "--trace", trace, "--speed", "1", "--policy", "session", "--report", report, "--svg", svg}, nil, strings.NewReader(""), &out, &log); code != exitOK {
+		t.Fatalf("exit code %d, %s", code, log.String())
+	}
+	for _, name := range []string{report, svg} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(text)
+	}
+	if text := out.String(); !utf8.ValidString(text) || strings.Contains(text, "\x1b") || strings.Count(text, "[31m&lt;b&gt;") < 2 {
+		t.Errorf("the name is written as it is, or not at all:\n%.300s", text)
 	}
 }
 
@@ -142,5 +171,40 @@ func TestSimulateMeaningless(t *testing.T) {
 		if code := Main(t.Context(), append([]string{"simulate", "--trace", trace}, args...), nil, strings.NewReader(""), &out, &log); code != exitUsage || !strings.Contains(log.String(), want) {
 			t.Errorf("%v: exit code %d, %s", args, code, log.String())
 		}
+	}
+}
+
+// TestWorkWhereItIsDone: where requests are split, prefillers are shown to compute prompts and decoders answers, as much as the figures say.
+func TestWorkWhereItIsDone(t *testing.T) {
+	g := sim.DefaultGenerator()
+	g.Conversations = 30
+	choose, err := policy.New(policy.Config{Name: policy.Default})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &simulation{replay: sim.Replay{
+		Disaggregation: route.Disaggregation{When: route.WhenAlways}, Transfer: sim.DefaultTransfer(), Trace: g.Trace(1),
+		Fleet: sim.SplitFleet(1, 2, sim.DefaultConfig()), Policy: choose, PolicyName: policy.Default, Content: true, Load: 0.5, Seed: 1, Routers: 1,
+	}}
+	if err := s.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var prompts, answers float64
+	for i := range s.outcome.Turns {
+		p := &s.outcome.Turns[i]
+		turn := &s.replay.Trace.Turns[p.Turn]
+		if p.Failed || !p.Why.Splits() {
+			t.Fatalf("a turn that was not split: %+v", p)
+		}
+		prompts, answers = prompts+float64(turn.Prompt-p.Cached), answers+float64(turn.Output)
+	}
+	work := make([]float64, len(s.replay.Fleet.Endpoints))
+	for e, row := range workOverTime(s, s.outcome.Span+1) {
+		for _, w := range row {
+			work[e] += w
+		}
+	}
+	if p, d := work[0], work[1]+work[2]; p != prompts || d != answers || prompts == answers {
+		t.Errorf("the prefiller is shown with %.0f tokens and the decoders with %.0f, want %.0f and %.0f", p, d, prompts, answers)
 	}
 }

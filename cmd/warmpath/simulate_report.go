@@ -199,13 +199,16 @@ func policyPart(s *simulation, until time.Duration) reportPolicy {
 	return p
 }
 
-// workOverTime is the tokens that each endpoint had to compute of the turns sent in each part of the time.
+// workOverTime is the tokens that each endpoint had to compute of the turns sent in each part of the time: the prompt's where it was
+// computed, the answer's where that was made.
 func workOverTime(s *simulation, until time.Duration) [][buckets]float64 {
 	work := make([][buckets]float64, len(s.replay.Fleet.Endpoints))
 	for i := range s.outcome.Turns {
 		t := &s.outcome.Turns[i]
 		if turn := &s.replay.Trace.Turns[t.Turn]; !t.Failed && t.Sent < until {
-			work[t.Endpoint][int(int64(t.Sent)*buckets/int64(until))] += float64(turn.Prompt - t.Cached + turn.Output)
+			b := int(int64(t.Sent) * buckets / int64(until))
+			work[t.Computed()][b] += float64(turn.Prompt - t.Cached)
+			work[t.Endpoint][b] += float64(turn.Output)
 		}
 	}
 	return work

@@ -1,8 +1,12 @@
 package config
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Record writes the router's own traffic to a file that warmpath simulate replays and fits engines to: sizes, times, outcomes, and
@@ -48,6 +52,26 @@ func (c Config) checkRecord() []error {
 		faults = append(faults, fault("record.salt", "has %d bytes, must be %d or more", len(r.Salt), leastSaltKey))
 	}
 	return faults
+}
+
+// checkOutput reports a file that cannot be begun, since its directory is not there or it is one itself, in the words of the attempt. It
+// writes nothing.
+func checkOutput(path, name string) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	cannot := func(why error) error { return fault(path, "%w", &fs.PathError{Op: "open", Path: name, Err: why}) }
+	if at, err := os.Stat(name); err == nil && at.IsDir() {
+		return cannot(syscall.EISDIR)
+	}
+	at, err := os.Stat(filepath.Dir(name))
+	if fault := (*fs.PathError)(nil); errors.As(err, &fault) {
+		return cannot(fault.Err)
+	}
+	if err == nil && !at.IsDir() {
+		return cannot(syscall.ENOTDIR)
+	}
+	return err
 }
 
 // SaltBytes is the salt, read from its file when it is kept there; nil when one is to be drawn.

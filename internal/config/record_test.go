@@ -25,6 +25,35 @@ func TestRecordFaults(t *testing.T) {
 	}
 }
 
+// TestFilesToWrite: what could not be written is told before anything starts, and nothing is made by looking.
+func TestFilesToWrite(t *testing.T) {
+	dir := t.TempDir()
+	taken := filepath.Join(dir, "taken")
+	if err := os.WriteFile(taken, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		filepath.Join(dir, "new"):        "",
+		taken:                            "",
+		"here.jsonl":                     "",
+		dir:                              "is a directory",
+		filepath.Join(dir, "none", "x"):  "no such file or directory",
+		filepath.Join(taken, "x"):        "not a directory",
+		filepath.Join(taken, "sub", "x"): "not a directory",
+	} {
+		record, explained := config.Default(), config.Default()
+		record.Record.File, explained.Explain.File = name, name
+		for path, c := range map[string]config.Config{"record.file": record, "explain.file": explained} {
+			if err := c.CheckFiles(discovery.Keys{}); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), path+": open "+name+": "+want)) {
+				t.Errorf("%s %s: %v, want %s", path, name, err, want)
+			}
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("%v, %v are there, want the one of before", files, err)
+	}
+}
+
 // TestRecordSalt: the salt comes from the file, is long enough, and is shown to nobody.
 func TestRecordSalt(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "salt")

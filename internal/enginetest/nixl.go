@@ -179,14 +179,41 @@ func (s *Server) handKV(a *ask, promptTokens, cached int) json.RawMessage {
 	}
 	b = append(b, '}')
 	key := kvKey(b)
-	l := &kvLease{params: b, prompt: promptHash(a)}
+	s.openKV(key, &kvLease{params: b, prompt: promptHash(a)})
+	return b
+}
+
+// openKV keeps what is handed over until it is fetched or its lease is over. The caller holds s.kv.mu.
+func (s *Server) openKV(key string, l *kvLease) {
 	l.expires = time.AfterFunc(s.opts.KVLease, func() { s.endKV(key, "the lease is over", &s.kv.stats.Expired) })
 	if s.kv.open == nil {
 		s.kv.open, s.kv.over = map[string]*kvLease{}, map[string]string{}
 	}
 	s.kv.open[key] = l
 	s.kv.stats.Handed++
-	return b
+}
+
+// takeKV ends a lease for a decoder that fetches it, once, and says whether it did. l is nil when none is open, and why says how it
+// ended, "" for never begun; changed is what the decoder has otherwise than it was told, prompt the hash of its prompt. A decoder that
+// is wrong is told so.
+func (s *Server) takeKV(w http.ResponseWriter, key string, l *kvLease, why, changed, prompt string) bool {
+	wrong := changed
+	switch {
+	case l == nil && why != "":
+		wrong = "the blocks were used before: " + why
+	case l == nil:
+		wrong = "there are no such blocks"
+	case changed != "":
+	case prompt != strconv.FormatUint(l.prompt, 16):
+		wrong = "the blocks are of another prompt: a real engine answers with a wrong text"
+	default:
+		if _, ok := s.endKV(key, "fetched", &s.kv.stats.Taken); ok {
+			return true
+		}
+		wrong = "the blocks were used before"
+	}
+	writeJSON(w, http.StatusConflict, errorObject(http.StatusConflict, "Conflict", wrong))
+	return false
 }
 
 // kvKey is what a lease is found by: its blocks, which no two open leases share.
@@ -282,27 +309,16 @@ func (s *Server) postKV(w http.ResponseWriter, r *http.Request) {
 	gone := func(msg string) {
 		writeJSON(w, http.StatusGone, errorObject(http.StatusGone, "Gone", msg))
 	}
-	wrong := func(msg string) {
-		writeJSON(w, http.StatusConflict, errorObject(http.StatusConflict, "Conflict", msg))
+	changed := ""
+	if l != nil && !bytes.Equal(t.Params, l.params) {
+		changed = "kv_transfer_params were changed on the way: " + string(t.Params) + " was " + string(l.params)
 	}
 	switch {
 	case p.Engine == nil || *p.Engine != s.kvEngine():
 		gone("this engine has another id: it was restarted")
 	case l == nil && why == "the lease is over":
 		gone(why)
-	case l == nil && why != "":
-		wrong("the blocks were used before: " + why)
-	case l == nil:
-		wrong("there are no such blocks")
-	case !bytes.Equal(t.Params, l.params):
-		wrong("kv_transfer_params were changed on the way: " + string(t.Params) + " was " + string(l.params))
-	case t.Prompt != strconv.FormatUint(l.prompt, 16):
-		wrong("the blocks are of another prompt: a real engine answers with a wrong text")
-	default:
-		if _, ok := s.endKV(key, "fetched", &s.kv.stats.Taken); !ok {
-			wrong("the blocks were used before")
-			return
-		}
+	case s.takeKV(w, key, l, why, changed, t.Prompt):
 		w.WriteHeader(http.StatusOK)
 	}
 }

@@ -38,7 +38,7 @@ func (s *Server) askChat(w http.ResponseWriter, r *http.Request, f *fields) (*as
 		return nil, bad("messages must be a list of at least one message")
 	}
 	told := a.prompt
-	if a.prompt, err = render(nil, f.Tools, f.Messages); err != nil {
+	if a.prompt, err = s.rendered(f); err != nil {
 		return nil, bad("%v", err)
 	}
 	if told != nil {
@@ -55,7 +55,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) {
 	}
 	a, err := s.newAsk(r, &f)
 	if err == nil {
-		a.prompt, err = promptBytes(f.Prompt)
+		a.prompt, err = s.prompted(&f)
 		if err != nil {
 			err = bad("%v", err)
 		}

@@ -98,25 +98,14 @@ func (s *Server) postDisagg(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 	}
-	wrong := func(msg string) {
-		writeJSON(w, http.StatusConflict, errorObject(http.StatusConflict, "Conflict", msg))
+	changed := ""
+	if l != nil && t.State != "" && t.State != string(l.params) {
+		changed = "encoded_opaque_state was changed on the way"
 	}
 	switch {
 	case l == nil && (why == "the lease is over" || why == "" && t.State == ""):
 		writeJSON(w, http.StatusGone, errorObject(http.StatusGone, "Gone", "no such request came, or its lease is over"))
-	case l == nil && why != "":
-		wrong("the blocks were used before: " + why)
-	case l == nil:
-		wrong("there are no such blocks")
-	case t.State != "" && t.State != string(l.params):
-		wrong("encoded_opaque_state was changed on the way")
-	case t.Hash != strconv.FormatUint(l.prompt, 16):
-		wrong("the blocks are of another prompt: a real worker answers with a wrong text")
-	default:
-		if _, ok := s.endKV(key, "fetched", &s.kv.stats.Taken); !ok {
-			wrong("the blocks were used before")
-			return
-		}
+	case s.takeKV(w, key, l, why, changed, t.Hash):
 		writeJSON(w, http.StatusOK, trtTaken{Length: l.length})
 	}
 }

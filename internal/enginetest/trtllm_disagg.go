@@ -197,13 +197,7 @@ func (s *Server) handDisagg(ans *answer) trtParams {
 	}
 	s.kv.mu.Lock()
 	defer s.kv.mu.Unlock()
-	l := &kvLease{params: []byte(state), prompt: idsHash(ans.ask), length: len(ans.ask.prompt)}
-	l.expires = time.AfterFunc(s.opts.KVLease, func() { s.endKV(key, "the lease is over", &s.kv.stats.Expired) })
-	if s.kv.open == nil {
-		s.kv.open, s.kv.over = map[string]*kvLease{}, map[string]string{}
-	}
-	s.kv.open[key] = l
-	s.kv.stats.Handed++
+	s.openKV(key, &kvLease{params: []byte(state), prompt: idsHash(ans.ask), length: len(ans.ask.prompt)})
 	return p
 }
 

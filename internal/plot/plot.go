@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"unicode/utf8"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -77,8 +78,19 @@ func (f *Figure) WriteSVG(w io.Writer) error {
 	if _, err := c.WriteTo(&text); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, portable(text.String()))
+	_, err = io.WriteString(w, portable(legible(text.String())))
 	return err
+}
+
+// legible puts a sign in the place of each character that must not stand in XML, escaped or not (XML 1.0, section 2.2): names of files and
+// engines may hold any.
+func legible(svg string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff {
+			return utf8.RuneError
+		}
+		return r // of a byte that is no UTF-8 strings.Map makes the same sign
+	}, svg)
 }
 
 // portable lets a reader without the fonts that sizes were measured with see others of the same widths.

@@ -38,15 +38,14 @@ func svg(t *testing.T, f *Figure) string {
 	return out.String()
 }
 
-// TestSVG: it is XML, all text is there as text, and it loads nothing.
-func TestSVG(t *testing.T) {
-	got := svg(t, sample())
-	d := xml.NewDecoder(strings.NewReader(got))
-	var texts []string
+// textsOf reads a picture as XML and gives the text in it.
+func textsOf(t *testing.T, svg string) (texts []string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(svg))
 	for {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
-			break
+			return texts
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -55,6 +54,30 @@ func TestSVG(t *testing.T) {
 			texts = append(texts, string(text))
 		}
 	}
+}
+
+// TestNamesOfAnyBytes: it is XML whatever things are called.
+func TestNamesOfAnyBytes(t *testing.T) {
+	const odd, want = "a\x00\x1b[31m\xff\uffff<b>&\u0085é", "a\ufffd\ufffd[31m\ufffd\ufffd<b>&\u0085é"
+	f := &Figure{Title: odd, Names: []string{odd}, Panels: [][]Panel{{
+		{Title: odd, X: odd, Y: odd, Lines: []Line{{Points: []Point{{X: 1, Y: 1}, {X: 2, Y: 2}}}}},
+		{Heat: &Heat{Names: []string{odd}, Rows: [][]float64{{1}}, To: 1, Most: 1}},
+	}}}
+	seen := 0
+	for _, text := range textsOf(t, svg(t, f)) {
+		if text == want {
+			seen++
+		}
+	}
+	if seen != 6 {
+		t.Errorf("%q is there %d times, want 6: of the figure, its line, a panel and its axes, and a row", want, seen)
+	}
+}
+
+// TestSVG: it is XML, all text is there as text, and it loads nothing.
+func TestSVG(t *testing.T) {
+	got := svg(t, sample())
+	texts := textsOf(t, got)
 	for _, want := range []string{"a & b", "one", "two <2>", "lines", "heat", "e0", "e1", "nothing", "a point", "3"} {
 		if !slices.Contains(texts, want) {
 			t.Errorf("no text %q", want)

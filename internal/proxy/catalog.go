@@ -49,15 +49,17 @@ func (p *Proxy) list(c *call) bool {
 	if c.r.Method != http.MethodGet {
 		return false
 	}
+	ctx, done := c.patient()
+	defer done()
 	path := c.r.URL.Path
 	switch {
 	case path == openAIModels:
-		c.answerJSON(map[string]any{"object": "list", "data": raws(p.catalog.get(c.ctx, p, openAIModels, "data", "id"))})
+		c.answerJSON(map[string]any{"object": "list", "data": raws(p.catalog.get(ctx, p, openAIModels, "data", "id"))})
 	case path == ollamaModels && p.speaksOllama():
-		c.answerJSON(map[string]any{"models": raws(p.catalog.get(c.ctx, p, ollamaModels, "models", "name"))})
+		c.answerJSON(map[string]any{"models": raws(p.catalog.get(ctx, p, ollamaModels, "models", "name"))})
 	case strings.HasPrefix(path, openAIModels+"/"):
 		id := path[len(openAIModels)+1:]
-		entries := p.catalog.get(c.ctx, p, openAIModels, "data", "id")
+		entries := p.catalog.get(ctx, p, openAIModels, "data", "id")
 		known := make([]string, 0, len(entries))
 		for _, e := range entries {
 			if e.id == id {
@@ -96,6 +98,7 @@ func (c *call) answerJSON(v any) {
 		c.refuse(err)
 		return
 	}
+	c.p.passOver(c.w, c.r)
 	h := c.w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))

@@ -152,6 +152,9 @@ func (c *call) refuse(err error) {
 	if f.status == http.StatusRequestEntityTooLarge || f.status == http.StatusRequestTimeout || c.upload.unread() {
 		h.Set("Connection", "close") // the rest of the body is not read
 	}
+	if c.body == nil && c.upload == nil && f.status != http.StatusRequestTimeout && !c.shutdown.Load() { // of these two the deadline is over
+		c.p.passOver(c.w, c.r)
+	}
 	c.explain(h, &c.served.Decision) // of the last attempt; none when nobody was asked
 	body := errorBody(c.api, f, err.Error())
 	h.Set("Content-Type", "application/json")

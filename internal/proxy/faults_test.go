@@ -56,6 +56,10 @@ func TestFailuresBeforeTheFirstByte(t *testing.T) {
 		{"a header and no first byte in time", headerThenHang, route.TimedOut},
 		{"a stream that starts with an error", streams("data: {\"error\":{\"message\":\"died\",\"code\":500}}\n\n", doneChunk), route.EngineError},
 		{"an empty stream", streams(), route.EngineError},
+		{"nothing at all with status 200", answers(200, ``), route.EngineError},
+		{"an error with status 200", answers(200, `{"error":{"message":"died","code":500}}`), route.EngineError},
+		{"an error of unknown length with status 200", streamed(`{"error":"died"}`), route.EngineError},
+		{"a flat error with status 200", answers(200, `{"object":"error","message":"queue is full","code":503}`), route.Busy},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, proxy.Config{FirstByte: 100 * time.Millisecond}, tt.bad, good)
@@ -142,6 +146,8 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 		{"cut between events", cuts(chunk("one")), route.EngineError, true},
 		{"cut within an event", cuts(chunk("one"), "data: {\"choices\":[{"), route.EngineError, false},
 		{"cut within what may be the usage chunk", cuts(chunk("one"), "data: {\"choices\":["), route.EngineError, true},
+		{"cut between events of other line ends", cuts(chunk("one"), "data: {\"choices\":[{}]}\r\n", "\r", "\n"), route.EngineError, true},
+		{"cut before an empty line", cuts(chunk("one"), "data: {\"choices\":[{}]}\r\n"), route.EngineError, false},
 		{"ended without [DONE]", streams(chunk("one")), route.EngineError, true},
 		{"silent", silent, route.TimedOut, true},
 	} {

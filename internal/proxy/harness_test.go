@@ -54,6 +54,13 @@ func newRig(t *testing.T, cfg proxy.Config, engines ...engineHandler) *rig {
 		declared = append(declared, route.Endpoint{Name: "e" + string(rune('0'+i)), URL: s.URL, Weight: 1})
 	}
 	r := newFleet(t, cfg, proxy.NewTransport(time.Second), declared)
+	r.listen(t)
+	return r
+}
+
+// listen opens the door on loopback until the test ends; then all books are to balance.
+func (r *rig) listen(t *testing.T) {
+	t.Helper()
 	front := httptest.NewUnstartedServer(r.proxy)
 	front.Listener = h1.Listener(front.Listener)
 	front.Config.Protocols = new(http.Protocols)
@@ -66,33 +73,40 @@ func newRig(t *testing.T, cfg proxy.Config, engines ...engineHandler) *rig {
 	done := make(chan struct{})
 	go func() { defer close(done); r.proxy.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done; r.booksBalance() })
-	return r
 }
 
 func newFleet(t testing.TB, cfg proxy.Config, transport http.RoundTripper, declared []route.Endpoint) *rig {
 	t.Helper()
+	return newRouter(t, cfg, transport, route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order"}, declared,
+		func(route.Kind) route.Report {
+			return route.Report{Kind: route.KindVLLM, Models: []route.Model{{ID: "m", ContextTokens: 100_000}, {ID: "n"}}}
+		})
+}
+
+// newRouter makes a router that keeps what its fleet tells. Each endpoint is healthy, and for the rest as is reported of its kind.
+func newRouter(t testing.TB, cfg proxy.Config, transport http.RoundTripper, rules route.Config, declared []route.Endpoint, report func(route.Kind) route.Report) *rig {
+	t.Helper()
 	r := &rig{t: t}
-	r.fleet = live.New(route.New(route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order"}), time.Now,
-		live.Listener{
-			Entry: func(e *route.Entry) {
-				if e.Ended != nil {
-					r.mu.Lock()
-					defer r.mu.Unlock()
-					r.ended = append(r.ended, *e.Ended)
-				}
-			},
-			Served: func(s *live.Served) { r.mu.Lock(); defer r.mu.Unlock(); r.served = append(r.served, *s) },
-			Retry: func(e string, o route.Outcome) {
+	r.fleet = live.New(route.New(rules), time.Now, live.Listener{
+		Entry: func(e *route.Entry) {
+			if e.Ended != nil {
 				r.mu.Lock()
 				defer r.mu.Unlock()
-				r.retry = append(r.retry, e+" "+o.String())
-			},
-		})
+				r.ended = append(r.ended, *e.Ended)
+			}
+		},
+		Served: func(s *live.Served) { r.mu.Lock(); defer r.mu.Unlock(); r.served = append(r.served, *s) },
+		Retry: func(e string, o route.Outcome) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.retry = append(r.retry, e+" "+o.String())
+		},
+	})
 	r.fleet.Observe(route.Declared{Source: "test", Endpoints: declared})
 	for _, e := range declared {
-		r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: route.Report{
-			Healthy: true, Kind: route.KindVLLM, Models: []route.Model{{ID: "m", ContextTokens: 100_000}, {ID: "n"}},
-		}})
+		seen := report(e.Kind)
+		seen.Healthy = true
+		r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: seen})
 	}
 	parser, err := prompt.NewParser(nil)
 	if err != nil {

@@ -45,8 +45,11 @@ func namedByConnection(values []string, name string) bool {
 // head sets the header of the answer: the engine's, the request id, the conversation, and on request the decision.
 func (a *attempt) head(from http.Header) {
 	c := a.c
-	h := c.w.Header()
+	h, named := c.w.Header(), from["Connection"]
 	for k, v := range from {
+		if len(named) > 0 && namedByConnection(named, k) {
+			continue
+		}
 		if !hopByHop(k) && k != "X-Request-Id" && !strings.HasPrefix(k, "X-Warmpath-") { // what a router behind this one chose is not ours to tell
 			h[k] = v
 		}

@@ -38,7 +38,9 @@ func (s *split) inquire() {
 		return
 	}
 	if address := conn.Inquiry(&s.x); address != "" {
-		s.x.Told = s.c.p.inquiries.ask(s.c.ctx, s.c.p.transport, address)
+		ctx, done := s.c.patient()
+		defer done()
+		s.x.Told = s.c.p.inquiries.ask(ctx, s.c.p.transport, address)
 	}
 }
 

@@ -25,15 +25,18 @@ func (a *attempt) labelBlocks(h http.Header) {
 	}
 }
 
-// tellPlaced tells who asks for tokens what the engine has been sent.
+// tellPlaced tells who wants tokens what the engine has been sent.
 func (a *attempt) tellPlaced(body *payload) {
 	c := a.c
 	if c.p.placed == nil || c.req.Class != route.Turn || c.api != prompt.Chat && c.api != prompt.Completions {
 		return
 	}
-	whole := body.bytes
-	if body.pieces != nil {
-		whole = bytes.Join(body.pieces, nil)
-	}
-	c.p.placed(a.d, whole)
+	at := c.prompt.Field("prompt_token_ids") // beside the messages of a chat, as TensorRT-LLM's routers hand it on
+	ids := c.req.PromptTokens > 0 || at.Len() > 0 && c.body.bytes[at.Start] == '['
+	c.p.placed(a.d, ids, func() []byte {
+		if body.pieces != nil {
+			return bytes.Join(body.pieces, nil)
+		}
+		return bytes.Clone(body.bytes)
+	})
 }

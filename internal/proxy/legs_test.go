@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,7 +76,7 @@ func TestUnknownKindIsToldNothing(t *testing.T) {
 	}
 }
 
-// TestPlacedLongBody: a body that is sent in pieces is told as a whole.
+// TestPlacedLongBody: a body that is sent in pieces is told as a whole, and whether its prompt is token ids.
 func TestPlacedLongBody(t *testing.T) {
 	var in inbox
 	s := httptest.NewServer(http.HandlerFunc(in.handler))
@@ -88,9 +89,12 @@ func TestPlacedLongBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []string
+	var ids []bool
 	p := proxy.New(proxy.Options{
 		Fleet: fleet, Transport: proxy.NewTransport(time.Second), Parser: parser, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Placed: func(_ *route.Decision, body []byte) { told = append(told, string(body)) },
+		Placed: func(_ *route.Decision, given bool, body func() []byte) {
+			told, ids = append(told, string(body())), append(ids, given)
+		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -103,6 +107,15 @@ func TestPlacedLongBody(t *testing.T) {
 		t.Error("the body was not changed on its way, so that nothing is tested")
 	} else if len(told) != 1 || told[0] != got {
 		t.Errorf("told of %d bodies, want the one that the engine got", len(told))
+	}
+	for body, path := range map[string]string{
+		`{"model":"m","prompt":[1,2,3]}`: "/v1/completions",
+		`{"model":"m","messages":[{"role":"user","content":"x"}],"prompt_token_ids":[1,2,3]}`: "/v1/chat/completions",
+	} {
+		p.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", path, strings.NewReader(body)))
+	}
+	if !slices.Equal(ids, []bool{false, true, true}) {
+		t.Errorf("token ids: %v, want those of the last two", ids)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // payload is a request body in memory. Its buffer goes back to the pool when the call and every attempt that reads it
@@ -129,6 +130,14 @@ func readBody(r *http.Request, limit int64) (*payload, error) {
 		return nil, errSlowBody
 	default:
 		return nil, errBadBody
+	}
+}
+
+// passOver limits how long a client may take to send a body that nobody reads: net/http waits for it before it sends the answer, and
+// without a limit for ever.
+func (p *Proxy) passOver(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.cfg.ReadBody))
 	}
 }
 

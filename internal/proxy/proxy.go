@@ -80,8 +80,8 @@ type Proxy struct {
 	cfg       Config
 	fleet     *live.Fleet
 	transport http.RoundTripper
-	placed    func(d *route.Decision, body []byte) // nil when nobody wants to know
-	tracer    *tracing.Tracer                      // nil when off
+	placed    func(d *route.Decision, ids bool, body func() []byte) // nil when nobody wants to know
+	tracer    *tracing.Tracer                                       // nil when off
 	log       *slog.Logger
 	parser    *prompt.Parser
 	memory    *prompt.Memory                        // of bodies read before; nil when nobody wants to know what prompts consist of
@@ -95,6 +95,8 @@ type Proxy struct {
 	inquiries inquiries
 	returns   *returns // nil unless decoders hand KV cache back
 	draining  atomic.Bool
+	aborted   context.Context // ends with Abort
+	abort     context.CancelFunc
 }
 
 // Options are what a Proxy works with. Fleet, Transport, Log and Parser are required.
@@ -107,7 +109,8 @@ type Options struct {
 	Parser    *prompt.Parser
 	Unreached func(endpoint string)
 	Decided   func(pool string, took time.Duration)
-	Placed    func(d *route.Decision, body []byte) // a chat or completion was passed on with this body; it may not be kept, nor waited for
+	// Placed hears that a chat or completion was passed on. ids says that its prompt is token ids, and body makes a copy of it; it may not be waited for.
+	Placed func(d *route.Decision, ids bool, body func() []byte)
 }
 
 // New makes the door. Run must be called too: it enforces the time limits.
@@ -127,6 +130,7 @@ func New(o Options) *Proxy {
 		p.memory = prompt.NewMemory(prompt.DefaultMemory, rand.Uint64(), new(sync.Mutex))
 	}
 	p.flights.init()
+	p.aborted, p.abort = context.WithCancel(context.Background())
 	return p
 }
 
@@ -134,12 +138,15 @@ func New(o Options) *Proxy {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/healthz":
+		p.passOver(w, r)
 		writeText(w, http.StatusOK, "ok\n")
 		return
 	case "/readyz":
+		p.passOver(w, r)
 		p.ready(w)
 		return
 	case "/metrics":
+		p.passOver(w, r)
 		writeText(w, http.StatusNotFound, "metrics are on the admin listener, see --admin\n")
 		return
 	}
@@ -185,9 +192,10 @@ func writeText(w http.ResponseWriter, status int, text string) {
 // Drain makes the door refuse new requests and report that it is not ready; what runs goes on.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
-// Abort ends every open request: the drain deadline is over.
+// Abort ends every open request, whatever it waits for: the drain deadline is over. It is final.
 func (p *Proxy) Abort() {
 	p.flights.each((*call).abort)
+	p.abort()
 }
 
 // Open is the number of requests being served.

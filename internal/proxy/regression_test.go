@@ -319,6 +319,67 @@ func TestUpgradeAnswerSaysUpgradeOnly(t *testing.T) {
 	}
 }
 
+// TestUnreadBodyIsNotWaitedFor: a client that stops in a body that the answer does not depend on gets its answer, and its connection does not
+// stay for ever.
+func TestUnreadBodyIsNotWaitedFor(t *testing.T) {
+	for _, tt := range []struct{ request, want string }{
+		{"POST /v1/chat/completions HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 1000", "415"},
+		{"POST /v1/chat/completions HTTP/1.1\r\nTransfer-Encoding: chunked", "413"},
+		{"GET /v1/models HTTP/1.1\r\nContent-Length: 1000", "200"},
+		{"GET /healthz HTTP/1.1\r\nContent-Length: 1000", "200"},
+		{"GET /readyz HTTP/1.1\r\nContent-Length: 1000", "200"},
+		{"GET /metrics HTTP/1.1\r\nContent-Length: 1000", "404"},
+		{"CONNECT x:1 HTTP/1.1\r\nContent-Length: 1000", "405"},
+	} {
+		r := newRig(t, proxy.Config{ReadBody: 50 * time.Millisecond, BodyBytes: 4}, answers(200, `{"data":[]}`))
+		c := r.open(tt.request + "\r\nHost: x\r\n\r\n9\r\nabcdefghi\r\n")
+		if b, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 "+tt.want) {
+			t.Errorf("%s: answered %q and ended with %v", tt.request, b, err)
+		}
+	}
+	slow := func(w http.ResponseWriter, req *http.Request) {
+		time.Sleep(150 * time.Millisecond)
+		answers(200, chatAnswer)(w, req)
+	}
+	r := newRig(t, proxy.Config{ReadBody: 50 * time.Millisecond}, slow) // the limit is not on the next request's answer
+	c := r.open("GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na" +
+		fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(chatBody), chatBody))
+	if b, err := io.ReadAll(c); err != nil || strings.Count(string(b), "HTTP/1.1 200 OK") != 2 || !strings.HasSuffix(string(b), chatAnswer) {
+		t.Errorf("two requests on one connection: %q, %v", b, err)
+	}
+}
+
+// TestHeadersOfOneHop: what either side names in Connection is for the router, and goes no further.
+func TestHeadersOfOneHop(t *testing.T) {
+	var seen http.Header
+	r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+		seen = req.Header
+		answers(200, chatAnswer, "Connection", "X-Hop, keep-alive", "X-Hop", "engine", "X-End", "engine", "Keep-Alive", "timeout=5")(w, req)
+	})
+	res, _ := r.post("/v1/chat/completions", chatBody, "Connection", "x-hop", "X-Hop", "client", "X-End", "client", "TE", "trailers")
+	for side, h := range map[string]http.Header{"engine": res.Header, "client": seen} {
+		if h.Get("X-End") != side || h.Get("X-Hop") != "" || h.Get("Keep-Alive") != "" || h.Get("Te") != "" {
+			t.Errorf("of what the %s said there came %v", side, h)
+		}
+	}
+}
+
+// TestStalledUploadIsLetGo: where the handler ended while the client was still read from, net/http took the deadline off and waited for the
+// rest of the body, which a client that has its answer may never send.
+func TestStalledUploadIsLetGo(t *testing.T) {
+	for range 20 { // it is a race
+		r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			_ = http.NewResponseController(w).EnableFullDuplex()
+			w.Header().Set("Connection", "close")
+			w.WriteHeader(404)
+		})
+		c := r.open("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc")
+		if b, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 404 ") {
+			t.Fatalf("the connection answered %q and ended with %v", b, err)
+		}
+	}
+}
+
 // TestRestOfAnUploadIsNoRequest: an engine answered before it had read the body, and what the client sent of it afterwards was
 // taken for its next request.
 func TestRestOfAnUploadIsNoRequest(t *testing.T) {

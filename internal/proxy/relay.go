@@ -35,7 +35,7 @@ type relay struct {
 	opaque  bool // compressed: nothing in it can be read
 	scanner *engine.UsageScanner
 	tail    *tail
-	ending  [2]byte // the last bytes passed on
+	ending  [3]byte // the last bytes passed on
 	held    []byte  // see holds
 	cached  *cachedRewrite
 
@@ -95,15 +95,14 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 	if r.holds(piece) {
 		return nil, true
 	}
-	if r.events && !r.c.sent.Load() && r.scanner.Failed() && (!r.scanner.Data() || r.d.Leg == route.LegDecode && engine.NoAnswer(r.held, piece)) {
-		// The engine said 200 and failed before its first token; the client has seen nothing of it.
-		if r.fin.Outcome = r.failure(); r.fin.Outcome != route.ClientError {
+	if code, said, ok := r.complaint(piece); ok {
+		if r.fin.Outcome = r.failure(code); r.fin.Outcome != route.ClientError {
 			if next = r.another(); next != nil {
 				return next, false
 			}
 		}
 		if r.d.Leg == route.LegDecode {
-			r.c.refuse(&legError{leg: r.d.Leg, status: max(r.scanner.ErrorCode(), http.StatusInternalServerError), said: r.scanner.ErrorText()})
+			r.c.refuse(&legError{leg: r.d.Leg, status: max(code, http.StatusInternalServerError), said: said})
 			return nil, false
 		}
 	}
@@ -129,6 +128,20 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 		r.strip.pass(piece)
 	}
 	return nil, r.write(piece)
+}
+
+// complaint is the error of an engine that said 200 and failed before its first token: in its stream, or in the body that begins in
+// place of an answer. The client has seen nothing of it.
+func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
+	switch {
+	case r.c.sent.Load():
+	case r.events:
+		ok = r.scanner.Failed() && (!r.scanner.Data() || r.d.Leg == route.LegDecode && engine.NoAnswer(r.held, piece))
+		return r.scanner.ErrorCode(), r.scanner.ErrorText(), ok
+	case !r.opaque && r.fin.Outcome == route.OK && r.c.api != prompt.Other:
+		return engine.ErrorAnswer(piece)
+	}
+	return 0, "", false
 }
 
 // holds keeps back what a decoder sends before it has its KV cache: the chunk of a chat that only says who speaks. vLLM sends that,
@@ -189,11 +202,16 @@ func (r *relay) begun() bool {
 	return r.fin.Outcome == route.OK && (!r.events || r.scanner.Data())
 }
 
-// failure is what an error event in the stream means for the endpoint's books.
-func (r *relay) failure() route.Outcome {
+// failure is what an error in an answer of status 200 means for the endpoint's books.
+func (r *relay) failure(code int) route.Outcome {
 	r.c.p.log.Warn("engine reported an error within its answer", "request", r.c.served.ID, "endpoint", r.d.Endpoint.Name,
-		"code", r.scanner.ErrorCode(), "sent", r.c.sent.Load())
-	if code := r.scanner.ErrorCode(); code >= 400 {
+		"code", code, "sent", r.c.sent.Load())
+	return outcomeOfError(code)
+}
+
+// outcomeOfError is what an error with status 200 means for the endpoint's books, by the status that it names itself.
+func outcomeOfError(code int) route.Outcome {
+	if code >= http.StatusBadRequest {
 		return outcomeOf(code)
 	}
 	return route.EngineError
@@ -217,12 +235,14 @@ func (r *relay) look(piece []byte) {
 }
 
 func (r *relay) remember(piece []byte) {
-	switch n := len(piece); n {
-	case 1:
-		r.ending = [2]byte{r.ending[1], piece[0]}
-	default:
-		r.ending = [2]byte{piece[n-2], piece[n-1]}
-	}
+	keep := copy(r.ending[:], r.ending[min(len(piece), len(r.ending)):])
+	copy(r.ending[keep:], piece[max(0, len(piece)-len(r.ending)):])
+}
+
+// between reports whether what was passed on of a stream ends with an empty line, so that an event may follow. Lines end with a line feed,
+// for some engines' servers with a carriage return before it.
+func (r *relay) between() bool {
+	return string(r.ending[1:]) == "\n\n" || string(r.ending[:]) == "\n\r\n"
 }
 
 func (r *relay) commit() {
@@ -267,7 +287,7 @@ func (r *relay) finish() (next *route.Plan) {
 			r.fin.Response = r.scanner.ResponseID()
 		}
 		if r.scanner.Failed() && r.fin.Outcome == route.OK {
-			r.fin.Outcome = r.failure() // it told the client by itself
+			r.fin.Outcome = r.failure(r.scanner.ErrorCode()) // it told the client by itself
 		}
 	} else if r.fin.Outcome == route.OK {
 		r.fin.Usage, _ = engine.ParseUsage(c.api.String(), r.tail.bytes)
@@ -278,8 +298,9 @@ func (r *relay) finish() (next *route.Plan) {
 	return nil
 }
 
-// truncated reports whether a stream ended without the mark that its API ends with. A killed SGLang scheduler leaves such
-// a stream behind, with a clean end of its connection. Engines that we do not know may not send the mark at all.
+// truncated reports whether a stream ended without the mark that its API ends with, or nothing at all came in place of an answer. A killed
+// SGLang scheduler leaves such a stream behind, with a clean end of its connection. Engines that we do not know may not send the
+// mark at all.
 func (r *relay) truncated() bool {
 	switch r.d.Kind {
 	case route.KindVLLM, route.KindSGLang, route.KindTRTLLM, route.KindLlamaCpp:
@@ -291,7 +312,10 @@ func (r *relay) truncated() bool {
 	default:
 		return false
 	}
-	return r.events && r.fin.Outcome == route.OK && !r.scanner.Done() && !r.scanner.Failed()
+	if r.events {
+		return r.fin.Outcome == route.OK && !r.scanner.Done() && !r.scanner.Failed()
+	}
+	return r.res.StatusCode == http.StatusOK && r.c.r.Method == http.MethodPost && !r.c.sent.Load() && len(r.held) == 0
 }
 
 // broken concludes an answer that broke off. When the client has seen a part of it, it is told in the stream where that is
@@ -310,7 +334,7 @@ func (r *relay) broken(err error) (next *route.Plan) {
 	err = r.legged(err)
 	f := faultOf(err)
 	c.served.Error = f.code
-	if r.events && r.ending == [2]byte{'\n', '\n'} {
+	if r.events && r.between() {
 		r.tell(f, err)
 	}
 	panic(http.ErrAbortHandler)

@@ -22,7 +22,12 @@ func (s *split) expect(await engine.Await) {
 // await waits until the KV cache is where it is needed. When that is not told in time the decoder is asked all the same: it computes
 // what is not there.
 func (s *split) await() {
-	if s.notified != nil && !s.notified(s.c.ctx) && s.c.ctx.Err() == nil {
+	if s.notified == nil {
+		return
+	}
+	ctx, done := s.c.patient()
+	defer done()
+	if !s.notified(ctx) && ctx.Err() == nil {
 		s.c.p.log.Warn("prefiller did not tell that it has pushed the KV cache; its decoder is asked without",
 			"request", s.c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "decoder", s.plan.Endpoint.Name)
 	}

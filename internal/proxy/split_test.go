@@ -4,20 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/internal/enginetest"
-	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
 )
@@ -94,7 +89,6 @@ func newPair(t *testing.T, c pairs) *pair {
 // splitRig is a rig whose router splits.
 func splitRig(t *testing.T, c pairs, declared []route.Endpoint) *rig {
 	t.Helper()
-	r := &rig{t: t}
 	choose, err := policy.New(policy.Config{Name: "least_ttft"})
 	if err != nil {
 		t.Fatal(err)
@@ -102,44 +96,12 @@ func splitRig(t *testing.T, c pairs, declared []route.Endpoint) *rig {
 	if c.choose != nil {
 		choose = c.choose
 	}
-	r.fleet = live.New(route.New(route.Config{Policy: choose, PolicyName: "least_ttft", Disaggregation: c.split, Explain: true}), time.Now, live.Listener{
-		Entry: func(e *route.Entry) {
-			if e.Ended != nil {
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				r.ended = append(r.ended, *e.Ended)
-			}
-		},
-		Served: func(s *live.Served) { r.mu.Lock(); defer r.mu.Unlock(); r.served = append(r.served, *s) },
-		Retry: func(e string, o route.Outcome) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.retry = append(r.retry, e+" "+o.String())
-		},
-	})
-	r.fleet.Observe(route.Declared{Source: "test", Endpoints: declared})
-	for _, e := range declared {
-		r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: route.Report{
-			Healthy: true, Kind: e.Kind, BlockTokens: 16, CacheTokens: 120_000, Models: []route.Model{{ID: "m", ContextTokens: 32_768}},
-		}})
-	}
-	parser, err := prompt.NewParser(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	c.proxy.Belief, c.proxy.ByContent, c.proxy.Explain = true, true, true
-	r.proxy = proxy.New(proxy.Options{
-		Config: c.proxy, Fleet: r.fleet, Transport: proxy.NewTransport(time.Second), Parser: parser, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
-	front := httptest.NewUnstartedServer(r.proxy)
-	front.Listener = h1.Listener(front.Listener)
-	front.Start()
-	t.Cleanup(front.Close)
-	r.url, r.client = front.URL, front.Client()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); r.proxy.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done; r.booksBalance() })
+	r := newRouter(t, c.proxy, proxy.NewTransport(time.Second), route.Config{Policy: choose, PolicyName: "least_ttft", Disaggregation: c.split, Explain: true}, declared,
+		func(kind route.Kind) route.Report {
+			return route.Report{Kind: kind, BlockTokens: 16, CacheTokens: 120_000, Models: []route.Model{{ID: "m", ContextTokens: 32_768}}}
+		})
+	r.listen(t)
 	return r
 }
 
@@ -517,10 +479,18 @@ func TestSplitByTime(t *testing.T) {
 	for i := range 3 { // decoders at work: a long prompt would make these wait
 		go func() {
 			defer func() { busy <- struct{}{} }()
-			p.post("/v1/chat/completions", chatOf(prose(20, string(rune('k'+i))), `,"max_tokens":400,"ignore_eos":true`))
+			p.post("/v1/chat/completions", chatOf(prose(20, string(rune('k'+i))), `,"max_tokens":400,"ignore_eos":true,"stream":true`))
 		}()
 	}
-	time.Sleep(200 * time.Millisecond)
+	p.eventually("the decoders make answers", func() bool {
+		answering := 0
+		for _, s := range p.fleet.Status() {
+			if s.Load.PrefillTokens == 0 && s.Load.DecodeTokens > 0 {
+				answering += s.Load.Requests
+			}
+		}
+		return answering == 3
+	})
 	res, first := p.post("/v1/chat/completions", chatOf(text, `,"max_tokens":4`), "X-Session-ID", "s")
 	if res.StatusCode != 200 || res.Header.Get("X-Warmpath-Prefill") == "" {
 		t.Errorf("a long prompt was not split: %v", res.Header)

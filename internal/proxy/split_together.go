@@ -105,6 +105,7 @@ func (s *split) join(answered bool) {
 		select {
 		case <-b.done:
 		case <-time.After(besideWait):
+		case <-s.c.p.aborted.Done():
 		}
 	}
 	b.attempt.watch.cancel(errBeside)

@@ -20,17 +20,20 @@ type upload struct {
 	ended   atomic.Bool
 	failure atomic.Pointer[error]
 
+	reading sync.Mutex // held while the client is read from
+
 	mu   sync.Mutex
-	over bool // the handler is at its end: control must not be used any more. Guarded by mu
+	over bool // the attempt is at its end: nobody is to be waited for, and control must not be used any more. Guarded by mu
 }
 
-// limit sets the deadline on reading from the client, for as long as the handler runs.
-func (u *upload) limit(t time.Time) {
+// limit sets the deadline on reading from the client. ok is false when the attempt is over.
+func (u *upload) limit(t time.Time) (ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.over {
 		_ = u.control.SetReadDeadline(t)
 	}
+	return !u.over
 }
 
 // unread reports whether the client may still send: such a connection cannot be used for another request.
@@ -46,8 +49,7 @@ func newUpload(c *call) *upload {
 // Read waits for the client, for ReadBody at most.
 func (u *upload) Read(p []byte) (int, error) {
 	u.pending.Store(true)
-	u.limit(time.Now().Add(u.c.p.cfg.ReadBody))
-	n, err := u.body.Read(p)
+	n, err := u.read(p)
 	u.pending.Store(false)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -64,6 +66,15 @@ func (u *upload) Read(p []byte) (int, error) {
 		w.wait(u.c.p.cfg.Answer)
 	}
 	return n, err
+}
+
+func (u *upload) read(p []byte) (int, error) {
+	u.reading.Lock()
+	defer u.reading.Unlock()
+	if !u.limit(time.Now().Add(u.c.p.cfg.ReadBody)) {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	return u.body.Read(p)
 }
 
 // Close leaves the body to net/http, which reads or cuts what is left of it.
@@ -92,15 +103,21 @@ func (u *upload) late() bool {
 	return why != nil && errors.Is(*why, errSlowBody)
 }
 
-// finish frees whoever still waits for the client: the attempt is over.
+// finish frees whoever still waits for the client: the attempt is over. It returns when nobody reads any more: a read that net/http finds
+// in flight when the handler is at its end makes it lift the deadline, and then it waits for the rest of the body for ever.
 func (u *upload) finish() {
 	if u == nil {
 		return
 	}
-	if u.unread() {
-		u.limit(time.Unix(1, 0))
-	}
 	u.mu.Lock()
-	defer u.mu.Unlock()
+	unread := u.unread()
+	if unread && u.control.SetReadDeadline(time.Unix(1, 0)) != nil {
+		unread = false // who reads cannot be woken
+	}
 	u.over = true
+	u.mu.Unlock()
+	if unread {
+		u.reading.Lock()
+		defer u.reading.Unlock()
+	}
 }

@@ -10,12 +10,10 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/sim"
 )
 
-// Format is the number of the format, under the key warmpath_recording of a file's first line. Package sim reads it.
-const Format = 1
-
-// headerLine begins a file.
+// headerLine begins a file. The format is package sim's, which reads it.
 type headerLine struct {
 	Format     int       `json:"warmpath_recording"`
 	Warmpath   string    `json:"warmpath"` // version of the router
@@ -67,32 +65,7 @@ type requestLine struct {
 	Blocks int    `json:"blocks,omitempty"`
 	From   uint64 `json:"from,omitempty"`
 	Shared int    `json:"shared,omitempty"`
-	Hashes []byte `json:"hashes,omitempty"` // base64 of 6 bytes for each block that marks names
-}
-
-// Not every block's hash is written. They serve to find what prompts of different files share; within a file From and Shared say it
-// exactly. A prompt of 500 kB whose blocks are all new takes 5 kB.
-const hashBytes = 6
-
-// marks are the blocks, counted from 1, whose hashes are written of a prompt with so many blocks: each up to 32, every second up
-// to 128, every fourth up to 512, then every eighth, and the last; only those after the first shared.
-func marks(to []int, shared, blocks int) []int {
-	to = to[:0]
-	for n := shared + 1; n <= blocks; n++ {
-		step := 1
-		switch {
-		case n > 512:
-			step = 8
-		case n > 128:
-			step = 4
-		case n > 32:
-			step = 2
-		}
-		if n%step == 0 || n == blocks {
-			to = append(to, n)
-		}
-	}
-	return to
+	Hashes []byte `json:"hashes,omitempty"` // base64 of sim.RecordedHash bytes for each block that sim.RecordedMarks names
 }
 
 // hasher makes hashes with a secret salt (HMAC-SHA256, cut off). It serves one caller.
@@ -133,7 +106,7 @@ func (h *hasher) blocks(to []byte, scope string, chain []uint64, which []int) []
 		h.text = append(append(h.text[:0], 'b'), scope...)
 		h.text = binary.LittleEndian.AppendUint64(h.text, chain[n-1])
 		_, _ = h.mac.Write(h.text)
-		to = append(to, h.mac.Sum(h.sum[:0])[:hashBytes]...)
+		to = append(to, h.mac.Sum(h.sum[:0])[:sim.RecordedHash]...)
 	}
 	return to
 }

@@ -56,7 +56,7 @@ func lines(t *testing.T, name string) []requestLine {
 		t.Fatal(err)
 	}
 	var head headerLine
-	if err := json.Unmarshal(text[:bytes.IndexByte(text, '\n')], &head); err != nil || head.Format != Format || head.BlockBytes != route.BlockBytes {
+	if err := json.Unmarshal(text[:bytes.IndexByte(text, '\n')], &head); err != nil || head.Format != sim.RecordingNumber || head.BlockBytes != route.BlockBytes {
 		t.Fatalf("the header is %+v, %v", head, err)
 	}
 	var out []requestLine
@@ -110,7 +110,7 @@ func TestLine(t *testing.T) {
 	}
 	l := got[0]
 	if l.At != 10 || l.Sent != 20 || *l.TTFT != 40 || l.Took != 120 || l.Endpoint != "b" || l.Retries != 1 || l.Outcome != "ok" || l.PromptTokens != 110 ||
-		*l.CachedTokens != 0 || l.OutputTokens != 9 || l.Estimate != 100 || l.Predicted != 30 || l.Blocks != 3 || len(l.Hashes) != 3*hashBytes || l.Bytes != 389 {
+		*l.CachedTokens != 0 || l.OutputTokens != 9 || l.Estimate != 100 || l.Predicted != 30 || l.Blocks != 3 || len(l.Hashes) != 3*sim.RecordedHash || l.Bytes != 389 {
 		t.Errorf("%+v", l)
 	}
 	if l := got[1]; l.Outcome != "refused" || l.TTFT != nil || l.Endpoint != "" {

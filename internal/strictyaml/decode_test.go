@@ -83,7 +83,7 @@ func TestDecodeFaults(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown key", "nmae: a", `f.yaml:1:1: unknown key "nmae"; did you mean "name"?`},
 		{"unknown key below", "items:\n  - url: a\n    wieght: 1", `f.yaml:3:5: unknown key "wieght"; did you mean "weight"?`},
-		{"unknown key far from all", "nested: {zzzzzzzz: 1}", `f.yaml:1:10: unknown key "zzzzzzzz"; did you mean "url"? known here: url, weight`},
+		{"unknown key far from all", "nested: {zzzzzzzz: 1}", `f.yaml:1:10: unknown key "zzzzzzzz"; known here: url, weight`},
 		{"twice", "name: a\ncount: 1\nname: b", `f.yaml:3:1: the key "name" is given twice, first in line 1`},
 		{"number wanted", "count: many", `f.yaml:1:8: count: want a whole number, got "many"`},
 		{"quoted number", "count: \"1\"", `f.yaml:1:8: count: want a whole number, got the text "1"`},
@@ -164,6 +164,17 @@ func TestSuggest(t *testing.T) {
 	} {
 		if s := strictyaml.Suggest(got, names); s != fmt.Sprintf("; did you mean %q?", want) {
 			t.Errorf("%s: %s, want %s", got, s, want)
+		}
+	}
+	for _, got := range []string{"x", "zz", "zebra", "lime", "pol1tical", "", strings.Repeat("policy", 20)} {
+		if s := strictyaml.Suggest(got, names); s != "; known here: listen, policy, limits" {
+			t.Errorf("%s: %s, which it was not meant for", got, s)
+		}
+	}
+	many := strings.Split("address bodies clients delays engines fleets grants hosts idles jokers keys limits marks", " ")
+	for got, want := range map[string]string{"xylophone": "", "limts": `; did you mean "limits"?`} {
+		if s := strictyaml.Suggest(got, many); s != want {
+			t.Errorf("%s among many: %s, want %s", got, s, want)
 		}
 	}
 	if s := strictyaml.Suggest("x", nil); s != "" {

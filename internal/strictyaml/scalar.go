@@ -133,7 +133,9 @@ func Set(out reflect.Value, text string) error {
 	case k == reflect.Slice && out.Type().Elem().Kind() == reflect.String:
 		list := reflect.MakeSlice(out.Type(), 0, 4)
 		for _, item := range strings.Split(text, ",") {
-			if item = strings.TrimSpace(item); item != "" {
+			if item = strings.TrimSpace(item); item == "" && strings.TrimSpace(text) != "" {
+				return fmt.Errorf("an item of the list %q is empty", text)
+			} else if item != "" {
 				list = reflect.Append(list, reflect.ValueOf(item).Convert(out.Type().Elem()))
 			}
 		}
@@ -152,8 +154,18 @@ func suggestion(key string, fields []Field) string {
 	return Suggest(key, names)
 }
 
-// Suggest is "; did you mean "x"?" for the valid name nearest to a wrong one, or the list of names when none is near.
+// Suggest is DidYouMean, or the list of names where nothing is near, if they are few.
 func Suggest(got string, valid []string) string {
+	hint := DidYouMean(got, valid)
+	if hint == "" && len(valid) > 0 && len(valid) <= mostListed {
+		return "; known here: " + strings.Join(valid, ", ")
+	}
+	return hint
+}
+
+// DidYouMean is "; did you mean "x"?" for the valid name that a wrong one was probably meant for: the nearest, if it takes no more edits
+// than a third of the letters typed, or one where these are few. "" when none is near.
+func DidYouMean(got string, valid []string) string {
 	if len(valid) == 0 {
 		return ""
 	}
@@ -164,11 +176,14 @@ func Suggest(got string, valid []string) string {
 		return distance(got, name)
 	}
 	nearest := slices.MinFunc(valid, func(a, b string) int { return cmp.Compare(far(a), far(b)) })
-	if len(valid) > 12 || far(nearest) <= max(2, len(got)/3) {
-		return fmt.Sprintf("; did you mean %q?", nearest)
+	if edits := far(nearest); edits >= len(got) || edits > max(1, len(got)/3) {
+		return ""
 	}
-	return fmt.Sprintf("; did you mean %q? known here: %s", nearest, strings.Join(valid, ", "))
+	return fmt.Sprintf("; did you mean %q?", nearest)
 }
+
+// mostListed bounds the names in a message.
+const mostListed = 12
 
 // distance is the number of letters to insert, delete, replace or swap with a neighbour to turn a into b (optimal string
 // alignment). Long texts are cut, since only small distances matter.

@@ -100,8 +100,8 @@ func New(cfg Config) *Client {
 // closes it when it needs it no longer, possibly after RoundTrip has returned. A body with ContentLength 0 (other than
 // http.NoBody) or -1 is sent in chunks.
 //
-// If a kept connection fails before any byte of an answer, and the body can be sent again (none, NewBody, or GetBody
-// set), the request is repeated once on a fresh connection. Errors wrap [DialError], [ErrMalformed],
+// If a kept connection fails before any byte of an answer, or says 408 at once, and the body can be sent again (none,
+// NewBody, or GetBody set), the request is repeated once on a fresh connection. Errors wrap [DialError], [ErrMalformed],
 // [ErrHeaderTooLarge] or [ErrBadRequest] where they apply; after the context has ended, its cause is returned.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	out, err := prepare(req)
@@ -136,7 +136,16 @@ func (c *Client) attempt(req *http.Request, out *outgoing, fresh bool) (resp *ht
 		x.stop = context.AfterFunc(ctx, cn.abort)
 	}
 	resp, err = x.run(req, out, c.cfg.MaxHeaderBytes)
-	if err == nil {
+	if err == nil && resp.StatusCode != http.StatusRequestTimeout {
+		return resp, false, nil
+	}
+	again := cn.reused && out.replayable(req) && time.Since(cn.takenAt) < staleWindow
+	switch {
+	case err == nil && again:
+		// It has crossed the request: what a peer says that closes an unused connection (RFC 9110, section 15.5.9).
+		_ = resp.Body.Close()
+		return nil, true, nil
+	case err == nil:
 		return resp, false, nil
 	}
 	received := cn.in.received
@@ -144,9 +153,7 @@ func (c *Client) attempt(req *http.Request, out *outgoing, fresh bool) (resp *ht
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)
 	}
-	stale = cn.reused && received == 0 && out.replayable(req) && x.sourceErr() == nil &&
-		time.Since(cn.takenAt) < staleWindow
-	return nil, stale, err
+	return nil, again && received == 0 && x.sourceErr() == nil, err
 }
 
 // acquire returns a connection to addr, kept or new.

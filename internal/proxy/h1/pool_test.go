@@ -131,6 +131,7 @@ func TestStaleConnection(t *testing.T) {
 		{"closed with the request, body in memory", afterRequest(""), memory, true, 1},
 		{"closed with the request, GetBody", afterRequest(""), func() io.Reader { return strings.NewReader("abc") }, true, 1},
 		{"closed with the request, body read once", afterRequest(""), func() io.Reader { return io.MultiReader(strings.NewReader("abc")) }, false, 0},
+		{"said to be idle for too long", afterRequest("HTTP/1.1 408 Request Timeout\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"), memory, true, 1},
 		{"closed after a byte", afterRequest("H"), memory, false, 0},
 		{"closed after an informational answer", afterRequest("HTTP/1.1 100 Continue\r\n\r\n"), memory, false, 0},
 	} {
@@ -148,6 +149,38 @@ func TestStaleConnection(t *testing.T) {
 				t.Errorf("got %+v, want %d retried", s, row.retried)
 			}
 		})
+	}
+}
+
+// TestTimeoutOfARequest: a 408 is an answer where it cannot be the end of an unused connection, or the request must not go twice.
+func TestTimeoutOfARequest(t *testing.T) {
+	const timeout = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 2\r\n\r\nno"
+	for _, row := range []struct {
+		name  string
+		first string
+		body  *Body
+	}{
+		{"on a fresh connection", timeout, NewBody([]byte("abc"))},
+		{"for a body that must go once", ok5, NewBody([]byte("abc")).Once()},
+	} {
+		e := newEngine(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			for say := row.first; ; say = timeout {
+				if _, _, err := readRequest(r); err != nil {
+					return
+				}
+				io.WriteString(c, say)
+			}
+		})
+		c := newClient(t, Config{})
+		if row.first == ok5 {
+			if _, _, err := fetch(c, get(t.Context(), t, e.url)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		resp, body, err := fetch(c, post(t, e.url, row.body))
+		if err != nil || resp.StatusCode != http.StatusRequestTimeout || body != "no" || c.Stats().Retried != 0 {
+			t.Errorf("%s: got %v %q, %v, %+v", row.name, resp, body, err, c.Stats())
+		}
 	}
 }
 

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
+)
+
+// TestSilentConnectionsDoNotHoldUpTheEnd: what has asked for nothing, or for the half of something, is not waited for.
+func TestSilentConnectionsDoNotHoldUpTheEnd(t *testing.T) {
+	cfg := config.Default()
+	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", ""
+	cfg.Endpoints = []discovery.EndpointConfig{{URL: "http://127.0.0.1:1", Name: "e"}}
+	r, err := start(context.Background(), &cfg, thisBuild(), slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns []net.Conn
+	for _, said := range []string{"", "GET /he", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"} {
+		c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.WriteString(c, said); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+	}
+	if _, err := conns[2].Read(make([]byte, 1000)); err != nil { // those before it are accepted
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := r.stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("it took %v to stop", took)
+	}
+}

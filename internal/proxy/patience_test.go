@@ -1,0 +1,120 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/route"
+)
+
+// wire is engines without a network, so that a test can hold the clock still.
+type wire func(*http.Request) (*http.Response, error)
+
+func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := context.Cause(r.Context()); err != nil {
+		return nil, err
+	}
+	return w(r)
+}
+
+// silence is an engine that never answers.
+func silence(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, context.Cause(r.Context())
+}
+
+func says(body string) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body)),
+	}, nil
+}
+
+// pushes is a protocol whose prefillers are said to tell the router something.
+type pushes struct{ engine.Nixl }
+
+func (p pushes) Prefill(x *engine.Handoff) (engine.Message, error) {
+	m, err := p.Nixl.Prefill(x)
+	m.Await = engine.Await{ID: "id", Count: 1}
+	return m, err
+}
+
+// TestShutdownEndsEveryWait: Abort ends at once what a request waits for outside its attempts too. No time passes.
+func TestShutdownEndsEveryWait(t *testing.T) {
+	never := func(string, int) (func(context.Context) bool, func()) {
+		return func(ctx context.Context) bool { <-ctx.Done(); return false }, func() {}
+	}
+	at := func(host string, is, otherwise wire) wire {
+		return func(r *http.Request) (*http.Response, error) {
+			if r.URL.Hostname() == host {
+				return is(r)
+			}
+			return otherwise(r)
+		}
+	}
+	answers := func(body string) wire { return func(*http.Request) (*http.Response, error) { return says(body) } }
+	for _, tt := range []struct {
+		name   string
+		path   string // of a GET; "" posts a chat
+		cfg    proxy.Config
+		wire   wire
+		status int
+	}{
+		{"the engines' lists of models", "/v1/models", proxy.Config{}, silence, 200},
+		{"the prefiller's address", "", proxy.Config{Connector: engine.Mooncake{}}, silence, 503},
+		{"the prefiller's notice", "", proxy.Config{Connector: pushes{}, Notices: never}, answers(handedOver), 503},
+		{"the prefiller beside an answer", "", proxy.Config{Connector: &rooms{}}, at("p", silence, answers(chatAnswer)), 200},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRouter(t, tt.cfg, tt.wire, route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order", Disaggregation: always},
+					[]route.Endpoint{
+						{Name: "p", URL: "http://p", Weight: 1, Kind: route.KindVLLM, Role: route.RolePrefill},
+						{Name: "d", URL: "http://d", Weight: 1, Kind: route.KindVLLM, Role: route.RoleDecode},
+					}, func(k route.Kind) route.Report { return route.Report{Kind: k, Models: []route.Model{{ID: "m"}}} })
+				req := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(chatBody))
+				if tt.path != "" {
+					req = httptest.NewRequest(http.MethodGet, tt.path, http.NoBody)
+				}
+				w, began := httptest.NewRecorder(), time.Now()
+				go r.proxy.ServeHTTP(w, req)
+				synctest.Wait()
+				if r.proxy.Open() != 1 {
+					t.Fatalf("it does not wait: %d %s", w.Code, w.Body)
+				}
+				r.proxy.Drain()
+				r.proxy.Abort()
+				synctest.Wait()
+				if r.proxy.Open() != 0 || time.Since(began) > 0 {
+					t.Errorf("%d requests are open %v after Abort", r.proxy.Open(), time.Since(began))
+				}
+				if w.Code != tt.status {
+					t.Errorf("the client got %d %s, want %d", w.Code, w.Body, tt.status)
+				}
+				r.booksBalance()
+			})
+		})
+	}
+}
+
+// TestShutdownEndsTheWaitForABody: a client that is slow to send its request does not hold the router up, and is told why.
+func TestShutdownEndsTheWaitForABody(t *testing.T) {
+	r := newRig(t, proxy.Config{ReadBody: time.Minute}, answers(200, chatAnswer))
+	c := r.open(fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n{", len(chatBody)))
+	r.eventually("the call is open", func() bool { return r.proxy.Open() == 1 })
+	r.proxy.Drain()
+	r.proxy.Abort()
+	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	b, err := io.ReadAll(c)
+	if got := string(b); err != nil || !strings.HasPrefix(got, "HTTP/1.1 503 ") || !strings.Contains(got, "shutting_down") {
+		t.Errorf("the client got %q, %v", got, err)
+	}
+}

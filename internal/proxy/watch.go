@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// watch is what Proxy.Run and Proxy.Abort see of one attempt.
+type watch struct {
+	endpoint string
+	cancel   context.CancelCauseFunc // its cause says why
+	deadline atomic.Int64            // unix nanoseconds at which the attempt is given up, 0 never
+	moved    atomic.Int64            // unix nanoseconds of the last sign of life
+	begun    atomic.Bool             // the answer's first data has come
+
+	pool  string // of the decision
+	moves bool   // the request may go elsewhere
+}
+
+// wait starts a time limit on the next sign of life.
+func (w *watch) wait(limit time.Duration) {
+	now := time.Now().UnixNano()
+	w.moved.Store(now)
+	w.deadline.Store(now + int64(limit))
+}
+
+// Why an attempt was cancelled.
+var (
+	errNoFirstByte = errors.New("the engine sent no first byte in time")
+	errIdle        = errors.New("the engine fell silent within its answer")
+	errRefusing    = errors.New("the engine fell silent and refuses connections")
+	errDown        = errors.New("the engine is down and sent no first byte")
+	errShutdown    = errors.New("the router is shutting down")
+	errDraining    = errors.New("the router is shutting down and takes no new requests")
+)
+
+// stop ends the attempt in flight, and a write to a client that does not read.
+func (c *call) stop(w *watch, cause error) {
+	w.cancel(cause)
+	if c.sent.Load() {
+		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(time.Second))
+	}
+}
+
+// patient is a context for what the call waits for outside an attempt: it ends when the client leaves, and with Abort. The
+// function lets go of it.
+func (c *call) patient() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	stop := context.AfterFunc(c.p.aborted, func() { cancel(errShutdown) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// abort ends the call: no further attempt is made.
+func (c *call) abort() {
+	c.shutdown.Store(true)
+	if c.reading.Load() != 0 {
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
+	}
+	for _, w := range []*watch{c.watch.Load(), c.aside.Load()} {
+		if w != nil {
+			c.stop(w, errShutdown)
+		}
+	}
+}
+
+// check enforces the limits. It is called by Proxy.Run inside the registry's lock.
+func (c *call) check(now time.Time, gone *goneEndpoints) {
+	if until := c.reading.Load(); until != 0 && now.UnixNano() >= until {
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
+	}
+	c.checkWatch(c.watch.Load(), now, gone)
+	c.checkWatch(c.aside.Load(), now, gone)
+}
+
+func (c *call) checkWatch(w *watch, now time.Time, gone *goneEndpoints) {
+	if w == nil {
+		return
+	}
+	deadline := w.deadline.Load()
+	refuses, isGone := gone.endpoints[w.endpoint]
+	switch {
+	case deadline == 0:
+	case now.UnixNano() >= deadline && w.begun.Load():
+		c.stop(w, errIdle)
+	case now.UnixNano() >= deadline:
+		c.stop(w, errNoFirstByte)
+	case now.UnixNano()-w.moved.Load() < int64(c.p.cfg.Refusing):
+	case refuses:
+		c.stop(w, errRefusing)
+	case isGone && w.moves && !c.sent.Load() && gone.others(w):
+		c.stop(w, errDown)
+	}
+}
