@@ -128,7 +128,7 @@ func (p *leastTTFT) reckon(v *route.View) {
 		c := &v.Candidates[i]
 		prefill := float64(float64(v.PromptTokens-c.CachedTokens) * c.MsPerToken)
 		c.Terms = route.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs}
-		c.Terms.Others = p.others(v, c, prefill, rate)
+		c.Terms.Others = p.others(v, c, prefill, rate) + c.DelayMs
 		if c.Full {
 			c.Terms.Evict = float64((prefill + float64(float64(twice(v, i, shared))*c.MsPerToken)) * v.Missed)
 		}

@@ -10,6 +10,7 @@ func Reasons() []route.Reason {
 		route.ReasonPinned,
 		route.ReasonHolder,
 		route.ReasonSession,
+		route.ReasonWeighed,
 		ReasonConsistentHash,
 		ReasonConsistentHashOverflow,
 		ReasonLeastRequests,

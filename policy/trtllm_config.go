@@ -47,6 +47,16 @@ type TRTKVCacheAwareConfig struct {
 	// tenant where there is none; messages, by the first two messages alone, as published, so that all who begin alike share
 	// one endpoint; off; or auto, which is on with score blocks and off with request_share. Empty means auto.
 	ContentAffinity string `yaml:"content_affinity"`
+	// CustomTokenizer names Python code that loads the tokenizer, which is of no use here: it needs tokenizer_dir beside it, and that is loaded.
+	CustomTokenizer string `yaml:"custom_tokenizer"`
+	// TokenizerDir is a directory with the model's tokenizer.json and chat template, by which the engines' KV events are tied to prompts: see
+	// kv_events.tokenizer, which is the same. Placing goes by bytes and does not wait for it.
+	TokenizerDir string `yaml:"tokenizer_dir"`
+	// ModelPath is where the tokenizer is when tokenizer_dir is not stated.
+	ModelPath string `yaml:"model_path"`
+	// UseHarmony says that the engine writes chats in gpt-oss' harmony format, which no chat template renders to the token: chats are not
+	// tokenized then. Not stated means that the model's config.json tells (model_type gpt_oss).
+	UseHarmony *bool `yaml:"use_harmony"`
 }
 
 // TRTConversationConfig are the options of trtllm.conversation.
@@ -66,6 +76,14 @@ type TRTConversationConfig struct {
 	// BlockWeights weighs requests by blocks * tokens_per_block, as the original does (all in PR 12526, those without id since). A
 	// text then weighs five times as much as the same in token ids, or with an id.
 	BlockWeights bool `yaml:"block_weights"`
+	// CustomTokenizer is as that of kv_cache_aware, and so are those that follow: they tie KV events. Blocks are counted by estimate all the same.
+	CustomTokenizer string `yaml:"custom_tokenizer"`
+	// TokenizerDir is as that of kv_cache_aware.
+	TokenizerDir string `yaml:"tokenizer_dir"`
+	// ModelPath is as that of kv_cache_aware.
+	ModelPath string `yaml:"model_path"`
+	// UseHarmony is as that of kv_cache_aware.
+	UseHarmony *bool `yaml:"use_harmony"`
 }
 
 // Published defaults.
@@ -167,6 +185,15 @@ func (c TRTLLMConfig) validate() error {
 	}
 	if s := floatOr(conv.MatchThreshold, trtMatchThreshold); !(s >= 0 && s <= 1) {
 		faults = append(faults, fmt.Errorf("policy: trtllm.conversation.match_threshold is %v, must be between 0 and 1", s))
+	}
+	for _, t := range []struct{ router, custom, path string }{
+		{"kv_cache_aware", kv.CustomTokenizer, kv.TokenizerDir + kv.ModelPath},
+		{"conversation", conv.CustomTokenizer, conv.TokenizerDir + conv.ModelPath},
+	} {
+		if t.custom != "" && t.path == "" {
+			faults = append(faults, fmt.Errorf("policy: trtllm.%s.custom_tokenizer is %q: that names Python code, and none runs here; "+
+				"set tokenizer_dir to a directory with the model's tokenizer.json, or leave both out", t.router, t.custom))
+		}
 	}
 	if a, b := kv.TrackRoutedBlocks, kv.BackfillBlockHashesOnFinish; a != nil && b != nil && *a != *b {
 		faults = append(faults, errors.New("policy: trtllm.kv_cache_aware.track_routed_blocks and backfill_block_hashes_on_finish are two names of one option and differ"))

@@ -74,7 +74,7 @@ func (r *Router) predict(req *Request, t *talk, m *measure) {
 		c.CachedTokens = r.wholeBlocks(i, min(m.at(reachBytes(depth)), v.PromptTokens-1))
 		v.Known = max(v.Known, c.CachedTokens)
 	}
-	r.kvExact(t, m)
+	r.kvExact(req.Tenant, t, m)
 	if v.Home >= 0 && !r.kv.exact(v.Home) {
 		r.predictHome(t, b.depths[v.Home], true)
 		v.Known = max(v.Known, v.Candidates[v.Home].CachedTokens)

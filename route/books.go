@@ -40,6 +40,8 @@ type flight struct {
 	waitMs, msPerToken float64  // what was expected to be in front of it, and of the endpoint's speed
 	chain              []uint64 // the blocks of its prompt, see belief
 	bytes              int      // canonical bytes of it
+	others             int      // that were being answered there when its answer began
+	spent              float64  // of endpoint.prompting then
 	depth              int      // blocks of it that were believed to be cached
 	counted            int      // of these, blocks that its prediction counts on
 	sure               int      // of these, blocks that were not only about to be
@@ -138,9 +140,11 @@ func (r *Router) firstByte(now time.Time, l Lease) {
 	f.ep.load.PrefillTokens -= f.prefill
 	r.computedLeg(now, f)
 	if f.incarnation == f.ep.incarnation {
-		f.ep.unqueue(now, f)
+		r.unqueue(now, f)
 	}
+	f.answering(now)
 	f.ep.computed(f)
+	r.kvComputed(now, f)
 	r.warm(now, f, f.decision.PromptTokens, f.decision.PromptTokens)
 }
 
@@ -159,9 +163,12 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	if !f.prefilled {
 		ep.load.PrefillTokens -= f.prefill
 		if f.incarnation == ep.incarnation {
-			ep.unqueue(now, f)
+			r.unqueue(now, f)
 		}
 		ep.computed(f)
+		if ev.Outcome == OK {
+			r.kvComputed(now, f)
+		}
 	}
 	ep.load.DecodeTokens -= f.decode
 	ep.load.ContextTokens -= f.context
@@ -170,6 +177,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 			ep.trials--
 		}
 		r.blame(now, ep, f, ev)
+		ep.speed.ended(f)
 	}
 	told := f.about(ev)
 	lost := r.settle(f, &told)
@@ -177,11 +185,13 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	if ev.Outcome == OK {
 		f.pool.learn(f, told.Usage)
 		r.learnSpeed(now, f, &ev.Usage)
+		r.learnPace(now, f, &ev.Usage)
 		f.learnLosses(&ev.Usage)
 		if n := ev.Usage.PromptTokens + ev.Usage.OutputTokens; ev.Usage.PromptTokens > 0 {
 			r.warm(now, f, n, ev.Usage.PromptTokens)
 		}
 	}
+	r.compare(ep)
 	if ev.Response != "" {
 		r.rememberResponse(now, ev.Response, f)
 	}

@@ -54,7 +54,7 @@ func (r *Router) Decide(now time.Time, req *Request) (Plan, error) {
 		case err == nil:
 			aside = true
 			r.swap()
-		case r.cfg.Disaggregation.NoFallback || p.bound() && !p.alone():
+		case r.cfg.Disaggregation.NoFallback && r.cfg.Disaggregation.When != WhenFree || p.bound() && !p.alone():
 			return Plan{}, err
 		default:
 			why, open = WholeNoPrefiller, false
@@ -74,16 +74,19 @@ func (r *Router) Decide(now time.Time, req *Request) (Plan, error) {
 	case r.cfg.Disaggregation.When == WhenUncached:
 		choice, picked = r.choose(p, req, holder), true
 		why = r.uncached(choice.Index)
+	case r.cfg.Disaggregation.When == WhenFree:
+		why, r.weighed, choice = r.weighFree(&m)
+		picked = true
 	default:
 		why, r.weighed = r.weigh(&m)
 	}
 	if r.why = why; why.Splits() {
 		return r.split(now, p, req, &t, choice, picked)
 	}
+	if p.parts && (!picked || choice.Reason == ReasonWeighed) {
+		r.onlyPresent(&m)
+	}
 	if !picked {
-		if p.parts {
-			r.onlyPresent(&m)
-		}
 		choice = r.choose(p, req, holder)
 	}
 	d := r.commit(now, p, req, &t, choice)

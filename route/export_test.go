@@ -20,11 +20,13 @@ func (r *Router) Idle() error {
 			return fmt.Errorf("%s: load %+v, pending %v, trials %d, %d tokens of %d prompts ahead", ep.spec.Name, ep.load, ep.pending, ep.trials, s.ahead, s.prompts)
 		case len(ep.held.flights) != 0 || ep.held.blocks != 0:
 			return fmt.Errorf("%s holds %+v", ep.spec.Name, ep.held)
+		case s.early != (early{}):
+			return fmt.Errorf("%s: %+v is left of batches that have ended", ep.spec.Name, s.early)
 		case used[ep.slot]:
 			return fmt.Errorf("slot %d is used twice", ep.slot)
 		}
 		used[ep.slot] = true
-		for _, x := range []float64{s.perToken, s.fixed, s.perAnswer, s.hold, s.busy, s.turns, ep.cache.share} {
+		for _, x := range []float64{s.perToken, s.fixed, s.perAnswer, s.hold, s.known, s.like, s.busy, s.turns, ep.cache.share} {
 			if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 				return fmt.Errorf("%s has learnt %+v", ep.spec.Name, *s)
 			}

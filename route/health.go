@@ -49,6 +49,9 @@ type endpoint struct {
 	news    []string // to be told with the next observation
 
 	transfer transfer // of KV cache that comes to it
+	pace     pace     // of its answers
+	spent    float64  // ms that it has computed prompts up to spentAt, see prompting
+	spentAt  time.Time
 }
 
 func (e *endpoint) kind() Kind {
@@ -164,7 +167,7 @@ func (r *Router) update(ep *endpoint, spec Endpoint, source string) {
 		ep.trial, ep.trials, ep.busyUntil, ep.rampFrom = false, 0, time.Time{}, time.Time{}
 		ep.incarnation++
 		r.lostCache(ep)
-		ep.cache, ep.speed, ep.transfer = cache{}, speed{}, transfer{}
+		ep.cache, ep.speed, ep.transfer, ep.pace = cache{}, speed{}, transfer{}, pace{}
 		r.kvForget(ep)
 	}
 	ep.spec, ep.source, ep.gone = spec, source, false

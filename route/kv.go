@@ -26,6 +26,8 @@ type KVApplied struct {
 	Ops      *KVOps // read during Observe only
 	Blocks   int    // held by the engine, as far as it is known
 	Size     int    // tokens a block; 0 unknown
+
+	Asked time.Time // when the engine was asked for it; zero of a stream that tells by itself
 }
 
 // KVHeard says how an endpoint's event stream is. Lost empties what it is believed to hold: the engine has started anew, or messages are
@@ -73,6 +75,11 @@ type mirror struct {
 	full   int       // blocks held at most when some were evicted: what the cache has room for; 0 unknown
 	misses int       // predictions in a row that were wrong
 	hits   int       // and, while it is not gone by, right
+
+	unheard        []kvUnheard // what was computed of late and may not have been told yet, in a ring
+	next           int         // its oldest
+	strange, alike int         // token lists in a row of another length than the engine counted, and of the same
+	foreign        bool        // token lists are not gone by
 }
 
 // Parameters of the mirror.
@@ -103,10 +110,12 @@ type kvTable struct {
 	over     []kvEnd // the last requests that are over, in a ring
 	overs    int
 	any      bool // an endpoint has events
+	tenants  bool // there was a request of a tenant
+	tokens   bool // token ids were told
 }
 
 // kvApply takes in what a stream brought.
-func (r *Router) kvApply(ep *endpoint, ev *KVApplied) {
+func (r *Router) kvApply(now time.Time, ep *endpoint, ev *KVApplied) {
 	m := &ep.mirror
 	r.kv.open()
 	if m.base == KVNone {
@@ -150,6 +159,7 @@ func (r *Router) kvApply(ep *endpoint, ev *KVApplied) {
 		}
 	}
 	m.Blocks = ev.Blocks
+	m.hear(now, ev.Asked)
 	if late {
 		r.kv.claimLate(ep.slot)
 	}
@@ -159,18 +169,50 @@ func (r *Router) kvApply(ep *endpoint, ev *KVApplied) {
 // it. 0 is nobody.
 func (r *Router) kvSpeaker(ep *endpoint, op *KVOp) (label, only uint64) {
 	if op.Session != "" {
-		return kvKey(op.Session), 0
+		return r.kv.labelled(op.Session), 0
 	}
 	if len(ep.pending) == 1 && ep.load.Requests == 1 {
-		if s := r.flights[ep.pending[0]].session; s != "" {
-			return 0, kvKey(s)
+		if f := &r.flights[ep.pending[0]]; f.session != "" {
+			return 0, kvKey(f.tenant, f.session)
 		}
 	}
 	return 0, 0
 }
 
-// kvKey names a conversation in the ties.
-func kvKey(session string) uint64 { return xxh3.HashString(session) | 1 }
+// kvKey names a tenant's conversation in the ties.
+func kvKey(tenant, session string) uint64 {
+	h := xxh3.HashString(session)
+	if tenant != "" {
+		h ^= xxh3.HashString(tenant) * 0x9e3779b97f4a7c15
+	}
+	return h | 1
+}
+
+// label notes whose conversation an id is: engines label blocks with the id alone, and two tenants may use the same. Nothing has to be noted
+// while there is one tenant.
+func (t *kvTable) label(tenant, session string) {
+	if t.tenants = t.tenants || tenant != ""; !t.tenants || session == "" {
+		return
+	}
+	key, x := kvKey(tenant, session), t.ties.make(labelKey(session))
+	switch {
+	case len(x.chain) == 0:
+		t.ties.set(x, 0, []uint64{key})
+	case x.chain[0] != key:
+		t.ties.set(x, 0, []uint64{0}) // of two tenants: it tells nothing
+	}
+}
+
+// labelled is the conversation that a label stands for; 0 when several tenants use it.
+func (t *kvTable) labelled(session string) uint64 {
+	if x := t.ties.byKey[labelKey(session)]; x != nil && len(x.chain) == 1 {
+		return x.chain[0]
+	}
+	return kvKey("", session)
+}
+
+// labelKey is where it is noted whose conversation an id is.
+func labelKey(session string) uint64 { return scramble(xxh3.HashString(session)^0x6c6162656c) &^ 1 }
 
 func (t *kvTable) open() {
 	if t.index == nil {

@@ -4,11 +4,11 @@ import "slices"
 
 // kvLook finds the blocks that a prompt begins with: those of its conversation's last turn, if it goes on from there, else those of
 // a prompt that began with the same text.
-func (r *Router) kvLook(t *talk) {
+func (r *Router) kvLook(tenant string, t *talk) {
 	k := &r.kv
 	k.prompt, k.limit, k.covers = nil, 0, 0
 	keys := r.belief.keys
-	if x := k.ties.get(kvKey(t.id)); t.id != "" && x != nil && x.goesOn(keys) {
+	if x := k.ties.get(kvKey(tenant, t.id)); t.id != "" && x != nil && x.goesOn(keys) {
 		k.prompt, k.limit, k.covers = x.chain, x.prompt, len(keys)
 		return
 	}
@@ -41,11 +41,13 @@ type kvEnd struct {
 	reach  int    // how many there are
 	shared uint64 // of those that were believed to be cached, the last; 0 when it was none, or all
 	block  int    // tokens
+	ep     *endpoint
 	slot   int
 	since  int // runs that nobody had claimed when it was routed (see kvHead)
 	usage  Usage
 
 	claimed bool // its blocks are found
+	adapter bool // see kvFlight
 }
 
 // learnTie notes, at the end of a request, where in its text the chain ends.
@@ -55,11 +57,14 @@ func (r *Router) learnTie(l Lease, f *flight, u *Usage) {
 	if e.block <= 0 || len(f.chain) == 0 || f.session == "" || u.PromptTokens <= 0 {
 		return
 	}
-	e.key, e.ends, e.reach = kvKey(f.session), f.chain[len(f.chain)-1], len(f.chain)
+	e.key, e.ends, e.reach = kvKey(f.tenant, f.session), f.chain[len(f.chain)-1], len(f.chain)
 	if f.depth > 0 && f.depth < len(f.chain) {
 		e.shared = f.chain[f.depth-1]
 	}
-	e.slot, e.since = f.ep.slot, f.kv.heads
+	e.adapter, e.ep, e.slot, e.since = f.kv.adapter, f.ep, f.ep.slot, f.kv.heads
+	if f.kv.tokens > 0 && !r.kvCounted(f.ep, f.kv.tokens, u.PromptTokens) {
+		k.ties.forget(e.key)
+	}
 	if k.ties.get(e.key) != nil {
 		k.learn(&e)
 	}
@@ -99,41 +104,6 @@ func (k *kvTable) anchor(block uint64, chain []uint64) {
 	k.ties.set(x, 0, chain)
 }
 
-// kvTokens ties a request to the blocks that its tokens make; it may be over by now.
-func (r *Router) kvTokens(ev *KVTokens) {
-	k := &r.kv
-	if !k.any {
-		return
-	}
-	var key uint64
-	block, end := 0, (*kvEnd)(nil)
-	if f := r.flight(ev.Lease); f != nil && f.session != "" {
-		key, block = kvKey(f.session), f.ep.kvBlock()
-	} else {
-		for i := range k.over {
-			if e := &k.over[i]; e.lease == ev.Lease && e.key != 0 {
-				key, block, end = e.key, e.block, e
-			}
-		}
-	}
-	names := KVNames(ev.Tokens, block, ev.Salt, ev.Extra, k.chain[:0])
-	k.chain = names
-	if key == 0 || len(names) == 0 {
-		return
-	}
-	x := k.ties.make(key)
-	if len(x.chain) < len(names) || !slices.Equal(x.chain[:len(names)], names) {
-		k.ties.set(x, 0, names)
-	}
-	for more := k.loose.take(x.chain[len(x.chain)-1]); more != nil; more = k.loose.take(x.chain[len(x.chain)-1]) {
-		k.ties.set(x, len(x.chain), more)
-	}
-	k.own(x)
-	if end != nil {
-		k.learn(end)
-	}
-}
-
 // kvBlock is how many tokens a block of the endpoint has, 0 unknown.
 func (e *endpoint) kvBlock() int {
 	if e.mirror.block > 0 {
@@ -164,8 +134,20 @@ func (l *kvLoose) put(parent uint64, names []uint64) {
 	l.at = (l.at + 1) % mostLoose
 }
 
-func (l *kvLoose) take(parent uint64) []uint64 {
-	names := l.after[parent]
-	delete(l.after, parent)
-	return names
+// beyond takes out what goes on from a chain: a run that begins after its last block, or after one before and has that one in it.
+func (l *kvLoose) beyond(chain []uint64) []uint64 {
+	if len(l.after) == 0 {
+		return nil
+	}
+	tail := chain[len(chain)-1]
+	for i := len(chain) - 1; i >= max(0, len(chain)-longestRun); i-- {
+		names := l.after[chain[i]]
+		if past := len(chain) - 1 - i; len(names) > past && (past == 0 || names[past-1] == tail) {
+			delete(l.after, chain[i])
+			return names[past:]
+		}
+	}
+	return nil
 }
+
+const longestRun = 2048 // blocks of one event that are looked for the end of a prompt

@@ -10,6 +10,9 @@ type kvFlight struct {
 	said   int    // so many tokens
 	heads  int    // runs of blocks that had been noted, see kvHead
 	stored uint64 // blocks that the endpoint had stored
+	tokens int    // of its prompt, as they were told; 0 while they were not
+
+	adapter bool // it asks for one, which its blocks depend on too
 }
 
 // kvPredict says how many tokens of the prompt a candidate holds by its events; ok is false when they do not say.
@@ -36,14 +39,14 @@ const answerDoubt = 3
 func (k *kvTable) exact(i int) bool { return i < len(k.used) && k.used[i] }
 
 // kvExact replaces the predictions of the candidates whose events say what they hold.
-func (r *Router) kvExact(t *talk, m *measure) {
+func (r *Router) kvExact(tenant string, t *talk, m *measure) {
 	k, v := &r.kv, &r.view
 	k.measure = *m
 	k.used = k.used[:0]
 	if !k.any {
 		return
 	}
-	r.kvLook(t)
+	r.kvLook(tenant, t)
 	if len(k.prompt) > 0 {
 		k.index.Match(k.prompt, &k.matches)
 	}
@@ -63,11 +66,25 @@ func (r *Router) kvExact(t *talk, m *measure) {
 	}
 }
 
-// comingTo is how much of the prompt another request that is being computed at a candidate will leave there.
+// commonBeyond is how many blocks two chains have in common where they are more than n, else n.
+func commonBeyond(a, b []uint64, n int) int {
+	if n < min(len(a), len(b)) && a[n] == b[n] {
+		return common(a, b)
+	}
+	return n
+}
+
+// comingTo is how much of the prompt another request that is being computed at a candidate, or has just been, leaves there.
 func (r *Router) comingTo(i int) int {
 	ep, most := r.members[i].ep, 0
+	keys := r.belief.keys
 	for _, j := range ep.pending {
-		most = max(most, common(r.belief.keys, r.flights[j].chain))
+		most = commonBeyond(keys, r.flights[j].chain, most)
+	}
+	for j := range ep.mirror.unheard {
+		if u := &ep.mirror.unheard[j]; r.view.Now.Sub(u.at) < kvOverdue {
+			most = commonBeyond(keys, u.chain, most)
+		}
 	}
 	if most == 0 {
 		return 0
@@ -77,7 +94,10 @@ func (r *Router) comingTo(i int) int {
 
 // kvNote keeps with a flight what its prediction was made of.
 func (r *Router) kvNote(ep *endpoint, f *flight, index int) {
-	f.kv = kvFlight{stored: ep.mirror.stored, heads: r.kv.nextHead}
+	f.kv = kvFlight{stored: ep.mirror.stored, heads: r.kv.nextHead, adapter: index < len(r.members) && r.members[index].adapter}
+	if r.kv.any {
+		r.kv.label(f.tenant, f.session)
+	}
 	if !r.kv.any || index >= len(r.kv.used) {
 		return
 	}

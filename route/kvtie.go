@@ -62,6 +62,13 @@ func (t *kvTies) set(x *tie, keep int, names []uint64) {
 	}
 }
 
+// forget lets go of a conversation.
+func (t *kvTies) forget(key uint64) {
+	if x := t.byKey[key]; x != nil {
+		t.drop(x)
+	}
+}
+
 func (t *kvTies) drop(x *tie) {
 	t.names -= len(x.chain)
 	delete(t.byKey, x.key)
@@ -79,8 +86,15 @@ func (t *kvTies) unlink(x *tie) { x.prev.next, x.next.prev = x.next, x.prev }
 // the conversation whose chain they go on from, else to the one request that can have caused them (only; 0 is nobody).
 func (t *kvTable) tie(label, only, parent uint64, names []uint64) bool {
 	key := label
-	if owner := t.ties.byKey[tailKey(parent)]; key == 0 && parent != 0 && owner != nil && len(owner.chain) == 1 && t.ties.byKey[owner.chain[0]] != nil {
-		key = owner.chain[0]
+	if key == 0 && parent != 0 {
+		key = t.owner(parent)
+	}
+	if key == 0 && t.tokens {
+		if x, past := t.within(names); x != nil { // a run that begins in a prompt whose tokens are known and goes on into the answer
+			t.ties.set(x, len(x.chain), names[past:])
+			t.own(x)
+			return true
+		}
 	}
 	if key == 0 {
 		key = only
@@ -101,6 +115,24 @@ func (t *kvTable) tie(label, only, parent uint64, names []uint64) bool {
 	}
 	t.own(x)
 	return true
+}
+
+// owner is the conversation whose chain ends with a block; 0 for none.
+func (t *kvTable) owner(name uint64) uint64 {
+	if o := t.ties.byKey[tailKey(name)]; o != nil && len(o.chain) == 1 && t.ties.byKey[o.chain[0]] != nil {
+		return o.chain[0]
+	}
+	return 0
+}
+
+// within finds a conversation whose chain ends within a run, and how many blocks of the run come up to there.
+func (t *kvTable) within(names []uint64) (x *tie, past int) {
+	for i := len(names) - 1; i >= 0; i-- {
+		if x := t.ties.byKey[t.owner(names[i])]; x != nil && len(x.chain) > 0 && x.chain[len(x.chain)-1] == names[i] {
+			return x, i + 1
+		}
+	}
+	return nil, 0
 }
 
 // own notes whose the last block of a chain is, for events that do not say.

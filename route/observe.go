@@ -36,7 +36,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		}
 	case KVApplied:
 		if ep := r.byName[ev.Endpoint]; ep != nil {
-			r.kvApply(ep, &ev)
+			r.kvApply(now, ep, &ev)
 		}
 	case KVHeard:
 		if ep := r.byName[ev.Endpoint]; ep != nil {

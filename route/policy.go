@@ -37,6 +37,7 @@ type Candidate struct {
 	WaitMs     float64 // until the prompts in front are computed and a place is free
 	TurnsPerMs float64 // turns that it was given of late
 	Crowd      float64 // share of its places or of its KV memory, whichever is more, that outstanding requests take; 0 when neither is known
+	DelayMs    float64 // what those who are answered there wait for this prompt; reckoned of prefill legs only
 	CrowdMs    float64 // what one more request takes of that share, times how long it keeps it
 	Busy       float64 // share of its time that it spends on prompts of late, 0 to 1
 	Steady     float64 // the same over the last minutes: what the conversations that are there bring
@@ -61,7 +62,7 @@ type Terms struct {
 	Prefill  float64 // for the part of the prompt that is not cached
 	Transfer float64 // for the KV cache of what is computed elsewhere, of decode legs
 	Fixed    float64 // for an answer's first token when nothing has to be computed
-	Others   float64 // what those who come after have to wait for it
+	Others   float64 // what those who come after have to wait for it, and those who are answered there
 	Evict    float64 // what computing again costs that this prompt pushes out of the cache
 	Spread   float64 // for having been given more new conversations than its share
 }

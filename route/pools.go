@@ -10,7 +10,7 @@ type pool struct {
 	name    string
 	policy  Policy // of whole requests and of decode legs
 	prefill Policy // of prefill legs
-	parts   bool   // its members have roles: requests may be split
+	parts   bool   // its members have roles, or need none: requests may be split
 	built   uint64 // generation of the members
 	members []member
 
@@ -106,7 +106,7 @@ func (r *Router) equip(p *pool) {
 	if p.prefillName == "" {
 		return
 	}
-	d, parts := &r.cfg.Disaggregation, hasRoles(p.members)
+	d, parts := &r.cfg.Disaggregation, r.cfg.Disaggregation.When == WhenFree || hasRoles(p.members)
 	if p.policy != nil && p.parts == parts {
 		return
 	}

@@ -97,6 +97,7 @@ const (
 	ReasonPinned  Reason = "pinned"         // the request named the endpoint
 	ReasonHolder  Reason = "holds_response" // it holds the response the request refers to
 	ReasonSession Reason = "session"        // the conversation's endpoint
+	ReasonWeighed Reason = "weighed"        // where roles are free: it costs least, of all who could answer and all who could compute the prompt for them
 )
 
 // Outcome says how an attempt at an endpoint ended.

@@ -119,9 +119,12 @@ func CheckRoles(endpoints []Endpoint) error {
 	return nil
 }
 
-// Roles reports whether some endpoint says what it is there for. Without one nothing is split, and no door need look whether a request
-// could be.
+// Roles reports whether some endpoint says what it is there for, or none need say it. Otherwise nothing is split, and no door need look whether
+// a request could be.
 func (r *Router) Roles() bool {
+	if r.cfg.Disaggregation.When == WhenFree {
+		return true
+	}
 	for _, ep := range r.endpoints {
 		if ep.spec.Role != RoleBoth {
 			return true

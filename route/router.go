@@ -46,6 +46,7 @@ type Router struct {
 	kv        kvTable // what KV events say
 	counting  bool    // a policy asks for blocks, see Counting
 	speeds    speeds
+	equals    equals    // scratch, see equate
 	members   []*member // scratch: the members behind view.Candidates
 	view      View      // scratch
 	leg       Leg       // what view.Candidates are for
@@ -57,6 +58,8 @@ type Router struct {
 	weighed   Weighed   // the same
 	apartOnly bool      // scratch: the candidates for the answer are those of a decode leg, not of a whole request
 	first     float64   // scratch: ms until the prompt is predicted to be computed elsewhere, of a decode leg
+	freely    freely    // scratch, see weighFree
+	pace      pace      // of answers at all endpoints
 	moved     transfer  // what is assumed of endpoints that no KV cache has come to yet
 	ended     Ended     // scratch: what the latest Finished told, valid until the next one
 

@@ -1,9 +1,6 @@
 package route
 
-import (
-	"sort"
-	"time"
-)
+import "time"
 
 // speed is what is learnt of how long an endpoint takes. Engines compute prompts in order of arrival, so what they do between
 // the first bytes of two answers is the second one's prompt: fixed, plus perToken for every uncached token. Waiting is not
@@ -18,6 +15,9 @@ type speed struct {
 	hold       float64 // ms that a request stays once it is computed; 0 unknown
 
 	batches []batch // the latest, in order of time; at most maxBatches
+	early   early   // what those of them count for whose answers have not ended
+	known   float64 // ms a token with what they count for, see alike.go; 0 unknown
+	like    float64 // the same of all endpoints that are about as quick
 
 	until   time.Time // when what is reserved is expected to be computed
 	ahead   int64     // uncached tokens of streams whose first byte has not come
@@ -30,14 +30,6 @@ type speed struct {
 	busyAt  time.Time // of both
 }
 
-// batch is prompts of streams whose first bytes came together: engines compute several in one step.
-type batch struct {
-	begin, end time.Time
-	tokens     int64 // uncached, as predicted
-	fresh      bool  // nothing was being computed when it came
-	held       bool  // it may have waited for a place, which says nothing about speed
-}
-
 // speeds are what is assumed of endpoints that nothing has been learnt of: the mean of the others.
 type speeds struct{ perToken, fixed float64 }
 
@@ -46,7 +38,6 @@ const (
 	firstFixed    = 10.0 // ms
 	keepSample    = 0.97 // weight that a sample keeps with each later one
 	priorTokens   = 512  // what is assumed at first weighs as much as a sample of so many tokens
-	heaviest      = 40   // samples of the latest one's weight that all before it count for at most
 	outlier       = 4    // a sample counts as at most so many times what was expected, or so many times less
 	fixedStep     = 0.08 // share of the estimate by which one sample moves fixed
 	fixedQuantile = 0.35 // share of samples below it: waiting that was not foreseen is above
@@ -57,6 +48,9 @@ const (
 	leastPerToken = 1e-3             // ms: a million tokens a second
 	sameStep      = time.Millisecond // first bytes that come closer together than that are of one step
 	maxBatches    = 512              // streams that see more first bytes than that before they end teach nothing
+	stepTokens    = 8192             // of prompts that an engine computes in one step: vLLM's default max_num_batched_tokens when it serves on an H100
+	alike         = 1.1              // times as slow as another one is an endpoint whose speed is told apart from the other's
+	moved         = 0.01             // share by which a speed must change before it is compared with others again
 )
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -77,6 +71,15 @@ func (r *Router) expect(now time.Time) {
 
 // speedOf is an endpoint's speed, or what is assumed of it.
 func (r *Router) speedOf(ep *endpoint) (perToken, fixed float64) {
+	perToken, fixed = r.settledSpeed(ep)
+	if ep.speed.like > 0 {
+		perToken = ep.speed.like
+	}
+	return perToken, fixed
+}
+
+// settledSpeed is an endpoint's speed by answers that have ended, or what is assumed of it.
+func (r *Router) settledSpeed(ep *endpoint) (perToken, fixed float64) {
 	perToken, fixed = ep.speed.perToken, ep.speed.fixed
 	if ep.speed.samples == 0 {
 		perToken, fixed = r.speeds.perToken, r.speeds.fixed
@@ -149,6 +152,7 @@ func (e *endpoint) queue(now time.Time, f *flight) {
 	if f.prefill <= 0 {
 		return
 	}
+	e.prompting(now)
 	took := float64(float64(f.prefill) * max(f.msPerToken, 0))
 	if s.until.Before(now) {
 		s.until = now
@@ -165,18 +169,24 @@ func (e *endpoint) queue(now time.Time, f *flight) {
 }
 
 // unqueue takes it off again, done or not. What is left starts about now: engines compute prompts in order of arrival.
-func (e *endpoint) unqueue(now time.Time, f *flight) {
+func (r *Router) unqueue(now time.Time, f *flight) {
 	if !f.stream || f.prefill <= 0 {
 		return
 	}
+	e := f.ep
+	e.prompting(now)
 	s := &e.speed
 	if f.prefilled {
-		s.computed(now, f, e.places() > 0 && e.load.Requests-len(e.coming) > e.places())
+		b := s.computed(now, f, e.places() > 0 && e.load.Requests-len(e.coming) > e.places())
+		perToken, fixed := r.settledSpeed(e)
+		s.guess(b, perToken, fixed)
+		r.compare(e)
 	}
+	perToken, _ := r.speedOf(e)
 	s.ahead -= f.prefill
 	s.prompts--
 	s.head = s.ahead / int64(max(s.prompts, 1))
-	s.until = now.Add(time.Duration(float64(float64(s.ahead)*f.msPerToken) * 1e6))
+	s.until = now.Add(time.Duration(float64(float64(s.ahead)*perToken) * 1e6))
 }
 
 // turn counts a turn that was placed.
@@ -231,41 +241,13 @@ func (s *speed) shares(now time.Time) (busy, steady float64) {
 	return min(1, left(s.busy, age, busyWindow)/ms(busyWindow)), min(1, left(s.steady, age, steadyWindow)/ms(steadyWindow))
 }
 
-// computed notes that a stream's first byte came.
-func (s *speed) computed(now time.Time, f *flight, held bool) {
-	b := batch{begin: f.routed, end: now, tokens: f.prefill, fresh: true, held: held}
-	if n := len(s.batches); n > 0 {
-		last := &s.batches[n-1]
-		if now.Sub(last.end) < sameStep {
-			last.end, last.tokens, last.held = now, last.tokens+f.prefill, last.held || held
-			return
-		}
-		if last.end.After(b.begin) {
-			b.begin, b.fresh = last.end, false
-		}
-		if n >= maxBatches {
-			s.batches = append(s.batches[:0], s.batches[n/2:]...)
-		}
-	}
-	s.batches = append(s.batches, b)
-}
-
-// batchOf is the batch that a first byte belongs to; nil when it is too long ago.
-func (s *speed) batchOf(first time.Time) *batch {
-	i := sort.Search(len(s.batches), func(i int) bool { return !s.batches[i].end.Before(first) })
-	if i == len(s.batches) || !s.batches[i].begin.Before(first) {
-		return nil
-	}
-	return &s.batches[i]
-}
-
 // learnSpeed takes in how long a request took.
 func (r *Router) learnSpeed(now time.Time, f *flight, u *Usage) {
 	if f.incarnation != f.ep.incarnation || f.class != Turn || f.first.IsZero() || u.PromptTokens <= 0 {
 		return
 	}
 	s := &f.ep.speed
-	perToken, fixed := r.speedOf(f.ep)
+	perToken, fixed := r.settledSpeed(f.ep)
 	cached := f.decision.CachedTokens
 	if u.CachedKnown {
 		cached = u.CachedTokens
@@ -326,17 +308,18 @@ func (s *speed) line(x, rest, y, weight float64, fresh bool, perToken, fixed flo
 // sums adds a sample to those of the line.
 func (s *speed) sums(x, rest, y, weight float64) {
 	keep := 1 - float64((1-keepSample)*weight)
+	weight *= bounded(x)
 	s.xx = float64(s.xx*keep) + float64(weight*float64(x*x))
 	s.xy = float64(s.xy*keep) + float64(weight*float64(x*y))
 	s.xr = float64(s.xr*keep) + float64(weight*float64(x*rest))
 	s.rr = float64(s.rr*keep) + float64(weight*float64(rest*rest))
 	s.ry = float64(s.ry*keep) + float64(weight*float64(rest*y))
-	// Samples of long prompts must not outweigh those of short ones for ever.
-	if most := float64(heaviest * max(float64(x*x), priorTokens*priorTokens)); s.xx > most {
-		k := most / s.xx
-		s.xx, s.xy, s.xr, s.rr, s.ry = most, float64(s.xy*k), float64(s.xr*k), float64(s.rr*k), float64(s.ry*k)
-	}
 }
+
+// bounded is by how much less a sample of x tokens weighs than by the square of its length, which is its weight in a line through
+// the origin. That is right as long as it is off by as much as others, which is up to a step: first bytes come when a step ends, and what
+// it had room for besides was another prompt's. Prompts of many steps are rather off in proportion, and must not outweigh all others.
+func bounded(x float64) float64 { return 1 / (1 + float64(x*x)/(stepTokens*stepTokens)) }
 
 // solve finds the least squares: time for a token of a prompt alone, or, where answers are part of the samples, that and the
 // time for a token of an answer.

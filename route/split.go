@@ -13,6 +13,7 @@ type When string
 // The ways to decide it. The zero value is WhenTime.
 const (
 	WhenTime     When = "time"     // those that are predicted to cost less in two legs, transfer included
+	WhenFree     When = "free"     // as WhenTime, also where no endpoint has a role: who answers is chosen together with who computes the prompt, see weighFree
 	WhenAlways   When = "always"   // all that can be
 	WhenNever    When = "never"    // none
 	WhenTokens   When = "tokens"   // those whose prompt has at least Threshold tokens (production-stack PR 890, --routing-threshold)
@@ -20,7 +21,9 @@ const (
 )
 
 // Whens lists them.
-func Whens() []When { return []When{WhenTime, WhenAlways, WhenNever, WhenTokens, WhenUncached} }
+func Whens() []When {
+	return []When{WhenTime, WhenFree, WhenAlways, WhenNever, WhenTokens, WhenUncached}
+}
 
 // Disaggregation says how pools are served whose endpoints have roles. The zero value splits by predicted time, and both sides
 // choose by the router's policy.
@@ -133,8 +136,8 @@ func (r *Router) weigh(m *measure) (SplitWhy, Weighed) {
 	for i := range r.other.view.Candidates {
 		c := &r.other.view.Candidates[i]
 		prefill := float64((float64(r.other.view.PromptTokens-c.CachedTokens) + r.other.members[i].ep.uncertain(c, c.CachedTokens)) * c.MsPerToken)
-		stall := float64(float64(r.other.members[i].ep.decoding()) * prefill) // one without a role answers too
-		if cost := c.WaitMs + prefill + c.FixedMs + stall + burden(c, prefill); split < 0 || cost < split {
+		c.DelayMs = float64(float64(r.other.members[i].ep.decoding()) * prefill) // one without a role answers too
+		if cost := c.WaitMs + prefill + c.FixedMs + c.DelayMs + burden(c, prefill); split < 0 || cost < split {
 			split = cost
 		}
 	}

@@ -214,7 +214,7 @@ func TestTransferIsLearnt(t *testing.T) {
 
 // BenchmarkDecide compares a request at one endpoint with one in two legs, over as many endpoints.
 func BenchmarkDecide(b *testing.B) {
-	for _, when := range []route.When{route.WhenNever, route.WhenAlways, route.WhenTime} {
+	for _, when := range []route.When{route.WhenNever, route.WhenAlways, route.WhenTime, route.WhenFree} {
 		b.Run(string(when), func(b *testing.B) {
 			r := route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: when}})
 			now := time.Unix(1000, 0)

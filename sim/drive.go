@@ -42,6 +42,9 @@ type Drive struct {
 
 	Incidents []Incident // in any order
 
+	Sent    func(now time.Time, lease route.Lease, engine int, job Job) // hears what is handed to an engine; nil for nobody
+	Stepped func(now time.Time, engine int)                             // hears that an engine's step is over, before the router is told of it
+
 	talks   []talk
 	queue   timetable
 	flights map[uint64]*drivenTurn
@@ -185,6 +188,9 @@ func (d *Drive) try(now time.Time, i, row int, tried []string) {
 		return
 	}
 	d.flights[job.ID] = &drivenTurn{talk: i, engine: at, lease: decision.Lease, row: row}
+	if d.Sent != nil {
+		d.Sent(now, decision.Lease, at, job)
+	}
 	d.schedule(at)
 }
 
@@ -227,7 +233,11 @@ func (d *Drive) schedule(i int) {
 
 // step ends an engine's step and tells the router and the clients what came of it.
 func (d *Drive) step(now time.Time, i int) {
-	for _, e := range d.Engines[i].Advance(now) {
+	emissions := d.Engines[i].Advance(now)
+	if d.Stepped != nil {
+		d.Stepped(now, i)
+	}
+	for _, e := range emissions {
 		f := d.flights[e.ID]
 		row := &d.out[f.row]
 		switch e.Kind {

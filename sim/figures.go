@@ -181,10 +181,7 @@ func (c *count) take(p *Played, t *TraceTurn, slo Objective) {
 	c.queue += int64(p.Queue)
 	c.queueMax = max(c.queueMax, p.Queue)
 	c.regret += int64(p.Regret)
-	computed := p.Endpoint
-	if p.Why.Splits() {
-		computed = p.Prefiller
-	}
+	computed := p.Computed()
 	c.work[computed] += int64(t.Prompt - p.Cached)
 	c.work[p.Endpoint] += int64(t.Output)
 	c.hits[computed] += int64(p.Cached)

@@ -43,7 +43,7 @@ type PoolFigure struct {
 
 // split sums up a run on a fleet with roles; nil for others.
 func (r *Replay) split(o *Outcome) *SplitFigures {
-	if !r.Fleet.HasRoles() {
+	if !r.splits() {
 		return nil
 	}
 	f := &SplitFigures{When: string(r.Disaggregation.When), Threshold: r.Disaggregation.Threshold, Why: []WhyFigure{}}
@@ -105,7 +105,7 @@ func (r *Replay) pools(o *Outcome) []PoolFigure {
 			if t.Failed {
 				continue
 			}
-			tokens, at := int64(r.Trace.Turns[t.Turn].Prompt), t.Endpoint
+			tokens := int64(r.Trace.Turns[t.Turn].Prompt)
 			answered := r.Fleet.Endpoints[t.Endpoint].Role == role
 			switch {
 			case !t.Why.Splits() && answered:
@@ -113,10 +113,7 @@ func (r *Replay) pools(o *Outcome) []PoolFigure {
 			case t.Why.Splits() && answered:
 				f.Answers++
 			}
-			if t.Why.Splits() {
-				at = t.Prefiller
-			}
-			if r.Fleet.Endpoints[at].Role != role {
+			if r.Fleet.Endpoints[t.Computed()].Role != role {
 				continue
 			}
 			if t.Why.Splits() {

@@ -3,7 +3,10 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/warmpath/warmpath/route"
 )
@@ -161,6 +164,9 @@ func (f Fleet) Validate() error {
 			fault("every endpoint needs a name of its own")
 		}
 		names[e.Name] = true
+		if !utf8.ValidString(e.Name) || strings.ContainsFunc(e.Name, unicode.IsControl) {
+			fault("a name is text in UTF-8 without control characters")
+		}
 		early = early || e.Start == 0
 		if e.Start < 0 {
 			fault("it cannot start at %v, before the run", e.Start)

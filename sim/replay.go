@@ -61,6 +61,14 @@ type Played struct {
 	MovedTook time.Duration  // the transfer alone
 }
 
+// Computed is the index of the endpoint that computed its prompt: that of a prefill leg, or the one that answered.
+func (p *Played) Computed() int {
+	if p.Why.Splits() {
+		return p.Prefiller
+	}
+	return p.Endpoint
+}
+
 // Outcome is a run.
 type Outcome struct {
 	Turns   []Played // in the order they were sent

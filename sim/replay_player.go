@@ -92,7 +92,7 @@ func newPlayer(r *Replay, plan Plan) *player {
 		index: map[string]int{}, out: make([]Played, 0, len(t.Turns)),
 	}
 	p.oracle.player = p
-	p.roles, p.links, p.moves = r.Fleet.HasRoles(), newLinks(r.transfer(), n), -1
+	p.roles, p.links, p.moves = r.splits(), newLinks(r.transfer(), n), -1
 	p.computing, p.holding = make([][]int32, n), make([][]int32, n)
 	for i := range p.steps {
 		p.steps[i] = -1

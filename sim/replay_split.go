@@ -48,9 +48,14 @@ func (r *Replay) transfer() Transfer {
 	return r.Transfer
 }
 
+// splits reports whether turns may be split: in a fleet with roles, or where none are needed.
+func (r *Replay) splits() bool {
+	return r.Fleet.HasRoles() || r.Disaggregation.When == route.WhenFree
+}
+
 // checkRoles reports what does not go together with roles.
 func (r *Replay) checkRoles() error {
-	if !r.Fleet.HasRoles() {
+	if !r.splits() {
 		return nil
 	}
 	switch {

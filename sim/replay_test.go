@@ -368,6 +368,8 @@ func TestFleetFaults(t *testing.T) {
 	}{
 		{Fleet{}, "1..4096 endpoints, got 0"},
 		{two(func(f *Fleet) { f.Endpoints[1].Name = "e0" }), "a name of its own"},
+		{two(func(f *Fleet) { f.Endpoints[1].Name = "e\n1" }), "without control characters"},
+		{two(func(f *Fleet) { f.Endpoints[1].Name = "e\xff" }), "text in UTF-8"},
 		{two(func(f *Fleet) { f.Endpoints[1].Start = -1 }), "before the run"},
 		{two(func(f *Fleet) { f.Endpoints[0].Start, f.Endpoints[1].Start = 1, 1 }), "no endpoint is there at the start"},
 		{two(func(f *Fleet) { f.Endpoints[1].Outages = []Outage{{5, 0}} }), "failures come in order"},

@@ -55,7 +55,7 @@ func cellsOf(only []string) ([]cell, error) {
 		}
 		known := gridValues(key)
 		if known == nil {
-			return nil, fmt.Errorf("--only: no kind %q%s; want trace, endpoints, load or fleet", key, strictyaml.Suggest(key, []string{"trace", "endpoints", "load", "fleet"}))
+			return nil, fmt.Errorf("--only: no kind %q%s; want trace, endpoints, load or fleet", key, strictyaml.DidYouMean(key, []string{"trace", "endpoints", "load", "fleet"}))
 		}
 		if !slices.Contains(known, value) {
 			return nil, fmt.Errorf("--only: no %s %q in the grid; want %s", key, value, strings.Join(known, ", "))

@@ -32,9 +32,10 @@ const (
 	wayAlways     = "always"
 	wayTokens     = "4096 tokens"
 	wayTime       = "time"
+	wayFree       = "free"
 )
 
-func splitWays() []string { return []string{wayAggregated, wayAlways, wayTokens, wayTime} }
+func splitWays() []string { return []string{wayAggregated, wayAlways, wayTokens, wayTime, wayFree} }
 
 // splitLinks are the links that KV cache goes over: that of sim.DefaultTransfer and, where few prompts have to be moved, 10 Gbit/s. Where
 // most of the work is prompts, no way to split could get them through that.
@@ -175,7 +176,12 @@ func (g *splitGrid) one(c splitCell, way string, seed uint64) (*kept, *simulatio
 		Trace: t.trace, Fleet: sim.EvenFleet(splitEndpoints, g.engine), Policy: place, PolicyName: policy.Default, Content: content, IDs: on.IDs,
 		Load: c.load, MaxDelay: on.MaxDelay, Seed: seed,
 	}}
-	if way != wayAggregated {
+	switch way {
+	case wayAggregated:
+	case wayFree: // the endpoints of the aggregated fleet
+		on.Split, on.Transfer = way, c.link
+		s.way, s.replay.Transfer, s.replay.Disaggregation = way, c.link, route.Disaggregation{When: route.WhenFree}
+	default:
 		on.Fleet, on.Split, on.Transfer = fmt.Sprintf("%dP%dD", c.pre, c.dec), way, c.link
 		s.way, s.replay.Fleet, s.replay.Transfer = way, sim.SplitFleet(c.pre, c.dec, g.engine), c.link
 		s.replay.Disaggregation = map[string]route.Disaggregation{

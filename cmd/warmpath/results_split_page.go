@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/warmpath/warmpath/policy"
@@ -26,11 +27,11 @@ func e2eMean(f *sim.Figures) float64 {
 	return f.E2E.Mean
 }
 
-// standing is how many times as much as the best of the other ways the default takes; pools leaves out the aggregated fleet.
-func (j *splitJudged) standing(what func(f *sim.Figures) float64, pools bool) interval {
-	ours := j.ways[len(j.ways)-1]
+// standing is how many times as much one of the ways takes as the best of those before it; pools leaves out the aggregated fleet.
+func (j *splitJudged) standing(way int, what func(f *sim.Figures) float64, pools bool) interval {
+	ours := j.ways[way]
 	var best *measured
-	for i, m := range j.ways[:len(j.ways)-1] {
+	for i, m := range j.ways[:way] {
 		if pools && i == 0 {
 			continue
 		}
@@ -50,21 +51,25 @@ func (g *splitGrid) page() []byte {
 	}
 	fmt.Fprintf(&b, "# Results: disaggregated serving\n\n<!-- Written by warmpath simulate results --disagg. Do not edit: run it again. -->\n\n")
 	fmt.Fprintf(&b, `When does it pay to compute prompts at some engines and answer at others? %d simulated engines (`+"`%s`"+`), all doing both (aggregated), against as many of
-which some compute prompts for the rest: all requests split (always), those with prompts of at least %d tokens (production-stack PR 890), and warmpath's default, those that are predicted
-to cost less in two legs (time). Placed by `+"`%s`"+`, told no conversation ids; %s of each trace, seeds 1 to %d.
+which some compute prompts for the rest: all requests split (always), those with prompts of at least %d tokens (production-stack PR 890), and those that are predicted
+to cost less in two legs (time, the default where endpoints have roles). Last (free), a fleet **without roles**: the endpoints of the aggregated one, each of which does all, and computes prompts for
+others where that costs less (`+"`disaggregation.when: free`"+`). Placed by `+"`%s`"+`, told no conversation ids; %s of each trace, seeds 1 to %d.
 
-How many compute prompts follows from the trace: their share of the work that an unlimited cache leaves, rounded. `+"`%s`"+` is drawn: chats, of which every tenth begins with a document of 16,000
+How many have the roles prefill and decode (7P1D) follows from the trace: the share of prompts in the work that an unlimited cache leaves, rounded. `+"`%s`"+` is drawn: chats, of which every tenth begins with a document of 16,000
 tokens on average (`+"`--generate %s`"+`). KV cache goes over links of 64 GB/s (Dynamo's mocker), there also of 10 Gbit/s, at 131,072 bytes a token. [simulate.md](simulate.md) explains loads and figures; ITL is every gap between
 two tokens, brackets are 95 %% intervals over the seeds.
 `, splitEndpoints, g.o.engine, splitThreshold, policy.Default, half, g.o.seeds, mixedTrace, mixedSettings)
-	g.asked(&b)
+	ways := splitWays()
+	for _, way := range []int{slices.Index(ways, wayFree), slices.Index(ways, wayTime)} {
+		g.asked(&b, way)
+	}
 	b.Write(g.tables())
 	return b.Bytes()
 }
 
-// asked says what is asked of the default and whether it is so.
-func (g *splitGrid) asked(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\n## What is asked\n\n| | wanted | so in | |\n|---|---|---|---|\n")
+// asked says what is asked of a way, beside those before it, and whether it is so.
+func (g *splitGrid) asked(b *bytes.Buffer, way int) {
+	fmt.Fprintf(b, "\n## What is asked, of %s\n\n| | wanted | so in | |\n|---|---|---|---|\n", splitWays()[way])
 	row := func(what, wanted string, cells []*splitJudged, enough func(n, of int) bool, so func(j *splitJudged) bool) {
 		n := 0
 		for _, j := range cells {
@@ -90,20 +95,20 @@ func (g *splitGrid) asked(b *bytes.Buffer) {
 		name string
 		of   func(f *sim.Figures) float64
 	}{{"p90 of the time to first token", ttft90}, {"p90 of the ITL", gap90}, {"mean time to the last token", e2eMean}} {
-		row(m.name+" at most 3 % above the best way's", "every cell", g.cells, every, func(j *splitJudged) bool { return j.standing(m.of, false).mean <= splitMargin })
-		row("the same, not counting the aggregated fleet", "every cell", g.cells, every, func(j *splitJudged) bool { return j.standing(m.of, true).mean <= splitMargin })
-		row("the lowest", "most", g.cells, most, func(j *splitJudged) bool { return j.standing(m.of, false).mean <= 1 })
-		row("the same, not counting the aggregated fleet", "most", g.cells, most, func(j *splitJudged) bool { return j.standing(m.of, true).mean <= 1 })
+		row(m.name+" at most 3 % above the best way's", "every cell", g.cells, every, func(j *splitJudged) bool { return j.standing(way, m.of, false).mean <= splitMargin })
+		row("the same, not counting the aggregated fleet", "every cell", g.cells, every, func(j *splitJudged) bool { return j.standing(way, m.of, true).mean <= splitMargin })
+		row("the lowest", "most", g.cells, most, func(j *splitJudged) bool { return j.standing(way, m.of, false).mean <= 1 })
+		row("the same, not counting the aggregated fleet", "most", g.cells, most, func(j *splitJudged) bool { return j.standing(way, m.of, true).mean <= 1 })
 	}
 	row("p99 of the ITL at most half of the aggregated fleet's, where prompts show in that (it is above twice the median)", "every such cell", stalled, every, func(j *splitJudged) bool {
-		return ratioOf(j.ways[len(j.ways)-1].of(gap99), j.ways[0].of(gap99)).mean <= 0.5
+		return ratioOf(j.ways[way].of(gap99), j.ways[0].of(gap99)).mean <= 0.5
 	})
 }
 
 // tables are the figures of each cell.
 func (g *splitGrid) tables() []byte {
 	var b bytes.Buffer
-	b.WriteString("\n## Figures\n\nTimes in ms. Against best: how many times as much as the best of the other ways the default takes.\n")
+	b.WriteString("\n## Figures\n\nTimes in ms. Against best: how many times as much as the best of the ways above it one takes.\n")
 	for _, j := range g.cells {
 		fmt.Fprintf(&b, "\n### %s\n\n| | TTFT mean | p90 | ITL p50 | p90 | p99 | p90 of turns' mean ITL | last token, mean | split %% | tokens moved | transfer p90 | hit %% | busy %% |\n|---|%s\n", j.cell, strings.Repeat("---|", 12))
 		for _, m := range j.ways {
@@ -111,8 +116,11 @@ func (g *splitGrid) tables() []byte {
 			fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1f | %.1f | %.1f | %.1f | %.0f | %s | %s |\n", m.policy, mean(func(f *sim.Figures) float64 { return f.TTFT.Mean }), mean(ttft90),
 				mean(func(f *sim.Figures) float64 { return f.Gap.P50 }), mean(gap90), mean(gap99), mean(func(f *sim.Figures) float64 { return f.ITL.P90 }), mean(e2eMean), m.splitColumns(), m.busyColumns())
 		}
-		fmt.Fprintf(&b, "\nAgainst best: TTFT p90 %s, ITL p90 %s, ITL p99 %s, last token %s.\n", ratioWord(j.standing(ttft90, false)), ratioWord(j.standing(gap90, false)),
-			ratioWord(j.standing(gap99, false)), ratioWord(j.standing(e2eMean, false)))
+		b.WriteString("\n")
+		for way := len(j.ways) - 1; way >= len(j.ways)-2; way-- {
+			fmt.Fprintf(&b, "Against best, %s: TTFT p90 %s, ITL p90 %s, ITL p99 %s, last token %s.\n", j.ways[way].policy, ratioWord(j.standing(way, ttft90, false)),
+				ratioWord(j.standing(way, gap90, false)), ratioWord(j.standing(way, gap99, false)), ratioWord(j.standing(way, e2eMean, false)))
+		}
 	}
 	return b.Bytes()
 }

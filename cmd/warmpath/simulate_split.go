@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,7 +22,7 @@ func simulateSplitFlags(c *cobra.Command, o *simulateOptions) {
 	f := c.Flags()
 	f.IntVar(&o.prefill, "prefill", 0, "simulated engines that compute prompts for others, in place of --endpoints; needs --decode")
 	f.IntVar(&o.decode, "decode", 0, "simulated engines that answer")
-	f.StringSliceVar(&o.when, "disagg-when", nil, "which requests are split, to compare: time, always, never, tokens, uncached; with roles only (default time)")
+	f.StringSliceVar(&o.when, "disagg-when", nil, "which requests are split, to compare: time, always, never, tokens, uncached, in a fleet with roles; free (and never, to compare) in any (default time)")
 	f.IntVar(&o.threshold, "disagg-threshold", 0, "tokens for tokens and uncached")
 	f.Float64Var(&o.transfer.BytesPerToken, "kv-bytes", o.transfer.BytesPerToken, "bytes of KV cache a token")
 	f.Float64Var(&o.transfer.Bandwidth, "kv-bandwidth", o.transfer.Bandwidth, "bytes of KV cache a second that an engine sends, or receives")
@@ -52,6 +53,9 @@ func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
 			errs = append(errs, fmt.Errorf("--disagg-when: %q is no way to decide what is split; known: %v", w, route.Whens()))
 		}
 	}
+	if slices.Contains(o.when, string(route.WhenFree)) && o.threshold > 0 && len(o.when) == 1 {
+		errs = append(errs, errors.New("--disagg-threshold says nothing with --disagg-when free"))
+	}
 	if o.threshold < 0 {
 		errs = append(errs, fmt.Errorf("--disagg-threshold must not be negative, got %d", o.threshold))
 	}
@@ -62,19 +66,29 @@ func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
 func (o *simulateOptions) checkRoles(changed func(flag string) bool, fleet sim.Fleet) error {
 	var errs []error
 	for _, flag := range splitFlags {
-		if changed(flag) && !fleet.HasRoles() {
-			errs = append(errs, fmt.Errorf("--%s has no meaning without roles; give --prefill and --decode, or a fleet file with roles", flag))
+		if changed(flag) && !o.splits(fleet) {
+			errs = append(errs, fmt.Errorf("--%s has no meaning without roles; give --prefill and --decode, a fleet file with roles, or --disagg-when free", flag))
 		}
 	}
-	if shared, _, _ := o.shared(); shared && fleet.HasRoles() {
+	for _, w := range o.when {
+		if o.splits(fleet) && !fleet.HasRoles() && w != string(route.WhenFree) && w != string(route.WhenNever) {
+			errs = append(errs, fmt.Errorf("--disagg-when: %s splits nothing in a fleet without roles; free and never can be compared there", w))
+		}
+	}
+	if shared, _, _ := o.shared(); shared && o.splits(fleet) {
 		errs = append(errs, errors.New("--staleness: routers that hear of each other are simulated without roles only"))
 	}
 	for _, name := range o.policies {
-		if name == sim.OracleName && fleet.HasRoles() {
-			errs = append(errs, errors.New("--policy: oracle places whole requests only, and the fleet has roles"))
+		if name == sim.OracleName && o.splits(fleet) {
+			errs = append(errs, errors.New("--policy: oracle places whole requests only, and some may be split"))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// splits reports whether requests may be split: in a fleet with roles, or where what is compared needs none.
+func (o *simulateOptions) splits(fleet sim.Fleet) bool {
+	return fleet.HasRoles() || slices.Contains(o.when, string(route.WhenFree))
 }
 
 // splitWay is one way to split requests.
@@ -85,7 +99,7 @@ type splitWay struct {
 
 // ways are those that are compared.
 func (o *simulateOptions) ways(fleet sim.Fleet) []splitWay {
-	if !fleet.HasRoles() {
+	if !o.splits(fleet) {
 		return []splitWay{{}}
 	}
 	when := o.when
@@ -114,7 +128,7 @@ func (s *simulation) title() string {
 
 // printSplit shows what was split and what it took, where the fleet has roles.
 func printSplit(w io.Writer, runs []*simulation) {
-	if runs[0].figures.Split == nil {
+	if !slices.ContainsFunc(runs, func(s *simulation) bool { return s.figures.Split != nil }) {
 		return
 	}
 	legs, pools := figuresTable(), figuresTable()
@@ -123,6 +137,9 @@ func printSplit(w io.Writer, runs []*simulation) {
 	var why []string
 	for _, s := range runs {
 		f := s.figures.Split
+		if f == nil { // nothing could be split there
+			continue
+		}
 		legs.AppendRow(table.Row{
 			s.title(), percent(f.Share), whole(f.Moved), percent(f.MovedShare), whole(f.Prefill.P50), whole(f.Prefill.P90), whole(f.Transfer.P50), whole(f.Transfer.P90), whole(f.Transfer.P99),
 			whole(f.Handed.P50), whole(f.Handed.P90), whole(f.Handed.P99), whole(f.FirstToken.P50), whole(f.FirstToken.P90),

@@ -16,7 +16,8 @@ import (
 // its prompt computed by one engine and its answer made by another. In place of the mapping a text stands for when.
 type Disaggregation struct {
 	// When says which requests are split: time (those that are predicted to cost less in two legs, the transfer and what others
-	// wait for it included), always, never, tokens (those whose prompt has at least threshold tokens), or uncached (those of
+	// wait for it included), free (the same, and endpoints need no roles: all without one compute prompts for each other where that
+	// pays, which their engines must be able to), always, never, tokens (those whose prompt has at least threshold tokens), or uncached (those of
 	// whose prompt more than threshold tokens, or all, are not cached where they would be decoded).
 	When string `yaml:"when"`
 	// Threshold in tokens, for tokens and uncached.
@@ -81,7 +82,7 @@ func (d *Disaggregation) check() []error {
 	if d.Threshold < 0 {
 		faults = append(faults, fault("disaggregation.threshold", "is %d tokens, must not be negative", d.Threshold))
 	}
-	if d.Threshold > 0 && (d.When == string(route.WhenTime) || d.When == string(route.WhenAlways) || d.When == string(route.WhenNever)) {
+	if d.Threshold > 0 && (d.When == string(route.WhenTime) || d.When == string(route.WhenFree) || d.When == string(route.WhenAlways) || d.When == string(route.WhenNever)) {
 		faults = append(faults, fault("disaggregation.threshold", "says nothing with when: %s; it is for tokens and uncached", d.When))
 	}
 	for path, name := range map[string]string{"disaggregation.prefill_policy": d.PrefillPolicy, "disaggregation.decode_policy": d.DecodePolicy} {
@@ -96,6 +97,9 @@ func (d *Disaggregation) check() []error {
 		if _, err := engine.ConnectorByName(d.Connector); err != nil {
 			faults = append(faults, fault("disaggregation.connector", "is %q, must be one of %s", d.Connector, strings.Join(engine.ConnectorNames(), ", ")))
 		}
+	}
+	if oneWay := []string{"lmcache", "moriio", "moriio_read", "sglang"}; d.When == string(route.WhenFree) && slices.Contains(oneWay, d.Connector) {
+		faults = append(faults, fault("disaggregation.when", "is free, which needs engines that can both send and receive KV cache; those of the connector %s are started for one of it", d.Connector))
 	}
 	return append(faults, d.checkPreset()...)
 }

@@ -25,6 +25,8 @@ func why(v *Decision) string {
 			return "The conversation is at " + e + ", and no other endpoint could take it." + at(v, 0)
 		}
 		return "The conversation is at " + e + " and stays there." + at(v, 0)
+	case route.ReasonWeighed:
+		return "Of all who could answer and all who could compute the prompt for them, it costs least at " + e + "." + moved(v) + against(v)
 	case policy.ReasonHome:
 		return "The conversation is at " + e + at(v, 1) + staying(v)
 	case policy.ReasonLeaves:

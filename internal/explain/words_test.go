@@ -34,6 +34,7 @@ func TestWhy(t *testing.T) {
 		{"warm", policy.ReasonWarm, func(x *route.Ended) { x.Home = "" }, "a holds 960 of its 1,000 prompt tokens, more than most others. The first token is due in 36 ms; b, the next best, would cost 98 ms more."},
 		{"least_ttft", policy.ReasonLeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = route.Terms{Fixed: 37} }, "It costs least at a. The first token is due in 36 ms; b would cost as much."},
 		{"over its share", policy.ReasonLeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = route.Terms{Fixed: 10} }, "b would cost 27 ms less, but has its fair share of requests already."},
+		{"weighed", route.ReasonWeighed, func(x *route.Ended) { x.Home = "" }, "Of all who could answer and all who could compute the prompt for them, it costs least at a."},
 		{"parent", policy.ReasonParent, nil, "The conversation that started this one is at a, which costs hardly more than the best."},
 		{"spread", policy.ReasonSpread, nil, "among them new conversations are spread, and this one falls to a."},
 		{"consistent hash", policy.ReasonConsistentHash, nil, "a comes first in the conversation's order and has room."},

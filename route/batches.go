@@ -1,0 +1,124 @@
+package route
+
+import (
+	"sort"
+	"time"
+)
+
+// batch is prompts of streams whose first bytes came together: engines compute several in one step.
+type batch struct {
+	begin, end time.Time
+	tokens     int64 // uncached, as predicted
+	fresh      bool  // nothing was being computed when it came
+	held       bool  // it may have waited for a place, which says nothing about speed
+	open       int64 // of tokens, those of turns that have not ended
+	counts     early // what they count for
+}
+
+// early is what batches count for before their turns have ended, in the sums of speed.line: tokens², and tokens × µs. They are
+// whole numbers, so that nothing is left of them when they are taken off.
+//
+// How much of a prompt was cached an engine says at the end of the answer. One that computes a part of some other prompt in each step may
+// take minutes to it, and all that time prompts would be sent there, and the queue be reckoned, at a speed that was only assumed. So a
+// prompt counts from its first byte on, as what was predicted of it, until usage takes the place of that.
+type early struct{ xx, xy int64 }
+
+const mostEarly = 1e16 // maxBatches of them do not overflow
+
+// computed notes that a stream's first byte came, and returns its batch.
+func (s *speed) computed(now time.Time, f *flight, held bool) *batch {
+	b := batch{begin: f.routed, end: now, tokens: f.prefill, fresh: true, held: held, open: f.teaches()}
+	if n := len(s.batches); n > 0 {
+		last := &s.batches[n-1]
+		if now.Sub(last.end) < sameStep {
+			last.end, last.tokens, last.held, last.open = now, last.tokens+f.prefill, last.held || held, last.open+b.open
+			return last
+		}
+		if last.end.After(b.begin) {
+			b.begin, b.fresh = last.end, false
+		}
+		if n >= maxBatches {
+			for i := range s.batches[:n/2] {
+				s.takeOff(&s.batches[i])
+			}
+			s.batches = append(s.batches[:0], s.batches[n/2:]...)
+		}
+	}
+	s.batches = append(s.batches, b)
+	return &s.batches[len(s.batches)-1]
+}
+
+// teaches is how many uncached tokens, as predicted, a stream's first byte tells the time of.
+func (f *flight) teaches() int64 {
+	if f.class != Turn || f.leg == LegDecode {
+		return 0
+	}
+	return f.prefill
+}
+
+// batchOf is the batch that a first byte belongs to; nil when it is too long ago.
+func (s *speed) batchOf(first time.Time) *batch {
+	i := sort.Search(len(s.batches), func(i int) bool { return !s.batches[i].end.Before(first) })
+	if i == len(s.batches) || !s.batches[i].begin.Before(first) {
+		return nil
+	}
+	return &s.batches[i]
+}
+
+// guess lets a batch count as what was predicted of it. Wild ones count for at most so much as in speed.line.
+func (s *speed) guess(b *batch, perToken, fixed float64) {
+	s.takeOff(b)
+	x, y, start := float64(b.tokens), ms(b.end.Sub(b.begin)), 0.0
+	if b.held || b.open <= 0 || y < float64(x*leastPerToken) { // as quick as that was not computed
+		return
+	}
+	if b.fresh {
+		start = fixed
+	}
+	expected := start + float64(x*perToken)
+	y = max(y, expected/outlier)
+	if s.samples >= 3 {
+		y = min(y, float64(expected*outlier))
+	}
+	y = max(y-start, y/16)
+	weight := float64(float64(float64(b.open)/x) * bounded(x))
+	b.counts = early{int64(min(float64(weight*float64(x*x)), mostEarly)), int64(min(float64(weight*float64(x*y))*1000, mostEarly))}
+	s.early.xx += b.counts.xx
+	s.early.xy += b.counts.xy
+}
+
+// takeOff lets a batch count for nothing.
+func (s *speed) takeOff(b *batch) {
+	s.early.xx -= b.counts.xx
+	s.early.xy -= b.counts.xy
+	b.counts = early{}
+}
+
+// ended takes off what a turn counted for since its first byte.
+func (s *speed) ended(f *flight) {
+	if !f.stream || f.first.IsZero() || f.teaches() <= 0 {
+		return
+	}
+	b := s.batchOf(f.first)
+	if b == nil || b.open <= 0 {
+		return
+	}
+	counts, left := b.counts, max(0, b.open-f.prefill)
+	s.takeOff(b)
+	share := float64(left) / float64(b.open)
+	b.open, b.counts = left, early{int64(float64(counts.xx) * share), int64(float64(counts.xy) * share)}
+	s.early.xx += b.counts.xx
+	s.early.xy += b.counts.xy
+}
+
+// withEarly is a settled time for a token, or one that is assumed, together with what has not been settled.
+func (s *speed) withEarly(perToken float64) float64 {
+	if s.early.xx <= 0 {
+		return perToken
+	}
+	xx := s.xx
+	if s.samples == 0 {
+		xx = priorTokens * priorTokens
+	}
+	return max((float64(perToken*xx)+float64(s.early.xy)/1000)/(xx+float64(s.early.xx)), leastPerToken)
+}

@@ -1,0 +1,211 @@
+package route_test
+
+import (
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// burst sends prompts of so many tokens at once, and says when the engine has computed each.
+func (b *bench) burst(n, tokens int) (leases []route.Lease, computed []time.Time) {
+	b.t.Helper()
+	for range n {
+		l, at := b.send(tokens)
+		leases, computed = append(leases, l), append(computed, at)
+	}
+	return leases, computed
+}
+
+// looks is what the router thinks of the first engine now.
+func (b *bench) looks() route.Candidate {
+	b.t.Helper()
+	d, err := b.r.Route(b.now, &route.Request{ID: "look", Class: route.Aside, Model: "m"})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	seen := b.w.seen
+	b.r.Observe(b.now, route.Finished{Lease: d.Lease})
+	return seen
+}
+
+// within reports whether a figure is at most a share away from what it should be.
+func within(got, want, share float64) bool { return math.Abs(got-want) <= share*want }
+
+// TestSpeedShowsAtFirstBytes: how slow an engine is, and how long those wait that are there, is known from its first bytes on, long before
+// the first answer ends.
+func TestSpeedShowsAtFirstBytes(t *testing.T) {
+	for _, rate := range []float64{1_000, 3_000, 9_000, 40_000} {
+		b := newBench(t, rate, 8*time.Millisecond, true)
+		leases, computed := b.burst(20, 4000)
+		for i := range 3 {
+			b.now = computed[i]
+			b.r.Observe(b.now, route.FirstByte{Lease: leases[i]})
+		}
+		c := b.looks()
+		if !within(c.MsPerToken, 1000/rate, 0.1) {
+			t.Errorf("%.0f tokens/s: after three first bytes a token is thought to take %.3f ms, it takes %.3f", rate, c.MsPerToken, 1000/rate)
+		}
+		if left := float64(b.free.Sub(b.now).Microseconds()) / 1000; !within(c.WaitMs, left, 0.15) {
+			t.Errorf("%.0f tokens/s: a new prompt is thought to wait %.0f ms, it waits %.0f", rate, c.WaitMs, left)
+		}
+	}
+}
+
+// TestUsageTakesThePlaceOfWhatWasPredicted: nine tenths of each prompt were cached and nobody had expected it.
+func TestUsageTakesThePlaceOfWhatWasPredicted(t *testing.T) {
+	b := newBench(t, 3_000, 8*time.Millisecond, true)
+	for range 40 {
+		l, at := b.send(400) // what it computes
+		b.r.Observe(at, route.FirstByte{Lease: l})
+		b.now = at.Add(time.Second)
+		b.r.Observe(b.now, route.Finished{Lease: l, Usage: route.Usage{PromptTokens: 4000, CachedTokens: 3600, OutputTokens: 10, CachedKnown: true}})
+	}
+	b.wantRate(0.15)
+	if c := b.looks(); !within(c.MsPerToken, 1.0/3, 0.15) {
+		t.Errorf("a token is thought to take %.3f ms, it takes 0.333", c.MsPerToken)
+	}
+}
+
+// TestNothingIsLeftOfWhatHasFailed: turns that end without an answer teach nothing, and count no longer.
+func TestNothingIsLeftOfWhatHasFailed(t *testing.T) {
+	for _, o := range []route.Outcome{route.ClientGone, route.Abandoned, route.OK} {
+		b := newBench(t, 1_000, 8*time.Millisecond, true)
+		assumed := b.looks().MsPerToken
+		leases, computed := b.burst(8, 2000)
+		for i, l := range leases {
+			b.now = computed[i]
+			b.r.Observe(b.now, route.FirstByte{Lease: l})
+		}
+		if got := b.looks().MsPerToken; got < 5*assumed {
+			t.Errorf("%v: %.3f ms a token at first, and %.3f after it took 1", o, assumed, got)
+		}
+		for _, l := range leases {
+			b.r.Observe(b.now, route.Finished{Lease: l, Outcome: o}) // OK without usage says nothing either
+		}
+		if got := b.looks().MsPerToken; got != assumed {
+			t.Errorf("%v: %v ms a token is left of nothing, want %v", o, got, assumed)
+		}
+		if err := b.r.Idle(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestMoreFirstBytesThanAreKept: of streams that see more first bytes than batches are kept, what was dropped counts no longer.
+func TestMoreFirstBytesThanAreKept(t *testing.T) {
+	b := newBench(t, 9_000, 0, true)
+	leases, computed := b.burst(1500, 500)
+	for i, l := range leases {
+		b.now = computed[i]
+		b.r.Observe(b.now, route.FirstByte{Lease: l})
+	}
+	if c := b.looks(); !within(c.MsPerToken, 1.0/9, 0.1) {
+		t.Errorf("a token is thought to take %.3f ms, it takes 0.111", c.MsPerToken)
+	}
+	for _, l := range leases {
+		b.r.Observe(b.now, route.Finished{Lease: l, Outcome: route.ClientGone})
+	}
+	if err := b.r.Idle(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestShortPromptsDoNotUndoLongOnes: a first byte is off by up to a step of the engine, which is much of a short prompt's time and little
+// of a long one's.
+func TestShortPromptsDoNotUndoLongOnes(t *testing.T) {
+	b := newBench(t, 9_000, 8*time.Millisecond, true)
+	for range 30 {
+		l, at := b.send(20_000)
+		b.end(l, at, 20_000, 20, 5*time.Millisecond)
+		b.now = b.now.Add(time.Second)
+	}
+	for range 3 {
+		l, at := b.send(500)
+		at = at.Add(220 * time.Millisecond) // another one's 2,000 tokens
+		b.end(l, at, 500, 20, 5*time.Millisecond)
+		b.free = b.now
+		b.now = b.now.Add(time.Second)
+	}
+	b.wantRate(0.02)
+}
+
+// TestLongPromptsDoNotOutweighAll: of an engine that becomes slower, what a short prompt takes is followed although long ones came before.
+func TestLongPromptsDoNotOutweighAll(t *testing.T) {
+	b := newBench(t, 9_000, 8*time.Millisecond, true)
+	for range 5 {
+		l, at := b.send(200_000)
+		b.end(l, at, 200_000, 20, 5*time.Millisecond)
+		b.now = b.now.Add(time.Second)
+	}
+	b.rate = 4_500
+	for range 60 {
+		l, at := b.send(2_000)
+		b.end(l, at, 2_000, 20, 5*time.Millisecond)
+		b.now = b.now.Add(time.Second)
+	}
+	if c := b.looks(); !within(c.FixedMs+2000*c.MsPerToken, 8+2000/4.5, 0.1) {
+		t.Errorf("2,000 tokens are thought to take %.0f + %.0f ms, they take 8 + 444", c.FixedMs, 2000*c.MsPerToken)
+	}
+}
+
+// all keeps what it was shown of every candidate, and goes to each in turn.
+type all struct {
+	n    int
+	seen []route.Candidate
+}
+
+func (a *all) Pick(v *route.View, _ *route.Request) route.Choice {
+	a.seen = append(a.seen[:0], v.Candidates...)
+	a.n++
+	return route.Choice{Index: a.n % len(v.Candidates), Reason: "all"}
+}
+
+// TestAlikeIsEqual: engines whose speeds are learnt to within a tenth are thought equally quick, to the last bit; others are told apart,
+// and one that becomes slower leaves the rest.
+func TestAlikeIsEqual(t *testing.T) {
+	rates := []float64{9_000, 9_200, 3_000, 8_900, 3_050}
+	a := &all{}
+	r, now := route.New(route.Config{Policy: func() route.Policy { return a }}), time.Unix(1_000_000, 0)
+	var declared []route.Endpoint
+	index := map[string]int{}
+	for i := range rates {
+		name := "e" + strconv.Itoa(i)
+		declared = append(declared, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
+		index[name] = i
+	}
+	r.Observe(now, route.Declared{Source: "test", Endpoints: declared})
+	for _, e := range declared {
+		r.Observe(now, route.Probed{Endpoint: e.Name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+	}
+	turns := func(n int) {
+		t.Helper()
+		for range n {
+			id := "c" + strconv.Itoa(a.n)
+			d, err := r.Route(now, &route.Request{ID: id, Model: "m", Session: id, PromptTokens: 5000, Stream: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			now = now.Add(8*time.Millisecond + time.Duration(5000/rates[index[d.Endpoint.Name]]*1e9))
+			r.Observe(now, route.FirstByte{Lease: d.Lease})
+			now = now.Add(time.Second)
+			r.Observe(now, route.Finished{Lease: d.Lease, Usage: route.Usage{PromptTokens: 5000, OutputTokens: 10, CachedKnown: true}})
+		}
+	}
+	turns(100)
+	c := a.seen
+	if c[0].MsPerToken != c[1].MsPerToken || c[0].MsPerToken != c[3].MsPerToken || !within(c[0].MsPerToken, 0.111, 0.03) {
+		t.Errorf("three that are alike: %v, %v and %v ms a token", c[0].MsPerToken, c[1].MsPerToken, c[3].MsPerToken)
+	}
+	if c[2].MsPerToken != c[4].MsPerToken || !within(c[2].MsPerToken, 0.331, 0.03) {
+		t.Errorf("two that are alike: %v and %v ms a token", c[2].MsPerToken, c[4].MsPerToken)
+	}
+	rates[1] = 4_000
+	turns(300)
+	c = a.seen
+	if !within(c[1].MsPerToken, 0.25, 0.15) || c[0].MsPerToken != c[3].MsPerToken || !within(c[0].MsPerToken, 0.111, 0.03) {
+		t.Errorf("after one became slower: %v, %v and %v ms a token", c[0].MsPerToken, c[1].MsPerToken, c[3].MsPerToken)
+	}
+}

@@ -1,0 +1,186 @@
+package route
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// firstOf picks the first candidate.
+type firstOf struct{}
+
+func (firstOf) Pick(*View, *Request) Choice { return Choice{Reason: "first"} }
+
+// TestPaceIsLearnt: from answers among few and many others, with some noise, what a token takes alone and what each other adds.
+func TestPaceIsLearnt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base, perOther := float64(rapid.IntRange(2, 40).Draw(t, "base")), float64(rapid.IntRange(0, 60).Draw(t, "hundredths"))/100
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		var p pace
+		for i := range 200 {
+			x := float64(i % 24)
+			p.take(x, (base+perOther*x)*(0.95+rng.Float64()/10), keepSample)
+		}
+		for _, others := range []float64{0, 10, 24} {
+			want := base + perOther*others
+			if got, _ := p.at(others, base*firstPerOther); math.Abs(got-want) > want/10 {
+				t.Fatalf("with %.0f others %.2f ms, want %.2f", others, got, want)
+			}
+		}
+	})
+}
+
+// TestPaceLeavesPromptsOut: the time in which prompts were computed beside an answer is no part of its pace, and an answer that had much
+// of that teaches nothing.
+func TestPaceLeavesPromptsOut(t *testing.T) {
+	for _, c := range []struct {
+		prompt time.Duration // computed while the answer is made, which takes a second besides
+		want   float64       // ms a token; 0: nothing is learnt
+	}{{0, 10}, {80 * time.Millisecond, 10}, {500 * time.Millisecond, 0}} {
+		r, now := freeRouter(1), time.Unix(1000, 0)
+		decide := func(tokens int) Lease {
+			plan, err := r.Decide(now, &Request{Model: "m", PromptTokens: tokens, Stream: true, MintedID: "n" + strconv.Itoa(tokens)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return plan.Lease
+		}
+		first := decide(100)
+		now = now.Add(20 * time.Millisecond)
+		r.Observe(now, FirstByte{Lease: first})
+		now = now.Add(500 * time.Millisecond)
+		if c.prompt > 0 {
+			l := decide(1000)
+			now = now.Add(c.prompt)
+			r.Observe(now, FirstByte{Lease: l})
+			r.Observe(now, Finished{Lease: l, Outcome: ClientGone})
+		}
+		now = now.Add(500 * time.Millisecond)
+		r.Observe(now, Finished{Lease: first, Outcome: OK, Usage: Usage{PromptTokens: 100, OutputTokens: 101}})
+		got := 0.0
+		if p := r.endpoints[0].pace; p.n > 0 {
+			got, _ = p.at(0, 0)
+		}
+		if math.Abs(got-c.want) > 0.01 {
+			t.Errorf("with prompts for %v: %.2f ms a token, want %.2f", c.prompt, got, c.want)
+		}
+	}
+}
+
+// freeRouter has so many endpoints without a role.
+func freeRouter(endpoints int) *Router {
+	r := New(Config{Policy: func() Policy { return firstOf{} }, PolicyName: "first", Explain: true, Disaggregation: Disaggregation{When: WhenFree}})
+	var d Declared
+	d.Source = "s"
+	for i := range endpoints {
+		d.Endpoints = append(d.Endpoints, Endpoint{Name: "e" + strconv.Itoa(i), URL: "http://e", Weight: 1, Models: []string{"m"}})
+	}
+	r.Observe(time.Unix(1000, 0), d)
+	return r
+}
+
+// TestFreePairIsTheCheapest: of all pairs of endpoints none costs less than the one that is found by looking at two of those that could
+// compute the prompt, whatever is under way.
+func TestFreePairIsTheCheapest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 6).Draw(t, "endpoints")
+		r, now := freeRouter(n), time.Unix(1000, 0)
+		for i := range rapid.IntRange(0, 30).Draw(t, "requests") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "ms")) * time.Millisecond)
+			req := Request{Model: "m", PromptTokens: rapid.IntRange(1, 20_000).Draw(t, "tokens"), Stream: true, Splits: rapid.Bool().Draw(t, "splits"), MintedID: strconv.Itoa(i)}
+			if rapid.Bool().Draw(t, "pinned") {
+				req.Pin = "e" + strconv.Itoa(rapid.IntRange(0, n-1).Draw(t, "at"))
+			}
+			plan, err := r.Decide(now, &req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if plan.Split() && rapid.Bool().Draw(t, "computed") {
+				r.Observe(now, FirstByte{Lease: plan.Prefill.Lease})
+			} else if !plan.Split() && rapid.Bool().Draw(t, "answers") {
+				r.Observe(now, FirstByte{Lease: plan.Lease})
+			}
+		}
+		req := Request{Model: "m", PromptTokens: rapid.IntRange(1, 20_000).Draw(t, "tokens"), Stream: true, Splits: true, MintedID: "last"}
+		p, _ := r.poolFor(&req)
+		said := r.recall(now, p, &req)
+		m := p.measure(&req, &said)
+		if err := r.considerPrefill(now, p, &req, &said, &m); err != nil {
+			t.Fatal(err)
+		}
+		r.swap()
+		if _, err := r.consider(now, p, &req, &said, &m, LegWhole); err != nil {
+			t.Fatal(err)
+		}
+		_, w, _ := r.weighFree(&m)
+		best := math.Inf(1)
+		for i := range r.other.view.Candidates {
+			c, ep := &r.other.view.Candidates[i], r.other.members[i].ep
+			prefill := float64(r.view.PromptTokens-c.CachedTokens) * c.MsPerToken
+			cost := c.WaitMs + prefill + c.FixedMs + float64(ep.decoding())*prefill + comersCount*burden(c, prefill)
+			for j := range r.view.Candidates {
+				if r.members[j].ep == ep {
+					continue
+				}
+				of := r.answersFor(j, c)
+				best = min(best, cost+of.Cost())
+			}
+		}
+		switch {
+		case n == 1:
+			if w != (Weighed{}) {
+				t.Fatalf("one endpoint, and %+v", w)
+			}
+		case w.SplitMs < best-1e-6 || w.SplitMs > best+nearlyMs+waitOf(r):
+			t.Fatalf("the pair costs %v, the best of all %v", w.SplitMs, best)
+		}
+	})
+}
+
+// waitOf is by how much the pair that was found may be off: a prompt that is computed later lets what waits at the decoder go on meanwhile.
+func waitOf(r *Router) float64 {
+	most := 0.0
+	for i := range r.view.Candidates {
+		most = max(most, r.legWaitMs(i))
+	}
+	return most
+}
+
+// TestFreeKeepsAnswersFromPrompts: a long prompt is not computed where others are answered while another endpoint is idle; where it can be
+// computed nowhere else in time it is one of them; and without load nothing is split.
+func TestFreeKeepsAnswersFromPrompts(t *testing.T) {
+	r, now := freeRouter(3), time.Unix(1000, 0)
+	decide := func(req Request) Plan {
+		t.Helper()
+		req.Model, req.Stream, req.Splits = "m", true, req.Pin == ""
+		plan, err := r.Decide(now, &req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan
+	}
+	idle := decide(Request{PromptTokens: 8000, MintedID: "idle"})
+	if idle.Split() || idle.Why != WholeSooner || idle.Reason != ReasonWeighed || idle.Weighed.SplitMs <= idle.Weighed.WholeMs {
+		t.Fatalf("%+v", idle)
+	}
+	r.Observe(now, Finished{Lease: idle.Lease, Outcome: ClientGone})
+	now = now.Add(time.Minute)
+	for i := range 20 { // ten are answered at e0, ten at e1
+		d := decide(Request{PromptTokens: 10, MintedID: strconv.Itoa(i), Pin: "e" + strconv.Itoa(i%2)})
+		r.Observe(now, FirstByte{Lease: d.Lease})
+	}
+	now = now.Add(time.Minute)
+	long := decide(Request{PromptTokens: 8000, MintedID: "long"})
+	if computes := long.Endpoint.Name; long.Split() && long.Prefill.Endpoint.Name != "e2" || !long.Split() && computes != "e2" {
+		t.Errorf("the long prompt goes to %+v", long)
+	}
+	// One that comes now is answered elsewhere than at e2, which has a prompt to compute, or after it.
+	next := decide(Request{PromptTokens: 9000, MintedID: "next"})
+	if !next.Split() && next.Endpoint.Name != "e2" {
+		t.Errorf("ten wait for the next one: %+v", next)
+	}
+}

@@ -1,0 +1,240 @@
+package sim_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/sim"
+)
+
+// kvTelling is how engines tell of their caches.
+type kvTelling struct {
+	tokens bool          // the router learns the tokens of each prompt
+	late   time.Duration // until a message, or an answer to a question, is there
+	poll   time.Duration // they have to be asked (TensorRT-LLM), so often and after first bytes and ends; 0 sends each step's events at once
+	plain  bool          // they are asked at fixed times only
+}
+
+const kvBlockTokens = 16
+
+// kvTeller carries the events of a Drive's engines to its router, on the same virtual clock.
+type kvTeller struct {
+	*sim.Drive
+	kvTelling
+	streams []*route.KVStream
+	seq     []uint64
+	jobs    []map[uint64]kvPlace // by engine, blocks by hash
+	queued  [][]route.KVEvent
+	due     []kvDue
+	asked   []time.Time // last
+	want    []bool
+}
+
+// kvPlace is where a block is.
+type kvPlace struct {
+	chain []uint64
+	at    int
+}
+
+type kvDue struct {
+	at time.Time
+	do func(now time.Time)
+}
+
+const kvTick = time.Millisecond
+
+func newKVTeller(d *sim.Drive, how kvTelling, until time.Duration) *kvTeller {
+	k := &kvTeller{Drive: d, kvTelling: how}
+	for i, e := range d.Engines {
+		e.Watch()
+		k.streams, k.seq = append(k.streams, route.NewKVStream(0)), append(k.seq, 0)
+		k.jobs, k.queued = append(k.jobs, map[uint64]kvPlace{}), append(k.queued, nil)
+		k.asked, k.want = append(k.asked, d.Start), append(k.want, false)
+		d.Router.Observe(d.Start, route.KVHeard{Endpoint: d.Names[i], State: route.KVExact, Detail: "followed"})
+	}
+	d.Sent, d.Stepped = k.sent, k.stepped
+	for at := kvTick; at < until; at += kvTick {
+		d.Incidents = append(d.Incidents, sim.Incident{At: at, Do: k.tick})
+	}
+	return k
+}
+
+func (k *kvTeller) sent(now time.Time, lease route.Lease, engine int, job sim.Job) {
+	for i, h := range job.Chain {
+		k.jobs[engine][h] = kvPlace{chain: job.Chain, at: i}
+	}
+	if k.tokens {
+		tokens := kvTokensOf(job.Chain[:min(job.PromptTokens/kvBlockTokens, len(job.Chain))])
+		for len(tokens) < job.PromptTokens {
+			tokens = append(tokens, uint32(job.ID))
+		}
+		k.later(now, func(now time.Time) { k.Router.Observe(now, route.KVTokens{Lease: lease, Tokens: tokens}) })
+	}
+}
+
+// kvTokensOf are tokens that stand for blocks.
+func kvTokensOf(chain []uint64) (out []uint32) {
+	for _, h := range chain {
+		block := make([]uint32, kvBlockTokens)
+		block[0], block[1] = uint32(h), uint32(h>>32)
+		out = append(out, block...)
+	}
+	return out
+}
+
+func (k *kvTeller) later(now time.Time, do func(time.Time)) {
+	k.due = append(k.due, kvDue{now.Add(k.late), do})
+}
+
+func (k *kvTeller) stepped(now time.Time, engine int) {
+	for _, c := range k.Engines[engine].Changes() {
+		p, known := k.jobs[engine][c.Hash]
+		if !known {
+			continue
+		}
+		q := &k.queued[engine]
+		if !c.Stored {
+			*q = append(*q, route.KVEvent{Kind: route.KVRemoved, Hashes: []uint64{c.Hash}})
+			continue
+		}
+		tokens := kvTokensOf([]uint64{c.Hash})
+		if n := len(*q); n > 0 && p.at > 0 {
+			if e := &(*q)[n-1]; e.Kind == route.KVStored && e.Hashes[len(e.Hashes)-1] == p.chain[p.at-1] {
+				e.Hashes, e.Tokens = append(e.Hashes, c.Hash), append(e.Tokens, tokens...)
+				continue
+			}
+		}
+		e := route.KVEvent{Kind: route.KVStored, Hashes: []uint64{c.Hash}, Tokens: tokens, BlockTokens: kvBlockTokens}
+		if p.at > 0 {
+			e.Parent, e.HasParent = p.chain[p.at-1], true
+		}
+		*q = append(*q, e)
+	}
+	if k.poll > 0 {
+		k.want[engine] = true
+	} else {
+		k.tell(now, engine)
+	}
+}
+
+// tell sends what is queued.
+func (k *kvTeller) tell(now time.Time, engine int) {
+	events, asked := k.queued[engine], time.Time{}
+	if k.poll > 0 {
+		asked = now
+	}
+	if k.queued[engine] = nil; len(events) == 0 {
+		return
+	}
+	k.later(now, func(now time.Time) {
+		var ops route.KVOps
+		s := k.streams[engine]
+		s.Apply(k.seq[engine], &route.KVBatch{At: float64(now.UnixMilli()), Events: events}, &ops)
+		k.seq[engine]++
+		k.Router.Observe(now, route.KVApplied{Endpoint: k.Names[engine], Ops: &ops, Blocks: s.Held(), Size: kvBlockTokens, Asked: asked})
+	})
+}
+
+func (k *kvTeller) tick(now time.Time) {
+	due := k.due
+	k.due = nil
+	for _, d := range due {
+		if d.at.After(now) {
+			k.due = append(k.due, d)
+		} else {
+			d.do(now)
+		}
+	}
+	for i := range k.asked {
+		since := now.Sub(k.asked[i])
+		if k.poll > 0 && (since >= k.poll || !k.plain && k.want[i] && since >= k.poll/10) {
+			k.asked[i], k.want[i] = now, false
+			k.tell(now, i)
+		}
+	}
+}
+
+// kvRun plays a workload on two engines whose caches hold so many tokens. how is nil for engines that tell nothing.
+func kvRun(t *testing.T, how *kvTelling, cache int, w sim.Workload, seed uint64) (turns []sim.Turnout, evicted uint64) {
+	t.Helper()
+	newPolicy, err := policy.New(policy.Config{Name: "session"}.WithDefaults()) // what is predicted is tested here, not who picks
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Unix(1_000_000, 0)
+	d := &sim.Drive{Router: route.New(route.Config{Policy: newPolicy, PolicyName: "session"}), Model: "m", Start: start, Seed: seed, IDs: true}
+	declared := route.Declared{Source: "sim"}
+	for i := range 2 {
+		c := sim.DefaultConfig()
+		c.CacheTokens = cache
+		e, err := sim.NewEngine(c, seed+uint64(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Engines, d.Names = append(d.Engines, e), append(d.Names, fmt.Sprint("e", i))
+		declared.Endpoints = append(declared.Endpoints, route.Endpoint{Name: d.Names[i], URL: "http://" + d.Names[i], Weight: 1})
+	}
+	d.Router.Observe(start, declared)
+	for _, n := range d.Names { // none tells how much its cache holds
+		d.Router.Observe(start, route.Probed{Endpoint: n, Report: route.Report{Healthy: true, Kind: route.KindTRTLLM, Models: []route.Model{{ID: "m"}}, Slots: 16, BlockTokens: kvBlockTokens}})
+	}
+	if how != nil {
+		newKVTeller(d, *how, 2*time.Minute)
+	}
+	turns = d.Play(w, w.Conversations(seed))
+	for _, e := range d.Engines {
+		evicted += e.Stats().Evictions
+	}
+	return turns, evicted
+}
+
+// TestEventsTellWhatIsCachedWhenBusy: under eviction, and with many requests in flight at once, what is predicted to be cached is what the engines find, to
+// less than 1 % of the prompts, however engines tell of their caches. TensorRT-LLM has to be asked, and its blocks have no labels: what
+// matters most is that it is asked when an answer begins or ends there, and not only every so often.
+func TestEventsTellWhatIsCachedWhenBusy(t *testing.T) {
+	const quarter = 250 * time.Millisecond
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	w := sim.DefaultWorkload()
+	w.Count, w.MeanTurns, w.Think = 60, 4, 1500*time.Millisecond
+	w.SystemTokens, w.UserTokens, w.AnswerTokens = 400, 150, 30
+	for _, w.PerSecond = range []float64{8, 30, 100} {
+		blind := kvError(t, nil, w)
+		for _, c := range []struct {
+			name string
+			how  kvTelling
+			most float64
+		}{
+			{"told at once", kvTelling{late: ms(2)}, 0.01},
+			{"told at once, with tokens", kvTelling{late: ms(2), tokens: true}, 0.01},
+			{"asked every 250 ms", kvTelling{late: ms(5), poll: quarter, plain: true}, blind / 2},
+			{"asked after first bytes and ends too", kvTelling{late: ms(5), poll: quarter}, 0.01},
+			{"asked after first bytes and ends too, with tokens", kvTelling{late: ms(5), poll: quarter, tokens: true}, 0.01},
+		} {
+			if off := kvError(t, &c.how, w); off > c.most {
+				t.Errorf("%v conversations a second, %s: off by %.2f %% of the prompts, want at most %.2f %%", w.PerSecond, c.name, 100*off, 100*c.most)
+			} else {
+				t.Logf("%3v conversations a second, %s: off by %.2f %% of the prompts; %.2f %% without events", w.PerSecond, c.name, 100*off, 100*blind)
+			}
+		}
+	}
+}
+
+// kvError is the distance between predicted and found cached tokens as a share of the prompts, over three seeds.
+func kvError(t *testing.T, how *kvTelling, w sim.Workload) float64 {
+	t.Helper()
+	prompt, off := 0, 0
+	for seed := range uint64(3) {
+		turns, evicted := kvRun(t, how, 8000, w, seed)
+		if evicted == 0 || len(turns) < 100 {
+			t.Fatalf("%d turns, %d blocks evicted: the test shows nothing", len(turns), evicted)
+		}
+		for _, x := range turns {
+			d := x.Predicted - x.CachedTokens
+			prompt, off = prompt+x.PromptTokens, off+max(d, -d)
+		}
+	}
+	return float64(off) / float64(prompt)
+}
