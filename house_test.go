@@ -48,7 +48,7 @@ var plan = map[string]room{
 	"internal/migrate":    {may: []string{"engine", "internal/strictyaml"}, third: []string{"github.com/goccy/go-yaml"}},
 	"internal/explain":    {may: []string{"internal/live", "policy", "route"}},
 	"internal/shadow":     {may: []string{"internal/live", "route"}},
-	"internal/record":     {may: []string{"internal/live", "route"}},
+	"internal/record":     {may: []string{"internal/live", "route", "sim"}},
 	"internal/trtserve":   {may: []string{"internal/live", "route"}, third: []string{"github.com/prometheus/client_golang", "go.etcd.io/etcd/client/v3", "go.uber.org/zap"}},
 	"internal/metrics":    {may: []string{"internal/live", "route"}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
 	"internal/admin":      {may: []string{"internal/live", "route"}},
@@ -57,7 +57,8 @@ var plan = map[string]room{
 	"internal/kvevents":   {may: []string{"engine", "internal/live", "route"}, third: []string{"github.com/go-zeromq/zmq4"}},
 	"internal/lmcache":    {may: []string{"engine", "route"}, third: []string{"github.com/tinylib/msgp"}},
 	"internal/plot":       {third: []string{"gonum.org/v1/plot"}},
-	"internal/tokenizer":  {third: []string{"github.com/nikolalohinski/gonja", "golang.org/x/text"}},
+	"internal/jinja":      {},
+	"internal/tokenizer":  {may: []string{"internal/jinja"}, third: []string{"golang.org/x/text"}},
 	"internal/play":       {may: []string{"sim"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
 
 	// Where everything is tied together.

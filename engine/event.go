@@ -82,6 +82,15 @@ func firstMember(head []byte) eventClass {
 	return eventNone
 }
 
+// ErrorAnswer reports whether an answer, or its beginning, is an error in the place of one, in the shapes that error events have. Code is
+// the HTTP status that it names and said its message; they are 0 and "" where these are not there.
+func ErrorAnswer(body []byte) (code int, said string, ok bool) {
+	if firstMember(body) != eventError {
+		return 0, "", false
+	}
+	return errorCode(body), errorMessage(body), true
+}
+
 // errorCode finds the HTTP status in an error event: its member "code" as a number, or what the type of an Anthropic error
 // stands for (Anthropic API, "Errors"). A quoted name cannot stand inside a string, so the text of the message does not mislead.
 func errorCode(event []byte) int {

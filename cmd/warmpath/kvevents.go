@@ -1,18 +1,58 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/kvevents"
 	"github.com/warmpath/warmpath/internal/metrics"
+	"github.com/warmpath/warmpath/internal/tokenizer"
 	"github.com/warmpath/warmpath/route"
 )
 
-// placed has the tokens of requests asked for where the configuration says so; nil when nobody asks.
-func (r *router) placed(cfg *config.Config) func(*route.Decision, []byte) {
-	if !cfg.KVEvents.Tokenize {
-		return nil
+// newEvents makes what follows the engines' KV events, with the tokenizer that the configuration names.
+func (r *router) newEvents(cfg *config.Config) (*kvevents.Follower, error) {
+	with, err := tokenizerOf(cfg)
+	if err != nil {
+		return nil, err
 	}
-	return r.events.Placed
+	return kvevents.New(cfg.KVEvents, with, &http.Client{Transport: r.transport}, func(ev route.Event) { r.fleet.Observe(ev) }, r.log), nil
+}
+
+// tokenizerOf reads the tokenizer of the engines' models; nil when none is named.
+func tokenizerOf(cfg *config.Config) (kvevents.Tokenizer, error) {
+	at := cfg.Tokenizer()
+	if at.Path == "" {
+		return nil, nil
+	}
+	t, err := tokenizer.Load(at.Path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", at.Field, err)
+	}
+	if at.Harmony {
+		return withoutChats{t}, nil
+	}
+	return t, nil
+}
+
+// withoutChats is a tokenizer whose chat template is not what the engine goes by.
+type withoutChats struct{ *tokenizer.Tokenizer }
+
+// Request gives the tokens of completions, and of chats that have them in their body.
+func (w withoutChats) Request(body []byte) ([]int32, error) {
+	var asked struct {
+		Messages json.RawMessage `json:"messages"`
+	}
+	if err := json.Unmarshal(body, &asked); err != nil {
+		return nil, err
+	}
+	if len(asked.Messages) > 0 {
+		return nil, errors.New("the engine writes chats in harmony's format")
+	}
+	return w.Tokenizer.Request(body)
 }
 
 // eventFigures tells the metrics what the event streams brought.

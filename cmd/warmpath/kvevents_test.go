@@ -195,7 +195,7 @@ func TestEventsTellWhatIsCached(t *testing.T) {
 			r, heard := kvRig(t, c.dialect, c.change)
 			w := pressing()
 			if c.dialect == route.KindTRTLLM {
-				w.PerSecond = 15 // events have no labels and come late: few requests at once
+				w.PerSecond = 15 // events have to be asked for: few requests at once, since this is real time
 			}
 			s := r.play(w)
 			got := heard.take()

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // traceFile is a trace being read, unpacked if need be.
@@ -18,6 +21,17 @@ type traceFile struct {
 // Close closes the file behind it.
 func (t *traceFile) Close() error { return t.close() }
 
+// shown is a file's name as it can stand in a terminal, a table and a page: a sign takes the place of control characters and of what is no
+// UTF-8.
+func shown(path string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return utf8.RuneError
+		}
+		return r // of a byte that is no UTF-8 strings.Map makes the same sign
+	}, path)
+}
+
 // openTrace opens a trace of any format; "-" is standard input. What is packed with gzip, one file or several one after the other, is
 // unpacked.
 func openTrace(e env, path string) (*traceFile, error) {
@@ -27,7 +41,7 @@ func openTrace(e env, path string) (*traceFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.Reader, t.name, t.close = f, path, f.Close
+		t.Reader, t.name, t.close = f, shown(path), f.Close
 	}
 	in := bufio.NewReaderSize(t.Reader, 1<<16)
 	t.Reader = in

@@ -9,8 +9,11 @@ import (
 	"github.com/warmpath/warmpath/internal/tracing"
 )
 
-// watchers makes what looks on without acting: the recording, shadows and traces.
+// watchers makes what looks on without acting: the KV events, the recording, shadows and traces.
 func (r *router) watchers(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (tracer *tracing.Tracer, err error) {
+	if r.events, err = r.newEvents(cfg); err != nil {
+		return nil, err
+	}
 	if r.recording, err = newRecording(cfg, b, log); err != nil {
 		return nil, err
 	}

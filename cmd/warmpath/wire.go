@@ -90,7 +90,6 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 	r.trt = newTRTServe(cfg, b, &http.Client{Transport: r.transport}, log)
 	meter := metrics.New(metrics.Config{Version: b.Version, Commit: b.Revision})
 	tally := admin.NewTally()
-	r.events = kvevents.New(cfg.KVEvents, &http.Client{Transport: r.transport}, func(ev route.Event) { r.fleet.Observe(ev) }, log)
 	r.fleet = live.New(route.New(route.Config{
 		Policy: newPolicy, PolicyName: cfg.Policy.WithDefaults().Name, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: why.on(),
 		EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
@@ -103,7 +102,7 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 	r.prober = probe.New(cfg.Probe, &http.Client{Transport: r.transport}, r.fleet.Observe, log)
 	r.proxy = proxy.New(proxy.Options{
 		Config: r.lmcache.extend(proxyConfig(cfg, tenants, connector)), Fleet: r.fleet, Transport: r.transport, Tracer: tracer, Log: log, Parser: parser,
-		Unreached: r.prober.Now, Decided: func(pool string, took time.Duration) { meter.ObserveDecision(pool, took); r.trt.Decided(took) }, Placed: r.placed(cfg),
+		Unreached: r.prober.Now, Decided: func(pool string, took time.Duration) { meter.ObserveDecision(pool, took); r.trt.Decided(took) }, Placed: r.events.Placed,
 	})
 
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -273,6 +272,7 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 		ErrorLog:  slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
+	new(silent).watch(r.traffic)
 	scheme := "http"
 	l = h1.Listener(l)
 	serve := func() error { return r.traffic.Serve(l) }

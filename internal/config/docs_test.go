@@ -72,7 +72,8 @@ ones win. ` + "`warmpath check -c FILE`" + ` shows what would run, or every faul
 
 Durations are written as ` + "`5s`, `1m30s`" + `; sizes as ` + "`64MiB`, `500kB`" + ` or a number of bytes. An empty variable counts as not set.
 ` + "`WARMPATH_ENDPOINTS`" + ` holds endpoints separated by commas or spaces, each ` + "`URL[,key=value...]`" + ` as ` + "`--endpoint`" + ` takes it. Variables that
-Kubernetes sets for a Service named warmpath (` + "`WARMPATH_SERVICE_HOST`, `WARMPATH_PORT`" + `, ...) are ignored.
+Kubernetes sets for a Service named warmpath (` + "`WARMPATH_SERVICE_HOST`, `WARMPATH_PORT`" + `, ...) are ignored. TensorRT-LLM's own
+` + "`TRTLLM_KVCACHE_AWARE_ROUTER_HASH_TOKENS_PER_BLOCK`" + ` overrides ` + "`policy.trtllm.kv_cache_aware.tokens_per_block`" + ` of the file, as it does there; ` + "`WARMPATH_POLICY_TRTLLM_KV_CACHE_AWARE_TOKENS_PER_BLOCK`" + ` overrides both.
 `
 
 // reader collects the comments of struct fields from the source.

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/discovery"
@@ -41,6 +42,13 @@ func Variables() map[string][]string {
 	return out
 }
 
+// trtBlockVariable is TensorRT-LLM's own: it overrides the block size of its kv_cache_aware router (tensorrt_llm/serve/router.py, all versions).
+const trtBlockVariable = "TRTLLM_KVCACHE_AWARE_ROUTER_HASH_TOKENS_PER_BLOCK"
+
+func trtBlockPath() []string {
+	return []string{"policy", "trtllm", "kv_cache_aware", "tokens_per_block"}
+}
+
 // Variable is the environment variable for a path. The policy's name, which the file may give as "policy: NAME", is
 // WARMPATH_POLICY, and the names under shadow are WARMPATH_SHADOW.
 func Variable(path []string) string {
@@ -62,6 +70,15 @@ func environment(env []string) ([]Override, []error) {
 	}
 	var out []Override
 	var faults []error
+	for _, e := range env {
+		if name, value, _ := strings.Cut(e, "="); name == trtBlockVariable && value != "" {
+			if n, err := strconv.Atoi(value); err != nil || n < 1 {
+				faults = append(faults, &strictyaml.Fault{File: name, Err: fmt.Errorf("is %q, must be a whole number of tokens, 1 or more", value)})
+				continue
+			}
+			out = append(out, Override{Path: trtBlockPath(), Text: value, From: name}) // a variable of ours comes after it, and counts
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if path, ok := known[name]; ok {
 			out = append(out, Override{Path: path, Text: values[name], From: name})

@@ -33,6 +33,11 @@ func TestTRTLLMOptions(t *testing.T) {
 		"conversation: {match_threshold: 75}":    "match_threshold: is 75, must be between 0 and 1",
 		"conversation: {max_sessions: -5}":       "max_sessions: is -5, must be between 1 and",
 		"conversaton: {}":                        `did you mean "conversation"?`,
+
+		"kv_cache_aware: {custom_tokenizer: deepseek_v32}": "kv_cache_aware.custom_tokenizer: is \"deepseek_v32\": that names Python code, and none runs here; set tokenizer_dir",
+		"conversation: {custom_tokenizer: a.b.C}":          "conversation.custom_tokenizer: is",
+		"kv_cache_aware: {use_harmony: perhaps}":           "use_harmony: want true or false",
+		"kv_cache_aware: {tokenizer_dir: [a]}":             "tokenizer_dir: want a text",
 	} {
 		_, err := Parse("f.yaml", []byte("policy:\n  trtllm:\n    "+text+"\n"), nil)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "f.yaml:3") {

@@ -46,6 +46,7 @@ func (c Config) Validate() error {
 	faults = append(faults, c.EndpointToken.check()...)
 	faults = append(faults, section("probe", reflect.TypeOf(c.Probe), c.Probe.Validate())...)
 	faults = append(faults, section("kv_events", reflect.TypeOf(c.KVEvents), c.KVEvents.Validate())...)
+	faults = append(faults, c.checkTokenizers()...)
 	for _, a := range c.AliasList() {
 		if a.Name == "" || len(a.Models) == 0 || slices.Contains(a.Models, "") || slices.Contains(a.Models, "*") {
 			faults = append(faults, fault("models.aliases."+a.Name, "needs a name and at least one model, none empty or \"*\""))
@@ -208,9 +209,17 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 	if _, err := c.TRTLLM.Options(); err != nil {
 		faults = append(faults, err)
 	}
+	if err := c.checkTokenizerFile(); err != nil {
+		faults = append(faults, err)
+	}
 	faults = append(faults, c.checkDecoders(keys)...)
 	if _, err := c.Record.SaltBytes(); err != nil {
 		faults = append(faults, err)
+	}
+	for path, name := range map[string]string{"record.file": c.Record.File, "explain.file": c.Explain.File} {
+		if err := checkOutput(path, name); err != nil {
+			faults = append(faults, err)
+		}
 	}
 	if _, err := discovery.Endpoints(c.Endpoints, keys); err != nil {
 		faults = append(faults, below("endpoints", err)...)

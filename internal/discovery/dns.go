@@ -47,6 +47,13 @@ type DNSConfig struct {
 	Slots int `yaml:"slots"`
 	// ConversationID is as of an endpoint.
 	ConversationID string `yaml:"conversation_id"`
+	// KVEvents is as of an endpoint, with * for each engine's own address: tcp://*:5557, poll (TensorRT-LLM) or off. Empty goes by what the
+	// engine tells.
+	KVEvents string `yaml:"kv_events"`
+	// KVReplay is where messages can be had again, such as tcp://*:5657.
+	KVReplay string `yaml:"kv_replay"`
+	// KVTopic is as of an endpoint.
+	KVTopic string `yaml:"kv_topic"`
 	// APIKey is sent to the engines as a bearer token.
 	APIKey string `yaml:"api_key" secret:"true"`
 	// APIKeyEnv names the environment variable that holds the key.
@@ -89,6 +96,11 @@ func (c DNSConfig) Validate() error {
 	if c.RemoveAfter < 1 {
 		faults = append(faults, fault("remove_after", "is %d, must be 1 or more", c.RemoveAfter))
 	}
+	for _, at := range []struct{ field, address string }{{"kv_events", c.KVEvents}, {"kv_replay", c.KVReplay}} {
+		if strings.HasPrefix(at.address, "tcp://") && !strings.HasPrefix(at.address, ownHost) {
+			faults = append(faults, fault(at.field, "is %q, which would be one address for all; write tcp://*:PORT for each engine's own", at.address))
+		}
+	}
 	return errors.Join(append(faults, c.engine("").checkTraits()...)...)
 }
 
@@ -97,7 +109,24 @@ func (c DNSConfig) engine(address string) EndpointConfig {
 	return EndpointConfig{
 		URL: c.Scheme + "://" + address, Name: address, Kind: c.Kind, Role: c.Role, Weight: c.Weight, Models: c.Models,
 		Ranks: c.Ranks, Slots: c.Slots, ConversationID: c.ConversationID, APIKey: c.APIKey, APIKeyEnv: c.APIKeyEnv, APIKeyFile: c.APIKeyFile,
+		KVEvents: c.ownKV(c.KVEvents, address), KVReplay: c.ownKV(c.KVReplay, address), KVTopic: c.KVTopic,
 	}
+}
+
+// ownHost begins an address that stands for each engine's own.
+const ownHost = "tcp://*:"
+
+// ownKV is where the engine found at an address (host:port) publishes.
+func (c DNSConfig) ownKV(told, address string) string {
+	port, own := strings.CutPrefix(told, ownHost)
+	if !own {
+		return told
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = c.Name // nothing is looked up yet
+	}
+	return "tcp://" + net.JoinHostPort(host, port)
 }
 
 // Resolver is the part of net.Resolver that the DNS source uses.

@@ -59,6 +59,7 @@ type Options struct {
 	Silent            bool          // every answer is the end-of-sequence token alone
 	Role              route.Role    // SGLang: what the server was started for; the others are what each request asks
 	BootstrapPort     int           // SGLang and Mooncake: of a prefiller's bootstrap server, opened by Listen; 0 takes a free one
+	Tokenizer         Tokenizer     // TensorRT-LLM: makes the tokens; nil: each four bytes of a prompt are one
 	DisaggKey         string        // TensorRT-LLM: a generation worker refuses what is not signed with it; "" asks for no signature
 }
 
@@ -125,6 +126,7 @@ func (o Options) validate() error {
 	fault(o.KVLease < 0 || o.KVLatency < 0 || !(o.KVTokensPerSecond > 0), "transfers must take time: lease %v, latency %v, %v tokens a second", o.KVLease, o.KVLatency, o.KVTokensPerSecond)
 	fault(o.KVPort < 0 || o.KVPort+2*o.TP > 65536, "there are no %d ports from %d on", 2*o.TP, o.KVPort)
 	fault(o.TP < 1 || o.TP > 64, "tensor-parallel ranks must be in 1..64, got %d", o.TP)
+	fault(o.Tokenizer != nil && (o.Dialect != route.KindTRTLLM || o.Connector != ""), "only trtllm without a connector takes a tokenizer")
 	fault(o.LoadingFor < 0, "loading time must not be negative, got %v", o.LoadingFor)
 	for _, m := range append(append([]string(nil), o.Models...), o.Adapters...) {
 		fault(m == "", "a model's name is empty")

@@ -22,7 +22,7 @@ type Config struct {
 	// (/server_info). TensorRT-LLM's are asked for only where an endpoint says kv_events: poll, since asking takes them from
 	// whoever else asks.
 	Discover bool `yaml:"discover"`
-	// Poll is how often TensorRT-LLM is asked.
+	// Poll is how often TensorRT-LLM is asked at least. It is asked when an answer begins or ends there too, up to ten times as often.
 	Poll time.Duration `yaml:"poll"`
 	// Blocks bounds the blocks that are followed of one engine or data-parallel rank, at about 100 bytes each.
 	Blocks int `yaml:"blocks"`
@@ -32,6 +32,10 @@ type Config struct {
 	// Tokenize asks vLLM and SGLang, beside each request whose endpoint has KV events, for the tokens of its prompt (POST /tokenize), so that
 	// blocks can be told to be its own by what they hold. It costs the engine's front end about as much as the request itself.
 	Tokenize bool `yaml:"tokenize"`
+	// Tokenizer does the same without asking anybody, for engines that tokenize for nobody (TensorRT-LLM), and for vLLM and SGLang where tokenize
+	// is off: the model's directory, or its tokenizer.json, with the chat template beside it. One serves all endpoints; where an engine
+	// counts other tokens, token ids are not gone by.
+	Tokenizer string `yaml:"tokenizer"`
 }
 
 // DefaultConfig is the configuration when nothing is set.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -19,13 +20,17 @@ import (
 // Follower follows the KV events of a set of endpoints.
 type Follower struct {
 	cfg     Config
+	with    Tokenizer
 	client  *http.Client
 	observe func(route.Event)
 	log     *slog.Logger
 	poke    chan struct{} // room for one
 
 	questions chan question
+	reading   chan struct{} // room for those that may tokenize at once
 	unasked   atomic.Uint64
+
+	news news // for those that are polled
 
 	mu        sync.Mutex // guards what follows
 	endpoints []route.Endpoint
@@ -49,13 +54,13 @@ const (
 	off        = "off"
 )
 
-// New makes a Follower. observe is called from several goroutines at once.
-func New(cfg Config, client *http.Client, observe func(route.Event), log *slog.Logger) *Follower {
+// New makes a Follower. with is what cfg.Tokenizer names, nil for nothing. observe is called from several goroutines at once.
+func New(cfg Config, with Tokenizer, client *http.Client, observe func(route.Event), log *slog.Logger) *Follower {
 	if err := cfg.Validate(); err != nil {
 		panic("kvevents: " + err.Error())
 	}
 	return &Follower{
-		cfg: cfg, client: client, observe: observe, log: log, poke: make(chan struct{}, 1), questions: make(chan question, tokenQueue),
+		cfg: cfg, with: with, reading: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4)), client: client, observe: observe, log: log, poke: make(chan struct{}, 1), questions: make(chan question, tokenQueue),
 		told: map[string][]route.KVSource{}, streams: map[target]*stream{}, ended: map[string]route.KVCounts{},
 	}
 }
@@ -68,9 +73,10 @@ func (f *Follower) Set(endpoints []route.Endpoint) {
 	f.hint()
 }
 
-// Listener hears what probing learnt of where engines publish.
+// Listener hears what probing learnt of where engines publish, and what happens at those that have to be asked.
 func (f *Follower) Listener() live.Listener {
 	return live.Listener{Entry: func(e *route.Entry) {
+		f.news.hear(e)
 		p, ok := e.Event.(route.Probed)
 		if !ok || p.Report.KVSources == nil {
 			return
@@ -95,10 +101,8 @@ func (f *Follower) hint() {
 func (f *Follower) Run(ctx context.Context) {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
-	if f.cfg.Tokenize {
-		for range tokenAskers {
-			f.wg.Go(func() { f.askTokens(ctx) })
-		}
+	for range tokenAskers {
+		f.wg.Go(func() { f.askTokens(ctx) })
 	}
 	for {
 		select {
@@ -134,6 +138,7 @@ func (f *Follower) reconcile(ctx context.Context) {
 		if !want[t] {
 			gone = append(gone, s)
 			delete(f.streams, t)
+			f.news.remove(s)
 			sum := f.ended[t.endpoint]
 			sum.Add(s.counts())
 			f.ended[t.endpoint] = sum
@@ -145,6 +150,7 @@ func (f *Follower) reconcile(ctx context.Context) {
 		if f.streams[t] == nil {
 			s := newStream(f, t)
 			f.streams[t] = s
+			f.news.add(s)
 			running, cancel := context.WithCancel(ctx)
 			s.cancel = cancel
 			f.wg.Go(func() {

@@ -11,7 +11,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// poll asks TensorRT-LLM for what happened since the last time, again and again (POST /kv_cache_events). It empties a queue: what another
+// poll asks TensorRT-LLM for what happened since the last time, again and again (POST /kv_cache_events), and when an answer begins or ends there: that
+// is when blocks have been stored, and others evicted for them. It empties a queue: what another
 // caller got is missing here, and cannot be had again.
 func (s *stream) poll(ctx context.Context) {
 	ticker := time.NewTicker(s.f.cfg.Poll)
@@ -19,6 +20,7 @@ func (s *stream) poll(ctx context.Context) {
 	s.beaten = time.Now()
 	ranks := map[int]*route.KVStream{0: s.kv}
 	for {
+		s.polled = time.Now()
 		if err := s.pollOnce(ctx, ranks); err != nil && ctx.Err() == nil {
 			s.log.Debug("no events", "error", err)
 			if time.Since(s.beaten) >= beat+patience/2 {
@@ -31,9 +33,18 @@ func (s *stream) poll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		case <-s.asked:
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Until(s.polled.Add(s.f.cfg.Poll / mostPolls))):
+			}
 		}
 	}
 }
+
+// mostPolls bounds how often an engine is asked because something has happened there: so many times as often as without.
+const mostPolls = 10
 
 func (s *stream) pollOnce(ctx context.Context, ranks map[int]*route.KVStream) error {
 	body, err := s.fetch(ctx)
@@ -56,7 +67,7 @@ func (s *stream) pollOnce(ctx context.Context, ranks map[int]*route.KVStream) er
 			kv = route.NewKVStream(s.f.cfg.Blocks)
 			ranks[max(b.Batch.Rank, 0)] = kv
 		}
-		s.polled(kv, b)
+		s.take(kv, b)
 	}
 	if s.base == route.KVNone {
 		s.base = route.KVPartial // it was there before us, as far as we know
@@ -65,8 +76,8 @@ func (s *stream) pollOnce(ctx context.Context, ranks map[int]*route.KVStream) er
 	return nil
 }
 
-// polled takes in one event.
-func (s *stream) polled(kv *route.KVStream, b *engine.TRTBatch) {
+// take takes in one event.
+func (s *stream) take(kv *route.KVStream, b *engine.TRTBatch) {
 	seq := kv.Next()
 	if b.ID >= 0 {
 		seq = uint64(b.ID)
@@ -138,7 +149,7 @@ func (s *stream) tellOps(held int) {
 	if s.ops.Len() == 0 {
 		return
 	}
-	s.f.observe(route.KVApplied{Endpoint: s.at.endpoint, Ops: &s.ops, Blocks: held, Size: s.size})
+	s.f.observe(route.KVApplied{Endpoint: s.at.endpoint, Ops: &s.ops, Blocks: held, Size: s.size, Asked: s.polled})
 	s.ops.Reset()
 }
 

@@ -33,6 +33,9 @@ type stream struct {
 	asker  asker
 	beaten time.Time // when the engine last showed that the stream is complete
 
+	asked  chan struct{} // of one that is polled, room for one: it is to be asked soon
+	polled time.Time     // when it last was
+
 	mu    sync.Mutex // guards what follows
 	state route.KVState
 	sum   route.KVCounts
@@ -40,7 +43,7 @@ type stream struct {
 
 func newStream(f *Follower, at target) *stream {
 	return &stream{
-		f: f, at: at, log: f.log.With("endpoint", at.endpoint, "kv_events", at.events), done: make(chan struct{}),
+		f: f, at: at, log: f.log.With("endpoint", at.endpoint, "kv_events", at.events), done: make(chan struct{}), asked: make(chan struct{}, 1),
 		kv: route.NewKVStream(f.cfg.Blocks), asker: asker{addr: at.replay},
 	}
 }

@@ -63,7 +63,7 @@ func (h *heard) until(t *testing.T, what string, ok func(h *heard) bool) {
 func follow(t *testing.T, cfg Config, e route.Endpoint) (*Follower, *heard) {
 	t.Helper()
 	h := &heard{}
-	f := New(cfg, http.DefaultClient, h.observe, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	f := New(cfg, nil, http.DefaultClient, h.observe, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

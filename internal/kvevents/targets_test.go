@@ -37,7 +37,7 @@ func TestTargets(t *testing.T) {
 		if c.cfg != nil {
 			c.cfg(&cfg)
 		}
-		f := New(cfg, nil, func(route.Event) {}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		f := New(cfg, nil, nil, func(route.Event) {}, slog.New(slog.NewTextHandler(io.Discard, nil)))
 		c.e.Name, c.e.URL = "e", "http://h:8000"
 		f.Listener().Entry(&route.Entry{Event: route.Probed{Endpoint: "e", Report: route.Report{KVSources: told}}})
 		var got []string

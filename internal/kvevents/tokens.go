@@ -4,14 +4,22 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/route"
 )
+
+// Tokenizer gives the token ids that the engine computes from a chat or completion in OpenAI's form, its chat template included. It is used by several
+// goroutines at once.
+type Tokenizer interface {
+	Request(body []byte) ([]int32, error)
+}
 
 // The bounds of asking for tokens: what does not fit is left out, and those requests' blocks are told by other means.
 const (
@@ -21,33 +29,34 @@ const (
 	tokensSoon  = 10 * time.Second
 )
 
-// question is a request whose tokens are asked for.
+// question is a request whose tokens are to be had.
 type question struct {
 	lease     route.Lease
 	url, key  string
 	kind      route.Kind
 	body      []byte
-	tokenPath string
+	tokenPath string // at the engine; "" for the tokenizer here
 }
 
-// Placed has the tokens of a request asked for, beside it: body is the request as the engine got it. It does not wait, and keeps a copy.
-func (f *Follower) Placed(d *route.Decision, body []byte) {
-	if !f.cfg.Tokenize || len(body) == 0 || len(body) > mostBody {
-		return
-	}
+// Placed has the tokens of a request found, beside it: by the engine, by the tokenizer, or, where its body has them (ids), as they are. body
+// makes a copy of the request as the engine got it, and is called only if that is wanted. Placed does not wait.
+func (f *Follower) Placed(d *route.Decision, ids bool, body func() []byte) {
 	q := question{lease: d.Lease, url: d.Endpoint.URL, key: d.Endpoint.APIKey, kind: d.Kind}
-	switch d.Kind {
-	case route.KindVLLM:
+	switch {
+	case ids:
+	case f.cfg.Tokenize && d.Kind == route.KindVLLM:
 		q.tokenPath = "/tokenize"
-	case route.KindSGLang:
+	case f.cfg.Tokenize && d.Kind == route.KindSGLang:
 		q.tokenPath = "/v1/tokenize"
-	default:
+	case f.with == nil:
 		return // TensorRT-LLM has no such path
 	}
 	if !f.follows(d.Endpoint.Name) {
 		return
 	}
-	q.body = bytes.Clone(body)
+	if q.body = body(); len(q.body) == 0 || len(q.body) > mostBody {
+		return
+	}
 	select {
 	case f.questions <- q:
 	default:
@@ -67,7 +76,7 @@ func (f *Follower) follows(endpoint string) bool {
 	return false
 }
 
-// askTokens asks for the tokens of requests until ctx ends.
+// askTokens finds the tokens of requests until ctx ends.
 func (f *Follower) askTokens(ctx context.Context) {
 	for {
 		select {
@@ -87,14 +96,43 @@ func (f *Follower) askTokens(ctx context.Context) {
 
 func (f *Follower) tokens(ctx context.Context, q *question) (ev route.KVTokens, err error) {
 	var asked struct {
-		Salt string `json:"cache_salt"`
+		Salt string          `json:"cache_salt"`
+		IDs  json.RawMessage `json:"prompt_token_ids"`
+		Text json.RawMessage `json:"prompt"`
+
+		Adapter json.RawMessage `json:"lora_request"` // TensorRT-LLM
+		Path    json.RawMessage `json:"lora_path"`    // SGLang
 	}
 	_ = json.Unmarshal(q.body, &asked) // what is no request the engine will say
+	ev.Lease = q.lease
+	switch {
+	case given(asked.Adapter) || given(asked.Path):
+		return ev, errors.New("blocks depend on the adapter too")
+	case q.tokenPath != "":
+		ev.Tokens, err = f.askEngine(ctx, q)
+	default:
+		if ev.Tokens, err = givenIDs(asked.IDs, asked.Text); ev.Tokens == nil && err == nil {
+			ev.Tokens, err = f.tokenize(ctx, q.body)
+		}
+	}
+	switch {
+	case err != nil || asked.Salt == "":
+	case q.kind == route.KindVLLM:
+		ev.Extra = engine.KVSaltExtra(asked.Salt)
+	case q.kind == route.KindSGLang:
+		ev.Salt = asked.Salt
+	default: // TensorRT-LLM's events do not tell it
+	}
+	return ev, err
+}
+
+// askEngine asks the engine for the tokens of a request.
+func (f *Follower) askEngine(ctx context.Context, q *question) ([]uint32, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokensSoon)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.url+q.tokenPath, bytes.NewReader(q.body))
 	if err != nil {
-		return ev, err
+		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "warmpath-kvevents")
@@ -103,29 +141,78 @@ func (f *Follower) tokens(ctx context.Context, q *question) (ev route.KVTokens, 
 	}
 	resp, err := f.client.Do(req)
 	if err != nil {
-		return ev, err
+		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
 	if err != nil {
-		return ev, err
+		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return ev, fmt.Errorf("POST %s: status %d", q.tokenPath, resp.StatusCode)
+		return nil, fmt.Errorf("POST %s: status %d", q.tokenPath, resp.StatusCode)
 	}
-	ev = route.KVTokens{Lease: q.lease}
-	if ev.Tokens, err = engine.ReadTokens(answer); err != nil {
-		return ev, err
-	}
-	switch {
-	case asked.Salt == "":
-	case q.kind == route.KindVLLM:
-		ev.Extra = engine.KVSaltExtra(asked.Salt)
-	default:
-		ev.Salt = asked.Salt
-	}
-	return ev, nil
+	return engine.ReadTokens(answer)
 }
 
-// Unasked is how many requests' tokens could not be asked for, or were not told.
+// given is false of a member that is missing or null.
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// givenIDs are the token ids that stand in a body: prompt_token_ids, or the prompt of a completion. None without an error means that there are none.
+func givenIDs(members ...json.RawMessage) ([]uint32, error) {
+	for _, raw := range members {
+		raw = bytes.TrimSpace(raw)
+		if len(raw) < 2 || raw[0] != '[' || !bytes.ContainsAny(raw[:min(len(raw), 64)], "0123456789-") {
+			continue
+		}
+		if within := bytes.TrimSpace(raw[1:]); within[0] == '[' { // a list of one prompt
+			var list []json.RawMessage
+			if err := json.Unmarshal(raw, &list); err != nil {
+				return nil, err
+			}
+			if len(list) != 1 {
+				return nil, fmt.Errorf("%d prompts in one request", len(list))
+			}
+			raw = list[0]
+		} else if within[0] == '"' {
+			continue
+		}
+		var ids []int64
+		if err := json.Unmarshal(raw, &ids); err != nil {
+			return nil, fmt.Errorf("token ids: %w", err)
+		}
+		out := make([]uint32, len(ids))
+		for i, id := range ids {
+			if id < 0 || id > math.MaxUint32 {
+				return nil, fmt.Errorf("token id %d is none", id)
+			}
+			out[i] = uint32(id)
+		}
+		return out, nil
+	}
+	return nil, nil
+}
+
+// tokenize gives a request to the tokenizer. Few do so at once: it computes, beside those who wait for an answer.
+func (f *Follower) tokenize(ctx context.Context, body []byte) ([]uint32, error) {
+	if f.with == nil {
+		return nil, errors.New("the body has no token ids")
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case f.reading <- struct{}{}:
+	}
+	defer func() { <-f.reading }()
+	ids, err := f.with.Request(body)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]uint32, len(ids))
+	for i, id := range ids {
+		out[i] = uint32(id)
+	}
+	return out, nil
+}
+
+// Unasked is how many requests' tokens could not be had.
 func (f *Follower) Unasked() uint64 { return f.unasked.Load() }

@@ -46,7 +46,7 @@ func kvFamilies() []family {
 		{"warmpath_kv_gaps_total", counter, endpoint, "Times that messages were missing and were asked for again", nil},
 		{"warmpath_kv_restarts_total", counter, endpoint, "Times that the events showed that the engine has started anew", nil},
 		{"warmpath_kv_wrong_total", counter, endpoint, "Times that the events were given up for a while because answers disagreed with them", nil},
-		{"warmpath_kv_tokens_unknown_total", counter, nil, "Requests whose tokens were to be asked for (kv_events.tokenize) and could not be had", nil},
+		{"warmpath_kv_tokens_unknown_total", counter, nil, "Requests whose tokens were wanted (kv_events.tokenize, kv_events.tokenizer, token ids in the body) and could not be had", nil},
 	}
 }
 

@@ -139,7 +139,7 @@ func find(router string) (reader, error) {
 			return r, nil
 		}
 	}
-	return reader{}, fmt.Errorf("%w %q%s; known: %s", ErrUnknown, router, strictyaml.Suggest(router, Names()), strings.Join(Names(), ", "))
+	return reader{}, fmt.Errorf("%w %q%s; known: %s", ErrUnknown, router, strictyaml.DidYouMean(router, Names()), strings.Join(Names(), ", "))
 }
 
 // isCommand reports whether a text is a command line: its first line that says something has a flag in it, or goes on in the next,

@@ -191,8 +191,10 @@ func (d *draft) trtOptions(root, s, r *node, at, router string) {
 	for _, n := range r.items {
 		switch n.key {
 		case "type":
-		case "custom_tokenizer", "tokenizer_dir", "model_path", "use_harmony":
-			d.miss(n.line, at+"."+n.key+show(n.text), "prompts are recognised by their bytes, and no tokenizer is needed")
+		case "tokenizer_dir", "model_path", "use_harmony":
+			d.trtTokenizer(n, at, router)
+		case "custom_tokenizer":
+			d.miss(n.line, at+"."+n.key+show(n.text), "it names Python code, and none runs here; prompts are recognised by their bytes, and tokenizer_dir with the model's tokenizer.json ties KV events to them")
 		case "args":
 			d.miss(n.line, at+".args", "TensorRT-LLM ignores options below args; they belong directly below router")
 		default:
@@ -201,6 +203,28 @@ func (d *draft) trtOptions(root, s, r *node, at, router string) {
 			}
 		}
 		n.usedWhole()
+	}
+}
+
+// trtTokenizer copies where the tokenizer is.
+func (d *draft) trtTokenizer(n *node, at, router string) {
+	path, from := "policy.trtllm."+router+"."+n.key, at+"."+n.key
+	other := map[string]string{"kv_cache_aware": "conversation", "conversation": "kv_cache_aware"}[router]
+	theirs := cmp.Or(d.has("policy.trtllm."+other+".tokenizer_dir"), d.has("policy.trtllm."+other+".model_path"))
+	switch {
+	case n.text == "" || n.text == "null" || n.text == "~":
+	case router != "kv_cache_aware" && router != "conversation":
+		d.miss(n.line, from+show(n.text), router+" has no such option; TensorRT-LLM ignores it")
+	case d.has(path) != nil:
+		if fmt.Sprint(d.has(path)) != n.text {
+			d.miss(n.line, from+show(n.text), "both roles share the options of a policy, and that of context_servers counts")
+		}
+	case n.key == "use_harmony":
+		d.boolean(n.line, from, n.text, path)
+	case theirs != nil && theirs != n.text:
+		d.miss(n.line, from+show(n.text), "one tokenizer serves all engines, and that of context_servers counts")
+	default:
+		d.set(path, n.text)
 	}
 }
 

@@ -1,0 +1,277 @@
+package jinja
+
+import (
+	"math/big"
+	"slices"
+)
+
+// Values are what Python has: nil is None; bool, int, *big.Int (beyond 64 bits), float64 and string are themselves; *List and Tuple are
+// sequences; *Dict is a dictionary that keeps its order. A template also meets undefined, namespaces, functions, methods and loops.
+
+// List is a Python list. Nobody changes one once it is made.
+type List struct{ Items []any }
+
+// Tuple is a Python tuple.
+type Tuple []any
+
+// Dict is a Python dict: its keys in the order in which they came. Nobody changes one once it is given to a template.
+type Dict struct {
+	keys   []any
+	values []any
+	at     map[any]int // by canonical key
+}
+
+// NewDict returns an empty dictionary.
+func NewDict() *Dict { return &Dict{at: map[any]int{}} }
+
+// Len is the number of keys.
+func (d *Dict) Len() int { return len(d.keys) }
+
+// At is the i-th key and its value.
+func (d *Dict) At(i int) (key, value any) { return d.keys[i], d.values[i] }
+
+// Get is the value of a key.
+func (d *Dict) Get(key any) (any, bool) {
+	i, ok := d.at[hash(key)]
+	if !ok {
+		return nil, false
+	}
+	return d.values[i], true
+}
+
+// Set gives a key a value; a new key comes last. It panics where the key cannot be one (a list, a dictionary), which no JSON has.
+func (d *Dict) Set(key, value any) {
+	h := hash(key)
+	if i, ok := d.at[h]; ok {
+		d.values[i] = value
+		return
+	}
+	d.at[h] = len(d.keys)
+	d.keys = append(d.keys, key)
+	d.values = append(d.values, value)
+}
+
+// tupleKey is a tuple as a key of a map.
+type tupleKey struct{ text string }
+
+// hash is what a key is compared by: numbers that are equal are one key, as in Python.
+func hash(key any) any {
+	switch k := key.(type) {
+	case nil, string:
+		return k
+	case bool:
+		if k {
+			return 1
+		}
+		return 0
+	case int:
+		return k
+	case float64:
+		if n := int(k); float64(n) == k {
+			return n
+		}
+		return k
+	case *big.Int:
+		return tupleKey{k.String()}
+	case Tuple:
+		for _, v := range k {
+			if _, ok := v.(Tuple); ok || len(k) > mostDepth {
+				fail("a tuple of tuples, or a long one, cannot be a key")
+			}
+			hash(v)
+		}
+		return tupleKey{(*rendering)(nil).repr(k, 0)}
+	}
+	fail("a value of type %s cannot be a key", typeName(key))
+	return nil
+}
+
+// undefined is what is not there. It is printed as nothing, and nothing can be done with it.
+type undefined struct{ what string }
+
+// namespace is what a template may change.
+type namespace struct{ vars map[string]any }
+
+// function is what can be called.
+type function struct {
+	name string
+	call func(f *frame, a *args) any
+}
+
+// looping is the variable loop.
+type looping struct {
+	items         []any
+	index0, depth int
+	changed       any
+	seen          bool
+}
+
+// args are the arguments of a call. A function takes them one by one and then says that it is done.
+type args struct {
+	what       string // who is called, for errors
+	positional []any
+	names      []string
+	keywords   []any
+	taken      int
+}
+
+// take is the next positional argument, or the keyword of that name.
+func (a *args) take(name string) (any, bool) {
+	if a.taken < len(a.positional) {
+		a.taken++
+		if slices.Contains(a.names, name) {
+			fail("%s got the argument %s twice", a.what, name)
+		}
+		return a.positional[a.taken-1], true
+	}
+	if i := slices.Index(a.names, name); i >= 0 {
+		v := a.keywords[i]
+		a.names = slices.Delete(slices.Clone(a.names), i, i+1)
+		a.keywords = slices.Delete(slices.Clone(a.keywords), i, i+1)
+		return v, true
+	}
+	return nil, false
+}
+
+func (a *args) need(name string) any {
+	v, ok := a.take(name)
+	if !ok {
+		fail("%s needs the argument %s", a.what, name)
+	}
+	return v
+}
+
+func (a *args) or(name string, otherwise any) any {
+	if v, ok := a.take(name); ok {
+		return v
+	}
+	return otherwise
+}
+
+func (a *args) text(name string) string {
+	v := a.need(name)
+	s, ok := v.(string)
+	if !ok {
+		fail("%s: %s must be a text, not %s", a.what, name, typeName(v))
+	}
+	return s
+}
+
+func (a *args) number(name string, otherwise int) int {
+	v, ok := a.take(name)
+	if !ok {
+		return otherwise
+	}
+	n, ok := whole(v)
+	if !ok {
+		fail("%s: %s must be a whole number, not %s", a.what, name, typeName(v))
+	}
+	return n
+}
+
+// done refuses arguments that nobody took.
+func (a *args) done() {
+	if a.taken < len(a.positional) {
+		fail("%s got %d arguments, more than it takes", a.what, len(a.positional))
+	}
+	if len(a.names) > 0 {
+		fail("%s has no argument %s", a.what, a.names[0])
+	}
+}
+
+// whole is an int, or a bool as one.
+func whole(v any) (int, bool) {
+	switch v := v.(type) {
+	case int:
+		return v, true
+	case bool:
+		if v {
+			return 1, true
+		}
+		return 0, true
+	}
+	return 0, false
+}
+
+// typeName is Python's name of a type.
+func typeName(v any) string {
+	switch v.(type) {
+	case nil:
+		return "None"
+	case bool:
+		return "bool"
+	case int, *big.Int:
+		return "int"
+	case float64:
+		return "float"
+	case string:
+		return "str"
+	case *List:
+		return "list"
+	case Tuple:
+		return "tuple"
+	case *Dict:
+		return "dict"
+	case *undefined:
+		return "Undefined"
+	case *namespace:
+		return "Namespace"
+	case *looping:
+		return "LoopContext"
+	}
+	return "function"
+}
+
+// truth is Python's bool().
+func truth(v any) bool {
+	switch v := v.(type) {
+	case nil, *undefined:
+		return false
+	case bool:
+		return v
+	case int:
+		return v != 0
+	case float64:
+		return v != 0
+	case string:
+		return v != ""
+	case *List:
+		return len(v.Items) > 0
+	case Tuple:
+		return len(v) > 0
+	case *Dict:
+		return v.Len() > 0
+	}
+	return true
+}
+
+// defined refuses what is undefined.
+func defined(v any) any {
+	if u, ok := v.(*undefined); ok {
+		fail("%s is undefined", u.what)
+	}
+	return v
+}
+
+// iterate is what a for goes through.
+func iterate(f *frame, v any) []any {
+	switch v := v.(type) {
+	case *undefined:
+		return nil
+	case *List:
+		return v.Items
+	case Tuple:
+		return v
+	case *Dict:
+		return v.keys
+	case string:
+		f.r.spend(len(v))
+		out := make([]any, 0, len(v))
+		for _, r := range v {
+			out = append(out, string(r))
+		}
+		return out
+	}
+	fail("a value of type %s cannot be iterated", typeName(v))
+	return nil
+}

@@ -1,0 +1,75 @@
+package kvevents
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// news tells engines that have to be asked for events (TensorRT-LLM) from the router's own decisions when there must be some: what it knows of
+// them would else be as old as the time between two questions, and on a busy engine that is many blocks.
+type news struct {
+	any atomic.Int64 // streams that are polled
+
+	mu      sync.Mutex             // guards what follows
+	polled  map[string]*stream     // by endpoint
+	waiting map[route.Lease]string // endpoint of an open request
+}
+
+func (n *news) add(s *stream) {
+	if s.at.events != pollEvents {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.polled == nil {
+		n.polled, n.waiting = map[string]*stream{}, map[route.Lease]string{}
+	}
+	n.polled[s.at.endpoint] = s
+	n.any.Store(int64(len(n.polled)))
+}
+
+func (n *news) remove(s *stream) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.polled[s.at.endpoint] == s {
+		delete(n.polled, s.at.endpoint)
+	}
+	if n.any.Store(int64(len(n.polled))); len(n.polled) == 0 {
+		clear(n.waiting)
+	}
+}
+
+// hear takes in what the fleet did. It is called inside the fleet's lock, and does nothing where nobody is polled.
+func (n *news) hear(e *route.Entry) {
+	if n.any.Load() == 0 {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, d := range [...]*route.Decision{e.Decision, e.Prefill} {
+		if d != nil && n.polled[d.Endpoint.Name] != nil {
+			n.waiting[d.Lease] = d.Endpoint.Name
+		}
+	}
+	switch ev := e.Event.(type) {
+	case route.FirstByte:
+		n.ask(ev.Lease)
+	case route.Finished:
+		n.ask(ev.Lease)
+		delete(n.waiting, ev.Lease)
+	}
+}
+
+// ask has the endpoint of a request asked.
+func (n *news) ask(l route.Lease) {
+	s := n.polled[n.waiting[l]]
+	if s == nil {
+		return
+	}
+	select {
+	case s.asked <- struct{}{}:
+	default:
+	}
+}

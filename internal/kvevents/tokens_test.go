@@ -1,0 +1,153 @@
+package kvevents
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// words is a tokenizer that takes the length of each word of a body for its token.
+type words struct{}
+
+func (words) Request(body []byte) (out []int32, err error) {
+	if strings.Contains(string(body), "picture") {
+		return nil, errors.New("the tokens of pictures are not known")
+	}
+	for _, w := range strings.Fields(string(body)) {
+		out = append(out, int32(len(w)))
+	}
+	return out, nil
+}
+
+// TestTokens: where the tokens of a request come from, and what cannot be had is counted.
+func TestTokens(t *testing.T) {
+	var asked atomic.Int64
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/tokenize":
+			asked.Add(1)
+			_, _ = io.WriteString(w, `{"count":2,"tokens":[8,9]}`)
+		default:
+			_, _ = io.WriteString(w, "[]")
+		}
+	}))
+	defer engine.Close()
+	for name, c := range map[string]struct {
+		with     Tokenizer
+		tokenize bool
+		kind     route.Kind
+		ids      bool
+		body     string
+		want     []uint32 // none: it is counted
+		copied   bool     // a copy of the body is made
+	}{
+		"by the tokenizer":                  {with: words{}, kind: route.KindTRTLLM, body: `{"prompt": "a bc"}`, want: []uint32{10, 2, 4}, copied: true},
+		"by the tokenizer, vLLM":            {with: words{}, kind: route.KindVLLM, body: `{"prompt": "a bc"}`, want: []uint32{10, 2, 4}, copied: true},
+		"by the engine, with a tokenizer":   {with: words{}, tokenize: true, kind: route.KindVLLM, body: `{"prompt": "a"}`, want: []uint32{8, 9}, copied: true},
+		"by the tokenizer, not the engine":  {with: words{}, tokenize: true, kind: route.KindTRTLLM, body: `{"prompt": "a"}`, want: []uint32{10, 4}, copied: true},
+		"ids, by nobody":                    {kind: route.KindTRTLLM, ids: true, body: `{"prompt":[1,2,4294967295]}`, want: []uint32{1, 2, 4294967295}, copied: true},
+		"ids in a list of one":              {kind: route.KindTRTLLM, ids: true, body: `{"prompt": [ [7] ]}`, want: []uint32{7}, copied: true},
+		"ids of a chat":                     {kind: route.KindTRTLLM, ids: true, body: `{"messages":[{"role":"user","content":"x"}],"prompt_token_ids":[5,6]}`, want: []uint32{5, 6}, copied: true},
+		"ids before a tokenizer":            {with: words{}, kind: route.KindTRTLLM, ids: true, body: `{"prompt":[3]}`, want: []uint32{3}, copied: true},
+		"negative ids":                      {kind: route.KindTRTLLM, ids: true, body: `{"prompt":[1,-2]}`, copied: true},
+		"ids beyond 32 bits":                {kind: route.KindTRTLLM, ids: true, body: `{"prompt":[4294967296]}`, copied: true},
+		"ids that are none":                 {kind: route.KindTRTLLM, ids: true, body: `{"prompt":[1.5]}`, copied: true},
+		"two prompts":                       {kind: route.KindTRTLLM, ids: true, body: `{"prompt":[[1],[2]]}`, copied: true},
+		"what the tokenizer does not know":  {with: words{}, kind: route.KindTRTLLM, body: `{"messages":"picture"}`, copied: true},
+		"with an adapter":                   {with: words{}, kind: route.KindTRTLLM, body: `{"prompt":"a","lora_request":{"lora_name":"x"}}`, copied: true},
+		"nobody to ask, so nobody is asked": {kind: route.KindTRTLLM, body: `{"prompt":"a"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.Tokenize = c.tokenize
+			f, h := followWith(t, cfg, c.with, route.Endpoint{Name: "e", URL: engine.URL, KVEvents: pollEvents})
+			h.until(t, "a stream", func(*heard) bool { return f.follows("e") })
+			copied := false
+			f.Placed(&route.Decision{Lease: 3, Kind: c.kind, Endpoint: route.Endpoint{Name: "e", URL: engine.URL}}, c.ids, func() []byte {
+				copied = true
+				return []byte(c.body)
+			})
+			if copied != c.copied {
+				t.Errorf("the body was copied: %v, want %v", copied, c.copied)
+			}
+			if !c.copied {
+				return
+			}
+			h.until(t, "tokens, or that there are none", func(h *heard) bool { return len(h.tokens) > 0 || f.Unasked() > 0 })
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if len(c.want) == 0 != (f.Unasked() == 1) || len(c.want) > 0 && (!slices.Equal(h.tokens[0].Tokens, c.want) || h.tokens[0].Lease != 3) {
+				t.Errorf("got %+v, %d not had; want %v", h.tokens, f.Unasked(), c.want)
+			}
+		})
+	}
+	if asked.Load() != 1 {
+		t.Errorf("the engine was asked %d times, want once", asked.Load())
+	}
+}
+
+func followWith(t *testing.T, cfg Config, with Tokenizer, e route.Endpoint) (*Follower, *heard) {
+	t.Helper()
+	h := &heard{}
+	f := New(cfg, with, http.DefaultClient, h.observe, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	running(t, f, e)
+	return f, h
+}
+
+func running(t *testing.T, f *Follower, e route.Endpoint) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	f.Set([]route.Endpoint{e})
+}
+
+// TestPolledOnNews: an engine is asked when an answer begins or ends there, without waiting for the next time that it would be.
+func TestPolledOnNews(t *testing.T) {
+	var polls atomic.Int64
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		polls.Add(1)
+		_, _ = io.WriteString(w, "[]")
+	}))
+	defer engine.Close()
+	h := &heard{}
+	f := New(DefaultConfig(), nil, http.DefaultClient, h.observe, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	f.cfg.Poll = 10 * time.Second // slower than anybody may set it: longer than h.until waits
+	running(t, f, route.Endpoint{Name: "e", URL: engine.URL, KVEvents: pollEvents})
+	h.until(t, "the first question", func(*heard) bool { return polls.Load() == 1 })
+	entry := f.Listener().Entry
+	entry(&route.Entry{Decision: &route.Decision{Lease: 1, Endpoint: route.Endpoint{Name: "e"}}})
+	entry(&route.Entry{Decision: &route.Decision{Lease: 2, Endpoint: route.Endpoint{Name: "elsewhere"}}})
+	entry(&route.Entry{Event: route.FirstByte{Lease: 2}})
+	for range 100 {
+		entry(&route.Entry{Event: route.FirstByte{Lease: 1}})
+	}
+	h.until(t, "a question after a first byte", func(*heard) bool { return polls.Load() >= 2 })
+	entry(&route.Entry{Event: route.Finished{Lease: 1}})
+	h.until(t, "a question after an end", func(*heard) bool { return polls.Load() >= 3 })
+	if n := polls.Load(); n > 4 {
+		t.Errorf("asked %d times; many at once are to be one question", n)
+	}
+	f.news.mu.Lock()
+	defer f.news.mu.Unlock()
+	if len(f.news.waiting) != 0 {
+		t.Errorf("%d requests are remembered after their end", len(f.news.waiting))
+	}
+}

@@ -1,0 +1,126 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// The most that is read of a file, in bytes. The largest tokenizer.json in use has about 33 MB.
+const (
+	mostFile   = 64 << 20
+	mostConfig = 8 << 20
+)
+
+// tokenizerFile is tokenizer.json, as huggingface/tokenizers writes it (format version 1.0).
+type tokenizerFile struct {
+	Version       string          `json:"version"`
+	AddedTokens   []addedToken    `json:"added_tokens"`
+	Normalizer    *part           `json:"normalizer"`
+	PreTokenizer  *part           `json:"pre_tokenizer"`
+	PostProcessor *part           `json:"post_processor"`
+	Model         json.RawMessage `json:"model"`
+}
+
+// part is a normalizer, a pre-tokenizer or a post-processor: the union of the fields that the kinds known here have.
+type part struct {
+	Type string `json:"type"`
+
+	Normalizers   []part `json:"normalizers"`
+	Pretokenizers []part `json:"pretokenizers"`
+	Processors    []part `json:"processors"`
+
+	// ByteLevel
+	AddPrefixSpace *bool `json:"add_prefix_space"`
+	UseRegex       *bool `json:"use_regex"`
+
+	// Split
+	Pattern  *pattern `json:"pattern"`
+	Behavior string   `json:"behavior"`
+	Invert   bool     `json:"invert"`
+
+	// Digits
+	IndividualDigits bool `json:"individual_digits"`
+
+	// TemplateProcessing
+	Single        []piece                 `json:"single"`
+	SpecialTokens map[string]specialToken `json:"special_tokens"`
+}
+
+// pattern is what a Split splits at: a regular expression or a plain string.
+type pattern struct {
+	Regex  *string `json:"Regex"`
+	String *string `json:"String"`
+}
+
+// piece is a place in the template of a TemplateProcessing.
+type piece struct {
+	SpecialToken *struct {
+		ID string `json:"id"`
+	} `json:"SpecialToken"`
+	Sequence *struct {
+		ID string `json:"id"`
+	} `json:"Sequence"`
+}
+
+// specialToken is what a SpecialToken of a template stands for.
+type specialToken struct {
+	IDs []int32 `json:"ids"`
+}
+
+// addedToken is a token that is found in the text before any splitting.
+type addedToken struct {
+	ID         int32  `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"`
+	Lstrip     bool   `json:"lstrip"`
+	Rstrip     bool   `json:"rstrip"`
+	Normalized bool   `json:"normalized"`
+	Special    bool   `json:"special"`
+}
+
+// bpeModel is the model part of tokenizer.json.
+type bpeModel struct {
+	Type                    string            `json:"type"`
+	Dropout                 *float64          `json:"dropout"`
+	UnkToken                *string           `json:"unk_token"`
+	ContinuingSubwordPrefix *string           `json:"continuing_subword_prefix"`
+	EndOfWordSuffix         *string           `json:"end_of_word_suffix"`
+	FuseUnk                 bool              `json:"fuse_unk"`
+	ByteFallback            bool              `json:"byte_fallback"`
+	IgnoreMerges            bool              `json:"ignore_merges"`
+	Vocab                   map[string]int32  `json:"vocab"`
+	Merges                  []json.RawMessage `json:"merges"`
+}
+
+// readBounded reads a file of at most most bytes.
+func readBounded(path string, most int64) ([]byte, error) {
+	f, err := os.Open(filepath.Clean(path))
+	if err != nil {
+		return nil, err // names the file
+	}
+	defer func() { _ = f.Close() }()
+	if st, err := f.Stat(); err == nil && st.IsDir() {
+		return nil, fmt.Errorf("%s: is a directory", path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > most {
+		return nil, fmt.Errorf("%s: has more than %d MiB", path, most>>20)
+	}
+	return b, nil
+}
+
+// readOptional is readBounded of a file that need not be there.
+func readOptional(path string, most int64) ([]byte, error) {
+	b, err := readBounded(path, most)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return b, err
+}
