@@ -38,6 +38,8 @@ const (
 	freeShare   = 8     // requests that an endpoint may have outstanding beyond its share: chance alone brings as many together
 	turnRate    = 0.005 // share of what is known of turns that is forgotten with each
 	tokenRate   = 0.01  // weight of a turn in the mean of their uncached tokens
+	wildTurn    = 16    // times the mean that a turn counts for at most in it
+	wildTokens  = 512   // added to the mean for that, since little is known at first
 	stayCopies  = 2     // see stays
 	firstTurns  = 2     // later turns that a conversation is thought to have before any has been seen
 	evenness    = 8     // one in so many first turns more than the fewest costs as much as a turn's mean time
@@ -272,6 +274,9 @@ func (p *leastTTFT) learn(v *route.View, r *route.Request, i int) {
 		return
 	}
 	tokens := float64(v.PromptTokens - v.Candidates[i].CachedTokens)
+	if p.firsts+p.laters > 0 { // one wild prompt, which the engine may even refuse, must not tell what turns are like
+		tokens = min(tokens, float64(wildTurn*(p.tokens+wildTokens)))
+	}
 	p.tokens += float64(max(tokenRate, 1/(p.firsts+p.laters+1)) * (tokens - p.tokens))
 	p.firsts -= float64(turnRate * p.firsts)
 	p.laters -= float64(turnRate * p.laters)

@@ -143,6 +143,28 @@ func TestFirstTurnsSpread(t *testing.T) {
 	}
 }
 
+// TestOneWildPromptTellsLittle: what a first turn too many costs goes by what turns are like, and one prompt of a million tokens, which
+// engines refuse, does not change that much.
+func TestOneWildPromptTellsLittle(t *testing.T) {
+	cs := quick(2)
+	p := ttft(t)
+	spread := func(tokens int, wait float64) float64 {
+		cs[1].WaitMs = wait
+		v := view(cs, 1)
+		v.PromptTokens = tokens
+		p.Pick(v, &route.Request{})
+		return v.Candidates[0].Terms.Spread
+	}
+	for range 100 {
+		spread(100, 1e9) // all go to the first one
+	}
+	before := spread(100, 1e9)
+	spread(1_000_000, 1e9)
+	if after := spread(100, 1e9); before <= 0 || after > 4*before {
+		t.Errorf("a first turn too many cost %.1f ms, and %.1f after one wild prompt", before, after)
+	}
+}
+
 // TestNewcomerIsRamped: an endpoint that is taken in gently gets a small part of the first turns, and more as it warms up.
 func TestNewcomerIsRamped(t *testing.T) {
 	share := func(ramp float64) float64 {

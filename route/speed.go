@@ -324,7 +324,7 @@ func bounded(x float64) float64 { return 1 / (1 + float64(x*x)/(stepTokens*stepT
 // solve finds the least squares: time for a token of a prompt alone, or, where answers are part of the samples, that and the
 // time for a token of an answer.
 func (s *speed) solve(answers bool) {
-	s.perToken = max(s.xy/s.xx, leastPerToken)
+	s.perToken = max((s.xy-float64(s.perAnswer*s.xr))/s.xx, leastPerToken) // the answers of those that came as a whole are part of xy
 	det := float64(s.xx*s.rr) - float64(s.xr*s.xr)
 	if !answers || det < float64(s.xx*s.rr)/1000 {
 		return // nothing tells one from the other

@@ -102,6 +102,21 @@ func TestSpeedIsLearnt(t *testing.T) {
 	}
 }
 
+// TestSpeedAmongBothKinds: the answers of those that come as a whole are not taken for prompts where streams come in between.
+func TestSpeedAmongBothKinds(t *testing.T) {
+	b, rng := newBench(t, 9_000, 8*time.Millisecond, true), rand.New(rand.NewPCG(1, 2))
+	for i := range 200 {
+		b.stream = i%2 == 0
+		tokens := 100 + rng.IntN(4000)
+		l, at := b.send(tokens)
+		b.end(l, at, tokens, 1+rng.IntN(400), 5*time.Millisecond)
+		b.now = b.now.Add(time.Duration(rng.IntN(1000)) * time.Millisecond)
+		if i > 50 {
+			b.wantRate(0.2)
+		}
+	}
+}
+
 // TestWaitingIsNotSlowness: what is learnt does not depend on how long prompts wait for each other.
 func TestWaitingIsNotSlowness(t *testing.T) {
 	b, rng := newBench(t, 9_000, 8*time.Millisecond, true), rand.New(rand.NewPCG(1, 2))
