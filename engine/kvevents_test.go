@@ -112,6 +112,17 @@ func TestCapturedSGLang(t *testing.T) {
 	}
 }
 
+// TestCapturedSGLangLoad: SGLang's load messages are no batches of events. Who gives the port of its load publisher for that of its events is
+// told that the messages are of no use, and no event is made up.
+func TestCapturedSGLangLoad(t *testing.T) {
+	for _, m := range captured(t, "load_sglang_0.5.23.txt") {
+		var b route.KVBatch
+		if err := ReadKVBatch(m[2], &b); err == nil || len(b.Events) > 0 {
+			t.Errorf("%x is read as %d events, error %v", m[2], len(b.Events), err)
+		}
+	}
+}
+
 // TestCapturedHashes computes what the engines named their blocks by.
 func TestCapturedHashes(t *testing.T) {
 	for _, seq := range []uint64{10, 28} {
