@@ -14,7 +14,7 @@ func BenchmarkParseChain(b *testing.B) {
 	p := newParser(b)
 	header := func(string) string { return "" }
 	for _, row := range []struct{ name, text string }{
-		{"code", codeText}, {"tabs", tabsText}, {"plain", plainText}, {"chinese", chineseText},
+		{"code", codeText}, {"tabs", tabsText}, {"plain", plainText}, {"mixed", mixedText}, {"chinese", chineseText},
 	} {
 		for _, size := range []int{1_000, 8_000, 100_000, 500_000} {
 			body := chatBody(size, row.text)
