@@ -1,13 +1,15 @@
 package session
 
-// lru is an exact, bounded LRU from a hash to a value. At steady state nothing is allocated.
+// lru is an exact, bounded LRU from a hash to a value. It grows by whole pages and never copies; at steady state nothing is
+// allocated.
 type lru[V any] struct {
-	max   int
-	seen  filter
-	index map[uint64]int32
-	nodes []lruNode[V] // nodes[0] is the ring's root: next is the latest used, prev the least
+	most  int32
+	used  int32 // nodes ever used, the root included
+	index index
+	pages []*[pageNodes]lruNode[V]
 }
 
+// lruNode is a value in the ring of their use. Node 0 is the ring's root: next is the latest used, prev the least.
 type lruNode[V any] struct {
 	key        uint64
 	prev, next int32
@@ -15,55 +17,77 @@ type lruNode[V any] struct {
 }
 
 func newLRU[V any](most int) *lru[V] {
-	return &lru[V]{max: most, seen: newFilter(most), index: make(map[uint64]int32), nodes: make([]lruNode[V], 1)}
+	l := &lru[V]{most: int32(most), used: 1, pages: []*[pageNodes]lruNode[V]{new([pageNodes]lruNode[V])}}
+	l.index = newIndex(most, func(i int32) uint64 { return l.at(i).key })
+	return l
+}
+
+func (l *lru[V]) at(i int32) *lruNode[V] {
+	return &l.pages[uint32(i)/pageNodes][uint32(i)%pageNodes]
+}
+
+// find is the number of a key's node, none when there is none. It is no use of it.
+func (l *lru[V]) find(key uint64) int32 {
+	return l.index.find(key, func(i int32) bool { return l.at(i).key == key })
 }
 
 // get finds a value and makes it the latest used; nil when there is none. The pointer is valid until the next put.
 func (l *lru[V]) get(key uint64) *V {
-	if !l.seen.has(key) {
+	i := l.find(key)
+	if i == none {
 		return nil
 	}
-	i, ok := l.index[key]
-	if !ok {
-		return nil
-	}
-	l.seen.add(key)
-	l.unlink(i)
-	l.link(i)
-	return &l.nodes[i].value
+	return l.touch(i)
 }
 
 // put enters or replaces a value; the least used one makes room.
 func (l *lru[V]) put(key uint64, v V) {
-	if p := l.get(key); p != nil {
-		*p = v
+	if i := l.find(key); i != none {
+		*l.touch(i) = v
 		return
 	}
-	var i int32
-	if len(l.nodes) <= l.max {
-		l.nodes = append(l.nodes, lruNode[V]{})
-		i = int32(len(l.nodes) - 1)
+	l.enter(key, v)
+}
+
+// enter is put for a key that is not there.
+func (l *lru[V]) enter(key uint64, v V) *V {
+	i := l.used
+	if i <= l.most {
+		if int(i/pageNodes) == len(l.pages) {
+			l.pages = append(l.pages, new([pageNodes]lruNode[V]))
+		}
+		l.used++
 	} else {
-		i = l.nodes[0].prev
-		l.unlink(i)
-		delete(l.index, l.nodes[i].key)
+		i = l.root().prev
+		l.index.remove(l.at(i).key, i)
+		l.unlink(l.at(i))
 	}
-	l.seen.add(key)
-	l.nodes[i].key, l.nodes[i].value = key, v
-	l.index[key] = i
-	l.link(i)
+	n := l.at(i)
+	n.key, n.value = key, v
+	l.index.insert(key, i)
+	l.link(n, i)
+	return &n.value
 }
 
-func (l *lru[V]) link(i int32) {
-	first := l.nodes[0].next
-	l.nodes[i].prev, l.nodes[i].next = 0, first
-	l.nodes[first].prev = i
-	l.nodes[0].next = i
+// touch makes a node the latest used.
+func (l *lru[V]) touch(i int32) *V {
+	n := l.at(i)
+	if l.root().next != i {
+		l.unlink(n)
+		l.link(n, i)
+	}
+	return &n.value
 }
 
-func (l *lru[V]) unlink(i int32) {
-	n := &l.nodes[i]
-	l.nodes[n.prev].next, l.nodes[n.next].prev = n.next, n.prev
+func (l *lru[V]) root() *lruNode[V] { return &l.pages[0][none] }
+
+func (l *lru[V]) link(n *lruNode[V], i int32) {
+	root := l.root()
+	n.prev, n.next = none, root.next
+	l.at(root.next).prev = i
+	root.next = i
 }
 
-func (l *lru[V]) len() int { return len(l.index) }
+func (l *lru[V]) unlink(n *lruNode[V]) { l.at(n.prev).next, l.at(n.next).prev = n.next, n.prev }
+
+func (l *lru[V]) len() int { return l.index.used }

@@ -44,7 +44,7 @@ type store struct {
 
 func newStore() store { return store{pages: []*[pageNodes]node{new([pageNodes]node)}, used: 1} }
 
-func (s *store) at(i int32) *node { return &s.pages[i/pageNodes][i%pageNodes] }
+func (s *store) at(i int32) *node { return &s.pages[uint32(i)/pageNodes][uint32(i)%pageNodes] }
 
 // take returns a cleared node that is in neither order.
 func (s *store) take() int32 {
@@ -75,8 +75,11 @@ func (s *store) free(i int32) {
 
 // moveToFront makes a node the newest of an order, whether it was in it or not.
 func (s *store) moveToFront(o order, i int32) {
-	s.unlink(o, i)
 	head := &s.at(none).links[o]
+	if head.older == i {
+		return
+	}
+	s.unlink(o, i)
 	second := head.older
 	s.at(i).links[o] = link{newer: none, older: second}
 	s.at(second).links[o].newer = i

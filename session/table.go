@@ -15,7 +15,7 @@ type Table struct {
 	ttl      time.Duration
 	hashOnly bool
 
-	index map[Key]int32 // to the entry's place in store; never ranged over
+	index index // of the entries' places in store
 	store store
 
 	began  bool
@@ -30,7 +30,9 @@ func New(c Config) *Table {
 		panic(err)
 	}
 	c = c.WithDefaults()
-	return &Table{max: c.Max, ttl: c.IdleTTL, hashOnly: c.HashOnly, index: make(map[Key]int32), store: newStore()}
+	t := &Table{max: c.Max, ttl: c.IdleTTL, hashOnly: c.HashOnly, store: newStore()}
+	t.index = newIndex(c.Max, func(i int32) uint64 { return t.store.at(i).key.lo })
+	return t
 }
 
 // Get finds a conversation. It counts as a use for eviction and does not extend the entry's life. An expired entry is
@@ -62,14 +64,14 @@ func (t *Table) Put(now time.Time, tenant, model, id string, e Entry) {
 	at := t.clock(now)
 	t.sweep(at, sweepPerPut)
 	key := hash(name)
-	i, ok := t.index[key]
-	if ok && !t.same(i, name) {
+	i := t.held(key)
+	if i != none && !t.same(i, name) {
 		t.remove(i) // one of two conversations with one hash; the newer one stays
 		t.stats.Evictions++
-		ok = false
+		i = none
 	}
-	if !ok {
-		if len(t.index) >= t.max {
+	if i == none {
+		if t.Len() >= t.max {
 			t.remove(t.store.oldest(byUse))
 			t.stats.Evictions++
 		}
@@ -78,7 +80,7 @@ func (t *Table) Put(now time.Time, tenant, model, id string, e Entry) {
 		if !t.hashOnly {
 			t.store.at(i).identity = keep(name)
 		}
-		t.index[key] = i
+		t.index.insert(key.lo, i)
 	}
 	n := t.store.at(i)
 	n.endpoint, n.model, n.tokens, n.epoch, n.turns, n.last = e.Endpoint, e.Model, e.Tokens, e.Epoch, e.Turns, at
@@ -123,7 +125,7 @@ func (t *Table) Delete(tenant, model, id string) bool {
 func (t *Table) Sweep(now time.Time, limit int) int { return t.sweep(t.clock(now), limit) }
 
 // Len is the number of entries held, including expired ones that were not yet dropped.
-func (t *Table) Len() int { return len(t.index) }
+func (t *Table) Len() int { return t.index.used }
 
 // Stats is a snapshot of the counters.
 func (t *Table) Stats() Stats { return t.stats }
@@ -139,8 +141,13 @@ func (t *Table) clock(now time.Time) time.Duration {
 }
 
 func (t *Table) find(key Key, name []byte) (int32, bool) {
-	i, ok := t.index[key]
-	return i, ok && t.same(i, name)
+	i := t.held(key)
+	return i, i != none && t.same(i, name)
+}
+
+// held is the place of the entry with a key, none when there is none.
+func (t *Table) held(key Key) int32 {
+	return t.index.find(key.lo, func(i int32) bool { return t.store.at(i).key == key })
 }
 
 func (t *Table) same(i int32, name []byte) bool {
@@ -166,6 +173,6 @@ func (t *Table) expire(i int32) {
 }
 
 func (t *Table) remove(i int32) {
-	delete(t.index, t.store.at(i).key)
+	t.index.remove(t.store.at(i).key.lo, i)
 	t.store.free(i)
 }

@@ -199,10 +199,11 @@ func TestCollisionJoinsNoConversations(t *testing.T) {
 	table := New(Config{})
 	table.Put(start, "", "m", "mine", Entry{Endpoint: "e1"})
 	table.Put(start, "", "m", "filler", Entry{})
-	i := table.index[KeyOf("", "m", "mine")]
-	delete(table.index, table.store.at(i).key)
-	yours := KeyOf("", "m", "yours")
-	table.index[yours], table.store.at(i).key = i, yours
+	mine, yours := KeyOf("", "m", "mine"), KeyOf("", "m", "yours")
+	i := table.held(mine)
+	table.index.remove(mine.lo, i)
+	table.store.at(i).key = yours
+	table.index.insert(yours.lo, i)
 	if has(table, start, "yours") || table.Touch(start, "", "m", "yours") || table.Delete("", "m", "yours") {
 		t.Fatal("a conversation is taken for another with the same hash")
 	}

@@ -98,7 +98,8 @@ func (t *Trails) Follow(p *Trail, fresh string) (id string, known bool) {
 	if !p.says() {
 		return fresh, false
 	}
-	if e := t.ends.get(p.main()); e != nil && e.main == p.main() {
+	main := p.main()
+	if e := t.ends.get(main); e != nil && e.main == main {
 		other, waits := t.waiting(p, e.id)
 		switch {
 		case waits:
@@ -236,13 +237,20 @@ func (t *Trails) end(p *Trail, whole, strict uint64, id string) {
 
 // twin remembers an end under a hash that tells less.
 func (t *Trails) twin(key uint64, e end) {
-	if before := t.ends.get(key); before != nil && before.id == e.id {
+	i := t.ends.find(key)
+	if i == none {
+		t.ends.enter(key, e)
+		return
+	}
+	before := &t.ends.at(i).value
+	if before.id == e.id {
 		e.shared = before.shared
-	} else if before != nil {
+	} else {
 		turn := t.ends.get(before.main) // of one that was gone on from, the later prompts have ends of their own
 		e.shared = before.shared || before.answer || turn == nil || !turn.extended
 	}
-	t.ends.put(key, e)
+	*before = e
+	t.ends.touch(i)
 }
 
 func (t *Trails) remember(p *Trail, id string) {
@@ -263,10 +271,9 @@ func (t *Trails) remember(p *Trail, id string) {
 		block = p.Blocks[full-1]
 	}
 	key := p.key(block, tailSalt)
-	var mask [2]uint64
-	if m := t.tails.get(key); m != nil {
-		mask = *m
+	mask := t.tails.get(key)
+	if mask == nil {
+		mask = t.tails.enter(key, [2]uint64{})
 	}
 	mask[off/64] |= 1 << (off % 64)
-	t.tails.put(key, mask)
 }

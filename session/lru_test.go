@@ -1,0 +1,132 @@
+package session
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// crowd makes every hash of an index fall into one bucket, with one tag.
+func crowd(x *index) {
+	for i := range x.parts {
+		x.parts[i] = part{buckets: make([]bucket, 1)}
+	}
+}
+
+// TestLRUIsItsModel: it holds what a slice in order of use holds, whether hashes are apart or all fall into one bucket.
+func TestLRUIsItsModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		room := rapid.IntRange(1, 40).Draw(t, "room")
+		l := newLRU[int](room)
+		if rapid.Bool().Draw(t, "crowded") {
+			crowd(&l.index)
+		}
+		var order []uint64 // the latest used first
+		values := map[uint64]int{}
+		use := func(key uint64) {
+			if i := slices.Index(order, key); i >= 0 {
+				order = slices.Delete(order, i, i+1)
+			}
+			if order = slices.Insert(order, 0, key); len(order) > room {
+				delete(values, order[room])
+				order = order[:room]
+			}
+		}
+		for i := range 400 {
+			key := rapid.Uint64Range(0, uint64(3*room)).Draw(t, "key")
+			if rapid.Bool().Draw(t, "put") {
+				l.put(key, i)
+				values[key] = i
+				use(key)
+			} else {
+				want, held := values[key]
+				got := l.get(key)
+				if (got != nil) != held || held && *got != want {
+					t.Fatalf("step %d: key %d is %v, want %d, %v", i, key, got, want, held)
+				}
+				if held {
+					use(key)
+				}
+			}
+			if l.len() != len(order) || int(l.used) > room+1 {
+				t.Fatalf("step %d: %d held in %d nodes, want %d of %d", i, l.len(), l.used, len(order), room)
+			}
+		}
+		n := l.root().next
+		for _, key := range order {
+			if l.at(n).key != key {
+				t.Fatalf("key %d is in the place of %d", l.at(n).key, key)
+			}
+			n = l.at(n).next
+		}
+	})
+}
+
+// TestIndexIsItsModel: it finds what a map finds, through inserts, removals and growth.
+func TestIndexIsItsModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		hashes := rapid.SliceOfNDistinct(rapid.Uint64(), 100, 100, rapid.ID[uint64]).Draw(t, "hashes")
+		x := newIndex(rapid.SampledFrom([]int{100, 3 * partEntries}).Draw(t, "most"), func(i int32) uint64 { return hashes[i-1] })
+		if rapid.Bool().Draw(t, "crowded") {
+			crowd(&x)
+		}
+		held := map[int32]bool{}
+		for range 300 {
+			i := rapid.Int32Range(1, 100).Draw(t, "number")
+			if held[i] {
+				x.remove(hashes[i-1], i)
+				delete(held, i)
+			} else {
+				x.insert(hashes[i-1], i)
+				held[i] = true
+			}
+			if x.used != len(held) {
+				t.Fatalf("%d held, want %d", x.used, len(held))
+			}
+			for i := range int32(100) {
+				if got := x.find(hashes[i], func(n int32) bool { return n == i+1 }); (got == i+1) != held[i+1] {
+					t.Fatalf("%d is found as %d, want %v", i+1, got, held[i+1])
+				}
+			}
+		}
+		for i := range x.parts {
+			for j := range x.parts[i].buckets {
+				if p := &x.parts[i]; p.used == 0 && p.buckets[j].tags != [3]uint64{} {
+					t.Fatalf("a bucket of an empty part is %x", p.buckets[j].tags)
+				}
+			}
+		}
+	})
+}
+
+// TestIndexSparesLooks: of hashes that are not there few are taken for one that is.
+func TestIndexSparesLooks(t *testing.T) {
+	l := newLRU[int](1000)
+	for i := range uint64(5000) {
+		l.put(i*0x123456789abcdef1, 0)
+	}
+	through := 0
+	for i := range uint64(10_000) {
+		l.index.find(i*0x5851f42d4c957f2d+7, func(int32) bool { through++; return false })
+	}
+	if through > 20 {
+		t.Errorf("%d looks for 10,000 hashes that are not there", through)
+	}
+}
+
+func TestLRUAllocatesNothingAtSteadyState(t *testing.T) {
+	l := newLRU[end](1000)
+	keys := benchKeys(0, 100_000)
+	for _, key := range keys[:50_000] {
+		l.put(key, end{})
+	}
+	i := 0
+	if got := testing.AllocsPerRun(40_000, func() {
+		i++
+		l.put(keys[i%len(keys)], end{})
+		l.get(keys[i/2])
+	}); got != 0 {
+		t.Errorf("a put and a get allocate %v times", got)
+	}
+}
