@@ -270,7 +270,7 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 		Handler: r.handler(), Protocols: protocols, MaxHeaderBytes: int(cfg.Limits.Header),
 		ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive, // no write time-out: it would cut long generations
 		ErrorLog:  slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ConnContext: h1.ConnContext,
 	}
 	new(silent).watch(r.traffic)
 	scheme := "http"

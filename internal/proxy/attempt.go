@@ -8,10 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
@@ -49,17 +47,20 @@ type attempt struct {
 
 // begin opens an attempt; end must be deferred.
 func (c *call) begin(d *route.Decision) *attempt {
-	ctx, cancel := context.WithCancelCause(c.ctx)
 	a := &attempt{
-		c: c, d: d, ctx: ctx, span: c.span.Attempt(d), watch: &watch{
-			endpoint: d.Endpoint.Name, cancel: cancel, pool: d.Pool,
+		c: c, d: d, span: c.span.Attempt(d), watch: &watch{
+			leash: leash{Context: c.ctx}, endpoint: d.Endpoint.Name, pool: d.Pool,
 			moves: c.upload == nil && c.req.Pin == "" && c.repeatable() && c.served.Attempts <= c.p.cfg.Retries,
 		},
 		fin: route.Finished{Lease: d.Lease, Outcome: route.Abandoned},
 	}
+	a.ctx = a.watch
 	a.seat().Store(a.watch)
 	if c.shutdown.Load() {
-		cancel(errShutdown)
+		a.watch.end(errShutdown)
+	}
+	if c.leash.over.Load() {
+		a.watch.end(nil)
 	}
 	return a
 }
@@ -89,7 +90,7 @@ func (a *attempt) end() {
 func (a *attempt) over() {
 	c := a.c
 	a.seat().Store(nil)
-	a.watch.cancel(nil)
+	a.watch.end(nil)
 	a.sent.release()
 	a.span.End(a.fin.Outcome, a.status)
 	if a.fin.Outcome == route.ConnectFailed || a.fin.Outcome == route.EngineError && a.status == 0 {
@@ -171,7 +172,7 @@ func (a *attempt) lost(err error) (next *route.Plan) {
 // conclude finds who is to blame for an attempt that broke off, and what the client may be told; nil when it left.
 func (a *attempt) conclude(err error) error {
 	c := a.c
-	cause := context.Cause(a.ctx)
+	cause := a.watch.Cause()
 	told := errBroken
 	switch upload := c.upload.blame(); {
 	case c.upload.late(): // net/http ends the request's context then too
@@ -259,15 +260,6 @@ func isDial(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// retryAfter reads the delay form of Retry-After (RFC 9110, section 10.2.3); 0 when there is none.
-func retryAfter(h http.Header) time.Duration {
-	s, err := strconv.Atoi(strings.TrimSpace(h.Get("Retry-After")))
-	if err != nil || s < 0 {
-		return 0
-	}
-	return time.Duration(min(s, 3600)) * time.Second
-}
-
 // request builds what the endpoint is sent: the bytes that came, with the few fields changed that must.
 func (a *attempt) request() *http.Request {
 	c := a.c
@@ -282,21 +274,20 @@ func (a *attempt) request() *http.Request {
 	a.labelBlocks(header)
 	edits := a.tellConversation(a.tellFirstTurn(a.leg(header, a.salt(a.ask(header, a.address(header))))))
 
-	out := &http.Request{
-		Method: c.r.Method, URL: a.url(), Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		ContentLength: c.r.ContentLength,
-	}
+	out := new(http.Request).WithContext(a.ctx)
+	out.Method, out.URL, out.Header, out.ContentLength = c.r.Method, a.url(), header, c.r.ContentLength
+	out.Proto, out.ProtoMajor, out.ProtoMinor = "HTTP/1.1", 1, 1
 	out.Host = out.URL.Host
 	if c.upload != nil {
 		out.Body = c.upload
-		return out.WithContext(a.ctx)
+		return out
 	}
 	body := a.body(edits)
 	a.tellPlaced(body)
 	out.ContentLength = int64(body.len())
 	if out.ContentLength == 0 {
 		out.Body = http.NoBody
-		return out.WithContext(a.ctx)
+		return out
 	}
 	if out.URL.Scheme == "http" {
 		b := h1.NewBody(body.bytes)
@@ -307,7 +298,7 @@ func (a *attempt) request() *http.Request {
 			b.Once()
 		}
 		out.Body = b
-		return out.WithContext(a.ctx)
+		return out
 	}
 	if header.Get("User-Agent") == "" {
 		header["User-Agent"] = []string{""} // keeps net/http from naming itself
@@ -316,7 +307,7 @@ func (a *attempt) request() *http.Request {
 	if a.message == nil {
 		out.GetBody = func() (io.ReadCloser, error) { return body.reader(), nil }
 	}
-	return out.WithContext(a.ctx)
+	return out
 }
 
 // address sets the header by which the endpoint's rank is chosen and returns the edit of the body that does so.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -23,6 +24,10 @@ type call struct {
 	r   *http.Request
 	api prompt.API
 	ctx context.Context // ends when the client leaves
+
+	leash *leash      // what ctx is made of
+	peer  h1.Peer     // tells of that; nil when net/http does
+	untie func() bool // then it ends that
 
 	prompt  prompt.Prompt
 	content *content      // until the first decision; nil when conversations are not recognised by content
@@ -53,7 +58,7 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	c := calls.Get().(*call)
 	c.p, c.w, c.r, c.api = p, w, r, prompt.Classify(r.Method, r.URL.Path)
 	id := requestID(r)
-	if c.ctx = r.Context(); p.tracer != nil {
+	if c.tether(); p.tracer != nil {
 		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.api.String())
 	}
 	c.req = route.Request{ID: id, Class: c.api.Class()}
@@ -93,6 +98,7 @@ func (c *call) end() {
 		}
 	}
 	c.split.end()
+	again := c.untether()
 	c.content.release() // it reads the body
 	c.body.release()
 	c.served.Ended = time.Now()
@@ -107,7 +113,7 @@ func (c *call) end() {
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // the very value is compared, as net/http does
 		c.p.log.Error("panic while serving", "request", c.served.ID, "panic", v)
 	}
-	if c.upload == nil { // the goroutine that writes an upload may outlive the call
+	if c.upload == nil && again { // the goroutine that writes an upload may outlive the call
 		*c = call{blocks: c.blocks[:0]}
 		calls.Put(c)
 	}

@@ -63,6 +63,7 @@ func (r *rig) listen(t *testing.T) {
 	t.Helper()
 	front := httptest.NewUnstartedServer(r.proxy)
 	front.Listener = h1.Listener(front.Listener)
+	front.Config.ConnContext = h1.ConnContext
 	front.Config.Protocols = new(http.Protocols)
 	front.Config.Protocols.SetHTTP1(true)
 	front.Config.Protocols.SetUnencryptedHTTP2(true)

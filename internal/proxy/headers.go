@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -109,4 +111,13 @@ func (h named) get(name string) string {
 		return v[0]
 	}
 	return ""
+}
+
+// retryAfter reads the delay form of Retry-After (RFC 9110, section 10.2.3); 0 when there is none.
+func retryAfter(h http.Header) time.Duration {
+	s, err := strconv.Atoi(strings.TrimSpace(h.Get("Retry-After")))
+	if err != nil || s < 0 {
+		return 0
+	}
+	return time.Duration(min(s, 3600)) * time.Second
 }

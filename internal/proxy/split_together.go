@@ -51,7 +51,7 @@ func (s *split) together() (next *route.Plan) {
 		}
 		b.failure.Store(&err)
 		if w := s.c.watch.Load(); w != nil && w.endpoint == s.plan.Endpoint.Name {
-			w.cancel(errBeside)
+			w.end(errBeside)
 		}
 	}()
 	return s.c.attempt(&s.plan)
@@ -71,7 +71,7 @@ func (s *split) exchangeBeside(a *attempt, message *engine.Message) (err error) 
 // watchBeside ends a decode leg whose prefill leg failed before it began.
 func (s *split) watchBeside(a *attempt) {
 	if s != nil && s.beside != nil && s.beside.failure.Load() != nil {
-		a.watch.cancel(errBeside)
+		a.watch.end(errBeside)
 	}
 }
 
@@ -108,7 +108,7 @@ func (s *split) join(answered bool) {
 		case <-s.c.p.aborted.Done():
 		}
 	}
-	b.attempt.watch.cancel(errBeside)
+	b.attempt.watch.end(errBeside)
 	<-b.done
 	b.attempt.over()
 	s.beside = nil

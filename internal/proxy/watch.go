@@ -6,15 +6,17 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/proxy/h1"
 )
 
 // watch is what Proxy.Run and Proxy.Abort see of one attempt.
 type watch struct {
+	leash    // the attempt's context; its cause says why
 	endpoint string
-	cancel   context.CancelCauseFunc // its cause says why
-	deadline atomic.Int64            // unix nanoseconds at which the attempt is given up, 0 never
-	moved    atomic.Int64            // unix nanoseconds of the last sign of life
-	begun    atomic.Bool             // the answer's first data has come
+	deadline atomic.Int64 // unix nanoseconds at which the attempt is given up, 0 never
+	moved    atomic.Int64 // unix nanoseconds of the last sign of life
+	begun    atomic.Bool  // the answer's first data has come
 
 	pool  string // of the decision
 	moves bool   // the request may go elsewhere
@@ -39,9 +41,42 @@ var (
 
 // stop ends the attempt in flight, and a write to a client that does not read.
 func (c *call) stop(w *watch, cause error) {
-	w.cancel(cause)
+	w.end(cause)
 	if c.sent.Load() {
 		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(time.Second))
+	}
+}
+
+// tether has the call end when its client leaves.
+func (c *call) tether() {
+	c.leash = &leash{Context: c.r.Context()}
+	c.ctx = c.leash
+	if c.r.ProtoMajor == 1 && c.r.ContentLength != 0 { // else net/http is looking for the client's departure already
+		if peer := h1.PeerOf(c.leash.Context); peer != nil && peer.Watch(c) {
+			c.peer = peer
+			return
+		}
+	}
+	c.untie = context.AfterFunc(c.leash.Context, c.Left)
+}
+
+// untether ends that. It reports false when Left is running: then the call must not be used again.
+func (c *call) untether() bool {
+	if c.peer != nil {
+		c.peer.Unwatch()
+	}
+	ok := c.untie == nil || c.untie()
+	c.leash.end(nil)
+	return ok
+}
+
+// Left ends what the call waits for: the client is gone.
+func (c *call) Left() {
+	c.leash.end(nil)
+	for _, w := range []*watch{c.watch.Load(), c.aside.Load()} { // begin looks at the leash after it has set these
+		if w != nil {
+			w.end(nil)
+		}
 	}
 }
 

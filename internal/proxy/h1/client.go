@@ -126,16 +126,22 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 // that allows one more attempt.
 func (c *Client) attempt(req *http.Request, out *outgoing, fresh bool) (resp *http.Response, stale bool, err error) {
 	ctx := req.Context()
-	cn, err := c.acquire(ctx, out.addr, fresh)
-	if err != nil {
-		out.drop()
-		return nil, false, err
+	var cn *conn
+	var x *exchange
+	for x == nil || err == errLoud { //nolint:errorlint // never wrapped
+		if cn, err = c.acquire(ctx, out, fresh); err != nil {
+			out.drop()
+			return nil, false, err
+		}
+		x = &exchange{conn: cn, ctx: ctx}
+		x.attach()
+		if resp, err = x.run(req, out, c.cfg.MaxHeaderBytes); err == errLoud { //nolint:errorlint // never wrapped
+			x.settle(false)
+		}
 	}
-	x := &exchange{conn: cn, ctx: ctx}
-	if ctx.Done() != nil {
-		x.stop = context.AfterFunc(ctx, cn.abort)
+	if cn.reused {
+		c.reused.Add(1)
 	}
-	resp, err = x.run(req, out, c.cfg.MaxHeaderBytes)
 	if err == nil && resp.StatusCode != http.StatusRequestTimeout {
 		return resp, false, nil
 	}
@@ -156,26 +162,25 @@ func (c *Client) attempt(req *http.Request, out *outgoing, fresh bool) (resp *ht
 	return nil, again && received == 0 && x.sourceErr() == nil, err
 }
 
-// acquire returns a connection to addr, kept or new.
-func (c *Client) acquire(ctx context.Context, addr string, fresh bool) (*conn, error) {
+// acquire returns a connection for a request, kept or new.
+func (c *Client) acquire(ctx context.Context, out *outgoing, fresh bool) (*conn, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	for !fresh {
 		now := time.Now()
-		cn := c.pool.take(addr, now)
+		cn := c.pool.take(out.addr, now)
 		if cn == nil {
 			break
 		}
-		if !cn.alive() {
+		if !cn.alive(out) {
 			cn.close()
 			continue
 		}
 		cn.reused, cn.takenAt, cn.in.received = true, now, 0
-		c.reused.Add(1)
 		return cn, nil
 	}
-	return c.dial(ctx, addr)
+	return c.dial(ctx, out.addr)
 }
 
 func (c *Client) dial(ctx context.Context, addr string) (*conn, error) {

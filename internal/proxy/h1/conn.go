@@ -1,6 +1,7 @@
 package h1
 
 import (
+	"errors"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -13,7 +14,8 @@ type conn struct {
 	client *Client
 	addr   string // host:port
 	nc     net.Conn
-	abort  func() // close, as a value made once
+	lean   *leanConn // nc, when it is one
+	abort  func()    // close, as a value made once
 
 	in      reader
 	vec     [2][]byte   // head and body of a request, for one gathered write
@@ -29,6 +31,7 @@ type conn struct {
 
 func newConn(c *Client, addr string, nc net.Conn) *conn {
 	cn := &conn{client: c, addr: addr, nc: lean(nc, false)}
+	cn.lean, _ = cn.nc.(*leanConn)
 	cn.in.src = cn.nc
 	cn.abort = cn.close
 	if sc, ok := nc.(syscall.Conn); ok {
@@ -40,8 +43,24 @@ func newConn(c *Client, addr string, nc net.Conn) *conn {
 
 // alive reports whether an unused connection can take a request: open, and silent since its last answer. Bytes that
 // nobody asked for (a 408 before closing, or an answer too many) would be taken for the answer to the next request.
-func (cn *conn) alive() bool {
-	return !cn.closed.Load() && cn.in.buffered() == 0 && cn.probe.quiet()
+func (cn *conn) alive(out *outgoing) bool {
+	return !cn.closed.Load() && cn.in.buffered() == 0 && (cn.converses(out) || cn.probe.quiet())
+}
+
+// converses reports whether sending out tells by itself whether the connection is silent.
+func (cn *conn) converses(out *outgoing) bool { return cn.lean != nil && out.short() }
+
+// errLoud says that a kept connection was not silent, or closed, before anything was sent.
+var errLoud = errors.New("h1: the kept connection is of no use")
+
+// converse sends a short request on a kept connection and reads the first of its answer.
+func (cn *conn) converse(head, body []byte) error {
+	n, quiet, sendErr, err := cn.lean.converse(head, body, cn.in.room())
+	if !quiet {
+		return errLoud
+	}
+	cn.in.took(n, err)
+	return sendErr
 }
 
 // close closes the connection; calls after the first do nothing.

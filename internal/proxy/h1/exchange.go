@@ -15,7 +15,8 @@ import (
 type exchange struct {
 	conn     *conn
 	ctx      context.Context // bounds this exchange only, like that of an http.Request
-	stop     func() bool     // detaches the connection from ctx; nil when ctx cannot end
+	tether   Tether          // ctx, when it is one: the connection is closed at its end
+	stop     func() bool     // detaches the connection from another ctx; nil when that cannot end
 	upload   *upload         // the goroutine that writes the request, if there is one
 	reusable bool            // both sides will go on with the connection
 	settled  atomic.Bool
@@ -32,6 +33,9 @@ type exchange struct {
 // run sends the request and reads the head of its answer.
 func (x *exchange) run(req *http.Request, out *outgoing, limit int) (*http.Response, error) {
 	sendErr := x.send(out)
+	if sendErr == errLoud { //nolint:errorlint // never wrapped
+		return nil, errLoud
+	}
 	h, err := x.readHead(out.upgrade, limit)
 	if err != nil {
 		if src := x.sourceErr(); src != nil {
@@ -91,8 +95,7 @@ func (x *exchange) settle(clean bool) {
 	if !x.settled.CompareAndSwap(false, true) {
 		return
 	}
-	attached := x.stop == nil || x.stop() // false: the context's end is closing the connection right now
-	if attached && clean && x.reusable && x.conn.in.buffered() == 0 && x.uploaded() {
+	if x.detach() && clean && x.reusable && x.conn.in.buffered() == 0 && x.uploaded() {
 		x.conn.release()
 		return
 	}
@@ -100,6 +103,27 @@ func (x *exchange) settle(clean bool) {
 	if x.upload != nil && x.upload.memory {
 		<-x.upload.done // at once, since its writes fail now
 	}
+}
+
+// attach has the connection closed when the context ends.
+func (x *exchange) attach() {
+	if t, ok := x.ctx.(Tether); ok {
+		x.tether = t
+		t.Tie(x.conn.abort)
+	} else if x.ctx.Done() != nil {
+		x.stop = context.AfterFunc(x.ctx, x.conn.abort)
+	}
+}
+
+// detach ends that. It reports false when the context's end is closing the connection right now.
+func (x *exchange) detach() bool {
+	switch {
+	case x.tether != nil:
+		return x.tether.Untie()
+	case x.stop != nil:
+		return x.stop()
+	}
+	return true
 }
 
 // lastWriteWait bounds the wait for a last write that an answer has overtaken.

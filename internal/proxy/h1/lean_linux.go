@@ -1,11 +1,11 @@
 package h1
 
 import (
-	"errors"
 	"io"
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -32,8 +32,11 @@ type leanConn struct {
 	raw  syscall.RawConn
 	in   half
 	out  half
-	more []byte // what out.p is followed by; guarded by out.mu
+	more []byte                // what out.p is followed by; guarded by out.mu
+	talk func(fd uintptr) bool // speak, as a value made once
+	said stage                 // of what converse does; guarded by in.mu
 
+	watched  atomic.Bool       // net/http need not read to see that the client leaves, see Peer
 	ahead    bool              // read ahead
 	buf      *[aheadBytes]byte // what has been; nil when nothing of it is left. Guarded by in.mu
 	pos, end int               // guarded by in.mu
@@ -60,7 +63,7 @@ func lean(c net.Conn, ahead bool) net.Conn {
 		return c
 	}
 	l := &leanConn{TCPConn: tcp, raw: raw, ahead: ahead}
-	l.in.run, l.out.run = l.receive, l.transmit
+	l.in.run, l.out.run, l.talk = l.receive, l.transmit, l.speak
 	if ahead {
 		l.in.run = l.receiveAhead
 	}
@@ -69,7 +72,7 @@ func lean(c net.Conn, ahead bool) net.Conn {
 
 // Read returns what is buffered, or else what one system call brings.
 func (l *leanConn) Read(p []byte) (int, error) {
-	if len(p) == 0 {
+	if len(p) == 0 || len(p) == 1 && l.watched.Load() { // only net/http's look for the client's departure wants a single byte
 		return 0, nil
 	}
 	l.in.mu.Lock()
@@ -147,7 +150,7 @@ func (l *leanConn) gather(p, q []byte) (int, error) {
 	h := &l.out
 	h.p, l.more, h.n, h.err = p, q, 0, nil
 	err := l.raw.Write(h.run)
-	h.p, l.more, h.vec = nil, nil, [2]syscall.Iovec{}
+	l.forget()
 	if err == nil {
 		err = h.err
 	}
@@ -206,12 +209,11 @@ func (l *leanConn) explain(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
-	if errno, ok := err.(syscall.Errno); ok {
-		return &net.OpError{Op: op, Net: "tcp", Source: l.LocalAddr(), Addr: l.RemoteAddr(), Err: os.NewSyscallError(op, errno)}
-	}
-	var wrapped *net.OpError
-	if errors.As(err, &wrapped) {
-		wrapped.Op = op // not "raw-read"
+	switch e := err.(type) { //nolint:errorlint // package net wraps no further
+	case syscall.Errno:
+		return &net.OpError{Op: op, Net: "tcp", Source: l.LocalAddr(), Addr: l.RemoteAddr(), Err: os.NewSyscallError(op, e)}
+	case *net.OpError:
+		e.Op = op // not "raw-read"
 	}
 	return err
 }

@@ -32,12 +32,22 @@ func leanPair(t *testing.T) (server, client net.Conn) {
 	}
 	client = lean(dialled, false)
 	for _, c := range []net.Conn{server, client} {
-		if _, ok := c.(*leanConn); !ok {
-			t.Fatalf("a %T, want a leanConn", c)
-		}
+		leanOf(t, c)
 		t.Cleanup(func() { _ = c.Close() })
 	}
 	return server, client
+}
+
+func leanOf(t *testing.T, c net.Conn) *leanConn {
+	t.Helper()
+	switch c := c.(type) {
+	case *leanConn:
+		return c
+	case *serverConn:
+		return c.leanConn
+	}
+	t.Fatalf("a %T, want a leanConn", c)
+	return nil
 }
 
 // Bytes arrive as they were sent, in both directions, whatever the sizes of reads and writes: more than the sockets hold,
@@ -50,7 +60,7 @@ func TestLeanCarriesBytes(t *testing.T) {
 		sent[i] = byte(rng.Uint32())
 	}
 	for name, ends := range map[string][2]net.Conn{"to the server": {client, server}, "to the client": {server, client}} {
-		from, to := ends[0].(*leanConn), ends[1]
+		from, to := leanOf(t, ends[0]), ends[1]
 		wrote := make(chan error, 1)
 		go func() {
 			rng := rand.New(rand.NewPCG(3, 4))
@@ -101,7 +111,7 @@ func TestLeanEnds(t *testing.T) {
 	if _, err := server.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("read after the end: %v, want io.EOF itself", err)
 	}
-	if l := server.(*leanConn); l.buf != nil {
+	if l := leanOf(t, server); l.buf != nil {
 		t.Error("a connection at its end keeps a buffer")
 	}
 	_ = client.Close()

@@ -12,4 +12,15 @@ type leanConn struct{ net.Conn }
 
 func lean(c net.Conn, _ bool) net.Conn { return c }
 
+// departures is for Linux too.
+type departures struct{}
+
+func (d *departures) serve(c net.Conn) net.Conn { return c }
+
+func (d *departures) close() {}
+
 func (l *leanConn) gather(_, _ []byte) (int, error) { return 0, errors.ErrUnsupported }
+
+func (l *leanConn) converse(_, _, _ []byte) (int, bool, error, error) {
+	return 0, true, errors.ErrUnsupported, nil
+}

@@ -19,12 +19,13 @@ type reader struct {
 	buf      []byte
 	pos, end int
 	received int64 // bytes read from src since the exchange began
+	err      error // what reading src brought already, and nobody has been told
 }
 
 func (r *reader) buffered() int { return r.end - r.pos }
 
-// fill reads once from src, making room first. It returns nil when at least one byte came.
-func (r *reader) fill() error {
+// room is memory for at least one more byte, after what is buffered.
+func (r *reader) room() []byte {
 	switch {
 	case r.buf == nil:
 		r.buf = make([]byte, readBuffer)
@@ -38,7 +39,19 @@ func (r *reader) fill() error {
 		r.end = copy(grown, r.buf)
 		r.buf = grown
 	}
-	n, err := r.once(r.buf[r.end:])
+	return r.buf[r.end:]
+}
+
+// took says that n bytes have been read into the room, and how that ended.
+func (r *reader) took(n int, err error) {
+	r.end += n
+	r.received += int64(n)
+	r.err = err
+}
+
+// fill reads once from src, making room first. It returns nil when at least one byte came.
+func (r *reader) fill() error {
+	n, err := r.once(r.room())
 	r.end += n
 	if n > 0 {
 		return nil // an error that came with bytes comes again
@@ -48,6 +61,10 @@ func (r *reader) fill() error {
 
 // once reads from src until it returns bytes or an error.
 func (r *reader) once(p []byte) (int, error) {
+	if err := r.err; err != nil {
+		r.err = nil
+		return 0, err
+	}
 	for range maxEmptyReads {
 		n, err := r.src.Read(p)
 		r.received += int64(n)

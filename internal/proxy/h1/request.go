@@ -138,6 +138,12 @@ func (o *outgoing) classifyBody(req *http.Request) error {
 	return nil
 }
 
+// short reports whether the request is written by one call that cannot block.
+func (o *outgoing) short() bool {
+	whole := len(*o.head) + o.inMemory()
+	return o.stream == nil && (whole <= together || whole <= surely && len(o.more) == 0)
+}
+
 // inMemory is the length of a body in memory.
 func (o *outgoing) inMemory() int {
 	n := len(o.memory)

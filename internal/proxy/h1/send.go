@@ -57,8 +57,14 @@ func (x *exchange) send(out *outgoing) error {
 			b = append(b, p...)
 		}
 		*out.head = b[:len(*out.head)]
+		if cn.reused && cn.converses(out) {
+			return cn.converse(b, nil)
+		}
 		_, err := cn.nc.Write(b)
 		return err
+	}
+	if cn.reused && cn.converses(out) {
+		return cn.converse(*out.head, out.memory)
 	}
 	cn.vec = [2][]byte{*out.head, out.memory}
 	cn.rest = cn.vec[:]

@@ -1,0 +1,90 @@
+package h1
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"testing"
+)
+
+// What is asked arrives whole, whatever the socket takes at once, and the first of the answer is what was answered.
+func TestConverse(t *testing.T) {
+	for _, size := range []int{1, 100, surely, 8 << 20} { // the last is more than the sockets hold
+		server, client := leanPair(t)
+		want := bytes.Repeat([]byte("0123456789abcdef"), size/16+1)[:size]
+		heard := make(chan error, 1)
+		go func() {
+			got := make([]byte, size+4)
+			_, err := io.ReadFull(server, got)
+			if err == nil && string(got) != "head"+string(want) {
+				err = errors.New("other bytes than were sent")
+			}
+			_, _ = io.WriteString(server, "answer")
+			heard <- err
+		}()
+		into := make([]byte, 16)
+		n, ok, sendErr, err := client.(*leanConn).converse([]byte("head"), want, into)
+		if sendErr != nil || err != nil || !ok {
+			t.Fatalf("%d bytes: %v, %v, %v", size, ok, sendErr, err)
+		}
+		if n == 0 { // it could not be written at once
+			if n, err = client.Read(into); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := <-heard; err != nil || string(into[:n]) != "answer" {
+			t.Errorf("%d bytes: %v, answer %q", size, err, into[:n])
+		}
+		if l := client.(*leanConn); l.out.p != nil || l.more != nil || l.out.vec[0].Base != nil || l.in.p != nil {
+			t.Error("the caller's memory is still referred to")
+		}
+	}
+}
+
+// A connection on which the peer has spoken or which it has closed is not written to.
+func TestConverseWithALoudPeer(t *testing.T) {
+	for name, act := range map[string]func(c net.Conn){
+		"spoke":  func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\n\r\n") },
+		"closed": func(c net.Conn) { _ = c.(*serverConn).CloseWrite() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, client := leanPair(t)
+			act(server)
+			l := client.(*leanConn)
+			if err := l.raw.Read(peeks); err != nil {
+				t.Fatal(err)
+			}
+			if _, ok, sendErr, _ := l.converse([]byte("x"), nil, make([]byte, 8)); ok || sendErr != nil {
+				t.Fatalf("ok %v, %v", ok, sendErr)
+			}
+			_ = l.CloseWrite()
+			if got, err := io.ReadAll(server); err != nil || len(got) > 0 {
+				t.Errorf("the peer got %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// One that ends after it was asked, and one that is closed here meanwhile, say so.
+func TestConverseThatEnds(t *testing.T) {
+	for name, row := range map[string]struct {
+		act  func(server, client net.Conn)
+		want error
+	}{
+		"by the peer": {func(server, _ net.Conn) { _ = server.Close() }, io.EOF},
+		"here":        {func(_, client net.Conn) { _ = client.Close() }, net.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, client := leanPair(t)
+			go func() {
+				_, _ = io.ReadFull(server, make([]byte, 1))
+				row.act(server, client)
+			}()
+			n, ok, sendErr, err := client.(*leanConn).converse([]byte("x"), nil, make([]byte, 8))
+			if n != 0 || !ok || sendErr != nil || !errors.Is(err, row.want) {
+				t.Errorf("got %d, %v, %v, %v", n, ok, sendErr, err)
+			}
+		})
+	}
+}

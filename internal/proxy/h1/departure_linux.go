@@ -1,0 +1,177 @@
+package h1
+
+import (
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// serverConn is a leanConn of a server. It tells of its client's departure.
+type serverConn struct {
+	*leanConn
+	departures *departures // nil when it is not waited for
+	id         uint64      // among those that are
+
+	mu    sync.Mutex
+	left  bool   // guarded by mu
+	watch Leaver // guarded by mu
+}
+
+// serve makes a server's connection of one that was accepted.
+func (d *departures) serve(c net.Conn) net.Conn {
+	l, ok := lean(c, true).(*leanConn)
+	if !ok {
+		return c
+	}
+	s := &serverConn{leanConn: l}
+	d.add(s)
+	return s
+}
+
+// Watch has w called when the client leaves.
+func (s *serverConn) Watch(w Leaver) bool {
+	if s.departures == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watched.Store(true)
+	if s.watch = w; s.left {
+		w.Left()
+	}
+	return true
+}
+
+// Unwatch ends that.
+func (s *serverConn) Unwatch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watched.Store(false)
+	s.watch = nil
+}
+
+// depart notes that the client is gone.
+func (s *serverConn) depart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left {
+		return
+	}
+	if s.left = true; s.watch != nil {
+		s.watch.Left()
+	}
+}
+
+// Close closes the connection.
+func (s *serverConn) Close() error {
+	if s.departures != nil {
+		s.departures.remove(s.id)
+	}
+	err := s.leanConn.Close()
+	s.depart()
+	return err
+}
+
+// departures waits for the ends of a listener's connections: one goroutine and one epoll descriptor for all of them. The descriptor is
+// in turn waited for by Go's own poller, so that no thread is held.
+type departures struct {
+	mu     sync.Mutex
+	conns  map[uint64]*serverConn // guarded by mu
+	last   uint64                 // guarded by mu
+	file   *os.File               // guarded by mu; nil before the first connection and after the last
+	fd     int                    // of file; guarded by mu
+	failed bool                   // there is no epoll; guarded by mu
+	closed bool                   // no further connection comes; guarded by mu
+}
+
+// add registers a connection once for its life: the kernel says nothing of it until the client has closed its half.
+func (d *departures) add(s *serverConn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.file == nil && !d.open() {
+		return
+	}
+	d.last++
+	event := syscall.EpollEvent{Events: syscall.EPOLLRDHUP | edgeTriggered, Fd: int32(uint32(d.last)), Pad: int32(uint32(d.last >> 32))}
+	_ = s.raw.Control(func(fd uintptr) {
+		if syscall.EpollCtl(d.fd, syscall.EPOLL_CTL_ADD, int(fd), &event) == nil {
+			s.departures, s.id = d, d.last
+			d.conns[s.id] = s
+		}
+	})
+}
+
+// open makes the descriptor and starts to wait. The caller holds mu.
+func (d *departures) open() bool {
+	if d.failed {
+		return false
+	}
+	d.failed = true
+	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	if err != nil {
+		return false
+	}
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		_ = syscall.Close(fd)
+		return false
+	}
+	file := os.NewFile(uintptr(fd), "epoll")
+	raw, err := file.SyscallConn()
+	if err != nil || file.SetDeadline(time.Time{}) != nil { // the latter says that Go's poller does not wait for it
+		_ = file.Close()
+		return false
+	}
+	d.failed, d.fd, d.file, d.conns = false, fd, file, map[uint64]*serverConn{}
+	go d.run(raw, fd)
+	return true
+}
+
+// edgeTriggered is EPOLLET, which package syscall has with the wrong sign.
+const edgeTriggered = 1 << 31
+
+// remove forgets a connection. Closing it takes it from the kernel's list; what was underway is told to nobody, since ids are not used
+// again.
+func (d *departures) remove(id uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.conns, id)
+	d.finish()
+}
+
+// close says that no further connection comes.
+func (d *departures) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	d.finish()
+}
+
+// finish ends the wait after the last connection. The caller holds mu.
+func (d *departures) finish() {
+	if d.closed && len(d.conns) == 0 && d.file != nil {
+		_ = d.file.Close()
+		d.file = nil
+	}
+}
+
+// run tells of departures until the descriptor is closed.
+func (d *departures) run(raw syscall.RawConn, fd int) {
+	var events [64]syscall.EpollEvent
+	n := 0
+	look := func(uintptr) bool {
+		n, _ = syscall.EpollWait(fd, events[:], 0)
+		return n > 0
+	}
+	for raw.Read(look) == nil {
+		for _, e := range events[:n] {
+			d.mu.Lock()
+			s := d.conns[uint64(uint32(e.Fd))|uint64(uint32(e.Pad))<<32]
+			d.mu.Unlock()
+			if s != nil && e.Events&(syscall.EPOLLRDHUP|syscall.EPOLLHUP|syscall.EPOLLERR) != 0 {
+				s.depart()
+			}
+		}
+	}
+}
