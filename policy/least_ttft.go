@@ -45,9 +45,8 @@ const (
 	evenness    = 8     // one in so many first turns more than the fewest costs as much as a turn's mean time
 	mostDebt    = 16    // first turns that an endpoint may have had fewer than the others, to be made good
 	mostSpread  = 16    // turns' mean times that are charged at most: a misjudged endpoint must not be shut out
-	fullBusy    = 0.9   // queues are not reckoned beyond that: they do not last for ever
+	fullBusy    = 0.75  // queues are not reckoned beyond that: none lasts for ever, and of one that is there the wait is known
 	othersCount = 2     // times that a wait of others counts: it makes some of them leave and compute again what they had
-	steadyBusy  = 0.75  // nor, where conversations begin, beyond that for as long as they last
 )
 
 func newLeastTTFT(c Config) route.Policy { return &leastTTFT{cfg: c.LeastTTFT} }
@@ -255,7 +254,7 @@ func (p *leastTTFT) others(v *route.View, c *route.Candidate, prefill, crowding 
 	cost += float64(c.CrowdMs*crowd) / (1 - crowd)
 	if v.FirstTurn {
 		later := (p.laters + firstTurns) / (p.firsts + 1)
-		cost += float64(later * (float64(p.mean(c)*marginal(min(c.Steady, steadyBusy))) + float64(c.CrowdMs*marginal(crowd))))
+		cost += float64(later * (float64(p.mean(c)*marginal(min(c.Steady, fullBusy))) + float64(c.CrowdMs*marginal(crowd))))
 	}
 	return cost
 }
