@@ -24,6 +24,10 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		}
 	case FirstByte:
 		r.firstByte(now, ev.Lease)
+	case Holding:
+		if f := r.flight(ev.Lease); f != nil {
+			r.rememberResponse(now, ev.Response, f)
+		}
 	case Transferring:
 		r.transferring(now, ev.Lease)
 	case Finished:

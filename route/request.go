@@ -159,6 +159,12 @@ type Drain struct {
 // FirstByte says that the answer's first data arrived: the prefill of this lease is done.
 type FirstByte struct{ Lease Lease }
 
+// Holding says under which id an endpoint holds a response that it is still making: a client that has read so much of it may ask for it, or cancel it.
+type Holding struct {
+	Lease    Lease
+	Response string
+}
+
 // Transferring says that the prompt of a decode leg has been computed and its KV cache is on its way: the decoder has been asked.
 type Transferring struct{ Lease Lease }
 
@@ -180,6 +186,7 @@ func (Declared) event()     {}
 func (Probed) event()       {}
 func (Drain) event()        {}
 func (FirstByte) event()    {}
+func (Holding) event()      {}
 func (Transferring) event() {}
 func (Finished) event()     {}
 func (Closed) event()       {}

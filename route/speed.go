@@ -41,6 +41,7 @@ const (
 	outlier       = 4    // a sample counts as at most so many times what was expected, or so many times less
 	fixedStep     = 0.08 // share of the estimate by which one sample moves fixed
 	fixedQuantile = 0.35 // share of samples below it: waiting that was not foreseen is above
+	amongOthers   = 0.2  // weight of an answer that came as a whole while the endpoint had others
 	slowRate      = 0.1  // weight of a new sample for perAnswer and hold
 	turnWindow    = 20 * time.Second
 	busyWindow    = 10 * time.Second
@@ -267,9 +268,20 @@ func (r *Router) learnSpeed(now time.Time, f *flight, u *Usage) {
 		// All there is to go by is when the whole answer came. What was expected in front of it is taken off: where that was
 		// too much, the endpoint appears quicker than it is and less is expected the next time.
 		y := ms(f.first.Sub(f.routed)) - f.waitMs
-		// What others did to it meanwhile cannot be told. A request among others shows only that an endpoint is quicker.
-		if alone := f.alone && f.ep.load.Requests == 0; alone || y < fixed+float64(own*perToken)+float64(rest*s.perAnswer) {
+		// What others did to a request among them cannot be told. Where streams tell the speed it shows only that an endpoint is quicker than
+		// thought, and never quicker than all on average. Where nothing else does it counts both ways, and little: were only those counted
+		// that came early, who is asked most would be thought quickest, and be asked still more.
+		n := len(s.batches)
+		switch alone := f.alone && f.ep.load.Requests == 0; {
+		case alone:
 			s.line(own, rest, y, 1, true, perToken, fixed)
+		case n == 0 || now.Sub(s.batches[n-1].end) > steadyWindow:
+			s.line(own, rest, y, amongOthers, true, perToken, fixed)
+		default:
+			y = max(y, r.speeds.fixed+float64(own*r.speeds.perToken)+float64(rest*s.perAnswer))
+			if y < fixed+float64(own*perToken)+float64(rest*s.perAnswer) {
+				s.line(own, rest, y, 1, true, perToken, fixed)
+			}
 		}
 		s.hold = toward(s.hold, float64(rest*s.perAnswer))
 	}

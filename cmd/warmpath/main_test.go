@@ -10,7 +10,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -89,6 +92,49 @@ func TestServeStartsAndEnds(t *testing.T) {
 	stop()
 	if got := <-code; got != exitOK {
 		t.Errorf("exit code %d: %s", got, log.String())
+	}
+}
+
+// TestHangupEndsNothing: SIGHUP, by which other servers read their files again, ended the router with all that it served.
+func TestHangupEndsNothing(t *testing.T) {
+	seen := make(chan os.Signal, 1)
+	signal.Notify(seen, syscall.SIGHUP) // so that it does not end the test
+	defer signal.Stop(seen)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out, in := io.Pipe()
+	logged, log, err := os.Pipe() // it has room, so that nobody waits for who reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer logged.Close()
+	code := make(chan int, 1)
+	go func() {
+		code <- Main(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--admin", "off"}, nil, strings.NewReader(""), in, log)
+		_ = in.Close()
+		_ = log.Close()
+	}()
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Signal(syscall.SIGHUP)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = logged.SetReadDeadline(time.Now().Add(5 * time.Second))
+	said := ""
+	for lines := bufio.NewScanner(logged); !strings.Contains(said, "SIGHUP is passed over") && lines.Scan(); {
+		said += lines.Text() + "\n"
+	}
+	if !strings.Contains(said, "SIGHUP is passed over") {
+		t.Errorf("the log says %q; want a word about the signal", said)
+	}
+	stop()
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d", got)
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/explain"
@@ -27,6 +30,9 @@ func serve(ctx context.Context, e env, cfg *config.Config) error {
 	if cfg.Explain.File == explain.Stdout {
 		talk = e.stderr // standard output holds lines of JSON and nothing else
 	}
+	if !e.terminal {
+		defer passOverHangups(log)()
+	}
 	fmt.Fprintf(talk, "warmpath %s, policy %s, on %s\n", e.version.Version, cfg.Policy.Name, r.url)
 	if r.adminURL != "" {
 		fmt.Fprintf(talk, "admin and metrics on %s\n", r.adminURL)
@@ -42,6 +48,22 @@ func serve(ctx context.Context, e env, cfg *config.Config) error {
 		err = stopped
 	}
 	return err
+}
+
+// passOverHangups keeps SIGHUP, by which other servers are told to read their files again, from ending this one with all that it serves. That of a
+// terminal which goes away does end it. The function undoes it.
+func passOverHangups(log *slog.Logger) (undo func()) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		for range hangups {
+			log.Info("SIGHUP is passed over: the file of endpoints is watched, the rest is read at the start only")
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		close(hangups)
+	}
 }
 
 // newLogger writes what cfg asks for; its words are checked already.

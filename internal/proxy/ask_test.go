@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -257,7 +256,7 @@ func TestEngineOfAnotherKind(t *testing.T) {
 	}
 }
 
-// TestAnswersThatAreLeftAlone: what is compressed in spite of all, has a length, or is no stream.
+// TestAnswersThatAreLeftAlone: what is compressed in spite of all, or is no stream.
 func TestAnswersThatAreLeftAlone(t *testing.T) {
 	stream := chunk("one") + usageChunk + doneChunk
 	var zipped strings.Builder
@@ -270,11 +269,6 @@ func TestAnswersThatAreLeftAlone(t *testing.T) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_ = http.NewResponseController(w).Flush()
 			_, _ = io.WriteString(w, zipped.String())
-		},
-		"of known length": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			w.Header().Set("Content-Length", strconv.Itoa(len(stream)))
-			_, _ = io.WriteString(w, stream)
 		},
 		"no stream": answers(200, stream),
 	} {

@@ -40,6 +40,7 @@ type relay struct {
 	cached  *cachedRewrite
 
 	strip    usageStrip
+	holding  bool // the fleet knows who holds the response
 	strips   bool // the chunk that asking for usage adds is taken out
 	watching bool // it is only watched for, to learn whether this engine can be asked
 }
@@ -57,7 +58,7 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		r.opaque, r.events = true, false
 	}
-	if r.events && res.ContentLength < 0 && r.fin.Outcome == route.OK {
+	if r.events && r.fin.Outcome == route.OK {
 		r.strips, r.watching = a.asked, a.watches()
 	}
 	if !r.opaque && r.fin.Outcome == route.OK {
@@ -110,6 +111,7 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 		piece = append(r.held, piece...)
 		r.held = nil
 	}
+	r.announce()
 	r.alive()
 	if r.cached == nil && r.pieces && r.d.Leg == route.LegDecode && r.fin.Outcome == route.OK && bytes.Contains(piece, cachedKey) {
 		r.cached = r.c.split.rewrites(r.attempt) // the prefiller's reply may have come only now
@@ -128,6 +130,19 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 		r.strip.pass(piece)
 	}
 	return nil, r.write(piece)
+}
+
+// announce tells who holds a response before its client can ask for it: one that is under way can be cancelled.
+func (r *relay) announce() {
+	if r.c.api != prompt.Responses || r.holding || r.fin.Outcome != route.OK {
+		return
+	}
+	if r.fin.Response == "" {
+		r.fin.Response = r.scanner.ResponseID()
+	}
+	if r.holding = r.fin.Response != ""; r.holding {
+		r.c.p.fleet.Observe(route.Holding{Lease: r.d.Lease, Response: r.fin.Response})
+	}
 }
 
 // complaint is the error of an engine that said 200 and failed before its first token: in its stream, or in the body that begins in
@@ -247,7 +262,7 @@ func (r *relay) between() bool {
 
 func (r *relay) commit() {
 	r.head(r.res.Header)
-	if r.cached != nil {
+	if r.cached != nil || r.strips {
 		delete(r.c.w.Header(), "Content-Length") // it may become another
 	}
 	r.c.served.Status = r.res.StatusCode
