@@ -41,6 +41,7 @@ type flight struct {
 	chain              []uint64 // the blocks of its prompt, see belief
 	bytes              int      // canonical bytes of it
 	others             int      // that were being answered there when its answer began
+	beside             int      // that were being answered there when its prompt had been computed
 	spent              float64  // of endpoint.prompting then
 	depth              int      // blocks of it that were believed to be cached
 	counted            int      // of these, blocks that its prediction counts on
@@ -143,6 +144,7 @@ func (r *Router) firstByte(now time.Time, l Lease) {
 		r.unqueue(now, f)
 	}
 	f.answering(now)
+	f.interrupts()
 	f.ep.computed(f)
 	r.kvComputed(now, f)
 	r.warm(now, f, f.decision.PromptTokens, f.decision.PromptTokens)
@@ -186,6 +188,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 		f.pool.learn(f, told.Usage)
 		r.learnSpeed(now, f, &ev.Usage)
 		r.learnPace(now, f, &ev.Usage)
+		r.learnInterruptions(f, &ev.Usage)
 		f.learnLosses(&ev.Usage)
 		if n := ev.Usage.PromptTokens + ev.Usage.OutputTokens; ev.Usage.PromptTokens > 0 {
 			r.warm(now, f, n, ev.Usage.PromptTokens)

@@ -63,6 +63,8 @@ type Router struct {
 	moved     transfer  // what is assumed of endpoints that no KV cache has come to yet
 	ended     Ended     // scratch: what the latest Finished told, valid until the next one
 
+	late interruptions // of answers, where roles are free
+
 	decisions, doubleFinished uint64
 }
 

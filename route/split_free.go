@@ -3,13 +3,17 @@ package route
 // Where endpoints need no roles (WhenFree), any of them may compute a prompt for any other, and a request that is answered where its
 // prompt is computed is one choice among many. What a pair of endpoints costs is reckoned as a whole, in ms of all who wait:
 //
-//   - who is answered waits for every prompt that is computed beside it. So a prompt costs its time once for each who is answered there,
-//     and an answer the share of the time that its endpoint has spent on prompts of late;
+//   - who is answered waits for every prompt that is computed beside it. Half of that is charged to the prompt, once for each who is answered
+//     there now. The answer is charged for the share of its time that goes into prompts there, by what the endpoint computed over minutes:
+//     a role that has come about is worth keeping, and the prompt of a moment ago says nothing about the next. How much that counts for
+//     is learnt, see interruptions;
 //   - all who are answered at one endpoint are in one step, so each makes it longer;
-//   - a transfer takes time, and what is moved takes the place of something else.
+//   - a transfer takes time, and what is moved takes the place of something else. What a request waits longer for its first token because
+//     its prompt is computed elsewhere counts twice: that is certain, what it saves others is not.
 //
 // Answers then gather where few prompts are computed, and prompts stay away from there: roles come about by themselves, as many of each
-// kind as the traffic needs now, and an endpoint without answers to make does no worse than in a fleet that splits nothing.
+// kind as the traffic needs now, and an endpoint without answers to make does no worse than in a fleet that splits nothing. Prompts that
+// come later are no part of it: they pay for the answers that they find, or go elsewhere.
 
 // mostBusy is up to which share of time spent on prompts the time of an answer is reckoned: queues do not last for ever.
 const mostBusy = 0.9
@@ -40,7 +44,7 @@ func (r *Router) weighFree(m *measure) (SplitWhy, Weighed, Choice) {
 		r.freely.most = max(r.freely.most, r.other.view.Candidates[i].Weight)
 	}
 	whole, wholeMs := r.bestWhole(m)
-	pair, pairMs := r.bestPair()
+	pair, pairMs := r.bestPair(r.view.Candidates[whole].Terms.TTFT())
 	w := Weighed{WholeMs: wholeMs, SplitMs: pairMs}
 	if pair < 0 || pairMs+max(splitGainMs, float64(splitGainShare*wholeMs)) >= wholeMs {
 		if pair < 0 {
@@ -62,9 +66,7 @@ func (r *Router) bestWhole(m *measure) (best int, cost float64) {
 		present := r.presentTokens(i, m)
 		prefill := float64((float64(r.view.PromptTokens-present) + ep.uncertain(c, present)) * c.MsPerToken)
 		t := Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Evict: r.evicts(c, prefill)}
-		// Prompts that come while this one waits and is computed are in front of its answer.
-		behind := float64((c.WaitMs + prefill) * min(c.Busy, mostBusy))
-		t.Others = float64(float64(ep.decoding())*prefill) + float64(comersCount*burden(c, prefill)) + r.answers(c, ep, behind)
+		t.Others = stalls(ep, prefill) + float64(comersCount*burden(c, prefill)) + r.answers(c, ep)
 		c.Terms = t
 		costs = append(costs, r.weighted(c, &t))
 	}
@@ -72,16 +74,21 @@ func (r *Router) bestWhole(m *measure) (best int, cost float64) {
 	return r.cheapest(costs)
 }
 
+// stalls is what those count for who are answered at an endpoint, and wait for a prompt of so many ms.
+func stalls(ep *endpoint, prefill float64) float64 {
+	return float64(promptShare * float64(float64(ep.decoding())*prefill))
+}
+
 // bestPair finds who would answer if another one computed the prompt; -1 when there is no such pair. For each that could answer only the
-// two cheapest for the prompt are looked at: one of them is another endpoint.
-func (r *Router) bestPair() (best int, cost float64) {
+// two cheapest for the prompt are looked at: one of them is another endpoint. whole is when the first token would come otherwise, in ms.
+func (r *Router) bestPair(whole float64) (best int, cost float64) {
 	var two [2]int
 	var base [2]float64
 	n := 0
 	for i := range r.other.view.Candidates {
 		c, ep := &r.other.view.Candidates[i], r.other.members[i].ep
 		prefill := float64((float64(r.other.view.PromptTokens-c.CachedTokens) + ep.uncertain(c, c.CachedTokens)) * c.MsPerToken)
-		c.DelayMs = float64(float64(ep.decoding()) * prefill)
+		c.DelayMs = stalls(ep, prefill)
 		t := Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Others: c.DelayMs + float64(comersCount*burden(c, prefill)), Evict: r.evicts(c, prefill)}
 		switch cost := r.weighted(c, &t); {
 		case n == 0 || cost < base[0]:
@@ -100,8 +107,9 @@ func (r *Router) bestPair() (best int, cost float64) {
 			if o := r.other.members[two[k]].ep; o == ep || o.kind() != ep.kind() || r.other.view.Candidates[two[k]].Model != c.Model {
 				continue
 			}
-			if t := r.answersFor(i, &r.other.view.Candidates[two[k]]); cost < 0 || base[k]+r.weighted(c, &t) < cost {
-				cost, terms = base[k]+r.weighted(c, &t), t
+			t, first := r.answersFor(i, &r.other.view.Candidates[two[k]])
+			if sum := base[k] + r.weighted(c, &t) + max(0, first+t.TTFT()-whole); cost < 0 || sum < cost {
+				cost, terms = sum, t
 			}
 		}
 		costs, legs = append(costs, cost), append(legs, terms)
@@ -110,28 +118,28 @@ func (r *Router) bestPair() (best int, cost float64) {
 	return r.cheapest(costs)
 }
 
-// answersFor is what a candidate costs that answers what another one has computed.
-func (r *Router) answersFor(i int, prefiller *Candidate) Terms {
+// answersFor is what a candidate costs that answers what another one has computed, and in how many ms that will be.
+func (r *Router) answersFor(i int, prefiller *Candidate) (t Terms, first float64) {
 	c, ep := &r.view.Candidates[i], r.members[i].ep
-	first := prefiller.WaitMs + prefiller.FixedMs + float64(float64(r.view.PromptTokens-prefiller.CachedTokens)*prefiller.MsPerToken)
+	first = prefiller.WaitMs + prefiller.FixedMs + float64(float64(r.view.PromptTokens-prefiller.CachedTokens)*prefiller.MsPerToken)
 	perToken, fixed := r.transferOf(ep)
 	moved := float64(r.view.PromptTokens - c.CachedTokens)
 	return Terms{
 		Wait: max(0, r.legWaitMs(i)-first), Prefill: float64(moved * perToken), Fixed: fixed,
-		Others: r.answers(c, ep, float64(min(first, ms(busyWindow))*min(c.Busy, mostBusy))), Evict: r.evicts(c, float64(moved*c.MsPerToken)),
-	}
+		Others: r.answers(c, ep), Evict: r.evicts(c, float64(moved*c.MsPerToken)),
+	}, first
 }
 
-// answers is what an answer costs at a candidate beyond the time that it takes there alone: the prompts that are computed meanwhile, of
-// which so many ms are in front of it, and the others that are answered in the same steps. Those are slowed by it as much as it by them,
-// but are not counted: that would spread answers over endpoints that prompts then have to keep away from.
-func (r *Router) answers(c *Candidate, ep *endpoint, behind float64) float64 {
+// answers is what an answer costs at a candidate beyond the time that it takes there alone: the prompts that are computed meanwhile, and
+// the others that are answered in the same steps. Those are slowed by it as much as it by them, but are not counted: that would spread
+// answers over endpoints that prompts then have to keep away from.
+func (r *Router) answers(c *Candidate, ep *endpoint) float64 {
 	others := max(0, ep.load.Requests-ep.speed.prompts)
 	token, perOther := r.paceOf(ep, others)
 	tokens := float64(r.view.OutputTokens)
 	alone := float64(tokens * token)
-	share := min(c.Busy, mostBusy)
-	cost := (alone+behind)/(1-share) - alone + float64(float64(tokens*perOther)*float64(others))
+	waits := alone/(1-min(c.Steady, mostBusy)) - alone
+	cost := float64(r.late.of()*waits) + float64(float64(tokens*perOther)*float64(others))
 	crowd := min(c.Crowd, mostBusy) // of places and memory, as the policy least_ttft reckons it
 	return cost + float64(c.CrowdMs*crowd)/(1-crowd)
 }

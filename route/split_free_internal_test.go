@@ -118,18 +118,21 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 		if _, err := r.consider(now, p, &req, &said, &m, LegWhole); err != nil {
 			t.Fatal(err)
 		}
+		r.freely.most = 1
+		whole, _ := r.bestWhole(&m)
+		soonest := r.view.Candidates[whole].Terms.TTFT()
 		_, w, _ := r.weighFree(&m)
 		best := math.Inf(1)
 		for i := range r.other.view.Candidates {
 			c, ep := &r.other.view.Candidates[i], r.other.members[i].ep
 			prefill := float64(r.view.PromptTokens-c.CachedTokens) * c.MsPerToken
-			cost := c.WaitMs + prefill + c.FixedMs + float64(ep.decoding())*prefill + comersCount*burden(c, prefill)
+			cost := c.WaitMs + prefill + c.FixedMs + promptShare*float64(ep.decoding())*prefill + comersCount*burden(c, prefill)
 			for j := range r.view.Candidates {
 				if r.members[j].ep == ep {
 					continue
 				}
-				of := r.answersFor(j, c)
-				best = min(best, cost+of.Cost())
+				of, first := r.answersFor(j, c)
+				best = min(best, cost+of.Cost()+max(0, first+of.TTFT()-soonest))
 			}
 		}
 		switch {

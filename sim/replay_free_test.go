@@ -9,10 +9,10 @@ import (
 )
 
 // TestFreeRolesComeAbout: on engines without roles of which any may compute a prompt for another, chats are hardly ever interrupted by the
-// documents of others, which they often are where nothing is split, and nobody waits much longer for a first token. Some engines then
+// documents of others, which they often are where nothing is split, and nobody waits longer for a first token. Some engines then
 // answer far more than others.
 func TestFreeRolesComeAbout(t *testing.T) {
-	g, err := ParseGenerator([]string{"conversations=800", "turns=4", "system=1000", "prefixes=20", "user=200", "answer=400", "think=5s", "long=0.1", "long_tokens=16000"})
+	g, err := ParseGenerator([]string{"conversations=800", "turns=2", "system=1000", "prefixes=20", "user=500", "answer=300", "think=5s", "long=0.5", "long_tokens=16000"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestFreeRolesComeAbout(t *testing.T) {
 	}
 	play := func(when route.When) (Figures, *Outcome) {
 		r := Replay{
-			Trace: g.Trace(3), Fleet: EvenFleet(8, engine), Policy: place, PolicyName: "least_ttft", Content: true, Load: 0.4, Seed: 3,
+			Trace: g.Trace(3), Fleet: EvenFleet(8, engine), Policy: place, PolicyName: "least_ttft", Content: true, Load: 0.5, Seed: 3,
 			Disaggregation: route.Disaggregation{When: when},
 		}
 		o, err := r.Run()
@@ -47,7 +47,7 @@ func TestFreeRolesComeAbout(t *testing.T) {
 	if all.Split != nil || free.Split == nil || free.Split.Share < 0.1 || free.Split.Share > 0.9 {
 		t.Fatalf("split: %+v and %+v", all.Split, free.Split)
 	}
-	if free.Gap.P99 > all.Gap.P99/2 || free.TTFT.P90 > 1.25*all.TTFT.P90 || free.E2E.Mean > all.E2E.Mean {
+	if free.Gap.P99 > all.Gap.P99/2 || free.TTFT.P90 > 1.03*all.TTFT.P90 || free.E2E.Mean > all.E2E.Mean {
 		t.Errorf("p99 between tokens %.1f ms, %.1f aggregated; p90 to the first token %.0f, %.0f; to the last %.0f, %.0f", free.Gap.P99, all.Gap.P99, free.TTFT.P90, all.TTFT.P90, free.E2E.Mean, all.E2E.Mean)
 	}
 	answers := make([]int, len(o.Engines))

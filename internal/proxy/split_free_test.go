@@ -39,9 +39,9 @@ func TestFreeRolesServe(t *testing.T) {
 	for i := range 10 {
 		begin(ctx, "p1", strings.Repeat("y", i+1))
 	}
-	for i := range 8 {
+	for i := range 24 {
 		once, gone := context.WithCancel(ctx)
-		begin(once, "p0", prose(12_000, strings.Repeat("z", i+1)))
+		begin(once, "p0", prose(60_000, strings.Repeat("z", i+1)))
 		gone()
 	}
 	p.eventually("those at p0 have left", func() bool {
@@ -52,7 +52,7 @@ func TestFreeRolesServe(t *testing.T) {
 		}
 		return true
 	})
-	long := chatOf(prose(4000, "q"), `,"max_tokens":20,"stream":true`)
+	long := chatOf(prose(4000, "q"), `,"max_tokens":100,"stream":true`)
 	res, got := p.post("/v1/chat/completions", long)
 	if from, at := res.Header.Get("X-Warmpath-Prefill"), res.Header.Get("X-Warmpath-Endpoint"); from != "p0" || at != "p1" {
 		t.Errorf("its prompt goes to %q, its answer to %q", from, at)
