@@ -128,24 +128,27 @@ func (c *Client) attempt(req *http.Request, out *outgoing, fresh bool) (resp *ht
 	ctx := req.Context()
 	var cn *conn
 	var x *exchange
+	var reused bool
+	var takenAt time.Time // both are another request's as soon as this one has its answer
 	for x == nil || err == errLoud { //nolint:errorlint // never wrapped
 		if cn, err = c.acquire(ctx, out, fresh); err != nil {
 			out.drop()
 			return nil, false, err
 		}
 		x = &exchange{conn: cn, ctx: ctx}
+		reused, takenAt = cn.reused, cn.takenAt
 		x.attach()
 		if resp, err = x.run(req, out, c.cfg.MaxHeaderBytes); err == errLoud { //nolint:errorlint // never wrapped
 			x.settle(false)
 		}
 	}
-	if cn.reused {
+	if reused {
 		c.reused.Add(1)
 	}
 	if err == nil && resp.StatusCode != http.StatusRequestTimeout {
 		return resp, false, nil
 	}
-	again := cn.reused && out.replayable(req) && time.Since(cn.takenAt) < staleWindow
+	again := reused && out.replayable(req) && time.Since(takenAt) < staleWindow
 	switch {
 	case err == nil && again:
 		// It has crossed the request: what a peer says that closes an unused connection (RFC 9110, section 15.5.9).
