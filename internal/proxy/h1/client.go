@@ -129,7 +129,7 @@ func (c *Client) attempt(req *http.Request, out *outgoing, fresh bool) (resp *ht
 	var cn *conn
 	var x *exchange
 	var reused bool
-	var takenAt time.Time // both are another request's as soon as this one has its answer
+	var takenAt time.Time            // both are another request's as soon as this one has its answer
 	for x == nil || err == errLoud { //nolint:errorlint // never wrapped
 		if cn, err = c.acquire(ctx, out, fresh); err != nil {
 			out.drop()
