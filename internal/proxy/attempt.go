@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,8 +28,7 @@ var (
 type attempt struct {
 	c      *call
 	d      *route.Decision
-	ctx    context.Context
-	watch  *watch
+	watch  *watch // its context too
 	fin    route.Finished
 	span   *tracing.Attempt
 	status int      // the engine's, 0 when it sent none
@@ -54,7 +52,6 @@ func (c *call) begin(d *route.Decision) *attempt {
 		},
 		fin: route.Finished{Lease: d.Lease, Outcome: route.Abandoned},
 	}
-	a.ctx = a.watch
 	a.seat().Store(a.watch)
 	if c.shutdown.Load() {
 		a.watch.end(errShutdown)
@@ -274,7 +271,7 @@ func (a *attempt) request() *http.Request {
 	a.labelBlocks(header)
 	edits := a.tellConversation(a.tellFirstTurn(a.leg(header, a.salt(a.ask(header, a.address(header))))))
 
-	out := new(http.Request).WithContext(a.ctx)
+	out := new(http.Request).WithContext(a.watch)
 	out.Method, out.URL, out.Header, out.ContentLength = c.r.Method, a.url(), header, c.r.ContentLength
 	out.Proto, out.ProtoMajor, out.ProtoMinor = "HTTP/1.1", 1, 1
 	out.Host = out.URL.Host

@@ -46,7 +46,7 @@ func (a *attempt) merge(res *http.Response) error {
 		return err
 	}
 	whole := m.Merge(&a.c.split.x, g.reply(), body, 0)
-	if err := a.ctx.Err(); err != nil {
+	if err := a.watch.Err(); err != nil {
 		return err
 	}
 	g.ready, g.err = whole, io.EOF
@@ -75,7 +75,7 @@ func (g *merged) reply() []byte {
 	if s.beside != nil {
 		select {
 		case <-s.beside.done:
-		case <-g.attempt.ctx.Done():
+		case <-g.attempt.watch.Done():
 			return nil
 		}
 	}
@@ -100,7 +100,7 @@ func (g *merged) Read(p []byte) (int, error) {
 		for line := range bytes.Lines(g.part[:end]) {
 			g.ready = append(g.ready, g.line(line)...)
 		}
-		if err := g.attempt.ctx.Err(); err != nil { // the prefill leg failed
+		if err := g.attempt.watch.Err(); err != nil { // the prefill leg failed
 			g.ready, g.err = nil, err
 		}
 		g.part = append(g.part[:0], g.part[end:]...)

@@ -46,7 +46,7 @@ func (c *call) upgrade() {
 			}
 		},
 	}
-	proxy.ServeHTTP(c.w, c.r.WithContext(a.ctx))
+	proxy.ServeHTTP(c.w, c.r.WithContext(a.watch))
 }
 
 // rewrite aims an upgrade at the endpoint. ReverseProxy has done away with the headers that end here.

@@ -126,10 +126,12 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 // that allows one more attempt.
 func (c *Client) attempt(req *http.Request, out *outgoing, fresh bool) (resp *http.Response, stale bool, err error) {
 	ctx := req.Context()
-	var cn *conn
-	var x *exchange
-	var reused bool
-	var takenAt time.Time            // both are another request's as soon as this one has its answer
+	var (
+		cn      *conn
+		x       *exchange
+		reused  bool // this and takenAt are another request's as soon as this one has its answer
+		takenAt time.Time
+	)
 	for x == nil || err == errLoud { //nolint:errorlint // never wrapped
 		if cn, err = c.acquire(ctx, out, fresh); err != nil {
 			out.drop()

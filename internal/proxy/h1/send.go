@@ -105,8 +105,8 @@ func (cn *conn) flush() error {
 
 // gather writes what is left of vec and takes off what was written.
 func (cn *conn) gather() (int64, error) {
-	l, ok := cn.nc.(*leanConn)
-	if !ok || len(cn.rest) != 2 {
+	l := cn.lean
+	if l == nil || len(cn.rest) != 2 {
 		return cn.rest.WriteTo(cn.nc)
 	}
 	n, err := l.gather(cn.rest[0], cn.rest[1])
