@@ -209,6 +209,7 @@ func TestRoleWithoutPeersIsTold(t *testing.T) {
 
 // TestDemoDisagg: both fleets answer everything, some of it is split, and Ctrl-C ends the demo in good order.
 func TestDemoDisagg(t *testing.T) {
+	t.Parallel()
 	var out, talk shared
 	if code := Main(t.Context(), []string{"demo", "--disagg", "--duration", "2500ms", "--rate", "6", "--json"}, nil, nil, &out, &talk); code != 0 {
 		t.Fatalf("%d: %s", code, talk.String())

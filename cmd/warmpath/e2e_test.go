@@ -102,6 +102,7 @@ func quickWorkload() sim.Workload {
 
 // TestFaultsThatNoClientSees: whatever an engine does before its first byte, another one answers.
 func TestFaultsThatNoClientSees(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []enginetest.Fault{
 		{Kind: "500"}, {Kind: "503"}, {Kind: "429", RetryAfter: 1}, {Kind: "refuse"}, {Kind: "restart"}, {Kind: "slow", Factor: 3},
 	} {
@@ -120,6 +121,7 @@ func TestFaultsThatNoClientSees(t *testing.T) {
 
 // TestConversationsStayWarm: with the default policy later turns find what earlier ones computed; round robin loses it.
 func TestConversationsStayWarm(t *testing.T) {
+	t.Parallel()
 	hit := map[string]float64{}
 	for _, name := range []string{"session", "round_robin"} {
 		t.Run(name, func(t *testing.T) {
@@ -137,6 +139,7 @@ func TestConversationsStayWarm(t *testing.T) {
 
 // TestEveryPolicyServes: each policy by its name carries traffic over all endpoints.
 func TestEveryPolicyServes(t *testing.T) {
+	t.Parallel()
 	w := quickWorkload()
 	w.Count = 30
 	for _, name := range []string{"consistent_hash", "least_requests", "least_tokens", "power_of_two", "random", "rendezvous", "round_robin", "session"} {
@@ -152,6 +155,7 @@ func TestEveryPolicyServes(t *testing.T) {
 
 // TestDrainOverTheAdminAPI: a drained endpoint gets nothing new; undrained it serves again.
 func TestDrainOverTheAdminAPI(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 2, nil)
 	post := func(path string) {
 		t.Helper()
@@ -179,6 +183,7 @@ func TestDrainOverTheAdminAPI(t *testing.T) {
 
 // TestMetricsTellTheStory: what clients saw is what /metrics says.
 func TestMetricsTellTheStory(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 2, nil)
 	w := quickWorkload()
 	w.Count = 10

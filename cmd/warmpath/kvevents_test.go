@@ -177,6 +177,7 @@ func pressing() sim.Workload {
 // else to do it is off by less than 1 % of the prompts in each case that has a bound. The bounds are wider, since this runs in real time: on a
 // busy machine events and token ids come late, and what an engine pushes out between a decision and its look-up nobody can know.
 func TestEventsTellWhatIsCached(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		dialect route.Kind

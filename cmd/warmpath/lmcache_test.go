@@ -94,6 +94,7 @@ func freePorts(t *testing.T, n int) int {
 
 // TestServeLMCache: the whole of it as the command line starts it, with two ranks, a registry that is changed, and notifications.
 func TestServeLMCache(t *testing.T) {
+	t.Parallel()
 	notify := fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1))
 	p := engineAt(t, "--connector", "lmcache", "--model", "m", "--speed", "20", "--kv-ranks", "2", "--kv-notify", notify)
 	ports := freePorts(t, 4)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -21,7 +22,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// TestMain lets more tests run side by side than there are processors: most of them wait for engines that work in real time.
+// -parallel on the command line still wins, since flags are parsed later.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"warmpath": main})
 }
 

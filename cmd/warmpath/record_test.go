@@ -31,6 +31,7 @@ func simulated(t *testing.T, args ...string) string {
 // TestRecordAndReplay: traffic through a router in front of simulated engines is recorded without a word of it, read back as it was,
 // fitted, and replayed on the fleet that this gives with about the hit rate that clients saw.
 func TestRecordAndReplay(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	name := filepath.Join(dir, "r.jsonl")
 	r := newRig(t, 3, func(c *config.Config) { c.Record.File = name })

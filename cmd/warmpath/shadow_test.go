@@ -40,6 +40,7 @@ func (r *rig) shadowReport(t *testing.T, decisions uint64) shadow.Report {
 // TestShadowsOfLiveTraffic: round robin decides, a policy that keeps conversations together looks on. What it says it would have done is
 // told by the admin API, the command and the metrics.
 func TestShadowsOfLiveTraffic(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 4, func(c *config.Config) {
 		c.Policy.Name, c.Shadow.Policies, c.Shadow.Budget = "round_robin", []string{"round_robin", "least_ttft"}, 1
 	})

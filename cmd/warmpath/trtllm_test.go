@@ -157,6 +157,7 @@ func perfJoins(t *testing.T, url, generation string) {
 
 // TestTRTLLMCluster: workers register themselves over HTTP, as the real ones do, serve, and go: by their own word, or when they are not heard of.
 func TestTRTLLMCluster(t *testing.T) {
+	t.Parallel()
 	r := trtRouter(t, "context_servers: {}\ngeneration_servers: {}\ndisagg_cluster:\n  cluster_uri: http://localhost:8000\n  cluster_name: blue\n  minimal_instances: {context_servers: 1, generation_servers: 2}\n", nil)
 	if status, _ := fetched(t, "GET", r.url+"/health", ""); status != 503 {
 		t.Errorf("/health of an empty cluster: %d", status)
