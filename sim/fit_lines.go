@@ -18,7 +18,8 @@ const (
 )
 
 // robust fits a and b, neither below 0, so that up to half of the samples may be wrong: of the planes through pairs of
-// samples the one whose median residual is least (least median of squares, Rousseeuw 1984) is refined by least squares that give
+// samples the one whose median residual is least (least median of squares, Rousseeuw 1984), among equals the one that the fewest samples are far
+// from, is refined by least squares that give
 // samples far off no weight (Tukey's bisquare). outliers is the share of samples without weight. The seed draws the pairs.
 func robust(samples []sample, seed uint64) (a, b, outliers float64) {
 	if len(samples) == 0 {
@@ -33,7 +34,7 @@ func robust(samples []sample, seed uint64) (a, b, outliers float64) {
 	rng := rand.New(rand.NewPCG(seed, 0x726f62757374))
 	judges := rng.Perm(len(samples))[:min(len(samples), fitJudges)]
 	off := make([]float64, len(judges))
-	best := math.Inf(1)
+	best, fewest := math.Inf(1), 0
 	for range fitPairs {
 		i, j := rng.IntN(len(samples)), rng.IntN(len(samples))
 		x, y := plane(samples[i], samples[j])
@@ -43,8 +44,9 @@ func robust(samples []sample, seed uint64) (a, b, outliers float64) {
 		for k, at := range judges {
 			off[k] = math.Abs(samples[at].off(x, y)) / scale[at]
 		}
-		if m := median(off); m < best {
-			best, a, b = m, x, y
+		m := max(median(off), least) // where more than half of the samples have the same q, many planes are right about them all
+		if far := beyond(off, float64(tukey*madToSigma*m)); m < best || m == best && far < fewest {
+			best, fewest, a, b = m, far, x, y
 		}
 	}
 	weights := make([]float64, len(samples))
@@ -69,6 +71,17 @@ func robust(samples []sample, seed uint64) (a, b, outliers float64) {
 		outliers = float64(none) / float64(len(samples))
 	}
 	return a, b, outliers
+}
+
+// beyond counts the values above a limit.
+func beyond(values []float64, limit float64) int {
+	n := 0
+	for _, v := range values {
+		if v > limit {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *sample) off(a, b float64) float64 { return s.y - float64(a*s.p) - float64(b*s.q) }

@@ -58,6 +58,7 @@ func checkFit(t interface {
 
 // TestFitPresets: each kind of engine, loaded as it would be, is found again.
 func TestFitPresets(t *testing.T) {
+	t.Parallel()
 	for _, p := range Presets() {
 		for _, load := range []float64{0.3, 0.7, 0.9} {
 			g := DefaultGenerator()
@@ -81,7 +82,9 @@ func TestFitAnyEngine(t *testing.T) {
 			StepPerSeq: time.Duration(rapid.IntRange(20, 800).Draw(t, "per sequence")) * time.Microsecond, Jitter: rapid.Float64Range(0, 0.1).Draw(t, "jitter"),
 		}
 		// Where a step without a prompt takes longer than half a chunk's computing, the rate hides behind it (docs/simulate.md).
-		c.StepBase = min(c.StepBase, time.Duration(float64(c.ChunkTokens)/c.PrefillTokensPerSecond/2*float64(time.Second)))
+		half := time.Duration(float64(c.ChunkTokens) / c.PrefillTokensPerSecond / 2 * float64(time.Second))
+		c.StepPerSeq = min(c.StepPerSeq, half/32)
+		c.StepBase = min(c.StepBase, half-16*c.StepPerSeq)
 		g := DefaultGenerator()
 		g.Conversations, g.Turns, g.Think = 80, 4, 3*time.Second
 		g.User = max(g.User, 4*c.PrefillTokensPerSecond*c.StepBase.Seconds()) // shorter prompts drown in the wait for a step to end

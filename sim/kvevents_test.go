@@ -195,6 +195,7 @@ func kvRun(t *testing.T, how *kvTelling, cache int, w sim.Workload, seed uint64)
 // less than 1 % of the prompts, however engines tell of their caches. TensorRT-LLM has to be asked, and its blocks have no labels: what
 // matters most is that it is asked when an answer begins or ends there, and not only every so often.
 func TestEventsTellWhatIsCachedWhenBusy(t *testing.T) {
+	t.Parallel()
 	const quarter = 250 * time.Millisecond
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	w := sim.DefaultWorkload()

@@ -30,6 +30,7 @@ import (
 // that answer in HTTP, on a virtual clock; and through the simulator, which is told what the door read of each body and drew as
 // its seed, and nothing else. Both tell of each decision and each event the same, to the nanosecond and line by line.
 func TestLiveDecidesAsSimulated(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		by  string
 		ids bool // clients name their conversation; without, the router goes by what prompts say

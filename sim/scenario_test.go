@@ -188,6 +188,7 @@ func byEnd(turns []sim.Turnout) []sim.Turnout {
 // TestPrediction: while caches evict, the mean difference between the cached tokens that the router predicts and those that
 // the engine reports is under 5 % of the prompt after the first 200 requests.
 func TestPrediction(t *testing.T) {
+	t.Parallel()
 	for _, tokens := range []int{16_000, 24_000, 40_000, 60_000, 120_000} {
 		w := sim.DefaultWorkload()
 		w.Count, w.PerSecond, w.Think = 300, 2, 20*time.Second

@@ -223,6 +223,7 @@ func (r *rig) waitForLoad(endpoint string) {
 }
 
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	var reached atomic.Int32
 	r := newRig(t, proxy.Config{BodyBytes: 1000, ReadBody: 200 * time.Millisecond}, func(http.ResponseWriter, *http.Request) { reached.Add(1) })
 	long := strings.Repeat("x", 2000)

@@ -201,6 +201,7 @@ func TestLongPrefillAfterAnAnnouncement(t *testing.T) {
 
 // TestPingsAreNotData: an engine that only pings (a hung scheduler behind a living server) must meet FirstByte.
 func TestPingsAreNotData(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, proxy.Config{FirstByte: 100 * time.Millisecond, Idle: 2 * time.Second}, func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -322,6 +323,7 @@ func TestUpgradeAnswerSaysUpgradeOnly(t *testing.T) {
 // TestUnreadBodyIsNotWaitedFor: a client that stops in a body that the answer does not depend on gets its answer, and its connection does not
 // stay for ever.
 func TestUnreadBodyIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ request, want string }{
 		{"POST /v1/chat/completions HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 1000", "415"},
 		{"POST /v1/chat/completions HTTP/1.1\r\nTransfer-Encoding: chunked", "413"},

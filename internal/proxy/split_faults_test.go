@@ -153,6 +153,7 @@ func without(old, by string) engineHandler {
 // TestPrefillFaults: whatever a prefiller does, the client gets its answer, the next one is asked where that can help, the decoder keeps its
 // place, and only who failed is charged.
 func TestPrefillFaults(t *testing.T) {
+	t.Parallel()
 	const again, whole = "p1", ""
 	for _, tt := range []struct {
 		name string
@@ -244,6 +245,7 @@ func (l *legs) move(name, url string) {
 // TestDecodeFaults: before its first token another decoder answers, with a prompt that was computed afresh unless the first one cannot have
 // taken it; after it the client sees what happened. No prefiller is charged.
 func TestDecodeFaults(t *testing.T) {
+	t.Parallel()
 	const errorEvent = `data: {"error":{"message":"Internal server error","type":"InternalServerError","param":null,"code":500}}` + "\n\n"
 	role := `data: {"choices":[{"delta":{"role":"assistant","content":""}}]}` + "\n\n"
 	for _, tt := range []struct {

@@ -48,6 +48,7 @@ func lmcached(t *testing.T, c pairs, ranks int, patience time.Duration) (pairs, 
 
 // TestLMCacheFaults: the faults of both legs, as with the protocols of the shared suite.
 func TestLMCacheFaults(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, as func(pairs) pairs){
 		"prefill fails": splitPrefillFails, "without fallback": splitWithoutFallback, "decode fails": splitDecodeFails,
 		"decode error": splitDecodeError, "client leaves": splitClientLeaves,
@@ -157,6 +158,7 @@ func TestLMCacheEndAsFirstToken(t *testing.T) {
 
 // TestLMCacheWithoutNotifications: a decoder that nothing is told of is asked all the same when time is up, and after some of these sooner.
 func TestLMCacheWithoutNotifications(t *testing.T) {
+	t.Parallel()
 	c, socket := lmcached(t, pairs{prefillers: 1, decoders: 1, split: always}, 2, 2*time.Second)
 	p := newPair(t, c)
 	p.engines["p0"].MuteKV(true)

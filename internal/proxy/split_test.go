@@ -473,6 +473,7 @@ func TestSplitUnfit(t *testing.T) {
 
 // TestSplitByTime: a long cold prompt is split, the short turn that follows goes straight to its decoder.
 func TestSplitByTime(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, pairs{prefillers: 2, decoders: 2, engine: func(o *enginetest.Options) { o.Speed = 1 }})
 	text := prose(6000, "a")
 	busy := make(chan struct{})

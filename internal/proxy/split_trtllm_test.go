@@ -84,6 +84,7 @@ func splitBody(path, text, more string) string {
 // TestTRTLLMGivesTheSameText: in two legs the answer is that of one engine, in both styles, for chat and completions, streamed and not, one by
 // one and twelve at once, and nobody is told anything wrong.
 func TestTRTLLMGivesTheSameText(t *testing.T) {
+	t.Parallel()
 	for _, generationFirst := range []bool{false, true} {
 		for _, options := range []engine.TRTLLMOptions{{Key: "secret"}, {Key: "secret", TokenIDsBase64: true, LastMessageOnly: true}} {
 			c := trtllm(pairs{prefillers: 2, decoders: 2, split: always}, generationFirst)
