@@ -118,3 +118,53 @@ func TestShutdownEndsTheWaitForABody(t *testing.T) {
 		t.Errorf("the client got %q, %v", got, err)
 	}
 }
+
+// TestUsageOfALatePrefiller: a decoder's answer may be here before the reply of the prefiller that it was waiting for. The client is told that
+// prefiller's cached tokens all the same; the decoder's where it never replies.
+func TestUsageOfALatePrefiller(t *testing.T) {
+	usage := func(cached int) string {
+		return fmt.Sprintf(`"usage":{"prompt_tokens":300,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":%d}}`, cached)
+	}
+	whole := `{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"}}],` + usage(300) + `}`
+	stream := `data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}` + "\n\n" + `data: {"choices":[],` + usage(300) + "}\n\ndata: [DONE]\n\n"
+	for _, tt := range []struct {
+		name, answer, media string
+		late                time.Duration
+		want                int
+	}{
+		{"whole", whole, "application/json", 300 * time.Millisecond, 16},
+		{"stream", stream, "text/event-stream", 300 * time.Millisecond, 16},
+		{"never", whole, "application/json", time.Hour, 300},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				engines := wire(func(r *http.Request) (*http.Response, error) {
+					if r.URL.Hostname() == "d" {
+						res, err := says(tt.answer)
+						res.Header.Set("Content-Type", tt.media)
+						return res, err
+					}
+					select {
+					case <-time.After(tt.late):
+						return says(`{"choices":[{"index":0,"message":{"role":"assistant","content":"h"}}],` + usage(16) + `}`)
+					case <-r.Context().Done():
+						return nil, context.Cause(r.Context())
+					}
+				})
+				r := newRouter(t, proxy.Config{Connector: &rooms{}}, engines, route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order", Disaggregation: always},
+					[]route.Endpoint{
+						{Name: "p", URL: "http://p", Weight: 1, Kind: route.KindVLLM, Role: route.RolePrefill},
+						{Name: "d", URL: "http://d", Weight: 1, Kind: route.KindVLLM, Role: route.RoleDecode},
+					}, func(k route.Kind) route.Report { return route.Report{Kind: k, Models: []route.Model{{ID: "m"}}} })
+				body := `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":` + fmt.Sprint(tt.name == "stream") + `,"stream_options":{"include_usage":true}}`
+				w := httptest.NewRecorder()
+				r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
+				want := strings.Replace(tt.answer, usage(300), usage(tt.want), 1)
+				if got := w.Body.String(); w.Code != 200 || got != want {
+					t.Errorf("the client got %d\n%s\nwant\n%s", w.Code, got, want)
+				}
+				r.booksBalance()
+			})
+		})
+	}
+}

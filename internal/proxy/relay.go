@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -113,9 +112,6 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 	}
 	r.announce()
 	r.alive()
-	if r.cached == nil && r.pieces && r.d.Leg == route.LegDecode && r.fin.Outcome == route.OK && bytes.Contains(piece, cachedKey) {
-		r.cached = r.c.split.rewrites(r.attempt) // the prefiller's reply may have come only now
-	}
 	if r.cached != nil {
 		if piece = r.cached.pass(piece); len(piece) == 0 {
 			return nil, true

@@ -1,12 +1,16 @@
 package proxy
 
-import "bytes"
+import (
+	"bytes"
+	"time"
+)
 
 // cachedRewrite puts the cached tokens that the prefiller found in the place of those that a decoder reports, which takes all that was
 // moved to it for cached (vLLM before it had remote_prefill_cached_tokens). A key in quotes that are not escaped cannot stand
 // inside a string, so text that speaks of it is left alone.
 type cachedRewrite struct {
-	value []byte // digits to be put in
+	value []byte        // digits to be put in, nil for those that are there
+	late  func() []byte // tells value at the first member that is found; nil where it is told already
 	carry []byte // the end of the last piece, which may be the beginning of such a member
 	front byte   // what came in front of carry, or of the next piece where there is none
 }
@@ -16,12 +20,40 @@ var cachedKey = []byte(`"cached_tokens"`)
 // longestCached bounds the bytes of the member that are kept back: no count is as long, and white space without end is not waited for.
 const longestCached = 128
 
-// rewrites is how the answer's usage is to be changed, nil for not at all.
+// rewrites is how the answer's usage is to be changed, nil for not at all. A prefiller in flight is asked for its figure when the answer
+// comes to that place.
 func (s *split) rewrites(a *attempt) *cachedRewrite {
-	if s == nil || a.message == nil || s.underway() || s.handed.Honest || !s.ready || !s.handed.Known || !s.handed.Usage.CachedKnown {
+	if s == nil || a.message == nil {
 		return nil
 	}
-	return &cachedRewrite{value: appendCount(nil, s.handed.Usage.CachedTokens)}
+	if s.underway() {
+		return &cachedRewrite{late: func() []byte { return s.foundBeside(a) }}
+	}
+	if found := s.found(); found != nil {
+		return &cachedRewrite{value: found}
+	}
+	return nil
+}
+
+// found is the prefiller's count of cached tokens, nil where it is not known or the decoder says it by itself.
+func (s *split) found() []byte {
+	if s.handed.Honest || !s.ready || !s.handed.Known || !s.handed.Usage.CachedKnown {
+		return nil
+	}
+	return appendCount(nil, s.handed.Usage.CachedTokens)
+}
+
+// foundBeside is found of a prefill leg that may be in flight. The decoder could not have come to its usage before the prompt was computed, so
+// the prefiller's reply is all but here.
+func (s *split) foundBeside(a *attempt) []byte {
+	select {
+	case <-s.beside.done:
+		return s.found()
+	case <-time.After(besideWait):
+	case <-a.watch.Done():
+	case <-s.c.p.aborted.Done():
+	}
+	return nil
 }
 
 // underway reports whether the prefill leg is still in flight beside the decode leg, so that nothing of it may be looked at.
@@ -77,7 +109,7 @@ func (w *cachedRewrite) pass(piece []byte) []byte {
 		}
 		out = append(out, in[:at]...)
 		if end > at && in[at-1] != '"' && before(in, i, front) != '\\' {
-			out = append(out, w.value...)
+			out = w.put(out, in[at:end])
 		} else {
 			out = append(out, in[at:end]...)
 		}
@@ -92,6 +124,17 @@ func (w *cachedRewrite) pass(piece []byte) []byte {
 	}
 	w.front = before(in, len(in), front)
 	return append(out, in...)
+}
+
+// put appends the figure in the place of the one that is there.
+func (w *cachedRewrite) put(out, there []byte) []byte {
+	if w.late != nil {
+		w.value, w.late = w.late(), nil
+	}
+	if w.value == nil {
+		return append(out, there...)
+	}
+	return append(out, w.value...)
 }
 
 // before is the byte in front of a place in a piece, which front comes before.
