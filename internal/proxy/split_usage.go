@@ -11,8 +11,8 @@ import (
 type cachedRewrite struct {
 	value []byte        // digits to be put in, nil for those that are there
 	late  func() []byte // tells value at the first member that is found; nil where it is told already
-	carry []byte // the end of the last piece, which may be the beginning of such a member
-	front byte   // what came in front of carry, or of the next piece where there is none
+	carry []byte        // the end of the last piece, which may be the beginning of such a member
+	front byte          // what came in front of carry, or of the next piece where there is none
 }
 
 var cachedKey = []byte(`"cached_tokens"`)
