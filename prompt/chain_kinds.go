@@ -53,7 +53,11 @@ const inside = highs &^ 0xffff
 // classify adds the bytes [from, to) of c.text, a window at once where there are no marks.
 func (c *Chain) classify(k *TextKinds, from, to int) {
 	d := c.text
-	for ; from >= 2 && to-from >= window; from += window {
+	if start := min(2, to); from < start { // a window needs two bytes before it
+		c.classifyBytes(k, from, start)
+		from = start
+	}
+	for ; to-from >= window; from += window {
 		x := binary.LittleEndian.Uint64(d[from-2:])
 		high := x & highs
 		if high != 0 {
