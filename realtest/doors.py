@@ -163,7 +163,9 @@ class Doors:
     # Anthropic
 
     def test_messages_answer_and_stream(self):
-        request = {"model": MODEL, "max_tokens": 8, "system": "be brief", "messages": [{"role": "user", "content": "hello"}]}
+        # Always the same first token: llama-server 0.7.0 leaves message_start out when that is a part of a character.
+        request = {"model": MODEL, "max_tokens": 8, "system": "be brief", "messages": [{"role": "user", "content": "hello"}],
+                   "extra_body": {"temperature": 0}}
         answer = self.anthropic.messages.create(**request)
         self.assertEqual(answer.type, "message")
         self.assertGreater(answer.usage.output_tokens, 0)

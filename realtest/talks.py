@@ -24,7 +24,7 @@ class Talk:
 
     def turn(self, url):
         """Sends the next turn and takes the answer into the history."""
-        count = random.Random(self.name + str(len(self.ids))).randrange(60, 400)
+        count = random.Random(self.name + str(len(self.ids))).randrange(80, 400)  # under 64 bytes an opener identifies nobody
         self.messages.append({"role": "user", "content": words(self.kind, count, self.name + str(len(self.ids)))})
         self.requests.append(fresh())
         stream = raw.post(url, "/v1/chat/completions",
