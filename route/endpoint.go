@@ -68,6 +68,11 @@ type Endpoint struct {
 	TPSize        int    // tensor-parallel ranks, where a connector must know them; 0 is 1
 }
 
+// Answers reports whether a name stands for the endpoint: its own, or that of the engine of which it is a rank or slot.
+func (e *Endpoint) Answers(name string) bool {
+	return e.Name == name || e.Part != (Part{}) && e.Name == name+"/"+e.Part.String()
+}
+
 // Peer is what is known of an endpoint that KV cache is handed over from or to, beyond what is declared.
 type Peer struct {
 	BootstrapPort int    // 0 unknown

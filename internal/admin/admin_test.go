@@ -313,6 +313,43 @@ func TestDrainWaits(t *testing.T) {
 	}
 }
 
+// TestRanksTogether: by their engine's name its ranks are shown, drained, waited for and brought back together, and nothing else.
+func TestRanksTogether(t *testing.T) {
+	f := fleet()
+	h := handler(f, func(c *Config) { c.Source = "admin" })
+	for _, name := range []string{"n", "n2"} {
+		if w := call(h, "POST", "/admin/endpoints", `{"url":"http://n:1","ranks":2,"name":"`+name+`"}`); w.Code != 201 {
+			t.Fatal(w.Body)
+		}
+	}
+	f.load("n/rank1", 1)
+	ask := func(method, path string, status int, want string) {
+		t.Helper()
+		w := call(h, method, path, "")
+		var got struct {
+			Endpoints []struct {
+				Name     string
+				Draining bool
+			}
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if s := fmt.Sprint(got.Endpoints); w.Code != status || s != want {
+			t.Errorf("%s %s: got %d %s, want %d %s", method, path, w.Code, s, status, want)
+		}
+	}
+	ask("POST", "/admin/endpoints/n/drain?wait=60ms", 202, "[{n/rank0 true} {n/rank1 true}]")
+	ask("GET", "/admin/endpoints/n2", 200, "[{n2/rank0 false} {n2/rank1 false}]")
+	f.load("n/rank1", 0)
+	ask("POST", "/admin/endpoints/n/drain?wait=1s", 200, "[{n/rank0 true} {n/rank1 true}]")
+	ask("POST", "/admin/endpoints/n/undrain", 200, "[{n/rank0 false} {n/rank1 false}]")
+	if w := call(h, "POST", "/admin/endpoints/n/rank1/drain", ""); !strings.Contains(w.Body.String(), `"name": "n/rank1"`) {
+		t.Errorf("one rank: %s", w.Body)
+	}
+	ask("GET", "/admin/endpoints/n", 200, "[{n/rank0 false} {n/rank1 true}]")
+}
+
 func TestDeclarationListsAllFaults(t *testing.T) {
 	w := call(handler(fleet(), nil), "POST", "/admin/endpoints", `{"nam":"x","weight":"heavy","models":"m","slots":null}`)
 	var b struct{ Error struct{ Faults []string } }

@@ -1,20 +1,15 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/warmpath/warmpath/route"
 )
 
-const (
-	maxDeclaration = 1 << 20   // bytes of a POST
-	maxWait        = time.Hour // of a drain
-	drainPoll      = 50 * time.Millisecond
-)
+const maxDeclaration = 1 << 20 // bytes of a POST
 
 func (a *Admin) list(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"endpoints": a.views(nil), "stats": a.viewStats()})
@@ -33,14 +28,10 @@ func (a *Admin) views(keep func(*route.EndpointStatus) bool) []endpointView {
 	return out
 }
 
-// find looks an endpoint up by name.
-func (a *Admin) find(name string) (route.EndpointStatus, bool) {
-	for _, s := range a.c.Fleet.Status() {
-		if s.Endpoint.Name == name {
-			return s, true
-		}
-	}
-	return route.EndpointStatus{}, false
+// find looks up the endpoint of a name, or the ranks or slots of the engine of that name.
+func (a *Admin) find(name string) []route.EndpointStatus {
+	status := a.c.Fleet.Status()
+	return slices.DeleteFunc(status, func(s route.EndpointStatus) bool { return !s.Endpoint.Answers(name) })
 }
 
 func notFound(name string) *failure {
@@ -48,12 +39,19 @@ func notFound(name string) *failure {
 }
 
 func (a *Admin) show(w http.ResponseWriter, _ *http.Request, name string) {
-	v := a.views(func(s *route.EndpointStatus) bool { return s.Endpoint.Name == name })
-	if len(v) == 0 {
+	writeViews(w, http.StatusOK, name, a.views(func(s *route.EndpointStatus) bool { return s.Endpoint.Answers(name) }))
+}
+
+// writeViews answers with the one endpoint of a name, or with the list of its ranks or slots.
+func writeViews(w http.ResponseWriter, status int, name string, v []endpointView) {
+	switch {
+	case len(v) == 0:
 		notFound(name).write(w)
-		return
+	case len(v) == 1 && v[0].Name == name:
+		writeJSON(w, status, v[0])
+	default:
+		writeJSON(w, status, map[string]any{"endpoints": v})
 	}
-	writeJSON(w, http.StatusOK, v[0])
 }
 
 func (a *Admin) add(w http.ResponseWriter, r *http.Request) {
@@ -72,9 +70,11 @@ func (a *Admin) add(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for i := range endpoints {
-		if s, ok := a.find(endpoints[i].Name); ok && !s.Gone {
-			fail(http.StatusConflict, "duplicate_endpoint", "endpoint %q is declared already, by %s", s.Endpoint.Name, orWord(s.Source, "another source")).write(w)
-			return
+		for _, s := range a.find(endpoints[i].Name) {
+			if s.Endpoint.Name == endpoints[i].Name && !s.Gone {
+				fail(http.StatusConflict, "duplicate_endpoint", "endpoint %q is declared already, by %s", s.Endpoint.Name, orWord(s.Source, "another source")).write(w)
+				return
+			}
 		}
 	}
 	switch err := a.c.Endpoints.Add(endpoints...); {
@@ -110,11 +110,14 @@ func (a *Admin) added(endpoints []route.Endpoint, names map[string]bool) []endpo
 }
 
 func (a *Admin) remove(w http.ResponseWriter, r *http.Request, name string) {
-	s, known := a.find(name)
-	if known && s.Source != a.c.Source {
-		fail(http.StatusConflict, "declared_elsewhere",
-			"endpoint %q is declared by the source %q and can only be removed there; drain it to stop its traffic", name, s.Source).write(w)
-		return
+	outstanding := 0
+	for _, s := range a.find(name) {
+		if s.Source != a.c.Source {
+			fail(http.StatusConflict, "declared_elsewhere",
+				"endpoint %q is declared by the source %q and can only be removed there; drain it to stop its traffic", name, s.Source).write(w)
+			return
+		}
+		outstanding += s.Load.Requests
 	}
 	if a.c.Endpoints == nil {
 		notFound(name).write(w)
@@ -127,68 +130,7 @@ func (a *Admin) remove(w http.ResponseWriter, r *http.Request, name string) {
 		fail(http.StatusInternalServerError, "not_removed", "%v", err).write(w)
 	default:
 		a.c.Log.Info("endpoint removed by an admin call", "endpoint", name, "client", r.RemoteAddr)
-		writeJSON(w, http.StatusOK, map[string]any{"name": name, "removed": true, "outstanding_requests": s.Load.Requests})
-	}
-}
-
-func (a *Admin) undrain(w http.ResponseWriter, r *http.Request, name string) {
-	if _, ok := a.find(name); !ok {
-		notFound(name).write(w)
-		return
-	}
-	a.c.Fleet.Observe(route.Drain{Endpoint: name, Off: true})
-	a.c.Log.Info("endpoint undrained by an admin call", "endpoint", name, "client", r.RemoteAddr)
-	a.show(w, r, name)
-}
-
-// drain stops new traffic. With ?wait=30s it answers 200 as soon as nothing is outstanding there, or 202 when the time
-// is over before that.
-func (a *Admin) drain(w http.ResponseWriter, r *http.Request, name string) {
-	var wait time.Duration
-	if s := r.URL.Query().Get("wait"); s != "" {
-		d, err := time.ParseDuration(s)
-		if err != nil || d < 0 || d > maxWait {
-			fail(http.StatusBadRequest, "bad_wait", "wait=%s is not a duration between 0s and %s, such as 30s", s, maxWait).write(w)
-			return
-		}
-		wait = d
-	}
-	s, ok := a.find(name)
-	if !ok {
-		notFound(name).write(w)
-		return
-	}
-	a.c.Fleet.Observe(route.Drain{Endpoint: name})
-	a.c.Log.Info("endpoint drained by an admin call", "endpoint", name, "client", r.RemoteAddr)
-	status := http.StatusOK
-	if wait > 0 && !a.idle(r.Context(), name, wait) {
-		status = http.StatusAccepted
-	}
-	heard := a.c.Tally.endpoints(nil)[name]
-	if now, ok := a.find(name); ok {
-		s = now
-	} else {
-		s.Draining, s.Gone, s.Load = true, true, route.Load{}
-	}
-	writeJSON(w, status, viewEndpoint(a.c.Now(), &s, heard))
-}
-
-// idle waits until nothing is outstanding at an endpoint. It asks the fleet again and again, since the fleet tells its
-// listeners nothing inside a lock that a handler could wait on.
-func (a *Admin) idle(ctx context.Context, name string, wait time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	tick := time.NewTicker(drainPoll)
-	defer tick.Stop()
-	for {
-		if s, ok := a.find(name); !ok || s.Load.Requests+s.Load.TransferRequests == 0 {
-			return true
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-		}
+		writeJSON(w, http.StatusOK, map[string]any{"name": name, "removed": true, "outstanding_requests": outstanding})
 	}
 }
 

@@ -68,7 +68,7 @@ func (a *Admin) Remove(name string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	next := slices.DeleteFunc(slices.Clone(a.endpoints), func(e route.Endpoint) bool {
-		return e.Name == name || e.Part != (route.Part{}) && e.Name == name+"/"+e.Part.String()
+		return e.Answers(name)
 	})
 	if len(next) == len(a.endpoints) {
 		return fmt.Errorf("discovery: endpoint %q: %w", name, ErrNotDeclared)
