@@ -166,7 +166,7 @@ func checkParams(params []byte, ok bool) error {
 		return errors.New("engine: the prefiller's reply is no JSON object")
 	case isNull(params):
 		return ErrNoParams
-	case params[0] != '{' || len(params) > maxParamsBytes:
+	case params[0] != '{' || params[len(params)-1] != '}' || len(params) > maxParamsBytes: // on the way brackets are counted, not matched
 		return fmt.Errorf("engine: the prefiller's kv_transfer_params are no object, or longer than %d bytes", maxParamsBytes)
 	}
 	return nil

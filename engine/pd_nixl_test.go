@@ -196,6 +196,7 @@ func FuzzNixlReply(f *testing.F) {
 		f.Add([]byte(leg.Reply))
 	}
 	f.Add([]byte(`{"kv_transfer_params":{"do_remote_prefill":true,"remote_engine_id":"","remote_block_ids":[],"remote_host":"","remote_port":0}}`))
+	f.Add([]byte(`{"kv_transfer_params":{"do_remote_prefill":true,"remote_engine_id":"","remote_block_ids":[0],"remote_host":"","remote_port":0]}`))
 	x := handoffOf(engine.APIChat, nil)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		h, err := engine.Nixl{}.Reply(x, body)
