@@ -19,8 +19,8 @@ const (
 
 // robust fits a and b, neither below 0, so that up to half of the samples may be wrong: of the planes through pairs of
 // samples the one whose median residual is least (least median of squares, Rousseeuw 1984), among equals the one that the fewest samples are far
-// from, is refined by least squares that give
-// samples far off no weight (Tukey's bisquare). outliers is the share of samples without weight. The seed draws the pairs.
+// from, is refined by least squares that give samples far off no weight (Tukey's bisquare). outliers is the share of samples without
+// weight. The seed draws the pairs.
 func robust(samples []sample, seed uint64) (a, b, outliers float64) {
 	if len(samples) == 0 {
 		return 0, 0, 0

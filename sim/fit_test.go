@@ -56,6 +56,23 @@ func checkFit(t interface {
 	}
 }
 
+// TestRobustTellsPlanesApart: where nine in ten answers were computed alone, the tenth says what is whose.
+func TestRobustTellsPlanesApart(t *testing.T) {
+	for seed := range uint64(20) {
+		var samples []sample
+		for i := range 300 {
+			q := 1.0
+			if i%10 == 0 {
+				q = float64(2 + i/10%5)
+			}
+			samples = append(samples, sample{p: 1, q: q, y: 2 + 0.3*q})
+		}
+		if a, b, _ := robust(samples, seed); off(a, 2) > 0.01 || off(b, 0.3) > 0.01 {
+			t.Errorf("seed %d: %g + %g each, want 2 + 0.3", seed, a, b)
+		}
+	}
+}
+
 // TestFitPresets: each kind of engine, loaded as it would be, is found again.
 func TestFitPresets(t *testing.T) {
 	t.Parallel()

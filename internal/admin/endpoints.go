@@ -69,12 +69,14 @@ func (a *Admin) add(w http.ResponseWriter, r *http.Request) {
 		faulty(err).write(w)
 		return
 	}
+	names := map[string]bool{}
 	for i := range endpoints {
-		for _, s := range a.find(endpoints[i].Name) {
-			if s.Endpoint.Name == endpoints[i].Name && !s.Gone {
-				fail(http.StatusConflict, "duplicate_endpoint", "endpoint %q is declared already, by %s", s.Endpoint.Name, orWord(s.Source, "another source")).write(w)
-				return
-			}
+		names[endpoints[i].Name] = true
+	}
+	for _, s := range a.c.Fleet.Status() {
+		if names[s.Endpoint.Name] && !s.Gone {
+			fail(http.StatusConflict, "duplicate_endpoint", "endpoint %q is declared already, by %s", s.Endpoint.Name, orWord(s.Source, "another source")).write(w)
+			return
 		}
 	}
 	switch err := a.c.Endpoints.Add(endpoints...); {
@@ -83,9 +85,7 @@ func (a *Admin) add(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		faulty(err).write(w)
 	default:
-		names := map[string]bool{}
 		for i := range endpoints {
-			names[endpoints[i].Name] = true
 			a.c.Log.Info("endpoint added by an admin call", "endpoint", endpoints[i].Name, "url", redactURL(endpoints[i].URL), "client", r.RemoteAddr)
 		}
 		writeJSON(w, http.StatusCreated, map[string]any{"endpoints": a.added(endpoints, names)})

@@ -72,12 +72,8 @@ type merged struct {
 // reply waits for the prefiller's reply, which the decoder's first token has behind it or beside it.
 func (g *merged) reply() []byte {
 	s := g.attempt.c.split
-	if s.beside != nil {
-		select {
-		case <-s.beside.done:
-		case <-g.attempt.watch.Done():
-			return nil
-		}
+	if !s.replied(g.attempt, nil) {
+		return nil
 	}
 	return s.handed.Reply
 }

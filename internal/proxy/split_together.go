@@ -95,6 +95,21 @@ func (s *split) failedBeside(a *attempt) bool {
 	return true
 }
 
+// replied waits for the prefill leg beside a decode leg, as long as that is not given up and the limit, if there is one, not over. It reports
+// whether the prefill leg is over.
+func (s *split) replied(a *attempt, limit <-chan time.Time) bool {
+	if s.beside == nil {
+		return true
+	}
+	select {
+	case <-s.beside.done:
+		return true
+	case <-limit:
+	case <-a.watch.Done():
+	}
+	return false
+}
+
 // join waits for a prefill leg in flight, and ends it unless the answer is there, which it must then follow at once.
 func (s *split) join(answered bool) {
 	if s == nil || s.beside == nil {

@@ -46,14 +46,10 @@ func (s *split) found() []byte {
 // foundBeside is found of a prefill leg that may be in flight. The decoder could not have come to its usage before the prompt was computed, so
 // the prefiller's reply is all but here.
 func (s *split) foundBeside(a *attempt) []byte {
-	select {
-	case <-s.beside.done:
-		return s.found()
-	case <-time.After(besideWait):
-	case <-a.watch.Done():
-	case <-s.c.p.aborted.Done():
+	if !s.replied(a, time.After(besideWait)) {
+		return nil
 	}
-	return nil
+	return s.found()
 }
 
 // underway reports whether the prefill leg is still in flight beside the decode leg, so that nothing of it may be looked at.
