@@ -25,13 +25,14 @@ type early struct{ xx, xy int64 }
 
 const mostEarly = 1e16 // maxBatches of them do not overflow
 
-// computed notes that a stream's first byte came, and returns its batch.
-func (s *speed) computed(now time.Time, f *flight, held bool) *batch {
-	b := batch{begin: f.routed, end: now, tokens: f.prefill, fresh: true, held: held, open: f.teaches()}
+// computed notes that a stream's first byte came, and returns its batch. between are tokens of prompts that were computed since the one
+// before, and whose answers are not streamed.
+func (s *speed) computed(now time.Time, f *flight, between int64, held bool) *batch {
+	b := batch{begin: f.routed, end: now, tokens: f.prefill + between, fresh: true, held: held, open: f.teaches()}
 	if n := len(s.batches); n > 0 {
 		last := &s.batches[n-1]
 		if now.Sub(last.end) < sameStep {
-			last.end, last.tokens, last.held, last.open = now, last.tokens+f.prefill, last.held || held, last.open+b.open
+			last.end, last.tokens, last.held, last.open = now, last.tokens+b.tokens, last.held || held, last.open+b.open
 			return last
 		}
 		if last.end.After(b.begin) {
@@ -44,6 +45,7 @@ func (s *speed) computed(now time.Time, f *flight, held bool) *batch {
 			s.batches = append(s.batches[:0], s.batches[n/2:]...)
 		}
 	}
+	b.held = b.held || b.fresh && between > 0 // of what was in front nobody knows how much was done when it came
 	s.batches = append(s.batches, b)
 	return &s.batches[len(s.batches)-1]
 }

@@ -34,22 +34,26 @@ type flight struct {
 	due      time.Time // when what a decode leg needs is expected to be computed
 	handed   time.Time // when what a decode leg needs was on its way
 
-	index              uint32   // its place in Router.flights
-	epoch              uint32   // of the endpoint when it was decided
-	stream             bool     // its first byte comes when its prefill is done
-	waitMs, msPerToken float64  // what was expected to be in front of it, and of the endpoint's speed
-	chain              []uint64 // the blocks of its prompt, see belief
-	bytes              int      // canonical bytes of it
-	others             int      // that were being answered there when its answer began
-	beside             int      // that were being answered there when its prompt had been computed
-	spent              float64  // of endpoint.prompting then
-	depth              int      // blocks of it that were believed to be cached
-	counted            int      // of these, blocks that its prediction counts on
-	sure               int      // of these, blocks that were not only about to be
-	recent             bool     // it goes on from a turn since which little has been put into the cache
-	alone              bool     // nothing else was outstanding there
-	story              story    // see explain
-	kv                 kvFlight // see kvPredict
+	index              uint32    // its place in Router.flights
+	epoch              uint32    // of the endpoint when it was decided
+	stream             bool      // its first byte comes when its prefill is done
+	held               bool      // it may have waited for a place
+	end                int64     // where its prompt ends in the queue, see wholes
+	ready              time.Time // when its prompt is expected to be computed, of answers that come as a whole
+	front, behind      float64   // tokens of prompts before and behind it that were computed while it was there, as far as can be told
+	waitMs, msPerToken float64   // what was expected to be in front of it, and of the endpoint's speed
+	chain              []uint64  // the blocks of its prompt, see belief
+	bytes              int       // canonical bytes of it
+	others             int       // that were being answered there when its answer began
+	beside             int       // that were being answered there when its prompt had been computed
+	spent              float64   // of endpoint.prompting then
+	depth              int       // blocks of it that were believed to be cached
+	counted            int       // of these, blocks that its prediction counts on
+	sure               int       // of these, blocks that were not only about to be
+	recent             bool      // it goes on from a turn since which little has been put into the cache
+	alone              bool      // nothing else was outstanding there
+	story              story     // see explain
+	kv                 kvFlight  // see kvPredict
 }
 
 // mostKeptChain bounds the memory that a flight keeps for the next one, in blocks.
@@ -91,6 +95,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 		ep.trials++
 	}
 	f.alone = ep.load.Requests == 0
+	f.held = ep.places() > 0 && ep.load.Requests >= ep.places()
 	ep.load.Requests++
 	ep.load.PrefillTokens += f.prefill
 	ep.load.DecodeTokens += f.decode

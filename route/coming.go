@@ -34,7 +34,7 @@ func (r *Router) taken(ep *endpoint) int {
 // legWaitMs is how long a decode leg would wait now, in ms. By the time it comes, those that are coming have a place, or are in front.
 func (r *Router) legWaitMs(i int) float64 {
 	c, ep := &r.view.Candidates[i], r.members[i].ep
-	return ep.wait(r.view.Now, c.MsPerToken, c.Load.Waiting, ep.load.Requests)
+	return r.wait(ep, r.view.Now, c.MsPerToken, c.Load.Waiting, ep.load.Requests)
 }
 
 // findPresent fills r.present with how many blocks of the prompt each candidate holds now, or computes before this one: those that a

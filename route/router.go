@@ -46,6 +46,7 @@ type Router struct {
 	kv        kvTable // what KV events say
 	counting  bool    // a policy asks for blocks, see Counting
 	speeds    speeds
+	among     among
 	equals    equals    // scratch, see equate
 	members   []*member // scratch: the members behind view.Candidates
 	view      View      // scratch

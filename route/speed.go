@@ -11,6 +11,7 @@ type speed struct {
 	samples    int
 	xx, xy     float64 // sums of a least-squares line through the origin, older samples weighing less, see line
 	xr, rr, ry float64 // the same of answers that come as a whole
+	perStep    float64 // ms for each token of such an answer after the first, without the prompts that were computed meanwhile
 	perAnswer  float64 // ms for each token of an answer after the first; 0 unknown
 	hold       float64 // ms that a request stays once it is computed; 0 unknown
 
@@ -23,7 +24,8 @@ type speed struct {
 	ahead   int64     // uncached tokens of streams whose first byte has not come
 	prompts int       // such streams
 	head    int64     // uncached tokens of the first of them, as far as known
-	turns   float64   // given of late, see turn
+	wholes  wholes
+	turns   float64 // given of late, see turn
 	turnAt  time.Time
 	busy    float64   // ms of prefill of late, see busyWindow
 	steady  float64   // the same over steadyWindow
@@ -31,13 +33,14 @@ type speed struct {
 }
 
 // speeds are what is assumed of endpoints that nothing has been learnt of: the mean of the others.
-type speeds struct{ perToken, fixed float64 }
+type speeds struct{ perToken, fixed, perAnswer float64 }
 
 const (
 	firstPerToken = 0.1  // ms a token, 10,000 tokens a second, when nobody in the fleet has been measured
 	firstFixed    = 10.0 // ms
 	keepSample    = 0.97 // weight that a sample keeps with each later one
 	priorTokens   = 512  // what is assumed at first weighs as much as a sample of so many tokens
+	priorAnswer   = 4    // and the time for a token of an answer as much as a sample of so many
 	outlier       = 4    // a sample counts as at most so many times what was expected, or so many times less
 	fixedStep     = 0.08 // share of the estimate by which one sample moves fixed
 	fixedQuantile = 0.35 // share of samples below it: waiting that was not foreseen is above
@@ -62,7 +65,7 @@ func (r *Router) expect(now time.Time) {
 	for i, m := range r.members {
 		c := &v.Candidates[i]
 		c.MsPerToken, c.FixedMs = r.speedOf(m.ep)
-		c.WaitMs = m.ep.wait(now, c.MsPerToken, c.Load.Waiting, r.taken(m.ep))
+		c.WaitMs = r.wait(m.ep, now, c.MsPerToken, c.Load.Waiting, r.taken(m.ep))
 		c.Busy, c.Steady = m.ep.speed.shares(now)
 		c.TurnsPerMs = m.ep.speed.rate(now)
 		c.Crowd, c.CrowdMs = m.ep.crowd(v.PromptTokens + v.OutputTokens)
@@ -92,7 +95,7 @@ func (r *Router) settledSpeed(ep *endpoint) (perToken, fixed float64) {
 }
 
 // wait is how long a new prompt waits for those in front of it, in ms, and for a place if so many requests take or want one.
-func (e *endpoint) wait(now time.Time, perToken float64, waiting, taken int) float64 {
+func (r *Router) wait(e *endpoint, now time.Time, perToken float64, waiting, taken int) float64 {
 	s, left := &e.speed, 0.0
 	if e.load.PrefillTokens > 0 {
 		switch due := ms(s.until.Sub(now)); {
@@ -101,9 +104,11 @@ func (e *endpoint) wait(now time.Time, perToken float64, waiting, taken int) flo
 		case s.ahead > 0: // it is late: what is as late as that may take as long again
 			left = min(-due, float64(float64(outlier*s.ahead)*perToken))
 		}
+		left = max(left, r.lateWhole(e, now, perToken))
 	}
 	if slots := e.places(); slots > 0 && taken >= slots {
-		left = max(left, s.place(left, perToken, taken, slots))
+		prompts, first := r.prompts(s, left, perToken)
+		left = max(left, s.place(left, first, prompts, taken, slots))
 	} else if l := e.report.Load; waiting > 0 && l != nil && l.Running > 0 {
 		left = max(left, float64(s.hold*float64(waiting))/float64(l.Running))
 	}
@@ -119,19 +124,18 @@ func (e *endpoint) places() int {
 }
 
 // place is how long it takes until a place is free at an endpoint that has as many requests as places or more, when all their
-// prompts are computed in left ms. Answers end one by one within hold, and the prompts that have a place a hold after they
-// are computed, the first of them not before it is computed as a whole.
-func (s *speed) place(left, perToken float64, requests, slots int) float64 {
-	before, prompts := float64(requests-slots+1), float64(max(s.prompts, 1))
-	answers := float64(min(max(requests-s.prompts, 0), slots))
-	first := max(0, left-float64(float64(s.ahead-s.head)*perToken))
+// prompts are computed in left ms and the first of them in first ms. Answers end one by one within hold, and the prompts that have a
+// place a hold after they are computed, the first of them not before it is computed as a whole.
+func (s *speed) place(left, first float64, prompts, requests, slots int) float64 {
+	before := float64(requests - slots + 1)
+	answers, each := float64(min(max(requests-prompts, 0), slots)), float64(max(prompts, 1))
 	switch {
 	case before <= answers:
 		return float64(s.hold*before) / answers
 	case before <= float64(slots):
-		return s.hold + first + float64((left-first)*(before-answers))/prompts
+		return s.hold + first + float64((left-first)*(before-answers))/each
 	default:
-		return float64((s.hold + first + float64((left-first)*(float64(slots)-answers))/prompts) * before / float64(slots))
+		return float64((s.hold + first + float64((left-first)*(float64(slots)-answers))/each) * before / float64(slots))
 	}
 }
 
@@ -158,6 +162,7 @@ func (e *endpoint) queue(now time.Time, f *flight) {
 	if s.until.Before(now) {
 		s.until = now
 	}
+	s.enter(f, ms(s.until.Sub(now)))
 	s.until = s.until.Add(time.Duration(took * 1e6))
 	if f.stream {
 		if s.prompts == 0 {
@@ -171,14 +176,24 @@ func (e *endpoint) queue(now time.Time, f *flight) {
 
 // unqueue takes it off again, done or not. What is left starts about now: engines compute prompts in order of arrival.
 func (r *Router) unqueue(now time.Time, f *flight) {
-	if !f.stream || f.prefill <= 0 {
+	if f.prefill <= 0 {
+		return
+	}
+	if !f.stream {
+		r.leaves(now, f)
 		return
 	}
 	e := f.ep
 	e.prompting(now)
 	s := &e.speed
+	until := s.until
 	if f.prefilled {
-		b := s.computed(now, f, e.places() > 0 && e.load.Requests-len(e.coming) > e.places())
+		between, blurred := s.wholes.between+r.pass(s, f.end), s.wholes.blurred
+		s.wholes.between, s.wholes.blurred = 0, len(s.wholes.open) > 0
+		if f.end > s.wholes.passed {
+			s.wholes.passed, s.wholes.at = f.end, now
+		}
+		b := s.computed(now, f, between, blurred || s.wholes.blurred || e.places() > 0 && e.load.Requests-len(e.coming) > e.places())
 		perToken, fixed := r.settledSpeed(e)
 		s.guess(b, perToken, fixed)
 		r.compare(e)
@@ -187,7 +202,11 @@ func (r *Router) unqueue(now time.Time, f *flight) {
 	s.ahead -= f.prefill
 	s.prompts--
 	s.head = s.ahead / int64(max(s.prompts, 1))
-	s.until = now.Add(time.Duration(float64(float64(s.ahead)*perToken) * 1e6))
+	s.until = now.Add(time.Duration(float64(float64(s.ahead+s.wholes.tokens)*perToken) * 1e6))
+	if !f.prefilled && s.wholes.tokens > 0 && s.until.After(until) { // nothing tells how far the engine has got
+		s.until = until
+	}
+	r.delay(s, perToken)
 }
 
 // turn counts a turn that was placed.
@@ -265,25 +284,7 @@ func (r *Router) learnSpeed(now time.Time, f *flight, u *Usage) {
 			s.line(x, 0, ms(b.end.Sub(b.begin)), float64(own/x), b.fresh, perToken, fixed)
 		}
 	} else if f.leg != LegDecode {
-		// All there is to go by is when the whole answer came. What was expected in front of it is taken off: where that was
-		// too much, the endpoint appears quicker than it is and less is expected the next time.
-		y := ms(f.first.Sub(f.routed)) - f.waitMs
-		// What others did to a request among them cannot be told. Where streams tell the speed it shows only that an endpoint is quicker than
-		// thought, and never quicker than all on average. Where nothing else does it counts both ways, and little: were only those counted
-		// that came early, who is asked most would be thought quickest, and be asked still more.
-		n := len(s.batches)
-		switch alone := f.alone && f.ep.load.Requests == 0; {
-		case alone:
-			s.line(own, rest, y, 1, true, perToken, fixed)
-		case n == 0 || now.Sub(s.batches[n-1].end) > steadyWindow:
-			s.line(own, rest, y, amongOthers, true, perToken, fixed)
-		default:
-			y = max(y, r.speeds.fixed+float64(own*r.speeds.perToken)+float64(rest*s.perAnswer))
-			if y < fixed+float64(own*perToken)+float64(rest*s.perAnswer) {
-				s.line(own, rest, y, 1, true, perToken, fixed)
-			}
-		}
-		s.hold = toward(s.hold, float64(rest*s.perAnswer))
+		r.learnWhole(f, own, rest, perToken, fixed)
 	}
 	r.meanSpeed()
 }
@@ -291,26 +292,29 @@ func (r *Router) learnSpeed(now time.Time, f *flight, u *Usage) {
 // line takes in that x tokens of prompts and rest tokens of an answer took y ms. fresh says that the fixed time is part of it.
 func (s *speed) line(x, rest, y, weight float64, fresh bool, perToken, fixed float64) {
 	if s.samples == 0 {
-		s.fixed = fixed
+		s.perToken, s.fixed = perToken, fixed
 		s.xx, s.xy = priorTokens*priorTokens, float64(perToken*priorTokens*priorTokens)
+	}
+	if rest > 0 && s.rr == 0 {
+		s.rr, s.ry = priorAnswer*priorAnswer, firstPace*priorAnswer*priorAnswer
 	}
 	start := 0.0
 	if fresh {
 		start = s.fixed
 	}
-	expected := start + float64(x*perToken) + float64(rest*s.perAnswer)
+	expected := start + float64(x*perToken) + float64(rest*s.perStep)
 	y = max(y, expected/outlier)
 	if s.samples >= 3 {
 		y = min(y, float64(expected*outlier))
 	}
 	s.samples++
 	s.sums(x, rest, max(y-start, y/16), weight)
-	s.solve(rest > 0)
+	s.solve()
 	if !fresh {
 		return
 	}
 	step := float64(s.fixed * float64(fixedStep*weight))
-	if y-float64(x*s.perToken)-float64(rest*s.perAnswer) > s.fixed {
+	if y-float64(x*s.perToken)-float64(rest*s.perStep) > s.fixed {
 		s.fixed += float64(step * (1 - fixedQuantile))
 	} else {
 		s.fixed = max(0.1, s.fixed-float64(step*fixedQuantile))
@@ -335,21 +339,21 @@ func bounded(x float64) float64 { return 1 / (1 + float64(x*x)/(stepTokens*stepT
 
 // solve finds the least squares: time for a token of a prompt alone, or, where answers are part of the samples, that and the
 // time for a token of an answer.
-func (s *speed) solve(answers bool) {
-	s.perToken = max((s.xy-float64(s.perAnswer*s.xr))/s.xx, leastPerToken) // the answers of those that came as a whole are part of xy
+func (s *speed) solve() {
 	det := float64(s.xx*s.rr) - float64(s.xr*s.xr)
-	if !answers || det < float64(s.xx*s.rr)/1000 {
-		return // nothing tells one from the other
+	if det <= float64(s.xx*s.rr)/1000 { // there are none, or nothing tells one from the other
+		s.perToken = max((s.xy-float64(s.perStep*s.xr))/s.xx, leastPerToken)
+		return
 	}
 	perToken := (float64(s.xy*s.rr) - float64(s.ry*s.xr)) / det
-	perAnswer := (float64(s.ry*s.xx) - float64(s.xy*s.xr)) / det
+	perStep := (float64(s.ry*s.xx) - float64(s.xy*s.xr)) / det
 	switch {
-	case perToken <= leastPerToken:
-		s.perToken, s.perAnswer = leastPerToken, max(0, s.ry/s.rr)
-	case perAnswer > 0:
-		s.perToken, s.perAnswer = perToken, perAnswer
+	case perToken <= leastPerToken: // nobody computes prompts in no time: what was thought is better
+		s.perStep = max(0, (s.ry-float64(s.perToken*s.xr))/s.rr)
+	case perStep > 0:
+		s.perToken, s.perStep = perToken, perStep
 	default:
-		s.perAnswer = 0
+		s.perToken, s.perStep = max(s.xy/s.xx, leastPerToken), 0
 	}
 }
 
@@ -363,14 +367,18 @@ func toward(have, sample float64) float64 {
 
 // meanSpeed is what is assumed of endpoints without a sample.
 func (r *Router) meanSpeed() {
-	var perToken, fixed float64
-	n := 0
+	var perToken, fixed, perAnswer float64
+	n, answers := 0, 0
 	for _, ep := range r.endpoints {
-		if ep.speed.samples > 0 {
-			perToken, fixed, n = perToken+ep.speed.perToken, fixed+ep.speed.fixed, n+1
+		s := &ep.speed
+		if s.samples > 0 {
+			perToken, fixed, n = perToken+s.perToken, fixed+s.fixed, n+1
+		}
+		if s.perAnswer > 0 {
+			perAnswer, answers = perAnswer+s.perAnswer, answers+1
 		}
 	}
 	if n > 0 {
-		r.speeds = speeds{perToken / float64(n), fixed / float64(n)}
+		r.speeds = speeds{perToken / float64(n), fixed / float64(n), perAnswer / float64(max(answers, 1))}
 	}
 }

@@ -21,6 +21,7 @@ type Turnout struct {
 	Reason             route.Reason // why the endpoint was picked
 	LostCache          bool         // its end showed the router that the endpoint had lost its cache
 	Failed             bool         // no endpoint could take it
+	Whole              bool         // the answer was not streamed
 }
 
 // Incident is something that happens during a run: an endpoint joins, an engine loses its cache.
@@ -38,7 +39,8 @@ type Drive struct {
 	Model   string
 	Start   time.Time
 	Seed    uint64
-	IDs     bool // clients send their conversation's id; without, the router goes by the content
+	IDs     bool    // clients send their conversation's id; without, the router goes by the content
+	Whole   float64 // share of turns whose answer comes as a whole: the router, like the client, sees nothing of it until it has ended
 
 	Incidents []Incident // in any order
 
@@ -153,7 +155,8 @@ func (d *Drive) send(now time.Time, i int) {
 	if !d.IDs {
 		t.id, t.trail = conversationID(mix(d.nextID+1)), t.extend()
 	}
-	d.out = append(d.out, Turnout{Conversation: i, Turn: t.turn, Endpoint: -1, Sent: now, PromptTokens: t.tokens})
+	whole := t.Conversation.Whole(t.turn, d.Whole)
+	d.out = append(d.out, Turnout{Conversation: i, Turn: t.turn, Endpoint: -1, Sent: now, PromptTokens: t.tokens, Whole: whole})
 	d.try(now, i, len(d.out)-1, nil)
 }
 
@@ -164,7 +167,7 @@ func (d *Drive) try(now time.Time, i, row int, tried []string) {
 	d.nextID++
 	req := route.Request{
 		ID: t.name, Seed: mix(d.Seed ^ mix(d.nextID)), Model: d.Model, PromptBytes: TokenBytes * t.tokens, MaxTokens: turn.AnswerTokens,
-		Stream: true, Trail: t.trail, Tried: tried,
+		Stream: !d.out[row].Whole, Trail: t.trail, Tried: tried,
 		Content: &route.Content{Blocks: t.text[:min(TokenBytes*t.tokens/route.BlockBytes, len(t.text))], Bytes: TokenBytes * t.tokens},
 	}
 	if d.IDs {
@@ -246,7 +249,9 @@ func (d *Drive) step(now time.Time, i int) {
 		case Token:
 			if e.Index == 0 {
 				row.TTFT = now.Sub(row.Sent)
-				d.Router.Observe(now, route.FirstByte{Lease: f.lease})
+				if !row.Whole {
+					d.Router.Observe(now, route.FirstByte{Lease: f.lease})
+				}
 			}
 		case Done:
 			d.done(now, f, e)
@@ -258,6 +263,9 @@ func (d *Drive) step(now time.Time, i int) {
 func (d *Drive) done(now time.Time, f *drivenTurn, e Emission) {
 	row := &d.out[f.row]
 	row.Took, row.OutputTokens, row.CachedTokens = now.Sub(row.Sent), e.Index, e.CachedTokens
+	if row.Whole {
+		d.Router.Observe(now, route.FirstByte{Lease: f.lease})
+	}
 	entry := d.Router.Observe(now, route.Finished{Lease: f.lease, Usage: route.Usage{
 		PromptTokens: row.PromptTokens, CachedTokens: e.CachedTokens, OutputTokens: e.Index, CachedKnown: true,
 	}})

@@ -20,6 +20,7 @@ type scenario struct {
 	joinAt time.Duration // then
 	clears time.Duration // when the first engine restarts unseen; 0 for never
 	work   sim.Workload
+	whole  float64                                              // share of answers that are not streamed
 	talks  func(w sim.Workload, seed uint64) []sim.Conversation // nil for those that the workload draws
 }
 
@@ -72,7 +73,14 @@ var start = time.Unix(1_000_000, 0)
 // run plays the scenario.
 func (s *scenario) run(t testing.TB, by router, seed uint64) []sim.Turnout {
 	t.Helper()
-	d := sim.Drive{Router: route.New(route.Config{Policy: by.make, PolicyName: by.name}), Model: "m", Start: start, Seed: seed, IDs: by.ids}
+	_, turns := s.play(t, by, seed)
+	return turns
+}
+
+// play is run, and returns the router and its engines too, as they are at the end.
+func (s *scenario) play(t testing.TB, by router, seed uint64) (*sim.Drive, []sim.Turnout) {
+	t.Helper()
+	d := sim.Drive{Router: route.New(route.Config{Policy: by.make, PolicyName: by.name}), Model: "m", Start: start, Seed: seed, IDs: by.ids, Whole: s.whole}
 	var specs []route.Endpoint
 	for i, c := range s.fleet {
 		e, err := sim.NewEngine(c, seed+uint64(i))
@@ -100,7 +108,7 @@ func (s *scenario) run(t testing.TB, by router, seed uint64) []sim.Turnout {
 	if st := d.Router.Stats(); st.Leases != 0 || st.DoubleFinished != 0 {
 		t.Errorf("%s by %s: at the end: %+v", s.name, by.name, st)
 	}
-	return turns
+	return &d, turns
 }
 
 // figures sum up the turns of a scenario by one router.

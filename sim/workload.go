@@ -84,6 +84,11 @@ func (c Conversation) AnswerText(i int) string {
 	return Text(mix(c.Seed+uint64(i)*2+2), c.Turns[i].AnswerTokens)
 }
 
+// Whole reports whether turn i is one of that share (0 to 1) of all turns whose answers are not streamed.
+func (c Conversation) Whole(i int, share float64) bool {
+	return float64(mix(mix(c.Seed)+uint64(i))>>11)/(1<<53) < share
+}
+
 // Conversations draws the conversations in order of their start. The same seed gives the same ones.
 func (w Workload) Conversations(seed uint64) []Conversation {
 	rng := rand.New(rand.NewPCG(seed, 0x776f726b6c6f6164))

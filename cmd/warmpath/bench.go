@@ -22,6 +22,7 @@ import (
 type benchOptions struct {
 	target   play.Target
 	sessions string
+	streamed float64
 	timeout  time.Duration
 	seed     uint64
 	json     bool
@@ -29,17 +30,18 @@ type benchOptions struct {
 }
 
 func benchCommand(e env) *cobra.Command {
-	o := benchOptions{work: sim.DefaultWorkload(), sessions: string(play.Adopt), timeout: 10 * time.Minute}
+	o := benchOptions{work: sim.DefaultWorkload(), sessions: string(play.Adopt), streamed: 1, timeout: 10 * time.Minute}
 	c := &cobra.Command{
 		Use:   "bench --url URL",
 		Short: "Play conversations against any OpenAI address and measure it from outside",
 		Long: `Plays multi-turn conversations in closed loop against an OpenAI-compatible address (an engine, warmpath, or any other router)
-and prints time to first token, inter-token latency, token hit rate and balance, as its clients see them. The hit rate is what the
+and prints time to first token, inter-token latency, time until the answer's end, token hit rate and balance, as its clients see them. The hit rate is what the
 engines report in usage; balance needs to know who answered, which warmpath says in X-Warmpath-Endpoint (name another
 header with --endpoint-header). The exit code is 1 when a turn failed. To compare two routers on the same texts, name a --seed and
 restart the engines in between: who comes second would find their caches warm.`,
 		Example: `  warmpath bench --url http://127.0.0.1:8080 --model m
   warmpath bench --url http://127.0.0.1:8080 --conversations 40 --rate 2 --sessions none
+  warmpath bench --url http://127.0.0.1:8080 --streamed 0.1
   warmpath bench --url http://127.0.0.1:8080 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runBench(c.Context(), e, o) },
@@ -51,6 +53,7 @@ restart the engines in between: who comes second would find their caches warm.`,
 	f.StringVar(&o.sessions, "sessions", o.sessions, "how clients name their conversation: adopt (send back the X-Session-Id of the first answer), send (an own X-Session-ID), none")
 	f.StringVar(&o.target.EndpointHeader, "endpoint-header", "X-Warmpath-Endpoint", "answer header that names the endpoint")
 	f.BoolVar(&o.target.IgnoreEOS, "ignore-eos", true, "ask engines for answers of exactly the length the workload says")
+	f.Float64Var(&o.streamed, "streamed", o.streamed, "share of turns, 0 to 1, whose answers are streamed; the others come as a whole, and have no time to first token")
 	f.DurationVar(&o.timeout, "timeout", o.timeout, "end after this time at the latest")
 	f.Uint64Var(&o.seed, "seed", o.seed, "seed of the conversations; 0 draws one, so that no engine has seen the texts before")
 	f.BoolVar(&o.json, "json", false, "print one JSON object and nothing else on standard output")
@@ -67,7 +70,7 @@ restart the engines in between: who comes second would find their caches warm.`,
 
 func (o *benchOptions) validate() error {
 	o.target.URL = strings.TrimRight(o.target.URL, "/")
-	o.target.Sessions = play.Sessions(o.sessions)
+	o.target.Sessions, o.target.Whole = play.Sessions(o.sessions), 1-o.streamed
 	var errs []error
 	if !strings.HasPrefix(o.target.URL, "http://") && !strings.HasPrefix(o.target.URL, "https://") {
 		errs = append(errs, errors.New("--url must be an http:// or https:// address"))
@@ -76,6 +79,9 @@ func (o *benchOptions) validate() error {
 	case play.Adopt, play.Send, play.None:
 	default:
 		errs = append(errs, fmt.Errorf("--sessions %q must be adopt, send or none", o.sessions))
+	}
+	if !(o.streamed >= 0 && o.streamed <= 1) {
+		errs = append(errs, fmt.Errorf("--streamed must be in 0..1, got %v", o.streamed))
 	}
 	return errors.Join(append(errs, o.work.Validate())...)
 }
@@ -195,7 +201,7 @@ func printScore(w io.Writer, v play.Summary, turns int, took time.Duration) {
 	for _, r := range []struct {
 		name string
 		l    play.Latency
-	}{{"time to first token", v.TTFT}, {"inter-token latency", v.ITL}} {
+	}{{"time to first token", v.TTFT}, {"inter-token latency", v.ITL}, {"until the end of the answer", v.Took}} {
 		t.AppendRow(table.Row{r.name, fmt.Sprintf("%.1f", r.l.Mean), fmt.Sprintf("%.1f", r.l.P50), fmt.Sprintf("%.1f", r.l.P90), fmt.Sprintf("%.1f", r.l.P99)})
 	}
 	fmt.Fprintln(w, t.Render())

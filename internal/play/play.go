@@ -1,5 +1,5 @@
 // Package play plays multi-turn conversations against any OpenAI address, as clients do: each turn carries the whole
-// conversation so far, streams its answer, and the next turn follows some time after the answer has ended. It measures what a
+// conversation so far, has its answer streamed (unless told otherwise), and the next turn follows some time after the answer has ended. It measures what a
 // user would feel, so that routers can be compared from outside.
 package play
 
@@ -39,7 +39,8 @@ type Target struct {
 	Sessions Sessions
 	Client   *http.Client
 
-	IgnoreEOS bool // ask for answers of exactly the length the workload says (vLLM, SGLang, llama.cpp: ignore_eos)
+	Whole     float64 // share of turns whose answers are not streamed, 0 to 1; of traces none
+	IgnoreEOS bool    // ask for answers of exactly the length the workload says (vLLM, SGLang, llama.cpp: ignore_eos)
 
 	Salt           string // put before every prompt of a trace, so that engines know nothing of it from an earlier play
 	EndpointHeader string // answer header that names the endpoint, "" for X-Warmpath-Endpoint
@@ -50,7 +51,8 @@ type Turn struct {
 	First    bool // the first turn of its conversation
 	Endpoint string
 	Sent     time.Time
-	TTFT     time.Duration // until the first piece of text
+	Whole    bool          // its answer was not streamed
+	TTFT     time.Duration // until the first piece of text; 0 of whole answers
 	Took     time.Duration
 	Pieces   int           // of text
 	Pause    time.Duration // longest between two pieces
@@ -109,7 +111,7 @@ func (t *Target) converse(ctx, hard context.Context, w sim.Workload, c sim.Conve
 			return
 		}
 		messages = append(messages, message{"user", c.UserText(i)})
-		out, answer, echoed := t.turn(hard, messages, turn.AnswerTokens, session)
+		out, answer, echoed := t.turn(hard, messages, turn.AnswerTokens, session, !c.Whole(i, t.Whole))
 		out.First = i == 0
 		if hard.Err() != nil {
 			return // cut off by the end of the run, nobody's failure
@@ -130,24 +132,25 @@ type chatRequest struct {
 	Messages      []message      `json:"messages"`
 	MaxTokens     int            `json:"max_tokens"`
 	Stream        bool           `json:"stream"`
-	StreamOptions map[string]any `json:"stream_options"`
+	StreamOptions map[string]any `json:"stream_options,omitempty"`
 	IgnoreEOS     bool           `json:"ignore_eos,omitempty"`
 }
 
 // turn sends one turn and reads its answer to the end.
-func (t *Target) turn(ctx context.Context, messages []message, answerTokens int, session string) (out Turn, answer, echoed string) {
-	body, err := json.Marshal(chatRequest{
-		Model: t.Model, Messages: messages, MaxTokens: max(answerTokens, 1), Stream: true, StreamOptions: map[string]any{"include_usage": true},
-		IgnoreEOS: t.IgnoreEOS,
-	})
+func (t *Target) turn(ctx context.Context, messages []message, answerTokens int, session string, stream bool) (out Turn, answer, echoed string) {
+	r := chatRequest{Model: t.Model, Messages: messages, MaxTokens: max(answerTokens, 1), Stream: stream, IgnoreEOS: t.IgnoreEOS}
+	if stream {
+		r.StreamOptions = map[string]any{"include_usage": true}
+	}
+	body, err := json.Marshal(r)
 	if err != nil {
 		return Turn{Err: err}, "", ""
 	}
-	return t.send(ctx, "/v1/chat/completions", body, session)
+	return t.send(ctx, "/v1/chat/completions", body, session, stream)
 }
 
 // send sends a body and reads its answer to the end.
-func (t *Target) send(ctx context.Context, path string, body []byte, session string) (out Turn, answer, echoed string) {
+func (t *Target) send(ctx context.Context, path string, body []byte, session string, stream bool) (out Turn, answer, echoed string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return Turn{Err: err}, "", ""
@@ -177,7 +180,11 @@ func (t *Target) send(ctx context.Context, path string, body []byte, session str
 		out.Err = fmt.Errorf("status %d: %s", res.StatusCode, bytes.TrimSpace(said))
 		return out, "", ""
 	}
-	answer, out.Err = out.read(res.Body)
+	if out.Whole = !stream; stream {
+		answer, out.Err = out.read(res.Body)
+	} else {
+		answer, out.Err = out.readWhole(res.Body)
+	}
 	out.Took = time.Since(out.Sent)
 	return out, answer, res.Header.Get("X-Session-Id")
 }
@@ -187,6 +194,9 @@ type chunk struct {
 		Delta struct {
 			Content string `json:"content"`
 		} `json:"delta"`
+		Message struct {
+			Content string `json:"content"`
+		} `json:"message"` // of a chat's whole answer
 		Text string `json:"text"` // of a completion
 	} `json:"choices"`
 	Usage *struct {
@@ -227,6 +237,26 @@ func (t *Turn) read(body io.Reader) (string, error) {
 	}
 }
 
+// mostAnswer bounds an answer that comes as a whole, in bytes.
+const mostAnswer = 64 << 20
+
+// readWhole reads an answer that is not streamed.
+func (t *Turn) readWhole(body io.Reader) (string, error) {
+	data, err := io.ReadAll(io.LimitReader(body, mostAnswer))
+	if err != nil {
+		return "", err
+	}
+	var c chunk
+	if err := json.Unmarshal(data, &c); err != nil {
+		return "", fmt.Errorf("an answer that is no JSON: %w", err)
+	}
+	if len(c.Choices) == 0 {
+		return "", errors.New("an answer without choices")
+	}
+	t.count(&c)
+	return c.Choices[0].Message.Content + c.Choices[0].Text, nil
+}
+
 func (t *Turn) take(data []byte, answer *strings.Builder) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
@@ -250,11 +280,16 @@ func (t *Turn) take(data []byte, answer *strings.Builder) error {
 		t.Pieces++
 		answer.WriteString(piece)
 	}
+	t.count(&c)
+	return nil
+}
+
+// count takes in usage.
+func (t *Turn) count(c *chunk) {
 	if u := c.Usage; u != nil {
 		t.PromptTokens, t.OutputTokens = u.PromptTokens, u.CompletionTokens
 		if u.Details != nil {
 			t.CachedTokens = u.Details.CachedTokens
 		}
 	}
-	return nil
 }

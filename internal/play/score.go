@@ -14,6 +14,7 @@ type Score struct {
 	mu        sync.Mutex
 	ttft, itl *hdrhistogram.Histogram // microseconds
 	pause     *hdrhistogram.Histogram // the same, the longest of each answer
+	took      *hdrhistogram.Histogram // until the end of the answer
 	requests  int
 	failed    int
 	prompt    int64
@@ -33,7 +34,7 @@ const maxEndpoints = 1000
 func NewScore(endpoints ...string) *Score {
 	const longest = int64(time.Hour / time.Microsecond)
 	return &Score{
-		ttft: hdrhistogram.New(1, longest, 3), itl: hdrhistogram.New(1, longest, 3), pause: hdrhistogram.New(1, longest, 3),
+		ttft: hdrhistogram.New(1, longest, 3), itl: hdrhistogram.New(1, longest, 3), pause: hdrhistogram.New(1, longest, 3), took: hdrhistogram.New(1, longest, 3),
 		work: map[string]int64{}, turns: map[string]int{}, first: map[string]int{}, endpoints: endpoints,
 	}
 }
@@ -48,7 +49,10 @@ func (s *Score) Add(t Turn) {
 		s.lastError = t.Err.Error()
 		return
 	}
-	_ = s.ttft.RecordValue(max(t.TTFT.Microseconds(), 1))
+	_ = s.took.RecordValue(max(t.Took.Microseconds(), 1))
+	if !t.Whole {
+		_ = s.ttft.RecordValue(max(t.TTFT.Microseconds(), 1))
+	}
 	if t.Pieces > 1 {
 		_ = s.itl.RecordValue(max((t.Took-t.TTFT).Microseconds()/int64(t.Pieces-1), 1))
 		_ = s.pause.RecordValue(max(t.Pause.Microseconds(), 1))
@@ -92,9 +96,10 @@ type Share struct {
 type Summary struct {
 	Requests    int     `json:"requests"`
 	Failed      int     `json:"failed"`
-	TTFT        Latency `json:"ttft_ms"`
+	TTFT        Latency `json:"ttft_ms"`  // of those that are streamed
 	ITL         Latency `json:"itl_ms"`   // mean of each answer
 	Pause       Latency `json:"pause_ms"` // longest of each answer, between two pieces of text
+	Took        Latency `json:"took_ms"`  // until the end of the answer
 	HitRate     float64 `json:"hit_rate"` // cached share of all prompt tokens, 0..1
 	WorkCV      float64 `json:"work_cv"`
 	FirstTurnCV float64 `json:"first_turn_cv"`
@@ -106,7 +111,7 @@ type Summary struct {
 func (s *Score) Summary() Summary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := Summary{Requests: s.requests, Failed: s.failed, TTFT: latency(s.ttft), ITL: latency(s.itl), Pause: latency(s.pause), LastError: s.lastError}
+	out := Summary{Requests: s.requests, Failed: s.failed, TTFT: latency(s.ttft), ITL: latency(s.itl), Pause: latency(s.pause), Took: latency(s.took), LastError: s.lastError}
 	if s.prompt > 0 {
 		out.HitRate = float64(s.cached) / float64(s.prompt)
 	}

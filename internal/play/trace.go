@@ -74,7 +74,7 @@ func (t *Target) traceTurn(ctx context.Context, trace *sim.Trace, i int) Turn {
 	if t.Sessions == Send {
 		session = trace.Sessions[turn.Session].ID
 	}
-	out, _, _ := t.send(ctx, "/v1/completions", body, session)
+	out, _, _ := t.send(ctx, "/v1/completions", body, session, true)
 	out.First = turn.Number == 0
 	return out
 }

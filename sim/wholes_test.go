@@ -1,0 +1,80 @@
+package sim_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/sim"
+)
+
+// TestWholeAnswers: whether answers are streamed changes what the router sees and nothing else. Where half, nine in ten or all of them
+// come as a whole, first tokens are made about as soon as if all were streamed, although the router hears of few of them or of none.
+func TestWholeAnswers(t *testing.T) {
+	all := append(scenarios(), scenario{name: "documents", fleet: fleetOf(4, func(i int, c *sim.Config) {
+		if i == 3 {
+			c.PrefillTokensPerSecond = 3_000
+		}
+	}), work: sim.Workload{Count: 600, PerSecond: 5, SystemTokens: 300, MaxTurns: 1, UserTokens: 3000, AnswerTokens: 40}})
+	for _, s := range all {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			if racing {
+				s.whole = 0.9
+				s.run(t, ours(t), seeds[0])
+				return
+			}
+			streamed, _ := s.pooled(t, ours(t), seeds...)
+			for _, s.whole = range []float64{0.5, 0.9, 1} {
+				got, _ := s.pooled(t, ours(t), seeds...)
+				if got.failed > 0 || got.mean > 1.2*streamed.mean || got.p90 > 1.3*streamed.p90 || got.p99 > 1.5*streamed.p99 || got.hit < streamed.hit-0.01 {
+					t.Errorf("%.0f %% of the answers come as a whole: TTFT mean %.0f, p90 %.0f, p99 %.0f ms, hit rate %.3f; all streamed: %.0f, %.0f, %.0f ms, %.3f",
+						100*s.whole, got.mean, got.p90, got.p99, got.hit, streamed.mean, streamed.p90, streamed.p99, streamed.hit)
+				}
+			}
+		})
+	}
+}
+
+// TestSpeedsAmongWholeAnswers: how quick an engine is shows even where several requests at a time are answered as a whole.
+func TestSpeedsAmongWholeAnswers(t *testing.T) {
+	for _, s := range scenarios() {
+		switch s.name {
+		case "table", "uneven", "short", "long", "overload": // in which an engine computes much, and all the time
+		default:
+			continue
+		}
+		for _, whole := range []float64{0.5, 0.9, 1} {
+			t.Run(fmt.Sprintf("%s/%.1f", s.name, whole), func(t *testing.T) {
+				t.Parallel()
+				s := s
+				s.whole = whole
+				d, _ := s.play(t, ours(t), seeds[0])
+				for i, e := range d.Router.Status(start.Add(time.Hour)) {
+					if rate := s.fleet[i].PrefillTokensPerSecond; e.PrefillPerSec < 0.6*rate || e.PrefillPerSec > 1.4*rate {
+						t.Errorf("%s is thought to compute %.0f tokens a second, it does %.0f", e.Endpoint.Name, e.PrefillPerSec, rate)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkWholeAnswers gives the figures of docs/scenarios.md.
+func BenchmarkWholeAnswers(b *testing.B) {
+	for _, s := range scenarios() {
+		for _, whole := range []float64{0, 0.5, 0.9, 1} {
+			b.Run(fmt.Sprintf("%s/%.1f", s.name, whole), func(b *testing.B) {
+				s := s
+				s.whole = whole
+				var f figures
+				for b.Loop() {
+					f, _ = s.pooled(b, ours(b), seeds...)
+				}
+				b.ReportMetric(f.mean, "mean-ms")
+				b.ReportMetric(f.p90, "p90-ms")
+				b.ReportMetric(f.p99, "p99-ms")
+			})
+		}
+	}
+}
