@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,6 +52,44 @@ func TestPlayAgainstASimulatedEngine(t *testing.T) {
 	}
 }
 
+// TestSomeAnswersComeAsAWhole: where a share of the turns is not streamed, both kinds are answered and go on from each other's answers, and only
+// streams have a time to first token.
+func TestSomeAnswersComeAsAWhole(t *testing.T) {
+	engine, err := enginetest.New(enginetest.Options{Speed: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	server := httptest.NewServer(engine)
+	defer server.Close()
+	w := workload()
+	for _, share := range []float64{0, 0.5, 1} {
+		target := play.Target{URL: server.URL, Model: "simulated", IgnoreEOS: true, Client: server.Client(), Whole: share}
+		var mu sync.Mutex
+		streams, wholes := 0, 0
+		score := play.NewScore()
+		target.Play(context.Background(), w, w.Conversations(2), time.Second, func(turn play.Turn) {
+			score.Add(turn)
+			mu.Lock()
+			defer mu.Unlock()
+			if turn.Whole {
+				wholes++
+			} else {
+				streams++
+			}
+			if turn.Err != nil || turn.Whole == (turn.TTFT > 0) || turn.Took <= 0 || turn.OutputTokens <= 0 || turn.PromptTokens <= turn.CachedTokens {
+				t.Errorf("%+v", turn)
+			}
+		})
+		if share == 0 && wholes > 0 || share == 1 && streams > 0 || share == 0.5 && (wholes < 5 || streams < 5) {
+			t.Errorf("of a share of %v: %d as a whole, %d streamed", share, wholes, streams)
+		}
+		if s := score.Summary(); s.HitRate < 0.4 || s.Took.P50 <= 0 || (s.TTFT.P50 > 0) != (streams > 0) {
+			t.Errorf("of a share of %v: %+v", share, s)
+		}
+	}
+}
+
 // TestBrokenAnswersAreFailures: a client must not take a part, or an error, for an answer.
 func TestBrokenAnswersAreFailures(t *testing.T) {
 	const piece = `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n"
@@ -63,6 +102,8 @@ func TestBrokenAnswersAreFailures(t *testing.T) {
 		"no end mark":         {200, piece, "without [DONE]"},
 		"an error in between": {200, piece + `data: {"error":{"message":"died"}}` + "\n\ndata: [DONE]\n\n", "died"},
 		"no JSON":             {200, "data: hello\n\n", "no JSON"},
+		"whole, no JSON":      {200, `{"choices":`, "no JSON"},
+		"whole, no choices":   {200, `{"choices":[]}`, "without choices"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -72,6 +113,9 @@ func TestBrokenAnswersAreFailures(t *testing.T) {
 			}))
 			defer server.Close()
 			target := play.Target{URL: server.URL, Model: "m", Client: server.Client()}
+			if strings.HasPrefix(name, "whole") {
+				target.Whole = 1
+			}
 			score := play.NewScore()
 			w := workload()
 			w.Count = 1
