@@ -46,6 +46,7 @@ const (
 	mostDebt    = 16    // first turns that an endpoint may have had fewer than the others, to be made good
 	mostSpread  = 16    // turns' mean times that are charged at most: a misjudged endpoint must not be shut out
 	fullBusy    = 0.75  // queues are not reckoned beyond that: none lasts for ever, and of one that is there the wait is known
+	mostCrowd   = 3     // times its places or memory that an endpoint is thought to be crowded at most: what requests share is counted for each
 	othersCount = 2     // times that a wait of others counts: it makes some of them leave and compute again what they had
 )
 
@@ -121,7 +122,7 @@ func alike(v *route.View) bool {
 func (p *leastTTFT) reckon(v *route.View) {
 	heaviest := 0.0
 	for i := range v.Candidates {
-		heaviest = max(heaviest, v.Candidates[i].Weight)
+		heaviest = max(heaviest, lasting(&v.Candidates[i]))
 	}
 	shared := sharedTokens(v)
 	rate := crowding(v)
@@ -134,7 +135,7 @@ func (p *leastTTFT) reckon(v *route.View) {
 			c.Terms.Evict = float64((prefill + float64(float64(twice(v, i, shared))*c.MsPerToken)) * v.Missed)
 		}
 		// Of less weight is who should have less traffic: what it costs there counts for more. The request itself waits no longer.
-		if w := c.Weight / heaviest; w < 1 {
+		if w := lasting(c) / heaviest; w < 1 {
 			c.Terms.Others = (c.Terms.Wait+c.Terms.Prefill+c.Terms.Others)/w - c.Terms.Wait - c.Terms.Prefill
 		}
 	}
@@ -160,7 +161,7 @@ func (p *leastTTFT) spread(v *route.View) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		if p.present(c) {
-			p.enter(c, fastest, mean-mostDebt/min(c.Weight, 1))
+			p.enter(c, fastest, mean-mostDebt/min(lasting(c), 1))
 		} else {
 			p.enter(c, fastest, mean)
 		}
@@ -181,6 +182,14 @@ func (p *leastTTFT) spread(v *route.View) {
 	}
 }
 
+// lasting is an endpoint's weight without what it still lacks since it has come.
+func lasting(c *route.Candidate) float64 {
+	if c.Ramp > 0 {
+		return c.Weight / c.Ramp
+	}
+	return c.Weight
+}
+
 // present reports whether the endpoint was a candidate when the last first turn was placed.
 func (p *leastTTFT) present(c *route.Candidate) bool {
 	return c.Slot < len(p.given) && p.given[c.Slot].key == c.Key && p.given[c.Slot].seen == p.picks && p.picks > 0
@@ -195,7 +204,7 @@ func (p *leastTTFT) enter(c *route.Candidate, fastest, share float64) {
 	if g.key != c.Key {
 		*g = given{key: c.Key}
 	}
-	g.count = max(g.count, float64(share*c.Weight)/slower(c, fastest))
+	g.count = max(g.count, float64(share*lasting(c))/slower(c, fastest))
 }
 
 // slower is how many times as slow an endpoint is as the fastest one, within reason.
@@ -203,7 +212,7 @@ func slower(c *route.Candidate, fastest float64) float64 { return min(speed(c)/f
 
 // share is how many first turns the endpoint was given of late, for its weight and its speed beside the fastest one's.
 func (p *leastTTFT) share(c *route.Candidate, fastest float64) float64 {
-	return float64(p.given[c.Slot].count/c.Weight) * slower(c, fastest)
+	return float64(p.given[c.Slot].count/lasting(c)) * slower(c, fastest)
 }
 
 // sharedTokens is how much of the prompt all candidates hold: what every conversation begins with.
@@ -254,7 +263,7 @@ func (p *leastTTFT) others(v *route.View, c *route.Candidate, prefill, crowding 
 	cost += float64(c.CrowdMs*crowd) / (1 - crowd)
 	if v.FirstTurn {
 		later := (p.laters + firstTurns) / (p.firsts + 1)
-		cost += float64(later * (float64(p.mean(c)*marginal(min(c.Steady, fullBusy))) + float64(c.CrowdMs*marginal(crowd))))
+		cost += float64(later * (float64(p.mean(c)*marginal(min(c.Steady, fullBusy))) + float64(c.CrowdMs*crowded(c.Crowd))))
 	}
 	return cost
 }
@@ -262,6 +271,13 @@ func (p *leastTTFT) others(v *route.View, c *route.Candidate, prefill, crowding 
 // marginal is the derivative of the length of a queue by the share of time that its server is busy (M/M/1), times that share.
 func marginal(busy float64) float64 {
 	return float64(busy*(2-busy)) / float64((1-busy)*(1-busy))
+}
+
+// crowded is marginal for a share of places or memory that may be more than all of them, up to mostCrowd. Beyond fullBusy it goes on along its
+// tangent: those who come later stay with this conversation, so that where all endpoints are full it still matters which is the fullest.
+func crowded(share float64) float64 {
+	const steep = 2 / ((1 - fullBusy) * (1 - fullBusy) * (1 - fullBusy))
+	return marginal(min(share, fullBusy)) + float64(steep*max(0, min(share, mostCrowd)-fullBusy))
 }
 
 // mean is how long a turn's prompt takes to compute on an endpoint, in ms, never 0.

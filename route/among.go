@@ -19,6 +19,7 @@ type among struct {
 
 const (
 	keepAmong  = 0.995 // share of the sums that is kept with each answer
+	speedRange = 0.5   // standard deviation of speeds among endpoints, as a share of their mean
 	priorAmong = 0.02  // all of both, as assumed at first, weighs as much as this share of the own prompts
 )
 
@@ -63,6 +64,12 @@ func (r *Router) learnWhole(f *flight, own, rest, perToken, fixed float64) {
 		s.line(own+float64(front*f.front)+float64(behind*f.behind), rest, took-fixed, amongOthers, false, perToken, fixed)
 		left := took - fixed - float64(own*perToken) - float64(rest*s.perStep)
 		r.among.take(float64(f.front*perToken), float64(f.behind*perToken), float64(own*perToken), left)
+	}
+	// Who is thought quicker than he is gets more than he can bear, who is thought slower loses little. So to be quicker than all are on average
+	// takes as many answers as the noise in them asks for.
+	if mean := r.speeds.perToken; mean > 0 && s.perToken < mean {
+		doubt := float64(amongOthers*s.noise) / float64(speedRange*speedRange*mean*mean)
+		s.perToken += float64((mean - s.perToken) * doubt / (s.xx + doubt))
 	}
 	if f.end > w.passed {
 		w.passed, w.at = f.end, f.first.Add(-time.Duration(float64(rest*s.perStep)*1e6))

@@ -43,8 +43,9 @@ func (r *Router) add(now time.Time, m *member) {
 		}
 	}
 	r.members = append(r.members, m)
+	ramp := ep.ramp(now, r.cfg.Ramp)
 	r.view.Candidates = append(r.view.Candidates, Candidate{
-		Name: ep.spec.Name, Key: ep.key, Slot: ep.slot, Weight: ep.spec.Weight * ep.ramp(now, r.cfg.Ramp), Load: load, Model: m.model, Epoch: ep.epoch,
+		Name: ep.spec.Name, Key: ep.key, Slot: ep.slot, Weight: ep.spec.Weight * ramp, Ramp: ramp, Load: load, Model: m.model, Epoch: ep.epoch,
 		MsPerAnswer: ep.speed.perAnswer, CacheTokens: ep.report.CacheTokens, Slots: ep.places(), KVUsage: usage,
 		Queue: queue, BlockTokens: ep.report.BlockTokens,
 	})

@@ -26,6 +26,7 @@ type Candidate struct {
 	Key    uint64  // hash of Name: what hash policies rank by
 	Slot   int     // small stable number of the endpoint, for tables that policies keep
 	Weight float64 // configured weight times Ramp; always above 0
+	Ramp   float64 // share of its configured weight that it has yet, since it has come or come back: above 0, and mostly 1
 	Load   Load
 	Model  string // what the endpoint would be asked for
 	Epoch  uint32 // counts the times its cache is known to have been lost

@@ -11,6 +11,7 @@ type speed struct {
 	samples    int
 	xx, xy     float64 // sums of a least-squares line through the origin, older samples weighing less, see line
 	xr, rr, ry float64 // the same of answers that come as a whole
+	noise      float64 // mean square of what such answers were off by, ms²
 	perStep    float64 // ms for each token of such an answer after the first, without the prompts that were computed meanwhile
 	perAnswer  float64 // ms for each token of an answer after the first; 0 unknown
 	hold       float64 // ms that a request stays once it is computed; 0 unknown
@@ -30,6 +31,7 @@ type speed struct {
 	busy    float64   // ms of prefill of late, see busyWindow
 	steady  float64   // the same over steadyWindow
 	busyAt  time.Time // of both
+	since   time.Time // when the first of what is left of steady was counted
 }
 
 // speeds are what is assumed of endpoints that nothing has been learnt of: the mean of the others.
@@ -45,6 +47,7 @@ const (
 	fixedStep     = 0.08 // share of the estimate by which one sample moves fixed
 	fixedQuantile = 0.35 // share of samples below it: waiting that was not foreseen is above
 	amongOthers   = 0.2  // weight of an answer that came as a whole while the endpoint had others
+	noiseRate     = 0.05 // weight of a new sample for noise
 	slowRate      = 0.1  // weight of a new sample for perAnswer and hold
 	turnWindow    = 20 * time.Second
 	busyWindow    = 10 * time.Second
@@ -247,6 +250,9 @@ func left(sum float64, age, window time.Duration) float64 {
 // spend counts ms that an endpoint will spend on a prompt.
 func (s *speed) spend(now time.Time, ms float64) {
 	age := now.Sub(s.busyAt)
+	if left(s.steady, age, steadyWindow) == 0 {
+		s.since = now
+	}
 	s.busy, s.steady = left(s.busy, age, busyWindow)+ms, left(s.steady, age, steadyWindow)+ms
 	s.busyAt = now
 }
@@ -258,7 +264,9 @@ func (s *speed) shares(now time.Time) (busy, steady float64) {
 		return 0, 0
 	}
 	age := now.Sub(s.busyAt)
-	return min(1, left(s.busy, age, busyWindow)/ms(busyWindow)), min(1, left(s.steady, age, steadyWindow)/ms(steadyWindow))
+	// A sum that is younger than its window is that much smaller: by 1 - exp(-age/window), about. Nothing is told of less than a busyWindow.
+	seen := float64(max(now.Sub(s.since), busyWindow)) / float64(steadyWindow)
+	return min(1, left(s.busy, age, busyWindow)/ms(busyWindow)), min(1, left(s.steady, age, steadyWindow)/float64(ms(steadyWindow)*min(1, seen/(1+seen/2))))
 }
 
 // learnSpeed takes in how long a request took.
@@ -310,6 +318,10 @@ func (s *speed) line(x, rest, y, weight float64, fresh bool, perToken, fixed flo
 	s.samples++
 	s.sums(x, rest, max(y-start, y/16), weight)
 	s.solve()
+	if rest > 0 {
+		off := y - expected
+		s.noise += float64(max(noiseRate, 1/float64(s.samples)) * (float64(off*off) - s.noise))
+	}
 	if !fresh {
 		return
 	}

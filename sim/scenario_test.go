@@ -43,6 +43,15 @@ func scenarios() []scenario {
 		{name: "long", fleet: fleetOf(4, func(_ int, c *sim.Config) { c.CacheTokens = 600_000 }), work: work(func(w *sim.Workload) {
 			w.Count, w.PerSecond, w.MeanTurns, w.UserTokens, w.Think = 28, 0.25, 3, 400, 4*time.Second
 		}), talks: long},
+		{name: "chat", fleet: four, work: sim.Workload{
+			Count: 600, PerSecond: 10, SystemTokens: 1200, MeanTurns: 6, MaxTurns: 30, UserTokens: 60, AnswerTokens: 250, Think: 4 * time.Second,
+		}},
+		{name: "agents", fleet: fleetOf(8, nil), work: sim.Workload{
+			Count: 60, PerSecond: 1, SystemTokens: 9000, MeanTurns: 30, MaxTurns: 60, UserTokens: 1200, AnswerTokens: 100, Think: 100 * time.Millisecond,
+		}},
+		{name: "full_caches", fleet: fleetOf(4, func(_ int, c *sim.Config) { c.CacheTokens = 12_000 }), work: sim.Workload{
+			Count: 300, PerSecond: 3, SystemTokens: 500, MeanTurns: 4, MaxTurns: 10, UserTokens: 500, AnswerTokens: 60, Think: 2 * time.Second,
+		}},
 		{name: "restart", fleet: four, clears: 20 * time.Second, work: work(nil)},
 		{name: "low_load", fleet: four, work: work(func(w *sim.Workload) { w.PerSecond, w.Count = 2, 100 })},
 		{name: "overload", fleet: four, work: work(func(w *sim.Workload) { w.PerSecond, w.Count = 20, 350 })},

@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// TestCrowdedGrows: who has more of his places taken costs more, however many are.
+func TestCrowdedGrows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Float64Range(0, mostCrowd).Draw(t, "share"), rapid.Float64Range(0, mostCrowd).Draw(t, "another")
+		if a < b-1e-9 && crowded(a) >= crowded(b) {
+			t.Errorf("%v of the places: %v, %v of them: %v", a, crowded(a), b, crowded(b))
+		}
+		if a < fullBusy && crowded(a) != marginal(a) {
+			t.Errorf("%v of the places: %v, should be %v", a, crowded(a), marginal(a))
+		}
+	})
+}
+
+// TestNewConversationsGoWhereFewerWait: where no endpoint has a place free, those that have fewest who want one get the new conversations.
+func TestNewConversationsGoWhereFewerWait(t *testing.T) {
+	cs := quick(4)
+	p := ttft(t)
+	for i := range cs {
+		cs[i].Slots, cs[i].CrowdMs = 16, 1000./16
+		cs[i].Load.Requests, cs[i].WaitMs = 24, 300
+	}
+	cs[2].Load.Requests = 20
+	for i := range cs {
+		cs[i].Crowd = float64(cs[i].Load.Requests) / 16
+	}
+	for i := range 3 {
+		v := view(cs, uint64(i))
+		v.PromptTokens = 200
+		if got := p.Pick(v, &route.Request{}); got.Index != 2 {
+			t.Errorf("new conversation %d went to %d; terms %+v", i, got.Index, v.Candidates)
+		}
+		cs[2].Load.Requests++
+		cs[2].Crowd += 1. / 16
+	}
+}
+
+// TestWhoHasJustComeIsAsked: the share that an endpoint lacks while it is taken in bounds what it gets, and is no cost: it is idle and the others
+// are not.
+func TestWhoHasJustComeIsAsked(t *testing.T) {
+	cs := quick(3)
+	for i := range cs {
+		cs[i].Ramp, cs[i].Steady, cs[i].Busy, cs[i].TurnsPerMs = 1, 0.5, 0.5, 0.005
+	}
+	cs[2].Weight, cs[2].Ramp, cs[2].Steady, cs[2].Busy, cs[2].TurnsPerMs = 0.1, 0.1, 0, 0, 0
+	p := ttft(t)
+	for i := range 20 { // before it came
+		v := view(cs[:2], uint64(100+i))
+		v.PromptTokens = 2000
+		p.Pick(v, &route.Request{})
+		for range 4 {
+			p.Pick(laterTurn(cs[:2], i%2, 2000), &route.Request{})
+		}
+	}
+	for i := range 5 {
+		v := view(cs, uint64(i))
+		v.PromptTokens = 2000
+		if got := p.Pick(v, &route.Request{}); got.Index != 2 {
+			t.Errorf("new conversation %d went to %d; terms %+v", i, got.Index, v.Candidates)
+		}
+	}
+	cs[2].Load.Requests = 10 // more than its share, and the eight that are free
+	v := view(cs, 9)
+	v.PromptTokens = 2000
+	if got := p.Pick(v, &route.Request{}); got.Index == 2 {
+		t.Errorf("it has ten requests and gets one more")
+	}
+}
