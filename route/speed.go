@@ -31,7 +31,6 @@ type speed struct {
 	busy    float64   // ms of prefill of late, see busyWindow
 	steady  float64   // the same over steadyWindow
 	busyAt  time.Time // of both
-	since   time.Time // when the first of what is left of steady was counted
 }
 
 // speeds are what is assumed of endpoints that nothing has been learnt of: the mean of the others.
@@ -250,9 +249,6 @@ func left(sum float64, age, window time.Duration) float64 {
 // spend counts ms that an endpoint will spend on a prompt.
 func (s *speed) spend(now time.Time, ms float64) {
 	age := now.Sub(s.busyAt)
-	if left(s.steady, age, steadyWindow) == 0 {
-		s.since = now
-	}
 	s.busy, s.steady = left(s.busy, age, busyWindow)+ms, left(s.steady, age, steadyWindow)+ms
 	s.busyAt = now
 }
@@ -264,9 +260,7 @@ func (s *speed) shares(now time.Time) (busy, steady float64) {
 		return 0, 0
 	}
 	age := now.Sub(s.busyAt)
-	// A sum that is younger than its window is that much smaller: by 1 - exp(-age/window), about. Nothing is told of less than a busyWindow.
-	seen := float64(max(now.Sub(s.since), busyWindow)) / float64(steadyWindow)
-	return min(1, left(s.busy, age, busyWindow)/ms(busyWindow)), min(1, left(s.steady, age, steadyWindow)/float64(ms(steadyWindow)*min(1, seen/(1+seen/2))))
+	return min(1, left(s.busy, age, busyWindow)/ms(busyWindow)), min(1, left(s.steady, age, steadyWindow)/ms(steadyWindow))
 }
 
 // learnSpeed takes in how long a request took.

@@ -153,23 +153,3 @@ func TestSpeedOfWholesAmongEachOther(t *testing.T) {
 	}
 	b.wantRate(0.2)
 }
-
-// TestBusyIsToldEarly: a share of two minutes can be told after ten seconds.
-func TestBusyIsToldEarly(t *testing.T) {
-	b := taught(t)
-	b.now = b.now.Add(time.Hour) // what was learnt of the speed stays, what it did of late is forgotten
-	for at := time.Duration(0); at < 4*time.Minute; at += time.Second {
-		l, computed := b.send(4500) // half a second of each
-		b.end(l, computed, 4500, 1, 0)
-		b.now = b.now.Add(500 * time.Millisecond)
-		b.wantWait("", 0, 1)
-		switch got := b.w.seen.Steady; {
-		case at < 10*time.Second:
-			if got > 0.6 {
-				t.Errorf("after %v it is thought to be busy %.2f of its time", at, got)
-			}
-		case got < 0.4 || got > 0.6:
-			t.Errorf("after %v it is thought to be busy %.2f of its time, is half of it", at, got)
-		}
-	}
-}
