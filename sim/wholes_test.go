@@ -8,20 +8,28 @@ import (
 	"github.com/warmpath/warmpath/sim"
 )
 
-// TestWholeAnswers: whether answers are streamed changes what the router sees and nothing else. Where half, nine in ten or all of them
-// come as a whole, first tokens are made about as soon as if all were streamed, although the router hears of few of them or of none.
-func TestWholeAnswers(t *testing.T) {
-	all := append(scenarios(), scenario{name: "documents", fleet: fleetOf(4, func(i int, c *sim.Config) {
+// wholeScenarios are all of them, and two in which little but answers tells how quick an engine is: prompts that no cache holds on a mixed fleet,
+// and long ones with long answers.
+func wholeScenarios() []scenario {
+	return append(scenarios(), scenario{name: "documents", fleet: fleetOf(4, func(i int, c *sim.Config) {
 		if i == 3 {
 			c.PrefillTokensPerSecond = 3_000
 		}
-	}), work: sim.Workload{Count: 600, PerSecond: 5, SystemTokens: 300, MaxTurns: 1, UserTokens: 3000, AnswerTokens: 40}})
-	for _, s := range all {
+	}), work: sim.Workload{Count: 600, PerSecond: 5, SystemTokens: 300, MaxTurns: 1, UserTokens: 3000, AnswerTokens: 40}},
+		scenario{name: "essays", fleet: fleetOf(6, nil), work: sim.Workload{
+			Count: 500, PerSecond: 2.5, SystemTokens: 100, MaxTurns: 1, UserTokens: 12_000, AnswerTokens: 300,
+		}})
+}
+
+// TestWholeAnswers: whether answers are streamed changes what the router sees and nothing else. Where half, nine in ten or all of them
+// come as a whole, first tokens are made about as soon as if all were streamed, although the router hears of few of them or of none.
+func TestWholeAnswers(t *testing.T) {
+	for _, s := range wholeScenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			if racing {
 				if s.name == "agents" || s.name == "full_caches" || s.name == "chat" {
-					t.Skip("long, and of the same code as the others")
+					t.Skip("takes minutes under the race detector; TestScenarios races its load, and the shorter ones race whole answers")
 				}
 				s.whole = 0.9
 				s.run(t, ours(t), seeds[0])
@@ -65,7 +73,7 @@ func TestSpeedsAmongWholeAnswers(t *testing.T) {
 
 // BenchmarkWholeAnswers gives the figures of docs/scenarios.md.
 func BenchmarkWholeAnswers(b *testing.B) {
-	for _, s := range scenarios() {
+	for _, s := range wholeScenarios() {
 		for _, whole := range []float64{0, 0.5, 0.9, 1} {
 			b.Run(fmt.Sprintf("%s/%.1f", s.name, whole), func(b *testing.B) {
 				s := s

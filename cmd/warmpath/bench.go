@@ -180,7 +180,11 @@ func progress(w io.Writer, terminal bool, score *play.Score, turns int, done <-c
 			return
 		case <-tick.C:
 			v := score.Summary()
-			text := fmt.Sprintf("%d of %d turns, %d failed, TTFT p50 %.0f ms, hit %.1f %%", v.Requests, turns, v.Failed, v.TTFT.P50, 100*v.HitRate)
+			what, l := "TTFT", v.TTFT
+			if l == (play.Latency{}) {
+				what, l = "answers", v.Took
+			}
+			text := fmt.Sprintf("%d of %d turns, %d failed, %s p50 %.0f ms, hit %.1f %%", v.Requests, turns, v.Failed, what, l.P50, 100*v.HitRate)
 			if terminal {
 				fmt.Fprintf(w, "\r\x1b[K%s", text)
 			} else {
@@ -202,6 +206,9 @@ func printScore(w io.Writer, v play.Summary, turns int, took time.Duration) {
 		name string
 		l    play.Latency
 	}{{"time to first token", v.TTFT}, {"inter-token latency", v.ITL}, {"until the end of the answer", v.Took}} {
+		if r.l == (play.Latency{}) { // nothing was streamed
+			continue
+		}
 		t.AppendRow(table.Row{r.name, fmt.Sprintf("%.1f", r.l.Mean), fmt.Sprintf("%.1f", r.l.P50), fmt.Sprintf("%.1f", r.l.P90), fmt.Sprintf("%.1f", r.l.P99)})
 	}
 	fmt.Fprintln(w, t.Render())

@@ -22,15 +22,24 @@ func workload() sim.Workload {
 	return w
 }
 
-// TestPlayAgainstASimulatedEngine: every turn is answered, and the engine's cache is seen to hold what earlier turns computed.
-func TestPlayAgainstASimulatedEngine(t *testing.T) {
+// simulated serves a simulated engine until the test ends.
+func simulated(t *testing.T) *httptest.Server {
+	t.Helper()
 	engine, err := enginetest.New(enginetest.Options{Speed: 50})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
 	server := httptest.NewServer(engine)
-	defer server.Close()
+	t.Cleanup(func() {
+		server.Close()
+		engine.Close()
+	})
+	return server
+}
+
+// TestPlayAgainstASimulatedEngine: every turn is answered, and the engine's cache is seen to hold what earlier turns computed.
+func TestPlayAgainstASimulatedEngine(t *testing.T) {
+	server := simulated(t)
 	w := workload()
 	conversations := w.Conversations(1)
 	turns := 0
@@ -55,13 +64,7 @@ func TestPlayAgainstASimulatedEngine(t *testing.T) {
 // TestSomeAnswersComeAsAWhole: where a share of the turns is not streamed, both kinds are answered and go on from each other's answers, and only
 // streams have a time to first token.
 func TestSomeAnswersComeAsAWhole(t *testing.T) {
-	engine, err := enginetest.New(enginetest.Options{Speed: 50})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer engine.Close()
-	server := httptest.NewServer(engine)
-	defer server.Close()
+	server := simulated(t)
 	w := workload()
 	for _, share := range []float64{0, 0.5, 1} {
 		target := play.Target{URL: server.URL, Model: "simulated", IgnoreEOS: true, Client: server.Client(), Whole: share}
