@@ -33,6 +33,7 @@ type flight struct {
 	transfer int64     // tokens that are moved to it, of a decode leg, or away from it, of a prefill leg
 	due      time.Time // when what a decode leg needs is expected to be computed
 	handed   time.Time // when what a decode leg needs was on its way
+	overdue  time.Time // see Router.overdue; zero never
 
 	index              uint32    // its place in Router.flights
 	epoch              uint32    // of the endpoint when it was decided
@@ -107,6 +108,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 		ep.load.TransferTokens += f.transfer
 	}
 	ep.requests++
+	f.overdue = r.overdue(f, req.MaxTokens)
 	ep.queue(now, f)
 	if req.Class == Turn {
 		ep.speed.turn(now)
@@ -138,6 +140,9 @@ func (r *Router) firstByte(now time.Time, l Lease) {
 	}
 	f.first = now
 	f.prefilled = true
+	if f.class != Aside && f.incarnation == f.ep.incarnation {
+		f.ep.lives(now)
+	}
 	if f.trial && f.incarnation == f.ep.incarnation { // it computes again; its stream may last for hours
 		f.trial = false
 		f.ep.trials--

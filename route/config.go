@@ -31,6 +31,7 @@ type Config struct {
 	EjectAfter int           // failures in a row, by the endpoint's fault, that eject it; default 3
 	EjectFor   time.Duration // the first ejection; doubles with each further one; default 1 s
 	EjectMax   time.Duration // the longest ejection; default 30 s
+	Silent     time.Duration // how long an endpoint whose answers are overdue may give no sign of life before it is ejected; default 10 s, negative for ever
 	BusyFor    time.Duration // how long 429 or 503 without Retry-After keeps traffic away; default 1 s
 	BusyMax    time.Duration // the longest Retry-After that is believed; default 30 s
 	Ramp       time.Duration // how long an endpoint that joins or comes back takes to get its full share; default 10 s
@@ -55,6 +56,7 @@ func (c Config) WithDefaults() Config {
 	set(&c.ResponseTTL, 24*time.Hour)
 	set(&c.EjectFor, time.Second)
 	set(&c.EjectMax, 30*time.Second)
+	set(&c.Silent, 10*time.Second)
 	set(&c.BusyFor, time.Second)
 	set(&c.BusyMax, 30*time.Second)
 	set(&c.Ramp, 10*time.Second)

@@ -159,6 +159,7 @@ type EndpointStatus struct {
 	Models   []Model
 	Requests uint64 // requests sent to it since it was declared
 	Failures uint64 // requests that failed by its fault
+	Silent   bool   // it is ejected because it gives no sign of life: what waits there waits in vain
 
 	KV KVFigures // what its KV events say
 

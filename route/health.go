@@ -33,6 +33,8 @@ type endpoint struct {
 	trial        bool   // its ejection ended and nothing has succeeded yet: one request at a time
 	trials       int    // requests now testing it
 	rampFrom     time.Time
+	lifeAt       time.Time // when something last came of an answer of its
+	silentAt     time.Time // when it was ejected because nothing came any more; zero when it was not, or something has come since
 
 	load             Load
 	losses           losses
@@ -165,6 +167,7 @@ func (r *Router) update(ep *endpoint, spec Endpoint, source string) {
 		ep.report, ep.probed, ep.loadAt = Report{}, false, time.Time{}
 		ep.failures, ep.ejections, ep.ejectedUntil, ep.unreachable, ep.cause = 0, 0, time.Time{}, false, ""
 		ep.trial, ep.trials, ep.busyUntil, ep.rampFrom = false, 0, time.Time{}, time.Time{}
+		ep.lifeAt, ep.silentAt = time.Time{}, time.Time{}
 		ep.incarnation++
 		r.lostCache(ep)
 		ep.cache, ep.speed, ep.transfer, ep.pace = cache{}, speed{}, transfer{}, pace{}
@@ -280,7 +283,9 @@ func (r *Router) blame(now time.Time, ep *endpoint, f *flight, ev *Finished) {
 	case EngineError, TimedOut:
 		ep.failed++
 		ep.failures++
-		ep.cause = fmt.Sprintf("%d requests in a row failed (%s)", ep.failures, ev.Outcome)
+		if !ep.silent(now) {
+			ep.cause = fmt.Sprintf("%d requests in a row failed (%s)", ep.failures, ev.Outcome)
+		}
 		if ep.failures >= r.cfg.EjectAfter || f.trial {
 			r.eject(now, ep)
 			ep.unreachable = false
@@ -297,11 +302,14 @@ func (e *endpoint) recovered(now time.Time) {
 	}
 }
 
-func (r *Router) eject(now time.Time, ep *endpoint) {
+func (r *Router) eject(now time.Time, ep *endpoint) { r.ejectFor(now, ep, 0) }
+
+// ejectFor ejects an endpoint for no less than a time, within the bound.
+func (r *Router) ejectFor(now time.Time, ep *endpoint, least time.Duration) {
 	if now.Before(ep.ejectedUntil) {
 		return // requests that were already under way when it was ejected
 	}
-	d := r.cfg.EjectFor << min(ep.ejections, 20)
+	d := max(r.cfg.EjectFor<<min(ep.ejections, 20), least)
 	if d > r.cfg.EjectMax || d <= 0 {
 		d = r.cfg.EjectMax
 	}

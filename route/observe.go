@@ -30,6 +30,8 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		}
 	case Transferring:
 		r.transferring(now, ev.Lease)
+	case Signs:
+		e.Changes = r.signs(now, &ev, e.Changes)
 	case Finished:
 		var ep *endpoint
 		if f := r.flight(ev.Lease); f != nil {
@@ -82,7 +84,7 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 		s := EndpointStatus{
 			Endpoint: ep.spec, Kind: ep.kind(), Source: ep.source, State: ep.state(now),
 			Draining: ep.draining, Gone: ep.gone, Ramp: ep.ramp(now, r.cfg.Ramp), Load: ep.load, Report: ep.report,
-			Models: ep.models(), Requests: ep.requests, Failures: ep.failed, CacheLosses: ep.cache.restarts, KV: ep.mirror.KVFigures,
+			Models: ep.models(), Requests: ep.requests, Failures: ep.failed, Silent: ep.silent(now), CacheLosses: ep.cache.restarts, KV: ep.mirror.KVFigures,
 		}
 		if ep.speed.samples > 0 {
 			s.PrefillPerSec = 1000 / ep.speed.perToken

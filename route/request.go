@@ -168,6 +168,10 @@ type Holding struct {
 // Transferring says that the prompt of a decode leg has been computed and its KV cache is on its way: the decoder has been asked.
 type Transferring struct{ Lease Lease }
 
+// Signs are the endpoints' signs of life that no other event tells: when data of a stream under way last came. It is also the occasion on
+// which endpoints are looked for that give none, so it is to be told every second or so while there are requests.
+type Signs struct{ At map[string]time.Time } // by name
+
 // Finished ends a lease. Each lease is finished exactly once; a second Finished is counted and ignored.
 type Finished struct {
 	Lease      Lease
@@ -188,5 +192,6 @@ func (Drain) event()        {}
 func (FirstByte) event()    {}
 func (Holding) event()      {}
 func (Transferring) event() {}
+func (Signs) event()        {}
 func (Finished) event()     {}
 func (Closed) event()       {}

@@ -22,10 +22,11 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdat
 //	> declare SOURCE name[,weight=0][,model=m]...   a full snapshot of one source
 //	> up name [model[/parent][:context]]... [adapter=x]   a good probe
 //	> down name | refused name                      a bad one
-//	> route id [model=m] [session=s] [bytes=n] [class=aside] [pin=e] [exclude=e] [tried=e] [follows=r] [max=n] [tenant=t] [user=u] [parent=s] [minted=s] [says=message/message...]
+//	> route id [model=m] [session=s] [bytes=n] [class=aside] [pin=e] [exclude=e] [tried=e] [follows=r] [max=n] [tenant=t] [user=u] [parent=s] [minted=s] [says=message/message...] [whole]
 //	> first id | finish id OUTCOME [retry=2s] [usage=prompt/cached/output] [response=r]
 //	> disagg when [threshold] [strict]              before anything else but aliases, see split_script_test.go
 //	> decide id ... [leg=prefill|decode] [decoder=d] [triedp=p] [fails] [unfit] | moving id
+//	> signs [name=ago]...                            what streams under way tell
 //	> drain name | undrain name | wait 2s | status | models | stats
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -131,6 +132,17 @@ func (p *player) do(words []string) {
 		p.observe(route.FirstByte{Lease: p.leases[args[0]]})
 	case "finish":
 		p.observe(finished(p.leases[args[0]], args[1:]))
+	case "signs":
+		at := map[string]time.Time{}
+		for _, a := range args {
+			name, ago, _ := strings.Cut(a, "=")
+			d, err := time.ParseDuration(ago)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			at[name] = p.now.Add(-d)
+		}
+		p.observe(route.Signs{At: at})
 	case "wait":
 		d, err := time.ParseDuration(args[0])
 		if err != nil {
@@ -211,6 +223,8 @@ func (p *player) request(args []string) route.Request {
 			req.TriedPrefill = append(req.TriedPrefill, v)
 		case "fails":
 			req.Fails = true
+		case "whole":
+			req.Stream = false
 		case "unfit":
 			req.Splits = false
 		default:

@@ -115,6 +115,9 @@ func TestStorm(t *testing.T) {
 						s.probe()
 					case what == 2:
 						s.now = s.now.Add(time.Duration(s.of(3000, "ms")) * time.Millisecond)
+						if s.of(3, "signs") == 0 {
+							s.r.Observe(s.now, route.Signs{At: map[string]time.Time{"a": s.now.Add(-time.Duration(s.of(20000, "ago")) * time.Millisecond)}})
+						}
 					case what < 5 && len(s.open) > 0:
 						s.finish()
 					case what == 5 && len(s.open) > 0:

@@ -27,8 +27,8 @@ func engineCommand(e env) *cobra.Command {
 		Long: `Runs one simulated inference engine over HTTP: continuous batching, chunked prefill and a KV block cache, looking on the wire
 like vLLM, SGLang, TensorRT-LLM, llama.cpp or Ollama. It computes nothing and says in its answers that it is simulated. Faults can be
 switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/stats shows what it did. Kinds: refuse (give
-"seconds", since the closed port cannot be told to open), 500, 503, 429 ("retry_after"), hang, cut ("after_chunks"), slow ("factor"),
-restart, error_event, garbage, none.`,
+"seconds", since the closed port cannot be told to open), 500, 503, 429 ("retry_after"), hang, cut ("after_chunks"), slow ("factor";
+1000000 stands still with good health), restart, error_event, garbage, none.`,
 		Example: `  warmpath engine --dialect vllm --listen 127.0.0.1:9001
   warmpath engine --dialect sglang --ranks 4 --listen 127.0.0.1:9002
   warmpath serve --endpoint http://127.0.0.1:9001

@@ -155,12 +155,23 @@ type Health struct {
 	EjectFor time.Duration `yaml:"eject_for"`
 	// EjectMax is the longest ejection.
 	EjectMax time.Duration `yaml:"eject_max"`
+	// Silent is how long an endpoint may give no sign of life while answers are overdue there and its health is good: then it is ejected,
+	// and what waits there goes elsewhere. 0 is for ever.
+	Silent time.Duration `yaml:"silent"`
 	// BusyFor is how long a 429 or 503 without Retry-After keeps traffic away.
 	BusyFor time.Duration `yaml:"busy_for"`
 	// BusyMax is the longest Retry-After that is believed.
 	BusyMax time.Duration `yaml:"busy_max"`
 	// Ramp is how long an endpoint that joins or comes back takes to get its full share.
 	Ramp time.Duration `yaml:"ramp"`
+}
+
+// SilentFor is Silent as package route has it, to which 0 is the default.
+func (h Health) SilentFor() time.Duration {
+	if h.Silent == 0 {
+		return -1
+	}
+	return h.Silent
 }
 
 // Log of the router itself.
@@ -203,7 +214,7 @@ func Default() Config {
 		},
 		Probe: probe.Config{}.WithDefaults(), KVEvents: kvevents.DefaultConfig(),
 		Health: Health{
-			EjectAfter: r.EjectAfter, EjectFor: r.EjectFor, EjectMax: r.EjectMax, BusyFor: r.BusyFor, BusyMax: r.BusyMax, Ramp: r.Ramp,
+			EjectAfter: r.EjectAfter, EjectFor: r.EjectFor, EjectMax: r.EjectMax, Silent: r.Silent, BusyFor: r.BusyFor, BusyMax: r.BusyMax, Ramp: r.Ramp,
 		},
 		Log:     Log{Level: "info", Format: "text"},
 		Tracing: Tracing{SampleRatio: 1, ServiceName: "warmpath"},

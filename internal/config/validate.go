@@ -164,7 +164,7 @@ func (c Config) checkNumbers() []error {
 		v := reflect.ValueOf(s.value)
 		for _, f := range strictyaml.Fields(v.Type()) {
 			d, ok := v.FieldByIndex(f.Index).Interface().(time.Duration)
-			if ok && d <= 0 && f.Name != "ramp" || d < 0 {
+			if ok && d <= 0 && f.Name != "ramp" && f.Name != "silent" || d < 0 {
 				faults = append(faults, fault(s.path+"."+f.Name, "is %v, must be above 0", d))
 			}
 		}

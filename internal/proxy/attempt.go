@@ -190,7 +190,7 @@ func (a *attempt) conclude(err error) error {
 	case errors.Is(err, h1.ErrBadRequest):
 		a.fin.Outcome = route.ClientError
 		return err
-	case errors.Is(cause, errNoFirstByte) || errors.Is(cause, errIdle):
+	case errors.Is(cause, errNoFirstByte) || errors.Is(cause, errIdle) || errors.Is(cause, errSilent):
 		a.fin.Outcome, told = route.TimedOut, cause
 	case errors.Is(cause, errRefusing) || errors.Is(cause, errDown):
 		a.fin.Outcome, told = route.EngineError, cause

@@ -51,6 +51,7 @@ var faults = []struct {
 	{errShutdown, fault{503, "service_unavailable", "shutting_down", time.Second}},
 	{errNoFirstByte, fault{504, "api_error", "endpoint_timeout", 0}},
 	{errIdle, fault{504, "api_error", "endpoint_timeout", 0}},
+	{errSilent, fault{504, "api_error", "endpoint_timeout", 0}},
 	{errRefusing, fault{502, "api_error", "endpoint_gone", 0}},
 	{errDown, fault{502, "api_error", "endpoint_gone", 0}},
 	{errUnreachable, fault{503, "service_unavailable", "endpoint_unreachable", time.Second}},

@@ -206,7 +206,7 @@ func (p *Proxy) Run(ctx context.Context) {
 	tick := min(p.cfg.FirstByte, p.cfg.Answer, p.cfg.Idle, p.cfg.Refusing, p.cfg.ReadBody) / 8
 	t := time.NewTicker(min(max(tick, 5*time.Millisecond), 250*time.Millisecond))
 	defer t.Stop()
-	gone := &goneEndpoints{endpoints: map[string]bool{}, up: map[string]int{}}
+	gone := &goneEndpoints{endpoints: map[string]bool{}, silent: map[string]bool{}, up: map[string]int{}}
 	var looked time.Time
 	for {
 		select {
@@ -220,6 +220,7 @@ func (p *Proxy) Run(ctx context.Context) {
 		now := time.Now()
 		if now.Sub(looked) >= p.cfg.Refusing/8 {
 			looked = now
+			p.tellSigns()
 			p.lookForGone(gone)
 		}
 		p.flights.each(func(c *call) { c.check(now, gone) })
@@ -229,6 +230,7 @@ func (p *Proxy) Run(ctx context.Context) {
 // goneEndpoints are those not worth waiting for.
 type goneEndpoints struct {
 	endpoints map[string]bool // true for those that refuse connections, false for those that are down otherwise
+	silent    map[string]bool // those that are thought to hang although they are healthy
 	up        map[string]int  // endpoints that are up, by the pools they serve
 }
 
@@ -236,8 +238,27 @@ type goneEndpoints struct {
 // sooner than another one answers.
 func (g *goneEndpoints) others(w *watch) bool { return g.up[w.pool] > 0 }
 
+// tellSigns tells the fleet when something last came of the streams under way, by endpoint.
+func (p *Proxy) tellSigns() {
+	at := map[string]time.Time{}
+	look := func(w *watch) {
+		if w == nil || !w.begun.Load() {
+			return
+		}
+		if moved := time.Unix(0, w.moved.Load()); moved.After(at[w.endpoint]) {
+			at[w.endpoint] = moved
+		}
+	}
+	p.flights.each(func(c *call) {
+		look(c.watch.Load())
+		look(c.aside.Load())
+	})
+	p.fleet.Observe(route.Signs{At: at})
+}
+
 func (p *Proxy) lookForGone(g *goneEndpoints) {
 	clear(g.endpoints)
+	clear(g.silent)
 	clear(g.up)
 	up := map[string]bool{}
 	for _, s := range p.fleet.Status() {
@@ -247,10 +268,14 @@ func (p *Proxy) lookForGone(g *goneEndpoints) {
 			up[name] = !s.Draining && !s.Gone && s.Endpoint.Weight > 0
 		case route.StateDown:
 			g.endpoints[name] = s.Report.Refused
-		case route.StateUnknown, route.StateEjected, route.StateBusy:
+		case route.StateEjected:
+			if s.Silent {
+				g.silent[name] = true
+			}
+		case route.StateUnknown, route.StateBusy:
 		}
 	}
-	if len(g.endpoints) == 0 {
+	if len(g.endpoints) == 0 && len(g.silent) == 0 {
 		return
 	}
 	for _, m := range p.fleet.Models() {

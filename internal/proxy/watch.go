@@ -35,6 +35,7 @@ var (
 	errIdle        = errors.New("the engine fell silent within its answer")
 	errRefusing    = errors.New("the engine fell silent and refuses connections")
 	errDown        = errors.New("the engine is down and sent no first byte")
+	errSilent      = errors.New("the engine gives no sign of life and sent no first byte")
 	errShutdown    = errors.New("the router is shutting down")
 	errDraining    = errors.New("the router is shutting down and takes no new requests")
 )
@@ -125,6 +126,8 @@ func (c *call) checkWatch(w *watch, now time.Time, gone *goneEndpoints) {
 		c.stop(w, errIdle)
 	case now.UnixNano() >= deadline:
 		c.stop(w, errNoFirstByte)
+	case gone.silent[w.endpoint] && !w.begun.Load() && w.moves && !c.sent.Load() && gone.others(w):
+		c.stop(w, errSilent)
 	case now.UnixNano()-w.moved.Load() < int64(c.p.cfg.Refusing):
 	case refuses:
 		c.stop(w, errRefusing)

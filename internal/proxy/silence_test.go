@@ -1,0 +1,154 @@
+package proxy_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/route"
+)
+
+// trickle is a stream that brings a token every second, n of them.
+type trickle struct {
+	ctx  context.Context
+	n    int
+	rest string
+}
+
+func (t *trickle) Read(p []byte) (int, error) {
+	if t.rest == "" {
+		if t.n == 0 {
+			return 0, io.EOF
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-t.ctx.Done():
+			return 0, context.Cause(t.ctx)
+		}
+		if t.rest = chunk("x"); t.n == 1 {
+			t.rest = usageChunk + doneChunk
+		}
+		t.n--
+	}
+	n := copy(p, t.rest)
+	t.rest = t.rest[n:]
+	return n, nil
+}
+
+func (t *trickle) Close() error { return nil }
+
+// trickles answers with such a stream.
+func trickles(n int) wire {
+	return func(r *http.Request) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, ContentLength: -1, Body: &trickle{ctx: r.Context(), n: n},
+		}, nil
+	}
+}
+
+// TestSilentEngine: an engine that stops computing while its health is good is found out by what does not come of it, and what waits there
+// is answered elsewhere. One that answers somebody is left alone, however long others wait; so is one when there is no other.
+func TestSilentEngine(t *testing.T) {
+	const (
+		stream = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hello"}]}`
+		whole  = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
+	)
+	after := func(d time.Duration, w wire) wire { // answers like w from so long after the start on
+		began := time.Now()
+		return func(r *http.Request) (*http.Response, error) {
+			if time.Since(began) < d {
+				return trickles(2)(r)
+			}
+			return w(r)
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		engine func() wire // the first engine, once it has answered for a while
+		silent time.Duration
+		alone  bool
+		ask    []string // bodies, all sent after that
+		moved  int      // of them, how many the second engine gets
+		within time.Duration
+	}{
+		{"what waits is answered elsewhere", func() wire { return silence }, 0, false, []string{stream, whole, stream}, 3, 20 * time.Second},
+		{"whole answers alone tell nothing", func() wire { return silence }, 0, false, []string{whole, whole}, 0, 0},
+		{"streams tell that it lives", func() wire {
+			first := true
+			return func(r *http.Request) (*http.Response, error) {
+				if first {
+					first = false
+					return trickles(120)(r)
+				}
+				return silence(r)
+			}
+		}, 0, false, []string{stream, stream}, 0, 0},
+		{"it may be turned off", func() wire { return silence }, -1, false, []string{stream}, 0, 0},
+		{"there is no other", func() wire { return silence }, 0, true, []string{stream}, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				engine, toSecond := after(time.Minute, tt.engine()), 0
+				declared := []route.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}
+				if !tt.alone {
+					declared = append(declared, route.Endpoint{Name: "e1", URL: "http://e1", Weight: 1})
+				}
+				r := newRouter(t, proxy.Config{}, wire(func(req *http.Request) (*http.Response, error) {
+					_, _ = io.Copy(io.Discard, req.Body)
+					if req.URL.Hostname() == "e1" {
+						toSecond++
+						return says(chatAnswer)
+					}
+					return engine(req)
+				}), route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order", Silent: tt.silent}, declared,
+					func(route.Kind) route.Report { return route.Report{Models: []route.Model{{ID: "m"}}} })
+				ctx, stop := context.WithCancel(t.Context())
+				defer synctest.Wait()
+				defer stop()
+				go r.proxy.Run(ctx)
+				send := func(body string) *httptest.ResponseRecorder {
+					w := httptest.NewRecorder()
+					r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
+					return w
+				}
+				if w := send(stream); w.Code != 200 { // from which it learns how long an answer takes
+					t.Fatalf("the first answer was %d %s", w.Code, w.Body)
+				}
+				time.Sleep(time.Minute)
+				began, done := time.Now(), make(chan time.Duration, len(tt.ask))
+				for _, body := range tt.ask {
+					go func() {
+						if w := send(body); w.Code == 200 {
+							done <- time.Since(began)
+						}
+					}()
+					synctest.Wait()
+				}
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				if toSecond != tt.moved {
+					t.Errorf("the other engine got %d requests; want %d", toSecond, tt.moved)
+				}
+				for range tt.moved {
+					if took := <-done; took < 10*time.Second || took > tt.within {
+						t.Errorf("an answer came after %v; want from 10 s to %v", took, tt.within)
+					}
+				}
+				ejected := slices.ContainsFunc(r.fleet.Status(), func(s route.EndpointStatus) bool { return s.Failures > 0 })
+				if ejected != (tt.moved > 0) {
+					t.Errorf("the engine is blamed: %v; want %v", ejected, tt.moved > 0)
+				}
+				r.proxy.Abort()
+				synctest.Wait()
+				r.booksBalance()
+			})
+		})
+	}
+}

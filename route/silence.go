@@ -1,0 +1,105 @@
+package route
+
+import (
+	"fmt"
+	"time"
+)
+
+// An engine may stop computing while its server goes on: a collective operation of several GPUs that never ends, a kernel that hangs, a
+// scheduler that waits for itself. Its health check is good, its connections stay open, and nothing comes. No single request tells that from
+// a long queue; that an answer is overdue, and that nothing at all has come from the endpoint for a while, does.
+
+const (
+	mostTTFT      = 4  // times the predicted time to first token after which an answer may be called overdue
+	mostTTFTGuess = 16 // the same where nothing has been learnt of the endpoint itself
+	mostLength    = 2  // times what the longest answer that was asked for should take, of those that come as a whole
+)
+
+// overdue is when the answer of a flight that has been decided is overdue, should its endpoint have given no sign of life; zero for never, as
+// long as nothing tells how long it ought to take.
+func (r *Router) overdue(f *flight, maxTokens int) time.Time {
+	if r.cfg.Silent < 0 || f.class != Turn || f.decision.TTFTMs <= 0 {
+		return time.Time{}
+	}
+	times := float64(mostTTFT)
+	if f.ep.speed.samples == 0 {
+		if times = mostTTFTGuess; r.speeds.perToken == 0 {
+			return time.Time{}
+		}
+	}
+	patience := float64(times * f.decision.TTFTMs)
+	if !f.stream {
+		each := max(f.ep.speed.perAnswer, f.ep.speed.perStep)
+		if maxTokens <= 0 || each == 0 {
+			return time.Time{}
+		}
+		patience += float64(mostLength*float64(maxTokens)) * each
+	}
+	return f.routed.Add(r.cfg.Silent + time.Duration(min(patience, 1e9)*1e6))
+}
+
+// late reports whether the flight's answer is overdue.
+func (f *flight) late(now time.Time) bool {
+	switch {
+	case !f.open || f.prefilled || f.overdue.IsZero():
+		return false
+	case f.leg != LegDecode:
+		return !now.Before(f.overdue)
+	}
+	// It waits for its prefiller until it is handed what it needs.
+	return !f.handed.IsZero() && !now.Before(f.overdue.Add(max(0, f.handed.Sub(f.due))))
+}
+
+// lives notes a sign of life. An endpoint that was thought to hang is tried again at once.
+func (e *endpoint) lives(at time.Time) {
+	if !at.After(e.lifeAt) {
+		return
+	}
+	e.lifeAt = at
+	if !e.silentAt.IsZero() && !at.Before(e.silentAt) {
+		e.silentAt, e.ejectedUntil = time.Time{}, time.Time{}
+	}
+}
+
+// silent reports whether the endpoint is thought to hang, so that what waits there waits in vain. One that is tried again is not.
+func (e *endpoint) silent(now time.Time) bool {
+	return !e.silentAt.IsZero() && now.Before(e.ejectedUntil)
+}
+
+// signs takes in what the streams under way tell, and ejects the endpoints that give no sign of life although answers are overdue.
+func (r *Router) signs(now time.Time, ev *Signs, to []Change) []Change {
+	for _, ep := range r.endpoints {
+		if at, ok := ev.At[ep.spec.Name]; ok {
+			ep.lives(at)
+		}
+		if ep.load.Requests > 0 && !ep.silent(now) && now.Sub(ep.lifeAt) >= r.cfg.Silent {
+			r.listen(now, ep)
+		}
+		to = ep.changes(now, to)
+	}
+	return to
+}
+
+// listen ejects an endpoint from which nothing has come for a while if an answer is overdue there.
+func (r *Router) listen(now time.Time, ep *endpoint) {
+	waiting, first := 0, now
+	late := false
+	for i := range r.flights {
+		f := &r.flights[i]
+		if !f.open || f.prefilled || f.ep != ep || f.incarnation != ep.incarnation {
+			continue
+		}
+		waiting++
+		late = late || f.late(now)
+		if f.routed.Before(first) {
+			first = f.routed
+		}
+	}
+	if !late {
+		return
+	}
+	waited := now.Sub(first).Round(time.Second)
+	ep.cause = fmt.Sprintf("it gives no sign of life although its health is good; requests waiting: %d, the first for %v", waiting, waited)
+	r.ejectFor(now, ep, waited)
+	ep.silentAt, ep.unreachable = now, false
+}
