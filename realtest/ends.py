@@ -97,6 +97,27 @@ class Ends:
         eventually("the engine that came back takes traffic", used, limit=60)
         saw(self.kind, f"it computes again {time.monotonic() - began:.1f} s after the router saw it")
 
+    def test_nothing_is_lost_while_an_engine_stands_still_and_it_works_again_when_it_goes_on(self):
+        """Of vLLM and SGLang the health checks stay good then; of llama-server they hang."""
+        self.need_router()
+        self.many()  # from which the router learns how long answers take
+        victim = self.engines[0]
+        with victim.standing_still():
+            took = self.many()
+            saw(self.kind, f"an engine stands still: the longest of 24 requests took {took:.1f} s, the router calls the engines {self.states()}")
+            if self.kind == "vllm":
+                self.assertEqual(status_of(victim, "/health"), 200)
+        began = time.monotonic()
+        eventually("the router sees every engine", lambda: self.states() == ["up"] * len(self.engines), 60)
+        before = victim.figure("prompt_tokens")
+
+        def used():
+            self.short()
+            return victim.figure("prompt_tokens") > before
+
+        eventually("the engine that goes on takes traffic", used, limit=60)
+        saw(self.kind, f"it computes again {time.monotonic() - began:.1f} s after it went on")
+
     def test_a_router_that_is_told_to_end_finishes_its_streams(self):
         self.need_router()
         self.addCleanup(self.start_router)

@@ -4,6 +4,7 @@ Needs Python's standard library only. Settings are those of a small CPU machine:
 cache, low priority.
 """
 
+import contextlib
 import http.client
 import os
 import pathlib
@@ -105,6 +106,16 @@ class Engine:
         """Sends SIGKILL to the process that computes, as the kernel does when memory runs out."""
         self.ended = True
         os.kill(self.compute_process(), signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def standing_still(self):
+        """The process that computes stands still meanwhile, as in a collective operation that never ends."""
+        pid = self.compute_process()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def kill_all(self):
         """Sends SIGKILL to all of the engine's processes at once, as a machine that fails does."""
