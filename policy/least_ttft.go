@@ -22,6 +22,7 @@ type leastTTFT struct {
 	picks uint64  // first turns placed
 
 	firsts, laters float64 // turns of late: conversations' first ones, and the others
+	seen           float64 // share of what was assumed of them at first that what was seen has taken the place of
 	tokens         float64 // uncached ones of a turn, of late
 }
 
@@ -44,9 +45,10 @@ const (
 	firstTurns  = 2     // later turns that a conversation is thought to have before any has been seen
 	evenness    = 8     // one in so many first turns more than the fewest costs as much as a turn's mean time
 	mostDebt    = 16    // first turns that an endpoint may have had fewer than the others, to be made good
+	leastSpread = 0.1   // share of its cost that a first turn too many has at least, however few later ones follow: weights count for those too
 	mostSpread  = 16    // turns' mean times that are charged at most: a misjudged endpoint must not be shut out
 	fullBusy    = 0.75  // queues are not reckoned beyond that: none lasts for ever, and of one that is there the wait is known
-	mostCrowd   = 3     // times its places or memory that an endpoint is thought to be crowded at most: what requests share is counted for each
+	mostCrowd   = 3     // times its places or memory that an endpoint is thought to be crowded at most
 	othersCount = 2     // times that a wait of others counts: it makes some of them leave and compute again what they had
 )
 
@@ -125,7 +127,7 @@ func (p *leastTTFT) reckon(v *route.View) {
 		heaviest = max(heaviest, lasting(&v.Candidates[i]))
 	}
 	shared := sharedTokens(v)
-	rate := crowding(v)
+	rate := p.crowding(v)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		prefill := float64(float64(v.PromptTokens-c.CachedTokens) * c.MsPerToken)
@@ -144,7 +146,8 @@ func (p *leastTTFT) reckon(v *route.View) {
 	}
 }
 
-// spread fills in the term for having been given more first turns than another one, in proportion to weight and speed. Who was
+// spread fills in the term for having been given more first turns than another one, in proportion to weight and speed: where conversations
+// begin is where they go on. Where few go on there is little to spread, and prompts may gather where what they share is. Who was
 // not there for a while begins at the mean of the others, and nobody catches up with more than a few.
 func (p *leastTTFT) spread(v *route.View) {
 	fastest, sum, n := speed(&v.Candidates[0]), 0.0, 0
@@ -174,7 +177,7 @@ func (p *leastTTFT) spread(v *route.View) {
 	for i := range v.Candidates {
 		sum += p.share(&v.Candidates[i], fastest)
 	}
-	each := float64(p.cfg.SpreadShare*evenness) * float64(len(v.Candidates)) / max(sum, float64(len(v.Candidates)))
+	each := float64(p.cfg.SpreadShare*evenness) * min(1, max(leastSpread, p.later())) * float64(len(v.Candidates)) / max(sum, float64(len(v.Candidates)))
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		p.given[c.Slot].seen = p.picks
@@ -235,14 +238,18 @@ func twice(v *route.View, i, shared int) int {
 
 // crowding is how many turns a millisecond come to an endpoint that takes one millisecond for a token, if all have their share,
 // over 1 - busy. The turns that came to one endpoint say nothing here: they went where the policy sent them. Were they to count,
-// long prompts would gather where few turns come, and the fewer would come the more there are.
-func crowding(v *route.View) float64 {
+// long prompts would gather where few turns come, and the fewer would come the more there are. When there have been turns for less time than
+// they are counted over, what is missing is made good, but little of it where conversations go on.
+func (p *leastTTFT) crowding(v *route.View) float64 {
 	var turns, busy, able float64
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		turns += c.TurnsPerMs
 		busy += c.Busy / speed(c)
 		able += 1 / speed(c)
+	}
+	if v.Watched > 0 { // a home that is made early is one for all later turns, of which the rate of now tells nothing
+		turns *= 1 + (1/v.Watched-1)/(1+p.later())
 	}
 	return turns / able / (1 - min(busy/able, fullBusy))
 }
@@ -262,10 +269,15 @@ func (p *leastTTFT) others(v *route.View, c *route.Candidate, prefill, crowding 
 	crowd := min(c.Crowd, fullBusy)
 	cost += float64(c.CrowdMs*crowd) / (1 - crowd)
 	if v.FirstTurn {
-		later := (p.laters + firstTurns) / (p.firsts + 1)
-		cost += float64(later * (float64(p.mean(c)*marginal(min(c.Steady, fullBusy))) + float64(c.CrowdMs*crowded(c.Crowd))))
+		cost += float64(p.later() * (float64(p.mean(c)*marginal(min(c.Steady, fullBusy))) + float64(c.CrowdMs*crowded(c.Crowd))))
 	}
 	return cost
+}
+
+// later is how many turns follow a first one.
+func (p *leastTTFT) later() float64 {
+	assumed := 1 - p.seen
+	return (p.laters + float64(firstTurns*assumed)) / max(p.firsts+assumed, 1e-6)
 }
 
 // marginal is the derivative of the length of a queue by the share of time that its server is busy (M/M/1), times that share.
@@ -295,6 +307,7 @@ func (p *leastTTFT) learn(v *route.View, r *route.Request, i int) {
 	p.tokens += float64(max(tokenRate, 1/(p.firsts+p.laters+1)) * (tokens - p.tokens))
 	p.firsts -= float64(turnRate * p.firsts)
 	p.laters -= float64(turnRate * p.laters)
+	p.seen += float64(turnRate * (1 - p.seen))
 	if v.FirstTurn {
 		p.firsts++
 	} else {

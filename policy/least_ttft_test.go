@@ -143,6 +143,23 @@ func TestFirstTurnsSpread(t *testing.T) {
 	}
 }
 
+// TestSharedTextsStayTogether: where conversations have one turn there is nothing to spread, and a text that they share is not computed again
+// elsewhere because its endpoint was given more of them.
+func TestSharedTextsStayTogether(t *testing.T) {
+	p, cs, elsewhere := ttft(t), quick(4), 0
+	cs[0].CachedTokens = 1900
+	for i := range 400 {
+		v := view(cs, uint64(i))
+		v.PromptTokens = 2000
+		if at := p.Pick(v, &route.Request{}).Index; at != 0 && i >= 200 {
+			elsewhere++
+		}
+	}
+	if elsewhere > 10 {
+		t.Errorf("%d of 200 went where their text is not", elsewhere)
+	}
+}
+
 // TestOneWildPromptTellsLittle: what a first turn too many costs goes by what turns are like, and one prompt of a million tokens, which
 // engines refuse, does not change that much.
 func TestOneWildPromptTellsLittle(t *testing.T) {
@@ -174,8 +191,12 @@ func TestNewcomerIsRamped(t *testing.T) {
 		for i := range 600 {
 			v := view(cs, uint64(i))
 			v.PromptTokens = 400
-			if p.Pick(v, &route.Request{}).Index == 2 {
+			at := p.Pick(v, &route.Request{}).Index
+			if at == 2 {
 				got++
+			}
+			for range 3 { // conversations go on
+				p.Pick(laterTurn(cs, at, 400), &route.Request{})
 			}
 		}
 		return got / 600

@@ -15,8 +15,9 @@ type belief struct {
 	keys    []uint64 // scratch: the blocks of the prompt being placed, within the scope of keysFor
 	keysFor string   // model
 	depths  []int    // scratch: blocks that each candidate is believed to hold
-	missed  float64  // tokens of a turn that were known and are cached nowhere any more, of late
-	evicted float64  // tokens that a turn pushed out of a cache, of late
+	ghosts  ghosts
+	missed  float64 // tokens of a turn that were known and are cached nowhere any more, of late
+	evicted float64 // tokens that a turn pushed out of a cache, of late
 }
 
 // cache is what is learnt of one endpoint's cache.
@@ -36,16 +37,17 @@ type cache struct {
 
 // Parameters of the belief.
 const (
-	firstShare   = 0.95    // answers and half-filled blocks take room too
-	leastShare   = 0.05    // the cache of an engine is never believed to be smaller than that
-	untoldTokens = 500_000 // capacity of an endpoint that tells none: an H100 with an 8B model in FP8 has about so many
-	shareDown    = 0.98    // each time something believed was not there
-	shareUp      = 1.02    // each time something was there that was thought gone
-	untoldMost   = 4.0     // bound of share where no capacity is told
-	leastDoubt   = 64      // tokens below which a prediction that fails says nothing about a restart
-	mostDoubts   = 2       // such requests in a row mean that the cache is gone
-	suspicion    = 3       // answers after one that broke off of which one that misses a quarter is enough
-	missedRate   = 0.02    // weight of a turn in what View.Missed is made of
+	firstShare    = 0.95    // answers and half-filled blocks take room too
+	leastShare    = 0.05    // the cache of an engine is never believed to be smaller than that
+	untoldTokens  = 500_000 // capacity of an endpoint that tells none: an H100 with an 8B model in FP8 has about so many
+	shareDown     = 0.98    // each time something believed was not there
+	shareUp       = 1.02    // each time something was there that was thought gone
+	untoldMost    = 4.0     // bound of share where no capacity is told
+	leastDoubt    = 64      // tokens below which a prediction that fails says nothing about a restart
+	mostDoubts    = 2       // such requests in a row mean that the cache is gone
+	suspicion     = 3       // answers after one that broke off of which one that misses a quarter is enough
+	mostRefreshed = 4       // see refresh
+	missedRate    = 0.02    // weight of a turn in what View.Missed is made of
 
 	// What an endpoint is believed to hold is bounded whatever it says: no text has fewer tokens, and 2^18 blocks are eight
 	// million tokens of English.
@@ -79,12 +81,14 @@ func (r *Router) predict(req *Request, t *talk, m *measure) {
 		r.predictHome(t, b.depths[v.Home], true)
 		v.Known = max(v.Known, v.Candidates[v.Home].CachedTokens)
 	}
+	gone := 0
 	if t.known && t.entry.Prompt > 0 {
-		gone := max(0, min(t.entry.Prompt, v.PromptTokens)-v.Known-t.entry.Prompt/16-BlockBytes) // the last, broken block is no loss
-		b.missed += float64(missedRate * (float64(gone) - b.missed))
-	} else {
-		b.missed -= float64(missedRate * b.missed)
+		gone = min(t.entry.Prompt, v.PromptTokens) - v.Known - t.entry.Prompt/16 - BlockBytes // the last, broken block is no loss
 	}
+	if n := b.ghosts.seen(b.keys); n > 0 { // also of what conversations share
+		gone = max(gone, min(m.at(reachBytes(n)), v.PromptTokens-1)-v.Known)
+	}
+	b.missed += float64(missedRate * (float64(max(0, gone)) - b.missed))
 	if b.evicted > 0 {
 		v.Missed = min(1, b.missed/b.evicted)
 	}
@@ -135,14 +139,34 @@ func (r *Router) remember(ep *endpoint, f *flight, req *Request, index int, mode
 	if r.counts && index < len(r.present) {
 		f.counted = r.present[index]
 	}
+	r.belief.ghosts.add(f.chain)
 	r.bound(ep, f.pool)
 	ep.cache.flow += uint64(reach(len(f.chain)) - reach(f.depth))
+	f.used = ep.cache.flow
+	r.refresh(ep)
 	units := r.belief.index.Units(ep.slot) + reach(len(f.chain)) - reach(f.depth)
 	r.holds(ep, f.chain)
 	gone := float64(max(0, units-r.belief.index.Units(ep.slot))*BlockBytes) * f.pool.tokensPerByte
 	r.belief.evicted += float64(missedRate * (gone - r.belief.evicted))
 	ep.pending = append(ep.pending, f.index)
 	r.hold(ep, f)
+}
+
+// refresh marks as just used what requests that are being answered hold: an engine pushes nothing of that out, however long they take. A few
+// are looked at each time, in turn, and marked again once an eighth of the cache has been put in since.
+func (r *Router) refresh(ep *endpoint) {
+	h := &ep.held
+	if r.belief.index.Units(ep.slot) < ep.cache.bound-ep.cache.bound/8 {
+		return
+	}
+	for range min(mostRefreshed, len(h.flights)) {
+		h.next = (h.next + 1) % len(h.flights)
+		f := &r.flights[h.flights[h.next]]
+		if f.prefilled && ep.cache.flow-f.used > uint64(ep.cache.bound/8) {
+			f.used = ep.cache.flow
+			r.holds(ep, f.chain)
+		}
+	}
 }
 
 // holds enters a chain. A llama.cpp slot keeps one prompt: another one takes its place.

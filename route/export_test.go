@@ -18,7 +18,7 @@ func (r *Router) Idle() error {
 			return fmt.Errorf("%s is gone and still there", ep.spec.Name)
 		case ep.load != (Load{}), len(ep.pending) != 0, ep.trials != 0, s.ahead != 0, s.prompts != 0, s.head != 0:
 			return fmt.Errorf("%s: load %+v, pending %v, trials %d, %d tokens of %d prompts ahead", ep.spec.Name, ep.load, ep.pending, ep.trials, s.ahead, s.prompts)
-		case len(ep.held.flights) != 0 || ep.held.blocks != 0:
+		case len(ep.held.flights) != 0 || ep.held.blocks != 0 || ep.held.prompts != 0 || ep.resident() != 0:
 			return fmt.Errorf("%s holds %+v", ep.spec.Name, ep.held)
 		case s.early != (early{}):
 			return fmt.Errorf("%s: %+v is left of batches that have ended", ep.spec.Name, s.early)

@@ -12,7 +12,25 @@ type Counting interface {
 // held is the blocks of an endpoint's outstanding requests, each counted once however many requests share it.
 type held struct {
 	flights []uint32
+	next    int // of them, see refresh
 	blocks  int
+	prompts int64   // tokens of these requests' prompts, what they share counted for each
+	perByte float64 // tokens a byte of the latest of them
+}
+
+// resident is how many tokens the endpoint's outstanding requests keep in its memory: prompts and answers to come, what prompts have in
+// common once. Of a request whose content is not known all of it counts.
+func (e *endpoint) resident() int64 {
+	return max(0, e.load.ContextTokens-e.held.prompts) + int64(float64(e.held.blocks*BlockBytes)*e.held.perByte)
+}
+
+// everywhere is how much of the prompt being placed each candidate has: what all conversations begin with.
+func (v *View) everywhere() int {
+	tokens := v.PromptTokens
+	for i := range v.Candidates {
+		tokens = min(tokens, v.Candidates[i].CachedTokens)
+	}
+	return tokens
 }
 
 // wants notes that a pool's policy goes by blocks.
@@ -25,11 +43,11 @@ func (r *Router) wants(p Policy) {
 // hold counts a flight's blocks in. Names of blocks cover all before them, so that what is new of a chain is what follows the
 // longest beginning that it has in common with another.
 func (r *Router) hold(ep *endpoint, f *flight) {
-	if !r.counting {
-		return
-	}
-	ep.held.blocks += reach(len(f.chain)) - reach(r.shared(ep, f.chain))
-	ep.held.flights = append(ep.held.flights, f.index)
+	h := &ep.held
+	h.blocks += reach(len(f.chain)) - reach(r.shared(ep, f.chain))
+	h.prompts += int64(f.decision.PromptTokens)
+	h.perByte = f.pool.tokensPerByte
+	h.flights = append(h.flights, f.index)
 }
 
 // letGo counts them out.
@@ -41,13 +59,16 @@ func (r *Router) letGo(f *flight) {
 	}
 	h.flights = slices.Delete(h.flights, i, i+1)
 	h.blocks -= reach(len(f.chain)) - reach(r.shared(f.ep, f.chain))
+	h.prompts -= int64(f.decision.PromptTokens)
 }
 
 // shared is how many blocks of a chain, from the first on, an endpoint's outstanding requests have.
 func (r *Router) shared(ep *endpoint, chain []uint64) int {
 	most := 0
 	for _, i := range ep.held.flights {
-		most = max(most, common(chain, r.flights[i].chain))
+		if c := r.flights[i].chain; most < min(len(c), len(chain)) && c[most] == chain[most] { // else they have no more in common than that
+			most = common(chain, c)
+		}
 	}
 	return most
 }

@@ -21,7 +21,7 @@ func (c *counter) Pick(v *View, _ *Request) Choice {
 	return Choice{c.next % len(v.Candidates), "test"}
 }
 
-// TestHeldBlocksAreCountedOnce against a set of all blocks of what is outstanding. A token is 4 bytes until something is learnt.
+// TestHeldBlocksAreCountedOnce against a set of all blocks of what is outstanding, and the memory that they take. A token is 4 bytes until something is learnt.
 func TestHeldBlocksAreCountedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &counter{}
@@ -90,6 +90,13 @@ func TestHeldBlocksAreCountedOnce(t *testing.T) {
 				perBlock := float64(c.view.PromptTokens) / float64(len(chain))
 				if got := c.seen[at].ActiveTokens; got != int64(float64(blocks)*perBlock) {
 					t.Fatalf("endpoint %d holds %d tokens, want %d blocks", at, got, blocks)
+				}
+				ep, want := r.endpoints[at], int64(blocks*BlockBytes/4)
+				for _, f := range mine {
+					want += r.flight(f.lease).decode
+				}
+				if got := ep.resident(); got != want && at != c.next {
+					t.Fatalf("endpoint %d keeps %d tokens in its memory, want %d", at, got, want)
 				}
 				if got := c.seen[at].AddsTokens; got != int(float64(adds)*perBlock) {
 					t.Fatalf("endpoint %d would get %d tokens more, want %d blocks", at, got, adds)

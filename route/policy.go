@@ -91,6 +91,7 @@ type View struct {
 
 	Counted      bool    // ActiveTokens and AddsTokens of the candidates are known, see Counting
 	Known        int     // tokens of the prompt that the candidate with most of it has cached
+	Watched      float64 // share of the time over which TurnsPerMs is a mean in which there were turns to be seen; 0 before the first, or not told
 	Missed       float64 // of the tokens that are pushed out of caches, the share that is asked for again, of late; 0 to 1
 	PromptTokens int     // estimate for this request's whole prompt
 	OutputTokens int     // answer tokens expected of it

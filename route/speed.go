@@ -28,6 +28,7 @@ type speed struct {
 	wholes  wholes
 	turns   float64 // given of late, see turn
 	turnAt  time.Time
+	turned  time.Time // when the first was given
 	busy    float64   // ms of prefill of late, see busyWindow
 	steady  float64   // the same over steadyWindow
 	busyAt  time.Time // of both
@@ -49,6 +50,7 @@ const (
 	noiseRate     = 0.05 // weight of a new sample for noise
 	slowRate      = 0.1  // weight of a new sample for perAnswer and hold
 	turnWindow    = 20 * time.Second
+	leastWatched  = time.Second // turns are not thought to come more often than they have in a second
 	busyWindow    = 10 * time.Second
 	steadyWindow  = 2 * time.Minute
 	leastPerToken = 1e-3             // ms: a million tokens a second
@@ -64,13 +66,20 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 // expect fills in what is known of the candidates' speed and what they have to do.
 func (r *Router) expect(now time.Time) {
 	v := &r.view
+	everywhere := v.everywhere()
+	v.Watched = 0
 	for i, m := range r.members {
 		c := &v.Candidates[i]
+		shared := everywhere
+		if v.FirstTurn { // all that a new conversation finds is of others too
+			shared = c.CachedTokens
+		}
 		c.MsPerToken, c.FixedMs = r.speedOf(m.ep)
 		c.WaitMs = r.wait(m.ep, now, c.MsPerToken, c.Load.Waiting, r.taken(m.ep))
 		c.Busy, c.Steady = m.ep.speed.shares(now)
 		c.TurnsPerMs = m.ep.speed.rate(now)
-		c.Crowd, c.CrowdMs = m.ep.crowd(v.PromptTokens + v.OutputTokens)
+		v.Watched = max(v.Watched, m.ep.speed.watched(now))
+		c.Crowd, c.CrowdMs = m.ep.crowd(v.PromptTokens - shared + v.OutputTokens)
 		c.Full = m.ep.cache.bound > 0 && r.belief.index.Units(m.ep.slot) >= m.ep.cache.bound-m.ep.cache.bound/64
 	}
 }
@@ -147,8 +156,8 @@ func (e *endpoint) crowd(tokens int) (share, takes float64) {
 	if n := e.places(); n > 0 {
 		share, each = float64(e.load.Requests)/float64(n), 1/float64(n)
 	}
-	if n := e.report.CacheTokens; n > 0 { // what requests have in common counts for each of them
-		share, each = max(share, float64(e.load.ContextTokens)/float64(n)), max(each, float64(tokens)/float64(n))
+	if n := e.report.CacheTokens; n > 0 {
+		share, each = max(share, float64(e.resident())/float64(n)), max(each, float64(tokens)/float64(n))
 	}
 	return share, float64(each * e.speed.hold)
 }
@@ -213,13 +222,14 @@ func (r *Router) unqueue(now time.Time, f *flight) {
 
 // turn counts a turn that was placed.
 func (s *speed) turn(now time.Time) {
-	s.turns = float64(s.turns*s.turnsKept(now)) + 1
-	s.turnAt = now
+	s.turns = float64(s.turns*turnsKept(now.Sub(s.turnAt))) + 1
+	if s.turnAt = now; s.turned.IsZero() {
+		s.turned = now
+	}
 }
 
-// turnsKept is the share of the count that is left: it halves in every window, along lines.
-func (s *speed) turnsKept(now time.Time) float64 {
-	age := now.Sub(s.turnAt)
+// turnsKept is the share of the count that is left after a time: it halves in every window, along lines.
+func turnsKept(age time.Duration) float64 {
 	if age >= 8*turnWindow {
 		return 0
 	}
@@ -235,7 +245,15 @@ func (s *speed) rate(now time.Time) float64 {
 	if s.turns == 0 {
 		return 0
 	}
-	return float64(s.turns*s.turnsKept(now)) * 0.6931471805599453 / ms(turnWindow)
+	return float64(s.turns*turnsKept(now.Sub(s.turnAt))) * 0.6931471805599453 / ms(turnWindow)
+}
+
+// watched is how much of what rate goes by can have been seen since the first turn, 0 before it.
+func (s *speed) watched(now time.Time) float64 {
+	if s.turned.IsZero() {
+		return 0
+	}
+	return 1 - turnsKept(max(now.Sub(s.turned), leastWatched))
 }
 
 // left is what is left of a sum that is forgotten within a window. A line instead of an exponential: the same on every machine.

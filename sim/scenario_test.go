@@ -3,6 +3,7 @@ package sim_test
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -52,6 +53,10 @@ func scenarios() []scenario {
 		{name: "full_caches", fleet: fleetOf(4, func(_ int, c *sim.Config) { c.CacheTokens = 12_000 }), work: sim.Workload{
 			Count: 300, PerSecond: 3, SystemTokens: 500, MeanTurns: 4, MaxTurns: 10, UserTokens: 500, AnswerTokens: 60, Think: 2 * time.Second,
 		}},
+		{name: "templates", fleet: fleetOf(8, func(_ int, c *sim.Config) { c.CacheTokens = 60_000 }), work: sim.Workload{
+			Count: 2500, PerSecond: 40, MaxTurns: 1, UserTokens: 300, AnswerTokens: 40,
+		}, talks: beginning(64, 0, 5000)},
+		{name: "tenants", fleet: fleetOf(4, func(_ int, c *sim.Config) { c.CacheTokens = 80_000 }), work: work(nil), talks: beginning(20, 0.7, 6000)},
 		{name: "restart", fleet: four, clears: 20 * time.Second, work: work(nil)},
 		{name: "low_load", fleet: four, work: work(func(w *sim.Workload) { w.PerSecond, w.Count = 2, 100 })},
 		{name: "overload", fleet: four, work: work(func(w *sim.Workload) { w.PerSecond, w.Count = 20, 350 })},
@@ -89,6 +94,25 @@ func bursts(w sim.Workload, seed uint64) []sim.Conversation {
 		}
 	}
 	return inOrder(talks)
+}
+
+// beginning has each conversation begin with one of n texts, of which the k-th is wanted k^-skew times as often as the first. They have tokens on
+// average, and half more or fewer.
+func beginning(n int, skew float64, tokens int) func(sim.Workload, uint64) []sim.Conversation {
+	return func(w sim.Workload, seed uint64) []sim.Conversation {
+		talks, rng := w.Conversations(seed), rand.New(rand.NewPCG(seed, 77))
+		upTo, sum := make([]float64, n), 0.0
+		for k := range upTo {
+			sum += math.Pow(float64(k+1), -skew)
+			upTo[k] = sum
+		}
+		for i := range talks {
+			k, _ := slices.BinarySearch(upTo, rng.Float64()*sum)
+			talks[i].System = seed<<32 + uint64(k) + 1
+			talks[i].SystemTokens = tokens/2 + k*7919%tokens
+		}
+		return talks
+	}
 }
 
 // long has first turns of 50,000 to 100,000 tokens.

@@ -1,0 +1,93 @@
+package route
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestGhosts against a set of all blocks that were ever there: every eighth of them is found again, and none that was not there.
+func TestGhosts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var g ghosts
+		ever := map[uint64]bool{}
+		for range rapid.IntRange(1, 40).Draw(t, "prompts") {
+			var chain []uint64
+			name := uint64(1)
+			for range rapid.IntRange(0, 60).Draw(t, "blocks") {
+				name = scramble(name + uint64(rapid.IntRange(0, 1).Draw(t, "part")))
+				chain = append(chain, name)
+			}
+			want := 0
+			for i, b := range chain {
+				if b%ghostEvery == 0 && ever[b] {
+					want = i + 1
+				}
+			}
+			if got := g.seen(chain); got != want {
+				t.Fatalf("%d blocks of %x are known, want %d", got, chain, want)
+			}
+			g.add(chain)
+			for _, b := range chain {
+				ever[b] = true
+			}
+		}
+	})
+}
+
+// missing is a policy that sends each request to the next endpoint and looks at what is said to be missed.
+type missing struct {
+	next   int
+	missed float64
+}
+
+func (m *missing) Pick(v *View, _ *Request) Choice {
+	m.missed = v.Missed
+	m.next++
+	return Choice{m.next % len(v.Candidates), "test"}
+}
+
+// TestSharedTextsAreMissed: what new conversations begin with and what was pushed out of every cache is missed, as what a conversation's later
+// turn does not find; what nobody asks for again is not.
+func TestSharedTextsAreMissed(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		texts       uint64 // that conversations begin with, of 6,400 tokens each; caches hold three
+		least, most float64
+	}{
+		{"texts that fit", 3, 0, 0.05},
+		{"more than fit", 20, 0.8, 1},
+		{"always another", 1 << 40, 0, 0.05},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, now := &missing{}, time.Unix(1_000_000, 0)
+			r := New(Config{Policy: func() Policy { return p }})
+			r.Observe(now, Declared{Source: "test", Endpoints: []Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+			for _, n := range []string{"a", "b"} {
+				r.Observe(now, Probed{Endpoint: n, Report: Report{Healthy: true, CacheTokens: 24_000, Models: []Model{{ID: "m"}}}})
+			}
+			for i := range uint64(400) {
+				c := &Content{}
+				name := scramble(i % tt.texts)
+				for range 200 {
+					name = scramble(name)
+					c.Blocks = append(c.Blocks, name)
+				}
+				c.Blocks = append(c.Blocks, scramble(i+1<<50))
+				c.Bytes = len(c.Blocks) * BlockBytes
+				d, err := r.Route(now, &Request{Model: "m", PromptBytes: c.Bytes, Content: c, Stream: true, MintedID: strconv.FormatUint(i, 10)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				now = now.Add(time.Second)
+				r.Observe(now, FirstByte{Lease: d.Lease})
+				r.Observe(now, Finished{Lease: d.Lease})
+			}
+			if got := p.missed; got < tt.least || got > tt.most {
+				t.Errorf("the share of what is pushed out that is asked for again is thought to be %.2f, want %v to %v", got, tt.least, tt.most)
+			}
+		})
+	}
+}
