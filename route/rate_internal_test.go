@@ -1,0 +1,30 @@
+package route
+
+import (
+	"testing"
+	"time"
+)
+
+// TestRate: turns that come evenly are told to come as often as they do, or 1.4 times as often (see rate), by the window as a whole when it
+// is over, and before that by the part of it that has been watched.
+func TestRate(t *testing.T) {
+	const each = 100 * time.Millisecond
+	var s speed
+	start := time.Unix(1000, 0)
+	if r, w := s.rate(start), s.watched(start); r != 0 || w != 0 {
+		t.Errorf("before the first turn: %v a ms, watched %v", r, w)
+	}
+	now := start
+	for _, until := range []time.Duration{2 * time.Second, 10 * time.Second, 30 * time.Second, 3 * time.Minute} {
+		for ; now.Before(start.Add(until)); now = now.Add(each) {
+			s.turn(now)
+		}
+		want := 1 / ms(each)
+		if got := s.rate(now) / s.watched(now); got < want || got > 1.4*want {
+			t.Errorf("after %v: %.4f turns a ms, want %.4f to %.4f", until, got, want, 1.4*want)
+		}
+	}
+	if w := s.watched(now); w < 0.99 {
+		t.Errorf("after three minutes %.2f of the window has been watched", w)
+	}
+}
