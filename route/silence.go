@@ -72,7 +72,7 @@ func (r *Router) signs(now time.Time, ev *Signs, to []Change) []Change {
 		if at, ok := ev.At[ep.spec.Name]; ok {
 			ep.lives(at)
 		}
-		if ep.load.Requests > 0 && !ep.silent(now) && now.Sub(ep.lifeAt) >= r.cfg.Silent {
+		if r.cfg.Silent >= 0 && ep.load.Requests > 0 && !ep.silent(now) && now.Sub(ep.lifeAt) >= r.cfg.Silent {
 			r.listen(now, ep)
 		}
 		to = ep.changes(now, to)
