@@ -83,23 +83,37 @@ func (r *Router) signs(now time.Time, ev *Signs, to []Change) []Change {
 // listen ejects an endpoint from which nothing has come for a while if an answer is overdue there.
 func (r *Router) listen(now time.Time, ep *endpoint) {
 	waiting, first := 0, now
-	late := false
+	late, wholes := false, 0
 	for i := range r.flights {
 		f := &r.flights[i]
 		if !f.open || f.prefilled || f.ep != ep || f.incarnation != ep.incarnation {
 			continue
 		}
 		waiting++
-		late = late || f.late(now)
+		if f.late(now) {
+			late = true
+		} else if !f.stream {
+			wholes++
+		}
 		if f.routed.Before(first) {
 			first = f.routed
 		}
 	}
-	if !late {
+	if !late || ep.filledBy(wholes) {
 		return
 	}
 	waited := now.Sub(first).Round(time.Second)
 	ep.cause = fmt.Sprintf("it gives no sign of life although its health is good; requests waiting: %d, the first for %v", waiting, waited)
 	r.ejectFor(now, ep, waited)
 	ep.silentAt, ep.unreachable = now, false
+}
+
+// filledBy reports whether so many answers that come as a whole, of which nobody knows how long they are, take all of an endpoint's places: who
+// waits for one then waits for them, and nothing comes. Engines that do not tell their places have many, but for those made for one user.
+func (e *endpoint) filledBy(wholes int) bool {
+	places := e.places()
+	if k := e.kind(); places == 0 && (k == KindLlamaCpp || k == KindOllama) {
+		places = 1
+	}
+	return places > 0 && wholes >= places
 }
