@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,7 +96,7 @@ func TestSilentEngine(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				engine, toSecond := after(time.Minute, tt.engine()), 0
+				engine, toSecond := after(time.Minute, tt.engine()), new(atomic.Int32)
 				declared := []route.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}
 				if !tt.alone {
 					declared = append(declared, route.Endpoint{Name: "e1", URL: "http://e1", Weight: 1})
@@ -103,7 +104,7 @@ func TestSilentEngine(t *testing.T) {
 				r := newRouter(t, proxy.Config{}, wire(func(req *http.Request) (*http.Response, error) {
 					_, _ = io.Copy(io.Discard, req.Body)
 					if req.URL.Hostname() == "e1" {
-						toSecond++
+						toSecond.Add(1)
 						return says(chatAnswer)
 					}
 					return engine(req)
@@ -133,8 +134,8 @@ func TestSilentEngine(t *testing.T) {
 				}
 				time.Sleep(2 * time.Minute)
 				synctest.Wait()
-				if toSecond != tt.moved {
-					t.Errorf("the other engine got %d requests; want %d", toSecond, tt.moved)
+				if got := int(toSecond.Load()); got != tt.moved {
+					t.Errorf("the other engine got %d requests; want %d", got, tt.moved)
 				}
 				for range tt.moved {
 					if took := <-done; took < 10*time.Second || took > tt.within {
