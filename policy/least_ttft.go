@@ -126,7 +126,7 @@ func (p *leastTTFT) reckon(v *route.View) {
 	for i := range v.Candidates {
 		heaviest = max(heaviest, lasting(&v.Candidates[i]))
 	}
-	shared := sharedTokens(v)
+	shared := v.Everywhere()
 	rate := p.crowding(v)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
@@ -216,15 +216,6 @@ func slower(c *route.Candidate, fastest float64) float64 { return min(speed(c)/f
 // share is how many first turns the endpoint was given of late, for its weight and its speed beside the fastest one's.
 func (p *leastTTFT) share(c *route.Candidate, fastest float64) float64 {
 	return float64(p.given[c.Slot].count/lasting(c)) * slower(c, fastest)
-}
-
-// sharedTokens is how much of the prompt all candidates hold: what every conversation begins with.
-func sharedTokens(v *route.View) int {
-	shared := v.Candidates[0].CachedTokens
-	for i := range v.Candidates {
-		shared = min(shared, v.Candidates[i].CachedTokens)
-	}
-	return shared
 }
 
 // twice is how many tokens would be kept at an endpoint although the conversation's home has them too: used there again, they

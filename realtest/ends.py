@@ -55,6 +55,16 @@ class Ends:
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             return max(alone + list(pool.map(timed, range(count))))
 
+    def takes_traffic(self, engine):
+        """Asks until the engine computes something again."""
+        before = engine.figure("prompt_tokens")
+
+        def used():
+            self.short()
+            return engine.figure("prompt_tokens") > before
+
+        eventually("the engine takes traffic again", used, limit=60)
+
     def two_on_one_engine(self):
         """An endless stream and a plain request on the same engine: (the stream, a future of the plain one, the engine)."""
         session = {"X-Session-Id": fresh()}
@@ -88,13 +98,7 @@ class Ends:
         saw(self.kind, f"an engine was killed between requests: the longest of 24 requests took {self.many():.2f} s")
         self.bring_back()
         began = time.monotonic()
-        before = victim.figure("prompt_tokens")
-
-        def used():
-            self.short()
-            return victim.figure("prompt_tokens") > before
-
-        eventually("the engine that came back takes traffic", used, limit=60)
+        self.takes_traffic(victim)
         saw(self.kind, f"it computes again {time.monotonic() - began:.1f} s after the router saw it")
 
     def test_nothing_is_lost_while_an_engine_stands_still_and_it_works_again_when_it_goes_on(self):
@@ -109,13 +113,7 @@ class Ends:
                 self.assertEqual(status_of(victim, "/health"), 200)
         began = time.monotonic()
         eventually("the router sees every engine", lambda: self.states() == ["up"] * len(self.engines), 60)
-        before = victim.figure("prompt_tokens")
-
-        def used():
-            self.short()
-            return victim.figure("prompt_tokens") > before
-
-        eventually("the engine that goes on takes traffic", used, limit=60)
+        self.takes_traffic(victim)
         saw(self.kind, f"it computes again {time.monotonic() - began:.1f} s after it went on")
 
     def test_a_router_that_is_told_to_end_finishes_its_streams(self):

@@ -24,8 +24,8 @@ func (e *endpoint) resident() int64 {
 	return max(0, e.load.ContextTokens-e.held.prompts) + int64(float64(e.held.blocks*BlockBytes)*e.held.perByte)
 }
 
-// everywhere is how much of the prompt being placed each candidate has: what all conversations begin with.
-func (v *View) everywhere() int {
+// Everywhere is how many tokens of the prompt all candidates have cached: what every conversation begins with.
+func (v *View) Everywhere() int {
 	tokens := v.PromptTokens
 	for i := range v.Candidates {
 		tokens = min(tokens, v.Candidates[i].CachedTokens)

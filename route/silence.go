@@ -33,7 +33,7 @@ func (r *Router) overdue(f *flight, maxTokens int) time.Time {
 		if maxTokens <= 0 || each == 0 {
 			return time.Time{}
 		}
-		patience += float64(mostLength*float64(maxTokens)) * each
+		patience += float64(float64(mostLength*float64(maxTokens)) * each)
 	}
 	return f.routed.Add(r.cfg.Silent + time.Duration(min(patience, 1e9)*1e6))
 }

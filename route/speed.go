@@ -64,7 +64,7 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 // expect fills in what is known of the candidates' speed and what they have to do.
 func (r *Router) expect(now time.Time) {
 	v := &r.view
-	everywhere := v.everywhere()
+	everywhere := v.Everywhere()
 	v.Watched = 0
 	for i, m := range r.members {
 		c := &v.Candidates[i]

@@ -206,7 +206,7 @@ func (p *Proxy) Run(ctx context.Context) {
 	tick := min(p.cfg.FirstByte, p.cfg.Answer, p.cfg.Idle, p.cfg.Refusing, p.cfg.ReadBody) / 8
 	t := time.NewTicker(min(max(tick, 5*time.Millisecond), 250*time.Millisecond))
 	defer t.Stop()
-	gone := &goneEndpoints{endpoints: map[string]bool{}, silent: map[string]bool{}, up: map[string]int{}}
+	gone := &goneEndpoints{endpoints: map[string]error{}, up: map[string]int{}}
 	var looked time.Time
 	for {
 		select {
@@ -229,9 +229,8 @@ func (p *Proxy) Run(ctx context.Context) {
 
 // goneEndpoints are those not worth waiting for.
 type goneEndpoints struct {
-	endpoints map[string]bool // true for those that refuse connections, false for those that are down otherwise
-	silent    map[string]bool // those that are thought to hang although they are healthy
-	up        map[string]int  // endpoints that are up, by the pools they serve
+	endpoints map[string]error // why: errRefusing, errDown, or errSilent for those that are thought to hang although they are healthy
+	up        map[string]int   // endpoints that are up, by the pools they serve
 }
 
 // others reports whether somebody else can take what waits at an endpoint that is down. An engine that hangs may recover, but not
@@ -258,7 +257,6 @@ func (p *Proxy) tellSigns() {
 
 func (p *Proxy) lookForGone(g *goneEndpoints) {
 	clear(g.endpoints)
-	clear(g.silent)
 	clear(g.up)
 	up := map[string]bool{}
 	for _, s := range p.fleet.Status() {
@@ -267,15 +265,18 @@ func (p *Proxy) lookForGone(g *goneEndpoints) {
 		case route.StateUp:
 			up[name] = !s.Draining && !s.Gone && s.Endpoint.Weight > 0
 		case route.StateDown:
-			g.endpoints[name] = s.Report.Refused
+			g.endpoints[name] = errDown
+			if s.Report.Refused {
+				g.endpoints[name] = errRefusing
+			}
 		case route.StateEjected:
 			if s.Silent {
-				g.silent[name] = true
+				g.endpoints[name] = errSilent
 			}
 		case route.StateUnknown, route.StateBusy:
 		}
 	}
-	if len(g.endpoints) == 0 && len(g.silent) == 0 {
+	if len(g.endpoints) == 0 {
 		return
 	}
 	for _, m := range p.fleet.Models() {

@@ -119,19 +119,16 @@ func (c *call) checkWatch(w *watch, now time.Time, gone *goneEndpoints) {
 		return
 	}
 	deadline := w.deadline.Load()
-	refuses, isGone := gone.endpoints[w.endpoint]
+	why := gone.endpoints[w.endpoint]
 	switch {
 	case deadline == 0:
 	case now.UnixNano() >= deadline && w.begun.Load():
 		c.stop(w, errIdle)
 	case now.UnixNano() >= deadline:
 		c.stop(w, errNoFirstByte)
-	case gone.silent[w.endpoint] && !w.begun.Load() && w.moves && !c.sent.Load() && gone.others(w):
-		c.stop(w, errSilent)
-	case now.UnixNano()-w.moved.Load() < int64(c.p.cfg.Refusing):
-	case refuses:
-		c.stop(w, errRefusing)
-	case isGone && w.moves && !c.sent.Load() && gone.others(w):
-		c.stop(w, errDown)
+	case why == nil:
+	case !errors.Is(why, errSilent) && now.UnixNano()-w.moved.Load() < int64(c.p.cfg.Refusing): // who is silent has been waited for
+	case errors.Is(why, errRefusing), w.moves && !c.sent.Load() && gone.others(w):
+		c.stop(w, why)
 	}
 }
