@@ -22,7 +22,6 @@ type leastTTFT struct {
 	picks uint64  // first turns placed
 
 	firsts, laters float64 // turns of late: conversations' first ones, and the others
-	seen           float64 // share of what was assumed of them at first that what was seen has taken the place of
 	tokens         float64 // uncached ones of a turn, of late
 }
 
@@ -265,9 +264,9 @@ func (p *leastTTFT) others(v *route.View, c *route.Candidate, prefill, crowding 
 	return cost
 }
 
-// later is how many turns follow a first one.
+// later is how many turns follow a first one. What is assumed of that at first is forgotten as turns are.
 func (p *leastTTFT) later() float64 {
-	assumed := 1 - p.seen
+	assumed := 1 - float64(turnRate*(p.firsts+p.laters)) // (1 - turnRate)^n after n turns
 	return (p.laters + float64(firstTurns*assumed)) / max(p.firsts+assumed, 1e-6)
 }
 
@@ -298,7 +297,6 @@ func (p *leastTTFT) learn(v *route.View, r *route.Request, i int) {
 	p.tokens += float64(max(tokenRate, 1/(p.firsts+p.laters+1)) * (tokens - p.tokens))
 	p.firsts -= float64(turnRate * p.firsts)
 	p.laters -= float64(turnRate * p.laters)
-	p.seen += float64(turnRate * (1 - p.seen))
 	if v.FirstTurn {
 		p.firsts++
 	} else {
