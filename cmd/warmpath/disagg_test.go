@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -207,6 +208,9 @@ func TestRoleWithoutPeersIsTold(t *testing.T) {
 	until(200, "the role decode is given and none computes prompts for it", "the role decode is given")
 }
 
+// answered is what the demo says once both fleets have answered something.
+var answered = regexp.MustCompile(`disaggregated: [1-9].*aggregated: [1-9]`)
+
 // TestDemoDisagg: both fleets answer everything, some of it is split, and Ctrl-C ends the demo in good order.
 func TestDemoDisagg(t *testing.T) {
 	t.Parallel()
@@ -233,8 +237,13 @@ func TestDemoDisagg(t *testing.T) {
 		t.Errorf("it said %q", text)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	time.AfterFunc(2500*time.Millisecond, stop)
 	out = shared{}
+	go func() { // as soon as it has something to tell, which takes a busy machine longer
+		for ctx.Err() == nil && !answered.MatchString(out.String()) {
+			time.Sleep(50 * time.Millisecond)
+		}
+		stop()
+	}()
 	if code := Main(ctx, []string{"demo", "--disagg", "--rate", "6"}, nil, nil, &out, &talk); code != 0 {
 		t.Errorf("after Ctrl-C: %d", code)
 	}
