@@ -51,11 +51,11 @@ func (r *Router) learnWhole(f *flight, own, rest, perToken, fixed float64) {
 		return
 	}
 	s := &f.ep.speed
-	w, took := &s.wholes, ms(f.first.Sub(f.routed))
+	w, took := &s.wholes, ms(f.first.Sub(f.sent))
 	switch {
 	case f.alone && f.behind == 0:
 		s.line(own, rest, took, 1, true, perToken, fixed)
-	case f.end > w.passed && f.routed.Before(w.at):
+	case f.end > w.passed && f.sent.Before(w.at):
 		// It was in the queue when the last one was done that is known to be computed: since then it is one prompt after the other. This is
 		// what shows that an endpoint is slow which was thought so quick that nothing waits there.
 		s.line(float64(f.end-f.prefill-w.passed)+own, rest, ms(f.first.Sub(w.at)), amongOthers, false, perToken, fixed)

@@ -28,13 +28,14 @@ const mostEarly = 1e16 // maxBatches of them do not overflow
 // computed notes that a stream's first byte came, and returns its batch. between are tokens of prompts that were computed since the one
 // before, and whose answers are not streamed.
 func (s *speed) computed(now time.Time, f *flight, between int64, held bool) *batch {
-	b := batch{begin: f.routed, end: now, tokens: f.prefill + between, fresh: true, held: held, open: f.teaches()}
+	b := batch{begin: f.sent, end: now, tokens: f.prefill + between, fresh: true, held: held, open: f.teaches()}
 	if n := len(s.batches); n > 0 {
 		last := &s.batches[n-1]
 		if now.Sub(last.end) < sameStep {
 			last.end, last.tokens, last.held, last.open = now, last.tokens+b.tokens, last.held || held, last.open+b.open
 			return last
 		}
+		s.amongOthers(last)
 		if last.end.After(b.begin) {
 			b.begin, b.fresh = last.end, false
 		}

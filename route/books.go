@@ -18,6 +18,7 @@ type flight struct {
 	class       Class
 	trial       bool // it tests an endpoint whose ejection has just ended
 	routed      time.Time
+	sent        time.Time // when it was handed on: at once, or when its turn came
 	first       time.Time
 
 	request, tenant, session string
@@ -36,6 +37,8 @@ type flight struct {
 	used     uint64    // blocks that had been put into the endpoint's cache when its own were last marked as used, see refresh
 	overdue  time.Time // see Router.overdue; zero never
 
+	waits              bool      // it stands in line, see line.go
+	maxTokens          int       // the client's bound on the answer, 0 when not stated
 	index              uint32    // its place in Router.flights
 	epoch              uint32    // of the endpoint when it was decided
 	stream             bool      // its first byte comes when its prefill is done
@@ -54,6 +57,7 @@ type flight struct {
 	sure               int       // of these, blocks that were not only about to be
 	recent             bool      // it goes on from a turn since which little has been put into the cache
 	alone              bool      // nothing else was outstanding there
+	lonely             bool      // no other prompt was
 	story              story     // see explain
 	kv                 kvFlight  // see kvPredict
 }
@@ -74,7 +78,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 	*f = flight{
 		generation: f.generation + 1, open: true, ep: ep, incarnation: ep.incarnation, pool: p, class: req.Class, routed: now,
 		request: req.ID, tenant: req.Tenant, session: d.Session,
-		promptBytes: req.PromptBytes, exactTokens: req.PromptTokens, decision: *d,
+		maxTokens: req.MaxTokens, promptBytes: req.PromptBytes, exactTokens: req.PromptTokens, decision: *d,
 		leg: d.Leg, policy: p.policyFor(d.Leg),
 		index: i, epoch: ep.epoch, stream: req.Stream || d.Leg == LegPrefill, waitMs: r.view.Candidates[index].WaitMs, msPerToken: r.view.Candidates[index].MsPerToken, chain: f.chain[:0], story: f.story,
 	}
@@ -96,8 +100,9 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 		f.trial = true
 		ep.trials++
 	}
-	f.alone = ep.load.Requests == 0
-	f.held = ep.places() > 0 && ep.load.Requests >= ep.places()
+	if r.lines(now, p, req, f) {
+		r.stand(ep, f)
+	}
 	ep.load.Requests++
 	ep.load.PrefillTokens += f.prefill
 	ep.load.DecodeTokens += f.decode
@@ -109,15 +114,29 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 		ep.load.TransferTokens += f.transfer
 	}
 	ep.requests++
-	f.overdue = r.overdue(f, req.MaxTokens)
-	ep.queue(now, f)
+	if !f.waits {
+		r.handOn(now, f)
+	}
 	if req.Class == Turn {
 		ep.speed.turn(now)
 		r.remember(ep, f, req, index, r.view.Candidates[index].Model)
 	}
 	r.open++
-	f.decision.Lease = Lease(f.generation)<<32 | Lease(i)
+	f.decision.Lease, f.decision.Waits = Lease(f.generation)<<32|Lease(i), f.waits
+	d.Waits = f.waits
 	return f.decision.Lease
+}
+
+// handOn enters that the engine gets a flight now, which is among the endpoint's requests.
+func (r *Router) handOn(now time.Time, f *flight) {
+	ep := f.ep
+	others := ep.load.Requests - ep.load.InLine - 1
+	f.sent, f.alone, f.lonely = now, others == 0, ep.speed.prompts == 0 && len(ep.speed.wholes.open) == 0
+	f.held = ep.places() > 0 && others >= ep.places()
+	f.overdue = r.overdue(f)
+	if f.incarnation == ep.incarnation {
+		ep.queue(now, f)
+	}
 }
 
 // flight finds the reservation of a lease; nil when it is not open.
@@ -136,7 +155,7 @@ func (r *Router) flight(l Lease) *flight {
 // firstByte takes the prefill off the books: the engine has computed it.
 func (r *Router) firstByte(now time.Time, l Lease) {
 	f := r.flight(l)
-	if f == nil || f.prefilled {
+	if f == nil || f.prefilled || f.waits {
 		return
 	}
 	f.first = now
@@ -173,7 +192,11 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	r.letGo(f)
 	tellReleased(f, ev)
 	f.leave()
-	if !f.prefilled {
+	if f.waits {
+		r.leaveLine(ep, f)
+		ep.load.PrefillTokens -= f.prefill
+		ep.computed(f)
+	} else if !f.prefilled {
 		ep.load.PrefillTokens -= f.prefill
 		if f.incarnation == ep.incarnation {
 			r.unqueue(now, f)
@@ -212,7 +235,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	r.release(now, f)
 	free := r.ended.Candidates
 	r.ended = Ended{
-		Request: f.request, Decision: f.decision, Class: f.class, Routed: f.routed, FirstByte: f.first,
+		Request: f.request, Decision: f.decision, Class: f.class, Routed: f.routed, Sent: f.sent, FirstByte: f.first,
 		Outcome: ev.Outcome, Usage: told.Usage, LostCache: lost,
 	}
 	r.retell(&r.ended, f, free)

@@ -23,6 +23,8 @@ type Config struct {
 	Explain    bool // keep the candidates of each decision until its end, for Ended.Candidates
 	Counting   bool // reckon Candidate.ActiveTokens though no policy of a pool asks for them
 
+	Queue Queue // who waits at the router; the zero value has nobody wait
+
 	Disaggregation Disaggregation // of pools whose endpoints have roles
 
 	Responses   int           // response ids remembered; default 100,000
@@ -47,6 +49,9 @@ func (c Config) WithDefaults() Config {
 	}
 	c.Sessions = c.Sessions.WithDefaults()
 	c.Disaggregation.withDefaults(&c)
+	if c.Queue.Patience == 0 {
+		c.Queue.Patience = DefaultPatience
+	}
 	if c.Responses == 0 {
 		c.Responses = 100_000
 	}

@@ -18,6 +18,7 @@ type Entry struct {
 	Event   Event
 	Ended   *Ended // valid until the next observation
 	Changes []Change
+	Called  []Lease // of those in line whose turn it is: they may be sent. Valid until the next observation
 }
 
 // Ended is the story of one attempt: what was decided, and what became of it.
@@ -26,6 +27,7 @@ type Ended struct {
 	Decision  Decision
 	Class     Class
 	Routed    time.Time
+	Sent      time.Time // later than Routed by as long as it stood in line; zero when its turn never came
 	FirstByte time.Time // zero when the answer had no data
 	Outcome   Outcome
 	Usage     Usage

@@ -7,7 +7,7 @@ import (
 
 // Idle reports what is left on the books although no lease is open.
 func (r *Router) Idle() error {
-	if r.open != 0 || len(r.free) != len(r.flights) {
+	if r.open != 0 || r.standing != 0 || len(r.free) != len(r.flights) {
 		return fmt.Errorf("%d leases are open, %d of %d flights free", r.open, len(r.free), len(r.flights))
 	}
 	used := map[int]bool{}
@@ -18,6 +18,8 @@ func (r *Router) Idle() error {
 			return fmt.Errorf("%s is gone and still there", ep.spec.Name)
 		case ep.load != (Load{}), len(ep.pending) != 0, ep.trials != 0, s.ahead != 0, s.prompts != 0, s.head != 0:
 			return fmt.Errorf("%s: load %+v, pending %v, trials %d, %d tokens of %d prompts ahead", ep.spec.Name, ep.load, ep.pending, ep.trials, s.ahead, s.prompts)
+		case len(ep.line.flights) != 0 || ep.line.tokens != 0:
+			return fmt.Errorf("%s: %+v stand in line", ep.spec.Name, ep.line)
 		case len(ep.held.flights) != 0 || ep.held.blocks != 0 || ep.held.prompts != 0 || ep.resident() != 0:
 			return fmt.Errorf("%s holds %+v", ep.spec.Name, ep.held)
 		case s.early != (early{}):

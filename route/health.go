@@ -44,6 +44,7 @@ type endpoint struct {
 	cache   cache
 	pending []uint32 // flights whose blocks are not computed yet
 	held    held
+	line    line
 	speed   speed
 
 	mirror  mirror   // of its cache, by its KV events
@@ -179,7 +180,7 @@ func (r *Router) update(ep *endpoint, spec Endpoint, source string) {
 // decoding is how many requests are being answered there, as far as can be told: of those that are not streamed nobody sees when
 // their prompt is computed.
 func (e *endpoint) decoding() int {
-	return max(0, e.load.Requests-len(e.coming)-e.speed.prompts)
+	return max(0, e.load.Requests-e.load.InLine-len(e.coming)-e.speed.prompts)
 }
 
 // idle reports whether nothing of ours is there.

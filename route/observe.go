@@ -59,6 +59,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		r.sessions.Delete(ev.Tenant, p.name+prefillSide, ev.Session)
 		r.newborn.Delete(ev.Tenant, p.name+prefillSide, ev.Session)
 	}
+	e.Called = r.callUp(now)
 	return e
 }
 

@@ -10,6 +10,7 @@ type Load struct {
 	Requests      int   // outstanding requests
 	PrefillTokens int64 // uncached prompt tokens of requests whose first byte has not come
 	DecodeTokens  int64 // answer tokens expected of outstanding requests
+	InLine        int   // of Requests, those that wait at the router, see Queue
 	ContextTokens int64 // prompt and answer tokens resident for outstanding requests
 	Waiting       int   // requests in the engine's own queue by its latest report, 0 when not reported
 
@@ -36,6 +37,8 @@ type Candidate struct {
 	MsPerToken float64 // time to compute one token of a prompt, learnt; above 0
 	FixedMs    float64 // time to first token when there is nothing to compute, learnt
 	WaitMs     float64 // until the prompts in front are computed and a place is free
+	LineMs     float64 // of WaitMs, for those in line at the router
+	Behind     int     // requests in line at the router that this one would go in front of
 	TurnsPerMs float64 // turns that it was given of late
 	Crowd      float64 // share of its places or of its KV memory, whichever is more, that outstanding requests take; 0 when neither is known
 	DelayMs    float64 // what those who are answered there wait for this prompt; reckoned of prefill legs only

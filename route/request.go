@@ -49,6 +49,8 @@ type Request struct {
 	Tried   []string // endpoint names that already failed this request (retries)
 	Instead Lease    // reservation of the same request that this one takes the place of; 0 for none. It ends by its own Finished, later
 
+	Waits bool // the door can keep it until its turn comes, see Decision.Waits
+
 	Splits       bool     // the door can serve it in two legs, see Router.Decide
 	Leg          Leg      // LegPrefill, LegDecode: only that leg is wanted, of a request that is split already; LegWhole leaves it open
 	TriedPrefill []string // endpoint names that already failed its prefill leg
@@ -78,6 +80,8 @@ type Decision struct {
 	PromptTokens int     // estimate for the whole prompt
 	CachedTokens int     // predicted to be in the endpoint's cache
 	TTFTMs       float64 // predicted time to first token (Terms.TTFT), of a decode leg with its prefill; 0 when there is nothing to go by
+
+	Waits bool // it stands in line: it may be sent when its lease is in an Entry.Called
 
 	Leg     Leg
 	Why     SplitWhy // why the request was split or not; "" where nothing is disaggregated

@@ -64,6 +64,9 @@ type Router struct {
 	moved     transfer  // what is assumed of endpoints that no KV cache has come to yet
 	ended     Ended     // scratch: what the latest Finished told, valid until the next one
 
+	standing int     // flights in line, at all endpoints
+	called   []Lease // scratch, see callUp
+
 	late interruptions // of answers, where roles are free
 
 	decisions, doubleFinished uint64

@@ -17,7 +17,7 @@ const (
 
 // overdue is when the answer of a flight that has been decided is overdue, should its endpoint have given no sign of life; zero for never, as
 // long as nothing tells how long it ought to take.
-func (r *Router) overdue(f *flight, maxTokens int) time.Time {
+func (r *Router) overdue(f *flight) time.Time {
 	if r.cfg.Silent < 0 || f.class != Turn || f.decision.TTFTMs <= 0 {
 		return time.Time{}
 	}
@@ -30,12 +30,12 @@ func (r *Router) overdue(f *flight, maxTokens int) time.Time {
 	patience := float64(times * f.decision.TTFTMs)
 	if !f.stream {
 		each := max(f.ep.speed.perAnswer, f.ep.speed.perStep)
-		if maxTokens <= 0 || each == 0 {
+		if f.maxTokens <= 0 || each == 0 {
 			return time.Time{}
 		}
-		patience += float64(float64(mostLength*float64(maxTokens)) * each)
+		patience += float64(float64(mostLength*float64(f.maxTokens)) * each)
 	}
-	return f.routed.Add(r.cfg.Silent + time.Duration(min(patience, 1e9)*1e6))
+	return f.sent.Add(r.cfg.Silent + time.Duration(min(patience, 1e9)*1e6))
 }
 
 // late reports whether the flight's answer is overdue.
@@ -86,7 +86,7 @@ func (r *Router) listen(now time.Time, ep *endpoint) {
 	late, wholes := false, 0
 	for i := range r.flights {
 		f := &r.flights[i]
-		if !f.open || f.prefilled || f.ep != ep || f.incarnation != ep.incarnation {
+		if !f.open || f.prefilled || f.waits || f.ep != ep || f.incarnation != ep.incarnation {
 			continue
 		}
 		waiting++
@@ -95,8 +95,8 @@ func (r *Router) listen(now time.Time, ep *endpoint) {
 		} else if !f.stream {
 			wholes++
 		}
-		if f.routed.Before(first) {
-			first = f.routed
+		if f.sent.Before(first) {
+			first = f.sent
 		}
 	}
 	if !late || ep.filledBy(wholes) {

@@ -21,6 +21,7 @@ type speed struct {
 	known   float64 // ms a token with what they count for, see alike.go; 0 unknown
 	like    float64 // the same of all endpoints that are about as quick
 
+	serial  serial
 	until   time.Time // when what is reserved is expected to be computed
 	ahead   int64     // uncached tokens of streams whose first byte has not come
 	prompts int       // such streams
@@ -73,7 +74,8 @@ func (r *Router) expect(now time.Time) {
 			shared = c.CachedTokens
 		}
 		c.MsPerToken, c.FixedMs = r.speedOf(m.ep)
-		c.WaitMs = r.wait(m.ep, now, c.MsPerToken, c.Load.Waiting, r.taken(m.ep))
+		before, first, behind := r.before(now, m.ep, float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken), c.MsPerToken)
+		c.WaitMs, c.LineMs, c.Behind = first+r.wait(m.ep, now, c.MsPerToken, c.Load.Waiting, r.taken(m.ep)+before), first, behind
 		c.Busy, c.Steady = m.ep.speed.shares(now)
 		c.TurnsPerMs = m.ep.speed.rate(now)
 		v.Watched = max(v.Watched, m.ep.speed.watched(now))
@@ -106,10 +108,10 @@ func (r *Router) settledSpeed(ep *endpoint) (perToken, fixed float64) {
 // wait is how long a new prompt waits for those in front of it, in ms, and for a place if so many requests take or want one.
 func (r *Router) wait(e *endpoint, now time.Time, perToken float64, waiting, taken int) float64 {
 	s, left := &e.speed, 0.0
-	if e.load.PrefillTokens > 0 {
+	if tokens := e.load.PrefillTokens - e.line.tokens; tokens > 0 {
 		switch due := ms(s.until.Sub(now)); {
 		case due >= 0:
-			left = min(due, float64(float64(e.load.PrefillTokens)*perToken))
+			left = min(due, float64(float64(tokens)*perToken))
 		case s.ahead > 0: // it is late: what is as late as that may take as long again
 			left = min(-due, float64(float64(outlier*s.ahead)*perToken))
 		}
@@ -202,7 +204,7 @@ func (r *Router) unqueue(now time.Time, f *flight) {
 		if f.end > s.wholes.passed {
 			s.wholes.passed, s.wholes.at = f.end, now
 		}
-		b := s.computed(now, f, between, blurred || s.wholes.blurred || e.places() > 0 && e.load.Requests-len(e.coming) > e.places())
+		b := s.computed(now, f, between, blurred || s.wholes.blurred || e.places() > 0 && e.load.Requests-e.load.InLine-len(e.coming) > e.places())
 		perToken, fixed := r.settledSpeed(e)
 		s.guess(b, perToken, fixed)
 		r.compare(e)
@@ -261,6 +263,7 @@ func (r *Router) learnSpeed(now time.Time, f *flight, u *Usage) {
 			s.perAnswer = toward(s.perAnswer, max(0, ms(now.Sub(f.first)))/rest)
 			s.hold = toward(s.hold, max(0, ms(now.Sub(f.first))))
 		}
+		s.byItself(now, f, own, fixed)
 		if b := s.batchOf(f.first); b != nil && !b.held && f.leg != LegDecode {
 			x := max(own, float64(b.tokens-f.prefill)+own)
 			s.line(x, 0, ms(b.end.Sub(b.begin)), float64(own/x), b.fresh, perToken, fixed)

@@ -1,0 +1,308 @@
+package route_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// shop is a router before one engine that takes 0.1 ms for a token of a prompt, and answers at once.
+type shop struct {
+	t   rapid.TB
+	r   *route.Router
+	now time.Time
+
+	together bool // the engine computes all that it has at once, each as if it were alone
+	queue    []doing
+
+	leases map[string]route.Lease
+	names  map[route.Lease]string
+	tokens map[string]int
+	sent   []string // in the order in which the engine got them
+	first  []string // in the order in which their first bytes came
+	came   map[string]time.Time
+	ttft   map[string]time.Duration
+	inLine map[string]bool
+}
+
+// doing is a prompt at the engine.
+type doing struct {
+	name string
+	from time.Time // when it began to be computed; of the first in the queue, or of all
+}
+
+func newShop(t rapid.TB, q route.Queue, together bool) *shop {
+	s := &shop{
+		t: t, now: time.Unix(1_000_000, 0), together: together,
+		leases: map[string]route.Lease{}, names: map[route.Lease]string{}, tokens: map[string]int{}, came: map[string]time.Time{},
+		ttft: map[string]time.Duration{}, inLine: map[string]bool{},
+	}
+	s.r = route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "first_least", Queue: q})
+	s.r.Observe(s.now, route.Declared{Source: "test", Endpoints: []route.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
+	s.r.Observe(s.now, route.Probed{Endpoint: "a", Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+	// What the engine is like shows in a few prompts: one by itself, and some together.
+	for i := range 8 {
+		s.ask(fmt.Sprint("known", i), 4000)
+		if i < 2 {
+			s.run(time.Minute)
+		}
+	}
+	s.run(time.Minute)
+	s.sent, s.first = nil, nil
+	return s
+}
+
+func (s *shop) request(name string, tokens int) *route.Request {
+	return &route.Request{ID: name, Seed: 1, Model: "m", MintedID: name, PromptTokens: tokens, Stream: true, Waits: true}
+}
+
+func (s *shop) ask(name string, tokens int) route.Decision {
+	d, err := s.r.Route(s.now, s.request(name, tokens))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.leases[name], s.names[d.Lease], s.tokens[name], s.came[name] = d.Lease, name, tokens, s.now
+	if d.Waits {
+		s.inLine[name] = true
+	} else {
+		s.send(name)
+	}
+	return d
+}
+
+func (s *shop) send(name string) {
+	s.sent = append(s.sent, name)
+	s.queue = append(s.queue, doing{name, s.now})
+}
+
+// next is the prompt that is computed first, and when.
+func (s *shop) next() (which int, at time.Time) {
+	for i, d := range s.queue {
+		end := d.from.Add(time.Duration(s.tokens[d.name]) * 100 * time.Microsecond)
+		if i == 0 || s.together && end.Before(at) {
+			which, at = i, end
+		}
+	}
+	return which, at
+}
+
+// take takes a prompt from the engine's queue.
+func (s *shop) take(i int) {
+	s.queue = slices.Delete(s.queue, i, i+1)
+	if i == 0 && len(s.queue) > 0 && !s.together {
+		s.queue[0].from = s.now
+	}
+}
+
+func (s *shop) observe(ev route.Event) {
+	for _, l := range s.r.Observe(s.now, ev).Called {
+		name := s.names[l]
+		if !s.inLine[name] {
+			s.t.Fatalf("%s is called, and does not stand in line", name)
+		}
+		delete(s.inLine, name)
+		for other := range s.inLine {
+			if s.turn(other) < s.turn(name)-float64(s.tokens[name]+s.tokens[other])/100 { // speed is learnt, to 10 %
+				s.t.Fatalf("%s is called before %s: %.1f against %.1f", name, other, s.turn(name), s.turn(other))
+			}
+		}
+		s.send(name)
+	}
+}
+
+// turn is who goes first, by the definition of aSecond.
+func (s *shop) turn(name string) float64 {
+	return float64(s.tokens[name])/10 - float64(s.now.Sub(s.came[name]).Microseconds())/1000/5
+}
+
+// finish ends a request. The engine does not go on with one whose client has left.
+func (s *shop) finish(name string, o route.Outcome) {
+	delete(s.inLine, name)
+	if i := slices.IndexFunc(s.queue, func(d doing) bool { return d.name == name }); i >= 0 {
+		s.take(i)
+	}
+	s.observe(route.Finished{Lease: s.leases[name], Outcome: o, Usage: route.Usage{PromptTokens: s.tokens[name], OutputTokens: 1, CachedKnown: true}})
+	delete(s.leases, name)
+}
+
+// run lets time pass.
+func (s *shop) run(d time.Duration) {
+	until := s.now.Add(d)
+	for len(s.queue) > 0 {
+		i, at := s.next()
+		if at.After(until) {
+			break
+		}
+		s.now = at
+		name := s.queue[i].name
+		s.take(i)
+		s.first, s.ttft[name] = append(s.first, name), s.now.Sub(s.came[name])
+		s.observe(route.FirstByte{Lease: s.leases[name]})
+		s.finish(name, route.OK)
+	}
+	s.now = until
+}
+
+func (s *shop) want(what string, got, want []string) {
+	s.t.Helper()
+	if !slices.Equal(got, want) {
+		s.t.Errorf("%s %v, want %v", what, got, want)
+	}
+}
+
+// aSecond has an engine with two seconds of prompts not be sent more.
+var aSecond = route.Queue{Ahead: time.Second, Patience: 5}
+
+// TestLine: an engine is sent what keeps it busy for a second, and of the rest the shortest first, until somebody has waited long enough.
+func TestLine(t *testing.T) {
+	s := newShop(t, aSecond, false)
+	s.ask("a", 10_000) // 1 s: not more than a second ahead
+	s.ask("b", 20_000)
+	s.want("sent", s.sent, []string{"a", "b"})
+	if d := s.ask("long", 60_000); !d.Waits || d.TTFTMs < 8500 || d.TTFTMs > 9500 {
+		t.Errorf("waits %t and is due in %.0f ms, want to wait and 9 s", d.Waits, d.TTFTMs)
+	}
+	if d := s.ask("short", 1000); !d.Waits || d.TTFTMs < 2800 || d.TTFTMs > 3400 {
+		t.Errorf("waits %t and is due in %.0f ms, want to wait and 3.1 s: it goes before the long one", d.Waits, d.TTFTMs)
+	}
+	s.ask("middle", 5000)
+	s.run(time.Second)
+	s.want("sent", s.sent, []string{"a", "b"}) // b takes two seconds
+	s.run(2 * time.Second)
+	s.want("sent", s.sent, []string{"a", "b", "short", "middle"}) // a long one may arrive before those that are sent at the same time
+	s.run(100 * time.Millisecond)
+	s.want("sent", s.sent, []string{"a", "b", "short", "middle", "long"})
+	s.run(time.Minute)
+	s.want("answered", s.first, []string{"a", "b", "short", "middle", "long"})
+	if err := s.r.Idle(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLineIsPatient: short prompts that keep coming go first for five times a long one's own time, and no longer.
+func TestLineIsPatient(t *testing.T) {
+	s := newShop(t, aSecond, false)
+	s.ask("first", 30_000)
+	s.ask("long", 20_000) // 2 s: until it has waited for 10 s less 5 times what the others take
+	for i := range 200 {
+		s.ask(fmt.Sprint("short", i), 2500) // 0.25 s each, as fast as they are computed
+		s.run(250 * time.Millisecond)
+	}
+	s.run(time.Minute)
+	if got := s.ttft["long"]; got < 9*time.Second || got > 14*time.Second {
+		t.Errorf("a prompt of 2 s waits %v, want about 10 s", got)
+	}
+}
+
+// TestLineIsLeft: who leaves it is not sent, and the books are as before.
+func TestLineIsLeft(t *testing.T) {
+	s := newShop(t, aSecond, false)
+	s.ask("a", 30_000)
+	s.ask("b", 1000)
+	s.ask("c", 2000)
+	s.finish("b", route.ClientGone)
+	s.run(time.Minute)
+	s.want("sent", s.sent, []string{"a", "c"})
+	if err := s.r.Idle(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhoStandsInLine: only what can wait does, and nobody who has waited before, or was sent there for a reason.
+func TestWhoStandsInLine(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		q    route.Queue
+		with func(*route.Request)
+		want bool
+	}{
+		{"a prompt", aSecond, func(*route.Request) {}, true},
+		{"an answer that comes as a whole", aSecond, func(q *route.Request) { q.Stream = false }, true},
+		{"its door cannot wait", aSecond, func(q *route.Request) { q.Waits = false }, false},
+		{"pinned", aSecond, func(q *route.Request) { q.Pin = "a" }, false},
+		{"tried elsewhere", aSecond, func(q *route.Request) { q.Tried = []string{"b"} }, false},
+		{"an embedding", aSecond, func(q *route.Request) { q.Class = route.Embed }, false},
+		{"no line is kept", route.Queue{}, func(*route.Request) {}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newShop(t, tt.q, false)
+			s.ask("a", 40_000)
+			q := s.request("x", 4000)
+			tt.with(q)
+			d, err := s.r.Route(s.now, q)
+			if err != nil || d.Waits != tt.want {
+				t.Errorf("waits %t (%v), want %t", d.Waits, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestNoLineWhereAllIsComputedAtOnce: an engine that only pretends to compute, or an address with many engines behind it, is soon sent all
+// that comes again. To wait in line for it would cost three quarters of what it can do.
+func TestNoLineWhereAllIsComputedAtOnce(t *testing.T) {
+	play := func(q route.Queue) time.Duration {
+		s := newShop(t, q, true)
+		for i := range 200 {
+			s.ask(fmt.Sprint(i), 20_000) // 2 s
+			s.run(500 * time.Millisecond)
+		}
+		s.run(time.Hour)
+		if len(s.first) != 200 {
+			t.Fatalf("%d of 200 are answered", len(s.first))
+		}
+		var sum time.Duration
+		for i := range 200 {
+			sum += s.ttft[fmt.Sprint(i)]
+		}
+		return sum / 200
+	}
+	if with, without := play(route.Queue{Ahead: 500 * time.Millisecond, Patience: 5}), play(route.Queue{}); with > without*11/10 {
+		t.Errorf("a prompt takes %v with a line, %v without", with, without)
+	}
+}
+
+// TestLineAgainstModel: whoever comes, and whoever leaves, an engine that has less than a second of prompts is sent more, and it is always the
+// one whose turn it is that goes.
+func TestLineAgainstModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := newShop(rt, aSecond, false)
+		n := 0
+		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			switch what := rapid.IntRange(0, 9).Draw(rt, "what"); {
+			case what < 6:
+				n++
+				s.ask(fmt.Sprint("r", n), rapid.IntRange(1, 30_000).Draw(rt, "tokens"))
+			case what < 9:
+				s.run(time.Duration(rapid.IntRange(1, 3000).Draw(rt, "ms")) * time.Millisecond)
+			default:
+				name := fmt.Sprint("r", 1+rapid.IntRange(0, n).Draw(rt, "leaves"))
+				if _, ok := s.leases[name]; ok {
+					s.finish(name, route.ClientGone)
+				}
+			}
+			// What the engine has that is not computed.
+			var ahead int
+			for name := range s.leases {
+				if !s.inLine[name] {
+					ahead += s.tokens[name]
+				}
+			}
+			long := false // it is not sent together with others
+			for name := range s.inLine {
+				long = long || s.tokens[name] > 9000
+			}
+			if len(s.inLine) > 0 && (ahead == 0 || ahead < 9000 && !long) {
+				rt.Fatalf("%d stand in line for an engine that has %d tokens to compute", len(s.inLine), ahead)
+			}
+		}
+		s.run(time.Hour)
+		if err := s.r.Idle(); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
