@@ -130,7 +130,7 @@ func (p *leastTTFT) reckon(v *route.View) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		prefill := float64(float64(v.PromptTokens-c.CachedTokens) * c.MsPerToken)
-		c.Terms = route.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs}
+		c.Terms = route.Terms{Wait: c.WaitMs + p.overtaken(c, prefill), Prefill: prefill, Fixed: c.FixedMs}
 		c.Terms.Others = p.others(v, c, prefill, rate) + c.DelayMs
 		if c.Full {
 			c.Terms.Evict = float64((prefill + float64(float64(twice(v, i, shared))*c.MsPerToken)) * v.Missed)
@@ -173,6 +173,7 @@ func (p *leastTTFT) spread(v *route.View) {
 	}
 	p.picks++
 	sum = 0
+	line := p.line(v)
 	for i := range v.Candidates {
 		sum += p.share(&v.Candidates[i], fastest)
 	}
@@ -180,7 +181,7 @@ func (p *leastTTFT) spread(v *route.View) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		p.given[c.Slot].seen = p.picks
-		c.Terms.Spread = float64(float64(p.mean(c)+c.FixedMs) * min(float64(each*(p.share(c, fastest)-fewest)), mostSpread))
+		c.Terms.Spread = float64(float64(p.mean(c)+c.FixedMs+line) * min(float64(each*(p.share(c, fastest)-fewest)), mostSpread))
 	}
 }
 
@@ -256,6 +257,7 @@ func (p *leastTTFT) crowding(v *route.View) float64 {
 func (p *leastTTFT) others(v *route.View, c *route.Candidate, prefill, crowding float64) float64 {
 	rate := crowding / speed(c)
 	cost := float64(othersCount * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
+	cost += float64(othersCount * float64(prefill*float64(c.Behind)))
 	crowd := min(c.Crowd, fullBusy)
 	cost += float64(c.CrowdMs*crowd) / (1 - crowd)
 	if v.FirstTurn {

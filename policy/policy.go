@@ -43,6 +43,15 @@ func ReadsContent(c Config) bool {
 	return k.content
 }
 
+// Queue is how routers keep prompts in line with the configured policy by default. A rule of another router is as it is there, and the
+// simple ones are what they say.
+func Queue(c Config) route.Queue {
+	if c.WithDefaults().Name != nameLeastTTFT {
+		return route.Queue{}
+	}
+	return route.Queue{Ahead: route.DefaultAhead, Patience: route.DefaultPatience}
+}
+
 // kinds lists the policies, ours before the rivals. It is a function so that nothing can change it.
 func kinds() []kind { return slices.Concat(ours(), rivals(), ranks(), founding()) }
 
