@@ -50,7 +50,9 @@ type Drive struct {
 	talks   []talk
 	queue   timetable
 	flights map[uint64]*drivenTurn
-	steps   []time.Time // scheduled end of each engine's step; zero when none is
+	inLine  map[route.Lease]*drivenTurn // not handed on yet
+	called  []route.Lease               // of which it is the turn
+	steps   []time.Time                 // scheduled end of each engine's step; zero when none is
 	index   map[string]int
 	nextID  uint64
 	out     []Turnout
@@ -73,12 +75,13 @@ type drivenTurn struct {
 	talk, engine int
 	lease        route.Lease
 	row          int // in out
+	job          Job
 }
 
 // Play runs the conversations to their ends and returns their turns in the order they were sent.
 func (d *Drive) Play(w Workload, conversations []Conversation) []Turnout {
 	d.out = nil
-	d.flights = map[uint64]*drivenTurn{}
+	d.flights, d.inLine = map[uint64]*drivenTurn{}, map[route.Lease]*drivenTurn{}
 	d.steps = make([]time.Time, len(d.Engines))
 	d.index = map[string]int{}
 	for i, n := range d.Names {
@@ -116,7 +119,20 @@ func (d *Drive) Play(w Workload, conversations []Conversation) []Turnout {
 		default: // incidentDue: nothing else is entered here
 			d.Incidents[of].Do(now)
 		}
+		for len(d.called) > 0 {
+			t := d.inLine[d.called[0]]
+			delete(d.inLine, d.called[0])
+			d.called = d.called[1:]
+			d.hand(now, t)
+		}
 	}
+}
+
+// Observe tells the router an event.
+func (d *Drive) Observe(now time.Time, ev route.Event) route.Entry {
+	e := d.Router.Observe(now, ev)
+	d.called = append(d.called, e.Called...)
+	return e
 }
 
 // conversationID is a readable id that is a function of the conversation alone.
@@ -167,7 +183,7 @@ func (d *Drive) try(now time.Time, i, row int, tried []string) {
 	d.nextID++
 	req := route.Request{
 		ID: t.name, Seed: mix(d.Seed ^ mix(d.nextID)), Model: d.Model, PromptBytes: TokenBytes * t.tokens, MaxTokens: turn.AnswerTokens,
-		Stream: !d.out[row].Whole, Trail: t.trail, Tried: tried,
+		Stream: !d.out[row].Whole, Waits: true, Trail: t.trail, Tried: tried,
 		Content: &route.Content{Blocks: t.text[:min(TokenBytes*t.tokens/route.BlockBytes, len(t.text))], Bytes: TokenBytes * t.tokens},
 	}
 	if d.IDs {
@@ -185,16 +201,26 @@ func (d *Drive) try(now time.Time, i, row int, tried []string) {
 	out.Endpoint, out.Predicted, out.Reason = at, decision.CachedTokens, decision.Reason
 	n := min((t.tokens+turn.AnswerTokens)/d.Engines[at].cfg.BlockTokens, len(t.blocks))
 	job := Job{ID: d.nextID, Chain: t.blocks[:n], PromptTokens: t.tokens, OutputTokens: turn.AnswerTokens}
-	if err := d.Engines[at].Submit(now, job); err != nil {
-		out.Failed = true
-		d.Router.Observe(now, route.Finished{Lease: decision.Lease, Outcome: route.EngineError})
+	f := &drivenTurn{talk: i, engine: at, lease: decision.Lease, row: row, job: job}
+	if decision.Waits {
+		d.inLine[f.lease] = f
 		return
 	}
-	d.flights[job.ID] = &drivenTurn{talk: i, engine: at, lease: decision.Lease, row: row}
-	if d.Sent != nil {
-		d.Sent(now, decision.Lease, at, job)
+	d.hand(now, f)
+}
+
+// hand hands a turn to its engine.
+func (d *Drive) hand(now time.Time, f *drivenTurn) {
+	if err := d.Engines[f.engine].Submit(now, f.job); err != nil {
+		d.out[f.row].Failed = true
+		d.Observe(now, route.Finished{Lease: f.lease, Outcome: route.EngineError})
+		return
 	}
-	d.schedule(at)
+	d.flights[f.job.ID] = f
+	if d.Sent != nil {
+		d.Sent(now, f.lease, f.engine, f.job)
+	}
+	d.schedule(f.engine)
 }
 
 // Restart kills an engine and starts it again at once with an empty cache. The router is not told; it sees the answers under way
@@ -206,7 +232,7 @@ func (d *Drive) Restart(now time.Time, engine int) {
 		if f := d.flights[id]; f != nil && f.engine == engine {
 			broken = append(broken, f)
 			delete(d.flights, id)
-			d.Router.Observe(now, route.Finished{Lease: f.lease, Outcome: route.EngineError})
+			d.Observe(now, route.Finished{Lease: f.lease, Outcome: route.EngineError})
 		}
 	}
 	for _, f := range broken {
@@ -250,7 +276,7 @@ func (d *Drive) step(now time.Time, i int) {
 			if e.Index == 0 {
 				row.TTFT = now.Sub(row.Sent)
 				if !row.Whole {
-					d.Router.Observe(now, route.FirstByte{Lease: f.lease})
+					d.Observe(now, route.FirstByte{Lease: f.lease})
 				}
 			}
 		case Done:
@@ -264,9 +290,9 @@ func (d *Drive) done(now time.Time, f *drivenTurn, e Emission) {
 	row := &d.out[f.row]
 	row.Took, row.OutputTokens, row.CachedTokens = now.Sub(row.Sent), e.Index, e.CachedTokens
 	if row.Whole {
-		d.Router.Observe(now, route.FirstByte{Lease: f.lease})
+		d.Observe(now, route.FirstByte{Lease: f.lease})
 	}
-	entry := d.Router.Observe(now, route.Finished{Lease: f.lease, Usage: route.Usage{
+	entry := d.Observe(now, route.Finished{Lease: f.lease, Usage: route.Usage{
 		PromptTokens: row.PromptTokens, CachedTokens: e.CachedTokens, OutputTokens: e.Index, CachedKnown: true,
 	}})
 	row.LostCache = entry.Ended.LostCache

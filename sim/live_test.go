@@ -20,6 +20,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/session"
@@ -32,16 +33,35 @@ import (
 func TestLiveDecidesAsSimulated(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		by  string
-		ids bool // clients name their conversation; without, the router goes by what prompts say
+		by   string
+		ids  bool // clients name their conversation; without, the router goes by what prompts say
+		load float64
 	}{
-		{"least_ttft", true}, {"least_ttft", false}, {"session", true}, {"round_robin", true}, {"consistent_hash", true}, {"smg.cache_aware", false},
+		{"least_ttft", true, 0.8},
+		{"least_ttft", false, 0.8},
+		{"least_ttft", false, 6},
+		{"session", true, 0.8},
+		{"round_robin", true, 0.8},
+		{"consistent_hash", true, 0.8},
+		{"smg.cache_aware", false, 0.8},
 	} {
 		by := c.by
-		t.Run(fmt.Sprintf("%s/ids=%v", by, c.ids), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s/ids=%v/load=%v", by, c.ids, c.load), func(t *testing.T) {
 			g := sim.DefaultGenerator()
 			g.Conversations, g.Think = 60, 3*time.Second
-			r := sim.Replay{Trace: g.Trace(5), Fleet: unlike(3), PolicyName: by, Policy: shadowPolicies(t, by)[0].New, Content: true, IDs: c.ids, Load: 0.8, Seed: 2}
+			if c.load > 1 {
+				g.User *= 5
+			}
+			fleet := unlike(3)
+			for i := range fleet.Endpoints {
+				if c.load > 1 { // prompts are what is waited for, not room
+					fleet.Endpoints[i].Engine.CacheTokens *= 10
+				}
+			}
+			r := sim.Replay{
+				Trace: g.Trace(5), Fleet: fleet, PolicyName: by, Policy: shadowPolicies(t, by)[0].New, Queue: policy.Queue(policy.Config{Name: by}),
+				Content: true, IDs: c.ids, Load: c.load, Seed: 2,
+			}
 			l := &liveRun{replay: &r, requests: make([]route.Request, len(r.Trace.Turns))}
 			synctest.Test(t, func(t *testing.T) { l.run(t) })
 
@@ -53,6 +73,9 @@ func TestLiveDecidesAsSimulated(t *testing.T) {
 				t.Fatal(err)
 			}
 			compareLogs(t, l.log.lines, log.lines)
+			if c.load > 1 && !slices.ContainsFunc(log.lines, func(s string) bool { return strings.Contains(s, "called") }) {
+				t.Error("nobody stood in line")
+			}
 			if n := 3 * len(o.Turns); len(log.lines) < n {
 				t.Errorf("the log has %d lines of %d", len(log.lines), n)
 			}
@@ -95,11 +118,14 @@ func (l *decisionLog) hear(e *route.Entry) {
 			return
 		}
 		l.asked[d.Lease] = e.Request.ID
-		line("%s -> %s %s, first %v, %d of %d tokens cached, ttft %v ms, %d candidates", e.Request.ID, d.Endpoint.Name, d.Reason, d.FirstTurn, d.CachedTokens, d.PromptTokens, d.TTFTMs, d.Candidates)
+		line("%s -> %s %s, first %v, %d of %d tokens cached, ttft %v ms, %d candidates, waits %t", e.Request.ID, d.Endpoint.Name, d.Reason, d.FirstTurn, d.CachedTokens, d.PromptTokens, d.TTFTMs, d.Candidates, d.Waits)
 	case route.FirstByte:
 		line("%s first", l.asked[ev.Lease])
 	case route.Finished:
 		line("%s %v %+v", l.asked[ev.Lease], ev.Outcome, ev.Usage)
+	}
+	for _, lease := range e.Called {
+		line("%s called", l.asked[lease])
 	}
 }
 
@@ -127,6 +153,7 @@ type liveRun struct {
 	door    *proxy.Proxy
 	gate    gate
 	sent    atomic.Int64
+	orders  sync.Map // by request id: the order in which the door may send them
 }
 
 // run is called in the bubble of a virtual clock.
@@ -137,7 +164,7 @@ func (l *liveRun) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fleet := live.New(route.New(route.Config{Policy: r.Policy, PolicyName: r.PolicyName}), time.Now, live.Listener{Entry: l.hear})
+	fleet := live.New(route.New(route.Config{Policy: r.Policy, PolicyName: r.PolicyName, Queue: r.Queue}), time.Now, live.Listener{Entry: l.hear})
 	declared := route.Declared{Source: "live"}
 	l.engines = map[string]*enginetest.Server{}
 	for _, e := range r.Fleet.Endpoints {
@@ -178,6 +205,12 @@ func (l *liveRun) run(t *testing.T) {
 // hear logs, and keeps each turn's request.
 func (l *liveRun) hear(e *route.Entry) {
 	l.log.hear(e)
+	if d := e.Decision; d != nil && !d.Waits {
+		l.orders.Store(e.Request.ID, l.sent.Add(1))
+	}
+	for _, lease := range e.Called {
+		l.orders.Store(l.log.asked[lease], l.sent.Add(1))
+	}
 	if e.Request == nil {
 		return
 	}
@@ -277,13 +310,15 @@ func (a *answer) end() []byte { return a.body[max(0, len(a.body)-200):] }
 // RoundTrip hands a request to an engine, in this process.
 func (l *liveRun) RoundTrip(r *http.Request) (*http.Response, error) {
 	reader, writer := io.Pipe()
-	w := &wire{header: http.Header{}, gate: &l.gate, order: l.sent.Add(1), begun: make(chan int, 1), body: writer}
+	order, _ := l.orders.Load(r.Header.Get("X-Request-Id"))
+	w := &wire{header: http.Header{}, gate: &l.gate, order: order.(int64), begun: make(chan int, 1), body: writer}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
 	inner := r.Clone(r.Context())
 	inner.Body, inner.RequestURI = io.NopCloser(bytes.NewReader(body)), r.URL.RequestURI()
+	w.gate.pass(w.order)
 	go func() {
 		defer writer.Close()
 		l.engines[r.URL.Host].ServeHTTP(w, inner)

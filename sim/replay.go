@@ -21,6 +21,8 @@ type Replay struct {
 	IDs        bool // clients name their conversation; without, the router goes by what prompts say
 	Routers    int  // side by side, each with an even share of the requests; 0 is one
 
+	Queue route.Queue // how the routers keep prompts in line; the zero value does not
+
 	Disaggregation route.Disaggregation // when a fleet with roles splits requests, and by which policies; those left out are Policy
 	Transfer       Transfer             // of KV cache between engines with roles; zero is DefaultTransfer
 
@@ -111,7 +113,7 @@ func (r *Replay) Run() (*Outcome, error) {
 		policy = p.oracle.policy
 	}
 	for range max(r.Routers, 1) {
-		p.routers = append(p.routers, route.New(route.Config{Policy: policy, PolicyName: r.PolicyName, Disaggregation: r.Disaggregation}))
+		p.routers = append(p.routers, route.New(route.Config{Policy: policy, PolicyName: r.PolicyName, Queue: r.Queue, Disaggregation: r.Disaggregation}))
 	}
 	for i, e := range r.Fleet.Endpoints {
 		engine, err := NewEngine(e.Engine, mix(r.Seed)+uint64(i))

@@ -53,6 +53,9 @@ type player struct {
 	other  []uint64 // scratch
 	marks  []uint64 // scratch
 	chains [][]uint64
+
+	inLine map[standing]int32 // turns that stand in line
+	called []int32            // of which it is the turn, see handOn
 }
 
 // flying is a turn under way.
@@ -89,7 +92,7 @@ func newPlayer(r *Replay, plan Plan) *player {
 		gone: make([]Stats, n), steps: make([]int64, n), down: make([]bool, n), joined: make([]bool, n), owed: make([]int64, n),
 		busy: make([][]int32, n), epoch: make([]uint64, n),
 		begun: make([]int64, len(t.Sessions)), home: make([]int32, len(t.Sessions)), flights: make([]flying, len(t.Turns)),
-		index: map[string]int{}, out: make([]Played, 0, len(t.Turns)),
+		index: map[string]int{}, inLine: map[standing]int32{}, out: make([]Played, 0, len(t.Turns)),
 	}
 	p.oracle.player = p
 	p.roles, p.links, p.moves = r.splits(), newLinks(r.transfer(), n), -1
@@ -209,10 +212,12 @@ func (p *player) play() bool {
 			p.fail(h.at, i)
 		case failureNoticed:
 			p.probe(h.at, i)
+			p.leaveLine(h.at, i)
 		case endpointReturns:
 			p.down[i] = false
 			p.probe(h.at, i)
 		}
+		p.handOn(h.at)
 		if p.done-told >= 256 && p.Progress != nil {
 			told = p.done
 			if !p.Progress(p.done, len(p.Trace.Turns)) {

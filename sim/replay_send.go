@@ -59,29 +59,41 @@ func (p *player) place(now int64, i int) {
 		row.Endpoint, row.Predicted, row.Reason = at, d.CachedTokens, d.Reason
 		p.decided(now, i, at)
 		row.Home = t.Number > 0 && p.home[t.Session] == int32(at)
-		outcome := route.ConnectFailed
-		if !p.down[at] {
-			err = p.submit(now, i, at)
-			if err == nil {
-				return
-			}
-			outcome = route.Busy
-			if errors.Is(err, ErrTooLong) || errors.Is(err, ErrBadJob) {
-				outcome = route.ClientError
-			}
-		}
-		p.observe(now, i, route.Finished{Lease: d.Lease, Outcome: outcome})
-		if outcome == route.ClientError {
-			p.failed(now, i)
+		if d.Waits {
+			p.inLine[standing{f.router, d.Lease}] = int32(i)
 			return
 		}
-		f.tried = append(f.tried, d.Endpoint.Name)
-		row.Retries++
-		if len(f.tried) == len(p.engines) {
-			p.failed(now, i)
+		if p.hand(now, i) {
 			return
 		}
 	}
+}
+
+// hand hands a turn to the engine that it was given to. It is false when another should be asked for.
+func (p *player) hand(now int64, i int) bool {
+	f := &p.flights[i]
+	at, outcome := int(f.engine), route.ConnectFailed
+	if !p.down[at] {
+		err := p.submit(now, i, at)
+		if err == nil {
+			return true
+		}
+		outcome = route.Busy
+		if errors.Is(err, ErrTooLong) || errors.Is(err, ErrBadJob) {
+			outcome = route.ClientError
+		}
+	}
+	p.observe(now, i, route.Finished{Lease: f.lease, Outcome: outcome})
+	if outcome == route.ClientError {
+		p.failed(now, i)
+		return true
+	}
+	p.out[f.row-1].Retries++
+	if f.tried = append(f.tried, p.Fleet.Endpoints[at].Name); len(f.tried) == len(p.engines) {
+		p.failed(now, i)
+		return true
+	}
+	return false
 }
 
 // failed ends a turn that nobody could take.
@@ -136,7 +148,7 @@ const textSalt = 0x746578745f73616c
 func (p *player) ask(i int) {
 	t := &p.Trace.Turns[i]
 	s := &p.Trace.Sessions[t.Session]
-	p.req = route.Request{Model: replayModel, Tenant: s.Tenant, PromptBytes: TokenBytes * t.Prompt, Stream: true}
+	p.req = route.Request{Model: replayModel, Tenant: s.Tenant, PromptBytes: TokenBytes * t.Prompt, Stream: true, Waits: true}
 	if p.IDs {
 		p.req.Session = s.ID
 		if s.Parent >= 0 {

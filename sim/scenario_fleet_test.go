@@ -80,7 +80,7 @@ func (s *scenario) run(t testing.TB, by router, seed uint64) []sim.Turnout {
 // play is run, and returns the router and its engines too, as they are at the end.
 func (s *scenario) play(t testing.TB, by router, seed uint64) (*sim.Drive, []sim.Turnout) {
 	t.Helper()
-	d := sim.Drive{Router: route.New(route.Config{Policy: by.make, PolicyName: by.name}), Model: "m", Start: start, Seed: seed, IDs: by.ids, Whole: s.whole}
+	d := sim.Drive{Router: route.New(route.Config{Policy: by.make, PolicyName: by.name, Queue: policy.Queue(policy.Config{Name: by.name})}), Model: "m", Start: start, Seed: seed, IDs: by.ids, Whole: s.whole}
 	var specs []route.Endpoint
 	for i, c := range s.fleet {
 		e, err := sim.NewEngine(c, seed+uint64(i))
@@ -92,9 +92,9 @@ func (s *scenario) play(t testing.TB, by router, seed uint64) (*sim.Drive, []sim
 		specs = append(specs, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
 	}
 	declare := func(now time.Time, n int) {
-		d.Router.Observe(now, route.Declared{Source: "sim", Endpoints: specs[:n]})
+		d.Observe(now, route.Declared{Source: "sim", Endpoints: specs[:n]})
 		for i := range n {
-			d.Router.Observe(now, route.Probed{Endpoint: specs[i].Name, Report: report(s.fleet[i])})
+			d.Observe(now, route.Probed{Endpoint: specs[i].Name, Report: report(s.fleet[i])})
 		}
 	}
 	declare(start, len(specs)-s.joins)
