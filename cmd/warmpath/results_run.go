@@ -183,7 +183,7 @@ func (g *grid) one(ctx context.Context, r *gridRun) error {
 	make, _ := policy.New(c) // it has passed check
 	s := simulation{slo: sim.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, replay: sim.Replay{
 		Trace: g.traces[r.Trace].trace, Fleet: r.fleet(g.engine), Policy: make, PolicyName: r.Policy, Oracle: oracle,
-		Content: !oracle && policy.ReadsContent(c), IDs: r.IDs, Load: r.Load, MaxDelay: r.MaxDelay, Seed: r.Seed,
+		Queue: policy.Queue(c), Content: !oracle && policy.ReadsContent(c), IDs: r.IDs, Load: r.Load, MaxDelay: r.MaxDelay, Seed: r.Seed,
 	}}
 	if err := s.run(ctx); err != nil {
 		return err

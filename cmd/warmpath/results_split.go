@@ -173,7 +173,7 @@ func (g *splitGrid) one(c splitCell, way string, seed uint64) (*kept, *simulatio
 		MaxDelay: g.longest(t.trace), Engine: g.engine, Policy: policy.Default, IDs: !content, Seed: seed,
 	}
 	s := &simulation{slo: sim.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, replay: sim.Replay{
-		Trace: t.trace, Fleet: sim.EvenFleet(splitEndpoints, g.engine), Policy: place, PolicyName: policy.Default, Content: content, IDs: on.IDs,
+		Trace: t.trace, Fleet: sim.EvenFleet(splitEndpoints, g.engine), Policy: place, PolicyName: policy.Default, Queue: policy.Queue(chosen), Content: content, IDs: on.IDs,
 		Load: c.load, MaxDelay: on.MaxDelay, Seed: seed,
 	}}
 	switch way {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
 )
 
@@ -33,6 +34,7 @@ type simulateOptions struct {
 	fleetFile     string
 	routers       int
 	staleness     string
+	ahead         time.Duration
 	load, speed   float64
 	seed          uint64
 	ids           string
@@ -94,6 +96,7 @@ to recognise them (--ids says otherwise). docs/simulate.md explains the figures.
 	simulateSplitFlags(c, &o)
 	f.IntVar(&o.routers, "routers", o.routers, "routers side by side, each with an even share of the requests")
 	f.StringVar(&o.staleness, "staleness", "none", "how late routers side by side hear what the others decide and see, such as 50ms; none: never")
+	f.DurationVar(&o.ahead, "queue-ahead", route.DefaultAhead, "work of prompts that an engine is sent in advance, by policies with a queue at the router (queue.ahead); 0 for no queue")
 	f.Float64Var(&o.load, "load", o.load, "share of the fleet's capacity that the work takes which an unlimited cache leaves")
 	f.Float64Var(&o.speed, "speed", 0, "how many times as fast as recorded, instead of --load; for sessions, the times between their turns")
 	f.Uint64Var(&o.seed, "seed", o.seed, "seed of arrivals and of chance in policies")
@@ -150,6 +153,7 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 	fault(o.routers < 1 || o.routers > 1024, "--routers must be in 1..1024, got %d", o.routers)
 	_, _, err := o.shared()
 	fault(err != nil, "--staleness: %v", err)
+	fault(o.ahead < 0, "--queue-ahead is %v, must not be negative", o.ahead)
 	fault(changed("staleness") && o.staleness != "none" && o.routers < 2, "--staleness has no meaning with one router; give --routers")
 	fault(!(o.load >= 0) || o.load > 100 || changed("load") && o.load == 0, "--load must be above 0 and at most 100, got %v", o.load)
 	fault(changed("speed") && !(o.speed > 0 && o.speed <= 1e6), "--speed must be above 0, got %v", o.speed)
@@ -273,9 +277,13 @@ func (o *simulateOptions) runs(trace *sim.Trace, fleet sim.Fleet) []*simulation 
 		oracle := name == sim.OracleName
 		make, _ := policy.New(c) // it has passed check
 		content := !oracle && policy.ReadsContent(c)
+		queue := policy.Queue(c)
+		if queue.Ahead > 0 {
+			queue.Ahead = o.ahead
+		}
 		for _, way := range o.ways(fleet) {
 			out = append(out, &simulation{slo: o.slo, way: way.name, replay: sim.Replay{
-				Disaggregation: way.Disaggregation, Transfer: o.transfer, Trace: trace, Fleet: fleet, Policy: make, PolicyName: name, Oracle: oracle, Content: content, IDs: o.ids == "true" || o.ids == "" && !content,
+				Queue: queue, Disaggregation: way.Disaggregation, Transfer: o.transfer, Trace: trace, Fleet: fleet, Policy: make, PolicyName: name, Oracle: oracle, Content: content, IDs: o.ids == "true" || o.ids == "" && !content,
 				Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, MaxDelay: o.maxDelay, Seed: o.seed,
 			}})
 		}

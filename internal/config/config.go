@@ -65,6 +65,8 @@ type Config struct {
 	// SendIsFirstTurn tells TensorRT-LLM engines whether a turn is the first of its conversation: is_first_turn, in the
 	// disaggregated_params of requests that carry such. Only engines that know the member take it.
 	SendIsFirstTurn bool `yaml:"send_is_first_turn"`
+	// Queue keeps prompts at the router while endpoints have enough to compute, the shortest first.
+	Queue Queue `yaml:"queue"`
 	// Limits bounds what is accepted and retried.
 	Limits Limits `yaml:"limits"`
 	// Timeouts bounds waiting. There is none for the whole of a generation.
@@ -112,6 +114,23 @@ type Models struct {
 	// Aliases maps a name to the models that can stand for it, in order of preference. The name "*" stands for every
 	// name that nothing else serves.
 	Aliases map[string][]string `yaml:"aliases"`
+}
+
+// Queue keeps prompts at the router while endpoints have enough to compute, the shortest first: an engine computes in order of arrival
+// whatever it was sent. Policies that reckon in time (least_ttft) have one, others hand on what comes as it comes.
+type Queue struct {
+	// Ahead is how much work of prompts an endpoint is sent in advance. 0 turns the queue off.
+	Ahead time.Duration `yaml:"ahead"`
+	// Patience is for how many times its own computing time a prompt lets shorter ones that came later go first, at most.
+	Patience float64 `yaml:"patience"`
+}
+
+// Of is the queue of routers with the policy.
+func (q Queue) Of(p policy.Config) route.Queue {
+	if policy.Queue(p) == (route.Queue{}) {
+		return route.Queue{}
+	}
+	return route.Queue{Ahead: q.Ahead, Patience: q.Patience}
 }
 
 // Limits bounds what is accepted and retried.
@@ -207,6 +226,7 @@ func Default() Config {
 		Explain: defaultExplain(), Disaggregation: defaultDisaggregation(), TRTLLM: defaultTRTLLM(),
 		Record: defaultRecord(),
 		Shadow: Shadow{Budget: defaultBudget},
+		Queue:  Queue{Ahead: route.DefaultAhead, Patience: route.DefaultPatience},
 		Limits: Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2},
 		Timeouts: Timeouts{
 			Connect: 5 * time.Second, FirstByte: 5 * time.Minute, Answer: 30 * time.Minute, Idle: 2 * time.Minute,

@@ -177,6 +177,12 @@ func (c Config) checkNumbers() []error {
 	atLeast("limits.body", int64(c.Limits.Body), 1)
 	atLeast("limits.header", int64(c.Limits.Header), 4096)
 	atLeast("health.eject_after", int64(c.Health.EjectAfter), 1)
+	if c.Queue.Ahead < 0 {
+		faults = append(faults, fault("queue.ahead", "is %v, must not be negative", c.Queue.Ahead))
+	}
+	if p := c.Queue.Patience; !(p >= 0.1 && p <= 1000) {
+		faults = append(faults, fault("queue.patience", "is %v, must be between 0.1 and 1000", p))
+	}
 	if c.Limits.Retries < 0 || c.Limits.Retries > 100 {
 		faults = append(faults, fault("limits.retries", "is %d, must be between 0 and 100", c.Limits.Retries))
 	}

@@ -60,7 +60,8 @@ type Observed struct {
 	PromptTokens *int     `json:"prompt_tokens,omitempty"`
 	CachedTokens *int     `json:"cached_tokens,omitempty"`
 	OutputTokens *int     `json:"output_tokens,omitempty"`
-	TTFTMs       *float64 `json:"ttft_ms,omitempty"` // of streams only
+	TTFTMs       *float64 `json:"ttft_ms,omitempty"`   // of streams only
+	QueuedMs     float64  `json:"queued_ms,omitempty"` // of these times, in the router's queue
 	DurationMs   float64  `json:"duration_ms"`
 }
 
@@ -75,6 +76,7 @@ type Candidate struct {
 	Requests      int     `json:"requests"`
 	PrefillTokens int64   `json:"prefill_tokens"`
 	DecodeTokens  int64   `json:"decode_tokens"`
+	Queued        int     `json:"queued,omitempty"` // of requests, those in the router's queue
 	Waiting       int     `json:"waiting"`
 	Weight        float64 `json:"weight"`
 	MsPerToken    float64 `json:"ms_per_token"`
@@ -102,7 +104,7 @@ func (d *record) view() Decision {
 		Class: className(d.class), Conversation: d.get(d.conversation), Home: d.home, FirstTurn: d.firstTurn, NewID: d.newID, Stream: d.stream,
 		Outcome: d.outcome.String(), Error: d.get(d.failure), LostCache: d.lost, Eligible: d.eligible, Candidates: []Candidate{},
 		Predicted: Predicted{PromptTokens: d.prompt, CachedTokens: d.cached},
-		Observed:  Observed{DurationMs: round(ms(d.end.Sub(d.routed)))},
+		Observed:  Observed{QueuedMs: round(ms(d.queued)), DurationMs: round(ms(d.end.Sub(d.routed)))},
 	}
 	if d.leg != route.LegWhole {
 		v.Leg = d.leg.String()
@@ -134,7 +136,7 @@ func (d *record) view() Decision {
 	if d.refusal {
 		v.Reason, v.Outcome = refused, refused
 	}
-	v.Why = why(&v) + parted(&v)
+	v.Why = why(&v) + parted(&v) + queued(&v)
 	return v
 }
 
@@ -147,7 +149,7 @@ func viewCandidate(c *route.Candidate, chosen bool) Candidate {
 		Endpoint: c.Name, Chosen: chosen, CostMs: round(t.Cost()), TTFTMs: round(t.TTFT()),
 		Terms:        Terms{round(t.Wait), round(t.Prefill), round(t.Fixed), round(t.Others), round(t.Evict), round(t.Spread), round(t.Transfer)},
 		CachedTokens: c.CachedTokens, Requests: c.Load.Requests, PrefillTokens: c.Load.PrefillTokens, DecodeTokens: c.Load.DecodeTokens,
-		Waiting: c.Load.Waiting, Weight: round(c.Weight), MsPerToken: c.MsPerToken, Busy: round(c.Busy), Full: c.Full,
+		Queued: c.Load.InLine, Waiting: c.Load.Waiting, Weight: round(c.Weight), MsPerToken: c.MsPerToken, Busy: round(c.Busy), Full: c.Full,
 	}
 }
 

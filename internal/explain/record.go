@@ -31,6 +31,7 @@ type record struct {
 	ttft           float64
 
 	routed, firstByte, end time.Time
+	queued                 time.Duration // in the router's queue
 	outcome                route.Outcome
 	usage                  route.Usage
 	observed, regret       float64 // ms, -1 unknown
@@ -71,6 +72,13 @@ func (d *record) ended(e *route.Entry, hash bool) {
 	d.leg, d.split, d.weighed = v.Leg, v.Why, v.Weighed
 	d.eligible, d.prompt, d.cached, d.ttft = v.Candidates, v.PromptTokens, v.CachedTokens, v.TTFTMs
 	d.routed, d.firstByte, d.end = x.Routed, x.FirstByte, e.Now
+	if v.Waits {
+		sent := x.Sent
+		if sent.IsZero() {
+			sent = e.Now
+		}
+		d.queued = sent.Sub(x.Routed)
+	}
 	d.outcome, d.usage = x.Outcome, x.Usage
 	d.observed, d.regret = -1, -1
 	if took, ok := x.TTFT(); ok {

@@ -175,6 +175,14 @@ func requests(n int) string {
 	return count(n) + " requests"
 }
 
+// queued says how long it waited at the router.
+func queued(v *Decision) string {
+	if v.Observed.QueuedMs == 0 {
+		return ""
+	}
+	return " It waited " + millis(v.Observed.QueuedMs) + " in the router's queue, where shorter prompts go first."
+}
+
 // millis writes a time as people read it.
 func millis(x float64) string {
 	switch {

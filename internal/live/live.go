@@ -22,12 +22,14 @@ type Fleet struct {
 	made    route.Decision // the decision in it
 	prefill route.Decision // the one of a prefill leg in it
 
+	turns map[route.Lease]chan struct{} // of those in line, closed when it is their turn
+
 	roles atomic.Bool // some endpoint has one
 }
 
 // New makes a Fleet around a router. now is the clock, time.Now in production.
 func New(r *route.Router, now func() time.Time, listeners ...Listener) *Fleet {
-	return &Fleet{router: r, now: now, listeners: listeners}
+	return &Fleet{router: r, now: now, listeners: listeners, turns: map[route.Lease]chan struct{}{}}
 }
 
 // Now is the fleet's clock.
@@ -47,6 +49,7 @@ func (f *Fleet) Route(req *route.Request) (route.Decision, error) {
 	if err == nil {
 		f.made = d
 		f.entry.Decision, f.entry.View = &f.made, f.router.Seen()
+		f.stand(&d)
 	}
 	f.tell()
 	return d, err
@@ -65,6 +68,7 @@ func (f *Fleet) Decide(req *route.Request) (route.Plan, error) {
 	f.entry = route.Entry{Now: now, Request: req, Err: err}
 	if err == nil {
 		f.made, f.prefill = p.Decision, p.Prefill
+		f.stand(&p.Decision)
 		if p.Lease != 0 {
 			f.entry.Decision = &f.made
 		}
@@ -84,10 +88,34 @@ func (f *Fleet) Observe(ev route.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.entry = f.router.Observe(f.now(), ev)
-	if _, ok := ev.(route.Declared); ok {
+	switch ev := ev.(type) {
+	case route.Declared:
 		f.roles.Store(f.router.Roles())
+	case route.Finished:
+		delete(f.turns, ev.Lease) // it may have left the line
 	}
+	called := f.entry.Called
 	f.tell()
+	for _, l := range called { // after the listeners have heard of it
+		if turn := f.turns[l]; turn != nil {
+			close(turn)
+			delete(f.turns, l)
+		}
+	}
+}
+
+// stand notes that a request stands in line.
+func (f *Fleet) stand(d *route.Decision) {
+	if d.Waits {
+		f.turns[d.Lease] = make(chan struct{})
+	}
+}
+
+// Turn is closed when it is the turn of a request whose Decision.Waits; nil when it is already.
+func (f *Fleet) Turn(l route.Lease) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.turns[l]
 }
 
 // Roles reports whether some endpoint has a role, so that requests may be split. It takes no lock.

@@ -59,6 +59,7 @@ func families() []family {
 		{"warmpath_cached_tokens_prediction_error_ratio", histogram, []string{"pool"}, "The same distance as a share of the prompt's tokens", shareBuckets},
 		{"warmpath_ttft_prediction_error_seconds", histogram, []string{"pool", "direction"}, "Distance between the time to first token predicted and the one observed from the decision on, of streamed answers; direction is late or early", firstByteBuckets},
 		{"warmpath_regret_seconds", histogram, []string{"pool"}, "How much later the first token of a streamed answer came than it was predicted at the best of the other candidates, 0 when it came sooner; empty when explain.keep is 0", firstByteBuckets},
+		{"warmpath_queue_seconds", histogram, []string{"pool"}, "How long requests waited in the router's own queue until the endpoint was sent them, of those that did and were", firstByteBuckets},
 		{"warmpath_cache_losses_total", counter, endpoint, "Times that requests showed that the endpoint had lost its cache, as a restart does", nil},
 		{"warmpath_explain_lines_total", counter, []string{"result"}, "Decisions written to explain.file, and dropped because it did not keep up; absent when there is no file", nil},
 		{"warmpath_record_lines_total", counter, []string{"result"}, "Requests written to record.file, and dropped because it did not keep up, could not be written, or too much was under way; absent when there is no file", nil},
@@ -68,6 +69,7 @@ func families() []family {
 		{"warmpath_endpoint_weight", gauge, endpoint, "Configured weight of the endpoint", nil},
 		{"warmpath_endpoint_ramp_ratio", gauge, endpoint, "Share of its weight that an endpoint has while it is taken in gently, 0 to 1", nil},
 		{"warmpath_endpoint_outstanding_requests", gauge, endpoint, "Requests that the router has at the endpoint now", nil},
+		{"warmpath_endpoint_queued_requests", gauge, endpoint, "Of these, requests in the router's own queue, which the endpoint has not been sent yet", nil},
 		{"warmpath_endpoint_outstanding_prefill_tokens", gauge, endpoint, "Prompt tokens still to compute at the endpoint: uncached, first byte not yet seen", nil},
 		{"warmpath_endpoint_outstanding_decode_tokens", gauge, endpoint, "Answer tokens expected of the endpoint's outstanding requests", nil},
 		{"warmpath_endpoint_transfer_requests", gauge, endpoint, "Requests whose KV cache the endpoint, which computed it, still holds for another one, or waits for from another one", nil},
@@ -106,7 +108,7 @@ type vectors struct {
 	prompt, cached, predicted, output      *prometheus.CounterVec
 	ttft, itl, request, decision           *prometheus.HistogramVec
 	cachedError, cachedShare, ttftError    *prometheus.HistogramVec
-	regret                                 *prometheus.HistogramVec
+	regret, queued                         *prometheus.HistogramVec
 	cacheLosses                            *prometheus.CounterVec
 	clientGone                             prometheus.Counter
 }
@@ -131,6 +133,7 @@ func newVectors() vectors {
 		cachedShare: newHistogram("warmpath_cached_tokens_prediction_error_ratio"),
 		ttftError:   newHistogram("warmpath_ttft_prediction_error_seconds"),
 		regret:      newHistogram("warmpath_regret_seconds"),
+		queued:      newHistogram("warmpath_queue_seconds"),
 		cacheLosses: newCounter("warmpath_cache_losses_total"),
 		clientGone:  prometheus.NewCounter(prometheus.CounterOpts{Name: gone.Name, Help: gone.Help}),
 	}
@@ -140,7 +143,7 @@ func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		v.requests, v.attempts, v.retries, v.decisions, v.splits, v.prompt, v.cached, v.predicted, v.output,
 		v.ttft, v.itl, v.request, v.decision, v.clientGone,
-		v.cachedError, v.cachedShare, v.ttftError, v.regret, v.cacheLosses,
+		v.cachedError, v.cachedShare, v.ttftError, v.regret, v.queued, v.cacheLosses,
 	}
 }
 

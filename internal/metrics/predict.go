@@ -12,6 +12,7 @@ type predictSeries struct {
 	share  prometheus.Observer    // the same of the prompt
 	ttft   [2]prometheus.Observer // first tokens: late, early
 	regret prometheus.Observer
+	queued prometheus.Observer
 }
 
 // The values of the label direction.
@@ -24,6 +25,9 @@ var (
 func (m *Metrics) compare(x *route.Ended) {
 	if x.LostCache {
 		m.lost(x.Decision.Endpoint.Name).Inc()
+	}
+	if x.Decision.Waits && !x.Sent.IsZero() {
+		m.prediction(x.Decision.Pool).queued.Observe(x.Sent.Sub(x.Routed).Seconds())
 	}
 	if x.Class != route.Turn || x.Outcome != route.OK {
 		return
@@ -72,7 +76,7 @@ func (m *Metrics) prediction(pool string) *predictSeries {
 		pool = m.pools.label(pool)
 	}
 	if s = m.predictions[pool]; s == nil {
-		s = &predictSeries{share: m.v.cachedShare.WithLabelValues(pool), regret: m.v.regret.WithLabelValues(pool)}
+		s = &predictSeries{share: m.v.cachedShare.WithLabelValues(pool), regret: m.v.regret.WithLabelValues(pool), queued: m.v.queued.WithLabelValues(pool)}
 		for i := range s.tokens {
 			s.tokens[i] = m.v.cachedError.WithLabelValues(pool, tokenDirections[i])
 			s.ttft[i] = m.v.ttftError.WithLabelValues(pool, ttftDirections[i])
@@ -86,6 +90,7 @@ func (m *Metrics) prediction(pool string) *predictSeries {
 func (m *Metrics) forgetPrediction(pool string) {
 	m.v.cachedShare.DeleteLabelValues(pool)
 	m.v.regret.DeleteLabelValues(pool)
+	m.v.queued.DeleteLabelValues(pool)
 	for i := range tokenDirections {
 		m.v.cachedError.DeleteLabelValues(pool, tokenDirections[i])
 		m.v.ttftError.DeleteLabelValues(pool, ttftDirections[i])

@@ -21,7 +21,7 @@ func newStatusCollector(m *Metrics) *statusCollector {
 	c := &statusCollector{m: m, families: map[string]statusFamily{}}
 	for _, name := range []string{
 		"warmpath_endpoint_info", "warmpath_endpoint_state", "warmpath_endpoint_draining", "warmpath_endpoint_weight",
-		"warmpath_endpoint_ramp_ratio", "warmpath_endpoint_outstanding_requests",
+		"warmpath_endpoint_ramp_ratio", "warmpath_endpoint_outstanding_requests", "warmpath_endpoint_queued_requests",
 		"warmpath_endpoint_outstanding_prefill_tokens", "warmpath_endpoint_outstanding_decode_tokens",
 		"warmpath_endpoint_transfer_requests", "warmpath_endpoint_transfer_tokens", "warmpath_endpoint_transfer_seconds",
 		"warmpath_endpoint_transfer_tokens_per_second",
@@ -77,6 +77,7 @@ func (c *statusCollector) endpoint(ch chan<- prometheus.Metric, e *route.Endpoin
 	g("warmpath_endpoint_weight", e.Endpoint.Weight)
 	g("warmpath_endpoint_ramp_ratio", e.Ramp)
 	g("warmpath_endpoint_outstanding_requests", float64(e.Load.Requests))
+	g("warmpath_endpoint_queued_requests", float64(e.Load.InLine))
 	g("warmpath_endpoint_outstanding_prefill_tokens", float64(e.Load.PrefillTokens))
 	g("warmpath_endpoint_outstanding_decode_tokens", float64(e.Load.DecodeTokens))
 	g("warmpath_endpoint_transfer_requests", float64(e.Load.TransferRequests))

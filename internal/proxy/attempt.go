@@ -36,6 +36,8 @@ type attempt struct {
 
 	message *engine.Message // what one leg of a request is sent beside; nil for a whole one
 
+	waits bool // it stands in the router's line
+
 	asked   bool // the engine is asked for usage, the client did not
 	refused bool // the engine does not want to be asked
 
@@ -108,6 +110,10 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 	limit := c.p.cfg.Answer
 	if c.prompt.Stream {
 		limit = c.p.cfg.FirstByte
+	}
+	a.watch.wait(limit)
+	if err := a.stand(); err != nil {
+		return a.lost(err)
 	}
 	a.watch.wait(limit)
 	res, err := a.send()
@@ -184,6 +190,8 @@ func (a *attempt) conclude(err error) error {
 	case errors.Is(cause, errBeside):
 		a.fin.Outcome = route.Abandoned
 		return c.split.besideError()
+	case a.waits: // the engine has not seen it
+		a.fin.Outcome, told = route.Abandoned, cause
 	case upload != nil:
 		a.fin.Outcome = route.ClientError
 		return upload

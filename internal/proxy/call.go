@@ -292,7 +292,7 @@ func (c *call) identify() error {
 		q.PromptBytes, q.PromptTokens = 0, 0
 		q.Follows = responsePath(c.r.URL.Path)
 	}
-	q.Splits = c.splits()
+	q.Splits, q.Waits = c.splits(), c.upload == nil
 	if q.Session == "" && q.Class == route.Turn {
 		q.MintedID = newID()
 	}

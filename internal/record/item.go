@@ -88,6 +88,9 @@ func (it *item) attempt(e *route.Entry) {
 func (it *item) finish(e *route.Entry) {
 	x := e.Ended
 	it.first, it.end, it.outcome = x.FirstByte, e.Now, x.Outcome.String()
+	if x.Sent.After(it.sent) { // it stood in the router's line
+		it.sent = x.Sent
+	}
 	l, u := &it.line, &x.Usage
 	l.PromptTokens, l.OutputTokens = u.PromptTokens, u.OutputTokens
 	if u.CachedKnown {

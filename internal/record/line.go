@@ -36,7 +36,7 @@ type engineLine struct {
 type requestLine struct {
 	Number       uint64   `json:"n"`                   // in its file, from 1
 	At           float64  `json:"at_ms"`               // when it came, after the header's began
-	Sent         float64  `json:"sent_ms,omitempty"`   // from there to the last attempt, when there was more than one
+	Sent         float64  `json:"sent_ms,omitempty"`   // from there to when the endpoint got it, when that was later
 	TTFT         *float64 `json:"ttft_ms,omitempty"`   // from when it came to the answer's first data
 	Took         float64  `json:"took_ms"`             // from when it came to its end
 	Class        string   `json:"class"`               // turn or embed
