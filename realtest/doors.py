@@ -1,6 +1,7 @@
 """What must work on two healthy engines: every door, with the official clients, streaming included."""
 
 import concurrent.futures
+import time
 
 import anthropic
 import openai
@@ -285,6 +286,34 @@ class Doors:
             seconds = after[name + "_sum"] - before.get(name + "_sum", 0)
             self.assertEqual(counted, 1)
             self.assertAlmostEqual(seconds, stream.data_at, delta=0.2 + 0.2 * stream.data_at)
+
+    def test_short_prompts_go_before_long_ones_that_wait(self):
+        """What comes while both engines compute long prompts, and more long ones wait, waits for those under way only."""
+        self.need_router()
+        before = self.router.metrics().get("warmpath_queue_seconds_count", 0)
+        came = []
+
+        def ask(name, count):
+            stream = raw.post(self.url, "/v1/chat/completions", chat(words(self.kind, count, fresh()), stream=True))
+            self.assertEqual(len(stream.take(1)), 1, f"status {stream.status}: {stream.end} {stream.errors}")
+            came.append(name)
+            stream.drain()
+            stream.close()
+            return stream.data_at
+
+        with concurrent.futures.ThreadPoolExecutor(24) as pool:
+            list(pool.map(lambda n: ask("known", LONG[self.kind] // 4), range(16)))  # it shows that prompts are computed one after the other
+            long = [pool.submit(ask, "long", LONG[self.kind]) for _ in range(12)]
+            time.sleep(0.3)
+            short = [pool.submit(ask, "short", 50) for _ in range(6)]
+            waited = [sum(f.result() for f in group) / len(group) for group in (long, short)]
+        queued = self.router.metrics().get("warmpath_queue_seconds_count", 0) - before
+        last = max(n for n, name in enumerate(came) if name == "short")
+        overtaken = came[last:].count("long")
+        saw(self.kind, f"12 long prompts and 6 short ones that came after them: first data after {waited[0]:.2f} and {waited[1]:.2f} s; "
+                       f"{queued:.0f} stood in the router's queue, {overtaken} long ones were overtaken by all short ones")
+        self.assertGreater(queued, 0)
+        self.assertGreaterEqual(overtaken, 4)
 
     def chat(self, text):
         """The arguments of the openai client for an answer of eight tokens."""

@@ -29,9 +29,10 @@ func (s *slope) take(x, y float64) {
 	s.xy = float64(s.xy*keepSerial) + float64(weight*float64(x*y))
 }
 
-// amongOthers takes in a batch that is complete, if there were prompts before it.
+// amongOthers takes in a batch that is complete, if there were prompts before it. That they may have waited for a place does not matter: who
+// has many places and computes all at once is still the quicker the more there are.
 func (s *speed) amongOthers(b *batch) {
-	if x, y := float64(b.tokens), ms(b.end.Sub(b.begin)); !b.fresh && !b.held && x > 0 && y > 0 {
+	if x, y := float64(b.tokens), ms(b.end.Sub(b.begin)); !b.fresh && !b.blurred && x > 0 && y > 0 {
 		s.serial.among.take(x, y)
 	}
 }
