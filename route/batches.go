@@ -11,7 +11,6 @@ type batch struct {
 	tokens     int64 // uncached, as predicted
 	fresh      bool  // nothing was being computed when it came
 	held       bool  // it may have waited for a place, which says nothing about speed
-	blurred    bool  // answers that come as a whole may have been computed with it, of which nobody knows
 	open       int64 // of tokens, those of turns that have not ended
 	counts     early // what they count for
 }
@@ -28,16 +27,14 @@ const mostEarly = 1e16 // maxBatches of them do not overflow
 
 // computed notes that a stream's first byte came, and returns its batch. between are tokens of prompts that were computed since the one
 // before, and whose answers are not streamed.
-func (s *speed) computed(now time.Time, f *flight, between int64, held, blurred bool) *batch {
-	b := batch{begin: f.sent, end: now, tokens: f.prefill + between, fresh: true, held: held || blurred, blurred: blurred, open: f.teaches()}
+func (s *speed) computed(now time.Time, f *flight, between int64, held bool) *batch {
+	b := batch{begin: f.sent, end: now, tokens: f.prefill + between, fresh: true, held: held, open: f.teaches()}
 	if n := len(s.batches); n > 0 {
 		last := &s.batches[n-1]
 		if now.Sub(last.end) < sameStep {
-			last.end, last.tokens, last.held, last.open = now, last.tokens+b.tokens, last.held || b.held, last.open+b.open
-			last.blurred = last.blurred || blurred
+			last.end, last.tokens, last.held, last.open = now, last.tokens+b.tokens, last.held || held, last.open+b.open
 			return last
 		}
-		s.amongOthers(last)
 		if last.end.After(b.begin) {
 			b.begin, b.fresh = last.end, false
 		}

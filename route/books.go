@@ -57,7 +57,6 @@ type flight struct {
 	sure               int       // of these, blocks that were not only about to be
 	recent             bool      // it goes on from a turn since which little has been put into the cache
 	alone              bool      // nothing else was outstanding there
-	lonely             bool      // no other prompt was
 	story              story     // see explain
 	kv                 kvFlight  // see kvPredict
 }
@@ -131,7 +130,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 func (r *Router) handOn(now time.Time, f *flight) {
 	ep := f.ep
 	others := ep.load.Requests - ep.load.InLine - 1
-	f.sent, f.alone, f.lonely = now, others == 0, ep.speed.prompts == 0 && len(ep.speed.wholes.open) == 0
+	f.sent, f.alone = now, others == 0
 	f.held = ep.places() > 0 && others >= ep.places()
 	f.overdue = r.overdue(f)
 	if f.incarnation == ep.incarnation {

@@ -37,15 +37,17 @@ const onItsWay = 10 * time.Millisecond
 func (r *Router) lines(now time.Time, p *pool, req *Request, f *flight) bool {
 	ep := f.ep
 	return r.cfg.Queue.Ahead > 0 && req.Waits && req.Class == Turn && f.leg == LegWhole && !p.parts && !f.trial &&
-		req.Pin == "" && len(req.Tried) == 0 && ep.spec.Part.Kind != Slot && ep.speed.serial.holds(now) &&
-		(len(ep.line.flights) > 0 || r.supplied(now, ep))
+		req.Pin == "" && len(req.Tried) == 0 && ep.spec.Part.Kind != Slot && (len(ep.line.flights) > 0 || r.supplied(now, ep))
 }
 
-// supplied reports whether an endpoint has as much to compute as it is to be given in advance. One step's worth of tokens it always is:
-// short prompts are computed together.
+// supplied reports whether an endpoint that computes in turn has as much to compute as it is to be given in advance. One step's worth of
+// tokens it always is: short prompts are computed together.
 func (r *Router) supplied(now time.Time, ep *endpoint) bool {
 	s := &ep.speed
 	perToken, _ := r.speedOf(ep)
+	if !s.inTurn() {
+		return false
+	}
 	sure := float64(float64(s.ahead) * perToken)
 	left := min(max(sure, ms(s.until.Sub(now))), float64(float64(s.ahead+s.wholes.tokens)*perToken))
 	return left > max(ms(r.cfg.Queue.Ahead), float64(stepLeast*perToken))
@@ -98,7 +100,7 @@ func (r *Router) callUp(now time.Time) []Lease {
 
 // next is whose turn it is at an endpoint; nil while it is nobody's.
 func (r *Router) next(now time.Time, ep *endpoint) (first *flight) {
-	if ep.speed.serial.holds(now) && r.supplied(now, ep) {
+	if r.supplied(now, ep) {
 		return nil
 	}
 	perToken, _ := r.speedOf(ep)

@@ -204,9 +204,12 @@ func (r *Router) unqueue(now time.Time, f *flight) {
 		if f.end > s.wholes.passed {
 			s.wholes.passed, s.wholes.at = f.end, now
 		}
-		b := s.computed(now, f, between, e.places() > 0 && e.load.Requests-e.load.InLine-len(e.coming) > e.places(), blurred || s.wholes.blurred)
+		b := s.computed(now, f, between, blurred || s.wholes.blurred || e.places() > 0 && e.load.Requests-e.load.InLine-len(e.coming) > e.places())
 		perToken, fixed := r.settledSpeed(e)
 		s.guess(b, perToken, fixed)
+		if f.decision.CachedTokens == 0 { // else what had to be computed is known when the answer ends, which may take minutes
+			s.learnSerial(f, float64(f.prefill), fixed)
+		}
 		r.compare(e)
 	}
 	perToken, _ := r.speedOf(e)
@@ -263,7 +266,9 @@ func (r *Router) learnSpeed(now time.Time, f *flight, u *Usage) {
 			s.perAnswer = toward(s.perAnswer, max(0, ms(now.Sub(f.first)))/rest)
 			s.hold = toward(s.hold, max(0, ms(now.Sub(f.first))))
 		}
-		s.byItself(now, f, own, fixed)
+		if f.decision.CachedTokens > 0 {
+			s.learnSerial(f, own, fixed)
+		}
 		if b := s.batchOf(f.first); b != nil && !b.held && f.leg != LegDecode {
 			x := max(own, float64(b.tokens-f.prefill)+own)
 			s.line(x, 0, ms(b.end.Sub(b.begin)), float64(own/x), b.fresh, perToken, fixed)
