@@ -129,7 +129,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 // handOn enters that the engine gets a flight now, which is among the endpoint's requests.
 func (r *Router) handOn(now time.Time, f *flight) {
 	ep := f.ep
-	others := ep.load.Requests - ep.load.InLine - 1
+	others := ep.sent() - 1
 	f.sent, f.alone = now, others == 0
 	f.held = ep.places() > 0 && others >= ep.places()
 	f.overdue = r.overdue(f)

@@ -34,7 +34,7 @@ func (r *Router) candidates(now time.Time, p *pool, req *Request, tokens int, t 
 
 func (r *Router) add(now time.Time, m *member) {
 	ep := m.ep
-	load, usage, queue := ep.load, -1.0, -1
+	load, usage, queue := ep.books(), -1.0, -1
 	if l := ep.report.Load; l != nil && now.Sub(ep.loadAt) < r.cfg.StaleAfter {
 		load.Waiting = max(0, l.Waiting)
 		usage = max(-1, l.KVUsage)

@@ -20,9 +20,9 @@ func (e *endpoint) came(f *flight) {
 // come while the new one would be answered. What comes later finds it gone.
 func (r *Router) taken(ep *endpoint) int {
 	if len(ep.coming) == 0 { // of every endpoint where nothing is split
-		return ep.load.Requests - ep.load.InLine
+		return ep.sent()
 	}
-	n, until := ep.load.Requests-ep.load.InLine, r.view.Now.Add(time.Duration(ep.speed.hold*1e6))
+	n, until := ep.sent(), r.view.Now.Add(time.Duration(ep.speed.hold*1e6))
 	for _, k := range ep.coming {
 		if r.flights[k].due.After(until) {
 			n--
@@ -34,7 +34,7 @@ func (r *Router) taken(ep *endpoint) int {
 // legWaitMs is how long a decode leg would wait now, in ms. By the time it comes, those that are coming have a place, or are in front.
 func (r *Router) legWaitMs(i int) float64 {
 	c, ep := &r.view.Candidates[i], r.members[i].ep
-	return r.wait(ep, r.view.Now, c.MsPerToken, c.Load.Waiting, ep.load.Requests-ep.load.InLine)
+	return r.wait(ep, r.view.Now, c.MsPerToken, c.Load.Waiting, ep.sent())
 }
 
 // findPresent fills r.present with how many blocks of the prompt each candidate holds now, or computes before this one: those that a

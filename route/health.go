@@ -180,7 +180,7 @@ func (r *Router) update(ep *endpoint, spec Endpoint, source string) {
 // decoding is how many requests are being answered there, as far as can be told: of those that are not streamed nobody sees when
 // their prompt is computed.
 func (e *endpoint) decoding() int {
-	return max(0, e.load.Requests-e.load.InLine-len(e.coming)-e.speed.prompts)
+	return max(0, e.sent()-len(e.coming)-e.speed.prompts)
 }
 
 // idle reports whether nothing of ours is there.

@@ -32,8 +32,18 @@ type line struct {
 // onItsWay is how long a request may take to the engine once it is its turn.
 const onItsWay = 10 * time.Millisecond
 
-// lines reports whether a flight that has just been reserved stands in line. Only a whole answer of a fleet without roles does, whose door
-// can wait, and which nothing has happened to yet.
+// sent is how many of the endpoint's requests it has been sent: the others stand in line.
+func (ep *endpoint) sent() int { return ep.load.Requests - len(ep.line.flights) }
+
+// books is the endpoint's load as others are told it.
+func (ep *endpoint) books() Load {
+	l := ep.load
+	l.InLine = len(ep.line.flights)
+	return l
+}
+
+// lines reports whether a flight that has just been reserved stands in line. Only what is served in one leg does, in pools without roles, whose
+// door can wait, and which nothing has happened to yet.
 func (r *Router) lines(now time.Time, p *pool, req *Request, f *flight) bool {
 	ep := f.ep
 	return r.cfg.Queue.Ahead > 0 && req.Waits && req.Class == Turn && f.leg == LegWhole && !p.parts && !f.trial &&
@@ -59,7 +69,6 @@ func (r *Router) stand(ep *endpoint, f *flight) {
 	r.standing++
 	ep.line.flights = append(ep.line.flights, f.index)
 	ep.line.tokens += f.prefill
-	ep.load.InLine++
 }
 
 // leaveLine takes it out.
@@ -68,7 +77,6 @@ func (r *Router) leaveLine(ep *endpoint, f *flight) {
 	i := slices.Index(ep.line.flights, f.index)
 	ep.line.flights = slices.Delete(ep.line.flights, i, i+1)
 	ep.line.tokens -= f.prefill
-	ep.load.InLine--
 	f.waits = false
 }
 

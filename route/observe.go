@@ -84,7 +84,7 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 	for _, ep := range r.endpoints {
 		s := EndpointStatus{
 			Endpoint: ep.spec, Kind: ep.kind(), Source: ep.source, State: ep.state(now),
-			Draining: ep.draining, Gone: ep.gone, Ramp: ep.ramp(now, r.cfg.Ramp), Load: ep.load, Report: ep.report,
+			Draining: ep.draining, Gone: ep.gone, Ramp: ep.ramp(now, r.cfg.Ramp), Load: ep.books(), Report: ep.report,
 			Models: ep.models(), Requests: ep.requests, Failures: ep.failed, Silent: ep.silent(now), CacheLosses: ep.cache.restarts, KV: ep.mirror.KVFigures,
 		}
 		if ep.speed.samples > 0 {

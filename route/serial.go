@@ -21,10 +21,11 @@ const (
 	serialShare = 0.3  // of the time for a token of its own, what one in front takes at least where prompts are computed in turn
 )
 
-// learnSerial takes in how long a prompt took from when the engine got it. One that may have waited for a place tells nothing.
+// learnSerial takes in how long a prompt took from when the engine got it. One that may have waited for a place tells nothing, nor does one
+// that is computed elsewhere.
 func (s *speed) learnSerial(f *flight, own, fixed float64) {
 	y := ms(f.first.Sub(f.sent)) - fixed
-	if f.held || y <= 0 {
+	if f.held || f.leg == LegDecode || y <= 0 {
 		return
 	}
 	a, weight := &s.serial, bounded(own+f.front)

@@ -204,7 +204,7 @@ func (r *Router) unqueue(now time.Time, f *flight) {
 		if f.end > s.wholes.passed {
 			s.wholes.passed, s.wholes.at = f.end, now
 		}
-		b := s.computed(now, f, between, blurred || s.wholes.blurred || e.places() > 0 && e.load.Requests-e.load.InLine-len(e.coming) > e.places())
+		b := s.computed(now, f, between, blurred || s.wholes.blurred || e.places() > 0 && e.sent()-len(e.coming) > e.places())
 		perToken, fixed := r.settledSpeed(e)
 		s.guess(b, perToken, fixed)
 		if f.decision.CachedTokens == 0 { // else what had to be computed is known when the answer ends, which may take minutes

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
@@ -277,10 +278,7 @@ func (o *simulateOptions) runs(trace *sim.Trace, fleet sim.Fleet) []*simulation 
 		oracle := name == sim.OracleName
 		make, _ := policy.New(c) // it has passed check
 		content := !oracle && policy.ReadsContent(c)
-		queue := policy.Queue(c)
-		if queue.Ahead > 0 {
-			queue.Ahead = o.ahead
-		}
+		queue := config.Queue{Ahead: o.ahead, Patience: route.DefaultPatience}.Of(c)
 		for _, way := range o.ways(fleet) {
 			out = append(out, &simulation{slo: o.slo, way: way.name, replay: sim.Replay{
 				Queue: queue, Disaggregation: way.Disaggregation, Transfer: o.transfer, Trace: trace, Fleet: fleet, Policy: make, PolicyName: name, Oracle: oracle, Content: content, IDs: o.ids == "true" || o.ids == "" && !content,

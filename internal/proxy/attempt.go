@@ -112,10 +112,9 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 		limit = c.p.cfg.FirstByte
 	}
 	a.watch.wait(limit)
-	if err := a.stand(); err != nil {
+	if err := a.stand(limit); err != nil {
 		return a.lost(err)
 	}
-	a.watch.wait(limit)
 	res, err := a.send()
 	if err != nil {
 		return a.lost(err)

@@ -1,8 +1,10 @@
 package proxy
 
-// stand waits until it is the request's turn to be sent, if it stands in the router's line. The error is that of the attempt's end: the
+import "time"
+
+// stand waits until it is the request's turn to be sent, if it stands in the router's line; the time limit on the engine begins then. The error is that of the attempt's end: the
 // client left, the endpoint is not worth waiting for any more, time is up, or the router is shutting down.
-func (a *attempt) stand() error {
+func (a *attempt) stand(limit time.Duration) error {
 	if !a.d.Waits {
 		return nil
 	}
@@ -14,6 +16,7 @@ func (a *attempt) stand() error {
 	select {
 	case <-turn:
 		a.waits = false
+		a.watch.wait(limit)
 		return nil
 	case <-a.watch.Done():
 		return a.watch.Err()
