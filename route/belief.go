@@ -263,7 +263,7 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 	full := r.belief.index.Units(ep.slot) >= ep.cache.bound-ep.cache.bound/8
 	switch {
 	case !full:
-	case found+slack < predicted:
+	case found+slack < min(predicted, part(u.PromptTokens, reachBytes(f.depth), f.bytes)): // an answer that the client leaves out is no loss
 		ep.cache.share = max(leastShare, float64(ep.cache.share*shareDown))
 	case found > predicted+slack:
 		most := 1.0

@@ -1,6 +1,7 @@
 package route_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -152,6 +153,32 @@ func TestBeliefIsBounded(t *testing.T) {
 			t.Errorf("prompt %d: %d cached tokens predicted, want %d", c.prompt, d.CachedTokens, c.want)
 		}
 		x.end(d, route.Abandoned)
+	}
+}
+
+// TestAnswersThatDoNotComeBack: what a client leaves out of its next prompt (reasoning, for one) is not found there, which says nothing
+// about how much the cache holds.
+func TestAnswersThatDoNotComeBack(t *testing.T) {
+	x := newReviewed(t, nil, "a", "b")
+	x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: route.Report{Healthy: true, CacheTokens: 12_800, BlockTokens: 16}})
+	turn := func(id uint64, found int, pieces ...uint64) {
+		req := prompted("a", pieces...)
+		req.Session = fmt.Sprint(id)
+		d := x.route(req)
+		x.now = x.now.Add(50 * time.Millisecond)
+		x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
+		u := route.Usage{PromptTokens: req.PromptBytes / 4, OutputTokens: 300, CachedTokens: found, CachedKnown: true}
+		if e := x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: u}); e.Ended.LostCache {
+			t.Fatal("taken for a restart")
+		}
+	}
+	const rounds, fit = 200, 15 // of 640 tokens each; 19 of them fit
+	for i := range uint64(rounds) {
+		turn(i, 0, 1000+i)
+		turn(i, 320, 1000+i, 5000+i)
+	}
+	if d := x.route(prompted("a", 1000+rounds-fit, 5000+rounds-fit, 1)); d.CachedTokens != 640 {
+		t.Errorf("%d cached tokens predicted, want 640: %d conversations fit", d.CachedTokens, fit)
 	}
 }
 
