@@ -57,12 +57,12 @@ const (
 )
 
 // predict fills in how much of the prompt each candidate probably holds.
-func (r *Router) predict(req *Request, t *talk, m *measure) {
+func (r *Router) predict(p *pool, req *Request, t *talk, m *measure) {
 	v, b := &r.view, &r.belief
 	b.depths = b.depths[:0]
 	v.Known, v.Missed = 0, 0
 	if req.Content == nil || len(req.Content.Blocks) == 0 || v.PromptTokens == 0 {
-		r.predictHome(t, 0, false)
+		r.predictHome(p, t, 0, false)
 		return
 	}
 	b.keysFor = ""
@@ -78,7 +78,7 @@ func (r *Router) predict(req *Request, t *talk, m *measure) {
 	}
 	r.kvExact(req.Tenant, t, m)
 	if v.Home >= 0 && !r.kv.exact(v.Home) {
-		r.predictHome(t, b.depths[v.Home], true)
+		r.predictHome(p, t, b.depths[v.Home], true)
 		v.Known = max(v.Known, v.Candidates[v.Home].CachedTokens)
 	}
 	gone := 0
@@ -103,8 +103,8 @@ func (r *Router) look(req *Request, model string) {
 }
 
 // predictHome counts in what a conversation's home produced itself: the answers, which the belief sees only when they come
-// back in the next prompt. It holds them as long as it holds what came before.
-func (r *Router) predictHome(t *talk, depth int, believed bool) {
+// back in the next prompt, as far as they do. It holds them as long as it holds what came before.
+func (r *Router) predictHome(p *pool, t *talk, depth int, believed bool) {
 	v := &r.view
 	if v.Home < 0 || v.PromptTokens == 0 || r.members[v.Home].ep.epoch != t.entry.Epoch {
 		return
@@ -112,8 +112,11 @@ func (r *Router) predictHome(t *talk, depth int, believed bool) {
 	if believed && depth < kept(t.entry.Bytes/BlockBytes) {
 		return // some of it is thought evicted, or the client has changed its history
 	}
-	c := &v.Candidates[v.Home]
-	c.CachedTokens = max(c.CachedTokens, r.wholeBlocks(v.Home, min(t.entry.Tokens, v.PromptTokens-1)))
+	c, held := &v.Candidates[v.Home], t.entry.Tokens
+	if said := held - t.entry.Prompt; t.entry.Prompt > 0 && said > 0 {
+		held = t.entry.Prompt + p.answers.found(said)
+	}
+	c.CachedTokens = max(c.CachedTokens, r.wholeBlocks(v.Home, min(held, v.PromptTokens-1)))
 }
 
 // wholeBlocks rounds down to the blocks in which the engine of a candidate caches.
@@ -251,6 +254,7 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 	if ev.Outcome != OK || !u.CachedKnown || u.PromptTokens <= 0 || f.epoch != ep.epoch {
 		return false // or the cache that the prediction was about is gone
 	}
+	f.learnAnswer(u)
 	if f.kv.exact && ep.mirror.trusted() {
 		return false // the prediction was not made of this belief
 	}

@@ -55,6 +55,7 @@ type flight struct {
 	depth              int       // blocks of it that were believed to be cached
 	counted            int       // of these, blocks that its prediction counts on
 	sure               int       // of these, blocks that were not only about to be
+	base, answer       int       // tokens of the prompt and the answer that it goes on from at its endpoint; 0 for none
 	recent             bool      // it goes on from a turn since which little has been put into the cache
 	alone              bool      // nothing else was outstanding there
 	story              story     // see explain

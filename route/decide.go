@@ -191,7 +191,7 @@ func (r *Router) consider(now time.Time, p *pool, req *Request, t *talk, m *meas
 	v.Hash = placeHash(req, t.id)
 	r.pcg.Seed(req.Seed, 0x9e3779b97f4a7c15+uint64(l))
 	v.Rand = r.rng
-	r.predict(req, t, m)
+	r.predict(p, req, t, m)
 	r.count(p, req, m)
 	r.expect(now)
 	return holder, nil
@@ -228,7 +228,9 @@ func (r *Router) commit(now time.Time, p *pool, req *Request, t *talk, choice Ch
 	}
 	d.Peer = ep.peer()
 	d.Lease = r.reserve(now, ep, p, req, &d, choice.Index)
-	r.flight(d.Lease).recent = ep.recent(t)
+	f := r.flight(d.Lease)
+	f.recent = ep.recent(t)
+	f.goesOn(t)
 	r.tellReserved(req, d.Lease, choice.Index)
 	r.tell(req, d.Lease, t, choice.Index)
 	if req.Class == Turn {

@@ -21,6 +21,7 @@ type pool struct {
 	tokensPerByte float64 // on average, for prompts of which only the length is known
 	counted       int     // samples of it
 	output        float64 // answer tokens of a turn
+	answers       answers
 }
 
 // member is an endpoint of a pool and what it would be asked for.
