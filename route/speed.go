@@ -10,6 +10,7 @@ type speed struct {
 	fixed      float64 // ms, of a prompt that found no other being computed
 	samples    int
 	xx, xy     float64 // sums of a least-squares line through the origin, older samples weighing less, see line
+	prior      float64 // of xx, what is left of what was assumed at first
 	xr, rr, ry float64 // the same of answers that come as a whole
 	noise      float64 // mean square of what such answers were off by, ms²
 	perStep    float64 // ms for each token of such an answer after the first, without the prompts that were computed meanwhile
@@ -45,6 +46,7 @@ const (
 	priorTokens   = 512  // what is assumed at first weighs as much as a sample of so many tokens
 	priorAnswer   = 4    // and the time for a token of an answer as much as a sample of so many
 	outlier       = 4    // a sample counts as at most so many times what was expected, or so many times less
+	tells         = 128  // tokens of a prompt from which on the first three samples count as what they took, however wild
 	fixedStep     = 0.08 // share of the estimate by which one sample moves fixed
 	fixedQuantile = 0.35 // share of samples below it: waiting that was not foreseen is above
 	amongOthers   = 0.2  // weight of an answer that came as a whole while the endpoint had others
@@ -284,6 +286,7 @@ func (s *speed) line(x, rest, y, weight float64, fresh bool, perToken, fixed flo
 	if s.samples == 0 {
 		s.perToken, s.fixed = perToken, fixed
 		s.xx, s.xy = priorTokens*priorTokens, float64(perToken*priorTokens*priorTokens)
+		s.prior = s.xx
 	}
 	if rest > 0 && s.rr == 0 {
 		s.rr, s.ry = priorAnswer*priorAnswer, firstPace*priorAnswer*priorAnswer
@@ -294,7 +297,7 @@ func (s *speed) line(x, rest, y, weight float64, fresh bool, perToken, fixed flo
 	}
 	expected := start + float64(x*perToken) + float64(rest*s.perStep)
 	y = max(y, expected/outlier)
-	if s.samples >= 3 {
+	if s.samples >= 3 || x < tells {
 		y = min(y, float64(expected*outlier))
 	}
 	s.samples++
@@ -319,6 +322,7 @@ func (s *speed) line(x, rest, y, weight float64, fresh bool, perToken, fixed flo
 func (s *speed) sums(x, rest, y, weight float64) {
 	keep := 1 - float64((1-keepSample)*weight)
 	weight *= bounded(x)
+	s.prior = float64(s.prior * keep)
 	s.xx = float64(s.xx*keep) + float64(weight*float64(x*x))
 	s.xy = float64(s.xy*keep) + float64(weight*float64(x*y))
 	s.xr = float64(s.xr*keep) + float64(weight*float64(x*rest))

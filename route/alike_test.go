@@ -1,0 +1,68 @@
+package route_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// TestLittleIsKnown: an endpoint's first answers tell it from others only where its prompts took longer than first bytes are late by
+// chance. The first one of an engine that has just started may be late by seconds.
+func TestLittleIsKnown(t *testing.T) {
+	for _, tt := range []struct {
+		tokens, rounds int
+		rate           float64       // of the last endpoint, tokens a second; of the others 9,000
+		late           time.Duration // by which its first answer is late
+		alike          bool
+	}{
+		{24, 1, 9_000, 0, true},
+		{24, 1, 9_000, 2 * time.Second, true},
+		{24, 20, 9_000, 2 * time.Second, true},
+		{24, 200, 9_000, 2 * time.Second, true},
+		{2_000, 20, 9_000, 0, true},
+		{2_000, 1, 3_000, 0, false},
+		{2_000, 20, 3_000, 0, false},
+		{400, 10, 3_000, 0, false},
+		{100, 60, 3_000, 0, false},
+	} {
+		t.Run(fmt.Sprintf("%d tokens, %d times, %v a second, %v late", tt.tokens, tt.rounds, tt.rate, tt.late), func(t *testing.T) {
+			a := &all{}
+			r, now := route.New(route.Config{Policy: func() route.Policy { return a }}), time.Unix(1_000_000, 0)
+			names := []string{"a", "b", "c", "last"}
+			var declared []route.Endpoint
+			for _, name := range names {
+				declared = append(declared, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
+			}
+			r.Observe(now, route.Declared{Source: "test", Endpoints: declared})
+			for _, name := range names {
+				r.Observe(now, route.Probed{Endpoint: name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+			}
+			first := true
+			for i := range tt.rounds*len(names) + 1 {
+				d, err := r.Route(now, &route.Request{Model: "m", Session: strconv.Itoa(i), PromptTokens: tt.tokens, Stream: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				rate, jitter := 9_000.0, time.Duration(i*7919%5)*time.Millisecond
+				if d.Endpoint.Name == "last" {
+					rate = tt.rate
+					if first {
+						jitter += tt.late
+					}
+					first = false
+				}
+				now = now.Add(8*time.Millisecond + jitter + time.Duration(float64(tt.tokens)/rate*1e9))
+				r.Observe(now, route.FirstByte{Lease: d.Lease})
+				now = now.Add(time.Second)
+				r.Observe(now, route.Finished{Lease: d.Lease, Usage: route.Usage{PromptTokens: tt.tokens, OutputTokens: 10, CachedKnown: true}})
+			}
+			quick, last := a.seen[0].MsPerToken, a.seen[3].MsPerToken
+			if tt.alike && (last > quick*1.1 || last < quick/1.1) || !tt.alike && last < quick*1.5 {
+				t.Errorf("%.3f ms a token, of the others %.3f; alike: %v", last, quick, tt.alike)
+			}
+		})
+	}
+}
