@@ -100,7 +100,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 		f.trial = true
 		ep.trials++
 	}
-	if r.lines(now, p, req, f) {
+	if r.lines(now, req, f) {
 		r.stand(ep, f)
 	}
 	ep.load.Requests++

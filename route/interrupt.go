@@ -16,7 +16,7 @@ const (
 	leastWeight = 0.25         // interruptions that nobody sees take time all the same
 	mostWeight  = 2.5          // beyond that roles do not become any clearer, and first tokens are late
 	firstWeight = mostWeight   // roles that are not needed are given up sooner than they come about
-	promptShare = 0.5          // what those who are answered wait for a prompt counts for; the other half of it they were charged for when they came
+	promptShare = 0.25         // what those who are answered wait for a prompt counts for; most of it they were charged for when they came
 	stepLeast   = 2048         // tokens of prompts that an engine computes in one step at least: vLLM's default max_num_batched_tokens when it serves, on other GPUs than those of stepTokens
 )
 

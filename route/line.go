@@ -42,12 +42,12 @@ func (ep *endpoint) books() Load {
 	return l
 }
 
-// lines reports whether a flight that has just been reserved stands in line. Only what is served in one leg does, in pools without roles, whose
-// door can wait, and which nothing has happened to yet.
-func (r *Router) lines(now time.Time, p *pool, req *Request, f *flight) bool {
+// lines reports whether a flight that has just been reserved stands in line: who computes a prompt, at a door that can wait, and nothing has
+// happened to it yet. A decode leg waits for its prefill leg as it is.
+func (r *Router) lines(now time.Time, req *Request, f *flight) bool {
 	ep := f.ep
-	return r.cfg.Queue.Ahead > 0 && req.Waits && req.Class == Turn && f.leg == LegWhole && !p.parts && !f.trial &&
-		req.Pin == "" && len(req.Tried) == 0 && ep.spec.Part.Kind != Slot && (len(ep.line.flights) > 0 || r.supplied(now, ep))
+	return r.cfg.Queue.Ahead > 0 && req.Waits && req.Class == Turn && f.leg != LegDecode && !f.trial && !req.Fails &&
+		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && ep.spec.Part.Kind != Slot && (len(ep.line.flights) > 0 || r.supplied(now, ep))
 }
 
 // supplied reports whether an endpoint that computes in turn has as much to compute as it is to be given in advance. One step's worth of

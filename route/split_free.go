@@ -3,7 +3,7 @@ package route
 // Where endpoints need no roles (WhenFree), any of them may compute a prompt for any other, and a request that is answered where its
 // prompt is computed is one choice among many. What a pair of endpoints costs is reckoned as a whole, in ms of all who wait:
 //
-//   - who is answered waits for every prompt that is computed beside it. Half of that is charged to the prompt, once for each who is answered
+//   - who is answered waits for every prompt that is computed beside it. A quarter of that is charged to the prompt, once for each who is answered
 //     there now. The answer is charged for the share of its time that goes into prompts there, by what the endpoint computed over minutes:
 //     a role that has come about is worth keeping, and the prompt of a moment ago says nothing about the next. How much that counts for
 //     is learnt, see interruptions;

@@ -23,9 +23,27 @@ func (p *player) handOn(now int64) {
 	for len(p.called) > 0 {
 		i := int(p.called[0])
 		p.called = p.called[1:]
-		if !p.hand(now, i) {
+		switch {
+		case p.prefillStands(i):
+			if outcome := p.submitPrefill(now, i); outcome != route.OK {
+				p.computeElsewhere(now, i, outcome)
+			}
+		case !p.hand(now, i):
 			p.place(now, i)
 		}
+	}
+}
+
+// prefillStands reports whether it is the prefill leg of a turn that stands in line.
+func (p *player) prefillStands(i int) bool {
+	hand := p.flights[i].hand
+	return hand != 0 && p.hands[hand-1].waits
+}
+
+// computeElsewhere has the prompt of a turn computed by another prefiller, or by its decoder.
+func (p *player) computeElsewhere(now int64, i int, outcome route.Outcome) {
+	if d, ok := p.instead(now, i, outcome); ok {
+		p.compute(now, i, d)
 	}
 }
 
@@ -33,6 +51,13 @@ func (p *player) handOn(now int64) {
 func (p *player) leaveLine(now int64, at int) {
 	for i := range p.flights {
 		f := &p.flights[i]
+		if p.prefillStands(i) && int(p.hands[f.hand-1].from) == at {
+			h := &p.hands[f.hand-1]
+			delete(p.inLine, standing{f.router, h.lease})
+			h.waits = false
+			p.computeElsewhere(now, i, route.Abandoned)
+			continue
+		}
 		s := standing{f.router, f.lease}
 		if j, ok := p.inLine[s]; !ok || int(j) != i || int(f.engine) != at {
 			continue

@@ -19,6 +19,7 @@ type handoff struct {
 	from, to int32       // engines
 	lease    route.Lease // of the prefill leg, 0 when it has ended
 	cached   int         // tokens that the prefiller found
+	waits    bool        // it stands in the router's line
 	ready    bool        // the prompt is computed
 	held     bool        // the prefiller holds it
 	moving   bool        // it is being fetched
@@ -100,21 +101,43 @@ func (p *player) compute(now int64, i int, d route.Decision) {
 		if outcome == route.OK {
 			return
 		}
-		next, ok := p.elsewhere(now, i, outcome)
+		next, ok := p.instead(now, i, outcome)
 		if !ok {
-			p.whole(now, i, outcome)
 			return
 		}
 		d = next
 	}
 }
 
-// toPrefiller begins an attempt.
+// instead reserves another prefiller in place of one that did not take the prompt of a turn. When there is none a decoder gets the turn as a
+// whole.
+func (p *player) instead(now int64, i int, outcome route.Outcome) (route.Decision, bool) {
+	d, ok := p.elsewhere(now, i, outcome)
+	if !ok {
+		p.whole(now, i, outcome)
+	}
+	return d, ok
+}
+
+// toPrefiller begins an attempt, which may have to stand in line first.
 func (p *player) toPrefiller(now int64, i int, d *route.Decision) route.Outcome {
-	f, t := &p.flights[i], &p.Trace.Turns[i]
+	f := &p.flights[i]
 	from := p.index[d.Endpoint.Name]
-	p.hands = append(p.hands, handoff{turn: int32(i), from: int32(from), to: f.engine, lease: d.Lease})
+	p.hands = append(p.hands, handoff{turn: int32(i), from: int32(from), to: f.engine, lease: d.Lease, waits: d.Waits})
 	f.hand = int32(len(p.hands))
+	if d.Waits {
+		p.inLine[standing{f.router, d.Lease}] = int32(i)
+		return route.OK
+	}
+	return p.submitPrefill(now, i)
+}
+
+// submitPrefill hands the prompt of a turn to the prefiller that it was given to.
+func (p *player) submitPrefill(now int64, i int) route.Outcome {
+	f, t := &p.flights[i], &p.Trace.Turns[i]
+	h := &p.hands[f.hand-1]
+	from := int(h.from)
+	h.waits = false
 	if p.down[from] {
 		return route.ConnectFailed
 	}

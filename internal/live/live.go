@@ -69,6 +69,7 @@ func (f *Fleet) Decide(req *route.Request) (route.Plan, error) {
 	if err == nil {
 		f.made, f.prefill = p.Decision, p.Prefill
 		f.stand(&p.Decision)
+		f.stand(&p.Prefill)
 		if p.Lease != 0 {
 			f.entry.Decision = &f.made
 		}

@@ -32,6 +32,7 @@ type split struct {
 	ready   bool           // the prompt is computed, and no decoder has been told of it that may have used it up
 	readyAt time.Time
 	failed  int         // prefill legs that failed
+	stood   bool        // the last one that ended stood in the router's line
 	answer  route.Usage // of the decode leg that is over
 	suspect bool        // a decoder has failed once: it may have been the transfer
 	spared  int         // how many prefillers had failed when that was: the next of them may be asked again where there is no other
@@ -130,56 +131,15 @@ func (s *split) pairUp() {
 // compute has the prompt computed, by another prefiller when one fails. ok is false when nobody did: next is then what to do
 // instead, nil when the client has its answer or left.
 func (s *split) compute() (next *route.Plan, ok bool) {
-	c := s.c
 	for {
 		err := s.ask()
-		switch {
-		case c.ctx.Err() != nil:
-			c.served.Outcome = route.ClientGone
-			s.release(route.ClientGone)
-			return nil, false
-		case err == nil:
+		if err == nil && s.c.ctx.Err() == nil {
 			return nil, true
-		case errors.Is(err, errShutdown):
-			c.refuse(err)
-			return nil, false
 		}
-		s.failed++
-		if s.elsewhere() {
-			continue
+		if next, again := s.instead(err); !again {
+			return next, false
 		}
-		return s.whole(err), false
 	}
-}
-
-// elsewhere reserves another prefiller in place of the one that failed.
-func (s *split) elsewhere() bool {
-	c := s.c
-	switch s.prefill.Outcome {
-	case route.ConnectFailed, route.Busy, route.EngineError, route.TimedOut, route.TransferFailed:
-	default:
-		return false // another one would say the same
-	}
-	if s.failed > c.p.cfg.Retries || c.shutdown.Load() {
-		return false
-	}
-	failed := s.plan.Prefill.Endpoint.Name
-	if s.prefill.Outcome != route.TransferFailed {
-		c.req.TriedPrefill = append(c.req.TriedPrefill, failed)
-	}
-	c.req.Leg, c.req.Decoder = route.LegPrefill, s.plan.Endpoint.Name
-	c.keepSession(s.plan.Session)
-	plan, err := c.p.fleet.Decide(&c.req)
-	c.req.Leg = route.LegWhole
-	if err != nil {
-		return false
-	}
-	c.p.fleet.Retried(failed, s.prefill.Outcome)
-	s.moved()
-	s.plan.Prefill, c.served.Prefill = plan.Prefill, plan.Prefill
-	s.prefill = route.Finished{Lease: plan.Prefill.Lease, Outcome: route.Abandoned}
-	s.x.Attempt++
-	return true
 }
 
 // whole gives the request to a decoder as it is, which computes the prompt itself, or tells the client what went wrong.
@@ -221,7 +181,7 @@ func (s *split) ask() error {
 	s.expect(message.Await)
 	err = s.exchange(a, &message)
 	again := s.misled(a)
-	s.prefill.Outcome, s.prefill.RetryAfter = a.fin.Outcome, a.fin.RetryAfter
+	s.prefill.Outcome, s.prefill.RetryAfter, s.stood = a.fin.Outcome, a.fin.RetryAfter, a.waits
 	if again {
 		s.c.p.log.Warn("what a decoder held of the conversation could not be fetched", "request", s.c.served.ID, "endpoint", a.d.Endpoint.Name, "error", unsaid(err))
 	}
@@ -232,6 +192,9 @@ func (s *split) exchange(a *attempt, message *engine.Message) error {
 	c := s.c
 	a.message, a.refused = message, message.Sets("stream") // of a reply that is no stream the usage comes by itself
 	a.watch.wait(c.p.cfg.FirstByte)
+	if err := a.stand(c.p.cfg.FirstByte); err != nil {
+		return a.conclude(err)
+	}
 	res, err := a.send()
 	if err != nil {
 		return a.conclude(err)

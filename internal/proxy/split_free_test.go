@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestFreeRolesServe: of two engines without roles, one answers ten others and one has computed much of late. A long prompt that comes now
+// TestFreeRolesServe: of two engines without roles, one answers fifteen others and one has computed much of late. A long prompt that comes now
 // is computed by the latter and answered by the former, with the text that one engine gives; a client's own word goes before that.
 func TestFreeRolesServe(t *testing.T) {
 	p := newPair(t, pairs{
@@ -36,7 +36,7 @@ func TestFreeRolesServe(t *testing.T) {
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	for i := range 10 {
+	for i := range 15 {
 		begin(ctx, "p1", strings.Repeat("y", i+1))
 	}
 	for i := range 24 {

@@ -1,0 +1,61 @@
+package proxy
+
+import (
+	"errors"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// instead reserves another prefiller in place of the one that failed. again is false when there is none: next is then what to do instead,
+// nil when the client has its answer or left.
+func (s *split) instead(err error) (next *route.Plan, again bool) {
+	c := s.c
+	switch {
+	case c.ctx.Err() != nil:
+		c.served.Outcome = route.ClientGone
+		s.release(route.ClientGone)
+		return nil, false
+	case errors.Is(err, errShutdown):
+		c.refuse(err)
+		return nil, false
+	}
+	s.failed++
+	if s.elsewhere() {
+		return nil, true
+	}
+	return s.whole(err), false
+}
+
+// elsewhere reserves another prefiller in place of the one that failed.
+func (s *split) elsewhere() bool {
+	c := s.c
+	switch s.prefill.Outcome {
+	case route.ConnectFailed, route.Busy, route.EngineError, route.TimedOut, route.TransferFailed:
+	case route.Abandoned:
+		if !s.stood {
+			return false
+		}
+	default:
+		return false // another one would say the same
+	}
+	if s.failed > c.p.cfg.Retries || c.shutdown.Load() {
+		return false
+	}
+	failed := s.plan.Prefill.Endpoint.Name
+	if s.prefill.Outcome != route.TransferFailed {
+		c.req.TriedPrefill = append(c.req.TriedPrefill, failed)
+	}
+	c.req.Leg, c.req.Decoder = route.LegPrefill, s.plan.Endpoint.Name
+	c.keepSession(s.plan.Session)
+	plan, err := c.p.fleet.Decide(&c.req)
+	c.req.Leg = route.LegWhole
+	if err != nil {
+		return false
+	}
+	c.p.fleet.Retried(failed, s.prefill.Outcome)
+	s.moved()
+	s.plan.Prefill, c.served.Prefill = plan.Prefill, plan.Prefill
+	s.prefill = route.Finished{Lease: plan.Prefill.Lease, Outcome: route.Abandoned}
+	s.x.Attempt++
+	return true
+}

@@ -1,0 +1,193 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/route"
+)
+
+// presses are prefillers, each of which takes 0.1 ms for four bytes of a prompt, one after the other, and decoders that answer as soon as
+// somebody has computed it.
+type presses struct {
+	mu       sync.Mutex
+	engines  map[string]*oneByOne
+	computed map[string]chan struct{}
+	asked    map[string]bool // names that a decoder was asked for
+}
+
+func (p *presses) of(name string) chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.computed[name] == nil {
+		p.computed[name] = make(chan struct{})
+	}
+	return p.computed[name]
+}
+
+func (p *presses) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	_, name, _ := strings.Cut(string(body), `"prompt":"`)
+	name, _, _ = strings.Cut(name, " ")
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	done := p.of(name)
+	e := p.engines[r.URL.Hostname()]
+	if e == nil {
+		p.mu.Lock()
+		p.asked[name] = true
+		p.mu.Unlock()
+		select {
+		case <-done:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+		return (&oneByOne{free: time.Now().Add(-time.Hour)}).RoundTrip(r)
+	}
+	res, err := e.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	close(done)
+	if !strings.Contains(string(body), "bootstrap_room") { // vLLM with NIXL
+		usage := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}}`, len(body)/4)
+		text := `{"choices":[{"text":"x"}],"usage":` + usage + `,"kv_transfer_params":{"do_remote_prefill":true,"remote_engine_id":"e","remote_block_ids":[1],"remote_request_id":"r","remote_host":"h","remote_port":1}}`
+		res.Header.Set("Content-Type", "application/json")
+		res.Body, res.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+	}
+	return res, nil
+}
+
+// TestQueueOfLegs: a prefill leg that stands in the router's line is sent when it is its turn, the shortest first; and who leaves it is not sent,
+// nor is its decoder asked, and both are off the books. Whether its decoder is asked behind it or beside it makes no difference.
+func TestQueueOfLegs(t *testing.T) {
+	for _, kind := range []route.Kind{route.KindVLLM, route.KindSGLang} {
+		for _, tt := range []struct {
+			name string
+			then func(r *rig, leave func()) // while "long", "short" and "middle" stand in line behind a prompt of 4 s
+			want []string                   // what the first prefiller gets after that one
+			to1  []string                   // and the second
+			code map[string]int             // of the answers, where it is not 200; 0 is none
+		}{
+			{"the shortest goes first", func(*rig, func()) {}, []string{"short", "middle", "long"}, nil, nil},
+			{"a client leaves", func(_ *rig, leave func()) { leave() }, []string{"short", "long"}, nil, map[string]int{"middle": 0}},
+			{"the prefiller goes down", func(r *rig, _ func()) {
+				r.fleet.Observe(route.Probed{Endpoint: "p0", Report: route.Report{Detail: "health answered 500"}})
+			}, nil, []string{"long", "middle", "short"}, nil},
+			{"the router shuts down", func(r *rig, _ func()) { r.proxy.Abort() }, nil, nil, map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503}},
+		} {
+			t.Run(fmt.Sprint(kind, ", ", tt.name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p := &presses{engines: map[string]*oneByOne{"p0": {}, "p1": {}}, computed: map[string]chan struct{}{}, asked: map[string]bool{}}
+					var declared []route.Endpoint
+					for name, role := range map[string]route.Role{"p0": route.RolePrefill, "p1": route.RolePrefill, "d0": route.RoleDecode} {
+						declared = append(declared, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Kind: kind, Role: role, BootstrapPort: 8998})
+					}
+					slices.SortFunc(declared, func(a, b route.Endpoint) int { return strings.Compare(a.Name, b.Name) })
+					r := newRouter(t, proxy.Config{Refusing: time.Second, Retries: 2}, p, route.Config{
+						Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order", Queue: route.Queue{Ahead: time.Second},
+						Disaggregation: route.Disaggregation{When: route.WhenAlways},
+					}, declared, func(route.Kind) route.Report { return route.Report{Kind: kind, Models: []route.Model{{ID: "m"}}} })
+					ctx, stop := context.WithCancel(t.Context())
+					defer synctest.Wait()
+					defer stop()
+					go r.proxy.Run(ctx)
+					var mu sync.Mutex
+					code := map[string]int{}
+					send := func(ctx context.Context, name string, tokens int) {
+						go func() {
+							defer func() { _ = recover() }() // as net/http does
+							body := fmt.Sprintf(`{"model":"m","stream":true,"prompt":"%s %s"}`, name, strings.Repeat("abc ", tokens))
+							w := httptest.NewRecorder()
+							r.proxy.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/completions", strings.NewReader(body)))
+							mu.Lock()
+							defer mu.Unlock()
+							code[name] = w.Code
+						}()
+						synctest.Wait()
+					}
+					for i := range 8 { // it learns what the prefiller is like
+						send(ctx, fmt.Sprint("known", i), 4000)
+						if i < 2 {
+							time.Sleep(time.Minute)
+						}
+					}
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					p.engines["p0"].mu.Lock()
+					p.engines["p0"].got = nil
+					p.engines["p0"].mu.Unlock()
+
+					of, leave := context.WithCancel(ctx)
+					defer leave()
+					send(ctx, "blocks", 40_000)
+					send(ctx, "long", 30_000)
+					send(of, "middle", 12_000)
+					send(ctx, "short", 1000)
+					if got := inLine(r, "p0"); got != 3 {
+						t.Fatalf("%d stand in line, want 3", got)
+					}
+					for _, name := range []string{"long", "middle", "short"} {
+						p.mu.Lock()
+						asked := p.asked[name]
+						p.mu.Unlock()
+						if asked {
+							t.Errorf("the decoder was asked for %s, which nobody computes yet", name)
+						}
+					}
+					tt.then(r, leave)
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					for _, e := range p.engines {
+						e.mu.Lock()
+						defer e.mu.Unlock()
+					}
+					if got, want := p.engines["p0"].got, append([]string{"blocks"}, tt.want...); !slices.Equal(got, want) && tt.to1 == nil {
+						t.Errorf("the prefiller got %v, want %v", got, want)
+					}
+					if got := slices.Sorted(slices.Values(p.engines["p1"].got)); tt.to1 != nil && !slices.Equal(intersection(got, tt.to1), tt.to1) {
+						t.Errorf("the other got %v, want %v among them", got, tt.to1)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					for _, name := range []string{"blocks", "long", "middle", "short"} {
+						want, ok := tt.code[name]
+						if !ok {
+							want = 200
+						}
+						if code[name] != want {
+							t.Errorf("%s is answered %d, want %d", name, code[name], want)
+						}
+					}
+					r.booksBalance()
+				})
+			})
+		}
+	}
+}
+
+// inLine is how many stand in the router's line for an endpoint.
+func inLine(r *rig, name string) int {
+	for _, s := range r.fleet.Status() {
+		if s.Endpoint.Name == name {
+			return s.Load.InLine
+		}
+	}
+	return -1
+}
+
+func intersection(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
+}
