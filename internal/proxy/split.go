@@ -168,20 +168,23 @@ func (s *split) whole(cause error) (next *route.Plan) {
 	return next
 }
 
-// ask sends the prefill leg and reads its reply.
+// ask sends the prefill leg when it is its turn, and reads its reply. What a decoder holds for it is looked up no sooner: it is not held for ever.
 func (s *split) ask() error {
+	a, err := s.begin()
+	defer a.over()
+	if err != nil {
+		return err
+	}
 	s.pairUp()
 	s.fetchBack()
 	message, err := s.conn.Prefill(&s.x)
 	if err != nil {
 		return err
 	}
-	a := s.c.begin(&s.plan.Prefill)
-	defer a.over()
 	s.expect(message.Await)
 	err = s.exchange(a, &message)
 	again := s.misled(a)
-	s.prefill.Outcome, s.prefill.RetryAfter, s.stood = a.fin.Outcome, a.fin.RetryAfter, a.waits
+	s.prefill.Outcome, s.prefill.RetryAfter = a.fin.Outcome, a.fin.RetryAfter
 	if again {
 		s.c.p.log.Warn("what a decoder held of the conversation could not be fetched", "request", s.c.served.ID, "endpoint", a.d.Endpoint.Name, "error", unsaid(err))
 	}
@@ -192,9 +195,6 @@ func (s *split) exchange(a *attempt, message *engine.Message) error {
 	c := s.c
 	a.message, a.refused = message, message.Sets("stream") // of a reply that is no stream the usage comes by itself
 	a.watch.wait(c.p.cfg.FirstByte)
-	if err := a.stand(c.p.cfg.FirstByte); err != nil {
-		return a.conclude(err)
-	}
 	res, err := a.send()
 	if err != nil {
 		return a.conclude(err)

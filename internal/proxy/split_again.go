@@ -6,6 +6,23 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
+// begin begins an attempt at the prefill leg, when it is its turn: a decoder that was asked before would keep room for what nobody computes
+// yet. The attempt is to be ended with over in any case.
+func (s *split) begin() (*attempt, error) {
+	limit := s.c.p.cfg.FirstByte
+	a := s.c.begin(&s.plan.Prefill)
+	a.watch.wait(limit)
+	err := a.stand(limit)
+	if err != nil {
+		if err = a.conclude(err); err == nil {
+			err = errBroken // the client left
+		}
+		s.prefill.Outcome = a.fin.Outcome
+	}
+	s.stood = a.waits
+	return a, err
+}
+
 // instead reserves another prefiller in place of the one that failed. again is false when there is none: next is then what to do instead,
 // nil when the client has its answer or left.
 func (s *split) instead(err error) (next *route.Plan, again bool) {

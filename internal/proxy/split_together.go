@@ -25,9 +25,14 @@ const besideWait = time.Second
 
 // together asks both engines at once, when it is the turn of the prefill leg, and relays the decoder's answer.
 func (s *split) together() (next *route.Plan) {
-	a, next := s.stand()
-	if a == nil {
-		return next
+	a, err := s.begin()
+	for err != nil {
+		a.over()
+		next, again := s.instead(err)
+		if !again {
+			return next
+		}
+		a, err = s.begin()
 	}
 	s.pairUp()
 	s.inquire()
@@ -60,25 +65,6 @@ func (s *split) together() (next *route.Plan) {
 		}
 	}()
 	return s.c.attempt(&s.plan)
-}
-
-// stand waits until it is the turn of the prefill leg, another one's when its endpoint is gone by then, and begins it. A decoder that was asked
-// already would keep room for what nobody computes yet. Without an attempt next is what to do instead.
-func (s *split) stand() (a *attempt, next *route.Plan) {
-	for {
-		a := s.c.begin(&s.plan.Prefill)
-		a.watch.wait(s.c.p.cfg.FirstByte)
-		err := a.stand(s.c.p.cfg.FirstByte)
-		if err == nil {
-			return a, nil
-		}
-		err = a.conclude(err)
-		s.prefill.Outcome, s.stood = a.fin.Outcome, a.waits
-		a.over()
-		if next, again := s.instead(err); !again {
-			return nil, next
-		}
-	}
 }
 
 // exchangeBeside is exchange in a goroutine of its own, where nobody else would stop a panic from ending the router.
