@@ -79,7 +79,7 @@ func (s *speed) guess(b *batch, perToken, fixed float64) {
 	}
 	expected := start + float64(x*perToken)
 	y = max(y, expected/outlier)
-	if s.samples >= 3 || x < tells {
+	if s.samples >= 3 {
 		y = min(y, float64(expected*outlier))
 	}
 	y = max(y-start, y/16)

@@ -46,7 +46,6 @@ const (
 	priorTokens   = 512  // what is assumed at first weighs as much as a sample of so many tokens
 	priorAnswer   = 4    // and the time for a token of an answer as much as a sample of so many
 	outlier       = 4    // a sample counts as at most so many times what was expected, or so many times less
-	tells         = 128  // tokens of a prompt from which on the first three samples count as what they took, however wild
 	fixedStep     = 0.08 // share of the estimate by which one sample moves fixed
 	fixedQuantile = 0.35 // share of samples below it: waiting that was not foreseen is above
 	amongOthers   = 0.2  // weight of an answer that came as a whole while the endpoint had others
@@ -297,7 +296,7 @@ func (s *speed) line(x, rest, y, weight float64, fresh bool, perToken, fixed flo
 	}
 	expected := start + float64(x*perToken) + float64(rest*s.perStep)
 	y = max(y, expected/outlier)
-	if s.samples >= 3 || x < tells {
+	if s.samples >= 3 {
 		y = min(y, float64(expected*outlier))
 	}
 	s.samples++
