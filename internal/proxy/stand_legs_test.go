@@ -1,11 +1,9 @@
 package proxy_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +21,7 @@ type presses struct {
 	mu       sync.Mutex
 	engines  map[string]*oneByOne
 	computed map[string]chan struct{}
-	asked    map[string]bool // names that a decoder was asked for
+	asked    map[string]bool // by the names of prompts
 }
 
 func (p *presses) of(name string) chan struct{} {
@@ -33,6 +31,13 @@ func (p *presses) of(name string) chan struct{} {
 		p.computed[name] = make(chan struct{})
 	}
 	return p.computed[name]
+}
+
+// wasAsked reports whether a decoder was asked for a prompt.
+func (p *presses) wasAsked(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked[name]
 }
 
 func (p *presses) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -100,92 +105,33 @@ func TestQueueOfLegs(t *testing.T) {
 						Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order", Queue: route.Queue{Ahead: time.Second},
 						Disaggregation: route.Disaggregation{When: route.WhenAlways},
 					}, declared, func(route.Kind) route.Report { return route.Report{Kind: kind, Models: []route.Model{{ID: "m"}}} })
-					ctx, stop := context.WithCancel(t.Context())
+					q, stop := newQueuing(t, r)
 					defer synctest.Wait()
 					defer stop()
-					go r.proxy.Run(ctx)
-					var mu sync.Mutex
-					code := map[string]int{}
-					send := func(ctx context.Context, name string, tokens int) {
-						go func() {
-							defer func() { _ = recover() }() // as net/http does
-							body := fmt.Sprintf(`{"model":"m","stream":true,"prompt":"%s %s"}`, name, strings.Repeat("abc ", tokens))
-							w := httptest.NewRecorder()
-							r.proxy.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/completions", strings.NewReader(body)))
-							mu.Lock()
-							defer mu.Unlock()
-							code[name] = w.Code
-						}()
-						synctest.Wait()
-					}
-					for i := range 8 { // it learns what the prefiller is like
-						send(ctx, fmt.Sprint("known", i), 4000)
-						if i < 2 {
-							time.Sleep(time.Minute)
-						}
-					}
-					time.Sleep(time.Minute)
-					synctest.Wait()
-					p.engines["p0"].mu.Lock()
+					q.learn()
 					p.engines["p0"].got = nil
-					p.engines["p0"].mu.Unlock()
-
-					of, leave := context.WithCancel(ctx)
+					leave := q.fill("p0")
 					defer leave()
-					send(ctx, "blocks", 40_000)
-					send(ctx, "long", 30_000)
-					send(of, "middle", 12_000)
-					send(ctx, "short", 1000)
-					if got := inLine(r, "p0"); got != 3 {
-						t.Fatalf("%d stand in line, want 3", got)
-					}
 					for _, name := range []string{"long", "middle", "short"} {
-						p.mu.Lock()
-						asked := p.asked[name]
-						p.mu.Unlock()
-						if asked {
+						if p.wasAsked(name) {
 							t.Errorf("the decoder was asked for %s, which nobody computes yet", name)
 						}
 					}
 					tt.then(r, leave)
 					time.Sleep(time.Minute)
 					synctest.Wait()
-					for _, e := range p.engines {
-						e.mu.Lock()
-						defer e.mu.Unlock()
-					}
 					if got, want := p.engines["p0"].got, append([]string{"blocks"}, tt.want...); !slices.Equal(got, want) && tt.to1 == nil {
 						t.Errorf("the prefiller got %v, want %v", got, want)
 					}
 					if got := slices.Sorted(slices.Values(p.engines["p1"].got)); tt.to1 != nil && !slices.Equal(intersection(got, tt.to1), tt.to1) {
 						t.Errorf("the other got %v, want %v among them", got, tt.to1)
 					}
-					mu.Lock()
-					defer mu.Unlock()
-					for _, name := range []string{"blocks", "long", "middle", "short"} {
-						want, ok := tt.code[name]
-						if !ok {
-							want = 200
-						}
-						if code[name] != want {
-							t.Errorf("%s is answered %d, want %d", name, code[name], want)
-						}
-					}
+					q.answered(tt.code)
 					r.booksBalance()
 				})
 			})
 		}
 	}
-}
-
-// inLine is how many stand in the router's line for an endpoint.
-func inLine(r *rig, name string) int {
-	for _, s := range r.fleet.Status() {
-		if s.Endpoint.Name == name {
-			return s.Load.InLine
-		}
-	}
-	return -1
 }
 
 func intersection(a, b []string) []string {

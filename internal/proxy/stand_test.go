@@ -55,6 +55,79 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
+// queuing is a router behind whose first engine prompts queue, and what its clients were answered.
+type queuing struct {
+	*rig
+	ctx  context.Context
+	mu   sync.Mutex
+	code map[string]int
+}
+
+// newQueuing runs a router within a synctest bubble, until it is stopped.
+func newQueuing(t *testing.T, r *rig) (*queuing, context.CancelFunc) {
+	ctx, stop := context.WithCancel(t.Context())
+	go r.proxy.Run(ctx)
+	return &queuing{rig: r, ctx: ctx, code: map[string]int{}}, stop
+}
+
+// send has a client ask, and goes on when nothing happens any more by itself.
+func (q *queuing) send(ctx context.Context, name string, tokens int) {
+	go func() {
+		defer func() { _ = recover() }() // as net/http does
+		body := fmt.Sprintf(`{"model":"m","stream":true,"prompt":"%s %s"}`, name, strings.Repeat("abc ", tokens))
+		w := httptest.NewRecorder()
+		q.proxy.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/completions", strings.NewReader(body)))
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.code[name] = w.Code
+	}()
+	synctest.Wait()
+}
+
+// learn shows the router what the engine is like.
+func (q *queuing) learn() {
+	for i := range 8 {
+		q.send(q.ctx, fmt.Sprint("known", i), 4000)
+		if i < 2 {
+			time.Sleep(time.Minute)
+		}
+	}
+	time.Sleep(time.Minute)
+	synctest.Wait()
+}
+
+// fill has "long", "middle" and "short" stand in line for an endpoint, behind a prompt of 4 s. leave takes away the client of "middle".
+func (q *queuing) fill(at string) (leave context.CancelFunc) {
+	q.t.Helper()
+	of, leave := context.WithCancel(q.ctx)
+	q.send(q.ctx, "blocks", 40_000)
+	q.send(q.ctx, "long", 30_000)
+	q.send(of, "middle", 12_000)
+	q.send(q.ctx, "short", 1000)
+	for _, s := range q.fleet.Status() {
+		if s.Endpoint.Name == at && s.Load.InLine != 3 {
+			q.t.Fatalf("%d stand in line, want 3", s.Load.InLine)
+		}
+	}
+	return leave
+}
+
+// answered checks the status of the answers, 200 but for those that are given; 0 is none.
+func (q *queuing) answered(other map[string]int) {
+	q.t.Helper()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, name := range []string{"blocks", "long", "middle", "short"} {
+		want, ok := other[name]
+		if !ok {
+			want = 200
+		}
+		if q.code[name] != want {
+			q.t.Errorf("%s is answered %d, want %d", name, q.code[name], want)
+		}
+	}
+}
+
 // TestQueue: what stands in the router's line is sent when it is its turn, the shortest first; and who leaves it, for whatever reason, is not
 // sent, costs the endpoint nothing, and is off the books.
 func TestQueue(t *testing.T) {
@@ -89,43 +162,13 @@ func TestQueue(t *testing.T) {
 				}), route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order", Queue: route.Queue{Ahead: time.Second}},
 					[]route.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1}},
 					func(route.Kind) route.Report { return route.Report{Models: []route.Model{{ID: "m"}}} })
-				ctx, stop := context.WithCancel(t.Context())
+				q, stop := newQueuing(t, r)
 				defer synctest.Wait()
 				defer stop()
-				go r.proxy.Run(ctx)
-				var mu sync.Mutex
-				code := map[string]int{}
-				send := func(ctx context.Context, name string, tokens int) {
-					go func() {
-						defer func() { _ = recover() }() // as net/http does
-						body := fmt.Sprintf(`{"model":"m","stream":true,"prompt":"%s %s"}`, name, strings.Repeat("abc ", tokens))
-						w := httptest.NewRecorder()
-						r.proxy.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/completions", strings.NewReader(body)))
-						mu.Lock()
-						defer mu.Unlock()
-						code[name] = w.Code
-					}()
-					synctest.Wait()
-				}
-				for i := range 8 { // it learns what the engine is like
-					send(ctx, fmt.Sprint("known", i), 4000)
-					if i < 2 {
-						time.Sleep(time.Minute)
-					}
-				}
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				q.learn()
 				engines["e0"].got = nil
-
-				of, leave := context.WithCancel(ctx)
+				leave := q.fill("e0")
 				defer leave()
-				send(ctx, "blocks", 40_000)
-				send(ctx, "long", 30_000)
-				send(of, "middle", 12_000)
-				send(ctx, "short", 1000)
-				if got := r.fleet.Status()[0].Load.InLine; got != 3 {
-					t.Fatalf("%d stand in line, want 3", got)
-				}
 				tt.then(r, leave)
 				time.Sleep(time.Minute)
 				synctest.Wait()
@@ -140,17 +183,7 @@ func TestQueue(t *testing.T) {
 				if got := slices.Sorted(slices.Values(engines["e1"].got)); tt.to1 != nil && !slices.Equal(got[len(got)-len(tt.to1):], tt.to1) {
 					t.Errorf("the other got %v, want %v", got, tt.to1)
 				}
-				mu.Lock()
-				defer mu.Unlock()
-				for _, name := range []string{"blocks", "long", "middle", "short"} {
-					want, ok := tt.code[name]
-					if !ok {
-						want = 200
-					}
-					if code[name] != want {
-						t.Errorf("%s is answered %d, want %d", name, code[name], want)
-					}
-				}
+				q.answered(tt.code)
 				for _, s := range r.fleet.Status() {
 					if s.Failures > 1 || s.Failures > 0 && tt.to1 == nil { // what was under way when it went down
 						t.Errorf("%s is blamed for %d", s.Endpoint.Name, s.Failures)
