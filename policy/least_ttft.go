@@ -53,6 +53,9 @@ const (
 
 func newLeastTTFT(c Config) route.Policy { return &leastTTFT{cfg: c.LeastTTFT} }
 
+// AwaitsReturns implements route.Awaiting.
+func (p *leastTTFT) AwaitsReturns() bool { return true }
+
 // Pick implements route.Policy.
 func (p *leastTTFT) Pick(v *route.View, r *route.Request) route.Choice {
 	limit := p.fairLimit(v)
@@ -126,12 +129,12 @@ func (p *leastTTFT) reckon(v *route.View) {
 		heaviest = max(heaviest, lasting(&v.Candidates[i]))
 	}
 	shared := v.Everywhere()
-	rate := p.crowding(v)
+	newcomers := p.newcomers(v)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		prefill := float64(float64(v.PromptTokens-c.CachedTokens) * c.MsPerToken)
 		c.Terms = route.Terms{Wait: c.WaitMs + p.overtaken(c, prefill), Prefill: prefill, Fixed: c.FixedMs}
-		c.Terms.Others = p.others(v, c, prefill, rate) + c.DelayMs
+		c.Terms.Others = p.others(v, c, prefill, newcomers) + c.DelayMs
 		if c.Full {
 			c.Terms.Evict = float64((prefill + float64(float64(twice(v, i, shared))*c.MsPerToken)) * v.Missed)
 		}
@@ -227,11 +230,11 @@ func twice(v *route.View, i, shared int) int {
 	return min(v.Candidates[i].CachedTokens, v.Candidates[v.Home].CachedTokens) - shared
 }
 
-// crowding is how many turns a millisecond come to an endpoint that takes one millisecond for a token, if all have their share,
-// over 1 - busy. The turns that came to one endpoint say nothing here: they went where the policy sent them. Were they to count,
-// long prompts would gather where few turns come, and the fewer would come the more there are. When there have been turns for less time than
+// newcomers is how many new conversations a millisecond come to an endpoint that takes one millisecond for a token although it is busy, if all have their
+// share, over 1 - busy: one that finds it computing goes elsewhere, unless the others compute as well. Those that came to one endpoint say
+// nothing here: they went where the policy sent them. When there have been turns for less time than
 // they are counted over, what is missing is made good, but little of it where conversations go on.
-func (p *leastTTFT) crowding(v *route.View) float64 {
+func (p *leastTTFT) newcomers(v *route.View) float64 {
 	var turns, busy, able float64
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
@@ -239,23 +242,26 @@ func (p *leastTTFT) crowding(v *route.View) float64 {
 		busy += c.Busy / speed(c)
 		able += 1 / speed(c)
 	}
+	later := p.later()
 	if v.Watched > 0 { // a home that is made early is one for all later turns, of which the rate of now tells nothing
-		turns *= 1 + (1/v.Watched-1)/(1+p.later())
+		turns *= 1 + (1/v.Watched-1)/(1+later)
 	}
-	return turns / able / (1 - min(busy/able, fullBusy))
+	share := min(busy/able, fullBusy)
+	return turns / (1 + later) / able * share / (1 - share)
 }
 
 // others is what a placement costs those who come after. Those who come while it and what is in front of it are computed wait
 // for it: where rate turns a millisecond come, work of w ms in front of which b ms wait makes rate × b of them wait for w and
-// rate × w for w/2 on average, and since these make others wait in turn it is 1 / (1 - busy) times as much (M/G/1).
+// rate × w for w/2 on average, and since these make others wait in turn it is 1 / (1 - busy) times as much (M/G/1). Most that come are of conversations
+// that are at home there: whose agent waits for a tool is back in seconds, and who has rested for an hour is not.
 //
 // A first turn brings the later ones to the endpoint. What each millisecond of work costs there in the long run is the
 // derivative of the length of the queue, busy² / (1 - busy) in M/M/1, by what the conversations that are there already bring.
 // That is how a shared prefix gets as many homes as its demand needs: where it is cached the queue gets longer with each
 // conversation, until computing the prefix elsewhere is cheaper. It is also what keeps new conversations from the quickest
 // endpoints of a fleet when the conversations there crowd each other out of the cache, and compute again what they lost.
-func (p *leastTTFT) others(v *route.View, c *route.Candidate, prefill, crowding float64) float64 {
-	rate := crowding / speed(c)
+func (p *leastTTFT) others(v *route.View, c *route.Candidate, prefill, newcomers float64) float64 {
+	rate := newcomers/speed(c) + c.ReturnsPerMs/(1-min(c.Steady, fullBusy))
 	cost := float64(othersCount * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
 	cost += float64(othersCount * float64(prefill*float64(c.Behind)))
 	crowd := min(c.Crowd, fullBusy)

@@ -75,3 +75,24 @@ func TestWhoHasJustComeIsAsked(t *testing.T) {
 		t.Errorf("it has ten requests and gets one more")
 	}
 }
+
+// TestWhoComesBackIsSpared: a long new prompt goes where fewer conversations are about to go on, and one that takes no time goes by other things.
+func TestWhoComesBackIsSpared(t *testing.T) {
+	for _, c := range []struct {
+		tokens int
+		spared bool
+	}{{40_000, true}, {20, false}} {
+		p, went := ttft(t), make([]int, 2)
+		for i := range 40 {
+			cs := quick(2)
+			cs[0].ReturnsPerMs = 3. / 4000 // three come while the long one is computed
+			cs[0].Steady, cs[1].Steady = 0.1, 0.1
+			v := view(cs, uint64(i))
+			v.PromptTokens = c.tokens
+			went[p.Pick(v, &route.Request{}).Index]++
+		}
+		if got := went[0] < 15; got != c.spared {
+			t.Errorf("prompts of %d tokens went to %v", c.tokens, went)
+		}
+	}
+}

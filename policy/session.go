@@ -39,6 +39,12 @@ func (p sessionPolicy) CountsBlocks() bool {
 	return ok && c.CountsBlocks()
 }
 
+// AwaitsReturns implements route.Awaiting.
+func (p sessionPolicy) AwaitsReturns() bool {
+	a, ok := p.fallback.(route.Awaiting)
+	return ok && a.AwaitsReturns()
+}
+
 // Pick implements route.Policy.
 func (p sessionPolicy) Pick(v *route.View, r *route.Request) route.Choice {
 	if v.Home >= 0 && v.Home < len(v.Candidates) {

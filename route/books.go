@@ -38,6 +38,7 @@ type flight struct {
 	overdue  time.Time // see Router.overdue; zero never
 
 	waits              bool      // it stands in line, see line.go
+	wakes              bool      // its conversation counts as busy at the endpoint, see rests
 	maxTokens          int       // the client's bound on the answer, 0 when not stated
 	index              uint32    // its place in Router.flights
 	epoch              uint32    // of the endpoint when it was decided
@@ -177,7 +178,7 @@ func (r *Router) firstByte(now time.Time, l Lease) {
 	f.interrupts()
 	f.ep.computed(f)
 	r.kvComputed(now, f)
-	r.warm(now, f, f.decision.PromptTokens, f.decision.PromptTokens)
+	r.warm(now, f)
 }
 
 // finish releases a lease, draws the conclusions about its endpoint, and tells its story. It is nil for a lease that
@@ -224,10 +225,8 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 		r.learnPace(now, f, &ev.Usage)
 		r.learnInterruptions(f, &ev.Usage)
 		f.learnLosses(&ev.Usage)
-		if n := ev.Usage.PromptTokens + ev.Usage.OutputTokens; ev.Usage.PromptTokens > 0 {
-			r.warm(now, f, n, ev.Usage.PromptTokens)
-		}
 	}
+	r.warmed(now, f, ev)
 	r.compare(ep)
 	if ev.Response != "" {
 		r.rememberResponse(now, ev.Response, f)
@@ -252,24 +251,55 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	return &r.ended
 }
 
-// warm updates how many tokens of a conversation its endpoint holds, if the conversation is still there.
-func (r *Router) warm(now time.Time, f *flight, tokens, prompt int) {
-	if f.class != Turn || f.session == "" {
+// warm updates how many tokens of a conversation its endpoint holds when its prompt has been computed, if the conversation is still there.
+func (r *Router) warm(now time.Time, f *flight) {
+	table, e := r.talkOf(now, f)
+	if table == nil {
 		return
 	}
-	table := r.sessions
-	name := f.pool.nameFor(f.leg)
+	f.warms(&e, f.decision.PromptTokens, f.decision.PromptTokens)
+	table.Put(now, f.tenant, f.pool.nameFor(f.leg), f.session, e)
+}
+
+// warmed does so when its turn has ended, and has it rest until the next one.
+func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
+	if f.wakes {
+		f.ep.rests.busy--
+	}
+	table, e := r.talkOf(now, f)
+	if table == nil {
+		return
+	}
+	if n := ev.Usage.PromptTokens; ev.Outcome == OK && n > 0 {
+		f.warms(&e, n+ev.Usage.OutputTokens, n)
+	}
+	if f.wakes {
+		r.rested(now, f, &e, ev.Outcome)
+	}
+	table.Put(now, f.tenant, f.pool.nameFor(f.leg), f.session, e)
+}
+
+// talkOf finds what is remembered of a flight's conversation, and the table that does. It is nil when the conversation is no longer there.
+func (r *Router) talkOf(now time.Time, f *flight) (*session.Table, session.Entry) {
+	if f.class != Turn || f.session == "" {
+		return nil, session.Entry{}
+	}
+	table, name := r.sessions, f.pool.nameFor(f.leg)
 	e, ok := table.Get(now, f.tenant, name, f.session)
 	if !ok {
 		table = r.newborn
 		e, ok = table.Get(now, f.tenant, name, f.session)
 	}
 	if !ok || e.Endpoint != f.ep.spec.Name || f.incarnation != f.ep.incarnation {
-		return
+		return nil, session.Entry{}
 	}
-	e.Epoch, e.Flow, e.Tokens, e.Last = f.ep.epoch, uint32(f.ep.cache.flow), tokens, now
+	return table, e
+}
+
+// warms enters how many tokens of the conversation the endpoint holds, and of how many its last prompt was.
+func (f *flight) warms(e *session.Entry, tokens, prompt int) {
+	e.Epoch, e.Flow, e.Tokens = f.ep.epoch, uint32(f.ep.cache.flow), tokens
 	if prompt > 0 && f.bytes > 0 {
 		e.Prompt, e.Bytes = prompt, f.bytes
 	}
-	table.Put(now, f.tenant, name, f.session, e)
 }

@@ -22,6 +22,7 @@ type Config struct {
 	Sessions   session.Config
 	Explain    bool // keep the candidates of each decision until its end, for Ended.Candidates
 	Counting   bool // reckon Candidate.ActiveTokens though no policy of a pool asks for them
+	Awaiting   bool // the same of Candidate.ReturnsPerMs, for shadows
 
 	Queue Queue // who waits at the router; the zero value has nobody wait
 

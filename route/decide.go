@@ -194,6 +194,7 @@ func (r *Router) consider(now time.Time, p *pool, req *Request, t *talk, m *meas
 	r.predict(p, req, t, m)
 	r.count(p, req, m)
 	r.expect(now)
+	r.findReturns(now, t)
 	return holder, nil
 }
 

@@ -22,6 +22,8 @@ func (r *Router) Idle() error {
 			return fmt.Errorf("%s: %+v stand in line", ep.spec.Name, ep.line)
 		case len(ep.held.flights) != 0 || ep.held.blocks != 0 || ep.held.prompts != 0 || ep.resident() != 0:
 			return fmt.Errorf("%s holds %+v", ep.spec.Name, ep.held)
+		case ep.rests.busy != 0:
+			return fmt.Errorf("%s: %d conversations are busy", ep.spec.Name, ep.rests.busy)
 		case s.early != (early{}):
 			return fmt.Errorf("%s: %+v is left of batches that have ended", ep.spec.Name, s.early)
 		case used[ep.slot]:

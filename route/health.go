@@ -46,6 +46,7 @@ type endpoint struct {
 	held    held
 	line    line
 	speed   speed
+	rests   rests
 
 	mirror  mirror   // of its cache, by its KV events
 	answers int      // below 0 when prompts that go on from an answer have proved not to have it as it was made

@@ -33,10 +33,13 @@ func (v *View) Everywhere() int {
 	return tokens
 }
 
-// wants notes that a pool's policy goes by blocks.
+// wants notes that a pool's policy goes by blocks, or by who comes back.
 func (r *Router) wants(p Policy) {
 	if c, ok := p.(Counting); ok && c.CountsBlocks() {
 		r.counting = true
+	}
+	if a, ok := p.(Awaiting); ok && a.AwaitsReturns() {
+		r.awaiting = true
 	}
 }
 

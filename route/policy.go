@@ -34,18 +34,19 @@ type Candidate struct {
 
 	CachedTokens int // of this request's prompt, predicted to be in its cache
 
-	MsPerToken float64 // time to compute one token of a prompt, learnt; above 0
-	FixedMs    float64 // time to first token when there is nothing to compute, learnt
-	WaitMs     float64 // until the prompts in front are computed and a place is free
-	LineMs     float64 // of WaitMs, for those in line at the router
-	Behind     int     // requests in line at the router that this one would go in front of
-	TurnsPerMs float64 // turns that it was given of late
-	Crowd      float64 // share of its places or of its KV memory, whichever is more, that outstanding requests take; 0 when neither is known
-	DelayMs    float64 // what those who are answered there wait for this prompt; reckoned of prefill legs only
-	CrowdMs    float64 // what one more request takes of that share, times how long it keeps it
-	Busy       float64 // share of its time that it spends on prompts of late, 0 to 1
-	Steady     float64 // the same over the last minutes: what the conversations that are there bring
-	Full       bool    // its cache is believed to be full: what is added pushes something out
+	MsPerToken   float64 // time to compute one token of a prompt, learnt; above 0
+	FixedMs      float64 // time to first token when there is nothing to compute, learnt
+	WaitMs       float64 // until the prompts in front are computed and a place is free
+	LineMs       float64 // of WaitMs, for those in line at the router
+	Behind       int     // requests in line at the router that this one would go in front of
+	TurnsPerMs   float64 // turns that it was given of late
+	ReturnsPerMs float64 // conversations that are there and expected to go on while this prompt waits and is computed; if one asks, see Awaiting
+	Crowd        float64 // share of its places or of its KV memory, whichever is more, that outstanding requests take; 0 when neither is known
+	DelayMs      float64 // what those who are answered there wait for this prompt; reckoned of prefill legs only
+	CrowdMs      float64 // what one more request takes of that share, times how long it keeps it
+	Busy         float64 // share of its time that it spends on prompts of late, 0 to 1
+	Steady       float64 // the same over the last minutes: what the conversations that are there bring
+	Full         bool    // its cache is believed to be full: what is added pushes something out
 
 	ActiveTokens int64 // prompt tokens of outstanding requests, those that several share counted once; if View.Counted
 	AddsTokens   int   // tokens of this prompt that are not among them; if View.Counted

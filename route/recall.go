@@ -107,9 +107,11 @@ func (r *Router) bind(now time.Time, p *pool, req *Request, t talk, ep *endpoint
 		r.users.Begin(t.user)
 		r.flights[uint32(d.Lease)].user = t.user
 	}
+	again := len(req.tried(d.Leg)) > 0
+	r.wakes(now, &t, &r.flights[uint32(d.Lease)], again)
 	name := p.nameFor(d.Leg)
 	e := session.Entry{Endpoint: ep.spec.Name, Model: model, Epoch: ep.epoch, Turns: t.entry.Turns, Prompt: t.entry.Prompt, Bytes: t.entry.Bytes, Last: now}
-	if len(req.tried(d.Leg)) == 0 || e.Turns == 0 {
+	if !again || e.Turns == 0 {
 		e.Turns++
 	}
 	if t.entry.Endpoint == ep.spec.Name && t.entry.Epoch == ep.epoch {

@@ -45,7 +45,10 @@ type Router struct {
 	belief    belief
 	kv        kvTable // what KV events say
 	counting  bool    // a policy asks for blocks, see Counting
+	awaiting  bool    // a policy asks for who comes back, see Awaiting
 	speeds    speeds
+	returns   returns // of conversations, to their next turn
+	ticking   ticking
 	among     among
 	equals    equals    // scratch, see equate
 	members   []*member // scratch: the members behind view.Candidates
@@ -91,6 +94,7 @@ func New(c Config) *Router {
 		belief:    belief{index: prefix.New(prefix.Config{Reach: reach, Chains: true})},
 		pcg:       rand.NewPCG(0, 0),
 		counting:  c.Counting,
+		awaiting:  c.Awaiting,
 	}
 	// Ids that no client ever sends back must not push out conversations that live: they have a table of their own.
 	unclaimed := c.Sessions

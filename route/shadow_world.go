@@ -13,16 +13,18 @@ import (
 // the speed learnt of it; an answer ends after the tokens expected of it. Engines are not asked, so nothing corrects a world:
 // two worlds can be compared with each other, not with what was measured.
 type world struct {
-	homes  *session.Table
-	index  *prefix.Index
-	found  prefix.Matches
-	keys   []uint64
-	within string // the model that keys are of
-	places []place
-	ends   ends
-	ratio  float64 // tokens of a prompt by canonical byte, of late
-	told   ShadowWorld
-	spread spreadOf
+	homes   *session.Table
+	index   *prefix.Index
+	found   prefix.Matches
+	keys    []uint64
+	within  string // the model that keys are of
+	places  []place
+	ends    ends
+	ratio   float64 // tokens of a prompt by canonical byte, of late
+	told    ShadowWorld
+	spread  spreadOf
+	returns returns
+	ticking ticking
 }
 
 // place is an endpoint in a world, by Candidate.Slot.
@@ -32,6 +34,7 @@ type place struct {
 	bound int // blocks that it holds at most
 	load  Load
 	speed speed // of which a world uses until, turns and busy
+	rests rests // here from when their turns come: when answers end is not followed
 }
 
 const (
@@ -85,7 +88,7 @@ func (w *world) follow(s *Shadows, g *Sighting, p Policy) {
 			w.told.Home++
 		}
 	}
-	w.put(v, g, c, p)
+	w.put(v, g, c, &home, p)
 }
 
 // fill replaces what the real router knows of homes, caches and queues by what is so in this world.
@@ -97,11 +100,12 @@ func (w *world) fill(v *View, g *Sighting, home *session.Entry, known bool) {
 		parent = e.Endpoint
 	}
 	w.within = ""
+	now := w.ticking.tick(v.Now)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		at := w.at(c)
 		c.CachedTokens = 0
-		depth := 0
+		depth, rest := 0, uint32(0)
 		if g.request.Content != nil && len(g.content.Blocks) > 0 {
 			w.look(g, c.Model)
 			depth = w.found.Depth(c.Slot)
@@ -111,7 +115,7 @@ func (w *world) fill(v *View, g *Sighting, home *session.Entry, known bool) {
 			}
 		}
 		if known && home.Endpoint == c.Name {
-			v.Home = i
+			v.Home, rest = i, home.Rest
 			if home.Epoch == c.Epoch && (g.request.Content == nil || depth >= kept(home.Bytes/BlockBytes)) {
 				c.CachedTokens = max(c.CachedTokens, min(home.Tokens, v.PromptTokens-1))
 			}
@@ -125,6 +129,7 @@ func (w *world) fill(v *View, g *Sighting, home *session.Entry, known bool) {
 		}
 		v.Known = max(v.Known, c.CachedTokens)
 		at.expect(v, c)
+		c.ReturnsPerMs = at.rests.perMs(now, rest, v, c, &w.returns)
 		c.Full = at.bound > 0 && w.index.Units(c.Slot) >= at.bound-at.bound/64
 	}
 }
@@ -186,7 +191,7 @@ func (w *world) look(g *Sighting, model string) {
 }
 
 // put enters a choice.
-func (w *world) put(v *View, g *Sighting, c *Candidate, p Policy) {
+func (w *world) put(v *View, g *Sighting, c *Candidate, home *session.Entry, p Policy) {
 	at := &w.places[c.Slot]
 	prefill, decode := int64(v.PromptTokens-c.CachedTokens), int64(v.OutputTokens)
 	took := float64(float64(prefill) * c.MsPerToken)
@@ -208,8 +213,13 @@ func (w *world) put(v *View, g *Sighting, c *Candidate, p Policy) {
 	}
 	w.later(last)
 	if g.session != "" {
+		now := w.ticking.tick(v.Now)
+		if v.Home >= 0 {
+			w.at(&v.Candidates[v.Home]).rests.leave(now, home.Rest, !g.retry, &w.returns)
+		}
+		at.rests.add(now, &w.returns)
 		w.homes.Put(v.Now, g.request.Tenant, g.pool, g.session, session.Entry{
-			Endpoint: c.Name, Epoch: c.Epoch, Tokens: v.PromptTokens + v.OutputTokens, Bytes: g.content.Bytes, Prompt: v.PromptTokens,
+			Endpoint: c.Name, Epoch: c.Epoch, Tokens: v.PromptTokens + v.OutputTokens, Bytes: g.content.Bytes, Prompt: v.PromptTokens, Rest: now,
 		})
 	}
 	if g.request.Content == nil || len(g.content.Blocks) == 0 {

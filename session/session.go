@@ -76,6 +76,7 @@ type Entry struct {
 	Flow     uint32    // what had been put into the endpoint's cache in all when the last turn ended, modulo 2^32
 	Epoch    uint32    // the endpoint's count of lost caches then; when it has moved on, Tokens are no longer there
 	Turns    int       // turns so far
+	Rest     uint32    // since when it waits for its next turn, in ticks of the caller's clock; 0 when it does not
 	Leader   string    // of an entry that is only about a part of a conversation: the conversation's id
 	Last     time.Time // when it was last written; set by the table, ignored by Put
 }

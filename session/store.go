@@ -22,6 +22,7 @@ type node struct {
 	tokens, turns   int
 	prompt, bytes   int32
 	epoch, flow     uint32
+	rest            uint32
 	last            time.Duration // since Table.origin
 	links           [orders]link
 }

@@ -53,7 +53,7 @@ func (t *Table) Get(now time.Time, tenant, model, id string) (Entry, bool) {
 	t.stats.Hits++
 	t.store.moveToFront(byUse, i)
 	n := t.store.at(i)
-	return Entry{Endpoint: n.endpoint, Model: n.model, Tokens: n.tokens, Prompt: int(n.prompt), Bytes: int(n.bytes), Flow: n.flow, Epoch: n.epoch, Turns: n.turns, Leader: n.leader, Last: t.origin.Add(n.last)}, true
+	return Entry{Endpoint: n.endpoint, Model: n.model, Tokens: n.tokens, Prompt: int(n.prompt), Bytes: int(n.bytes), Flow: n.flow, Epoch: n.epoch, Turns: n.turns, Rest: n.rest, Leader: n.leader, Last: t.origin.Add(n.last)}, true
 }
 
 // Put remembers or updates a conversation and restarts its life. It drops at most a few expired entries, oldest
@@ -85,7 +85,7 @@ func (t *Table) Put(now time.Time, tenant, model, id string, e Entry) {
 	n := t.store.at(i)
 	n.endpoint, n.model, n.tokens, n.epoch, n.turns, n.last = e.Endpoint, e.Model, e.Tokens, e.Epoch, e.Turns, at
 	n.leader = e.Leader
-	n.flow = e.Flow
+	n.flow, n.rest = e.Flow, e.Rest
 	n.prompt, n.bytes = int32(min(e.Prompt, math.MaxInt32)), int32(min(e.Bytes, math.MaxInt32))
 	t.store.moveToFront(byUse, i)
 	t.store.moveToFront(byAge, i)

@@ -94,7 +94,7 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 		Policy: newPolicy, PolicyName: cfg.Policy.WithDefaults().Name, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: why.on(),
 		Silent: cfg.Health.SilentFor(), EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
 		BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
-		Counting: r.shadow != nil && r.shadow.CountsBlocks(), Disaggregation: disaggregation, Queue: cfg.Queue.Of(cfg.Policy),
+		Counting: r.shadow != nil && r.shadow.CountsBlocks(), Awaiting: r.shadow != nil, Disaggregation: disaggregation, Queue: cfg.Queue.Of(cfg.Policy),
 	}), time.Now, meter.Listener(), tally.Listener(), why.listener(), r.shadowListener(), r.recording.listener(), r.events.Listener(), r.trt.Listener(), live.Logger(log, cfg.Log.Requests))
 	meter.Watch(r.fleet)
 	meter.WatchKVEvents(eventFigures{r.events})

@@ -1,0 +1,121 @@
+package route_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// awaits is a policy that puts each request where it is told to, and keeps how many conversations are expected back at each endpoint.
+type awaits struct {
+	at       int
+	silent   bool // it does not ask
+	expected [2]float64
+}
+
+func (a *awaits) AwaitsReturns() bool { return !a.silent }
+
+func (a *awaits) Pick(v *route.View, _ *route.Request) route.Choice {
+	for i, c := range v.Candidates {
+		takes := max(1, c.WaitMs+float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken)
+		a.expected[i] = c.ReturnsPerMs * takes
+	}
+	return route.Choice{Index: a.at, Reason: "told"}
+}
+
+// await is a router before two endpoints whose conversations come back or not.
+type await struct {
+	*testing.T
+	p   *awaits
+	r   *route.Router
+	now time.Time
+}
+
+func newAwait(t *testing.T) *await {
+	p := &awaits{}
+	a := &await{t, p, route.New(route.Config{Policy: func() route.Policy { return p }}), time.Unix(1_000_000, 0)}
+	a.r.Observe(a.now, route.Declared{Source: "test", Endpoints: []route.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+	for _, name := range []string{"a", "b"} {
+		a.r.Observe(a.now, route.Probed{Endpoint: name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+	}
+	return a
+}
+
+func (a *await) begin(session string, at, tokens int, tried ...string) route.Lease {
+	a.Helper()
+	a.p.at = at
+	d, err := a.r.Route(a.now, &route.Request{ID: session, Model: "m", Session: session, PromptTokens: tokens, Stream: true, Tried: tried})
+	if err != nil {
+		a.Fatal(err)
+	}
+	return d.Lease
+}
+
+func (a *await) end(l route.Lease, o route.Outcome) {
+	a.r.Observe(a.now, route.FirstByte{Lease: l})
+	a.r.Observe(a.now, route.Finished{Lease: l, Outcome: o})
+}
+
+// TestReturnsAreForeseen: whose tools take two seconds is expected back where his cache is, and who has been away for long is not.
+func TestReturnsAreForeseen(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		a := newAwait(t)
+		a.p.silent = silent
+		for i := range 10 {
+			a.end(a.begin(fmt.Sprint("person", i), 1, 100), route.OK)
+		}
+		a.now = a.now.Add(2 * time.Hour)
+		for range 40 {
+			for i := range 10 {
+				a.end(a.begin(fmt.Sprint("agent", i), 0, 100), route.OK)
+				a.now = a.now.Add(200 * time.Millisecond)
+			}
+		}
+		a.begin("new", 0, 50_000) // 5 s at what is assumed of engines
+		busy, quiet := a.p.expected[0], a.p.expected[1]
+		switch {
+		case silent && (busy != 0 || quiet != 0):
+			t.Errorf("nobody asks, and %.1f and %.1f are expected", busy, quiet)
+		case !silent && (busy < 8 || busy > 10 || quiet > 1):
+			t.Errorf("%.1f of ten agents are expected back, and %.1f of ten who left two hours ago", busy, quiet)
+		}
+	}
+}
+
+// TestOneReturnsOnce: a conversation counts once, wherever its turns go and however they end, and what is being answered counts as well.
+func TestOneReturnsOnce(t *testing.T) {
+	a := newAwait(t)
+	look := func(what string, atA, atB float64) {
+		t.Helper()
+		l := a.begin("looker", 0, 1_000_000_000) // all who come at all come while this is computed
+		for i, want := range [2]float64{atA, atB} {
+			if got := a.p.expected[i]; got < 0.9*want || got > 1.01*want+0.01 {
+				t.Errorf("%s: %.2f are expected at %d, should be %.0f", what, got, i, want)
+			}
+		}
+		a.r.Observe(a.now, route.Finished{Lease: l, Outcome: route.Abandoned}) // does not rest
+	}
+	look("nobody", 0, 0)
+	first := a.begin("x", 0, 100)
+	look("one is answered", 1, 0)
+	a.end(first, route.OK)
+	look("it rests", 1, 0)
+	one, two := a.begin("x", 0, 100), a.begin("x", 0, 100)
+	a.end(one, route.OK)
+	a.end(two, route.ClientGone)
+	look("two turns at once have ended", 1, 0)
+	moved := a.begin("x", 1, 100)
+	look("it is answered elsewhere", 0, 1)
+	a.end(moved, route.OK)
+	look("it rests elsewhere", 0, 1)
+	failed := a.begin("x", 1, 100)
+	again := a.begin("x", 0, 100, "b")
+	a.end(failed, route.EngineError)
+	look("it is tried again", 1, 0)
+	a.end(again, route.OK)
+	look("it rests where that was answered", 1, 0)
+	a.now = a.now.Add(24 * time.Hour)
+	look("it has not come back", 0, 0)
+}
