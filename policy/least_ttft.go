@@ -42,9 +42,9 @@ const (
 	wildTokens  = 512   // added to the mean for that, since little is known at first
 	stayCopies  = 2     // see stays
 	firstTurns  = 2     // later turns that a conversation is thought to have before any has been seen
-	evenness    = 8     // one in so many first turns more than the fewest costs as much as a turn's mean time
-	mostDebt    = 16    // first turns that an endpoint may have had fewer than the others, to be made good
-	leastSpread = 0.1   // share of its cost that a first turn too many has at least, however few later ones follow: weights count for those too
+	evenness    = 14    // one in so many first turns more than the fewest costs as much as a turn's mean time
+	mostDebt    = 64    // first turns that an endpoint may have had fewer than the others, to be made good
+	leastSpread = 0.03  // share of its cost that a first turn too many has at least, however few later ones follow: weights count for those too
 	mostSpread  = 16    // turns' mean times that are charged at most: a misjudged endpoint must not be shut out
 	fullBusy    = 0.75  // queues are not reckoned beyond that: none lasts for ever, and of one that is there the wait is known
 	mostCrowd   = 3     // times its places or memory that an endpoint is thought to be crowded at most
