@@ -37,7 +37,7 @@ type LeastTTFTConfig struct {
 	// FairShare bounds an endpoint's outstanding requests to so many times its fair share, by weight and speed, and eight
 	// more. 0 means 2.
 	FairShare float64 `yaml:"fair_share"`
-	// SpreadShare is how much slower an endpoint is thought for each eighth that it was given more new conversations than the
+	// SpreadShare is how much slower an endpoint is thought for each fourteenth that it was given more new conversations than the
 	// one with fewest, as a share of a turn's mean time. 0 means 1.
 	SpreadShare float64 `yaml:"spread_share"`
 }

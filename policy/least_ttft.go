@@ -231,7 +231,8 @@ func twice(v *route.View, i, shared int) int {
 }
 
 // newcomers is how many new conversations a millisecond come to an endpoint that takes one millisecond for a token although it is busy, if all have their
-// share, over 1 - busy: one that finds it computing goes elsewhere, unless the others compute as well. Those that came to one endpoint say
+// share, over 1 - busy: one that finds it computing goes elsewhere, unless the others compute as well. Where few turns follow first ones, those are what
+// comes back: to the texts that they share. Those that came to one endpoint say
 // nothing here: they went where the policy sent them. When there have been turns for less time than
 // they are counted over, what is missing is made good, but little of it where conversations go on.
 func (p *leastTTFT) newcomers(v *route.View) float64 {
@@ -247,7 +248,8 @@ func (p *leastTTFT) newcomers(v *route.View) float64 {
 		turns *= 1 + (1/v.Watched-1)/(1+later)
 	}
 	share := min(busy/able, fullBusy)
-	return turns / (1 + later) / able * share / (1 - share)
+	remain := 1 - float64(min(1, later)*(1-share))
+	return turns / (1 + later) / able * remain / (1 - share)
 }
 
 // others is what a placement costs those who come after. Those who come while it and what is in front of it are computed wait
