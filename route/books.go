@@ -261,10 +261,14 @@ func (r *Router) warm(now time.Time, f *flight) {
 	table.Put(now, f.tenant, f.pool.nameFor(f.leg), f.session, e)
 }
 
-// warmed does so when its turn has ended, and has it rest until the next one.
+// warmed does so when its turn has ended, and has it rest until the next one. Who has left, or was refused, may come again. Of a turn that
+// failed nothing is remembered: it is tried elsewhere, or another one of the conversation was answered meanwhile.
 func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
 	if f.wakes {
 		f.ep.rests.busy--
+	}
+	if o := ev.Outcome; o != OK && o != ClientGone && o != ClientError {
+		return
 	}
 	table, e := r.talkOf(now, f)
 	if table == nil {
@@ -274,7 +278,7 @@ func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
 		f.warms(&e, n+ev.Usage.OutputTokens, n)
 	}
 	if f.wakes {
-		r.rested(now, f, &e, ev.Outcome)
+		r.rested(now, f, &e)
 	}
 	table.Put(now, f.tenant, f.pool.nameFor(f.leg), f.session, e)
 }

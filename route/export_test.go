@@ -62,3 +62,6 @@ func SpreadQuantile(ms float64) float64 {
 	h.add(ms)
 	return h.quantile(0.5)
 }
+
+// InTurn reports whether an endpoint is known to compute one prompt after the other.
+func (r *Router) InTurn(name string) bool { return r.byName[name].speed.inTurn() }

@@ -11,14 +11,15 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// shop is a router before one engine that takes 0.1 ms for a token of a prompt, and answers at once.
+// shop is a router before one engine, which answers at once when it has computed a prompt.
 type shop struct {
 	t   rapid.TB
 	r   *route.Router
 	now time.Time
 
-	together bool // the engine computes all that it has at once, each as if it were alone
-	queue    []doing
+	engine engine
+	queue  []doing
+	known  bool // the router knows how fast it is
 
 	leases map[string]route.Lease
 	names  map[route.Lease]string
@@ -30,21 +31,30 @@ type shop struct {
 	inLine map[string]bool
 }
 
+// engine is how an engine computes prompts.
+type engine struct {
+	each   time.Duration // for a token of a prompt that is computed alone
+	beside int           // prompts that it computes at the same time
+	apart  bool          // each of these as if it were alone
+	last   bool          // the latest first
+}
+
+// The engines there are: vLLM, llama-server with four slots in one batch or one by one, and something that only pretends to compute.
+var (
+	inTurn  = engine{each: 100 * time.Microsecond, beside: 1}
+	inSlots = engine{each: 440 * time.Microsecond, beside: 4}
+	latest  = engine{each: 440 * time.Microsecond, beside: 1, last: true}
+	atOnce  = engine{each: 100 * time.Microsecond, beside: 1 << 20, apart: true}
+)
+
 // doing is a prompt at the engine.
 type doing struct {
 	name string
-	from time.Time // when it began to be computed; of the first in the queue, or of all
+	left time.Duration // if nothing else were computed
 }
 
-func newShop(t rapid.TB, q route.Queue, together bool) *shop {
-	s := &shop{
-		t: t, now: time.Unix(1_000_000, 0), together: together,
-		leases: map[string]route.Lease{}, names: map[route.Lease]string{}, tokens: map[string]int{}, came: map[string]time.Time{},
-		ttft: map[string]time.Duration{}, inLine: map[string]bool{},
-	}
-	s.r = route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "first_least", Queue: q})
-	s.r.Observe(s.now, route.Declared{Source: "test", Endpoints: []route.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
-	s.r.Observe(s.now, route.Probed{Endpoint: "a", Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+func newShop(t rapid.TB, q route.Queue, e engine) *shop {
+	s := emptyShop(t, q, e)
 	// What the engine is like shows in a few prompts: one by itself, and some together.
 	for i := range 8 {
 		s.ask(fmt.Sprint("known", i), 4000)
@@ -53,7 +63,19 @@ func newShop(t rapid.TB, q route.Queue, together bool) *shop {
 		}
 	}
 	s.run(time.Minute)
-	s.sent, s.first = nil, nil
+	s.sent, s.first, s.known = nil, nil, e == inTurn
+	return s
+}
+
+func emptyShop(t rapid.TB, q route.Queue, e engine) *shop {
+	s := &shop{
+		t: t, now: time.Unix(1_000_000, 0), engine: e,
+		leases: map[string]route.Lease{}, names: map[route.Lease]string{}, tokens: map[string]int{}, came: map[string]time.Time{},
+		ttft: map[string]time.Duration{}, inLine: map[string]bool{},
+	}
+	s.r = route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "first_least", Queue: q})
+	s.r.Observe(s.now, route.Declared{Source: "test", Endpoints: []route.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
+	s.r.Observe(s.now, route.Probed{Endpoint: "a", Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
 	return s
 }
 
@@ -77,26 +99,40 @@ func (s *shop) ask(name string, tokens int) route.Decision {
 
 func (s *shop) send(name string) {
 	s.sent = append(s.sent, name)
-	s.queue = append(s.queue, doing{name, s.now})
+	d := doing{name, time.Duration(s.tokens[name]) * s.engine.each}
+	if s.engine.last {
+		s.queue = slices.Insert(s.queue, 0, d)
+	} else {
+		s.queue = append(s.queue, d)
+	}
 }
 
-// next is the prompt that is computed first, and when.
-func (s *shop) next() (which int, at time.Time) {
-	for i, d := range s.queue {
-		end := d.from.Add(time.Duration(s.tokens[d.name]) * 100 * time.Microsecond)
-		if i == 0 || s.together && end.Before(at) {
-			which, at = i, end
+// next is the prompt that is computed first, and how long that takes.
+func (s *shop) next() (which int, after time.Duration) {
+	n := min(len(s.queue), s.engine.beside)
+	for i, d := range s.queue[:n] {
+		if d.left < s.queue[which].left {
+			which = i
 		}
 	}
-	return which, at
+	return which, s.queue[which].left * s.shared()
 }
 
-// take takes a prompt from the engine's queue.
-func (s *shop) take(i int) {
-	s.queue = slices.Delete(s.queue, i, i+1)
-	if i == 0 && len(s.queue) > 0 && !s.together {
-		s.queue[0].from = s.now
+// shared is among how many the engine shares its time.
+func (s *shop) shared() time.Duration {
+	if s.engine.apart {
+		return 1
 	}
+	return time.Duration(min(len(s.queue), s.engine.beside))
+}
+
+// compute lets the engine work.
+func (s *shop) compute(d time.Duration) {
+	n := s.shared()
+	for i := range min(len(s.queue), s.engine.beside) {
+		s.queue[i].left -= d / n
+	}
+	s.now = s.now.Add(d)
 }
 
 func (s *shop) observe(ev route.Event) {
@@ -107,7 +143,7 @@ func (s *shop) observe(ev route.Event) {
 		}
 		delete(s.inLine, name)
 		for other := range s.inLine {
-			if s.turn(other) < s.turn(name)-float64(s.tokens[name]+s.tokens[other])/100 { // speed is learnt, to 10 %
+			if s.known && s.turn(other) < s.turn(name)-float64(s.tokens[name]+s.tokens[other])/100 { // speed is learnt, to 10 %
 				s.t.Fatalf("%s is called before %s: %.1f against %.1f", name, other, s.turn(name), s.turn(other))
 			}
 		}
@@ -124,7 +160,7 @@ func (s *shop) turn(name string) float64 {
 func (s *shop) finish(name string, o route.Outcome) {
 	delete(s.inLine, name)
 	if i := slices.IndexFunc(s.queue, func(d doing) bool { return d.name == name }); i >= 0 {
-		s.take(i)
+		s.queue = slices.Delete(s.queue, i, i+1)
 	}
 	s.observe(route.Finished{Lease: s.leases[name], Outcome: o, Usage: route.Usage{PromptTokens: s.tokens[name], OutputTokens: 1, CachedKnown: true}})
 	delete(s.leases, name)
@@ -134,13 +170,14 @@ func (s *shop) finish(name string, o route.Outcome) {
 func (s *shop) run(d time.Duration) {
 	until := s.now.Add(d)
 	for len(s.queue) > 0 {
-		i, at := s.next()
-		if at.After(until) {
+		i, after := s.next()
+		if s.now.Add(after).After(until) {
+			s.compute(until.Sub(s.now))
 			break
 		}
-		s.now = at
+		s.compute(after)
 		name := s.queue[i].name
-		s.take(i)
+		s.queue = slices.Delete(s.queue, i, i+1)
 		s.first, s.ttft[name] = append(s.first, name), s.now.Sub(s.came[name])
 		s.observe(route.FirstByte{Lease: s.leases[name]})
 		s.finish(name, route.OK)
@@ -160,7 +197,7 @@ var aSecond = route.Queue{Ahead: time.Second, Patience: 5}
 
 // TestLine: an engine is sent what keeps it busy for a second, and of the rest the shortest first, until somebody has waited long enough.
 func TestLine(t *testing.T) {
-	s := newShop(t, aSecond, false)
+	s := newShop(t, aSecond, inTurn)
 	s.ask("a", 10_000) // 1 s: not more than a second ahead
 	s.ask("b", 20_000)
 	s.want("sent", s.sent, []string{"a", "b"})
@@ -186,7 +223,7 @@ func TestLine(t *testing.T) {
 
 // TestLineIsPatient: short prompts that keep coming go first for five times a long one's own time, and no longer.
 func TestLineIsPatient(t *testing.T) {
-	s := newShop(t, aSecond, false)
+	s := newShop(t, aSecond, inTurn)
 	s.ask("first", 30_000)
 	s.ask("long", 20_000) // 2 s: until it has waited for 10 s less 5 times what the others take
 	for i := range 200 {
@@ -201,7 +238,7 @@ func TestLineIsPatient(t *testing.T) {
 
 // TestLineIsLeft: who leaves it is not sent, and the books are as before.
 func TestLineIsLeft(t *testing.T) {
-	s := newShop(t, aSecond, false)
+	s := newShop(t, aSecond, inTurn)
 	s.ask("a", 30_000)
 	s.ask("b", 1000)
 	s.ask("c", 2000)
@@ -230,7 +267,7 @@ func TestWhoStandsInLine(t *testing.T) {
 		{"no line is kept", route.Queue{}, func(*route.Request) {}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newShop(t, tt.q, false)
+			s := newShop(t, tt.q, inTurn)
 			s.ask("a", 40_000)
 			q := s.request("x", 4000)
 			tt.with(q)
@@ -246,7 +283,7 @@ func TestWhoStandsInLine(t *testing.T) {
 // that comes again. To wait in line for it would cost three quarters of what it can do.
 func TestNoLineWhereAllIsComputedAtOnce(t *testing.T) {
 	play := func(q route.Queue) time.Duration {
-		s := newShop(t, q, true)
+		s := newShop(t, q, atOnce)
 		for i := range 200 {
 			s.ask(fmt.Sprint(i), 20_000) // 2 s
 			s.run(500 * time.Millisecond)
@@ -270,7 +307,7 @@ func TestNoLineWhereAllIsComputedAtOnce(t *testing.T) {
 // one whose turn it is that goes.
 func TestLineAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newShop(rt, aSecond, false)
+		s := newShop(rt, aSecond, inTurn)
 		n := 0
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			switch what := rapid.IntRange(0, 9).Draw(rt, "what"); {

@@ -40,7 +40,7 @@ type Candidate struct {
 	LineMs       float64 // of WaitMs, for those in line at the router
 	Behind       int     // requests in line at the router that this one would go in front of
 	TurnsPerMs   float64 // turns that it was given of late
-	ReturnsPerMs float64 // conversations that are there and expected to go on while this prompt waits and is computed; if one asks, see Awaiting
+	ReturnsPerMs float64 // conversations a millisecond that are at home there and expected to go on while this prompt waits and is computed; if one asks, see Awaiting
 	Crowd        float64 // share of its places or of its KV memory, whichever is more, that outstanding requests take; 0 when neither is known
 	DelayMs      float64 // what those who are answered there wait for this prompt; reckoned of prefill legs only
 	CrowdMs      float64 // what one more request takes of that share, times how long it keeps it

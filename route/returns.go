@@ -167,15 +167,10 @@ func (r *rests) advance(now uint32, s *returns) {
 	}
 	for i := range kept {
 		p := &kept[i]
-		p.rested = restedFor(now, p.from, p.to)
+		p.rested = max(0, float64(now)-float64(p.from)/2-float64(p.to-1)/2) // on average
 		p.each = 1 / max(s.resting(p.rested), leastLeft)
 	}
 	r.spans = kept
-}
-
-// restedFor is how many ticks those of a span have rested, on average.
-func restedFor(now, from, to uint32) float64 {
-	return max(0, float64(now)-float64(from)/2-float64(to-1)/2)
 }
 
 // expected is how many conversations are expected back in the next few ticks after the latest advance. Those that are being answered count
@@ -246,11 +241,9 @@ func (r *Router) unrest(now time.Time, e *session.Entry, back bool) {
 	e.Rest = 0
 }
 
-// rested is what is remembered of a conversation whose turn has ended. Who has left, or was refused, may come again.
-func (r *Router) rested(now time.Time, f *flight, e *session.Entry, o Outcome) {
+// rested has the conversation of a turn that has ended rest.
+func (r *Router) rested(now time.Time, f *flight, e *session.Entry) {
 	r.unrest(now, e, false) // another turn of it has ended before
-	if o == OK || o == ClientGone || o == ClientError {
-		e.Rest = r.ticking.tick(now)
-		f.ep.rests.add(e.Rest, &r.returns)
-	}
+	e.Rest = r.ticking.tick(now)
+	f.ep.rests.add(e.Rest, &r.returns)
 }

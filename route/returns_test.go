@@ -116,6 +116,10 @@ func TestOneReturnsOnce(t *testing.T) {
 	look("it is tried again", 1, 0)
 	a.end(again, route.OK)
 	look("it rests where that was answered", 1, 0)
+	one, two = a.begin("x", 0, 100), a.begin("x", 0, 100)
+	a.end(one, route.OK)
+	a.end(two, route.EngineError)
+	look("of two turns at once one has failed", 1, 0)
 	a.now = a.now.Add(24 * time.Hour)
 	look("it has not come back", 0, 0)
 }

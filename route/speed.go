@@ -23,6 +23,7 @@ type speed struct {
 	like    float64 // the same of all endpoints that are about as quick
 
 	serial  serial
+	came    came
 	until   time.Time // when what is reserved is expected to be computed
 	ahead   int64     // uncached tokens of streams whose first byte has not come
 	prompts int       // such streams
@@ -174,7 +175,7 @@ func (e *endpoint) queue(now time.Time, f *flight) {
 	if s.until.Before(now) {
 		s.until = now
 	}
-	s.enter(f, ms(s.until.Sub(now)))
+	s.enter(now, f, ms(s.until.Sub(now)))
 	s.until = s.until.Add(time.Duration(took * 1e6))
 	if f.stream {
 		if s.prompts == 0 {

@@ -23,7 +23,7 @@ type wholes struct {
 }
 
 // enter puts a flight's prompt at the end of the queue, with so many ms of others in front of it by what was expected of them.
-func (s *speed) enter(f *flight, front float64) {
+func (s *speed) enter(now time.Time, f *flight, front float64) {
 	w := &s.wholes
 	if f.stream && s.prompts == 0 {
 		// Its first byte tells the time of what is computed from now on. What was in front is done, as far as can be told.
@@ -34,6 +34,7 @@ func (s *speed) enter(f *flight, front float64) {
 	}
 	w.queued += f.prefill
 	f.end, f.front = w.queued, float64(front/max(f.msPerToken, leastPerToken))
+	s.came.note(now, f.end)
 	if !f.stream {
 		w.open = append(w.open, f.index)
 		w.tokens += f.prefill

@@ -22,6 +22,8 @@ type presses struct {
 	engines  map[string]*oneByOne
 	computed map[string]chan struct{}
 	asked    map[string]bool // by the names of prompts
+	holds    bool            // decoders say that they hold what they decoded
+	fetched  []string        // prompts whose beginning a prefiller was to fetch from a decoder
 }
 
 func (p *presses) of(name string) chan struct{} {
@@ -59,20 +61,52 @@ func (p *presses) RoundTrip(r *http.Request) (*http.Response, error) {
 		case <-r.Context().Done():
 			return nil, r.Context().Err()
 		}
-		return (&oneByOne{free: time.Now().Add(-time.Hour)}).RoundTrip(r)
+		res, err := (&oneByOne{free: time.Now().Add(-time.Hour)}).RoundTrip(r)
+		if err == nil && p.holds {
+			held := `data: {"choices":[],"kv_transfer_params":` + transferParams("held") + "}\n\n"
+			res.Body = io.NopCloser(io.MultiReader(strings.NewReader(held), res.Body))
+		}
+		return res, err
+	}
+	if strings.Contains(string(body), `"remote_engine_id":"held"`) {
+		p.mu.Lock()
+		p.fetched = append(p.fetched, name)
+		p.mu.Unlock()
 	}
 	res, err := e.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
-	close(done)
+	select {
+	case <-done: // by a turn before
+	default:
+		close(done)
+	}
 	if !strings.Contains(string(body), "bootstrap_room") { // vLLM with NIXL
 		usage := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}}`, len(body)/4)
-		text := `{"choices":[{"text":"x"}],"usage":` + usage + `,"kv_transfer_params":{"do_remote_prefill":true,"remote_engine_id":"e","remote_block_ids":[1],"remote_request_id":"r","remote_host":"h","remote_port":1}}`
+		text := `{"choices":[{"text":"x"}],"usage":` + usage + `,"kv_transfer_params":` + transferParams("e") + `}`
 		res.Header.Set("Content-Type", "application/json")
 		res.Body, res.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
 	}
 	return res, nil
+}
+
+func transferParams(engine string) string {
+	return `{"do_remote_prefill":true,"remote_engine_id":"` + engine + `","remote_block_ids":[1],"remote_request_id":"r","remote_host":"h","remote_port":1}`
+}
+
+// newPresses is a router in front of two such prefillers and a decoder, which always splits.
+func newPresses(t *testing.T, kind route.Kind, cfg proxy.Config) (*rig, *presses) {
+	p := &presses{engines: map[string]*oneByOne{"p0": {}, "p1": {}}, computed: map[string]chan struct{}{}, asked: map[string]bool{}}
+	var declared []route.Endpoint
+	for name, role := range map[string]route.Role{"p0": route.RolePrefill, "p1": route.RolePrefill, "d0": route.RoleDecode} {
+		declared = append(declared, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Kind: kind, Role: role, BootstrapPort: 8998})
+	}
+	slices.SortFunc(declared, func(a, b route.Endpoint) int { return strings.Compare(a.Name, b.Name) })
+	return newRouter(t, cfg, p, route.Config{
+		Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order", Queue: route.Queue{Ahead: time.Second},
+		Disaggregation: route.Disaggregation{When: route.WhenAlways},
+	}, declared, func(route.Kind) route.Report { return route.Report{Kind: kind, Models: []route.Model{{ID: "m"}}} }), p
 }
 
 // TestQueueOfLegs: a prefill leg that stands in the router's line is sent when it is its turn, the shortest first; and who leaves it is not sent,
@@ -95,16 +129,7 @@ func TestQueueOfLegs(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(kind, ", ", tt.name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					p := &presses{engines: map[string]*oneByOne{"p0": {}, "p1": {}}, computed: map[string]chan struct{}{}, asked: map[string]bool{}}
-					var declared []route.Endpoint
-					for name, role := range map[string]route.Role{"p0": route.RolePrefill, "p1": route.RolePrefill, "d0": route.RoleDecode} {
-						declared = append(declared, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Kind: kind, Role: role, BootstrapPort: 8998})
-					}
-					slices.SortFunc(declared, func(a, b route.Endpoint) int { return strings.Compare(a.Name, b.Name) })
-					r := newRouter(t, proxy.Config{Refusing: time.Second, Retries: 2}, p, route.Config{
-						Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order", Queue: route.Queue{Ahead: time.Second},
-						Disaggregation: route.Disaggregation{When: route.WhenAlways},
-					}, declared, func(route.Kind) route.Report { return route.Report{Kind: kind, Models: []route.Model{{ID: "m"}}} })
+					r, p := newPresses(t, kind, proxy.Config{Refusing: time.Second, Retries: 2})
 					q, stop := newQueuing(t, r)
 					defer synctest.Wait()
 					defer stop()
@@ -131,6 +156,39 @@ func TestQueueOfLegs(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestLegInLineFetchesWhatIsHeldThen: what a decoder holds of a conversation is looked up when its next prefill leg is called. One that stood in
+// line for longer than that is held is not told of it: a prefiller that asks for blocks which are gone answers with an error.
+func TestLegInLineFetchesWhatIsHeldThen(t *testing.T) {
+	for _, tt := range []struct {
+		keep time.Duration
+		want []string
+	}{{time.Minute, []string{"talk"}}, {2 * time.Second, nil}} {
+		synctest.Test(t, func(t *testing.T) {
+			r, p := newPresses(t, route.KindVLLM, proxy.Config{Bidirectional: tt.keep, Belief: true, ByContent: true})
+			q, stop := newQueuing(t, r)
+			defer synctest.Wait()
+			defer stop()
+			q.learn()
+			p.holds = true
+			q.send(q.ctx, "talk", 1000)
+			time.Sleep(time.Second)
+			q.send(q.ctx, "blocks", 40_000) // 4 s
+			q.send(q.ctx, "talk", 12_000)
+			for _, s := range q.fleet.Status() {
+				if s.Endpoint.Name == "p0" && s.Load.InLine != 1 {
+					t.Fatalf("%d stand in line, want 1", s.Load.InLine)
+				}
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if !slices.Equal(p.fetched, tt.want) || !slices.Equal(p.engines["p0"].got[len(p.engines["p0"].got)-2:], []string{"blocks", "talk"}) {
+				t.Errorf("held for %v: a prefiller fetched for %v, want %v, and got %v", tt.keep, p.fetched, tt.want, p.engines["p0"].got)
+			}
+			r.booksBalance()
+		})
 	}
 }
 

@@ -1,0 +1,85 @@
+package route_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// TestInTurn: whether an engine computes prompts one after the other is soon known, whoever is right about the order, how busy it is and how
+// long the prompts are, with a line and without.
+func TestInTurn(t *testing.T) {
+	for name, e := range map[string]struct {
+		engine engine
+		inTurn bool
+	}{"in turn": {inTurn, true}, "several in a batch": {inSlots, true}, "the latest first": {latest, true}, "all at once": {atOnce, false}} {
+		for _, load := range []float64{0.3, 0.6, 0.9, 1.2} {
+			if e.engine.last && load > 0.5 {
+				continue // most prompts are overtaken several times over, and few come alone
+			}
+			for _, q := range []route.Queue{{}, {Ahead: 500 * time.Millisecond, Patience: 5}} {
+				for _, even := range []bool{true, false} {
+					if e.engine.last && q.Ahead == 0 && !even {
+						continue
+					}
+					right, n := 0, 0
+					for seed := range uint64(5) {
+						rnd := rand.New(rand.NewPCG(seed, 1))
+						s := emptyShop(t, q, e.engine)
+						for i := range 200 {
+							tokens := 4000
+							if !even {
+								tokens = int(500 * math.Exp(3*rnd.Float64()))
+							}
+							s.ask(fmt.Sprint(i), tokens)
+							s.run(time.Duration(4000 * float64(e.engine.each) / load * rnd.ExpFloat64()))
+							if i < 20 {
+								continue
+							}
+							n++
+							if s.r.InTurn("a") == e.inTurn {
+								right++
+							}
+						}
+						s.run(10 * time.Hour)
+						if err := s.r.Idle(); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if least := 0.9; float64(right) < least*float64(n) && !e.engine.last || float64(right) < 0.7*float64(n) {
+						t.Errorf("%s, load %.1f, even %t, %v ahead: known for %d of %d prompts", name, load, even, q.Ahead, right, n)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestBurstHidesNothing: prompts that come at the same time slow each other down where several are computed in a batch. The first of them
+// has none in front, and is not taken for one that came alone.
+func TestBurstHidesNothing(t *testing.T) {
+	for _, e := range []engine{inTurn, inSlots, latest} {
+		s := emptyShop(t, aSecond, e)
+		for i := range 2 {
+			s.ask(fmt.Sprint("alone", i), 1000)
+			s.run(time.Minute)
+		}
+		for i := range 3 {
+			for j := range 4 {
+				s.ask(fmt.Sprint("burst", i, j), 4000)
+			}
+			s.run(time.Minute)
+			if !s.r.InTurn("a") {
+				t.Errorf("%+v: not known after %d bursts", e, i+1)
+			}
+		}
+		s.ask("a", 20_000)
+		if d := s.ask("b", 4000); !d.Waits {
+			t.Errorf("%+v: nobody stands in line", e)
+		}
+	}
+}
