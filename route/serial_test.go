@@ -16,16 +16,18 @@ func TestInTurn(t *testing.T) {
 	for name, e := range map[string]struct {
 		engine engine
 		inTurn bool
-	}{"in turn": {inTurn, true}, "several in a batch": {inSlots, true}, "the latest first": {latest, true}, "all at once": {atOnce, false}} {
+		load   float64 // up to which it is known
+		least  float64 // share of prompts, after the first twenty
+	}{
+		"in turn": {inTurn, true, 2, 0.95}, "all at once": {atOnce, false, 2, 0.95},
+		"several in a batch": {inSlots, true, 1, 0.95}, "the latest first": {latest, true, 0.5, 0.7}, // beyond that few come alone
+	} {
 		for _, load := range []float64{0.3, 0.6, 0.9, 1.2} {
-			if e.engine.last && load > 0.5 {
-				continue // most prompts are overtaken several times over, and few come alone
+			if load > e.load {
+				continue
 			}
 			for _, q := range []route.Queue{{}, {Ahead: 500 * time.Millisecond, Patience: 5}} {
 				for _, even := range []bool{true, false} {
-					if e.engine.last && q.Ahead == 0 && !even {
-						continue
-					}
 					right, n := 0, 0
 					for seed := range uint64(5) {
 						rnd := rand.New(rand.NewPCG(seed, 1))
@@ -50,7 +52,7 @@ func TestInTurn(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					if least := 0.9; float64(right) < least*float64(n) && !e.engine.last || float64(right) < 0.7*float64(n) {
+					if float64(right) < e.least*float64(n) {
 						t.Errorf("%s, load %.1f, even %t, %v ahead: known for %d of %d prompts", name, load, even, q.Ahead, right, n)
 					}
 				}
