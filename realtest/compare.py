@@ -2,9 +2,9 @@
 
     python compare.py [--dir DIR] [--ports 19000,19010]
 
-starts the engines, lets `go test ./cmd/warmpath -run TestCompareWithEngines` measure how fast one is, play a generated workload
-through the router under each policy and simulate it, and ends them. Policies must rank alike. Python's standard library only; needs
-go. It takes about five minutes on two cores that have nothing else to do, and on busy ones says little.
+starts the engines, lets `go test ./cmd/warmpath -run TestCompareWithEngines` record some traffic, fit to it how fast they are, play generated
+workloads through the router under each policy and simulate them, and ends them. Policies must rank alike by the median time to first token. Python's
+standard library only; needs go. It takes about eight minutes on two cores that have nothing else to do, and on busy ones says little.
 """
 
 import argparse

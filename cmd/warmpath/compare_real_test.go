@@ -1,20 +1,21 @@
 package main
 
 import (
-	"net/http"
+	"fmt"
+	"math"
 	"os"
-	"slices"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/internal/play"
 	"github.com/warmpath/warmpath/sim"
 )
 
-// TestCompareWithEngines does the same against real engines at the addresses in WARMPATH_COMPARE_ENGINES (comma-separated), all alike
-// and idle, that serve the model in WARMPATH_COMPARE_MODEL. How fast they are is measured first, and the simulator told; the
-// policies must rank alike. realtest/compare.py starts two engines for it.
+// TestCompareWithEngines does the same against real engines at the addresses in WARMPATH_COMPARE_ENGINES (comma-separated), idle, that
+// serve the model in WARMPATH_COMPARE_MODEL. How fast they are is fitted to recorded traffic, and the simulator told; the
+// policies must rank alike by the median: of no two that several rounds tell apart is the other one better than in virtual time. The mean is the
+// machine's: on one that two engines share with their clients a prompt in ten stalls, under any policy. realtest/compare.py starts two engines for it.
 func TestCompareWithEngines(t *testing.T) {
 	list := os.Getenv("WARMPATH_COMPARE_ENGINES")
 	if list == "" {
@@ -22,80 +23,123 @@ func TestCompareWithEngines(t *testing.T) {
 	}
 	urls := strings.Split(list, ",")
 	model := os.Getenv("WARMPATH_COMPARE_MODEL")
-	engine := fitted(t, urls[0], model)
-	g := sim.DefaultGenerator()
-	g.Conversations, g.Turns, g.System, g.User, g.Answer, g.Think = 40, 4, 400, 150, 8, time.Second
-	c := &compared{trace: g.Trace(21), fleet: sim.EvenFleet(len(urls), engine), load: 0.4}
-	var err error
-	if c.plan, err = c.trace.Plan(c.fleet, c.load, 0, 1); err != nil {
-		t.Fatal(err)
-	}
+	fleet := fitted(t, urls, model)
 	policies := []string{"round_robin", "least_tokens", "consistent_hash", "least_ttft"}
-	var live, simulated []comparedFigures
-	for _, by := range policies {
-		live = append(live, c.against(t, by, model, by+" ", urls))
-		simulated = append(simulated, c.simulated(t, by))
-		t.Logf("%-16s live       %v", by, live[len(live)-1])
-		t.Logf("%-16s simulated  %v", "", simulated[len(simulated)-1])
+	live, simulated := make([][]float64, len(policies)), make([][]float64, len(policies)) // median times to first token, a round each, ms
+	for round := range comparedRounds {
+		c := &compared{trace: talks(uint64(31 + round)), fleet: fleet, load: 0.2}
+		var err error
+		if c.plan, err = c.trace.Plan(c.fleet, c.load, 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		for i, by := range policies {
+			l, s := c.against(t, by, model, fmt.Sprint(by, round, " "), urls, ""), c.simulated(t, by)
+			t.Logf("%-16s live       %v", by, l)
+			t.Logf("%-16s simulated  %v", "", s)
+			live[i], simulated[i] = append(live[i], l.p50), append(simulated[i], s.p50)
+		}
 	}
-	if l, s := ranked(policies, live, simulated), ranked(policies, simulated, live); !slices.Equal(l, s) {
-		t.Errorf("live they rank %v, simulated %v", l, s)
-	}
-}
-
-// fitted measures an idle engine by prompts of several lengths that it has not seen, and describes it to the simulator. Tokens are
-// those of traces, four bytes, whatever the engine's tokenizer makes of them.
-func fitted(t *testing.T, url, model string) sim.Config {
-	t.Helper()
-	target := play.Target{URL: url, Model: model, IgnoreEOS: true, Salt: "fit ", Client: http.DefaultClient}
-	var x, y, steps []float64
-	real, tokens := 0, 0
-	for round := range 4 {
-		for _, size := range []int{100, 400, 800, 1200} {
-			g := sim.DefaultGenerator()
-			g.Conversations, g.Turns, g.System, g.User, g.Answer = 1, 0, size, 1, 32
-			trace := g.Trace(uint64(1000 + size + round))
-			plan := sim.Plan{Stretch: 1, Arrivals: make([]time.Duration, 1)}
-			if err := target.PlayTrace(t.Context(), trace, plan, func(_ int, out play.Turn) {
-				if out.Err != nil {
-					t.Fatal(out.Err)
-				}
-				if round == 0 {
-					return // it may still be warming up
-				}
-				x, y = append(x, float64(trace.Turns[0].Prompt)), append(y, out.TTFT.Seconds())
-				if n := out.OutputTokens - 1; n > 0 {
-					steps = append(steps, (out.Took-out.TTFT).Seconds()/float64(n))
-				}
-				real, tokens = real+out.PromptTokens, tokens+trace.Turns[0].Prompt
-			}); err != nil {
-				t.Fatal(err)
+	apart := 0
+	for i, a := range policies {
+		t.Logf("%-16s mean of the medians: live %.1f ms, simulated %.1f ms", a, mean(live[i]), mean(simulated[i]))
+		for j, b := range policies[:i] {
+			by, sure := difference(live[i], live[j])
+			if !sure {
+				t.Logf("live %s and %s are not told apart", a, b)
+				continue
+			}
+			apart++
+			virtual := mean(simulated[i]) - mean(simulated[j])
+			if virtual*by < 0 && math.Abs(virtual) > 0.05*mean(simulated[j]) {
+				t.Errorf("%s against %s: live %+.1f ms, simulated %+.1f", a, b, by, virtual)
 			}
 		}
 	}
-	perToken := slope(x, y)
-	if perToken <= 0 || len(steps) == 0 {
-		t.Fatalf("longer prompts take no longer: %v s at %v tokens", y, x)
+	if apart == 0 {
+		t.Error("no two policies are told apart: the machine is too busy, or the engines are too fast")
 	}
-	slices.Sort(steps)
-	ratio := float64(real) / float64(tokens)
-	preset, _ := sim.PresetNamed("reference")
-	c := preset.Engine
-	c.PrefillTokensPerSecond = 1 / perToken
-	c.StepBase = time.Duration(steps[len(steps)/2] * 1e9)
-	c.StepPerSeq = c.StepBase / 10
-	c.Slots, c.BlockTokens = 32, max(1, int(32/ratio))
-	c.ChunkTokens, c.CacheTokens = int(2048/ratio), int(32_768/ratio)
-	t.Logf("fitted: %.0f prefill tokens/s, a step takes %v, %.2f of the engine's tokens to one of the trace", c.PrefillTokensPerSecond, c.StepBase, ratio)
-	return c
 }
 
-// slope of the least-squares line.
-func slope(x, y []float64) float64 {
-	var sx, sy, sxx, sxy float64
-	for i := range x {
-		sx, sy, sxx, sxy = sx+x[i], sy+y[i], sxx+x[i]*x[i], sxy+x[i]*y[i]
+// Rounds that each policy is played, and how many standard errors a difference must be away from none to be more than chance: Student's t,
+// 95 %, seven rounds.
+const (
+	comparedRounds = 7
+	comparedErrors = 2.447
+)
+
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
 	}
-	n := float64(len(x))
-	return (n*sxy - sx*sy) / (n*sxx - sx*sx)
+	return sum / float64(len(x))
+}
+
+// difference of two policies that were played in the same rounds, and whether it is more than chance.
+func difference(a, b []float64) (by float64, sure bool) {
+	d := make([]float64, len(a))
+	for i := range a {
+		d[i] = a[i] - b[i]
+	}
+	by = mean(d)
+	squares := 0.0
+	for _, v := range d {
+		squares += (v - by) * (v - by)
+	}
+	n := float64(len(d))
+	return by, math.Abs(by) > comparedErrors*math.Sqrt(squares/(n-1)/n)
+}
+
+// talks is what is played.
+func talks(seed uint64) *sim.Trace {
+	g := sim.DefaultGenerator()
+	g.Conversations, g.Turns, g.System, g.User, g.Answer, g.Think = 20, 4, 400, 200, 4, time.Second
+	return g.Trace(seed)
+}
+
+// fitted finds how fast engines are, all of them at work as they will be: on a machine that they share one alone is faster. Tokens are those of
+// traces, four bytes, whatever the engine's tokenizer makes of them.
+func fitted(t *testing.T, urls []string, model string) sim.Fleet {
+	t.Helper()
+	c := &compared{trace: talks(22), plan: sim.Plan{Stretch: 1}}
+	for i := range c.trace.Sessions {
+		c.plan.Arrivals = append(c.plan.Arrivals, time.Duration(i)*time.Second)
+	}
+	file := filepath.Join(t.TempDir(), "traffic.jsonl")
+	for round, record := range []string{"", file} { // they warm up first
+		c.against(t, "round_robin", model, fmt.Sprint("fit", round, " "), urls, record)
+	}
+	in, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	recording, err := sim.ReadRecording(file, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	real, tokens := 0, 0
+	for _, q := range recording.Requests {
+		real += q.Prompt
+	}
+	for i := range c.trace.Turns {
+		tokens += c.trace.Turns[i].Prompt
+	}
+	ratio := float64(real) / float64(tokens)
+	preset, _ := sim.PresetNamed("reference")
+	fits := recording.Fit(preset.Engine)
+	if len(fits) != len(urls) {
+		t.Fatalf("%d of %d engines were recorded", len(fits), len(urls))
+	}
+	fleet := sim.EvenFleet(len(urls), preset.Engine)
+	for i, f := range fits {
+		e := f.Engine
+		t.Logf("%s: %.0f tokens/s, a step takes %v and %v for each sequence, first tokens %v; prefill %.0f %% off, steps %.0f %%, %v",
+			f.Endpoint, e.PrefillTokensPerSecond, e.StepBase, e.StepPerSeq, f.Fixed, 100*f.TTFT, 100*f.ITL, f.Notes)
+		e.PrefillTokensPerSecond /= ratio
+		e.BlockTokens, e.ChunkTokens, e.CacheTokens = max(1, int(32/ratio)), int(2048/ratio), int(float64(e.CacheTokens)/ratio)
+		fleet.Endpoints[i].Engine = e
+	}
+	t.Logf("%.2f of the engines' tokens to one of the trace", ratio)
+	return fleet
 }

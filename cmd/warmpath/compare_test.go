@@ -180,7 +180,7 @@ func (c *compared) live(t *testing.T, by string) comparedFigures {
 		}
 		urls = append(urls, url)
 	}
-	f := c.against(t, by, "m", "", urls)
+	f := c.against(t, by, "m", "", urls, "")
 	mu.Lock()
 	defer mu.Unlock()
 	if slices.Sort(took); len(took) > 0 {
@@ -189,12 +189,13 @@ func (c *compared) live(t *testing.T, by string) comparedFigures {
 	return f
 }
 
-// against plays the trace through serve against engines at addresses.
-func (c *compared) against(t *testing.T, by, model, salt string, urls []string) comparedFigures {
+// against plays the trace through serve against engines at addresses. record is a file to record it in; empty for none.
+func (c *compared) against(t *testing.T, by, model, salt string, urls []string, record string) comparedFigures {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin.Listen, cfg.Policy.Name = "127.0.0.1:0", "", by
 	cfg.Health.Ramp, cfg.Probe.Interval, cfg.Probe.LoadInterval = time.Millisecond, 10*time.Second, 10*time.Second
+	cfg.Record.File = record
 	for i, url := range urls {
 		cfg.Endpoints = append(cfg.Endpoints, discovery.EndpointConfig{URL: url, Name: fmt.Sprint("e", i)})
 	}
