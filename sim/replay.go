@@ -129,6 +129,9 @@ func (r *Replay) Run() (*Outcome, error) {
 	if !p.play() {
 		return nil, ErrStopped
 	}
+	if n := len(r.Trace.Turns) - p.done; n > 0 {
+		return nil, fmt.Errorf("sim: %d of %d turns never ended: that is a fault of the simulator's", n, len(r.Trace.Turns))
+	}
 	out := &Outcome{Turns: p.out, Plan: plan, Routers: p.routers, Span: time.Duration(p.end)}
 	for i, e := range p.engines {
 		p.gone[i].add(e.Stats())

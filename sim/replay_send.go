@@ -41,7 +41,7 @@ func (p *player) place(now int64, i int) {
 	p.oracle.now, p.oracle.turn = now, i
 	for {
 		f.attempt++
-		p.req.Seed, p.req.Tried = mix(p.seed^mix(uint64(i)<<8+f.attempt)), f.tried
+		p.req.Seed, p.req.Tried = p.drawn(i), f.tried
 		plan, err := p.decide(f.router, now, i)
 		p.settle(now, i)
 		if err != nil {
@@ -57,7 +57,6 @@ func (p *player) place(now int64, i int) {
 		at := p.index[d.Endpoint.Name]
 		f.lease, f.engine = d.Lease, int32(at)
 		row.Endpoint, row.Predicted, row.Reason = at, d.CachedTokens, d.Reason
-		p.decided(now, i, at)
 		row.Home = t.Number > 0 && p.home[t.Session] == int32(at)
 		if d.Waits {
 			p.inLine[standing{f.router, d.Lease}] = int32(i)
@@ -69,10 +68,14 @@ func (p *player) place(now int64, i int) {
 	}
 }
 
+// drawn is the seed of a turn's attempt.
+func (p *player) drawn(i int) uint64 { return mix(p.seed ^ mix(uint64(i)<<8+p.flights[i].attempt)) }
+
 // hand hands a turn to the engine that it was given to. It is false when another should be asked for.
 func (p *player) hand(now int64, i int) bool {
 	f := &p.flights[i]
 	at, outcome := int(f.engine), route.ConnectFailed
+	p.handed(now, i, at)
 	if !p.down[at] {
 		err := p.submit(now, i, at)
 		if err == nil {

@@ -16,10 +16,11 @@ type hearsay struct {
 // shares says whether routers tell each other what they know.
 func (p *player) shares() bool { return p.Share && len(p.routers) > 1 }
 
-// decided tells of a turn that goes to an endpoint.
-func (p *player) decided(now int64, i, at int) {
+// handed tells of a turn that an endpoint gets. Of those in line others hear when it is their turn: two routers that each knew of the other's
+// line only as work of the engine would both wait for it.
+func (p *player) handed(now int64, i, at int) {
 	if p.shares() {
-		p.spread(now, hearsay{turn: int32(i), endpoint: int32(at), seed: p.req.Seed, tried: p.req.Tried})
+		p.spread(now, hearsay{turn: int32(i), endpoint: int32(at), seed: p.drawn(i), tried: p.flights[i].tried})
 	}
 }
 
@@ -65,10 +66,10 @@ func (p *player) hear(now int64) {
 		switch ev := n.event.(type) {
 		case route.FirstByte:
 			ev.Lease = leases[r]
-			router.Observe(p.at(now), ev)
+			p.call(int32(r), router.Observe(p.at(now), ev).Called)
 		case route.Finished:
 			ev.Lease, leases[r] = leases[r], 0
-			router.Observe(p.at(now), ev)
+			p.call(int32(r), router.Observe(p.at(now), ev).Called)
 		}
 	}
 }

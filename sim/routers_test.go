@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/sim"
@@ -43,6 +44,42 @@ func TestRoutersThatHearAtOnceAreOne(t *testing.T) {
 				if one[i] != four[i] {
 					t.Errorf("%s: turn %d of %d: %+v under one router, %+v under four", name, i, len(one), one[i], four[i])
 					break
+				}
+			}
+		}
+	}
+}
+
+// TestRoutersWithQueuesGoOn: what stands in the line of one of several routers is sent although its engine's work is that of others, whether they
+// hear of each other or not.
+func TestRoutersWithQueuesGoOn(t *testing.T) {
+	g := sim.DefaultGenerator()
+	g.Conversations = 200
+	fleet := sim.MixedFleet(3, sim.DefaultConfig())
+	fleet.Endpoints[1].Outages = []sim.Outage{{At: 20 * time.Second, For: 10 * time.Second}}
+	for _, share := range []bool{false, true} {
+		for _, staleness := range []time.Duration{0, 50 * time.Millisecond, 5 * time.Second} {
+			by := policy.Config{Name: "least_ttft"}
+			p, err := policy.New(by)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := sim.Replay{
+				Trace: g.Trace(2), Fleet: fleet, Policy: p, PolicyName: by.Name, Queue: policy.Queue(by), Content: true, Load: 1.1,
+				Routers: 3, Share: share, Staleness: staleness,
+			}
+			o, err := r.Run()
+			if err != nil {
+				t.Fatalf("share %t, %v: %v", share, staleness, err)
+			}
+			for _, turn := range o.Turns {
+				if !turn.Failed && turn.TTFT <= 0 {
+					t.Fatalf("share %t, %v: turn %d has no first token: %+v", share, staleness, turn.Turn, turn)
+				}
+			}
+			for _, router := range o.Routers {
+				if s := router.Stats(); s.Leases != 0 || s.DoubleFinished != 0 {
+					t.Errorf("share %t, %v: at the end: %+v", share, staleness, s)
 				}
 			}
 		}
