@@ -43,7 +43,6 @@ const (
 	shareDown     = 0.98    // each time something believed was not there
 	shareUp       = 1.02    // each time something was there that was thought gone
 	untoldMost    = 4.0     // bound of share where no capacity is told
-	toldMost      = 16.0    // and where that of the memory beside the GPU is: host memory and disks keep what it pushes out (LMCache, HiCache, vLLM's offloading)
 	leastDoubt    = 64      // tokens below which a prediction that fails says nothing about a restart
 	mostDoubts    = 2       // such requests in a row mean that the cache is gone
 	suspicion     = 3       // answers after one that broke off of which one that misses a quarter is enough
@@ -271,7 +270,7 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 	case found+slack < min(predicted, part(u.PromptTokens, reachBytes(f.depth), f.bytes)): // an answer that the client leaves out is no loss
 		ep.cache.share = max(leastShare, float64(ep.cache.share*shareDown))
 	case found > predicted+slack:
-		most := toldMost
+		most := 1.0
 		if ep.report.CacheTokens <= 0 {
 			most = untoldMost
 		}
