@@ -42,8 +42,9 @@ func (c *came) note(now time.Time, end int64) {
 	c.next = (c.next + 1) % ringCame
 }
 
-// by is where the queue ended at a time.
+// by is where the queue ended at a time; of one before all that are known, at the first of these.
 func (c *came) by(t time.Time) (end int64) {
+	end = c.end[c.next] // the oldest
 	for i, at := range &c.at {
 		if !at.After(t) {
 			end = max(end, c.end[i])
@@ -64,23 +65,22 @@ func (s *speed) learnSerial(f *flight, own, fixed float64) {
 	a, others := &s.serial, f.front+soon
 	weight := bounded(own + others)
 	sum := func(have *float64, x float64) { *have = float64(*have*keepSerial) + float64(weight*x) }
-	if float64(fewOthers*others) <= own {
-		sum(&a.oo, float64(own*own))
-		sum(&a.oy, float64(own*y))
-	}
 	if float64(fewOthers*f.front) <= own {
 		sum(&a.nn, float64(own*own))
 		sum(&a.ny, float64(own*y))
 	}
-	if float64(fewOthers*others) > own {
-		sum(&a.ff, float64(f.front*f.front))
-		sum(&a.fs, float64(f.front*soon))
-		sum(&a.ss, float64(soon*soon))
-		sum(&a.of, float64(own*f.front))
-		sum(&a.os, float64(own*soon))
-		sum(&a.fy, float64(f.front*y))
-		sum(&a.sy, float64(soon*y))
+	if float64(fewOthers*others) <= own {
+		sum(&a.oo, float64(own*own))
+		sum(&a.oy, float64(own*y))
+		return
 	}
+	sum(&a.ff, float64(f.front*f.front))
+	sum(&a.fs, float64(f.front*soon))
+	sum(&a.ss, float64(soon*soon))
+	sum(&a.of, float64(own*f.front))
+	sum(&a.os, float64(own*soon))
+	sum(&a.fy, float64(f.front*y))
+	sum(&a.sy, float64(soon*y))
 }
 
 // inTurn reports whether the endpoint is known to compute one prompt after the other: by the plane through what prompts took beyond their own

@@ -85,3 +85,23 @@ func TestBurstHidesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestManyThatCome: a long prompt that more short ones join than are remembered one by one did not come alone.
+func TestManyThatCome(t *testing.T) {
+	s := emptyShop(t, aSecond, inSlots)
+	for i := range 2 {
+		s.ask(fmt.Sprint("alone", i), 1000)
+		s.run(time.Minute)
+	}
+	for i := range 4 {
+		s.ask(fmt.Sprint("long", i), 8000)
+		for j := range 60 {
+			s.ask(fmt.Sprint("short", i, "-", j), 700)
+			s.run(50 * time.Millisecond)
+		}
+		s.run(time.Minute)
+	}
+	if !s.r.InTurn("a") {
+		t.Error("it is not known that prompts are computed in turn")
+	}
+}
