@@ -178,7 +178,7 @@ func TestResume(t *testing.T) {
 	p := newParser(t)
 	resumed := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		mem := NewMemory(0, rapid.Uint64().Draw(rt, "seed"), nil)
+		mem := lowMemory(0, rapid.Uint64().Draw(rt, "seed"))
 		if rapid.Bool().Draw(rt, "tight") {
 			mem.maxNodes, mem.maxCells = uint32(rapid.IntRange(1, 20).Draw(rt, "nodes")), uint32(rapid.IntRange(1, 60).Draw(rt, "cells"))
 		}
@@ -213,6 +213,13 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// lowMemory is a Memory that remembers shorter bodies too.
+func lowMemory(bytes int, seed uint64) *Memory {
+	m := NewMemory(bytes, seed, nil)
+	m.least = 4 << 10
+	return m
+}
+
 // longBody repeats a piece between a head and a rest, beyond what is too short to be remembered.
 func longBody(head, piece, rest string) []byte {
 	return []byte(head + strings.Repeat(piece, 1+9000/max(1, len(piece))) + rest)
@@ -243,7 +250,7 @@ func FuzzResume(f *testing.F) {
 			return
 		}
 		api := chainAPIs[int(n)%len(chainAPIs)]
-		mem := NewMemory(0, uint64(n), nil)
+		mem := lowMemory(0, uint64(n))
 		one, two := longBody(head, piece, rest), longBody(head, piece, other)
 		for _, body := range [][]byte{one, one, two, one, two} {
 			checkFrom(t, p, mem, api, body)
@@ -260,7 +267,7 @@ func TestKeysThatMeet(t *testing.T) {
 		draw := func(api API) []byte {
 			return someBody(api, rapid.Uint64Range(1, 1000).Draw(rt, "talk"), rapid.IntRange(0, 16).Draw(rt, "turns"), "end", rapid.IntRange(0, 7).Draw(rt, "opts"))
 		}
-		mem := NewMemory(0, 1, nil)
+		mem := lowMemory(0, 1)
 		api := rapid.SampledFrom(chainAPIs).Draw(rt, "api")
 		known, other := draw(api), draw(api)
 		if rapid.Bool().Draw(rt, "same places") {
@@ -295,7 +302,7 @@ func TestKeysThatMeet(t *testing.T) {
 // What stands behind the messages and is the same in every turn is not read again, and counts as if it were.
 func TestKnownTools(t *testing.T) {
 	p := newParser(t)
-	mem := NewMemory(0, 1, nil)
+	mem := lowMemory(0, 1)
 	tools := `[{"type":"function","function":{"name":"f","description":"` + strings.Repeat("what it does ", 200) + `"}}]`
 	body := func(tools, word string) []byte {
 		return []byte(`{"messages":[{"role":"user","content":"` + strings.Repeat(word, 2000) + `"}],"tools":` + tools + ` ,"model":"m"}`)
@@ -319,7 +326,7 @@ func TestKnownTools(t *testing.T) {
 // A system prompt that stands behind the messages is looked at before what is known of them is believed.
 func TestSystemBehindMessages(t *testing.T) {
 	p := newParser(t)
-	mem := NewMemory(0, 1, nil)
+	mem := lowMemory(0, 1)
 	body := func(system, more string) []byte {
 		return longBody(`{"messages":[`, `{"role":"user","content":"some words of a user\nand more"},`, `{"role":"user","content":"`+more+`"}],"system":`+system+`}`)
 	}
@@ -359,7 +366,7 @@ func TestHashAtOfTheKnown(t *testing.T) {
 		{Chat, `{"messages":[`, `{"role":"user","content":"some words of a user\nand more"},`, `{"role":"user","content":"x"}]}`},
 		{Completions, `{"prompt":"`, `line of text\n`, `"}`},
 	} {
-		mem := NewMemory(0, 1, nil)
+		mem := lowMemory(0, 1)
 		body := longBody(row.head, row.piece, row.rest)
 		var want Chain
 		if _, err := p.ParseChain(row.api, body, nil, &want); err != nil {
@@ -391,7 +398,7 @@ func TestHashAtOfTheKnown(t *testing.T) {
 // A memory takes no more room than it was given, and holds what was used last.
 func TestMemoryIsBounded(t *testing.T) {
 	p := newParser(t)
-	mem := NewMemory(1<<20, 1, nil)
+	mem := lowMemory(1<<20, 1)
 	body := func(i int) []byte {
 		return longBody(fmt.Sprintf(`{"messages":[{"role":"user","content":"%d"},`, i), `{"role":"user","content":"some words of a user\nand more"},`, `{"role":"user","content":"x"}]}`)
 	}
@@ -422,7 +429,7 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestMemoryOfManyCallers(t *testing.T) {
 	p := newParser(t)
 	mem := NewMemory(0, 1, new(sync.Mutex))
-	mem.maxCells = 40
+	mem.maxCells, mem.least = 40, 4<<10
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
