@@ -62,7 +62,7 @@ var plan = map[string]room{
 	"internal/play":       {may: []string{"sim"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
 
 	// Where everything is tied together.
-	"cmd/warmpath": {may: []string{"*"}, third: []string{"github.com/jedib0t/go-pretty", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/net", "golang.org/x/sync", "golang.org/x/term"}},
+	"cmd/warmpath": {may: []string{"*"}, third: []string{"github.com/jedib0t/go-pretty", "github.com/prometheus/procfs", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/net", "golang.org/x/sync", "golang.org/x/term"}},
 	"realtest":     {tests: true},
 }
 

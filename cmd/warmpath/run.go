@@ -26,6 +26,7 @@ func serve(ctx context.Context, e env, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	go tuneProcs(tuning)
 	talk := e.stdout
 	if cfg.Explain.File == explain.Stdout {
 		talk = e.stderr // standard output holds lines of JSON and nothing else
