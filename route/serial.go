@@ -26,7 +26,7 @@ const (
 	fewOthers   = 16   // a prompt with so many times less of others than it is long has none
 	serialShare = 0.4  // of the time for a token of its own, what one in front and one that came soon take together at least where prompts are computed in turn
 	ridge       = 0.01 // of what there is of others, added to each kind: there may be only one kind
-	ringCame    = 16   // prompts that may come soon after one and count
+	ringCame    = 64   // prompts that may come soon after one and count
 )
 
 // came is when prompts were put into the queue, the latest ones.
@@ -42,15 +42,14 @@ func (c *came) note(now time.Time, end int64) {
 	c.next = (c.next + 1) % ringCame
 }
 
-// by is where the queue ended at a time; of one before all that are known, at the first of these.
-func (c *came) by(t time.Time) (end int64) {
-	end = c.end[c.next] // the oldest
+// by is where the queue ended at a time; false for one before all that are known.
+func (c *came) by(t time.Time) (end int64, ok bool) {
 	for i, at := range &c.at {
 		if !at.After(t) {
-			end = max(end, c.end[i])
+			end, ok = max(end, c.end[i]), true
 		}
 	}
-	return end
+	return end, ok
 }
 
 // learnSerial takes in how long a prompt took from when the engine got it. One that may have waited for a place tells nothing, nor does one
@@ -61,7 +60,11 @@ func (s *speed) learnSerial(f *flight, own, fixed float64) {
 		return
 	}
 	half := time.Duration(float64(float64(f.prefill)*f.msPerToken) / 2 * 1e6)
-	soon := max(0, float64(s.came.by(f.sent.Add(half))-f.end))
+	end, ok := s.came.by(f.sent.Add(half))
+	if !ok {
+		return
+	}
+	soon := max(0, float64(end-f.end))
 	a, others := &s.serial, f.front+soon
 	weight := bounded(own + others)
 	sum := func(have *float64, x float64) { *have = float64(*have*keepSerial) + float64(weight*x) }
