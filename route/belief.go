@@ -43,6 +43,9 @@ const (
 	shareDown     = 0.98    // each time something believed was not there
 	shareUp       = 1.02    // each time something was there that was thought gone
 	untoldMost    = 4.0     // bound of share where no capacity is told
+	mostShare     = 16.0    // and where host memory or disks proved to keep what the memory beside the GPU pushes out (LMCache, HiCache, vLLM's offloading)
+	beyond        = 1.25    // of the capacity told: a conversation that so much was put in since has not been kept in that
+	shareBeyond   = 0.5     // of the way to what it proves, for each of these
 	leastDoubt    = 64      // tokens below which a prediction that fails says nothing about a restart
 	mostDoubts    = 2       // such requests in a row mean that the cache is gone
 	suspicion     = 3       // answers after one that broke off of which one that misses a quarter is enough
@@ -274,7 +277,8 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 		if ep.report.CacheTokens <= 0 {
 			most = untoldMost
 		}
-		ep.cache.share = min(most, float64(ep.cache.share*shareUp))
+		ep.cache.share = max(ep.cache.share, min(most, float64(ep.cache.share*shareUp)))
+		f.outlasted(found)
 	}
 	if lost = ep.doubt(f, predicted, found, u.PromptTokens); lost {
 		back := ep.cache.doubted
@@ -284,6 +288,30 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 		r.holds(ep, f.chain)
 	}
 	return lost
+}
+
+// outlasted looks whether a conversation was found again, nearly all of it, of which the memory that the engine tells of can have kept
+// nothing: there is more behind it, as much as was computed since at least. Other prompts tell nothing of that, since they may have texts in
+// common with some that nobody knows of.
+func (f *flight) outlasted(found int) {
+	c := &f.ep.cache
+	if f.base == 0 || 8*found < 7*f.base || c.bound == 0 {
+		return
+	}
+	if kept := float64(float64(f.since)*c.share) / float64(c.bound); kept > max(beyond, c.share) {
+		c.share += float64(shareBeyond * (min(kept, mostShare) - c.share))
+	}
+}
+
+// since is how many blocks an engine has computed since a conversation's last turn there. What still waits is no part of it: the turn may
+// go before that.
+func (r *Router) since(ep *endpoint, t *talk) int {
+	blocks := int(uint32(ep.cache.flow) - t.entry.Flow)
+	for _, i := range ep.pending {
+		f := &r.flights[i]
+		blocks -= reach(len(f.chain)) - reach(f.depth)
+	}
+	return blocks
 }
 
 // recent reports whether the conversation's last turn is so recent that nothing of it can have been evicted: much less than the

@@ -57,6 +57,7 @@ type flight struct {
 	counted            int       // of these, blocks that its prediction counts on
 	sure               int       // of these, blocks that were not only about to be
 	base, answer       int       // tokens of the prompt and the answer that it goes on from at its endpoint; 0 for none
+	since              int       // blocks computed since that
 	recent             bool      // it goes on from a turn since which little has been put into the cache
 	alone              bool      // nothing else was outstanding there
 	story              story     // see explain

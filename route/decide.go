@@ -231,7 +231,9 @@ func (r *Router) commit(now time.Time, p *pool, req *Request, t *talk, choice Ch
 	d.Lease = r.reserve(now, ep, p, req, &d, choice.Index)
 	f := r.flight(d.Lease)
 	f.recent = ep.recent(t)
-	f.goesOn(t)
+	if f.goesOn(t); f.base > 0 {
+		f.since = r.since(ep, t)
+	}
 	r.tellReserved(req, d.Lease, choice.Index)
 	r.tell(req, d.Lease, t, choice.Index)
 	if req.Class == Turn {
