@@ -157,16 +157,17 @@ func (p *Trail) Says() bool { return p != nil && p.says() }
 func (t *Trails) earlier(p *Trail) (e *end, mark int) {
 	loose := true
 	for i := range p.Marks {
+		// What is remembered of a prompt's end under its strict hash is so under its loose one too, and nothing is of most marks.
+		e := t.ends.get(p.key(p.Marks[i], looseSalt))
+		if e == nil {
+			continue
+		}
 		if e := t.ends.get(p.strict(p.StrictMarks[i])); e != nil {
 			return e, i
 		}
 		// Under another system prompt: agents write the date or the working directory into theirs. Not when several
 		// conversations got this far alike.
 		if !loose {
-			continue
-		}
-		e := t.ends.get(p.key(p.Marks[i], looseSalt))
-		if e == nil {
 			continue
 		}
 		if loose = !e.shared && (!e.answer || t.mayBeOf(p, e, i)); loose {
