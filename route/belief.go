@@ -23,8 +23,9 @@ type belief struct {
 // cache is what is learnt of one endpoint's cache.
 type cache struct {
 	bound   int      // blocks the belief is bounded by now
+	told    int      // blocks that the capacity it tells, or the default, is
 	ratio   float64  // tokens of its prompts by canonical byte, of late
-	flow    uint64   // blocks put in so far
+	flow    int64    // blocks computed so far, as far as is known
 	share   float64  // of the capacity it tells, or of the default: what proves to be there
 	doubts  int      // requests in a row whose cached tokens were all missing
 	doubted []uint64 // the prompt of the first of them: it is there now
@@ -147,7 +148,7 @@ func (r *Router) remember(ep *endpoint, f *flight, req *Request, index int, mode
 	}
 	r.belief.ghosts.add(f.chain)
 	r.bound(ep, f.pool)
-	ep.cache.flow += uint64(reach(len(f.chain)) - reach(f.depth))
+	ep.cache.flow += int64(reach(len(f.chain)) - reach(f.depth))
 	f.used = ep.cache.flow
 	r.refresh(ep)
 	units := r.belief.index.Units(ep.slot) + reach(len(f.chain)) - reach(f.depth)
@@ -168,7 +169,7 @@ func (r *Router) refresh(ep *endpoint) {
 	for range min(mostRefreshed, len(h.flights)) {
 		h.next = (h.next + 1) % len(h.flights)
 		f := &r.flights[h.flights[h.next]]
-		if f.prefilled && ep.cache.flow-f.used > uint64(ep.cache.bound/8) {
+		if f.prefilled && ep.cache.flow-f.used > int64(ep.cache.bound/8) {
 			f.used = ep.cache.flow
 			r.holds(ep, f.chain)
 		}
@@ -212,7 +213,9 @@ func (r *Router) bound(ep *endpoint, p *pool) {
 	if ratio == 0 {
 		ratio = p.tokensPerByte
 	}
-	blocks := min(int(float64(ep.cacheTokens())/float64(max(ratio, leastTokensPerByte)*BlockBytes)), mostBlocks)
+	told := float64(ep.toldTokens()) / float64(max(ratio, leastTokensPerByte)*BlockBytes)
+	blocks := min(int(float64(told*ep.cache.share)), mostBlocks)
+	ep.cache.told = int(told)
 	// Small changes of the ratio are no reason to evict.
 	if d := blocks - ep.cache.bound; d > ep.cache.bound/64 || -d > ep.cache.bound/64 {
 		ep.cache.bound = blocks
@@ -222,6 +225,11 @@ func (r *Router) bound(ep *endpoint, p *pool) {
 
 // cacheTokens is what the endpoint's cache is taken to hold.
 func (ep *endpoint) cacheTokens() int64 {
+	return int64(float64(float64(ep.toldTokens()) * ep.cache.share))
+}
+
+// toldTokens is the capacity that the engine tells, or what stands for it.
+func (ep *endpoint) toldTokens() int64 {
 	tokens := ep.report.CacheTokens
 	if tokens <= 0 {
 		tokens = ep.kvCapacity()
@@ -229,7 +237,7 @@ func (ep *endpoint) cacheTokens() int64 {
 	if tokens <= 0 {
 		tokens = untoldTokens
 	}
-	return int64(float64(tokens) * ep.cache.share)
+	return tokens
 }
 
 // settle compares what an engine said it had cached with what was believed. The prompt itself is there now in any case.
@@ -268,18 +276,19 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 	slack := 2*max(ep.report.BlockTokens, 16) + u.PromptTokens/50
 	// As long as there was room for more nothing is learnt about where it ends.
 	full := r.belief.index.Units(ep.slot) >= ep.cache.bound-ep.cache.bound/8
+	missed := found+slack < min(predicted, part(u.PromptTokens, reachBytes(f.depth), f.bytes)) // an answer that the client leaves out is no loss
 	switch {
-	case !full:
-	case found+slack < min(predicted, part(u.PromptTokens, reachBytes(f.depth), f.bytes)): // an answer that the client leaves out is no loss
+	case missed && (full || ep.cache.share > 1):
 		ep.cache.share = max(leastShare, float64(ep.cache.share*shareDown))
-	case found > predicted+slack:
+	case full && found > predicted+slack:
 		most := 1.0
 		if ep.report.CacheTokens <= 0 {
 			most = untoldMost
 		}
 		ep.cache.share = max(ep.cache.share, min(most, float64(ep.cache.share*shareUp)))
-		f.outlasted(found)
 	}
+	f.outlasted(found, slack)
+	f.recount(found, slack, u.PromptTokens)
 	if lost = ep.doubt(f, predicted, found, u.PromptTokens); lost {
 		back := ep.cache.doubted
 		r.lostCache(ep)
@@ -291,22 +300,33 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 }
 
 // outlasted looks whether a conversation was found again, nearly all of it, of which the memory that the engine tells of can have kept
-// nothing: there is more behind it, as much as was computed since at least. Other prompts tell nothing of that, since they may have texts in
-// common with some that nobody knows of.
-func (f *flight) outlasted(found int) {
+// nothing: there is more behind it, as much as was computed since at least. One that was to be there by that and is not shows that there is
+// less. Other prompts tell nothing of it, since they may have texts in common with some that nobody knows of.
+func (f *flight) outlasted(found, slack int) {
 	c := &f.ep.cache
-	if f.base == 0 || 8*found < 7*f.base || c.bound == 0 {
+	if f.base == 0 || c.told == 0 {
 		return
 	}
-	if kept := float64(float64(f.since)*c.share) / float64(c.bound); kept > max(beyond, c.share) {
+	kept := float64(f.since) / float64(c.told)
+	switch {
+	case 8*found >= 7*f.base && found > f.decision.CachedTokens+slack && kept > max(beyond, c.share):
 		c.share += float64(shareBeyond * (min(kept, mostShare) - c.share))
+	case 8*found < f.base && c.share > max(kept, 1):
+		c.share += float64(shareBeyond * (max(kept, 1) - c.share))
+	}
+}
+
+// recount takes from what is thought to have been computed what was found though it was thought gone.
+func (f *flight) recount(found, slack, prompt int) {
+	if more := min(found, prompt) - f.decision.CachedTokens; more > slack {
+		f.ep.cache.flow -= int64(reach(len(f.chain)) * more / prompt)
 	}
 }
 
 // since is how many blocks an engine has computed since a conversation's last turn there. What still waits is no part of it: the turn may
 // go before that.
 func (r *Router) since(ep *endpoint, t *talk) int {
-	blocks := int(uint32(ep.cache.flow) - t.entry.Flow)
+	blocks := ep.flowSince(t)
 	for _, i := range ep.pending {
 		f := &r.flights[i]
 		blocks -= reach(len(f.chain)) - reach(f.depth)
@@ -320,8 +340,11 @@ func (ep *endpoint) recent(t *talk) bool {
 	if !t.known || t.entry.Endpoint != ep.spec.Name || t.entry.Epoch != ep.epoch {
 		return false
 	}
-	return int(uint32(ep.cache.flow)-t.entry.Flow) < ep.cache.bound/4 && 2*ep.load.ContextTokens < ep.cacheTokens()
+	return ep.flowSince(t) < min(ep.cache.bound, ep.cache.told)/4 && 2*ep.load.ContextTokens < min(ep.cacheTokens(), ep.toldTokens())
 }
+
+// flowSince is how many blocks were put into the cache since the conversation's last turn.
+func (ep *endpoint) flowSince(t *talk) int { return int(int32(uint32(ep.cache.flow) - t.entry.Flow)) }
 
 // doubt notices that an engine has lost its cache: requests in a row find nothing of what should be there, or only what the
 // first of them has brought back. After an answer has broken off one that misses a good part is enough. What all share, the

@@ -34,7 +34,7 @@ type flight struct {
 	transfer int64     // tokens that are moved to it, of a decode leg, or away from it, of a prefill leg
 	due      time.Time // when what a decode leg needs is expected to be computed
 	handed   time.Time // when what a decode leg needs was on its way
-	used     uint64    // blocks that had been put into the endpoint's cache when its own were last marked as used, see refresh
+	used     int64     // blocks that had been put into the endpoint's cache when its own were last marked as used, see refresh
 	overdue  time.Time // see Router.overdue; zero never
 
 	waits              bool      // it stands in line, see line.go

@@ -115,7 +115,7 @@ func (r *Router) bind(now time.Time, p *pool, req *Request, t talk, ep *endpoint
 		e.Turns++
 	}
 	if t.entry.Endpoint == ep.spec.Name && t.entry.Epoch == ep.epoch {
-		e.Tokens = t.entry.Tokens
+		e.Tokens, e.Flow = t.entry.Tokens, t.entry.Flow
 	}
 	if t.minted {
 		r.newborn.Put(now, req.Tenant, name, t.id, e)

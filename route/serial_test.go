@@ -95,9 +95,9 @@ func TestManyThatCome(t *testing.T) {
 	}
 	for i := range 4 {
 		s.ask(fmt.Sprint("long", i), 8000)
-		for j := range 60 {
-			s.ask(fmt.Sprint("short", i, "-", j), 700)
-			s.run(50 * time.Millisecond)
+		for j := range 100 {
+			s.ask(fmt.Sprint("short", i, "-", j), 420)
+			s.run(30 * time.Millisecond)
 		}
 		s.run(time.Minute)
 	}

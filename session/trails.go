@@ -107,6 +107,9 @@ func (t *Trails) Follow(p *Trail, fresh string) (id string, known bool) {
 			return other, true
 		case !e.extended:
 			e.repeated, p.Repeats = true, true
+			if p.Whole != 0 {
+				t.ends.get(p.key(p.Whole, looseSalt)) // it must not be forgotten before the strict one
+			}
 			return e.id, true
 		}
 		t.remember(p, fresh)

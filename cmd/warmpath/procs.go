@@ -4,31 +4,31 @@ import (
 	"context"
 	"os"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/prometheus/procfs"
 )
 
 // A router's work is many short pieces, each begun by a packet. Where Go may use several processors, threads wake one another for pieces
-// that take less time than the waking, and what one of them has in its cache the other needs: with one processor the same requests take
-// 10 to 25 % less CPU time on two cores. So it uses as few as do the work.
+// that take less time than the waking, and what one of them has in its cache the other needs. So it uses as few as do the work.
 const (
 	procsTick  = 250 * time.Millisecond
-	procsBusy  = 0.6 // of the processors in use: beyond that, what is ready waits longer than it takes
-	procsCalm  = 0.4 // of half as many: below that, they are enough
-	procsSpare = 0.5 // processors of the machine that nobody used. Where there are none, one more of ours does not compute more
-	procsRest  = 8   // ticks of calm before there are fewer
+	procsBusy  = 0.6  // of the processors in use: beyond that, what is ready waits longer than it takes
+	procsCalm  = 0.4  // of half as many: below that, they are enough
+	procsSpare = 0.5  // processors of the machine that nobody used. Where there are none, one more of ours computes little more
+	procsRest  = 8    // ticks of calm before there are fewer
+	procsFull  = 0.95 // of the processors in use: that is all that there is
+	procsLong  = 20   // ticks of that after which there are more whoever uses the rest
+	procsLook  = 240  // ticks after which Go is asked again how many there are: a container's limit may have changed
+
+	// From that many processors on two are used at least, so that a long piece of work, of the collector or of the admin page, delays nobody.
+	procsMany = 4
 )
 
-// allProcs is what Go would use: the cores of the machine or the container's limit.
-var allProcs = sync.OnceValue(func() int { return runtime.GOMAXPROCS(0) })
-
-// tuneProcs sets how many processors Go uses by how busy they are, until ctx ends. Whoever sets GOMAXPROCS decides for himself, and
-// where there is no /proc all are used.
+// tuneProcs sets how many processors Go uses by how busy they are, until it is told to stop. Whoever sets GOMAXPROCS decides for himself,
+// and where there is no /proc all are used.
 func tuneProcs(ctx context.Context) {
-	most := allProcs()
-	if os.Getenv("GOMAXPROCS") != "" || most < 2 {
+	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
 	used, idle, ok := processorTimes()
@@ -36,12 +36,17 @@ func tuneProcs(ctx context.Context) {
 		return
 	}
 	last, _ := used()
-	defer runtime.GOMAXPROCS(most)
-	p := procs{n: 1, most: most, idle: idle}
-	set := most
+	defer runtime.SetDefaultGOMAXPROCS()
+	p := procs{idle: idle}
 	tick := time.NewTicker(procsTick)
 	defer tick.Stop()
-	for at := time.Now(); ; {
+	at := time.Now()
+	for set, ticks := 0, 0; ; ticks++ {
+		if ticks%procsLook == 0 {
+			runtime.SetDefaultGOMAXPROCS()
+			set = runtime.GOMAXPROCS(0)
+			p.limit(set)
+		}
 		if p.n != set {
 			set = p.n
 			runtime.GOMAXPROCS(set) // stops the world
@@ -85,29 +90,42 @@ func processorTimes() (used, idle func() (float64, bool), ok bool) {
 
 // procs decides how many processors are used.
 type procs struct {
-	n, most int                    // now and at most
-	idle    func() (float64, bool) // see processorTimes; asked only while they are busy
-	busy    bool                   // they were at the last look
-	idleAt  float64                // what idle said then
-	calm    int                    // looks since they were not
+	n, least, most int                    // now, and the bounds of that
+	idle           func() (float64, bool) // see processorTimes; asked only while they are busy
+	busy           bool                   // they were at the last look
+	idleAt         float64                // what idle said then
+	calm, full     int                    // looks in a row at which they were
+}
+
+// limit takes in how many there are.
+func (p *procs) limit(most int) {
+	p.least, p.most = 1, most
+	if most >= procsMany {
+		p.least = 2
+	}
+	p.n = min(max(p.n, p.least), p.most)
 }
 
 // look takes in that so many seconds of processor time were used in the last so many seconds.
 func (p *procs) look(used, seconds float64) {
-	busy := p.n < p.most && used > procsBusy*float64(p.n)*seconds
+	of := used / (float64(p.n) * seconds)
+	if p.full++; of < procsFull {
+		p.full = 0
+	}
+	busy := p.n < p.most && of > procsBusy
 	if busy {
 		at, ok := p.idle()
-		if ok && p.busy && at-p.idleAt >= procsSpare*seconds {
-			p.n, p.calm, busy = min(2*p.n, p.most), 0, false
+		spare := p.busy && (!ok || at-p.idleAt >= procsSpare*seconds)
+		if p.idleAt = at; spare || p.full >= procsLong {
+			p.n, p.calm, p.full, busy = min(2*p.n, p.most), 0, 0, false
 		}
-		p.idleAt = at
 	}
 	p.busy = busy
-	if p.n == 1 || used > procsCalm*float64(p.n/2)*seconds {
+	if p.n == p.least || used > procsCalm*float64(p.n/2)*seconds {
 		p.calm = 0
 		return
 	}
 	if p.calm++; p.calm >= procsRest {
-		p.n, p.calm = p.n/2, 0
+		p.n, p.calm = max(p.n/2, p.least), 0
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/warmpath/warmpath/internal/config"
@@ -20,13 +21,15 @@ func serve(ctx context.Context, e env, cfg *config.Config) error {
 		log.Warn(warning)
 	}
 	tuning, stopTuning := context.WithCancel(context.Background())
+	var tuners sync.WaitGroup
+	defer tuners.Wait()
 	defer stopTuning()
-	go tuneGC(tuning)
+	tuners.Go(func() { tuneGC(tuning) })
 	r, err := start(ctx, cfg, e.version, log)
 	if err != nil {
 		return err
 	}
-	go tuneProcs(tuning)
+	tuners.Go(func() { tuneProcs(tuning) })
 	talk := e.stdout
 	if cfg.Explain.File == explain.Stdout {
 		talk = e.stderr // standard output holds lines of JSON and nothing else
