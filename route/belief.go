@@ -324,9 +324,12 @@ func (f *flight) recount(found, slack, prompt int) {
 }
 
 // since is how many blocks an engine has computed since a conversation's last turn there. What still waits is no part of it: the turn may
-// go before that.
+// go before that. So few that outlasted makes nothing of them are not looked into.
 func (r *Router) since(ep *endpoint, t *talk) int {
 	blocks := ep.flowSince(t)
+	if ep.cache.share <= 1 && float64(blocks) <= beyond*float64(ep.cache.told) {
+		return blocks
+	}
 	for _, i := range ep.pending {
 		f := &r.flights[i]
 		blocks -= reach(len(f.chain)) - reach(f.depth)
