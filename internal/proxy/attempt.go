@@ -126,8 +126,13 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 	}
 	if a.fin.Outcome == route.Busy || a.fin.Outcome == route.EngineError {
 		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", d.Endpoint.Name, "status", res.StatusCode)
+		blamed := a.blamed()
 		if next = a.another(); next != nil {
 			return next
+		}
+		if blamed != nil {
+			c.refuse(blamed)
+			return nil
 		}
 		if d.Leg == route.LegDecode {
 			body, _ := io.ReadAll(io.LimitReader(res.Body, refusalBytes))

@@ -96,12 +96,18 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 		return nil, true
 	}
 	if code, said, ok := r.complaint(piece); ok {
-		if r.fin.Outcome = r.failure(code); r.fin.Outcome != route.ClientError {
+		r.fin.Outcome = r.failure(code)
+		blamed := r.blamed()
+		if r.fin.Outcome != route.ClientError {
 			if next = r.another(); next != nil {
 				return next, false
 			}
 		}
-		if r.d.Leg == route.LegDecode {
+		switch {
+		case blamed != nil:
+			r.c.refuse(blamed)
+			return nil, false
+		case r.d.Leg == route.LegDecode:
 			r.c.refuse(&legError{leg: r.d.Leg, status: max(code, http.StatusInternalServerError), said: said})
 			return nil, false
 		}

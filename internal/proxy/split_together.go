@@ -20,6 +20,9 @@ type beside struct {
 // errBeside is the cause of a decode leg's end whose prefill leg failed.
 var errBeside = errors.New("the prompt was not computed")
 
+// besideBlame is how long a decoder that answered with an error waits for its prefill leg to say the same.
+const besideBlame = 250 * time.Millisecond
+
 // besideWait is how long a prefiller may take to end its reply when the answer is complete.
 const besideWait = time.Second
 
@@ -93,6 +96,24 @@ func (s *split) besideError() error {
 		}
 	}
 	return errBeside
+}
+
+// blamed is the failure of a prefill leg, where the decoder beside it answered with an error: a decoder that cannot have the prompt says
+// so at about the time at which the prefiller does, and either may be heard first. The decoder is not charged for it then. nil when
+// the prefill leg has not failed.
+func (a *attempt) blamed() error {
+	s := a.c.split
+	if s == nil || s.beside == nil || a.d.Leg != route.LegDecode || a.fin.Outcome != route.EngineError {
+		return nil
+	}
+	limit := time.NewTimer(besideBlame)
+	defer limit.Stop()
+	s.replied(a, limit.C)
+	if s.beside.failure.Load() == nil {
+		return nil
+	}
+	a.fin.Outcome = route.Abandoned
+	return s.besideError()
 }
 
 // failedBeside reports whether an attempt at a decoder ended because its prefill leg failed: another prefiller is to be asked.

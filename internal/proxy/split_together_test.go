@@ -24,7 +24,11 @@ type rooms struct {
 	mu     sync.Mutex
 	open   map[uint64]chan struct{} // closed when the prefiller was there
 	failed int                      // prefill legs that fail from now on
-	left   int                      // decode legs whose client left while they waited
+	late   chan struct{}            // when set: decoders fail at once and close it, and prefillers fail no sooner
+	media  string                   // of the decoders' errors
+	status int
+	says   string
+	left   int // decode legs whose client left while they waited
 }
 
 func (*rooms) Name() string                             { return "rooms" }
@@ -74,6 +78,9 @@ func (r *rooms) prefiller(w http.ResponseWriter, q *http.Request) {
 	r.failed = max(0, r.failed-1)
 	r.mu.Unlock()
 	if fails {
+		if r.late != nil {
+			<-r.late
+		}
 		w.WriteHeader(http.StatusInternalServerError)
 		_, _ = io.WriteString(w, `{"message":"out of memory"}`)
 		return
@@ -85,6 +92,14 @@ func (r *rooms) prefiller(w http.ResponseWriter, q *http.Request) {
 func (r *rooms) decoder(w http.ResponseWriter, q *http.Request) {
 	b, _ := io.ReadAll(q.Body)
 	_, there := r.enter(b)
+	if r.late != nil {
+		w.Header().Set("Content-Type", r.media)
+		w.WriteHeader(r.status)
+		_, _ = io.WriteString(w, r.says)
+		_ = http.NewResponseController(w).Flush()
+		close(r.late)
+		return
+	}
 	select {
 	case <-there:
 	case <-q.Context().Done():
@@ -142,6 +157,32 @@ func TestTogetherFails(t *testing.T) {
 	res, got := rig.post("/v1/chat/completions", chatBody)
 	if want := `{"error":{"code":500,"message":"Prefill error: out of memory","type":"prefill_error"}}`; res.StatusCode != 500 || got != want {
 		t.Errorf("%d %s, want %s", res.StatusCode, got, want)
+	}
+}
+
+// TestTogetherBlames: a decoder that says first that it could not have the prompt is not what the client is told of, nor charged.
+func TestTogetherBlames(t *testing.T) {
+	for _, c := range []struct {
+		name, media, says, body string
+		status                  int
+	}{
+		{"status", "application/json", `{"message":"transfer failed"}`, chatBody, 500},
+		{"body", "application/json", `{"error":{"message":"transfer failed","code":500}}`, chatBody, 200},
+		{"stream", "text/event-stream", "data: {\"error\":{\"message\":\"transfer failed\",\"code\":500}}\n\n", streamBody, 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, rig := newRooms(t, proxy.Config{Retries: -1})
+			r.failed, r.late, r.media, r.status, r.says = 1, make(chan struct{}), c.media, c.status, c.says
+			res, got := rig.post("/v1/chat/completions", c.body)
+			if want := `{"error":{"code":500,"message":"Prefill error: out of memory","type":"prefill_error"}}`; res.StatusCode != 500 || got != want {
+				t.Errorf("%d %s, want %s", res.StatusCode, got, want)
+			}
+			for _, s := range rig.fleet.Status() {
+				if s.Endpoint.Role == route.RoleDecode && s.Failures > 0 {
+					t.Errorf("%s was charged for the prefiller's failure", s.Endpoint.Name)
+				}
+			}
+		})
 	}
 }
 
