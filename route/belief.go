@@ -385,7 +385,7 @@ func common(a, b []uint64) int {
 
 // lostCache forgets what an endpoint held.
 func (r *Router) lostCache(ep *endpoint) {
-	ep.epoch++
+	r.renew(ep)
 	ep.cache.doubts, ep.cache.doubted, ep.cache.suspect = 0, nil, 0
 	r.belief.index.Clear(ep.slot)
 }

@@ -200,3 +200,30 @@ func TestAnchor(t *testing.T) {
 		t.Errorf("%d cached tokens predicted, want 1100: the prompt and the answer of the last turn", d.CachedTokens)
 	}
 }
+
+// TestDeclaredAgain: an endpoint that left and is declared again is another engine to whatever was remembered of it, by id too.
+func TestDeclaredAgain(t *testing.T) {
+	x := newReviewed(t, nil, "a")
+	req := route.Request{Model: "m", Session: "s", PromptTokens: 2000}
+	turn := func() route.Decision {
+		t.Helper()
+		d := x.route(req)
+		x.r.Observe(x.now, route.Finished{Lease: d.Lease, Outcome: route.OK, Usage: route.Usage{PromptTokens: 2000, OutputTokens: 10}})
+		return d
+	}
+	turn()
+	if d := turn(); d.CachedTokens == 0 {
+		t.Fatal("what the conversation's home holds was not seen")
+	}
+	for range 2 {
+		x.declare(nil, "")
+		x.declare([]string{"a"}, "")
+		x.up("a", nil, route.Model{ID: "m"})
+		if d := turn(); d.CachedTokens != 0 {
+			t.Errorf("the one that came holds %d tokens", d.CachedTokens)
+		}
+		if d := turn(); d.CachedTokens == 0 {
+			t.Error("what it computed was not seen")
+		}
+	}
+}

@@ -16,7 +16,7 @@ type endpoint struct {
 
 	gone, draining bool
 	incarnation    uint32 // counts changes of address
-	epoch          uint32 // counts the times its cache is known to have been lost
+	epoch          uint32 // of its cache: another one since the cache is known to have been lost, and for each endpoint that ever was
 
 	report   Report // the latest of each figure
 	reportAt time.Time
@@ -152,6 +152,7 @@ func (r *Router) enter(now time.Time, spec Endpoint, source string) {
 		ep.slot = r.slots
 		r.slots++
 	}
+	r.renew(ep)
 	// A newcomer to a fleet at work is taken in gently; a fleet that starts together is not held back.
 	for _, other := range r.endpoints {
 		if other.requests > 0 && other.state(now) == StateUp {
@@ -161,6 +162,12 @@ func (r *Router) enter(now time.Time, spec Endpoint, source string) {
 	}
 	r.endpoints = append(r.endpoints, ep)
 	r.byName[spec.Name] = ep
+}
+
+// renew begins another epoch of an endpoint's cache: whatever was remembered to be there is not.
+func (r *Router) renew(ep *endpoint) {
+	r.epochs++
+	ep.epoch = r.epochs
 }
 
 // update takes in a changed declaration. Another address is another engine: nothing learnt about the old one holds.

@@ -153,7 +153,7 @@ func (r *Router) kvApply(now time.Time, ep *endpoint, ev *KVApplied) {
 		case KVCleared:
 			r.kv.index.Clear(ep.slot)
 			r.belief.index.Clear(ep.slot)
-			ep.epoch++
+			r.renew(ep)
 			m.base, m.misses, m.hits = KVExact, 0, 0 // whatever was there before it began is gone
 			m.State = KVExact
 		}

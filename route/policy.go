@@ -30,7 +30,7 @@ type Candidate struct {
 	Ramp   float64 // share of its configured weight that it has yet, since it has come or come back: above 0, and mostly 1
 	Load   Load
 	Model  string // what the endpoint would be asked for
-	Epoch  uint32 // counts the times its cache is known to have been lost
+	Epoch  uint32 // of its cache: above 0, another one when that is known to be lost, and never that of another endpoint, not even of one of the same name that left
 
 	CachedTokens int // of this request's prompt, predicted to be in its cache
 

@@ -21,8 +21,9 @@ type Router struct {
 
 	endpoints []*endpoint // in order of declaration; those gone stay until their last lease ends
 	byName    map[string]*endpoint
-	freeSlots []int // slots of endpoints that left, to be used again
-	slots     int   // slots handed out so far
+	freeSlots []int  // slots of endpoints that left, to be used again
+	slots     int    // slots handed out so far
+	epochs    uint32 // and epochs of caches
 
 	generation uint64 // counts changes of who serves what; pools rebuild their members when it moved
 	pools      map[string]*pool
