@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"strings"
@@ -239,6 +240,8 @@ func (c *call) read() error {
 		c.prompt = c.p.parser.Peek(c.body.bytes, named(c.r.Header).get)
 		return nil
 	}
+	// Windows tools write a byte order mark in front of JSON; some engines skip it, others refuse it (RFC 8259, section 8.1).
+	c.body.bytes = bytes.TrimPrefix(c.body.bytes, []byte("\ufeff"))
 	if !c.readsContent() {
 		c.prompt, err = c.p.parser.Parse(c.api, c.body.bytes, named(c.r.Header).get)
 		return err

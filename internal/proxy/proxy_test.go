@@ -51,6 +51,9 @@ func TestBytesAreSacred(t *testing.T) {
 	if s.Usage != (route.Usage{PromptTokens: 20, CachedTokens: 16, OutputTokens: 3, CachedKnown: true}) {
 		t.Errorf("usage = %+v", s.Usage)
 	}
+	if r.post("/v1/chat/completions", "\ufeff"+body); got.body != body { // Windows tools put it in front
+		t.Errorf("with a byte order mark: engine got %q", got.body)
+	}
 	r.post("/odd%2Fpath/x", "not json at all")
 	if got.path != "/odd%2Fpath/x" || got.body != "not json at all" {
 		t.Errorf("unknown path: engine got %q %q", got.path, got.body)
