@@ -112,7 +112,7 @@ func fleet() *fakeFleet {
 			Source: "static", State: route.StateUp, Ramp: 1, Models: []route.Model{{ID: "qwen"}},
 			Report: route.Report{Load: &route.LoadReport{Running: 2, Waiting: -1, KVUsage: .25}},
 		},
-		{Endpoint: route.Endpoint{Name: "http://h:1/x", URL: "http://h:1", Weight: 1}, Source: "admin", State: route.StateUnknown},
+		{Endpoint: route.Endpoint{Name: "http://h:1/x", URL: "http://h:1", Weight: 1}, Source: "admin", State: route.StateUnknown, Load: route.Load{InLine: 3}},
 	}}
 }
 
@@ -172,6 +172,7 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/admin/models", "", 200, `"context_tokens": 4096`},
 		{"GET", "/admin/stats", "", 200, `"decisions": 9`},
 		{"GET", "/admin/endpoints", "", 200, `"kv_usage": 0.25`},
+		{"GET", "/admin/endpoints", "", 200, `"queued_requests": 3`},
 		{"GET", "/admin/endpoints/a", "", 200, `"http://user:xxxxx@10.0.0.1:8000"`},
 		{"GET", "/admin/endpoints/http://h:1/x", "", 200, `"name": "http://h:1/x"`},
 		{"GET", "/admin/endpoints/http%3A%2F%2Fh:1%2Fx", "", 200, `"name": "http://h:1/x"`},

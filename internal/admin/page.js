@@ -64,11 +64,14 @@ function row(e, scale) {
   const load = meter([["prefill", e.load.prefill_tokens / scale.work], ["decode", e.load.decode_tokens / scale.work]], count(work));
   load.title = count(e.load.prefill_tokens) + " prompt tokens to compute, " + count(e.load.decode_tokens) + " answer tokens expected" +
     (e.load.transfer_requests ? ", " + count(e.load.transfer_tokens) + " tokens of KV cache on their way for " + e.load.transfer_requests + " requests" : "");
-  const queue = e.engine.waiting ? e.load.requests + " (" + e.engine.waiting + " queued)" : String(e.load.requests);
+  const waits = [[e.load.queued_requests, "here"], [e.engine.waiting, "there"]].filter((w) => w[0]).map((w) => w.join(" ")).join(", ");
+  const queue = make("td", "num", e.load.requests + (waits ? " (queued: " + waits + ")" : ""));
+  queue.title = e.load.requests + " requests" + (e.load.queued_requests ? ", of which " + e.load.queued_requests + " wait in the router's queue" : "") +
+    (e.engine.waiting ? ", and the engine says that " + e.engine.waiting + " wait there" : "");
   const share = scale.done > 0 ? e.recent / scale.done : null;
   const s = e.served || {};
   tr.append(first, stateCell(e), cell(load),
-    cell(queue, "num"), cell(meter([["share", share || 0]], percent(share))), cell(meter([["hit", e.hit || 0]], percent(e.hit))),
+    queue, cell(meter([["share", share || 0]], percent(share))), cell(meter([["hit", e.hit || 0]], percent(e.hit))),
     cell(seconds(s.ttft_p50_seconds), "num"), cell(percent(e.engine.kv_usage), "num"),
     cell(count(s.requests || e.requests || 0), "num"), cell(count(Math.max(e.failures, s.failed || 0)), "num"));
   return tr;

@@ -87,7 +87,12 @@ func (t *tallied) add(s *live.Served, promptToo, answerToo bool) {
 	if !answerToo && s.Outcome != route.OK {
 		return // its own part may have gone well
 	}
-	if s.Status >= failedFrom || s.Outcome != route.OK && s.Outcome != route.ClientError {
+	switch s.Outcome {
+	case route.OK, route.ClientError, route.ClientGone: // who presses stop has not been failed
+		if s.Status >= failedFrom {
+			t.failed++
+		}
+	default:
 		t.failed++
 	}
 	prompt, cached, output := s.Usage.PromptTokens, s.Usage.CachedTokens, s.Usage.OutputTokens

@@ -25,6 +25,8 @@ func TestTally(t *testing.T) {
 		})
 	}
 	serve("a", 200, route.Usage{PromptTokens: 100, CachedTokens: 75, CachedKnown: true, OutputTokens: 5})
+	hear(&live.Served{Status: 200, Outcome: route.ClientGone, Started: t0, Decision: route.Decision{Endpoint: route.Endpoint{Name: "a"}}})
+	hear(&live.Served{Status: 499, Outcome: route.ClientGone, Started: t0, Decision: route.Decision{Endpoint: route.Endpoint{Name: "a"}}})
 	serve("a", 502, route.Usage{})
 	serve("b", 200, route.Usage{}) // not reported: 50 - 20 estimated
 	serve("gone", 200, route.Usage{})
@@ -42,13 +44,13 @@ func TestTally(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b, all := got.Endpoints[0].Served, got.Endpoints[1].Served, got.Stats.Served
-	if a.Requests != 2 || a.Failed != 1 || *a.HitRate != .75 || a.WorkTokens != 30 || a.WorkShare != .5 || *a.TTFTP50 != .1 {
+	if a.Requests != 4 || a.Failed != 1 || *a.HitRate != .75 || a.WorkTokens != 30 || a.WorkShare != .5 || *a.TTFTP50 != .1 {
 		t.Errorf("a: %+v", a)
 	}
 	if b.Requests != 1 || b.HitRate != nil || b.WorkShare != .5 {
 		t.Errorf("b: %+v", b)
 	}
-	if all.Requests != 4 || all.WorkTokens != 90 || len(tally.one) != 2 {
+	if all.Requests != 6 || all.WorkTokens != 90 || len(tally.one) != 2 {
 		t.Errorf("all: %+v, %d endpoints remembered, want 2", all, len(tally.one))
 	}
 }

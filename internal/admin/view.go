@@ -35,6 +35,7 @@ type endpointView struct {
 
 type loadView struct {
 	Requests      int   `json:"requests"`
+	Queued        int   `json:"queued_requests"` // of these, in the router's own queue
 	PrefillTokens int64 `json:"prefill_tokens"`
 	DecodeTokens  int64 `json:"decode_tokens"`
 	ContextTokens int64 `json:"context_tokens"`
@@ -85,7 +86,7 @@ func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpoi
 		Name: s.Endpoint.Name, URL: redactURL(s.Endpoint.URL), Kind: string(s.Kind), Part: s.Endpoint.Part.String(), Role: string(s.Endpoint.Role),
 		Source: s.Source, Weight: s.Endpoint.Weight, Models: []string{},
 		State: string(s.State), Detail: s.Detail, Draining: s.Draining, Gone: s.Gone, Ramp: s.Ramp,
-		Load:     loadView{s.Load.Requests, s.Load.PrefillTokens, s.Load.DecodeTokens, s.Load.ContextTokens, s.Load.TransferRequests, s.Load.TransferTokens},
+		Load:     loadView{s.Load.Requests, s.Load.InLine, s.Load.PrefillTokens, s.Load.DecodeTokens, s.Load.ContextTokens, s.Load.TransferRequests, s.Load.TransferTokens},
 		Requests: s.Requests, Failures: s.Failures,
 		Engine: engine{
 			Version: s.Report.Version, CacheTokens: s.Report.CacheTokens, BlockTokens: s.Report.BlockTokens,
