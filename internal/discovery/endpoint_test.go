@@ -36,6 +36,7 @@ func TestParseEndpoint(t *testing.T) {
 	f("localhost:8000", route.Endpoint{Name: "localhost:8000", URL: "http://localhost:8000", Weight: 1})
 	f("https://Engine.Example/", route.Endpoint{Name: "engine.example:443", URL: "https://engine.example", Weight: 1})
 	f("HTTP://a/x//", route.Endpoint{Name: "a:80", URL: "http://a/x", Weight: 1})
+	f("http://a/x%2Cy", route.Endpoint{Name: "a:80", URL: "http://a/x%2Cy", Weight: 1})
 	f("http://[::1]:9", route.Endpoint{Name: "[::1]:9", URL: "http://[::1]:9", Weight: 1})
 	f("http://a:1,weight=0,name=b,kind=sglang,models=m1+m2,api_key=k", route.Endpoint{
 		Name: "b", URL: "http://a:1", Kind: route.KindSGLang, Models: []string{"m1", "m2"}, APIKey: "k",
@@ -162,7 +163,7 @@ func TestEndpointsAreBounded(t *testing.T) {
 
 // Whatever is accepted has an address in its one spelling and a name that is safe in labels, lists and paths.
 func FuzzParseEndpoint(f *testing.F) {
-	for _, s := range []string{"http://10.0.0.1:8000", "a:1,weight=2,name=b", "https://[::1]", "http://a/%2f?", "http://[fe80::1%25eth0]:1", "//a", "http://a:1/v1", "a,b", "http://ü:1", "http://a\x00b"} {
+	for _, s := range []string{"http://10.0.0.1:8000", "a:1,weight=2,name=b", "https://[::1]", "http://a/%2f?", "http://[fe80::1%25eth0]:1", "//a", "http://a:1/v1", "a,b", "http://ü:1", "http://a\x00b", "p/:\xed[f 80D:$%2C"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {

@@ -152,7 +152,7 @@ func normalise(address string) (base, name string, err error) {
 	} else if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return "", "", fmt.Errorf("%q: the port must be between 1 and 65535", address)
 	}
-	path := strings.TrimRight(u.EscapedPath(), "/")
+	path := strings.ReplaceAll(strings.TrimRight(u.EscapedPath(), "/"), ",", "%2C") // a comma ends an address in flags and lists
 	if path == "/v1" {
 		return "", "", fmt.Errorf("%q ends in /v1, which requests bring themselves; use %s://%s", address, u.Scheme, u.Host)
 	}
