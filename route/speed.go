@@ -9,13 +9,14 @@ type speed struct {
 	perToken   float64 // ms; 0 before the first sample
 	fixed      float64 // ms, of a prompt that found no other being computed
 	samples    int
-	xx, xy     float64 // sums of a least-squares line through the origin, older samples weighing less, see line
-	prior      float64 // of xx, what is left of what was assumed at first
-	xr, rr, ry float64 // the same of answers that come as a whole
-	noise      float64 // mean square of what such answers were off by, ms²
-	perStep    float64 // ms for each token of such an answer after the first, without the prompts that were computed meanwhile
-	perAnswer  float64 // ms for each token of an answer after the first; 0 unknown
-	hold       float64 // ms that a request stays once it is computed; 0 unknown
+	learntAt   time.Time // when an answer last said how long it took
+	xx, xy     float64   // sums of a least-squares line through the origin, older samples weighing less, see line
+	prior      float64   // of xx, what is left of what was assumed at first
+	xr, rr, ry float64   // the same of answers that come as a whole
+	noise      float64   // mean square of what such answers were off by, ms²
+	perStep    float64   // ms for each token of such an answer after the first, without the prompts that were computed meanwhile
+	perAnswer  float64   // ms for each token of an answer after the first; 0 unknown
+	hold       float64   // ms that a request stays once it is computed; 0 unknown
 
 	batches []batch // the latest, in order of time; at most maxBatches
 	early   early   // what those of them count for whose answers have not ended
@@ -70,12 +71,15 @@ func (r *Router) expect(now time.Time) {
 	everywhere := v.Everywhere()
 	v.Watched = 0
 	for i, m := range r.members {
+		v.Candidates[i].MsPerToken, v.Candidates[i].FixedMs = r.speedOf(m.ep)
+	}
+	r.fade(now)
+	for i, m := range r.members {
 		c := &v.Candidates[i]
 		shared := everywhere
 		if v.FirstTurn { // all that a new conversation finds is of others too
 			shared = c.CachedTokens
 		}
-		c.MsPerToken, c.FixedMs = r.speedOf(m.ep)
 		before, first, behind := r.before(now, m.ep, float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken), c.MsPerToken)
 		c.WaitMs, c.LineMs, c.Behind = first+r.wait(m.ep, now, c.MsPerToken, c.Load.Waiting, r.taken(m.ep)+before), first, behind
 		c.Busy, c.Steady = m.ep.speed.shares(now)
@@ -256,6 +260,7 @@ func (r *Router) learnSpeed(now time.Time, f *flight, u *Usage) {
 		return
 	}
 	s := &f.ep.speed
+	s.learntAt = now
 	perToken, fixed := r.settledSpeed(f.ep)
 	cached := f.decision.CachedTokens
 	if u.CachedKnown {
