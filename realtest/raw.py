@@ -18,6 +18,7 @@ class Stream:
         self.headers_at = time.monotonic() - began
         self.data_at = self.last_at = None  # when the first and the latest data line came
         self.errors = []  # error events
+        self.reasons = []  # why answers ended, as the engine says it
         self.end = ""
         self.unread = b""
 
@@ -53,6 +54,7 @@ class Stream:
             event = json.loads(text)
             if event.get("error"):
                 self.errors.append(event["error"])
+            self.reasons += [c["finish_reason"] for c in event.get("choices") or [] if c.get("finish_reason")]
             yield event
 
     def take(self, count):
