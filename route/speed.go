@@ -9,7 +9,7 @@ type speed struct {
 	perToken   float64 // ms; 0 before the first sample
 	fixed      float64 // ms, of a prompt that found no other being computed
 	samples    int
-	learntAt   time.Time // when an answer last said how long it took
+	learntAt   time.Time // when an answer last said how long its prompt took
 	xx, xy     float64   // sums of a least-squares line through the origin, older samples weighing less, see line
 	prior      float64   // of xx, what is left of what was assumed at first
 	xr, rr, ry float64   // the same of answers that come as a whole
@@ -260,7 +260,9 @@ func (r *Router) learnSpeed(now time.Time, f *flight, u *Usage) {
 		return
 	}
 	s := &f.ep.speed
-	s.learntAt = now
+	if f.leg != LegDecode { // which computes no prompt
+		s.learntAt = now
+	}
 	perToken, fixed := r.settledSpeed(f.ep)
 	cached := f.decision.CachedTokens
 	if u.CachedKnown {
