@@ -110,8 +110,17 @@ class DisaggregatedSGLang(pair.PairTest):
             status, _, got = post(self.pair.url, path, body)
             return path, body, status, got, time.monotonic() - began
 
+        def until_it_fails(n):
+            """A quick machine answers twelve before the kill."""
+            asked, until = [], time.monotonic() + 20
+            while time.monotonic() < until:
+                asked.append(one(n + 6 * len(asked)))
+                if asked[-1][2] >= 500:
+                    break
+            return asked
+
         with concurrent.futures.ThreadPoolExecutor(6) as many:
-            results = list(many.map(one, range(12)))
+            results = [asked for each in many.map(until_it_fails, range(6)) for asked in each]
         kill.join()
         for path, body, status, got, took in results:
             if status == 200:
