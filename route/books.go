@@ -34,6 +34,8 @@ type flight struct {
 	transfer int64     // tokens that are moved to it, of a decode leg, or away from it, of a prefill leg
 	due      time.Time // when what a decode leg needs is expected to be computed
 	handed   time.Time // when what a decode leg needs was on its way
+	left     float64   // tokens of these that are not there yet, once it is on its way, see link
+	area     float64   // of the endpoint's link then
 	used     int64     // blocks that had been put into the endpoint's cache when its own were last marked as used, see refresh
 	overdue  time.Time // see Router.overdue; zero never
 
@@ -82,7 +84,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 		request: req.ID, tenant: req.Tenant, session: d.Session,
 		maxTokens: req.MaxTokens, promptBytes: req.PromptBytes, exactTokens: req.PromptTokens, decision: *d,
 		leg: d.Leg, policy: p.policyFor(d.Leg),
-		index: i, epoch: ep.epoch, stream: req.Stream || d.Leg == LegPrefill, waitMs: r.view.Candidates[index].WaitMs, msPerToken: r.view.Candidates[index].MsPerToken, chain: f.chain[:0], story: f.story,
+		index: i, epoch: ep.epoch, stream: req.Stream || d.Leg == LegPrefill, waitMs: r.view.Candidates[index].WaitMs - r.view.Candidates[index].LinkMs, msPerToken: r.view.Candidates[index].MsPerToken, chain: f.chain[:0], story: f.story,
 	}
 	if req.Content != nil {
 		f.text = req.Content.Text
@@ -193,6 +195,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	ep := f.ep
 	r.letGo(f)
 	tellReleased(f, ev)
+	r.passes(now, ep)
 	f.leave()
 	if f.waits {
 		r.leaveLine(ep, f)

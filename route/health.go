@@ -53,6 +53,7 @@ type endpoint struct {
 	news    []string // to be told with the next observation
 
 	transfer transfer // of KV cache that comes to it
+	link     link     // that it comes by
 	pace     pace     // of its answers
 	spent    float64  // ms that it has computed prompts up to spentAt, see prompting
 	spentAt  time.Time

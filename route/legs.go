@@ -29,6 +29,7 @@ func (r *Router) computedLeg(now time.Time, f *flight) {
 	case LegDecode:
 		l.TransferRequests--
 		l.TransferTokens -= f.transfer
+		r.passes(now, f.ep)
 		f.ep.came(f)
 		r.learnTransfer(now, f)
 	case LegWhole:

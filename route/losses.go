@@ -28,5 +28,8 @@ func (e *endpoint) uncertain(c *Candidate, cached int) float64 {
 	if !c.Full {
 		return 0 // nothing has been pushed out
 	}
+	if n := e.report.CacheTokens; n > 0 && e.resident() >= n {
+		return float64(cached) // whoever waits for memory has had all taken first that nobody uses
+	}
 	return float64(float64(cached)*(e.losses.missing+firstLosses)) / (e.losses.n + firstFinds)
 }

@@ -91,7 +91,8 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 			s.PrefillPerSec = 1000 / ep.speed.perToken
 		}
 		if ep.transfer.samples > 0 {
-			s.TransferMs, s.TransferPerSec = ep.transfer.fixed, 1000/ep.transfer.perToken
+			t := ep.transfer.best()
+			s.TransferMs, s.TransferPerSec = t.fixed, 1000/t.perToken
 		}
 		if ep.cache.bound > 0 {
 			s.CacheTokens = ep.cacheTokens()

@@ -37,6 +37,7 @@ type Candidate struct {
 	MsPerToken   float64 // time to compute one token of a prompt, learnt; above 0
 	FixedMs      float64 // time to first token when there is nothing to compute, learnt
 	WaitMs       float64 // until the prompts in front are computed and a place is free
+	LinkMs       float64 // of WaitMs, for transfers that share a decoder's link; reckoned of decode legs only
 	LineMs       float64 // of WaitMs, for those in line at the router
 	Behind       int     // requests in line at the router that this one would go in front of
 	TurnsPerMs   float64 // turns that it was given of late

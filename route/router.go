@@ -65,7 +65,8 @@ type Router struct {
 	first     float64   // scratch: ms until the prompt is predicted to be computed elsewhere, of a decode leg
 	freely    freely    // scratch, see weighFree
 	pace      pace      // of answers at all endpoints
-	moved     transfer  // what is assumed of endpoints that no KV cache has come to yet
+	moved     movePace  // what is assumed of endpoints that no KV cache has come to yet
+	movedAt   time.Time // when that was learnt
 	ended     Ended     // scratch: what the latest Finished told, valid until the next one
 
 	standing int     // flights in line, at all endpoints

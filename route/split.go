@@ -128,7 +128,7 @@ func (r *Router) weigh(m *measure) (SplitWhy, Weighed) {
 		prefill := float64((float64(r.view.PromptTokens-present) + r.members[i].ep.uncertain(c, present)) * c.MsPerToken)
 		// A step that computes prompts makes everybody wait who decodes there.
 		stall := float64(float64(r.members[i].ep.decoding()) * prefill)
-		if cost := c.WaitMs + prefill + c.FixedMs + stall + burden(c, prefill); whole < 0 || cost < whole {
+		if cost := c.WaitMs + prefill + c.FixedMs + stall + inLine(c, prefill); whole < 0 || cost < whole {
 			whole = cost
 		}
 	}
@@ -137,15 +137,16 @@ func (r *Router) weigh(m *measure) (SplitWhy, Weighed) {
 		c := &r.other.view.Candidates[i]
 		prefill := float64((float64(r.other.view.PromptTokens-c.CachedTokens) + r.other.members[i].ep.uncertain(c, c.CachedTokens)) * c.MsPerToken)
 		c.DelayMs = float64(float64(r.other.members[i].ep.decoding()) * prefill) // one without a role answers too
-		if cost := c.WaitMs + prefill + c.FixedMs + c.DelayMs + burden(c, prefill); split < 0 || cost < split {
+		if cost := c.WaitMs + prefill + c.FixedMs + c.DelayMs + inLine(c, prefill); split < 0 || cost < split {
 			split = cost
 		}
 	}
 	moved := -1.0
 	for i := range r.view.Candidates {
 		c := &r.view.Candidates[i]
-		perToken, fixed := r.transferOf(r.members[i].ep)
-		cost := max(0, r.legWaitMs(i)-first) + fixed + float64(float64(r.view.PromptTokens-c.CachedTokens)*perToken)
+		ep, tokens := r.members[i].ep, float64(r.view.PromptTokens-c.CachedTokens)
+		pace := r.transferOf(r.view.Now, ep)
+		cost := max(0, r.legWaitMs(i)-first) + pace.fixed + float64(tokens*pace.perToken) + 2*r.besides(ep, pace, tokens, first)
 		if moved < 0 || cost < moved {
 			moved = cost
 		}
@@ -157,11 +158,17 @@ func (r *Router) weigh(m *measure) (SplitWhy, Weighed) {
 	return WholeSooner, w
 }
 
-// burden is what those who come after wait for a prompt that takes so many ms (M/G/1, as in the policy least_ttft).
-func burden(c *Candidate, prefill float64) float64 {
+// inLine is what a prompt that takes so many ms costs others where the shortest goes first: those in line that it goes in front of wait for it,
+// and while it stands in line itself nobody does.
+func inLine(c *Candidate, prefill float64) float64 {
+	return burden(c, c.WaitMs-c.LineMs, prefill) + float64(float64(c.Behind)*prefill)
+}
+
+// burden is what those who come after wait for a prompt of so many ms that waits for so many itself (M/G/1, as in the policy least_ttft).
+func burden(c *Candidate, wait, prefill float64) float64 {
 	const fullBusy = 0.9
 	rate := c.TurnsPerMs / (1 - min(c.Busy, fullBusy))
-	return float64(float64(rate*prefill) * (c.WaitMs + prefill/2))
+	return float64(float64(rate*prefill) * (wait + prefill/2))
 }
 
 // prefillMs is how soon the best of the prefill side is predicted to have computed the prompt.
@@ -183,9 +190,13 @@ func (r *Router) asDecodeLegs() {
 	r.leg, r.view.Leg = LegDecode, LegDecode
 	for i := range r.view.Candidates {
 		c := &r.view.Candidates[i]
+		ep := r.members[i].ep
+		pace := r.transferOf(r.view.Now, ep)
 		wait := r.legWaitMs(i)
-		c.MsPerToken, c.FixedMs = r.transferOf(r.members[i].ep)
-		c.WaitMs = max(0, wait-first)
+		c.LinkMs = r.besides(ep, pace, float64(r.view.PromptTokens-c.CachedTokens), first)
+		c.MsPerToken, c.FixedMs = pace.perToken, pace.fixed
+		c.WaitMs = max(0, wait-first) + c.LinkMs
+		c.DelayMs = c.LinkMs
 	}
 }
 
@@ -193,7 +204,8 @@ func (r *Router) asDecodeLegs() {
 func (r *Router) asWhole(now time.Time) {
 	r.leg, r.view.Leg = LegWhole, LegWhole
 	for i := range r.view.Candidates {
-		r.view.Candidates[i].Terms = Terms{}
+		c := &r.view.Candidates[i]
+		c.Terms, c.LinkMs, c.DelayMs = Terms{}, 0, 0
 	}
 	r.expect(now)
 }

@@ -66,7 +66,7 @@ func (r *Router) bestWhole(m *measure) (best int, cost float64) {
 		present := r.presentTokens(i, m)
 		prefill := float64((float64(r.view.PromptTokens-present) + ep.uncertain(c, present)) * c.MsPerToken)
 		t := Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Evict: r.evicts(c, prefill)}
-		t.Others = stalls(ep, prefill) + float64(comersCount*burden(c, prefill)) + r.answers(c, ep)
+		t.Others = stalls(ep, prefill) + float64(comersCount*burden(c, c.WaitMs, prefill)) + r.answers(c, ep)
 		c.Terms = t
 		costs = append(costs, r.weighted(c, &t))
 	}
@@ -89,7 +89,7 @@ func (r *Router) bestPair(whole float64) (best int, cost float64) {
 		c, ep := &r.other.view.Candidates[i], r.other.members[i].ep
 		prefill := float64((float64(r.other.view.PromptTokens-c.CachedTokens) + ep.uncertain(c, c.CachedTokens)) * c.MsPerToken)
 		c.DelayMs = stalls(ep, prefill)
-		t := Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Others: c.DelayMs + float64(comersCount*burden(c, prefill)), Evict: r.evicts(c, prefill)}
+		t := Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Others: c.DelayMs + float64(comersCount*burden(c, c.WaitMs, prefill)), Evict: r.evicts(c, prefill)}
 		switch cost := r.weighted(c, &t); {
 		case n == 0 || cost < base[0]:
 			two[1], base[1] = two[0], base[0]
@@ -122,11 +122,12 @@ func (r *Router) bestPair(whole float64) (best int, cost float64) {
 func (r *Router) answersFor(i int, prefiller *Candidate) (t Terms, first float64) {
 	c, ep := &r.view.Candidates[i], r.members[i].ep
 	first = prefiller.WaitMs + prefiller.FixedMs + float64(float64(r.view.PromptTokens-prefiller.CachedTokens)*prefiller.MsPerToken)
-	perToken, fixed := r.transferOf(ep)
+	pace := r.transferOf(r.view.Now, ep)
 	moved := float64(r.view.PromptTokens - c.CachedTokens)
+	besides := r.besides(ep, pace, moved, first)
 	return Terms{
-		Wait: max(0, r.legWaitMs(i)-first), Prefill: float64(moved * perToken), Fixed: fixed,
-		Others: r.answers(c, ep), Evict: r.evicts(c, float64(moved*c.MsPerToken)),
+		Wait: max(0, r.legWaitMs(i)-first) + besides, Prefill: float64(moved * pace.perToken), Fixed: pace.fixed,
+		Others: r.answers(c, ep) + besides, Evict: r.evicts(c, float64(moved*c.MsPerToken)),
 	}, first
 }
 

@@ -126,7 +126,7 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 		for i := range r.other.view.Candidates {
 			c, ep := &r.other.view.Candidates[i], r.other.members[i].ep
 			prefill := float64(r.view.PromptTokens-c.CachedTokens) * c.MsPerToken
-			cost := c.WaitMs + prefill + c.FixedMs + promptShare*float64(ep.decoding())*prefill + comersCount*burden(c, prefill)
+			cost := c.WaitMs + prefill + c.FixedMs + promptShare*float64(ep.decoding())*prefill + comersCount*burden(c, c.WaitMs, prefill)
 			for j := range r.view.Candidates {
 				if r.members[j].ep == ep {
 					continue

@@ -3,15 +3,28 @@ package route
 import "time"
 
 // transfer is what is learnt of how long it takes until a decoder that is asked for an answer has the KV cache of its prompt from
-// where it was computed, and has made the first token of it: fixed, plus perToken for every token that is moved.
+// where it was computed, and has made the first token of it: fixed, plus perToken for every token that is moved. Transfers to one decoder
+// share its link, unless that explains what they take much worse than that each has all the speed it can use.
 type transfer struct {
+	shared, alone moves
+	samples       int
+	at            time.Time // of the latest sample
+}
+
+// moves is a line through samples: of tokens, or of tokens times the transfers among which one was under way.
+type moves struct {
 	perToken float64 // ms; 0 before the first sample
 	fixed    float64 // ms
-	samples  int
-	at       time.Time // of the latest sample
-	prior    float64   // perToken before the first sample
+	prior    float64 // perToken before the first sample
+	off      float64 // ms by which it was wrong, on average over the latest samples
 
 	n, x, y, xx, xy float64 // sums over the samples, older ones weighing less
+}
+
+// movePace is how fast KV cache comes to a decoder.
+type movePace struct {
+	perToken, fixed float64
+	shares          bool // transfers that are under way at a time take their part of the speed each
 }
 
 const (
@@ -22,35 +35,48 @@ const (
 	leastMovePerToken = 1e-5 // ms
 	leastMoveFixed    = 0.1  // ms
 	forgetMoves       = time.Minute
+	aloneShown        = 2 // times as wrong as the other line that of a shared link must be not to be believed
 )
 
+// best is the line that is believed. Where few transfers meet both are as good, and the first ones say little.
+func (t *transfer) best() movePace {
+	if t.shared.off > float64(aloneShown*t.alone.off) {
+		return movePace{t.alone.perToken, t.alone.fixed, false}
+	}
+	return movePace{t.shared.perToken, t.shared.fixed, true}
+}
+
 // transferOf is how fast KV cache comes to an endpoint, or what is assumed of it: the mean of the others.
-func (r *Router) transferOf(ep *endpoint) (perToken, fixed float64) {
+func (r *Router) transferOf(now time.Time, ep *endpoint) movePace {
 	if ep.transfer.samples > 0 {
-		return ep.transfer.recent(r.view.Now)
+		return ep.transfer.best().recent(ep.transfer.at, now)
 	}
-	if r.moved.samples > 0 {
-		return r.moved.recent(r.view.Now)
+	if r.moved.perToken > 0 {
+		return r.moved.recent(r.movedAt, now)
 	}
-	return firstMovePerToken, firstMoveFixed
+	return movePace{firstMovePerToken, firstMoveFixed, false}
 }
 
 // recent is what is thought now. Transfers that were slow are not tried again while they are thought to be, so that nothing would show
 // that they have become quick: what is above the first assumption halves with each minute without a transfer.
-func (t *transfer) recent(now time.Time) (perToken, fixed float64) {
-	perToken, fixed = t.perToken, t.fixed
-	for age := now.Sub(t.at); age >= forgetMoves && (perToken > firstMovePerToken || fixed > firstMoveFixed) && age < 64*forgetMoves; age -= forgetMoves {
-		perToken = min(perToken, (perToken+firstMovePerToken)/2)
-		fixed = min(fixed, (fixed+firstMoveFixed)/2)
+func (t movePace) recent(at, now time.Time) movePace {
+	for age := now.Sub(at); age >= forgetMoves && (t.perToken > firstMovePerToken || t.fixed > firstMoveFixed) && age < 64*forgetMoves; age -= forgetMoves {
+		t.perToken = min(t.perToken, (t.perToken+firstMovePerToken)/2)
+		t.fixed = min(t.fixed, (t.fixed+firstMoveFixed)/2)
 	}
-	return perToken, fixed
+	return t
 }
 
 // transferring notes that a decoder has been asked, and that what it needs has been computed.
 func (r *Router) transferring(now time.Time, l Lease) {
-	if f := r.flight(l); f != nil && f.leg == LegDecode && !f.prefilled {
-		f.handed = now
+	f := r.flight(l)
+	if f == nil || f.leg != LegDecode || f.prefilled {
+		return
 	}
+	if f.handed.IsZero() {
+		r.passes(now, f.ep)
+	}
+	f.handed, f.left, f.area = now, float64(f.transfer), f.ep.link.area
 }
 
 // learnTransfer takes in that a decode leg's first byte came. What was expected to be in front of it is taken off.
@@ -58,29 +84,38 @@ func (r *Router) learnTransfer(now time.Time, f *flight) {
 	if f.handed.IsZero() || f.incarnation != f.ep.incarnation || !f.stream {
 		return // an answer that comes as a whole says when all of it was made
 	}
-	perToken, fixed := r.transferOf(f.ep)
-	f.ep.transfer.at = now
-	f.ep.transfer.learn(float64(max(f.transfer, 1)), max(0, ms(now.Sub(f.handed))-f.waitMs), perToken, fixed)
+	t := &f.ep.transfer
+	pace := r.transferOf(now, f.ep)
+	took, tokens := ms(now.Sub(f.handed)), float64(max(f.transfer, 1))
+	among := 1.0 // transfers that were under way at a time, this one with them, on average
+	if took > 0 {
+		among = max(1, (f.ep.link.area-f.area)/took)
+	}
+	took = max(0, took-f.waitMs)
+	t.at = now
+	t.samples++
+	t.alone.learn(tokens, took, pace, t.samples)
+	t.shared.learn(float64(tokens*among), took, pace, t.samples)
 	r.meanTransfer(now)
 }
 
-// learn takes in that x tokens took y ms, where so much was assumed. One sample moves the estimates by little, and a wild one
+// learn takes in that x tokens took y ms, the n-th sample, where so much was assumed. One sample moves the estimates by little, and a wild one
 // counts as at most four times what was expected, and twice when much has been seen: an engine that compiles, or makes a first connection to another one, is not slow.
-func (t *transfer) learn(x, y, perToken, fixed float64) {
-	if t.samples == 0 {
-		t.perToken, t.fixed = perToken, fixed
-		t.prior = perToken
+func (t *moves) learn(x, y float64, assumed movePace, n int) {
+	if n == 1 {
+		t.perToken, t.fixed = assumed.perToken, assumed.fixed
+		t.prior = t.perToken
 	}
 	expected := t.fixed + float64(x*t.perToken)
 	most := float64(outlier * expected)
-	if t.samples > 32 {
+	if n > 33 {
 		most = float64(outlier / 2 * expected)
 	}
 	y = min(y, most)
-	t.samples++
+	t.off += float64((1 - keepSample) * (max(y-expected, expected-y) - t.off))
 	step := float64(t.fixed * fixedStep)
-	if t.samples <= 32 { // what is assumed at first may be far off
-		step = float64(t.fixed * (fixedStep + 0.5/float64(t.samples)))
+	if n <= 32 { // what is assumed at first may be far off
+		step = float64(t.fixed * (fixedStep + 0.5/float64(n)))
 	}
 	if y-float64(x*t.perToken) > t.fixed {
 		t.fixed += float64(step * (1 - fixedQuantile))
@@ -99,14 +134,18 @@ func (t *transfer) learn(x, y, perToken, fixed float64) {
 
 // meanTransfer is what is assumed of endpoints without a sample.
 func (r *Router) meanTransfer(now time.Time) {
-	m := transfer{}
+	m, n, shares := movePace{}, 0.0, 0
 	for _, ep := range r.endpoints {
-		if t := &ep.transfer; t.samples > 0 {
-			m.perToken, m.fixed, m.samples = m.perToken+t.perToken, m.fixed+t.fixed, m.samples+1
+		if ep.transfer.samples == 0 {
+			continue
+		}
+		t := ep.transfer.best()
+		m.perToken, m.fixed, n = m.perToken+t.perToken, m.fixed+t.fixed, n+1
+		if t.shares {
+			shares++
 		}
 	}
-	if n := float64(m.samples); n > 0 {
-		m.perToken, m.fixed, m.at = m.perToken/n, m.fixed/n, now
-		r.moved = m
+	if n > 0 {
+		r.moved, r.movedAt = movePace{m.perToken / n, m.fixed / n, float64(2*shares) > n}, now
 	}
 }

@@ -1,0 +1,183 @@
+package route
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// carrier is what really carries KV cache to the one decoder: ms for a token when a transfer is alone, and whether those under way share.
+type carrier struct {
+	perToken, fixed float64
+	shares          bool
+}
+
+// ends is after how many ms each of the transfers ends that begin together.
+func (c carrier) ends(tokens []int) []float64 {
+	ends := make([]float64, len(tokens))
+	for i, x := range tokens {
+		moved := 0
+		for _, y := range tokens {
+			if c.shares {
+				moved += min(x, y) // each has an even part until it is over
+			}
+		}
+		if !c.shares {
+			moved = x
+		}
+		ends[i] = c.fixed + c.perToken*float64(moved)
+	}
+	return ends
+}
+
+// linked is a router before a prefiller and a decoder.
+func linked(now time.Time) *Router {
+	r := New(Config{Policy: func() Policy { return firstOf{} }, PolicyName: "first", Disaggregation: Disaggregation{When: WhenAlways}})
+	r.Observe(now, Declared{Source: "test", Endpoints: []Endpoint{
+		{Name: "p", URL: "http://p", Weight: 1, Role: RolePrefill}, {Name: "d", URL: "http://d", Weight: 1, Role: RoleDecode},
+	}})
+	for _, name := range []string{"p", "d"} {
+		r.Observe(now, Probed{Endpoint: name, Report: Report{Healthy: true, Models: []Model{{ID: "m"}}}})
+	}
+	return r
+}
+
+// TestTransfersShareALink: what transfers that meet take is foreseen, whether they share the decoder's link or not, and alone they take no longer
+// than alone.
+func TestTransfersShareALink(t *testing.T) {
+	for _, real := range []carrier{{0.1, 12, true}, {0.1, 12, false}, {0.002, 15, true}, {0.5, 5, true}} {
+		r, now, rng, asked := linked(time.Unix(1000, 0)), time.Unix(1000, 0), rand.New(rand.NewPCG(1, 2)), 0
+		together := func(tokens []int) (foreseen []float64) {
+			t.Helper()
+			plans := make([]Plan, len(tokens))
+			for i, x := range tokens {
+				asked++
+				plan, err := r.Decide(now, &Request{Model: "m", PromptTokens: x, Stream: true, Splits: true, MintedID: strconv.Itoa(asked)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				plans[i], foreseen = plan, append(foreseen, plan.TTFTMs-plan.Prefill.TTFTMs)
+			}
+			now = now.Add(600 * time.Millisecond)
+			for i := range plans {
+				r.Observe(now, FirstByte{Lease: plans[i].Prefill.Lease})
+				r.Observe(now, Transferring{Lease: plans[i].Lease})
+				r.Observe(now, Finished{Lease: plans[i].Prefill.Lease})
+			}
+			ends, began := real.ends(tokens), now
+			order := make([]int, len(tokens))
+			for i := range order {
+				order[i] = i
+			}
+			slices.SortStableFunc(order, func(a, b int) int { return int(math.Copysign(1, ends[a]-ends[b])) })
+			for _, i := range order {
+				now = began.Add(time.Duration(ends[i] * 1e6))
+				r.Observe(now, FirstByte{Lease: plans[i].Lease})
+				r.Observe(now, Finished{Lease: plans[i].Lease})
+			}
+			now = now.Add(time.Second)
+			return foreseen
+		}
+		for range 60 {
+			tokens := make([]int, 1+rng.IntN(6))
+			for i := range tokens {
+				tokens[i] = 200 + rng.IntN(4000)
+			}
+			together(tokens)
+		}
+		for _, tokens := range [][]int{{2000}, {1000, 3000, 3000, 3000}, {500, 500, 500, 4000}} {
+			got, want := together(tokens)[len(tokens)-1], real.ends(tokens)[len(tokens)-1]
+			if math.Abs(got-want) > 0.25*want {
+				t.Errorf("%+v: the last of %v is thought to take %.0f ms, it takes %.0f", real, tokens, got, want)
+			}
+		}
+		if l := r.byName["d"]; len(l.coming) > 0 || r.besides(l, r.transferOf(now, l), 1000, 0) != 0 {
+			t.Errorf("%+v: transfers are left on the link: %v", real, l.coming)
+		}
+	}
+}
+
+// TestLinkPasses: what transfers have left is that of a simulation in small steps, whenever they begin.
+func TestLinkPasses(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	const perToken = 0.1
+	for range 200 {
+		r, start := linked(time.Unix(1000, 0)), time.Unix(1000, 0)
+		ep := r.byName["d"]
+		ep.transfer = transfer{shared: moves{perToken: perToken}, samples: 1, at: start}
+		n := 1 + rng.IntN(6)
+		begins, left := make([]int, n), make([]float64, n)
+		r.flights = make([]flight, n)
+		for i := range n {
+			begins[i] = rng.IntN(300)
+			r.flights[i] = flight{ep: ep, transfer: int64(1 + rng.IntN(3000)), stream: rng.IntN(2) == 0, index: uint32(i)}
+			ep.coming = append(ep.coming, uint32(i))
+		}
+		const ticks = 100 // a ms
+		for at := range 400 * ticks {
+			k := 0
+			for i := range n {
+				switch f := &r.flights[i]; {
+				case at == begins[i]*ticks:
+					now := start.Add(time.Duration(begins[i]) * time.Millisecond)
+					r.passes(now, ep)
+					f.handed, f.left = now, float64(f.transfer)
+					left[i] = f.left
+				case at < begins[i]*ticks:
+					continue
+				}
+				if left[i] > 0 || r.flights[i].stream {
+					k++
+				}
+			}
+			for i := range n {
+				if at >= begins[i]*ticks {
+					left[i] = max(0, left[i]-1.0/ticks/perToken/float64(max(k, 1)))
+				}
+			}
+		}
+		r.passes(start.Add(400*time.Millisecond), ep)
+		for i := range n {
+			if got := r.flights[i].left; math.Abs(got-left[i]) > 10 {
+				t.Fatalf("transfer %d of %+v has %.0f tokens left, want %.0f", i, begins, got, left[i])
+			}
+		}
+	}
+}
+
+// TestFullMemoryHoldsNothing: where outstanding requests need all the memory there is, what a cache is believed to hold is taken to be gone.
+func TestFullMemoryHoldsNothing(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		full    bool
+		tokens  int64 // of memory, as the engine tells; 0 unknown
+		context int64 // of outstanding requests
+		want    float64
+	}{
+		{"nothing has been pushed out", false, 100_000, 200_000, 0},
+		{"the share that is missing of late", true, 100_000, 99_000, 40_000 / firstFinds},
+		{"all of it", true, 100_000, 100_000, 40_000},
+		{"memory is not known", true, 0, 200_000, 40_000 / firstFinds},
+	} {
+		ep := &endpoint{}
+		ep.report.CacheTokens, ep.load.ContextTokens = c.tokens, c.context
+		if got := ep.uncertain(&Candidate{Full: c.full}, 40_000); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %v tokens of 40,000, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestInLineNobodyWaits: of a prompt that stands in line only those wait that it goes in front of, and those that come while it is computed.
+func TestInLineNobodyWaits(t *testing.T) {
+	c := Candidate{WaitMs: 900, LineMs: 800, TurnsPerMs: 0.01, Busy: 0.5}
+	if got, want := inLine(&c, 200), 0.01/0.5*200*(100+100.0); math.Abs(got-want) > 1e-9 {
+		t.Errorf("at the end of the line others wait for %v ms, want %v", got, want)
+	}
+	c.WaitMs, c.LineMs, c.Behind = 100, 0, 4
+	if got, want := inLine(&c, 200), 0.01/0.5*200*(100+100.0)+4*200; math.Abs(got-want) > 1e-9 {
+		t.Errorf("in front of four they wait for %v ms, want %v", got, want)
+	}
+}
