@@ -96,3 +96,25 @@ func TestWhoComesBackIsSpared(t *testing.T) {
 		}
 	}
 }
+
+// TestDecodersHaveEvenShares: how fast KV cache comes to a decoder is no measure of how much it can answer. One to which transfers seem to take
+// no time at all, since all of them wait there for a place, must not be given everybody's share.
+func TestDecodersHaveEvenShares(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		cs := same(3)
+		for i := range cs {
+			cs[i].MsPerToken, cs[i].FixedMs, cs[i].Load.Requests, cs[i].Busy = 0.002, 25, 30, 0.5
+		}
+		cs[1].MsPerToken, cs[1].FixedMs, cs[1].WaitMs, cs[1].Load.Requests = 1e-5, 1300, 10_000, 180
+		v := view(cs, 1)
+		v.Leg, v.PromptTokens, v.FirstTurn, v.Home = route.LegDecode, 2000, first, -1
+		if !first {
+			v.Home = 1
+		}
+		p := ttft(t)
+		got := p.Pick(v, &route.Request{})
+		if got.Index == 1 {
+			t.Errorf("first turn %v: placed at the decoder where 180 are and it waits for 10 s: %+v, others cost %.0f", first, got, cs[0].Terms.Cost())
+		}
+	}
+}
