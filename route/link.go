@@ -12,19 +12,22 @@ type link struct {
 // passes lets time go by on a decoder's link. It is to be asked before a transfer begins or ends.
 func (r *Router) passes(now time.Time, ep *endpoint) {
 	dt := ms(now.Sub(ep.link.at))
+	if dt <= 0 {
+		return
+	}
 	ep.link.at = now
 	if len(ep.coming) == 0 { // of every endpoint where nothing is split
 		return
 	}
 	perToken := r.transferOf(now, ep).perToken
 	for dt > 0 {
-		n, next := 0, -1.0 // under way, and tokens that the first of them to end has left
+		n, next := 0, -1.0 // under way, and tokens that the first of them has left that may be over before dt is
 		for _, k := range ep.coming {
 			f := &r.flights[k]
 			if !f.moves() {
 				continue
 			}
-			if n++; f.left > 0 && (next < 0 || f.left < next) {
+			if n++; !f.stream && (next < 0 || f.left < next) {
 				next = f.left
 			}
 		}
@@ -48,7 +51,7 @@ func (r *Router) passes(now time.Time, ep *endpoint) {
 // moves reports whether a decode leg that has not answered yet has KV cache under way: until its first byte, or, since an answer that comes as
 // a whole has none before its end, until all is thought to have come.
 func (f *flight) moves() bool {
-	return !f.handed.IsZero() && f.transfer > 0 && (f.stream || f.left > 0)
+	return !f.handed.IsZero() && f.transfer > 0 && (f.stream || f.left > 0) && f.incarnation == f.ep.incarnation
 }
 
 // besides is for how many ms longer a transfer of so many tokens that begins in so many ms takes for the others that share the link with it, and
@@ -71,6 +74,8 @@ func (r *Router) besides(ep *endpoint, pace movePace, tokens, in float64) float6
 		f := &r.flights[k]
 		left := float64(f.transfer)
 		switch {
+		case f.incarnation != ep.incarnation:
+			continue
 		case !f.handed.IsZero():
 			left = f.left - gone
 		case f.due.After(begins):

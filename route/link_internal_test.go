@@ -94,8 +94,8 @@ func TestTransfersShareALink(t *testing.T) {
 				t.Errorf("%+v: the last of %v is thought to take %.0f ms, it takes %.0f", real, tokens, got, want)
 			}
 		}
-		if l := r.byName["d"]; len(l.coming) > 0 || r.besides(l, r.transferOf(now, l), 1000, 0) != 0 {
-			t.Errorf("%+v: transfers are left on the link: %v", real, l.coming)
+		if err := r.Idle(); err != nil {
+			t.Errorf("%+v: %v", real, err)
 		}
 	}
 }
@@ -155,15 +155,19 @@ func TestFullMemoryHoldsNothing(t *testing.T) {
 		full    bool
 		tokens  int64 // of memory, as the engine tells; 0 unknown
 		context int64 // of outstanding requests
+		twice   int64 // of that, counted for several
+		share   float64
 		want    float64
 	}{
-		{"nothing has been pushed out", false, 100_000, 200_000, 0},
-		{"the share that is missing of late", true, 100_000, 99_000, 40_000 / firstFinds},
-		{"all of it", true, 100_000, 100_000, 40_000},
-		{"memory is not known", true, 0, 200_000, 40_000 / firstFinds},
+		{"nothing has been pushed out", false, 100_000, 200_000, 0, 1, 0},
+		{"the share that is missing of late", true, 100_000, 99_000, 0, 1, 40_000 / firstFinds},
+		{"all of it", true, 100_000, 100_000, 0, 1, 40_000},
+		{"what they share takes room once", true, 100_000, 120_000, 30_000, 1, 40_000 / firstFinds},
+		{"host memory keeps it", true, 100_000, 120_000, 0, 4, 40_000 / firstFinds},
+		{"memory is not known", true, 0, 200_000, 0, 1, 40_000 / firstFinds},
 	} {
 		ep := &endpoint{}
-		ep.report.CacheTokens, ep.load.ContextTokens = c.tokens, c.context
+		ep.report.CacheTokens, ep.load.ContextTokens, ep.held.prompts, ep.cache.share = c.tokens, c.context, c.twice, c.share
 		if got := ep.uncertain(&Candidate{Full: c.full}, 40_000); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %v tokens of 40,000, want %v", c.name, got, c.want)
 		}

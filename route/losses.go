@@ -2,7 +2,8 @@ package route
 
 // losses is how much of what a full cache is believed to hold proves not to be there, of late. A request that goes to one endpoint since
 // all of a long prompt is believed to be there has it computed in front of all who are answered there if that is wrong; in two legs only
-// itself waits.
+// itself waits. Where outstanding requests need all the memory that there is, all of it is taken to be gone, also what they
+// have in common: such an endpoint should be spared in any case.
 type losses struct {
 	missing, n float64 // shares missing, and samples; older ones weigh less
 }
@@ -28,7 +29,7 @@ func (e *endpoint) uncertain(c *Candidate, cached int) float64 {
 	if !c.Full {
 		return 0 // nothing has been pushed out
 	}
-	if n := e.report.CacheTokens; n > 0 && e.resident() >= n {
+	if n := e.report.CacheTokens; n > 0 && float64(e.resident()) >= float64(float64(n)*max(1, e.cache.share)) {
 		return float64(cached) // whoever waits for memory has had all taken first that nobody uses
 	}
 	return float64(float64(cached)*(e.losses.missing+firstLosses)) / (e.losses.n + firstFinds)

@@ -43,7 +43,7 @@ type Candidate struct {
 	TurnsPerMs   float64 // turns that it was given of late
 	ReturnsPerMs float64 // conversations a millisecond that are at home there and expected to go on while this prompt waits and is computed; if one asks, see Awaiting
 	Crowd        float64 // share of its places or of its KV memory, whichever is more, that outstanding requests take; 0 when neither is known
-	DelayMs      float64 // what those who are answered there wait for this prompt; reckoned of prefill legs only
+	DelayMs      float64 // what others wait for it: of a prefill leg those who are answered there, of a decode leg those that share the link
 	CrowdMs      float64 // what one more request takes of that share, times how long it keeps it
 	Busy         float64 // share of its time that it spends on prompts of late, 0 to 1
 	Steady       float64 // the same over the last minutes: what the conversations that are there bring

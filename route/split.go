@@ -146,7 +146,7 @@ func (r *Router) weigh(m *measure) (SplitWhy, Weighed) {
 		c := &r.view.Candidates[i]
 		ep, tokens := r.members[i].ep, float64(r.view.PromptTokens-c.CachedTokens)
 		pace := r.transferOf(r.view.Now, ep)
-		cost := max(0, r.legWaitMs(i)-first) + pace.fixed + float64(tokens*pace.perToken) + 2*r.besides(ep, pace, tokens, first)
+		cost := max(0, r.legWaitMs(i)-first) + pace.fixed + float64(tokens*pace.perToken) + float64(2*r.besides(ep, pace, tokens, first))
 		if moved < 0 || cost < moved {
 			moved = cost
 		}
@@ -158,8 +158,8 @@ func (r *Router) weigh(m *measure) (SplitWhy, Weighed) {
 	return WholeSooner, w
 }
 
-// inLine is what a prompt that takes so many ms costs others where the shortest goes first: those in line that it goes in front of wait for it,
-// and while it stands in line itself nobody does.
+// inLine is what a prompt that takes so many ms costs others where the shortest goes first: those in line that it goes in front of wait for it.
+// While it stands in line itself few do, those that are not much shorter (see Queue.Patience), and they are not counted.
 func inLine(c *Candidate, prefill float64) float64 {
 	return burden(c, c.WaitMs-c.LineMs, prefill) + float64(float64(c.Behind)*prefill)
 }

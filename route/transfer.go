@@ -4,7 +4,8 @@ import "time"
 
 // transfer is what is learnt of how long it takes until a decoder that is asked for an answer has the KV cache of its prompt from
 // where it was computed, and has made the first token of it: fixed, plus perToken for every token that is moved. Transfers to one decoder
-// share its link, unless that explains what they take much worse than that each has all the speed it can use.
+// share its link, unless that explains what they take much worse than that each has all the speed it can use. Before the first of them none is
+// thought to wait for others.
 type transfer struct {
 	shared, alone moves
 	samples       int
@@ -73,9 +74,7 @@ func (r *Router) transferring(now time.Time, l Lease) {
 	if f == nil || f.leg != LegDecode || f.prefilled {
 		return
 	}
-	if f.handed.IsZero() {
-		r.passes(now, f.ep)
-	}
+	r.passes(now, f.ep)
 	f.handed, f.left, f.area = now, float64(f.transfer), f.ep.link.area
 }
 
@@ -94,14 +93,14 @@ func (r *Router) learnTransfer(now time.Time, f *flight) {
 	took = max(0, took-f.waitMs)
 	t.at = now
 	t.samples++
-	t.alone.learn(tokens, took, pace, t.samples)
-	t.shared.learn(float64(tokens*among), took, pace, t.samples)
+	t.alone.learn(tokens, took, 1, pace, t.samples)
+	t.shared.learn(float64(tokens*among), took, 1/float64(among*among), pace, t.samples)
 	r.meanTransfer(now)
 }
 
-// learn takes in that x tokens took y ms, the n-th sample, where so much was assumed. One sample moves the estimates by little, and a wild one
+// learn takes in that x tokens took y ms, the n-th sample, of such a weight, where so much was assumed. One sample moves the estimates by little, and a wild one
 // counts as at most four times what was expected, and twice when much has been seen: an engine that compiles, or makes a first connection to another one, is not slow.
-func (t *moves) learn(x, y float64, assumed movePace, n int) {
+func (t *moves) learn(x, y, w float64, assumed movePace, n int) {
 	if n == 1 {
 		t.perToken, t.fixed = assumed.perToken, assumed.fixed
 		t.prior = t.perToken
@@ -124,8 +123,8 @@ func (t *moves) learn(x, y float64, assumed movePace, n int) {
 	}
 	// What prompts of one length take says nothing about longer ones: only by what longer ones take more is a token's share told from
 	// what is fixed. As long as their lengths hardly differ, what was assumed stays.
-	t.n, t.x, t.y = float64(t.n*keepSample)+1, float64(t.x*keepSample)+x, float64(t.y*keepSample)+y
-	t.xx, t.xy = float64(t.xx*keepSample)+float64(x*x), float64(t.xy*keepSample)+float64(x*y)
+	t.n, t.x, t.y = float64(t.n*keepSample)+w, float64(t.x*keepSample)+float64(w*x), float64(t.y*keepSample)+float64(w*y)
+	t.xx, t.xy = float64(t.xx*keepSample)+float64(w*float64(x*x)), float64(t.xy*keepSample)+float64(w*float64(x*y))
 	spread := max(0, t.xx-float64(t.x*t.x)/t.n)
 	slope := t.xy - float64(t.x*t.y)/t.n
 	const weight = priorTokens * priorTokens
