@@ -213,7 +213,8 @@ func TestLinkIsCharged(t *testing.T) {
 	r := New(Config{Policy: func() Policy { return seen }, PolicyName: "seen", Disaggregation: Disaggregation{When: WhenTime}})
 	r.Observe(now, Declared{Source: "test", Endpoints: []Endpoint{
 		{Name: "p", URL: "http://p", Weight: 1, Role: RolePrefill},
-		{Name: "d", URL: "http://d", Weight: 1, Role: RoleDecode}, {Name: "far", URL: "http://far", Weight: 1, Role: RoleDecode},
+		{Name: "d", URL: "http://d", Weight: 1, Role: RoleDecode},
+		{Name: "far", URL: "http://far", Weight: 1, Role: RoleDecode},
 	}})
 	for _, name := range []string{"p", "d", "far"} {
 		r.Observe(now, Probed{Endpoint: name, Report: Report{Healthy: true, Models: []Model{{ID: "m"}}}})
