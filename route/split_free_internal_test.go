@@ -189,3 +189,21 @@ func TestFreeKeepsAnswersFromPrompts(t *testing.T) {
 		t.Errorf("ten wait for the next one: %+v", next)
 	}
 }
+
+// TestFreeLeavesRoom: a prompt that takes more than a part of an engine's memory is not put into that of two.
+func TestFreeLeavesRoom(t *testing.T) {
+	for _, c := range []struct {
+		memory int64 // tokens, as engines tell; 0 unknown
+		tokens int
+		pairs  bool
+	}{{40_000, 10_000, true}, {40_000, 10_001, false}, {0, 200_000, true}} {
+		r, now := freeRouter(3), time.Unix(1000, 0)
+		for i := range 3 {
+			r.Observe(now, Probed{Endpoint: "e" + strconv.Itoa(i), Report: Report{Healthy: true, Models: []Model{{ID: "m"}}, CacheTokens: c.memory}})
+		}
+		plan, err := r.Decide(now, &Request{Model: "m", PromptTokens: c.tokens, Stream: true, Splits: true, MintedID: "s"})
+		if err != nil || (plan.Weighed.SplitMs > 0) != c.pairs {
+			t.Errorf("%+v: two legs are thought to cost %v ms, %v", c, plan.Weighed.SplitMs, err)
+		}
+	}
+}
