@@ -34,8 +34,8 @@ type LeastTTFTConfig struct {
 	StayMs float64 `yaml:"stay_ms"`
 	// StayShare is the same as a share of the time predicted at its own endpoint; the larger of both counts. 0 means 0.2.
 	StayShare float64 `yaml:"stay_share"`
-	// FairShare bounds an endpoint's outstanding requests to so many times its fair share, by weight and speed, and eight
-	// more. 0 means 2.
+	// FairShare bounds an endpoint's outstanding requests to so many times its fair share, by weight and speed (decode legs by
+	// weight alone), and eight more. 0 means 2.
 	FairShare float64 `yaml:"fair_share"`
 	// SpreadShare is how much slower an endpoint is thought for each fourteenth that it was given more new conversations than the
 	// one with fewest, as a share of a turn's mean time. 0 means 1.
