@@ -353,3 +353,35 @@ func TestLineIsWeighed(t *testing.T) {
 		t.Errorf("in front of two and of five: %v and %v, want %v and %v", a, b, wholeMs+2*each, wholeMs+5*each+transfer)
 	}
 }
+
+// TestPlacesAreNoLink: what waits for a place at a decoder says nothing of how fast KV cache comes to it.
+func TestPlacesAreNoLink(t *testing.T) {
+	w := newWire(t)
+	w.Observe(w.now, Probed{Endpoint: "d", Report: Report{Healthy: true, Models: []Model{{ID: "m"}}, Slots: 4}})
+	ep := w.decoder(0.01)
+	var answered []Plan
+	for range 4 {
+		p := w.hand(w.decide(1000))
+		w.wait(20)
+		w.Observe(w.now, FirstByte{Lease: p.Lease})
+		answered = append(answered, p)
+	}
+	before := ep.transfer
+	for range 20 {
+		p := w.hand(w.decide(1000))
+		w.wait(5000)
+		w.answer(p)
+	}
+	if ep.transfer != before {
+		t.Errorf("from waiting for one of four places it is learnt that a transfer takes %v ms, and %v for a token", ep.transfer.best().fixed, ep.transfer.best().perToken)
+	}
+	for _, p := range answered {
+		w.Observe(w.now, Finished{Lease: p.Lease})
+	}
+	p := w.hand(w.decide(1000))
+	w.wait(20)
+	w.answer(p)
+	if ep.transfer.samples != before.samples+1 {
+		t.Errorf("one that found a place is the %dth sample, want the %dth", ep.transfer.samples, before.samples+1)
+	}
+}

@@ -75,12 +75,15 @@ func (r *Router) transferring(now time.Time, l Lease) {
 		return
 	}
 	r.passes(now, f.ep)
+	n := f.ep.places()
+	f.held = n > 0 && f.ep.sent()-len(f.ep.coming) >= n
 	f.handed, f.left, f.area = now, float64(f.transfer), f.ep.link.area
 }
 
-// learnTransfer takes in that a decode leg's first byte came. What was expected to be in front of it is taken off.
+// learnTransfer takes in that a decode leg's first byte came. What was expected to be in front of it is taken off. One that found all places taken
+// waited for a place, and says nothing.
 func (r *Router) learnTransfer(now time.Time, f *flight) {
-	if f.handed.IsZero() || f.incarnation != f.ep.incarnation || !f.stream {
+	if f.handed.IsZero() || f.held || f.incarnation != f.ep.incarnation || !f.stream {
 		return // an answer that comes as a whole says when all of it was made
 	}
 	t := &f.ep.transfer
