@@ -23,7 +23,6 @@ type leastTTFT struct {
 
 	firsts, laters float64 // turns of late: conversations' first ones, and the others
 	tokens         float64 // uncached ones of a turn, of late
-	even           float64 // see evenly
 }
 
 // given counts the first turns an endpoint was given, forgetting a share with every first turn of the pool, see remembered.
@@ -59,12 +58,11 @@ func (p *leastTTFT) AwaitsReturns() bool { return true }
 
 // Pick implements route.Policy.
 func (p *leastTTFT) Pick(v *route.View, r *route.Request) route.Choice {
-	p.even = evenly(v)
 	limit := p.fairLimit(v)
 	p.reckon(v)
 	best, bestCost := nobody, 0.0
 	for i := range v.Candidates {
-		if p.over(&v.Candidates[i], limit) {
+		if over(v, &v.Candidates[i], limit) {
 			continue
 		}
 		c := v.Candidates[i].Terms.Cost()
@@ -76,14 +74,14 @@ func (p *leastTTFT) Pick(v *route.View, r *route.Request) route.Choice {
 		return route.Choice{Index: least(v, requests), Reason: ReasonLeastTTFT}
 	}
 	atHome := v.Home >= 0 && !v.Repeats
-	if atHome && !p.over(&v.Candidates[v.Home], limit) {
+	if atHome && !over(v, &v.Candidates[v.Home], limit) {
 		if p.stays(&v.Candidates[v.Home].Terms, &v.Candidates[best].Terms) {
 			p.learn(v, r, v.Home)
 			return route.Choice{Index: v.Home, Reason: ReasonHome}
 		}
 	}
 	i, near := p.nearest(v, bestCost, limit)
-	parent := v.Home < 0 && v.Parent >= 0 && !p.over(&v.Candidates[v.Parent], limit) && v.Candidates[v.Parent].Terms.Cost()-bestCost <= p.cfg.StayMs
+	parent := v.Home < 0 && v.Parent >= 0 && !over(v, &v.Candidates[v.Parent], limit) && v.Candidates[v.Parent].Terms.Cost()-bestCost <= p.cfg.StayMs
 	if parent {
 		i = v.Parent
 	}
@@ -154,13 +152,13 @@ func (p *leastTTFT) reckon(v *route.View) {
 // begin is where they go on. Where few go on there is little to spread, and prompts may gather where what they share is. Who was
 // not there for a while begins at the mean of the others, and nobody catches up with more than a few.
 func (p *leastTTFT) spread(v *route.View) {
-	fastest, sum, n := p.speed(&v.Candidates[0]), 0.0, 0
+	fastest, sum, n := speed(v, &v.Candidates[0]), 0.0, 0
 	for i := range v.Candidates {
-		fastest = min(fastest, p.speed(&v.Candidates[i]))
+		fastest = min(fastest, speed(v, &v.Candidates[i]))
 	}
 	for i := range v.Candidates {
 		if c := &v.Candidates[i]; p.present(c) {
-			sum += p.share(c, fastest)
+			sum += p.share(v, c, fastest)
 			n++
 		}
 	}
@@ -168,11 +166,11 @@ func (p *leastTTFT) spread(v *route.View) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		if p.present(c) {
-			p.enter(c, fastest, mean-mostDebt/min(lasting(c), 1))
+			p.enter(v, c, fastest, mean-mostDebt/min(lasting(c), 1))
 		} else {
-			p.enter(c, fastest, mean)
+			p.enter(v, c, fastest, mean)
 		}
-		if s := p.share(c, fastest); fewest < 0 || s < fewest {
+		if s := p.share(v, c, fastest); fewest < 0 || s < fewest {
 			fewest = s
 		}
 	}
@@ -180,13 +178,13 @@ func (p *leastTTFT) spread(v *route.View) {
 	sum = 0
 	line := p.line(v)
 	for i := range v.Candidates {
-		sum += p.share(&v.Candidates[i], fastest)
+		sum += p.share(v, &v.Candidates[i], fastest)
 	}
 	each := float64(p.cfg.SpreadShare*evenness) * min(1, max(leastSpread, p.later())) * float64(len(v.Candidates)) / max(sum, float64(len(v.Candidates)))
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		p.given[c.Slot].seen = p.picks
-		c.Terms.Spread = float64(float64(p.mean(c)+c.FixedMs+line) * min(float64(each*(p.share(c, fastest)-fewest)), mostSpread))
+		c.Terms.Spread = float64(float64(p.mean(c)+c.FixedMs+line) * min(float64(each*(p.share(v, c, fastest)-fewest)), mostSpread))
 	}
 }
 
@@ -204,7 +202,7 @@ func (p *leastTTFT) present(c *route.Candidate) bool {
 }
 
 // enter lets an endpoint have at least so large a share.
-func (p *leastTTFT) enter(c *route.Candidate, fastest, share float64) {
+func (p *leastTTFT) enter(v *route.View, c *route.Candidate, fastest, share float64) {
 	for len(p.given) <= c.Slot {
 		p.given = append(p.given, given{})
 	}
@@ -212,17 +210,17 @@ func (p *leastTTFT) enter(c *route.Candidate, fastest, share float64) {
 	if g.key != c.Key {
 		*g = given{key: c.Key}
 	}
-	g.count = max(g.count, float64(share*lasting(c))/p.slower(c, fastest))
+	g.count = max(g.count, float64(share*lasting(c))/slower(v, c, fastest))
 }
 
 // slower is how many times as slow an endpoint is as the fastest one, within reason.
-func (p *leastTTFT) slower(c *route.Candidate, fastest float64) float64 {
-	return min(p.speed(c)/fastest, 16)
+func slower(v *route.View, c *route.Candidate, fastest float64) float64 {
+	return min(speed(v, c)/fastest, 16)
 }
 
 // share is how many first turns the endpoint was given of late, for its weight and its speed beside the fastest one's.
-func (p *leastTTFT) share(c *route.Candidate, fastest float64) float64 {
-	return float64(p.given[c.Slot].count/lasting(c)) * p.slower(c, fastest)
+func (p *leastTTFT) share(v *route.View, c *route.Candidate, fastest float64) float64 {
+	return float64(p.given[c.Slot].count/lasting(c)) * slower(v, c, fastest)
 }
 
 // twice is how many tokens would be kept at an endpoint although the conversation's home has them too: used there again, they
@@ -244,8 +242,8 @@ func (p *leastTTFT) newcomers(v *route.View) float64 {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		turns += c.TurnsPerMs
-		busy += c.Busy / p.speed(c)
-		able += 1 / p.speed(c)
+		busy += c.Busy / speed(v, c)
+		able += 1 / speed(v, c)
 	}
 	later := p.later()
 	if v.Watched > 0 { // a home that is made early is one for all later turns, of which the rate of now tells nothing
@@ -267,7 +265,7 @@ func (p *leastTTFT) newcomers(v *route.View) float64 {
 // conversation, until computing the prefix elsewhere is cheaper. It is also what keeps new conversations from the quickest
 // endpoints of a fleet when the conversations there crowd each other out of the cache, and compute again what they lost.
 func (p *leastTTFT) others(v *route.View, c *route.Candidate, prefill, newcomers float64) float64 {
-	rate := newcomers/p.speed(c) + c.ReturnsPerMs/(1-min(c.Steady, fullBusy))
+	rate := newcomers/speed(v, c) + c.ReturnsPerMs/(1-min(c.Steady, fullBusy))
 	cost := float64(othersCount * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
 	cost += float64(othersCount * float64(prefill*float64(c.Behind)))
 	crowd := min(c.Crowd, fullBusy)
@@ -297,7 +295,9 @@ func crowded(share float64) float64 {
 }
 
 // mean is how long a turn's prompt takes to compute on an endpoint, in ms, never 0.
-func (p *leastTTFT) mean(c *route.Candidate) float64 { return max(float64(p.tokens*p.speed(c)), 1e-6) }
+func (p *leastTTFT) mean(c *route.Candidate) float64 {
+	return max(float64(p.tokens*c.MsPerToken), 1e-6)
+}
 
 // learn takes in a turn that is placed.
 func (p *leastTTFT) learn(v *route.View, r *route.Request, i int) {
@@ -323,35 +323,24 @@ func (p *leastTTFT) fairLimit(v *route.View) float64 {
 	requests, weight := 1, 0.0
 	for i := range v.Candidates {
 		requests += v.Candidates[i].Load.Requests
-		weight += v.Candidates[i].Weight / p.speed(&v.Candidates[i])
+		weight += v.Candidates[i].Weight / speed(v, &v.Candidates[i])
 	}
 	return float64(p.cfg.FairShare*float64(requests)) / weight
 }
 
 // over reports whether one more request would be more than an endpoint's fair share and a few.
-func (p *leastTTFT) over(c *route.Candidate, limit float64) bool {
+func over(v *route.View, c *route.Candidate, limit float64) bool {
 	n := c.Load.Requests + 1
-	return float64(n) > float64(limit*c.Weight)/p.speed(c)+freeShare
+	return float64(n) > float64(limit*c.Weight)/speed(v, c)+freeShare
 }
 
 // speed is the time for a token of a prompt by which endpoints have their shares, never 0. How fast KV cache comes to a decoder says nothing of
 // how much it can answer: those have even shares.
-func (p *leastTTFT) speed(c *route.Candidate) float64 {
-	if p.even > 0 {
-		return p.even
+func speed(v *route.View, c *route.Candidate) float64 {
+	if v.Leg == route.LegDecode {
+		return 1
 	}
 	return max(c.MsPerToken, 1e-6)
-}
-
-// evenly is the time for a token of all candidates for a decode leg; 0 for what is computed.
-func evenly(v *route.View) (mean float64) {
-	if v.Leg != route.LegDecode {
-		return 0
-	}
-	for i := range v.Candidates {
-		mean += max(v.Candidates[i].MsPerToken, 1e-6)
-	}
-	return mean / float64(len(v.Candidates))
 }
 
 // nearest picks, among those that cost about as little as the best, the first in rendezvous order of the conversation, so that
@@ -362,7 +351,7 @@ func (p *leastTTFT) nearest(v *route.View, bestCost, limit float64) (index, near
 	var first place
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		if p.over(c, limit) || c.Terms.Cost()-bestCost > nearMs {
+		if over(v, c, limit) || c.Terms.Cost()-bestCost > nearMs {
 			continue
 		}
 		near++

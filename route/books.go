@@ -195,8 +195,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	ep := f.ep
 	r.letGo(f)
 	tellReleased(f, ev)
-	r.passes(now, ep)
-	f.leave()
+	r.leave(now, f)
 	if f.waits {
 		r.leaveLine(ep, f)
 		ep.load.PrefillTokens -= f.prefill

@@ -9,10 +9,11 @@ import (
 // elsewhere, which may be long after. Until then it takes no place there, and a request that is served there as a whole cannot count
 // on its blocks, as it could on those of a whole one, which the engine computes before.
 
-// came takes a decode leg off the list of those whose KV cache is still to come.
-func (e *endpoint) came(f *flight) {
-	if i := slices.Index(e.coming, f.index); i >= 0 {
-		e.coming = slices.Delete(e.coming, i, i+1)
+// came takes a decode leg off the list of those whose KV cache is still to come, and off its endpoint's link.
+func (r *Router) came(now time.Time, f *flight) {
+	r.passes(now, f.ep)
+	if i := slices.Index(f.ep.coming, f.index); i >= 0 {
+		f.ep.coming = slices.Delete(f.ep.coming, i, i+1)
 	}
 }
 

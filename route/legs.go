@@ -29,22 +29,21 @@ func (r *Router) computedLeg(now time.Time, f *flight) {
 	case LegDecode:
 		l.TransferRequests--
 		l.TransferTokens -= f.transfer
-		r.passes(now, f.ep)
-		f.ep.came(f)
+		r.came(now, f)
 		r.learnTransfer(now, f)
 	case LegWhole:
 	}
 }
 
 // leave takes a flight that ends off the count of requests.
-func (f *flight) leave() {
+func (r *Router) leave(now time.Time, f *flight) {
 	l := &f.ep.load
 	inTransfer := f.leg != LegWhole && f.prefilled == (f.leg == LegPrefill)
 	if inTransfer {
 		l.TransferRequests--
 		l.TransferTokens -= f.transfer
 		if f.leg == LegDecode {
-			f.ep.came(f)
+			r.came(now, f)
 		}
 	}
 	if !inTransfer || f.leg == LegDecode {

@@ -18,8 +18,8 @@ package route
 // mostBusy is up to which share of time spent on prompts the time of an answer is reckoned: queues do not last for ever.
 const mostBusy = 0.9
 
-// mostTwice is which part of an endpoint's memory a prompt may take to be in that of two at a time, 1 to so many: two of them that each wait at
-// both for what the other holds get nowhere.
+// mostTwice is which part of the memory of who would answer it a prompt may take to be in that of two at a time, 1 to so many: two of them that each
+// wait at both for what the other holds get nowhere.
 const mostTwice = 4
 
 // nearlyMs is what costs may differ by for one to be as good as the other.
@@ -107,12 +107,9 @@ func (r *Router) bestPair(whole float64) (best int, cost float64) {
 	for i := range r.view.Candidates {
 		c, ep := &r.view.Candidates[i], r.members[i].ep
 		cost, terms := -1.0, Terms{}
-		if c.CacheTokens > 0 && int64(mostTwice*r.view.PromptTokens) > c.CacheTokens {
-			costs, legs = append(costs, cost), append(legs, terms)
-			continue
-		}
+		full := c.CacheTokens > 0 && int64(mostTwice*r.view.PromptTokens) > c.CacheTokens
 		for k := range min(n, 2) {
-			if o := r.other.members[two[k]].ep; o == ep || o.kind() != ep.kind() || r.other.view.Candidates[two[k]].Model != c.Model {
+			if o := r.other.members[two[k]].ep; full || o == ep || o.kind() != ep.kind() || r.other.view.Candidates[two[k]].Model != c.Model {
 				continue
 			}
 			t, first := r.answersFor(i, &r.other.view.Candidates[two[k]])
