@@ -212,10 +212,18 @@ func TestTransferIsLearnt(t *testing.T) {
 	}
 }
 
-// BenchmarkDecide compares a request at one endpoint with one in two legs, over as many endpoints.
+// BenchmarkDecide compares a request at one endpoint with one in two legs, over as many endpoints, while nothing and while a thousand legs are
+// under way.
 func BenchmarkDecide(b *testing.B) {
-	for _, when := range []route.When{route.WhenNever, route.WhenAlways, route.WhenTime, route.WhenFree} {
-		b.Run(string(when), func(b *testing.B) {
+	type cell struct {
+		when route.When
+		busy int
+	}
+	for _, c := range []cell{
+		{route.WhenNever, 0}, {route.WhenAlways, 0}, {route.WhenTime, 0}, {route.WhenFree, 0}, {route.WhenAlways, 1024}, {route.WhenTime, 1024}, {route.WhenFree, 1024},
+	} {
+		when := c.when
+		b.Run(string(when)+"/"+strconv.Itoa(c.busy), func(b *testing.B) {
 			r := route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: when}})
 			now := time.Unix(1000, 0)
 			args := []string{"s"}
@@ -224,6 +232,16 @@ func BenchmarkDecide(b *testing.B) {
 			}
 			r.Observe(now, declared(args))
 			req := &route.Request{ID: "r", Seed: 1, Model: "m", Session: "s", PromptTokens: 8000, Stream: true, Splits: true}
+			for i := range c.busy {
+				req.Session = "s" + strconv.Itoa(i)
+				if plan, err := r.Decide(now, req); err != nil {
+					b.Fatal(err)
+				} else if plan.Split() {
+					r.Observe(now, route.FirstByte{Lease: plan.Prefill.Lease})
+					r.Observe(now, route.Transferring{Lease: plan.Lease})
+				}
+			}
+			req.Session = "s"
 			b.ReportAllocs()
 			for b.Loop() {
 				plan, err := r.Decide(now, req)
