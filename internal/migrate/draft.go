@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 )
@@ -177,7 +178,7 @@ func (d *draft) result() (Result, error) {
 	}
 	var text bytes.Buffer
 	if len(root) > 0 {
-		b, err := yaml.MarshalWithOptions(root, yaml.Indent(2), yaml.IndentSequence(true))
+		b, err := yaml.MarshalWithOptions(root, yaml.Indent(2), yaml.IndentSequence(true), yaml.CustomMarshaler(scalar))
 		if err != nil {
 			return Result{}, err
 		}
@@ -190,6 +191,15 @@ func (d *draft) result() (Result, error) {
 		out.Missing = append(out.Missing, m.Missing)
 	}
 	return out, nil
+}
+
+// scalar writes a string. The library writes one with a control character as a block that it does not read again (goccy/go-yaml 1.19.2), so
+// that is quoted here: YAML has all of Go's escapes.
+func scalar(s string) ([]byte, error) {
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		return []byte(strconv.Quote(s)), nil
+	}
+	return yaml.Marshal(s)
 }
 
 // put stores a value at its path, which makes the mappings on its way.

@@ -169,7 +169,7 @@ func FuzzFile(f *testing.F) {
 		"hostname: h\ncontext_servers: {urls: [a:1], router: {type: conversation, match_threshold: 0.8}}\ngeneration_servers: {urls: [b:1]}\n",
 		"smg launch --worker-urls http://a:1 'b c' --policy manual\n", "plugins:\n- {type: queue-scorer, name: q}\nschedulingProfiles: [{name: d, plugins: [{pluginRef: q, weight: 2}]}]\n",
 		"static_models: {m: {static_backends: [http://a:1]}}\nrouting_logic: session\n", "a: &x {b: *x}\n", "context_servers: 5\ngeneration_servers: [1]\nrouter: x\n",
-		"plugins: {a: b}\nschedulingProfiles: 3\n", "context_servers: {router: [a]}\n", "--x --y=\"\\", "? [a]\n: b\n", "!!str a: !!int b\n", "static_models: [a]\nstatic_aliases: b\n",
+		"plugins: {a: b}\nschedulingProfiles: 3\n", "context_servers: {router: [a]}\n", "smg launch --worker-urls http://a:1 'b \r\r\rc'", "--x --y=\"\\", "? [a]\n: b\n", "!!str a: !!int b\n", "static_models: [a]\nstatic_aliases: b\n",
 	} {
 		for i := range Names() {
 			f.Add(uint8(i), []byte(text))
@@ -192,6 +192,22 @@ func FuzzFile(f *testing.F) {
 			t.Fatalf("%s: the result cannot be read: %v\n%s", name, err, got.YAML)
 		}
 	})
+}
+
+// TestControlCharacters: values with any of them are read again as they are.
+func TestControlCharacters(t *testing.T) {
+	for _, value := range []string{"plain", "1", "", "a: b", "a\rb", "a\nb", " a\nb", "a\tb", "a \r\r c", "a\r\nb", "\r", "a\n\rb", "a\x01b", "é\u0085x"} {
+		d := &draft{}
+		d.set("a.b", value)
+		got, err := d.result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again struct{ A struct{ B string } }
+		if err := yaml.Unmarshal(got.YAML, &again); err != nil || again.A.B != value {
+			t.Errorf("%q is written as %q, which is read as %q: %v", value, got.YAML, again.A.B, err)
+		}
+	}
 }
 
 // TestPlugins: what an EndpointPickerConfig's plugins come to.
