@@ -46,6 +46,7 @@ type Drive struct {
 
 	Sent    func(now time.Time, lease route.Lease, engine int, job Job) // hears what is handed to an engine; nil for nobody
 	Stepped func(now time.Time, engine int)                             // hears that an engine's step is over, before the router is told of it
+	Heard   func(*route.Entry)                                          // hears what the router is told and answers, in order; an entry may not be kept. nil for nobody
 
 	talks   []talk
 	queue   timetable
@@ -132,6 +133,9 @@ func (d *Drive) Play(w Workload, conversations []Conversation) []Turnout {
 func (d *Drive) Observe(now time.Time, ev route.Event) route.Entry {
 	e := d.Router.Observe(now, ev)
 	d.called = append(d.called, e.Called...)
+	if d.Heard != nil {
+		d.Heard(&e)
+	}
 	return e
 }
 
@@ -193,6 +197,13 @@ func (d *Drive) try(now time.Time, i, row int, tried []string) {
 	}
 	out := &d.out[row]
 	decision, err := d.Router.Route(now, &req)
+	if d.Heard != nil {
+		e := route.Entry{Now: now, Request: &req, Err: err}
+		if err == nil {
+			e.Decision, e.View = &decision, d.Router.Seen()
+		}
+		d.Heard(&e)
+	}
 	if err != nil {
 		out.Failed = true
 		return

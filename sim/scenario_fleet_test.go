@@ -78,9 +78,12 @@ func (s *scenario) run(t testing.TB, by router, seed uint64) []sim.Turnout {
 }
 
 // play is run, and returns the router and its engines too, as they are at the end.
-func (s *scenario) play(t testing.TB, by router, seed uint64) (*sim.Drive, []sim.Turnout) {
+func (s *scenario) play(t testing.TB, by router, seed uint64, heard ...func(*route.Entry)) (*sim.Drive, []sim.Turnout) {
 	t.Helper()
 	d := sim.Drive{Router: route.New(route.Config{Policy: by.make, PolicyName: by.name, Queue: policy.Queue(policy.Config{Name: by.name})}), Model: "m", Start: start, Seed: seed, IDs: by.ids, Whole: s.whole}
+	if len(heard) > 0 {
+		d.Heard = heard[0]
+	}
 	var specs []route.Endpoint
 	for i, c := range s.fleet {
 		e, err := sim.NewEngine(c, seed+uint64(i))

@@ -60,7 +60,7 @@ func (e *Engine) stepTime(prefillTokens, seqs int) time.Duration {
 		d += time.Duration(float64(e.loading) / e.cfg.HostTokensPerSecond * float64(time.Second))
 	}
 	if e.cfg.Jitter > 0 {
-		d = time.Duration(float64(d) * (1 + e.cfg.Jitter*(2*e.rng.Float64()-1)))
+		d = time.Duration(float64(d) * (1 + float64(e.cfg.Jitter*(float64(2*e.rng.Float64())-1))))
 	}
 	return max(d, 1)
 }

@@ -93,7 +93,7 @@ func (c Conversation) Whole(i int, share float64) bool {
 func (w Workload) Conversations(seed uint64) []Conversation {
 	rng := rand.New(rand.NewPCG(seed, 0x776f726b6c6f6164))
 	size := func(mean float64) int {
-		return min(max(int(mean*(0.3+0.7*rng.ExpFloat64())), 1), maxTurnTokens)
+		return min(max(int(mean*(0.3+float64(0.7*rng.ExpFloat64()))), 1), maxTurnTokens)
 	}
 	out := make([]Conversation, w.Count)
 	system := mix(seed)
