@@ -29,33 +29,36 @@ var plan = map[string]room{
 	".": {},
 
 	// The pure floor.
-	"prefix":  {},
-	"prompt":  {may: []string{"route"}, third: []string{"github.com/segmentio/asm", "github.com/zeebo/xxh3", "golang.org/x/sys"}},
-	"session": {third: []string{"github.com/zeebo/xxh3"}},
-	"route":   {may: []string{"prefix", "session"}, third: []string{"github.com/zeebo/xxh3"}},
-	"policy":  {may: []string{"prefix", "route"}},
-	"engine":  {may: []string{"route"}, third: []string{"github.com/tinylib/msgp", "github.com/zeebo/xxh3"}},
-	"sim":     {may: []string{"route", "session"}},
+	"fleet":    {may: []string{"session"}},
+	"pick":     {may: []string{"fleet"}},
+	"kvstream": {third: []string{"github.com/zeebo/xxh3"}},
+	"prefix":   {},
+	"prompt":   {may: []string{"fleet"}, third: []string{"github.com/segmentio/asm", "github.com/zeebo/xxh3", "golang.org/x/sys"}},
+	"session":  {third: []string{"github.com/zeebo/xxh3"}},
+	"route":    {may: []string{"fleet", "kvstream", "pick", "prefix", "session"}, third: []string{"github.com/zeebo/xxh3"}},
+	"policy":   {may: []string{"fleet", "pick", "prefix", "route"}},
+	"engine":   {may: []string{"fleet", "kvstream"}, third: []string{"github.com/tinylib/msgp", "github.com/zeebo/xxh3"}},
+	"sim":      {may: []string{"fleet", "pick", "route", "session"}},
 
 	// The floor that touches the world.
-	"internal/live":       {may: []string{"route"}},
-	"internal/proxy":      {may: []string{"engine", "internal/live", "internal/proxy/h1", "internal/tracing", "prompt", "route", "session"}, third: []string{"github.com/google/uuid", "golang.org/x/net"}},
+	"internal/live":       {may: []string{"fleet", "route"}},
+	"internal/proxy":      {may: []string{"engine", "fleet", "internal/live", "internal/proxy/h1", "internal/tracing", "prompt", "route", "session"}, third: []string{"github.com/google/uuid", "golang.org/x/net"}},
 	"internal/proxy/h1":   {},
-	"internal/probe":      {may: []string{"engine", "internal/live", "route"}},
+	"internal/probe":      {may: []string{"engine", "fleet", "route"}},
 	"internal/strictyaml": {third: []string{"github.com/goccy/go-yaml"}},
-	"internal/discovery":  {may: []string{"internal/strictyaml", "route"}, third: []string{"github.com/fsnotify/fsnotify"}},
-	"internal/config":     {may: []string{"engine", "internal/discovery", "internal/kvevents", "internal/probe", "internal/strictyaml", "policy", "prompt", "route", "session"}},
+	"internal/discovery":  {may: []string{"fleet", "internal/strictyaml", "route"}, third: []string{"github.com/fsnotify/fsnotify"}},
+	"internal/config":     {may: []string{"engine", "fleet", "internal/discovery", "internal/kvevents", "internal/probe", "internal/strictyaml", "policy", "prompt", "route", "session"}},
 	"internal/migrate":    {may: []string{"engine", "internal/strictyaml"}, third: []string{"github.com/goccy/go-yaml"}},
-	"internal/explain":    {may: []string{"internal/live", "policy", "route"}},
-	"internal/shadow":     {may: []string{"internal/live", "route"}},
-	"internal/record":     {may: []string{"internal/live", "route", "sim"}},
-	"internal/trtserve":   {may: []string{"internal/live", "route"}, third: []string{"github.com/prometheus/client_golang", "go.etcd.io/etcd/client/v3", "go.uber.org/zap"}},
-	"internal/metrics":    {may: []string{"internal/live", "route"}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
-	"internal/admin":      {may: []string{"internal/live", "route"}},
-	"internal/tracing":    {may: []string{"internal/live", "route"}, third: []string{"go.opentelemetry.io/otel"}},
-	"internal/enginetest": {may: []string{"engine", "prompt", "route", "sim"}, third: []string{"github.com/go-zeromq/zmq4", "github.com/tinylib/msgp", "github.com/zeebo/xxh3"}, tests: true},
-	"internal/kvevents":   {may: []string{"engine", "internal/live", "route"}, third: []string{"github.com/go-zeromq/zmq4"}},
-	"internal/lmcache":    {may: []string{"engine", "route"}, third: []string{"github.com/tinylib/msgp"}},
+	"internal/explain":    {may: []string{"fleet", "internal/live", "pick", "policy", "route"}},
+	"internal/shadow":     {may: []string{"fleet", "internal/live", "route"}},
+	"internal/record":     {may: []string{"fleet", "internal/live", "route", "sim"}},
+	"internal/trtserve":   {may: []string{"fleet", "internal/live", "route"}, third: []string{"github.com/prometheus/client_golang", "go.etcd.io/etcd/client/v3", "go.uber.org/zap"}},
+	"internal/metrics":    {may: []string{"fleet", "internal/live", "kvstream", "pick", "route"}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
+	"internal/admin":      {may: []string{"fleet", "internal/live", "route"}},
+	"internal/tracing":    {may: []string{"fleet", "internal/live", "route"}, third: []string{"go.opentelemetry.io/otel"}},
+	"internal/enginetest": {may: []string{"engine", "fleet", "sim"}, third: []string{"github.com/go-zeromq/zmq4", "github.com/tinylib/msgp", "github.com/zeebo/xxh3"}, tests: true},
+	"internal/kvevents":   {may: []string{"engine", "fleet", "internal/live", "kvstream", "route"}, third: []string{"github.com/go-zeromq/zmq4"}},
+	"internal/lmcache":    {may: []string{"engine", "fleet"}, third: []string{"github.com/tinylib/msgp"}},
 	"internal/plot":       {third: []string{"gonum.org/v1/plot"}},
 	"internal/jinja":      {},
 	"internal/tokenizer":  {may: []string{"internal/jinja"}, third: []string{"golang.org/x/text"}},
@@ -72,7 +75,7 @@ func reason(from, to string) string {
 	case isPure(from) && strings.HasPrefix(to, "internal/"):
 		return "a pure package may not reach the world; hand the value in, or let internal/live tell it as an event"
 	case isPure(from):
-		return "siblings meet in route's values, not in each other; pass a value that route declares"
+		return "siblings meet in the values of fleet and pick, not in each other; pass a value"
 	case plan[to].tests:
 		return "simulated engines and players are no part of the router that serves; only cmd and tests use them"
 	case strings.HasPrefix(to, "cmd/"):
@@ -167,7 +170,6 @@ type source struct {
 	path   string // with slashes, relative to the root
 	module string // folder of the go.mod it belongs to: "." or "bench"
 	test   bool
-	lines  int
 	fset   *token.FileSet
 	ast    *ast.File
 }
@@ -201,7 +203,6 @@ var parseAll = sync.OnceValues(func() (all []*source, err error) {
 		if strings.HasPrefix(name, "bench/") {
 			f.module = "bench"
 		}
-		f.lines = strings.Count(string(text), "\n")
 		f.ast, err = parser.ParseFile(fset, name, text, parser.ParseComments)
 		all = append(all, f)
 		return err

@@ -62,7 +62,7 @@ var tables = []string{
 	"prompt.ollamaKinds",
 	"prompt.sglangKinds",
 	"prompt.wide", // what the processor can
-	"route.outcomeNames",
+	"fleet.outcomeNames",
 	"sim.words",
 }
 

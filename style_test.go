@@ -9,49 +9,6 @@ import (
 	"testing"
 )
 
-// The limits of code that is neither a test nor generated. They keep growth visible: a file or function at its limit is split
-// along an idea, not stretched.
-const (
-	maxFileLines     = 400
-	maxFunctionLines = 70
-)
-
-// tooLong names the files ("route/router.go") and functions ("route/router.go:Route") over their limit, with the lines
-// they may have. An entry may only shrink, and one that is no longer needed fails the test.
-var tooLong = map[string]int{}
-
-func TestLength(t *testing.T) {
-	used := map[string]bool{}
-	check := func(name string, lines, limit int) {
-		if lines <= limit {
-			return
-		}
-		used[name] = true
-		if most := tooLong[name]; lines > most {
-			t.Errorf("%s has %d lines, at most %d are allowed: split it along an idea", name, lines, max(limit, most))
-		}
-	}
-	for _, f := range sources(t) {
-		if f.test || ast.IsGenerated(f.ast) {
-			continue
-		}
-		check(f.path, f.lines, maxFileLines)
-		for _, d := range f.ast.Decls {
-			fn, ok := d.(*ast.FuncDecl)
-			if !ok {
-				continue
-			}
-			lines := f.fset.Position(fn.End()).Line - f.fset.Position(fn.Pos()).Line + 1
-			check(f.path+":"+fn.Name.Name, lines, maxFunctionLines)
-		}
-	}
-	for name := range tooLong {
-		if !used[name] {
-			t.Errorf("tooLong names %s, which is within its limit: take it off the list", name)
-		}
-	}
-}
-
 func TestPackageNames(t *testing.T) {
 	for _, f := range sources(t) {
 		if name := f.ast.Name.Name; slices.Contains([]string{"utils", "util", "common", "helpers", "helper", "types", "manager", "misc", "base"}, name) {

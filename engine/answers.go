@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // Bounds on what an engine may say of itself.
@@ -22,7 +22,7 @@ const (
 
 // readAlive reads the answer to a liveness question. An engine that asks for a key, or that does not know the path,
 // is alive all the same; 429 says it is busy, which is not dead; 503 is what engines say while they start.
-func readAlive(a Answer, r *route.Report) {
+func readAlive(a Answer, r *fleet.Report) {
 	switch {
 	case a.Status < 400, a.Status == 401, a.Status == 403, a.Status == 429, Missing(a.Status):
 		r.Healthy, r.Detail = true, ""
@@ -103,7 +103,7 @@ type modelList struct {
 	} `json:"data"`
 }
 
-func readModels(a Answer, r *route.Report) error {
+func readModels(a Answer, r *fleet.Report) error {
 	var list modelList
 	if err := decode(a, &list); err != nil {
 		return err
@@ -111,15 +111,15 @@ func readModels(a Answer, r *route.Report) error {
 	if list.Data == nil {
 		return fmt.Errorf("engine: GET %s: no list of models", a.Path)
 	}
-	models := make([]route.Model, 0, len(list.Data))
+	models := make([]fleet.Model, 0, len(list.Data))
 	for _, m := range list.Data {
 		context := tokens(m.Context)
 		if context == 0 {
 			context = tokens(m.Meta.Context)
 		}
-		models = addModel(models, route.Model{ID: m.ID, Parent: m.Parent, ContextTokens: context})
+		models = addModel(models, fleet.Model{ID: m.ID, Parent: m.Parent, ContextTokens: context})
 		for _, alias := range m.Aliases {
-			models = addModel(models, route.Model{ID: alias, Parent: m.Parent, ContextTokens: context})
+			models = addModel(models, fleet.Model{ID: alias, Parent: m.Parent, ContextTokens: context})
 		}
 	}
 	r.Models = models
@@ -127,7 +127,7 @@ func readModels(a Answer, r *route.Report) error {
 }
 
 // addModel appends a model unless it is there already, is no name, or there are too many.
-func addModel(models []route.Model, m route.Model) []route.Model {
+func addModel(models []fleet.Model, m fleet.Model) []fleet.Model {
 	if m.ID == "" || len(m.ID) > maxNameBytes || len(m.Parent) > maxNameBytes || len(models) >= maxModels {
 		return models
 	}
@@ -152,7 +152,7 @@ func tokens(f float64) int {
 }
 
 // capContext lowers the context of all models to limit, where that is known.
-func capContext(models []route.Model, limit int) {
+func capContext(models []fleet.Model, limit int) {
 	for i := range models {
 		if c := models[i].ContextTokens; limit > 0 && (c == 0 || c > limit) {
 			models[i].ContextTokens = limit
@@ -160,7 +160,7 @@ func capContext(models []route.Model, limit int) {
 	}
 }
 
-func readVersion(a Answer, r *route.Report) error {
+func readVersion(a Answer, r *fleet.Report) error {
 	var v struct {
 		Version string `json:"version"`
 	}
@@ -203,11 +203,11 @@ func (s *sums) addUsage(v float64) {
 
 // report is the load report, nil when nothing was said. The ranks' caches are equally large, so the use of the whole
 // is the mean.
-func (s *sums) report() *route.LoadReport {
+func (s *sums) report() *fleet.LoadReport {
 	if !s.hasRunning && !s.hasWaiting && s.usages == 0 {
 		return nil
 	}
-	l := &route.LoadReport{Running: -1, Waiting: -1, KVUsage: -1}
+	l := &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1}
 	if s.hasRunning {
 		l.Running = s.running
 	}
@@ -221,7 +221,7 @@ func (s *sums) report() *route.LoadReport {
 }
 
 // mergeLoad folds a load report into what an earlier answer of the same round said.
-func mergeLoad(r *route.Report, l *route.LoadReport) {
+func mergeLoad(r *fleet.Report, l *fleet.LoadReport) {
 	if l == nil {
 		return
 	}
@@ -260,20 +260,20 @@ func rankOf(label []byte) int {
 
 // concerns reports whether a figure of a rank counts for the part: all do for the whole engine, and one that names no
 // rank counts for each.
-func concerns(part route.Part, rank int) bool {
-	return part.Kind != route.Rank || rank < 0 || rank == part.Index
+func concerns(part fleet.Part, rank int) bool {
+	return part.Kind != fleet.Rank || rank < 0 || rank == part.Index
 }
 
 // wholeOnly is Supports of an engine whose parts cannot be addressed.
-func wholeOnly(k route.Kind, part route.Part, why string) error {
-	if part.Kind == route.Whole {
+func wholeOnly(k fleet.Kind, part fleet.Part, why string) error {
+	if part.Kind == fleet.Whole {
 		return nil
 	}
 	return fmt.Errorf("engine: %s cannot be sent to %s: %s", k, part, why)
 }
 
 // checkIndex refuses ranks and slots that cannot be.
-func checkIndex(k route.Kind, part route.Part) error {
+func checkIndex(k fleet.Kind, part fleet.Part) error {
 	if part.Index < 0 || part.Index >= maxRanks {
 		return fmt.Errorf("engine: %s: %s: the index must be from 0 to %d", k, part, maxRanks-1)
 	}

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // Dialect is how one kind of engine is spoken to. Implementations are stateless values and safe for concurrent use.
 type Dialect interface {
 	// Kind names the kind of engine.
-	Kind() route.Kind
+	Kind() fleet.Kind
 	// Alive is the cheapest question that tells whether the engine serves. It never costs a generation.
 	Alive() Ask
 	// Asks are the slow questions: models, capacity, version. They are asked in this order, folding into one report.
@@ -23,11 +23,11 @@ type Dialect interface {
 	// Read folds one answer into the report of one part of the engine. What the answer lacks stays as it was. The
 	// error says that the answer was of no use; the report is then unchanged, except that the answer to Alive always
 	// sets Healthy and Detail.
-	Read(a Answer, part route.Part, r *route.Report) error
+	Read(a Answer, part fleet.Part, r *fleet.Report) error
 	// Supports returns an error when the kind of engine has no way to address the part.
-	Supports(part route.Part) error
+	Supports(part fleet.Part) error
 	// Address says how a request is sent to the part; the zero Addressing for the whole engine.
-	Address(part route.Part) Addressing
+	Address(part fleet.Part) Addressing
 }
 
 // The names of questions.
@@ -72,26 +72,26 @@ type Addressing struct {
 }
 
 // Kinds are the kinds that can be stated, in the order of documentation.
-func Kinds() []route.Kind {
-	return []route.Kind{
-		route.KindVLLM, route.KindSGLang, route.KindTRTLLM, route.KindLlamaCpp, route.KindOllama, route.KindOther,
+func Kinds() []fleet.Kind {
+	return []fleet.Kind{
+		fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama, fleet.KindOther,
 	}
 }
 
 // ByKind returns the dialect of a kind. An unrecognised engine (KindUnknown) is spoken to as KindOther.
-func ByKind(k route.Kind) (Dialect, error) {
+func ByKind(k fleet.Kind) (Dialect, error) {
 	switch k {
-	case route.KindVLLM:
+	case fleet.KindVLLM:
 		return vllm{}, nil
-	case route.KindSGLang:
+	case fleet.KindSGLang:
 		return sglang{}, nil
-	case route.KindTRTLLM:
+	case fleet.KindTRTLLM:
 		return trtllm{}, nil
-	case route.KindLlamaCpp:
+	case fleet.KindLlamaCpp:
 		return llamaCpp{}, nil
-	case route.KindOllama:
+	case fleet.KindOllama:
 		return ollama{}, nil
-	case route.KindOther, route.KindUnknown:
+	case fleet.KindOther, fleet.KindUnknown:
 		return other{}, nil
 	}
 	names := make([]string, 0, 6)

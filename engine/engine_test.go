@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 func fixture(t testing.TB, path string) []byte {
@@ -20,7 +20,7 @@ func fixture(t testing.TB, path string) []byte {
 	return b
 }
 
-func dialect(t testing.TB, k route.Kind) Dialect {
+func dialect(t testing.TB, k fleet.Kind) Dialect {
 	t.Helper()
 	d, err := ByKind(k)
 	if err != nil {
@@ -35,7 +35,7 @@ func TestByKind(t *testing.T) {
 			t.Errorf("ByKind(%q).Kind() = %q", k, d.Kind())
 		}
 	}
-	if d := dialect(t, route.KindUnknown); d.Kind() != route.KindOther {
+	if d := dialect(t, fleet.KindUnknown); d.Kind() != fleet.KindOther {
 		t.Errorf("an unrecognised engine is spoken to as %q", d.Kind())
 	}
 	_, err := ByKind("lmdeploy")
@@ -55,7 +55,7 @@ func TestQuestionsAreFree(t *testing.T) {
 				if !strings.HasPrefix(p, "/") || strings.Contains(p, "generate") {
 					t.Errorf("%s asks %q", k, p)
 				}
-				if k == route.KindSGLang && p == "/health" || k == route.KindTRTLLM && p == "/metrics" {
+				if k == fleet.KindSGLang && p == "/health" || k == fleet.KindTRTLLM && p == "/metrics" {
 					t.Errorf("%s asks %q", k, p)
 				}
 			}
@@ -69,23 +69,23 @@ func TestQuestionsAreFree(t *testing.T) {
 }
 
 func TestParts(t *testing.T) {
-	rank, slot := route.Part{Kind: route.Rank, Index: 3}, route.Part{Kind: route.Slot, Index: 2}
+	rank, slot := fleet.Part{Kind: fleet.Rank, Index: 3}, fleet.Part{Kind: fleet.Slot, Index: 2}
 	for _, test := range []struct {
-		kind       route.Kind
-		part       route.Part
+		kind       fleet.Kind
+		part       fleet.Part
 		want       Addressing
 		impossible bool
 	}{
-		{route.KindVLLM, rank, Addressing{Header: "X-data-parallel-rank", Value: "3"}, false},
-		{route.KindVLLM, slot, Addressing{}, true},
-		{route.KindVLLM, route.Part{Kind: route.Rank, Index: -1}, Addressing{Header: "X-data-parallel-rank", Value: "-1"}, true},
-		{route.KindSGLang, rank, Addressing{Header: "X-Data-Parallel-Rank", Value: "3", Field: "routed_dp_rank", JSON: []byte("3")}, false},
-		{route.KindSGLang, slot, Addressing{}, true},
-		{route.KindLlamaCpp, slot, Addressing{Field: "id_slot", JSON: []byte("2")}, false},
-		{route.KindLlamaCpp, rank, Addressing{}, true},
-		{route.KindTRTLLM, rank, Addressing{}, true},
-		{route.KindOllama, slot, Addressing{}, true},
-		{route.KindOther, rank, Addressing{}, true},
+		{fleet.KindVLLM, rank, Addressing{Header: "X-data-parallel-rank", Value: "3"}, false},
+		{fleet.KindVLLM, slot, Addressing{}, true},
+		{fleet.KindVLLM, fleet.Part{Kind: fleet.Rank, Index: -1}, Addressing{Header: "X-data-parallel-rank", Value: "-1"}, true},
+		{fleet.KindSGLang, rank, Addressing{Header: "X-Data-Parallel-Rank", Value: "3", Field: "routed_dp_rank", JSON: []byte("3")}, false},
+		{fleet.KindSGLang, slot, Addressing{}, true},
+		{fleet.KindLlamaCpp, slot, Addressing{Field: "id_slot", JSON: []byte("2")}, false},
+		{fleet.KindLlamaCpp, rank, Addressing{}, true},
+		{fleet.KindTRTLLM, rank, Addressing{}, true},
+		{fleet.KindOllama, slot, Addressing{}, true},
+		{fleet.KindOther, rank, Addressing{}, true},
 	} {
 		d := dialect(t, test.kind)
 		if diff := cmp.Diff(test.want, d.Address(test.part)); diff != "" {
@@ -94,10 +94,10 @@ func TestParts(t *testing.T) {
 		if err := d.Supports(test.part); (err != nil) != test.impossible {
 			t.Errorf("%s %s: Supports = %v", test.kind, test.part, err)
 		}
-		if err := d.Supports(route.Part{}); err != nil {
+		if err := d.Supports(fleet.Part{}); err != nil {
 			t.Errorf("%s: the whole engine: %v", test.kind, err)
 		}
-		if a := d.Address(route.Part{}); a.Header != "" || a.Field != "" {
+		if a := d.Address(fleet.Part{}); a.Header != "" || a.Field != "" {
 			t.Errorf("%s: the whole engine needs no address, got %+v", test.kind, a)
 		}
 	}
@@ -105,15 +105,15 @@ func TestParts(t *testing.T) {
 
 type readCase struct {
 	name    string
-	kind    route.Kind
-	part    route.Part
+	kind    fleet.Kind
+	part    fleet.Part
 	answers []Answer
-	want    route.Report
+	want    fleet.Report
 }
 
 func (c readCase) run(t *testing.T) {
 	t.Run(c.name, func(t *testing.T) {
-		var got route.Report
+		var got fleet.Report
 		for _, a := range c.answers {
 			if err := dialect(t, c.kind).Read(a, c.part, &got); err != nil {
 				t.Errorf("%s: %v", a.Path, err)
@@ -126,54 +126,54 @@ func (c readCase) run(t *testing.T) {
 }
 
 func TestReadRanked(t *testing.T) {
-	rank := func(i int) route.Part { return route.Part{Kind: route.Rank, Index: i} }
+	rank := func(i int) fleet.Part { return fleet.Part{Kind: fleet.Rank, Index: i} }
 	for _, c := range []readCase{
-		{"vllm, whole", route.KindVLLM, route.Part{}, vllmAnswers(t), route.Report{
+		{"vllm, whole", fleet.KindVLLM, fleet.Part{}, vllmAnswers(t), fleet.Report{
 			Version: "0.32.0",
-			Models:  []route.Model{{ID: "tiny", ContextTokens: 16384}, {ID: "sql", Parent: "tiny"}},
-			Load:    &route.LoadReport{Running: 4, Waiting: 5, KVUsage: 0.375, Adapters: []string{"sql", `chat\v2`}},
+			Models:  []fleet.Model{{ID: "tiny", ContextTokens: 16384}, {ID: "sql", Parent: "tiny"}},
+			Load:    &fleet.LoadReport{Running: 4, Waiting: 5, KVUsage: 0.375, Adapters: []string{"sql", `chat\v2`}},
 			Ranks:   2, CacheTokens: 65536, BlockTokens: 32,
 		}},
-		{"vllm, rank 1", route.KindVLLM, rank(1), vllmAnswers(t)[2:], route.Report{
-			Load:  &route.LoadReport{Running: 1, Waiting: 0, KVUsage: 0.25, Adapters: []string{"sql", `chat\v2`}},
+		{"vllm, rank 1", fleet.KindVLLM, rank(1), vllmAnswers(t)[2:], fleet.Report{
+			Load:  &fleet.LoadReport{Running: 1, Waiting: 0, KVUsage: 0.25, Adapters: []string{"sql", `chat\v2`}},
 			Ranks: 2, CacheTokens: 32768, BlockTokens: 32,
 		}},
-		{"vllm, older names", route.KindVLLM, route.Part{}, []Answer{{Ask: AskMetrics, Status: 200, Body: []byte(
+		{"vllm, older names", fleet.KindVLLM, fleet.Part{}, []Answer{{Ask: AskMetrics, Status: 200, Body: []byte(
 			"vllm:num_requests_running{model_name=\"m\"} 1\nvllm:gpu_cache_usage_perc{model_name=\"m\"} 0.5\n" +
-				"vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"100\"} 1.0\n")}}, route.Report{
-			Load: &route.LoadReport{Running: 1, Waiting: -1, KVUsage: 0.5}, CacheTokens: 1600, BlockTokens: 16,
+				"vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"100\"} 1.0\n")}}, fleet.Report{
+			Load: &fleet.LoadReport{Running: 1, Waiting: -1, KVUsage: 0.5}, CacheTokens: 1600, BlockTokens: 16,
 		}},
 		{
-			"vllm, cache not laid out yet", route.KindVLLM,
-			route.Part{},
+			"vllm, cache not laid out yet", fleet.KindVLLM,
+			fleet.Part{},
 			[]Answer{{Ask: AskMetrics, Status: 200, Body: []byte(
 				"vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"None\"} 1.0\nvllm:num_requests_running NaN\n")}},
-			route.Report{BlockTokens: 16},
+			fleet.Report{BlockTokens: 16},
 		},
-		{"sglang", route.KindSGLang, route.Part{}, []Answer{
+		{"sglang", fleet.KindSGLang, fleet.Part{}, []Answer{
 			{Ask: AskModels, Path: "/v1/models", Status: 200, Body: []byte(`{"data":[{"id":"tiny","owned_by":"sglang"}]}`)},
 			{Ask: AskInfo, Path: "/server_info", Status: 200, Body: fixture(t, "sglang/0.5.23/server_info.json")},
 			{Ask: AskLoad, Path: "/v1/loads", Status: 200, Body: fixture(t, "sglang/0.5.23/loads.json")},
-		}, route.Report{
-			Version: "0.5.23", Models: []route.Model{{ID: "tiny", ContextTokens: 16384}}, ReportsCached: true,
-			Load:  &route.LoadReport{Running: 0, Waiting: 0, KVUsage: 0},
+		}, fleet.Report{
+			Version: "0.5.23", Models: []fleet.Model{{ID: "tiny", ContextTokens: 16384}}, ReportsCached: true,
+			Load:  &fleet.LoadReport{Running: 0, Waiting: 0, KVUsage: 0},
 			Ranks: 1, CacheTokens: 32768, BlockTokens: 32, Slots: 32,
-			KVSources: []route.KVSource{{Events: "tcp://*:19401", Replay: "tcp://*:19411", Topic: "kv@tiny"}},
+			KVSources: []fleet.KVSource{{Events: "tcp://*:19401", Replay: "tcp://*:19411", Topic: "kv@tiny"}},
 		}},
-		{"sglang, metrics", route.KindSGLang, route.Part{}, []Answer{
+		{"sglang, metrics", fleet.KindSGLang, fleet.Part{}, []Answer{
 			{Ask: AskLoad, Path: "/metrics", Status: 200, Body: fixture(t, "sglang/0.5.23/metrics.txt")},
-		}, route.Report{Load: &route.LoadReport{Running: 0, Waiting: 0, KVUsage: 0}, CacheTokens: 32768, BlockTokens: 32}},
+		}, fleet.Report{Load: &fleet.LoadReport{Running: 0, Waiting: 0, KVUsage: 0}, CacheTokens: 32768, BlockTokens: 32}},
 		{
-			"sglang, old load, rank 1", route.KindSGLang, rank(1),
+			"sglang, old load, rank 1", fleet.KindSGLang, rank(1),
 			[]Answer{{Ask: AskLoad, Path: "/get_load", Status: 200, Body: []byte(
 				`[{"dp_rank":0,"num_reqs":9,"num_waiting_reqs":9},{"dp_rank":1,"num_reqs":5,"num_waiting_reqs":2,"num_tokens":77}]`)}},
-			route.Report{Load: &route.LoadReport{Running: 3, Waiting: 2, KVUsage: -1}},
+			fleet.Report{Load: &fleet.LoadReport{Running: 3, Waiting: 2, KVUsage: -1}},
 		},
 		{
-			"sglang, two ranks", route.KindSGLang, rank(0),
+			"sglang, two ranks", fleet.KindSGLang, rank(0),
 			[]Answer{{Ask: AskInfo, Path: "/server_info", Status: 200, Body: []byte(
 				`{"version":"0.5.23","dp_size":2,"page_size":1,"max_total_num_tokens":1000,"max_running_requests":64}`)}},
-			route.Report{Version: "0.5.23", Ranks: 2, BlockTokens: 1, CacheTokens: 1000, Slots: 32},
+			fleet.Report{Version: "0.5.23", Ranks: 2, BlockTokens: 1, CacheTokens: 1000, Slots: 32},
 		},
 	} {
 		c.run(t)
@@ -181,36 +181,36 @@ func TestReadRanked(t *testing.T) {
 }
 
 func TestReadOthers(t *testing.T) {
-	slot := func(i int) route.Part { return route.Part{Kind: route.Slot, Index: i} }
+	slot := func(i int) fleet.Part { return fleet.Part{Kind: fleet.Slot, Index: i} }
 	for _, c := range []readCase{
-		{"trtllm", route.KindTRTLLM, route.Part{}, []Answer{
+		{"trtllm", fleet.KindTRTLLM, fleet.Part{}, []Answer{
 			{Ask: AskModels, Path: "/v1/models", Status: 200, Body: []byte(`{"object":"list","data":[{"id":"nemotron","owned_by":"tensorrt_llm"}]}`)},
 			{Ask: AskInfo, Path: "/server_info", Status: 200, Body: fixture(t, "trtllm/1.3/server_info.json")},
 			{Ask: AskVersion, Path: "/version", Status: 200, Body: []byte(`{"version":"1.3.0rc2"}`)},
 			{Ask: AskMetrics, Path: "/prometheus/metrics", Status: 200, Body: fixture(t, "trtllm/1.3/metrics.txt")},
-		}, route.Report{
-			Version: "1.3.0rc2", Models: []route.Model{{ID: "nemotron"}}, Slots: 64, BlockTokens: 32, CacheTokens: 131072, Handover: `{"ctx_info_endpoint":["tcp://10.0.0.1:5555"]}`,
-			Load: &route.LoadReport{Running: 7, Waiting: 2, KVUsage: 0.125},
+		}, fleet.Report{
+			Version: "1.3.0rc2", Models: []fleet.Model{{ID: "nemotron"}}, Slots: 64, BlockTokens: 32, CacheTokens: 131072, Handover: `{"ctx_info_endpoint":["tcp://10.0.0.1:5555"]}`,
+			Load: &fleet.LoadReport{Running: 7, Waiting: 2, KVUsage: 0.125},
 		}},
-		{"llamacpp", route.KindLlamaCpp, route.Part{}, llamaAnswers(t), route.Report{
+		{"llamacpp", fleet.KindLlamaCpp, fleet.Part{}, llamaAnswers(t), fleet.Report{
 			Version: "b11669-debian", ReportsCached: true, Slots: 4, BlockTokens: 1, CacheTokens: 8192,
-			Models: []route.Model{{ID: "tiny.gguf", ContextTokens: 2048}, {ID: "tiny", ContextTokens: 2048}},
-			Load:   &route.LoadReport{Running: 2, Waiting: 6, KVUsage: -1},
+			Models: []fleet.Model{{ID: "tiny.gguf", ContextTokens: 2048}, {ID: "tiny", ContextTokens: 2048}},
+			Load:   &fleet.LoadReport{Running: 2, Waiting: 6, KVUsage: -1},
 		}},
-		{"llamacpp, slot 1", route.KindLlamaCpp, slot(1), llamaAnswers(t)[1:], route.Report{
+		{"llamacpp, slot 1", fleet.KindLlamaCpp, slot(1), llamaAnswers(t)[1:], fleet.Report{
 			Version: "b11669-debian", Slots: 1, BlockTokens: 1, CacheTokens: 2048,
-			Load: &route.LoadReport{Running: 1, Waiting: -1, KVUsage: -1},
+			Load: &fleet.LoadReport{Running: 1, Waiting: -1, KVUsage: -1},
 		}},
-		{"ollama", route.KindOllama, route.Part{}, []Answer{
+		{"ollama", fleet.KindOllama, fleet.Part{}, []Answer{
 			{Ask: AskAlive, Path: "/api/version", Status: 200, Body: []byte(`{"version":"0.33.4"}`)},
 			{Ask: AskModels, Path: "/api/tags", Status: 200, Body: fixture(t, "ollama/0.33/tags.json")},
-		}, route.Report{Healthy: true, Version: "0.33.4", Models: []route.Model{{ID: "llama3.2:latest"}, {ID: "llama3.2"}, {ID: "qwen3:8b"}}}},
+		}, fleet.Report{Healthy: true, Version: "0.33.4", Models: []fleet.Model{{ID: "llama3.2:latest"}, {ID: "llama3.2"}, {ID: "qwen3:8b"}}}},
 		{
-			"other, odd types", route.KindOther,
-			route.Part{},
+			"other, odd types", fleet.KindOther,
+			fleet.Part{},
 			[]Answer{{Ask: AskModels, Path: "/v1/models", Status: 200, Body: []byte(
 				`{"data":[{"id":"a","max_model_len":"long"},{"id":"a"},{"id":""},{"id":"b","max_model_len":-5},{"id":"c","max_model_len":1e30}]}`)}},
-			route.Report{Models: []route.Model{{ID: "a"}, {ID: "b"}, {ID: "c"}}},
+			fleet.Report{Models: []fleet.Model{{ID: "a"}, {ID: "b"}, {ID: "c"}}},
 		},
 	} {
 		c.run(t)
@@ -257,9 +257,9 @@ func TestAlive(t *testing.T) {
 	} {
 		for _, k := range Kinds() {
 			d := dialect(t, k)
-			r := route.Report{Healthy: !test.healthy, Detail: "old"}
+			r := fleet.Report{Healthy: !test.healthy, Detail: "old"}
 			a := Answer{Ask: AskAlive, Path: d.Alive().Path, Status: test.status, Body: []byte(test.body)}
-			if err := d.Read(a, route.Part{}, &r); err != nil {
+			if err := d.Read(a, fleet.Part{}, &r); err != nil {
 				t.Errorf("%s: %v", k, err)
 			}
 			if r.Healthy != test.healthy || r.Detail != test.detail {
@@ -276,9 +276,9 @@ func TestUselessAnswers(t *testing.T) {
 		for _, ask := range append(d.Asks(), d.LoadAsks()...) {
 			for _, body := range []string{"", "null", "[]", "{}", "[1]", "<html>", `{"data":`, strings.Repeat("[", 20000)} {
 				for _, status := range []int{200, 401, 500} {
-					want := route.Report{Healthy: true, Version: "v", Models: []route.Model{{ID: "m"}}, CacheTokens: 1, Slots: 2}
-					got := route.Report{Healthy: true, Version: "v", Models: []route.Model{{ID: "m"}}, CacheTokens: 1, Slots: 2}
-					err := d.Read(Answer{Ask: ask.Name, Path: ask.Path, Status: status, Body: []byte(body)}, route.Part{}, &got)
+					want := fleet.Report{Healthy: true, Version: "v", Models: []fleet.Model{{ID: "m"}}, CacheTokens: 1, Slots: 2}
+					got := fleet.Report{Healthy: true, Version: "v", Models: []fleet.Model{{ID: "m"}}, CacheTokens: 1, Slots: 2}
+					err := d.Read(Answer{Ask: ask.Name, Path: ask.Path, Status: status, Body: []byte(body)}, fleet.Part{}, &got)
 					if status != 200 && (err == nil || !strings.Contains(err.Error(), ask.Path)) {
 						t.Errorf("%s %s %d: error is %v", k, ask.Path, status, err)
 					}
@@ -301,24 +301,24 @@ func TestRecognise(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		answers []Answer
-		want    route.Kind
+		want    fleet.Kind
 	}{
-		{"nothing", nil, route.KindUnknown},
-		{"vllm", []Answer{models("vllm")}, route.KindVLLM},
-		{"sglang", []Answer{models("sglang"), ok("/api/version", `{"version":"0.5"}`)}, route.KindSGLang},
-		{"trtllm", []Answer{models("tensorrt_llm"), ok("/version", `{"version":"1.3"}`)}, route.KindTRTLLM},
-		{"llamacpp", []Answer{models("llamacpp")}, route.KindLlamaCpp},
-		{"ollama", []Answer{models("library"), ok("/api/version", `{"version":"0.33"}`)}, route.KindOllama},
-		{"ollama, own models", []Answer{models("me"), ok("/api/version", `{"version":"0.33"}`)}, route.KindOllama},
-		{"vllm behind a key", []Answer{locked, missing("/server_info"), missing("/props"), ok("/load", `{"server_load":0}`), ok("/version", `{"version":"0.32.0"}`)}, route.KindVLLM},
-		{"sglang behind a key", []Answer{locked, ok("/server_info", string(fixture(t, "sglang/0.5.23/server_info.json")))}, route.KindSGLang},
-		{"trtllm behind a key", []Answer{locked, ok("/server_info", string(fixture(t, "trtllm/1.3/server_info.json"))), ok("/version", `{"version":"1.3"}`)}, route.KindTRTLLM},
-		{"llamacpp behind a key", []Answer{locked, ok("/props", string(fixture(t, "llamacpp/0.7.0/props.json")))}, route.KindLlamaCpp},
-		{"another gateway", []Answer{models("openai"), missing("/version")}, route.KindOther},
-		{"a wall of 401", []Answer{locked, {Path: "/version", Status: 401}}, route.KindOther},
-		{"a web page for everything", []Answer{ok("/v1/models", "<html>"), ok("/props", "<html>"), ok("/version", "<html>")}, route.KindOther},
-		{"starting", []Answer{{Path: "/v1/models", Status: 503, Body: []byte(`{"error":{"message":"Loading model"}}`)}, {Path: "/props", Status: 503}}, route.KindUnknown},
-		{"bad gateway", []Answer{{Path: "/v1/models", Status: 502}}, route.KindUnknown},
+		{"nothing", nil, fleet.KindUnknown},
+		{"vllm", []Answer{models("vllm")}, fleet.KindVLLM},
+		{"sglang", []Answer{models("sglang"), ok("/api/version", `{"version":"0.5"}`)}, fleet.KindSGLang},
+		{"trtllm", []Answer{models("tensorrt_llm"), ok("/version", `{"version":"1.3"}`)}, fleet.KindTRTLLM},
+		{"llamacpp", []Answer{models("llamacpp")}, fleet.KindLlamaCpp},
+		{"ollama", []Answer{models("library"), ok("/api/version", `{"version":"0.33"}`)}, fleet.KindOllama},
+		{"ollama, own models", []Answer{models("me"), ok("/api/version", `{"version":"0.33"}`)}, fleet.KindOllama},
+		{"vllm behind a key", []Answer{locked, missing("/server_info"), missing("/props"), ok("/load", `{"server_load":0}`), ok("/version", `{"version":"0.32.0"}`)}, fleet.KindVLLM},
+		{"sglang behind a key", []Answer{locked, ok("/server_info", string(fixture(t, "sglang/0.5.23/server_info.json")))}, fleet.KindSGLang},
+		{"trtllm behind a key", []Answer{locked, ok("/server_info", string(fixture(t, "trtllm/1.3/server_info.json"))), ok("/version", `{"version":"1.3"}`)}, fleet.KindTRTLLM},
+		{"llamacpp behind a key", []Answer{locked, ok("/props", string(fixture(t, "llamacpp/0.7.0/props.json")))}, fleet.KindLlamaCpp},
+		{"another gateway", []Answer{models("openai"), missing("/version")}, fleet.KindOther},
+		{"a wall of 401", []Answer{locked, {Path: "/version", Status: 401}}, fleet.KindOther},
+		{"a web page for everything", []Answer{ok("/v1/models", "<html>"), ok("/props", "<html>"), ok("/version", "<html>")}, fleet.KindOther},
+		{"starting", []Answer{{Path: "/v1/models", Status: 503, Body: []byte(`{"error":{"message":"Loading model"}}`)}, {Path: "/props", Status: 503}}, fleet.KindUnknown},
+		{"bad gateway", []Answer{{Path: "/v1/models", Status: 502}}, fleet.KindUnknown},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := Recognise(test.answers); got != test.want {
@@ -340,8 +340,8 @@ func FuzzRead(f *testing.F) {
 		asks := append(append([]Ask{d.Alive()}, d.Asks()...), d.LoadAsks()...)
 		a := asks[int(ask)%len(asks)]
 		for _, path := range append([]string{a.Path}, a.Older...) {
-			for _, part := range []route.Part{{}, {Kind: route.Rank, Index: 1}, {Kind: route.Slot, Index: 1}} {
-				var r route.Report
+			for _, part := range []fleet.Part{{}, {Kind: fleet.Rank, Index: 1}, {Kind: fleet.Slot, Index: 1}} {
+				var r fleet.Report
 				_ = d.Read(Answer{Ask: a.Name, Path: path, Status: 200, Body: []byte(body)}, part, &r)
 				if r.CacheTokens < 0 || r.BlockTokens < 0 || r.Slots < 0 || r.Ranks < 0 || len(r.Models) > maxModels {
 					t.Fatalf("%+v", r)

@@ -1,6 +1,8 @@
 package engine
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+)
 
 // figure is one number that engines report about the cost of a request, under the name they give it.
 type figure int
@@ -164,7 +166,7 @@ func (c *cursor) cachedDetail() (n int64, ok bool) {
 }
 
 // usage says what the figures mean in an API. ok is false when they do not tell the size of the prompt or the answer.
-func (f *figures) usage(api string) (u route.Usage, ok bool) {
+func (f *figures) usage(api string) (u fleet.Usage, ok bool) {
 	switch api {
 	case APIMessages:
 		return f.anthropic()
@@ -191,7 +193,7 @@ func (f *figures) usage(api string) (u route.Usage, ok bool) {
 
 // anthropic adds up the prompt, of which input_tokens is only the part that is neither read from nor written to the
 // cache (Anthropic Messages API; vLLM 0.32.0 and SGLang 0.5.23 do the same).
-func (f *figures) anthropic() (route.Usage, bool) {
+func (f *figures) anthropic() (fleet.Usage, bool) {
 	prompt := f[inputTokens]
 	if prompt >= 0 {
 		prompt += max(f[cacheRead], 0) + max(f[cacheCreated], 0)
@@ -201,7 +203,7 @@ func (f *figures) anthropic() (route.Usage, bool) {
 
 // openAI reads the OpenAI shape, completed by the timings that llama.cpp adds (or gives instead, when a stream was not
 // asked to include usage).
-func (f *figures) openAI() (route.Usage, bool) {
+func (f *figures) openAI() (fleet.Usage, bool) {
 	prompt, cached, output := f[promptTokens], f[detailCached], f[completionTokens]
 	if prompt < 0 {
 		prompt = f[evaluated]
@@ -221,7 +223,7 @@ func (f *figures) openAI() (route.Usage, bool) {
 	return build(prompt, cached, output)
 }
 
-func build(prompt, cached, output int64) (u route.Usage, ok bool) {
+func build(prompt, cached, output int64) (u fleet.Usage, ok bool) {
 	if prompt < 0 && output < 0 {
 		return u, false
 	}

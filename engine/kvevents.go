@@ -10,7 +10,7 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/kvstream"
 )
 
 // KV events as vLLM publishes them (vllm/distributed/kv_events.py, PR 16750 and after; read up to 0.32) and SGLang
@@ -36,7 +36,7 @@ var errKVShape = errors.New("not an event")
 
 // ReadKVBatch reads the payload of a message into b, whose memory is used again. An event that is malformed or unknown is counted in
 // b.Skipped and the next one read; the error says that the message as a whole is no batch, or ends too early.
-func ReadKVBatch(payload []byte, b *route.KVBatch) error {
+func ReadKVBatch(payload []byte, b *kvstream.Batch) error {
 	b.Reset()
 	switch msgp.NextType(payload) {
 	case msgp.ArrayType:
@@ -79,7 +79,7 @@ func batchKeys(i uint32) string {
 	return ""
 }
 
-func kvBatchField(key string, b []byte, to *route.KVBatch) (rest []byte, err error) {
+func kvBatchField(key string, b []byte, to *kvstream.Batch) (rest []byte, err error) {
 	switch key {
 	case "ts":
 		if to.At, rest, err = msgp.ReadFloat64Bytes(b); err != nil {
@@ -104,7 +104,7 @@ func kvBatchField(key string, b []byte, to *route.KVBatch) (rest []byte, err err
 	return rest, nil
 }
 
-func kvEvents(b []byte, to *route.KVBatch) (rest []byte, err error) {
+func kvEvents(b []byte, to *kvstream.Batch) (rest []byte, err error) {
 	n, b, err := msgp.ReadArrayHeaderBytes(b)
 	if err != nil || n > maxKVEvents {
 		return nil, fmt.Errorf("engine: KV events: the list of events is none, or longer than %d", maxKVEvents)
@@ -127,7 +127,7 @@ func kvEvents(b []byte, to *route.KVBatch) (rest []byte, err error) {
 // kvReader reads one event; after a fault err is set and nothing more is read.
 type kvReader struct {
 	b   []byte
-	e   *route.KVEvent
+	e   *kvstream.Event
 	err error
 }
 
@@ -180,11 +180,11 @@ func (r *kvReader) kind() bool {
 	r.b, r.err = rest, err
 	switch string(name) {
 	case "BlockStored":
-		r.e.Kind = route.KVStored
+		r.e.Kind = kvstream.Stored
 	case "BlockRemoved":
-		r.e.Kind = route.KVRemoved
+		r.e.Kind = kvstream.Removed
 	case "AllBlocksCleared":
-		r.e.Kind = route.KVCleared
+		r.e.Kind = kvstream.Cleared
 	default:
 		return false
 	}
@@ -192,13 +192,13 @@ func (r *kvReader) kind() bool {
 }
 
 // kvFieldAt is the name of field i, after the tag, of an event that is an array (vLLM up to 0.23, SGLang).
-func kvFieldAt(k route.KVKind, i uint32) string {
+func kvFieldAt(k kvstream.Kind, i uint32) string {
 	stored := [...]string{"block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "lora_name", "extra_keys", "group_idx", "kv_cache_spec_kind"}
 	removed := [...]string{"block_hashes", "medium", "group_idx", "kv_cache_spec_kind"}
 	switch {
-	case k == route.KVStored && int(i) < len(stored):
+	case k == kvstream.Stored && int(i) < len(stored):
 		return stored[i]
-	case k == route.KVRemoved && int(i) < len(removed):
+	case k == kvstream.Removed && int(i) < len(removed):
 		return removed[i]
 	}
 	return ""
@@ -261,8 +261,8 @@ func (r *kvReader) whole() bool {
 	if r.err != nil {
 		return false
 	}
-	if e.Kind != route.KVStored {
-		return e.Kind == route.KVCleared || len(e.Hashes) > 0
+	if e.Kind != kvstream.Stored {
+		return e.Kind == kvstream.Cleared || len(e.Hashes) > 0
 	}
 	tokens := len(e.Tokens) == 0 || e.BlockTokens > 0 && len(e.Tokens) == len(e.Hashes)*e.BlockTokens
 	if len(e.Extra) != len(e.Hashes) {

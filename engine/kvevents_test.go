@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tinylib/msgp/msgp"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/kvstream"
 )
 
 // captured reads the frames of a file in testdata: topic, sequence, payload.
@@ -44,11 +44,11 @@ func captured(t testing.TB, name string) (out [][3][]byte) {
 }
 
 // read reads the message with a sequence number.
-func readCaptured(t *testing.T, name string, seq uint64) *route.KVBatch {
+func readCaptured(t *testing.T, name string, seq uint64) *kvstream.Batch {
 	t.Helper()
 	for _, m := range captured(t, name) {
 		if binary.BigEndian.Uint64(m[1]) == seq {
-			var b route.KVBatch
+			var b kvstream.Batch
 			if err := ReadKVBatch(m[2], &b); err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestCapturedVLLM(t *testing.T) {
 	if diff := cmp.Diff([]uint64{7397536317841547495, 16819613724100113685, 8185291406455929620}, e.Hashes); diff != "" {
 		t.Error(diff)
 	}
-	if e.Kind != route.KVStored || e.HasParent || len(e.Tokens) != 96 || e.Tokens[0] != 3395 || e.BlockTokens != 32 || e.Medium != "GPU" || e.Windowed || len(e.Extra) != 0 {
+	if e.Kind != kvstream.Stored || e.HasParent || len(e.Tokens) != 96 || e.Tokens[0] != 3395 || e.BlockTokens != 32 || e.Medium != "GPU" || e.Windowed || len(e.Extra) != 0 {
 		t.Errorf("got %+v", e)
 	}
 	next := readCaptured(t, "kv_vllm_0.32.txt", 2).Events[0]
@@ -87,27 +87,27 @@ func TestCapturedVLLM(t *testing.T) {
 		t.Error("message 8 stores the last block of 7 again")
 	}
 	cleared := readCaptured(t, "kv_vllm_0.32.txt", 11)
-	if cleared.Events[0].Kind != route.KVCleared || cleared.Events[1].Kind != route.KVStored {
+	if cleared.Events[0].Kind != kvstream.Cleared || cleared.Events[1].Kind != kvstream.Stored {
 		t.Errorf("got %+v", cleared.Events)
 	}
-	if e := readCaptured(t, "kv_vllm_0.32.txt", 43).Events; e[0].Kind != route.KVRemoved || len(e[0].Hashes) != 1 || e[0].Medium != "GPU" {
+	if e := readCaptured(t, "kv_vllm_0.32.txt", 43).Events; e[0].Kind != kvstream.Removed || len(e[0].Hashes) != 1 || e[0].Medium != "GPU" {
 		t.Errorf("got %+v", e[0])
 	}
 }
 
 func TestCapturedSGLang(t *testing.T) {
-	if e := readCaptured(t, "kv_sglang_0.5.23.txt", 9).Events; len(e) != 1 || e[0].Kind != route.KVCleared {
+	if e := readCaptured(t, "kv_sglang_0.5.23.txt", 9).Events; len(e) != 1 || e[0].Kind != kvstream.Cleared {
 		t.Errorf("got %+v", e)
 	}
 	if e := readCaptured(t, "kv_sglang_0.5.23.txt", 13).Events[0]; e.Salt == "" {
 		t.Errorf("no salt in %+v", e)
 	}
 	b := readCaptured(t, "kv_sglang_0.5.23.txt", 28)
-	var kinds []route.KVKind
+	var kinds []kvstream.Kind
 	for _, e := range b.Events {
 		kinds = append(kinds, e.Kind)
 	}
-	if diff := cmp.Diff([]route.KVKind{route.KVRemoved, route.KVStored, route.KVRemoved}, kinds); diff != "" {
+	if diff := cmp.Diff([]kvstream.Kind{kvstream.Removed, kvstream.Stored, kvstream.Removed}, kinds); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -116,7 +116,7 @@ func TestCapturedSGLang(t *testing.T) {
 // told that the messages are of no use, and no event is made up.
 func TestCapturedSGLangLoad(t *testing.T) {
 	for _, m := range captured(t, "load_sglang_0.5.23.txt") {
-		var b route.KVBatch
+		var b kvstream.Batch
 		if err := ReadKVBatch(m[2], &b); err == nil || len(b.Events) > 0 {
 			t.Errorf("%x is read as %d events, error %v", m[2], len(b.Events), err)
 		}
@@ -127,7 +127,7 @@ func TestCapturedSGLangLoad(t *testing.T) {
 func TestCapturedHashes(t *testing.T) {
 	for _, seq := range []uint64{10, 28} {
 		for _, e := range readCaptured(t, "kv_sglang_0.5.23.txt", seq).Events {
-			if e.Kind != route.KVStored || e.HasParent {
+			if e.Kind != kvstream.Stored || e.HasParent {
 				continue
 			}
 			var d []byte
@@ -143,20 +143,20 @@ func TestCapturedHashes(t *testing.T) {
 
 // TestPublishedBatches are the payloads of the description of vLLM's format, in both encodings.
 func TestPublishedBatches(t *testing.T) {
-	stored := route.KVEvent{Kind: route.KVStored, Hashes: []uint64{0xb0147556276afc9c}, Tokens: []uint32{1, 2, 3, 4}, BlockTokens: 4, Medium: "GPU"}
+	stored := kvstream.Event{Kind: kvstream.Stored, Hashes: []uint64{0xb0147556276afc9c}, Tokens: []uint32{1, 2, 3, 4}, BlockTokens: 4, Medium: "GPU"}
 	for name, c := range map[string]struct {
 		hex  string
-		want []route.KVEvent
+		want []kvstream.Event
 		rank int
 	}{
-		"map stored":    {"93cb41d954fc402000009188a474797065ab426c6f636b53746f726564ac626c6f636b5f68617368657391cfb0147556276afc9cb1706172656e745f626c6f636b5f68617368c0a9746f6b656e5f6964739401020304aa626c6f636b5f73697a6504a76c6f72615f6964c0a66d656469756da3475055a96c6f72615f6e616d65c000", []route.KVEvent{stored}, 0},
-		"array stored":  {"93cb41d954fc402000009198ab426c6f636b53746f72656491cfb0147556276afc9cc0940102030404c0a3475055c000", []route.KVEvent{stored}, 0},
-		"map removed":   {"93cb41d954fc402000009183a474797065ac426c6f636b52656d6f766564ac626c6f636b5f68617368657391cfb0147556276afc9ca66d656469756da347505500", []route.KVEvent{{Kind: route.KVRemoved, Hashes: []uint64{0xb0147556276afc9c}, Medium: "GPU"}}, 0},
-		"map cleared":   {"93cb41d954fc402000009181a474797065b0416c6c426c6f636b73436c656172656400", []route.KVEvent{{Kind: route.KVCleared}}, 0},
-		"array cleared": {"92cb41d954fc402000009191b0416c6c426c6f636b73436c6561726564", []route.KVEvent{{Kind: route.KVCleared}}, -1},
+		"map stored":    {"93cb41d954fc402000009188a474797065ab426c6f636b53746f726564ac626c6f636b5f68617368657391cfb0147556276afc9cb1706172656e745f626c6f636b5f68617368c0a9746f6b656e5f6964739401020304aa626c6f636b5f73697a6504a76c6f72615f6964c0a66d656469756da3475055a96c6f72615f6e616d65c000", []kvstream.Event{stored}, 0},
+		"array stored":  {"93cb41d954fc402000009198ab426c6f636b53746f72656491cfb0147556276afc9cc0940102030404c0a3475055c000", []kvstream.Event{stored}, 0},
+		"map removed":   {"93cb41d954fc402000009183a474797065ac426c6f636b52656d6f766564ac626c6f636b5f68617368657391cfb0147556276afc9ca66d656469756da347505500", []kvstream.Event{{Kind: kvstream.Removed, Hashes: []uint64{0xb0147556276afc9c}, Medium: "GPU"}}, 0},
+		"map cleared":   {"93cb41d954fc402000009181a474797065b0416c6c426c6f636b73436c656172656400", []kvstream.Event{{Kind: kvstream.Cleared}}, 0},
+		"array cleared": {"92cb41d954fc402000009191b0416c6c426c6f636b73436c6561726564", []kvstream.Event{{Kind: kvstream.Cleared}}, -1},
 	} {
 		raw, _ := hex.DecodeString(c.hex)
-		var b route.KVBatch
+		var b kvstream.Batch
 		if err := ReadKVBatch(raw, &b); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -214,7 +214,7 @@ func TestForeignEvents(t *testing.T) {
 	} {
 		raw := msgp.AppendFloat64(msgp.AppendArrayHeader(nil, 2), 1)
 		raw = good(append(good(msgp.AppendArrayHeader(raw, 3)), foreign...))
-		var b route.KVBatch
+		var b kvstream.Batch
 		if err := ReadKVBatch(raw, &b); err != nil || b.Skipped != 1 || len(b.Events) != 2 {
 			t.Errorf("%s: %d events, %d skipped, %v; want the two good ones", name, len(b.Events), b.Skipped, err)
 		}
@@ -223,7 +223,7 @@ func TestForeignEvents(t *testing.T) {
 		"nothing": nil, "a text": msgp.AppendString(nil, "hello"), "one item": msgp.AppendInt(msgp.AppendArrayHeader(nil, 1), 1),
 		"a list of 2^32-1 events": {0x92, 0x01, 0xdd, 0xff, 0xff, 0xff, 0xff},
 	} {
-		var b route.KVBatch
+		var b kvstream.Batch
 		if ReadKVBatch(raw, &b) == nil {
 			t.Errorf("%s was taken for a batch", name)
 		}
@@ -235,7 +235,7 @@ func TestEventOfTooManyFields(t *testing.T) {
 	raw := append([]byte{0x92, 0x01, 0x91, 0xdd, 0xff, 0xff, 0xff, 0xff, 0xab}, "BlockStored"...)
 	read := make(chan error, 1)
 	go func() {
-		var b route.KVBatch
+		var b kvstream.Batch
 		read <- ReadKVBatch(raw, &b)
 	}()
 	select {
@@ -253,7 +253,7 @@ func TestBlockHashTypes(t *testing.T) {
 	removed := func(hash func(b []byte) []byte) uint64 {
 		raw := msgp.AppendArrayHeader(msgp.AppendInt(msgp.AppendArrayHeader(nil, 2), 1), 1)
 		raw = hash(msgp.AppendArrayHeader(msgp.AppendString(msgp.AppendArrayHeader(raw, 2), "BlockRemoved"), 1))
-		var b route.KVBatch
+		var b kvstream.Batch
 		if err := ReadKVBatch(raw, &b); err != nil || len(b.Events) != 1 {
 			t.Fatal(err, b)
 		}
@@ -309,14 +309,14 @@ func FuzzReadKVBatch(f *testing.F) {
 	raw, _ := hex.DecodeString("92cb41d954fc402000009191b0416c6c426c6f636b73436c6561726564")
 	f.Add(raw)
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		var b, again route.KVBatch
+		var b, again kvstream.Batch
 		before := bytes.Clone(payload)
 		err := ReadKVBatch(payload, &b)
 		if !bytes.Equal(before, payload) {
 			t.Fatal("the payload was changed")
 		}
 		for _, e := range b.Events {
-			if e.Kind == route.KVStored && len(e.Tokens) > 0 && len(e.Tokens) != len(e.Hashes)*e.BlockTokens {
+			if e.Kind == kvstream.Stored && len(e.Tokens) > 0 && len(e.Tokens) != len(e.Hashes)*e.BlockTokens {
 				t.Fatalf("%d tokens for %d blocks of %d", len(e.Tokens), len(e.Hashes), e.BlockTokens)
 			}
 			if len(e.Extra) != 0 && len(e.Extra) != len(e.Hashes) {
@@ -340,7 +340,7 @@ func FuzzReadTRTEvents(f *testing.F) {
 		}
 		for _, b := range got.Batches {
 			for _, e := range b.Batch.Events {
-				if e.Kind == route.KVStored && len(e.Tokens) != len(e.Hashes)*e.BlockTokens {
+				if e.Kind == kvstream.Stored && len(e.Tokens) != len(e.Hashes)*e.BlockTokens {
 					t.Fatalf("%d tokens for %d blocks of %d", len(e.Tokens), len(e.Hashes), e.BlockTokens)
 				}
 			}
@@ -363,7 +363,7 @@ func BenchmarkReadKVBatch(b *testing.B) {
 		raw = msgp.AppendString(msgp.AppendNil(msgp.AppendInt(raw, 16)), "GPU")
 	}
 	raw = msgp.AppendInt(raw, 0)
-	var batch route.KVBatch
+	var batch kvstream.Batch
 	b.SetBytes(int64(len(raw)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -8,7 +8,7 @@ import (
 )
 
 // The hashes by which engines name the blocks of a prompt. The router does not need them to follow events, since it gives blocks
-// names of its own by their tokens (route.KVNames); simulated engines publish them, and they check what a real one publishes.
+// names of its own by their tokens (kvstream.Names); simulated engines publish them, and they check what a real one publishes.
 
 // VLLMHash is how a vLLM engine names its blocks (vllm/v1/core/kv_cache_utils.py, hash_block_tokens; --prefix-caching-hash-algo).
 type VLLMHash struct {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/kvstream"
 )
 
 // trtEvent is an event of TensorRT-LLM as its endpoint /kv_cache_events tells it (tensorrt_llm/_utils.py, KVCacheEventSerializer;
@@ -46,7 +46,7 @@ type TRTEvents struct {
 // TRTBatch is one event of it, as a batch of one.
 type TRTBatch struct {
 	ID    int64 // event_id; -1 where there is none
-	Batch route.KVBatch
+	Batch kvstream.Batch
 }
 
 // ReadTRTEvents reads the answer of /kv_cache_events: a JSON array, oldest first. Events that say nothing of blocks (created,
@@ -102,7 +102,7 @@ func readTRTEvent(raw []byte) (b TRTBatch, window int64, err error) {
 		err = d.stored(&b.Batch)
 	case "removed":
 		e := b.Batch.Next()
-		e.Kind = route.KVRemoved
+		e.Kind = kvstream.Removed
 		for _, h := range d.Hashes {
 			n, bad := trtHash(h)
 			if bad != nil {
@@ -111,7 +111,7 @@ func readTRTEvent(raw []byte) (b TRTBatch, window int64, err error) {
 			e.Hashes = append(e.Hashes, n)
 		}
 	case "all_cleared":
-		b.Batch.Next().Kind = route.KVCleared
+		b.Batch.Next().Kind = kvstream.Cleared
 	case "created", "updated":
 	default:
 		err = fmt.Errorf("unknown event %q", d.Type)
@@ -120,7 +120,7 @@ func readTRTEvent(raw []byte) (b TRTBatch, window int64, err error) {
 }
 
 // stored enters the blocks. One event may hold a last block that is not full; it is an event of its own here.
-func (d *trtData) stored(to *route.KVBatch) error {
+func (d *trtData) stored(to *kvstream.Batch) error {
 	var parent uint64
 	has := len(d.Parent) > 0 && !bytes.Equal(d.Parent, []byte("null"))
 	if has {
@@ -129,7 +129,7 @@ func (d *trtData) stored(to *route.KVBatch) error {
 			return err
 		}
 	}
-	var e *route.KVEvent
+	var e *kvstream.Event
 	for i := range d.Blocks {
 		k := &d.Blocks[i]
 		h, err := trtHash(k.Hash)
@@ -141,7 +141,7 @@ func (d *trtData) stored(to *route.KVBatch) error {
 		}
 		if e == nil || len(k.Tokens) != e.BlockTokens || k.adapter() != e.Adapter || k.medium() != e.Medium {
 			e = to.Next()
-			e.Kind, e.Parent, e.HasParent, e.BlockTokens = route.KVStored, parent, has, len(k.Tokens)
+			e.Kind, e.Parent, e.HasParent, e.BlockTokens = kvstream.Stored, parent, has, len(k.Tokens)
 			e.Adapter, e.Medium = k.adapter(), k.medium()
 		}
 		e.Hashes = append(e.Hashes, h)

@@ -4,11 +4,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // readKVSources reads vLLM's /kv_event_sources (seen in 0.32): for each data-parallel rank where its KV events are published.
-func readKVSources(a Answer, r *route.Report) error {
+func readKVSources(a Answer, r *fleet.Report) error {
 	var ranks map[string]struct {
 		Events string `json:"endpoint"`
 		Replay string `json:"replay_endpoint"`
@@ -17,11 +17,11 @@ func readKVSources(a Answer, r *route.Report) error {
 	if err := decode(a, &ranks); err != nil {
 		return err
 	}
-	var sources []route.KVSource
+	var sources []fleet.KVSource
 	for rank := range min(len(ranks), maxRanks) {
 		s, ok := ranks[strconv.Itoa(rank)]
 		if ok && s.Events != "" && len(s.Events)+len(s.Replay)+len(s.Topic) <= 4*maxNameBytes {
-			sources = append(sources, route.KVSource{Rank: rank, Events: s.Events, Replay: s.Replay, Topic: s.Topic})
+			sources = append(sources, fleet.KVSource{Rank: rank, Events: s.Events, Replay: s.Replay, Topic: s.Topic})
 		}
 	}
 	if sources != nil {

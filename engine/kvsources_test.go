@@ -5,38 +5,38 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 func TestKVSources(t *testing.T) {
 	for _, c := range []struct {
-		kind route.Kind
+		kind fleet.Kind
 		ask  Answer
-		want []route.KVSource
+		want []fleet.KVSource
 	}{
 		{
-			route.KindVLLM,
+			fleet.KindVLLM,
 			Answer{Ask: AskEvents, Path: "/kv_event_sources", Status: 200, Body: []byte(
 				`{"0":{"endpoint":"tcp://*:19001","replay_endpoint":"tcp://*:19002","topic":"kv@tiny"},"1":{"endpoint":"tcp://*:19003","replay_endpoint":null,"topic":""}}`)},
-			[]route.KVSource{{Events: "tcp://*:19001", Replay: "tcp://*:19002", Topic: "kv@tiny"}, {Rank: 1, Events: "tcp://*:19003"}},
+			[]fleet.KVSource{{Events: "tcp://*:19001", Replay: "tcp://*:19002", Topic: "kv@tiny"}, {Rank: 1, Events: "tcp://*:19003"}},
 		},
-		{route.KindVLLM, Answer{Ask: AskEvents, Path: "/kv_event_sources", Status: 200, Body: []byte(`{}`)}, nil},
+		{fleet.KindVLLM, Answer{Ask: AskEvents, Path: "/kv_event_sources", Status: 200, Body: []byte(`{}`)}, nil},
 		{
-			route.KindSGLang,
+			fleet.KindSGLang,
 			Answer{Ask: AskInfo, Path: "/server_info", Status: 200, Body: []byte(
 				`{"dp_size":2,"page_size":32,"kv_events":{"publisher":"zmq","endpoint_host":"*","endpoint_port_base":5557,"topic":"t","dp_size":2,"replay_endpoint_port_base":5657}}`)},
-			[]route.KVSource{{Events: "tcp://*:5557", Replay: "tcp://*:5657", Topic: "t"}, {Rank: 1, Events: "tcp://*:5558", Replay: "tcp://*:5658", Topic: "t"}},
+			[]fleet.KVSource{{Events: "tcp://*:5557", Replay: "tcp://*:5657", Topic: "t"}, {Rank: 1, Events: "tcp://*:5558", Replay: "tcp://*:5658", Topic: "t"}},
 		},
-		{route.KindSGLang, Answer{Ask: AskInfo, Path: "/server_info", Status: 200, Body: []byte(`{"dp_size":1,"page_size":32,"kv_events":null}`)}, nil},
-		{route.KindSGLang, Answer{Ask: AskInfo, Path: "/server_info", Status: 200, Body: []byte(
+		{fleet.KindSGLang, Answer{Ask: AskInfo, Path: "/server_info", Status: 200, Body: []byte(`{"dp_size":1,"page_size":32,"kv_events":null}`)}, nil},
+		{fleet.KindSGLang, Answer{Ask: AskInfo, Path: "/server_info", Status: 200, Body: []byte(
 			`{"dp_size":1,"page_size":32,"kv_events":{"endpoint_host":"*","endpoint_port_base":70000}}`)}, nil},
 	} {
 		d, err := ByKind(c.kind)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var r route.Report
-		if err := d.Read(c.ask, route.Part{}, &r); err != nil {
+		var r fleet.Report
+		if err := d.Read(c.ask, fleet.Part{}, &r); err != nil {
 			t.Errorf("%s: %v", c.ask.Body, err)
 		}
 		if diff := cmp.Diff(c.want, r.KVSources); diff != "" {

@@ -3,13 +3,13 @@ package engine
 import (
 	"strconv"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // llamaCpp speaks to llama-server of llama.cpp; read from 0.7.0 (build 11669).
 type llamaCpp struct{}
 
-func (llamaCpp) Kind() route.Kind { return route.KindLlamaCpp }
+func (llamaCpp) Kind() fleet.Kind { return fleet.KindLlamaCpp }
 
 // Alive asks /health: 503 "Loading model" while loading, then 200; it needs no key.
 func (llamaCpp) Alive() Ask { return Ask{Name: AskAlive, Path: "/health"} }
@@ -24,7 +24,7 @@ func (llamaCpp) LoadAsks() []Ask {
 	return []Ask{{Name: AskLoad, Path: "/slots"}, {Name: AskMetrics, Path: "/metrics"}}
 }
 
-func (llamaCpp) Read(a Answer, part route.Part, r *route.Report) error {
+func (llamaCpp) Read(a Answer, part fleet.Part, r *fleet.Report) error {
 	switch a.Ask {
 	case AskAlive:
 		readAlive(a, r)
@@ -43,7 +43,7 @@ func (llamaCpp) Read(a Answer, part route.Part, r *route.Report) error {
 		if err := useful(a); err != nil {
 			return err
 		}
-		if part.Kind == route.Whole { // the page tells the whole server only
+		if part.Kind == fleet.Whole { // the page tells the whole server only
 			readLlamaMetrics(a.Body, r)
 		}
 		return nil
@@ -51,16 +51,16 @@ func (llamaCpp) Read(a Answer, part route.Part, r *route.Report) error {
 }
 
 // Supports: slots.
-func (llamaCpp) Supports(part route.Part) error {
-	if part.Kind == route.Rank {
-		return wholeOnly(route.KindLlamaCpp, part, "it has slots, not ranks")
+func (llamaCpp) Supports(part fleet.Part) error {
+	if part.Kind == fleet.Rank {
+		return wholeOnly(fleet.KindLlamaCpp, part, "it has slots, not ranks")
 	}
-	return checkIndex(route.KindLlamaCpp, part)
+	return checkIndex(fleet.KindLlamaCpp, part)
 }
 
 // Address: the body's id_slot, which the chat endpoints honour as well as /completion.
-func (llamaCpp) Address(part route.Part) Addressing {
-	if part.Kind != route.Slot {
+func (llamaCpp) Address(part fleet.Part) Addressing {
+	if part.Kind != fleet.Slot {
 		return Addressing{}
 	}
 	return Addressing{Field: "id_slot", JSON: strconv.AppendInt(nil, int64(part.Index), 10)}
@@ -68,7 +68,7 @@ func (llamaCpp) Address(part route.Part) Addressing {
 
 // readProps reads /props. default_generation_settings.n_ctx is the context of one slot; a slot's cache is its context,
 // and is reused token by token, so a block is one token.
-func readProps(a Answer, part route.Part, r *route.Report) error {
+func readProps(a Answer, part fleet.Part, r *fleet.Report) error {
 	var props struct {
 		Slots    float64 `json:"total_slots"`
 		Build    string  `json:"build_info"`
@@ -80,7 +80,7 @@ func readProps(a Answer, part route.Part, r *route.Report) error {
 		return err
 	}
 	slots, context := tokens(props.Slots), tokens(props.Settings.Context)
-	if part.Kind == route.Slot {
+	if part.Kind == fleet.Slot {
 		slots = min(slots, 1)
 	}
 	if slots > 0 && slots < maxRanks {
@@ -97,7 +97,7 @@ func readProps(a Answer, part route.Part, r *route.Report) error {
 }
 
 // readSlots counts the slots at work; a slot computes one request at a time.
-func readSlots(a Answer, part route.Part, r *route.Report) error {
+func readSlots(a Answer, part fleet.Part, r *fleet.Report) error {
 	var slots []struct {
 		ID   float64 `json:"id"`
 		Busy bool    `json:"is_processing"`
@@ -107,7 +107,7 @@ func readSlots(a Answer, part route.Part, r *route.Report) error {
 	}
 	var load sums
 	for _, s := range slots {
-		if part.Kind == route.Slot && tokens(s.ID) != part.Index {
+		if part.Kind == fleet.Slot && tokens(s.ID) != part.Index {
 			continue
 		}
 		load.addRunning(0)
@@ -120,7 +120,7 @@ func readSlots(a Answer, part route.Part, r *route.Report) error {
 }
 
 // readLlamaMetrics reads the page of the whole server. kv_cache_usage_ratio is gone in newer builds.
-func readLlamaMetrics(page []byte, r *route.Report) {
+func readLlamaMetrics(page []byte, r *fleet.Report) {
 	s := samples{rest: page}
 	var load sums
 	for s.next("llamacpp:") {

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // ollama speaks to Ollama; from its API documentation, version 0.33.
 type ollama struct{}
 
-func (ollama) Kind() route.Kind { return route.KindOllama }
+func (ollama) Kind() fleet.Kind { return fleet.KindOllama }
 
 // Alive asks /api/version, which also tells the version.
 func (ollama) Alive() Ask { return Ask{Name: AskAlive, Path: "/api/version"} }
@@ -20,7 +20,7 @@ func (ollama) Asks() []Ask { return []Ask{{Name: AskModels, Path: "/api/tags"}} 
 // LoadAsks: Ollama has no load figures (ollama/ollama#3144).
 func (ollama) LoadAsks() []Ask { return nil }
 
-func (ollama) Read(a Answer, _ route.Part, r *route.Report) error {
+func (ollama) Read(a Answer, _ fleet.Part, r *fleet.Report) error {
 	switch a.Ask {
 	case AskAlive:
 		readAlive(a, r)
@@ -33,15 +33,15 @@ func (ollama) Read(a Answer, _ route.Part, r *route.Report) error {
 	}
 }
 
-func (ollama) Supports(part route.Part) error {
-	return wholeOnly(route.KindOllama, part, "it has neither ranks nor slots")
+func (ollama) Supports(part fleet.Part) error {
+	return wholeOnly(fleet.KindOllama, part, "it has neither ranks nor slots")
 }
 
-func (ollama) Address(route.Part) Addressing { return Addressing{} }
+func (ollama) Address(fleet.Part) Addressing { return Addressing{} }
 
 // readTags reads /api/tags. A name without a tag means ":latest", so such a model answers to both names. The context is
 // not known: Ollama chooses it when it loads a model, and shortens prompts rather than refuse them.
-func readTags(a Answer, r *route.Report) error {
+func readTags(a Answer, r *fleet.Report) error {
 	var tags struct {
 		Models []struct {
 			Name string `json:"name"`
@@ -53,11 +53,11 @@ func readTags(a Answer, r *route.Report) error {
 	if tags.Models == nil {
 		return fmt.Errorf("engine: GET %s: no list of models", a.Path)
 	}
-	models := make([]route.Model, 0, len(tags.Models))
+	models := make([]fleet.Model, 0, len(tags.Models))
 	for _, m := range tags.Models {
-		models = addModel(models, route.Model{ID: m.Name})
+		models = addModel(models, fleet.Model{ID: m.Name})
 		if short, ok := strings.CutSuffix(m.Name, ":latest"); ok {
-			models = addModel(models, route.Model{ID: short})
+			models = addModel(models, fleet.Model{ID: short})
 		}
 	}
 	r.Models = models

@@ -1,11 +1,13 @@
 package engine
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+)
 
 // other speaks to any server with the OpenAI API of which nothing else is known.
 type other struct{}
 
-func (other) Kind() route.Kind { return route.KindOther }
+func (other) Kind() fleet.Kind { return fleet.KindOther }
 
 // Alive asks /health, and the list of models where that is not there.
 func (other) Alive() Ask {
@@ -16,7 +18,7 @@ func (other) Asks() []Ask { return []Ask{{Name: AskModels, Path: "/v1/models"}} 
 
 func (other) LoadAsks() []Ask { return nil }
 
-func (other) Read(a Answer, _ route.Part, r *route.Report) error {
+func (other) Read(a Answer, _ fleet.Part, r *fleet.Report) error {
 	if a.Ask == AskAlive {
 		readAlive(a, r)
 		return nil
@@ -24,8 +26,8 @@ func (other) Read(a Answer, _ route.Part, r *route.Report) error {
 	return readModels(a, r)
 }
 
-func (other) Supports(part route.Part) error {
-	return wholeOnly(route.KindOther, part, "state the kind of the engine to address a part of it")
+func (other) Supports(part fleet.Part) error {
+	return wholeOnly(fleet.KindOther, part, "state the kind of the engine to address a part of it")
 }
 
-func (other) Address(route.Part) Addressing { return Addressing{} }
+func (other) Address(fleet.Part) Addressing { return Addressing{} }

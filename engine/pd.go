@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // Connector is how the KV cache of a prompt gets from the engine that computes it to the engine that answers: what each of the
@@ -58,10 +58,10 @@ type Handoff struct {
 	// Names are those of all top-level members of the client's body.
 	Names func() []string
 	// Receiver is where a decoder takes KV cache that is pushed to it; nil when that is not configured.
-	Receiver func(route.Endpoint) (Receiver, bool)
+	Receiver func(fleet.Endpoint) (Receiver, bool)
 
-	Prefiller, Decoder         route.Endpoint
-	PrefillerPeer, DecoderPeer route.Peer // what is known of how KV cache gets from and to them
+	Prefiller, Decoder         fleet.Endpoint
+	PrefillerPeer, DecoderPeer fleet.Peer // what is known of how KV cache gets from and to them
 	Told                       []byte     // what the prefiller answered to the Inquiry; nil when it did not, or was not asked
 
 	Attempt int     // prefill legs of the request before this one: an id made with it is new
@@ -137,7 +137,7 @@ type Merger interface {
 // Handed is what a prefiller's reply says.
 type Handed struct {
 	Params []byte      // what the decoder is to be told, as it came. It shares the memory of the reply
-	Usage  route.Usage // of the prompt: its cached tokens are those that were really found
+	Usage  fleet.Usage // of the prompt: its cached tokens are those that were really found
 	Known  bool        // Usage was reported
 
 	// Honest is set when the decoder is known to report the prefiller's cached tokens as its own, so that its usage is honest as it is.
@@ -183,13 +183,13 @@ func ConnectorByName(name string) (Connector, error) {
 }
 
 // ConnectorOf is the protocol that engines of a kind speak unless another one is configured; nil when there is none.
-func ConnectorOf(k route.Kind) Connector {
+func ConnectorOf(k fleet.Kind) Connector {
 	switch k {
-	case route.KindVLLM:
+	case fleet.KindVLLM:
 		return Nixl{}
-	case route.KindSGLang:
+	case fleet.KindSGLang:
 		return SGLang{}
-	case route.KindTRTLLM:
+	case fleet.KindTRTLLM:
 		return TRTLLM{}
 	default:
 		return nil
@@ -220,13 +220,13 @@ func memberOf(body []byte, name string) (value []byte, ok bool) {
 }
 
 // promptUsage is the usage in a prefiller's reply, wherever in it that stands: parameters of many blocks may follow.
-func promptUsage(api string, body []byte) (u route.Usage, ok bool) {
+func promptUsage(api string, body []byte) (u fleet.Usage, ok bool) {
 	value, _ := memberOf(body, "usage")
 	return usageIn(api, value)
 }
 
 // usageIn is the usage that a member says.
-func usageIn(api string, value []byte) (u route.Usage, ok bool) {
+func usageIn(api string, value []byte) (u fleet.Usage, ok bool) {
 	f := noFigures()
 	if isNull(value) || !f.object(value) {
 		return u, false

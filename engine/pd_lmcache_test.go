@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warmpath/warmpath/engine"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // lmHandoff is a request in two legs by LMCache to the decoder at 10.0.0.3, which has two tensor-parallel ranks.
@@ -25,7 +25,7 @@ func lmHandoff(t testing.TB, api, body string) *engine.Handoff {
 	x.Names = func() []string { return engine.MemberNames([]byte(body)) }
 	_ = json.Unmarshal(members["max_tokens"], &x.MaxTokens)
 	x.ID, x.Number = "r1", 0xbeef
-	x.Decoder = route.Endpoint{Name: "d", URL: "http://10.0.0.3:8200"}
+	x.Decoder = fleet.Endpoint{Name: "d", URL: "http://10.0.0.3:8200"}
 	to := engine.Receivers{InitPorts: []int{8300, 8301}, AllocPorts: []int{8400, 8401}}
 	x.Receiver = to.Of
 	return x
@@ -140,19 +140,19 @@ func TestLMCacheNamesTheDecoder(t *testing.T) {
 			return out
 		}
 		r.InitPorts, r.AllocPorts = ports(1), ports(100)
-		var fleet []route.Endpoint
+		var engines []fleet.Endpoint
 		for i := range n {
-			e := route.Endpoint{Name: fmt.Sprint("d", i), URL: fmt.Sprintf("http://10.0.0.%d:8000", i)}
+			e := fleet.Endpoint{Name: fmt.Sprint("d", i), URL: fmt.Sprintf("http://10.0.0.%d:8000", i)}
 			switch rapid.IntRange(0, 2).Draw(t, "registered") {
 			case 1:
 				r.Registry[e.Name] = engine.Receiver{InitPorts: ports(1000 * (i + 1)), AllocPorts: ports(1000*(i+1) + 500)}
 			case 2:
 				r.Registry[e.URL+"/"] = engine.Receiver{Host: fmt.Sprintf("10.0.0.%d", i), InitPorts: ports(1000 * (i + 1)), AllocPorts: ports(1000*(i+1) + 500)}
 			}
-			fleet = append(fleet, e)
+			engines = append(engines, e)
 		}
 		decoder := rapid.IntRange(0, n-1).Draw(t, "decoder")
-		x := &engine.Handoff{API: engine.APIChat, ID: "r", Decoder: fleet[decoder], Receiver: r.Of, Field: func(string) []byte { return nil }}
+		x := &engine.Handoff{API: engine.APIChat, ID: "r", Decoder: engines[decoder], Receiver: r.Of, Field: func(string) []byte { return nil }}
 		m, err := engine.LMCache{}.Prefill(x)
 		if err != nil {
 			t.Fatal(err)
@@ -167,7 +167,7 @@ func TestLMCacheNamesTheDecoder(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := 1
-		if r.Registry[fleet[decoder].Name].InitPorts != nil || r.Registry[fleet[decoder].URL+"/"].InitPorts != nil {
+		if r.Registry[engines[decoder].Name].InitPorts != nil || r.Registry[engines[decoder].URL+"/"].InitPorts != nil {
 			first = 1000 * (decoder + 1)
 		}
 		if told.Spec.Host != fmt.Sprintf("10.0.0.%d", decoder) || len(told.Spec.Init) != ranks || told.Spec.Init[0] != first || m.Await.Count != ranks {

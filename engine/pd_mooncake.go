@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // Mooncake is vLLM's MooncakeConnector (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/mooncake). Both engines are asked at once
@@ -54,8 +54,8 @@ func (m Mooncake) Prefill(x *Handoff) (Message, error) {
 
 // rankHeader keeps a client from choosing the rank of an engine of which the whole is an endpoint. Of a rank that is one the header is set
 // with every request.
-func rankHeader(e route.Endpoint) []Header {
-	if e.Part.Kind == route.Rank {
+func rankHeader(e fleet.Endpoint) []Header {
+	if e.Part.Kind == fleet.Rank {
 		return nil
 	}
 	return []Header{{Name: "X-Data-Parallel-Rank"}}
@@ -81,7 +81,7 @@ func (m Mooncake) Decode(x *Handoff, _ *Handed) (Message, error) {
 func (Mooncake) engineID(x *Handoff) string {
 	told := bytes.TrimSpace(x.Told)
 	rank := 0
-	if x.Prefiller.Part.Kind == route.Rank {
+	if x.Prefiller.Part.Kind == fleet.Rank {
 		rank = x.Prefiller.Part.Index
 	}
 	entry, ok := memberOf(told, strconv.Itoa(rank))

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/engine"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // TestMooncakeAsDocumented: the parameters of both legs, with the ids that the bootstrap server tells (vLLM 0.32.0,
@@ -24,16 +24,16 @@ func TestMooncakeAsDocumented(t *testing.T) {
 		t.Errorf("%s, %v", setOf(p), err)
 	}
 	for rank, id := range map[int]string{-1: "7d1c-e0", 0: "7d1c-e0", 1: "7d1c-e1", 2: "7d1c-e0_dp2"} {
-		x.Prefiller.Part = route.Part{}
+		x.Prefiller.Part = fleet.Part{}
 		if rank >= 0 {
-			x.Prefiller.Part = route.Part{Kind: route.Rank, Index: rank}
+			x.Prefiller.Part = fleet.Part{Kind: fleet.Rank, Index: rank}
 		}
 		d, err := engine.Mooncake{}.Decode(x, nil)
 		if want := `{"kv_transfer_params":{"do_remote_decode":false,"do_remote_prefill":true,"transfer_id":"xfer-req-1-abc","remote_engine_id":"` + id + `","remote_bootstrap_addr":"http://10.0.0.5:8998"}}`; err != nil || setOf(d) != want {
 			t.Errorf("rank %d: %s, %v", rank, setOf(d), err)
 		}
 	}
-	x.Prefiller.Part = route.Part{}
+	x.Prefiller.Part = fleet.Part{}
 	for _, nothing := range []string{``, `{}`, `{"detail":"Not Found"}`, `{"0":{}}`, `[1]`, `{"0":{"engine_id":5}}`} {
 		x.Told = []byte(nothing)
 		d, _ := engine.Mooncake{}.Decode(x, nil)
@@ -70,7 +70,7 @@ func FuzzMooncakeTold(f *testing.F) {
 	f.Add([]byte(`{"1":{"engine_id":"a\"b"}}`), 1)
 	f.Add([]byte(`{"0":{"engine_id":null}}`), 0)
 	x := handoffOf(engine.APIChat, nil)
-	x.Prefiller = route.Endpoint{URL: "http://p:1", Part: route.Part{Kind: route.Rank}}
+	x.Prefiller = fleet.Endpoint{URL: "http://p:1", Part: fleet.Part{Kind: fleet.Rank}}
 	f.Fuzz(func(t *testing.T, told []byte, rank int) {
 		x.Told, x.Prefiller.Part.Index = told, rank
 		m, err := engine.Mooncake{}.Decode(x, nil)

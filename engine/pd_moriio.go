@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // MoRIIO is vLLM's MoRIIOConnector for AMD's (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/moriio). Each engine needs the
@@ -38,21 +38,21 @@ func (m MoRIIO) Order() Order {
 func (MoRIIO) Fits(x *Handoff) error { return Nixl{}.Fits(x) }
 
 // pair is the addresses of both engines.
-func (MoRIIO) pair(x *Handoff) (p, d route.KVAddress, err error) {
-	for _, e := range []*route.Endpoint{&x.Prefiller, &x.Decoder} {
+func (MoRIIO) pair(x *Handoff) (p, d fleet.KVAddress, err error) {
+	for _, e := range []*fleet.Endpoint{&x.Prefiller, &x.Decoder} {
 		if e.KVAddress == "" {
 			return p, d, fmt.Errorf("engine: %s has no kv_address, which the connector moriio needs of both endpoints", e.Name)
 		}
 	}
-	if p, err = route.ParseKVAddress(x.Prefiller.KVAddress); err == nil {
-		d, err = route.ParseKVAddress(x.Decoder.KVAddress)
+	if p, err = fleet.ParseKVAddress(x.Prefiller.KVAddress); err == nil {
+		d, err = fleet.ParseKVAddress(x.Decoder.KVAddress)
 	}
 	return p, d, err
 }
 
 // ids are the request id, which names both engines, and that of the transfer. Both are new with each prefill leg: an id is 32
 // hexadecimal digits (_DECODE_ZMQ_RE).
-func (MoRIIO) ids(x *Handoff, p, d route.KVAddress) (request, transfer string) {
+func (MoRIIO) ids(x *Handoff, p, d fleet.KVAddress) (request, transfer string) {
 	var h uint64 = 14695981039346656037 // FNV-1a of the client's id, so that the two halves have nothing in common
 	for i := range len(x.ID) {
 		h = (h ^ uint64(x.ID[i])) * 1099511628211
@@ -74,11 +74,11 @@ func (m MoRIIO) Prefill(x *Handoff) (Message, error) {
 }
 
 // peerParams are the members that say where and what the other engine is.
-func peerParams(a route.KVAddress, e route.Endpoint, known route.Peer) string {
+func peerParams(a fleet.KVAddress, e fleet.Endpoint, known fleet.Peer) string {
 	s := `,"remote_host":` + jsonString(a.Host) + `,"remote_port":` + strconv.Itoa(a.Handshake) +
 		`,"remote_handshake_port":` + strconv.Itoa(a.Handshake) + `,"remote_notify_port":` + strconv.Itoa(a.Notify) +
 		`,"remote_dp_size":` + strconv.Itoa(max(known.Ranks, 1)) + `,"remote_tp_size":` + strconv.Itoa(max(e.TPSize, 1))
-	if e.Part.Kind == route.Rank {
+	if e.Part.Kind == fleet.Rank {
 		s += `,"remote_dp_rank":` + strconv.Itoa(e.Part.Index) + `,"remote_dp_rank_override":true`
 	}
 	return s

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/engine"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // The patterns by which engines find the other's address in a request id (vLLM 0.32.0, moriio_common.py).
@@ -24,7 +24,7 @@ func moriPair(t testing.TB) *engine.Handoff {
 	x.ID, x.Random = "req-1", 0xabc
 	x.Prefiller.KVAddress, x.Decoder.KVAddress = "host:10.0.0.5,handshake:6301,notify:61005", "host:fd00::6,handshake:6302,notify:61006"
 	x.Prefiller.TPSize, x.Decoder.TPSize = 4, 8
-	x.Prefiller.Part, x.PrefillerPeer.Ranks = route.Part{Kind: route.Rank, Index: 1}, 2
+	x.Prefiller.Part, x.PrefillerPeer.Ranks = fleet.Part{Kind: fleet.Rank, Index: 1}, 2
 	return x
 }
 
@@ -124,7 +124,7 @@ func TestMoRIIOAddresses(t *testing.T) {
 		"host:10.0.0.5,handshake:6301,notify:61005": "10.0.0.5", "host:fd00::5, handshake:1, notify:2": "fd00::5",
 		"": "", "10.0.0.5:6301": "", "host:a,handshake:x,notify:2": "", "host:a,handshake:1": "", "host:a,handshake:1,notify:70000": "", "host:a_b,handshake:1,notify:2": "",
 	} {
-		a, err := route.ParseKVAddress(s)
+		a, err := fleet.ParseKVAddress(s)
 		if (err == nil) != (want != "") || a.Host != want {
 			t.Errorf("%q: %+v, %v", s, a, err)
 		}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // Receiver is where a decoder takes KV cache: a port of each kind for each of its tensor-parallel ranks, in their order (LMCache's
@@ -66,7 +66,7 @@ type Receivers struct {
 }
 
 // Of is where an endpoint receives; false when that is not known.
-func (r *Receivers) Of(e route.Endpoint) (Receiver, bool) {
+func (r *Receivers) Of(e fleet.Endpoint) (Receiver, bool) {
 	for _, key := range []string{e.Name, e.URL, e.URL + "/"} {
 		if found, ok := r.Registry[key]; ok {
 			if found.Host == "" {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // SGLang is SGLang's own hand-over (0.5.23, disaggregation; as its router and SMG drive it over HTTP). Both servers get the client's
@@ -66,19 +66,19 @@ func (s SGLang) Prefill(x *Handoff) (Message, error) {
 	if x.Answers > 1 && strings.HasPrefix(x.DecoderPeer.Version, "0.5.23") {
 		return Message{}, errSeveral
 	}
-	return s.message(x, route.LegPrefill), nil
+	return s.message(x, fleet.LegPrefill), nil
 }
 
 // Decode implements Connector.
 func (s SGLang) Decode(x *Handoff, _ *Handed) (Message, error) {
-	return s.message(x, route.LegDecode), nil
+	return s.message(x, fleet.LegDecode), nil
 }
 
 // message is what both are sent, but for the ranks. That of the endpoint itself is set where every request's is.
-func (SGLang) message(x *Handoff, leg route.Leg) Message {
+func (SGLang) message(x *Handoff, leg fleet.Leg) Message {
 	n, list := answersOf(x)
 	ranks, rank := x.PrefillerPeer.Ranks, -1
-	if x.Prefiller.Part.Kind == route.Rank {
+	if x.Prefiller.Part.Kind == fleet.Rank {
 		rank = x.Prefiller.Part.Index
 	}
 	rooms := roomsOf(x.Random, n, ranks, rank)
@@ -92,10 +92,10 @@ func (SGLang) message(x *Handoff, leg route.Leg) Message {
 		set = append(set, Member{bootstrapPairKey, []byte("null")})
 	}
 	ep := x.Prefiller
-	if leg == route.LegDecode {
+	if leg == fleet.LegDecode {
 		ep = x.Decoder
 	}
-	if ep.Part.Kind != route.Rank { // a client cannot know the ranks of two servers
+	if ep.Part.Kind != fleet.Rank { // a client cannot know the ranks of two servers
 		for _, name := range []string{routedRank, olderRank} {
 			if !isNull(x.Field(name)) {
 				set = append(set, Member{name, []byte("null")})
@@ -103,7 +103,7 @@ func (SGLang) message(x *Handoff, leg route.Leg) Message {
 		}
 	}
 	switch {
-	case leg == route.LegDecode && rank >= 0:
+	case leg == fleet.LegDecode && rank >= 0:
 		set = append(set, Member{prefillRank, strconv.AppendInt(nil, int64(rank), 10)})
 	case !isNull(x.Field(prefillRank)):
 		set = append(set, Member{prefillRank, []byte("null")})

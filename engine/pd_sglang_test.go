@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warmpath/warmpath/engine"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // pairOf is a handoff of a client's body between two endpoints.
@@ -23,7 +23,7 @@ func pairOf(t testing.TB, api, body string, answers int) *engine.Handoff {
 	}
 	x := handoffOf(api, v)
 	x.Answers, x.Random = answers, 1<<63
-	x.Prefiller, x.Decoder = route.Endpoint{Name: "p", URL: "http://10.0.0.5:30000"}, route.Endpoint{Name: "d", URL: "http://10.0.0.6:30000"}
+	x.Prefiller, x.Decoder = fleet.Endpoint{Name: "p", URL: "http://10.0.0.5:30000"}, fleet.Endpoint{Name: "d", URL: "http://10.0.0.6:30000"}
 	return x
 }
 
@@ -109,8 +109,8 @@ func TestSGLangRanks(t *testing.T) {
 			t.Error(setOf(got))
 		}
 	}
-	x.Prefiller.Part, x.PrefillerPeer.Ranks = route.Part{Kind: route.Rank, Index: 3}, 8
-	x.Decoder.Part = route.Part{Kind: route.Rank, Index: 1}
+	x.Prefiller.Part, x.PrefillerPeer.Ranks = fleet.Part{Kind: fleet.Rank, Index: 3}, 8
+	x.Decoder.Part = fleet.Part{Kind: fleet.Rank, Index: 1}
 	p, _ := engine.SGLang{}.Prefill(x)
 	d, _ := engine.SGLang{}.Decode(x, nil)
 	const room = `"bootstrap_room":4611686018427387907` // the rank is 3 of 8
@@ -134,8 +134,8 @@ func TestSGLangRooms(t *testing.T) {
 		x := &engine.Handoff{
 			API: engine.APIChat, Answers: n, Random: rapid.OneOf(rapid.Uint64(), rapid.SampledFrom([]uint64{0, math.MaxUint64, 1 << 63})).Draw(t, "number"),
 			Field:     func(string) []byte { return nil },
-			Prefiller: route.Endpoint{URL: "http://p:1", Part: route.Part{Kind: route.Rank, Index: rank}}, PrefillerPeer: route.Peer{Ranks: ranks},
-			Decoder: route.Endpoint{URL: "http://d:1"},
+			Prefiller: fleet.Endpoint{URL: "http://p:1", Part: fleet.Part{Kind: fleet.Rank, Index: rank}}, PrefillerPeer: fleet.Peer{Ranks: ranks},
+			Decoder: fleet.Endpoint{URL: "http://d:1"},
 		}
 		p, _ := engine.SGLang{}.Prefill(x)
 		d, _ := engine.SGLang{}.Decode(x, nil)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // TRTLLM is the hand-over of TensorRT-LLM (tensorrt_llm/serve/openai_disagg_service.py and openai_protocol.py, epochs of April to
@@ -289,7 +289,7 @@ func (t TRTLLM) Keeps(sent bool) bool { return !sent && !t.GenerationFirst }
 var _ Connector = TRTLLM{}
 
 // readHandover keeps of /server_info what generation-first needs.
-func readHandover(params json.RawMessage, r *route.Report) {
+func readHandover(params json.RawMessage, r *fleet.Report) {
 	if len(params) <= maxHandover && bytes.HasPrefix(params, []byte("{")) {
 		r.Handover = string(params)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 type sample struct {
@@ -135,17 +135,17 @@ func FuzzSamples(f *testing.F) {
 func BenchmarkReadMetrics(b *testing.B) {
 	for _, test := range []struct {
 		name, file string
-		read       func([]byte, *route.Report)
+		read       func([]byte, *fleet.Report)
 	}{
-		{"vllm", "vllm/0.32.0/metrics.txt", func(p []byte, r *route.Report) { readVLLMMetrics(p, route.Part{}, r) }},
-		{"sglang", "sglang/0.5.23/metrics.txt", func(p []byte, r *route.Report) { readSGLangMetrics(p, route.Part{}, r) }},
+		{"vllm", "vllm/0.32.0/metrics.txt", func(p []byte, r *fleet.Report) { readVLLMMetrics(p, fleet.Part{}, r) }},
+		{"sglang", "sglang/0.5.23/metrics.txt", func(p []byte, r *fleet.Report) { readSGLangMetrics(p, fleet.Part{}, r) }},
 	} {
 		b.Run(test.name, func(b *testing.B) {
 			page := fixture(b, test.file)
 			b.SetBytes(int64(len(page)))
 			b.ReportAllocs()
 			for b.Loop() {
-				var r route.Report
+				var r fleet.Report
 				test.read(page, &r)
 			}
 		})

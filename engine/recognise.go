@@ -3,7 +3,7 @@ package engine
 import (
 	"encoding/json"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // RecogniseAsks are the questions whose answers tell the kind of an engine. None costs a generation on any kind, and
@@ -21,8 +21,8 @@ func RecogniseAsks() []Ask {
 // write into their list of models decides; where that is hidden behind a key or changed by a proxy, the shapes of answers
 // that only one kind gives do. An engine that answers and shows nothing known is KindOther; one that only fails or starts
 // (5xx) is KindUnknown: ask again.
-func Recognise(answers []Answer) route.Kind {
-	best, rank, answered := route.KindUnknown, 0, false
+func Recognise(answers []Answer) fleet.Kind {
+	best, rank, answered := fleet.KindUnknown, 0, false
 	for _, a := range answers {
 		if a.Status > 0 && a.Status < 500 || a.Status == 501 {
 			answered = true
@@ -34,14 +34,14 @@ func Recognise(answers []Answer) route.Kind {
 			best, rank = k, r
 		}
 	}
-	if best == route.KindUnknown && answered {
-		return route.KindOther
+	if best == fleet.KindUnknown && answered {
+		return fleet.KindOther
 	}
 	return best
 }
 
 // evidence says what one answer speaks for, and how strongly.
-func evidence(a Answer) (k route.Kind, strength int) {
+func evidence(a Answer) (k fleet.Kind, strength int) {
 	switch a.Path {
 	case "/v1/models":
 		var list modelList
@@ -49,55 +49,55 @@ func evidence(a Answer) (k route.Kind, strength int) {
 			return "", 0
 		}
 		for _, m := range list.Data {
-			if k := owner(m.OwnedBy); k != route.KindUnknown {
+			if k := owner(m.OwnedBy); k != fleet.KindUnknown {
 				return k, 9
 			}
 		}
 		return "", 0
 	case "/load":
 		if has(a.Body, "server_load") {
-			return route.KindVLLM, 5
+			return fleet.KindVLLM, 5
 		}
 	case "/server_info":
 		switch {
 		case has(a.Body, "dp_size") && (has(a.Body, "page_size") || has(a.Body, "internal_states")):
-			return route.KindSGLang, 8
+			return fleet.KindSGLang, 8
 		case has(a.Body, "vllm_config"):
-			return route.KindVLLM, 8
+			return fleet.KindVLLM, 8
 		case has(a.Body, "kv_cache_hash_algo") || has(a.Body, "tokens_per_block") || has(a.Body, "disaggregated_params"):
-			return route.KindTRTLLM, 8
+			return fleet.KindTRTLLM, 8
 		}
 	case "/props":
 		if has(a.Body, "total_slots") || has(a.Body, "default_generation_settings") {
-			return route.KindLlamaCpp, 7
+			return fleet.KindLlamaCpp, 7
 		}
 	case "/api/version":
 		if has(a.Body, "version") { // SGLang has Ollama's paths too, so this is the weakest sign but one
-			return route.KindOllama, 3
+			return fleet.KindOllama, 3
 		}
 	case "/version":
 		if has(a.Body, "version") { // vLLM and TensorRT-LLM have it; the latter has /server_info beside it
-			return route.KindVLLM, 1
+			return fleet.KindVLLM, 1
 		}
 	}
 	return "", 0
 }
 
 // owner is the kind that writes this into owned_by.
-func owner(by string) route.Kind {
+func owner(by string) fleet.Kind {
 	switch by {
 	case "vllm":
-		return route.KindVLLM
+		return fleet.KindVLLM
 	case "sglang":
-		return route.KindSGLang
+		return fleet.KindSGLang
 	case "tensorrt_llm":
-		return route.KindTRTLLM
+		return fleet.KindTRTLLM
 	case "llamacpp":
-		return route.KindLlamaCpp
+		return fleet.KindLlamaCpp
 	case "library":
-		return route.KindOllama
+		return fleet.KindOllama
 	}
-	return route.KindUnknown
+	return fleet.KindUnknown
 }
 
 // has reports whether a body is a JSON object with a member of that name.

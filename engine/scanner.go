@@ -3,7 +3,7 @@ package engine
 import (
 	"bytes"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // UsageScanner watches a streamed answer (server-sent events or JSON lines) pass by, in pieces of any size, and finds
@@ -190,7 +190,7 @@ func (s *UsageScanner) parse(end []byte, class eventClass) {
 }
 
 // Close ends the stream and returns what it said the request cost; ok is false when it did not say.
-func (s *UsageScanner) Close() (u route.Usage, ok bool) {
+func (s *UsageScanner) Close() (u fleet.Usage, ok bool) {
 	if s.size > 0 {
 		s.flush()
 	}

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 type seen struct {
-	usage              route.Usage
+	usage              fleet.Usage
 	ok                 bool
 	data, done, failed bool
 	id                 string

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // sglang speaks to SGLang's HTTP server; read from 0.5.23 and, where paths differ, from older versions.
 type sglang struct{}
 
-func (sglang) Kind() route.Kind { return route.KindSGLang }
+func (sglang) Kind() fleet.Kind { return fleet.KindSGLang }
 
 // Alive asks /ready, on older versions /ping, which answer in a millisecond. Never /health: in 0.5.23 and in old
 // versions each call runs a generation and takes a second.
@@ -30,7 +30,7 @@ func (sglang) LoadAsks() []Ask {
 	return []Ask{{Name: AskLoad, Path: "/v1/loads", Older: []string{"/get_load", "/metrics"}}}
 }
 
-func (sglang) Read(a Answer, part route.Part, r *route.Report) error {
+func (sglang) Read(a Answer, part fleet.Part, r *fleet.Report) error {
 	switch {
 	case a.Ask == AskAlive:
 		readAlive(a, r)
@@ -51,17 +51,17 @@ func (sglang) Read(a Answer, part route.Part, r *route.Report) error {
 }
 
 // Supports: data-parallel ranks behind one port.
-func (sglang) Supports(part route.Part) error {
-	if part.Kind == route.Slot {
-		return wholeOnly(route.KindSGLang, part, "it has ranks, not slots")
+func (sglang) Supports(part fleet.Part) error {
+	if part.Kind == fleet.Slot {
+		return wholeOnly(fleet.KindSGLang, part, "it has ranks, not slots")
 	}
-	return checkIndex(route.KindSGLang, part)
+	return checkIndex(fleet.KindSGLang, part)
 }
 
 // Address: the header X-Data-Parallel-Rank, which wins, and the body's routed_dp_rank (data_parallel_rank in older
 // versions); out of range is answered with 400.
-func (sglang) Address(part route.Part) Addressing {
-	if part.Kind != route.Rank {
+func (sglang) Address(part fleet.Part) Addressing {
+	if part.Kind != fleet.Rank {
 		return Addressing{}
 	}
 	n := strconv.Itoa(part.Index)
@@ -69,7 +69,7 @@ func (sglang) Address(part route.Part) Addressing {
 }
 
 // readSGLangInfo reads /server_info: all server arguments at the top, and one internal state a rank.
-func readSGLangInfo(a Answer, part route.Part, r *route.Report) error {
+func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 	var info struct {
 		Version     string  `json:"version"`
 		Ranks       float64 `json:"dp_size"`
@@ -105,7 +105,7 @@ func readSGLangInfo(a Answer, part route.Part, r *route.Report) error {
 		r.BlockTokens = n
 	}
 	shares := max(r.Ranks, 1)
-	if part.Kind == route.Rank {
+	if part.Kind == fleet.Rank {
 		shares = 1
 	}
 	if n := tokens(info.CacheTokens); n > 0 && n < maxCount/maxRanks { // what one rank has
@@ -125,7 +125,7 @@ func readSGLangInfo(a Answer, part route.Part, r *route.Report) error {
 	}
 	if e := &info.Events; e.Host != "" {
 		for rank := range min(max(tokens(e.Ranks), 1), maxRanks) { // each rank adds its number to the ports
-			s := route.KVSource{Rank: rank, Topic: e.Topic, Events: tcpAddress(e.Host, tokens(e.Port), rank), Replay: tcpAddress(e.Host, tokens(e.Replay), rank)}
+			s := fleet.KVSource{Rank: rank, Topic: e.Topic, Events: tcpAddress(e.Host, tokens(e.Port), rank), Replay: tcpAddress(e.Host, tokens(e.Replay), rank)}
 			if s.Events != "" {
 				r.KVSources = append(r.KVSources, s)
 			}
@@ -146,7 +146,7 @@ type sglangLoad struct {
 	Cache   float64  `json:"max_total_num_tokens"`
 }
 
-func readSGLangLoads(a Answer, part route.Part, r *route.Report) error {
+func readSGLangLoads(a Answer, part fleet.Part, r *fleet.Report) error {
 	var loads []sglangLoad
 	if err := useful(a); err != nil {
 		return err
@@ -200,7 +200,7 @@ func readSGLangLoads(a Answer, part route.Part, r *route.Report) error {
 	return nil
 }
 
-func partName(part route.Part) string {
+func partName(part fleet.Part) string {
 	if s := part.String(); s != "" {
 		return s
 	}
@@ -209,7 +209,7 @@ func partName(part route.Part) string {
 
 // readSGLangMetrics reads the page of an engine that has neither /v1/loads nor /get_load. The prefix was "sglang_" in
 // some versions. With tensor parallelism all ranks may report (--enable-metrics-for-all-schedulers): tp_rank 0 counts.
-func readSGLangMetrics(page []byte, part route.Part, r *route.Report) {
+func readSGLangMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 	s := samples{rest: page}
 	var load sums
 	var capacity int64

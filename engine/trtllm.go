@@ -3,13 +3,13 @@ package engine
 import (
 	"encoding/json"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // trtllm speaks to trtllm-serve (NVIDIA/TensorRT-LLM, tensorrt_llm/serve/openai_server.py, metrics/collector.py).
 type trtllm struct{}
 
-func (trtllm) Kind() route.Kind { return route.KindTRTLLM }
+func (trtllm) Kind() fleet.Kind { return fleet.KindTRTLLM }
 
 // Alive asks /health: 200, or 503 with a text. Not /health_generate, which generates.
 func (trtllm) Alive() Ask { return Ask{Name: AskAlive, Path: "/health"} }
@@ -26,7 +26,7 @@ func (trtllm) Asks() []Ask {
 // /prometheus/metrics is there with return_perf_metrics.
 func (trtllm) LoadAsks() []Ask { return []Ask{{Name: AskMetrics, Path: "/prometheus/metrics"}} }
 
-func (trtllm) Read(a Answer, part route.Part, r *route.Report) error {
+func (trtllm) Read(a Answer, part fleet.Part, r *fleet.Report) error {
 	switch a.Ask {
 	case AskAlive:
 		readAlive(a, r)
@@ -48,14 +48,14 @@ func (trtllm) Read(a Answer, part route.Part, r *route.Report) error {
 
 // Supports: attention-DP ranks exist, but only the Python API can name one (SchedulingParams.attention_dp_rank); the
 // HTTP protocol has no field or header for it.
-func (trtllm) Supports(part route.Part) error {
-	return wholeOnly(route.KindTRTLLM, part, "its HTTP API has no field or header for it")
+func (trtllm) Supports(part fleet.Part) error {
+	return wholeOnly(fleet.KindTRTLLM, part, "its HTTP API has no field or header for it")
 }
 
-func (trtllm) Address(route.Part) Addressing { return Addressing{} }
+func (trtllm) Address(fleet.Part) Addressing { return Addressing{} }
 
 // readTRTLLMInfo reads /server_info, of which routers use tokens_per_block and max_batch_size.
-func readTRTLLMInfo(a Answer, r *route.Report) error {
+func readTRTLLMInfo(a Answer, r *fleet.Report) error {
 	var info struct {
 		Block float64 `json:"tokens_per_block"`
 		Batch float64 `json:"max_batch_size"`
@@ -76,7 +76,7 @@ func readTRTLLMInfo(a Answer, r *route.Report) error {
 }
 
 // readTRTLLMMetrics reads the gauges of an iteration.
-func readTRTLLMMetrics(page []byte, r *route.Report) {
+func readTRTLLMMetrics(page []byte, r *fleet.Report) {
 	s := samples{rest: page}
 	var load sums
 	blocks, perBlock := 0, 0

@@ -3,7 +3,7 @@ package engine
 import (
 	"bytes"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // The words for APIs, which say in what shape an answer reports its usage.
@@ -30,7 +30,7 @@ const TailBytes = 8 << 10
 // The shapes: OpenAI usage with prompt_tokens_details (vLLM 0.32.0, SGLang 0.5.23, TensorRT-LLM, llama.cpp), Responses
 // usage with input_tokens_details, Anthropic usage (the prompt is the sum of its input parts), SGLang meta_info,
 // llama.cpp timings, Ollama's counts. Cached tokens that are absent or null are not zero: see route.Usage.CachedKnown.
-func ParseUsage(api string, tailOf []byte) (u route.Usage, ok bool) {
+func ParseUsage(api string, tailOf []byte) (u fleet.Usage, ok bool) {
 	b := lastBytes(tailOf, TailBytes)
 	if bytes.HasPrefix(b, []byte("data:")) || bytes.HasPrefix(b, []byte("event:")) ||
 		bytes.Contains(b, []byte("\ndata:")) { // JSON has no line end inside a string, so a body never has this

@@ -7,23 +7,23 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
-func known(prompt, cached, output int) route.Usage {
-	return route.Usage{PromptTokens: prompt, CachedTokens: cached, OutputTokens: output, CachedKnown: true}
+func known(prompt, cached, output int) fleet.Usage {
+	return fleet.Usage{PromptTokens: prompt, CachedTokens: cached, OutputTokens: output, CachedKnown: true}
 }
 
-func noCache(prompt, output int) route.Usage {
-	return route.Usage{PromptTokens: prompt, OutputTokens: output}
+func noCache(prompt, output int) fleet.Usage {
+	return fleet.Usage{PromptTokens: prompt, OutputTokens: output}
 }
 
-var none route.Usage
+var none fleet.Usage
 
 // bodies are answers that are no streams. An empty want means that nothing may be found.
 var bodies = []struct {
 	name, api, body string
-	want            route.Usage
+	want            fleet.Usage
 }{
 	{"vllm chat", APIChat, `{"id":"chatcmpl-r1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hi"}}],"usage":{"prompt_tokens":640,"total_tokens":648,"completion_tokens":8,"prompt_tokens_details":{"cached_tokens":608,"created_cache_tokens":0,"multimodal_tokens":null}},"prompt_logprobs":null,"kv_transfer_params":null}`, known(640, 608, 8)},
 	{"vllm chat, details off", APIChat, `{"choices":[],"usage":{"prompt_tokens":640,"total_tokens":648,"completion_tokens":8,"prompt_tokens_details":null}}`, noCache(640, 8)},

@@ -4,13 +4,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // vllm speaks to vLLM's OpenAI server; read from 0.32.0 and, where names differ, from older versions.
 type vllm struct{}
 
-func (vllm) Kind() route.Kind { return route.KindVLLM }
+func (vllm) Kind() fleet.Kind { return fleet.KindVLLM }
 
 // Alive asks /health: 200 with an empty body, 503 when the engine core is dead; it costs nothing and needs no key.
 func (vllm) Alive() Ask { return Ask{Name: AskAlive, Path: "/health"} }
@@ -21,7 +21,7 @@ func (vllm) Asks() []Ask {
 
 func (vllm) LoadAsks() []Ask { return []Ask{{Name: AskMetrics, Path: "/metrics"}} }
 
-func (vllm) Read(a Answer, part route.Part, r *route.Report) error {
+func (vllm) Read(a Answer, part fleet.Part, r *fleet.Report) error {
 	switch a.Ask {
 	case AskAlive:
 		readAlive(a, r)
@@ -42,16 +42,16 @@ func (vllm) Read(a Answer, part route.Part, r *route.Report) error {
 }
 
 // Supports: data-parallel ranks behind one port.
-func (vllm) Supports(part route.Part) error {
-	if part.Kind == route.Slot {
-		return wholeOnly(route.KindVLLM, part, "it has ranks, not slots")
+func (vllm) Supports(part fleet.Part) error {
+	if part.Kind == fleet.Slot {
+		return wholeOnly(fleet.KindVLLM, part, "it has ranks, not slots")
 	}
-	return checkIndex(route.KindVLLM, part)
+	return checkIndex(fleet.KindVLLM, part)
 }
 
 // Address: the header X-data-parallel-rank (vllm-project/vllm#24945); out of range is answered with 400.
-func (vllm) Address(part route.Part) Addressing {
-	if part.Kind != route.Rank {
+func (vllm) Address(part fleet.Part) Addressing {
+	if part.Kind != fleet.Rank {
 		return Addressing{}
 	}
 	return Addressing{Header: "X-data-parallel-rank", Value: strconv.Itoa(part.Index)}
@@ -59,7 +59,7 @@ func (vllm) Address(part route.Part) Addressing {
 
 // readVLLMMetrics reads load and capacity. The label "engine" is the data-parallel rank; gpu_cache_usage_perc is the
 // name before vllm-project/vllm#18354.
-func readVLLMMetrics(page []byte, part route.Part, r *route.Report) {
+func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 	var (
 		s        = samples{rest: page}
 		load     sums

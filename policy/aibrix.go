@@ -3,7 +3,8 @@ package policy
 import (
 	"math"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // aibrix is AIBrix's prefix-cache (vllm-project/aibrix 0.7, e3e10f9, pkg/plugins/gateway/algorithms/prefix_cache.go), with blocks of 128
@@ -24,10 +25,10 @@ const (
 	aibrixDeviation = 1
 )
 
-func newAIBrix(Config) route.Policy { return &aibrix{tree: newMemory(aibrixBlocks)} }
+func newAIBrix(Config) pick.Policy { return &aibrix{tree: newMemory(aibrixBlocks)} }
 
 // Pick implements route.Policy.
-func (p *aibrix) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *aibrix) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs, chain := v.Candidates, blocksOf(r)
 	p.tree.share(cs, aibrixBlocks)
 	p.tree.match(cs, chain)
@@ -52,11 +53,11 @@ func (p *aibrix) Pick(v *route.View, r *route.Request) route.Choice {
 		at, reason = lowest(v, outstanding), ReasonLoad
 	}
 	p.tree.sent(&cs[at], chain)
-	return route.Choice{Index: at, Reason: reason}
+	return pick.Choice{Index: at, Reason: reason}
 }
 
 // compare is -1 when a comes before the one at index at, 0 when they are equal.
-func (p *aibrix) compare(a *route.Candidate, cs []route.Candidate, at, blocks int) int {
+func (p *aibrix) compare(a *pick.Candidate, cs []pick.Candidate, at, blocks int) int {
 	if at == nobody {
 		return -1
 	}
@@ -73,7 +74,7 @@ func (p *aibrix) compare(a *route.Candidate, cs []route.Candidate, at, blocks in
 }
 
 // loadLimit is the mean of the outstanding requests and one standard deviation of them.
-func loadLimit(cs []route.Candidate, total int) float64 {
+func loadLimit(cs []pick.Candidate, total int) float64 {
 	mean := float64(total) / float64(len(cs))
 	squares := 0.0
 	for i := range cs {

@@ -3,13 +3,14 @@ package policy
 import (
 	"math"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // The reasons of consistent_hash.
 const (
-	ReasonConsistentHash         route.Reason = "consistent_hash"          // first in the conversation's order
-	ReasonConsistentHashOverflow route.Reason = "consistent_hash_overflow" // the first with room; those before it had none
+	ReasonConsistentHash         pick.Reason = "consistent_hash"          // first in the conversation's order
+	ReasonConsistentHashOverflow pick.Reason = "consistent_hash_overflow" // the first with room; those before it had none
 )
 
 // consistentHash is consistent hashing with bounded loads (V. Mirrokni, M. Thorup and M. Zadimoghaddam,
@@ -22,12 +23,12 @@ const (
 // always one with room.
 type consistentHash struct{ factor float64 }
 
-func newConsistentHash(c Config) route.Policy {
+func newConsistentHash(c Config) pick.Policy {
 	return consistentHash{factor: c.ConsistentHash.LoadFactor}
 }
 
 // Pick implements route.Policy.
-func (p consistentHash) Pick(v *route.View, _ *route.Request) route.Choice {
+func (p consistentHash) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	r := rankFor(v)
 	bound := p.boundFor(v)
 	first, open := nobody, nobody
@@ -43,16 +44,16 @@ func (p consistentHash) Pick(v *route.View, _ *route.Request) route.Choice {
 		}
 	}
 	if open == nobody || open == first {
-		return route.Choice{Index: first, Reason: ReasonConsistentHash}
+		return pick.Choice{Index: first, Reason: ReasonConsistentHash}
 	}
-	return route.Choice{Index: open, Reason: ReasonConsistentHashOverflow}
+	return pick.Choice{Index: open, Reason: ReasonConsistentHashOverflow}
 }
 
 // A bound is the number of requests an endpoint may hold for each unit of its weight, as a fraction so that whole
 // shares come out whole.
 type bound struct{ requests, weight float64 }
 
-func (p consistentHash) boundFor(v *route.View) bound {
+func (p consistentHash) boundFor(v *pick.View) bound {
 	var b bound
 	held := 0
 	for i := range v.Candidates {
@@ -64,6 +65,6 @@ func (p consistentHash) boundFor(v *route.View) bound {
 }
 
 // most is the largest number of requests that a candidate may hold.
-func (b bound) most(c *route.Candidate) float64 { return math.Ceil(b.requests * c.Weight / b.weight) }
+func (b bound) most(c *pick.Candidate) float64 { return math.Ceil(b.requests * c.Weight / b.weight) }
 
-func (b bound) room(c *route.Candidate) bool { return float64(c.Load.Requests+1) <= b.most(c) }
+func (b bound) room(c *pick.Candidate) bool { return float64(c.Load.Requests+1) <= b.most(c) }

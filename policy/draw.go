@@ -3,14 +3,14 @@ package policy
 import (
 	"math/rand/v2"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // nobody is the index of no candidate.
 const nobody = -1
 
 // draw picks a candidate other than the one at skip, in proportion to weight.
-func draw(rng *rand.Rand, cs []route.Candidate, skip int) int {
+func draw(rng *rand.Rand, cs []pick.Candidate, skip int) int {
 	total := 0.0
 	for i := range cs {
 		if i != skip {

@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // dualMap is DualMap (Y. Yuan and others, ICLR 2026, arXiv 2602.06502): two hashes of the beginning of a prompt give it two
 // endpoints on a ring. The one that holds more of it is picked while its time to first token is predicted within the
@@ -32,12 +35,12 @@ const (
 	dualMapEarly  = 16      // requests for each endpoint that shares are taken of at least
 )
 
-func newDualMap(c Config) route.Policy {
+func newDualMap(c Config) pick.Policy {
 	return &dualMap{sloMs: c.DualMap.SLOMs, ring: ring{places: dualMapPlaces}}
 }
 
 // Pick implements route.Policy.
-func (p *dualMap) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *dualMap) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	key := p.key(v, r)
 	p.ring.fit(v.Candidates)
 	first := p.ring.at(key, nobody)
@@ -53,15 +56,15 @@ func (p *dualMap) Pick(v *route.View, r *route.Request) route.Choice {
 	}
 	switch {
 	case a.CachedTokens == b.CachedTokens:
-		return route.Choice{Index: warm, Reason: ReasonHash}
+		return pick.Choice{Index: warm, Reason: ReasonHash}
 	case queuedTTFT(v, &v.Candidates[warm]) <= p.sloMs:
-		return route.Choice{Index: warm, Reason: ReasonCacheMatch}
+		return pick.Choice{Index: warm, Reason: ReasonCacheMatch}
 	}
-	return route.Choice{Index: soon, Reason: ReasonLoad}
+	return pick.Choice{Index: soon, Reason: ReasonLoad}
 }
 
 // key is the hash of the beginning that decides, and counts this request.
-func (p *dualMap) key(v *route.View, r *route.Request) uint64 {
+func (p *dualMap) key(v *pick.View, r *fleet.Request) uint64 {
 	chain := blocksOf(r)
 	if len(chain) == 0 {
 		return v.Hash

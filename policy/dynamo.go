@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // dynamo is NVIDIA Dynamo's router mode kv with its defaults (ai-dynamo/dynamo 1.5, lib/llm/src/kv_router; overlap score credit 1,
 // prefill load scale 1, temperature 0):
@@ -15,14 +18,14 @@ import "github.com/warmpath/warmpath/route"
 // for each of them. Host and disk tiers are not known.
 type dynamo struct{}
 
-func newDynamo(Config) route.Policy { return dynamo{} }
+func newDynamo(Config) pick.Policy { return dynamo{} }
 
 // CountsBlocks implements route.Counting.
 func (dynamo) CountsBlocks() bool { return true }
 
 // Pick implements route.Policy.
-func (dynamo) Pick(v *route.View, _ *route.Request) route.Choice {
-	at := lowest(v, func(c *route.Candidate) float64 {
+func (dynamo) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	at := lowest(v, func(c *pick.Candidate) float64 {
 		prefill := max(c.Load.PrefillTokens+int64(v.PromptTokens-c.CachedTokens), 0)
 		active := c.Load.ContextTokens - c.Load.DecodeTokens + int64(v.PromptTokens) // output blocks are not tracked by default
 		if v.Counted {
@@ -30,5 +33,5 @@ func (dynamo) Pick(v *route.View, _ *route.Request) route.Choice {
 		}
 		return float64(prefill + active)
 	})
-	return route.Choice{Index: at, Reason: ReasonScore}
+	return pick.Choice{Index: at, Reason: ReasonScore}
 }

@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route"
+)
 
 // estimator prices placements by the terms of least_ttft, whichever policy decides. It is the policy's own reckoning, told of
 // the decisions of others. The term spread is left out: it is what least_ttft pays for evenness, not what a placement takes.
@@ -12,7 +16,7 @@ func NewEstimator(c Config) route.Estimator {
 }
 
 // Reckon implements route.Estimator.
-func (e *estimator) Reckon(v *route.View) {
+func (e *estimator) Reckon(v *pick.View) {
 	e.reckoner.reckon(v)
 	for i := range v.Candidates {
 		v.Candidates[i].Terms.Spread = 0
@@ -20,4 +24,4 @@ func (e *estimator) Reckon(v *route.View) {
 }
 
 // Placed implements route.Estimator.
-func (e *estimator) Placed(v *route.View, r *route.Request, index int) { e.reckoner.learn(v, r, index) }
+func (e *estimator) Placed(v *pick.View, r *fleet.Request, index int) { e.reckoner.learn(v, r, index) }

@@ -5,17 +5,18 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
 // make1 is one policy by name, with the defaults of everything else.
-func make1(t testing.TB, name string) route.Policy {
+func make1(t testing.TB, name string) pick.Policy {
 	t.Helper()
 	return makeOf(t, Config{Name: name})
 }
 
-func makeOf(t testing.TB, c Config) route.Policy {
+func makeOf(t testing.TB, c Config) pick.Policy {
 	t.Helper()
 	f, err := New(c)
 	if err != nil {
@@ -25,13 +26,13 @@ func makeOf(t testing.TB, c Config) route.Policy {
 }
 
 // candidate is an idle endpoint. Its key is spread like the hash of a name.
-func candidate(slot int, weight float64) route.Candidate {
-	return route.Candidate{Name: "e" + strconv.Itoa(slot), Key: mix(uint64(slot) + 1), Slot: slot, Weight: weight}
+func candidate(slot int, weight float64) pick.Candidate {
+	return pick.Candidate{Name: "e" + strconv.Itoa(slot), Key: mix(uint64(slot) + 1), Slot: slot, Weight: weight}
 }
 
 // idle is a fleet of idle endpoints with the given weights.
-func idle(weights ...float64) []route.Candidate {
-	cs := make([]route.Candidate, len(weights))
+func idle(weights ...float64) []pick.Candidate {
+	cs := make([]pick.Candidate, len(weights))
 	for i, w := range weights {
 		cs[i] = candidate(i, w)
 	}
@@ -39,8 +40,8 @@ func idle(weights ...float64) []route.Candidate {
 }
 
 // same is n idle endpoints of weight 1.
-func same(n int) []route.Candidate {
-	cs := make([]route.Candidate, n)
+func same(n int) []pick.Candidate {
+	cs := make([]pick.Candidate, n)
 	for i := range cs {
 		cs[i] = candidate(i, 1)
 	}
@@ -50,12 +51,12 @@ func same(n int) []route.Candidate {
 func rng(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
 
 // view is what a request of a new conversation sees.
-func view(cs []route.Candidate, seed uint64) *route.View {
-	return &route.View{Rand: rng(seed), Candidates: cs, Home: -1, Parent: -1, FirstTurn: true, Hash: mix(seed ^ 0xfeed)}
+func view(cs []pick.Candidate, seed uint64) *pick.View {
+	return &pick.View{Rand: rng(seed), Candidates: cs, Home: -1, Parent: -1, FirstTurn: true, Hash: mix(seed ^ 0xfeed)}
 }
 
 // reserve enters a pick in the books, as the router does within the decision.
-func reserve(c *route.Candidate, prefill, decode int64) {
+func reserve(c *pick.Candidate, prefill, decode int64) {
 	c.Load.Requests++
 	c.Load.PrefillTokens += prefill
 	c.Load.DecodeTokens += decode
@@ -64,10 +65,10 @@ func reserve(c *route.Candidate, prefill, decode int64) {
 
 // play makes n picks, each by a request of its own seed, and counts where they went. With books, each pick is entered
 // before the next.
-func play(p route.Policy, cs []route.Candidate, n int, books bool) []int {
+func play(p pick.Policy, cs []pick.Candidate, n int, books bool) []int {
 	counts := make([]int, len(cs))
 	for i := range n {
-		at := p.Pick(view(cs, uint64(i)), &route.Request{}).Index
+		at := p.Pick(view(cs, uint64(i)), &fleet.Request{}).Index
 		counts[at]++
 		if books {
 			reserve(&cs[at], 1000, 200)
@@ -77,7 +78,7 @@ func play(p route.Policy, cs []route.Candidate, n int, books bool) []int {
 }
 
 // chiSquare is the distance of counts from shares in proportion to weight.
-func chiSquare(counts []int, cs []route.Candidate) float64 {
+func chiSquare(counts []int, cs []pick.Candidate) float64 {
 	n, total := 0, 0.0
 	for i := range cs {
 		n += counts[i]
@@ -93,17 +94,17 @@ func chiSquare(counts []int, cs []route.Candidate) float64 {
 }
 
 // fleets generates candidates in any state of load. Slots, and so keys, are distinct and in no order.
-func fleets(equalWeights bool) *rapid.Generator[[]route.Candidate] {
-	return rapid.Custom(func(t *rapid.T) []route.Candidate {
+func fleets(equalWeights bool) *rapid.Generator[[]pick.Candidate] {
+	return rapid.Custom(func(t *rapid.T) []pick.Candidate {
 		slots := rapid.SliceOfNDistinct(rapid.IntRange(0, 200), 1, 12, rapid.ID[int]).Draw(t, "slots")
-		cs := make([]route.Candidate, len(slots))
+		cs := make([]pick.Candidate, len(slots))
 		for i, slot := range slots {
 			weight := 1.0
 			if !equalWeights {
 				weight = rapid.SampledFrom([]float64{1, 1, 1, 2, 3, 0.5, 0.1, 0.01, 10, 1000, 1e-9}).Draw(t, "weight")
 			}
 			cs[i] = candidate(slot, weight)
-			cs[i].Load = route.Load{
+			cs[i].Load = fleet.Load{
 				Requests:      rapid.IntRange(0, 40).Draw(t, "requests"),
 				PrefillTokens: rapid.Int64Range(0, 1_000_000).Draw(t, "prefill"),
 				DecodeTokens:  rapid.Int64Range(0, 3).Draw(t, "decode"),
@@ -115,14 +116,14 @@ func fleets(equalWeights bool) *rapid.Generator[[]route.Candidate] {
 }
 
 // views generates a whole view over such a fleet.
-func views(equalWeights bool) *rapid.Generator[func() *route.View] {
-	return rapid.Custom(func(t *rapid.T) func() *route.View {
+func views(equalWeights bool) *rapid.Generator[func() *pick.View] {
+	return rapid.Custom(func(t *rapid.T) func() *pick.View {
 		cs := fleets(equalWeights).Draw(t, "fleet")
 		seed := rapid.Uint64().Draw(t, "seed")
 		hash := rapid.Uint64().Draw(t, "hash")
 		home := rapid.IntRange(-1, len(cs)-1).Draw(t, "home")
-		return func() *route.View {
-			return &route.View{Rand: rng(seed), Candidates: cs, Home: home, Parent: -1, FirstTurn: home < 0, Hash: hash}
+		return func() *pick.View {
+			return &pick.View{Rand: rng(seed), Candidates: cs, Home: home, Parent: -1, FirstTurn: home < 0, Hash: hash}
 		}
 	})
 }

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
@@ -18,14 +19,14 @@ func TestHashPlacementDependsOnNothingElse(t *testing.T) {
 			v := views(false).Draw(t, "view")()
 			unload(v.Candidates)
 			p := makeFor(t, name)
-			want := v.Candidates[p.Pick(v, &route.Request{}).Index].Name
+			want := v.Candidates[p.Pick(v, &fleet.Request{}).Index].Name
 			// Another replica, another order of declaration, other chance.
 			shuffled := slices.Clone(v.Candidates)
 			rng(rapid.Uint64().Draw(t, "shuffle")).Shuffle(len(shuffled), func(i, j int) {
 				shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
 			})
-			w := &route.View{Rand: rng(99), Candidates: shuffled, Home: -1, Parent: -1, Hash: v.Hash}
-			if got := shuffled[makeFor(t, name).Pick(w, &route.Request{}).Index].Name; got != want {
+			w := &pick.View{Rand: rng(99), Candidates: shuffled, Home: -1, Parent: -1, Hash: v.Hash}
+			if got := shuffled[makeFor(t, name).Pick(w, &fleet.Request{}).Index].Name; got != want {
 				t.Fatalf("here %s, there %s", want, got)
 			}
 		}))
@@ -35,14 +36,14 @@ func TestHashPlacementDependsOnNothingElse(t *testing.T) {
 func TestRemovingAnEndpointMovesOnlyItsOwn(t *testing.T) {
 	for _, name := range byHash {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			cs := fleets(false).Filter(func(cs []route.Candidate) bool { return len(cs) > 1 }).Draw(t, "fleet")
+			cs := fleets(false).Filter(func(cs []pick.Candidate) bool { return len(cs) > 1 }).Draw(t, "fleet")
 			unload(cs)
 			gone := rapid.IntRange(0, len(cs)-1).Draw(t, "gone")
 			rest := slices.Delete(slices.Clone(cs), gone, gone+1)
 			p := makeFor(t, name)
 			for seed := range uint64(50) {
-				before := cs[p.Pick(view(cs, seed), &route.Request{}).Index].Name
-				after := rest[p.Pick(view(rest, seed), &route.Request{}).Index].Name
+				before := cs[p.Pick(view(cs, seed), &fleet.Request{}).Index].Name
+				after := rest[p.Pick(view(rest, seed), &fleet.Request{}).Index].Name
 				if before != after && before != cs[gone].Name {
 					t.Fatalf("conversation %d moved from %s to %s when %s went", seed, before, after, cs[gone].Name)
 				}
@@ -60,7 +61,7 @@ func TestWeightMovesOnlyWhatItMust(t *testing.T) {
 		more[raised].Weight *= rapid.Float64Range(1, 10).Draw(t, "times")
 		p := makeFor(t, "rendezvous")
 		for seed := range uint64(50) {
-			before, after := p.Pick(view(cs, seed), &route.Request{}).Index, p.Pick(view(more, seed), &route.Request{}).Index
+			before, after := p.Pick(view(cs, seed), &fleet.Request{}).Index, p.Pick(view(more, seed), &fleet.Request{}).Index
 			if before != after && after != raised {
 				t.Fatalf("conversation %d moved from %d to %d when %d grew", seed, before, after, raised)
 			}
@@ -74,8 +75,8 @@ func TestConversationsOfALostEndpointSpread(t *testing.T) {
 	p := make1(t, "rendezvous")
 	counts := make([]int, 8)
 	for seed := range uint64(40_000) {
-		if p.Pick(view(cs, seed), &route.Request{}).Index == 8 {
-			counts[p.Pick(view(cs[:8], seed), &route.Request{}).Index]++
+		if p.Pick(view(cs, seed), &fleet.Request{}).Index == 8 {
+			counts[p.Pick(view(cs[:8], seed), &fleet.Request{}).Index]++
 		}
 	}
 	if got := chiSquare(counts, cs[:8]); got > 24.32 {
@@ -94,7 +95,7 @@ func TestPoorHashesSpread(t *testing.T) {
 	for hash := range uint64(40_000) {
 		v := view(cs, 1)
 		v.Hash = hash
-		counts[p.Pick(v, &route.Request{}).Index]++
+		counts[p.Pick(v, &fleet.Request{}).Index]++
 	}
 	if got := chiSquare(counts, cs); got > 24.32 {
 		t.Errorf("chi-square %.1f over 7 degrees of freedom: %v", got, counts)
@@ -140,7 +141,7 @@ func TestConsistentHashKeepsTheBound(t *testing.T) {
 			if n%3 > 0 {
 				v.Hash = hash // a hot conversation
 			}
-			got := p.Pick(v, &route.Request{}).Index
+			got := p.Pick(v, &fleet.Request{}).Index
 			cs[got].Load.Requests++
 			if most := math.Ceil(factor * float64(n+1) * cs[got].Weight / total * (1 + 1e-12)); float64(cs[got].Load.Requests) > most {
 				t.Fatalf("endpoint %d holds %d of %d, at most %v", got, cs[got].Load.Requests, n+1, most)
@@ -153,11 +154,11 @@ func TestConsistentHashTakesTheFirstWithRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := views(false).Draw(t, "view")()
 		p := newConsistentHash(Config{}.WithDefaults()).(consistentHash)
-		got := p.Pick(v, &route.Request{})
+		got := p.Pick(v, &fleet.Request{})
 		// The naive way: sort by rendezvous, walk until one has room.
 		r, b := rankFor(v), p.boundFor(v)
 		order := slices.Clone(v.Candidates)
-		slices.SortFunc(order, func(x, y route.Candidate) int {
+		slices.SortFunc(order, func(x, y pick.Candidate) int {
 			if r.of(&x).before(r.of(&y)) {
 				return -1
 			}
@@ -185,10 +186,10 @@ func TestConsistentHashTakesTheFirstWithRoom(t *testing.T) {
 func TestHotConversationOverflows(t *testing.T) {
 	cs := same(4)
 	p := make1(t, "consistent_hash")
-	reasons := map[route.Reason]int{}
+	reasons := map[pick.Reason]int{}
 	counts := make([]int, 4)
 	for range 40 {
-		c := p.Pick(view(cs, 1), &route.Request{})
+		c := p.Pick(view(cs, 1), &fleet.Request{})
 		cs[c.Index].Load.Requests++
 		counts[c.Index]++
 		reasons[c.Reason]++
@@ -201,8 +202,8 @@ func TestHotConversationOverflows(t *testing.T) {
 	}
 }
 
-func unload(cs []route.Candidate) {
+func unload(cs []pick.Candidate) {
 	for i := range cs {
-		cs[i].Load = route.Load{}
+		cs[i].Load = fleet.Load{}
 	}
 }

@@ -1,6 +1,8 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/pick"
+)
 
 // A burden is how loaded a candidate is: the first figure decides, the second breaks ties. Both are per weight.
 // Quotients are compared and not products of a load and the other's weight, since rounded quotients still have one
@@ -22,7 +24,7 @@ func (b burden) compare(o burden) int {
 }
 
 // least picks the candidate with the smallest burden; equals are drawn by weight.
-func least(v *route.View, of func(c *route.Candidate) burden) int {
+func least(v *pick.View, of func(c *pick.Candidate) burden) int {
 	cs := v.Candidates
 	var e even
 	e.only(0, cs[0].Weight)

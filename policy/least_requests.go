@@ -1,20 +1,23 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // ReasonLeastRequests says that the endpoint had the fewest outstanding requests per weight.
-const ReasonLeastRequests route.Reason = "least_requests"
+const ReasonLeastRequests pick.Reason = "least_requests"
 
 // leastRequests picks the endpoint with the fewest outstanding requests per weight, by the router's own books.
 type leastRequests struct{}
 
-func newLeastRequests(Config) route.Policy { return leastRequests{} }
+func newLeastRequests(Config) pick.Policy { return leastRequests{} }
 
 // Pick implements route.Policy.
-func (leastRequests) Pick(v *route.View, _ *route.Request) route.Choice {
-	return route.Choice{Index: least(v, requests), Reason: ReasonLeastRequests}
+func (leastRequests) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	return pick.Choice{Index: least(v, requests), Reason: ReasonLeastRequests}
 }
 
-func requests(c *route.Candidate) burden {
+func requests(c *pick.Candidate) burden {
 	return burden{first: float64(c.Load.Requests) / c.Weight}
 }

@@ -1,24 +1,27 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 const nameLeastTokens = "least_tokens"
 
 // ReasonLeastTokens says that the endpoint had the fewest tokens still to compute per weight.
-const ReasonLeastTokens route.Reason = "least_tokens"
+const ReasonLeastTokens pick.Reason = "least_tokens"
 
 // leastTokens picks the endpoint with the fewest tokens still to compute per weight: uncached prompt tokens before
 // the first byte and answer tokens expected. Among equals the one with the shorter queue of its own, as its latest
 // report says: reports are late, so they do not outvote the books.
 type leastTokens struct{}
 
-func newLeastTokens(Config) route.Policy { return leastTokens{} }
+func newLeastTokens(Config) pick.Policy { return leastTokens{} }
 
 // Pick implements route.Policy.
-func (leastTokens) Pick(v *route.View, _ *route.Request) route.Choice {
-	return route.Choice{Index: least(v, tokens), Reason: ReasonLeastTokens}
+func (leastTokens) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	return pick.Choice{Index: least(v, tokens), Reason: ReasonLeastTokens}
 }
 
-func tokens(c *route.Candidate) burden {
+func tokens(c *pick.Candidate) burden {
 	return burden{first: float64(c.Load.Work()) / c.Weight, second: float64(c.Load.Waiting) / c.Weight}
 }

@@ -1,17 +1,20 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 const nameLeastTTFT = "least_ttft"
 
 // The reasons of least_ttft.
 const (
-	ReasonHome      route.Reason = "home"       // the conversation's endpoint, and leaving it would not pay
-	ReasonLeaves    route.Reason = "leaves"     // the conversation's endpoint is so busy that computing it again elsewhere is quicker
-	ReasonWarm      route.Reason = "warm"       // it holds more of the prompt than others
-	ReasonLeastTTFT route.Reason = "least_ttft" // the shortest predicted time to first token
-	ReasonParent    route.Reason = "parent"     // the endpoint of the conversation that started this one, which is about as quick
-	ReasonSpread    route.Reason = "spread"     // several are as quick; the one given the fewest conversations of late
+	ReasonHome      pick.Reason = "home"       // the conversation's endpoint, and leaving it would not pay
+	ReasonLeaves    pick.Reason = "leaves"     // the conversation's endpoint is so busy that computing it again elsewhere is quicker
+	ReasonWarm      pick.Reason = "warm"       // it holds more of the prompt than others
+	ReasonLeastTTFT pick.Reason = "least_ttft" // the shortest predicted time to first token
+	ReasonParent    pick.Reason = "parent"     // the endpoint of the conversation that started this one, which is about as quick
+	ReasonSpread    pick.Reason = "spread"     // several are as quick; the one given the fewest conversations of late
 )
 
 // leastTTFT sends a request where its first token is predicted soonest, what the placement costs others included.
@@ -51,13 +54,13 @@ const (
 	othersCount = 2     // times that a wait of others counts: it makes some of them leave and compute again what they had
 )
 
-func newLeastTTFT(c Config) route.Policy { return &leastTTFT{cfg: c.LeastTTFT} }
+func newLeastTTFT(c Config) pick.Policy { return &leastTTFT{cfg: c.LeastTTFT} }
 
 // AwaitsReturns implements route.Awaiting.
 func (p *leastTTFT) AwaitsReturns() bool { return true }
 
 // Pick implements route.Policy.
-func (p *leastTTFT) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *leastTTFT) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	limit := p.fairLimit(v)
 	p.reckon(v)
 	best, bestCost := nobody, 0.0
@@ -71,13 +74,13 @@ func (p *leastTTFT) Pick(v *route.View, r *route.Request) route.Choice {
 		}
 	}
 	if best == nobody { // rounding cannot leave nobody, and if it did the least loaded is right
-		return route.Choice{Index: least(v, requests), Reason: ReasonLeastTTFT}
+		return pick.Choice{Index: least(v, requests), Reason: ReasonLeastTTFT}
 	}
 	atHome := v.Home >= 0 && !v.Repeats
 	if atHome && !over(v, &v.Candidates[v.Home], limit) {
 		if p.stays(&v.Candidates[v.Home].Terms, &v.Candidates[best].Terms) {
 			p.learn(v, r, v.Home)
-			return route.Choice{Index: v.Home, Reason: ReasonHome}
+			return pick.Choice{Index: v.Home, Reason: ReasonHome}
 		}
 	}
 	i, near := p.nearest(v, bestCost, limit)
@@ -100,20 +103,20 @@ func (p *leastTTFT) Pick(v *route.View, r *route.Request) route.Choice {
 	case near > 1:
 		reason = ReasonSpread
 	}
-	return route.Choice{Index: i, Reason: reason}
+	return pick.Choice{Index: i, Reason: reason}
 }
 
 // stays reports whether a conversation stays at home: leaving must be cheaper, and not by little. It must also save the request
 // itself more time than it takes the fleet: twice what is computed again there although home has it (that work makes others
 // leave in their turn), and at least all that is computed there.
-func (p *leastTTFT) stays(home, there *route.Terms) bool {
+func (p *leastTTFT) stays(home, there *pick.Terms) bool {
 	cost, gain := home.Cost(), home.TTFT()-there.TTFT()
 	return cost-there.Cost() <= max(p.cfg.StayMs, float64(p.cfg.StayShare*cost)) ||
 		gain < max(there.Prefill, float64(stayCopies*(there.Prefill-home.Prefill)))
 }
 
 // alike reports whether all candidates hold as much of the prompt.
-func alike(v *route.View) bool {
+func alike(v *pick.View) bool {
 	for i := range v.Candidates {
 		if v.Candidates[i].CachedTokens != v.Candidates[0].CachedTokens {
 			return false
@@ -123,7 +126,7 @@ func alike(v *route.View) bool {
 }
 
 // reckon fills in the terms of all candidates.
-func (p *leastTTFT) reckon(v *route.View) {
+func (p *leastTTFT) reckon(v *pick.View) {
 	heaviest := 0.0
 	for i := range v.Candidates {
 		heaviest = max(heaviest, lasting(&v.Candidates[i]))
@@ -133,7 +136,7 @@ func (p *leastTTFT) reckon(v *route.View) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		prefill := float64(float64(v.PromptTokens-c.CachedTokens) * c.MsPerToken)
-		c.Terms = route.Terms{Wait: c.WaitMs + p.overtaken(c, prefill), Prefill: prefill, Fixed: c.FixedMs}
+		c.Terms = pick.Terms{Wait: c.WaitMs + p.overtaken(c, prefill), Prefill: prefill, Fixed: c.FixedMs}
 		c.Terms.Others = p.others(v, c, prefill, newcomers) + c.DelayMs
 		if c.Full {
 			c.Terms.Evict = float64((prefill + float64(float64(twice(v, i, shared))*c.MsPerToken)) * v.Missed)
@@ -151,7 +154,7 @@ func (p *leastTTFT) reckon(v *route.View) {
 // spread fills in the term for having been given more first turns than another one, in proportion to weight and speed: where conversations
 // begin is where they go on. Where few go on there is little to spread, and prompts may gather where what they share is. Who was
 // not there for a while begins at the mean of the others, and nobody catches up with more than a few.
-func (p *leastTTFT) spread(v *route.View) {
+func (p *leastTTFT) spread(v *pick.View) {
 	fastest, sum, n := speed(v, &v.Candidates[0]), 0.0, 0
 	for i := range v.Candidates {
 		fastest = min(fastest, speed(v, &v.Candidates[i]))
@@ -189,7 +192,7 @@ func (p *leastTTFT) spread(v *route.View) {
 }
 
 // lasting is an endpoint's weight without what it still lacks since it has come.
-func lasting(c *route.Candidate) float64 {
+func lasting(c *pick.Candidate) float64 {
 	if c.Ramp > 0 {
 		return c.Weight / c.Ramp
 	}
@@ -197,12 +200,12 @@ func lasting(c *route.Candidate) float64 {
 }
 
 // present reports whether the endpoint was a candidate when the last first turn was placed.
-func (p *leastTTFT) present(c *route.Candidate) bool {
+func (p *leastTTFT) present(c *pick.Candidate) bool {
 	return c.Slot < len(p.given) && p.given[c.Slot].key == c.Key && p.given[c.Slot].seen == p.picks && p.picks > 0
 }
 
 // enter lets an endpoint have at least so large a share.
-func (p *leastTTFT) enter(v *route.View, c *route.Candidate, fastest, share float64) {
+func (p *leastTTFT) enter(v *pick.View, c *pick.Candidate, fastest, share float64) {
 	for len(p.given) <= c.Slot {
 		p.given = append(p.given, given{})
 	}
@@ -214,18 +217,18 @@ func (p *leastTTFT) enter(v *route.View, c *route.Candidate, fastest, share floa
 }
 
 // slower is how many times as slow an endpoint is as the fastest one, within reason.
-func slower(v *route.View, c *route.Candidate, fastest float64) float64 {
+func slower(v *pick.View, c *pick.Candidate, fastest float64) float64 {
 	return min(speed(v, c)/fastest, 16)
 }
 
 // share is how many first turns the endpoint was given of late, for its weight and its speed beside the fastest one's.
-func (p *leastTTFT) share(v *route.View, c *route.Candidate, fastest float64) float64 {
+func (p *leastTTFT) share(v *pick.View, c *pick.Candidate, fastest float64) float64 {
 	return float64(p.given[c.Slot].count/lasting(c)) * slower(v, c, fastest)
 }
 
 // twice is how many tokens would be kept at an endpoint although the conversation's home has them too: used there again, they
 // stay, and others go in their place.
-func twice(v *route.View, i, shared int) int {
+func twice(v *pick.View, i, shared int) int {
 	if v.Home < 0 || i == v.Home {
 		return 0
 	}
@@ -237,7 +240,7 @@ func twice(v *route.View, i, shared int) int {
 // comes back: to the texts that they share. Those that came to one endpoint say
 // nothing here: they went where the policy sent them. When there have been turns for less time than
 // they are counted over, what is missing is made good, but little of it where conversations go on.
-func (p *leastTTFT) newcomers(v *route.View) float64 {
+func (p *leastTTFT) newcomers(v *pick.View) float64 {
 	var turns, busy, able float64
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
@@ -264,7 +267,7 @@ func (p *leastTTFT) newcomers(v *route.View) float64 {
 // That is how a shared prefix gets as many homes as its demand needs: where it is cached the queue gets longer with each
 // conversation, until computing the prefix elsewhere is cheaper. It is also what keeps new conversations from the quickest
 // endpoints of a fleet when the conversations there crowd each other out of the cache, and compute again what they lost.
-func (p *leastTTFT) others(v *route.View, c *route.Candidate, prefill, newcomers float64) float64 {
+func (p *leastTTFT) others(v *pick.View, c *pick.Candidate, prefill, newcomers float64) float64 {
 	rate := newcomers/speed(v, c) + c.ReturnsPerMs/(1-min(c.Steady, fullBusy))
 	cost := float64(othersCount * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
 	cost += float64(othersCount * float64(prefill*float64(c.Behind)))
@@ -295,13 +298,13 @@ func crowded(share float64) float64 {
 }
 
 // mean is how long a turn's prompt takes to compute on an endpoint, in ms, never 0.
-func (p *leastTTFT) mean(c *route.Candidate) float64 {
+func (p *leastTTFT) mean(c *pick.Candidate) float64 {
 	return max(float64(p.tokens*c.MsPerToken), 1e-6)
 }
 
 // learn takes in a turn that is placed.
-func (p *leastTTFT) learn(v *route.View, r *route.Request, i int) {
-	if r.Class != route.Turn {
+func (p *leastTTFT) learn(v *pick.View, r *fleet.Request, i int) {
+	if r.Class != fleet.Turn {
 		return
 	}
 	tokens := float64(v.PromptTokens - v.Candidates[i].CachedTokens)
@@ -319,7 +322,7 @@ func (p *leastTTFT) learn(v *route.View, r *route.Request, i int) {
 }
 
 // fairLimit is the most requests an endpoint of weight 1 may have outstanding.
-func (p *leastTTFT) fairLimit(v *route.View) float64 {
+func (p *leastTTFT) fairLimit(v *pick.View) float64 {
 	requests, weight := 1, 0.0
 	for i := range v.Candidates {
 		requests += v.Candidates[i].Load.Requests
@@ -329,15 +332,15 @@ func (p *leastTTFT) fairLimit(v *route.View) float64 {
 }
 
 // over reports whether one more request would be more than an endpoint's fair share and a few.
-func over(v *route.View, c *route.Candidate, limit float64) bool {
+func over(v *pick.View, c *pick.Candidate, limit float64) bool {
 	n := c.Load.Requests + 1
 	return float64(n) > float64(limit*c.Weight)/speed(v, c)+freeShare
 }
 
 // speed is the time for a token of a prompt by which endpoints have their shares, never 0. How fast KV cache comes to a decoder says nothing of
 // how much it can answer: those have even shares.
-func speed(v *route.View, c *route.Candidate) float64 {
-	if v.Leg == route.LegDecode {
+func speed(v *pick.View, c *pick.Candidate) float64 {
+	if v.Leg == fleet.LegDecode {
 		return 1
 	}
 	return max(c.MsPerToken, 1e-6)
@@ -345,7 +348,7 @@ func speed(v *route.View, c *route.Candidate) float64 {
 
 // nearest picks, among those that cost about as little as the best, the first in rendezvous order of the conversation, so that
 // several routers tend to agree.
-func (p *leastTTFT) nearest(v *route.View, bestCost, limit float64) (index, near int) {
+func (p *leastTTFT) nearest(v *pick.View, bestCost, limit float64) (index, near int) {
 	index = nobody
 	order := rankFor(v)
 	var first place
@@ -363,7 +366,7 @@ func (p *leastTTFT) nearest(v *route.View, bestCost, limit float64) (index, near
 }
 
 // give counts a first turn.
-func (p *leastTTFT) give(v *route.View, i int) {
+func (p *leastTTFT) give(v *pick.View, i int) {
 	for j := range p.given {
 		p.given[j].count -= p.given[j].count / float64(remembered*len(v.Candidates))
 	}

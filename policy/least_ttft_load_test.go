@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // TestCrowdedGrows: who has more of his places taken costs more, however many are.
@@ -36,7 +36,7 @@ func TestNewConversationsGoWhereFewerWait(t *testing.T) {
 	for i := range 3 {
 		v := view(cs, uint64(i))
 		v.PromptTokens = 200
-		if got := p.Pick(v, &route.Request{}); got.Index != 2 {
+		if got := p.Pick(v, &fleet.Request{}); got.Index != 2 {
 			t.Errorf("new conversation %d went to %d; terms %+v", i, got.Index, v.Candidates)
 		}
 		cs[2].Load.Requests++
@@ -56,22 +56,22 @@ func TestWhoHasJustComeIsAsked(t *testing.T) {
 	for i := range 20 { // before it came
 		v := view(cs[:2], uint64(100+i))
 		v.PromptTokens = 2000
-		p.Pick(v, &route.Request{})
+		p.Pick(v, &fleet.Request{})
 		for range 4 {
-			p.Pick(laterTurn(cs[:2], i%2, 2000), &route.Request{})
+			p.Pick(laterTurn(cs[:2], i%2, 2000), &fleet.Request{})
 		}
 	}
 	for i := range 5 {
 		v := view(cs, uint64(i))
 		v.PromptTokens = 2000
-		if got := p.Pick(v, &route.Request{}); got.Index != 2 {
+		if got := p.Pick(v, &fleet.Request{}); got.Index != 2 {
 			t.Errorf("new conversation %d went to %d; terms %+v", i, got.Index, v.Candidates)
 		}
 	}
 	cs[2].Load.Requests = 10 // more than its share, and the eight that are free
 	v := view(cs, 9)
 	v.PromptTokens = 2000
-	if got := p.Pick(v, &route.Request{}); got.Index == 2 {
+	if got := p.Pick(v, &fleet.Request{}); got.Index == 2 {
 		t.Errorf("it has ten requests and gets one more")
 	}
 }
@@ -89,7 +89,7 @@ func TestWhoComesBackIsSpared(t *testing.T) {
 			cs[0].Steady, cs[1].Steady = 0.1, 0.1
 			v := view(cs, uint64(i))
 			v.PromptTokens = c.tokens
-			went[p.Pick(v, &route.Request{}).Index]++
+			went[p.Pick(v, &fleet.Request{}).Index]++
 		}
 		if got := went[0] < 15; got != c.spared {
 			t.Errorf("prompts of %d tokens went to %v", c.tokens, went)
@@ -107,12 +107,12 @@ func TestDecodersHaveEvenShares(t *testing.T) {
 		}
 		cs[1].MsPerToken, cs[1].FixedMs, cs[1].WaitMs, cs[1].Load.Requests = 1e-5, 1300, 10_000, 180
 		v := view(cs, 1)
-		v.Leg, v.PromptTokens, v.FirstTurn, v.Home = route.LegDecode, 2000, first, -1
+		v.Leg, v.PromptTokens, v.FirstTurn, v.Home = fleet.LegDecode, 2000, first, -1
 		if !first {
 			v.Home = 1
 		}
 		p := ttft(t)
-		got := p.Pick(v, &route.Request{})
+		got := p.Pick(v, &fleet.Request{})
 		if got.Index == 1 {
 			t.Errorf("first turn %v: placed at the decoder where 180 are and it waits for 10 s: %+v, others cost %.0f", first, got, cs[0].Terms.Cost())
 		}

@@ -6,11 +6,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // quick is n idle endpoints of which 10,000 tokens take a second, and 10 ms an answer's first token.
-func quick(n int) []route.Candidate {
+func quick(n int) []pick.Candidate {
 	cs := same(n)
 	for i := range cs {
 		cs[i].MsPerToken, cs[i].FixedMs = 0.1, 10
@@ -19,13 +20,13 @@ func quick(n int) []route.Candidate {
 }
 
 // laterTurn is what a later turn of a conversation sees.
-func laterTurn(cs []route.Candidate, home, prompt int) *route.View {
+func laterTurn(cs []pick.Candidate, home, prompt int) *pick.View {
 	v := view(cs, 1)
 	v.Home, v.FirstTurn, v.PromptTokens = home, false, prompt
 	return v
 }
 
-func ttft(t testing.TB) route.Policy { return make1(t, nameLeastTTFT) }
+func ttft(t testing.TB) pick.Policy { return make1(t, nameLeastTTFT) }
 
 func TestHomeIsKept(t *testing.T) {
 	for _, c := range []struct {
@@ -34,7 +35,7 @@ func TestHomeIsKept(t *testing.T) {
 		wait         float64 // there, in ms
 		elsewhere    float64 // wait of the others
 		want         int
-		wantedReason route.Reason
+		wantedReason pick.Reason
 	}{
 		{"idle", 1900, 0, 0, 0, ReasonHome},
 		{"waiting less than computing again", 1900, 150, 0, 0, ReasonHome},
@@ -51,7 +52,7 @@ func TestHomeIsKept(t *testing.T) {
 			cs := quick(2)
 			cs[0].CachedTokens, cs[0].WaitMs, cs[1].WaitMs = c.cached, c.wait, c.elsewhere
 			v := laterTurn(cs, 0, 2000)
-			if got := ttft(t).Pick(v, &route.Request{}); got.Index != c.want || got.Reason != c.wantedReason {
+			if got := ttft(t).Pick(v, &fleet.Request{}); got.Index != c.want || got.Reason != c.wantedReason {
 				t.Errorf("picked %+v, want %d (%s); terms %+v", got, c.want, c.wantedReason, v.Candidates)
 			}
 		})
@@ -71,7 +72,7 @@ func TestOverloadedHomeShedsOne(t *testing.T) {
 			cs[j].CachedTokens = 0
 		}
 		cs[0].CachedTokens = 1900
-		at := p.Pick(v, &route.Request{}).Index
+		at := p.Pick(v, &fleet.Request{}).Index
 		went[at]++
 		cs[at].WaitMs += float64(2000-cs[at].CachedTokens) * cs[at].MsPerToken
 		cs[0].WaitMs = max(0, cs[0].WaitMs-60) // it computes what is in front
@@ -106,7 +107,7 @@ func TestFairShare(t *testing.T) {
 			if rapid.Bool().Draw(t, "known") {
 				v.Home, v.FirstTurn = 0, false
 			}
-			reserve(&cs[p.Pick(v, &route.Request{}).Index], 2000, 100)
+			reserve(&cs[p.Pick(v, &fleet.Request{}).Index], 2000, 100)
 			if got, most := float64(cs[0].Load.Requests), factor*float64(i+1)/float64(n)+9; got > most { // eight more, and rounding
 				t.Fatalf("%v of %d requests, may have %v", got, i+1, most)
 			}
@@ -118,12 +119,12 @@ func TestFairShare(t *testing.T) {
 func TestFirstTurnsSpread(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		tune  func(cs []route.Candidate)
+		tune  func(cs []pick.Candidate)
 		share []float64
 	}{
-		{"alike", func([]route.Candidate) {}, []float64{0.25, 0.25, 0.25, 0.25}},
-		{"one of double weight", func(cs []route.Candidate) { cs[0].Weight = 2 }, []float64{0.4, 0.2, 0.2, 0.2}},
-		{"one half as quick, of short prompts", func(cs []route.Candidate) { cs[3].MsPerToken = 0.2 }, []float64{2. / 7, 2. / 7, 2. / 7, 1. / 7}},
+		{"alike", func([]pick.Candidate) {}, []float64{0.25, 0.25, 0.25, 0.25}},
+		{"one of double weight", func(cs []pick.Candidate) { cs[0].Weight = 2 }, []float64{0.4, 0.2, 0.2, 0.2}},
+		{"one half as quick, of short prompts", func(cs []pick.Candidate) { cs[3].MsPerToken = 0.2 }, []float64{2. / 7, 2. / 7, 2. / 7, 1. / 7}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cs := quick(4)
@@ -132,7 +133,7 @@ func TestFirstTurnsSpread(t *testing.T) {
 			for i := range 1000 {
 				v := view(cs, uint64(i))
 				v.PromptTokens = 20
-				went[p.Pick(v, &route.Request{}).Index]++
+				went[p.Pick(v, &fleet.Request{}).Index]++
 			}
 			for i := range went {
 				if math.Abs(went[i]/1000-c.share[i]) > 0.06 {
@@ -151,7 +152,7 @@ func TestSharedTextsStayTogether(t *testing.T) {
 	for i := range 400 {
 		v := view(cs, uint64(i))
 		v.PromptTokens = 2000
-		if at := p.Pick(v, &route.Request{}).Index; at != 0 && i >= 200 {
+		if at := p.Pick(v, &fleet.Request{}).Index; at != 0 && i >= 200 {
 			elsewhere++
 		}
 	}
@@ -169,7 +170,7 @@ func TestOneWildPromptTellsLittle(t *testing.T) {
 		cs[1].WaitMs = wait
 		v := view(cs, 1)
 		v.PromptTokens = tokens
-		p.Pick(v, &route.Request{})
+		p.Pick(v, &fleet.Request{})
 		return v.Candidates[0].Terms.Spread
 	}
 	for range 100 {
@@ -191,12 +192,12 @@ func TestNewcomerIsRamped(t *testing.T) {
 		for i := range 600 {
 			v := view(cs, uint64(i))
 			v.PromptTokens = 400
-			at := p.Pick(v, &route.Request{}).Index
+			at := p.Pick(v, &fleet.Request{}).Index
 			if at == 2 {
 				got++
 			}
 			for range 3 { // conversations go on
-				p.Pick(laterTurn(cs, at, 400), &route.Request{})
+				p.Pick(laterTurn(cs, at, 400), &fleet.Request{})
 			}
 		}
 		return got / 600
@@ -209,7 +210,7 @@ func TestNewcomerIsRamped(t *testing.T) {
 
 // TestHotPrefixIsReplicated: a prefix that all share is computed a second time once its only home is busy, and not before.
 func TestHotPrefixIsReplicated(t *testing.T) {
-	pick := func(busy float64) int {
+	choose := func(busy float64) int {
 		cs := quick(2)
 		cs[0].CachedTokens, cs[0].Busy, cs[0].Steady = 20_000, busy, busy
 		p := ttft(t)
@@ -219,17 +220,17 @@ func TestHotPrefixIsReplicated(t *testing.T) {
 				v.Home, v.FirstTurn = -1, true
 				v.Candidates = cs[:1]
 			}
-			p.Pick(v, &route.Request{})
+			p.Pick(v, &fleet.Request{})
 			v.Candidates = cs
 		}
 		v := view(cs, 1)
 		v.PromptTokens = 20_400
-		return p.Pick(v, &route.Request{}).Index
+		return p.Pick(v, &fleet.Request{}).Index
 	}
-	if at := pick(0.1); at != 0 {
+	if at := choose(0.1); at != 0 {
 		t.Error("it is computed again though its home has little to do")
 	}
-	if at := pick(0.85); at != 1 {
+	if at := choose(0.85); at != 1 {
 		t.Error("it is not computed again though its home is very busy")
 	}
 }
@@ -244,7 +245,7 @@ func TestTiesGoByRendezvous(t *testing.T) {
 			v := laterTurn(quick(4), -1, 400)
 			v.Hash = hash
 			v.Rand = rng(uint64(i*2 + r))
-			c := ttft(t).Pick(v, &route.Request{})
+			c := ttft(t).Pick(v, &fleet.Request{})
 			at[r] = c.Index
 			if c.Reason != ReasonSpread {
 				t.Fatalf("reason %s", c.Reason)
@@ -279,7 +280,7 @@ func TestTermsAreNumbers(t *testing.T) {
 				c.Full = rapid.Bool().Draw(t, "full")
 				c.CachedTokens = rapid.IntRange(0, v.PromptTokens).Draw(t, "cached")
 			}
-			got := p.Pick(v, &route.Request{})
+			got := p.Pick(v, &fleet.Request{})
 			if got.Index < 0 || got.Index >= len(v.Candidates) {
 				t.Fatalf("picked %d of %d", got.Index, len(v.Candidates))
 			}
@@ -298,13 +299,13 @@ func TestTermsAreNumbers(t *testing.T) {
 func TestParent(t *testing.T) {
 	for _, c := range []struct {
 		wait   float64 // at the parent's endpoint, in ms
-		reason route.Reason
+		reason pick.Reason
 	}{{0, ReasonParent}, {15, ReasonParent}, {100, ReasonLeastTTFT}} {
 		cs := quick(2)
 		cs[1].WaitMs = c.wait
 		v := laterTurn(cs, -1, 2000)
 		v.Parent, v.FirstTurn = 1, true
-		got := ttft(t).Pick(v, &route.Request{})
+		got := ttft(t).Pick(v, &fleet.Request{})
 		if got.Reason != c.reason || (got.Index == 1) != (c.reason == ReasonParent) {
 			t.Errorf("waiting %v ms at the parent's: %+v", c.wait, got)
 		}
@@ -317,7 +318,7 @@ func TestOnlyTurnsAreLearntFrom(t *testing.T) {
 	for i := range uint64(100) {
 		v := view(quick(4), i)
 		v.FirstTurn, v.PromptTokens = false, 40
-		p.Pick(v, &route.Request{Class: route.Embed})
+		p.Pick(v, &fleet.Request{Class: fleet.Embed})
 	}
 	if q := p.(*leastTTFT); q.tokens != 0 || q.picks != 0 || q.firsts+q.laters != 0 {
 		t.Errorf("learnt %+v of embeddings", *q)
@@ -334,7 +335,7 @@ func TestWeightIsNoWait(t *testing.T) {
 		for i := range cs {
 			cs[i].Weight, cs[i].WaitMs = c.weights[i], 50
 		}
-		ttft(t).Pick(laterTurn(cs, -1, 2000), &route.Request{})
+		ttft(t).Pick(laterTurn(cs, -1, 2000), &fleet.Request{})
 		a, b := cs[0].Terms, cs[1].Terms
 		if a.TTFT() != b.TTFT() || (b.Cost() > a.Cost()) != c.lighter || !c.lighter && b.Cost() != a.Cost() {
 			t.Errorf("weights %v: %+v and %+v", c.weights, a, b)

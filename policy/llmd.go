@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // llmd is llm-d's endpoint picker without any configuration (llm-d-inference-scheduler, 2026; weights of Gateway API Inference
 // Extension 1827):
@@ -26,14 +29,14 @@ const (
 	llmdBlockTokens = 64
 	llmdBlockBytes  = llmdBlockTokens * bytesPerToken
 	llmdMostBlocks  = 2048
-	llmdCapacity    = 31_250 * llmdBlockBytes / route.BlockBytes
+	llmdCapacity    = 31_250 * llmdBlockBytes / fleet.BlockBytes
 )
 
-func newLLMD(Config) route.Policy { return &llmd{tree: newMemory(llmdCapacity)} }
+func newLLMD(Config) pick.Policy { return &llmd{tree: newMemory(llmdCapacity)} }
 
 // Pick implements route.Policy.
-func (p *llmd) Pick(v *route.View, r *route.Request) route.Choice {
-	const per = llmdBlockBytes / route.BlockBytes
+func (p *llmd) Pick(v *pick.View, r *fleet.Request) pick.Choice {
+	const per = llmdBlockBytes / fleet.BlockBytes
 	cs, chain := v.Candidates, blocksOf(r)
 	chain = chain[:min(len(chain), llmdMostBlocks*per)]
 	p.tree.match(cs, chain)
@@ -42,7 +45,7 @@ func (p *llmd) Pick(v *route.View, r *route.Request) route.Choice {
 		fewest, most = min(fewest, waiting(&cs[i])), max(most, waiting(&cs[i]))
 	}
 	blocks := min((bytesOf(r)+llmdBlockBytes-1)/llmdBlockBytes, llmdMostBlocks)
-	at := lowest(v, func(c *route.Candidate) float64 {
+	at := lowest(v, func(c *pick.Candidate) float64 {
 		queue, prefix := 1.0, 0.0
 		if most > fewest {
 			queue = float64(most-waiting(c)) / float64(most-fewest)
@@ -54,15 +57,15 @@ func (p *llmd) Pick(v *route.View, r *route.Request) route.Choice {
 		return -(score + float64(llmdPrefix*prefix))
 	})
 	c := &cs[at]
-	if n := int(c.CacheTokens * bytesPerToken / route.BlockBytes); n > 0 && n != p.tree.index.Capacity(c.Slot) {
+	if n := int(c.CacheTokens * bytesPerToken / fleet.BlockBytes); n > 0 && n != p.tree.index.Capacity(c.Slot) {
 		p.tree.index.SetCapacity(c.Slot, n)
 	}
 	p.tree.sent(c, chain)
-	return route.Choice{Index: at, Reason: ReasonScore}
+	return pick.Choice{Index: at, Reason: ReasonScore}
 }
 
 // waiting is how many requests wait in the engine.
-func waiting(c *route.Candidate) int {
+func waiting(c *pick.Candidate) int {
 	if c.Load.Waiting == 0 && c.KVUsage < 0 && c.Slots > 0 {
 		return max(0, c.Load.Requests-c.Slots)
 	}
@@ -70,7 +73,7 @@ func waiting(c *route.Candidate) int {
 }
 
 // cacheUsage is the share of its cache that an engine's running requests hold, 0 to 1.
-func cacheUsage(c *route.Candidate) float64 {
+func cacheUsage(c *pick.Candidate) float64 {
 	switch {
 	case c.KVUsage >= 0:
 		return min(c.KVUsage, 1)

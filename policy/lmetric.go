@@ -1,18 +1,21 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // lmetric is LMetric (D. Zhang and others, arXiv 2603.15202, 2026): the smallest product of the prompt tokens that the endpoint
 // would have to compute, this request's included, and its batch size, this request included. It has no parameter. The
 // original asks the engines what they hold, so Candidate.CachedTokens takes the place of that. Equals are drawn.
 type lmetric struct{}
 
-func newLMetric(Config) route.Policy { return lmetric{} }
+func newLMetric(Config) pick.Policy { return lmetric{} }
 
 // Pick implements route.Policy.
-func (lmetric) Pick(v *route.View, _ *route.Request) route.Choice {
-	at := lowest(v, func(c *route.Candidate) float64 {
+func (lmetric) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	at := lowest(v, func(c *pick.Candidate) float64 {
 		return float64((float64(c.Load.PrefillTokens) + uncached(v, c)) * float64(c.Load.Requests+1))
 	})
-	return route.Choice{Index: at, Reason: ReasonScore}
+	return pick.Choice{Index: at, Reason: ReasonScore}
 }

@@ -5,19 +5,20 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
 func TestLeastNeverPicksTheMoreLoaded(t *testing.T) {
-	per := map[string]func(c *route.Candidate) float64{
-		"least_requests": func(c *route.Candidate) float64 { return float64(c.Load.Requests) / c.Weight },
-		"least_tokens":   func(c *route.Candidate) float64 { return float64(c.Load.Work()) / c.Weight },
+	per := map[string]func(c *pick.Candidate) float64{
+		"least_requests": func(c *pick.Candidate) float64 { return float64(c.Load.Requests) / c.Weight },
+		"least_tokens":   func(c *pick.Candidate) float64 { return float64(c.Load.Work()) / c.Weight },
 	}
 	for _, name := range []string{"least_requests", "least_tokens"} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			v := views(false).Draw(t, "view")()
-			got := makeFor(t, name).Pick(v, &route.Request{}).Index
+			got := makeFor(t, name).Pick(v, &fleet.Request{}).Index
 			for i := range v.Candidates {
 				if a, b := per[name](&v.Candidates[got]), per[name](&v.Candidates[i]); a > b {
 					t.Fatalf("picked %d with %v per weight, %d has %v", got, a, i, b)
@@ -31,17 +32,17 @@ func TestLeastCounts(t *testing.T) {
 	tests := []struct {
 		name   string
 		policy string
-		loads  []route.Load
+		loads  []fleet.Load
 		weight []float64
 		want   int
 	}{
-		{"requests, not tokens", "least_requests", []route.Load{{Requests: 2}, {Requests: 1, PrefillTokens: 9e6}}, []float64{1, 1}, 1},
-		{"tokens, not requests", "least_tokens", []route.Load{{Requests: 1, PrefillTokens: 9e6}, {Requests: 30, DecodeTokens: 5}}, []float64{1, 1}, 1},
-		{"decode counts as much as prefill", "least_tokens", []route.Load{{DecodeTokens: 10}, {PrefillTokens: 9}}, []float64{1, 1}, 1},
-		{"context is no work", "least_tokens", []route.Load{{ContextTokens: 0, DecodeTokens: 2}, {ContextTokens: 9e6, DecodeTokens: 1}}, []float64{1, 1}, 1},
-		{"half the load at a quarter of the weight is more", "least_tokens", []route.Load{{PrefillTokens: 100}, {PrefillTokens: 50}}, []float64{4, 1}, 0},
-		{"the engine's queue breaks a tie", "least_tokens", []route.Load{{PrefillTokens: 5, Waiting: 3}, {PrefillTokens: 5, Waiting: 2}}, []float64{1, 1}, 1},
-		{"the engine's queue does not outvote the books", "least_tokens", []route.Load{{PrefillTokens: 4, Waiting: 300}, {PrefillTokens: 5}}, []float64{1, 1}, 0},
+		{"requests, not tokens", "least_requests", []fleet.Load{{Requests: 2}, {Requests: 1, PrefillTokens: 9e6}}, []float64{1, 1}, 1},
+		{"tokens, not requests", "least_tokens", []fleet.Load{{Requests: 1, PrefillTokens: 9e6}, {Requests: 30, DecodeTokens: 5}}, []float64{1, 1}, 1},
+		{"decode counts as much as prefill", "least_tokens", []fleet.Load{{DecodeTokens: 10}, {PrefillTokens: 9}}, []float64{1, 1}, 1},
+		{"context is no work", "least_tokens", []fleet.Load{{ContextTokens: 0, DecodeTokens: 2}, {ContextTokens: 9e6, DecodeTokens: 1}}, []float64{1, 1}, 1},
+		{"half the load at a quarter of the weight is more", "least_tokens", []fleet.Load{{PrefillTokens: 100}, {PrefillTokens: 50}}, []float64{4, 1}, 0},
+		{"the engine's queue breaks a tie", "least_tokens", []fleet.Load{{PrefillTokens: 5, Waiting: 3}, {PrefillTokens: 5, Waiting: 2}}, []float64{1, 1}, 1},
+		{"the engine's queue does not outvote the books", "least_tokens", []fleet.Load{{PrefillTokens: 4, Waiting: 300}, {PrefillTokens: 5}}, []float64{1, 1}, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,7 +52,7 @@ func TestLeastCounts(t *testing.T) {
 				for i := range cs {
 					cs[i].Load = tt.loads[i]
 				}
-				if got := p.Pick(view(cs, seed), &route.Request{}).Index; got != tt.want {
+				if got := p.Pick(view(cs, seed), &fleet.Request{}).Index; got != tt.want {
 					t.Fatalf("seed %d: got %d, want %d", seed, got, tt.want)
 				}
 			}
@@ -74,7 +75,7 @@ func TestPowerOfTwo(t *testing.T) {
 			t.Fatalf("drew %d and %d of %d", first, second, n)
 		}
 		// The same view draws the same two again.
-		got := powerOfTwo{}.Pick(v(), &route.Request{}).Index
+		got := powerOfTwo{}.Pick(v(), &fleet.Request{}).Index
 		if got != first && got != second {
 			t.Fatalf("picked %d, drew %d and %d", got, first, second)
 		}

@@ -1,8 +1,8 @@
 package policy
 
 import (
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
-	"github.com/warmpath/warmpath/route"
 )
 
 // memory is a rival's own tree of the prompts it sent where, by the blocks of their content. It is bounded for each endpoint;
@@ -20,7 +20,7 @@ func newMemory(blocks int) memory {
 }
 
 // share bounds all endpoints together to so many blocks, evenly.
-func (m *memory) share(cs []route.Candidate, blocks int) {
+func (m *memory) share(cs []pick.Candidate, blocks int) {
 	if m.among == len(cs) {
 		return
 	}
@@ -31,7 +31,7 @@ func (m *memory) share(cs []route.Candidate, blocks int) {
 }
 
 // match finds how much of a chain each endpoint was sent. A slot that another endpoint has got is forgotten.
-func (m *memory) match(cs []route.Candidate, chain []uint64) {
+func (m *memory) match(cs []pick.Candidate, chain []uint64) {
 	for i := range cs {
 		c := &cs[i]
 		for len(m.owner) <= c.Slot {
@@ -46,10 +46,10 @@ func (m *memory) match(cs []route.Candidate, chain []uint64) {
 }
 
 // depth is how many blocks of the chain matched last a candidate was sent.
-func (m *memory) depth(c *route.Candidate) int { return m.found.Depth(c.Slot) }
+func (m *memory) depth(c *pick.Candidate) int { return m.found.Depth(c.Slot) }
 
 // deepest is the most blocks of the chain matched last that any of the candidates was sent.
-func (m *memory) deepest(cs []route.Candidate) int {
+func (m *memory) deepest(cs []pick.Candidate) int {
 	most := 0
 	for i := range cs {
 		most = max(most, m.depth(&cs[i]))
@@ -58,7 +58,7 @@ func (m *memory) deepest(cs []route.Candidate) int {
 }
 
 // sent enters a chain under a candidate.
-func (m *memory) sent(c *route.Candidate, chain []uint64) { m.index.Insert(c.Slot, chain) }
+func (m *memory) sent(c *pick.Candidate, chain []uint64) { m.index.Insert(c.Slot, chain) }
 
 // tally counts something for each endpoint, by Candidate.Slot.
 type tally struct{ counts []tallied }
@@ -69,7 +69,7 @@ type tallied struct {
 }
 
 // of is the count of a candidate, from 0 for one that is new in its slot.
-func (t *tally) of(c *route.Candidate) *int {
+func (t *tally) of(c *pick.Candidate) *int {
 	for len(t.counts) <= c.Slot {
 		t.counts = append(t.counts, tallied{})
 	}

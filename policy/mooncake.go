@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // mooncake is Algorithm 1 of Mooncake (R. Qin and others, FAST 2025, section 4): the smallest estimated time to first token,
 //
@@ -15,15 +18,15 @@ import "github.com/warmpath/warmpath/route"
 // answers.
 type mooncake struct{}
 
-func newMooncake(Config) route.Policy { return mooncake{} }
+func newMooncake(Config) pick.Policy { return mooncake{} }
 
 // Pick implements route.Policy.
-func (mooncake) Pick(v *route.View, _ *route.Request) route.Choice {
-	at := lowest(v, func(c *route.Candidate) float64 { return queuedTTFT(v, c) })
-	return route.Choice{Index: at, Reason: ReasonScore}
+func (mooncake) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	at := lowest(v, func(c *pick.Candidate) float64 { return queuedTTFT(v, c) })
+	return pick.Choice{Index: at, Reason: ReasonScore}
 }
 
 // queuedTTFT is the time in ms to compute all prompts that wait at a candidate and the uncached part of this one.
-func queuedTTFT(v *route.View, c *route.Candidate) float64 {
+func queuedTTFT(v *pick.View, c *pick.Candidate) float64 {
 	return float64((float64(c.Load.PrefillTokens) + uncached(v, c)) * c.MsPerToken)
 }

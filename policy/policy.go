@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -27,9 +28,9 @@ const Default = nameLeastTTFT
 // A kind is one policy of the package.
 type kind struct {
 	name     string
-	describe string                      // one line for --help and the documentation
-	make     func(c Config) route.Policy // from a valid configuration with its defaults
-	content  bool                        // it goes by what endpoints have cached, or by the prompt
+	describe string                     // one line for --help and the documentation
+	make     func(c Config) pick.Policy // from a valid configuration with its defaults
+	content  bool                       // it goes by what endpoints have cached, or by the prompt
 }
 
 // ReadsContent reports whether the configured policy goes by what endpoints have cached, so that prompts are worth reading for
@@ -80,7 +81,7 @@ func Describe(name string) string {
 
 // New makes a factory of the configured policy. Each pool calls it once, so that pools share no state. The error is
 // that of Config.Validate.
-func New(c Config) (func() route.Policy, error) {
+func New(c Config) (func() pick.Policy, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func New(c Config) (func() route.Policy, error) {
 	if !ok {
 		return nil, fmt.Errorf("policy: no policy %q", c.Name)
 	}
-	return func() route.Policy { return k.make(c) }, nil
+	return func() pick.Policy { return k.make(c) }, nil
 }
 
 func find(name string) (kind, bool) {

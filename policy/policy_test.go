@@ -5,7 +5,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
@@ -15,7 +16,7 @@ func TestEveryPolicyPicksACandidateForAReasonOfItsOwn(t *testing.T) {
 			p := makeFor(t, name)
 			for range 4 {
 				v := views(false).Draw(t, "view")()
-				got := p.Pick(v, &route.Request{})
+				got := p.Pick(v, &fleet.Request{})
 				if got.Index < 0 || got.Index >= len(v.Candidates) {
 					t.Fatalf("picked %d of %d", got.Index, len(v.Candidates))
 				}
@@ -33,7 +34,7 @@ func TestSameSeedSamePick(t *testing.T) {
 			p, q := makeFor(t, name), makeFor(t, name)
 			for range 4 {
 				v := views(false).Draw(t, "view")
-				if a, b := p.Pick(v(), &route.Request{}), q.Pick(v(), &route.Request{}); a != b {
+				if a, b := p.Pick(v(), &fleet.Request{}), q.Pick(v(), &fleet.Request{}); a != b {
 					t.Fatalf("first %v, then %v", a, b)
 				}
 			}
@@ -46,7 +47,7 @@ func TestPickLeavesTheViewAlone(t *testing.T) {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			v := views(false).Draw(t, "view")()
 			before, home := slices.Clone(v.Candidates), v.Home
-			makeFor(t, name).Pick(v, &route.Request{})
+			makeFor(t, name).Pick(v, &fleet.Request{})
 			if !slices.Equal(before, v.Candidates) || home != v.Home {
 				t.Fatal("a pick changed the view")
 			}
@@ -80,15 +81,15 @@ func TestBurstOfColdPromptsSpreads(t *testing.T) {
 // limits are the 99.9 % points of the chi-square distribution; seeds are fixed, so the outcome is too.
 func TestTiesAreDrawnByWeight(t *testing.T) {
 	limits := map[int]float64{4: 16.27, 8: 24.32, 3: 13.82}
-	fleets := map[string][]route.Candidate{
+	fleets := map[string][]pick.Candidate{
 		"equal":   same(8),
 		"unequal": idle(1, 2, 4, 1),
 		"ramp":    idle(1, 1, 0.1),
 	}
 	for _, name := range namesOf(ours()) { // rivals know no weights
-		for _, fleet := range []string{"equal", "unequal", "ramp"} {
-			t.Run(name+"/"+fleet, func(t *testing.T) {
-				cs := fleets[fleet]
+		for _, kind := range []string{"equal", "unequal", "ramp"} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				cs := fleets[kind]
 				counts := make([]int, len(cs))
 				fresh, err := New(Config{Name: name})
 				if err != nil {
@@ -96,9 +97,9 @@ func TestTiesAreDrawnByWeight(t *testing.T) {
 				}
 				for i := range 20_000 {
 					// A new policy each time, so that round_robin shows its first turn.
-					counts[fresh().Pick(view(cs, uint64(i)), &route.Request{}).Index]++
+					counts[fresh().Pick(view(cs, uint64(i)), &fleet.Request{}).Index]++
 				}
-				if name == "round_robin" && fleet != "equal" {
+				if name == "round_robin" && kind != "equal" {
 					if slices.Min(counts) == 0 {
 						t.Errorf("first turns %v: one endpoint never has the first", counts)
 					}
@@ -114,7 +115,7 @@ func TestTiesAreDrawnByWeight(t *testing.T) {
 
 func TestNoAllocationPerPick(t *testing.T) {
 	for _, name := range Names() {
-		p, v, r := make1(t, name), view(idle(1, 2, 3, 1), 1), &route.Request{}
+		p, v, r := make1(t, name), view(idle(1, 2, 3, 1), 1), &fleet.Request{}
 		p.Pick(v, r)
 		if got := testing.AllocsPerRun(100, func() { p.Pick(v, r) }); got != 0 {
 			t.Errorf("%s: %v allocations a pick", name, got)
@@ -152,18 +153,18 @@ func TestPoolsShareNoState(t *testing.T) {
 	p, q := f(), f()
 	cs := same(5)
 	for i := range 3 {
-		p.Pick(view(cs, uint64(i)), &route.Request{})
+		p.Pick(view(cs, uint64(i)), &fleet.Request{})
 	}
 	// q starts afresh: with the same seeds it goes the way of a policy made on its own.
 	r := make1(t, "round_robin")
 	for i := range 10 {
-		if a, b := q.Pick(view(cs, uint64(i)), &route.Request{}), r.Pick(view(cs, uint64(i)), &route.Request{}); a != b {
+		if a, b := q.Pick(view(cs, uint64(i)), &fleet.Request{}), r.Pick(view(cs, uint64(i)), &fleet.Request{}); a != b {
 			t.Fatalf("pick %d: %v, alone %v", i, a, b)
 		}
 	}
 }
 
-func makeFor(t *rapid.T, name string) route.Policy {
+func makeFor(t *rapid.T, name string) pick.Policy {
 	f, err := New(Config{Name: name})
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +172,7 @@ func makeFor(t *rapid.T, name string) route.Policy {
 	return f()
 }
 
-func weights(cs []route.Candidate) []float64 {
+func weights(cs []pick.Candidate) []float64 {
 	ws := make([]float64, len(cs))
 	for i := range cs {
 		ws[i] = cs[i].Weight
@@ -196,7 +197,7 @@ func BenchmarkPick(b *testing.B) {
 					cs[0].Weight = 2
 				}
 				b.Run(label, func(b *testing.B) {
-					p, v, r := make1(b, name), view(cs, 1), &route.Request{}
+					p, v, r := make1(b, name), view(cs, 1), &fleet.Request{}
 					b.ReportAllocs()
 					for b.Loop() {
 						v.Hash++

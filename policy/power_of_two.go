@@ -1,9 +1,12 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // ReasonPowerOfTwo says that the endpoint was the less loaded of two that were drawn.
-const ReasonPowerOfTwo route.Reason = "power_of_two"
+const ReasonPowerOfTwo pick.Reason = "power_of_two"
 
 // powerOfTwo draws two different endpoints by weight and picks the one with fewer tokens to compute per weight, then
 // with fewer requests per weight (M. Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001). It
@@ -13,19 +16,19 @@ const ReasonPowerOfTwo route.Reason = "power_of_two"
 // Of two equals it takes the one drawn first, whose chance is exactly its weight.
 type powerOfTwo struct{}
 
-func newPowerOfTwo(Config) route.Policy { return powerOfTwo{} }
+func newPowerOfTwo(Config) pick.Policy { return powerOfTwo{} }
 
 // Pick implements route.Policy.
-func (powerOfTwo) Pick(v *route.View, _ *route.Request) route.Choice {
+func (powerOfTwo) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	a, b := two(v)
 	if b != nobody && workload(&v.Candidates[b]).compare(workload(&v.Candidates[a])) < 0 {
 		a = b
 	}
-	return route.Choice{Index: a, Reason: ReasonPowerOfTwo}
+	return pick.Choice{Index: a, Reason: ReasonPowerOfTwo}
 }
 
 // two draws two different candidates; the second is nobody when there is only one.
-func two(v *route.View) (first, second int) {
+func two(v *pick.View) (first, second int) {
 	if len(v.Candidates) == 1 {
 		return 0, nobody
 	}
@@ -33,6 +36,6 @@ func two(v *route.View) (first, second int) {
 	return first, draw(v.Rand, v.Candidates, first)
 }
 
-func workload(c *route.Candidate) burden {
+func workload(c *pick.Candidate) burden {
 	return burden{first: float64(c.Load.Work()) / c.Weight, second: float64(c.Load.Requests) / c.Weight}
 }

@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // preble is the E2 rule of Preble (V. Srivatsa and others, ICLR 2025, arXiv 2407.00023, section 3.2; WukLab/preble).
 //
@@ -30,10 +33,10 @@ const (
 	prebleImbalance     = 1.5
 )
 
-func newPreble(Config) route.Policy { return &preble{load: window{seconds: prebleWindowSeconds}} }
+func newPreble(Config) pick.Policy { return &preble{load: window{seconds: prebleWindowSeconds}} }
 
 // Pick implements route.Policy.
-func (p *preble) Pick(v *route.View, _ *route.Request) route.Choice {
+func (p *preble) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	cs := v.Candidates
 	known := 0
 	for i := range cs {
@@ -42,11 +45,11 @@ func (p *preble) Pick(v *route.View, _ *route.Request) route.Choice {
 			p.msAnswer = ms
 		}
 	}
-	var choice route.Choice
+	var choice pick.Choice
 	if known > v.PromptTokens-known {
-		choice = route.Choice{Index: p.exploit(v, known), Reason: ReasonCacheMatch}
+		choice = pick.Choice{Index: p.exploit(v, known), Reason: ReasonCacheMatch}
 	} else {
-		choice = route.Choice{Index: lowest(v, func(c *route.Candidate) float64 { return p.cost(v, c) }), Reason: ReasonLoad}
+		choice = pick.Choice{Index: lowest(v, func(c *pick.Candidate) float64 { return p.cost(v, c) }), Reason: ReasonLoad}
 	}
 	c := &cs[choice.Index]
 	p.load.add(c, v.Now, prefillMs(v, c)+float64(float64(v.OutputTokens)*p.msAnswer))
@@ -54,7 +57,7 @@ func (p *preble) Pick(v *route.View, _ *route.Request) route.Choice {
 }
 
 // exploit is the least loaded of those that hold so many tokens of the prompt.
-func (p *preble) exploit(v *route.View, known int) int {
+func (p *preble) exploit(v *pick.View, known int) int {
 	cs := v.Candidates
 	at, lightest, heaviest := nobody, 0, 0
 	for i := range cs {
@@ -76,7 +79,7 @@ func (p *preble) exploit(v *route.View, known int) int {
 	return at
 }
 
-func (p *preble) cost(v *route.View, c *route.Candidate) float64 {
+func (p *preble) cost(v *pick.View, c *pick.Candidate) float64 {
 	cost := p.load.of(c, v.Now) + prefillMs(v, c)
 	if c.Full {
 		cost += float64(prefillMs(v, c) * v.Missed)
@@ -85,6 +88,6 @@ func (p *preble) cost(v *route.View, c *route.Candidate) float64 {
 }
 
 // prefillMs is the time to compute what of the prompt a candidate has not cached.
-func prefillMs(v *route.View, c *route.Candidate) float64 {
+func prefillMs(v *pick.View, c *pick.Candidate) float64 {
 	return float64(uncached(v, c) * c.MsPerToken)
 }

@@ -1,16 +1,19 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // ReasonRandom says that the endpoint was drawn.
-const ReasonRandom route.Reason = "random"
+const ReasonRandom pick.Reason = "random"
 
 // random draws an endpoint in proportion to weight.
 type random struct{}
 
-func newRandom(Config) route.Policy { return random{} }
+func newRandom(Config) pick.Policy { return random{} }
 
 // Pick implements route.Policy.
-func (random) Pick(v *route.View, _ *route.Request) route.Choice {
-	return route.Choice{Index: draw(v.Rand, v.Candidates, nobody), Reason: ReasonRandom}
+func (random) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	return pick.Choice{Index: draw(v.Rand, v.Candidates, nobody), Reason: ReasonRandom}
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // The rank routers are those of NVIDIA TensorRT-LLM (tensorrt_llm/_torch/pyexecutor/scheduler/adp_router.py), which deal a batch
@@ -59,7 +59,7 @@ type RankRouter interface {
 	// charged with what each is given. expected is how many requests a rank is thought to have at most after it, never
 	// less than one of them has. to is valid until the next call.
 	Place(ranks []Rank, batch []RankRequest) (to []int, expected int)
-	reason() route.Reason // of the request that was placed last
+	reason() pick.Reason // of the request that was placed last
 }
 
 // Unplaced says that a request has to wait for the next batch: no rank has room.
@@ -72,10 +72,10 @@ const leadTokens = 64
 type dealing struct {
 	to   []int
 	pool []int // requests that are not placed yet, in order
-	why  route.Reason
+	why  pick.Reason
 }
 
-func (d *dealing) reason() route.Reason { return d.why }
+func (d *dealing) reason() pick.Reason { return d.why }
 
 // begin puts the strict ones first and serves those that ask for a rank with room. An unset attention_dp_relax counts as
 // relaxed. charge enters a request under a rank.
@@ -92,7 +92,7 @@ func (d *dealing) begin(ranks []Rank, batch []RankRequest, charge func(rank int,
 			}
 			if at := r.Target - 1; at >= 0 && at < len(ranks) && ranks[at].room() {
 				d.to[i] = at
-				d.why = route.ReasonPinned
+				d.why = pick.ReasonPinned
 				charge(at, r)
 				continue
 			}

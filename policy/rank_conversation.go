@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/pick"
 )
 
 const nameRankConversation = "rank.conversation"
@@ -25,7 +25,7 @@ type rankConversation struct {
 	bindings    bindings // conversation -> Rank.Key
 }
 
-func newRankConversation(c Config) route.Policy {
+func newRankConversation(c Config) pick.Policy {
 	return &rankPolicy{most: c.Rank.MaxActive, router: makeRankConversation(c.Rank), tokens: tokensToCompute, transfers: c.Rank.InTransfer}
 }
 
@@ -60,14 +60,14 @@ func (p *rankConversation) Place(ranks []Rank, batch []RankRequest) (to []int, e
 func (p *rankConversation) choose(ranks []Rank, r *RankRequest, expected int) int {
 	home := p.home(ranks, r)
 	if home != nobody {
-		if p.why = route.ReasonSession; ranks[home].room() {
+		if p.why = pick.ReasonSession; ranks[home].room() {
 			return home
 		}
 		return p.place(ranks, expected)
 	}
 	at := nobody
 	if wants := r.Target - 1; wants >= 0 && wants < len(ranks) && ranks[wants].room() {
-		at, p.why = wants, route.ReasonPinned
+		at, p.why = wants, pick.ReasonPinned
 	} else {
 		at = p.place(ranks, expected)
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
@@ -23,7 +23,7 @@ func TestRankConversation(t *testing.T) {
 		if got := placed(t, r, with(0, 0, 0, 0), says(1, 2, 3, 4, 5)); !slices.Equal(got, []int{0, 1, 2, 3, 0}) {
 			t.Errorf("first turns went %v", got)
 		}
-		if got := placed(t, r, with(0, 0, 0, 0), says(5, 3, 2, 4, 1)); !slices.Equal(got, []int{0, 2, 1, 3, 0}) || r.reason() != route.ReasonSession {
+		if got := placed(t, r, with(0, 0, 0, 0), says(5, 3, 2, 4, 1)); !slices.Equal(got, []int{0, 2, 1, 3, 0}) || r.reason() != pick.ReasonSession {
 			t.Errorf("later turns went %v (%s)", got, r.reason())
 		}
 	})

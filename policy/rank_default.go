@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/pick"
 )
 
 const nameRankDefault = "rank.default"
@@ -16,7 +16,7 @@ const nameRankDefault = "rank.default"
 // Difference: a batch that does not fit leaves the rest unplaced; the original fails.
 type rankDefault struct{ dealing }
 
-func newRankDefault(c Config) route.Policy {
+func newRankDefault(c Config) pick.Policy {
 	return &rankPolicy{most: c.Rank.MaxActive, router: &rankDefault{}, tokens: promptTokens, transfers: c.Rank.InTransfer}
 }
 

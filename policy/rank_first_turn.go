@@ -1,6 +1,8 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/pick"
+)
 
 const nameRankFirstTurn = "rank.first_turn"
 
@@ -8,7 +10,7 @@ const nameRankFirstTurn = "rank.first_turn"
 // round robin, later turns, and requests without an id, by the score of rankKV. A system prompt longer than a tenth of a prompt
 // opens the gate for everybody, so that new conversations all went where it was first; this is what spreads them.
 // is_first_turn is route.View.NewID: the id is not among the last 100,000.
-func newRankFirstTurn(c Config) route.Policy {
+func newRankFirstTurn(c Config) pick.Policy {
 	kv := makeRankKV(c.Rank)
 	kv.firstTurns = true
 	return &rankPolicy{most: c.Rank.MaxActive, router: kv, tokens: tokensToCompute, transfers: c.Rank.InTransfer, caches: true}

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/pick"
 )
 
 const nameRankKV = "rank.kv_cache_aware"
@@ -42,7 +42,7 @@ type rankKV struct {
 // mostWarm bounds what warm-up remembers where ranks come and go.
 const mostWarm = 4096
 
-func newRankKV(c Config) route.Policy {
+func newRankKV(c Config) pick.Policy {
 	return &rankPolicy{most: c.Rank.MaxActive, router: makeRankKV(c.Rank), tokens: tokensToCompute, transfers: c.Rank.InTransfer, caches: true}
 }
 

@@ -1,11 +1,14 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // rankPolicy makes a policy of a rank router: one request is a batch of one, and candidates are its ranks.
 type rankPolicy struct {
 	router    RankRouter
-	tokens    func(l *route.Load) int64 // what counts as an endpoint's active tokens
+	tokens    func(l *fleet.Load) int64 // what counts as an endpoint's active tokens
 	transfers bool                      // requests whose KV is in transfer count
 	caches    bool                      // it goes by what endpoints have cached
 	most      int                       // max_num_active_requests; 0 takes what the engine tells
@@ -16,14 +19,14 @@ type rankPolicy struct {
 }
 
 // promptTokens are those of all outstanding requests.
-func promptTokens(l *route.Load) int64 { return l.ContextTokens - l.DecodeTokens }
+func promptTokens(l *fleet.Load) int64 { return l.ContextTokens - l.DecodeTokens }
 
 // tokensToCompute are prompt tokens of outstanding requests that are not cached and not computed yet.
-func tokensToCompute(l *route.Load) int64 { return l.PrefillTokens }
+func tokensToCompute(l *fleet.Load) int64 { return l.PrefillTokens }
 
 // Pick implements route.Policy. Where every endpoint has as many requests as it may have at once, one is placed as if there were no
 // such bound: it waits wherever it goes.
-func (p *rankPolicy) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *rankPolicy) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	p.see(v)
 	p.one[0] = p.ask(v, r)
 	to, _ := p.router.Place(p.ranks, p.one[:])
@@ -33,11 +36,11 @@ func (p *rankPolicy) Pick(v *route.View, r *route.Request) route.Choice {
 		}
 		to, _ = p.router.Place(p.ranks, p.one[:])
 	}
-	return route.Choice{Index: to[0], Reason: p.router.reason()}
+	return pick.Choice{Index: to[0], Reason: p.router.reason()}
 }
 
 // see makes ranks of the candidates.
-func (p *rankPolicy) see(v *route.View) {
+func (p *rankPolicy) see(v *pick.View) {
 	p.ranks, p.held = p.ranks[:0], p.held[:0]
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
@@ -47,7 +50,7 @@ func (p *rankPolicy) see(v *route.View) {
 		}
 		if p.transfers {
 			k.Tokens += c.Load.TransferTokens
-			if v.Leg == route.LegPrefill { // a decoder's outstanding requests include those whose KV is to come
+			if v.Leg == fleet.LegPrefill { // a decoder's outstanding requests include those whose KV is to come
 				k.Requests += c.Load.TransferRequests
 			}
 		}
@@ -60,7 +63,7 @@ func (p *rankPolicy) see(v *route.View) {
 
 // ask makes a rank request of the router's. A conversation that the client does not name is known by where the router, which
 // recognised it, had it last; a new one without an id is not remembered.
-func (p *rankPolicy) ask(v *route.View, r *route.Request) RankRequest {
+func (p *rankPolicy) ask(v *pick.View, r *fleet.Request) RankRequest {
 	q := RankRequest{ID: seedOf(r), FirstTurn: v.NewID, Tokens: v.PromptTokens, Cached: p.held}
 	switch {
 	case r.Session != "":
@@ -75,7 +78,7 @@ func (p *rankPolicy) ask(v *route.View, r *route.Request) RankRequest {
 }
 
 // seedOf is the hash of the request's id (FNV-1a), which is the same on every replica; what the driver drew for it when it has none.
-func seedOf(r *route.Request) uint64 {
+func seedOf(r *fleet.Request) uint64 {
 	if r.ID == "" {
 		return r.Seed
 	}

@@ -4,11 +4,12 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // rankPolicyOf is a rank policy with some options other than the default.
-func rankPolicyOf(t testing.TB, name string, set func(c *RankConfig)) route.Policy {
+func rankPolicyOf(t testing.TB, name string, set func(c *RankConfig)) pick.Policy {
 	t.Helper()
 	c := DefaultRankConfig()
 	if set != nil {
@@ -19,40 +20,40 @@ func rankPolicyOf(t testing.TB, name string, set func(c *RankConfig)) route.Poli
 
 // TestInTransferCounts: requests whose KV is in transfer count in requests and in tokens, until that is switched off.
 func TestInTransferCounts(t *testing.T) {
-	view := func(transfer route.Load) *route.View {
+	view := func(transfer fleet.Load) *pick.View {
 		v := view(same(2), 1)
-		v.PromptTokens, v.Leg = 1000, route.LegPrefill
-		v.Candidates[0].Load, v.Candidates[1].Load = transfer, route.Load{PrefillTokens: 100, Requests: 1}
+		v.PromptTokens, v.Leg = 1000, fleet.LegPrefill
+		v.Candidates[0].Load, v.Candidates[1].Load = transfer, fleet.Load{PrefillTokens: 100, Requests: 1}
 		return v
 	}
 	off := func(c *RankConfig) { c.InTransfer = false }
-	tokens := route.Load{TransferTokens: 5000}
+	tokens := fleet.Load{TransferTokens: 5000}
 	for _, name := range []string{"rank.kv_cache_aware", "rank.first_turn"} {
 		// 1000 + 5000/5100 × 1000 against 1000 + 100/5100 × 1000.
-		if got := rankPolicyOf(t, name, nil).Pick(view(tokens), &route.Request{ID: "r"}); got.Index != 1 {
+		if got := rankPolicyOf(t, name, nil).Pick(view(tokens), &fleet.Request{ID: "r"}); got.Index != 1 {
 			t.Errorf("%s: tokens in transfer do not count", name)
 		}
-		if got := rankPolicyOf(t, name, off).Pick(view(tokens), &route.Request{ID: "r"}); got.Index != 0 {
+		if got := rankPolicyOf(t, name, off).Pick(view(tokens), &fleet.Request{ID: "r"}); got.Index != 0 {
 			t.Errorf("%s: tokens in transfer count though switched off", name)
 		}
 	}
 	// The share is ceil((1+4+1)/2) = 3, and the first, where all is cached, has 4 in transfer: it is at the bound of 3 × 1 = max(3, 4).
-	requests := func() *route.View {
-		v := view(route.Load{TransferRequests: 4})
+	requests := func() *pick.View {
+		v := view(fleet.Load{TransferRequests: 4})
 		v.Candidates[0].CachedTokens = 1000
 		return v
 	}
 	tight := func(c *RankConfig) { c.Multiplier = 1 }
-	if got := rankPolicyOf(t, "rank.kv_cache_aware", tight).Pick(requests(), &route.Request{ID: "r"}); got.Index != 1 {
+	if got := rankPolicyOf(t, "rank.kv_cache_aware", tight).Pick(requests(), &fleet.Request{ID: "r"}); got.Index != 1 {
 		t.Error("requests in transfer do not count")
 	}
-	if got := rankPolicyOf(t, "rank.kv_cache_aware", func(c *RankConfig) { tight(c); off(c) }).Pick(requests(), &route.Request{ID: "r"}); got.Index != 0 {
+	if got := rankPolicyOf(t, "rank.kv_cache_aware", func(c *RankConfig) { tight(c); off(c) }).Pick(requests(), &fleet.Request{ID: "r"}); got.Index != 0 {
 		t.Error("requests in transfer count though switched off")
 	}
 	// A decoder's four are among its requests already, of which it has none here.
 	decode := requests()
-	decode.Leg = route.LegDecode
-	if got := rankPolicyOf(t, "rank.kv_cache_aware", tight).Pick(decode, &route.Request{ID: "r"}); got.Index != 0 {
+	decode.Leg = fleet.LegDecode
+	if got := rankPolicyOf(t, "rank.kv_cache_aware", tight).Pick(decode, &fleet.Request{ID: "r"}); got.Index != 0 {
 		t.Error("requests of a decoder count twice")
 	}
 }
@@ -64,14 +65,14 @@ func TestRankPoliciesSee(t *testing.T) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		c.CachedTokens, c.Slots = 100*i, 8
-		c.Load = route.Load{Requests: i, PrefillTokens: int64(10 * i), DecodeTokens: 5, ContextTokens: int64(50*i) + 5}
+		c.Load = fleet.Load{Requests: i, PrefillTokens: int64(10 * i), DecodeTokens: 5, ContextTokens: int64(50*i) + 5}
 	}
 	kv := rankPolicyOf(t, "rank.first_turn", func(c *RankConfig) { c.MaxActive = 3 }).(*rankPolicy)
 	kv.see(v)
 	if got := kv.ranks[2]; got != (Rank{Key: v.Candidates[2].Key, Requests: 2, Tokens: 20, Most: 3}) {
 		t.Errorf("a rank is %+v", got)
 	}
-	if got := kv.ask(v, &route.Request{ID: "r", Session: "s"}); got.Conversation != v.Hash || !got.FirstTurn || got.Tokens != 700 || got.Cached[2] != 200 || got.Home != 0 {
+	if got := kv.ask(v, &fleet.Request{ID: "r", Session: "s"}); got.Conversation != v.Hash || !got.FirstTurn || got.Tokens != 700 || got.Cached[2] != 200 || got.Home != 0 {
 		t.Errorf("a request is %+v", got)
 	}
 	plain := rankPolicyOf(t, "rank.default", nil).(*rankPolicy)
@@ -85,13 +86,13 @@ func TestRankPoliciesSee(t *testing.T) {
 func TestRankConversationWithoutIDs(t *testing.T) {
 	p := rankPolicyOf(t, "rank.conversation", nil)
 	v := view(same(4), 1)
-	first := p.Pick(v, &route.Request{})
+	first := p.Pick(v, &fleet.Request{})
 	if n := len(p.(*rankPolicy).router.(*rankConversation).bindings.index); n != 0 || first.Reason != ReasonRoundRobin {
 		t.Errorf("%d remembered of a new one without an id, %s", n, first.Reason)
 	}
 	v.FirstTurn, v.Home = false, 2
 	for range 3 {
-		if got := p.Pick(v, &route.Request{}); got != (route.Choice{Index: 2, Reason: route.ReasonSession}) {
+		if got := p.Pick(v, &fleet.Request{}); got != (pick.Choice{Index: 2, Reason: pick.ReasonSession}) {
 			t.Errorf("got %+v", got)
 		}
 		v.Home = 1 // where it may have been sent in between; its rank remains
@@ -104,10 +105,10 @@ func TestRankPoliciesAlwaysAnswer(t *testing.T) {
 		v := view(same(3), 1)
 		v.PromptTokens = 1000
 		for i := range v.Candidates {
-			v.Candidates[i].Slots, v.Candidates[i].Load = 2, route.Load{Requests: 2 + i, PrefillTokens: int64(i), ContextTokens: int64(i)}
+			v.Candidates[i].Slots, v.Candidates[i].Load = 2, fleet.Load{Requests: 2 + i, PrefillTokens: int64(i), ContextTokens: int64(i)}
 		}
 		v.Candidates[1].CachedTokens = 900
-		got := rankPolicyOf(t, k.name, nil).Pick(v, &route.Request{ID: "r"})
+		got := rankPolicyOf(t, k.name, nil).Pick(v, &fleet.Request{ID: "r"})
 		want := map[string]int{"rank.default": 0, "rank.conversation": 0, "rank.kv_cache_aware": 1, "rank.first_turn": 1}[k.name]
 		if got.Index != want {
 			t.Errorf("%s picks %d, want %d", k.name, got.Index, want)
@@ -120,7 +121,7 @@ func TestRankPoliciesAgree(t *testing.T) {
 	for _, k := range ranks() {
 		a, b := rankPolicyOf(t, k.name, nil), rankPolicyOf(t, k.name, nil)
 		for i := range 200 {
-			r := &route.Request{ID: strconv.Itoa(i), Session: strconv.Itoa(i % 20)}
+			r := &fleet.Request{ID: strconv.Itoa(i), Session: strconv.Itoa(i % 20)}
 			x, y := view(same(8), uint64(i)), view(same(8), uint64(i)+1000)
 			x.Hash, y.Hash = mix(uint64(i%20)), mix(uint64(i%20))
 			x.NewID, y.NewID = i < 20, i < 20

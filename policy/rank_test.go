@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
@@ -134,7 +134,7 @@ func TestRankKVByHand(t *testing.T) {
 		ranks []Rank
 		batch []RankRequest
 		want  []int
-		why   route.Reason
+		why   pick.Reason
 	}{
 		// 40 + 0.1 × 100/100 × 100 = 50 against 100.
 		{"gate open at 0.6 > 0.5", func(c *RankConfig) { c.Threshold, c.Weight = 0.5, 0.1 }, busy(), asks, []int{0}, ReasonScore},

@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // ray is Ray Serve LLM's PrefixCacheAffinityRouter with its defaults (ray-project/ray at 06c16f2,
 // llm/_internal/serve/routing_policies/prefix_aware; alpha): if at least 0.1 of the prompt is in the tree, the endpoints that hold the
@@ -14,20 +17,20 @@ type ray struct{ tree memory }
 
 const rayMatchRate = 0.1
 
-func newRay(Config) route.Policy { return &ray{tree: newMemory(unboundedBlocks)} }
+func newRay(Config) pick.Policy { return &ray{tree: newMemory(unboundedBlocks)} }
 
 // Pick implements route.Policy.
-func (p *ray) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *ray) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs, chain := v.Candidates, blocksOf(r)
 	if bytesOf(r) == 0 {
-		return route.Choice{Index: lessOfTwo(v), Reason: ReasonLoad}
+		return pick.Choice{Index: lessOfTwo(v), Reason: ReasonLoad}
 	}
 	p.tree.match(cs, chain)
 	deepest, reason := p.tree.deepest(cs), ReasonCacheMatch
-	size := func(c *route.Candidate) int { return -p.tree.depth(c) }
-	if float64(deepest*route.BlockBytes)/float64(bytesOf(r)) < rayMatchRate {
+	size := func(c *pick.Candidate) int { return -p.tree.depth(c) }
+	if float64(deepest*fleet.BlockBytes)/float64(bytesOf(r)) < rayMatchRate {
 		reason = ReasonLoad
-		size = func(c *route.Candidate) int { return p.tree.index.Len(c.Slot) }
+		size = func(c *pick.Candidate) int { return p.tree.index.Len(c.Slot) }
 	}
 	at := 0
 	for i := range cs {
@@ -37,11 +40,11 @@ func (p *ray) Pick(v *route.View, r *route.Request) route.Choice {
 		}
 	}
 	p.tree.sent(&cs[at], chain)
-	return route.Choice{Index: at, Reason: reason}
+	return pick.Choice{Index: at, Reason: reason}
 }
 
 // lessOfTwo is the less loaded of two different candidates drawn evenly, the first among equals.
-func lessOfTwo(v *route.View) int {
+func lessOfTwo(v *pick.View) int {
 	n := len(v.Candidates)
 	if n == 1 {
 		return 0

@@ -1,16 +1,18 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/pick"
+)
 
 // Reasons lists every reason a decision can have: those common to all policies, then each policy's own. The set is
 // closed, so it can be a metric label.
-func Reasons() []route.Reason {
-	return []route.Reason{
-		route.ReasonOnly,
-		route.ReasonPinned,
-		route.ReasonHolder,
-		route.ReasonSession,
-		route.ReasonWeighed,
+func Reasons() []pick.Reason {
+	return []pick.Reason{
+		pick.ReasonOnly,
+		pick.ReasonPinned,
+		pick.ReasonHolder,
+		pick.ReasonSession,
+		pick.ReasonWeighed,
 		ReasonConsistentHash,
 		ReasonConsistentHashOverflow,
 		ReasonLeastRequests,

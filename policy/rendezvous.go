@@ -3,21 +3,22 @@ package policy
 import (
 	"math"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // ReasonRendezvous says that the endpoint came first in the conversation's rendezvous order.
-const ReasonRendezvous route.Reason = "rendezvous"
+const ReasonRendezvous pick.Reason = "rendezvous"
 
 // rendezvous places a conversation at the endpoint with the highest score, a hash of both together (D. Thaler and C.
 // Ravishankar, 1998). Every replica computes the same place without a word between them, and an endpoint that comes or
 // goes moves only the conversations it gains or loses. Load plays no part.
 type rendezvous struct{}
 
-func newRendezvous(Config) route.Policy { return rendezvous{} }
+func newRendezvous(Config) pick.Policy { return rendezvous{} }
 
 // Pick implements route.Policy.
-func (rendezvous) Pick(v *route.View, _ *route.Request) route.Choice {
+func (rendezvous) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	r := rankFor(v)
 	top, best := 0, r.of(&v.Candidates[0])
 	for i := 1; i < len(v.Candidates); i++ {
@@ -25,7 +26,7 @@ func (rendezvous) Pick(v *route.View, _ *route.Request) route.Choice {
 			top, best = i, p
 		}
 	}
-	return route.Choice{Index: top, Reason: ReasonRendezvous}
+	return pick.Choice{Index: top, Reason: ReasonRendezvous}
 }
 
 // A rank is the rendezvous order of one conversation.
@@ -34,7 +35,7 @@ type rank struct {
 	equal bool // all weights are equal
 }
 
-func rankFor(v *route.View) rank {
+func rankFor(v *pick.View) rank {
 	r := rank{hash: mix(v.Hash), equal: true}
 	for i := range v.Candidates {
 		r.equal = r.equal && v.Candidates[i].Weight == v.Candidates[0].Weight
@@ -55,7 +56,7 @@ type place struct {
 // faster, and the same on every machine. The logarithm is pure Go on most architectures and assembly on amd64 and
 // s390x, so that two replicas of different architecture may disagree about a pair of unequal weights whose scores
 // differ in the last bits: about one conversation in 2^50.
-func (r rank) of(c *route.Candidate) place {
+func (r rank) of(c *pick.Candidate) place {
 	p := place{hash: mix(c.Key ^ r.hash), key: c.Key}
 	if !r.equal {
 		p.score = score(p.hash, c.Weight)

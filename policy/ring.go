@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // ring is consistent hashing (D. Karger and others, 1997): each endpoint has so many places on a circle of hashes, and a key
@@ -25,7 +25,7 @@ type point struct {
 const golden = 0x9e3779b97f4a7c15
 
 // fit makes the ring that of the candidates.
-func (r *ring) fit(cs []route.Candidate) {
+func (r *ring) fit(cs []pick.Candidate) {
 	if r.fits(cs) {
 		return
 	}
@@ -41,7 +41,7 @@ func (r *ring) fit(cs []route.Candidate) {
 	})
 }
 
-func (r *ring) fits(cs []route.Candidate) bool {
+func (r *ring) fits(cs []pick.Candidate) bool {
 	if len(r.keys) != len(cs) {
 		return false
 	}

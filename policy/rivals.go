@@ -3,7 +3,8 @@ package policy
 import (
 	"slices"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // Rivals are the rules of other routers and papers, each in a file of its own with its source and published defaults, so that
@@ -18,10 +19,10 @@ import (
 //
 // Their reasons are a few for all.
 const (
-	ReasonCacheMatch route.Reason = "cache_match" // it holds enough of the prompt
-	ReasonLoad       route.Reason = "load"        // least loaded, by the rule's measure
-	ReasonHash       route.Reason = "hash"        // where the hash of the session or of the prompt falls
-	ReasonScore      route.Reason = "score"       // the best by a score of several figures
+	ReasonCacheMatch pick.Reason = "cache_match" // it holds enough of the prompt
+	ReasonLoad       pick.Reason = "load"        // least loaded, by the rule's measure
+	ReasonHash       pick.Reason = "hash"        // where the hash of the session or of the prompt falls
+	ReasonScore      pick.Reason = "score"       // the best by a score of several figures
 )
 
 // bytesPerToken is what estimates of tokens by characters commonly take.
@@ -59,7 +60,7 @@ func namesOf(kinds []kind) []string {
 }
 
 // blocksOf is the chain of a request's prompt, nil when it is not known.
-func blocksOf(r *route.Request) []uint64 {
+func blocksOf(r *fleet.Request) []uint64 {
 	if r.Content == nil {
 		return nil
 	}
@@ -67,7 +68,7 @@ func blocksOf(r *route.Request) []uint64 {
 }
 
 // bytesOf is the length of a request's prompt in canonical bytes, 0 when it is not known.
-func bytesOf(r *route.Request) int {
+func bytesOf(r *fleet.Request) int {
 	if r.Content == nil {
 		return 0
 	}
@@ -75,7 +76,7 @@ func bytesOf(r *route.Request) int {
 }
 
 // lowest picks the candidate with the smallest figure; equals are drawn evenly.
-func lowest(v *route.View, of func(c *route.Candidate) float64) int {
+func lowest(v *pick.View, of func(c *pick.Candidate) float64) int {
 	at, equals, best := 0, 0, 0.0
 	for i := range v.Candidates {
 		f := of(&v.Candidates[i])
@@ -93,15 +94,15 @@ func lowest(v *route.View, of func(c *route.Candidate) float64) int {
 }
 
 // uncached is how many tokens of the prompt a candidate would have to compute.
-func uncached(v *route.View, c *route.Candidate) float64 {
+func uncached(v *pick.View, c *pick.Candidate) float64 {
 	return float64(max(0, v.PromptTokens-c.CachedTokens))
 }
 
 // outstanding is how many requests a candidate holds by the router's books.
-func outstanding(c *route.Candidate) float64 { return float64(c.Load.Requests) }
+func outstanding(c *pick.Candidate) float64 { return float64(c.Load.Requests) }
 
 // spread says how many requests the least and the most loaded hold, and how many all hold.
-func spread(cs []route.Candidate) (fewest, most, total int) {
+func spread(cs []pick.Candidate) (fewest, most, total int) {
 	fewest = cs[0].Load.Requests
 	for i := range cs {
 		n := cs[i].Load.Requests

@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 func TestRingSpreadsAndMovesOnlyWhatItMust(t *testing.T) {
@@ -38,7 +39,7 @@ func TestRingSpreadsAndMovesOnlyWhatItMust(t *testing.T) {
 // With a session its turns stay whatever the load; without one the prompt decides, all of it.
 func TestVLLMConsistentHash(t *testing.T) {
 	p := make1(t, "vllmrouter.consistent_hash")
-	at := func(r *route.Request, hash uint64) int {
+	at := func(r *fleet.Request, hash uint64) int {
 		v := asks(busy(0, 9, 0, 9, 0, 9, 0, 9), 0)
 		v.Hash = hash
 		return p.Pick(v, r).Index
@@ -61,17 +62,17 @@ func TestVLLMConsistentHash(t *testing.T) {
 // stickyRun asks vllmrouter.sticky_least_loaded at a time.
 type stickyRun struct {
 	p  *vllmSticky
-	cs []route.Candidate
+	cs []pick.Candidate
 }
 
-func (s *stickyRun) at(after time.Duration, session string, of []route.Candidate) route.Choice {
+func (s *stickyRun) at(after time.Duration, session string, of []pick.Candidate) pick.Choice {
 	v := asks(of, 0)
 	v.Now = v.Now.Add(after)
 	v.Hash = 0
 	for _, c := range session {
 		v.Hash = mix(v.Hash*golden + uint64(c))
 	}
-	return s.p.Pick(v, &route.Request{Session: session})
+	return s.p.Pick(v, &fleet.Request{Session: session})
 }
 
 func TestVLLMStickyByHand(t *testing.T) {
@@ -89,7 +90,7 @@ func TestVLLMStickyByHand(t *testing.T) {
 		t.Errorf("homes %v", homes)
 	}
 	for id, home := range homes {
-		if got := s.at(time.Minute, id, s.cs); got != (route.Choice{Index: home, Reason: route.ReasonSession}) {
+		if got := s.at(time.Minute, id, s.cs); got != (pick.Choice{Index: home, Reason: pick.ReasonSession}) {
 			t.Errorf("%s came to %v, home %d", id, got, home)
 		}
 	}
@@ -121,18 +122,18 @@ func TestVLLMStickyIsBounded(t *testing.T) {
 	start := v.Now
 	for i := range uint64(stickyMost + 1000) {
 		v.Hash, v.Now = mix(i), start.Add(time.Duration(i)*time.Millisecond)
-		p.Pick(v, &route.Request{Session: "x"})
+		p.Pick(v, &fleet.Request{Session: "x"})
 	}
 	if len(p.sessions) != stickyMost || len(p.table) != stickyMost+1 {
 		t.Errorf("%d sessions in a table of %d", len(p.sessions), len(p.table))
 	}
 	v.Hash = mix(0) // the oldest has gone, so it is new
-	if got := p.Pick(v, &route.Request{Session: "x"}); got.Reason != ReasonLoad {
+	if got := p.Pick(v, &fleet.Request{Session: "x"}); got.Reason != ReasonLoad {
 		t.Errorf("the oldest: %v", got)
 	}
 	checkSticky(t, p)
 	v.Now = v.Now.Add(3 * time.Hour)
-	p.Pick(v, &route.Request{})
+	p.Pick(v, &fleet.Request{})
 	if len(p.sessions) != 0 || len(p.table) != 1 {
 		t.Errorf("after three hours: %d sessions in a table of %d", len(p.sessions), len(p.table))
 	}
@@ -161,7 +162,7 @@ func checkSticky(t *testing.T, p *vllmSticky) {
 func TestDualMapByHand(t *testing.T) {
 	p := makeOf(t, Config{Name: "dualmap", DualMap: DualMapConfig{SLOMs: 100}})
 	r := words(0, 3, 8)
-	pick := func(set func(cs []route.Candidate)) route.Choice {
+	choose := func(set func(cs []pick.Candidate)) pick.Choice {
 		cs := same(6)
 		for i := range cs {
 			cs[i].MsPerToken = 0.1
@@ -169,13 +170,13 @@ func TestDualMapByHand(t *testing.T) {
 		set(cs)
 		return p.Pick(asks(cs, 1000), r)
 	}
-	first := pick(func([]route.Candidate) {}).Index
-	second := pick(func(cs []route.Candidate) { cs[first].Load.PrefillTokens = 1 }).Index
+	first := choose(func([]pick.Candidate) {}).Index
+	second := choose(func(cs []pick.Candidate) { cs[first].Load.PrefillTokens = 1 }).Index
 	if first == second {
 		t.Fatal("there is no second")
 	}
 	for i := range 6 { // the others do not count
-		got := pick(func(cs []route.Candidate) { cs[i].CachedTokens = 900 }).Index
+		got := choose(func(cs []pick.Candidate) { cs[i].CachedTokens = 900 }).Index
 		if i == first || i == second {
 			if got != i {
 				t.Errorf("%d holds most of it: got %d", i, got)
@@ -185,15 +186,15 @@ func TestDualMapByHand(t *testing.T) {
 		}
 	}
 	// 500 cached: 50 ms, and 499 tokens in front are 49.9 ms more.
-	warm := func(front int64) route.Choice {
-		return pick(func(cs []route.Candidate) {
+	warm := func(front int64) pick.Choice {
+		return choose(func(cs []pick.Candidate) {
 			cs[second].CachedTokens, cs[second].Load.PrefillTokens = 500, front
 		})
 	}
-	if got := warm(499); got != (route.Choice{Index: second, Reason: ReasonCacheMatch}) {
+	if got := warm(499); got != (pick.Choice{Index: second, Reason: ReasonCacheMatch}) {
 		t.Errorf("within the objective: %v", got)
 	}
-	if got := warm(501); got != (route.Choice{Index: first, Reason: ReasonLoad}) { // 100.1 ms against 100
+	if got := warm(501); got != (pick.Choice{Index: first, Reason: ReasonLoad}) { // 100.1 ms against 100
 		t.Errorf("beyond the objective: %v", got)
 	}
 }

@@ -4,11 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // asks is what a request with a prompt of so many tokens sees.
-func asks(cs []route.Candidate, prompt int) *route.View {
+func asks(cs []pick.Candidate, prompt int) *pick.View {
 	v := view(cs, 1)
 	v.Now, v.PromptTokens = time.Unix(1_000_000, 0), prompt
 	return v
@@ -18,7 +19,7 @@ func asks(cs []route.Candidate, prompt int) *route.View {
 func TestScoresByHand(t *testing.T) {
 	type row struct {
 		cached  int
-		load    route.Load
+		load    fleet.Load
 		perTok  float64
 		kvUsage float64
 	}
@@ -30,61 +31,61 @@ func TestScoresByHand(t *testing.T) {
 	}{
 		// 500+200 to compute, 2800 active: 3500. 1000 to compute, 2501 active: 3501.
 		{"dynamo: cached beats idle by one token", "dynamo.kv", 1000, []row{
-			{cached: 800, load: route.Load{PrefillTokens: 500, ContextTokens: 3000, DecodeTokens: 200}},
-			{load: route.Load{ContextTokens: 2601, DecodeTokens: 100}},
+			{cached: 800, load: fleet.Load{PrefillTokens: 500, ContextTokens: 3000, DecodeTokens: 200}},
+			{load: fleet.Load{ContextTokens: 2601, DecodeTokens: 100}},
 		}, 0},
 		// The second with 2499 active: 3499.
 		{"dynamo: load beats cached by one token", "dynamo.kv", 1000, []row{
-			{cached: 800, load: route.Load{PrefillTokens: 500, ContextTokens: 3000, DecodeTokens: 200}},
-			{load: route.Load{ContextTokens: 2599, DecodeTokens: 100}},
+			{cached: 800, load: fleet.Load{PrefillTokens: 500, ContextTokens: 3000, DecodeTokens: 200}},
+			{load: fleet.Load{ContextTokens: 2599, DecodeTokens: 100}},
 		}, 1},
 		// Expected answer tokens are not in the cost: 1000 against 1000+1.
 		{"dynamo: output is not tracked", "dynamo.kv", 1000, []row{
-			{load: route.Load{ContextTokens: 900, DecodeTokens: 900}},
-			{load: route.Load{ContextTokens: 1}},
+			{load: fleet.Load{ContextTokens: 900, DecodeTokens: 900}},
+			{load: fleet.Load{ContextTokens: 1}},
 		}, 0},
 		// (500+200)*4 = 2800 against (0+1000)*2 = 2000.
 		{"lmetric: the batch multiplies", "lmetric", 1000, []row{
-			{cached: 800, load: route.Load{PrefillTokens: 500, Requests: 3}},
-			{load: route.Load{Requests: 1}},
+			{cached: 800, load: fleet.Load{PrefillTokens: 500, Requests: 3}},
+			{load: fleet.Load{Requests: 1}},
 		}, 1},
 		// (500+200)*2 = 1400 against (0+1000)*2 = 2000.
 		{"lmetric: what is cached multiplies", "lmetric", 1000, []row{
-			{cached: 800, load: route.Load{PrefillTokens: 500, Requests: 1}},
-			{load: route.Load{Requests: 1}},
+			{cached: 800, load: fleet.Load{PrefillTokens: 500, Requests: 1}},
+			{load: fleet.Load{Requests: 1}},
 		}, 0},
 		// (1000+200)*0.1 = 120 ms against (0+1000)*0.125 = 125 ms.
 		{"mooncake: the queue and the rest", "mooncake.algorithm1", 1000, []row{
-			{cached: 800, load: route.Load{PrefillTokens: 1000}, perTok: 0.1}, {perTok: 0.125},
+			{cached: 800, load: fleet.Load{PrefillTokens: 1000}, perTok: 0.1}, {perTok: 0.125},
 		}, 0},
 		// (1000+300)*0.1 = 130 ms against 125 ms.
 		{"mooncake: a hundred tokens more", "mooncake.algorithm1", 1000, []row{
-			{cached: 700, load: route.Load{PrefillTokens: 1000}, perTok: 0.1}, {perTok: 0.125},
+			{cached: 700, load: fleet.Load{PrefillTokens: 1000}, perTok: 0.1}, {perTok: 0.125},
 		}, 1},
 		// mean 3: 0.5-(4-3)/3 = 0.167 against 0-(2-3)/3 = 0.333.
 		{"stack.loadaware: a half against twice the load", "stack.loadaware", 1000, []row{
-			{cached: 500, load: route.Load{Requests: 4}}, {load: route.Load{Requests: 2}},
+			{cached: 500, load: fleet.Load{Requests: 4}}, {load: fleet.Load{Requests: 2}},
 		}, 1},
 		// mean 3: 0.8-0.333 = 0.467 against 0.333.
 		{"stack.loadaware: four fifths", "stack.loadaware", 1000, []row{
-			{cached: 800, load: route.Load{Requests: 4}}, {load: route.Load{Requests: 2}},
+			{cached: 800, load: fleet.Load{Requests: 4}}, {load: fleet.Load{Requests: 2}},
 		}, 0},
 		// mean 0.5, taken as 1: 0.9-0.5 = 0.4 against 0+0.5 = 0.5.
 		{"stack.loadaware: the mean is at least one", "stack.loadaware", 1000, []row{
-			{cached: 900, load: route.Load{Requests: 1}}, {},
+			{cached: 900, load: fleet.Load{Requests: 1}}, {},
 		}, 1},
 		// 0.5-0 twice: the first by name.
 		{"stack.loadaware: equals by name", "stack.loadaware", 1000, []row{{cached: 500}, {cached: 500}}, 0},
 		// No prefix anywhere. 2*1+2*(1-0.9) = 2.2 against 2*0+2*(1-0) = 2.
 		{"llmd: queue", "llmd.default", 1000, []row{
-			{load: route.Load{Waiting: 0}, kvUsage: 0.9}, {load: route.Load{Waiting: 5}, kvUsage: 0},
+			{load: fleet.Load{Waiting: 0}, kvUsage: 0.9}, {load: fleet.Load{Waiting: 5}, kvUsage: 0},
 		}, 0},
 		// 2*1 + 2*0.5 = 3 for both of the first two by queue alone; the third is 2*(5-3)/5 + 2*0.9 = 2.6; the second has 2*1+2*0.55 = 3.1.
 		{"llmd: min-max of three", "llmd.default", 1000, []row{
-			{load: route.Load{Waiting: 0}, kvUsage: 0.5},
-			{load: route.Load{Waiting: 0}, kvUsage: 0.45},
-			{load: route.Load{Waiting: 3}, kvUsage: 0.1},
-			{load: route.Load{Waiting: 5}, kvUsage: 0},
+			{load: fleet.Load{Waiting: 0}, kvUsage: 0.5},
+			{load: fleet.Load{Waiting: 0}, kvUsage: 0.45},
+			{load: fleet.Load{Waiting: 3}, kvUsage: 0.1},
+			{load: fleet.Load{Waiting: 5}, kvUsage: 0},
 		}, 1},
 	}
 	for _, tt := range tests {
@@ -96,7 +97,7 @@ func TestScoresByHand(t *testing.T) {
 				}
 				v := asks(cs, tt.prompt)
 				v.Rand = rng(seed)
-				if got := make1(t, tt.policy).Pick(v, &route.Request{}); got.Index != tt.want || got.Reason != ReasonScore {
+				if got := make1(t, tt.policy).Pick(v, &fleet.Request{}); got.Index != tt.want || got.Reason != ReasonScore {
 					t.Fatalf("seed %d: got %v, want %d", seed, got, tt.want)
 				}
 			}
@@ -110,14 +111,14 @@ func TestLLMDWithoutReports(t *testing.T) {
 	for i := range cs {
 		cs[i].KVUsage, cs[i].Slots, cs[i].CacheTokens = -1, 4, 1000
 	}
-	cs[0].Load = route.Load{Requests: 6, ContextTokens: 100} // 2 wait, a tenth in use: 2*0 + 2*0.9 = 1.8
-	cs[1].Load = route.Load{Requests: 4, ContextTokens: 900} // none wait, nine tenths: 2*1 + 2*0.1 = 2.2
-	if got := make1(t, "llmd.default").Pick(asks(cs, 10), &route.Request{}).Index; got != 1 {
+	cs[0].Load = fleet.Load{Requests: 6, ContextTokens: 100} // 2 wait, a tenth in use: 2*0 + 2*0.9 = 1.8
+	cs[1].Load = fleet.Load{Requests: 4, ContextTokens: 900} // none wait, nine tenths: 2*1 + 2*0.1 = 2.2
+	if got := make1(t, "llmd.default").Pick(asks(cs, 10), &fleet.Request{}).Index; got != 1 {
 		t.Errorf("got %d", got)
 	}
 	cs[1].Load.ContextTokens = 1000 // 2*1 + 2*0 = 2, and then
 	cs[0].Load.Requests = 4         // 2*1 + 2*0.9 = 3.8
-	if got := make1(t, "llmd.default").Pick(asks(cs, 10), &route.Request{}).Index; got != 0 {
+	if got := make1(t, "llmd.default").Pick(asks(cs, 10), &fleet.Request{}).Index; got != 0 {
 		t.Errorf("got %d", got)
 	}
 }
@@ -133,7 +134,7 @@ func TestEqualScoresAreDrawn(t *testing.T) {
 		for seed := range uint64(2000) {
 			v := asks(cs, 100)
 			v.Rand = rng(seed)
-			counts[fresh().Pick(v, &route.Request{}).Index]++
+			counts[fresh().Pick(v, &fleet.Request{}).Index]++
 		}
 		if got := chiSquare(counts, cs); got > 16.27 {
 			t.Errorf("%s: chi-square %.1f: %v", name, got, counts)
@@ -148,19 +149,19 @@ func TestPrebleByHand(t *testing.T) {
 	for i := range cs {
 		cs[i].MsPerToken, cs[i].MsPerAnswer = 0.1, 10
 	}
-	pick := func(after time.Duration, prompt int, cached ...int) route.Choice {
+	choose := func(after time.Duration, prompt int, cached ...int) pick.Choice {
 		cs[0].CachedTokens, cs[1].CachedTokens = cached[0], cached[1]
 		v := asks(cs, prompt)
 		v.Now, v.OutputTokens = v.Now.Add(after), 20
-		return p.Pick(v, &route.Request{})
+		return p.Pick(v, &fleet.Request{})
 	}
-	expect := func(what string, got route.Choice, want int, reason route.Reason) {
+	expect := func(what string, got pick.Choice, want int, reason pick.Reason) {
 		t.Helper()
-		if got != (route.Choice{Index: want, Reason: reason}) {
+		if got != (pick.Choice{Index: want, Reason: reason}) {
 			t.Errorf("%s: got %v, want %d for %s", what, got, want, reason)
 		}
 	}
-	first := pick(0, 1000, 0, 0).Index // nobody has any load: drawn
+	first := choose(0, 1000, 0, 0).Index // nobody has any load: drawn
 	a, b := first, 1-first
 	order := func(onA, onB int) []int {
 		c := make([]int, 2)
@@ -168,15 +169,15 @@ func TestPrebleByHand(t *testing.T) {
 		return c
 	}
 	// Half of 1,000 is cached: not more than remains, so it explores: 300+50 against 0+100.
-	expect("explores", pick(0, 1000, order(500, 0)...), b, ReasonLoad)
+	expect("explores", choose(0, 1000, order(500, 0)...), b, ReasonLoad)
 	// The load of b is now 100+200 = 300 too. 501 of 1,000 on a: exploits, and nobody is out of balance.
-	expect("exploits", pick(0, 1000, order(501, 0)...), a, ReasonCacheMatch)
+	expect("exploits", choose(0, 1000, order(501, 0)...), a, ReasonCacheMatch)
 	// a: 300+49.9+200 = 549.9, more than 1.5 * 300: the lightest takes it.
-	expect("shifts", pick(0, 1000, order(501, 0)...), b, ReasonCacheMatch)
+	expect("shifts", choose(0, 1000, order(501, 0)...), b, ReasonCacheMatch)
 	// b: 300+100+200 = 600 against 549.9: exploring goes to a unless it would evict: 549.9+100 against 600+100.
-	expect("explores again", pick(0, 1000, order(0, 0)...), a, ReasonLoad)
+	expect("explores again", choose(0, 1000, order(0, 0)...), a, ReasonLoad)
 	// After three minutes all of that is forgotten: 0+10 on b against 0+100.
-	expect("forgets", pick(180*time.Second, 1000, order(0, 400)...), b, ReasonLoad)
+	expect("forgets", choose(180*time.Second, 1000, order(0, 400)...), b, ReasonLoad)
 }
 
 // What a full cache loses counts by how likely it is asked for again: 0.6*100 = 60 ms more on the first.
@@ -187,7 +188,7 @@ func TestPrebleEviction(t *testing.T) {
 	for missed, want := range map[float64]int{0.4: 0, 0.6: 1} {
 		v := asks(cs, 1000)
 		v.Missed = missed // 100+40 or 100+60 against 150
-		if got := make1(t, "preble.e2").Pick(v, &route.Request{}).Index; got != want {
+		if got := make1(t, "preble.e2").Pick(v, &fleet.Request{}).Index; got != want {
 			t.Errorf("missed %v: got %d", missed, got)
 		}
 	}
@@ -196,13 +197,13 @@ func TestPrebleEviction(t *testing.T) {
 // Nobody holds anything: the endpoint with the fewest requests of the last minute, or the session's place on the ring.
 func TestStackLoadAwareFallsBack(t *testing.T) {
 	p, cs := make1(t, "stack.loadaware"), same(3)
-	at := func(after time.Duration, session string) route.Choice {
+	at := func(after time.Duration, session string) pick.Choice {
 		v := asks(cs, 1000)
 		v.Now = v.Now.Add(after)
-		return p.Pick(v, &route.Request{Session: session})
+		return p.Pick(v, &fleet.Request{Session: session})
 	}
 	for i, want := range []int{0, 1, 2, 0} {
-		if got := at(0, ""); got != (route.Choice{Index: want, Reason: ReasonLoad}) {
+		if got := at(0, ""); got != (pick.Choice{Index: want, Reason: ReasonLoad}) {
 			t.Errorf("request %d: got %v, want %d", i, got, want)
 		}
 	}
@@ -221,19 +222,19 @@ func TestStackLoadAwareFallsBack(t *testing.T) {
 func TestDynamoCountsSharedBlocksOnce(t *testing.T) {
 	cs := same(2)
 	cs[0].CachedTokens, cs[0].ActiveTokens, cs[0].AddsTokens = 800, 900, 100
-	cs[0].Load = route.Load{PrefillTokens: 500, ContextTokens: 5000}
+	cs[0].Load = fleet.Load{PrefillTokens: 500, ContextTokens: 5000}
 	cs[1].AddsTokens = 1000
 	for counted, want := range map[bool]int{true: 0, false: 1} { // each for itself: 700+5000+1000
 		v := asks(cs, 1000)
 		v.Counted = counted
-		if got := make1(t, "dynamo.kv").Pick(v, &route.Request{}).Index; got != want {
+		if got := make1(t, "dynamo.kv").Pick(v, &fleet.Request{}).Index; got != want {
 			t.Errorf("counted %v: got %d", counted, got)
 		}
 	}
-	if c, ok := make1(t, "session").(route.Counting); !ok || c.CountsBlocks() {
+	if c, ok := make1(t, "session").(pick.Counting); !ok || c.CountsBlocks() {
 		t.Error("session over least_tokens asks for blocks")
 	}
-	if c, ok := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: "dynamo.kv"}}).(route.Counting); !ok || !c.CountsBlocks() {
+	if c, ok := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: "dynamo.kv"}}).(pick.Counting); !ok || !c.CountsBlocks() {
 		t.Error("session over dynamo.kv does not ask for blocks")
 	}
 }

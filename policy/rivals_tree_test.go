@@ -5,23 +5,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
 // prompt is a request whose prompt consists of whole blocks. Prompts that begin with the same parts have the same beginning.
-func prompt(parts ...int) *route.Request {
-	c := &route.Content{Bytes: len(parts) * route.BlockBytes}
+func prompt(parts ...int) *fleet.Request {
+	c := &fleet.Content{Bytes: len(parts) * fleet.BlockBytes}
 	name := uint64(1)
 	for _, part := range parts {
 		name = mix(name*golden + uint64(part))
 		c.Blocks = append(c.Blocks, name)
 	}
-	return &route.Request{Content: c}
+	return &fleet.Request{Content: c}
 }
 
 // words is a prompt of shared blocks from one text, and others from another.
-func words(shared, text, other int) *route.Request {
+func words(shared, text, other int) *fleet.Request {
 	parts := make([]int, 0, shared+other)
 	for range shared {
 		parts = append(parts, 1)
@@ -33,7 +34,7 @@ func words(shared, text, other int) *route.Request {
 }
 
 // busy is as many endpoints as figures, each with so many requests outstanding.
-func busy(requests ...int) []route.Candidate {
+func busy(requests ...int) []pick.Candidate {
 	cs := same(len(requests))
 	for i, n := range requests {
 		cs[i].Load.Requests = n
@@ -43,10 +44,10 @@ func busy(requests ...int) []route.Candidate {
 
 // step is one request and where it must go.
 type step struct {
-	ask    *route.Request
+	ask    *fleet.Request
 	busy   []int
 	want   int // -1: anywhere
-	reason route.Reason
+	reason pick.Reason
 }
 
 func follow(t *testing.T, name string, steps []step) {
@@ -99,7 +100,7 @@ func TestSMGCacheAwareReplicates(t *testing.T) {
 func TestSMGPrefixHashByHand(t *testing.T) {
 	p := make1(t, "smg.prefix_hash")
 	home := p.Pick(asks(busy(0, 0), 0), words(8, 2, 1)).Index // eight blocks decide, not the ninth
-	pick := func(r *route.Request, onHome, onOther int) route.Choice {
+	choose := func(r *fleet.Request, onHome, onOther int) pick.Choice {
 		cs := busy(onOther, onOther)
 		cs[home].Load.Requests = onHome
 		return p.Pick(asks(cs, 0), r)
@@ -116,11 +117,11 @@ func TestSMGPrefixHashByHand(t *testing.T) {
 		{500, 499, false}, // mean 500: at most 625
 	}
 	for _, tt := range tests {
-		want := route.Choice{Index: home, Reason: ReasonHash}
+		want := pick.Choice{Index: home, Reason: ReasonHash}
 		if tt.away {
-			want = route.Choice{Index: 1 - home, Reason: ReasonLoad}
+			want = pick.Choice{Index: 1 - home, Reason: ReasonLoad}
 		}
-		if got := pick(words(8, 3, 5), tt.onHome, tt.onOther); got != want {
+		if got := choose(words(8, 3, 5), tt.onHome, tt.onOther); got != want {
 			t.Errorf("%d and %d: got %v, want %v", tt.onHome, tt.onOther, got, want)
 		}
 	}
@@ -157,7 +158,7 @@ func TestRayByHand(t *testing.T) {
 		{words(1, 4, 30), []int{9, 0, 0}, 0, ReasonLoad},         // the only empty tree
 		{words(20, 5, 1), []int{0, 7, 0}, 1, ReasonCacheMatch},   // the deepest match
 		{words(1, 4, 30), []int{99, 0, 0}, 0, ReasonCacheMatch},  // all of it
-		{&route.Request{}, []int{5, 5, 5}, -1, ReasonLoad},       // of no known prompt
+		{&fleet.Request{}, []int{5, 5, 5}, -1, ReasonLoad},       // of no known prompt
 		{words(1, 6, 2), []int{4, 4, 4}, 0, ReasonCacheMatch},    // all three have the first block: the first
 		{words(0, 7, 3), []int{0, 0, 0}, 2, ReasonLoad},          // 2 has the fewest blocks
 		{words(0, 8, 100), []int{0, 0, 0}, 2, ReasonLoad},        // still
@@ -176,7 +177,7 @@ func TestStackPrefixAwareByHand(t *testing.T) {
 	loads := []int{0, 0, 0}
 	loads[first.Index] = 1000
 	for text := 2; text < 12; text++ {
-		if got := p.Pick(asks(busy(loads...), 0), words(1, text, 50)); got != (route.Choice{Index: first.Index, Reason: ReasonCacheMatch}) {
+		if got := p.Pick(asks(busy(loads...), 0), words(1, text, 50)); got != (pick.Choice{Index: first.Index, Reason: ReasonCacheMatch}) {
 			t.Fatalf("text %d: %v, first %v", text, got, first)
 		}
 	}
@@ -186,19 +187,19 @@ func TestStackPrefixAwareByHand(t *testing.T) {
 func TestLLMDPrefixByHand(t *testing.T) {
 	p, cs := make1(t, "llmd.default"), same(2)
 	first := p.Pick(asks(cs, 0), words(8, 0, 0)).Index
-	pick := func(r *route.Request, usage float64) int {
+	choose := func(r *fleet.Request, usage float64) int {
 		cs := same(2)
 		cs[first].KVUsage = usage // costs 2*usage
 		return p.Pick(asks(cs, 0), r).Index
 	}
-	if got := pick(words(8, 0, 0), 1); got != first { // 3 + 2*0 against 2*1
+	if got := choose(words(8, 0, 0), 1); got != first { // 3 + 2*0 against 2*1
 		t.Error("3 points for the whole prompt do not outweigh 2 for the cache")
 	}
-	if got := pick(words(8, 2, 8), 0.8); got == first { // 1.5 + 2*0.2 = 1.9 against 2
+	if got := choose(words(8, 2, 8), 0.8); got == first { // 1.5 + 2*0.2 = 1.9 against 2
 		t.Error("half a prompt outweighs four fifths of a cache")
 	}
 	// That went to the other one. 7 of 16 of ours are 3 of its 8: 1.125 + 2*0.5 = 2.125 against 2 + 1.125.
-	if got := pick(words(7, 3, 9), 0.5); got == first {
+	if got := choose(words(7, 3, 9), 0.5); got == first {
 		t.Error("both hold the beginning: the emptier cache decides")
 	}
 }
@@ -210,7 +211,7 @@ func TestASlotsNewEndpointHoldsNothing(t *testing.T) {
 		first := p.Pick(asks(cs, 0), words(10, 0, 0)).Index
 		cs = busy(0, 0)
 		cs[first].Load.Requests = 2
-		if got := p.Pick(asks(cs, 0), words(10, 0, 0)); got != (route.Choice{Index: first, Reason: ReasonCacheMatch}) {
+		if got := p.Pick(asks(cs, 0), words(10, 0, 0)); got != (pick.Choice{Index: first, Reason: ReasonCacheMatch}) {
 			t.Errorf("%s: the second time: %v, first %d", name, got, first)
 		}
 		cs[first].Key++
@@ -235,7 +236,7 @@ func TestRivalsOverHistories(t *testing.T) {
 				now = now.Add(time.Duration(rapid.IntRange(0, 9000).Draw(t, "seconds")) * time.Second)
 				r := words(rapid.IntRange(0, 20).Draw(t, "shared"), rapid.IntRange(2, 5).Draw(t, "text"), rapid.IntRange(0, 20).Draw(t, "other"))
 				r.Session = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "session")
-				ask := func(p route.Policy) (route.Choice, []route.Candidate) {
+				ask := func(p pick.Policy) (pick.Choice, []pick.Candidate) {
 					v := asks(slices.Clone(cs), 300)
 					v.Now, v.Rand, v.Hash = now, rng(uint64(i)), mix(uint64((r.Session + " ")[0]))
 					return p.Pick(v, r), v.Candidates
@@ -253,23 +254,23 @@ func TestRivalsOverHistories(t *testing.T) {
 func TestRivalsAllocateNothing(t *testing.T) {
 	for _, name := range RivalNames() {
 		p, cs := make1(t, name), busy(1, 2, 3, 0)
-		var asked []*route.Request
+		var asked []*fleet.Request
 		for text := range 8 {
 			r := words(10, text+2, 30)
 			r.Session = string(rune('a' + text))
 			asked = append(asked, r)
 		}
 		v, i := asks(cs, 1000), 0
-		pick := func() {
+		choose := func() {
 			v.Hash = mix(uint64(i % 8))
 			v.Now = v.Now.Add(time.Second)
 			p.Pick(v, asked[i%8])
 			i++
 		}
 		for range 300 {
-			pick()
+			choose()
 		}
-		if got := testing.AllocsPerRun(100, pick); got != 0 {
+		if got := testing.AllocsPerRun(100, choose); got != 0 {
 			t.Errorf("%s: %v allocations a pick", name, got)
 		}
 	}

@@ -1,9 +1,12 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // ReasonRoundRobin says that it was the endpoint's turn.
-const ReasonRoundRobin route.Reason = "round_robin"
+const ReasonRoundRobin pick.Reason = "round_robin"
 
 // turnsKept bounds the table of turns. Slots beyond it share places, which costs fairness and nothing else.
 const turnsKept = 1 << 16
@@ -25,10 +28,10 @@ type turn struct {
 	credit float64
 }
 
-func newRoundRobin(Config) route.Policy { return &roundRobin{} }
+func newRoundRobin(Config) pick.Policy { return &roundRobin{} }
 
 // Pick implements route.Policy.
-func (p *roundRobin) Pick(v *route.View, _ *route.Request) route.Choice {
+func (p *roundRobin) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	total := 0.0
 	for i := range v.Candidates {
 		total += v.Candidates[i].Weight
@@ -51,11 +54,11 @@ func (p *roundRobin) Pick(v *route.View, _ *route.Request) route.Choice {
 		}
 	}
 	p.turn(&v.Candidates[e.index]).credit -= total
-	return route.Choice{Index: e.index, Reason: ReasonRoundRobin}
+	return pick.Choice{Index: e.index, Reason: ReasonRoundRobin}
 }
 
 // turn is the place of a candidate's slot. The table grows to the largest slot seen, up to turnsKept.
-func (p *roundRobin) turn(c *route.Candidate) *turn {
+func (p *roundRobin) turn(c *pick.Candidate) *turn {
 	i := int(uint(c.Slot) % turnsKept)
 	if i >= len(p.turns) {
 		p.turns = append(p.turns, make([]turn, i+1-len(p.turns))...)

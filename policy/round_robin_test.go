@@ -5,7 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
@@ -14,7 +15,7 @@ func TestRoundRobinGivesEachItsTurn(t *testing.T) {
 		p, cs := make1(t, "round_robin"), same(n)
 		var order []int
 		for i := range 5 * n {
-			order = append(order, p.Pick(view(cs, uint64(i)), &route.Request{}).Index)
+			order = append(order, p.Pick(view(cs, uint64(i)), &fleet.Request{}).Index)
 		}
 		for round := range 5 {
 			if got := order[round*n : (round+1)*n]; !slices.Equal(got, order[:n]) {
@@ -42,7 +43,7 @@ func TestRoundRobinIsSmooth(t *testing.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		counts := make([]int, len(cs))
 		for n := 1; n <= 200; n++ {
-			counts[p.Pick(view(cs, seed+uint64(n)), &route.Request{}).Index]++
+			counts[p.Pick(view(cs, seed+uint64(n)), &fleet.Request{}).Index]++
 			for i, c := range counts {
 				if fair := float64(n) * ws[i] / total; math.Abs(float64(c)-fair) > float64(len(cs)) {
 					t.Fatalf("after %d turns endpoint %d had %d, fair is %.1f", n, i, c, fair)
@@ -59,7 +60,7 @@ func TestRoundRobinWithComingAndGoing(t *testing.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		for range rapid.IntRange(1, 60).Draw(t, "changes") {
 			cs := fleets(false).Draw(t, "fleet")
-			p.Pick(view(cs, seed), &route.Request{})
+			p.Pick(view(cs, seed), &fleet.Request{})
 			seed++
 			if len(p.turns) > 201 {
 				t.Fatalf("%d turns kept for slots up to 200", len(p.turns))
@@ -68,7 +69,7 @@ func TestRoundRobinWithComingAndGoing(t *testing.T) {
 		cs := same(5)
 		counts := make([]int, len(cs))
 		for range 3 * len(cs) {
-			counts[p.Pick(view(cs, seed), &route.Request{}).Index]++
+			counts[p.Pick(view(cs, seed), &fleet.Request{}).Index]++
 			seed++
 		}
 		if slices.Min(counts) < 1 || slices.Max(counts) > 5 {
@@ -102,7 +103,7 @@ func TestRoundRobinSlotIsTakenOver(t *testing.T) {
 func TestRoundRobinTableIsBounded(t *testing.T) {
 	p := newRoundRobin(Config{}).(*roundRobin)
 	for _, slot := range []int{0, 1 << 15, 1 << 20, 1<<40 + 3, -1} {
-		cs := []route.Candidate{candidate(0, 1), candidate(1, 1)}
+		cs := []pick.Candidate{candidate(0, 1), candidate(1, 1)}
 		cs[0].Slot = slot
 		play(p, cs, 10, false)
 	}

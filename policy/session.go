@@ -1,19 +1,22 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 const nameSession = "session"
 
 // sessionPolicy keeps a conversation at its endpoint while that can take the request, whatever its load, and places
 // all others by another policy (session affinity of llm-d, inference payload processor, PR 178). Its reason for
 // staying is route.ReasonSession; otherwise the reason is the other policy's.
-type sessionPolicy struct{ fallback route.Policy }
+type sessionPolicy struct{ fallback pick.Policy }
 
 // newSession makes the fallback from the same configuration, so that the options of consistent_hash hold there too.
-func newSession(c Config) route.Policy {
+func newSession(c Config) pick.Policy {
 	k, _ := find(c.Session.Fallback)
 	p := sessionPolicy{fallback: k.make(c)}
-	if books, ok := p.fallback.(route.Keeping); ok {
+	if books, ok := p.fallback.(pick.Keeping); ok {
 		return sessionKeeping{p, books}
 	}
 	return p
@@ -22,33 +25,33 @@ func newSession(c Config) route.Policy {
 // sessionKeeping is a sessionPolicy whose fallback keeps books: it is told of what stays at its endpoint too.
 type sessionKeeping struct {
 	sessionPolicy
-	books route.Keeping
+	books pick.Keeping
 }
 
 // Reserved implements route.Keeping.
-func (p sessionKeeping) Reserved(l route.Lease, c *route.Candidate, v *route.View, r *route.Request) {
+func (p sessionKeeping) Reserved(l fleet.Lease, c *pick.Candidate, v *pick.View, r *fleet.Request) {
 	p.books.Reserved(l, c, v, r)
 }
 
 // Released implements route.Keeping.
-func (p sessionKeeping) Released(l route.Lease, answered bool) { p.books.Released(l, answered) }
+func (p sessionKeeping) Released(l fleet.Lease, answered bool) { p.books.Released(l, answered) }
 
 // CountsBlocks implements route.Counting.
 func (p sessionPolicy) CountsBlocks() bool {
-	c, ok := p.fallback.(route.Counting)
+	c, ok := p.fallback.(pick.Counting)
 	return ok && c.CountsBlocks()
 }
 
 // AwaitsReturns implements route.Awaiting.
 func (p sessionPolicy) AwaitsReturns() bool {
-	a, ok := p.fallback.(route.Awaiting)
+	a, ok := p.fallback.(pick.Awaiting)
 	return ok && a.AwaitsReturns()
 }
 
 // Pick implements route.Policy.
-func (p sessionPolicy) Pick(v *route.View, r *route.Request) route.Choice {
+func (p sessionPolicy) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	if v.Home >= 0 && v.Home < len(v.Candidates) {
-		return route.Choice{Index: v.Home, Reason: route.ReasonSession}
+		return pick.Choice{Index: v.Home, Reason: pick.ReasonSession}
 	}
 	return p.fallback.Pick(v, r)
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/session"
 )
@@ -33,13 +35,13 @@ func newLLMDSessions(t *testing.T, c session.Config, endpoints ...string) *affin
 }
 
 func (l *affinity) declare(names ...string) {
-	var all []route.Endpoint
+	var all []fleet.Endpoint
 	for _, name := range names {
-		all = append(all, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
+		all = append(all, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
 	}
 	l.r.Observe(l.now, route.Declared{Source: "static", Endpoints: all})
 	for _, name := range names {
-		l.r.Observe(l.now, route.Probed{Endpoint: name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+		l.r.Observe(l.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
 }
 
@@ -47,20 +49,20 @@ func (l *affinity) declare(names ...string) {
 func (l *affinity) turn(id string, exclude ...string) route.Decision {
 	l.t.Helper()
 	l.ids++
-	d, err := l.r.Route(l.now, &route.Request{
+	d, err := l.r.Route(l.now, &fleet.Request{
 		Model: "m", Session: id, MintedID: fmt.Sprintf("minted-%d", l.ids), Seed: uint64(l.ids), PromptBytes: 100, Exclude: exclude,
 	})
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	l.r.Observe(l.now, route.Finished{Lease: d.Lease, Outcome: route.OK})
+	l.r.Observe(l.now, route.Finished{Lease: d.Lease, Outcome: fleet.OK})
 	l.now = l.now.Add(time.Second)
 	return d
 }
 
 func (l *affinity) stays(d route.Decision, at string) {
 	l.t.Helper()
-	if d.Endpoint.Name != at || d.Reason != route.ReasonSession {
+	if d.Endpoint.Name != at || d.Reason != pick.ReasonSession {
 		l.t.Errorf("at %s for %s, want %s", d.Endpoint.Name, d.Reason, at)
 	}
 }
@@ -119,7 +121,7 @@ func TestLLMDSessionWhoseEndpointIsMissing(t *testing.T) {
 	}
 	l.stays(l.turn("s"), next.Endpoint.Name)
 	l.declare()
-	if _, err := l.r.Route(l.now, &route.Request{Model: "m", Session: "s"}); err == nil {
+	if _, err := l.r.Route(l.now, &fleet.Request{Model: "m", Session: "s"}); err == nil {
 		t.Error("an empty list of candidates took the request")
 	}
 }
@@ -156,14 +158,14 @@ func TestLLMDSessionBounds(t *testing.T) {
 // What the fallback keeps in its books is told of turns that stay at their endpoint too.
 func TestSessionTellsItsFallbacksBooks(t *testing.T) {
 	p := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: nameTRTConversation}})
-	k, ok := p.(route.Keeping)
+	k, ok := p.(pick.Keeping)
 	if !ok {
 		t.Fatal("session does not keep books for its fallback")
 	}
 	cs := same(2)
 	v := view(cs, 1)
 	v.Home = 1
-	k.Reserved(7, &cs[p.Pick(v, &route.Request{}).Index], v, &route.Request{PromptBytes: 5000})
+	k.Reserved(7, &cs[p.Pick(v, &fleet.Request{}).Index], v, &fleet.Request{PromptBytes: 5000})
 	books := p.(sessionKeeping).fallback.(*trtConversation)
 	if got := books.load(&cs[1]); got != 1000 {
 		t.Errorf("in flight at home: %d", got)
@@ -171,7 +173,7 @@ func TestSessionTellsItsFallbacksBooks(t *testing.T) {
 	if k.Released(7, true); books.load(&cs[1]) != 0 {
 		t.Errorf("after the end: %d", books.load(&cs[1]))
 	}
-	if _, ok := make1(t, "session").(route.Keeping); ok {
+	if _, ok := make1(t, "session").(pick.Keeping); ok {
 		t.Error("least_tokens keeps no books")
 	}
 }

@@ -3,7 +3,8 @@ package policy
 import (
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
@@ -15,14 +16,14 @@ func TestSessionStaysHome(t *testing.T) {
 				t.Fatal(err)
 			}
 			v := views(false).Draw(t, "view")
-			got := f().Pick(v(), &route.Request{})
+			got := f().Pick(v(), &fleet.Request{})
 			if home := v().Home; home >= 0 {
-				if got != (route.Choice{Index: home, Reason: route.ReasonSession}) {
+				if got != (pick.Choice{Index: home, Reason: pick.ReasonSession}) {
 					t.Fatalf("home %d, got %v", home, got)
 				}
 				return
 			}
-			if want := makeFor(t, fallback).Pick(v(), &route.Request{}); got != want {
+			if want := makeFor(t, fallback).Pick(v(), &fleet.Request{}); got != want {
 				t.Fatalf("got %v, %s alone picks %v", got, fallback, want)
 			}
 		}))
@@ -34,7 +35,7 @@ func TestSessionFallsBackToLeastTokens(t *testing.T) {
 	reserve(&cs[0], 10, 0)
 	reserve(&cs[2], 10, 0)
 	for seed := range uint64(20) {
-		if got, want := make1(t, "session").Pick(view(cs, seed), &route.Request{}), (route.Choice{Index: 1, Reason: ReasonLeastTokens}); got != want {
+		if got, want := make1(t, "session").Pick(view(cs, seed), &fleet.Request{}), (pick.Choice{Index: 1, Reason: ReasonLeastTokens}); got != want {
 			t.Fatalf("got %v, want %v", got, want)
 		}
 	}
@@ -44,7 +45,7 @@ func TestSessionPassesOptionsOn(t *testing.T) {
 	cs := same(4)
 	p := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: "consistent_hash"}, ConsistentHash: ConsistentHashConfig{LoadFactor: 1000}})
 	for range 40 {
-		c := p.Pick(view(cs, 1), &route.Request{})
+		c := p.Pick(view(cs, 1), &fleet.Request{})
 		cs[c.Index].Load.Requests++
 		if c.Reason != ReasonConsistentHash {
 			t.Fatalf("overflowed below a factor of 1000: %v", cs)

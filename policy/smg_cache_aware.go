@@ -3,7 +3,8 @@ package policy
 import (
 	"math"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // smgCacheAware is the default policy of SMG with the defaults of its command line (smg-project/smg 1.13, policy cache_aware, over
@@ -28,19 +29,19 @@ const (
 	smgTreeBytes      = 1 << 26
 )
 
-func newSMGCacheAware(Config) route.Policy {
-	return &smgCacheAware{tree: newMemory(smgTreeBytes / route.BlockBytes)}
+func newSMGCacheAware(Config) pick.Policy {
+	return &smgCacheAware{tree: newMemory(smgTreeBytes / fleet.BlockBytes)}
 }
 
 // Pick implements route.Policy.
-func (p *smgCacheAware) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs, chain := v.Candidates, blocksOf(r)
-	p.tree.share(cs, smgTreeBytes/route.BlockBytes)
+	p.tree.share(cs, smgTreeBytes/fleet.BlockBytes)
 	p.tree.match(cs, chain)
 	deepest := p.tree.found.Deepest() // those that cannot take the request count, and may hide shallower matches of others
 	pressure := smgPressure(cs)
 	held, safe, others := 0, 0, 0
-	if float64(deepest*route.BlockBytes) > float64(smgCacheThreshold*float64(bytesOf(r))) {
+	if float64(deepest*fleet.BlockBytes) > float64(smgCacheThreshold*float64(bytesOf(r))) {
 		for i := range cs {
 			calm := outstanding(&cs[i]) <= pressure
 			switch {
@@ -54,7 +55,7 @@ func (p *smgCacheAware) Pick(v *route.View, r *route.Request) route.Choice {
 			}
 		}
 	}
-	at := lowest(v, func(c *route.Candidate) float64 {
+	at := lowest(v, func(c *pick.Candidate) float64 {
 		calm, holds := outstanding(c) <= pressure, p.tree.depth(c) == deepest
 		if safe > 0 && !(holds && calm) || safe == 0 && held > 0 && others > 0 && !calm {
 			return math.Inf(1)
@@ -63,13 +64,13 @@ func (p *smgCacheAware) Pick(v *route.View, r *route.Request) route.Choice {
 	})
 	p.tree.sent(&cs[at], chain)
 	if safe > 0 {
-		return route.Choice{Index: at, Reason: ReasonCacheMatch}
+		return pick.Choice{Index: at, Reason: ReasonCacheMatch}
 	}
-	return route.Choice{Index: at, Reason: ReasonLoad}
+	return pick.Choice{Index: at, Reason: ReasonLoad}
 }
 
 // smgPressure is the most requests that an endpoint may hold before it is under pressure.
-func smgPressure(cs []route.Candidate) float64 {
+func smgPressure(cs []pick.Candidate) float64 {
 	_, _, total := spread(cs)
 	mean := float64(total) / float64(len(cs))
 	margin := min(smgBalanceAbs, max(smgBalanceLeast, float64(2*math.Sqrt(mean))))

@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // smgPrefixHash is SMG's prefix_hash with its defaults (smg-project/smg 1.13, model_gateway/src/policies/prefix_hash.rs, over HTTP):
 // the hash of the first 256 tokens, taken as 1,024 characters, on a ring of 150 places for each endpoint. An endpoint is
@@ -18,22 +21,22 @@ const (
 	smgLoadAbs      = 10
 )
 
-func newSMGPrefixHash(Config) route.Policy { return &smgPrefixHash{ring: ring{places: smgRingPlaces}} }
+func newSMGPrefixHash(Config) pick.Policy { return &smgPrefixHash{ring: ring{places: smgRingPlaces}} }
 
 // Pick implements route.Policy.
-func (p *smgPrefixHash) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *smgPrefixHash) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs := v.Candidates
 	_, _, total := spread(cs)
 	mean := float64(total+1) / float64(len(cs))
 	if r.Content != nil {
 		key := v.Hash
-		if n := min(len(r.Content.Blocks), smgPrefixTokens*bytesPerToken/route.BlockBytes); n > 0 {
+		if n := min(len(r.Content.Blocks), smgPrefixTokens*bytesPerToken/fleet.BlockBytes); n > 0 {
 			key = r.Content.Blocks[n-1]
 		}
 		p.ring.fit(cs)
 		at := p.ring.at(key, nobody)
 		if outstanding(&cs[at]) <= max(float64(mean*smgLoadFactor), mean+smgLoadAbs) {
-			return route.Choice{Index: at, Reason: ReasonHash}
+			return pick.Choice{Index: at, Reason: ReasonHash}
 		}
 	}
 	at := 0 // it holds no more than the mean, so it is acceptable
@@ -42,5 +45,5 @@ func (p *smgPrefixHash) Pick(v *route.View, r *route.Request) route.Choice {
 			at = i
 		}
 	}
-	return route.Choice{Index: at, Reason: ReasonLoad}
+	return pick.Choice{Index: at, Reason: ReasonLoad}
 }

@@ -3,7 +3,8 @@ package policy
 import (
 	"unicode/utf8"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // Conditional disaggregation of production-stack (vllm-project/production-stack, PR 890, as its description and thread have it): a
@@ -33,7 +34,7 @@ func StackTextTokens(texts ...string) int {
 
 // StackRequestTokens is StackTokens of a request. What is not ASCII is converted from bytes by how many a character usually has: three of
 // Chinese, Japanese and Korean, two of others.
-func StackRequestTokens(r *route.Request) int {
+func StackRequestTokens(r *fleet.Request) int {
 	return StackTokens(characters(r.PromptBytes, r.Content), r.PromptTokens)
 }
 
@@ -42,7 +43,7 @@ func StackRequestTokens(r *route.Request) int {
 func StackSplits(tokens, threshold int) bool { return tokens >= threshold }
 
 // characters is how many code points so many bytes of a prompt are.
-func characters(bytes int, c *route.Content) int {
+func characters(bytes int, c *fleet.Content) int {
 	if c == nil {
 		return bytes
 	}
@@ -56,15 +57,15 @@ type stackTurns struct {
 	next  uint32
 }
 
-func newStackRoundRobin(Config) route.Policy { return &stackTurns{} }
+func newStackRoundRobin(Config) pick.Policy { return &stackTurns{} }
 
 // Pick implements route.Policy.
-func (p *stackTurns) Pick(v *route.View, _ *route.Request) route.Choice {
-	return route.Choice{Index: p.turn(v, len(v.Candidates)), Reason: ReasonRoundRobin}
+func (p *stackTurns) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	return pick.Choice{Index: p.turn(v, len(v.Candidates)), Reason: ReasonRoundRobin}
 }
 
 // turn counts among so many.
-func (p *stackTurns) turn(v *route.View, among int) int {
+func (p *stackTurns) turn(v *pick.View, among int) int {
 	if !p.began {
 		p.began, p.next = true, uint32(v.Rand.IntN(among))
 	}
@@ -78,10 +79,10 @@ func (p *stackTurns) turn(v *route.View, among int) int {
 // original sends everything to one endpoint.
 type stackLeastLoaded struct{ turns stackTurns }
 
-func newStackLeastLoaded(Config) route.Policy { return &stackLeastLoaded{} }
+func newStackLeastLoaded(Config) pick.Policy { return &stackLeastLoaded{} }
 
 // Pick implements route.Policy.
-func (p *stackLeastLoaded) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *stackLeastLoaded) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs := v.Candidates
 	fewest, equals := StackLeastLoaded(cs)
 	if equals == 0 {
@@ -92,7 +93,7 @@ func (p *stackLeastLoaded) Pick(v *route.View, r *route.Request) route.Choice {
 			continue
 		}
 		if turn == 0 {
-			return route.Choice{Index: i, Reason: ReasonLoad}
+			return pick.Choice{Index: i, Reason: ReasonLoad}
 		}
 		turn--
 	}
@@ -101,7 +102,7 @@ func (p *stackLeastLoaded) Pick(v *route.View, r *route.Request) route.Choice {
 
 // StackLeastLoaded is the fewest requests that an engine of the candidates reports, running and queued together, and how many report
 // that many; 0 of them when one of the candidates reports nothing, so that loads cannot be compared.
-func StackLeastLoaded(cs []route.Candidate) (fewest, equals int) {
+func StackLeastLoaded(cs []pick.Candidate) (fewest, equals int) {
 	for i := range cs {
 		switch n := cs[i].Queue; {
 		case n < 0:

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
@@ -20,10 +21,10 @@ func TestStackEstimatesByCharacters(t *testing.T) {
 	if got := StackTextTokens("abc", "de", "日本語"); got != 2 { // eight characters, however many bytes
 		t.Errorf("three parts: %d", got)
 	}
-	ascii := &route.Request{PromptBytes: 4000}
-	chinese := &route.Request{PromptBytes: 1200, Content: &route.Content{Bytes: 1206, Text: route.Text{CJK: 1200}}}
-	ids := &route.Request{PromptTokens: 77}
-	for r, want := range map[*route.Request]int{ascii: 1000, chinese: 100, ids: 77} {
+	ascii := &fleet.Request{PromptBytes: 4000}
+	chinese := &fleet.Request{PromptBytes: 1200, Content: &fleet.Content{Bytes: 1206, Text: fleet.Text{CJK: 1200}}}
+	ids := &fleet.Request{PromptTokens: 77}
+	for r, want := range map[*fleet.Request]int{ascii: 1000, chinese: 100, ids: 77} {
 		if got := StackRequestTokens(r); got != want {
 			t.Errorf("%+v: %d, want %d", r, got, want)
 		}
@@ -45,7 +46,7 @@ func TestStackSplitsFromTheThresholdOn(t *testing.T) {
 }
 
 // reports is as many endpoints as figures, whose engines report so many requests.
-func reports(queues ...int) []route.Candidate {
+func reports(queues ...int) []pick.Candidate {
 	cs := same(len(queues))
 	for i, n := range queues {
 		cs[i].Queue = n
@@ -58,19 +59,19 @@ func TestStackLeastLoadedByHand(t *testing.T) {
 	for i, tt := range []struct {
 		queues []int
 		want   int
-		reason route.Reason
+		reason pick.Reason
 	}{
 		{[]int{3, 1, 2}, 1, ReasonLoad},
 		{[]int{3, 4, 2}, 2, ReasonLoad},
 		{[]int{0, 4, 2}, 0, ReasonLoad},
 	} {
-		if got := p.Pick(view(reports(tt.queues...), 1), &route.Request{}); got != (route.Choice{Index: tt.want, Reason: tt.reason}) {
+		if got := p.Pick(view(reports(tt.queues...), 1), &fleet.Request{}); got != (pick.Choice{Index: tt.want, Reason: tt.reason}) {
 			t.Errorf("%d: %v", i, got)
 		}
 	}
 	var turns []int
 	for range 6 { // one reports nothing: in turn
-		got := p.Pick(view(reports(0, -1, 9), 1), &route.Request{})
+		got := p.Pick(view(reports(0, -1, 9), 1), &fleet.Request{})
 		if got.Reason != ReasonRoundRobin {
 			t.Errorf("without reports: %v", got)
 		}
@@ -94,7 +95,7 @@ func TestStackLeastLoadedPicksTheLeast(t *testing.T) {
 			}
 		}
 		for i := range 4 * equals {
-			at := p.Pick(view(reports(queues...), uint64(i)), &route.Request{}).Index
+			at := p.Pick(view(reports(queues...), uint64(i)), &fleet.Request{}).Index
 			if counts[at]++; queues[at] != least {
 				t.Fatalf("%v: picked %d", queues, at)
 			}

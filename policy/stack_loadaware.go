@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // stackLoadAware is production-stack's routing logic loadaware (vllm-project/production-stack, PR 1035, 2026):
 //
@@ -21,18 +24,18 @@ const (
 	stackBeta          = 1.0 // --loadaware-beta
 )
 
-func newStackLoadAware(Config) route.Policy {
+func newStackLoadAware(Config) pick.Policy {
 	return &stackLoadAware{ring: ring{places: stackRingPlaces}, sent: window{seconds: stackWindowSeconds}}
 }
 
 // Pick implements route.Policy.
-func (p *stackLoadAware) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *stackLoadAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	c := p.pick(v, r)
 	p.sent.add(&v.Candidates[c.Index], v.Now, 1)
 	return c
 }
 
-func (p *stackLoadAware) pick(v *route.View, r *route.Request) route.Choice {
+func (p *stackLoadAware) pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs, known := v.Candidates, false
 	for i := range cs {
 		known = known || cs[i].CachedTokens > 0
@@ -40,7 +43,7 @@ func (p *stackLoadAware) pick(v *route.View, r *route.Request) route.Choice {
 	switch {
 	case !known && r.Session != "":
 		p.ring.fit(cs)
-		return route.Choice{Index: p.ring.at(v.Hash, nobody), Reason: ReasonHash}
+		return pick.Choice{Index: p.ring.at(v.Hash, nobody), Reason: ReasonHash}
 	case !known:
 		at := 0
 		for i := range cs {
@@ -48,7 +51,7 @@ func (p *stackLoadAware) pick(v *route.View, r *route.Request) route.Choice {
 				at = i
 			}
 		}
-		return route.Choice{Index: at, Reason: ReasonLoad}
+		return pick.Choice{Index: at, Reason: ReasonLoad}
 	}
 	_, _, total := spread(cs)
 	mean := float64(total) / float64(len(cs))
@@ -61,5 +64,5 @@ func (p *stackLoadAware) pick(v *route.View, r *route.Request) route.Choice {
 			at, best = i, score
 		}
 	}
-	return route.Choice{Index: at, Reason: ReasonScore}
+	return pick.Choice{Index: at, Reason: ReasonScore}
 }

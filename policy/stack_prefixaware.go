@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // stackPrefixAware is production-stack's routing logic prefixaware (vllm-project/production-stack at a6c01db0, prefix/hashtrie.py): a
 // trie of chunks of 128 characters; any of the endpoints that hold the deepest chunk, evenly at random, whatever their load. With
@@ -11,21 +14,21 @@ import "github.com/warmpath/warmpath/route"
 type stackPrefixAware struct{ tree memory }
 
 // unboundedBlocks stands in for trees without a bound.
-const unboundedBlocks = 1 << 26 / route.BlockBytes
+const unboundedBlocks = 1 << 26 / fleet.BlockBytes
 
-func newStackPrefixAware(Config) route.Policy {
+func newStackPrefixAware(Config) pick.Policy {
 	return &stackPrefixAware{tree: newMemory(unboundedBlocks)}
 }
 
 // Pick implements route.Policy.
-func (p *stackPrefixAware) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *stackPrefixAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs, chain := v.Candidates, blocksOf(r)
 	p.tree.match(cs, chain)
 	deepest := p.tree.deepest(cs)
-	at := lowest(v, func(c *route.Candidate) float64 { return -float64(p.tree.depth(c)) })
+	at := lowest(v, func(c *pick.Candidate) float64 { return -float64(p.tree.depth(c)) })
 	p.tree.sent(&cs[at], chain)
 	if deepest == 0 {
-		return route.Choice{Index: at, Reason: ReasonRandom}
+		return pick.Choice{Index: at, Reason: ReasonRandom}
 	}
-	return route.Choice{Index: at, Reason: ReasonCacheMatch}
+	return pick.Choice{Index: at, Reason: ReasonCacheMatch}
 }

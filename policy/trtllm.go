@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // The routers of TensorRT-LLM's orchestrator (NVIDIA/TensorRT-LLM, tensorrt_llm/serve/router.py; PR 12526 and what followed in 2026), under
 // the names, parameters and defaults published there. Like other rivals they know no weights. Common to them:
@@ -32,7 +35,7 @@ const (
 type trtTies struct{ counter uint64 }
 
 // least picks the candidate with the smallest figure.
-func (t *trtTies) least(cs []route.Candidate, of func(c *route.Candidate) float64) int {
+func (t *trtTies) least(cs []pick.Candidate, of func(c *pick.Candidate) float64) int {
 	best, tied := 0.0, uint64(0)
 	for i := range cs {
 		switch f := of(&cs[i]); {
@@ -59,13 +62,13 @@ func (t *trtTies) least(cs []route.Candidate, of func(c *route.Candidate) float6
 // trtRoundRobin is round_robin: servers[counter mod n], then the counter moves on. It is not reset when servers come and go.
 type trtRoundRobin struct{ counter uint64 }
 
-func newTRTRoundRobin(Config) route.Policy { return &trtRoundRobin{} }
+func newTRTRoundRobin(Config) pick.Policy { return &trtRoundRobin{} }
 
 // Pick implements route.Policy.
-func (p *trtRoundRobin) Pick(v *route.View, _ *route.Request) route.Choice {
+func (p *trtRoundRobin) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	at := int(p.counter % uint64(len(v.Candidates)))
 	p.counter++
-	return route.Choice{Index: at, Reason: ReasonRoundRobin}
+	return pick.Choice{Index: at, Reason: ReasonRoundRobin}
 }
 
 // trtLoadBalancing is load_balancing: the least loaded, by active requests or, with use_tokens, by the tokens of their prompts.
@@ -77,19 +80,19 @@ type trtLoadBalancing struct {
 	ties   trtTies
 }
 
-func newTRTLoadBalancing(c Config) route.Policy {
+func newTRTLoadBalancing(c Config) pick.Policy {
 	return &trtLoadBalancing{tokens: c.TRTLLM.LoadBalancing.UseTokens}
 }
 
 // Pick implements route.Policy.
-func (p *trtLoadBalancing) Pick(v *route.View, _ *route.Request) route.Choice {
-	at := p.ties.least(v.Candidates, func(c *route.Candidate) float64 {
+func (p *trtLoadBalancing) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	at := p.ties.least(v.Candidates, func(c *pick.Candidate) float64 {
 		if p.tokens {
 			return float64(c.Load.ContextTokens - c.Load.DecodeTokens)
 		}
 		return outstanding(c)
 	})
-	return route.Choice{Index: at, Reason: ReasonLoad}
+	return pick.Choice{Index: at, Reason: ReasonLoad}
 }
 
 // hashText is FNV-1a, 0 for no text.

@@ -3,7 +3,8 @@ package policy
 import (
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // BenchmarkTRTLongPrompts is a turn of one of many conversations whose prompts are 100 kB, 800 blocks, of which the first 200 are
@@ -14,7 +15,7 @@ func BenchmarkTRTLongPrompts(b *testing.B) {
 		for _, ids := range []string{"ids", "noids"} {
 			b.Run(name+"/"+ids, func(b *testing.B) {
 				p, cs := make1(b, name), same(8)
-				asked := make([]*route.Request, talks)
+				asked := make([]*fleet.Request, talks)
 				for i := range asked {
 					asked[i] = words(200, i+2, 600)
 					if ids == "ids" {
@@ -27,9 +28,9 @@ func BenchmarkTRTLongPrompts(b *testing.B) {
 					v := asks(cs, 25_000)
 					v.Hash = mix(uint64(i % talks))
 					c := p.Pick(v, r)
-					k := p.(route.Keeping)
-					k.Reserved(route.Lease(i+1)<<32, &cs[c.Index], v, r)
-					k.Released(route.Lease(i+1)<<32, true)
+					k := p.(pick.Keeping)
+					k.Reserved(fleet.Lease(i+1)<<32, &cs[c.Index], v, r)
+					k.Released(fleet.Lease(i+1)<<32, true)
 					i++
 				}
 				for range talks {

@@ -3,7 +3,8 @@ package policy
 import (
 	"math"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // trtConversation is TensorRT-LLM's conversation router (PR 12526, May 2026). In this order:
@@ -43,13 +44,13 @@ type trtLoad struct {
 }
 
 type trtHeavy struct {
-	lease  route.Lease
+	lease  fleet.Lease
 	key    uint64
 	slot   int
 	weight int64
 }
 
-func newTRTConversation(c Config) route.Policy {
+func newTRTConversation(c Config) pick.Policy {
 	o := &c.TRTLLM.Conversation
 	return &trtConversation{
 		threshold: floatOr(o.MatchThreshold, trtMatchThreshold), block: o.TokensPerBlock, tokens: o.UseTokenIDs, skip: o.HashSkipCount,
@@ -58,10 +59,10 @@ func newTRTConversation(c Config) route.Policy {
 }
 
 // Pick implements route.Policy.
-func (p *trtConversation) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *trtConversation) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs := v.Candidates
-	if r.Class != route.Turn { // embeddings belong to no conversation
-		return route.Choice{Index: p.lightest(cs), Reason: ReasonLoad}
+	if r.Class != fleet.Turn { // embeddings belong to no conversation
+		return pick.Choice{Index: p.lightest(cs), Reason: ReasonLoad}
 	}
 	named := r.Session != ""
 	p.chain = p.chain[:0]
@@ -72,26 +73,26 @@ func (p *trtConversation) Pick(v *route.View, r *route.Request) route.Choice {
 		if endpoint, known := p.sessions.where(v.Hash); known {
 			if at := holder(cs, endpoint); at >= 0 {
 				p.sessions.put(v.Hash, endpoint, p.chain)
-				return route.Choice{Index: at, Reason: route.ReasonSession}
+				return pick.Choice{Index: at, Reason: pick.ReasonSession}
 			}
 		}
 	} else if key, at := p.continued(v, r); at >= 0 {
 		p.sessions.put(key, cs[at].Key, p.chain)
-		return route.Choice{Index: at, Reason: ReasonCacheMatch}
+		return pick.Choice{Index: at, Reason: ReasonCacheMatch}
 	}
 	at := p.lightest(cs)
 	p.sessions.put(v.Hash, cs[at].Key, p.chain)
-	return route.Choice{Index: at, Reason: ReasonLoad}
+	return pick.Choice{Index: at, Reason: ReasonLoad}
 }
 
 // lightest is the least loaded by content weight.
-func (p *trtConversation) lightest(cs []route.Candidate) int {
-	return p.ties.least(cs, func(c *route.Candidate) float64 { return float64(p.load(c)) })
+func (p *trtConversation) lightest(cs []pick.Candidate) int {
+	return p.ties.least(cs, func(c *pick.Candidate) float64 { return float64(p.load(c)) })
 }
 
 // continued finds the session that a request without an id goes on from, and its endpoint among the candidates; nobody when
 // there is none.
-func (p *trtConversation) continued(v *route.View, r *route.Request) (key uint64, at int) {
+func (p *trtConversation) continued(v *pick.View, r *fleet.Request) (key uint64, at int) {
 	n := p.size(v, r)
 	skip := p.skipped(r)
 	total := trtBlocks(n-skip, p.block)
@@ -100,8 +101,8 @@ func (p *trtConversation) continued(v *route.View, r *route.Request) (key uint64
 	}
 	enough := func(depth int) bool {
 		matched := total
-		if depth*route.BlockBytes < r.Content.Bytes {
-			matched = max(0, int(int64(depth*route.BlockBytes)*int64(n)/int64(r.Content.Bytes))-skip) / p.block
+		if depth*fleet.BlockBytes < r.Content.Bytes {
+			matched = max(0, int(int64(depth*fleet.BlockBytes)*int64(n)/int64(r.Content.Bytes))-skip) / p.block
 		}
 		return float64(matched)/float64(total) >= p.threshold
 	}
@@ -122,7 +123,7 @@ func (p *trtConversation) continued(v *route.View, r *route.Request) (key uint64
 }
 
 // holder is the candidate with a key.
-func holder(cs []route.Candidate, key uint64) int {
+func holder(cs []pick.Candidate, key uint64) int {
 	for i := range cs {
 		if cs[i].Key == key {
 			return i
@@ -132,7 +133,7 @@ func holder(cs []route.Candidate, key uint64) int {
 }
 
 // size is the length of a prompt, in characters or tokens; 0 when it is not known.
-func (p *trtConversation) size(v *route.View, r *route.Request) int {
+func (p *trtConversation) size(v *pick.View, r *fleet.Request) int {
 	switch {
 	case r.Content == nil || r.Content.Bytes == 0:
 		return 0
@@ -145,7 +146,7 @@ func (p *trtConversation) size(v *route.View, r *route.Request) int {
 }
 
 // skipped is what hash_skip_count leaves out, in the measure of size.
-func (p *trtConversation) skipped(r *route.Request) int {
+func (p *trtConversation) skipped(r *fleet.Request) int {
 	if r.PromptTokens > 0 || p.tokens {
 		return p.skip
 	}
@@ -154,7 +155,7 @@ func (p *trtConversation) skipped(r *route.Request) int {
 
 // trtCharacters is the length of a prompt's text as the original weighs it: of a chat the lines "role:content", joined by line ends,
 // one less than in the canonical form.
-func trtCharacters(r *route.Request) int {
+func trtCharacters(r *fleet.Request) int {
 	if r.Content == nil {
 		return r.PromptBytes
 	}
@@ -166,7 +167,7 @@ func trtCharacters(r *route.Request) int {
 }
 
 // weigh is a request's content weight.
-func (p *trtConversation) weigh(v *route.View, r *route.Request) int64 {
+func (p *trtConversation) weigh(v *pick.View, r *fleet.Request) int64 {
 	if p.published && (r.Session == "" || !p.byTable) {
 		if blocks := trtBlocks(p.size(v, r)-p.skipped(r), p.block); blocks > 0 {
 			return int64(blocks) * int64(p.block)
@@ -179,19 +180,19 @@ func (p *trtConversation) weigh(v *route.View, r *route.Request) int64 {
 }
 
 // spoken is the blocks of a prompt, the first trtLongest, as its tenant's, and a last one that stands for the whole when that is known.
-func spoken(to []uint64, r *route.Request) []uint64 {
+func spoken(to []uint64, r *fleet.Request) []uint64 {
 	tenant, blocks := hashText(r.Tenant), blocksOf(r)
 	for _, b := range blocks[:min(len(blocks), trtLongest)] {
 		to = append(to, mix(b^tenant)|1)
 	}
-	if r.Trail != nil && r.Trail.Text != 0 && len(blocks) > 0 && len(blocks) < trtLongest && len(blocks)*route.BlockBytes < r.Content.Bytes {
+	if r.Trail != nil && r.Trail.Text != 0 && len(blocks) > 0 && len(blocks) < trtLongest && len(blocks)*fleet.BlockBytes < r.Content.Bytes {
 		to = append(to, mix(r.Trail.Text^tenant^golden)|1)
 	}
 	return to
 }
 
 // load is the content weight in flight at a candidate.
-func (p *trtConversation) load(c *route.Candidate) int64 {
+func (p *trtConversation) load(c *pick.Candidate) int64 {
 	if c.Slot >= len(p.loads) || p.loads[c.Slot].key != c.Key {
 		return 0
 	}
@@ -199,8 +200,8 @@ func (p *trtConversation) load(c *route.Candidate) int64 {
 }
 
 // Reserved implements route.Keeping.
-func (p *trtConversation) Reserved(l route.Lease, c *route.Candidate, v *route.View, r *route.Request) {
-	if r.Class == route.Aside {
+func (p *trtConversation) Reserved(l fleet.Lease, c *pick.Candidate, v *pick.View, r *fleet.Request) {
+	if r.Class == fleet.Aside {
 		return
 	}
 	for len(p.loads) <= c.Slot {
@@ -220,7 +221,7 @@ func (p *trtConversation) Reserved(l route.Lease, c *route.Candidate, v *route.V
 }
 
 // Released implements route.Keeping. What an endpoint was given before it went says nothing about the one that has its slot now.
-func (p *trtConversation) Released(l route.Lease, _ bool) {
+func (p *trtConversation) Released(l fleet.Lease, _ bool) {
 	i := int(uint32(l))
 	if i >= len(p.open) || p.open[i].lease != l {
 		return

@@ -6,18 +6,19 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
 // said is a text of so many characters that has the first ones in common with all others.
-func said(shared, text, length int) *route.Request {
-	r := words(shared/route.BlockBytes, text, length/route.BlockBytes-shared/route.BlockBytes)
+func said(shared, text, length int) *fleet.Request {
+	r := words(shared/fleet.BlockBytes, text, length/fleet.BlockBytes-shared/fleet.BlockBytes)
 	r.Content.Bytes = length
 	return r
 }
 
-func named(session string, length int) *route.Request {
+func named(session string, length int) *fleet.Request {
 	r := said(0, 1+int(hashText(session)%1_000_000), length)
 	r.Session = session
 	return r
@@ -35,19 +36,19 @@ func TestTRTConversationByID(t *testing.T) {
 	}
 	for range 5 { // other traffic between does not matter
 		d.turn(named("b", 2000), 500)
-		d.want(1, route.ReasonSession, "known")
+		d.want(1, pick.ReasonSession, "known")
 		d.turn(named("x"+strconv.Itoa(len(d.leases)), 400), 100)
 	}
 	for range 8 {
 		d.ask(named("c", 50_000), 12_000)
-		d.want(2, route.ReasonSession, "however busy it is")
+		d.want(2, pick.ReasonSession, "however busy it is")
 	}
 	d.turn(named("b", 2000), 500, 1)
 	if at := d.last.Index; at != 0 || d.last.Reason != ReasonLoad {
 		t.Fatalf("its endpoint is excluded, 2 is busy: %v", d.last)
 	}
 	d.turn(named("b", 2000), 500)
-	d.want(0, route.ReasonSession, "bound anew")
+	d.want(0, pick.ReasonSession, "bound anew")
 	d.cs[0] = candidate(7, 1) // 0 goes and another comes
 	d.turn(named("b", 2000), 500)
 	if d.last.Reason != ReasonLoad {
@@ -77,7 +78,7 @@ func TestTRTConversationBalancesContent(t *testing.T) {
 	}
 	for i := range d.leases {
 		d.end(i, i%2 == 0)
-		p.Released(route.Lease(i+1), true) // once is enough
+		p.Released(fleet.Lease(i+1), true) // once is enough
 	}
 	for i := range p.loads {
 		if p.loads[i].weight != 0 {
@@ -91,8 +92,8 @@ func TestTRTConversationGoesOnByContent(t *testing.T) {
 	tests := []struct {
 		name   string
 		config TRTConversationConfig
-		first  *route.Request
-		second *route.Request
+		first  *fleet.Request
+		second *fleet.Request
 		goesOn bool
 	}{
 		{"three quarters", TRTConversationConfig{}, said(2000, 2, 2500), said(2000, 3, 2500), true},
@@ -123,7 +124,7 @@ func TestTRTConversationGoesOnByContent(t *testing.T) {
 
 // Token ids are counted in tokens: 400 of 512 in blocks of 128 are 3 of 4.
 func TestTRTConversationByTokenIDs(t *testing.T) {
-	ids := func(shared, text, tokens int) *route.Request {
+	ids := func(shared, text, tokens int) *fleet.Request {
 		r := said(8*shared, text, 8*tokens) // as many bytes as the canonical form has
 		r.PromptTokens = tokens
 		return r
@@ -151,10 +152,10 @@ func TestTRTConversationWeights(t *testing.T) {
 	ids.PromptTokens = 512
 	withID := said(0, 2, 1000)
 	withID.Session = "a"
-	empty := &route.Request{PromptBytes: 60}
+	empty := &fleet.Request{PromptBytes: 60}
 	for _, tt := range []struct {
 		name               string
-		r                  *route.Request
+		r                  *fleet.Request
 		tokens, blocks, by int64 // by default; block_weights; that and ids_by_table_only
 	}{
 		{"characters", said(0, 2, 1000), 200, 1024, 1024},
@@ -163,7 +164,7 @@ func TestTRTConversationWeights(t *testing.T) {
 		{"token ids", ids, 512, 512, 512},
 		{"with an id", withID, 200, 1024, 200},
 		{"no more than its length is known", empty, 12, 12, 12},
-		{"nothing is known", &route.Request{}, 1, 1, 1},
+		{"nothing is known", &fleet.Request{}, 1, 1, 1},
 	} {
 		for i, want := range []int64{tt.tokens, tt.blocks, tt.by} {
 			p := makeOf(t, convConfig(TRTConversationConfig{BlockWeights: i > 0, IDsByTableOnly: i > 1})).(*trtConversation)
@@ -176,7 +177,7 @@ func TestTRTConversationWeights(t *testing.T) {
 
 // Who has an id is found by those without, as in PR 12526, unless the table alone is to know.
 func TestTRTConversationSessionsWithAndWithoutID(t *testing.T) {
-	with := func(r *route.Request, id, tenant string) *route.Request {
+	with := func(r *fleet.Request, id, tenant string) *fleet.Request {
 		r.Session, r.Tenant = id, tenant
 		return r
 	}
@@ -197,7 +198,7 @@ func TestTRTConversationSessionsWithAndWithoutID(t *testing.T) {
 	d.turn(with(said(2560, 2, 2800), "", "blue"), 640)
 	d.want(0, ReasonCacheMatch, "the same tenant")
 	r := with(said(2560, 2, 2800), "", "blue")
-	r.Class = route.Embed
+	r.Class = fleet.Embed
 	d.turn(r, 640)
 	if d.last.Reason != ReasonLoad {
 		t.Errorf("an embedding went by %v", d.last)
@@ -225,7 +226,7 @@ func TestTRTConversationKeepsTheLatestSessions(t *testing.T) {
 	}
 	home, _ := p.sessions.where(hashText("-c"))
 	d.turn(named("c", 2000), 500)
-	d.want(holder(d.cs, home), route.ReasonSession, "c is known by its id")
+	d.want(holder(d.cs, home), pick.ReasonSession, "c is known by its id")
 }
 
 // Sessions go in order of use, with or without blocks, and those that lost their blocks get new ones with their next turn.

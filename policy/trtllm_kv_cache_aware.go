@@ -4,7 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // trtKVCacheAware is TensorRT-LLM's kv_cache_aware. The highest score wins, equals go by the counter of trtTies:
@@ -42,7 +43,7 @@ type trtKVCacheAware struct {
 
 // trtOpen is a request that has not ended yet, by the low half of its lease.
 type trtOpen struct {
-	lease route.Lease
+	lease fleet.Lease
 	key   uint64
 	slot  int
 	chain []uint64
@@ -53,7 +54,7 @@ const (
 	trtKept    = 1 << 12 // blocks of room that are kept for the next request
 )
 
-func newTRTKVCacheAware(c Config) route.Policy {
+func newTRTKVCacheAware(c Config) pick.Policy {
 	o := &c.TRTLLM.KVCacheAware
 	p := &trtKVCacheAware{
 		shares: o.Score == trtScoreShare, block: o.TokensPerBlock, batch: float64(o.MaxBatchSize), weight: floatOr(o.LoadWeight, trtLoadWeight),
@@ -66,19 +67,19 @@ func newTRTKVCacheAware(c Config) route.Policy {
 }
 
 // Pick implements route.Policy.
-func (p *trtKVCacheAware) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *trtKVCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs := v.Candidates
 	if p.tracks {
 		p.fit(cs)
 		p.chain = scoped(p.chain, r)
 		p.tracked.match(cs, p.chain)
 	}
-	below := func(c *route.Candidate) bool { return outstanding(c)/p.batch < p.cap }
+	below := func(c *pick.Candidate) bool { return outstanding(c)/p.batch < p.cap }
 	room := false
 	for i := range cs {
 		room = room || below(&cs[i])
 	}
-	at := p.ties.least(cs, func(c *route.Candidate) float64 {
+	at := p.ties.least(cs, func(c *pick.Candidate) float64 {
 		if room && !below(c) {
 			return math.Inf(1)
 		}
@@ -87,18 +88,18 @@ func (p *trtKVCacheAware) Pick(v *route.View, r *route.Request) route.Choice {
 	reason := ReasonScore
 	if key := p.keptBy(v, r); key != 0 {
 		if home, known := p.placed.get(key); known {
-			i := slices.IndexFunc(cs, func(c route.Candidate) bool { return c.Key == home })
+			i := slices.IndexFunc(cs, func(c pick.Candidate) bool { return c.Key == home })
 			if i >= 0 && (!room || below(&cs[i])) {
-				at, reason = i, route.ReasonSession
+				at, reason = i, pick.ReasonSession
 			}
 		}
 		p.placed.put(key, cs[at].Key)
 	}
-	return route.Choice{Index: at, Reason: reason}
+	return pick.Choice{Index: at, Reason: reason}
 }
 
 // score is the formula; the conversions keep products from being fused with what follows.
-func (p *trtKVCacheAware) score(v *route.View, r *route.Request, c *route.Candidate) float64 {
+func (p *trtKVCacheAware) score(v *pick.View, r *fleet.Request, c *pick.Candidate) float64 {
 	size := p.block
 	if size == 0 {
 		size = c.BlockTokens
@@ -109,7 +110,7 @@ func (p *trtKVCacheAware) score(v *route.View, r *route.Request, c *route.Candid
 	whole := trtBlocks(v.PromptTokens, size)
 	cached := c.CachedTokens
 	if n := bytesOf(r); p.tracks && n > 0 {
-		cached = max(cached, int(int64(v.PromptTokens)*int64(p.tracked.depth(c)*route.BlockBytes)/int64(n)))
+		cached = max(cached, int(int64(v.PromptTokens)*int64(p.tracked.depth(c)*fleet.BlockBytes)/int64(n)))
 	}
 	matched := min(cached/size, whole)
 	if cached >= v.PromptTokens-1 {
@@ -130,7 +131,7 @@ func trtBlocks(tokens, size int) int {
 }
 
 // keptBy names what content affinity goes by; 0 for nothing.
-func (p *trtKVCacheAware) keptBy(v *route.View, r *route.Request) uint64 {
+func (p *trtKVCacheAware) keptBy(v *pick.View, r *fleet.Request) uint64 {
 	switch {
 	case p.keeps == trtAffinityOff:
 		return 0
@@ -145,7 +146,7 @@ func (p *trtKVCacheAware) keptBy(v *route.View, r *route.Request) uint64 {
 }
 
 // fit forgets what endpoints have lost and bounds what is tracked of them.
-func (p *trtKVCacheAware) fit(cs []route.Candidate) {
+func (p *trtKVCacheAware) fit(cs []pick.Candidate) {
 	for i := range cs {
 		c := &cs[i]
 		for len(p.lost) <= c.Slot {
@@ -157,7 +158,7 @@ func (p *trtKVCacheAware) fit(cs []route.Candidate) {
 		}
 		bound := unboundedBlocks
 		if c.CacheTokens > 0 {
-			bound = int(min(c.CacheTokens*bytesPerToken/route.BlockBytes, unboundedBlocks))
+			bound = int(min(c.CacheTokens*bytesPerToken/fleet.BlockBytes, unboundedBlocks))
 		}
 		if p.tracked.index.Capacity(c.Slot) != bound {
 			p.tracked.index.SetCapacity(c.Slot, bound)
@@ -166,8 +167,8 @@ func (p *trtKVCacheAware) fit(cs []route.Candidate) {
 }
 
 // Reserved implements route.Keeping: it keeps the request's blocks until its end.
-func (p *trtKVCacheAware) Reserved(l route.Lease, c *route.Candidate, _ *route.View, r *route.Request) {
-	if !p.tracks || r.Class != route.Turn || len(blocksOf(r)) == 0 {
+func (p *trtKVCacheAware) Reserved(l fleet.Lease, c *pick.Candidate, _ *pick.View, r *fleet.Request) {
+	if !p.tracks || r.Class != fleet.Turn || len(blocksOf(r)) == 0 {
 		return
 	}
 	p.chain = scoped(p.chain, r)
@@ -181,7 +182,7 @@ func (p *trtKVCacheAware) Reserved(l route.Lease, c *route.Candidate, _ *route.V
 }
 
 // Released implements route.Keeping: what was answered in full is cached there.
-func (p *trtKVCacheAware) Released(l route.Lease, answered bool) {
+func (p *trtKVCacheAware) Released(l fleet.Lease, answered bool) {
 	i := int(uint32(l))
 	if i >= len(p.open) || p.open[i].lease != l {
 		return
@@ -196,7 +197,7 @@ func (p *trtKVCacheAware) Released(l route.Lease, answered bool) {
 }
 
 // scoped is the blocks of a prompt, the first trtLongest, with what else a cache depends on: the tenant and the prompt's scope.
-func scoped(to []uint64, r *route.Request) []uint64 {
+func scoped(to []uint64, r *fleet.Request) []uint64 {
 	to = to[:0]
 	blocks := blocksOf(r)
 	if len(blocks) == 0 {

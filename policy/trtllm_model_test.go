@@ -4,7 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
@@ -17,7 +18,7 @@ type naiveConversation struct {
 }
 
 // lightest is the least loaded of the candidates, of equals the one that the counter names.
-func (m *naiveConversation) lightest(cs []route.Candidate) int {
+func (m *naiveConversation) lightest(cs []pick.Candidate) int {
 	var tied []int
 	for i := range cs {
 		switch {
@@ -40,13 +41,13 @@ func (m *naiveConversation) put(n naive) {
 
 // pick says where a request goes. Which of several sessions with the same beginning goes on is for the policy to say: it is given, and
 // must be one of them.
-func (m *naiveConversation) pick(t *rapid.T, cs []route.Candidate, r *route.Request, hash, goesOn uint64) route.Choice {
+func (m *naiveConversation) pick(t *rapid.T, cs []pick.Candidate, r *fleet.Request, hash, goesOn uint64) pick.Choice {
 	chain := spoken(nil, r)
 	if r.Session != "" {
 		for _, o := range m.sessions {
 			if at := holder(cs, o.endpoint); o.key == hash && at >= 0 {
 				m.put(naive{hash, o.endpoint, chain})
-				return route.Choice{Index: at, Reason: route.ReasonSession}
+				return pick.Choice{Index: at, Reason: pick.ReasonSession}
 			}
 		}
 	} else {
@@ -63,12 +64,12 @@ func (m *naiveConversation) pick(t *rapid.T, cs []route.Candidate, r *route.Requ
 			}
 			endpoint := m.sessions[at].endpoint
 			m.put(naive{goesOn, endpoint, chain})
-			return route.Choice{Index: holder(cs, endpoint), Reason: ReasonCacheMatch}
+			return pick.Choice{Index: holder(cs, endpoint), Reason: ReasonCacheMatch}
 		}
 	}
 	at := m.lightest(cs)
 	m.put(naive{hash, cs[at].Key, chain})
-	return route.Choice{Index: at, Reason: ReasonLoad}
+	return pick.Choice{Index: at, Reason: ReasonLoad}
 }
 
 func TestTRTConversationAgainstItsRule(t *testing.T) {
@@ -80,9 +81,9 @@ func TestTRTConversationAgainstItsRule(t *testing.T) {
 		}
 		p := f().(*trtConversation)
 		m := &naiveConversation{load: map[uint64]int64{}, most: c.TRTLLM.Conversation.MaxSessions}
-		fleet := same(4)
+		all := same(4)
 		type flight struct {
-			lease  route.Lease
+			lease  fleet.Lease
 			key    uint64
 			weight int64
 		}
@@ -96,9 +97,9 @@ func TestTRTConversationAgainstItsRule(t *testing.T) {
 			}
 			up := rapid.SliceOfNDistinct(rapid.IntRange(0, 3), 1, 4, rapid.ID[int]).Draw(t, "up")
 			slices.Sort(up)
-			var cs []route.Candidate
+			var cs []pick.Candidate
 			for _, k := range up {
-				cs = append(cs, fleet[k])
+				cs = append(cs, all[k])
 			}
 			r := prompt(rapid.SliceOfN(rapid.IntRange(0, 1), 1, 8).Draw(t, "parts")...)
 			r.Content.Bytes += rapid.SampledFrom([]int{0, 1, 60}).Draw(t, "rest")
@@ -115,7 +116,7 @@ func TestTRTConversationAgainstItsRule(t *testing.T) {
 			}
 			key := cs[got.Index].Key
 			weight := max(1, int64(r.Content.Bytes/5))
-			open = append(open, flight{route.Lease(i+1)<<32 | route.Lease(i), key, weight})
+			open = append(open, flight{fleet.Lease(i+1)<<32 | fleet.Lease(i), key, weight})
 			p.Reserved(open[len(open)-1].lease, &cs[got.Index], v, r)
 			m.load[key] += weight
 		}

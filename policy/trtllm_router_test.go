@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -12,7 +14,7 @@ import (
 type desktop struct {
 	t   *testing.T
 	r   *route.Router
-	p   []route.Policy // as the pools were made
+	p   []pick.Policy // as the pools were made
 	now time.Time
 	ids int
 }
@@ -24,7 +26,7 @@ func newDesktop(t *testing.T, c Config, endpoints ...string) *desktop {
 		t.Fatal(err)
 	}
 	d := &desktop{t: t, now: time.Unix(1_000_000, 0)}
-	d.r = route.New(route.Config{PolicyName: c.Name, Policy: func() route.Policy {
+	d.r = route.New(route.Config{PolicyName: c.Name, Policy: func() pick.Policy {
 		p := f()
 		d.p = append(d.p, p)
 		return p
@@ -34,18 +36,18 @@ func newDesktop(t *testing.T, c Config, endpoints ...string) *desktop {
 }
 
 func (d *desktop) declare(names ...string) {
-	var all []route.Endpoint
+	var all []fleet.Endpoint
 	for _, name := range names {
-		all = append(all, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
+		all = append(all, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
 	}
 	d.r.Observe(d.now, route.Declared{Source: "static", Endpoints: all})
 	for _, name := range names {
-		d.r.Observe(d.now, route.Probed{Endpoint: name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+		d.r.Observe(d.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
 	d.now = d.now.Add(time.Minute) // past the ramp
 }
 
-func (d *desktop) ask(r *route.Request) route.Decision {
+func (d *desktop) ask(r *fleet.Request) route.Decision {
 	d.t.Helper()
 	d.ids++
 	q := *r
@@ -61,15 +63,15 @@ func (d *desktop) ask(r *route.Request) route.Decision {
 	return out
 }
 
-func (d *desktop) end(x route.Decision, o route.Outcome) {
+func (d *desktop) end(x route.Decision, o fleet.Outcome) {
 	d.r.Observe(d.now, route.Finished{Lease: x.Lease, Outcome: o})
 	d.now = d.now.Add(time.Second)
 }
 
-func (d *desktop) turn(r *route.Request) string {
+func (d *desktop) turn(r *fleet.Request) string {
 	d.t.Helper()
 	x := d.ask(r)
-	d.end(x, route.OK)
+	d.end(x, fleet.OK)
 	return x.Endpoint.Name
 }
 
@@ -101,7 +103,7 @@ func TestTRTConversationLoadIsExact(t *testing.T) {
 		return n
 	}
 	var open []route.Decision
-	for i, r := range []*route.Request{named("s", 5000), said(0, 3, 1000), named("t", 100), {Class: route.Aside}, {Class: route.Embed, PromptBytes: 500}} {
+	for i, r := range []*fleet.Request{named("s", 5000), said(0, 3, 1000), named("t", 100), {Class: fleet.Aside}, {Class: fleet.Embed, PromptBytes: 500}} {
 		open = append(open, d.ask(r))
 		if want := []int64{1000, 1200, 1220, 1220, 1320}[i]; total() != want {
 			t.Errorf("request %d: %d in flight, want %d", i, total(), want)
@@ -109,8 +111,8 @@ func TestTRTConversationLoadIsExact(t *testing.T) {
 	}
 	late := open[0]
 	for i, x := range open[1:] {
-		d.end(x, []route.Outcome{route.OK, route.ClientGone, route.EngineError, route.Busy}[i])
-		d.end(x, route.OK) // a second end says nothing
+		d.end(x, []fleet.Outcome{fleet.OK, fleet.ClientGone, fleet.EngineError, fleet.Busy}[i])
+		d.end(x, fleet.OK) // a second end says nothing
 	}
 	if total() != 1000 {
 		t.Errorf("%d in flight, want 1000", total())
@@ -126,8 +128,8 @@ func TestTRTConversationLoadIsExact(t *testing.T) {
 	d.declare("a", "b", "c")
 	fresh := d.ask(named("fresh", 600))
 	before := total()
-	d.end(late, route.OK)
-	d.end(fresh, route.OK)
+	d.end(late, fleet.OK)
+	d.end(fresh, fleet.OK)
 	for i, l := range policy().loads {
 		if l.weight != 0 {
 			t.Errorf("slot %d has %d in flight (%d before the late end)", i, l.weight, before)
@@ -143,7 +145,7 @@ func TestTRTKVCacheAwareKeepsConversations(t *testing.T) {
 		for turn := 1; turn <= 4; turn++ {
 			for text := 2; text <= 7; text++ {
 				x := d.ask(words(0, text, 20*turn))
-				d.end(x, route.OK)
+				d.end(x, fleet.OK)
 				if home := at[text]; home != "" && x.Endpoint.Name != home {
 					t.Errorf("%s: turn %d of %d is at %s, not at %s", score, turn, text, x.Endpoint.Name, home)
 				}

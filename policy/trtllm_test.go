@@ -5,17 +5,18 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
 // desk plays the router around a policy: it keeps the books and tells of leases.
 type desk struct {
 	t      testing.TB
-	p      route.Policy
-	cs     []route.Candidate
+	p      pick.Policy
+	cs     []pick.Candidate
 	leases []deskLease
-	last   route.Choice
+	last   pick.Choice
 }
 
 type deskLease struct {
@@ -28,7 +29,7 @@ func newDesk(t testing.TB, c Config, endpoints int) *desk {
 }
 
 // ask places a request of so many tokens at one of the endpoints that are not out, and returns its lease.
-func (d *desk) ask(r *route.Request, tokens int, out ...int) int {
+func (d *desk) ask(r *fleet.Request, tokens int, out ...int) int {
 	d.t.Helper()
 	v := asks(nil, tokens)
 	for i := range d.cs {
@@ -42,11 +43,11 @@ func (d *desk) ask(r *route.Request, tokens int, out ...int) int {
 	}
 	d.last = d.p.Pick(v, r)
 	c := &v.Candidates[d.last.Index]
-	d.last.Index = slices.IndexFunc(d.cs, func(o route.Candidate) bool { return o.Key == c.Key })
+	d.last.Index = slices.IndexFunc(d.cs, func(o pick.Candidate) bool { return o.Key == c.Key })
 	reserve(&d.cs[d.last.Index], int64(tokens), 50)
 	d.leases = append(d.leases, deskLease{d.last.Index, int64(tokens)})
-	if k, ok := d.p.(route.Keeping); ok {
-		k.Reserved(route.Lease(len(d.leases)), c, v, r)
+	if k, ok := d.p.(pick.Keeping); ok {
+		k.Reserved(fleet.Lease(len(d.leases)), c, v, r)
 	}
 	return len(d.leases) - 1
 }
@@ -56,21 +57,21 @@ func (d *desk) end(lease int, answered bool) {
 	l := d.leases[lease]
 	reserve(&d.cs[l.at], -l.tokens, -50)
 	d.cs[l.at].Load.Requests -= 2
-	if k, ok := d.p.(route.Keeping); ok {
-		k.Released(route.Lease(lease+1), answered)
+	if k, ok := d.p.(pick.Keeping); ok {
+		k.Released(fleet.Lease(lease+1), answered)
 	}
 }
 
 // turn asks and ends at once.
-func (d *desk) turn(r *route.Request, tokens int, out ...int) int {
+func (d *desk) turn(r *fleet.Request, tokens int, out ...int) int {
 	d.t.Helper()
 	d.end(d.ask(r, tokens, out...), true)
 	return d.last.Index
 }
 
-func (d *desk) want(at int, reason route.Reason, what string) {
+func (d *desk) want(at int, reason pick.Reason, what string) {
 	d.t.Helper()
-	if d.last != (route.Choice{Index: at, Reason: reason}) {
+	if d.last != (pick.Choice{Index: at, Reason: reason}) {
 		d.t.Errorf("%s: got %v, want %d for %s", what, d.last, at, reason)
 	}
 }
@@ -78,28 +79,28 @@ func (d *desk) want(at int, reason route.Reason, what string) {
 func TestTRTRoundRobinByHand(t *testing.T) {
 	d := newDesk(t, Config{Name: "trtllm.round_robin"}, 3)
 	for i := range 6 {
-		d.ask(&route.Request{}, 10)
+		d.ask(&fleet.Request{}, 10)
 		d.want(i%3, ReasonRoundRobin, "in order")
 	}
-	d.ask(&route.Request{}, 10, 0) // seven mod two: the first of those left is 1
+	d.ask(&fleet.Request{}, 10, 0) // seven mod two: the first of those left is 1
 	d.want(1, ReasonRoundRobin, "one is excluded")
-	d.ask(&route.Request{}, 10)
+	d.ask(&fleet.Request{}, 10)
 	d.want(1, ReasonRoundRobin, "the counter goes on")
 }
 
 // Three distinct servers first; after finishing one, that server is next. The same for every kind of request.
 func TestTRTLoadBalancingByRequests(t *testing.T) {
-	for _, class := range []route.Class{route.Turn, route.Embed} {
+	for _, class := range []fleet.Class{fleet.Turn, fleet.Embed} {
 		d := newDesk(t, Config{Name: "trtllm.load_balancing"}, 3)
 		for i, want := range []int{0, 2, 1} { // at the second, 1 and 2 are equal and the counter is at 1
-			d.ask(&route.Request{Class: class}, 10*(i+1))
+			d.ask(&fleet.Request{Class: class}, 10*(i+1))
 			d.want(want, ReasonLoad, "idle ones")
 		}
 		d.end(1, true)
-		d.ask(&route.Request{Class: class}, 10)
+		d.ask(&fleet.Request{Class: class}, 10)
 		d.want(2, ReasonLoad, "the one that finished")
 		// All have one: the counter is at 4, and 4 mod 3 is 1.
-		d.ask(&route.Request{Class: class}, 10)
+		d.ask(&fleet.Request{Class: class}, 10)
 		d.want(1, ReasonLoad, "a tie goes by the counter")
 	}
 }
@@ -113,14 +114,14 @@ func TestTRTLoadBalancingByTokens(t *testing.T) {
 		{100, 1},  // 2100, 510, 500
 		{1, 2},
 	} {
-		d.ask(&route.Request{}, step.tokens)
+		d.ask(&fleet.Request{}, step.tokens)
 		d.want(step.want, ReasonLoad, fmt.Sprintf("request %d", i))
 	}
 	for i := range 7 {
 		d.end(i, i%2 == 0)
 	}
 	for i := range d.cs {
-		if d.cs[i].Load != (route.Load{}) {
+		if d.cs[i].Load != (fleet.Load{}) {
 			t.Errorf("after the end %d holds %+v", i, d.cs[i].Load)
 		}
 	}
@@ -169,7 +170,7 @@ func TestTRTScoresByHand(t *testing.T) {
 		for i, r := range tt.rows {
 			cs[i].CachedTokens, cs[i].Load.Requests, cs[i].BlockTokens = r.cached, r.active, r.block
 		}
-		if got := makeOf(t, kvConfig(tt.config)).Pick(asks(cs, tt.prompt), &route.Request{}); got != (route.Choice{Index: tt.want, Reason: ReasonScore}) {
+		if got := makeOf(t, kvConfig(tt.config)).Pick(asks(cs, tt.prompt), &fleet.Request{}); got != (pick.Choice{Index: tt.want, Reason: ReasonScore}) {
 			t.Errorf("%s: got %v, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -250,15 +251,15 @@ func TestTRTContentAffinity(t *testing.T) {
 	conf := func(affinity string) Config {
 		return kvConfig(TRTKVCacheAwareConfig{Score: "blocks", ContentAffinity: affinity, LoadCap: 0.5, TrackRoutedBlocks: &off})
 	}
-	chat := func(start uint64, session string) *route.Request {
-		return &route.Request{Session: session, Content: &route.Content{Bytes: 5000, Start: start}}
+	chat := func(start uint64, session string) *fleet.Request {
+		return &fleet.Request{Session: session, Content: &fleet.Content{Bytes: 5000, Start: start}}
 	}
 	d := newDesk(t, conf(""), 3)
 	d.turn(chat(7, ""), 1000)
 	d.want(0, ReasonScore, "new")
 	d.cs[1].CachedTokens = 900
 	d.turn(chat(7, ""), 1000)
-	d.want(0, route.ReasonSession, "it stays, against 28 blocks")
+	d.want(0, pick.ReasonSession, "it stays, against 28 blocks")
 	d.turn(chat(8, ""), 1000)
 	d.want(1, ReasonScore, "another beginning goes by score")
 	d.turn(chat(7, "a"), 1000)
@@ -268,7 +269,7 @@ func TestTRTContentAffinity(t *testing.T) {
 	d.want(1, ReasonScore, "its endpoint is at the cap")
 	d.cs[0].Load.Requests, d.cs[1].CachedTokens = 0, 0
 	d.turn(chat(7, ""), 1000)
-	d.want(1, route.ReasonSession, "it stays at the new one")
+	d.want(1, pick.ReasonSession, "it stays at the new one")
 	d.turn(chat(7, ""), 1000, 1)
 	if d.last.Reason != ReasonScore {
 		t.Errorf("its endpoint is excluded: %v", d.last)
@@ -277,7 +278,7 @@ func TestTRTContentAffinity(t *testing.T) {
 	d = newDesk(t, conf("messages"), 3)
 	d.turn(chat(7, "a"), 1000)
 	d.turn(chat(7, "b"), 1000)
-	d.want(0, route.ReasonSession, "all who begin alike stay together")
+	d.want(0, pick.ReasonSession, "all who begin alike stay together")
 	d = newDesk(t, conf("off"), 3)
 	d.turn(chat(7, "a"), 1000)
 	d.turn(chat(7, "a"), 1000)
@@ -295,7 +296,7 @@ func TestTRTSpreadsByHitRate(t *testing.T) {
 	}
 	counts := make([]int, 3)
 	for range 20 {
-		d.ask(&route.Request{}, 320)
+		d.ask(&fleet.Request{}, 320)
 		counts[d.last.Index]++
 	}
 	if !(counts[0] > counts[1] && counts[1] > counts[2] && counts[2] > 0) {

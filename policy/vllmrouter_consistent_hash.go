@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // vllmConsistentHash is vllm-router's consistent_hash (vllm-project/router 0.1.17, src/policies/consistent_hash.rs): a ring with 160
 // places for each endpoint, by the session of the request, whatever the load. Without a session it places by the
@@ -14,18 +17,18 @@ type vllmConsistentHash struct{ ring ring }
 
 const vllmRingPlaces = 160
 
-func newVLLMConsistentHash(Config) route.Policy {
+func newVLLMConsistentHash(Config) pick.Policy {
 	return &vllmConsistentHash{ring: ring{places: vllmRingPlaces}}
 }
 
 // Pick implements route.Policy.
-func (p *vllmConsistentHash) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *vllmConsistentHash) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	p.ring.fit(v.Candidates)
-	return route.Choice{Index: p.ring.at(sessionOrPrompt(v, r), nobody), Reason: ReasonHash}
+	return pick.Choice{Index: p.ring.at(sessionOrPrompt(v, r), nobody), Reason: ReasonHash}
 }
 
 // sessionOrPrompt is the hash of the session that the client named, without one that of the whole prompt as far as it is known.
-func sessionOrPrompt(v *route.View, r *route.Request) uint64 {
+func sessionOrPrompt(v *pick.View, r *fleet.Request) uint64 {
 	if chain := blocksOf(r); r.Session == "" && len(chain) > 0 {
 		return chain[len(chain)-1] + uint64(r.Content.Bytes)
 	}

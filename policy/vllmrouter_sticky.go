@@ -3,7 +3,8 @@ package policy
 import (
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // vllmSticky is vllm-router's sticky_least_loaded (vllm-project/router, PR 235, src/policies/sticky_least_loaded.rs): a session that
@@ -35,15 +36,15 @@ const (
 	stickyMost    = 1 << 17
 )
 
-func newVLLMSticky(Config) route.Policy {
+func newVLLMSticky(Config) pick.Policy {
 	return &vllmSticky{sessions: map[uint64]uint32{}, table: make([]sticky, 1)}
 }
 
 // Pick implements route.Policy.
-func (p *vllmSticky) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *vllmSticky) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	p.sweep(v.Now)
 	if r.Session == "" {
-		return route.Choice{Index: p.fewest(v.Candidates, sessionOrPrompt(v, r)), Reason: ReasonLoad}
+		return pick.Choice{Index: p.fewest(v.Candidates, sessionOrPrompt(v, r)), Reason: ReasonLoad}
 	}
 	id, known := p.sessions[v.Hash]
 	if known {
@@ -53,7 +54,7 @@ func (p *vllmSticky) Pick(v *route.View, r *route.Request) route.Choice {
 				e.last = v.Now
 				p.unlink(id)
 				p.newest(id)
-				return route.Choice{Index: i, Reason: route.ReasonSession}
+				return pick.Choice{Index: i, Reason: pick.ReasonSession}
 			}
 		}
 		p.leave(e)
@@ -67,11 +68,11 @@ func (p *vllmSticky) Pick(v *route.View, r *route.Request) route.Choice {
 	p.newest(id)
 	p.sessions[v.Hash] = id
 	*p.counts.of(c)++
-	return route.Choice{Index: at, Reason: ReasonLoad}
+	return pick.Choice{Index: at, Reason: ReasonLoad}
 }
 
 // fewest is the candidate with the fewest sessions.
-func (p *vllmSticky) fewest(cs []route.Candidate, hash uint64) int {
+func (p *vllmSticky) fewest(cs []pick.Candidate, hash uint64) int {
 	at := 0
 	for i := range cs {
 		a, b := *p.counts.of(&cs[i]), *p.counts.of(&cs[at])

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -27,20 +28,20 @@ func (w *wholeFleet) play(t testing.TB, name string, seed uint64, requests int) 
 		t.Fatal(err)
 	}
 	r := route.New(route.Config{Policy: factory, PolicyName: name})
-	var declared []route.Endpoint
+	var declared []fleet.Endpoint
 	for i := range w.rates {
-		declared = append(declared, route.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
+		declared = append(declared, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
 	}
 	now := time.Unix(1_700_000_000, 0)
 	r.Observe(now, route.Declared{Source: "test", Endpoints: declared})
 	for _, e := range declared {
-		r.Observe(now, route.Probed{Endpoint: e.Name, Report: route.Report{Healthy: true, Kind: route.KindVLLM, Models: []route.Model{{ID: "m"}}}})
+		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}}})
 	}
 	now = now.Add(time.Minute) // no longer new
 	type asked struct {
 		next, end time.Time // what happens next: its first byte or its end
 		took      time.Duration
-		lease     route.Lease
+		lease     fleet.Lease
 		tokens    int
 	}
 	rnd := rand.New(rand.NewPCG(seed, 1))
@@ -61,13 +62,13 @@ func (w *wholeFleet) play(t testing.TB, name string, seed uint64, requests int) 
 				a.next = a.end
 				continue
 			}
-			r.Observe(now, route.Finished{Lease: a.lease, Outcome: route.OK, Usage: route.Usage{PromptTokens: a.tokens, OutputTokens: w.output, CachedKnown: true}})
+			r.Observe(now, route.Finished{Lease: a.lease, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: a.tokens, OutputTokens: w.output, CachedKnown: true}})
 			if n > requests/2 {
 				mean += float64(a.took.Microseconds()) / 1000 / float64(requests-requests/2)
 			}
 		}
 		stream, tokens := rnd.Float64() < w.streamed, 20+int(float64(w.prompt)*rnd.ExpFloat64())
-		d, err := r.Route(now, &route.Request{Model: "m", MintedID: fmt.Sprint("c", n), PromptBytes: 4 * tokens, Stream: stream})
+		d, err := r.Route(now, &fleet.Request{Model: "m", MintedID: fmt.Sprint("c", n), PromptBytes: 4 * tokens, Stream: stream})
 		if err != nil {
 			t.Fatal(err)
 		}

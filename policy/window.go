@@ -3,7 +3,7 @@ package policy
 import (
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // window is a sum for each endpoint over the last seconds, by Candidate.Slot.
@@ -20,17 +20,17 @@ type windowed struct {
 }
 
 // of is the sum of a candidate.
-func (w *window) of(c *route.Candidate, now time.Time) float64 { return w.at(c, now).sum }
+func (w *window) of(c *pick.Candidate, now time.Time) float64 { return w.at(c, now).sum }
 
 // add adds to the present second.
-func (w *window) add(c *route.Candidate, now time.Time, amount float64) {
+func (w *window) add(c *pick.Candidate, now time.Time, amount float64) {
 	e := w.at(c, now)
 	e.bucket[bucketOf(e.second, w.seconds)] += amount
 	e.sum += amount
 }
 
 // at is the state of a candidate, moved on to the present second.
-func (w *window) at(c *route.Candidate, now time.Time) *windowed {
+func (w *window) at(c *pick.Candidate, now time.Time) *windowed {
 	for len(w.slots) <= c.Slot {
 		w.slots = append(w.slots, windowed{})
 	}

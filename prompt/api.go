@@ -6,7 +6,9 @@
 // The package is pure: bytes in, values out.
 package prompt
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+)
 
 // API is the request format of a path.
 type API uint8
@@ -40,19 +42,19 @@ func (a API) String() string {
 }
 
 // Class says what kind of work requests of this API are.
-func (a API) Class() route.Class {
+func (a API) Class() fleet.Class {
 	switch a {
 	case Embeddings:
-		return route.Embed
+		return fleet.Embed
 	case Other, CountTokens:
-		return route.Aside
+		return fleet.Aside
 	default:
-		return route.Turn
+		return fleet.Turn
 	}
 }
 
 // Kinds are the kinds of engine that speak the API; nil when all do. SGLang answers Ollama's paths too (SGLang 0.5).
-func (a API) Kinds() []route.Kind {
+func (a API) Kinds() []fleet.Kind {
 	switch a {
 	case Generate:
 		return sglangKinds
@@ -66,10 +68,10 @@ func (a API) Kinds() []route.Kind {
 }
 
 var (
-	sglangKinds = []route.Kind{route.KindSGLang}
-	ollamaKinds = []route.Kind{route.KindOllama, route.KindSGLang}
+	sglangKinds = []fleet.Kind{fleet.KindSGLang}
+	ollamaKinds = []fleet.Kind{fleet.KindOllama, fleet.KindSGLang}
 	// TensorRT-LLM's server has neither /v1/messages nor /v1/responses in the versions known (PR 18497 is open).
-	laterKinds = []route.Kind{route.KindVLLM, route.KindSGLang, route.KindLlamaCpp, route.KindOllama, route.KindOther, route.KindUnknown}
+	laterKinds = []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang, fleet.KindLlamaCpp, fleet.KindOllama, fleet.KindOther, fleet.KindUnknown}
 )
 
 // streamsByDefault reports whether an absent "stream" means true, as it does in Ollama's two generating calls

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 func newParser(t testing.TB, sources ...Source) *Parser {
@@ -29,23 +29,23 @@ func TestClassify(t *testing.T) {
 		method, path string
 		want         API
 		name         string
-		class        route.Class
+		class        fleet.Class
 	}{
-		{"POST", "/v1/chat/completions", Chat, "chat", route.Turn},
-		{"POST", "/v1/completions", Completions, "completions", route.Turn},
-		{"POST", "/v1/embeddings", Embeddings, "embeddings", route.Embed},
-		{"POST", "/api/embed", Embeddings, "embeddings", route.Embed},
-		{"POST", "/api/embeddings", Embeddings, "embeddings", route.Embed},
-		{"POST", "/v1/responses", Responses, "responses", route.Turn},
-		{"POST", "/v1/messages", Messages, "messages", route.Turn},
-		{"POST", "/v1/messages/count_tokens", CountTokens, "count_tokens", route.Aside},
-		{"POST", "/generate", Generate, "generate", route.Turn},
-		{"POST", "/api/chat", OllamaChat, "ollama_chat", route.Turn},
-		{"POST", "/api/generate", OllamaGenerate, "ollama_generate", route.Turn},
-		{"GET", "/v1/chat/completions", Other, "other", route.Aside},
-		{"GET", "/v1/responses/resp_1", Other, "other", route.Aside},
-		{"POST", "/v1/chat/completions/", Other, "other", route.Aside},
-		{"POST", "", Other, "other", route.Aside},
+		{"POST", "/v1/chat/completions", Chat, "chat", fleet.Turn},
+		{"POST", "/v1/completions", Completions, "completions", fleet.Turn},
+		{"POST", "/v1/embeddings", Embeddings, "embeddings", fleet.Embed},
+		{"POST", "/api/embed", Embeddings, "embeddings", fleet.Embed},
+		{"POST", "/api/embeddings", Embeddings, "embeddings", fleet.Embed},
+		{"POST", "/v1/responses", Responses, "responses", fleet.Turn},
+		{"POST", "/v1/messages", Messages, "messages", fleet.Turn},
+		{"POST", "/v1/messages/count_tokens", CountTokens, "count_tokens", fleet.Aside},
+		{"POST", "/generate", Generate, "generate", fleet.Turn},
+		{"POST", "/api/chat", OllamaChat, "ollama_chat", fleet.Turn},
+		{"POST", "/api/generate", OllamaGenerate, "ollama_generate", fleet.Turn},
+		{"GET", "/v1/chat/completions", Other, "other", fleet.Aside},
+		{"GET", "/v1/responses/resp_1", Other, "other", fleet.Aside},
+		{"POST", "/v1/chat/completions/", Other, "other", fleet.Aside},
+		{"POST", "", Other, "other", fleet.Aside},
 	}
 	for _, row := range rows {
 		got := Classify(row.method, row.path)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -30,19 +32,19 @@ func TestLittleIsKnown(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d tokens, %d times, %v a second, %v late", tt.tokens, tt.rounds, tt.rate, tt.late), func(t *testing.T) {
 			a := &all{}
-			r, now := route.New(route.Config{Policy: func() route.Policy { return a }}), time.Unix(1_000_000, 0)
+			r, now := route.New(route.Config{Policy: func() pick.Policy { return a }}), time.Unix(1_000_000, 0)
 			names := []string{"a", "b", "c", "last"}
-			var declared []route.Endpoint
+			var declared []fleet.Endpoint
 			for _, name := range names {
-				declared = append(declared, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
+				declared = append(declared, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
 			}
 			r.Observe(now, route.Declared{Source: "test", Endpoints: declared})
 			for _, name := range names {
-				r.Observe(now, route.Probed{Endpoint: name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+				r.Observe(now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 			}
 			first := true
 			for i := range tt.rounds*len(names) + 1 {
-				d, err := r.Route(now, &route.Request{Model: "m", Session: strconv.Itoa(i), PromptTokens: tt.tokens, Stream: true})
+				d, err := r.Route(now, &fleet.Request{Model: "m", Session: strconv.Itoa(i), PromptTokens: tt.tokens, Stream: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -57,7 +59,7 @@ func TestLittleIsKnown(t *testing.T) {
 				now = now.Add(8*time.Millisecond + jitter + time.Duration(float64(tt.tokens)/rate*1e9))
 				r.Observe(now, route.FirstByte{Lease: d.Lease})
 				now = now.Add(time.Second)
-				r.Observe(now, route.Finished{Lease: d.Lease, Usage: route.Usage{PromptTokens: tt.tokens, OutputTokens: 10, CachedKnown: true}})
+				r.Observe(now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: tt.tokens, OutputTokens: 10, CachedKnown: true}})
 			}
 			quick, last := a.seen[0].MsPerToken, a.seen[3].MsPerToken
 			if tt.alike && (last > quick*1.5 || last < quick/1.5) || !tt.alike && last < quick*1.5 {

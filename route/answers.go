@@ -1,5 +1,7 @@
 package route
 
+import "github.com/warmpath/warmpath/fleet"
+
 // answers is how much of its last answer a conversation finds in its endpoint's cache. Not all of it: clients leave out reasoning, or
 // write what they got in other words, and some engines keep no more than prompts.
 type answers struct {
@@ -25,13 +27,13 @@ func (a *answers) learn(tokens, found int) {
 // goesOn notes what a turn goes on from, where that was computed.
 func (f *flight) goesOn(t *talk) {
 	e := &t.entry
-	if f.leg == LegWhole && t.known && !t.repeats && e.Endpoint == f.ep.spec.Name && e.Epoch == f.ep.epoch && e.Prompt > 0 {
+	if f.leg == fleet.LegWhole && t.known && !t.repeats && e.Endpoint == f.ep.spec.Name && e.Epoch == f.ep.epoch && e.Prompt > 0 {
 		f.base, f.answer = e.Prompt, e.Tokens-e.Prompt
 	}
 }
 
 // learnAnswer takes in how much of the answer before was found. Where not even the prompt before it was, something else is the reason.
-func (f *flight) learnAnswer(u *Usage) {
+func (f *flight) learnAnswer(u *fleet.Usage) {
 	slack := 2 * max(f.ep.report.BlockTokens, 16)
 	if f.answer < max(answerCounts, 2*slack) || u.PromptTokens < f.base+slack || u.CachedTokens+slack < f.base {
 		return

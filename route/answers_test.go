@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -32,7 +33,7 @@ func TestAnswersFoundAgain(t *testing.T) {
 				d := x.route(req)
 				x.now = x.now.Add(50 * time.Millisecond)
 				x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
-				u := route.Usage{PromptTokens: req.PromptBytes / 4, OutputTokens: answer, CachedTokens: found, CachedKnown: true}
+				u := fleet.Usage{PromptTokens: req.PromptBytes / 4, OutputTokens: answer, CachedTokens: found, CachedKnown: true}
 				x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: u})
 				return d
 			}

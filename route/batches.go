@@ -3,6 +3,8 @@ package route
 import (
 	"sort"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // batch is prompts of streams whose first bytes came together: engines compute several in one step.
@@ -52,7 +54,7 @@ func (s *speed) computed(now time.Time, f *flight, between int64, held bool) *ba
 
 // teaches is how many uncached tokens, as predicted, a stream's first byte tells the time of.
 func (f *flight) teaches() int64 {
-	if f.class != Turn || f.leg == LegDecode {
+	if f.class != fleet.Turn || f.leg == fleet.LegDecode {
 		return 0
 	}
 	return f.prefill

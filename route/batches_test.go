@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
 // burst sends prompts of so many tokens at once, and says when the engine has computed each.
-func (b *bench) burst(n, tokens int) (leases []route.Lease, computed []time.Time) {
+func (b *bench) burst(n, tokens int) (leases []fleet.Lease, computed []time.Time) {
 	b.t.Helper()
 	for range n {
 		l, at := b.send(tokens)
@@ -20,9 +22,9 @@ func (b *bench) burst(n, tokens int) (leases []route.Lease, computed []time.Time
 }
 
 // looks is what the router thinks of the first engine now.
-func (b *bench) looks() route.Candidate {
+func (b *bench) looks() pick.Candidate {
 	b.t.Helper()
-	d, err := b.r.Route(b.now, &route.Request{ID: "look", Class: route.Aside, Model: "m"})
+	d, err := b.r.Route(b.now, &fleet.Request{ID: "look", Class: fleet.Aside, Model: "m"})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -61,7 +63,7 @@ func TestUsageTakesThePlaceOfWhatWasPredicted(t *testing.T) {
 		l, at := b.send(400) // what it computes
 		b.r.Observe(at, route.FirstByte{Lease: l})
 		b.now = at.Add(time.Second)
-		b.r.Observe(b.now, route.Finished{Lease: l, Usage: route.Usage{PromptTokens: 4000, CachedTokens: 3600, OutputTokens: 10, CachedKnown: true}})
+		b.r.Observe(b.now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 4000, CachedTokens: 3600, OutputTokens: 10, CachedKnown: true}})
 	}
 	b.wantRate(0.15)
 	if c := b.looks(); !within(c.MsPerToken, 1.0/3, 0.15) {
@@ -71,7 +73,7 @@ func TestUsageTakesThePlaceOfWhatWasPredicted(t *testing.T) {
 
 // TestNothingIsLeftOfWhatHasFailed: turns that end without an answer teach nothing, and count no longer.
 func TestNothingIsLeftOfWhatHasFailed(t *testing.T) {
-	for _, o := range []route.Outcome{route.ClientGone, route.Abandoned, route.OK} {
+	for _, o := range []fleet.Outcome{fleet.ClientGone, fleet.Abandoned, fleet.OK} {
 		b := newBench(t, 1_000, 8*time.Millisecond, true)
 		assumed := b.looks().MsPerToken
 		leases, computed := b.burst(8, 2000)
@@ -106,7 +108,7 @@ func TestMoreFirstBytesThanAreKept(t *testing.T) {
 		t.Errorf("a token is thought to take %.3f ms, it takes 0.111", c.MsPerToken)
 	}
 	for _, l := range leases {
-		b.r.Observe(b.now, route.Finished{Lease: l, Outcome: route.ClientGone})
+		b.r.Observe(b.now, route.Finished{Lease: l, Outcome: fleet.ClientGone})
 	}
 	if err := b.r.Idle(); err != nil {
 		t.Error(err)
@@ -154,13 +156,13 @@ func TestLongPromptsDoNotOutweighAll(t *testing.T) {
 // all keeps what it was shown of every candidate, and goes to each in turn.
 type all struct {
 	n    int
-	seen []route.Candidate
+	seen []pick.Candidate
 }
 
-func (a *all) Pick(v *route.View, _ *route.Request) route.Choice {
+func (a *all) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	a.seen = append(a.seen[:0], v.Candidates...)
 	a.n++
-	return route.Choice{Index: a.n % len(v.Candidates), Reason: "all"}
+	return pick.Choice{Index: a.n % len(v.Candidates), Reason: "all"}
 }
 
 // TestAlikeIsEqual: engines whose speeds are learnt to within a tenth are thought equally quick, to the last bit; others are told apart,
@@ -168,30 +170,30 @@ func (a *all) Pick(v *route.View, _ *route.Request) route.Choice {
 func TestAlikeIsEqual(t *testing.T) {
 	rates := []float64{9_000, 9_200, 3_000, 8_900, 3_050}
 	a := &all{}
-	r, now := route.New(route.Config{Policy: func() route.Policy { return a }}), time.Unix(1_000_000, 0)
-	var declared []route.Endpoint
+	r, now := route.New(route.Config{Policy: func() pick.Policy { return a }}), time.Unix(1_000_000, 0)
+	var declared []fleet.Endpoint
 	index := map[string]int{}
 	for i := range rates {
 		name := "e" + strconv.Itoa(i)
-		declared = append(declared, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
+		declared = append(declared, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
 		index[name] = i
 	}
 	r.Observe(now, route.Declared{Source: "test", Endpoints: declared})
 	for _, e := range declared {
-		r.Observe(now, route.Probed{Endpoint: e.Name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
 	turns := func(n int) {
 		t.Helper()
 		for range n {
 			id := "c" + strconv.Itoa(a.n)
-			d, err := r.Route(now, &route.Request{ID: id, Model: "m", Session: id, PromptTokens: 5000, Stream: true})
+			d, err := r.Route(now, &fleet.Request{ID: id, Model: "m", Session: id, PromptTokens: 5000, Stream: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			now = now.Add(8*time.Millisecond + time.Duration(5000/rates[index[d.Endpoint.Name]]*1e9))
 			r.Observe(now, route.FirstByte{Lease: d.Lease})
 			now = now.Add(time.Second)
-			r.Observe(now, route.Finished{Lease: d.Lease, Usage: route.Usage{PromptTokens: 5000, OutputTokens: 10, CachedKnown: true}})
+			r.Observe(now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 5000, OutputTokens: 10, CachedKnown: true}})
 		}
 	}
 	turns(100)

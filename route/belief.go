@@ -5,6 +5,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prefix"
 )
 
@@ -61,7 +62,7 @@ const (
 )
 
 // predict fills in how much of the prompt each candidate probably holds.
-func (r *Router) predict(p *pool, req *Request, t *talk, m *measure) {
+func (r *Router) predict(p *pool, req *fleet.Request, t *talk, m *measure) {
 	v, b := &r.view, &r.belief
 	b.depths = b.depths[:0]
 	v.Known, v.Missed = 0, 0
@@ -87,7 +88,7 @@ func (r *Router) predict(p *pool, req *Request, t *talk, m *measure) {
 	}
 	gone := 0
 	if t.known && t.entry.Prompt > 0 {
-		gone = min(t.entry.Prompt, v.PromptTokens) - v.Known - t.entry.Prompt/16 - BlockBytes // the last, broken block is no loss
+		gone = min(t.entry.Prompt, v.PromptTokens) - v.Known - t.entry.Prompt/16 - fleet.BlockBytes // the last, broken block is no loss
 	}
 	if n := b.ghosts.seen(b.keys); n > 0 { // also of what conversations share
 		gone = max(gone, min(m.at(reachBytes(n)), v.PromptTokens-1)-v.Known)
@@ -99,7 +100,7 @@ func (r *Router) predict(p *pool, req *Request, t *talk, m *measure) {
 }
 
 // look finds what is believed to be where of the prompt, as asked of a model.
-func (r *Router) look(req *Request, model string) {
+func (r *Router) look(req *fleet.Request, model string) {
 	b := &r.belief
 	b.keys = keys(b.keys, scopeOf(model, req.Tenant, req.Content), req.Content)
 	b.keysFor = model
@@ -113,7 +114,7 @@ func (r *Router) predictHome(p *pool, t *talk, depth int, believed bool) {
 	if v.Home < 0 || v.PromptTokens == 0 || r.members[v.Home].ep.epoch != t.entry.Epoch {
 		return
 	}
-	if believed && depth < kept(t.entry.Bytes/BlockBytes) {
+	if believed && depth < kept(t.entry.Bytes/fleet.BlockBytes) {
 		return // some of it is thought evicted, or the client has changed its history
 	}
 	c, held := &v.Candidates[v.Home], t.entry.Tokens
@@ -132,7 +133,7 @@ func (r *Router) wholeBlocks(i, tokens int) int {
 }
 
 // remember enters a decision into the belief, and keeps the chain for when its outcome is known.
-func (r *Router) remember(ep *endpoint, f *flight, req *Request, index int, model string) {
+func (r *Router) remember(ep *endpoint, f *flight, req *fleet.Request, index int, model string) {
 	if req.Content == nil || len(r.belief.depths) == 0 || len(r.belief.keys) == 0 {
 		return
 	}
@@ -153,7 +154,7 @@ func (r *Router) remember(ep *endpoint, f *flight, req *Request, index int, mode
 	r.refresh(ep)
 	units := r.belief.index.Units(ep.slot) + reach(len(f.chain)) - reach(f.depth)
 	r.holds(ep, f.chain)
-	gone := float64(max(0, units-r.belief.index.Units(ep.slot))*BlockBytes) * f.pool.tokensPerByte
+	gone := float64(max(0, units-r.belief.index.Units(ep.slot))*fleet.BlockBytes) * f.pool.tokensPerByte
 	r.belief.evicted += float64(missedRate * (gone - r.belief.evicted))
 	ep.pending = append(ep.pending, f.index)
 	r.hold(ep, f)
@@ -178,7 +179,7 @@ func (r *Router) refresh(ep *endpoint) {
 
 // holds enters a chain. A llama.cpp slot keeps one prompt: another one takes its place.
 func (r *Router) holds(ep *endpoint, chain []uint64) {
-	if ep.spec.Part.Kind == Slot {
+	if ep.spec.Part.Kind == fleet.Slot {
 		r.belief.index.Clear(ep.slot)
 	}
 	r.belief.index.Insert(ep.slot, chain)
@@ -213,7 +214,7 @@ func (r *Router) bound(ep *endpoint, p *pool) {
 	if ratio == 0 {
 		ratio = p.tokensPerByte
 	}
-	told := float64(ep.toldTokens()) / float64(max(ratio, leastTokensPerByte)*BlockBytes)
+	told := float64(ep.toldTokens()) / float64(max(ratio, leastTokensPerByte)*fleet.BlockBytes)
 	blocks := min(int(float64(told*ep.cache.share)), mostBlocks)
 	ep.cache.told = int(told)
 	// Small changes of the ratio are no reason to evict.
@@ -248,21 +249,21 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 	}
 	if len(f.chain) > 0 {
 		switch {
-		case ev.Outcome == OK || f.prefilled:
+		case ev.Outcome == fleet.OK || f.prefilled:
 			r.holds(ep, f.chain) // engines let go of blocks, oldest first, when the request is over
 		default:
 			r.belief.index.Truncate(ep.slot, f.chain, f.depth) // what it would have computed it has not
 		}
 	}
-	if ev.Outcome == EngineError || ev.Outcome == ConnectFailed {
+	if ev.Outcome == fleet.EngineError || ev.Outcome == fleet.ConnectFailed {
 		ep.cache.suspect = suspicion
 	}
 	u := &ev.Usage
-	if ev.Outcome == OK && u.PromptTokens > 0 && f.bytes >= leastRatioBytes {
+	if ev.Outcome == fleet.OK && u.PromptTokens > 0 && f.bytes >= leastRatioBytes {
 		sample := min(max(float64(u.PromptTokens)/float64(f.bytes), leastTokensPerByte), 2)
 		ep.cache.ratio = toward(ep.cache.ratio, sample)
 	}
-	if ev.Outcome != OK || !u.CachedKnown || u.PromptTokens <= 0 || f.epoch != ep.epoch {
+	if ev.Outcome != fleet.OK || !u.CachedKnown || u.PromptTokens <= 0 || f.epoch != ep.epoch {
 		return false // or the cache that the prediction was about is gone
 	}
 	f.learnAnswer(u)

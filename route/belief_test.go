@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
 // chained is the content of a prompt made of pieces of 1,280 bytes, ten blocks each, named by numbers. Two that begin with the
 // same numbers begin with the same blocks.
-func chained(pieces ...uint64) *route.Content {
-	c := &route.Content{Bytes: 1280 * len(pieces)}
+func chained(pieces ...uint64) *fleet.Content {
+	c := &fleet.Content{Bytes: 1280 * len(pieces)}
 	h := uint64(7)
 	for _, p := range pieces {
 		for i := range uint64(10) {
@@ -24,18 +25,18 @@ func chained(pieces ...uint64) *route.Content {
 }
 
 // prompt is a streamed request with that content, at 4 bytes a token.
-func prompted(pin string, pieces ...uint64) route.Request {
+func prompted(pin string, pieces ...uint64) fleet.Request {
 	c := chained(pieces...)
-	return route.Request{Model: "m", Content: c, PromptBytes: c.Bytes, Pin: pin, Stream: true, MintedID: "x"}
+	return fleet.Request{Model: "m", Content: c, PromptBytes: c.Bytes, Pin: pin, Stream: true, MintedID: "x"}
 }
 
 // serve routes a request and answers it at once; found is what the engine says it had cached, -1 when it does not say.
-func (x *reviewed) serve(req route.Request, found int) (route.Decision, route.Entry) {
+func (x *reviewed) serve(req fleet.Request, found int) (route.Decision, route.Entry) {
 	x.t.Helper()
 	d := x.route(req)
 	x.now = x.now.Add(50 * time.Millisecond)
 	x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
-	u := route.Usage{PromptTokens: req.PromptBytes / 4, OutputTokens: 1, CachedTokens: max(found, 0), CachedKnown: found >= 0}
+	u := fleet.Usage{PromptTokens: req.PromptBytes / 4, OutputTokens: 1, CachedTokens: max(found, 0), CachedKnown: found >= 0}
 	return d, x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: u})
 }
 
@@ -52,7 +53,7 @@ func TestBelief(t *testing.T) {
 	lead := prompted("a", 1, 2, 3)
 	lead.Content.Lead, lead.PromptBytes = 1280, lead.PromptBytes+1280
 	for name, c := range map[string]struct {
-		req  route.Request
+		req  fleet.Request
 		want int
 	}{
 		"goes on":          {prompted("a", 1, 2, 3), 640},
@@ -63,22 +64,22 @@ func TestBelief(t *testing.T) {
 		"another scope":    {other, 0},
 		"another tenant":   {tenant, 0},
 		"tools in front":   {lead, 960},
-		"without a chain":  {route.Request{Model: "m", PromptBytes: 5000, Pin: "a"}, 0},
-		"an empty content": {route.Request{Model: "m", PromptBytes: 5000, Pin: "a", Content: &route.Content{}}, 0},
+		"without a chain":  {fleet.Request{Model: "m", PromptBytes: 5000, Pin: "a"}, 0},
+		"an empty content": {fleet.Request{Model: "m", PromptBytes: 5000, Pin: "a", Content: &fleet.Content{}}, 0},
 	} {
 		d := x.route(c.req)
 		if d.CachedTokens != c.want {
 			t.Errorf("%s: %d cached tokens predicted, want %d", name, d.CachedTokens, c.want)
 		}
-		x.end(d, route.ConnectFailed) // what was not computed is not believed to be there
-		x.up("a", nil, route.Model{ID: "m"})
-		x.up("b", nil, route.Model{ID: "m"})
+		x.end(d, fleet.ConnectFailed) // what was not computed is not believed to be there
+		x.up("a", nil, fleet.Model{ID: "m"})
+		x.up("b", nil, fleet.Model{ID: "m"})
 	}
 }
 
 // TestBeliefIsTakenBack when a request fails before its prompt was computed.
 func TestBeliefIsTakenBack(t *testing.T) {
-	for _, o := range []route.Outcome{route.EngineError, route.ConnectFailed, route.ClientGone, route.Busy, route.TimedOut, route.Abandoned} {
+	for _, o := range []fleet.Outcome{fleet.EngineError, fleet.ConnectFailed, fleet.ClientGone, fleet.Busy, fleet.TimedOut, fleet.Abandoned} {
 		x := newReviewed(t, nil, "a", "b")
 		x.serve(prompted("a", 1), -1)
 		x.end(x.route(prompted("a", 1, 2, 3)), o)
@@ -127,7 +128,7 @@ func TestBurstIsNoLoss(t *testing.T) {
 	}
 	for _, d := range burst {
 		x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
-		e := x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: route.Usage{PromptTokens: 960, OutputTokens: 1, CachedKnown: true}})
+		e := x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 960, OutputTokens: 1, CachedKnown: true}})
 		if e.Ended.LostCache {
 			t.Fatal("taken for a restart")
 		}
@@ -140,7 +141,7 @@ func TestBurstIsNoLoss(t *testing.T) {
 // TestBeliefIsBounded by the capacity that the engine tells, and what it says shows where it ends.
 func TestBeliefIsBounded(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
-	x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: route.Report{Healthy: true, CacheTokens: 3200, BlockTokens: 16}})
+	x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: 3200, BlockTokens: 16}})
 	for i := range uint64(10) { // 320 tokens each
 		x.serve(prompted("a", 100+i), -1)
 	}
@@ -152,7 +153,7 @@ func TestBeliefIsBounded(t *testing.T) {
 		if d.CachedTokens != c.want {
 			t.Errorf("prompt %d: %d cached tokens predicted, want %d", c.prompt, d.CachedTokens, c.want)
 		}
-		x.end(d, route.Abandoned)
+		x.end(d, fleet.Abandoned)
 	}
 }
 
@@ -160,14 +161,14 @@ func TestBeliefIsBounded(t *testing.T) {
 // about how much the cache holds.
 func TestAnswersThatDoNotComeBack(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
-	x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: route.Report{Healthy: true, CacheTokens: 12_800, BlockTokens: 16}})
+	x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: 12_800, BlockTokens: 16}})
 	turn := func(id uint64, found int, pieces ...uint64) {
 		req := prompted("a", pieces...)
 		req.Session = fmt.Sprint(id)
 		d := x.route(req)
 		x.now = x.now.Add(50 * time.Millisecond)
 		x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
-		u := route.Usage{PromptTokens: req.PromptBytes / 4, OutputTokens: 300, CachedTokens: found, CachedKnown: true}
+		u := fleet.Usage{PromptTokens: req.PromptBytes / 4, OutputTokens: 300, CachedTokens: found, CachedKnown: true}
 		if e := x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: u}); e.Ended.LostCache {
 			t.Fatal("taken for a restart")
 		}
@@ -189,7 +190,7 @@ func TestAnchor(t *testing.T) {
 	first.Session = "s"
 	d := x.route(first)
 	x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
-	x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: route.Usage{PromptTokens: 1000, OutputTokens: 100}})
+	x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 100}})
 	second := prompted("a", 1, 2, 3)
 	second.Session = "s"
 	d = x.route(second)
@@ -204,11 +205,11 @@ func TestAnchor(t *testing.T) {
 // TestDeclaredAgain: an endpoint that left and is declared again is another engine to whatever was remembered of it, by id too.
 func TestDeclaredAgain(t *testing.T) {
 	x := newReviewed(t, nil, "a")
-	req := route.Request{Model: "m", Session: "s", PromptTokens: 2000}
+	req := fleet.Request{Model: "m", Session: "s", PromptTokens: 2000}
 	turn := func() route.Decision {
 		t.Helper()
 		d := x.route(req)
-		x.r.Observe(x.now, route.Finished{Lease: d.Lease, Outcome: route.OK, Usage: route.Usage{PromptTokens: 2000, OutputTokens: 10}})
+		x.r.Observe(x.now, route.Finished{Lease: d.Lease, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 10}})
 		return d
 	}
 	turn()
@@ -218,7 +219,7 @@ func TestDeclaredAgain(t *testing.T) {
 	for range 2 {
 		x.declare(nil, "")
 		x.declare([]string{"a"}, "")
-		x.up("a", nil, route.Model{ID: "m"})
+		x.up("a", nil, fleet.Model{ID: "m"})
 		if d := turn(); d.CachedTokens != 0 {
 			t.Errorf("the one that came holds %d tokens", d.CachedTokens)
 		}

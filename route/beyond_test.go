@@ -3,6 +3,7 @@ package route_test
 import (
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -34,7 +35,7 @@ func TestKeptBeyond(t *testing.T) {
 	holds := func(x *reviewed) float64 { return float64(x.r.Status(x.now)[0].CacheTokens) / told }
 	start := func() *reviewed {
 		x := newReviewed(t, nil, "a")
-		x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: route.Report{Healthy: true, CacheTokens: told, BlockTokens: 16}})
+		x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: told, BlockTokens: 16}})
 		turn(x, long(10), 0)
 		return x
 	}
@@ -78,7 +79,7 @@ func TestKeptBeyond(t *testing.T) {
 		others(x, 20, 1) // fits beside it, by a hair
 		req := prompted("a", long(12)...)
 		req.Session = "talk"
-		x.end(x.route(req), route.ClientGone)
+		x.end(x.route(req), fleet.ClientGone)
 		if d := turn(x, long(12), 11*piece); d.CachedTokens > 10*piece {
 			t.Fatalf("%d tokens are thought to be left", d.CachedTokens)
 		}

@@ -3,6 +3,8 @@ package route
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -15,7 +17,7 @@ type flight struct {
 	ep          *endpoint
 	incarnation uint32 // of the endpoint when it was decided
 	pool        *pool
-	class       Class
+	class       fleet.Class
 	trial       bool // it tests an endpoint whose ejection has just ended
 	routed      time.Time
 	sent        time.Time // when it was handed on: at once, or when its turn came
@@ -24,20 +26,20 @@ type flight struct {
 	request, tenant, session string
 	user                     session.Key // whose conversation it is by nothing but the user's id; see bind
 	promptBytes, exactTokens int
-	text                     Text
+	text                     fleet.Text
 	decision                 Decision
 
 	prefill, decode, context int64 // what it added to the endpoint's books
 
-	leg      Leg
-	policy   Policy    // that placed it
-	transfer int64     // tokens that are moved to it, of a decode leg, or away from it, of a prefill leg
-	due      time.Time // when what a decode leg needs is expected to be computed
-	handed   time.Time // when what a decode leg needs was on its way
-	left     float64   // tokens of these that are not there yet, once it is on its way, see link
-	area     float64   // of the endpoint's link then
-	used     int64     // blocks that had been put into the endpoint's cache when its own were last marked as used, see refresh
-	overdue  time.Time // see Router.overdue; zero never
+	leg      fleet.Leg
+	policy   pick.Policy // that placed it
+	transfer int64       // tokens that are moved to it, of a decode leg, or away from it, of a prefill leg
+	due      time.Time   // when what a decode leg needs is expected to be computed
+	handed   time.Time   // when what a decode leg needs was on its way
+	left     float64     // tokens of these that are not there yet, once it is on its way, see link
+	area     float64     // of the endpoint's link then
+	used     int64       // blocks that had been put into the endpoint's cache when its own were last marked as used, see refresh
+	overdue  time.Time   // see Router.overdue; zero never
 
 	waits              bool      // it stands in line, see line.go
 	wakes              bool      // its conversation counts as busy at the endpoint, see rests
@@ -70,7 +72,7 @@ type flight struct {
 const mostKeptChain = 4096
 
 // reserve enters a decision into the books.
-func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *Decision, index int) Lease {
+func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *fleet.Request, d *Decision, index int) fleet.Lease {
 	var i uint32
 	if n := len(r.free); n > 0 {
 		i, r.free = r.free[n-1], r.free[:n-1]
@@ -84,21 +86,21 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 		request: req.ID, tenant: req.Tenant, session: d.Session,
 		maxTokens: req.MaxTokens, promptBytes: req.PromptBytes, exactTokens: req.PromptTokens, decision: *d,
 		leg: d.Leg, policy: p.policyFor(d.Leg),
-		index: i, epoch: ep.epoch, stream: req.Stream || d.Leg == LegPrefill, waitMs: r.view.Candidates[index].WaitMs - r.view.Candidates[index].LinkMs, msPerToken: r.view.Candidates[index].MsPerToken, chain: f.chain[:0], story: f.story,
+		index: i, epoch: ep.epoch, stream: req.Stream || d.Leg == fleet.LegPrefill, waitMs: r.view.Candidates[index].WaitMs - r.view.Candidates[index].LinkMs, msPerToken: r.view.Candidates[index].MsPerToken, chain: f.chain[:0], story: f.story,
 	}
 	if req.Content != nil {
 		f.text = req.Content.Text
 	}
 	switch req.Class {
-	case Turn:
+	case fleet.Turn:
 		f.prefill = int64(d.PromptTokens - d.CachedTokens)
 		f.decode = int64(r.view.OutputTokens)
 		f.context = int64(d.PromptTokens) + f.decode
 		f.part(d)
-	case Embed:
+	case fleet.Embed:
 		f.prefill = int64(d.PromptTokens)
 		f.context = f.prefill
-	case Aside:
+	case fleet.Aside:
 	}
 	if ep.trial {
 		f.trial = true
@@ -111,7 +113,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 	ep.load.PrefillTokens += f.prefill
 	ep.load.DecodeTokens += f.decode
 	ep.load.ContextTokens += f.context
-	if f.leg == LegDecode {
+	if f.leg == fleet.LegDecode {
 		ep.load.TransferRequests++
 		f.due = now.Add(time.Duration(r.first * 1e6))
 		ep.coming = append(ep.coming, f.index)
@@ -121,12 +123,12 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *Request, d *
 	if !f.waits {
 		r.handOn(now, f)
 	}
-	if req.Class == Turn {
+	if req.Class == fleet.Turn {
 		ep.speed.turn(now)
 		r.remember(ep, f, req, index, r.view.Candidates[index].Model)
 	}
 	r.open++
-	f.decision.Lease, f.decision.Waits = Lease(f.generation)<<32|Lease(i), f.waits
+	f.decision.Lease, f.decision.Waits = fleet.Lease(f.generation)<<32|fleet.Lease(i), f.waits
 	d.Waits = f.waits
 	return f.decision.Lease
 }
@@ -144,7 +146,7 @@ func (r *Router) handOn(now time.Time, f *flight) {
 }
 
 // flight finds the reservation of a lease; nil when it is not open.
-func (r *Router) flight(l Lease) *flight {
+func (r *Router) flight(l fleet.Lease) *flight {
 	i := uint32(l)
 	if int(i) >= len(r.flights) {
 		return nil
@@ -157,14 +159,14 @@ func (r *Router) flight(l Lease) *flight {
 }
 
 // firstByte takes the prefill off the books: the engine has computed it.
-func (r *Router) firstByte(now time.Time, l Lease) {
+func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 	f := r.flight(l)
 	if f == nil || f.prefilled || f.waits {
 		return
 	}
 	f.first = now
 	f.prefilled = true
-	if f.class != Aside && f.incarnation == f.ep.incarnation {
+	if f.class != fleet.Aside && f.incarnation == f.ep.incarnation {
 		f.ep.lives(now)
 	}
 	if f.trial && f.incarnation == f.ep.incarnation { // it computes again; its stream may last for hours
@@ -206,7 +208,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 			r.unqueue(now, f)
 		}
 		ep.computed(f)
-		if ev.Outcome == OK {
+		if ev.Outcome == fleet.OK {
 			r.kvComputed(now, f)
 		}
 	}
@@ -222,7 +224,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	told := f.about(ev)
 	lost := r.settle(f, &told)
 	r.kvEnded(now, f, &told)
-	if ev.Outcome == OK {
+	if ev.Outcome == fleet.OK {
 		f.pool.learn(f, told.Usage)
 		r.learnSpeed(now, f, &ev.Usage)
 		r.learnPace(now, f, &ev.Usage)
@@ -270,14 +272,14 @@ func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
 	if f.wakes {
 		f.ep.rests.busy--
 	}
-	if o := ev.Outcome; o != OK && o != ClientGone && o != ClientError {
+	if o := ev.Outcome; o != fleet.OK && o != fleet.ClientGone && o != fleet.ClientError {
 		return
 	}
 	table, e := r.talkOf(now, f)
 	if table == nil {
 		return
 	}
-	if n := ev.Usage.PromptTokens; ev.Outcome == OK && n > 0 {
+	if n := ev.Usage.PromptTokens; ev.Outcome == fleet.OK && n > 0 {
 		f.warms(&e, n+ev.Usage.OutputTokens, n)
 	}
 	if f.wakes {
@@ -288,7 +290,7 @@ func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
 
 // talkOf finds what is remembered of a flight's conversation, and the table that does. It is nil when the conversation is no longer there.
 func (r *Router) talkOf(now time.Time, f *flight) (*session.Table, session.Entry) {
-	if f.class != Turn || f.session == "" {
+	if f.class != fleet.Turn || f.session == "" {
 		return nil, session.Entry{}
 	}
 	table, name := r.sessions, f.pool.nameFor(f.leg)

@@ -7,41 +7,43 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
 // anyPick picks by the request's own chance: it reaches every candidate.
 type anyPick struct{}
 
-func (anyPick) Pick(v *route.View, _ *route.Request) route.Choice {
-	return route.Choice{Index: v.Rand.IntN(len(v.Candidates)), Reason: "any"}
+func (anyPick) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	return pick.Choice{Index: v.Rand.IntN(len(v.Candidates)), Reason: "any"}
 }
 
 // TestBooksAgainstNaiveModel plays random requests, ends, repeated ends, reports and changes of the fleet, and compares the
 // books with a naive list of what is open. At the end all that is open ends, and all books must be empty.
 func TestBooksAgainstNaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := route.New(route.Config{Policy: func() route.Policy { return anyPick{} }, PolicyName: "any"})
+		r := route.New(route.Config{Policy: func() pick.Policy { return anyPick{} }, PolicyName: "any"})
 		now := time.Unix(0, 0)
 		type opened struct {
 			d         route.Decision
 			prefilled bool
 		}
-		open := map[route.Lease]*opened{}
-		var ended []route.Lease
+		open := map[fleet.Lease]*opened{}
+		var ended []fleet.Lease
 		names := []string{"a", "b", "c", "d"}
-		finish := func(l route.Lease, o route.Outcome) {
+		finish := func(l fleet.Lease, o fleet.Outcome) {
 			if e := r.Observe(now, route.Finished{Lease: l, Outcome: o}); e.Ended == nil || e.Ended.Decision.Lease != l {
 				t.Fatalf("ended %+v", e.Ended)
 			}
 			delete(open, l)
 			ended = append(ended, l)
 		}
-		anyOpen := func(t *rapid.T) route.Lease {
+		anyOpen := func(t *rapid.T) fleet.Lease {
 			if len(open) == 0 {
 				t.Skip("nothing is open")
 			}
-			leases := make([]route.Lease, 0, len(open))
+			leases := make([]fleet.Lease, 0, len(open))
 			for l := range open {
 				leases = append(leases, l)
 			}
@@ -57,17 +59,17 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 				d.Source = "s"
 				for _, n := range names {
 					if rapid.Bool().Draw(t, n) {
-						d.Endpoints = append(d.Endpoints, route.Endpoint{Name: n, URL: "http://" + n, Weight: float64(rapid.IntRange(0, 2).Draw(t, "weight"))})
+						d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: n, URL: "http://" + n, Weight: float64(rapid.IntRange(0, 2).Draw(t, "weight"))})
 					}
 				}
 				r.Observe(now, d)
 			},
 			"probe": func(t *rapid.T) {
-				r.Observe(now, route.Probed{Endpoint: rapid.SampledFrom(names).Draw(t, "name"), Report: route.Report{Healthy: rapid.Bool().Draw(t, "healthy")}})
+				r.Observe(now, route.Probed{Endpoint: rapid.SampledFrom(names).Draw(t, "name"), Report: fleet.Report{Healthy: rapid.Bool().Draw(t, "healthy")}})
 			},
 			"route": func(t *rapid.T) {
-				req := route.Request{
-					ID: "r", Seed: rapid.Uint64().Draw(t, "seed"), Class: route.Class(rapid.IntRange(0, 2).Draw(t, "class")),
+				req := fleet.Request{
+					ID: "r", Seed: rapid.Uint64().Draw(t, "seed"), Class: fleet.Class(rapid.IntRange(0, 2).Draw(t, "class")),
 					Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"), MintedID: fmt.Sprint(len(ended), len(open)),
 					PromptBytes: rapid.IntRange(0, 100_000).Draw(t, "bytes"),
 				}
@@ -86,7 +88,7 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 				open[l].prefilled = true
 			},
 			"finish": func(t *rapid.T) {
-				finish(anyOpen(t), route.Outcome(rapid.IntRange(0, int(route.Abandoned)).Draw(t, "outcome")))
+				finish(anyOpen(t), fleet.Outcome(rapid.IntRange(0, int(fleet.Abandoned)).Draw(t, "outcome")))
 			},
 			"finish twice": func(t *rapid.T) {
 				if len(ended) == 0 {
@@ -126,7 +128,7 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 		})
 		for len(open) > 0 {
 			for l := range open {
-				finish(l, route.OK)
+				finish(l, fleet.OK)
 			}
 		}
 		r.Observe(now, route.Declared{Source: "s"})
@@ -153,18 +155,18 @@ func TestDecisionsDoNotAllocateMuch(t *testing.T) {
 	}
 }
 
-func fleetOf(n int) (*route.Router, *route.Request) {
-	r := route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "first_least"})
+func fleetOf(n int) (*route.Router, *fleet.Request) {
+	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "first_least"})
 	now := time.Unix(0, 0)
 	d := route.Declared{Source: "s"}
 	for i := range n {
-		d.Endpoints = append(d.Endpoints, route.Endpoint{Name: fmt.Sprint("e", i), URL: "http://e", Weight: 1})
+		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: "http://e", Weight: 1})
 	}
 	r.Observe(now, d)
 	for _, e := range d.Endpoints {
-		r.Observe(now, route.Probed{Endpoint: e.Name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m", ContextTokens: 100_000}}}})
+		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}}}})
 	}
-	return r, &route.Request{ID: "r", Seed: 1, Model: "m", Session: "s", PromptBytes: 8000}
+	return r, &fleet.Request{ID: "r", Seed: 1, Model: "m", Session: "s", PromptBytes: 8000}
 }
 
 func BenchmarkRoute(b *testing.B) {

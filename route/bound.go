@@ -1,11 +1,13 @@
 package route
 
+import "github.com/warmpath/warmpath/fleet"
+
 // SGLang's servers are started for one part of the work and refuse the rest (0.5.23): one that decodes takes no whole request, and one
 // that was started for neither takes no leg. So in a pool with such decoders all requests are split that can be, whatever is configured,
 // and whole requests go to endpoints of the role both.
 
 // bound reports whether the endpoint's engine does only what its role says.
-func (e *endpoint) bound() bool { return e.kind() == KindSGLang }
+func (e *endpoint) bound() bool { return e.kind() == fleet.KindSGLang }
 
 // bound reports whether the members that decode take no whole requests.
 func (p *pool) bound() bool {
@@ -13,7 +15,7 @@ func (p *pool) bound() bool {
 		return false
 	}
 	for i := range p.members {
-		if ep := p.members[i].ep; ep.spec.Role == RoleDecode && ep.bound() {
+		if ep := p.members[i].ep; ep.spec.Role == fleet.RoleDecode && ep.bound() {
 			return true
 		}
 	}
@@ -23,7 +25,7 @@ func (p *pool) bound() bool {
 // alone reports whether some member takes whole requests.
 func (p *pool) alone() bool {
 	for i := range p.members {
-		if ep := p.members[i].ep; ep.spec.Role == RoleBoth || ep.spec.Role == RoleDecode && !ep.bound() {
+		if ep := p.members[i].ep; ep.spec.Role == fleet.RoleBoth || ep.spec.Role == fleet.RoleDecode && !ep.bound() {
 			return true
 		}
 	}
@@ -31,24 +33,24 @@ func (p *pool) alone() bool {
 }
 
 // takes reports whether an endpoint may be given what is being decided.
-func (r *Router) takes(p *pool, ep *endpoint, req *Request) bool {
+func (r *Router) takes(p *pool, ep *endpoint, req *fleet.Request) bool {
 	role := ep.spec.Role
 	if !p.parts || !ep.bound() {
-		return role.takes(r.leg)
+		return role.Takes(r.leg)
 	}
 	switch {
-	case r.leg == LegPrefill:
-		return role == RolePrefill
+	case r.leg == fleet.LegPrefill:
+		return role == fleet.RolePrefill
 	case r.apartOnly:
-		return role == RoleDecode
+		return role == fleet.RoleDecode
 	case !req.Splits && !p.alone(): // it may say so itself
-		return role == RoleDecode
+		return role == fleet.RoleDecode
 	default:
-		return role == RoleBoth
+		return role == fleet.RoleBoth
 	}
 }
 
 // peer is what is known of an endpoint that KV cache is handed over from or to.
-func (e *endpoint) peer() Peer {
-	return Peer{BootstrapPort: e.report.BootstrapPort, Ranks: e.report.Ranks, Version: e.report.Version}
+func (e *endpoint) peer() fleet.Peer {
+	return fleet.Peer{BootstrapPort: e.report.BootstrapPort, Ranks: e.report.Ranks, Version: e.report.Version}
 }

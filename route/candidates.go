@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // candidates fills r.view.Candidates and r.members with the endpoints that may take the request, best class of health
 // only. holder is the index of the endpoint that holds the response the request refers to, -1 for none.
-func (r *Router) candidates(now time.Time, p *pool, req *Request, tokens int, t talk) (holder int, err error) {
+func (r *Router) candidates(now time.Time, p *pool, req *fleet.Request, tokens int, t talk) (holder int, err error) {
 	r.members = r.members[:0]
 	r.view.Candidates = r.view.Candidates[:0]
 	if name, ok := r.holderOf(now, req); ok {
@@ -44,7 +47,7 @@ func (r *Router) add(now time.Time, m *member) {
 	}
 	r.members = append(r.members, m)
 	ramp := ep.ramp(now, r.cfg.Ramp)
-	r.view.Candidates = append(r.view.Candidates, Candidate{
+	r.view.Candidates = append(r.view.Candidates, pick.Candidate{
 		Name: ep.spec.Name, Key: ep.key, Slot: ep.slot, Weight: ep.spec.Weight * ramp, Ramp: ramp, Load: load, Model: m.model, Epoch: ep.epoch,
 		MsPerAnswer: ep.speed.perAnswer, CacheTokens: ep.report.CacheTokens, Slots: ep.places(), KVUsage: usage,
 		Queue: queue, BlockTokens: ep.report.BlockTokens,
@@ -80,16 +83,16 @@ func (e *endpoint) usable(now time.Time) int {
 		return unusable
 	}
 	switch e.state(now) {
-	case StateUp:
+	case fleet.StateUp:
 		if e.trial && e.trials > 0 {
 			return 2
 		}
 		return 0
-	case StateUnknown:
+	case fleet.StateUnknown:
 		return 1
-	case StateBusy:
+	case fleet.StateBusy:
 		return 2
-	case StateEjected:
+	case fleet.StateEjected:
 		return 3
 	default:
 		return unusable
@@ -99,12 +102,12 @@ func (e *endpoint) usable(now time.Time) int {
 const unusable = 100
 
 // gather takes the members of the best rank that has any.
-func (r *Router) gather(now time.Time, p *pool, req *Request) {
+func (r *Router) gather(now time.Time, p *pool, req *fleet.Request) {
 	best := unusable
 	for i := range p.members {
 		m := &p.members[i]
 		rank := m.ep.usable(now)
-		if rank >= unusable || rank > best || !r.takes(p, m.ep, req) || slices.Contains(req.tried(r.leg), m.ep.spec.Name) || slices.Contains(req.Exclude, m.ep.spec.Name) {
+		if rank >= unusable || rank > best || !r.takes(p, m.ep, req) || slices.Contains(tried(req, r.leg), m.ep.spec.Name) || slices.Contains(req.Exclude, m.ep.spec.Name) {
 			continue
 		}
 		if rank < best {
@@ -115,7 +118,7 @@ func (r *Router) gather(now time.Time, p *pool, req *Request) {
 	}
 }
 
-func (r *Router) holderOf(now time.Time, req *Request) (string, bool) {
+func (r *Router) holderOf(now time.Time, req *fleet.Request) (string, bool) {
 	if req.Follows == "" {
 		return "", false
 	}
@@ -125,25 +128,25 @@ func (r *Router) holderOf(now time.Time, req *Request) (string, bool) {
 
 // onlyHolder narrows the choice to the endpoint that holds a response, in whatever state short of down: no other can
 // answer for it. It is not done when a new turn refers to a holder that left: another engine may know what to do.
-func (r *Router) onlyHolder(now time.Time, p *pool, req *Request, name string) (done bool, err error) {
+func (r *Router) onlyHolder(now time.Time, p *pool, req *fleet.Request, name string) (done bool, err error) {
 	for i := range p.members {
 		m := &p.members[i]
 		if m.ep.spec.Name != name {
 			continue
 		}
-		if s := m.ep.state(now); s == StateDown || slices.Contains(req.Tried, name) {
+		if s := m.ep.state(now); s == fleet.StateDown || slices.Contains(req.Tried, name) {
 			break
 		}
 		r.add(now, m)
 		return true, nil
 	}
-	if req.Class == Turn {
+	if req.Class == fleet.Turn {
 		return false, nil
 	}
 	return true, &NoEndpointError{Pool: p.name, Why: fmt.Sprintf("%s holds the response and is not there", name), RetryAfter: time.Second}
 }
 
-func (r *Router) onlyPinned(now time.Time, p *pool, req *Request) error {
+func (r *Router) onlyPinned(now time.Time, p *pool, req *fleet.Request) error {
 	ep := r.byName[req.Pin]
 	if ep == nil || ep.gone {
 		return &PinError{req.Pin, "there is no such endpoint"}
@@ -153,7 +156,7 @@ func (r *Router) onlyPinned(now time.Time, p *pool, req *Request) error {
 		if m.ep != ep {
 			continue
 		}
-		if s := ep.state(now); s == StateDown || slices.Contains(req.Tried, req.Pin) {
+		if s := ep.state(now); s == fleet.StateDown || slices.Contains(req.Tried, req.Pin) {
 			return &NoEndpointError{Pool: p.name, Why: fmt.Sprintf("%s is %s and the request is pinned to it", req.Pin, s), RetryAfter: time.Second}
 		}
 		r.add(now, m)
@@ -222,7 +225,7 @@ func (r *Router) keepLoaded(now time.Time) {
 }
 
 // noEndpoint says why nobody can take the request.
-func (r *Router) noEndpoint(now time.Time, p *pool, req *Request) error {
+func (r *Router) noEndpoint(now time.Time, p *pool, req *fleet.Request) error {
 	e := &NoEndpointError{Pool: p.name, RetryAfter: time.Second}
 	if len(p.members) == 0 {
 		e.Why = "none is declared"
@@ -237,7 +240,7 @@ func (r *Router) noEndpoint(now time.Time, p *pool, req *Request) error {
 	}
 	if len(why) == 0 {
 		e.Why = "all of its endpoints only compute prompts (role prefill)"
-		if r.leg == LegPrefill {
+		if r.leg == fleet.LegPrefill {
 			e.Why = "none of its endpoints computes prompts for others (role prefill or both)"
 		} else if p.bound() {
 			e.Why = "none of its endpoints serves whole requests (SGLang's decode servers do not, role both would)"
@@ -251,10 +254,10 @@ func (r *Router) noEndpoint(now time.Time, p *pool, req *Request) error {
 	return e
 }
 
-func (e *endpoint) excuse(now time.Time, req *Request, l Leg) string {
+func (e *endpoint) excuse(now time.Time, req *fleet.Request, l fleet.Leg) string {
 	name := e.spec.Name
 	switch s := e.state(now); {
-	case slices.Contains(req.tried(l), name):
+	case slices.Contains(tried(req, l), name):
 		return name + " was tried and failed (" + e.cause + ")"
 	case slices.Contains(req.Exclude, name):
 		return name + " is excluded by the request"
@@ -262,7 +265,7 @@ func (e *endpoint) excuse(now time.Time, req *Request, l Leg) string {
 		return name + " is draining"
 	case e.spec.Weight <= 0:
 		return name + " has weight 0"
-	case s == StateDown && e.report.Detail != "":
+	case s == fleet.StateDown && e.report.Detail != "":
 		return name + " is down (" + e.report.Detail + ")"
 	default:
 		return name + " is " + string(s)

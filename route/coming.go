@@ -3,6 +3,8 @@ package route
 import (
 	"slices"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // A decode leg is on its decoder's books from the decision on, but what it brings is there only when its prompt has been computed
@@ -50,7 +52,7 @@ func (r *Router) findPresent() {
 		if len(ep.coming) > 0 {
 			for _, k := range ep.pending {
 				g := &r.flights[k]
-				if n := g.sure; g.leg == LegDecode && n < depth && n < min(len(r.belief.keys), len(g.chain)) && r.belief.keys[n] == g.chain[n] {
+				if n := g.sure; g.leg == fleet.LegDecode && n < depth && n < min(len(r.belief.keys), len(g.chain)) && r.belief.keys[n] == g.chain[n] {
 					depth = n
 				}
 			}

@@ -4,13 +4,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
 // TestWholeDoesNotCountOnWhatIsComing: a request that goes to a decoder as a whole finds there what has come, not what a decode leg is
 // still to bring.
 func TestWholeDoesNotCountOnWhatIsComing(t *testing.T) {
-	r := route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: route.WhenTokens, Threshold: 1000}})
+	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: route.WhenTokens, Threshold: 1000}})
 	now := time.Unix(1000, 0)
 	r.Observe(now, declared([]string{"s", "p,role=prefill,model=m", "d,role=decode,model=m"}))
 	blocks := make([]uint64, 64)
@@ -19,10 +21,10 @@ func TestWholeDoesNotCountOnWhatIsComing(t *testing.T) {
 	}
 	ask := func(id string, n int) route.Plan {
 		t.Helper()
-		bytes := n * route.BlockBytes
-		plan, err := r.Decide(now, &route.Request{
+		bytes := n * fleet.BlockBytes
+		plan, err := r.Decide(now, &fleet.Request{
 			ID: id, Seed: 1, Model: "m", Session: id, PromptTokens: bytes / 4, Stream: true, Splits: true,
-			Content: &route.Content{Blocks: blocks[:n], Bytes: bytes},
+			Content: &fleet.Content{Blocks: blocks[:n], Bytes: bytes},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -37,7 +39,7 @@ func TestWholeDoesNotCountOnWhatIsComing(t *testing.T) {
 	if before.Split() || before.CachedTokens != 0 {
 		t.Errorf("while it is coming: split %t, %d cached tokens", before.Split(), before.CachedTokens)
 	}
-	r.Observe(now, route.Finished{Lease: before.Lease, Outcome: route.ClientGone})
+	r.Observe(now, route.Finished{Lease: before.Lease, Outcome: fleet.ClientGone})
 	r.Observe(now, route.FirstByte{Lease: long.Prefill.Lease})
 	r.Observe(now, route.Transferring{Lease: long.Lease})
 	r.Observe(now, route.FirstByte{Lease: long.Lease})

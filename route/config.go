@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -16,8 +17,8 @@ type Alias struct {
 
 // Config is what a Router is made of. Zero values mean the defaults named at each field.
 type Config struct {
-	Policy     func() Policy // makes the policy of one pool; required
-	PolicyName string        // as in the configuration
+	Policy     func() pick.Policy // makes the policy of one pool; required
+	PolicyName string             // as in the configuration
 	Aliases    []Alias
 	Sessions   session.Config
 	Explain    bool // keep the candidates of each decision until its end, for Ended.Candidates

@@ -1,6 +1,10 @@
 package route
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/warmpath/warmpath/fleet"
+)
 
 // TestKept: the kept blocks lie where both functions say, none is lost, and what is not covered is at most a sixteenth.
 func TestKept(t *testing.T) {
@@ -13,11 +17,11 @@ func TestKept(t *testing.T) {
 			t.Fatalf("of %d blocks only %d are covered", blocks, reach(n))
 		}
 	}
-	c := &Content{Blocks: make([]uint64, 4000)}
+	c := &fleet.Content{Blocks: make([]uint64, 4000)}
 	for i := range c.Blocks {
 		c.Blocks[i] = uint64(i + 1)
 	}
-	if k := keys(nil, 0, c); len(k) != 612 || k[40] != keys(nil, 0, &Content{Blocks: c.Blocks[:100]})[40] {
+	if k := keys(nil, 0, c); len(k) != 612 || k[40] != keys(nil, 0, &fleet.Content{Blocks: c.Blocks[:100]})[40] {
 		t.Errorf("%d of 4,000 blocks are kept, or not the same ones in a longer prompt", len(k))
 	}
 }

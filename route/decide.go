@@ -3,15 +3,18 @@ package route
 import (
 	"slices"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // side is the candidates of one leg of a request, while the other leg is looked at.
 type side struct {
-	view    View
+	view    pick.View
 	members []*member
 	depths  []int
 	exact   []bool // see kvTable.used
-	leg     Leg
+	leg     fleet.Leg
 }
 
 // swap exchanges the side that is looked at for the one put aside.
@@ -31,7 +34,7 @@ func (r *Router) swap() {
 //
 // With Request.Leg only that leg of a request that was split before is decided, again: Plan.Prefill with LegPrefill, the plan's
 // own Decision with LegDecode. The errors are those of Route.
-func (r *Router) Decide(now time.Time, req *Request) (Plan, error) {
+func (r *Router) Decide(now time.Time, req *fleet.Request) (Plan, error) {
 	p, err := r.poolFor(req)
 	if err != nil {
 		return Plan{}, err
@@ -39,13 +42,13 @@ func (r *Router) Decide(now time.Time, req *Request) (Plan, error) {
 	t := r.recall(now, p, req)
 	m := p.measure(req, &t)
 	r.isNew = r.newID(p, req, &t)
-	r.why, r.weighed, r.apartOnly = "", Weighed{}, req.Leg == LegDecode
+	r.why, r.weighed, r.apartOnly = "", Weighed{}, req.Leg == fleet.LegDecode
 	switch req.Leg {
-	case LegPrefill:
+	case fleet.LegPrefill:
 		return r.decidePrefill(now, p, req, &t, &m)
-	case LegDecode:
+	case fleet.LegDecode:
 		return r.decideDecode(now, p, req, &t, &m)
-	case LegWhole:
+	case fleet.LegWhole:
 	}
 	why, open := r.mayPart(p, req, m.tokens)
 	aside := false
@@ -61,14 +64,14 @@ func (r *Router) Decide(now time.Time, req *Request) (Plan, error) {
 		}
 	}
 	r.apartOnly = why.Splits() && p.bound()
-	holder, err := r.consider(now, p, req, &t, &m, LegWhole)
+	holder, err := r.consider(now, p, req, &t, &m, fleet.LegWhole)
 	if err != nil {
 		return Plan{}, err
 	}
 	if aside && holder >= 0 {
 		why, open = WholePinned, false
 	}
-	choice, picked := Choice{}, false
+	choice, picked := pick.Choice{}, false
 	switch {
 	case !open:
 	case r.cfg.Disaggregation.When == WhenUncached:
@@ -83,7 +86,7 @@ func (r *Router) Decide(now time.Time, req *Request) (Plan, error) {
 	if r.why = why; why.Splits() {
 		return r.split(now, p, req, &t, choice, picked)
 	}
-	if p.parts && (!picked || choice.Reason == ReasonWeighed) {
+	if p.parts && (!picked || choice.Reason == pick.ReasonWeighed) {
 		r.onlyPresent(&m)
 	}
 	if !picked {
@@ -94,7 +97,7 @@ func (r *Router) Decide(now time.Time, req *Request) (Plan, error) {
 }
 
 // split reserves both legs. The candidates that decode are in r.view, those that compute the prompt put aside.
-func (r *Router) split(now time.Time, p *pool, req *Request, t *talk, decode Choice, picked bool) (Plan, error) {
+func (r *Router) split(now time.Time, p *pool, req *fleet.Request, t *talk, decode pick.Choice, picked bool) (Plan, error) {
 	r.asDecodeLegs()
 	if !picked {
 		decode = r.choose(p, req, -1)
@@ -124,7 +127,7 @@ func (r *Router) split(now time.Time, p *pool, req *Request, t *talk, decode Cho
 }
 
 // decidePrefill finds another endpoint to compute the prompt of a request whose decoder stays.
-func (r *Router) decidePrefill(now time.Time, p *pool, req *Request, t *talk, m *measure) (Plan, error) {
+func (r *Router) decidePrefill(now time.Time, p *pool, req *fleet.Request, t *talk, m *measure) (Plan, error) {
 	if err := r.considerPrefill(now, p, req, t, m); err != nil {
 		return Plan{}, err
 	}
@@ -149,8 +152,8 @@ func (r *Router) decidePrefill(now time.Time, p *pool, req *Request, t *talk, m 
 }
 
 // decideDecode finds another endpoint to answer from what the prefiller has computed.
-func (r *Router) decideDecode(now time.Time, p *pool, req *Request, t *talk, m *measure) (Plan, error) {
-	if _, err := r.consider(now, p, req, t, m, LegWhole); err != nil {
+func (r *Router) decideDecode(now time.Time, p *pool, req *fleet.Request, t *talk, m *measure) (Plan, error) {
+	if _, err := r.consider(now, p, req, t, m, fleet.LegWhole); err != nil {
 		return Plan{}, err
 	}
 	r.strictly(func(i int) bool { return r.view.Candidates[i].Name != req.Prefiller })
@@ -165,14 +168,14 @@ func (r *Router) decideDecode(now time.Time, p *pool, req *Request, t *talk, m *
 }
 
 // considerPrefill fills the view with the endpoints that could compute the prompt.
-func (r *Router) considerPrefill(now time.Time, p *pool, req *Request, t *talk, m *measure) error {
+func (r *Router) considerPrefill(now time.Time, p *pool, req *fleet.Request, t *talk, m *measure) error {
 	r.apart = r.recallPrefill(now, p, req, t)
-	_, err := r.consider(now, p, req, &r.apart, m, LegPrefill)
+	_, err := r.consider(now, p, req, &r.apart, m, fleet.LegPrefill)
 	return err
 }
 
 // consider fills the view with the endpoints that may take a leg of the request, and what is known of them.
-func (r *Router) consider(now time.Time, p *pool, req *Request, t *talk, m *measure, l Leg) (holder int, err error) {
+func (r *Router) consider(now time.Time, p *pool, req *fleet.Request, t *talk, m *measure, l fleet.Leg) (holder int, err error) {
 	r.leg, r.counts = l, false
 	holder, err = r.candidates(now, p, req, m.tokens, *t)
 	if err != nil {
@@ -181,10 +184,10 @@ func (r *Router) consider(now time.Time, p *pool, req *Request, t *talk, m *meas
 	v := &r.view
 	v.Leg = l
 	v.Now, v.PromptTokens, v.OutputTokens = now, m.tokens, p.outputTokens(req)
-	if l == LegPrefill {
+	if l == fleet.LegPrefill {
 		v.OutputTokens = 1
 	}
-	v.FirstTurn = req.Class == Turn && (!t.known || t.entry.Turns == 1 && len(req.tried(l)) > 0) // a retry is still the same turn
+	v.FirstTurn = req.Class == fleet.Turn && (!t.known || t.entry.Turns == 1 && len(tried(req, l)) > 0) // a retry is still the same turn
 	v.NewID = r.isNew
 	r.settleView(t)
 	v.Repeats = t.repeats
@@ -207,8 +210,8 @@ func (r *Router) settleView(t *talk) {
 }
 
 // commit reserves what was chosen.
-func (r *Router) commit(now time.Time, p *pool, req *Request, t *talk, choice Choice) Decision {
-	if r.leg == LegDecode {
+func (r *Router) commit(now time.Time, p *pool, req *fleet.Request, t *talk, choice pick.Choice) Decision {
+	if r.leg == fleet.LegDecode {
 		r.moves()
 	}
 	v := &r.view
@@ -218,13 +221,13 @@ func (r *Router) commit(now time.Time, p *pool, req *Request, t *talk, choice Ch
 		Session: t.id, FirstTurn: v.FirstTurn, NewID: v.NewID, Reason: choice.Reason, Candidates: len(v.Candidates),
 		PromptTokens: v.PromptTokens, CachedTokens: c.CachedTokens, Leg: r.leg, Why: r.why, Weighed: r.weighed,
 	}
-	if r.leg == LegPrefill {
+	if r.leg == fleet.LegPrefill {
 		d.Handover = ep.report.Handover
 	}
 	if d.Model == "" || req.Model == "" {
 		d.Model = req.Model
 	}
-	if d.TTFTMs = r.reckoned(req, choice.Index); d.TTFTMs > 0 && r.leg == LegDecode {
+	if d.TTFTMs = r.reckoned(req, choice.Index); d.TTFTMs > 0 && r.leg == fleet.LegDecode {
 		d.TTFTMs += r.first
 	}
 	d.Peer = ep.peer()
@@ -236,7 +239,7 @@ func (r *Router) commit(now time.Time, p *pool, req *Request, t *talk, choice Ch
 	}
 	r.tellReserved(req, d.Lease, choice.Index)
 	r.tell(req, d.Lease, t, choice.Index)
-	if req.Class == Turn {
+	if req.Class == fleet.Turn {
 		r.bind(now, p, req, *t, ep, &d, c.Model)
 	}
 	r.decisions++
@@ -248,7 +251,7 @@ func (r *Router) policyName(p *pool) string {
 	switch {
 	case !p.parts:
 		return r.cfg.PolicyName
-	case r.leg == LegPrefill:
+	case r.leg == fleet.LegPrefill:
 		return r.cfg.Disaggregation.PrefillName
 	default:
 		return r.cfg.Disaggregation.DecodeName
@@ -256,8 +259,8 @@ func (r *Router) policyName(p *pool) string {
 }
 
 // tried is the endpoints that failed the request on that side.
-func (req *Request) tried(l Leg) []string {
-	if l == LegPrefill {
+func tried(req *fleet.Request, l fleet.Leg) []string {
+	if l == fleet.LegPrefill {
 		return req.TriedPrefill
 	}
 	return req.Tried
@@ -286,7 +289,7 @@ func (r *Router) strictly(ok func(i int) bool) {
 }
 
 // recallPrefill is what is remembered of the conversation on the prefill side, where it has a home of its own.
-func (r *Router) recallPrefill(now time.Time, p *pool, req *Request, t *talk) talk {
+func (r *Router) recallPrefill(now time.Time, p *pool, req *fleet.Request, t *talk) talk {
 	apart := talk{id: t.id, minted: t.minted, repeats: t.repeats}
 	if apart.id == "" {
 		return apart
@@ -302,5 +305,5 @@ func (r *Router) recallPrefill(now time.Time, p *pool, req *Request, t *talk) ta
 
 // hasRoles reports whether one of the members says what it is there for: only then is anything split.
 func hasRoles(members []member) bool {
-	return slices.ContainsFunc(members, func(m member) bool { return m.ep.spec.Role != RoleBoth })
+	return slices.ContainsFunc(members, func(m member) bool { return m.ep.spec.Role != fleet.RoleBoth })
 }

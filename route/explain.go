@@ -1,28 +1,33 @@
 package route
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // mostKept is how many candidates the story of a decision keeps: the chosen one, then the others that cost least.
 const mostKept = 16
 
 // story is what a flight keeps so that its decision can be explained when it has ended.
 type story struct {
-	candidates []Candidate // the chosen one first, then the best others by cost
-	home       string      // the conversation's endpoint before the decision, "" when there was none
+	candidates []pick.Candidate // the chosen one first, then the best others by cost
+	home       string           // the conversation's endpoint before the decision, "" when there was none
 }
 
 // reckoned is the predicted time to first token of a candidate in ms, 0 when there is nothing to go by. A policy that does
 // not reckon in time leaves the terms empty, and so does a choice that no policy had to make: they are filled in with
 // what the request itself would wait, without what the placement costs others.
-func (r *Router) reckoned(req *Request, index int) float64 {
-	if req.Class != Turn || r.view.PromptTokens == 0 {
+func (r *Router) reckoned(req *fleet.Request, index int) float64 {
+	if req.Class != fleet.Turn || r.view.PromptTokens == 0 {
 		return 0
 	}
 	c := &r.view.Candidates[index]
-	if c.Terms == (Terms{}) {
+	if c.Terms == (pick.Terms{}) {
 		prefill := float64(max(0, r.view.PromptTokens-c.CachedTokens))
-		c.Terms = Terms{Wait: c.WaitMs, Prefill: float64(prefill * c.MsPerToken), Fixed: c.FixedMs}
-		if r.leg == LegDecode {
+		c.Terms = pick.Terms{Wait: c.WaitMs, Prefill: float64(prefill * c.MsPerToken), Fixed: c.FixedMs}
+		if r.leg == fleet.LegDecode {
 			c.Terms.Transfer, c.Terms.Prefill = c.Terms.Prefill, 0
 		}
 	}
@@ -30,7 +35,7 @@ func (r *Router) reckoned(req *Request, index int) float64 {
 }
 
 // tell keeps what a decision was made of, for its end. It is in the flight's own memory, used again by the next one.
-func (r *Router) tell(req *Request, l Lease, t *talk, chosen int) {
+func (r *Router) tell(req *fleet.Request, l fleet.Lease, t *talk, chosen int) {
 	if !r.cfg.Explain {
 		return
 	}
@@ -66,7 +71,7 @@ func (r *Router) tell(req *Request, l Lease, t *talk, chosen int) {
 }
 
 // retell moves a flight's story into what its end tells. The flight gets the memory of the one that ended before it.
-func (r *Router) retell(e *Ended, f *flight, free []Candidate) {
+func (r *Router) retell(e *Ended, f *flight, free []pick.Candidate) {
 	e.Stream, e.Home, e.Candidates = f.stream, f.story.home, f.story.candidates
 	f.story = story{candidates: free[:0]}
 }
@@ -74,7 +79,7 @@ func (r *Router) retell(e *Ended, f *flight, free []Candidate) {
 // TTFT is the time from the decision to the first data of the answer. ok is false when there was none, and when it says
 // nothing about the prompt: an answer that is not streamed begins when all of it is computed.
 func (e *Ended) TTFT() (d time.Duration, ok bool) {
-	if !e.Stream || e.FirstByte.IsZero() || e.Class != Turn {
+	if !e.Stream || e.FirstByte.IsZero() || e.Class != fleet.Turn {
 		return 0, false
 	}
 	return max(0, e.FirstByte.Sub(e.Routed)), true
@@ -92,7 +97,7 @@ func (e *Ended) Regret() (regret float64, ok bool) {
 	for i := 2; i < len(e.Candidates); i++ {
 		best = min(best, e.Candidates[i].Terms.TTFT())
 	}
-	if e.Decision.Leg == LegDecode { // of which the candidates' terms say what comes after the prompt
+	if e.Decision.Leg == fleet.LegDecode { // of which the candidates' terms say what comes after the prompt
 		best += max(0, e.Decision.TTFTMs-e.Candidates[0].Terms.TTFT())
 	}
 	return max(0, ms(took)-best), true

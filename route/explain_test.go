@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -15,34 +17,34 @@ type costed struct {
 	pick  int
 }
 
-func (c *costed) Pick(v *route.View, _ *route.Request) route.Choice {
+func (c *costed) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	for i, cost := range c.costs {
-		v.Candidates[i].Terms = route.Terms{Prefill: cost, Spread: 1}
+		v.Candidates[i].Terms = pick.Terms{Prefill: cost, Spread: 1}
 	}
-	return route.Choice{Index: c.pick, Reason: "costed"}
+	return pick.Choice{Index: c.pick, Reason: "costed"}
 }
 
 // explained is a router that explains, with n endpoints that are up.
 func explained(p *costed, n int, on bool) (*route.Router, time.Time) {
 	now := time.Unix(1000, 0)
-	r := route.New(route.Config{Policy: func() route.Policy { return p }, PolicyName: "costed", Explain: on})
+	r := route.New(route.Config{Policy: func() pick.Policy { return p }, PolicyName: "costed", Explain: on})
 	d := route.Declared{Source: "s"}
 	for i := range n {
-		d.Endpoints = append(d.Endpoints, route.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
+		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
 	}
 	r.Observe(now, d)
 	for i := range n {
-		r.Observe(now, route.Probed{Endpoint: fmt.Sprint("e", i), Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+		r.Observe(now, route.Probed{Endpoint: fmt.Sprint("e", i), Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
 	return r, now
 }
 
-func turn(id string) *route.Request {
-	return &route.Request{ID: id, Class: route.Turn, Model: "m", Session: "s-" + id, PromptTokens: 1000, Stream: true, Seed: 1}
+func turn(id string) *fleet.Request {
+	return &fleet.Request{ID: id, Class: fleet.Turn, Model: "m", Session: "s-" + id, PromptTokens: 1000, Stream: true, Seed: 1}
 }
 
 // end plays a request whose first token comes after ttft.
-func end(t *testing.T, r *route.Router, now time.Time, q *route.Request, ttft time.Duration) (route.Decision, *route.Ended) {
+func end(t *testing.T, r *route.Router, now time.Time, q *fleet.Request, ttft time.Duration) (route.Decision, *route.Ended) {
 	t.Helper()
 	d, err := r.Route(now, q)
 	if err != nil {
@@ -78,7 +80,7 @@ func TestEndedTellsTheBestCandidates(t *testing.T) {
 		t.Errorf("regret %v, %v", regret, ok)
 	}
 	apart := *x
-	apart.Decision.Leg, apart.Decision.TTFTMs = route.LegDecode, x.Candidates[0].Terms.TTFT()+30 // of which 30 are the prompt's, wherever it is decoded
+	apart.Decision.Leg, apart.Decision.TTFTMs = fleet.LegDecode, x.Candidates[0].Terms.TTFT()+30 // of which 30 are the prompt's, wherever it is decoded
 	if regret, ok := apart.Regret(); !ok || regret != 20 {
 		t.Errorf("of a decode leg: regret %v, %v", regret, ok)
 	}
@@ -120,7 +122,7 @@ func TestTermsWhereNobodyReckoned(t *testing.T) {
 		t.Error("a first token was seen that never came")
 	}
 	alone, now := explained(&costed{}, 1, true)
-	if d, x = end(t, alone, now, turn("1"), time.Millisecond); d.Reason != route.ReasonOnly || d.TTFTMs <= 0 {
+	if d, x = end(t, alone, now, turn("1"), time.Millisecond); d.Reason != pick.ReasonOnly || d.TTFTMs <= 0 {
 		t.Errorf("no choice: %+v", d)
 	}
 	if _, ok := x.Regret(); ok {
@@ -134,7 +136,7 @@ func TestTermsWhereNobodyReckoned(t *testing.T) {
 	if _, ok := x.TTFT(); ok {
 		t.Error("the first byte of a whole answer was taken for its first token")
 	}
-	if d, _ := end(t, r, now, &route.Request{Class: route.Aside, Model: "m", Seed: 1}, 0); d.TTFTMs != 0 {
+	if d, _ := end(t, r, now, &fleet.Request{Class: fleet.Aside, Model: "m", Seed: 1}, 0); d.TTFTMs != 0 {
 		t.Errorf("predicted %v ms for what computes nothing", d.TTFTMs)
 	}
 }

@@ -5,46 +5,48 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
 // aimed picks what it is told to and keeps what it was shown.
 type aimed struct {
 	at   int
-	seen []route.Candidate
+	seen []pick.Candidate
 }
 
-func (a *aimed) Pick(v *route.View, _ *route.Request) route.Choice {
+func (a *aimed) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	a.seen = append(a.seen[:0], v.Candidates...)
-	return route.Choice{Index: a.at, Reason: "aimed"}
+	return pick.Choice{Index: a.at, Reason: "aimed"}
 }
 
 // TestSlownessFades: an endpoint that was slow is thought less so when it has not been asked for long, and slow again by
 // its next answer; one that is asked stays as it is.
 func TestSlownessFades(t *testing.T) {
 	p, now := &aimed{}, time.Unix(1_000_000, 0)
-	r := route.New(route.Config{Policy: func() route.Policy { return p }})
-	var all []route.Endpoint
+	r := route.New(route.Config{Policy: func() pick.Policy { return p }})
+	var all []fleet.Endpoint
 	for _, name := range []string{"a", "b", "c"} {
-		all = append(all, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
+		all = append(all, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
 	}
 	r.Observe(now, route.Declared{Source: "test", Endpoints: all})
 	for _, e := range all {
-		r.Observe(now, route.Probed{Endpoint: e.Name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
 	n := 0
 	serve := func(at int, perToken float64) {
 		t.Helper()
 		n++
 		p.at = at
-		d, err := r.Route(now, &route.Request{ID: fmt.Sprint(n), Model: "m", Session: fmt.Sprint(n), PromptTokens: 2000, Stream: true})
+		d, err := r.Route(now, &fleet.Request{ID: fmt.Sprint(n), Model: "m", Session: fmt.Sprint(n), PromptTokens: 2000, Stream: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Duration((10 + 2000*perToken) * 1e6))
 		r.Observe(now, route.FirstByte{Lease: d.Lease})
 		now = now.Add(50 * time.Millisecond)
-		r.Observe(now, route.Finished{Lease: d.Lease, Usage: route.Usage{PromptTokens: 2000, OutputTokens: 10, CachedKnown: true}})
+		r.Observe(now, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 10, CachedKnown: true}})
 	}
 	slowness := func(at int) float64 {
 		serve(0, 0.1)

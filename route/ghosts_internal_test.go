@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
@@ -46,10 +48,10 @@ type missing struct {
 	missed float64
 }
 
-func (m *missing) Pick(v *View, _ *Request) Choice {
+func (m *missing) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	m.missed = v.Missed
 	m.next++
-	return Choice{m.next % len(v.Candidates), "test"}
+	return pick.Choice{Index: m.next % len(v.Candidates), Reason: "test"}
 }
 
 // TestSharedTextsAreMissed: what new conversations begin with and what was pushed out of every cache is missed, as what a conversation's later
@@ -66,21 +68,21 @@ func TestSharedTextsAreMissed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p, now := &missing{}, time.Unix(1_000_000, 0)
-			r := New(Config{Policy: func() Policy { return p }})
-			r.Observe(now, Declared{Source: "test", Endpoints: []Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+			r := New(Config{Policy: func() pick.Policy { return p }})
+			r.Observe(now, Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
 			for _, n := range []string{"a", "b"} {
-				r.Observe(now, Probed{Endpoint: n, Report: Report{Healthy: true, CacheTokens: 24_000, Models: []Model{{ID: "m"}}}})
+				r.Observe(now, Probed{Endpoint: n, Report: fleet.Report{Healthy: true, CacheTokens: 24_000, Models: []fleet.Model{{ID: "m"}}}})
 			}
 			for i := range uint64(400) {
-				c := &Content{}
+				c := &fleet.Content{}
 				name := scramble(i % tt.texts)
 				for range 200 {
 					name = scramble(name)
 					c.Blocks = append(c.Blocks, name)
 				}
 				c.Blocks = append(c.Blocks, scramble(i+1<<50))
-				c.Bytes = len(c.Blocks) * BlockBytes
-				d, err := r.Route(now, &Request{Model: "m", PromptBytes: c.Bytes, Content: c, Stream: true, MintedID: strconv.FormatUint(i, 10)})
+				c.Bytes = len(c.Blocks) * fleet.BlockBytes
+				d, err := r.Route(now, &fleet.Request{Model: "m", PromptBytes: c.Bytes, Content: c, Stream: true, MintedID: strconv.FormatUint(i, 10)})
 				if err != nil {
 					t.Fatal(err)
 				}

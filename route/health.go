@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/zeebo/xxh3"
 )
 
 // endpoint is what the router keeps about one endpoint.
 type endpoint struct {
-	spec   Endpoint
+	spec   fleet.Endpoint
 	source string
 	slot   int
 	key    uint64
@@ -18,11 +19,11 @@ type endpoint struct {
 	incarnation    uint32 // counts changes of address
 	epoch          uint32 // of its cache: another one since the cache is known to have been lost, and for each endpoint that ever was
 
-	report   Report // the latest of each figure
+	report   fleet.Report // the latest of each figure
 	reportAt time.Time
 	loadAt   time.Time
 	probed   bool // at least one report came
-	told     State
+	told     fleet.State
 
 	failures     int       // in a row, by its fault
 	ejections    int       // without a success in between
@@ -36,7 +37,7 @@ type endpoint struct {
 	lifeAt       time.Time // when something last came of an answer of its
 	silentAt     time.Time // when it was ejected because nothing came any more; zero when it was not, or something has come since
 
-	load             Load
+	load             fleet.Load
 	losses           losses
 	coming           []uint32 // decode legs whose KV cache is still to come; among load.Requests
 	requests, failed uint64
@@ -59,39 +60,39 @@ type endpoint struct {
 	spentAt  time.Time
 }
 
-func (e *endpoint) kind() Kind {
-	if e.spec.Kind != KindUnknown {
+func (e *endpoint) kind() fleet.Kind {
+	if e.spec.Kind != fleet.KindUnknown {
 		return e.spec.Kind
 	}
 	return e.report.Kind
 }
 
 // state is the endpoint's health at a moment.
-func (e *endpoint) state(now time.Time) State {
+func (e *endpoint) state(now time.Time) fleet.State {
 	switch {
 	case !e.probed:
 		if now.Before(e.ejectedUntil) {
-			return StateEjected
+			return fleet.StateEjected
 		}
-		return StateUnknown
+		return fleet.StateUnknown
 	case !e.report.Healthy:
-		return StateDown
+		return fleet.StateDown
 	case now.Before(e.ejectedUntil):
-		return StateEjected
+		return fleet.StateEjected
 	case now.Before(e.busyUntil):
-		return StateBusy
+		return fleet.StateBusy
 	}
-	return StateUp
+	return fleet.StateUp
 }
 
 // detail says why the endpoint is not up.
-func (e *endpoint) detail(s State) string {
+func (e *endpoint) detail(s fleet.State) string {
 	switch s {
-	case StateDown:
+	case fleet.StateDown:
 		return e.report.Detail
-	case StateEjected, StateBusy:
+	case fleet.StateEjected, fleet.StateBusy:
 		return e.cause
-	case StateUnknown:
+	case fleet.StateUnknown:
 		return "not probed yet"
 	default:
 		return ""
@@ -119,7 +120,7 @@ func (r *Router) declare(now time.Time, d *Declared) []Change {
 		switch {
 		case old == nil:
 			r.enter(now, spec, d.Source)
-			changes = append(changes, Change{Endpoint: spec.Name, To: StateUnknown, Detail: "declared by " + d.Source})
+			changes = append(changes, Change{Endpoint: spec.Name, To: fleet.StateUnknown, Detail: "declared by " + d.Source})
 		case old.source != d.Source && !old.gone:
 			changes = append(changes, Change{
 				Endpoint: spec.Name, From: old.told, To: old.told,
@@ -145,8 +146,8 @@ func (r *Router) declare(now time.Time, d *Declared) []Change {
 	return changes
 }
 
-func (r *Router) enter(now time.Time, spec Endpoint, source string) {
-	ep := &endpoint{spec: spec, source: source, key: xxh3.HashString(spec.Name), told: StateUnknown}
+func (r *Router) enter(now time.Time, spec fleet.Endpoint, source string) {
+	ep := &endpoint{spec: spec, source: source, key: xxh3.HashString(spec.Name), told: fleet.StateUnknown}
 	if n := len(r.freeSlots); n > 0 {
 		ep.slot, r.freeSlots = r.freeSlots[n-1], r.freeSlots[:n-1]
 	} else {
@@ -156,7 +157,7 @@ func (r *Router) enter(now time.Time, spec Endpoint, source string) {
 	r.renew(ep)
 	// A newcomer to a fleet at work is taken in gently; a fleet that starts together is not held back.
 	for _, other := range r.endpoints {
-		if other.requests > 0 && other.state(now) == StateUp {
+		if other.requests > 0 && other.state(now) == fleet.StateUp {
 			ep.rampFrom = now
 			break
 		}
@@ -172,9 +173,9 @@ func (r *Router) renew(ep *endpoint) {
 }
 
 // update takes in a changed declaration. Another address is another engine: nothing learnt about the old one holds.
-func (r *Router) update(ep *endpoint, spec Endpoint, source string) {
+func (r *Router) update(ep *endpoint, spec fleet.Endpoint, source string) {
 	if ep.spec.URL != spec.URL || ep.spec.Part != spec.Part || ep.spec.Kind != spec.Kind {
-		ep.report, ep.probed, ep.loadAt = Report{}, false, time.Time{}
+		ep.report, ep.probed, ep.loadAt = fleet.Report{}, false, time.Time{}
 		ep.failures, ep.ejections, ep.ejectedUntil, ep.unreachable, ep.cause = 0, 0, time.Time{}, false, ""
 		ep.trial, ep.trials, ep.busyUntil, ep.rampFrom = false, 0, time.Time{}, time.Time{}
 		ep.lifeAt, ep.silentAt = time.Time{}, time.Time{}
@@ -211,7 +212,7 @@ func (r *Router) forget(ep *endpoint) {
 }
 
 // probe takes in a report.
-func (r *Router) probe(now time.Time, ep *endpoint, n *Report) {
+func (r *Router) probe(now time.Time, ep *endpoint, n *fleet.Report) {
 	was := ep.state(now)
 	first := !ep.probed
 	ep.probed = true
@@ -221,7 +222,7 @@ func (r *Router) probe(now time.Time, ep *endpoint, n *Report) {
 		r.lostCache(ep) // its process was gone: whatever it had cached is lost
 	}
 	o.Healthy, o.Refused, o.Detail = n.Healthy, n.Refused, n.Detail
-	if n.Kind != KindUnknown {
+	if n.Kind != fleet.KindUnknown {
 		o.Kind = n.Kind
 	}
 	if n.Version != "" {
@@ -246,7 +247,7 @@ func (r *Router) probe(now time.Time, ep *endpoint, n *Report) {
 	if n.Healthy && ep.unreachable {
 		ep.ejectedUntil, ep.unreachable = time.Time{}, false
 	}
-	if n.Healthy && !first && was == StateDown {
+	if n.Healthy && !first && was == fleet.StateDown {
 		ep.rampFrom = now
 	}
 }
@@ -257,7 +258,7 @@ func setPositive[T int | int64](to *T, v T) {
 	}
 }
 
-func sameModels(a, b []Model) bool {
+func sameModels(a, b []fleet.Model) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -273,24 +274,24 @@ func sameModels(a, b []Model) bool {
 // keeps new traffic away for a while and says nothing about its health.
 func (r *Router) blame(now time.Time, ep *endpoint, f *flight, ev *Finished) {
 	switch ev.Outcome {
-	case OK:
-		if f.class != Aside { // a count of tokens succeeds on an engine that has stopped computing
+	case fleet.OK:
+		if f.class != fleet.Aside { // a count of tokens succeeds on an engine that has stopped computing
 			ep.recovered(now)
 		}
-	case Busy:
+	case fleet.Busy:
 		wait := ev.RetryAfter
 		if wait <= 0 {
 			wait = r.cfg.BusyFor
 		}
 		ep.busyUntil = now.Add(min(wait, r.cfg.BusyMax))
 		ep.cause = "it asked for less traffic (429 or 503)"
-	case ConnectFailed:
+	case fleet.ConnectFailed:
 		ep.failed++
 		ep.failures++
 		ep.cause = "it could not be connected to"
 		r.eject(now, ep)
 		ep.unreachable = true
-	case EngineError, TimedOut:
+	case fleet.EngineError, fleet.TimedOut:
 		ep.failed++
 		ep.failures++
 		if !ep.silent(now) {
@@ -300,7 +301,7 @@ func (r *Router) blame(now time.Time, ep *endpoint, f *flight, ev *Finished) {
 			r.eject(now, ep)
 			ep.unreachable = false
 		}
-	case ClientError, ClientGone, Abandoned, TransferFailed:
+	case fleet.ClientError, fleet.ClientGone, fleet.Abandoned, fleet.TransferFailed:
 	}
 }
 

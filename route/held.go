@@ -1,13 +1,11 @@
 package route
 
-import "slices"
+import (
+	"slices"
 
-// Counting is a Policy that may go by Candidate.ActiveTokens and AddsTokens. They are reckoned only when one asks, since that
-// costs a look at every outstanding request.
-type Counting interface {
-	// CountsBlocks reports whether the policy wants them.
-	CountsBlocks() bool
-}
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // held is the blocks of an endpoint's outstanding requests, each counted once however many requests share it.
 type held struct {
@@ -21,24 +19,15 @@ type held struct {
 // resident is how many tokens the endpoint's outstanding requests keep in its memory: prompts and answers to come, what prompts have in
 // common once. Of a request whose content is not known all of it counts.
 func (e *endpoint) resident() int64 {
-	return max(0, e.load.ContextTokens-e.held.prompts) + int64(float64(e.held.blocks*BlockBytes)*e.held.perByte)
-}
-
-// Everywhere is how many tokens of the prompt all candidates have cached: what every conversation begins with.
-func (v *View) Everywhere() int {
-	tokens := v.PromptTokens
-	for i := range v.Candidates {
-		tokens = min(tokens, v.Candidates[i].CachedTokens)
-	}
-	return tokens
+	return max(0, e.load.ContextTokens-e.held.prompts) + int64(float64(e.held.blocks*fleet.BlockBytes)*e.held.perByte)
 }
 
 // wants notes that a pool's policy goes by blocks, or by who comes back.
-func (r *Router) wants(p Policy) {
-	if c, ok := p.(Counting); ok && c.CountsBlocks() {
+func (r *Router) wants(p pick.Policy) {
+	if c, ok := p.(pick.Counting); ok && c.CountsBlocks() {
 		r.counting = true
 	}
-	if a, ok := p.(Awaiting); ok && a.AwaitsReturns() {
+	if a, ok := p.(pick.Awaiting); ok && a.AwaitsReturns() {
 		r.awaiting = true
 	}
 }
@@ -77,12 +66,12 @@ func (r *Router) shared(ep *endpoint, chain []uint64) int {
 }
 
 // count fills in the candidates' active tokens, for policies that go by them.
-func (r *Router) count(p *pool, req *Request, m *measure) {
+func (r *Router) count(p *pool, req *fleet.Request, m *measure) {
 	v := &r.view
 	if v.Counted = r.counting && req.Content != nil && len(r.belief.depths) > 0; !v.Counted {
 		return
 	}
-	perBlock := float64(p.tokensPerByte * BlockBytes)
+	perBlock := float64(p.tokensPerByte * fleet.BlockBytes)
 	for i := range v.Candidates {
 		c, ep := &v.Candidates[i], r.members[i].ep
 		if c.Model != r.belief.keysFor {

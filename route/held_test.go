@@ -4,21 +4,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
 // counter sends requests around and looks at what the candidates are said to hold.
 type counter struct {
 	next int
-	seen []Candidate
-	view View
+	seen []pick.Candidate
+	view pick.View
 }
 
 func (*counter) CountsBlocks() bool { return true }
 
-func (c *counter) Pick(v *View, _ *Request) Choice {
+func (c *counter) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	c.view, c.seen = *v, append(c.seen[:0], v.Candidates...)
-	return Choice{c.next % len(v.Candidates), "test"}
+	return pick.Choice{Index: c.next % len(v.Candidates), Reason: "test"}
 }
 
 // TestHeldBlocksAreCountedOnce against a set of all blocks of what is outstanding, and the memory that they take. A token is 4 bytes until something is learnt.
@@ -26,13 +28,13 @@ func TestHeldBlocksAreCountedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &counter{}
 		now := time.Unix(1_000_000, 0)
-		r := New(Config{Policy: func() Policy { return c }})
-		r.Observe(now, Declared{Source: "test", Endpoints: []Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+		r := New(Config{Policy: func() pick.Policy { return c }})
+		r.Observe(now, Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
 		for _, n := range []string{"a", "b"} {
-			r.Observe(now, Probed{Endpoint: n, Report: Report{Healthy: true, Models: []Model{{ID: "m"}}}})
+			r.Observe(now, Probed{Endpoint: n, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 		}
 		type flying struct {
-			lease Lease
+			lease fleet.Lease
 			at    int
 			chain []uint64
 		}
@@ -59,7 +61,7 @@ func TestHeldBlocksAreCountedOnce(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			if len(open) > 0 && rapid.Bool().Draw(t, "ends") {
 				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
-				r.Observe(now, Finished{Lease: open[i].lease, Outcome: ClientGone})
+				r.Observe(now, Finished{Lease: open[i].lease, Outcome: fleet.ClientGone})
 				open = append(open[:i], open[i+1:]...)
 				continue
 			}
@@ -70,8 +72,8 @@ func TestHeldBlocksAreCountedOnce(t *testing.T) {
 				chain = append(chain, name)
 			}
 			c.next = rapid.IntRange(0, 1).Draw(t, "at")
-			bytes := len(chain) * BlockBytes
-			d, err := r.Route(now, &Request{ID: "x", Model: "m", PromptBytes: bytes, MintedID: "x", Content: &Content{Blocks: chain, Bytes: bytes}})
+			bytes := len(chain) * fleet.BlockBytes
+			d, err := r.Route(now, &fleet.Request{ID: "x", Model: "m", PromptBytes: bytes, MintedID: "x", Content: &fleet.Content{Blocks: chain, Bytes: bytes}})
 			if err != nil || !c.view.Counted {
 				t.Fatalf("%v, counted %v", err, c.view.Counted)
 			}
@@ -107,7 +109,7 @@ func TestHeldBlocksAreCountedOnce(t *testing.T) {
 						}
 					}
 				}
-				if want += int64(len(mine) * BlockBytes / 4); ep.resident() != want {
+				if want += int64(len(mine) * fleet.BlockBytes / 4); ep.resident() != want {
 					t.Fatalf("endpoint %d keeps %d tokens in its memory, want %d", at, ep.resident(), want)
 				}
 			}

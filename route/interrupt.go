@@ -1,5 +1,7 @@
 package route
 
+import "github.com/warmpath/warmpath/fleet"
+
 // interruptions is what is learnt of how often the answers of a fleet without roles are interrupted by prompts that are computed beside
 // them, and what an answer's wait for such prompts is to count for. Answers that gather at few endpoints are hardly interrupted, but each
 // of them takes longer there, and those endpoints are missed for prompts. That is worth it as far as interruptions are seen: to whom one
@@ -31,26 +33,26 @@ func (s *interruptions) of() float64 {
 // interrupts notes beside how many answers a prompt was computed that is ready now.
 func (f *flight) interrupts() {
 	f.beside = f.ep.decoding()
-	if f.leg == LegWhole {
+	if f.leg == fleet.LegWhole {
 		f.beside = f.others // without itself
 	}
 }
 
 // learnInterruptions takes in that a request has ended. Each step that had a part of its prompt made everybody wait who was answered there;
 // a prompt that took no longer than a token does was not noticed.
-func (r *Router) learnInterruptions(f *flight, u *Usage) {
+func (r *Router) learnInterruptions(f *flight, u *fleet.Usage) {
 	s := &r.late
-	if r.cfg.Disaggregation.When != WhenFree || f.class != Turn {
+	if r.cfg.Disaggregation.When != WhenFree || f.class != fleet.Turn {
 		return
 	}
 	computed := f.prefill
-	if u.CachedKnown && f.leg != LegDecode {
+	if u.CachedKnown && f.leg != fleet.LegDecode {
 		computed = int64(max(0, u.PromptTokens-u.CachedTokens))
 	}
-	if token, _ := r.paceOf(f.ep, f.beside); float64(float64(computed)*f.msPerToken) > token && f.leg != LegDecode {
+	if token, _ := r.paceOf(f.ep, f.beside); float64(float64(computed)*f.msPerToken) > token && f.leg != fleet.LegDecode {
 		s.late += float64(f.beside) * float64((computed+stepLeast-1)/stepLeast)
 	}
-	if f.leg == LegPrefill || u.OutputTokens < 2 {
+	if f.leg == fleet.LegPrefill || u.OutputTokens < 2 {
 		return
 	}
 	s.late, s.tokens = float64(s.late*keepLate), float64(s.tokens*keepLate)+float64(u.OutputTokens)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"pgregory.net/rapid"
 )
 
@@ -27,8 +28,8 @@ func TestInterruptionsAreCounted(t *testing.T) {
 	} {
 		r, now := freeRouter(1), time.Unix(1000, 0)
 		r.cfg.Disaggregation.When = c.when
-		ask := func(tokens int, id string) Lease {
-			plan, err := r.Decide(now, &Request{Model: "m", PromptTokens: tokens, Stream: true, MintedID: id})
+		ask := func(tokens int, id string) fleet.Lease {
+			plan, err := r.Decide(now, &fleet.Request{Model: "m", PromptTokens: tokens, Stream: true, MintedID: id})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +41,7 @@ func TestInterruptionsAreCounted(t *testing.T) {
 			ask(1, strconv.Itoa(i))
 		}
 		l := ask(c.tokens, "prompt")
-		r.Observe(now, Finished{Lease: l, Outcome: OK, Usage: Usage{PromptTokens: c.tokens, CachedTokens: max(0, c.tokens-5000), OutputTokens: 1, CachedKnown: true}})
+		r.Observe(now, Finished{Lease: l, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: c.tokens, CachedTokens: max(0, c.tokens-5000), OutputTokens: 1, CachedKnown: true}})
 		if r.late.late != c.want {
 			t.Errorf("%s, a prompt of %d tokens beside %d answers: %v late, want %v", c.when, c.tokens, c.answers, r.late.late, c.want)
 		}
@@ -52,7 +53,7 @@ func TestInterruptionsAreCounted(t *testing.T) {
 func TestInterruptionsWeigh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := freeRouter(1)
-		f, u := flight{class: Turn, ep: r.endpoints[0]}, Usage{OutputTokens: rapid.IntRange(2, 1000).Draw(t, "tokens")}
+		f, u := flight{class: fleet.Turn, ep: r.endpoints[0]}, fleet.Usage{OutputTokens: rapid.IntRange(2, 1000).Draw(t, "tokens")}
 		for range rapid.IntRange(1, 400).Draw(t, "answers") {
 			r.late.late += rapid.Float64Range(0, 20).Draw(t, "late")
 			before := r.late.of()

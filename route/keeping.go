@@ -1,26 +1,20 @@
 package route
 
-// Keeping is a Policy with books of its own on the requests of its pool, beside those of the router: a weight in another measure,
-// or what only counts once it was answered.
-type Keeping interface {
-	Policy
-	// Reserved tells that a request of the pool went to a candidate, whoever chose it. View and Request are those of the decision
-	// and may not be kept.
-	Reserved(l Lease, c *Candidate, v *View, r *Request)
-	// Released ends what Reserved began, once for each lease. answered means that the engine answered in full.
-	Released(l Lease, answered bool)
-}
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
 
 // tellReserved tells a pool's policy of a decision, if it keeps books.
-func (r *Router) tellReserved(req *Request, l Lease, index int) {
-	if k, ok := r.flight(l).policy.(Keeping); ok {
+func (r *Router) tellReserved(req *fleet.Request, l fleet.Lease, index int) {
+	if k, ok := r.flight(l).policy.(pick.Keeping); ok {
 		k.Reserved(l, &r.view.Candidates[index], &r.view, req)
 	}
 }
 
 // tellReleased tells it of the end.
 func tellReleased(f *flight, ev *Finished) {
-	if k, ok := f.policy.(Keeping); ok {
-		k.Released(ev.Lease, ev.Outcome == OK)
+	if k, ok := f.policy.(pick.Keeping); ok {
+		k.Released(ev.Lease, ev.Outcome == fleet.OK)
 	}
 }

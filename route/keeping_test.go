@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 	"pgregory.net/rapid"
 )
@@ -11,24 +13,24 @@ import (
 // bookkeeper is a policy that keeps books and picks the last candidate.
 type bookkeeper struct {
 	t      *rapid.T
-	open   map[route.Lease]string
+	open   map[fleet.Lease]string
 	picked int
 	done   map[bool]int
 }
 
-func (b *bookkeeper) Pick(v *route.View, _ *route.Request) route.Choice {
+func (b *bookkeeper) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	b.picked++
-	return route.Choice{Index: len(v.Candidates) - 1, Reason: "last"}
+	return pick.Choice{Index: len(v.Candidates) - 1, Reason: "last"}
 }
 
-func (b *bookkeeper) Reserved(l route.Lease, c *route.Candidate, v *route.View, r *route.Request) {
+func (b *bookkeeper) Reserved(l fleet.Lease, c *pick.Candidate, v *pick.View, r *fleet.Request) {
 	if _, twice := b.open[l]; twice || l == 0 || v == nil || r == nil {
 		b.t.Fatalf("lease %x reserved twice", l)
 	}
 	b.open[l] = c.Name
 }
 
-func (b *bookkeeper) Released(l route.Lease, answered bool) {
+func (b *bookkeeper) Released(l fleet.Lease, answered bool) {
 	if _, ok := b.open[l]; !ok {
 		b.t.Fatalf("lease %x released and not open", l)
 	}
@@ -39,34 +41,34 @@ func (b *bookkeeper) Released(l route.Lease, answered bool) {
 // Whoever chooses the endpoint, and however a request ends, a policy with books is told of each lease once and of its end once.
 func TestKeepingIsToldOfEveryLeaseOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := &bookkeeper{t: t, open: map[route.Lease]string{}, done: map[bool]int{}}
-		r := route.New(route.Config{PolicyName: "books", Policy: func() route.Policy { return b }})
+		b := &bookkeeper{t: t, open: map[fleet.Lease]string{}, done: map[bool]int{}}
+		r := route.New(route.Config{PolicyName: "books", Policy: func() pick.Policy { return b }})
 		now := time.Unix(1_000_000, 0)
 		names := []string{"a", "b", "c"}
-		var all []route.Endpoint
+		var all []fleet.Endpoint
 		for _, n := range names {
-			all = append(all, route.Endpoint{Name: n, URL: "http://" + n, Weight: 1})
+			all = append(all, fleet.Endpoint{Name: n, URL: "http://" + n, Weight: 1})
 		}
 		r.Observe(now, route.Declared{Source: "static", Endpoints: all})
 		for _, n := range names {
-			r.Observe(now, route.Probed{Endpoint: n, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+			r.Observe(now, route.Probed{Endpoint: n, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 		}
-		want := map[route.Lease]string{}
-		var leases []route.Lease
+		want := map[fleet.Lease]string{}
+		var leases []fleet.Lease
 		answered := map[bool]int{}
 		for i := range rapid.IntRange(1, 40).Draw(t, "steps") {
 			now = now.Add(time.Minute)
 			if len(leases) > 0 && rapid.Bool().Draw(t, "end") {
 				l := leases[0]
-				o := rapid.SampledFrom([]route.Outcome{route.OK, route.ClientGone, route.ClientError, route.Abandoned}).Draw(t, "outcome")
+				o := rapid.SampledFrom([]fleet.Outcome{fleet.OK, fleet.ClientGone, fleet.ClientError, fleet.Abandoned}).Draw(t, "outcome")
 				r.Observe(now, route.Finished{Lease: l, Outcome: o})
-				r.Observe(now, route.Finished{Lease: l, Outcome: route.OK})
+				r.Observe(now, route.Finished{Lease: l, Outcome: fleet.OK})
 				leases = leases[1:]
 				delete(want, l)
-				answered[o == route.OK]++
+				answered[o == fleet.OK]++
 				continue
 			}
-			q := &route.Request{Model: "m", MintedID: "x" + string(rune('a'+i)), Seed: uint64(i), Class: rapid.SampledFrom([]route.Class{route.Turn, route.Embed, route.Aside}).Draw(t, "class")}
+			q := &fleet.Request{Model: "m", MintedID: "x" + string(rune('a'+i)), Seed: uint64(i), Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Embed, fleet.Aside}).Draw(t, "class")}
 			q.Pin = rapid.SampledFrom([]string{"", "", "a"}).Draw(t, "pin")
 			before, only := b.picked, rapid.Bool().Draw(t, "only")
 			if q.Pin == "" && only {
@@ -79,7 +81,7 @@ func TestKeepingIsToldOfEveryLeaseOnce(t *testing.T) {
 			if asked := b.picked > before; asked != (q.Pin == "") {
 				t.Fatalf("the policy was asked: %v, pinned to %q", asked, q.Pin)
 			}
-			if only && q.Pin == "" && d.Reason != route.ReasonOnly {
+			if only && q.Pin == "" && d.Reason != pick.ReasonOnly {
 				t.Fatalf("one candidate, reason %s", d.Reason)
 			}
 			want[d.Lease] = d.Endpoint.Name

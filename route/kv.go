@@ -5,27 +5,17 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/prefix"
-)
-
-// KVState says how far an endpoint's KV events can be gone by.
-type KVState string
-
-// The states of an endpoint's KV events.
-const (
-	KVNone    KVState = ""        // there are none
-	KVExact   KVState = "exact"   // all is known that the cache holds
-	KVPartial KVState = "partial" // what was stored since some time is known, and more may be there
-	KVSilent  KVState = "silent"  // nothing is heard of what must have been stored; feedback is gone by
-	KVWrong   KVState = "wrong"   // predictions made of them proved wrong, one after another; feedback is gone by
 )
 
 // KVApplied is what an endpoint's event stream brought.
 type KVApplied struct {
 	Endpoint string
-	Ops      *KVOps // read during Observe only
-	Blocks   int    // held by the engine, as far as it is known
-	Size     int    // tokens a block; 0 unknown
+	Ops      *kvstream.Ops // read during Observe only
+	Blocks   int           // held by the engine, as far as it is known
+	Size     int           // tokens a block; 0 unknown
 
 	Asked time.Time // when the engine was asked for it; zero of a stream that tells by itself
 }
@@ -34,7 +24,7 @@ type KVApplied struct {
 // missing that cannot be asked for.
 type KVHeard struct {
 	Endpoint string
-	State    KVState
+	State    kvstream.State
 	Detail   string // what happened, for people
 	Lost     bool   // what was stored before is void
 	Restart  bool   // the engine has started anew: nothing that was believed of its cache holds
@@ -45,9 +35,9 @@ type KVTick struct{}
 
 // KVTokens tells the tokens of an open request's prompt, as the engine's tokenizer gives them.
 type KVTokens struct {
-	Lease  Lease
+	Lease  fleet.Lease
 	Tokens []uint32
-	Salt   string // KVEvent.Salt and KVEvent.Extra of the prompt's first block, see KVNames
+	Salt   string // kvstream.Event.Salt and kvstream.Event.Extra of the prompt's first block, see kvstream.Names
 	Extra  uint64
 }
 
@@ -58,7 +48,7 @@ func (KVTokens) event()  {}
 
 // KVFigures are what is known of an endpoint's KV events.
 type KVFigures struct {
-	State  KVState
+	State  kvstream.State
 	Blocks int    // held, as far as it is known
 	Untied uint64 // blocks stored of which it is not known whose conversation they are
 	Tied   uint64 // blocks stored in conversations that are known
@@ -68,13 +58,13 @@ type KVFigures struct {
 // mirror is what the router knows of an endpoint's cache by its events.
 type mirror struct {
 	KVFigures
-	base   KVState   // Exact or Partial: what the state is when nothing speaks against it
-	block  int       // tokens
-	stored uint64    // blocks stored so far
-	owed   time.Time // since when blocks must have been stored and nothing was heard; zero when nothing is owed
-	full   int       // blocks held at most when some were evicted: what the cache has room for; 0 unknown
-	misses int       // predictions in a row that were wrong
-	hits   int       // and, while it is not gone by, right
+	base   kvstream.State // Exact or Partial: what the state is when nothing speaks against it
+	block  int            // tokens
+	stored uint64         // blocks stored so far
+	owed   time.Time      // since when blocks must have been stored and nothing was heard; zero when nothing is owed
+	full   int            // blocks held at most when some were evicted: what the cache has room for; 0 unknown
+	misses int            // predictions in a row that were wrong
+	hits   int            // and, while it is not gone by, right
 
 	unheard        []kvUnheard // what was computed of late and may not have been told yet, in a ring
 	next           int         // its oldest
@@ -91,11 +81,11 @@ const (
 )
 
 // trusted reports whether predictions go by the events.
-func (m *mirror) trusted() bool { return m.State == KVExact || m.State == KVPartial }
+func (m *mirror) trusted() bool { return m.State == kvstream.Exact || m.State == kvstream.Partial }
 
 // kvTable is what KV events say, over all endpoints.
 type kvTable struct {
-	index    *prefix.Index // by endpoint, the blocks that its engine told of, under the names of KVStream
+	index    *prefix.Index // by endpoint, the blocks that its engine told of, under the names of kvstream.Stream
 	ties     kvTies
 	matches  prefix.Matches
 	prompt   []uint64 // the blocks that the prompt at hand begins with: a tie's, which may not be changed while it is decided
@@ -118,24 +108,24 @@ type kvTable struct {
 func (r *Router) kvApply(now time.Time, ep *endpoint, ev *KVApplied) {
 	m := &ep.mirror
 	r.kv.open()
-	if m.base == KVNone {
-		m.base = KVPartial
+	if m.base == kvstream.None {
+		m.base = kvstream.Partial
 	}
 	if ev.Size > 0 && ev.Size != m.block {
 		m.block = ev.Size
 	}
-	r.kv.index.SetCapacity(ep.slot, max(ev.Blocks+1024, DefaultKVBlocks))
+	r.kv.index.SetCapacity(ep.slot, max(ev.Blocks+1024, kvstream.DefaultBlocks))
 	late := false
-	for i := range ev.Ops.ops {
-		op := &ev.Ops.ops[i]
-		names := ev.Ops.of(op)
+	for i := range ev.Ops.List {
+		op := &ev.Ops.List[i]
+		names := ev.Ops.Of(op)
 		switch op.Kind {
-		case KVStored:
+		case kvstream.Stored:
 			m.stored += uint64(len(names))
-			if m.State == KVSilent {
+			if m.State == kvstream.Silent {
 				r.kvSay(ep, "heard again")
 			}
-			if m.owed = (time.Time{}); m.State == KVSilent || m.State == KVNone {
+			if m.owed = (time.Time{}); m.State == kvstream.Silent || m.State == kvstream.None {
 				m.State = m.base
 			}
 			r.kv.index.Store(ep.slot, op.Parent, names)
@@ -147,15 +137,15 @@ func (r *Router) kvApply(now time.Time, ep *endpoint, ev *KVApplied) {
 				r.kv.noteHead(ep.slot, op.Parent, names)
 				late = true
 			}
-		case KVRemoved:
+		case kvstream.Removed:
 			r.kv.index.Remove(ep.slot, names)
 			m.full = max(m.full, m.Blocks)
-		case KVCleared:
+		case kvstream.Cleared:
 			r.kv.index.Clear(ep.slot)
 			r.belief.index.Clear(ep.slot)
 			r.renew(ep)
-			m.base, m.misses, m.hits = KVExact, 0, 0 // whatever was there before it began is gone
-			m.State = KVExact
+			m.base, m.misses, m.hits = kvstream.Exact, 0, 0 // whatever was there before it began is gone
+			m.State = kvstream.Exact
 		}
 	}
 	m.Blocks = ev.Blocks
@@ -167,7 +157,7 @@ func (r *Router) kvApply(now time.Time, ep *endpoint, ev *KVApplied) {
 
 // kvSpeaker is the conversation that a stored event belongs to: the label says so, or there is only one request that can have caused
 // it. 0 is nobody.
-func (r *Router) kvSpeaker(ep *endpoint, op *KVOp) (label, only uint64) {
+func (r *Router) kvSpeaker(ep *endpoint, op *kvstream.Op) (label, only uint64) {
 	if op.Session != "" {
 		return r.kv.labelled(op.Session), 0
 	}
@@ -216,7 +206,7 @@ func labelKey(session string) uint64 { return scramble(xxh3.HashString(session)^
 
 func (t *kvTable) open() {
 	if t.index == nil {
-		t.index = prefix.New(prefix.Config{Capacity: DefaultKVBlocks})
+		t.index = prefix.New(prefix.Config{Capacity: kvstream.DefaultBlocks})
 		t.ties.init()
 	}
 	t.any = true
@@ -226,7 +216,7 @@ func (t *kvTable) open() {
 func (r *Router) kvHeard(ep *endpoint, ev *KVHeard, to []Change) []Change {
 	m := &ep.mirror
 	r.kv.open()
-	if ev.Lost || ev.Restart || ev.State == KVNone {
+	if ev.Lost || ev.Restart || ev.State == kvstream.None {
 		r.kv.index.Clear(ep.slot)
 		m.Blocks, m.misses, m.hits, m.owed = 0, 0, 0, time.Time{}
 	}
@@ -235,9 +225,9 @@ func (r *Router) kvHeard(ep *endpoint, ev *KVHeard, to []Change) []Change {
 		ep.cache.restarts++
 	}
 	switch ev.State {
-	case KVExact, KVPartial, KVNone:
+	case kvstream.Exact, kvstream.Partial, kvstream.None:
 		m.base = ev.State
-	case KVSilent, KVWrong:
+	case kvstream.Silent, kvstream.Wrong:
 	}
 	before := m.State
 	if m.State = ev.State; m.State == before && ev.Detail == "" {
@@ -253,7 +243,7 @@ func (r *Router) kvTick(now time.Time, to []Change) []Change {
 		if m.owed.IsZero() || now.Sub(m.owed) < kvOverdue || !m.trusted() {
 			continue
 		}
-		m.State, m.owed = KVSilent, time.Time{}
+		m.State, m.owed = kvstream.Silent, time.Time{}
 		to = append(to, Change{
 			Endpoint: ep.spec.Name, From: ep.told, To: ep.told,
 			Detail: "KV events: silent, though blocks must have been stored; going by the answers until they are heard again",
@@ -263,7 +253,7 @@ func (r *Router) kvTick(now time.Time, to []Change) []Change {
 }
 
 // kvOwed notes that an answer must have brought blocks that were not heard of.
-func (r *Router) kvOwed(now time.Time, f *flight, u *Usage) {
+func (r *Router) kvOwed(now time.Time, f *flight, u *fleet.Usage) {
 	m := &f.ep.mirror
 	if !m.trusted() || m.block <= 0 || m.stored != f.kv.stored || u.PromptTokens <= 0 || !u.CachedKnown {
 		return

@@ -4,6 +4,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // kvWorld is a router with two engines whose events are told by hand: blocks of 16 tokens, a token for each 8 bytes of text.
@@ -11,18 +15,18 @@ type kvWorld struct {
 	*testing.T
 	r       *Router
 	now     time.Time
-	streams map[string]*KVStream
+	streams map[string]*kvstream.Stream
 	seq     map[string]uint64
 	said    []string
 }
 
 func newKVWorld(t *testing.T) *kvWorld {
-	w := &kvWorld{T: t, r: New(Config{Policy: func() Policy { return firstPolicy{} }}), now: kvNow, streams: map[string]*KVStream{}, seq: map[string]uint64{}}
-	w.observe(Declared{Source: "s", Endpoints: []Endpoint{{Name: "a", URL: "http://a", Weight: 1, Models: []string{"m"}}, {Name: "b", URL: "http://b", Weight: 1, Models: []string{"m"}}}})
+	w := &kvWorld{T: t, r: New(Config{Policy: func() pick.Policy { return firstPolicy{} }}), now: kvNow, streams: map[string]*kvstream.Stream{}, seq: map[string]uint64{}}
+	w.observe(Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1, Models: []string{"m"}}, {Name: "b", URL: "http://b", Weight: 1, Models: []string{"m"}}}})
 	for _, name := range []string{"a", "b"} {
-		w.observe(Probed{Endpoint: name, Report: Report{Healthy: true, Kind: KindVLLM, BlockTokens: 16, CacheTokens: 100_000}})
-		w.streams[name] = NewKVStream(0)
-		w.observe(KVHeard{Endpoint: name, State: KVExact, Detail: "followed"})
+		w.observe(Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, BlockTokens: 16, CacheTokens: 100_000}})
+		w.streams[name] = kvstream.New(0)
+		w.observe(KVHeard{Endpoint: name, State: kvstream.Exact, Detail: "followed"})
 	}
 	w.said = nil
 	return w
@@ -35,23 +39,23 @@ func (w *kvWorld) observe(ev Event) {
 }
 
 // tell has an endpoint's engine publish events.
-func (w *kvWorld) tell(name string, events ...KVEvent) {
-	var ops KVOps
+func (w *kvWorld) tell(name string, events ...kvstream.Event) {
+	var ops kvstream.Ops
 	s := w.streams[name]
-	s.Apply(w.seq[name], &KVBatch{At: float64(w.seq[name]), Events: events}, &ops)
+	s.Apply(w.seq[name], &kvstream.Batch{At: float64(w.seq[name]), Events: events}, &ops)
 	w.seq[name]++
 	w.observe(KVApplied{Endpoint: name, Ops: &ops, Blocks: s.Held(), Size: 16})
 }
 
 // prompt is so many tokens: those of the system prompt, then a conversation's own.
-func kvPrompt(system, own int, id uint32) (tokens []uint32, c *Content) {
+func kvPrompt(system, own int, id uint32) (tokens []uint32, c *fleet.Content) {
 	for i := range system {
 		tokens = append(tokens, uint32(i)+1)
 	}
 	for i := range own {
 		tokens = append(tokens, id*100_000+uint32(i))
 	}
-	c = &Content{Bytes: len(tokens) * 8}
+	c = &fleet.Content{Bytes: len(tokens) * 8}
 	h := uint64(1)
 	for i, x := range tokens {
 		h = scramble(h ^ uint64(x))
@@ -62,9 +66,9 @@ func kvPrompt(system, own int, id uint32) (tokens []uint32, c *Content) {
 	return tokens, c
 }
 
-func (w *kvWorld) route(session, pin string, c *Content) Decision {
+func (w *kvWorld) route(session, pin string, c *fleet.Content) Decision {
 	w.Helper()
-	d, err := w.r.Route(w.now, &Request{Model: "m", Session: session, Content: c, PromptBytes: c.Bytes, PromptTokens: 0, Pin: pin, Seed: 1})
+	d, err := w.r.Route(w.now, &fleet.Request{Model: "m", Session: session, Content: c, PromptBytes: c.Bytes, PromptTokens: 0, Pin: pin, Seed: 1})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -72,20 +76,20 @@ func (w *kvWorld) route(session, pin string, c *Content) Decision {
 }
 
 // cached is what is predicted of a request that is not sent after all.
-func (w *kvWorld) cached(session, pin string, c *Content) int {
+func (w *kvWorld) cached(session, pin string, c *fleet.Content) int {
 	w.Helper()
 	d := w.route(session, pin, c)
-	w.observe(Finished{Lease: d.Lease, Outcome: Abandoned})
+	w.observe(Finished{Lease: d.Lease, Outcome: fleet.Abandoned})
 	return d.CachedTokens
 }
 
 // turn is a request from decision to end, whose blocks from block from on are stored at its endpoint.
-func (w *kvWorld) turn(session, pin, label string, tokens []uint32, c *Content, cached int) Decision {
+func (w *kvWorld) turn(session, pin, label string, tokens []uint32, c *fleet.Content, cached int) Decision {
 	w.Helper()
 	d := w.route(session, pin, c)
 	w.tell(pin, blocksOf(tokens, cached/16, label))
 	w.observe(FirstByte{Lease: d.Lease})
-	w.observe(Finished{Lease: d.Lease, Usage: Usage{PromptTokens: len(tokens), CachedTokens: cached, CachedKnown: true, OutputTokens: 1}})
+	w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: len(tokens), CachedTokens: cached, CachedKnown: true, OutputTokens: 1}})
 	w.now = w.now.Add(time.Second)
 	return d
 }
@@ -100,8 +104,8 @@ func kvHashOf(tokens []uint32) uint64 {
 }
 
 // blocksOf is the event of a prompt's whole blocks from one on.
-func blocksOf(tokens []uint32, from int, label string) KVEvent {
-	e := KVEvent{Kind: KVStored, BlockTokens: 16, Session: label, Tokens: tokens[from*16 : len(tokens)/16*16]}
+func blocksOf(tokens []uint32, from int, label string) kvstream.Event {
+	e := kvstream.Event{Kind: kvstream.Stored, BlockTokens: 16, Session: label, Tokens: tokens[from*16 : len(tokens)/16*16]}
 	for i := from; i < len(tokens)/16; i++ {
 		e.Hashes = append(e.Hashes, kvHashOf(tokens[:i*16+16]))
 	}
@@ -111,8 +115,8 @@ func blocksOf(tokens []uint32, from int, label string) KVEvent {
 	return e
 }
 
-func removedFrom(tokens []uint32, from int) KVEvent {
-	e := KVEvent{Kind: KVRemoved}
+func removedFrom(tokens []uint32, from int) kvstream.Event {
+	e := kvstream.Event{Kind: kvstream.Removed}
 	for i := len(tokens) / 16; i > from; i-- {
 		e.Hashes = append(e.Hashes, kvHashOf(tokens[:i*16]))
 	}
@@ -142,7 +146,7 @@ func TestKVPredicts(t *testing.T) {
 	if got := w.cached("x", "a", c2); got != 400 {
 		t.Errorf("after the end of it was evicted: %d cached, want 400", got)
 	}
-	w.tell("a", KVEvent{Kind: KVCleared})
+	w.tell("a", kvstream.Event{Kind: kvstream.Cleared})
 	if got := w.cached("x", "a", c2); got != 0 {
 		t.Errorf("after all was cleared: %d cached", got)
 	}
@@ -186,10 +190,10 @@ func TestKVWithoutLabels(t *testing.T) {
 			w.observe(KVTokens{Lease: d.Lease, Tokens: tokens})
 		}
 		known := how != "tokens, late"
-		end := Usage{PromptTokens: 640, CachedKnown: known, OutputTokens: 1}
+		end := fleet.Usage{PromptTokens: 640, CachedKnown: known, OutputTokens: 1}
 		w.observe(Finished{Lease: d.Lease, Usage: end})
 		if how != "alone" {
-			w.observe(Finished{Lease: o.Lease, Usage: Usage{PromptTokens: 320, CachedKnown: known, OutputTokens: 1}})
+			w.observe(Finished{Lease: o.Lease, Usage: fleet.Usage{PromptTokens: 320, CachedKnown: known, OutputTokens: 1}})
 		}
 		if how == "tokens, late" {
 			w.observe(KVTokens{Lease: d.Lease, Tokens: tokens})
@@ -209,18 +213,18 @@ func TestKVSilence(t *testing.T) {
 	w.turn("x", "a", "x", tokens, c, 0)
 	_, c2 := kvPrompt(0, 900, 2)
 	d := w.route("y", "a", c2)
-	w.observe(Finished{Lease: d.Lease, Usage: Usage{PromptTokens: 900, CachedKnown: true}})
+	w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 900, CachedKnown: true}})
 	w.observe(KVTick{})
-	if w.r.Status(w.now)[0].KV.State != KVExact {
+	if w.r.Status(w.now)[0].KV.State != kvstream.Exact {
 		t.Error("silent at once: engines take a moment")
 	}
 	w.now = w.now.Add(kvOverdue)
 	w.observe(KVTick{})
-	if s := w.r.Status(w.now)[0].KV.State; s != KVSilent || len(w.said) != 1 || !strings.Contains(w.said[0], "silent") {
+	if s := w.r.Status(w.now)[0].KV.State; s != kvstream.Silent || len(w.said) != 1 || !strings.Contains(w.said[0], "silent") {
 		t.Errorf("%s: %q", s, w.said)
 	}
 	w.tell("a", blocksOf(tokens, 0, "x"))
-	if s := w.r.Status(w.now)[0].KV.State; s != KVExact {
+	if s := w.r.Status(w.now)[0].KV.State; s != kvstream.Exact {
 		t.Errorf("heard again: %s", s)
 	}
 }
@@ -232,18 +236,18 @@ func TestKVWrong(t *testing.T) {
 	w.turn("x", "a", "x", tokens, c, 0)
 	ask := func(found int) {
 		d := w.route("x", "a", c)
-		w.observe(Finished{Lease: d.Lease, Usage: Usage{PromptTokens: 640, CachedTokens: found, CachedKnown: true}})
+		w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 640, CachedTokens: found, CachedKnown: true}})
 	}
 	for range kvMisses {
 		ask(0) // though the events say that it is there
 	}
-	if s := w.r.Status(w.now)[0].KV; s.State != KVWrong || s.Wrong != 1 || len(w.said) != 1 {
+	if s := w.r.Status(w.now)[0].KV; s.State != kvstream.Wrong || s.Wrong != 1 || len(w.said) != 1 {
 		t.Fatalf("%+v %q", s, w.said)
 	}
 	for range kvHits {
 		ask(624)
 	}
-	if s := w.r.Status(w.now)[0].KV; s.State != KVExact || len(w.said) != 2 {
+	if s := w.r.Status(w.now)[0].KV; s.State != kvstream.Exact || len(w.said) != 2 {
 		t.Errorf("%+v %q", s, w.said)
 	}
 }

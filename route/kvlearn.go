@@ -1,6 +1,10 @@
 package route
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/warmpath/warmpath/fleet"
+)
 
 // kvLook finds the blocks that a prompt begins with: those of its conversation's last turn, if it goes on from there, else those of
 // a prompt that began with the same text.
@@ -35,7 +39,7 @@ func (x *tie) goesOn(keys []uint64) bool {
 
 // kvEnd is what is known of a prompt when its answer is over.
 type kvEnd struct {
-	lease  Lease
+	lease  fleet.Lease
 	key    uint64 // of its conversation
 	ends   uint64 // of the router's own blocks of it, the last
 	reach  int    // how many there are
@@ -44,14 +48,14 @@ type kvEnd struct {
 	ep     *endpoint
 	slot   int
 	since  int // runs that nobody had claimed when it was routed (see kvHead)
-	usage  Usage
+	usage  fleet.Usage
 
 	claimed bool // its blocks are found
 	adapter bool // see kvFlight
 }
 
 // learnTie notes, at the end of a request, where in its text the chain ends.
-func (r *Router) learnTie(l Lease, f *flight, u *Usage) {
+func (r *Router) learnTie(l fleet.Lease, f *flight, u *fleet.Usage) {
 	k := &r.kv
 	e := kvEnd{lease: l, block: f.ep.kvBlock(), usage: *u}
 	if e.block <= 0 || len(f.chain) == 0 || f.session == "" || u.PromptTokens <= 0 {

@@ -1,6 +1,11 @@
 package route
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
+)
 
 // kvFlight is what a flight remembers of the events at the time of its decision.
 type kvFlight struct {
@@ -18,7 +23,7 @@ type kvFlight struct {
 // kvPredict says how many tokens of the prompt a candidate holds by its events; ok is false when they do not say.
 func (r *Router) kvPredict(i int) (tokens int, ok bool) {
 	k, m := &r.kv, &r.members[i].ep.mirror
-	if m.block <= 0 || len(k.prompt) == 0 || m.State == KVNone {
+	if m.block <= 0 || len(k.prompt) == 0 || m.State == kvstream.None {
 		return 0, false
 	}
 	held := k.matches.Depth(r.members[i].ep.slot) * m.block
@@ -55,7 +60,7 @@ func (r *Router) kvExact(tenant string, t *talk, m *measure) {
 		c, ep := &v.Candidates[i], r.members[i].ep
 		tokens, said := r.kvPredict(i)
 		by := said && ep.mirror.trusted() && c.Model == r.belief.keysFor
-		if by && (ep.mirror.State == KVPartial || r.belief.depths[i] > k.covers) {
+		if by && (ep.mirror.State == kvstream.Partial || r.belief.depths[i] > k.covers) {
 			by = tokens >= c.CachedTokens // more may be there than is known
 		}
 		k.used = append(k.used, by)
@@ -110,7 +115,7 @@ func (r *Router) kvNote(ep *endpoint, f *flight, index int) {
 
 // kvEnded draws the conclusions of an answer about its endpoint's events.
 func (r *Router) kvEnded(now time.Time, f *flight, ev *Finished) {
-	if !r.kv.any || ev.Outcome != OK || f.class != Turn || f.incarnation != f.ep.incarnation {
+	if !r.kv.any || ev.Outcome != fleet.OK || f.class != fleet.Turn || f.incarnation != f.ep.incarnation {
 		return
 	}
 	r.kvSettle(f, &ev.Usage)
@@ -119,7 +124,7 @@ func (r *Router) kvEnded(now time.Time, f *flight, ev *Finished) {
 }
 
 // kvSettle compares what events said with what the engine found, and says so when they are given up or gone by again.
-func (r *Router) kvSettle(f *flight, u *Usage) {
+func (r *Router) kvSettle(f *flight, u *fleet.Usage) {
 	ep := f.ep
 	m := &ep.mirror
 	if !f.kv.known || !u.CachedKnown || u.PromptTokens <= 0 || f.epoch != ep.epoch || m.block <= 0 {
@@ -138,7 +143,7 @@ func (r *Router) kvSettle(f *flight, u *Usage) {
 	switch {
 	case wrong && m.trusted():
 		if m.misses++; m.misses >= kvMisses {
-			m.State, m.hits = KVWrong, 0
+			m.State, m.hits = kvstream.Wrong, 0
 			m.Wrong++
 			r.kvSay(ep, "give another picture than the answers; going by the answers")
 		}
@@ -146,7 +151,7 @@ func (r *Router) kvSettle(f *flight, u *Usage) {
 		m.hits = 0
 	default:
 		m.misses = 0
-		if m.hits++; m.State == KVWrong && m.hits >= kvHits {
+		if m.hits++; m.State == kvstream.Wrong && m.hits >= kvHits {
 			m.State = m.base
 			r.kvSay(ep, "agree with the answers again")
 		}

@@ -1,6 +1,6 @@
 package route
 
-// tie says which blocks a conversation's prompt consists of, in the names of KVStream, and where in the router's own view of the prompt
+// tie says which blocks a conversation's prompt consists of, in the names of kvstream.Stream, and where in the router's own view of the prompt
 // the last turn ended.
 type tie struct {
 	key        uint64 // conversation, or place in a prompt (see anchor)

@@ -3,6 +3,8 @@ package route
 import (
 	"fmt"
 	"slices"
+
+	"github.com/warmpath/warmpath/kvstream"
 )
 
 // kvTokens ties a request to the blocks that its tokens make; it may be over by now.
@@ -32,7 +34,7 @@ func (r *Router) kvTokens(ev *KVTokens) {
 			return
 		}
 	}
-	names := KVNames(ev.Tokens, block, ev.Salt, ev.Extra, k.chain[:0])
+	names := kvstream.Names(ev.Tokens, block, ev.Salt, ev.Extra, k.chain[:0])
 	k.chain = names
 	if key == 0 || len(names) == 0 {
 		return

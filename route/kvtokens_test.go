@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
 )
 
 // TestKVForeignTokens: tokens that are not the engine's are not gone by, which is said once, and are gone by again when they are.
@@ -24,8 +27,8 @@ func TestKVForeignTokens(t *testing.T) {
 			tell()
 		}
 		w.tell("a", blocksOf(tokens, 0, ""))
-		w.observe(Finished{Lease: other.Lease, Outcome: Abandoned})
-		w.observe(Finished{Lease: d.Lease, Usage: Usage{PromptTokens: 640, CachedKnown: true, OutputTokens: 1}})
+		w.observe(Finished{Lease: other.Lease, Outcome: fleet.Abandoned})
+		w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 640, CachedKnown: true, OutputTokens: 1}})
 		if late {
 			tell()
 		}
@@ -73,8 +76,8 @@ func TestKVOneRun(t *testing.T) {
 		if late {
 			tell()
 		}
-		w.observe(Finished{Lease: other.Lease, Outcome: Abandoned})
-		w.observe(Finished{Lease: d.Lease, Usage: Usage{PromptTokens: 640, CachedKnown: false, OutputTokens: 160}})
+		w.observe(Finished{Lease: other.Lease, Outcome: fleet.Abandoned})
+		w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 640, CachedKnown: false, OutputTokens: 160}})
 		w.tell("a", removedFrom(whole, 45))
 		if got := w.cached("x", "a", next); got != 720 {
 			t.Errorf("tokens late %v: %d cached after an eviction, want 720, a part of the answer included", late, got)
@@ -97,9 +100,9 @@ func TestKVUnheard(t *testing.T) {
 		t.Errorf("before the engine was asked: %d cached, want nearly 800", got)
 	}
 	heard := func(at time.Time) {
-		var ops KVOps
+		var ops kvstream.Ops
 		other, _ := kvPrompt(0, 32, 7)
-		w.streams["a"].Apply(w.seq["a"], &KVBatch{At: float64(w.seq["a"]), Events: []KVEvent{blocksOf(other, 0, "y")}}, &ops)
+		w.streams["a"].Apply(w.seq["a"], &kvstream.Batch{At: float64(w.seq["a"]), Events: []kvstream.Event{blocksOf(other, 0, "y")}}, &ops)
 		w.seq["a"]++
 		w.observe(KVApplied{Endpoint: "a", Ops: &ops, Blocks: 2, Size: 16, Asked: at})
 	}
@@ -111,25 +114,25 @@ func TestKVUnheard(t *testing.T) {
 	if got := w.cached("x", "a", next); got != 0 {
 		t.Errorf("of one from after: %d cached, want none, since nothing was told", got)
 	}
-	w.observe(Finished{Lease: d.Lease, Outcome: Abandoned})
+	w.observe(Finished{Lease: d.Lease, Outcome: fleet.Abandoned})
 }
 
 // TestKVTenants: two tenants who use one id do not share what is known of its blocks, labelled or not.
 func TestKVTenants(t *testing.T) {
 	for _, label := range []string{"s", ""} {
 		w := newKVWorld(t)
-		ask := func(tenant string, c *Content) Decision {
+		ask := func(tenant string, c *fleet.Content) Decision {
 			t.Helper()
-			d, err := w.r.Route(w.now, &Request{Model: "m", Tenant: tenant, Session: "s", Content: c, PromptBytes: c.Bytes, Pin: "a", Seed: 1})
+			d, err := w.r.Route(w.now, &fleet.Request{Model: "m", Tenant: tenant, Session: "s", Content: c, PromptBytes: c.Bytes, Pin: "a", Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return d
 		}
-		turn := func(tenant string, tokens []uint32, c *Content) {
+		turn := func(tenant string, tokens []uint32, c *fleet.Content) {
 			d := ask(tenant, c)
 			w.tell("a", blocksOf(tokens, 0, label))
-			w.observe(Finished{Lease: d.Lease, Usage: Usage{PromptTokens: len(tokens), CachedKnown: true, OutputTokens: 1}})
+			w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: len(tokens), CachedKnown: true, OutputTokens: 1}})
 			w.now = w.now.Add(time.Second)
 		}
 		one, c1 := kvPrompt(0, 640, 1)
@@ -153,25 +156,25 @@ func TestKVTenants(t *testing.T) {
 		if d.CachedTokens != 160 {
 			t.Errorf("label %q: %d cached after an eviction, want 160", label, d.CachedTokens)
 		}
-		w.observe(Finished{Lease: d.Lease, Outcome: Abandoned})
+		w.observe(Finished{Lease: d.Lease, Outcome: fleet.Abandoned})
 	}
 }
 
 // TestKVTokensOfAdapters: the blocks of a request for an adapter depend on it too, so its tokens name none.
 func TestKVTokensOfAdapters(t *testing.T) {
 	w := newKVWorld(t)
-	w.observe(Declared{Source: "s", Endpoints: []Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
-	w.observe(Probed{Endpoint: "a", Report: Report{Healthy: true, Kind: KindVLLM, Models: []Model{{ID: "m"}, {ID: "ad", Parent: "m"}}, BlockTokens: 16}})
+	w.observe(Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
+	w.observe(Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}, {ID: "ad", Parent: "m"}}, BlockTokens: 16}})
 	for _, late := range []bool{false, true} {
 		for _, model := range []string{"m", "ad"} {
 			tokens, c := kvPrompt(0, 640, 1)
 			session := fmt.Sprint(model, late)
-			d, err := w.r.Route(w.now, &Request{Model: model, Session: session, Content: c, PromptBytes: c.Bytes, Seed: 1})
+			d, err := w.r.Route(w.now, &fleet.Request{Model: model, Session: session, Content: c, PromptBytes: c.Bytes, Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			end := func() {
-				w.observe(Finished{Lease: d.Lease, Usage: Usage{PromptTokens: 640, OutputTokens: 1}})
+				w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 640, OutputTokens: 1}})
 			}
 			if late {
 				end()

@@ -1,6 +1,10 @@
 package route
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
 
 // The books of the two legs of a request. A prefill leg is outstanding until its prompt is computed, and in transfer
 // until its decoder has the KV cache. A decode leg is outstanding from the beginning, since it will come, and in transfer
@@ -9,11 +13,11 @@ import "time"
 // part takes from what a whole request would add to the books what the other leg adds.
 func (f *flight) part(d *Decision) {
 	switch f.leg {
-	case LegPrefill:
+	case fleet.LegPrefill:
 		f.decode, f.context, f.transfer = 0, int64(d.PromptTokens), int64(d.PromptTokens)
-	case LegDecode:
+	case fleet.LegDecode:
 		f.prefill, f.transfer = 0, int64(d.PromptTokens-d.CachedTokens)
-	case LegWhole:
+	case fleet.LegWhole:
 	}
 }
 
@@ -21,32 +25,32 @@ func (f *flight) part(d *Decision) {
 func (r *Router) computedLeg(now time.Time, f *flight) {
 	l := &f.ep.load
 	switch f.leg {
-	case LegPrefill:
+	case fleet.LegPrefill:
 		l.Requests--
 		l.TransferRequests++
 		l.TransferTokens += f.transfer
 		return
-	case LegDecode:
+	case fleet.LegDecode:
 		l.TransferRequests--
 		l.TransferTokens -= f.transfer
 		r.came(now, f)
 		r.learnTransfer(now, f)
-	case LegWhole:
+	case fleet.LegWhole:
 	}
 }
 
 // leave takes a flight that ends off the count of requests.
 func (r *Router) leave(now time.Time, f *flight) {
 	l := &f.ep.load
-	inTransfer := f.leg != LegWhole && f.prefilled == (f.leg == LegPrefill)
+	inTransfer := f.leg != fleet.LegWhole && f.prefilled == (f.leg == fleet.LegPrefill)
 	if inTransfer {
 		l.TransferRequests--
 		l.TransferTokens -= f.transfer
-		if f.leg == LegDecode {
+		if f.leg == fleet.LegDecode {
 			r.came(now, f)
 		}
 	}
-	if !inTransfer || f.leg == LegDecode {
+	if !inTransfer || f.leg == fleet.LegDecode {
 		l.Requests--
 	}
 }
@@ -56,11 +60,11 @@ func (r *Router) leave(now time.Time, f *flight) {
 func (f *flight) about(ev *Finished) Finished {
 	told := *ev
 	switch f.leg {
-	case LegPrefill:
+	case fleet.LegPrefill:
 		told.Usage.OutputTokens = 0
-	case LegDecode:
+	case fleet.LegDecode:
 		told.Usage.CachedTokens, told.Usage.CachedKnown = 0, false
-	case LegWhole:
+	case fleet.LegWhole:
 	}
 	return told
 }

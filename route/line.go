@@ -3,6 +3,8 @@ package route
 import (
 	"slices"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // Engines compute prompts in order of arrival, and nothing can be taken back from their queues: behind one prompt of 100,000 tokens a
@@ -36,7 +38,7 @@ const onItsWay = 10 * time.Millisecond
 func (ep *endpoint) sent() int { return ep.load.Requests - len(ep.line.flights) }
 
 // books is the endpoint's load as others are told it.
-func (ep *endpoint) books() Load {
+func (ep *endpoint) books() fleet.Load {
 	l := ep.load
 	l.InLine = len(ep.line.flights)
 	return l
@@ -44,10 +46,10 @@ func (ep *endpoint) books() Load {
 
 // lines reports whether a flight that has just been reserved stands in line: who computes a prompt, at a door that can wait, and nothing has
 // happened to it yet. A decode leg waits for its prefill leg as it is.
-func (r *Router) lines(now time.Time, req *Request, f *flight) bool {
+func (r *Router) lines(now time.Time, req *fleet.Request, f *flight) bool {
 	ep := f.ep
-	return r.cfg.Queue.Ahead > 0 && req.Waits && req.Class == Turn && f.leg != LegDecode && !f.trial && !req.Fails &&
-		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && ep.spec.Part.Kind != Slot && (len(ep.line.flights) > 0 || r.supplied(now, ep))
+	return r.cfg.Queue.Ahead > 0 && req.Waits && req.Class == fleet.Turn && f.leg != fleet.LegDecode && !f.trial && !req.Fails &&
+		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && ep.spec.Part.Kind != fleet.Slot && (len(ep.line.flights) > 0 || r.supplied(now, ep))
 }
 
 // supplied reports whether an endpoint that computes in turn has as much to compute as it is to be given in advance. One step's worth of
@@ -86,7 +88,7 @@ func (r *Router) turn(prefillMs float64, waited time.Duration) float64 {
 }
 
 // callUp hands on whose turn it is, and returns their leases.
-func (r *Router) callUp(now time.Time) []Lease {
+func (r *Router) callUp(now time.Time) []fleet.Lease {
 	r.called = r.called[:0]
 	if r.standing == 0 {
 		return nil

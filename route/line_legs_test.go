@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -22,8 +24,8 @@ type press struct {
 	sent   []string
 }
 
-func (s *press) request(name string, tokens int) *route.Request {
-	return &route.Request{ID: name, Seed: 1, Model: "m", MintedID: name, PromptTokens: tokens, Stream: true, Waits: true, Splits: true}
+func (s *press) request(name string, tokens int) *fleet.Request {
+	return &fleet.Request{ID: name, Seed: 1, Model: "m", MintedID: name, PromptTokens: tokens, Stream: true, Waits: true, Splits: true}
 }
 
 func (s *press) ask(name string, tokens int) {
@@ -71,7 +73,7 @@ func (s *press) run(d time.Duration) {
 		name := s.queue[0]
 		plan := s.plans[name]
 		s.now, s.queue, s.from = end, s.queue[1:], end
-		usage := route.Usage{PromptTokens: s.tokens[name], OutputTokens: 1, CachedKnown: true}
+		usage := fleet.Usage{PromptTokens: s.tokens[name], OutputTokens: 1, CachedKnown: true}
 		s.observe(route.FirstByte{Lease: plan.Prefill.Lease})
 		s.observe(route.Transferring{Lease: plan.Lease})
 		s.observe(route.FirstByte{Lease: plan.Lease})
@@ -85,14 +87,14 @@ func (s *press) run(d time.Duration) {
 func TestLineOfLegs(t *testing.T) {
 	s := &press{t: t, now: time.Unix(1_000_000, 0), plans: map[string]route.Plan{}, tokens: map[string]int{}}
 	s.r = route.New(route.Config{
-		Policy: func() route.Policy { return firstLeast{} }, PolicyName: "first_least", Queue: route.Queue{Ahead: time.Second},
+		Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "first_least", Queue: route.Queue{Ahead: time.Second},
 		Disaggregation: route.Disaggregation{When: route.WhenAlways},
 	})
-	s.r.Observe(s.now, route.Declared{Source: "test", Endpoints: []route.Endpoint{
-		{Name: "p", URL: "http://p", Weight: 1, Role: route.RolePrefill}, {Name: "d", URL: "http://d", Weight: 1, Role: route.RoleDecode},
+	s.r.Observe(s.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{
+		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill}, {Name: "d", URL: "http://d", Weight: 1, Role: fleet.RoleDecode},
 	}})
 	for _, name := range []string{"p", "d"} {
-		s.r.Observe(s.now, route.Probed{Endpoint: name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+		s.r.Observe(s.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
 	for i := range 8 { // it learns what the prefiller is like
 		s.ask(fmt.Sprint("known", i), 4000)
@@ -110,10 +112,10 @@ func TestLineOfLegs(t *testing.T) {
 	if got := s.r.Status(s.now)[0].Load; got.InLine != 3 || got.PrefillTokens != 83_000 {
 		t.Fatalf("load %+v: want three in line, with 83,000 tokens to compute in all", got)
 	}
-	for what, change := range map[string]func(q *route.Request){
-		"another prefiller failed": func(q *route.Request) { q.TriedPrefill = []string{"other"} },
-		"a decoder failed":         func(q *route.Request) { q.Tried = []string{"other"} },
-		"its door cannot wait":     func(q *route.Request) { q.Waits = false },
+	for what, change := range map[string]func(q *fleet.Request){
+		"another prefiller failed": func(q *fleet.Request) { q.TriedPrefill = []string{"other"} },
+		"a decoder failed":         func(q *fleet.Request) { q.Tried = []string{"other"} },
+		"its door cannot wait":     func(q *fleet.Request) { q.Waits = false },
 	} {
 		q := s.request("tried", 2000)
 		change(q)
@@ -121,15 +123,15 @@ func TestLineOfLegs(t *testing.T) {
 		if err != nil || plan.Prefill.Waits {
 			t.Errorf("%s: %+v, %v: want it not to stand in line", what, plan, err)
 		}
-		s.observe(route.Finished{Lease: plan.Prefill.Lease, Outcome: route.Abandoned})
-		s.observe(route.Finished{Lease: plan.Lease, Outcome: route.Abandoned})
+		s.observe(route.Finished{Lease: plan.Prefill.Lease, Outcome: fleet.Abandoned})
+		s.observe(route.Finished{Lease: plan.Lease, Outcome: fleet.Abandoned})
 	}
 	s.run(time.Minute)
 	if want := []string{"blocks", "short", "middle", "long"}; !slices.Equal(s.sent, want) {
 		t.Errorf("the prefiller got %v, want %v", s.sent, want)
 	}
 	for i, e := range s.r.Status(s.now) {
-		if e.Load != (route.Load{}) {
+		if e.Load != (fleet.Load{}) {
 			t.Errorf("endpoint %d: load %+v when all is over", i, e.Load)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -21,8 +23,8 @@ type shop struct {
 	queue  []doing
 	known  bool // the router knows how fast it is
 
-	leases map[string]route.Lease
-	names  map[route.Lease]string
+	leases map[string]fleet.Lease
+	names  map[fleet.Lease]string
 	tokens map[string]int
 	sent   []string // in the order in which the engine got them
 	first  []string // in the order in which their first bytes came
@@ -70,17 +72,17 @@ func newShop(t rapid.TB, q route.Queue, e engine) *shop {
 func emptyShop(t rapid.TB, q route.Queue, e engine) *shop {
 	s := &shop{
 		t: t, now: time.Unix(1_000_000, 0), engine: e,
-		leases: map[string]route.Lease{}, names: map[route.Lease]string{}, tokens: map[string]int{}, came: map[string]time.Time{},
+		leases: map[string]fleet.Lease{}, names: map[fleet.Lease]string{}, tokens: map[string]int{}, came: map[string]time.Time{},
 		ttft: map[string]time.Duration{}, inLine: map[string]bool{},
 	}
-	s.r = route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "first_least", Queue: q})
-	s.r.Observe(s.now, route.Declared{Source: "test", Endpoints: []route.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
-	s.r.Observe(s.now, route.Probed{Endpoint: "a", Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+	s.r = route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "first_least", Queue: q})
+	s.r.Observe(s.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
+	s.r.Observe(s.now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	return s
 }
 
-func (s *shop) request(name string, tokens int) *route.Request {
-	return &route.Request{ID: name, Seed: 1, Model: "m", MintedID: name, PromptTokens: tokens, Stream: true, Waits: true}
+func (s *shop) request(name string, tokens int) *fleet.Request {
+	return &fleet.Request{ID: name, Seed: 1, Model: "m", MintedID: name, PromptTokens: tokens, Stream: true, Waits: true}
 }
 
 func (s *shop) ask(name string, tokens int) route.Decision {
@@ -157,12 +159,12 @@ func (s *shop) turn(name string) float64 {
 }
 
 // finish ends a request. The engine does not go on with one whose client has left.
-func (s *shop) finish(name string, o route.Outcome) {
+func (s *shop) finish(name string, o fleet.Outcome) {
 	delete(s.inLine, name)
 	if i := slices.IndexFunc(s.queue, func(d doing) bool { return d.name == name }); i >= 0 {
 		s.queue = slices.Delete(s.queue, i, i+1)
 	}
-	s.observe(route.Finished{Lease: s.leases[name], Outcome: o, Usage: route.Usage{PromptTokens: s.tokens[name], OutputTokens: 1, CachedKnown: true}})
+	s.observe(route.Finished{Lease: s.leases[name], Outcome: o, Usage: fleet.Usage{PromptTokens: s.tokens[name], OutputTokens: 1, CachedKnown: true}})
 	delete(s.leases, name)
 }
 
@@ -180,7 +182,7 @@ func (s *shop) run(d time.Duration) {
 		s.queue = slices.Delete(s.queue, i, i+1)
 		s.first, s.ttft[name] = append(s.first, name), s.now.Sub(s.came[name])
 		s.observe(route.FirstByte{Lease: s.leases[name]})
-		s.finish(name, route.OK)
+		s.finish(name, fleet.OK)
 	}
 	s.now = until
 }
@@ -242,7 +244,7 @@ func TestLineIsLeft(t *testing.T) {
 	s.ask("a", 30_000)
 	s.ask("b", 1000)
 	s.ask("c", 2000)
-	s.finish("b", route.ClientGone)
+	s.finish("b", fleet.ClientGone)
 	s.run(time.Minute)
 	s.want("sent", s.sent, []string{"a", "c"})
 	if err := s.r.Idle(); err != nil {
@@ -255,16 +257,16 @@ func TestWhoStandsInLine(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		q    route.Queue
-		with func(*route.Request)
+		with func(*fleet.Request)
 		want bool
 	}{
-		{"a prompt", aSecond, func(*route.Request) {}, true},
-		{"an answer that comes as a whole", aSecond, func(q *route.Request) { q.Stream = false }, true},
-		{"its door cannot wait", aSecond, func(q *route.Request) { q.Waits = false }, false},
-		{"pinned", aSecond, func(q *route.Request) { q.Pin = "a" }, false},
-		{"tried elsewhere", aSecond, func(q *route.Request) { q.Tried = []string{"b"} }, false},
-		{"an embedding", aSecond, func(q *route.Request) { q.Class = route.Embed }, false},
-		{"no line is kept", route.Queue{}, func(*route.Request) {}, false},
+		{"a prompt", aSecond, func(*fleet.Request) {}, true},
+		{"an answer that comes as a whole", aSecond, func(q *fleet.Request) { q.Stream = false }, true},
+		{"its door cannot wait", aSecond, func(q *fleet.Request) { q.Waits = false }, false},
+		{"pinned", aSecond, func(q *fleet.Request) { q.Pin = "a" }, false},
+		{"tried elsewhere", aSecond, func(q *fleet.Request) { q.Tried = []string{"b"} }, false},
+		{"an embedding", aSecond, func(q *fleet.Request) { q.Class = fleet.Embed }, false},
+		{"no line is kept", route.Queue{}, func(*fleet.Request) {}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newShop(t, tt.q, inTurn)
@@ -319,7 +321,7 @@ func TestLineAgainstModel(t *testing.T) {
 			default:
 				name := fmt.Sprint("r", 1+rapid.IntRange(0, n).Draw(rt, "leaves"))
 				if _, ok := s.leases[name]; ok {
-					s.finish(name, route.ClientGone)
+					s.finish(name, fleet.ClientGone)
 				}
 			}
 			// What the engine has that is not computed.

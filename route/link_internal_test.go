@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // carrier is what really carries KV cache to the one decoder: ms for a token when a transfer is alone, and whether those under way share.
@@ -35,12 +38,12 @@ func (c carrier) ends(tokens []int) []float64 {
 
 // linked is a router before a prefiller and a decoder.
 func linked(now time.Time) *Router {
-	r := New(Config{Policy: func() Policy { return firstOf{} }, PolicyName: "first", Disaggregation: Disaggregation{When: WhenAlways}})
-	r.Observe(now, Declared{Source: "test", Endpoints: []Endpoint{
-		{Name: "p", URL: "http://p", Weight: 1, Role: RolePrefill}, {Name: "d", URL: "http://d", Weight: 1, Role: RoleDecode},
+	r := New(Config{Policy: func() pick.Policy { return firstOf{} }, PolicyName: "first", Disaggregation: Disaggregation{When: WhenAlways}})
+	r.Observe(now, Declared{Source: "test", Endpoints: []fleet.Endpoint{
+		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill}, {Name: "d", URL: "http://d", Weight: 1, Role: fleet.RoleDecode},
 	}})
 	for _, name := range []string{"p", "d"} {
-		r.Observe(now, Probed{Endpoint: name, Report: Report{Healthy: true, Models: []Model{{ID: "m"}}}})
+		r.Observe(now, Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
 	return r
 }
@@ -55,7 +58,7 @@ func TestTransfersShareALink(t *testing.T) {
 			plans := make([]Plan, len(tokens))
 			for i, x := range tokens {
 				asked++
-				plan, err := r.Decide(now, &Request{Model: "m", PromptTokens: x, Stream: true, Splits: true, MintedID: strconv.Itoa(asked)})
+				plan, err := r.Decide(now, &fleet.Request{Model: "m", PromptTokens: x, Stream: true, Splits: true, MintedID: strconv.Itoa(asked)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -168,7 +171,7 @@ func TestFullMemoryHoldsNothing(t *testing.T) {
 	} {
 		ep := &endpoint{}
 		ep.report.CacheTokens, ep.load.ContextTokens, ep.held.prompts, ep.cache.share = c.tokens, c.context, c.twice, c.share
-		if got := ep.uncertain(&Candidate{Full: c.full}, 40_000); math.Abs(got-c.want) > 1e-9 {
+		if got := ep.uncertain(&pick.Candidate{Full: c.full}, 40_000); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %v tokens of 40,000, want %v", c.name, got, c.want)
 		}
 	}
@@ -176,7 +179,7 @@ func TestFullMemoryHoldsNothing(t *testing.T) {
 
 // TestInLineNobodyWaits: of a prompt that stands in line only those wait that it goes in front of, and those that come while it is computed.
 func TestInLineNobodyWaits(t *testing.T) {
-	c := Candidate{WaitMs: 900, LineMs: 800, TurnsPerMs: 0.01, Busy: 0.5}
+	c := pick.Candidate{WaitMs: 900, LineMs: 800, TurnsPerMs: 0.01, Busy: 0.5}
 	if got, want := inLine(&c, 200), 0.01/0.5*200*(100+100.0); math.Abs(got-want) > 1e-9 {
 		t.Errorf("at the end of the line others wait for %v ms, want %v", got, want)
 	}

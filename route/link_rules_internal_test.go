@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // wire is a router before a prefiller and a decoder, and what is asked of it.
@@ -32,7 +35,7 @@ func (w *wire) decoder(perToken float64) *endpoint {
 func (w *wire) decide(tokens int) Plan {
 	w.t.Helper()
 	w.asked++
-	plan, err := w.Decide(w.now, &Request{Model: "m", PromptTokens: tokens, Stream: true, Splits: true, MintedID: strconv.Itoa(w.asked)})
+	plan, err := w.Decide(w.now, &fleet.Request{Model: "m", PromptTokens: tokens, Stream: true, Splits: true, MintedID: strconv.Itoa(w.asked)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -71,7 +74,7 @@ func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*max(1, mat
 func TestWhoLeavesTheLink(t *testing.T) {
 	for name, end := range map[string]func(w *wire, p Plan){
 		"its first byte came": func(w *wire, p Plan) { w.Observe(w.now, FirstByte{Lease: p.Lease}) },
-		"its client left":     func(w *wire, p Plan) { w.Observe(w.now, Finished{Lease: p.Lease, Outcome: ClientGone}) },
+		"its client left":     func(w *wire, p Plan) { w.Observe(w.now, Finished{Lease: p.Lease, Outcome: fleet.ClientGone}) },
 	} {
 		w := newWire(t)
 		w.decoder(0.1)
@@ -115,10 +118,10 @@ func TestReplacedEngineHasItsOwnLink(t *testing.T) {
 	for range 10 {
 		w.hand(w.decide(2000))
 	}
-	w.Observe(w.now, Declared{Source: "test", Endpoints: []Endpoint{
-		{Name: "p", URL: "http://p", Weight: 1, Role: RolePrefill}, {Name: "d", URL: "http://d2", Weight: 1, Role: RoleDecode},
+	w.Observe(w.now, Declared{Source: "test", Endpoints: []fleet.Endpoint{
+		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill}, {Name: "d", URL: "http://d2", Weight: 1, Role: fleet.RoleDecode},
 	}})
-	w.Observe(w.now, Probed{Endpoint: "d", Report: Report{Healthy: true, Models: []Model{{ID: "m"}}}})
+	w.Observe(w.now, Probed{Endpoint: "d", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	ep := w.decoder(0.05)
 	if got := w.besides(ep, w.transferOf(w.now, ep), 1000, 0); got != 0 {
 		t.Errorf("what goes to the old engine is %.0f ms in the way", got)
@@ -210,14 +213,14 @@ func TestBesides(t *testing.T) {
 func TestLinkIsCharged(t *testing.T) {
 	now := time.Unix(1000, 0)
 	seen := &recorder{}
-	r := New(Config{Policy: func() Policy { return seen }, PolicyName: "seen", Disaggregation: Disaggregation{When: WhenTime}})
-	r.Observe(now, Declared{Source: "test", Endpoints: []Endpoint{
-		{Name: "p", URL: "http://p", Weight: 1, Role: RolePrefill},
-		{Name: "d", URL: "http://d", Weight: 1, Role: RoleDecode},
-		{Name: "far", URL: "http://far", Weight: 1, Role: RoleDecode},
+	r := New(Config{Policy: func() pick.Policy { return seen }, PolicyName: "seen", Disaggregation: Disaggregation{When: WhenTime}})
+	r.Observe(now, Declared{Source: "test", Endpoints: []fleet.Endpoint{
+		{Name: "p", URL: "http://p", Weight: 1, Role: fleet.RolePrefill},
+		{Name: "d", URL: "http://d", Weight: 1, Role: fleet.RoleDecode},
+		{Name: "far", URL: "http://far", Weight: 1, Role: fleet.RoleDecode},
 	}})
 	for _, name := range []string{"p", "d", "far"} {
-		r.Observe(now, Probed{Endpoint: name, Report: Report{Healthy: true, Models: []Model{{ID: "m"}}}})
+		r.Observe(now, Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
 	w := &wire{Router: r, t: t, now: now}
 	d, p := w.decoder(0.01), r.byName["p"]
@@ -241,10 +244,10 @@ func TestLinkIsCharged(t *testing.T) {
 	if !alone.Split() {
 		t.Fatalf("not split: %+v", alone)
 	}
-	for _, l := range []Lease{alone.Prefill.Lease, alone.Lease} {
-		w.Observe(w.now, Finished{Lease: l, Outcome: ClientGone})
+	for _, l := range []fleet.Lease{alone.Prefill.Lease, alone.Lease} {
+		w.Observe(w.now, Finished{Lease: l, Outcome: fleet.ClientGone})
 	}
-	if leg := seen.of(LegDecode); leg.LinkMs != 0 || leg.DelayMs != 0 {
+	if leg := seen.of(fleet.LegDecode); leg.LinkMs != 0 || leg.DelayMs != 0 {
 		t.Errorf("an idle link: %+v", leg)
 	}
 	long := w.decide(100_000)
@@ -258,35 +261,35 @@ func TestLinkIsCharged(t *testing.T) {
 	if got := plan.Weighed.SplitMs - alone.Weighed.SplitMs; f.left != before || math.Abs(got-2*waits) > 2 {
 		t.Errorf("beside another transfer two legs cost %.2f ms more, want twice %.2f", got, waits)
 	}
-	if leg := seen.of(LegDecode); !plan.Split() || !near(leg.LinkMs, waits) || !near(leg.DelayMs, waits) || leg.WaitMs < waits {
+	if leg := seen.of(fleet.LegDecode); !plan.Split() || !near(leg.LinkMs, waits) || !near(leg.DelayMs, waits) || leg.WaitMs < waits {
 		t.Errorf("split %v, its decode leg waits for %.2f ms and others for %.2f, want %.2f of %.2f", plan.Split(), leg.LinkMs, leg.DelayMs, waits, leg.WaitMs)
 	}
 	if one := w.decide(1); one.Split() {
 		t.Fatal("one token is split")
 	}
-	if whole := seen.of(LegWhole); whole.LinkMs != 0 || whole.DelayMs != 0 {
+	if whole := seen.of(fleet.LegWhole); whole.LinkMs != 0 || whole.DelayMs != 0 {
 		t.Errorf("a whole request: %+v", whole)
 	}
 }
 
 // recorder takes the first candidate and notes what it was.
-type recorder struct{ seen []View }
+type recorder struct{ seen []pick.View }
 
-func (p *recorder) Pick(v *View, _ *Request) Choice {
+func (p *recorder) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	c := *v
 	c.Candidates = slices.Clone(v.Candidates)
 	p.seen = append(p.seen, c)
-	return Choice{Reason: "first"}
+	return pick.Choice{Reason: "first"}
 }
 
 // of is the latest candidate for such a leg.
-func (p *recorder) of(leg Leg) Candidate {
+func (p *recorder) of(leg fleet.Leg) pick.Candidate {
 	for _, v := range slices.Backward(p.seen) {
 		if v.Leg == leg {
 			return v.Candidates[0]
 		}
 	}
-	return Candidate{}
+	return pick.Candidate{}
 }
 
 // TestSharingIsAssumed: an endpoint without a transfer is thought to be as most others are.
@@ -315,7 +318,7 @@ func TestFreeIsChargedForTheLink(t *testing.T) {
 	if len(w.members) != 1 || w.members[0].ep != ep {
 		t.Fatalf("%d candidates to answer", len(w.members))
 	}
-	prefiller := Candidate{FixedMs: 10, MsPerToken: 0.1}
+	prefiller := pick.Candidate{FixedMs: 10, MsPerToken: 0.1}
 	busy, _ := w.answersFor(0, &prefiller)
 	coming := ep.coming
 	ep.coming = nil
@@ -339,7 +342,7 @@ func TestLineIsWeighed(t *testing.T) {
 		_, got := w.weigh(&measure{})
 		return got.WholeMs, got.SplitMs
 	}
-	for _, c := range []*Candidate{whole, prefiller} {
+	for _, c := range []*pick.Candidate{whole, prefiller} {
 		c.MsPerToken, c.FixedMs, c.WaitMs, c.LineMs, c.Behind, c.TurnsPerMs, c.Busy = 0.1, 10, 1000, 800, 0, 0.01, 0.5
 	}
 	const each, comers = 200.0, 0.01 / 0.5 // ms of the prompt; those who come in a ms, and what their waiting makes of it
@@ -357,7 +360,7 @@ func TestLineIsWeighed(t *testing.T) {
 // TestPlacesAreNoLink: what waits for a place at a decoder says nothing of how fast KV cache comes to it.
 func TestPlacesAreNoLink(t *testing.T) {
 	w := newWire(t)
-	w.Observe(w.now, Probed{Endpoint: "d", Report: Report{Healthy: true, Models: []Model{{ID: "m"}}, Slots: 4}})
+	w.Observe(w.now, Probed{Endpoint: "d", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, Slots: 4}})
 	ep := w.decoder(0.01)
 	var answered []Plan
 	for range 4 {

@@ -1,5 +1,10 @@
 package route
 
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
+
 // losses is how much of what a full cache is believed to hold proves not to be there, of late. A request that goes to one endpoint since
 // all of a long prompt is believed to be there has it computed in front of all who are answered there if that is wrong; in two legs only
 // itself waits. Where outstanding requests need all the memory that there is, all of it is taken to be gone, also what they
@@ -15,8 +20,8 @@ const (
 )
 
 // learnLosses compares what a prompt was to find in a cache with what it found.
-func (f *flight) learnLosses(u *Usage) {
-	if f.leg == LegDecode || !f.pool.parts || !u.CachedKnown || f.decision.CachedTokens < leastDoubt || f.epoch != f.ep.epoch {
+func (f *flight) learnLosses(u *fleet.Usage) {
+	if f.leg == fleet.LegDecode || !f.pool.parts || !u.CachedKnown || f.decision.CachedTokens < leastDoubt || f.epoch != f.ep.epoch {
 		return
 	}
 	g, predicted := &f.ep.losses, float64(f.decision.CachedTokens)
@@ -25,7 +30,7 @@ func (f *flight) learnLosses(u *Usage) {
 }
 
 // uncertain is how many of the tokens that a candidate is believed to have are to be computed all the same, on average.
-func (e *endpoint) uncertain(c *Candidate, cached int) float64 {
+func (e *endpoint) uncertain(c *pick.Candidate, cached int) float64 {
 	if !c.Full {
 		return 0 // nothing has been pushed out
 	}

@@ -1,6 +1,10 @@
 package route
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
 
 // Observe takes in an event and returns its log entry.
 func (r *Router) Observe(now time.Time, ev Event) Entry {
@@ -99,11 +103,11 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 		}
 		s.Detail = ep.detail(s.State)
 		switch s.State {
-		case StateEjected:
+		case fleet.StateEjected:
 			s.Until = ep.ejectedUntil
-		case StateBusy:
+		case fleet.StateBusy:
 			s.Until = ep.busyUntil
-		case StateUnknown, StateUp, StateDown:
+		case fleet.StateUnknown, fleet.StateUp, fleet.StateDown:
 		}
 		out = append(out, s)
 	}
@@ -114,13 +118,13 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 func (r *Router) Ready(now time.Time) (ok bool, why string) {
 	var excuses []string
 	for _, ep := range r.endpoints {
-		if ep.gone || !ep.spec.Role.takes(LegWhole) {
+		if ep.gone || !ep.spec.Role.Takes(fleet.LegWhole) {
 			continue
 		}
 		if rank := ep.usable(now); rank == 0 || rank == 2 {
 			return true, r.lonely()
 		}
-		excuses = append(excuses, ep.excuse(now, &Request{}, LegWhole))
+		excuses = append(excuses, ep.excuse(now, &fleet.Request{}, fleet.LegWhole))
 	}
 	if len(excuses) == 0 {
 		if lone := r.lonely(); lone != "" {

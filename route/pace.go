@@ -1,6 +1,10 @@
 package route
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
 
 // pace is what is learnt of how long an engine takes for a token of an answer: base, plus perOther for each other request that is being
 // answered there, since all of them are in one step. What prompts take in between is not part of it.
@@ -64,8 +68,8 @@ func (f *flight) answering(now time.Time) {
 }
 
 // learnPace takes in how long an answer took that has ended and is off the books. What was computed of prompts meanwhile is taken off.
-func (r *Router) learnPace(now time.Time, f *flight, u *Usage) {
-	if !f.stream || f.leg == LegPrefill || f.first.IsZero() || f.incarnation != f.ep.incarnation || f.class != Turn || u.OutputTokens < leastAnswer {
+func (r *Router) learnPace(now time.Time, f *flight, u *fleet.Usage) {
+	if !f.stream || f.leg == fleet.LegPrefill || f.first.IsZero() || f.incarnation != f.ep.incarnation || f.class != fleet.Turn || u.OutputTokens < leastAnswer {
 		return
 	}
 	took, prompts := ms(now.Sub(f.first)), f.ep.prompting(now)-f.spent

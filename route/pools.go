@@ -3,15 +3,18 @@ package route
 import (
 	"slices"
 	"strings"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // pool is the endpoints that serve one model or alias, with the policy that chooses among them.
 type pool struct {
 	name    string
-	policy  Policy // of whole requests and of decode legs
-	prefill Policy // of prefill legs
-	parts   bool   // its members have roles, or need none: requests may be split
-	built   uint64 // generation of the members
+	policy  pick.Policy // of whole requests and of decode legs
+	prefill pick.Policy // of prefill legs
+	parts   bool        // its members have roles, or need none: requests may be split
+	built   uint64      // generation of the members
 	members []member
 
 	prefillName string // what conversations are remembered under on the prefill side
@@ -47,10 +50,10 @@ const anyPool = "*"
 const maxPools = 4096
 
 // poolFor finds the pool of a request, with its members up to date.
-func (r *Router) poolFor(req *Request) (*pool, error) {
+func (r *Router) poolFor(req *fleet.Request) (*pool, error) {
 	name := req.Model
 	if name == "" {
-		if req.Class != Aside && !req.Native {
+		if req.Class != fleet.Aside && !req.Native {
 			known := r.baseModels()
 			if len(known) > 1 {
 				return nil, &ModelRequiredError{Known: r.names()}
@@ -123,16 +126,16 @@ func (r *Router) equip(p *pool) {
 }
 
 // policyFor is the policy that places a leg.
-func (p *pool) policyFor(l Leg) Policy {
-	if l == LegPrefill && p.prefill != nil { // a request may be under way whose pool has lost its roles
+func (p *pool) policyFor(l fleet.Leg) pick.Policy {
+	if l == fleet.LegPrefill && p.prefill != nil { // a request may be under way whose pool has lost its roles
 		return p.prefill
 	}
 	return p.policy
 }
 
 // nameFor is what the pool's conversations are remembered under on the side of a leg.
-func (p *pool) nameFor(l Leg) string {
-	if l == LegPrefill {
+func (p *pool) nameFor(l fleet.Leg) string {
+	if l == fleet.LegPrefill {
 		return p.prefillName
 	}
 	return p.name
@@ -192,13 +195,13 @@ func (e *endpoint) context() int {
 }
 
 // models lists what the endpoint serves: what is stated, else what the engine reports.
-func (e *endpoint) models() []Model {
+func (e *endpoint) models() []fleet.Model {
 	if len(e.spec.Models) == 0 {
 		return e.report.Models
 	}
-	var out []Model
+	var out []fleet.Model
 	for _, id := range e.spec.Models {
-		m := Model{ID: id, ContextTokens: e.context()}
+		m := fleet.Model{ID: id, ContextTokens: e.context()}
 		for _, reported := range e.report.Models {
 			if reported.ID == id {
 				m = reported
@@ -275,10 +278,10 @@ func (r *Router) Models() []ModelStatus {
 
 // measure estimates the tokens of a request's prompt: of its last turn, if there was one, by the engine's count, of the rest by
 // its bytes.
-func (p *pool) measure(req *Request, t *talk) measure {
+func (p *pool) measure(req *fleet.Request, t *talk) measure {
 	m := measure{tokens: req.PromptTokens + int(float64(req.PromptBytes)*p.tokensPerByte)}
-	if c := req.Content; c != nil && req.Class == Turn {
-		if c.Text != (Text{}) {
+	if c := req.Content; c != nil && req.Class == fleet.Turn {
+		if c.Text != (fleet.Text{}) {
 			m.tokens = req.PromptTokens + p.ratios.Estimate(&c.Text)
 		}
 		m.lead, m.bytes = c.Lead, c.Bytes
@@ -291,8 +294,8 @@ func (p *pool) measure(req *Request, t *talk) measure {
 }
 
 // outputTokens is how long an answer is expected to be.
-func (p *pool) outputTokens(req *Request) int {
-	if req.Class != Turn {
+func (p *pool) outputTokens(req *fleet.Request) int {
+	if req.Class != fleet.Turn {
 		return 0
 	}
 	n := int(p.output)
@@ -304,13 +307,13 @@ func (p *pool) outputTokens(req *Request) int {
 
 // learn corrects the pool's estimates by what an engine reported. Short prompts say little about the ratio: the chat
 // template weighs too much in them.
-func (p *pool) learn(f *flight, u Usage) {
+func (p *pool) learn(f *flight, u fleet.Usage) {
 	const rate = 0.05
 	n := u.PromptTokens - f.exactTokens
-	if f.leg == LegDecode {
+	if f.leg == fleet.LegDecode {
 		n = 0 // the prefill leg has taught it
 	}
-	if n > 0 && f.text != (Text{}) {
+	if n > 0 && f.text != (fleet.Text{}) {
 		p.ratios.Learn(&f.text, n)
 	}
 	if n > 0 && f.promptBytes >= 256 {
@@ -318,7 +321,7 @@ func (p *pool) learn(f *flight, u Usage) {
 		sample := min(max(float64(n)/float64(f.promptBytes), 0.02), 2)
 		p.tokensPerByte += float64(max(rate, 1/float64(p.counted+1)) * (sample - p.tokensPerByte))
 	}
-	if u.OutputTokens > 0 && f.class == Turn {
+	if u.OutputTokens > 0 && f.class == fleet.Turn {
 		p.output += float64(rate * (float64(u.OutputTokens) - p.output))
 	}
 }

@@ -1,21 +1,10 @@
 package route
 
-import "math"
+import (
+	"math"
 
-// Text is what a prompt is like, as far as the number of its tokens goes: canonical bytes by kind (prompt.TextKinds), and
-// what a chat template adds.
-type Text struct {
-	Latin  int // bytes: ASCII letters and the single spaces between words
-	Starts int // count of where a word, a hump of camelCase, a run of punctuation, an indentation or a line's end begins
-	Digits int // bytes
-	Marks  int // bytes: punctuation and white space but single spaces between words
-	CJK    int // bytes of Chinese, Japanese and Korean characters
-	Other  int // bytes of every other character beyond ASCII
-
-	Messages int // of a chat; 0 for a prompt that no template is applied to
-	Tools    int // bytes of tools, functions and documents as compact JSON
-	Media    int // count of images, audio and files
-}
+	"github.com/warmpath/warmpath/fleet"
+)
 
 // Ratios estimates the tokens of prompts and learns from the counts that engines report. There is no tokenizer: tokens
 // are a sum of a text's features, each times a ratio of its own. Tokenizers cut a text where words, punctuation, digits
@@ -96,11 +85,11 @@ func (r *Ratios) begin() {
 }
 
 // Estimate is how many tokens the prompt has, template and media included; at least 1 for a text that is not empty.
-func (r *Ratios) Estimate(t *Text) int {
+func (r *Ratios) Estimate(t *fleet.Text) int {
 	r.begin()
-	x := t.features()
+	x := featuresOf(t)
 	n := dot(&x, &r.ratio) + float64(float64(t.Media)*r.medium)
-	if *t != (Text{}) {
+	if *t != (fleet.Text{}) {
 		n = max(n, 1)
 	}
 	return int(math.Round(n))
@@ -108,9 +97,9 @@ func (r *Ratios) Estimate(t *Text) int {
 
 // Learn takes in that an engine counted so many tokens in the prompt. Counts that no vocabulary explains are ignored,
 // and no single one is believed far beyond what was expected.
-func (r *Ratios) Learn(t *Text, tokens int) {
+func (r *Ratios) Learn(t *fleet.Text, tokens int) {
 	r.begin()
-	x := t.features()
+	x := featuresOf(t)
 	y := float64(tokens)
 	expected := dot(&x, &r.ratio)
 	if t.Media > 0 {
@@ -154,7 +143,7 @@ func (r *Ratios) wander(x *ratioVector) ratioVector {
 	return gain
 }
 
-func (t *Text) features() ratioVector {
+func featuresOf(t *fleet.Text) ratioVector {
 	x := ratioVector{
 		ofMessages: float64(t.Messages), ofTools: float64(t.Tools), ofLatin: float64(t.Latin), ofStarts: float64(t.Starts),
 		ofDigits: float64(t.Digits), ofMarks: float64(t.Marks), ofCJK: float64(t.CJK), ofOther: float64(t.Other),

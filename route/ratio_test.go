@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"pgregory.net/rapid"
 )
 
@@ -20,7 +21,7 @@ var (
 	bulky  = vocabulary{400, 9, 0.3, 0.07, 0.85, 1.0, 0.03, 0.3, 0.2, 0.05}  // a template with a system prompt
 )
 
-func (v *vocabulary) count(t *Text, rng *rand.Rand) int {
+func (v *vocabulary) count(t *fleet.Text, rng *rand.Rand) int {
 	n := v.tool*float64(t.Tools) + v.latin*float64(t.Latin) + v.start*float64(t.Starts) + v.digit*float64(t.Digits) +
 		v.mark*float64(t.Marks) + v.cjk*float64(t.CJK) + v.other*float64(t.Other)
 	if rng != nil {
@@ -33,15 +34,15 @@ func (v *vocabulary) count(t *Text, rng *rand.Rand) int {
 }
 
 // made is a text of a kind, with the shares of features that such texts have.
-func made(kind string, bytes int, rng *rand.Rand) Text {
+func made(kind string, bytes int, rng *rand.Rand) fleet.Text {
 	vary := func(share float64) int { return int(float64(bytes) * share * (0.9 + 0.2*rng.Float64())) }
 	switch kind {
 	case "english":
-		return Text{Latin: vary(0.94), Starts: vary(0.19), Digits: vary(0.005), Marks: vary(0.05), Messages: 1 + rng.IntN(5)}
+		return fleet.Text{Latin: vary(0.94), Starts: vary(0.19), Digits: vary(0.005), Marks: vary(0.05), Messages: 1 + rng.IntN(5)}
 	case "code":
-		return Text{Latin: vary(0.62), Starts: vary(0.29), Digits: vary(0.02), Marks: vary(0.36), Messages: 1 + rng.IntN(5)}
+		return fleet.Text{Latin: vary(0.62), Starts: vary(0.29), Digits: vary(0.02), Marks: vary(0.36), Messages: 1 + rng.IntN(5)}
 	case "chinese":
-		return Text{Latin: vary(0.04), Starts: vary(0.02), Digits: vary(0.01), Marks: vary(0.02), CJK: vary(0.93), Messages: 1 + rng.IntN(5)}
+		return fleet.Text{Latin: vary(0.04), Starts: vary(0.02), Digits: vary(0.01), Marks: vary(0.02), CJK: vary(0.93), Messages: 1 + rng.IntN(5)}
 	}
 	panic(kind)
 }
@@ -133,7 +134,7 @@ func TestRatiosLiar(t *testing.T) {
 
 // TestRatiosImpossible: a count that no vocabulary explains changes nothing.
 func TestRatiosImpossible(t *testing.T) {
-	x := Text{Latin: 30_000, Starts: 6000, Marks: 2000, Messages: 3}
+	x := fleet.Text{Latin: 30_000, Starts: 6000, Marks: 2000, Messages: 3}
 	var r Ratios
 	r.Learn(&x, 8000)
 	before := r
@@ -148,16 +149,16 @@ func TestRatiosImpossible(t *testing.T) {
 func TestRatiosFirst(t *testing.T) {
 	for _, row := range []struct {
 		name        string
-		text        Text
+		text        fleet.Text
 		least, most int
 	}{
-		{"nothing", Text{}, 0, 0},
-		{"one letter", Text{Latin: 1, Starts: 1}, 1, 2},
-		{"one message", Text{Latin: 6, Starts: 3, Marks: 2, Messages: 1}, 5, 15},
-		{"English, 4 kB", Text{Latin: 3760, Starts: 780, Digits: 10, Marks: 230}, 800, 1100},
-		{"code, 4 kB", Text{Latin: 2500, Starts: 1150, Digits: 60, Marks: 1440}, 1000, 1400},
-		{"Chinese, 3 kB", Text{CJK: 3000}, 550, 1000},
-		{"one image", Text{Media: 1}, 256, 1500},
+		{"nothing", fleet.Text{}, 0, 0},
+		{"one letter", fleet.Text{Latin: 1, Starts: 1}, 1, 2},
+		{"one message", fleet.Text{Latin: 6, Starts: 3, Marks: 2, Messages: 1}, 5, 15},
+		{"English, 4 kB", fleet.Text{Latin: 3760, Starts: 780, Digits: 10, Marks: 230}, 800, 1100},
+		{"code, 4 kB", fleet.Text{Latin: 2500, Starts: 1150, Digits: 60, Marks: 1440}, 1000, 1400},
+		{"Chinese, 3 kB", fleet.Text{CJK: 3000}, 550, 1000},
+		{"one image", fleet.Text{Media: 1}, 256, 1500},
 	} {
 		var r Ratios
 		if n := r.Estimate(&row.text); n < row.least || n > row.most {
@@ -202,7 +203,7 @@ func TestRatiosMedia(t *testing.T) {
 	if off := wrongBy(&r, &wide, "english", rng); off > 0.06 {
 		t.Errorf("text is wrong by %.1f %%", 100*off)
 	}
-	if n := r.Estimate(&Text{Media: 2}); n < 2*1100 || n > 2*1500 {
+	if n := r.Estimate(&fleet.Text{Media: 2}); n < 2*1100 || n > 2*1500 {
 		t.Errorf("two images: %d tokens, want about 2600", n)
 	}
 }
@@ -213,12 +214,12 @@ func TestRatiosAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Ratios
 		for range rapid.IntRange(1, 60).Draw(t, "samples") {
-			x := Text{
+			x := fleet.Text{
 				Latin: count.Draw(t, "latin"), Starts: count.Draw(t, "starts"), Digits: count.Draw(t, "digits"),
 				Marks: count.Draw(t, "marks"), CJK: count.Draw(t, "cjk"), Other: count.Draw(t, "other"),
 				Messages: rapid.IntRange(0, 500).Draw(t, "messages"), Tools: count.Draw(t, "tools"), Media: rapid.IntRange(0, 2).Draw(t, "media"),
 			}
-			v := x.features()
+			v := featuresOf(&x)
 			least, most := v.limits()
 			r.Learn(&x, rapid.OneOf(rapid.Int(), rapid.IntRange(int(max(least, 0)), int(most))).Draw(t, "tokens"))
 			n := float64(r.Estimate(&x))
@@ -243,7 +244,7 @@ func TestRatiosAnything(t *testing.T) {
 }
 
 func TestRatiosAllocate(t *testing.T) {
-	x := Text{Latin: 3000, Starts: 700, Marks: 300, Messages: 2}
+	x := fleet.Text{Latin: 3000, Starts: 700, Marks: 300, Messages: 2}
 	var r Ratios
 	if n := testing.AllocsPerRun(100, func() { r.Learn(&x, 900+r.Estimate(&x)%3) }); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -251,7 +252,7 @@ func TestRatiosAllocate(t *testing.T) {
 }
 
 func BenchmarkRatios(b *testing.B) {
-	x := Text{Latin: 3000, Starts: 700, Marks: 300, Messages: 2}
+	x := fleet.Text{Latin: 3000, Starts: 700, Marks: 300, Messages: 2}
 	var r Ratios
 	b.Run("estimate", func(b *testing.B) {
 		b.ReportAllocs()

@@ -3,6 +3,7 @@ package route
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -20,12 +21,12 @@ type talk struct {
 }
 
 // recall finds the conversation of a request: by its own id, by the response it goes on from, by what it says, by its user.
-func (r *Router) recall(now time.Time, p *pool, req *Request) talk {
+func (r *Router) recall(now time.Time, p *pool, req *fleet.Request) talk {
 	t := talk{id: req.Session, hint: req.Hint}
 	if t.id == "" {
 		t.id, t.minted = r.recognise(now, p, req, &t)
 	}
-	if len(req.Tried) > 0 && req.User != "" && req.Class == Turn { // the attempt that failed is still open, and ends next
+	if len(req.Tried) > 0 && req.User != "" && req.Class == fleet.Turn { // the attempt that failed is still open, and ends next
 		t.user = session.KeyOf(req.Tenant, p.name, req.User)
 	}
 	if t.minted && len(req.Tried) == 0 {
@@ -44,8 +45,8 @@ func (r *Router) recall(now time.Time, p *pool, req *Request) talk {
 }
 
 // recognise finds the conversation of a request that does not name it. minted means that it is a new one under the fresh id.
-func (r *Router) recognise(now time.Time, p *pool, req *Request, t *talk) (id string, minted bool) {
-	if req.Class != Turn || len(req.Tried) > 0 { // a retry has been recognised: only of a new conversation does it not say which
+func (r *Router) recognise(now time.Time, p *pool, req *fleet.Request, t *talk) (id string, minted bool) {
+	if req.Class != fleet.Turn || len(req.Tried) > 0 { // a retry has been recognised: only of a new conversation does it not say which
 		return req.MintedID, true
 	}
 	if req.Follows != "" {
@@ -58,7 +59,7 @@ func (r *Router) recognise(now time.Time, p *pool, req *Request, t *talk) (id st
 		user = session.KeyOf(req.Tenant, p.name, req.User)
 	}
 	if req.Trail.Says() {
-		req.Trail.Scope = placeHash(&Request{Tenant: req.Tenant, HashKey: p.name}, "")
+		req.Trail.Scope = placeHash(&fleet.Request{Tenant: req.Tenant, HashKey: p.name}, "")
 		req.Trail.Speaker = user.Uint64()
 		id, known := r.trails.Follow(req.Trail, req.MintedID)
 		t.repeats = req.Trail.Repeats
@@ -76,8 +77,8 @@ func (r *Router) recognise(now time.Time, p *pool, req *Request, t *talk) (id st
 }
 
 // parent is the endpoint of the conversation that started this one.
-func (r *Router) parent(now time.Time, p *pool, req *Request) string {
-	if req.Parent == "" || req.Class != Turn {
+func (r *Router) parent(now time.Time, p *pool, req *fleet.Request) string {
+	if req.Parent == "" || req.Class != fleet.Turn {
 		return ""
 	}
 	e, ok := r.sessions.Get(now, req.Tenant, p.name, req.Parent)
@@ -99,7 +100,7 @@ func (r *Router) member(name string) int {
 
 // bind remembers where a conversation's turn goes. What is warm there is only known once the prefill is done, so the
 // tokens carry over only while the conversation stays.
-func (r *Router) bind(now time.Time, p *pool, req *Request, t talk, ep *endpoint, d *Decision, model string) {
+func (r *Router) bind(now time.Time, p *pool, req *fleet.Request, t talk, ep *endpoint, d *Decision, model string) {
 	if t.id == "" {
 		return
 	}
@@ -107,7 +108,7 @@ func (r *Router) bind(now time.Time, p *pool, req *Request, t talk, ep *endpoint
 		r.users.Begin(t.user)
 		r.flights[uint32(d.Lease)].user = t.user
 	}
-	again := len(req.tried(d.Leg)) > 0
+	again := len(tried(req, d.Leg)) > 0
 	r.wakes(now, &t, &r.flights[uint32(d.Lease)], again)
 	name := p.nameFor(d.Leg)
 	e := session.Entry{Endpoint: ep.spec.Name, Model: model, Epoch: ep.epoch, Turns: t.entry.Turns, Prompt: t.entry.Prompt, Bytes: t.entry.Bytes, Last: now}
@@ -137,7 +138,7 @@ func (r *Router) release(now time.Time, f *flight) {
 // rememberResponse notes who holds a response, and whose it is.
 func (r *Router) rememberResponse(now time.Time, id string, f *flight) {
 	leader := ""
-	if f.class == Turn {
+	if f.class == fleet.Turn {
 		leader = f.session
 	}
 	e, ok := r.responses.Get(now, f.tenant, "", id)

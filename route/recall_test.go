@@ -4,28 +4,30 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
 // parents notes what each request was told of its parent, and spreads.
 type parents struct{ seen *[]int }
 
-func (p parents) Pick(v *route.View, _ *route.Request) route.Choice {
+func (p parents) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	*p.seen = append(*p.seen, v.Parent)
-	return route.Choice{Index: len(*p.seen) % len(v.Candidates), Reason: "test"}
+	return pick.Choice{Index: len(*p.seen) % len(v.Candidates), Reason: "test"}
 }
 
 func TestParentIsAHint(t *testing.T) {
 	var seen []int
-	r := route.New(route.Config{Policy: func() route.Policy { return parents{&seen} }, PolicyName: "parents"})
+	r := route.New(route.Config{Policy: func() pick.Policy { return parents{&seen} }, PolicyName: "parents"})
 	now := time.Unix(1000, 0)
-	r.Observe(now, route.Declared{Source: "test", Endpoints: []route.Endpoint{
+	r.Observe(now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{
 		{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}, {Name: "c", URL: "http://c", Weight: 1},
 	}})
 	for _, name := range []string{"a", "b", "c"} {
-		r.Observe(now, route.Probed{Endpoint: name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}, {ID: "n"}}}})
+		r.Observe(now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}, {ID: "n"}}}})
 	}
-	ask := func(req route.Request) (endpoint, session string, parent int) {
+	ask := func(req fleet.Request) (endpoint, session string, parent int) {
 		t.Helper()
 		d, err := r.Route(now, &req)
 		if err != nil {
@@ -39,20 +41,20 @@ func TestParentIsAHint(t *testing.T) {
 		}
 		return string(rune('a' + i))
 	}
-	home, id, parent := ask(route.Request{Model: "m", Session: "main", Parent: "unknown"})
+	home, id, parent := ask(fleet.Request{Model: "m", Session: "main", Parent: "unknown"})
 	if parent != -1 || id != "main" {
 		t.Errorf("parent %d of %s", parent, id)
 	}
-	if _, id, parent = ask(route.Request{Model: "m", Session: "sub", Parent: "main"}); name(parent) != home || id != "sub" {
+	if _, id, parent = ask(fleet.Request{Model: "m", Session: "sub", Parent: "main"}); name(parent) != home || id != "sub" {
 		t.Errorf("parent of %s at %q, want %s", id, name(parent), home)
 	}
-	if _, _, parent = ask(route.Request{Model: "m", Session: "sub", Parent: "main"}); parent != -1 {
+	if _, _, parent = ask(fleet.Request{Model: "m", Session: "sub", Parent: "main"}); parent != -1 {
 		t.Errorf("a conversation that has a home of its own is told of its parent's: %d", parent)
 	}
-	if _, _, parent = ask(route.Request{Model: "m", MintedID: "x", Parent: "main"}); name(parent) != home {
+	if _, _, parent = ask(fleet.Request{Model: "m", MintedID: "x", Parent: "main"}); name(parent) != home {
 		t.Errorf("parent of a conversation without an id at %q, want %s", name(parent), home)
 	}
-	for what, req := range map[string]route.Request{
+	for what, req := range map[string]fleet.Request{
 		"another model": {Model: "n", Session: "s1", Parent: "main"}, "another tenant": {Model: "m", Tenant: "t", Session: "s2", Parent: "main"},
 		"the parent's endpoint is excluded": {Model: "m", Session: "s3", Parent: "main", Exclude: []string{home}},
 	} {
@@ -60,8 +62,8 @@ func TestParentIsAHint(t *testing.T) {
 			t.Errorf("%s: parent %d", what, parent)
 		}
 	}
-	_, minted, _ := ask(route.Request{Model: "m", MintedID: "minted"})
-	if _, _, parent = ask(route.Request{Model: "m", Session: "child", Parent: minted}); parent == -1 {
+	_, minted, _ := ask(fleet.Request{Model: "m", MintedID: "minted"})
+	if _, _, parent = ask(fleet.Request{Model: "m", Session: "child", Parent: minted}); parent == -1 {
 		t.Error("a parent under an id that was minted for it is not known")
 	}
 }

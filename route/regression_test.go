@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/session"
 )
@@ -13,14 +15,14 @@ import (
 // leastWork picks the candidate with the least work outstanding, the first of equals.
 type leastWork struct{}
 
-func (leastWork) Pick(v *route.View, _ *route.Request) route.Choice {
+func (leastWork) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	best := 0
 	for i := range v.Candidates {
 		if v.Candidates[i].Load.Work() < v.Candidates[best].Load.Work() {
 			best = i
 		}
 	}
-	return route.Choice{Index: best, Reason: "least"}
+	return pick.Choice{Index: best, Reason: "least"}
 }
 
 // reviewed is a router with endpoints that are up and serve "m", at a time that the tests move.
@@ -33,11 +35,11 @@ type reviewed struct {
 func newReviewed(t *testing.T, aliases []route.Alias, names ...string) *reviewed {
 	t.Helper()
 	x := &reviewed{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
-		Policy: func() route.Policy { return leastWork{} }, PolicyName: "least", Aliases: aliases,
+		Policy: func() pick.Policy { return leastWork{} }, PolicyName: "least", Aliases: aliases,
 	})}
 	x.declare(names, "")
 	for _, n := range names {
-		x.up(n, nil, route.Model{ID: "m"})
+		x.up(n, nil, fleet.Model{ID: "m"})
 	}
 	return x
 }
@@ -45,16 +47,16 @@ func newReviewed(t *testing.T, aliases []route.Alias, names ...string) *reviewed
 func (x *reviewed) declare(names []string, suffix string) {
 	d := route.Declared{Source: "s"}
 	for _, n := range names {
-		d.Endpoints = append(d.Endpoints, route.Endpoint{Name: n, URL: "http://" + n + suffix, Weight: 1})
+		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: n, URL: "http://" + n + suffix, Weight: 1})
 	}
 	x.r.Observe(x.now, d)
 }
 
-func (x *reviewed) up(name string, resident []string, models ...route.Model) {
-	x.r.Observe(x.now, route.Probed{Endpoint: name, Report: route.Report{Healthy: true, Models: models, Load: &route.LoadReport{Adapters: resident}}})
+func (x *reviewed) up(name string, resident []string, models ...fleet.Model) {
+	x.r.Observe(x.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: models, Load: &fleet.LoadReport{Adapters: resident}}})
 }
 
-func (x *reviewed) route(req route.Request) route.Decision {
+func (x *reviewed) route(req fleet.Request) route.Decision {
 	x.t.Helper()
 	d, err := x.r.Route(x.now, &req)
 	if err != nil {
@@ -63,12 +65,12 @@ func (x *reviewed) route(req route.Request) route.Decision {
 	return d
 }
 
-func (x *reviewed) end(d route.Decision, o route.Outcome) {
+func (x *reviewed) end(d route.Decision, o fleet.Outcome) {
 	x.r.Observe(x.now, route.Finished{Lease: d.Lease, Outcome: o})
 }
 
 // spread routes n requests without ending them and counts who got how many.
-func (x *reviewed) spread(n int, req route.Request) map[string]int {
+func (x *reviewed) spread(n int, req fleet.Request) map[string]int {
 	x.t.Helper()
 	got := map[string]int{}
 	for range n {
@@ -81,26 +83,26 @@ func (x *reviewed) spread(n int, req route.Request) map[string]int {
 func TestTrialEndsAtTheFirstByte(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	for range 3 {
-		x.end(x.route(route.Request{Model: "m", Pin: "a"}), route.EngineError)
+		x.end(x.route(fleet.Request{Model: "m", Pin: "a"}), fleet.EngineError)
 	}
 	x.now = x.now.Add(2 * time.Second)
-	d := x.route(route.Request{Model: "m", Pin: "a"})
+	d := x.route(fleet.Request{Model: "m", Pin: "a"})
 	x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
 	x.now = x.now.Add(5 * time.Minute)
-	if got := x.spread(50, route.Request{Model: "m", PromptBytes: 1000}); got["a"] == 0 {
+	if got := x.spread(50, fleet.Request{Model: "m", PromptBytes: 1000}); got["a"] == 0 {
 		t.Errorf("five minutes after the first byte of its trial, a gets nothing: %v", got)
 	}
 }
 
 // TestAsidesDoNotAbsolve: an engine whose scheduler is dead goes on answering what needs none of it.
 func TestAsidesDoNotAbsolve(t *testing.T) {
-	for _, o := range []route.Outcome{route.OK, route.ClientError} {
+	for _, o := range []fleet.Outcome{fleet.OK, fleet.ClientError} {
 		x := newReviewed(t, nil, "a", "b")
 		for range 10 {
-			x.end(x.route(route.Request{Model: "m", Pin: "a"}), route.TimedOut)
-			x.end(x.route(route.Request{Class: route.Aside, Pin: "a"}), o)
+			x.end(x.route(fleet.Request{Model: "m", Pin: "a"}), fleet.TimedOut)
+			x.end(x.route(fleet.Request{Class: fleet.Aside, Pin: "a"}), o)
 		}
-		if s := x.r.Status(x.now)[0]; s.State != route.StateEjected {
+		if s := x.r.Status(x.now)[0]; s.State != fleet.StateEjected {
 			t.Errorf("%s after 10 turns timed out with asides that ended %s in between", s.State, o)
 		}
 	}
@@ -110,10 +112,10 @@ func TestAsidesDoNotAbsolve(t *testing.T) {
 // never more than twice the mean.
 func TestAdapterSpills(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
-	models := []route.Model{{ID: "m"}, {ID: "l", Parent: "m"}}
+	models := []fleet.Model{{ID: "m"}, {ID: "l", Parent: "m"}}
 	x.up("a", []string{"l"}, models...)
 	x.up("b", []string{}, models...)
-	if got := x.spread(500, route.Request{Model: "l", PromptBytes: 40_000}); got["b"] == 0 {
+	if got := x.spread(500, fleet.Request{Model: "l", PromptBytes: 40_000}); got["b"] == 0 {
 		t.Errorf("500 prompts of 10,000 tokens outstanding: %v", got)
 	}
 }
@@ -121,8 +123,8 @@ func TestAdapterSpills(t *testing.T) {
 // TestAliasOverBaseAndAdapter: a base model needs no loading, so its endpoints must not lose to a resident adapter.
 func TestAliasOverBaseAndAdapter(t *testing.T) {
 	x := newReviewed(t, []route.Alias{{Name: "chat", Models: []string{"m", "l"}}}, "a", "b", "c")
-	x.up("c", []string{"l"}, route.Model{ID: "l", Parent: "other"})
-	if got := x.spread(3, route.Request{Model: "chat", PromptBytes: 1000}); got["a"]+got["b"] == 0 {
+	x.up("c", []string{"l"}, fleet.Model{ID: "l", Parent: "other"})
+	if got := x.spread(3, fleet.Request{Model: "chat", PromptBytes: 1000}); got["a"]+got["b"] == 0 {
 		t.Errorf("3 short prompts: %v", got)
 	}
 }
@@ -130,9 +132,9 @@ func TestAliasOverBaseAndAdapter(t *testing.T) {
 // TestFirstTurnOfARetry: the retry of a conversation's first turn is still its first turn.
 func TestFirstTurnOfARetry(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
-	d := x.route(route.Request{Model: "m", Session: "s"})
-	x.end(d, route.ConnectFailed)
-	if d = x.route(route.Request{Model: "m", Session: "s", Tried: []string{d.Endpoint.Name}}); !d.FirstTurn {
+	d := x.route(fleet.Request{Model: "m", Session: "s"})
+	x.end(d, fleet.ConnectFailed)
+	if d = x.route(fleet.Request{Model: "m", Session: "s", Tried: []string{d.Endpoint.Name}}); !d.FirstTurn {
 		t.Error("the retry of a first turn is told as a later turn")
 	}
 }
@@ -142,14 +144,14 @@ func TestNewAddressStartsClean(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	var old []route.Decision
 	for range 3 {
-		old = append(old, x.route(route.Request{Model: "m", Pin: "a"}))
+		old = append(old, x.route(fleet.Request{Model: "m", Pin: "a"}))
 	}
 	x.declare([]string{"a", "b"}, ":81")
-	x.up("a", nil, route.Model{ID: "m"})
+	x.up("a", nil, fleet.Model{ID: "m"})
 	for _, d := range old {
-		x.end(d, route.EngineError)
+		x.end(d, fleet.EngineError)
 	}
-	if s := x.r.Status(x.now)[0]; s.State != route.StateUp {
+	if s := x.r.Status(x.now)[0]; s.State != fleet.StateUp {
 		t.Errorf("the engine at the new address is %s for what the old one did", s.State)
 	}
 }
@@ -157,13 +159,13 @@ func TestNewAddressStartsClean(t *testing.T) {
 // TestRestartEmptiesTheCache: an engine that refused connections comes back with an empty cache.
 func TestRestartEmptiesTheCache(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
-	d := x.route(route.Request{Model: "m", Session: "s", PromptBytes: 40_000})
+	d := x.route(fleet.Request{Model: "m", Session: "s", PromptBytes: 40_000})
 	x.r.Observe(x.now, route.FirstByte{Lease: d.Lease})
-	x.end(d, route.OK)
-	x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: route.Report{Refused: true}})
+	x.end(d, fleet.OK)
+	x.r.Observe(x.now, route.Probed{Endpoint: d.Endpoint.Name, Report: fleet.Report{Refused: true}})
 	x.now = x.now.Add(30 * time.Second)
-	x.up(d.Endpoint.Name, nil, route.Model{ID: "m"})
-	if again := x.route(route.Request{Model: "m", Session: "s", PromptBytes: 42_000, Pin: d.Endpoint.Name}); again.CachedTokens != 0 {
+	x.up(d.Endpoint.Name, nil, fleet.Model{ID: "m"})
+	if again := x.route(fleet.Request{Model: "m", Session: "s", PromptBytes: 42_000, Pin: d.Endpoint.Name}); again.CachedTokens != 0 {
 		t.Errorf("%d tokens are predicted in the cache of an engine that was restarted", again.CachedTokens)
 	}
 }
@@ -171,10 +173,10 @@ func TestRestartEmptiesTheCache(t *testing.T) {
 // TestRetriesDoNotClaimMintedIDs: a retried first turn put its minted id among the conversations that clients go on with, and
 // pushed those out.
 func TestRetriesDoNotClaimMintedIDs(t *testing.T) {
-	r := route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "p", Sessions: session.Config{Max: 10}})
+	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "p", Sessions: session.Config{Max: 10}})
 	now := time.Unix(0, 0)
-	r.Observe(now, route.Declared{Source: "s", Endpoints: []route.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
-	turn := func(req route.Request) route.Decision {
+	r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+	turn := func(req fleet.Request) route.Decision {
 		d, err := r.Route(now, &req)
 		if err != nil {
 			t.Fatal(err)
@@ -182,16 +184,16 @@ func TestRetriesDoNotClaimMintedIDs(t *testing.T) {
 		r.Observe(now, route.Finished{Lease: d.Lease})
 		return d
 	}
-	turn(route.Request{Session: "alive"})
+	turn(fleet.Request{Session: "alive"})
 	for i := range 50 {
-		minted := route.Request{MintedID: string(rune('A' + i))}
+		minted := fleet.Request{MintedID: string(rune('A' + i))}
 		first := turn(minted)
 		minted.Tried = []string{first.Endpoint.Name}
 		if second := turn(minted); second.Session != first.Session || !second.FirstTurn {
 			t.Fatalf("the retry is of %q, first turn %t", second.Session, second.FirstTurn)
 		}
 	}
-	if d := turn(route.Request{Session: "alive"}); d.FirstTurn {
+	if d := turn(fleet.Request{Session: "alive"}); d.FirstTurn {
 		t.Error("a conversation that lives was forgotten")
 	}
 }

@@ -4,14 +4,9 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/session"
 )
-
-// Awaiting is a Policy that may go by Candidate.ReturnsPerMs. That is reckoned only when one asks.
-type Awaiting interface {
-	// AwaitsReturns reports whether the policy wants it.
-	AwaitsReturns() bool
-}
 
 // Most turns that come to an endpoint soon are those of the conversations that are at home there. How many come while a prompt is computed depends on
 // how long each has rested since its last answer: an agent that waits for a tool is back in seconds, and one whose user went home is not. What
@@ -190,7 +185,7 @@ func (r *rests) expected(own uint32, ticks float64, s *returns) float64 {
 
 // perMs is how many conversations a millisecond come back to a candidate while the request's prompt waits and is computed there. Its own
 // is no longer to come.
-func (r *rests) perMs(now, own uint32, v *View, c *Candidate, s *returns) float64 {
+func (r *rests) perMs(now, own uint32, v *pick.View, c *pick.Candidate, s *returns) float64 {
 	r.advance(now, s)
 	takes := max(1, c.WaitMs+float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken))
 	return max(0, r.expected(own, takes/ms(restTick), s)) / takes

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
@@ -174,7 +175,7 @@ func BenchmarkReturns(b *testing.B) {
 		now++
 		r.add(now, &s)
 	}
-	v, c := &View{PromptTokens: 8000}, &Candidate{MsPerToken: 0.1}
+	v, c := &pick.View{PromptTokens: 8000}, &pick.Candidate{MsPerToken: 0.1}
 	for b.Loop() {
 		r.perMs(now, 0, v, c, &s)
 	}

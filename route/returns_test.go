@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -17,12 +19,12 @@ type awaits struct {
 
 func (a *awaits) AwaitsReturns() bool { return !a.silent }
 
-func (a *awaits) Pick(v *route.View, _ *route.Request) route.Choice {
+func (a *awaits) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	for i, c := range v.Candidates {
 		takes := max(1, c.WaitMs+float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken)
 		a.expected[i] = c.ReturnsPerMs * takes
 	}
-	return route.Choice{Index: a.at, Reason: "told"}
+	return pick.Choice{Index: a.at, Reason: "told"}
 }
 
 // await is a router before two endpoints whose conversations come back or not.
@@ -35,25 +37,25 @@ type await struct {
 
 func newAwait(t *testing.T) *await {
 	p := &awaits{}
-	a := &await{t, p, route.New(route.Config{Policy: func() route.Policy { return p }}), time.Unix(1_000_000, 0)}
-	a.r.Observe(a.now, route.Declared{Source: "test", Endpoints: []route.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+	a := &await{t, p, route.New(route.Config{Policy: func() pick.Policy { return p }}), time.Unix(1_000_000, 0)}
+	a.r.Observe(a.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
 	for _, name := range []string{"a", "b"} {
-		a.r.Observe(a.now, route.Probed{Endpoint: name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+		a.r.Observe(a.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
 	return a
 }
 
-func (a *await) begin(session string, at, tokens int, tried ...string) route.Lease {
+func (a *await) begin(session string, at, tokens int, tried ...string) fleet.Lease {
 	a.Helper()
 	a.p.at = at
-	d, err := a.r.Route(a.now, &route.Request{ID: session, Model: "m", Session: session, PromptTokens: tokens, Stream: true, Tried: tried})
+	d, err := a.r.Route(a.now, &fleet.Request{ID: session, Model: "m", Session: session, PromptTokens: tokens, Stream: true, Tried: tried})
 	if err != nil {
 		a.Fatal(err)
 	}
 	return d.Lease
 }
 
-func (a *await) end(l route.Lease, o route.Outcome) {
+func (a *await) end(l fleet.Lease, o fleet.Outcome) {
 	a.r.Observe(a.now, route.FirstByte{Lease: l})
 	a.r.Observe(a.now, route.Finished{Lease: l, Outcome: o})
 }
@@ -64,12 +66,12 @@ func TestReturnsAreForeseen(t *testing.T) {
 		a := newAwait(t)
 		a.p.silent = silent
 		for i := range 10 {
-			a.end(a.begin(fmt.Sprint("person", i), 1, 100), route.OK)
+			a.end(a.begin(fmt.Sprint("person", i), 1, 100), fleet.OK)
 		}
 		a.now = a.now.Add(2 * time.Hour)
 		for range 40 {
 			for i := range 10 {
-				a.end(a.begin(fmt.Sprint("agent", i), 0, 100), route.OK)
+				a.end(a.begin(fmt.Sprint("agent", i), 0, 100), fleet.OK)
 				a.now = a.now.Add(200 * time.Millisecond)
 			}
 		}
@@ -95,30 +97,30 @@ func TestOneReturnsOnce(t *testing.T) {
 				t.Errorf("%s: %.2f are expected at %d, should be %.0f", what, got, i, want)
 			}
 		}
-		a.r.Observe(a.now, route.Finished{Lease: l, Outcome: route.Abandoned}) // does not rest
+		a.r.Observe(a.now, route.Finished{Lease: l, Outcome: fleet.Abandoned}) // does not rest
 	}
 	look("nobody", 0, 0)
 	first := a.begin("x", 0, 100)
 	look("one is answered", 1, 0)
-	a.end(first, route.OK)
+	a.end(first, fleet.OK)
 	look("it rests", 1, 0)
 	one, two := a.begin("x", 0, 100), a.begin("x", 0, 100)
-	a.end(one, route.OK)
-	a.end(two, route.ClientGone)
+	a.end(one, fleet.OK)
+	a.end(two, fleet.ClientGone)
 	look("two turns at once have ended", 1, 0)
 	moved := a.begin("x", 1, 100)
 	look("it is answered elsewhere", 0, 1)
-	a.end(moved, route.OK)
+	a.end(moved, fleet.OK)
 	look("it rests elsewhere", 0, 1)
 	failed := a.begin("x", 1, 100)
 	again := a.begin("x", 0, 100, "b")
-	a.end(failed, route.EngineError)
+	a.end(failed, fleet.EngineError)
 	look("it is tried again", 1, 0)
-	a.end(again, route.OK)
+	a.end(again, fleet.OK)
 	look("it rests where that was answered", 1, 0)
 	one, two = a.begin("x", 0, 100), a.begin("x", 0, 100)
-	a.end(one, route.OK)
-	a.end(two, route.EngineError)
+	a.end(one, fleet.OK)
+	a.end(two, fleet.EngineError)
 	look("of two turns at once one has failed", 1, 0)
 	a.now = a.now.Add(24 * time.Hour)
 	look("it has not come back", 0, 0)

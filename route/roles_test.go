@@ -4,12 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
 // TestRolesLeaveWhileALegIsOpen: a request is served in two legs when its pool loses its roles, and another prefiller is asked for.
 func TestRolesLeaveWhileALegIsOpen(t *testing.T) {
-	r := route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: route.WhenAlways}})
+	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: route.WhenAlways}})
 	now := time.Unix(1000, 0)
 	if r.Roles() {
 		t.Error("nobody has a role")
@@ -18,7 +20,7 @@ func TestRolesLeaveWhileALegIsOpen(t *testing.T) {
 	if !r.Roles() {
 		t.Error("three have roles")
 	}
-	req := &route.Request{ID: "r", Seed: 1, Model: "m", Session: "s", PromptTokens: 8000, Splits: true}
+	req := &fleet.Request{ID: "r", Seed: 1, Model: "m", Session: "s", PromptTokens: 8000, Splits: true}
 	plan, err := r.Decide(now, req)
 	if err != nil || !plan.Split() {
 		t.Fatalf("%+v, %v: want two legs", plan, err)
@@ -27,12 +29,12 @@ func TestRolesLeaveWhileALegIsOpen(t *testing.T) {
 	if r.Roles() {
 		t.Error("nobody has a role any more")
 	}
-	req.Leg, req.Decoder, req.TriedPrefill = route.LegPrefill, plan.Endpoint.Name, []string{plan.Prefill.Endpoint.Name}
+	req.Leg, req.Decoder, req.TriedPrefill = fleet.LegPrefill, plan.Endpoint.Name, []string{plan.Prefill.Endpoint.Name}
 	again, err := r.Decide(now, req)
 	if err != nil || again.Prefill.Lease == 0 || again.Prefill.Endpoint.Name == plan.Endpoint.Name {
 		t.Errorf("%+v, %v: want another one to compute the prompt", again, err)
 	}
-	for _, l := range []route.Lease{plan.Lease, plan.Prefill.Lease, again.Prefill.Lease} {
+	for _, l := range []fleet.Lease{plan.Lease, plan.Prefill.Lease, again.Prefill.Lease} {
 		r.Observe(now, route.Finished{Lease: l})
 	}
 	if s := r.Stats(); s.Leases != 0 || s.DoubleFinished != 0 {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/session"
 )
@@ -53,8 +55,8 @@ type Router struct {
 	among     among
 	equals    equals    // scratch, see equate
 	members   []*member // scratch: the members behind view.Candidates
-	view      View      // scratch
-	leg       Leg       // what view.Candidates are for
+	view      pick.View // scratch
+	leg       fleet.Leg // what view.Candidates are for
 	other     side      // scratch: the candidates of the other leg
 	present   []int     // scratch, see findPresent
 	counts    bool      // the decision being made counts on what is in present only
@@ -69,8 +71,8 @@ type Router struct {
 	movedAt   time.Time // when that was learnt
 	ended     Ended     // scratch: what the latest Finished told, valid until the next one
 
-	standing int     // flights in line, at all endpoints
-	called   []Lease // scratch, see callUp
+	standing int           // flights in line, at all endpoints
+	called   []fleet.Lease // scratch, see callUp
 
 	late interruptions // of answers, where roles are free
 
@@ -112,7 +114,7 @@ func New(c Config) *Router {
 
 // Route decides where a request goes and reserves its work there. The errors are *UnknownModelError,
 // *ModelRequiredError, *PinError and *NoEndpointError.
-func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
+func (r *Router) Route(now time.Time, req *fleet.Request) (Decision, error) {
 	p, err := r.poolFor(req)
 	if err != nil {
 		return Decision{}, err
@@ -121,7 +123,7 @@ func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
 	m := p.measure(req, &talk)
 	r.isNew = r.newID(p, req, &talk)
 	r.why, r.weighed, r.apartOnly = "", Weighed{}, false
-	holder, err := r.consider(now, p, req, &talk, &m, LegWhole)
+	holder, err := r.consider(now, p, req, &talk, &m, fleet.LegWhole)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -129,25 +131,25 @@ func (r *Router) Route(now time.Time, req *Request) (Decision, error) {
 	return d, nil
 }
 
-func (r *Router) choose(p *pool, req *Request, holder int) Choice {
+func (r *Router) choose(p *pool, req *fleet.Request, holder int) pick.Choice {
 	switch {
 	case holder >= 0:
-		return Choice{holder, ReasonHolder}
+		return pick.Choice{Index: holder, Reason: pick.ReasonHolder}
 	case req.Pin != "":
-		return Choice{0, ReasonPinned}
+		return pick.Choice{Index: 0, Reason: pick.ReasonPinned}
 	case len(r.view.Candidates) == 1:
-		if _, keeps := p.policyFor(r.leg).(Keeping); keeps {
+		if _, keeps := p.policyFor(r.leg).(pick.Keeping); keeps {
 			p.policyFor(r.leg).Pick(&r.view, req) // it notes where the conversation is now
 		}
 		if r.view.Home == 0 {
-			return Choice{0, ReasonSession}
+			return pick.Choice{Index: 0, Reason: pick.ReasonSession}
 		}
-		return Choice{0, ReasonOnly}
+		return pick.Choice{Index: 0, Reason: pick.ReasonOnly}
 	}
 	return p.policyFor(r.leg).Pick(&r.view, req)
 }
 
-func placeHash(req *Request, id string) uint64 {
+func placeHash(req *fleet.Request, id string) uint64 {
 	key := req.HashKey
 	if key == "" {
 		key = id

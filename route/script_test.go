@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/session"
 )
@@ -58,9 +60,9 @@ func TestScripts(t *testing.T) {
 // keeps conversations at home.
 type firstLeast struct{}
 
-func (firstLeast) Pick(v *route.View, _ *route.Request) route.Choice {
+func (firstLeast) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	if v.Home >= 0 {
-		return route.Choice{Index: v.Home, Reason: route.ReasonSession}
+		return pick.Choice{Index: v.Home, Reason: pick.ReasonSession}
 	}
 	best := 0
 	for i, c := range v.Candidates {
@@ -68,7 +70,7 @@ func (firstLeast) Pick(v *route.View, _ *route.Request) route.Choice {
 			best = i
 		}
 	}
-	return route.Choice{Index: best, Reason: "least"}
+	return pick.Choice{Index: best, Reason: "least"}
 }
 
 type player struct {
@@ -76,13 +78,13 @@ type player struct {
 	cfg    route.Config
 	r      *route.Router
 	now    time.Time
-	leases map[string]route.Lease
+	leases map[string]fleet.Lease
 	out    strings.Builder
 }
 
 func play(t *testing.T, script string) string {
-	p := &player{t: t, now: time.Unix(1000, 0), leases: map[string]route.Lease{}}
-	p.cfg = route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "first_least", Sessions: session.Config{Max: 100}}
+	p := &player{t: t, now: time.Unix(1000, 0), leases: map[string]fleet.Lease{}}
+	p.cfg = route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "first_least", Sessions: session.Config{Max: 100}}
 	for line := range strings.SplitSeq(script, "\n") {
 		switch {
 		case strings.HasPrefix(line, "> "):
@@ -181,8 +183,8 @@ func (p *player) route(args []string) {
 		req.ID, d.Endpoint.Name, d.Reason, d.Candidates, d.Model, d.Pool, d.Session, d.FirstTurn, d.PromptTokens, d.CachedTokens)
 }
 
-func (p *player) request(args []string) route.Request {
-	req := route.Request{ID: args[0], Seed: 1, MintedID: "minted-" + args[0], Splits: true, Stream: true}
+func (p *player) request(args []string) fleet.Request {
+	req := fleet.Request{ID: args[0], Seed: 1, MintedID: "minted-" + args[0], Splits: true, Stream: true}
 	for _, a := range args[1:] {
 		k, v, _ := strings.Cut(a, "=")
 		n, _ := strconv.Atoi(v)
@@ -196,7 +198,7 @@ func (p *player) request(args []string) route.Request {
 		case "max":
 			req.MaxTokens = n
 		case "class":
-			req.Class = map[string]route.Class{"turn": route.Turn, "embed": route.Embed, "aside": route.Aside}[v]
+			req.Class = map[string]fleet.Class{"turn": fleet.Turn, "embed": fleet.Embed, "aside": fleet.Aside}[v]
 		case "pin":
 			req.Pin = v
 		case "exclude":
@@ -216,7 +218,7 @@ func (p *player) request(args []string) route.Request {
 		case "says":
 			req.Trail = said(strings.Split(v, "/"))
 		case "leg":
-			req.Leg = map[string]route.Leg{"prefill": route.LegPrefill, "decode": route.LegDecode}[v]
+			req.Leg = map[string]fleet.Leg{"prefill": fleet.LegPrefill, "decode": fleet.LegDecode}[v]
 		case "decoder":
 			req.Decoder = v
 		case "triedp":
@@ -265,7 +267,7 @@ func declared(args []string) route.Declared {
 	d := route.Declared{Source: args[0]}
 	for _, a := range args[1:] {
 		parts := strings.Split(a, ",")
-		e := route.Endpoint{Name: parts[0], URL: "http://" + parts[0], Weight: 1}
+		e := fleet.Endpoint{Name: parts[0], URL: "http://" + parts[0], Weight: 1}
 		for _, o := range parts[1:] {
 			k, v, _ := strings.Cut(o, "=")
 			switch k {
@@ -276,7 +278,7 @@ func declared(args []string) route.Declared {
 			case "url":
 				e.URL = v
 			case "role":
-				e.Role = route.Role(v)
+				e.Role = fleet.Role(v)
 			}
 		}
 		d.Endpoints = append(d.Endpoints, e)
@@ -297,20 +299,20 @@ func probed(verb string, args []string) route.Probed {
 	ev.Report.Healthy = true
 	for _, a := range args[1:] {
 		if adapter, ok := strings.CutPrefix(a, "adapter="); ok {
-			ev.Report.Load = &route.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Adapters: []string{adapter}}
+			ev.Report.Load = &fleet.LoadReport{Running: -1, Waiting: -1, KVUsage: -1, Adapters: []string{adapter}}
 			continue
 		}
 		id, context, _ := strings.Cut(a, ":")
 		id, parent, _ := strings.Cut(id, "/")
 		n, _ := strconv.Atoi(context)
-		ev.Report.Models = append(ev.Report.Models, route.Model{ID: id, Parent: parent, ContextTokens: n})
+		ev.Report.Models = append(ev.Report.Models, fleet.Model{ID: id, Parent: parent, ContextTokens: n})
 	}
 	return ev
 }
 
-func finished(l route.Lease, args []string) route.Finished {
+func finished(l fleet.Lease, args []string) route.Finished {
 	f := route.Finished{Lease: l}
-	for o := route.OK; o <= route.TransferFailed; o++ {
+	for o := fleet.OK; o <= fleet.TransferFailed; o++ {
 		if o.String() == args[0] {
 			f.Outcome = o
 		}

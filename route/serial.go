@@ -1,6 +1,10 @@
 package route
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
 
 // Keeping prompts in line is right only where an engine computes one after the other. One that only pretends to compute, or an address that
 // many engines are behind, answers all of them at once, and would stand idle meanwhile. Nobody says which it is, but it shows: where
@@ -56,7 +60,7 @@ func (c *came) by(t time.Time) (end int64, ok bool) {
 // that is computed elsewhere.
 func (s *speed) learnSerial(f *flight, own, fixed float64) {
 	y := ms(f.first.Sub(f.sent)) - fixed
-	if f.held || f.leg == LegDecode || y <= 0 {
+	if f.held || f.leg == fleet.LegDecode || y <= 0 {
 		return
 	}
 	half := time.Duration(float64(float64(f.prefill)*f.msPerToken) / 2 * 1e6)

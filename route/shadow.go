@@ -3,6 +3,8 @@ package route
 import (
 	"math/rand/v2"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -23,10 +25,10 @@ type Shadows struct {
 	report ShadowReport
 	pcg    *rand.PCG
 	rng    *rand.Rand
-	keeps  bool                  // one of them is Keeping
-	open   map[Lease]*shadowPool // leases that those have been told of, at most mostOpen; never ranged over
-	view   View                  // scratch
-	priced View                  // scratch: with the terms of the estimator
+	keeps  bool                        // one of them is Keeping
+	open   map[fleet.Lease]*shadowPool // leases that those have been told of, at most mostOpen; never ranged over
+	view   pick.View                   // scratch
+	priced pick.View                   // scratch: with the terms of the estimator
 }
 
 // ShadowsConfig says which policies are asked. Zero values mean the defaults named at each field.
@@ -40,15 +42,15 @@ type ShadowsConfig struct {
 // ShadowPolicy is one of them.
 type ShadowPolicy struct {
 	Name string
-	New  func() Policy // makes the policy of one pool
+	New  func() pick.Policy // makes the policy of one pool
 }
 
 // Estimator reckons in time what placements cost, whoever decides.
 type Estimator interface {
 	// Reckon fills in the terms of all candidates.
-	Reckon(v *View)
+	Reckon(v *pick.View)
 	// Placed tells it where a request went. v is the one that was reckoned.
-	Placed(v *View, r *Request, index int)
+	Placed(v *pick.View, r *fleet.Request, index int)
 }
 
 // Bounds of what shadows keep.
@@ -64,8 +66,8 @@ const (
 type shadowPool struct {
 	name      string
 	estimator Estimator
-	here      []Policy // asked in the acting policy's place
-	apart     []Policy // each in a world of its own
+	here      []pick.Policy // asked in the acting policy's place
+	apart     []pick.Policy // each in a world of its own
 }
 
 // shadowTell counts what a shadow would have done in the acting policy's place.
@@ -82,9 +84,9 @@ func NewShadows(c ShadowsConfig) *Shadows {
 	c.Sessions = c.Sessions.WithDefaults()
 	c.Sessions.Max, c.Sessions.HashOnly = min(c.Sessions.Max, mostWorldSessions), true
 	s := &Shadows{cfg: c, pools: map[string]*shadowPool{}, acting: newWorld(c.Sessions), pcg: rand.NewPCG(0, 0)}
-	s.rng, s.open = rand.New(s.pcg), map[Lease]*shadowPool{}
+	s.rng, s.open = rand.New(s.pcg), map[fleet.Lease]*shadowPool{}
 	for _, p := range c.Policies {
-		_, keeps := p.New().(Keeping)
+		_, keeps := p.New().(pick.Keeping)
 		s.keeps = s.keeps || keeps
 		s.worlds = append(s.worlds, newWorld(c.Sessions))
 		s.tells = append(s.tells, shadowTell{})
@@ -95,7 +97,7 @@ func NewShadows(c ShadowsConfig) *Shadows {
 // CountsBlocks reports whether one of the policies goes by Candidate.ActiveTokens, see Config.Counting.
 func (s *Shadows) CountsBlocks() bool {
 	for _, p := range s.cfg.Policies {
-		if c, ok := p.New().(Counting); ok && c.CountsBlocks() {
+		if c, ok := p.New().(pick.Counting); ok && c.CountsBlocks() {
 			return true
 		}
 	}
@@ -145,7 +147,7 @@ func (s *Shadows) Judge(g *Sighting) {
 		s.here(p, g)
 	}
 	s.reserved(p, g)
-	if g.request.Class != Turn || g.retry {
+	if g.request.Class != fleet.Turn || g.retry {
 		return // a retry stays, in every world, where it was placed first
 	}
 	if !g.view.FirstTurn && !s.acting.knows(g) {
@@ -160,7 +162,7 @@ func (s *Shadows) Judge(g *Sighting) {
 
 // here asks what the shadows would have done in the acting policy's place, and what that would have cost.
 func (s *Shadows) here(p *shadowPool, g *Sighting) {
-	turn := g.request.Class == Turn && g.view.PromptTokens > 0
+	turn := g.request.Class == fleet.Turn && g.view.PromptTokens > 0
 	if turn {
 		s.show(&s.priced, g)
 		p.estimator.Reckon(&s.priced)
@@ -180,7 +182,7 @@ func (s *Shadows) reserved(p *shadowPool, g *Sighting) {
 		return
 	}
 	for _, policy := range p.here {
-		if k, ok := policy.(Keeping); ok {
+		if k, ok := policy.(pick.Keeping); ok {
 			s.show(&s.view, g)
 			if len(g.view.Candidates) == 1 && !g.forced {
 				s.ask(k, &s.view, g) // as the router does
@@ -199,28 +201,28 @@ func (s *Shadows) released(g *Sighting) {
 	}
 	delete(s.open, g.lease)
 	for _, policy := range p.here {
-		if k, ok := policy.(Keeping); ok {
+		if k, ok := policy.(pick.Keeping); ok {
 			k.Released(g.lease, g.answered)
 		}
 	}
 }
 
 // show copies what the acting policy saw, so that whoever is asked may write into it.
-func (s *Shadows) show(to *View, g *Sighting) {
+func (s *Shadows) show(to *pick.View, g *Sighting) {
 	candidates := append(to.Candidates[:0], g.view.Candidates...)
 	*to = g.view
 	to.Candidates = candidates
 }
 
 // ask lets a policy choose with the decision's own chance.
-func (s *Shadows) ask(p Policy, v *View, g *Sighting) Choice {
+func (s *Shadows) ask(p pick.Policy, v *pick.View, g *Sighting) pick.Choice {
 	s.pcg.Seed(g.request.Seed, chanceStream)
 	v.Rand = s.rng
 	return p.Pick(v, &g.request)
 }
 
 // tell counts a choice. priced are the candidates with their terms, if it is a turn of known length.
-func (t *shadowTell) tell(g *Sighting, c Choice, turn bool, priced []Candidate) {
+func (t *shadowTell) tell(g *Sighting, c pick.Choice, turn bool, priced []pick.Candidate) {
 	t.Decisions++
 	if c.Index == g.chosen {
 		return
@@ -243,7 +245,7 @@ func (t *shadowTell) tell(g *Sighting, c Choice, turn bool, priced []Candidate) 
 	}
 }
 
-func (t *shadowTell) because(r Reason) {
+func (t *shadowTell) because(r pick.Reason) {
 	for i := range t.reasons {
 		if t.reasons[i].Reason == r {
 			t.reasons[i].Differs++

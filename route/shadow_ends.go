@@ -3,17 +3,20 @@ package route
 import (
 	"container/heap"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // end is when something of an endpoint's load is over in a world.
 type end struct {
 	at   time.Time
 	slot int
-	key  uint64 // of the endpoint that has the slot
-	load Load   // what it takes off
+	key  uint64     // of the endpoint that has the slot
+	load fleet.Load // what it takes off
 
-	keeping Keeping // to be told that the lease is over; nil for nobody
-	lease   Lease
+	keeping pick.Keeping // to be told that the lease is over; nil for nobody
+	lease   fleet.Lease
 }
 
 // ends are a heap, the soonest first.

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/warmpath/warmpath/pick"
 )
 
 // ShadowReport is what shadows have found.
@@ -39,8 +41,8 @@ type ShadowStep struct {
 
 // ShadowReason counts choices that differ.
 type ShadowReason struct {
-	Reason  Reason `json:"reason"`
-	Differs uint64 `json:"differs"`
+	Reason  pick.Reason `json:"reason"`
+	Differs uint64      `json:"differs"`
 }
 
 // ShadowWorld is what came of a policy's choices by our own estimates, in a world that only they made.

@@ -1,17 +1,22 @@
 package route
 
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
+
 // Sighting is a decision as shadows see it: a copy that shares nothing with the router, so that it can be judged later and
 // elsewhere. It may be used again for another decision.
 type Sighting struct {
-	view    View
-	request Request // what policies go by; no trail, and of the names only their count
-	content Content // of the request; the acting policy may not have been told
+	view    pick.View
+	request fleet.Request // what policies go by; no trail, and of the names only their count
+	content fleet.Content // of the request; the acting policy may not have been told
 	pool    string
 	session string
 	chosen  int
 	retry   bool
 	forced  bool // no policy was asked
-	lease   Lease
+	lease   fleet.Lease
 
 	ended, answered bool // it is the end of a lease, and nothing else is known
 }
@@ -21,11 +26,11 @@ const mostSightedBlocks = 4096
 
 // Take copies a decision: what the policy saw (Router.Seen), the request and where it went. It is false, and the sighting of no
 // use, when the view is of another decision or only a leg of the request was placed.
-func (s *Sighting) Take(v *View, req *Request, d *Decision) bool {
-	if v.Leg != LegWhole {
+func (s *Sighting) Take(v *pick.View, req *fleet.Request, d *Decision) bool {
+	if v.Leg != fleet.LegWhole {
 		return false
 	}
-	s.ended, s.lease, s.forced = false, d.Lease, d.Reason == ReasonHolder || d.Reason == ReasonPinned
+	s.ended, s.lease, s.forced = false, d.Lease, d.Reason == pick.ReasonHolder || d.Reason == pick.ReasonPinned
 	s.chosen = -1
 	for i := range v.Candidates {
 		if v.Candidates[i].Name == d.Endpoint.Name {
@@ -38,7 +43,7 @@ func (s *Sighting) Take(v *View, req *Request, d *Decision) bool {
 	}
 	candidates := append(s.view.Candidates[:0], v.Candidates...)
 	for i := range candidates {
-		candidates[i].Terms = Terms{}
+		candidates[i].Terms = pick.Terms{}
 	}
 	s.view = *v
 	s.view.Candidates, s.view.Rand = candidates, nil
@@ -47,7 +52,7 @@ func (s *Sighting) Take(v *View, req *Request, d *Decision) bool {
 	s.request.Content, s.request.Overheard = nil, nil
 	s.retry, s.pool, s.session = len(req.Tried) > 0 || req.Instead != 0, d.Pool, d.Session
 	blocks := s.content.Blocks[:0]
-	s.content = Content{Blocks: blocks}
+	s.content = fleet.Content{Blocks: blocks}
 	c := req.Content
 	if c == nil {
 		c = req.Overheard
@@ -64,7 +69,9 @@ func (s *Sighting) Take(v *View, req *Request, d *Decision) bool {
 }
 
 // End makes it the end of a lease, for policies that keep books (Keeping).
-func (s *Sighting) End(l Lease, o Outcome) { s.ended, s.lease, s.answered = true, l, o == OK }
+func (s *Sighting) End(l fleet.Lease, o fleet.Outcome) {
+	s.ended, s.lease, s.answered = true, l, o == fleet.OK
+}
 
 // Seen is what the policy saw when it made the latest decision. It is valid until the next one and may not be changed.
-func (r *Router) Seen() *View { return &r.view }
+func (r *Router) Seen() *pick.View { return &r.view }

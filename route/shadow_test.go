@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 )
@@ -22,31 +24,31 @@ type shadowRig struct {
 // to is a policy that always picks one endpoint.
 type to int
 
-func (p to) Pick(v *route.View, _ *route.Request) route.Choice {
-	return route.Choice{Index: min(int(p), len(v.Candidates)-1), Reason: "told"}
+func (p to) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	return pick.Choice{Index: min(int(p), len(v.Candidates)-1), Reason: "told"}
 }
 
-func fixed(p route.Policy) func() route.Policy { return func() route.Policy { return p } }
+func fixed(p pick.Policy) func() pick.Policy { return func() pick.Policy { return p } }
 
-func newShadowRig(t testing.TB, acting route.Policy, shadows ...route.ShadowPolicy) *shadowRig {
+func newShadowRig(t testing.TB, acting pick.Policy, shadows ...route.ShadowPolicy) *shadowRig {
 	s := &shadowRig{t: t, now: time.Unix(1_700_000_000, 0)}
 	s.r = route.New(route.Config{Policy: fixed(acting), PolicyName: "told"})
 	s.shadows = route.NewShadows(route.ShadowsConfig{Policies: shadows, Estimator: func() route.Estimator { return policy.NewEstimator(policy.Config{}) }})
 	d := route.Declared{Source: "s"}
 	for _, n := range []string{"a", "b"} {
-		d.Endpoints = append(d.Endpoints, route.Endpoint{Name: n, URL: "http://" + n, Weight: 1})
+		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: n, URL: "http://" + n, Weight: 1})
 	}
 	s.r.Observe(s.now, d)
 	for _, n := range []string{"a", "b"} {
-		s.r.Observe(s.now, route.Probed{Endpoint: n, Report: route.Report{Healthy: true}})
+		s.r.Observe(s.now, route.Probed{Endpoint: n, Report: fleet.Report{Healthy: true}})
 	}
 	return s
 }
 
 // turn sends a turn of a conversation with a prompt of so many tokens, and shows it to the shadows.
-func (s *shadowRig) turn(session string, tokens int, change ...func(*route.Request)) route.Decision {
+func (s *shadowRig) turn(session string, tokens int, change ...func(*fleet.Request)) route.Decision {
 	s.t.Helper()
-	req := route.Request{ID: "r", Session: session, Model: "m", PromptTokens: tokens, MaxTokens: 1, Stream: true, Seed: 1}
+	req := fleet.Request{ID: "r", Session: session, Model: "m", PromptTokens: tokens, MaxTokens: 1, Stream: true, Seed: 1}
 	for _, c := range change {
 		c(&req)
 	}
@@ -118,9 +120,9 @@ func TestShadowWorldsQueue(t *testing.T) {
 func TestShadowWorldsLoseCaches(t *testing.T) {
 	s := newShadowRig(t, to(0), route.ShadowPolicy{Name: "b", New: fixed(to(1))})
 	s.turn("c", 1000)
-	s.r.Observe(s.now, route.Probed{Endpoint: "b", Report: route.Report{Refused: true}})
+	s.r.Observe(s.now, route.Probed{Endpoint: "b", Report: fleet.Report{Refused: true}})
 	s.wait(time.Second)
-	s.r.Observe(s.now, route.Probed{Endpoint: "b", Report: route.Report{Healthy: true}})
+	s.r.Observe(s.now, route.Probed{Endpoint: "b", Report: fleet.Report{Healthy: true}})
 	s.wait(time.Minute)
 	s.turn("c", 2000)
 	r := s.shadows.Report()
@@ -136,13 +138,13 @@ func TestShadowWorldsLoseCaches(t *testing.T) {
 // placed, and requests that are no turns are compared and not priced.
 func TestShadowsLeaveOut(t *testing.T) {
 	s := newShadowRig(t, to(0), route.ShadowPolicy{Name: "b", New: fixed(to(1))})
-	if _, err := s.r.Route(s.now, &route.Request{Session: "old", Model: "m", PromptTokens: 100}); err != nil {
+	if _, err := s.r.Route(s.now, &fleet.Request{Session: "old", Model: "m", PromptTokens: 100}); err != nil {
 		t.Fatal(err)
 	}
 	s.turn("old", 200)
 	s.turn("new", 100)
-	s.turn("new", 100, func(r *route.Request) { r.Tried = []string{"a"} })
-	s.turn("", 100, func(r *route.Request) { r.Class = route.Embed })
+	s.turn("new", 100, func(r *fleet.Request) { r.Tried = []string{"a"} })
+	s.turn("", 100, func(r *fleet.Request) { r.Class = fleet.Embed })
 	r := s.shadows.Report()
 	if r.Late != 1 || r.Acting.Turns != 1 || r.Shadows[0].Apart.Turns != 1 {
 		t.Errorf("late %d, turns %d and %d; want 1 each", r.Late, r.Acting.Turns, r.Shadows[0].Apart.Turns)
@@ -156,7 +158,7 @@ func TestShadowsLeaveOut(t *testing.T) {
 func TestShadowsAreBounded(t *testing.T) {
 	s := newShadowRig(t, to(0), route.ShadowPolicy{Name: "b", New: fixed(to(1))})
 	for i := range 40_000 {
-		s.turn(fmt.Sprint("c", i), 10, func(r *route.Request) { r.Model = fmt.Sprint("m", i%200) })
+		s.turn(fmt.Sprint("c", i), 10, func(r *fleet.Request) { r.Model = fmt.Sprint("m", i%200) })
 	}
 	pools, ends, conversations := s.shadows.Sizes()
 	if pools > 64 || ends > 1<<15 || conversations > 65_536 {
@@ -178,7 +180,7 @@ func TestShadowQuantiles(t *testing.T) {
 	}
 }
 
-func policyOf(t testing.TB, name string) route.Policy {
+func policyOf(t testing.TB, name string) pick.Policy {
 	t.Helper()
 	make, err := policy.New(policy.Config{Name: name})
 	if err != nil {
@@ -189,7 +191,7 @@ func policyOf(t testing.TB, name string) route.Policy {
 
 func BenchmarkShadow(b *testing.B) {
 	for _, n := range []int{100, 4000} {
-		content := &route.Content{Blocks: make([]uint64, n), Bytes: n * route.BlockBytes}
+		content := &fleet.Content{Blocks: make([]uint64, n), Bytes: n * fleet.BlockBytes}
 		for i := range content.Blocks {
 			content.Blocks[i] = uint64(i+1) * 0x9e3779b97f4a7c15
 		}
@@ -201,13 +203,13 @@ func BenchmarkShadow(b *testing.B) {
 		s := newShadowRig(b, policyOf(b, "least_ttft"), shadows...)
 		d := route.Declared{Source: "s"}
 		for i := range 8 {
-			d.Endpoints = append(d.Endpoints, route.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
 		}
 		s.r.Observe(s.now, d)
 		for i := range 8 {
-			s.r.Observe(s.now, route.Probed{Endpoint: fmt.Sprint("e", i), Report: route.Report{Healthy: true}})
+			s.r.Observe(s.now, route.Probed{Endpoint: fmt.Sprint("e", i), Report: fleet.Report{Healthy: true}})
 		}
-		req := route.Request{Session: "c", Model: "m", PromptTokens: n * 32, Content: content, Seed: 1}
+		req := fleet.Request{Session: "c", Model: "m", PromptTokens: n * 32, Content: content, Seed: 1}
 		dec, err := s.r.Route(s.now, &req)
 		if err != nil {
 			b.Fatal(err)

@@ -3,6 +3,8 @@ package route
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/session"
 )
@@ -32,7 +34,7 @@ type place struct {
 	key   uint64
 	epoch uint32
 	bound int // blocks that it holds at most
-	load  Load
+	load  fleet.Load
 	speed speed // of which a world uses until, turns and busy
 	rests rests // here from when their turns come: when answers end is not followed
 }
@@ -58,7 +60,7 @@ func (w *world) knows(g *Sighting) bool {
 }
 
 // follow lets the policy of this world choose, nil for as it was chosen in fact, and moves the world on.
-func (w *world) follow(s *Shadows, g *Sighting, p Policy) {
+func (w *world) follow(s *Shadows, g *Sighting, p pick.Policy) {
 	w.advance(g.view.Now)
 	v := &s.view
 	s.show(v, g)
@@ -67,7 +69,7 @@ func (w *world) follow(s *Shadows, g *Sighting, p Policy) {
 	at := 0
 	switch {
 	case len(v.Candidates) == 1:
-		if _, keeps := p.(Keeping); keeps && !g.forced {
+		if _, keeps := p.(pick.Keeping); keeps && !g.forced {
 			s.ask(p, v, g) // as the router does
 		}
 	case p == nil:
@@ -92,7 +94,7 @@ func (w *world) follow(s *Shadows, g *Sighting, p Policy) {
 }
 
 // fill replaces what the real router knows of homes, caches and queues by what is so in this world.
-func (w *world) fill(v *View, g *Sighting, home *session.Entry, known bool) {
+func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool) {
 	v.Home, v.Parent, v.Known = -1, -1, 0
 	parent := ""
 	if g.request.Parent != "" {
@@ -116,7 +118,7 @@ func (w *world) fill(v *View, g *Sighting, home *session.Entry, known bool) {
 		}
 		if known && home.Endpoint == c.Name {
 			v.Home, rest = i, home.Rest
-			if home.Epoch == c.Epoch && (g.request.Content == nil || depth >= kept(home.Bytes/BlockBytes)) {
+			if home.Epoch == c.Epoch && (g.request.Content == nil || depth >= kept(home.Bytes/fleet.BlockBytes)) {
 				c.CachedTokens = max(c.CachedTokens, min(home.Tokens, v.PromptTokens-1))
 			}
 		}
@@ -135,7 +137,7 @@ func (w *world) fill(v *View, g *Sighting, home *session.Entry, known bool) {
 }
 
 // expect fills in what an endpoint has to do in this world.
-func (at *place) expect(v *View, c *Candidate) {
+func (at *place) expect(v *pick.View, c *pick.Candidate) {
 	c.Load = at.load
 	c.WaitMs = max(0, ms(at.speed.until.Sub(v.Now)))
 	if n := c.Slots; n > 0 && at.load.Requests >= n {
@@ -156,7 +158,7 @@ func (at *place) expect(v *View, c *Candidate) {
 	c.ActiveTokens, c.AddsTokens = at.load.ContextTokens-at.load.DecodeTokens, v.PromptTokens-c.CachedTokens
 }
 
-func perAnswer(c *Candidate) float64 {
+func perAnswer(c *pick.Candidate) float64 {
 	if c.MsPerAnswer > 0 {
 		return c.MsPerAnswer
 	}
@@ -164,7 +166,7 @@ func perAnswer(c *Candidate) float64 {
 }
 
 // at is a candidate's place. A slot that another endpoint has got, or a cache that is known to be lost, holds nothing.
-func (w *world) at(c *Candidate) *place {
+func (w *world) at(c *pick.Candidate) *place {
 	for len(w.places) <= c.Slot {
 		w.places = append(w.places, place{})
 	}
@@ -191,7 +193,7 @@ func (w *world) look(g *Sighting, model string) {
 }
 
 // put enters a choice.
-func (w *world) put(v *View, g *Sighting, c *Candidate, home *session.Entry, p Policy) {
+func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.Entry, p pick.Policy) {
 	at := &w.places[c.Slot]
 	prefill, decode := int64(v.PromptTokens-c.CachedTokens), int64(v.OutputTokens)
 	took := float64(float64(prefill) * c.MsPerToken)
@@ -204,10 +206,10 @@ func (w *world) put(v *View, g *Sighting, c *Candidate, home *session.Entry, p P
 	at.load.PrefillTokens += prefill
 	at.load.DecodeTokens += decode
 	at.load.ContextTokens += int64(v.PromptTokens) + decode
-	w.later(end{at: first, slot: c.Slot, key: at.key, load: Load{PrefillTokens: prefill}})
+	w.later(end{at: first, slot: c.Slot, key: at.key, load: fleet.Load{PrefillTokens: prefill}})
 	over := first.Add(time.Duration(float64(float64(decode)*perAnswer(c)) * 1e6))
-	last := end{at: over, slot: c.Slot, key: at.key, load: Load{Requests: 1, DecodeTokens: decode, ContextTokens: int64(v.PromptTokens) + decode}}
-	if k, ok := p.(Keeping); ok {
+	last := end{at: over, slot: c.Slot, key: at.key, load: fleet.Load{Requests: 1, DecodeTokens: decode, ContextTokens: int64(v.PromptTokens) + decode}}
+	if k, ok := p.(pick.Keeping); ok {
 		k.Reserved(g.lease, c, v, &g.request)
 		last.keeping, last.lease = k, g.lease
 	}
@@ -231,7 +233,7 @@ func (w *world) put(v *View, g *Sighting, c *Candidate, home *session.Entry, p P
 }
 
 // bound sets how many blocks an endpoint holds at most.
-func (w *world) bound(v *View, g *Sighting, c *Candidate, at *place) {
+func (w *world) bound(v *pick.View, g *Sighting, c *pick.Candidate, at *place) {
 	if g.content.Bytes >= leastRatioBytes {
 		w.ratio = toward(w.ratio, min(max(float64(v.PromptTokens)/float64(g.content.Bytes), leastTokensPerByte), 2))
 	}
@@ -243,7 +245,7 @@ func (w *world) bound(v *View, g *Sighting, c *Candidate, at *place) {
 	if tokens <= 0 {
 		tokens = untoldTokens
 	}
-	blocks := min(int(float64(firstShare*float64(tokens))/float64(ratio*BlockBytes)), mostWorldBlocks)
+	blocks := min(int(float64(firstShare*float64(tokens))/float64(ratio*fleet.BlockBytes)), mostWorldBlocks)
 	if d := blocks - at.bound; at.bound == 0 || d > at.bound/64 || -d > at.bound/64 {
 		at.bound = max(blocks, 1)
 		w.index.SetCapacity(c.Slot, at.bound)

@@ -3,6 +3,8 @@ package route
 import (
 	"fmt"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // An engine may stop computing while its server goes on: a collective operation of several GPUs that never ends, a kernel that hangs, a
@@ -18,7 +20,7 @@ const (
 // overdue is when the answer of a flight that has been decided is overdue, should its endpoint have given no sign of life; zero for never, as
 // long as nothing tells how long it ought to take.
 func (r *Router) overdue(f *flight) time.Time {
-	if r.cfg.Silent < 0 || f.class != Turn || f.decision.TTFTMs <= 0 {
+	if r.cfg.Silent < 0 || f.class != fleet.Turn || f.decision.TTFTMs <= 0 {
 		return time.Time{}
 	}
 	times := float64(mostTTFT)
@@ -43,7 +45,7 @@ func (f *flight) late(now time.Time) bool {
 	switch {
 	case !f.open || f.prefilled || f.overdue.IsZero():
 		return false
-	case f.leg != LegDecode:
+	case f.leg != fleet.LegDecode:
 		return !now.Before(f.overdue)
 	}
 	// It waits for its prefiller until it is handed what it needs.
@@ -112,7 +114,7 @@ func (r *Router) listen(now time.Time, ep *endpoint) {
 // waits for one then waits for them, and nothing comes. Engines that do not tell their places have many, but for those made for one user.
 func (e *endpoint) filledBy(wholes int) bool {
 	places := e.places()
-	if k := e.kind(); places == 0 && (k == KindLlamaCpp || k == KindOllama) {
+	if k := e.kind(); places == 0 && (k == fleet.KindLlamaCpp || k == fleet.KindOllama) {
 		places = 1
 	}
 	return places > 0 && wholes >= places

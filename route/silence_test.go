@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -12,26 +14,26 @@ import (
 func TestLongAnswersAreNoSilence(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		report route.Report
+		report fleet.Report
 		wholes int
-		want   route.State
+		want   fleet.State
 	}{
-		{"one place", route.Report{Slots: 1}, 1, route.StateUp},
-		{"two places", route.Report{Slots: 2}, 1, route.StateEjected},
-		{"two places, both taken", route.Report{Slots: 2}, 2, route.StateUp},
-		{"llama.cpp, which does not say", route.Report{Kind: route.KindLlamaCpp}, 1, route.StateUp},
-		{"Ollama", route.Report{Kind: route.KindOllama}, 1, route.StateUp},
-		{"vLLM", route.Report{Kind: route.KindVLLM}, 1, route.StateEjected},
-		{"one place, free", route.Report{Slots: 1}, 0, route.StateEjected},
+		{"one place", fleet.Report{Slots: 1}, 1, fleet.StateUp},
+		{"two places", fleet.Report{Slots: 2}, 1, fleet.StateEjected},
+		{"two places, both taken", fleet.Report{Slots: 2}, 2, fleet.StateUp},
+		{"llama.cpp, which does not say", fleet.Report{Kind: fleet.KindLlamaCpp}, 1, fleet.StateUp},
+		{"Ollama", fleet.Report{Kind: fleet.KindOllama}, 1, fleet.StateUp},
+		{"vLLM", fleet.Report{Kind: fleet.KindVLLM}, 1, fleet.StateEjected},
+		{"one place, free", fleet.Report{Slots: 1}, 0, fleet.StateEjected},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			now := time.Unix(1_000_000, 0)
-			r := route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }})
-			r.Observe(now, route.Declared{Source: "test", Endpoints: []route.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
-			tt.report.Healthy, tt.report.Models = true, []route.Model{{ID: "m"}}
+			r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }})
+			r.Observe(now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
+			tt.report.Healthy, tt.report.Models = true, []fleet.Model{{ID: "m"}}
 			r.Observe(now, route.Probed{Endpoint: "a", Report: tt.report})
-			ask := func(id string, stream bool) route.Lease {
-				d, err := r.Route(now, &route.Request{Model: "m", MintedID: id, PromptBytes: 4000, Stream: stream})
+			ask := func(id string, stream bool) fleet.Lease {
+				d, err := r.Route(now, &fleet.Request{Model: "m", MintedID: id, PromptBytes: 4000, Stream: stream})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -41,7 +43,7 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 			now = now.Add(100 * time.Millisecond)
 			r.Observe(now, route.FirstByte{Lease: l})
 			now = now.Add(time.Second)
-			r.Observe(now, route.Finished{Lease: l, Usage: route.Usage{PromptTokens: 1000, OutputTokens: 50}})
+			r.Observe(now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 50}})
 			for range tt.wholes {
 				ask("whole", false)
 			}

@@ -1,6 +1,10 @@
 package route
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
 
 // speed is what is learnt of how long an endpoint takes. Engines compute prompts in order of arrival, so what they do between
 // the first bytes of two answers is the second one's prompt: fixed, plus perToken for every uncached token. Waiting is not
@@ -134,7 +138,7 @@ func (r *Router) wait(e *endpoint, now time.Time, perToken float64, waiting, tak
 
 // places is how many requests the endpoint computes at once; 0 unknown.
 func (e *endpoint) places() int {
-	if e.spec.Part.Kind == Slot {
+	if e.spec.Part.Kind == fleet.Slot {
 		return 1
 	}
 	return e.report.Slots
@@ -255,12 +259,12 @@ func (s *speed) shares(now time.Time) (busy, steady float64) {
 }
 
 // learnSpeed takes in how long a request took.
-func (r *Router) learnSpeed(now time.Time, f *flight, u *Usage) {
-	if f.incarnation != f.ep.incarnation || f.class != Turn || f.first.IsZero() || u.PromptTokens <= 0 {
+func (r *Router) learnSpeed(now time.Time, f *flight, u *fleet.Usage) {
+	if f.incarnation != f.ep.incarnation || f.class != fleet.Turn || f.first.IsZero() || u.PromptTokens <= 0 {
 		return
 	}
 	s := &f.ep.speed
-	if f.leg != LegDecode { // which computes no prompt
+	if f.leg != fleet.LegDecode { // which computes no prompt
 		s.learntAt = now
 	}
 	perToken, fixed := r.settledSpeed(f.ep)
@@ -278,11 +282,11 @@ func (r *Router) learnSpeed(now time.Time, f *flight, u *Usage) {
 		if f.decision.CachedTokens > 0 {
 			s.learnSerial(f, own, fixed)
 		}
-		if b := s.batchOf(f.first); b != nil && !b.held && f.leg != LegDecode {
+		if b := s.batchOf(f.first); b != nil && !b.held && f.leg != fleet.LegDecode {
 			x := max(own, float64(b.tokens-f.prefill)+own)
 			s.line(x, 0, ms(b.end.Sub(b.begin)), float64(own/x), b.fresh, perToken, fixed)
 		}
-	} else if f.leg != LegDecode {
+	} else if f.leg != fleet.LegDecode {
 		r.learnWhole(f, own, rest, perToken, fixed)
 	}
 	r.meanSpeed()

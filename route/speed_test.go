@@ -6,15 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
 // watch picks the first candidate and keeps what it was shown of it.
-type watch struct{ seen route.Candidate }
+type watch struct{ seen pick.Candidate }
 
-func (w *watch) Pick(v *route.View, _ *route.Request) route.Choice {
+func (w *watch) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	w.seen = v.Candidates[0]
-	return route.Choice{Index: 0, Reason: "watch"}
+	return pick.Choice{Index: 0, Reason: "watch"}
 }
 
 // bench is a router before two engines, the first of which computes prompts one after the other: fixed ms, and tokens at a rate.
@@ -32,20 +34,20 @@ type bench struct {
 
 func newBench(t *testing.T, rate float64, fixed time.Duration, stream bool) *bench {
 	w := &watch{}
-	b := &bench{t: t, w: w, r: route.New(route.Config{Policy: func() route.Policy { return w }}), now: time.Unix(1_000_000, 0), rate: rate, fixed: fixed, stream: stream}
-	b.r.Observe(b.now, route.Declared{Source: "test", Endpoints: []route.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+	b := &bench{t: t, w: w, r: route.New(route.Config{Policy: func() pick.Policy { return w }}), now: time.Unix(1_000_000, 0), rate: rate, fixed: fixed, stream: stream}
+	b.r.Observe(b.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
 	for _, name := range []string{"a", "b"} {
-		b.r.Observe(b.now, route.Probed{Endpoint: name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+		b.r.Observe(b.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
 	return b
 }
 
 // send sends a new prompt and says when the engine has computed it.
-func (b *bench) send(tokens int) (route.Lease, time.Time) {
+func (b *bench) send(tokens int) (fleet.Lease, time.Time) {
 	b.t.Helper()
 	b.n++
 	id := "c" + strconv.Itoa(b.n)
-	d, err := b.r.Route(b.now, &route.Request{ID: id, Model: "m", Session: id, PromptTokens: tokens, Stream: b.stream})
+	d, err := b.r.Route(b.now, &fleet.Request{ID: id, Model: "m", Session: id, PromptTokens: tokens, Stream: b.stream})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -60,14 +62,14 @@ func (b *bench) send(tokens int) (route.Lease, time.Time) {
 }
 
 // end is an answer of so many tokens, each of which takes the same time.
-func (b *bench) end(l route.Lease, computed time.Time, prompt, answer int, each time.Duration) {
+func (b *bench) end(l fleet.Lease, computed time.Time, prompt, answer int, each time.Duration) {
 	done := computed.Add(time.Duration(answer-1) * each)
 	if b.stream {
 		b.r.Observe(computed, route.FirstByte{Lease: l})
 	} else {
 		b.r.Observe(done, route.FirstByte{Lease: l})
 	}
-	b.r.Observe(done, route.Finished{Lease: l, Usage: route.Usage{PromptTokens: prompt, OutputTokens: answer, CachedKnown: true}})
+	b.r.Observe(done, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: prompt, OutputTokens: answer, CachedKnown: true}})
 	b.now = done
 }
 
@@ -121,7 +123,7 @@ func TestSpeedAmongBothKinds(t *testing.T) {
 func TestWaitingIsNotSlowness(t *testing.T) {
 	b, rng := newBench(t, 9_000, 8*time.Millisecond, true), rand.New(rand.NewPCG(1, 2))
 	type sent struct {
-		l      route.Lease
+		l      fleet.Lease
 		at     time.Time
 		tokens int
 	}
@@ -140,7 +142,7 @@ func TestWaitingIsNotSlowness(t *testing.T) {
 			b.r.Observe(x.at, route.FirstByte{Lease: x.l})
 		}
 		for _, x := range all {
-			b.r.Observe(b.free, route.Finished{Lease: x.l, Usage: route.Usage{PromptTokens: x.tokens, OutputTokens: 5, CachedKnown: true}})
+			b.r.Observe(b.free, route.Finished{Lease: x.l, Usage: fleet.Usage{PromptTokens: x.tokens, OutputTokens: 5, CachedKnown: true}})
 		}
 		b.now = b.free.Add(time.Second)
 	}
@@ -151,7 +153,7 @@ func TestWaitingIsNotSlowness(t *testing.T) {
 func TestPromptsOfOneStep(t *testing.T) {
 	b := newBench(t, 9_000, 8*time.Millisecond, true)
 	for range 50 {
-		var leases []route.Lease
+		var leases []fleet.Lease
 		for range 4 {
 			l, _ := b.send(500)
 			leases = append(leases, l)
@@ -160,7 +162,7 @@ func TestPromptsOfOneStep(t *testing.T) {
 			b.r.Observe(b.free, route.FirstByte{Lease: l})
 		}
 		for _, l := range leases {
-			b.r.Observe(b.free.Add(50*time.Millisecond), route.Finished{Lease: l, Usage: route.Usage{PromptTokens: 500, OutputTokens: 5, CachedKnown: true}})
+			b.r.Observe(b.free.Add(50*time.Millisecond), route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 500, OutputTokens: 5, CachedKnown: true}})
 		}
 		b.now = b.free.Add(time.Second)
 	}
@@ -212,14 +214,14 @@ func TestBeforeTheFirstSample(t *testing.T) {
 		b.end(l, at, 1500, 20, 5*time.Millisecond)
 		b.now = b.now.Add(time.Second)
 	}
-	if _, err := b.r.Route(b.now, &route.Request{ID: "x", Model: "m", Session: "x", PromptTokens: 100, Exclude: []string{"a"}}); err != nil {
+	if _, err := b.r.Route(b.now, &fleet.Request{ID: "x", Model: "m", Session: "x", PromptTokens: 100, Exclude: []string{"a"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"b", "c"} { // to be asked, the policy needs two of which it has sampled none
-		b.r.Observe(b.now, route.Declared{Source: name, Endpoints: []route.Endpoint{{Name: name + "2", URL: "http://" + name, Weight: 1}}})
-		b.r.Observe(b.now, route.Probed{Endpoint: name + "2", Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+		b.r.Observe(b.now, route.Declared{Source: name, Endpoints: []fleet.Endpoint{{Name: name + "2", URL: "http://" + name, Weight: 1}}})
+		b.r.Observe(b.now, route.Probed{Endpoint: name + "2", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
-	if _, err := b.r.Route(b.now, &route.Request{ID: "y", Model: "m", Session: "y", PromptTokens: 100, Exclude: []string{"a"}}); err != nil {
+	if _, err := b.r.Route(b.now, &fleet.Request{ID: "y", Model: "m", Session: "y", PromptTokens: 100, Exclude: []string{"a"}}); err != nil {
 		t.Fatal(err)
 	}
 	if c := b.w.seen; c.Name == "a" || c.MsPerToken < 0.4 || c.MsPerToken > 0.6 {
@@ -237,7 +239,7 @@ func TestLateIsWaitedFor(t *testing.T) {
 	}
 	wait := func(after time.Duration) float64 {
 		b.now = b.now.Add(after)
-		if _, err := b.r.Route(b.now, &route.Request{ID: "probe", Class: route.Aside, Model: "m"}); err != nil {
+		if _, err := b.r.Route(b.now, &fleet.Request{ID: "probe", Class: fleet.Aside, Model: "m"}); err != nil {
 			b.t.Fatal(err)
 		}
 		return b.w.seen.WaitMs

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // When says which requests a pool with roles splits.
@@ -32,11 +35,11 @@ type Disaggregation struct {
 	Threshold int // tokens, see When
 
 	// Tokens measures a prompt for WhenTokens; nil goes by the router's own estimate.
-	Tokens func(*Request) int
+	Tokens func(*fleet.Request) int
 
-	Prefill     func() Policy // makes the policy of a pool's prefill legs; nil is Config.Policy
+	Prefill     func() pick.Policy // makes the policy of a pool's prefill legs; nil is Config.Policy
 	PrefillName string
-	Decode      func() Policy // makes the policy of what decodes, whole requests included; nil is Config.Policy
+	Decode      func() pick.Policy // makes the policy of what decodes, whole requests included; nil is Config.Policy
 	DecodeName  string
 
 	// NoFallback answers with an error when nobody can compute the prompt of a request that is to be split. Otherwise the decoder
@@ -68,10 +71,10 @@ func (d *Disaggregation) validate() error {
 }
 
 // mayPart says whether a request is split as far as that can be told without its candidates. open means that it cannot.
-func (r *Router) mayPart(p *pool, req *Request, tokens int) (why SplitWhy, open bool) {
+func (r *Router) mayPart(p *pool, req *fleet.Request, tokens int) (why SplitWhy, open bool) {
 	d := &r.cfg.Disaggregation
 	switch {
-	case !p.parts || req.Class != Turn:
+	case !p.parts || req.Class != fleet.Turn:
 		return "", false
 	case req.Pin != "":
 		return WholePinned, false
@@ -160,12 +163,12 @@ func (r *Router) weigh(m *measure) (SplitWhy, Weighed) {
 
 // inLine is what a prompt that takes so many ms costs others where the shortest goes first: those in line that it goes in front of wait for it.
 // While it stands in line itself few do, those that are not much shorter (see Queue.Patience), and they are not counted.
-func inLine(c *Candidate, prefill float64) float64 {
+func inLine(c *pick.Candidate, prefill float64) float64 {
 	return burden(c, c.WaitMs-c.LineMs, prefill) + float64(float64(c.Behind)*prefill)
 }
 
 // burden is what those who come after wait for a prompt of so many ms that waits for so many itself (M/G/1, as in the policy least_ttft).
-func burden(c *Candidate, wait, prefill float64) float64 {
+func burden(c *pick.Candidate, wait, prefill float64) float64 {
 	const fullBusy = 0.9
 	rate := c.TurnsPerMs / (1 - min(c.Busy, fullBusy))
 	return float64(float64(rate*prefill) * (wait + prefill/2))
@@ -187,7 +190,7 @@ func (r *Router) prefillMs() float64 {
 // can be moved what waits there now goes on.
 func (r *Router) asDecodeLegs() {
 	first := r.prefillMs()
-	r.leg, r.view.Leg = LegDecode, LegDecode
+	r.leg, r.view.Leg = fleet.LegDecode, fleet.LegDecode
 	for i := range r.view.Candidates {
 		c := &r.view.Candidates[i]
 		ep := r.members[i].ep
@@ -202,10 +205,10 @@ func (r *Router) asDecodeLegs() {
 
 // asWhole takes that back.
 func (r *Router) asWhole(now time.Time) {
-	r.leg, r.view.Leg = LegWhole, LegWhole
+	r.leg, r.view.Leg = fleet.LegWhole, fleet.LegWhole
 	for i := range r.view.Candidates {
 		c := &r.view.Candidates[i]
-		c.Terms, c.LinkMs, c.DelayMs = Terms{}, 0, 0
+		c.Terms, c.LinkMs, c.DelayMs = pick.Terms{}, 0, 0
 	}
 	r.expect(now)
 }

@@ -1,5 +1,7 @@
 package route
 
+import "github.com/warmpath/warmpath/pick"
+
 // Where endpoints need no roles (WhenFree), any of them may compute a prompt for any other, and a request that is answered where its
 // prompt is computed is one choice among many. What a pair of endpoints costs is reckoned as a whole, in ms of all who wait:
 //
@@ -31,14 +33,14 @@ const comersCount = 2
 
 // freely is scratch for a decision.
 type freely struct {
-	legs  []Terms   // of the candidates as decode legs
-	costs []float64 // of the candidates as a whole, then of the pairs
-	most  float64   // the heaviest of their weights
+	legs  []pick.Terms // of the candidates as decode legs
+	costs []float64    // of the candidates as a whole, then of the pairs
+	most  float64      // the heaviest of their weights
 }
 
 // weighFree decides whether a request is split, and who answers it. The candidates to answer are in r.view, those that could compute the
 // prompt for them in r.other.
-func (r *Router) weighFree(m *measure) (SplitWhy, Weighed, Choice) {
+func (r *Router) weighFree(m *measure) (SplitWhy, Weighed, pick.Choice) {
 	r.findPresent()
 	r.freely.most = 0
 	for i := range r.view.Candidates {
@@ -54,12 +56,12 @@ func (r *Router) weighFree(m *measure) (SplitWhy, Weighed, Choice) {
 		if pair < 0 {
 			w = Weighed{}
 		}
-		return WholeSooner, w, Choice{whole, ReasonWeighed}
+		return WholeSooner, w, pick.Choice{Index: whole, Reason: pick.ReasonWeighed}
 	}
 	for i := range r.view.Candidates {
 		r.view.Candidates[i].Terms = r.freely.legs[i]
 	}
-	return SplitSooner, w, Choice{pair, ReasonWeighed}
+	return SplitSooner, w, pick.Choice{Index: pair, Reason: pick.ReasonWeighed}
 }
 
 // bestWhole fills in what the candidates cost that would do all of it.
@@ -69,7 +71,7 @@ func (r *Router) bestWhole(m *measure) (best int, cost float64) {
 		c, ep := &r.view.Candidates[i], r.members[i].ep
 		present := r.presentTokens(i, m)
 		prefill := float64((float64(r.view.PromptTokens-present) + ep.uncertain(c, present)) * c.MsPerToken)
-		t := Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Evict: r.evicts(c, prefill)}
+		t := pick.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Evict: r.evicts(c, prefill)}
 		t.Others = stalls(ep, prefill) + float64(comersCount*burden(c, c.WaitMs, prefill)) + r.answers(c, ep)
 		c.Terms = t
 		costs = append(costs, r.weighted(c, &t))
@@ -93,7 +95,7 @@ func (r *Router) bestPair(whole float64) (best int, cost float64) {
 		c, ep := &r.other.view.Candidates[i], r.other.members[i].ep
 		prefill := float64((float64(r.other.view.PromptTokens-c.CachedTokens) + ep.uncertain(c, c.CachedTokens)) * c.MsPerToken)
 		c.DelayMs = stalls(ep, prefill)
-		t := Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Others: c.DelayMs + float64(comersCount*burden(c, c.WaitMs, prefill)), Evict: r.evicts(c, prefill)}
+		t := pick.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Others: c.DelayMs + float64(comersCount*burden(c, c.WaitMs, prefill)), Evict: r.evicts(c, prefill)}
 		switch cost := r.weighted(c, &t); {
 		case n == 0 || cost < base[0]:
 			two[1], base[1] = two[0], base[0]
@@ -106,7 +108,7 @@ func (r *Router) bestPair(whole float64) (best int, cost float64) {
 	costs, legs := r.freely.costs[:0], r.freely.legs[:0]
 	for i := range r.view.Candidates {
 		c, ep := &r.view.Candidates[i], r.members[i].ep
-		cost, terms := -1.0, Terms{}
+		cost, terms := -1.0, pick.Terms{}
 		full := c.CacheTokens > 0 && int64(mostTwice*r.view.PromptTokens) > c.CacheTokens
 		for k := range min(n, 2) {
 			if o := r.other.members[two[k]].ep; full || o == ep || o.kind() != ep.kind() || r.other.view.Candidates[two[k]].Model != c.Model {
@@ -124,13 +126,13 @@ func (r *Router) bestPair(whole float64) (best int, cost float64) {
 }
 
 // answersFor is what a candidate costs that answers what another one has computed, and in how many ms that will be.
-func (r *Router) answersFor(i int, prefiller *Candidate) (t Terms, first float64) {
+func (r *Router) answersFor(i int, prefiller *pick.Candidate) (t pick.Terms, first float64) {
 	c, ep := &r.view.Candidates[i], r.members[i].ep
 	first = prefiller.WaitMs + prefiller.FixedMs + float64(float64(r.view.PromptTokens-prefiller.CachedTokens)*prefiller.MsPerToken)
 	pace := r.transferOf(r.view.Now, ep)
 	moved := float64(r.view.PromptTokens - c.CachedTokens)
 	besides := r.besides(ep, pace, moved, first)
-	return Terms{
+	return pick.Terms{
 		Wait: max(0, r.legWaitMs(i)-first) + besides, Prefill: float64(moved * pace.perToken), Fixed: pace.fixed,
 		Others: r.answers(c, ep) + besides, Evict: r.evicts(c, float64(moved*c.MsPerToken)),
 	}, first
@@ -139,7 +141,7 @@ func (r *Router) answersFor(i int, prefiller *Candidate) (t Terms, first float64
 // answers is what an answer costs at a candidate beyond the time that it takes there alone: the prompts that are computed meanwhile, and
 // the others that are answered in the same steps. Those are slowed by it as much as it by them, but are not counted: that would spread
 // answers over endpoints that prompts then have to keep away from.
-func (r *Router) answers(c *Candidate, ep *endpoint) float64 {
+func (r *Router) answers(c *pick.Candidate, ep *endpoint) float64 {
 	others := max(0, ep.load.Requests-ep.speed.prompts)
 	token, perOther := r.paceOf(ep, others)
 	tokens := float64(r.view.OutputTokens)
@@ -151,7 +153,7 @@ func (r *Router) answers(c *Candidate, ep *endpoint) float64 {
 }
 
 // evicts is what computing again costs that is pushed out of a full cache.
-func (r *Router) evicts(c *Candidate, ms float64) float64 {
+func (r *Router) evicts(c *pick.Candidate, ms float64) float64 {
 	if !c.Full {
 		return 0
 	}
@@ -159,7 +161,7 @@ func (r *Router) evicts(c *Candidate, ms float64) float64 {
 }
 
 // weighted is the cost of a candidate; at one of less weight than others everything counts for more.
-func (r *Router) weighted(c *Candidate, t *Terms) float64 {
+func (r *Router) weighted(c *pick.Candidate, t *pick.Terms) float64 {
 	if w := c.Weight / r.freely.most; w < 1 {
 		t.Others = (t.Wait+t.Prefill+t.Others)/w - t.Wait - t.Prefill
 	}

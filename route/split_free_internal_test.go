@@ -7,13 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
 // firstOf picks the first candidate.
 type firstOf struct{}
 
-func (firstOf) Pick(*View, *Request) Choice { return Choice{Reason: "first"} }
+func (firstOf) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{Reason: "first"} }
 
 // TestPaceIsLearnt: from answers among few and many others, with some noise, what a token takes alone and what each other adds.
 func TestPaceIsLearnt(t *testing.T) {
@@ -44,8 +46,8 @@ func TestPaceLeavesPromptsOut(t *testing.T) {
 		want   float64       // ms a token; 0: nothing is learnt
 	}{{0, 10}, {80 * time.Millisecond, 10}, {500 * time.Millisecond, 0}} {
 		r, now := freeRouter(1), time.Unix(1000, 0)
-		decide := func(tokens int) Lease {
-			plan, err := r.Decide(now, &Request{Model: "m", PromptTokens: tokens, Stream: true, MintedID: "n" + strconv.Itoa(tokens)})
+		decide := func(tokens int) fleet.Lease {
+			plan, err := r.Decide(now, &fleet.Request{Model: "m", PromptTokens: tokens, Stream: true, MintedID: "n" + strconv.Itoa(tokens)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,10 +61,10 @@ func TestPaceLeavesPromptsOut(t *testing.T) {
 			l := decide(1000)
 			now = now.Add(c.prompt)
 			r.Observe(now, FirstByte{Lease: l})
-			r.Observe(now, Finished{Lease: l, Outcome: ClientGone})
+			r.Observe(now, Finished{Lease: l, Outcome: fleet.ClientGone})
 		}
 		now = now.Add(500 * time.Millisecond)
-		r.Observe(now, Finished{Lease: first, Outcome: OK, Usage: Usage{PromptTokens: 100, OutputTokens: 101}})
+		r.Observe(now, Finished{Lease: first, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: 100, OutputTokens: 101}})
 		got := 0.0
 		if p := r.endpoints[0].pace; p.n > 0 {
 			got, _ = p.at(0, 0)
@@ -75,11 +77,11 @@ func TestPaceLeavesPromptsOut(t *testing.T) {
 
 // freeRouter has so many endpoints without a role.
 func freeRouter(endpoints int) *Router {
-	r := New(Config{Policy: func() Policy { return firstOf{} }, PolicyName: "first", Explain: true, Disaggregation: Disaggregation{When: WhenFree}})
+	r := New(Config{Policy: func() pick.Policy { return firstOf{} }, PolicyName: "first", Explain: true, Disaggregation: Disaggregation{When: WhenFree}})
 	var d Declared
 	d.Source = "s"
 	for i := range endpoints {
-		d.Endpoints = append(d.Endpoints, Endpoint{Name: "e" + strconv.Itoa(i), URL: "http://e", Weight: 1, Models: []string{"m"}})
+		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: "e" + strconv.Itoa(i), URL: "http://e", Weight: 1, Models: []string{"m"}})
 	}
 	r.Observe(time.Unix(1000, 0), d)
 	return r
@@ -93,7 +95,7 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 		r, now := freeRouter(n), time.Unix(1000, 0)
 		for i := range rapid.IntRange(0, 30).Draw(t, "requests") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "ms")) * time.Millisecond)
-			req := Request{Model: "m", PromptTokens: rapid.IntRange(1, 20_000).Draw(t, "tokens"), Stream: true, Splits: rapid.Bool().Draw(t, "splits"), MintedID: strconv.Itoa(i)}
+			req := fleet.Request{Model: "m", PromptTokens: rapid.IntRange(1, 20_000).Draw(t, "tokens"), Stream: true, Splits: rapid.Bool().Draw(t, "splits"), MintedID: strconv.Itoa(i)}
 			if rapid.Bool().Draw(t, "pinned") {
 				req.Pin = "e" + strconv.Itoa(rapid.IntRange(0, n-1).Draw(t, "at"))
 			}
@@ -107,7 +109,7 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 				r.Observe(now, FirstByte{Lease: plan.Lease})
 			}
 		}
-		req := Request{Model: "m", PromptTokens: rapid.IntRange(1, 20_000).Draw(t, "tokens"), Stream: true, Splits: true, MintedID: "last"}
+		req := fleet.Request{Model: "m", PromptTokens: rapid.IntRange(1, 20_000).Draw(t, "tokens"), Stream: true, Splits: true, MintedID: "last"}
 		p, _ := r.poolFor(&req)
 		said := r.recall(now, p, &req)
 		m := p.measure(&req, &said)
@@ -115,7 +117,7 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.swap()
-		if _, err := r.consider(now, p, &req, &said, &m, LegWhole); err != nil {
+		if _, err := r.consider(now, p, &req, &said, &m, fleet.LegWhole); err != nil {
 			t.Fatal(err)
 		}
 		r.freely.most = 1
@@ -159,7 +161,7 @@ func waitOf(r *Router) float64 {
 // computed nowhere else in time it is one of them; and without load nothing is split.
 func TestFreeKeepsAnswersFromPrompts(t *testing.T) {
 	r, now := freeRouter(3), time.Unix(1000, 0)
-	decide := func(req Request) Plan {
+	decide := func(req fleet.Request) Plan {
 		t.Helper()
 		req.Model, req.Stream, req.Splits = "m", true, req.Pin == ""
 		plan, err := r.Decide(now, &req)
@@ -168,23 +170,23 @@ func TestFreeKeepsAnswersFromPrompts(t *testing.T) {
 		}
 		return plan
 	}
-	idle := decide(Request{PromptTokens: 8000, MintedID: "idle"})
-	if idle.Split() || idle.Why != WholeSooner || idle.Reason != ReasonWeighed || idle.Weighed.SplitMs <= idle.Weighed.WholeMs {
+	idle := decide(fleet.Request{PromptTokens: 8000, MintedID: "idle"})
+	if idle.Split() || idle.Why != WholeSooner || idle.Reason != pick.ReasonWeighed || idle.Weighed.SplitMs <= idle.Weighed.WholeMs {
 		t.Fatalf("%+v", idle)
 	}
-	r.Observe(now, Finished{Lease: idle.Lease, Outcome: ClientGone})
+	r.Observe(now, Finished{Lease: idle.Lease, Outcome: fleet.ClientGone})
 	now = now.Add(time.Minute)
 	for i := range 20 { // ten are answered at e0, ten at e1
-		d := decide(Request{PromptTokens: 10, MintedID: strconv.Itoa(i), Pin: "e" + strconv.Itoa(i%2)})
+		d := decide(fleet.Request{PromptTokens: 10, MintedID: strconv.Itoa(i), Pin: "e" + strconv.Itoa(i%2)})
 		r.Observe(now, FirstByte{Lease: d.Lease})
 	}
 	now = now.Add(time.Minute)
-	long := decide(Request{PromptTokens: 8000, MintedID: "long"})
+	long := decide(fleet.Request{PromptTokens: 8000, MintedID: "long"})
 	if computes := long.Endpoint.Name; long.Split() && long.Prefill.Endpoint.Name != "e2" || !long.Split() && computes != "e2" {
 		t.Errorf("the long prompt goes to %+v", long)
 	}
 	// One that comes now is answered elsewhere than at e2, which has a prompt to compute, or after it.
-	next := decide(Request{PromptTokens: 9000, MintedID: "next"})
+	next := decide(fleet.Request{PromptTokens: 9000, MintedID: "next"})
 	if !next.Split() && next.Endpoint.Name != "e2" {
 		t.Errorf("ten wait for the next one: %+v", next)
 	}
@@ -199,9 +201,9 @@ func TestFreeLeavesRoom(t *testing.T) {
 	}{{40_000, 10_000, true}, {40_000, 10_001, false}, {0, 200_000, true}} {
 		r, now := freeRouter(3), time.Unix(1000, 0)
 		for i := range 3 {
-			r.Observe(now, Probed{Endpoint: "e" + strconv.Itoa(i), Report: Report{Healthy: true, Models: []Model{{ID: "m"}}, CacheTokens: c.memory}})
+			r.Observe(now, Probed{Endpoint: "e" + strconv.Itoa(i), Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, CacheTokens: c.memory}})
 		}
-		plan, err := r.Decide(now, &Request{Model: "m", PromptTokens: c.tokens, Stream: true, Splits: true, MintedID: "s"})
+		plan, err := r.Decide(now, &fleet.Request{Model: "m", PromptTokens: c.tokens, Stream: true, Splits: true, MintedID: "s"})
 		if err != nil || (plan.Weighed.SplitMs > 0) != c.pairs {
 			t.Errorf("%+v: two legs are thought to cost %v ms, %v", c, plan.Weighed.SplitMs, err)
 		}

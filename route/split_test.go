@@ -8,6 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -18,24 +20,24 @@ type leg struct {
 }
 
 // naive adds up what the books of an endpoint must be.
-func naive(open map[route.Lease]*leg, name string) (l route.Load) {
+func naive(open map[fleet.Lease]*leg, name string) (l fleet.Load) {
 	for _, o := range open {
 		if o.d.Endpoint.Name != name {
 			continue
 		}
 		prompt, uncached := int64(o.d.PromptTokens), int64(o.d.PromptTokens-o.d.CachedTokens)
 		switch {
-		case o.d.Leg == route.LegPrefill && o.prefilled:
+		case o.d.Leg == fleet.LegPrefill && o.prefilled:
 			l.TransferRequests++
 			l.TransferTokens += prompt
-		case o.d.Leg == route.LegPrefill:
+		case o.d.Leg == fleet.LegPrefill:
 			l.Requests++
 			l.PrefillTokens += uncached
-		case o.d.Leg == route.LegDecode && !o.prefilled:
+		case o.d.Leg == fleet.LegDecode && !o.prefilled:
 			l.Requests++
 			l.TransferRequests++
 			l.TransferTokens += uncached
-		case o.d.Leg == route.LegDecode:
+		case o.d.Leg == fleet.LegDecode:
 			l.Requests++
 		default:
 			l.Requests++
@@ -43,7 +45,7 @@ func naive(open map[route.Lease]*leg, name string) (l route.Load) {
 				l.PrefillTokens += uncached
 			}
 		}
-		if o.d.Leg == route.LegPrefill {
+		if o.d.Leg == fleet.LegPrefill {
 			l.ContextTokens += prompt
 		} else {
 			l.DecodeTokens += 10
@@ -59,7 +61,7 @@ func TestSplitBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		when := rapid.SampledFrom(route.Whens()).Draw(t, "when")
 		r := route.New(route.Config{
-			Policy: func() route.Policy { return anyPick{} }, PolicyName: "any", Explain: true,
+			Policy: func() pick.Policy { return anyPick{} }, PolicyName: "any", Explain: true,
 			Disaggregation: route.Disaggregation{When: when, Threshold: 300, NoFallback: rapid.Bool().Draw(t, "strict")},
 		})
 		names := []string{"p0", "p1", "d0", "d1", "b"}
@@ -68,20 +70,20 @@ func TestSplitBooks(t *testing.T) {
 			var d route.Declared
 			d.Source = "s"
 			for _, n := range names {
-				e := route.Endpoint{Name: n, URL: "http://" + n, Weight: 1, Models: []string{"m"}}
+				e := fleet.Endpoint{Name: n, URL: "http://" + n, Weight: 1, Models: []string{"m"}}
 				switch n[0] {
 				case 'p':
-					e.Role = route.RolePrefill
+					e.Role = fleet.RolePrefill
 				case 'd':
-					e.Role = route.RoleDecode
+					e.Role = fleet.RoleDecode
 				}
 				d.Endpoints = append(d.Endpoints, e)
 			}
 			r.Observe(now, d)
 		}
 		declare(names)
-		open := map[route.Lease]*leg{}
-		var order []route.Lease
+		open := map[fleet.Lease]*leg{}
+		var order []fleet.Lease
 		keep := func(d route.Decision) {
 			if d.Lease != 0 {
 				if open[d.Lease] != nil {
@@ -90,32 +92,32 @@ func TestSplitBooks(t *testing.T) {
 				open[d.Lease], order = &leg{d: d}, append(order, d.Lease)
 			}
 		}
-		finish := func(l route.Lease) {
-			o := rapid.SampledFrom([]route.Outcome{route.OK, route.EngineError, route.ClientGone, route.Busy, route.TransferFailed}).Draw(t, "outcome")
-			r.Observe(now, route.Finished{Lease: l, Outcome: o, RetryAfter: time.Millisecond, Usage: route.Usage{PromptTokens: 100, CachedTokens: 10, OutputTokens: 1, CachedKnown: true}})
+		finish := func(l fleet.Lease) {
+			o := rapid.SampledFrom([]fleet.Outcome{fleet.OK, fleet.EngineError, fleet.ClientGone, fleet.Busy, fleet.TransferFailed}).Draw(t, "outcome")
+			r.Observe(now, route.Finished{Lease: l, Outcome: o, RetryAfter: time.Millisecond, Usage: fleet.Usage{PromptTokens: 100, CachedTokens: 10, OutputTokens: 1, CachedKnown: true}})
 			delete(open, l)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"decide": func(t *rapid.T) {
-				req := route.Request{
+				req := fleet.Request{
 					ID: "r", Seed: 1, Model: "m", PromptTokens: rapid.IntRange(1, 2000).Draw(t, "tokens"), MaxTokens: 10, Stream: rapid.Bool().Draw(t, "stream"),
 					Session: rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "session"), MintedID: "n", Splits: rapid.IntRange(0, 9).Draw(t, "fits") > 0,
 				}
-				req.Leg = rapid.SampledFrom([]route.Leg{route.LegWhole, route.LegWhole, route.LegWhole, route.LegPrefill, route.LegDecode}).Draw(t, "leg")
-				if req.Leg == route.LegPrefill {
+				req.Leg = rapid.SampledFrom([]fleet.Leg{fleet.LegWhole, fleet.LegWhole, fleet.LegWhole, fleet.LegPrefill, fleet.LegDecode}).Draw(t, "leg")
+				if req.Leg == fleet.LegPrefill {
 					req.Decoder = rapid.SampledFrom([]string{"d0", "d1", "b"}).Draw(t, "decoder")
 				}
 				plan, err := r.Decide(now, &req)
 				if err != nil {
 					return
 				}
-				if plan.Split() && (plan.Prefill.Endpoint.Role == route.RoleDecode || plan.Prefill.Endpoint.Name == plan.Endpoint.Name || plan.Prefill.Endpoint.Name == req.Decoder) {
+				if plan.Split() && (plan.Prefill.Endpoint.Role == fleet.RoleDecode || plan.Prefill.Endpoint.Name == plan.Endpoint.Name || plan.Prefill.Endpoint.Name == req.Decoder) {
 					t.Fatalf("the prompt goes to %s, the answer to %s%s", plan.Prefill.Endpoint.Name, plan.Endpoint.Name, req.Decoder)
 				}
-				if plan.Lease != 0 && plan.Endpoint.Role == route.RolePrefill {
+				if plan.Lease != 0 && plan.Endpoint.Role == fleet.RolePrefill {
 					t.Fatalf("%s decodes", plan.Endpoint.Name)
 				}
-				if req.Leg == route.LegWhole && plan.Split() != plan.Why.Splits() {
+				if req.Leg == fleet.LegWhole && plan.Split() != plan.Why.Splits() {
 					t.Fatalf("split %t because %q", plan.Split(), plan.Why)
 				}
 				keep(plan.Prefill)
@@ -171,12 +173,12 @@ func TestSplitBooks(t *testing.T) {
 // it by little.
 func TestTransferIsLearnt(t *testing.T) {
 	for _, real := range []struct{ fixed, perToken float64 }{{4, 0.005}, {60, 0.05}, {15, 0.02}} {
-		p := &player{t: &testing.T{}, now: time.Unix(1000, 0), leases: map[string]route.Lease{}}
-		r := route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: route.WhenAlways}})
+		p := &player{t: &testing.T{}, now: time.Unix(1000, 0), leases: map[string]fleet.Lease{}}
+		r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: route.WhenAlways}})
 		r.Observe(p.now, declared([]string{"s", "p,role=prefill,model=m", "d,role=decode,model=m"}))
 		once := func(i int, slower float64) {
 			tokens := 200 + (i*7919)%4000
-			plan, err := r.Decide(p.now, &route.Request{ID: "r", Seed: 1, Model: "m", PromptTokens: tokens, Stream: true, Splits: true, MintedID: "x" + strings.Repeat("y", i%50)})
+			plan, err := r.Decide(p.now, &fleet.Request{ID: "r", Seed: 1, Model: "m", PromptTokens: tokens, Stream: true, Splits: true, MintedID: "x" + strings.Repeat("y", i%50)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -224,14 +226,14 @@ func BenchmarkDecide(b *testing.B) {
 	} {
 		when := c.when
 		b.Run(string(when)+"/"+strconv.Itoa(c.busy), func(b *testing.B) {
-			r := route.New(route.Config{Policy: func() route.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: when}})
+			r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: when}})
 			now := time.Unix(1000, 0)
 			args := []string{"s"}
 			for i := range 32 {
 				args = append(args, "p"+strconv.Itoa(i)+",role=prefill,model=m", "d"+strconv.Itoa(i)+",role=decode,model=m")
 			}
 			r.Observe(now, declared(args))
-			req := &route.Request{ID: "r", Seed: 1, Model: "m", Session: "s", PromptTokens: 8000, Stream: true, Splits: true}
+			req := &fleet.Request{ID: "r", Seed: 1, Model: "m", Session: "s", PromptTokens: 8000, Stream: true, Splits: true}
 			for i := range c.busy {
 				req.Session = "s" + strconv.Itoa(i)
 				if plan, err := r.Decide(now, req); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/session"
@@ -19,10 +20,10 @@ type storm struct {
 	*rapid.T
 	r    *route.Router
 	now  time.Time
-	open []route.Lease
+	open []fleet.Lease
 
-	at     map[route.Lease]string // endpoint of each that is open
-	inLine map[route.Lease]bool
+	at     map[fleet.Lease]string // endpoint of each that is open
+	inLine map[fleet.Lease]bool
 }
 
 // observe tells the router an event. Nobody stands in line where nothing is under way, and each is called once.
@@ -58,9 +59,9 @@ func (s *storm) declare() {
 	d := route.Declared{Source: "s"}
 	for _, name := range []string{"a", "b", "c"} {
 		if s.of(10, "declared") < 7 {
-			e := route.Endpoint{Name: name, URL: fmt.Sprint("http://", name, s.of(2, "address")), Weight: rapid.SampledFrom([]float64{1, 0.01, 3}).Draw(s.T, "weight")}
+			e := fleet.Endpoint{Name: name, URL: fmt.Sprint("http://", name, s.of(2, "address")), Weight: rapid.SampledFrom([]float64{1, 0.01, 3}).Draw(s.T, "weight")}
 			if name == "c" {
-				e.Part = route.Part{Kind: route.Slot, Index: s.of(2, "slot")}
+				e.Part = fleet.Part{Kind: fleet.Slot, Index: s.of(2, "slot")}
 			}
 			d.Endpoints = append(d.Endpoints, e)
 		}
@@ -69,31 +70,31 @@ func (s *storm) declare() {
 }
 
 func (s *storm) probe() {
-	p := route.Report{
-		Healthy: s.of(4, "healthy") > 0, Models: []route.Model{{ID: "m"}, {ID: "lora", Parent: "m"}},
+	p := fleet.Report{
+		Healthy: s.of(4, "healthy") > 0, Models: []fleet.Model{{ID: "m"}, {ID: "lora", Parent: "m"}},
 		CacheTokens: int64(rapid.SampledFrom([]int{0, 1, 300, 10_000, 1 << 40}).Draw(s.T, "cache")), Slots: s.of(4, "slots"),
 		BlockTokens: rapid.SampledFrom([]int{0, 16, 1 << 30}).Draw(s.T, "block"),
-		Load:        &route.LoadReport{Running: s.of(4, "running"), Waiting: s.of(6, "waiting")},
+		Load:        &fleet.LoadReport{Running: s.of(4, "running"), Waiting: s.of(6, "waiting")},
 	}
 	p.Refused = !p.Healthy && s.of(2, "refused") == 0
 	s.observe(route.Probed{Endpoint: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(s.T, "probed"), Report: p})
 }
 
 func (s *storm) request() {
-	c := &route.Content{Bytes: s.of(6000, "bytes")}
+	c := &fleet.Content{Bytes: s.of(6000, "bytes")}
 	h := uint64(7)
-	for range c.Bytes / route.BlockBytes {
+	for range c.Bytes / fleet.BlockBytes {
 		h = h*0x9e3779b97f4a7c15 + uint64(s.of(2, "block"))
 		c.Blocks = append(c.Blocks, h)
 	}
-	q := &route.Request{
-		Seed: 1, Class: rapid.SampledFrom([]route.Class{route.Turn, route.Turn, route.Turn, route.Embed, route.Aside}).Draw(s.T, "class"),
+	q := &fleet.Request{
+		Seed: 1, Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Turn, fleet.Turn, fleet.Embed, fleet.Aside}).Draw(s.T, "class"),
 		Model: rapid.SampledFrom([]string{"m", "m", "lora"}).Draw(s.T, "model"), MintedID: fmt.Sprint("minted", s.of(4, "minted")),
 		Stream: s.of(2, "stream") == 0, PromptBytes: c.Bytes + 40_000*s.of(2, "unread"), MaxTokens: s.nonsense("max tokens"),
 		Waits: s.of(3, "waits") > 0, Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(s.T, "session"), User: rapid.SampledFrom([]string{"", "u"}).Draw(s.T, "user"),
 		Follows: rapid.SampledFrom([]string{"", "", "r1"}).Draw(s.T, "follows"),
 	}
-	if q.Class == route.Turn && s.of(3, "content") > 0 {
+	if q.Class == fleet.Turn && s.of(3, "content") > 0 {
 		q.Content = c
 	}
 	for range 1 + s.of(3, "tries") {
@@ -115,8 +116,8 @@ func (s *storm) request() {
 func (s *storm) finish() {
 	i := s.of(len(s.open), "finished")
 	s.observe(route.Finished{
-		Lease: s.open[i], Outcome: route.Outcome(s.of(8, "outcome")), Response: rapid.SampledFrom([]string{"", "r1"}).Draw(s.T, "response"),
-		Usage: route.Usage{
+		Lease: s.open[i], Outcome: fleet.Outcome(s.of(8, "outcome")), Response: rapid.SampledFrom([]string{"", "r1"}).Draw(s.T, "response"),
+		Usage: fleet.Usage{
 			PromptTokens: s.nonsense("prompt"), CachedTokens: s.nonsense("cached"), OutputTokens: s.nonsense("output"), CachedKnown: s.of(2, "known") == 0,
 		},
 	})
@@ -126,9 +127,9 @@ func (s *storm) finish() {
 // warmUp shows the router that a and b compute one prompt after the other.
 func (s *storm) warmUp() {
 	for _, name := range []string{"a", "b"} {
-		var leases []route.Lease
+		var leases []fleet.Lease
 		for range 4 {
-			if d, err := s.r.Route(s.now, &route.Request{Seed: 1, Model: "m", Pin: name, PromptBytes: 4000, Stream: true, MintedID: "warm"}); err == nil {
+			if d, err := s.r.Route(s.now, &fleet.Request{Seed: 1, Model: "m", Pin: name, PromptBytes: 4000, Stream: true, MintedID: "warm"}); err == nil {
 				leases = append(leases, d.Lease)
 			}
 		}
@@ -151,12 +152,12 @@ func TestStorm(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s := &storm{T: t, now: time.Unix(1_000_000, 0), at: map[route.Lease]string{}, inLine: map[route.Lease]bool{}, r: route.New(route.Config{
+				s := &storm{T: t, now: time.Unix(1_000_000, 0), at: map[fleet.Lease]string{}, inLine: map[fleet.Lease]bool{}, r: route.New(route.Config{
 					Policy: make1, PolicyName: name, Explain: true, Queue: route.Queue{Ahead: time.Millisecond}, Sessions: session.Config{Max: 8}, Responses: 4,
 				})}
 				s.declare()
 				for _, name := range []string{"a", "b", "c"} {
-					s.observe(route.Probed{Endpoint: name, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}, {ID: "lora", Parent: "m"}}}})
+					s.observe(route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}, {ID: "lora", Parent: "m"}}}})
 				}
 				s.warmUp()
 				for range rapid.IntRange(1, 200).Draw(t, "steps") {

@@ -1,6 +1,10 @@
 package route
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
 
 // transfer is what is learnt of how long it takes until a decoder that is asked for an answer has the KV cache of its prompt from
 // where it was computed, and has made the first token of it: fixed, plus perToken for every token that is moved. Transfers to one decoder
@@ -69,9 +73,9 @@ func (t movePace) recent(at, now time.Time) movePace {
 }
 
 // transferring notes that a decoder has been asked, and that what it needs has been computed.
-func (r *Router) transferring(now time.Time, l Lease) {
+func (r *Router) transferring(now time.Time, l fleet.Lease) {
 	f := r.flight(l)
-	if f == nil || f.leg != LegDecode || f.prefilled {
+	if f == nil || f.leg != fleet.LegDecode || f.prefilled {
 		return
 	}
 	r.passes(now, f.ep)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
 
@@ -12,14 +14,14 @@ import (
 // open requests, in order, with their tokens; and when all have ended the queue is empty.
 func TestQueueOfWholesIsWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := New(Config{Policy: func() Policy { return firstOne{} }})
+		r := New(Config{Policy: func() pick.Policy { return firstOne{} }})
 		now := time.Unix(1_000_000, 0)
 		declare := func(url string) {
-			r.Observe(now, Declared{Source: "test", Endpoints: []Endpoint{{Name: "a", URL: url, Weight: 1}}})
-			r.Observe(now, Probed{Endpoint: "a", Report: Report{Healthy: true, Models: []Model{{ID: "m"}}, Slots: rapid.IntRange(0, 4).Draw(t, "slots")}})
+			r.Observe(now, Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: url, Weight: 1}}})
+			r.Observe(now, Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, Slots: rapid.IntRange(0, 4).Draw(t, "slots")}})
 		}
 		declare("http://a")
-		var open []Lease
+		var open []fleet.Lease
 		check := func() {
 			s := &r.endpoints[0].speed
 			var tokens, last int64
@@ -45,7 +47,7 @@ func TestQueueOfWholesIsWhole(t *testing.T) {
 			switch rapid.IntRange(0, 7).Draw(t, "what") {
 			case 0, 1, 2:
 				tokens := rapid.IntRange(0, 5000).Draw(t, "tokens")
-				d, err := r.Route(now, &Request{ID: fmt.Sprint(n), Model: "m", Session: fmt.Sprint("s", n%5), PromptTokens: tokens, Stream: rapid.Bool().Draw(t, "stream")})
+				d, err := r.Route(now, &fleet.Request{ID: fmt.Sprint(n), Model: "m", Session: fmt.Sprint("s", n%5), PromptTokens: tokens, Stream: rapid.Bool().Draw(t, "stream")})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -59,11 +61,11 @@ func TestQueueOfWholesIsWhole(t *testing.T) {
 					continue
 				}
 				i := rapid.IntRange(0, len(open)-1).Draw(t, "of")
-				outcome := rapid.SampledFrom([]Outcome{OK, OK, OK, EngineError, ClientGone}).Draw(t, "outcome")
-				if outcome == OK {
+				outcome := rapid.SampledFrom([]fleet.Outcome{fleet.OK, fleet.OK, fleet.OK, fleet.EngineError, fleet.ClientGone}).Draw(t, "outcome")
+				if outcome == fleet.OK {
 					r.Observe(now, FirstByte{Lease: open[i]})
 				}
-				r.Observe(now, Finished{Lease: open[i], Outcome: outcome, Usage: Usage{
+				r.Observe(now, Finished{Lease: open[i], Outcome: outcome, Usage: fleet.Usage{
 					PromptTokens: rapid.IntRange(0, 5000).Draw(t, "prompt"), OutputTokens: rapid.IntRange(0, 100).Draw(t, "answer"), CachedKnown: rapid.Bool().Draw(t, "known"),
 				}})
 				open = append(open[:i], open[i+1:]...)
@@ -87,4 +89,4 @@ func TestQueueOfWholesIsWhole(t *testing.T) {
 
 type firstOne struct{}
 
-func (firstOne) Pick(*View, *Request) Choice { return Choice{Reason: "first"} }
+func (firstOne) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{Reason: "first"} }

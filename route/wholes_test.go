@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -23,7 +24,7 @@ func taught(t *testing.T) *bench {
 // wantWait checks how long a prompt is thought to wait that comes now.
 func (b *bench) wantWait(what string, from, to float64) {
 	b.t.Helper()
-	if _, err := b.r.Route(b.now, &route.Request{ID: "probe", Class: route.Aside, Model: "m"}); err != nil {
+	if _, err := b.r.Route(b.now, &fleet.Request{ID: "probe", Class: fleet.Aside, Model: "m"}); err != nil {
 		b.t.Fatal(err)
 	}
 	if got := b.w.seen.WaitMs; got < from || got > to {
@@ -31,19 +32,19 @@ func (b *bench) wantWait(what string, from, to float64) {
 	}
 }
 
-func (b *bench) first(l route.Lease) { b.r.Observe(b.now, route.FirstByte{Lease: l}) }
+func (b *bench) first(l fleet.Lease) { b.r.Observe(b.now, route.FirstByte{Lease: l}) }
 
 // whole sends a prompt whose answer is not streamed.
-func (b *bench) whole(tokens int) route.Lease {
+func (b *bench) whole(tokens int) fleet.Lease {
 	b.stream = false
 	l, _ := b.send(tokens)
 	b.stream = true
 	return l
 }
 
-func (b *bench) answered(l route.Lease, prompt, answer int) {
+func (b *bench) answered(l fleet.Lease, prompt, answer int) {
 	b.first(l)
-	b.r.Observe(b.now, route.Finished{Lease: l, Usage: route.Usage{PromptTokens: prompt, OutputTokens: answer, CachedKnown: true}})
+	b.r.Observe(b.now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: prompt, OutputTokens: answer, CachedKnown: true}})
 }
 
 // TestWholesInTheQueue: prompts whose answers are not streamed are in front of others until they are known or expected to be computed.
@@ -80,7 +81,7 @@ func TestWholesInTheQueue(t *testing.T) {
 		b := taught(t)
 		l := b.whole(9000)
 		b.whole(1800)
-		b.r.Observe(b.now, route.Finished{Lease: l, Outcome: route.EngineError})
+		b.r.Observe(b.now, route.Finished{Lease: l, Outcome: fleet.EngineError})
 		b.wantWait("the other one is left", 170, 220)
 	})
 	t.Run("late", func(t *testing.T) {
@@ -107,7 +108,7 @@ func TestWholesInTheQueue(t *testing.T) {
 func TestWholesInFrontOfAPlace(t *testing.T) {
 	wait := func(stream bool) float64 {
 		b := taught(t)
-		b.r.Observe(b.now, route.Probed{Endpoint: "a", Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}, Slots: 4}})
+		b.r.Observe(b.now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, Slots: 4}})
 		b.stream = stream
 		for range 6 {
 			b.send(1800)
@@ -124,7 +125,7 @@ func TestWholesInFrontOfAPlace(t *testing.T) {
 func TestSpeedOfWholesAmongEachOther(t *testing.T) {
 	b, rng := newBench(t, 9_000, 8*time.Millisecond, false), rand.New(rand.NewPCG(3, 4))
 	type open struct {
-		l       route.Lease
+		l       fleet.Lease
 		done    time.Time
 		in, out int
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
@@ -241,7 +242,7 @@ func (d *digest) hear(e *route.Entry) {
 	if e.Prefill != nil {
 		d.decision(e.Prefill)
 	}
-	if v := e.View; v != nil && e.Decision.Candidates > 1 && e.Decision.Reason != route.ReasonPinned && e.Decision.Reason != route.ReasonHolder {
+	if v := e.View; v != nil && e.Decision.Candidates > 1 && e.Decision.Reason != pick.ReasonPinned && e.Decision.Reason != pick.ReasonHolder {
 		for i := range v.Candidates {
 			c := &v.Candidates[i]
 			d.words(c.Name)

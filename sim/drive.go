@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/session"
 )
@@ -18,10 +20,10 @@ type Turnout struct {
 	CachedTokens       int // found by the engine
 	Predicted          int // expected by the router
 	OutputTokens       int
-	Reason             route.Reason // why the endpoint was picked
-	LostCache          bool         // its end showed the router that the endpoint had lost its cache
-	Failed             bool         // no endpoint could take it
-	Whole              bool         // the answer was not streamed
+	Reason             pick.Reason // why the endpoint was picked
+	LostCache          bool        // its end showed the router that the endpoint had lost its cache
+	Failed             bool        // no endpoint could take it
+	Whole              bool        // the answer was not streamed
 }
 
 // Incident is something that happens during a run: an endpoint joins, an engine loses its cache.
@@ -44,15 +46,15 @@ type Drive struct {
 
 	Incidents []Incident // in any order
 
-	Sent    func(now time.Time, lease route.Lease, engine int, job Job) // hears what is handed to an engine; nil for nobody
+	Sent    func(now time.Time, lease fleet.Lease, engine int, job Job) // hears what is handed to an engine; nil for nobody
 	Stepped func(now time.Time, engine int)                             // hears that an engine's step is over, before the router is told of it
 	Heard   func(*route.Entry)                                          // hears what the router is told and answers, in order; an entry may not be kept. nil for nobody
 
 	talks   []talk
 	queue   timetable
 	flights map[uint64]*drivenTurn
-	inLine  map[route.Lease]*drivenTurn // not handed on yet
-	called  []route.Lease               // of which it is the turn
+	inLine  map[fleet.Lease]*drivenTurn // not handed on yet
+	called  []fleet.Lease               // of which it is the turn
 	steps   []time.Time                 // scheduled end of each engine's step; zero when none is
 	index   map[string]int
 	nextID  uint64
@@ -74,7 +76,7 @@ type talk struct {
 
 type drivenTurn struct {
 	talk, engine int
-	lease        route.Lease
+	lease        fleet.Lease
 	row          int // in out
 	job          Job
 }
@@ -82,7 +84,7 @@ type drivenTurn struct {
 // Play runs the conversations to their ends and returns their turns in the order they were sent.
 func (d *Drive) Play(w Workload, conversations []Conversation) []Turnout {
 	d.out = nil
-	d.flights, d.inLine = map[uint64]*drivenTurn{}, map[route.Lease]*drivenTurn{}
+	d.flights, d.inLine = map[uint64]*drivenTurn{}, map[fleet.Lease]*drivenTurn{}
 	d.steps = make([]time.Time, len(d.Engines))
 	d.index = map[string]int{}
 	for i, n := range d.Names {
@@ -100,7 +102,7 @@ func (d *Drive) Play(w Workload, conversations []Conversation) []Turnout {
 			d.talks[i].name = conversationID(c.Seed)
 		}
 		d.talks[i].blocks = chain(c, system, d.Engines[0].cfg.BlockTokens)
-		d.talks[i].text = chain(c, system, route.BlockBytes/TokenBytes)
+		d.talks[i].text = chain(c, system, fleet.BlockBytes/TokenBytes)
 		d.queue.push(int64(c.Start), turnDue, i)
 	}
 	for i, in := range d.Incidents {
@@ -185,10 +187,10 @@ func (d *Drive) try(now time.Time, i, row int, tried []string) {
 	t := &d.talks[i]
 	turn := t.Turns[t.turn]
 	d.nextID++
-	req := route.Request{
+	req := fleet.Request{
 		ID: t.name, Seed: mix(d.Seed ^ mix(d.nextID)), Model: d.Model, PromptBytes: TokenBytes * t.tokens, MaxTokens: turn.AnswerTokens,
 		Stream: !d.out[row].Whole, Waits: true, Trail: t.trail, Tried: tried,
-		Content: &route.Content{Blocks: t.text[:min(TokenBytes*t.tokens/route.BlockBytes, len(t.text))], Bytes: TokenBytes * t.tokens},
+		Content: &fleet.Content{Blocks: t.text[:min(TokenBytes*t.tokens/fleet.BlockBytes, len(t.text))], Bytes: TokenBytes * t.tokens},
 	}
 	if d.IDs {
 		req.Session = t.id
@@ -224,7 +226,7 @@ func (d *Drive) try(now time.Time, i, row int, tried []string) {
 func (d *Drive) hand(now time.Time, f *drivenTurn) {
 	if err := d.Engines[f.engine].Submit(now, f.job); err != nil {
 		d.out[f.row].Failed = true
-		d.Observe(now, route.Finished{Lease: f.lease, Outcome: route.EngineError})
+		d.Observe(now, route.Finished{Lease: f.lease, Outcome: fleet.EngineError})
 		return
 	}
 	d.flights[f.job.ID] = f
@@ -243,7 +245,7 @@ func (d *Drive) Restart(now time.Time, engine int) {
 		if f := d.flights[id]; f != nil && f.engine == engine {
 			broken = append(broken, f)
 			delete(d.flights, id)
-			d.Observe(now, route.Finished{Lease: f.lease, Outcome: route.EngineError})
+			d.Observe(now, route.Finished{Lease: f.lease, Outcome: fleet.EngineError})
 		}
 	}
 	for _, f := range broken {
@@ -303,7 +305,7 @@ func (d *Drive) done(now time.Time, f *drivenTurn, e Emission) {
 	if row.Whole {
 		d.Observe(now, route.FirstByte{Lease: f.lease})
 	}
-	entry := d.Observe(now, route.Finished{Lease: f.lease, Usage: route.Usage{
+	entry := d.Observe(now, route.Finished{Lease: f.lease, Usage: fleet.Usage{
 		PromptTokens: row.PromptTokens, CachedTokens: e.CachedTokens, OutputTokens: e.Index, CachedKnown: true,
 	}})
 	row.LostCache = entry.Ended.LostCache

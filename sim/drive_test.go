@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
@@ -27,11 +28,11 @@ func drive(t testing.TB, policyName string, rates []float64, seed uint64, ids bo
 			t.Fatal(err)
 		}
 		d.Engines, d.Names = append(d.Engines, e), append(d.Names, fmt.Sprint("e", i))
-		declared.Endpoints = append(declared.Endpoints, route.Endpoint{Name: d.Names[i], URL: "http://" + d.Names[i], Weight: 1})
+		declared.Endpoints = append(declared.Endpoints, fleet.Endpoint{Name: d.Names[i], URL: "http://" + d.Names[i], Weight: 1})
 	}
 	d.Router.Observe(start, declared)
 	for _, n := range d.Names {
-		d.Router.Observe(start, route.Probed{Endpoint: n, Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}, CacheTokens: 120_000, Slots: 16, BlockTokens: 16}})
+		d.Router.Observe(start, route.Probed{Endpoint: n, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, CacheTokens: 120_000, Slots: 16, BlockTokens: 16}})
 	}
 	turns := d.Play(w, w.Conversations(seed))
 	if s := d.Router.Stats(); s.Leases != 0 || s.DoubleFinished != 0 {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -90,7 +91,7 @@ func (f *SplitFigures) why(why string) {
 // pools sums up by role.
 func (r *Replay) pools(o *Outcome) []PoolFigure {
 	var out []PoolFigure
-	for _, role := range []route.Role{route.RolePrefill, route.RoleDecode, route.RoleBoth} {
+	for _, role := range []fleet.Role{fleet.RolePrefill, fleet.RoleDecode, fleet.RoleBoth} {
 		f := PoolFigure{Role: role.String()}
 		var busy time.Duration
 		var prompt, cached int64

@@ -8,13 +8,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // recordedRun is what a router in front of simulated engines would have recorded.
 func recordedRun(t interface{ Fatal(...any) }, fleet Fleet, g Generator, load float64, seed uint64) *Recording {
 	trace := g.Trace(seed)
-	run := Replay{Trace: trace, Fleet: fleet, Load: load, Seed: seed, IDs: true, PolicyName: "at_home", Policy: func() route.Policy { return &atHome{} }}
+	run := Replay{Trace: trace, Fleet: fleet, Load: load, Seed: seed, IDs: true, PolicyName: "at_home", Policy: func() pick.Policy { return &atHome{} }}
 	o, err := run.Run()
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // Fleet is the engines that a trace is replayed on.
@@ -18,7 +18,7 @@ type Fleet struct{ Endpoints []FleetEndpoint }
 type FleetEndpoint struct {
 	Name    string
 	Engine  Config
-	Role    route.Role
+	Role    fleet.Role
 	Start   time.Duration // when it joins, from the start of the run
 	Outages []Outage      // in order
 }
@@ -112,8 +112,8 @@ func SplitFleet(prefill, decode int, c Config) Fleet {
 	f := EvenFleet(prefill+decode, c)
 	for i := range f.Endpoints {
 		e := &f.Endpoints[i]
-		if e.Name, e.Role = fmt.Sprintf("p%d", i), route.RolePrefill; i >= prefill {
-			e.Name, e.Role = fmt.Sprintf("d%d", i-prefill), route.RoleDecode
+		if e.Name, e.Role = fmt.Sprintf("p%d", i), fleet.RolePrefill; i >= prefill {
+			e.Name, e.Role = fmt.Sprintf("d%d", i-prefill), fleet.RoleDecode
 		}
 	}
 	return f
@@ -129,7 +129,7 @@ func Prefillers(n int, c Config, d Demand) int {
 // HasRoles reports whether some engine is there for one part of the work.
 func (f Fleet) HasRoles() bool {
 	for _, e := range f.Endpoints {
-		if e.Role != route.RoleBoth {
+		if e.Role != fleet.RoleBoth {
 			return true
 		}
 	}
@@ -138,11 +138,11 @@ func (f Fleet) HasRoles() bool {
 
 // roles reports roles without peers.
 func (f Fleet) roles() error {
-	var all []route.Endpoint
+	var all []fleet.Endpoint
 	for _, e := range f.Endpoints {
-		all = append(all, route.Endpoint{Name: e.Name, Role: e.Role})
+		all = append(all, fleet.Endpoint{Name: e.Name, Role: e.Role})
 	}
-	if err := route.CheckRoles(all); err != nil {
+	if err := fleet.CheckRoles(all); err != nil {
 		return fmt.Errorf("sim: %w", err)
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
@@ -24,10 +26,10 @@ const kvBlockTokens = 16
 type kvTeller struct {
 	*sim.Drive
 	kvTelling
-	streams []*route.KVStream
+	streams []*kvstream.Stream
 	seq     []uint64
 	jobs    []map[uint64]kvPlace // by engine, blocks by hash
-	queued  [][]route.KVEvent
+	queued  [][]kvstream.Event
 	due     []kvDue
 	asked   []time.Time // last
 	want    []bool
@@ -50,10 +52,10 @@ func newKVTeller(d *sim.Drive, how kvTelling, until time.Duration) *kvTeller {
 	k := &kvTeller{Drive: d, kvTelling: how}
 	for i, e := range d.Engines {
 		e.Watch()
-		k.streams, k.seq = append(k.streams, route.NewKVStream(0)), append(k.seq, 0)
+		k.streams, k.seq = append(k.streams, kvstream.New(0)), append(k.seq, 0)
 		k.jobs, k.queued = append(k.jobs, map[uint64]kvPlace{}), append(k.queued, nil)
 		k.asked, k.want = append(k.asked, d.Start), append(k.want, false)
-		d.Router.Observe(d.Start, route.KVHeard{Endpoint: d.Names[i], State: route.KVExact, Detail: "followed"})
+		d.Router.Observe(d.Start, route.KVHeard{Endpoint: d.Names[i], State: kvstream.Exact, Detail: "followed"})
 	}
 	d.Sent, d.Stepped = k.sent, k.stepped
 	for at := kvTick; at < until; at += kvTick {
@@ -62,7 +64,7 @@ func newKVTeller(d *sim.Drive, how kvTelling, until time.Duration) *kvTeller {
 	return k
 }
 
-func (k *kvTeller) sent(now time.Time, lease route.Lease, engine int, job sim.Job) {
+func (k *kvTeller) sent(now time.Time, lease fleet.Lease, engine int, job sim.Job) {
 	for i, h := range job.Chain {
 		k.jobs[engine][h] = kvPlace{chain: job.Chain, at: i}
 	}
@@ -97,17 +99,17 @@ func (k *kvTeller) stepped(now time.Time, engine int) {
 		}
 		q := &k.queued[engine]
 		if !c.Stored {
-			*q = append(*q, route.KVEvent{Kind: route.KVRemoved, Hashes: []uint64{c.Hash}})
+			*q = append(*q, kvstream.Event{Kind: kvstream.Removed, Hashes: []uint64{c.Hash}})
 			continue
 		}
 		tokens := kvTokensOf([]uint64{c.Hash})
 		if n := len(*q); n > 0 && p.at > 0 {
-			if e := &(*q)[n-1]; e.Kind == route.KVStored && e.Hashes[len(e.Hashes)-1] == p.chain[p.at-1] {
+			if e := &(*q)[n-1]; e.Kind == kvstream.Stored && e.Hashes[len(e.Hashes)-1] == p.chain[p.at-1] {
 				e.Hashes, e.Tokens = append(e.Hashes, c.Hash), append(e.Tokens, tokens...)
 				continue
 			}
 		}
-		e := route.KVEvent{Kind: route.KVStored, Hashes: []uint64{c.Hash}, Tokens: tokens, BlockTokens: kvBlockTokens}
+		e := kvstream.Event{Kind: kvstream.Stored, Hashes: []uint64{c.Hash}, Tokens: tokens, BlockTokens: kvBlockTokens}
 		if p.at > 0 {
 			e.Parent, e.HasParent = p.chain[p.at-1], true
 		}
@@ -130,9 +132,9 @@ func (k *kvTeller) tell(now time.Time, engine int) {
 		return
 	}
 	k.later(now, func(now time.Time) {
-		var ops route.KVOps
+		var ops kvstream.Ops
 		s := k.streams[engine]
-		s.Apply(k.seq[engine], &route.KVBatch{At: float64(now.UnixMilli()), Events: events}, &ops)
+		s.Apply(k.seq[engine], &kvstream.Batch{At: float64(now.UnixMilli()), Events: events}, &ops)
 		k.seq[engine]++
 		k.Router.Observe(now, route.KVApplied{Endpoint: k.Names[engine], Ops: &ops, Blocks: s.Held(), Size: kvBlockTokens, Asked: asked})
 	})
@@ -175,11 +177,11 @@ func kvRun(t *testing.T, how *kvTelling, cache int, w sim.Workload, seed uint64)
 			t.Fatal(err)
 		}
 		d.Engines, d.Names = append(d.Engines, e), append(d.Names, fmt.Sprint("e", i))
-		declared.Endpoints = append(declared.Endpoints, route.Endpoint{Name: d.Names[i], URL: "http://" + d.Names[i], Weight: 1})
+		declared.Endpoints = append(declared.Endpoints, fleet.Endpoint{Name: d.Names[i], URL: "http://" + d.Names[i], Weight: 1})
 	}
 	d.Router.Observe(start, declared)
 	for _, n := range d.Names { // none tells how much its cache holds
-		d.Router.Observe(start, route.Probed{Endpoint: n, Report: route.Report{Healthy: true, Kind: route.KindTRTLLM, Models: []route.Model{{ID: "m"}}, Slots: 16, BlockTokens: kvBlockTokens}})
+		d.Router.Observe(start, route.Probed{Endpoint: n, Report: fleet.Report{Healthy: true, Kind: fleet.KindTRTLLM, Models: []fleet.Model{{ID: "m"}}, Slots: 16, BlockTokens: kvBlockTokens}})
 	}
 	if how != nil {
 		newKVTeller(d, *how, 2*time.Minute)

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -52,22 +53,22 @@ func TestLiveDecidesAsSimulated(t *testing.T) {
 			if c.load > 1 {
 				g.User *= 5
 			}
-			fleet := unlike(3)
-			for i := range fleet.Endpoints {
+			engines := unlike(3)
+			for i := range engines.Endpoints {
 				if c.load > 1 { // prompts are what is waited for, not room
-					fleet.Endpoints[i].Engine.CacheTokens *= 10
+					engines.Endpoints[i].Engine.CacheTokens *= 10
 				}
 			}
 			r := sim.Replay{
-				Trace: g.Trace(5), Fleet: fleet, PolicyName: by, Policy: shadowPolicies(t, by)[0].New, Queue: policy.Queue(policy.Config{Name: by}),
+				Trace: g.Trace(5), Fleet: engines, PolicyName: by, Policy: shadowPolicies(t, by)[0].New, Queue: policy.Queue(policy.Config{Name: by}),
 				Content: true, IDs: c.ids, Load: c.load, Seed: 2,
 			}
-			l := &liveRun{replay: &r, requests: make([]route.Request, len(r.Trace.Turns))}
+			l := &liveRun{replay: &r, requests: make([]fleet.Request, len(r.Trace.Turns))}
 			synctest.Test(t, func(t *testing.T) { l.run(t) })
 
 			var log decisionLog
 			r.Heard = log.hear
-			r.Asked = func(turn int, req *route.Request) { *req = l.requests[turn] }
+			r.Asked = func(turn int, req *fleet.Request) { *req = l.requests[turn] }
 			o, err := r.Run()
 			if err != nil {
 				t.Fatal(err)
@@ -100,12 +101,12 @@ func unlike(n int) sim.Fleet {
 type decisionLog struct {
 	start time.Time
 	lines []string
-	asked map[route.Lease]string
+	asked map[fleet.Lease]string
 }
 
 func (l *decisionLog) hear(e *route.Entry) {
 	if l.asked == nil {
-		l.asked, l.start = map[route.Lease]string{}, e.Now // the declaration of the endpoints comes first
+		l.asked, l.start = map[fleet.Lease]string{}, e.Now // the declaration of the endpoints comes first
 	}
 	line := func(format string, args ...any) {
 		l.lines = append(l.lines, fmt.Sprintf("%12d ", e.Now.Sub(l.start))+fmt.Sprintf(format, args...))
@@ -146,7 +147,7 @@ func compareLogs(t *testing.T, live, simulated []string) {
 type liveRun struct {
 	t        *testing.T
 	replay   *sim.Replay
-	requests []route.Request // by turn, as the door made them
+	requests []fleet.Request // by turn, as the door made them
 	log      decisionLog
 
 	engines map[string]*enginetest.Server
@@ -164,7 +165,7 @@ func (l *liveRun) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fleet := live.New(route.New(route.Config{Policy: r.Policy, PolicyName: r.PolicyName, Queue: r.Queue}), time.Now, live.Listener{Entry: l.hear})
+	router := live.New(route.New(route.Config{Policy: r.Policy, PolicyName: r.PolicyName, Queue: r.Queue}), time.Now, live.Listener{Entry: l.hear})
 	declared := route.Declared{Source: "live"}
 	l.engines = map[string]*enginetest.Server{}
 	for _, e := range r.Fleet.Endpoints {
@@ -174,13 +175,13 @@ func (l *liveRun) run(t *testing.T) {
 		}
 		defer s.Close()
 		l.engines[e.Name] = s
-		declared.Endpoints = append(declared.Endpoints, route.Endpoint{Name: e.Name, URL: "http://" + e.Name, Weight: 1})
+		declared.Endpoints = append(declared.Endpoints, fleet.Endpoint{Name: e.Name, URL: "http://" + e.Name, Weight: 1})
 	}
-	fleet.Observe(declared)
+	router.Observe(declared)
 	for _, e := range r.Fleet.Endpoints {
 		room := e.Engine.Blocks() * e.Engine.BlockTokens
-		fleet.Observe(route.Probed{Endpoint: e.Name, Report: route.Report{
-			Healthy: true, Models: []route.Model{{ID: "m", ContextTokens: room}}, ReportsCached: true,
+		router.Observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{
+			Healthy: true, Models: []fleet.Model{{ID: "m", ContextTokens: room}}, ReportsCached: true,
 			CacheTokens: int64(e.Engine.CacheTokens), BlockTokens: e.Engine.BlockTokens, Slots: e.Engine.Slots,
 		}})
 	}
@@ -189,7 +190,7 @@ func (l *liveRun) run(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.door = proxy.New(proxy.Options{
-		Config: proxy.Config{Belief: true, ByContent: true}, Fleet: fleet, Transport: l, Parser: parser, Log: slog.New(slog.DiscardHandler),
+		Config: proxy.Config{Belief: true, ByContent: true}, Fleet: router, Transport: l, Parser: parser, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	l.gate.init()

@@ -4,7 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // othersWait is how many times the time to compute a prompt counts for others. Without it the oracle moves conversations so
@@ -16,7 +17,7 @@ const othersWait = 3
 const OracleName = "oracle"
 
 // reasonOracle says that no endpoint would have given the first token sooner.
-const reasonOracle route.Reason = "oracle"
+const reasonOracle pick.Reason = "oracle"
 
 // oracle is a policy that only a simulation can have: it sees what the engines truly hold and have to do, and places each
 // turn where its first token comes soonest, counting what it has to compute several times over, since others wait for that
@@ -30,10 +31,10 @@ type oracle struct {
 }
 
 // policy is the oracle as every router's policy; there is one oracle for all, since they ask one after another.
-func (o *oracle) policy() route.Policy { return o }
+func (o *oracle) policy() pick.Policy { return o }
 
 // Pick implements route.Policy.
-func (o *oracle) Pick(v *route.View, _ *route.Request) route.Choice {
+func (o *oracle) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	p, t := o.player, &o.player.Trace.Turns[o.turn]
 	best, block := -1, 0
 	var soonest time.Duration
@@ -54,7 +55,7 @@ func (o *oracle) Pick(v *route.View, _ *route.Request) route.Choice {
 			best, soonest, fewest = i, soon, jobs
 		}
 	}
-	return route.Choice{Index: best, Reason: reasonOracle}
+	return pick.Choice{Index: best, Reason: reasonOracle}
 }
 
 // cost is how long an engine takes for so many tokens of a new prompt after all that it has to do before, the step under way,

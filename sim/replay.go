@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -14,7 +16,7 @@ type Replay struct {
 	Trace *Trace
 	Fleet Fleet
 
-	Policy     func() route.Policy
+	Policy     func() pick.Policy
 	PolicyName string
 	Content    bool // the policy goes by what prompts consist of, so the router is told
 	Oracle     bool // in place of Policy: each turn goes where its first token truly comes soonest
@@ -34,7 +36,7 @@ type Replay struct {
 	MaxDelay time.Duration // longest time between turns of a session (closed loop); 0 for as long as recorded
 	Seed     uint64
 
-	Asked    func(turn int, req *route.Request) // may change the request of a turn before a router is asked. nil for nothing
+	Asked    func(turn int, req *fleet.Request) // may change the request of a turn before a router is asked. nil for nothing
 	Heard    func(*route.Entry)                 // hears what routers are told and answer, in order, but for the news of other routers; an entry may not be kept. nil for nobody
 	Progress func(done, turns int) bool         // called now and then; false ends the run. nil for nothing
 }
@@ -49,7 +51,7 @@ type Played struct {
 	Cached     int // prompt tokens that the engine found
 	Predicted  int // prompt tokens that the router expected it to find
 	Queue      int // requests that waited in the engine when it came
-	Reason     route.Reason
+	Reason     pick.Reason
 	First      bool          // of its conversation
 	Home       bool          // sent where the conversation's turn before was
 	Regret     time.Duration // longer to its first token than at the best endpoint, as the state of the engines then was
@@ -123,7 +125,7 @@ func (r *Replay) Run() (*Outcome, error) {
 		p.engines = append(p.engines, engine)
 	}
 	if p.shares() {
-		p.told = make([]route.Lease, len(p.routers)*len(r.Trace.Turns))
+		p.told = make([]fleet.Lease, len(p.routers)*len(r.Trace.Turns))
 	}
 	p.open()
 	if !p.play() {

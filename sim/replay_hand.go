@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // fetch begins the transfers that an engine asks for.
@@ -128,11 +128,11 @@ func (p *player) unfetched(now int64, i int) {
 	p.engines[at].Wake(p.at(now))
 	p.busy[at] = without(p.busy[at], int32(i))
 	p.out[f.row-1].Retries++
-	outcome := route.EngineError
+	outcome := fleet.EngineError
 	if f.suspect {
 		f.tried = append(f.tried, p.Fleet.Endpoints[at].Name)
 	} else {
-		f.suspect, outcome = true, route.TransferFailed
+		f.suspect, outcome = true, fleet.TransferFailed
 		f.triedPrefill = append(f.triedPrefill, p.Fleet.Endpoints[p.hands[f.hand-1].from].Name)
 	}
 	p.again(now, i, outcome)
@@ -149,10 +149,10 @@ func (p *player) failHands(now int64, at int) {
 	}
 	for _, hand := range computing {
 		i := int(p.hands[hand].turn)
-		if d, ok := p.elsewhere(now, i, route.EngineError); ok {
+		if d, ok := p.elsewhere(now, i, fleet.EngineError); ok {
 			p.compute(now, i, d)
 		} else {
-			p.whole(now, i, route.EngineError)
+			p.whole(now, i, fleet.EngineError)
 		}
 	}
 	for _, hand := range holding {

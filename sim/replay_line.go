@@ -1,15 +1,18 @@
 package sim
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route"
+)
 
 // standing is a turn that stands in a router's line.
 type standing struct {
 	router int32
-	lease  route.Lease
+	lease  fleet.Lease
 }
 
 // call notes whose turn it is at a router. They are handed on when what is under way now is done with.
-func (p *player) call(router int32, leases []route.Lease) {
+func (p *player) call(router int32, leases []fleet.Lease) {
 	for _, l := range leases {
 		if i, ok := p.inLine[standing{router, l}]; ok {
 			delete(p.inLine, standing{router, l})
@@ -25,7 +28,7 @@ func (p *player) handOn(now int64) {
 		p.called = p.called[1:]
 		switch {
 		case p.prefillStands(i):
-			if outcome := p.submitPrefill(now, i); outcome != route.OK {
+			if outcome := p.submitPrefill(now, i); outcome != fleet.OK {
 				p.computeElsewhere(now, i, outcome)
 			}
 		case !p.hand(now, i):
@@ -41,7 +44,7 @@ func (p *player) prefillStands(i int) bool {
 }
 
 // computeElsewhere has the prompt of a turn computed by another prefiller, or by its decoder.
-func (p *player) computeElsewhere(now int64, i int, outcome route.Outcome) {
+func (p *player) computeElsewhere(now int64, i int, outcome fleet.Outcome) {
 	if d, ok := p.instead(now, i, outcome); ok {
 		p.compute(now, i, d)
 	}
@@ -55,7 +58,7 @@ func (p *player) leaveLine(now int64, at int) {
 			h := &p.hands[f.hand-1]
 			delete(p.inLine, standing{f.router, h.lease})
 			h.waits = false
-			p.computeElsewhere(now, i, route.Abandoned)
+			p.computeElsewhere(now, i, fleet.Abandoned)
 			continue
 		}
 		s := standing{f.router, f.lease}
@@ -63,7 +66,7 @@ func (p *player) leaveLine(now int64, at int) {
 			continue
 		}
 		delete(p.inLine, s)
-		p.observe(now, i, route.Finished{Lease: f.lease, Outcome: route.Abandoned})
+		p.observe(now, i, route.Finished{Lease: f.lease, Outcome: fleet.Abandoned})
 		f.tried = append(f.tried, p.Fleet.Endpoints[at].Name)
 		p.out[f.row-1].Retries++
 		p.place(now, i)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -37,7 +38,7 @@ type player struct {
 	seed uint64
 
 	news []hearsay     // in the order in which they are heard
-	told []route.Lease // of each turn at each router that was told of it, 0 for none
+	told []fleet.Lease // of each turn at each router that was told of it, 0 for none
 
 	roles              bool
 	hands              []handoff
@@ -48,7 +49,7 @@ type player struct {
 	gaps               histogram
 
 	oracle oracle
-	req    route.Request
+	req    fleet.Request
 	text   []uint64 // scratch
 	other  []uint64 // scratch
 	marks  []uint64 // scratch
@@ -60,7 +61,7 @@ type player struct {
 
 // flying is a turn under way.
 type flying struct {
-	lease   route.Lease
+	lease   fleet.Lease
 	sent    int64
 	row     int32 // in out, from 1; 0 before it is sent
 	engine  int32
@@ -153,7 +154,7 @@ func (p *player) declare(now int64) {
 	d := route.Declared{Source: "replay"}
 	for i, e := range p.Fleet.Endpoints {
 		if p.joined[i] {
-			d.Endpoints = append(d.Endpoints, route.Endpoint{Name: e.Name, URL: "http://" + e.Name, Weight: 1, Role: e.Role})
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: e.Name, URL: "http://" + e.Name, Weight: 1, Role: e.Role})
 		}
 	}
 	for r := range p.routers {
@@ -168,11 +169,11 @@ func (p *player) declare(now int64) {
 
 func (p *player) probe(now int64, i int) {
 	e := p.Fleet.Endpoints[i]
-	report := route.Report{Refused: p.down[i], Detail: "simulated failure"}
+	report := fleet.Report{Refused: p.down[i], Detail: "simulated failure"}
 	if !p.down[i] {
 		room := e.Engine.Blocks() * e.Engine.BlockTokens
-		report = route.Report{
-			Healthy: true, Models: []route.Model{{ID: replayModel, ContextTokens: room}}, ReportsCached: true,
+		report = fleet.Report{
+			Healthy: true, Models: []fleet.Model{{ID: replayModel, ContextTokens: room}}, ReportsCached: true,
 			CacheTokens: int64(e.Engine.CacheTokens), BlockTokens: e.Engine.BlockTokens, Slots: e.Engine.Slots,
 		}
 	}
@@ -287,7 +288,7 @@ func (p *player) finish(now int64, i int, e Emission) {
 	if t.Output == 0 {
 		row.TTFT = row.Took
 	}
-	p.observe(now, i, route.Finished{Lease: f.lease, Usage: route.Usage{
+	p.observe(now, i, route.Finished{Lease: f.lease, Usage: fleet.Usage{
 		PromptTokens: t.Prompt, CachedTokens: e.CachedTokens, OutputTokens: e.Index, CachedKnown: true,
 	}})
 	at := slices.Index(p.busy[f.engine], int32(i))

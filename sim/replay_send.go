@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/session"
 )
@@ -74,20 +75,20 @@ func (p *player) drawn(i int) uint64 { return mix(p.seed ^ mix(uint64(i)<<8+p.fl
 // hand hands a turn to the engine that it was given to. It is false when another should be asked for.
 func (p *player) hand(now int64, i int) bool {
 	f := &p.flights[i]
-	at, outcome := int(f.engine), route.ConnectFailed
+	at, outcome := int(f.engine), fleet.ConnectFailed
 	p.handed(now, i, at)
 	if !p.down[at] {
 		err := p.submit(now, i, at)
 		if err == nil {
 			return true
 		}
-		outcome = route.Busy
+		outcome = fleet.Busy
 		if errors.Is(err, ErrTooLong) || errors.Is(err, ErrBadJob) {
-			outcome = route.ClientError
+			outcome = fleet.ClientError
 		}
 	}
 	p.observe(now, i, route.Finished{Lease: f.lease, Outcome: outcome})
-	if outcome == route.ClientError {
+	if outcome == fleet.ClientError {
 		p.failed(now, i)
 		return true
 	}
@@ -151,7 +152,7 @@ const textSalt = 0x746578745f73616c
 func (p *player) ask(i int) {
 	t := &p.Trace.Turns[i]
 	s := &p.Trace.Sessions[t.Session]
-	p.req = route.Request{Model: replayModel, Tenant: s.Tenant, PromptBytes: TokenBytes * t.Prompt, Stream: true, Waits: true}
+	p.req = fleet.Request{Model: replayModel, Tenant: s.Tenant, PromptBytes: TokenBytes * t.Prompt, Stream: true, Waits: true}
 	if p.IDs {
 		p.req.Session = s.ID
 		if s.Parent >= 0 {
@@ -162,8 +163,8 @@ func (p *player) ask(i int) {
 		p.req.Trail = p.trail(t)
 	}
 	if p.Content {
-		p.text = p.Trace.forest.chain(p.text, t.node, t.Prompt, route.BlockBytes/TokenBytes, textSalt)
-		p.req.Content = &route.Content{Blocks: p.text, Bytes: TokenBytes * t.Prompt}
+		p.text = p.Trace.forest.chain(p.text, t.node, t.Prompt, fleet.BlockBytes/TokenBytes, textSalt)
+		p.req.Content = &fleet.Content{Blocks: p.text, Bytes: TokenBytes * t.Prompt}
 	}
 	f := &p.flights[i]
 	p.req.Splits, p.req.Fails, p.req.TriedPrefill = p.roles && t.Output > 0, f.unfit, f.triedPrefill
@@ -200,7 +201,7 @@ func (p *player) fail(now int64, at int) {
 	p.busy[at] = p.busy[at][:0]
 	for _, i := range lost {
 		f := &p.flights[i]
-		p.observe(now, int(i), route.Finished{Lease: f.lease, Outcome: route.EngineError})
+		p.observe(now, int(i), route.Finished{Lease: f.lease, Outcome: fleet.EngineError})
 		f.owed = 0
 		p.undone(now, int(i))
 	}

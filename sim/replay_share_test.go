@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // TestRoutersTellEachOther: a conversation stays at home across routers that hear of each other in time, and not else.
@@ -16,7 +16,7 @@ func TestRoutersTellEachOther(t *testing.T) {
 	share := func(share bool, staleness time.Duration) float64 {
 		r := Replay{
 			Trace: trace, Fleet: EvenFleet(4, DefaultConfig()), Load: 0.3, Routers: 4, IDs: true, Share: share, Staleness: staleness,
-			Policy: func() route.Policy { return &atHome{} },
+			Policy: func() pick.Policy { return &atHome{} },
 		}
 		o := replay(t, r)
 		return r.Figures(o, Objective{}).HomeShare
@@ -54,7 +54,7 @@ func TestRoutersHearOfFailures(t *testing.T) {
 
 func TestStalenessIsChecked(t *testing.T) {
 	for _, d := range []time.Duration{-1, 2 * time.Hour} {
-		r := Replay{Trace: DefaultGenerator().Trace(1), Fleet: EvenFleet(2, DefaultConfig()), Load: 0.5, Routers: 2, Share: true, Staleness: d, Policy: func() route.Policy { return &inTurn{} }}
+		r := Replay{Trace: DefaultGenerator().Trace(1), Fleet: EvenFleet(2, DefaultConfig()), Load: 0.5, Routers: 2, Share: true, Staleness: d, Policy: func() pick.Policy { return &inTurn{} }}
 		if _, err := r.Run(); err == nil {
 			t.Errorf("%v was taken", d)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -17,7 +18,7 @@ import (
 type handoff struct {
 	turn     int32
 	from, to int32       // engines
-	lease    route.Lease // of the prefill leg, 0 when it has ended
+	lease    fleet.Lease // of the prefill leg, 0 when it has ended
 	cached   int         // tokens that the prefiller found
 	waits    bool        // it stands in the router's line
 	ready    bool        // the prompt is computed
@@ -98,7 +99,7 @@ func (p *player) decodes(i int, d *route.Decision) {
 func (p *player) compute(now int64, i int, d route.Decision) {
 	for {
 		outcome := p.toPrefiller(now, i, &d)
-		if outcome == route.OK {
+		if outcome == fleet.OK {
 			return
 		}
 		next, ok := p.instead(now, i, outcome)
@@ -111,7 +112,7 @@ func (p *player) compute(now int64, i int, d route.Decision) {
 
 // instead reserves another prefiller in place of one that did not take the prompt of a turn. When there is none a decoder gets the turn as a
 // whole.
-func (p *player) instead(now int64, i int, outcome route.Outcome) (route.Decision, bool) {
+func (p *player) instead(now int64, i int, outcome fleet.Outcome) (route.Decision, bool) {
 	d, ok := p.elsewhere(now, i, outcome)
 	if !ok {
 		p.whole(now, i, outcome)
@@ -120,51 +121,51 @@ func (p *player) instead(now int64, i int, outcome route.Outcome) (route.Decisio
 }
 
 // toPrefiller begins an attempt, which may have to stand in line first.
-func (p *player) toPrefiller(now int64, i int, d *route.Decision) route.Outcome {
+func (p *player) toPrefiller(now int64, i int, d *route.Decision) fleet.Outcome {
 	f := &p.flights[i]
 	from := p.index[d.Endpoint.Name]
 	p.hands = append(p.hands, handoff{turn: int32(i), from: int32(from), to: f.engine, lease: d.Lease, waits: d.Waits})
 	f.hand = int32(len(p.hands))
 	if d.Waits {
 		p.inLine[standing{f.router, d.Lease}] = int32(i)
-		return route.OK
+		return fleet.OK
 	}
 	return p.submitPrefill(now, i)
 }
 
 // submitPrefill hands the prompt of a turn to the prefiller that it was given to.
-func (p *player) submitPrefill(now int64, i int) route.Outcome {
+func (p *player) submitPrefill(now int64, i int) fleet.Outcome {
 	f, t := &p.flights[i], &p.Trace.Turns[i]
 	h := &p.hands[f.hand-1]
 	from := int(h.from)
 	h.waits = false
 	if p.down[from] {
-		return route.ConnectFailed
+		return fleet.ConnectFailed
 	}
 	e := p.engines[from]
 	chain := f.chain[:min(t.Prompt/e.cfg.BlockTokens, len(f.chain))]
 	switch err := e.Submit(p.at(now), Job{ID: handID + uint64(f.hand-1), Chain: chain, PromptTokens: t.Prompt, OutputTokens: 1, Keep: true}); {
 	case errors.Is(err, ErrQueueFull):
-		return route.Busy
+		return fleet.Busy
 	case err != nil:
-		return route.ClientError
+		return fleet.ClientError
 	}
 	p.computing[from] = append(p.computing[from], f.hand-1)
 	p.schedule(from)
-	return route.OK
+	return fleet.OK
 }
 
 // elsewhere reserves another prefiller in place of the one that failed.
-func (p *player) elsewhere(now int64, i int, outcome route.Outcome) (route.Decision, bool) {
+func (p *player) elsewhere(now int64, i int, outcome fleet.Outcome) (route.Decision, bool) {
 	f := &p.flights[i]
 	h := &p.hands[f.hand-1]
 	f.prefillFails++
-	if outcome == route.ClientError || f.prefillFails > prefillRetries {
+	if outcome == fleet.ClientError || f.prefillFails > prefillRetries {
 		return route.Decision{}, false
 	}
 	f.triedPrefill = append(f.triedPrefill, p.Fleet.Endpoints[h.from].Name)
 	p.askAgain(i)
-	p.req.Leg, p.req.Decoder = route.LegPrefill, p.Fleet.Endpoints[f.engine].Name
+	p.req.Leg, p.req.Decoder = fleet.LegPrefill, p.Fleet.Endpoints[f.engine].Name
 	plan, err := p.decide(f.router, now, i)
 	if err != nil {
 		return route.Decision{}, false
@@ -175,11 +176,11 @@ func (p *player) elsewhere(now int64, i int, outcome route.Outcome) (route.Decis
 }
 
 // whole gives a turn whose prompt nobody else computes to a decoder. Its leases end when the next is there, as at the door.
-func (p *player) whole(now int64, i int, outcome route.Outcome) {
+func (p *player) whole(now int64, i int, outcome fleet.Outcome) {
 	f := &p.flights[i]
 	f.unfit = true
 	h := &p.hands[f.hand-1]
-	f.ending = append(f.ending, route.Finished{Lease: h.lease, Outcome: outcome}, route.Finished{Lease: f.lease, Outcome: route.Abandoned})
+	f.ending = append(f.ending, route.Finished{Lease: h.lease, Outcome: outcome}, route.Finished{Lease: f.lease, Outcome: fleet.Abandoned})
 	h.lease, f.hand = 0, 0
 	p.place(now, i)
 }
@@ -204,13 +205,13 @@ func (p *player) sameConversation(f *flying) {
 }
 
 // endPrefill ends the lease of a prefill leg.
-func (p *player) endPrefill(now int64, h *handoff, outcome route.Outcome) {
+func (p *player) endPrefill(now int64, h *handoff, outcome fleet.Outcome) {
 	if h.lease == 0 {
 		return
 	}
 	ev := route.Finished{Lease: h.lease, Outcome: outcome}
 	if h.ready {
-		ev.Usage = route.Usage{PromptTokens: p.Trace.Turns[h.turn].Prompt, CachedTokens: h.cached, OutputTokens: 1, CachedKnown: true}
+		ev.Usage = fleet.Usage{PromptTokens: p.Trace.Turns[h.turn].Prompt, CachedTokens: h.cached, OutputTokens: 1, CachedKnown: true}
 	}
 	h.lease = 0
 	p.observe(now, int(h.turn), ev)
@@ -219,7 +220,7 @@ func (p *player) endPrefill(now int64, h *handoff, outcome route.Outcome) {
 // moved notes that the first token of an answer is there: its prefill leg is over.
 func (p *player) moved(now int64, i int) {
 	if hand := p.flights[i].hand; hand != 0 {
-		p.endPrefill(now, &p.hands[hand-1], route.OK)
+		p.endPrefill(now, &p.hands[hand-1], fleet.OK)
 	}
 }
 
@@ -258,11 +259,11 @@ func (p *player) decode(now int64, i int) {
 	for {
 		p.observe(now, i, route.Transferring{Lease: f.lease})
 		outcome := p.toDecoder(now, i)
-		if outcome == route.OK {
+		if outcome == fleet.OK {
 			return
 		}
 		h := &p.hands[f.hand-1]
-		if outcome == route.ClientError {
+		if outcome == fleet.ClientError {
 			p.observe(now, i, route.Finished{Lease: f.lease, Outcome: outcome})
 			p.moved(now, i)
 			p.unhold(now, f.hand-1)
@@ -271,13 +272,13 @@ func (p *player) decode(now int64, i int) {
 		}
 		f.tried = append(f.tried, p.Fleet.Endpoints[f.engine].Name)
 		p.out[f.row-1].Retries++
-		if outcome != route.ConnectFailed || now-h.readyAt > int64(keptFor) {
+		if outcome != fleet.ConnectFailed || now-h.readyAt > int64(keptFor) {
 			p.unhold(now, f.hand-1) // it was asked and refused, and has let the prefiller know
 			p.again(now, i, outcome)
 			return
 		}
 		p.askAgain(i)
-		p.req.Leg, p.req.Prefiller = route.LegDecode, p.Fleet.Endpoints[h.from].Name
+		p.req.Leg, p.req.Prefiller = fleet.LegDecode, p.Fleet.Endpoints[h.from].Name
 		plan, err := p.decide(f.router, now, i)
 		if err != nil { // the one that computed the prompt may answer as well
 			p.orphan(now, f.hand-1)
@@ -291,28 +292,28 @@ func (p *player) decode(now int64, i int) {
 }
 
 // toDecoder asks a decoder.
-func (p *player) toDecoder(now int64, i int) route.Outcome {
+func (p *player) toDecoder(now int64, i int) fleet.Outcome {
 	f, t := &p.flights[i], &p.Trace.Turns[i]
 	at := int(f.engine)
 	if p.down[at] {
-		return route.ConnectFailed
+		return fleet.ConnectFailed
 	}
 	p.out[f.row-1].Queue = len(p.engines[at].waiting)
 	switch err := p.engines[at].Submit(p.at(now), Job{ID: uint64(i + 1), Chain: f.chain, PromptTokens: t.Prompt, OutputTokens: t.Output, Remote: true}); {
 	case errors.Is(err, ErrQueueFull):
-		return route.Busy
+		return fleet.Busy
 	case err != nil:
-		return route.ClientError
+		return fleet.ClientError
 	}
 	p.busy[at] = append(p.busy[at], int32(i))
 	p.home[t.Session] = int32(at)
 	p.fetch(now, at)
 	p.schedule(at)
-	return route.OK
+	return fleet.OK
 }
 
 // again decides afresh after a decoder has failed that was asked: what was handed over is used up.
-func (p *player) again(now int64, i int, outcome route.Outcome) {
+func (p *player) again(now int64, i int, outcome fleet.Outcome) {
 	f := &p.flights[i]
 	p.moved(now, i)
 	f.hand = 0

@@ -8,13 +8,15 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
 // twoLegs is a fleet of engines with round figures (see round), and a link that takes 10 ms and 0.1 ms a token.
 func twoLegs(trace *Trace, prefill, decode int, when route.When) Replay {
 	return Replay{
-		Trace: trace, Fleet: SplitFleet(prefill, decode, round()), Policy: func() route.Policy { return &turnTaking{} }, PolicyName: "in turn", Speed: 1, IDs: true,
+		Trace: trace, Fleet: SplitFleet(prefill, decode, round()), Policy: func() pick.Policy { return &turnTaking{} }, PolicyName: "in turn", Speed: 1, IDs: true,
 		Disaggregation: route.Disaggregation{When: when}, Transfer: Transfer{BytesPerToken: 1000, Bandwidth: 1e7, Latency: 10 * time.Millisecond},
 	}
 }
@@ -22,9 +24,9 @@ func twoLegs(trace *Trace, prefill, decode int, when route.When) Replay {
 // turnTaking picks one after the other.
 type turnTaking struct{ n int }
 
-func (p *turnTaking) Pick(v *route.View, _ *route.Request) route.Choice {
+func (p *turnTaking) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	p.n++
-	return route.Choice{Index: p.n % len(v.Candidates), Reason: "turn"}
+	return pick.Choice{Index: p.n % len(v.Candidates), Reason: "turn"}
 }
 
 // TestSplitByHand: two turns of one conversation in two legs, reckoned on paper.
@@ -42,12 +44,12 @@ func TestSplitByHand(t *testing.T) {
 		// Prefill: a step of 1 ms and 1,000 tokens of 1 ms. Transfer: 1,000 tokens of 0.1 ms, and 10 ms. Then steps of 1 ms, the first with
 		// the last token of the prompt, 1 ms more.
 		{
-			Turn: 0, Endpoint: 1, Prefiller: 0, TTFT: ms(1001 + 110 + 2), Took: ms(1001 + 110 + 2 + 2), Reason: route.ReasonOnly, First: true,
+			Turn: 0, Endpoint: 1, Prefiller: 0, TTFT: ms(1001 + 110 + 2), Took: ms(1001 + 110 + 2 + 2), Reason: pick.ReasonOnly, First: true,
 			Why: route.SplitAlways, Prefill: ms(1001), Moved: 1000, Handed: ms(110), MovedTook: ms(110),
 		},
 		// 512 tokens are shared, which both engines have.
 		{
-			Turn: 1, Endpoint: 1, Prefiller: 0, Sent: ms(5000), TTFT: ms(789 + 88 + 1 + 2), Took: ms(789 + 88 + 1 + 2 + 1), Cached: 512, Reason: route.ReasonOnly, First: true,
+			Turn: 1, Endpoint: 1, Prefiller: 0, Sent: ms(5000), TTFT: ms(789 + 88 + 1 + 2), Took: ms(789 + 88 + 1 + 2 + 1), Cached: 512, Reason: pick.ReasonOnly, First: true,
 			Why: route.SplitAlways, Prefill: ms(789), Moved: 788, Handed: ms(88) + 800*time.Microsecond, MovedTook: ms(88) + 800*time.Microsecond,
 		},
 	}
@@ -138,7 +140,7 @@ func TestSplitModel(t *testing.T) {
 			e.Engine.Slots, e.Engine.QueueLimit = rapid.IntRange(1, 8).Draw(t, "slots"), rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "queue")
 			e.Engine.CacheTokens = rapid.SampledFrom([]int{40_000, 400_000}).Draw(t, "cache")
 			if rapid.IntRange(0, 3).Draw(t, "both") == 0 {
-				e.Role = route.RoleBoth
+				e.Role = fleet.RoleBoth
 			}
 			at := time.Duration(0)
 			for range rapid.IntRange(0, 2).Draw(t, "failures") {
@@ -150,7 +152,7 @@ func TestSplitModel(t *testing.T) {
 		if r.Fleet.Validate() != nil {
 			t.Skip("there are prefillers without decoders, or decoders without prefillers: no such fleet is taken")
 		}
-		began, ended := map[route.Lease]int{}, map[route.Lease]int{}
+		began, ended := map[fleet.Lease]int{}, map[fleet.Lease]int{}
 		r.Heard = func(e *route.Entry) {
 			if e.Decision != nil {
 				began[e.Decision.Lease]++
@@ -174,7 +176,7 @@ func TestSplitModel(t *testing.T) {
 				t.Fatalf("at the end: %+v", s)
 			}
 			for _, s := range router.Status(time.Unix(1_800_000_000, 0)) {
-				if s.Load != (route.Load{}) {
+				if s.Load != (fleet.Load{}) {
 					t.Fatalf("the books of %s at the end: %+v", s.Endpoint.Name, s.Load)
 				}
 			}

@@ -15,7 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 var update = flag.Bool("update", false, "write golden files anew")
@@ -23,17 +24,17 @@ var update = flag.Bool("update", false, "write golden files anew")
 // inTurn takes the candidates in turn.
 type inTurn struct{ n int }
 
-func (p *inTurn) Pick(v *route.View, _ *route.Request) route.Choice {
+func (p *inTurn) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	p.n++
-	return route.Choice{Index: p.n % len(v.Candidates), Reason: "in_turn"}
+	return pick.Choice{Index: p.n % len(v.Candidates), Reason: "in_turn"}
 }
 
 // atHome keeps a conversation where it is.
 type atHome struct{ inTurn }
 
-func (p *atHome) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *atHome) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	if v.Home >= 0 {
-		return route.Choice{Index: v.Home, Reason: "home"}
+		return pick.Choice{Index: v.Home, Reason: "home"}
 	}
 	return p.inTurn.Pick(v, r)
 }
@@ -46,7 +47,7 @@ func round() Config {
 func replay(t testing.TB, r Replay) *Outcome {
 	t.Helper()
 	if r.Policy == nil {
-		r.Policy, r.PolicyName = func() route.Policy { return &inTurn{} }, "in_turn"
+		r.Policy, r.PolicyName = func() pick.Policy { return &inTurn{} }, "in_turn"
 	}
 	o, err := r.Run()
 	if err != nil {
@@ -76,8 +77,8 @@ func TestReplayByHand(t *testing.T) {
 	// The first is computed alone: 1 ms + 1,000 tokens. The second begins then, beside the first's second token: it finds the 512
 	// tokens of id 1 and computes 788.
 	want := []Played{
-		{Turn: 0, Prefiller: -1, TTFT: 1001 * time.Millisecond, Took: (1001 + 789 + 1) * time.Millisecond, Reason: route.ReasonOnly, First: true},
-		{Turn: 1, Prefiller: -1, Sent: 500 * time.Millisecond, TTFT: (501 + 789) * time.Millisecond, Took: (501 + 789) * time.Millisecond, Cached: 512, Reason: route.ReasonOnly, First: true},
+		{Turn: 0, Prefiller: -1, TTFT: 1001 * time.Millisecond, Took: (1001 + 789 + 1) * time.Millisecond, Reason: pick.ReasonOnly, First: true},
+		{Turn: 1, Prefiller: -1, Sent: 500 * time.Millisecond, TTFT: (501 + 789) * time.Millisecond, Took: (501 + 789) * time.Millisecond, Cached: 512, Reason: pick.ReasonOnly, First: true},
 	}
 	for i, w := range want {
 		got := o.Turns[i]
@@ -175,7 +176,7 @@ func TestContentTellsConversations(t *testing.T) {
 	g.Conversations, g.Tenants, g.Prefixes = 60, 2, 3
 	trace := g.Trace(4)
 	for _, ids := range []bool{true, false} {
-		r := Replay{Trace: trace, Fleet: EvenFleet(4, DefaultConfig()), Load: 0.5, Seed: 2, IDs: ids, PolicyName: "at_home", Policy: func() route.Policy { return &atHome{} }}
+		r := Replay{Trace: trace, Fleet: EvenFleet(4, DefaultConfig()), Load: 0.5, Seed: 2, IDs: ids, PolicyName: "at_home", Policy: func() pick.Policy { return &atHome{} }}
 		if f := r.Figures(replay(t, r), Objective{}); f.HomeShare != 1 || f.Failed != 0 || f.FirstTurnCV > 0.01 {
 			t.Errorf("ids %v: %+v", ids, f)
 		}
@@ -188,7 +189,7 @@ func TestContentIsPredicted(t *testing.T) {
 	c := round()
 	c.PrefillTokensPerSecond = 1e6
 	c.CacheTokens = 64 * 100_000
-	o := replay(t, Replay{Trace: trace, Fleet: EvenFleet(2, c), Load: 0.01, Seed: 2, Content: true, PolicyName: "at_home", Policy: func() route.Policy { return &atHome{} }})
+	o := replay(t, Replay{Trace: trace, Fleet: EvenFleet(2, c), Load: 0.01, Seed: 2, Content: true, PolicyName: "at_home", Policy: func() pick.Policy { return &atHome{} }})
 	for _, p := range o.Turns[20:] { // by then tokens a byte are known well
 		if d := p.Predicted - p.Cached; d > 128 || d < -128 {
 			t.Errorf("%+v: predicted %d, found %d", trace.Turns[p.Turn], p.Predicted, p.Cached)
@@ -262,7 +263,7 @@ func TestRoutersShareTheLoad(t *testing.T) {
 }
 
 func TestStopped(t *testing.T) {
-	r := Replay{Trace: DefaultGenerator().Trace(1), Fleet: EvenFleet(2, DefaultConfig()), Load: 0.5, Policy: func() route.Policy { return &inTurn{} }, Progress: func(int, int) bool { return false }}
+	r := Replay{Trace: DefaultGenerator().Trace(1), Fleet: EvenFleet(2, DefaultConfig()), Load: 0.5, Policy: func() pick.Policy { return &inTurn{} }, Progress: func(int, int) bool { return false }}
 	if _, err := r.Run(); !errors.Is(err, ErrStopped) {
 		t.Errorf("got %v", err)
 	}
@@ -395,7 +396,7 @@ func TestFleetFaults(t *testing.T) {
 func ExampleReplay() {
 	g := DefaultGenerator()
 	g.Conversations = 20
-	r := Replay{Trace: g.Trace(1), Fleet: EvenFleet(2, DefaultConfig()), Load: 0.5, Seed: 1, IDs: true, PolicyName: "at_home", Policy: func() route.Policy { return &atHome{} }}
+	r := Replay{Trace: g.Trace(1), Fleet: EvenFleet(2, DefaultConfig()), Load: 0.5, Seed: 1, IDs: true, PolicyName: "at_home", Policy: func() pick.Policy { return &atHome{} }}
 	o, err := r.Run()
 	if err != nil {
 		fmt.Println(err)

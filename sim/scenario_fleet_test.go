@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
@@ -35,7 +37,7 @@ func (s *scenario) conversations(seed uint64) []sim.Conversation {
 type router struct {
 	name string
 	ids  bool // its clients send their conversation's id
-	make func() route.Policy
+	make func() pick.Policy
 }
 
 func byName(t testing.TB, name string, ids bool) router {
@@ -54,16 +56,16 @@ func rivals(t testing.TB) []router {
 		byName(t, "least_tokens", true),
 		byName(t, "consistent_hash", true),
 		byName(t, "smg.cache_aware", false), // the rule of SMG 1.13
-		{"smg_threshold", false, func() route.Policy { return newSMG() }},
+		{"smg_threshold", false, func() pick.Policy { return newSMG() }},
 	}
 }
 
 func ours(t testing.TB) router { return byName(t, "least_ttft", false) }
 
 // report is what an engine of the fleet tells a probe.
-func report(c sim.Config) route.Report {
-	return route.Report{
-		Healthy: true, Models: []route.Model{{ID: "m"}},
+func report(c sim.Config) fleet.Report {
+	return fleet.Report{
+		Healthy: true, Models: []fleet.Model{{ID: "m"}},
 		CacheTokens: int64(c.CacheTokens), Slots: c.Slots, BlockTokens: c.BlockTokens,
 	}
 }
@@ -84,7 +86,7 @@ func (s *scenario) play(t testing.TB, by router, seed uint64, heard ...func(*rou
 	if len(heard) > 0 {
 		d.Heard = heard[0]
 	}
-	var specs []route.Endpoint
+	var specs []fleet.Endpoint
 	for i, c := range s.fleet {
 		e, err := sim.NewEngine(c, seed+uint64(i))
 		if err != nil {
@@ -92,7 +94,7 @@ func (s *scenario) play(t testing.TB, by router, seed uint64, heard ...func(*rou
 		}
 		name := fmt.Sprint("e", i)
 		d.Engines, d.Names = append(d.Engines, e), append(d.Names, name)
-		specs = append(specs, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
+		specs = append(specs, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
 	}
 	declare := func(now time.Time, n int) {
 		d.Observe(now, route.Declared{Source: "sim", Endpoints: specs[:n]})

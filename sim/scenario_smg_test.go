@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // smgCacheAware is the cache_aware policy of SMG, and of SGLang's router before it, as it was until SMG 1.12, with the defaults
@@ -41,13 +42,13 @@ func newSMG() *smgCacheAware {
 	}
 }
 
-func (p *smgCacheAware) Pick(v *route.View, r *route.Request) route.Choice {
+func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	p.epoch++
 	if p.epoch%p.every == 0 {
 		p.evict()
 	}
 	cs := v.Candidates
-	least := p.leastOf(cs, func(*route.Candidate) bool { return true })
+	least := p.leastOf(cs, func(*pick.Candidate) bool { return true })
 	most := 0
 	for i := range cs {
 		most = max(most, cs[i].Load.Requests)
@@ -59,22 +60,22 @@ func (p *smgCacheAware) Pick(v *route.View, r *route.Request) route.Choice {
 		for depth < len(r.Content.Blocks) && p.nodes[r.Content.Blocks[depth]] != nil {
 			depth++
 		}
-		if float64(depth*route.BlockBytes) > p.threshold*float64(r.Content.Bytes) {
+		if float64(depth*fleet.BlockBytes) > p.threshold*float64(r.Content.Bytes) {
 			node := p.nodes[r.Content.Blocks[depth-1]]
-			at = p.leastOf(cs, func(c *route.Candidate) bool { return node.used[c.Name] > 0 })
+			at = p.leastOf(cs, func(c *pick.Candidate) bool { return node.used[c.Name] > 0 })
 			if at < 0 { // who has it has left: the first that there is, and nothing is entered
 				p.processed[cs[0].Name]++
-				return route.Choice{Index: 0, Reason: "cache_aware"}
+				return pick.Choice{Index: 0, Reason: "cache_aware"}
 			}
 		}
 	}
 	p.insert(cs[at].Name, r.Content.Blocks)
 	p.processed[cs[at].Name]++
-	return route.Choice{Index: at, Reason: "cache_aware"}
+	return pick.Choice{Index: at, Reason: "cache_aware"}
 }
 
 // leastOf is the least loaded of those that qualify, -1 when none does.
-func (p *smgCacheAware) leastOf(cs []route.Candidate, ok func(c *route.Candidate) bool) int {
+func (p *smgCacheAware) leastOf(cs []pick.Candidate, ok func(c *pick.Candidate) bool) int {
 	best := -1
 	for i := range cs {
 		if !ok(&cs[i]) {
@@ -96,7 +97,7 @@ func (p *smgCacheAware) insert(name string, blocks []uint64) {
 			p.nodes[b] = n
 		}
 		if n.used[name] == 0 {
-			p.held[name] += route.BlockBytes
+			p.held[name] += fleet.BlockBytes
 		}
 		n.used[name] = p.epoch
 	}
@@ -121,7 +122,7 @@ func (p *smgCacheAware) evict() {
 		slices.SortFunc(all, func(a, b leaf) int {
 			return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(b.depth, a.depth), cmp.Compare(a.block, b.block))
 		})
-		for _, l := range all[:(held-p.maxBytes+route.BlockBytes-1)/route.BlockBytes] {
+		for _, l := range all[:(held-p.maxBytes+fleet.BlockBytes-1)/fleet.BlockBytes] {
 			delete(p.nodes[l.block].used, name)
 			if len(p.nodes[l.block].used) == 0 {
 				delete(p.nodes, l.block)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/policy"
@@ -79,7 +80,7 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	}
 	roles := false
 	for _, e := range endpoints {
-		roles = roles || e.Role != route.RoleBoth
+		roles = roles || e.Role != fleet.RoleBoth
 		kind := string(e.Kind)
 		if kind == "" {
 			kind = "kind by probing"
@@ -89,7 +90,7 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 			models = strings.Join(e.Models, "+")
 		}
 		role := ""
-		if e.Role != route.RoleBoth {
+		if e.Role != fleet.RoleBoth {
 			role = ", role " + e.Role.String()
 		}
 		line("endpoint", "%s %s, weight %v, %s, %s%s", e.Name, e.URL, e.Weight, kind, models, role)

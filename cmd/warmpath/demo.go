@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/play"
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
 )
 
@@ -142,7 +142,7 @@ func newSide(ctx context.Context, e env, name string, o demoOptions, endpoints [
 	disaggConfig(&cfg, endpoints)
 	var names []string
 	for i, at := range endpoints {
-		engine, err := enginetest.New(enginetest.Options{Dialect: route.KindVLLM, Models: []string{"demo"}, Seed: uint64(i), Connector: cfg.Disaggregation.Connector})
+		engine, err := enginetest.New(enginetest.Options{Dialect: fleet.KindVLLM, Models: []string{"demo"}, Seed: uint64(i), Connector: cfg.Disaggregation.Connector})
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +151,7 @@ func newSide(ctx context.Context, e env, name string, o demoOptions, endpoints [
 			return nil, err
 		}
 		cfg.Endpoints = append(cfg.Endpoints, at)
-		if at.Role != string(route.RolePrefill) { // clients see who answers
+		if at.Role != string(fleet.RolePrefill) { // clients see who answers
 			names = append(names, at.Name)
 		}
 	}

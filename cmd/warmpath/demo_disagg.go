@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/explain"
@@ -85,8 +86,8 @@ func demoRoles(apart bool) []discovery.EndpointConfig {
 		add("engine", "", prefillers+decoders)
 		return out
 	}
-	add("prefill", string(route.RolePrefill), prefillers)
-	add("decode", string(route.RoleDecode), decoders)
+	add("prefill", string(fleet.RolePrefill), prefillers)
+	add("decode", string(fleet.RoleDecode), decoders)
 	return out
 }
 
@@ -138,7 +139,7 @@ func (v *splitView) look() {
 	for _, d := range a.Decisions {
 		switch {
 		case d.Split == nil:
-		case d.Leg == route.LegPrefill.String():
+		case d.Leg == fleet.LegPrefill.String():
 			v.parts[d.Request] = d.Endpoint
 		case len(v.latest) < shownSplits:
 			v.latest = append(v.latest, d)
@@ -203,7 +204,7 @@ func (v *splitView) shares() string {
 // told is one decision in a line.
 func (v *splitView) told(d *explain.Decision) string {
 	where := d.Endpoint
-	if by := v.parts[d.Request]; by != "" && d.Leg == route.LegDecode.String() {
+	if by := v.parts[d.Request]; by != "" && d.Leg == fleet.LegDecode.String() {
 		where = by + " -> " + where
 	}
 	costs := ""

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
@@ -29,9 +30,9 @@ func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector en
 }
 
 // checkRoles logs when a role has no peers among the endpoints there are, which may come from sources that change, and when it has got some.
-func (r *router) checkRoles(all []route.Endpoint) {
+func (r *router) checkRoles(all []fleet.Endpoint) {
 	amiss := ""
-	if err := route.CheckRoles(all); err != nil {
+	if err := fleet.CheckRoles(all); err != nil {
 		amiss = err.Error()
 	}
 	switch {

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/play"
-	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
 )
 
@@ -51,7 +51,7 @@ func stopAtEnd(t *testing.T, r *router) {
 			t.Errorf("at the end: %+v", s)
 		}
 		for _, s := range r.fleet.Status() {
-			if s.Load != (route.Load{}) {
+			if s.Load != (fleet.Load{}) {
 				t.Errorf("%s: books are not empty at the end: %+v", s.Endpoint.Name, s.Load)
 			}
 		}

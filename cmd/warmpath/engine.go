@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
-	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
 )
 
@@ -39,9 +39,9 @@ switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/
   warmpath serve --prefill http://127.0.0.1:9003 --decode http://127.0.0.1:9004 --disagg-when always`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o.Dialect, o.Seed = route.Kind(dialect), seed
+			o.Dialect, o.Seed = fleet.Kind(dialect), seed
 			var err error
-			if o.Role, err = route.ParseRole(role); err != nil {
+			if o.Role, err = fleet.ParseRole(role); err != nil {
 				return usageError(fmt.Errorf("--role: %w", err))
 			}
 			if !c.Flags().Changed("seed") && o.Connector == "" {

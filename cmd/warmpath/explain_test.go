@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/explain"
-	"github.com/warmpath/warmpath/route"
 )
 
 // secret is in every prompt of these tests, and may be in nothing that explains them.
@@ -172,7 +172,7 @@ func TestExplainSaysWhatToDo(t *testing.T) {
 
 // TestLostCacheIsSaidAloud: an engine that drops its cache without a word is noticed within three requests.
 func TestLostCacheIsSaidAloud(t *testing.T) {
-	_, url := simEngine(t, enginetest.Options{Dialect: route.KindSGLang, Models: []string{"m"}, Speed: 20})
+	_, url := simEngine(t, enginetest.Options{Dialect: fleet.KindSGLang, Models: []string{"m"}, Speed: 20})
 	r := newRig(t, 0, func(c *config.Config) {
 		c.Policy.Name, c.Endpoints = "least_ttft", []discovery.EndpointConfig{{URL: url, Name: "e0"}}
 	})

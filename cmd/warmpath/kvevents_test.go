@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/enginetest"
-	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
 )
 
@@ -100,7 +100,7 @@ func (t *turns) all() []string {
 }
 
 // kvRig is a router in front of engines that publish KV events.
-func kvRig(t *testing.T, dialect route.Kind, change func(*enginetest.Options, *config.Config)) (*rig, *turns) {
+func kvRig(t *testing.T, dialect fleet.Kind, change func(*enginetest.Options, *config.Config)) (*rig, *turns) {
 	t.Helper()
 	heard := &turns{}
 	opts := enginetest.Options{Dialect: dialect, Models: []string{"m"}, Speed: 10, Engine: sim.DefaultConfig(), KVEvents: "127.0.0.1:0", AnswerTokens: 40}
@@ -114,7 +114,7 @@ func kvRig(t *testing.T, dialect route.Kind, change func(*enginetest.Options, *c
 		opts.KVEvents = o.KVEvents
 		return o
 	}, func(c *config.Config, i int, _ *enginetest.Server) {
-		if dialect == route.KindTRTLLM {
+		if dialect == fleet.KindTRTLLM {
 			c.Endpoints[i].KVEvents = "poll"
 			c.KVEvents.Poll = 10 * time.Millisecond
 		}
@@ -180,22 +180,22 @@ func TestEventsTellWhatIsCached(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
-		dialect route.Kind
+		dialect fleet.Kind
 		most    float64
 		change  func(*enginetest.Options, *config.Config)
 	}{
-		{"vllm", route.KindVLLM, 0.02, nil},
-		{"vllm, arrays and tokens", route.KindVLLM, 0.05, func(o *enginetest.Options, c *config.Config) { o.KVArrays, c.KVEvents.Tokenize = true, true }},
-		{"sglang, tokens", route.KindSGLang, 0.05, func(_ *enginetest.Options, c *config.Config) { c.KVEvents.Tokenize = true }},
-		{"sglang, nothing tied", route.KindSGLang, 1, nil},
-		{"vllm, no events", route.KindVLLM, 1, func(o *enginetest.Options, c *config.Config) { o.KVEvents = "" }},
-		{"trtllm", route.KindTRTLLM, 0.05, func(o *enginetest.Options, _ *config.Config) { o.Speed = 40 }},
+		{"vllm", fleet.KindVLLM, 0.02, nil},
+		{"vllm, arrays and tokens", fleet.KindVLLM, 0.05, func(o *enginetest.Options, c *config.Config) { o.KVArrays, c.KVEvents.Tokenize = true, true }},
+		{"sglang, tokens", fleet.KindSGLang, 0.05, func(_ *enginetest.Options, c *config.Config) { c.KVEvents.Tokenize = true }},
+		{"sglang, nothing tied", fleet.KindSGLang, 1, nil},
+		{"vllm, no events", fleet.KindVLLM, 1, func(o *enginetest.Options, c *config.Config) { o.KVEvents = "" }},
+		{"trtllm", fleet.KindTRTLLM, 0.05, func(o *enginetest.Options, _ *config.Config) { o.Speed = 40 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // they mostly sleep
 			r, heard := kvRig(t, c.dialect, c.change)
 			w := pressing()
-			if c.dialect == route.KindTRTLLM {
+			if c.dialect == fleet.KindTRTLLM {
 				w.PerSecond = 15 // events have to be asked for: few requests at once, since this is real time
 			}
 			s := r.play(w)

@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
 )
@@ -21,7 +23,7 @@ func few() sim.Workload {
 
 func (r *rig) kvState(i int) route.KVFigures { return r.fleet.Status()[i].KV }
 
-func (r *rig) kvCounts(i int) route.KVCounts { return r.events.Figures()[i].Counts }
+func (r *rig) kvCounts(i int) kvstream.Counts { return r.events.Figures()[i].Counts }
 
 // settled waits until a condition holds.
 func settled(within time.Duration, ok func() bool) bool {
@@ -35,7 +37,7 @@ func settled(within time.Duration, ok func() bool) bool {
 
 // TestLostEventsAreAskedForAgain: messages that are lost on their way are noticed, had again from the replay socket, and nothing is wrong after.
 func TestLostEventsAreAskedForAgain(t *testing.T) {
-	r, heard := kvRig(t, route.KindVLLM, nil)
+	r, heard := kvRig(t, fleet.KindVLLM, nil)
 	for i := range r.engines {
 		r.engines[i].KVLose(0, 3)
 	}
@@ -44,7 +46,7 @@ func TestLostEventsAreAskedForAgain(t *testing.T) {
 		if !settled(2*time.Second, func() bool { return r.kvState(i).Blocks > 0 }) {
 			t.Errorf("e%d: nothing is held: %+v", i, r.kvCounts(i))
 		}
-		if s := r.kvState(i); s.State != route.KVExact || r.kvCounts(i).Missing != 0 {
+		if s := r.kvState(i); s.State != kvstream.Exact || r.kvCounts(i).Missing != 0 {
 			t.Errorf("e%d: %+v, %+v; want all messages", i, s, r.kvCounts(i))
 		}
 		if got, want := r.kvState(i).Blocks, r.engines[i].Stats().Ranks[0].KeptBlocks; got != want {
@@ -60,7 +62,7 @@ func TestLostEventsAreAskedForAgain(t *testing.T) {
 
 // TestEventsLostForGood: the engine does not have them any more. It is said, and what is known is what came since.
 func TestEventsLostForGood(t *testing.T) {
-	r, heard := kvRig(t, route.KindVLLM, nil)
+	r, heard := kvRig(t, fleet.KindVLLM, nil)
 	r.play(few())
 	for i := range r.engines {
 		r.engines[i].KVLose(0, 5)
@@ -93,7 +95,7 @@ func TestEventsLostForGood(t *testing.T) {
 					last = said
 				}
 			}
-			return !strings.Contains(last, "messages are lost") || r.kvState(i).State == route.KVPartial
+			return !strings.Contains(last, "messages are lost") || r.kvState(i).State == kvstream.Partial
 		}
 		if !settled(2*time.Second, agree) {
 			t.Errorf("e%d: %+v, %+v after %q", i, r.kvState(i), r.kvCounts(i), heard.all())
@@ -103,7 +105,7 @@ func TestEventsLostForGood(t *testing.T) {
 
 // TestEngineRestart: sequence numbers begin at 0 again. Within two seconds it is said, and nothing is believed to be there.
 func TestEngineRestart(t *testing.T) {
-	for _, dialect := range []route.Kind{route.KindVLLM, route.KindSGLang} {
+	for _, dialect := range []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang} {
 		t.Run(string(dialect), func(t *testing.T) {
 			r, heard := kvRig(t, dialect, nil)
 			r.play(few())
@@ -122,7 +124,7 @@ func TestEngineRestart(t *testing.T) {
 			if s := r.kvState(0); s.Blocks > 1 {
 				t.Errorf("%d blocks are believed to be in an engine that has just started", s.Blocks)
 			}
-			if !settled(2*time.Second, func() bool { return r.kvState(0).State == route.KVExact }) {
+			if !settled(2*time.Second, func() bool { return r.kvState(0).State == kvstream.Exact }) {
 				t.Errorf("the events are not followed again: %+v", r.kvState(0))
 			}
 			heard.take()
@@ -141,7 +143,7 @@ func TestSilentStream(t *testing.T) {
 		t.Run(fmt.Sprint("replay ", replay), func(t *testing.T) {
 			fresh := kvRigWithoutReplay // what is published is all there is
 			if replay {
-				fresh = func(t *testing.T) (*rig, *turns) { return kvRig(t, route.KindVLLM, nil) }
+				fresh = func(t *testing.T) (*rig, *turns) { return kvRig(t, fleet.KindVLLM, nil) }
 			}
 			rigged, heard := fresh(t)
 			rigged.play(few())
@@ -152,7 +154,7 @@ func TestSilentStream(t *testing.T) {
 			rigged.playSeed(few(), 2)
 			took, ok := heard.hears(2*time.Second, "KV events: ")
 			if !ok || !settled(2*time.Second, func() bool {
-				a, b := rigged.kvState(0).State == route.KVSilent, rigged.kvState(1).State == route.KVSilent
+				a, b := rigged.kvState(0).State == kvstream.Silent, rigged.kvState(1).State == kvstream.Silent
 				return a && b || !replay && (a || b) // without a replay socket only who computes can be missed
 			}) {
 				t.Fatalf("silence was not noticed: %+v %+v %q", rigged.kvState(0), rigged.kvState(1), heard.all())
@@ -164,7 +166,7 @@ func TestSilentStream(t *testing.T) {
 			}
 			rigged.playSeed(few(), 3)
 			if !settled(3*time.Second, func() bool {
-				return rigged.kvState(0).State != route.KVSilent && rigged.kvState(1).State != route.KVSilent
+				return rigged.kvState(0).State != kvstream.Silent && rigged.kvState(1).State != kvstream.Silent
 			}) {
 				t.Errorf("the events are not gone by again: %+v %+v %q", rigged.kvState(0), rigged.kvState(1), heard.all())
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/tokenizer"
@@ -80,7 +81,7 @@ func smallModel(t *testing.T) (dir string, loaded *tokenizer.Tokenizer) {
 func TestTokenizerTellsWhatIsCached(t *testing.T) {
 	t.Parallel()
 	dir, loaded := smallModel(t)
-	r, heard := kvRig(t, route.KindTRTLLM, func(o *enginetest.Options, c *config.Config) {
+	r, heard := kvRig(t, fleet.KindTRTLLM, func(o *enginetest.Options, c *config.Config) {
 		o.Speed, o.Tokenizer, o.Engine.CacheTokens = 2, loaded, 12_000
 		c.Policy.Name, c.KVEvents.Tokenizer = "session", dir
 	})

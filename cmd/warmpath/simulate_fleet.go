@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/strictyaml"
-	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
 )
 
@@ -159,7 +159,7 @@ func (e *fleetEntry) endpoint() (sim.FleetEndpoint, error) {
 	c.QueueLimit = override(c.QueueLimit, e.QueueLimit)
 	c.HostCacheTokens = override(c.HostCacheTokens, e.HostCache)
 	c.HostTokensPerSecond = override(c.HostTokensPerSecond, e.HostRate)
-	role, err := route.ParseRole(e.Role)
+	role, err := fleet.ParseRole(e.Role)
 	if err != nil {
 		return sim.FleetEndpoint{}, fmt.Errorf("role: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
 )
@@ -48,7 +49,7 @@ func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
 		}
 	}
 	for _, w := range o.when {
-		c := route.Config{Policy: func() route.Policy { return nil }, Disaggregation: route.Disaggregation{When: route.When(w)}}
+		c := route.Config{Policy: func() pick.Policy { return nil }, Disaggregation: route.Disaggregation{When: route.When(w)}}
 		if err := c.Validate(); err != nil || w == "" {
 			errs = append(errs, fmt.Errorf("--disagg-when: %q is no way to decide what is split; known: %v", w, route.Whens()))
 		}

@@ -15,15 +15,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/enginetest"
-	"github.com/warmpath/warmpath/route"
 )
 
 // trtWorker starts a simulated TensorRT-LLM worker that can play both roles, and returns its address.
 func trtWorker(t *testing.T, change func(o *enginetest.Options)) (*enginetest.Server, string) {
 	t.Helper()
-	o := enginetest.Options{Dialect: route.KindTRTLLM, Connector: "trtllm", Models: []string{"m"}, Speed: 20, AnswerTokens: 24}
+	o := enginetest.Options{Dialect: fleet.KindTRTLLM, Connector: "trtllm", Models: []string{"m"}, Speed: 20, AnswerTokens: 24}
 	if change != nil {
 		change(&o)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
@@ -163,9 +164,9 @@ func (r *router) publish(d route.Declared) {
 	r.fleet.Observe(d)
 	type place struct {
 		url  string
-		part route.Part
+		part fleet.Part
 	}
-	var all []route.Endpoint
+	var all []fleet.Endpoint
 	seen := map[place]string{}
 	for _, s := range r.fleet.Status() {
 		if s.Gone {
@@ -188,7 +189,7 @@ type opened struct {
 	traffic, admins net.Listener
 	lmcache         *lmCache
 	sources         []discovery.Runner
-	static          []route.Endpoint
+	static          []fleet.Endpoint
 }
 
 // open takes hold of all of it, or of nothing.
@@ -211,7 +212,7 @@ func (o *opened) close() {
 }
 
 // openSources reads what the configuration declares: the static endpoints, and the sources that follow the world.
-func openSources(cfg *config.Config, log *slog.Logger) (sources []discovery.Runner, static []route.Endpoint, err error) {
+func openSources(cfg *config.Config, log *slog.Logger) (sources []discovery.Runner, static []fleet.Endpoint, err error) {
 	var keys discovery.Keys
 	if static, err = discovery.Endpoints(cfg.Endpoints, keys); err != nil {
 		return nil, nil, err
@@ -318,7 +319,7 @@ func (r *router) taken(name string) bool {
 }
 
 // parseDeclaration expands what the admin API was sent. Keys kept elsewhere are not read for a caller from the network.
-func parseDeclaration(d admin.Declaration) ([]route.Endpoint, error) {
+func parseDeclaration(d admin.Declaration) ([]fleet.Endpoint, error) {
 	return discovery.Endpoints([]discovery.EndpointConfig{{
 		URL: d.URL, Name: d.Name, Kind: d.Kind, Role: d.Role, Weight: d.Weight, Models: d.Models, Ranks: d.Ranks, Slots: d.Slots,
 	}}, discovery.None())
@@ -330,7 +331,7 @@ func (r *router) waitReady(ctx context.Context, atMost time.Duration) {
 	for time.Now().Before(deadline) && ctx.Err() == nil {
 		unknown := false
 		for _, s := range r.fleet.Status() {
-			unknown = unknown || s.State == route.StateUnknown
+			unknown = unknown || s.State == fleet.StateUnknown
 		}
 		if !unknown {
 			return

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -25,7 +26,7 @@ type Fleet interface {
 // Declarer is the discovery source behind POST and DELETE /admin/endpoints.
 type Declarer interface {
 	// Add declares endpoints, all or none. It fails with an error that wraps Config.Duplicate when a name is taken.
-	Add(endpoints ...route.Endpoint) error
+	Add(endpoints ...fleet.Endpoint) error
 	// Remove withdraws an endpoint. It fails with an error that wraps Config.NotDeclared when Add did not declare it.
 	Remove(name string) error
 }
@@ -39,7 +40,7 @@ type Config struct {
 
 	Endpoints Declarer
 	Source    string                                      // name of the discovery source that Endpoints feeds; "" means "admin"
-	Parse     func(Declaration) ([]route.Endpoint, error) // expands a declaration (ranks, slots) and reports all its faults
+	Parse     func(Declaration) ([]fleet.Endpoint, error) // expands a declaration (ranks, slots) and reports all its faults
 
 	// The errors that Endpoints wraps for a name that is taken and for one that it did not declare; nil means
 	// ErrDuplicate and ErrNotDeclared.

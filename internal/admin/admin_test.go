@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/warmpath/warmpath/route"
@@ -61,11 +63,11 @@ func (f *fakeFleet) load(name string, requests int) {
 }
 
 // Add and Remove make the fleet its own Declarer.
-func (f *fakeFleet) Add(eps ...route.Endpoint) error {
+func (f *fakeFleet) Add(eps ...fleet.Endpoint) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range eps {
-		f.status = append(f.status, route.EndpointStatus{Endpoint: e, Kind: e.Kind, Source: "admin", State: route.StateUnknown})
+		f.status = append(f.status, route.EndpointStatus{Endpoint: e, Kind: e.Kind, Source: "admin", State: fleet.StateUnknown})
 	}
 	return nil
 }
@@ -81,7 +83,7 @@ func (f *fakeFleet) Remove(name string) error {
 	return nil
 }
 
-func parse(d Declaration) ([]route.Endpoint, error) {
+func parse(d Declaration) ([]fleet.Endpoint, error) {
 	var faults []error
 	if !strings.HasPrefix(d.URL, "http") {
 		faults = append(faults, errors.New("url: want http:// or https://"))
@@ -95,24 +97,24 @@ func parse(d Declaration) ([]route.Endpoint, error) {
 	if d.Name == "" {
 		d.Name = d.URL
 	}
-	e := route.Endpoint{Name: d.Name, URL: d.URL, Kind: route.Kind(d.Kind), Weight: 1, Models: d.Models}
-	out := []route.Endpoint{e}
+	e := fleet.Endpoint{Name: d.Name, URL: d.URL, Kind: fleet.Kind(d.Kind), Weight: 1, Models: d.Models}
+	out := []fleet.Endpoint{e}
 	for i := range d.Ranks {
-		e.Part = route.Part{Kind: route.Rank, Index: i}
+		e.Part = fleet.Part{Kind: fleet.Rank, Index: i}
 		e.Name = fmt.Sprintf("%s/rank%d", d.Name, i)
 		out = append(out[:i], e)
 	}
 	return out, nil
 }
 
-func fleet() *fakeFleet {
+func newFleet() *fakeFleet {
 	return &fakeFleet{status: []route.EndpointStatus{
 		{
-			Endpoint: route.Endpoint{Name: "a", URL: "http://user:secret@10.0.0.1:8000", APIKey: "hidden", Weight: 1}, Kind: route.KindVLLM,
-			Source: "static", State: route.StateUp, Ramp: 1, Models: []route.Model{{ID: "qwen"}},
-			Report: route.Report{Load: &route.LoadReport{Running: 2, Waiting: -1, KVUsage: .25}},
+			Endpoint: fleet.Endpoint{Name: "a", URL: "http://user:secret@10.0.0.1:8000", APIKey: "hidden", Weight: 1}, Kind: fleet.KindVLLM,
+			Source: "static", State: fleet.StateUp, Ramp: 1, Models: []fleet.Model{{ID: "qwen"}},
+			Report: fleet.Report{Load: &fleet.LoadReport{Running: 2, Waiting: -1, KVUsage: .25}},
 		},
-		{Endpoint: route.Endpoint{Name: "http://h:1/x", URL: "http://h:1", Weight: 1}, Source: "admin", State: route.StateUnknown, Load: route.Load{InLine: 3}},
+		{Endpoint: fleet.Endpoint{Name: "http://h:1/x", URL: "http://h:1", Weight: 1}, Source: "admin", State: fleet.StateUnknown, Load: fleet.Load{InLine: 3}},
 	}}
 }
 
@@ -203,7 +205,7 @@ func TestAnswers(t *testing.T) {
 		{"POST", "/admin/endpoints/zz/undrain", "", 404, "unknown_endpoint"},
 		{"POST", "/admin/endpoints/a/drain?wait=soon", "", 400, "bad_wait"},
 	} {
-		w := call(handler(fleet(), nil), c.method, c.target, c.body)
+		w := call(handler(newFleet(), nil), c.method, c.target, c.body)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.has) {
 			t.Errorf("%s %s: got %d %s, want %d with %s", c.method, c.target, w.Code, w.Body, c.status, c.has)
 		}
@@ -217,7 +219,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestDecisionsOff(t *testing.T) {
-	w := call(handler(fleet(), func(c *Config) { c.Decisions = nil }), "GET", "/admin/decisions", "")
+	w := call(handler(newFleet(), func(c *Config) { c.Decisions = nil }), "GET", "/admin/decisions", "")
 	if w.Code != http.StatusNotFound || errorCode(t, w) != "explain_off" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
@@ -252,7 +254,7 @@ func TestGuard(t *testing.T) {
 		{"other port of this host", "", "DELETE", "/admin/endpoints/a", []string{"Origin: http://127.0.0.1:3000"}, 403},
 		{"cross-site by its own word", "", "POST", "/admin/endpoints/a/drain", []string{"Sec-Fetch-Site: cross-site"}, 403},
 	} {
-		w := call(handler(fleet(), func(x *Config) { x.Token = c.token }), c.method, c.target, "", c.heads...)
+		w := call(handler(newFleet(), func(x *Config) { x.Token = c.token }), c.method, c.target, "", c.heads...)
 		if w.Code != c.want {
 			t.Errorf("%s: got %d %s, want %d", c.name, w.Code, w.Body, c.want)
 		}
@@ -300,7 +302,7 @@ func TestDrainWaits(t *testing.T) {
 		{"too long", time.Minute, 202, 3 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := fleet()
+			f := newFleet()
 			if c.after > 0 {
 				f.load("a", 1)
 				defer time.AfterFunc(c.after, func() { f.load("a", 0) }).Stop()
@@ -316,7 +318,7 @@ func TestDrainWaits(t *testing.T) {
 
 // TestRanksTogether: by their engine's name its ranks are shown, drained, waited for and brought back together, and nothing else.
 func TestRanksTogether(t *testing.T) {
-	f := fleet()
+	f := newFleet()
 	h := handler(f, func(c *Config) { c.Source = "admin" })
 	for _, name := range []string{"n", "n2"} {
 		if w := call(h, "POST", "/admin/endpoints", `{"url":"http://n:1","ranks":2,"name":"`+name+`"}`); w.Code != 201 {
@@ -352,7 +354,7 @@ func TestRanksTogether(t *testing.T) {
 }
 
 func TestDeclarationListsAllFaults(t *testing.T) {
-	w := call(handler(fleet(), nil), "POST", "/admin/endpoints", `{"nam":"x","weight":"heavy","models":"m","slots":null}`)
+	w := call(handler(newFleet(), nil), "POST", "/admin/endpoints", `{"nam":"x","weight":"heavy","models":"m","slots":null}`)
 	var b struct{ Error struct{ Faults []string } }
 	if err := json.Unmarshal(w.Body.Bytes(), &b); err != nil {
 		t.Fatal(err)

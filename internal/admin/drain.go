@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -51,7 +52,7 @@ func (a *Admin) drain(w http.ResponseWriter, r *http.Request, name string) {
 		s, still := now[all[i].Endpoint.Name]
 		if !still { // removed while it was drained
 			s = all[i]
-			s.Draining, s.Gone, s.Load = true, true, route.Load{}
+			s.Draining, s.Gone, s.Load = true, true, fleet.Load{}
 		}
 		views = append(views, viewEndpoint(a.c.Now(), &s, heard[s.Endpoint.Name]))
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -93,14 +94,14 @@ func (a *Admin) add(w http.ResponseWriter, r *http.Request) {
 }
 
 // added shows new endpoints as the fleet knows them; one that it has not taken in yet is shown as declared.
-func (a *Admin) added(endpoints []route.Endpoint, names map[string]bool) []endpointView {
+func (a *Admin) added(endpoints []fleet.Endpoint, names map[string]bool) []endpointView {
 	out := a.views(func(s *route.EndpointStatus) bool { return names[s.Endpoint.Name] })
 	for i := range out {
 		delete(names, out[i].Name)
 	}
 	for i := range endpoints {
 		if e := endpoints[i]; names[e.Name] {
-			s := route.EndpointStatus{Endpoint: e, Kind: e.Kind, Source: a.c.Source, State: route.StateUnknown}
+			s := route.EndpointStatus{Endpoint: e, Kind: e.Kind, Source: a.c.Source, State: fleet.StateUnknown}
 			v := viewEndpoint(a.c.Now(), &s, nil)
 			v.Models = append(v.Models, e.Models...)
 			out = append(out, v)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
 )
@@ -60,7 +61,7 @@ func (t *Tally) served(s *live.Served) {
 	defer t.mu.Unlock()
 	t.all.add(s, true, true)
 	by := s.Prefill.Endpoint.Name
-	apart := by != "" && s.Decision.Leg == route.LegDecode
+	apart := by != "" && s.Decision.Leg == fleet.LegDecode
 	if apart {
 		if one := t.of(by); one != nil {
 			one.add(s, true, false)
@@ -84,11 +85,11 @@ func (t *Tally) of(name string) *tallied {
 // add counts a request, or the part of it that an endpoint had: the prompt, the answer, or both.
 func (t *tallied) add(s *live.Served, promptToo, answerToo bool) {
 	t.requests++
-	if !answerToo && s.Outcome != route.OK {
+	if !answerToo && s.Outcome != fleet.OK {
 		return // its own part may have gone well
 	}
 	switch s.Outcome {
-	case route.OK, route.ClientError, route.ClientGone: // who presses stop has not been failed
+	case fleet.OK, fleet.ClientError, fleet.ClientGone: // who presses stop has not been failed
 		if s.Status >= failedFrom {
 			t.failed++
 		}
@@ -103,7 +104,7 @@ func (t *tallied) add(s *live.Served, promptToo, answerToo bool) {
 	if answerToo {
 		t.output += int64(output)
 	}
-	if s.Outcome == route.OK {
+	if s.Outcome == fleet.OK {
 		if prompt == 0 {
 			prompt = s.Decision.PromptTokens
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
 )
@@ -14,23 +15,23 @@ import (
 func TestTally(t *testing.T) {
 	tally, t0 := NewTally(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	hear := tally.Listener().Served
-	serve := func(endpoint string, status int, u route.Usage) {
-		o := route.OK
+	serve := func(endpoint string, status int, u fleet.Usage) {
+		o := fleet.OK
 		if status >= 500 {
-			o = route.EngineError
+			o = fleet.EngineError
 		}
 		hear(&live.Served{
 			Status: status, Outcome: o, Started: t0, FirstByte: t0.Add(100 * time.Millisecond), Usage: u,
-			Decision: route.Decision{Endpoint: route.Endpoint{Name: endpoint}, PromptTokens: 50, CachedTokens: 20},
+			Decision: route.Decision{Endpoint: fleet.Endpoint{Name: endpoint}, PromptTokens: 50, CachedTokens: 20},
 		})
 	}
-	serve("a", 200, route.Usage{PromptTokens: 100, CachedTokens: 75, CachedKnown: true, OutputTokens: 5})
-	hear(&live.Served{Status: 200, Outcome: route.ClientGone, Started: t0, Decision: route.Decision{Endpoint: route.Endpoint{Name: "a"}}})
-	hear(&live.Served{Status: 499, Outcome: route.ClientGone, Started: t0, Decision: route.Decision{Endpoint: route.Endpoint{Name: "a"}}})
-	serve("a", 502, route.Usage{})
-	serve("b", 200, route.Usage{}) // not reported: 50 - 20 estimated
-	serve("gone", 200, route.Usage{})
-	f := fleet()
+	serve("a", 200, fleet.Usage{PromptTokens: 100, CachedTokens: 75, CachedKnown: true, OutputTokens: 5})
+	hear(&live.Served{Status: 200, Outcome: fleet.ClientGone, Started: t0, Decision: route.Decision{Endpoint: fleet.Endpoint{Name: "a"}}})
+	hear(&live.Served{Status: 499, Outcome: fleet.ClientGone, Started: t0, Decision: route.Decision{Endpoint: fleet.Endpoint{Name: "a"}}})
+	serve("a", 502, fleet.Usage{})
+	serve("b", 200, fleet.Usage{}) // not reported: 50 - 20 estimated
+	serve("gone", 200, fleet.Usage{})
+	f := newFleet()
 	f.status[1].Endpoint.Name = "b"
 	w := call(handler(f, func(c *Config) { c.Tally = tally }), "GET", "/admin/endpoints", "")
 	var got struct {
@@ -58,7 +59,7 @@ func TestTally(t *testing.T) {
 func TestTallyIsBounded(t *testing.T) {
 	tally := NewTally()
 	for i := range maxTallied + 10 {
-		tally.served(&live.Served{Decision: route.Decision{Endpoint: route.Endpoint{Name: fmt.Sprint(i)}}})
+		tally.served(&live.Served{Decision: route.Decision{Endpoint: fleet.Endpoint{Name: fmt.Sprint(i)}}})
 	}
 	if len(tally.one) != maxTallied || tally.total().Requests != maxTallied+10 {
 		t.Errorf("%d endpoints, %d requests", len(tally.one), tally.total().Requests)
@@ -66,7 +67,7 @@ func TestTallyIsBounded(t *testing.T) {
 }
 
 func TestPageLoadsNothingAndRunsItsOwnScriptOnly(t *testing.T) {
-	w := call(handler(fleet(), nil), "GET", "/", "")
+	w := call(handler(newFleet(), nil), "GET", "/", "")
 	body, policy := w.Body.String(), w.Header().Get("Content-Security-Policy")
 	for _, part := range []struct{ name, open, end string }{{"style", "<style>", "</style>"}, {"script", "<script>", "</script>"}} {
 		_, rest, _ := strings.Cut(body, part.open)
@@ -86,13 +87,13 @@ func TestPageLoadsNothingAndRunsItsOwnScriptOnly(t *testing.T) {
 func TestTallyOfTwoLegs(t *testing.T) {
 	tally, t0 := NewTally(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := live.Served{
-		Status: 200, Outcome: route.OK, Started: t0, FirstByte: t0.Add(100 * time.Millisecond),
-		Usage:    route.Usage{PromptTokens: 100, CachedTokens: 75, CachedKnown: true, OutputTokens: 5},
-		Decision: route.Decision{Endpoint: route.Endpoint{Name: "d"}, Leg: route.LegDecode}, Prefill: route.Decision{Endpoint: route.Endpoint{Name: "p"}, Leg: route.LegPrefill},
+		Status: 200, Outcome: fleet.OK, Started: t0, FirstByte: t0.Add(100 * time.Millisecond),
+		Usage:    fleet.Usage{PromptTokens: 100, CachedTokens: 75, CachedKnown: true, OutputTokens: 5},
+		Decision: route.Decision{Endpoint: fleet.Endpoint{Name: "d"}, Leg: fleet.LegDecode}, Prefill: route.Decision{Endpoint: fleet.Endpoint{Name: "p"}, Leg: fleet.LegPrefill},
 	}
 	hear := tally.Listener().Served
 	hear(&s)
-	s.Status, s.Outcome, s.Usage = 500, route.EngineError, route.Usage{}
+	s.Status, s.Outcome, s.Usage = 500, fleet.EngineError, fleet.Usage{}
 	hear(&s)
 	got, all := tally.endpoints(nil), tally.total()
 	p, d := got["p"], got["d"]

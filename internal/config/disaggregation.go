@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
@@ -113,12 +114,12 @@ func (c Config) checkRoles() []error {
 }
 
 func rolesOf(declared []discovery.EndpointConfig) []error {
-	var endpoints []route.Endpoint
+	var endpoints []fleet.Endpoint
 	for _, e := range declared {
-		role, _ := route.ParseRole(e.Role)
-		endpoints = append(endpoints, route.Endpoint{Role: role})
+		role, _ := fleet.ParseRole(e.Role)
+		endpoints = append(endpoints, fleet.Endpoint{Role: role})
 	}
-	if err := route.CheckRoles(endpoints); err != nil {
+	if err := fleet.CheckRoles(endpoints); err != nil {
 		return []error{fault("endpoints", "%w", err)}
 	}
 	return nil

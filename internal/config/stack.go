@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/route"
 )
@@ -185,7 +186,7 @@ func (c Config) checkDecoders(keys discovery.Keys) []error {
 	registered := map[string]bool{}
 	for i := range endpoints {
 		e := &endpoints[i]
-		if e.Role == route.RolePrefill {
+		if e.Role == fleet.RolePrefill {
 			continue
 		}
 		decoders++

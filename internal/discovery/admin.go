@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -17,7 +18,7 @@ var (
 )
 
 // Static publishes the endpoints of flags and configuration once.
-func Static(source string, endpoints []route.Endpoint, publish Publish) {
+func Static(source string, endpoints []fleet.Endpoint, publish Publish) {
 	if len(endpoints) > 0 {
 		publish(route.Declared{Source: source, Endpoints: slices.Clone(endpoints)})
 	}
@@ -30,7 +31,7 @@ type Admin struct {
 	taken   func(name string) bool // says whether another source declares the name
 
 	mu        sync.Mutex // held while publishing, so that snapshots arrive in order
-	endpoints []route.Endpoint
+	endpoints []fleet.Endpoint
 }
 
 // NewAdmin makes an empty source. taken says whether a name is in use anywhere in the fleet; nil knows of none.
@@ -42,7 +43,7 @@ func NewAdmin(source string, publish Publish, taken func(name string) bool) *Adm
 }
 
 // Add declares endpoints, all or none. The error wraps ErrDuplicate when a name is in use.
-func (a *Admin) Add(endpoints ...route.Endpoint) error {
+func (a *Admin) Add(endpoints ...fleet.Endpoint) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.endpoints)+len(endpoints) > MaxEndpoints {
@@ -67,7 +68,7 @@ func (a *Admin) Add(endpoints ...route.Endpoint) error {
 func (a *Admin) Remove(name string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	next := slices.DeleteFunc(slices.Clone(a.endpoints), func(e route.Endpoint) bool {
+	next := slices.DeleteFunc(slices.Clone(a.endpoints), func(e fleet.Endpoint) bool {
 		return e.Answers(name)
 	})
 	if len(next) == len(a.endpoints) {
@@ -82,8 +83,8 @@ func (a *Admin) tell() {
 	a.publish(route.Declared{Source: a.source, Endpoints: slices.Clone(a.endpoints)})
 }
 
-func find(list []route.Endpoint, name string) int {
-	return slices.IndexFunc(list, func(e route.Endpoint) bool { return e.Name == name })
+func find(list []fleet.Endpoint, name string) int {
+	return slices.IndexFunc(list, func(e fleet.Endpoint) bool { return e.Name == name })
 }
 
 // Runner is a source that follows the world: it publishes until ctx ends.

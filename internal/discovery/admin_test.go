@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/route"
 )
@@ -35,7 +36,7 @@ func TestStatic(t *testing.T) {
 	var got []route.Declared
 	publish := func(d route.Declared) { got = append(got, d) }
 	discovery.Static("static", nil, publish)
-	discovery.Static("static", []route.Endpoint{{Name: "a"}}, publish)
+	discovery.Static("static", []fleet.Endpoint{{Name: "a"}}, publish)
 	if len(got) != 1 || got[0].Source != "static" || !slices.Equal(names(got[0]), []string{"a"}) {
 		t.Errorf("got %v", got)
 	}
@@ -71,10 +72,10 @@ func TestAdminMatchesModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				add := rapid.SliceOfN(name, 1, 3).Draw(t, "names")
-				var eps []route.Endpoint
+				var eps []fleet.Endpoint
 				next, ok := slices.Clone(model), true
 				for _, n := range add {
-					eps = append(eps, route.Endpoint{Name: n})
+					eps = append(eps, fleet.Endpoint{Name: n})
 					ok = ok && n != "static" && !slices.Contains(next, n)
 					next = append(next, n)
 				}

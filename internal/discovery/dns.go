@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -143,7 +144,7 @@ type DNS struct {
 	resolver Resolver
 	log      *slog.Logger
 
-	last   []route.Endpoint // as published
+	last   []fleet.Endpoint // as published
 	misses int              // answers in a row that said "no such name"
 	failed bool             // the last look-up failed; said once, not each time
 }
@@ -222,7 +223,7 @@ type target struct {
 	share   float64
 }
 
-func (d *DNS) resolve(ctx context.Context) ([]route.Endpoint, error) {
+func (d *DNS) resolve(ctx context.Context) ([]fleet.Endpoint, error) {
 	var targets []target
 	var err error
 	if d.c.Type == "srv" {
@@ -235,7 +236,7 @@ func (d *DNS) resolve(ctx context.Context) ([]route.Endpoint, error) {
 	}
 	slices.SortFunc(targets, func(a, b target) int { return strings.Compare(a.address, b.address) })
 	targets = slices.CompactFunc(targets, func(a, b target) bool { return a.address == b.address })
-	var out []route.Endpoint
+	var out []fleet.Endpoint
 	for _, t := range targets {
 		c := d.c.engine(t.address)
 		if err := c.Validate(); err != nil {

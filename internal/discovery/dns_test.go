@@ -14,6 +14,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/strictyaml"
 	"github.com/warmpath/warmpath/route"
@@ -110,7 +111,7 @@ func TestDNSHosts(t *testing.T) {
 			if diff := gocmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}
-			if e := all[0].Endpoints[0]; all[0].Source != "dns:engines.svc:8000" || e.Kind != route.KindVLLM || e.URL != "http://"+e.Name || e.Weight != 1 {
+			if e := all[0].Endpoints[0]; all[0].Source != "dns:engines.svc:8000" || e.Kind != fleet.KindVLLM || e.URL != "http://"+e.Name || e.Weight != 1 {
 				t.Errorf("got %+v", all[0])
 			}
 		})
@@ -135,14 +136,14 @@ func TestDNSService(t *testing.T) {
 	}}}
 	half := 0.5
 	_, all := follow(t, discovery.DNSConfig{Name: "_http._tcp.svc", Type: "srv", Scheme: "https", Weight: &half, Ranks: 2}, z, 1)
-	want := []route.Endpoint{
-		{Name: "a.svc:9000/rank0", URL: "https://a.svc:9000", Weight: 0.25, Part: route.Part{Kind: route.Rank}},
-		{Name: "a.svc:9000/rank1", URL: "https://a.svc:9000", Weight: 0.25, Part: route.Part{Kind: route.Rank, Index: 1}},
-		{Name: "b.svc:9001/rank0", URL: "https://b.svc:9001", Weight: 0.75, Part: route.Part{Kind: route.Rank}},
-		{Name: "b.svc:9001/rank1", URL: "https://b.svc:9001", Weight: 0.75, Part: route.Part{Kind: route.Rank, Index: 1}},
+	want := []fleet.Endpoint{
+		{Name: "a.svc:9000/rank0", URL: "https://a.svc:9000", Weight: 0.25, Part: fleet.Part{Kind: fleet.Rank}},
+		{Name: "a.svc:9000/rank1", URL: "https://a.svc:9000", Weight: 0.25, Part: fleet.Part{Kind: fleet.Rank, Index: 1}},
+		{Name: "b.svc:9001/rank0", URL: "https://b.svc:9001", Weight: 0.75, Part: fleet.Part{Kind: fleet.Rank}},
+		{Name: "b.svc:9001/rank1", URL: "https://b.svc:9001", Weight: 0.75, Part: fleet.Part{Kind: fleet.Rank, Index: 1}},
 	}
 	for i := range want {
-		want[i].IDForm = route.IDAuto
+		want[i].IDForm = fleet.IDAuto
 	}
 	if diff := gocmp.Diff(want, all[0].Endpoints); diff != "" {
 		t.Error(diff)

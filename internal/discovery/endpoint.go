@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -111,10 +112,10 @@ func (c EndpointConfig) Validate() error {
 // checkTraits reports the faults of everything that is not URL or name.
 func (c EndpointConfig) checkTraits() []error {
 	var faults []error
-	if !slices.Contains(kinds, route.Kind(c.Kind)) && c.Kind != "" {
+	if !slices.Contains(kinds, fleet.Kind(c.Kind)) && c.Kind != "" {
 		faults = append(faults, fault("kind", "%q is not a kind of engine; known: %s", c.Kind, kindNames()))
 	}
-	if _, err := route.ParseRole(c.Role); err != nil {
+	if _, err := fleet.ParseRole(c.Role); err != nil {
 		faults = append(faults, fault("role", "%w", err))
 	}
 	if w := c.Weight; w != nil && !(*w >= 0 && *w <= math.MaxFloat32) {
@@ -135,10 +136,10 @@ func (c EndpointConfig) checkTraits() []error {
 	if c.Ranks > 0 && c.Slots > 0 {
 		faults = append(faults, fault("slots", "an engine is declared by ranks or by slots, not both"))
 	}
-	if k := route.Kind(c.Kind); c.Slots > 0 && k != route.KindUnknown && k != route.KindLlamaCpp {
+	if k := fleet.Kind(c.Kind); c.Slots > 0 && k != fleet.KindUnknown && k != fleet.KindLlamaCpp {
 		faults = append(faults, fault("slots", "only llamacpp has slots, not %s", k))
 	}
-	if k := route.Kind(c.Kind); c.Ranks > 0 && (k == route.KindLlamaCpp || k == route.KindOllama || k == route.KindOther) {
+	if k := fleet.Kind(c.Kind); c.Ranks > 0 && (k == fleet.KindLlamaCpp || k == fleet.KindOllama || k == fleet.KindOther) {
 		faults = append(faults, fault("ranks", "%s has no data-parallel ranks; vllm, sglang and trtllm have", k))
 	}
 	faults = append(faults, c.checkKV()...)
@@ -158,11 +159,11 @@ func (c EndpointConfig) checkTraits() []error {
 	return faults
 }
 
-var kinds = []route.Kind{
-	route.KindVLLM, route.KindSGLang, route.KindTRTLLM, route.KindLlamaCpp, route.KindOllama, route.KindOther,
+var kinds = []fleet.Kind{
+	fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama, fleet.KindOther,
 }
 
-var idForms = []string{"", "off", string(route.IDAuto), string(route.IDParams), string(route.IDDisagg)}
+var idForms = []string{"", "off", string(fleet.IDAuto), string(fleet.IDParams), string(fleet.IDDisagg)}
 
 func kindNames() string {
 	var names []string
@@ -232,8 +233,8 @@ func (k Keys) of(c EndpointConfig) (string, error) {
 
 // Endpoints expands declarations into endpoints, in their order. It reports every fault, each a *FieldError whose path
 // starts with the index ("[2].url"), joined into one error. Two declarations may share neither a name nor an address.
-func Endpoints(configs []EndpointConfig, keys Keys) ([]route.Endpoint, error) {
-	var out []route.Endpoint
+func Endpoints(configs []EndpointConfig, keys Keys) ([]fleet.Endpoint, error) {
+	var out []fleet.Endpoint
 	faults := Check(configs)
 	for i, c := range configs {
 		key, err := keys.of(c)
@@ -304,47 +305,47 @@ func under(i int, err error) error {
 }
 
 // expand is the endpoints of one valid declaration.
-func (c EndpointConfig) expand(key string) []route.Endpoint {
+func (c EndpointConfig) expand(key string) []fleet.Endpoint {
 	url, name, _ := normalise(c.URL)
 	if c.Name != "" {
 		name = c.Name
 	}
-	e := route.Endpoint{
-		Name: name, URL: url, Kind: route.Kind(c.Kind), Weight: 1, Models: slices.Clone(c.Models), APIKey: key,
+	e := fleet.Endpoint{
+		Name: name, URL: url, Kind: fleet.Kind(c.Kind), Weight: 1, Models: slices.Clone(c.Models), APIKey: key,
 		KVEvents: c.KVEvents, KVReplay: c.KVReplay, KVTopic: c.KVTopic,
 		BootstrapPort: c.BootstrapPort, KVAddress: c.KVAddress, TPSize: c.TPSize,
 	}
-	e.Role, _ = route.ParseRole(c.Role)
+	e.Role, _ = fleet.ParseRole(c.Role)
 	if c.Weight != nil {
 		e.Weight = *c.Weight
 	}
 	switch c.ConversationID {
 	case "":
-		e.IDForm = route.IDAuto
+		e.IDForm = fleet.IDAuto
 	case "off":
-		e.IDForm = route.IDUntold
+		e.IDForm = fleet.IDUntold
 	default:
-		e.IDForm = route.IDForm(c.ConversationID)
+		e.IDForm = fleet.IDForm(c.ConversationID)
 	}
-	part, n := route.Rank, c.Ranks
+	part, n := fleet.Rank, c.Ranks
 	if c.Slots > 0 {
-		part, n = route.Slot, c.Slots
+		part, n = fleet.Slot, c.Slots
 	}
 	if n == 0 {
-		return []route.Endpoint{e}
+		return []fleet.Endpoint{e}
 	}
-	out := make([]route.Endpoint, n)
+	out := make([]fleet.Endpoint, n)
 	for i := range out {
 		out[i] = e
-		out[i].Part = route.Part{Kind: part, Index: i}
+		out[i].Part = fleet.Part{Kind: part, Index: i}
 		out[i].Name = name + "/" + out[i].Part.String()
 	}
 	return out
 }
 
 // equal says whether two snapshots are the same.
-func equal(a, b []route.Endpoint) bool {
-	return slices.EqualFunc(a, b, func(x, y route.Endpoint) bool {
+func equal(a, b []fleet.Endpoint) bool {
+	return slices.EqualFunc(a, b, func(x, y fleet.Endpoint) bool {
 		models := slices.Equal(x.Models, y.Models)
 		return models && x.Role == y.Role && x.Name == y.Name && x.URL == y.URL && x.Kind == y.Kind && x.Part == y.Part && x.Weight == y.Weight && x.APIKey == y.APIKey && x.IDForm == y.IDForm &&
 			x.KVEvents == y.KVEvents && x.KVReplay == y.KVReplay && x.KVTopic == y.KVTopic &&

@@ -8,13 +8,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/strictyaml"
-	"github.com/warmpath/warmpath/route"
 )
 
 func TestParseEndpoint(t *testing.T) {
-	f := func(spec string, want ...route.Endpoint) {
+	f := func(spec string, want ...fleet.Endpoint) {
 		t.Helper()
 		c, err := discovery.ParseEndpoint(spec)
 		if err != nil {
@@ -26,30 +26,30 @@ func TestParseEndpoint(t *testing.T) {
 			t.Errorf("%s: %v", spec, err)
 		}
 		for i := range want {
-			want[i].IDForm = std.Or(want[i].IDForm, route.IDAuto)
+			want[i].IDForm = std.Or(want[i].IDForm, fleet.IDAuto)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", spec, diff)
 		}
 	}
-	f("http://10.0.0.1:8000", route.Endpoint{Name: "10.0.0.1:8000", URL: "http://10.0.0.1:8000", Weight: 1})
-	f("localhost:8000", route.Endpoint{Name: "localhost:8000", URL: "http://localhost:8000", Weight: 1})
-	f("https://Engine.Example/", route.Endpoint{Name: "engine.example:443", URL: "https://engine.example", Weight: 1})
-	f("HTTP://a/x//", route.Endpoint{Name: "a:80", URL: "http://a/x", Weight: 1})
-	f("http://a/x%2Cy", route.Endpoint{Name: "a:80", URL: "http://a/x%2Cy", Weight: 1})
-	f("http://[::1]:9", route.Endpoint{Name: "[::1]:9", URL: "http://[::1]:9", Weight: 1})
-	f("http://a:1,weight=0,name=b,kind=sglang,models=m1+m2,api_key=k", route.Endpoint{
-		Name: "b", URL: "http://a:1", Kind: route.KindSGLang, Models: []string{"m1", "m2"}, APIKey: "k",
+	f("http://10.0.0.1:8000", fleet.Endpoint{Name: "10.0.0.1:8000", URL: "http://10.0.0.1:8000", Weight: 1})
+	f("localhost:8000", fleet.Endpoint{Name: "localhost:8000", URL: "http://localhost:8000", Weight: 1})
+	f("https://Engine.Example/", fleet.Endpoint{Name: "engine.example:443", URL: "https://engine.example", Weight: 1})
+	f("HTTP://a/x//", fleet.Endpoint{Name: "a:80", URL: "http://a/x", Weight: 1})
+	f("http://a/x%2Cy", fleet.Endpoint{Name: "a:80", URL: "http://a/x%2Cy", Weight: 1})
+	f("http://[::1]:9", fleet.Endpoint{Name: "[::1]:9", URL: "http://[::1]:9", Weight: 1})
+	f("http://a:1,weight=0,name=b,kind=sglang,models=m1+m2,api_key=k", fleet.Endpoint{
+		Name: "b", URL: "http://a:1", Kind: fleet.KindSGLang, Models: []string{"m1", "m2"}, APIKey: "k",
 	})
 	f("a:1,ranks=2,weight=.5",
-		route.Endpoint{Name: "a:1/rank0", URL: "http://a:1", Weight: 0.5, Part: route.Part{Kind: route.Rank}},
-		route.Endpoint{Name: "a:1/rank1", URL: "http://a:1", Weight: 0.5, Part: route.Part{Kind: route.Rank, Index: 1}})
+		fleet.Endpoint{Name: "a:1/rank0", URL: "http://a:1", Weight: 0.5, Part: fleet.Part{Kind: fleet.Rank}},
+		fleet.Endpoint{Name: "a:1/rank1", URL: "http://a:1", Weight: 0.5, Part: fleet.Part{Kind: fleet.Rank, Index: 1}})
 	f("a:1,name=l,slots=1,kind=llamacpp",
-		route.Endpoint{Name: "l/slot0", URL: "http://a:1", Weight: 1, Kind: route.KindLlamaCpp, Part: route.Part{Kind: route.Slot}})
-	f("a:1,kind=trtllm,conversation_id=disaggregated_params", route.Endpoint{Name: "a:1", URL: "http://a:1", Weight: 1, Kind: route.KindTRTLLM, IDForm: route.IDDisagg})
+		fleet.Endpoint{Name: "l/slot0", URL: "http://a:1", Weight: 1, Kind: fleet.KindLlamaCpp, Part: fleet.Part{Kind: fleet.Slot}})
+	f("a:1,kind=trtllm,conversation_id=disaggregated_params", fleet.Endpoint{Name: "a:1", URL: "http://a:1", Weight: 1, Kind: fleet.KindTRTLLM, IDForm: fleet.IDDisagg})
 	if c, err := discovery.ParseEndpoint("a:1,conversation_id=off"); err != nil {
 		t.Error(err)
-	} else if got, _ := discovery.Endpoints([]discovery.EndpointConfig{c}, discovery.None()); got[0].IDForm != route.IDUntold {
+	} else if got, _ := discovery.Endpoints([]discovery.EndpointConfig{c}, discovery.None()); got[0].IDForm != fleet.IDUntold {
 		t.Errorf("off: %q", got[0].IDForm)
 	}
 }

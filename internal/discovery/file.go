@@ -14,6 +14,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/strictyaml"
 	"github.com/warmpath/warmpath/route"
 )
@@ -34,7 +35,7 @@ type fileContent struct {
 // DecodeEndpoints reads an endpoints file: a YAML or JSON mapping with the one key endpoints. It reports every fault with
 // file:line:column. A file without the key is a fault, since a half-written file must not empty the fleet; an empty fleet
 // is "endpoints: []".
-func DecodeEndpoints(file string, data []byte, keys Keys) ([]route.Endpoint, error) {
+func DecodeEndpoints(file string, data []byte, keys Keys) ([]fleet.Endpoint, error) {
 	var content fileContent
 	places, err := strictyaml.Decode(file, data, &content, strictyaml.Options{Scalars: Scalars()})
 	if err == nil && content.Endpoints == nil {
@@ -82,7 +83,7 @@ type File struct {
 
 	seen    []byte // content last read, good or bad: each version is judged once
 	missing bool   // said once
-	last    []route.Endpoint
+	last    []fleet.Endpoint
 }
 
 // NewFile reads the file; a file that is missing or has faults is an error, since at the start nothing older stands in.

@@ -1,6 +1,8 @@
 package discovery
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+)
 
 // checkHandover reports the faults of what is declared for handing KV cache over.
 func (c EndpointConfig) checkHandover() []error {
@@ -8,11 +10,11 @@ func (c EndpointConfig) checkHandover() []error {
 	if c.BootstrapPort < 0 || c.BootstrapPort > 65535 {
 		faults = append(faults, fault("bootstrap_port", "is %d, must be a port between 1 and 65535, or 0", c.BootstrapPort))
 	}
-	if c.BootstrapPort > 0 && c.Role == string(route.RoleDecode) {
+	if c.BootstrapPort > 0 && c.Role == string(fleet.RoleDecode) {
 		faults = append(faults, fault("bootstrap_port", "is that of a prefiller; an endpoint with the role decode has none"))
 	}
 	if c.KVAddress != "" {
-		if _, err := route.ParseKVAddress(c.KVAddress); err != nil {
+		if _, err := fleet.ParseKVAddress(c.KVAddress); err != nil {
 			faults = append(faults, fault("kv_address", "%w", err))
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // TestHandover: what is declared for handing KV cache over reaches the endpoints, and what engines could not use is a fault.
@@ -15,7 +15,7 @@ func TestHandover(t *testing.T) {
 	}
 	c.KVAddress = "host:10.0.0.5,handshake:6301,notify:61005"
 	for _, e := range c.expand("") {
-		if e.BootstrapPort != 9001 || e.TPSize != 4 || e.KVAddress != c.KVAddress || e.Role != route.RolePrefill {
+		if e.BootstrapPort != 9001 || e.TPSize != 4 || e.KVAddress != c.KVAddress || e.Role != fleet.RolePrefill {
 			t.Errorf("%+v", e)
 		}
 	}

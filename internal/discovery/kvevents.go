@@ -7,20 +7,20 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // checkKV reports the faults of where KV events are.
 func (c EndpointConfig) checkKV() []error {
 	var faults []error
-	kind := route.Kind(c.Kind)
+	kind := fleet.Kind(c.Kind)
 	switch c.KVEvents {
 	case "", "off":
 		if c.KVReplay != "" {
 			faults = append(faults, fault("kv_replay", "needs kv_events: tcp://HOST:PORT beside it"))
 		}
 	case "poll":
-		if kind != route.KindUnknown && kind != route.KindTRTLLM {
+		if kind != fleet.KindUnknown && kind != fleet.KindTRTLLM {
 			faults = append(faults, fault("kv_events", "poll is for trtllm; %s publishes its events at tcp://HOST:PORT", kind))
 		}
 		if c.KVReplay != "" {
@@ -35,7 +35,7 @@ func (c EndpointConfig) checkKV() []error {
 				faults = append(faults, fault("kv_replay", "%w", err))
 			}
 		}
-		if kind != route.KindUnknown && kind != route.KindVLLM && kind != route.KindSGLang && kind != route.KindOther {
+		if kind != fleet.KindUnknown && kind != fleet.KindVLLM && kind != fleet.KindSGLang && kind != fleet.KindOther {
 			faults = append(faults, fault("kv_events", "%s does not publish its events over ZeroMQ", kind))
 		}
 	}

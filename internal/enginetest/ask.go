@@ -12,7 +12,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/sim"
 )
 
@@ -169,8 +169,8 @@ func (s *Server) newAsk(r *http.Request, f *fields) (*ask, error) {
 	if err := s.readMori(r, f, a); err != nil {
 		return nil, err
 	}
-	a.ids = f.ReturnTokenIDs && s.opts.Dialect == route.KindVLLM
-	if s.opts.Dialect == route.KindVLLM {
+	a.ids = f.ReturnTokenIDs && s.opts.Dialect == fleet.KindVLLM
+	if s.opts.Dialect == fleet.KindVLLM {
 		if a.conversation = f.SessionID; a.conversation == "" {
 			a.conversation = r.Header.Get("X-Session-ID")
 		}
@@ -184,14 +184,14 @@ func (s *Server) newAsk(r *http.Request, f *fields) (*ask, error) {
 // requestID is the client's own where the engine takes it (vLLM: header before body; SGLang: rid only), else new.
 func (s *Server) requestID(r *http.Request, f *fields) string {
 	switch s.opts.Dialect {
-	case route.KindVLLM:
+	case fleet.KindVLLM:
 		if id := r.Header.Get("X-Request-Id"); id != "" {
 			return id
 		}
 		if f.RequestID != "" {
 			return f.RequestID
 		}
-	case route.KindSGLang:
+	case fleet.KindSGLang:
 		if f.RID != "" {
 			return f.RID
 		}
@@ -223,7 +223,7 @@ func (s *Server) place(r *http.Request, f *fields, a *ask) error {
 		}
 		a.rank, asked = n, true
 	}
-	if s.opts.Dialect == route.KindSGLang {
+	if s.opts.Dialect == fleet.KindSGLang {
 		for _, v := range []*int{f.DataParallelRank, f.RoutedDPRank} {
 			if v != nil {
 				a.rank, asked = *v, true
@@ -289,7 +289,7 @@ func (s *Server) job(a *ask) (sim.Job, *answer, error) {
 
 // truncates says whether an answer simply ends at the end of the context (llama.cpp, Ollama), where the others refuse
 // a max_tokens that does not fit.
-func (s *Server) truncates() bool { return s.dialect.lanes || s.opts.Dialect == route.KindOllama }
+func (s *Server) truncates() bool { return s.dialect.lanes || s.opts.Dialect == fleet.KindOllama }
 
 // answerTokens is how long the answer becomes, at most room.
 func (s *Server) answerTokens(a *ask, seed uint64, room int) int {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
-	"github.com/warmpath/warmpath/route"
 )
 
 func TestUsageOfARepeatedPrompt(t *testing.T) {
@@ -112,9 +112,9 @@ func TestChatStream(t *testing.T) {
 func TestRequestsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	vllm := start(t, enginetest.Options{ContextTokens: 500, Ranks: 2, BodyBytes: 100_000})
-	sglang := start(t, enginetest.Options{Dialect: route.KindSGLang, ContextTokens: 500, Ranks: 2})
-	llama := start(t, enginetest.Options{Dialect: route.KindLlamaCpp, ContextTokens: 500})
-	ollama := start(t, enginetest.Options{Dialect: route.KindOllama})
+	sglang := start(t, enginetest.Options{Dialect: fleet.KindSGLang, ContextTokens: 500, Ranks: 2})
+	llama := start(t, enginetest.Options{Dialect: fleet.KindLlamaCpp, ContextTokens: 500})
+	ollama := start(t, enginetest.Options{Dialect: fleet.KindOllama})
 	tests := []struct {
 		name, path, body string
 		header           []string
@@ -180,7 +180,7 @@ func TestSaltsAndAdaptersKeepCachesApart(t *testing.T) {
 
 func TestRanksHaveCachesOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []route.Kind{route.KindVLLM, route.KindSGLang} {
+	for _, kind := range []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang} {
 		r := start(t, enginetest.Options{Dialect: kind, Ranks: 2})
 		cached := func(rank string) int {
 			v := r.object("/v1/chat/completions", chatBody(longText), "X-data-parallel-rank", rank)
@@ -229,7 +229,7 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("the error does not tell of %s: %v", want, err)
 		}
 	}
-	if _, err := enginetest.New(enginetest.Options{Dialect: route.KindOllama, Ranks: 2}); err == nil {
+	if _, err := enginetest.New(enginetest.Options{Dialect: fleet.KindOllama, Ranks: 2}); err == nil {
 		t.Error("Ollama with ranks was accepted")
 	}
 }

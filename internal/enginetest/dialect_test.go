@@ -7,66 +7,66 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
-	"github.com/warmpath/warmpath/route"
 )
 
 var endpointTests = []struct {
-	kind       route.Kind
+	kind       fleet.Kind
 	path, body string
 	says       []string // parts of a 200 answer
 }{
-	{route.KindVLLM, "/health", "", nil},
-	{route.KindVLLM, "/ping", "", nil},
-	{route.KindVLLM, "/version", "", []string{`"version":"0.32.0+simulated"`}},
-	{route.KindVLLM, "/load", "", []string{`"server_load":0`}},
-	{route.KindVLLM, "/v1/models", "", []string{`"owned_by":"vllm"`, `"max_model_len":32768`, `"id":"lora"`, `"parent":"m"`, `"permission":[`}},
-	{route.KindVLLM, "/metrics", "", []string{
+	{fleet.KindVLLM, "/health", "", nil},
+	{fleet.KindVLLM, "/ping", "", nil},
+	{fleet.KindVLLM, "/version", "", []string{`"version":"0.32.0+simulated"`}},
+	{fleet.KindVLLM, "/load", "", []string{`"server_load":0`}},
+	{fleet.KindVLLM, "/v1/models", "", []string{`"owned_by":"vllm"`, `"max_model_len":32768`, `"id":"lora"`, `"parent":"m"`, `"permission":[`}},
+	{fleet.KindVLLM, "/metrics", "", []string{
 		`vllm:num_requests_running{engine="0",model_name="m"} 0`, `vllm:num_requests_waiting{engine="1",model_name="m"} 0`,
 		`vllm:kv_cache_usage_perc{`, `vllm:prefix_cache_queries_total{`, `vllm:prefix_cache_hits_total{`, `block_size="16"`,
 		`num_gpu_blocks="7500"`, `kv_cache_size_tokens="120000"`, `vllm:num_preemptions_total{`, `running_lora_adapters="lora"`,
 	}},
-	{route.KindVLLM, "/tokenize", `{"model":"m","prompt":"eight by"}`, []string{`"count":2`, `"max_model_len":32768`}},
-	{route.KindVLLM, "/detokenize", `{"model":"m","tokens":[1751607653]}`, []string{`"prompt":"eigh"`}},
-	{route.KindVLLM, "/v1/embeddings", `{"model":"m","input":"hello"}`, []string{`"object":"embedding"`, `"prompt_tokens":2`}},
-	{route.KindVLLM, "/v1/completions", `{"model":"m","prompt":[1,2,3],"max_tokens":2}`, []string{`"object":"text_completion"`, `"prompt_tokens":3`, `"text":`}},
-	{route.KindVLLM, "/v1/completions", `{"model":"m","prompt":[[1,2,3]],"max_tokens":2}`, []string{`"prompt_tokens":3`}},
-	{route.KindVLLM, "/v1/messages/count_tokens", chatBody("hello"), []string{`"input_tokens":`}},
-	{route.KindSGLang, "/health", "", nil},
-	{route.KindSGLang, "/ready", "", nil},
-	{route.KindSGLang, "/v1/models", "", []string{`"owned_by":"sglang"`, `"max_model_len":32768`}},
-	{route.KindSGLang, "/model_info", "", []string{`"is_generation":true`}},
-	{route.KindSGLang, "/get_model_info", "", []string{`"is_generation":true`}},
-	{route.KindSGLang, "/server_info", "", []string{`"page_size":16`, `"dp_size":2`, `"max_total_num_tokens":120000`, `"max_running_requests":16`, `"enable_cache_report":true`}},
-	{route.KindSGLang, "/get_server_info", "", []string{`"dp_size":2`}},
-	{route.KindSGLang, "/v1/loads", "", []string{`"dp_rank":0`, `"dp_rank":1`, `"num_running_reqs":0`}},
-	{route.KindSGLang, "/v1/loads?dp_rank=1", "", []string{`"loads":[{"cache_hit_rate"`, `"dp_rank":1`}},
-	{route.KindSGLang, "/metrics", "", []string{`sglang:num_running_reqs{engine_type="unified",model_name="m"`, `dp_rank="1"`, `sglang:token_usage{`, `sglang:max_total_num_tokens{`}},
-	{route.KindSGLang, "/v1/chat/completions", `{"model":"another","messages":[{"role":"user","content":"a"}]}`, []string{`"model":"another"`}},
-	{route.KindTRTLLM, "/health", "", nil},
-	{route.KindTRTLLM, "/version", "", []string{`simulated`}},
-	{route.KindTRTLLM, "/v1/models", "", []string{`"id":"m"`}},
-	{route.KindTRTLLM, "/server_info", "", []string{`"disaggregated_params":null`, `"tokens_per_block":16`, `"kv_cache_hash_algo"`}},
-	{route.KindTRTLLM, "/prometheus/metrics", "", []string{`trtllm_kv_cache_hit_rate`}},
-	{route.KindLlamaCpp, "/health", "", []string{`{"status":"ok"}`}},
-	{route.KindLlamaCpp, "/props", "", []string{`"total_slots":16`, `"n_ctx":32768`}},
-	{route.KindLlamaCpp, "/slots", "", []string{`"id":15`, `"is_processing":false`}},
-	{route.KindLlamaCpp, "/metrics", "", []string{"llamacpp:requests_processing 0", "llamacpp:requests_deferred 0"}},
-	{route.KindLlamaCpp, "/v1/models", "", []string{`"owned_by":"llamacpp"`, `"n_ctx":32768`}},
-	{route.KindLlamaCpp, "/tokenize", `{"content":"eigh"}`, []string{`{"tokens":[1751607653]}`}},
-	{route.KindLlamaCpp, "/completion", `{"prompt":"hello","n_predict":3}`, []string{`"tokens_predicted":3`, `"stop_type":"limit"`, `"timings":{`}},
-	{route.KindOllama, "/api/version", "", []string{`"version":"0.33.3+simulated"`}},
-	{route.KindOllama, "/api/tags", "", []string{`"name":"m"`}},
-	{route.KindOllama, "/api/ps", "", []string{`"name":"m"`, `"expires_at"`}},
-	{route.KindOllama, "/v1/models", "", []string{`"id":"m"`}},
+	{fleet.KindVLLM, "/tokenize", `{"model":"m","prompt":"eight by"}`, []string{`"count":2`, `"max_model_len":32768`}},
+	{fleet.KindVLLM, "/detokenize", `{"model":"m","tokens":[1751607653]}`, []string{`"prompt":"eigh"`}},
+	{fleet.KindVLLM, "/v1/embeddings", `{"model":"m","input":"hello"}`, []string{`"object":"embedding"`, `"prompt_tokens":2`}},
+	{fleet.KindVLLM, "/v1/completions", `{"model":"m","prompt":[1,2,3],"max_tokens":2}`, []string{`"object":"text_completion"`, `"prompt_tokens":3`, `"text":`}},
+	{fleet.KindVLLM, "/v1/completions", `{"model":"m","prompt":[[1,2,3]],"max_tokens":2}`, []string{`"prompt_tokens":3`}},
+	{fleet.KindVLLM, "/v1/messages/count_tokens", chatBody("hello"), []string{`"input_tokens":`}},
+	{fleet.KindSGLang, "/health", "", nil},
+	{fleet.KindSGLang, "/ready", "", nil},
+	{fleet.KindSGLang, "/v1/models", "", []string{`"owned_by":"sglang"`, `"max_model_len":32768`}},
+	{fleet.KindSGLang, "/model_info", "", []string{`"is_generation":true`}},
+	{fleet.KindSGLang, "/get_model_info", "", []string{`"is_generation":true`}},
+	{fleet.KindSGLang, "/server_info", "", []string{`"page_size":16`, `"dp_size":2`, `"max_total_num_tokens":120000`, `"max_running_requests":16`, `"enable_cache_report":true`}},
+	{fleet.KindSGLang, "/get_server_info", "", []string{`"dp_size":2`}},
+	{fleet.KindSGLang, "/v1/loads", "", []string{`"dp_rank":0`, `"dp_rank":1`, `"num_running_reqs":0`}},
+	{fleet.KindSGLang, "/v1/loads?dp_rank=1", "", []string{`"loads":[{"cache_hit_rate"`, `"dp_rank":1`}},
+	{fleet.KindSGLang, "/metrics", "", []string{`sglang:num_running_reqs{engine_type="unified",model_name="m"`, `dp_rank="1"`, `sglang:token_usage{`, `sglang:max_total_num_tokens{`}},
+	{fleet.KindSGLang, "/v1/chat/completions", `{"model":"another","messages":[{"role":"user","content":"a"}]}`, []string{`"model":"another"`}},
+	{fleet.KindTRTLLM, "/health", "", nil},
+	{fleet.KindTRTLLM, "/version", "", []string{`simulated`}},
+	{fleet.KindTRTLLM, "/v1/models", "", []string{`"id":"m"`}},
+	{fleet.KindTRTLLM, "/server_info", "", []string{`"disaggregated_params":null`, `"tokens_per_block":16`, `"kv_cache_hash_algo"`}},
+	{fleet.KindTRTLLM, "/prometheus/metrics", "", []string{`trtllm_kv_cache_hit_rate`}},
+	{fleet.KindLlamaCpp, "/health", "", []string{`{"status":"ok"}`}},
+	{fleet.KindLlamaCpp, "/props", "", []string{`"total_slots":16`, `"n_ctx":32768`}},
+	{fleet.KindLlamaCpp, "/slots", "", []string{`"id":15`, `"is_processing":false`}},
+	{fleet.KindLlamaCpp, "/metrics", "", []string{"llamacpp:requests_processing 0", "llamacpp:requests_deferred 0"}},
+	{fleet.KindLlamaCpp, "/v1/models", "", []string{`"owned_by":"llamacpp"`, `"n_ctx":32768`}},
+	{fleet.KindLlamaCpp, "/tokenize", `{"content":"eigh"}`, []string{`{"tokens":[1751607653]}`}},
+	{fleet.KindLlamaCpp, "/completion", `{"prompt":"hello","n_predict":3}`, []string{`"tokens_predicted":3`, `"stop_type":"limit"`, `"timings":{`}},
+	{fleet.KindOllama, "/api/version", "", []string{`"version":"0.33.3+simulated"`}},
+	{fleet.KindOllama, "/api/tags", "", []string{`"name":"m"`}},
+	{fleet.KindOllama, "/api/ps", "", []string{`"name":"m"`, `"expires_at"`}},
+	{fleet.KindOllama, "/v1/models", "", []string{`"id":"m"`}},
 }
 
 func TestEndpointsOfEachDialect(t *testing.T) {
 	t.Parallel()
-	rigs := map[route.Kind]*rig{}
+	rigs := map[fleet.Kind]*rig{}
 	for _, k := range allDialects {
 		o := enginetest.Options{Dialect: k, Adapters: []string{"lora"}}
-		if k == route.KindVLLM || k == route.KindSGLang {
+		if k == fleet.KindVLLM || k == fleet.KindSGLang {
 			o.Ranks = 2
 		}
 		rigs[k] = start(t, o)
@@ -113,8 +113,8 @@ func TestMetricsAgreeWithUsage(t *testing.T) {
 
 func TestLoading(t *testing.T) {
 	t.Parallel()
-	for kind, path := range map[route.Kind]string{
-		route.KindVLLM: "/health", route.KindSGLang: "/ready", route.KindTRTLLM: "/health", route.KindLlamaCpp: "/health",
+	for kind, path := range map[fleet.Kind]string{
+		fleet.KindVLLM: "/health", fleet.KindSGLang: "/ready", fleet.KindTRTLLM: "/health", fleet.KindLlamaCpp: "/health",
 	} {
 		r := start(t, enginetest.Options{Dialect: kind, LoadingFor: time.Hour})
 		if resp, _ := r.do(path, ""); resp.StatusCode != 503 {
@@ -125,7 +125,7 @@ func TestLoading(t *testing.T) {
 
 func TestSGLangHealthCostsAGeneration(t *testing.T) {
 	t.Parallel()
-	r := start(t, enginetest.Options{Dialect: route.KindSGLang})
+	r := start(t, enginetest.Options{Dialect: fleet.KindSGLang})
 	r.do("/health", "")
 	r.do("/ready", "")
 	if got := r.engine.Stats().Ranks[0].Finished; got != 1 {
@@ -135,7 +135,7 @@ func TestSGLangHealthCostsAGeneration(t *testing.T) {
 
 func TestSGLangGenerate(t *testing.T) {
 	t.Parallel()
-	r := start(t, enginetest.Options{Dialect: route.KindSGLang, Ranks: 2})
+	r := start(t, enginetest.Options{Dialect: fleet.KindSGLang, Ranks: 2})
 	body := `{"text":` + quote(longText) + `,"routed_dp_rank":1,"rid":"r7","sampling_params":{"max_new_tokens":4,"ignore_eos":true}`
 	first := r.object("/generate", body+"}")
 	if number(t, first, "meta_info", "dp_rank") != 1 || at(t, first, "meta_info", "id") != "r7" || at(t, first, "meta_info", "cached_tokens_details") != nil {
@@ -157,7 +157,7 @@ func TestSGLangGenerate(t *testing.T) {
 
 func TestTRTLLMMetricsClearOnRead(t *testing.T) {
 	t.Parallel()
-	r := start(t, enginetest.Options{Dialect: route.KindTRTLLM})
+	r := start(t, enginetest.Options{Dialect: fleet.KindTRTLLM})
 	if _, text := r.do("/metrics", ""); text != "[]" {
 		t.Errorf("idle: %s", text)
 	}
@@ -174,7 +174,7 @@ func TestTRTLLMMetricsClearOnRead(t *testing.T) {
 
 func TestLlamaCppSlots(t *testing.T) {
 	t.Parallel()
-	r := start(t, enginetest.Options{Dialect: route.KindLlamaCpp})
+	r := start(t, enginetest.Options{Dialect: fleet.KindLlamaCpp})
 	cached := func(more string) int {
 		v := r.object("/v1/chat/completions", chatBody(longText, more))
 		return number(t, v, "timings", "cache_n")
@@ -195,7 +195,7 @@ func TestLlamaCppSlots(t *testing.T) {
 
 func TestOllamaNative(t *testing.T) {
 	t.Parallel()
-	r := start(t, enginetest.Options{Dialect: route.KindOllama})
+	r := start(t, enginetest.Options{Dialect: fleet.KindOllama})
 	body := `{"model":"m","messages":[{"role":"user","content":` + quote(longText) + `}],"options":{"num_predict":5}`
 	resp, text := r.do("/api/chat", body+"}")
 	lines := strings.Split(strings.TrimSpace(text), "\n")

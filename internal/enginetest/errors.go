@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/sim"
 )
 
@@ -37,7 +37,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, status int, kind, 
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/v1/messages"):
 		writeJSON(w, status, map[string]any{"type": "error", "error": map[string]any{"type": anthropicKind(status), "message": msg}})
-	case s.opts.Dialect == route.KindOllama && strings.HasPrefix(r.URL.Path, "/api/"):
+	case s.opts.Dialect == fleet.KindOllama && strings.HasPrefix(r.URL.Path, "/api/"):
 		writeJSON(w, status, map[string]any{"error": msg})
 	case s.dialect.flatErrors && strings.HasPrefix(r.URL.Path, "/v1/"):
 		writeJSON(w, status, map[string]any{"object": "error", "message": msg, "type": kind, "param": nil, "code": status})

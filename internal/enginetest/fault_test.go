@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
-	"github.com/warmpath/warmpath/route"
 )
 
 func (r *rig) fault(f enginetest.Fault) {
@@ -215,7 +215,7 @@ func TestHangEndsWithTheFault(t *testing.T) {
 // A client that leaves cancels its job: in the stream, and before the first token of a plain request.
 func TestDisconnectCancels(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []route.Kind{route.KindVLLM, route.KindSGLang, route.KindOllama} {
+	for _, kind := range []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang, fleet.KindOllama} {
 		r := start(t, enginetest.Options{Dialect: kind, Speed: 1})
 		for i, stream := range []string{"true", "false"} {
 			ctx, leave := context.WithCancel(t.Context())

@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
-	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
 )
 
@@ -160,6 +160,6 @@ func chatBody(text string, more ...string) string {
 	return `{"model":"m","messages":[{"role":"user","content":` + string(b) + `}]` + strings.Join(more, "") + `}`
 }
 
-var allDialects = []route.Kind{route.KindVLLM, route.KindSGLang, route.KindTRTLLM, route.KindLlamaCpp, route.KindOllama}
+var allDialects = []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama}
 
 var longText = sim.Text(7, 400)

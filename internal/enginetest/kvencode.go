@@ -8,7 +8,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/warmpath/warmpath/engine"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // kvStored is a run of blocks as an event tells them.
@@ -30,11 +30,11 @@ type kvEvent struct {
 }
 
 // kvBatch writes a message's payload as the dialect has it: an array of time, events and rank (vLLM 0.32, SGLang 0.5.23).
-func kvBatch(dialect route.Kind, arrays bool, at float64, events []kvEvent, rank int) []byte {
+func kvBatch(dialect fleet.Kind, arrays bool, at float64, events []kvEvent, rank int) []byte {
 	b := msgp.AppendFloat64(msgp.AppendArrayHeader(nil, 3), at)
 	n := 0
 	for _, e := range events {
-		if n++; dialect == route.KindVLLM && len(e.removed) > 0 {
+		if n++; dialect == fleet.KindVLLM && len(e.removed) > 0 {
 			n += len(e.removed) - 1
 		}
 	}
@@ -43,7 +43,7 @@ func kvBatch(dialect route.Kind, arrays bool, at float64, events []kvEvent, rank
 		switch {
 		case e.stored != nil && arrays:
 			b = storedArray(b, e.stored)
-		case e.stored != nil && dialect == route.KindSGLang:
+		case e.stored != nil && dialect == fleet.KindSGLang:
 			b = storedSGLang(b, e.stored)
 		case e.stored != nil:
 			b = storedVLLM(b, e.stored)
@@ -51,7 +51,7 @@ func kvBatch(dialect route.Kind, arrays bool, at float64, events []kvEvent, rank
 			b = msgp.AppendString(msgp.AppendArrayHeader(b, 1), "AllBlocksCleared")
 		case e.removed == nil:
 			b = kvText(msgp.AppendMapHeader(b, 1), "type", "AllBlocksCleared")
-		case dialect == route.KindSGLang:
+		case dialect == fleet.KindSGLang:
 			b = removed(b, arrays, dialect, e.removed)
 		default: // one event a block
 			for i := range e.removed {
@@ -67,14 +67,14 @@ func kvText(b []byte, key, value string) []byte {
 }
 
 // kvHash writes a hash: unsigned for vLLM, signed for SGLang, each as short as it can be.
-func kvHash(b []byte, dialect route.Kind, h uint64) []byte {
-	if dialect == route.KindSGLang && int64(h) < 0 {
+func kvHash(b []byte, dialect fleet.Kind, h uint64) []byte {
+	if dialect == fleet.KindSGLang && int64(h) < 0 {
 		return msgp.AppendInt64(b, int64(h))
 	}
 	return msgp.AppendUint64(b, h)
 }
 
-func kvHashes(b []byte, dialect route.Kind, hashes []uint64) []byte {
+func kvHashes(b []byte, dialect fleet.Kind, hashes []uint64) []byte {
 	b = msgp.AppendArrayHeader(b, uint32(len(hashes)))
 	for _, h := range hashes {
 		b = kvHash(b, dialect, h)
@@ -82,7 +82,7 @@ func kvHashes(b []byte, dialect route.Kind, hashes []uint64) []byte {
 	return b
 }
 
-func kvParent(b []byte, dialect route.Kind, s *kvStored) []byte {
+func kvParent(b []byte, dialect fleet.Kind, s *kvStored) []byte {
 	if s.first {
 		return msgp.AppendNil(b)
 	}
@@ -98,7 +98,7 @@ func kvTokens(b []byte, tokens []uint32) []byte {
 }
 
 // kvCommon writes what vLLM and SGLang have in common.
-func kvCommon(b []byte, dialect route.Kind, s *kvStored) []byte {
+func kvCommon(b []byte, dialect fleet.Kind, s *kvStored) []byte {
 	b = kvText(b, "type", "BlockStored")
 	b = kvHashes(msgp.AppendString(b, "block_hashes"), dialect, s.hashes)
 	b = kvParent(msgp.AppendString(b, "parent_block_hash"), dialect, s)
@@ -113,7 +113,7 @@ func storedVLLM(b []byte, s *kvStored) []byte {
 	if s.session != "" {
 		n++
 	}
-	b = kvCommon(msgp.AppendMapHeader(b, n), route.KindVLLM, s)
+	b = kvCommon(msgp.AppendMapHeader(b, n), fleet.KindVLLM, s)
 	b = msgp.AppendString(b, "lora_name")
 	if s.adapter == "" {
 		b = msgp.AppendNil(b)
@@ -163,7 +163,7 @@ func storedSGLang(b []byte, s *kvStored) []byte {
 	if s.adapter != "" {
 		n++
 	}
-	b = kvCommon(msgp.AppendMapHeader(b, n), route.KindSGLang, s)
+	b = kvCommon(msgp.AppendMapHeader(b, n), fleet.KindSGLang, s)
 	if s.salt != "" {
 		b = kvText(b, "cache_salt", s.salt)
 	}
@@ -176,24 +176,24 @@ func storedSGLang(b []byte, s *kvStored) []byte {
 // storedArray is the older form: the tag, and the fields of vLLM 0.11.
 func storedArray(b []byte, s *kvStored) []byte {
 	b = msgp.AppendString(msgp.AppendArrayHeader(b, 7), "BlockStored")
-	b = kvHashes(b, route.KindVLLM, s.hashes)
-	b = kvParent(b, route.KindVLLM, s)
+	b = kvHashes(b, fleet.KindVLLM, s.hashes)
+	b = kvParent(b, fleet.KindVLLM, s)
 	b = msgp.AppendUint64(kvTokens(b, s.tokens), uint64(s.size))
 	return msgp.AppendString(msgp.AppendNil(b), "GPU")
 }
 
-func removed(b []byte, arrays bool, dialect route.Kind, hashes []uint64) []byte {
+func removed(b []byte, arrays bool, dialect fleet.Kind, hashes []uint64) []byte {
 	if arrays {
 		b = msgp.AppendString(msgp.AppendArrayHeader(b, 3), "BlockRemoved")
 		return msgp.AppendString(kvHashes(b, dialect, hashes), "GPU")
 	}
 	n := uint32(4)
-	if dialect == route.KindSGLang {
+	if dialect == fleet.KindSGLang {
 		n = 3
 	}
 	b = kvText(msgp.AppendMapHeader(b, n), "type", "BlockRemoved")
 	b = kvText(kvHashes(msgp.AppendString(b, "block_hashes"), dialect, hashes), "medium", "GPU")
-	if dialect == route.KindSGLang {
+	if dialect == fleet.KindSGLang {
 		return b
 	}
 	return msgp.AppendInt(msgp.AppendString(b, "group_idx"), 0)
@@ -233,21 +233,21 @@ func trtStored(s *kvStored) map[string]any {
 }
 
 // kvDigests names the whole blocks of a prompt as the dialect's engine does: numbers, by block.
-func kvDigests(dialect route.Kind, tokens []uint32, size int, adapter, salt string) []uint64 {
+func kvDigests(dialect fleet.Kind, tokens []uint32, size int, adapter, salt string) []uint64 {
 	var out []uint64
 	h := engine.NewVLLMHash(false, false, "0")
 	var digest []byte
-	if dialect == route.KindSGLang && salt+adapter != "" {
+	if dialect == fleet.KindSGLang && salt+adapter != "" {
 		digest = engine.SGLangDigest(nil, []uint32{binary.LittleEndian.Uint32(engine.SGLangDigest([]byte(strconv.Quote(salt)+adapter), nil))})
 	}
 	parent, scope := uint64(0), engine.TRTLLMScope{}
 	for i := 0; (i+1)*size <= len(tokens); i++ {
 		block := tokens[i*size : (i+1)*size]
 		switch dialect {
-		case route.KindSGLang:
+		case fleet.KindSGLang:
 			digest = engine.SGLangDigest(digest, block)
 			out = append(out, uint64(engine.SGLangNumber(digest)))
-		case route.KindTRTLLM:
+		case fleet.KindTRTLLM:
 			parent = engine.TRTLLMBlockV1(parent, block, scope)
 			out = append(out, parent)
 		default:

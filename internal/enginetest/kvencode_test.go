@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/engine"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
 )
 
 // TestEncodedAsCaptured reads what real engines published and writes it again: to the byte the same.
 func TestEncodedAsCaptured(t *testing.T) {
-	for dialect, name := range map[route.Kind]string{route.KindVLLM: "kv_vllm_0.32.txt", route.KindSGLang: "kv_sglang_0.5.23.txt"} {
+	for dialect, name := range map[fleet.Kind]string{fleet.KindVLLM: "kv_vllm_0.32.txt", fleet.KindSGLang: "kv_sglang_0.5.23.txt"} {
 		text, err := os.ReadFile("../../engine/testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +36,7 @@ func TestEncodedAsCaptured(t *testing.T) {
 			payload := frames[2]
 			seq := binary.BigEndian.Uint64(frames[1])
 			frames = nil
-			var batch route.KVBatch
+			var batch kvstream.Batch
 			if err := engine.ReadKVBatch(payload, &batch); err != nil {
 				t.Fatal(err)
 			}
@@ -55,12 +56,12 @@ func TestEncodedAsCaptured(t *testing.T) {
 }
 
 // again is the event as it would be published.
-func again(events []kvEvent, dialect route.Kind, e *route.KVEvent, payload []byte) []kvEvent {
+func again(events []kvEvent, dialect fleet.Kind, e *kvstream.Event, payload []byte) []kvEvent {
 	switch e.Kind {
-	case route.KVCleared:
+	case kvstream.Cleared:
 		return append(events, kvEvent{})
-	case route.KVRemoved:
-		if n := len(events); dialect == route.KindVLLM && n > 0 && events[n-1].removed != nil {
+	case kvstream.Removed:
+		if n := len(events); dialect == fleet.KindVLLM && n > 0 && events[n-1].removed != nil {
 			events[n-1].removed = append(events[n-1].removed, e.Hashes...)
 			return events
 		}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-zeromq/zmq4"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/sim"
 )
 
@@ -31,7 +31,7 @@ const (
 
 // kvPublisher publishes what happens in the cache of one rank. Its methods are called with the pump's lock held.
 type kvPublisher struct {
-	dialect route.Kind
+	dialect fleet.Kind
 	arrays  bool
 	rank    int
 	ranks   int
@@ -104,7 +104,7 @@ func openKV(o Options, host string, base int) (all []*kvPublisher, err error) {
 			events: net.JoinHostPort(host, strconv.Itoa(base+rank)), again: net.JoinHostPort(host, strconv.Itoa(base+o.Ranks+rank)),
 		}
 		p.reset()
-		if o.Dialect != route.KindTRTLLM {
+		if o.Dialect != fleet.KindTRTLLM {
 			err = p.open()
 		}
 		if err != nil {
@@ -123,7 +123,7 @@ func (p *kvPublisher) reset() {
 	defer p.mu.Unlock()
 	p.next, p.kept, p.queue, p.clear = 0, nil, nil, false
 	p.names, p.jobs = map[uint64]uint64{}, map[uint64]*kvJob{}
-	if p.dialect == route.KindTRTLLM {
+	if p.dialect == fleet.KindTRTLLM {
 		p.enqueue(kvEvent{})
 	}
 }
@@ -163,7 +163,7 @@ func (p *kvPublisher) close() {
 func (p *kvPublisher) restart() {
 	p.close()
 	p.reset()
-	if p.dialect == route.KindTRTLLM {
+	if p.dialect == fleet.KindTRTLLM {
 		return
 	}
 	for range kvTries { // the port may take a moment to be free
@@ -285,7 +285,7 @@ func (p *kvPublisher) cleared() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.names)
-	if p.dialect == route.KindVLLM {
+	if p.dialect == fleet.KindVLLM {
 		p.clear = true
 		return
 	}
@@ -294,7 +294,7 @@ func (p *kvPublisher) cleared() {
 
 // send publishes a message and keeps it; mu is held.
 func (p *kvPublisher) send(events []kvEvent) {
-	if p.dialect == route.KindTRTLLM {
+	if p.dialect == fleet.KindTRTLLM {
 		for _, e := range events {
 			if e.stored != nil || e.removed != nil {
 				p.enqueue(e)

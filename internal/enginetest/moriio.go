@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // The hand-over of vLLM's MoRIIOConnector (0.32.0), both sides and both modes (Options.Connector "moriio" and "moriio_read"). Engines
@@ -25,7 +25,7 @@ func (s *Server) KVAddress() string {
 	if port == 0 {
 		return ""
 	}
-	return route.KVAddress{Host: host, Handshake: port, Notify: port}.String()
+	return fleet.KVAddress{Host: host, Handshake: port, Notify: port}.String()
 }
 
 // moriParams are the members that are looked at.
@@ -65,7 +65,7 @@ func (s *Server) readMori(r *http.Request, f *fields, a *ask) error {
 	if p.RemotePrefill {
 		own, other = other, own
 	}
-	peer, err := route.ParseKVAddress(other)
+	peer, err := fleet.ParseKVAddress(other)
 	switch {
 	case err != nil:
 		return s.refuse("%v", err)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // openAIRoutes are the paths that all dialects have in OpenAI's form.
@@ -81,7 +81,7 @@ func (*openAIShape) contentType() string { return "text/event-stream; charset=ut
 
 func (o *openAIShape) id(a *answer) string {
 	switch {
-	case o.s.opts.Dialect == route.KindSGLang:
+	case o.s.opts.Dialect == fleet.KindSGLang:
 		return a.ask.id
 	case o.chat:
 		return "chatcmpl-" + a.ask.id
@@ -177,7 +177,7 @@ func (o *openAIShape) whole(a *answer) any {
 	} else if a.ask.ids {
 		choice["prompt_token_ids"] = ids
 	}
-	if o.s.opts.Dialect == route.KindVLLM && o.s.opts.Connector != "" {
+	if o.s.opts.Dialect == fleet.KindVLLM && o.s.opts.Connector != "" {
 		v["kv_transfer_params"] = a.handed // null but for prefill legs
 	}
 	if o.s.dialect.timings {
@@ -208,15 +208,15 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 	add := func(id string, parent any) {
 		m := map[string]any{"id": id, "object": "model", "created": s.started.Unix(), "owned_by": s.dialect.ownedBy, "root": id, "parent": parent}
 		switch s.opts.Dialect {
-		case route.KindVLLM:
+		case fleet.KindVLLM:
 			m["max_model_len"] = s.opts.ContextTokens
 			m["permission"] = []any{map[string]any{
 				"id": "modelperm-" + id, "object": "model_permission", "created": s.started.Unix(), "allow_sampling": true,
 				"allow_view": true, "organization": "*", "is_blocking": false,
 			}}
-		case route.KindSGLang:
+		case fleet.KindSGLang:
 			m["max_model_len"] = s.opts.ContextTokens
-		case route.KindLlamaCpp:
+		case fleet.KindLlamaCpp:
 			m["meta"] = map[string]any{
 				"n_ctx": s.opts.ContextTokens, "n_ctx_train": s.opts.ContextTokens,
 				"n_vocab": 32000, "n_params": 0, "size": 0,

@@ -21,13 +21,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/sim"
 )
 
 // Options say what engine to simulate. The zero value of a field takes its default.
 type Options struct {
-	Dialect       route.Kind    // default route.KindVLLM
+	Dialect       fleet.Kind    // default route.KindVLLM
 	Models        []string      // base models; default "simulated"; the first is the parent of the adapters
 	Adapters      []string      // LoRA adapters, served as models (vLLM, SGLang)
 	Ranks         int           // data-parallel ranks, each an engine with a cache of its own; default 1
@@ -57,15 +57,15 @@ type Options struct {
 	KVPort            int           // LMCache: first of the ports at which a decoder receives, which Listen opens; 0 leaves them to ListenKV
 	KVNotify          string        // LMCache: host:port at which the router is told of KV cache that was pushed; "" tells nobody
 	Silent            bool          // every answer is the end-of-sequence token alone
-	Role              route.Role    // SGLang: what the server was started for; the others are what each request asks
+	Role              fleet.Role    // SGLang: what the server was started for; the others are what each request asks
 	BootstrapPort     int           // SGLang and Mooncake: of a prefiller's bootstrap server, opened by Listen; 0 takes a free one
 	Tokenizer         Tokenizer     // TensorRT-LLM: makes the tokens; nil: each four bytes of a prompt are one
 	DisaggKey         string        // TensorRT-LLM: a generation worker refuses what is not signed with it; "" asks for no signature
 }
 
 func (o Options) withDefaults() Options {
-	if o.Dialect == route.KindUnknown {
-		o.Dialect = route.KindVLLM
+	if o.Dialect == fleet.KindUnknown {
+		o.Dialect = fleet.KindVLLM
 	}
 	if len(o.Models) == 0 {
 		o.Models = []string{"simulated"}
@@ -117,7 +117,7 @@ func (o Options) validate() error {
 	_, known := dialects[o.Dialect]
 	fault(!known, "no simulated engine speaks %q; known are vllm, sglang, trtllm, llamacpp, ollama", o.Dialect)
 	fault(o.Ranks < 1 || o.Ranks > 64, "ranks must be in 1..64, got %d", o.Ranks)
-	fault(o.Ranks > 1 && (o.Dialect == route.KindLlamaCpp || o.Dialect == route.KindOllama), "%s has no data-parallel ranks", o.Dialect)
+	fault(o.Ranks > 1 && (o.Dialect == fleet.KindLlamaCpp || o.Dialect == fleet.KindOllama), "%s has no data-parallel ranks", o.Dialect)
 	fault(!(o.Speed > 0 && o.Speed <= 1e6), "speed must be above 0 and at most 1e6, got %v", o.Speed)
 	fault(o.ContextTokens < 2, "context tokens must be at least 2, got %d", o.ContextTokens)
 	fault(o.AnswerTokens < 1, "answer tokens must be at least 1, got %d", o.AnswerTokens)
@@ -126,7 +126,7 @@ func (o Options) validate() error {
 	fault(o.KVLease < 0 || o.KVLatency < 0 || !(o.KVTokensPerSecond > 0), "transfers must take time: lease %v, latency %v, %v tokens a second", o.KVLease, o.KVLatency, o.KVTokensPerSecond)
 	fault(o.KVPort < 0 || o.KVPort+2*o.TP > 65536, "there are no %d ports from %d on", 2*o.TP, o.KVPort)
 	fault(o.TP < 1 || o.TP > 64, "tensor-parallel ranks must be in 1..64, got %d", o.TP)
-	fault(o.Tokenizer != nil && (o.Dialect != route.KindTRTLLM || o.Connector != ""), "only trtllm without a connector takes a tokenizer")
+	fault(o.Tokenizer != nil && (o.Dialect != fleet.KindTRTLLM || o.Connector != ""), "only trtllm without a connector takes a tokenizer")
 	fault(o.LoadingFor < 0, "loading time must not be negative, got %v", o.LoadingFor)
 	for _, m := range append(append([]string(nil), o.Models...), o.Adapters...) {
 		fault(m == "", "a model's name is empty")
@@ -140,11 +140,11 @@ func (o Options) handsOver() bool {
 	case "":
 		return true
 	case "sglang":
-		return o.Dialect == route.KindSGLang
+		return o.Dialect == fleet.KindSGLang
 	case "nixl", "lmcache", "mooncake", "moriio", "moriio_read":
-		return o.Dialect == route.KindVLLM
+		return o.Dialect == fleet.KindVLLM
 	case "trtllm":
-		return o.Dialect == route.KindTRTLLM
+		return o.Dialect == fleet.KindTRTLLM
 	}
 	return false
 }
@@ -194,24 +194,24 @@ type dialect struct {
 	routes       func(s *Server, m *http.ServeMux)
 }
 
-var dialects = map[route.Kind]dialect{
-	route.KindVLLM: {
+var dialects = map[fleet.Kind]dialect{
+	fleet.KindVLLM: {
 		ownedBy: "vllm", earlyHeaders: true, rankHeader: true, version: "0.32.0+simulated",
 		keyPaths: []string{"/v1", "/inference"}, routes: (*Server).vllmRoutes,
 	},
-	route.KindSGLang: {
+	fleet.KindSGLang: {
 		ownedBy: "sglang", anyModel: true, flatErrors: true, rankHeader: true, version: "0.5.23+simulated",
 		keyPaths: []string{"/"}, routes: (*Server).sglangRoutes,
 	},
-	route.KindTRTLLM: {
+	fleet.KindTRTLLM: {
 		ownedBy: "tensorrt_llm", anyModel: true, version: "1.3.0+simulated",
 		keyPaths: []string{"/v1"}, routes: (*Server).trtllmRoutes,
 	},
-	route.KindLlamaCpp: {
+	fleet.KindLlamaCpp: {
 		ownedBy: "llamacpp", anyModel: true, earlyHeaders: true, timings: true, lanes: true, version: "b11669+simulated",
 		keyPaths: []string{"/"}, routes: (*Server).llamacppRoutes,
 	},
-	route.KindOllama: {ownedBy: "library", version: "0.33.3+simulated", routes: (*Server).ollamaRoutes},
+	fleet.KindOllama: {ownedBy: "library", version: "0.33.3+simulated", routes: (*Server).ollamaRoutes},
 }
 
 // New makes a simulated engine and starts it. The error names every fault of the options.
@@ -300,7 +300,7 @@ func (s *Server) authorised(r *http.Request) bool {
 }
 
 func (s *Server) unauthorised(w http.ResponseWriter, r *http.Request) {
-	if s.opts.Dialect == route.KindVLLM {
+	if s.opts.Dialect == fleet.KindVLLM {
 		writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"}) // vLLM 0.32: no object
 		return
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // SGLang's hand-over (0.5.23), a server for each role. A prefill server computes a prompt when its decoder has come into the room, and
@@ -52,7 +52,7 @@ func (s *Server) readRoom(r *http.Request, f *fields, a *ask) error {
 	if s.opts.Connector != "sglang" {
 		return nil
 	}
-	if s.opts.Role == route.RoleBoth {
+	if s.opts.Role == fleet.RoleBoth {
 		if present(f.Room) {
 			return s.refuse("a server that is not disaggregated was sent a leg")
 		}
@@ -73,7 +73,7 @@ func (s *Server) readRoom(r *http.Request, f *fields, a *ask) error {
 		}
 	}
 	body, _ := strconv.ParseUint(r.Header.Get(bodyHeader), 10, 64)
-	a.meet = &meetAsk{prefill: s.opts.Role == route.RolePrefill, key: "room " + strconv.FormatInt(room, 10), body: body, rank: -1, first: true}
+	a.meet = &meetAsk{prefill: s.opts.Role == fleet.RolePrefill, key: "room " + strconv.FormatInt(room, 10), body: body, rank: -1, first: true}
 	switch {
 	case room < 0:
 		return s.refuse("the room is %d", room)
@@ -96,7 +96,7 @@ func (s *Server) readRoom(r *http.Request, f *fields, a *ask) error {
 
 // sglangMode is what /server_info says of the server's role.
 func (s *Server) sglangMode() string {
-	if s.opts.Connector != "sglang" || s.opts.Role == route.RoleBoth {
+	if s.opts.Connector != "sglang" || s.opts.Role == fleet.RoleBoth {
 		return "null"
 	}
 	return string(s.opts.Role)

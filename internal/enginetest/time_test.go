@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
-	"github.com/warmpath/warmpath/route"
 )
 
 // took is how long a request takes, to the microsecond. Time is the bubble's: nothing else runs, so it is exact.
@@ -77,7 +77,7 @@ func (h *headerTimes) Write(b []byte) (int, error) { h.note(); return h.Response
 
 // vLLM sends a stream's headers at once; SGLang sends them with the first token.
 func TestHeadersComeWhenTheDialectSendsThem(t *testing.T) {
-	for kind, early := range map[route.Kind]bool{route.KindVLLM: true, route.KindSGLang: false} {
+	for kind, early := range map[fleet.Kind]bool{fleet.KindVLLM: true, fleet.KindSGLang: false} {
 		synctest.Test(t, func(t *testing.T) {
 			s, err := enginetest.New(enginetest.Options{Dialect: kind, Models: []string{"m"}})
 			if err != nil {
@@ -98,7 +98,7 @@ func TestHeadersComeWhenTheDialectSendsThem(t *testing.T) {
 // SGLang's health takes a second; it gives up with its client.
 func TestSGLangHealthTakesASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := enginetest.New(enginetest.Options{Dialect: route.KindSGLang})
+		s, err := enginetest.New(enginetest.Options{Dialect: fleet.KindSGLang})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
-	"github.com/warmpath/warmpath/route"
 )
 
 // letters is a tokenizer with a token for each byte.
@@ -32,7 +32,7 @@ func (letters) Encode(text string, _ bool) (out []int32) {
 
 // TestTokenizerOfAnEngine: with a tokenizer the engine counts its tokens, and the blocks of its KV events are those of its tokens, by TensorRT-LLM's own hash.
 func TestTokenizerOfAnEngine(t *testing.T) {
-	r := start(t, enginetest.Options{Dialect: route.KindTRTLLM, KVEvents: "127.0.0.1:0", Tokenizer: letters{}})
+	r := start(t, enginetest.Options{Dialect: fleet.KindTRTLLM, KVEvents: "127.0.0.1:0", Tokenizer: letters{}})
 	text := strings.Repeat("abcdefgh", 13) // 104 tokens are 6 whole blocks and a half
 	_, answer := r.do("/v1/completions", fmt.Sprintf(`{"model":"m","prompt":%q,"max_tokens":4}`, text))
 	var told struct {
@@ -61,7 +61,7 @@ func TestTokenizerOfAnEngine(t *testing.T) {
 	if want := engine.TRTLLMChainV1(tokens[:97], 16, engine.TRTLLMScope{}); len(want) != 6 || !slices.Equal(got, want) {
 		t.Errorf("blocks %d, want %d", got, want)
 	}
-	if _, err := enginetest.New(enginetest.Options{Dialect: route.KindVLLM, Tokenizer: letters{}}); err == nil {
+	if _, err := enginetest.New(enginetest.Options{Dialect: fleet.KindVLLM, Tokenizer: letters{}}); err == nil {
 		t.Error("an engine that answers /tokenize by itself takes a tokenizer")
 	}
 	if resp, _ := r.do("/v1/completions", `{"model":"m","prompt":[1]}`); resp.StatusCode != 400 {

@@ -4,7 +4,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // Decision is a decision as JSON: what GET /admin/decisions answers, what a line of the file is, and what warmpath explain
@@ -106,7 +107,7 @@ func (d *record) view() Decision {
 		Predicted: Predicted{PromptTokens: d.prompt, CachedTokens: d.cached},
 		Observed:  Observed{QueuedMs: round(ms(d.queued)), DurationMs: round(ms(d.end.Sub(d.routed)))},
 	}
-	if d.leg != route.LegWhole {
+	if d.leg != fleet.LegWhole {
 		v.Leg = d.leg.String()
 	}
 	if d.split != "" {
@@ -143,7 +144,7 @@ func (d *record) view() Decision {
 // refused is the reason and the outcome of a request that nobody could take.
 const refused = "refused"
 
-func viewCandidate(c *route.Candidate, chosen bool) Candidate {
+func viewCandidate(c *pick.Candidate, chosen bool) Candidate {
 	t := &c.Terms
 	return Candidate{
 		Endpoint: c.Name, Chosen: chosen, CostMs: round(t.Cost()), TTFTMs: round(t.TTFT()),
@@ -156,13 +157,13 @@ func viewCandidate(c *route.Candidate, chosen bool) Candidate {
 // reckons reports whether the candidates' terms say anything.
 func (v *Decision) reckons() bool { return len(v.Candidates) > 0 && v.Candidates[0].TTFTMs > 0 }
 
-func className(c route.Class) string {
+func className(c fleet.Class) string {
 	switch c {
-	case route.Turn:
+	case fleet.Turn:
 		return "turn"
-	case route.Embed:
+	case fleet.Embed:
 		return "embed"
-	case route.Aside:
+	case fleet.Aside:
 		return "aside"
 	default:
 		return "unknown"

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 )
@@ -23,16 +25,16 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // told is the end of a decision as the fleet tells it: home of three, predicted at 36 ms, observed at 40.
 func told(id string, change func(*route.Ended)) *route.Entry {
 	x := &route.Ended{
-		Request: id, Class: route.Turn, Stream: true, Routed: start, FirstByte: start.Add(40 * time.Millisecond), Home: "a",
-		Usage: route.Usage{PromptTokens: 1010, CachedTokens: 992, OutputTokens: 7, CachedKnown: true},
+		Request: id, Class: fleet.Turn, Stream: true, Routed: start, FirstByte: start.Add(40 * time.Millisecond), Home: "a",
+		Usage: fleet.Usage{PromptTokens: 1010, CachedTokens: 992, OutputTokens: 7, CachedKnown: true},
 		Decision: route.Decision{
-			Endpoint: route.Endpoint{Name: "a", URL: "http://10.1.2.3:8000", APIKey: "sk-secret"}, Kind: route.KindVLLM, Model: "m", Pool: "m", Policy: "least_ttft",
+			Endpoint: fleet.Endpoint{Name: "a", URL: "http://10.1.2.3:8000", APIKey: "sk-secret"}, Kind: fleet.KindVLLM, Model: "m", Pool: "m", Policy: "least_ttft",
 			Session: "conv-1", Reason: policy.ReasonHome, Candidates: 3, PromptTokens: 1000, CachedTokens: 960, TTFTMs: 36,
 		},
-		Candidates: []route.Candidate{
-			{Name: "a", CachedTokens: 960, Load: route.Load{Requests: 2, PrefillTokens: 100, DecodeTokens: 50}, Terms: route.Terms{Wait: 20, Prefill: 6, Fixed: 10, Others: 1}},
-			{Name: "b", Terms: route.Terms{Prefill: 100, Fixed: 10, Others: 25}},
-			{Name: "c", Terms: route.Terms{Prefill: 150, Fixed: 10, Others: 25}},
+		Candidates: []pick.Candidate{
+			{Name: "a", CachedTokens: 960, Load: fleet.Load{Requests: 2, PrefillTokens: 100, DecodeTokens: 50}, Terms: pick.Terms{Wait: 20, Prefill: 6, Fixed: 10, Others: 1}},
+			{Name: "b", Terms: pick.Terms{Prefill: 100, Fixed: 10, Others: 25}},
+			{Name: "c", Terms: pick.Terms{Prefill: 150, Fixed: 10, Others: 25}},
 		},
 	}
 	if change != nil {
@@ -96,7 +98,7 @@ func TestQueries(t *testing.T) {
 			}
 		}))
 	}
-	r.Listener().Entry(&route.Entry{Now: start, Request: &route.Request{ID: "r9", Model: "zz"}, Err: errors.New("no endpoint serves \"zz\"")})
+	r.Listener().Entry(&route.Entry{Now: start, Request: &fleet.Request{ID: "r9", Model: "zz"}, Err: errors.New("no endpoint serves \"zz\"")})
 	for query, want := range map[string]string{
 		"": "r9 r3 r2 r1 r0", "last=2": "r9 r3", "endpoint=a": "r2 r0", "endpoint=a&last=1": "r2", "pool=p-b": "r1", "reason=leaves": "r3",
 		"request=r2": "r2", "request=nobody": "", "conversation=conv-1": "r3 r1", "reason=refused": "r9", "reason=home&conversation=conv-1": "r1",
@@ -133,7 +135,7 @@ func TestRingAgainstNaiveModel(t *testing.T) {
 		for i := range rapid.IntRange(0, 100).Draw(t, "decisions") {
 			id := fmt.Sprint("r", i, strings.Repeat("x", rapid.IntRange(0, 300).Draw(t, "length")))
 			n := rapid.IntRange(0, 16).Draw(t, "candidates")
-			r.Listener().Entry(told(id, func(x *route.Ended) { x.Candidates = make([]route.Candidate, n) }))
+			r.Listener().Entry(told(id, func(x *route.Ended) { x.Candidates = make([]pick.Candidate, n) }))
 			all = append(all, id[:min(len(id), longestID)])
 		}
 		first, next := r.span()
@@ -210,7 +212,7 @@ func TestConcurrentUse(t *testing.T) {
 
 func BenchmarkEnter(b *testing.B) {
 	r := NewRing(Config{})
-	e, l := told("request-1", func(x *route.Ended) { x.Candidates = append(x.Candidates, make([]route.Candidate, 13)...) }), r.Listener()
+	e, l := told("request-1", func(x *route.Ended) { x.Candidates = append(x.Candidates, make([]pick.Candidate, 13)...) }), r.Listener()
 	b.ReportAllocs()
 	for b.Loop() {
 		l.Entry(e)

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -16,12 +18,12 @@ type record struct {
 	request, conversation, model, failure cut
 
 	pool, policy, endpoint, home string // names that the router holds anyway
-	kind                         route.Kind
-	reason                       route.Reason
-	class                        route.Class
+	kind                         fleet.Kind
+	reason                       pick.Reason
+	class                        fleet.Class
 	firstTurn, newID             bool
 	stream, lost                 bool
-	leg                          route.Leg
+	leg                          fleet.Leg
 	split                        route.SplitWhy
 	weighed                      route.Weighed
 	refusal                      bool // no endpoint was found for it
@@ -32,10 +34,10 @@ type record struct {
 
 	routed, firstByte, end time.Time
 	queued                 time.Duration // in the router's queue
-	outcome                route.Outcome
-	usage                  route.Usage
+	outcome                fleet.Outcome
+	usage                  fleet.Usage
 	observed, regret       float64 // ms, -1 unknown
-	candidates             []route.Candidate
+	candidates             []pick.Candidate
 }
 
 // cut is a piece of record.text.

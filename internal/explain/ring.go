@@ -7,7 +7,9 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -58,7 +60,7 @@ func (r *Ring) Listener() live.Listener {
 		switch {
 		case e.Ended != nil:
 			r.add(func(to *record) { to.ended(e, r.cfg.HashIDs) })
-		case e.Err != nil && e.Request != nil && e.Request.Leg == route.LegWhole: // who finds no other endpoint for one leg has other ways left
+		case e.Err != nil && e.Request != nil && e.Request.Leg == fleet.LegWhole: // who finds no other endpoint for one leg has other ways left
 			r.add(func(to *record) { to.refused(e, r.cfg.HashIDs) })
 		}
 	}}
@@ -117,5 +119,5 @@ func (r *Ring) read(number uint64, into *record, wanted func(*record) bool) bool
 
 // size is the memory of a record and of what it points to.
 func (d *record) size() int64 {
-	return int64(unsafe.Sizeof(*d)) + int64(cap(d.text)) + int64(cap(d.candidates))*int64(unsafe.Sizeof(route.Candidate{}))
+	return int64(unsafe.Sizeof(*d)) + int64(cap(d.text)) + int64(cap(d.candidates))*int64(unsafe.Sizeof(pick.Candidate{}))
 }

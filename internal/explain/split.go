@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -13,9 +14,9 @@ func parted(v *Decision) string {
 	}
 	s := " "
 	switch v.Leg {
-	case route.LegPrefill.String():
+	case fleet.LegPrefill.String():
 		s += "It computes the prompt for another one, "
-	case route.LegDecode.String():
+	case fleet.LegDecode.String():
 		s += "It answers what another one computes the prompt of, "
 	default:
 		s += "It computes the prompt and answers, "

@@ -4,28 +4,29 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/route"
 )
 
 // why tells a decision in a sentence or two.
 func why(v *Decision) string {
 	e := v.Endpoint
-	switch route.Reason(v.Reason) {
+	switch pick.Reason(v.Reason) {
 	case refused:
 		return "Nobody could take it: " + v.Error + "."
-	case route.ReasonOnly:
+	case pick.ReasonOnly:
 		return "Only " + e + " could take it." + moved(v) + at(v, 0)
-	case route.ReasonPinned:
+	case pick.ReasonPinned:
 		return "The request named " + e + "." + at(v, 0)
-	case route.ReasonHolder:
+	case pick.ReasonHolder:
 		return e + " holds the response that the request refers to." + at(v, 0)
-	case route.ReasonSession:
+	case pick.ReasonSession:
 		if v.Eligible == 1 {
 			return "The conversation is at " + e + ", and no other endpoint could take it." + at(v, 0)
 		}
 		return "The conversation is at " + e + " and stays there." + at(v, 0)
-	case route.ReasonWeighed:
+	case pick.ReasonWeighed:
 		return "Of all who could answer and all who could compute the prompt for them, it costs least at " + e + "." + moved(v) + against(v)
 	case policy.ReasonHome:
 		return "The conversation is at " + e + at(v, 1) + staying(v)
@@ -87,9 +88,9 @@ func at(v *Decision, form int) string {
 func due(v *Decision) string {
 	in := millis(v.Candidates[0].TTFTMs)
 	switch v.Leg {
-	case route.LegPrefill.String():
+	case fleet.LegPrefill.String():
 		return "the prompt is due to be computed in " + in
-	case route.LegDecode.String():
+	case fleet.LegDecode.String():
 		return "the first token is due " + in + " after the prompt is computed"
 	default:
 		return "the first token is due in " + in

@@ -4,37 +4,39 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 )
 
 // TestWhy has a sentence for every reason there is.
 func TestWhy(t *testing.T) {
-	said := map[route.Reason]bool{}
+	said := map[pick.Reason]bool{}
 	for _, c := range []struct {
 		name   string
-		reason route.Reason
+		reason pick.Reason
 		change func(*route.Ended)
 		want   string
 	}{
-		{"only", route.ReasonOnly, func(x *route.Ended) { x.Candidates, x.Decision.Candidates = x.Candidates[:1], 1 }, "Only a could take it. 960 of 1,000 prompt tokens are warm there, and the first token is due in 36 ms."},
-		{"only, home gone", route.ReasonOnly, func(x *route.Ended) { x.Candidates, x.Decision.Candidates, x.Home = x.Candidates[:1], 1, "z" }, "Only a could take it. The conversation was at z, which could not take it. 960 of"},
-		{"pinned", route.ReasonPinned, nil, "The request named a."},
-		{"holder", route.ReasonHolder, nil, "a holds the response that the request refers to."},
-		{"session alone", route.ReasonSession, func(x *route.Ended) { x.Decision.Candidates = 1 }, "The conversation is at a, and no other endpoint could take it."},
-		{"session", route.ReasonSession, nil, "The conversation is at a and stays there."},
-		{"home, another is cheaper", policy.ReasonHome, func(x *route.Ended) { x.Candidates[1].Terms = route.Terms{Fixed: 30} }, "b would cost 7.0 ms less, too little to leave for."},
+		{"only", pick.ReasonOnly, func(x *route.Ended) { x.Candidates, x.Decision.Candidates = x.Candidates[:1], 1 }, "Only a could take it. 960 of 1,000 prompt tokens are warm there, and the first token is due in 36 ms."},
+		{"only, home gone", pick.ReasonOnly, func(x *route.Ended) { x.Candidates, x.Decision.Candidates, x.Home = x.Candidates[:1], 1, "z" }, "Only a could take it. The conversation was at z, which could not take it. 960 of"},
+		{"pinned", pick.ReasonPinned, nil, "The request named a."},
+		{"holder", pick.ReasonHolder, nil, "a holds the response that the request refers to."},
+		{"session alone", pick.ReasonSession, func(x *route.Ended) { x.Decision.Candidates = 1 }, "The conversation is at a, and no other endpoint could take it."},
+		{"session", pick.ReasonSession, nil, "The conversation is at a and stays there."},
+		{"home, another is cheaper", policy.ReasonHome, func(x *route.Ended) { x.Candidates[1].Terms = pick.Terms{Fixed: 30} }, "b would cost 7.0 ms less, too little to leave for."},
 		{"home alone", policy.ReasonHome, func(x *route.Ended) { x.Candidates = x.Candidates[:1] }, "due in 36 ms."},
 		{"home, nothing kept", policy.ReasonHome, func(x *route.Ended) { x.Candidates = nil }, "The conversation is at a."},
 		{"leaves", policy.ReasonLeaves, func(x *route.Ended) { x.Home, x.Candidates[2].Terms.Wait = "c", 200 }, "The conversation was at c, where it would wait 200 ms (0 requests) and cost 385 ms in all, against 37 ms at a."},
 		{"leaves a full home", policy.ReasonLeaves, func(x *route.Ended) {
-			x.Home, x.Candidates[2].Terms, x.Candidates[2].Load.Requests = "c", route.Terms{Fixed: 1}, 40
+			x.Home, x.Candidates[2].Terms, x.Candidates[2].Load.Requests = "c", pick.Terms{Fixed: 1}, 40
 		}, "The conversation's endpoint, c, would cost 1.0 ms, but has more than its fair share (40 requests); a is the best of the others."},
 		{"leaves, home not kept", policy.ReasonLeaves, func(x *route.Ended) { x.Home = "z" }, "The conversation's endpoint is so busy that a answers sooner."},
 		{"warm", policy.ReasonWarm, func(x *route.Ended) { x.Home = "" }, "a holds 960 of its 1,000 prompt tokens, more than most others. The first token is due in 36 ms; b, the next best, would cost 98 ms more."},
-		{"least_ttft", policy.ReasonLeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = route.Terms{Fixed: 37} }, "It costs least at a. The first token is due in 36 ms; b would cost as much."},
-		{"over its share", policy.ReasonLeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = route.Terms{Fixed: 10} }, "b would cost 27 ms less, but has its fair share of requests already."},
-		{"weighed", route.ReasonWeighed, func(x *route.Ended) { x.Home = "" }, "Of all who could answer and all who could compute the prompt for them, it costs least at a."},
+		{"least_ttft", policy.ReasonLeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = pick.Terms{Fixed: 37} }, "It costs least at a. The first token is due in 36 ms; b would cost as much."},
+		{"over its share", policy.ReasonLeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = pick.Terms{Fixed: 10} }, "b would cost 27 ms less, but has its fair share of requests already."},
+		{"weighed", pick.ReasonWeighed, func(x *route.Ended) { x.Home = "" }, "Of all who could answer and all who could compute the prompt for them, it costs least at a."},
 		{"parent", policy.ReasonParent, nil, "The conversation that started this one is at a, which costs hardly more than the best."},
 		{"spread", policy.ReasonSpread, nil, "among them new conversations are spread, and this one falls to a."},
 		{"consistent hash", policy.ReasonConsistentHash, nil, "a comes first in the conversation's order and has room."},
@@ -82,7 +84,7 @@ func TestTexts(t *testing.T) {
 			"first token  36 ms predicted, 40 ms observed", "regret       0 ms", "outcome      ok after 100 ms",
 		}},
 		{"silent engine, failed", func(x *route.Ended) {
-			x.Usage, x.Stream, x.Outcome, x.LostCache = route.Usage{}, false, route.TimedOut, true
+			x.Usage, x.Stream, x.Outcome, x.LostCache = fleet.Usage{}, false, fleet.TimedOut, true
 		}, []string{
 			"prompt       1,000 tokens predicted, not reported by the engine", "cached       960 tokens predicted, not reported by the engine",
 			"first token  36 ms predicted, not seen: the answer was not streamed observed", "outcome      timed out after 100 ms", "cache        a was found to have lost its cache",

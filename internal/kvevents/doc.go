@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/kvstream"
 )
 
 // Config says which events are followed, and how.
@@ -40,7 +40,7 @@ type Config struct {
 
 // DefaultConfig is the configuration when nothing is set.
 func DefaultConfig() Config {
-	return Config{Discover: true, Poll: 250 * time.Millisecond, Blocks: route.DefaultKVBlocks, SessionHeader: "X-Session-ID"}
+	return Config{Discover: true, Poll: 250 * time.Millisecond, Blocks: kvstream.DefaultBlocks, SessionHeader: "X-Session-ID"}
 }
 
 // Validate reports every fault, joined into one error.

@@ -13,7 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -33,10 +35,10 @@ type Follower struct {
 	news news // for those that are polled
 
 	mu        sync.Mutex // guards what follows
-	endpoints []route.Endpoint
-	told      map[string][]route.KVSource // by endpoint: what its engine says
+	endpoints []fleet.Endpoint
+	told      map[string][]fleet.KVSource // by endpoint: what its engine says
 	streams   map[target]*stream
-	ended     map[string]route.KVCounts // counts of streams that are over, by endpoint
+	ended     map[string]kvstream.Counts // counts of streams that are over, by endpoint
 
 	wg sync.WaitGroup
 }
@@ -61,12 +63,12 @@ func New(cfg Config, with Tokenizer, client *http.Client, observe func(route.Eve
 	}
 	return &Follower{
 		cfg: cfg, with: with, reading: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4)), client: client, observe: observe, log: log, poke: make(chan struct{}, 1), questions: make(chan question, tokenQueue),
-		told: map[string][]route.KVSource{}, streams: map[target]*stream{}, ended: map[string]route.KVCounts{},
+		told: map[string][]fleet.KVSource{}, streams: map[target]*stream{}, ended: map[string]kvstream.Counts{},
 	}
 }
 
 // Set replaces the endpoints whose events are followed. It does not wait.
-func (f *Follower) Set(endpoints []route.Endpoint) {
+func (f *Follower) Set(endpoints []fleet.Endpoint) {
 	f.mu.Lock()
 	f.endpoints = slices.Clone(endpoints)
 	f.mu.Unlock()
@@ -144,8 +146,8 @@ func (f *Follower) reconcile(ctx context.Context) {
 			f.ended[t.endpoint] = sum
 		}
 	}
-	maps.DeleteFunc(f.told, func(name string, _ []route.KVSource) bool { return !names[name] })
-	maps.DeleteFunc(f.ended, func(name string, _ route.KVCounts) bool { return !names[name] })
+	maps.DeleteFunc(f.told, func(name string, _ []fleet.KVSource) bool { return !names[name] })
+	maps.DeleteFunc(f.ended, func(name string, _ kvstream.Counts) bool { return !names[name] })
 	for t := range want {
 		if f.streams[t] == nil {
 			s := newStream(f, t)
@@ -165,15 +167,15 @@ func (f *Follower) reconcile(ctx context.Context) {
 		s.cancel()
 		<-s.done
 		if names[s.at.endpoint] {
-			f.observe(route.KVHeard{Endpoint: s.at.endpoint, State: route.KVNone, Detail: "not followed any more", Lost: true})
+			f.observe(route.KVHeard{Endpoint: s.at.endpoint, State: kvstream.None, Detail: "not followed any more", Lost: true})
 		}
 	}
 }
 
 // targets is what there is to follow of an endpoint; mu is held.
-func (f *Follower) targets(e route.Endpoint) []target {
+func (f *Follower) targets(e fleet.Endpoint) []target {
 	base := target{endpoint: e.Name, url: e.URL, key: e.APIKey, topic: e.KVTopic}
-	if e.Part.Kind == route.Slot {
+	if e.Part.Kind == fleet.Slot {
 		return nil
 	}
 	switch e.KVEvents {
@@ -185,7 +187,7 @@ func (f *Follower) targets(e route.Endpoint) []target {
 	case "":
 	default:
 		base.events, base.replay = e.KVEvents, e.KVReplay
-		if e.Part.Kind == route.Rank {
+		if e.Part.Kind == fleet.Rank {
 			base.rank = e.Part.Index
 			base.events, base.replay = AddPort(e.KVEvents, e.Part.Index), AddPort(e.KVReplay, e.Part.Index)
 		}
@@ -196,7 +198,7 @@ func (f *Follower) targets(e route.Endpoint) []target {
 	}
 	var out []target
 	for _, s := range f.told[e.Name] {
-		if e.Part.Kind == route.Rank && s.Rank != e.Part.Index || len(out) >= mostRanks {
+		if e.Part.Kind == fleet.Rank && s.Rank != e.Part.Index || len(out) >= mostRanks {
 			continue
 		}
 		t := base
@@ -234,10 +236,10 @@ func reachable(addr, engine string) string {
 }
 
 // worst is the state of an endpoint with several streams; restart says that what one of them lost is lost of all, since they are kept as one.
-func (f *Follower) worst(endpoint string, not *stream, lost bool) (route.KVState, bool) {
+func (f *Follower) worst(endpoint string, not *stream, lost bool) (kvstream.State, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	state, several := route.KVExact, false
+	state, several := kvstream.Exact, false
 	for t, s := range f.streams {
 		if t.endpoint != endpoint {
 			continue
@@ -247,10 +249,10 @@ func (f *Follower) worst(endpoint string, not *stream, lost bool) (route.KVState
 		}
 		several = several || s != not
 		switch st := s.told(); {
-		case st == route.KVSilent || st == route.KVNone:
-			state = route.KVSilent
-		case st == route.KVPartial && state != route.KVSilent:
-			state = route.KVPartial
+		case st == kvstream.Silent || st == kvstream.None:
+			state = kvstream.Silent
+		case st == kvstream.Partial && state != kvstream.Silent:
+			state = kvstream.Partial
 		}
 	}
 	return state, several
@@ -260,7 +262,7 @@ func (f *Follower) worst(endpoint string, not *stream, lost bool) (route.KVState
 type Figures struct {
 	Endpoint string
 	Streams  int
-	Counts   route.KVCounts
+	Counts   kvstream.Counts
 }
 
 // Figures are the counts by endpoint, of those that have or had streams.
@@ -270,7 +272,7 @@ func (f *Follower) Figures() []Figures {
 	var out []Figures
 	for _, e := range f.endpoints {
 		x := Figures{Endpoint: e.Name, Counts: f.ended[e.Name]}
-		had := x.Counts != route.KVCounts{}
+		had := x.Counts != kvstream.Counts{}
 		for t, s := range f.streams {
 			if t.endpoint == e.Name {
 				x.Streams++

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -14,7 +15,7 @@ type news struct {
 
 	mu      sync.Mutex             // guards what follows
 	polled  map[string]*stream     // by endpoint
-	waiting map[route.Lease]string // endpoint of an open request
+	waiting map[fleet.Lease]string // endpoint of an open request
 }
 
 func (n *news) add(s *stream) {
@@ -24,7 +25,7 @@ func (n *news) add(s *stream) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.polled == nil {
-		n.polled, n.waiting = map[string]*stream{}, map[route.Lease]string{}
+		n.polled, n.waiting = map[string]*stream{}, map[fleet.Lease]string{}
 	}
 	n.polled[s.at.endpoint] = s
 	n.any.Store(int64(len(n.polled)))
@@ -63,7 +64,7 @@ func (n *news) hear(e *route.Entry) {
 }
 
 // ask has the endpoint of a request asked.
-func (n *news) ask(l route.Lease) {
+func (n *news) ask(l fleet.Lease) {
 	s := n.polled[n.waiting[l]]
 	if s == nil {
 		return

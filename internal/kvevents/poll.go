@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -18,13 +19,13 @@ func (s *stream) poll(ctx context.Context) {
 	ticker := time.NewTicker(s.f.cfg.Poll)
 	defer ticker.Stop()
 	s.beaten = time.Now()
-	ranks := map[int]*route.KVStream{0: s.kv}
+	ranks := map[int]*kvstream.Stream{0: s.kv}
 	for {
 		s.polled = time.Now()
 		if err := s.pollOnce(ctx, ranks); err != nil && ctx.Err() == nil {
 			s.log.Debug("no events", "error", err)
 			if time.Since(s.beaten) >= beat+patience/2 {
-				s.say(route.KVSilent, "cannot be asked for: "+err.Error(), false, false)
+				s.say(kvstream.Silent, "cannot be asked for: "+err.Error(), false, false)
 			}
 		} else {
 			s.beaten = time.Now()
@@ -46,7 +47,7 @@ func (s *stream) poll(ctx context.Context) {
 // mostPolls bounds how often an engine is asked because something has happened there: so many times as often as without.
 const mostPolls = 10
 
-func (s *stream) pollOnce(ctx context.Context, ranks map[int]*route.KVStream) error {
+func (s *stream) pollOnce(ctx context.Context, ranks map[int]*kvstream.Stream) error {
 	body, err := s.fetch(ctx)
 	if err != nil {
 		return err
@@ -64,43 +65,43 @@ func (s *stream) pollOnce(ctx context.Context, ranks map[int]*route.KVStream) er
 				s.kv.Skip(1)
 				continue
 			}
-			kv = route.NewKVStream(s.f.cfg.Blocks)
+			kv = kvstream.New(s.f.cfg.Blocks)
 			ranks[max(b.Batch.Rank, 0)] = kv
 		}
 		s.take(kv, b)
 	}
-	if s.base == route.KVNone {
-		s.base = route.KVPartial // it was there before us, as far as we know
+	if s.base == kvstream.None {
+		s.base = kvstream.Partial // it was there before us, as far as we know
 	}
 	s.tellPolled(ranks)
 	return nil
 }
 
 // take takes in one event.
-func (s *stream) take(kv *route.KVStream, b *engine.TRTBatch) {
+func (s *stream) take(kv *kvstream.Stream, b *engine.TRTBatch) {
 	seq := kv.Next()
 	if b.ID >= 0 {
 		seq = uint64(b.ID)
 	}
 	switch kv.Step(seq, 0) {
-	case route.KVDrop:
+	case kvstream.Drop:
 		return
-	case route.KVGap:
+	case kvstream.Gap:
 		s.gap(kv, seq)
-	case route.KVRestart:
+	case kvstream.Restart:
 		s.tellPolled(nil)
 		kv.Reset(true, 0)
 		s.size = 0
-		s.base = route.KVExact
+		s.base = kvstream.Exact
 		if seq > 0 {
-			s.base = route.KVPartial
+			s.base = kvstream.Partial
 		}
 		kv.Resume(seq)
 		s.say(s.base, "the engine has started anew (the event ids went back)", true, true)
-	case route.KVApply:
+	case kvstream.Apply:
 	}
 	if seq == 0 {
-		s.base = route.KVExact
+		s.base = kvstream.Exact
 	}
 	for i := range b.Batch.Events {
 		s.size = max(s.size, b.Batch.Events[i].BlockTokens)
@@ -111,14 +112,14 @@ func (s *stream) take(kv *route.KVStream, b *engine.TRTBatch) {
 	}
 }
 
-func (s *stream) gap(kv *route.KVStream, seq uint64) {
+func (s *stream) gap(kv *kvstream.Stream, seq uint64) {
 	first, lost := !kv.Started(), seq-kv.Next()
 	if !first {
 		s.tellPolled(nil)
 	}
 	kv.Reset(false, 0)
 	kv.Resume(seq)
-	s.base = route.KVPartial
+	s.base = kvstream.Partial
 	if !first {
 		kv.Lose(lost)
 		s.say(s.base, fmt.Sprintf("%d events are lost, perhaps to another caller; what the cache holds is learnt anew", lost), true, false)
@@ -126,9 +127,9 @@ func (s *stream) gap(kv *route.KVStream, seq uint64) {
 }
 
 // tellPolled tells the fleet what has come.
-func (s *stream) tellPolled(ranks map[int]*route.KVStream) {
+func (s *stream) tellPolled(ranks map[int]*kvstream.Stream) {
 	held := 0
-	var sum route.KVCounts
+	var sum kvstream.Counts
 	for _, kv := range ranks {
 		held += kv.Held()
 		sum.Add(kv.Counts())

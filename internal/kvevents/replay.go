@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-zeromq/zmq4"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/kvstream"
 )
 
 // end is the number in the message that ends an answer: -1.
@@ -103,7 +103,7 @@ func (s *stream) catchUp(ctx context.Context, now bool) {
 	if s.at.replay == "" {
 		return
 	}
-	if now || s.told() == route.KVSilent || s.told() == route.KVNone || time.Since(s.beaten) >= beat/2 {
+	if now || s.told() == kvstream.Silent || s.told() == kvstream.None || time.Since(s.beaten) >= beat/2 {
 		for range 2 { // once more when it turns out that the engine has started anew
 			again, err := s.question(ctx)
 			if err != nil {
@@ -132,12 +132,12 @@ func (s *stream) question(ctx context.Context) (again bool, err error) {
 			return false
 		}
 		switch step := s.kv.Step(seq, s.batch.At); step {
-		case route.KVGap:
+		case kvstream.Gap:
 			s.missed(seq)
 			s.apply(seq)
-		case route.KVApply:
+		case kvstream.Apply:
 			s.apply(seq)
-		case route.KVDrop, route.KVRestart:
+		case kvstream.Drop, kvstream.Restart:
 		}
 		return true
 	})
@@ -151,7 +151,7 @@ func (s *stream) question(ctx context.Context) (again bool, err error) {
 		s.restarted("it has not come as far again")
 		return true, nil
 	case count == 0:
-		s.base = route.KVExact // nothing was stored yet
+		s.base = kvstream.Exact // nothing was stored yet
 		s.kv.Resume(0)
 	}
 	return false, nil
@@ -165,7 +165,7 @@ func (s *stream) unanswered(ctx context.Context, err error) {
 	s.log.Debug("no replay", "error", err)
 	s.tell()
 	if time.Since(s.beaten) >= beat+patience/2 {
-		s.say(route.KVSilent, "the replay socket does not answer: "+err.Error(), false, false)
+		s.say(kvstream.Silent, "the replay socket does not answer: "+err.Error(), false, false)
 	}
 }
 

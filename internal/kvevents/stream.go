@@ -12,6 +12,7 @@ import (
 	"github.com/go-zeromq/zmq4"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -24,12 +25,12 @@ type stream struct {
 	done   chan struct{}
 	redo   atomic.Bool // another stream of the endpoint lost what was known of it: ask for everything again
 
-	kv    *route.KVStream
-	batch route.KVBatch
-	ops   route.KVOps
+	kv    *kvstream.Stream
+	batch kvstream.Batch
+	ops   kvstream.Ops
 	size  int // tokens a block
 
-	base   route.KVState // what the state is while the stream is heard
+	base   kvstream.State // what the state is while the stream is heard
 	asker  asker
 	beaten time.Time // when the engine last showed that the stream is complete
 
@@ -37,24 +38,24 @@ type stream struct {
 	polled time.Time     // when it last was
 
 	mu    sync.Mutex // guards what follows
-	state route.KVState
-	sum   route.KVCounts
+	state kvstream.State
+	sum   kvstream.Counts
 }
 
 func newStream(f *Follower, at target) *stream {
 	return &stream{
 		f: f, at: at, log: f.log.With("endpoint", at.endpoint, "kv_events", at.events), done: make(chan struct{}), asked: make(chan struct{}, 1),
-		kv: route.NewKVStream(f.cfg.Blocks), asker: asker{addr: at.replay},
+		kv: kvstream.New(f.cfg.Blocks), asker: asker{addr: at.replay},
 	}
 }
 
-func (s *stream) counts() route.KVCounts {
+func (s *stream) counts() kvstream.Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sum
 }
 
-func (s *stream) told() route.KVState {
+func (s *stream) told() kvstream.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
@@ -69,7 +70,7 @@ func (s *stream) run(ctx context.Context) {
 	defer s.asker.close()
 	for ctx.Err() == nil {
 		if err := s.connected(ctx); err != nil && ctx.Err() == nil {
-			s.say(route.KVSilent, "the stream is broken, connecting again: "+err.Error(), false, false)
+			s.say(kvstream.Silent, "the stream is broken, connecting again: "+err.Error(), false, false)
 		}
 		select {
 		case <-ctx.Done():
@@ -103,7 +104,7 @@ func (s *stream) connected(ctx context.Context) error {
 
 	s.beaten = time.Now()
 	s.catchUp(ctx, true)
-	if s.at.replay == "" && s.told() != route.KVNone && s.kv.Started() {
+	if s.at.replay == "" && s.told() != kvstream.None && s.kv.Started() {
 		s.log.Debug("connected again; whether messages are missing shows with the next one")
 	}
 	ticker := time.NewTicker(beat)
@@ -166,23 +167,23 @@ func (s *stream) message(ctx context.Context, frames [][]byte) {
 		return
 	}
 	step := s.kv.Step(seq, s.batch.At)
-	if step == route.KVGap || step == route.KVRestart {
+	if step == kvstream.Gap || step == kvstream.Restart {
 		s.tell()
 		kept := s.batch // catching up reads into another
-		s.batch = route.KVBatch{}
-		if step == route.KVRestart {
+		s.batch = kvstream.Batch{}
+		if step == kvstream.Restart {
 			s.restarted("the sequence went back")
 		}
 		if seq > 0 {
 			s.catchUp(ctx, true)
 		}
 		s.batch = kept
-		if step = s.kv.Step(seq, s.batch.At); step == route.KVGap {
+		if step = s.kv.Step(seq, s.batch.At); step == kvstream.Gap {
 			s.missed(seq)
-			step = route.KVApply
+			step = kvstream.Apply
 		}
 	}
-	if step == route.KVApply {
+	if step == kvstream.Apply {
 		s.apply(seq)
 	}
 }
@@ -190,7 +191,7 @@ func (s *stream) message(ctx context.Context, frames [][]byte) {
 // apply takes in the batch.
 func (s *stream) apply(seq uint64) {
 	if seq == 0 {
-		s.base = route.KVExact // all there is since it began
+		s.base = kvstream.Exact // all there is since it began
 	}
 	for i := range s.batch.Events {
 		s.size = max(s.size, s.batch.Events[i].BlockTokens)
@@ -205,7 +206,7 @@ func (s *stream) apply(seq uint64) {
 func (s *stream) flush() {
 	if s.kv.Started() && s.told() != s.base {
 		detail := "followed; all is known that the cache holds"
-		if s.base == route.KVPartial {
+		if s.base == kvstream.Partial {
 			detail = "followed; what was stored before is not known"
 		}
 		s.say(s.base, detail, false, false)
@@ -232,12 +233,12 @@ func (s *stream) missed(seq uint64) {
 	s.ops.Reset()
 	s.kv.Reset(false, 0)
 	s.kv.Resume(seq)
-	s.base = route.KVPartial
+	s.base = kvstream.Partial
 	if first {
 		return // there was nothing to lose
 	}
 	s.kv.Lose(lost)
-	s.say(route.KVPartial, fmt.Sprintf("%d messages are lost; what the cache holds is learnt anew", lost), true, false)
+	s.say(kvstream.Partial, fmt.Sprintf("%d messages are lost; what the cache holds is learnt anew", lost), true, false)
 }
 
 // restarted forgets an engine that is no more.
@@ -245,12 +246,12 @@ func (s *stream) restarted(how string) {
 	s.ops.Reset()
 	s.kv.Reset(true, 0)
 	s.size = 0
-	s.base = route.KVExact
-	s.say(route.KVExact, "the engine has started anew ("+how+")", true, true)
+	s.base = kvstream.Exact
+	s.say(kvstream.Exact, "the engine has started anew ("+how+")", true, true)
 }
 
 // say tells the fleet how the stream is, once.
-func (s *stream) say(state route.KVState, detail string, lost, restart bool) {
+func (s *stream) say(state kvstream.State, detail string, lost, restart bool) {
 	s.mu.Lock()
 	before := s.state
 	s.state = state

@@ -17,6 +17,8 @@ import (
 	"github.com/go-zeromq/zmq4"
 	"github.com/tinylib/msgp/msgp"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -60,7 +62,7 @@ func (h *heard) until(t *testing.T, what string, ok func(h *heard) bool) {
 	t.Fatalf("%s: not within 5 s: %+v, %d operations, %d blocks", what, h.states, h.ops, h.blocks)
 }
 
-func follow(t *testing.T, cfg Config, e route.Endpoint) (*Follower, *heard) {
+func follow(t *testing.T, cfg Config, e fleet.Endpoint) (*Follower, *heard) {
 	t.Helper()
 	h := &heard{}
 	f := New(cfg, nil, http.DefaultClient, h.observe, slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -78,7 +80,7 @@ func follow(t *testing.T, cfg Config, e route.Endpoint) (*Follower, *heard) {
 			t.Error("the follower does not end")
 		}
 	})
-	f.Set([]route.Endpoint{e})
+	f.Set([]fleet.Endpoint{e})
 	return f, h
 }
 
@@ -115,7 +117,7 @@ func message(seq uint64, payload []byte) zmq4.Msg {
 // TestForeignMessages: what is no message of ours is counted, and what comes after it is taken in.
 func TestForeignMessages(t *testing.T) {
 	pub, addr := publisher(t)
-	f, h := follow(t, DefaultConfig(), route.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
+	f, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
 	seq := uint64(0)
 	h.until(t, "the first message", func(h *heard) bool { // a subscription takes a moment to reach the publisher
 		_ = pub.SendMulti(message(seq, stored(float64(seq)+1, seq+100)))
@@ -140,15 +142,15 @@ func TestForeignMessages(t *testing.T) {
 // TestEndpointsComeAndGo: an endpoint that is not declared any more is not followed, and its goroutines end.
 func TestEndpointsComeAndGo(t *testing.T) {
 	pub, addr := publisher(t)
-	f, h := follow(t, DefaultConfig(), route.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
+	f, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
 	seq := uint64(0)
 	h.until(t, "a message", func(h *heard) bool {
 		_ = pub.SendMulti(message(seq, stored(float64(seq)+1, seq+1)))
 		seq++
 		return h.ops > 0
 	})
-	f.Set([]route.Endpoint{{Name: "e", URL: "http://127.0.0.1:1", KVEvents: off}})
-	h.until(t, "that it is not followed", func(h *heard) bool { return h.states[len(h.states)-1].State == route.KVNone })
+	f.Set([]fleet.Endpoint{{Name: "e", URL: "http://127.0.0.1:1", KVEvents: off}})
+	h.until(t, "that it is not followed", func(h *heard) bool { return h.states[len(h.states)-1].State == kvstream.None })
 	f.Set(nil)
 	h.until(t, "no figures", func(*heard) bool { return len(f.Figures()) == 0 })
 }
@@ -157,8 +159,8 @@ func TestEndpointsComeAndGo(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	pub, addr := publisher(t)
 	_ = pub.Close()
-	_, h := follow(t, DefaultConfig(), route.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
-	h.until(t, "that it is broken", func(h *heard) bool { return len(h.states) == 1 && h.states[0].State == route.KVSilent })
+	_, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
+	h.until(t, "that it is broken", func(h *heard) bool { return len(h.states) == 1 && h.states[0].State == kvstream.Silent })
 	time.Sleep(3 * reconnect)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -184,18 +186,18 @@ func TestPolling(t *testing.T) {
 	defer engine.Close()
 	cfg := DefaultConfig()
 	cfg.Poll = 10 * time.Millisecond
-	f, h := follow(t, cfg, route.Endpoint{Name: "e", URL: engine.URL, APIKey: "k", KVEvents: pollEvents})
+	f, h := follow(t, cfg, fleet.Endpoint{Name: "e", URL: engine.URL, APIKey: "k", KVEvents: pollEvents})
 	event := func(id, hash string) string {
 		return `{"event_id":` + id + `,"data":{"type":"stored","parent_hash":null,"blocks":[{"block_hash":` + hash + `,"tokens":[{"token_id":` + hash + `}]}]},"window_size":8}`
 	}
 	answers <- `[{"event_id":0,"data":{"type":"created","num_blocks_per_cache_level":[9]}},` + event("1", "5") + `,` + event("2", "6") + `, 8]`
 	h.until(t, "the first events", func(h *heard) bool {
-		return h.blocks == 2 && h.states[len(h.states)-1].State == route.KVExact
+		return h.blocks == 2 && h.states[len(h.states)-1].State == kvstream.Exact
 	})
 	answers <- `[` + event("9", "7") + `]`
 	h.until(t, "a gap", func(h *heard) bool {
 		last := h.states[len(h.states)-1]
-		return last.Lost && last.State == route.KVPartial && h.blocks == 1
+		return last.Lost && last.State == kvstream.Partial && h.blocks == 1
 	})
 	answers <- `[` + event("0", "8") + `]`
 	h.until(t, "a restart", func(h *heard) bool { return h.states[len(h.states)-1].Restart })
@@ -259,7 +261,7 @@ func TestPollingInParts(t *testing.T) {
 		}
 	}))
 	defer engine.Close()
-	_, h := follow(t, DefaultConfig(), route.Endpoint{Name: "e", URL: engine.URL, KVEvents: pollEvents})
+	_, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: engine.URL, KVEvents: pollEvents})
 	h.until(t, "all events", func(h *heard) bool { return h.ops == events && h.blocks == events })
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -270,14 +272,14 @@ func TestPollingInParts(t *testing.T) {
 
 // TestForgets: nothing is kept of endpoints that are gone, those whose addresses are stated included.
 func TestForgets(t *testing.T) {
-	f, h := follow(t, DefaultConfig(), route.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: "tcp://127.0.0.1:1"})
+	f, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: "tcp://127.0.0.1:1"})
 	empty := func(*heard) bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return len(f.streams)+len(f.ended)+len(f.told) == 0
 	}
 	h.until(t, "a stream", func(h *heard) bool { return !empty(h) })
-	f.Set([]route.Endpoint{{Name: "e", URL: "http://127.0.0.1:1", KVEvents: off}})
+	f.Set([]fleet.Endpoint{{Name: "e", URL: "http://127.0.0.1:1", KVEvents: off}})
 	h.until(t, "its counts", func(*heard) bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -31,9 +32,9 @@ const (
 
 // question is a request whose tokens are to be had.
 type question struct {
-	lease     route.Lease
+	lease     fleet.Lease
 	url, key  string
-	kind      route.Kind
+	kind      fleet.Kind
 	body      []byte
 	tokenPath string // at the engine; "" for the tokenizer here
 }
@@ -44,9 +45,9 @@ func (f *Follower) Placed(d *route.Decision, ids bool, body func() []byte) {
 	q := question{lease: d.Lease, url: d.Endpoint.URL, key: d.Endpoint.APIKey, kind: d.Kind}
 	switch {
 	case ids:
-	case f.cfg.Tokenize && d.Kind == route.KindVLLM:
+	case f.cfg.Tokenize && d.Kind == fleet.KindVLLM:
 		q.tokenPath = "/tokenize"
-	case f.cfg.Tokenize && d.Kind == route.KindSGLang:
+	case f.cfg.Tokenize && d.Kind == fleet.KindSGLang:
 		q.tokenPath = "/v1/tokenize"
 	case f.with == nil:
 		return // TensorRT-LLM has no such path
@@ -117,9 +118,9 @@ func (f *Follower) tokens(ctx context.Context, q *question) (ev route.KVTokens, 
 	}
 	switch {
 	case err != nil || asked.Salt == "":
-	case q.kind == route.KindVLLM:
+	case q.kind == fleet.KindVLLM:
 		ev.Extra = engine.KVSaltExtra(asked.Salt)
-	case q.kind == route.KindSGLang:
+	case q.kind == fleet.KindSGLang:
 		ev.Salt = asked.Salt
 	default: // TensorRT-LLM's events do not tell it
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -45,35 +46,35 @@ func TestTokens(t *testing.T) {
 	for name, c := range map[string]struct {
 		with     Tokenizer
 		tokenize bool
-		kind     route.Kind
+		kind     fleet.Kind
 		ids      bool
 		body     string
 		want     []uint32 // none: it is counted
 		copied   bool     // a copy of the body is made
 	}{
-		"by the tokenizer":                  {with: words{}, kind: route.KindTRTLLM, body: `{"prompt": "a bc"}`, want: []uint32{10, 2, 4}, copied: true},
-		"by the tokenizer, vLLM":            {with: words{}, kind: route.KindVLLM, body: `{"prompt": "a bc"}`, want: []uint32{10, 2, 4}, copied: true},
-		"by the engine, with a tokenizer":   {with: words{}, tokenize: true, kind: route.KindVLLM, body: `{"prompt": "a"}`, want: []uint32{8, 9}, copied: true},
-		"by the tokenizer, not the engine":  {with: words{}, tokenize: true, kind: route.KindTRTLLM, body: `{"prompt": "a"}`, want: []uint32{10, 4}, copied: true},
-		"ids, by nobody":                    {kind: route.KindTRTLLM, ids: true, body: `{"prompt":[1,2,4294967295]}`, want: []uint32{1, 2, 4294967295}, copied: true},
-		"ids in a list of one":              {kind: route.KindTRTLLM, ids: true, body: `{"prompt": [ [7] ]}`, want: []uint32{7}, copied: true},
-		"ids of a chat":                     {kind: route.KindTRTLLM, ids: true, body: `{"messages":[{"role":"user","content":"x"}],"prompt_token_ids":[5,6]}`, want: []uint32{5, 6}, copied: true},
-		"ids before a tokenizer":            {with: words{}, kind: route.KindTRTLLM, ids: true, body: `{"prompt":[3]}`, want: []uint32{3}, copied: true},
-		"negative ids":                      {kind: route.KindTRTLLM, ids: true, body: `{"prompt":[1,-2]}`, copied: true},
-		"ids beyond 32 bits":                {kind: route.KindTRTLLM, ids: true, body: `{"prompt":[4294967296]}`, copied: true},
-		"ids that are none":                 {kind: route.KindTRTLLM, ids: true, body: `{"prompt":[1.5]}`, copied: true},
-		"two prompts":                       {kind: route.KindTRTLLM, ids: true, body: `{"prompt":[[1],[2]]}`, copied: true},
-		"what the tokenizer does not know":  {with: words{}, kind: route.KindTRTLLM, body: `{"messages":"picture"}`, copied: true},
-		"with an adapter":                   {with: words{}, kind: route.KindTRTLLM, body: `{"prompt":"a","lora_request":{"lora_name":"x"}}`, copied: true},
-		"nobody to ask, so nobody is asked": {kind: route.KindTRTLLM, body: `{"prompt":"a"}`},
+		"by the tokenizer":                  {with: words{}, kind: fleet.KindTRTLLM, body: `{"prompt": "a bc"}`, want: []uint32{10, 2, 4}, copied: true},
+		"by the tokenizer, vLLM":            {with: words{}, kind: fleet.KindVLLM, body: `{"prompt": "a bc"}`, want: []uint32{10, 2, 4}, copied: true},
+		"by the engine, with a tokenizer":   {with: words{}, tokenize: true, kind: fleet.KindVLLM, body: `{"prompt": "a"}`, want: []uint32{8, 9}, copied: true},
+		"by the tokenizer, not the engine":  {with: words{}, tokenize: true, kind: fleet.KindTRTLLM, body: `{"prompt": "a"}`, want: []uint32{10, 4}, copied: true},
+		"ids, by nobody":                    {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[1,2,4294967295]}`, want: []uint32{1, 2, 4294967295}, copied: true},
+		"ids in a list of one":              {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt": [ [7] ]}`, want: []uint32{7}, copied: true},
+		"ids of a chat":                     {kind: fleet.KindTRTLLM, ids: true, body: `{"messages":[{"role":"user","content":"x"}],"prompt_token_ids":[5,6]}`, want: []uint32{5, 6}, copied: true},
+		"ids before a tokenizer":            {with: words{}, kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[3]}`, want: []uint32{3}, copied: true},
+		"negative ids":                      {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[1,-2]}`, copied: true},
+		"ids beyond 32 bits":                {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[4294967296]}`, copied: true},
+		"ids that are none":                 {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[1.5]}`, copied: true},
+		"two prompts":                       {kind: fleet.KindTRTLLM, ids: true, body: `{"prompt":[[1],[2]]}`, copied: true},
+		"what the tokenizer does not know":  {with: words{}, kind: fleet.KindTRTLLM, body: `{"messages":"picture"}`, copied: true},
+		"with an adapter":                   {with: words{}, kind: fleet.KindTRTLLM, body: `{"prompt":"a","lora_request":{"lora_name":"x"}}`, copied: true},
+		"nobody to ask, so nobody is asked": {kind: fleet.KindTRTLLM, body: `{"prompt":"a"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := DefaultConfig()
 			cfg.Tokenize = c.tokenize
-			f, h := followWith(t, cfg, c.with, route.Endpoint{Name: "e", URL: engine.URL, KVEvents: pollEvents})
+			f, h := followWith(t, cfg, c.with, fleet.Endpoint{Name: "e", URL: engine.URL, KVEvents: pollEvents})
 			h.until(t, "a stream", func(*heard) bool { return f.follows("e") })
 			copied := false
-			f.Placed(&route.Decision{Lease: 3, Kind: c.kind, Endpoint: route.Endpoint{Name: "e", URL: engine.URL}}, c.ids, func() []byte {
+			f.Placed(&route.Decision{Lease: 3, Kind: c.kind, Endpoint: fleet.Endpoint{Name: "e", URL: engine.URL}}, c.ids, func() []byte {
 				copied = true
 				return []byte(c.body)
 			})
@@ -96,7 +97,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func followWith(t *testing.T, cfg Config, with Tokenizer, e route.Endpoint) (*Follower, *heard) {
+func followWith(t *testing.T, cfg Config, with Tokenizer, e fleet.Endpoint) (*Follower, *heard) {
 	t.Helper()
 	h := &heard{}
 	f := New(cfg, with, http.DefaultClient, h.observe, slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -104,7 +105,7 @@ func followWith(t *testing.T, cfg Config, with Tokenizer, e route.Endpoint) (*Fo
 	return f, h
 }
 
-func running(t *testing.T, f *Follower, e route.Endpoint) {
+func running(t *testing.T, f *Follower, e fleet.Endpoint) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -116,7 +117,7 @@ func running(t *testing.T, f *Follower, e route.Endpoint) {
 		cancel()
 		<-done
 	})
-	f.Set([]route.Endpoint{e})
+	f.Set([]fleet.Endpoint{e})
 }
 
 // TestPolledOnNews: an engine is asked when an answer begins or ends there, without waiting for the next time that it would be.
@@ -130,11 +131,11 @@ func TestPolledOnNews(t *testing.T) {
 	h := &heard{}
 	f := New(DefaultConfig(), nil, http.DefaultClient, h.observe, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	f.cfg.Poll = 10 * time.Second // slower than anybody may set it: longer than h.until waits
-	running(t, f, route.Endpoint{Name: "e", URL: engine.URL, KVEvents: pollEvents})
+	running(t, f, fleet.Endpoint{Name: "e", URL: engine.URL, KVEvents: pollEvents})
 	h.until(t, "the first question", func(*heard) bool { return polls.Load() == 1 })
 	entry := f.Listener().Entry
-	entry(&route.Entry{Decision: &route.Decision{Lease: 1, Endpoint: route.Endpoint{Name: "e"}}})
-	entry(&route.Entry{Decision: &route.Decision{Lease: 2, Endpoint: route.Endpoint{Name: "elsewhere"}}})
+	entry(&route.Entry{Decision: &route.Decision{Lease: 1, Endpoint: fleet.Endpoint{Name: "e"}}})
+	entry(&route.Entry{Decision: &route.Decision{Lease: 2, Endpoint: fleet.Endpoint{Name: "elsewhere"}}})
 	entry(&route.Entry{Event: route.FirstByte{Lease: 2}})
 	for range 100 {
 		entry(&route.Entry{Event: route.FirstByte{Lease: 1}})

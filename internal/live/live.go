@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -22,14 +23,14 @@ type Fleet struct {
 	made    route.Decision // the decision in it
 	prefill route.Decision // the one of a prefill leg in it
 
-	turns map[route.Lease]chan struct{} // of those in line, closed when it is their turn
+	turns map[fleet.Lease]chan struct{} // of those in line, closed when it is their turn
 
 	roles atomic.Bool // some endpoint has one
 }
 
 // New makes a Fleet around a router. now is the clock, time.Now in production.
 func New(r *route.Router, now func() time.Time, listeners ...Listener) *Fleet {
-	return &Fleet{router: r, now: now, listeners: listeners, turns: map[route.Lease]chan struct{}{}}
+	return &Fleet{router: r, now: now, listeners: listeners, turns: map[fleet.Lease]chan struct{}{}}
 }
 
 // Now is the fleet's clock.
@@ -37,7 +38,7 @@ func (f *Fleet) Now() time.Time { return f.now() }
 
 // Route decides where a request goes and reserves its work there. The lease in the decision must be ended by exactly
 // one Observe(route.Finished{...}). It draws req.Seed when that is zero.
-func (f *Fleet) Route(req *route.Request) (route.Decision, error) {
+func (f *Fleet) Route(req *fleet.Request) (route.Decision, error) {
 	if req.Seed == 0 {
 		req.Seed = rand.Uint64()
 	}
@@ -57,7 +58,7 @@ func (f *Fleet) Route(req *route.Request) (route.Decision, error) {
 
 // Decide decides as Route does and whether the request is split, see route.Router.Decide. Each lease in the plan must be ended by
 // exactly one Observe(route.Finished{...}).
-func (f *Fleet) Decide(req *route.Request) (route.Plan, error) {
+func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 	if req.Seed == 0 {
 		req.Seed = rand.Uint64()
 	}
@@ -113,7 +114,7 @@ func (f *Fleet) stand(d *route.Decision) {
 }
 
 // Turn is closed when it is the turn of a request whose Decision.Waits; nil when it is already.
-func (f *Fleet) Turn(l route.Lease) <-chan struct{} {
+func (f *Fleet) Turn(l fleet.Lease) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.turns[l]
@@ -142,7 +143,7 @@ func (f *Fleet) Served(s *Served) {
 }
 
 // Retried tells the listeners that an attempt failed and another is made.
-func (f *Fleet) Retried(endpoint string, o route.Outcome) {
+func (f *Fleet) Retried(endpoint string, o fleet.Outcome) {
 	for i := range f.listeners {
 		if h := f.listeners[i].Retry; h != nil {
 			h(endpoint, o)

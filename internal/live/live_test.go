@@ -8,21 +8,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
 type byChance struct{}
 
-func (byChance) Pick(v *route.View, _ *route.Request) route.Choice {
-	return route.Choice{Index: v.Rand.IntN(len(v.Candidates)), Reason: "chance"}
+func (byChance) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	return pick.Choice{Index: v.Rand.IntN(len(v.Candidates)), Reason: "chance"}
 }
 
-func fleet(listeners ...live.Listener) *live.Fleet {
-	f := live.New(route.New(route.Config{Policy: func() route.Policy { return byChance{} }, PolicyName: "chance"}), time.Now, listeners...)
-	f.Observe(route.Declared{Source: "s", Endpoints: []route.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
+func newFleet(listeners ...live.Listener) *live.Fleet {
+	f := live.New(route.New(route.Config{Policy: func() pick.Policy { return byChance{} }, PolicyName: "chance"}), time.Now, listeners...)
+	f.Observe(route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
 	for _, n := range []string{"a", "b"} {
-		f.Observe(route.Probed{Endpoint: n, Report: route.Report{Healthy: true}})
+		f.Observe(route.Probed{Endpoint: n, Report: fleet.Report{Healthy: true}})
 	}
 	return f
 }
@@ -32,12 +35,12 @@ func fleet(listeners ...live.Listener) *live.Fleet {
 func TestLogReplays(t *testing.T) {
 	type line struct {
 		now      time.Time
-		request  route.Request
+		request  fleet.Request
 		endpoint string
 		event    route.Event
 	}
 	var log []line
-	f := fleet(live.Listener{Entry: func(e *route.Entry) {
+	f := newFleet(live.Listener{Entry: func(e *route.Entry) {
 		l := line{now: e.Now, event: e.Event}
 		if e.Request != nil {
 			l.request, l.endpoint = *e.Request, e.Decision.Endpoint.Name
@@ -48,7 +51,7 @@ func TestLogReplays(t *testing.T) {
 	for range 16 {
 		wg.Go(func() {
 			for range 100 {
-				d, err := f.Route(&route.Request{Model: "m", MintedID: "x"})
+				d, err := f.Route(&fleet.Request{Model: "m", MintedID: "x"})
 				if err != nil {
 					t.Error(err)
 					return
@@ -58,7 +61,7 @@ func TestLogReplays(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	again := route.New(route.Config{Policy: func() route.Policy { return byChance{} }, PolicyName: "chance"})
+	again := route.New(route.Config{Policy: func() pick.Policy { return byChance{} }, PolicyName: "chance"})
 	for i, l := range log {
 		if l.event != nil {
 			again.Observe(l.now, l.event)
@@ -76,14 +79,14 @@ func TestLogReplays(t *testing.T) {
 
 func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {
 	var out bytes.Buffer
-	f := fleet(live.Logger(slog.New(slog.NewTextHandler(&out, nil)), true))
-	f.Observe(route.Probed{Endpoint: "b", Report: route.Report{Refused: true, Detail: "connection refused"}})
+	f := newFleet(live.Logger(slog.New(slog.NewTextHandler(&out, nil)), true))
+	f.Observe(route.Probed{Endpoint: "b", Report: fleet.Report{Refused: true, Detail: "connection refused"}})
 	loseCache(t, f)
 	now := time.Now()
 	f.Served(&live.Served{
 		ID: "r1", API: "chat", Status: 200, Attempts: 2, Stream: true, Started: now, FirstByte: now.Add(time.Second), Ended: now.Add(2 * time.Second),
-		Decision: route.Decision{Endpoint: route.Endpoint{Name: "a"}, Model: "m", Reason: "chance", CachedTokens: 90, NewID: true},
-		Usage:    route.Usage{PromptTokens: 100, CachedTokens: 80, OutputTokens: 7, CachedKnown: true},
+		Decision: route.Decision{Endpoint: fleet.Endpoint{Name: "a"}, Model: "m", Reason: "chance", CachedTokens: 90, NewID: true},
+		Usage:    fleet.Usage{PromptTokens: 100, CachedTokens: 80, OutputTokens: 7, CachedKnown: true},
 	})
 	for _, want := range []string{
 		`level=WARN msg="endpoint has lost its cache: requests find nothing of what was there" endpoint=a request=r`,
@@ -101,8 +104,8 @@ func TestLoggerSaysWhatAnOperatorNeeds(t *testing.T) {
 func loseCache(t *testing.T, f *live.Fleet) {
 	t.Helper()
 	for turn := range 8 {
-		usage := route.Usage{PromptTokens: 1000 + 100*turn, OutputTokens: 10, CachedKnown: true}
-		d, err := f.Route(&route.Request{ID: "r", Session: "s", Model: "m", PromptTokens: usage.PromptTokens, Pin: "a"})
+		usage := fleet.Usage{PromptTokens: 1000 + 100*turn, OutputTokens: 10, CachedKnown: true}
+		d, err := f.Route(&fleet.Request{ID: "r", Session: "s", Model: "m", PromptTokens: usage.PromptTokens, Pin: "a"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -34,7 +35,7 @@ func logChange(log *slog.Logger, c route.Change) {
 	if c.From == "" {
 		level = slog.LevelDebug // declared; the line that says what its engine is follows
 	}
-	if c.To == route.StateDown || c.To == route.StateEjected || c.To == route.StateBusy {
+	if c.To == fleet.StateDown || c.To == fleet.StateEjected || c.To == fleet.StateBusy {
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{slog.String("endpoint", c.Endpoint)}

@@ -3,6 +3,7 @@ package live
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -25,16 +26,16 @@ type Served struct {
 	BytesIn, BytesOut int64
 	Chunks            int // pieces of the answer passed on, one flush each
 
-	Outcome  route.Outcome  // of the last attempt
+	Outcome  fleet.Outcome  // of the last attempt
 	Decision route.Decision // of the last attempt; zero when there was none. Of a request that was split, its decode leg's
 	Prefill  route.Decision // of its prefill leg; zero when it was not split
 	HandOver string         // id under which both engines know what was handed over, "" when there is none
-	Usage    route.Usage
+	Usage    fleet.Usage
 }
 
 // Listener is a set of optional functions that hear what happens. They are called one at a time and must not block.
 type Listener struct {
 	Entry  func(*route.Entry)                     // called inside the fleet's lock, in the order of decisions
 	Served func(*Served)                          // called by the door outside the lock, concurrently
-	Retry  func(endpoint string, o route.Outcome) // an attempt failed and another will be made; called concurrently
+	Retry  func(endpoint string, o fleet.Outcome) // an attempt failed and another will be made; called concurrently
 }

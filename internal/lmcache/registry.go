@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 const (
@@ -69,7 +69,7 @@ func NewRegistry(path string, ranks int, fixed engine.Receivers, log *slog.Logge
 }
 
 // Of is where an endpoint receives; false when that is not known.
-func (r *Registry) Of(e route.Endpoint) (engine.Receiver, bool) { return r.now.Load().Of(e) }
+func (r *Registry) Of(e fleet.Endpoint) (engine.Receiver, bool) { return r.now.Load().Of(e) }
 
 // Run follows the file until ctx ends. What is wrong with it is logged, and what it said before stays.
 func (r *Registry) Run(ctx context.Context) {

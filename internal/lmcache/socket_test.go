@@ -19,8 +19,8 @@ import (
 	"github.com/go-zeromq/zmq4"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/lmcache"
-	"github.com/warmpath/warmpath/route"
 )
 
 // captured is the notification of LMCache for the hand-over "r1".
@@ -256,11 +256,11 @@ func TestRegistryIsFollowed(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); r.Run(ctx) }()
 	defer func() { cancel(); <-done }()
-	d := route.Endpoint{Name: "d", URL: "http://b:1"}
+	d := fleet.Endpoint{Name: "d", URL: "http://b:1"}
 	if to, ok := r.Of(d); !ok || to.Host != "a" {
 		t.Errorf("%+v", to)
 	}
-	if to, ok := r.Of(route.Endpoint{Name: "e", URL: "http://c:1"}); !ok || to.Host != "c" || to.InitPorts[0] != 8 {
+	if to, ok := r.Of(fleet.Endpoint{Name: "e", URL: "http://c:1"}); !ok || to.Host != "c" || to.InitPorts[0] != 8 {
 		t.Errorf("a decoder that is not in the file receives at %+v", to)
 	}
 	await := func(host string) {

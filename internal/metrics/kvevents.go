@@ -3,13 +3,13 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/kvstream"
 )
 
 // EndpointKV is what an endpoint's event streams brought, in all.
 type EndpointKV struct {
 	Endpoint string
-	Counts   route.KVCounts
+	Counts   kvstream.Counts
 }
 
 // KVEvents is what is counted of KV events; cmd makes one of kvevents.Follower.
@@ -66,10 +66,10 @@ func (c *kvCollector) Collect(ch chan<- prometheus.Metric) {
 	if s := &c.m.snapshot; s.known {
 		for i := range s.status {
 			kv, name := &s.status[i].KV, s.status[i].Endpoint.Name
-			if declared[name] = true; kv.State == route.KVNone {
+			if declared[name] = true; kv.State == kvstream.None {
 				continue
 			}
-			for _, st := range []route.KVState{route.KVExact, route.KVPartial, route.KVSilent, route.KVWrong} {
+			for _, st := range []kvstream.State{kvstream.Exact, kvstream.Partial, kvstream.Silent, kvstream.Wrong} {
 				send("warmpath_kv_state", prometheus.GaugeValue, oneIf(kv.State == st), name, string(st))
 			}
 			send("warmpath_kv_blocks", prometheus.GaugeValue, float64(kv.Blocks), name)

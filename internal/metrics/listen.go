@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
 )
@@ -32,7 +33,7 @@ func (m *Metrics) entry(e *route.Entry) {
 func (m *Metrics) observe(s *live.Served) {
 	series, requests := m.finished(s.Decision.Pool, s.Decision.Endpoint.Name, s.API, codeLabel(s.Status))
 	requests.Inc()
-	if s.Outcome == route.ClientGone || s.Status == statusClientGone {
+	if s.Outcome == fleet.ClientGone || s.Status == statusClientGone {
 		m.v.clientGone.Inc()
 	}
 	series.request.Observe(s.Ended.Sub(s.Started).Seconds())

@@ -16,7 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -45,8 +48,8 @@ func (f *fakeFleet) declare(names ...string) {
 	f.status = nil
 	for _, n := range names {
 		f.status = append(f.status, route.EndpointStatus{
-			Endpoint: route.Endpoint{Name: n, Weight: 1}, Kind: route.KindVLLM, Source: "static", State: route.StateUp, Ramp: 1,
-			Report: route.Report{Load: &route.LoadReport{Running: 2, Waiting: -1, KVUsage: .5}, CacheTokens: 1000},
+			Endpoint: fleet.Endpoint{Name: n, Weight: 1}, Kind: fleet.KindVLLM, Source: "static", State: fleet.StateUp, Ramp: 1,
+			Report: fleet.Report{Load: &fleet.LoadReport{Running: 2, Waiting: -1, KVUsage: .5}, CacheTokens: 1000},
 		})
 	}
 }
@@ -57,8 +60,8 @@ func served(pool, endpoint string) *live.Served {
 	return &live.Served{
 		API: "chat", Status: 200, Stream: true, Chunks: 11, Attempts: 1,
 		Started: start, FirstByte: start.Add(80 * time.Millisecond), LastByte: start.Add(280 * time.Millisecond), Ended: start.Add(281 * time.Millisecond),
-		Decision: route.Decision{Pool: pool, Endpoint: route.Endpoint{Name: endpoint}, Policy: "session", Reason: route.ReasonSession, CachedTokens: 60},
-		Usage:    route.Usage{PromptTokens: 100, CachedTokens: 70, CachedKnown: true, OutputTokens: 21},
+		Decision: route.Decision{Pool: pool, Endpoint: fleet.Endpoint{Name: endpoint}, Policy: "session", Reason: pick.ReasonSession, CachedTokens: 60},
+		Usage:    fleet.Usage{PromptTokens: 100, CachedTokens: 70, CachedKnown: true, OutputTokens: 21},
 	}
 }
 
@@ -67,8 +70,8 @@ func ended(s *live.Served) *route.Ended {
 	d := s.Decision
 	d.TTFTMs = 50
 	return &route.Ended{
-		Decision: d, Outcome: route.OK, Usage: s.Usage, Stream: true, Routed: s.Started, FirstByte: s.FirstByte, LostCache: true,
-		Candidates: []route.Candidate{{Terms: route.Terms{Prefill: 50}}, {Terms: route.Terms{Prefill: 90}}, {Terms: route.Terms{Prefill: 20, Fixed: 10, Spread: 99}}},
+		Decision: d, Outcome: fleet.OK, Usage: s.Usage, Stream: true, Routed: s.Started, FirstByte: s.FirstByte, LostCache: true,
+		Candidates: []pick.Candidate{{Terms: pick.Terms{Prefill: 50}}, {Terms: pick.Terms{Prefill: 90}}, {Terms: pick.Terms{Prefill: 20, Fixed: 10, Spread: 99}}},
 	}
 }
 
@@ -89,16 +92,16 @@ func (fakeNotifications) Notifications() Notifications {
 type fakeEvents struct{}
 
 func (fakeEvents) Figures() ([]EndpointKV, uint64) {
-	return []EndpointKV{{Endpoint: "a", Counts: route.KVCounts{Batches: 9, Stored: 70, Removed: 30, Missing: 2, Restarts: 1}}}, 4
+	return []EndpointKV{{Endpoint: "a", Counts: kvstream.Counts{Batches: 9, Stored: 70, Removed: 30, Missing: 2, Restarts: 1}}}, 4
 }
 
 // play sends one request through all hooks.
 func play(m *Metrics, pool, endpoint string) {
 	s := served(pool, endpoint)
 	l := m.Listener()
-	l.Entry(&route.Entry{Request: &route.Request{}, Decision: &s.Decision})
+	l.Entry(&route.Entry{Request: &fleet.Request{}, Decision: &s.Decision})
 	m.ObserveDecision(pool, 12*time.Microsecond)
-	l.Retry(endpoint, route.Busy)
+	l.Retry(endpoint, fleet.Busy)
 	l.Entry(&route.Entry{Event: route.Finished{}, Ended: ended(s)})
 	l.Served(s)
 }
@@ -113,7 +116,7 @@ func populated(t *testing.T) (*Metrics, *fakeFleet) {
 	m.WatchShadows(fakeShadows{})
 	m.WatchKVEvents(fakeEvents{})
 	m.WatchLMCache(fakeNotifications{})
-	f.status[0].KV = route.KVFigures{State: route.KVExact, Blocks: 40, Tied: 30, Untied: 10, Wrong: 1}
+	f.status[0].KV = route.KVFigures{State: kvstream.Exact, Blocks: 40, Tied: 30, Untied: 10, Wrong: 1}
 	play(m, "qwen", "a")
 	return m, f
 }
@@ -242,8 +245,8 @@ func TestCodeLabel(t *testing.T) {
 func TestClientGoneAndNoDecision(t *testing.T) {
 	m := New(Config{})
 	l := m.Listener()
-	l.Entry(&route.Entry{Request: &route.Request{Model: "invented"}, Err: errors.New("no such model")})
-	l.Served(&live.Served{API: "chat", Status: 499, Outcome: route.ClientGone, Started: start, Ended: start})
+	l.Entry(&route.Entry{Request: &fleet.Request{Model: "invented"}, Err: errors.New("no such model")})
+	l.Served(&live.Served{API: "chat", Status: 499, Outcome: fleet.ClientGone, Started: start, Ended: start})
 	l.Served(&live.Served{API: "chat", Status: 404, Started: start, Ended: start})
 	if got := testutil.ToFloat64(m.v.clientGone); got != 1 {
 		t.Errorf("client gone: got %v, want 1", got)
@@ -263,7 +266,7 @@ func TestFamiliesAreWhatIsServed(t *testing.T) {
 	f := (*m.source.Load()).(*fakeFleet)
 	f.status[0].Report.Load.Waiting = 1
 	f.status[0].TransferMs, f.status[0].TransferPerSec = 12, 40_000
-	m.entry(&route.Entry{Decision: &route.Decision{Pool: "p", Policy: "session", Reason: "home", Leg: route.LegDecode, Why: route.SplitSooner}, Prefill: &route.Decision{Pool: "p", Policy: "session", Reason: "home"}})
+	m.entry(&route.Entry{Decision: &route.Decision{Pool: "p", Policy: "session", Reason: "home", Leg: fleet.LegDecode, Why: route.SplitSooner}, Prefill: &route.Decision{Pool: "p", Policy: "session", Reason: "home"}})
 	if n := testutil.ToFloat64(m.v.splits.WithLabelValues("p", "sooner", "2")); n != 1 {
 		t.Errorf("%v splits counted, want 1", n)
 	}

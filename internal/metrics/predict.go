@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -29,11 +30,11 @@ func (m *Metrics) compare(x *route.Ended) {
 	if x.Decision.Waits && !x.Sent.IsZero() {
 		m.prediction(x.Decision.Pool).queued.Observe(x.Sent.Sub(x.Routed).Seconds())
 	}
-	if x.Class != route.Turn || x.Outcome != route.OK {
+	if x.Class != fleet.Turn || x.Outcome != fleet.OK {
 		return
 	}
 	took, seen := x.TTFT()
-	seen = seen && x.Decision.Leg != route.LegPrefill // what the client waits for is the decode leg's
+	seen = seen && x.Decision.Leg != fleet.LegPrefill // what the client waits for is the decode leg's
 	u := &x.Usage
 	if !seen && !(u.CachedKnown && u.PromptTokens > 0) {
 		return
@@ -54,7 +55,7 @@ func (m *Metrics) compare(x *route.Ended) {
 		}
 		s.ttft[side].Observe(off)
 	}
-	if regret, ok := x.Regret(); ok && x.Decision.Leg == route.LegWhole {
+	if regret, ok := x.Regret(); ok && x.Decision.Leg == fleet.LegWhole {
 		s.regret.Observe(regret / 1000)
 	}
 }

@@ -3,11 +3,13 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
 // outcomes is the number of route.Outcome values, and one for those that are not known here.
-const outcomes = int(route.TransferFailed) + 2
+const outcomes = int(fleet.TransferFailed) + 2
 
 // servedKey names the series of finished client requests, by label values.
 type servedKey struct{ pool, endpoint string }
@@ -28,7 +30,7 @@ type endpointSeries struct {
 
 type decisionKey struct {
 	pool, policy string
-	reason       route.Reason
+	reason       pick.Reason
 }
 
 // finished finds the series of a finished request and the counter for its path and status.
@@ -83,7 +85,7 @@ func (m *Metrics) openServed(pool, endpoint, api, code string) (*servedSeries, p
 }
 
 // retried are the outcomes after which another endpoint is tried.
-var retried = [...]route.Outcome{route.ConnectFailed, route.EngineError, route.Busy, route.TimedOut}
+var retried = [...]fleet.Outcome{fleet.ConnectFailed, fleet.EngineError, fleet.Busy, fleet.TimedOut}
 
 // endpoint finds or makes an endpoint's series; mu is held.
 func (m *Metrics) endpoint(name string) *endpointSeries {
@@ -101,7 +103,7 @@ func (m *Metrics) endpoint(name string) *endpointSeries {
 }
 
 // attempt finds the counter of attempts at an endpoint with an outcome.
-func (m *Metrics) attempt(endpoint string, o route.Outcome) prometheus.Counter {
+func (m *Metrics) attempt(endpoint string, o fleet.Outcome) prometheus.Counter {
 	i := outcomeIndex(o)
 	m.mu.RLock()
 	if e := m.endpoints[endpoint]; e != nil && e.attempts[i] != nil {
@@ -119,7 +121,7 @@ func (m *Metrics) attempt(endpoint string, o route.Outcome) prometheus.Counter {
 	return e.attempts[i]
 }
 
-func (m *Metrics) retry(endpoint string, o route.Outcome) {
+func (m *Metrics) retry(endpoint string, o fleet.Outcome) {
 	i := outcomeIndex(o)
 	m.mu.Lock()
 	e := m.endpoint(endpoint)
@@ -132,7 +134,7 @@ func (m *Metrics) retry(endpoint string, o route.Outcome) {
 }
 
 // decision finds the counter of decisions with a reason.
-func (m *Metrics) decision(pool, policy string, reason route.Reason) prometheus.Counter {
+func (m *Metrics) decision(pool, policy string, reason pick.Reason) prometheus.Counter {
 	if pool == "" {
 		pool = none
 	}
@@ -157,7 +159,7 @@ func (m *Metrics) decision(pool, policy string, reason route.Reason) prometheus.
 
 // split finds the counter of turns that were split, or not, for a reason.
 func (m *Metrics) split(pool string, why route.SplitWhy) prometheus.Counter {
-	k := decisionKey{pool: pool, reason: route.Reason(why)}
+	k := decisionKey{pool: pool, reason: pick.Reason(why)}
 	m.mu.RLock()
 	c := m.splits[k]
 	m.mu.RUnlock()
@@ -207,4 +209,4 @@ func (m *Metrics) duration(pool string) prometheus.Observer {
 	return o
 }
 
-func outcomeIndex(o route.Outcome) int { return min(int(o), outcomes-1) }
+func outcomeIndex(o fleet.Outcome) int { return min(int(o), outcomes-1) }

@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -70,7 +71,7 @@ func (c *statusCollector) endpoint(ch chan<- prometheus.Metric, e *route.Endpoin
 	name := e.Endpoint.Name
 	g := func(family string, v float64) { c.send(ch, family, v, name) }
 	c.send(ch, "warmpath_endpoint_info", 1, name, orUnknown(string(e.Kind)), orUnknown(e.Source))
-	for _, s := range []route.State{route.StateUnknown, route.StateUp, route.StateDown, route.StateEjected, route.StateBusy} {
+	for _, s := range []fleet.State{fleet.StateUnknown, fleet.StateUp, fleet.StateDown, fleet.StateEjected, fleet.StateBusy} {
 		c.send(ch, "warmpath_endpoint_state", oneIf(e.State == s), name, string(s))
 	}
 	g("warmpath_endpoint_draining", oneIf(e.Draining))

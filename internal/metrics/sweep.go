@@ -1,6 +1,9 @@
 package metrics
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route"
+)
 
 // minSweep is how many endpoints are remembered before a finished request triggers a sweep; scrapes always sweep.
 const minSweep = 256
@@ -72,10 +75,10 @@ func (m *Metrics) sweep(s snapshot) {
 func (m *Metrics) forgetEndpoint(name string) {
 	for i, e := 0, m.endpoints[name]; i < outcomes; i++ {
 		if e.attempts[i] != nil {
-			m.v.attempts.DeleteLabelValues(name, route.Outcome(i).String())
+			m.v.attempts.DeleteLabelValues(name, fleet.Outcome(i).String())
 		}
 		if e.retries[i] != nil {
-			m.v.retries.DeleteLabelValues(name, route.Outcome(i).String())
+			m.v.retries.DeleteLabelValues(name, fleet.Outcome(i).String())
 		}
 	}
 	m.v.cacheLosses.DeleteLabelValues(name)

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -86,7 +87,7 @@ func (r *record) observe(e route.Event) {
 }
 
 // last is the latest report for an endpoint, and whether there is one.
-func (r *record) last(name string) (route.Report, bool) {
+func (r *record) last(name string) (fleet.Report, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := len(r.events) - 1; i >= 0; i-- {
@@ -94,11 +95,11 @@ func (r *record) last(name string) (route.Report, bool) {
 			return r.events[i].Report, true
 		}
 	}
-	return route.Report{}, false
+	return fleet.Report{}, false
 }
 
 // lastLoad is the latest load reported for an endpoint, nil when there is none.
-func (r *record) lastLoad(name string) *route.LoadReport {
+func (r *record) lastLoad(name string) *fleet.LoadReport {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := len(r.events) - 1; i >= 0; i-- {
@@ -128,7 +129,7 @@ func vllmPages() map[string]string {
 }
 
 // start runs a prober in a bubble; the returned function stops it and waits.
-func start(f http.RoundTripper, cfg Config, eps ...route.Endpoint) (*Prober, *record, func()) {
+func start(f http.RoundTripper, cfg Config, eps ...fleet.Endpoint) (*Prober, *record, func()) {
 	rec := &record{}
 	p := New(cfg, &http.Client{Transport: f}, rec.observe, slog.New(slog.DiscardHandler))
 	p.Set(eps)

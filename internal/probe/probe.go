@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -31,7 +32,7 @@ type Prober struct {
 // address is what endpoints must share to be probed together.
 type address struct {
 	url, key string
-	kind     route.Kind
+	kind     fleet.Kind
 }
 
 // New makes a Prober. client's timeout should be zero: each question has its own. observe is called from several
@@ -48,10 +49,10 @@ func New(cfg Config, client *http.Client, observe func(route.Event), log *slog.L
 
 // Set replaces the endpoints that are probed. Engines that stay are probed on without a pause; those that went are not
 // asked again. It does not wait.
-func (p *Prober) Set(endpoints []route.Endpoint) {
+func (p *Prober) Set(endpoints []fleet.Endpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	groups := map[address][]route.Endpoint{}
+	groups := map[address][]fleet.Endpoint{}
 	for _, e := range endpoints {
 		a := address{e.URL, e.APIKey, e.Kind}
 		groups[a] = append(groups[a], e)
@@ -124,10 +125,10 @@ func (p *Prober) Now(name string) {
 }
 
 // set replaces the endpoints at the target's address. Those that are new are told all that is known.
-func (t *target) set(group []route.Endpoint) {
+func (t *target) set(group []fleet.Endpoint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	same := slices.EqualFunc(t.endpoints, group, func(a, b route.Endpoint) bool {
+	same := slices.EqualFunc(t.endpoints, group, func(a, b fleet.Endpoint) bool {
 		return a.Name == b.Name && a.Part == b.Part
 	})
 	first := t.endpoints == nil

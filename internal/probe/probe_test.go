@@ -11,20 +11,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
 func TestFirstReportIsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(vllmPages())
-		_, rec, stop := start(f, Config{}, route.Endpoint{Name: "a", URL: "http://a", APIKey: "k"})
+		_, rec, stop := start(f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a", APIKey: "k"})
 		defer stop()
 		time.Sleep(50 * time.Millisecond)
 		r, ok := rec.last("a")
 		if !ok || rec.len() != 1 {
 			t.Fatalf("%d reports, want one", rec.len())
 		}
-		if !r.Healthy || r.Kind != route.KindVLLM || r.Version != "0.32.0" || len(r.Models) != 1 ||
+		if !r.Healthy || r.Kind != fleet.KindVLLM || r.Version != "0.32.0" || len(r.Models) != 1 ||
 			r.Models[0].ContextTokens != 16384 || r.Load == nil || r.Load.Running != 3 || r.Load.Waiting != 7 ||
 			r.CacheTokens != 65536 || r.BlockTokens != 32 || r.Ranks != 2 {
 			t.Fatalf("got %+v, load %+v", r, r.Load)
@@ -38,10 +39,10 @@ func TestFirstReportIsWhole(t *testing.T) {
 func TestRanksShareAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(vllmPages())
-		var eps []route.Endpoint
+		var eps []fleet.Endpoint
 		for i := range 3 {
-			part := route.Part{Kind: route.Rank, Index: i}
-			eps = append(eps, route.Endpoint{Name: part.String(), URL: "http://a", Kind: route.KindVLLM, Part: part})
+			part := fleet.Part{Kind: fleet.Rank, Index: i}
+			eps = append(eps, fleet.Endpoint{Name: part.String(), URL: "http://a", Kind: fleet.KindVLLM, Part: part})
 		}
 		_, rec, stop := start(f, Config{}, eps...)
 		defer stop()
@@ -64,7 +65,7 @@ func TestRanksShareAnswers(t *testing.T) {
 func TestRefusedIsDownAtOnceAndNoticedBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(vllmPages())
-		p, rec, stop := start(f, Config{}, route.Endpoint{Name: "a", URL: "http://a"})
+		p, rec, stop := start(f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a"})
 		defer stop()
 		time.Sleep(500 * time.Millisecond)
 		f.set(func() { f.refuse = true })
@@ -100,7 +101,7 @@ func TestSlowEngineNeedsFailuresInARow(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake(vllmPages())
 				p, rec, stop := start(f, Config{LoadInterval: time.Hour, Failures: 3},
-					route.Endpoint{Name: "a", URL: "http://a", Kind: route.KindVLLM})
+					fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM})
 				defer stop()
 				time.Sleep(time.Second)
 				before := f.count("/health")
@@ -126,7 +127,7 @@ func TestAliveThoughForbidden(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake(vllmPages())
 			f.status["/health"] = code
-			_, rec, stop := start(f, Config{}, route.Endpoint{Name: "a", URL: "http://a", Kind: route.KindVLLM})
+			_, rec, stop := start(f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM})
 			defer stop()
 			time.Sleep(10 * time.Second)
 			if r, _ := rec.last("a"); !r.Healthy {
@@ -142,25 +143,25 @@ func TestNeverAsksWhatCosts(t *testing.T) {
 	for _, test := range []struct {
 		name, never string
 		pages       map[string]string
-		kind        route.Kind
+		kind        fleet.Kind
 	}{
 		{"sglang", "/health", map[string]string{
 			"/health": "", "/ready": "", "/v1/loads": `{"loads":[{"dp_rank":0,"num_running_reqs":1,"num_waiting_reqs":0}]}`,
 			"/v1/models": `{"data":[{"id":"m","owned_by":"sglang"}]}`, "/server_info": `{"dp_size":1,"page_size":32}`,
-		}, route.KindSGLang},
+		}, fleet.KindSGLang},
 		{"old sglang", "/health", map[string]string{
 			"/health": "", "/ping": "", "/get_load": `[{"dp_rank":0,"num_reqs":1,"num_waiting_reqs":0}]`,
 			"/v1/models": `{"data":[{"id":"m","owned_by":"sglang"}]}`, "/get_server_info": `{"dp_size":1}`,
-		}, route.KindSGLang},
+		}, fleet.KindSGLang},
 		{"trtllm", "/metrics", map[string]string{
 			"/health": "", "/metrics": "[]", "/prometheus/metrics": "trtllm_num_requests_running 1\n",
 			"/v1/models": `{"data":[{"id":"m","owned_by":"tensorrt_llm"}]}`,
-		}, route.KindTRTLLM},
+		}, fleet.KindTRTLLM},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake(test.pages)
-				_, rec, stop := start(f, Config{}, route.Endpoint{Name: "a", URL: "http://a"})
+				_, rec, stop := start(f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a"})
 				defer stop()
 				for range 5 { // five restarts
 					time.Sleep(20 * time.Second)
@@ -198,11 +199,11 @@ func TestNeverAsksWhatCosts(t *testing.T) {
 func TestSetStartsAndStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(vllmPages())
-		a := route.Endpoint{Name: "a", URL: "http://a", Kind: route.KindVLLM}
-		b := route.Endpoint{Name: "b", URL: "http://a", Kind: route.KindVLLM, Part: route.Part{Kind: route.Rank, Index: 1}}
+		a := fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM}
+		b := fleet.Endpoint{Name: "b", URL: "http://a", Kind: fleet.KindVLLM, Part: fleet.Part{Kind: fleet.Rank, Index: 1}}
 		p, rec, stop := start(f, Config{}, a)
 		time.Sleep(time.Second)
-		p.Set([]route.Endpoint{a, b})
+		p.Set([]fleet.Endpoint{a, b})
 		synctest.Wait()
 		if r, ok := rec.last("b"); !ok || len(r.Models) != 1 || r.Load == nil {
 			t.Fatalf("a new part of a known engine was not told all: %+v %v", r, ok)
@@ -217,7 +218,7 @@ func TestSetStartsAndStops(t *testing.T) {
 		p.Now("a")
 		p.Now("nobody")
 		stop()
-		p.Set([]route.Endpoint{a}) // after the end: nothing happens
+		p.Set([]fleet.Endpoint{a}) // after the end: nothing happens
 		time.Sleep(time.Minute)
 		if rec.len() != n {
 			t.Error("probed after Run returned")
@@ -228,7 +229,7 @@ func TestSetStartsAndStops(t *testing.T) {
 func TestNowIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(vllmPages())
-		p, _, stop := start(f, Config{}, route.Endpoint{Name: "a", URL: "http://a", Kind: route.KindVLLM})
+		p, _, stop := start(f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a", Kind: fleet.KindVLLM})
 		defer stop()
 		time.Sleep(time.Second)
 		before := f.count("/health")
@@ -245,10 +246,10 @@ func TestNowIsBounded(t *testing.T) {
 func TestManyEnginesAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(vllmPages())
-		var eps []route.Endpoint
+		var eps []fleet.Endpoint
 		for i := range 200 {
 			n := string(rune('a'+i%26)) + string(rune('a'+i/26))
-			eps = append(eps, route.Endpoint{Name: n, URL: "http://" + n, Kind: route.KindVLLM})
+			eps = append(eps, fleet.Endpoint{Name: n, URL: "http://" + n, Kind: fleet.KindVLLM})
 		}
 		_, rec, stop := start(f, Config{}, eps...)
 		defer stop()
@@ -279,10 +280,10 @@ func TestStartingEngineIsNotMistaken(t *testing.T) {
 		for _, p := range []string{"/v1/models", "/server_info", "/props", "/load", "/api/version", "/version", "/health"} {
 			f.pages[p], f.status[p] = loading, 503
 		}
-		_, rec, stop := start(f, Config{}, route.Endpoint{Name: "a", URL: "http://a"})
+		_, rec, stop := start(f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a"})
 		defer stop()
 		time.Sleep(10 * time.Second)
-		if r, _ := rec.last("a"); r.Healthy || r.Kind != route.KindUnknown || !strings.Contains(r.Detail, "Loading model") {
+		if r, _ := rec.last("a"); r.Healthy || r.Kind != fleet.KindUnknown || !strings.Contains(r.Detail, "Loading model") {
 			t.Fatalf("%+v", r)
 		}
 		f.set(func() {
@@ -294,7 +295,7 @@ func TestStartingEngineIsNotMistaken(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		r, _ := rec.last("a")
 		l := rec.lastLoad("a")
-		if !r.Healthy || r.Kind != route.KindLlamaCpp || l == nil || l.Running != 1 || l.Waiting != -1 {
+		if !r.Healthy || r.Kind != fleet.KindLlamaCpp || l == nil || l.Running != 1 || l.Waiting != -1 {
 			t.Fatalf("%+v %+v", r, l)
 		}
 		if n := f.count("/metrics"); n > 2 {
@@ -311,7 +312,7 @@ func TestRealSocket(t *testing.T) {
 		}
 		http.NotFound(w, r)
 	}))
-	reports := make(chan route.Report, 100)
+	reports := make(chan fleet.Report, 100)
 	tr := &http.Transport{}
 	p := New(Config{Interval: 10 * time.Millisecond}, &http.Client{Transport: tr},
 		func(e route.Event) {
@@ -320,11 +321,11 @@ func TestRealSocket(t *testing.T) {
 			default:
 			}
 		}, slog.New(slog.DiscardHandler))
-	p.Set([]route.Endpoint{{Name: "a", URL: srv.URL}})
+	p.Set([]fleet.Endpoint{{Name: "a", URL: srv.URL}})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { p.Run(ctx); close(done) }()
-	if r := <-reports; !r.Healthy || r.Kind != route.KindVLLM {
+	if r := <-reports; !r.Healthy || r.Kind != fleet.KindVLLM {
 		t.Errorf("first report: %+v", r)
 	}
 	srv.CloseClientConnections()

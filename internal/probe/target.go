@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -25,11 +26,11 @@ type target struct {
 	cancel context.CancelFunc // guarded by Prober.mu; nil until it runs
 
 	mu        sync.Mutex
-	endpoints []route.Endpoint // guarded by mu
+	endpoints []fleet.Endpoint // guarded by mu
 	changed   bool             // guarded by mu: endpoints have not been told all yet
 
 	// Owned by the goroutine.
-	kind    route.Kind
+	kind    fleet.Kind
 	dialect engine.Dialect // nil until the kind is known
 	health  health
 	fails   int // questions in a row that failed
@@ -109,7 +110,7 @@ func (t *target) round(ctx context.Context) {
 		return
 	}
 	if all || !now.Before(t.models) {
-		if t.kind == route.KindOther && t.addr.kind == route.KindUnknown && !t.models.IsZero() {
+		if t.kind == fleet.KindOther && t.addr.kind == fleet.KindUnknown && !t.models.IsZero() {
 			t.recognise(ctx) // it may have shown too little when it was met first
 		}
 		t.models = now.Add(jitter(t.p.cfg.ModelsInterval))
@@ -137,7 +138,7 @@ func (t *target) takeChanged() bool {
 // is not certain; then there is nothing else to report.
 func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 	t.last = time.Now()
-	if t.dialect == nil || t.health == down && t.addr.kind == route.KindUnknown {
+	if t.dialect == nil || t.health == down && t.addr.kind == fleet.KindUnknown {
 		if err := t.recognise(ctx); err != nil {
 			t.failed(ctx, err)
 			return false
@@ -145,8 +146,8 @@ func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 	}
 	a, err := t.answer(ctx, t.dialect.Alive())
 	if err == nil {
-		var r route.Report
-		if err = t.dialect.Read(a, route.Part{}, &r); err == nil && !r.Healthy {
+		var r fleet.Report
+		if err = t.dialect.Read(a, fleet.Part{}, &r); err == nil && !r.Healthy {
 			err = errors.New(r.Detail)
 		}
 	}
@@ -188,7 +189,7 @@ func (t *target) failed(ctx context.Context, err error) {
 	}
 	t.health = down
 	for _, e := range t.current() {
-		t.p.observe(route.Probed{Endpoint: e.Name, Report: route.Report{
+		t.p.observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{
 			Refused: refused, Detail: err.Error(), Kind: t.kind,
 		}})
 	}
@@ -196,7 +197,7 @@ func (t *target) failed(ctx context.Context, err error) {
 
 // recognise finds out the kind of the engine. The error says that it cannot be told yet.
 func (t *target) recognise(ctx context.Context) error {
-	if t.addr.kind != route.KindUnknown {
+	if t.addr.kind != fleet.KindUnknown {
 		return t.speak(t.addr.kind)
 	}
 	var answers []engine.Answer
@@ -213,18 +214,18 @@ func (t *target) recognise(ctx context.Context) error {
 			continue
 		}
 		answers = append(answers, engine.Answer{Ask: ask.Name, Path: ask.Path, Status: status, Body: body})
-		if k := engine.Recognise(answers); len(answers) == 1 && k != route.KindUnknown && k != route.KindOther {
+		if k := engine.Recognise(answers); len(answers) == 1 && k != fleet.KindUnknown && k != fleet.KindOther {
 			break // it wrote its name into its list of models
 		}
 	}
 	kind := engine.Recognise(answers)
-	if kind == route.KindUnknown {
-		var r route.Report
+	if kind == fleet.KindUnknown {
+		var r fleet.Report
 		if len(answers) > 0 {
-			d, _ := engine.ByKind(route.KindOther)
+			d, _ := engine.ByKind(fleet.KindOther)
 			first := answers[0]
 			first.Ask = engine.AskAlive
-			_ = d.Read(first, route.Part{}, &r)
+			_ = d.Read(first, fleet.Part{}, &r)
 		}
 		if r.Detail == "" && last != nil {
 			return last
@@ -234,7 +235,7 @@ func (t *target) recognise(ctx context.Context) error {
 	return t.speak(kind)
 }
 
-func (t *target) speak(k route.Kind) error {
+func (t *target) speak(k fleet.Kind) error {
 	d, err := engine.ByKind(k)
 	if err != nil {
 		return err
@@ -249,7 +250,7 @@ func (t *target) speak(k route.Kind) error {
 // report tells each endpoint's part of what the answers say.
 func (t *target) report(got []engine.Answer) {
 	for _, e := range t.current() {
-		r := route.Report{Healthy: true, Kind: t.kind}
+		r := fleet.Report{Healthy: true, Kind: t.kind}
 		for _, a := range got {
 			if err := t.dialect.Read(a, e.Part, &r); err != nil {
 				t.log.Debug("answer of no use", "endpoint", e.Name, "error", err)
@@ -261,11 +262,11 @@ func (t *target) report(got []engine.Answer) {
 		if r.Slots > 0 {
 			t.slots = r.Slots
 		}
-		if e.Part.Kind == route.Slot && t.slots > 0 && e.Part.Index >= t.slots {
+		if e.Part.Kind == fleet.Slot && t.slots > 0 && e.Part.Index >= t.slots {
 			r.Healthy = false
 			r.Detail = "the engine has no " + e.Part.String() + ": it reports " + strconv.Itoa(t.slots) + " slots"
 		}
-		if e.Part.Kind == route.Rank && t.ranks > 0 && e.Part.Index >= t.ranks {
+		if e.Part.Kind == fleet.Rank && t.ranks > 0 && e.Part.Index >= t.ranks {
 			r.Healthy = false
 			r.Detail = "the engine has no " + e.Part.String() + ": it reports " + strconv.Itoa(t.ranks) + " ranks"
 		}
@@ -273,7 +274,7 @@ func (t *target) report(got []engine.Answer) {
 	}
 }
 
-func (t *target) current() []route.Endpoint {
+func (t *target) current() []fleet.Endpoint {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.endpoints

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -94,8 +95,8 @@ func (c *call) mayAsk() bool {
 // that is not known are asked once they answered a client that asked.
 func (b *askBook) allows(d *route.Decision, api prompt.API, now time.Time) bool {
 	switch d.Kind {
-	case route.KindVLLM, route.KindSGLang, route.KindTRTLLM, route.KindOther, route.KindUnknown:
-	case route.KindOllama:
+	case fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindOther, fleet.KindUnknown:
+	case fleet.KindOllama:
 		if api != prompt.Chat {
 			return false
 		}
@@ -106,13 +107,13 @@ func (b *askBook) allows(d *route.Decision, api prompt.API, now time.Time) bool 
 	if !n.refused.IsZero() && now.Sub(n.refused) < askAgain {
 		return false
 	}
-	return n.answers || d.Kind != route.KindOther && d.Kind != route.KindUnknown
+	return n.answers || d.Kind != fleet.KindOther && d.Kind != fleet.KindUnknown
 }
 
 // watches reports whether it is to be learnt if this endpoint answers a client that asks for usage with the chunk that
 // usageStrip takes out.
 func (a *attempt) watches() bool {
-	return a.c.prompt.IncludeUsage && (a.d.Kind == route.KindOther || a.d.Kind == route.KindUnknown) &&
+	return a.c.prompt.IncludeUsage && (a.d.Kind == fleet.KindOther || a.d.Kind == fleet.KindUnknown) &&
 		(a.c.api == prompt.Chat || a.c.api == prompt.Completions)
 }
 

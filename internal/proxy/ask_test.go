@@ -10,14 +10,15 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/route"
 )
 
 // is tells the router what kind of engine an endpoint is.
-func (r *rig) is(endpoint string, kind route.Kind) {
-	r.fleet.Observe(route.Probed{Endpoint: endpoint, Report: route.Report{Healthy: true, Kind: kind}})
+func (r *rig) is(endpoint string, kind fleet.Kind) {
+	r.fleet.Observe(route.Probed{Endpoint: endpoint, Report: fleet.Report{Healthy: true, Kind: kind}})
 }
 
 // asks is an engine that writes down what it is sent, and sends usage in a stream when it is asked to.
@@ -60,7 +61,7 @@ const (
 // router does not ask either, and the router knows the usage all the same.
 func TestUsageIsAskedForAndTakenOut(t *testing.T) {
 	varying := regexp.MustCompile(`"(id|created)":("[^"]*"|\d+)|"timings":\{[^}]*\}`)
-	for _, kind := range []route.Kind{route.KindVLLM, route.KindSGLang, route.KindTRTLLM, route.KindLlamaCpp, route.KindOllama} {
+	for _, kind := range []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama} {
 		t.Run(string(kind), func(t *testing.T) {
 			e, err := enginetest.New(enginetest.Options{Dialect: kind, Models: []string{"m"}, Seed: 1, Speed: 50})
 			if err != nil {
@@ -85,7 +86,7 @@ func TestUsageIsAskedForAndTakenOut(t *testing.T) {
 					t.Errorf("%s: got %d\n%s\nwant\n%s", req.path, res.StatusCode, got, want)
 				}
 				u := r.last(i + 1).Usage
-				if kind == route.KindOllama {
+				if kind == fleet.KindOllama {
 					if chatted := i < 2; (u.PromptTokens > 0) != chatted {
 						t.Errorf("%s: usage %+v", req.path, u)
 					}
@@ -94,7 +95,7 @@ func TestUsageIsAskedForAndTakenOut(t *testing.T) {
 				if u.PromptTokens == 0 || u.OutputTokens != 5 || !u.CachedKnown || u.CachedTokens == 0 {
 					t.Errorf("%s: usage %+v, the prompt was sent before", req.path, u)
 				}
-				if quiet := off.last(i + 1).Usage; kind != route.KindLlamaCpp && quiet != (route.Usage{}) {
+				if quiet := off.last(i + 1).Usage; kind != fleet.KindLlamaCpp && quiet != (fleet.Usage{}) {
 					t.Errorf("%s: nobody asked, and yet the engine says %+v", req.path, quiet)
 				}
 			}
@@ -144,7 +145,7 @@ func TestUsageInPieces(t *testing.T) {
 		t.Errorf("got %q", body)
 	}
 	s := r.last(1)
-	if s.Usage != (route.Usage{PromptTokens: 20, CachedTokens: 16, OutputTokens: 2, CachedKnown: true}) || s.Outcome != route.OK || s.FirstByte.IsZero() {
+	if s.Usage != (fleet.Usage{PromptTokens: 20, CachedTokens: 16, OutputTokens: 2, CachedKnown: true}) || s.Outcome != fleet.OK || s.FirstByte.IsZero() {
 		t.Errorf("told %+v", s)
 	}
 	if s.BytesOut != int64(len(wantStream)) {
@@ -160,7 +161,7 @@ func TestUsageInPieces(t *testing.T) {
 
 // TestUsageAfterARetry: each endpoint is asked according to its own kind.
 func TestUsageAfterARetry(t *testing.T) {
-	for kind, want := range map[route.Kind]string{route.KindSGLang: askedStream, route.KindOther: plainStream} {
+	for kind, want := range map[fleet.Kind]string{fleet.KindSGLang: askedStream, fleet.KindOther: plainStream} {
 		bad, good := &asks{answer: answers(500, `{}`)}, &asks{}
 		r := newRig(t, proxy.Config{}, bad.serve, good.serve)
 		r.is("e1", kind)
@@ -192,7 +193,7 @@ func TestEngineRefusesStreamOptions(t *testing.T) {
 			if res, body := r.post("/v1/chat/completions", plainStream); res.StatusCode != 200 || body != wantStream {
 				t.Errorf("got %d %q", res.StatusCode, body)
 			}
-			if s := r.last(i + 1); s.Attempts != 1 || s.Outcome != route.OK {
+			if s := r.last(i + 1); s.Attempts != 1 || s.Outcome != fleet.OK {
 				t.Errorf("told %+v", s)
 			}
 		}
@@ -221,7 +222,7 @@ func TestOtherErrorsOfTheClient(t *testing.T) {
 		if res, body := r.post("/v1/chat/completions", plainStream); res.StatusCode != 400 || body != tt.message {
 			t.Errorf("%s: got %d %.80q", tt.name, res.StatusCode, body)
 		}
-		if s := r.last(1); s.Outcome != route.ClientError || s.Attempts != 1 || len(e.got()) != tt.calls {
+		if s := r.last(1); s.Outcome != fleet.ClientError || s.Attempts != 1 || len(e.got()) != tt.calls {
 			t.Errorf("%s: told %+v, %d calls", tt.name, s, len(e.got()))
 		}
 		e.answer = nil
@@ -235,7 +236,7 @@ func TestOtherErrorsOfTheClient(t *testing.T) {
 func TestEngineOfAnotherKind(t *testing.T) {
 	e := &asks{}
 	r := newRig(t, proxy.Config{}, e.serve)
-	r.is("e0", route.KindOther)
+	r.is("e0", fleet.KindOther)
 	for i, want := range []string{plainStream, plainStream, streamBody, askedStream} {
 		body := plainStream
 		if want == streamBody {
@@ -248,7 +249,7 @@ func TestEngineOfAnotherKind(t *testing.T) {
 	}
 	within := &asks{answer: streams(`data: {"choices":[{"delta":{}}],"usage":{"prompt_tokens":1}}`+"\n\n", doneChunk)}
 	r = newRig(t, proxy.Config{}, within.serve)
-	r.is("e0", route.KindOther)
+	r.is("e0", fleet.KindOther)
 	r.post("/v1/chat/completions", streamBody)
 	r.post("/v1/chat/completions", plainStream)
 	if got := within.got(); got[1] != plainStream {
@@ -322,7 +323,7 @@ func BenchmarkAsking(b *testing.B) {
 	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("some text ", 100) + `"}]}`
 	for name, cfg := range map[string]proxy.Config{"asks": {}, "leaves alone": {NoUsage: true}} {
 		b.Run(name, func(b *testing.B) {
-			r := newFleet(b, cfg, script{chunks}, []route.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}})
+			r := newFleet(b, cfg, script{chunks}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}})
 			b.ReportAllocs()
 			for b.Loop() {
 				req, _ := http.NewRequest("POST", "/v1/chat/completions", strings.NewReader(body))

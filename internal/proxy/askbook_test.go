@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -13,20 +14,20 @@ import (
 func TestAskBook(t *testing.T) {
 	var b askBook
 	now := time.Unix(1_800_000_000, 0)
-	at := func(name string, kind route.Kind, api prompt.API, later time.Duration) bool {
-		return b.allows(&route.Decision{Endpoint: route.Endpoint{Name: name}, Kind: kind}, api, now.Add(later))
+	at := func(name string, kind fleet.Kind, api prompt.API, later time.Duration) bool {
+		return b.allows(&route.Decision{Endpoint: fleet.Endpoint{Name: name}, Kind: kind}, api, now.Add(later))
 	}
 	for _, tt := range []struct {
-		kind              route.Kind
+		kind              fleet.Kind
 		chat, completions bool
 	}{
-		{route.KindVLLM, true, true},
-		{route.KindSGLang, true, true},
-		{route.KindTRTLLM, true, true},
-		{route.KindOllama, true, false},
-		{route.KindLlamaCpp, false, false},
-		{route.KindOther, false, false},
-		{route.KindUnknown, false, false},
+		{fleet.KindVLLM, true, true},
+		{fleet.KindSGLang, true, true},
+		{fleet.KindTRTLLM, true, true},
+		{fleet.KindOllama, true, false},
+		{fleet.KindLlamaCpp, false, false},
+		{fleet.KindOther, false, false},
+		{fleet.KindUnknown, false, false},
 	} {
 		if at("new", tt.kind, prompt.Chat, 0) != tt.chat || at("new", tt.kind, prompt.Completions, 0) != tt.completions {
 			t.Errorf("%q: asked %t %t, want %t %t", tt.kind, !tt.chat, !tt.completions, tt.chat, tt.completions)
@@ -34,7 +35,7 @@ func TestAskBook(t *testing.T) {
 	}
 	b.note("e", func(n *askNote) { n.refused = now })
 	b.note("e", func(n *askNote) { n.answers = true })
-	for _, kind := range []route.Kind{route.KindVLLM, route.KindOther} {
+	for _, kind := range []fleet.Kind{fleet.KindVLLM, fleet.KindOther} {
 		if at("e", kind, prompt.Chat, 0) || at("e", kind, prompt.Chat, askAgain-1) {
 			t.Errorf("%s: asked although it refused", kind)
 		}
@@ -42,7 +43,7 @@ func TestAskBook(t *testing.T) {
 			t.Errorf("%s: never asked again", kind)
 		}
 	}
-	if !at("f", route.KindVLLM, prompt.Chat, 0) {
+	if !at("f", fleet.KindVLLM, prompt.Chat, 0) {
 		t.Error("another endpoint is held to its neighbour's refusal")
 	}
 	for i := range 3 * askNotes {
@@ -51,7 +52,7 @@ func TestAskBook(t *testing.T) {
 			t.Fatalf("%d notes", len(b.notes))
 		}
 	}
-	if last := strconv.Itoa(3*askNotes - 1); !at(last, route.KindOther, prompt.Chat, 0) {
+	if last := strconv.Itoa(3*askNotes - 1); !at(last, fleet.KindOther, prompt.Chat, 0) {
 		t.Error("the latest note is lost")
 	}
 }

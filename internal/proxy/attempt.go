@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
@@ -52,7 +53,7 @@ func (c *call) begin(d *route.Decision) *attempt {
 			leash: leash{Context: c.ctx}, endpoint: d.Endpoint.Name, pool: d.Pool,
 			moves: c.upload == nil && c.req.Pin == "" && c.repeatable() && c.served.Attempts <= c.p.cfg.Retries,
 		},
-		fin: route.Finished{Lease: d.Lease, Outcome: route.Abandoned},
+		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},
 	}
 	a.seat().Store(a.watch)
 	if c.shutdown.Load() {
@@ -66,7 +67,7 @@ func (c *call) begin(d *route.Decision) *attempt {
 
 // seat is where the call keeps the watch of the attempt.
 func (a *attempt) seat() *atomic.Pointer[watch] {
-	if a.d.Leg == route.LegPrefill {
+	if a.d.Leg == fleet.LegPrefill {
 		return &a.c.aside
 	}
 	return &a.c.watch
@@ -76,9 +77,9 @@ func (a *attempt) seat() *atomic.Pointer[watch] {
 func (a *attempt) end() {
 	c := a.c
 	c.upload.finish()
-	if a.d.Leg == route.LegDecode {
+	if a.d.Leg == fleet.LegDecode {
 		c.split.answer = a.fin.Usage
-		c.split.join(a.fin.Outcome == route.OK)
+		c.split.join(a.fin.Outcome == fleet.OK)
 	}
 	c.served.Outcome, c.served.Usage = a.fin.Outcome, c.split.honest(a.fin.Usage)
 	a.over()
@@ -92,7 +93,7 @@ func (a *attempt) over() {
 	a.watch.end(nil)
 	a.sent.release()
 	a.span.End(a.fin.Outcome, a.status)
-	if a.fin.Outcome == route.ConnectFailed || a.fin.Outcome == route.EngineError && a.status == 0 {
+	if a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.EngineError && a.status == 0 {
 		c.p.unreached(a.d.Endpoint.Name)
 	}
 }
@@ -103,7 +104,7 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 	d := &plan.Decision
 	a := c.begin(d)
 	defer a.end()
-	if d.Leg == route.LegDecode {
+	if d.Leg == fleet.LegDecode {
 		a.message = &c.split.message
 		c.split.watchBeside(a)
 	}
@@ -121,10 +122,10 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 	}
 	defer res.Body.Close()
 	a.status = res.StatusCode
-	if a.fin.Outcome = outcomeOf(res.StatusCode); a.fin.Outcome == route.Busy {
+	if a.fin.Outcome = outcomeOf(res.StatusCode); a.fin.Outcome == fleet.Busy {
 		a.fin.RetryAfter = retryAfter(res.Header)
 	}
-	if a.fin.Outcome == route.Busy || a.fin.Outcome == route.EngineError {
+	if a.fin.Outcome == fleet.Busy || a.fin.Outcome == fleet.EngineError {
 		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", d.Endpoint.Name, "status", res.StatusCode)
 		blamed := a.blamed()
 		if next = a.another(); next != nil {
@@ -134,7 +135,7 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 			c.refuse(blamed)
 			return nil
 		}
-		if d.Leg == route.LegDecode {
+		if d.Leg == fleet.LegDecode {
 			body, _ := io.ReadAll(io.LimitReader(res.Body, refusalBytes))
 			c.refuse(&legError{leg: d.Leg, status: res.StatusCode, said: errorText(body), retryAfter: a.fin.RetryAfter})
 			return nil
@@ -150,16 +151,16 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 }
 
 // outcomeOf is what the status of an answer means for the endpoint's books.
-func outcomeOf(status int) route.Outcome {
+func outcomeOf(status int) fleet.Outcome {
 	switch {
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
-		return route.Busy
+		return fleet.Busy
 	case status >= 500 && status != http.StatusNotImplemented:
-		return route.EngineError
+		return fleet.EngineError
 	case status >= 400:
-		return route.ClientError
+		return fleet.ClientError
 	default:
-		return route.OK
+		return fleet.OK
 	}
 }
 
@@ -183,35 +184,35 @@ func (a *attempt) conclude(err error) error {
 	told := errBroken
 	switch upload := c.upload.blame(); {
 	case c.upload.late(): // net/http ends the request's context then too
-		a.fin.Outcome = route.ClientError
+		a.fin.Outcome = fleet.ClientError
 		return errSlowBody
 	case c.ctx.Err() != nil:
-		a.fin.Outcome = route.ClientGone
+		a.fin.Outcome = fleet.ClientGone
 		return nil
 	case errors.Is(cause, errShutdown):
-		a.fin.Outcome = route.Abandoned
+		a.fin.Outcome = fleet.Abandoned
 		return errShutdown
 	case errors.Is(cause, errBeside):
-		a.fin.Outcome = route.Abandoned
+		a.fin.Outcome = fleet.Abandoned
 		return c.split.besideError()
 	case a.waits: // the engine has not seen it
-		a.fin.Outcome, told = route.Abandoned, cause
+		a.fin.Outcome, told = fleet.Abandoned, cause
 	case upload != nil:
-		a.fin.Outcome = route.ClientError
+		a.fin.Outcome = fleet.ClientError
 		return upload
 	case errors.Is(err, h1.ErrBadRequest):
-		a.fin.Outcome = route.ClientError
+		a.fin.Outcome = fleet.ClientError
 		return err
 	case errors.Is(cause, errNoFirstByte) || errors.Is(cause, errIdle) || errors.Is(cause, errSilent):
-		a.fin.Outcome, told = route.TimedOut, cause
+		a.fin.Outcome, told = fleet.TimedOut, cause
 	case errors.Is(cause, errRefusing) || errors.Is(cause, errDown):
-		a.fin.Outcome, told = route.EngineError, cause
+		a.fin.Outcome, told = fleet.EngineError, cause
 	case isDial(err):
-		a.fin.Outcome, told = route.ConnectFailed, errUnreachable
+		a.fin.Outcome, told = fleet.ConnectFailed, errUnreachable
 	case errors.Is(err, errTruncated):
-		a.fin.Outcome, told = route.EngineError, errTruncated
+		a.fin.Outcome, told = fleet.EngineError, errTruncated
 	default:
-		a.fin.Outcome = route.EngineError
+		a.fin.Outcome = fleet.EngineError
 		if c.sent.Load() {
 			told = errCut
 		}
@@ -229,7 +230,7 @@ func (a *attempt) another() *route.Plan {
 	if !c.split.suspects(a) {
 		c.req.Tried = append(c.req.Tried, a.d.Endpoint.Name)
 	}
-	if c.req.Class == route.Turn && a.d.Session != c.req.MintedID {
+	if c.req.Class == fleet.Turn && a.d.Session != c.req.MintedID {
 		c.req.Session = a.d.Session // the same turn of the same conversation, whatever it was recognised by
 	}
 	c.req.Trail = nil // it has been followed
@@ -250,7 +251,7 @@ func (a *attempt) mayRetry() bool {
 	if c.sent.Load() || c.served.Attempts > c.p.cfg.Retries || c.ctx.Err() != nil || c.shutdown.Load() || c.upload != nil {
 		return false
 	}
-	return a.fin.Outcome == route.ConnectFailed || a.fin.Outcome == route.Busy || c.repeatable()
+	return a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || c.repeatable()
 }
 
 // repeatable reports whether an engine may get the request twice: what only computes, and methods that say so.
@@ -321,7 +322,7 @@ func (a *attempt) request() *http.Request {
 
 // address sets the header by which the endpoint's rank is chosen and returns the edit of the body that does so.
 func (a *attempt) address(h http.Header) []prompt.Edit {
-	if a.d.Endpoint.Part.Kind == route.Whole {
+	if a.d.Endpoint.Part.Kind == fleet.Whole {
 		return nil
 	}
 	dialect, err := engine.ByKind(a.d.Kind)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/tracing"
@@ -33,10 +34,10 @@ type call struct {
 	prompt  prompt.Prompt
 	content *content      // until the first decision; nil when conversations are not recognised by content
 	ourKey  bool          // the client's API key names its tenant, and is not the engine's
-	about   route.Content // what another attempt needs of it
+	about   fleet.Content // what another attempt needs of it
 	blocks  []uint64      // kept from call to call for about.Blocks
 	body    *payload      // nil while the body is passed on as it streams in
-	req     route.Request
+	req     fleet.Request
 	span    *tracing.Span
 	served  live.Served
 	sent    atomic.Bool // the client has seen a byte, or at least the header: nothing may be retried
@@ -62,7 +63,7 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	if c.tether(); p.tracer != nil {
 		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.api.String())
 	}
-	c.req = route.Request{ID: id, Class: c.api.Class()}
+	c.req = fleet.Request{ID: id, Class: c.api.Class()}
 	c.served = live.Served{
 		ID: id, API: c.api.String(), Method: r.Method, Path: r.URL.Path, Started: time.Now(), BytesIn: max(r.ContentLength, 0),
 	}
@@ -93,9 +94,9 @@ func printable(s string) bool {
 func (c *call) end() {
 	c.p.flights.remove(c)
 	if c.pending != nil { // reserved, and never begun: only a panic leaves it so
-		c.p.fleet.Observe(route.Finished{Lease: c.pending.Lease, Outcome: route.Abandoned})
+		c.p.fleet.Observe(route.Finished{Lease: c.pending.Lease, Outcome: fleet.Abandoned})
 		if c.pending.Split() && (c.split == nil || c.split.prefill.Lease != c.pending.Prefill.Lease) {
-			c.p.fleet.Observe(route.Finished{Lease: c.pending.Prefill.Lease, Outcome: route.Abandoned})
+			c.p.fleet.Observe(route.Finished{Lease: c.pending.Prefill.Lease, Outcome: fleet.Abandoned})
 		}
 	}
 	c.split.end()
@@ -106,7 +107,7 @@ func (c *call) end() {
 	gone := c.served.Status == 0
 	if gone {
 		c.served.Status = statusClientGone
-		c.served.Outcome = route.ClientGone
+		c.served.Outcome = fleet.ClientGone
 	}
 	c.span.End(&c.served)
 	c.p.fleet.Served(&c.served)
@@ -265,7 +266,7 @@ func (c *call) read() error {
 // readsContent reports whether somebody wants to know what the prompt consists of: the policy, or who finds the conversation
 // of a request without an id.
 func (c *call) readsContent() bool {
-	return c.api.Class() == route.Turn && (c.p.cfg.Shadow || c.wantsContent())
+	return c.api.Class() == fleet.Turn && (c.p.cfg.Shadow || c.wantsContent())
 }
 
 // wantsContent reports whether that is somebody who is obeyed.
@@ -296,13 +297,13 @@ func (c *call) identify() error {
 		q.Follows = responsePath(c.r.URL.Path)
 	}
 	q.Splits, q.Waits = c.splits(), c.upload == nil
-	if q.Session == "" && q.Class == route.Turn {
+	if q.Session == "" && q.Class == fleet.Turn {
 		q.MintedID = newID()
 	}
-	if q.Class != route.Turn && q.Session == "" {
+	if q.Class != fleet.Turn && q.Session == "" {
 		q.HashKey = c.served.ID
 	}
-	if t := c.p.cfg.Token; t != nil && q.Class == route.Turn {
+	if t := c.p.cfg.Token; t != nil && q.Class == fleet.Turn {
 		q.Hint = t.open(c.r.Header[t.header])
 	}
 	pin, exclude := c.r.Header.Get("X-Warmpath-Pin"), c.r.Header.Values("X-Warmpath-Exclude")

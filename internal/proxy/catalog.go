@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
 )
@@ -77,7 +78,7 @@ func (p *Proxy) list(c *call) bool {
 
 func (p *Proxy) speaksOllama() bool {
 	for _, s := range p.fleet.Status() {
-		if s.Kind == route.KindOllama {
+		if s.Kind == fleet.KindOllama {
 			return true
 		}
 	}
@@ -151,7 +152,7 @@ func (p *Proxy) fetchAll(ctx context.Context, path, list, id string) [][]entry {
 	var ask []route.EndpointStatus
 	seen := map[string]bool{}
 	for _, s := range p.fleet.Status() {
-		if s.State != route.StateDown && !s.Gone && !seen[s.Endpoint.URL] && (path != ollamaModels || s.Kind == route.KindOllama) {
+		if s.State != fleet.StateDown && !s.Gone && !seen[s.Endpoint.URL] && (path != ollamaModels || s.Kind == fleet.KindOllama) {
 			seen[s.Endpoint.URL] = true
 			ask = append(ask, s)
 		}
@@ -171,7 +172,7 @@ func (p *Proxy) fetchAll(ctx context.Context, path, list, id string) [][]entry {
 }
 
 // fetch asks one endpoint; one that does not answer adds nothing.
-func (p *Proxy) fetch(ctx context.Context, e *route.Endpoint, path, list, id string) []entry {
+func (p *Proxy) fetch(ctx context.Context, e *fleet.Endpoint, path, list, id string) []entry {
 	u, err := url.Parse(e.URL + path)
 	if err != nil {
 		return nil

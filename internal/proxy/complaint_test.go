@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/route"
 )
 
 // TestErrorInPlaceOfAnAnswer: an engine that says 200 and has nothing but an error is to blame for it, or the client is, and gets its
@@ -14,15 +14,15 @@ import (
 func TestErrorInPlaceOfAnAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		name, path, body string
-		want             route.Outcome
+		want             fleet.Outcome
 	}{
-		{"OpenAI's", "/v1/chat/completions", `{"error":{"message":"died","code":500}}`, route.EngineError},
-		{"the client's fault", "/v1/chat/completions", ` {"object":"error","message":"too long","code":400}`, route.ClientError},
-		{"Anthropic's", "/v1/messages", `{"type":"error","error":{"type":"overloaded_error","message":"wait"}}`, route.Busy},
-		{"without a code", "/v1/embeddings", `{"error":"died"}`, route.EngineError},
-		{"no error", "/v1/completions", `{"error":null,"choices":[{"text":"{\"error\":{}}"}]}`, route.OK},
-		{"a response that failed is an answer", "/v1/responses", `{"id":"r","object":"response","status":"failed","error":{"code":"server_error"}}`, route.OK},
-		{"a path that is not known", "/v1/score", `{"error":{"message":"died","code":500}}`, route.OK},
+		{"OpenAI's", "/v1/chat/completions", `{"error":{"message":"died","code":500}}`, fleet.EngineError},
+		{"the client's fault", "/v1/chat/completions", ` {"object":"error","message":"too long","code":400}`, fleet.ClientError},
+		{"Anthropic's", "/v1/messages", `{"type":"error","error":{"type":"overloaded_error","message":"wait"}}`, fleet.Busy},
+		{"without a code", "/v1/embeddings", `{"error":"died"}`, fleet.EngineError},
+		{"no error", "/v1/completions", `{"error":null,"choices":[{"text":"{\"error\":{}}"}]}`, fleet.OK},
+		{"a response that failed is an answer", "/v1/responses", `{"id":"r","object":"response","status":"failed","error":{"code":"server_error"}}`, fleet.OK},
+		{"a path that is not known", "/v1/score", `{"error":{"message":"died","code":500}}`, fleet.OK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, proxy.Config{}, answers(200, tt.body))

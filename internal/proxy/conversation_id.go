@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
-	"github.com/warmpath/warmpath/route"
 )
 
 // TensorRT-LLM can be told the conversation of a request, so that it spreads it over its own ranks: since June 2026 in
@@ -29,7 +29,7 @@ func (a *attempt) send() (*http.Response, error) {
 		return res, err
 	}
 	p, name := a.c.p, a.d.Endpoint.Name
-	if a.d.Endpoint.IDForm != route.IDAuto || !refuses(res, conversationParams) {
+	if a.d.Endpoint.IDForm != fleet.IDAuto || !refuses(res, conversationParams) {
 		return res, nil
 	}
 	res.Body.Close()
@@ -43,18 +43,18 @@ func (a *attempt) send() (*http.Response, error) {
 }
 
 // idForm is the form in which the engine is told the conversation.
-func (a *attempt) idForm() route.IDForm {
+func (a *attempt) idForm() fleet.IDForm {
 	form := a.d.Endpoint.IDForm
-	if form != route.IDAuto {
+	if form != fleet.IDAuto {
 		return form
 	}
-	if a.d.Kind != route.KindTRTLLM {
-		return route.IDUntold
+	if a.d.Kind != fleet.KindTRTLLM {
+		return fleet.IDUntold
 	}
 	if n := a.c.p.asks.of(a.d.Endpoint.Name); !n.refusedID.IsZero() && time.Since(n.refusedID) < askAgain {
 		a.untells = true
 	}
-	return route.IDParams
+	return fleet.IDParams
 }
 
 // tellConversation adds to the edits of a request those that tell the engine its conversation. What the client says in the same
@@ -67,15 +67,15 @@ func (a *attempt) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	}
 	a.told = false
 	params := c.prompt.Field(disaggregatedParams)
-	if params.Len() > 0 && a.d.Leg == route.LegWhole && carriesIDOnly(c.body.bytes[params.Start:params.End]) {
+	if params.Len() > 0 && a.d.Leg == fleet.LegWhole && carriesIDOnly(c.body.bytes[params.Start:params.End]) {
 		edits = replace(edits, prompt.Edit{At: params, With: []byte("null")})
 	}
-	if a.d.Session == "" || c.req.Class != route.Turn {
+	if a.d.Session == "" || c.req.Class != fleet.Turn {
 		return edits
 	}
 	switch form, at := a.idForm(), c.prompt.Field(conversationParams); {
-	case form == route.IDUntold || sets(edits, at, conversationParams):
-	case form == route.IDDisagg:
+	case form == fleet.IDUntold || sets(edits, at, conversationParams):
+	case form == fleet.IDDisagg:
 		edits = a.tellInDisagg(a.untell(edits, at))
 	case a.untells:
 		edits = a.untell(edits, at)

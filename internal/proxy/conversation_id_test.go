@@ -8,13 +8,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/route"
 )
 
 // told makes the endpoints of a kind that are told conversations in a form.
-func (r *rig) told(kind route.Kind, form route.IDForm) {
-	var all []route.Endpoint
+func (r *rig) told(kind fleet.Kind, form fleet.IDForm) {
+	var all []fleet.Endpoint
 	for _, s := range r.fleet.Status() {
 		e := s.Endpoint
 		e.IDForm = form
@@ -27,33 +28,33 @@ func (r *rig) told(kind route.Kind, form route.IDForm) {
 // The id goes on in the form of the endpoint, and every other byte as it came.
 func TestConversationIsTold(t *testing.T) {
 	const (
-		trt, vllm = route.KindTRTLLM, route.KindVLLM
+		trt, vllm = fleet.KindTRTLLM, fleet.KindVLLM
 		split     = `{"model":"m","messages":[],"disaggregated_params":{"request_type":"context_only","disagg_request_id":1234567890123456789}}`
 		synthetic = `{"model":"m","messages":[],"disaggregated_params": {"request_type":"context_only","conversation_id":"s"},"x":1}`
 		said      = `{"model":"m", "conversation_params" : {"conversation_id":"s"} , "messages":[],"big":12345678901234567890}`
 	)
 	tests := []struct {
 		name       string
-		kind       route.Kind
-		form       route.IDForm
+		kind       fleet.Kind
+		form       fleet.IDForm
 		body, want string
 	}{
-		{"as TensorRT-LLM takes it", trt, route.IDAuto, `{"model":"m","messages":[]}`, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[]}`},
-		{"stated", vllm, route.IDParams, `{"model":"m","messages":[]}`, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[]}`},
-		{"others are not told", vllm, route.IDAuto, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
-		{"off", trt, route.IDUntold, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
-		{"said already", trt, route.IDAuto, said, said},
-		{"null", trt, route.IDAuto, `{"model":"m","messages":[],"conversation_params":null}`, `{"model":"m","messages":[],"conversation_params":{"conversation_id":"s"}}`},
-		{"an older one of a split request", trt, route.IDDisagg, split, strings.Replace(split, `params":{`, `params":{"conversation_id":"s",`, 1)},
-		{"an older one has it", trt, route.IDDisagg, strings.Replace(split, `{"r`, `{"conversation_id":"t","r`, 1), strings.Replace(split, `{"r`, `{"conversation_id":"t","r`, 1)},
-		{"an older one of a whole request", trt, route.IDDisagg, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
-		{"an older one does not know the newer form", trt, route.IDDisagg, said, `{"model":"m",  "messages":[],"big":12345678901234567890}`},
-		{"nor as the last member", trt, route.IDDisagg, `{"model":"m","conversation_params":{"conversation_id":"s"} }`, `{"model":"m" }`},
-		{"made up to carry an id", trt, route.IDAuto, synthetic, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
-		{"made up, told to nobody", vllm, route.IDUntold, synthetic, `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
-		{"made up, older", trt, route.IDDisagg, synthetic, `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
-		{"made up without a type", trt, route.IDUntold, strings.Replace(synthetic, `"request_type":"context_only",`, "", 1), `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
-		{"really a context request", trt, route.IDUntold, split, split},
+		{"as TensorRT-LLM takes it", trt, fleet.IDAuto, `{"model":"m","messages":[]}`, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[]}`},
+		{"stated", vllm, fleet.IDParams, `{"model":"m","messages":[]}`, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[]}`},
+		{"others are not told", vllm, fleet.IDAuto, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
+		{"off", trt, fleet.IDUntold, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
+		{"said already", trt, fleet.IDAuto, said, said},
+		{"null", trt, fleet.IDAuto, `{"model":"m","messages":[],"conversation_params":null}`, `{"model":"m","messages":[],"conversation_params":{"conversation_id":"s"}}`},
+		{"an older one of a split request", trt, fleet.IDDisagg, split, strings.Replace(split, `params":{`, `params":{"conversation_id":"s",`, 1)},
+		{"an older one has it", trt, fleet.IDDisagg, strings.Replace(split, `{"r`, `{"conversation_id":"t","r`, 1), strings.Replace(split, `{"r`, `{"conversation_id":"t","r`, 1)},
+		{"an older one of a whole request", trt, fleet.IDDisagg, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`},
+		{"an older one does not know the newer form", trt, fleet.IDDisagg, said, `{"model":"m",  "messages":[],"big":12345678901234567890}`},
+		{"nor as the last member", trt, fleet.IDDisagg, `{"model":"m","conversation_params":{"conversation_id":"s"} }`, `{"model":"m" }`},
+		{"made up to carry an id", trt, fleet.IDAuto, synthetic, `{"conversation_params":{"conversation_id":"s"},"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
+		{"made up, told to nobody", vllm, fleet.IDUntold, synthetic, `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
+		{"made up, older", trt, fleet.IDDisagg, synthetic, `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
+		{"made up without a type", trt, fleet.IDUntold, strings.Replace(synthetic, `"request_type":"context_only",`, "", 1), `{"model":"m","messages":[],"disaggregated_params": null,"x":1}`},
+		{"really a context request", trt, fleet.IDUntold, split, split},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,7 +75,7 @@ func TestConversationIsTold(t *testing.T) {
 func TestConversationIsToldAsItIsEchoed(t *testing.T) {
 	var in inbox
 	r := newRig(t, proxy.Config{}, in.handler)
-	r.told(route.KindTRTLLM, route.IDAuto)
+	r.told(fleet.KindTRTLLM, fleet.IDAuto)
 	id := func() string {
 		params, _ := in.body["conversation_params"].(map[string]any)
 		id, _ := params["conversation_id"].(string)
@@ -113,7 +114,7 @@ func TestConversationIsNotToldWhereItIsRefused(t *testing.T) {
 		answers(200, chatAnswer)(w, req)
 	}
 	r := newRig(t, proxy.Config{}, old)
-	r.told(route.KindTRTLLM, route.IDAuto)
+	r.told(fleet.KindTRTLLM, fleet.IDAuto)
 	for range 3 {
 		if res, body := r.post("/v1/chat/completions", `{"model":"m","messages":[]}`, "X-Session-ID", "s"); res.StatusCode != 200 || !strings.Contains(body, "choices") {
 			t.Fatalf("%d %s", res.StatusCode, body)
@@ -124,7 +125,7 @@ func TestConversationIsNotToldWhereItIsRefused(t *testing.T) {
 		t.Errorf("the engine got %d requests: %q", len(got), got)
 	}
 	r = newRig(t, proxy.Config{}, old)
-	r.told(route.KindTRTLLM, route.IDParams)
+	r.told(fleet.KindTRTLLM, fleet.IDParams)
 	if res, _ := r.post("/v1/chat/completions", `{"model":"m","messages":[]}`, "X-Session-ID", "s"); res.StatusCode != 400 {
 		t.Errorf("stated, and refused: %d", res.StatusCode)
 	}

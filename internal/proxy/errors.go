@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -141,9 +142,9 @@ func (c *call) refuse(err error) {
 	c.served.Error = f.code
 	c.served.Status = f.status
 	if c.served.Attempts == 0 {
-		c.served.Outcome = route.ClientError
+		c.served.Outcome = fleet.ClientError
 		if f.status >= http.StatusInternalServerError {
-			c.served.Outcome = route.Abandoned
+			c.served.Outcome = fleet.Abandoned
 		}
 	}
 	h := c.w.Header()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/route"
 )
@@ -43,23 +44,23 @@ func TestFailuresBeforeTheFirstByte(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		bad  engineHandler
-		want route.Outcome
+		want fleet.Outcome
 	}{
-		{"500", answers(500, `{"error":"boom"}`), route.EngineError},
-		{"502", answers(502, ``), route.EngineError},
-		{"503", answers(503, `{}`), route.Busy},
-		{"429 with Retry-After", answers(429, `{}`, "Retry-After", "7"), route.Busy},
-		{"closed before an answer", cuts(), route.EngineError},
-		{"closed after the header", cuts(""), route.EngineError},
-		{"no HTTP", garbage, route.EngineError},
-		{"no first byte in time", hang, route.TimedOut},
-		{"a header and no first byte in time", headerThenHang, route.TimedOut},
-		{"a stream that starts with an error", streams("data: {\"error\":{\"message\":\"died\",\"code\":500}}\n\n", doneChunk), route.EngineError},
-		{"an empty stream", streams(), route.EngineError},
-		{"nothing at all with status 200", answers(200, ``), route.EngineError},
-		{"an error with status 200", answers(200, `{"error":{"message":"died","code":500}}`), route.EngineError},
-		{"an error of unknown length with status 200", streamed(`{"error":"died"}`), route.EngineError},
-		{"a flat error with status 200", answers(200, `{"object":"error","message":"queue is full","code":503}`), route.Busy},
+		{"500", answers(500, `{"error":"boom"}`), fleet.EngineError},
+		{"502", answers(502, ``), fleet.EngineError},
+		{"503", answers(503, `{}`), fleet.Busy},
+		{"429 with Retry-After", answers(429, `{}`, "Retry-After", "7"), fleet.Busy},
+		{"closed before an answer", cuts(), fleet.EngineError},
+		{"closed after the header", cuts(""), fleet.EngineError},
+		{"no HTTP", garbage, fleet.EngineError},
+		{"no first byte in time", hang, fleet.TimedOut},
+		{"a header and no first byte in time", headerThenHang, fleet.TimedOut},
+		{"a stream that starts with an error", streams("data: {\"error\":{\"message\":\"died\",\"code\":500}}\n\n", doneChunk), fleet.EngineError},
+		{"an empty stream", streams(), fleet.EngineError},
+		{"nothing at all with status 200", answers(200, ``), fleet.EngineError},
+		{"an error with status 200", answers(200, `{"error":{"message":"died","code":500}}`), fleet.EngineError},
+		{"an error of unknown length with status 200", streamed(`{"error":"died"}`), fleet.EngineError},
+		{"a flat error with status 200", answers(200, `{"object":"error","message":"queue is full","code":503}`), fleet.Busy},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, proxy.Config{FirstByte: 100 * time.Millisecond}, tt.bad, good)
@@ -68,7 +69,7 @@ func TestFailuresBeforeTheFirstByte(t *testing.T) {
 				t.Fatalf("client got %d %q", res.StatusCode, body)
 			}
 			s := r.last(1)
-			if s.Attempts != 2 || s.Outcome != route.OK || s.Decision.Endpoint.Name != "e1" {
+			if s.Attempts != 2 || s.Outcome != fleet.OK || s.Decision.Endpoint.Name != "e1" {
 				t.Errorf("told %+v", s)
 			}
 			if got := r.retry; len(got) != 1 || got[0] != "e0 "+tt.want.String() {
@@ -82,15 +83,15 @@ func TestRefusedConnectionIsRetriedElsewhere(t *testing.T) {
 	r := newRig(t, proxy.Config{}, answers(200, chatAnswer), answers(200, chatAnswer))
 	e := r.fleet.Status()[0].Endpoint
 	e.URL = refuses(t)
-	r.fleet.Observe(route.Declared{Source: "test", Endpoints: []route.Endpoint{e, r.fleet.Status()[1].Endpoint}})
-	r.fleet.Observe(route.Probed{Endpoint: "e0", Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+	r.fleet.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{e, r.fleet.Status()[1].Endpoint}})
+	r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	if res, body := r.post("/v1/chat/completions", chatBody); res.StatusCode != 200 || body != chatAnswer {
 		t.Fatalf("got %d %s", res.StatusCode, body)
 	}
 	if got := r.retry; len(got) != 1 || got[0] != "e0 connect_failed" {
 		t.Errorf("retries %v", got)
 	}
-	if s := r.fleet.Status()[0]; s.State != route.StateEjected {
+	if s := r.fleet.Status()[0]; s.State != fleet.StateEjected {
 		t.Errorf("e0 is %s", s.State)
 	}
 }
@@ -125,7 +126,7 @@ func TestClientErrorsAreNotRetried(t *testing.T) {
 		if res.StatusCode != status || body != `{"error":{"message":"yours"}}` || r.last(1).Attempts != 1 {
 			t.Errorf("%d: got %d %s", status, res.StatusCode, body)
 		}
-		if s := r.fleet.Status()[0]; s.Failures != 0 || s.State != route.StateUp {
+		if s := r.fleet.Status()[0]; s.Failures != 0 || s.State != fleet.StateUp {
 			t.Errorf("%d: blamed on the engine: %+v", status, s)
 		}
 	}
@@ -140,16 +141,16 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		bad  engineHandler
-		want route.Outcome
+		want fleet.Outcome
 		told bool
 	}{
-		{"cut between events", cuts(chunk("one")), route.EngineError, true},
-		{"cut within an event", cuts(chunk("one"), "data: {\"choices\":[{"), route.EngineError, false},
-		{"cut within what may be the usage chunk", cuts(chunk("one"), "data: {\"choices\":["), route.EngineError, true},
-		{"cut between events of other line ends", cuts(chunk("one"), "data: {\"choices\":[{}]}\r\n", "\r", "\n"), route.EngineError, true},
-		{"cut before an empty line", cuts(chunk("one"), "data: {\"choices\":[{}]}\r\n"), route.EngineError, false},
-		{"ended without [DONE]", streams(chunk("one")), route.EngineError, true},
-		{"silent", silent, route.TimedOut, true},
+		{"cut between events", cuts(chunk("one")), fleet.EngineError, true},
+		{"cut within an event", cuts(chunk("one"), "data: {\"choices\":[{"), fleet.EngineError, false},
+		{"cut within what may be the usage chunk", cuts(chunk("one"), "data: {\"choices\":["), fleet.EngineError, true},
+		{"cut between events of other line ends", cuts(chunk("one"), "data: {\"choices\":[{}]}\r\n", "\r", "\n"), fleet.EngineError, true},
+		{"cut before an empty line", cuts(chunk("one"), "data: {\"choices\":[{}]}\r\n"), fleet.EngineError, false},
+		{"ended without [DONE]", streams(chunk("one")), fleet.EngineError, true},
+		{"silent", silent, fleet.TimedOut, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var second atomic.Int32
@@ -172,7 +173,7 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 		if _, body := r.post("/v1/chat/completions", `{"model":"m","stream":true}`); body != strings.Join(stream, "") {
 			t.Errorf("the engine's own words were changed: %q", body)
 		}
-		if s := r.last(1); s.Outcome != route.EngineError {
+		if s := r.last(1); s.Outcome != fleet.EngineError {
 			t.Errorf("outcome %s", s.Outcome)
 		}
 	})
@@ -204,7 +205,7 @@ func TestEngineThatRefusesAndIsSilent(t *testing.T) {
 	r := newRig(t, proxy.Config{Refusing: 100 * time.Millisecond, Idle: time.Hour}, silent)
 	go func() {
 		r.waitForLoad("e0")
-		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: route.Report{Refused: true, Detail: "connection refused"}})
+		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Refused: true, Detail: "connection refused"}})
 	}()
 	if _, body := r.post("/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"some words to prefill"}]}`); !strings.Contains(body, "refuses connections") {
 		t.Errorf("got %q", body)
@@ -298,7 +299,7 @@ func TestNoEndpoint(t *testing.T) {
 	if res, _ := r.do("GET", "/readyz", ""); res.StatusCode != 200 {
 		t.Errorf("readyz %d", res.StatusCode)
 	}
-	r.fleet.Observe(route.Probed{Endpoint: "e0", Report: route.Report{Detail: "health answered 500"}})
+	r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Detail: "health answered 500"}})
 	res, body := r.post("/v1/chat/completions", chatBody)
 	if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "health answered 500") || !isOpenAIError(body) {
 		t.Errorf("got %d %s", res.StatusCode, body)

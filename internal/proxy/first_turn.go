@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"strconv"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
-	"github.com/warmpath/warmpath/route"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 // What is in them already, or in an edit that sets them, stays as it is.
 func (a *attempt) tellFirstTurn(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	if !c.p.cfg.FirstTurn || a.d.Kind != route.KindTRTLLM || c.api != prompt.Chat && c.api != prompt.Completions || c.body == nil {
+	if !c.p.cfg.FirstTurn || a.d.Kind != fleet.KindTRTLLM || c.api != prompt.Chat && c.api != prompt.Completions || c.body == nil {
 		return edits
 	}
 	value := strconv.AppendBool(nil, a.d.NewID)

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/route"
 )
 
 // TestFirstTurnIsTold: with the switch on, disaggregated_params carry is_first_turn in both schedule styles, and nothing else of
@@ -22,17 +22,17 @@ func TestFirstTurnIsTold(t *testing.T) {
 	tests := []struct {
 		name       string
 		on         bool
-		kind       route.Kind
+		kind       fleet.Kind
 		body       string
 		want, next string // of the first and the second turn
 	}{
-		{"context first", true, route.KindTRTLLM, contextFirst, with(contextFirst, "true"), with(contextFirst, "false")},
-		{"generation first", true, route.KindTRTLLM, generationFirst, with(generationFirst, "true"), with(generationFirst, "false")},
-		{"said already", true, route.KindTRTLLM, with(contextFirst, "false"), with(contextFirst, "true"), with(contextFirst, "false")},
-		{"nothing is split", true, route.KindTRTLLM, plain, plain, plain},
-		{"no object", true, route.KindTRTLLM, `{"model":"m","disaggregated_params":null}`, `{"model":"m","disaggregated_params":null}`, `{"model":"m","disaggregated_params":null}`},
-		{"off", false, route.KindTRTLLM, contextFirst, contextFirst, contextFirst},
-		{"another kind", true, route.KindVLLM, contextFirst, contextFirst, contextFirst},
+		{"context first", true, fleet.KindTRTLLM, contextFirst, with(contextFirst, "true"), with(contextFirst, "false")},
+		{"generation first", true, fleet.KindTRTLLM, generationFirst, with(generationFirst, "true"), with(generationFirst, "false")},
+		{"said already", true, fleet.KindTRTLLM, with(contextFirst, "false"), with(contextFirst, "true"), with(contextFirst, "false")},
+		{"nothing is split", true, fleet.KindTRTLLM, plain, plain, plain},
+		{"no object", true, fleet.KindTRTLLM, `{"model":"m","disaggregated_params":null}`, `{"model":"m","disaggregated_params":null}`, `{"model":"m","disaggregated_params":null}`},
+		{"off", false, fleet.KindTRTLLM, contextFirst, contextFirst, contextFirst},
+		{"another kind", true, fleet.KindVLLM, contextFirst, contextFirst, contextFirst},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestFirstTurnIsTold(t *testing.T) {
 func TestFirstTurnWithoutAnID(t *testing.T) {
 	var in inbox
 	r := newRig(t, proxy.Config{FirstTurn: true, ByContent: true}, in.handler)
-	r.as(route.KindTRTLLM, "")
+	r.as(fleet.KindTRTLLM, "")
 	r.post("/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"a"}],"disaggregated_params":{}}`)
 	if want := `"disaggregated_params":{"is_first_turn":false}`; !strings.Contains(in.raw, want) {
 		t.Errorf("the engine got %s, want %s in it", in.raw, want)

@@ -14,9 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -24,8 +26,8 @@ import (
 // inOrder picks the first candidate that the conversation is not bound elsewhere from: tests say exactly who gets what.
 type inOrder struct{}
 
-func (inOrder) Pick(v *route.View, _ *route.Request) route.Choice {
-	return route.Choice{Index: max(v.Home, 0), Reason: route.ReasonSession}
+func (inOrder) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	return pick.Choice{Index: max(v.Home, 0), Reason: pick.ReasonSession}
 }
 
 // rig is a router in front of scripted engines.
@@ -47,11 +49,11 @@ type engineHandler = http.HandlerFunc
 // newRig starts a router on loopback in front of engines named e0, e1, ...
 func newRig(t *testing.T, cfg proxy.Config, engines ...engineHandler) *rig {
 	t.Helper()
-	var declared []route.Endpoint
+	var declared []fleet.Endpoint
 	for i, h := range engines {
 		s := httptest.NewServer(h)
 		t.Cleanup(s.Close)
-		declared = append(declared, route.Endpoint{Name: "e" + string(rune('0'+i)), URL: s.URL, Weight: 1})
+		declared = append(declared, fleet.Endpoint{Name: "e" + string(rune('0'+i)), URL: s.URL, Weight: 1})
 	}
 	r := newFleet(t, cfg, proxy.NewTransport(time.Second), declared)
 	r.listen(t)
@@ -76,16 +78,16 @@ func (r *rig) listen(t *testing.T) {
 	t.Cleanup(func() { cancel(); <-done; r.booksBalance() })
 }
 
-func newFleet(t testing.TB, cfg proxy.Config, transport http.RoundTripper, declared []route.Endpoint) *rig {
+func newFleet(t testing.TB, cfg proxy.Config, transport http.RoundTripper, declared []fleet.Endpoint) *rig {
 	t.Helper()
-	return newRouter(t, cfg, transport, route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order"}, declared,
-		func(route.Kind) route.Report {
-			return route.Report{Kind: route.KindVLLM, Models: []route.Model{{ID: "m", ContextTokens: 100_000}, {ID: "n"}}}
+	return newRouter(t, cfg, transport, route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"}, declared,
+		func(fleet.Kind) fleet.Report {
+			return fleet.Report{Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}, {ID: "n"}}}
 		})
 }
 
 // newRouter makes a router that keeps what its fleet tells. Each endpoint is healthy, and for the rest as is reported of its kind.
-func newRouter(t testing.TB, cfg proxy.Config, transport http.RoundTripper, rules route.Config, declared []route.Endpoint, report func(route.Kind) route.Report) *rig {
+func newRouter(t testing.TB, cfg proxy.Config, transport http.RoundTripper, rules route.Config, declared []fleet.Endpoint, report func(fleet.Kind) fleet.Report) *rig {
 	t.Helper()
 	r := &rig{t: t}
 	r.fleet = live.New(route.New(rules), time.Now, live.Listener{
@@ -97,7 +99,7 @@ func newRouter(t testing.TB, cfg proxy.Config, transport http.RoundTripper, rule
 			}
 		},
 		Served: func(s *live.Served) { r.mu.Lock(); defer r.mu.Unlock(); r.served = append(r.served, *s) },
-		Retry: func(e string, o route.Outcome) {
+		Retry: func(e string, o fleet.Outcome) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.retry = append(r.retry, e+" "+o.String())
@@ -134,7 +136,7 @@ func (r *rig) booksBalance() {
 		r.t.Errorf("%d leases open, %d finished twice, %d calls open; want none", s.Leases, s.DoubleFinished, r.proxy.Open())
 	}
 	for _, e := range r.fleet.Status() {
-		if e.Load != (route.Load{}) {
+		if e.Load != (fleet.Load{}) {
 			r.t.Errorf("%s: books are not empty at the end: %+v", e.Endpoint.Name, e.Load)
 		}
 	}

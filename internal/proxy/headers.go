@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -62,10 +63,10 @@ func (a *attempt) head(from http.Header) {
 	if _, ok := from["Content-Type"]; !ok {
 		h["Content-Type"] = nil // keeps net/http from guessing one
 	}
-	if id := a.d.Session; id != "" && c.req.Class == route.Turn && httpguts.ValidHeaderFieldValue(id) {
+	if id := a.d.Session; id != "" && c.req.Class == fleet.Turn && httpguts.ValidHeaderFieldValue(id) {
 		h["X-Session-Id"] = []string{id}
 	}
-	if t := c.p.cfg.Token; t != nil && c.req.Class == route.Turn {
+	if t := c.p.cfg.Token; t != nil && c.req.Class == fleet.Turn {
 		h[t.header] = []string{t.seal(a.d.Endpoint.Name)}
 	}
 	c.explain(h, a.d)
@@ -76,7 +77,7 @@ func (c *call) explain(h http.Header, d *route.Decision) {
 	if d.Endpoint.Name != "" && (c.p.cfg.Explain || c.r.Header.Get("X-Warmpath-Explain") == "1") {
 		h["X-Warmpath-Endpoint"] = []string{d.Endpoint.Name}
 		h["X-Warmpath-Reason"] = []string{string(d.Reason)}
-		if p := &c.served.Prefill; d.Leg == route.LegDecode && p.Endpoint.Name != "" {
+		if p := &c.served.Prefill; d.Leg == fleet.LegDecode && p.Endpoint.Name != "" {
 			h["X-Warmpath-Prefill"] = []string{p.Endpoint.Name}
 		}
 	}

@@ -8,15 +8,15 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
-	"github.com/warmpath/warmpath/route"
 )
 
 // labelBlocks tells vLLM the conversation where the client did not: it puts the id on the KV events of the blocks that it stores (seen in
 // 0.32), and does nothing else with it.
 func (a *attempt) labelBlocks(h http.Header) {
 	name := a.c.p.cfg.SessionHeader
-	if name == "" || a.d.Kind != route.KindVLLM || a.d.Session == "" || a.c.req.Class != route.Turn || h.Get(name) != "" {
+	if name == "" || a.d.Kind != fleet.KindVLLM || a.d.Session == "" || a.c.req.Class != fleet.Turn || h.Get(name) != "" {
 		return
 	}
 	// Beyond ASCII engines take the bytes of a header for another text (ISO 8859-1), and would label with that.
@@ -28,7 +28,7 @@ func (a *attempt) labelBlocks(h http.Header) {
 // tellPlaced tells who wants tokens what the engine has been sent.
 func (a *attempt) tellPlaced(body *payload) {
 	c := a.c
-	if c.p.placed == nil || c.req.Class != route.Turn || c.api != prompt.Chat && c.api != prompt.Completions {
+	if c.p.placed == nil || c.req.Class != fleet.Turn || c.api != prompt.Chat && c.api != prompt.Completions {
 		return
 	}
 	at := c.prompt.Field("prompt_token_ids") // beside the messages of a chat, as TensorRT-LLM's routers hand it on

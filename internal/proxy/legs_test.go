@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -41,13 +43,13 @@ func (b *brittle) Reply(x *engine.Handoff, body []byte) (engine.Handed, error) {
 // TestPanicBeside: a panic in the leg that runs beside the answer ends neither the router nor the request.
 func TestPanicBeside(t *testing.T) {
 	r := &rooms{}
-	var declared []route.Endpoint
+	var declared []fleet.Endpoint
 	for i, h := range []http.HandlerFunc{r.prefiller, r.prefiller, r.decoder} {
 		s := httptest.NewServer(h)
 		defer s.Close()
-		e := route.Endpoint{Name: fmt.Sprintf("%c%d", "pd"[i/2], i%2), URL: s.URL, Weight: 1, Kind: route.KindSGLang, Role: route.RolePrefill}
+		e := fleet.Endpoint{Name: fmt.Sprintf("%c%d", "pd"[i/2], i%2), URL: s.URL, Weight: 1, Kind: fleet.KindSGLang, Role: fleet.RolePrefill}
 		if i == 2 {
-			e.Role = route.RoleDecode
+			e.Role = fleet.RoleDecode
 		}
 		declared = append(declared, e)
 	}
@@ -63,8 +65,8 @@ func TestUnknownKindIsToldNothing(t *testing.T) {
 	var in inbox
 	s := httptest.NewServer(http.HandlerFunc(in.handler))
 	defer s.Close()
-	rig := splitRig(t, pairs{split: always}, []route.Endpoint{
-		{Name: "p", URL: s.URL, Weight: 1, Role: route.RolePrefill}, {Name: "d", URL: s.URL, Weight: 1, Role: route.RoleDecode},
+	rig := splitRig(t, pairs{split: always}, []fleet.Endpoint{
+		{Name: "p", URL: s.URL, Weight: 1, Role: fleet.RolePrefill}, {Name: "d", URL: s.URL, Weight: 1, Role: fleet.RoleDecode},
 	})
 	const own = `{"model":"m","messages":[{"role":"user","content":"hi"}],"kv_transfer_params":{"do_remote_prefill":true},"bootstrap_host":"h","bootstrap_room":7,"disaggregated_params":{"request_type":"generation_only"}}`
 	const want = `{"model":"m","messages":[{"role":"user","content":"hi"}],"kv_transfer_params":null,"bootstrap_host":null,"bootstrap_room":null,"disaggregated_params":null}`
@@ -81,9 +83,9 @@ func TestPlacedLongBody(t *testing.T) {
 	var in inbox
 	s := httptest.NewServer(http.HandlerFunc(in.handler))
 	defer s.Close()
-	fleet := live.New(route.New(route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order"}), time.Now)
-	fleet.Observe(route.Declared{Source: "test", Endpoints: []route.Endpoint{{Name: "e", URL: s.URL, Weight: 1}}})
-	fleet.Observe(route.Probed{Endpoint: "e", Report: route.Report{Healthy: true, Kind: route.KindVLLM, Models: []route.Model{{ID: "m"}}}})
+	router := live.New(route.New(route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"}), time.Now)
+	router.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "e", URL: s.URL, Weight: 1}}})
+	router.Observe(route.Probed{Endpoint: "e", Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}}})
 	parser, err := prompt.NewParser(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +93,7 @@ func TestPlacedLongBody(t *testing.T) {
 	var told []string
 	var ids []bool
 	p := proxy.New(proxy.Options{
-		Fleet: fleet, Transport: proxy.NewTransport(time.Second), Parser: parser, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Fleet: router, Transport: proxy.NewTransport(time.Second), Parser: parser, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Placed: func(_ *route.Decision, given bool, body func() []byte) {
 			told, ids = append(told, string(body())), append(ids, given)
 		},
@@ -124,14 +126,14 @@ func TestPlacedLongBody(t *testing.T) {
 func TestConversationLabel(t *testing.T) {
 	for _, tt := range []struct {
 		what, id, sent, want string
-		kind                 route.Kind
+		kind                 fleet.Kind
 		cfg                  proxy.Config
 	}{
-		{"vLLM", "s 1", "", "s 1", route.KindVLLM, proxy.Config{SessionHeader: "X-Session-ID"}},
-		{"it is off", "s", "", "", route.KindVLLM, proxy.Config{}},
-		{"another kind", "s", "", "", route.KindSGLang, proxy.Config{SessionHeader: "X-Session-ID"}},
-		{"beyond ASCII", "sé", "", "", route.KindVLLM, proxy.Config{SessionHeader: "X-Session-ID"}},
-		{"the client's own", "s", "mine", "mine", route.KindVLLM, proxy.Config{SessionHeader: "X-Session-ID"}},
+		{"vLLM", "s 1", "", "s 1", fleet.KindVLLM, proxy.Config{SessionHeader: "X-Session-ID"}},
+		{"it is off", "s", "", "", fleet.KindVLLM, proxy.Config{}},
+		{"another kind", "s", "", "", fleet.KindSGLang, proxy.Config{SessionHeader: "X-Session-ID"}},
+		{"beyond ASCII", "sé", "", "", fleet.KindVLLM, proxy.Config{SessionHeader: "X-Session-ID"}},
+		{"the client's own", "s", "mine", "mine", fleet.KindVLLM, proxy.Config{SessionHeader: "X-Session-ID"}},
 	} {
 		var in inbox
 		rig := newRig(t, tt.cfg, in.handler)

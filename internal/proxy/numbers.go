@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/warmpath/warmpath/engine"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // Numbers draws the numbers that protocols make request ids of, so that no two of one router are the same, nor of two routers.
@@ -75,7 +75,7 @@ func (c *call) untold(session string) string {
 }
 
 // connector is the protocol that the chosen prefiller speaks, nil when there is none.
-func (p *Proxy) connector(k route.Kind) engine.Connector {
+func (p *Proxy) connector(k fleet.Kind) engine.Connector {
 	conn := p.cfg.Connector
 	if conn == nil {
 		conn = engine.ConnectorOf(k)

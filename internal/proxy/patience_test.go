@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -75,11 +77,11 @@ func TestShutdownEndsEveryWait(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRouter(t, tt.cfg, tt.wire, route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order", Disaggregation: always},
-					[]route.Endpoint{
-						{Name: "p", URL: "http://p", Weight: 1, Kind: route.KindVLLM, Role: route.RolePrefill},
-						{Name: "d", URL: "http://d", Weight: 1, Kind: route.KindVLLM, Role: route.RoleDecode},
-					}, func(k route.Kind) route.Report { return route.Report{Kind: k, Models: []route.Model{{ID: "m"}}} })
+				r := newRouter(t, tt.cfg, tt.wire, route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", Disaggregation: always},
+					[]fleet.Endpoint{
+						{Name: "p", URL: "http://p", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill},
+						{Name: "d", URL: "http://d", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
+					}, func(k fleet.Kind) fleet.Report { return fleet.Report{Kind: k, Models: []fleet.Model{{ID: "m"}}} })
 				req := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(chatBody))
 				if tt.path != "" {
 					req = httptest.NewRequest(http.MethodGet, tt.path, http.NoBody)
@@ -151,11 +153,11 @@ func TestUsageOfALatePrefiller(t *testing.T) {
 						return nil, context.Cause(r.Context())
 					}
 				})
-				r := newRouter(t, proxy.Config{Connector: &rooms{}}, engines, route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order", Disaggregation: always},
-					[]route.Endpoint{
-						{Name: "p", URL: "http://p", Weight: 1, Kind: route.KindVLLM, Role: route.RolePrefill},
-						{Name: "d", URL: "http://d", Weight: 1, Kind: route.KindVLLM, Role: route.RoleDecode},
-					}, func(k route.Kind) route.Report { return route.Report{Kind: k, Models: []route.Model{{ID: "m"}}} })
+				r := newRouter(t, proxy.Config{Connector: &rooms{}}, engines, route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", Disaggregation: always},
+					[]fleet.Endpoint{
+						{Name: "p", URL: "http://p", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill},
+						{Name: "d", URL: "http://d", Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
+					}, func(k fleet.Kind) fleet.Report { return fleet.Report{Kind: k, Models: []fleet.Model{{ID: "m"}}} })
 				body := `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":` + fmt.Sprint(tt.name == "stream") + `,"stream_options":{"include_usage":true}}`
 				w := httptest.NewRecorder()
 				r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))

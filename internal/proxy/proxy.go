@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
@@ -38,7 +39,7 @@ type Config struct {
 	Connector     engine.Connector // how prefillers hand KV cache over; nil goes by their kind of engine
 	TRTLLM        engine.TRTLLMOptions
 	Numbers       *Numbers                                     // for request ids of split requests; nil draws them alone
-	Receiver      func(route.Endpoint) (engine.Receiver, bool) // where decoders take KV cache that is pushed to them; nil when that is not configured
+	Receiver      func(fleet.Endpoint) (engine.Receiver, bool) // where decoders take KV cache that is pushed to them; nil when that is not configured
 	Notices       Notices                                      // of prefillers that have pushed KV cache; nil does not wait for them
 	Bidirectional time.Duration                                // how long a decoder is thought to hold what it said that it holds of a conversation (engine.Returner); 0 is never
 	NoFallback    bool                                         // a request whose prompt cannot be computed elsewhere is an error, and not computed by its decoder
@@ -262,18 +263,18 @@ func (p *Proxy) lookForGone(g *goneEndpoints) {
 	for _, s := range p.fleet.Status() {
 		name := s.Endpoint.Name
 		switch s.State {
-		case route.StateUp:
+		case fleet.StateUp:
 			up[name] = !s.Draining && !s.Gone && s.Endpoint.Weight > 0
-		case route.StateDown:
+		case fleet.StateDown:
 			g.endpoints[name] = errDown
 			if s.Report.Refused {
 				g.endpoints[name] = errRefusing
 			}
-		case route.StateEjected:
+		case fleet.StateEjected:
 			if s.Silent {
 				g.endpoints[name] = errSilent
 			}
-		case route.StateUnknown, route.StateBusy:
+		case fleet.StateUnknown, fleet.StateBusy:
 		}
 	}
 	if len(g.endpoints) == 0 {

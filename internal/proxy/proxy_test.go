@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/route"
 )
@@ -48,7 +49,7 @@ func TestBytesAreSacred(t *testing.T) {
 		t.Errorf("no minted session id: %v", res.Header)
 	}
 	s := r.last(1)
-	if s.Usage != (route.Usage{PromptTokens: 20, CachedTokens: 16, OutputTokens: 3, CachedKnown: true}) {
+	if s.Usage != (fleet.Usage{PromptTokens: 20, CachedTokens: 16, OutputTokens: 3, CachedKnown: true}) {
 		t.Errorf("usage = %+v", s.Usage)
 	}
 	if r.post("/v1/chat/completions", "\ufeff"+body); got.body != body { // Windows tools put it in front
@@ -125,7 +126,7 @@ func TestStreamIsRelayedPieceByPiece(t *testing.T) {
 		t.Errorf("got %q", rest)
 	}
 	s := r.last(1)
-	if s.Chunks != 3 || s.Usage.CachedTokens != 16 || s.Outcome != route.OK || !s.FirstByte.Before(s.LastByte) {
+	if s.Chunks != 3 || s.Usage.CachedTokens != 16 || s.Outcome != fleet.OK || !s.FirstByte.Before(s.LastByte) {
 		t.Errorf("told %+v", s)
 	}
 }
@@ -184,7 +185,7 @@ func TestClientThatLeavesCancelsTheEngine(t *testing.T) {
 			case <-time.After(5 * time.Second):
 				t.Fatal("the engine was not cancelled")
 			}
-			if s := r.last(1); s.Outcome != route.ClientGone {
+			if s := r.last(1); s.Outcome != fleet.ClientGone {
 				t.Errorf("told %+v", s)
 			}
 		})
@@ -255,10 +256,10 @@ func TestAliasIsSplicedIn(t *testing.T) {
 	})
 	// A declared rank is addressed in the way of its engine.
 	e := r.fleet.Status()[0].Endpoint
-	e.Part = route.Part{Kind: route.Rank, Index: 3}
-	e.Kind = route.KindSGLang
-	r.fleet.Observe(route.Declared{Source: "test", Endpoints: []route.Endpoint{e}})
-	r.fleet.Observe(route.Probed{Endpoint: "e0", Report: route.Report{Healthy: true, Models: []route.Model{{ID: "m"}}}})
+	e.Part = fleet.Part{Kind: fleet.Rank, Index: 3}
+	e.Kind = fleet.KindSGLang
+	r.fleet.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{e}})
+	r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	r.post("/v1/chat/completions", `{"model":"m", "seed":18446744073709551615}`)
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(got), &fields); err != nil || string(fields["routed_dp_rank"]) != "3" || string(fields["seed"]) != "18446744073709551615" {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -25,7 +26,7 @@ type countedText struct {
 
 // counted is a prompt as the router sees it, and its tokens by tokenizer.
 type counted struct {
-	text   route.Text
+	text   fleet.Text
 	tokens map[string]int
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/route"
 )
@@ -36,7 +37,7 @@ func (r *rig) open(request string) net.Conn {
 func (r *rig) unblamed() {
 	r.t.Helper()
 	for _, e := range r.fleet.Status() {
-		if e.Failures != 0 || e.State != route.StateUp {
+		if e.Failures != 0 || e.State != fleet.StateUp {
 			r.t.Errorf("%s: %d failures, %s (%s); want none: the client was at fault", e.Endpoint.Name, e.Failures, e.State, e.Detail)
 		}
 	}
@@ -194,7 +195,7 @@ func TestLongPrefillAfterAnAnnouncement(t *testing.T) {
 		_, _ = io.WriteString(w, "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"r\"}}\n\n")
 	})
 	_, body := r.post("/v1/responses", `{"model":"m","stream":true,"input":"x"}`)
-	if s := r.last(1); s.Outcome != route.OK {
+	if s := r.last(1); s.Outcome != fleet.OK {
 		t.Errorf("%v %s: %s", s.Outcome, s.Error, body)
 	}
 }
@@ -212,7 +213,7 @@ func TestPingsAreNotData(t *testing.T) {
 		}
 	})
 	r.post("/v1/chat/completions", `{"model":"m","stream":true}`)
-	if s := r.last(1); s.Outcome != route.TimedOut {
+	if s := r.last(1); s.Outcome != fleet.TimedOut {
 		t.Errorf("0.8 s of pings against a limit of 0.1 s: %s", s.Outcome)
 	}
 }
@@ -224,7 +225,7 @@ func TestUpgradeLimitsAndBlame(t *testing.T) {
 	for range 3 {
 		_, _ = r.raw(ask)
 	}
-	if e := r.fleet.Status()[0]; e.Failures != 0 || e.State != route.StateBusy {
+	if e := r.fleet.Status()[0]; e.Failures != 0 || e.State != fleet.StateBusy {
 		t.Errorf("after 503: %d failures, %s", e.Failures, e.State)
 	}
 	limit := 100 * time.Millisecond
@@ -275,7 +276,7 @@ func TestStories(t *testing.T) {
 	if len(r.retry) != 0 {
 		t.Errorf("a retry was told that nobody could make: %v", r.retry)
 	}
-	if r.post("/v1/chat/completions", "{{"); r.last(2).Outcome == route.OK {
+	if r.post("/v1/chat/completions", "{{"); r.last(2).Outcome == fleet.OK {
 		t.Error("a refused request has the outcome ok")
 	}
 	_, body = r.post("/v1/chat/completions", `{"model":"`+strings.Repeat("x", 1<<20)+`"}`)
@@ -297,12 +298,12 @@ func TestEngineThatGoesDownWhileWeWait(t *testing.T) {
 	}, answers(200, chatAnswer))
 	go func() {
 		<-waiting
-		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: route.Report{Detail: "GET /health: no answer within 2s"}})
+		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Detail: "GET /health: no answer within 2s"}})
 	}()
 	if res, body := r.post("/v1/chat/completions", chatBody); res.StatusCode != 200 || body != chatAnswer {
 		t.Errorf("got %d %s", res.StatusCode, body)
 	}
-	if s := r.last(1); s.Attempts != 2 || s.Outcome != route.OK {
+	if s := r.last(1); s.Attempts != 2 || s.Outcome != fleet.OK {
 		t.Errorf("told %+v", s)
 	}
 }
@@ -436,10 +437,10 @@ func TestDownEndpointIsWaitedForWhenNobodyElseServes(t *testing.T) {
 		case <-req.Context().Done():
 		}
 	}, answers(200, chatAnswer))
-	r.fleet.Observe(route.Probed{Endpoint: "e1", Report: route.Report{Healthy: true, Models: []route.Model{{ID: "n"}}}})
+	r.fleet.Observe(route.Probed{Endpoint: "e1", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "n"}}}})
 	go func() {
 		<-waiting
-		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: route.Report{Detail: "GET /health: no answer within 2s"}})
+		r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Detail: "GET /health: no answer within 2s"}})
 		time.Sleep(300 * time.Millisecond) // several times Refusing
 		close(answer)
 	}()

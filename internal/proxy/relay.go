@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -57,10 +58,10 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		r.opaque, r.events = true, false
 	}
-	if r.events && r.fin.Outcome == route.OK {
+	if r.events && r.fin.Outcome == fleet.OK {
 		r.strips, r.watching = a.asked, a.watches()
 	}
-	if !r.opaque && r.fin.Outcome == route.OK {
+	if !r.opaque && r.fin.Outcome == fleet.OK {
 		r.cached = r.c.split.rewrites(a)
 	}
 	for {
@@ -98,7 +99,7 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 	if code, said, ok := r.complaint(piece); ok {
 		r.fin.Outcome = r.failure(code)
 		blamed := r.blamed()
-		if r.fin.Outcome != route.ClientError {
+		if r.fin.Outcome != fleet.ClientError {
 			if next = r.another(); next != nil {
 				return next, false
 			}
@@ -107,7 +108,7 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 		case blamed != nil:
 			r.c.refuse(blamed)
 			return nil, false
-		case r.d.Leg == route.LegDecode:
+		case r.d.Leg == fleet.LegDecode:
 			r.c.refuse(&legError{leg: r.d.Leg, status: max(code, http.StatusInternalServerError), said: said})
 			return nil, false
 		}
@@ -136,7 +137,7 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 
 // announce tells who holds a response before its client can ask for it: one that is under way can be cancelled.
 func (r *relay) announce() {
-	if r.c.api != prompt.Responses || r.holding || r.fin.Outcome != route.OK {
+	if r.c.api != prompt.Responses || r.holding || r.fin.Outcome != fleet.OK {
 		return
 	}
 	if r.fin.Response == "" {
@@ -153,9 +154,9 @@ func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
 	switch {
 	case r.c.sent.Load():
 	case r.events:
-		ok = r.scanner.Failed() && (!r.scanner.Data() || r.d.Leg == route.LegDecode && engine.NoAnswer(r.held, piece))
+		ok = r.scanner.Failed() && (!r.scanner.Data() || r.d.Leg == fleet.LegDecode && engine.NoAnswer(r.held, piece))
 		return r.scanner.ErrorCode(), r.scanner.ErrorText(), ok
-	case !r.opaque && r.fin.Outcome == route.OK && r.c.api != prompt.Other:
+	case !r.opaque && r.fin.Outcome == fleet.OK && r.c.api != prompt.Other:
 		return engine.ErrorAnswer(piece)
 	}
 	return 0, "", false
@@ -164,7 +165,7 @@ func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
 // holds keeps back what a decoder sends before it has its KV cache: the chunk of a chat that only says who speaks. vLLM sends that,
 // and then an error, when it could not fetch the cache; until then another endpoint can answer.
 func (r *relay) holds(piece []byte) bool {
-	if r.d.Leg != route.LegDecode || !r.events || r.c.api != prompt.Chat || r.c.sent.Load() || r.fin.Outcome != route.OK {
+	if r.d.Leg != fleet.LegDecode || !r.events || r.c.api != prompt.Chat || r.c.sent.Load() || r.fin.Outcome != fleet.OK {
 		return false
 	}
 	if all := len(r.held) + len(piece); all > relayBytes || r.scanner.Failed() || r.scanner.Done() || !engine.NoAnswer(r.held, piece) {
@@ -182,7 +183,7 @@ func (r *relay) write(piece []byte) (ok bool) {
 		r.commit()
 	}
 	if _, err := c.w.Write(piece); err != nil {
-		r.fin.Outcome = route.ClientGone
+		r.fin.Outcome = fleet.ClientGone
 		return false
 	}
 	if r.pieces {
@@ -206,7 +207,7 @@ func (r *relay) write(piece []byte) (ok bool) {
 // alive notes a sign of life. Until the answer proper has begun the limit on its first byte goes on: an engine that only
 // announces or pings has not answered.
 func (r *relay) alive() {
-	if r.fin.Outcome == route.OK && !r.begun() {
+	if r.fin.Outcome == fleet.OK && !r.begun() {
 		r.watch.moved.Store(time.Now().UnixNano())
 		return
 	}
@@ -216,22 +217,22 @@ func (r *relay) alive() {
 
 // begun reports whether data of the answer proper has come, not only pings and announcements before it.
 func (r *relay) begun() bool {
-	return r.fin.Outcome == route.OK && (!r.events || r.scanner.Data())
+	return r.fin.Outcome == fleet.OK && (!r.events || r.scanner.Data())
 }
 
 // failure is what an error in an answer of status 200 means for the endpoint's books.
-func (r *relay) failure(code int) route.Outcome {
+func (r *relay) failure(code int) fleet.Outcome {
 	r.c.p.log.Warn("engine reported an error within its answer", "request", r.c.served.ID, "endpoint", r.d.Endpoint.Name,
 		"code", code, "sent", r.c.sent.Load())
 	return outcomeOfError(code)
 }
 
 // outcomeOfError is what an error with status 200 means for the endpoint's books, by the status that it names itself.
-func outcomeOfError(code int) route.Outcome {
+func outcomeOfError(code int) fleet.Outcome {
 	if code >= http.StatusBadRequest {
 		return outcomeOf(code)
 	}
-	return route.EngineError
+	return fleet.EngineError
 }
 
 func (r *relay) look(piece []byte) {
@@ -245,7 +246,7 @@ func (r *relay) look(piece []byte) {
 		}
 		return
 	}
-	if r.c.api == prompt.Responses && r.fin.Response == "" && r.fin.Outcome == route.OK {
+	if r.c.api == prompt.Responses && r.fin.Response == "" && r.fin.Outcome == fleet.OK {
 		r.fin.Response = engine.ResponseID(piece)
 	}
 	r.tail.write(piece)
@@ -303,13 +304,13 @@ func (r *relay) finish() (next *route.Plan) {
 		if r.fin.Response == "" {
 			r.fin.Response = r.scanner.ResponseID()
 		}
-		if r.scanner.Failed() && r.fin.Outcome == route.OK {
+		if r.scanner.Failed() && r.fin.Outcome == fleet.OK {
 			r.fin.Outcome = r.failure(r.scanner.ErrorCode()) // it told the client by itself
 		}
-	} else if r.fin.Outcome == route.OK {
+	} else if r.fin.Outcome == fleet.OK {
 		r.fin.Usage, _ = engine.ParseUsage(c.api.String(), r.tail.bytes)
 	}
-	if r.fin.Outcome == route.OK && !r.opaque {
+	if r.fin.Outcome == fleet.OK && !r.opaque {
 		r.keepReturned(r.tail.bytes)
 	}
 	return nil
@@ -320,7 +321,7 @@ func (r *relay) finish() (next *route.Plan) {
 // mark at all.
 func (r *relay) truncated() bool {
 	switch r.d.Kind {
-	case route.KindVLLM, route.KindSGLang, route.KindTRTLLM, route.KindLlamaCpp:
+	case fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp:
 	default:
 		return false
 	}
@@ -330,7 +331,7 @@ func (r *relay) truncated() bool {
 		return false
 	}
 	if r.events {
-		return r.fin.Outcome == route.OK && !r.scanner.Done() && !r.scanner.Failed()
+		return r.fin.Outcome == fleet.OK && !r.scanner.Done() && !r.scanner.Failed()
 	}
 	return r.res.StatusCode == http.StatusOK && r.c.r.Method == http.MethodPost && !r.c.sent.Load() && len(r.held) == 0
 }

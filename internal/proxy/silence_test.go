@@ -12,7 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -97,9 +99,9 @@ func TestSilentEngine(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				engine, toSecond := after(time.Minute, tt.engine()), new(atomic.Int32)
-				declared := []route.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}
+				declared := []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}
 				if !tt.alone {
-					declared = append(declared, route.Endpoint{Name: "e1", URL: "http://e1", Weight: 1})
+					declared = append(declared, fleet.Endpoint{Name: "e1", URL: "http://e1", Weight: 1})
 				}
 				r := newRouter(t, proxy.Config{}, wire(func(req *http.Request) (*http.Response, error) {
 					_, _ = io.Copy(io.Discard, req.Body)
@@ -108,8 +110,8 @@ func TestSilentEngine(t *testing.T) {
 						return says(chatAnswer)
 					}
 					return engine(req)
-				}), route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order", Silent: tt.silent}, declared,
-					func(route.Kind) route.Report { return route.Report{Models: []route.Model{{ID: "m"}}} })
+				}), route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", Silent: tt.silent}, declared,
+					func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 				ctx, stop := context.WithCancel(t.Context())
 				defer synctest.Wait()
 				defer stop()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -25,7 +26,7 @@ type split struct {
 	plan route.Plan
 
 	prefill route.Finished // how the prefill leg's lease ends; its Lease is 0 when there is none open
-	waiting route.Lease    // of the decode leg, while the prompt is computed; 0 when there is none
+	waiting fleet.Lease    // of the decode leg, while the prompt is computed; 0 when there is none
 
 	handed  engine.Handed
 	message engine.Message // for the decoder
@@ -33,7 +34,7 @@ type split struct {
 	readyAt time.Time
 	failed  int         // prefill legs that failed
 	stood   bool        // the last one that ended stood in the router's line
-	answer  route.Usage // of the decode leg that is over
+	answer  fleet.Usage // of the decode leg that is over
 	suspect bool        // a decoder has failed once: it may have been the transfer
 	spared  int         // how many prefillers had failed when that was: the next of them may be asked again where there is no other
 
@@ -53,7 +54,7 @@ const (
 
 // splits reports whether the request can be served in two legs, as far as that can be told before endpoints are chosen.
 func (c *call) splits() bool {
-	if !c.p.fleet.Roles() || c.req.Class != route.Turn || c.body == nil || c.prompt.InsertAt == 0 || c.req.Pin != "" {
+	if !c.p.fleet.Roles() || c.req.Class != fleet.Turn || c.body == nil || c.prompt.InsertAt == 0 || c.req.Pin != "" {
 		return false
 	}
 	x := c.handoff()
@@ -93,7 +94,7 @@ func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
 	}
 	s.plan, s.waiting = *plan, plan.Lease
 	if !s.ready {
-		s.prefill = route.Finished{Lease: plan.Prefill.Lease, Outcome: route.Abandoned}
+		s.prefill = route.Finished{Lease: plan.Prefill.Lease, Outcome: fleet.Abandoned}
 		s.conn = c.p.connector(plan.Prefill.Kind)
 		if s.conn == nil || s.conn.Fits(&s.x) != nil {
 			c.req.Splits = false
@@ -160,10 +161,10 @@ func (s *split) whole(cause error) (next *route.Plan) {
 			next = c.pending
 		}
 	}
-	s.release(route.Abandoned)
+	s.release(fleet.Abandoned)
 	s.ready = false // the usage of what comes is its own
 	if next == nil {
-		c.refuse(&legError{leg: route.LegPrefill, err: cause})
+		c.refuse(&legError{leg: fleet.LegPrefill, err: cause})
 	}
 	return next
 }
@@ -205,14 +206,14 @@ func (s *split) exchange(a *attempt, message *engine.Message) error {
 	if err != nil {
 		return a.conclude(err)
 	}
-	if a.fin.Outcome = outcomeOf(res.StatusCode); a.fin.Outcome != route.OK {
+	if a.fin.Outcome = outcomeOf(res.StatusCode); a.fin.Outcome != fleet.OK {
 		a.fin.RetryAfter = retryAfter(res.Header)
 		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", a.d.Endpoint.Name, "status", res.StatusCode, "leg", "prefill")
-		return &legError{leg: route.LegPrefill, status: res.StatusCode, said: errorText(body), retryAfter: a.fin.RetryAfter}
+		return &legError{leg: fleet.LegPrefill, status: res.StatusCode, said: errorText(body), retryAfter: a.fin.RetryAfter}
 	}
 	if code, said, failed := engine.ErrorAnswer(body); failed {
 		a.fin.Outcome = outcomeOfError(code)
-		return &legError{leg: route.LegPrefill, status: max(code, http.StatusInternalServerError), said: said}
+		return &legError{leg: fleet.LegPrefill, status: max(code, http.StatusInternalServerError), said: said}
 	}
 	s.handed, err = s.conn.Reply(&s.x, body)
 	if s.handed.Known {
@@ -243,19 +244,19 @@ func readReply(res *http.Response) ([]byte, error) {
 // redecide decides again, when an attempt failed before the client has seen anything. What the prefiller handed over is kept
 // for another decoder where the protocol allows it.
 func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
-	if s == nil || a.d.Leg != route.LegDecode {
+	if s == nil || a.d.Leg != fleet.LegDecode {
 		return c.decide()
 	}
 	s.join(false) // nothing of a prefill leg may be looked at while it is in flight
-	sent := a.fin.Outcome != route.ConnectFailed
+	sent := a.fin.Outcome != fleet.ConnectFailed
 	if !s.conn.Keeps(sent) || time.Since(s.readyAt) > keepFor {
 		s.moved()
 		s.ready = false
 		return s.afresh()
 	}
-	c.req.Leg, c.req.Prefiller = route.LegDecode, s.plan.Prefill.Endpoint.Name
+	c.req.Leg, c.req.Prefiller = fleet.LegDecode, s.plan.Prefill.Endpoint.Name
 	plan, err := c.decide()
-	c.req.Leg = route.LegWhole
+	c.req.Leg = fleet.LegWhole
 	if err != nil { // the one that computed the prompt may answer as well, from its own cache
 		s.moved()
 		s.ready = false
@@ -282,15 +283,15 @@ func (s *split) moved() {
 		return
 	}
 	if s.ready {
-		s.prefill.Outcome = route.OK
+		s.prefill.Outcome = fleet.OK
 	}
 	s.c.p.fleet.Observe(s.prefill)
 	s.prefill = route.Finished{}
 }
 
 // release ends both legs where they have not ended. That of the prefiller keeps the outcome that it had, if it had one.
-func (s *split) release(o route.Outcome) {
-	if s.prefill.Outcome == route.Abandoned {
+func (s *split) release(o fleet.Outcome) {
+	if s.prefill.Outcome == fleet.Abandoned {
 		s.prefill.Outcome = o
 	}
 	s.moved()
@@ -308,13 +309,13 @@ func (s *split) end() {
 		if s.ready {
 			s.c.served.HandOver = s.handed.ID
 		}
-		s.release(route.Abandoned)
+		s.release(fleet.Abandoned)
 	}
 }
 
 // honest is the usage of the whole request: the prompt's is what the prefiller says, since a decoder takes all that was moved to it
 // for cached.
-func (s *split) honest(u route.Usage) route.Usage {
+func (s *split) honest(u fleet.Usage) fleet.Usage {
 	if s == nil || !s.ready || s.handed.Honest && !s.handed.Known {
 		return u
 	}
@@ -327,7 +328,7 @@ func (s *split) honest(u route.Usage) route.Usage {
 
 // keepSession holds further decisions to the conversation that the first one found.
 func (c *call) keepSession(session string) {
-	if c.req.Class == route.Turn && session != c.req.MintedID {
+	if c.req.Class == fleet.Turn && session != c.req.MintedID {
 		c.req.Session = session
 	}
 	c.req.Trail = nil // it has been followed
@@ -340,12 +341,12 @@ func (s *split) suspects(a *attempt) bool {
 	if s.failedBeside(a) {
 		return true
 	}
-	if s == nil || s.suspect || a.d.Leg != route.LegDecode || a.fin.Outcome != route.EngineError || a.status == 0 {
+	if s == nil || s.suspect || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.EngineError || a.status == 0 {
 		return false
 	}
 	s.suspect, s.spared = true, len(a.c.req.TriedPrefill)
 	s.forgetTold()
-	a.fin.Outcome = route.TransferFailed
+	a.fin.Outcome = fleet.TransferFailed
 	prefiller := s.plan.Prefill.Endpoint.Name
 	a.c.req.TriedPrefill = append(a.c.req.TriedPrefill, prefiller)
 	a.c.p.unreached(prefiller)

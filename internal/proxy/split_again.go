@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -29,8 +30,8 @@ func (s *split) instead(err error) (next *route.Plan, again bool) {
 	c := s.c
 	switch {
 	case c.ctx.Err() != nil:
-		c.served.Outcome = route.ClientGone
-		s.release(route.ClientGone)
+		c.served.Outcome = fleet.ClientGone
+		s.release(fleet.ClientGone)
 		return nil, false
 	case errors.Is(err, errShutdown):
 		c.refuse(err)
@@ -47,8 +48,8 @@ func (s *split) instead(err error) (next *route.Plan, again bool) {
 func (s *split) elsewhere() bool {
 	c := s.c
 	switch s.prefill.Outcome {
-	case route.ConnectFailed, route.Busy, route.EngineError, route.TimedOut, route.TransferFailed:
-	case route.Abandoned:
+	case fleet.ConnectFailed, fleet.Busy, fleet.EngineError, fleet.TimedOut, fleet.TransferFailed:
+	case fleet.Abandoned:
 		if !s.stood {
 			return false
 		}
@@ -59,20 +60,20 @@ func (s *split) elsewhere() bool {
 		return false
 	}
 	failed := s.plan.Prefill.Endpoint.Name
-	if s.prefill.Outcome != route.TransferFailed {
+	if s.prefill.Outcome != fleet.TransferFailed {
 		c.req.TriedPrefill = append(c.req.TriedPrefill, failed)
 	}
-	c.req.Leg, c.req.Decoder = route.LegPrefill, s.plan.Endpoint.Name
+	c.req.Leg, c.req.Decoder = fleet.LegPrefill, s.plan.Endpoint.Name
 	c.keepSession(s.plan.Session)
 	plan, err := c.p.fleet.Decide(&c.req)
-	c.req.Leg = route.LegWhole
+	c.req.Leg = fleet.LegWhole
 	if err != nil {
 		return false
 	}
 	c.p.fleet.Retried(failed, s.prefill.Outcome)
 	s.moved()
 	s.plan.Prefill, c.served.Prefill = plan.Prefill, plan.Prefill
-	s.prefill = route.Finished{Lease: plan.Prefill.Lease, Outcome: route.Abandoned}
+	s.prefill = route.Finished{Lease: plan.Prefill.Lease, Outcome: fleet.Abandoned}
 	s.x.Attempt++
 	return true
 }

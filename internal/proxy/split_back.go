@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
-	"github.com/warmpath/warmpath/route"
 )
 
 // returns is what decoders said that they hold of conversations, for the prefillers of the next turns (engine.Returner). Each is given out
@@ -132,7 +132,7 @@ func (s *spoken) goesOn(n int) bool {
 }
 
 // known is what the prompt consists of, as far as it is still known.
-func (c *call) known() *route.Content {
+func (c *call) known() *fleet.Content {
 	if c.req.Content != nil {
 		return c.req.Content
 	}
@@ -155,10 +155,10 @@ func (s *split) fetchBack() {
 // misled reports whether a prefill leg failed that was to fetch from a decoder: it may not have got that, and is not to blame. It may be asked
 // again, without.
 func (s *split) misled(a *attempt) bool {
-	if s.x.Before == nil || a.status == 0 || a.fin.Outcome != route.EngineError && a.fin.Outcome != route.ClientError {
+	if s.x.Before == nil || a.status == 0 || a.fin.Outcome != fleet.EngineError && a.fin.Outcome != fleet.ClientError {
 		return false
 	}
-	a.fin.Outcome = route.TransferFailed
+	a.fin.Outcome = fleet.TransferFailed
 	return true
 }
 
@@ -166,7 +166,7 @@ func (s *split) misled(a *attempt) bool {
 func (a *attempt) keepReturned(end []byte) {
 	c := a.c
 	r := c.p.returns
-	if r == nil || a.d.Leg != route.LegDecode || a.d.Session == "" || c.split == nil || !bytes.Contains(end, []byte("kv_transfer_params")) {
+	if r == nil || a.d.Leg != fleet.LegDecode || a.d.Session == "" || c.split == nil || !bytes.Contains(end, []byte("kv_transfer_params")) {
 		return
 	}
 	conn, can := c.split.conn.(engine.Returner)

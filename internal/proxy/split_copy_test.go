@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/route"
 )
 
 // TestSplitCopiesNothing: a prompt of 500 kB reaches both engines whole, and what the router allocates for it is the buffer it is read
@@ -39,8 +39,8 @@ func TestSplitCopiesNothing(t *testing.T) {
 	defer p.Close()
 	d := httptest.NewServer(handler(chatAnswer))
 	defer d.Close()
-	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{}}, []route.Endpoint{
-		{Name: "p", URL: p.URL, Weight: 1, Kind: route.KindVLLM, Role: route.RolePrefill}, {Name: "d", URL: d.URL, Weight: 1, Kind: route.KindVLLM, Role: route.RoleDecode},
+	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{}}, []fleet.Endpoint{
+		{Name: "p", URL: p.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill}, {Name: "d", URL: d.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
 	})
 	const times = 8
 	cost := func() uint64 {

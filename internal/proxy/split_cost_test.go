@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/policy"
@@ -55,19 +56,19 @@ func costRig(tb testing.TB, when route.When) *proxy.Proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	fleet := live.New(route.New(route.Config{Policy: choose, PolicyName: "least_ttft", Disaggregation: route.Disaggregation{When: when}}), time.Now)
-	var declared []route.Endpoint
+	router := live.New(route.New(route.Config{Policy: choose, PolicyName: "least_ttft", Disaggregation: route.Disaggregation{When: when}}), time.Now)
+	var declared []fleet.Endpoint
 	for _, name := range []string{"p0", "p1", "d0", "d1"} {
-		role := route.RolePrefill
+		role := fleet.RolePrefill
 		if name[0] == 'd' {
-			role = route.RoleDecode
+			role = fleet.RoleDecode
 		}
-		declared = append(declared, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Kind: route.KindVLLM, Role: role})
+		declared = append(declared, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Kind: fleet.KindVLLM, Role: role})
 	}
-	fleet.Observe(route.Declared{Source: "test", Endpoints: declared})
+	router.Observe(route.Declared{Source: "test", Endpoints: declared})
 	for _, e := range declared {
-		fleet.Observe(route.Probed{Endpoint: e.Name, Report: route.Report{
-			Healthy: true, Kind: e.Kind, BlockTokens: 16, CacheTokens: 500_000, Models: []route.Model{{ID: "m", ContextTokens: 131_072}},
+		router.Observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{
+			Healthy: true, Kind: e.Kind, BlockTokens: 16, CacheTokens: 500_000, Models: []fleet.Model{{ID: "m", ContextTokens: 131_072}},
 		}})
 	}
 	parser, err := prompt.NewParser(nil)
@@ -75,7 +76,7 @@ func costRig(tb testing.TB, when route.When) *proxy.Proxy {
 		tb.Fatal(err)
 	}
 	return proxy.New(proxy.Options{
-		Config: proxy.Config{Belief: true, ByContent: true, Explain: true}, Fleet: fleet, Parser: parser, Log: slog.New(slog.DiscardHandler),
+		Config: proxy.Config{Belief: true, ByContent: true, Explain: true}, Fleet: router, Parser: parser, Log: slog.New(slog.DiscardHandler),
 		Transport: &canned{prefill: handedOver, answer: answered},
 	})
 }

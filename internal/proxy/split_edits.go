@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
-	"github.com/warmpath/warmpath/route"
 )
 
 // leg adds to the edits of a request those of its leg, and of a whole one those that keep a client from posing as a router.
@@ -31,7 +31,7 @@ func (a *attempt) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	for _, header := range a.message.Header {
 		setHeader(h, header)
 	}
-	if a.d.Leg == route.LegPrefill || a.message.First != nil || a.merger() != nil {
+	if a.d.Leg == fleet.LegPrefill || a.message.First != nil || a.merger() != nil {
 		delete(h, "Accept-Encoding") // the reply is read
 	}
 	return c.appendTo(c.set(edits, a.message.Set), a.message.Append)

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/route"
 )
 
 // greedy is a protocol that sets every member that something else of the router sets too.
@@ -43,9 +43,9 @@ func TestTwoWantOneMember(t *testing.T) {
 		return s
 	}
 	p, d := serve(handedOver), serve(answered)
-	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: greedy{}, FirstTurn: true, Tenants: &proxy.Tenants{Header: "X-Tenant", SaltKey: []byte("0123456789abcdef")}}}, []route.Endpoint{
-		{Name: "p", URL: p.URL, Weight: 1, Kind: route.KindTRTLLM, Role: route.RolePrefill, IDForm: route.IDParams},
-		{Name: "d", URL: d.URL, Weight: 1, Kind: route.KindTRTLLM, Role: route.RoleDecode, IDForm: route.IDParams},
+	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: greedy{}, FirstTurn: true, Tenants: &proxy.Tenants{Header: "X-Tenant", SaltKey: []byte("0123456789abcdef")}}}, []fleet.Endpoint{
+		{Name: "p", URL: p.URL, Weight: 1, Kind: fleet.KindTRTLLM, Role: fleet.RolePrefill, IDForm: fleet.IDParams},
+		{Name: "d", URL: d.URL, Weight: 1, Kind: fleet.KindTRTLLM, Role: fleet.RoleDecode, IDForm: fleet.IDParams},
 	})
 	names := []string{"disaggregated_params", "conversation_params", "stream_options", "cache_salt", "kv_transfer_params", "stream"}
 	for mask := range 1 << len(names) {

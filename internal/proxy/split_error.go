@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 var (
@@ -24,7 +24,7 @@ const (
 
 // legError says that one leg of a request failed.
 type legError struct {
-	leg        route.Leg
+	leg        fleet.Leg
 	status     int    // the engine's, 0 when it gave none
 	said       string // by the engine
 	err        error  // when the engine said nothing
@@ -33,7 +33,7 @@ type legError struct {
 
 func (e *legError) Error() string {
 	what := "Prefill error: "
-	if e.leg == route.LegDecode {
+	if e.leg == fleet.LegDecode {
 		what = "Decoder error: "
 	}
 	switch {
@@ -62,7 +62,7 @@ func unsaid(err error) error {
 // fault is what the client is told.
 func (e *legError) fault() fault {
 	f := fault{http.StatusBadGateway, prefillError, prefillError, e.retryAfter}
-	if e.leg == route.LegDecode {
+	if e.leg == fleet.LegDecode {
 		f.kind, f.code = decoderError, decoderError
 	}
 	inner := (*legError)(nil)
@@ -81,7 +81,7 @@ func (e *legError) fault() fault {
 
 // legged says which leg an error is of.
 func (a *attempt) legged(err error) error {
-	if leg := (*legError)(nil); a.d.Leg == route.LegWhole || errors.Is(err, errShutdown) || a.fin.Outcome == route.ClientError || errors.As(err, &leg) {
+	if leg := (*legError)(nil); a.d.Leg == fleet.LegWhole || errors.Is(err, errShutdown) || a.fin.Outcome == fleet.ClientError || errors.As(err, &leg) {
 		return err
 	}
 	return &legError{leg: a.d.Leg, err: err}

@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -46,11 +48,11 @@ func (l *legs) prefills(name string) engineHandler {
 func newLegs(t *testing.T, cfg proxy.Config, bad map[string]engineHandler) *legs {
 	t.Helper()
 	l := &legs{asked: map[string]int{}, taken: map[string][]string{}, gone: map[string]int{}}
-	var declared []route.Endpoint
+	var declared []fleet.Endpoint
 	for _, name := range []string{"p0", "p1", "d0", "d1"} {
-		role, serve := route.RolePrefill, l.prefills(name)
+		role, serve := fleet.RolePrefill, l.prefills(name)
 		if name[0] == 'd' {
-			role, serve = route.RoleDecode, streams(chunk("hi"), usageChunk, doneChunk)
+			role, serve = fleet.RoleDecode, streams(chunk("hi"), usageChunk, doneChunk)
 		}
 		if bad[name] != nil {
 			serve = bad[name]
@@ -69,12 +71,12 @@ func newLegs(t *testing.T, cfg proxy.Config, bad map[string]engineHandler) *legs
 			serve(w, r)
 		}))
 		t.Cleanup(s.Close)
-		declared = append(declared, route.Endpoint{Name: name, URL: s.URL, Weight: 1, Kind: route.KindVLLM, Role: role})
+		declared = append(declared, fleet.Endpoint{Name: name, URL: s.URL, Weight: 1, Kind: fleet.KindVLLM, Role: role})
 	}
 	if cfg.FirstByte == 0 {
 		cfg.FirstByte = 5 * time.Second
 	}
-	l.rig = splitRig(t, pairs{split: always, proxy: cfg, choose: func() route.Policy { return inOrder{} }}, declared)
+	l.rig = splitRig(t, pairs{split: always, proxy: cfg, choose: func() pick.Policy { return inOrder{} }}, declared)
 	return l
 }
 
@@ -208,7 +210,7 @@ func TestPrefillFaults(t *testing.T) {
 			if tt.by == whole {
 				want = map[string]string{"p0": "prefill " + tt.ends + " 1", "d0": "decode abandoned 1, whole ok 1"}
 			}
-			if s := l.last(1); s.Outcome != route.OK || s.Attempts != 1 {
+			if s := l.last(1); s.Outcome != fleet.OK || s.Attempts != 1 {
 				t.Errorf("told of as %+v", s)
 			}
 			if tt.free {
@@ -220,7 +222,7 @@ func TestPrefillFaults(t *testing.T) {
 				t.Errorf("the legs ended as %v, want %v", ends, want)
 			}
 			for _, s := range l.fleet.Status() {
-				if busy := s.State == route.StateBusy; s.Endpoint.Name == "p0" && busy != (tt.ends == "busy") {
+				if busy := s.State == fleet.StateBusy; s.Endpoint.Name == "p0" && busy != (tt.ends == "busy") {
 					t.Errorf("p0 is %s", s.State)
 				}
 			}
@@ -230,7 +232,7 @@ func TestPrefillFaults(t *testing.T) {
 
 // move gives an endpoint another address.
 func (l *legs) move(name, url string) {
-	var declared []route.Endpoint
+	var declared []fleet.Endpoint
 	for _, s := range l.fleet.Status() {
 		e := s.Endpoint
 		if e.Name == name {
@@ -239,7 +241,7 @@ func (l *legs) move(name, url string) {
 		declared = append(declared, e)
 	}
 	l.fleet.Observe(route.Declared{Source: "test", Endpoints: declared})
-	l.fleet.Observe(route.Probed{Endpoint: name, Report: route.Report{Healthy: true, Kind: route.KindVLLM, BlockTokens: 16, CacheTokens: 120_000, Models: []route.Model{{ID: "m"}}}})
+	l.fleet.Observe(route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, BlockTokens: 16, CacheTokens: 120_000, Models: []fleet.Model{{ID: "m"}}}})
 }
 
 // TestDecodeFaults: before its first token another decoder answers, with a prompt that was computed afresh unless the first one cannot have

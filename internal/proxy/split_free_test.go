@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/route"
@@ -15,7 +16,7 @@ import (
 // is computed by the latter and answered by the former, with the text that one engine gives; a client's own word goes before that.
 func TestFreeRolesServe(t *testing.T) {
 	p := newPair(t, pairs{
-		prefillers: 2, split: route.Disaggregation{When: route.WhenFree}, declare: func(_ *enginetest.Server, e *route.Endpoint) { e.Role = route.RoleBoth },
+		prefillers: 2, split: route.Disaggregation{When: route.WhenFree}, declare: func(_ *enginetest.Server, e *fleet.Endpoint) { e.Role = fleet.RoleBoth },
 		proxy: proxy.Config{Pinning: true}, engine: func(o *enginetest.Options) { o.Speed = 5 },
 	})
 	begin := func(ctx context.Context, at, text string) { // until its prompt is computed

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/lmcache"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/route"
 )
 
 // lmcached makes the engines of a test vLLM with LMCache, on so many tensor-parallel ranks, which tell a real socket of the router.
@@ -245,8 +245,8 @@ func TestLMCacheToolCalls(t *testing.T) {
 	p := serveBytes(t, ids, "application/json", `{"choices":[{"index":0,"message":{"role":"assistant","content":"{"},"finish_reason":"length"}],"kv_transfer_params":{"first_tok":5},"usage":{"prompt_tokens":9,"completion_tokens":1}}`)
 	d := serveBytes(t, ids, "text/event-stream", stream)
 	fixed := engine.Receivers{InitPorts: []int{8300}, AllocPorts: []int{8400}}
-	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: engine.LMCache{}, Receiver: fixed.Of}}, []route.Endpoint{
-		{Name: "p", URL: p, Weight: 1, Kind: route.KindVLLM, Role: route.RolePrefill}, {Name: "d", URL: d, Weight: 1, Kind: route.KindVLLM, Role: route.RoleDecode},
+	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: engine.LMCache{}, Receiver: fixed.Of}}, []fleet.Endpoint{
+		{Name: "p", URL: p, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill}, {Name: "d", URL: d, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
 	})
 	body := `{"model":"m","messages":[{"role":"user","content":"look"}],"stream":true,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"look"}}]}`
 	if res, got := rig.post("/v1/chat/completions", body, "X-Request-Id", "mine"); res.StatusCode != 200 || got != stream {
@@ -299,7 +299,7 @@ func TestLMCacheClientLeavesInTheWait(t *testing.T) {
 	}
 	cancel()
 	<-gone
-	if s := p.last(1); s.Outcome != route.ClientGone {
+	if s := p.last(1); s.Outcome != fleet.ClientGone {
 		t.Errorf("%+v", s)
 	}
 	if got := socket.Counts(); got.Missing > 0 {
@@ -323,8 +323,8 @@ func TestWithheldOnce(t *testing.T) {
 		_, _ = io.WriteString(w, chatAnswer)
 	}))
 	defer s.Close()
-	rig := splitRig(t, pairs{split: always}, []route.Endpoint{
-		{Name: "p", URL: s.URL, Weight: 1, Kind: route.KindOther, Role: route.RolePrefill}, {Name: "d", URL: s.URL, Weight: 1, Kind: route.KindOther, Role: route.RoleDecode},
+	rig := splitRig(t, pairs{split: always}, []fleet.Endpoint{
+		{Name: "p", URL: s.URL, Weight: 1, Kind: fleet.KindOther, Role: fleet.RolePrefill}, {Name: "d", URL: s.URL, Weight: 1, Kind: fleet.KindOther, Role: fleet.RoleDecode},
 	})
 	body := `{"model":"m","n":2,"kv_transfer_params":{"disagg_spec":{}},"messages":[{"role":"user","content":"x"}],"max_tokens":3}`
 	res, got := rig.post("/v1/chat/completions", body)

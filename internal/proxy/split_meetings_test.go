@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/route"
 )
@@ -22,19 +23,19 @@ func meeting(c pairs, conn engine.Connector) pairs {
 	c.named = func(name string, o *enginetest.Options) {
 		o.Connector = conn.Name()
 		if conn.Name() == "sglang" {
-			o.Dialect = route.KindSGLang
+			o.Dialect = fleet.KindSGLang
 			switch name[0] {
 			case 'p':
-				o.Role = route.RolePrefill
+				o.Role = fleet.RolePrefill
 			case 'd':
-				o.Role = route.RoleDecode
+				o.Role = fleet.RoleDecode
 			}
 		}
 		if before != nil {
 			before(name, o)
 		}
 	}
-	c.declare = func(s *enginetest.Server, e *route.Endpoint) {
+	c.declare = func(s *enginetest.Server, e *fleet.Endpoint) {
 		switch conn.Name() {
 		case "mooncake", "sglang":
 			e.BootstrapPort = s.BootstrapPort()
@@ -47,7 +48,7 @@ func meeting(c pairs, conn engine.Connector) pairs {
 }
 
 // bound reports whether the decoders serve no whole requests.
-func (p *pair) bound() bool { return p.alone.Options().Dialect == route.KindSGLang }
+func (p *pair) bound() bool { return p.alone.Options().Dialect == fleet.KindSGLang }
 
 // together reports whether both engines are asked at once.
 func (p *pair) together() bool {
@@ -118,7 +119,7 @@ func TestMeetingUsage(t *testing.T) {
 				}
 			}
 			for _, e := range p.fleet.Status() {
-				if e.Endpoint.Role == route.RolePrefill && e.CacheLosses > 0 {
+				if e.Endpoint.Role == fleet.RolePrefill && e.CacheLosses > 0 {
 					t.Errorf("%s is thought to have lost its cache %d times", e.Endpoint.Name, e.CacheLosses)
 				}
 			}
@@ -178,8 +179,8 @@ func TestSGLangUnfit(t *testing.T) {
 	if res, got := p.post("/v1/chat/completions", chatOf("hello", "")); res.StatusCode != 200 || res.Header.Get("X-Warmpath-Prefill") == "" {
 		t.Errorf("with when: never: %d %s", res.StatusCode, got)
 	}
-	p.fleet.Observe(route.Declared{Source: "more", Endpoints: []route.Endpoint{{Name: "alone", URL: p.aloneAt, Weight: 1, Kind: route.KindSGLang, Models: []string{"m"}}}})
-	p.fleet.Observe(route.Probed{Endpoint: "alone", Report: route.Report{Healthy: true}})
+	p.fleet.Observe(route.Declared{Source: "more", Endpoints: []fleet.Endpoint{{Name: "alone", URL: p.aloneAt, Weight: 1, Kind: fleet.KindSGLang, Models: []string{"m"}}}})
+	p.fleet.Observe(route.Probed{Endpoint: "alone", Report: fleet.Report{Healthy: true}})
 	if res, got := p.post("/v1/messages", messages); res.StatusCode != 200 || res.Header.Get("X-Warmpath-Endpoint") != "alone" {
 		t.Errorf("with a server of both roles: %d %s", res.StatusCode, got)
 	}
@@ -195,18 +196,18 @@ func TestSGLangUnfit(t *testing.T) {
 // TestSGLangRanks: both servers run the ranks that they are told, by number and by room.
 func TestSGLangRanks(t *testing.T) {
 	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) { o.Ranks = 2 }}, engine.SGLang{}))
-	var declared []route.Endpoint
+	var declared []fleet.Endpoint
 	for _, s := range p.fleet.Status() {
 		for i := range 2 {
 			e := s.Endpoint
-			e.Part = route.Part{Kind: route.Rank, Index: i}
+			e.Part = fleet.Part{Kind: fleet.Rank, Index: i}
 			e.Name += "/" + e.Part.String()
 			declared = append(declared, e)
 		}
 	}
 	p.fleet.Observe(route.Declared{Source: "test", Endpoints: declared})
 	for _, e := range declared {
-		p.fleet.Observe(route.Probed{Endpoint: e.Name, Report: route.Report{Healthy: true, Ranks: 2, BlockTokens: 16, Models: []route.Model{{ID: "m"}}}})
+		p.fleet.Observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Ranks: 2, BlockTokens: 16, Models: []fleet.Model{{ID: "m"}}}})
 	}
 	used := map[string]bool{}
 	for i := range 8 {

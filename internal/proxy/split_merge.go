@@ -9,14 +9,14 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/engine"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 var errLongEvent = errors.New("an event of the answer is longer than 16 MB")
 
 // merger is the protocol of an answer that lacks what the prefiller's reply has, nil when it lacks nothing.
 func (a *attempt) merger() engine.Merger {
-	if a.message == nil || a.d.Leg != route.LegDecode {
+	if a.message == nil || a.d.Leg != fleet.LegDecode {
 		return nil
 	}
 	m, ok := a.c.split.conn.(engine.Merger)

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/route"
 )
 
 // mergePair is a router in front of a prefill and a decode server of SGLang that answer as they are told.
@@ -19,9 +19,9 @@ func mergePair(t *testing.T, prefill, decode http.HandlerFunc) *rig {
 	p, d := httptest.NewServer(prefill), httptest.NewServer(decode)
 	t.Cleanup(p.Close)
 	t.Cleanup(d.Close)
-	return splitRig(t, pairs{split: always, proxy: proxy.Config{Retries: -1}}, []route.Endpoint{
-		{Name: "p", URL: p.URL, Weight: 1, Kind: route.KindSGLang, Role: route.RolePrefill},
-		{Name: "d", URL: d.URL, Weight: 1, Kind: route.KindSGLang, Role: route.RoleDecode},
+	return splitRig(t, pairs{split: always, proxy: proxy.Config{Retries: -1}}, []fleet.Endpoint{
+		{Name: "p", URL: p.URL, Weight: 1, Kind: fleet.KindSGLang, Role: fleet.RolePrefill},
+		{Name: "d", URL: d.URL, Weight: 1, Kind: fleet.KindSGLang, Role: fleet.RoleDecode},
 	})
 }
 

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/route"
 )
 
 // named are engines that note whom each leg names, and fail as they are told to.
@@ -169,11 +169,11 @@ func TestNamedDecoderGetsTheRequest(t *testing.T) {
 	for _, conn := range append([]engine.Connector{engine.Nixl{}, engine.LMCache{}}, meetingPoints...) {
 		t.Run(conn.Name(), func(t *testing.T) {
 			n := &named{legs: map[string]namedLeg{}, twice: map[string]string{}}
-			kind := route.KindVLLM
+			kind := fleet.KindVLLM
 			if conn.Name() == "sglang" {
-				kind = route.KindSGLang
+				kind = fleet.KindSGLang
 			}
-			var declared []route.Endpoint
+			var declared []fleet.Endpoint
 			receivers := &engine.Receivers{Registry: map[string]engine.Receiver{}}
 			for i := range 6 {
 				number, name := fmt.Sprint(7001+i), fmt.Sprintf("%c%d", "pd"[i/3], i%3)
@@ -184,9 +184,9 @@ func TestNamedDecoderGetsTheRequest(t *testing.T) {
 				}
 				s := httptest.NewServer(n.handler(conn.Name(), number, i < 3))
 				t.Cleanup(s.Close)
-				e := route.Endpoint{Name: name, URL: s.URL, Weight: 1, Kind: kind, Role: route.RolePrefill, KVAddress: "host:127.0.0.1,handshake:1,notify:" + number}
+				e := fleet.Endpoint{Name: name, URL: s.URL, Weight: 1, Kind: kind, Role: fleet.RolePrefill, KVAddress: "host:127.0.0.1,handshake:1,notify:" + number}
 				if i >= 3 {
-					e.Role = route.RoleDecode
+					e.Role = fleet.RoleDecode
 					receivers.Registry[name] = engine.Receiver{Host: "127.0.0.1", InitPorts: []int{7001 + i}, AllocPorts: []int{1}}
 				} else {
 					e.BootstrapPort, _ = strconv.Atoi(number)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/route"
 )
@@ -119,7 +120,7 @@ func inThePhase(t *testing.T, phase, event string) {
 		a := <-got
 		s := l.last(1)
 		switch {
-		case event == "client leaves" && s.Outcome != route.ClientGone:
+		case event == "client leaves" && s.Outcome != fleet.ClientGone:
 			t.Errorf("told of as %+v", s)
 		case event == "shutdown" && phase != "decode" && (a.status != 503 || !isOpenAIError(a.body)):
 			t.Errorf("the client got %d %s", a.status, a.body)
@@ -153,7 +154,7 @@ func inThePhase(t *testing.T, phase, event string) {
 
 // remove takes endpoints out of the fleet.
 func (l *legs) remove(names string) {
-	var left []route.Endpoint
+	var left []fleet.Endpoint
 	for _, s := range l.fleet.Status() {
 		if !slices.Contains(strings.Fields(names), s.Endpoint.Name) {
 			left = append(left, s.Endpoint)

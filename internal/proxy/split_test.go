@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
@@ -34,14 +36,14 @@ type pairs struct {
 	engine               func(o *enginetest.Options)
 	started              func(name string, s *enginetest.Server)
 	named                func(name string, o *enginetest.Options)
-	declare              func(s *enginetest.Server, e *route.Endpoint)
-	choose               func() route.Policy // in place of least_ttft
+	declare              func(s *enginetest.Server, e *fleet.Endpoint)
+	choose               func() pick.Policy // in place of least_ttft
 }
 
 func newPair(t *testing.T, c pairs) *pair {
 	t.Helper()
 	p := &pair{engines: map[string]*enginetest.Server{}, conn: c.proxy.Connector}
-	var declared []route.Endpoint
+	var declared []fleet.Endpoint
 	start := func(name string) (*enginetest.Server, string) {
 		o := enginetest.Options{Models: []string{"m"}, Connector: "nixl", Speed: 20, Engine: sim.DefaultConfig(), AnswerTokens: 24}
 		if c.engine != nil {
@@ -61,7 +63,7 @@ func newPair(t *testing.T, c pairs) *pair {
 		}
 		return s, url
 	}
-	add := func(prefix string, n int, role route.Role) {
+	add := func(prefix string, n int, role fleet.Role) {
 		for i := range n {
 			name := prefix + string(rune('0'+i))
 			s, url := start(name)
@@ -69,25 +71,25 @@ func newPair(t *testing.T, c pairs) *pair {
 			if c.started != nil {
 				c.started(name, s)
 			}
-			e := route.Endpoint{Name: name, URL: url, Weight: 1, Kind: s.Options().Dialect, Role: role, IDForm: route.IDAuto}
+			e := fleet.Endpoint{Name: name, URL: url, Weight: 1, Kind: s.Options().Dialect, Role: role, IDForm: fleet.IDAuto}
 			if c.declare != nil {
 				c.declare(s, &e)
 			}
 			declared = append(declared, e)
 		}
 	}
-	add("p", c.prefillers, route.RolePrefill)
-	add("d", c.decoders, route.RoleDecode)
+	add("p", c.prefillers, fleet.RolePrefill)
+	add("d", c.decoders, fleet.RoleDecode)
 	p.alone, p.aloneAt = start("alone")
 	p.rig = splitRig(t, c, declared)
-	if p.alone.Options().Dialect == route.KindTRTLLM {
+	if p.alone.Options().Dialect == fleet.KindTRTLLM {
 		p.tellOfThemselves()
 	}
 	return p
 }
 
 // splitRig is a rig whose router splits.
-func splitRig(t *testing.T, c pairs, declared []route.Endpoint) *rig {
+func splitRig(t *testing.T, c pairs, declared []fleet.Endpoint) *rig {
 	t.Helper()
 	choose, err := policy.New(policy.Config{Name: "least_ttft"})
 	if err != nil {
@@ -98,8 +100,8 @@ func splitRig(t *testing.T, c pairs, declared []route.Endpoint) *rig {
 	}
 	c.proxy.Belief, c.proxy.ByContent, c.proxy.Explain = true, true, true
 	r := newRouter(t, c.proxy, proxy.NewTransport(time.Second), route.Config{Policy: choose, PolicyName: "least_ttft", Disaggregation: c.split, Explain: true}, declared,
-		func(kind route.Kind) route.Report {
-			return route.Report{Kind: kind, BlockTokens: 16, CacheTokens: 120_000, Models: []route.Model{{ID: "m", ContextTokens: 32_768}}}
+		func(kind fleet.Kind) fleet.Report {
+			return fleet.Report{Kind: kind, BlockTokens: 16, CacheTokens: 120_000, Models: []fleet.Model{{ID: "m", ContextTokens: 32_768}}}
 		})
 	r.listen(t)
 	return r
@@ -304,7 +306,7 @@ func splitPrefillFails(t *testing.T, as func(pairs) pairs) {
 			t.Errorf("%s: the decoder's legs ended as %v", kind, d)
 		}
 		for _, s := range p.fleet.Status() {
-			if s.Endpoint.Name == "d0" && (s.Failures > 0 || s.State != route.StateUp) {
+			if s.Endpoint.Name == "d0" && (s.Failures > 0 || s.State != fleet.StateUp) {
 				t.Errorf("%s: the decoder was charged: %+v", kind, s)
 			}
 		}
@@ -351,7 +353,7 @@ func splitDecodeFails(t *testing.T, as func(pairs) pairs) {
 			}
 		}
 		for _, s := range p.fleet.Status() {
-			if s.Endpoint.Role == route.RolePrefill && (s.Failures > 0 || s.State != route.StateUp) {
+			if s.Endpoint.Role == fleet.RolePrefill && (s.Failures > 0 || s.State != fleet.StateUp) {
 				t.Errorf("%s: the prefiller %s was charged: %d failures, %s", kind, s.Endpoint.Name, s.Failures, s.State)
 			}
 		}
@@ -426,7 +428,7 @@ func splitClientLeaves(t *testing.T, as func(pairs) pairs) {
 		}
 		cancel()
 		s := p.last(1)
-		if s.Outcome != route.ClientGone {
+		if s.Outcome != fleet.ClientGone {
 			t.Errorf("%s: %+v", phase, s)
 		}
 		for range 200 {

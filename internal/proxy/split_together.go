@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -92,7 +93,7 @@ func (s *split) watchBeside(a *attempt) {
 func (s *split) besideError() error {
 	if s != nil && s.beside != nil {
 		if err := s.beside.failure.Load(); err != nil {
-			return &legError{leg: route.LegPrefill, err: *err}
+			return &legError{leg: fleet.LegPrefill, err: *err}
 		}
 	}
 	return errBeside
@@ -103,7 +104,7 @@ func (s *split) besideError() error {
 // the prefill leg has not failed.
 func (a *attempt) blamed() error {
 	s := a.c.split
-	if s == nil || s.beside == nil || a.d.Leg != route.LegDecode || a.fin.Outcome != route.EngineError {
+	if s == nil || s.beside == nil || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.EngineError {
 		return nil
 	}
 	limit := time.NewTimer(besideBlame)
@@ -112,13 +113,13 @@ func (a *attempt) blamed() error {
 	if s.beside.failure.Load() == nil {
 		return nil
 	}
-	a.fin.Outcome = route.Abandoned
+	a.fin.Outcome = fleet.Abandoned
 	return s.besideError()
 }
 
 // failedBeside reports whether an attempt at a decoder ended because its prefill leg failed: another prefiller is to be asked.
 func (s *split) failedBeside(a *attempt) bool {
-	if s == nil || s.beside == nil || a.d.Leg != route.LegDecode || a.fin.Outcome != route.Abandoned || s.beside.failure.Load() == nil {
+	if s == nil || s.beside == nil || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.Abandoned || s.beside.failure.Load() == nil {
 		return false
 	}
 	a.c.req.TriedPrefill = append(a.c.req.TriedPrefill, s.plan.Prefill.Endpoint.Name)

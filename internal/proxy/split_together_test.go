@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/route"
 )
@@ -115,13 +116,13 @@ func newRooms(t *testing.T, cfg proxy.Config) (*rooms, *rig) {
 	t.Helper()
 	r := &rooms{}
 	cfg.Connector = r
-	var declared []route.Endpoint
+	var declared []fleet.Endpoint
 	for i, h := range []http.HandlerFunc{r.prefiller, r.prefiller, r.decoder, r.decoder} {
 		s := httptest.NewServer(h)
 		t.Cleanup(s.Close)
-		e := route.Endpoint{Name: fmt.Sprintf("%c%d", "pd"[i/2], i%2), URL: s.URL, Weight: 1, Kind: route.KindSGLang, Role: route.RolePrefill}
+		e := fleet.Endpoint{Name: fmt.Sprintf("%c%d", "pd"[i/2], i%2), URL: s.URL, Weight: 1, Kind: fleet.KindSGLang, Role: fleet.RolePrefill}
 		if i >= 2 {
-			e.Role = route.RoleDecode
+			e.Role = fleet.RoleDecode
 		}
 		declared = append(declared, e)
 	}
@@ -144,7 +145,7 @@ func TestTogether(t *testing.T) {
 		t.Errorf("after a prefill that failed: %d %s", res.StatusCode, got)
 	}
 	for _, s := range rig.fleet.Status() {
-		if s.Endpoint.Role == route.RoleDecode && s.Failures > 0 {
+		if s.Endpoint.Role == fleet.RoleDecode && s.Failures > 0 {
 			t.Errorf("%s was charged for the prefiller's failure", s.Endpoint.Name)
 		}
 	}
@@ -178,7 +179,7 @@ func TestTogetherBlames(t *testing.T) {
 				t.Errorf("%d %s, want %s", res.StatusCode, got, want)
 			}
 			for _, s := range rig.fleet.Status() {
-				if s.Endpoint.Role == route.RoleDecode && s.Failures > 0 {
+				if s.Endpoint.Role == fleet.RoleDecode && s.Failures > 0 {
 					t.Errorf("%s was charged for the prefiller's failure", s.Endpoint.Name)
 				}
 			}
@@ -202,12 +203,12 @@ func TestTogetherClientLeaves(t *testing.T) {
 	defer close(hold)
 	rig.fleet.Observe(route.Declared{Source: "more", Endpoints: nil})
 	for _, s := range rig.fleet.Status() {
-		if s.Endpoint.Role == route.RolePrefill {
+		if s.Endpoint.Role == fleet.RolePrefill {
 			rig.fleet.Observe(route.Drain{Endpoint: s.Endpoint.Name})
 		}
 	}
-	rig.fleet.Observe(route.Declared{Source: "slow", Endpoints: []route.Endpoint{{Name: "slow", URL: slow.URL, Weight: 1, Kind: route.KindSGLang, Role: route.RolePrefill, Models: []string{"m"}}}})
-	rig.fleet.Observe(route.Probed{Endpoint: "slow", Report: route.Report{Healthy: true}})
+	rig.fleet.Observe(route.Declared{Source: "slow", Endpoints: []fleet.Endpoint{{Name: "slow", URL: slow.URL, Weight: 1, Kind: fleet.KindSGLang, Role: fleet.RolePrefill, Models: []string{"m"}}}})
+	rig.fleet.Observe(route.Probed{Endpoint: "slow", Report: fleet.Report{Healthy: true}})
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "POST", rig.url+"/v1/chat/completions", strings.NewReader(chatBody))
@@ -218,7 +219,7 @@ func TestTogetherClientLeaves(t *testing.T) {
 		res.Body.Close()
 		t.Fatalf("it was answered: %d", res.StatusCode)
 	}
-	if s := rig.last(1); s.Outcome != route.ClientGone {
+	if s := rig.last(1); s.Outcome != fleet.ClientGone {
 		t.Errorf("%+v", s)
 	}
 	for range 100 {

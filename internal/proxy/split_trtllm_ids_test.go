@@ -10,9 +10,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/route"
 )
 
 // heard is one request that a worker got.
@@ -30,7 +30,7 @@ type heard struct {
 
 // listening are two context workers, of which the first fails, and a generation worker, that remember what they were sent. The good
 // context worker answers under an id of its own, as after a retry of its own.
-func listening(t *testing.T, form route.IDForm) (r *rig, legs func() []heard) {
+func listening(t *testing.T, form fleet.IDForm) (r *rig, legs func() []heard) {
 	t.Helper()
 	var mu sync.Mutex
 	var all []heard
@@ -52,13 +52,13 @@ func listening(t *testing.T, form route.IDForm) (r *rig, legs func() []heard) {
 	}
 	const theirs = 8_999_999_999_999_999_999
 	context := fmt.Sprintf(`{"choices":[{"message":{"content":"H"},"finish_reason":"length","disaggregated_params":{"ctx_request_id":%d,"disagg_request_id":%d}}]}`, uint64(theirs), uint64(theirs))
-	var declared []route.Endpoint
+	var declared []fleet.Endpoint
 	for i, url := range []string{worker(`{"error":"no"}`, 500), worker(context, 200), worker(chatAnswer, 200)} {
-		role := route.RolePrefill
+		role := fleet.RolePrefill
 		if i == 2 {
-			role = route.RoleDecode
+			role = fleet.RoleDecode
 		}
-		declared = append(declared, route.Endpoint{Name: fmt.Sprint("w", i), URL: url, Weight: 1, Kind: route.KindTRTLLM, Role: role, IDForm: form})
+		declared = append(declared, fleet.Endpoint{Name: fmt.Sprint("w", i), URL: url, Weight: 1, Kind: fleet.KindTRTLLM, Role: role, IDForm: form})
 	}
 	r = splitRig(t, pairs{split: always, proxy: proxy.Config{Numbers: proxy.NewNumbers(3, 1)}}, declared)
 	return r, func() []heard { mu.Lock(); defer mu.Unlock(); out := all; all = nil; return out }
@@ -67,12 +67,12 @@ func listening(t *testing.T, form route.IDForm) (r *rig, legs func() []heard) {
 // TestTRTLLMIDs: both legs carry the request's id and the conversation's, in header and body; a context retry takes a new id; and the
 // generation worker is told the id of the context worker's reply.
 func TestTRTLLMIDs(t *testing.T) {
-	for _, form := range []route.IDForm{route.IDParams, route.IDAuto} {
+	for _, form := range []fleet.IDForm{fleet.IDParams, fleet.IDAuto} {
 		t.Run(string(form), func(t *testing.T) { carryIDs(t, form) })
 	}
 }
 
-func carryIDs(t *testing.T, form route.IDForm) {
+func carryIDs(t *testing.T, form fleet.IDForm) {
 	r, legs := listening(t, form)
 	retried := false
 	for i, header := range []string{"X-Correlation-ID", "X-Session-ID", "", "", ""} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/route"
@@ -17,7 +18,7 @@ import (
 func trtllm(c pairs, generationFirst bool, options ...func(o *enginetest.Options)) pairs {
 	before := c.engine
 	c.engine = func(o *enginetest.Options) {
-		o.Dialect, o.Connector, o.DisaggKey = route.KindTRTLLM, "trtllm", "secret"
+		o.Dialect, o.Connector, o.DisaggKey = fleet.KindTRTLLM, "trtllm", "secret"
 		if before != nil {
 			before(o)
 		}
@@ -34,7 +35,7 @@ func trtllm(c pairs, generationFirst bool, options ...func(o *enginetest.Options
 func (p *pair) tellOfThemselves() {
 	p.t.Helper()
 	for _, s := range p.fleet.Status() {
-		dialect, err := engine.ByKind(route.KindTRTLLM)
+		dialect, err := engine.ByKind(fleet.KindTRTLLM)
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -45,8 +46,8 @@ func (p *pair) tellOfThemselves() {
 		body := make([]byte, 4096)
 		n, _ := res.Body.Read(body)
 		res.Body.Close()
-		report := route.Report{Healthy: true}
-		if err := dialect.Read(engine.Answer{Ask: engine.AskInfo, Status: res.StatusCode, Body: body[:n]}, route.Part{}, &report); err != nil || report.Handover == "" {
+		report := fleet.Report{Healthy: true}
+		if err := dialect.Read(engine.Answer{Ask: engine.AskInfo, Status: res.StatusCode, Body: body[:n]}, fleet.Part{}, &report); err != nil || report.Handover == "" {
 			p.t.Fatalf("%s: %v", body[:n], err)
 		}
 		p.fleet.Observe(route.Probed{Endpoint: s.Endpoint.Name, Report: report})
@@ -178,12 +179,12 @@ func TestTRTLLMOwnParams(t *testing.T) {
 		p := newPair(t, c)
 		for _, s := range p.fleet.Status() {
 			e := s.Endpoint
-			e.IDForm = route.IDParams
+			e.IDForm = fleet.IDParams
 			if old {
-				e.IDForm = route.IDDisagg
+				e.IDForm = fleet.IDDisagg
 			}
-			p.fleet.Observe(route.Declared{Source: "again " + e.Name, Endpoints: []route.Endpoint{{Name: "x" + e.Name, URL: e.URL, Weight: 1, Kind: e.Kind, Role: e.Role, IDForm: e.IDForm, Models: []string{"m"}}}})
-			p.fleet.Observe(route.Probed{Endpoint: "x" + e.Name, Report: route.Report{Healthy: true}})
+			p.fleet.Observe(route.Declared{Source: "again " + e.Name, Endpoints: []fleet.Endpoint{{Name: "x" + e.Name, URL: e.URL, Weight: 1, Kind: e.Kind, Role: e.Role, IDForm: e.IDForm, Models: []string{"m"}}}})
+			p.fleet.Observe(route.Probed{Endpoint: "x" + e.Name, Report: fleet.Report{Healthy: true}})
 			p.fleet.Observe(route.Drain{Endpoint: e.Name})
 		}
 		for _, params := range []string{
@@ -206,7 +207,7 @@ func TestTRTLLMRefusals(t *testing.T) {
 	p := newPair(t, trtllm(pairs{prefillers: 1, decoders: 1, split: always, proxy: proxy.Config{}}, false))
 	at := ""
 	for _, s := range p.fleet.Status() {
-		if s.Endpoint.Role == route.RolePrefill {
+		if s.Endpoint.Role == fleet.RolePrefill {
 			at = s.Endpoint.URL
 		}
 	}

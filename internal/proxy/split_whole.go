@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/warmpath/warmpath/engine"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // answered gives the client what the prefiller said when that is all of the answer, its first token being the last. No decoder is
@@ -27,14 +27,14 @@ func (s *split) answered() {
 		h["X-Session-Id"] = []string{id}
 	}
 	c.explain(h, &s.plan.Decision)
-	c.served.Status, c.served.Outcome, c.served.Usage = http.StatusOK, route.OK, s.handed.Usage
+	c.served.Status, c.served.Outcome, c.served.Usage = http.StatusOK, fleet.OK, s.handed.Usage
 	c.sent.Store(true)
 	c.w.WriteHeader(http.StatusOK)
 	c.served.FirstByte = time.Now()
 	if _, err := c.w.Write(body); err != nil {
-		c.served.Outcome = route.ClientGone
+		c.served.Outcome = fleet.ClientGone
 	}
 	c.served.LastByte = time.Now()
 	c.served.BytesOut, c.served.Chunks = int64(len(body)), 1
-	s.release(route.Abandoned)
+	s.release(fleet.Abandoned)
 }

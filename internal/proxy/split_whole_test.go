@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
-	"github.com/warmpath/warmpath/route"
 )
 
 // ends is a protocol whose prefiller finds that its first token was the last.
@@ -31,14 +31,14 @@ func TestWholeAnswerFromThePrefiller(t *testing.T) {
 	defer p.Close()
 	d := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a decoder was asked") }))
 	defer d.Close()
-	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: ends{}}}, []route.Endpoint{
-		{Name: "p", URL: p.URL, Weight: 1, Kind: route.KindVLLM, Role: route.RolePrefill}, {Name: "d", URL: d.URL, Weight: 1, Kind: route.KindVLLM, Role: route.RoleDecode},
+	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: ends{}}}, []fleet.Endpoint{
+		{Name: "p", URL: p.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill}, {Name: "d", URL: d.URL, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
 	})
 	res, got := rig.post("/v1/chat/completions", chatBody)
 	if res.StatusCode != 200 || got != answer {
 		t.Errorf("%d %s", res.StatusCode, got)
 	}
-	if s := rig.last(1); s.Usage.OutputTokens != 1 || s.Outcome != route.OK {
+	if s := rig.last(1); s.Usage.OutputTokens != 1 || s.Outcome != fleet.OK {
 		t.Errorf("told of as %+v", s)
 	}
 	res, got = rig.post("/v1/chat/completions", strings.Replace(chatBody, "{", `{"stream":true,`, 1))

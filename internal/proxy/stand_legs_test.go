@@ -11,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -96,23 +98,23 @@ func transferParams(engine string) string {
 }
 
 // newPresses is a router in front of two such prefillers and a decoder, which always splits.
-func newPresses(t *testing.T, kind route.Kind, cfg proxy.Config) (*rig, *presses) {
+func newPresses(t *testing.T, kind fleet.Kind, cfg proxy.Config) (*rig, *presses) {
 	p := &presses{engines: map[string]*oneByOne{"p0": {}, "p1": {}}, computed: map[string]chan struct{}{}, asked: map[string]bool{}}
-	var declared []route.Endpoint
-	for name, role := range map[string]route.Role{"p0": route.RolePrefill, "p1": route.RolePrefill, "d0": route.RoleDecode} {
-		declared = append(declared, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Kind: kind, Role: role, BootstrapPort: 8998})
+	var declared []fleet.Endpoint
+	for name, role := range map[string]fleet.Role{"p0": fleet.RolePrefill, "p1": fleet.RolePrefill, "d0": fleet.RoleDecode} {
+		declared = append(declared, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Kind: kind, Role: role, BootstrapPort: 8998})
 	}
-	slices.SortFunc(declared, func(a, b route.Endpoint) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(declared, func(a, b fleet.Endpoint) int { return strings.Compare(a.Name, b.Name) })
 	return newRouter(t, cfg, p, route.Config{
-		Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order", Queue: route.Queue{Ahead: time.Second},
+		Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", Queue: route.Queue{Ahead: time.Second},
 		Disaggregation: route.Disaggregation{When: route.WhenAlways},
-	}, declared, func(route.Kind) route.Report { return route.Report{Kind: kind, Models: []route.Model{{ID: "m"}}} }), p
+	}, declared, func(fleet.Kind) fleet.Report { return fleet.Report{Kind: kind, Models: []fleet.Model{{ID: "m"}}} }), p
 }
 
 // TestQueueOfLegs: a prefill leg that stands in the router's line is sent when it is its turn, the shortest first; and who leaves it is not sent,
 // nor is its decoder asked, and both are off the books. Whether its decoder is asked behind it or beside it makes no difference.
 func TestQueueOfLegs(t *testing.T) {
-	for _, kind := range []route.Kind{route.KindVLLM, route.KindSGLang} {
+	for _, kind := range []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang} {
 		for _, tt := range []struct {
 			name string
 			then func(r *rig, leave func()) // while "long", "short" and "middle" stand in line behind a prompt of 4 s
@@ -123,7 +125,7 @@ func TestQueueOfLegs(t *testing.T) {
 			{"the shortest goes first", func(*rig, func()) {}, []string{"short", "middle", "long"}, nil, nil},
 			{"a client leaves", func(_ *rig, leave func()) { leave() }, []string{"short", "long"}, nil, map[string]int{"middle": 0}},
 			{"the prefiller goes down", func(r *rig, _ func()) {
-				r.fleet.Observe(route.Probed{Endpoint: "p0", Report: route.Report{Detail: "health answered 500"}})
+				r.fleet.Observe(route.Probed{Endpoint: "p0", Report: fleet.Report{Detail: "health answered 500"}})
 			}, nil, []string{"long", "middle", "short"}, nil},
 			{"the router shuts down", func(r *rig, _ func()) { r.proxy.Abort() }, nil, nil, map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503}},
 		} {
@@ -167,7 +169,7 @@ func TestLegInLineFetchesWhatIsHeldThen(t *testing.T) {
 		want []string
 	}{{time.Minute, []string{"talk"}}, {2 * time.Second, nil}} {
 		synctest.Test(t, func(t *testing.T) {
-			r, p := newPresses(t, route.KindVLLM, proxy.Config{Bidirectional: tt.keep, Belief: true, ByContent: true})
+			r, p := newPresses(t, fleet.KindVLLM, proxy.Config{Bidirectional: tt.keep, Belief: true, ByContent: true})
 			q, stop := newQueuing(t, r)
 			defer synctest.Wait()
 			defer stop()

@@ -13,7 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -143,14 +145,14 @@ func TestQueue(t *testing.T) {
 		{"the shortest goes first", func(*rig, func()) {}, []string{"short", "middle", "long"}, nil, nil, false},
 		{"a client leaves", func(_ *rig, leave func()) { leave() }, []string{"short", "long"}, nil, map[string]int{"middle": 0}, false},
 		{"the endpoint goes down", func(r *rig, _ func()) {
-			r.fleet.Observe(route.Probed{Endpoint: "e0", Report: route.Report{Detail: "health answered 500"}})
+			r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Detail: "health answered 500"}})
 		}, nil, []string{"long", "middle", "short"}, nil, false},
 		{"the endpoint drains", func(r *rig, _ func()) { r.fleet.Observe(route.Drain{Endpoint: "e0"}) }, []string{"short", "middle", "long"}, nil, nil, false},
 		{"the endpoint leaves the fleet", func(r *rig, _ func()) {
-			r.fleet.Observe(route.Declared{Source: "test", Endpoints: []route.Endpoint{{Name: "e1", URL: "http://e1", Weight: 1}}})
+			r.fleet.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "e1", URL: "http://e1", Weight: 1}}})
 		}, []string{"short", "middle", "long"}, nil, nil, false},
 		{"another engine takes the address", func(r *rig, _ func()) {
-			r.fleet.Observe(route.Declared{Source: "test", Endpoints: []route.Endpoint{{Name: "e0", URL: "http://other", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1}}})
+			r.fleet.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "e0", URL: "http://other", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1}}})
 		}, []string{"short", "middle", "long"}, nil, nil, true},
 		{"the router shuts down", func(r *rig, _ func()) { r.proxy.Abort() }, nil, nil, map[string]int{"blocks": 503, "long": 503, "short": 503, "middle": 503}, false},
 	} {
@@ -159,9 +161,9 @@ func TestQueue(t *testing.T) {
 				engines := map[string]*oneByOne{"e0": {}, "e1": {}}
 				r := newRouter(t, proxy.Config{Refusing: time.Second}, wire(func(req *http.Request) (*http.Response, error) {
 					return engines[req.URL.Hostname()].RoundTrip(req)
-				}), route.Config{Policy: func() route.Policy { return inOrder{} }, PolicyName: "in_order", Queue: route.Queue{Ahead: time.Second}},
-					[]route.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1}},
-					func(route.Kind) route.Report { return route.Report{Models: []route.Model{{ID: "m"}}} })
+				}), route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", Queue: route.Queue{Ahead: time.Second}},
+					[]fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}, {Name: "e1", URL: "http://e1", Weight: 1}},
+					func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
 				q, stop := newQueuing(t, r)
 				defer synctest.Wait()
 				defer stop()

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
-	"github.com/warmpath/warmpath/route"
 )
 
 // Tenants says whose request it is. Conversations, what is believed to be cached and, with a SaltKey, the engines' caches are
@@ -128,14 +128,14 @@ func (t *Tenants) saltFor(tenant string, own []byte) []byte {
 // saltField is the member by which a kind of engine keeps caches apart in an API, "" when it has none: cache_salt of vLLM 0.32.0 in chat,
 // completions, responses and messages, of SGLang 0.5.23 in the first three and of TensorRT-LLM in the first two, where it
 // refuses members that it does not know in others; SGLang's older versions know only extra_key in /generate.
-func saltField(kind route.Kind, api prompt.API) string {
+func saltField(kind fleet.Kind, api prompt.API) string {
 	openAI := api == prompt.Chat || api == prompt.Completions
 	switch {
-	case kind == route.KindVLLM && (openAI || api == prompt.Responses || api == prompt.Messages),
-		kind == route.KindSGLang && (openAI || api == prompt.Responses),
-		kind == route.KindTRTLLM && openAI:
+	case kind == fleet.KindVLLM && (openAI || api == prompt.Responses || api == prompt.Messages),
+		kind == fleet.KindSGLang && (openAI || api == prompt.Responses),
+		kind == fleet.KindTRTLLM && openAI:
 		return "cache_salt"
-	case kind == route.KindSGLang && api == prompt.Generate:
+	case kind == fleet.KindSGLang && api == prompt.Generate:
 		return "extra_key"
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/route"
 )
@@ -36,8 +37,8 @@ func (b *inbox) handler(w http.ResponseWriter, r *http.Request) {
 }
 
 // as makes the endpoints of a kind, with an API key.
-func (r *rig) as(kind route.Kind, apiKey string) {
-	var all []route.Endpoint
+func (r *rig) as(kind fleet.Kind, apiKey string) {
+	var all []fleet.Endpoint
 	for _, s := range r.fleet.Status() {
 		e := s.Endpoint
 		e.APIKey = apiKey
@@ -45,7 +46,7 @@ func (r *rig) as(kind route.Kind, apiKey string) {
 	}
 	r.fleet.Observe(route.Declared{Source: "test", Endpoints: all})
 	for _, e := range all {
-		r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: route.Report{Healthy: true, Kind: kind, Models: []route.Model{{ID: "m"}}}})
+		r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Kind: kind, Models: []fleet.Model{{ID: "m"}}}})
 	}
 }
 
@@ -108,7 +109,7 @@ func TestTenantsRequired(t *testing.T) {
 func TestTenantKeysStayHere(t *testing.T) {
 	var in inbox
 	r := newRig(t, proxy.Config{Tenants: tenants()}, in.handler)
-	r.as(route.KindVLLM, "engine-key")
+	r.as(fleet.KindVLLM, "engine-key")
 	for sent, want := range map[[2]string][2]string{
 		{"Bearer sk-blue", ""}:  {"Bearer engine-key", ""},
 		{"", "sk-blue"}:         {"Bearer engine-key", ""},
@@ -122,7 +123,7 @@ func TestTenantKeysStayHere(t *testing.T) {
 			t.Errorf("%q reaches the engine as %q, want %q", sent, got, want)
 		}
 	}
-	r.as(route.KindVLLM, "")
+	r.as(fleet.KindVLLM, "")
 	r.post("/v1/chat/completions", tenantBody, "Authorization", "Bearer sk-blue")
 	if got := in.header.Get("Authorization"); got != "Bearer sk-blue" {
 		t.Errorf("an engine without a key gets %q", got)
@@ -175,22 +176,22 @@ func TestCacheSaltByEngine(t *testing.T) {
 	var in inbox
 	r := newRig(t, proxy.Config{Tenants: tenants()}, in.handler)
 	for _, row := range []struct {
-		kind route.Kind
+		kind fleet.Kind
 		path string
 		want string // the member that is set
 	}{
-		{route.KindVLLM, "/v1/chat/completions", "cache_salt"},
-		{route.KindVLLM, "/v1/completions", "cache_salt"},
-		{route.KindVLLM, "/v1/responses", "cache_salt"},
-		{route.KindVLLM, "/v1/messages", "cache_salt"},
-		{route.KindVLLM, "/v1/embeddings", ""},
-		{route.KindSGLang, "/v1/chat/completions", "cache_salt"},
-		{route.KindSGLang, "/generate", "extra_key"},
-		{route.KindSGLang, "/v1/messages", ""},
-		{route.KindTRTLLM, "/v1/completions", "cache_salt"},
-		{route.KindTRTLLM, "/v1/responses", ""},
-		{route.KindLlamaCpp, "/v1/chat/completions", ""},
-		{route.KindOther, "/v1/chat/completions", ""},
+		{fleet.KindVLLM, "/v1/chat/completions", "cache_salt"},
+		{fleet.KindVLLM, "/v1/completions", "cache_salt"},
+		{fleet.KindVLLM, "/v1/responses", "cache_salt"},
+		{fleet.KindVLLM, "/v1/messages", "cache_salt"},
+		{fleet.KindVLLM, "/v1/embeddings", ""},
+		{fleet.KindSGLang, "/v1/chat/completions", "cache_salt"},
+		{fleet.KindSGLang, "/generate", "extra_key"},
+		{fleet.KindSGLang, "/v1/messages", ""},
+		{fleet.KindTRTLLM, "/v1/completions", "cache_salt"},
+		{fleet.KindTRTLLM, "/v1/responses", ""},
+		{fleet.KindLlamaCpp, "/v1/chat/completions", ""},
+		{fleet.KindOther, "/v1/chat/completions", ""},
 	} {
 		r.as(row.kind, "")
 		if res, answer := r.post(row.path, `{"model":"m","stream":false}`, "X-Tenant-Id", "red"); res.StatusCode != 200 {

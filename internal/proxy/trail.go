@@ -3,8 +3,8 @@ package proxy
 import (
 	"sync"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
-	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -16,16 +16,16 @@ const leastOwn = 64
 type content struct {
 	chain prompt.Chain
 	trail session.Trail
-	about route.Content
+	about fleet.Content
 }
 
 // told is the content as the router's belief takes it; nil when there is none, and for a batch, of which a chain knows only the
 // first prompt.
-func (c *content) told(api prompt.API) *route.Content {
+func (c *content) told(api prompt.API) *fleet.Content {
 	if c.chain.Bytes == 0 || c.chain.Prompts > 1 {
 		return nil
 	}
-	c.about = route.Content{Scope: c.chain.Scope, Lead: c.chain.ToolsBytes, Blocks: c.chain.Blocks, Bytes: c.chain.Bytes, Start: c.start(api), Text: c.textOf(api)}
+	c.about = fleet.Content{Scope: c.chain.Scope, Lead: c.chain.ToolsBytes, Blocks: c.chain.Blocks, Bytes: c.chain.Bytes, Start: c.start(api), Text: c.textOf(api)}
 	return &c.about
 }
 
@@ -44,12 +44,12 @@ func (c *content) start(api prompt.API) uint64 {
 
 // textOf is what the prompt is like, for the estimate of its tokens; nothing for token ids, which are counted. Plain prompts get
 // no chat template.
-func (c *content) textOf(api prompt.API) route.Text {
+func (c *content) textOf(api prompt.API) fleet.Text {
 	k := &c.chain.Kinds
 	if *k == (prompt.TextKinds{}) {
-		return route.Text{}
+		return fleet.Text{}
 	}
-	t := route.Text{
+	t := fleet.Text{
 		Latin: k.Latin, Starts: k.Starts, Digits: k.Digits, Marks: k.Code - k.Digits, CJK: k.CJK, Other: k.Other,
 		Tools: c.chain.ToolsBytes, Media: c.chain.Media,
 	}
@@ -70,7 +70,7 @@ func (c *content) release() {
 		return
 	}
 	c.chain.Reset()
-	c.about = route.Content{}
+	c.about = fleet.Content{}
 	c.trail = session.Trail{Marks: c.trail.Marks[:0], StrictMarks: c.trail.StrictMarks[:0]}
 	contents.Put(c)
 }

@@ -5,7 +5,7 @@ import (
 	"net/http/httputil"
 	"strings"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint and then both directions of bytes, for as long as both
@@ -30,7 +30,7 @@ func (c *call) upgrade() {
 		Rewrite:   a.rewrite,
 		ModifyResponse: func(res *http.Response) error {
 			c.served.Status, a.status = res.StatusCode, res.StatusCode
-			if a.fin.Outcome = outcomeOf(res.StatusCode); a.fin.Outcome == route.Busy {
+			if a.fin.Outcome = outcomeOf(res.StatusCode); a.fin.Outcome == fleet.Busy {
 				a.fin.RetryAfter = retryAfter(res.Header)
 			}
 			a.watch.begun.Store(true)

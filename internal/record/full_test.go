@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/sim"
 )
 
@@ -52,8 +52,8 @@ func TestFullDisk(t *testing.T) {
 	play := func(requests int) {
 		for range requests {
 			next++
-			r.entry(sent(next, turn("", "a", chain(next)...), route.Lease(next), "e"))
-			r.entry(ended(next+1, next, route.Lease(next), route.OK, route.Usage{PromptTokens: 100, OutputTokens: 1}))
+			r.entry(sent(next, turn("", "a", chain(next)...), fleet.Lease(next), "e"))
+			r.entry(ended(next+1, next, fleet.Lease(next), fleet.OK, fleet.Usage{PromptTokens: 100, OutputTokens: 1}))
 			r.drain(nil)
 		}
 	}

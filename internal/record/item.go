@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -53,7 +54,7 @@ func (r *Recorder) take(e *route.Entry) *item {
 	it.tenant, it.session, it.parent, it.at, it.sent = q.Tenant, q.Session, q.Parent, e.Now, e.Now
 	l := &it.line
 	l.Class, l.Stream = "turn", q.Stream
-	if q.Class == route.Embed {
+	if q.Class == fleet.Embed {
 		l.Class = "embed"
 	}
 	l.PromptBytes, l.MaxTokens = q.PromptBytes, q.MaxTokens
@@ -80,7 +81,7 @@ func (it *item) attempt(e *route.Entry) {
 	q, d := e.Request, e.Decision
 	l := &it.line
 	it.sent, it.session = e.Now, d.Session
-	l.Endpoint, l.Model, l.Retries, l.Split = d.Endpoint.Name, d.Pool, len(q.Tried), d.Leg == route.LegDecode
+	l.Endpoint, l.Model, l.Retries, l.Split = d.Endpoint.Name, d.Pool, len(q.Tried), d.Leg == fleet.LegDecode
 	l.Estimate, l.Predicted = d.PromptTokens, d.CachedTokens
 }
 

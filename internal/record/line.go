@@ -9,7 +9,7 @@ import (
 	"hash"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/sim"
 )
 
@@ -114,4 +114,4 @@ func (h *hasher) blocks(to []byte, scope string, chain []uint64, which []int) []
 // ms is a time in milliseconds, to the microsecond.
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-const blockBytes = route.BlockBytes
+const blockBytes = fleet.BlockBytes

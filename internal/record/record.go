@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
 )
@@ -39,7 +40,7 @@ type Recorder struct {
 	log   *slog.Logger
 	queue chan *item
 
-	open    map[route.Lease]*item // requests under way; touched inside the fleet's lock only
+	open    map[fleet.Lease]*item // requests under way; touched inside the fleet's lock only
 	engines map[string]engineLine // what is known of each endpoint's engine; touched inside the fleet's lock only
 
 	held    atomic.Int64 // bytes of blocks
@@ -60,7 +61,7 @@ func New(c Config, now time.Time, log *slog.Logger) (*Recorder, error) {
 	}
 	r := &Recorder{
 		cfg: c, log: log, queue: make(chan *item, queueLines),
-		open: map[route.Lease]*item{}, engines: map[string]engineLine{},
+		open: map[fleet.Lease]*item{}, engines: map[string]engineLine{},
 	}
 	r.out = newWriter(&r.cfg, &r.written, &r.dropped)
 	if err := r.out.begin(now); err != nil {
@@ -84,7 +85,7 @@ func (r *Recorder) entry(e *route.Entry) {
 	case e.Ended != nil:
 		r.ended(e)
 	case e.Request != nil:
-		if e.Request.Class == route.Aside || e.Request.Leg == route.LegPrefill || e.Decision != nil && e.Decision.Leg == route.LegPrefill {
+		if e.Request.Class == fleet.Aside || e.Request.Leg == fleet.LegPrefill || e.Decision != nil && e.Decision.Leg == fleet.LegPrefill {
 			return // a request in two legs is known by the one that answers
 		}
 		if e.Decision != nil {
@@ -157,7 +158,7 @@ func (r *Recorder) probed(now time.Time, p *route.Probed) {
 	l := r.engines[p.Endpoint]
 	was := l
 	l.Engine = p.Endpoint
-	if k := p.Report.Kind; k != route.KindUnknown {
+	if k := p.Report.Kind; k != fleet.KindUnknown {
 		l.Kind = string(k)
 	}
 	if n := p.Report.CacheTokens; n > 0 {

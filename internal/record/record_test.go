@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim"
 )
@@ -56,7 +57,7 @@ func lines(t *testing.T, name string) []requestLine {
 		t.Fatal(err)
 	}
 	var head headerLine
-	if err := json.Unmarshal(text[:bytes.IndexByte(text, '\n')], &head); err != nil || head.Format != sim.RecordingNumber || head.BlockBytes != route.BlockBytes {
+	if err := json.Unmarshal(text[:bytes.IndexByte(text, '\n')], &head); err != nil || head.Format != sim.RecordingNumber || head.BlockBytes != fleet.BlockBytes {
 		t.Fatalf("the header is %+v, %v", head, err)
 	}
 	var out []requestLine
@@ -72,21 +73,21 @@ func lines(t *testing.T, name string) []requestLine {
 	return out
 }
 
-func turn(id, session string, blocks ...uint64) *route.Request {
-	return &route.Request{
+func turn(id, session string, blocks ...uint64) *fleet.Request {
+	return &fleet.Request{
 		ID: id, Session: session, Model: "m", Stream: true, PromptBytes: 128 * len(blocks),
-		Content: &route.Content{Scope: 7, Blocks: blocks, Bytes: 128*len(blocks) + 5},
+		Content: &fleet.Content{Scope: 7, Blocks: blocks, Bytes: 128*len(blocks) + 5},
 	}
 }
 
 // sent is a request that was sent to an endpoint.
-func sent(ms int, q *route.Request, lease route.Lease, endpoint string) *route.Entry {
+func sent(ms int, q *fleet.Request, lease fleet.Lease, endpoint string) *route.Entry {
 	return &route.Entry{Now: at(ms), Request: q, Decision: &route.Decision{
-		Lease: lease, Endpoint: route.Endpoint{Name: endpoint}, Pool: "m", Session: q.Session, PromptTokens: 100, CachedTokens: 30,
+		Lease: lease, Endpoint: fleet.Endpoint{Name: endpoint}, Pool: "m", Session: q.Session, PromptTokens: 100, CachedTokens: 30,
 	}}
 }
 
-func ended(ms, first int, lease route.Lease, o route.Outcome, u route.Usage) *route.Entry {
+func ended(ms, first int, lease fleet.Lease, o fleet.Outcome, u fleet.Usage) *route.Entry {
 	x := &route.Ended{Decision: route.Decision{Lease: lease}, Outcome: o, Usage: u}
 	if first > 0 {
 		x.FirstByte = at(first)
@@ -101,8 +102,8 @@ func TestLine(t *testing.T) {
 	r.entry(sent(10, q, 1, "a"))
 	q.Tried, q.Instead = []string{"a"}, 1
 	r.entry(sent(30, q, 2, "b"))
-	r.entry(ended(31, 0, 1, route.ConnectFailed, route.Usage{}))
-	r.entry(ended(130, 50, 2, route.OK, route.Usage{PromptTokens: 110, CachedTokens: 0, CachedKnown: true, OutputTokens: 9}))
+	r.entry(ended(31, 0, 1, fleet.ConnectFailed, fleet.Usage{}))
+	r.entry(ended(130, 50, 2, fleet.OK, fleet.Usage{PromptTokens: 110, CachedTokens: 0, CachedKnown: true, OutputTokens: 9}))
 	r.entry(&route.Entry{Now: at(200), Request: turn("x", "other", 4), Err: errors.New("nobody")})
 	got := write(t, r)
 	if len(got) != 2 || r.Written() != 2 || r.Dropped() != 0 || len(r.open) != 0 || r.held.Load() != 0 {
@@ -121,10 +122,10 @@ func TestLine(t *testing.T) {
 // TestOneLineForEachRequest: whatever an attempt failed of, and whether or not its endpoint may be asked again, the next one is the same
 // request; two clients who chose the same id are two.
 func TestOneLineForEachRequest(t *testing.T) {
-	for name, then := range map[string]func(q *route.Request){
-		"elsewhere":         func(q *route.Request) { q.Tried = []string{"a"} },
-		"the same endpoint": func(*route.Request) {}, // transfer_failed
-		"as a whole":        func(q *route.Request) { q.Fails = true },
+	for name, then := range map[string]func(q *fleet.Request){
+		"elsewhere":         func(q *fleet.Request) { q.Tried = []string{"a"} },
+		"the same endpoint": func(*fleet.Request) {}, // transfer_failed
+		"as a whole":        func(q *fleet.Request) { q.Fails = true },
 	} {
 		r := recorder(t, nil)
 		q, other := turn("id", "talk", 1), turn("id", "talk", 1)
@@ -133,11 +134,11 @@ func TestOneLineForEachRequest(t *testing.T) {
 		q.Instead = 1
 		then(q)
 		r.entry(sent(30, q, 2, "a"))
-		r.entry(ended(31, 0, 1, route.TransferFailed, route.Usage{}))
-		r.entry(ended(130, 50, 2, route.OK, route.Usage{}))
+		r.entry(ended(31, 0, 1, fleet.TransferFailed, fleet.Usage{}))
+		r.entry(ended(130, 50, 2, fleet.OK, fleet.Usage{}))
 		q.Instead = 2
 		r.entry(&route.Entry{Now: at(140), Request: q, Err: errors.New("nobody else")})
-		r.entry(ended(150, 50, 3, route.EngineError, route.Usage{}))
+		r.entry(ended(150, 50, 3, fleet.EngineError, fleet.Usage{}))
 		got := write(t, r)
 		if len(got) != 2 || len(r.open) != 0 || r.held.Load() != 0 || got[0].At != 10 || got[0].Sent != 20 || got[0].Outcome != "ok" || got[1].Outcome != "engine_error" {
 			t.Errorf("%s: %+v, %d open, %d held", name, got, len(r.open), r.held.Load())
@@ -153,7 +154,7 @@ func TestNothingOfContent(t *testing.T) {
 		q := turn("request-id", "conversation-id", 0x1122334455667788, 0x99aabbccddeeff00)
 		q.Tenant, q.Parent, q.User = "tenant-name", "parent-id", "user-id"
 		r.entry(sent(0, q, 1, "a"))
-		r.entry(ended(9, 5, 1, route.OK, route.Usage{}))
+		r.entry(ended(9, 5, 1, fleet.OK, fleet.Usage{}))
 		write(t, r)
 		text, err := os.ReadFile(r.cfg.File)
 		if err != nil {
@@ -180,13 +181,13 @@ func TestNothingOfContent(t *testing.T) {
 // TestSmall: a prompt of 500 kB takes some kilobytes, the turn after it some hundred bytes.
 func TestSmall(t *testing.T) {
 	r := recorder(t, nil)
-	blocks := make([]uint64, 500_000/route.BlockBytes)
+	blocks := make([]uint64, 500_000/fleet.BlockBytes)
 	for i := range blocks {
 		blocks[i] = uint64(i) * 0x9e3779b97f4a7c15
 	}
 	for i := range 2 {
 		r.entry(sent(i, turn("", "c", blocks[:len(blocks)-5+5*i]...), 1, "a"))
-		r.entry(ended(i+1, i+1, 1, route.OK, route.Usage{}))
+		r.entry(ended(i+1, i+1, 1, fleet.OK, fleet.Usage{}))
 	}
 	write(t, r)
 	text, _ := os.ReadFile(r.cfg.File)
@@ -207,13 +208,13 @@ func TestRotation(t *testing.T) {
 	if got := lines(t, name+".1"); len(got) != 0 {
 		t.Errorf("what was there: %+v", got)
 	}
-	report := route.Report{Healthy: true, Kind: route.KindVLLM, CacheTokens: 5000, BlockTokens: 16}
+	report := fleet.Report{Healthy: true, Kind: fleet.KindVLLM, CacheTokens: 5000, BlockTokens: 16}
 	for range 3 {
 		r.entry(&route.Entry{Now: at(1), Event: route.Probed{Endpoint: "a", Report: report}})
 	}
 	for i := range 100 {
 		r.entry(sent(i, turn("", "c", 1, 2, 3, uint64(4+i)), 1, "a"))
-		r.entry(ended(i+1, i+1, 1, route.OK, route.Usage{}))
+		r.entry(ended(i+1, i+1, 1, fleet.OK, fleet.Usage{}))
 	}
 	write(t, r)
 	files, err := os.ReadDir(dir)
@@ -246,7 +247,7 @@ func TestNeverWaits(t *testing.T) {
 	r := recorder(t, nil)
 	for i := range queueLines + 50 {
 		r.entry(sent(i, turn("", fmt.Sprint(i), 1), 1, "a"))
-		r.entry(ended(i, i, 1, route.OK, route.Usage{}))
+		r.entry(ended(i, i, 1, fleet.OK, fleet.Usage{}))
 	}
 	if r.Dropped() != 50 {
 		t.Errorf("%d dropped, want 50", r.Dropped())
@@ -268,7 +269,7 @@ func TestNeverWaits(t *testing.T) {
 	if r.Dropped() != was+1 || len(r.open) != 1 {
 		t.Errorf("%d dropped with no memory left, %d open", r.Dropped()-was, len(r.open))
 	}
-	r.entry(ended(1, 0, 2, route.OK, route.Usage{}))
+	r.entry(ended(1, 0, 2, fleet.OK, fleet.Usage{}))
 	r.entry(&route.Entry{Now: at(2), Request: turn("", "c", 1), Err: errors.New("nobody")})
 	if r.Dropped() != was+2 {
 		t.Errorf("%d dropped with no memory left", r.Dropped()-was)
@@ -298,7 +299,7 @@ func BenchmarkEntry(b *testing.B) {
 		b.Fatal(err)
 	}
 	q := turn("", "c", make([]uint64, 4000)...)
-	in, out := sent(0, q, 1, "a"), ended(1, 1, 1, route.OK, route.Usage{})
+	in, out := sent(0, q, 1, "a"), ended(1, 1, 1, fleet.OK, fleet.Usage{})
 	b.ReportAllocs()
 	for b.Loop() {
 		r.entry(in)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
 )
@@ -58,8 +59,8 @@ type Shadow struct {
 // lateEnd is the end of a lease that found no room in the queue. It is told when the queue is empty, since it must not come before
 // its decision.
 type lateEnd struct {
-	lease   route.Lease
-	outcome route.Outcome
+	lease   fleet.Lease
+	outcome fleet.Outcome
 }
 
 // New makes a Shadow that has seen nothing. It panics on a configuration that route.NewShadows panics on.

@@ -12,7 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 )
@@ -46,16 +48,16 @@ func newRigOf(t testing.TB, budget float64, policies ...route.ShadowPolicy) *rig
 	r.fleet = live.New(route.New(route.Config{Policy: factory(t, "session"), PolicyName: "session"}), time.Now, listeners...)
 	d := route.Declared{Source: "s"}
 	for i := range 8 {
-		d.Endpoints = append(d.Endpoints, route.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
+		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
 	}
 	r.fleet.Observe(d)
 	for _, e := range d.Endpoints {
-		r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: route.Report{Healthy: true}})
+		r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true}})
 	}
 	return r
 }
 
-func factory(t testing.TB, name string) func() route.Policy {
+func factory(t testing.TB, name string) func() pick.Policy {
 	t.Helper()
 	f, err := policy.New(policy.Config{Name: name})
 	if err != nil {
@@ -66,7 +68,7 @@ func factory(t testing.TB, name string) func() route.Policy {
 
 // turn sends a turn and ends it.
 func (r *rig) turn(t testing.TB, session string) {
-	d, err := r.fleet.Route(&route.Request{ID: "r", Session: session, Model: "m", PromptTokens: 1000, Stream: true})
+	d, err := r.fleet.Route(&fleet.Request{ID: "r", Session: session, Model: "m", PromptTokens: 1000, Stream: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,18 +152,18 @@ func TestKeepsToItsBudget(t *testing.T) {
 // fails panics when it is asked for the third time.
 type fails struct{ asked *int }
 
-func (p fails) Pick(*route.View, *route.Request) route.Choice {
+func (p fails) Pick(*pick.View, *fleet.Request) pick.Choice {
 	if *p.asked++; *p.asked >= 3 {
 		panic("out of its depth")
 	}
-	return route.Choice{}
+	return pick.Choice{}
 }
 
 // TestFailuresStayHere: a policy that panics ends the asking and nothing else.
 func TestFailuresStayHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		r := newRigOf(t, 1, route.ShadowPolicy{Name: "fails", New: func() route.Policy { return fails{&asked} }})
+		r := newRigOf(t, 1, route.ShadowPolicy{Name: "fails", New: func() pick.Policy { return fails{&asked} }})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); r.shadow.Run(ctx) }()
@@ -191,20 +193,20 @@ func TestNeverWaits(t *testing.T) {
 // keeps counts the leases that it was told of and not of their end.
 type keeps struct{ open *int }
 
-func (p keeps) Pick(*route.View, *route.Request) route.Choice { return route.Choice{} }
-func (p keeps) Reserved(route.Lease, *route.Candidate, *route.View, *route.Request) {
+func (p keeps) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }
+func (p keeps) Reserved(fleet.Lease, *pick.Candidate, *pick.View, *fleet.Request) {
 	*p.open++
 }
-func (p keeps) Released(route.Lease, bool) { *p.open-- }
+func (p keeps) Released(fleet.Lease, bool) { *p.open-- }
 
 // TestEndsAreNotLost: whoever keeps books is told of the end of each lease that it was told of, however late.
 func TestEndsAreNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := 0
-		r := newRigOf(t, 1, route.ShadowPolicy{Name: "keeps", New: func() route.Policy { return keeps{&open} }})
-		var leases []route.Lease
+		r := newRigOf(t, 1, route.ShadowPolicy{Name: "keeps", New: func() pick.Policy { return keeps{&open} }})
+		var leases []fleet.Lease
 		for i := range 3 * queued {
-			d, err := r.fleet.Route(&route.Request{ID: "r", Session: fmt.Sprint(i), Model: "m", PromptTokens: 10})
+			d, err := r.fleet.Route(&fleet.Request{ID: "r", Session: fmt.Sprint(i), Model: "m", PromptTokens: 10})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
 )
@@ -64,7 +65,7 @@ func (a *Attempt) FirstByte() {
 }
 
 // End ends the span of an attempt. status is the engine's HTTP status, 0 when none came.
-func (a *Attempt) End(o route.Outcome, status int) {
+func (a *Attempt) End(o fleet.Outcome, status int) {
 	if a == nil {
 		return
 	}
@@ -73,7 +74,7 @@ func (a *Attempt) End(o route.Outcome, status int) {
 		if status > 0 {
 			a.span.SetAttributes(attribute.Int("http.response.status_code", status))
 		}
-		if blamed(o) || o == route.ClientError {
+		if blamed(o) || o == fleet.ClientError {
 			a.span.SetStatus(codes.Error, o.String())
 		}
 	}
@@ -91,7 +92,7 @@ func (s *Span) End(served *live.Served) {
 		if !served.FirstByte.IsZero() {
 			s.span.AddEvent("first_byte", trace.WithTimestamp(served.FirstByte))
 		}
-		if served.Status >= 500 || (served.Outcome != route.OK && blamed(served.Outcome)) {
+		if served.Status >= 500 || (served.Outcome != fleet.OK && blamed(served.Outcome)) {
 			s.span.SetStatus(codes.Error, served.Outcome.String())
 		}
 	}
@@ -99,9 +100,9 @@ func (s *Span) End(served *live.Served) {
 }
 
 // blamed is true of outcomes that are the engine's or the network's doing.
-func blamed(o route.Outcome) bool {
+func blamed(o fleet.Outcome) bool {
 	switch o {
-	case route.Busy, route.EngineError, route.ConnectFailed, route.TimedOut:
+	case fleet.Busy, fleet.EngineError, fleet.ConnectFailed, fleet.TimedOut:
 		return true
 	}
 	return false

@@ -21,7 +21,9 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -45,7 +47,7 @@ func inMemory(t *testing.T, ratio float64) (*Tracer, *tracetest.InMemoryExporter
 }
 
 func decision() route.Decision {
-	return route.Decision{Endpoint: route.Endpoint{Name: "gpu-1"}, Pool: "qwen", Model: "qwen", Policy: "session", Reason: route.ReasonSession, CachedTokens: 60}
+	return route.Decision{Endpoint: fleet.Endpoint{Name: "gpu-1"}, Pool: "qwen", Model: "qwen", Policy: "session", Reason: pick.ReasonSession, CachedTokens: 60}
 }
 
 func served() *live.Served {
@@ -53,7 +55,7 @@ func served() *live.Served {
 	return &live.Served{
 		ID: "req-1", API: "chat", Method: "POST", Path: "/v1/chat/completions", Status: 200, Attempts: 1,
 		Started: t0, FirstByte: t0.Add(80 * time.Millisecond), Ended: t0.Add(time.Second), Decision: decision(),
-		Usage: route.Usage{PromptTokens: 100, CachedTokens: 70, OutputTokens: 20, CachedKnown: true},
+		Usage: fleet.Usage{PromptTokens: 100, CachedTokens: 70, OutputTokens: 20, CachedKnown: true},
 	}
 }
 
@@ -73,7 +75,7 @@ func TestRequestAndAttempt(t *testing.T) {
 	h := http.Header{"Traceparent": {parent}}
 	a.Inject(h)
 	a.FirstByte()
-	a.End(route.OK, 200)
+	a.End(fleet.OK, 200)
 	span.End(served())
 
 	got := e.GetSpans()
@@ -113,16 +115,16 @@ func TestRequestAndAttempt(t *testing.T) {
 func TestStatus(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		outcome route.Outcome
+		outcome fleet.Outcome
 		status  int
 		client  codes.Code
 		server  codes.Code
 	}{
-		{"ok", route.OK, 200, codes.Unset, codes.Unset},
-		{"client's mistake", route.ClientError, 400, codes.Error, codes.Unset},
-		{"client left", route.ClientGone, 499, codes.Unset, codes.Unset},
-		{"engine broke", route.EngineError, 500, codes.Error, codes.Error},
-		{"broke within the stream", route.EngineError, 200, codes.Error, codes.Error},
+		{"ok", fleet.OK, 200, codes.Unset, codes.Unset},
+		{"client's mistake", fleet.ClientError, 400, codes.Error, codes.Unset},
+		{"client left", fleet.ClientGone, 499, codes.Unset, codes.Unset},
+		{"engine broke", fleet.EngineError, 500, codes.Error, codes.Error},
+		{"broke within the stream", fleet.EngineError, 200, codes.Error, codes.Error},
 	} {
 		tr, e := inMemory(t, 1)
 		d := decision()
@@ -143,7 +145,7 @@ func TestNotSampledStillPropagates(t *testing.T) {
 	_, span := tr.Start(t.Context(), http.Header{"Traceparent": {"garbage"}}, "x")
 	a, h := span.Attempt(&d), http.Header{}
 	a.Inject(h)
-	a.End(route.OK, 200)
+	a.End(fleet.OK, 200)
 	span.End(served())
 	if got := h.Get("traceparent"); !strings.HasSuffix(got, "-00") || len(got) != len(parent) {
 		t.Errorf("traceparent: %q, want one that is not sampled", got)
@@ -164,7 +166,7 @@ func TestOff(t *testing.T) {
 		a := span.Attempt(&d)
 		a.Inject(h)
 		a.FirstByte()
-		a.End(route.OK, 200)
+		a.End(fleet.OK, 200)
 		span.End(nil)
 		if ctx != t.Context() || span.TraceID() != "" {
 			t.Error("something was done")

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // alignEvery is how often workers are looked for whose clocks were not aligned yet.
@@ -24,7 +24,7 @@ func (s *Server) align(ctx context.Context) {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		for _, e := range s.fleet.Status() {
-			if e.State != route.StateUp || e.Gone || e.Kind != route.KindTRTLLM || up[e.Endpoint.URL] {
+			if e.State != fleet.StateUp || e.Gone || e.Kind != fleet.KindTRTLLM || up[e.Endpoint.URL] {
 				continue
 			}
 			address := e.Endpoint.URL

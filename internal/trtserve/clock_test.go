@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -40,7 +41,7 @@ func TestAlign(t *testing.T) {
 	}))
 	defer w.Close()
 	s = New(Config{Paths: true, PerfMetrics: 10}, w.Client(), slog.New(slog.NewTextHandler(io.Discard, nil)))
-	s.Watch(fixed{{Endpoint: route.Endpoint{URL: w.URL}, Kind: route.KindTRTLLM, State: route.StateUp}}, http.NotFoundHandler())
+	s.Watch(fixed{{Endpoint: fleet.Endpoint{URL: w.URL}, Kind: fleet.KindTRTLLM, State: fleet.StateUp}}, http.NotFoundHandler())
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx, func(route.Declared) {}) }()

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -65,25 +66,25 @@ func (s *Server) workers() map[string][]worker {
 
 // endpointsOf are the endpoints that workers stand for. One address that is registered twice, as by a worker that was killed and started
 // anew within its time, is one endpoint; of both roles, it does both.
-func endpointsOf(workers []worker) []route.Endpoint {
-	var out []route.Endpoint
+func endpointsOf(workers []worker) []fleet.Endpoint {
+	var out []fleet.Endpoint
 	at := map[string]int{}
 	for _, v := range workers {
-		role := map[int]route.Role{roleContext: route.RolePrefill, roleGeneration: route.RoleDecode}[v.Role]
-		if role == route.RoleBoth {
+		role := map[int]fleet.Role{roleContext: fleet.RolePrefill, roleGeneration: fleet.RoleDecode}[v.Role]
+		if role == fleet.RoleBoth {
 			continue
 		}
 		name := net.JoinHostPort(v.Host, strconv.Itoa(v.Port))
 		if i, twice := at[name]; twice {
 			if out[i].Role != role {
-				out[i].Role = route.RoleBoth
+				out[i].Role = fleet.RoleBoth
 			}
 			continue
 		}
 		at[name] = len(out)
-		out = append(out, route.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Kind: route.KindTRTLLM, Role: role, IDForm: route.IDAuto})
+		out = append(out, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1, Kind: fleet.KindTRTLLM, Role: role, IDForm: fleet.IDAuto})
 	}
-	slices.SortFunc(out, func(a, b route.Endpoint) int {
+	slices.SortFunc(out, func(a, b fleet.Endpoint) int {
 		switch {
 		case a.Name < b.Name:
 			return -1
@@ -99,7 +100,7 @@ func endpointsOf(workers []worker) []route.Endpoint {
 func (s *Server) follow(ctx context.Context, publish func(route.Declared)) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var last []route.Endpoint
+	var last []fleet.Endpoint
 	for {
 		s.storage.mu.Lock()
 		s.storage.sweep(s.storage.now())
@@ -115,7 +116,7 @@ func (s *Server) follow(ctx context.Context, publish func(route.Declared)) {
 }
 
 // publishChanged publishes the workers where they are not those that were published last, and returns them.
-func (s *Server) publishChanged(last []route.Endpoint, keys map[string]string, publish func(route.Declared)) []route.Endpoint {
+func (s *Server) publishChanged(last []fleet.Endpoint, keys map[string]string, publish func(route.Declared)) []fleet.Endpoint {
 	now := endpointsOf(list(keys))
 	if slices.EqualFunc(now, last, same) {
 		return last
@@ -125,4 +126,4 @@ func (s *Server) publishChanged(last []route.Endpoint, keys map[string]string, p
 	return now
 }
 
-func same(a, b route.Endpoint) bool { return a.Name == b.Name && a.Role == b.Role }
+func same(a, b fleet.Endpoint) bool { return a.Name == b.Name && a.Role == b.Role }

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -66,7 +67,7 @@ func (s *Server) followEtcd(ctx context.Context, publish func(route.Declared)) {
 		return
 	}
 	defer client.Close()
-	var last []route.Endpoint
+	var last []fleet.Endpoint
 	for {
 		err := s.watchEtcd(ctx, client, func() { last = s.publishChanged(last, s.etcd.all(), publish) })
 		if ctx.Err() != nil {

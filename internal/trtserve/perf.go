@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
-	"github.com/warmpath/warmpath/route"
 )
 
 // perf joins what is known here of a split request with what both workers report of it, by the id of the hand-over.
@@ -44,7 +44,7 @@ func bare(address string) string {
 
 // served remembers a request; the oldest is forgotten when there are too many.
 func (p *perf) served(v *live.Served) {
-	if p.most == 0 || v.HandOver == "" || v.Outcome != route.OK {
+	if p.most == 0 || v.HandOver == "" || v.Outcome != fleet.OK {
 		return
 	}
 	r := &perfRequest{
@@ -120,7 +120,7 @@ func (s *Server) perfMetrics(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, e := range s.fleet.Status() {
-		if e.Gone || e.Kind != route.KindTRTLLM {
+		if e.Gone || e.Kind != fleet.KindTRTLLM {
 			continue
 		}
 		wg.Go(func() {

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
 )
@@ -104,18 +105,18 @@ func (p *prom) served(v *live.Served) {
 
 // ended counts one leg; a whole request is one of the generation side, as in the original.
 func (p *prom) ended(now time.Time, e *route.Ended) {
-	if e.Class != route.Turn {
+	if e.Class != fleet.Turn {
 		return
 	}
 	r := p.roles[generationRole]
-	if e.Decision.Leg == route.LegPrefill {
+	if e.Decision.Leg == fleet.LegPrefill {
 		r = p.roles[contextRole]
 	}
 	r.total.Inc()
 	r.completed.Inc()
 	switch e.Outcome {
-	case route.OK:
-	case route.ClientGone, route.Abandoned:
+	case fleet.OK:
+	case fleet.ClientGone, fleet.Abandoned:
 		return
 	default:
 		r.errors.Inc()

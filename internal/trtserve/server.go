@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
 )
@@ -93,7 +94,7 @@ func (s *Server) Listener() live.Listener {
 				s.prom.ended(e.Now, e.Ended)
 			}
 		},
-		Retry: func(endpoint string, _ route.Outcome) { s.prom.retried(s.roleOf(endpoint)) },
+		Retry: func(endpoint string, _ fleet.Outcome) { s.prom.retried(s.roleOf(endpoint)) },
 	}
 }
 
@@ -147,17 +148,17 @@ func (s *Server) ready() bool {
 func (s *Server) up() (context, generation []string) {
 	context, generation = []string{}, []string{}
 	for _, e := range s.fleet.Status() {
-		if e.State != route.StateUp && e.State != route.StateBusy || e.Gone || e.Draining {
+		if e.State != fleet.StateUp && e.State != fleet.StateBusy || e.Gone || e.Draining {
 			continue
 		}
 		at := e.Endpoint.URL
 		if u, err := url.Parse(at); err == nil {
 			at = u.Host
 		}
-		if e.Endpoint.Role != route.RoleDecode {
+		if e.Endpoint.Role != fleet.RoleDecode {
 			context = append(context, at)
 		}
-		if e.Endpoint.Role != route.RolePrefill {
+		if e.Endpoint.Role != fleet.RolePrefill {
 			generation = append(generation, at)
 		}
 	}
@@ -172,9 +173,9 @@ func (s *Server) clusterInfo(w http.ResponseWriter, _ *http.Request) {
 		"server_lists": map[string]any{"context": context, "generation": generation},
 	}
 	keys := map[string]any{}
-	for _, role := range []route.Role{route.RolePrefill, route.RoleDecode} {
+	for _, role := range []fleet.Role{fleet.RolePrefill, fleet.RoleDecode} {
 		if n := s.blockTokens(role); n > 0 {
-			keys[map[route.Role]string{route.RolePrefill: "context", route.RoleDecode: "generation"}[role]] = map[string]any{"tokens_per_block": n}
+			keys[map[fleet.Role]string{fleet.RolePrefill: "context", fleet.RoleDecode: "generation"}[role]] = map[string]any{"tokens_per_block": n}
 		}
 	}
 	info["routing_key_configs"] = keys
@@ -186,12 +187,12 @@ func (s *Server) clusterInfo(w http.ResponseWriter, _ *http.Request) {
 }
 
 // blockTokens is the size of a block that all of a role report, 0 when they differ or say nothing.
-func (s *Server) blockTokens(role route.Role) int {
+func (s *Server) blockTokens(role fleet.Role) int {
 	size := 0
 	for _, e := range s.fleet.Status() {
 		n := e.Report.BlockTokens
 		switch {
-		case e.Endpoint.Role != role && e.Endpoint.Role != route.RoleBoth || n == 0:
+		case e.Endpoint.Role != role && e.Endpoint.Role != fleet.RoleBoth || n == 0:
 		case size != 0 && n != size:
 			return 0
 		default:
@@ -204,7 +205,7 @@ func (s *Server) blockTokens(role route.Role) int {
 // roleOf is the prefix of an endpoint's metrics.
 func (s *Server) roleOf(endpoint string) string {
 	for _, e := range s.fleet.Status() {
-		if e.Endpoint.Name == endpoint && e.Endpoint.Role == route.RolePrefill {
+		if e.Endpoint.Name == endpoint && e.Endpoint.Role == fleet.RolePrefill {
 			return contextRole
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
-	"github.com/warmpath/warmpath/route"
 )
 
 // TestStorage: whatever is asked, the store answers as the simplest one would.
@@ -121,16 +121,16 @@ func TestEndpointsOf(t *testing.T) {
 // TestPerf: what workers report twice, of nobody's request or too late changes nothing, and no more is remembered than was asked for.
 func TestPerf(t *testing.T) {
 	p := newPerf(2, time.Now())
-	served := func(id string, o route.Outcome) {
+	served := func(id string, o fleet.Outcome) {
 		v := live.Served{HandOver: id, Outcome: o, Started: time.Now(), FirstByte: time.Now()}
 		v.Prefill.Endpoint.URL, v.Decision.Endpoint.URL = "http://c:1", "http://g:1"
 		p.served(&v)
 	}
-	served("1", route.OK)
-	served("2", route.OK)
-	served("9007199254740993", route.OK) // the first is forgotten
-	served("", route.OK)
-	served("4", route.EngineError)
+	served("1", fleet.OK)
+	served("2", fleet.OK)
+	served("9007199254740993", fleet.OK) // the first is forgotten
+	served("", fleet.OK)
+	served("4", fleet.EngineError)
 	p.take("c:1", []byte(`[{"ctx_request_id":1},{"ctx_request_id":9007199254740993,"request_id":5},7,{"ctx_request_id":9007199254740992}]`))
 	p.take("elsewhere:1", []byte(`[{"ctx_request_id":9007199254740993}]`))
 	p.take("g:1", []byte(`{"no":"list"}`))

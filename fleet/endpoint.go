@@ -1,9 +1,6 @@
-package route
+package fleet
 
-import (
-	"strconv"
-	"time"
-)
+import "strconv"
 
 // Kind names the kind of server behind an endpoint.
 type Kind string
@@ -131,6 +128,13 @@ type Report struct {
 	KVSources []KVSource // where it publishes its KV events; nil: not asked or not told this time
 }
 
+// KVSource is where an engine, or one data-parallel rank of it, publishes its KV events: addresses as the engine was given them, such
+// as tcp://*:5557.
+type KVSource struct {
+	Rank                  int
+	Events, Replay, Topic string
+}
+
 // State is an endpoint's state of health.
 type State string
 
@@ -142,32 +146,3 @@ const (
 	StateEjected State = "ejected" // requests kept failing; it is tried again at EndpointStatus.Until
 	StateBusy    State = "busy"    // it answered 429 or 503: back-pressure, not death; until EndpointStatus.Until
 )
-
-// EndpointStatus is what the router knows about one endpoint, for people and for metrics.
-type EndpointStatus struct {
-	Endpoint Endpoint
-	Kind     Kind // stated or recognised
-	Source   string
-	State    State
-	Detail   string    // why it is down, ejected or busy
-	Until    time.Time // when ejected or busy ends
-	Draining bool
-	Gone     bool    // no longer declared; waits for its last requests
-	Ramp     float64 // 0..1: share of its weight while it is taken in gently after coming back
-	Load     Load
-	Report   Report // the latest of each figure
-	Models   []Model
-	Requests uint64 // requests sent to it since it was declared
-	Failures uint64 // requests that failed by its fault
-	Silent   bool   // it is ejected because it gives no sign of life: what waits there waits in vain
-
-	KV KVFigures // what its KV events say
-
-	CacheLosses   uint64  // times that its answers showed it to have lost its cache
-	CacheTokens   int64   // what its cache is taken to hold, by what it tells and what proves to be there; 0 before the first request
-	PrefillPerSec float64 // prompt tokens computed a second, learnt; 0 before the first answer
-
-	// Of what decodes what others computed, learnt; both are 0 before the first transfer.
-	TransferMs     float64 // until KV cache from elsewhere is there and the first token made, if nothing had to be moved
-	TransferPerSec float64 // prompt tokens moved a second
-}

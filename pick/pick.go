@@ -1,25 +1,16 @@
-package route
+// Package pick is what a policy sees and answers: the View of one decision, a table with a row for each endpoint that may take the
+// request, and the Choice.
+//
+// It owns these values and the interfaces of policies. A column of the table is filled in by one room of package route, and read by
+// all. The package keeps no state and has no policy of its own.
+package pick
 
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
 )
-
-// Load is the router's own books for one endpoint: what it sent there and what is still to be done.
-type Load struct {
-	Requests      int   // outstanding requests
-	PrefillTokens int64 // uncached prompt tokens of requests whose first byte has not come
-	DecodeTokens  int64 // answer tokens expected of outstanding requests
-	InLine        int   // of Requests, those that wait at the router, see Queue
-	ContextTokens int64 // prompt and answer tokens resident for outstanding requests
-	Waiting       int   // requests in the engine's own queue by its latest report, 0 when not reported
-
-	TransferRequests int   // requests that are computed and whose KV is still being transferred to another endpoint; not among Requests. Of a decoder: those of its Requests whose KV is still to come
-	TransferTokens   int64 // prompt tokens of these
-}
-
-// Work is the tokens still to compute.
-func (l Load) Work() int64 { return l.PrefillTokens + l.DecodeTokens }
 
 // Candidate is one endpoint that may take the request.
 type Candidate struct {
@@ -28,7 +19,7 @@ type Candidate struct {
 	Slot   int     // small stable number of the endpoint, for tables that policies keep
 	Weight float64 // configured weight times Ramp; always above 0
 	Ramp   float64 // share of its configured weight that it has yet, since it has come or come back: above 0, and mostly 1
-	Load   Load
+	Load   fleet.Load
 	Model  string // what the endpoint would be asked for
 	Epoch  uint32 // of its cache: above 0, another one when that is known to be lost, and never that of another endpoint, not even of one of the same name that left
 
@@ -87,12 +78,12 @@ type View struct {
 	Rand       *rand.Rand  // seeded from the request; the only source of chance
 	Candidates []Candidate // never empty; in order of declaration
 
-	Home      int  // index in Candidates of the conversation's endpoint, -1 when unknown or not a candidate
-	Parent    int  // index of the endpoint of the conversation that started this one, -1 when unknown or not a candidate
-	Repeats   bool // the prompt is the conversation's latest, word for word: tried again, or one of many that begin alike
-	FirstTurn bool // the conversation is new to the router
-	Leg       Leg  // what is placed: a whole request, or one leg of it. Of a decode leg MsPerToken and FixedMs are those of the transfer
-	NewID     bool // the client names the conversation, by an id that has not been seen of late, see Decision.NewID
+	Home      int       // index in Candidates of the conversation's endpoint, -1 when unknown or not a candidate
+	Parent    int       // index of the endpoint of the conversation that started this one, -1 when unknown or not a candidate
+	Repeats   bool      // the prompt is the conversation's latest, word for word: tried again, or one of many that begin alike
+	FirstTurn bool      // the conversation is new to the router
+	Leg       fleet.Leg // what is placed: a whole request, or one leg of it. Of a decode leg MsPerToken and FixedMs are those of the transfer
+	NewID     bool      // the client names the conversation, by an id that has not been seen of late, see Decision.NewID
 
 	Counted      bool    // ActiveTokens and AddsTokens of the candidates are known, see Counting
 	Known        int     // tokens of the prompt that the candidate with most of it has cached
@@ -112,5 +103,51 @@ type Choice struct {
 // Policy chooses one of the candidates. It always answers, does no I/O, and takes time and chance from the View. One
 // value serves one pool and is called by one goroutine at a time. Its own state changes only inside Pick, and what Keeping tells.
 type Policy interface {
-	Pick(v *View, r *Request) Choice
+	Pick(v *View, r *fleet.Request) Choice
 }
+
+// Keeping is a Policy with books of its own on the requests of its pool, beside those of the router: a weight in another measure,
+// or what only counts once it was answered.
+type Keeping interface {
+	Policy
+	// Reserved tells that a request of the pool went to a candidate, whoever chose it. View and Request are those of the decision
+	// and may not be kept.
+	Reserved(l fleet.Lease, c *Candidate, v *View, r *fleet.Request)
+	// Released ends what Reserved began, once for each lease. answered means that the engine answered in full.
+	Released(l fleet.Lease, answered bool)
+}
+
+// Counting is a Policy that may go by Candidate.ActiveTokens and AddsTokens. They are reckoned only when one asks, since that
+// costs a look at every outstanding request.
+type Counting interface {
+	// CountsBlocks reports whether the policy wants them.
+	CountsBlocks() bool
+}
+
+// Awaiting is a Policy that may go by Candidate.ReturnsPerMs. That is reckoned only when one asks.
+type Awaiting interface {
+	// AwaitsReturns reports whether the policy wants it.
+	AwaitsReturns() bool
+}
+
+// Everywhere is how many tokens of the prompt all candidates have cached: what every conversation begins with.
+func (v *View) Everywhere() int {
+	tokens := v.PromptTokens
+	for i := range v.Candidates {
+		tokens = min(tokens, v.Candidates[i].CachedTokens)
+	}
+	return tokens
+}
+
+// Reason says in one word why an endpoint was chosen. The same word is the metric label, the log field and the
+// column of golden traces. The set is small and closed.
+type Reason string
+
+// Reasons common to all policies; a policy's own reasons are declared beside it.
+const (
+	ReasonOnly    Reason = "only_candidate" // nothing to choose
+	ReasonPinned  Reason = "pinned"         // the request named the endpoint
+	ReasonHolder  Reason = "holds_response" // it holds the response the request refers to
+	ReasonSession Reason = "session"        // the conversation's endpoint
+	ReasonWeighed Reason = "weighed"        // where roles are free: it costs least, of all who could answer and all who could compute the prompt for them
+)

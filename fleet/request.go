@@ -1,10 +1,6 @@
-package route
+package fleet
 
-import (
-	"time"
-
-	"github.com/warmpath/warmpath/session"
-)
+import "github.com/warmpath/warmpath/session"
 
 // Class says what kind of work a request is.
 type Class uint8
@@ -62,48 +58,6 @@ type Request struct {
 // Lease names one reservation on an endpoint's books. It is released by exactly one Finished event.
 type Lease uint64
 
-// Decision is where a request goes and why.
-type Decision struct {
-	Lease    Lease
-	Endpoint Endpoint
-	Kind     Kind   // of the endpoint, stated or recognised
-	Model    string // what to ask the endpoint for: the client's name, or what an alias resolved to
-	Pool     string // the model name (or alias) the pool is known by; "" for requests without a model
-	Policy   string // name of the policy that decided
-
-	Session    string // conversation id to echo: the client's own, or the minted one
-	FirstTurn  bool   // the router did not know the conversation before
-	NewID      bool   // is_first_turn of TensorRT-LLM PR 14744: the client named the conversation by an id that is not among the last 100,000; false without an id
-	Reason     Reason
-	Candidates int // how many endpoints were eligible
-
-	PromptTokens int     // estimate for the whole prompt
-	CachedTokens int     // predicted to be in the endpoint's cache
-	TTFTMs       float64 // predicted time to first token (Terms.TTFT), of a decode leg with its prefill; 0 when there is nothing to go by
-
-	Waits bool // it stands in line: it may be sent when its lease is in an Entry.Called
-
-	Leg     Leg
-	Why     SplitWhy // why the request was split or not; "" where nothing is disaggregated
-	Weighed Weighed
-
-	Peer     Peer   // what is known of the endpoint, beyond what is declared, for handing KV cache over
-	Handover string // of a prefill leg: see Report.Handover
-}
-
-// Reason says in one word why an endpoint was chosen. The same word is the metric label, the log field and the
-// column of golden traces. The set is small and closed.
-type Reason string
-
-// Reasons common to all policies; a policy's own reasons are declared beside it.
-const (
-	ReasonOnly    Reason = "only_candidate" // nothing to choose
-	ReasonPinned  Reason = "pinned"         // the request named the endpoint
-	ReasonHolder  Reason = "holds_response" // it holds the response the request refers to
-	ReasonSession Reason = "session"        // the conversation's endpoint
-	ReasonWeighed Reason = "weighed"        // where roles are free: it costs least, of all who could answer and all who could compute the prompt for them
-)
-
 // Outcome says how an attempt at an endpoint ended.
 type Outcome uint8
 
@@ -137,65 +91,3 @@ type Usage struct {
 	OutputTokens int
 	CachedKnown  bool // the engine reported cached tokens (0 counts as reported)
 }
-
-// Event is something the router is told. The set is closed.
-type Event interface{ event() }
-
-// Declared replaces the endpoints of one discovery source by a full snapshot. Names are unique over all sources: a
-// name that another source declared first is refused and reported by Router.Refused.
-type Declared struct {
-	Source    string // "static", "file", "dns", "admin", ...
-	Endpoints []Endpoint
-}
-
-// Probed reports on one endpoint.
-type Probed struct {
-	Endpoint string
-	Report   Report
-}
-
-// Drain stops (or, with Off, resumes) new traffic to an endpoint; what runs there ends in its own time.
-type Drain struct {
-	Endpoint string
-	Off      bool
-}
-
-// FirstByte says that the answer's first data arrived: the prefill of this lease is done.
-type FirstByte struct{ Lease Lease }
-
-// Holding says under which id an endpoint holds a response that it is still making: a client that has read so much of it may ask for it, or cancel it.
-type Holding struct {
-	Lease    Lease
-	Response string
-}
-
-// Transferring says that the prompt of a decode leg has been computed and its KV cache is on its way: the decoder has been asked.
-type Transferring struct{ Lease Lease }
-
-// Signs are the endpoints' signs of life that no other event tells: when data of a stream under way last came. It is also the occasion on
-// which endpoints are looked for that give none, so it is to be told every second or so while there are requests.
-type Signs struct{ At map[string]time.Time } // by name
-
-// Finished ends a lease. Each lease is finished exactly once; a second Finished is counted and ignored.
-type Finished struct {
-	Lease      Lease
-	Outcome    Outcome
-	RetryAfter time.Duration // with Busy: how long the engine asked for, 0 when it did not say
-	Usage      Usage
-	Response   string // id under which the endpoint now holds a response, "" for none
-}
-
-// Closed forgets a conversation.
-type Closed struct {
-	Tenant, Model, Session string
-}
-
-func (Declared) event()     {}
-func (Probed) event()       {}
-func (Drain) event()        {}
-func (FirstByte) event()    {}
-func (Holding) event()      {}
-func (Transferring) event() {}
-func (Signs) event()        {}
-func (Finished) event()     {}
-func (Closed) event()       {}

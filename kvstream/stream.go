@@ -1,4 +1,9 @@
-package route
+// Package kvstream follows the KV events of one engine: which message is next, which are missing, when the engine has started
+// anew, and which blocks it holds.
+//
+// A Stream gives blocks names of its own that depend on the tokens alone, so that a prompt has the same names on every engine. The
+// package reads no bytes (package engine does) and draws no conclusions about what an endpoint has cached (package route does).
+package kvstream
 
 import (
 	"encoding/binary"
@@ -7,22 +12,22 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// KVStep says what to do with the message that a KVStream was told of.
-type KVStep uint8
+// Step says what to do with the message that a Stream was told of.
+type Step uint8
 
 // The steps.
 const (
-	KVApply   KVStep = iota // it is the next one
-	KVDrop                  // it was applied before
-	KVGap                   // messages are missing before it: keep it, and ask for them from KVStream.From on
-	KVRestart               // the engine has started anew: everything before it is void, then apply it
+	Apply   Step = iota // it is the next one
+	Drop                // it was applied before
+	Gap                 // messages are missing before it: keep it, and ask for them from Stream.From on
+	Restart             // the engine has started anew: everything before it is void, then apply it
 )
 
-// KVStream follows one event stream: one engine, or one data-parallel rank of it. It tells by the sequence numbers what is next, what
+// Stream follows one event stream: one engine, or one data-parallel rank of it. It tells by the sequence numbers what is next, what
 // is missing and when the engine has started anew, and it gives blocks names of their own that do not depend on how the engine hashes:
 // each covers the tokens of the block and all before it, so that the same prompt has the same names on every engine, whatever the seed and
 // the algorithm of its hashes. It is pure, and not safe for concurrent use.
-type KVStream struct {
+type Stream struct {
 	started bool
 	next    uint64  // sequence number of the next message
 	at      float64 // time of the last one applied, by the engine's clock
@@ -31,7 +36,7 @@ type KVStream struct {
 	most   int
 	size   int    // tokens of a full block
 	text   []byte // scratch: tokens as they are hashed
-	stats  KVCounts
+	stats  Counts
 }
 
 // kvBlock is a block that the engine holds.
@@ -41,8 +46,8 @@ type kvBlock struct {
 	told  uint32 // how often the router was told so, and is still to be told of a removal
 }
 
-// KVCounts counts what a stream brought, since it was made.
-type KVCounts struct {
+// Counts counts what a stream brought, since it was made.
+type Counts struct {
 	Batches         uint64 // messages applied
 	Stored          uint64 // blocks
 	Removed         uint64 // blocks
@@ -56,29 +61,29 @@ type KVCounts struct {
 	Duplicate, Gaps uint64
 }
 
-// DefaultKVBlocks bounds the blocks that one stream follows, at some 40 bytes each: 16 million tokens in blocks of 16.
-const DefaultKVBlocks = 1 << 20
+// DefaultBlocks bounds the blocks that one stream follows, at some 40 bytes each: 16 million tokens in blocks of 16.
+const DefaultBlocks = 1 << 20
 
-// NewKVStream makes a stream that follows at most so many blocks; 0 stands for DefaultKVBlocks.
-func NewKVStream(most int) *KVStream {
+// New makes a stream that follows at most so many blocks; 0 stands for DefaultBlocks.
+func New(most int) *Stream {
 	if most <= 0 {
-		most = DefaultKVBlocks
+		most = DefaultBlocks
 	}
-	return &KVStream{most: most, blocks: map[uint64]kvBlock{}}
+	return &Stream{most: most, blocks: map[uint64]kvBlock{}}
 }
 
 // Counts is what the stream brought so far.
-func (s *KVStream) Counts() KVCounts { return s.stats }
+func (s *Stream) Counts() Counts { return s.stats }
 
 // Held is how many blocks the engine holds by what it told, those whose beginning is not known included.
-func (s *KVStream) Held() int { return len(s.blocks) }
+func (s *Stream) Held() int { return len(s.blocks) }
 
 // Skip counts events that were not read.
-func (s *KVStream) Skip(events int) { s.stats.Skipped += uint64(events) }
+func (s *Stream) Skip(events int) { s.stats.Skipped += uint64(events) }
 
 // From is the sequence number to ask for when messages are missing: the last one that was applied, so that its answer also shows
 // whether the engine is still the same.
-func (s *KVStream) From() uint64 {
+func (s *Stream) From() uint64 {
 	if s.next == 0 {
 		return 0
 	}
@@ -86,26 +91,26 @@ func (s *KVStream) From() uint64 {
 }
 
 // Started reports whether a message was applied since the stream was made or last reset.
-func (s *KVStream) Started() bool { return s.started }
+func (s *Stream) Started() bool { return s.started }
 
 // Step says what a message with this sequence number and time is. Numbers start at 0 with the engine. One that is smaller than expected
 // was either applied already, then it is no newer than what was, or the engine has started anew.
-func (s *KVStream) Step(seq uint64, at float64) KVStep {
+func (s *Stream) Step(seq uint64, at float64) Step {
 	switch {
 	case !s.started && seq == 0, s.started && seq == s.next && at >= s.at-clockSlack:
-		return KVApply
+		return Apply
 	case !s.started:
-		return KVGap
+		return Gap
 	case seq > s.next:
 		s.stats.Gaps++
-		return KVGap
+		return Gap
 	case seq == s.next: // the next one, but older: the engine's clock went back by more than it may, or it is another engine
-		return KVRestart
+		return Restart
 	case seq == s.next-1 && at == s.at, at != 0 && at <= s.at:
 		s.stats.Duplicate++
-		return KVDrop
+		return Drop
 	}
-	return KVRestart
+	return Restart
 }
 
 // clockSlack is by how many seconds an engine's clock may be set back without being taken for another engine.
@@ -113,12 +118,12 @@ const clockSlack = 60
 
 // Same reports whether a message that was asked for again, the last one applied, is still the one that was applied then. If not, the engine
 // has started anew, and has come as far again.
-func (s *KVStream) Same(seq uint64, at float64) bool {
+func (s *Stream) Same(seq uint64, at float64) bool {
 	return !s.started || s.at == 0 || seq != s.next-1 || at == s.at
 }
 
 // Reset forgets everything: the engine has started anew, or messages are lost for good. lost says how many are, as far as it is known.
-func (s *KVStream) Reset(restart bool, lost uint64) {
+func (s *Stream) Reset(restart bool, lost uint64) {
 	if restart {
 		s.stats.Restarts++
 		s.size = 0 // it may have been started with smaller blocks
@@ -129,29 +134,29 @@ func (s *KVStream) Reset(restart bool, lost uint64) {
 }
 
 // Resume goes on after messages that are lost for good: the next one has this number.
-func (s *KVStream) Resume(seq uint64) { s.started, s.next = true, seq }
+func (s *Stream) Resume(seq uint64) { s.started, s.next = true, seq }
 
 // Apply takes in a message with its number, and appends what it means for the router to ops.
-func (s *KVStream) Apply(seq uint64, b *KVBatch, ops *KVOps) {
+func (s *Stream) Apply(seq uint64, b *Batch, ops *Ops) {
 	s.started, s.next, s.at = true, seq+1, max(b.At, 0)
 	s.stats.Batches++
 	s.stats.Skipped += uint64(b.Skipped)
 	for i := range b.Events {
 		switch e := &b.Events[i]; e.Kind {
-		case KVStored:
+		case Stored:
 			s.store(e, ops)
-		case KVRemoved:
+		case Removed:
 			s.remove(e, ops)
-		case KVCleared:
+		case Cleared:
 			s.stats.Cleared++
 			clear(s.blocks)
-			ops.add(KVOp{Kind: KVCleared})
+			ops.add(Op{Kind: Cleared})
 		}
 	}
 }
 
 // store gives the blocks their names.
-func (s *KVStream) store(e *KVEvent, ops *KVOps) {
+func (s *Stream) store(e *Event, ops *Ops) {
 	if e.Windowed {
 		s.stats.Skipped++
 		return
@@ -173,7 +178,7 @@ func (s *KVStream) store(e *KVEvent, ops *KVOps) {
 		}
 	}
 	s.stats.Stored += uint64(len(e.Hashes))
-	op := KVOp{Kind: KVStored, Session: e.Session, Tokens: e.BlockTokens}
+	op := Op{Kind: Stored, Session: e.Session, Tokens: e.BlockTokens}
 	if e.HasParent {
 		op.Parent = parent
 	}
@@ -208,7 +213,7 @@ func (s *KVStream) store(e *KVEvent, ops *KVOps) {
 }
 
 // again counts blocks that are stored once more, told by nothing but their hashes.
-func (s *KVStream) again(e *KVEvent) {
+func (s *Stream) again(e *Event) {
 	for _, h := range e.Hashes {
 		b, held := s.blocks[h]
 		if !held {
@@ -220,7 +225,7 @@ func (s *KVStream) again(e *KVEvent) {
 	}
 }
 
-func (s *KVStream) remove(e *KVEvent, ops *KVOps) {
+func (s *Stream) remove(e *Event, ops *Ops) {
 	if e.Windowed {
 		s.stats.Skipped++
 		return
@@ -243,12 +248,12 @@ func (s *KVStream) remove(e *KVEvent, ops *KVOps) {
 		}
 	}
 	if len(ops.names) > from {
-		ops.add(KVOp{Kind: KVRemoved, from: from, to: len(ops.names)})
+		ops.add(Op{Kind: Removed, from: from, to: len(ops.names)})
 	}
 }
 
 // name is the name of a block after its parent.
-func (s *KVStream) name(parent, extra uint64, tokens []uint32) uint64 {
+func (s *Stream) name(parent, extra uint64, tokens []uint32) uint64 {
 	s.text = s.text[:0]
 	for _, t := range tokens {
 		s.text = binary.LittleEndian.AppendUint32(s.text, t)
@@ -260,22 +265,22 @@ func (s *KVStream) name(parent, extra uint64, tokens []uint32) uint64 {
 }
 
 // kvRoot is what stands for the parent of a prompt's first block.
-func kvRoot(e *KVEvent) uint64 {
+func kvRoot(e *Event) uint64 {
 	if e.Adapter == "" && e.Salt == "" {
 		return 0
 	}
 	return xxh3.HashString(strconv.Itoa(len(e.Adapter)) + ":" + e.Adapter + e.Salt)
 }
 
-// KVNames names the whole blocks of a prompt whose tokens are known as KVStream names them, for a prompt without adapter and images.
-// extra is what the engine's events have as KVEvent.Extra for its first block, salt as KVEvent.Salt: what a cache salt makes of them
+// Names names the whole blocks of a prompt whose tokens are known as Stream names them, for a prompt without adapter and images.
+// extra is what the engine's events have as Event.Extra for its first block, salt as Event.Salt: what a cache salt makes of them
 // depends on the engine.
-func KVNames(tokens []uint32, blockTokens int, salt string, extra uint64, to []uint64) []uint64 {
+func Names(tokens []uint32, blockTokens int, salt string, extra uint64, to []uint64) []uint64 {
 	if blockTokens <= 0 {
 		return to
 	}
-	var s KVStream
-	parent := kvRoot(&KVEvent{Salt: salt})
+	var s Stream
+	parent := kvRoot(&Event{Salt: salt})
 	for ; len(tokens) >= blockTokens; tokens = tokens[blockTokens:] {
 		parent = s.name(parent, extra, tokens[:blockTokens])
 		to, extra = append(to, parent), 0
@@ -283,43 +288,43 @@ func KVNames(tokens []uint32, blockTokens int, salt string, extra uint64, to []u
 	return to
 }
 
-// KVOps is what messages mean for the router, in order.
-type KVOps struct {
-	ops   []KVOp
+// Ops is what messages mean for the router, in order.
+type Ops struct {
+	List  []Op
 	names []uint64
 }
 
-// KVOp is one thing that happened to an endpoint's cache, in the router's own names of blocks.
-type KVOp struct {
-	Kind     KVKind
+// Op is one thing that happened to an endpoint's cache, in the router's own names of blocks.
+type Op struct {
+	Kind     Kind
 	Parent   uint64 // of a stored one: the name of the block before, 0 at the beginning of a prompt
 	Session  string
 	Tokens   int // a block
-	from, to int // of KVOps.names
+	from, to int // of Ops.names
 }
 
-func (o *KVOps) add(op KVOp) { o.ops = append(o.ops, op) }
+func (o *Ops) add(op Op) { o.List = append(o.List, op) }
 
 // Len is how many operations there are.
-func (o *KVOps) Len() int { return len(o.ops) }
+func (o *Ops) Len() int { return len(o.List) }
 
 // Reset empties it and keeps its memory.
-func (o *KVOps) Reset() { o.ops, o.names = o.ops[:0], o.names[:0] }
+func (o *Ops) Reset() { o.List, o.names = o.List[:0], o.names[:0] }
 
-// of is the names of an operation's blocks.
-func (o *KVOps) of(op *KVOp) []uint64 { return o.names[op.from:op.to] }
+// Of is the names of an operation's blocks.
+func (o *Ops) Of(op *Op) []uint64 { return o.names[op.from:op.to] }
 
 // At is the time of the last message applied, by the engine's clock.
-func (s *KVStream) At() float64 { return s.at }
+func (s *Stream) At() float64 { return s.at }
 
 // Next is the number of the message that is expected next.
-func (s *KVStream) Next() uint64 { return s.next }
+func (s *Stream) Next() uint64 { return s.next }
 
 // Lose counts messages that are lost for good.
-func (s *KVStream) Lose(messages uint64) { s.stats.Missing += messages }
+func (s *Stream) Lose(messages uint64) { s.stats.Missing += messages }
 
 // Add adds the counts of another stream.
-func (c *KVCounts) Add(o KVCounts) {
+func (c *Counts) Add(o Counts) {
 	c.Batches += o.Batches
 	c.Stored += o.Stored
 	c.Removed += o.Removed

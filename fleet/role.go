@@ -1,4 +1,4 @@
-package route
+package fleet
 
 import (
 	"errors"
@@ -38,8 +38,8 @@ func (r Role) String() string {
 	return string(r)
 }
 
-// takes reports whether an endpoint of the role may be given such a leg.
-func (r Role) takes(l Leg) bool {
+// Takes reports whether an endpoint of the role may be given such a leg.
+func (r Role) Takes(l Leg) bool {
 	if l == LegPrefill {
 		return r != RoleDecode
 	}
@@ -70,32 +70,6 @@ func (l Leg) String() string {
 	}
 }
 
-// lonely says which role has no peers, of a model or of all endpoints there are; "" when none lacks them. Endpoints come and go, so that
-// this is no fault of the configuration.
-func (r *Router) lonely() string {
-	var all []Endpoint
-	for _, ep := range r.endpoints {
-		if !ep.gone {
-			all = append(all, ep.spec)
-		}
-	}
-	if err := CheckRoles(all); err != nil {
-		return err.Error()
-	}
-	for _, m := range r.Models() {
-		var serve []Endpoint
-		for _, name := range m.Endpoints {
-			if ep := r.byName[name]; ep != nil && !ep.gone {
-				serve = append(serve, ep.spec)
-			}
-		}
-		if err := CheckRoles(serve); err != nil {
-			return "model " + m.ID + ": " + err.Error()
-		}
-	}
-	return ""
-}
-
 // CheckRoles reports roles that have no peers: prompts that are computed for nobody, or answers that wait for nobody's prompts.
 // It is for a fleet that is declared once and for all; one that is discovered may be complete later.
 func CheckRoles(endpoints []Endpoint) error {
@@ -117,18 +91,4 @@ func CheckRoles(endpoints []Endpoint) error {
 		return errors.New("the role decode is given and none computes prompts for it: declare at least one endpoint with the role prefill or both, or leave the role out")
 	}
 	return nil
-}
-
-// Roles reports whether some endpoint says what it is there for, or none need say it. Otherwise nothing is split, and no door need look whether
-// a request could be.
-func (r *Router) Roles() bool {
-	if r.cfg.Disaggregation.When == WhenFree {
-		return true
-	}
-	for _, ep := range r.endpoints {
-		if ep.spec.Role != RoleBoth {
-			return true
-		}
-	}
-	return false
 }

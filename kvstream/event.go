@@ -1,19 +1,19 @@
-package route
+package kvstream
 
-// KVKind says what an event of an engine's KV cache reports.
-type KVKind uint8
+// Kind says what an event of an engine's KV cache reports.
+type Kind uint8
 
 // The events. Engines call them BlockStored, BlockRemoved and AllBlocksCleared (vLLM, SGLang), stored and removed (TensorRT-LLM).
 const (
-	KVStored  KVKind = iota // blocks are in the cache
-	KVRemoved               // blocks are not any more
-	KVCleared               // the cache is empty
+	Stored  Kind = iota // blocks are in the cache
+	Removed             // blocks are not any more
+	Cleared             // the cache is empty
 )
 
-// KVEvent is one event of an engine's KV cache, in whatever format it came. Hashes are the engine's own: whole numbers of 64
+// Event is one event of an engine's KV cache, in whatever format it came. Hashes are the engine's own: whole numbers of 64
 // bits, of which only equality means anything; longer ones are cut to 64 bits the same way each time.
-type KVEvent struct {
-	Kind   KVKind
+type Event struct {
+	Kind   Kind
 	Hashes []uint64
 	// Of a stored event: the hash of the block before the first one (none at the beginning of a prompt), the tokens of all blocks
 	// one after another, and how many a block has.
@@ -30,38 +30,31 @@ type KVEvent struct {
 	Windowed bool     // blocks of layers that need only the end of a prompt (sliding window, Mamba): no prefix is held with them alone
 }
 
-// KVBatch is one message of an event stream: what happened in a step of the engine. Its slices are used again for the next one.
-type KVBatch struct {
+// Batch is one message of an event stream: what happened in a step of the engine. Its slices are used again for the next one.
+type Batch struct {
 	At      float64 // seconds since 1970 by the engine's clock; 0 where it does not say
 	Rank    int     // data-parallel rank, -1 where it does not say
-	Events  []KVEvent
+	Events  []Event
 	Skipped int // events that were malformed or of an unknown kind
 }
 
 // Reset empties a batch and keeps its memory.
-func (b *KVBatch) Reset() {
+func (b *Batch) Reset() {
 	b.At, b.Rank, b.Skipped = 0, -1, 0
 	b.Events = b.Events[:0]
 }
 
 // Next appends an empty event, with the memory of one used before, and returns it.
-func (b *KVBatch) Next() *KVEvent {
+func (b *Batch) Next() *Event {
 	if len(b.Events) < cap(b.Events) {
 		b.Events = b.Events[:len(b.Events)+1]
 	} else {
-		b.Events = append(b.Events, KVEvent{})
+		b.Events = append(b.Events, Event{})
 	}
 	e := &b.Events[len(b.Events)-1]
-	*e = KVEvent{Hashes: e.Hashes[:0], Tokens: e.Tokens[:0], Extra: e.Extra[:0]}
+	*e = Event{Hashes: e.Hashes[:0], Tokens: e.Tokens[:0], Extra: e.Extra[:0]}
 	return e
 }
 
 // Undo takes back the latest event of Next.
-func (b *KVBatch) Undo() { b.Events = b.Events[:len(b.Events)-1] }
-
-// KVSource is where an engine, or one data-parallel rank of it, publishes its KV events: addresses as the engine was given them, such
-// as tcp://*:5557.
-type KVSource struct {
-	Rank                  int
-	Events, Replay, Topic string
-}
+func (b *Batch) Undo() { b.Events = b.Events[:len(b.Events)-1] }

@@ -1,17 +1,6 @@
 package route
 
-// BlockBytes is the length in canonical bytes of the blocks of a Content (prompt.BlockBytes).
-const BlockBytes = 128
-
-// Content is what a prompt consists of, as hashes. It is read during Route only and may be used again after.
-type Content struct {
-	Scope  uint64   // what the whole prompt depends on besides its text; the model and the tenant are mixed in by the router
-	Lead   int      // bytes rendered in front of the blocks and known by Scope alone: tools, functions, documents
-	Blocks []uint64 // Blocks[i] identifies the canonical bytes [0, (i+1)×BlockBytes)
-	Bytes  int      // canonical bytes, the rest after the last block included
-	Start  uint64   // what the first two messages say; 0 when the prompt has no messages
-	Text   Text     // what they are like; all zero when that is not known
-}
+import "github.com/warmpath/warmpath/fleet"
 
 // measure converts between the canonical bytes of a prompt and its tokens. The count of the conversation's last turn is an
 // anchor, since it is the engine's own; what is new is estimated.
@@ -52,8 +41,8 @@ func part(total, of, whole int) int {
 }
 
 // scopeOf mixes what separates caches: the model asked for, the tenant, and what the prompt depends on besides its text.
-func scopeOf(model, tenant string, c *Content) uint64 {
-	h := placeHash(&Request{Tenant: tenant, HashKey: model}, "")
+func scopeOf(model, tenant string, c *fleet.Content) uint64 {
+	h := placeHash(&fleet.Request{Tenant: tenant, HashKey: model}, "")
 	return scramble(h ^ scramble(c.Scope))
 }
 
@@ -105,10 +94,10 @@ func kept(blocks int) int {
 }
 
 // reachBytes is how many canonical bytes the first n kept blocks cover.
-func reachBytes(n int) int { return reach(n) * BlockBytes }
+func reachBytes(n int) int { return reach(n) * fleet.BlockBytes }
 
 // keys names the kept blocks of a content within a scope. None is 0, which names no block.
-func keys(to []uint64, scope uint64, c *Content) []uint64 {
+func keys(to []uint64, scope uint64, c *fleet.Content) []uint64 {
 	to = to[:0]
 	for n := 1; n <= kept(len(c.Blocks)); n++ {
 		k := (c.Blocks[reach(n)-1] ^ scope) * 0x9e3779b97f4a7c15

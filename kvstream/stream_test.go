@@ -1,0 +1,125 @@
+package kvstream
+
+import (
+	"slices"
+	"testing"
+)
+
+// storedEvent is blocks of four tokens after a parent.
+func storedEvent(parent uint64, hashes []uint64, tokens []uint32, session string) Event {
+	return Event{Kind: Stored, Hashes: hashes, Parent: parent, HasParent: parent != 0, Tokens: tokens, BlockTokens: 4, Session: session}
+}
+
+func TestKVSteps(t *testing.T) {
+	type message struct {
+		seq  uint64
+		at   float64
+		want Step
+	}
+	for name, messages := range map[string][]message{
+		"in order":              {{0, 1, Apply}, {1, 2, Apply}, {2, 2, Apply}},
+		"late":                  {{7, 1, Gap}},
+		"a gap":                 {{0, 1, Apply}, {2, 2, Gap}},
+		"the same twice":        {{0, 1, Apply}, {1, 2, Apply}, {0, 1, Drop}, {1, 2, Drop}, {2, 3, Apply}},
+		"another engine":        {{0, 1, Apply}, {1, 2, Apply}, {0, 9, Restart}},
+		"another one, late":     {{0, 1, Apply}, {1, 2, Apply}, {2, 3, Apply}, {1, 9, Restart}},
+		"a clock that is slow":  {{0, 1000, Apply}, {1, 999.5, Apply}},
+		"a clock that is reset": {{0, 1000, Apply}, {1, 5, Restart}},
+		"no clock":              {{0, 0, Apply}, {1, 0, Apply}, {1, 0, Drop}, {0, 0, Restart}},
+	} {
+		s := New(0)
+		var ops Ops
+		for i, m := range messages {
+			if got := s.Step(m.seq, m.at); got != m.want {
+				t.Errorf("%s: message %d (number %d at %v): step %d, want %d", name, i, m.seq, m.at, got, m.want)
+			}
+			if m.want == Apply {
+				s.Apply(m.seq, &Batch{At: m.at}, &ops)
+			}
+		}
+	}
+	s := New(0)
+	var ops Ops
+	s.Apply(0, &Batch{At: 1}, &ops)
+	s.Apply(1, &Batch{At: 2}, &ops)
+	if s.From() != 1 || !s.Same(1, 2) || s.Same(1, 3) || !s.Same(2, 9) {
+		t.Error("what is asked for again does not show whether the engine is the same")
+	}
+}
+
+// TestKVSmallerBlocksAfterRestart: an engine that is started anew with smaller blocks is followed as before. Within one life a smaller
+// block is one that is not full.
+func TestKVSmallerBlocksAfterRestart(t *testing.T) {
+	s := New(0)
+	var ops Ops
+	stored := func(seq, hash uint64, blockTokens int) {
+		ops.Reset()
+		e := Event{Kind: Stored, Hashes: []uint64{hash}, Tokens: make([]uint32, blockTokens), BlockTokens: blockTokens}
+		s.Apply(seq, &Batch{At: 1, Events: []Event{e}}, &ops)
+	}
+	stored(0, 1, 8)
+	if stored(1, 2, 4); ops.Len() != 0 {
+		t.Error("a block that is not full was followed")
+	}
+	s.Reset(true, 0)
+	if stored(0, 3, 4); ops.Len() != 1 || s.Held() != 1 {
+		t.Errorf("after a restart with smaller blocks: %d operations, %d blocks held, want one each", ops.Len(), s.Held())
+	}
+}
+
+// TestKVNamesAreTheTokens: two engines that hash differently, and one whose tokens are known, name the same prompt the same; another prompt, salt
+// or adapter has other names.
+func TestKVNamesAreTheTokens(t *testing.T) {
+	tokens := []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+	name := func(change func(e *Event)) []uint64 {
+		s := New(0)
+		var ops Ops
+		first := storedEvent(0, []uint64{101, 102}, tokens[:8], "")
+		change(&first)
+		second := storedEvent(first.Hashes[1], []uint64{first.Hashes[1] + 1}, tokens[8:], "")
+		s.Apply(0, &Batch{At: 1, Events: []Event{first, second}}, &ops)
+		return slices.Clone(ops.names)
+	}
+	base := name(func(*Event) {})
+	if other := name(func(e *Event) { e.Hashes = []uint64{7, 9} }); !slices.Equal(base, other) {
+		t.Errorf("another engine: %x, want %x", other, base)
+	}
+	if known := Names(append(slices.Clone(tokens), 13), 4, "", 0, nil); !slices.Equal(base, known) {
+		t.Errorf("known tokens: %x, want %x", known, base)
+	}
+	for what, change := range map[string]func(e *Event){
+		"salt": func(e *Event) { e.Salt = "s" }, "adapter": func(e *Event) { e.Adapter = "a" }, "extra": func(e *Event) { e.Extra = []uint64{5, 0} },
+		"tokens": func(e *Event) { e.Tokens = []uint32{9, 2, 3, 4, 5, 6, 7, 8} },
+	} {
+		if got := name(change); slices.Contains(base, got[0]) || slices.Contains(base, got[2]) {
+			t.Errorf("another %s has the same names", what)
+		}
+	}
+	salted := name(func(e *Event) { e.Salt = "s" })
+	if known := Names(tokens, 4, "s", 0, nil); !slices.Equal(salted, known) {
+		t.Errorf("known tokens with a salt: %x, want %x", known, salted)
+	}
+}
+
+// TestKVOrphans: blocks after one that is not known are counted and no more; so is what is removed and was never stored.
+func TestKVOrphans(t *testing.T) {
+	s := New(4)
+	var ops Ops
+	s.Apply(5, &Batch{At: 1, Events: []Event{
+		storedEvent(77, []uint64{1, 2}, []uint32{1, 2, 3, 4, 5, 6, 7, 8}, ""),
+		{Kind: Removed, Hashes: []uint64{1, 99}},
+		{Kind: Stored, Hashes: []uint64{2}, Medium: "CPU"}, // no tokens: another tier
+		{Kind: Stored, Hashes: []uint64{3}, Tokens: []uint32{1, 2}, BlockTokens: 2},
+		{Kind: Stored, Hashes: []uint64{4}, Tokens: []uint32{1, 2, 3, 4}, BlockTokens: 4, Windowed: true},
+		storedEvent(0, []uint64{11, 12, 13, 14}, make([]uint32, 16), ""),
+	}}, &ops)
+	c := s.Counts()
+	if c.Orphans != 2 || c.Unknown != 1 || c.Skipped != 2 || c.Overfull != 1 || s.Held() != 4 {
+		t.Errorf("got %+v, %d held", c, s.Held())
+	}
+	ops.Reset()
+	s.Apply(6, &Batch{At: 2, Events: []Event{{Kind: Removed, Hashes: []uint64{2}}}}, &ops)
+	if s.Held() != 4 {
+		t.Error("a block in two tiers is gone when one lets go of it")
+	}
+}
