@@ -22,6 +22,7 @@ type Request struct {
 	Kinds  []Kind // kinds of engine that speak the request's API, preferred to others; nil when all do
 	Native bool   // the API belongs to one kind of engine and may leave the model out
 	Tenant string // "" for the one tenant there is by default
+	Caller uint64 // tells apart whom engines may limit, by tenant and key: see Finished.Limited; 0 when nothing does
 
 	Session  string // explicit conversation id; "" when the client sent none
 	MintedID string // a fresh id to give the conversation when Session is "" and nothing else identifies it
@@ -43,6 +44,7 @@ type Request struct {
 	Pin     string   // endpoint name this request must go to; "" for none
 	Exclude []string // endpoint names this request must not go to
 	Tried   []string // endpoint names that already failed this request (retries)
+	Again   bool     // an engine that works may have computed some of it already: the retry budget is charged, and may refuse it with ErrRetryBudget
 	Instead Lease    // reservation of the same request that this one takes the place of; 0 for none. It ends by its own Finished, later
 
 	Waits bool // the door can keep it until its turn comes, see Decision.Waits

@@ -25,6 +25,7 @@ type flight struct {
 
 	request, tenant, session string
 	user                     session.Key // whose conversation it is by nothing but the user's id; see bind
+	caller                   uint64      // see Request.Caller
 	promptBytes, exactTokens int
 	text                     fleet.Text
 	decision                 Decision
@@ -83,7 +84,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *fleet.Reques
 	f := &r.flights[i]
 	*f = flight{
 		generation: f.generation + 1, open: true, ep: ep, incarnation: ep.incarnation, pool: p, class: req.Class, routed: now,
-		request: req.ID, tenant: req.Tenant, session: d.Session,
+		request: req.ID, tenant: req.Tenant, session: d.Session, caller: req.Caller,
 		maxTokens: req.MaxTokens, promptBytes: req.PromptBytes, exactTokens: req.PromptTokens, decision: *d,
 		leg: d.Leg, policy: p.policyFor(d.Leg),
 		index: i, epoch: ep.epoch, stream: req.Stream || d.Leg == fleet.LegPrefill, waitMs: r.view.Candidates[index].WaitMs - r.view.Candidates[index].LinkMs, msPerToken: r.view.Candidates[index].MsPerToken, chain: f.chain[:0], story: f.story,
@@ -168,6 +169,7 @@ func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 	f.prefilled = true
 	if f.class != fleet.Aside && f.incarnation == f.ep.incarnation {
 		f.ep.lives(now)
+		f.ep.refusals.accept(f.sent)
 	}
 	if f.trial && f.incarnation == f.ep.incarnation { // it computes again; its stream may last for hours
 		f.trial = false

@@ -93,21 +93,52 @@ func (e *endpoint) usable(now time.Time) int {
 	case fleet.StateBusy:
 		return 2
 	case fleet.StateEjected:
-		return 3
+		return outcast
 	default:
 		return unusable
 	}
 }
 
-const unusable = 100
+// The ranks with a name.
+const (
+	outcast  = 3
+	unusable = 100
+)
 
-// gather takes the members of the best rank that has any.
+// gather takes the members of the best rank that has any. Those that only failed requests have ejected are as good as others when
+// too few others are left.
 func (r *Router) gather(now time.Time, p *pool, req *fleet.Request) {
+	if all, ejected, judged := r.gatherBy(now, p, req, false); r.panics(all, ejected, judged) {
+		r.panicked++
+		r.members, r.view.Candidates = r.members[:0], r.view.Candidates[:0]
+		r.gatherBy(now, p, req, true)
+	}
+}
+
+// gatherBy does so, with or without regard to failed requests. It counts the members that could do the work and are not down, those of them
+// that are ejected, and those of these that failed requests alone have ejected.
+func (r *Router) gatherBy(now time.Time, p *pool, req *fleet.Request, regardless bool) (all, ejected, judged int) {
 	best := unusable
 	for i := range p.members {
 		m := &p.members[i]
 		rank := m.ep.usable(now)
-		if rank >= unusable || rank > best || !r.takes(p, m.ep, req) || slices.Contains(tried(req, r.leg), m.ep.spec.Name) || slices.Contains(req.Exclude, m.ep.spec.Name) {
+		if rank >= unusable || !r.takes(p, m.ep, req) {
+			continue
+		}
+		all++
+		if rank == outcast {
+			ejected++
+			if m.ep.judged(now) {
+				judged++
+				if regardless {
+					rank = 0
+				}
+			}
+		}
+		if rank < 2 && m.ep.refusals.stops(now, req.Caller) {
+			rank = 2
+		}
+		if rank > best || slices.Contains(tried(req, r.leg), m.ep.spec.Name) || slices.Contains(req.Exclude, m.ep.spec.Name) {
 			continue
 		}
 		if rank < best {
@@ -116,6 +147,7 @@ func (r *Router) gather(now time.Time, p *pool, req *fleet.Request) {
 		}
 		r.add(now, m)
 	}
+	return all, ejected, judged
 }
 
 func (r *Router) holderOf(now time.Time, req *fleet.Request) (string, bool) {

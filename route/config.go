@@ -35,11 +35,16 @@ type Config struct {
 	EjectAfter int           // failures in a row, by the endpoint's fault, that eject it; default 3
 	EjectFor   time.Duration // the first ejection; doubles with each further one; default 1 s
 	EjectMax   time.Duration // the longest ejection; default 30 s
+	EjectShare float64       // of a pool's endpoints that may be ejected for failed requests at once, never the last; at least one of two may; default 0.5, negative none
+	PanicShare float64       // of a pool's endpoints that must not be ejected for failed requests to count when choosing; default 0.5, negative none
 	Silent     time.Duration // how long an endpoint whose answers are overdue may give no sign of life before it is ejected; default 10 s, negative for ever
 	BusyFor    time.Duration // how long 429 or 503 without Retry-After keeps traffic away; default 1 s
 	BusyMax    time.Duration // the longest Retry-After that is believed; default 30 s
 	Ramp       time.Duration // how long an endpoint that joins or comes back takes to get its full share; default 10 s
 	StaleAfter time.Duration // a load report older than this counts for nothing; default 10 s
+
+	RetryShare float64 // retries of the last minute as a share of its requests; default 0.2, negative none
+	RetryFloor int     // retries in a minute that are allowed however few requests there are; default 10, negative none
 }
 
 // WithDefaults fills in what is zero.
@@ -59,6 +64,17 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.EjectAfter == 0 {
 		c.EjectAfter = 3
+	}
+	share := func(s *float64, v float64) {
+		if *s == 0 {
+			*s = v
+		}
+	}
+	share(&c.EjectShare, 0.5)
+	share(&c.PanicShare, 0.5)
+	share(&c.RetryShare, 0.2)
+	if c.RetryFloor == 0 {
+		c.RetryFloor = 10
 	}
 	set(&c.ResponseTTL, 24*time.Hour)
 	set(&c.EjectFor, time.Second)

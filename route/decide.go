@@ -35,6 +35,18 @@ func (r *Router) swap() {
 // With Request.Leg only that leg of a request that was split before is decided, again: Plan.Prefill with LegPrefill, the plan's
 // own Decision with LegDecode. The errors are those of Route.
 func (r *Router) Decide(now time.Time, req *fleet.Request) (Plan, error) {
+	if !r.retries.allow(now, req) {
+		return Plan{}, ErrRetryBudget
+	}
+	p, err := r.plan(now, req)
+	if err == nil {
+		r.retries.enter(now, req)
+	}
+	return p, err
+}
+
+// plan does so, whatever the retry budget says.
+func (r *Router) plan(now time.Time, req *fleet.Request) (Plan, error) {
 	p, err := r.poolFor(req)
 	if err != nil {
 		return Plan{}, err

@@ -49,6 +49,8 @@ type Finished struct {
 	Lease      fleet.Lease
 	Outcome    fleet.Outcome
 	RetryAfter time.Duration // with Busy: how long the engine asked for, 0 when it did not say
+	Limited    bool          // with Busy: it was 429, which may speak of the request's Caller alone
+	Alike      bool          // with EngineError and TimedOut: the request has failed so at another endpoint, and may be at fault itself
 	Usage      fleet.Usage
 	Response   string // id under which the endpoint now holds a response, "" for none
 }

@@ -30,9 +30,10 @@ type endpoint struct {
 	ejectedUntil time.Time // zero when not ejected
 	unreachable  bool      // ejected because it could not be connected to: a good probe lifts it
 	busyUntil    time.Time
-	cause        string // of the last failure, for people
-	trial        bool   // its ejection ended and nothing has succeeded yet: one request at a time
-	trials       int    // requests now testing it
+	refusals     refusals // by which it is busy for some callers only
+	cause        string   // of the last failure, for people
+	trial        bool     // its ejection ended and nothing has succeeded yet: one request at a time
+	trials       int      // requests now testing it
 	rampFrom     time.Time
 	lifeAt       time.Time // when something last came of an answer of its
 	silentAt     time.Time // when it was ejected because nothing came any more; zero when it was not, or something has come since
@@ -178,7 +179,7 @@ func (r *Router) update(ep *endpoint, spec fleet.Endpoint, source string) {
 		ep.report, ep.probed, ep.loadAt = fleet.Report{}, false, time.Time{}
 		ep.failures, ep.ejections, ep.ejectedUntil, ep.unreachable, ep.cause = 0, 0, time.Time{}, false, ""
 		ep.trial, ep.trials, ep.busyUntil, ep.rampFrom = false, 0, time.Time{}, time.Time{}
-		ep.lifeAt, ep.silentAt = time.Time{}, time.Time{}
+		ep.lifeAt, ep.silentAt, ep.refusals = time.Time{}, time.Time{}, nil
 		ep.incarnation++
 		r.lostCache(ep)
 		ep.cache, ep.speed, ep.transfer, ep.pace = cache{}, speed{}, transfer{}, pace{}
@@ -277,27 +278,28 @@ func (r *Router) blame(now time.Time, ep *endpoint, f *flight, ev *Finished) {
 	case fleet.OK:
 		if f.class != fleet.Aside { // a count of tokens succeeds on an engine that has stopped computing
 			ep.recovered(now)
+			ep.refusals.accept(f.sent)
 		}
 	case fleet.Busy:
-		wait := ev.RetryAfter
-		if wait <= 0 {
-			wait = r.cfg.BusyFor
-		}
-		ep.busyUntil = now.Add(min(wait, r.cfg.BusyMax))
-		ep.cause = "it asked for less traffic (429 or 503)"
+		r.refused(now, ep, f, ev)
 	case fleet.ConnectFailed:
 		ep.failed++
 		ep.failures++
 		ep.cause = "it could not be connected to"
-		r.eject(now, ep)
-		ep.unreachable = true
+		if r.mayEject(now, ep, f, ep.failures == 1) {
+			r.eject(now, ep)
+			ep.unreachable = true
+		}
 	case fleet.EngineError, fleet.TimedOut:
+		if ev.Alike { // it may be the request's fault
+			return
+		}
 		ep.failed++
 		ep.failures++
 		if !ep.silent(now) {
 			ep.cause = fmt.Sprintf("%d requests in a row failed (%s)", ep.failures, ev.Outcome)
 		}
-		if ep.failures >= r.cfg.EjectAfter || f.trial {
+		if (ep.failures >= r.cfg.EjectAfter || f.trial) && r.mayEject(now, ep, f, ep.failures == r.cfg.EjectAfter) {
 			r.eject(now, ep)
 			ep.unreachable = false
 		}

@@ -76,7 +76,10 @@ type Router struct {
 
 	late interruptions // of answers, where roles are free
 
+	retries retries
+
 	decisions, doubleFinished uint64
+	spared, panicked          uint64
 }
 
 // New makes a router. It panics on a Config that does not pass Validate.
@@ -99,6 +102,7 @@ func New(c Config) *Router {
 		pcg:       rand.NewPCG(0, 0),
 		counting:  c.Counting,
 		awaiting:  c.Awaiting,
+		retries:   newRetries(&c),
 	}
 	// Ids that no client ever sends back must not push out conversations that live: they have a table of their own.
 	unclaimed := c.Sessions
@@ -113,8 +117,20 @@ func New(c Config) *Router {
 }
 
 // Route decides where a request goes and reserves its work there. The errors are *UnknownModelError,
-// *ModelRequiredError, *PinError and *NoEndpointError.
+// *ModelRequiredError, *PinError, *NoEndpointError and, with Request.Again, ErrRetryBudget.
 func (r *Router) Route(now time.Time, req *fleet.Request) (Decision, error) {
+	if !r.retries.allow(now, req) {
+		return Decision{}, ErrRetryBudget
+	}
+	d, err := r.place(now, req)
+	if err == nil {
+		r.retries.enter(now, req)
+	}
+	return d, err
+}
+
+// place does so, whatever the retry budget says.
+func (r *Router) place(now time.Time, req *fleet.Request) (Decision, error) {
 	p, err := r.poolFor(req)
 	if err != nil {
 		return Decision{}, err
@@ -170,7 +186,10 @@ type Stats struct {
 	SessionHits      uint64
 	SessionMisses    uint64
 	SessionEvictions uint64
-	Responses        int // response ids remembered
+	Responses        int    // response ids remembered
+	RetriesRefused   uint64 // further attempts that the retry budget had no room for
+	EjectionsSpared  uint64 // failed requests that ejected nothing, since as much of the pool was as may be
+	Panics           uint64 // decisions on a leg with so few endpoints left that failed requests at the others were ignored
 }
 
 // Stats is a snapshot of the counters.
@@ -180,6 +199,7 @@ func (r *Router) Stats() Stats {
 		Decisions: r.decisions, Leases: r.open, DoubleFinished: r.doubleFinished,
 		Sessions:    r.sessions.Len() + r.newborn.Len(),
 		SessionHits: s.Hits, SessionMisses: s.Misses, SessionEvictions: s.Evictions,
-		Responses: r.responses.Len(),
+		Responses:      r.responses.Len(),
+		RetriesRefused: r.retries.refused, EjectionsSpared: r.spared, Panics: r.panicked,
 	}
 }

@@ -1,6 +1,7 @@
 package route_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -29,6 +30,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdat
 //	> disagg when [threshold] [strict]              before anything else but aliases, see split_script_test.go
 //	> decide id ... [leg=prefill|decode] [decoder=d] [triedp=p] [fails] [unfit] | moving id
 //	> signs [name=ago]...                            what streams under way tell
+//	> many n [...] | retry n [...] | unseen n [...]  n requests, retries, and retries that cost nobody anything
 //	> drain name | undrain name | wait 2s | status | models | stats
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -126,6 +128,8 @@ func (p *player) do(words []string) {
 		p.observe(route.Drain{Endpoint: args[0], Off: true})
 	case "route":
 		p.route(args)
+	case "many", "retry", "unseen":
+		p.repeat(verb, args)
 	case "decide":
 		p.decide(args)
 	case "moving":
@@ -160,6 +164,9 @@ func (p *player) do(words []string) {
 	case "stats":
 		s := p.r.Stats()
 		p.say("leases %d, sessions %d, responses %d, finished twice %d", s.Leases, s.Sessions, s.Responses, s.DoubleFinished)
+		if s.RetriesRefused+s.EjectionsSpared+s.Panics > 0 {
+			p.say("retries refused %d, ejections spared %d, panics %d", s.RetriesRefused, s.EjectionsSpared, s.Panics)
+		}
 	default:
 		p.t.Fatalf("unknown verb %q", verb)
 	}
@@ -183,6 +190,28 @@ func (p *player) route(args []string) {
 		req.ID, d.Endpoint.Name, d.Reason, d.Candidates, d.Model, d.Pool, d.Session, d.FirstTurn, d.PromptTokens, d.CachedTokens)
 }
 
+// repeat has the same request come several times, each of which ends well at once, and says how many were given an endpoint.
+func (p *player) repeat(verb string, args []string) {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req := p.request(args)
+	req.Again = verb == "retry"
+	taken := 0
+	for range n {
+		d, err := p.r.Route(p.now, &req)
+		switch {
+		case err == nil:
+			taken++
+			p.r.Observe(p.now, route.Finished{Lease: d.Lease})
+		case !errors.Is(err, route.ErrRetryBudget):
+			p.t.Fatal(err)
+		}
+	}
+	p.say("%d of %d", taken, n)
+}
+
 func (p *player) request(args []string) fleet.Request {
 	req := fleet.Request{ID: args[0], Seed: 1, MintedID: "minted-" + args[0], Splits: true, Stream: true}
 	for _, a := range args[1:] {
@@ -199,6 +228,8 @@ func (p *player) request(args []string) fleet.Request {
 			req.MaxTokens = n
 		case "class":
 			req.Class = map[string]fleet.Class{"turn": fleet.Turn, "embed": fleet.Embed, "aside": fleet.Aside}[v]
+		case "caller":
+			req.Caller = uint64(n)
 		case "pin":
 			req.Pin = v
 		case "exclude":
@@ -322,6 +353,10 @@ func finished(l fleet.Lease, args []string) route.Finished {
 		switch k {
 		case "retry":
 			f.RetryAfter, _ = time.ParseDuration(v)
+		case "limited":
+			f.Limited = true
+		case "alike":
+			f.Alike = true
 		case "response":
 			f.Response = v
 		case "usage":

@@ -1,0 +1,91 @@
+package route
+
+import "time"
+
+// An engine, or what stands before it, may limit each client by its key. Such a 429 says nothing to others: the endpoint is busy for that
+// caller alone. An engine that is full refuses whoever comes: the endpoint is busy for all when it has refused two callers and accepted
+// nothing in between.
+
+// mostRefusals bounds the callers that are remembered of an endpoint.
+const mostRefusals = 64
+
+// refusal is a 429 that one caller got.
+type refusal struct {
+	caller    uint64
+	at, until time.Time
+	accepted  bool // the endpoint has accepted something that was sent later
+}
+
+// refusals are those of one endpoint, the oldest first.
+type refusals []refusal
+
+// stops reports whether the endpoint has asked the caller for less traffic.
+func (s refusals) stops(now time.Time, caller uint64) bool {
+	if caller == 0 {
+		return false
+	}
+	for i := range s {
+		if s[i].caller == caller {
+			return now.Before(s[i].until)
+		}
+	}
+	return false
+}
+
+// add notes a refusal. all is until when the endpoint is busy for every caller; zero when nothing says so.
+func (s *refusals) add(now time.Time, caller uint64, until time.Time) (all time.Time) {
+	kept := (*s)[:0]
+	for _, v := range *s {
+		if v.caller == caller || !now.Before(v.until) {
+			continue
+		}
+		kept = append(kept, v)
+		if !v.accepted {
+			all = later(all, earlier(v.until, until))
+		}
+	}
+	if len(kept) == mostRefusals {
+		kept = append(kept[:0], kept[1:]...)
+	}
+	*s = append(kept, refusal{caller: caller, at: now, until: until})
+	return all
+}
+
+// accept notes that the endpoint has accepted what it was sent at a time.
+func (s refusals) accept(sent time.Time) {
+	for i := range s {
+		if sent.After(s[i].at) {
+			s[i].accepted = true
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// refused takes in that the endpoint answered a request with 429 or 503.
+func (r *Router) refused(now time.Time, ep *endpoint, f *flight, ev *Finished) {
+	wait := ev.RetryAfter
+	if wait <= 0 {
+		wait = r.cfg.BusyFor
+	}
+	until := now.Add(min(wait, r.cfg.BusyMax))
+	if !ev.Limited || f.caller == 0 {
+		ep.busyUntil, ep.cause = until, "it asked for less traffic (429 or 503)"
+		return
+	}
+	if all := ep.refusals.add(now, f.caller, until); all.After(ep.busyUntil) {
+		ep.busyUntil, ep.cause = all, "it asked several clients for less traffic (429)"
+	}
+}
