@@ -129,6 +129,7 @@ func (p *player) unfetched(now int64, i int) {
 	p.busy[at] = without(p.busy[at], int32(i))
 	p.out[f.row-1].Retries++
 	outcome := fleet.EngineError
+	f.again = true
 	if f.suspect {
 		f.tried = append(f.tried, p.Fleet.Endpoints[at].Name)
 	} else {

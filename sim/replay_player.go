@@ -72,6 +72,7 @@ type flying struct {
 	chain   []uint64
 	attempt uint64
 	tried   []string
+	again   bool // the next attempt is charged to the retry budget
 
 	token        int64            // when the latest token came
 	hand         int32            // of hands, from 1, when it is split

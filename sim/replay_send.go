@@ -42,7 +42,8 @@ func (p *player) place(now int64, i int) {
 	p.oracle.now, p.oracle.turn = now, i
 	for {
 		f.attempt++
-		p.req.Seed, p.req.Tried = p.drawn(i), f.tried
+		p.req.Seed, p.req.Tried, p.req.Again = p.drawn(i), f.tried, f.again
+		f.again = false
 		plan, err := p.decide(f.router, now, i)
 		p.settle(now, i)
 		if err != nil {
@@ -93,6 +94,7 @@ func (p *player) hand(now int64, i int) bool {
 		return true
 	}
 	p.out[f.row-1].Retries++
+	f.again = outcome == fleet.Busy
 	if f.tried = append(f.tried, p.Fleet.Endpoints[at].Name); len(f.tried) == len(p.engines) {
 		p.failed(now, i)
 		return true
@@ -211,7 +213,7 @@ func (p *player) fail(now int64, at int) {
 			p.failed(now, int(i))
 			continue
 		}
-		f.tried = append(f.tried, p.Fleet.Endpoints[at].Name)
+		f.tried, f.again = append(f.tried, p.Fleet.Endpoints[at].Name), true
 		p.out[f.row-1].Retries++
 		p.place(now, int(i))
 	}

@@ -165,7 +165,7 @@ func (p *player) elsewhere(now int64, i int, outcome fleet.Outcome) (route.Decis
 	}
 	f.triedPrefill = append(f.triedPrefill, p.Fleet.Endpoints[h.from].Name)
 	p.askAgain(i)
-	p.req.Leg, p.req.Decoder = fleet.LegPrefill, p.Fleet.Endpoints[f.engine].Name
+	p.req.Leg, p.req.Decoder, p.req.Again = fleet.LegPrefill, p.Fleet.Endpoints[f.engine].Name, outcome == fleet.Busy || outcome == fleet.EngineError
 	plan, err := p.decide(f.router, now, i)
 	if err != nil {
 		return route.Decision{}, false
@@ -270,7 +270,7 @@ func (p *player) decode(now int64, i int) {
 			p.failed(now, i)
 			return
 		}
-		f.tried = append(f.tried, p.Fleet.Endpoints[f.engine].Name)
+		f.tried, f.again = append(f.tried, p.Fleet.Endpoints[f.engine].Name), outcome != fleet.ConnectFailed
 		p.out[f.row-1].Retries++
 		if outcome != fleet.ConnectFailed || now-h.readyAt > int64(keptFor) {
 			p.unhold(now, f.hand-1) // it was asked and refused, and has let the prefiller know
