@@ -81,6 +81,7 @@ func (a *attempt) end() {
 		c.split.answer = a.fin.Usage
 		c.split.join(a.fin.Outcome == fleet.OK)
 	}
+	a.fin.Alike = c.alike(a.fin.Outcome)
 	c.served.Outcome, c.served.Usage = a.fin.Outcome, c.split.honest(a.fin.Usage)
 	a.over()
 	c.p.fleet.Observe(a.fin)
@@ -122,9 +123,7 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 	}
 	defer res.Body.Close()
 	a.status = res.StatusCode
-	if a.fin.Outcome = outcomeOf(res.StatusCode); a.fin.Outcome == fleet.Busy {
-		a.fin.RetryAfter = retryAfter(res.Header)
-	}
+	a.judge(res)
 	if a.fin.Outcome == fleet.Busy || a.fin.Outcome == fleet.EngineError {
 		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", d.Endpoint.Name, "status", res.StatusCode)
 		blamed := a.blamed()
@@ -148,20 +147,6 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 		return a.lost(err)
 	}
 	return a.relay(res)
-}
-
-// outcomeOf is what the status of an answer means for the endpoint's books.
-func outcomeOf(status int) fleet.Outcome {
-	switch {
-	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
-		return fleet.Busy
-	case status >= 500 && status != http.StatusNotImplemented:
-		return fleet.EngineError
-	case status >= 400:
-		return fleet.ClientError
-	default:
-		return fleet.OK
-	}
 }
 
 // lost concludes an attempt that brought no answer, or only the beginning of one that the client has not seen.
@@ -235,7 +220,9 @@ func (a *attempt) another() *route.Plan {
 	}
 	c.req.Trail = nil // it has been followed
 	c.req.Instead = a.d.Lease
+	c.req.Again = a.computed()
 	plan, err := c.split.redecide(a, c)
+	c.req.Again = false
 	if err != nil {
 		return nil
 	}

@@ -31,16 +31,17 @@ type call struct {
 	peer  h1.Peer     // tells of that; nil when net/http does
 	untie func() bool // then it ends that
 
-	prompt  prompt.Prompt
-	content *content      // until the first decision; nil when conversations are not recognised by content
-	ourKey  bool          // the client's API key names its tenant, and is not the engine's
-	about   fleet.Content // what another attempt needs of it
-	blocks  []uint64      // kept from call to call for about.Blocks
-	body    *payload      // nil while the body is passed on as it streams in
-	req     fleet.Request
-	span    *tracing.Span
-	served  live.Served
-	sent    atomic.Bool // the client has seen a byte, or at least the header: nothing may be retried
+	prompt   prompt.Prompt
+	content  *content      // until the first decision; nil when conversations are not recognised by content
+	ourKey   bool          // the client's API key names its tenant, and is not the engine's
+	about    fleet.Content // what another attempt needs of it
+	blocks   []uint64      // kept from call to call for about.Blocks
+	body     *payload      // nil while the body is passed on as it streams in
+	req      fleet.Request
+	span     *tracing.Span
+	served   live.Served
+	failures uint16      // the outcomes of attempts that failed by their engine's fault, a bit each
+	sent     atomic.Bool // the client has seen a byte, or at least the header: nothing may be retried
 
 	upload  *upload     // the body, while it is passed on as it streams in
 	plan    route.Plan  // the first decision

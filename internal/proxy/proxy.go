@@ -5,6 +5,7 @@ package proxy
 
 import (
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -93,6 +94,7 @@ type Proxy struct {
 	catalog catalog
 	asks    askBook
 
+	callers   maphash.Seed // see callerOf
 	inquiries inquiries
 	returns   *returns // nil unless decoders hand KV cache back
 	draining  atomic.Bool
@@ -118,7 +120,7 @@ type Options struct {
 func New(o Options) *Proxy {
 	p := &Proxy{
 		cfg: o.Config.WithDefaults(), fleet: o.Fleet, transport: o.Transport, tracer: o.Tracer, log: o.Log, parser: o.Parser,
-		unreached: o.Unreached, decided: o.Decided, placed: o.Placed,
+		unreached: o.Unreached, decided: o.Decided, placed: o.Placed, callers: maphash.MakeSeed(),
 	}
 	p.returns = newReturns(p.cfg.Bidirectional)
 	if p.unreached == nil {

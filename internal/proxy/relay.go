@@ -97,7 +97,7 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 		return nil, true
 	}
 	if code, said, ok := r.complaint(piece); ok {
-		r.fin.Outcome = r.failure(code)
+		r.fail(code)
 		blamed := r.blamed()
 		if r.fin.Outcome != fleet.ClientError {
 			if next = r.another(); next != nil {
@@ -220,11 +220,11 @@ func (r *relay) begun() bool {
 	return r.fin.Outcome == fleet.OK && (!r.events || r.scanner.Data())
 }
 
-// failure is what an error in an answer of status 200 means for the endpoint's books.
-func (r *relay) failure(code int) fleet.Outcome {
+// fail notes what an error in an answer of status 200 means for the endpoint's books.
+func (r *relay) fail(code int) {
 	r.c.p.log.Warn("engine reported an error within its answer", "request", r.c.served.ID, "endpoint", r.d.Endpoint.Name,
 		"code", code, "sent", r.c.sent.Load())
-	return outcomeOfError(code)
+	r.fin.Outcome, r.fin.Limited = outcomeOfError(code), code == http.StatusTooManyRequests
 }
 
 // outcomeOfError is what an error with status 200 means for the endpoint's books, by the status that it names itself.
@@ -305,7 +305,7 @@ func (r *relay) finish() (next *route.Plan) {
 			r.fin.Response = r.scanner.ResponseID()
 		}
 		if r.scanner.Failed() && r.fin.Outcome == fleet.OK {
-			r.fin.Outcome = r.failure(r.scanner.ErrorCode()) // it told the client by itself
+			r.fail(r.scanner.ErrorCode()) // it told the client by itself
 		}
 	} else if r.fin.Outcome == fleet.OK {
 		r.fin.Usage, _ = engine.ParseUsage(c.api.String(), r.tail.bytes)

@@ -34,6 +34,7 @@ type split struct {
 	readyAt time.Time
 	failed  int         // prefill legs that failed
 	stood   bool        // the last one that ended stood in the router's line
+	charged bool        // another one in its place is charged to the retry budget
 	answer  fleet.Usage // of the decode leg that is over
 	suspect bool        // a decoder has failed once: it may have been the transfer
 	spared  int         // how many prefillers had failed when that was: the next of them may be asked again where there is no other
@@ -185,7 +186,7 @@ func (s *split) ask() error {
 	s.expect(message.Await)
 	err = s.exchange(a, &message)
 	again := s.misled(a)
-	s.prefill.Outcome, s.prefill.RetryAfter = a.fin.Outcome, a.fin.RetryAfter
+	s.took(a)
 	if again {
 		s.c.p.log.Warn("what a decoder held of the conversation could not be fetched", "request", s.c.served.ID, "endpoint", a.d.Endpoint.Name, "error", unsaid(err))
 	}
@@ -206,13 +207,12 @@ func (s *split) exchange(a *attempt, message *engine.Message) error {
 	if err != nil {
 		return a.conclude(err)
 	}
-	if a.fin.Outcome = outcomeOf(res.StatusCode); a.fin.Outcome != fleet.OK {
-		a.fin.RetryAfter = retryAfter(res.Header)
+	if a.judge(res); a.fin.Outcome != fleet.OK {
 		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", a.d.Endpoint.Name, "status", res.StatusCode, "leg", "prefill")
 		return &legError{leg: fleet.LegPrefill, status: res.StatusCode, said: errorText(body), retryAfter: a.fin.RetryAfter}
 	}
 	if code, said, failed := engine.ErrorAnswer(body); failed {
-		a.fin.Outcome = outcomeOfError(code)
+		a.fin.Outcome, a.fin.Limited = outcomeOfError(code), code == http.StatusTooManyRequests
 		return &legError{leg: fleet.LegPrefill, status: max(code, http.StatusInternalServerError), said: said}
 	}
 	s.handed, err = s.conn.Reply(&s.x, body)
@@ -222,6 +222,12 @@ func (s *split) exchange(a *attempt, message *engine.Message) error {
 	c.p.fleet.Observe(route.FirstByte{Lease: s.prefill.Lease})
 	s.ready, s.readyAt = err == nil, time.Now()
 	return err
+}
+
+// took notes how an attempt at the prefill leg ended.
+func (s *split) took(a *attempt) {
+	s.prefill.Outcome, s.prefill.RetryAfter, s.prefill.Limited = a.fin.Outcome, a.fin.RetryAfter, a.fin.Limited
+	s.charged = a.computed()
 }
 
 // readReply reads a prefiller's whole reply.
@@ -257,6 +263,9 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 	c.req.Leg, c.req.Prefiller = fleet.LegDecode, s.plan.Prefill.Endpoint.Name
 	plan, err := c.decide()
 	c.req.Leg = fleet.LegWhole
+	if errors.Is(err, route.ErrRetryBudget) {
+		return plan, err
+	}
 	if err != nil { // the one that computed the prompt may answer as well, from its own cache
 		s.moved()
 		s.ready = false
@@ -270,7 +279,7 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 func (s *split) afresh() (route.Plan, error) {
 	c := s.c
 	plan, err := c.decide()
-	if err != nil && s.suspect && s.spared < len(c.req.TriedPrefill) {
+	if err != nil && !errors.Is(err, route.ErrRetryBudget) && s.suspect && s.spared < len(c.req.TriedPrefill) {
 		c.req.TriedPrefill, s.spared = slices.Delete(c.req.TriedPrefill, s.spared, s.spared+1), mostReply
 		plan, err = c.decide()
 	}
@@ -285,6 +294,7 @@ func (s *split) moved() {
 	if s.ready {
 		s.prefill.Outcome = fleet.OK
 	}
+	s.prefill.Alike = s.c.alike(s.prefill.Outcome)
 	s.c.p.fleet.Observe(s.prefill)
 	s.prefill = route.Finished{}
 }

@@ -18,7 +18,7 @@ func (s *split) begin() (*attempt, error) {
 		if err = a.conclude(err); err == nil {
 			err = errBroken // the client left
 		}
-		s.prefill.Outcome = a.fin.Outcome
+		s.took(a)
 	}
 	s.stood = a.waits
 	return a, err
@@ -65,8 +65,9 @@ func (s *split) elsewhere() bool {
 	}
 	c.req.Leg, c.req.Decoder = fleet.LegPrefill, s.plan.Endpoint.Name
 	c.keepSession(s.plan.Session)
+	c.req.Again = s.charged
 	plan, err := c.p.fleet.Decide(&c.req)
-	c.req.Leg = fleet.LegWhole
+	c.req.Leg, c.req.Again = fleet.LegWhole, false
 	if err != nil {
 		return false
 	}

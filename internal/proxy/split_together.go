@@ -55,7 +55,7 @@ func (s *split) together() (next *route.Plan) {
 	go func() {
 		defer close(b.done)
 		err := s.exchangeBeside(b.attempt, &toPrefill)
-		s.prefill.Outcome, s.prefill.RetryAfter = b.attempt.fin.Outcome, b.attempt.fin.RetryAfter
+		s.took(b.attempt)
 		if err == nil && s.ready {
 			s.c.p.fleet.Observe(route.Transferring{Lease: decode})
 			return

@@ -77,6 +77,7 @@ func (c *call) admit() bool {
 		return false
 	}
 	c.req.Tenant, c.ourKey = name, byKey
+	c.req.Caller = callerOf(c.p.callers, name, c.r.Header)
 	return true
 }
 

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
-
-	"github.com/warmpath/warmpath/fleet"
 )
 
 // upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint and then both directions of bytes, for as long as both
@@ -30,9 +28,7 @@ func (c *call) upgrade() {
 		Rewrite:   a.rewrite,
 		ModifyResponse: func(res *http.Response) error {
 			c.served.Status, a.status = res.StatusCode, res.StatusCode
-			if a.fin.Outcome = outcomeOf(res.StatusCode); a.fin.Outcome == fleet.Busy {
-				a.fin.RetryAfter = retryAfter(res.Header)
-			}
+			a.judge(res)
 			a.watch.begun.Store(true)
 			a.watch.deadline.Store(0) // from here on either end may be silent for as long as it likes
 			c.sent.Store(true)

@@ -1,0 +1,68 @@
+package proxy
+
+import (
+	"errors"
+	"hash/maphash"
+	"net/http"
+
+	"github.com/warmpath/warmpath/fleet"
+)
+
+// judge notes what the status of an answer means for the endpoint's books.
+func (a *attempt) judge(res *http.Response) {
+	a.fin.Outcome = outcomeOf(res.StatusCode)
+	if a.fin.Outcome == fleet.Busy {
+		a.fin.RetryAfter, a.fin.Limited = retryAfter(res.Header), res.StatusCode == http.StatusTooManyRequests
+	}
+}
+
+// outcomeOf is what the status of an answer means for the endpoint's books.
+func outcomeOf(status int) fleet.Outcome {
+	switch {
+	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
+		return fleet.Busy
+	case status >= 500 && status != http.StatusNotImplemented:
+		return fleet.EngineError
+	case status >= 400:
+		return fleet.ClientError
+	default:
+		return fleet.OK
+	}
+}
+
+// computed reports whether an engine that works may have spent something on the attempt, so that another one is further load: the retry
+// budget is charged for it. It is not for what the router takes away from engines that hang or are gone.
+func (a *attempt) computed() bool {
+	if a.waits || a.fin.Outcome == fleet.ConnectFailed {
+		return false
+	}
+	cause := a.watch.Cause()
+	return !errors.Is(cause, errSilent) && !errors.Is(cause, errDown) && !errors.Is(cause, errRefusing)
+}
+
+// alike reports whether the call has failed so before: a request that fails at one engine after another may be at fault itself, and only
+// the first of them is blamed.
+func (c *call) alike(o fleet.Outcome) bool {
+	if o != fleet.EngineError && o != fleet.TimedOut {
+		return false
+	}
+	was := c.failures&(1<<o) != 0
+	c.failures |= 1 << o
+	return was
+}
+
+// callerOf tells apart those whom engines may limit one by one: by the tenant, and by the keys that a request carries. It is 0 for requests
+// with neither.
+func callerOf(seed maphash.Seed, tenant string, h http.Header) uint64 {
+	authorization, key := h.Get("Authorization"), h.Get("X-Api-Key")
+	if tenant == "" && authorization == "" && key == "" {
+		return 0
+	}
+	var hash maphash.Hash
+	hash.SetSeed(seed)
+	for _, s := range [...]string{tenant, authorization, key} {
+		_, _ = hash.WriteString(s)
+		_ = hash.WriteByte(0) // no header holds it
+	}
+	return hash.Sum64() | 1
+}
