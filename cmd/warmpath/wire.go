@@ -91,12 +91,12 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 	r.trt = newTRTServe(cfg, b, &http.Client{Transport: r.transport}, log)
 	meter := metrics.New(metrics.Config{Version: b.Version, Commit: b.Revision})
 	tally := admin.NewTally()
-	r.fleet = live.New(route.New(route.Config{
+	r.fleet = live.New(route.New(bounded(cfg, route.Config{
 		Policy: newPolicy, PolicyName: cfg.Policy.WithDefaults().Name, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: why.on(),
 		Silent: cfg.Health.SilentFor(), EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
 		BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
 		Counting: r.shadow != nil && r.shadow.CountsBlocks(), Awaiting: r.shadow != nil, Disaggregation: disaggregation, Queue: cfg.Queue.Of(cfg.Policy),
-	}), time.Now, meter.Listener(), tally.Listener(), why.listener(), r.shadowListener(), r.recording.listener(), r.events.Listener(), r.trt.Listener(), live.Logger(log, cfg.Log.Requests))
+	})), time.Now, meter.Listener(), tally.Listener(), why.listener(), r.shadowListener(), r.recording.listener(), r.events.Listener(), r.trt.Listener(), live.Logger(log, cfg.Log.Requests))
 	meter.Watch(r.fleet)
 	meter.WatchKVEvents(eventFigures{r.events})
 	r.lmcache.watch(meter)
@@ -123,6 +123,13 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 		r.serveAdmin(cfg, o.admins, b, meter.Handler(), tally)
 	}
 	return r, nil
+}
+
+// bounded adds the bounds on what failed requests can do to a fleet.
+func bounded(cfg *config.Config, c route.Config) route.Config {
+	c.EjectShare, c.PanicShare = cfg.Health.Shares()
+	c.RetryShare, c.RetryFloor = cfg.Limits.RetryBudget()
+	return c
 }
 
 // tenantsOf is how the door tells tenants apart; nil when there is one.

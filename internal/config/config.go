@@ -141,6 +141,27 @@ type Limits struct {
 	Header Bytes `yaml:"header"`
 	// Retries is how many further endpoints are tried before the client has seen a byte. 0 means none.
 	Retries int `yaml:"retries"`
+	// RetryShare is the share of a minute's requests that may be retried, each counted as often as it is. Beyond it clients get what the
+	// engine answered. An attempt that cost no engine anything is not counted: no connection, or one that hangs or is down. 0 leaves retry_floor.
+	RetryShare float64 `yaml:"retry_share"`
+	// RetryFloor is how many retries a minute are allowed however few requests there are.
+	RetryFloor int `yaml:"retry_floor"`
+}
+
+// RetryBudget is RetryShare and RetryFloor as package route has them, to which 0 is the default.
+func (l Limits) RetryBudget() (share float64, floor int) {
+	share, floor = noneIfZero(l.RetryShare), l.RetryFloor
+	if floor == 0 {
+		floor = -1
+	}
+	return share, floor
+}
+
+func noneIfZero(share float64) float64 {
+	if share == 0 {
+		return -1
+	}
+	return share
 }
 
 // Timeouts bounds waiting.
@@ -174,6 +195,12 @@ type Health struct {
 	EjectFor time.Duration `yaml:"eject_for"`
 	// EjectMax is the longest ejection.
 	EjectMax time.Duration `yaml:"eject_max"`
+	// EjectShare is the share of the endpoints of a model (and of a role) that failed requests may eject at once: at least one of two, never the
+	// last. Those that are down do not count. 0 ejects none.
+	EjectShare float64 `yaml:"eject_share"`
+	// PanicShare is the share of the endpoints of a model that must not be ejected: with less, those that failed requests have ejected get
+	// their share of the traffic all the same. Those that are down do not count. 0 turns this off.
+	PanicShare float64 `yaml:"panic_share"`
 	// Silent is how long an endpoint may give no sign of life while answers are overdue there and its health is good: then it is ejected,
 	// and what waits there goes elsewhere. 0 is for ever.
 	Silent time.Duration `yaml:"silent"`
@@ -191,6 +218,11 @@ func (h Health) SilentFor() time.Duration {
 		return -1
 	}
 	return h.Silent
+}
+
+// Shares are EjectShare and PanicShare as package route has them, to which 0 is the default.
+func (h Health) Shares() (eject, panics float64) {
+	return noneIfZero(h.EjectShare), noneIfZero(h.PanicShare)
 }
 
 // Log of the router itself.
@@ -227,14 +259,15 @@ func Default() Config {
 		Record: defaultRecord(),
 		Shadow: Shadow{Budget: defaultBudget},
 		Queue:  Queue{Ahead: route.DefaultAhead, Patience: route.DefaultPatience},
-		Limits: Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2},
+		Limits: Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2, RetryShare: r.RetryShare, RetryFloor: r.RetryFloor},
 		Timeouts: Timeouts{
 			Connect: 5 * time.Second, FirstByte: 5 * time.Minute, Answer: 30 * time.Minute, Idle: 2 * time.Minute,
 			Refusing: 5 * time.Second, ReadHeader: 10 * time.Second, ReadBody: time.Minute, KeepAlive: 2 * time.Minute, Drain: 30 * time.Second,
 		},
 		Probe: probe.Config{}.WithDefaults(), KVEvents: kvevents.DefaultConfig(),
 		Health: Health{
-			EjectAfter: r.EjectAfter, EjectFor: r.EjectFor, EjectMax: r.EjectMax, Silent: r.Silent, BusyFor: r.BusyFor, BusyMax: r.BusyMax, Ramp: r.Ramp,
+			EjectAfter: r.EjectAfter, EjectFor: r.EjectFor, EjectMax: r.EjectMax, EjectShare: r.EjectShare, PanicShare: r.PanicShare,
+			Silent: r.Silent, BusyFor: r.BusyFor, BusyMax: r.BusyMax, Ramp: r.Ramp,
 		},
 		Log:     Log{Level: "info", Format: "text"},
 		Tracing: Tracing{SampleRatio: 1, ServiceName: "warmpath"},

@@ -74,7 +74,7 @@ func TestParseFull(t *testing.T) {
 	want.Sessions.Max, want.Sessions.IdleTTL, want.Sessions.HashOnly = 10, 5*time.Minute, true
 	want.Models.Aliases = map[string][]string{"fast": {"x", "y"}, "*": {"m"}}
 	want.Pinning = true
-	want.Limits = config.Limits{Body: 1 << 20, Header: 8192}
+	want.Limits = config.Limits{Body: 1 << 20, Header: 8192, RetryShare: 0.2, RetryFloor: 10}
 	want.Timeouts.Connect, want.Timeouts.FirstByte = time.Second, time.Minute
 	want.Probe.Interval = 3 * time.Second
 	want.Log = config.Log{Level: "debug", Format: "json", Requests: true}
@@ -126,6 +126,7 @@ func TestEveryVariable(t *testing.T) {
 	special := map[string]string{
 		"WARMPATH_POLICY": "random", "WARMPATH_POLICY_SESSION_FALLBACK": "random", "WARMPATH_LOG_LEVEL": "debug", "WARMPATH_LOG_FORMAT": "json",
 		"WARMPATH_LISTEN": "h:1", "WARMPATH_ADMIN_LISTEN": "localhost:1", "WARMPATH_TRACING_ENDPOINT": "http://x", "WARMPATH_TRACING_SAMPLE_RATIO": "0.5",
+		"WARMPATH_HEALTH_EJECT_SHARE": "0.3", "WARMPATH_HEALTH_PANIC_SHARE": "0.3",
 		"WARMPATH_ENDPOINTS": "a:1", "WARMPATH_ASK_USAGE": "false", "WARMPATH_BY_CONTENT": "false", "WARMPATH_HEALTH_EJECT_MAX": "1h", "WARMPATH_TLS_CERT": "", "WARMPATH_TRTLLM_CLUSTER_URI": "http://h:1", "WARMPATH_TLS_KEY": "", "WARMPATH_LIMITS_HEADER": "9KiB",
 		"WARMPATH_KV_EVENTS_DISCOVER": "false", "WARMPATH_KV_EVENTS_POLL": "100ms", "WARMPATH_KV_EVENTS_BLOCKS": "4096",
 		"WARMPATH_DISAGGREGATION_WHEN": "never", "WARMPATH_DISAGGREGATION_THRESHOLD": "", "WARMPATH_DISAGGREGATION_PREFILL_POLICY": "random",
@@ -225,7 +226,7 @@ policy:
   name: sesion
 sessions: {max: -1}
 models: {aliases: {x: []}}
-limits: {retries: 200, body: 0}
+limits: {retries: 200, body: 0, retry_share: 101, retry_floor: -1}
 timeouts:
   connect: 5
   idle: 0s
@@ -234,6 +235,7 @@ probe:
 tls: {cert: c}
 log: {level: loud}
 tracing: {sample_ratio: 2, endpoint: x}
+health: {eject_share: 1.5, panic_share: -1}
 `
 	_, err := config.Parse("w.yaml", []byte(text), []string{"WARMPATH_LOG_FORMAT=xml", "WARMPATH_TIMEOUTS_CONECT=1s", "WARMPATH_LIMITS_HEADER=lots"},
 		config.Override{Path: []string{"timeouts", "drain"}, Text: "-1s", From: "--drain"})
@@ -255,6 +257,8 @@ tracing: {sample_ratio: 2, endpoint: x}
 		`w.yaml:17:20: models.aliases.x: needs a name and at least one model, none empty or "*"`,
 		`w.yaml:18:10: limits.retries: is 200, must be between 0 and 100`,
 		`w.yaml:18:24: limits.body: is 0, must be 1 or more`,
+		`w.yaml:18:33: limits.retry_share: is 101, must be between 0 and 100`,
+		`w.yaml:18:51: limits.retry_floor: is -1, must be 0 or more`,
 		`w.yaml:20:12: timeouts.connect: want a duration such as "5s", got "5"`,
 		`w.yaml:21:3: timeouts.idle: is 0s, must be above 0`,
 		`w.yaml:23:3: probe.interval: is 1ms, must be at least 10ms`,
@@ -262,6 +266,8 @@ tracing: {sample_ratio: 2, endpoint: x}
 		`w.yaml:25:7: log.level: is "loud", must be one of debug, info, warn, error`,
 		`w.yaml:26:11: tracing.sample_ratio: is 2, must be between 0 and 1`,
 		`w.yaml:26:28: tracing.endpoint: is not an http:// or https:// address`,
+		`w.yaml:27:10: health.eject_share: is 1.5, must be between 0 and 1`,
+		`w.yaml:27:28: health.panic_share: is -1, must be between 0 and 1`,
 		`WARMPATH_TIMEOUTS_CONECT: unknown variable; did you mean "WARMPATH_TIMEOUTS_CONNECT"?`,
 		`WARMPATH_LIMITS_HEADER: want a size such as "64MiB", got "lots"`,
 		`--drain: timeouts.drain: is -1s, must be above 0`,

@@ -186,6 +186,19 @@ func (c Config) checkNumbers() []error {
 	if c.Limits.Retries < 0 || c.Limits.Retries > 100 {
 		faults = append(faults, fault("limits.retries", "is %d, must be between 0 and 100", c.Limits.Retries))
 	}
+	for _, s := range []struct {
+		path        string
+		value, most float64
+	}{
+		{"limits.retry_share", c.Limits.RetryShare, 100},
+		{"health.eject_share", c.Health.EjectShare, 1},
+		{"health.panic_share", c.Health.PanicShare, 1},
+	} {
+		if !(s.value >= 0 && s.value <= s.most) {
+			faults = append(faults, fault(s.path, "is %v, must be between 0 and %v", s.value, s.most))
+		}
+	}
+	atLeast("limits.retry_floor", int64(c.Limits.RetryFloor), 0)
 	if c.Health.EjectMax < c.Health.EjectFor {
 		faults = append(faults, fault("health.eject_max", "is %v, less than eject_for (%v)", c.Health.EjectMax, c.Health.EjectFor))
 	}

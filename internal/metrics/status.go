@@ -29,7 +29,7 @@ func newStatusCollector(m *Metrics) *statusCollector {
 		"warmpath_endpoint_engine_running", "warmpath_endpoint_engine_waiting", "warmpath_endpoint_kv_usage_ratio",
 		"warmpath_endpoint_kv_capacity_tokens", "warmpath_sessions", "warmpath_session_hits_total",
 		"warmpath_session_misses_total", "warmpath_session_evictions_total", "warmpath_responses", "warmpath_leases",
-		"warmpath_double_finished_total",
+		"warmpath_double_finished_total", "warmpath_retries_refused_total", "warmpath_ejections_spared_total", "warmpath_panic_decisions_total",
 	} {
 		f := familyOf(name)
 		kind := prometheus.GaugeValue
@@ -65,6 +65,9 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	g("warmpath_responses", float64(s.stats.Responses))
 	g("warmpath_leases", float64(s.stats.Leases))
 	g("warmpath_double_finished_total", float64(s.stats.DoubleFinished))
+	g("warmpath_retries_refused_total", float64(s.stats.RetriesRefused))
+	g("warmpath_ejections_spared_total", float64(s.stats.EjectionsSpared))
+	g("warmpath_panic_decisions_total", float64(s.stats.Panics))
 }
 
 func (c *statusCollector) endpoint(ch chan<- prometheus.Metric, e *route.EndpointStatus) {
