@@ -282,7 +282,7 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 	}
 	new(silent).watch(r.traffic)
 	scheme := "http"
-	l = h1.Listener(l)
+	l = h1.Listener(l, cfg.Timeouts.Idle)
 	serve := func() error { return r.traffic.Serve(l) }
 	if cfg.TLS.Cert != "" {
 		scheme = "https"

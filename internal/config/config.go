@@ -173,7 +173,7 @@ type Timeouts struct {
 	// Answer bounds the wait for the first byte of an answer that is not streamed, which engines send when all of it is
 	// computed.
 	Answer time.Duration `yaml:"answer"`
-	// Idle bounds the silence within an answer.
+	// Idle bounds the silence within an answer, and how long a client may take for a piece of one.
 	Idle time.Duration `yaml:"idle"`
 	// Refusing bounds the silence within an answer while the endpoint refuses new connections: its process is gone or going.
 	Refusing time.Duration `yaml:"refusing"`

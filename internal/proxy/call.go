@@ -51,6 +51,9 @@ type call struct {
 	watch    atomic.Pointer[watch] // the attempt in flight, for Proxy.Run and Proxy.Abort
 	aside    atomic.Pointer[watch] // the prefill leg in flight, for the same
 	shutdown atomic.Bool           // no further attempt is made
+	writing  atomic.Int64          // unix nanoseconds at which the present write to the client began, 0 when there is none
+	cut      bool                  // the client did not read. Guarded by the registry's lock
+	limited  bool                  // writes to the client have a deadline. Guarded by the registry's lock
 	reading  atomic.Int64          // unix nanoseconds until when the client may send its body, 0 when it is not awaited
 }
 
@@ -116,6 +119,7 @@ func (c *call) end() {
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // the very value is compared, as net/http does
 		c.p.log.Error("panic while serving", "request", c.served.ID, "panic", v)
 	}
+	c.handOver()
 	if c.upload == nil && again { // the goroutine that writes an upload may outlive the call
 		*c = call{blocks: c.blocks[:0]}
 		calls.Put(c)

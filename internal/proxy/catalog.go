@@ -106,7 +106,7 @@ func (c *call) answerJSON(v any) {
 	c.served.Status = http.StatusOK
 	c.sent.Store(true)
 	c.w.WriteHeader(http.StatusOK)
-	_, _ = c.w.Write(body)
+	_, _ = c.send(body, false)
 	c.served.BytesOut += int64(len(body))
 }
 

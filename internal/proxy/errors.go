@@ -162,7 +162,7 @@ func (c *call) refuse(err error) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.w.WriteHeader(f.status)
-	_, _ = c.w.Write(body)
+	_, _ = c.send(body, false)
 	c.sent.Store(true)
 	c.served.BytesOut += int64(len(body))
 }

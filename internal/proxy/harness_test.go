@@ -37,6 +37,7 @@ type rig struct {
 	proxy  *proxy.Proxy
 	url    string
 	client *http.Client
+	idle   time.Duration
 
 	mu     sync.Mutex
 	served []live.Served
@@ -64,7 +65,7 @@ func newRig(t *testing.T, cfg proxy.Config, engines ...engineHandler) *rig {
 func (r *rig) listen(t *testing.T) {
 	t.Helper()
 	front := httptest.NewUnstartedServer(r.proxy)
-	front.Listener = h1.Listener(front.Listener)
+	front.Listener = h1.Listener(front.Listener, r.idle)
 	front.Config.ConnContext = h1.ConnContext
 	front.Config.Protocols = new(http.Protocols)
 	front.Config.Protocols.SetHTTP1(true)
@@ -89,7 +90,7 @@ func newFleet(t testing.TB, cfg proxy.Config, transport http.RoundTripper, decla
 // newRouter makes a router that keeps what its fleet tells. Each endpoint is healthy, and for the rest as is reported of its kind.
 func newRouter(t testing.TB, cfg proxy.Config, transport http.RoundTripper, rules route.Config, declared []fleet.Endpoint, report func(fleet.Kind) fleet.Report) *rig {
 	t.Helper()
-	r := &rig{t: t}
+	r := &rig{t: t, idle: cfg.WithDefaults().Idle}
 	r.fleet = live.New(route.New(rules), time.Now, live.Listener{
 		Entry: func(e *route.Entry) {
 			if e.Ended != nil {

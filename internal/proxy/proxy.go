@@ -139,18 +139,7 @@ func New(o Options) *Proxy {
 
 // ServeHTTP answers one request.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch r.URL.Path {
-	case "/healthz":
-		p.passOver(w, r)
-		writeText(w, http.StatusOK, "ok\n")
-		return
-	case "/readyz":
-		p.passOver(w, r)
-		p.ready(w)
-		return
-	case "/metrics":
-		p.passOver(w, r)
-		writeText(w, http.StatusNotFound, "metrics are on the admin listener, see --admin\n")
+	if p.selfMade(w, r) {
 		return
 	}
 	c := newCall(p, w, r)
@@ -169,6 +158,26 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		c.serve()
 	}
+}
+
+// selfMade answers the paths that are the router's own; it reports false for any other.
+func (p *Proxy) selfMade(w http.ResponseWriter, r *http.Request) bool {
+	switch r.URL.Path {
+	case "/healthz", "/readyz", "/metrics":
+	default:
+		return false
+	}
+	p.passOver(w, r)
+	p.boundFlush(w, r)
+	switch r.URL.Path {
+	case "/healthz":
+		writeText(w, http.StatusOK, "ok\n")
+	case "/readyz":
+		p.ready(w)
+	default:
+		writeText(w, http.StatusNotFound, "metrics are on the admin listener, see --admin\n")
+	}
+	return true
 }
 
 // ready answers 200 only while an endpoint can take a request.

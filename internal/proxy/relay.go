@@ -176,20 +176,15 @@ func (r *relay) holds(piece []byte) bool {
 	return true
 }
 
-// write sends the client bytes of the answer, with the header before the first; false when it left.
+// write sends the client bytes of the answer, with the header before the first; false when it left or does not read.
 func (r *relay) write(piece []byte) (ok bool) {
 	c := r.c
 	if !c.sent.Load() {
 		r.commit()
 	}
-	if _, err := c.w.Write(piece); err != nil {
+	if _, err := c.send(piece, r.pieces); err != nil {
 		r.fin.Outcome = fleet.ClientGone
 		return false
-	}
-	if r.pieces {
-		if f, can := c.w.(http.Flusher); can {
-			f.Flush()
-		}
 	}
 	c.served.BytesOut += int64(len(piece))
 	c.served.Chunks++
@@ -367,11 +362,8 @@ func (r *relay) tell(f fault, err error) {
 	event = append(event, "data: "...)
 	event = append(event, errorBody(r.c.api, f, err.Error())...)
 	event = append(event, "\n\n"...)
-	if n, err := r.c.w.Write(event); err == nil {
-		r.c.served.BytesOut += int64(n)
-		if fl, can := r.c.w.(http.Flusher); can {
-			fl.Flush()
-		}
+	if _, err := r.c.send(event, true); err == nil {
+		r.c.served.BytesOut += int64(len(event))
 	}
 }
 

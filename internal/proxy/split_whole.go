@@ -31,7 +31,7 @@ func (s *split) answered() {
 	c.sent.Store(true)
 	c.w.WriteHeader(http.StatusOK)
 	c.served.FirstByte = time.Now()
-	if _, err := c.w.Write(body); err != nil {
+	if _, err := c.send(body, false); err != nil {
 		c.served.Outcome = fleet.ClientGone
 	}
 	c.served.LastByte = time.Now()

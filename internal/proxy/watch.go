@@ -40,11 +40,15 @@ var (
 	errDraining    = errors.New("the router is shutting down and takes no new requests")
 )
 
-// stop ends the attempt in flight, and a write to a client that does not read.
+// stop ends the attempt in flight, and soon after a write to a client that does not read. A second call changes nothing: the deadline of
+// the write would never come.
 func (c *call) stop(w *watch, cause error) {
+	if w.over.Load() {
+		return
+	}
 	w.end(cause)
 	if c.sent.Load() {
-		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(time.Second))
+		c.limitWrites(time.Now().Add(cutGrace))
 	}
 }
 
@@ -92,7 +96,7 @@ func (c *call) patient() (context.Context, func()) {
 	}
 }
 
-// abort ends the call: no further attempt is made.
+// abort ends the call: no further attempt is made. It is called inside the registry's lock.
 func (c *call) abort() {
 	c.shutdown.Store(true)
 	if c.reading.Load() != 0 {
@@ -100,8 +104,11 @@ func (c *call) abort() {
 	}
 	for _, w := range []*watch{c.watch.Load(), c.aside.Load()} {
 		if w != nil {
-			c.stop(w, errShutdown)
+			w.end(errShutdown)
 		}
+	}
+	if c.sent.Load() || c.writing.Load() != 0 {
+		c.limitWrites(time.Now().Add(cutGrace))
 	}
 }
 
@@ -110,6 +117,7 @@ func (c *call) check(now time.Time, gone *goneEndpoints) {
 	if until := c.reading.Load(); until != 0 && now.UnixNano() >= until {
 		_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
 	}
+	c.checkClient(now)
 	c.checkWatch(c.watch.Load(), now, gone)
 	c.checkWatch(c.aside.Load(), now, gone)
 }

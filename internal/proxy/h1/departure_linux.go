@@ -13,6 +13,7 @@ type serverConn struct {
 	*leanConn
 	departures *departures // nil when it is not waited for
 	id         uint64      // among those that are
+	deadline   writeDeadline
 
 	mu    sync.Mutex
 	left  bool   // guarded by mu
@@ -20,14 +21,28 @@ type serverConn struct {
 }
 
 // serve makes a server's connection of one that was accepted.
-func (d *departures) serve(c net.Conn) net.Conn {
+func (d *departures) serve(c net.Conn, stall time.Duration) net.Conn {
 	l, ok := lean(c, true).(*leanConn)
 	if !ok {
 		return c
 	}
-	s := &serverConn{leanConn: l}
+	s := &serverConn{leanConn: l, deadline: writeDeadline{set: l.TCPConn.SetWriteDeadline}}
+	if l.stall = stall; stall > 0 {
+		l.bound = s.deadline.bound
+	}
 	d.add(s)
 	return s
+}
+
+// SetWriteDeadline implements net.Conn.
+func (s *serverConn) SetWriteDeadline(t time.Time) error { return s.deadline.ask(t) }
+
+// SetDeadline implements net.Conn.
+func (s *serverConn) SetDeadline(t time.Time) error {
+	if err := s.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return s.deadline.ask(t)
 }
 
 // Watch has w called when the client leaves.

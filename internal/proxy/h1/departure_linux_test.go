@@ -108,7 +108,7 @@ func watched(t *testing.T, left chan<- string) *httptest.Server {
 		}
 		_, _ = w.Write(body)
 	}))
-	s.Listener = Listener(s.Listener)
+	s.Listener = Listener(s.Listener, 0)
 	s.Config.ConnContext = ConnContext
 	s.Start()
 	t.Cleanup(s.Close)

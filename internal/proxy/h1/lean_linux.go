@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 const (
@@ -35,6 +36,10 @@ type leanConn struct {
 	more []byte                // what out.p is followed by; guarded by out.mu
 	talk func(fd uintptr) bool // speak, as a value made once
 	said stage                 // of what converse does; guarded by in.mu
+
+	stall   time.Duration   // how long a Write may wait for the peer; 0 for ever
+	bound   func(time.Time) // sets the deadline of the Write in progress; nil without stall
+	stalled bool            // that is set. Guarded by out.mu
 
 	watched  atomic.Bool       // net/http need not read to see that the client leaves, see Peer
 	ahead    bool              // read ahead
@@ -151,6 +156,10 @@ func (l *leanConn) gather(p, q []byte) (int, error) {
 	h.p, l.more, h.n, h.err = p, q, 0, nil
 	err := l.raw.Write(h.run)
 	l.forget()
+	if l.stalled {
+		l.stalled = false
+		l.bound(time.Time{})
+	}
 	if err == nil {
 		err = h.err
 	}
@@ -174,6 +183,10 @@ func (l *leanConn) transmit(fd uintptr) bool {
 			h.p, l.more = h.p[first:], l.more[n-first:]
 		case syscall.EINTR:
 		case syscall.EAGAIN:
+			if l.bound != nil && !l.stalled {
+				l.stalled = true
+				l.bound(time.Now().Add(l.stall))
+			}
 			return false
 		default:
 			h.err = errno

@@ -20,7 +20,7 @@ func leanPair(t *testing.T) (server, client net.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := Listener(plain)
+	l := Listener(plain, 0)
 	defer l.Close()
 	dialled, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
@@ -212,5 +212,60 @@ func TestLeanWritesAreWhole(t *testing.T) {
 		if bytes.Count(got, got[:1]) != size {
 			t.Fatal("two writes are mixed")
 		}
+	}
+}
+
+// A server's Write that its client does not take fails at the limit. One that had to wait, and was taken, leaves no deadline behind, and the
+// user's own deadline holds while a Write waits.
+func TestLeanWriteIsBounded(t *testing.T) {
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := func(limit time.Duration) (server, client net.Conn) {
+		l := &listener{Listener: plain, stall: limit}
+		client, err := net.Dial("tcp", plain.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if server, err = l.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _, _ = server.Close(), client.Close(); l.departures.close() })
+		return server, client
+	}
+	defer plain.Close()
+	much := make([]byte, 64<<20) // more than the sockets hold
+	server, _ := pair(100 * time.Millisecond)
+	if n, err := server.Write(much); !errors.Is(err, os.ErrDeadlineExceeded) || n == len(much) {
+		t.Errorf("nobody reads: %d bytes, %v", n, err)
+	}
+
+	server, client := pair(time.Hour)
+	go func() { _, _ = io.Copy(io.Discard, client) }()
+	if n, err := server.Write(much); err != nil || n != len(much) {
+		t.Errorf("somebody reads: %d bytes, %v", n, err)
+	}
+	s := server.(*serverConn)
+	if s.deadline.mu.Lock(); !s.deadline.stall.IsZero() || s.stalled {
+		t.Error("a deadline is left behind")
+	}
+	s.deadline.mu.Unlock()
+
+	server, _ = pair(time.Hour)
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := server.Write(much)
+		wrote <- err
+	}()
+	s = server.(*serverConn)
+	for waits := false; !waits; time.Sleep(time.Millisecond) {
+		s.deadline.mu.Lock()
+		waits = !s.deadline.stall.IsZero()
+		s.deadline.mu.Unlock()
+	}
+	_ = server.SetWriteDeadline(time.Unix(1, 0))
+	if err := <-wrote; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("with a deadline of its own: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ package h1
 import (
 	"errors"
 	"net"
+	"time"
 )
 
 // leanConn is for Linux; elsewhere there is none.
@@ -15,7 +16,12 @@ func lean(c net.Conn, _ bool) net.Conn { return c }
 // departures is for Linux too.
 type departures struct{}
 
-func (d *departures) serve(c net.Conn) net.Conn { return c }
+func (d *departures) serve(c net.Conn, stall time.Duration) net.Conn {
+	if stall <= 0 {
+		return c
+	}
+	return newBoundConn(c, stall)
+}
 
 func (d *departures) close() {}
 

@@ -1,13 +1,20 @@
 package h1
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // Listener returns l with connections that cost a server less CPU time: they read ahead, their system calls are as cheap as those of a
-// Client's connections, and they are Peers.
-func Listener(l net.Listener) net.Listener { return &listener{Listener: l} }
+// Client's connections, and they are Peers. A Write fails when its client has not taken all of it so long after it had to wait for the
+// client first; 0 is no limit. It bounds also what net/http flushes when a handler has returned.
+func Listener(l net.Listener, stall time.Duration) net.Listener {
+	return &listener{Listener: l, stall: stall}
+}
 
 type listener struct {
 	net.Listener
+	stall      time.Duration
 	departures departures
 }
 
@@ -17,7 +24,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.departures.serve(c), nil
+	return l.departures.serve(c, l.stall), nil
 }
 
 // Close ends accepting. The connections go on.

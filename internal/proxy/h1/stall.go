@@ -1,0 +1,70 @@
+package h1
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// writeDeadline is the write deadline of a connection that two parties set: its user, and the bound on a Write that the client does not take.
+// The earlier one holds.
+type writeDeadline struct {
+	set func(time.Time) error // the connection's own SetWriteDeadline
+
+	mu    sync.Mutex
+	asked time.Time // by the user; zero for never. Guarded by mu
+	stall time.Time // of the Write in progress; zero for never. Guarded by mu
+}
+
+// ask sets the user's deadline.
+func (d *writeDeadline) ask(t time.Time) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked = t
+	return d.apply()
+}
+
+// bound sets that of the Write in progress.
+func (d *writeDeadline) bound(t time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stall = t
+	_ = d.apply() // it fails for a closed connection, as the Write does
+}
+
+// apply sets the earlier of the two. The caller holds mu.
+func (d *writeDeadline) apply() error {
+	if d.asked.IsZero() || !d.stall.IsZero() && d.stall.Before(d.asked) {
+		return d.set(d.stall)
+	}
+	return d.set(d.asked)
+}
+
+// boundConn is a server's connection each Write of which ends within a time, where there is no leanConn.
+type boundConn struct {
+	net.Conn
+	limit    time.Duration
+	deadline writeDeadline
+}
+
+func newBoundConn(c net.Conn, limit time.Duration) *boundConn {
+	return &boundConn{Conn: c, limit: limit, deadline: writeDeadline{set: c.SetWriteDeadline}}
+}
+
+// Write writes all of p, or fails after the limit.
+func (b *boundConn) Write(p []byte) (int, error) {
+	b.deadline.bound(time.Now().Add(b.limit))
+	defer b.deadline.bound(time.Time{})
+	return b.Conn.Write(p)
+}
+
+// SetWriteDeadline implements net.Conn.
+func (b *boundConn) SetWriteDeadline(t time.Time) error { return b.deadline.ask(t) }
+
+// SetDeadline implements net.Conn.
+func (b *boundConn) SetDeadline(t time.Time) error {
+	if err := b.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return b.deadline.ask(t)
+}

@@ -1,0 +1,171 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy"
+)
+
+// idle is the limit of these tests, and soon is how long after it everything is to be over.
+const (
+	idle = 20 * time.Second
+	soon = 1500 * time.Millisecond
+)
+
+// flood is a stream without an end, as quick as it is read.
+type flood struct{ ctx context.Context }
+
+func (f flood) Read(p []byte) (int, error) {
+	if err := context.Cause(f.ctx); err != nil {
+		return 0, err
+	}
+	return copy(p, chunk(strings.Repeat("x", 1000))), nil
+}
+
+func (f flood) Close() error { return nil }
+
+func floods(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, ContentLength: -1, Body: flood{r.Context()}}, nil
+}
+
+// pipes is a listener whose clients are in the same process, so that a test can hold the clock still.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// pipeRig serves one client over a pipe. The client's end is returned; end stops all.
+func pipeRig(t *testing.T, engines wire) (r *rig, client net.Conn, end func()) {
+	t.Helper()
+	r = newFleet(t, proxy.Config{Idle: idle}, engines, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}})
+	server := &http.Server{Handler: r.proxy, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	l := make(pipes, 1)
+	client, theirs := net.Pipe()
+	l <- theirs
+	go func() { _ = server.Serve(l) }()
+	ctx, stop := context.WithCancel(t.Context())
+	go r.proxy.Run(ctx)
+	return r, client, func() {
+		stop()
+		close(l)
+		_ = client.Close()
+		_ = server.Close()
+		synctest.Wait()
+		r.booksBalance()
+	}
+}
+
+// zeroWindow sends n requests over HTTP/2 on a connection that takes no data of any stream, and counts the streams that the server resets.
+func zeroWindow(t *testing.T, client net.Conn, body string, n int) (resets *atomic.Int32) {
+	t.Helper()
+	resets = new(atomic.Int32)
+	f := http2.NewFramer(client, client)
+	go func() {
+		for {
+			frame, err := f.ReadFrame()
+			if err != nil {
+				return
+			}
+			if _, ok := frame.(*http2.RSTStreamFrame); ok {
+				resets.Add(1)
+			}
+		}
+	}()
+	check := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := io.WriteString(client, http2.ClientPreface)
+	check(err)
+	check(f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
+	var head bytes.Buffer
+	enc := hpack.NewEncoder(&head)
+	for i := range n {
+		head.Reset()
+		for _, h := range [][2]string{
+			{":method", "POST"}, {":scheme", "http"}, {":authority", "x"}, {":path", "/v1/chat/completions"}, {"content-length", fmt.Sprint(len(body))},
+		} {
+			check(enc.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}))
+		}
+		id := uint32(2*i + 1)
+		check(f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: head.Bytes(), EndHeaders: true}))
+		check(f.WriteData(id, true, []byte(body)))
+	}
+	return resets
+}
+
+// TestClientThatDoesNotRead: it is cut at the limit on silence, whatever it speaks, and nothing of it is left. The engine is not blamed.
+func TestClientThatDoesNotRead(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		engine  wire
+		streams int // over HTTP/2; 0 is HTTP/1.1
+		open    int // of them, while the client is waited for: net/http keeps back a short answer until its handler has returned
+	}{
+		{"HTTP/1.1", floods, 0, 1},
+		{"HTTP/2", floods, 50, 50},
+		{"HTTP/2, a short answer", func(*http.Request) (*http.Response, error) { return says(chatAnswer) }, 3, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, client, end := pipeRig(t, tt.engine)
+				defer end()
+				resets := new(atomic.Int32)
+				if tt.streams > 0 {
+					resets = zeroWindow(t, client, streamBody, tt.streams)
+				} else {
+					_, _ = fmt.Fprintf(client, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(streamBody), streamBody)
+				}
+				time.Sleep(idle - time.Second)
+				synctest.Wait()
+				if leases := r.fleet.Stats().Leases; r.proxy.Open() != tt.open || leases != tt.open || resets.Load() != 0 {
+					t.Errorf("before the limit: %d requests are open, %d leases, %d streams reset; want %d, %d, 0", r.proxy.Open(), leases, resets.Load(), tt.open, tt.open)
+				}
+				time.Sleep(time.Second + soon)
+				synctest.Wait()
+				defer func() {
+					time.Sleep(2 * idle)
+					synctest.Wait()
+					if n := int(resets.Load()); n != tt.streams {
+						t.Errorf("%d streams were reset, want each once: %d", n, tt.streams)
+					}
+				}()
+				if leases := r.fleet.Stats().Leases; r.proxy.Open() != 0 || leases != 0 || int(resets.Load()) != tt.streams {
+					t.Errorf("after the limit: %d requests are open, %d leases, %d streams reset; want 0, 0, %d", r.proxy.Open(), leases, resets.Load(), tt.streams)
+				}
+				for _, e := range r.ended {
+					if tt.open > 0 && e.Outcome != fleet.ClientGone {
+						t.Errorf("ended as %s", e.Outcome)
+					}
+				}
+				if e := r.fleet.Status()[0]; e.State != fleet.StateUp || e.Failures != 0 {
+					t.Errorf("the engine is %s with %d failures", e.State, e.Failures)
+				}
+			})
+		})
+	}
+}
