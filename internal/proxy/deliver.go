@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// slowWrite is how long a write to a client takes at least for the router to say that it waits for the client, not for the engine.
+const slowWrite = 50 * time.Millisecond
+
 // cutGrace is how long a client may take for what it is sent when its answer has been given up.
 const cutGrace = time.Second
 
@@ -36,6 +39,12 @@ func (c *call) checkClient(now time.Time) {
 	}
 	c.limitWrites(time.Unix(1, 0))
 	c.cut = true
+}
+
+// waitsForClient reports whether the client holds up a write, so that nobody reads from the engine.
+func (c *call) waitsForClient(now time.Time) bool {
+	since := c.writing.Load()
+	return since != 0 && now.UnixNano()-since >= int64(slowWrite)
 }
 
 // limitWrites sets the deadline of all writes to the client that are still to come, unless it has been cut. It is called inside the

@@ -232,7 +232,7 @@ func (p *Proxy) Run(ctx context.Context) {
 		now := time.Now()
 		if now.Sub(looked) >= p.cfg.Refusing/8 {
 			looked = now
-			p.tellSigns()
+			p.tellSigns(now)
 			p.lookForGone(gone)
 		}
 		p.flights.each(func(c *call) { c.check(now, gone) })
@@ -249,20 +249,25 @@ type goneEndpoints struct {
 // sooner than another one answers.
 func (g *goneEndpoints) others(w *watch) bool { return g.up[w.pool] > 0 }
 
-// tellSigns tells the fleet when something last came of the streams under way, by endpoint.
-func (p *Proxy) tellSigns() {
+// tellSigns tells the fleet when something last came of the streams under way, by endpoint. Of one whose client holds it up nobody knows what
+// the engine has sent: the engine counts as alive, for Idle at most.
+func (p *Proxy) tellSigns(now time.Time) {
 	at := map[string]time.Time{}
-	look := func(w *watch) {
-		if w == nil || !w.begun.Load() {
+	look := func(w *watch, held bool) {
+		if w == nil || !w.begun.Load() && !held {
 			return
 		}
-		if moved := time.Unix(0, w.moved.Load()); moved.After(at[w.endpoint]) {
+		moved := now
+		if !held {
+			moved = time.Unix(0, w.moved.Load())
+		}
+		if moved.After(at[w.endpoint]) {
 			at[w.endpoint] = moved
 		}
 	}
 	p.flights.each(func(c *call) {
-		look(c.watch.Load())
-		look(c.aside.Load())
+		look(c.watch.Load(), c.waitsForClient(now))
+		look(c.aside.Load(), false)
 	})
 	p.fleet.Observe(route.Signs{At: at})
 }

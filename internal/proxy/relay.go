@@ -40,6 +40,7 @@ type relay struct {
 	cached  *cachedRewrite
 
 	strip    usageStrip
+	answered bool // the fleet knows that the answer has begun
 	holding  bool // the fleet knows who holds the response
 	strips   bool // the chunk that asking for usage adds is taken out
 	watching bool // it is only watched for, to learn whether this engine can be asked
@@ -176,24 +177,25 @@ func (r *relay) holds(piece []byte) bool {
 	return true
 }
 
-// write sends the client bytes of the answer, with the header before the first; false when it left or does not read.
+// write sends the client bytes of the answer, with the header before the first; false when it left or does not read. The engine's time
+// limits stand still meanwhile.
 func (r *relay) write(piece []byte) (ok bool) {
 	c := r.c
 	if !c.sent.Load() {
 		r.commit()
 	}
-	if _, err := c.send(piece, r.pieces); err != nil {
+	arrived, limit := r.watch.moved.Load(), r.watch.pause()
+	took, err := c.send(piece, r.pieces)
+	r.watch.resume(limit, took)
+	if err != nil {
 		r.fin.Outcome = fleet.ClientGone
 		return false
 	}
 	c.served.BytesOut += int64(len(piece))
 	c.served.Chunks++
-	c.served.LastByte = time.Unix(0, r.watch.moved.Load())
+	c.served.LastByte = time.Unix(0, arrived)
 	if c.served.FirstByte.IsZero() && r.begun() {
 		c.served.FirstByte = c.served.LastByte
-		r.span.FirstByte()
-		c.p.fleet.Observe(route.FirstByte{Lease: r.d.Lease})
-		c.split.moved()
 	}
 	r.remember(piece)
 	return true
@@ -208,6 +210,18 @@ func (r *relay) alive() {
 	}
 	r.watch.begun.Store(true)
 	r.watch.wait(r.c.p.cfg.Idle)
+	r.answers()
+}
+
+// answers tells the fleet that the engine has begun its answer, whether or not the client takes it.
+func (r *relay) answers() {
+	if r.answered || !r.begun() {
+		return
+	}
+	r.answered = true
+	r.span.FirstByte()
+	r.c.p.fleet.Observe(route.FirstByte{Lease: r.d.Lease})
+	r.c.split.moved()
 }
 
 // begun reports whether data of the answer proper has come, not only pings and announcements before it.
@@ -283,8 +297,10 @@ func (r *relay) finish() (next *route.Plan) {
 	if rest := r.cached.close(); len(rest) > 0 && !r.write(rest) {
 		return nil
 	}
-	if len(r.held) > 0 && !r.write(r.held) { // it was all there is
-		return nil
+	if len(r.held) > 0 { // it was all there is
+		if r.answers(); !r.write(r.held) {
+			return nil
+		}
 	}
 	if rest := r.strip.close(); r.strips && len(rest) > 0 && !r.write(rest) {
 		return nil

@@ -7,7 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,6 +21,8 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route"
 )
 
 // idle is the limit of these tests, and soon is how long after it everything is to be over.
@@ -168,4 +173,160 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// stuck is a client that takes nothing until it is released.
+type stuck struct {
+	*httptest.ResponseRecorder
+	release chan struct{}
+	late    chan struct{} // closed by the write deadline
+	timer   *time.Timer
+}
+
+func newStuck() *stuck {
+	s := &stuck{ResponseRecorder: httptest.NewRecorder(), release: make(chan struct{}), late: make(chan struct{})}
+	s.timer = time.AfterFunc(1000*time.Hour, sync.OnceFunc(func() { close(s.late) }))
+	return s
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	select {
+	case <-s.release:
+		return s.ResponseRecorder.Write(p)
+	case <-s.late:
+		return 0, os.ErrDeadlineExceeded
+	}
+}
+
+func (s *stuck) SetWriteDeadline(t time.Time) error {
+	s.timer.Reset(time.Until(t))
+	return nil
+}
+
+// slowRig is a router in front of one engine that has been asked once, so that it is known how long an answer takes.
+func slowRig(t *testing.T, engine func(n int) wire) (r *rig, send func(http.ResponseWriter), end func()) {
+	t.Helper()
+	n := 0
+	r = newRouter(t, proxy.Config{Idle: idle}, wire(func(req *http.Request) (*http.Response, error) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		n++
+		return engine(n - 1)(req)
+	}), route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}},
+		func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
+	ctx, stop := context.WithCancel(t.Context())
+	go r.proxy.Run(ctx)
+	send = func(w http.ResponseWriter) {
+		body := `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hello"}]}`
+		r.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
+	}
+	first := httptest.NewRecorder()
+	if send(first); first.Code != 200 {
+		t.Fatalf("the first answer was %d %s", first.Code, first.Body)
+	}
+	return r, send, func() {
+		r.proxy.Abort()
+		synctest.Wait()
+		stop()
+		r.booksBalance()
+	}
+}
+
+// healthy checks that nothing is held against the engine.
+func (r *rig) healthy(when string) {
+	r.t.Helper()
+	synctest.Wait()
+	if e := r.fleet.Status()[0]; e.State != fleet.StateUp || e.Failures != 0 || e.Silent {
+		r.t.Errorf("%s: the engine is %s with %d failures, %s", when, e.State, e.Failures, e.Detail)
+	}
+}
+
+// after is an engine whose nth answer is the nth of these, the last one from there on.
+func after(answers ...wire) func(int) wire {
+	return func(n int) wire { return answers[min(n, len(answers)-1)] }
+}
+
+// TestSlowClientIsNoSilence: an engine answers a client that does not read. What it sends is a sign of life although the client has not taken
+// it, and while the client is waited for nobody knows that the engine is silent, even if another answer is overdue. That ends with the client.
+func TestSlowClientIsNoSilence(t *testing.T) {
+	pings := func(r *http.Request) (*http.Response, error) {
+		res, err := floods(r)
+		res.Body = io.NopCloser(io.MultiReader(strings.NewReader(": ping\n\n"), flood{r.Context()}))
+		return res, err
+	}
+	for _, tt := range []struct {
+		name    string
+		engine  wire
+		another bool // a second request waits for its answer in vain
+	}{
+		{"a stream", floods, false},
+		{"a stream that begins with a ping", pings, false},
+		{"a stream, and an answer is overdue", floods, true},
+		{"a stream that begins with a ping, and an answer is overdue", pings, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, send, end := slowRig(t, after(trickles(2), tt.engine, silence))
+				defer end()
+				go send(newStuck())
+				synctest.Wait()
+				if tt.another {
+					go send(httptest.NewRecorder())
+				}
+				time.Sleep(idle - time.Second)
+				r.healthy("while the client is waited for")
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if silent := r.fleet.Status()[0].Silent; silent != tt.another {
+					t.Errorf("a minute after the client was cut the engine is thought to hang: %v; want %v", silent, tt.another)
+				}
+			})
+		})
+	}
+}
+
+// TestEngineIsNotTimedWhileTheClientIs: the limit on an engine's silence leaves out how long its client was waited for.
+func TestEngineIsNotTimedWhileTheClientIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, send, end := slowRig(t, func(int) wire { return trickles(3) })
+		defer end()
+		w, done := newStuck(), make(chan struct{})
+		go func() {
+			defer close(done)
+			defer func() { _ = recover() }() // an answer that is cut
+			send(w)
+		}()
+		time.Sleep(time.Second + idle - 500*time.Millisecond) // the next piece comes after the limit, counted from the last one
+		close(w.release)
+		<-done
+		r.healthy("at the end")
+		if s := r.last(2); s.Outcome != fleet.OK || !strings.HasSuffix(w.Body.String(), doneChunk) {
+			t.Errorf("ended as %s with %q", s.Outcome, w.Body)
+		}
+	})
+}
+
+// TestEngineIsTimedAfterTheClient: an engine that is silent once its client has read meets the limit.
+func TestEngineIsTimedAfterTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, send, end := slowRig(t, after(trickles(2), func(req *http.Request) (*http.Response, error) {
+			res, err := floods(req)
+			from, _ := io.Pipe()
+			res.Body = io.NopCloser(io.MultiReader(strings.NewReader(chunk("x")), from))
+			context.AfterFunc(req.Context(), func() { _ = from.CloseWithError(context.Cause(req.Context())) })
+			return res, err
+		}))
+		defer end()
+		w, began := newStuck(), time.Now()
+		time.AfterFunc(idle/2, func() { close(w.release) })
+		func() {
+			defer func() { _ = recover() }() // the answer is cut
+			send(w)
+		}()
+		if took := time.Since(began); took < idle+idle/2 || took > idle+idle/2+soon {
+			t.Errorf("given up after %v; want %v", took, idle+idle/2)
+		}
+		if s := r.last(2); s.Outcome != fleet.TimedOut {
+			t.Errorf("ended as %s", s.Outcome)
+		}
+	})
 }

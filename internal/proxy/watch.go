@@ -15,11 +15,21 @@ type watch struct {
 	leash    // the attempt's context; its cause says why
 	endpoint string
 	deadline atomic.Int64 // unix nanoseconds at which the attempt is given up, 0 never
-	moved    atomic.Int64 // unix nanoseconds of the last sign of life
+	moved    atomic.Int64 // unix nanoseconds of the last sign of life; later by as long as the client was waited for since
 	begun    atomic.Bool  // the answer's first data has come
 
 	pool  string // of the decision
 	moves bool   // the request may go elsewhere
+}
+
+// pause stops the time limit while the router does not listen to the engine; resume lets the rest of it run, as if no time had passed.
+func (w *watch) pause() (limit int64) { return w.deadline.Swap(0) }
+
+func (w *watch) resume(limit int64, paused time.Duration) {
+	w.moved.Add(int64(paused))
+	if limit != 0 {
+		w.deadline.Store(limit + int64(paused))
+	}
 }
 
 // wait starts a time limit on the next sign of life.
