@@ -1,8 +1,11 @@
 package proxy
 
 import (
+	"io"
 	"net/http"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
 )
 
 // slowWrite is how long a write to a client takes at least for the router to say that it waits for the client, not for the engine.
@@ -72,4 +75,39 @@ func (p *Proxy) boundFlush(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor > 1 && r.Context().Err() == nil {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.cfg.Idle))
 	}
+}
+
+// turnwise is the body of an engine's answer that ReverseProxy copies: Read waits for the engine, and between two calls of it the client is
+// waited for.
+type turnwise struct {
+	*attempt
+	from  io.ReadCloser
+	ended bool
+}
+
+// Read implements io.Reader.
+func (b *turnwise) Read(p []byte) (int, error) {
+	b.c.writing.Store(0)
+	b.watch.wait(b.c.p.cfg.Idle)
+	n, err := b.from.Read(p)
+	b.watch.deadline.Store(0)
+	b.c.writing.Store(time.Now().UnixNano())
+	if err != nil {
+		b.ended = true
+	}
+	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns the very value
+		if told := b.conclude(err); told != nil {
+			b.c.served.Error = faultOf(told).code
+		}
+	}
+	return n, err
+}
+
+// Close implements io.Closer. Before the body's end it means that the client could not be written to.
+func (b *turnwise) Close() error {
+	b.c.writing.Store(0)
+	if !b.ended {
+		b.fin.Outcome = fleet.ClientGone
+	}
+	return b.from.Close()
 }

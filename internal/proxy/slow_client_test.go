@@ -330,3 +330,85 @@ func TestEngineIsTimedAfterTheClient(t *testing.T) {
 		}
 	})
 }
+
+// TestUpgradeThatIsNotGranted: an engine that answers an upgrade with something else than 101 meets the limit on silence, and its client that on reading.
+func TestUpgradeThatIsNotGranted(t *testing.T) {
+	hangs := func(req *http.Request) (*http.Response, error) {
+		res, err := says("{}")
+		res.ContentLength, res.Body = 100, io.NopCloser(io.MultiReader(strings.NewReader("{"), hung{req.Context()}))
+		return res, err
+	}
+	long := func(req *http.Request) (*http.Response, error) {
+		res, err := floods(req)
+		res.ContentLength, res.Header = 1<<40, http.Header{"Content-Type": {"application/octet-stream"}}
+		return res, err
+	}
+	for _, tt := range []struct {
+		name   string
+		engine wire
+		client http.ResponseWriter
+		want   fleet.Outcome
+	}{
+		{"the engine hangs", hangs, httptest.NewRecorder(), fleet.TimedOut},
+		{"the client does not read", long, nil, fleet.ClientGone},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newFleet(t, proxy.Config{Idle: idle}, tt.engine, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}})
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				go r.proxy.Run(ctx)
+				req := httptest.NewRequest(http.MethodGet, "/ws", http.NoBody)
+				req.Header.Set("Connection", "Upgrade")
+				req.Header.Set("Upgrade", "websocket")
+				w := tt.client
+				if w == nil {
+					w = newStuck()
+				}
+				began, done := time.Now(), make(chan struct{})
+				go func() { defer close(done); r.proxy.ServeHTTP(w, req) }()
+				time.Sleep(idle + soon)
+				synctest.Wait()
+				if r.proxy.Open() != 0 {
+					t.Errorf("it is still open after %v", time.Since(began))
+					r.proxy.Abort()
+				}
+				<-done
+				if s := r.last(1); s.Outcome != tt.want {
+					t.Errorf("ended as %s, want %s", s.Outcome, tt.want)
+				}
+				r.booksBalance()
+			})
+		})
+	}
+}
+
+// hung brings nothing until its request ends.
+type hung struct{ ctx context.Context }
+
+func (h hung) Read([]byte) (int, error) {
+	<-h.ctx.Done()
+	return 0, context.Cause(h.ctx)
+}
+
+// TestUpgradeMayBeSilent: once an upgrade is granted either end may be silent for as long as it likes.
+func TestUpgradeMayBeSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, theirs := net.Pipe()
+		_, client, end := pipeRig(t, func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 101, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Connection": {"Upgrade"}, "Upgrade": {"echo"}}, Body: theirs}, nil
+		})
+		defer end()
+		defer engine.Close()
+		_, _ = io.WriteString(client, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		got := make([]byte, 4096)
+		if n, err := client.Read(got); err != nil || !strings.HasPrefix(string(got[:n]), "HTTP/1.1 101 ") {
+			t.Fatalf("%q %v", got[:n], err)
+		}
+		time.Sleep(time.Hour)
+		go func() { _, _ = io.WriteString(engine, "hello") }()
+		if n, err := client.Read(got); err != nil || string(got[:n]) != "hello" {
+			t.Errorf("after an hour: %q %v", got[:n], err)
+		}
+	})
+}

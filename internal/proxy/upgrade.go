@@ -7,7 +7,7 @@ import (
 )
 
 // upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint and then both directions of bytes, for as long as both
-// ends stay. Nothing is retried: what was said cannot be said again.
+// ends stay. An engine that answers something else is bounded as with any other answer. Nothing is retried: what was said cannot be said again.
 func (c *call) upgrade() {
 	c.prompt = c.p.parser.Peek(nil, named(c.r.Header).get)
 	if err := c.identify(); err != nil {
@@ -30,7 +30,12 @@ func (c *call) upgrade() {
 			c.served.Status, a.status = res.StatusCode, res.StatusCode
 			a.judge(res)
 			a.watch.begun.Store(true)
-			a.watch.deadline.Store(0) // from here on either end may be silent for as long as it likes
+			if res.StatusCode == http.StatusSwitchingProtocols {
+				a.watch.deadline.Store(0) // from here on either end may be silent for as long as it likes
+			} else {
+				a.watch.wait(c.p.cfg.Idle)
+				res.Body = &turnwise{attempt: a, from: res.Body}
+			}
 			c.sent.Store(true)
 			res.Header.Del("X-Request-Id")
 			c.explain(res.Header, a.d)
