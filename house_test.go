@@ -29,16 +29,18 @@ var plan = map[string]room{
 	".": {},
 
 	// The pure floor.
-	"fleet":    {may: []string{"session"}},
-	"pick":     {may: []string{"fleet"}},
-	"kvstream": {third: []string{"github.com/zeebo/xxh3"}},
-	"prefix":   {},
-	"prompt":   {may: []string{"fleet"}, third: []string{"github.com/segmentio/asm", "github.com/zeebo/xxh3", "golang.org/x/sys"}},
-	"session":  {third: []string{"github.com/zeebo/xxh3"}},
-	"route":    {may: []string{"fleet", "kvstream", "pick", "prefix", "session"}, third: []string{"github.com/zeebo/xxh3"}},
-	"policy":   {may: []string{"fleet", "pick", "prefix", "route"}},
-	"engine":   {may: []string{"fleet", "kvstream"}, third: []string{"github.com/tinylib/msgp", "github.com/zeebo/xxh3"}},
-	"sim":      {may: []string{"fleet", "pick", "route", "session"}},
+	"fleet":        {may: []string{"session"}},
+	"pick":         {may: []string{"fleet"}},
+	"kvstream":     {third: []string{"github.com/zeebo/xxh3"}},
+	"prefix":       {},
+	"prompt":       {may: []string{"fleet"}, third: []string{"github.com/segmentio/asm", "github.com/zeebo/xxh3", "golang.org/x/sys"}},
+	"session":      {third: []string{"github.com/zeebo/xxh3"}},
+	"route":        {may: []string{"fleet", "kvstream", "pick", "prefix", "route/blocks", "route/size", "session"}, third: []string{"github.com/zeebo/xxh3"}},
+	"route/blocks": {may: []string{"fleet"}, third: []string{"github.com/zeebo/xxh3"}},
+	"route/size":   {may: []string{"fleet"}},
+	"policy":       {may: []string{"fleet", "pick", "prefix", "route"}},
+	"engine":       {may: []string{"fleet", "kvstream"}, third: []string{"github.com/tinylib/msgp", "github.com/zeebo/xxh3"}},
+	"sim":          {may: []string{"fleet", "pick", "route", "session"}},
 
 	// The floor that touches the world.
 	"internal/live":       {may: []string{"fleet", "route"}},

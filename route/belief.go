@@ -2,11 +2,12 @@ package route
 
 import (
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prefix"
+	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/route/size"
 )
 
 // belief is what the router thinks is in the caches of the endpoints.
@@ -62,7 +63,7 @@ const (
 )
 
 // predict fills in how much of the prompt each candidate probably holds.
-func (r *Router) predict(p *pool, req *fleet.Request, t *talk, m *measure) {
+func (r *Router) predict(p *pool, req *fleet.Request, t *talk, m *size.Prompt) {
 	v, b := &r.view, &r.belief
 	b.depths = b.depths[:0]
 	v.Known, v.Missed = 0, 0
@@ -78,7 +79,7 @@ func (r *Router) predict(p *pool, req *fleet.Request, t *talk, m *measure) {
 		}
 		depth := b.matches.Depth(c.Slot)
 		b.depths = append(b.depths, depth)
-		c.CachedTokens = r.wholeBlocks(i, min(m.at(reachBytes(depth)), v.PromptTokens-1))
+		c.CachedTokens = r.wholeBlocks(i, min(m.At(blocks.Bytes(depth)), v.PromptTokens-1))
 		v.Known = max(v.Known, c.CachedTokens)
 	}
 	r.kvExact(req.Tenant, t, m)
@@ -91,7 +92,7 @@ func (r *Router) predict(p *pool, req *fleet.Request, t *talk, m *measure) {
 		gone = min(t.entry.Prompt, v.PromptTokens) - v.Known - t.entry.Prompt/16 - fleet.BlockBytes // the last, broken block is no loss
 	}
 	if n := b.ghosts.seen(b.keys); n > 0 { // also of what conversations share
-		gone = max(gone, min(m.at(reachBytes(n)), v.PromptTokens-1)-v.Known)
+		gone = max(gone, min(m.At(blocks.Bytes(n)), v.PromptTokens-1)-v.Known)
 	}
 	b.missed += float64(missedRate * (float64(max(0, gone)) - b.missed))
 	if b.evicted > 0 {
@@ -102,7 +103,7 @@ func (r *Router) predict(p *pool, req *fleet.Request, t *talk, m *measure) {
 // look finds what is believed to be where of the prompt, as asked of a model.
 func (r *Router) look(req *fleet.Request, model string) {
 	b := &r.belief
-	b.keys = keys(b.keys, scopeOf(model, req.Tenant, req.Content), req.Content)
+	b.keys = blocks.Keys(b.keys, blocks.Scope(model, req.Tenant, req.Content), req.Content)
 	b.keysFor = model
 	b.index.Match(b.keys, &b.matches)
 }
@@ -114,7 +115,7 @@ func (r *Router) predictHome(p *pool, t *talk, depth int, believed bool) {
 	if v.Home < 0 || v.PromptTokens == 0 || r.members[v.Home].ep.epoch != t.entry.Epoch {
 		return
 	}
-	if believed && depth < kept(t.entry.Bytes/fleet.BlockBytes) {
+	if believed && depth < blocks.Kept(t.entry.Bytes/fleet.BlockBytes) {
 		return // some of it is thought evicted, or the client has changed its history
 	}
 	c, held := &v.Candidates[v.Home], t.entry.Tokens
@@ -149,12 +150,12 @@ func (r *Router) remember(ep *endpoint, f *flight, req *fleet.Request, index int
 	}
 	r.belief.ghosts.add(f.chain)
 	r.bound(ep, f.pool)
-	ep.cache.flow += int64(reach(len(f.chain)) - reach(f.depth))
+	ep.cache.flow += int64(blocks.Reach(len(f.chain)) - blocks.Reach(f.depth))
 	f.used = ep.cache.flow
 	r.refresh(ep)
-	units := r.belief.index.Units(ep.slot) + reach(len(f.chain)) - reach(f.depth)
+	units := r.belief.index.Units(ep.slot) + blocks.Reach(len(f.chain)) - blocks.Reach(f.depth)
 	r.holds(ep, f.chain)
-	gone := float64(max(0, units-r.belief.index.Units(ep.slot))*fleet.BlockBytes) * f.pool.tokensPerByte
+	gone := float64(max(0, units-r.belief.index.Units(ep.slot))*fleet.BlockBytes) * f.pool.size.TokensPerByte()
 	r.belief.evicted += float64(missedRate * (gone - r.belief.evicted))
 	ep.pending = append(ep.pending, f.index)
 	r.hold(ep, f)
@@ -212,7 +213,7 @@ func (r *Router) bound(ep *endpoint, p *pool) {
 	}
 	ratio := ep.cache.ratio // not the pool's: several may share the endpoint, and what they hold must not depend on who came last
 	if ratio == 0 {
-		ratio = p.tokensPerByte
+		ratio = p.size.TokensPerByte()
 	}
 	told := float64(ep.toldTokens()) / float64(max(ratio, leastTokensPerByte)*fleet.BlockBytes)
 	blocks := min(int(float64(told*ep.cache.share)), mostBlocks)
@@ -277,7 +278,7 @@ func (r *Router) settle(f *flight, ev *Finished) (lost bool) {
 	slack := 2*max(ep.report.BlockTokens, 16) + u.PromptTokens/50
 	// As long as there was room for more nothing is learnt about where it ends.
 	full := r.belief.index.Units(ep.slot) >= ep.cache.bound-ep.cache.bound/8
-	missed := found+slack < min(predicted, part(u.PromptTokens, reachBytes(f.depth), f.bytes)) // an answer that the client leaves out is no loss
+	missed := found+slack < min(predicted, size.Part(u.PromptTokens, blocks.Bytes(f.depth), f.bytes)) // an answer that the client leaves out is no loss
 	switch {
 	case missed && (full || ep.cache.share > 1):
 		ep.cache.share = max(leastShare, float64(ep.cache.share*shareDown))
@@ -320,22 +321,22 @@ func (f *flight) outlasted(found, slack int) {
 // recount takes from what is thought to have been computed what was found though it was thought gone.
 func (f *flight) recount(found, slack, prompt int) {
 	if more := min(found, prompt) - f.decision.CachedTokens; more > slack {
-		f.ep.cache.flow -= int64(reach(len(f.chain)) * more / prompt)
+		f.ep.cache.flow -= int64(blocks.Reach(len(f.chain)) * more / prompt)
 	}
 }
 
 // since is how many blocks an engine has computed since a conversation's last turn there. What still waits is no part of it: the turn may
 // go before that. So few that outlasted makes nothing of them are not looked into.
 func (r *Router) since(ep *endpoint, t *talk) int {
-	blocks := ep.flowSince(t)
-	if ep.cache.share <= 1 && float64(blocks) <= beyond*float64(ep.cache.told) {
-		return blocks
+	flow := ep.flowSince(t)
+	if ep.cache.share <= 1 && float64(flow) <= beyond*float64(ep.cache.told) {
+		return flow
 	}
 	for _, i := range ep.pending {
 		f := &r.flights[i]
-		blocks -= reach(len(f.chain)) - reach(f.depth)
+		flow -= blocks.Reach(len(f.chain)) - blocks.Reach(f.depth)
 	}
-	return blocks
+	return flow
 }
 
 // recent reports whether the conversation's last turn is so recent that nothing of it can have been evicted: much less than the
@@ -359,11 +360,11 @@ func (ep *endpoint) doubt(f *flight, predicted, found, prompt int) (lost bool) {
 		return false
 	}
 	// What can have been evicted by others must be missing nearly whole to count. Of what cannot, any part counts.
-	held := part(prompt, reachBytes(f.sure), f.bytes)
+	held := size.Part(prompt, blocks.Bytes(f.sure), f.bytes)
 	broken := f.recent && found+leastDoubt+prompt/16 < held
 	if !broken && found*8 >= predicted && (c.suspect == 0 || found+leastDoubt >= predicted-predicted/4) {
 		c.suspect = max(0, c.suspect-1)
-		back := part(prompt, reachBytes(common(f.chain, c.doubted)), f.bytes)
+		back := size.Part(prompt, blocks.Bytes(blocks.Common(f.chain, c.doubted)), f.bytes)
 		if c.doubts == 0 || found > back+leastDoubt {
 			c.doubts, c.doubted = 0, nil
 			return false
@@ -377,11 +378,6 @@ func (ep *endpoint) doubt(f *flight, predicted, found, prompt int) (lost bool) {
 	}
 	c.doubted, c.doubtedAt = append(c.doubted[:0], f.chain...), f.routed
 	return false
-}
-
-// common is how many blocks two chains have in common. Names of blocks cover all before them, so that it can be searched for.
-func common(a, b []uint64) int {
-	return sort.Search(min(len(a), len(b)), func(i int) bool { return a[i] != b[i] })
 }
 
 // lostCache forgets what an endpoint held.

@@ -227,7 +227,7 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	lost := r.settle(f, &told)
 	r.kvEnded(now, f, &told)
 	if ev.Outcome == fleet.OK {
-		f.pool.learn(f, told.Usage)
+		f.pool.learn(f, &told.Usage)
 		r.learnSpeed(now, f, &ev.Usage)
 		r.learnPace(now, f, &ev.Usage)
 		r.learnInterruptions(f, &ev.Usage)

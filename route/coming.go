@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/route/size"
 )
 
 // A decode leg is on its decoder's books from the decision on, but what it brings is there only when its prompt has been computed
@@ -62,16 +64,16 @@ func (r *Router) findPresent() {
 }
 
 // presentTokens is how many tokens of the prompt that is.
-func (r *Router) presentTokens(i int, m *measure) int {
+func (r *Router) presentTokens(i int, m *size.Prompt) int {
 	c := r.view.Candidates[i].CachedTokens
 	if i >= len(r.present) || r.present[i] >= r.belief.depths[i] {
 		return c
 	}
-	return min(c, r.wholeBlocks(i, m.at(reachBytes(r.present[i]))))
+	return min(c, r.wholeBlocks(i, m.At(blocks.Bytes(r.present[i]))))
 }
 
 // onlyPresent leaves out of what candidates have cached what decode legs are still to bring there.
-func (r *Router) onlyPresent(m *measure) {
+func (r *Router) onlyPresent(m *size.Prompt) {
 	r.findPresent()
 	for i := range r.view.Candidates {
 		r.view.Candidates[i].CachedTokens = r.presentTokens(i, m)

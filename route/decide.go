@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/size"
 )
 
 // side is the candidates of one leg of a request, while the other leg is looked at.
@@ -62,7 +63,7 @@ func (r *Router) plan(now time.Time, req *fleet.Request) (Plan, error) {
 		return r.decideDecode(now, p, req, &t, &m)
 	case fleet.LegWhole:
 	}
-	why, open := r.mayPart(p, req, m.tokens)
+	why, open := r.mayPart(p, req, m.Tokens)
 	aside := false
 	if why.Splits() || open {
 		switch err := r.considerPrefill(now, p, req, &t, &m); {
@@ -139,7 +140,7 @@ func (r *Router) split(now time.Time, p *pool, req *fleet.Request, t *talk, deco
 }
 
 // decidePrefill finds another endpoint to compute the prompt of a request whose decoder stays.
-func (r *Router) decidePrefill(now time.Time, p *pool, req *fleet.Request, t *talk, m *measure) (Plan, error) {
+func (r *Router) decidePrefill(now time.Time, p *pool, req *fleet.Request, t *talk, m *size.Prompt) (Plan, error) {
 	if err := r.considerPrefill(now, p, req, t, m); err != nil {
 		return Plan{}, err
 	}
@@ -164,7 +165,7 @@ func (r *Router) decidePrefill(now time.Time, p *pool, req *fleet.Request, t *ta
 }
 
 // decideDecode finds another endpoint to answer from what the prefiller has computed.
-func (r *Router) decideDecode(now time.Time, p *pool, req *fleet.Request, t *talk, m *measure) (Plan, error) {
+func (r *Router) decideDecode(now time.Time, p *pool, req *fleet.Request, t *talk, m *size.Prompt) (Plan, error) {
 	if _, err := r.consider(now, p, req, t, m, fleet.LegWhole); err != nil {
 		return Plan{}, err
 	}
@@ -180,22 +181,22 @@ func (r *Router) decideDecode(now time.Time, p *pool, req *fleet.Request, t *tal
 }
 
 // considerPrefill fills the view with the endpoints that could compute the prompt.
-func (r *Router) considerPrefill(now time.Time, p *pool, req *fleet.Request, t *talk, m *measure) error {
+func (r *Router) considerPrefill(now time.Time, p *pool, req *fleet.Request, t *talk, m *size.Prompt) error {
 	r.apart = r.recallPrefill(now, p, req, t)
 	_, err := r.consider(now, p, req, &r.apart, m, fleet.LegPrefill)
 	return err
 }
 
 // consider fills the view with the endpoints that may take a leg of the request, and what is known of them.
-func (r *Router) consider(now time.Time, p *pool, req *fleet.Request, t *talk, m *measure, l fleet.Leg) (holder int, err error) {
+func (r *Router) consider(now time.Time, p *pool, req *fleet.Request, t *talk, m *size.Prompt, l fleet.Leg) (holder int, err error) {
 	r.leg, r.counts = l, false
-	holder, err = r.candidates(now, p, req, m.tokens, *t)
+	holder, err = r.candidates(now, p, req, m.Tokens, *t)
 	if err != nil {
 		return holder, err
 	}
 	v := &r.view
 	v.Leg = l
-	v.Now, v.PromptTokens, v.OutputTokens = now, m.tokens, p.outputTokens(req)
+	v.Now, v.PromptTokens, v.OutputTokens = now, m.Tokens, p.size.Answer(req)
 	if l == fleet.LegPrefill {
 		v.OutputTokens = 1
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/blocks"
 	"pgregory.net/rapid"
 )
 
@@ -20,7 +21,7 @@ func TestGhosts(t *testing.T) {
 			var chain []uint64
 			name := uint64(1)
 			for range rapid.IntRange(0, 60).Draw(t, "blocks") {
-				name = scramble(name + uint64(rapid.IntRange(0, 1).Draw(t, "part")))
+				name = blocks.Scramble(name + uint64(rapid.IntRange(0, 1).Draw(t, "part")))
 				chain = append(chain, name)
 			}
 			want := 0
@@ -75,12 +76,12 @@ func TestSharedTextsAreMissed(t *testing.T) {
 			}
 			for i := range uint64(400) {
 				c := &fleet.Content{}
-				name := scramble(i % tt.texts)
+				name := blocks.Scramble(i % tt.texts)
 				for range 200 {
-					name = scramble(name)
+					name = blocks.Scramble(name)
 					c.Blocks = append(c.Blocks, name)
 				}
-				c.Blocks = append(c.Blocks, scramble(i+1<<50))
+				c.Blocks = append(c.Blocks, blocks.Scramble(i+1<<50))
 				c.Bytes = len(c.Blocks) * fleet.BlockBytes
 				d, err := r.Route(now, &fleet.Request{Model: "m", PromptBytes: c.Bytes, Content: c, Stream: true, MintedID: strconv.FormatUint(i, 10)})
 				if err != nil {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/route/size"
 )
 
 // held is the blocks of an endpoint's outstanding requests, each counted once however many requests share it.
@@ -36,9 +38,9 @@ func (r *Router) wants(p pick.Policy) {
 // longest beginning that it has in common with another.
 func (r *Router) hold(ep *endpoint, f *flight) {
 	h := &ep.held
-	h.blocks += reach(len(f.chain)) - reach(r.shared(ep, f.chain))
+	h.blocks += blocks.Reach(len(f.chain)) - blocks.Reach(r.shared(ep, f.chain))
 	h.prompts += int64(f.decision.PromptTokens)
-	h.perByte = f.pool.tokensPerByte
+	h.perByte = f.pool.size.TokensPerByte()
 	h.flights = append(h.flights, f.index)
 }
 
@@ -50,7 +52,7 @@ func (r *Router) letGo(f *flight) {
 		return
 	}
 	h.flights = slices.Delete(h.flights, i, i+1)
-	h.blocks -= reach(len(f.chain)) - reach(r.shared(f.ep, f.chain))
+	h.blocks -= blocks.Reach(len(f.chain)) - blocks.Reach(r.shared(f.ep, f.chain))
 	h.prompts -= int64(f.decision.PromptTokens)
 }
 
@@ -59,25 +61,25 @@ func (r *Router) shared(ep *endpoint, chain []uint64) int {
 	most := 0
 	for _, i := range ep.held.flights {
 		if c := r.flights[i].chain; most < min(len(c), len(chain)) && c[most] == chain[most] { // else they have no more in common than that
-			most = common(chain, c)
+			most = blocks.Common(chain, c)
 		}
 	}
 	return most
 }
 
 // count fills in the candidates' active tokens, for policies that go by them.
-func (r *Router) count(p *pool, req *fleet.Request, m *measure) {
+func (r *Router) count(p *pool, req *fleet.Request, m *size.Prompt) {
 	v := &r.view
 	if v.Counted = r.counting && req.Content != nil && len(r.belief.depths) > 0; !v.Counted {
 		return
 	}
-	perBlock := float64(p.tokensPerByte * fleet.BlockBytes)
+	perBlock := float64(p.size.TokensPerByte() * fleet.BlockBytes)
 	for i := range v.Candidates {
 		c, ep := &v.Candidates[i], r.members[i].ep
 		if c.Model != r.belief.keysFor {
 			r.look(req, c.Model)
 		}
 		c.ActiveTokens = int64(float64(ep.held.blocks) * perBlock)
-		c.AddsTokens = v.PromptTokens - m.at(reachBytes(r.shared(ep, r.belief.keys)))
+		c.AddsTokens = v.PromptTokens - m.At(blocks.Bytes(r.shared(ep, r.belief.keys)))
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/blocks"
 	"pgregory.net/rapid"
 )
 
@@ -68,7 +69,7 @@ func TestHeldBlocksAreCountedOnce(t *testing.T) {
 			var chain []uint64
 			name := uint64(1)
 			for range rapid.IntRange(1, 8).Draw(t, "blocks") {
-				name = scramble(name + uint64(rapid.IntRange(0, 1).Draw(t, "part")))
+				name = blocks.Scramble(name + uint64(rapid.IntRange(0, 1).Draw(t, "part")))
 				chain = append(chain, name)
 			}
 			c.next = rapid.IntRange(0, 1).Draw(t, "at")

@@ -8,6 +8,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/prefix"
+	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/route/size"
 )
 
 // KVApplied is what an endpoint's event stream brought.
@@ -88,12 +90,12 @@ type kvTable struct {
 	index    *prefix.Index // by endpoint, the blocks that its engine told of, under the names of kvstream.Stream
 	ties     kvTies
 	matches  prefix.Matches
-	prompt   []uint64 // the blocks that the prompt at hand begins with: a tie's, which may not be changed while it is decided
-	chain    []uint64 // scratch
-	limit    int      // tokens of the prompt that are no guess: of the chain, the earlier prompt
-	covers   int      // of the router's own blocks of the prompt, those that the chain is about
-	used     []bool   // scratch, by candidate: its prediction is by events
-	measure  measure  // scratch: of the prompt at hand
+	prompt   []uint64    // the blocks that the prompt at hand begins with: a tie's, which may not be changed while it is decided
+	chain    []uint64    // scratch
+	limit    int         // tokens of the prompt that are no guess: of the chain, the earlier prompt
+	covers   int         // of the router's own blocks of the prompt, those that the chain is about
+	used     []bool      // scratch, by candidate: its prediction is by events
+	measure  size.Prompt // scratch: of the prompt at hand
 	loose    kvLoose
 	heads    []kvHead // the last runs of blocks that are nobody's, in a ring
 	nextHead int
@@ -202,7 +204,9 @@ func (t *kvTable) labelled(session string) uint64 {
 }
 
 // labelKey is where it is noted whose conversation an id is.
-func labelKey(session string) uint64 { return scramble(xxh3.HashString(session)^0x6c6162656c) &^ 1 }
+func labelKey(session string) uint64 {
+	return blocks.Scramble(xxh3.HashString(session)^0x6c6162656c) &^ 1
+}
 
 func (t *kvTable) open() {
 	if t.index == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/blocks"
 )
 
 // kvWorld is a router with two engines whose events are told by hand: blocks of 16 tokens, a token for each 8 bytes of text.
@@ -58,7 +59,7 @@ func kvPrompt(system, own int, id uint32) (tokens []uint32, c *fleet.Content) {
 	c = &fleet.Content{Bytes: len(tokens) * 8}
 	h := uint64(1)
 	for i, x := range tokens {
-		h = scramble(h ^ uint64(x))
+		h = blocks.Scramble(h ^ uint64(x))
 		if (i+1)%16 == 0 {
 			c.Blocks = append(c.Blocks, h)
 		}
@@ -98,7 +99,7 @@ func (w *kvWorld) turn(session, pin, label string, tokens []uint32, c *fleet.Con
 func kvHashOf(tokens []uint32) uint64 {
 	h := uint64(7)
 	for _, x := range tokens {
-		h = scramble(h ^ uint64(x)<<1)
+		h = blocks.Scramble(h ^ uint64(x)<<1)
 	}
 	return h
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/route/size"
 )
 
 // kvFlight is what a flight remembers of the events at the time of its decision.
@@ -44,7 +46,7 @@ const answerDoubt = 3
 func (k *kvTable) exact(i int) bool { return i < len(k.used) && k.used[i] }
 
 // kvExact replaces the predictions of the candidates whose events say what they hold.
-func (r *Router) kvExact(tenant string, t *talk, m *measure) {
+func (r *Router) kvExact(tenant string, t *talk, m *size.Prompt) {
 	k, v := &r.kv, &r.view
 	k.measure = *m
 	k.used = k.used[:0]
@@ -74,7 +76,7 @@ func (r *Router) kvExact(tenant string, t *talk, m *measure) {
 // commonBeyond is how many blocks two chains have in common where they are more than n, else n.
 func commonBeyond(a, b []uint64, n int) int {
 	if n < min(len(a), len(b)) && a[n] == b[n] {
-		return common(a, b)
+		return blocks.Common(a, b)
 	}
 	return n
 }
@@ -94,7 +96,7 @@ func (r *Router) comingTo(i int) int {
 	if most == 0 {
 		return 0
 	}
-	return r.wholeBlocks(i, min(r.kv.measure.at(reachBytes(most)), r.view.PromptTokens-1))
+	return r.wholeBlocks(i, min(r.kv.measure.At(blocks.Bytes(most)), r.view.PromptTokens-1))
 }
 
 // kvNote keeps with a flight what its prediction was made of.

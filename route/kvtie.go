@@ -1,5 +1,7 @@
 package route
 
+import "github.com/warmpath/warmpath/route/blocks"
+
 // tie says which blocks a conversation's prompt consists of, in the names of kvstream.Stream, and where in the router's own view of the prompt
 // the last turn ended.
 type tie struct {
@@ -142,10 +144,10 @@ func (t *kvTable) own(x *tie) {
 }
 
 // tailKey is where the owner of a chain's last block is noted.
-func tailKey(name uint64) uint64 { return scramble(name^0x7461696c) &^ 1 }
+func tailKey(name uint64) uint64 { return blocks.Scramble(name^0x7461696c) &^ 1 }
 
 // anchorKey is where the chain of a prompt that ends with one of the router's own blocks is noted.
-func anchorKey(block uint64) uint64 { return scramble(block^0x616e63686f72) &^ 1 }
+func anchorKey(block uint64) uint64 { return blocks.Scramble(block^0x616e63686f72) &^ 1 }
 
 // after is how many names of a chain come before what follows parent.
 func (t *kvTable) after(x *tie, parent uint64) (keep int, ok bool) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/size"
 )
 
 // wire is a router before a prefiller and a decoder, and what is asked of it.
@@ -339,7 +340,7 @@ func TestLineIsWeighed(t *testing.T) {
 	w.decide(2000) // what has been considered for it is there still
 	whole, prefiller := &w.view.Candidates[0], &w.other.view.Candidates[0]
 	weigh := func() (float64, float64) {
-		_, got := w.weigh(&measure{})
+		_, got := w.weigh(&size.Prompt{})
 		return got.WholeMs, got.SplitMs
 	}
 	for _, c := range []*pick.Candidate{whole, prefiller} {

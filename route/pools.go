@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/size"
 )
 
 // pool is the endpoints that serve one model or alias, with the policy that chooses among them.
@@ -20,11 +21,8 @@ type pool struct {
 	prefillName string // what conversations are remembered under on the prefill side
 
 	// Learnt from usage.
-	ratios        Ratios  // by kind of text
-	tokensPerByte float64 // on average, for prompts of which only the length is known
-	counted       int     // samples of it
-	output        float64 // answer tokens of a turn
-	answers       answers
+	size    size.Model
+	answers answers
 }
 
 // member is an endpoint of a pool and what it would be asked for.
@@ -35,12 +33,6 @@ type member struct {
 	adapter bool // the model is a LoRA adapter
 	stated  bool // the configuration says that it serves the model, the engine has not listed it
 }
-
-// Estimates before the first usage report: 4 bytes a token is the usual figure for English text.
-const (
-	firstTokensPerByte = 0.25
-	firstOutput        = 128
-)
 
 // anyPool is the pool of requests whose model is unknown to the router but acceptable: the alias "*", or endpoints that
 // do not say what they serve. One name, so that clients cannot grow the set of pools.
@@ -85,7 +77,7 @@ func (r *Router) pool(name string) *pool {
 	}
 	members := r.membersOf(name)
 	if p == nil {
-		p = &pool{name: name, tokensPerByte: firstTokensPerByte, output: firstOutput}
+		p = &pool{name: name, size: size.NewModel()}
 		if len(members) > 0 || name == "" || name == anyPool {
 			p.prefillName = name + prefillSide
 			if len(r.pools) >= maxPools {
@@ -276,52 +268,19 @@ func (r *Router) Models() []ModelStatus {
 	return out
 }
 
-// measure estimates the tokens of a request's prompt: of its last turn, if there was one, by the engine's count, of the rest by
-// its bytes.
-func (p *pool) measure(req *fleet.Request, t *talk) measure {
-	m := measure{tokens: req.PromptTokens + int(float64(req.PromptBytes)*p.tokensPerByte)}
-	if c := req.Content; c != nil && req.Class == fleet.Turn {
-		if c.Text != (fleet.Text{}) {
-			m.tokens = req.PromptTokens + p.ratios.Estimate(&c.Text)
-		}
-		m.lead, m.bytes = c.Lead, c.Bytes
-		m.anchor(t)
-		if m.knownBytes > 0 {
-			m.tokens = m.knownCount + part(m.tokens, m.bytes-m.knownBytes, m.lead+m.bytes)
-		}
+// measure estimates the tokens of a request's prompt, which may go on from a conversation's last one.
+func (p *pool) measure(req *fleet.Request, t *talk) size.Prompt {
+	if !t.known {
+		return p.size.Prompt(req, 0, 0)
 	}
-	return m
+	return p.size.Prompt(req, t.entry.Bytes, t.entry.Prompt)
 }
 
-// outputTokens is how long an answer is expected to be.
-func (p *pool) outputTokens(req *fleet.Request) int {
-	if req.Class != fleet.Turn {
-		return 0
-	}
-	n := int(p.output)
-	if req.MaxTokens > 0 && req.MaxTokens < n {
-		n = req.MaxTokens
-	}
-	return n
-}
-
-// learn corrects the pool's estimates by what an engine reported. Short prompts say little about the ratio: the chat
-// template weighs too much in them.
-func (p *pool) learn(f *flight, u fleet.Usage) {
-	const rate = 0.05
-	n := u.PromptTokens - f.exactTokens
+// learn corrects the estimates of sizes by what an engine counted. Of a decode leg the prefill leg has taught the prompt's.
+func (p *pool) learn(f *flight, u *fleet.Usage) {
+	prompt := u.PromptTokens
 	if f.leg == fleet.LegDecode {
-		n = 0 // the prefill leg has taught it
+		prompt = 0
 	}
-	if n > 0 && f.text != (fleet.Text{}) {
-		p.ratios.Learn(&f.text, n)
-	}
-	if n > 0 && f.promptBytes >= 256 {
-		p.counted++
-		sample := min(max(float64(n)/float64(f.promptBytes), 0.02), 2)
-		p.tokensPerByte += float64(max(rate, 1/float64(p.counted+1)) * (sample - p.tokensPerByte))
-	}
-	if u.OutputTokens > 0 && f.class == fleet.Turn {
-		p.output += float64(rate * (float64(u.OutputTokens) - p.output))
-	}
+	p.size.Learn(&size.Sample{Text: f.text, Bytes: f.promptBytes, Exact: f.exactTokens, Turn: f.class == fleet.Turn}, prompt, u.OutputTokens)
 }

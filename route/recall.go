@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/blocks"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -59,7 +60,7 @@ func (r *Router) recognise(now time.Time, p *pool, req *fleet.Request, t *talk) 
 		user = session.KeyOf(req.Tenant, p.name, req.User)
 	}
 	if req.Trail.Says() {
-		req.Trail.Scope = placeHash(&fleet.Request{Tenant: req.Tenant, HashKey: p.name}, "")
+		req.Trail.Scope = blocks.Hash(req.Tenant, p.name)
 		req.Trail.Speaker = user.Uint64()
 		id, known := r.trails.Follow(req.Trail, req.MintedID)
 		t.repeats = req.Trail.Repeats

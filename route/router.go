@@ -8,11 +8,10 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
+	"github.com/warmpath/warmpath/route/blocks"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -98,7 +97,7 @@ func New(c Config) *Router {
 		trails:    session.NewTrails(c.Sessions.Max),
 		users:     session.NewUsers(c.Sessions),
 		seen:      session.NewSeen(session.DefaultSeen),
-		belief:    belief{index: prefix.New(prefix.Config{Reach: reach, Chains: true})},
+		belief:    belief{index: prefix.New(prefix.Config{Reach: blocks.Reach, Chains: true})},
 		pcg:       rand.NewPCG(0, 0),
 		counting:  c.Counting,
 		awaiting:  c.Awaiting,
@@ -165,16 +164,12 @@ func (r *Router) choose(p *pool, req *fleet.Request, holder int) pick.Choice {
 	return p.policyFor(r.leg).Pick(&r.view, req)
 }
 
+// placeHash is what policies place a request by that has no home.
 func placeHash(req *fleet.Request, id string) uint64 {
-	key := req.HashKey
-	if key == "" {
-		key = id
+	if req.HashKey != "" {
+		id = req.HashKey
 	}
-	h := xxh3.HashString(key)
-	if req.Tenant != "" {
-		h ^= xxh3.HashString(req.Tenant) * 0x9e3779b97f4a7c15
-	}
-	return h
+	return blocks.Hash(req.Tenant, id)
 }
 
 // Stats are the router's own counters and sizes.

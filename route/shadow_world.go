@@ -6,6 +6,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
+	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/route/size"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -49,7 +51,7 @@ const (
 func newWorld(c session.Config) *world {
 	return &world{
 		homes: session.New(c),
-		index: prefix.New(prefix.Config{Reach: reach, Chains: true}),
+		index: prefix.New(prefix.Config{Reach: blocks.Reach, Chains: true}),
 	}
 }
 
@@ -111,14 +113,14 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 		if g.request.Content != nil && len(g.content.Blocks) > 0 {
 			w.look(g, c.Model)
 			depth = w.found.Depth(c.Slot)
-			c.CachedTokens = min(part(v.PromptTokens, g.content.Lead+reachBytes(depth), g.content.Lead+g.content.Bytes), v.PromptTokens-1)
+			c.CachedTokens = min(size.Part(v.PromptTokens, g.content.Lead+blocks.Bytes(depth), g.content.Lead+g.content.Bytes), v.PromptTokens-1)
 			if depth == 0 {
 				c.CachedTokens = 0
 			}
 		}
 		if known && home.Endpoint == c.Name {
 			v.Home, rest = i, home.Rest
-			if home.Epoch == c.Epoch && (g.request.Content == nil || depth >= kept(home.Bytes/fleet.BlockBytes)) {
+			if home.Epoch == c.Epoch && (g.request.Content == nil || depth >= blocks.Kept(home.Bytes/fleet.BlockBytes)) {
 				c.CachedTokens = max(c.CachedTokens, min(home.Tokens, v.PromptTokens-1))
 			}
 		}
@@ -187,7 +189,7 @@ func (w *world) look(g *Sighting, model string) {
 	if w.within == model && len(w.keys) > 0 {
 		return
 	}
-	w.keys = keys(w.keys, scopeOf(model, g.request.Tenant, &g.content), &g.content)
+	w.keys = blocks.Keys(w.keys, blocks.Scope(model, g.request.Tenant, &g.content), &g.content)
 	w.index.Match(w.keys, &w.found)
 	w.within = model
 }
@@ -239,7 +241,7 @@ func (w *world) bound(v *pick.View, g *Sighting, c *pick.Candidate, at *place) {
 	}
 	ratio := w.ratio
 	if ratio == 0 {
-		ratio = firstTokensPerByte
+		ratio = size.FirstTokensPerByte
 	}
 	tokens := c.CacheTokens
 	if tokens <= 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/size"
 )
 
 // When says which requests a pool with roles splits.
@@ -122,7 +123,7 @@ const (
 // weigh decides by predicted time: what the request costs at the best of those that could do all of it, against the best
 // of those that could compute the prompt and the best of those that could then decode. The candidates that decode are in r.view,
 // those of the prefill legs in r.other.
-func (r *Router) weigh(m *measure) (SplitWhy, Weighed) {
+func (r *Router) weigh(m *size.Prompt) (SplitWhy, Weighed) {
 	r.findPresent()
 	whole := -1.0
 	for i := range r.view.Candidates {

@@ -1,6 +1,9 @@
 package route
 
-import "github.com/warmpath/warmpath/pick"
+import (
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/size"
+)
 
 // Where endpoints need no roles (WhenFree), any of them may compute a prompt for any other, and a request that is answered where its
 // prompt is computed is one choice among many. What a pair of endpoints costs is reckoned as a whole, in ms of all who wait:
@@ -40,7 +43,7 @@ type freely struct {
 
 // weighFree decides whether a request is split, and who answers it. The candidates to answer are in r.view, those that could compute the
 // prompt for them in r.other.
-func (r *Router) weighFree(m *measure) (SplitWhy, Weighed, pick.Choice) {
+func (r *Router) weighFree(m *size.Prompt) (SplitWhy, Weighed, pick.Choice) {
 	r.findPresent()
 	r.freely.most = 0
 	for i := range r.view.Candidates {
@@ -65,7 +68,7 @@ func (r *Router) weighFree(m *measure) (SplitWhy, Weighed, pick.Choice) {
 }
 
 // bestWhole fills in what the candidates cost that would do all of it.
-func (r *Router) bestWhole(m *measure) (best int, cost float64) {
+func (r *Router) bestWhole(m *size.Prompt) (best int, cost float64) {
 	costs := r.freely.costs[:0]
 	for i := range r.view.Candidates {
 		c, ep := &r.view.Candidates[i], r.members[i].ep

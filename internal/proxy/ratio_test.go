@@ -12,10 +12,10 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/route/size"
 )
 
-// countedText is a text in pieces, with the tokens that real tokenizers count in them (../../route/testdata/ratio).
+// countedText is a text in pieces, with the tokens that real tokenizers count in them (../../route/size/testdata).
 type countedText struct {
 	Kind   string `json:"kind"`
 	Pieces []struct {
@@ -39,7 +39,7 @@ type tellers struct {
 }
 
 func newTellers(t *testing.T) *tellers {
-	f, err := os.Open("../../route/testdata/ratio/texts.jsonl")
+	f, err := os.Open("../../route/size/testdata/texts.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestTokenEstimate(t *testing.T) {
 	}
 	for _, tokenizer := range []string{"cl100k_base", "o200k_base", "qwen2", "qwen3.6", "deepseek-v4", "tekken", "mistral-v1"} {
 		for _, stream := range streams {
-			var r route.Ratios
+			r := size.NewRatios()
 			for i := range 50 {
 				c := g.chat(t, stream.kindOf(i), 0)
 				r.Learn(&c.text, c.tokens[tokenizer])
@@ -172,7 +172,7 @@ func TestTokenPrior(t *testing.T) {
 		for range 50 {
 			c := g.chat(t, row.kind, 0)
 			for name, n := range c.tokens {
-				sum[name] += math.Abs(float64(new(route.Ratios).Estimate(&c.text))/float64(n)-1) / 50
+				sum[name] += math.Abs(float64(estimate(&c.text))/float64(n)-1) / 50
 			}
 		}
 		for name, off := range sum {
@@ -182,4 +182,10 @@ func TestTokenPrior(t *testing.T) {
 			t.Logf("%s, %s: %.1f %%", name, row.kind, 100*off)
 		}
 	}
+}
+
+// estimate is what is assumed of a text before any report.
+func estimate(t *fleet.Text) int {
+	r := size.NewRatios()
+	return r.Estimate(t)
 }

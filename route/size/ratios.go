@@ -1,4 +1,4 @@
-package route
+package size
 
 import (
 	"math"
@@ -13,10 +13,9 @@ import (
 // nine vocabularies a sum that knows them is wrong by 6 % on average, one of letters and other bytes by 12 %.
 //
 // The ratios are a Kalman filter's state: each sample moves those most that are least known and most of the text. They
-// drift, so that old samples count less and less. The zero Ratios is ready for use and begins with what is true of
-// public vocabularies on average. It serves one caller at a time, and neither method allocates.
+// drift, so that old samples count less and less. NewRatios begins with what is true of public vocabularies on average.
+// It serves one caller at a time, and neither method allocates.
 type Ratios struct {
-	began  bool
 	ratio  ratioVector
 	cov    [features]ratioVector // covariance of ratio
 	medium float64               // tokens of one image, audio or file
@@ -73,20 +72,18 @@ const (
 	mediumRate                           = 0.1
 )
 
-func (r *Ratios) begin() {
-	if r.began {
-		return
-	}
-	r.began, r.medium = true, firstMedium
+// NewRatios is what is known before the first sample.
+func NewRatios() Ratios {
+	r := Ratios{medium: firstMedium}
 	for i, p := range priors() {
 		r.ratio[i] = p.mean
 		r.cov[i][i] = float64(p.sd * p.sd)
 	}
+	return r
 }
 
 // Estimate is how many tokens the prompt has, template and media included; at least 1 for a text that is not empty.
 func (r *Ratios) Estimate(t *fleet.Text) int {
-	r.begin()
 	x := featuresOf(t)
 	n := dot(&x, &r.ratio) + float64(float64(t.Media)*r.medium)
 	if *t != (fleet.Text{}) {
@@ -98,7 +95,6 @@ func (r *Ratios) Estimate(t *fleet.Text) int {
 // Learn takes in that an engine counted so many tokens in the prompt. Counts that no vocabulary explains are ignored,
 // and no single one is believed far beyond what was expected.
 func (r *Ratios) Learn(t *fleet.Text, tokens int) {
-	r.begin()
 	x := featuresOf(t)
 	y := float64(tokens)
 	expected := dot(&x, &r.ratio)
