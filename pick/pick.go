@@ -14,16 +14,21 @@ import (
 
 // Candidate is one endpoint that may take the request.
 type Candidate struct {
-	Name   string
-	Key    uint64  // hash of Name: what hash policies rank by
-	Slot   int     // small stable number of the endpoint, for tables that policies keep
-	Weight float64 // configured weight times Ramp; always above 0
-	Ramp   float64 // share of its configured weight that it has yet, since it has come or come back: above 0, and mostly 1
-	Load   fleet.Load
-	Model  string // what the endpoint would be asked for
-	Epoch  uint32 // of its cache: above 0, another one when that is known to be lost, and never that of another endpoint, not even of one of the same name that left
+	Name    string
+	Key     uint64  // hash of Name: what hash policies rank by
+	Slot    int     // small stable number of the endpoint, for tables that policies keep
+	Weight  float64 // configured weight times Ramp; always above 0
+	Ramp    float64 // share of its configured weight that it has yet, since it has come or come back: above 0, and mostly 1
+	Load    fleet.Load
+	Model   string     // what the endpoint would be asked for
+	Kind    fleet.Kind // stated or recognised
+	Adapter bool       // the model is a LoRA adapter
+	Epoch   uint32     // of its cache: above 0, another one when that is known to be lost, and never that of another endpoint, not even of one of the same name that left
 
-	CachedTokens int // of this request's prompt, predicted to be in its cache
+	CachedTokens int  // of this request's prompt, predicted to be in its cache
+	Blocks       int  // of the prompt's kept blocks, those that it is believed to hold
+	Present      int  // of Blocks, those that no decode leg is still to bring; set where the pool splits requests
+	Exact        bool // CachedTokens was made of the engine's KV events
 
 	MsPerToken   float64 // time to compute one token of a prompt, learnt; above 0
 	FixedMs      float64 // time to first token when there is nothing to compute, learnt
@@ -50,7 +55,8 @@ type Candidate struct {
 	BlockTokens int     // tokens of one block of its cache, as the engine tells; 0 unknown
 	KVUsage     float64 // share of its cache that running requests hold by its latest report, 0 to 1; -1 when not reported
 
-	Terms Terms // filled in by policies that reckon in time
+	WeighedMs float64 // what the placement costs as a whole, where splitting without roles compares all pairs; -1 where it cannot be
+	Terms     Terms   // filled in by policies that reckon in time
 }
 
 // Terms are what a placement is thought to cost, in ms. They add up to Cost.
@@ -78,6 +84,7 @@ type View struct {
 	Rand       *rand.Rand  // seeded from the request; the only source of chance
 	Candidates []Candidate // never empty; in order of declaration
 
+	Forced    Reason    // not empty where there is no choice: Candidates has one row, and no policy is asked
 	Home      int       // index in Candidates of the conversation's endpoint, -1 when unknown or not a candidate
 	Parent    int       // index of the endpoint of the conversation that started this one, -1 when unknown or not a candidate
 	Repeats   bool      // the prompt is the conversation's latest, word for word: tried again, or one of many that begin alike

@@ -49,7 +49,7 @@ func (l *affinity) declare(names ...string) {
 func (l *affinity) turn(id string, exclude ...string) route.Decision {
 	l.t.Helper()
 	l.ids++
-	d, err := l.r.Route(l.now, &fleet.Request{
+	d, err := l.r.Decide(l.now, &fleet.Request{
 		Model: "m", Session: id, MintedID: fmt.Sprintf("minted-%d", l.ids), Seed: uint64(l.ids), PromptBytes: 100, Exclude: exclude,
 	})
 	if err != nil {
@@ -57,7 +57,7 @@ func (l *affinity) turn(id string, exclude ...string) route.Decision {
 	}
 	l.r.Observe(l.now, route.Finished{Lease: d.Lease, Outcome: fleet.OK})
 	l.now = l.now.Add(time.Second)
-	return d
+	return d.Decision
 }
 
 func (l *affinity) stays(d route.Decision, at string) {
@@ -121,7 +121,7 @@ func TestLLMDSessionWhoseEndpointIsMissing(t *testing.T) {
 	}
 	l.stays(l.turn("s"), next.Endpoint.Name)
 	l.declare()
-	if _, err := l.r.Route(l.now, &fleet.Request{Model: "m", Session: "s"}); err == nil {
+	if _, err := l.r.Decide(l.now, &fleet.Request{Model: "m", Session: "s"}); err == nil {
 		t.Error("an empty list of candidates took the request")
 	}
 }

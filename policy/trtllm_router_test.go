@@ -56,11 +56,11 @@ func (d *desktop) ask(r *fleet.Request) route.Decision {
 	if q.Content != nil {
 		q.PromptBytes = q.Content.Bytes
 	}
-	out, err := d.r.Route(d.now, &q)
+	out, err := d.r.Decide(d.now, &q)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return out
+	return out.Decision
 }
 
 func (d *desktop) end(x route.Decision, o fleet.Outcome) {

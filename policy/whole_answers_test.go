@@ -68,7 +68,7 @@ func (w *wholeFleet) play(t testing.TB, name string, seed uint64, requests int) 
 			}
 		}
 		stream, tokens := rnd.Float64() < w.streamed, 20+int(float64(w.prompt)*rnd.ExpFloat64())
-		d, err := r.Route(now, &fleet.Request{Model: "m", MintedID: fmt.Sprint("c", n), PromptBytes: 4 * tokens, Stream: stream})
+		d, err := r.Decide(now, &fleet.Request{Model: "m", MintedID: fmt.Sprint("c", n), PromptBytes: 4 * tokens, Stream: stream})
 		if err != nil {
 			t.Fatal(err)
 		}

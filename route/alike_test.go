@@ -44,7 +44,7 @@ func TestLittleIsKnown(t *testing.T) {
 			}
 			first := true
 			for i := range tt.rounds*len(names) + 1 {
-				d, err := r.Route(now, &fleet.Request{Model: "m", Session: strconv.Itoa(i), PromptTokens: tt.tokens, Stream: true})
+				d, err := r.Decide(now, &fleet.Request{Model: "m", Session: strconv.Itoa(i), PromptTokens: tt.tokens, Stream: true})
 				if err != nil {
 					t.Fatal(err)
 				}

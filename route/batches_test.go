@@ -24,7 +24,7 @@ func (b *bench) burst(n, tokens int) (leases []fleet.Lease, computed []time.Time
 // looks is what the router thinks of the first engine now.
 func (b *bench) looks() pick.Candidate {
 	b.t.Helper()
-	d, err := b.r.Route(b.now, &fleet.Request{ID: "look", Class: fleet.Aside, Model: "m"})
+	d, err := b.r.Decide(b.now, &fleet.Request{ID: "look", Class: fleet.Aside, Model: "m"})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestAlikeIsEqual(t *testing.T) {
 		t.Helper()
 		for range n {
 			id := "c" + strconv.Itoa(a.n)
-			d, err := r.Route(now, &fleet.Request{ID: id, Model: "m", Session: id, PromptTokens: 5000, Stream: true})
+			d, err := r.Decide(now, &fleet.Request{ID: id, Model: "m", Session: id, PromptTokens: 5000, Stream: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/route/blocks"
 	"github.com/warmpath/warmpath/route/size"
@@ -13,10 +14,6 @@ import (
 // belief is what the router thinks is in the caches of the endpoints.
 type belief struct {
 	index   *prefix.Index
-	matches prefix.Matches
-	keys    []uint64 // scratch: the blocks of the prompt being placed, within the scope of keysFor
-	keysFor string   // model
-	depths  []int    // scratch: blocks that each candidate is believed to hold
 	ghosts  ghosts
 	missed  float64 // tokens of a turn that were known and are cached nowhere any more, of late
 	evicted float64 // tokens that a turn pushed out of a cache, of late
@@ -62,37 +59,51 @@ const (
 	leastRatioBytes    = 512
 )
 
-// predict fills in how much of the prompt each candidate probably holds.
-func (r *Router) predict(p *pool, req *fleet.Request, t *talk, m *size.Prompt) {
-	v, b := &r.view, &r.belief
-	b.depths = b.depths[:0]
+// promptText is who holds how much of the prompt at hand.
+type promptText struct {
+	keys    []uint64 // its kept blocks, as asked of a model
+	model   string   // that model
+	matches prefix.Matches
+	known   bool // rows have been looked up by these
+
+	// By KV events, in the names of kvstream.
+	events  bool     // rows have been looked up by these too
+	chain   []uint64 // the blocks that the prompt begins with: a tie's, which may not be changed while it is decided
+	limit   int      // tokens of the prompt that are no guess: of the chain, the earlier prompt
+	covers  int      // of the router's own blocks of the prompt, those that the chain is about
+	matched prefix.Matches
+}
+
+// predict fills in how much of the prompt each endpoint probably holds.
+func (r *Router) predict(d *decision, v *table, t *talk) {
+	b, x := &r.belief, &d.text
+	x.known, x.events = false, false
 	v.Known, v.Missed = 0, 0
-	if req.Content == nil || len(req.Content.Blocks) == 0 || v.PromptTokens == 0 {
-		r.predictHome(p, t, 0, false)
+	if d.req.Content == nil || len(d.req.Content.Blocks) == 0 || v.PromptTokens == 0 {
+		r.predictHome(d, v, t, 0, false)
 		return
 	}
-	b.keysFor = ""
+	x.known, x.model = true, ""
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		if i == 0 || c.Model != b.keysFor {
-			r.look(req, c.Model)
+		if i == 0 || c.Model != x.model {
+			r.look(x, d.req, c.Model)
 		}
-		depth := b.matches.Depth(c.Slot)
-		b.depths = append(b.depths, depth)
-		c.CachedTokens = r.wholeBlocks(i, min(m.At(blocks.Bytes(depth)), v.PromptTokens-1))
+		c.Blocks = x.matches.Depth(c.Slot)
+		c.CachedTokens = wholeBlocks(c, min(d.size.At(blocks.Bytes(c.Blocks)), v.PromptTokens-1))
 		v.Known = max(v.Known, c.CachedTokens)
 	}
-	r.kvExact(req.Tenant, t, m)
-	if v.Home >= 0 && !r.kv.exact(v.Home) {
-		r.predictHome(p, t, b.depths[v.Home], true)
+	r.kvExact(d, v, t)
+	if v.Home >= 0 && !v.Candidates[v.Home].Exact {
+		r.predictHome(d, v, t, v.Candidates[v.Home].Blocks, true)
 		v.Known = max(v.Known, v.Candidates[v.Home].CachedTokens)
 	}
 	gone := 0
 	if t.known && t.entry.Prompt > 0 {
 		gone = min(t.entry.Prompt, v.PromptTokens) - v.Known - t.entry.Prompt/16 - fleet.BlockBytes // the last, broken block is no loss
 	}
-	if n := b.ghosts.seen(b.keys); n > 0 { // also of what conversations share
-		gone = max(gone, min(m.At(blocks.Bytes(n)), v.PromptTokens-1)-v.Known)
+	if n := b.ghosts.seen(x.keys); n > 0 { // also of what conversations share
+		gone = max(gone, min(d.size.At(blocks.Bytes(n)), v.PromptTokens-1)-v.Known)
 	}
 	b.missed += float64(missedRate * (float64(max(0, gone)) - b.missed))
 	if b.evicted > 0 {
@@ -101,18 +112,16 @@ func (r *Router) predict(p *pool, req *fleet.Request, t *talk, m *size.Prompt) {
 }
 
 // look finds what is believed to be where of the prompt, as asked of a model.
-func (r *Router) look(req *fleet.Request, model string) {
-	b := &r.belief
-	b.keys = blocks.Keys(b.keys, blocks.Scope(model, req.Tenant, req.Content), req.Content)
-	b.keysFor = model
-	b.index.Match(b.keys, &b.matches)
+func (r *Router) look(x *promptText, req *fleet.Request, model string) {
+	x.keys = blocks.Keys(x.keys, blocks.Scope(model, req.Tenant, req.Content), req.Content)
+	x.model = model
+	r.belief.index.Match(x.keys, &x.matches)
 }
 
 // predictHome counts in what a conversation's home produced itself: the answers, which the belief sees only when they come
 // back in the next prompt, as far as they do. It holds them as long as it holds what came before.
-func (r *Router) predictHome(p *pool, t *talk, depth int, believed bool) {
-	v := &r.view
-	if v.Home < 0 || v.PromptTokens == 0 || r.members[v.Home].ep.epoch != t.entry.Epoch {
+func (r *Router) predictHome(d *decision, v *table, t *talk, depth int, believed bool) {
+	if v.Home < 0 || v.PromptTokens == 0 || v.Candidates[v.Home].Epoch != t.entry.Epoch {
 		return
 	}
 	if believed && depth < blocks.Kept(t.entry.Bytes/fleet.BlockBytes) {
@@ -120,33 +129,34 @@ func (r *Router) predictHome(p *pool, t *talk, depth int, believed bool) {
 	}
 	c, held := &v.Candidates[v.Home], t.entry.Tokens
 	if said := held - t.entry.Prompt; t.entry.Prompt > 0 && said > 0 {
-		held = t.entry.Prompt + p.answers.found(said)
+		held = t.entry.Prompt + d.pool.answers.found(said)
 	}
-	c.CachedTokens = max(c.CachedTokens, r.wholeBlocks(v.Home, min(held, v.PromptTokens-1)))
+	c.CachedTokens = max(c.CachedTokens, wholeBlocks(c, min(held, v.PromptTokens-1)))
 }
 
-// wholeBlocks rounds down to the blocks in which the engine of a candidate caches.
-func (r *Router) wholeBlocks(i, tokens int) int {
-	if n := r.members[i].ep.report.BlockTokens; n > 1 {
+// wholeBlocks rounds down to the blocks in which an endpoint's engine caches.
+func wholeBlocks(c *pick.Candidate, tokens int) int {
+	if n := c.BlockTokens; n > 1 {
 		return tokens - tokens%n
 	}
 	return tokens
 }
 
 // remember enters a decision into the belief, and keeps the chain for when its outcome is known.
-func (r *Router) remember(ep *endpoint, f *flight, req *fleet.Request, index int, model string) {
-	if req.Content == nil || len(r.belief.depths) == 0 || len(r.belief.keys) == 0 {
+func (r *Router) remember(d *decision, v *table, ep *endpoint, f *flight, c *pick.Candidate) {
+	x, req := &d.text, d.req
+	if req.Content == nil || !x.known || len(x.keys) == 0 {
 		return
 	}
-	if model != r.belief.keysFor {
-		r.look(req, model)
+	if c.Model != x.model {
+		r.look(x, req, c.Model)
 	}
-	r.kvNote(ep, f, index)
-	f.chain = append(f.chain[:0], r.belief.keys...)
-	f.depth, f.bytes = r.belief.depths[index], req.Content.Bytes
+	r.kvNote(d, ep, f, c)
+	f.chain = append(f.chain[:0], x.keys...)
+	f.depth, f.bytes = c.Blocks, req.Content.Bytes
 	f.sure, f.counted = r.sure(ep, f), f.depth
-	if r.counts && index < len(r.present) {
-		f.counted = r.present[index]
+	if v.sure {
+		f.counted = c.Present
 	}
 	r.belief.ghosts.add(f.chain)
 	r.bound(ep, f.pool)

@@ -73,7 +73,8 @@ type flight struct {
 const mostKeptChain = 4096
 
 // reserve enters a decision into the books.
-func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *fleet.Request, d *Decision, index int) fleet.Lease {
+func (r *Router) reserve(s *decision, v *table, ep *endpoint, d *Decision, index int) fleet.Lease {
+	now, req, p, c := s.now, s.req, s.pool, &v.Candidates[index]
 	var i uint32
 	if n := len(r.free); n > 0 {
 		i, r.free = r.free[n-1], r.free[:n-1]
@@ -87,7 +88,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *fleet.Reques
 		request: req.ID, tenant: req.Tenant, session: d.Session, caller: req.Caller,
 		maxTokens: req.MaxTokens, promptBytes: req.PromptBytes, exactTokens: req.PromptTokens, decision: *d,
 		leg: d.Leg, policy: p.policyFor(d.Leg),
-		index: i, epoch: ep.epoch, stream: req.Stream || d.Leg == fleet.LegPrefill, waitMs: r.view.Candidates[index].WaitMs - r.view.Candidates[index].LinkMs, msPerToken: r.view.Candidates[index].MsPerToken, chain: f.chain[:0], story: f.story,
+		index: i, epoch: ep.epoch, stream: req.Stream || d.Leg == fleet.LegPrefill, waitMs: c.WaitMs - c.LinkMs, msPerToken: c.MsPerToken, chain: f.chain[:0], story: f.story,
 	}
 	if req.Content != nil {
 		f.text = req.Content.Text
@@ -95,7 +96,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *fleet.Reques
 	switch req.Class {
 	case fleet.Turn:
 		f.prefill = int64(d.PromptTokens - d.CachedTokens)
-		f.decode = int64(r.view.OutputTokens)
+		f.decode = int64(v.OutputTokens)
 		f.context = int64(d.PromptTokens) + f.decode
 		f.part(d)
 	case fleet.Embed:
@@ -116,7 +117,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *fleet.Reques
 	ep.load.ContextTokens += f.context
 	if f.leg == fleet.LegDecode {
 		ep.load.TransferRequests++
-		f.due = now.Add(time.Duration(r.first * 1e6))
+		f.due = now.Add(time.Duration(s.ready * 1e6))
 		ep.coming = append(ep.coming, f.index)
 		ep.load.TransferTokens += f.transfer
 	}
@@ -126,7 +127,7 @@ func (r *Router) reserve(now time.Time, ep *endpoint, p *pool, req *fleet.Reques
 	}
 	if req.Class == fleet.Turn {
 		ep.speed.turn(now)
-		r.remember(ep, f, req, index, r.view.Candidates[index].Model)
+		r.remember(s, v, ep, f, c)
 	}
 	r.open++
 	f.decision.Lease, f.decision.Waits = fleet.Lease(f.generation)<<32|fleet.Lease(i), f.waits

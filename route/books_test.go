@@ -73,14 +73,14 @@ func TestBooksAgainstNaiveModel(t *testing.T) {
 					Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"), MintedID: fmt.Sprint(len(ended), len(open)),
 					PromptBytes: rapid.IntRange(0, 100_000).Draw(t, "bytes"),
 				}
-				d, err := r.Route(now, &req)
+				d, err := r.Decide(now, &req)
 				if err != nil {
 					return
 				}
 				if open[d.Lease] != nil || d.Lease == 0 && len(ended) > 0 {
 					t.Fatalf("lease %d is given out twice", d.Lease)
 				}
-				open[d.Lease] = &opened{d: d}
+				open[d.Lease] = &opened{d: d.Decision}
 			},
 			"first byte": func(t *rapid.T) {
 				l := anyOpen(t)
@@ -143,7 +143,7 @@ func TestDecisionsDoNotAllocateMuch(t *testing.T) {
 	r, req := fleetOf(64)
 	now := time.Unix(0, 0)
 	got := testing.AllocsPerRun(1000, func() {
-		d, err := r.Route(now, req)
+		d, err := r.Decide(now, req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func BenchmarkRoute(b *testing.B) {
 			now := time.Unix(0, 0)
 			b.ReportAllocs()
 			for b.Loop() {
-				d, _ := r.Route(now, req)
+				d, _ := r.Decide(now, req)
 				r.Observe(now, route.Finished{Lease: d.Lease})
 			}
 		})

@@ -33,17 +33,17 @@ func (p *pool) alone() bool {
 }
 
 // takes reports whether an endpoint may be given what is being decided.
-func (r *Router) takes(p *pool, ep *endpoint, req *fleet.Request) bool {
-	role := ep.spec.Role
+func (d *decision) takes(ep *endpoint, l fleet.Leg) bool {
+	role, p := ep.spec.Role, d.pool
 	if !p.parts || !ep.bound() {
-		return role.Takes(r.leg)
+		return role.Takes(l)
 	}
 	switch {
-	case r.leg == fleet.LegPrefill:
+	case l == fleet.LegPrefill:
 		return role == fleet.RolePrefill
-	case r.apartOnly:
+	case d.decodes:
 		return role == fleet.RoleDecode
-	case !req.Splits && !p.alone(): // it may say so itself
+	case !d.req.Splits && !p.alone(): // it may say so itself
 		return role == fleet.RoleDecode
 	default:
 		return role == fleet.RoleBoth

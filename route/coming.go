@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/blocks"
-	"github.com/warmpath/warmpath/route/size"
 )
 
 // A decode leg is on its decoder's books from the decision on, but what it brings is there only when its prompt has been computed
@@ -23,11 +23,11 @@ func (r *Router) came(now time.Time, f *flight) {
 
 // taken is how many requests stand between a new one and a place at the endpoint: those that have one or wait for one, and those that
 // come while the new one would be answered. What comes later finds it gone.
-func (r *Router) taken(ep *endpoint) int {
+func (r *Router) taken(now time.Time, ep *endpoint) int {
 	if len(ep.coming) == 0 { // of every endpoint where nothing is split
 		return ep.sent()
 	}
-	n, until := ep.sent(), r.view.Now.Add(time.Duration(ep.speed.hold*1e6))
+	n, until := ep.sent(), now.Add(time.Duration(ep.speed.hold*1e6))
 	for _, k := range ep.coming {
 		if r.flights[k].due.After(until) {
 			n--
@@ -37,46 +37,45 @@ func (r *Router) taken(ep *endpoint) int {
 }
 
 // legWaitMs is how long a decode leg would wait now, in ms. By the time it comes, those that are coming have a place, or are in front.
-func (r *Router) legWaitMs(i int) float64 {
-	c, ep := &r.view.Candidates[i], r.members[i].ep
-	return r.wait(ep, r.view.Now, c.MsPerToken, c.Load.Waiting, ep.sent())
+func (r *Router) legWaitMs(now time.Time, c *pick.Candidate) float64 {
+	ep := r.bySlot[c.Slot]
+	return r.wait(ep, now, c.MsPerToken, c.Load.Waiting, ep.sent())
 }
 
-// findPresent fills r.present with how many blocks of the prompt each candidate holds now, or computes before this one: those that a
-// decode leg will bring are left out.
-func (r *Router) findPresent() {
-	r.present = r.present[:0]
-	for i, depth := range r.belief.depths {
-		if i >= len(r.members) {
-			break
+// findPresent fills in how many blocks of the prompt each endpoint holds now, or computes before this one: those that a decode leg will
+// bring are left out.
+func (r *Router) findPresent(d *decision, v *table) {
+	keys := d.text.keys
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		ep := r.bySlot[c.Slot]
+		c.Present = c.Blocks
+		if len(ep.coming) == 0 {
+			continue
 		}
-		ep := r.members[i].ep
-		if len(ep.coming) > 0 {
-			for _, k := range ep.pending {
-				g := &r.flights[k]
-				if n := g.sure; g.leg == fleet.LegDecode && n < depth && n < min(len(r.belief.keys), len(g.chain)) && r.belief.keys[n] == g.chain[n] {
-					depth = n
-				}
+		for _, k := range ep.pending {
+			g := &r.flights[k]
+			if n := g.sure; g.leg == fleet.LegDecode && n < c.Present && n < min(len(keys), len(g.chain)) && keys[n] == g.chain[n] {
+				c.Present = n
 			}
 		}
-		r.present = append(r.present, depth)
 	}
 }
 
 // presentTokens is how many tokens of the prompt that is.
-func (r *Router) presentTokens(i int, m *size.Prompt) int {
-	c := r.view.Candidates[i].CachedTokens
-	if i >= len(r.present) || r.present[i] >= r.belief.depths[i] {
-		return c
+func (d *decision) presentTokens(c *pick.Candidate) int {
+	if c.Present >= c.Blocks {
+		return c.CachedTokens
 	}
-	return min(c, r.wholeBlocks(i, m.At(blocks.Bytes(r.present[i]))))
+	return min(c.CachedTokens, wholeBlocks(c, d.size.At(blocks.Bytes(c.Present))))
 }
 
-// onlyPresent leaves out of what candidates have cached what decode legs are still to bring there.
-func (r *Router) onlyPresent(m *size.Prompt) {
-	r.findPresent()
-	for i := range r.view.Candidates {
-		r.view.Candidates[i].CachedTokens = r.presentTokens(i, m)
+// onlyPresent leaves out of what the rows have cached what decode legs are still to bring there.
+func (r *Router) onlyPresent(d *decision, v *table) {
+	r.findPresent(d, v)
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		c.CachedTokens = d.presentTokens(c)
 	}
-	r.counts = true
+	v.sure = true
 }

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -9,262 +10,380 @@ import (
 	"github.com/warmpath/warmpath/route/size"
 )
 
-// side is the candidates of one leg of a request, while the other leg is looked at.
-type side struct {
-	view    pick.View
-	members []*member
-	depths  []int
-	exact   []bool // see kvTable.used
-	leg     fleet.Leg
+// decision is one request while it is decided. It is handed from step to step; nothing of it is read after the call, but its
+// memory is used again.
+type decision struct {
+	now     time.Time
+	req     *fleet.Request
+	pool    *pool       // who serves the model, and its policies
+	who     talk        // the conversation, on the side that answers
+	whoFill talk        // the same on the side that computes prompts
+	newID   bool        // see fleet.Request and Decision.NewID
+	size    size.Prompt // tokens, and where each block ends
+	why     SplitWhy    // why it is split or not, as far as that is known
+	open    bool        // only the candidates can tell whether it is split
+	weighed Weighed
+	decodes bool    // the candidates for the answer are those of a decode leg, not of a whole request
+	ready   float64 // ms until the prompt is predicted to be computed elsewhere, of a decode leg
+
+	text    promptText // who holds how much of the prompt
+	prefill table      // one table a leg; empty where the leg is not considered
+	whole   table
+	decode  table
+
+	members []*member // scratch of admit
+	pcg     *rand.PCG // one generator for all legs
+	rng     *rand.Rand
 }
 
-// swap exchanges the side that is looked at for the one put aside.
-func (r *Router) swap() {
-	o := &r.other
-	r.view, o.view = o.view, r.view
-	r.members, o.members = o.members, r.members
-	r.belief.depths, o.depths = o.depths, r.belief.depths
-	r.kv.used, o.exact = o.exact, r.kv.used
-	r.leg, o.leg = o.leg, r.leg
+// table is the endpoints that may take one leg, and what is known of them: View has a row for each.
+type table struct {
+	pick.View
+	sure bool // its rows' CachedTokens leave out what decode legs are still to bring, see onlyPresent
 }
 
-// Decide decides where a request goes and reserves its work there, as Route does. Where endpoints have roles, and the
-// request's Splits says that its door can, it may go to two of them: the plan then holds two leases, each to be ended by exactly
-// one Finished. That of the prefill leg is told FirstByte when the prompt is computed and Finished when its KV cache is no
-// longer needed there; that of the decode leg Transferring when the decoder is asked.
+// reset makes the value that the next decision begins with.
+func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
+	d.now, d.req, d.pool = now, req, nil
+	d.who, d.whoFill, d.newID, d.size = talk{}, talk{}, false, size.Prompt{}
+	d.why, d.open, d.weighed, d.decodes, d.ready = "", false, Weighed{}, req.Leg == fleet.LegDecode, 0
+	d.prefill.reset(fleet.LegPrefill)
+	d.whole.reset(fleet.LegWhole)
+	d.decode.reset(fleet.LegDecode)
+	return d
+}
+
+func (t *table) reset(l fleet.Leg) {
+	*t = table{View: pick.View{Leg: l, Home: -1, Parent: -1, Candidates: t.Candidates[:0]}}
+}
+
+// Decide decides where a request goes and reserves its work there. Where endpoints have roles, or need none, and the request's
+// Splits says that its door can, it may go to two of them: the plan then holds two leases, each to be ended by exactly one
+// Finished. That of the prefill leg is told FirstByte when the prompt is computed and Finished when its KV cache is no longer
+// needed there; that of the decode leg Transferring when the decoder is asked.
 //
 // With Request.Leg only that leg of a request that was split before is decided, again: Plan.Prefill with LegPrefill, the plan's
-// own Decision with LegDecode. The errors are those of Route.
+// own Decision with LegDecode. The errors are *UnknownModelError, *ModelRequiredError, *PinError, *NoEndpointError and,
+// with Request.Again, ErrRetryBudget.
 func (r *Router) Decide(now time.Time, req *fleet.Request) (Plan, error) {
 	if !r.retries.allow(now, req) {
 		return Plan{}, ErrRetryBudget
 	}
-	p, err := r.plan(now, req)
+	p, err := r.plan(r.pad.reset(now, req))
 	if err == nil {
 		r.retries.enter(now, req)
 	}
 	return p, err
 }
 
-// plan does so, whatever the retry budget says.
-func (r *Router) plan(now time.Time, req *fleet.Request) (Plan, error) {
-	p, err := r.poolFor(req)
-	if err != nil {
+// plan decides a request that the retry budget has room for.
+func (r *Router) plan(d *decision) (Plan, error) {
+	if err := r.identify(d); err != nil {
 		return Plan{}, err
 	}
-	t := r.recall(now, p, req)
-	m := p.measure(req, &t)
-	r.isNew = r.newID(p, req, &t)
-	r.why, r.weighed, r.apartOnly = "", Weighed{}, req.Leg == fleet.LegDecode
-	switch req.Leg {
+	switch d.req.Leg {
 	case fleet.LegPrefill:
-		return r.decidePrefill(now, p, req, &t, &m)
+		return r.decidePrefill(d)
 	case fleet.LegDecode:
-		return r.decideDecode(now, p, req, &t, &m)
-	case fleet.LegWhole:
+		return r.decideDecode(d)
+	default:
+		return r.decideWhole(d)
 	}
-	why, open := r.mayPart(p, req, m.Tokens)
-	aside := false
-	if why.Splits() || open {
-		switch err := r.considerPrefill(now, p, req, &t, &m); {
+}
+
+// identify finds who serves the request, whose conversation it is, how long its prompt is, and whether it may be split.
+func (r *Router) identify(d *decision) (err error) {
+	if d.pool, err = r.poolFor(d.req); err != nil {
+		return err
+	}
+	d.who = r.recall(d.now, d.pool, d.req)
+	d.size = d.pool.measure(d.req, &d.who)
+	d.newID = r.newID(d.pool, d.req, &d.who)
+	return nil
+}
+
+// decideWhole decides a request of which no leg is under way yet.
+func (r *Router) decideWhole(d *decision) (Plan, error) {
+	p, rules := d.pool, &r.cfg.Disaggregation
+	d.why, d.open = r.mayPart(p, d.req, d.size.Tokens)
+	if d.why.Splits() || d.open {
+		switch err := r.fillPrefill(d); {
 		case err == nil:
-			aside = true
-			r.swap()
-		case r.cfg.Disaggregation.NoFallback && r.cfg.Disaggregation.When != WhenFree || p.bound() && !p.alone():
+		case rules.NoFallback && rules.When != WhenFree || p.bound() && !p.alone():
 			return Plan{}, err
 		default:
-			why, open = WholeNoPrefiller, false
+			d.why, d.open = WholeNoPrefiller, false
 		}
 	}
-	r.apartOnly = why.Splits() && p.bound()
-	holder, err := r.consider(now, p, req, &t, &m, fleet.LegWhole)
-	if err != nil {
+	d.decodes = d.why.Splits() && p.bound()
+	if err := r.fill(d, &d.whole, &d.who); err != nil {
 		return Plan{}, err
 	}
-	if aside && holder >= 0 {
-		why, open = WholePinned, false
+	if len(d.prefill.Candidates) > 0 && d.whole.Forced == pick.ReasonHolder {
+		d.why, d.open = WholePinned, false
 	}
 	choice, picked := pick.Choice{}, false
 	switch {
-	case !open:
-	case r.cfg.Disaggregation.When == WhenUncached:
-		choice, picked = r.choose(p, req, holder), true
-		why = r.uncached(choice.Index)
-	case r.cfg.Disaggregation.When == WhenFree:
-		why, r.weighed, choice = r.weighFree(&m)
+	case !d.open:
+	case rules.When == WhenUncached:
+		choice, picked = r.choose(d, &d.whole), true
+		d.why = r.uncached(&d.whole, choice.Index)
+	case rules.When == WhenFree:
+		d.why, d.weighed, choice = r.weighFree(d)
 		picked = true
 	default:
-		why, r.weighed = r.weigh(&m)
+		d.why, d.weighed = r.weigh(d)
 	}
-	if r.why = why; why.Splits() {
-		return r.split(now, p, req, &t, choice, picked)
+	if d.why.Splits() {
+		return r.split(d, choice, picked)
 	}
 	if p.parts && (!picked || choice.Reason == pick.ReasonWeighed) {
-		r.onlyPresent(&m)
+		r.onlyPresent(d, &d.whole)
 	}
 	if !picked {
-		choice = r.choose(p, req, holder)
+		choice = r.choose(d, &d.whole)
 	}
-	d := r.commit(now, p, req, &t, choice)
-	return Plan{Decision: d}, nil
+	return Plan{Decision: r.commit(d, &d.whole, &d.who, choice), View: &d.whole.View}, nil
 }
 
-// split reserves both legs. The candidates that decode are in r.view, those that compute the prompt put aside.
-func (r *Router) split(now time.Time, p *pool, req *fleet.Request, t *talk, decode pick.Choice, picked bool) (Plan, error) {
-	r.asDecodeLegs()
+// split places both legs, the answer first.
+func (r *Router) split(d *decision, answer pick.Choice, picked bool) (Plan, error) {
+	r.fillDecode(d)
 	if !picked {
-		decode = r.choose(p, req, -1)
+		d.decode.Forced = ""
+		answer = r.choose(d, &d.decode)
 	}
-	decoder := &r.view.Candidates[decode.Index]
-	name, model, kind := decoder.Name, decoder.Model, r.members[decode.Index].ep.kind()
-	r.swap()
-	r.strictly(func(i int) bool {
-		c := &r.view.Candidates[i]
-		return c.Name != name && c.Model == model && r.members[i].ep.kind() == kind
+	decoder := &d.decode.Candidates[answer.Index]
+	d.prefill.narrow(func(c *pick.Candidate) bool {
+		return c.Name != decoder.Name && c.Model == decoder.Model && c.Kind == decoder.Kind
 	})
-	if len(r.members) == 0 { // the only one that could compute the prompt is to decode it
-		r.swap()
-		r.asWhole(now)
-		r.why = WholeNoPrefiller
-		d := r.commit(now, p, req, t, decode)
-		return Plan{Decision: d}, nil
+	if len(d.prefill.Candidates) == 0 { // the only one that could compute the prompt is to decode it
+		for i := range d.whole.Candidates {
+			d.whole.Candidates[i].Terms = pick.Terms{}
+		}
+		d.why = WholeNoPrefiller
+		return Plan{Decision: r.commit(d, &d.whole, &d.who, answer), View: &d.whole.View}, nil
 	}
-	r.settleView(&r.apart)
-	plan := Plan{Prefill: r.commit(now, p, req, &r.apart, r.choose(p, req, -1))}
-	first := plan.Prefill.TTFTMs
-	r.swap()
-	r.first = first
-	plan.Decision = r.commit(now, p, req, t, decode)
-	r.first = 0
+	settle(&d.prefill, &d.whoFill)
+	plan := Plan{Prefill: r.commit(d, &d.prefill, &d.whoFill, r.choose(d, &d.prefill))}
+	d.ready = plan.Prefill.TTFTMs
+	plan.Decision = r.commit(d, &d.decode, &d.who, answer)
 	return plan, nil
 }
 
 // decidePrefill finds another endpoint to compute the prompt of a request whose decoder stays.
-func (r *Router) decidePrefill(now time.Time, p *pool, req *fleet.Request, t *talk, m *size.Prompt) (Plan, error) {
-	if err := r.considerPrefill(now, p, req, t, m); err != nil {
+func (r *Router) decidePrefill(d *decision) (Plan, error) {
+	if err := r.fillPrefill(d); err != nil {
 		return Plan{}, err
 	}
-	if ep := r.byName[req.Decoder]; ep != nil {
+	if ep := r.byName[d.req.Decoder]; ep != nil {
 		model := ""
-		for i := range p.members {
-			if p.members[i].ep == ep {
-				model = p.members[i].model
+		for i := range d.pool.members {
+			if d.pool.members[i].ep == ep {
+				model = d.pool.members[i].model
 			}
 		}
-		r.strictly(func(i int) bool {
-			other := r.members[i].ep
-			return other != ep && other.kind() == ep.kind() && r.view.Candidates[i].Model == model
+		d.prefill.narrow(func(c *pick.Candidate) bool {
+			return c.Slot != ep.slot && c.Kind == ep.kind() && c.Model == model
 		})
 	}
-	if len(r.members) == 0 {
-		return Plan{}, r.noEndpoint(now, p, req)
+	if len(d.prefill.Candidates) == 0 {
+		return Plan{}, r.noEndpoint(d, fleet.LegPrefill)
 	}
-	r.settleView(&r.apart)
-	d := r.commit(now, p, req, &r.apart, r.choose(p, req, -1))
-	return Plan{Prefill: d}, nil
+	settle(&d.prefill, &d.whoFill)
+	return Plan{Prefill: r.commit(d, &d.prefill, &d.whoFill, r.choose(d, &d.prefill))}, nil
 }
 
 // decideDecode finds another endpoint to answer from what the prefiller has computed.
-func (r *Router) decideDecode(now time.Time, p *pool, req *fleet.Request, t *talk, m *size.Prompt) (Plan, error) {
-	if _, err := r.consider(now, p, req, t, m, fleet.LegWhole); err != nil {
+func (r *Router) decideDecode(d *decision) (Plan, error) {
+	if err := r.fill(d, &d.whole, &d.who); err != nil {
 		return Plan{}, err
 	}
-	r.strictly(func(i int) bool { return r.view.Candidates[i].Name != req.Prefiller })
-	if len(r.members) == 0 {
-		return Plan{}, r.noEndpoint(now, p, req)
+	d.whole.narrow(func(c *pick.Candidate) bool { return c.Name != d.req.Prefiller })
+	if len(d.whole.Candidates) == 0 {
+		return Plan{}, r.noEndpoint(d, fleet.LegWhole)
 	}
-	r.settleView(t)
-	r.other.view.Candidates = r.other.view.Candidates[:0] // the prompt is computed
-	r.asDecodeLegs()
-	r.why = SplitKept
-	return Plan{Decision: r.commit(now, p, req, t, r.choose(p, req, -1))}, nil
+	settle(&d.whole, &d.who)
+	r.fillDecode(d)
+	if d.decode.Forced == pick.ReasonHolder {
+		d.decode.Forced = ""
+	}
+	d.why = SplitKept
+	return Plan{Decision: r.commit(d, &d.decode, &d.who, r.choose(d, &d.decode)), View: &d.decode.View}, nil
 }
 
-// considerPrefill fills the view with the endpoints that could compute the prompt.
-func (r *Router) considerPrefill(now time.Time, p *pool, req *fleet.Request, t *talk, m *size.Prompt) error {
-	r.apart = r.recallPrefill(now, p, req, t)
-	_, err := r.consider(now, p, req, &r.apart, m, fleet.LegPrefill)
+// fillPrefill fills the table of the endpoints that could compute the prompt.
+func (r *Router) fillPrefill(d *decision) error {
+	d.whoFill = r.recallPrefill(d)
+	err := r.fill(d, &d.prefill, &d.whoFill)
+	if d.prefill.Forced == pick.ReasonHolder {
+		d.prefill.Forced = ""
+	}
 	return err
 }
 
-// consider fills the view with the endpoints that may take a leg of the request, and what is known of them.
-func (r *Router) consider(now time.Time, p *pool, req *fleet.Request, t *talk, m *size.Prompt, l fleet.Leg) (holder int, err error) {
-	r.leg, r.counts = l, false
-	holder, err = r.candidates(now, p, req, m.Tokens, *t)
-	if err != nil {
-		return holder, err
+// fill fills a table with the endpoints that may take a leg of the request, and what is known of them.
+func (r *Router) fill(d *decision, v *table, t *talk) error {
+	if err := r.admit(d, v, t); err != nil {
+		return err
 	}
-	v := &r.view
-	v.Leg = l
-	v.Now, v.PromptTokens, v.OutputTokens = now, m.Tokens, p.size.Answer(req)
-	if l == fleet.LegPrefill {
+	v.Now, v.PromptTokens, v.OutputTokens = d.now, d.size.Tokens, d.pool.size.Answer(d.req)
+	if v.Leg == fleet.LegPrefill {
 		v.OutputTokens = 1
 	}
-	v.FirstTurn = req.Class == fleet.Turn && (!t.known || t.entry.Turns == 1 && len(tried(req, l)) > 0) // a retry is still the same turn
-	v.NewID = r.isNew
-	r.settleView(t)
+	v.FirstTurn = d.req.Class == fleet.Turn && (!t.known || t.entry.Turns == 1 && len(tried(d.req, v.Leg)) > 0) // a retry is still the same turn
+	v.NewID = d.newID
+	settle(v, t)
 	v.Repeats = t.repeats
-	v.Hash = placeHash(req, t.id)
-	r.pcg.Seed(req.Seed, 0x9e3779b97f4a7c15+uint64(l))
-	v.Rand = r.rng
-	r.predict(p, req, t, m)
-	r.count(p, req, m)
-	r.expect(now)
-	r.findReturns(now, t)
-	return holder, nil
+	v.Hash = placeHash(d.req, t.id)
+	d.pcg.Seed(d.req.Seed, 0x9e3779b97f4a7c15+uint64(v.Leg))
+	v.Rand = d.rng
+	r.predict(d, v, t)
+	r.count(d, v)
+	r.expect(d.now, &v.View)
+	r.findReturns(d.now, v, t)
+	return nil
 }
 
-// settleView finds the conversation's own endpoints among the candidates.
-func (r *Router) settleView(t *talk) {
-	r.view.Home, r.view.Parent = r.member(t.entry.Endpoint), r.member(t.parent)
+// fillDecode makes the table of the decode leg from that of whole requests: what is not cached at an endpoint is not computed there
+// but moved to it, and until it can be moved what waits there now goes on.
+func (r *Router) fillDecode(d *decision) {
+	v, first := d.startDecode(), d.prefillMs()
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		ep := r.bySlot[c.Slot]
+		pace := r.transferOf(d.now, ep)
+		wait := r.legWaitMs(d.now, &d.whole.Candidates[i])
+		c.LinkMs = r.besides(d.now, ep, pace, float64(v.PromptTokens-c.CachedTokens), first)
+		c.MsPerToken, c.FixedMs = pace.perToken, pace.fixed
+		c.WaitMs = max(0, wait-first) + c.LinkMs
+		c.DelayMs = c.LinkMs
+	}
+}
+
+// startDecode is the table of the decode leg with the rows of whole requests. Rows that have been priced as decode legs keep their terms.
+func (d *decision) startDecode() *table {
+	v := &d.decode
+	priced := len(v.Candidates) > 0
+	rows := v.Candidates
+	v.View = d.whole.View
+	v.Leg, v.Candidates = fleet.LegDecode, rows[:0]
+	for i := range d.whole.Candidates {
+		c := d.whole.Candidates[i]
+		if priced {
+			c.Terms = rows[i].Terms
+		}
+		v.Candidates = append(v.Candidates, c)
+	}
+	return v
+}
+
+// prefillMs is how soon the best of the prefill side is predicted to have computed the prompt; 0 where it is computed.
+func (d *decision) prefillMs() float64 {
+	best := -1.0
+	for i := range d.prefill.Candidates {
+		c := &d.prefill.Candidates[i]
+		if ms := c.WaitMs + c.FixedMs + float64(float64(d.prefill.PromptTokens-c.CachedTokens)*c.MsPerToken); best < 0 || ms < best {
+			best = ms
+		}
+	}
+	return max(best, 0)
+}
+
+// settle finds the conversation's own endpoints among the rows.
+func settle(v *table, t *talk) {
+	v.Home, v.Parent = row(v, t.entry.Endpoint), row(v, t.parent)
 	if !t.known {
-		r.view.Home = r.member(t.hint)
+		v.Home = row(v, t.hint)
 	}
 }
 
-// commit reserves what was chosen.
-func (r *Router) commit(now time.Time, p *pool, req *fleet.Request, t *talk, choice pick.Choice) Decision {
-	if r.leg == fleet.LegDecode {
-		r.moves()
+// row is the index of an endpoint's row, -1 when it has none or name is "".
+func row(v *table, name string) int {
+	for i := range v.Candidates {
+		if name != "" && v.Candidates[i].Name == name {
+			return i
+		}
 	}
-	v := &r.view
-	ep, c := r.members[choice.Index].ep, &v.Candidates[choice.Index]
-	d := Decision{
-		Endpoint: ep.spec, Kind: ep.kind(), Model: c.Model, Pool: p.name, Policy: r.policyName(p),
+	return -1
+}
+
+// narrow drops the rows for which ok is false, all of them if need be.
+func (t *table) narrow(ok func(c *pick.Candidate) bool) {
+	n := 0
+	for i := range t.Candidates {
+		if ok(&t.Candidates[i]) {
+			t.Candidates[n] = t.Candidates[i]
+			n++
+		}
+	}
+	t.Candidates = t.Candidates[:n]
+}
+
+// choose asks the leg's policy, where there is a choice.
+func (r *Router) choose(d *decision, v *table) pick.Choice {
+	policy := d.pool.policyFor(v.Leg)
+	switch {
+	case v.Forced != "":
+		return pick.Choice{Index: 0, Reason: v.Forced}
+	case len(v.Candidates) == 1:
+		if _, keeps := policy.(pick.Keeping); keeps {
+			policy.Pick(&v.View, d.req) // it notes where the conversation is now
+		}
+		if v.Home == 0 {
+			return pick.Choice{Index: 0, Reason: pick.ReasonSession}
+		}
+		return pick.Choice{Index: 0, Reason: pick.ReasonOnly}
+	}
+	return policy.Pick(&v.View, d.req)
+}
+
+// commit reserves what was chosen. It is the step that writes.
+func (r *Router) commit(d *decision, v *table, t *talk, choice pick.Choice) Decision {
+	if v.Leg == fleet.LegDecode {
+		for i := range v.Candidates { // what a policy reckons as prefill is the transfer, of a decode leg
+			terms := &v.Candidates[i].Terms
+			terms.Transfer, terms.Prefill = terms.Prefill, 0
+		}
+	}
+	c := &v.Candidates[choice.Index]
+	ep := r.bySlot[c.Slot]
+	made := Decision{
+		Endpoint: ep.spec, Kind: ep.kind(), Model: c.Model, Pool: d.pool.name, Policy: r.policyName(d.pool, v.Leg),
 		Session: t.id, FirstTurn: v.FirstTurn, NewID: v.NewID, Reason: choice.Reason, Candidates: len(v.Candidates),
-		PromptTokens: v.PromptTokens, CachedTokens: c.CachedTokens, Leg: r.leg, Why: r.why, Weighed: r.weighed,
+		PromptTokens: v.PromptTokens, CachedTokens: c.CachedTokens, Leg: v.Leg, Why: d.why, Weighed: d.weighed,
 	}
-	if r.leg == fleet.LegPrefill {
-		d.Handover = ep.report.Handover
+	if v.Leg == fleet.LegPrefill {
+		made.Handover = ep.report.Handover
 	}
-	if d.Model == "" || req.Model == "" {
-		d.Model = req.Model
+	if made.Model == "" || d.req.Model == "" {
+		made.Model = d.req.Model
 	}
-	if d.TTFTMs = r.reckoned(req, choice.Index); d.TTFTMs > 0 && r.leg == fleet.LegDecode {
-		d.TTFTMs += r.first
+	if made.TTFTMs = reckoned(d.req, &v.View, choice.Index); made.TTFTMs > 0 && v.Leg == fleet.LegDecode {
+		made.TTFTMs += d.ready
 	}
-	d.Peer = ep.peer()
-	d.Lease = r.reserve(now, ep, p, req, &d, choice.Index)
-	f := r.flight(d.Lease)
+	made.Peer = ep.peer()
+	made.Lease = r.reserve(d, v, ep, &made, choice.Index)
+	f := r.flight(made.Lease)
 	f.recent = ep.recent(t)
 	if f.goesOn(t); f.base > 0 {
 		f.since = r.since(ep, t)
 	}
-	r.tellReserved(req, d.Lease, choice.Index)
-	r.tell(req, d.Lease, t, choice.Index)
-	if req.Class == fleet.Turn {
-		r.bind(now, p, req, *t, ep, &d, c.Model)
+	r.tellReserved(d.req, v, made.Lease, choice.Index)
+	r.tell(d.req, v, made.Lease, t, choice.Index)
+	if d.req.Class == fleet.Turn {
+		r.bind(d.now, d.pool, d.req, *t, ep, &made, c.Model)
 	}
 	r.decisions++
-	return d
+	return made
 }
 
 // policyName is the configured name of the policy that places the leg.
-func (r *Router) policyName(p *pool) string {
+func (r *Router) policyName(p *pool, l fleet.Leg) string {
 	switch {
 	case !p.parts:
 		return r.cfg.PolicyName
-	case r.leg == fleet.LegPrefill:
+	case l == fleet.LegPrefill:
 		return r.cfg.Disaggregation.PrefillName
 	default:
 		return r.cfg.Disaggregation.DecodeName
@@ -279,38 +398,17 @@ func tried(req *fleet.Request, l fleet.Leg) []string {
 	return req.Tried
 }
 
-// strictly drops the candidates for which ok is false, all of them if need be.
-func (r *Router) strictly(ok func(i int) bool) {
-	n := 0
-	for i := range r.members {
-		if ok(i) {
-			r.members[n], r.view.Candidates[n] = r.members[i], r.view.Candidates[i]
-			if i < len(r.belief.depths) {
-				r.belief.depths[n] = r.belief.depths[i]
-			}
-			if i < len(r.kv.used) {
-				r.kv.used[n] = r.kv.used[i]
-			}
-			n++
-		}
-	}
-	r.members, r.view.Candidates = r.members[:n], r.view.Candidates[:n]
-	if n < len(r.belief.depths) {
-		r.belief.depths = r.belief.depths[:n]
-	}
-	r.kv.used = r.kv.used[:min(n, len(r.kv.used))]
-}
-
 // recallPrefill is what is remembered of the conversation on the prefill side, where it has a home of its own.
-func (r *Router) recallPrefill(now time.Time, p *pool, req *fleet.Request, t *talk) talk {
+func (r *Router) recallPrefill(d *decision) talk {
+	t, p := &d.who, d.pool
 	apart := talk{id: t.id, minted: t.minted, repeats: t.repeats}
 	if apart.id == "" {
 		return apart
 	}
-	if apart.entry, apart.known = r.sessions.Get(now, req.Tenant, p.prefillName, t.id); apart.known {
+	if apart.entry, apart.known = r.sessions.Get(d.now, d.req.Tenant, p.prefillName, t.id); apart.known {
 		return apart
 	}
-	if apart.entry, apart.known = r.newborn.Get(now, req.Tenant, p.prefillName, t.id); apart.known {
+	if apart.entry, apart.known = r.newborn.Get(d.now, d.req.Tenant, p.prefillName, t.id); apart.known {
 		apart.newborn = !t.minted
 	}
 	return apart

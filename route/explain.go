@@ -19,15 +19,15 @@ type story struct {
 // reckoned is the predicted time to first token of a candidate in ms, 0 when there is nothing to go by. A policy that does
 // not reckon in time leaves the terms empty, and so does a choice that no policy had to make: they are filled in with
 // what the request itself would wait, without what the placement costs others.
-func (r *Router) reckoned(req *fleet.Request, index int) float64 {
-	if req.Class != fleet.Turn || r.view.PromptTokens == 0 {
+func reckoned(req *fleet.Request, v *pick.View, index int) float64 {
+	if req.Class != fleet.Turn || v.PromptTokens == 0 {
 		return 0
 	}
-	c := &r.view.Candidates[index]
+	c := &v.Candidates[index]
 	if c.Terms == (pick.Terms{}) {
-		prefill := float64(max(0, r.view.PromptTokens-c.CachedTokens))
+		prefill := float64(max(0, v.PromptTokens-c.CachedTokens))
 		c.Terms = pick.Terms{Wait: c.WaitMs, Prefill: float64(prefill * c.MsPerToken), Fixed: c.FixedMs}
-		if r.leg == fleet.LegDecode {
+		if v.Leg == fleet.LegDecode {
 			c.Terms.Transfer, c.Terms.Prefill = c.Terms.Prefill, 0
 		}
 	}
@@ -35,7 +35,7 @@ func (r *Router) reckoned(req *fleet.Request, index int) float64 {
 }
 
 // tell keeps what a decision was made of, for its end. It is in the flight's own memory, used again by the next one.
-func (r *Router) tell(req *fleet.Request, l fleet.Lease, t *talk, chosen int) {
+func (r *Router) tell(req *fleet.Request, v *table, l fleet.Lease, t *talk, chosen int) {
 	if !r.cfg.Explain {
 		return
 	}
@@ -46,14 +46,14 @@ func (r *Router) tell(req *fleet.Request, l fleet.Lease, t *talk, chosen int) {
 	}
 	var best [mostKept - 1]int
 	n := 0
-	for i := range r.view.Candidates {
-		r.reckoned(req, i)
+	for i := range v.Candidates {
+		reckoned(req, &v.View, i)
 		if i == chosen {
 			continue
 		}
-		cost := r.view.Candidates[i].Terms.Cost()
+		cost := v.Candidates[i].Terms.Cost()
 		at := n
-		for at > 0 && r.view.Candidates[best[at-1]].Terms.Cost() > cost {
+		for at > 0 && v.Candidates[best[at-1]].Terms.Cost() > cost {
 			at--
 		}
 		if at == len(best) {
@@ -63,9 +63,9 @@ func (r *Router) tell(req *fleet.Request, l fleet.Lease, t *talk, chosen int) {
 		copy(best[at+1:n], best[at:n-1])
 		best[at] = i
 	}
-	kept := append(f.story.candidates[:0], r.view.Candidates[chosen])
+	kept := append(f.story.candidates[:0], v.Candidates[chosen])
 	for _, i := range best[:n] {
-		kept = append(kept, r.view.Candidates[i])
+		kept = append(kept, v.Candidates[i])
 	}
 	f.story.candidates = kept
 }

@@ -46,14 +46,14 @@ func turn(id string) *fleet.Request {
 // end plays a request whose first token comes after ttft.
 func end(t *testing.T, r *route.Router, now time.Time, q *fleet.Request, ttft time.Duration) (route.Decision, *route.Ended) {
 	t.Helper()
-	d, err := r.Route(now, q)
+	d, err := r.Decide(now, q)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if ttft > 0 {
 		r.Observe(now.Add(ttft), route.FirstByte{Lease: d.Lease})
 	}
-	return d, r.Observe(now.Add(time.Second), route.Finished{Lease: d.Lease}).Ended
+	return d.Decision, r.Observe(now.Add(time.Second), route.Finished{Lease: d.Lease}).Ended
 }
 
 func names(x *route.Ended) (out []string) {
@@ -147,7 +147,7 @@ func TestEndedStaysUntilTheNextObservation(t *testing.T) {
 	r, now := explained(p, 2, true)
 	_, x := end(t, r, now, turn("1"), 0)
 	p.pick, p.costs = 1, []float64{77, 88}
-	if _, err := r.Route(now, turn("2")); err != nil {
+	if _, err := r.Decide(now, turn("2")); err != nil {
 		t.Fatal(err)
 	}
 	if x.Request != "1" || x.Candidates[0].Name != "e0" || x.Candidates[1].Terms.Prefill != 20 {
@@ -161,7 +161,7 @@ func TestExplainingCostsNoMemory(t *testing.T) {
 		r, now := explained(&costed{costs: []float64{10, 20, 30, 40}}, 4, on)
 		q := turn("1")
 		cost[on] = testing.AllocsPerRun(300, func() {
-			d, err := r.Route(now, q)
+			d, err := r.Decide(now, q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +186,7 @@ func BenchmarkExplain(b *testing.B) {
 			q := turn("1")
 			b.ReportAllocs()
 			for b.Loop() {
-				d, err := r.Route(now, q)
+				d, err := r.Decide(now, q)
 				if err != nil {
 					b.Fatal(err)
 				}

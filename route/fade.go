@@ -1,6 +1,10 @@
 package route
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/pick"
+)
 
 // An endpoint that is thought slow is sent little, so that nothing shows that it has become quick: an engine that has just started compiles for its
 // first prompts, a neighbour on the same machine goes away. With twenty times the time of the others it is tried only when twenty prompts wait
@@ -14,22 +18,23 @@ const (
 	fadeTo    = 4 // times as slow as the quickest
 )
 
-// fade brings the candidates' times for a token nearer to the quickest one's, where nothing was computed of late.
-func (r *Router) fade(now time.Time) {
+// fade brings the rows' times for a token nearer to the quickest one's, where nothing was computed of late.
+func (r *Router) fade(now time.Time, v *pick.View) {
 	quickest := 0.0
-	for i := range r.members {
-		if c := &r.view.Candidates[i]; quickest == 0 || c.MsPerToken < quickest {
+	for i := range v.Candidates {
+		if c := &v.Candidates[i]; quickest == 0 || c.MsPerToken < quickest {
 			quickest = c.MsPerToken
 		}
 	}
 	believed := float64(fadeTo * quickest)
-	for i, m := range r.members {
-		c, s := &r.view.Candidates[i], &m.ep.speed
-		if c.MsPerToken <= believed || s.learntAt.IsZero() || !m.ep.idle() {
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		ep := r.bySlot[c.Slot]
+		if c.MsPerToken <= believed || ep.speed.learntAt.IsZero() || !ep.idle() {
 			continue
 		}
 		more := c.MsPerToken - believed
-		for age := now.Sub(s.learntAt) - steadyWindow; age >= fadeEvery && more > quickest/64; age -= fadeEvery {
+		for age := now.Sub(ep.speed.learntAt) - steadyWindow; age >= fadeEvery && more > quickest/64; age -= fadeEvery {
 			more /= 2
 		}
 		c.MsPerToken = believed + more

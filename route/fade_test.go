@@ -39,7 +39,7 @@ func TestSlownessFades(t *testing.T) {
 		t.Helper()
 		n++
 		p.at = at
-		d, err := r.Route(now, &fleet.Request{ID: fmt.Sprint(n), Model: "m", Session: fmt.Sprint(n), PromptTokens: 2000, Stream: true})
+		d, err := r.Decide(now, &fleet.Request{ID: fmt.Sprint(n), Model: "m", Session: fmt.Sprint(n), PromptTokens: 2000, Stream: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -83,7 +83,7 @@ func TestSharedTextsAreMissed(t *testing.T) {
 				}
 				c.Blocks = append(c.Blocks, blocks.Scramble(i+1<<50))
 				c.Bytes = len(c.Blocks) * fleet.BlockBytes
-				d, err := r.Route(now, &fleet.Request{Model: "m", PromptBytes: c.Bytes, Content: c, Stream: true, MintedID: strconv.FormatUint(i, 10)})
+				d, err := r.Decide(now, &fleet.Request{Model: "m", PromptBytes: c.Bytes, Content: c, Stream: true, MintedID: strconv.FormatUint(i, 10)})
 				if err != nil {
 					t.Fatal(err)
 				}

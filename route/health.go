@@ -155,6 +155,10 @@ func (r *Router) enter(now time.Time, spec fleet.Endpoint, source string) {
 		ep.slot = r.slots
 		r.slots++
 	}
+	for len(r.bySlot) <= ep.slot {
+		r.bySlot = append(r.bySlot, nil)
+	}
+	r.bySlot[ep.slot] = ep
 	r.renew(ep)
 	// A newcomer to a fleet at work is taken in gently; a fleet that starts together is not held back.
 	for _, other := range r.endpoints {
@@ -208,7 +212,7 @@ func (r *Router) forget(ep *endpoint) {
 	delete(r.byName, ep.spec.Name)
 	r.belief.index.Drop(ep.slot)
 	r.kvForget(ep)
-	r.freeSlots = append(r.freeSlots, ep.slot)
+	r.freeSlots, r.bySlot[ep.slot] = append(r.freeSlots, ep.slot), nil
 	r.generation++
 }
 

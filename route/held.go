@@ -6,7 +6,6 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/blocks"
-	"github.com/warmpath/warmpath/route/size"
 )
 
 // held is the blocks of an endpoint's outstanding requests, each counted once however many requests share it.
@@ -67,19 +66,20 @@ func (r *Router) shared(ep *endpoint, chain []uint64) int {
 	return most
 }
 
-// count fills in the candidates' active tokens, for policies that go by them.
-func (r *Router) count(p *pool, req *fleet.Request, m *size.Prompt) {
-	v := &r.view
-	if v.Counted = r.counting && req.Content != nil && len(r.belief.depths) > 0; !v.Counted {
+// count fills in the active tokens of the rows, for policies that go by them.
+func (r *Router) count(d *decision, v *table) {
+	x := &d.text
+	if v.Counted = r.counting && d.req.Content != nil && x.known; !v.Counted {
 		return
 	}
-	perBlock := float64(p.size.TokensPerByte() * fleet.BlockBytes)
+	perBlock := float64(d.pool.size.TokensPerByte() * fleet.BlockBytes)
 	for i := range v.Candidates {
-		c, ep := &v.Candidates[i], r.members[i].ep
-		if c.Model != r.belief.keysFor {
-			r.look(req, c.Model)
+		c := &v.Candidates[i]
+		ep := r.bySlot[c.Slot]
+		if c.Model != x.model {
+			r.look(x, d.req, c.Model)
 		}
 		c.ActiveTokens = int64(float64(ep.held.blocks) * perBlock)
-		c.AddsTokens = v.PromptTokens - m.At(blocks.Bytes(r.shared(ep, r.belief.keys)))
+		c.AddsTokens = v.PromptTokens - d.size.At(blocks.Bytes(r.shared(ep, x.keys)))
 	}
 }

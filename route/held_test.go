@@ -74,7 +74,7 @@ func TestHeldBlocksAreCountedOnce(t *testing.T) {
 			}
 			c.next = rapid.IntRange(0, 1).Draw(t, "at")
 			bytes := len(chain) * fleet.BlockBytes
-			d, err := r.Route(now, &fleet.Request{ID: "x", Model: "m", PromptBytes: bytes, MintedID: "x", Content: &fleet.Content{Blocks: chain, Bytes: bytes}})
+			d, err := r.Decide(now, &fleet.Request{ID: "x", Model: "m", PromptBytes: bytes, MintedID: "x", Content: &fleet.Content{Blocks: chain, Bytes: bytes}})
 			if err != nil || !c.view.Counted {
 				t.Fatalf("%v, counted %v", err, c.view.Counted)
 			}

@@ -74,7 +74,7 @@ func TestKeepingIsToldOfEveryLeaseOnce(t *testing.T) {
 			if q.Pin == "" && only {
 				q.Exclude = []string{"a", "b"}
 			}
-			d, err := r.Route(now, q)
+			d, err := r.Decide(now, q)
 			if err != nil {
 				t.Fatal(err)
 			}

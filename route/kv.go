@@ -9,7 +9,6 @@ import (
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/route/blocks"
-	"github.com/warmpath/warmpath/route/size"
 )
 
 // KVApplied is what an endpoint's event stream brought.
@@ -89,13 +88,7 @@ func (m *mirror) trusted() bool { return m.State == kvstream.Exact || m.State ==
 type kvTable struct {
 	index    *prefix.Index // by endpoint, the blocks that its engine told of, under the names of kvstream.Stream
 	ties     kvTies
-	matches  prefix.Matches
-	prompt   []uint64    // the blocks that the prompt at hand begins with: a tie's, which may not be changed while it is decided
-	chain    []uint64    // scratch
-	limit    int         // tokens of the prompt that are no guess: of the chain, the earlier prompt
-	covers   int         // of the router's own blocks of the prompt, those that the chain is about
-	used     []bool      // scratch, by candidate: its prediction is by events
-	measure  size.Prompt // scratch: of the prompt at hand
+	chain    []uint64 // scratch
 	loose    kvLoose
 	heads    []kvHead // the last runs of blocks that are nobody's, in a ring
 	nextHead int

@@ -69,11 +69,11 @@ func kvPrompt(system, own int, id uint32) (tokens []uint32, c *fleet.Content) {
 
 func (w *kvWorld) route(session, pin string, c *fleet.Content) Decision {
 	w.Helper()
-	d, err := w.r.Route(w.now, &fleet.Request{Model: "m", Session: session, Content: c, PromptBytes: c.Bytes, PromptTokens: 0, Pin: pin, Seed: 1})
+	d, err := w.r.Decide(w.now, &fleet.Request{Model: "m", Session: session, Content: c, PromptBytes: c.Bytes, PromptTokens: 0, Pin: pin, Seed: 1})
 	if err != nil {
 		w.Fatal(err)
 	}
-	return d
+	return d.Decision
 }
 
 // cached is what is predicted of a request that is not sent after all.

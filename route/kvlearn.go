@@ -8,22 +8,22 @@ import (
 
 // kvLook finds the blocks that a prompt begins with: those of its conversation's last turn, if it goes on from there, else those of
 // a prompt that began with the same text.
-func (r *Router) kvLook(tenant string, t *talk) {
+func (r *Router) kvLook(p *promptText, tenant string, t *talk) {
 	k := &r.kv
-	k.prompt, k.limit, k.covers = nil, 0, 0
-	keys := r.belief.keys
+	p.chain, p.limit, p.covers = nil, 0, 0
+	keys := p.keys
 	if x := k.ties.get(kvKey(tenant, t.id)); t.id != "" && x != nil && x.goesOn(keys) {
-		k.prompt, k.limit, k.covers = x.chain, x.prompt, len(keys)
+		p.chain, p.limit, p.covers = x.chain, x.prompt, len(keys)
 		return
 	}
 	// The deepest place at which a chain is noted: where what an endpoint is believed to hold ends, or the prompt itself.
 	for at := len(keys); at > 0; {
 		if x := k.ties.get(anchorKey(keys[at-1])); x != nil {
-			k.prompt, k.covers = x.chain, at
+			p.chain, p.covers = x.chain, at
 			return
 		}
 		below := 0
-		for _, d := range r.belief.matches.All() {
+		for _, d := range p.matches.All() {
 			if d < at {
 				below = max(below, d)
 			}

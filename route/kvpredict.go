@@ -5,8 +5,8 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/blocks"
-	"github.com/warmpath/warmpath/route/size"
 )
 
 // kvFlight is what a flight remembers of the events at the time of its decision.
@@ -22,52 +22,48 @@ type kvFlight struct {
 	adapter bool // it asks for one, which its blocks depend on too
 }
 
-// kvPredict says how many tokens of the prompt a candidate holds by its events; ok is false when they do not say.
-func (r *Router) kvPredict(i int) (tokens int, ok bool) {
-	k, m := &r.kv, &r.members[i].ep.mirror
-	if m.block <= 0 || len(k.prompt) == 0 || m.State == kvstream.None {
+// kvPredict says how many tokens of the prompt an endpoint holds by its events; ok is false when they do not say.
+func (r *Router) kvPredict(x *promptText, promptTokens int, c *pick.Candidate) (tokens int, ok bool) {
+	ep := r.bySlot[c.Slot]
+	m := &ep.mirror
+	if m.block <= 0 || len(x.chain) == 0 || m.State == kvstream.None {
 		return 0, false
 	}
-	held := k.matches.Depth(r.members[i].ep.slot) * m.block
-	if k.limit > 0 && held > k.limit && r.answersChange(i) {
-		held = k.limit - k.limit%m.block
+	held := x.matched.Depth(c.Slot) * m.block
+	if x.limit > 0 && held > x.limit && ep.answersChange() {
+		held = x.limit - x.limit%m.block
 	}
-	whole := r.view.PromptTokens - 1
+	whole := promptTokens - 1
 	return min(held, whole-whole%m.block), true
 }
 
 // answersChange reports whether prompts that go on from an answer do not have it as the engine made it: it is another text (reasoning
 // left out), or other tokens for the same.
-func (r *Router) answersChange(i int) bool { return r.members[i].ep.answers < -answerDoubt }
+func (ep *endpoint) answersChange() bool { return ep.answers < -answerDoubt }
 
 const answerDoubt = 3
 
-// exact reports whether the prediction of a candidate was made of events.
-func (k *kvTable) exact(i int) bool { return i < len(k.used) && k.used[i] }
-
-// kvExact replaces the predictions of the candidates whose events say what they hold.
-func (r *Router) kvExact(tenant string, t *talk, m *size.Prompt) {
-	k, v := &r.kv, &r.view
-	k.measure = *m
-	k.used = k.used[:0]
-	if !k.any {
+// kvExact replaces the predictions of the endpoints whose events say what they hold.
+func (r *Router) kvExact(d *decision, v *table, t *talk) {
+	k, x := &r.kv, &d.text
+	if x.events = k.any; !x.events {
 		return
 	}
-	r.kvLook(tenant, t)
-	if len(k.prompt) > 0 {
-		k.index.Match(k.prompt, &k.matches)
+	r.kvLook(x, d.req.Tenant, t)
+	if len(x.chain) > 0 {
+		k.index.Match(x.chain, &x.matched)
 	}
 	v.Known = 0
 	for i := range v.Candidates {
-		c, ep := &v.Candidates[i], r.members[i].ep
-		tokens, said := r.kvPredict(i)
-		by := said && ep.mirror.trusted() && c.Model == r.belief.keysFor
-		if by && (ep.mirror.State == kvstream.Partial || r.belief.depths[i] > k.covers) {
-			by = tokens >= c.CachedTokens // more may be there than is known
+		c := &v.Candidates[i]
+		m := &r.bySlot[c.Slot].mirror
+		tokens, said := r.kvPredict(x, v.PromptTokens, c)
+		c.Exact = said && m.trusted() && c.Model == x.model
+		if c.Exact && (m.State == kvstream.Partial || c.Blocks > x.covers) {
+			c.Exact = tokens >= c.CachedTokens // more may be there than is known
 		}
-		k.used = append(k.used, by)
-		if by {
-			c.CachedTokens = max(tokens, r.comingTo(i))
+		if c.Exact {
+			c.CachedTokens = max(tokens, r.comingTo(d, v, c))
 		}
 		v.Known = max(v.Known, c.CachedTokens)
 	}
@@ -81,37 +77,37 @@ func commonBeyond(a, b []uint64, n int) int {
 	return n
 }
 
-// comingTo is how much of the prompt another request that is being computed at a candidate, or has just been, leaves there.
-func (r *Router) comingTo(i int) int {
-	ep, most := r.members[i].ep, 0
-	keys := r.belief.keys
+// comingTo is how much of the prompt another request that is being computed at an endpoint, or has just been, leaves there.
+func (r *Router) comingTo(d *decision, v *table, c *pick.Candidate) int {
+	ep, most, keys := r.bySlot[c.Slot], 0, d.text.keys
 	for _, j := range ep.pending {
 		most = commonBeyond(keys, r.flights[j].chain, most)
 	}
 	for j := range ep.mirror.unheard {
-		if u := &ep.mirror.unheard[j]; r.view.Now.Sub(u.at) < kvOverdue {
+		if u := &ep.mirror.unheard[j]; d.now.Sub(u.at) < kvOverdue {
 			most = commonBeyond(keys, u.chain, most)
 		}
 	}
 	if most == 0 {
 		return 0
 	}
-	return r.wholeBlocks(i, min(r.kv.measure.At(blocks.Bytes(most)), r.view.PromptTokens-1))
+	return wholeBlocks(c, min(d.size.At(blocks.Bytes(most)), v.PromptTokens-1))
 }
 
 // kvNote keeps with a flight what its prediction was made of.
-func (r *Router) kvNote(ep *endpoint, f *flight, index int) {
-	f.kv = kvFlight{stored: ep.mirror.stored, heads: r.kv.nextHead, adapter: index < len(r.members) && r.members[index].adapter}
+func (r *Router) kvNote(d *decision, ep *endpoint, f *flight, c *pick.Candidate) {
+	x := &d.text
+	f.kv = kvFlight{stored: ep.mirror.stored, heads: r.kv.nextHead, adapter: c.Adapter}
 	if r.kv.any {
 		r.kv.label(f.tenant, f.session)
 	}
-	if !r.kv.any || index >= len(r.kv.used) {
+	if !r.kv.any || !x.events {
 		return
 	}
-	f.kv.exact = r.kv.exact(index)
-	if tokens, ok := r.kvPredict(index); ok {
+	f.kv.exact = c.Exact
+	if tokens, ok := r.kvPredict(x, d.size.Tokens, c); ok {
 		f.kv.known, f.kv.said = true, tokens
-		f.kv.guess = r.kv.limit > 0 && tokens > r.kv.limit
+		f.kv.guess = x.limit > 0 && tokens > x.limit
 	}
 }
 

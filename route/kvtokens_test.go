@@ -123,11 +123,11 @@ func TestKVTenants(t *testing.T) {
 		w := newKVWorld(t)
 		ask := func(tenant string, c *fleet.Content) Decision {
 			t.Helper()
-			d, err := w.r.Route(w.now, &fleet.Request{Model: "m", Tenant: tenant, Session: "s", Content: c, PromptBytes: c.Bytes, Pin: "a", Seed: 1})
+			d, err := w.r.Decide(w.now, &fleet.Request{Model: "m", Tenant: tenant, Session: "s", Content: c, PromptBytes: c.Bytes, Pin: "a", Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return d
+			return d.Decision
 		}
 		turn := func(tenant string, tokens []uint32, c *fleet.Content) {
 			d := ask(tenant, c)
@@ -169,7 +169,7 @@ func TestKVTokensOfAdapters(t *testing.T) {
 		for _, model := range []string{"m", "ad"} {
 			tokens, c := kvPrompt(0, 640, 1)
 			session := fmt.Sprint(model, late)
-			d, err := w.r.Route(w.now, &fleet.Request{Model: model, Session: session, Content: c, PromptBytes: c.Bytes, Seed: 1})
+			d, err := w.r.Decide(w.now, &fleet.Request{Model: model, Session: session, Content: c, PromptBytes: c.Bytes, Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

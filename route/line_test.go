@@ -86,7 +86,7 @@ func (s *shop) request(name string, tokens int) *fleet.Request {
 }
 
 func (s *shop) ask(name string, tokens int) route.Decision {
-	d, err := s.r.Route(s.now, s.request(name, tokens))
+	d, err := s.r.Decide(s.now, s.request(name, tokens))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func (s *shop) ask(name string, tokens int) route.Decision {
 	} else {
 		s.send(name)
 	}
-	return d
+	return d.Decision
 }
 
 func (s *shop) send(name string) {
@@ -273,7 +273,7 @@ func TestWhoStandsInLine(t *testing.T) {
 			s.ask("a", 40_000)
 			q := s.request("x", 4000)
 			tt.with(q)
-			d, err := s.r.Route(s.now, q)
+			d, err := s.r.Decide(s.now, q)
 			if err != nil || d.Waits != tt.want {
 				t.Errorf("waits %t (%v), want %t", d.Waits, err, tt.want)
 			}

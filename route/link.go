@@ -56,11 +56,11 @@ func (f *flight) moves() bool {
 
 // besides is for how many ms longer a transfer of so many tokens that begins in so many ms takes for the others that share the link with it, and
 // they for it: until the shorter one of two is over each has half of what it would have.
-func (r *Router) besides(ep *endpoint, pace movePace, tokens, in float64) float64 {
+func (r *Router) besides(now time.Time, ep *endpoint, pace movePace, tokens, in float64) float64 {
 	if !pace.shares || len(ep.coming) == 0 {
 		return 0
 	}
-	r.passes(r.view.Now, ep)
+	r.passes(now, ep)
 	n := 0
 	for _, k := range ep.coming {
 		if r.flights[k].moves() {
@@ -68,7 +68,7 @@ func (r *Router) besides(ep *endpoint, pace movePace, tokens, in float64) float6
 		}
 	}
 	gone := in / float64(pace.perToken*float64(max(n, 1))) // of each by then
-	begins := r.view.Now.Add(time.Duration(in * 1e6))
+	begins := now.Add(time.Duration(in * 1e6))
 	sum := 0.0
 	for _, k := range ep.coming {
 		f := &r.flights[k]

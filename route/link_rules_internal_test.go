@@ -9,7 +9,6 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/size"
 )
 
 // wire is a router before a prefiller and a decoder, and what is asked of it.
@@ -124,7 +123,7 @@ func TestReplacedEngineHasItsOwnLink(t *testing.T) {
 	}})
 	w.Observe(w.now, Probed{Endpoint: "d", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	ep := w.decoder(0.05)
-	if got := w.besides(ep, w.transferOf(w.now, ep), 1000, 0); got != 0 {
+	if got := w.besides(w.now, ep, w.transferOf(w.now, ep), 1000, 0); got != 0 {
 		t.Errorf("what goes to the old engine is %.0f ms in the way", got)
 	}
 	for i := range 200 {
@@ -192,7 +191,7 @@ func TestBesides(t *testing.T) {
 	w.hand(w.decide(4000))
 	check := func(what string, tokens, in, want float64) {
 		t.Helper()
-		if got := w.besides(ep, pace, tokens, in); !near(got, want) {
+		if got := w.besides(w.now, ep, pace, tokens, in); !near(got, want) {
 			t.Errorf("%s: %.1f ms, want %.1f", what, got, want)
 		}
 	}
@@ -200,9 +199,7 @@ func TestBesides(t *testing.T) {
 	check("a longer one", 9000, 0, 400)
 	check("300 ms later", 9000, 300, 100)
 	check("when it is over", 9000, 500, 0)
-	w.first = 2000 // what has to be computed first takes two seconds
 	f := w.flight(w.decide(3000).Lease)
-	w.first = 0
 	f.due = w.now.Add(2 * time.Second)
 	check("of one that comes later", 9000, 0, 400)
 	check("of one that has come by then", 9000, 2500, 300)
@@ -315,15 +312,16 @@ func TestFreeIsChargedForTheLink(t *testing.T) {
 	w := newWire(t)
 	ep := w.decoder(0.01)
 	w.hand(w.decide(100_000))
-	w.decide(2000) // the view is that of this one, which is coming by now
-	if len(w.members) != 1 || w.members[0].ep != ep {
-		t.Fatalf("%d candidates to answer", len(w.members))
+	w.decide(2000) // the tables are those of this one, which is coming by now
+	answers := &w.pad.decode
+	if len(answers.Candidates) != 1 || answers.Candidates[0].Name != "d" {
+		t.Fatalf("%d candidates to answer", len(answers.Candidates))
 	}
 	prefiller := pick.Candidate{FixedMs: 10, MsPerToken: 0.1}
-	busy, _ := w.answersFor(0, &prefiller)
+	busy, _ := w.answersFor(&w.pad, &answers.Candidates[0], &prefiller)
 	coming := ep.coming
 	ep.coming = nil
-	idle, _ := w.answersFor(0, &prefiller)
+	idle, _ := w.answersFor(&w.pad, &answers.Candidates[0], &prefiller)
 	ep.coming = coming
 	if got := busy.Wait - idle.Wait; !near(got, 2*20) {
 		t.Errorf("it waits for the two others on its link for %v ms, want 40", got)
@@ -338,9 +336,9 @@ func TestLineIsWeighed(t *testing.T) {
 	w := newWire(t)
 	w.decoder(0.01)
 	w.decide(2000) // what has been considered for it is there still
-	whole, prefiller := &w.view.Candidates[0], &w.other.view.Candidates[0]
+	whole, prefiller := &w.pad.whole.Candidates[0], &w.pad.prefill.Candidates[0]
 	weigh := func() (float64, float64) {
-		_, got := w.weigh(&size.Prompt{})
+		_, got := w.weigh(&w.pad)
 		return got.WholeMs, got.SplitMs
 	}
 	for _, c := range []*pick.Candidate{whole, prefiller} {

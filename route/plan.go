@@ -1,9 +1,13 @@
 package route
 
+import "github.com/warmpath/warmpath/pick"
+
 // Plan is where a request goes: as a whole to one endpoint, or with its prompt to one endpoint and with its answer to another.
 type Plan struct {
 	Decision          // of the whole request, or of the leg that answers; Lease is 0 when only a prefill leg was asked for
 	Prefill  Decision // of the leg that computes the prompt; Lease is 0 when there is none
+
+	View *pick.View // what the policy saw; nil of a request that is split. It is valid until the next decision and may not be changed
 }
 
 // Split reports whether the request goes to two endpoints.

@@ -89,16 +89,6 @@ func (r *Router) parent(now time.Time, p *pool, req *fleet.Request) string {
 	return e.Endpoint
 }
 
-// member is the index of an endpoint among the candidates, -1 when it is none or name is "".
-func (r *Router) member(name string) int {
-	for i, m := range r.members {
-		if name != "" && m.ep.spec.Name == name {
-			return i
-		}
-	}
-	return -1
-}
-
 // bind remembers where a conversation's turn goes. What is warm there is only known once the prefill is done, so the
 // tokens carry over only while the conversation stays.
 func (r *Router) bind(now time.Time, p *pool, req *fleet.Request, t talk, ep *endpoint, d *Decision, model string) {

@@ -29,7 +29,7 @@ func TestParentIsAHint(t *testing.T) {
 	}
 	ask := func(req fleet.Request) (endpoint, session string, parent int) {
 		t.Helper()
-		d, err := r.Route(now, &req)
+		d, err := r.Decide(now, &req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,11 +58,11 @@ func (x *reviewed) up(name string, resident []string, models ...fleet.Model) {
 
 func (x *reviewed) route(req fleet.Request) route.Decision {
 	x.t.Helper()
-	d, err := x.r.Route(x.now, &req)
+	d, err := x.r.Decide(x.now, &req)
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	return d
+	return d.Decision
 }
 
 func (x *reviewed) end(d route.Decision, o fleet.Outcome) {
@@ -177,12 +177,12 @@ func TestRetriesDoNotClaimMintedIDs(t *testing.T) {
 	now := time.Unix(0, 0)
 	r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
 	turn := func(req fleet.Request) route.Decision {
-		d, err := r.Route(now, &req)
+		d, err := r.Decide(now, &req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Observe(now, route.Finished{Lease: d.Lease})
-		return d
+		return d.Decision
 	}
 	turn(fleet.Request{Session: "alive"})
 	for i := range 50 {

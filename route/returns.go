@@ -206,18 +206,18 @@ func (c *ticking) tick(now time.Time) uint32 {
 }
 
 // findReturns fills in Candidate.ReturnsPerMs.
-func (r *Router) findReturns(now time.Time, t *talk) {
-	if !r.awaiting || len(r.members) == 1 {
+func (r *Router) findReturns(now time.Time, v *table, t *talk) {
+	if !r.awaiting || len(v.Candidates) == 1 {
 		return
 	}
-	v, at := &r.view, r.ticking.tick(now)
-	for i, m := range r.members {
+	at := r.ticking.tick(now)
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
 		own := uint32(0)
-		if t.entry.Endpoint == m.ep.spec.Name {
+		if t.entry.Endpoint == c.Name {
 			own = t.entry.Rest
 		}
-		c := &v.Candidates[i]
-		c.ReturnsPerMs = m.ep.rests.perMs(at, own, v, c, &r.returns)
+		c.ReturnsPerMs = r.bySlot[c.Slot].rests.perMs(at, own, &v.View, c, &r.returns)
 	}
 }
 

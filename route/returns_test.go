@@ -48,7 +48,7 @@ func newAwait(t *testing.T) *await {
 func (a *await) begin(session string, at, tokens int, tried ...string) fleet.Lease {
 	a.Helper()
 	a.p.at = at
-	d, err := a.r.Route(a.now, &fleet.Request{ID: session, Model: "m", Session: session, PromptTokens: tokens, Stream: true, Tried: tried})
+	d, err := a.r.Decide(a.now, &fleet.Request{ID: session, Model: "m", Session: session, PromptTokens: tokens, Stream: true, Tried: tried})
 	if err != nil {
 		a.Fatal(err)
 	}

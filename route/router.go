@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/route/blocks"
 	"github.com/warmpath/warmpath/session"
@@ -36,39 +35,27 @@ type Router struct {
 	trails    *session.Trails
 	users     *session.Users
 	seen      *session.Seen // ids that clients have sent of late
-	isNew     bool          // that of the request that is decided is new
+
+	bySlot []*endpoint // nil where a slot is free
+	pad    decision    // memory of the next decision
 
 	flights []flight // indexed by the low half of a Lease
 	free    []uint32 // indexes of flights that may be used again
 	open    int
 
-	pcg       *rand.PCG
-	rng       *rand.Rand
-	belief    belief
-	kv        kvTable // what KV events say
-	counting  bool    // a policy asks for blocks, see Counting
-	awaiting  bool    // a policy asks for who comes back, see Awaiting
-	speeds    speeds
-	returns   returns // of conversations, to their next turn
-	ticking   ticking
-	among     among
-	equals    equals    // scratch, see equate
-	members   []*member // scratch: the members behind view.Candidates
-	view      pick.View // scratch
-	leg       fleet.Leg // what view.Candidates are for
-	other     side      // scratch: the candidates of the other leg
-	present   []int     // scratch, see findPresent
-	counts    bool      // the decision being made counts on what is in present only
-	apart     talk      // scratch: the conversation on the prefill side
-	why       SplitWhy  // scratch: of the decision being made
-	weighed   Weighed   // the same
-	apartOnly bool      // scratch: the candidates for the answer are those of a decode leg, not of a whole request
-	first     float64   // scratch: ms until the prompt is predicted to be computed elsewhere, of a decode leg
-	freely    freely    // scratch, see weighFree
-	pace      pace      // of answers at all endpoints
-	moved     movePace  // what is assumed of endpoints that no KV cache has come to yet
-	movedAt   time.Time // when that was learnt
-	ended     Ended     // scratch: what the latest Finished told, valid until the next one
+	belief   belief
+	kv       kvTable // what KV events say
+	counting bool    // a policy asks for blocks, see Counting
+	awaiting bool    // a policy asks for who comes back, see Awaiting
+	speeds   speeds
+	returns  returns // of conversations, to their next turn
+	ticking  ticking
+	among    among
+	equals   equals    // scratch, see equate
+	pace     pace      // of answers at all endpoints
+	moved    movePace  // what is assumed of endpoints that no KV cache has come to yet
+	movedAt  time.Time // when that was learnt
+	ended    Ended     // scratch: what the latest Finished told, valid until the next one
 
 	standing int           // flights in line, at all endpoints
 	called   []fleet.Lease // scratch, see callUp
@@ -98,7 +85,6 @@ func New(c Config) *Router {
 		users:     session.NewUsers(c.Sessions),
 		seen:      session.NewSeen(session.DefaultSeen),
 		belief:    belief{index: prefix.New(prefix.Config{Reach: blocks.Reach, Chains: true})},
-		pcg:       rand.NewPCG(0, 0),
 		counting:  c.Counting,
 		awaiting:  c.Awaiting,
 		retries:   newRetries(&c),
@@ -108,60 +94,12 @@ func New(c Config) *Router {
 	unclaimed.Max = max(1, c.Sessions.Max/4)
 	unclaimed.HashOnly = true
 	r.newborn = session.New(unclaimed)
-	r.rng = rand.New(r.pcg)
+	r.pad.pcg = rand.NewPCG(0, 0)
+	r.pad.rng = rand.New(r.pad.pcg)
 	for _, a := range c.Aliases {
 		r.aliases[a.Name] = a.Models
 	}
 	return r
-}
-
-// Route decides where a request goes and reserves its work there. The errors are *UnknownModelError,
-// *ModelRequiredError, *PinError, *NoEndpointError and, with Request.Again, ErrRetryBudget.
-func (r *Router) Route(now time.Time, req *fleet.Request) (Decision, error) {
-	if !r.retries.allow(now, req) {
-		return Decision{}, ErrRetryBudget
-	}
-	d, err := r.place(now, req)
-	if err == nil {
-		r.retries.enter(now, req)
-	}
-	return d, err
-}
-
-// place does so, whatever the retry budget says.
-func (r *Router) place(now time.Time, req *fleet.Request) (Decision, error) {
-	p, err := r.poolFor(req)
-	if err != nil {
-		return Decision{}, err
-	}
-	talk := r.recall(now, p, req)
-	m := p.measure(req, &talk)
-	r.isNew = r.newID(p, req, &talk)
-	r.why, r.weighed, r.apartOnly = "", Weighed{}, false
-	holder, err := r.consider(now, p, req, &talk, &m, fleet.LegWhole)
-	if err != nil {
-		return Decision{}, err
-	}
-	d := r.commit(now, p, req, &talk, r.choose(p, req, holder))
-	return d, nil
-}
-
-func (r *Router) choose(p *pool, req *fleet.Request, holder int) pick.Choice {
-	switch {
-	case holder >= 0:
-		return pick.Choice{Index: holder, Reason: pick.ReasonHolder}
-	case req.Pin != "":
-		return pick.Choice{Index: 0, Reason: pick.ReasonPinned}
-	case len(r.view.Candidates) == 1:
-		if _, keeps := p.policyFor(r.leg).(pick.Keeping); keeps {
-			p.policyFor(r.leg).Pick(&r.view, req) // it notes where the conversation is now
-		}
-		if r.view.Home == 0 {
-			return pick.Choice{Index: 0, Reason: pick.ReasonSession}
-		}
-		return pick.Choice{Index: 0, Reason: pick.ReasonOnly}
-	}
-	return p.policyFor(r.leg).Pick(&r.view, req)
 }
 
 // placeHash is what policies place a request by that has no home.

@@ -180,7 +180,7 @@ func (p *player) observe(ev route.Event) {
 
 func (p *player) route(args []string) {
 	req := p.request(args)
-	d, err := p.r.Route(p.now, &req)
+	d, err := p.r.Decide(p.now, &req)
 	if err != nil {
 		p.say("%s: error: %v", req.ID, err)
 		return
@@ -200,7 +200,7 @@ func (p *player) repeat(verb string, args []string) {
 	req.Again = verb == "retry"
 	taken := 0
 	for range n {
-		d, err := p.r.Route(p.now, &req)
+		d, err := p.r.Decide(p.now, &req)
 		switch {
 		case err == nil:
 			taken++

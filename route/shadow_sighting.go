@@ -72,6 +72,3 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d *Decision) bool {
 func (s *Sighting) End(l fleet.Lease, o fleet.Outcome) {
 	s.ended, s.lease, s.answered = true, l, o == fleet.OK
 }
-
-// Seen is what the policy saw when it made the latest decision. It is valid until the next one and may not be changed.
-func (r *Router) Seen() *pick.View { return &r.view }

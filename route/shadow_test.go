@@ -52,15 +52,15 @@ func (s *shadowRig) turn(session string, tokens int, change ...func(*fleet.Reque
 	for _, c := range change {
 		c(&req)
 	}
-	d, err := s.r.Route(s.now, &req)
+	d, err := s.r.Decide(s.now, &req)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if !s.taken.Take(s.r.Seen(), &req, &d) {
+	if !s.taken.Take(d.View, &req, &d.Decision) {
 		s.t.Fatal("the decision cannot be taken")
 	}
 	s.shadows.Judge(&s.taken)
-	return d
+	return d.Decision
 }
 
 func (s *shadowRig) wait(d time.Duration) { s.now = s.now.Add(d) }
@@ -138,7 +138,7 @@ func TestShadowWorldsLoseCaches(t *testing.T) {
 // placed, and requests that are no turns are compared and not priced.
 func TestShadowsLeaveOut(t *testing.T) {
 	s := newShadowRig(t, to(0), route.ShadowPolicy{Name: "b", New: fixed(to(1))})
-	if _, err := s.r.Route(s.now, &fleet.Request{Session: "old", Model: "m", PromptTokens: 100}); err != nil {
+	if _, err := s.r.Decide(s.now, &fleet.Request{Session: "old", Model: "m", PromptTokens: 100}); err != nil {
 		t.Fatal(err)
 	}
 	s.turn("old", 200)
@@ -210,14 +210,14 @@ func BenchmarkShadow(b *testing.B) {
 			s.r.Observe(s.now, route.Probed{Endpoint: fmt.Sprint("e", i), Report: fleet.Report{Healthy: true}})
 		}
 		req := fleet.Request{Session: "c", Model: "m", PromptTokens: n * 32, Content: content, Seed: 1}
-		dec, err := s.r.Route(s.now, &req)
+		dec, err := s.r.Decide(s.now, &req)
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.Run(fmt.Sprintf("take/%d_blocks", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				s.taken.Take(s.r.Seen(), &req, &dec)
+				s.taken.Take(dec.View, &req, &dec.Decision)
 			}
 		})
 		b.Run(fmt.Sprintf("judge_4/%d_blocks", n), func(b *testing.B) {

@@ -33,7 +33,7 @@ func TestLongAnswersAreNoSilence(t *testing.T) {
 			tt.report.Healthy, tt.report.Models = true, []fleet.Model{{ID: "m"}}
 			r.Observe(now, route.Probed{Endpoint: "a", Report: tt.report})
 			ask := func(id string, stream bool) fleet.Lease {
-				d, err := r.Route(now, &fleet.Request{Model: "m", MintedID: id, PromptBytes: 4000, Stream: stream})
+				d, err := r.Decide(now, &fleet.Request{Model: "m", MintedID: id, PromptBytes: 4000, Stream: stream})
 				if err != nil {
 					t.Fatal(err)
 				}

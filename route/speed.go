@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 )
 
 // speed is what is learnt of how long an endpoint takes. Engines compute prompts in order of arrival, so what they do between
@@ -69,28 +70,29 @@ const (
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// expect fills in what is known of the candidates' speed and what they have to do.
-func (r *Router) expect(now time.Time) {
-	v := &r.view
+// expect fills in what is known of the speed of the rows' endpoints and what they have to do.
+func (r *Router) expect(now time.Time, v *pick.View) {
 	everywhere := v.Everywhere()
 	v.Watched = 0
-	for i, m := range r.members {
-		v.Candidates[i].MsPerToken, v.Candidates[i].FixedMs = r.speedOf(m.ep)
-	}
-	r.fade(now)
-	for i, m := range r.members {
+	for i := range v.Candidates {
 		c := &v.Candidates[i]
+		c.MsPerToken, c.FixedMs = r.speedOf(r.bySlot[c.Slot])
+	}
+	r.fade(now, v)
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		ep := r.bySlot[c.Slot]
 		shared := everywhere
 		if v.FirstTurn { // all that a new conversation finds is of others too
 			shared = c.CachedTokens
 		}
-		before, first, behind := r.before(now, m.ep, float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken), c.MsPerToken)
-		c.WaitMs, c.LineMs, c.Behind = first+r.wait(m.ep, now, c.MsPerToken, c.Load.Waiting, r.taken(m.ep)+before), first, behind
-		c.Busy, c.Steady = m.ep.speed.shares(now)
-		c.TurnsPerMs = m.ep.speed.rate(now)
-		v.Watched = max(v.Watched, m.ep.speed.watched(now))
-		c.Crowd, c.CrowdMs = m.ep.crowd(v.PromptTokens - shared + v.OutputTokens)
-		c.Full = m.ep.cache.bound > 0 && r.belief.index.Units(m.ep.slot) >= m.ep.cache.bound-m.ep.cache.bound/64
+		before, first, behind := r.before(now, ep, float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken), c.MsPerToken)
+		c.WaitMs, c.LineMs, c.Behind = first+r.wait(ep, now, c.MsPerToken, c.Load.Waiting, r.taken(now, ep)+before), first, behind
+		c.Busy, c.Steady = ep.speed.shares(now)
+		c.TurnsPerMs = ep.speed.rate(now)
+		v.Watched = max(v.Watched, ep.speed.watched(now))
+		c.Crowd, c.CrowdMs = ep.crowd(v.PromptTokens - shared + v.OutputTokens)
+		c.Full = ep.cache.bound > 0 && r.belief.index.Units(c.Slot) >= ep.cache.bound-ep.cache.bound/64
 	}
 }
 

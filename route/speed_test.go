@@ -47,7 +47,7 @@ func (b *bench) send(tokens int) (fleet.Lease, time.Time) {
 	b.t.Helper()
 	b.n++
 	id := "c" + strconv.Itoa(b.n)
-	d, err := b.r.Route(b.now, &fleet.Request{ID: id, Model: "m", Session: id, PromptTokens: tokens, Stream: b.stream})
+	d, err := b.r.Decide(b.now, &fleet.Request{ID: id, Model: "m", Session: id, PromptTokens: tokens, Stream: b.stream})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -214,14 +214,14 @@ func TestBeforeTheFirstSample(t *testing.T) {
 		b.end(l, at, 1500, 20, 5*time.Millisecond)
 		b.now = b.now.Add(time.Second)
 	}
-	if _, err := b.r.Route(b.now, &fleet.Request{ID: "x", Model: "m", Session: "x", PromptTokens: 100, Exclude: []string{"a"}}); err != nil {
+	if _, err := b.r.Decide(b.now, &fleet.Request{ID: "x", Model: "m", Session: "x", PromptTokens: 100, Exclude: []string{"a"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"b", "c"} { // to be asked, the policy needs two of which it has sampled none
 		b.r.Observe(b.now, route.Declared{Source: name, Endpoints: []fleet.Endpoint{{Name: name + "2", URL: "http://" + name, Weight: 1}}})
 		b.r.Observe(b.now, route.Probed{Endpoint: name + "2", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
-	if _, err := b.r.Route(b.now, &fleet.Request{ID: "y", Model: "m", Session: "y", PromptTokens: 100, Exclude: []string{"a"}}); err != nil {
+	if _, err := b.r.Decide(b.now, &fleet.Request{ID: "y", Model: "m", Session: "y", PromptTokens: 100, Exclude: []string{"a"}}); err != nil {
 		t.Fatal(err)
 	}
 	if c := b.w.seen; c.Name == "a" || c.MsPerToken < 0.4 || c.MsPerToken > 0.6 {
@@ -239,7 +239,7 @@ func TestLateIsWaitedFor(t *testing.T) {
 	}
 	wait := func(after time.Duration) float64 {
 		b.now = b.now.Add(after)
-		if _, err := b.r.Route(b.now, &fleet.Request{ID: "probe", Class: fleet.Aside, Model: "m"}); err != nil {
+		if _, err := b.r.Decide(b.now, &fleet.Request{ID: "probe", Class: fleet.Aside, Model: "m"}); err != nil {
 			b.t.Fatal(err)
 		}
 		return b.w.seen.WaitMs

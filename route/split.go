@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/size"
 )
 
 // When says which requests a pool with roles splits.
@@ -107,9 +105,9 @@ func (r *Router) mayPart(p *pool, req *fleet.Request, tokens int) (why SplitWhy,
 
 // uncached decides by what the endpoint that was picked to decode has of the prompt. One that has nothing leaves the prompt to
 // others however short it is (TensorRT-LLM, openai_disagg_service.py).
-func (r *Router) uncached(picked int) SplitWhy {
-	cached := r.view.Candidates[picked].CachedTokens
-	if cached == 0 || r.view.PromptTokens-cached > r.cfg.Disaggregation.Threshold {
+func (r *Router) uncached(v *table, picked int) SplitWhy {
+	cached := v.Candidates[picked].CachedTokens
+	if cached == 0 || v.PromptTokens-cached > r.cfg.Disaggregation.Threshold {
 		return SplitUncached
 	}
 	return WholeWarm
@@ -121,36 +119,37 @@ const (
 )
 
 // weigh decides by predicted time: what the request costs at the best of those that could do all of it, against the best
-// of those that could compute the prompt and the best of those that could then decode. The candidates that decode are in r.view,
-// those of the prefill legs in r.other.
-func (r *Router) weigh(m *size.Prompt) (SplitWhy, Weighed) {
-	r.findPresent()
+// of those that could compute the prompt and the best of those that could then decode.
+func (r *Router) weigh(d *decision) (SplitWhy, Weighed) {
+	r.findPresent(d, &d.whole)
 	whole := -1.0
-	for i := range r.view.Candidates {
-		c := &r.view.Candidates[i]
-		present := r.presentTokens(i, m)
-		prefill := float64((float64(r.view.PromptTokens-present) + r.members[i].ep.uncertain(c, present)) * c.MsPerToken)
+	for i := range d.whole.Candidates {
+		c := &d.whole.Candidates[i]
+		ep := r.bySlot[c.Slot]
+		present := d.presentTokens(c)
+		prefill := float64((float64(d.whole.PromptTokens-present) + ep.uncertain(c, present)) * c.MsPerToken)
 		// A step that computes prompts makes everybody wait who decodes there.
-		stall := float64(float64(r.members[i].ep.decoding()) * prefill)
+		stall := float64(float64(ep.decoding()) * prefill)
 		if cost := c.WaitMs + prefill + c.FixedMs + stall + inLine(c, prefill); whole < 0 || cost < whole {
 			whole = cost
 		}
 	}
-	split, first := -1.0, r.prefillMs()
-	for i := range r.other.view.Candidates {
-		c := &r.other.view.Candidates[i]
-		prefill := float64((float64(r.other.view.PromptTokens-c.CachedTokens) + r.other.members[i].ep.uncertain(c, c.CachedTokens)) * c.MsPerToken)
-		c.DelayMs = float64(float64(r.other.members[i].ep.decoding()) * prefill) // one without a role answers too
+	split, first := -1.0, d.prefillMs()
+	for i := range d.prefill.Candidates {
+		c := &d.prefill.Candidates[i]
+		ep := r.bySlot[c.Slot]
+		prefill := float64((float64(d.prefill.PromptTokens-c.CachedTokens) + ep.uncertain(c, c.CachedTokens)) * c.MsPerToken)
+		c.DelayMs = float64(float64(ep.decoding()) * prefill) // one without a role answers too
 		if cost := c.WaitMs + prefill + c.FixedMs + c.DelayMs + inLine(c, prefill); split < 0 || cost < split {
 			split = cost
 		}
 	}
 	moved := -1.0
-	for i := range r.view.Candidates {
-		c := &r.view.Candidates[i]
-		ep, tokens := r.members[i].ep, float64(r.view.PromptTokens-c.CachedTokens)
-		pace := r.transferOf(r.view.Now, ep)
-		cost := max(0, r.legWaitMs(i)-first) + pace.fixed + float64(tokens*pace.perToken) + float64(2*r.besides(ep, pace, tokens, first))
+	for i := range d.whole.Candidates {
+		c := &d.whole.Candidates[i]
+		ep, tokens := r.bySlot[c.Slot], float64(d.whole.PromptTokens-c.CachedTokens)
+		pace := r.transferOf(d.now, ep)
+		cost := max(0, r.legWaitMs(d.now, c)-first) + pace.fixed + float64(tokens*pace.perToken) + float64(2*r.besides(d.now, ep, pace, tokens, first))
 		if moved < 0 || cost < moved {
 			moved = cost
 		}
@@ -173,51 +172,4 @@ func burden(c *pick.Candidate, wait, prefill float64) float64 {
 	const fullBusy = 0.9
 	rate := c.TurnsPerMs / (1 - min(c.Busy, fullBusy))
 	return float64(float64(rate*prefill) * (wait + prefill/2))
-}
-
-// prefillMs is how soon the best of the prefill side is predicted to have computed the prompt.
-func (r *Router) prefillMs() float64 {
-	best := -1.0
-	for i := range r.other.view.Candidates {
-		c := &r.other.view.Candidates[i]
-		if ms := c.WaitMs + c.FixedMs + float64(float64(r.other.view.PromptTokens-c.CachedTokens)*c.MsPerToken); best < 0 || ms < best {
-			best = ms
-		}
-	}
-	return max(best, 0)
-}
-
-// asDecodeLegs makes the candidates those of a decode leg: what is not cached there is not computed but moved, and until it
-// can be moved what waits there now goes on.
-func (r *Router) asDecodeLegs() {
-	first := r.prefillMs()
-	r.leg, r.view.Leg = fleet.LegDecode, fleet.LegDecode
-	for i := range r.view.Candidates {
-		c := &r.view.Candidates[i]
-		ep := r.members[i].ep
-		pace := r.transferOf(r.view.Now, ep)
-		wait := r.legWaitMs(i)
-		c.LinkMs = r.besides(ep, pace, float64(r.view.PromptTokens-c.CachedTokens), first)
-		c.MsPerToken, c.FixedMs = pace.perToken, pace.fixed
-		c.WaitMs = max(0, wait-first) + c.LinkMs
-		c.DelayMs = c.LinkMs
-	}
-}
-
-// asWhole takes that back.
-func (r *Router) asWhole(now time.Time) {
-	r.leg, r.view.Leg = fleet.LegWhole, fleet.LegWhole
-	for i := range r.view.Candidates {
-		c := &r.view.Candidates[i]
-		c.Terms, c.LinkMs, c.DelayMs = pick.Terms{}, 0, 0
-	}
-	r.expect(now)
-}
-
-// moves renames what a policy reckons as prefill: of a decode leg it is the transfer.
-func (r *Router) moves() {
-	for i := range r.view.Candidates {
-		t := &r.view.Candidates[i].Terms
-		t.Transfer, t.Prefill = t.Prefill, 0
-	}
 }

@@ -2,7 +2,6 @@ package route
 
 import (
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/size"
 )
 
 // Where endpoints need no roles (WhenFree), any of them may compute a prompt for any other, and a request that is answered where its
@@ -34,26 +33,19 @@ const nearlyMs = 1.0
 // to compute again what they had.
 const comersCount = 2
 
-// freely is scratch for a decision.
-type freely struct {
-	legs  []pick.Terms // of the candidates as decode legs
-	costs []float64    // of the candidates as a whole, then of the pairs
-	most  float64      // the heaviest of their weights
-}
-
-// weighFree decides whether a request is split, and who answers it. The candidates to answer are in r.view, those that could compute the
-// prompt for them in r.other.
-func (r *Router) weighFree(m *size.Prompt) (SplitWhy, Weighed, pick.Choice) {
-	r.findPresent()
-	r.freely.most = 0
-	for i := range r.view.Candidates {
-		r.freely.most = max(r.freely.most, r.view.Candidates[i].Weight)
+// weighFree decides whether a request is split, and who answers it. It prices all rows: those of whole for all of the request, those of
+// decode for an answer whose prompt another endpoint computes.
+func (r *Router) weighFree(d *decision) (SplitWhy, Weighed, pick.Choice) {
+	r.findPresent(d, &d.whole)
+	most := 0.0 // the heaviest weight
+	for i := range d.whole.Candidates {
+		most = max(most, d.whole.Candidates[i].Weight)
 	}
-	for i := range r.other.view.Candidates {
-		r.freely.most = max(r.freely.most, r.other.view.Candidates[i].Weight)
+	for i := range d.prefill.Candidates {
+		most = max(most, d.prefill.Candidates[i].Weight)
 	}
-	whole, wholeMs := r.bestWhole(m)
-	pair, pairMs := r.bestPair(r.view.Candidates[whole].Terms.TTFT())
+	whole, wholeMs := r.bestWhole(d, most)
+	pair, pairMs := r.bestPair(d, most, d.whole.Candidates[whole].Terms.TTFT())
 	w := Weighed{WholeMs: wholeMs, SplitMs: pairMs}
 	if pair < 0 || pairMs+max(splitGainMs, float64(splitGainShare*wholeMs)) >= wholeMs {
 		if pair < 0 {
@@ -61,26 +53,23 @@ func (r *Router) weighFree(m *size.Prompt) (SplitWhy, Weighed, pick.Choice) {
 		}
 		return WholeSooner, w, pick.Choice{Index: whole, Reason: pick.ReasonWeighed}
 	}
-	for i := range r.view.Candidates {
-		r.view.Candidates[i].Terms = r.freely.legs[i]
-	}
 	return SplitSooner, w, pick.Choice{Index: pair, Reason: pick.ReasonWeighed}
 }
 
-// bestWhole fills in what the candidates cost that would do all of it.
-func (r *Router) bestWhole(m *size.Prompt) (best int, cost float64) {
-	costs := r.freely.costs[:0]
-	for i := range r.view.Candidates {
-		c, ep := &r.view.Candidates[i], r.members[i].ep
-		present := r.presentTokens(i, m)
-		prefill := float64((float64(r.view.PromptTokens-present) + ep.uncertain(c, present)) * c.MsPerToken)
-		t := pick.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Evict: r.evicts(c, prefill)}
-		t.Others = stalls(ep, prefill) + float64(comersCount*burden(c, c.WaitMs, prefill)) + r.answers(c, ep)
+// bestWhole prices the rows for all of the request.
+func (r *Router) bestWhole(d *decision, most float64) (best int, cost float64) {
+	v := &d.whole
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		ep := r.bySlot[c.Slot]
+		present := d.presentTokens(c)
+		prefill := float64((float64(v.PromptTokens-present) + ep.uncertain(c, present)) * c.MsPerToken)
+		t := pick.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Evict: evicts(v, c, prefill)}
+		t.Others = stalls(ep, prefill) + float64(comersCount*burden(c, c.WaitMs, prefill)) + r.answers(v, c)
 		c.Terms = t
-		costs = append(costs, r.weighted(c, &t))
+		c.WeighedMs = weighted(c, &t, most)
 	}
-	r.freely.costs = costs
-	return r.cheapest(costs)
+	return cheapest(v)
 }
 
 // stalls is what those count for who are answered at an endpoint, and wait for a prompt of so many ms.
@@ -88,66 +77,65 @@ func stalls(ep *endpoint, prefill float64) float64 {
 	return float64(promptShare * float64(float64(ep.decoding())*prefill))
 }
 
-// bestPair finds who would answer if another one computed the prompt; -1 when there is no such pair. For each that could answer only the
-// two cheapest for the prompt are looked at: one of them is another endpoint. whole is when the first token would come otherwise, in ms.
-func (r *Router) bestPair(whole float64) (best int, cost float64) {
-	var two [2]int
+// bestPair prices the rows for an answer whose prompt another endpoint computes; the best is -1 when there is no such pair. For each that could
+// answer only the two cheapest for the prompt are looked at: one of them is another endpoint. whole is when the first token would come otherwise, in ms.
+func (r *Router) bestPair(d *decision, most, whole float64) (best int, cost float64) {
+	var two [2]*pick.Candidate
 	var base [2]float64
-	n := 0
-	for i := range r.other.view.Candidates {
-		c, ep := &r.other.view.Candidates[i], r.other.members[i].ep
-		prefill := float64((float64(r.other.view.PromptTokens-c.CachedTokens) + ep.uncertain(c, c.CachedTokens)) * c.MsPerToken)
+	p := &d.prefill
+	for i := range p.Candidates {
+		c := &p.Candidates[i]
+		ep := r.bySlot[c.Slot]
+		prefill := float64((float64(p.PromptTokens-c.CachedTokens) + ep.uncertain(c, c.CachedTokens)) * c.MsPerToken)
 		c.DelayMs = stalls(ep, prefill)
-		t := pick.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Others: c.DelayMs + float64(comersCount*burden(c, c.WaitMs, prefill)), Evict: r.evicts(c, prefill)}
-		switch cost := r.weighted(c, &t); {
-		case n == 0 || cost < base[0]:
+		t := pick.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Others: c.DelayMs + float64(comersCount*burden(c, c.WaitMs, prefill)), Evict: evicts(p, c, prefill)}
+		switch cost := weighted(c, &t, most); {
+		case two[0] == nil || cost < base[0]:
 			two[1], base[1] = two[0], base[0]
-			two[0], base[0] = i, cost
-		case n == 1 || cost < base[1]:
-			two[1], base[1] = i, cost
+			two[0], base[0] = c, cost
+		case two[1] == nil || cost < base[1]:
+			two[1], base[1] = c, cost
 		}
-		n++
 	}
-	costs, legs := r.freely.costs[:0], r.freely.legs[:0]
-	for i := range r.view.Candidates {
-		c, ep := &r.view.Candidates[i], r.members[i].ep
-		cost, terms := -1.0, pick.Terms{}
-		full := c.CacheTokens > 0 && int64(mostTwice*r.view.PromptTokens) > c.CacheTokens
-		for k := range min(n, 2) {
-			if o := r.other.members[two[k]].ep; full || o == ep || o.kind() != ep.kind() || r.other.view.Candidates[two[k]].Model != c.Model {
+	v := d.startDecode()
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		c.WeighedMs, c.Terms = -1, pick.Terms{}
+		full := c.CacheTokens > 0 && int64(mostTwice*v.PromptTokens) > c.CacheTokens
+		for k, o := range two {
+			if o == nil || full || o.Slot == c.Slot || o.Kind != c.Kind || o.Model != c.Model {
 				continue
 			}
-			t, first := r.answersFor(i, &r.other.view.Candidates[two[k]])
-			if sum := base[k] + r.weighted(c, &t) + max(0, first+t.TTFT()-whole); cost < 0 || sum < cost {
-				cost, terms = sum, t
+			t, first := r.answersFor(d, c, o)
+			if sum := base[k] + weighted(c, &t, most) + max(0, first+t.TTFT()-whole); c.WeighedMs < 0 || sum < c.WeighedMs {
+				c.WeighedMs, c.Terms = sum, t
 			}
 		}
-		costs, legs = append(costs, cost), append(legs, terms)
 	}
-	r.freely.costs, r.freely.legs = costs, legs
-	return r.cheapest(costs)
+	return cheapest(v)
 }
 
-// answersFor is what a candidate costs that answers what another one has computed, and in how many ms that will be.
-func (r *Router) answersFor(i int, prefiller *pick.Candidate) (t pick.Terms, first float64) {
-	c, ep := &r.view.Candidates[i], r.members[i].ep
-	first = prefiller.WaitMs + prefiller.FixedMs + float64(float64(r.view.PromptTokens-prefiller.CachedTokens)*prefiller.MsPerToken)
-	pace := r.transferOf(r.view.Now, ep)
-	moved := float64(r.view.PromptTokens - c.CachedTokens)
-	besides := r.besides(ep, pace, moved, first)
+// answersFor is what an endpoint costs that answers what another one has computed, and in how many ms that will be.
+func (r *Router) answersFor(d *decision, c, prefiller *pick.Candidate) (t pick.Terms, first float64) {
+	v, ep := &d.decode, r.bySlot[c.Slot]
+	first = prefiller.WaitMs + prefiller.FixedMs + float64(float64(v.PromptTokens-prefiller.CachedTokens)*prefiller.MsPerToken)
+	pace := r.transferOf(d.now, ep)
+	moved := float64(v.PromptTokens - c.CachedTokens)
+	besides := r.besides(d.now, ep, pace, moved, first)
 	return pick.Terms{
-		Wait: max(0, r.legWaitMs(i)-first) + besides, Prefill: float64(moved * pace.perToken), Fixed: pace.fixed,
-		Others: r.answers(c, ep) + besides, Evict: r.evicts(c, float64(moved*c.MsPerToken)),
+		Wait: max(0, r.legWaitMs(d.now, c)-first) + besides, Prefill: float64(moved * pace.perToken), Fixed: pace.fixed,
+		Others: r.answers(v, c) + besides, Evict: evicts(v, c, float64(moved*c.MsPerToken)),
 	}, first
 }
 
-// answers is what an answer costs at a candidate beyond the time that it takes there alone: the prompts that are computed meanwhile, and
+// answers is what an answer costs at an endpoint beyond the time that it takes there alone: the prompts that are computed meanwhile, and
 // the others that are answered in the same steps. Those are slowed by it as much as it by them, but are not counted: that would spread
 // answers over endpoints that prompts then have to keep away from.
-func (r *Router) answers(c *pick.Candidate, ep *endpoint) float64 {
+func (r *Router) answers(v *table, c *pick.Candidate) float64 {
+	ep := r.bySlot[c.Slot]
 	others := max(0, ep.load.Requests-ep.speed.prompts)
 	token, perOther := r.paceOf(ep, others)
-	tokens := float64(r.view.OutputTokens)
+	tokens := float64(v.OutputTokens)
 	alone := float64(tokens * token)
 	waits := alone/(1-min(c.Steady, mostBusy)) - alone
 	cost := float64(r.late.of()*waits) + float64(float64(tokens*perOther)*float64(others))
@@ -156,27 +144,27 @@ func (r *Router) answers(c *pick.Candidate, ep *endpoint) float64 {
 }
 
 // evicts is what computing again costs that is pushed out of a full cache.
-func (r *Router) evicts(c *pick.Candidate, ms float64) float64 {
+func evicts(v *table, c *pick.Candidate, ms float64) float64 {
 	if !c.Full {
 		return 0
 	}
-	return float64(ms * r.view.Missed)
+	return float64(ms * v.Missed)
 }
 
-// weighted is the cost of a candidate; at one of less weight than others everything counts for more.
-func (r *Router) weighted(c *pick.Candidate, t *pick.Terms) float64 {
-	if w := c.Weight / r.freely.most; w < 1 {
+// weighted is the cost of a placement; at an endpoint of less weight than the heaviest everything counts for more.
+func weighted(c *pick.Candidate, t *pick.Terms, most float64) float64 {
+	if w := c.Weight / most; w < 1 {
 		t.Others = (t.Wait+t.Prefill+t.Others)/w - t.Wait - t.Prefill
 	}
 	return t.Cost()
 }
 
-// cheapest is the index of the lowest cost that is not negative, -1 for none. Of those about as low the request's hash chooses, so that
+// cheapest is the row with the lowest WeighedMs that is not negative, -1 for none. Of those about as low the request's hash chooses, so that
 // routers side by side do not all take the first.
-func (r *Router) cheapest(costs []float64) (best int, cost float64) {
+func cheapest(v *table) (best int, cost float64) {
 	best = -1
-	for i, c := range costs {
-		if c >= 0 && (best < 0 || c < cost) {
+	for i := range v.Candidates {
+		if c := v.Candidates[i].WeighedMs; c >= 0 && (best < 0 || c < cost) {
 			best, cost = i, c
 		}
 	}
@@ -184,13 +172,14 @@ func (r *Router) cheapest(costs []float64) (best int, cost float64) {
 		return best, 0
 	}
 	least, at := cost, uint64(0)
-	for i, c := range costs {
-		if c < 0 || c > least+nearlyMs {
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		if c.WeighedMs < 0 || c.WeighedMs > least+nearlyMs {
 			continue
 		}
-		if h := (r.view.Hash ^ r.view.Candidates[i].Key) * 0x9e3779b97f4a7c15; h>>11 >= at {
+		if h := (v.Hash ^ c.Key) * 0x9e3779b97f4a7c15; h>>11 >= at {
 			best, at = i, h>>11
 		}
 	}
-	return best, costs[best]
+	return best, v.Candidates[best].WeighedMs
 }

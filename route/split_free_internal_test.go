@@ -110,30 +110,29 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 			}
 		}
 		req := fleet.Request{Model: "m", PromptTokens: rapid.IntRange(1, 20_000).Draw(t, "tokens"), Stream: true, Splits: true, MintedID: "last"}
-		p, _ := r.poolFor(&req)
-		said := r.recall(now, p, &req)
-		m := p.measure(&req, &said)
-		if err := r.considerPrefill(now, p, &req, &said, &m); err != nil {
+		d := r.pad.reset(now, &req)
+		if err := r.identify(d); err != nil {
 			t.Fatal(err)
 		}
-		r.swap()
-		if _, err := r.consider(now, p, &req, &said, &m, fleet.LegWhole); err != nil {
+		if err := r.fillPrefill(d); err != nil {
 			t.Fatal(err)
 		}
-		r.freely.most = 1
-		whole, _ := r.bestWhole(&m)
-		soonest := r.view.Candidates[whole].Terms.TTFT()
-		_, w, _ := r.weighFree(&m)
+		if err := r.fill(d, &d.whole, &d.who); err != nil {
+			t.Fatal(err)
+		}
+		whole, _ := r.bestWhole(d, 1)
+		soonest := d.whole.Candidates[whole].Terms.TTFT()
+		_, w, _ := r.weighFree(d)
 		best := math.Inf(1)
-		for i := range r.other.view.Candidates {
-			c, ep := &r.other.view.Candidates[i], r.other.members[i].ep
-			prefill := float64(r.view.PromptTokens-c.CachedTokens) * c.MsPerToken
-			cost := c.WaitMs + prefill + c.FixedMs + promptShare*float64(ep.decoding())*prefill + comersCount*burden(c, c.WaitMs, prefill)
-			for j := range r.view.Candidates {
-				if r.members[j].ep == ep {
+		for i := range d.prefill.Candidates {
+			c := &d.prefill.Candidates[i]
+			prefill := float64(d.whole.PromptTokens-c.CachedTokens) * c.MsPerToken
+			cost := c.WaitMs + prefill + c.FixedMs + promptShare*float64(r.bySlot[c.Slot].decoding())*prefill + comersCount*burden(c, c.WaitMs, prefill)
+			for j := range d.whole.Candidates {
+				if d.whole.Candidates[j].Slot == c.Slot {
 					continue
 				}
-				of, first := r.answersFor(j, c)
+				of, first := r.answersFor(d, &d.whole.Candidates[j], c)
 				best = min(best, cost+of.Cost()+max(0, first+of.TTFT()-soonest))
 			}
 		}
@@ -151,8 +150,8 @@ func TestFreePairIsTheCheapest(t *testing.T) {
 // waitOf is by how much the pair that was found may be off: a prompt that is computed later lets what waits at the decoder go on meanwhile.
 func waitOf(r *Router) float64 {
 	most := 0.0
-	for i := range r.view.Candidates {
-		most = max(most, r.legWaitMs(i))
+	for i := range r.pad.whole.Candidates {
+		most = max(most, r.legWaitMs(r.pad.now, &r.pad.whole.Candidates[i]))
 	}
 	return most
 }

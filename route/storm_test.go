@@ -98,7 +98,7 @@ func (s *storm) request() {
 		q.Content = c
 	}
 	for range 1 + s.of(3, "tries") {
-		d, err := s.r.Route(s.now, q)
+		d, err := s.r.Decide(s.now, q)
 		if err != nil {
 			return
 		}
@@ -129,7 +129,7 @@ func (s *storm) warmUp() {
 	for _, name := range []string{"a", "b"} {
 		var leases []fleet.Lease
 		for range 4 {
-			if d, err := s.r.Route(s.now, &fleet.Request{Seed: 1, Model: "m", Pin: name, PromptBytes: 4000, Stream: true, MintedID: "warm"}); err == nil {
+			if d, err := s.r.Decide(s.now, &fleet.Request{Seed: 1, Model: "m", Pin: name, PromptBytes: 4000, Stream: true, MintedID: "warm"}); err == nil {
 				leases = append(leases, d.Lease)
 			}
 		}

@@ -47,7 +47,7 @@ func TestQueueOfWholesIsWhole(t *testing.T) {
 			switch rapid.IntRange(0, 7).Draw(t, "what") {
 			case 0, 1, 2:
 				tokens := rapid.IntRange(0, 5000).Draw(t, "tokens")
-				d, err := r.Route(now, &fleet.Request{ID: fmt.Sprint(n), Model: "m", Session: fmt.Sprint("s", n%5), PromptTokens: tokens, Stream: rapid.Bool().Draw(t, "stream")})
+				d, err := r.Decide(now, &fleet.Request{ID: fmt.Sprint(n), Model: "m", Session: fmt.Sprint("s", n%5), PromptTokens: tokens, Stream: rapid.Bool().Draw(t, "stream")})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -198,11 +198,12 @@ func (d *Drive) try(now time.Time, i, row int, tried []string) {
 		req.MintedID = t.id
 	}
 	out := &d.out[row]
-	decision, err := d.Router.Route(now, &req)
+	plan, err := d.Router.Decide(now, &req)
+	decision := &plan.Decision
 	if d.Heard != nil {
 		e := route.Entry{Now: now, Request: &req, Err: err}
 		if err == nil {
-			e.Decision, e.View = &decision, d.Router.Seen()
+			e.Decision, e.View = decision, plan.View
 		}
 		d.Heard(&e)
 	}

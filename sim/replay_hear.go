@@ -18,9 +18,7 @@ func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
 			if plan.Prefill.Lease != 0 {
 				e.Prefill = &plan.Prefill
 			}
-			if !plan.Split() {
-				e.View = r.Seen()
-			}
+			e.View = plan.View
 		}
 		p.Heard(&e)
 	}

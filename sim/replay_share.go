@@ -53,7 +53,7 @@ func (p *player) hear(now int64) {
 			if leases[r] = 0; r == own {
 				continue
 			}
-			if d, err := router.Route(p.at(now), &p.req); err == nil { // else it holds the endpoint for gone
+			if d, err := router.Decide(p.at(now), &p.req); err == nil { // else it holds the endpoint for gone
 				leases[r] = d.Lease
 			}
 		}

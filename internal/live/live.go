@@ -36,28 +36,8 @@ func New(r *route.Router, now func() time.Time, listeners ...Listener) *Fleet {
 // Now is the fleet's clock.
 func (f *Fleet) Now() time.Time { return f.now() }
 
-// Route decides where a request goes and reserves its work there. The lease in the decision must be ended by exactly
-// one Observe(route.Finished{...}). It draws req.Seed when that is zero.
-func (f *Fleet) Route(req *fleet.Request) (route.Decision, error) {
-	if req.Seed == 0 {
-		req.Seed = rand.Uint64()
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.now()
-	d, err := f.router.Route(now, req)
-	f.entry = route.Entry{Now: now, Request: req, Err: err}
-	if err == nil {
-		f.made = d
-		f.entry.Decision, f.entry.View = &f.made, f.router.Seen()
-		f.stand(&d)
-	}
-	f.tell()
-	return d, err
-}
-
-// Decide decides as Route does and whether the request is split, see route.Router.Decide. Each lease in the plan must be ended by
-// exactly one Observe(route.Finished{...}).
+// Decide decides where a request goes and reserves its work there, see route.Router.Decide. Each lease in the plan must be ended by
+// exactly one Observe(route.Finished{...}). It draws req.Seed when that is zero.
 func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 	if req.Seed == 0 {
 		req.Seed = rand.Uint64()
@@ -77,9 +57,7 @@ func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 		if p.Prefill.Lease != 0 {
 			f.entry.Prefill = &f.prefill
 		}
-		if !p.Split() {
-			f.entry.View = f.router.Seen()
-		}
+		f.entry.View = p.View
 	}
 	f.tell()
 	return p, err

@@ -51,7 +51,7 @@ func TestLogReplays(t *testing.T) {
 	for range 16 {
 		wg.Go(func() {
 			for range 100 {
-				d, err := f.Route(&fleet.Request{Model: "m", MintedID: "x"})
+				d, err := f.Decide(&fleet.Request{Model: "m", MintedID: "x"})
 				if err != nil {
 					t.Error(err)
 					return
@@ -67,7 +67,7 @@ func TestLogReplays(t *testing.T) {
 			again.Observe(l.now, l.event)
 			continue
 		}
-		d, err := again.Route(l.now, &l.request)
+		d, err := again.Decide(l.now, &l.request)
 		if err != nil || d.Endpoint.Name != l.endpoint {
 			t.Fatalf("line %d: got %s (%v), want %s", i, d.Endpoint.Name, err, l.endpoint)
 		}
@@ -105,7 +105,7 @@ func loseCache(t *testing.T, f *live.Fleet) {
 	t.Helper()
 	for turn := range 8 {
 		usage := fleet.Usage{PromptTokens: 1000 + 100*turn, OutputTokens: 10, CachedKnown: true}
-		d, err := f.Route(&fleet.Request{ID: "r", Session: "s", Model: "m", PromptTokens: usage.PromptTokens, Pin: "a"})
+		d, err := f.Decide(&fleet.Request{ID: "r", Session: "s", Model: "m", PromptTokens: usage.PromptTokens, Pin: "a"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -163,7 +163,8 @@ func (c *call) route() (route.Decision, error) {
 		return route.Decision{}, errShutdown
 	}
 	started := time.Now()
-	d, err := c.p.fleet.Route(&c.req)
+	plan, err := c.p.fleet.Decide(&c.req)
+	d := plan.Decision
 	c.p.decided(d.Pool, time.Since(started))
 	if err == nil {
 		c.served.Attempts++

@@ -68,7 +68,7 @@ func factory(t testing.TB, name string) func() pick.Policy {
 
 // turn sends a turn and ends it.
 func (r *rig) turn(t testing.TB, session string) {
-	d, err := r.fleet.Route(&fleet.Request{ID: "r", Session: session, Model: "m", PromptTokens: 1000, Stream: true})
+	d, err := r.fleet.Decide(&fleet.Request{ID: "r", Session: session, Model: "m", PromptTokens: 1000, Stream: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestEndsAreNotLost(t *testing.T) {
 		r := newRigOf(t, 1, route.ShadowPolicy{Name: "keeps", New: func() pick.Policy { return keeps{&open} }})
 		var leases []fleet.Lease
 		for i := range 3 * queued {
-			d, err := r.fleet.Route(&fleet.Request{ID: "r", Session: fmt.Sprint(i), Model: "m", PromptTokens: 10})
+			d, err := r.fleet.Decide(&fleet.Request{ID: "r", Session: fmt.Sprint(i), Model: "m", PromptTokens: 10})
 			if err != nil {
 				t.Fatal(err)
 			}

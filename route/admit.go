@@ -1,0 +1,308 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
+
+// admit makes a row of each endpoint that may take the leg, of the best class of health only. Where there is no choice, because the
+// request is pinned or refers to a response that one endpoint holds, it makes one row and sets Forced.
+func (r *Router) admit(d *decision, v *table, t *talk) error {
+	if name, ok := r.holderOf(d.now, d.req); ok {
+		m, err := r.holder(d, name)
+		if err != nil {
+			return err
+		}
+		if m != nil {
+			r.addRow(d, v, m)
+			v.Forced = pick.ReasonHolder
+			return nil
+		}
+	}
+	if d.req.Pin != "" {
+		m, err := r.pinned(d)
+		if err != nil {
+			return err
+		}
+		r.addRow(d, v, m)
+		v.Forced = pick.ReasonPinned
+		if w := &v.Candidates[0].Weight; *w <= 0 { // a pin is an operator's tool: it reaches endpoints of weight 0 and draining ones too
+			*w = 1
+		}
+		return nil
+	}
+	r.bestMembers(d, v.Leg)
+	if len(d.members) == 0 {
+		return r.noEndpoint(d, v.Leg)
+	}
+	if len(d.req.Kinds) > 0 {
+		d.keep(func(m *member) bool { return slices.Contains(d.req.Kinds, m.ep.kind()) })
+	}
+	d.keepRoomy(d.size.Tokens + d.req.MaxTokens) // engines refuse what would not fit with the longest answer that is asked for
+	if t.known && t.entry.Model != "" {          // a conversation stays with the model that its alias was resolved to
+		d.keep(func(m *member) bool { return m.model == t.entry.Model })
+	}
+	d.keepLoaded(r.cfg.StaleAfter)
+	for _, m := range d.members {
+		r.addRow(d, v, m)
+	}
+	return nil
+}
+
+// addRow makes an endpoint's row.
+func (r *Router) addRow(d *decision, v *table, m *member) {
+	ep := m.ep
+	load, usage, queue := ep.books(), -1.0, -1
+	if l := ep.report.Load; l != nil && d.now.Sub(ep.loadAt) < r.cfg.StaleAfter {
+		load.Waiting = max(0, l.Waiting)
+		usage = max(-1, l.KVUsage)
+		if l.Running >= 0 && l.Waiting >= 0 {
+			queue = l.Running + l.Waiting
+		}
+	}
+	ramp := ep.ramp(d.now, r.cfg.Ramp)
+	v.Candidates = append(v.Candidates, pick.Candidate{
+		Name: ep.spec.Name, Key: ep.key, Slot: ep.slot, Weight: ep.spec.Weight * ramp, Ramp: ramp, Load: load, Model: m.model, Epoch: ep.epoch,
+		Kind: ep.kind(), Adapter: m.adapter,
+		MsPerAnswer: ep.speed.perAnswer, CacheTokens: ep.report.CacheTokens, Slots: ep.places(), KVUsage: usage,
+		Queue: queue, BlockTokens: ep.report.BlockTokens,
+	})
+}
+
+// keep drops the members for which ok is false, unless that would leave none.
+func (d *decision) keep(ok func(m *member) bool) {
+	n := 0
+	for _, m := range d.members {
+		if ok(m) {
+			n++
+		}
+	}
+	if n == 0 || n == len(d.members) {
+		return
+	}
+	n = 0
+	for _, m := range d.members {
+		if ok(m) {
+			d.members[n] = m
+			n++
+		}
+	}
+	d.members = d.members[:n]
+}
+
+// usable ranks an endpoint's readiness for new traffic; 0 is best, unusable is never. Endpoints of a worse rank are used only when
+// no better one is left: one not probed yet may be up, an ejected one may have recovered, a busy one may have room again;
+// trying is better than refusing.
+func (e *endpoint) usable(now time.Time) int {
+	if e.gone || e.draining || e.spec.Weight <= 0 {
+		return unusable
+	}
+	switch e.state(now) {
+	case fleet.StateUp:
+		if e.trial && e.trials > 0 {
+			return 2
+		}
+		return 0
+	case fleet.StateUnknown:
+		return 1
+	case fleet.StateBusy:
+		return 2
+	case fleet.StateEjected:
+		return outcast
+	default:
+		return unusable
+	}
+}
+
+// The ranks with a name.
+const (
+	outcast  = 3
+	unusable = 100
+)
+
+// bestMembers takes the members of the best rank that has any. Those that only failed requests have ejected are as good as others when
+// too few others are left.
+func (r *Router) bestMembers(d *decision, l fleet.Leg) {
+	if all, ejected, judged := d.ranked(l, false); r.panics(all, ejected, judged) {
+		r.panicked++
+		d.ranked(l, true)
+	}
+}
+
+// ranked does so, with or without regard to failed requests. It counts the members that could do the work and are not down, those of them
+// that are ejected, and those of these that failed requests alone have ejected.
+func (d *decision) ranked(l fleet.Leg, regardless bool) (all, ejected, judged int) {
+	d.members = d.members[:0]
+	best := unusable
+	for i := range d.pool.members {
+		m := &d.pool.members[i]
+		rank := m.ep.usable(d.now)
+		if rank >= unusable || !d.takes(m.ep, l) {
+			continue
+		}
+		all++
+		if rank == outcast {
+			ejected++
+			if m.ep.judged(d.now) {
+				judged++
+				if regardless {
+					rank = 0
+				}
+			}
+		}
+		if rank < 2 && m.ep.refusals.stops(d.now, d.req.Caller) {
+			rank = 2
+		}
+		if rank > best || slices.Contains(tried(d.req, l), m.ep.spec.Name) || slices.Contains(d.req.Exclude, m.ep.spec.Name) {
+			continue
+		}
+		if rank < best {
+			best = rank
+			d.members = d.members[:0]
+		}
+		d.members = append(d.members, m)
+	}
+	return all, ejected, judged
+}
+
+func (r *Router) holderOf(now time.Time, req *fleet.Request) (string, bool) {
+	if req.Follows == "" {
+		return "", false
+	}
+	e, ok := r.responses.Get(now, req.Tenant, "", req.Follows)
+	return e.Endpoint, ok
+}
+
+// holder is the endpoint that holds a response, in whatever state short of down: no other can answer for it. It is nil when a new turn
+// refers to a holder that left: another engine may know what to do.
+func (r *Router) holder(d *decision, name string) (*member, error) {
+	for i := range d.pool.members {
+		m := &d.pool.members[i]
+		if m.ep.spec.Name != name {
+			continue
+		}
+		if s := m.ep.state(d.now); s == fleet.StateDown || slices.Contains(d.req.Tried, name) {
+			break
+		}
+		return m, nil
+	}
+	if d.req.Class == fleet.Turn {
+		return nil, nil
+	}
+	return nil, &NoEndpointError{Pool: d.pool.name, Why: fmt.Sprintf("%s holds the response and is not there", name), RetryAfter: time.Second}
+}
+
+// pinned is the endpoint that the request names.
+func (r *Router) pinned(d *decision) (*member, error) {
+	req := d.req
+	ep := r.byName[req.Pin]
+	if ep == nil || ep.gone {
+		return nil, &PinError{req.Pin, "there is no such endpoint"}
+	}
+	for i := range d.pool.members {
+		m := &d.pool.members[i]
+		if m.ep != ep {
+			continue
+		}
+		if s := ep.state(d.now); s == fleet.StateDown || slices.Contains(req.Tried, req.Pin) {
+			return nil, &NoEndpointError{Pool: d.pool.name, Why: fmt.Sprintf("%s is %s and the request is pinned to it", req.Pin, s), RetryAfter: time.Second}
+		}
+		return m, nil
+	}
+	return nil, &PinError{req.Pin, fmt.Sprintf("it does not serve the model %q", req.Model)}
+}
+
+// keepRoomy drops endpoints whose context the prompt exceeds. If none has room, the roomiest may say so themselves: the
+// router only estimates.
+func (d *decision) keepRoomy(tokens int) {
+	longest, tight := 0, false
+	for _, m := range d.members {
+		longest = max(longest, m.context)
+		tight = tight || m.context > 0 && m.context <= tokens
+	}
+	if !tight {
+		return
+	}
+	need := min(tokens+1, longest)
+	d.keep(func(m *member) bool { return m.context == 0 || m.context >= need })
+}
+
+// keepLoaded prefers, for a LoRA adapter, endpoints whose engine lists it over those only said to serve it, and endpoints
+// that have it resident over those that would load it first, as long as the least loaded of the former has no more than
+// twice the work of the least loaded of the latter plus 4,096 tokens, about half a second of prefill.
+func (d *decision) keepLoaded(stale time.Duration) {
+	if !slices.ContainsFunc(d.members, func(m *member) bool { return m.adapter }) {
+		return
+	}
+	d.keep(func(m *member) bool { return !m.stated })
+	resident := func(m *member) bool {
+		l := m.ep.report.Load
+		return !m.adapter || l != nil && d.now.Sub(m.ep.loadAt) < stale && slices.Contains(l.Adapters, m.model)
+	}
+	least := [2]int64{-1, -1} // work of the least loaded endpoint without and with the adapter
+	for _, m := range d.members {
+		side := 0
+		if resident(m) {
+			side = 1
+		}
+		if w := m.ep.load.Work(); least[side] < 0 || w < least[side] {
+			least[side] = w
+		}
+	}
+	if least[0] >= 0 && least[1] >= 0 && least[1] <= 2*least[0]+4096 {
+		d.keep(resident)
+	}
+}
+
+// noEndpoint says why nobody can take the request.
+func (r *Router) noEndpoint(d *decision, l fleet.Leg) error {
+	p := d.pool
+	e := &NoEndpointError{Pool: p.name, RetryAfter: time.Second}
+	if len(p.members) == 0 {
+		e.Why = "none is declared"
+		return e
+	}
+	const most = 5
+	var why []string
+	for i := range p.members {
+		if ep := p.members[i].ep; d.takes(ep, l) {
+			why = append(why, ep.excuse(d.now, d.req, l))
+		}
+	}
+	if len(why) == 0 {
+		e.Why = "all of its endpoints only compute prompts (role prefill)"
+		if l == fleet.LegPrefill {
+			e.Why = "none of its endpoints computes prompts for others (role prefill or both)"
+		} else if p.bound() {
+			e.Why = "none of its endpoints serves whole requests (SGLang's decode servers do not, role both would)"
+		}
+		return e
+	}
+	if n := len(why); n > most {
+		why = append(why[:most], fmt.Sprintf("and %d more", n-most))
+	}
+	e.Why = listed(why)
+	return e
+}
+
+func (e *endpoint) excuse(now time.Time, req *fleet.Request, l fleet.Leg) string {
+	name := e.spec.Name
+	switch s := e.state(now); {
+	case slices.Contains(tried(req, l), name):
+		return name + " was tried and failed (" + e.cause + ")"
+	case slices.Contains(req.Exclude, name):
+		return name + " is excluded by the request"
+	case e.draining:
+		return name + " is draining"
+	case e.spec.Weight <= 0:
+		return name + " has weight 0"
+	case s == fleet.StateDown && e.report.Detail != "":
+		return name + " is down (" + e.report.Detail + ")"
+	default:
+		return name + " is " + string(s)
+	}
+}
