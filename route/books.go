@@ -126,7 +126,7 @@ func (r *Router) reserve(s *decision, v *table, ep *endpoint, d *Decision, index
 		r.handOn(now, f)
 	}
 	if req.Class == fleet.Turn {
-		ep.speed.turn(now)
+		r.arrivals.Turn(now, ep.slot, ep.key)
 		r.remember(s, v, ep, f, c)
 	}
 	r.open++
@@ -143,7 +143,9 @@ func (r *Router) handOn(now time.Time, f *flight) {
 	f.held = ep.places() > 0 && others >= ep.places()
 	f.overdue = r.overdue(f)
 	if f.incarnation == ep.incarnation {
-		ep.queue(now, f)
+		if took := ep.queue(now, f); took > 0 {
+			r.arrivals.Spend(now, ep.slot, ep.key, took)
+		}
 	}
 }
 
@@ -273,7 +275,7 @@ func (r *Router) warm(now time.Time, f *flight) {
 // failed nothing is remembered: it is tried elsewhere, or another one of the conversation was answered meanwhile.
 func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
 	if f.wakes {
-		f.ep.rests.busy--
+		r.arrivals.Deactivate(f.ep.slot, f.ep.key)
 	}
 	if o := ev.Outcome; o != fleet.OK && o != fleet.ClientGone && o != fleet.ClientError {
 		return
@@ -286,7 +288,8 @@ func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
 		f.warms(&e, n+ev.Usage.OutputTokens, n)
 	}
 	if f.wakes {
-		r.rested(now, f, &e)
+		r.wake(now, &e, false) // another turn of it has ended before
+		e.Rest = r.arrivals.Rest(now, f.ep.slot, f.ep.key)
 	}
 	table.Put(now, f.tenant, f.pool.nameFor(f.leg), f.session, e)
 }

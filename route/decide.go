@@ -241,7 +241,9 @@ func (r *Router) fill(d *decision, v *table, t *talk) error {
 	r.predict(d, v, t)
 	r.count(d, v)
 	r.expect(d.now, &v.View)
-	r.findReturns(d.now, v, t)
+	if r.awaiting && len(v.Candidates) > 1 {
+		r.arrivals.ExpectReturns(&v.View, t.entry.Endpoint, t.entry.Rest)
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/arrivals"
 )
 
 // An endpoint that is thought slow is sent little, so that nothing shows that it has become quick: an engine that has just started compiles for its
@@ -34,7 +35,7 @@ func (r *Router) fade(now time.Time, v *pick.View) {
 			continue
 		}
 		more := c.MsPerToken - believed
-		for age := now.Sub(ep.speed.learntAt) - steadyWindow; age >= fadeEvery && more > quickest/64; age -= fadeEvery {
+		for age := now.Sub(ep.speed.learntAt) - arrivals.SteadyWindow; age >= fadeEvery && more > quickest/64; age -= fadeEvery {
 			more /= 2
 		}
 		c.MsPerToken = believed + more

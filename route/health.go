@@ -48,7 +48,6 @@ type endpoint struct {
 	held    held
 	line    line
 	speed   speed
-	rests   rests
 
 	mirror  mirror   // of its cache, by its KV events
 	answers int      // below 0 when prompts that go on from an answer have proved not to have it as it was made
@@ -187,6 +186,7 @@ func (r *Router) update(ep *endpoint, spec fleet.Endpoint, source string) {
 		ep.incarnation++
 		r.lostCache(ep)
 		ep.cache, ep.speed, ep.transfer, ep.pace = cache{}, speed{}, transfer{}, pace{}
+		r.arrivals.Restarted(ep.slot, ep.key)
 		r.kvForget(ep)
 	}
 	ep.spec, ep.source, ep.gone = spec, source, false

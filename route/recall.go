@@ -100,7 +100,9 @@ func (r *Router) bind(now time.Time, p *pool, req *fleet.Request, t talk, ep *en
 		r.flights[uint32(d.Lease)].user = t.user
 	}
 	again := len(tried(req, d.Leg)) > 0
-	r.wakes(now, &t, &r.flights[uint32(d.Lease)], again)
+	r.wake(now, &t.entry, !again)
+	r.flights[uint32(d.Lease)].wakes = true
+	r.arrivals.Activate(ep.slot, ep.key)
 	name := p.nameFor(d.Leg)
 	e := session.Entry{Endpoint: ep.spec.Name, Model: model, Epoch: ep.epoch, Turns: t.entry.Turns, Prompt: t.entry.Prompt, Bytes: t.entry.Bytes, Last: now}
 	if !again || e.Turns == 0 {
@@ -117,6 +119,14 @@ func (r *Router) bind(now time.Time, p *pool, req *fleet.Request, t talk, ep *en
 	if t.newborn {
 		r.newborn.Delete(req.Tenant, name, t.id)
 	}
+}
+
+// wake takes a conversation out of those that are idle.
+func (r *Router) wake(now time.Time, e *session.Entry, back bool) {
+	if ep := r.byName[e.Endpoint]; ep != nil && e.Rest > 0 {
+		r.arrivals.Wake(now, ep.slot, ep.key, e.Rest, back)
+	}
+	e.Rest = 0
 }
 
 // release lets go of what a request held of its user.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prefix"
+	"github.com/warmpath/warmpath/route/arrivals"
 	"github.com/warmpath/warmpath/route/blocks"
 	"github.com/warmpath/warmpath/session"
 )
@@ -48,8 +49,7 @@ type Router struct {
 	counting bool    // a policy asks for blocks, see Counting
 	awaiting bool    // a policy asks for who comes back, see Awaiting
 	speeds   speeds
-	returns  returns // of conversations, to their next turn
-	ticking  ticking
+	arrivals arrivals.Table
 	among    among
 	equals   equals    // scratch, see equate
 	pace     pace      // of answers at all endpoints

@@ -6,6 +6,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
+	"github.com/warmpath/warmpath/route/arrivals"
 	"github.com/warmpath/warmpath/route/blocks"
 	"github.com/warmpath/warmpath/route/size"
 	"github.com/warmpath/warmpath/session"
@@ -27,8 +28,8 @@ type world struct {
 	ratio   float64 // tokens of a prompt by canonical byte, of late
 	told    ShadowWorld
 	spread  spreadOf
-	returns returns
-	ticking ticking
+	returns arrivals.Returns
+	clock   arrivals.Clock
 }
 
 // place is an endpoint in a world, by Candidate.Slot.
@@ -37,8 +38,10 @@ type place struct {
 	epoch uint32
 	bound int // blocks that it holds at most
 	load  fleet.Load
-	speed speed // of which a world uses until, turns and busy
-	rests rests // here from when their turns come: when answers end is not followed
+	until time.Time // when its prompts are computed
+	turns arrivals.Turns
+	busy  arrivals.Busy
+	idles arrivals.Idles // here from when their turns come: when answers end is not followed
 }
 
 const (
@@ -104,7 +107,7 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 		parent = e.Endpoint
 	}
 	w.within = ""
-	now := w.ticking.tick(v.Now)
+	now := w.clock.Tick(v.Now)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		at := w.at(c)
@@ -133,7 +136,7 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 		}
 		v.Known = max(v.Known, c.CachedTokens)
 		at.expect(v, c)
-		c.ReturnsPerMs = at.rests.perMs(now, rest, v, c, &w.returns)
+		c.ReturnsPerMs = at.idles.PerMs(now, rest, v, c, &w.returns)
 		c.Full = at.bound > 0 && w.index.Units(c.Slot) >= at.bound-at.bound/64
 	}
 }
@@ -141,13 +144,13 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 // expect fills in what an endpoint has to do in this world.
 func (at *place) expect(v *pick.View, c *pick.Candidate) {
 	c.Load = at.load
-	c.WaitMs = max(0, ms(at.speed.until.Sub(v.Now)))
+	c.WaitMs = max(0, ms(at.until.Sub(v.Now)))
 	if n := c.Slots; n > 0 && at.load.Requests >= n {
 		hold := float64(float64(v.OutputTokens) * perAnswer(c))
 		c.WaitMs = max(c.WaitMs, float64(hold*float64(at.load.Requests-n+1))/float64(n))
 	}
-	c.Busy, c.Steady = at.speed.shares(v.Now)
-	c.TurnsPerMs = at.speed.rate(v.Now)
+	c.Busy, c.Steady = at.busy.Shares(v.Now)
+	c.TurnsPerMs = at.turns.PerMs(v.Now)
 	c.Crowd = 0
 	if c.Slots > 0 {
 		c.Crowd = float64(at.load.Requests) / float64(c.Slots)
@@ -200,10 +203,10 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 	prefill, decode := int64(v.PromptTokens-c.CachedTokens), int64(v.OutputTokens)
 	took := float64(float64(prefill) * c.MsPerToken)
 	begins := v.Now.Add(time.Duration(c.WaitMs * 1e6))
-	at.speed.until = begins.Add(time.Duration(took * 1e6))
-	first := at.speed.until.Add(time.Duration(c.FixedMs * 1e6))
-	at.speed.spend(v.Now, took)
-	at.speed.turn(v.Now)
+	at.until = begins.Add(time.Duration(took * 1e6))
+	first := at.until.Add(time.Duration(c.FixedMs * 1e6))
+	at.busy.Spend(v.Now, took)
+	at.turns.Add(v.Now)
 	at.load.Requests++
 	at.load.PrefillTokens += prefill
 	at.load.DecodeTokens += decode
@@ -217,11 +220,11 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 	}
 	w.later(last)
 	if g.session != "" {
-		now := w.ticking.tick(v.Now)
+		now := w.clock.Tick(v.Now)
 		if v.Home >= 0 {
-			w.at(&v.Candidates[v.Home]).rests.leave(now, home.Rest, !g.retry, &w.returns)
+			w.at(&v.Candidates[v.Home]).idles.Leave(now, home.Rest, !g.retry, &w.returns)
 		}
-		at.rests.add(now, &w.returns)
+		at.idles.Add(now, &w.returns)
 		w.homes.Put(v.Now, g.request.Tenant, g.pool, g.session, session.Entry{
 			Endpoint: c.Name, Epoch: c.Epoch, Tokens: v.PromptTokens + v.OutputTokens, Bytes: g.content.Bytes, Prompt: v.PromptTokens, Rest: now,
 		})

@@ -35,31 +35,23 @@ type speed struct {
 	prompts int       // such streams
 	head    int64     // uncached tokens of the first of them, as far as known
 	wholes  wholes
-	turns   float64 // given of late, see turn
-	turnAt  time.Time
-	turned  time.Time // when the first was given
-	busy    float64   // ms of prefill of late, see busyWindow
-	steady  float64   // the same over steadyWindow
-	busyAt  time.Time // of both
 }
 
 // speeds are what is assumed of endpoints that nothing has been learnt of: the mean of the others.
 type speeds struct{ perToken, fixed, perAnswer float64 }
 
 const (
-	firstPerToken = 0.1  // ms a token, 10,000 tokens a second, when nobody in the fleet has been measured
-	firstFixed    = 10.0 // ms
-	keepSample    = 0.97 // weight that a sample keeps with each later one
-	priorTokens   = 512  // what is assumed at first weighs as much as a sample of so many tokens
-	priorAnswer   = 4    // and the time for a token of an answer as much as a sample of so many
-	outlier       = 4    // a sample counts as at most so many times what was expected, or so many times less
-	fixedStep     = 0.08 // share of the estimate by which one sample moves fixed
-	fixedQuantile = 0.35 // share of samples below it: waiting that was not foreseen is above
-	amongOthers   = 0.2  // weight of an answer that came as a whole while the endpoint had others
-	noiseRate     = 0.05 // weight of a new sample for noise
-	slowRate      = 0.1  // weight of a new sample for perAnswer and hold
-	busyWindow    = 10 * time.Second
-	steadyWindow  = 2 * time.Minute
+	firstPerToken = 0.1              // ms a token, 10,000 tokens a second, when nobody in the fleet has been measured
+	firstFixed    = 10.0             // ms
+	keepSample    = 0.97             // weight that a sample keeps with each later one
+	priorTokens   = 512              // what is assumed at first weighs as much as a sample of so many tokens
+	priorAnswer   = 4                // and the time for a token of an answer as much as a sample of so many
+	outlier       = 4                // a sample counts as at most so many times what was expected, or so many times less
+	fixedStep     = 0.08             // share of the estimate by which one sample moves fixed
+	fixedQuantile = 0.35             // share of samples below it: waiting that was not foreseen is above
+	amongOthers   = 0.2              // weight of an answer that came as a whole while the endpoint had others
+	noiseRate     = 0.05             // weight of a new sample for noise
+	slowRate      = 0.1              // weight of a new sample for perAnswer and hold
 	leastPerToken = 1e-3             // ms: a million tokens a second
 	sameStep      = time.Millisecond // first bytes that come closer together than that are of one step
 	maxBatches    = 512              // streams that see more first bytes than that before they end teach nothing
@@ -73,12 +65,12 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 // expect fills in what is known of the speed of the rows' endpoints and what they have to do.
 func (r *Router) expect(now time.Time, v *pick.View) {
 	everywhere := v.Everywhere()
-	v.Watched = 0
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		c.MsPerToken, c.FixedMs = r.speedOf(r.bySlot[c.Slot])
 	}
 	r.fade(now, v)
+	r.arrivals.Expect(v)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		ep := r.bySlot[c.Slot]
@@ -88,9 +80,6 @@ func (r *Router) expect(now time.Time, v *pick.View) {
 		}
 		before, first, behind := r.before(now, ep, float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken), c.MsPerToken)
 		c.WaitMs, c.LineMs, c.Behind = first+r.wait(ep, now, c.MsPerToken, c.Load.Waiting, r.taken(now, ep)+before), first, behind
-		c.Busy, c.Steady = ep.speed.shares(now)
-		c.TurnsPerMs = ep.speed.rate(now)
-		v.Watched = max(v.Watched, ep.speed.watched(now))
 		c.Crowd, c.CrowdMs = ep.crowd(v.PromptTokens - shared + v.OutputTokens)
 		c.Full = ep.cache.bound > 0 && r.belief.index.Units(c.Slot) >= ep.cache.bound-ep.cache.bound/64
 	}
@@ -174,14 +163,14 @@ func (e *endpoint) crowd(tokens int) (share, takes float64) {
 	return share, float64(each * e.speed.hold)
 }
 
-// queue puts a flight's prefill behind what is there.
-func (e *endpoint) queue(now time.Time, f *flight) {
+// queue puts a flight's prefill behind what is there, and returns how many ms it takes.
+func (e *endpoint) queue(now time.Time, f *flight) (took float64) {
 	s := &e.speed
 	if f.prefill <= 0 {
-		return
+		return 0
 	}
 	e.prompting(now)
-	took := float64(float64(f.prefill) * max(f.msPerToken, 0))
+	took = float64(float64(f.prefill) * max(f.msPerToken, 0))
 	if s.until.Before(now) {
 		s.until = now
 	}
@@ -194,7 +183,7 @@ func (e *endpoint) queue(now time.Time, f *flight) {
 		s.ahead += f.prefill
 		s.prompts++
 	}
-	s.spend(now, took)
+	return took
 }
 
 // unqueue takes it off again, done or not. What is left starts about now: engines compute prompts in order of arrival.
@@ -233,31 +222,6 @@ func (r *Router) unqueue(now time.Time, f *flight) {
 		s.until = until
 	}
 	r.delay(s, perToken)
-}
-
-// left is what is left of a sum that is forgotten within a window. A line instead of an exponential: the same on every machine.
-func left(sum float64, age, window time.Duration) float64 {
-	if sum == 0 || age >= window {
-		return 0
-	}
-	return float64(sum * (1 - float64(age)/float64(window)))
-}
-
-// spend counts ms that an endpoint will spend on a prompt.
-func (s *speed) spend(now time.Time, ms float64) {
-	age := now.Sub(s.busyAt)
-	s.busy, s.steady = left(s.busy, age, busyWindow)+ms, left(s.steady, age, steadyWindow)+ms
-	s.busyAt = now
-}
-
-// shares are the share of its time that the endpoint spends on prompts, and the same over so long that it tells what the
-// conversations that are there bring, not what has just come.
-func (s *speed) shares(now time.Time) (busy, steady float64) {
-	if s.steady == 0 { // of an idle endpoint, and there may be many
-		return 0, 0
-	}
-	age := now.Sub(s.busyAt)
-	return min(1, left(s.busy, age, busyWindow)/ms(busyWindow)), min(1, left(s.steady, age, steadyWindow)/ms(steadyWindow))
 }
 
 // learnSpeed takes in how long a request took.

@@ -1,4 +1,4 @@
-package route
+package arrivals
 
 import (
 	"math"
@@ -12,15 +12,15 @@ import (
 // TestRestAges: every length of rest has its ticks, without a gap.
 func TestRestAges(t *testing.T) {
 	next := uint32(0)
-	for age := range restAges {
-		from, width := restSpan(age)
-		if from != next || restAge(from) != age || restAge(from+width-1) != age {
-			t.Fatalf("age %d has %d ticks from %d on, the one before ends at %d; the first is of age %d", age, width, from, next, restAge(from))
+	for age := range ages {
+		from, width := spanOf(age)
+		if from != next || ageOf(from) != age || ageOf(from+width-1) != age {
+			t.Fatalf("age %d has %d ticks from %d on, the one before ends at %d; the first is of age %d", age, width, from, next, ageOf(from))
 		}
 		next = from + width
 	}
-	if next != mostRest {
-		t.Errorf("they end at %d, not %d", next, mostRest)
+	if next != mostIdle {
+		t.Errorf("they end at %d, not %d", next, mostIdle)
 	}
 }
 
@@ -28,15 +28,15 @@ func TestRestAges(t *testing.T) {
 // them is each one's own, however their spans are merged; and there are few spans whatever comes.
 func TestRests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var r rests
-		var s, want returns
+		var r Idles
+		var s, want Returns
 		since := []uint32{} // of those that rest
 		now := uint32(1)
-		learn := func(rested uint32, back bool) {
-			for k := range min(restAge(rested), restAges) {
+		learn := func(idled uint32, back bool) {
+			for k := range min(ageOf(idled), ages) {
 				want.passed[k]++
 			}
-			if k := restAge(rested); back && k < restAges {
+			if k := ageOf(idled); back && k < ages {
 				want.back[k]++
 			}
 		}
@@ -45,7 +45,7 @@ func TestRests(t *testing.T) {
 			case 0:
 				now += uint32(rapid.SampledFrom([]int{0, 1, 2, 7, 40, 300, 5000}).Draw(t, "ticks"))
 			case 1:
-				r.add(now, &s)
+				r.Add(now, &s)
 				since = append(since, now)
 			default:
 				if len(since) == 0 {
@@ -53,11 +53,11 @@ func TestRests(t *testing.T) {
 				}
 				i := rapid.IntRange(0, len(since)-1).Draw(t, "which")
 				back := rapid.Bool().Draw(t, "back")
-				r.leave(now, since[i], back, &s)
-				if back || now-since[i] >= mostRest {
+				r.Leave(now, since[i], back, &s)
+				if back || now-since[i] >= mostIdle {
 					learn(now-since[i], back)
 					since = append(since[:i], since[i+1:]...)
-				} else { // it rests anew, of which nothing is learnt: what was counted of its span stays out of the comparison
+				} else { // it Idles anew, of which nothing is learnt: what was counted of its span stays out of the comparison
 					return
 				}
 			}
@@ -70,13 +70,13 @@ func TestRests(t *testing.T) {
 				n += int(p.n)
 			}
 			for _, at := range since {
-				if now-at < mostRest+mostRest/4 {
+				if now-at < mostIdle+mostIdle/4 {
 					most++
 				}
 			}
 			least := 0
 			for _, at := range since {
-				if now-at < mostRest {
+				if now-at < mostIdle {
 					least++
 				}
 			}
@@ -84,9 +84,9 @@ func TestRests(t *testing.T) {
 				t.Fatalf("%d rest, should be %d to %d", n, least, most)
 			}
 		}
-		r.advance(now+2*mostRest, &s)
+		r.advance(now+2*mostIdle, &s)
 		for _, at := range since {
-			learn(now+2*mostRest-at, false)
+			learn(now+2*mostIdle-at, false)
 		}
 		if len(r.spans) != 0 || s.back != want.back || s.passed != want.passed {
 			t.Fatalf("learnt %v and %v, should be %v and %v; left %v", s.back, s.passed, want.back, want.passed, r.spans)
@@ -96,23 +96,23 @@ func TestRests(t *testing.T) {
 
 // TestExpectedReturns: of conversations half of which come back within 10 seconds, evenly, and half never, as many are expected as come.
 func TestExpectedReturns(t *testing.T) {
-	var s returns
-	var r rests
+	var s Returns
+	var r Idles
 	const soon = 40 // ticks
 	now, back := uint32(1), map[uint32][]uint32{}
 	for i := range uint32(20_000) { // one comes to rest with each tick
 		now++
-		r.add(now, &s)
+		r.Add(now, &s)
 		if i%2 == 0 {
 			at := now + i/2*7%soon
 			back[at] = append(back[at], now)
 		}
 		for _, since := range back[now] {
-			r.leave(now, since, true, &s)
+			r.Leave(now, since, true, &s)
 		}
 	}
 	r.advance(now, &s)
-	for _, c := range []struct{ rested, within, want float64 }{
+	for _, c := range []struct{ idled, within, want float64 }{
 		{0, 20, 0.25},
 		{0, 40, 0.5},
 		{0, 400, 0.5},
@@ -120,15 +120,15 @@ func TestExpectedReturns(t *testing.T) {
 		{20, 5, 1. / 12},
 		{60, 100, 0},
 	} {
-		if got := 1 - s.resting(c.rested+c.within)/s.resting(c.rested); math.Abs(got-c.want) > 0.07 {
-			t.Errorf("of those that have rested for %v ticks %.3f are thought to come back in %v more, should be %.3f", c.rested, got, c.within, c.want)
+		if got := 1 - s.idle(c.idled+c.within)/s.idle(c.idled); math.Abs(got-c.want) > 0.07 {
+			t.Errorf("of those that have idled for %v ticks %.3f are thought to come back in %v more, should be %.3f", c.idled, got, c.within, c.want)
 		}
 	}
-	var fresh rests
+	var fresh Idles
 	for range 10 {
-		fresh.add(now, &s)
+		fresh.Add(now, &s)
 	}
-	fresh.busy = 4
+	fresh.active = 4
 	fresh.advance(now+1, &s)
 	if got := fresh.expected(0, soon, &s); math.Abs(got-7) > 1 {
 		t.Errorf("of 14, half of which come back, %.2f are expected", got)
@@ -140,27 +140,27 @@ func TestExpectedReturns(t *testing.T) {
 
 // TestNothingIsKnownOfReturns: before anybody has come back a share of them is expected to, less than all.
 func TestNothingIsKnownOfReturns(t *testing.T) {
-	var s returns
-	var r rests
-	r.add(1, &s)
+	var s Returns
+	var r Idles
+	r.Add(1, &s)
 	r.advance(2, &s)
 	if got := r.expected(0, 8, &s); got <= 0 || got >= 1 {
 		t.Errorf("%v of one", got)
 	}
-	if got := r.expected(0, 10*mostRest, &s); got < 0.9 || got > 1 {
+	if got := r.expected(0, 10*mostIdle, &s); got < 0.9 || got > 1 {
 		t.Errorf("%v of one in a day", got)
 	}
 }
 
 // TestTicksDoNotGoBack: a clock that steps back stands still.
 func TestTicksDoNotGoBack(t *testing.T) {
-	var c ticking
+	var c Clock
 	at := time.Unix(1000, 0)
 	for i, step := range []struct {
 		after time.Duration
 		want  uint32
-	}{{0, 1}, {restTick - 1, 1}, {restTick, 2}, {-time.Hour, 2}, {0, 2}, {10 * restTick, 11}} {
-		if got := c.tick(at.Add(step.after)); got != step.want {
+	}{{0, 1}, {tick - 1, 1}, {tick, 2}, {-time.Hour, 2}, {0, 2}, {10 * tick, 11}} {
+		if got := c.Tick(at.Add(step.after)); got != step.want {
 			t.Errorf("%d: tick %d, want %d", i, got, step.want)
 		}
 	}
@@ -168,16 +168,16 @@ func TestTicksDoNotGoBack(t *testing.T) {
 
 // BenchmarkReturns is how long it takes to tell who comes back at one endpoint, where conversations have come to rest for hours.
 func BenchmarkReturns(b *testing.B) {
-	var s returns
-	var r rests
+	var s Returns
+	var r Idles
 	now := uint32(1)
 	for range 40_000 {
 		now++
-		r.add(now, &s)
+		r.Add(now, &s)
 	}
 	v, c := &pick.View{PromptTokens: 8000}, &pick.Candidate{MsPerToken: 0.1}
 	for b.Loop() {
-		r.perMs(now, 0, v, c, &s)
+		r.PerMs(now, 0, v, c, &s)
 	}
 	b.ReportMetric(float64(len(r.spans)), "spans")
 }

@@ -1,0 +1,33 @@
+// Package slot keeps what a room knows of each endpoint, or of each lease, in tables indexed by small numbers.
+//
+// It promises that nothing of an endpoint is found under the slot of the next one: a row is empty when another key has the slot. It
+// knows nothing of what the rows hold.
+package slot
+
+// Table has a row for each endpoint, by its slot. The zero Table is empty.
+type Table[T any] struct{ rows []row[T] }
+
+type row[T any] struct {
+	key   uint64
+	value T
+}
+
+// At is the row of a slot, emptied when another endpoint has the slot now. key names the endpoint and is not 0. The pointer is valid
+// until the table grows.
+func (t *Table[T]) At(slot int, key uint64) *T {
+	for len(t.rows) <= slot {
+		t.rows = append(t.rows, row[T]{})
+	}
+	r := &t.rows[slot]
+	if r.key != key {
+		*r = row[T]{key: key}
+	}
+	return &r.value
+}
+
+// Reset empties the row of a slot.
+func (t *Table[T]) Reset(slot int) {
+	if slot < len(t.rows) {
+		t.rows[slot] = row[T]{}
+	}
+}
