@@ -103,7 +103,7 @@ func (r *Idles) Add(now uint32, s *Returns) {
 	r.spans = append(r.spans, span{from: now, to: now + 1, n: 1, each: 1})
 }
 
-// leave takes out one that idled from since on. It is counted as having come back unless it only Idles anew.
+// Leave takes out one that idled from since on. It is counted as having come back unless it only Idles anew.
 func (r *Idles) Leave(now, since uint32, back bool, s *Returns) {
 	r.advance(now, s)
 	for i := len(r.spans) - 1; i >= 0 && r.spans[i].to > since; i-- {
@@ -191,6 +191,7 @@ type Clock struct {
 	latest uint32
 }
 
+// Tick is the tick of a time. It stands still when the clock steps back.
 func (c *Clock) Tick(now time.Time) uint32 {
 	if c.began.IsZero() {
 		c.began = now
