@@ -7,12 +7,13 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/conversation"
 )
 
 // admit makes a row of each endpoint that may take the leg, of the best class of health only. Where there is no choice, because the
 // request is pinned or refers to a response that one endpoint holds, it makes one row and sets Forced.
-func (r *Router) admit(d *decision, v *table, t *talk) error {
-	if name, ok := r.holderOf(d.now, d.req); ok {
+func (r *Router) admit(d *decision, v *table, t *conversation.Found) error {
+	if name, ok := r.conversations.Reader().Holder(d.now, d.req.Tenant, d.req.Follows); ok {
 		m, err := r.holder(d, name)
 		if err != nil {
 			return err
@@ -43,8 +44,8 @@ func (r *Router) admit(d *decision, v *table, t *talk) error {
 		d.keep(func(m *member) bool { return slices.Contains(d.req.Kinds, m.ep.kind()) })
 	}
 	d.keepRoomy(d.size.Tokens + d.req.MaxTokens) // engines refuse what would not fit with the longest answer that is asked for
-	if t.known && t.entry.Model != "" {          // a conversation stays with the model that its alias was resolved to
-		d.keep(func(m *member) bool { return m.model == t.entry.Model })
+	if t.Known && t.Entry.Model != "" {          // a conversation stays with the model that its alias was resolved to
+		d.keep(func(m *member) bool { return m.model == t.Entry.Model })
 	}
 	d.keepLoaded(r.cfg.StaleAfter)
 	for _, m := range d.members {
@@ -167,14 +168,6 @@ func (d *decision) ranked(l fleet.Leg, regardless bool) (all, ejected, judged in
 		d.members = append(d.members, m)
 	}
 	return all, ejected, judged
-}
-
-func (r *Router) holderOf(now time.Time, req *fleet.Request) (string, bool) {
-	if req.Follows == "" {
-		return "", false
-	}
-	e, ok := r.responses.Get(now, req.Tenant, "", req.Follows)
-	return e.Endpoint, ok
 }
 
 // holder is the endpoint that holds a response, in whatever state short of down: no other can answer for it. It is nil when a new turn

@@ -1,6 +1,9 @@
 package route
 
-import "github.com/warmpath/warmpath/fleet"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/conversation"
+)
 
 // answers is how much of its last answer a conversation finds in its endpoint's cache. Not all of it: clients leave out reasoning, or
 // write what they got in other words, and some engines keep no more than prompts.
@@ -25,9 +28,9 @@ func (a *answers) learn(tokens, found int) {
 }
 
 // goesOn notes what a turn goes on from, where that was computed.
-func (f *flight) goesOn(t *talk) {
-	e := &t.entry
-	if f.leg == fleet.LegWhole && t.known && !t.repeats && e.Endpoint == f.ep.spec.Name && e.Epoch == f.ep.epoch && e.Prompt > 0 {
+func (f *flight) goesOn(t *conversation.Found) {
+	e := &t.Entry
+	if f.leg == fleet.LegWhole && t.Known && !t.Repeats && e.Endpoint == f.ep.spec.Name && e.Epoch == f.ep.epoch && e.Prompt > 0 {
 		f.base, f.answer = e.Prompt, e.Tokens-e.Prompt
 	}
 }

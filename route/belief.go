@@ -8,6 +8,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/size"
 )
 
@@ -75,7 +76,7 @@ type promptText struct {
 }
 
 // predict fills in how much of the prompt each endpoint probably holds.
-func (r *Router) predict(d *decision, v *table, t *talk) {
+func (r *Router) predict(d *decision, v *table, t *conversation.Found) {
 	b, x := &r.belief, &d.text
 	x.known, x.events = false, false
 	v.Known, v.Missed = 0, 0
@@ -99,8 +100,8 @@ func (r *Router) predict(d *decision, v *table, t *talk) {
 		v.Known = max(v.Known, v.Candidates[v.Home].CachedTokens)
 	}
 	gone := 0
-	if t.known && t.entry.Prompt > 0 {
-		gone = min(t.entry.Prompt, v.PromptTokens) - v.Known - t.entry.Prompt/16 - fleet.BlockBytes // the last, broken block is no loss
+	if t.Known && t.Entry.Prompt > 0 {
+		gone = min(t.Entry.Prompt, v.PromptTokens) - v.Known - t.Entry.Prompt/16 - fleet.BlockBytes // the last, broken block is no loss
 	}
 	if n := b.ghosts.seen(x.keys); n > 0 { // also of what conversations share
 		gone = max(gone, min(d.size.At(blocks.Bytes(n)), v.PromptTokens-1)-v.Known)
@@ -120,16 +121,16 @@ func (r *Router) look(x *promptText, req *fleet.Request, model string) {
 
 // predictHome counts in what a conversation's home produced itself: the answers, which the belief sees only when they come
 // back in the next prompt, as far as they do. It holds them as long as it holds what came before.
-func (r *Router) predictHome(d *decision, v *table, t *talk, depth int, believed bool) {
-	if v.Home < 0 || v.PromptTokens == 0 || v.Candidates[v.Home].Epoch != t.entry.Epoch {
+func (r *Router) predictHome(d *decision, v *table, t *conversation.Found, depth int, believed bool) {
+	if v.Home < 0 || v.PromptTokens == 0 || v.Candidates[v.Home].Epoch != t.Entry.Epoch {
 		return
 	}
-	if believed && depth < blocks.Kept(t.entry.Bytes/fleet.BlockBytes) {
+	if believed && depth < blocks.Kept(t.Entry.Bytes/fleet.BlockBytes) {
 		return // some of it is thought evicted, or the client has changed its history
 	}
-	c, held := &v.Candidates[v.Home], t.entry.Tokens
-	if said := held - t.entry.Prompt; t.entry.Prompt > 0 && said > 0 {
-		held = t.entry.Prompt + d.pool.answers.found(said)
+	c, held := &v.Candidates[v.Home], t.Entry.Tokens
+	if said := held - t.Entry.Prompt; t.Entry.Prompt > 0 && said > 0 {
+		held = t.Entry.Prompt + d.pool.answers.found(said)
 	}
 	c.CachedTokens = max(c.CachedTokens, wholeBlocks(c, min(held, v.PromptTokens-1)))
 }
@@ -337,7 +338,7 @@ func (f *flight) recount(found, slack, prompt int) {
 
 // since is how many blocks an engine has computed since a conversation's last turn there. What still waits is no part of it: the turn may
 // go before that. So few that outlasted makes nothing of them are not looked into.
-func (r *Router) since(ep *endpoint, t *talk) int {
+func (r *Router) since(ep *endpoint, t *conversation.Found) int {
 	flow := ep.flowSince(t)
 	if ep.cache.share <= 1 && float64(flow) <= beyond*float64(ep.cache.told) {
 		return flow
@@ -351,15 +352,17 @@ func (r *Router) since(ep *endpoint, t *talk) int {
 
 // recent reports whether the conversation's last turn is so recent that nothing of it can have been evicted: much less than the
 // cache holds was put in since, and most of it is not in use.
-func (ep *endpoint) recent(t *talk) bool {
-	if !t.known || t.entry.Endpoint != ep.spec.Name || t.entry.Epoch != ep.epoch {
+func (ep *endpoint) recent(t *conversation.Found) bool {
+	if !t.Known || t.Entry.Endpoint != ep.spec.Name || t.Entry.Epoch != ep.epoch {
 		return false
 	}
 	return ep.flowSince(t) < min(ep.cache.bound, ep.cache.told)/4 && 2*ep.load.ContextTokens < min(ep.cacheTokens(), ep.toldTokens())
 }
 
 // flowSince is how many blocks were put into the cache since the conversation's last turn.
-func (ep *endpoint) flowSince(t *talk) int { return int(int32(uint32(ep.cache.flow) - t.entry.Flow)) }
+func (ep *endpoint) flowSince(t *conversation.Found) int {
+	return int(int32(uint32(ep.cache.flow) - t.Entry.Flow))
+}
 
 // doubt notices that an engine has lost its cache: requests in a row find nothing of what should be there, or only what the
 // first of them has brought back. After an answer has broken off one that misses a good part is enough. What all share, the

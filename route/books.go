@@ -5,7 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/session"
+	"github.com/warmpath/warmpath/route/conversation"
 )
 
 // flight is one open reservation.
@@ -24,8 +24,8 @@ type flight struct {
 	first       time.Time
 
 	request, tenant, session string
-	user                     session.Key // whose conversation it is by nothing but the user's id; see bind
-	caller                   uint64      // see Request.Caller
+	conversation             conversation.Ref
+	caller                   uint64 // see Request.Caller
 	promptBytes, exactTokens int
 	text                     fleet.Text
 	decision                 Decision
@@ -239,9 +239,9 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	r.warmed(now, f, ev)
 	r.compare(ep)
 	if ev.Response != "" {
-		r.rememberResponse(now, ev.Response, f)
+		r.respond(now, ev.Response, f)
 	}
-	r.release(now, f)
+	r.conversations.Close(now, &f.conversation)
 	free := r.ended.Candidates
 	r.ended = Ended{
 		Request: f.request, Decision: f.decision, Class: f.class, Routed: f.routed, Sent: f.sent, FirstByte: f.first,
@@ -252,69 +252,11 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	if cap(f.chain) > mostKeptChain {
 		f.chain = nil
 	}
-	f.decision, f.request, f.tenant, f.session = Decision{}, "", "", ""
+	f.decision, f.request, f.tenant, f.session, f.conversation = Decision{}, "", "", "", conversation.Ref{}
 	r.free = append(r.free, uint32(ev.Lease))
 	r.open--
 	if ep.gone && ep.idle() {
 		r.forget(ep)
 	}
 	return &r.ended
-}
-
-// warm updates how many tokens of a conversation its endpoint holds when its prompt has been computed, if the conversation is still there.
-func (r *Router) warm(now time.Time, f *flight) {
-	table, e := r.talkOf(now, f)
-	if table == nil {
-		return
-	}
-	f.warms(&e, f.decision.PromptTokens, f.decision.PromptTokens)
-	table.Put(now, f.tenant, f.pool.nameFor(f.leg), f.session, e)
-}
-
-// warmed does so when its turn has ended, and has it rest until the next one. Who has left, or was refused, may come again. Of a turn that
-// failed nothing is remembered: it is tried elsewhere, or another one of the conversation was answered meanwhile.
-func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
-	if f.wakes {
-		r.arrivals.Deactivate(f.ep.slot, f.ep.key)
-	}
-	if o := ev.Outcome; o != fleet.OK && o != fleet.ClientGone && o != fleet.ClientError {
-		return
-	}
-	table, e := r.talkOf(now, f)
-	if table == nil {
-		return
-	}
-	if n := ev.Usage.PromptTokens; ev.Outcome == fleet.OK && n > 0 {
-		f.warms(&e, n+ev.Usage.OutputTokens, n)
-	}
-	if f.wakes {
-		r.wake(now, &e, false) // another turn of it has ended before
-		e.Rest = r.arrivals.Rest(now, f.ep.slot, f.ep.key)
-	}
-	table.Put(now, f.tenant, f.pool.nameFor(f.leg), f.session, e)
-}
-
-// talkOf finds what is remembered of a flight's conversation, and the table that does. It is nil when the conversation is no longer there.
-func (r *Router) talkOf(now time.Time, f *flight) (*session.Table, session.Entry) {
-	if f.class != fleet.Turn || f.session == "" {
-		return nil, session.Entry{}
-	}
-	table, name := r.sessions, f.pool.nameFor(f.leg)
-	e, ok := table.Get(now, f.tenant, name, f.session)
-	if !ok {
-		table = r.newborn
-		e, ok = table.Get(now, f.tenant, name, f.session)
-	}
-	if !ok || e.Endpoint != f.ep.spec.Name || f.incarnation != f.ep.incarnation {
-		return nil, session.Entry{}
-	}
-	return table, e
-}
-
-// warms enters how many tokens of the conversation the endpoint holds, and of how many its last prompt was.
-func (f *flight) warms(e *session.Entry, tokens, prompt int) {
-	e.Epoch, e.Flow, e.Tokens = f.ep.epoch, uint32(f.ep.cache.flow), tokens
-	if prompt > 0 && f.bytes > 0 {
-		e.Prompt, e.Bytes = prompt, f.bytes
-	}
 }

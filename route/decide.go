@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/size"
 )
 
@@ -15,13 +16,12 @@ import (
 type decision struct {
 	now     time.Time
 	req     *fleet.Request
-	pool    *pool       // who serves the model, and its policies
-	who     talk        // the conversation, on the side that answers
-	whoFill talk        // the same on the side that computes prompts
-	newID   bool        // see fleet.Request and Decision.NewID
-	size    size.Prompt // tokens, and where each block ends
-	why     SplitWhy    // why it is split or not, as far as that is known
-	open    bool        // only the candidates can tell whether it is split
+	pool    *pool              // who serves the model, and its policies
+	who     conversation.Found // the conversation, on the side that answers
+	whoFill conversation.Found // the same on the side that computes prompts
+	size    size.Prompt        // tokens, and where each block ends
+	why     SplitWhy           // why it is split or not, as far as that is known
+	open    bool               // only the candidates can tell whether it is split
 	weighed Weighed
 	decodes bool    // the candidates for the answer are those of a decode leg, not of a whole request
 	ready   float64 // ms until the prompt is predicted to be computed elsewhere, of a decode leg
@@ -30,6 +30,9 @@ type decision struct {
 	prefill table      // one table a leg; empty where the leg is not considered
 	whole   table
 	decode  table
+
+	answer  placement // what was chosen for the answer, or for all of the request
+	compute placement // what was chosen for the prefill leg
 
 	members []*member // scratch of admit
 	pcg     *rand.PCG // one generator for all legs
@@ -42,14 +45,22 @@ type table struct {
 	sure bool // its rows' CachedTokens leave out what decode legs are still to bring, see onlyPresent
 }
 
+// placement is a leg's chosen row.
+type placement struct {
+	table  *table // nil where the leg is not placed
+	who    *conversation.Found
+	choice pick.Choice
+}
+
 // reset makes the value that the next decision begins with.
 func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
 	d.now, d.req, d.pool = now, req, nil
-	d.who, d.whoFill, d.newID, d.size = talk{}, talk{}, false, size.Prompt{}
+	d.who, d.whoFill, d.size = conversation.Found{}, conversation.Found{}, size.Prompt{}
 	d.why, d.open, d.weighed, d.decodes, d.ready = "", false, Weighed{}, req.Leg == fleet.LegDecode, 0
 	d.prefill.reset(fleet.LegPrefill)
 	d.whole.reset(fleet.LegWhole)
 	d.decode.reset(fleet.LegDecode)
+	d.answer, d.compute = placement{}, placement{}
 	return d
 }
 
@@ -76,19 +87,48 @@ func (r *Router) Decide(now time.Time, req *fleet.Request) (Plan, error) {
 	return p, err
 }
 
-// plan decides a request that the retry budget has room for.
+// plan decides a request that the retry budget has room for: it finds out what it needs to know, chooses, and then, in the one step that
+// writes, places the request.
 func (r *Router) plan(d *decision) (Plan, error) {
 	if err := r.identify(d); err != nil {
 		return Plan{}, err
 	}
+	var err error
 	switch d.req.Leg {
 	case fleet.LegPrefill:
-		return r.decidePrefill(d)
+		err = r.choosePrefill(d)
 	case fleet.LegDecode:
-		return r.decideDecode(d)
+		err = r.chooseDecode(d)
 	default:
-		return r.decideWhole(d)
+		err = r.chooseWhole(d)
 	}
+	if err != nil {
+		r.note(d)
+		return Plan{}, err
+	}
+	return r.place(d), nil
+}
+
+// place notes what was found out and reserves what was chosen, the prefill leg first.
+func (r *Router) place(d *decision) Plan {
+	r.note(d)
+	plan := Plan{}
+	if d.compute.table != nil {
+		plan.Prefill = r.commit(d, &d.compute)
+		d.ready = plan.Prefill.TTFTMs
+	}
+	if d.answer.table != nil {
+		plan.Decision = r.commit(d, &d.answer)
+	}
+	if d.compute.table == nil {
+		plan.View = &d.answer.table.View
+	}
+	return plan
+}
+
+// note remembers that the request was seen, whether or not it was placed.
+func (r *Router) note(d *decision) {
+	r.conversations.Note(d.now, d.scope(fleet.LegWhole), d.req, &d.who)
 }
 
 // identify finds who serves the request, whose conversation it is, how long its prompt is, and whether it may be split.
@@ -96,28 +136,27 @@ func (r *Router) identify(d *decision) (err error) {
 	if d.pool, err = r.poolFor(d.req); err != nil {
 		return err
 	}
-	d.who = r.recall(d.now, d.pool, d.req)
+	d.who = r.conversations.Reader().Find(d.now, d.scope(fleet.LegWhole), d.req)
 	d.size = d.pool.measure(d.req, &d.who)
-	d.newID = r.newID(d.pool, d.req, &d.who)
 	return nil
 }
 
-// decideWhole decides a request of which no leg is under way yet.
-func (r *Router) decideWhole(d *decision) (Plan, error) {
+// chooseWhole chooses for a request of which no leg is under way yet.
+func (r *Router) chooseWhole(d *decision) error {
 	p, rules := d.pool, &r.cfg.Disaggregation
 	d.why, d.open = r.mayPart(p, d.req, d.size.Tokens)
 	if d.why.Splits() || d.open {
 		switch err := r.fillPrefill(d); {
 		case err == nil:
 		case rules.NoFallback && rules.When != WhenFree || p.bound() && !p.alone():
-			return Plan{}, err
+			return err
 		default:
 			d.why, d.open = WholeNoPrefiller, false
 		}
 	}
 	d.decodes = d.why.Splits() && p.bound()
 	if err := r.fill(d, &d.whole, &d.who); err != nil {
-		return Plan{}, err
+		return err
 	}
 	if len(d.prefill.Candidates) > 0 && d.whole.Forced == pick.ReasonHolder {
 		d.why, d.open = WholePinned, false
@@ -135,7 +174,8 @@ func (r *Router) decideWhole(d *decision) (Plan, error) {
 		d.why, d.weighed = r.weigh(d)
 	}
 	if d.why.Splits() {
-		return r.split(d, choice, picked)
+		r.split(d, choice, picked)
+		return nil
 	}
 	if p.parts && (!picked || choice.Reason == pick.ReasonWeighed) {
 		r.onlyPresent(d, &d.whole)
@@ -143,11 +183,12 @@ func (r *Router) decideWhole(d *decision) (Plan, error) {
 	if !picked {
 		choice = r.choose(d, &d.whole)
 	}
-	return Plan{Decision: r.commit(d, &d.whole, &d.who, choice), View: &d.whole.View}, nil
+	d.answer = placement{&d.whole, &d.who, choice}
+	return nil
 }
 
-// split places both legs, the answer first.
-func (r *Router) split(d *decision, answer pick.Choice, picked bool) (Plan, error) {
+// split chooses for both legs, the answer first.
+func (r *Router) split(d *decision, answer pick.Choice, picked bool) {
 	r.fillDecode(d)
 	if !picked {
 		d.decode.Forced = ""
@@ -162,19 +203,18 @@ func (r *Router) split(d *decision, answer pick.Choice, picked bool) (Plan, erro
 			d.whole.Candidates[i].Terms = pick.Terms{}
 		}
 		d.why = WholeNoPrefiller
-		return Plan{Decision: r.commit(d, &d.whole, &d.who, answer), View: &d.whole.View}, nil
+		d.answer = placement{&d.whole, &d.who, answer}
+		return
 	}
 	settle(&d.prefill, &d.whoFill)
-	plan := Plan{Prefill: r.commit(d, &d.prefill, &d.whoFill, r.choose(d, &d.prefill))}
-	d.ready = plan.Prefill.TTFTMs
-	plan.Decision = r.commit(d, &d.decode, &d.who, answer)
-	return plan, nil
+	d.compute = placement{&d.prefill, &d.whoFill, r.choose(d, &d.prefill)}
+	d.answer = placement{&d.decode, &d.who, answer}
 }
 
-// decidePrefill finds another endpoint to compute the prompt of a request whose decoder stays.
-func (r *Router) decidePrefill(d *decision) (Plan, error) {
+// choosePrefill chooses another endpoint to compute the prompt of a request whose decoder stays.
+func (r *Router) choosePrefill(d *decision) error {
 	if err := r.fillPrefill(d); err != nil {
-		return Plan{}, err
+		return err
 	}
 	if ep := r.byName[d.req.Decoder]; ep != nil {
 		model := ""
@@ -188,20 +228,21 @@ func (r *Router) decidePrefill(d *decision) (Plan, error) {
 		})
 	}
 	if len(d.prefill.Candidates) == 0 {
-		return Plan{}, r.noEndpoint(d, fleet.LegPrefill)
+		return r.noEndpoint(d, fleet.LegPrefill)
 	}
 	settle(&d.prefill, &d.whoFill)
-	return Plan{Prefill: r.commit(d, &d.prefill, &d.whoFill, r.choose(d, &d.prefill))}, nil
+	d.compute = placement{&d.prefill, &d.whoFill, r.choose(d, &d.prefill)}
+	return nil
 }
 
-// decideDecode finds another endpoint to answer from what the prefiller has computed.
-func (r *Router) decideDecode(d *decision) (Plan, error) {
+// chooseDecode chooses another endpoint to answer from what the prefiller has computed.
+func (r *Router) chooseDecode(d *decision) error {
 	if err := r.fill(d, &d.whole, &d.who); err != nil {
-		return Plan{}, err
+		return err
 	}
 	d.whole.narrow(func(c *pick.Candidate) bool { return c.Name != d.req.Prefiller })
 	if len(d.whole.Candidates) == 0 {
-		return Plan{}, r.noEndpoint(d, fleet.LegWhole)
+		return r.noEndpoint(d, fleet.LegWhole)
 	}
 	settle(&d.whole, &d.who)
 	r.fillDecode(d)
@@ -209,12 +250,13 @@ func (r *Router) decideDecode(d *decision) (Plan, error) {
 		d.decode.Forced = ""
 	}
 	d.why = SplitKept
-	return Plan{Decision: r.commit(d, &d.decode, &d.who, r.choose(d, &d.decode)), View: &d.decode.View}, nil
+	d.answer = placement{&d.decode, &d.who, r.choose(d, &d.decode)}
+	return nil
 }
 
 // fillPrefill fills the table of the endpoints that could compute the prompt.
 func (r *Router) fillPrefill(d *decision) error {
-	d.whoFill = r.recallPrefill(d)
+	d.whoFill = r.conversations.Reader().FindOther(d.now, d.scope(fleet.LegPrefill), &d.who)
 	err := r.fill(d, &d.prefill, &d.whoFill)
 	if d.prefill.Forced == pick.ReasonHolder {
 		d.prefill.Forced = ""
@@ -223,7 +265,7 @@ func (r *Router) fillPrefill(d *decision) error {
 }
 
 // fill fills a table with the endpoints that may take a leg of the request, and what is known of them.
-func (r *Router) fill(d *decision, v *table, t *talk) error {
+func (r *Router) fill(d *decision, v *table, t *conversation.Found) error {
 	if err := r.admit(d, v, t); err != nil {
 		return err
 	}
@@ -231,18 +273,18 @@ func (r *Router) fill(d *decision, v *table, t *talk) error {
 	if v.Leg == fleet.LegPrefill {
 		v.OutputTokens = 1
 	}
-	v.FirstTurn = d.req.Class == fleet.Turn && (!t.known || t.entry.Turns == 1 && len(tried(d.req, v.Leg)) > 0) // a retry is still the same turn
-	v.NewID = d.newID
+	v.FirstTurn = d.req.Class == fleet.Turn && (!t.Known || t.Entry.Turns == 1 && len(tried(d.req, v.Leg)) > 0) // a retry is still the same turn
+	v.NewID = t.NewID
 	settle(v, t)
-	v.Repeats = t.repeats
-	v.Hash = placeHash(d.req, t.id)
+	v.Repeats = t.Repeats
+	v.Hash = placeHash(d.req, t.ID)
 	d.pcg.Seed(d.req.Seed, 0x9e3779b97f4a7c15+uint64(v.Leg))
 	v.Rand = d.rng
 	r.predict(d, v, t)
 	r.count(d, v)
 	r.expect(d.now, &v.View)
 	if r.awaiting && len(v.Candidates) > 1 {
-		r.arrivals.ExpectReturns(&v.View, t.entry.Endpoint, t.entry.Rest)
+		r.arrivals.ExpectReturns(&v.View, t.Entry.Endpoint, t.Entry.Rest)
 	}
 	return nil
 }
@@ -293,10 +335,10 @@ func (d *decision) prefillMs() float64 {
 }
 
 // settle finds the conversation's own endpoints among the rows.
-func settle(v *table, t *talk) {
-	v.Home, v.Parent = row(v, t.entry.Endpoint), row(v, t.parent)
-	if !t.known {
-		v.Home = row(v, t.hint)
+func settle(v *table, t *conversation.Found) {
+	v.Home, v.Parent = row(v, t.Entry.Endpoint), row(v, t.Parent)
+	if !t.Known {
+		v.Home = row(v, t.Hint)
 	}
 }
 
@@ -340,8 +382,9 @@ func (r *Router) choose(d *decision, v *table) pick.Choice {
 	return policy.Pick(&v.View, d.req)
 }
 
-// commit reserves what was chosen. It is the step that writes.
-func (r *Router) commit(d *decision, v *table, t *talk, choice pick.Choice) Decision {
+// commit reserves what was chosen for a leg.
+func (r *Router) commit(d *decision, p *placement) Decision {
+	v, t, choice := p.table, p.who, p.choice
 	if v.Leg == fleet.LegDecode {
 		for i := range v.Candidates { // what a policy reckons as prefill is the transfer, of a decode leg
 			terms := &v.Candidates[i].Terms
@@ -352,7 +395,7 @@ func (r *Router) commit(d *decision, v *table, t *talk, choice pick.Choice) Deci
 	ep := r.bySlot[c.Slot]
 	made := Decision{
 		Endpoint: ep.spec, Kind: ep.kind(), Model: c.Model, Pool: d.pool.name, Policy: r.policyName(d.pool, v.Leg),
-		Session: t.id, FirstTurn: v.FirstTurn, NewID: v.NewID, Reason: choice.Reason, Candidates: len(v.Candidates),
+		Session: t.ID, FirstTurn: v.FirstTurn, NewID: v.NewID, Reason: choice.Reason, Candidates: len(v.Candidates),
 		PromptTokens: v.PromptTokens, CachedTokens: c.CachedTokens, Leg: v.Leg, Why: d.why, Weighed: d.weighed,
 	}
 	if v.Leg == fleet.LegPrefill {
@@ -374,7 +417,7 @@ func (r *Router) commit(d *decision, v *table, t *talk, choice pick.Choice) Deci
 	r.tellReserved(d.req, v, made.Lease, choice.Index)
 	r.tell(d.req, v, made.Lease, t, choice.Index)
 	if d.req.Class == fleet.Turn {
-		r.bind(d.now, d.pool, d.req, *t, ep, &made, c.Model)
+		r.bind(d, v, t, f, c.Model)
 	}
 	r.decisions++
 	return made
@@ -400,20 +443,9 @@ func tried(req *fleet.Request, l fleet.Leg) []string {
 	return req.Tried
 }
 
-// recallPrefill is what is remembered of the conversation on the prefill side, where it has a home of its own.
-func (r *Router) recallPrefill(d *decision) talk {
-	t, p := &d.who, d.pool
-	apart := talk{id: t.id, minted: t.minted, repeats: t.repeats}
-	if apart.id == "" {
-		return apart
-	}
-	if apart.entry, apart.known = r.sessions.Get(d.now, d.req.Tenant, p.prefillName, t.id); apart.known {
-		return apart
-	}
-	if apart.entry, apart.known = r.newborn.Get(d.now, d.req.Tenant, p.prefillName, t.id); apart.known {
-		apart.newborn = !t.minted
-	}
-	return apart
+// scope is where the conversations of a leg are remembered.
+func (d *decision) scope(l fleet.Leg) conversation.Scope {
+	return conversation.Scope{Tenant: d.req.Tenant, Pool: d.pool.nameFor(l)}
 }
 
 // hasRoles reports whether one of the members says what it is there for: only then is anything split.

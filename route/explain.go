@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/conversation"
 )
 
 // mostKept is how many candidates the story of a decision keeps: the chosen one, then the others that cost least.
@@ -35,14 +36,14 @@ func reckoned(req *fleet.Request, v *pick.View, index int) float64 {
 }
 
 // tell keeps what a decision was made of, for its end. It is in the flight's own memory, used again by the next one.
-func (r *Router) tell(req *fleet.Request, v *table, l fleet.Lease, t *talk, chosen int) {
+func (r *Router) tell(req *fleet.Request, v *table, l fleet.Lease, t *conversation.Found, chosen int) {
 	if !r.cfg.Explain {
 		return
 	}
 	f := r.flight(l)
 	f.story.home = ""
-	if t.known {
-		f.story.home = t.entry.Endpoint
+	if t.Known {
+		f.story.home = t.Entry.Endpoint
 	}
 	var best [mostKept - 1]int
 	n := 0

@@ -4,15 +4,16 @@ import (
 	"slices"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/conversation"
 )
 
 // kvLook finds the blocks that a prompt begins with: those of its conversation's last turn, if it goes on from there, else those of
 // a prompt that began with the same text.
-func (r *Router) kvLook(p *promptText, tenant string, t *talk) {
+func (r *Router) kvLook(p *promptText, tenant string, t *conversation.Found) {
 	k := &r.kv
 	p.chain, p.limit, p.covers = nil, 0, 0
 	keys := p.keys
-	if x := k.ties.get(kvKey(tenant, t.id)); t.id != "" && x != nil && x.goesOn(keys) {
+	if x := k.ties.get(kvKey(tenant, t.ID)); t.ID != "" && x != nil && x.goesOn(keys) {
 		p.chain, p.limit, p.covers = x.chain, x.prompt, len(keys)
 		return
 	}

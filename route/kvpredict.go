@@ -7,6 +7,7 @@ import (
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/route/conversation"
 )
 
 // kvFlight is what a flight remembers of the events at the time of its decision.
@@ -44,7 +45,7 @@ func (ep *endpoint) answersChange() bool { return ep.answers < -answerDoubt }
 const answerDoubt = 3
 
 // kvExact replaces the predictions of the endpoints whose events say what they hold.
-func (r *Router) kvExact(d *decision, v *table, t *talk) {
+func (r *Router) kvExact(d *decision, v *table, t *conversation.Found) {
 	k, x := &r.kv, &d.text
 	if x.events = k.any; !x.events {
 		return

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/conversation"
 )
 
 // Observe takes in an event and returns its log entry.
@@ -30,7 +31,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		r.firstByte(now, ev.Lease)
 	case Holding:
 		if f := r.flight(ev.Lease); f != nil {
-			r.rememberResponse(now, ev.Response, f)
+			r.respond(now, ev.Response, f)
 		}
 	case Transferring:
 		r.transferring(now, ev.Lease)
@@ -58,10 +59,8 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		r.kvTokens(&ev)
 	case Closed:
 		p := r.pool(ev.Model)
-		r.sessions.Delete(ev.Tenant, p.name, ev.Session)
-		r.newborn.Delete(ev.Tenant, p.name, ev.Session)
-		r.sessions.Delete(ev.Tenant, p.name+prefillSide, ev.Session)
-		r.newborn.Delete(ev.Tenant, p.name+prefillSide, ev.Session)
+		r.conversations.Forget(conversation.Scope{Tenant: ev.Tenant, Pool: p.name}, ev.Session)
+		r.conversations.Forget(conversation.Scope{Tenant: ev.Tenant, Pool: p.name + prefillSide}, ev.Session)
 	}
 	e.Called = r.callUp(now)
 	return e

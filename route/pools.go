@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/size"
 )
 
@@ -269,11 +270,11 @@ func (r *Router) Models() []ModelStatus {
 }
 
 // measure estimates the tokens of a request's prompt, which may go on from a conversation's last one.
-func (p *pool) measure(req *fleet.Request, t *talk) size.Prompt {
-	if !t.known {
+func (p *pool) measure(req *fleet.Request, t *conversation.Found) size.Prompt {
+	if !t.Known {
 		return p.size.Prompt(req, 0, 0)
 	}
-	return p.size.Prompt(req, t.entry.Bytes, t.entry.Prompt)
+	return p.size.Prompt(req, t.Entry.Bytes, t.Entry.Prompt)
 }
 
 // learn corrects the estimates of sizes by what an engine counted. Of a decode leg the prefill leg has taught the prompt's.

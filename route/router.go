@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/route/arrivals"
 	"github.com/warmpath/warmpath/route/blocks"
-	"github.com/warmpath/warmpath/session"
+	"github.com/warmpath/warmpath/route/conversation"
 )
 
 // Router is the state machine that decides. It is told the time, the requests and the events, and answers; it does no
@@ -30,12 +30,7 @@ type Router struct {
 	pools      map[string]*pool
 	aliases    map[string][]string
 
-	sessions  *session.Table // conversations whose id a client has sent
-	newborn   *session.Table // conversations under an id we minted and nobody has gone on with yet
-	responses *session.Table // response id -> endpoint that holds it
-	trails    *session.Trails
-	users     *session.Users
-	seen      *session.Seen // ids that clients have sent of late
+	conversations *conversation.Table
 
 	bySlot []*endpoint // nil where a slot is free
 	pad    decision    // memory of the next decision
@@ -75,25 +70,16 @@ func New(c Config) *Router {
 		panic("route: " + err.Error())
 	}
 	r := &Router{
-		cfg:       c,
-		byName:    map[string]*endpoint{},
-		pools:     map[string]*pool{},
-		aliases:   map[string][]string{},
-		sessions:  session.New(c.Sessions),
-		responses: session.New(session.Config{Max: c.Responses, IdleTTL: c.ResponseTTL, HashOnly: true}),
-		trails:    session.NewTrails(c.Sessions.Max),
-		users:     session.NewUsers(c.Sessions),
-		seen:      session.NewSeen(session.DefaultSeen),
-		belief:    belief{index: prefix.New(prefix.Config{Reach: blocks.Reach, Chains: true})},
-		counting:  c.Counting,
-		awaiting:  c.Awaiting,
-		retries:   newRetries(&c),
+		cfg:           c,
+		byName:        map[string]*endpoint{},
+		pools:         map[string]*pool{},
+		aliases:       map[string][]string{},
+		conversations: conversation.New(conversation.Config{Sessions: c.Sessions, Responses: c.Responses, ResponseTTL: c.ResponseTTL}),
+		belief:        belief{index: prefix.New(prefix.Config{Reach: blocks.Reach, Chains: true})},
+		counting:      c.Counting,
+		awaiting:      c.Awaiting,
+		retries:       newRetries(&c),
 	}
-	// Ids that no client ever sends back must not push out conversations that live: they have a table of their own.
-	unclaimed := c.Sessions
-	unclaimed.Max = max(1, c.Sessions.Max/4)
-	unclaimed.HashOnly = true
-	r.newborn = session.New(unclaimed)
 	r.pad.pcg = rand.NewPCG(0, 0)
 	r.pad.rng = rand.New(r.pad.pcg)
 	for _, a := range c.Aliases {
@@ -127,12 +113,12 @@ type Stats struct {
 
 // Stats is a snapshot of the counters.
 func (r *Router) Stats() Stats {
-	s := r.sessions.Stats()
+	s := r.conversations.Stats()
 	return Stats{
 		Decisions: r.decisions, Leases: r.open, DoubleFinished: r.doubleFinished,
-		Sessions:    r.sessions.Len() + r.newborn.Len(),
+		Sessions:    s.Sessions,
 		SessionHits: s.Hits, SessionMisses: s.Misses, SessionEvictions: s.Evictions,
-		Responses:      r.responses.Len(),
+		Responses:      s.Responses,
 		RetriesRefused: r.retries.refused, EjectionsSpared: r.spared, Panics: r.panicked,
 	}
 }

@@ -14,6 +14,15 @@ func NewSeen(most int) *Seen { return &Seen{ids: newLRU[bool](max(most, 1))} }
 // Len is the number of ids remembered.
 func (s *Seen) Len() int { return s.ids.len() }
 
+// Is is what First would answer. It changes nothing.
+func (s *Seen) Is(key Key, again bool) bool {
+	i := s.ids.find(key.Uint64())
+	if again {
+		return i != none && !s.ids.at(i).value
+	}
+	return i == none
+}
+
 // First notes that a conversation was asked for and reports whether this is its first turn. again says that the request has been
 // noted before and is tried once more: a retry of a first turn is one still.
 func (s *Seen) First(key Key, again bool) bool {

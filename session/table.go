@@ -52,8 +52,28 @@ func (t *Table) Get(now time.Time, tenant, model, id string) (Entry, bool) {
 	}
 	t.stats.Hits++
 	t.store.moveToFront(byUse, i)
+	return t.entry(i), true
+}
+
+// Peek finds a conversation as Get does and changes nothing: it is no use of it, and an expired entry stays where it is.
+func (t *Table) Peek(now time.Time, tenant, model, id string) (Entry, bool) {
+	var room [nameRoom]byte
+	name := appendName(room[:0], tenant, model, id)
+	at := t.latest
+	if t.began {
+		at = max(at, now.Sub(t.origin))
+	}
+	i, ok := t.find(hash(name), name)
+	if !ok || t.expired(i, at) {
+		return Entry{}, false
+	}
+	return t.entry(i), true
+}
+
+// entry is what is remembered at a place.
+func (t *Table) entry(i int32) Entry {
 	n := t.store.at(i)
-	return Entry{Endpoint: n.endpoint, Model: n.model, Tokens: n.tokens, Prompt: int(n.prompt), Bytes: int(n.bytes), Flow: n.flow, Epoch: n.epoch, Turns: n.turns, Rest: n.rest, Leader: n.leader, Last: t.origin.Add(n.last)}, true
+	return Entry{Endpoint: n.endpoint, Model: n.model, Tokens: n.tokens, Prompt: int(n.prompt), Bytes: int(n.bytes), Flow: n.flow, Epoch: n.epoch, Turns: n.turns, Rest: n.rest, Leader: n.leader, Last: t.origin.Add(n.last)}
 }
 
 // Put remembers or updates a conversation and restarts its life. It drops at most a few expired entries, oldest

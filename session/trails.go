@@ -45,8 +45,6 @@ type Trail struct {
 	Bytes  int
 	From   int // bytes before which no earlier prompt ends but at a mark: where the last message of a chat begins
 	Least  int // bytes below which an end identifies nobody
-
-	Repeats bool // set by Follow: the prompt repeats an earlier one word for word
 }
 
 func (p *Trail) says() bool { return p.Whole != 0 || p.Bytes >= p.Least && p.HashAt != nil }
@@ -90,91 +88,129 @@ func NewTrails(most int) *Trails {
 // Len is the number of ends remembered; a turn of a chat has three or four.
 func (t *Trails) Len() int { return t.ends.len() }
 
-// Follow finds the conversation that a prompt belongs to, or gives it the fresh id, and remembers where the prompt ends. known
-// reports whether it belongs to a conversation of before. A prompt that repeats an earlier one word for word is a retry of that
-// turn, unless somebody has gone on from it since: then it is a new conversation that begins alike. One that repeats turn after
-// turn stays one.
-func (t *Trails) Follow(p *Trail, fresh string) (id string, known bool) {
+// Found is the conversation that a prompt belongs to. It is valid until the next Note.
+type Found struct {
+	ID      string
+	Known   bool // it belongs to a conversation of before
+	Repeats bool // it repeats that conversation's latest prompt word for word: a retry of that turn, or one of many that begin alike
+
+	how  how
+	turn int32 // end of the turn that the prompt repeats or goes on from, none for none
+	mark int   // which of the marks that end is, -1 for none
+}
+
+// how says in what way a conversation was found.
+type how uint8
+
+const (
+	saysNothing how = iota
+	repeats         // the prompt is the latest of the conversation, word for word
+	waitedFor       // a conversation that repeats another one turn after turn waits for it
+	goesOn          // it goes on from an earlier prompt, or from none
+)
+
+// Find finds the conversation that a prompt belongs to, or gives it the fresh id. It changes nothing. A prompt that repeats an earlier
+// one word for word is a retry of that turn, unless somebody has gone on from it since: then it is a new conversation that begins
+// alike. One that repeats turn after turn stays one.
+func (t *Trails) Find(p *Trail, fresh string) Found {
 	if !p.says() {
-		return fresh, false
+		return Found{ID: fresh}
 	}
 	main := p.main()
-	if e := t.ends.get(main); e != nil && e.main == main {
-		other, waits := t.waiting(p, e.id)
-		switch {
-		case waits:
-			t.remember(p, other)
-			return other, true
-		case !e.extended:
-			e.repeated, p.Repeats = true, true
+	if i := t.ends.find(main); i != none && t.ends.at(i).value.main == main {
+		e := &t.ends.at(i).value
+		if turn := t.waiting(p, e.id); turn != none {
+			return Found{ID: t.ends.at(turn).value.id, Known: true, how: waitedFor, turn: turn}
+		}
+		if !e.extended {
+			return Found{ID: e.id, Known: true, Repeats: true, how: repeats, turn: i}
+		}
+		return Found{ID: fresh, how: goesOn, turn: none}
+	}
+	i, mark := t.earlier(p)
+	f := Found{ID: fresh, how: goesOn, turn: i, mark: mark}
+	if i == none {
+		return f
+	}
+	e := &t.ends.at(i).value
+	if m := t.ends.find(e.main); m != none && t.ends.at(m).value.id == e.id {
+		f.turn = m
+	}
+	if turn := &t.ends.at(f.turn).value; !turn.extended || !turn.repeated {
+		f.ID, f.Known = turn.id, true
+	}
+	return f
+}
+
+// Note remembers where a prompt ends, and that its conversation has gone on. f is what Find found, before anything else was noted.
+func (t *Trails) Note(p *Trail, f *Found) {
+	if f.how == saysNothing {
+		return
+	}
+	if f.turn != none {
+		turn := t.ends.touch(f.turn)
+		if f.how == repeats {
+			turn.repeated = true
 			if p.Whole != 0 {
 				t.ends.get(p.key(p.Whole, looseSalt)) // it must not be forgotten before the strict one
 			}
-			return e.id, true
-		}
-		t.remember(p, fresh)
-		return fresh, false
-	}
-	id, known = fresh, false
-	if e, mark := t.earlier(p); e != nil {
-		turn := e
-		if m := t.ends.get(e.main); m != nil && m.id == e.id {
-			turn = m
-		}
-		if !(turn.extended && turn.repeated) {
-			id, known = turn.id, true
+			return
 		}
 		turn.extended = true
 		repeated := turn.repeated
-		if mark > 0 { // should another conversation begin alike, its answer tells which is which
-			key := p.key(p.Marks[mark-1], looseSalt)
-			t.twin(key, end{id: id, main: key, answer: true})
-			if strict := p.strict(p.StrictMarks[mark-1]); repeated {
-				t.ends.put(strict, end{id: id, main: strict})
+		if f.how == goesOn && f.mark > 0 { // should another conversation begin alike, its answer tells which is which
+			key := p.key(p.Marks[f.mark-1], looseSalt)
+			t.twin(key, end{id: f.ID, main: key, answer: true})
+			if strict := p.strict(p.StrictMarks[f.mark-1]); repeated {
+				t.ends.put(strict, end{id: f.ID, main: strict})
 			}
 		}
 	}
-	t.remember(p, id)
-	return id, known
+	t.remember(p, f.ID)
 }
 
-// waiting finds whose a prompt is that repeats one of the conversation was. All of that conversation may be said once more, as when a
-// benchmark is run twice: then a new conversation repeated the turn before this one, and waits for its next turn.
-func (t *Trails) waiting(p *Trail, was string) (id string, ok bool) {
-	e, _ := t.earlier(p)
-	if e == nil {
-		return "", false
+// waiting finds the turn that a prompt goes on from which repeats one of another conversation, none for none. All of that conversation may
+// be said once more, as when a benchmark is run twice: then a new conversation repeated the turn before this one, and waits for its next
+// turn.
+func (t *Trails) waiting(p *Trail, was string) int32 {
+	i, _ := t.earlier(p)
+	if i == none {
+		return none
 	}
-	turn := t.ends.get(e.main)
-	if turn == nil || turn.id != e.id || turn.id == was || turn.extended {
-		return "", false
+	turn := t.ends.find(t.ends.at(i).value.main)
+	if turn == none {
+		return none
 	}
-	turn.extended = true
-	return turn.id, true
+	if e := &t.ends.at(turn).value; e.id != t.ends.at(i).value.id || e.id == was || e.extended {
+		return none
+	}
+	return turn
 }
 
 // Says reports whether a prompt says enough to identify a conversation.
 func (p *Trail) Says() bool { return p != nil && p.says() }
 
-// earlier finds the longest earlier prompt that this one goes on from, and which of the marks is its end, -1 for none.
-func (t *Trails) earlier(p *Trail) (e *end, mark int) {
+// earlier finds the end of the longest earlier prompt that this one goes on from, none for none, and which of the marks it is, -1 for
+// none.
+func (t *Trails) earlier(p *Trail) (at int32, mark int) {
 	loose := true
 	for i := range p.Marks {
 		// What is remembered of a prompt's end under its strict hash is so under its loose one too, and nothing is of most marks.
-		e := t.ends.get(p.key(p.Marks[i], looseSalt))
-		if e == nil {
+		at := t.ends.find(p.key(p.Marks[i], looseSalt))
+		if at == none {
 			continue
 		}
-		if e := t.ends.get(p.strict(p.StrictMarks[i])); e != nil {
-			return e, i
+		if strict := t.ends.find(p.strict(p.StrictMarks[i])); strict != none {
+			return strict, i
 		}
 		// Under another system prompt: agents write the date or the working directory into theirs. Not when several
 		// conversations got this far alike.
 		if !loose {
 			continue
 		}
+		e := &t.ends.at(at).value
 		if loose = !e.shared && (!e.answer || t.mayBeOf(p, e, i)); loose {
-			return e, i
+			return at, i
 		}
 	}
 	return t.earlierText(p), -1
@@ -187,46 +223,50 @@ func (t *Trails) mayBeOf(p *Trail, answer *end, i int) bool {
 	if i++; i == len(p.Marks) {
 		return true
 	}
-	if e := t.ends.get(p.strict(p.StrictMarks[i])); e != nil {
-		return e.id == answer.id
+	if at := t.ends.find(p.strict(p.StrictMarks[i])); at != none {
+		return t.ends.at(at).value.id == answer.id
 	}
-	e := t.ends.get(p.key(p.Marks[i], looseSalt))
-	if e == nil || !e.shared && e.id == answer.id {
+	at := t.ends.find(p.key(p.Marks[i], looseSalt))
+	if at == none {
 		return true
 	}
-	turn := t.ends.get(e.main)
-	return !e.shared && turn != nil && turn.extended
+	e := &t.ends.at(at).value
+	if !e.shared && e.id == answer.id {
+		return true
+	}
+	turn := t.ends.find(e.main)
+	return !e.shared && turn != none && t.ends.at(turn).value.extended
 }
 
 // earlierText finds it in plain text. The mask of each block says at which of its bytes prompts ended.
-func (t *Trails) earlierText(p *Trail) *end {
+func (t *Trails) earlierText(p *Trail) int32 {
 	if p.HashAt == nil {
-		return nil
+		return none
 	}
 	for i := len(p.Blocks) - 1; i >= max(p.From/TrailBlock-1, len(p.Blocks)-maxTrailBlocks, -1); i-- {
 		key := uint64(0)
 		if i >= 0 {
 			key = p.Blocks[i]
 		}
-		mask := t.tails.get(p.key(key, tailSalt))
-		if mask == nil {
+		tail := t.tails.find(p.key(key, tailSalt))
+		if tail == none {
 			continue
 		}
+		mask := &t.tails.at(tail).value
 		for off := TrailBlock - 1; off >= 0; off-- {
 			n := (i+1)*TrailBlock + off
 			if mask[off/64]>>(off%64)&1 == 0 || n >= p.Bytes || n < p.Least {
 				continue
 			}
 			loose, strict := p.text(p.HashAt(n))
-			if e := t.ends.get(strict); e != nil && !e.shared {
-				return e
-			}
-			if e := t.ends.get(loose); e != nil && !e.shared {
-				return e
+			for _, key := range [2]uint64{strict, loose} {
+				if at := t.ends.find(key); at != none && !t.ends.at(at).value.shared {
+					return at
+				}
 			}
 		}
 	}
-	return nil
+	return none
 }
 
 // maxTrailBlocks bounds the search for the end of an earlier prompt: one turn rarely adds more than 512 kB.

@@ -70,6 +70,19 @@ func (u *Users) Claim(now time.Time, key Key, fresh string) (id string, known bo
 	return e.id, true
 }
 
+// Of is what Claim would answer. It changes nothing.
+func (u *Users) Of(now time.Time, key Key, fresh string) (id string, known bool) {
+	i := u.known.find(key.Uint64())
+	if i == none {
+		return fresh, false
+	}
+	e := &u.known.at(i).value
+	if e.open == 0 && now.Sub(e.last) >= u.ttl || e.many || e.said || e.open > 0 {
+		return fresh, false
+	}
+	return e.id, true
+}
+
 // Begin notes that a request in the user's name is under way, End that it is over.
 func (u *Users) Begin(key Key) {
 	if e := u.known.get(key.Uint64()); e != nil {
