@@ -1,13 +1,11 @@
 package admin
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
-	"strings"
+
+	"github.com/warmpath/warmpath/internal/guard"
 )
 
 // CheckListen refuses an admin address that other machines can reach when no token protects it. addr is host:port.
@@ -16,20 +14,10 @@ func CheckListen(addr, token string) error {
 	if err != nil {
 		return fmt.Errorf("admin: listen address %q is not host:port: %w", addr, err)
 	}
-	if token != "" || isLoopback(host) {
+	if token != "" || guard.IsLoopback(host) {
 		return nil
 	}
 	return fmt.Errorf("admin: listening on %q, which is not a loopback address, needs a token: anyone who reaches it could add and remove endpoints", addr)
-}
-
-// isLoopback is true of loopback addresses and of localhost, which browsers never resolve to anything else (RFC 6761
-// section 6.3). Other names are not looked up: what they resolve to can change after the check.
-func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // refuse says why a request may not go on, nil when it may.
@@ -42,7 +30,7 @@ func (a *Admin) refuse(r *http.Request) *failure {
 		return nil
 	}
 	if a.c.Token != "" {
-		if !bearer(r, a.c.Token) {
+		if !guard.Bearer(r, a.c.Token) {
 			return fail(http.StatusUnauthorized, "bad_token", "the admin listener wants \"Authorization: Bearer\" with its token")
 		}
 		return nil
@@ -50,11 +38,7 @@ func (a *Admin) refuse(r *http.Request) *failure {
 	if r.URL.Path == "/metrics" && safe(r.Method) {
 		return nil // scrapers may come by any name
 	}
-	host := r.Host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	if !isLoopback(strings.Trim(host, "[]")) {
+	if !guard.IsLoopback(guard.Hostname(r.Host)) {
 		return fail(http.StatusForbidden, "foreign_host", "without a token the admin listener answers under loopback names only, not %q", r.Host)
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
@@ -64,13 +48,3 @@ func (a *Admin) refuse(r *http.Request) *failure {
 }
 
 func safe(method string) bool { return method == http.MethodGet || method == http.MethodHead }
-
-// bearer compares digests, so that neither the length nor the first differing byte shows in the time it takes.
-func bearer(r *http.Request, token string) bool {
-	scheme, got, ok := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !ok || !strings.EqualFold(scheme, "bearer") {
-		return false
-	}
-	a, b := sha256.Sum256([]byte(strings.TrimSpace(got))), sha256.Sum256([]byte(token))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
-}
