@@ -69,11 +69,7 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 		scheme = "https"
 	}
 	line("listen", "%s://%s", scheme, cfg.Listen)
-	if cfg.Admin.Listen == "" {
-		line("admin", "off")
-	} else {
-		line("admin", "http://%s", cfg.Admin.Listen)
-	}
+	describeListeners(line, &cfg)
 	line("policy", "%s: %s", cfg.Policy.Name, policy.Describe(cfg.Policy.Name))
 	for _, name := range cfg.Shadow.Policies {
 		line("shadow", "%s: %s", name, policy.Describe(name))
@@ -120,4 +116,16 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	}
 	line("ok", "no faults")
 	return nil
+}
+
+// describeListeners prints the listeners beside that of clients.
+func describeListeners(line func(name, format string, args ...any), cfg *config.Config) {
+	if cfg.Admin.Listen == "" {
+		line("admin", "off")
+	} else {
+		line("admin", "http://%s", cfg.Admin.Listen)
+	}
+	if c := cfg.TRTLLM.Cluster; c.Listen != "" && c.Storage() {
+		line("workers", "register at %s", c.Listen)
+	}
 }

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
 
 	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/migrate"
 	"github.com/warmpath/warmpath/internal/trtserve"
 )
@@ -45,19 +48,52 @@ func trtllmOptions(cfg *config.Config) engine.TRTLLMOptions {
 }
 
 // newTRTServe is what trtllm-serve disaggregated serves beside its API; nil when it is not wanted.
-func newTRTServe(cfg *config.Config, b build, client *http.Client, log *slog.Logger) *trtserve.Server {
+func newTRTServe(cfg *config.Config, b build, client *http.Client, log *slog.Logger) (*trtserve.Server, error) {
 	t := &cfg.TRTLLM
 	if !t.Paths && t.Cluster.URI == "" {
-		return nil
+		return nil, nil
 	}
 	etcd := ""
 	if strings.HasPrefix(t.Cluster.URI, "etcd://") {
 		etcd = t.Cluster.URI
 	}
+	registration, err := registrationOf(&t.Cluster)
 	return trtserve.New(trtserve.Config{
 		Etcd: etcd, Paths: t.Paths, Version: b.Version, PerfMetrics: t.PerfMetrics, Cluster: t.Cluster.URI != "", ClusterName: t.Cluster.Name,
-		MinContext: t.Cluster.MinContext, MinGeneration: t.Cluster.MinGeneration, Inactive: t.Cluster.InactiveTimeout,
-	}, client, log)
+		MinContext: t.Cluster.MinContext, MinGeneration: t.Cluster.MinGeneration, Inactive: t.Cluster.InactiveTimeout, Registration: registration,
+	}, client, log), err
+}
+
+// registrationOf is who may register as a worker.
+func registrationOf(c *config.TRTCluster) (r trtserve.Registration, err error) {
+	r.Own = c.Listen != ""
+	if r.Token, err = c.StorageToken(); err != nil {
+		return r, err
+	}
+	if r.Allow, err = guard.ParseNetworks(c.Allow); err != nil {
+		return r, fmt.Errorf("trtllm.cluster.allow: %w", err)
+	}
+	if r.Hosts, err = guard.ParseHosts(c.AllowHosts); err != nil {
+		return r, fmt.Errorf("trtllm.cluster.allow_hosts: %w", err)
+	}
+	return r, nil
+}
+
+// serveWorkers serves the storage at which workers register on a listener of its own, if it has one, with TLS where they are told https.
+func (r *router) serveWorkers(cfg *config.Config, l net.Listener) {
+	if l == nil {
+		return
+	}
+	r.workers = &http.Server{
+		Handler: r.trt.Registry(), ReadHeaderTimeout: cfg.Timeouts.ReadHeader, ReadTimeout: cfg.Timeouts.ReadHeader + cfg.Timeouts.ReadBody,
+		IdleTimeout: cfg.Timeouts.KeepAlive, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+	}
+	serve := func() error { return r.workers.Serve(l) }
+	if cfg.TLS.Cert != "" && strings.HasPrefix(cfg.TRTLLM.Cluster.URI, "https://") {
+		serve = func() error { return r.workers.ServeTLS(l, cfg.TLS.Cert, cfg.TLS.Key) }
+	}
+	r.log.Info("workers register here", "address", l.Addr().String())
+	r.serve("workers", serve)
 }
 
 // handler is who answers on the traffic listener.

@@ -31,23 +31,52 @@ func trtWorker(t *testing.T, change func(o *enginetest.Options)) (*enginetest.Se
 	return e, strings.TrimPrefix(url, "http://")
 }
 
+// lockedBuffer is written and read by several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // trtRouter serves the YAML of trtllm-serve disaggregated.
 func trtRouter(t *testing.T, yaml string, change func(*config.Config)) *router {
+	t.Helper()
+	return trtRouterSaying(t, io.Discard, yaml, change)
+}
+
+// trtRouterSaying writes its log.
+func trtRouterSaying(t *testing.T, log io.Writer, yaml string, change func(*config.Config)) *router {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "disagg.yaml")
 	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cfg, missing, err := loadTRTLLM(env{}, path, []config.Override{{Path: []string{"listen"}, Text: "127.0.0.1:0", From: "test"}})
-	if err != nil || len(missing) > 0 {
-		t.Fatal(err, missing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range missing {
+		if !strings.Contains(m.String(), "trtllm.cluster.allow") {
+			t.Error(m)
+		}
 	}
 	cfg.Admin.Listen = ""
 	cfg.Probe.Interval, cfg.Probe.LoadInterval, cfg.Health.Ramp = 50*time.Millisecond, 50*time.Millisecond, 0
 	if change != nil {
 		change(&cfg)
 	}
-	r, err := start(context.Background(), &cfg, thisBuild(), slog.New(slog.NewTextHandler(io.Discard, nil)))
+	r, err := start(context.Background(), &cfg, thisBuild(), slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +187,9 @@ func perfJoins(t *testing.T, url, generation string) {
 // TestTRTLLMCluster: workers register themselves over HTTP, as the real ones do, serve, and go: by their own word, or when they are not heard of.
 func TestTRTLLMCluster(t *testing.T) {
 	t.Parallel()
-	r := trtRouter(t, "context_servers: {}\ngeneration_servers: {}\ndisagg_cluster:\n  cluster_uri: http://localhost:8000\n  cluster_name: blue\n  minimal_instances: {context_servers: 1, generation_servers: 2}\n", nil)
+	r := trtRouter(t, "context_servers: {}\ngeneration_servers: {}\ndisagg_cluster:\n  cluster_uri: http://localhost:8000\n  cluster_name: blue\n  minimal_instances: {context_servers: 1, generation_servers: 2}\n", func(c *config.Config) {
+		c.TRTLLM.Cluster.Allow = []string{"127.0.0.0/8"}
+	})
 	if status, _ := fetched(t, "GET", r.url+"/health", ""); status != 503 {
 		t.Errorf("/health of an empty cluster: %d", status)
 	}
@@ -233,4 +264,94 @@ func TestTRTLLMCluster(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	t.Error("a worker that left is still there")
+}
+
+// TestTRTLLMWhoRegisters: nobody becomes a worker on the traffic listener whom the configuration does not let, and nobody names a foreign host.
+func TestTRTLLMWhoRegisters(t *testing.T) {
+	t.Parallel()
+	const yaml = "context_servers: {}\ngeneration_servers: {}\ndisagg_cluster:\n  cluster_uri: http://localhost:8000\n"
+	set := func(at, host, token string) int {
+		t.Helper()
+		body := fmt.Sprintf(`{"key":"/trtllm-disagg//workers/%s","value":"{\"worker_id\":\"w\",\"host\":\"%s\",\"port\":9,\"role\":0}","overwrite_if_exists":true}`, host, host)
+		req, err := http.NewRequest("POST", at+"/set", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		return res.StatusCode
+	}
+	for name, c := range map[string]struct {
+		change func(*config.TRTCluster)
+		token  string
+		want   map[string]int // by host
+	}{
+		"nothing is said": {func(*config.TRTCluster) {}, "", map[string]int{"127.0.0.1": 403}},
+		"another network": {func(c *config.TRTCluster) { c.Allow = []string{"10.0.0.0/8"} }, "", map[string]int{"127.0.0.1": 403}},
+		"this network": {
+			func(c *config.TRTCluster) { c.Allow = []string{"127.0.0.1"} }, "",
+			map[string]int{"127.0.0.1": 200, "localhost": 200, "169.254.169.254": 403, "metadata.internal": 403, "10.0.0.1": 403, "": 403},
+		},
+		"hosts": {
+			func(c *config.TRTCluster) {
+				c.Allow, c.AllowHosts = []string{"127.0.0.1"}, []string{"10.1.0.0/16", "*.nodes"}
+			}, "",
+			map[string]int{"10.1.2.3": 200, "10.2.2.3": 403, "a.nodes": 200, "a/b.nodes": 403, "nodes": 403},
+		},
+		"no token":      {func(c *config.TRTCluster) { c.Token = "s3cret" }, "", map[string]int{"127.0.0.1": 403}},
+		"a wrong token": {func(c *config.TRTCluster) { c.Token = "s3cret" }, "other", map[string]int{"127.0.0.1": 403}},
+		"the token":     {func(c *config.TRTCluster) { c.Token = "s3cret" }, "s3cret", map[string]int{"127.0.0.1": 200, "10.0.0.1": 403}},
+		"its network only, with the token": {
+			func(c *config.TRTCluster) { c.Token, c.Allow = "s3cret", []string{"10.0.0.0/8"} }, "s3cret", map[string]int{"127.0.0.1": 403},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := trtRouter(t, yaml, func(cfg *config.Config) { c.change(&cfg.TRTLLM.Cluster) })
+			for host, want := range c.want {
+				if got := set(r.url, host, c.token); got != want {
+					t.Errorf("%q: %d, want %d", host, got, want)
+				}
+			}
+			if len(r.fleet.Status()) > 0 && c.want["127.0.0.1"] == 403 {
+				t.Errorf("endpoints: %+v", r.fleet.Status())
+			}
+			if c.want["127.0.0.1"] != 403 {
+				return
+			}
+			for _, of := range []struct{ method, path string }{{"DELETE", "/delete?key=x"}, {"GET", "/get?key=x"}, {"GET", "/expire?key=x&ttl=1"}, {"GET", "/get_prefix?key_prefix=/"}} {
+				if status, _ := fetched(t, of.method, r.url+of.path, ""); status != 403 {
+					t.Errorf("%s: %d, want 403", of.path, status)
+				}
+			}
+		})
+	}
+	t.Run("a listener of its own", func(t *testing.T) {
+		var said lockedBuffer
+		r := trtRouterSaying(t, &said, yaml, func(cfg *config.Config) { cfg.TRTLLM.Cluster.Listen = "127.0.0.1:0" })
+		_, at, ok := strings.Cut(said.String(), "address=")
+		if !ok {
+			t.Fatalf("no address in %s", said.String())
+		}
+		at = "http://" + strings.Fields(at)[0]
+		if got := set(at, "127.0.0.1", ""); got != 200 {
+			t.Errorf("at the workers' listener: %d", got)
+		}
+		if got := set(at, "10.0.0.1", ""); got != 403 {
+			t.Errorf("a foreign host at the workers' listener: %d", got)
+		}
+		if got := set(r.url, "127.0.0.1", ""); got == 200 {
+			t.Error("clients may register too")
+		}
+		for range 100 {
+			if len(r.fleet.Status()) > 0 {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		t.Error("the worker never became an endpoint")
+	})
 }

@@ -3,13 +3,15 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net/http"
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/tracing"
 )
 
-// watchers makes what looks on without acting: the KV events, the recording, shadows and traces.
+// watchers makes what looks on without acting: the KV events, the recording, shadows, what stands in for
+// trtllm-serve, and traces.
 func (r *router) watchers(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (tracer *tracing.Tracer, err error) {
 	if r.events, err = r.newEvents(cfg); err != nil {
 		return nil, err
@@ -18,6 +20,9 @@ func (r *router) watchers(ctx context.Context, cfg *config.Config, b build, log 
 		return nil, err
 	}
 	if r.shadow, err = newShadow(cfg, log); err != nil {
+		return nil, err
+	}
+	if r.trt, err = newTRTServe(cfg, b, &http.Client{Transport: r.transport}, log); err != nil {
 		return nil, err
 	}
 	tracer, r.untrace, err = tracing.New(ctx, tracing.Config{

@@ -41,6 +41,7 @@ type router struct {
 	lmcache   *lmCache // nil with another connector
 	traffic   *http.Server
 	admin     *http.Server
+	workers   *http.Server // nil unless workers register at a listener of their own
 	log       *slog.Logger
 	why       *why
 	recording recording
@@ -77,7 +78,7 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 	if err != nil {
 		return nil, usageError(err)
 	}
-	r := &router{log: log, why: why, failed: make(chan error, 2), transport: proxy.NewTransport(cfg.Timeouts.Connect)}
+	r := &router{log: log, why: why, failed: make(chan error, 3), transport: proxy.NewTransport(cfg.Timeouts.Connect)}
 	o, err := open(cfg, log)
 	if err != nil {
 		return nil, usageError(err)
@@ -88,7 +89,6 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 		return nil, usageError(err)
 	}
 	r.lmcache = o.lmcache
-	r.trt = newTRTServe(cfg, b, &http.Client{Transport: r.transport}, log)
 	meter := metrics.New(metrics.Config{Version: b.Version, Commit: b.Revision})
 	tally := admin.NewTally()
 	r.fleet = live.New(route.New(bounded(cfg, route.Config{
@@ -118,6 +118,7 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 		r.wg.Go(func() { s.Run(running, r.publish) })
 	}
 	r.serveTraffic(cfg, o.traffic)
+	r.serveWorkers(cfg, o.workers)
 	r.wg.Go(func() { r.trt.Run(running, r.publish) })
 	if o.admins != nil {
 		r.serveAdmin(cfg, o.admins, b, meter.Handler(), tally)
@@ -194,6 +195,7 @@ func (r *router) publish(d route.Declared) {
 // opened is what a router takes hold of before it runs: ports, and files and names that declare endpoints.
 type opened struct {
 	traffic, admins net.Listener
+	workers         net.Listener // where workers register; nil unless they have a listener of their own
 	lmcache         *lmCache
 	sources         []discovery.Runner
 	static          []fleet.Endpoint
@@ -203,6 +205,12 @@ type opened struct {
 func open(cfg *config.Config, log *slog.Logger) (o opened, err error) {
 	if o.traffic, o.admins, err = listen(cfg); err != nil {
 		return o, err
+	}
+	if c := &cfg.TRTLLM.Cluster; c.Listen != "" && c.Storage() {
+		if o.workers, err = net.Listen("tcp", c.Listen); err != nil {
+			o.close()
+			return o, fmt.Errorf("cannot listen for workers: %w", err)
+		}
 	}
 	if o.lmcache, err = newLMCache(cfg, log); err == nil {
 		o.sources, o.static, err = openSources(cfg, log)
@@ -215,7 +223,7 @@ func open(cfg *config.Config, log *slog.Logger) (o opened, err error) {
 
 func (o *opened) close() {
 	o.lmcache.close()
-	closeAll(o.traffic, o.admins)
+	closeAll(o.traffic, o.admins, o.workers)
 }
 
 // openSources reads what the configuration declares: the static endpoints, and the sources that follow the world.
@@ -368,8 +376,10 @@ func (r *router) stop(ctx context.Context) error {
 		cancel()
 		_ = r.traffic.Close()
 	}
-	if r.admin != nil {
-		_ = r.admin.Close()
+	for _, s := range []*http.Server{r.admin, r.workers} {
+		if s != nil {
+			_ = s.Close()
+		}
 	}
 	r.cancel()
 	r.wg.Wait()

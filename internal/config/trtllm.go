@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/internal/guard"
 )
 
 // TRTLLM makes the router stand in for trtllm-serve disaggregated, and says how its requests in two legs are made.
@@ -36,9 +37,22 @@ type TRTLLM struct {
 
 // TRTCluster is the service discovery of TensorRT-LLM (disagg_cluster).
 type TRTCluster struct {
-	// URI is where workers register: http://HOST:PORT, the traffic listener of this router as they reach it, which then serves their
-	// storage (/set, /get, /get_prefix, /expire, /delete); or etcd://HOST:PORT. Empty turns it off.
+	// URI is where workers register: http://HOST:PORT, this router as they reach it, which then serves their storage (/set, /get,
+	// /get_prefix, /expire, /delete), on the traffic listener or on listen; or etcd://HOST:PORT. Empty turns it off.
 	URI string `yaml:"uri"`
+	// Listen is the address (host:port) of a listener of its own for the storage, which clients do not reach; whoever reaches it may
+	// register, unless token or allow says otherwise. Empty serves the storage on the traffic listener, where nobody may register until
+	// token or allow is given: who registers is sent prompts and keys.
+	Listen string `yaml:"listen"`
+	// Allow are the networks and addresses (10.0.0.0/8, 192.0.2.7) from which workers may register.
+	Allow []string `yaml:"allow"`
+	// Token that calls to the storage must carry as a bearer token. TensorRT-LLM's workers send none as a rule.
+	Token string `yaml:"token" secret:"true"`
+	// TokenFile holds the token instead; white space around it is cut.
+	TokenFile string `yaml:"token_file"`
+	// AllowHosts are the hosts that may be registered: names, *.DOMAIN, addresses and networks. The address that the registration comes
+	// from may be always.
+	AllowHosts []string `yaml:"allow_hosts"`
 	// Name of the cluster; workers of other clusters are not seen.
 	Name string `yaml:"name"`
 	// MinContext is how many context workers must be there for /health to say that the router is ready.
@@ -77,7 +91,57 @@ func (t *TRTLLM) check() []error {
 			faults = append(faults, fault("trtllm.cluster.uri", "%q is not http://HOST:PORT or etcd://HOST:PORT", uri))
 		}
 	}
+	return append(faults, t.Cluster.checkStorage()...)
+}
+
+// Storage reports whether the router itself keeps what workers register.
+func (c *TRTCluster) Storage() bool { return c.URI != "" && !strings.HasPrefix(c.URI, "etcd://") }
+
+func (c *TRTCluster) checkStorage() []error {
+	var faults []error
+	if c.Listen != "" {
+		if err := checkAddress(c.Listen); err != nil {
+			faults = append(faults, fault("trtllm.cluster.listen", "%w", err))
+		}
+	}
+	if c.Token != "" && c.TokenFile != "" {
+		faults = append(faults, fault("trtllm.cluster.token", "give token or token_file, not both"))
+	}
+	if _, err := guard.ParseNetworks(c.Allow); err != nil {
+		faults = append(faults, fault("trtllm.cluster.allow", "%w", err))
+	}
+	if _, err := guard.ParseHosts(c.AllowHosts); err != nil {
+		faults = append(faults, fault("trtllm.cluster.allow_hosts", "%w", err))
+	}
 	return faults
+}
+
+// warnings say what is missing for workers to register, or has no use.
+func (c *TRTCluster) warnings() []string {
+	callers := len(c.Allow) > 0 || c.Token != "" || c.TokenFile != ""
+	switch {
+	case !c.Storage() && (callers || c.Listen != "" || len(c.AllowHosts) > 0):
+		return []string{"trtllm.cluster: listen, allow, allow_hosts and token do nothing without a uri of http://HOST:PORT: workers do not register at this router"}
+	case !c.Storage() || callers || c.Listen != "":
+		return nil
+	}
+	return []string{"no worker can register: trtllm.cluster.uri is on the traffic listener, where everybody could. Set trtllm.cluster.allow to the workers' networks (WARMPATH_TRTLLM_CLUSTER_ALLOW=10.0.0.0/8), or give them trtllm.cluster.listen, or a trtllm.cluster.token; and trtllm.cluster.allow_hosts if they register under names"}
+}
+
+// StorageToken is the token of the storage, read from its file when it is kept there; "" means none is needed.
+func (c *TRTCluster) StorageToken() (string, error) {
+	if c.TokenFile == "" {
+		return c.Token, nil
+	}
+	b, err := os.ReadFile(c.TokenFile)
+	if err != nil {
+		return "", fault("trtllm.cluster.token_file", "%w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" {
+		return "", fault("trtllm.cluster.token_file", "%s is empty", c.TokenFile)
+	}
+	return token, nil
 }
 
 // Options are those of the connector, its key read from its file when it is kept there.

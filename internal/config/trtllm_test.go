@@ -45,3 +45,33 @@ func TestTRTLLMOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestTRTLLMRegistration: what is no network, host or address is a fault at its place, and a storage that nobody may use is told.
+func TestTRTLLMRegistration(t *testing.T) {
+	for text, want := range map[string]string{
+		"allow: [node-1]":         `trtllm.cluster.allow: "node-1" is not an IP address or a network`,
+		"allow_hosts: ['a b']":    `trtllm.cluster.allow_hosts: "a b" is not a host name`,
+		"listen: here":            `trtllm.cluster.listen: "here" is not host:port`,
+		"token: a, token_file: b": "trtllm.cluster.token: give token or token_file, not both",
+	} {
+		if _, err := Parse("f.yaml", []byte("trtllm:\n  cluster: {"+text+"}\n"), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"uri: http://o:8000":                          "no worker can register",
+		"uri: http://o:8000, allow: [10.0.0.0/8]":     "",
+		"uri: http://o:8000, listen: '10.0.0.1:8001'": "",
+		"uri: http://o:8000, token: x":                "",
+		"uri: etcd://o:2379":                          "",
+		"uri: etcd://o:2379, allow: [10.0.0.0/8]":     "do nothing without a uri",
+	} {
+		c, err := Parse("f.yaml", []byte("trtllm: {cluster: {"+text+"}}\nendpoints: [a:1]\n"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(c.Warnings(), "; "); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s: warned %q, want %q", text, got, want)
+		}
+	}
+}

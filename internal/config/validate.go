@@ -228,6 +228,9 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 	if _, err := c.TRTLLM.Options(); err != nil {
 		faults = append(faults, err)
 	}
+	if _, err := c.TRTLLM.Cluster.StorageToken(); err != nil {
+		faults = append(faults, err)
+	}
 	if err := c.checkTokenizerFile(); err != nil {
 		faults = append(faults, err)
 	}
@@ -287,5 +290,5 @@ func (c Config) Warnings() []string {
 	if len(c.Endpoints) > 0 && !slices.ContainsFunc(c.Endpoints, func(e discovery.EndpointConfig) bool { return e.Weight == nil || *e.Weight > 0 }) {
 		out = append(out, "every endpoint has weight 0 and takes no traffic")
 	}
-	return out
+	return append(out, c.TRTLLM.Cluster.warnings()...)
 }

@@ -1,5 +1,7 @@
 package migrate
 
+import "strings"
+
 // trtServe reads what makes the router stand in for the orchestrator.
 func (d *draft) trtServe(root *node) {
 	d.set("trtllm.paths", true)
@@ -28,7 +30,11 @@ func (d *draft) trtServe(root *node) {
 		c.usedWhole()
 		return
 	}
-	d.set("trtllm.cluster.uri", c.take("cluster_uri"))
+	at := c.take("cluster_uri")
+	d.set("trtllm.cluster.uri", at)
+	if !strings.HasPrefix(at, "etcd://") {
+		d.miss(uri.line, "disagg_cluster.cluster_uri", "no worker may register yet: name the workers' networks in trtllm.cluster.allow, or give them trtllm.cluster.listen, and name their hosts in trtllm.cluster.allow_hosts if they register under names")
+	}
 	if name := c.take("cluster_name"); name != "" {
 		d.set("trtllm.cluster.name", name)
 	}

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -30,16 +32,22 @@ const (
 // prefix is that of the keys of the cluster's workers.
 func (s *Server) prefix() string { return "/trtllm-disagg/" + s.cfg.ClusterName + "/workers/" }
 
-// list reads the workers under a prefix, in the order of their keys. What is no worker is left out.
+// list reads the workers under a prefix, in the order of their keys. What is no worker is left out, and so is a host that would mean
+// something else in a URL.
 func list(keys map[string]string) []worker {
 	var out []worker
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		var v worker
-		if json.Unmarshal([]byte(keys[k]), &v) == nil && v.Host != "" && v.Port > 0 && v.Port < 1<<16 {
+		if json.Unmarshal([]byte(keys[k]), &v) == nil && isHost(v.Host) && v.Port > 0 && v.Port < 1<<16 {
 			out = append(out, v)
 		}
 	}
 	return out
+}
+
+func isHost(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil || guard.IsName(s)
 }
 
 // registered are the keys of the cluster's workers.

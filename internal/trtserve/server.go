@@ -31,6 +31,7 @@ type Config struct {
 	MinContext    int           // context workers without which /health says no; with Cluster
 	MinGeneration int           // the same of generation workers
 	Inactive      time.Duration // how long a registration without a time of its own is kept
+	Registration  Registration  // who may register; without Etcd
 }
 
 // Fleet is what is asked of the fleet.
@@ -48,11 +49,12 @@ type Server struct {
 	log     *slog.Logger
 	started time.Time
 
-	storage *storage
-	etcd    etcdKeys
-	perf    *perf
-	prom    *prom
-	mux     *http.ServeMux
+	storage  *storage
+	registry http.Handler // of the storage; nil unless workers register here
+	etcd     etcdKeys
+	perf     *perf
+	prom     *prom
+	mux      *http.ServeMux
 }
 
 // New makes a server. client is used for the workers' own /perf_metrics.
@@ -71,7 +73,16 @@ func New(cfg Config, client *http.Client, log *slog.Logger) *Server {
 		s.mux.Handle("GET /prometheus/metrics/", s.prom.handler())
 	}
 	if cfg.Cluster && cfg.Etcd == "" {
-		s.storage.routes(s.mux)
+		keys := http.NewServeMux()
+		guarded := &gate{s: s, next: keys}
+		s.storage.routes(keys, func(w http.ResponseWriter, r *http.Request, key, value string) bool {
+			why := s.misplaced(r, key, value)
+			if why != "" {
+				guarded.refuse(w, r, why)
+			}
+			return why == ""
+		})
+		s.registry = guarded
 	}
 	return s
 }
@@ -107,11 +118,14 @@ func (s *Server) Decided(took time.Duration) {
 
 // ServeHTTP answers what is its own and passes on the rest.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.own(r.URL.Path) {
+	switch {
+	case s.registry != nil && !s.cfg.Registration.Own && isStorage(r.URL.Path):
+		s.registry.ServeHTTP(w, r)
+	case s.own(r.URL.Path):
 		s.mux.ServeHTTP(w, r)
-		return
+	default:
+		s.next.ServeHTTP(w, r)
 	}
-	s.next.ServeHTTP(w, r)
 }
 
 // own reports whether a path is one of this package's: a mux would clean the others.
@@ -119,8 +133,6 @@ func (s *Server) own(path string) bool {
 	switch path {
 	case "/health", "/version", "/cluster_info", "/perf_metrics", "/prometheus/metrics", "/prometheus/metrics/":
 		return s.cfg.Paths
-	case "/set", "/get", "/delete", "/expire", "/get_prefix":
-		return s.cfg.Cluster && s.cfg.Etcd == ""
 	}
 	return false
 }

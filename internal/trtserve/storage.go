@@ -17,10 +17,14 @@ type storage struct {
 	now      func() time.Time
 	inactive time.Duration
 	changed  chan struct{} // told when keys came or went
+	may      mayStore
 
 	mu   sync.Mutex
 	keys map[string]entry // guarded by mu
 }
+
+// mayStore says whether a caller may store a value under a key. When it may not, it has answered.
+type mayStore func(w http.ResponseWriter, r *http.Request, key, value string) bool
 
 type entry struct {
 	value   string
@@ -37,7 +41,17 @@ func newStorage(now func() time.Time, inactive time.Duration) *storage {
 	return &storage{now: now, inactive: inactive, changed: make(chan struct{}, 1), keys: map[string]entry{}}
 }
 
-func (s *storage) routes(m *http.ServeMux) {
+// isStorage reports whether a path is one of routes.
+func isStorage(path string) bool {
+	switch path {
+	case "/set", "/get", "/delete", "/expire", "/get_prefix":
+		return true
+	}
+	return false
+}
+
+func (s *storage) routes(m *http.ServeMux, may mayStore) {
+	s.may = may
 	m.HandleFunc("POST /set", s.set)
 	m.HandleFunc("GET /get", s.get)
 	m.HandleFunc("GET /expire", s.expire)
@@ -71,6 +85,9 @@ func (s *storage) set(w http.ResponseWriter, r *http.Request) {
 	}{Expire: -1}
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostValue)).Decode(&v); err != nil || v.Key == "" {
 		answer(w, false, false)
+		return
+	}
+	if !s.may(w, r, v.Key, v.Value) {
 		return
 	}
 	ttl := v.Expire

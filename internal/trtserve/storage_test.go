@@ -25,7 +25,7 @@ func TestStorage(t *testing.T) {
 		now := time.Unix(1000, 0)
 		s := newStorage(func() time.Time { return now }, 10*time.Second)
 		mux := http.NewServeMux()
-		s.routes(mux)
+		s.routes(mux, func(http.ResponseWriter, *http.Request, string, string) bool { return true })
 		ask := func(method, target, body string) (int, any) {
 			w := httptest.NewRecorder()
 			mux.ServeHTTP(w, httptest.NewRequest(method, target, strings.NewReader(body)))
