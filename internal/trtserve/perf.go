@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/live"
 )
 
@@ -110,8 +111,22 @@ func (p *perf) complete() []*perfRequest {
 // mostReport bounds what a worker may report at once.
 const mostReport = 16 << 20
 
-// perfMetrics asks all workers, which forget what they tell, and answers with what is complete.
+// admin reports whether a caller may do what operators do, as at the admin listener: with its token, or from this machine where it has none.
+func (s *Server) admin(r *http.Request) bool {
+	if s.cfg.AdminToken != "" {
+		return guard.Bearer(r, s.cfg.AdminToken)
+	}
+	return guard.Source(r).IsLoopback() && guard.IsLoopback(guard.Hostname(r.Host)) && http.NewCrossOriginProtection().Check(r) == nil
+}
+
+// perfMetrics asks all workers, which forget what they tell, and answers with what is complete. It is for operators: one who asks takes the
+// reports from those who ask later, and makes every worker work.
 func (s *Server) perfMetrics(w http.ResponseWriter, r *http.Request) {
+	if !s.admin(r) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		writeJSON(w, http.StatusUnauthorized, map[string]string{"detail": "/perf_metrics is for operators: send \"Authorization: Bearer\" with admin.token, or ask from the router's own machine where there is no token"})
+		return
+	}
 	if s.cfg.PerfMetrics == 0 {
 		writeJSON(w, http.StatusOK, []any{})
 		return

@@ -23,7 +23,10 @@ type Config struct {
 	Paths   bool   // the paths for people and monitors
 	Version string // for /version
 
-	PerfMetrics int // requests that /perf_metrics remembers; 0 keeps none
+	ReadBody time.Duration // longest time a client may take to send a body; default 60 s
+
+	AdminToken  string // bearer token for /perf_metrics; without one only callers on this machine may
+	PerfMetrics int    // requests that /perf_metrics remembers; 0 keeps none
 
 	Cluster       bool          // workers register, here or in etcd
 	Etcd          string        // etcd://HOST:PORT where they do; "" for here
@@ -59,6 +62,9 @@ type Server struct {
 
 // New makes a server. client is used for the workers' own /perf_metrics.
 func New(cfg Config, client *http.Client, log *slog.Logger) *Server {
+	if cfg.ReadBody == 0 {
+		cfg.ReadBody = time.Minute
+	}
 	s := &Server{cfg: cfg, client: client, log: log, started: time.Now(), mux: http.NewServeMux(), prom: newProm()}
 	s.storage = newStorage(time.Now, cfg.Inactive)
 	s.perf = newPerf(cfg.PerfMetrics, s.started)
@@ -120,11 +126,20 @@ func (s *Server) Decided(took time.Duration) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.registry != nil && !s.cfg.Registration.Own && isStorage(r.URL.Path):
+		s.limit(w, r)
 		s.registry.ServeHTTP(w, r)
 	case s.own(r.URL.Path):
+		s.limit(w, r)
 		s.mux.ServeHTTP(w, r)
 	default:
 		s.next.ServeHTTP(w, r)
+	}
+}
+
+// limit bounds how long the body of a request may take, read or not: net/http reads what is left of it before it answers.
+func (s *Server) limit(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.ReadBody))
 	}
 }
 
