@@ -140,7 +140,7 @@ func tenantsOf(cfg *config.Config) (*proxy.Tenants, error) {
 		return nil, nil
 	}
 	salt, err := t.Salt()
-	return &proxy.Tenants{Header: t.Header, Keys: t.Sums(), Required: t.Required, SaltKey: salt}, err
+	return &proxy.Tenants{Header: t.Header, Keys: t.Sums(), Required: t.Required, Forward: t.ForwardKeys, SaltKey: salt}, err
 }
 
 // tokenOf is how clients bring back which endpoint served them; nil when they cannot. Its secret has been read once already.

@@ -12,9 +12,11 @@ import (
 type Tenants struct {
 	// Header names the tenant, at most 128 bytes. It is believed: let a gateway in front set it, and nobody else.
 	Header string `yaml:"header"`
-	// APIKeys are the API keys (Authorization: Bearer, or X-Api-Key) that name a tenant; one of them counts before the header. It is
-	// replaced by the endpoint's api_key, if that has one.
+	// APIKeys are the API keys (Authorization: Bearer, or X-Api-Key) that name a tenant; one of them counts before the header. Engines
+	// do not see it: the endpoint's api_key takes its place, if that has one.
 	APIKeys []TenantKey `yaml:"api_keys"`
+	// ForwardKeys passes the API keys that name tenants on to endpoints that have no api_key, for engines that check them themselves.
+	ForwardKeys bool `yaml:"forward_keys"`
 	// Required answers requests that name no known tenant with 401. Without it they are all one tenant.
 	Required bool `yaml:"required"`
 	// CacheSalt puts a salt derived from the tenant into requests, so that engines keep the tenants' caches apart too: cache_salt of vLLM,

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -18,6 +19,7 @@ type Tenants struct {
 	Header   string                       // header that names the tenant, "" for none; it is believed
 	Keys     map[[sha256.Size]byte]string // tenant by the SHA-256 of its API key; a key counts before the header
 	Required bool                         // refuse requests that name no known tenant; without it they are all one tenant
+	Forward  bool                         // pass keys that name tenants on to endpoints that have no API key of their own
 	SaltKey  []byte                       // secret from which cache salts are derived, the same on every replica; nil for no salts
 }
 
@@ -82,10 +84,11 @@ func (c *call) admit() bool {
 }
 
 // authorise sets the endpoint's API key, if the client does not talk to the engine with a key of its own. One that names a tenant
-// is for the router.
+// is for the router, and reaches no engine unless the configuration says so.
 func (a *attempt) authorise(h http.Header) {
 	key := a.d.Endpoint.APIKey
 	if key == "" {
+		a.c.p.cfg.Tenants.strip(h)
 		return
 	}
 	if a.c.ourKey {
@@ -94,6 +97,23 @@ func (a *attempt) authorise(h http.Header) {
 		return
 	}
 	h["Authorization"] = []string{"Bearer " + key}
+}
+
+// strip takes out the headers whose keys name tenants.
+func (t *Tenants) strip(h http.Header) {
+	if t == nil || len(t.Keys) == 0 || t.Forward {
+		return
+	}
+	names := func(key string) bool {
+		_, ok := t.Keys[sha256.Sum256([]byte(key))]
+		return ok && key != ""
+	}
+	if slices.ContainsFunc(h["Authorization"], func(v string) bool { return names(bearer(v)) }) {
+		delete(h, "Authorization")
+	}
+	if slices.ContainsFunc(h["X-Api-Key"], names) {
+		delete(h, "X-Api-Key")
+	}
 }
 
 // salt adds to the edits of a request the one that keeps the engine's cache apart for the tenant. A salt of the client's own goes
