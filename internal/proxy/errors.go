@@ -41,6 +41,7 @@ var faults = []struct {
 	{prompt.ErrNotObject, fault{400, "invalid_request_error", "invalid_body", 0}},
 	{prompt.ErrField, fault{400, "invalid_request_error", "invalid_field", 0}},
 	{h1.ErrBadRequest, fault{400, "invalid_request_error", "bad_request", 0}},
+	{errBadPath, fault{400, "invalid_request_error", "bad_path", 0}},
 	{errConnect, fault{405, "invalid_request_error", "method_not_allowed", 0}},
 	{errNoTenant, fault{401, "authentication_error", "unknown_tenant", 0}},
 	{errBadTenant, fault{400, "invalid_request_error", "bad_tenant", 0}},

@@ -151,6 +151,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuse(errDraining)
 	case r.Method == http.MethodConnect:
 		c.refuse(errConnect)
+	case climbs(r.URL.Path):
+		c.refuse(errBadPath)
 	case !c.admit():
 	case c.api == prompt.Other && isUpgrade(r):
 		c.upgrade()
