@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -338,7 +339,7 @@ func checkParseChain(t *testing.T, p *Parser, api API, body []byte) {
 	var c, again Chain
 	got, err := p.ParseChain(api, body, nil, &c)
 	want, wantErr := p.Parse(api, body, nil)
-	if got != want || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+	if !reflect.DeepEqual(got, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
 		t.Fatalf("%v %q: got %+v (%v), want %+v (%v)", api, body, got, err, want, wantErr)
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ var (
 	ErrEmpty     = errors.New("the request body is empty; expected a JSON object")
 	ErrNotJSON   = errors.New("the request body is not valid JSON")
 	ErrNotObject = errors.New("the request body must be a JSON object")
+	ErrRepeated  = errors.New("the request body gives its members too often; give each once")
 	ErrField     = errors.New("a field of the request body has the wrong type")
 )
 

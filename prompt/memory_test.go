@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +21,7 @@ func checkFrom(t testing.TB, p *Parser, mem *Memory, api API, body []byte) *Chai
 	var got, want Chain
 	gotPrompt, gotErr := p.ParseChainFrom(mem, api, body, nil, &got)
 	wantPrompt, wantErr := p.ParseChain(api, body, nil, &want)
-	if gotPrompt != wantPrompt || fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
+	if !reflect.DeepEqual(gotPrompt, wantPrompt) || fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
 		t.Fatalf("%v %.300q: got %+v (%v), want %+v (%v)", api, body, gotPrompt, gotErr, wantPrompt, wantErr)
 	}
 	if diff := sameHashes(&got, &want); diff != "" {
@@ -439,7 +440,7 @@ func TestMemoryOfManyCallers(t *testing.T) {
 				body := someBody(Chat, 1+rng.Uint64N(3), rng.IntN(16), "end", 4)
 				gotPrompt, err := p.ParseChainFrom(mem, Chat, body, nil, &got)
 				wantPrompt, _ := p.ParseChain(Chat, body, nil, &want)
-				if gotPrompt != wantPrompt || err != nil {
+				if !reflect.DeepEqual(gotPrompt, wantPrompt) || err != nil {
 					t.Errorf("%+v, want %+v: %v", gotPrompt, wantPrompt, err)
 				}
 				if diff := sameHashes(&got, &want); diff != "" {

@@ -43,7 +43,17 @@ type Prompt struct {
 	usageInsertAt   int  // offset just after the opening brace of stream_options, 0 when it is no object
 	usageAlone      bool // stream_options has no members
 	fields          [numEditable]Span
+	earlier         []occurrence // of members that are given more than once, in the order of the body; nil as a rule
 }
+
+// occurrence is a place of a member that is given again later.
+type occurrence struct {
+	field field
+	at    Span
+}
+
+// maxEarlier bounds how many earlier occurrences of members a body may have.
+const maxEarlier = 64
 
 // Field is where the value of a top-level member is, the zero Span when it is absent. Of a member given twice it is
 // the last. Only the members that SetField can set are known; asking for another is a mistake and panics.
@@ -71,13 +81,16 @@ type scan struct {
 	chain   *Chain                // to be filled, nil for none
 	mem     *Memory               // of values seen before, nil for none
 
+	earlier []occurrence
+	crowded bool // there are more than maxEarlier
+
 	insertAt, members          int
 	usageInsertAt, usageFields int // of stream_options
 }
 
 // Parse scans a body once and returns what the router needs of it. header returns a request header by its canonical
 // name ("" when absent; http.Header.Get does) and may be nil. The errors are ErrEmpty, ErrNotJSON (a *SyntaxError),
-// ErrNotObject and ErrField (a *FieldError), for errors.Is. A field with a wrong type is an error only where the
+// ErrNotObject, ErrRepeated and ErrField (a *FieldError), for errors.Is. A field with a wrong type is an error only where the
 // router itself depends on it (model, stream); the rest is the engine's to judge.
 func (p *Parser) Parse(api API, body []byte, header func(string) string) (Prompt, error) {
 	var s scan
@@ -88,6 +101,9 @@ func (p *Parser) Parse(api API, body []byte, header func(string) string) (Prompt
 func (s *scan) parse(body []byte, header func(string) string) (Prompt, error) {
 	if err := s.body(body); err != nil {
 		return Prompt{API: s.api, N: 1}, err
+	}
+	if s.crowded {
+		return Prompt{API: s.api, N: 1}, ErrRepeated
 	}
 	out := s.prompt(body)
 	if err := s.judge(); err != nil {
@@ -103,7 +119,7 @@ func (p *Parser) Peek(body []byte, header func(string) string) Prompt {
 	var s scan
 	s.parser = p
 	out := Prompt{N: 1}
-	if first := firstByte(body); first == '{' && s.body(body) == nil {
+	if first := firstByte(body); first == '{' && s.body(body) == nil && !s.crowded {
 		out = s.prompt(body)
 	} else {
 		s.ids = [maxBodySources]value{}
@@ -137,6 +153,7 @@ func (s *scan) prompt(body []byte) Prompt {
 		InsertAt: s.insertAt, Empty: s.members == 0,
 		StreamAt: s.fields[fStream].at, StreamOptionsAt: s.fields[fStreamOptions].at,
 		IncludeUsage: s.subs[sIncludeUsage].kind == True,
+		earlier:      s.earlier,
 		usageAt:      s.subs[sIncludeUsage].at, usageInsertAt: s.usageInsertAt, usageAlone: s.usageFields == 0,
 	}
 	if v := s.fields[fModel]; v.kind == String {

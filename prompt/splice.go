@@ -10,20 +10,31 @@ type Edit struct {
 	At   Span
 	With []byte
 
+	also   []Span // earlier occurrences of the member, which get the same value
 	member bool   // With is a member to be set off by a comma from what follows
 	name   string // of that member
 	last   bool   // what follows is the closing brace, unless another member is inserted there
 }
 
-// SetField sets the top-level member called name to a JSON value: replaces the value if the member is there (the last
-// one, if it is there twice, since that is the one engines take), else inserts it as a first member. Only the
+// SetField sets the top-level member called name to a JSON value: replaces the value if the member is there (all of them, if
+// it is there more than once: no engine is to read another), else inserts it as a first member. Only the
 // members that the scan records can be set (stream_options, model, id_slot, routed_dp_rank, data_parallel_rank,
 // cache_salt and the like); another name, or a body that is no object, is a mistake of the caller and panics.
 func (p *Prompt) SetField(name string, jsonValue []byte) Edit {
 	if at := p.Field(name); at != (Span{}) {
-		return Edit{At: at, With: jsonValue}
+		return Edit{At: at, With: jsonValue, also: p.occurrences(name)}
 	}
 	return p.insert(p.InsertAt, p.Empty, name, jsonValue)
+}
+
+// occurrences are the places of a member before the last.
+func (p *Prompt) occurrences(name string) (at []Span) {
+	for _, o := range p.earlier {
+		if fieldNames[o.field] == name {
+			at = append(at, o.at)
+		}
+	}
+	return at
 }
 
 // SetModel sets the model.
@@ -118,6 +129,7 @@ func Pieces(body []byte, edits ...Edit) [][]byte {
 
 // settle puts edits in order and leaves out those that others make void.
 func settle(edits []Edit) []Edit {
+	edits = spread(edits)
 	if !slices.IsSortedFunc(edits, compareEdits) {
 		edits = slices.Clone(edits)
 		slices.SortStableFunc(edits, compareEdits)
@@ -148,6 +160,21 @@ func settle(edits []Edit) []Edit {
 		return left
 	}
 	return edits
+}
+
+// spread makes an edit of each occurrence of a member.
+func spread(edits []Edit) []Edit {
+	if !slices.ContainsFunc(edits, func(e Edit) bool { return len(e.also) > 0 }) {
+		return edits
+	}
+	var all []Edit
+	for i := range edits {
+		for _, at := range edits[i].also {
+			all = append(all, Edit{At: at, With: edits[i].With})
+		}
+		all = append(all, edits[i])
+	}
+	return all
 }
 
 // check panics when an edit overlaps what is done, or lies outside the body.

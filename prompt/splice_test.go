@@ -3,6 +3,7 @@ package prompt
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,9 +47,16 @@ func TestSetFields(t *testing.T) {
 			`{"routed_dp_rank":1,"cache_salt":"s","x":1,"model":"m"}`,
 		},
 		{
-			"the last of two", `{"model":"a","model":"b"}`,
+			"both of two", `{"model":"a","x":{"model":"a"},"mod\u0065l" : "b"}`,
 			func(p *Prompt) []Edit { return []Edit{p.SetModel("c")} },
-			`{"model":"a","model":"c"}`,
+			`{"model":"c","x":{"model":"a"},"mod\u0065l" : "c"}`,
+		},
+		{
+			"three of three, set twice", `{"kv_transfer_params":{"a":1},"kv_transfer_params":null,"x":1,"kv_transfer_params":{"b":2}}`,
+			func(p *Prompt) []Edit {
+				return []Edit{p.SetField("kv_transfer_params", []byte("1")), p.SetModel("m"), p.SetField("kv_transfer_params", []byte("2"))}
+			},
+			`{"model":"m","kv_transfer_params":2,"kv_transfer_params":2,"x":1,"kv_transfer_params":2}`,
 		},
 		{
 			"a null", `{"model":null}`,
@@ -128,6 +136,22 @@ func TestSpliceLeavesEditsAlone(t *testing.T) {
 	edits := []Edit{{At: Span{3, 4}, With: []byte("x")}, {At: Span{0, 1}, With: []byte("y")}}
 	if got := string(Splice(nil, []byte("abcdef"), edits...)); got != "ybcxef" || edits[0].At.Start != 3 {
 		t.Errorf("got %s, edits %v", got, edits)
+	}
+}
+
+// TestRepeatedMembers: a body that gives members again and again is refused rather than remembered, and one that is only looked at has no
+// places to edit.
+func TestRepeatedMembers(t *testing.T) {
+	parser := newParser(t)
+	body := func(n int) []byte { return []byte(`{"x":1` + strings.Repeat(`,"n":1`, n) + `}`) }
+	if _, err := parser.Parse(Chat, body(maxEarlier+1), nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := parser.Parse(Chat, body(maxEarlier+2), nil); !errors.Is(err, ErrRepeated) {
+		t.Errorf("got %v, want %v", err, ErrRepeated)
+	}
+	if p := parser.Peek(body(maxEarlier+2), nil); p.InsertAt != 0 {
+		t.Errorf("got %+v", p)
 	}
 }
 

@@ -93,6 +93,7 @@ func (s *scan) member() bool {
 	}
 	v.at.End = c.At().End
 	if f < numFields {
+		s.keepEarlier(f)
 		s.fields[f] = v
 		if f.countsWhole() {
 			s.amounts[f] = amount{text: v.at.Len()}
@@ -105,6 +106,17 @@ func (s *scan) member() bool {
 		s.ids[watched.self] = v
 	}
 	return kind != Bad
+}
+
+// keepEarlier remembers where an earlier occurrence of a member is: what sets it sets all.
+func (s *scan) keepEarlier(f field) {
+	switch {
+	case f >= numEditable || s.fields[f].kind == Bad:
+	case len(s.earlier) == maxEarlier:
+		s.crowded = true
+	default:
+		s.earlier = append(s.earlier, occurrence{f, s.fields[f].at})
+	}
 }
 
 // first reads the first token of a member's value. A large value that is recognised is skipped as a whole.

@@ -68,7 +68,7 @@ func (a *attempt) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	a.told = false
 	params := c.prompt.Field(disaggregatedParams)
 	if params.Len() > 0 && a.d.Leg == fleet.LegWhole && carriesIDOnly(c.body.bytes[params.Start:params.End]) {
-		edits = replace(edits, prompt.Edit{At: params, With: []byte("null")})
+		edits = replace(edits, c.prompt.SetField(disaggregatedParams, []byte("null")))
 	}
 	if a.d.Session == "" || c.req.Class != fleet.Turn {
 		return edits
@@ -126,7 +126,7 @@ func (a *attempt) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 	}
 	if at.Len() > 0 {
 		if out, ok := with(c.body.bytes[at.Start:at.End], 0); ok {
-			return append(edits, prompt.Edit{At: at, With: out})
+			return append(edits, c.prompt.SetField(disaggregatedParams, out))
 		}
 	}
 	return edits

@@ -39,6 +39,7 @@ var faults = []struct {
 	{prompt.ErrEmpty, fault{400, "invalid_request_error", "empty_body", 0}},
 	{prompt.ErrNotJSON, fault{400, "invalid_request_error", "invalid_json", 0}},
 	{prompt.ErrNotObject, fault{400, "invalid_request_error", "invalid_body", 0}},
+	{prompt.ErrRepeated, fault{400, "invalid_request_error", "invalid_body", 0}},
 	{prompt.ErrField, fault{400, "invalid_request_error", "invalid_field", 0}},
 	{h1.ErrBadRequest, fault{400, "invalid_request_error", "bad_request", 0}},
 	{errBadPath, fault{400, "invalid_request_error", "bad_path", 0}},
