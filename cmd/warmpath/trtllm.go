@@ -59,7 +59,7 @@ func newTRTServe(cfg *config.Config, b build, client *http.Client, log *slog.Log
 	}
 	registration, err := registrationOf(&t.Cluster)
 	return trtserve.New(trtserve.Config{
-		Etcd: etcd, Paths: t.Paths, Version: b.Version, PerfMetrics: t.PerfMetrics, AdminToken: cfg.Admin.Token, ReadBody: cfg.Timeouts.ReadBody, Cluster: t.Cluster.URI != "", ClusterName: t.Cluster.Name,
+		Names: namesOf(cfg), Etcd: etcd, Paths: t.Paths, Version: b.Version, PerfMetrics: t.PerfMetrics, AdminToken: cfg.Admin.Token, ReadBody: cfg.Timeouts.ReadBody, Cluster: t.Cluster.URI != "", ClusterName: t.Cluster.Name,
 		MinContext: t.Cluster.MinContext, MinGeneration: t.Cluster.MinGeneration, Inactive: t.Cluster.InactiveTimeout, Registration: registration,
 	}, client, log), err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/kvevents"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/metrics"
@@ -152,13 +153,22 @@ func tokenOf(cfg *config.Config) *proxy.EndpointToken {
 	return proxy.NewEndpointToken(cfg.EndpointToken.Header, secret)
 }
 
+// namesOf are the names under which clients may come. They have been checked already; faulty ones let in loopback names alone.
+func namesOf(cfg *config.Config) *guard.Names {
+	names, err := cfg.Names()
+	if err != nil {
+		return &guard.Names{}
+	}
+	return names
+}
+
 func proxyConfig(cfg *config.Config, tenants *proxy.Tenants, connector engine.Connector) proxy.Config {
 	retries := cfg.Limits.Retries
 	if retries == 0 {
 		retries = -1 // none, as written; the zero of proxy.Config means its default
 	}
 	return proxy.Config{
-		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers, Tenants: tenants, Belief: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
+		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers, Names: namesOf(cfg), Tenants: tenants, Belief: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
 		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
 		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody,
 		Connector: connector, NoFallback: !cfg.Disaggregation.Fallback, Bidirectional: cfg.Disaggregation.Bidirectional, TRTLLM: trtllmOptions(cfg), Numbers: proxy.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),

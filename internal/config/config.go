@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/kvevents"
 	"github.com/warmpath/warmpath/internal/probe"
 	"github.com/warmpath/warmpath/policy"
@@ -22,6 +23,10 @@ type Config struct {
 	// Listen is the address (host:port) of the traffic listener: clients' requests, /healthz and /readyz. Port 0 takes a
 	// free one.
 	Listen string `yaml:"listen"`
+	// Hosts are further names under which clients reach the traffic listener, and of web pages that may call it: names, *.DOMAIN,
+	// addresses and networks; * alone is any. On a loopback address, or where hosts are given, requests under other host names (Host), and
+	// from pages of others (Origin), are answered 403; loopback names are always good, and so are addresses in Host. Elsewhere any name is.
+	Hosts []string `yaml:"hosts"`
 	// Admin is the listener of metrics and the admin API.
 	Admin Admin `yaml:"admin"`
 	// TLS of the traffic listener.
@@ -272,6 +277,18 @@ func Default() Config {
 		Log:     Log{Level: "info", Format: "text"},
 		Tracing: Tracing{SampleRatio: 1, ServiceName: "warmpath"},
 	}
+}
+
+// Names are the names under which clients may come; nil when any is good.
+func (c Config) Names() (*guard.Names, error) {
+	if slices.Contains(c.Hosts, "*") || len(c.Hosts) == 0 && !loopback(c.Listen) {
+		return nil, nil
+	}
+	hosts, err := guard.ParseHosts(c.Hosts)
+	if err != nil {
+		return nil, fault("hosts", "%w", err)
+	}
+	return &guard.Names{Hosts: hosts}, nil
 }
 
 // AliasList is the model aliases, by name.

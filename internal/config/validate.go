@@ -113,6 +113,9 @@ func (c Config) checkListeners() []error {
 	if err := checkAddress(c.Listen); err != nil {
 		faults = append(faults, fault("listen", "%w", err))
 	}
+	if _, err := c.Names(); err != nil {
+		faults = append(faults, err)
+	}
 	if c.Admin.Listen != "" {
 		if err := checkAddress(c.Admin.Listen); err != nil {
 			faults = append(faults, fault("admin.listen", "%w", err))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -42,6 +43,8 @@ var faults = []struct {
 	{prompt.ErrRepeated, fault{400, "invalid_request_error", "invalid_body", 0}},
 	{prompt.ErrField, fault{400, "invalid_request_error", "invalid_field", 0}},
 	{h1.ErrBadRequest, fault{400, "invalid_request_error", "bad_request", 0}},
+	{guard.ErrForeignHost, fault{403, "permission_error", "foreign_host", 0}},
+	{guard.ErrForeignOrigin, fault{403, "permission_error", "foreign_origin", 0}},
 	{errBadPath, fault{400, "invalid_request_error", "bad_path", 0}},
 	{errConnect, fault{405, "invalid_request_error", "method_not_allowed", 0}},
 	{errNoTenant, fault{401, "authentication_error", "unknown_tenant", 0}},
@@ -125,6 +128,8 @@ func anthropicType(f fault) string {
 		return "invalid_request_error"
 	case 401:
 		return "authentication_error"
+	case 403:
+		return "permission_error"
 	case 404:
 		return "not_found_error"
 	case 413:

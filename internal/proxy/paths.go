@@ -3,10 +3,39 @@ package proxy
 import (
 	"errors"
 	"net/url"
+	"strconv"
 	"strings"
+
+	"github.com/warmpath/warmpath/internal/guard"
 )
 
 var errBadPath = errors.New("the path has a segment that is \".\" or \"..\", encoded or not; send the path that is meant")
+
+// foreignError says that a page of another site calls, and what would let it.
+type foreignError struct {
+	why  error
+	name string // that was not known
+}
+
+func (e *foreignError) Error() string {
+	return e.why.Error() + " (" + strconv.Quote(e.name) + "); hosts in the router's configuration allows names"
+}
+
+func (e *foreignError) Unwrap() error { return e.why }
+
+// foreign refuses what comes under a foreign name; true when it has.
+func (p *Proxy) foreign(c *call) bool {
+	why := p.cfg.Names.Check(c.r)
+	if why == nil {
+		return false
+	}
+	name := c.r.Host
+	if errors.Is(why, guard.ErrForeignOrigin) {
+		name = c.r.Header.Get("Origin")
+	}
+	c.refuse(&foreignError{why, name})
+	return true
+}
 
 // decodings is how often a path is decoded to look for dots in it: servers behind servers decode again.
 const decodings = 4

@@ -16,6 +16,7 @@ import (
 
 	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
@@ -31,6 +32,7 @@ type Config struct {
 	Belief        bool           // the policy wants to know what prompts consist of
 	Shadow        bool           // policies that are asked and not obeyed do, or who records the traffic
 	Token         *EndpointToken // lets clients bring back which endpoint served them; nil when off
+	Names         *guard.Names   // host names under which clients come; nil when any may be
 	Tenants       *Tenants       // whose request it is; nil when all are one tenant's
 	ByContent     bool           // recognise conversations without an id by what they say
 	SessionHeader string         // header that tells vLLM the conversation, which labels its KV events, where the client sent none; "" for none
@@ -151,6 +153,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuse(errDraining)
 	case r.Method == http.MethodConnect:
 		c.refuse(errConnect)
+	case p.foreign(c):
 	case climbs(r.URL.Path):
 		c.refuse(errBadPath)
 	case !c.admit():

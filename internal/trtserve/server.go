@@ -14,14 +14,16 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
 )
 
 // Config says what is served.
 type Config struct {
-	Paths   bool   // the paths for people and monitors
-	Version string // for /version
+	Names   *guard.Names // under which callers come; what comes under others is passed on, to be refused
+	Paths   bool         // the paths for people and monitors
+	Version string       // for /version
 
 	ReadBody time.Duration // longest time a client may take to send a body; default 60 s
 
@@ -125,6 +127,8 @@ func (s *Server) Decided(took time.Duration) {
 // ServeHTTP answers what is its own and passes on the rest.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
+	case s.cfg.Names.Check(r) != nil:
+		s.next.ServeHTTP(w, r)
 	case s.registry != nil && !s.cfg.Registration.Own && isStorage(r.URL.Path):
 		s.limit(w, r)
 		s.registry.ServeHTTP(w, r)
