@@ -27,6 +27,9 @@ type Config struct {
 	// addresses and networks; * alone is any. On a loopback address, or where hosts are given, requests under other host names (Host), and
 	// from pages of others (Origin), are answered 403; loopback names are always good, and so are addresses in Host. Elsewhere any name is.
 	Hosts []string `yaml:"hosts"`
+	// Paths are passed to engines beside the inference APIs, each "/path" or "/prefix*", "POST /path" for one method only; * alone is all.
+	// Without them nobody reaches what acts on an engine as a whole: sleep, caches, profiles, weights, adapters, models on its disk, slots.
+	Paths []string `yaml:"paths"`
 	// Admin is the listener of metrics and the admin API.
 	Admin Admin `yaml:"admin"`
 	// TLS of the traffic listener.

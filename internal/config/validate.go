@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/strictyaml"
 )
 
@@ -115,6 +116,9 @@ func (c Config) checkListeners() []error {
 	}
 	if _, err := c.Names(); err != nil {
 		faults = append(faults, err)
+	}
+	if _, err := guard.ParsePaths(c.Paths); err != nil {
+		faults = append(faults, fault("paths", "%w", err))
 	}
 	if c.Admin.Listen != "" {
 		if err := checkAddress(c.Admin.Listen); err != nil {

@@ -74,6 +74,7 @@ func faultOf(err error) fault {
 		pin      *route.PinError
 		none     *route.NoEndpointError
 		encoding *encodingError
+		path     *pathError
 		leg      *legError
 	)
 	switch {
@@ -81,6 +82,8 @@ func faultOf(err error) fault {
 		return leg.fault()
 	case errors.As(err, &unknown):
 		return fault{404, "invalid_request_error", "model_not_found", 0}
+	case errors.As(err, &path):
+		return fault{404, "invalid_request_error", "path_not_allowed", 0}
 	case errors.As(err, &required):
 		return fault{400, "invalid_request_error", "model_required", 0}
 	case errors.As(err, &pin):
@@ -165,7 +168,7 @@ func (c *call) refuse(err error) {
 		c.p.passOver(c.w, c.r)
 	}
 	c.explain(h, &c.served.Decision) // of the last attempt; none when nobody was asked
-	body := errorBody(c.api, f, err.Error())
+	body := errorBody(c.shape(), f, err.Error())
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.w.WriteHeader(f.status)

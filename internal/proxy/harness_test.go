@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
@@ -91,6 +92,9 @@ func newFleet(t testing.TB, cfg proxy.Config, transport http.RoundTripper, decla
 func newRouter(t testing.TB, cfg proxy.Config, transport http.RoundTripper, rules route.Config, declared []fleet.Endpoint, report func(fleet.Kind) fleet.Report) *rig {
 	t.Helper()
 	r := &rig{t: t, idle: cfg.WithDefaults().Idle}
+	if cfg.Paths == nil { // what tests ask for need be no API
+		cfg.Paths = paths(t, "*")
+	}
 	r.fleet = live.New(route.New(rules), time.Now, live.Listener{
 		Entry: func(e *route.Entry) {
 			if e.Ended != nil {
@@ -120,6 +124,15 @@ func newRouter(t testing.TB, cfg proxy.Config, transport http.RoundTripper, rule
 		Config: cfg, Fleet: r.fleet, Transport: transport, Parser: parser, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	return r
+}
+
+func paths(t testing.TB, patterns ...string) *guard.Paths {
+	t.Helper()
+	p, err := guard.ParsePaths(patterns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // booksBalance checks that every reservation was released exactly once.

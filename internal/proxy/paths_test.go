@@ -75,3 +75,54 @@ func TestBasePathIsNotLeft(t *testing.T) {
 		}
 	}
 }
+
+// TestPathsOfEngines: inference passes, what acts on an engine as a whole does not unless the configuration says so, and the refusal is told in
+// the API's shape with the setting's name.
+func TestPathsOfEngines(t *testing.T) {
+	var seen atomic.Int64
+	engine := func(w http.ResponseWriter, q *http.Request) {
+		seen.Add(1)
+		answers(200, chatAnswer)(w, q)
+	}
+	r := newRig(t, proxy.Config{Paths: paths(t, "POST /wake_up", "/slots/*")}, engine)
+	reaches := func(line string) (bool, int, string) {
+		before := seen.Load()
+		status, body := r.asked(line)
+		return seen.Load() > before, status, body
+	}
+	for _, line := range []string{
+		"POST /sleep", "POST /sleep?level=2", "POST /%73leep", "GET /is_sleeping", "POST /flush_cache", "GET /flush_cache", "POST /reset_prefix_cache", "POST /start_profile", "POST /stop_profile",
+		"POST /v1/load_lora_adapter", "POST /v1/unload_lora_adapter", "POST /load_lora_adapter", "POST /lora-adapters", "POST /collective_rpc", "POST /update_weights_from_disk", "POST /update_weights",
+		"POST /release_memory_occupation", "POST /pause", "POST /abort_request", "POST /set_internal_state", "GET /server_info", "GET /get_server_info", "POST /kv_cache_events", "GET /perf_metrics", "GET /metrics",
+		"DELETE /api/delete", "POST /api/pull", "POST /api/push", "POST /api/create", "POST /api/copy", "POST /api/blobs/sha256:1", "POST /models/load", "POST /models/unload", "GET /slots", "POST /props", "GET /props",
+		"GET /wake_up", "POST /inference/v1/generate", "POST /invocations", "DELETE /v1/models/m", "PUT /v1/chat/completions", "POST //sleep", "POST /sleep/", "OPTIONS /sleep", "GET /openapi.json",
+	} {
+		if passed, status, body := reaches(line); passed || status != 404 || line != "GET /metrics" && !strings.Contains(body, "paths in its configuration") {
+			t.Errorf("%s: passed on %t, %d %s", line, passed, status, body)
+		}
+	}
+	for _, line := range []string{
+		"POST /v1/chat/completions", "POST /v1/completions", "POST /v1/embeddings", "POST /v1/responses", "POST /v1/messages", "POST /v1/messages/count_tokens", "GET /v1/responses/resp_1",
+		"POST /v1/responses/resp_1/cancel", "DELETE /v1/responses/resp_1", "GET /health", "HEAD /health", "GET /version", "POST /tokenize", "POST /detokenize", "POST /rerank", "POST /v1/rerank", "POST /v2/rerank",
+		"POST /score", "POST /v1/score", "POST /classify", "POST /pooling", "POST /v1/audio/transcriptions", "POST /v1/audio/speech", "POST /v1/images/generations", "POST /completion", "POST /infill",
+		"POST /apply-template", "GET /api/tags", "POST /api/show", "GET /", "OPTIONS /v1/chat/completions", "OPTIONS /health", "POST /wake_up", "OPTIONS /wake_up", "POST /slots/0?action=save",
+	} {
+		if passed, status, body := reaches(line); !passed || status != 200 {
+			t.Errorf("%s: passed on %t, %d %s", line, passed, status, body)
+		}
+	}
+	for line, want := range map[string]string{
+		"POST /sleep":            `{"error":{"code":"path_not_allowed"`,
+		"POST /api/pull":         `{"error":"the router does not pass on POST `,
+		"POST /v1/messages/odd":  `"type":"error"`,
+		"GET /chrome/devtools/x": `"code":"path_not_allowed"`,
+	} {
+		if _, body := r.asked(line); !strings.Contains(body, want) {
+			t.Errorf("%s: %s, want %s in it", line, body, want)
+		}
+	}
+	c := r.open("GET /sleep HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	if res, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || res.StatusCode != 404 {
+		t.Errorf("an upgrade: %v, %v", res, err)
+	}
+}

@@ -33,6 +33,7 @@ type Config struct {
 	Shadow        bool           // policies that are asked and not obeyed do, or who records the traffic
 	Token         *EndpointToken // lets clients bring back which endpoint served them; nil when off
 	Names         *guard.Names   // host names under which clients come; nil when any may be
+	Paths         *guard.Paths   // passed on beside the inference APIs
 	Tenants       *Tenants       // whose request it is; nil when all are one tenant's
 	ByContent     bool           // recognise conversations without an id by what they say
 	SessionHeader string         // header that tells vLLM the conversation, which labels its KV events, where the client sent none; "" for none
@@ -157,6 +158,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case climbs(r.URL.Path):
 		c.refuse(errBadPath)
 	case !c.admit():
+	case !c.passes():
 	case c.api == prompt.Other && isUpgrade(r):
 		c.upgrade()
 	case c.api == prompt.Other && p.list(c):
