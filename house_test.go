@@ -46,6 +46,7 @@ var plan = map[string]room{
 	"sim":                {may: []string{"fleet", "pick", "route", "session"}},
 
 	// The floor that touches the world.
+	"internal/asynclog":   {},
 	"internal/guard":      {},
 	"internal/live":       {may: []string{"fleet", "route"}},
 	"internal/proxy":      {may: []string{"engine", "fleet", "internal/guard", "internal/live", "internal/proxy/h1", "internal/tracing", "prompt", "route", "session"}, third: []string{"github.com/google/uuid", "golang.org/x/net"}},

@@ -9,14 +9,17 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
+	"github.com/warmpath/warmpath/internal/asynclog"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/explain"
 )
 
 // serve runs a router until ctx ends or one of its listeners fails, and drains it.
 func serve(ctx context.Context, e env, cfg *config.Config) error {
-	log := newLogger(e.stderr, cfg.Log)
+	log, lines := newLogger(e.stderr, cfg.Log)
+	defer lines.Close(logWait)
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
 	}
@@ -29,6 +32,7 @@ func serve(ctx context.Context, e env, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	r.meter.WatchLog(lines)
 	tuners.Go(func() { tuneProcs(tuning) })
 	talk := e.stdout
 	if cfg.Explain.File == explain.Stdout {
@@ -70,12 +74,17 @@ func passOverHangups(log *slog.Logger) (undo func()) {
 	}
 }
 
-// newLogger writes what cfg asks for; its words are checked already.
-func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
+// logWait is how long the last lines of the log may take to be written.
+const logWait = 2 * time.Second
+
+// newLogger writes what cfg asks for, whose words are checked already; nobody who logs waits for w. The handler is to be closed.
+func newLogger(w io.Writer, cfg config.Log) (*slog.Logger, *asynclog.Handler) {
 	level := map[string]slog.Level{"debug": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError}[cfg.Level]
 	o := &slog.HandlerOptions{Level: level}
+	var to slog.Handler = slog.NewTextHandler(w, o)
 	if cfg.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, o))
+		to = slog.NewJSONHandler(w, o)
 	}
-	return slog.New(slog.NewTextHandler(w, o))
+	h := asynclog.New(to)
+	return slog.New(h), h
 }

@@ -44,6 +44,7 @@ type router struct {
 	admin     *http.Server
 	workers   *http.Server // nil unless workers register at a listener of their own
 	log       *slog.Logger
+	meter     *metrics.Metrics
 	why       *why
 	recording recording
 	shadow    *shadow.Shadow   // nil when no other policy is asked
@@ -91,6 +92,7 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 	}
 	r.lmcache = o.lmcache
 	meter := metrics.New(metrics.Config{Version: b.Version, Commit: b.Revision})
+	r.meter = meter
 	tally := admin.NewTally()
 	r.fleet = live.New(route.New(bounded(cfg, route.Config{
 		Policy: newPolicy, PolicyName: cfg.Policy.WithDefaults().Name, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: why.on(),

@@ -66,6 +66,7 @@ func families() []family {
 		{"warmpath_cache_losses_total", counter, endpoint, "Times that requests showed that the endpoint had lost its cache, as a restart does", nil},
 		{"warmpath_explain_lines_total", counter, []string{"result"}, "Decisions written to explain.file, and dropped because it did not keep up; absent when there is no file", nil},
 		{"warmpath_record_lines_total", counter, []string{"result"}, "Requests written to record.file, and dropped because it did not keep up, could not be written, or too much was under way; absent when there is no file", nil},
+		{"warmpath_log_lines_total", counter, []string{"result"}, "Log lines written to standard error, and dropped because it did not keep up", nil},
 		{"warmpath_endpoint_info", gauge, []string{"endpoint", "kind", "source"}, "1 for each declared endpoint: the kind of engine and the discovery source that declares it", nil},
 		{"warmpath_endpoint_state", gauge, []string{"endpoint", "state"}, "1 for the state that the endpoint is in, 0 for the others", nil},
 		{"warmpath_endpoint_draining", gauge, endpoint, "1 while the endpoint takes no new requests because it is being drained", nil},

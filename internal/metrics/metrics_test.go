@@ -113,6 +113,7 @@ func populated(t *testing.T) (*Metrics, *fakeFleet) {
 	m.Watch(f)
 	m.WatchLines(fakeLines{})
 	m.WatchRecording(fakeLines{})
+	m.WatchLog(fakeLines{})
 	m.WatchShadows(fakeShadows{})
 	m.WatchKVEvents(fakeEvents{})
 	m.WatchLMCache(fakeNotifications{})

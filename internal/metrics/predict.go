@@ -119,6 +119,9 @@ func (m *Metrics) WatchLines(l Lines) { m.watchLines("warmpath_explain_lines_tot
 // WatchRecording counts what is written to a recording; record.Recorder is one. It is called once, before the first scrape.
 func (m *Metrics) WatchRecording(l Lines) { m.watchLines("warmpath_record_lines_total", l) }
 
+// WatchLog counts the lines of the router's log; asynclog.Handler is one. It is called once.
+func (m *Metrics) WatchLog(l Lines) { m.watchLines("warmpath_log_lines_total", l) }
+
 func (m *Metrics) watchLines(name string, l Lines) {
 	f := familyOf(name)
 	for result, count := range map[string]func() uint64{"written": l.Written, "dropped": l.Dropped} {
