@@ -16,7 +16,6 @@ import (
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
-	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/kvevents"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/metrics"
@@ -153,24 +152,6 @@ func tokenOf(cfg *config.Config) *proxy.EndpointToken {
 		return nil
 	}
 	return proxy.NewEndpointToken(cfg.EndpointToken.Header, secret)
-}
-
-// namesOf are the names under which clients may come. They have been checked already; faulty ones let in loopback names alone.
-func namesOf(cfg *config.Config) *guard.Names {
-	names, err := cfg.Names()
-	if err != nil {
-		return &guard.Names{}
-	}
-	return names
-}
-
-// pathsOf are the paths that are passed on beside the inference APIs. They have been checked already.
-func pathsOf(cfg *config.Config) *guard.Paths {
-	paths, err := guard.ParsePaths(cfg.Paths)
-	if err != nil {
-		return nil
-	}
-	return paths
 }
 
 func proxyConfig(cfg *config.Config, tenants *proxy.Tenants, connector engine.Connector) proxy.Config {
