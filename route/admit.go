@@ -8,6 +8,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/conversation"
+	"github.com/warmpath/warmpath/route/health"
 )
 
 // admit makes a row of each endpoint that may take the leg, of the best class of health only. Where there is no choice, because the
@@ -65,7 +66,7 @@ func (r *Router) addRow(d *decision, v *table, m *member) {
 			queue = l.Running + l.Waiting
 		}
 	}
-	ramp := ep.ramp(d.now, r.cfg.Ramp)
+	ramp := r.health.Reader().Ramp(d.now, ep.id())
 	v.Candidates = append(v.Candidates, pick.Candidate{
 		Name: ep.spec.Name, Key: ep.key, Slot: ep.slot, Weight: ep.spec.Weight * ramp, Ramp: ramp, Load: load, Model: m.model, Epoch: ep.epoch,
 		Kind: ep.kind(), Adapter: m.adapter,
@@ -95,68 +96,40 @@ func (d *decision) keep(ok func(m *member) bool) {
 	d.members = d.members[:n]
 }
 
-// usable ranks an endpoint's readiness for new traffic; 0 is best, unusable is never. Endpoints of a worse rank are used only when
-// no better one is left: one not probed yet may be up, an ejected one may have recovered, a busy one may have room again;
-// trying is better than refusing.
-func (e *endpoint) usable(now time.Time) int {
+// usable ranks an endpoint's readiness for new traffic.
+func (r *Router) usable(now time.Time, e *endpoint, caller uint64, regardless bool) health.Rank {
 	if e.gone || e.draining || e.spec.Weight <= 0 {
-		return unusable
+		return health.Unfit
 	}
-	switch e.state(now) {
-	case fleet.StateUp:
-		if e.trial && e.trials > 0 {
-			return 2
-		}
-		return 0
-	case fleet.StateUnknown:
-		return 1
-	case fleet.StateBusy:
-		return 2
-	case fleet.StateEjected:
-		return outcast
-	default:
-		return unusable
-	}
+	return r.health.Reader().Rank(now, e.id(), caller, regardless)
 }
-
-// The ranks with a name.
-const (
-	outcast  = 3
-	unusable = 100
-)
 
 // bestMembers takes the members of the best rank that has any. Those that only failed requests have ejected are as good as others when
 // too few others are left.
 func (r *Router) bestMembers(d *decision, l fleet.Leg) {
-	if all, ejected, judged := d.ranked(l, false); r.panics(all, ejected, judged) {
-		r.panicked++
-		d.ranked(l, true)
+	if all, ejected, judged := r.ranked(d, l, false); r.health.Reader().Panics(all, ejected, judged) {
+		d.panicked++
+		r.ranked(d, l, true)
 	}
 }
 
 // ranked does so, with or without regard to failed requests. It counts the members that could do the work and are not down, those of them
 // that are ejected, and those of these that failed requests alone have ejected.
-func (d *decision) ranked(l fleet.Leg, regardless bool) (all, ejected, judged int) {
+func (r *Router) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejected, judged int) {
 	d.members = d.members[:0]
-	best := unusable
+	best := health.Unfit
 	for i := range d.pool.members {
 		m := &d.pool.members[i]
-		rank := m.ep.usable(d.now)
-		if rank >= unusable || !d.takes(m.ep, l) {
+		rank := r.usable(d.now, m.ep, d.req.Caller, regardless)
+		if rank >= health.Unfit || !d.takes(m.ep, l) {
 			continue
 		}
 		all++
-		if rank == outcast {
+		if rank == health.Ejected {
 			ejected++
-			if m.ep.judged(d.now) {
+			if r.health.Reader().Judged(d.now, m.ep.id()) {
 				judged++
-				if regardless {
-					rank = 0
-				}
 			}
-		}
-		if rank < 2 && m.ep.refusals.stops(d.now, d.req.Caller) {
-			rank = 2
 		}
 		if rank > best || slices.Contains(tried(d.req, l), m.ep.spec.Name) || slices.Contains(d.req.Exclude, m.ep.spec.Name) {
 			continue
@@ -178,7 +151,7 @@ func (r *Router) holder(d *decision, name string) (*member, error) {
 		if m.ep.spec.Name != name {
 			continue
 		}
-		if s := m.ep.state(d.now); s == fleet.StateDown || slices.Contains(d.req.Tried, name) {
+		if s := r.health.Reader().State(d.now, m.ep.id()); s == fleet.StateDown || slices.Contains(d.req.Tried, name) {
 			break
 		}
 		return m, nil
@@ -201,7 +174,7 @@ func (r *Router) pinned(d *decision) (*member, error) {
 		if m.ep != ep {
 			continue
 		}
-		if s := ep.state(d.now); s == fleet.StateDown || slices.Contains(req.Tried, req.Pin) {
+		if s := r.health.Reader().State(d.now, ep.id()); s == fleet.StateDown || slices.Contains(req.Tried, req.Pin) {
 			return nil, &NoEndpointError{Pool: d.pool.name, Why: fmt.Sprintf("%s is %s and the request is pinned to it", req.Pin, s), RetryAfter: time.Second}
 		}
 		return m, nil
@@ -263,7 +236,7 @@ func (r *Router) noEndpoint(d *decision, l fleet.Leg) error {
 	var why []string
 	for i := range p.members {
 		if ep := p.members[i].ep; d.takes(ep, l) {
-			why = append(why, ep.excuse(d.now, d.req, l))
+			why = append(why, r.excuse(d.now, ep, d.req, l))
 		}
 	}
 	if len(why) == 0 {
@@ -282,11 +255,11 @@ func (r *Router) noEndpoint(d *decision, l fleet.Leg) error {
 	return e
 }
 
-func (e *endpoint) excuse(now time.Time, req *fleet.Request, l fleet.Leg) string {
+func (r *Router) excuse(now time.Time, e *endpoint, req *fleet.Request, l fleet.Leg) string {
 	name := e.spec.Name
-	switch s := e.state(now); {
+	switch s := r.health.Reader().State(now, e.id()); {
 	case slices.Contains(tried(req, l), name):
-		return name + " was tried and failed (" + e.cause + ")"
+		return name + " was tried and failed (" + r.health.Reader().Cause(e.id()) + ")"
 	case slices.Contains(req.Exclude, name):
 		return name + " is excluded by the request"
 	case e.draining:

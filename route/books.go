@@ -6,6 +6,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/conversation"
+	"github.com/warmpath/warmpath/route/health"
 )
 
 // flight is one open reservation.
@@ -104,10 +105,7 @@ func (r *Router) reserve(s *decision, v *table, ep *endpoint, d *Decision, index
 		f.context = f.prefill
 	case fleet.Aside:
 	}
-	if ep.trial {
-		f.trial = true
-		ep.trials++
-	}
+	f.trial = r.health.Admit(ep.id())
 	if r.lines(now, req, f) {
 		r.stand(ep, f)
 	}
@@ -171,13 +169,13 @@ func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 	f.first = now
 	f.prefilled = true
 	if f.class != fleet.Aside && f.incarnation == f.ep.incarnation {
-		f.ep.lives(now)
-		f.ep.refusals.accept(f.sent)
+		r.health.Alive(f.ep.id(), now)
+		r.health.Accepted(f.ep.id(), f.sent)
 	}
 	if f.trial && f.incarnation == f.ep.incarnation { // it computes again; its stream may last for hours
 		f.trial = false
-		f.ep.trials--
-		f.ep.recovered(now)
+		r.health.Withdraw(f.ep.id())
+		r.health.Recovered(now, f.ep.id())
 	}
 	f.ep.load.PrefillTokens -= f.prefill
 	r.computedLeg(now, f)
@@ -221,9 +219,10 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	ep.load.ContextTokens -= f.context
 	if f.incarnation == ep.incarnation { // what an engine at an older address did says nothing about this one
 		if f.trial {
-			ep.trials--
+			r.health.Withdraw(ep.id())
 		}
-		r.blame(now, ep, f, ev)
+		verdict := f.verdict(ev)
+		r.health.Conclude(now, ep.id(), &verdict, func() health.Peers { return r.peers(now, f) })
 		ep.speed.ended(f)
 	}
 	told := f.about(ev)

@@ -34,9 +34,10 @@ type decision struct {
 	answer  placement // what was chosen for the answer, or for all of the request
 	compute placement // what was chosen for the prefill leg
 
-	members []*member // scratch of admit
-	pcg     *rand.PCG // one generator for all legs
-	rng     *rand.Rand
+	panicked uint64    // tables for which so few endpoints are left that ejections for failed requests were ignored
+	members  []*member // scratch of admit
+	pcg      *rand.PCG // one generator for all legs
+	rng      *rand.Rand
 }
 
 // table is the endpoints that may take one leg, and what is known of them: View has a row for each.
@@ -60,7 +61,7 @@ func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
 	d.prefill.reset(fleet.LegPrefill)
 	d.whole.reset(fleet.LegWhole)
 	d.decode.reset(fleet.LegDecode)
-	d.answer, d.compute = placement{}, placement{}
+	d.answer, d.compute, d.panicked = placement{}, placement{}, 0
 	return d
 }
 
@@ -77,12 +78,13 @@ func (t *table) reset(l fleet.Leg) {
 // own Decision with LegDecode. The errors are *UnknownModelError, *ModelRequiredError, *PinError, *NoEndpointError and,
 // with Request.Again, ErrRetryBudget.
 func (r *Router) Decide(now time.Time, req *fleet.Request) (Plan, error) {
-	if !r.retries.allow(now, req) {
+	if !r.budget.Reader().Allows(now, req) {
+		r.budget.Refuse()
 		return Plan{}, ErrRetryBudget
 	}
 	p, err := r.plan(r.pad.reset(now, req))
 	if err == nil {
-		r.retries.enter(now, req)
+		r.budget.Enter(now, req)
 	}
 	return p, err
 }
@@ -128,6 +130,7 @@ func (r *Router) place(d *decision) Plan {
 
 // note remembers that the request was seen, whether or not it was placed.
 func (r *Router) note(d *decision) {
+	r.panicked += d.panicked
 	r.conversations.Note(d.now, d.scope(fleet.LegWhole), d.req, &d.who)
 }
 

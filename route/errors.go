@@ -1,6 +1,7 @@
 package route
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -59,3 +60,7 @@ func listed(names []string) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// ErrRetryBudget says that a request may not be tried again now: too large a share of the traffic is retries already. The door passes on
+// what the endpoint before answered.
+var ErrRetryBudget = errors.New("the retry budget is used up")

@@ -18,8 +18,8 @@ func (r *Router) Idle() error {
 		switch {
 		case ep.gone:
 			return fmt.Errorf("%s is gone and still there", ep.spec.Name)
-		case ep.load != (fleet.Load{}), len(ep.pending) != 0, ep.trials != 0, s.ahead != 0, s.prompts != 0, s.head != 0:
-			return fmt.Errorf("%s: load %+v, pending %v, trials %d, %d tokens of %d prompts ahead", ep.spec.Name, ep.load, ep.pending, ep.trials, s.ahead, s.prompts)
+		case ep.load != (fleet.Load{}), len(ep.pending) != 0, r.health.Reader().Trials(ep.id()) != 0, s.ahead != 0, s.prompts != 0, s.head != 0:
+			return fmt.Errorf("%s: load %+v, pending %v, trials %d, %d tokens of %d prompts ahead", ep.spec.Name, ep.load, ep.pending, r.health.Reader().Trials(ep.id()), s.ahead, s.prompts)
 		case len(ep.line.flights) != 0 || ep.line.tokens != 0:
 			return fmt.Errorf("%s: %+v stand in line", ep.spec.Name, ep.line)
 		case len(ep.held.flights) != 0 || ep.held.blocks != 0 || ep.held.prompts != 0 || ep.resident() != 0:

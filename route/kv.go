@@ -230,7 +230,8 @@ func (r *Router) kvHeard(ep *endpoint, ev *KVHeard, to []Change) []Change {
 	if m.State = ev.State; m.State == before && ev.Detail == "" {
 		return to
 	}
-	return append(to, Change{Endpoint: ep.spec.Name, From: ep.told, To: ep.told, Detail: "KV events: " + ev.Detail})
+	told := r.health.Reader().Told(ep.id())
+	return append(to, Change{Endpoint: ep.spec.Name, From: told, To: told, Detail: "KV events: " + ev.Detail})
 }
 
 // kvTick notices who is silent.
@@ -241,8 +242,9 @@ func (r *Router) kvTick(now time.Time, to []Change) []Change {
 			continue
 		}
 		m.State, m.owed = kvstream.Silent, time.Time{}
+		told := r.health.Reader().Told(ep.id())
 		to = append(to, Change{
-			Endpoint: ep.spec.Name, From: ep.told, To: ep.told,
+			Endpoint: ep.spec.Name, From: told, To: told,
 			Detail: "KV events: silent, though blocks must have been stored; going by the answers until they are heard again",
 		})
 	}

@@ -158,4 +158,4 @@ func (r *Router) kvSettle(f *flight, u *fleet.Usage) {
 }
 
 // kvSay has a change told with the next observation's.
-func (r *Router) kvSay(ep *endpoint, detail string) { ep.news = append(ep.news, "KV events: "+detail) }
+func (r *Router) kvSay(ep *endpoint, detail string) { r.health.Say(ep.id(), "KV events: "+detail) }

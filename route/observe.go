@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/conversation"
+	"github.com/warmpath/warmpath/route/health"
 )
 
 // Observe takes in an event and returns its log entry.
@@ -16,7 +17,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case Probed:
 		if ep := r.byName[ev.Endpoint]; ep != nil {
 			r.probe(now, ep, &ev.Report)
-			e.Changes = ep.changes(now, e.Changes)
+			e.Changes = r.changes(now, ep, e.Changes)
 		}
 	case Drain:
 		if ep := r.byName[ev.Endpoint]; ep != nil && ep.draining == ev.Off {
@@ -25,7 +26,8 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 			if ev.Off {
 				detail = "takes traffic again"
 			}
-			e.Changes = append(e.Changes, Change{Endpoint: ev.Endpoint, From: ep.told, To: ep.told, Detail: detail})
+			told := r.health.Reader().Told(ep.id())
+			e.Changes = append(e.Changes, Change{Endpoint: ev.Endpoint, From: told, To: told, Detail: detail})
 		}
 	case FirstByte:
 		r.firstByte(now, ev.Lease)
@@ -43,7 +45,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 			ep = f.ep
 		}
 		if e.Ended = r.finish(now, &ev); ep != nil {
-			e.Changes = ep.changes(now, e.Changes)
+			e.Changes = r.changes(now, ep, e.Changes)
 		}
 	case KVApplied:
 		if ep := r.byName[ev.Endpoint]; ep != nil {
@@ -66,29 +68,23 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	return e
 }
 
-// changes tells a change of state once.
-func (e *endpoint) changes(now time.Time, to []Change) []Change {
-	for _, detail := range e.news {
-		to = append(to, Change{Endpoint: e.spec.Name, From: e.told, To: e.told, Detail: detail})
-	}
-	e.news = e.news[:0]
-	s := e.state(now)
-	if s == e.told {
-		return to
-	}
-	c := Change{Endpoint: e.spec.Name, From: e.told, To: s, Detail: e.detail(s)}
-	e.told = s
-	return append(to, c)
+// changes tells what has changed of an endpoint, once.
+func (r *Router) changes(now time.Time, ep *endpoint, to []Change) []Change {
+	r.health.Changes(now, ep.id(), func(c health.Change) {
+		to = append(to, Change{Endpoint: ep.spec.Name, From: c.From, To: c.To, Detail: c.Detail})
+	})
+	return to
 }
 
 // Status is a snapshot of the endpoints in order of declaration.
 func (r *Router) Status(now time.Time) []EndpointStatus {
 	out := make([]EndpointStatus, 0, len(r.endpoints))
+	judged := r.health.Reader()
 	for _, ep := range r.endpoints {
 		s := EndpointStatus{
-			Endpoint: ep.spec, Kind: ep.kind(), Source: ep.source, State: ep.state(now),
-			Draining: ep.draining, Gone: ep.gone, Ramp: ep.ramp(now, r.cfg.Ramp), Load: ep.books(), Report: ep.report,
-			Models: ep.models(), Requests: ep.requests, Failures: ep.failed, Silent: ep.silent(now), CacheLosses: ep.cache.restarts, KV: ep.mirror.KVFigures,
+			Endpoint: ep.spec, Kind: ep.kind(), Source: ep.source, State: judged.State(now, ep.id()),
+			Draining: ep.draining, Gone: ep.gone, Ramp: judged.Ramp(now, ep.id()), Load: ep.books(), Report: ep.report,
+			Models: ep.models(), Requests: ep.requests, Failures: judged.Failures(ep.id()), Silent: judged.IsSilent(now, ep.id()), CacheLosses: ep.cache.restarts, KV: ep.mirror.KVFigures,
 		}
 		if ep.speed.samples > 0 {
 			s.PrefillPerSec = 1000 / ep.speed.perToken
@@ -100,14 +96,7 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 		if ep.cache.bound > 0 {
 			s.CacheTokens = ep.cacheTokens()
 		}
-		s.Detail = ep.detail(s.State)
-		switch s.State {
-		case fleet.StateEjected:
-			s.Until = ep.ejectedUntil
-		case fleet.StateBusy:
-			s.Until = ep.busyUntil
-		case fleet.StateUnknown, fleet.StateUp, fleet.StateDown:
-		}
+		s.Detail, s.Until = judged.Why(ep.id(), s.State), judged.Until(ep.id(), s.State)
 		out = append(out, s)
 	}
 	return out
@@ -120,10 +109,10 @@ func (r *Router) Ready(now time.Time) (ok bool, why string) {
 		if ep.gone || !ep.spec.Role.Takes(fleet.LegWhole) {
 			continue
 		}
-		if rank := ep.usable(now); rank == 0 || rank == 2 {
+		if rank := r.usable(now, ep, 0, false); rank == health.Fit || rank == health.Strained {
 			return true, r.lonely()
 		}
-		excuses = append(excuses, ep.excuse(now, &fleet.Request{}, fleet.LegWhole))
+		excuses = append(excuses, r.excuse(now, ep, &fleet.Request{}, fleet.LegWhole))
 	}
 	if len(excuses) == 0 {
 		if lone := r.lonely(); lone != "" {

@@ -12,7 +12,9 @@ import (
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/route/arrivals"
 	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/route/budget"
 	"github.com/warmpath/warmpath/route/conversation"
+	"github.com/warmpath/warmpath/route/health"
 )
 
 // Router is the state machine that decides. It is told the time, the requests and the events, and answers; it does no
@@ -31,6 +33,8 @@ type Router struct {
 	aliases    map[string][]string
 
 	conversations *conversation.Table
+	health        *health.Table
+	budget        *budget.Budget
 
 	bySlot []*endpoint // nil where a slot is free
 	pad    decision    // memory of the next decision
@@ -57,10 +61,8 @@ type Router struct {
 
 	late interruptions // of answers, where roles are free
 
-	retries retries
-
 	decisions, doubleFinished uint64
-	spared, panicked          uint64
+	panicked                  uint64 // decisions that ignored ejections
 }
 
 // New makes a router. It panics on a Config that does not pass Validate.
@@ -70,15 +72,19 @@ func New(c Config) *Router {
 		panic("route: " + err.Error())
 	}
 	r := &Router{
-		cfg:           c,
-		byName:        map[string]*endpoint{},
-		pools:         map[string]*pool{},
-		aliases:       map[string][]string{},
+		cfg:     c,
+		byName:  map[string]*endpoint{},
+		pools:   map[string]*pool{},
+		aliases: map[string][]string{},
+		health: health.New(health.Config{
+			EjectAfter: c.EjectAfter, EjectFor: c.EjectFor, EjectMax: c.EjectMax, EjectShare: c.EjectShare, PanicShare: c.PanicShare,
+			BusyFor: c.BusyFor, BusyMax: c.BusyMax, Ramp: c.Ramp,
+		}),
 		conversations: conversation.New(conversation.Config{Sessions: c.Sessions, Responses: c.Responses, ResponseTTL: c.ResponseTTL}),
 		belief:        belief{index: prefix.New(prefix.Config{Reach: blocks.Reach, Chains: true})},
 		counting:      c.Counting,
 		awaiting:      c.Awaiting,
-		retries:       newRetries(&c),
+		budget:        budget.New(budget.Config{Share: c.RetryShare, Floor: c.RetryFloor}),
 	}
 	r.pad.pcg = rand.NewPCG(0, 0)
 	r.pad.rng = rand.New(r.pad.pcg)
@@ -119,6 +125,6 @@ func (r *Router) Stats() Stats {
 		Sessions:    s.Sessions,
 		SessionHits: s.Hits, SessionMisses: s.Misses, SessionEvictions: s.Evictions,
 		Responses:      s.Responses,
-		RetriesRefused: r.retries.refused, EjectionsSpared: r.spared, Panics: r.panicked,
+		RetriesRefused: r.budget.Refused(), EjectionsSpared: r.health.Spared(), Panics: r.panicked,
 	}
 }

@@ -1,7 +1,6 @@
 package route
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -52,32 +51,16 @@ func (f *flight) late(now time.Time) bool {
 	return !f.handed.IsZero() && !now.Before(f.overdue.Add(max(0, f.handed.Sub(f.due))))
 }
 
-// lives notes a sign of life. An endpoint that was thought to hang is tried again at once.
-func (e *endpoint) lives(at time.Time) {
-	if !at.After(e.lifeAt) {
-		return
-	}
-	e.lifeAt = at
-	if !e.silentAt.IsZero() && !at.Before(e.silentAt) {
-		e.silentAt, e.ejectedUntil = time.Time{}, time.Time{}
-	}
-}
-
-// silent reports whether the endpoint is thought to hang, so that what waits there waits in vain. One that is tried again is not.
-func (e *endpoint) silent(now time.Time) bool {
-	return !e.silentAt.IsZero() && now.Before(e.ejectedUntil)
-}
-
 // signs takes in what the streams under way tell, and ejects the endpoints that give no sign of life although answers are overdue.
 func (r *Router) signs(now time.Time, ev *Signs, to []Change) []Change {
 	for _, ep := range r.endpoints {
 		if at, ok := ev.At[ep.spec.Name]; ok {
-			ep.lives(at)
+			r.health.Alive(ep.id(), at)
 		}
-		if r.cfg.Silent >= 0 && ep.load.Requests > 0 && !ep.silent(now) && now.Sub(ep.lifeAt) >= r.cfg.Silent {
+		if r.cfg.Silent >= 0 && ep.load.Requests > 0 && !r.health.Reader().IsSilent(now, ep.id()) && r.health.Reader().Quiet(now, ep.id()) >= r.cfg.Silent {
 			r.listen(now, ep)
 		}
-		to = ep.changes(now, to)
+		to = r.changes(now, ep, to)
 	}
 	return to
 }
@@ -105,9 +88,7 @@ func (r *Router) listen(now time.Time, ep *endpoint) {
 		return
 	}
 	waited := now.Sub(first).Round(time.Second)
-	ep.cause = fmt.Sprintf("it gives no sign of life although its health is good; requests waiting: %d, the first for %v", waiting, waited)
-	r.ejectFor(now, ep, waited)
-	ep.silentAt, ep.unreachable = now, false
+	r.health.Silent(now, ep.id(), waiting, waited)
 }
 
 // filledBy reports whether so many answers that come as a whole, of which nobody knows how long they are, take all of an endpoint's places: who

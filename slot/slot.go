@@ -31,3 +31,11 @@ func (t *Table[T]) Reset(slot int) {
 		t.rows[slot] = row[T]{}
 	}
 }
+
+// Peek is the row of a slot, nil when it is empty or another endpoint's. It changes nothing.
+func (t *Table[T]) Peek(slot int, key uint64) *T {
+	if slot >= len(t.rows) || t.rows[slot].key != key {
+		return nil
+	}
+	return &t.rows[slot].value
+}

@@ -1,4 +1,4 @@
-package route
+package health
 
 import "time"
 
@@ -75,17 +75,17 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // refused takes in that the endpoint answered a request with 429 or 503.
-func (r *Router) refused(now time.Time, ep *endpoint, f *flight, ev *Finished) {
-	wait := ev.RetryAfter
+func (t *Table) refused(now time.Time, e *endpoint, v *Verdict) {
+	wait := v.RetryAfter
 	if wait <= 0 {
-		wait = r.cfg.BusyFor
+		wait = t.cfg.BusyFor
 	}
-	until := now.Add(min(wait, r.cfg.BusyMax))
-	if !ev.Limited || f.caller == 0 {
-		ep.busyUntil, ep.cause = until, "it asked for less traffic (429 or 503)"
+	until := now.Add(min(wait, t.cfg.BusyMax))
+	if !v.Limited || v.Caller == 0 {
+		e.busyUntil, e.cause = until, "it asked for less traffic (429 or 503)"
 		return
 	}
-	if all := ep.refusals.add(now, f.caller, until); all.After(ep.busyUntil) {
-		ep.busyUntil, ep.cause = all, "it asked several clients for less traffic (429)"
+	if all := e.refusals.add(now, v.Caller, until); all.After(e.busyUntil) {
+		e.busyUntil, e.cause = all, "it asked several clients for less traffic (429)"
 	}
 }

@@ -1,0 +1,102 @@
+// Package budget bounds retries by a share of the traffic: requests that fail everywhere must not multiply the load of a fleet that is in
+// trouble.
+//
+// It owns the counts of requests and retries of the last minute. It decides whether one more retry has room; whether a request is worth
+// one is not its matter.
+package budget
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
+
+// Config is the budget's size.
+type Config struct {
+	Share float64 // retries there may be, as a share of the requests of the last minute
+	Floor int     // retries a minute that there may always be
+}
+
+const (
+	slots = 12
+	slot  = 5 * time.Second
+)
+
+// Budget counts requests and their retries of the last minute, in slots of five seconds.
+type Budget struct {
+	cfg     Config
+	latest  int64 // number of the latest slot
+	counts  [slots]count
+	refused uint64
+}
+
+type count struct{ requests, retries int }
+
+// New makes a budget of which nothing is used.
+func New(c Config) *Budget {
+	return &Budget{cfg: Config{Share: max(0, c.Share), Floor: max(0, c.Floor)}}
+}
+
+// Reader tells whether there is room. It changes nothing.
+type Reader struct{ b *Budget }
+
+// Reader is what steps that may not write are handed.
+func (b *Budget) Reader() Reader { return Reader{b} }
+
+// Allows reports whether the budget has room for the request. What is no retry always has it.
+func (r Reader) Allows(now time.Time, req *fleet.Request) bool {
+	if !req.Again {
+		return true
+	}
+	sum := r.b.sum(now)
+	return sum.retries < max(r.b.cfg.Floor, int(r.b.cfg.Share*float64(sum.requests)))
+}
+
+// sum is what was counted in the last minute.
+func (b *Budget) sum(now time.Time) (sum count) {
+	oldest := max(number(now), b.latest) - slots + 1
+	for n := max(oldest, b.latest-slots+1); n <= b.latest; n++ {
+		c := b.counts[index(n)]
+		sum.requests += c.requests
+		sum.retries += c.retries
+	}
+	return sum
+}
+
+// Refuse counts a retry that was not made.
+func (b *Budget) Refuse() { b.refused++ }
+
+// Refused is how many retries were not made.
+func (b *Budget) Refused() uint64 { return b.refused }
+
+// Enter counts a request that was given an endpoint: a retry, or one that comes for the first time.
+func (b *Budget) Enter(now time.Time, req *fleet.Request) {
+	retry := req.Again
+	if first := req.Leg == fleet.LegWhole && req.Instead == 0 && len(req.Tried) == 0 && len(req.TriedPrefill) == 0; !retry && !first {
+		return
+	}
+	b.advance(now)
+	c := &b.counts[index(b.latest)]
+	if retry {
+		c.retries++
+	} else {
+		c.requests++
+	}
+}
+
+// advance lets go of what is older than a minute. A clock that goes back changes nothing.
+func (b *Budget) advance(now time.Time) {
+	n := number(now)
+	if n-b.latest >= slots {
+		b.counts, b.latest = [slots]count{}, n
+		return
+	}
+	for b.latest < n {
+		b.latest++
+		b.counts[index(b.latest)] = count{}
+	}
+}
+
+func number(t time.Time) int64 { return t.Unix() / int64(slot/time.Second) }
+
+func index(n int64) int { return int((n%slots + slots) % slots) }

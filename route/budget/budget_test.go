@@ -1,0 +1,37 @@
+package budget
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
+
+// TestCountsLeaveByTheSlot: counts leave slot by slot after a minute, whatever the clock does, and none goes below zero.
+func TestCountsLeaveByTheSlot(t *testing.T) {
+	b := New(Config{Share: 0.2, Floor: 10})
+	now := time.Unix(1_000_000, 0)
+	for range slots {
+		for range 100 {
+			b.Enter(now, &fleet.Request{})
+			b.Enter(now, &fleet.Request{Again: true})
+		}
+		now = now.Add(slot)
+	}
+	for i := range slots {
+		before := *b
+		if got, want := b.sum(now), (count{100 * (slots - 1 - i), 100 * (slots - 1 - i)}); got != want {
+			t.Fatalf("after %d slots: %+v, want %+v", slots+i, got, want)
+		}
+		b.Reader().Allows(now, &fleet.Request{Again: true})
+		if !reflect.DeepEqual(before, *b) {
+			t.Fatal("reading has changed it")
+		}
+		b.advance(now.Add(-time.Hour))
+		now = now.Add(slot)
+	}
+	if !b.Reader().Allows(now, &fleet.Request{Again: true}) {
+		t.Error("nothing is allowed a minute later")
+	}
+}

@@ -1,0 +1,52 @@
+package conversation
+
+import (
+	"reflect"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/session"
+)
+
+// TestFindChangesNothing: a table that is asked twice before each note is the same, and finds the same, as one that is asked once.
+func TestFindChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := Config{Sessions: session.Config{Max: 16, IdleTTL: time.Minute}.WithDefaults(), Responses: 8, ResponseTTL: time.Minute}
+		once, twice := New(c), New(c)
+		now := time.Unix(1000, 0)
+		for i := range rapid.IntRange(1, 60).Draw(t, "requests") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
+			s := Scope{Tenant: rapid.SampledFrom([]string{"", "t"}).Draw(t, "tenant"), Pool: "m"}
+			req := &fleet.Request{Class: fleet.Turn, MintedID: "minted" + strconv.Itoa(i)}
+			switch rapid.IntRange(0, 3).Draw(t, "how") {
+			case 0:
+				req.Session = rapid.SampledFrom([]string{"a", "b", "c", "minted1", "minted2"}).Draw(t, "id")
+			case 1:
+				req.User = rapid.SampledFrom([]string{"u", "v"}).Draw(t, "user")
+			case 2:
+				req.Follows = rapid.SampledFrom([]string{"r1", "r2"}).Draw(t, "follows")
+			}
+			want := once.Reader().Find(now, s, req)
+			for range 2 {
+				if got := twice.Reader().Find(now, s, req); !reflect.DeepEqual(got, want) {
+					t.Fatalf("asked again it found %+v, at first %+v", got, want)
+				}
+				twice.Reader().FindOther(now, Scope{Tenant: s.Tenant, Pool: "other"}, &want)
+				twice.Reader().Holder(now, s.Tenant, req.Follows)
+			}
+			for _, table := range []*Table{once, twice} {
+				table.Note(now, s, req, &want)
+				ref := table.Bind(now, s, &want, session.Entry{Endpoint: "e", Turns: want.Entry.Turns + 1})
+				table.Respond(now, s.Tenant, "r"+strconv.Itoa(i%3), "e", want.ID)
+				table.Close(now, &ref)
+			}
+			if once.Stats() != twice.Stats() {
+				t.Fatalf("%+v and %+v", once.Stats(), twice.Stats())
+			}
+		}
+	})
+}
