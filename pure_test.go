@@ -63,7 +63,7 @@ var tables = []string{
 	"prompt.sglangKinds",
 	"prompt.wide", // what the processor can
 	"fleet.outcomeNames",
-	"sim.words",
+	"sim/text.words",
 }
 
 func TestPure(t *testing.T) {

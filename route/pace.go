@@ -14,7 +14,7 @@ type pace struct {
 
 const (
 	firstPace     = 10.0 // ms a token before the first answer
-	firstPerOther = 0.02 // of that, for each other: from 1.7 % (an H100 with a model of 32B) to 6 % were published, see sim.Presets
+	firstPerOther = 0.02 // of that, for each other: from 1.7 % (an H100 with a model of 32B) to 6 % were published, see rig.Presets
 	leastPace     = 0.1  // ms
 	leastAnswer   = 16   // tokens that an answer must have to say something
 	mostPrompts   = 0.1  // share of its time that may have gone into prompts: how long those took is known by about

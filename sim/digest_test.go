@@ -17,8 +17,13 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/rig"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
+
+var rewrite = flag.Bool("rewrite", false, "write the digests anew; read the diff before you commit")
 
 // TestDigests plays the scenarios, cells of traces and cells of split requests, and compares what came of each with one
 // line of testdata/digests: a few figures to read, and a hash of everything that was decided, predicted and measured.
@@ -32,7 +37,7 @@ func TestDigests(t *testing.T) {
 	}
 	path := filepath.Join("testdata", "digests")
 	got := strings.Join(lines, "\n") + "\n"
-	if flag.Lookup("rewrite").Value.String() == "true" {
+	if *rewrite {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +90,7 @@ func digestCells(t *testing.T) []digestCell {
 			}
 		}})
 	}
-	replay := func(name string, r sim.Replay) {
+	replay := func(name string, r simdrive.Replay) {
 		cells = append(cells, digestCell{name, func(t *testing.T, d *digest) { d.replay(t, &r) }})
 	}
 	for _, name := range []string{"mooncake_conversation", "mooncake_synthetic", "coding_agent"} {
@@ -100,7 +105,7 @@ func digestCells(t *testing.T) []digestCell {
 	}
 	drawn := drawnTrace(t)
 	outages := digestReplay(t, drawn, digestFleet("mixed4"), "least_ttft")
-	outages.Fleet.Endpoints[1].Outages = []sim.Outage{{At: 20 * time.Second, For: 10 * time.Second}}
+	outages.Fleet.Endpoints[1].Outages = []rig.Outage{{At: 20 * time.Second, For: 10 * time.Second}}
 	outages.Fleet.Endpoints[2].Start = 15 * time.Second
 	replay("drawn/outage", outages)
 	ids := digestReplay(t, drawn, digestFleet("mixed4"), "session")
@@ -110,67 +115,67 @@ func digestCells(t *testing.T) []digestCell {
 	replicas.Routers, replicas.Share, replicas.Staleness = 3, true, 50*time.Millisecond
 	replay("drawn/replicas", replicas)
 	oracle := digestReplay(t, drawn, digestFleet("mixed4"), "least_ttft")
-	oracle.Policy, oracle.PolicyName, oracle.Oracle = nil, sim.OracleName, true
+	oracle.Policy, oracle.PolicyName, oracle.Oracle = nil, simdrive.OracleName, true
 	replay("drawn/oracle", oracle)
 	for _, when := range route.Whens() {
-		split := digestReplay(t, drawn, sim.SplitFleet(2, 3, digestEngine()), "least_ttft")
+		split := digestReplay(t, drawn, rig.Split(2, 3, digestEngine()), "least_ttft")
 		if when == route.WhenFree {
 			split.Fleet = digestFleet("even8")
 		}
 		split.Disaggregation = route.Disaggregation{When: when, Threshold: 3000}
 		replay("split/"+string(when), split)
 		split.Fleet.Endpoints = slices.Clone(split.Fleet.Endpoints)
-		split.Fleet.Endpoints[1].Outages = []sim.Outage{{At: 20 * time.Second, For: 5 * time.Second}, {At: 60 * time.Second, For: time.Second}}
+		split.Fleet.Endpoints[1].Outages = []rig.Outage{{At: 20 * time.Second, For: 5 * time.Second}, {At: 60 * time.Second, For: time.Second}}
 		replay("split/"+string(when)+"/outage", split)
 	}
 	return cells
 }
 
 // digestEngine has a cache that evicts and few slots, so that more of the router is used.
-func digestEngine() sim.Config {
-	c := sim.DefaultConfig()
+func digestEngine() engine.Config {
+	c := engine.DefaultConfig()
 	c.BlockTokens, c.CacheTokens, c.QueueLimit, c.Jitter = 64, 128_000, 40, 0.05
 	return c
 }
 
-func digestFleet(name string) sim.Fleet {
+func digestFleet(name string) rig.Fleet {
 	if name == "even8" {
-		return sim.EvenFleet(8, digestEngine())
+		return rig.Even(8, digestEngine())
 	}
 	c := digestEngine()
 	c.HostCacheTokens, c.HostTokensPerSecond = 256_000, 60_000
-	return sim.MixedFleet(4, c)
+	return rig.Mixed(4, c)
 }
 
-func digestReplay(t *testing.T, trace *sim.Trace, fleet sim.Fleet, by string) sim.Replay {
+func digestReplay(t *testing.T, trace *simtrace.Trace, fleet rig.Fleet, by string) simdrive.Replay {
 	t.Helper()
 	c := policy.Config{Name: by}.WithDefaults()
 	newPolicy, err := policy.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sim.Replay{
+	return simdrive.Replay{
 		Trace: trace, Fleet: fleet, Policy: newPolicy, PolicyName: by, Queue: policy.Queue(c), Content: true, Load: 0.9, MaxDelay: time.Minute, Seed: 3,
 	}
 }
 
-func excerpt(t *testing.T, name string) *sim.Trace {
+func excerpt(t *testing.T, name string) *simtrace.Trace {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "traces", name+".jsonl"))
+	f, err := os.Open(filepath.Join("trace", "testdata", "traces", name+".jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	trace, err := sim.ReadTrace(name, f, sim.FormatAuto)
+	trace, err := simtrace.Read(name, f, simtrace.FormatAuto)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return trace
 }
 
-func drawnTrace(t *testing.T) *sim.Trace {
+func drawnTrace(t *testing.T) *simtrace.Trace {
 	t.Helper()
-	g, err := sim.ParseGenerator([]string{"conversations=150", "turns=3", "prefixes=5", "tenants=2", "long=0.1", "burst=3", "flood=20", "think=4s"})
+	g, err := simtrace.ParseGenerator([]string{"conversations=150", "turns=3", "prefixes=5", "tenants=2", "long=0.1", "burst=3", "flood=20", "think=4s"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,13 +282,13 @@ func (d *digest) count(failed bool, prompt, found int, ttft time.Duration) {
 	d.prompt, d.found, d.ttft = d.prompt+prompt, d.found+found, append(d.ttft, ttft)
 }
 
-func (d *digest) turnout(x *sim.Turnout) {
+func (d *digest) turnout(x *simdrive.Turnout) {
 	d.count(x.Failed, x.PromptTokens, x.CachedTokens, x.TTFT)
 	d.ints(int64(x.Conversation), int64(x.Turn), int64(x.Endpoint), x.Sent.UnixNano(), int64(x.TTFT), int64(x.Took), int64(x.CachedTokens), int64(x.OutputTokens))
 }
 
 // replay adds a replay of a trace: each turn, each call of each router, and the counters of the engines.
-func (d *digest) replay(t *testing.T, r *sim.Replay) {
+func (d *digest) replay(t *testing.T, r *simdrive.Replay) {
 	t.Helper()
 	r.Heard = d.hear
 	o, err := r.Run()

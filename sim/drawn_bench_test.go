@@ -10,16 +10,20 @@ import (
 
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	simdrive "github.com/warmpath/warmpath/sim/drive"
+	simengine "github.com/warmpath/warmpath/sim/engine"
+	simfigures "github.com/warmpath/warmpath/sim/figures"
+	"github.com/warmpath/warmpath/sim/rig"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // drawnSplit is a fleet with roles and its traffic.
 type drawnSplit struct {
 	prefill, decode int
-	traffic         sim.Generator
+	traffic         trace.Generator
 	load            float64
-	engine          sim.Config
-	transfer        sim.Transfer
+	engine          simengine.Config
+	transfer        rig.Transfer
 	seed            uint64
 }
 
@@ -27,8 +31,8 @@ type drawnSplit struct {
 func draw(seed uint64) drawnSplit {
 	rng := rand.New(rand.NewPCG(seed, 0x647261776e))
 	one := func(of ...float64) float64 { return of[rng.IntN(len(of))] }
-	preset, _ := sim.PresetNamed("reference")
-	d := drawnSplit{engine: preset.Engine, transfer: sim.DefaultTransfer(), traffic: sim.DefaultGenerator(), seed: seed}
+	preset, _ := rig.PresetNamed("reference")
+	d := drawnSplit{engine: preset.Engine, transfer: rig.DefaultTransfer(), traffic: trace.DefaultGenerator(), seed: seed}
 	fleets := [][2]int{{1, 1}, {2, 1}, {1, 2}, {2, 2}, {3, 1}, {5, 3}, {6, 2}, {4, 4}, {3, 5}, {12, 4}, {2, 6}}
 	fleet := fleets[rng.IntN(len(fleets))]
 	d.prefill, d.decode = fleet[0], fleet[1]
@@ -49,10 +53,10 @@ func draw(seed uint64) drawnSplit {
 
 // documents is the traffic mixed of docs/results-disagg.md at a load that no cell of that has.
 func documents(seed uint64) drawnSplit {
-	preset, _ := sim.PresetNamed("reference")
-	g := sim.DefaultGenerator()
+	preset, _ := rig.PresetNamed("reference")
+	g := trace.DefaultGenerator()
 	g.Conversations, g.Turns, g.System, g.Prefixes, g.User, g.Answer, g.Think, g.Long = 1500, 4, 1000, 20, 200, 400, 5*time.Second, 0.1
-	return drawnSplit{prefill: 5, decode: 3, traffic: g, load: 0.85, engine: preset.Engine, transfer: sim.DefaultTransfer(), seed: seed}
+	return drawnSplit{prefill: 5, decode: 3, traffic: g, load: 0.85, engine: preset.Engine, transfer: rig.DefaultTransfer(), seed: seed}
 }
 
 // play is the mean time to the first and the last token, in ms.
@@ -63,15 +67,15 @@ func (d *drawnSplit) play(b *testing.B, how route.Disaggregation) [2]float64 {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := sim.Replay{
-		Trace: d.traffic.Trace(d.seed), Fleet: sim.SplitFleet(d.prefill, d.decode, d.engine), Policy: place, PolicyName: policy.Default, Queue: policy.Queue(c),
+	r := simdrive.Replay{
+		Trace: d.traffic.Trace(d.seed), Fleet: rig.Split(d.prefill, d.decode, d.engine), Policy: place, PolicyName: policy.Default, Queue: policy.Queue(c),
 		Content: true, Load: d.load, Seed: d.seed, Transfer: d.transfer, Disaggregation: how,
 	}
 	o, err := r.Run()
 	if err != nil {
 		b.Fatal(fmt.Errorf("%+v: %w", *d, err))
 	}
-	f := r.Figures(o, sim.Objective{})
+	f := simfigures.Of(&r, o, simfigures.Objective{})
 	return [2]float64{f.TTFT.Mean, f.E2E.Mean}
 }
 

@@ -8,22 +8,24 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
-func drive(t testing.TB, policyName string, rates []float64, seed uint64, ids bool, w sim.Workload) []sim.Turnout {
+func drive(t testing.TB, policyName string, rates []float64, seed uint64, ids bool, w trace.Workload) []simdrive.Turnout {
 	t.Helper()
 	newPolicy, err := policy.New(policy.Config{Name: policyName}.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
 	start := time.Unix(1_000_000, 0)
-	d := sim.Drive{Router: route.New(route.Config{Policy: newPolicy, PolicyName: policyName}), Model: "m", Start: start, Seed: seed, IDs: ids}
+	d := simdrive.Drive{Router: route.New(route.Config{Policy: newPolicy, PolicyName: policyName}), Model: "m", Start: start, Seed: seed, IDs: ids}
 	declared := route.Declared{Source: "sim"}
 	for i, rate := range rates {
-		c := sim.DefaultConfig()
+		c := engine.DefaultConfig()
 		c.PrefillTokensPerSecond = rate
-		e, err := sim.NewEngine(c, seed+uint64(i))
+		e, err := engine.New(c, seed+uint64(i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +43,7 @@ func drive(t testing.TB, policyName string, rates []float64, seed uint64, ids bo
 	return turns
 }
 
-func hitRate(turns []sim.Turnout) float64 {
+func hitRate(turns []simdrive.Turnout) float64 {
 	prompt, cached := 0, 0
 	for _, x := range turns {
 		prompt, cached = prompt+x.PromptTokens, cached+x.CachedTokens
@@ -49,7 +51,7 @@ func hitRate(turns []sim.Turnout) float64 {
 	return float64(cached) / float64(prompt)
 }
 
-func mean(turns []sim.Turnout) time.Duration {
+func mean(turns []simdrive.Turnout) time.Duration {
 	var sum time.Duration
 	for _, x := range turns {
 		sum += x.TTFT
@@ -60,7 +62,7 @@ func mean(turns []sim.Turnout) time.Duration {
 // TestDrivePlaysEveryTurnOnce: all turns of all conversations are sent in order and answered in full, and the same seed gives
 // the same run.
 func TestDrivePlaysEveryTurnOnce(t *testing.T) {
-	w := sim.DefaultWorkload()
+	w := trace.DefaultWorkload()
 	turns := drive(t, "session", []float64{9000, 9000, 9000, 9000}, 1, true, w)
 	next := map[int]int{}
 	for _, x := range turns {
@@ -84,7 +86,7 @@ func TestDrivePlaysEveryTurnOnce(t *testing.T) {
 
 // TestStayingBeatsTakingTurns on the fleet of the table in docs/policies.md.
 func TestStayingBeatsTakingTurns(t *testing.T) {
-	w, rates := sim.DefaultWorkload(), []float64{9000, 9000, 9000, 9000}
+	w, rates := trace.DefaultWorkload(), []float64{9000, 9000, 9000, 9000}
 	stay, turns := drive(t, "session", rates, 1, true, w), drive(t, "round_robin", rates, 1, true, w)
 	if hitRate(stay) < hitRate(turns)+0.1 || mean(stay) > mean(turns)/2 {
 		t.Errorf("session: hit %.3f, mean %v; round robin: hit %.3f, mean %v", hitRate(stay), mean(stay), hitRate(turns), mean(turns))
@@ -94,14 +96,14 @@ func TestStayingBeatsTakingTurns(t *testing.T) {
 func BenchmarkDrive(b *testing.B) {
 	for _, name := range policy.Names() {
 		b.Run(name, func(b *testing.B) {
-			var turns []sim.Turnout
+			var turns []simdrive.Turnout
 			for b.Loop() {
-				turns = drive(b, name, []float64{9000, 9000, 9000, 9000}, 1, true, sim.DefaultWorkload())
+				turns = drive(b, name, []float64{9000, 9000, 9000, 9000}, 1, true, trace.DefaultWorkload())
 			}
 			b.ReportMetric(100*hitRate(turns), "hit-%")
 			b.ReportMetric(float64(mean(turns).Milliseconds()), "ttft-mean-ms")
-			b.ReportMetric(float64(sim.Quantile(turns, 0.9).Milliseconds()), "ttft-p90-ms")
-			b.ReportMetric(float64(sim.Quantile(turns, 0.99).Milliseconds()), "ttft-p99-ms")
+			b.ReportMetric(float64(simdrive.Quantile(turns, 0.9).Milliseconds()), "ttft-p90-ms")
+			b.ReportMetric(float64(simdrive.Quantile(turns, 0.99).Milliseconds()), "ttft-p99-ms")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

@@ -5,15 +5,18 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/sim"
+	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/rig"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
 // TestHostCacheIsLearnt: engines tell how much the memory beside their GPU holds, and not what they keep besides. That more comes back is seen, so
 // that it is soon known what is where, and conversations stay.
 func TestHostCacheIsLearnt(t *testing.T) {
-	c := sim.DefaultConfig()
+	c := engine.DefaultConfig()
 	c.BlockTokens, c.CacheTokens, c.HostCacheTokens, c.HostTokensPerSecond = 16, 60_000, 600_000, 150_000
-	g := sim.DefaultGenerator()
+	g := simtrace.DefaultGenerator()
 	g.Conversations, g.System, g.Think = 600, 500, 20*time.Second
 	trace := g.Trace(4)
 	by := policy.Config{Name: "least_ttft"}
@@ -21,7 +24,7 @@ func TestHostCacheIsLearnt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := (&sim.Replay{Trace: trace, Fleet: sim.EvenFleet(4, c), Policy: p, PolicyName: by.Name, Queue: policy.Queue(by), Content: true, Load: 0.6, Seed: 1}).Run()
+	o, err := (&simdrive.Replay{Trace: trace, Fleet: rig.Even(4, c), Policy: p, PolicyName: by.Name, Queue: policy.Queue(by), Content: true, Load: 0.6, Seed: 1}).Run()
 	if err != nil {
 		t.Fatal(err)
 	}

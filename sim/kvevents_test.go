@@ -9,7 +9,9 @@ import (
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	simdrive "github.com/warmpath/warmpath/sim/drive"
+	simengine "github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // kvTelling is how engines tell of their caches.
@@ -24,7 +26,7 @@ const kvBlockTokens = 16
 
 // kvTeller carries the events of a Drive's engines to its router, on the same virtual clock.
 type kvTeller struct {
-	*sim.Drive
+	*simdrive.Drive
 	kvTelling
 	streams []*kvstream.Stream
 	seq     []uint64
@@ -48,7 +50,7 @@ type kvDue struct {
 
 const kvTick = time.Millisecond
 
-func newKVTeller(d *sim.Drive, how kvTelling, until time.Duration) *kvTeller {
+func newKVTeller(d *simdrive.Drive, how kvTelling, until time.Duration) *kvTeller {
 	k := &kvTeller{Drive: d, kvTelling: how}
 	for i, e := range d.Engines {
 		e.Watch()
@@ -59,12 +61,12 @@ func newKVTeller(d *sim.Drive, how kvTelling, until time.Duration) *kvTeller {
 	}
 	d.Sent, d.Stepped = k.sent, k.stepped
 	for at := kvTick; at < until; at += kvTick {
-		d.Incidents = append(d.Incidents, sim.Incident{At: at, Do: k.tick})
+		d.Incidents = append(d.Incidents, simdrive.Incident{At: at, Do: k.tick})
 	}
 	return k
 }
 
-func (k *kvTeller) sent(now time.Time, lease fleet.Lease, engine int, job sim.Job) {
+func (k *kvTeller) sent(now time.Time, lease fleet.Lease, engine int, job simengine.Job) {
 	for i, h := range job.Chain {
 		k.jobs[engine][h] = kvPlace{chain: job.Chain, at: i}
 	}
@@ -160,19 +162,19 @@ func (k *kvTeller) tick(now time.Time) {
 }
 
 // kvRun plays a workload on two engines whose caches hold so many tokens. how is nil for engines that tell nothing.
-func kvRun(t *testing.T, how *kvTelling, cache int, w sim.Workload, seed uint64) (turns []sim.Turnout, evicted uint64) {
+func kvRun(t *testing.T, how *kvTelling, cache int, w trace.Workload, seed uint64) (turns []simdrive.Turnout, evicted uint64) {
 	t.Helper()
 	newPolicy, err := policy.New(policy.Config{Name: "session"}.WithDefaults()) // what is predicted is tested here, not who picks
 	if err != nil {
 		t.Fatal(err)
 	}
 	start := time.Unix(1_000_000, 0)
-	d := &sim.Drive{Router: route.New(route.Config{Policy: newPolicy, PolicyName: "session"}), Model: "m", Start: start, Seed: seed, IDs: true}
+	d := &simdrive.Drive{Router: route.New(route.Config{Policy: newPolicy, PolicyName: "session"}), Model: "m", Start: start, Seed: seed, IDs: true}
 	declared := route.Declared{Source: "sim"}
 	for i := range 2 {
-		c := sim.DefaultConfig()
+		c := simengine.DefaultConfig()
 		c.CacheTokens = cache
-		e, err := sim.NewEngine(c, seed+uint64(i))
+		e, err := simengine.New(c, seed+uint64(i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +202,7 @@ func TestEventsTellWhatIsCachedWhenBusy(t *testing.T) {
 	t.Parallel()
 	const quarter = 250 * time.Millisecond
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-	w := sim.DefaultWorkload()
+	w := trace.DefaultWorkload()
 	w.Count, w.MeanTurns, w.Think = 60, 4, 1500*time.Millisecond
 	w.SystemTokens, w.UserTokens, w.AnswerTokens = 400, 150, 30
 	for _, w.PerSecond = range []float64{8, 30, 100} {
@@ -226,7 +228,7 @@ func TestEventsTellWhatIsCachedWhenBusy(t *testing.T) {
 }
 
 // kvError is the distance between predicted and found cached tokens as a share of the prompts, over three seeds.
-func kvError(t *testing.T, how *kvTelling, w sim.Workload) float64 {
+func kvError(t *testing.T, how *kvTelling, w trace.Workload) float64 {
 	t.Helper()
 	prompt, off := 0, 0
 	for seed := range uint64(3) {

@@ -25,7 +25,10 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/session"
-	"github.com/warmpath/warmpath/sim"
+	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/rig"
+	"github.com/warmpath/warmpath/sim/text"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
 // TestLiveDecidesAsSimulated plays a trace twice: through the door that serves, the fleet behind its lock and simulated engines
@@ -48,7 +51,7 @@ func TestLiveDecidesAsSimulated(t *testing.T) {
 	} {
 		by := c.by
 		t.Run(fmt.Sprintf("%s/ids=%v/load=%v", by, c.ids, c.load), func(t *testing.T) {
-			g := sim.DefaultGenerator()
+			g := simtrace.DefaultGenerator()
 			g.Conversations, g.Think = 60, 3*time.Second
 			if c.load > 1 {
 				g.User *= 5
@@ -59,7 +62,7 @@ func TestLiveDecidesAsSimulated(t *testing.T) {
 					engines.Endpoints[i].Engine.CacheTokens *= 10
 				}
 			}
-			r := sim.Replay{
+			r := simdrive.Replay{
 				Trace: g.Trace(5), Fleet: engines, PolicyName: by, Policy: shadowPolicies(t, by)[0].New, Queue: policy.Queue(policy.Config{Name: by}),
 				Content: true, IDs: c.ids, Load: c.load, Seed: 2,
 			}
@@ -85,9 +88,9 @@ func TestLiveDecidesAsSimulated(t *testing.T) {
 }
 
 // unlike is endpoints of which no two end steps at the same moments, so that what happens has one order.
-func unlike(n int) sim.Fleet {
-	preset, _ := sim.PresetNamed("reference")
-	f := sim.EvenFleet(n, preset.Engine)
+func unlike(n int) rig.Fleet {
+	preset, _ := rig.PresetNamed("reference")
+	f := rig.Even(n, preset.Engine)
 	for i := range f.Endpoints {
 		c := &f.Endpoints[i].Engine
 		c.CacheTokens = 40_000 / 64 * 64
@@ -146,7 +149,7 @@ func compareLogs(t *testing.T, live, simulated []string) {
 // liveRun plays a replay's trace through the parts that serve.
 type liveRun struct {
 	t        *testing.T
-	replay   *sim.Replay
+	replay   *simdrive.Replay
 	requests []fleet.Request // by turn, as the door made them
 	log      decisionLog
 
@@ -161,7 +164,7 @@ type liveRun struct {
 func (l *liveRun) run(t *testing.T) {
 	l.t = t
 	r := l.replay
-	plan, err := r.Trace.Plan(r.Fleet, r.Load, r.Speed, r.Seed)
+	plan, err := r.Fleet.Plan(r.Trace, r.Load, r.Speed, r.Seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +246,7 @@ func (l *liveRun) kept(from *session.Trail) *session.Trail {
 	to.Marks, to.StrictMarks, to.Blocks = slices.Clone(from.Marks), slices.Clone(from.StrictMarks), slices.Clone(from.Blocks)
 	hashes := map[int]uint64{}
 	for i := range l.replay.Trace.Turns {
-		if n := l.replay.Trace.Turns[i].Prompt * sim.TokenBytes; n < from.Bytes {
+		if n := l.replay.Trace.Turns[i].Prompt * text.TokenBytes; n < from.Bytes {
 			hashes[n] = from.HashAt(n)
 		}
 	}

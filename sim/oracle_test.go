@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/sim"
+	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/rig"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
 // chats is a trace in Mooncake's format: 60 conversations of up to six turns, each turn two blocks longer than the one before.
-func chats(t testing.TB, seed uint64) *sim.Trace {
+func chats(t testing.TB, seed uint64) *simtrace.Trace {
 	t.Helper()
 	type line struct {
 		Timestamp float64 `json:"timestamp"`
@@ -44,7 +47,7 @@ func chats(t testing.TB, seed uint64) *sim.Trace {
 			t.Fatal(err)
 		}
 	}
-	trace, err := sim.ReadTrace("chats", strings.NewReader(text.String()), sim.FormatMooncake)
+	trace, err := simtrace.Read("chats", strings.NewReader(text.String()), simtrace.FormatMooncake)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,15 +57,15 @@ func chats(t testing.TB, seed uint64) *sim.Trace {
 // replay is the mean time to first token of a trace by a policy of that name.
 func replay(t testing.TB, name string, seed uint64) float64 {
 	t.Helper()
-	var fleet sim.Fleet
+	var fleet rig.Fleet
 	for i := range 4 {
-		c := sim.DefaultConfig()
+		c := engine.DefaultConfig()
 		if i == 3 {
 			c.PrefillTokensPerSecond /= 3
 		}
-		fleet.Endpoints = append(fleet.Endpoints, sim.FleetEndpoint{Name: string(rune('a' + i)), Engine: c})
+		fleet.Endpoints = append(fleet.Endpoints, rig.Endpoint{Name: string(rune('a' + i)), Engine: c})
 	}
-	r := sim.Replay{Trace: chats(t, seed), Fleet: fleet, PolicyName: name, Content: true, Load: 0.7, Seed: seed, Oracle: name == sim.OracleName}
+	r := simdrive.Replay{Trace: chats(t, seed), Fleet: fleet, PolicyName: name, Content: true, Load: 0.7, Seed: seed, Oracle: name == simdrive.OracleName}
 	if !r.Oracle {
 		make, err := policy.New(policy.Config{Name: name})
 		if err != nil {
@@ -95,8 +98,8 @@ func TestOracleKnowsBest(t *testing.T) {
 		}
 		return sum
 	}
-	oracle := total(sim.OracleName)
-	if again := total(sim.OracleName); again != oracle {
+	oracle := total(simdrive.OracleName)
+	if again := total(simdrive.OracleName); again != oracle {
 		t.Errorf("%v, then %v", oracle, again)
 	}
 	for _, name := range []string{"round_robin", "least_tokens", "mooncake.algorithm1", "smg.cache_aware", "lmetric"} {

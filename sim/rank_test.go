@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/sim"
+	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // rankedBy is a rank policy with options of its own; its clients send ids.
@@ -29,12 +31,12 @@ func gateless(t testing.TB) router {
 
 // ranked is a fleet of eight ranks and multi-turn traffic behind one system prompt. First turns are ten times as long as later
 // ones, as an agent's are that begins with its task and what it has read.
-func ranked(w sim.Workload) scenario {
+func ranked(w trace.Workload) scenario {
 	w.MeanTurns, w.MaxTurns, w.AnswerTokens, w.Think = 12, 24, 100, 200*time.Millisecond
 	return scenario{
 		name: "ranks", work: w,
-		fleet: fleetOf(8, func(_ int, c *sim.Config) { c.CacheTokens, c.Slots, c.StepBase = 1_000_000, 64, 20*time.Millisecond }),
-		talks: func(w sim.Workload, seed uint64) []sim.Conversation {
+		fleet: fleetOf(8, func(_ int, c *engine.Config) { c.CacheTokens, c.Slots, c.StepBase = 1_000_000, 64, 20*time.Millisecond }),
+		talks: func(w trace.Workload, seed uint64) []trace.Conversation {
 			talks := w.Conversations(seed)
 			for i := range talks {
 				talks[i].Turns[0].UserTokens *= 10
@@ -57,7 +59,7 @@ func (f *rankFigures) add(o rankFigures, runs float64) {
 	f.hit, f.rate, f.p95 = f.hit+o.hit/runs, f.rate+o.rate/runs, f.p95+time.Duration(float64(o.p95)/runs)
 }
 
-func rankFiguresOf(turns []sim.Turnout, n int) rankFigures {
+func rankFiguresOf(turns []simdrive.Turnout, n int) rankFigures {
 	counts, last := make([]float64, n), map[int]int{}
 	later, home := 0.0, 0.0
 	for _, x := range turns {
@@ -76,7 +78,7 @@ func rankFiguresOf(turns []sim.Turnout, n int) rankFigures {
 	}
 	all := sum(turns, n)
 	return rankFigures{
-		variation(counts), hi / max(lo, 1), lo * float64(n) / float64(len(turns)), home / later, all.hit, all.rate, sim.Quantile(turns, 0.95),
+		variation(counts), hi / max(lo, 1), lo * float64(n) / float64(len(turns)), home / later, all.hit, all.rate, simdrive.Quantile(turns, 0.95),
 	}
 }
 
@@ -100,7 +102,7 @@ func TestFirstTurnsSpreadOverRanks(t *testing.T) {
 		t.Skip("under the race detector so many turns take minutes, and TestScenarios runs the same code")
 	}
 	t.Parallel()
-	s := ranked(sim.Workload{Count: 900, PerSecond: 5, SystemTokens: 2000, UserTokens: 300})
+	s := ranked(trace.Workload{Count: 900, PerSecond: 5, SystemTokens: 2000, UserTokens: 300})
 	before := s.rankFigures(t, gateless(t))
 	after := s.rankFigures(t, rankedBy(t, "first turns in round robin", "rank.first_turn", nil))
 	gated := s.rankFigures(t, rankedBy(t, "gate 0.1, cap 2", "rank.kv_cache_aware", nil))
@@ -129,7 +131,7 @@ func TestGateAndCapLiftTheLeastBusyRank(t *testing.T) {
 		t.Skip("under the race detector so many turns take minutes, and TestScenarios runs the same code")
 	}
 	t.Parallel()
-	s := ranked(sim.Workload{Count: 400, PerSecond: 1, SystemTokens: 200, UserTokens: 300})
+	s := ranked(trace.Workload{Count: 400, PerSecond: 1, SystemTokens: 200, UserTokens: 300})
 	before := s.rankFigures(t, gateless(t))
 	after := s.rankFigures(t, rankedBy(t, "gate 0.1, cap 2", "rank.kv_cache_aware", nil))
 	if after.least < 10*before.least || after.least < 0.5 {

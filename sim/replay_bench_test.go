@@ -6,7 +6,10 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/sim"
+	simdrive "github.com/warmpath/warmpath/sim/drive"
+	simfigures "github.com/warmpath/warmpath/sim/figures"
+	"github.com/warmpath/warmpath/sim/rig"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
 // BenchmarkReplay replays the full traces, which the environment variable WARMPATH_TRACES says where to find, on 8 endpoints at
@@ -16,13 +19,13 @@ func BenchmarkReplay(b *testing.B) {
 	if folder == "" {
 		b.Skip("WARMPATH_TRACES does not name the folder of the full traces")
 	}
-	preset, _ := sim.PresetNamed("reference")
+	preset, _ := rig.PresetNamed("reference")
 	for _, name := range []string{"mooncake_conversation", "mooncake_synthetic", "coding_agent"} {
 		f, err := os.Open(filepath.Join(folder, name+".jsonl"))
 		if err != nil {
 			b.Fatal(err)
 		}
-		trace, err := sim.ReadTrace(name, f, sim.FormatAuto)
+		trace, err := simtrace.Read(name, f, simtrace.FormatAuto)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -35,14 +38,14 @@ func BenchmarkReplay(b *testing.B) {
 			}
 			reads := policy.ReadsContent(c)
 			b.Run(name+"/"+by, func(b *testing.B) {
-				var figures sim.Figures
+				var figures simfigures.Figures
 				for b.Loop() {
-					r := sim.Replay{Trace: trace, Fleet: sim.EvenFleet(8, preset.Engine), Policy: newPolicy, PolicyName: by, Content: reads, IDs: !reads, Load: 0.7, Seed: 1}
+					r := simdrive.Replay{Trace: trace, Fleet: rig.Even(8, preset.Engine), Policy: newPolicy, PolicyName: by, Content: reads, IDs: !reads, Load: 0.7, Seed: 1}
 					o, err := r.Run()
 					if err != nil {
 						b.Fatal(err)
 					}
-					figures = r.Figures(o, sim.Objective{})
+					figures = simfigures.Of(&r, o, simfigures.Objective{})
 				}
 				b.ReportMetric(100*figures.HitRate, "hit-%")
 				b.ReportMetric(figures.TTFT.P90, "ttft-p90-ms")

@@ -4,11 +4,12 @@ import (
 	"math"
 	"testing"
 
-	"github.com/warmpath/warmpath/sim"
+	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // firstTurnCV is the coefficient of variation of the endpoints' first turns.
-func firstTurnCV(turns []sim.Turnout, endpoints int) float64 {
+func firstTurnCV(turns []simdrive.Turnout, endpoints int) float64 {
 	counts := make([]float64, endpoints)
 	for _, x := range turns {
 		if x.Turn == 0 {
@@ -40,7 +41,7 @@ func TestRivalsAsMeasured(t *testing.T) {
 	for _, tt := range tests {
 		var hit, mean, p90, cv float64
 		for seed := uint64(1); seed <= 3; seed++ {
-			turns := drive(t, tt.name, rates, seed, tt.ids, sim.DefaultWorkload())
+			turns := drive(t, tt.name, rates, seed, tt.ids, trace.DefaultWorkload())
 			f := sum(turns, len(rates))
 			hit, mean, p90, cv = hit+f.hit/3, mean+f.mean/3, p90+f.p90/3, cv+firstTurnCV(turns, 4)/3
 		}

@@ -8,30 +8,33 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/sim"
+	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/rig"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
 // TestRoutersThatHearAtOnceAreOne: a policy that goes by the router's books and beliefs alone places every turn the same under four
 // routers that hear of each other at once as under one.
 func TestRoutersThatHearAtOnceAreOne(t *testing.T) {
-	f, err := os.Open(filepath.Join("testdata", "traces", "mooncake_conversation.jsonl"))
+	f, err := os.Open(filepath.Join("trace", "testdata", "traces", "mooncake_conversation.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	trace, err := sim.ReadTrace("t", f, sim.FormatAuto)
+	trace, err := simtrace.Read("t", f, simtrace.FormatAuto)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := sim.DefaultConfig()
+	c := engine.DefaultConfig()
 	c.BlockTokens, c.CacheTokens = 64, 640_000
 	for _, name := range []string{"lmetric", "dynamo.kv"} {
-		run := func(routers int) []sim.Played {
+		run := func(routers int) []simdrive.Played {
 			p, err := policy.New(policy.Config{Name: name})
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := sim.Replay{Trace: trace, Fleet: sim.MixedFleet(4, c), Policy: p, PolicyName: name, Content: true, Load: 0.8, Seed: 3, Routers: routers, Share: true}
+			r := simdrive.Replay{Trace: trace, Fleet: rig.Mixed(4, c), Policy: p, PolicyName: name, Content: true, Load: 0.8, Seed: 3, Routers: routers, Share: true}
 			o, err := r.Run()
 			if err != nil {
 				t.Fatal(err)
@@ -53,10 +56,10 @@ func TestRoutersThatHearAtOnceAreOne(t *testing.T) {
 // TestRoutersWithQueuesGoOn: what stands in the line of one of several routers is sent although its engine's work is that of others, whether they
 // hear of each other or not.
 func TestRoutersWithQueuesGoOn(t *testing.T) {
-	g := sim.DefaultGenerator()
+	g := simtrace.DefaultGenerator()
 	g.Conversations = 200
-	fleet := sim.MixedFleet(3, sim.DefaultConfig())
-	fleet.Endpoints[1].Outages = []sim.Outage{{At: 20 * time.Second, For: 10 * time.Second}}
+	fleet := rig.Mixed(3, engine.DefaultConfig())
+	fleet.Endpoints[1].Outages = []rig.Outage{{At: 20 * time.Second, For: 10 * time.Second}}
 	for _, share := range []bool{false, true} {
 		for _, staleness := range []time.Duration{0, 50 * time.Millisecond, 5 * time.Second} {
 			by := policy.Config{Name: "least_ttft"}
@@ -64,7 +67,7 @@ func TestRoutersWithQueuesGoOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := sim.Replay{
+			r := simdrive.Replay{
 				Trace: g.Trace(2), Fleet: fleet, Policy: p, PolicyName: by.Name, Queue: policy.Queue(by), Content: true, Load: 1.1,
 				Routers: 3, Share: share, Staleness: staleness,
 			}

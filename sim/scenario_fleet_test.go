@@ -11,22 +11,24 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // scenario is a fleet and what it has to serve.
 type scenario struct {
 	name   string
-	fleet  []sim.Config
+	fleet  []engine.Config
 	joins  int           // so many endpoints, the last ones, join
 	joinAt time.Duration // then
 	clears time.Duration // when the first engine restarts unseen; 0 for never
-	work   sim.Workload
-	whole  float64                                              // share of answers that are not streamed
-	talks  func(w sim.Workload, seed uint64) []sim.Conversation // nil for those that the workload draws
+	work   trace.Workload
+	whole  float64                                                  // share of answers that are not streamed
+	talks  func(w trace.Workload, seed uint64) []trace.Conversation // nil for those that the workload draws
 }
 
-func (s *scenario) conversations(seed uint64) []sim.Conversation {
+func (s *scenario) conversations(seed uint64) []trace.Conversation {
 	if s.talks != nil {
 		return s.talks(s.work, seed)
 	}
@@ -63,7 +65,7 @@ func rivals(t testing.TB) []router {
 func ours(t testing.TB) router { return byName(t, "least_ttft", false) }
 
 // report is what an engine of the fleet tells a probe.
-func report(c sim.Config) fleet.Report {
+func report(c engine.Config) fleet.Report {
 	return fleet.Report{
 		Healthy: true, Models: []fleet.Model{{ID: "m"}},
 		CacheTokens: int64(c.CacheTokens), Slots: c.Slots, BlockTokens: c.BlockTokens,
@@ -73,22 +75,22 @@ func report(c sim.Config) fleet.Report {
 var start = time.Unix(1_000_000, 0)
 
 // run plays the scenario.
-func (s *scenario) run(t testing.TB, by router, seed uint64) []sim.Turnout {
+func (s *scenario) run(t testing.TB, by router, seed uint64) []simdrive.Turnout {
 	t.Helper()
 	_, turns := s.play(t, by, seed)
 	return turns
 }
 
 // play is run, and returns the router and its engines too, as they are at the end.
-func (s *scenario) play(t testing.TB, by router, seed uint64, heard ...func(*route.Entry)) (*sim.Drive, []sim.Turnout) {
+func (s *scenario) play(t testing.TB, by router, seed uint64, heard ...func(*route.Entry)) (*simdrive.Drive, []simdrive.Turnout) {
 	t.Helper()
-	d := sim.Drive{Router: route.New(route.Config{Policy: by.make, PolicyName: by.name, Queue: policy.Queue(policy.Config{Name: by.name})}), Model: "m", Start: start, Seed: seed, IDs: by.ids, Whole: s.whole}
+	d := simdrive.Drive{Router: route.New(route.Config{Policy: by.make, PolicyName: by.name, Queue: policy.Queue(policy.Config{Name: by.name})}), Model: "m", Start: start, Seed: seed, IDs: by.ids, Whole: s.whole}
 	if len(heard) > 0 {
 		d.Heard = heard[0]
 	}
 	var specs []fleet.Endpoint
 	for i, c := range s.fleet {
-		e, err := sim.NewEngine(c, seed+uint64(i))
+		e, err := engine.New(c, seed+uint64(i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,10 +106,10 @@ func (s *scenario) play(t testing.TB, by router, seed uint64, heard ...func(*rou
 	}
 	declare(start, len(specs)-s.joins)
 	if s.joins > 0 {
-		d.Incidents = append(d.Incidents, sim.Incident{At: s.joinAt, Do: func(now time.Time) { declare(now, len(specs)) }})
+		d.Incidents = append(d.Incidents, simdrive.Incident{At: s.joinAt, Do: func(now time.Time) { declare(now, len(specs)) }})
 	}
 	if s.clears > 0 {
-		d.Incidents = append(d.Incidents, sim.Incident{At: s.clears, Do: func(now time.Time) { d.Restart(now, 0) }})
+		d.Incidents = append(d.Incidents, simdrive.Incident{At: s.clears, Do: func(now time.Time) { d.Restart(now, 0) }})
 	}
 	turns := d.Play(s.work, s.conversations(seed))
 	if st := d.Router.Stats(); st.Leases != 0 || st.DoubleFinished != 0 {
@@ -125,7 +127,7 @@ type figures struct {
 	failed                   int
 }
 
-func sum(turns []sim.Turnout, endpoints int) figures {
+func sum(turns []simdrive.Turnout, endpoints int) figures {
 	var f figures
 	first := make([]float64, endpoints)
 	prompt, cached, answer := 0, 0, 0
@@ -153,7 +155,7 @@ func sum(turns []sim.Turnout, endpoints int) figures {
 	n := float64(len(turns) - f.failed)
 	f.hit, f.mean, f.good = float64(cached)/float64(prompt), f.mean/n, f.good/float64(len(turns))
 	f.rate = float64(answer) / end.Sub(begin).Seconds()
-	ms := func(q float64) float64 { return sim.Quantile(turns, q).Seconds() * 1000 }
+	ms := func(q float64) float64 { return simdrive.Quantile(turns, q).Seconds() * 1000 }
 	f.p50, f.p90, f.p99 = ms(0.5), ms(0.9), ms(0.99)
 	f.cv = variation(first)
 	return f
@@ -172,9 +174,9 @@ func variation(xs []float64) float64 {
 }
 
 // pooled are the figures of several seeds' turns taken together; the variation of first turns is the mean of theirs.
-func (s *scenario) pooled(t testing.TB, by router, seeds ...uint64) (figures, []sim.Turnout) {
+func (s *scenario) pooled(t testing.TB, by router, seeds ...uint64) (figures, []simdrive.Turnout) {
 	t.Helper()
-	var all []sim.Turnout
+	var all []simdrive.Turnout
 	cv, rate := 0.0, 0.0
 	for _, seed := range seeds {
 		turns := s.run(t, by, seed)
@@ -187,10 +189,10 @@ func (s *scenario) pooled(t testing.TB, by router, seeds ...uint64) (figures, []
 	return f, all
 }
 
-func fleetOf(n int, change func(i int, c *sim.Config)) []sim.Config {
-	fleet := make([]sim.Config, n)
+func fleetOf(n int, change func(i int, c *engine.Config)) []engine.Config {
+	fleet := make([]engine.Config, n)
 	for i := range fleet {
-		fleet[i] = sim.DefaultConfig()
+		fleet[i] = engine.DefaultConfig()
 		if change != nil {
 			change(i, &fleet[i])
 		}
@@ -198,7 +200,7 @@ func fleetOf(n int, change func(i int, c *sim.Config)) []sim.Config {
 	return fleet
 }
 
-func inOrder(talks []sim.Conversation) []sim.Conversation {
-	slices.SortStableFunc(talks, func(a, b sim.Conversation) int { return int(a.Start - b.Start) })
+func inOrder(talks []trace.Conversation) []trace.Conversation {
+	slices.SortStableFunc(talks, func(a, b trace.Conversation) int { return int(a.Start - b.Start) })
 	return talks
 }

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 var seeds = []uint64{1, 2, 3}
@@ -24,8 +26,8 @@ func (s *scenario) seeds() []uint64 {
 
 // scenarios are the rows of docs/scenarios.md.
 func scenarios() []scenario {
-	work := func(change func(w *sim.Workload)) sim.Workload {
-		w := sim.DefaultWorkload()
+	work := func(change func(w *trace.Workload)) trace.Workload {
+		w := trace.DefaultWorkload()
 		if change != nil {
 			change(&w)
 		}
@@ -34,49 +36,49 @@ func scenarios() []scenario {
 	four := fleetOf(4, nil)
 	return []scenario{
 		{name: "table", fleet: four, work: work(nil)},
-		{name: "uneven", fleet: fleetOf(4, func(i int, c *sim.Config) {
+		{name: "uneven", fleet: fleetOf(4, func(i int, c *engine.Config) {
 			c.PrefillTokensPerSecond = 12_000
 			if i == 3 {
 				c.PrefillTokensPerSecond = 4_000
 			}
 		}), work: work(nil)},
-		{name: "flood", fleet: four, work: work(func(w *sim.Workload) { w.PerSecond = 3; w.Count = 120 }), talks: flood},
-		{name: "small_cache", fleet: fleetOf(4, func(_ int, c *sim.Config) { c.CacheTokens = 16_000 }), work: work(func(w *sim.Workload) {
+		{name: "flood", fleet: four, work: work(func(w *trace.Workload) { w.PerSecond = 3; w.Count = 120 }), talks: flood},
+		{name: "small_cache", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 16_000 }), work: work(func(w *trace.Workload) {
 			w.Count, w.PerSecond, w.Think = 400, 2, 60*time.Second
 		})},
-		{name: "hot_prefix", fleet: four, work: work(func(w *sim.Workload) { w.SystemTokens = 20_000 })},
+		{name: "hot_prefix", fleet: four, work: work(func(w *trace.Workload) { w.SystemTokens = 20_000 })},
 		{name: "join", fleet: four, joins: 2, joinAt: 15 * time.Second, work: work(nil)},
-		{name: "bursts", fleet: four, work: work(func(w *sim.Workload) { w.Count, w.PerSecond = 60, 2 }), talks: bursts},
-		{name: "short", fleet: four, work: sim.Workload{
+		{name: "bursts", fleet: four, work: work(func(w *trace.Workload) { w.Count, w.PerSecond = 60, 2 }), talks: bursts},
+		{name: "short", fleet: four, work: trace.Workload{
 			Count: 1000, PerSecond: 60, SystemTokens: 64, MaxTurns: 1, UserTokens: 200, AnswerTokens: 30,
 		}},
-		{name: "long", fleet: fleetOf(4, func(_ int, c *sim.Config) { c.CacheTokens = 600_000 }), work: work(func(w *sim.Workload) {
+		{name: "long", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 600_000 }), work: work(func(w *trace.Workload) {
 			w.Count, w.PerSecond, w.MeanTurns, w.UserTokens, w.Think = 28, 0.25, 3, 400, 4*time.Second
 		}), talks: long},
-		{name: "chat", fleet: four, work: sim.Workload{
+		{name: "chat", fleet: four, work: trace.Workload{
 			Count: 600, PerSecond: 10, SystemTokens: 1200, MeanTurns: 6, MaxTurns: 30, UserTokens: 60, AnswerTokens: 250, Think: 4 * time.Second,
 		}},
-		{name: "agents", fleet: fleetOf(8, nil), work: sim.Workload{
+		{name: "agents", fleet: fleetOf(8, nil), work: trace.Workload{
 			Count: 60, PerSecond: 1, SystemTokens: 9000, MeanTurns: 30, MaxTurns: 60, UserTokens: 1200, AnswerTokens: 100, Think: 100 * time.Millisecond,
 		}},
-		{name: "full_caches", fleet: fleetOf(4, func(_ int, c *sim.Config) { c.CacheTokens = 12_000 }), work: sim.Workload{
+		{name: "full_caches", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 12_000 }), work: trace.Workload{
 			Count: 300, PerSecond: 3, SystemTokens: 500, MeanTurns: 4, MaxTurns: 10, UserTokens: 500, AnswerTokens: 60, Think: 2 * time.Second,
 		}},
-		{name: "templates", fleet: fleetOf(8, func(_ int, c *sim.Config) { c.CacheTokens = 60_000 }), work: sim.Workload{
+		{name: "templates", fleet: fleetOf(8, func(_ int, c *engine.Config) { c.CacheTokens = 60_000 }), work: trace.Workload{
 			Count: 2500, PerSecond: 40, MaxTurns: 1, UserTokens: 300, AnswerTokens: 40,
 		}, talks: beginning(64, 0, 5000)},
-		{name: "tenants", fleet: fleetOf(4, func(_ int, c *sim.Config) { c.CacheTokens = 80_000 }), work: work(nil), talks: beginning(20, 0.7, 6000)},
+		{name: "tenants", fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = 80_000 }), work: work(nil), talks: beginning(20, 0.7, 6000)},
 		{name: "restart", fleet: four, clears: 20 * time.Second, work: work(nil)},
-		{name: "low_load", fleet: four, work: work(func(w *sim.Workload) { w.PerSecond, w.Count = 2, 100 })},
-		{name: "overload", fleet: four, work: work(func(w *sim.Workload) { w.PerSecond, w.Count = 20, 350 })},
+		{name: "low_load", fleet: four, work: work(func(w *trace.Workload) { w.PerSecond, w.Count = 2, 100 })},
+		{name: "overload", fleet: four, work: work(func(w *trace.Workload) { w.PerSecond, w.Count = 20, 350 })},
 	}
 }
 
 // flood adds to the workload a conversation with a long history of which 60 branches are sent within a tenth of a second each,
 // and one that sends large turns back to back.
-func flood(w sim.Workload, seed uint64) []sim.Conversation {
+func flood(w trace.Workload, seed uint64) []trace.Conversation {
 	talks := w.Conversations(seed)
-	root := sim.Conversation{Start: 5 * time.Second, System: seed + 1<<40, Seed: seed + 1<<40, SystemTokens: 10_000, Turns: []sim.Turn{{UserTokens: 2000, AnswerTokens: 50}}}
+	root := trace.Conversation{Start: 5 * time.Second, System: seed + 1<<40, Seed: seed + 1<<40, SystemTokens: 10_000, Turns: []trace.Exchange{{UserTokens: 2000, AnswerTokens: 50}}}
 	root.ID = "flood"
 	talks = append(talks, root)
 	for i := range 60 {
@@ -85,20 +87,20 @@ func flood(w sim.Workload, seed uint64) []sim.Conversation {
 		branch.SystemTokens, branch.Seed = 12_000, root.Seed+uint64(i)+1
 		talks = append(talks, branch)
 	}
-	busy := sim.Conversation{Start: 10 * time.Second, System: talks[0].System, Seed: seed + 1<<41}
+	busy := trace.Conversation{Start: 10 * time.Second, System: talks[0].System, Seed: seed + 1<<41}
 	for range 20 {
-		busy.Turns = append(busy.Turns, sim.Turn{UserTokens: 4000, AnswerTokens: 20})
+		busy.Turns = append(busy.Turns, trace.Exchange{UserTokens: 4000, AnswerTokens: 20})
 	}
 	return inOrder(append(talks, busy))
 }
 
 // bursts adds to the workload 8 bursts of 50 prompts of 4,000 tokens each that are the same to the last byte.
-func bursts(w sim.Workload, seed uint64) []sim.Conversation {
+func bursts(w trace.Workload, seed uint64) []trace.Conversation {
 	talks := w.Conversations(seed)
 	for b := range 8 {
 		for range 50 {
-			c := sim.Conversation{Start: time.Duration(2+4*b) * time.Second, System: talks[0].System, Seed: seed + uint64(b+1)<<40}
-			c.Turns = []sim.Turn{{UserTokens: 2000, AnswerTokens: 30}}
+			c := trace.Conversation{Start: time.Duration(2+4*b) * time.Second, System: talks[0].System, Seed: seed + uint64(b+1)<<40}
+			c.Turns = []trace.Exchange{{UserTokens: 2000, AnswerTokens: 30}}
 			talks = append(talks, c)
 		}
 	}
@@ -107,8 +109,8 @@ func bursts(w sim.Workload, seed uint64) []sim.Conversation {
 
 // beginning has each conversation begin with one of n texts, of which the k-th is wanted k^-skew times as often as the first. They have tokens on
 // average, and half more or fewer.
-func beginning(n int, skew float64, tokens int) func(sim.Workload, uint64) []sim.Conversation {
-	return func(w sim.Workload, seed uint64) []sim.Conversation {
+func beginning(n int, skew float64, tokens int) func(trace.Workload, uint64) []trace.Conversation {
+	return func(w trace.Workload, seed uint64) []trace.Conversation {
 		talks, rng := w.Conversations(seed), rand.New(rand.NewPCG(seed, 77))
 		upTo, sum := make([]float64, n), 0.0
 		for k := range upTo {
@@ -125,7 +127,7 @@ func beginning(n int, skew float64, tokens int) func(sim.Workload, uint64) []sim
 }
 
 // long has first turns of 50,000 to 100,000 tokens.
-func long(w sim.Workload, seed uint64) []sim.Conversation {
+func long(w trace.Workload, seed uint64) []trace.Conversation {
 	talks := w.Conversations(seed)
 	for i := range talks {
 		talks[i].Turns[0].UserTokens = 50_000 + int(talks[i].Seed%50_000)
@@ -222,8 +224,8 @@ func TestRestartIsNoticed(t *testing.T) {
 }
 
 // byEnd are turns in the order in which their answers ended.
-func byEnd(turns []sim.Turnout) []sim.Turnout {
-	slices.SortStableFunc(turns, func(a, b sim.Turnout) int { return a.Sent.Add(a.Took).Compare(b.Sent.Add(b.Took)) })
+func byEnd(turns []simdrive.Turnout) []simdrive.Turnout {
+	slices.SortStableFunc(turns, func(a, b simdrive.Turnout) int { return a.Sent.Add(a.Took).Compare(b.Sent.Add(b.Took)) })
 	return turns
 }
 
@@ -232,9 +234,9 @@ func byEnd(turns []sim.Turnout) []sim.Turnout {
 func TestPrediction(t *testing.T) {
 	t.Parallel()
 	for _, tokens := range []int{16_000, 24_000, 40_000, 60_000, 120_000} {
-		w := sim.DefaultWorkload()
+		w := trace.DefaultWorkload()
 		w.Count, w.PerSecond, w.Think = 300, 2, 20*time.Second
-		s := scenario{name: fmt.Sprint(tokens, " tokens"), fleet: fleetOf(4, func(_ int, c *sim.Config) { c.CacheTokens = tokens }), work: w}
+		s := scenario{name: fmt.Sprint(tokens, " tokens"), fleet: fleetOf(4, func(_ int, c *engine.Config) { c.CacheTokens = tokens }), work: w}
 		for _, seed := range seeds {
 			turns := s.run(t, ours(t), seed)
 			wrong := 0.0

@@ -5,14 +5,17 @@ import (
 
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	simdrive "github.com/warmpath/warmpath/sim/drive"
+	simfigures "github.com/warmpath/warmpath/sim/figures"
+	"github.com/warmpath/warmpath/sim/rig"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // shadowed is a replay with shadows beside it.
 type shadowed struct {
-	replay  sim.Replay
+	replay  simdrive.Replay
 	shadows *route.Shadows
-	figures sim.Figures
+	figures simfigures.Figures
 }
 
 func shadowPolicies(t testing.TB, names ...string) []route.ShadowPolicy {
@@ -30,16 +33,16 @@ func shadowPolicies(t testing.TB, names ...string) []route.ShadowPolicy {
 
 func playShadowed(t testing.TB, acting string, shadows ...string) *shadowed {
 	t.Helper()
-	g := sim.DefaultGenerator()
+	g := trace.DefaultGenerator()
 	g.Conversations = 300
-	preset, _ := sim.PresetNamed("reference")
+	preset, _ := rig.PresetNamed("reference")
 	s := &shadowed{}
 	s.shadows = route.NewShadows(route.ShadowsConfig{
 		Acting: acting, Policies: shadowPolicies(t, shadows...),
 		Estimator: func() route.Estimator { return policy.NewEstimator(policy.Config{}) },
 	})
-	s.replay = sim.Replay{
-		Trace: g.Trace(3), Fleet: sim.EvenFleet(6, preset.Engine), Policy: shadowPolicies(t, acting)[0].New, PolicyName: acting,
+	s.replay = simdrive.Replay{
+		Trace: g.Trace(3), Fleet: rig.Even(6, preset.Engine), Policy: shadowPolicies(t, acting)[0].New, PolicyName: acting,
 		Content: true, IDs: true, Load: 0.7, Seed: 1,
 	}
 	sighting := new(route.Sighting)
@@ -56,7 +59,7 @@ func playShadowed(t testing.TB, acting string, shadows ...string) *shadowed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.figures = s.replay.Figures(o, sim.Objective{})
+	s.figures = simfigures.Of(&s.replay, o, simfigures.Objective{})
 	return s
 }
 
@@ -77,7 +80,7 @@ func TestShadowOfTheActingPolicyNeverDiffers(t *testing.T) {
 // TestShadowsTellWhatWouldHaveBeen: whichever policy decides, the worlds of the others come out as replays in which those decide.
 func TestShadowsTellWhatWouldHaveBeen(t *testing.T) {
 	names := []string{"round_robin", "consistent_hash", "session", "least_ttft"} // from the worst to the best
-	var real []sim.Figures
+	var real []simfigures.Figures
 	var told []route.ShadowReport
 	for _, acting := range names {
 		s := playShadowed(t, acting, names...)

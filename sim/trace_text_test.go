@@ -3,20 +3,21 @@ package sim_test
 import (
 	"testing"
 
-	"github.com/warmpath/warmpath/sim"
+	simtext "github.com/warmpath/warmpath/sim/text"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
 // TestTextSharesWhatTheTraceSays: the texts of a conversation begin alike as far as its prompts do, others' as far as the system
 // prompt, and each has the length that the trace says.
 func TestTextSharesWhatTheTraceSays(t *testing.T) {
-	g := sim.DefaultGenerator()
+	g := simtrace.DefaultGenerator()
 	g.Conversations, g.System = 20, 100
 	trace := g.Trace(1)
 	last := map[int]string{}
 	for i, turn := range trace.Turns {
 		text := trace.Text(i)
-		if len(text) != turn.Prompt*sim.TokenBytes {
-			t.Fatalf("turn %d has %d bytes of text, want %d tokens of %d", i, len(text), turn.Prompt, sim.TokenBytes)
+		if len(text) != turn.Prompt*simtext.TokenBytes {
+			t.Fatalf("turn %d has %d bytes of text, want %d tokens of %d", i, len(text), turn.Prompt, simtext.TokenBytes)
 		}
 		if text != trace.Text(i) {
 			t.Fatalf("turn %d has two texts", i)
@@ -25,7 +26,7 @@ func TestTextSharesWhatTheTraceSays(t *testing.T) {
 			t.Fatalf("turn %d does not go on from the turn before", i)
 		}
 		for session, other := range last {
-			if n := alike(text, other); session != turn.Session && n/sim.TokenBytes != g.System {
+			if n := alike(text, other); session != turn.Session && n/simtext.TokenBytes != g.System {
 				t.Fatalf("turn %d of session %d shares %d bytes with session %d, want %d tokens", i, turn.Session, n, session, g.System)
 			}
 		}

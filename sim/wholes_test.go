@@ -5,18 +5,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // wholeScenarios are all of them, and two in which little but answers tells how quick an engine is: prompts that no cache holds on a mixed fleet,
 // and long ones with long answers.
 func wholeScenarios() []scenario {
-	return append(scenarios(), scenario{name: "documents", fleet: fleetOf(4, func(i int, c *sim.Config) {
+	return append(scenarios(), scenario{name: "documents", fleet: fleetOf(4, func(i int, c *engine.Config) {
 		if i == 3 {
 			c.PrefillTokensPerSecond = 3_000
 		}
-	}), work: sim.Workload{Count: 600, PerSecond: 5, SystemTokens: 300, MaxTurns: 1, UserTokens: 3000, AnswerTokens: 40}},
-		scenario{name: "essays", fleet: fleetOf(6, nil), work: sim.Workload{
+	}), work: trace.Workload{Count: 600, PerSecond: 5, SystemTokens: 300, MaxTurns: 1, UserTokens: 3000, AnswerTokens: 40}},
+		scenario{name: "essays", fleet: fleetOf(6, nil), work: trace.Workload{
 			Count: 500, PerSecond: 2.5, SystemTokens: 100, MaxTurns: 1, UserTokens: 12_000, AnswerTokens: 300,
 		}})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/play"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // benchOptions are the flags of bench.
@@ -26,11 +26,11 @@ type benchOptions struct {
 	timeout  time.Duration
 	seed     uint64
 	json     bool
-	work     sim.Workload
+	work     trace.Workload
 }
 
 func benchCommand(e env) *cobra.Command {
-	o := benchOptions{work: sim.DefaultWorkload(), sessions: string(play.Adopt), streamed: 1, timeout: 10 * time.Minute}
+	o := benchOptions{work: trace.DefaultWorkload(), sessions: string(play.Adopt), streamed: 1, timeout: 10 * time.Minute}
 	c := &cobra.Command{
 		Use:   "bench --url URL",
 		Short: "Play conversations against any OpenAI address and measure it from outside",

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/calibrate"
+	simrig "github.com/warmpath/warmpath/sim/rig"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
 // TestCompareWithEngines does the same against real engines at the addresses in WARMPATH_COMPARE_ENGINES (comma-separated), idle, that
@@ -29,7 +31,7 @@ func TestCompareWithEngines(t *testing.T) {
 	for round := range comparedRounds {
 		c := &compared{trace: talks(uint64(31 + round)), fleet: fleet, load: 0.2}
 		var err error
-		if c.plan, err = c.trace.Plan(c.fleet, c.load, 0, 1); err != nil {
+		if c.plan, err = c.fleet.Plan(c.trace, c.load, 0, 1); err != nil {
 			t.Fatal(err)
 		}
 		for i, by := range policies {
@@ -91,17 +93,17 @@ func difference(a, b []float64) (by float64, sure bool) {
 }
 
 // talks is what is played.
-func talks(seed uint64) *sim.Trace {
-	g := sim.DefaultGenerator()
+func talks(seed uint64) *simtrace.Trace {
+	g := simtrace.DefaultGenerator()
 	g.Conversations, g.Turns, g.System, g.User, g.Answer, g.Think = 20, 4, 400, 200, 4, time.Second
 	return g.Trace(seed)
 }
 
 // fitted finds how fast engines are, all of them at work as they will be: on a machine that they share one alone is faster. Tokens are those of
 // traces, four bytes, whatever the engine's tokenizer makes of them.
-func fitted(t *testing.T, urls []string, model string) sim.Fleet {
+func fitted(t *testing.T, urls []string, model string) simrig.Fleet {
 	t.Helper()
-	c := &compared{trace: talks(22), plan: sim.Plan{Stretch: 1}}
+	c := &compared{trace: talks(22), plan: simtrace.Plan{Stretch: 1}}
 	for i := range c.trace.Sessions {
 		c.plan.Arrivals = append(c.plan.Arrivals, time.Duration(i)*time.Second)
 	}
@@ -114,7 +116,7 @@ func fitted(t *testing.T, urls []string, model string) sim.Fleet {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	recording, err := sim.ReadRecording(file, in)
+	recording, err := simtrace.ReadRecording(file, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,12 +128,12 @@ func fitted(t *testing.T, urls []string, model string) sim.Fleet {
 		tokens += c.trace.Turns[i].Prompt
 	}
 	ratio := float64(real) / float64(tokens)
-	preset, _ := sim.PresetNamed("reference")
-	fits := recording.Fit(preset.Engine)
+	preset, _ := simrig.PresetNamed("reference")
+	fits := calibrate.Fit(recording, preset.Engine)
 	if len(fits) != len(urls) {
 		t.Fatalf("%d of %d engines were recorded", len(fits), len(urls))
 	}
-	fleet := sim.EvenFleet(len(urls), preset.Engine)
+	fleet := simrig.Even(len(urls), preset.Engine)
 	for i, f := range fits {
 		e := f.Engine
 		t.Logf("%s: %.0f tokens/s, a step takes %v and %v for each sequence, first tokens %v; prefill %.0f %% off, steps %.0f %%, %v",

@@ -18,14 +18,17 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/play"
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/figures"
+	simrig "github.com/warmpath/warmpath/sim/rig"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
 // compared is a trace that is played twice, in real time through serve and in virtual time through the simulator.
 type compared struct {
-	trace *sim.Trace
-	fleet sim.Fleet
-	plan  sim.Plan
+	trace *simtrace.Trace
+	fleet simrig.Fleet
+	plan  simtrace.Plan
 	load  float64
 }
 
@@ -120,18 +123,18 @@ func ranked(policies []string, by, other []comparedFigures) []string {
 
 func newCompared(t *testing.T) *compared {
 	t.Helper()
-	g := sim.DefaultGenerator()
+	g := simtrace.DefaultGenerator()
 	g.Conversations, g.Turns, g.Think, g.Answer = 400, 3, 2*time.Second, 8
 	// Slow engines: what HTTP adds to a first token is little beside what they take.
-	preset, _ := sim.PresetNamed("reference")
+	preset, _ := simrig.PresetNamed("reference")
 	engine := preset.Engine
 	engine.CacheTokens = 200_000 / 64 * 64
-	c := &compared{trace: g.Trace(11), fleet: sim.EvenFleet(12, engine.Slower(2)), load: 0.25}
+	c := &compared{trace: g.Trace(11), fleet: simrig.Even(12, engine.Slower(2)), load: 0.25}
 	if load, err := strconv.ParseFloat(os.Getenv("WARMPATH_COMPARE_LOAD"), 64); err == nil {
 		c.load = load
 	}
 	var err error
-	if c.plan, err = c.trace.Plan(c.fleet, c.load, 0, 1); err != nil {
+	if c.plan, err = c.fleet.Plan(c.trace, c.load, 0, 1); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -146,12 +149,12 @@ func (c *compared) simulated(t *testing.T, by string) comparedFigures {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := sim.Replay{Trace: c.trace, Fleet: c.fleet, Policy: newPolicy, PolicyName: by, Content: !names(by), IDs: names(by), Load: c.load, Seed: 1}
+	r := drive.Replay{Trace: c.trace, Fleet: c.fleet, Policy: newPolicy, PolicyName: by, Content: !names(by), IDs: names(by), Load: c.load, Seed: 1}
 	o, err := r.Run()
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := r.Figures(o, sim.Objective{})
+	f := figures.Of(&r, o, figures.Objective{})
 	return comparedFigures{hit: f.HitRate, p50: f.TTFT.P50, p90: f.TTFT.P90, mean: f.TTFT.Mean}
 }
 

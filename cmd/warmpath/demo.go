@@ -19,7 +19,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/play"
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // demoOptions are the demo's flags.
@@ -119,9 +119,9 @@ func runDemo(ctx context.Context, e env, o demoOptions) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w := sim.DefaultWorkload()
+		w := trace.DefaultWorkload()
 		w.PerSecond = o.rate
-		playAll(ctx, sides, []sim.Workload{w}, o)
+		playAll(ctx, sides, []trace.Workload{w}, o)
 	}()
 	watch(talk, screen{terminal: e.terminal && !o.json && roomForTable(), table: scores, line: lines}, sides, done)
 	if o.json {
@@ -179,7 +179,7 @@ func (s *side) close() {
 }
 
 // playAll plays the same conversations to all sides at the same times, batch after batch.
-func playAll(ctx context.Context, sides []*side, traffic []sim.Workload, o demoOptions) {
+func playAll(ctx context.Context, sides []*side, traffic []trace.Workload, o demoOptions) {
 	const grace = 3 * time.Second
 	var wg sync.WaitGroup
 	for kind, w := range traffic {

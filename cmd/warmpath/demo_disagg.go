@@ -19,7 +19,7 @@ import (
 	"github.com/warmpath/warmpath/internal/explain"
 	"github.com/warmpath/warmpath/internal/play"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // The fleets of demo --disagg: as many engines on both sides, in one with roles and in the other without.
@@ -93,12 +93,12 @@ func demoRoles(apart bool) []discovery.EndpointConfig {
 
 // mixedTraffic is conversations of short turns with answers that people read as they come, and now and then a long document with a
 // question about it.
-func mixedTraffic(o demoOptions) []sim.Workload {
-	chat := sim.DefaultWorkload()
+func mixedTraffic(o demoOptions) []trace.Workload {
+	chat := trace.DefaultWorkload()
 	chat.PerSecond, chat.SystemTokens, chat.UserTokens, chat.AnswerTokens, chat.MeanTurns = o.rate, 300, 60, 120, 3
-	document := sim.DefaultWorkload()
+	document := trace.DefaultWorkload()
 	document.PerSecond, document.SystemTokens, document.UserTokens, document.AnswerTokens, document.MeanTurns, document.MaxTurns = o.rate/3, 0, 7000, 40, 0, 1
-	return []sim.Workload{chat, document}
+	return []trace.Workload{chat, document}
 }
 
 func introduceDisagg(w io.Writer, sides []*side, o demoOptions) {

@@ -15,7 +15,7 @@ import (
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/play"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // rig is a whole router in front of simulated engines, on loopback.
@@ -82,10 +82,10 @@ func newRig(t *testing.T, engines int, change func(*config.Config)) *rig {
 	return r
 }
 
-func (r *rig) play(w sim.Workload) play.Summary { return r.playSeed(w, 1) }
+func (r *rig) play(w trace.Workload) play.Summary { return r.playSeed(w, 1) }
 
 // playSeed plays conversations of their own, which no engine has seen before.
-func (r *rig) playSeed(w sim.Workload, seed uint64) play.Summary {
+func (r *rig) playSeed(w trace.Workload, seed uint64) play.Summary {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 	defer client.CloseIdleConnections()
 	score := play.NewScore()
@@ -94,8 +94,8 @@ func (r *rig) playSeed(w sim.Workload, seed uint64) play.Summary {
 	return score.Summary()
 }
 
-func quickWorkload() sim.Workload {
-	w := sim.DefaultWorkload()
+func quickWorkload() trace.Workload {
+	w := trace.DefaultWorkload()
 	w.Count, w.PerSecond, w.MeanTurns, w.Think, w.SystemTokens, w.UserTokens, w.AnswerTokens = 40, 60, 4, 10*time.Millisecond, 500, 100, 10
 	return w
 }

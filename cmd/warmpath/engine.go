@@ -11,7 +11,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/engine"
 )
 
 func engineCommand(e env) *cobra.Command {
@@ -20,7 +20,7 @@ func engineCommand(e env) *cobra.Command {
 		seed            uint64
 		role            string
 	)
-	o := enginetest.Options{Engine: sim.DefaultConfig(), Models: []string{"simulated"}, Ranks: 1, Speed: 1}
+	o := enginetest.Options{Engine: engine.DefaultConfig(), Models: []string{"simulated"}, Ranks: 1, Speed: 1}
 	c := &cobra.Command{
 		Use:   "engine",
 		Short: "Run one simulated engine",

@@ -13,7 +13,8 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/enginetest"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // turns collects from the log what was predicted and found, and what was said of KV events.
@@ -103,7 +104,7 @@ func (t *turns) all() []string {
 func kvRig(t *testing.T, dialect fleet.Kind, change func(*enginetest.Options, *config.Config)) (*rig, *turns) {
 	t.Helper()
 	heard := &turns{}
-	opts := enginetest.Options{Dialect: dialect, Models: []string{"m"}, Speed: 10, Engine: sim.DefaultConfig(), KVEvents: "127.0.0.1:0", AnswerTokens: 40}
+	opts := enginetest.Options{Dialect: dialect, Models: []string{"m"}, Speed: 10, Engine: engine.DefaultConfig(), KVEvents: "127.0.0.1:0", AnswerTokens: 40}
 	opts.Engine.CacheTokens = 8_000
 	r := newRigOf(t, 2, heard, func(i int, c *config.Config) enginetest.Options {
 		o := opts
@@ -166,8 +167,8 @@ func newRigOf(t *testing.T, engines int, h slog.Handler, options func(int, *conf
 }
 
 // pressing is more conversations than the caches hold.
-func pressing() sim.Workload {
-	w := sim.DefaultWorkload()
+func pressing() trace.Workload {
+	w := trace.DefaultWorkload()
 	w.Count, w.PerSecond, w.MeanTurns, w.Think = 60, 80, 4, 150*time.Millisecond
 	w.SystemTokens, w.UserTokens, w.AnswerTokens = 400, 150, 30
 	return w

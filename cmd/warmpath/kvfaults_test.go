@@ -11,11 +11,11 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // few is a little traffic, all of whose prompts stay in the caches.
-func few() sim.Workload {
+func few() trace.Workload {
 	w := pressing()
 	w.Count, w.MeanTurns, w.Think = 8, 3, 20*time.Millisecond
 	return w

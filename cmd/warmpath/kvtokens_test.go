@@ -13,10 +13,10 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/tokenizer"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
-// smallModel writes a model's directory with a small tokenizer, as Hugging Face has them: byte-level BPE that knows the words of sim.Text, and a chat
+// smallModel writes a model's directory with a small tokenizer, as Hugging Face has them: byte-level BPE that knows the words of simtext.Of, and a chat
 // template.
 func smallModel(t *testing.T) (dir string, loaded *tokenizer.Tokenizer) {
 	t.Helper()
@@ -37,7 +37,7 @@ func smallModel(t *testing.T) (dir string, loaded *tokenizer.Tokenizer) {
 			extra++
 		}
 	}
-	for _, word := range strings.Fields(sim.Text(1, 20_000)) {
+	for _, word := range strings.Fields(simtext.Of(1, 20_000)) {
 		have := "Ġ"
 		for _, c := range strings.Trim(word, ".") {
 			if _, known := vocab[have+string(c)]; !known {
@@ -77,7 +77,7 @@ func smallModel(t *testing.T) (dir string, loaded *tokenizer.Tokenizer) {
 
 // TestTokenizerTellsWhatIsCached: TensorRT-LLM tokenizes for nobody, and its events have no labels. With the model's tokenizer the router knows the blocks of
 // prompts as the engine computes them, with many requests in flight too. Real time and a busy machine make all of it late; what it comes to
-// without is in sim.TestEventsTellWhatIsCachedWhenBusy.
+// without is in package sim: TestEventsTellWhatIsCachedWhenBusy.
 func TestTokenizerTellsWhatIsCached(t *testing.T) {
 	t.Parallel()
 	dir, loaded := smallModel(t)

@@ -14,13 +14,13 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
-	"github.com/warmpath/warmpath/sim"
+	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
 // askText sends a chat of so many characters and says where it went: the decoder, and the prefiller or "".
 func (r *rig) askText(t *testing.T, characters int) (decoder, prefiller, reason string) {
 	t.Helper()
-	text := sim.Text(uint64(characters), characters/4+1)[:characters]
+	text := simtext.Of(uint64(characters), characters/4+1)[:characters]
 	body := `{"model":"m","max_tokens":4,"messages":[{"role":"user","content":"` + text + `"}]}`
 	req, err := http.NewRequest(http.MethodPost, r.url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/play"
-	"github.com/warmpath/warmpath/sim"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
 // simulated runs warmpath and returns its output.
@@ -67,7 +67,7 @@ func TestRecordAndReplay(t *testing.T) {
 		}
 	}
 
-	recording, err := sim.ReadRecording(name, bytes.NewReader(text))
+	recording, err := simtrace.ReadRecording(name, bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/drive"
 )
 
 // resultsOptions are the flags of simulate results.
@@ -47,7 +47,7 @@ const (
 func resultsPolicies() []string {
 	return []string{
 		policy.Default, "round_robin", "least_tokens", "session", "vllmrouter.sticky_least_loaded", "smg.cache_aware", "dynamo.kv",
-		"llmd.default", "preble.e2", "lmetric", sim.OracleName,
+		"llmd.default", "preble.e2", "lmetric", drive.OracleName,
 	}
 }
 
@@ -105,7 +105,7 @@ func (o *resultsOptions) check() error {
 	fault(o.full && o.policies != nil, "give either --policy or --full")
 	fault(o.disagg && (o.full || o.policies != nil || o.only != nil), "--disagg measures its own cells with "+policy.Default+": --policy, --full and --only have no meaning with it")
 	for _, name := range slices.Concat(o.policies, o.trust) {
-		if name != sim.OracleName && name != trustAll && name != trustOthers {
+		if name != drive.OracleName && name != trustAll && name != trustOthers {
 			errs = append(errs, policy.Config{Name: name}.Validate())
 		}
 		fault(name == "", "--policy or --trust has an empty name")
@@ -135,7 +135,7 @@ func (o *resultsOptions) check() error {
 func (o *resultsOptions) names() []string {
 	switch {
 	case o.full:
-		return append(policy.Names(), sim.OracleName)
+		return append(policy.Names(), drive.OracleName)
 	case o.policies != nil:
 		return o.policies
 	default:

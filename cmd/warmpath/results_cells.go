@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/strictyaml"
-	"github.com/warmpath/warmpath/sim"
+	simengine "github.com/warmpath/warmpath/sim/engine"
+	simrig "github.com/warmpath/warmpath/sim/rig"
 )
 
 // cell is one place of the grid: everything that a policy is measured under but the seed.
@@ -38,11 +39,11 @@ func (c cell) String() string {
 	return fmt.Sprintf("%s, %d endpoints, %s, load %g", c.Trace, c.Endpoints, c.Fleet, c.Load)
 }
 
-func (c cell) fleet(engine sim.Config) sim.Fleet {
+func (c cell) fleet(engine simengine.Config) simrig.Fleet {
 	if c.Fleet == fleetMixed {
-		return sim.MixedFleet(c.Endpoints, engine)
+		return simrig.Mixed(c.Endpoints, engine)
 	}
-	return sim.EvenFleet(c.Endpoints, engine)
+	return simrig.Even(c.Endpoints, engine)
 }
 
 // cellsOf are the cells that --only lets through, in the order of the page.

@@ -6,7 +6,8 @@ import (
 	"slices"
 
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/drive"
+	simfigures "github.com/warmpath/warmpath/sim/figures"
 )
 
 // interval is a mean over seeds, and between which bounds the true one lies with 95 % confidence (Student's t). With one seed both
@@ -62,13 +63,13 @@ func ratioOf(a, b []float64) interval {
 // measured is a policy in a cell.
 type measured struct {
 	policy  string
-	figures []sim.Figures // by seed
-	p90s    []float64     // ms, by seed
+	figures []simfigures.Figures // by seed
+	p90s    []float64            // ms, by seed
 	p90     interval
 	hit     interval
 }
 
-func (m *measured) of(what func(f *sim.Figures) float64) []float64 {
+func (m *measured) of(what func(f *simfigures.Figures) float64) []float64 {
 	out := make([]float64, len(m.figures))
 	for i := range m.figures {
 		out[i] = what(&m.figures[i])
@@ -76,7 +77,7 @@ func (m *measured) of(what func(f *sim.Figures) float64) []float64 {
 	return out
 }
 
-func (m *measured) mean(what func(f *sim.Figures) float64) float64 {
+func (m *measured) mean(what func(f *simfigures.Figures) float64) float64 {
 	return intervalOf(m.of(what)).mean
 }
 
@@ -131,7 +132,7 @@ type equal struct {
 
 // simple are the policies that need neither prompts nor predictions.
 func simple(name string) bool {
-	return name != policy.Default && name != sim.OracleName && !slices.Contains(policy.RivalNames(), name)
+	return name != policy.Default && name != drive.OracleName && !slices.Contains(policy.RivalNames(), name)
 }
 
 // judge compares, cell by cell.
@@ -150,8 +151,8 @@ func (g *grid) judge() []*judged {
 			m.figures = append(m.figures, r.result.Figures)
 		}
 		for _, m := range j.policies {
-			m.p90s = m.of(func(f *sim.Figures) float64 { return f.TTFT.P90 })
-			m.p90, m.hit = intervalOf(m.p90s), intervalOf(m.of(func(f *sim.Figures) float64 { return f.HitRate }))
+			m.p90s = m.of(func(f *simfigures.Figures) float64 { return f.TTFT.P90 })
+			m.p90, m.hit = intervalOf(m.p90s), intervalOf(m.of(func(f *simfigures.Figures) float64 { return f.HitRate }))
 		}
 		j.compare()
 		out = append(out, j)
@@ -165,7 +166,7 @@ func (j *judged) compare() {
 		switch {
 		case m.policy == policy.Default:
 			j.ours = m
-		case m.policy == sim.OracleName:
+		case m.policy == drive.OracleName:
 		default:
 			if j.best == nil {
 				j.best = m
@@ -208,7 +209,7 @@ func (j *judged) compareHits() {
 	j.hitOK = j.hitGap <= hitMargin && j.hitRatio.low <= 1
 	j.hitFair = true
 	for _, m := range j.policies {
-		if m.policy != sim.OracleName && m.p90.mean <= j.ours.p90.mean && m.hit.mean-j.ours.hit.mean > hitMargin {
+		if m.policy != drive.OracleName && m.p90.mean <= j.ours.p90.mean && m.hit.mean-j.ours.hit.mean > hitMargin {
 			j.hitFair = false
 		}
 	}

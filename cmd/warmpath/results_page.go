@@ -9,7 +9,8 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/figures"
 )
 
 // write writes the page and its plots, the page last: it is never there without them.
@@ -199,7 +200,7 @@ func pageCells(b *bytes.Buffer, cells []*judged) {
 		}
 		oracle := ""
 		for _, m := range j.policies {
-			if m.policy == sim.OracleName {
+			if m.policy == drive.OracleName {
 				oracle = seconds(m.p90.mean)
 			}
 		}
@@ -208,9 +209,9 @@ func pageCells(b *bytes.Buffer, cells []*judged) {
 			first = "(" + first + ")"
 		}
 		fmt.Fprintf(b, "| %d | %s | %g | %.2f | %s | %s | %s | %s | %s | %s | %s %s | %s | %s | %s |\n", j.cell.Endpoints, j.cell.Fleet, j.cell.Load,
-			j.ours.mean(func(f *sim.Figures) float64 { return f.Utilisation }), plusMinus(j.ours.p90), j.best.policy, plusMinus(j.best.p90), bracket(j.ratio),
+			j.ours.mean(func(f *figures.Figures) float64 { return f.Utilisation }), plusMinus(j.ours.p90), j.best.policy, plusMinus(j.best.p90), bracket(j.ratio),
 			j.verdict, percent(j.ours.hit.mean), percent(j.keenest.hit.mean), j.keenest.policy, first,
-			percent(j.ours.mean(func(f *sim.Figures) float64 { return f.HomeShare })), oracle)
+			percent(j.ours.mean(func(f *figures.Figures) float64 { return f.HomeShare })), oracle)
 	}
 	b.WriteString("\n*In use* is the share of the fleet's capacity that was really in use. First-turn CVs (the highest of the seeds) in brackets do not count: a mixed fleet, or few first turns.\n")
 }
@@ -253,7 +254,7 @@ func byRank(a, b string) int {
 		switch {
 		case n == policy.Default:
 			return 0
-		case n == sim.OracleName:
+		case n == drive.OracleName:
 			return 3
 		case simple(n):
 			return 1

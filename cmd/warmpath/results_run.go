@@ -12,14 +12,17 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/drive"
+	simengine "github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/figures"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
 // grid is all runs of the command.
 type grid struct {
 	o      resultsOptions
 	cells  []cell
-	engine sim.Config
+	engine simengine.Config
 	traces map[string]*gridTrace // by name
 	runs   []*gridRun            // in order of cell, policy and seed
 
@@ -32,7 +35,7 @@ type grid struct {
 // gridTrace is a trace as all its cells play it.
 type gridTrace struct {
 	hash  string
-	trace *sim.Trace
+	trace *simtrace.Trace
 }
 
 // gridRun is one run.
@@ -57,7 +60,7 @@ func (g *grid) load() error {
 		}
 		t := g.traces[c.Trace]
 		for _, name := range g.o.names() {
-			ids := name == sim.OracleName || !policy.ReadsContent(policy.Config{Name: name})
+			ids := name == drive.OracleName || !policy.ReadsContent(policy.Config{Name: name})
 			for seed := range g.o.seeds {
 				r := &gridRun{conditions: conditions{
 					cell: c, TraceHash: t.hash, Half: g.o.half, Repeat: g.repeats(t.trace), MaxDelay: g.longest(t.trace), Engine: g.engine, Policy: name, IDs: ids,
@@ -91,7 +94,7 @@ func (g *grid) valid(k *kept) bool {
 	}
 }
 
-func (g *grid) repeats(t *sim.Trace) int {
+func (g *grid) repeats(t *simtrace.Trace) int {
 	if t.Closed {
 		return g.o.repeat
 	}
@@ -99,7 +102,7 @@ func (g *grid) repeats(t *sim.Trace) int {
 }
 
 // longest is the longest delay between turns that matters to a trace.
-func (g *grid) longest(t *sim.Trace) time.Duration {
+func (g *grid) longest(t *simtrace.Trace) time.Duration {
 	if t.Closed {
 		return g.o.maxDelay
 	}
@@ -117,7 +120,7 @@ func (g *grid) read(name string) error {
 		return err
 	}
 	defer f.Close()
-	t, err := sim.ReadTrace(path, f, sim.FormatAuto)
+	t, err := simtrace.Read(path, f, simtrace.FormatAuto)
 	if err != nil {
 		return err
 	}
@@ -179,9 +182,9 @@ feed:
 // one does one run and keeps it.
 func (g *grid) one(ctx context.Context, r *gridRun) error {
 	c := policy.Config{Name: r.Policy}.WithDefaults()
-	oracle := r.Policy == sim.OracleName
+	oracle := r.Policy == drive.OracleName
 	make, _ := policy.New(c) // it has passed check
-	s := simulation{slo: sim.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, replay: sim.Replay{
+	s := simulation{slo: figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, replay: drive.Replay{
 		Trace: g.traces[r.Trace].trace, Fleet: r.fleet(g.engine), Policy: make, PolicyName: r.Policy, Oracle: oracle,
 		Queue: policy.Queue(c), Content: !oracle && policy.ReadsContent(c), IDs: r.IDs, Load: r.Load, MaxDelay: r.MaxDelay, Seed: r.Seed,
 	}}

@@ -11,7 +11,10 @@ import (
 
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/figures"
+	simrig "github.com/warmpath/warmpath/sim/rig"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
 // mixedTrace is the drawn workload of the part about disaggregation: short chats among which every tenth begins with a long document.
@@ -37,23 +40,23 @@ const (
 
 func splitWays() []string { return []string{wayAggregated, wayAlways, wayTokens, wayTime, wayFree} }
 
-// splitLinks are the links that KV cache goes over: that of sim.DefaultTransfer and, where few prompts have to be moved, 10 Gbit/s. Where
+// splitLinks are the links that KV cache goes over: that of simrig.DefaultTransfer and, where few prompts have to be moved, 10 Gbit/s. Where
 // most of the work is prompts, no way to split could get them through that.
-func splitLinks(trace string) []sim.Transfer {
-	fast := sim.DefaultTransfer()
+func splitLinks(trace string) []simrig.Transfer {
+	fast := simrig.DefaultTransfer()
 	if trace != mixedTrace {
-		return []sim.Transfer{fast}
+		return []simrig.Transfer{fast}
 	}
 	slow := fast
 	slow.Bandwidth = 1.25e9
-	return []sim.Transfer{fast, slow}
+	return []simrig.Transfer{fast, slow}
 }
 
 // splitCell is one place of the grid.
 type splitCell struct {
 	trace    string
 	load     float64
-	link     sim.Transfer
+	link     simrig.Transfer
 	pre, dec int
 }
 
@@ -61,7 +64,7 @@ func (c splitCell) String() string {
 	return fmt.Sprintf("%s, %dP%dD, load %g, %s", c.trace, c.pre, c.dec, c.load, linkName(c.link))
 }
 
-func linkName(t sim.Transfer) string { return fmt.Sprintf("%g GB/s", t.Bandwidth/1e9) }
+func linkName(t simrig.Transfer) string { return fmt.Sprintf("%g GB/s", t.Bandwidth/1e9) }
 
 // splitGrid is the part of the results about disaggregation.
 type splitGrid struct {
@@ -102,7 +105,7 @@ func (g *splitGrid) trace(name string, seed uint64) (*gridTrace, error) {
 		}
 		return g.traces[name], nil
 	}
-	draw, err := sim.ParseGenerator(strings.Split(mixedSettings, ","))
+	draw, err := simtrace.ParseGenerator(strings.Split(mixedSettings, ","))
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +123,7 @@ func (g *splitGrid) cell(ctx context.Context, w io.Writer, terminal bool, c spli
 	if err != nil {
 		return nil, err
 	}
-	c.pre = sim.Prefillers(splitEndpoints, g.engine, t.trace.Demand(g.engine.BlockTokens))
+	c.pre = simrig.Prefillers(splitEndpoints, g.engine, t.trace.Demand(g.engine.BlockTokens))
 	c.dec = splitEndpoints - c.pre
 	j := &splitJudged{cell: c, ways: make([]*measured, len(splitWays()))}
 	var todo []*simulation
@@ -172,8 +175,8 @@ func (g *splitGrid) one(c splitCell, way string, seed uint64) (*kept, *simulatio
 		cell: cell{Trace: c.trace, Endpoints: splitEndpoints, Fleet: fleetEven, Load: c.load}, TraceHash: t.hash, Half: g.o.half, Repeat: g.repeats(t.trace),
 		MaxDelay: g.longest(t.trace), Engine: g.engine, Policy: policy.Default, IDs: !content, Seed: seed,
 	}
-	s := &simulation{slo: sim.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, replay: sim.Replay{
-		Trace: t.trace, Fleet: sim.EvenFleet(splitEndpoints, g.engine), Policy: place, PolicyName: policy.Default, Queue: policy.Queue(chosen), Content: content, IDs: on.IDs,
+	s := &simulation{slo: figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, replay: drive.Replay{
+		Trace: t.trace, Fleet: simrig.Even(splitEndpoints, g.engine), Policy: place, PolicyName: policy.Default, Queue: policy.Queue(chosen), Content: content, IDs: on.IDs,
 		Load: c.load, MaxDelay: on.MaxDelay, Seed: seed,
 	}}
 	switch way {
@@ -183,7 +186,7 @@ func (g *splitGrid) one(c splitCell, way string, seed uint64) (*kept, *simulatio
 		s.way, s.replay.Transfer, s.replay.Disaggregation = way, c.link, route.Disaggregation{When: route.WhenFree}
 	default:
 		on.Fleet, on.Split, on.Transfer = fmt.Sprintf("%dP%dD", c.pre, c.dec), way, c.link
-		s.way, s.replay.Fleet, s.replay.Transfer = way, sim.SplitFleet(c.pre, c.dec, g.engine), c.link
+		s.way, s.replay.Fleet, s.replay.Transfer = way, simrig.Split(c.pre, c.dec, g.engine), c.link
 		s.replay.Disaggregation = map[string]route.Disaggregation{
 			wayAlways: {When: route.WhenAlways}, wayTokens: {When: route.WhenTokens, Threshold: splitThreshold}, wayTime: {When: route.WhenTime},
 		}[way]

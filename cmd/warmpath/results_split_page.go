@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/figures"
 )
 
 // splitJudged is a place of the grid with what was measured there, by way.
@@ -20,15 +20,15 @@ type splitJudged struct {
 // splitMargin is how far above the best way the default may be.
 const splitMargin = 1.03
 
-func ttft90(f *sim.Figures) float64 { return f.TTFT.P90 }
-func gap90(f *sim.Figures) float64  { return f.Gap.P90 }
-func gap99(f *sim.Figures) float64  { return f.Gap.P99 }
-func e2eMean(f *sim.Figures) float64 {
+func ttft90(f *figures.Figures) float64 { return f.TTFT.P90 }
+func gap90(f *figures.Figures) float64  { return f.Gap.P90 }
+func gap99(f *figures.Figures) float64  { return f.Gap.P99 }
+func e2eMean(f *figures.Figures) float64 {
 	return f.E2E.Mean
 }
 
 // standing is how many times as much one of the ways takes as the best of those before it; pools leaves out the aggregated fleet.
-func (j *splitJudged) standing(way int, what func(f *sim.Figures) float64, pools bool) interval {
+func (j *splitJudged) standing(way int, what func(f *figures.Figures) float64, pools bool) interval {
 	ours := j.ways[way]
 	var best *measured
 	for i, m := range j.ways[:way] {
@@ -87,13 +87,13 @@ func (g *splitGrid) asked(b *bytes.Buffer, way int) {
 	most := func(n, of int) bool { return 2*n > of }
 	var stalled []*splitJudged
 	for _, j := range g.cells {
-		if all := j.ways[0]; all.mean(gap99) > 2*all.mean(func(f *sim.Figures) float64 { return f.Gap.P50 }) {
+		if all := j.ways[0]; all.mean(gap99) > 2*all.mean(func(f *figures.Figures) float64 { return f.Gap.P50 }) {
 			stalled = append(stalled, j)
 		}
 	}
 	for _, m := range []struct {
 		name string
-		of   func(f *sim.Figures) float64
+		of   func(f *figures.Figures) float64
 	}{{"p90 of the time to first token", ttft90}, {"p90 of the ITL", gap90}, {"mean time to the last token", e2eMean}} {
 		row(m.name+" at most 3 % above the best way's", "every cell", g.cells, every, func(j *splitJudged) bool { return j.standing(way, m.of, false).mean <= splitMargin })
 		row("the same, not counting the aggregated fleet", "every cell", g.cells, every, func(j *splitJudged) bool { return j.standing(way, m.of, true).mean <= splitMargin })
@@ -112,9 +112,9 @@ func (g *splitGrid) tables() []byte {
 	for _, j := range g.cells {
 		fmt.Fprintf(&b, "\n### %s\n\n| | TTFT mean | p90 | ITL p50 | p90 | p99 | p90 of turns' mean ITL | last token, mean | split %% | tokens moved | transfer p90 | hit %% | busy %% |\n|---|%s\n", j.cell, strings.Repeat("---|", 12))
 		for _, m := range j.ways {
-			mean := func(what func(f *sim.Figures) float64) float64 { return m.mean(what) }
-			fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1f | %.1f | %.1f | %.1f | %.0f | %s | %s |\n", m.policy, mean(func(f *sim.Figures) float64 { return f.TTFT.Mean }), mean(ttft90),
-				mean(func(f *sim.Figures) float64 { return f.Gap.P50 }), mean(gap90), mean(gap99), mean(func(f *sim.Figures) float64 { return f.ITL.P90 }), mean(e2eMean), m.splitColumns(), m.busyColumns())
+			mean := func(what func(f *figures.Figures) float64) float64 { return m.mean(what) }
+			fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1f | %.1f | %.1f | %.1f | %.0f | %s | %s |\n", m.policy, mean(func(f *figures.Figures) float64 { return f.TTFT.Mean }), mean(ttft90),
+				mean(func(f *figures.Figures) float64 { return f.Gap.P50 }), mean(gap90), mean(gap99), mean(func(f *figures.Figures) float64 { return f.ITL.P90 }), mean(e2eMean), m.splitColumns(), m.busyColumns())
 		}
 		b.WriteString("\n")
 		for way := len(j.ways) - 1; way >= len(j.ways)-2; way-- {
@@ -137,16 +137,16 @@ func (m *measured) splitColumns() string {
 	if m.figures[0].Split == nil {
 		return " | | "
 	}
-	of := func(what func(s *sim.SplitFigures) float64) float64 {
-		return m.mean(func(f *sim.Figures) float64 { return what(f.Split) })
+	of := func(what func(s *figures.SplitFigures) float64) float64 {
+		return m.mean(func(f *figures.Figures) float64 { return what(f.Split) })
 	}
-	return fmt.Sprintf("%.1f | %.0f | %.0f", 100*of(func(s *sim.SplitFigures) float64 { return s.Share }), of(func(s *sim.SplitFigures) float64 { return s.Moved }),
-		of(func(s *sim.SplitFigures) float64 { return s.Transfer.P90 }))
+	return fmt.Sprintf("%.1f | %.0f | %.0f", 100*of(func(s *figures.SplitFigures) float64 { return s.Share }), of(func(s *figures.SplitFigures) float64 { return s.Moved }),
+		of(func(s *figures.SplitFigures) float64 { return s.Transfer.P90 }))
 }
 
 // busyColumns are the hit rate and how busy each pool was.
 func (m *measured) busyColumns() string {
-	hit := percent(m.mean(func(f *sim.Figures) float64 { return f.HitRate }))
+	hit := percent(m.mean(func(f *figures.Figures) float64 { return f.HitRate }))
 	if m.figures[0].Split == nil {
 		var busy float64
 		for i := range m.figures {
@@ -159,7 +159,7 @@ func (m *measured) busyColumns() string {
 	}
 	var parts []string
 	for p := range m.figures[0].Split.Pools {
-		busy := m.mean(func(f *sim.Figures) float64 { return f.Split.Pools[p].Busy })
+		busy := m.mean(func(f *figures.Figures) float64 { return f.Split.Pools[p].Busy })
 		parts = append(parts, fmt.Sprintf("%s %.0f", m.figures[0].Split.Pools[p].Role, 100*busy))
 	}
 	return hit + " | " + strings.Join(parts, ", ")

@@ -4,20 +4,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/sim"
+	simfigures "github.com/warmpath/warmpath/sim/figures"
+	simrig "github.com/warmpath/warmpath/sim/rig"
 )
 
 // TestSplitStanding: the default is compared with the best of the other ways, with and without the aggregated fleet, and the page says
 // what is so.
 func TestSplitStanding(t *testing.T) {
-	figures := func(ttft, gap float64, split bool) []sim.Figures {
-		f := sim.Figures{TTFT: sim.Spread{Mean: ttft, P90: ttft}, Gap: sim.Spread{P50: 4, P90: gap, P99: gap}, E2E: sim.Spread{Mean: 10 * ttft}, SpanS: 1}
+	figures := func(ttft, gap float64, split bool) []simfigures.Figures {
+		f := simfigures.Figures{TTFT: simfigures.Spread{Mean: ttft, P90: ttft}, Gap: simfigures.Spread{P50: 4, P90: gap, P99: gap}, E2E: simfigures.Spread{Mean: 10 * ttft}, SpanS: 1}
 		if split {
-			f.Split = &sim.SplitFigures{Share: 0.5, Pools: []sim.PoolFigure{{Role: "prefill", Busy: 0.25}}}
+			f.Split = &simfigures.SplitFigures{Share: 0.5, Pools: []simfigures.PoolFigure{{Role: "prefill", Busy: 0.25}}}
 		}
-		return []sim.Figures{f, f}
+		return []simfigures.Figures{f, f}
 	}
-	j := &splitJudged{cell: splitCell{trace: "t", load: 0.7, link: sim.DefaultTransfer(), pre: 1, dec: 1}, ways: []*measured{
+	j := &splitJudged{cell: splitCell{trace: "t", load: 0.7, link: simrig.DefaultTransfer(), pre: 1, dec: 1}, ways: []*measured{
 		{policy: wayAggregated, figures: figures(100, 200, false)},
 		{policy: wayAlways, figures: figures(300, 5, true)},
 		{policy: wayTokens, figures: figures(130, 50, true)},
@@ -26,7 +27,7 @@ func TestSplitStanding(t *testing.T) {
 	}}
 	for _, c := range []struct {
 		way   int
-		what  func(f *sim.Figures) float64
+		what  func(f *simfigures.Figures) float64
 		pools bool
 		want  float64
 	}{{3, ttft90, false, 1.2}, {3, ttft90, true, 120.0 / 130}, {3, gap90, false, 2}, {3, gap99, true, 2}, {4, ttft90, false, 0.9}, {4, gap90, true, 1.6}} {

@@ -12,29 +12,31 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/figures"
+	simrig "github.com/warmpath/warmpath/sim/rig"
 )
 
 // conditions are all inputs of a run but the program: two runs with the same have the same figures.
 type conditions struct {
 	cell
-	TraceHash string        `json:"trace_hash"`
-	Half      int           `json:"half"`
-	Repeat    int           `json:"repeat"`
-	MaxDelay  time.Duration `json:"max_delay"`
-	Engine    sim.Config    `json:"engine"`
-	Policy    string        `json:"policy"`
-	IDs       bool          `json:"ids"`
-	Seed      uint64        `json:"seed"`
-	Split     string        `json:"split,omitempty"`   // which requests are split, of a fleet with roles
-	Transfer  sim.Transfer  `json:"transfer,omitzero"` // of one
+	TraceHash string          `json:"trace_hash"`
+	Half      int             `json:"half"`
+	Repeat    int             `json:"repeat"`
+	MaxDelay  time.Duration   `json:"max_delay"`
+	Engine    engine.Config   `json:"engine"`
+	Policy    string          `json:"policy"`
+	IDs       bool            `json:"ids"`
+	Seed      uint64          `json:"seed"`
+	Split     string          `json:"split,omitempty"`   // which requests are split, of a fleet with roles
+	Transfer  simrig.Transfer `json:"transfer,omitzero"` // of one
 }
 
 // kept is the file of a run: its conditions, the build that measured it, and what came out.
 type kept struct {
-	Conditions conditions  `json:"conditions"`
-	Build      string      `json:"build"`
-	Figures    sim.Figures `json:"figures"`
+	Conditions conditions      `json:"conditions"`
+	Build      string          `json:"build"`
+	Figures    figures.Figures `json:"figures"`
 }
 
 // file is where a run is kept. The conditions are in its name, readable in part and as a hash in full.

@@ -7,7 +7,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/figures"
 )
 
 // printSummary is the compact table for who tunes a policy: how the default stands in each cell.
@@ -52,7 +53,7 @@ func summaryRow(j *judged) table.Row {
 	verdict := string(j.verdict) + mark(j.verdict != verdictBehind && j.verdict != verdictOpen)
 	oracle := ""
 	for _, m := range j.policies {
-		if m.policy == sim.OracleName {
+		if m.policy == drive.OracleName {
 			oracle = whole(m.p90.mean)
 		}
 	}
@@ -62,6 +63,6 @@ func summaryRow(j *judged) table.Row {
 	}
 	return append(row, whole(j.ours.p90.mean), j.best.policy, whole(j.best.p90.mean), fmt.Sprintf("%.3f", j.ratio.mean),
 		fmt.Sprintf("%.2f..%.2f", j.ratio.low, j.ratio.high), verdict, percent(j.ours.hit.mean)+mark(j.hitOK), j.keenest.policy, percent(j.keenest.hit.mean),
-		first, percent(j.ours.mean(func(f *sim.Figures) float64 { return f.HomeShare })),
-		fmt.Sprintf("%.2f", j.ours.mean(func(f *sim.Figures) float64 { return f.Utilisation })), oracle)
+		first, percent(j.ours.mean(func(f *figures.Figures) float64 { return f.HomeShare })),
+		fmt.Sprintf("%.2f", j.ours.mean(func(f *figures.Figures) float64 { return f.Utilisation })), oracle)
 }

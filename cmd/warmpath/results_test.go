@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/figures"
 )
 
 // TestIntervals checks the statistics against tables and by hand.
@@ -58,9 +58,9 @@ func cellOf(rows map[string][3]float64, firsts int, cv float64) *grid {
 			if !ok {
 				continue
 			}
-			g.runs = append(g.runs, &gridRun{conditions: conditions{cell: g.cells[0], Policy: name, Seed: uint64(seed + 1)}, result: &kept{Figures: sim.Figures{
-				Policy: name, Endpoints: 2, TTFT: sim.Spread{P90: row[seed]}, HitRate: row[2], FirstTurnCV: cv * float64(seed+1),
-				PerEndpoint: []sim.EndpointFigure{{FirstTurns: firsts}, {FirstTurns: firsts}},
+			g.runs = append(g.runs, &gridRun{conditions: conditions{cell: g.cells[0], Policy: name, Seed: uint64(seed + 1)}, result: &kept{Figures: figures.Figures{
+				Policy: name, Endpoints: 2, TTFT: figures.Spread{P90: row[seed]}, HitRate: row[2], FirstTurnCV: cv * float64(seed+1),
+				PerEndpoint: []figures.EndpointFigure{{FirstTurns: firsts}, {FirstTurns: firsts}},
 			}}})
 		}
 	}

@@ -14,7 +14,10 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/figures"
+	simrig "github.com/warmpath/warmpath/sim/rig"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
 // simulateOptions are the flags of simulate.
@@ -31,7 +34,7 @@ type simulateOptions struct {
 	decode        int
 	when          []string
 	threshold     int
-	transfer      sim.Transfer
+	transfer      simrig.Transfer
 	fleetFile     string
 	routers       int
 	staleness     string
@@ -41,7 +44,7 @@ type simulateOptions struct {
 	ids           string
 	repeat, half  int
 	maxDelay      time.Duration
-	slo           sim.Objective
+	slo           figures.Objective
 	jobs          int
 	json, report  string
 	svg, png      string
@@ -51,8 +54,8 @@ func simulateCommand(e env) *cobra.Command {
 	o := simulateOptions{
 		policies: []string{"round_robin", "least_tokens", "consistent_hash", "session", "least_ttft"}, endpoints: 8, engine: "reference",
 		routers: 1, load: 0.7, seed: 1, repeat: 1, jobs: runtime.GOMAXPROCS(0),
-		transfer: sim.DefaultTransfer(),
-		slo:      sim.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond},
+		transfer: simrig.DefaultTransfer(),
+		slo:      figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond},
 	}
 	c := &cobra.Command{
 		Use:   "simulate --trace FILE",
@@ -87,7 +90,7 @@ to recognise them (--ids says otherwise). docs/simulate.md explains the figures.
 	f.StringVar(&o.trace, "trace", "", "file to replay; - is standard input")
 	f.StringVar(&o.format, "format", "", "mooncake, agents or recorded; empty tells them apart by their keys")
 	f.StringVar(&o.fit, "fit", "", "recording to fit engines to; prints a fleet for --fleet. - is standard input")
-	f.StringSliceVar(&o.generate, "generate", nil, "draw the traffic instead of reading a trace: "+strings.Join(sim.GeneratorKeys(), ", "))
+	f.StringSliceVar(&o.generate, "generate", nil, "draw the traffic instead of reading a trace: "+strings.Join(simtrace.GeneratorKeys(), ", "))
 	f.StringSliceVar(&o.policies, "policy", o.policies, "policies to compare; oracle knows the engines and is for reference")
 	f.IntVar(&o.endpoints, "endpoints", o.endpoints, "simulated engines")
 	f.StringVar(&o.engine, "engine", o.engine, "kind of engine: "+strings.Join(presetNames(), ", "))
@@ -127,7 +130,7 @@ func simulateCompletions(c *cobra.Command) {
 
 func presetNames() []string {
 	var names []string
-	for _, p := range sim.Presets() {
+	for _, p := range simrig.Presets() {
 		names = append(names, p.Name)
 	}
 	return names
@@ -144,13 +147,13 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 	fault((o.trace == "") == (o.generate == nil), "give either --trace or --generate")
 	fault(len(o.policies) == 0, "--policy names none")
 	for i, name := range o.policies {
-		if name != sim.OracleName {
+		if name != drive.OracleName {
 			errs = append(errs, policy.Config{Name: name}.Validate())
 		}
 		fault(name == "", "--policy has an empty name")
 		fault(slices.Contains(o.policies[:i], name), "--policy names %s twice", name)
 	}
-	fault(o.endpoints < 1 || o.endpoints > sim.MaxFleet, "--endpoints must be in 1..%d, got %d", sim.MaxFleet, o.endpoints)
+	fault(o.endpoints < 1 || o.endpoints > simrig.Most, "--endpoints must be in 1..%d, got %d", simrig.Most, o.endpoints)
 	fault(o.routers < 1 || o.routers > 1024, "--routers must be in 1..1024, got %d", o.routers)
 	_, _, err := o.shared()
 	fault(err != nil, "--staleness: %v", err)
@@ -201,7 +204,7 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 		return usageError(fmt.Errorf("no request of %s fits the KV cache of an engine, prompt and answer together", trace.Name))
 	}
 	runs := o.runs(trace, fleet)
-	plan, err := trace.Plan(fleet, o.load, o.speed, o.seed)
+	plan, err := fleet.Plan(trace, o.load, o.speed, o.seed)
 	if err != nil {
 		return usageError(err)
 	}
@@ -236,7 +239,7 @@ func (o *simulateOptions) shared() (bool, time.Duration, error) {
 }
 
 // read reads or draws the traffic that is to be replayed.
-func (o *simulateOptions) read(e env) (*sim.Trace, error) {
+func (o *simulateOptions) read(e env) (*simtrace.Trace, error) {
 	t, err := o.traffic(e)
 	if err != nil {
 		return nil, err
@@ -253,9 +256,9 @@ func (o *simulateOptions) read(e env) (*sim.Trace, error) {
 	return t.Repeat(o.repeat), nil
 }
 
-func (o *simulateOptions) traffic(e env) (*sim.Trace, error) {
+func (o *simulateOptions) traffic(e env) (*simtrace.Trace, error) {
 	if o.generate != nil {
-		g, err := sim.ParseGenerator(o.generate)
+		g, err := simtrace.ParseGenerator(o.generate)
 		if err != nil {
 			return nil, err
 		}
@@ -266,21 +269,21 @@ func (o *simulateOptions) traffic(e env) (*sim.Trace, error) {
 		return nil, err
 	}
 	defer file.Close()
-	return sim.ReadTrace(file.name, file, sim.Format(o.format))
+	return simtrace.Read(file.name, file, simtrace.Format(o.format))
 }
 
 // runs are the replays to do, one for each policy.
-func (o *simulateOptions) runs(trace *sim.Trace, fleet sim.Fleet) []*simulation {
+func (o *simulateOptions) runs(trace *simtrace.Trace, fleet simrig.Fleet) []*simulation {
 	var out []*simulation
 	share, staleness, _ := o.shared() // it has passed check
 	for _, name := range o.policies {
 		c := policy.Config{Name: name}.WithDefaults()
-		oracle := name == sim.OracleName
+		oracle := name == drive.OracleName
 		make, _ := policy.New(c) // it has passed check
 		content := !oracle && policy.ReadsContent(c)
 		queue := config.Queue{Ahead: o.ahead, Patience: route.DefaultPatience}.Of(c)
 		for _, way := range o.ways(fleet) {
-			out = append(out, &simulation{slo: o.slo, way: way.name, replay: sim.Replay{
+			out = append(out, &simulation{slo: o.slo, way: way.name, replay: drive.Replay{
 				Queue: queue, Disaggregation: way.Disaggregation, Transfer: o.transfer, Trace: trace, Fleet: fleet, Policy: make, PolicyName: name, Oracle: oracle, Content: content, IDs: o.ids == "true" || o.ids == "" && !content,
 				Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, MaxDelay: o.maxDelay, Seed: o.seed,
 			}})

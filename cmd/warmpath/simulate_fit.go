@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/calibrate"
+	simrig "github.com/warmpath/warmpath/sim/rig"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // runFit prints a fleet whose engines are as fast as recorded traffic shows them to be.
@@ -39,11 +41,11 @@ func runFit(e env, c *cobra.Command, o *simulateOptions) error {
 		return usageError(err)
 	}
 	defer in.Close()
-	recording, err := sim.ReadRecording(in.name, in)
+	recording, err := trace.ReadRecording(in.name, in)
 	if err != nil {
 		return usageError(err)
 	}
-	text, err := fittedFleet(in.name, o.engine, recording.Fit(base))
+	text, err := fittedFleet(in.name, o.engine, calibrate.Fit(recording, base))
 	if err != nil {
 		return usageError(err)
 	}
@@ -52,7 +54,7 @@ func runFit(e env, c *cobra.Command, o *simulateOptions) error {
 }
 
 // fittedFleet writes a fleet file, with what is to be thought of its figures.
-func fittedFleet(name, kind string, fits []sim.EndpointFit) ([]byte, error) {
+func fittedFleet(name, kind string, fits []calibrate.Endpoint) ([]byte, error) {
 	requests := 0
 	for i := range fits {
 		requests += fits[i].Requests
@@ -60,8 +62,8 @@ func fittedFleet(name, kind string, fits []sim.EndpointFit) ([]byte, error) {
 	if requests == 0 {
 		return nil, fmt.Errorf("%s: no streamed answer in it that would tell how fast its engine is", name)
 	}
-	if len(fits) > sim.MaxFleet {
-		return nil, fmt.Errorf("%s: %d endpoints, more than the %d of a fleet", name, len(fits), sim.MaxFleet)
+	if len(fits) > simrig.Most {
+		return nil, fmt.Errorf("%s: %d endpoints, more than the %d of a fleet", name, len(fits), simrig.Most)
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Fitted by warmpath simulate --fit to %d requests on %d endpoints, recorded in\n# %q.\n", requests, len(fits), name)
@@ -73,7 +75,7 @@ func fittedFleet(name, kind string, fits []sim.EndpointFit) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-func writeFit(w io.Writer, kind string, f *sim.EndpointFit) {
+func writeFit(w io.Writer, kind string, f *calibrate.Endpoint) {
 	label, _ := json.Marshal(f.Endpoint) // a text of JSON is one of YAML
 	c := &f.Engine
 	fmt.Fprintf(w, "  - name: %s\n", label)

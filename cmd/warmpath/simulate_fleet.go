@@ -9,7 +9,9 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/strictyaml"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/engine"
+	simrig "github.com/warmpath/warmpath/sim/rig"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // fleetFile describes the engines of a simulation.
@@ -45,49 +47,49 @@ type fleetOutage struct {
 }
 
 // fleet is the engines that the flags or the file describe.
-func (o *simulateOptions) fleet() (sim.Fleet, error) {
+func (o *simulateOptions) fleet() (simrig.Fleet, error) {
 	if o.fleetFile != "" {
 		data, err := os.ReadFile(o.fleetFile)
 		if err != nil {
-			return sim.Fleet{}, err
+			return simrig.Fleet{}, err
 		}
 		return readFleet(o.fleetFile, data)
 	}
 	p, err := preset(o.engine)
 	if err != nil {
-		return sim.Fleet{}, fmt.Errorf("--engine: %w", err)
+		return simrig.Fleet{}, fmt.Errorf("--engine: %w", err)
 	}
 	if o.cacheTokens > 0 {
 		p.CacheTokens = o.cacheTokens
 	}
-	f := sim.EvenFleet(o.endpoints, p)
+	f := simrig.Even(o.endpoints, p)
 	if o.prefill > 0 || o.decode > 0 {
-		f = sim.SplitFleet(o.prefill, o.decode, p)
+		f = simrig.Split(o.prefill, o.decode, p)
 	} else if o.mixed {
-		f = sim.MixedFleet(o.endpoints, p)
+		f = simrig.Mixed(o.endpoints, p)
 	}
 	return f, f.Validate()
 }
 
-func preset(name string) (sim.Config, error) {
-	p, ok := sim.PresetNamed(name)
+func preset(name string) (engine.Config, error) {
+	p, ok := simrig.PresetNamed(name)
 	if !ok {
-		return sim.Config{}, fmt.Errorf("no kind of engine %q%s", name, strictyaml.Suggest(name, presetNames()))
+		return engine.Config{}, fmt.Errorf("no kind of engine %q%s", name, strictyaml.Suggest(name, presetNames()))
 	}
 	return p.Engine, nil
 }
 
 // readFleet reads a fleet file. Faults have their place in it.
-func readFleet(name string, data []byte) (sim.Fleet, error) {
+func readFleet(name string, data []byte) (simrig.Fleet, error) {
 	var file fleetFile
 	places, err := strictyaml.Decode(name, data, &file, strictyaml.Options{})
 	if err != nil {
-		return sim.Fleet{}, errors.Join(strictyaml.Sorted(err)...)
+		return simrig.Fleet{}, errors.Join(strictyaml.Sorted(err)...)
 	}
 	if len(file.Endpoints) == 0 {
-		return sim.Fleet{}, places.Fault("endpoints", errors.New("no engine is described"))
+		return simrig.Fleet{}, places.Fault("endpoints", errors.New("no engine is described"))
 	}
-	var f sim.Fleet
+	var f simrig.Fleet
 	var faults []error
 	for i, entry := range file.Endpoints {
 		path := fmt.Sprintf("endpoints[%d]", i)
@@ -122,30 +124,30 @@ func readFleet(name string, data []byte) (sim.Fleet, error) {
 }
 
 // alone reports the faults of an engine that are not about the others.
-func alone(e sim.FleetEndpoint) error {
-	first := sim.FleetEndpoint{Name: "first", Engine: sim.Presets()[0].Engine} // somebody has to be there at the start
+func alone(e simrig.Endpoint) error {
+	first := simrig.Endpoint{Name: "first", Engine: simrig.Presets()[0].Engine} // somebody has to be there at the start
 	if e.Name == first.Name {
 		first.Name = "another"
 	}
-	return sim.Fleet{Endpoints: []sim.FleetEndpoint{first, e}}.Validate()
+	return simrig.Fleet{Endpoints: []simrig.Endpoint{first, e}}.Validate()
 }
 
 // endpoint is what an entry describes.
-func (e *fleetEntry) endpoint() (sim.FleetEndpoint, error) {
+func (e *fleetEntry) endpoint() (simrig.Endpoint, error) {
 	kind := e.Engine
 	if kind == "" {
 		kind = "reference"
 	}
 	c, err := preset(kind)
 	if err != nil {
-		return sim.FleetEndpoint{}, err
+		return simrig.Endpoint{}, err
 	}
-	if n := e.Count; n != nil && (*n < 1 || *n > sim.MaxFleet) {
-		return sim.FleetEndpoint{}, fmt.Errorf("count must be in 1..%d, got %d", sim.MaxFleet, *n)
+	if n := e.Count; n != nil && (*n < 1 || *n > simrig.Most) {
+		return simrig.Endpoint{}, fmt.Errorf("count must be in 1..%d, got %d", simrig.Most, *n)
 	}
 	if by := e.Slower; by != nil {
 		if !(*by >= 0.001 && *by <= 1000) {
-			return sim.FleetEndpoint{}, fmt.Errorf("slower must be in 0.001..1000, got %v", *by)
+			return simrig.Endpoint{}, fmt.Errorf("slower must be in 0.001..1000, got %v", *by)
 		}
 		c = c.Slower(*by)
 	}
@@ -161,11 +163,11 @@ func (e *fleetEntry) endpoint() (sim.FleetEndpoint, error) {
 	c.HostTokensPerSecond = override(c.HostTokensPerSecond, e.HostRate)
 	role, err := fleet.ParseRole(e.Role)
 	if err != nil {
-		return sim.FleetEndpoint{}, fmt.Errorf("role: %w", err)
+		return simrig.Endpoint{}, fmt.Errorf("role: %w", err)
 	}
-	out := sim.FleetEndpoint{Engine: c, Role: role, Start: e.Start}
+	out := simrig.Endpoint{Engine: c, Role: role, Start: e.Start}
 	for _, f := range e.Failures {
-		out.Outages = append(out.Outages, sim.Outage{At: f.At, For: f.For})
+		out.Outages = append(out.Outages, simrig.Outage{At: f.At, For: f.For})
 	}
 	return out, nil
 }
@@ -179,7 +181,7 @@ func override[T any](is T, given *T) T {
 }
 
 // unfit is how many requests of a trace fit no engine's KV cache, prompt and answer together.
-func unfit(t *sim.Trace, f sim.Fleet) int {
+func unfit(t *trace.Trace, f simrig.Fleet) int {
 	most, n := 0, 0
 	for _, e := range f.Endpoints {
 		most = max(most, e.Engine.Blocks()*e.Engine.BlockTokens)

@@ -11,7 +11,10 @@ import (
 
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/engine"
+	simrig "github.com/warmpath/warmpath/sim/rig"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
 // TestFleetFile: what is given holds, 0 included; what is not given is that of the kind.
@@ -176,15 +179,15 @@ func TestSimulateMeaningless(t *testing.T) {
 
 // TestWorkWhereItIsDone: where requests are split, prefillers are shown to compute prompts and decoders answers, as much as the figures say.
 func TestWorkWhereItIsDone(t *testing.T) {
-	g := sim.DefaultGenerator()
+	g := simtrace.DefaultGenerator()
 	g.Conversations = 30
 	choose, err := policy.New(policy.Config{Name: policy.Default})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &simulation{replay: sim.Replay{
-		Disaggregation: route.Disaggregation{When: route.WhenAlways}, Transfer: sim.DefaultTransfer(), Trace: g.Trace(1),
-		Fleet: sim.SplitFleet(1, 2, sim.DefaultConfig()), Policy: choose, PolicyName: policy.Default, Content: true, Load: 0.5, Seed: 1, Routers: 1,
+	s := &simulation{replay: drive.Replay{
+		Disaggregation: route.Disaggregation{When: route.WhenAlways}, Transfer: simrig.DefaultTransfer(), Trace: g.Trace(1),
+		Fleet: simrig.Split(1, 2, engine.DefaultConfig()), Policy: choose, PolicyName: policy.Default, Content: true, Load: 0.5, Seed: 1, Routers: 1,
 	}}
 	if err := s.run(t.Context()); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/figures"
+	simrig "github.com/warmpath/warmpath/sim/rig"
 )
 
 //go:embed simulate_report.html
@@ -22,7 +23,7 @@ var reportPage string
 type reportData struct {
 	Trace, Fleet   string
 	Ideal          string
-	Rows           []sim.Figures
+	Rows           []figures.Figures
 	TTFT, Hits     template.HTML
 	Policies       []reportPolicy
 	SharedDuration string
@@ -34,8 +35,8 @@ type reportPolicy struct {
 	Name, Colour string
 	Border       string // of its key, as its lines are drawn
 	Work         template.HTML
-	Reasons      []sim.ReasonFigure
-	Split        *sim.SplitFigures // nil in fleets without roles
+	Reasons      []figures.ReasonFigure
+	Split        *figures.SplitFigures // nil in fleets without roles
 	Moves        []move
 	Moved, Later int
 }
@@ -215,7 +216,7 @@ func workOverTime(s *simulation, until time.Duration) [][buckets]float64 {
 }
 
 // heat draws the tokens computed by each endpoint over time: the darker, the more.
-func heat(work [][buckets]float64, names []sim.FleetEndpoint) template.HTML {
+func heat(work [][buckets]float64, names []simrig.Endpoint) template.HTML {
 	most := 1.0
 	for i := range work {
 		most = max(most, slices.Max(work[i][:]))

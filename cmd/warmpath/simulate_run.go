@@ -11,16 +11,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/drive"
+	simfigures "github.com/warmpath/warmpath/sim/figures"
 )
 
 // simulation is one policy's replay.
 type simulation struct {
-	replay  sim.Replay
-	slo     sim.Objective
+	replay  drive.Replay
+	slo     simfigures.Objective
 	way     string // in which requests are split, "" in fleets without roles
-	outcome *sim.Outcome
-	figures sim.Figures
+	outcome *drive.Outcome
+	figures simfigures.Figures
 	done    atomic.Int64 // turns
 }
 
@@ -38,7 +39,7 @@ func (s *simulation) run(ctx context.Context) error {
 		}
 		return fmt.Errorf("%s: %w", s.replay.PolicyName, err)
 	}
-	s.outcome, s.figures = outcome, s.replay.Figures(outcome, s.slo)
+	s.outcome, s.figures = outcome, simfigures.Of(&s.replay, outcome, s.slo)
 	s.figures.WallS = float64(time.Since(began).Milliseconds()) / 1000
 	s.done.Store(int64(len(outcome.Turns)))
 	return nil

@@ -12,11 +12,13 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/figures"
+	simrig "github.com/warmpath/warmpath/sim/rig"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // tell says what is about to be replayed.
-func tell(w io.Writer, t *sim.Trace, f sim.Fleet, p sim.Plan) {
+func tell(w io.Writer, t *trace.Trace, f simrig.Fleet, p trace.Plan) {
 	d := p.Demand
 	fmt.Fprintf(w, "%s (%s): %d requests of %d conversations, %.0f prompt and %.0f answer tokens on average\n", t.Name, t.Format, d.Turns, d.Sessions,
 		float64(d.Prompt)/float64(d.Turns), float64(d.Output)/float64(d.Turns))
@@ -84,7 +86,7 @@ func percent(x float64) string { return fmt.Sprintf("%.1f", 100*x) }
 // write writes the files that the flags ask for, each whole or not at all.
 func (o *simulateOptions) write(e env, runs []*simulation) error {
 	if o.json != "" {
-		all := make([]sim.Figures, len(runs))
+		all := make([]figures.Figures, len(runs))
 		for i, s := range runs {
 			all[i] = s.figures
 		}

@@ -13,7 +13,8 @@ import (
 
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/drive"
+	simrig "github.com/warmpath/warmpath/sim/rig"
 )
 
 // splitFlags are the flags of simulate that need a fleet with roles.
@@ -38,8 +39,8 @@ func simulateSplitFlags(c *cobra.Command, o *simulateOptions) {
 // checkSplit reports faults of the flags about roles that can be seen without the fleet.
 func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
 	var errs []error
-	if o.prefill < 0 || o.decode < 0 || o.prefill+o.decode > sim.MaxFleet || (o.prefill > 0) != (o.decode > 0) {
-		errs = append(errs, fmt.Errorf("--prefill and --decode go together, each at least 1 and both at most %d, got %d and %d", sim.MaxFleet, o.prefill, o.decode))
+	if o.prefill < 0 || o.decode < 0 || o.prefill+o.decode > simrig.Most || (o.prefill > 0) != (o.decode > 0) {
+		errs = append(errs, fmt.Errorf("--prefill and --decode go together, each at least 1 and both at most %d, got %d and %d", simrig.Most, o.prefill, o.decode))
 	}
 	if o.prefill > 0 {
 		for _, flag := range []string{"endpoints", "mixed", "fleet"} {
@@ -64,7 +65,7 @@ func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
 }
 
 // checkRoles reports flags and policies that do not go with the fleet.
-func (o *simulateOptions) checkRoles(changed func(flag string) bool, fleet sim.Fleet) error {
+func (o *simulateOptions) checkRoles(changed func(flag string) bool, fleet simrig.Fleet) error {
 	var errs []error
 	for _, flag := range splitFlags {
 		if changed(flag) && !o.splits(fleet) {
@@ -80,7 +81,7 @@ func (o *simulateOptions) checkRoles(changed func(flag string) bool, fleet sim.F
 		errs = append(errs, errors.New("--staleness: routers that hear of each other are simulated without roles only"))
 	}
 	for _, name := range o.policies {
-		if name == sim.OracleName && o.splits(fleet) {
+		if name == drive.OracleName && o.splits(fleet) {
 			errs = append(errs, errors.New("--policy: oracle places whole requests only, and some may be split"))
 		}
 	}
@@ -88,7 +89,7 @@ func (o *simulateOptions) checkRoles(changed func(flag string) bool, fleet sim.F
 }
 
 // splits reports whether requests may be split: in a fleet with roles, or where what is compared needs none.
-func (o *simulateOptions) splits(fleet sim.Fleet) bool {
+func (o *simulateOptions) splits(fleet simrig.Fleet) bool {
 	return fleet.HasRoles() || slices.Contains(o.when, string(route.WhenFree))
 }
 
@@ -99,7 +100,7 @@ type splitWay struct {
 }
 
 // ways are those that are compared.
-func (o *simulateOptions) ways(fleet sim.Fleet) []splitWay {
+func (o *simulateOptions) ways(fleet simrig.Fleet) []splitWay {
 	if !o.splits(fleet) {
 		return []splitWay{{}}
 	}

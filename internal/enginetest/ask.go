@@ -13,7 +13,8 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/text"
 )
 
 // fields are the body fields that the simulated engines look at, of all their APIs; others are ignored, as the real
@@ -237,14 +238,14 @@ func (s *Server) place(r *http.Request, f *fields, a *ask) error {
 }
 
 // job makes the engine's job of an ask, and the text of its answer.
-func (s *Server) job(a *ask) (sim.Job, *answer, error) {
+func (s *Server) job(a *ask) (engine.Job, *answer, error) {
 	n := tokens(len(a.prompt))
 	if n == 0 {
-		return sim.Job{}, nil, bad("the prompt is empty")
+		return engine.Job{}, nil, bad("the prompt is empty")
 	}
 	room := s.opts.ContextTokens - n
 	if room < a.maxTokens && !s.truncates() || room < 1 && !a.none || room < 0 {
-		return sim.Job{}, nil, s.tooLong(n, a.maxTokens)
+		return engine.Job{}, nil, s.tooLong(n, a.maxTokens)
 	}
 	seed := xxh3.HashSeed(a.prompt, s.opts.Seed)
 	ans := &answer{ask: a, promptTokens: n, finish: "stop"}
@@ -254,10 +255,10 @@ func (s *Server) job(a *ask) (sim.Job, *answer, error) {
 			ans.finish = "length"
 		}
 	}
-	ans.text = sim.Text(seed, ans.want)
+	ans.text = text.Of(seed, ans.want)
 	if (a.trt != nil && a.trt.context || s.opts.Connector == "sglang" && a.meet != nil && a.meet.prefill) && ans.want > 1 {
 		ans.want, ans.finish = 1, "length"
-		ans.text = ans.text[:sim.TokenBytes]
+		ans.text = ans.text[:text.TokenBytes]
 	}
 	switch {
 	case s.opts.Silent && !a.none:
@@ -265,7 +266,7 @@ func (s *Server) job(a *ask) (sim.Job, *answer, error) {
 	case s.opts.Connector == "lmcache" && !a.none:
 		s.goOn(a, ans, seed, room)
 	}
-	job := sim.Job{PromptTokens: n, OutputTokens: ans.want}
+	job := engine.Job{PromptTokens: n, OutputTokens: ans.want}
 	root := xxh3.HashString(a.salt)
 	if s.isAdapter(a.model) {
 		root = xxh3.HashStringSeed(a.model, root)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/enginetest"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/text"
 )
 
 // BenchmarkChatStream is the cost of one streamed answer of 64 tokens to a prompt of 2,000 that is cached, client and
@@ -24,7 +24,7 @@ func BenchmarkChatStream(b *testing.B) {
 	}
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	body := chatBody(sim.Text(1, 2000), `,"max_tokens":64,"ignore_eos":true,"stream":true`)
+	body := chatBody(text.Of(1, 2000), `,"max_tokens":64,"ignore_eos":true,"stream":true`)
 	b.ReportAllocs()
 	for b.Loop() {
 		resp, err := client.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body))

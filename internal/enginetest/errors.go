@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/engine"
 )
 
 // failWith answers with an error of ours in the dialect's shape.
@@ -22,9 +22,9 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 			return
 		}
 		s.fail(w, r, b.status, b.kind, b.msg)
-	case errors.Is(err, sim.ErrQueueFull):
+	case errors.Is(err, engine.ErrQueueFull):
 		s.fail(w, r, http.StatusServiceUnavailable, "ServiceUnavailableError", "The request queue is full.")
-	case errors.Is(err, sim.ErrTooLong):
+	case errors.Is(err, engine.ErrTooLong):
 		s.fail(w, r, http.StatusBadRequest, "BadRequestError", "prompt and answer do not fit the KV cache")
 	default:
 		s.fail(w, r, http.StatusInternalServerError, "InternalServerError", err.Error())

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/engine"
 )
 
 // FaultKind names a fault.
@@ -232,13 +232,13 @@ type tally struct {
 
 // Stats are a server's counters since it began.
 type Stats struct {
-	Requests  uint64      `json:"requests"`  // HTTP requests, those to /_sim excepted
-	Open      int64       `json:"open"`      // generations under way
-	Cancelled uint64      `json:"cancelled"` // generations whose client left
-	Faulted   uint64      `json:"faulted"`   // requests that met a fault
-	Restarts  uint64      `json:"restarts"`
-	KV        KVStats     `json:"kv"`
-	Ranks     []sim.Stats `json:"ranks"` // since the last restart
+	Requests  uint64         `json:"requests"`  // HTTP requests, those to /_sim excepted
+	Open      int64          `json:"open"`      // generations under way
+	Cancelled uint64         `json:"cancelled"` // generations whose client left
+	Faulted   uint64         `json:"faulted"`   // requests that met a fault
+	Restarts  uint64         `json:"restarts"`
+	KV        KVStats        `json:"kv"`
+	Ranks     []engine.Stats `json:"ranks"` // since the last restart
 }
 
 // Stats is a snapshot.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
-	"github.com/warmpath/warmpath/sim"
+	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
 func TestMain(m *testing.M) {
@@ -162,4 +162,4 @@ func chatBody(text string, more ...string) string {
 
 var allDialects = []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama}
 
-var longText = sim.Text(7, 400)
+var longText = simtext.Of(7, 400)

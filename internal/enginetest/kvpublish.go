@@ -17,7 +17,7 @@ import (
 	"github.com/go-zeromq/zmq4"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/engine"
 )
 
 // kvMost is how many messages are kept for those who missed them (vLLM's buffer_steps), and how many events TensorRT-LLM's queue has.
@@ -232,7 +232,7 @@ func (p *kvPublisher) over(j *kvJob) {
 }
 
 // publish tells what changed in a step.
-func (p *kvPublisher) publish(changes []sim.Change) {
+func (p *kvPublisher) publish(changes []engine.Change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var events []kvEvent

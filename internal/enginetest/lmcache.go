@@ -18,7 +18,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 	"github.com/zeebo/xxh3"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/text"
 )
 
 // The hand-over of LMCache's connector, both sides (LMCacheConnectorV1 with enable_pd). The prefiller pushes to the ports that disagg_spec
@@ -118,7 +118,7 @@ func (s *Server) pushLM(r *http.Request, ans *answer) (handed json.RawMessage, e
 		ID: *spec.ID, Request: a.id, Ranks: s.opts.TP, Prompt: lmHash(a, a.prompt), Seed: xxh3.HashSeed(a.prompt, s.opts.Seed), First: lmEOS,
 		Chain: a.lm.chain[:min(ans.promptTokens/s.opts.Engine.BlockTokens, len(a.lm.chain))],
 	}
-	if len(ans.text) >= sim.TokenBytes {
+	if len(ans.text) >= text.TokenBytes {
 		part.First = binary.LittleEndian.Uint32([]byte(ans.text))
 	}
 	for rank := range s.opts.TP {

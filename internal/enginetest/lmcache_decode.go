@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/text"
 )
 
 // lmReceived is a prompt's cache at its decoder.
@@ -140,7 +140,7 @@ func (s *Server) findLM(a *ask) error {
 	if !complete {
 		return s.refuse("LMCache: the decoder is asked before the KV cache is there")
 	}
-	if cut := len(a.prompt) - sim.TokenBytes; lmHash(a, a.prompt) != e.prompt {
+	if cut := len(a.prompt) - text.TokenBytes; lmHash(a, a.prompt) != e.prompt {
 		if cut < 0 || lmHash(a, a.prompt[:cut]) != e.prompt {
 			return s.refuse("LMCache: the KV cache that was pushed is of another prompt")
 		}
@@ -162,7 +162,7 @@ func (s *Server) findLM(a *ask) error {
 // goOn makes an answer whose every token is the same however many are made, and one after a first token that of the prompt before it.
 func (s *Server) goOn(a *ask, ans *answer, seed uint64, room int) {
 	if a.lm == nil || a.lm.after == nil {
-		ans.text = sim.Text(seed, ans.want+1)[:ans.want*sim.TokenBytes] // the last token of a text ends a sentence
+		ans.text = text.Of(seed, ans.want+1)[:ans.want*text.TokenBytes] // the last token of a text ends a sentence
 		return
 	}
 	b := *a
@@ -174,7 +174,7 @@ func (s *Server) goOn(a *ask, ans *answer, seed uint64, room int) {
 	if total == b.maxTokens {
 		ans.finish = "length"
 	}
-	ans.text = sim.Text(a.lm.after.seed, ans.want+2)[sim.TokenBytes : (ans.want+1)*sim.TokenBytes]
+	ans.text = text.Of(a.lm.after.seed, ans.want+2)[text.TokenBytes : (ans.want+1)*text.TokenBytes]
 }
 
 func quietZMQ() *log.Logger { return log.New(io.Discard, "", 0) }

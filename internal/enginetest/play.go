@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
 // answer is what a request gets, as far as it is computed.
@@ -28,10 +28,10 @@ type answer struct {
 
 // piece is the text of token i.
 func (a *answer) piece(i int) string {
-	if (i+1)*sim.TokenBytes > len(a.text) {
+	if (i+1)*simtext.TokenBytes > len(a.text) {
 		return "" // the end of the sequence
 	}
-	return a.text[i*sim.TokenBytes : (i+1)*sim.TokenBytes]
+	return a.text[i*simtext.TokenBytes : (i+1)*simtext.TokenBytes]
 }
 
 // shape is how one API writes an answer.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/warmpath/warmpath/sim"
+	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
 // message is one message of a chat, of the OpenAI, Anthropic or Ollama kind.
@@ -139,7 +139,7 @@ func promptBytes(raw json.RawMessage) ([]byte, error) {
 
 // tokenBytes writes token ids as the four bytes that a token is here.
 func tokenBytes(ids []uint32) []byte {
-	b := make([]byte, 0, len(ids)*sim.TokenBytes)
+	b := make([]byte, 0, len(ids)*simtext.TokenBytes)
 	for _, id := range ids {
 		b = binary.LittleEndian.AppendUint32(b, id)
 	}
@@ -150,7 +150,7 @@ func tokenBytes(ids []uint32) []byte {
 func tokenIDs(b []byte) []uint32 {
 	ids := make([]uint32, 0, tokens(len(b)))
 	for len(b) > 0 {
-		var t [sim.TokenBytes]byte
+		var t [simtext.TokenBytes]byte
 		b = b[copy(t[:], b):]
 		ids = append(ids, binary.LittleEndian.Uint32(t[:]))
 	}
@@ -158,12 +158,12 @@ func tokenIDs(b []byte) []uint32 {
 }
 
 // tokens is how many tokens so many bytes are.
-func tokens(n int) int { return (n + sim.TokenBytes - 1) / sim.TokenBytes }
+func tokens(n int) int { return (n + simtext.TokenBytes - 1) / simtext.TokenBytes }
 
 // chain hashes each full block of the bytes, each hash covering all before it. The root keeps adapters, salts and
 // slots apart, as engines do.
 func chain(root uint64, b []byte, blockTokens int) []uint64 {
-	size := blockTokens * sim.TokenBytes
+	size := blockTokens * simtext.TokenBytes
 	out := make([]uint64, 0, len(b)/size)
 	for ; len(b) >= size; b = b[size:] {
 		root = xxh3.HashSeed(b[:size], root)

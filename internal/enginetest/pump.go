@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/engine"
 )
 
 // pump drives the engines of all ranks in real time: one goroutine sleeps until the next step of any rank ends, takes
@@ -17,7 +17,7 @@ type pump struct {
 	stopped chan struct{}
 
 	mu      sync.Mutex // guards what follows
-	engines []*sim.Engine
+	engines []*engine.Engine
 	kv      []*kvPublisher    // by rank; nil without KV events
 	kvJobs  map[uint64]*kvJob // by stream
 	streams map[uint64]*stream
@@ -61,7 +61,7 @@ func newPump(o Options) (*pump, error) {
 		real:    now, sim: now, speed: o.Speed, base: o.Speed, computed: o.Computed,
 	}
 	for r := range o.Ranks {
-		e, err := sim.NewEngine(o.Engine, o.Seed+uint64(r))
+		e, err := engine.New(o.Engine, o.Seed+uint64(r))
 		if err != nil {
 			return nil, fmt.Errorf("enginetest: %w", err)
 		}
@@ -125,11 +125,11 @@ func (p *pump) advance() time.Duration {
 		}
 		for _, em := range emissions {
 			if st := p.streams[em.ID]; st != nil {
-				if em.Kind == sim.Prefilled && p.computed != nil {
+				if em.Kind == engine.Prefilled && p.computed != nil {
 					p.computed(em.At.Sub(st.now.submitted))
 				}
 				st.take(em)
-				if em.Kind == sim.Done {
+				if em.Kind == engine.Done {
 					p.kvOver(st)
 					delete(p.streams, em.ID)
 				}
@@ -142,14 +142,14 @@ func (p *pump) advance() time.Duration {
 	return max(wait, 0)
 }
 
-func (st *stream) take(em sim.Emission) {
+func (st *stream) take(em engine.Emission) {
 	st.mu.Lock()
 	switch em.Kind {
-	case sim.Prefilled:
+	case engine.Prefilled:
 		st.now.started, st.now.cached, st.now.prefilled = true, em.CachedTokens, em.At
-	case sim.Token:
+	case engine.Token:
 		st.now.tokens++
-	case sim.Done:
+	case engine.Done:
 		st.now.done = true
 	}
 	st.now.last = em.At
@@ -182,10 +182,10 @@ func (st *stream) progress() progress {
 
 // submit hands a job to a rank. A negative rank leaves the choice to the engine: the least waiting×4 + running, as
 // vLLM's internal balancer has it, in turns among equals.
-func (p *pump) submit(rank int, job sim.Job) (*stream, error) { return p.submitAs(rank, job, nil) }
+func (p *pump) submit(rank int, job engine.Job) (*stream, error) { return p.submitAs(rank, job, nil) }
 
 // submitAs is submit of a job whose blocks are told of, where kv is not nil.
-func (p *pump) submitAs(rank int, job sim.Job, kv *kvJob) (*stream, error) {
+func (p *pump) submitAs(rank int, job engine.Job, kv *kvJob) (*stream, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advance()
@@ -283,11 +283,11 @@ func (p *pump) receive(rank int, chain []uint64) {
 }
 
 // stats are the engines' figures by rank, up to date.
-func (p *pump) stats() []sim.Stats {
+func (p *pump) stats() []engine.Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advance()
-	out := make([]sim.Stats, len(p.engines))
+	out := make([]engine.Stats, len(p.engines))
 	for i, e := range p.engines {
 		out[i] = e.Stats()
 	}

@@ -1,4 +1,4 @@
-// Package enginetest serves simulated engines over HTTP: the model of package sim, in real time, looking on the wire
+// Package enginetest serves simulated engines over HTTP: the model of package sim/engine, in real time, looking on the wire
 // like the engine of its dialect (health, models, metrics, usage with cached tokens, streams, ranks or slots), with
 // faults that can be switched on while it runs. Tests, the demo and the engine command use it.
 //
@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/engine"
 )
 
 // Options say what engine to simulate. The zero value of a field takes its default.
@@ -31,7 +31,7 @@ type Options struct {
 	Models        []string      // base models; default "simulated"; the first is the parent of the adapters
 	Adapters      []string      // LoRA adapters, served as models (vLLM, SGLang)
 	Ranks         int           // data-parallel ranks, each an engine with a cache of its own; default 1
-	Engine        sim.Config    // of each rank; default sim.DefaultConfig. llama.cpp takes Slots as its slots
+	Engine        engine.Config // of each rank; default engine.DefaultConfig. llama.cpp takes Slots as its slots
 	Seed          uint64        // of answers, ids and jitter
 	APIKey        string        // asked for where the dialect asks for it; "" asks for none
 	Speed         float64       // simulated seconds a real second; default 1
@@ -73,8 +73,8 @@ func (o Options) withDefaults() Options {
 	if o.Ranks == 0 {
 		o.Ranks = 1
 	}
-	if o.Engine == (sim.Config{}) {
-		o.Engine = sim.DefaultConfig()
+	if o.Engine == (engine.Config{}) {
+		o.Engine = engine.DefaultConfig()
 	}
 	if o.Speed == 0 {
 		o.Speed = 1

@@ -6,7 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/text"
 )
 
 // sglangRoutes are the paths of SGLang's server (0.5.23). There is no /get_load any more.
@@ -46,7 +47,7 @@ func (s *Server) sglangHealth(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	st, err := s.pump.submit(-1, sim.Job{PromptTokens: 1, OutputTokens: 1})
+	st, err := s.pump.submit(-1, engine.Job{PromptTokens: 1, OutputTokens: 1})
 	if err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
@@ -124,32 +125,32 @@ func (s *Server) sglangMetrics(w http.ResponseWriter, _ *http.Request) {
 		}
 		return l
 	}
-	each := func(name, kind, help string, value func(sim.Stats) float64, more ...string) {
+	each := func(name, kind, help string, value func(engine.Stats) float64, more ...string) {
 		x.family(name, kind, help)
 		for r, st := range ranks {
 			x.sample(name, value(st), labels(r, more...)...)
 		}
 	}
-	each("sglang:num_running_reqs", "gauge", "The number of running requests.", func(st sim.Stats) float64 { return float64(st.Running) })
-	each("sglang:num_queue_reqs", "gauge", "The number of requests in the waiting queue.", func(st sim.Stats) float64 { return float64(st.Waiting) })
-	each("sglang:token_usage", "gauge", "The token usage.", func(st sim.Stats) float64 { return ratio(float64(st.HeldBlocks), float64(st.TotalBlocks)) })
-	each("sglang:kv_used_tokens", "gauge", "Tokens in use.", func(st sim.Stats) float64 { return float64(st.HeldBlocks) * bt })
-	each("sglang:kv_evictable_tokens", "gauge", "Cached tokens that can be evicted.", func(st sim.Stats) float64 { return float64(st.KeptBlocks) * bt })
-	each("sglang:kv_available_tokens", "gauge", "Free tokens.", func(st sim.Stats) float64 { return float64(st.TotalBlocks-st.HeldBlocks-st.KeptBlocks) * bt })
-	each("sglang:max_total_num_tokens", "gauge", "Tokens in the KV cache pool.", func(st sim.Stats) float64 { return float64(st.TotalBlocks) * bt })
-	each("sglang:page_size", "gauge", "KV cache page size in tokens.", func(sim.Stats) float64 { return bt })
-	each("sglang:cache_hit_rate", "gauge", "The prefix cache hit rate.", func(st sim.Stats) float64 {
+	each("sglang:num_running_reqs", "gauge", "The number of running requests.", func(st engine.Stats) float64 { return float64(st.Running) })
+	each("sglang:num_queue_reqs", "gauge", "The number of requests in the waiting queue.", func(st engine.Stats) float64 { return float64(st.Waiting) })
+	each("sglang:token_usage", "gauge", "The token usage.", func(st engine.Stats) float64 { return ratio(float64(st.HeldBlocks), float64(st.TotalBlocks)) })
+	each("sglang:kv_used_tokens", "gauge", "Tokens in use.", func(st engine.Stats) float64 { return float64(st.HeldBlocks) * bt })
+	each("sglang:kv_evictable_tokens", "gauge", "Cached tokens that can be evicted.", func(st engine.Stats) float64 { return float64(st.KeptBlocks) * bt })
+	each("sglang:kv_available_tokens", "gauge", "Free tokens.", func(st engine.Stats) float64 { return float64(st.TotalBlocks-st.HeldBlocks-st.KeptBlocks) * bt })
+	each("sglang:max_total_num_tokens", "gauge", "Tokens in the KV cache pool.", func(st engine.Stats) float64 { return float64(st.TotalBlocks) * bt })
+	each("sglang:page_size", "gauge", "KV cache page size in tokens.", func(engine.Stats) float64 { return bt })
+	each("sglang:cache_hit_rate", "gauge", "The prefix cache hit rate.", func(st engine.Stats) float64 {
 		return ratio(float64(st.CachedTokens), float64(st.PromptTokens))
 	})
-	each("sglang:utilization", "gauge", "The utilization.", func(st sim.Stats) float64 {
+	each("sglang:utilization", "gauge", "The utilization.", func(st engine.Stats) float64 {
 		return ratio(float64(st.Running), float64(s.opts.Engine.Slots))
 	})
-	each("sglang:num_retracted_reqs", "gauge", "Requests retracted.", func(st sim.Stats) float64 { return float64(st.Preemptions) })
-	each("sglang:prompt_tokens_total", "counter", "Prefill tokens processed.", func(st sim.Stats) float64 { return float64(st.PromptTokens) })
-	each("sglang:generation_tokens_total", "counter", "Generation tokens processed.", func(st sim.Stats) float64 { return float64(st.OutputTokens) })
-	each("sglang:cached_tokens_total", "counter", "Cached prompt tokens.", func(st sim.Stats) float64 { return float64(st.CachedTokens) }, "cache_source", "device")
-	each("sglang:num_requests_total", "counter", "Requests processed.", func(st sim.Stats) float64 { return float64(st.Finished) })
-	each("sglang:num_aborted_requests_total", "counter", "Requests aborted.", func(st sim.Stats) float64 { return float64(st.Cancelled) })
+	each("sglang:num_retracted_reqs", "gauge", "Requests retracted.", func(st engine.Stats) float64 { return float64(st.Preemptions) })
+	each("sglang:prompt_tokens_total", "counter", "Prefill tokens processed.", func(st engine.Stats) float64 { return float64(st.PromptTokens) })
+	each("sglang:generation_tokens_total", "counter", "Generation tokens processed.", func(st engine.Stats) float64 { return float64(st.OutputTokens) })
+	each("sglang:cached_tokens_total", "counter", "Cached prompt tokens.", func(st engine.Stats) float64 { return float64(st.CachedTokens) }, "cache_source", "device")
+	each("sglang:num_requests_total", "counter", "Requests processed.", func(st engine.Stats) float64 { return float64(st.Finished) })
+	each("sglang:num_aborted_requests_total", "counter", "Requests aborted.", func(st engine.Stats) float64 { return float64(st.Cancelled) })
 	x.write(w)
 }
 
@@ -217,7 +218,7 @@ func (g *generateShape) value(a *answer, done bool) map[string]any {
 		}
 		meta["finish_reason"] = reason
 	}
-	return map[string]any{"text": a.text[:a.made*sim.TokenBytes], "meta_info": meta}
+	return map[string]any{"text": a.text[:a.made*text.TokenBytes], "meta_info": meta}
 }
 
 func (*generateShape) open(b []byte, _ *answer) []byte { return b }

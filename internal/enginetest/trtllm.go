@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/engine"
 )
 
 // trtllmRoutes are the paths of a trtllm-serve worker.
@@ -19,7 +19,7 @@ func (s *Server) trtllmRoutes(m *http.ServeMux) {
 			"max_batch_size": s.opts.Engine.Slots, "simulated": true,
 		})
 	})
-	it := &iterations{s: s, last: make([]sim.Stats, s.opts.Ranks)}
+	it := &iterations{s: s, last: make([]engine.Stats, s.opts.Ranks)}
 	m.HandleFunc("GET /metrics", it.serve)
 	if s.opts.KVEvents != "" {
 		m.HandleFunc("POST /kv_cache_events", s.kvCacheEvents)
@@ -34,7 +34,7 @@ func (s *Server) trtllmRoutes(m *http.ServeMux) {
 type iterations struct {
 	s    *Server
 	mu   sync.Mutex
-	last []sim.Stats
+	last []engine.Stats
 }
 
 func (it *iterations) serve(w http.ResponseWriter, _ *http.Request) {
@@ -44,7 +44,7 @@ func (it *iterations) serve(w http.ResponseWriter, _ *http.Request) {
 	for rank, st := range it.s.pump.stats() {
 		last := it.last[rank]
 		if st.Steps < last.Steps {
-			last = sim.Stats{} // the engine restarted
+			last = engine.Stats{} // the engine restarted
 		}
 		it.last[rank] = st
 		if st.Steps == last.Steps {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/text"
 )
 
 // trtTake is what a generation worker asks a context worker.
@@ -62,7 +62,7 @@ func (s *Server) fetchDisagg(r *http.Request, a *ask, promptTokens int) error {
 	if err := s.askPeer(r.Context(), "context worker", "http://"+address+"/_sim/trt", take, &taken); err != nil {
 		return err
 	}
-	if taken.Length > promptTokens*sim.TokenBytes {
+	if taken.Length > promptTokens*text.TokenBytes {
 		return fmt.Errorf("the context worker says a prompt of %d bytes", taken.Length)
 	}
 	if t.ids != nil || taken.Length < len(a.prompt) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/warmpath/warmpath/sim"
+	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
 // The hand-over of TensorRT-LLM, both roles and both schedule styles. Where a real worker would answer from another prompt or wait for
@@ -192,7 +192,7 @@ func (s *Server) handDisagg(ans *answer) trtParams {
 	state := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s/%d/%016x", s.kvEngine(), t.id, idsHash(ans.ask)))
 	rank := ans.rank
 	p := trtParams{
-		RequestType: "context_only", First: tokenIDs([]byte(ans.text[:sim.TokenBytes])), CtxID: &t.id, ID: &t.id,
+		RequestType: "context_only", First: tokenIDs([]byte(ans.text[:simtext.TokenBytes])), CtxID: &t.id, ID: &t.id,
 		State: state, Rank: &rank, At: "tcp://" + s.address(),
 	}
 	s.kv.mu.Lock()
@@ -256,5 +256,5 @@ func (s *Server) trtServerInfo() any {
 
 // trtOwn reports whether a first token is the one that this engine's answer begins with.
 func trtOwn(first []uint32, text string) bool {
-	return slices.Equal(first, tokenIDs([]byte(text[:sim.TokenBytes])))
+	return slices.Equal(first, tokenIDs([]byte(text[:simtext.TokenBytes])))
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/engine"
 )
 
 // vllmRoutes are the paths of vLLM's OpenAI server (0.32).
@@ -53,23 +53,23 @@ func (s *Server) vllmLoad(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) vllmMetrics(w http.ResponseWriter, _ *http.Request) {
 	var x exposition
 	ranks := s.pump.stats()
-	each := func(name, kind, help string, value func(sim.Stats) float64) {
+	each := func(name, kind, help string, value func(engine.Stats) float64) {
 		x.family(name, kind, help)
 		for r, st := range ranks {
 			x.sample(name, value(st), "engine", strconv.Itoa(r), "model_name", s.opts.Models[0])
 		}
 	}
-	each("vllm:num_requests_running", "gauge", "Number of requests in model execution batches.", func(st sim.Stats) float64 { return float64(st.Running) })
-	each("vllm:num_requests_waiting", "gauge", "Number of requests waiting to be processed.", func(st sim.Stats) float64 { return float64(st.Waiting) })
-	each("vllm:kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.", func(st sim.Stats) float64 {
+	each("vllm:num_requests_running", "gauge", "Number of requests in model execution batches.", func(st engine.Stats) float64 { return float64(st.Running) })
+	each("vllm:num_requests_waiting", "gauge", "Number of requests waiting to be processed.", func(st engine.Stats) float64 { return float64(st.Waiting) })
+	each("vllm:kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.", func(st engine.Stats) float64 {
 		return ratio(float64(st.HeldBlocks), float64(st.TotalBlocks))
 	})
-	each("vllm:prefix_cache_queries_total", "counter", "Prefix cache queries, in tokens.", func(st sim.Stats) float64 { return float64(st.QueryTokens) })
-	each("vllm:prefix_cache_hits_total", "counter", "Prefix cache hits, in tokens.", func(st sim.Stats) float64 { return float64(st.HitTokens) })
-	each("vllm:num_preemptions_total", "counter", "Preemptions.", func(st sim.Stats) float64 { return float64(st.Preemptions) })
-	each("vllm:prompt_tokens_total", "counter", "Prefill tokens processed.", func(st sim.Stats) float64 { return float64(st.PromptTokens) })
-	each("vllm:prompt_tokens_cached_total", "counter", "Prompt tokens found in the cache.", func(st sim.Stats) float64 { return float64(st.CachedTokens) })
-	each("vllm:generation_tokens_total", "counter", "Generation tokens processed.", func(st sim.Stats) float64 { return float64(st.OutputTokens) })
+	each("vllm:prefix_cache_queries_total", "counter", "Prefix cache queries, in tokens.", func(st engine.Stats) float64 { return float64(st.QueryTokens) })
+	each("vllm:prefix_cache_hits_total", "counter", "Prefix cache hits, in tokens.", func(st engine.Stats) float64 { return float64(st.HitTokens) })
+	each("vllm:num_preemptions_total", "counter", "Preemptions.", func(st engine.Stats) float64 { return float64(st.Preemptions) })
+	each("vllm:prompt_tokens_total", "counter", "Prefill tokens processed.", func(st engine.Stats) float64 { return float64(st.PromptTokens) })
+	each("vllm:prompt_tokens_cached_total", "counter", "Prompt tokens found in the cache.", func(st engine.Stats) float64 { return float64(st.CachedTokens) })
+	each("vllm:generation_tokens_total", "counter", "Generation tokens processed.", func(st engine.Stats) float64 { return float64(st.OutputTokens) })
 	x.family("vllm:request_success_total", "counter", "Successfully processed requests.")
 	for r, st := range ranks {
 		x.sample("vllm:request_success_total", float64(st.Finished), "engine", strconv.Itoa(r), "finished_reason", "stop", "model_name", s.opts.Models[0])

@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // Sessions says how a client names its conversation.
@@ -64,7 +64,7 @@ type Turn struct {
 
 // Play starts the conversations at their times and runs them to their ends, or until ctx ends: then no further turn is sent
 // and those under way are finished within grace. observe is called from many goroutines.
-func (t *Target) Play(ctx context.Context, w sim.Workload, conversations []sim.Conversation, grace time.Duration, observe func(Turn)) {
+func (t *Target) Play(ctx context.Context, w trace.Workload, conversations []trace.Conversation, grace time.Duration, observe func(Turn)) {
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
@@ -100,7 +100,7 @@ type message struct {
 }
 
 // converse plays one conversation. A failed turn ends it: a client does not go on from half an answer.
-func (t *Target) converse(ctx, hard context.Context, w sim.Workload, c sim.Conversation, observe func(Turn)) {
+func (t *Target) converse(ctx, hard context.Context, w trace.Workload, c trace.Conversation, observe func(Turn)) {
 	session := ""
 	if t.Sessions == Send {
 		session = uuid.NewString()

@@ -13,11 +13,11 @@ import (
 
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/play"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
-func workload() sim.Workload {
-	w := sim.DefaultWorkload()
+func workload() trace.Workload {
+	w := trace.DefaultWorkload()
 	w.Count, w.PerSecond, w.MeanTurns, w.Think, w.SystemTokens, w.UserTokens, w.AnswerTokens = 8, 0, 3, time.Millisecond, 200, 50, 5
 	return w
 }
@@ -141,9 +141,9 @@ func TestSessionIsAdopted(t *testing.T) {
 	}))
 	defer server.Close()
 	w := workload()
-	c := sim.Conversation{Seed: 1, Turns: []sim.Turn{{UserTokens: 5, AnswerTokens: 1}, {UserTokens: 5, AnswerTokens: 1}, {UserTokens: 5, AnswerTokens: 1}}}
+	c := trace.Conversation{Seed: 1, Turns: []trace.Exchange{{UserTokens: 5, AnswerTokens: 1}, {UserTokens: 5, AnswerTokens: 1}, {UserTokens: 5, AnswerTokens: 1}}}
 	target := play.Target{URL: server.URL, Sessions: play.Adopt, Client: server.Client()}
-	target.Play(context.Background(), w, []sim.Conversation{c}, time.Second, func(play.Turn) {})
+	target.Play(context.Background(), w, []trace.Conversation{c}, time.Second, func(play.Turn) {})
 	if got := strings.Join(sent, ","); got != ",adopted,adopted" {
 		t.Errorf("sent %q", got)
 	}

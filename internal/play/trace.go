@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
 type completionRequest struct {
@@ -20,10 +20,10 @@ type completionRequest struct {
 }
 
 // PlayTrace plays a trace in real time as the simulator plays it: its requests at the moments of the plan, or, in a closed loop, each
-// turn so long after the one before as the trace says. Prompts have in common what those of the trace have (sim.Trace.Text), and are
+// turn so long after the one before as the trace says. Prompts have in common what those of the trace have (simtrace.Trace.Text), and are
 // sent as completions, which no chat template makes longer. With Sessions: Send, clients name their conversations. observe is
 // called from many goroutines. Traces in which sessions start sessions cannot be played so.
-func (t *Target) PlayTrace(ctx context.Context, trace *sim.Trace, plan sim.Plan, observe func(turn int, out Turn)) error {
+func (t *Target) PlayTrace(ctx context.Context, trace *simtrace.Trace, plan simtrace.Plan, observe func(turn int, out Turn)) error {
 	for i := range trace.Sessions {
 		if trace.Sessions[i].Parent >= 0 {
 			return errors.New("play: sessions of this trace start sessions, which cannot be played over HTTP")
@@ -61,7 +61,7 @@ func (t *Target) PlayTrace(ctx context.Context, trace *sim.Trace, plan sim.Plan,
 }
 
 // traceTurn sends one turn of a trace.
-func (t *Target) traceTurn(ctx context.Context, trace *sim.Trace, i int) Turn {
+func (t *Target) traceTurn(ctx context.Context, trace *simtrace.Trace, i int) Turn {
 	turn := &trace.Turns[i]
 	body, err := json.Marshal(completionRequest{
 		Model: t.Model, Prompt: t.Salt + trace.Text(i), MaxTokens: max(turn.Output, 1), Stream: true, StreamOptions: map[string]any{"include_usage": true},

@@ -16,7 +16,8 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	simengine "github.com/warmpath/warmpath/sim/engine"
+	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
 // pair is a router in front of simulated prefillers (p0, p1, ...) and decoders (d0, d1, ...), and an engine of its own to compare with.
@@ -45,7 +46,7 @@ func newPair(t *testing.T, c pairs) *pair {
 	p := &pair{engines: map[string]*enginetest.Server{}, conn: c.proxy.Connector}
 	var declared []fleet.Endpoint
 	start := func(name string) (*enginetest.Server, string) {
-		o := enginetest.Options{Models: []string{"m"}, Connector: "nixl", Speed: 20, Engine: sim.DefaultConfig(), AnswerTokens: 24}
+		o := enginetest.Options{Models: []string{"m"}, Connector: "nixl", Speed: 20, Engine: simengine.DefaultConfig(), AnswerTokens: 24}
 		if c.engine != nil {
 			c.engine(&o)
 		}
@@ -109,7 +110,7 @@ func splitRig(t *testing.T, c pairs, declared []fleet.Endpoint) *rig {
 
 // prose is a prompt of about so many tokens of the simulated engines.
 func prose(tokens int, seed string) string {
-	words := sim.Text(uint64(len(seed))*7919+uint64(seed[0]), tokens)
+	words := simtext.Of(uint64(len(seed))*7919+uint64(seed[0]), tokens)
 	return strings.ReplaceAll(words, `"`, "'")
 }
 

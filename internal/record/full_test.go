@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 var errFull = errors.New("no space left on device")
@@ -63,7 +63,7 @@ func TestFullDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := sim.ReadRecording("t", strings.NewReader(string(text)))
+		got, err := trace.ReadRecording("t", strings.NewReader(string(text)))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}

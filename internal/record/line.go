@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// headerLine begins a file. The format is package sim's, which reads it.
+// headerLine begins a file. Package trace reads it.
 type headerLine struct {
 	Format     int       `json:"warmpath_recording"`
 	Warmpath   string    `json:"warmpath"` // version of the router
@@ -65,7 +65,7 @@ type requestLine struct {
 	Blocks int    `json:"blocks,omitempty"`
 	From   uint64 `json:"from,omitempty"`
 	Shared int    `json:"shared,omitempty"`
-	Hashes []byte `json:"hashes,omitempty"` // base64 of sim.RecordedHash bytes for each block that sim.RecordedMarks names
+	Hashes []byte `json:"hashes,omitempty"` // base64 of trace.RecordedHash bytes for each block that trace.RecordedMarks names
 }
 
 // hasher makes hashes with a secret salt (HMAC-SHA256, cut off). It serves one caller.
@@ -106,7 +106,7 @@ func (h *hasher) blocks(to []byte, scope string, chain []uint64, which []int) []
 		h.text = append(append(h.text[:0], 'b'), scope...)
 		h.text = binary.LittleEndian.AppendUint64(h.text, chain[n-1])
 		_, _ = h.mac.Write(h.text)
-		to = append(to, h.mac.Sum(h.sum[:0])[:sim.RecordedHash]...)
+		to = append(to, h.mac.Sum(h.sum[:0])[:trace.RecordedHash]...)
 	}
 	return to
 }

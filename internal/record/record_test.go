@@ -17,7 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 var (
@@ -57,7 +57,7 @@ func lines(t *testing.T, name string) []requestLine {
 		t.Fatal(err)
 	}
 	var head headerLine
-	if err := json.Unmarshal(text[:bytes.IndexByte(text, '\n')], &head); err != nil || head.Format != sim.RecordingNumber || head.BlockBytes != fleet.BlockBytes {
+	if err := json.Unmarshal(text[:bytes.IndexByte(text, '\n')], &head); err != nil || head.Format != trace.RecordingNumber || head.BlockBytes != fleet.BlockBytes {
 		t.Fatalf("the header is %+v, %v", head, err)
 	}
 	var out []requestLine
@@ -111,7 +111,7 @@ func TestLine(t *testing.T) {
 	}
 	l := got[0]
 	if l.At != 10 || l.Sent != 20 || *l.TTFT != 40 || l.Took != 120 || l.Endpoint != "b" || l.Retries != 1 || l.Outcome != "ok" || l.PromptTokens != 110 ||
-		*l.CachedTokens != 0 || l.OutputTokens != 9 || l.Estimate != 100 || l.Predicted != 30 || l.Blocks != 3 || len(l.Hashes) != 3*sim.RecordedHash || l.Bytes != 389 {
+		*l.CachedTokens != 0 || l.OutputTokens != 9 || l.Estimate != 100 || l.Predicted != 30 || l.Blocks != 3 || len(l.Hashes) != 3*trace.RecordedHash || l.Bytes != 389 {
 		t.Errorf("%+v", l)
 	}
 	if l := got[1]; l.Outcome != "refused" || l.TTFT != nil || l.Endpoint != "" {
@@ -230,9 +230,9 @@ func TestRotation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := sim.ReadRecording(f.Name(), in)
+		got, err := trace.ReadRecording(f.Name(), in)
 		_ = in.Close()
-		if err != nil || len(got.Requests) == 0 || len(got.Engines) != 1 || got.Engines[0] != (sim.RecordedEngine{Endpoint: "a", CacheTokens: 5000, BlockTokens: 16}) {
+		if err != nil || len(got.Requests) == 0 || len(got.Engines) != 1 || got.Engines[0] != (trace.RecordedEngine{Endpoint: "a", CacheTokens: 5000, BlockTokens: 16}) {
 			t.Errorf("%s: %+v, %v", f.Name(), got, err)
 			continue
 		}

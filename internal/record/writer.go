@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/warmpath/warmpath/sim"
+	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // writer turns items into lines of a file that is begun anew when it is full. Every file stands for itself: it begins with a
@@ -83,7 +83,7 @@ func (w *writer) begin(now time.Time) error {
 func (w *writer) header(now time.Time) error {
 	w.torn, w.number, w.tree = false, 0, newTree(mostTree)
 	w.began = now.Round(0).UTC().Truncate(time.Microsecond)
-	header := headerLine{Format: sim.RecordingNumber, Warmpath: w.cfg.Version, Began: w.began, Salt: w.hash.fingerprint(), BlockBytes: blockBytes}
+	header := headerLine{Format: trace.RecordingNumber, Warmpath: w.cfg.Version, Began: w.began, Salt: w.hash.fingerprint(), BlockBytes: blockBytes}
 	if err := w.put(&header, 0); err != nil {
 		return err
 	}
@@ -231,14 +231,14 @@ func (w *writer) content(it *item) {
 	}
 	scope := w.hash.over('s', l.Model, tenant, string(binary.LittleEndian.AppendUint64(nil, it.scope)))
 	mixed := binary.LittleEndian.Uint64(scope)
-	l.Scope = base64.RawURLEncoding.EncodeToString(scope[:sim.RecordedHash])
+	l.Scope = base64.RawURLEncoding.EncodeToString(scope[:trace.RecordedHash])
 	l.Blocks = len(it.blocks)
 	w.chain = w.chain[:0]
 	for _, b := range it.blocks {
 		w.chain = append(w.chain, (b^mixed)*0x9e3779b97f4a7c15)
 	}
 	l.From, l.Shared = w.tree.add(l.Number, w.chain)
-	w.marks = sim.RecordedMarks(w.marks, l.Shared, l.Blocks)
+	w.marks = trace.RecordedMarks(w.marks, l.Shared, l.Blocks)
 	w.hashes = w.hash.blocks(w.hashes[:0], l.Scope, it.blocks, w.marks)
 	l.Hashes = w.hashes
 }

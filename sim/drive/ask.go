@@ -1,0 +1,35 @@
+package drive
+
+import "github.com/warmpath/warmpath/route"
+
+// decide asks a router where p.req, the request of a turn, goes.
+func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
+	r := p.routers[router]
+	if p.Asked != nil {
+		p.Asked(turn, &p.req)
+	}
+	plan, err := r.Decide(p.at(now), &p.req)
+	if p.Heard != nil {
+		e := route.Entry{Now: p.at(now), Request: &p.req, Err: err}
+		if err == nil {
+			if plan.Lease != 0 {
+				e.Decision = &plan.Decision
+			}
+			if plan.Prefill.Lease != 0 {
+				e.Prefill = &plan.Prefill
+			}
+			e.View = plan.View
+		}
+		p.Heard(&e)
+	}
+	return plan, err
+}
+
+// tell tells a router an event.
+func (p *player) tell(router int32, now int64, ev route.Event) {
+	e := p.routers[router].Observe(p.at(now), ev)
+	p.call(router, e.Called)
+	if p.Heard != nil {
+		p.Heard(&e)
+	}
+}

@@ -1,0 +1,369 @@
+package drive
+
+import (
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/sim/chance"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/trace"
+)
+
+// player is a replay under way.
+type player struct {
+	*Replay
+	plan    trace.Plan
+	start   time.Time
+	routers []*route.Router
+	engines []*engine.Engine
+	gone    []engine.Stats // counters of engines before they were started anew
+	due     timetable
+	steps   []int64 // end of each engine's scheduled step, -1 for none
+	epoch   []uint64
+	down    []bool
+	joined  []bool
+	owed    []int64 // prompt tokens that each engine has still to compute
+	busy    [][]int32
+
+	begun    []int64 // when each session began, -1 before
+	home     []int32 // endpoint of each session's latest turn, -1 before
+	flights  []flying
+	children [][]int32 // sessions that begin after a turn of their parent, by turn
+	early    [][]int32 // sessions that begin after the start of their parent, by session
+	index    map[string]int
+
+	out  []Played
+	tide [2]tide // see mark
+	done int
+	end  int64
+	seed uint64
+
+	news []hearsay     // in the order in which they are heard
+	told []fleet.Lease // of each turn at each router that was told of it, 0 for none
+
+	roles              bool
+	hands              []handoff
+	computing, holding [][]int32 // hands at each engine
+	links              links
+	moves              int64   // when the next transfer ends, as entered; -1 for none
+	carried            []int32 // scratch
+	gaps               Histogram
+
+	oracle oracle
+	req    fleet.Request
+	text   []uint64 // scratch
+	other  []uint64 // scratch
+	marks  []uint64 // scratch
+	chains [][]uint64
+
+	inLine map[standing]int32 // turns that stand in line
+	called []int32            // of which it is the turn, see handOn
+}
+
+// flying is a turn under way.
+type flying struct {
+	lease   fleet.Lease
+	sent    int64
+	row     int32 // in out, from 1; 0 before it is sent
+	engine  int32
+	router  int32
+	owed    int32 // prompt tokens to compute, until they are
+	first   bool  // its first token came
+	over    bool
+	chain   []uint64
+	attempt uint64
+	tried   []string
+	again   bool // the next attempt is charged to the retry budget
+
+	token        int64            // when the latest token came
+	hand         int32            // of hands, from 1, when it is split
+	session      string           // conversation that its first decision in two legs found
+	ending       []route.Finished // of the attempt before, told when the next is decided
+	triedPrefill []string
+	prefillFails int
+	suspect      bool // a decoder has failed once that may not have got its KV cache
+	unfit        bool // its prefill leg failed for good
+}
+
+// noticed is how long it takes until a probe finds that an engine is gone or has come back.
+const noticed = time.Second
+
+func newPlayer(r *Replay, plan trace.Plan) *player {
+	n, t := len(r.Fleet.Endpoints), r.Trace
+	p := &player{
+		Replay: r, plan: plan, start: time.Unix(1_700_000_000, 0).UTC(), seed: chance.Mix(r.Seed ^ 0x7265706c6179),
+		gone: make([]engine.Stats, n), steps: make([]int64, n), down: make([]bool, n), joined: make([]bool, n), owed: make([]int64, n),
+		busy: make([][]int32, n), epoch: make([]uint64, n),
+		begun: make([]int64, len(t.Sessions)), home: make([]int32, len(t.Sessions)), flights: make([]flying, len(t.Turns)),
+		index: map[string]int{}, inLine: map[standing]int32{}, out: make([]Played, 0, len(t.Turns)),
+	}
+	p.oracle.player = p
+	p.roles, p.links, p.moves = r.Splits(), newLinks(r.transfer(), n), -1
+	p.computing, p.holding = make([][]int32, n), make([][]int32, n)
+	for i := range p.steps {
+		p.steps[i] = -1
+		p.index[r.Fleet.Endpoints[i].Name] = i
+	}
+	for i := range p.begun {
+		p.begun[i], p.home[i] = -1, -1
+	}
+	if t.Closed {
+		p.children, p.early = make([][]int32, len(t.Turns)), make([][]int32, len(t.Sessions))
+		for i := range t.Sessions {
+			switch s := &t.Sessions[i]; {
+			case s.Parent >= 0 && s.After >= 0:
+				p.children[s.After] = append(p.children[s.After], int32(i))
+			case s.Parent >= 0:
+				p.early[s.Parent] = append(p.early[s.Parent], int32(i))
+			}
+		}
+	}
+	return p
+}
+
+func (p *player) at(ns int64) time.Time { return p.start.Add(time.Duration(ns)) }
+
+// open enters what is due from the start.
+func (p *player) open() {
+	for i, e := range p.Fleet.Endpoints {
+		if e.Start == 0 {
+			p.joined[i] = true
+		} else {
+			p.due.push(int64(e.Start), endpointJoins, i)
+		}
+		for _, o := range e.Outages {
+			p.due.push(int64(o.At), endpointFails, i)
+			p.due.push(int64(o.At+noticed), failureNoticed, i)
+			p.due.push(int64(o.At+o.For), endpointReturns, i)
+		}
+	}
+	p.declare(0)
+	if !p.Trace.Closed {
+		for i, at := range p.plan.Arrivals {
+			p.due.push(int64(at), turnDue, i)
+		}
+		return
+	}
+	for i := range p.Trace.Sessions {
+		if s := &p.Trace.Sessions[i]; s.Parent < 0 {
+			p.due.push(int64(p.plan.Arrivals[i]), turnDue, s.First)
+		}
+	}
+}
+
+// declare tells the routers which endpoints there are, and what probes found of those that are up.
+func (p *player) declare(now int64) {
+	d := route.Declared{Source: "replay"}
+	for i, e := range p.Fleet.Endpoints {
+		if p.joined[i] {
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: e.Name, URL: "http://" + e.Name, Weight: 1, Role: e.Role})
+		}
+	}
+	for r := range p.routers {
+		p.tell(int32(r), now, d)
+	}
+	for i := range p.Fleet.Endpoints {
+		if p.joined[i] && !p.down[i] {
+			p.probe(now, i)
+		}
+	}
+}
+
+func (p *player) probe(now int64, i int) {
+	e := p.Fleet.Endpoints[i]
+	report := fleet.Report{Refused: p.down[i], Detail: "simulated failure"}
+	if !p.down[i] {
+		room := e.Engine.Blocks() * e.Engine.BlockTokens
+		report = fleet.Report{
+			Healthy: true, Models: []fleet.Model{{ID: replayModel, ContextTokens: room}}, ReportsCached: true,
+			CacheTokens: int64(e.Engine.CacheTokens), BlockTokens: e.Engine.BlockTokens, Slots: e.Engine.Slots,
+		}
+	}
+	for r := range p.routers {
+		p.tell(int32(r), now, route.Probed{Endpoint: e.Name, Report: report})
+	}
+}
+
+// play takes what is due until nothing is. It is false when Progress ended it.
+func (p *player) play() bool {
+	told := 0
+	for {
+		h, ok := p.due.pop()
+		if !ok {
+			return p.ended()
+		}
+		i := int(h.of)
+		switch h.kind {
+		case engineStep:
+			if h.at == p.steps[i] {
+				p.step(h.at, i)
+			}
+		case turnDue:
+			p.send(h.at, i)
+		case newsDue:
+			p.hear(h.at)
+		case linksDue:
+			p.carry(h.at)
+		case handArrives:
+			p.arrive(h.at, i)
+		case leaseEnds:
+			p.expire(h.at, int32(i))
+		case endpointJoins:
+			p.joined[i] = true
+			p.declare(h.at)
+		case endpointFails:
+			p.fail(h.at, i)
+		case failureNoticed:
+			p.probe(h.at, i)
+			p.leaveLine(h.at, i)
+		case endpointReturns:
+			p.down[i] = false
+			p.probe(h.at, i)
+		}
+		p.handOn(h.at)
+		if p.done-told >= 256 && p.Progress != nil {
+			told = p.done
+			if !p.Progress(p.done, len(p.Trace.Turns)) {
+				return false
+			}
+		}
+		if p.done == len(p.Trace.Turns) {
+			return p.ended()
+		}
+	}
+}
+
+// schedule enters the end of an engine's step, once.
+func (p *player) schedule(i int) {
+	at, busy := p.engines[i].Next()
+	if !busy {
+		p.steps[i] = -1
+		return
+	}
+	if ns := int64(at.Sub(p.start)); ns != p.steps[i] {
+		p.steps[i] = ns
+		p.due.push(ns, engineStep, i)
+	}
+}
+
+// step ends an engine's step and tells the routers and the clients what came of it.
+func (p *player) step(now int64, i int) {
+	for _, e := range p.engines[i].Advance(p.at(now)) {
+		switch {
+		case e.ID >= handID:
+			p.prefilled(now, &e)
+		case e.Kind == engine.Prefilled:
+			f := &p.flights[e.ID-1]
+			p.out[f.row-1].Cached = e.CachedTokens
+			p.paid(f)
+		case e.Kind == engine.Token && e.Index == 0:
+			f := &p.flights[e.ID-1]
+			f.first, f.token = true, now
+			p.out[f.row-1].TTFT = time.Duration(now - f.sent)
+			p.observe(now, int(e.ID-1), route.FirstByte{Lease: f.lease})
+			p.moved(now, int(e.ID-1))
+		case e.Kind == engine.Token:
+			f := &p.flights[e.ID-1]
+			p.gaps.add(time.Duration(now - f.token))
+			f.token = now
+		case e.Kind == engine.Done:
+			p.finish(now, int(e.ID-1), e)
+		}
+	}
+	p.fetch(now, i)
+	p.schedule(i)
+}
+
+// paid takes a turn's prompt off what its engine owes.
+func (p *player) paid(f *flying) {
+	p.owed[f.engine] -= int64(f.owed)
+	f.owed = 0
+}
+
+func (p *player) finish(now int64, i int, e engine.Emission) {
+	f, t := &p.flights[i], &p.Trace.Turns[i]
+	row := &p.out[f.row-1]
+	row.Took, row.Cached = time.Duration(now-f.sent), e.CachedTokens
+	if f.hand != 0 { // a decoder takes all that was handed to it for cached; usage is the prefiller's
+		row.Cached = p.hands[f.hand-1].cached
+	}
+	if t.Output == 0 {
+		row.TTFT = row.Took
+	}
+	p.observe(now, i, route.Finished{Lease: f.lease, Usage: fleet.Usage{
+		PromptTokens: t.Prompt, CachedTokens: e.CachedTokens, OutputTokens: e.Index, CachedKnown: true,
+	}})
+	at := slices.Index(p.busy[f.engine], int32(i))
+	p.busy[f.engine] = slices.Delete(p.busy[f.engine], at, at+1)
+	p.over(now, i)
+}
+
+// over ends a turn, well or not, and enters what waited for it.
+func (p *player) over(now int64, i int) {
+	f := &p.flights[i]
+	f.over = true
+	if f.chain != nil {
+		p.chains = append(p.chains, f.chain)
+		f.chain = nil
+	}
+	p.done++
+	p.end = max(p.end, now)
+	if !p.Trace.Closed {
+		return
+	}
+	t := &p.Trace.Turns[i]
+	if t.Next >= 0 && !p.Trace.Turns[t.Next].Overlaps {
+		next := &p.Trace.Turns[t.Next]
+		at := now + int64(p.pause(next.Delay))
+		if next.Delay < 0 { // how long it took between is all that is known
+			at = max(now, f.sent+int64(p.pause(next.At-t.At)))
+		}
+		p.due.push(at, turnDue, int(t.Next))
+	}
+	for _, child := range p.children[i] {
+		s := &p.Trace.Sessions[child]
+		p.due.push(max(now, f.sent+int64(p.pause(s.Gap))), turnDue, s.First)
+	}
+}
+
+// pause is a recorded time between turns as it is replayed.
+func (p *player) pause(d time.Duration) time.Duration {
+	d = time.Duration(float64(max(d, 0)) * p.plan.Stretch)
+	if p.MaxDelay > 0 {
+		d = min(d, p.MaxDelay)
+	}
+	return d
+}
+
+// tide is a moment and the time, in ns, that the work took which the engines had done by then.
+type tide struct{ at, work int64 }
+
+// mark notes the moments between which Figures.Utilisation is measured.
+func (p *player) mark(now int64) {
+	n := len(p.out)
+	which := -1
+	switch total := len(p.Trace.Turns); {
+	case n == total/10+1:
+		which = 0
+	case n == total-total/10:
+		which = 1
+	default:
+		return
+	}
+	t := &p.tide[which]
+	*t = tide{at: now}
+	for i, e := range p.engines {
+		s, c := e.Stats(), &p.Fleet.Endpoints[i].Engine
+		t.work += int64(c.Work(int64(s.PrefillTokens+p.gone[i].PrefillTokens), int64(s.OutputTokens+p.gone[i].OutputTokens)))
+	}
+}
+
+func (p *player) utilisation() float64 {
+	from, to := p.tide[0], p.tide[1]
+	if to.at == from.at {
+		return 0
+	}
+	return float64(to.work-from.work) / (float64(to.at-from.at) * float64(len(p.engines)))
+}

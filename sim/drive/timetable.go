@@ -1,0 +1,73 @@
+package drive
+
+// happening is something due at a moment of a play.
+type happening struct {
+	at   int64  // ns from the start
+	seq  uint64 // order among those of one moment
+	kind happeningKind
+	of   int32 // index of the engine, turn, conversation, outage or incident
+}
+
+type happeningKind uint8
+
+const (
+	engineStep happeningKind = iota
+	turnDue
+	incidentDue
+	endpointJoins
+	endpointFails
+	failureNoticed
+	endpointReturns
+	newsDue
+	linksDue    // a transfer ends
+	handArrives // its KV cache is there
+	leaseEnds   // of KV cache that nobody came for
+)
+
+// timetable is a binary heap of what is due, in order of time, and of entry within one moment.
+type timetable struct {
+	due     []happening
+	entered uint64
+}
+
+func (a *timetable) push(at int64, kind happeningKind, of int) {
+	a.entered++
+	a.due = append(a.due, happening{at: at, seq: a.entered, kind: kind, of: int32(of)})
+	for i := len(a.due) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !a.due[i].before(&a.due[up]) {
+			return
+		}
+		a.due[i], a.due[up] = a.due[up], a.due[i]
+		i = up
+	}
+}
+
+func (a *timetable) pop() (happening, bool) {
+	if len(a.due) == 0 {
+		return happening{}, false
+	}
+	first, last := a.due[0], len(a.due)-1
+	a.due[0] = a.due[last]
+	a.due = a.due[:last]
+	for i := 0; ; {
+		least := i
+		for down := 2*i + 1; down <= 2*i+2 && down < last; down++ {
+			if a.due[down].before(&a.due[least]) {
+				least = down
+			}
+		}
+		if least == i {
+			return first, true
+		}
+		a.due[i], a.due[least] = a.due[least], a.due[i]
+		i = least
+	}
+}
+
+func (h *happening) before(o *happening) bool {
+	if h.at != o.at {
+		return h.at < o.at
+	}
+	return h.seq < o.seq
+}
