@@ -17,7 +17,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/rig"
 	simtrace "github.com/warmpath/warmpath/sim/trace"
@@ -90,7 +90,15 @@ func digestCells(t *testing.T) []digestCell {
 			}
 		}})
 	}
-	replay := func(name string, r simdrive.Replay) {
+	whole := scenarios()[0]
+	whole.whole = 0.9
+	cells = append(cells, digestCell{"scenario/table/whole", func(t *testing.T, d *digest) {
+		_, turns := whole.play(t, ours(t), 1, d.hear)
+		for _, x := range turns {
+			d.turnout(&x)
+		}
+	}})
+	replay := func(name string, r drive.Replay) {
 		cells = append(cells, digestCell{name, func(t *testing.T, d *digest) { d.replay(t, &r) }})
 	}
 	for _, name := range []string{"mooncake_conversation", "mooncake_synthetic", "coding_agent"} {
@@ -115,7 +123,7 @@ func digestCells(t *testing.T) []digestCell {
 	replicas.Routers, replicas.Share, replicas.Staleness = 3, true, 50*time.Millisecond
 	replay("drawn/replicas", replicas)
 	oracle := digestReplay(t, drawn, digestFleet("mixed4"), "least_ttft")
-	oracle.Policy, oracle.PolicyName, oracle.Oracle = nil, simdrive.OracleName, true
+	oracle.Policy, oracle.PolicyName, oracle.Oracle = nil, drive.OracleName, true
 	replay("drawn/oracle", oracle)
 	for _, when := range route.Whens() {
 		split := digestReplay(t, drawn, rig.Split(2, 3, digestEngine()), "least_ttft")
@@ -147,14 +155,14 @@ func digestFleet(name string) rig.Fleet {
 	return rig.Mixed(4, c)
 }
 
-func digestReplay(t *testing.T, trace *simtrace.Trace, fleet rig.Fleet, by string) simdrive.Replay {
+func digestReplay(t *testing.T, trace *simtrace.Trace, fleet rig.Fleet, by string) drive.Replay {
 	t.Helper()
 	c := policy.Config{Name: by}.WithDefaults()
 	newPolicy, err := policy.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return simdrive.Replay{
+	return drive.Replay{
 		Trace: trace, Fleet: fleet, Policy: newPolicy, PolicyName: by, Queue: policy.Queue(c), Content: true, Load: 0.9, MaxDelay: time.Minute, Seed: 3,
 	}
 }
@@ -282,13 +290,13 @@ func (d *digest) count(failed bool, prompt, found int, ttft time.Duration) {
 	d.prompt, d.found, d.ttft = d.prompt+prompt, d.found+found, append(d.ttft, ttft)
 }
 
-func (d *digest) turnout(x *simdrive.Turnout) {
+func (d *digest) turnout(x *turnout) {
 	d.count(x.Failed, x.PromptTokens, x.CachedTokens, x.TTFT)
 	d.ints(int64(x.Conversation), int64(x.Turn), int64(x.Endpoint), x.Sent.UnixNano(), int64(x.TTFT), int64(x.Took), int64(x.CachedTokens), int64(x.OutputTokens))
 }
 
 // replay adds a replay of a trace: each turn, each call of each router, and the counters of the engines.
-func (d *digest) replay(t *testing.T, r *simdrive.Replay) {
+func (d *digest) replay(t *testing.T, r *drive.Replay) {
 	t.Helper()
 	r.Heard = d.hear
 	o, err := r.Run()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/drive"
 	simengine "github.com/warmpath/warmpath/sim/engine"
 	simfigures "github.com/warmpath/warmpath/sim/figures"
 	"github.com/warmpath/warmpath/sim/rig"
@@ -67,7 +67,7 @@ func (d *drawnSplit) play(b *testing.B, how route.Disaggregation) [2]float64 {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := simdrive.Replay{
+	r := drive.Replay{
 		Trace: d.traffic.Trace(d.seed), Fleet: rig.Split(d.prefill, d.decode, d.engine), Policy: place, PolicyName: policy.Default, Queue: policy.Queue(c),
 		Content: true, Load: d.load, Seed: d.seed, Transfer: d.transfer, Disaggregation: how,
 	}

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,8 +10,9 @@ import (
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	simdrive "github.com/warmpath/warmpath/sim/drive"
-	simengine "github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/rig"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
@@ -24,9 +26,9 @@ type kvTelling struct {
 
 const kvBlockTokens = 16
 
-// kvTeller carries the events of a Drive's engines to its router, on the same virtual clock.
+// kvTeller carries the events of a run's engines to its router, on the same virtual clock.
 type kvTeller struct {
-	*simdrive.Drive
+	*drive.Stage
 	kvTelling
 	streams []*kvstream.Stream
 	seq     []uint64
@@ -50,32 +52,36 @@ type kvDue struct {
 
 const kvTick = time.Millisecond
 
-func newKVTeller(d *simdrive.Drive, how kvTelling, until time.Duration) *kvTeller {
-	k := &kvTeller{Drive: d, kvTelling: how}
-	for i, e := range d.Engines {
-		e.Watch()
+func newKVTeller(s *drive.Stage, engines int, how kvTelling, until time.Duration) *kvTeller {
+	k := &kvTeller{Stage: s, kvTelling: how}
+	for i := range engines {
+		s.Engine(i).Watch()
 		k.streams, k.seq = append(k.streams, kvstream.New(0)), append(k.seq, 0)
 		k.jobs, k.queued = append(k.jobs, map[uint64]kvPlace{}), append(k.queued, nil)
-		k.asked, k.want = append(k.asked, d.Start), append(k.want, false)
-		d.Router.Observe(d.Start, route.KVHeard{Endpoint: d.Names[i], State: kvstream.Exact, Detail: "followed"})
+		k.asked, k.want = append(k.asked, s.Start()), append(k.want, false)
+		s.At(0, func(now time.Time) {
+			s.Observe(now, route.KVHeard{Endpoint: fmt.Sprint("e", i), State: kvstream.Exact, Detail: "followed"})
+		})
 	}
-	d.Sent, d.Stepped = k.sent, k.stepped
+	s.Submitted, s.Stepped = k.sent, k.stepped
 	for at := kvTick; at < until; at += kvTick {
-		d.Incidents = append(d.Incidents, simdrive.Incident{At: at, Do: k.tick})
+		s.At(at, k.tick)
 	}
 	return k
 }
 
-func (k *kvTeller) sent(now time.Time, lease fleet.Lease, engine int, job simengine.Job) {
-	for i, h := range job.Chain {
-		k.jobs[engine][h] = kvPlace{chain: job.Chain, at: i}
+func (k *kvTeller) sent(now time.Time, lease fleet.Lease, at int, job *engine.Job) {
+	chain := slices.Clone(job.Chain) // the driver uses it again
+	for i, h := range chain {
+		k.jobs[at][h] = kvPlace{chain: chain, at: i}
 	}
 	if k.tokens {
-		tokens := kvTokensOf(job.Chain[:min(job.PromptTokens/kvBlockTokens, len(job.Chain))])
+		id := uint32(job.ID)
+		tokens := kvTokensOf(chain[:min(job.PromptTokens/kvBlockTokens, len(chain))])
 		for len(tokens) < job.PromptTokens {
-			tokens = append(tokens, uint32(job.ID))
+			tokens = append(tokens, id)
 		}
-		k.later(now, func(now time.Time) { k.Router.Observe(now, route.KVTokens{Lease: lease, Tokens: tokens}) })
+		k.later(now, func(now time.Time) { k.Observe(now, route.KVTokens{Lease: lease, Tokens: tokens}) })
 	}
 }
 
@@ -94,7 +100,7 @@ func (k *kvTeller) later(now time.Time, do func(time.Time)) {
 }
 
 func (k *kvTeller) stepped(now time.Time, engine int) {
-	for _, c := range k.Engines[engine].Changes() {
+	for _, c := range k.Engine(engine).Changes() {
 		p, known := k.jobs[engine][c.Hash]
 		if !known {
 			continue
@@ -138,7 +144,7 @@ func (k *kvTeller) tell(now time.Time, engine int) {
 		s := k.streams[engine]
 		s.Apply(k.seq[engine], &kvstream.Batch{At: float64(now.UnixMilli()), Events: events}, &ops)
 		k.seq[engine]++
-		k.Router.Observe(now, route.KVApplied{Endpoint: k.Names[engine], Ops: &ops, Blocks: s.Held(), Size: kvBlockTokens, Asked: asked})
+		k.Observe(now, route.KVApplied{Endpoint: fmt.Sprint("e", engine), Ops: &ops, Blocks: s.Held(), Size: kvBlockTokens, Asked: asked})
 	})
 }
 
@@ -162,37 +168,30 @@ func (k *kvTeller) tick(now time.Time) {
 }
 
 // kvRun plays a workload on two engines whose caches hold so many tokens. how is nil for engines that tell nothing.
-func kvRun(t *testing.T, how *kvTelling, cache int, w trace.Workload, seed uint64) (turns []simdrive.Turnout, evicted uint64) {
+func kvRun(t *testing.T, how *kvTelling, cache int, g trace.Generator, seed uint64) (r *drive.Replay, o *drive.Outcome, evicted uint64) {
 	t.Helper()
 	newPolicy, err := policy.New(policy.Config{Name: "session"}.WithDefaults()) // what is predicted is tested here, not who picks
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := time.Unix(1_000_000, 0)
-	d := &simdrive.Drive{Router: route.New(route.Config{Policy: newPolicy, PolicyName: "session"}), Model: "m", Start: start, Seed: seed, IDs: true}
-	declared := route.Declared{Source: "sim"}
-	for i := range 2 {
-		c := simengine.DefaultConfig()
-		c.CacheTokens = cache
-		e, err := simengine.New(c, seed+uint64(i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.Engines, d.Names = append(d.Engines, e), append(d.Names, fmt.Sprint("e", i))
-		declared.Endpoints = append(declared.Endpoints, fleet.Endpoint{Name: d.Names[i], URL: "http://" + d.Names[i], Weight: 1})
-	}
-	d.Router.Observe(start, declared)
-	for _, n := range d.Names { // none tells how much its cache holds
-		d.Router.Observe(start, route.Probed{Endpoint: n, Report: fleet.Report{Healthy: true, Kind: fleet.KindTRTLLM, Models: []fleet.Model{{ID: "m"}}, Slots: 16, BlockTokens: kvBlockTokens}})
+	c := engine.DefaultConfig()
+	c.CacheTokens = cache
+	r = &drive.Replay{
+		Trace: g.Trace(seed), Fleet: rig.Even(2, c), Policy: newPolicy, PolicyName: "session", Content: true, IDs: true, Limits: true, Speed: 1, Seed: seed,
+		Reported: func(_ int, r *fleet.Report) { // none tells how much its cache holds
+			*r = fleet.Report{Healthy: true, Kind: fleet.KindTRTLLM, Models: r.Models, Slots: 16, BlockTokens: kvBlockTokens}
+		},
 	}
 	if how != nil {
-		newKVTeller(d, *how, 2*time.Minute)
+		r.Stage = func(s *drive.Stage) { newKVTeller(s, 2, *how, 2*time.Minute) }
 	}
-	turns = d.Play(w, w.Conversations(seed))
-	for _, e := range d.Engines {
-		evicted += e.Stats().Evictions
+	if o, err = r.Run(); err != nil {
+		t.Fatal(err)
 	}
-	return turns, evicted
+	for _, e := range o.Engines {
+		evicted += e.Evictions
+	}
+	return r, o, evicted
 }
 
 // TestEventsTellWhatIsCachedWhenBusy: under eviction, and with many requests in flight at once, what is predicted to be cached is what the engines find, to
@@ -202,9 +201,9 @@ func TestEventsTellWhatIsCachedWhenBusy(t *testing.T) {
 	t.Parallel()
 	const quarter = 250 * time.Millisecond
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-	w := trace.DefaultWorkload()
-	w.Count, w.MeanTurns, w.Think = 60, 4, 1500*time.Millisecond
-	w.SystemTokens, w.UserTokens, w.AnswerTokens = 400, 150, 30
+	w := trace.Chats()
+	w.Conversations, w.Turns, w.Think = 60, 4, 1500*time.Millisecond
+	w.System, w.User, w.Answer = 400, 150, 30
 	for _, w.PerSecond = range []float64{8, 30, 100} {
 		blind := kvError(t, nil, w)
 		for _, c := range []struct {
@@ -228,17 +227,17 @@ func TestEventsTellWhatIsCachedWhenBusy(t *testing.T) {
 }
 
 // kvError is the distance between predicted and found cached tokens as a share of the prompts, over three seeds.
-func kvError(t *testing.T, how *kvTelling, w trace.Workload) float64 {
+func kvError(t *testing.T, how *kvTelling, w trace.Generator) float64 {
 	t.Helper()
 	prompt, off := 0, 0
 	for seed := range uint64(3) {
-		turns, evicted := kvRun(t, how, 8000, w, seed)
-		if evicted == 0 || len(turns) < 100 {
-			t.Fatalf("%d turns, %d blocks evicted: the test shows nothing", len(turns), evicted)
+		r, o, evicted := kvRun(t, how, 8000, w, seed)
+		if evicted == 0 || len(o.Turns) < 100 {
+			t.Fatalf("%d turns, %d blocks evicted: the test shows nothing", len(o.Turns), evicted)
 		}
-		for _, x := range turns {
-			d := x.Predicted - x.CachedTokens
-			prompt, off = prompt+x.PromptTokens, off+max(d, -d)
+		for _, x := range o.Turns {
+			d := x.Predicted - x.Cached
+			prompt, off = prompt+r.Trace.Turns[x.Turn].Prompt, off+max(d, -d)
 		}
 	}
 	return float64(off) / float64(prompt)

@@ -25,7 +25,7 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/session"
-	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/rig"
 	"github.com/warmpath/warmpath/sim/text"
 	simtrace "github.com/warmpath/warmpath/sim/trace"
@@ -62,7 +62,7 @@ func TestLiveDecidesAsSimulated(t *testing.T) {
 					engines.Endpoints[i].Engine.CacheTokens *= 10
 				}
 			}
-			r := simdrive.Replay{
+			r := drive.Replay{
 				Trace: g.Trace(5), Fleet: engines, PolicyName: by, Policy: shadowPolicies(t, by)[0].New, Queue: policy.Queue(policy.Config{Name: by}),
 				Content: true, IDs: c.ids, Load: c.load, Seed: 2,
 			}
@@ -149,7 +149,7 @@ func compareLogs(t *testing.T, live, simulated []string) {
 // liveRun plays a replay's trace through the parts that serve.
 type liveRun struct {
 	t        *testing.T
-	replay   *simdrive.Replay
+	replay   *drive.Replay
 	requests []fleet.Request // by turn, as the door made them
 	log      decisionLog
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/policy"
-	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/rig"
 	simtrace "github.com/warmpath/warmpath/sim/trace"
@@ -65,7 +65,7 @@ func replay(t testing.TB, name string, seed uint64) float64 {
 		}
 		fleet.Endpoints = append(fleet.Endpoints, rig.Endpoint{Name: string(rune('a' + i)), Engine: c})
 	}
-	r := simdrive.Replay{Trace: chats(t, seed), Fleet: fleet, PolicyName: name, Content: true, Load: 0.7, Seed: seed, Oracle: name == simdrive.OracleName}
+	r := drive.Replay{Trace: chats(t, seed), Fleet: fleet, PolicyName: name, Content: true, Load: 0.7, Seed: seed, Oracle: name == drive.OracleName}
 	if !r.Oracle {
 		make, err := policy.New(policy.Config{Name: name})
 		if err != nil {
@@ -98,8 +98,8 @@ func TestOracleKnowsBest(t *testing.T) {
 		}
 		return sum
 	}
-	oracle := total(simdrive.OracleName)
-	if again := total(simdrive.OracleName); again != oracle {
+	oracle := total(drive.OracleName)
+	if again := total(drive.OracleName); again != oracle {
 		t.Errorf("%v, then %v", oracle, again)
 	}
 	for _, name := range []string{"round_robin", "least_tokens", "mooncake.algorithm1", "smg.cache_aware", "lmetric"} {

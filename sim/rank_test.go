@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/policy"
-	simdrive "github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/trace"
 )
@@ -31,15 +30,17 @@ func gateless(t testing.TB) router {
 
 // ranked is a fleet of eight ranks and multi-turn traffic behind one system prompt. First turns are ten times as long as later
 // ones, as an agent's are that begins with its task and what it has read.
-func ranked(w trace.Workload) scenario {
-	w.MeanTurns, w.MaxTurns, w.AnswerTokens, w.Think = 12, 24, 100, 200*time.Millisecond
+func ranked(conversations int, perSecond float64, system int) scenario {
+	g := trace.Chats()
+	g.Conversations, g.PerSecond, g.System, g.User = conversations, perSecond, system, 300
+	g.Turns, g.MaxTurns, g.Answer, g.Think = 12, 24, 100, 200*time.Millisecond
 	return scenario{
-		name: "ranks", work: w,
+		name: "ranks", work: g,
 		fleet: fleetOf(8, func(_ int, c *engine.Config) { c.CacheTokens, c.Slots, c.StepBase = 1_000_000, 64, 20*time.Millisecond }),
-		talks: func(w trace.Workload, seed uint64) []trace.Conversation {
-			talks := w.Conversations(seed)
+		talks: func(g trace.Generator, seed uint64) []trace.Conversation {
+			talks := g.Draw(seed)
 			for i := range talks {
-				talks[i].Turns[0].UserTokens *= 10
+				talks[i].Turns[0].User *= 10
 			}
 			return talks
 		},
@@ -59,7 +60,7 @@ func (f *rankFigures) add(o rankFigures, runs float64) {
 	f.hit, f.rate, f.p95 = f.hit+o.hit/runs, f.rate+o.rate/runs, f.p95+time.Duration(float64(o.p95)/runs)
 }
 
-func rankFiguresOf(turns []simdrive.Turnout, n int) rankFigures {
+func rankFiguresOf(turns []turnout, n int) rankFigures {
 	counts, last := make([]float64, n), map[int]int{}
 	later, home := 0.0, 0.0
 	for _, x := range turns {
@@ -78,7 +79,7 @@ func rankFiguresOf(turns []simdrive.Turnout, n int) rankFigures {
 	}
 	all := sum(turns, n)
 	return rankFigures{
-		variation(counts), hi / max(lo, 1), lo * float64(n) / float64(len(turns)), home / later, all.hit, all.rate, simdrive.Quantile(turns, 0.95),
+		variation(counts), hi / max(lo, 1), lo * float64(n) / float64(len(turns)), home / later, all.hit, all.rate, quantile(turns, 0.95),
 	}
 }
 
@@ -102,7 +103,7 @@ func TestFirstTurnsSpreadOverRanks(t *testing.T) {
 		t.Skip("under the race detector so many turns take minutes, and TestScenarios runs the same code")
 	}
 	t.Parallel()
-	s := ranked(trace.Workload{Count: 900, PerSecond: 5, SystemTokens: 2000, UserTokens: 300})
+	s := ranked(900, 5, 2000)
 	before := s.rankFigures(t, gateless(t))
 	after := s.rankFigures(t, rankedBy(t, "first turns in round robin", "rank.first_turn", nil))
 	gated := s.rankFigures(t, rankedBy(t, "gate 0.1, cap 2", "rank.kv_cache_aware", nil))
@@ -131,7 +132,7 @@ func TestGateAndCapLiftTheLeastBusyRank(t *testing.T) {
 		t.Skip("under the race detector so many turns take minutes, and TestScenarios runs the same code")
 	}
 	t.Parallel()
-	s := ranked(trace.Workload{Count: 400, PerSecond: 1, SystemTokens: 200, UserTokens: 300})
+	s := ranked(400, 1, 200)
 	before := s.rankFigures(t, gateless(t))
 	after := s.rankFigures(t, rankedBy(t, "gate 0.1, cap 2", "rank.kv_cache_aware", nil))
 	if after.least < 10*before.least || after.least < 0.5 {

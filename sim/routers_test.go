@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/policy"
-	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/rig"
 	simtrace "github.com/warmpath/warmpath/sim/trace"
@@ -29,12 +29,12 @@ func TestRoutersThatHearAtOnceAreOne(t *testing.T) {
 	c := engine.DefaultConfig()
 	c.BlockTokens, c.CacheTokens = 64, 640_000
 	for _, name := range []string{"lmetric", "dynamo.kv"} {
-		run := func(routers int) []simdrive.Played {
+		run := func(routers int) []drive.Played {
 			p, err := policy.New(policy.Config{Name: name})
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := simdrive.Replay{Trace: trace, Fleet: rig.Mixed(4, c), Policy: p, PolicyName: name, Content: true, Load: 0.8, Seed: 3, Routers: routers, Share: true}
+			r := drive.Replay{Trace: trace, Fleet: rig.Mixed(4, c), Policy: p, PolicyName: name, Content: true, Load: 0.8, Seed: 3, Routers: routers, Share: true}
 			o, err := r.Run()
 			if err != nil {
 				t.Fatal(err)
@@ -67,7 +67,7 @@ func TestRoutersWithQueuesGoOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := simdrive.Replay{
+			r := drive.Replay{
 				Trace: g.Trace(2), Fleet: fleet, Policy: p, PolicyName: by.Name, Queue: policy.Queue(by), Content: true, Load: 1.1,
 				Routers: 3, Share: share, Staleness: staleness,
 			}

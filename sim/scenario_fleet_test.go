@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/engine"
+	"github.com/warmpath/warmpath/sim/rig"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
@@ -23,16 +23,16 @@ type scenario struct {
 	joins  int           // so many endpoints, the last ones, join
 	joinAt time.Duration // then
 	clears time.Duration // when the first engine restarts unseen; 0 for never
-	work   trace.Workload
-	whole  float64                                                  // share of answers that are not streamed
-	talks  func(w trace.Workload, seed uint64) []trace.Conversation // nil for those that the workload draws
+	work   trace.Generator
+	whole  float64                                                   // share of answers that are not streamed
+	talks  func(g trace.Generator, seed uint64) []trace.Conversation // nil for those that the workload draws
 }
 
 func (s *scenario) conversations(seed uint64) []trace.Conversation {
 	if s.talks != nil {
 		return s.talks(s.work, seed)
 	}
-	return s.work.Conversations(seed)
+	return s.work.Draw(seed)
 }
 
 // router is one way to decide.
@@ -64,58 +64,77 @@ func rivals(t testing.TB) []router {
 
 func ours(t testing.TB) router { return byName(t, "least_ttft", false) }
 
-// report is what an engine of the fleet tells a probe.
-func report(c engine.Config) fleet.Report {
-	return fleet.Report{
-		Healthy: true, Models: []fleet.Model{{ID: "m"}},
-		CacheTokens: int64(c.CacheTokens), Slots: c.Slots, BlockTokens: c.BlockTokens,
-	}
+// turnout is one turn as its client would have seen it.
+type turnout struct {
+	Conversation, Turn int
+	Endpoint           int // index in the fleet, -1 for none
+	Sent               time.Time
+	TTFT, Took         time.Duration
+	PromptTokens       int
+	CachedTokens       int // found by the engine
+	Predicted          int // expected by the router
+	OutputTokens       int
+	Failed             bool
 }
 
-var start = time.Unix(1_000_000, 0)
+var start = time.Unix(1_700_000_000, 0).UTC() // of every run
 
 // run plays the scenario.
-func (s *scenario) run(t testing.TB, by router, seed uint64) []simdrive.Turnout {
+func (s *scenario) run(t testing.TB, by router, seed uint64) []turnout {
 	t.Helper()
 	_, turns := s.play(t, by, seed)
 	return turns
 }
 
-// play is run, and returns the router and its engines too, as they are at the end.
-func (s *scenario) play(t testing.TB, by router, seed uint64, heard ...func(*route.Entry)) (*simdrive.Drive, []simdrive.Turnout) {
+// play is run, and returns the routers as they are at the end too. heard hears them.
+func (s *scenario) play(t testing.TB, by router, seed uint64, heard ...func(*route.Entry)) (*drive.Outcome, []turnout) {
 	t.Helper()
-	d := simdrive.Drive{Router: route.New(route.Config{Policy: by.make, PolicyName: by.name, Queue: policy.Queue(policy.Config{Name: by.name})}), Model: "m", Start: start, Seed: seed, IDs: by.ids, Whole: s.whole}
-	if len(heard) > 0 {
-		d.Heard = heard[0]
+	r := drive.Replay{
+		Trace: trace.Of(s.conversations(seed), true), Policy: by.make, PolicyName: by.name, Queue: policy.Queue(policy.Config{Name: by.name}), Content: true, IDs: by.ids,
+		Speed: 1, Seed: seed, Whole: s.whole, Limits: true,
 	}
-	var specs []fleet.Endpoint
 	for i, c := range s.fleet {
-		e, err := engine.New(c, seed+uint64(i))
-		if err != nil {
-			t.Fatal(err)
+		e := rig.Endpoint{Name: fmt.Sprint("e", i), Engine: c}
+		if i >= len(s.fleet)-s.joins {
+			e.Start = s.joinAt
 		}
-		name := fmt.Sprint("e", i)
-		d.Engines, d.Names = append(d.Engines, e), append(d.Names, name)
-		specs = append(specs, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
-	}
-	declare := func(now time.Time, n int) {
-		d.Observe(now, route.Declared{Source: "sim", Endpoints: specs[:n]})
-		for i := range n {
-			d.Observe(now, route.Probed{Endpoint: specs[i].Name, Report: report(s.fleet[i])})
+		if i == 0 && s.clears > 0 {
+			e.Outages = []rig.Outage{{At: s.clears, For: time.Millisecond}}
 		}
+		r.Fleet.Endpoints = append(r.Fleet.Endpoints, e)
 	}
-	declare(start, len(specs)-s.joins)
-	if s.joins > 0 {
-		d.Incidents = append(d.Incidents, simdrive.Incident{At: s.joinAt, Do: func(now time.Time) { declare(now, len(specs)) }})
+	if len(heard) > 0 {
+		r.Heard = heard[0]
 	}
-	if s.clears > 0 {
-		d.Incidents = append(d.Incidents, simdrive.Incident{At: s.clears, Do: func(now time.Time) { d.Restart(now, 0) }})
+	o, err := r.Run()
+	if err != nil {
+		t.Fatal(err)
 	}
-	turns := d.Play(s.work, s.conversations(seed))
-	if st := d.Router.Stats(); st.Leases != 0 || st.DoubleFinished != 0 {
+	if st := o.Routers[0].Stats(); st.Leases != 0 || st.DoubleFinished != 0 {
 		t.Errorf("%s by %s: at the end: %+v", s.name, by.name, st)
 	}
-	return &d, turns
+	turns := make([]turnout, len(o.Turns))
+	for i := range o.Turns {
+		x := &o.Turns[i]
+		q := &r.Trace.Turns[x.Turn]
+		turns[i] = turnout{q.Session, q.Number, x.Endpoint, start.Add(x.Sent), x.TTFT, x.Took, q.Prompt, x.Cached, x.Predicted, q.Output, x.Failed}
+	}
+	return o, turns
+}
+
+// quantile is the q-quantile (0..1) of times to first token of turns that were served, by nearest rank.
+func quantile(turns []turnout, q float64) time.Duration {
+	var all []time.Duration
+	for _, t := range turns {
+		if !t.Failed {
+			all = append(all, t.TTFT)
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[min(int(q*float64(len(all))), len(all)-1)]
 }
 
 // figures sum up the turns of a scenario by one router.
@@ -127,7 +146,7 @@ type figures struct {
 	failed                   int
 }
 
-func sum(turns []simdrive.Turnout, endpoints int) figures {
+func sum(turns []turnout, endpoints int) figures {
 	var f figures
 	first := make([]float64, endpoints)
 	prompt, cached, answer := 0, 0, 0
@@ -155,7 +174,7 @@ func sum(turns []simdrive.Turnout, endpoints int) figures {
 	n := float64(len(turns) - f.failed)
 	f.hit, f.mean, f.good = float64(cached)/float64(prompt), f.mean/n, f.good/float64(len(turns))
 	f.rate = float64(answer) / end.Sub(begin).Seconds()
-	ms := func(q float64) float64 { return simdrive.Quantile(turns, q).Seconds() * 1000 }
+	ms := func(q float64) float64 { return quantile(turns, q).Seconds() * 1000 }
 	f.p50, f.p90, f.p99 = ms(0.5), ms(0.9), ms(0.99)
 	f.cv = variation(first)
 	return f
@@ -174,9 +193,9 @@ func variation(xs []float64) float64 {
 }
 
 // pooled are the figures of several seeds' turns taken together; the variation of first turns is the mean of theirs.
-func (s *scenario) pooled(t testing.TB, by router, seeds ...uint64) (figures, []simdrive.Turnout) {
+func (s *scenario) pooled(t testing.TB, by router, seeds ...uint64) (figures, []turnout) {
 	t.Helper()
-	var all []simdrive.Turnout
+	var all []turnout
 	cv, rate := 0.0, 0.0
 	for _, seed := range seeds {
 		turns := s.run(t, by, seed)
@@ -198,9 +217,4 @@ func fleetOf(n int, change func(i int, c *engine.Config)) []engine.Config {
 		}
 	}
 	return fleet
-}
-
-func inOrder(talks []trace.Conversation) []trace.Conversation {
-	slices.SortStableFunc(talks, func(a, b trace.Conversation) int { return int(a.Start - b.Start) })
-	return talks
 }

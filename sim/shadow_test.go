@@ -5,7 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
-	simdrive "github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/drive"
 	simfigures "github.com/warmpath/warmpath/sim/figures"
 	"github.com/warmpath/warmpath/sim/rig"
 	"github.com/warmpath/warmpath/sim/trace"
@@ -13,7 +13,7 @@ import (
 
 // shadowed is a replay with shadows beside it.
 type shadowed struct {
-	replay  simdrive.Replay
+	replay  drive.Replay
 	shadows *route.Shadows
 	figures simfigures.Figures
 }
@@ -41,7 +41,7 @@ func playShadowed(t testing.TB, acting string, shadows ...string) *shadowed {
 		Acting: acting, Policies: shadowPolicies(t, shadows...),
 		Estimator: func() route.Estimator { return policy.NewEstimator(policy.Config{}) },
 	})
-	s.replay = simdrive.Replay{
+	s.replay = drive.Replay{
 		Trace: g.Trace(3), Fleet: rig.Even(6, preset.Engine), Policy: shadowPolicies(t, acting)[0].New, PolicyName: acting,
 		Content: true, IDs: true, Load: 0.7, Seed: 1,
 	}

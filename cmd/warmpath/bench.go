@@ -26,11 +26,11 @@ type benchOptions struct {
 	timeout  time.Duration
 	seed     uint64
 	json     bool
-	work     trace.Workload
+	work     trace.Generator
 }
 
 func benchCommand(e env) *cobra.Command {
-	o := benchOptions{work: trace.DefaultWorkload(), sessions: string(play.Adopt), streamed: 1, timeout: 10 * time.Minute}
+	o := benchOptions{work: trace.Chats(), sessions: string(play.Adopt), streamed: 1, timeout: 10 * time.Minute}
 	c := &cobra.Command{
 		Use:   "bench --url URL",
 		Short: "Play conversations against any OpenAI address and measure it from outside",
@@ -57,12 +57,12 @@ restart the engines in between: who comes second would find their caches warm.`,
 	f.DurationVar(&o.timeout, "timeout", o.timeout, "end after this time at the latest")
 	f.Uint64Var(&o.seed, "seed", o.seed, "seed of the conversations; 0 draws one, so that no engine has seen the texts before")
 	f.BoolVar(&o.json, "json", false, "print one JSON object and nothing else on standard output")
-	f.IntVar(&o.work.Count, "conversations", o.work.Count, "how many")
+	f.IntVar(&o.work.Conversations, "conversations", o.work.Conversations, "how many")
 	f.Float64Var(&o.work.PerSecond, "rate", o.work.PerSecond, "conversations that begin a second; 0 all at once")
-	f.IntVar(&o.work.SystemTokens, "system-tokens", o.work.SystemTokens, "tokens of the system prompt that all share (4 bytes a token)")
-	f.Float64Var(&o.work.MeanTurns, "turns", o.work.MeanTurns, "mean number of turns after the first")
-	f.Float64Var(&o.work.UserTokens, "user-tokens", o.work.UserTokens, "typical tokens of a user's turn")
-	f.Float64Var(&o.work.AnswerTokens, "answer-tokens", o.work.AnswerTokens, "typical tokens of an answer")
+	f.IntVar(&o.work.System, "system-tokens", o.work.System, "tokens of the system prompt that all share (4 bytes a token)")
+	f.Float64Var(&o.work.Turns, "turns", o.work.Turns, "mean number of turns after the first")
+	f.Float64Var(&o.work.User, "user-tokens", o.work.User, "typical tokens of a user's turn")
+	f.Float64Var(&o.work.Answer, "answer-tokens", o.work.Answer, "typical tokens of an answer")
 	f.DurationVar(&o.work.Think, "think", o.work.Think, "mean time between an answer and the next turn")
 	_ = c.RegisterFlagCompletionFunc("sessions", cobra.FixedCompletions([]string{"adopt", "send", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -108,8 +108,8 @@ func runBench(ctx context.Context, e env, o benchOptions) error {
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1_000_000) + 1
 	}
-	fmt.Fprintf(talk, "%d conversations against %s, model %s, seed %d\n", o.work.Count, o.target.URL, o.target.Model, o.seed)
-	conversations := o.work.Conversations(o.seed)
+	fmt.Fprintf(talk, "%d conversations against %s, model %s, seed %d\n", o.work.Conversations, o.target.URL, o.target.Model, o.seed)
+	conversations := o.work.Draw(o.seed)
 	turns := 0
 	for _, c := range conversations {
 		turns += len(c.Turns)
@@ -119,7 +119,7 @@ func runBench(ctx context.Context, e env, o benchOptions) error {
 	began := time.Now()
 	go func() {
 		defer close(done)
-		o.target.Play(ctx, o.work, conversations, 10*time.Second, score.Add)
+		o.target.Play(ctx, conversations, 10*time.Second, score.Add)
 	}()
 	progress(talk, e.terminal, score, turns, done)
 	s := score.Summary()

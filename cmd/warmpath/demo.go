@@ -119,9 +119,9 @@ func runDemo(ctx context.Context, e env, o demoOptions) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w := trace.DefaultWorkload()
+		w := trace.Chats()
 		w.PerSecond = o.rate
-		playAll(ctx, sides, []trace.Workload{w}, o)
+		playAll(ctx, sides, []trace.Generator{w}, o)
 	}()
 	watch(talk, screen{terminal: e.terminal && !o.json && roomForTable(), table: scores, line: lines}, sides, done)
 	if o.json {
@@ -179,18 +179,18 @@ func (s *side) close() {
 }
 
 // playAll plays the same conversations to all sides at the same times, batch after batch.
-func playAll(ctx context.Context, sides []*side, traffic []trace.Workload, o demoOptions) {
+func playAll(ctx context.Context, sides []*side, traffic []trace.Generator, o demoOptions) {
 	const grace = 3 * time.Second
 	var wg sync.WaitGroup
 	for kind, w := range traffic {
-		w.Count = int(100*w.PerSecond) + 1 // some hundred seconds a batch; the next one goes on from there
+		w.Conversations = int(100*w.PerSecond) + 1 // some hundred seconds a batch; the next one goes on from there
 		if o.duration > 0 {
-			w.Count = int(w.PerSecond*o.duration.Seconds()*2) + 10
+			w.Conversations = int(w.PerSecond*o.duration.Seconds()*2) + 10
 		}
 		for _, s := range sides {
 			wg.Go(func() {
 				for batch := uint64(0); ctx.Err() == nil; batch++ {
-					s.target.Play(ctx, w, w.Conversations(o.seed+batch+uint64(kind)<<32), grace, s.score.Add)
+					s.target.Play(ctx, w.Draw(o.seed+batch+uint64(kind)<<32), grace, s.score.Add)
 				}
 			})
 		}

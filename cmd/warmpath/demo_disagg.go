@@ -93,12 +93,12 @@ func demoRoles(apart bool) []discovery.EndpointConfig {
 
 // mixedTraffic is conversations of short turns with answers that people read as they come, and now and then a long document with a
 // question about it.
-func mixedTraffic(o demoOptions) []trace.Workload {
-	chat := trace.DefaultWorkload()
-	chat.PerSecond, chat.SystemTokens, chat.UserTokens, chat.AnswerTokens, chat.MeanTurns = o.rate, 300, 60, 120, 3
-	document := trace.DefaultWorkload()
-	document.PerSecond, document.SystemTokens, document.UserTokens, document.AnswerTokens, document.MeanTurns, document.MaxTurns = o.rate/3, 0, 7000, 40, 0, 1
-	return []trace.Workload{chat, document}
+func mixedTraffic(o demoOptions) []trace.Generator {
+	chat := trace.Chats()
+	chat.PerSecond, chat.System, chat.User, chat.Answer, chat.Turns = o.rate, 300, 60, 120, 3
+	document := trace.Chats()
+	document.PerSecond, document.System, document.User, document.Answer, document.Turns, document.MaxTurns = o.rate/3, 0, 7000, 40, 0, 1
+	return []trace.Generator{chat, document}
 }
 
 func introduceDisagg(w io.Writer, sides []*side, o demoOptions) {

@@ -82,21 +82,21 @@ func newRig(t *testing.T, engines int, change func(*config.Config)) *rig {
 	return r
 }
 
-func (r *rig) play(w trace.Workload) play.Summary { return r.playSeed(w, 1) }
+func (r *rig) play(w trace.Generator) play.Summary { return r.playSeed(w, 1) }
 
 // playSeed plays conversations of their own, which no engine has seen before.
-func (r *rig) playSeed(w trace.Workload, seed uint64) play.Summary {
+func (r *rig) playSeed(w trace.Generator, seed uint64) play.Summary {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 	defer client.CloseIdleConnections()
 	score := play.NewScore()
 	target := play.Target{URL: r.url, Model: "m", Sessions: play.Adopt, IgnoreEOS: true, Client: client}
-	target.Play(context.Background(), w, w.Conversations(seed), 5*time.Second, score.Add)
+	target.Play(context.Background(), w.Draw(seed), 5*time.Second, score.Add)
 	return score.Summary()
 }
 
-func quickWorkload() trace.Workload {
-	w := trace.DefaultWorkload()
-	w.Count, w.PerSecond, w.MeanTurns, w.Think, w.SystemTokens, w.UserTokens, w.AnswerTokens = 40, 60, 4, 10*time.Millisecond, 500, 100, 10
+func quickWorkload() trace.Generator {
+	w := trace.Chats()
+	w.Conversations, w.PerSecond, w.Turns, w.Think, w.System, w.User, w.Answer = 40, 60, 4, 10*time.Millisecond, 500, 100, 10
 	return w
 }
 
@@ -141,7 +141,7 @@ func TestConversationsStayWarm(t *testing.T) {
 func TestEveryPolicyServes(t *testing.T) {
 	t.Parallel()
 	w := quickWorkload()
-	w.Count = 30
+	w.Conversations = 30
 	for _, name := range []string{"consistent_hash", "least_requests", "least_tokens", "power_of_two", "random", "rendezvous", "round_robin", "session"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,7 +171,7 @@ func TestDrainOverTheAdminAPI(t *testing.T) {
 	}
 	post("/admin/endpoints/e0/drain?wait=5s")
 	w := quickWorkload()
-	w.Count = 10
+	w.Conversations = 10
 	if s := r.play(w); s.Failed != 0 || len(s.Shares) != 1 || s.Shares[0].Endpoint != "e1" {
 		t.Errorf("while e0 drains: %+v", s.Shares)
 	}
@@ -186,7 +186,7 @@ func TestMetricsTellTheStory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 2, nil)
 	w := quickWorkload()
-	w.Count = 10
+	w.Conversations = 10
 	s := r.play(w)
 	res, err := http.Get(r.adminURL + "/metrics")
 	if err != nil {

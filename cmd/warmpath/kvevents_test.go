@@ -167,10 +167,10 @@ func newRigOf(t *testing.T, engines int, h slog.Handler, options func(int, *conf
 }
 
 // pressing is more conversations than the caches hold.
-func pressing() trace.Workload {
-	w := trace.DefaultWorkload()
-	w.Count, w.PerSecond, w.MeanTurns, w.Think = 60, 80, 4, 150*time.Millisecond
-	w.SystemTokens, w.UserTokens, w.AnswerTokens = 400, 150, 30
+func pressing() trace.Generator {
+	w := trace.Chats()
+	w.Conversations, w.PerSecond, w.Turns, w.Think = 60, 80, 4, 150*time.Millisecond
+	w.System, w.User, w.Answer = 400, 150, 30
 	return w
 }
 

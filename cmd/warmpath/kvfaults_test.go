@@ -15,9 +15,9 @@ import (
 )
 
 // few is a little traffic, all of whose prompts stay in the caches.
-func few() trace.Workload {
+func few() trace.Generator {
 	w := pressing()
-	w.Count, w.MeanTurns, w.Think = 8, 3, 20*time.Millisecond
+	w.Conversations, w.Turns, w.Think = 8, 3, 20*time.Millisecond
 	return w
 }
 

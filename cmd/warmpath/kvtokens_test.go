@@ -86,7 +86,7 @@ func TestTokenizerTellsWhatIsCached(t *testing.T) {
 		c.Policy.Name, c.KVEvents.Tokenizer = "session", dir
 	})
 	w := pressing()
-	w.Count, w.PerSecond, w.Think, w.MaxTurns = 40, 16, 500*time.Millisecond, 8
+	w.Conversations, w.PerSecond, w.Think, w.MaxTurns = 40, 16, 500*time.Millisecond, 8
 	s := r.play(w)
 	got := heard.take()
 	if s.Failed != 0 || got.turns < 100 {

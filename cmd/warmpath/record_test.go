@@ -36,14 +36,14 @@ func TestRecordAndReplay(t *testing.T) {
 	name := filepath.Join(dir, "r.jsonl")
 	r := newRig(t, 3, func(c *config.Config) { c.Record.File = name })
 	w := quickWorkload()
-	w.SystemTokens, w.AnswerTokens = 500, 30
+	w.System, w.Answer = 500, 30
 	var seen play.Summary
 	clients := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 	defer clients.CloseIdleConnections()
 	score := play.NewScore()
 	target := play.Target{URL: r.url, Model: "m", Sessions: play.Adopt, IgnoreEOS: true, Client: clients}
-	conversations := w.Conversations(1)
-	target.Play(t.Context(), w, conversations, 5*time.Second, score.Add)
+	conversations := w.Draw(1)
+	target.Play(t.Context(), conversations, 5*time.Second, score.Add)
 	seen = score.Summary()
 	deadline := time.Now().Add(5 * time.Second)
 	for r.recording.Written() < uint64(seen.Requests) && time.Now().Before(deadline) {
@@ -58,7 +58,7 @@ func TestRecordAndReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range conversations {
-		for _, said := range []string{c.SystemText(w.SystemTokens), c.UserText(0)} {
+		for _, said := range []string{c.SystemText(), c.UserText(0)} {
 			for _, part := range []string{said[:24], said[len(said)/2 : len(said)/2+24], said[len(said)-24:]} {
 				if bytes.Contains(text, []byte(part)) {
 					t.Fatalf("%q is in the recording", part)
@@ -114,7 +114,7 @@ func TestRecordAndReplay(t *testing.T) {
 func TestRecordMetric(t *testing.T) {
 	r := newRig(t, 1, func(c *config.Config) { c.Record.File = filepath.Join(t.TempDir(), "r") })
 	w := quickWorkload()
-	w.Count = 3
+	w.Conversations = 3
 	s := r.play(w)
 	time.Sleep(100 * time.Millisecond)
 	res, err := http.Get(r.adminURL + "/metrics")

@@ -64,18 +64,19 @@ type Turn struct {
 
 // Play starts the conversations at their times and runs them to their ends, or until ctx ends: then no further turn is sent
 // and those under way are finished within grace. observe is called from many goroutines.
-func (t *Target) Play(ctx context.Context, w trace.Workload, conversations []trace.Conversation, grace time.Duration, observe func(Turn)) {
+func (t *Target) Play(ctx context.Context, conversations []trace.Conversation, grace time.Duration, observe func(Turn)) {
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
 	defer stop()
 	var wg sync.WaitGroup
 	began := time.Now()
-	for _, c := range conversations {
+	for i := range conversations {
+		c := &conversations[i]
 		if !sleep(ctx, time.Until(began.Add(c.Start))) {
 			break
 		}
-		wg.Go(func() { t.converse(ctx, hard, w, c, observe) })
+		wg.Go(func() { t.converse(ctx, hard, c, observe) })
 	}
 	wg.Wait()
 }
@@ -100,18 +101,18 @@ type message struct {
 }
 
 // converse plays one conversation. A failed turn ends it: a client does not go on from half an answer.
-func (t *Target) converse(ctx, hard context.Context, w trace.Workload, c trace.Conversation, observe func(Turn)) {
+func (t *Target) converse(ctx, hard context.Context, c *trace.Conversation, observe func(Turn)) {
 	session := ""
 	if t.Sessions == Send {
 		session = uuid.NewString()
 	}
-	messages := []message{{"system", c.SystemText(w.SystemTokens)}}
+	messages := []message{{"system", c.SystemText()}}
 	for i, turn := range c.Turns {
 		if !sleep(ctx, turn.Think) {
 			return
 		}
 		messages = append(messages, message{"user", c.UserText(i)})
-		out, answer, echoed := t.turn(hard, messages, turn.AnswerTokens, session, !c.Whole(i, t.Whole))
+		out, answer, echoed := t.turn(hard, messages, turn.Answer, session, !c.Whole(i, t.Whole))
 		out.First = i == 0
 		if hard.Err() != nil {
 			return // cut off by the end of the run, nobody's failure

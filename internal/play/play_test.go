@@ -16,9 +16,9 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-func workload() trace.Workload {
-	w := trace.DefaultWorkload()
-	w.Count, w.PerSecond, w.MeanTurns, w.Think, w.SystemTokens, w.UserTokens, w.AnswerTokens = 8, 0, 3, time.Millisecond, 200, 50, 5
+func workload() trace.Generator {
+	w := trace.Chats()
+	w.Conversations, w.PerSecond, w.Turns, w.Think, w.System, w.User, w.Answer = 8, 0, 3, time.Millisecond, 200, 50, 5
 	return w
 }
 
@@ -41,14 +41,14 @@ func simulated(t *testing.T) *httptest.Server {
 func TestPlayAgainstASimulatedEngine(t *testing.T) {
 	server := simulated(t)
 	w := workload()
-	conversations := w.Conversations(1)
+	conversations := w.Draw(1)
 	turns := 0
 	for _, c := range conversations {
 		turns += len(c.Turns)
 	}
 	target := play.Target{URL: server.URL, Model: "simulated", Sessions: play.Send, IgnoreEOS: true, Client: server.Client(), EndpointHeader: "X-Simulated"}
 	score := play.NewScore()
-	target.Play(context.Background(), w, conversations, time.Second, score.Add)
+	target.Play(context.Background(), conversations, time.Second, score.Add)
 	s := score.Summary()
 	if s.Requests != turns || s.Failed != 0 || s.LastError != "" {
 		t.Fatalf("%d of %d turns, %d failed: %s", s.Requests, turns, s.Failed, s.LastError)
@@ -71,7 +71,7 @@ func TestSomeAnswersComeAsAWhole(t *testing.T) {
 		var mu sync.Mutex
 		streams, wholes := 0, 0
 		score := play.NewScore()
-		target.Play(context.Background(), w, w.Conversations(2), time.Second, func(turn play.Turn) {
+		target.Play(context.Background(), w.Draw(2), time.Second, func(turn play.Turn) {
 			score.Add(turn)
 			mu.Lock()
 			defer mu.Unlock()
@@ -121,8 +121,8 @@ func TestBrokenAnswersAreFailures(t *testing.T) {
 			}
 			score := play.NewScore()
 			w := workload()
-			w.Count = 1
-			target.Play(context.Background(), w, w.Conversations(1), time.Second, score.Add)
+			w.Conversations = 1
+			target.Play(context.Background(), w.Draw(1), time.Second, score.Add)
 			if s := score.Summary(); s.Requests != 1 || s.Failed != 1 || !strings.Contains(s.LastError, tt.want) {
 				t.Errorf("%+v", s)
 			}
@@ -140,10 +140,9 @@ func TestSessionIsAdopted(t *testing.T) {
 		_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"x"}}]}`+"\n\ndata: [DONE]\n\n")
 	}))
 	defer server.Close()
-	w := workload()
-	c := trace.Conversation{Seed: 1, Turns: []trace.Exchange{{UserTokens: 5, AnswerTokens: 1}, {UserTokens: 5, AnswerTokens: 1}, {UserTokens: 5, AnswerTokens: 1}}}
+	c := trace.Conversation{Turns: []trace.Exchange{{Seed: 1, User: 5, Answer: 1}, {Seed: 2, User: 5, Answer: 1}, {Seed: 3, User: 5, Answer: 1}}}
 	target := play.Target{URL: server.URL, Sessions: play.Adopt, Client: server.Client()}
-	target.Play(context.Background(), w, []trace.Conversation{c}, time.Second, func(play.Turn) {})
+	target.Play(context.Background(), []trace.Conversation{c}, time.Second, func(play.Turn) {})
 	if got := strings.Join(sent, ","); got != ",adopted,adopted" {
 		t.Errorf("sent %q", got)
 	}

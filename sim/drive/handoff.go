@@ -153,7 +153,7 @@ func (p *player) failHands(now int64, at int) {
 		if d, ok := p.elsewhere(now, i, fleet.EngineError); ok {
 			p.compute(now, i, d)
 		} else {
-			p.whole(now, i, fleet.EngineError)
+			p.undivided(now, i, fleet.EngineError)
 		}
 	}
 	for _, hand := range holding {

@@ -60,6 +60,9 @@ type player struct {
 
 	inLine map[standing]int32 // turns that stand in line
 	called []int32            // of which it is the turn, see handOn
+
+	stage  Stage
+	asides []func(time.Time) // see Stage.At
 }
 
 // flying is a turn under way.
@@ -181,6 +184,9 @@ func (p *player) probe(now int64, i int) {
 			CacheTokens: int64(e.Engine.CacheTokens), BlockTokens: e.Engine.BlockTokens, Slots: e.Engine.Slots,
 		}
 	}
+	if p.Reported != nil {
+		p.Reported(i, &report)
+	}
 	for r := range p.routers {
 		p.tell(int32(r), now, route.Probed{Endpoint: e.Name, Report: report})
 	}
@@ -200,6 +206,8 @@ func (p *player) play() bool {
 			if h.at == p.steps[i] {
 				p.step(h.at, i)
 			}
+		case asideDue:
+			p.asides[i](p.at(h.at))
 		case turnDue:
 			p.send(h.at, i)
 		case newsDue:
@@ -250,7 +258,11 @@ func (p *player) schedule(i int) {
 
 // step ends an engine's step and tells the routers and the clients what came of it.
 func (p *player) step(now int64, i int) {
-	for _, e := range p.engines[i].Advance(p.at(now)) {
+	emissions := p.engines[i].Advance(p.at(now))
+	if p.stage.Stepped != nil {
+		p.stage.Stepped(p.at(now), i)
+	}
+	for _, e := range emissions {
 		switch {
 		case e.ID >= handID:
 			p.prefilled(now, &e)
@@ -260,10 +272,11 @@ func (p *player) step(now int64, i int) {
 			p.paid(f)
 		case e.Kind == engine.Token && e.Index == 0:
 			f := &p.flights[e.ID-1]
-			f.first, f.token = true, now
+			f.token = now
 			p.out[f.row-1].TTFT = time.Duration(now - f.sent)
-			p.observe(now, int(e.ID-1), route.FirstByte{Lease: f.lease})
-			p.moved(now, int(e.ID-1))
+			if !p.whole(int(e.ID - 1)) {
+				p.begins(now, int(e.ID-1))
+			}
 		case e.Kind == engine.Token:
 			f := &p.flights[e.ID-1]
 			p.gaps.add(time.Duration(now - f.token))
@@ -274,6 +287,19 @@ func (p *player) step(now int64, i int) {
 	}
 	p.fetch(now, i)
 	p.schedule(i)
+}
+
+// begins is when a turn's client gets the first byte of its answer.
+func (p *player) begins(now int64, i int) {
+	f := &p.flights[i]
+	f.first = true
+	p.observe(now, i, route.FirstByte{Lease: f.lease})
+	p.moved(now, i)
+}
+
+// whole reports whether a turn's answer comes as a whole.
+func (p *player) whole(i int) bool {
+	return p.Whole > 0 && float64(chance.Mix(p.seed^chance.Mix(uint64(i)))>>11)/(1<<53) < p.Whole
 }
 
 // paid takes a turn's prompt off what its engine owes.
@@ -291,6 +317,9 @@ func (p *player) finish(now int64, i int, e engine.Emission) {
 	}
 	if t.Output == 0 {
 		row.TTFT = row.Took
+	}
+	if p.whole(i) && !f.first && t.Output > 0 {
+		p.begins(now, i)
 	}
 	p.observe(now, i, route.Finished{Lease: f.lease, Usage: fleet.Usage{
 		PromptTokens: t.Prompt, CachedTokens: e.CachedTokens, OutputTokens: e.Index, CachedKnown: true,

@@ -40,9 +40,14 @@ type Replay struct {
 	MaxDelay time.Duration // longest time between turns of a session (closed loop); 0 for as long as recorded
 	Seed     uint64
 
-	Asked    func(turn int, req *fleet.Request) // may change the request of a turn before a router is asked. nil for nothing
-	Heard    func(*route.Entry)                 // hears what routers are told and answer, in order, but for the news of other routers; an entry may not be kept. nil for nobody
-	Progress func(done, turns int) bool         // called now and then; false ends the run. nil for nothing
+	Whole  float64 // share of turns whose answer comes as a whole: the router, like the client, sees nothing of it until it has ended
+	Limits bool    // clients state how long an answer may be (max_tokens): as long as it will be
+
+	Asked    func(turn int, req *fleet.Request)  // may change the request of a turn before a router is asked. nil for nothing
+	Heard    func(*route.Entry)                  // hears what routers are told and answer, in order, but for the news of other routers; an entry may not be kept. nil for nobody
+	Reported func(endpoint int, r *fleet.Report) // may change what a probe finds. nil for nothing
+	Stage    func(*Stage)                        // is given the run before it begins, for what happens in it besides. nil for nothing
+	Progress func(done, turns int) bool          // called now and then; false ends the run. nil for nothing
 }
 
 // Played is one turn as its client saw it.
@@ -130,6 +135,9 @@ func (r *Replay) Run() (*Outcome, error) {
 	}
 	if p.shares() {
 		p.told = make([]fleet.Lease, len(p.routers)*len(r.Trace.Turns))
+	}
+	if p.stage.p = p; r.Stage != nil {
+		r.Stage(&p.stage)
 	}
 	p.open()
 	if !p.play() {

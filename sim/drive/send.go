@@ -124,9 +124,13 @@ func (p *player) submit(now int64, i, at int) error {
 	remains := p.engines[at].Remains(prompt, t.Prompt)
 	_, row.Queue = p.engines[at].Load()
 	row.Regret = p.regret(i, at, remains)
-	err := p.engines[at].Submit(p.at(now), engine.Job{ID: uint64(i + 1), Chain: f.chain, PromptTokens: t.Prompt, OutputTokens: t.Output})
+	job := engine.Job{ID: uint64(i + 1), Chain: f.chain, PromptTokens: t.Prompt, OutputTokens: t.Output}
+	err := p.engines[at].Submit(p.at(now), job)
 	if err != nil {
 		return err
+	}
+	if p.stage.Submitted != nil {
+		p.stage.Submitted(p.at(now), f.lease, at, &job)
 	}
 	f.owed = int32(remains)
 	p.owed[at] += int64(f.owed)
@@ -140,7 +144,10 @@ func (p *player) submit(now int64, i, at int) error {
 func (p *player) ask(i int) {
 	t := &p.Trace.Turns[i]
 	s := &p.Trace.Sessions[t.Session]
-	p.req = fleet.Request{Model: replayModel, Tenant: s.Tenant, PromptBytes: text.TokenBytes * t.Prompt, Stream: true, Waits: true}
+	p.req = fleet.Request{Model: replayModel, Tenant: s.Tenant, PromptBytes: text.TokenBytes * t.Prompt, Stream: !p.whole(i), Waits: true}
+	if p.Limits {
+		p.req.MaxTokens = t.Output
+	}
 	if p.IDs {
 		p.req.Session = s.ID
 		if s.Parent >= 0 {

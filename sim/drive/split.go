@@ -118,7 +118,7 @@ func (p *player) compute(now int64, i int, d route.Decision) {
 func (p *player) instead(now int64, i int, outcome fleet.Outcome) (route.Decision, bool) {
 	d, ok := p.elsewhere(now, i, outcome)
 	if !ok {
-		p.whole(now, i, outcome)
+		p.undivided(now, i, outcome)
 	}
 	return d, ok
 }
@@ -178,8 +178,8 @@ func (p *player) elsewhere(now int64, i int, outcome fleet.Outcome) (route.Decis
 	return plan.Prefill, true
 }
 
-// whole gives a turn whose prompt nobody else computes to a decoder. Its leases end when the next is there, as at the door.
-func (p *player) whole(now int64, i int, outcome fleet.Outcome) {
+// undivided gives a turn whose prompt nobody else computes to a decoder. Its leases end when the next is there, as at the door.
+func (p *player) undivided(now int64, i int, outcome fleet.Outcome) {
 	f := &p.flights[i]
 	f.unfit = true
 	h := &p.hands[f.hand-1]

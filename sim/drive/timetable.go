@@ -5,7 +5,7 @@ type happening struct {
 	at   int64  // ns from the start
 	seq  uint64 // order among those of one moment
 	kind happeningKind
-	of   int32 // index of the engine, turn, conversation, outage or incident
+	of   int32 // index of the engine, turn, outage or aside
 }
 
 type happeningKind uint8
@@ -13,7 +13,7 @@ type happeningKind uint8
 const (
 	engineStep happeningKind = iota
 	turnDue
-	incidentDue
+	asideDue // see Stage.At
 	endpointJoins
 	endpointFails
 	failureNoticed

@@ -141,9 +141,6 @@ func New(cfg Config, seed uint64) (*Engine, error) {
 	return e, nil
 }
 
-// Config is what the engine was made with.
-func (e *Engine) Config() Config { return e.cfg }
-
 // Submit hands in a job. An idle engine begins a step at once. Steps that ended before now must have been taken with
 // Advance first.
 func (e *Engine) Submit(now time.Time, job Job) error {
@@ -238,12 +235,6 @@ func (e *Engine) ClearCache() bool {
 	}
 	e.clearHost()
 	return len(e.cache.free) == e.cfg.Blocks()
-}
-
-// Cached says how many tokens of a prompt with this chain are in the cache now, in host memory included.
-func (e *Engine) Cached(chain []uint64) int {
-	hits := e.cache.reach(chain)
-	return (hits + e.inHost(chain[hits:])) * e.cfg.BlockTokens
 }
 
 // Remains says how many tokens of a prompt with this chain the engine would have to compute now. What comes back from host memory

@@ -12,15 +12,18 @@ import (
 )
 
 // Generator draws traffic of conversations: how many, how long, what they share, whose they are, and how unevenly they come.
-// Lengths are exponential with a floor, as Workload has them.
+// Lengths are exponential with a floor: x × (0.3 + 0.7 Exp(1)) of x typical tokens.
 type Generator struct {
 	Conversations int
-	Turns         float64       // mean turns after the first, at most 8 times as many
+	PerSecond     float64       // that begin a second (Poisson); 0 leaves when they begin to who plays them
+	Turns         float64       // mean turns after the first
+	MaxTurns      int           // turns of a conversation at most; 0 is 8 times as many as the mean
 	System        int           // tokens of the prompt that conversations of one kind begin with
 	Prefixes      int           // such kinds; the k-th is 1/k as frequent as the first
 	Tenants       int           // each has kinds of its own, and conversations in the same proportion
 	User, Answer  float64       // typical tokens of a user's turn and of an answer
 	Think         time.Duration // mean time between an answer and the next turn
+	Kept          bool          // an answer is in the next prompt as the engine made it, so that it finds it in its cache; without, as text of its own
 	Burst         float64       // for a fifth of the time conversations begin so many times as often as else
 	Long          float64       // share of the conversations that begin with a document of their own, of LongTokens typically
 	LongTokens    float64
@@ -33,6 +36,14 @@ func DefaultGenerator() Generator {
 	return Generator{
 		Conversations: 400, Turns: 5, System: 2000, Prefixes: 1, Tenants: 1, User: 400, Answer: 150, Think: 10 * time.Second, Burst: 1, FloodTokens: 8000, LongTokens: 16_000,
 	}
+}
+
+// Chats is the workload of the table in docs/policies.md: 160 conversations, 4 a second, of 1 + Exp(5) turns up to 24 behind a
+// system prompt of 2,000 tokens, with user turns around 400 tokens, answers around 60, and 0.8 s to think.
+func Chats() Generator {
+	g := DefaultGenerator()
+	g.Conversations, g.PerSecond, g.Turns, g.MaxTurns, g.Answer, g.Think, g.Kept = 160, 4, 5, 24, 60, 800*time.Millisecond, true
+	return g
 }
 
 // knob is one number of a generator under its name.
@@ -96,95 +107,150 @@ func ParseGenerator(settings []string) (Generator, error) {
 			}
 		}
 	}
-	if all := float64(g.Conversations) * (g.Turns + 1); all > 5e6 {
-		errs = append(errs, fmt.Errorf("sim: about %.0f turns are more than the 5000000 that one trace may have", all))
-	}
+	errs = append(errs, g.bounded())
 	return g, errors.Join(errs...)
 }
 
-func (k *knob) set(text string) error {
-	var err error
-	var value float64
-	switch {
-	case k.whole != nil:
-		*k.whole, err = strconv.Atoi(text)
-		value = float64(*k.whole)
-	case k.real != nil:
-		*k.real, err = strconv.ParseFloat(text, 64)
-		value = *k.real
-	default:
-		*k.time, err = time.ParseDuration(text)
-		value = float64(*k.time)
-	}
-	if err != nil {
-		return fmt.Errorf("%q is not what it should be: a number, or a duration such as 10s for think", text)
-	}
-	if !(value >= k.least && value <= k.most) {
-		if k.time != nil {
-			return fmt.Errorf("must be in %v..%v, got %s", time.Duration(k.least), time.Duration(k.most), text)
-		}
-		return fmt.Errorf("must be in %v..%v, got %s", k.least, k.most, text)
+// bounded reports a trace of too many turns.
+func (g *Generator) bounded() error {
+	if all := float64(g.Conversations) * (g.Turns + 1); all > 5e6 {
+		return fmt.Errorf("sim: about %.0f turns are more than the 5000000 that one trace may have", all)
 	}
 	return nil
 }
 
+// Validate reports every fault of a generator, joined into one error.
+func (g Generator) Validate() error {
+	var errs []error
+	for _, k := range g.knobs() {
+		if err := k.check(); err != nil {
+			errs = append(errs, fmt.Errorf("sim: generator setting %s: %w", k.name, err))
+		}
+	}
+	if !(g.PerSecond >= 0) {
+		errs = append(errs, fmt.Errorf("sim: conversations per second must not be negative, got %v", g.PerSecond))
+	}
+	if g.MaxTurns < 0 {
+		errs = append(errs, fmt.Errorf("sim: turns at most must not be negative, got %d", g.MaxTurns))
+	}
+	return errors.Join(append(errs, g.bounded())...)
+}
+
+func (k *knob) set(text string) error {
+	var err error
+	switch {
+	case k.whole != nil:
+		*k.whole, err = strconv.Atoi(text)
+	case k.real != nil:
+		*k.real, err = strconv.ParseFloat(text, 64)
+	default:
+		*k.time, err = time.ParseDuration(text)
+	}
+	if err != nil {
+		return fmt.Errorf("%q is not what it should be: a number, or a duration such as 10s for think", text)
+	}
+	return k.check()
+}
+
+// check reports a value that is out of bounds.
+func (k *knob) check() error {
+	var value float64
+	var text string
+	switch {
+	case k.whole != nil:
+		value, text = float64(*k.whole), strconv.Itoa(*k.whole)
+	case k.real != nil:
+		value, text = *k.real, strconv.FormatFloat(*k.real, 'g', -1, 64)
+	default:
+		value, text = float64(*k.time), k.time.String()
+	}
+	switch {
+	case value >= k.least && value <= k.most:
+		return nil
+	case k.time != nil:
+		return fmt.Errorf("must be in %v..%v, got %s", time.Duration(k.least), time.Duration(k.most), text)
+	default:
+		return fmt.Errorf("must be in %v..%v, got %s", k.least, k.most, text)
+	}
+}
+
 // Trace draws the traffic. The same seed gives the same.
 func (g Generator) Trace(seed uint64) *Trace {
-	rng := rand.New(rand.NewPCG(seed, 0x67656e6572617465))
-	t := &Trace{Name: "generated", Format: FormatGenerated, Closed: true, burst: g.Burst}
-	heads := make([]int32, g.Tenants*g.Prefixes)
-	for i := range heads {
-		heads[i] = t.forest.add(-1, 0, rng.Uint64())
-		t.forest.nodes[i].common = true
-	}
-	for i := range g.Conversations {
-		tenant := chance.Harmonic(rng, g.Tenants)
-		head := heads[tenant*g.Prefixes+chance.Harmonic(rng, g.Prefixes)]
-		s := Session{ID: "c" + strconv.Itoa(i), Parent: -1, After: -1, together: -1}
-		if g.Tenants > 1 {
-			s.Tenant = "t" + strconv.Itoa(tenant)
-		}
-		t.Sessions = append(t.Sessions, s)
-		g.converse(t, i, head, rng)
-	}
-	if g.Flood > 0 {
-		g.flood(t, rng)
-	}
+	t := Of(g.Draw(seed), g.PerSecond > 0)
+	t.burst = g.Burst
 	return t
 }
 
-// converse draws the turns of a conversation. An answer comes back in the next prompt as text of its own.
-func (g *Generator) converse(t *Trace, session int, head int32, rng *rand.Rand) {
-	node, tokens, from, last := head, g.System, int32(-1), int32(-1)
+// Draw draws the conversations, in order of their start. The same seed gives the same.
+func (g Generator) Draw(seed uint64) []Conversation {
+	rng := rand.New(rand.NewPCG(seed, 0x67656e6572617465))
+	heads := make([]uint64, g.Tenants*g.Prefixes)
+	for i := range heads {
+		heads[i] = rng.Uint64()
+	}
+	out := make([]Conversation, 0, g.Conversations+g.Flood)
+	for i := range g.Conversations {
+		tenant := chance.Harmonic(rng, g.Tenants)
+		head := heads[tenant*g.Prefixes+chance.Harmonic(rng, g.Prefixes)]
+		c := Conversation{ID: "c" + strconv.Itoa(i), Together: -1, System: head, SystemTokens: g.System, Kept: g.Kept}
+		if g.Tenants > 1 {
+			c.Tenant = "t" + strconv.Itoa(tenant)
+		}
+		c.Turns = g.exchanges(rng)
+		out = append(out, c)
+	}
+	if g.PerSecond > 0 {
+		clock := rand.New(rand.NewPCG(seed, 0x626567696e6e6673))
+		at := 0.0
+		for i := range out {
+			at += chance.Exponential(clock) / g.PerSecond
+			out[i].Start = time.Duration(float64(at * 1e9))
+		}
+	}
+	return append(out, g.flood(rng)...)
+}
+
+// exchanges draws the turns of a conversation.
+func (g *Generator) exchanges(rng *rand.Rand) []Exchange {
 	document := 0
 	if g.Long > 0 && rng.Float64() < g.Long {
 		document = g.size(g.LongTokens, rng)
 	}
-	for range 1 + min(int(float64(g.Turns*chance.Exponential(rng))), 8*int(g.Turns+1)) {
-		node = t.forest.add(node, tokens, rng.Uint64()) // from the end of the prompt before
-		if from >= 0 {
-			tokens += t.Turns[from].Output
-		}
-		tokens += g.size(g.User, rng) + document
-		document = 0
-		delay := time.Duration(float64(g.Think) * chance.Exponential(rng))
-		t.join(session, Turn{from: from, Delay: delay, Prompt: tokens, Output: g.size(g.Answer, rng), node: node}, &last)
-		from = last
+	most := 8 * int(g.Turns+1)
+	if g.MaxTurns > 0 {
+		most = g.MaxTurns - 1
 	}
+	turns := make([]Exchange, 1+min(int(float64(g.Turns*chance.Exponential(rng))), most))
+	for i := range turns {
+		x := &turns[i]
+		x.Seed = rng.Uint64()
+		x.User = g.size(g.User, rng) + document
+		document = 0
+		if think := time.Duration(float64(g.Think) * chance.Exponential(rng)); i > 0 {
+			x.Think = think
+		}
+		x.Answer = g.size(g.Answer, rng)
+	}
+	return turns
 }
 
 func (g *Generator) size(typical float64, rng *rand.Rand) int {
 	return min(max(int(typical*(0.3+float64(0.7*chance.Exponential(rng)))), 1), maxTurnTokens)
 }
 
-// flood adds the conversations that come together.
-func (g *Generator) flood(t *Trace, rng *rand.Rand) {
-	head := t.forest.add(-1, 0, rng.Uint64())
-	t.forest.nodes[head].common = true
-	for i := range g.Flood {
-		t.Sessions = append(t.Sessions, Session{ID: "f" + strconv.Itoa(i), Parent: -1, After: -1, together: 0.5})
-		own := t.forest.add(head, g.FloodTokens, rng.Uint64())
-		last := int32(-1)
-		t.join(len(t.Sessions)-1, Turn{from: -1, Prompt: g.FloodTokens + g.size(g.User, rng), Output: g.size(g.Answer, rng), node: own}, &last)
+// flood draws the conversations that come together.
+func (g *Generator) flood(rng *rand.Rand) []Conversation {
+	if g.Flood == 0 {
+		return nil
 	}
+	out := make([]Conversation, g.Flood)
+	head := rng.Uint64()
+	for i := range out {
+		x := Exchange{Seed: rng.Uint64(), User: g.size(g.User, rng), Answer: g.size(g.Answer, rng)}
+		out[i] = Conversation{ID: "f" + strconv.Itoa(i), Together: 0.5, System: head, SystemTokens: g.FloodTokens, Turns: []Exchange{x}}
+	}
+	return out
 }
+
+// maxTurnTokens bounds a turn's text (4 MB).
+const maxTurnTokens = 1 << 20
