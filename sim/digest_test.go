@@ -47,22 +47,21 @@ func TestDigests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.Split(strings.TrimSpace(string(raw)), "\n")
-	for i, line := range lines {
-		if i >= len(want) || line != want[i] {
-			t.Errorf("the outputs have changed:\n got %s\nwant %s", line, at(want, i))
+	want := map[string]string{}
+	for line := range strings.Lines(string(raw)) {
+		name, _, _ := strings.Cut(line, " ")
+		want[name] = strings.TrimSpace(line)
+	}
+	for _, line := range lines {
+		name, _, _ := strings.Cut(line, " ")
+		if line != want[name] {
+			t.Errorf("the outputs have changed:\n got %s\nwant %s", line, want[name])
 		}
+		delete(want, name)
 	}
-	if len(want) > len(lines) {
-		t.Errorf("testdata/digests has %d lines, want %d", len(want), len(lines))
+	for name := range want {
+		t.Errorf("testdata/digests has a line for %s, which is not played", name)
 	}
-}
-
-func at(lines []string, i int) string {
-	if i < len(lines) {
-		return lines[i]
-	}
-	return "no such line"
 }
 
 // digestCell is one line of testdata/digests.
@@ -72,10 +71,10 @@ type digestCell struct {
 }
 
 func digestCells(t *testing.T) []digestCell {
-	var cells []digestCell
+	var all []digestCell
 	for _, s := range scenarios() {
-		cells = append(cells, digestCell{"scenario/" + s.name, func(t *testing.T, d *digest) {
-			_, turns := s.play(t, ours(t), 1, d.hear)
+		all = append(all, digestCell{"scenario/" + s.name, func(t *testing.T, d *digest) {
+			_, turns := s.play(t, ours(t), 1, d.listen)
 			for _, x := range turns {
 				d.turnout(&x)
 			}
@@ -83,8 +82,8 @@ func digestCells(t *testing.T) []digestCell {
 	}
 	table := scenarios()[0]
 	for _, by := range rivals(t) {
-		cells = append(cells, digestCell{"scenario/table/" + by.name, func(t *testing.T, d *digest) {
-			_, turns := table.play(t, by, 1, d.hear)
+		all = append(all, digestCell{"scenario/table/" + by.name, func(t *testing.T, d *digest) {
+			_, turns := table.play(t, by, 1, d.listen)
 			for _, x := range turns {
 				d.turnout(&x)
 			}
@@ -92,14 +91,23 @@ func digestCells(t *testing.T) []digestCell {
 	}
 	whole := scenarios()[0]
 	whole.whole = 0.9
-	cells = append(cells, digestCell{"scenario/table/whole", func(t *testing.T, d *digest) {
-		_, turns := whole.play(t, ours(t), 1, d.hear)
+	all = append(all, digestCell{"scenario/table/whole", func(t *testing.T, d *digest) {
+		_, turns := whole.play(t, ours(t), 1, d.listen)
 		for _, x := range turns {
 			d.turnout(&x)
 		}
 	}})
+	for _, s := range cells() {
+		all = append(all, digestCell{"cell/" + s.name, func(t *testing.T, d *digest) {
+			s.work.Conversations /= 4
+			_, turns := s.play(t, ours(t), 1, d.listen)
+			for _, x := range turns {
+				d.turnout(&x)
+			}
+		}})
+	}
 	replay := func(name string, r drive.Replay) {
-		cells = append(cells, digestCell{name, func(t *testing.T, d *digest) { d.replay(t, &r) }})
+		all = append(all, digestCell{name, func(t *testing.T, d *digest) { d.replay(t, &r) }})
 	}
 	for _, name := range []string{"mooncake_conversation", "mooncake_synthetic", "coding_agent"} {
 		trace := excerpt(t, name)
@@ -136,7 +144,7 @@ func digestCells(t *testing.T) []digestCell {
 		split.Fleet.Endpoints[1].Outages = []rig.Outage{{At: 20 * time.Second, For: 5 * time.Second}, {At: 60 * time.Second, For: time.Second}}
 		replay("split/"+string(when)+"/outage", split)
 	}
-	return cells
+	return all
 }
 
 // digestEngine has a cache that evicts and few slots, so that more of the router is used.
@@ -241,6 +249,9 @@ func (d *digest) yes(all ...bool) {
 		}
 	}
 }
+
+// listen has the digest hear the routers of a run.
+func (d *digest) listen(r *drive.Replay) { r.Heard = d.hear }
 
 // hear adds one call of a router: what was decided, with the terms of every candidate where a policy weighed them, or what
 // an observation brought about.

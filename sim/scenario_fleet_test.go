@@ -9,7 +9,6 @@ import (
 
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/rig"
@@ -22,6 +21,7 @@ type scenario struct {
 	fleet  []engine.Config
 	joins  int           // so many endpoints, the last ones, join
 	joinAt time.Duration // then
+	slow   []rig.Spell   // of the first engine
 	clears time.Duration // when the first engine restarts unseen; 0 for never
 	work   trace.Generator
 	whole  float64                                                   // share of answers that are not streamed
@@ -86,8 +86,8 @@ func (s *scenario) run(t testing.TB, by router, seed uint64) []turnout {
 	return turns
 }
 
-// play is run, and returns the routers as they are at the end too. heard hears them.
-func (s *scenario) play(t testing.TB, by router, seed uint64, heard ...func(*route.Entry)) (*drive.Outcome, []turnout) {
+// play is run, and returns the routers as they are at the end too. change may change the run.
+func (s *scenario) play(t testing.TB, by router, seed uint64, change ...func(*drive.Replay)) (*drive.Outcome, []turnout) {
 	t.Helper()
 	r := drive.Replay{
 		Trace: trace.Of(s.conversations(seed), true), Policy: by.make, PolicyName: by.name, Queue: policy.Queue(policy.Config{Name: by.name}), Content: true, IDs: by.ids,
@@ -98,13 +98,16 @@ func (s *scenario) play(t testing.TB, by router, seed uint64, heard ...func(*rou
 		if i >= len(s.fleet)-s.joins {
 			e.Start = s.joinAt
 		}
+		if i == 0 {
+			e.Spells = s.slow
+		}
 		if i == 0 && s.clears > 0 {
 			e.Outages = []rig.Outage{{At: s.clears, For: time.Millisecond}}
 		}
 		r.Fleet.Endpoints = append(r.Fleet.Endpoints, e)
 	}
-	if len(heard) > 0 {
-		r.Heard = heard[0]
+	for _, change := range change {
+		change(&r)
 	}
 	o, err := r.Run()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/trace"
 )
@@ -215,7 +216,7 @@ func TestRestartIsNoticed(t *testing.T) {
 		}
 		for seed := range uint64(10) {
 			after, noticed := 0, false
-			s.play(t, ours(t), seed, func(e *route.Entry) {
+			hear := func(e *route.Entry) {
 				x := e.Ended
 				if x == nil || x.Outcome != fleet.OK {
 					return
@@ -228,7 +229,8 @@ func TestRestartIsNoticed(t *testing.T) {
 					after++
 					noticed = x.LostCache
 				}
-			})
+			}
+			s.play(t, ours(t), seed, func(r *drive.Replay) { r.Heard = hear })
 			if !noticed || after > 3 {
 				t.Errorf("seed %d: noticed: %v, after %d answers", seed, noticed, after)
 			}

@@ -136,6 +136,10 @@ func (p *player) open() {
 		} else {
 			p.due.push(int64(e.Start), endpointJoins, i)
 		}
+		for _, s := range e.Spells {
+			p.stage.At(s.At, func(time.Time) { p.engines[i].SetPace(s.Times) })
+			p.stage.At(s.At+s.For, func(time.Time) { p.engines[i].SetPace(1) })
+		}
 		for _, o := range e.Outages {
 			p.due.push(int64(o.At), endpointFails, i)
 			p.due.push(int64(o.At+noticed), failureNoticed, i)

@@ -18,6 +18,7 @@ type Config struct {
 	StepPerSeq             time.Duration // time a step takes longer for each sequence in it
 	HostCacheTokens        int           // second tier: what is pushed out of the KV cache stays in host memory, so many tokens of it; 0 is none
 	HostTokensPerSecond    float64       // at which it comes back when a prompt needs it; needed with HostCacheTokens
+	SlotOrder              bool          // a request takes the lowest free slot as soon as there is one, and prompts are computed lower slots first (llama.cpp), not in order of arrival
 	Jitter                 float64       // 0..1: each step's time varies by up to this share, evenly, both ways; 0 is none
 }
 

@@ -86,7 +86,7 @@ type Engine struct {
 
 	jobs    map[uint64]*seq
 	waiting []*seq // in order of arrival; preempted ones in front
-	running []*seq // in order of admission
+	running []*seq // in order of admission, or of their slots
 	coming  []*seq // they hold blocks for what another engine has computed, until it has come
 	idle    []*seq // ended, for reuse; never more than were in the engine at once, bounded by maxIdle
 
@@ -97,7 +97,8 @@ type Engine struct {
 	out   []Emission
 	stats Stats
 
-	loading int // tokens that come back from the host in the step being planned
+	pace    float64 // see SetPace, 0 is 1
+	loading int     // tokens that come back from the host in the step being planned
 
 	handing map[uint64][]int32 // blocks held for other engines, by job
 	wanted  []Fetch
@@ -113,6 +114,7 @@ type seq struct {
 	named    int  // blocks published to the cache
 	cached   int  // prompt tokens found at the first admission, -1 before
 	plan     int  // tokens to compute in the step under way
+	place    int  // its slot, where Config.SlotOrder
 	running  bool // in Engine.running, else in Engine.waiting
 	fetching bool // in Engine.coming
 	fetched  bool // its prompt came from another engine; it waits for its first step, with its blocks
@@ -323,3 +325,6 @@ func (e *Engine) Progress(to []int) (left []int, computed int64) {
 	}
 	return to, computed
 }
+
+// SetPace has the steps that begin from now on take so many times as long as the configuration says.
+func (e *Engine) SetPace(times float64) { e.pace = times }

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -345,5 +346,57 @@ func checkBlocks(t *rapid.T, e *Engine) {
 	}
 	if n := len(c.free) + c.kept + len(refs); n != len(c.blocks)-1 {
 		t.Fatalf("%d free + %d kept + %d held of %d blocks", len(c.free), c.kept, len(refs), len(c.blocks)-1)
+	}
+}
+
+// TestSlotOrder: where lower slots go first, a later prompt overtakes one that is being computed in a higher slot.
+func TestSlotOrder(t *testing.T) {
+	for _, bySlot := range []bool{false, true} {
+		e := newTestEngine(t, func(c *Config) { c.SlotOrder, c.ChunkTokens, c.Slots = bySlot, 64, 2 })
+		var order []uint64
+		submit := func(now time.Time, id uint64, prompt int) {
+			if err := e.Submit(now, jobOf(e, id, id, prompt, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		submit(epoch, 1, 128) // slot 0
+		submit(epoch, 2, 640) // slot 1
+		for at, ok := e.Next(); ok; at, ok = e.Next() {
+			for _, em := range e.Advance(at) {
+				if em.Kind == Done {
+					if order = append(order, em.ID); em.ID == 1 {
+						submit(at, 3, 128) // slot 0 again
+					}
+				}
+			}
+		}
+		want := []uint64{1, 2, 3}
+		if bySlot {
+			want = []uint64{1, 3, 2}
+		}
+		if !slices.Equal(order, want) {
+			t.Errorf("by slot %t: ended in order %v, want %v", bySlot, order, want)
+		}
+	}
+}
+
+// TestPace: steps that begin after SetPace take so many times as long.
+func TestPace(t *testing.T) {
+	e := newTestEngine(t, nil)
+	took := func(id uint64) time.Duration {
+		if err := e.Submit(epoch, jobOf(e, id, id, 160, 1)); err != nil {
+			t.Fatal(err)
+		}
+		_, end := drain(e)
+		return end.Sub(epoch)
+	}
+	once := took(1)
+	e.SetPace(3)
+	if got := took(2); got != 3*once {
+		t.Errorf("three times as slow it takes %v, want %v", got, 3*once)
+	}
+	e.SetPace(1)
+	if got := took(3); got != once {
+		t.Errorf("recovered it takes %v, want %v", got, once)
 	}
 }

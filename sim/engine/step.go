@@ -1,6 +1,9 @@
 package engine
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // startStep plans the next step at now: what each running job computes, who is admitted, and how long it takes. With
 // nothing to compute the engine goes idle.
@@ -8,6 +11,10 @@ func (e *Engine) startStep(now time.Time) {
 	budget := e.cfg.ChunkTokens
 	e.loading = 0
 	preempted := false
+	if e.cfg.SlotOrder {
+		none := 0
+		e.admit(&none)
+	}
 	for i := 0; i < len(e.running); i++ {
 		s := e.running[i]
 		s.plan = 0
@@ -29,7 +36,7 @@ func (e *Engine) startStep(now time.Time) {
 			budget -= n
 		}
 	}
-	if !preempted {
+	if !preempted && !e.cfg.SlotOrder {
 		e.admit(&budget)
 	}
 	prefill, seqs := 0, 0
@@ -61,6 +68,9 @@ func (e *Engine) stepTime(prefillTokens, seqs int) time.Duration {
 	}
 	if e.cfg.Jitter > 0 {
 		d = time.Duration(float64(d) * (1 + float64(e.cfg.Jitter*(float64(2*e.rng.Float64())-1))))
+	}
+	if e.pace > 0 {
+		d = time.Duration(float64(d) * e.pace)
 	}
 	return max(d, 1)
 }
@@ -104,7 +114,7 @@ func (e *Engine) preempt(s *seq) {
 func (e *Engine) admit(budget *int) {
 	keep := 0
 	i := 0
-	for ; i < len(e.waiting) && len(e.running) < e.cfg.Slots && *budget > 0; i++ {
+	for ; i < len(e.waiting) && len(e.running) < e.cfg.Slots && (*budget > 0 || e.cfg.SlotOrder); i++ {
 		s := e.waiting[i]
 		if s.job.Lane != 0 && e.laneBusy(s.job.Lane) {
 			e.waiting[keep] = s
@@ -169,9 +179,18 @@ func (e *Engine) enter(s *seq, budget *int) bool {
 	return true
 }
 
+// begin puts a job behind those that run, or into the lowest free slot.
 func (e *Engine) begin(s *seq) {
 	s.running = true
-	e.running = append(e.running, s)
+	at := len(e.running)
+	if e.cfg.SlotOrder {
+		at = 0
+		for at < len(e.running) && e.running[at].place == at {
+			at++
+		}
+		s.place = at
+	}
+	e.running = slices.Insert(e.running, at, s)
 }
 
 // bringBack gives a job blocks with content from host memory. It stays there too, and is the latest to be forgotten: its last

@@ -23,12 +23,20 @@ type Endpoint struct {
 	Role    fleet.Role
 	Start   time.Duration // when it joins, from the start of the run
 	Outages []Outage      // in order
+	Spells  []Spell       // in order
 }
 
 // Outage is a time in which an engine is gone. It comes back with an empty cache.
 type Outage struct {
 	At  time.Duration // from the start of the run
 	For time.Duration
+}
+
+// Spell is a time in which an engine takes so many times as long for everything.
+type Spell struct {
+	At    time.Duration // from the start of the run
+	For   time.Duration
+	Times float64
 }
 
 // Most bounds the endpoints of a fleet.
@@ -175,6 +183,13 @@ func (f Fleet) Validate() error {
 				fault("a failure at %v for %v: failures come in order, after its start at %v, and take time", o.At, o.For, e.Start)
 			}
 			end = o.At + o.For
+		}
+		end = 0
+		for _, s := range e.Spells {
+			if s.At < end || s.For <= 0 || !(s.Times > 0 && s.Times <= 1000) {
+				fault("%v times as slow at %v for %v: slow spells come in order, take time, and make it 0 to 1000 times as slow, 0 excluded", s.Times, s.At, s.For)
+			}
+			end = s.At + s.For
 		}
 		if err := e.Engine.Validate(); err != nil {
 			fault("%w", err)
