@@ -4,12 +4,16 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/engine"
+	simfigures "github.com/warmpath/warmpath/sim/figures"
 	"github.com/warmpath/warmpath/sim/rig"
 	"github.com/warmpath/warmpath/sim/trace"
 )
@@ -77,34 +81,99 @@ func mechanisms() []mechanism {
 var pairs = flag.Int("seeds", 8, "pairs of runs that BenchmarkMechanisms plays of each cell")
 
 // BenchmarkMechanisms plays every scenario and cell with and without each mechanism, from the same seeds, and gives what the figures
-// are without it as multiples of those with it: the geometric mean over the seeds, and half the width of its 95 % interval.
+// are without it as multiples of those with it: the geometric mean over the seeds, and half the width of its 95 % interval. Where the
+// environment variable WARMPATH_TRACES says where the full traces are, the 54 cells of docs/results.md are played too, their second half.
 //
 //	go test ./sim -run '^$' -bench 'Mechanisms/queue' -benchtime 1x -seeds 8
 func BenchmarkMechanisms(b *testing.B) {
 	for _, m := range mechanisms() {
 		for _, s := range append(scenarios(), cells()...) {
 			b.Run(m.name+"/"+s.name, func(b *testing.B) {
-				var mean, p90, p99, hit paired
-				for b.Loop() {
-					mean, p90, p99, hit = paired{}, paired{}, paired{}, paired{}
-					for seed := range uint64(*pairs) {
-						_, turns := s.play(b, ours(b), seed+1)
-						_, others := s.play(b, ours(b), seed+1, m.without)
-						with, without := sum(turns, len(s.fleet)), sum(others, len(s.fleet))
-						mean.add(with.mean, without.mean)
-						p90.add(with.p90, without.p90)
-						p99.add(with.p99, without.p99)
-						hit.add(with.hit, without.hit)
-					}
-				}
-				for name, p := range map[string]*paired{"mean": &mean, "p90": &p90, "p99": &p99, "hit": &hit} {
-					times, half := p.interval()
-					b.ReportMetric(times, name+"-x")
-					b.ReportMetric(half, name+"-±")
-				}
-				b.ReportMetric(0, "ns/op")
+				m.measure(b, func(seed uint64, change ...func(*drive.Replay)) figures {
+					_, turns := s.play(b, ours(b), seed, change...)
+					return sum(turns, len(s.fleet))
+				})
 			})
 		}
+		for _, c := range traceCells() {
+			b.Run(m.name+"/"+c.name, func(b *testing.B) { m.measure(b, c.reader(b)) })
+		}
+	}
+}
+
+// measure plays pairs of runs.
+func (m *mechanism) measure(b *testing.B, run func(seed uint64, change ...func(*drive.Replay)) figures) {
+	var mean, p90, p99, hit paired
+	for b.Loop() {
+		mean, p90, p99, hit = paired{}, paired{}, paired{}, paired{}
+		for seed := range uint64(*pairs) {
+			with, without := run(seed+1), run(seed+1, m.without)
+			mean.add(with.mean, without.mean)
+			p90.add(with.p90, without.p90)
+			p99.add(with.p99, without.p99)
+			hit.add(with.hit, without.hit)
+		}
+	}
+	for name, p := range map[string]*paired{"mean": &mean, "p90": &p90, "p99": &p99, "hit": &hit} {
+		times, half := p.interval()
+		b.ReportMetric(times, name+"-x")
+		b.ReportMetric(half, name+"-±")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// traceCell is one of the 54 cells.
+type traceCell struct {
+	name, trace string
+	fleet       rig.Fleet
+	load        float64
+}
+
+// traceCells are those of docs/results.md, none without the full traces.
+func traceCells() []traceCell {
+	if os.Getenv("WARMPATH_TRACES") == "" {
+		return nil
+	}
+	reference, _ := rig.PresetNamed("reference")
+	var out []traceCell
+	for _, name := range []string{"mooncake_synthetic", "mooncake_conversation", "coding_agent"} {
+		for _, n := range []int{4, 8, 32} {
+			for _, load := range []float64{0.4, 0.7, 0.9} {
+				out = append(out,
+					traceCell{fmt.Sprintf("%s/even%d/%g", name, n, load), name, rig.Even(n, reference.Engine), load},
+					traceCell{fmt.Sprintf("%s/mixed%d/%g", name, n, load), name, rig.Mixed(n, reference.Engine), load})
+			}
+		}
+	}
+	return out
+}
+
+// reader reads the trace, and gives what plays it.
+func (c *traceCell) reader(b *testing.B) func(seed uint64, change ...func(*drive.Replay)) figures {
+	f, err := os.Open(filepath.Join(os.Getenv("WARMPATH_TRACES"), c.trace+".jsonl"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	t, err := trace.Read(c.trace, f, trace.FormatAuto)
+	if err != nil {
+		b.Fatal(err)
+	}
+	t, by := t.Half(2), ours(b)
+	return func(seed uint64, change ...func(*drive.Replay)) figures {
+		r := drive.Replay{
+			Trace: t, Fleet: c.fleet, Policy: by.make, PolicyName: by.name, Queue: policy.Queue(policy.Config{Name: by.name}), Content: true,
+			Load: c.load, Seed: seed,
+		}
+		for _, change := range change {
+			change(&r)
+		}
+		o, err := r.Run()
+		if err != nil {
+			b.Fatal(err)
+		}
+		x := simfigures.Of(&r, o, simfigures.Objective{})
+		return figures{hit: x.HitRate, mean: x.TTFT.Mean, p90: x.TTFT.P90, p99: x.TTFT.P99}
 	}
 }
 
