@@ -79,10 +79,12 @@ var plan = map[string]room{
 	"internal/plot":       {third: []string{"gonum.org/v1/plot"}},
 	"internal/jinja":      {},
 	"internal/tokenizer":  {may: []string{"internal/jinja"}, third: []string{"golang.org/x/text"}},
+	"internal/terminal":   {third: []string{"github.com/jedib0t/go-pretty", "golang.org/x/term"}},
+	"internal/wholefile":  {},
 	"internal/play":       {may: []string{"sim/trace"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
 
 	// Where everything is tied together.
-	"cmd/warmpath": {may: []string{"*"}, third: []string{"github.com/jedib0t/go-pretty", "github.com/prometheus/procfs", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/net", "golang.org/x/sync", "golang.org/x/term"}},
+	"cmd/warmpath": {may: []string{"*"}, third: []string{"github.com/prometheus/procfs", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"realtest":     {tests: true},
 }
 

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/play"
+	"github.com/warmpath/warmpath/internal/terminal"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
@@ -164,9 +164,9 @@ func firstModel(ctx context.Context, t *play.Target) (string, error) {
 }
 
 // progress shows how far a run is, until done.
-func progress(w io.Writer, terminal bool, score *play.Score, turns int, done <-chan struct{}) {
+func progress(w io.Writer, live bool, score *play.Score, turns int, done <-chan struct{}) {
 	every := 5 * time.Second
-	if terminal {
+	if live {
 		every = 250 * time.Millisecond
 	}
 	tick := time.NewTicker(every)
@@ -174,8 +174,8 @@ func progress(w io.Writer, terminal bool, score *play.Score, turns int, done <-c
 	for {
 		select {
 		case <-done:
-			if terminal {
-				fmt.Fprint(w, "\r\x1b[K")
+			if live {
+				terminal.ClearLine(w)
 			}
 			return
 		case <-tick.C:
@@ -185,8 +185,8 @@ func progress(w io.Writer, terminal bool, score *play.Score, turns int, done <-c
 				what, l = "answers", v.Took
 			}
 			text := fmt.Sprintf("%d of %d turns, %d failed, %s p50 %.0f ms, hit %.1f %%", v.Requests, turns, v.Failed, what, l.P50, 100*v.HitRate)
-			if terminal {
-				fmt.Fprintf(w, "\r\x1b[K%s", text)
+			if live {
+				terminal.Line(w, text)
 			} else {
 				fmt.Fprintln(w, text)
 			}
@@ -199,9 +199,7 @@ func printScore(w io.Writer, v play.Summary, turns int, took time.Duration) {
 	if v.LastError != "" {
 		fmt.Fprintf(w, "last failure: %s\n", v.LastError)
 	}
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"ms", "mean", "p50", "p90", "p99"})
+	t := terminal.NewTable(terminal.Capitals, "ms", "mean", "p50", "p90", "p99")
 	for _, r := range []struct {
 		name string
 		l    play.Latency
@@ -209,9 +207,9 @@ func printScore(w io.Writer, v play.Summary, turns int, took time.Duration) {
 		if r.l == (play.Latency{}) { // nothing was streamed
 			continue
 		}
-		t.AppendRow(table.Row{r.name, fmt.Sprintf("%.1f", r.l.Mean), fmt.Sprintf("%.1f", r.l.P50), fmt.Sprintf("%.1f", r.l.P90), fmt.Sprintf("%.1f", r.l.P99)})
+		t.Row(r.name, fmt.Sprintf("%.1f", r.l.Mean), fmt.Sprintf("%.1f", r.l.P50), fmt.Sprintf("%.1f", r.l.P90), fmt.Sprintf("%.1f", r.l.P99))
 	}
-	fmt.Fprintln(w, t.Render())
+	fmt.Fprintln(w, t)
 	fmt.Fprintf(w, "token hit rate %.1f %%\n", 100*v.HitRate)
 	if len(v.Shares) == 0 {
 		fmt.Fprintln(w, "balance unknown: the answers do not say who gave them (see --endpoint-header)")
@@ -219,6 +217,6 @@ func printScore(w io.Writer, v play.Summary, turns int, took time.Duration) {
 	}
 	fmt.Fprintf(w, "work CV %.2f, first-turn CV %.2f over the %d endpoints that answered\n", v.WorkCV, v.FirstTurnCV, len(v.Shares))
 	for _, s := range v.Shares {
-		fmt.Fprintf(w, "  %-24s %s  %d turns\n", s.Endpoint, bar(s.Work), s.Requests)
+		fmt.Fprintf(w, "  %-24s %s  %d turns\n", s.Endpoint, terminal.Bar(s.Work), s.Requests)
 	}
 }

@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"golang.org/x/term"
-
 	"github.com/warmpath/warmpath/internal/play"
+	"github.com/warmpath/warmpath/internal/terminal"
 )
 
 func introduce(w io.Writer, sides []*side, o demoOptions) {
@@ -25,11 +22,8 @@ Metrics:  %s/metrics    Status page: %s/
 `, len(s.engines), o.policy, o.rate, s.router.url, s.router.adminURL, s.router.adminURL)
 }
 
-// roomForTable reports whether the terminal can show the table without wrapping or scrolling.
-func roomForTable() bool {
-	width, height, err := term.GetSize(int(os.Stdout.Fd()))
-	return err == nil && width >= 80 && height >= 24
-}
+// roomForTable reports whether the terminal can show the table.
+func roomForTable() bool { return terminal.Holds(os.Stdout, 80, 24) }
 
 // screen is what is shown while the demo runs: a table that is drawn over in a terminal, else lines.
 type screen struct {
@@ -47,13 +41,11 @@ func watch(w io.Writer, show screen, sides []*side, done <-chan struct{}) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	began := time.Now()
-	drawn := 0
+	var area terminal.Area
 	for {
 		select {
 		case <-done:
-			if drawn > 0 {
-				fmt.Fprintf(w, "\x1b[%dA\x1b[J", drawn)
-			}
+			area.Clear(w)
 			return
 		case <-tick.C:
 		}
@@ -62,12 +54,7 @@ func watch(w io.Writer, show screen, sides []*side, done <-chan struct{}) {
 			fmt.Fprintf(w, "%4s  %s\n", elapsed, show.line(sides))
 			continue
 		}
-		text := fmt.Sprintf("%s\n after %s, Ctrl-C ends it\n", show.table(sides), elapsed)
-		if drawn > 0 {
-			fmt.Fprintf(w, "\x1b[%dA\x1b[J", drawn)
-		}
-		fmt.Fprint(w, text)
-		drawn = strings.Count(text, "\n")
+		area.Draw(w, fmt.Sprintf("%s\n after %s, Ctrl-C ends it\n", show.table(sides), elapsed))
 	}
 }
 
@@ -79,21 +66,19 @@ func line(s *side) string {
 }
 
 // sideBySide begins a table with a column for each side; row adds a line to it.
-func sideBySide(sides []*side) (t table.Writer, sums []play.Summary, row func(name, format string, value func(play.Summary) any)) {
-	t = table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	header := table.Row{""}
+func sideBySide(sides []*side) (t *terminal.Table, sums []play.Summary, row func(name, format string, value func(play.Summary) any)) {
+	headings := []string{""}
 	for _, s := range sides {
-		header = append(header, s.name)
+		headings = append(headings, s.name)
 		sums = append(sums, s.score.Summary())
 	}
-	t.AppendHeader(header)
+	t = terminal.NewTable(terminal.Capitals, headings...)
 	return t, sums, func(name, format string, value func(play.Summary) any) {
-		r := table.Row{name}
+		cells := []any{name}
 		for _, v := range sums {
-			r = append(r, fmt.Sprintf(format, value(v)))
+			cells = append(cells, fmt.Sprintf(format, value(v)))
 		}
-		t.AppendRow(r)
+		t.Row(cells...)
 	}
 }
 
@@ -108,7 +93,7 @@ func latencies(sides []*side) string {
 	row("ITL p99", "%.1f ms", func(v play.Summary) any { return v.ITL.P99 })
 	row("longest pause in an answer, p90", "%.0f ms", func(v play.Summary) any { return v.Pause.P90 })
 	row("token hit rate", "%.1f %%", func(v play.Summary) any { return 100 * v.HitRate })
-	return t.Render()
+	return t.String()
 }
 
 // scores is the table of both sides.
@@ -122,22 +107,15 @@ func scores(sides []*side) string {
 	row("TTFT p99", "%.0f ms", func(v play.Summary) any { return v.TTFT.P99 })
 	row("token hit rate", "%.1f %%", func(v play.Summary) any { return 100 * v.HitRate })
 	row("work CV", "%.2f", func(v play.Summary) any { return v.WorkCV })
-	t.AppendSeparator()
+	t.Separator()
 	for i := range sums[0].Shares {
-		r := table.Row{"work at " + sums[0].Shares[i].Endpoint}
+		cells := []any{"work at " + sums[0].Shares[i].Endpoint}
 		for _, v := range sums {
-			r = append(r, bar(v.Shares[i].Work))
+			cells = append(cells, terminal.Bar(v.Shares[i].Work))
 		}
-		t.AppendRow(r)
+		t.Row(cells...)
 	}
-	return t.Render()
-}
-
-// bar draws a share of the work.
-func bar(share float64) string {
-	const width = 20
-	n := int(share*width + 0.5)
-	return strings.Repeat("█", n) + strings.Repeat("░", width-n) + fmt.Sprintf(" %4.1f %%", 100*share)
+	return t.String()
 }
 
 func conclude(w io.Writer, sides []*side) {

@@ -5,10 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
-
 	"github.com/warmpath/warmpath/internal/explain"
+	"github.com/warmpath/warmpath/internal/terminal"
 )
 
 // showDecision prints a decision: what it was, why, its candidates, and what came of it.
@@ -65,45 +63,38 @@ func candidates(d *explain.Decision) string {
 		{"evict", func(t *explain.Terms) float64 { return t.Evict }},
 		{"spread", func(t *explain.Terms) float64 { return t.Spread }},
 	}
-	header := table.Row{"candidate, in ms"}
+	headings := []string{"candidate, in ms"}
 	shown := terms[:0:0]
 	for _, t := range terms {
 		for i := range d.Candidates {
 			if t.of(&d.Candidates[i].Terms) != 0 {
-				shown, header = append(shown, t), append(header, t.name)
+				shown, headings = append(shown, t), append(headings, t.name)
 				break
 			}
 		}
 	}
 	if len(shown) > 0 {
-		header = append(header, "cost")
+		headings = append(headings, "cost")
 	}
-	header = append(header, "cached", "requests", "to compute")
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(header)
+	headings = append(headings, "cached", "requests", "to compute")
+	t := terminal.NewTable(terminal.Framed, headings...)
+	t.RightFrom(2)
 	for i := range d.Candidates {
 		c := &d.Candidates[i]
 		name := "  " + c.Endpoint
 		if c.Chosen {
 			name = "* " + c.Endpoint
 		}
-		row := table.Row{name}
+		row := []any{name}
 		for _, term := range shown {
 			row = append(row, fmt.Sprintf("%.1f", term.of(&c.Terms)))
 		}
 		if len(shown) > 0 {
 			row = append(row, fmt.Sprintf("%.1f", c.CostMs))
 		}
-		t.AppendRow(append(row, c.CachedTokens, c.Requests, c.PrefillTokens+c.DecodeTokens))
+		t.Row(append(row, c.CachedTokens, c.Requests, c.PrefillTokens+c.DecodeTokens)...)
 	}
-	var columns []table.ColumnConfig
-	for n := 2; n <= len(header); n++ {
-		columns = append(columns, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(columns)
-	return t.Render()
+	return t.String()
 }
 
 // wrap breaks a text into lines of at most so many bytes, where words end.

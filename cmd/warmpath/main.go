@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/term"
+	"github.com/warmpath/warmpath/internal/terminal"
 )
 
 // The exit codes.
@@ -53,10 +53,7 @@ func (e env) lookup(name string) (string, bool) {
 
 // Main runs one command and returns the exit code. It is the whole program, so that tests can run it.
 func Main(ctx context.Context, args, vars []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	e := env{vars: vars, stdin: stdin, stdout: stdout, stderr: stderr, version: thisBuild()}
-	if f, ok := stdout.(*os.File); ok {
-		e.terminal = term.IsTerminal(int(f.Fd()))
-	}
+	e := env{vars: vars, stdin: stdin, stdout: stdout, stderr: stderr, version: thisBuild(), terminal: terminal.Is(stdout)}
 	root := newRoot(e)
 	root.SetArgs(args)
 	root.SetIn(stdin)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/figures"
@@ -31,13 +32,13 @@ func (g *grid) write(cells []*judged) error {
 				return err
 			}
 			name := trace + "-" + p.suffix + ".svg"
-			if err := writeWhole(filepath.Join(folder, name), svg); err != nil {
+			if err := wholefile.Write(filepath.Join(folder, name), svg); err != nil {
 				return err
 			}
 			pictures[trace] = append(pictures[trace], filepath.ToSlash(filepath.Join(filepath.Base(folder), name)))
 		}
 	}
-	return writeWhole(g.o.out, g.page(cells, pictures))
+	return wholefile.Write(g.o.out, g.page(cells, pictures))
 }
 
 func tracesOf(cells []*judged) []string {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/terminal"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/sim/drive"
 	simengine "github.com/warmpath/warmpath/sim/engine"
@@ -132,7 +133,7 @@ func (g *grid) read(name string) error {
 }
 
 // run does what is to be done, so many runs at a time, and says how far it is.
-func (g *grid) run(ctx context.Context, w io.Writer, terminal bool) error {
+func (g *grid) run(ctx context.Context, w io.Writer, live bool) error {
 	var todo []*gridRun
 	for _, r := range g.runs {
 		if r.result == nil {
@@ -155,7 +156,7 @@ func (g *grid) run(ctx context.Context, w io.Writer, terminal bool) error {
 					stop(err)
 					return
 				}
-				g.tell(w, terminal, todo)
+				g.tell(w, live, todo)
 			}
 		})
 	}
@@ -169,8 +170,8 @@ feed:
 	}
 	close(next)
 	group.Wait()
-	if terminal {
-		fmt.Fprint(w, "\r\x1b[K")
+	if live {
+		terminal.ClearLine(w)
 	}
 	if err := context.Cause(ctx); errors.Is(err, context.Canceled) {
 		return fmt.Errorf("interrupted after %d of %d runs; they are kept, and the same command goes on from there", g.done, len(todo))
@@ -206,7 +207,7 @@ func (g *grid) one(ctx context.Context, r *gridRun) error {
 // tellEvery is how often progress is said where there is no terminal.
 const tellEvery = 15 * time.Second
 
-func (g *grid) tell(w io.Writer, terminal bool, todo []*gridRun) {
+func (g *grid) tell(w io.Writer, live bool, todo []*gridRun) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var left []*gridRun
@@ -216,8 +217,8 @@ func (g *grid) tell(w io.Writer, terminal bool, todo []*gridRun) {
 		}
 	}
 	switch {
-	case terminal:
-		fmt.Fprintf(w, "\r\x1b[K%s  %d of %d, %s", bar(float64(g.done)/float64(len(todo))), g.done, len(todo), g.estimate(left))
+	case live:
+		terminal.Line(w, fmt.Sprintf("%s  %d of %d, %s", terminal.Bar(float64(g.done)/float64(len(todo))), g.done, len(todo), g.estimate(left)))
 	case time.Since(g.told) >= tellEvery || len(left) == 0:
 		g.told = time.Now()
 		fmt.Fprintf(w, "%d of %d runs, %s\n", g.done, len(todo), g.estimate(left))

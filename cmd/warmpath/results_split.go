@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/drive"
@@ -92,7 +93,7 @@ func runSplitResults(ctx context.Context, w io.Writer, terminal bool, o resultsO
 		_, err := w.Write(g.tables())
 		return err
 	}
-	return writeWhole(o.out, g.page())
+	return wholefile.Write(o.out, g.page())
 }
 
 // trace is one of the traces on disk, or the drawn one, which is another with each seed.

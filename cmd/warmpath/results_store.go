@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/figures"
 	simrig "github.com/warmpath/warmpath/sim/rig"
@@ -73,7 +74,7 @@ func (k *kept) keep(store string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	return writeWhole(name, append(data, '\n'))
+	return wholefile.Write(name, append(data, '\n'))
 }
 
 // programHash tells builds of this program apart.

@@ -4,40 +4,30 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
-
+	"github.com/warmpath/warmpath/internal/terminal"
 	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/figures"
 )
 
 // printSummary is the compact table for who tunes a policy: how the default stands in each cell.
 func printSummary(w io.Writer, cells []*judged) {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	t.Style().Options.SeparateColumns = false
-	t.AppendHeader(table.Row{"cell", "p90 ms", "best other", "ms", "ratio", "interval", "", "hit %", "best hit", "%", "first CV", "home %", "util", "oracle ms"})
+	t := terminal.NewTable(terminal.Wide, "cell", "p90 ms", "best other", "ms", "ratio", "interval", "", "hit %", "best hit", "%", "first CV", "home %", "util", "oracle ms")
+	t.Right(2, 4, 5, 6, 8, 10, 11, 12, 13, 14)
 	for i, j := range cells {
 		if i > 0 && cells[i-1].cell.Trace != j.cell.Trace {
-			t.AppendSeparator()
+			t.Separator()
 		}
-		t.AppendRow(summaryRow(j))
+		t.Row(summaryRow(j)...)
 	}
-	var right []table.ColumnConfig
-	for _, n := range []int{2, 4, 5, 6, 8, 10, 11, 12, 13, 14} {
-		right = append(right, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(right)
-	fmt.Fprintln(w, t.Render())
+	fmt.Fprintln(w, t)
 	s := scoreOf(cells)
 	fmt.Fprintf(w, "p90: best %d, within 5 %% %d, open %d, behind %d of %d cells; hit rate within a point of the highest at no higher p90: %d, of those at no higher p90: %d; first-turn CV below %g: %d of the %d where it counts.\n",
 		s.best, s.within, s.open, s.behind, s.cells, s.hits, s.fairHits, firstTurnMost, s.spreadOK, s.spreads)
 	fmt.Fprintln(w, "Behind by all of the 95 % interval of the ratio: behind; by part of it: open. The oracle counts nowhere. ! marks what misses its mark.")
 }
 
-func summaryRow(j *judged) table.Row {
-	row := table.Row{fmt.Sprintf("%s %d %s %g", j.cell.Trace, j.cell.Endpoints, j.cell.Fleet, j.cell.Load)}
+func summaryRow(j *judged) []any {
+	row := []any{fmt.Sprintf("%s %d %s %g", j.cell.Trace, j.cell.Endpoints, j.cell.Fleet, j.cell.Load)}
 	if j.verdict == "" {
 		for _, m := range j.policies {
 			row = append(row, fmt.Sprintf("%s %.0f", m.policy, m.p90.mean))

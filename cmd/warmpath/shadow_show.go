@@ -8,10 +8,8 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
-
 	"github.com/warmpath/warmpath/internal/shadow"
+	"github.com/warmpath/warmpath/internal/terminal"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -32,29 +30,31 @@ func explainShadow(ctx context.Context, e env, o explainOptions) error {
 func showShadow(w io.Writer, r *shadow.Report) {
 	fmt.Fprintf(w, "%s decides; %d decisions were shown to %d others\n", r.Policy, r.Decisions, len(r.Shadows))
 	fmt.Fprint(w, "\nIn its place, one decision at a time:\n\n")
-	here := shadowTable("policy", "differs", "by TTFT", "by cost", "cheaper", "saves", "loses", "why it differs")
+	here := terminal.NewTable(terminal.Bare, "policy", "differs", "by TTFT", "by cost", "cheaper", "saves", "loses", "why it differs")
+	here.Right(2, 3, 4, 5, 6, 7)
 	for i := range r.Shadows {
 		s := &r.Shadows[i]
 		h := &s.Here
-		here.AppendRow(table.Row{
+		here.Row(
 			s.Policy, share(h.Differs, h.Decisions), signed(h.TTFTMs, h.Priced), signed(h.CostMs, h.Priced), share(h.Cheaper, h.Priced),
 			each(h.SavesMs, h.Decisions), each(h.LosesMs, h.Decisions), reasons(s),
-		})
+		)
 	}
-	fmt.Fprintln(w, here.Render())
+	fmt.Fprintln(w, here)
 	fmt.Fprint(w, "\nHad each decided all along, by our own estimates (compare the rows with each other only):\n\n")
-	apart := shadowTable("policy", "turns", "TTFT mean", "p50", "p90", "p99", "cached", "at home")
+	apart := terminal.NewTable(terminal.Bare, "policy", "turns", "TTFT mean", "p50", "p90", "p99", "cached", "at home")
+	apart.RightFrom(2)
 	row := func(name string, x *route.ShadowWorld) {
-		apart.AppendRow(table.Row{
+		apart.Row(
 			name, x.Turns, each(x.TTFTMs, x.Turns), millisOf(x.P50Ms), millisOf(x.P90Ms), millisOf(x.P99Ms),
 			share(x.CachedTokens, x.PromptTokens), share(x.Home, x.Later),
-		})
+		)
 	}
 	row(r.Policy+" (decides)", &r.Acting)
 	for i := range r.Shadows {
 		row(r.Shadows[i].Policy, &r.Shadows[i].Apart)
 	}
-	fmt.Fprintln(w, apart.Render())
+	fmt.Fprintln(w, apart)
 	if r.Failed != "" {
 		fmt.Fprintf(w, "a policy has failed, and none is asked any more: %s\n", r.Failed)
 	}
@@ -64,22 +64,6 @@ func showShadow(w io.Writer, r *shadow.Report) {
 	if n := r.Skipped + r.Dropped; n > 0 {
 		fmt.Fprintf(w, "%d decisions were not looked at: the budget is %.3g of a core (shadow.budget), one conversation in %.0f is looked at now\n", n, r.Budget, 1/r.Share)
 	}
-}
-
-func shadowTable(head ...any) table.Writer {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(head)
-	var columns []table.ColumnConfig
-	for i := 1; i < len(head); i++ {
-		if head[i] != "why it differs" {
-			columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
-		}
-	}
-	t.SetColumnConfigs(columns)
-	return t
 }
 
 // reasons are why a shadow's choices differ, the most frequent first in number, at most three.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/drive"
@@ -168,13 +169,26 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 	errs = append(errs, o.checkSplit(changed))
 	fault(o.cacheTokens < 0, "--cache-tokens must not be negative, got %d", o.cacheTokens)
 	fault(o.jobs < 1, "--jobs must be at least 1, got %d", o.jobs)
-	errs = append(errs, writable("--json", o.json), writable("--report", o.report), writable("--svg", o.svg), writable("--png", o.png))
+	for _, out := range [][2]string{{"--json", o.json}, {"--report", o.report}, {"--svg", o.svg}, {"--png", o.png}} {
+		errs = append(errs, writable(out[0], out[1]))
+	}
 	if o.fleetFile != "" {
 		for _, flag := range []string{"endpoints", "engine", "cache-tokens", "mixed"} {
 			fault(changed(flag), "--%s has no meaning with --fleet, which says it for each engine", flag)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// writable reports whether there is a place for the file that a flag names.
+func writable(flag, name string) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	if err := wholefile.Check(name); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
 }
 
 func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions) error {

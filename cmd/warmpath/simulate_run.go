@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/terminal"
 	"github.com/warmpath/warmpath/sim/drive"
 	simfigures "github.com/warmpath/warmpath/sim/figures"
 )
@@ -46,7 +47,7 @@ func (s *simulation) run(ctx context.Context) error {
 }
 
 // simulateAll runs all replays, so many at a time, and shows how far they are.
-func simulateAll(ctx context.Context, w io.Writer, terminal bool, runs []*simulation, jobs int) error {
+func simulateAll(ctx context.Context, w io.Writer, live bool, runs []*simulation, jobs int) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var group sync.WaitGroup
@@ -55,7 +56,7 @@ func simulateAll(ctx context.Context, w io.Writer, terminal bool, runs []*simula
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		if terminal {
+		if live {
 			showProgress(w, runs, done)
 		}
 	}()
@@ -89,7 +90,7 @@ func showProgress(w io.Writer, runs []*simulation, done <-chan struct{}) {
 	for {
 		select {
 		case <-done:
-			fmt.Fprint(w, "\r\x1b[K")
+			terminal.ClearLine(w)
 			return
 		case <-tick.C:
 			turns, busy := int64(0), []string(nil)
@@ -100,7 +101,7 @@ func showProgress(w io.Writer, runs []*simulation, done <-chan struct{}) {
 					busy = append(busy, s.replay.PolicyName)
 				}
 			}
-			fmt.Fprintf(w, "\r\x1b[K%s  %s", bar(float64(turns)/float64(max(total, 1))), strings.Join(busy, ", "))
+			terminal.Line(w, terminal.Bar(float64(turns)/float64(max(total, 1)))+"  "+strings.Join(busy, ", "))
 		}
 	}
 }

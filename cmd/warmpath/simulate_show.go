@@ -5,13 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
-
+	"github.com/warmpath/warmpath/internal/terminal"
+	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/sim/figures"
 	simrig "github.com/warmpath/warmpath/sim/rig"
 	"github.com/warmpath/warmpath/sim/trace"
@@ -38,43 +35,35 @@ func tell(w io.Writer, t *trace.Trace, f simrig.Fleet, p trace.Plan) {
 
 // printFigures shows all policies side by side: how long turns took, and what was done where.
 func printFigures(w io.Writer, runs []*simulation) {
-	times, places := figuresTable(), figuresTable()
-	times.AppendHeader(table.Row{"policy", "ids", "TTFT mean", "p50", "p90", "p99", "e2e mean", "p50", "p90", "p99", "ITL mean", "p50", "p90", "p99", "gap p50", "p90", "p99", "good %", "regret", "failed"})
-	places.AppendHeader(table.Row{"policy", "hit %", "expected", "work CV", "max/min", "first CV", "home %", "queue", "most", "evictions", "util", "router MB", "s"})
+	times := figuresTable("policy", "ids", "TTFT mean", "p50", "p90", "p99", "e2e mean", "p50", "p90", "p99", "ITL mean", "p50", "p90", "p99", "gap p50", "p90", "p99", "good %", "regret", "failed")
+	places := figuresTable("policy", "hit %", "expected", "work CV", "max/min", "first CV", "home %", "queue", "most", "evictions", "util", "router MB", "s")
 	for _, s := range runs {
 		f := &s.figures
 		ids := "no"
 		if f.IDs {
 			ids = "yes"
 		}
-		times.AppendRow(table.Row{
+		times.Row(
 			s.title(), ids, whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P99), whole(f.E2E.Mean), whole(f.E2E.P50), whole(f.E2E.P90), whole(f.E2E.P99),
 			fmt.Sprintf("%.1f", f.ITL.Mean), fmt.Sprintf("%.1f", f.ITL.P50), fmt.Sprintf("%.1f", f.ITL.P90), fmt.Sprintf("%.1f", f.ITL.P99),
 			fmt.Sprintf("%.1f", f.Gap.P50), fmt.Sprintf("%.1f", f.Gap.P90), fmt.Sprintf("%.1f", f.Gap.P99), percent(f.Goodput), whole(f.RegretMean), f.Failed,
-		})
-		places.AppendRow(table.Row{
+		)
+		places.Row(
 			s.title(), percent(f.HitRate), percent(f.Predicted), fmt.Sprintf("%.3f", f.WorkCV), fmt.Sprintf("%.2f", f.WorkMaxMin), fmt.Sprintf("%.3f", f.FirstTurnCV), percent(f.HomeShare),
 			fmt.Sprintf("%.1f", f.QueueMean), f.QueueMax, f.Evictions, fmt.Sprintf("%.2f", f.Utilisation), megabytes(f.RouterBytes), fmt.Sprintf("%.1f", f.WallS),
-		})
+		)
 	}
-	fmt.Fprintln(w, times.Render())
-	fmt.Fprintln(w, places.Render())
+	fmt.Fprintln(w, times)
+	fmt.Fprintln(w, places)
 	printSplit(w, runs)
 	slo := runs[0].slo
 	fmt.Fprintf(w, "Times in ms; good is a TTFT within %s and a mean ITL within %s. An unlimited cache and perfect routing would hit %s %%.\n", slo.TTFT, slo.ITL, percent(runs[0].figures.IdealHitRate))
 }
 
 // figuresTable is a table whose columns but the first are figures.
-func figuresTable() table.Writer {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	t.Style().Options.SeparateColumns = false
-	right := make([]table.ColumnConfig, 20)
-	for i := range right {
-		right[i] = table.ColumnConfig{Number: i + 2, Align: text.AlignRight, AlignHeader: text.AlignRight}
-	}
-	t.SetColumnConfigs(right)
+func figuresTable(headings ...string) *terminal.Table {
+	t := terminal.NewTable(terminal.Wide, headings...)
+	t.RightFrom(2)
 	return t
 }
 
@@ -100,7 +89,7 @@ func (o *simulateOptions) write(e env, runs []*simulation) error {
 			if _, err := e.stdout.Write(out.Bytes()); err != nil {
 				return err
 			}
-		} else if err := writeWhole(o.json, out.Bytes()); err != nil {
+		} else if err := wholefile.Write(o.json, out.Bytes()); err != nil {
 			return err
 		}
 	}
@@ -115,45 +104,9 @@ func (o *simulateOptions) write(e env, runs []*simulation) error {
 		if err != nil {
 			return err
 		}
-		if err := writeWhole(f.name, data); err != nil {
+		if err := wholefile.Write(f.name, data); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// writable reports whether there is a folder for a file, before a long run ends in vain.
-func writable(flag, name string) error {
-	if name == "" || name == "-" {
-		return nil
-	}
-	if at, err := os.Stat(name); err == nil && at.IsDir() {
-		return fmt.Errorf("%s: %s is a folder", flag, name)
-	}
-	if at, err := os.Stat(filepath.Dir(name)); err != nil || !at.IsDir() {
-		return fmt.Errorf("%s: there is no folder %s", flag, filepath.Dir(name))
-	}
-	return nil
-}
-
-// writeWhole writes a file beside its place first, so that nobody ever sees half of it.
-func writeWhole(name string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }

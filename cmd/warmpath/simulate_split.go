@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/pick"
@@ -133,21 +132,20 @@ func printSplit(w io.Writer, runs []*simulation) {
 	if !slices.ContainsFunc(runs, func(s *simulation) bool { return s.figures.Split != nil }) {
 		return
 	}
-	legs, pools := figuresTable(), figuresTable()
-	legs.AppendHeader(table.Row{"policy", "split %", "moved", "% of prompts", "prefill p50", "p90", "transfer p50", "p90", "p99", "handed p50", "p90", "p99", "first step p50", "p90"})
-	pools.AppendHeader(table.Row{"policy", "pool", "prompts", "answers", "whole", "hit %", "busy %"})
+	legs := figuresTable("policy", "split %", "moved", "% of prompts", "prefill p50", "p90", "transfer p50", "p90", "p99", "handed p50", "p90", "p99", "first step p50", "p90")
+	pools := figuresTable("policy", "pool", "prompts", "answers", "whole", "hit %", "busy %")
 	var why []string
 	for _, s := range runs {
 		f := s.figures.Split
 		if f == nil { // nothing could be split there
 			continue
 		}
-		legs.AppendRow(table.Row{
+		legs.Row(
 			s.title(), percent(f.Share), whole(f.Moved), percent(f.MovedShare), whole(f.Prefill.P50), whole(f.Prefill.P90), whole(f.Transfer.P50), whole(f.Transfer.P90), whole(f.Transfer.P99),
 			whole(f.Handed.P50), whole(f.Handed.P90), whole(f.Handed.P99), whole(f.FirstToken.P50), whole(f.FirstToken.P90),
-		})
+		)
 		for _, p := range f.Pools {
-			pools.AppendRow(table.Row{s.title(), fmt.Sprintf("%d %s", p.Endpoints, p.Role), p.Prompts, p.Answers, p.Whole, percent(p.HitRate), percent(p.Busy)})
+			pools.Row(s.title(), fmt.Sprintf("%d %s", p.Endpoints, p.Role), p.Prompts, p.Answers, p.Whole, percent(p.HitRate), percent(p.Busy))
 		}
 		var words []string
 		for _, y := range f.Why {
@@ -155,7 +153,7 @@ func printSplit(w io.Writer, runs []*simulation) {
 		}
 		why = append(why, s.title()+": "+strings.Join(words, ", "))
 	}
-	fmt.Fprintln(w, legs.Render())
-	fmt.Fprintln(w, pools.Render())
+	fmt.Fprintln(w, legs)
+	fmt.Fprintln(w, pools)
 	fmt.Fprintln(w, "Why: "+strings.Join(why, "; ")+".")
 }

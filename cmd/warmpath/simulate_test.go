@@ -43,28 +43,3 @@ func TestSimulatePolicies(t *testing.T) {
 		t.Errorf("turns failed:\n%s", out.String())
 	}
 }
-
-// TestWriteWhole: a file that cannot be put in its place leaves nothing beside it.
-func TestWriteWhole(t *testing.T) {
-	dir := t.TempDir()
-	name := filepath.Join(dir, "f")
-	if err := writeWhole(name, []byte("one")); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeWhole(name, []byte("two")); err != nil {
-		t.Fatal(err)
-	}
-	if text, err := os.ReadFile(name); err != nil || string(text) != "two" {
-		t.Errorf("%q, %v", text, err)
-	}
-	taken := filepath.Join(dir, "taken", "within")
-	if err := os.MkdirAll(taken, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeWhole(filepath.Dir(taken), nil); err == nil {
-		t.Error("a folder was replaced by a file")
-	}
-	if files, _ := os.ReadDir(dir); len(files) != 2 {
-		t.Errorf("left behind: %v", files)
-	}
-}

@@ -1,0 +1,56 @@
+// Package terminal draws for people who read a terminal: tables, bars, a line or some lines that are drawn over. It owns how figures look
+// there and which library draws them. It promises text without colours, which can be piped into a file, and control sequences only from
+// Line, ClearLine and Area. It never knows what the figures mean.
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// Is reports whether w is a terminal.
+func Is(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Holds reports whether a terminal shows so many columns and lines without wrapping or scrolling.
+func Holds(f *os.File, columns, lines int) bool {
+	width, height, err := term.GetSize(int(f.Fd()))
+	return err == nil && width >= columns && height >= lines
+}
+
+// Bar draws a share, 0 to 1.
+func Bar(share float64) string {
+	const width = 20
+	n := int(share*width + 0.5)
+	return strings.Repeat("█", n) + strings.Repeat("░", width-n) + fmt.Sprintf(" %4.1f %%", 100*share)
+}
+
+// Line draws over the line that the cursor is in.
+func Line(w io.Writer, text string) { fmt.Fprint(w, "\r\x1b[K", text) }
+
+// ClearLine empties the line that the cursor is in.
+func ClearLine(w io.Writer) { Line(w, "") }
+
+// Area is some lines that are drawn over. The zero value has none yet.
+type Area struct{ lines int }
+
+// Draw puts a text, which ends with a line break, in the place of the one before.
+func (a *Area) Draw(w io.Writer, text string) {
+	a.Clear(w)
+	fmt.Fprint(w, text)
+	a.lines = strings.Count(text, "\n")
+}
+
+// Clear empties the area.
+func (a *Area) Clear(w io.Writer) {
+	if a.lines > 0 {
+		fmt.Fprintf(w, "\x1b[%dA\x1b[J", a.lines)
+	}
+	a.lines = 0
+}

@@ -1,0 +1,42 @@
+// Package wholefile writes files whole or not at all. It owns the way from bytes to a name: nobody ever reads half of a file, and a
+// failure leaves what was there before. It never makes folders and never keeps what is in memory.
+package wholefile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Write puts data in a file's place. It is written beside that place first.
+func Write(name string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// Check reports whether there is a place for a file, before a long run ends in vain.
+func Check(name string) error {
+	if at, err := os.Stat(name); err == nil && at.IsDir() {
+		return fmt.Errorf("%s is a folder", name)
+	}
+	if at, err := os.Stat(filepath.Dir(name)); err != nil || !at.IsDir() {
+		return fmt.Errorf("there is no folder %s", filepath.Dir(name))
+	}
+	return nil
+}
