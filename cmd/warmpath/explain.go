@@ -5,17 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/explain"
+	"github.com/warmpath/warmpath/internal/shadow"
 	"github.com/warmpath/warmpath/policy"
 )
 
@@ -26,11 +24,6 @@ type explainOptions struct {
 	endpoint, pool, reason string
 	json, shadow           bool
 }
-
-const (
-	tokenVariable = "WARMPATH_ADMIN_TOKEN"
-	largestAnswer = 64 << 20 // bytes of the admin listener's answer
-)
 
 func explainCommand(e env) *cobra.Command {
 	o := explainOptions{admin: "http://" + config.Default().Admin.Listen}
@@ -132,8 +125,21 @@ func runExplain(ctx context.Context, e env, o explainOptions, request string) er
 		if i > 0 {
 			fmt.Fprintln(e.stdout)
 		}
-		showDecision(e.stdout, &a.Decisions[i])
+		a.Decisions[i].Show(e.stdout)
 	}
+	return nil
+}
+
+// explainShadow prints what the shadows of a running router found.
+func explainShadow(ctx context.Context, e env, o explainOptions) error {
+	var r shadow.Report
+	if err := askAdmin(ctx, o.admin, o.token, "/admin/shadow", url.Values{}, &r); err != nil {
+		return err
+	}
+	if o.json {
+		return json.NewEncoder(e.stdout).Encode(&r)
+	}
+	r.Show(e.stdout)
 	return nil
 }
 
@@ -171,66 +177,6 @@ func askWhy(ctx context.Context, o explainOptions, request string) (explain.Answ
 	if o.last > 0 {
 		query.Set("last", strconv.Itoa(o.last))
 	}
-	err := askAdmin(ctx, o, "/admin/decisions", query, &a)
+	err := askAdmin(ctx, o.admin, o.token, "/admin/decisions", query, &a)
 	return a, err
-}
-
-// askAdmin asks the admin listener for JSON.
-func askAdmin(ctx context.Context, o explainOptions, path string, query url.Values, into any) error {
-	base, err := url.Parse(o.admin)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return usageError(fmt.Errorf("--admin %q is not an http:// or https:// address", o.admin))
-	}
-	at := base.JoinPath(path)
-	at.RawQuery = query.Encode()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
-	if err != nil {
-		return usageError(err)
-	}
-	if o.token != "" {
-		req.Header.Set("Authorization", "Bearer "+o.token)
-	}
-	transport := &http.Transport{DisableKeepAlives: true}
-	res, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		if inner := (*url.Error)(nil); errors.As(err, &inner) {
-			err = inner.Err
-		}
-		return fmt.Errorf("the admin listener at %s does not answer (%w): is the router running, and is --admin its admin address?", base.Redacted(), err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, largestAnswer))
-	if err != nil {
-		return fmt.Errorf("the answer of %s broke off: %w", base.Redacted(), err)
-	}
-	if res.StatusCode != http.StatusOK {
-		return refusedWhy(base, res.StatusCode, body)
-	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%s is not a warmpath admin listener: its answer is not the expected JSON", base.Redacted())
-	}
-	return nil
-}
-
-// refusedWhy says what to do about an error of the admin listener.
-func refusedWhy(base *url.URL, status int, body []byte) error {
-	var b struct {
-		Error struct{ Message, Code string }
-	}
-	if json.Unmarshal(body, &b) != nil || b.Error.Code == "" {
-		return fmt.Errorf("%s answered %d and is no warmpath admin listener; --admin wants the admin address, not that for clients", base.Redacted(), status)
-	}
-	switch b.Error.Code {
-	case "bad_token":
-		return fmt.Errorf("%s wants its admin token: give --token or set %s", base.Redacted(), tokenVariable)
-	case "shadow_off":
-		return fmt.Errorf("the router at %s asks no other policy: give serve --shadow POLICY, or set shadow in its configuration", base.Redacted())
-	case "explain_off":
-		return fmt.Errorf("the router at %s keeps no decisions: set explain.keep above 0 in its configuration", base.Redacted())
-	case "foreign_host":
-		return fmt.Errorf("%s: %s; use 127.0.0.1, or give the listener a token", base.Redacted(), b.Error.Message)
-	}
-	return fmt.Errorf("%s answered %d: %s", base.Redacted(), status, b.Error.Message)
 }

@@ -1,6 +1,6 @@
 // Package explain answers why: it keeps the newest decisions with all that they were made of and what became of them, tells
-// them in words, serves them to the admin listener and writes them to a file, one JSON object a line. It holds no prompt
-// text.
+// them in words, shows them to people, serves them to the admin listener and writes them to a file, one JSON object a line. It
+// never holds prompt text.
 package explain
 
 import (

@@ -1,33 +1,16 @@
-package main
+package shadow
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 
-	"github.com/warmpath/warmpath/internal/shadow"
 	"github.com/warmpath/warmpath/internal/terminal"
 	"github.com/warmpath/warmpath/route"
 )
 
-// explainShadow prints what the shadows of a running router found.
-func explainShadow(ctx context.Context, e env, o explainOptions) error {
-	var r shadow.Report
-	if err := askAdmin(ctx, o, "/admin/shadow", url.Values{}, &r); err != nil {
-		return err
-	}
-	if o.json {
-		return json.NewEncoder(e.stdout).Encode(&r)
-	}
-	showShadow(e.stdout, &r)
-	return nil
-}
-
-// showShadow prints what shadows would have done in the acting policy's place, and what if each had decided all along.
-func showShadow(w io.Writer, r *shadow.Report) {
+// Show prints for people what shadows would have done in the acting policy's place, and what if each had decided all along.
+func (r *Report) Show(w io.Writer) {
 	fmt.Fprintf(w, "%s decides; %d decisions were shown to %d others\n", r.Policy, r.Decisions, len(r.Shadows))
 	fmt.Fprint(w, "\nIn its place, one decision at a time:\n\n")
 	here := terminal.NewTable(terminal.Bare, "policy", "differs", "by TTFT", "by cost", "cheaper", "saves", "loses", "why it differs")

@@ -1,16 +1,15 @@
-package main
+package explain
 
 import (
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/warmpath/warmpath/internal/explain"
 	"github.com/warmpath/warmpath/internal/terminal"
 )
 
-// showDecision prints a decision: what it was, why, its candidates, and what came of it.
-func showDecision(w io.Writer, d *explain.Decision) {
+// Show prints a decision for people: what it was, why, its candidates, and what came of it.
+func (d *Decision) Show(w io.Writer) {
 	where := d.Endpoint
 	if where == "" {
 		where = "nobody"
@@ -36,7 +35,7 @@ func showDecision(w io.Writer, d *explain.Decision) {
 	}
 	fmt.Fprintln(w, "  "+strings.Join(about, ", "))
 	if len(d.Candidates) > 0 {
-		for line := range strings.Lines(candidates(d)) {
+		for line := range strings.Lines(d.costs()) {
 			fmt.Fprint(w, "  "+line)
 		}
 		fmt.Fprintln(w)
@@ -49,19 +48,19 @@ func showDecision(w io.Writer, d *explain.Decision) {
 	}
 }
 
-// candidates is the table of what each candidate was thought to cost. Terms that are nothing everywhere are left out.
-func candidates(d *explain.Decision) string {
+// costs is the table of what each candidate was thought to cost. Terms that are nothing everywhere are left out.
+func (d *Decision) costs() string {
 	terms := []struct {
 		name string
-		of   func(*explain.Terms) float64
+		of   func(*Terms) float64
 	}{
-		{"wait", func(t *explain.Terms) float64 { return t.Wait }},
-		{"prefill", func(t *explain.Terms) float64 { return t.Prefill }},
-		{"transfer", func(t *explain.Terms) float64 { return t.Transfer }},
-		{"fixed", func(t *explain.Terms) float64 { return t.Fixed }},
-		{"others", func(t *explain.Terms) float64 { return t.Others }},
-		{"evict", func(t *explain.Terms) float64 { return t.Evict }},
-		{"spread", func(t *explain.Terms) float64 { return t.Spread }},
+		{"wait", func(t *Terms) float64 { return t.Wait }},
+		{"prefill", func(t *Terms) float64 { return t.Prefill }},
+		{"transfer", func(t *Terms) float64 { return t.Transfer }},
+		{"fixed", func(t *Terms) float64 { return t.Fixed }},
+		{"others", func(t *Terms) float64 { return t.Others }},
+		{"evict", func(t *Terms) float64 { return t.Evict }},
+		{"spread", func(t *Terms) float64 { return t.Spread }},
 	}
 	headings := []string{"candidate, in ms"}
 	shown := terms[:0:0]
