@@ -81,7 +81,7 @@ var plan = map[string]room{
 	"internal/tokenizer":  {may: []string{"internal/jinja"}, third: []string{"golang.org/x/text"}},
 	"internal/terminal":   {third: []string{"github.com/jedib0t/go-pretty", "golang.org/x/term"}},
 	"internal/wholefile":  {},
-	"internal/play":       {may: []string{"sim/trace"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
+	"internal/play":       {may: []string{"internal/terminal", "sim/trace"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
 
 	// Where everything is tied together.
 	"cmd/warmpath": {may: []string{"*"}, third: []string{"github.com/prometheus/procfs", "github.com/spf13/cobra", "github.com/spf13/pflag"}},

@@ -5,16 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/play"
-	"github.com/warmpath/warmpath/internal/terminal"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
@@ -97,7 +96,10 @@ func runBench(ctx context.Context, e env, o benchOptions) error {
 	o.target.Client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
 	defer o.target.Client.CloseIdleConnections()
 	if o.target.Model == "" {
-		model, err := firstModel(ctx, &o.target)
+		if _, err := url.Parse(o.target.URL + "/v1/models"); err != nil {
+			return usageError(err)
+		}
+		model, err := o.target.FirstModel(ctx)
 		if err != nil {
 			return err
 		}
@@ -121,102 +123,17 @@ func runBench(ctx context.Context, e env, o benchOptions) error {
 		defer close(done)
 		o.target.Play(ctx, conversations, 10*time.Second, score.Add)
 	}()
-	progress(talk, e.terminal, score, turns, done)
+	score.Watch(talk, e.terminal, turns, done)
 	s := score.Summary()
 	if o.json {
 		if err := json.NewEncoder(e.stdout).Encode(s); err != nil {
 			return err
 		}
 	} else {
-		printScore(e.stdout, s, turns, time.Since(began))
+		s.Show(e.stdout, turns, time.Since(began))
 	}
 	if s.Failed > 0 || s.Requests == 0 {
 		return fmt.Errorf("%d of %d turns failed", s.Failed, s.Requests)
 	}
 	return nil
-}
-
-// firstModel asks the address what it serves.
-func firstModel(ctx context.Context, t *play.Target) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.URL+"/v1/models", nil)
-	if err != nil {
-		return "", usageError(err)
-	}
-	if t.APIKey != "" {
-		req.Header.Set("Authorization", "Bearer "+t.APIKey)
-	}
-	res, err := t.Client.Do(req)
-	if err != nil {
-		return "", fmt.Errorf("cannot ask %s for its models: %w", t.URL, err)
-	}
-	defer res.Body.Close()
-	var list struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, 4<<20)).Decode(&list); err != nil || len(list.Data) == 0 {
-		return "", fmt.Errorf("%s/v1/models lists no model (status %d); name one with --model", t.URL, res.StatusCode)
-	}
-	return list.Data[0].ID, nil
-}
-
-// progress shows how far a run is, until done.
-func progress(w io.Writer, live bool, score *play.Score, turns int, done <-chan struct{}) {
-	every := 5 * time.Second
-	if live {
-		every = 250 * time.Millisecond
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			if live {
-				terminal.ClearLine(w)
-			}
-			return
-		case <-tick.C:
-			v := score.Summary()
-			what, l := "TTFT", v.TTFT
-			if l == (play.Latency{}) {
-				what, l = "answers", v.Took
-			}
-			text := fmt.Sprintf("%d of %d turns, %d failed, %s p50 %.0f ms, hit %.1f %%", v.Requests, turns, v.Failed, what, l.P50, 100*v.HitRate)
-			if live {
-				terminal.Line(w, text)
-			} else {
-				fmt.Fprintln(w, text)
-			}
-		}
-	}
-}
-
-func printScore(w io.Writer, v play.Summary, turns int, took time.Duration) {
-	fmt.Fprintf(w, "%d of %d turns in %s, %d failed\n", v.Requests, turns, took.Round(100*time.Millisecond), v.Failed)
-	if v.LastError != "" {
-		fmt.Fprintf(w, "last failure: %s\n", v.LastError)
-	}
-	t := terminal.NewTable(terminal.Capitals, "ms", "mean", "p50", "p90", "p99")
-	for _, r := range []struct {
-		name string
-		l    play.Latency
-	}{{"time to first token", v.TTFT}, {"inter-token latency", v.ITL}, {"until the end of the answer", v.Took}} {
-		if r.l == (play.Latency{}) { // nothing was streamed
-			continue
-		}
-		t.Row(r.name, fmt.Sprintf("%.1f", r.l.Mean), fmt.Sprintf("%.1f", r.l.P50), fmt.Sprintf("%.1f", r.l.P90), fmt.Sprintf("%.1f", r.l.P99))
-	}
-	fmt.Fprintln(w, t)
-	fmt.Fprintf(w, "token hit rate %.1f %%\n", 100*v.HitRate)
-	if len(v.Shares) == 0 {
-		fmt.Fprintln(w, "balance unknown: the answers do not say who gave them (see --endpoint-header)")
-		return
-	}
-	fmt.Fprintf(w, "work CV %.2f, first-turn CV %.2f over the %d endpoints that answered\n", v.WorkCV, v.FirstTurnCV, len(v.Shares))
-	for _, s := range v.Shares {
-		fmt.Fprintf(w, "  %-24s %s  %d turns\n", s.Endpoint, terminal.Bar(s.Work), s.Requests)
-	}
 }

@@ -216,13 +216,13 @@ func (c *compared) against(t *testing.T, by, model, salt string, urls []string, 
 	}()
 	r.waitReady(t.Context(), 5*time.Second)
 	target := play.Target{
-		URL: r.url, Model: model, IgnoreEOS: true, Salt: salt, Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 200, IdleConnTimeout: 20 * time.Second}},
+		URL: r.url, Model: model, IgnoreEOS: true, Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 200, IdleConnTimeout: 20 * time.Second}},
 	}
 	if names(by) {
 		target.Sessions = play.Send
 	}
 	score := play.NewScore()
-	if err := target.PlayTrace(t.Context(), c.trace, c.plan, func(_ int, out play.Turn) { score.Add(out) }); err != nil {
+	if err := playTrace(t.Context(), &target, salt, c.trace, c.plan, score.Add); err != nil {
 		t.Error(err)
 		return comparedFigures{}
 	}

@@ -1,6 +1,7 @@
 // Package play plays multi-turn conversations against any OpenAI address, as clients do: each turn carries the whole
 // conversation so far, has its answer streamed (unless told otherwise), and the next turn follows some time after the answer has ended. It measures what a
-// user would feel, so that routers can be compared from outside.
+// user would feel, so that routers can be compared from outside, and shows it. It owns requests, answers and the score of a run. It
+// promises that a part of an answer is never taken for the whole. It never knows which router, or which engine, is behind an address.
 package play
 
 import (
@@ -39,10 +40,9 @@ type Target struct {
 	Sessions Sessions
 	Client   *http.Client
 
-	Whole     float64 // share of turns whose answers are not streamed, 0 to 1; of traces none
+	Whole     float64 // share of turns whose answers are not streamed, 0 to 1
 	IgnoreEOS bool    // ask for answers of exactly the length the workload says (vLLM, SGLang, llama.cpp: ignore_eos)
 
-	Salt           string // put before every prompt of a trace, so that engines know nothing of it from an earlier play
 	EndpointHeader string // answer header that names the endpoint, "" for X-Warmpath-Endpoint
 }
 
@@ -79,6 +79,33 @@ func (t *Target) Play(ctx context.Context, conversations []trace.Conversation, g
 		wg.Go(func() { t.converse(ctx, hard, c, observe) })
 	}
 	wg.Wait()
+}
+
+// FirstModel asks the address what it serves.
+func (t *Target) FirstModel(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.URL+"/v1/models", nil)
+	if err != nil {
+		return "", err
+	}
+	if t.APIKey != "" {
+		req.Header.Set("Authorization", "Bearer "+t.APIKey)
+	}
+	res, err := t.Client.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("cannot ask %s for its models: %w", t.URL, err)
+	}
+	defer res.Body.Close()
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, 4<<20)).Decode(&list); err != nil || len(list.Data) == 0 {
+		return "", fmt.Errorf("%s/v1/models lists no model (status %d); name one with --model", t.URL, res.StatusCode)
+	}
+	return list.Data[0].ID, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -147,11 +174,12 @@ func (t *Target) turn(ctx context.Context, messages []message, answerTokens int,
 	if err != nil {
 		return Turn{Err: err}, "", ""
 	}
-	return t.send(ctx, "/v1/chat/completions", body, session, stream)
+	return t.Send(ctx, "/v1/chat/completions", body, session, stream)
 }
 
-// send sends a body and reads its answer to the end.
-func (t *Target) send(ctx context.Context, path string, body []byte, session string, stream bool) (out Turn, answer, echoed string) {
+// Send sends a body to a path and reads the chat's or completion's answer to its end. Beside what its client saw it returns the text and
+// the id of the conversation that the answer names.
+func (t *Target) Send(ctx context.Context, path string, body []byte, session string, stream bool) (out Turn, answer, echoed string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return Turn{Err: err}, "", ""

@@ -1,0 +1,68 @@
+package play
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/terminal"
+)
+
+// Watch shows how far a run of so many turns is, until done: in a line that is drawn over where w is a live terminal.
+func (s *Score) Watch(w io.Writer, live bool, turns int, done <-chan struct{}) {
+	every := 5 * time.Second
+	if live {
+		every = 250 * time.Millisecond
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			if live {
+				terminal.ClearLine(w)
+			}
+			return
+		case <-tick.C:
+			v := s.Summary()
+			what, l := "TTFT", v.TTFT
+			if l == (Latency{}) {
+				what, l = "answers", v.Took
+			}
+			text := fmt.Sprintf("%d of %d turns, %d failed, %s p50 %.0f ms, hit %.1f %%", v.Requests, turns, v.Failed, what, l.P50, 100*v.HitRate)
+			if live {
+				terminal.Line(w, text)
+			} else {
+				fmt.Fprintln(w, text)
+			}
+		}
+	}
+}
+
+// Show prints a score for people, of a run of so many turns.
+func (v *Summary) Show(w io.Writer, turns int, took time.Duration) {
+	fmt.Fprintf(w, "%d of %d turns in %s, %d failed\n", v.Requests, turns, took.Round(100*time.Millisecond), v.Failed)
+	if v.LastError != "" {
+		fmt.Fprintf(w, "last failure: %s\n", v.LastError)
+	}
+	t := terminal.NewTable(terminal.Capitals, "ms", "mean", "p50", "p90", "p99")
+	for _, r := range []struct {
+		name string
+		l    Latency
+	}{{"time to first token", v.TTFT}, {"inter-token latency", v.ITL}, {"until the end of the answer", v.Took}} {
+		if r.l == (Latency{}) { // nothing was streamed
+			continue
+		}
+		t.Row(r.name, fmt.Sprintf("%.1f", r.l.Mean), fmt.Sprintf("%.1f", r.l.P50), fmt.Sprintf("%.1f", r.l.P90), fmt.Sprintf("%.1f", r.l.P99))
+	}
+	fmt.Fprintln(w, t)
+	fmt.Fprintf(w, "token hit rate %.1f %%\n", 100*v.HitRate)
+	if len(v.Shares) == 0 {
+		fmt.Fprintln(w, "balance unknown: the answers do not say who gave them (see --endpoint-header)")
+		return
+	}
+	fmt.Fprintf(w, "work CV %.2f, first-turn CV %.2f over the %d endpoints that answered\n", v.WorkCV, v.FirstTurnCV, len(v.Shares))
+	for _, s := range v.Shares {
+		fmt.Fprintf(w, "  %-24s %s  %d turns\n", s.Endpoint, terminal.Bar(s.Work), s.Requests)
+	}
+}
