@@ -21,7 +21,7 @@ const module = "github.com/warmpath/warmpath"
 type room struct {
 	may   []string // packages of this module that it may import
 	third []string // modules of others that it may import
-	tests bool     // serves tests and demonstrations only: no part of the router that runs in production
+	tests bool     // serves tests, simulations and demonstrations only: no part of the router that runs in production
 }
 
 // plan is the floor plan. A package that is not here fails the test: say where it belongs.
@@ -81,6 +81,9 @@ var plan = map[string]room{
 	"internal/tokenizer":  {may: []string{"internal/jinja"}, third: []string{"golang.org/x/text"}},
 	"internal/terminal":   {third: []string{"github.com/jedib0t/go-pretty", "golang.org/x/term"}},
 	"internal/wholefile":  {},
+	"internal/fleetfile":  {may: []string{"fleet", "internal/strictyaml", "sim/calibrate", "sim/engine", "sim/rig"}, tests: true},
+	"internal/simrun":     {may: []string{"internal/terminal", "sim/drive", "sim/figures", "sim/rig", "sim/trace"}, tests: true},
+	"internal/simreport":  {may: []string{"internal/plot", "internal/simrun", "internal/terminal", "policy", "sim/figures", "sim/rig", "sim/trace"}, tests: true},
 	"internal/play":       {may: []string{"internal/terminal", "sim/trace"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
 
 	// Where everything is tied together.
@@ -96,7 +99,7 @@ func reason(from, to string) string {
 	case isPure(from):
 		return "siblings meet in the values of fleet and pick, not in each other; pass a value"
 	case plan[to].tests:
-		return "simulated engines and players are no part of the router that serves; only cmd and tests use them"
+		return "simulations, simulated engines and players are no part of the router that serves; only cmd and tests use them"
 	case strings.HasPrefix(to, "cmd/"):
 		return "nothing imports the command"
 	case to == "internal/proxy":

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmpath/warmpath/internal/fleetfile"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/sim/drive"
 )
@@ -81,7 +82,7 @@ again, unless --trust names its policy or both builds are given the same --tag. 
 	f.IntVar(&o.seeds, "seeds", o.seeds, "runs of each cell, with seeds from 1")
 	f.IntVar(&o.repeat, "repeat", o.repeat, "play each session of agents so many times, as different conversations")
 	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 for as long as recorded")
-	f.StringVar(&o.engine, "engine", o.engine, "kind of engine: "+strings.Join(presetNames(), ", "))
+	f.StringVar(&o.engine, "engine", o.engine, "kind of engine: "+strings.Join(fleetfile.Kinds(), ", "))
 	f.IntVar(&o.jobs, "jobs", o.jobs, "runs at a time")
 	f.StringVar(&o.store, "store", "", "folder that keeps the figures of each run (default warmpath/results in the user's cache folder)")
 	f.StringVar(&o.tag, "tag", "", "name of this build; empty takes a hash of the program")
@@ -121,7 +122,7 @@ func (o *resultsOptions) check() error {
 	fault(o.repeat < 1 || o.repeat > 1000, "--repeat must be in 1..1000, got %d", o.repeat)
 	fault(o.maxDelay < 0, "--max-delay must not be negative")
 	fault(o.jobs < 1, "--jobs must be at least 1, got %d", o.jobs)
-	if _, err := preset(o.engine); err != nil {
+	if _, err := fleetfile.Kind(o.engine); err != nil {
 		errs = append(errs, fmt.Errorf("--engine: %w", err))
 	}
 	if !o.summary {

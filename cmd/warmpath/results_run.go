@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/fleetfile"
+	"github.com/warmpath/warmpath/internal/simrun"
 	"github.com/warmpath/warmpath/internal/terminal"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/sim/drive"
@@ -47,7 +49,7 @@ type gridRun struct {
 
 func newGrid(o resultsOptions, cells []cell) *grid {
 	g := &grid{o: o, cells: cells, traces: map[string]*gridTrace{}, cost: costs{}}
-	g.engine, _ = preset(o.engine) // it has passed check
+	g.engine, _ = fleetfile.Kind(o.engine) // it has passed check
 	return g
 }
 
@@ -185,14 +187,14 @@ func (g *grid) one(ctx context.Context, r *gridRun) error {
 	c := policy.Config{Name: r.Policy}.WithDefaults()
 	oracle := r.Policy == drive.OracleName
 	make, _ := policy.New(c) // it has passed check
-	s := simulation{slo: figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, replay: drive.Replay{
+	s := simrun.Run{SLO: figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, Replay: drive.Replay{
 		Trace: g.traces[r.Trace].trace, Fleet: r.fleet(g.engine), Policy: make, PolicyName: r.Policy, Oracle: oracle,
 		Queue: policy.Queue(c), Content: !oracle && policy.ReadsContent(c), IDs: r.IDs, Load: r.Load, MaxDelay: r.MaxDelay, Seed: r.Seed,
 	}}
-	if err := s.run(ctx); err != nil {
+	if err := s.Do(ctx); err != nil {
 		return err
 	}
-	k := &kept{Conditions: r.conditions, Build: g.o.tag, Figures: s.figures}
+	k := &kept{Conditions: r.conditions, Build: g.o.tag, Figures: s.Figures}
 	if err := k.keep(g.o.store); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/simrun"
 	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
@@ -127,7 +128,7 @@ func (g *splitGrid) cell(ctx context.Context, w io.Writer, terminal bool, c spli
 	c.pre = simrig.Prefillers(splitEndpoints, g.engine, t.trace.Demand(g.engine.BlockTokens))
 	c.dec = splitEndpoints - c.pre
 	j := &splitJudged{cell: c, ways: make([]*measured, len(splitWays()))}
-	var todo []*simulation
+	var todo []*simrun.Run
 	var keep []*kept
 	var result []*kept
 	for i, way := range splitWays() {
@@ -143,12 +144,12 @@ func (g *splitGrid) cell(ctx context.Context, w io.Writer, terminal bool, c spli
 		}
 	}
 	if len(todo) > 0 {
-		if err := simulateAll(ctx, w, terminal, todo, g.o.jobs); err != nil {
+		if err := simrun.All(ctx, w, terminal, todo, g.o.jobs); err != nil {
 			return nil, err
 		}
 	}
 	for i, k := range keep {
-		k.Figures = todo[i].figures
+		k.Figures = todo[i].Figures
 		if err := k.keep(g.o.store); err != nil {
 			return nil, err
 		}
@@ -161,7 +162,7 @@ func (g *splitGrid) cell(ctx context.Context, w io.Writer, terminal bool, c spli
 }
 
 // one is a run: what is kept of it, or what is to be done for it.
-func (g *splitGrid) one(c splitCell, way string, seed uint64) (*kept, *simulation, error) {
+func (g *splitGrid) one(c splitCell, way string, seed uint64) (*kept, *simrun.Run, error) {
 	t, err := g.trace(c.trace, seed)
 	if err != nil {
 		return nil, nil, err
@@ -176,7 +177,7 @@ func (g *splitGrid) one(c splitCell, way string, seed uint64) (*kept, *simulatio
 		cell: cell{Trace: c.trace, Endpoints: splitEndpoints, Fleet: fleetEven, Load: c.load}, TraceHash: t.hash, Half: g.o.half, Repeat: g.repeats(t.trace),
 		MaxDelay: g.longest(t.trace), Engine: g.engine, Policy: policy.Default, IDs: !content, Seed: seed,
 	}
-	s := &simulation{slo: figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, replay: drive.Replay{
+	s := &simrun.Run{SLO: figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, Replay: drive.Replay{
 		Trace: t.trace, Fleet: simrig.Even(splitEndpoints, g.engine), Policy: place, PolicyName: policy.Default, Queue: policy.Queue(chosen), Content: content, IDs: on.IDs,
 		Load: c.load, MaxDelay: on.MaxDelay, Seed: seed,
 	}}
@@ -184,11 +185,11 @@ func (g *splitGrid) one(c splitCell, way string, seed uint64) (*kept, *simulatio
 	case wayAggregated:
 	case wayFree: // the endpoints of the aggregated fleet
 		on.Split, on.Transfer = way, c.link
-		s.way, s.replay.Transfer, s.replay.Disaggregation = way, c.link, route.Disaggregation{When: route.WhenFree}
+		s.Way, s.Replay.Transfer, s.Replay.Disaggregation = way, c.link, route.Disaggregation{When: route.WhenFree}
 	default:
 		on.Fleet, on.Split, on.Transfer = fmt.Sprintf("%dP%dD", c.pre, c.dec), way, c.link
-		s.way, s.replay.Fleet, s.replay.Transfer = way, simrig.Split(c.pre, c.dec, g.engine), c.link
-		s.replay.Disaggregation = map[string]route.Disaggregation{
+		s.Way, s.Replay.Fleet, s.Replay.Transfer = way, simrig.Split(c.pre, c.dec, g.engine), c.link
+		s.Replay.Disaggregation = map[string]route.Disaggregation{
 			wayAlways: {When: route.WhenAlways}, wayTokens: {When: route.WhenTokens, Threshold: splitThreshold}, wayTime: {When: route.WhenTime},
 		}[way]
 	}

@@ -12,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/fleetfile"
+	"github.com/warmpath/warmpath/internal/simreport"
+	"github.com/warmpath/warmpath/internal/simrun"
 	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
@@ -94,7 +97,7 @@ to recognise them (--ids says otherwise). docs/simulate.md explains the figures.
 	f.StringSliceVar(&o.generate, "generate", nil, "draw the traffic instead of reading a trace: "+strings.Join(simtrace.GeneratorKeys(), ", "))
 	f.StringSliceVar(&o.policies, "policy", o.policies, "policies to compare; oracle knows the engines and is for reference")
 	f.IntVar(&o.endpoints, "endpoints", o.endpoints, "simulated engines")
-	f.StringVar(&o.engine, "engine", o.engine, "kind of engine: "+strings.Join(presetNames(), ", "))
+	f.StringVar(&o.engine, "engine", o.engine, "kind of engine: "+strings.Join(fleetfile.Kinds(), ", "))
 	f.IntVar(&o.cacheTokens, "cache-tokens", 0, "KV cache of each engine in tokens; 0 takes that of the kind")
 	f.BoolVar(&o.mixed, "mixed", false, "every fourth engine at a third of the speed")
 	f.StringVar(&o.fleetFile, "fleet", "", "YAML file that describes the engines one by one, in place of --endpoints, --engine, --cache-tokens and --mixed")
@@ -125,16 +128,8 @@ to recognise them (--ids says otherwise). docs/simulate.md explains the figures.
 func simulateCompletions(c *cobra.Command) {
 	completePolicies(c)
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"mooncake", "agents", "recorded"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(presetNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(fleetfile.Kinds(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("ids", cobra.FixedCompletions([]string{"true", "false"}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func presetNames() []string {
-	var names []string
-	for _, p := range simrig.Presets() {
-		names = append(names, p.Name)
-	}
-	return names
 }
 
 // check reports every fault of the flags that can be seen without reading a file.
@@ -213,7 +208,7 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	if err := o.checkRoles(c.Flags().Changed, fleet); err != nil {
 		return usageError(err)
 	}
-	unfit := unfit(trace, fleet)
+	unfit := simrun.Unfit(trace, fleet)
 	if unfit > 0 && unfit == len(trace.Turns) {
 		return usageError(fmt.Errorf("no request of %s fits the KV cache of an engine, prompt and answer together", trace.Name))
 	}
@@ -226,16 +221,16 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	if o.json == "-" {
 		talk = e.stderr
 	}
-	tell(talk, trace, fleet, plan)
+	simreport.Introduce(talk, trace, fleet, plan)
 	if unfit > 0 {
 		fmt.Fprintf(talk, "Note: %d requests fail: prompt and answer together fit no engine's KV cache.\n", unfit)
 	}
-	if err := simulateAll(ctx, talk, e.terminal && o.json != "-", runs, o.jobs); err != nil {
+	if err := simrun.All(ctx, talk, e.terminal && o.json != "-", runs, o.jobs); err != nil {
 		return err
 	}
-	measureRouters(runs)
+	simrun.MeasureRouters(runs)
 	if o.json != "-" {
-		printFigures(talk, runs)
+		simreport.Tables(talk, runs)
 	}
 	return o.write(e, runs)
 }
@@ -287,8 +282,8 @@ func (o *simulateOptions) traffic(e env) (*simtrace.Trace, error) {
 }
 
 // runs are the replays to do, one for each policy.
-func (o *simulateOptions) runs(trace *simtrace.Trace, fleet simrig.Fleet) []*simulation {
-	var out []*simulation
+func (o *simulateOptions) runs(trace *simtrace.Trace, fleet simrig.Fleet) []*simrun.Run {
+	var out []*simrun.Run
 	share, staleness, _ := o.shared() // it has passed check
 	for _, name := range o.policies {
 		c := policy.Config{Name: name}.WithDefaults()
@@ -297,11 +292,37 @@ func (o *simulateOptions) runs(trace *simtrace.Trace, fleet simrig.Fleet) []*sim
 		content := !oracle && policy.ReadsContent(c)
 		queue := config.Queue{Ahead: o.ahead, Patience: route.DefaultPatience}.Of(c)
 		for _, way := range o.ways(fleet) {
-			out = append(out, &simulation{slo: o.slo, way: way.name, replay: drive.Replay{
+			out = append(out, &simrun.Run{SLO: o.slo, Way: way.name, Replay: drive.Replay{
 				Queue: queue, Disaggregation: way.Disaggregation, Transfer: o.transfer, Trace: trace, Fleet: fleet, Policy: make, PolicyName: name, Oracle: oracle, Content: content, IDs: o.ids == "true" || o.ids == "" && !content,
 				Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, MaxDelay: o.maxDelay, Seed: o.seed,
 			}})
 		}
 	}
 	return out
+}
+
+// write writes the files that the flags ask for, each whole or not at all.
+func (o *simulateOptions) write(e env, runs []*simrun.Run) error {
+	for _, f := range []struct {
+		name   string
+		stdout bool // as "-"
+		of     func(runs []*simrun.Run) ([]byte, error)
+	}{{o.json, o.json == "-", simreport.JSON}, {o.report, false, simreport.HTML}, {o.svg, false, simreport.SVG}, {o.png, false, simreport.PNG}} {
+		if f.name == "" {
+			continue
+		}
+		data, err := f.of(runs)
+		if err != nil {
+			return err
+		}
+		if f.stdout {
+			_, err = e.stdout.Write(data)
+		} else {
+			err = wholefile.Write(f.name, data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

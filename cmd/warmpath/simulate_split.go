@@ -3,10 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -117,43 +115,4 @@ func (o *simulateOptions) ways(fleet simrig.Fleet) []splitWay {
 		out = append(out, way)
 	}
 	return out
-}
-
-// title is a run's name among those it is compared with.
-func (s *simulation) title() string {
-	if s.way == "" {
-		return s.replay.PolicyName
-	}
-	return s.replay.PolicyName + ", " + s.way
-}
-
-// printSplit shows what was split and what it took, where the fleet has roles.
-func printSplit(w io.Writer, runs []*simulation) {
-	if !slices.ContainsFunc(runs, func(s *simulation) bool { return s.figures.Split != nil }) {
-		return
-	}
-	legs := figuresTable("policy", "split %", "moved", "% of prompts", "prefill p50", "p90", "transfer p50", "p90", "p99", "handed p50", "p90", "p99", "first step p50", "p90")
-	pools := figuresTable("policy", "pool", "prompts", "answers", "whole", "hit %", "busy %")
-	var why []string
-	for _, s := range runs {
-		f := s.figures.Split
-		if f == nil { // nothing could be split there
-			continue
-		}
-		legs.Row(
-			s.title(), percent(f.Share), whole(f.Moved), percent(f.MovedShare), whole(f.Prefill.P50), whole(f.Prefill.P90), whole(f.Transfer.P50), whole(f.Transfer.P90), whole(f.Transfer.P99),
-			whole(f.Handed.P50), whole(f.Handed.P90), whole(f.Handed.P99), whole(f.FirstToken.P50), whole(f.FirstToken.P90),
-		)
-		for _, p := range f.Pools {
-			pools.Row(s.title(), fmt.Sprintf("%d %s", p.Endpoints, p.Role), p.Prompts, p.Answers, p.Whole, percent(p.HitRate), percent(p.Busy))
-		}
-		var words []string
-		for _, y := range f.Why {
-			words = append(words, fmt.Sprintf("%s %d", y.Why, y.Turns))
-		}
-		why = append(why, s.title()+": "+strings.Join(words, ", "))
-	}
-	fmt.Fprintln(w, legs)
-	fmt.Fprintln(w, pools)
-	fmt.Fprintln(w, "Why: "+strings.Join(why, "; ")+".")
 }

@@ -1,0 +1,8 @@
+package simreport
+
+import "fmt"
+
+func megabytes(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/1e6) }
+
+func whole(x float64) string   { return fmt.Sprintf("%.0f", x) }
+func percent(x float64) string { return fmt.Sprintf("%.1f", 100*x) }
