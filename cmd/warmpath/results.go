@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/fleetfile"
+	"github.com/warmpath/warmpath/internal/results"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/sim/drive"
 )
@@ -38,20 +39,6 @@ type resultsOptions struct {
 	out      string
 }
 
-// What --trust takes beside names of policies.
-const (
-	trustAll    = "all"
-	trustOthers = "others"
-)
-
-// resultsPolicies are those that a reader of the results needs: ours, the simple ones, one of each kind of rival, the reference.
-func resultsPolicies() []string {
-	return []string{
-		policy.Default, "round_robin", "least_tokens", "session", "vllmrouter.sticky_least_loaded", "smg.cache_aware", "dynamo.kv",
-		"llmd.default", "preble.e2", "lmetric", drive.OracleName,
-	}
-}
-
 func resultsCommand(e env) *cobra.Command {
 	o := resultsOptions{half: 2, seeds: 3, repeat: 1, engine: "reference", jobs: runtime.GOMAXPROCS(0), out: filepath.Join("docs", "results.md")}
 	c := &cobra.Command{
@@ -74,8 +61,8 @@ again, unless --trust names its policy or both builds are given the same --tag. 
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.traces, "traces", "", "folder of "+strings.Join(resultsTraces(), ".jsonl, ")+".jsonl")
-	f.StringSliceVar(&o.policies, "policy", nil, "policies to measure (default "+strings.Join(resultsPolicies(), ",")+")")
+	f.StringVar(&o.traces, "traces", "", "folder of "+strings.Join(results.Traces(), ".jsonl, ")+".jsonl")
+	f.StringSliceVar(&o.policies, "policy", nil, "policies to measure (default "+strings.Join(results.Policies(), ",")+")")
 	f.BoolVar(&o.full, "full", false, "measure every policy")
 	f.StringSliceVar(&o.only, "only", nil, "cells of the grid to measure, as trace=, endpoints=, load=, fleet=; of several of one kind any")
 	f.IntVar(&o.half, "half", o.half, "1 or 2: play one half of the conversations, to tune on the other; 0 plays all")
@@ -106,7 +93,7 @@ func (o *resultsOptions) check() error {
 	fault(o.full && o.policies != nil, "give either --policy or --full")
 	fault(o.disagg && (o.full || o.policies != nil || o.only != nil), "--disagg measures its own cells with "+policy.Default+": --policy, --full and --only have no meaning with it")
 	for _, name := range slices.Concat(o.policies, o.trust) {
-		if name != drive.OracleName && name != trustAll && name != trustOthers {
+		if name != drive.OracleName && name != results.TrustAll && name != results.TrustOthers {
 			errs = append(errs, policy.Config{Name: name}.Validate())
 		}
 		fault(name == "", "--policy or --trust has an empty name")
@@ -114,8 +101,8 @@ func (o *resultsOptions) check() error {
 	for i, name := range o.policies {
 		fault(slices.Contains(o.policies[:i], name), "--policy names %s twice", name)
 	}
-	fault(slices.Contains(o.policies, trustAll) || slices.Contains(o.policies, trustOthers), "--policy wants names; --full takes every policy")
-	_, err := cellsOf(o.only)
+	fault(slices.Contains(o.policies, results.TrustAll) || slices.Contains(o.policies, results.TrustOthers), "--policy wants names; --full takes every policy")
+	_, err := results.Cells(o.only)
 	errs = append(errs, err)
 	fault(o.half < 0 || o.half > 2, "--half must be 0, 1 or 2, got %d", o.half)
 	fault(o.seeds < 1 || o.seeds > 1000, "--seeds must be in 1..1000, got %d", o.seeds)
@@ -140,7 +127,7 @@ func (o *resultsOptions) names() []string {
 	case o.policies != nil:
 		return o.policies
 	default:
-		return resultsPolicies()
+		return results.Policies()
 	}
 }
 
@@ -148,7 +135,7 @@ func runResults(ctx context.Context, e env, o resultsOptions) error {
 	if err := o.check(); err != nil {
 		return usageError(err)
 	}
-	cells, err := cellsOf(o.only)
+	cells, err := results.Cells(o.only)
 	if err != nil { // it has passed check
 		return err
 	}
@@ -160,24 +147,33 @@ func runResults(ctx context.Context, e env, o resultsOptions) error {
 		o.store = filepath.Join(cache, "warmpath", "results")
 	}
 	if o.tag == "" {
-		if o.tag, err = programHash(); err != nil {
+		if o.tag, err = results.ProgramHash(); err != nil {
 			return usageError(fmt.Errorf("--tag: %w", err))
 		}
 	}
+	c := o.config()
 	if o.disagg {
-		return runSplitResults(ctx, e.stdout, e.terminal, o)
+		return results.Disaggregation(ctx, e.stdout, e.terminal, c, o.summary)
 	}
-	g := newGrid(o, cells)
-	if err := g.load(); err != nil {
+	g, err := results.Open(c, cells)
+	if err != nil {
 		return usageError(err)
 	}
-	if err := g.run(ctx, e.stdout, e.terminal); err != nil {
+	if err := g.Run(ctx, e.stdout, e.terminal); err != nil {
 		return err
 	}
-	judged := g.judge()
 	if o.summary {
-		printSummary(e.stdout, judged)
+		g.WriteSummary(e.stdout)
 		return nil
 	}
-	return g.write(judged)
+	return g.WritePage()
+}
+
+// config is what the flags ask for. They have passed check.
+func (o *resultsOptions) config() results.Config {
+	engine, _ := fleetfile.Kind(o.engine)
+	return results.Config{
+		Folder: o.traces, Policies: o.names(), Half: o.half, Seeds: o.seeds, Repeat: o.repeat, MaxDelay: o.maxDelay, Kind: o.engine, Engine: engine,
+		Jobs: o.jobs, Store: o.store, Tag: o.tag, Trust: o.trust, Out: o.out,
+	}
 }

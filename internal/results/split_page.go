@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"bytes"
@@ -11,43 +11,12 @@ import (
 	"github.com/warmpath/warmpath/sim/figures"
 )
 
-// splitJudged is a place of the grid with what was measured there, by way.
-type splitJudged struct {
-	cell splitCell
-	ways []*measured
-}
-
-// splitMargin is how far above the best way the default may be.
-const splitMargin = 1.03
-
-func ttft90(f *figures.Figures) float64 { return f.TTFT.P90 }
-func gap90(f *figures.Figures) float64  { return f.Gap.P90 }
-func gap99(f *figures.Figures) float64  { return f.Gap.P99 }
-func e2eMean(f *figures.Figures) float64 {
-	return f.E2E.Mean
-}
-
-// standing is how many times as much one of the ways takes as the best of those before it; pools leaves out the aggregated fleet.
-func (j *splitJudged) standing(way int, what func(f *figures.Figures) float64, pools bool) interval {
-	ours := j.ways[way]
-	var best *measured
-	for i, m := range j.ways[:way] {
-		if pools && i == 0 {
-			continue
-		}
-		if best == nil || m.mean(what) < best.mean(what) {
-			best = m
-		}
-	}
-	return ratioOf(ours.of(what), best.of(what))
-}
-
-// page is the document.
-func (g *splitGrid) page() []byte {
+// splitPage is the document.
+func splitPage(c *Config, cells []*splitJudged) []byte {
 	var b bytes.Buffer
 	half := "all conversations"
-	if g.o.half > 0 {
-		half = fmt.Sprintf("half %d of the conversations (the rule was tuned on the other)", g.o.half)
+	if c.Half > 0 {
+		half = fmt.Sprintf("half %d of the conversations (the rule was tuned on the other)", c.Half)
 	}
 	fmt.Fprintf(&b, "# Results: disaggregated serving\n\n<!-- Written by warmpath simulate results --disagg. Do not edit: run it again. -->\n\n")
 	fmt.Fprintf(&b, `When does it pay to compute prompts at some engines and answer at others? %d simulated engines (`+"`%s`"+`), all doing both (aggregated), against as many of
@@ -58,35 +27,35 @@ others where that costs less (`+"`disaggregation.when: free`"+`). Placed by `+"`
 How many have the roles prefill and decode (7P1D) follows from the trace: the share of prompts in the work that an unlimited cache leaves, rounded. `+"`%s`"+` is drawn: chats, of which every tenth begins with a document of 16,000
 tokens on average (`+"`--generate %s`"+`). KV cache goes over links of 64 GB/s (Dynamo's mocker), there also of 10 Gbit/s, at 131,072 bytes a token. [simulate.md](simulate.md) explains loads and figures; ITL is every gap between
 two tokens, brackets are 95 %% intervals over the seeds.
-`, splitEndpoints, g.o.engine, splitThreshold, policy.Default, half, g.o.seeds, mixedTrace, mixedSettings)
+`, splitEndpoints, c.Kind, splitThreshold, policy.Default, half, c.Seeds, mixedTrace, mixedSettings)
 	ways := splitWays()
 	for _, way := range []int{slices.Index(ways, wayFree), slices.Index(ways, wayTime)} {
-		g.asked(&b, way)
+		splitAsked(&b, cells, way)
 	}
-	b.Write(g.tables())
+	b.Write(splitTables(cells))
 	return b.Bytes()
 }
 
-// asked says what is asked of a way, beside those before it, and whether it is so.
-func (g *splitGrid) asked(b *bytes.Buffer, way int) {
+// splitAsked says what is asked of a way, beside those before it, and whether it is so.
+func splitAsked(b *bytes.Buffer, cells []*splitJudged, way int) {
 	fmt.Fprintf(b, "\n## What is asked, of %s\n\n| | wanted | so in | |\n|---|---|---|---|\n", splitWays()[way])
-	row := func(what, wanted string, cells []*splitJudged, enough func(n, of int) bool, so func(j *splitJudged) bool) {
+	row := func(what, wanted string, of []*splitJudged, enough func(n, of int) bool, so func(j *splitJudged) bool) {
 		n := 0
-		for _, j := range cells {
+		for _, j := range of {
 			if so(j) {
 				n++
 			}
 		}
 		word := "met"
-		if !enough(n, len(cells)) {
+		if !enough(n, len(of)) {
 			word = "**not met**"
 		}
-		fmt.Fprintf(b, "| %s | %s | %d of %d | %s |\n", what, wanted, n, len(cells), word)
+		fmt.Fprintf(b, "| %s | %s | %d of %d | %s |\n", what, wanted, n, len(of), word)
 	}
 	every := func(n, of int) bool { return n == of }
 	most := func(n, of int) bool { return 2*n > of }
 	var stalled []*splitJudged
-	for _, j := range g.cells {
+	for _, j := range cells {
 		if all := j.ways[0]; all.mean(gap99) > 2*all.mean(func(f *figures.Figures) float64 { return f.Gap.P50 }) {
 			stalled = append(stalled, j)
 		}
@@ -95,21 +64,21 @@ func (g *splitGrid) asked(b *bytes.Buffer, way int) {
 		name string
 		of   func(f *figures.Figures) float64
 	}{{"p90 of the time to first token", ttft90}, {"p90 of the ITL", gap90}, {"mean time to the last token", e2eMean}} {
-		row(m.name+" at most 3 % above the best way's", "every cell", g.cells, every, func(j *splitJudged) bool { return j.standing(way, m.of, false).mean <= splitMargin })
-		row("the same, not counting the aggregated fleet", "every cell", g.cells, every, func(j *splitJudged) bool { return j.standing(way, m.of, true).mean <= splitMargin })
-		row("the lowest", "most", g.cells, most, func(j *splitJudged) bool { return j.standing(way, m.of, false).mean <= 1 })
-		row("the same, not counting the aggregated fleet", "most", g.cells, most, func(j *splitJudged) bool { return j.standing(way, m.of, true).mean <= 1 })
+		row(m.name+" at most 3 % above the best way's", "every cell", cells, every, func(j *splitJudged) bool { return j.standing(way, m.of, false).mean <= splitMargin })
+		row("the same, not counting the aggregated fleet", "every cell", cells, every, func(j *splitJudged) bool { return j.standing(way, m.of, true).mean <= splitMargin })
+		row("the lowest", "most", cells, most, func(j *splitJudged) bool { return j.standing(way, m.of, false).mean <= 1 })
+		row("the same, not counting the aggregated fleet", "most", cells, most, func(j *splitJudged) bool { return j.standing(way, m.of, true).mean <= 1 })
 	}
 	row("p99 of the ITL at most half of the aggregated fleet's, where prompts show in that (it is above twice the median)", "every such cell", stalled, every, func(j *splitJudged) bool {
 		return ratioOf(j.ways[way].of(gap99), j.ways[0].of(gap99)).mean <= 0.5
 	})
 }
 
-// tables are the figures of each cell.
-func (g *splitGrid) tables() []byte {
+// splitTables are the figures of each cell.
+func splitTables(cells []*splitJudged) []byte {
 	var b bytes.Buffer
 	b.WriteString("\n## Figures\n\nTimes in ms. Against best: how many times as much as the best of the ways above it one takes.\n")
-	for _, j := range g.cells {
+	for _, j := range cells {
 		fmt.Fprintf(&b, "\n### %s\n\n| | TTFT mean | p90 | ITL p50 | p90 | p99 | p90 of turns' mean ITL | last token, mean | split %% | tokens moved | transfer p90 | hit %% | busy %% |\n|---|%s\n", j.cell, strings.Repeat("---|", 12))
 		for _, m := range j.ways {
 			mean := func(what func(f *figures.Figures) float64) float64 { return m.mean(what) }

@@ -1,33 +1,25 @@
-package main
+package results
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/warmpath/warmpath/internal/fleetfile"
 	"github.com/warmpath/warmpath/internal/simrun"
 	"github.com/warmpath/warmpath/internal/terminal"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/sim/drive"
-	simengine "github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/figures"
-	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// grid is all runs of the command.
-type grid struct {
-	o      resultsOptions
-	cells  []cell
-	engine simengine.Config
-	traces map[string]*gridTrace // by name
-	runs   []*gridRun            // in order of cell, policy and seed
+// Grid is all runs of some cells under some policies.
+type Grid struct {
+	library
+	cells []Cell
+	runs  []*run // in order of cell, policy and seed
 
 	mu   sync.Mutex
 	done int       // of those that were to do
@@ -35,47 +27,28 @@ type grid struct {
 	told time.Time // when progress was last said
 }
 
-// gridTrace is a trace as all its cells play it.
-type gridTrace struct {
-	hash  string
-	trace *simtrace.Trace
-}
-
-// gridRun is one run.
-type gridRun struct {
-	conditions
-	result *kept // nil until it is there
-}
-
-func newGrid(o resultsOptions, cells []cell) *grid {
-	g := &grid{o: o, cells: cells, traces: map[string]*gridTrace{}, cost: costs{}}
-	g.engine, _ = fleetfile.Kind(o.engine) // it has passed check
-	return g
-}
-
-// load reads the traces and what is kept.
-func (g *grid) load() error {
-	for _, c := range g.cells {
-		if g.traces[c.Trace] == nil {
-			if err := g.read(c.Trace); err != nil {
-				return err
-			}
+// Open reads the traces and the runs that are kept.
+func Open(c Config, cells []Cell) (*Grid, error) {
+	g := &Grid{library: newLibrary(&c), cells: cells, cost: costs{}}
+	for _, at := range cells {
+		t, err := g.get(at.Trace)
+		if err != nil {
+			return nil, err
 		}
-		t := g.traces[c.Trace]
-		for _, name := range g.o.names() {
+		for _, name := range c.Policies {
 			ids := name == drive.OracleName || !policy.ReadsContent(policy.Config{Name: name})
-			for seed := range g.o.seeds {
-				r := &gridRun{conditions: conditions{
-					cell: c, TraceHash: t.hash, Half: g.o.half, Repeat: g.repeats(t.trace), MaxDelay: g.longest(t.trace), Engine: g.engine, Policy: name, IDs: ids,
+			for seed := range c.Seeds {
+				r := &run{conditions: conditions{
+					Cell: at, TraceHash: t.hash, Half: c.Half, Repeat: c.repeats(t.trace), MaxDelay: c.longest(t.trace), Engine: c.Engine, Policy: name, IDs: ids,
 					Seed: uint64(seed + 1),
 				}}
-				k, err := r.recall(g.o.store)
+				k, err := r.recall(c.Store)
 				if err != nil {
-					return err
+					return nil, err
 				}
 				if k != nil {
-					g.cost.add(c, k.Figures.WallS)
-					if g.valid(k) {
+					g.cost.add(at, k.Figures.WallS)
+					if c.valid(k) {
 						r.result = k
 					}
 				}
@@ -83,60 +56,13 @@ func (g *grid) load() error {
 			}
 		}
 	}
-	return nil
+	return g, nil
 }
 
-// valid says whether kept figures are as good as new ones.
-func (g *grid) valid(k *kept) bool {
-	name := k.Conditions.Policy
-	switch {
-	case k.Build == g.o.tag, slices.Contains(g.o.trust, name), slices.Contains(g.o.trust, trustAll):
-		return true
-	default:
-		return slices.Contains(g.o.trust, trustOthers) && name != policy.Default
-	}
-}
-
-func (g *grid) repeats(t *simtrace.Trace) int {
-	if t.Closed {
-		return g.o.repeat
-	}
-	return 1
-}
-
-// longest is the longest delay between turns that matters to a trace.
-func (g *grid) longest(t *simtrace.Trace) time.Duration {
-	if t.Closed {
-		return g.o.maxDelay
-	}
-	return 0
-}
-
-func (g *grid) read(name string) error {
-	path := filepath.Join(g.o.traces, name+".jsonl")
-	hash, err := fileHash(path)
-	if err != nil {
-		return fmt.Errorf("--traces: %w", err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	t, err := simtrace.Read(path, f, simtrace.FormatAuto)
-	if err != nil {
-		return err
-	}
-	if g.o.half > 0 {
-		t = t.Half(g.o.half)
-	}
-	g.traces[name] = &gridTrace{hash: hash, trace: t.Repeat(g.repeats(t))}
-	return nil
-}
-
-// run does what is to be done, so many runs at a time, and says how far it is.
-func (g *grid) run(ctx context.Context, w io.Writer, live bool) error {
-	var todo []*gridRun
+// Run does what is to be done, so many runs at a time, and says how far it is where w is a live terminal
+// and elsewhere now and then.
+func (g *Grid) Run(ctx context.Context, w io.Writer, live bool) error {
+	var todo []*run
 	for _, r := range g.runs {
 		if r.result == nil {
 			todo = append(todo, r)
@@ -149,9 +75,9 @@ func (g *grid) run(ctx context.Context, w io.Writer, live bool) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	g.told = time.Now()
-	next := make(chan *gridRun)
+	next := make(chan *run)
 	var group sync.WaitGroup
-	for range g.o.jobs {
+	for range g.Jobs {
 		group.Go(func() {
 			for r := range next {
 				if err := g.one(ctx, r); err != nil {
@@ -182,37 +108,43 @@ feed:
 	}
 }
 
+// WriteSummary prints a compact table for who tunes a policy.
+func (g *Grid) WriteSummary(w io.Writer) { printSummary(w, judge(g.cells, g.runs)) }
+
+// WritePage writes the page and its plots.
+func (g *Grid) WritePage() error { return writePage(&g.library, judge(g.cells, g.runs)) }
+
 // one does one run and keeps it.
-func (g *grid) one(ctx context.Context, r *gridRun) error {
+func (g *Grid) one(ctx context.Context, r *run) error {
 	c := policy.Config{Name: r.Policy}.WithDefaults()
 	oracle := r.Policy == drive.OracleName
 	make, _ := policy.New(c) // it has passed check
 	s := simrun.Run{SLO: figures.Objective{TTFT: 5 * time.Second, ITL: 250 * time.Millisecond}, Replay: drive.Replay{
-		Trace: g.traces[r.Trace].trace, Fleet: r.fleet(g.engine), Policy: make, PolicyName: r.Policy, Oracle: oracle,
+		Trace: g.traces[r.Trace].trace, Fleet: r.fleet(g.Engine), Policy: make, PolicyName: r.Policy, Oracle: oracle,
 		Queue: policy.Queue(c), Content: !oracle && policy.ReadsContent(c), IDs: r.IDs, Load: r.Load, MaxDelay: r.MaxDelay, Seed: r.Seed,
 	}}
 	if err := s.Do(ctx); err != nil {
 		return err
 	}
-	k := &kept{Conditions: r.conditions, Build: g.o.tag, Figures: s.Figures}
-	if err := k.keep(g.o.store); err != nil {
+	k := &kept{Conditions: r.conditions, Build: g.Tag, Figures: s.Figures}
+	if err := k.keep(g.Store); err != nil {
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	r.result = k
 	g.done++
-	g.cost.add(r.cell, k.Figures.WallS)
+	g.cost.add(r.Cell, k.Figures.WallS)
 	return nil
 }
 
 // tellEvery is how often progress is said where there is no terminal.
 const tellEvery = 15 * time.Second
 
-func (g *grid) tell(w io.Writer, live bool, todo []*gridRun) {
+func (g *Grid) tell(w io.Writer, live bool, todo []*run) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var left []*gridRun
+	var left []*run
 	for _, r := range todo {
 		if r.result == nil {
 			left = append(left, r)
@@ -233,7 +165,7 @@ type costs map[string]*struct {
 	runs    int
 }
 
-func (c costs) add(at cell, seconds float64) {
+func (c costs) add(at Cell, seconds float64) {
 	for _, key := range at.costKeys() {
 		if c[key] == nil {
 			c[key] = &struct {
@@ -247,13 +179,13 @@ func (c costs) add(at cell, seconds float64) {
 }
 
 // costKeys name the runs that take about as long, the most alike first.
-func (c cell) costKeys() []string { return []string{fmt.Sprint(c.Trace, " ", c.Endpoints), c.Trace} }
+func (c Cell) costKeys() []string { return []string{fmt.Sprint(c.Trace, " ", c.Endpoints), c.Trace} }
 
 // secondsATurn is what a turn takes about, until one was measured.
 const secondsATurn = 200e-6
 
 // estimate says how long the runs will take, from those that are done.
-func (g *grid) estimate(runs []*gridRun) string {
+func (g *Grid) estimate(runs []*run) string {
 	if len(runs) == 0 {
 		return "nothing to do"
 	}
@@ -268,6 +200,6 @@ func (g *grid) estimate(runs []*gridRun) string {
 		}
 		total += seconds
 	}
-	left := time.Duration(total / float64(min(g.o.jobs, len(runs))) * 1e9)
+	left := time.Duration(total / float64(min(g.Jobs, len(runs))) * 1e9)
 	return "about " + left.Round(time.Second).String() + " left"
 }

@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"crypto/sha256"
@@ -20,7 +20,7 @@ import (
 
 // conditions are all inputs of a run but the program: two runs with the same have the same figures.
 type conditions struct {
-	cell
+	Cell
 	TraceHash string          `json:"trace_hash"`
 	Half      int             `json:"half"`
 	Repeat    int             `json:"repeat"`
@@ -38,6 +38,12 @@ type kept struct {
 	Conditions conditions      `json:"conditions"`
 	Build      string          `json:"build"`
 	Figures    figures.Figures `json:"figures"`
+}
+
+// run is a run to do; result is nil until it is there.
+type run struct {
+	conditions
+	result *kept
 }
 
 // file is where a run is kept. The conditions are in its name, readable in part and as a hash in full.
@@ -77,8 +83,8 @@ func (k *kept) keep(store string) error {
 	return wholefile.Write(name, append(data, '\n'))
 }
 
-// programHash tells builds of this program apart.
-func programHash() (string, error) {
+// ProgramHash tells builds of this program apart.
+func ProgramHash() (string, error) {
 	name, err := os.Executable()
 	if err != nil {
 		return "", err

@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"github.com/warmpath/warmpath/sim/figures"
 )
 
-// write writes the page and its plots, the page last: it is never there without them.
-func (g *grid) write(cells []*judged) error {
-	folder := strings.TrimSuffix(g.o.out, filepath.Ext(g.o.out))
+// writePage writes the page and its plots, the page last: it is never there without them.
+func writePage(l *library, cells []*judged) error {
+	folder := strings.TrimSuffix(l.Out, filepath.Ext(l.Out))
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (g *grid) write(cells []*judged) error {
 			pictures[trace] = append(pictures[trace], filepath.ToSlash(filepath.Join(filepath.Base(folder), name)))
 		}
 	}
-	return wholefile.Write(g.o.out, g.page(cells, pictures))
+	return wholefile.Write(l.Out, page(l, cells, pictures))
 }
 
 func tracesOf(cells []*judged) []string {
@@ -52,17 +52,17 @@ func tracesOf(cells []*judged) []string {
 }
 
 // page is the document.
-func (g *grid) page(cells []*judged, pictures map[string][]string) []byte {
+func page(l *library, cells []*judged, pictures map[string][]string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Results\n\n<!-- Written by warmpath simulate results. Do not edit: run it again. -->\n\n")
-	g.introduce(&b, cells)
+	introduce(&b, l.Config, cells)
 	pageVerdicts(&b, cells)
 	pageBehind(&b, cells)
 	pageEquals(&b, cells)
 	for _, trace := range tracesOf(cells) {
 		of := slices.DeleteFunc(slices.Clone(cells), func(j *judged) bool { return j.cell.Trace != trace })
 		fmt.Fprintf(&b, "\n## %s\n\n", trace)
-		t := g.traces[trace].trace
+		t := l.traces[trace].trace
 		fmt.Fprintf(&b, "%d requests of %d conversations.\n", len(t.Turns), len(t.Sessions))
 		for i, what := range []string{"p90 of the time to first token by load", "hit rate by load"} {
 			fmt.Fprintf(&b, "\n![%s: %s](%s)\n", trace, what, pictures[trace][i])
@@ -74,18 +74,18 @@ func (g *grid) page(cells []*judged, pictures map[string][]string) []byte {
 	return b.Bytes()
 }
 
-func (g *grid) introduce(b *bytes.Buffer, cells []*judged) {
+func introduce(b *bytes.Buffer, c *Config, cells []*judged) {
 	which := "all conversations"
-	if g.o.half > 0 {
-		which = fmt.Sprintf("half %d of the conversations (policies are tuned on the other)", g.o.half)
+	if c.Half > 0 {
+		which = fmt.Sprintf("half %d of the conversations (policies are tuned on the other)", c.Half)
 	}
 	fmt.Fprintf(b, "`%s`, told no conversation ids, against other policies on simulated engines (`%s`), in %s: %s of each trace, %s each, with seeds 1 to %d.\n",
-		policy.Default, g.o.engine, plural(len(cells), "cell"), which, plural(len(g.o.names()), "policy"), g.o.seeds)
-	if g.o.repeat > 1 {
-		fmt.Fprintf(b, "Sessions of agents are played %d times, as different conversations.\n", g.o.repeat)
+		policy.Default, c.Kind, plural(len(cells), "cell"), which, plural(len(c.Policies), "policy"), c.Seeds)
+	if c.Repeat > 1 {
+		fmt.Fprintf(b, "Sessions of agents are played %d times, as different conversations.\n", c.Repeat)
 	}
-	if g.o.maxDelay > 0 {
-		fmt.Fprintf(b, "Their turns come at most %s after the one before.\n", g.o.maxDelay)
+	if c.MaxDelay > 0 {
+		fmt.Fprintf(b, "Their turns come at most %s after the one before.\n", c.MaxDelay)
 	}
 	b.WriteString(`
 [simulate.md](simulate.md) explains traces, load and figures. Fleets are even, or mixed: every fourth endpoint at a third of the speed. ± and the brackets are 95 %
@@ -247,51 +247,4 @@ func pageMatrix(b *bytes.Buffer, title string, cells []*judged, of func(m *measu
 		b.WriteString("\n")
 	}
 	b.WriteString("\n</details>\n")
-}
-
-// byRank puts ours first, then the simple, then those of others, then the oracle; within each by name.
-func byRank(a, b string) int {
-	rank := func(n string) int {
-		switch {
-		case n == policy.Default:
-			return 0
-		case n == drive.OracleName:
-			return 3
-		case simple(n):
-			return 1
-		}
-		return 2
-	}
-	if d := rank(a) - rank(b); d != 0 {
-		return d
-	}
-	return strings.Compare(a, b)
-}
-
-// seconds shows ms with three digits.
-func seconds(ms float64) string {
-	switch s := ms / 1000; {
-	case s >= 100:
-		return fmt.Sprintf("%.0f", s)
-	case s >= 10:
-		return fmt.Sprintf("%.1f", s)
-	case s >= 1:
-		return fmt.Sprintf("%.2f", s)
-	default:
-		return fmt.Sprintf("%.3f", s)
-	}
-}
-
-func plusMinus(i interval) string {
-	if i.low == i.high { // one seed
-		return seconds(i.mean)
-	}
-	return seconds(i.mean) + " ± " + seconds(i.high-i.mean)
-}
-
-func bracket(i interval) string {
-	if i.low == i.high {
-		return fmt.Sprintf("%.2f", i.mean)
-	}
-	return fmt.Sprintf("%.2f (%.2f..%.2f)", i.mean, i.low, i.high)
 }

@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"fmt"
@@ -56,6 +56,3 @@ func summaryRow(j *judged) []any {
 		first, percent(j.ours.mean(func(f *figures.Figures) float64 { return f.HomeShare })),
 		fmt.Sprintf("%.2f", j.ours.mean(func(f *figures.Figures) float64 { return f.Utilisation })), oracle)
 }
-
-func whole(x float64) string   { return fmt.Sprintf("%.0f", x) }
-func percent(x float64) string { return fmt.Sprintf("%.1f", 100*x) }

@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	simrig "github.com/warmpath/warmpath/sim/rig"
 )
 
-// cell is one place of the grid: everything that a policy is measured under but the seed.
-type cell struct {
+// Cell is one place of the grid: everything that a policy is measured under but the seed.
+type Cell struct {
 	Trace     string  `json:"trace"`
 	Endpoints int     `json:"endpoints"`
 	Fleet     string  `json:"fleet"` // even or mixed
@@ -25,29 +25,29 @@ const (
 	fleetMixed = "mixed"
 )
 
-// resultsTraces are the traces of the grid, those soonest measured first.
-func resultsTraces() []string {
+// Traces are the traces of the grid, those soonest measured first. Each is a file with that name and .jsonl.
+func Traces() []string {
 	return []string{"mooncake_synthetic", "mooncake_conversation", "coding_agent"}
 }
 
-func resultsEndpoints() []int { return []int{4, 8, 32} }
+func endpoints() []int { return []int{4, 8, 32} }
 
-func resultsLoads() []float64 { return []float64{0.4, 0.7, 0.9} }
+func loads() []float64 { return []float64{0.4, 0.7, 0.9} }
 
 // String is the cell in a line.
-func (c cell) String() string {
+func (c Cell) String() string {
 	return fmt.Sprintf("%s, %d endpoints, %s, load %g", c.Trace, c.Endpoints, c.Fleet, c.Load)
 }
 
-func (c cell) fleet(engine simengine.Config) simrig.Fleet {
+func (c Cell) fleet(engine simengine.Config) simrig.Fleet {
 	if c.Fleet == fleetMixed {
 		return simrig.Mixed(c.Endpoints, engine)
 	}
 	return simrig.Even(c.Endpoints, engine)
 }
 
-// cellsOf are the cells that --only lets through, in the order of the page.
-func cellsOf(only []string) ([]cell, error) {
+// Cells are the cells that --only lets through, in the order of the page.
+func Cells(only []string) ([]Cell, error) {
 	wanted := map[string][]string{}
 	for _, o := range only {
 		key, value, ok := strings.Cut(o, "=")
@@ -64,13 +64,13 @@ func cellsOf(only []string) ([]cell, error) {
 		wanted[key] = append(wanted[key], value)
 	}
 	in := func(key, value string) bool { return wanted[key] == nil || slices.Contains(wanted[key], value) }
-	var out []cell
-	for _, trace := range resultsTraces() {
+	var out []Cell
+	for _, trace := range Traces() {
 		for _, fleet := range []string{fleetEven, fleetMixed} {
-			for _, n := range resultsEndpoints() {
-				for _, load := range resultsLoads() {
+			for _, n := range endpoints() {
+				for _, load := range loads() {
 					if in("trace", trace) && in("fleet", fleet) && in("endpoints", strconv.Itoa(n)) && in("load", fmt.Sprint(load)) {
-						out = append(out, cell{trace, n, fleet, load})
+						out = append(out, Cell{trace, n, fleet, load})
 					}
 				}
 			}
@@ -84,15 +84,15 @@ func gridValues(kind string) []string {
 	var out []string
 	switch kind {
 	case "trace":
-		return resultsTraces()
+		return Traces()
 	case "fleet":
 		return []string{fleetEven, fleetMixed}
 	case "endpoints":
-		for _, n := range resultsEndpoints() {
+		for _, n := range endpoints() {
 			out = append(out, strconv.Itoa(n))
 		}
 	case "load":
-		for _, l := range resultsLoads() {
+		for _, l := range loads() {
 			out = append(out, fmt.Sprint(l))
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ func drawByLoad(title, unit string, log bool, cells []*judged, of func(m *measur
 	slices.SortFunc(f.Names, byRank)
 	for _, fleet := range []string{fleetEven, fleetMixed} {
 		var row []plot.Panel
-		for _, n := range resultsEndpoints() {
+		for _, n := range endpoints() {
 			p := plot.Panel{Title: fmt.Sprintf("%d endpoints, %s", n, fleet), X: "load", Y: unit, LogY: log}
 			at := slices.DeleteFunc(slices.Clone(cells), func(j *judged) bool { return j.cell.Fleet != fleet || j.cell.Endpoints != n })
 			if fillPanel(&p, at, f.Names, of); len(p.Lines) > 0 {

@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"strings"
@@ -35,8 +35,7 @@ func TestSplitStanding(t *testing.T) {
 			t.Errorf("%v, want %v", got, c.want)
 		}
 	}
-	g := splitGrid{grid: newGrid(resultsOptions{engine: "reference", seeds: 2, half: 2}, nil), cells: []*splitJudged{j}}
-	page := string(g.page())
+	page := string(splitPage(&Config{Kind: "reference", Seeds: 2, Half: 2}, []*splitJudged{j}))
 	for _, want := range []string{
 		"| p90 of the time to first token at most 3 % above the best way's | every cell | 0 of 1 | **not met** |",
 		"| the same, not counting the aggregated fleet | most | 1 of 1 | met |",
