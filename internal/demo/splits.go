@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bufio"
@@ -14,15 +14,13 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/internal/config"
-	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/explain"
 	"github.com/warmpath/warmpath/internal/play"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// The fleets of demo --disagg: as many engines on both sides, in one with roles and in the other without.
+// The fleets of the demo of disaggregation: as many engines on both sides, in one with roles and in the other without.
 const (
 	disaggSide    = "disaggregated"
 	aggregateSide = "aggregated"
@@ -30,78 +28,37 @@ const (
 	decoders      = 2
 )
 
-// runDisaggDemo plays short conversations and long prompts to two prefillers and two decoders, and to four engines that do both.
-func runDisaggDemo(ctx context.Context, e env, o demoOptions) error {
-	talk := e.stdout
-	if o.json {
-		talk = e.stderr
-	}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
-	defer client.CloseIdleConnections()
-	var sides []*side
-	defer func() {
-		for _, s := range sides {
-			s.close()
-		}
-	}()
-	for _, name := range []string{disaggSide, aggregateSide} {
-		s, err := newSide(ctx, e, name, o, demoRoles(name == disaggSide), client)
-		if err != nil {
-			return err
-		}
-		sides = append(sides, s)
-	}
-	introduceDisagg(talk, sides, o)
-	playing, cancel := ctx, context.CancelFunc(func() {})
-	if o.duration > 0 {
-		playing, cancel = context.WithTimeout(ctx, o.duration)
-	}
-	defer cancel()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		playAll(playing, sides, mixedTraffic(o), o)
-	}()
-	seen := &splitView{side: sides[0], client: client}
-	watch(talk, screen{terminal: e.terminal && !o.json && roomForTable(), table: seen.table, line: seen.line}, sides, done)
-	seen.look()
-	if o.json {
-		return json.NewEncoder(e.stdout).Encode(map[string]any{
-			disaggSide: sides[0].score.Summary(), aggregateSide: sides[1].score.Summary(), "splits": seen.splits,
-		})
-	}
-	seen.conclude(e.stdout, sides)
-	return nil
+// splits shows a fleet with prefillers and decoders beside one whose engines do both: what clients wait for, and what was split and why,
+// read as any reader could, from the admin listener.
+type splits struct {
+	o      *Options
+	client *http.Client
+	counts map[string]int // requests by why they were split or not
+	latest []explain.Decision
+	parts  map[string]string // who computed the prompt, by request
 }
 
-// demoRoles are the engines of a side.
-func demoRoles(apart bool) []discovery.EndpointConfig {
-	var out []discovery.EndpointConfig
-	add := func(name, role string, n int) {
-		for i := range n {
-			out = append(out, discovery.EndpointConfig{Name: fmt.Sprintf("%s-%d", name, i+1), Role: role})
-		}
+const shownSplits = 5
+
+func (v *splits) fleets() []named {
+	roles := append(endpoints("prefill", string(fleet.RolePrefill), prefillers), endpoints("decode", string(fleet.RoleDecode), decoders)...)
+	return []named{
+		{disaggSide, Fleet{Policy: v.o.Policy, Connector: "nixl", Endpoints: roles}},
+		{aggregateSide, Fleet{Policy: v.o.Policy, Endpoints: endpoints("engine", "", prefillers+decoders)}},
 	}
-	if !apart {
-		add("engine", "", prefillers+decoders)
-		return out
-	}
-	add("prefill", string(fleet.RolePrefill), prefillers)
-	add("decode", string(fleet.RoleDecode), decoders)
-	return out
 }
 
-// mixedTraffic is conversations of short turns with answers that people read as they come, and now and then a long document with a
+// traffic is conversations of short turns with answers that people read as they come, and now and then a long document with a
 // question about it.
-func mixedTraffic(o demoOptions) []trace.Generator {
+func (v *splits) traffic() []trace.Generator {
 	chat := trace.Chats()
-	chat.PerSecond, chat.System, chat.User, chat.Answer, chat.Turns = o.rate, 300, 60, 120, 3
+	chat.PerSecond, chat.System, chat.User, chat.Answer, chat.Turns = v.o.Rate, 300, 60, 120, 3
 	document := trace.Chats()
-	document.PerSecond, document.System, document.User, document.Answer, document.Turns, document.MaxTurns = o.rate/3, 0, 7000, 40, 0, 1
+	document.PerSecond, document.System, document.User, document.Answer, document.Turns, document.MaxTurns = v.o.Rate/3, 0, 7000, 40, 0, 1
 	return []trace.Generator{chat, document}
 }
 
-func introduceDisagg(w io.Writer, sides []*side, o demoOptions) {
+func (v *splits) introduce(w io.Writer, sides []*side) {
 	s := sides[0]
 	fmt.Fprintf(w, `warmpath demo: %d simulated prefillers and %d decoders (vLLM, NIXL), and %d engines that do both beside them.
 Conversations of short turns begin %.3g times a second, prompts of some thousand tokens come %.3g times a second.
@@ -111,26 +68,15 @@ Try it:   curl -s %s/v1/chat/completions -H 'Content-Type: application/json' \
 Why:      warmpath explain --last 4 --admin %s
 Metrics:  %s/metrics    Status page: %s/
 
-`, prefillers, decoders, prefillers+decoders, o.rate, o.rate/3, s.router.url, strings.TrimPrefix(s.router.adminURL, "http://"), s.router.adminURL, s.router.adminURL)
+`, prefillers, decoders, prefillers+decoders, v.o.Rate, v.o.Rate/3, s.router.URL, strings.TrimPrefix(s.router.AdminURL, "http://"), s.router.AdminURL, s.router.AdminURL)
 }
 
-// splitView is what was split and why, read as any reader could: from the admin listener.
-type splitView struct {
-	side   *side
-	client *http.Client
-	splits map[string]int // requests by why they were split or not
-	latest []explain.Decision
-	parts  map[string]string // who computed the prompt, by request
-}
-
-const shownSplits = 5
-
-// look reads the counters and the latest decisions. What cannot be read stays as it was.
-func (v *splitView) look() {
-	if body, err := v.get("/metrics"); err == nil {
-		v.splits = splitCounts(body)
+// look reads the counters and the latest decisions of the router in front of the fleet with roles. What cannot be read stays as it was.
+func (v *splits) look(admin string) {
+	if body, err := v.get(admin + "/metrics"); err == nil {
+		v.counts = splitCounts(body)
 	}
-	body, err := v.get("/admin/decisions?last=60")
+	body, err := v.get(admin + "/admin/decisions?last=60")
 	var a explain.Answer
 	if err != nil || json.Unmarshal(body, &a) != nil {
 		return
@@ -148,10 +94,10 @@ func (v *splitView) look() {
 	slices.Reverse(v.latest)
 }
 
-func (v *splitView) get(path string) ([]byte, error) {
+func (v *splits) get(address string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, v.side.router.adminURL+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -183,11 +129,11 @@ func splitCounts(exposition []byte) map[string]int {
 }
 
 // shares says in words how many were split, and why.
-func (v *splitView) shares() string {
+func (v *splits) shares() string {
 	split, whole := 0, 0
 	var words []string
 	for _, why := range route.SplitWhys() {
-		n := v.splits[string(why)]
+		n := v.counts[string(why)]
 		if n == 0 {
 			continue
 		}
@@ -202,7 +148,7 @@ func (v *splitView) shares() string {
 }
 
 // told is one decision in a line.
-func (v *splitView) told(d *explain.Decision) string {
+func (v *splits) told(d *explain.Decision) string {
 	where := d.Endpoint
 	if by := v.parts[d.Request]; by != "" && d.Leg == fleet.LegDecode.String() {
 		where = by + " -> " + where
@@ -214,8 +160,8 @@ func (v *splitView) told(d *explain.Decision) string {
 	return fmt.Sprintf("%s %6d tokens, %6d cached  %-22s  %-12s%s", d.At.Local().Format("15:04:05"), d.Predicted.PromptTokens, d.Predicted.CachedTokens, where, d.Split.Why, costs)
 }
 
-func (v *splitView) table(sides []*side) string {
-	v.look()
+func (v *splits) table(sides []*side) string {
+	v.look(sides[0].router.AdminURL)
 	var b strings.Builder
 	b.WriteString(latencies(sides) + "\n" + v.shares() + "\n")
 	for i := range shownSplits {
@@ -227,8 +173,8 @@ func (v *splitView) table(sides []*side) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func (v *splitView) line(sides []*side) string {
-	v.look()
+func (v *splits) line(sides []*side) string {
+	v.look(sides[0].router.AdminURL)
 	var parts []string
 	for _, s := range sides {
 		u := s.score.Summary()
@@ -241,7 +187,14 @@ func (v *splitView) line(sides []*side) string {
 	return text
 }
 
-func (v *splitView) conclude(w io.Writer, sides []*side) {
+// figures are those of --json.
+func (v *splits) figures(sides []*side) any {
+	v.look(sides[0].router.AdminURL)
+	return map[string]any{disaggSide: sides[0].score.Summary(), aggregateSide: sides[1].score.Summary(), "splits": v.counts}
+}
+
+func (v *splits) conclude(w io.Writer, sides []*side) {
+	v.look(sides[0].router.AdminURL)
 	fmt.Fprintln(w, latencies(sides))
 	fmt.Fprintln(w, v.shares())
 	a, b := sides[0].score.Summary(), sides[1].score.Summary()
@@ -251,20 +204,16 @@ func (v *splitView) conclude(w io.Writer, sides []*side) {
 	complain(w, a, b)
 }
 
-// disaggConfig is how the demo's router is configured.
-func disaggConfig(cfg *config.Config, endpoints []discovery.EndpointConfig) {
-	for _, e := range endpoints {
-		if e.Role != "" {
-			cfg.Disaggregation.Connector = "nixl"
-		}
-	}
-}
-
-// complain prints what failed last on each side.
-func complain(w io.Writer, sums ...play.Summary) {
-	for _, s := range sums {
-		if s.LastError != "" {
-			fmt.Fprintf(w, "last failure: %s\n", s.LastError)
-		}
-	}
+// latencies is the table of what clients of both sides wait for.
+func latencies(sides []*side) string {
+	t, _, row := sideBySide(sides)
+	row("requests", "%d", func(v play.Summary) any { return v.Requests })
+	row("failed", "%d", func(v play.Summary) any { return v.Failed })
+	row("TTFT p50", "%.0f ms", func(v play.Summary) any { return v.TTFT.P50 })
+	row("TTFT p90", "%.0f ms", func(v play.Summary) any { return v.TTFT.P90 })
+	row("ITL p50", "%.1f ms", func(v play.Summary) any { return v.ITL.P50 })
+	row("ITL p99", "%.1f ms", func(v play.Summary) any { return v.ITL.P99 })
+	row("longest pause in an answer, p90", "%.0f ms", func(v play.Summary) any { return v.Pause.P90 })
+	row("token hit rate", "%.1f %%", func(v play.Summary) any { return 100 * v.HitRate })
+	return t.String()
 }

@@ -1,0 +1,64 @@
+// Package demo plays the same conversations to two fleets of simulated engines side by side, and shows what their clients see: a policy
+// beside round robin, or prefillers and decoders beside engines that do both. It owns the fleets, the traffic and the words and tables that
+// are shown. It promises that both sides get the same conversations at the same times, and that nothing it started is left behind. It never
+// makes a router: that is handed in, so that the one that is shown is the one that serves.
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"github.com/warmpath/warmpath/sim/trace"
+)
+
+// scene is one of the demos.
+type scene interface {
+	view
+	fleets() []named
+	traffic() []trace.Generator
+	introduce(w io.Writer, sides []*side)
+	figures(sides []*side) any
+	conclude(w io.Writer, sides []*side)
+}
+
+// Run plays until the time is over or ctx ends.
+func Run(ctx context.Context, o Options) error {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
+	defer client.CloseIdleConnections()
+	var show scene = policies{&o}
+	if o.Disagg {
+		show = &splits{o: &o, client: client}
+	}
+	var sides []*side
+	defer func() {
+		for _, s := range sides {
+			s.close()
+		}
+	}()
+	for _, f := range show.fleets() {
+		s, err := newSide(ctx, &o, f.name, f.Fleet, client)
+		if err != nil {
+			return err
+		}
+		sides = append(sides, s)
+	}
+	show.introduce(o.Talk, sides)
+	if o.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Duration)
+		defer cancel()
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		playAll(ctx, sides, show.traffic(), &o)
+	}()
+	watch(o.Talk, o.Live, show, sides, done)
+	if o.JSON {
+		return json.NewEncoder(o.Out).Encode(show.figures(sides))
+	}
+	show.conclude(o.Out, sides)
+	return nil
+}

@@ -1,0 +1,34 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestSplitCounts(t *testing.T) {
+	got := splitCounts([]byte("# HELP x\nwarmpath_splits_total{pool=\"a\",why=\"sooner\"} 3\nwarmpath_splits_total{pool=\"b\",why=\"sooner\"} 4\nwarmpath_splits_total{pool=\"a\",why=\"never\"} 0\nwarmpath_requests_total{} 9\n"))
+	if len(got) != 1 || got["sooner"] != 7 {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestRouterFails: what was started for one side is closed when the other's router cannot start, and no word is said.
+func TestRouterFails(t *testing.T) {
+	stopped, fleets := 0, []Fleet(nil)
+	var talk bytes.Buffer
+	err := Run(t.Context(), Options{Policy: "session", Engines: 2, Rate: 1, Out: &talk, Talk: &talk, Start: func(_ context.Context, f Fleet) (*Router, error) {
+		if fleets = append(fleets, f); len(fleets) == 2 {
+			return nil, errors.New("no port")
+		}
+		return &Router{Stop: func(context.Context) error { stopped++; return nil }}, nil
+	}})
+	if err == nil || err.Error() != "no port" || stopped != 1 || talk.Len() > 0 {
+		t.Errorf("%v, %d stopped, said %q", err, stopped, talk.String())
+	}
+	if f := fleets[0]; f.Policy != "session" || fleets[1].Policy != "round_robin" || len(f.Endpoints) != 2 || f.Endpoints[1].Name != "engine-2" || !strings.HasPrefix(f.Endpoints[1].URL, "http://127.0.0.1:") {
+		t.Errorf("%+v", fleets)
+	}
+}
