@@ -86,10 +86,12 @@ var plan = map[string]room{
 	"internal/simreport":  {may: []string{"internal/plot", "internal/simrun", "internal/terminal", "policy", "sim/figures", "sim/rig", "sim/trace"}, tests: true},
 	"internal/results":    {may: []string{"internal/plot", "internal/simrun", "internal/strictyaml", "internal/terminal", "internal/wholefile", "policy", "route", "sim/drive", "sim/engine", "sim/figures", "sim/rig", "sim/trace"}, tests: true},
 	"internal/demo":       {may: []string{"fleet", "internal/enginetest", "internal/explain", "internal/play", "internal/terminal", "route", "sim/trace"}, tests: true},
+	"internal/tune":       {third: []string{"github.com/prometheus/procfs"}},
+	"internal/newconns":   {},
 	"internal/play":       {may: []string{"internal/terminal", "sim/trace"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
 
 	// Where everything is tied together.
-	"cmd/warmpath": {may: []string{"*"}, third: []string{"github.com/prometheus/procfs", "github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"cmd/warmpath": {may: []string{"*"}, third: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"realtest":     {tests: true},
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/internal/asynclog"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/explain"
+	"github.com/warmpath/warmpath/internal/tune"
 )
 
 // serve runs a router until ctx ends or one of its listeners fails, and drains it.
@@ -27,13 +28,17 @@ func serve(ctx context.Context, e env, cfg *config.Config) error {
 	var tuners sync.WaitGroup
 	defer tuners.Wait()
 	defer stopTuning()
-	tuners.Go(func() { tuneGC(tuning) })
+	if os.Getenv("GOGC") == "" { // who sets it decides
+		tuners.Go(func() { tune.GC(tuning) })
+	}
 	r, err := start(ctx, cfg, e.version, log)
 	if err != nil {
 		return err
 	}
 	r.meter.WatchLog(lines)
-	tuners.Go(func() { tuneProcs(tuning) })
+	if os.Getenv("GOMAXPROCS") == "" {
+		tuners.Go(func() { tune.Processors(tuning) })
+	}
 	talk := e.stdout
 	if cfg.Explain.File == explain.Stdout {
 		talk = e.stderr // standard output holds lines of JSON and nothing else

@@ -19,6 +19,7 @@ import (
 	"github.com/warmpath/warmpath/internal/kvevents"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/metrics"
+	"github.com/warmpath/warmpath/internal/newconns"
 	"github.com/warmpath/warmpath/internal/probe"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
@@ -290,7 +291,7 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 		ErrorLog:  slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ConnContext: h1.ConnContext,
 	}
-	new(silent).watch(r.traffic)
+	newconns.Watch(r.traffic)
 	scheme := "http"
 	l = h1.Listener(l, cfg.Timeouts.Idle)
 	serve := func() error { return r.traffic.Serve(l) }

@@ -1,8 +1,7 @@
-package main
+package tune
 
 import (
 	"context"
-	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -17,12 +16,9 @@ const (
 	gcInterval = 2 * time.Second
 )
 
-// tuneGC keeps the collector's target at gcSpare above the live heap, or at half of it above where that is more (most of a large
-// heap are tables without pointers, which cost the collector nothing), until ctx ends. Whoever sets GOGC decides for himself.
-func tuneGC(ctx context.Context) {
-	if os.Getenv("GOGC") != "" {
-		return
-	}
+// GC keeps the collector's target at gcSpare above the live heap, or at half of it above where that is more (most of a large
+// heap are tables without pointers, which cost the collector nothing), until ctx ends.
+func GC(ctx context.Context) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	tick := time.NewTicker(gcInterval)
 	defer tick.Stop()

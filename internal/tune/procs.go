@@ -1,8 +1,10 @@
-package main
+// Package tune fits Go's runtime to what a router does: how much garbage may gather, and how many processors are used. It owns these two
+// settings of the process while it runs, and gives the processors back at its end. It promises never to use more than Go itself would. It
+// never reads the environment: who sets GOGC or GOMAXPROCS is asked by the caller.
+package tune
 
 import (
 	"context"
-	"os"
 	"runtime"
 	"time"
 
@@ -25,12 +27,8 @@ const (
 	procsMany = 4
 )
 
-// tuneProcs sets how many processors Go uses by how busy they are, until it is told to stop. Whoever sets GOMAXPROCS decides for himself,
-// and where there is no /proc all are used.
-func tuneProcs(ctx context.Context) {
-	if os.Getenv("GOMAXPROCS") != "" {
-		return
-	}
+// Processors sets how many processors Go uses by how busy they are, until ctx ends. Where there is no /proc all are used.
+func Processors(ctx context.Context) {
 	used, idle, ok := processorTimes()
 	if !ok {
 		return
