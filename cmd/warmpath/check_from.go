@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,14 +66,4 @@ func converted(cmd *cobra.Command, from string, args []string) (migrate.Result, 
 		return migrate.Result{}, err
 	}
 	return migrate.File(from, filepath.ToSlash(args[0]), data)
-}
-
-// readSome reads a file, as far as it is not too large; migrate judges it.
-func readSome(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, migrate.MaxBytes+1))
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"log/slog"
+
 	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
@@ -29,20 +31,26 @@ func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector en
 	return d, connector, err
 }
 
-// checkRoles logs when a role has no peers among the endpoints there are, which may come from sources that change, and when it has got some.
-func (r *router) checkRoles(all []fleet.Endpoint) {
+// peers watches whether each role has peers among the endpoints there are, which may come from sources that change.
+type peers struct {
+	log   *slog.Logger
+	amiss string // as it was logged last; "" for nothing
+}
+
+// check logs when a role has no peers, and when it has got some.
+func (p *peers) check(all []fleet.Endpoint) {
 	amiss := ""
 	if err := fleet.CheckRoles(all); err != nil {
 		amiss = err.Error()
 	}
 	switch {
-	case amiss == r.lonely:
+	case amiss == p.amiss:
 	case amiss != "":
-		r.log.Warn("a role has no peers: nothing is split until it has", "why", amiss)
+		p.log.Warn("a role has no peers: nothing is split until it has", "why", amiss)
 	default:
-		r.log.Info("every role has peers again", "endpoints", len(all))
+		p.log.Info("every role has peers again", "endpoints", len(all))
 	}
-	r.lonely = amiss
+	p.amiss = amiss
 }
 
 // readsContent reports whether some policy that is obeyed goes by what prompts consist of.

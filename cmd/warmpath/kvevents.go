@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"github.com/warmpath/warmpath/internal/config"
@@ -14,12 +15,12 @@ import (
 )
 
 // newEvents makes what follows the engines' KV events, with the tokenizer that the configuration names.
-func (r *router) newEvents(cfg *config.Config) (*kvevents.Follower, error) {
+func newEvents(cfg *config.Config, client *http.Client, observe func(route.Event), log *slog.Logger) (*kvevents.Follower, error) {
 	with, err := tokenizerOf(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return kvevents.New(cfg.KVEvents, with, &http.Client{Transport: r.transport}, func(ev route.Event) { r.fleet.Observe(ev) }, r.log), nil
+	return kvevents.New(cfg.KVEvents, with, client, observe, log), nil
 }
 
 // tokenizerOf reads the tokenizer of the engines' models; nil when none is named.

@@ -1,5 +1,8 @@
-// Command warmpath is a router for self-hosted LLM engines. Flags, files and the environment are read here and nowhere
-// else; everything below is handed what it needs.
+// Command warmpath is a router for self-hosted LLM engines. It owns flags, help, exit codes, the environment, and the wiring of the packages
+// below: everything else is handed what it needs. Commands that show figures leave measuring and drawing to internal/. It never decides where
+// a request goes, and nothing imports it.
+//
+// main and root are the top, then comes a file for each command, then router with the parts of a running router; env is the bottom.
 package main
 
 import (
@@ -15,13 +18,6 @@ import (
 	"github.com/warmpath/warmpath/internal/terminal"
 )
 
-// The exit codes.
-const (
-	exitOK      = 0
-	exitRuntime = 1 // it ran and failed
-	exitUsage   = 2 // it never ran: wrong flags, a configuration with faults, a port that is taken
-)
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() {
@@ -29,26 +25,6 @@ func main() {
 		stop() // a second signal ends the process at once
 	}()
 	os.Exit(Main(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
-}
-
-// env is the world around a command.
-type env struct {
-	vars           []string // "NAME=value"
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	terminal       bool // stdout is one
-	version        build
-}
-
-// lookup finds an environment variable; an empty one counts as not set. The last of several wins.
-func (e env) lookup(name string) (string, bool) {
-	value := ""
-	for _, v := range e.vars {
-		if n, text, _ := strings.Cut(v, "="); n == name {
-			value = text
-		}
-	}
-	return value, value != ""
 }
 
 // Main runs one command and returns the exit code. It is the whole program, so that tests can run it.
@@ -74,21 +50,4 @@ func report(err error, stderr io.Writer) int {
 		return exitUsage
 	}
 	return exitRuntime
-}
-
-// startError is a failure before anything ran. Every other error of a command is a failure at run time.
-type startError struct{ err error }
-
-// Error is that of the cause.
-func (e *startError) Error() string { return e.err.Error() }
-
-// Unwrap returns the cause.
-func (e *startError) Unwrap() error { return e.err }
-
-// usageError marks err as the caller's to mend: nothing has run yet. nil stays nil.
-func usageError(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &startError{err}
 }

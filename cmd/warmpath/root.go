@@ -1,13 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	"github.com/warmpath/warmpath/internal/strictyaml"
 )
 
 // newRoot is the command tree. It is made anew for each run, so that no flag value survives.
@@ -37,39 +31,15 @@ sends each request where it will be answered soonest: usually to the engine that
 	return root
 }
 
-// unknownCommand names the nearest command.
-func unknownCommand(cmd *cobra.Command, got string) error {
-	var names []string
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
+// commands lists what the program can do, in the order of --help.
+func commands(e env) []*cobra.Command {
+	all := []*cobra.Command{
+		serveCommand(e), demoCommand(e), checkCommand(e), engineCommand(e), benchCommand(e), simulateCommand(e), versionCommand(e),
+	}
+	for _, c := range all {
+		if c.Args == nil {
+			c.Args = noArgs
 		}
 	}
-	return usageError(fmt.Errorf("unknown command %q%s", got, strictyaml.Suggest(got, names)))
-}
-
-// flagError names the nearest flag and says where help is, in the same line.
-func flagError(cmd *cobra.Command, err error) error {
-	if got, ok := strings.CutPrefix(err.Error(), "unknown flag: "); ok {
-		var flags []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, "--"+f.Name) })
-		err = fmt.Errorf("unknown flag %s%s", got, strictyaml.Suggest(got, flags))
-	}
-	return usageError(fmt.Errorf("%s; see %s --help", strings.TrimRight(err.Error(), "\n"), cmd.CommandPath()))
-}
-
-// noArgs refuses arguments in one line that says what to do.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return usageError(fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath()))
-}
-
-// onlyCommands is for one that has others below it: an argument is the name of one of those.
-func onlyCommands(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return unknownCommand(cmd, args[0])
+	return append(all, explainCommand(e))
 }

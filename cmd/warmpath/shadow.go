@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/live"
@@ -13,10 +14,12 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// newShadow makes the policies that are asked and not obeyed; nil when there are none.
-func newShadow(cfg *config.Config, log *slog.Logger) (*shadow.Shadow, error) {
+// shadows is the part of a router that asks policies without obeying them; nothing when there are none.
+type shadows struct{ *shadow.Shadow }
+
+func newShadows(cfg *config.Config, log *slog.Logger) (shadows, error) {
 	if len(cfg.Shadow.Policies) == 0 {
-		return nil, nil
+		return shadows{}, nil
 	}
 	c := shadow.Config{Budget: cfg.Shadow.Budget, Log: log}
 	c.Acting, c.Sessions = cfg.Policy.WithDefaults().Name, cfg.Sessions
@@ -24,11 +27,11 @@ func newShadow(cfg *config.Config, log *slog.Logger) (*shadow.Shadow, error) {
 	for _, p := range shadowPolicies(cfg) {
 		make, err := policy.New(p)
 		if err != nil {
-			return nil, err
+			return shadows{}, err
 		}
 		c.Policies = append(c.Policies, route.ShadowPolicy{Name: p.Name, New: make})
 	}
-	return shadow.New(c), nil
+	return shadows{shadow.New(c)}, nil
 }
 
 // shadowPolicies are their configurations: the options of the acting policy's section under another name.
@@ -42,28 +45,33 @@ func shadowPolicies(cfg *config.Config) []policy.Config {
 	return out
 }
 
-func (r *router) shadowListener() live.Listener {
-	if r.shadow == nil {
+// on reports whether there are any.
+func (s shadows) on() bool { return s.Shadow != nil }
+
+// listener hears the decisions.
+func (s shadows) listener() live.Listener {
+	if !s.on() {
 		return live.Listener{}
 	}
-	return r.shadow.Listener()
+	return s.Listener()
 }
 
-func (r *router) shadowHandler() http.Handler {
-	if r.shadow == nil {
+// handler answers GET /admin/shadow; nil when there is nothing to ask for.
+func (s shadows) handler() http.Handler {
+	if !s.on() {
 		return nil
 	}
-	return r.shadow
+	return s.Shadow
 }
 
-// runShadow judges decisions until ctx ends, then tells the log what was found.
-func (r *router) runShadow(ctx context.Context, m *metrics.Metrics) {
-	if r.shadow == nil {
+// run judges decisions until ctx ends, then tells the log what was found.
+func (s shadows) run(ctx context.Context, m *metrics.Metrics, wg *sync.WaitGroup, log *slog.Logger) {
+	if !s.on() {
 		return
 	}
-	m.WatchShadows(r.shadow)
-	r.wg.Go(func() {
-		r.shadow.Run(ctx)
-		r.shadow.Log(r.log)
+	m.WatchShadows(s.Shadow)
+	wg.Go(func() {
+		s.Run(ctx)
+		s.Log(log)
 	})
 }

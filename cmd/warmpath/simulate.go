@@ -24,36 +24,6 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// simulateOptions are the flags of simulate.
-type simulateOptions struct {
-	trace, format string
-	fit           string
-	generate      []string
-	policies      []string
-	endpoints     int
-	engine        string
-	cacheTokens   int
-	mixed         bool
-	prefill       int
-	decode        int
-	when          []string
-	threshold     int
-	transfer      simrig.Transfer
-	fleetFile     string
-	routers       int
-	staleness     string
-	ahead         time.Duration
-	load, speed   float64
-	seed          uint64
-	ids           string
-	repeat, half  int
-	maxDelay      time.Duration
-	slo           figures.Objective
-	jobs          int
-	json, report  string
-	svg, png      string
-}
-
 func simulateCommand(e env) *cobra.Command {
 	o := simulateOptions{
 		policies: []string{"round_robin", "least_tokens", "consistent_hash", "session", "least_ttft"}, endpoints: 8, engine: "reference",
@@ -175,17 +145,6 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 	return errors.Join(errs...)
 }
 
-// writable reports whether there is a place for the file that a flag names.
-func writable(flag, name string) error {
-	if name == "" || name == "-" {
-		return nil
-	}
-	if err := wholefile.Check(name); err != nil {
-		return fmt.Errorf("%s: %w", flag, err)
-	}
-	return nil
-}
-
 func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions) error {
 	if err := o.check(c.Flags().Changed); err != nil {
 		return usageError(err)
@@ -233,18 +192,6 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 		simreport.Tables(talk, runs)
 	}
 	return o.write(e, runs)
-}
-
-// shared says whether routers hear of each other, and how late.
-func (o *simulateOptions) shared() (bool, time.Duration, error) {
-	if o.staleness == "none" {
-		return false, 0, nil
-	}
-	d, err := time.ParseDuration(o.staleness)
-	if err != nil || d < 0 || d > time.Hour {
-		return false, 0, fmt.Errorf("want none or a time from 0s to 1h, got %q", o.staleness)
-	}
-	return true, d, nil
 }
 
 // read reads or draws the traffic that is to be replayed.

@@ -8,23 +8,20 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
-	"github.com/warmpath/warmpath/internal/kvevents"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/newconns"
 	"github.com/warmpath/warmpath/internal/probe"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
-	"github.com/warmpath/warmpath/internal/shadow"
-	"github.com/warmpath/warmpath/internal/trtserve"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 )
@@ -38,23 +35,18 @@ type router struct {
 	proxy     *proxy.Proxy
 	transport *proxy.Transport
 	prober    *probe.Prober
-	events    *kvevents.Follower
 	lmcache   *lmCache // nil with another connector
 	traffic   *http.Server
 	admin     *http.Server
 	workers   *http.Server // nil unless workers register at a listener of their own
 	log       *slog.Logger
 	meter     *metrics.Metrics
-	why       *why
-	recording recording
-	shadow    *shadow.Shadow   // nil when no other policy is asked
-	trt       *trtserve.Server // nil unless the router stands in for trtllm-serve disaggregated
+	watchers
+	peers peers
 
-	lonely     string     // what is amiss with the roles of the endpoints there are, as it was logged last; "" for nothing
 	publishing sync.Mutex // held while a snapshot of endpoints goes to fleet and prober, so that both see one order
 	cancel     context.CancelFunc
 	wg         sync.WaitGroup
-	untrace    func(context.Context) error
 	failed     chan error // a listener that ended by itself
 }
 
@@ -80,16 +72,18 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 	if err != nil {
 		return nil, usageError(err)
 	}
-	r := &router{log: log, why: why, failed: make(chan error, 3), transport: proxy.NewTransport(cfg.Timeouts.Connect)}
+	r := &router{log: log, peers: peers{log: log}, failed: make(chan error, 3), transport: proxy.NewTransport(cfg.Timeouts.Connect)}
 	o, err := open(cfg, log)
 	if err != nil {
 		return nil, usageError(err)
 	}
-	tracer, err := r.watchers(ctx, cfg, b, log)
+	client := &http.Client{Transport: r.transport}
+	r.watchers, err = newWatchers(ctx, cfg, b, client, func(ev route.Event) { r.fleet.Observe(ev) }, log)
 	if err != nil {
 		o.close()
 		return nil, usageError(err)
 	}
+	r.why = why
 	r.lmcache = o.lmcache
 	meter := metrics.New(metrics.Config{Version: b.Version, Commit: b.Revision})
 	r.meter = meter
@@ -98,14 +92,14 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 		Policy: newPolicy, PolicyName: cfg.Policy.WithDefaults().Name, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: why.on(),
 		Silent: cfg.Health.SilentFor(), EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
 		BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
-		Counting: r.shadow != nil && r.shadow.CountsBlocks(), Awaiting: r.shadow != nil, Disaggregation: disaggregation, Queue: cfg.Queue.Of(cfg.Policy),
-	})), time.Now, meter.Listener(), tally.Listener(), why.listener(), r.shadowListener(), r.recording.listener(), r.events.Listener(), r.trt.Listener(), live.Logger(log, cfg.Log.Requests))
+		Counting: r.shadows.on() && r.shadows.CountsBlocks(), Awaiting: r.shadows.on(), Disaggregation: disaggregation, Queue: cfg.Queue.Of(cfg.Policy),
+	})), time.Now, meter.Listener(), tally.Listener(), why.listener(), r.shadows.listener(), r.recording.listener(), r.events.Listener(), r.trt.Listener(), live.Logger(log, cfg.Log.Requests))
 	meter.Watch(r.fleet)
 	meter.WatchKVEvents(eventFigures{r.events})
 	r.lmcache.watch(meter)
-	r.prober = probe.New(cfg.Probe, &http.Client{Transport: r.transport}, r.fleet.Observe, log)
+	r.prober = probe.New(cfg.Probe, client, r.fleet.Observe, log)
 	r.proxy = proxy.New(proxy.Options{
-		Config: r.lmcache.extend(proxyConfig(cfg, tenants, connector)), Fleet: r.fleet, Transport: r.transport, Tracer: tracer, Log: log, Parser: parser,
+		Config: r.lmcache.extend(proxyConfig(cfg, tenants, connector)), Fleet: r.fleet, Transport: r.transport, Tracer: r.tracer, Log: log, Parser: parser,
 		Unreached: r.prober.Now, Decided: func(pool string, took time.Duration) { meter.ObserveDecision(pool, took); r.trt.Decided(took) }, Placed: r.events.Placed,
 	})
 
@@ -115,7 +109,7 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 	r.wg.Go(func() { r.proxy.Run(running) })
 	r.wg.Go(func() { r.events.Run(running) })
 	r.wg.Go(func() { r.lmcache.run(running) })
-	r.watch(running, meter)
+	r.watch(running, meter, &r.wg, log)
 	discovery.Static("static", o.static, r.publish)
 	for _, s := range o.sources {
 		r.wg.Go(func() { s.Run(running, r.publish) })
@@ -127,45 +121,6 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 		r.serveAdmin(cfg, o.admins, b, meter.Handler(), tally)
 	}
 	return r, nil
-}
-
-// bounded adds the bounds on what failed requests can do to a fleet.
-func bounded(cfg *config.Config, c route.Config) route.Config {
-	c.EjectShare, c.PanicShare = cfg.Health.Shares()
-	c.RetryShare, c.RetryFloor = cfg.Limits.RetryBudget()
-	return c
-}
-
-// tenantsOf is how the door tells tenants apart; nil when there is one.
-func tenantsOf(cfg *config.Config) (*proxy.Tenants, error) {
-	t := cfg.Tenants
-	if t.Header == "" && len(t.APIKeys) == 0 {
-		return nil, nil
-	}
-	salt, err := t.Salt()
-	return &proxy.Tenants{Header: t.Header, Keys: t.Sums(), Required: t.Required, Forward: t.ForwardKeys, SaltKey: salt}, err
-}
-
-// tokenOf is how clients bring back which endpoint served them; nil when they cannot. Its secret has been read once already.
-func tokenOf(cfg *config.Config) *proxy.EndpointToken {
-	secret, err := cfg.EndpointToken.Secret()
-	if cfg.EndpointToken.Header == "" || err != nil {
-		return nil
-	}
-	return proxy.NewEndpointToken(cfg.EndpointToken.Header, secret)
-}
-
-func proxyConfig(cfg *config.Config, tenants *proxy.Tenants, connector engine.Connector) proxy.Config {
-	retries := cfg.Limits.Retries
-	if retries == 0 {
-		retries = -1 // none, as written; the zero of proxy.Config means its default
-	}
-	return proxy.Config{
-		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers, Names: namesOf(cfg), Paths: pathsOf(cfg), Tenants: tenants, Belief: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
-		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
-		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody,
-		Connector: connector, NoFallback: !cfg.Disaggregation.Fallback, Bidirectional: cfg.Disaggregation.Bidirectional, TRTLLM: trtllmOptions(cfg), Numbers: proxy.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),
-	}
 }
 
 // publish hands a snapshot of one source to the fleet, and what the fleet then holds to the prober.
@@ -190,94 +145,18 @@ func (r *router) publish(d route.Declared) {
 		}
 		seen[at] = s.Endpoint.Name
 	}
-	r.checkRoles(all)
+	r.peers.check(all)
 	r.events.Set(all) // before the first probe can say where a new endpoint publishes: what is said of one that is not there is forgotten
 	r.prober.Set(all)
 }
 
-// opened is what a router takes hold of before it runs: ports, and files and names that declare endpoints.
-type opened struct {
-	traffic, admins net.Listener
-	workers         net.Listener // where workers register; nil unless they have a listener of their own
-	lmcache         *lmCache
-	sources         []discovery.Runner
-	static          []fleet.Endpoint
-}
-
-// open takes hold of all of it, or of nothing.
-func open(cfg *config.Config, log *slog.Logger) (o opened, err error) {
-	if o.traffic, o.admins, err = listen(cfg); err != nil {
-		return o, err
+// handler is who answers on the traffic listener.
+func (r *router) handler() http.Handler {
+	if r.trt == nil {
+		return r.proxy
 	}
-	if c := &cfg.TRTLLM.Cluster; c.Listen != "" && c.Storage() {
-		if o.workers, err = net.Listen("tcp", c.Listen); err != nil {
-			o.close()
-			return o, fmt.Errorf("cannot listen for workers: %w", err)
-		}
-	}
-	if o.lmcache, err = newLMCache(cfg, log); err == nil {
-		o.sources, o.static, err = openSources(cfg, log)
-	}
-	if err != nil {
-		o.close()
-	}
-	return o, err
-}
-
-func (o *opened) close() {
-	o.lmcache.close()
-	closeAll(o.traffic, o.admins, o.workers)
-}
-
-// openSources reads what the configuration declares: the static endpoints, and the sources that follow the world.
-func openSources(cfg *config.Config, log *slog.Logger) (sources []discovery.Runner, static []fleet.Endpoint, err error) {
-	var keys discovery.Keys
-	if static, err = discovery.Endpoints(cfg.Endpoints, keys); err != nil {
-		return nil, nil, err
-	}
-	if cfg.Discovery.File != "" {
-		f, err := discovery.NewFile(cfg.Discovery.File, keys, log)
-		if err != nil {
-			return nil, nil, err
-		}
-		sources = append(sources, f)
-	}
-	for _, c := range cfg.Discovery.DNS {
-		d, err := discovery.NewDNS(c, net.DefaultResolver, keys, log)
-		if err != nil {
-			return nil, nil, err
-		}
-		sources = append(sources, d)
-	}
-	return sources, static, nil
-}
-
-// listen takes both ports, so that a taken one is told before anything runs.
-func listen(cfg *config.Config) (traffic, admins net.Listener, err error) {
-	if traffic, err = net.Listen("tcp", cfg.Listen); err != nil {
-		return nil, nil, fmt.Errorf("cannot listen for traffic: %w", err)
-	}
-	if cfg.Admin.Listen == "" {
-		return traffic, nil, nil
-	}
-	if err = admin.CheckListen(cfg.Admin.Listen, cfg.Admin.Token); err == nil {
-		if admins, err = net.Listen("tcp", cfg.Admin.Listen); err != nil {
-			err = fmt.Errorf("cannot listen for admin: %w", err)
-		}
-	}
-	if err != nil {
-		closeAll(traffic)
-		return nil, nil, err
-	}
-	return traffic, admins, nil
-}
-
-func closeAll(listeners ...net.Listener) {
-	for _, l := range listeners {
-		if l != nil {
-			_ = l.Close()
-		}
-	}
+	r.trt.Watch(r.fleet, r.proxy)
+	return r.trt
 }
 
 func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
@@ -303,12 +182,29 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 	r.serve("traffic", serve)
 }
 
+// serveWorkers serves the storage at which workers register on a listener of its own, if it has one, with TLS where they are told https.
+func (r *router) serveWorkers(cfg *config.Config, l net.Listener) {
+	if l == nil {
+		return
+	}
+	r.workers = &http.Server{
+		Handler: r.trt.Registry(), ReadHeaderTimeout: cfg.Timeouts.ReadHeader, ReadTimeout: cfg.Timeouts.ReadHeader + cfg.Timeouts.ReadBody,
+		IdleTimeout: cfg.Timeouts.KeepAlive, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+	}
+	serve := func() error { return r.workers.Serve(l) }
+	if cfg.TLS.Cert != "" && strings.HasPrefix(cfg.TRTLLM.Cluster.URI, "https://") {
+		serve = func() error { return r.workers.ServeTLS(l, cfg.TLS.Cert, cfg.TLS.Key) }
+	}
+	r.log.Info("workers register here", "address", l.Addr().String())
+	r.serve("workers", serve)
+}
+
 func (r *router) serveAdmin(cfg *config.Config, l net.Listener, b build, metrics http.Handler, tally *admin.Tally) {
 	declared := discovery.NewAdmin("admin", r.publish, r.taken)
 	handler := admin.New(admin.Config{
 		Fleet: r.fleet, Version: b.Version, Token: cfg.Admin.Token, Endpoints: declared, Source: "admin", Parse: parseDeclaration,
 		Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared,
-		Metrics: metrics, Settings: func() any { return cfg.Settings() }, Tally: tally, Log: r.log, Decisions: r.why.handler(), Shadow: r.shadowHandler(),
+		Metrics: metrics, Settings: func() any { return cfg.Settings() }, Tally: tally, Log: r.log, Decisions: r.why.handler(), Shadow: r.shadows.handler(),
 	})
 	r.admin = &http.Server{
 		Handler: handler, ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive,

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/warmpath/warmpath/internal/migrate"
+	"github.com/warmpath/warmpath/internal/wholefile"
 )
 
 // traceFile is a trace being read, unpacked if need be.
@@ -55,4 +58,25 @@ func openTrace(e env, path string) (*traceFile, error) {
 	}
 	t.Reader = packed
 	return t, nil
+}
+
+// readSome reads a file, as far as it is not too large; migrate judges it.
+func readSome(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, migrate.MaxBytes+1))
+}
+
+// writable reports whether there is a place for the file that a flag names.
+func writable(flag, name string) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	if err := wholefile.Check(name); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
 }

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/route"
+)
+
+// bounded adds the bounds on what failed requests can do to a fleet.
+func bounded(cfg *config.Config, c route.Config) route.Config {
+	c.EjectShare, c.PanicShare = cfg.Health.Shares()
+	c.RetryShare, c.RetryFloor = cfg.Limits.RetryBudget()
+	return c
+}
+
+// tenantsOf is how the door tells tenants apart; nil when there is one.
+func tenantsOf(cfg *config.Config) (*proxy.Tenants, error) {
+	t := cfg.Tenants
+	if t.Header == "" && len(t.APIKeys) == 0 {
+		return nil, nil
+	}
+	salt, err := t.Salt()
+	return &proxy.Tenants{Header: t.Header, Keys: t.Sums(), Required: t.Required, Forward: t.ForwardKeys, SaltKey: salt}, err
+}
+
+// tokenOf is how clients bring back which endpoint served them; nil when they cannot. Its secret has been read once already.
+func tokenOf(cfg *config.Config) *proxy.EndpointToken {
+	secret, err := cfg.EndpointToken.Secret()
+	if cfg.EndpointToken.Header == "" || err != nil {
+		return nil
+	}
+	return proxy.NewEndpointToken(cfg.EndpointToken.Header, secret)
+}
+
+func proxyConfig(cfg *config.Config, tenants *proxy.Tenants, connector engine.Connector) proxy.Config {
+	retries := cfg.Limits.Retries
+	if retries == 0 {
+		retries = -1 // none, as written; the zero of proxy.Config means its default
+	}
+	return proxy.Config{
+		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers, Names: namesOf(cfg), Paths: pathsOf(cfg), Tenants: tenants, Belief: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
+		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
+		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody,
+		Connector: connector, NoFallback: !cfg.Disaggregation.Fallback, Bidirectional: cfg.Disaggregation.Bidirectional, TRTLLM: trtllmOptions(cfg), Numbers: proxy.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),
+	}
+}

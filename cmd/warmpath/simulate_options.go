@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/warmpath/warmpath/sim/figures"
+	simrig "github.com/warmpath/warmpath/sim/rig"
+)
+
+// simulateOptions are the flags of simulate.
+type simulateOptions struct {
+	trace, format string
+	fit           string
+	generate      []string
+	policies      []string
+	endpoints     int
+	engine        string
+	cacheTokens   int
+	mixed         bool
+	prefill       int
+	decode        int
+	when          []string
+	threshold     int
+	transfer      simrig.Transfer
+	fleetFile     string
+	routers       int
+	staleness     string
+	ahead         time.Duration
+	load, speed   float64
+	seed          uint64
+	ids           string
+	repeat, half  int
+	maxDelay      time.Duration
+	slo           figures.Objective
+	jobs          int
+	json, report  string
+	svg, png      string
+}
+
+// shared says whether routers hear of each other, and how late.
+func (o *simulateOptions) shared() (bool, time.Duration, error) {
+	if o.staleness == "none" {
+		return false, 0, nil
+	}
+	d, err := time.ParseDuration(o.staleness)
+	if err != nil || d < 0 || d > time.Hour {
+		return false, 0, fmt.Errorf("want none or a time from 0s to 1h, got %q", o.staleness)
+	}
+	return true, d, nil
+}
