@@ -40,7 +40,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return usageError(fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath()))
 }
 
-// onlyCommands is for one that has others below it: an argument is the name of one of those.
+// onlyCommands refuses arguments of a command that has commands below it: an argument would be the name of one.
 func onlyCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// newDisaggregation is how pools with roles are served, and by which protocol; a nil one goes by the kind of engine.
+// newDisaggregation makes the rules for splitting requests and the connector; a nil connector means that of each kind of engine.
 func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector engine.Connector, err error) {
 	c, stack := cfg.Disaggregation.Effective()
 	d = route.Disaggregation{When: route.When(c.When), Threshold: c.Threshold, NoFallback: !c.Fallback}
@@ -34,7 +34,7 @@ func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector en
 // peers watches whether each role has peers among the endpoints there are, which may come from sources that change.
 type peers struct {
 	log   *slog.Logger
-	amiss string // as it was logged last; "" for nothing
+	amiss string // what was logged last; "" for nothing
 }
 
 // check logs when a role has no peers, and when it has got some.
@@ -53,7 +53,7 @@ func (p *peers) check(all []fleet.Endpoint) {
 	p.amiss = amiss
 }
 
-// readsContent reports whether some policy that is obeyed goes by what prompts consist of.
+// readsContent reports whether a policy that decides reads prompts.
 func readsContent(cfg *config.Config) bool {
 	c, _ := cfg.Disaggregation.Effective()
 	return policy.ReadsContent(cfg.Policy) || policy.ReadsContent(cfg.PolicyNamed(c.PrefillPolicy)) || policy.ReadsContent(cfg.PolicyNamed(c.DecodePolicy))

@@ -39,7 +39,7 @@ func tokenizerOf(cfg *config.Config) (kvevents.Tokenizer, error) {
 	return t, nil
 }
 
-// withoutChats is a tokenizer whose chat template is not what the engine goes by.
+// withoutChats is a tokenizer for engines that do not use its chat template.
 type withoutChats struct{ *tokenizer.Tokenizer }
 
 // Request gives the tokens of completions, and of chats that have them in their body.

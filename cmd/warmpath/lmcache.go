@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// lmCache is what the connector lmcache needs beside HTTP. A nil one is of another connector.
+// lmCache is what the connector lmcache needs besides HTTP; nil with another connector.
 type lmCache struct {
 	registry *lmcache.Registry
 	socket   *lmcache.Socket // nil when prefillers are not waited for

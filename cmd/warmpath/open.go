@@ -68,7 +68,7 @@ func openSources(cfg *config.Config, log *slog.Logger) (sources []discovery.Runn
 	return sources, static, nil
 }
 
-// listen takes both ports, so that a taken one is told before anything runs.
+// listen opens both ports, so that a port in use is an error before anything runs.
 func listen(cfg *config.Config) (traffic, admins net.Listener, err error) {
 	if traffic, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return nil, nil, fmt.Errorf("cannot listen for traffic: %w", err)

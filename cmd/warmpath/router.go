@@ -257,7 +257,7 @@ func (r *router) waitReady(ctx context.Context, atMost time.Duration) {
 // stop drains: no new requests, what runs goes on until ctx ends, then it is cut.
 func (r *router) stop(ctx context.Context) error {
 	r.proxy.Drain()
-	// The port stays open while requests run, so that load balancers see /readyz fail and newcomers are told to go elsewhere.
+	// The port stays open while requests run, so that load balancers see /readyz fail and new requests are refused with an answer.
 	var err error
 	for r.proxy.Open() > 0 && ctx.Err() == nil {
 		select {

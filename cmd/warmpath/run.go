@@ -63,8 +63,8 @@ func serve(ctx context.Context, e env, cfg *config.Config) error {
 	return err
 }
 
-// passOverHangups keeps SIGHUP, by which other servers are told to read their files again, from ending this one with all that it serves. That of a
-// terminal which goes away does end it. The function undoes it.
+// passOverHangups ignores SIGHUP, which makes other servers read their files again; undo ends that. It is not called in a terminal, where
+// SIGHUP means that the terminal is closed.
 func passOverHangups(log *slog.Logger) (undo func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)

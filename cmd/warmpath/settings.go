@@ -196,8 +196,8 @@ func (s *settings) declared() (declared []string, from string, err error) {
 // processVariable is where trtllm-serve disaggregated finds the number of its process (disagg_utils.py).
 const processVariable = "TRTLLM_DISAGG_WORKER_PROCESS_ID"
 
-// loadTRTLLM makes the configuration of the YAML of trtllm-serve disaggregated. What that would refuse is refused, with file and line; what
-// it knows and warmpath has not is returned, to be told.
+// loadTRTLLM makes the configuration of the YAML of trtllm-serve disaggregated. What trtllm-serve would refuse is an error with file
+// and line. Settings that warmpath does not have are returned.
 func loadTRTLLM(e env, path string, overrides []config.Override) (config.Config, []migrate.Missing, error) {
 	data, err := readSome(path)
 	if err != nil {

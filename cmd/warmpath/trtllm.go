@@ -18,7 +18,7 @@ func trtllmOptions(cfg *config.Config) engine.TRTLLMOptions {
 	return o
 }
 
-// newTRTServe is what trtllm-serve disaggregated serves beside its API; nil when it is not wanted.
+// newTRTServe makes the server of what trtllm-serve disaggregated has besides its API; nil when no setting asks for it.
 func newTRTServe(cfg *config.Config, b build, client *http.Client, log *slog.Logger) (*trtserve.Server, error) {
 	t := &cfg.TRTLLM
 	if !t.Paths && t.Cluster.URI == "" {

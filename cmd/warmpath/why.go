@@ -13,7 +13,7 @@ import (
 	"github.com/warmpath/warmpath/internal/metrics"
 )
 
-// why is the part of a router that can explain its decisions; its ring is nil when nobody could look at them.
+// why is the part of a router that explains decisions. ring is nil when neither the admin listener nor a file shows them.
 type why struct {
 	ring  *explain.Ring
 	lines *explain.Lines // nil when there is no file

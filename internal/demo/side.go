@@ -33,7 +33,7 @@ type Options struct {
 // Fleet is what a router is started in front of.
 type Fleet struct {
 	Policy    string
-	Connector string // by which KV cache is handed over, "" where nobody does
+	Connector string // protocol that hands KV cache over, "" for none
 	Endpoints []Endpoint
 }
 
@@ -106,7 +106,7 @@ func (s *side) close() {
 	}
 }
 
-// endpoints are so many, named one after the other.
+// endpoints makes n endpoints with numbered names.
 func endpoints(name, role string, n int) (out []Endpoint) {
 	for i := range n {
 		out = append(out, Endpoint{Name: fmt.Sprintf("%s-%d", name, i+1), Role: role})

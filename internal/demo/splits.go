@@ -128,7 +128,7 @@ func splitCounts(exposition []byte) map[string]int {
 	return counts
 }
 
-// shares says in words how many were split, and why.
+// shares is a sentence on how many requests were split, and why.
 func (v *splits) shares() string {
 	split, whole := 0, 0
 	var words []string
@@ -147,8 +147,8 @@ func (v *splits) shares() string {
 	return fmt.Sprintf("%d split, %d not (%s)", split, whole, strings.Join(words, ", "))
 }
 
-// told is one decision in a line.
-func (v *splits) told(d *explain.Decision) string {
+// decisionLine is one decision in a line.
+func (v *splits) decisionLine(d *explain.Decision) string {
 	where := d.Endpoint
 	if by := v.parts[d.Request]; by != "" && d.Leg == fleet.LegDecode.String() {
 		where = by + " -> " + where
@@ -166,7 +166,7 @@ func (v *splits) table(sides []*side) string {
 	b.WriteString(latencies(sides) + "\n" + v.shares() + "\n")
 	for i := range shownSplits {
 		if i < len(v.latest) {
-			b.WriteString(v.told(&v.latest[i]))
+			b.WriteString(v.decisionLine(&v.latest[i]))
 		}
 		b.WriteByte('\n')
 	}
@@ -182,7 +182,7 @@ func (v *splits) line(sides []*side) string {
 	}
 	text := strings.Join(parts, "  |  ") + "\n      " + v.shares()
 	if n := len(v.latest); n > 0 {
-		text += "\n      latest: " + v.told(&v.latest[n-1])
+		text += "\n      latest: " + v.decisionLine(&v.latest[n-1])
 	}
 	return text
 }

@@ -48,7 +48,7 @@ func (d *Decision) Show(w io.Writer) {
 	}
 }
 
-// costs is the table of what each candidate was thought to cost. Terms that are nothing everywhere are left out.
+// costs is the table of each candidate's predicted cost. Terms that are 0 everywhere are left out.
 func (d *Decision) costs() string {
 	terms := []struct {
 		name string
@@ -96,7 +96,7 @@ func (d *Decision) costs() string {
 	return t.String()
 }
 
-// wrap breaks a text into lines of at most so many bytes, where words end.
+// wrap breaks a text at spaces into lines of at most width bytes.
 func wrap(s string, width int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(s) {

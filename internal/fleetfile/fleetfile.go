@@ -34,9 +34,9 @@ type entry struct {
 	CacheTokens *int           `yaml:"cache_tokens"`
 	BlockTokens *int           `yaml:"block_tokens"`
 	QueueLimit  *int           `yaml:"queue_limit"`
-	HostCache   *int           `yaml:"host_cache_tokens"` // what is pushed out of the cache stays in host memory, so many tokens of it
-	HostRate    *float64       `yaml:"host_rate"`         // tokens a second that come back from there
-	Slower      *float64       `yaml:"slower"`            // so many times
+	HostCache   *int           `yaml:"host_cache_tokens"` // tokens that host memory keeps of what the cache evicts
+	HostRate    *float64       `yaml:"host_rate"`         // tokens a second that are read back from there
+	Slower      *float64       `yaml:"slower"`            // factor
 	Start       time.Duration  `yaml:"start"`             // when it joins
 	Failures    []outage       `yaml:"failures"`
 }
@@ -111,7 +111,7 @@ func Read(name string, data []byte) (simrig.Fleet, error) {
 
 // alone reports the faults of an engine that are not about the others.
 func alone(e simrig.Endpoint) error {
-	first := simrig.Endpoint{Name: "first", Engine: simrig.Presets()[0].Engine} // somebody has to be there at the start
+	first := simrig.Endpoint{Name: "first", Engine: simrig.Presets()[0].Engine} // a fleet needs one at the start
 	if e.Name == first.Name {
 		first.Name = "another"
 	}

@@ -142,7 +142,7 @@ func (t *Target) converse(ctx, hard context.Context, c *trace.Conversation, obse
 		out, answer, echoed := t.turn(hard, messages, turn.Answer, session, !c.Whole(i, t.Whole))
 		out.First = i == 0
 		if hard.Err() != nil {
-			return // cut off by the end of the run, nobody's failure
+			return // the end of the run cut it off, which is no failure
 		}
 		observe(out)
 		if out.Err != nil {

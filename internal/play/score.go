@@ -23,11 +23,11 @@ type Score struct {
 	work      map[string]int64 // tokens computed, by endpoint
 	turns     map[string]int   // turns, by endpoint
 	first     map[string]int   // first turns, by endpoint
-	endpoints []string         // in order of first appearance, or as told
+	endpoints []string         // in order of first appearance, after those that are known
 	lastError string
 }
 
-// maxEndpoints bounds the endpoints told apart: a header under a stranger's control names them.
+// maxEndpoints bounds how many endpoints are distinguished: their names come from a header that a stranger controls.
 const maxEndpoints = 1000
 
 // NewScore returns an empty score. endpoints are those that are known to be there; others are added as answers name them.

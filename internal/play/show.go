@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/internal/terminal"
 )
 
-// Watch shows how far a run of so many turns is, until done: in a line that is drawn over where w is a live terminal.
+// Watch shows the progress of a run with that many turns until done: in one line that is drawn over where w is a live terminal.
 func (s *Score) Watch(w io.Writer, live bool, turns int, done <-chan struct{}) {
 	every := 5 * time.Second
 	if live {
@@ -39,7 +39,7 @@ func (s *Score) Watch(w io.Writer, live bool, turns int, done <-chan struct{}) {
 	}
 }
 
-// Show prints a score for people, of a run of so many turns.
+// Show prints the score of a run with that many turns, for people.
 func (v *Summary) Show(w io.Writer, turns int, took time.Duration) {
 	fmt.Fprintf(w, "%d of %d turns in %s, %d failed\n", v.Requests, turns, took.Round(100*time.Millisecond), v.Failed)
 	if v.LastError != "" {

@@ -59,8 +59,8 @@ func Open(c Config, cells []Cell) (*Grid, error) {
 	return g, nil
 }
 
-// Run does what is to be done, so many runs at a time, and says how far it is where w is a live terminal
-// and elsewhere now and then.
+// Run measures the runs that are not kept yet, Jobs at a time, and reports progress on w: in one line that is drawn over where w is a live
+// terminal, else in a line now and then.
 func (g *Grid) Run(ctx context.Context, w io.Writer, live bool) error {
 	var todo []*run
 	for _, r := range g.runs {
@@ -108,7 +108,7 @@ feed:
 	}
 }
 
-// WriteSummary prints a compact table for who tunes a policy.
+// WriteSummary prints a compact table, made for tuning a policy.
 func (g *Grid) WriteSummary(w io.Writer) { printSummary(w, judge(g.cells, g.runs)) }
 
 // WritePage writes the page and its plots.

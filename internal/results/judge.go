@@ -59,7 +59,7 @@ type judged struct {
 	cell     Cell
 	policies []*measured // lowest p90 first
 	ours     *measured   // nil when it was not measured
-	best     *measured   // of the others, the oracle not counted; nil when there are none
+	best     *measured   // of the others without the oracle; nil when there are none
 	ratio    interval    // of our p90 to that of best
 	verdict  verdict
 

@@ -104,7 +104,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// pageVerdicts says what is asked of the default policy and whether it is so.
+// pageVerdicts writes the table of aims for the default policy, and which of them are met.
 func pageVerdicts(b *bytes.Buffer, cells []*judged) {
 	all := scoreOf(cells)
 	if all.cells == 0 {
@@ -169,7 +169,7 @@ func pageBehind(b *bytes.Buffer, cells []*judged) {
 	}
 }
 
-// pageEquals lists the cells where who has a simple policy need not change.
+// pageEquals lists the cells where a simple policy is as good as the default.
 func pageEquals(b *bytes.Buffer, cells []*judged) {
 	fmt.Fprintf(b, "\n## Where a simple policy is as good\n\n")
 	var out bytes.Buffer

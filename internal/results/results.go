@@ -24,7 +24,7 @@ type Config struct {
 	Policies []string // to measure
 	Half     int      // 1 or 2: one half of the conversations; 0 all
 	Seeds    int      // runs of each cell, with seeds from 1
-	Repeat   int      // so many times each session of agents, as different conversations
+	Repeat   int      // how often each session of agents is played, as different conversations
 	MaxDelay time.Duration
 	Kind     string // of engine, as the page names it
 	Engine   engine.Config
@@ -35,7 +35,7 @@ type Config struct {
 	Out      string   // page to write
 }
 
-// What Trust takes beside names of policies.
+// Words that Trust takes besides names of policies.
 const (
 	TrustAll    = "all"
 	TrustOthers = "others"

@@ -36,7 +36,7 @@ two tokens, brackets are 95 %% intervals over the seeds.
 	return b.Bytes()
 }
 
-// splitAsked says what is asked of a way, beside those before it, and whether it is so.
+// splitAsked writes the table of aims for a way, compared with the ways before it, and which of them are met.
 func splitAsked(b *bytes.Buffer, cells []*splitJudged, way int) {
 	fmt.Fprintf(b, "\n## What is asked, of %s\n\n| | wanted | so in | |\n|---|---|---|---|\n", splitWays()[way])
 	row := func(what, wanted string, of []*splitJudged, enough func(n, of int) bool, so func(j *splitJudged) bool) {

@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/sim/figures"
 )
 
-// printSummary is the compact table for who tunes a policy: how the default stands in each cell.
+// printSummary prints how the default policy compares in each cell.
 func printSummary(w io.Writer, cells []*judged) {
 	t := terminal.NewTable(terminal.Wide, "cell", "p90 ms", "best other", "ms", "ratio", "interval", "", "hit %", "best hit", "%", "first CV", "home %", "util", "oracle ms")
 	t.Right(2, 4, 5, 6, 8, 10, 11, 12, 13, 14)

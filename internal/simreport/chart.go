@@ -31,7 +31,7 @@ func dash(i int) (border, strokes string) {
 	}
 }
 
-// short is a name that fits beside a row, the middle left out.
+// short cuts the middle out of a name that is longer than most.
 func short(name string, most int) string {
 	r := []rune(name)
 	if len(r) <= most {

@@ -10,7 +10,7 @@ import (
 // buckets are the parts that a run's time is cut into.
 const buckets = 80
 
-// horizon is when nearly all turns of every run have been sent: sessions that go on for a day would squeeze the rest.
+// horizon is when nearly all turns of every run have been sent: sessions that last a day would squeeze the rest.
 func horizon(runs []*simrun.Run) time.Duration {
 	var until time.Duration = 1
 	for _, s := range runs {

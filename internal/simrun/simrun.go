@@ -59,8 +59,7 @@ func (s *Run) Do(ctx context.Context) error {
 	return nil
 }
 
-// All runs all replays, so many at a time, and shows how far they are where w is a live terminal. The first
-// error ends the others.
+// All does all runs, jobs at a time, and shows progress where w is a live terminal. The first error ends the others.
 func All(ctx context.Context, w io.Writer, live bool, runs []*Run, jobs int) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -120,8 +119,7 @@ func showProgress(w io.Writer, runs []*Run, done <-chan struct{}) {
 	}
 }
 
-// MeasureRouters finds out how much memory each run's routers hold, by letting go of them one after the other. No run can be replayed
-// again after that.
+// MeasureRouters measures the memory that each run's routers hold, by dropping them one after the other. A run cannot be replayed after that.
 func MeasureRouters(runs []*Run) {
 	before := liveHeap()
 	for _, s := range runs {

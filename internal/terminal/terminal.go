@@ -18,7 +18,7 @@ func Is(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Holds reports whether a terminal shows so many columns and lines without wrapping or scrolling.
+// Holds reports whether a terminal has room for that many columns and lines.
 func Holds(f *os.File, columns, lines int) bool {
 	width, height, err := term.GetSize(int(f.Fd()))
 	return err == nil && width >= columns && height >= lines

@@ -20,10 +20,10 @@ const (
 	procsSpare = 0.5  // processors of the machine that nobody used. Where there are none, one more of ours computes little more
 	procsRest  = 8    // ticks of calm before there are fewer
 	procsFull  = 0.95 // of the processors in use: that is all that there is
-	procsLong  = 20   // ticks of that after which there are more whoever uses the rest
+	procsLong  = 20   // ticks at procsFull after which more are used even if other processes keep the machine busy
 	procsLook  = 240  // ticks after which Go is asked again how many there are: a container's limit may have changed
 
-	// From that many processors on two are used at least, so that a long piece of work, of the collector or of the admin page, delays nobody.
+	// With that many processors at least two are used, so that long work of the collector or of the admin page delays no request.
 	procsMany = 4
 )
 
@@ -95,7 +95,7 @@ type procs struct {
 	calm, full     int                    // looks in a row at which they were
 }
 
-// limit takes in how many there are.
+// limit takes in how many processors there are.
 func (p *procs) limit(most int) {
 	p.least, p.most = 1, most
 	if most >= procsMany {
@@ -104,7 +104,7 @@ func (p *procs) limit(most int) {
 	p.n = min(max(p.n, p.least), p.most)
 }
 
-// look takes in that so many seconds of processor time were used in the last so many seconds.
+// look takes in how many seconds of processor time were used in how many seconds.
 func (p *procs) look(used, seconds float64) {
 	of := used / (float64(p.n) * seconds)
 	if p.full++; of < procsFull {

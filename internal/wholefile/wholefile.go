@@ -1,5 +1,5 @@
-// Package wholefile writes files whole or not at all. It owns the way from bytes to a name: nobody ever reads half of a file, and a
-// failure leaves what was there before. It never makes folders and never keeps what is in memory.
+// Package wholefile writes files whole or not at all. It promises that no reader sees half of a file, and that a failure leaves the
+// file that was there before. It never makes folders.
 package wholefile
 
 import (
@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Write puts data in a file's place. It is written beside that place first.
+// Write replaces a file. The data is written to a temporary file in the same folder first.
 func Write(name string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
@@ -30,7 +30,7 @@ func Write(name string, data []byte) error {
 	return err
 }
 
-// Check reports whether there is a place for a file, before a long run ends in vain.
+// Check reports whether Write could work, before a long run ends in vain.
 func Check(name string) error {
 	if at, err := os.Stat(name); err == nil && at.IsDir() {
 		return fmt.Errorf("%s is a folder", name)
