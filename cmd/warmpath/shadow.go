@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/shadow"
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/shadow"
 )
 
 // newShadow makes the policies that are asked and not obeyed; nil when there are none.
@@ -20,13 +20,13 @@ func newShadow(cfg *config.Config, log *slog.Logger) (*shadow.Shadow, error) {
 	}
 	c := shadow.Config{Budget: cfg.Shadow.Budget, Log: log}
 	c.Acting, c.Sessions = cfg.Policy.WithDefaults().Name, cfg.Sessions
-	c.Estimator = func() route.Estimator { return policy.NewEstimator(cfg.Policy) }
+	c.Estimator = func() shadow.Estimator { return policy.NewEstimator(cfg.Policy) }
 	for _, p := range shadowPolicies(cfg) {
 		make, err := policy.New(p)
 		if err != nil {
 			return nil, err
 		}
-		c.Policies = append(c.Policies, route.ShadowPolicy{Name: p.Name, New: make})
+		c.Policies = append(c.Policies, shadow.Policy{Name: p.Name, New: make})
 	}
 	return shadow.New(c), nil
 }

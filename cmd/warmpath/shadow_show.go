@@ -12,7 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/warmpath/warmpath/internal/shadow"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/shadow"
 )
 
 // explainShadow prints what the shadows of a running router found.
@@ -44,7 +44,7 @@ func showShadow(w io.Writer, r *shadow.Report) {
 	fmt.Fprintln(w, here.Render())
 	fmt.Fprint(w, "\nHad each decided all along, by our own estimates (compare the rows with each other only):\n\n")
 	apart := shadowTable("policy", "turns", "TTFT mean", "p50", "p90", "p99", "cached", "at home")
-	row := func(name string, x *route.ShadowWorld) {
+	row := func(name string, x *shadow.World) {
 		apart.AppendRow(table.Row{
 			name, x.Turns, each(x.TTFTMs, x.Turns), millisOf(x.P50Ms), millisOf(x.P90Ms), millisOf(x.P99Ms),
 			share(x.CachedTokens, x.PromptTokens), share(x.Home, x.Later),
@@ -83,9 +83,9 @@ func shadowTable(head ...any) table.Writer {
 }
 
 // reasons are why a shadow's choices differ, the most frequent first in number, at most three.
-func reasons(s *route.ShadowTold) string {
+func reasons(s *shadow.ShadowTold) string {
 	var out []string
-	left := append([]route.ShadowReason{}, s.Why...)
+	left := append([]shadow.Reason{}, s.Why...)
 	for len(out) < 3 && len(left) > 0 {
 		most := 0
 		for i := range left {

@@ -1,4 +1,4 @@
-package route
+package shadow
 
 import (
 	"container/heap"

@@ -1,4 +1,4 @@
-package route
+package shadow
 
 import (
 	"time"
@@ -26,7 +26,7 @@ type world struct {
 	places  []place
 	ends    ends
 	ratio   float64 // tokens of a prompt by canonical byte, of late
-	told    ShadowWorld
+	told    World
 	spread  spreadOf
 	returns arrivals.Returns
 	clock   arrivals.Clock
@@ -49,6 +49,11 @@ const (
 	mostWorldBlocks   = 1 << 17 // of an endpoint
 	mostEnds          = 1 << 15 // outstanding prompts and answers; beyond that the next one is over at once
 	worldPerAnswer    = 20.0    // ms for a token of an answer where that has not been learnt
+	worldShare        = 0.95    // of a cache holds prompts; answers and half-filled blocks take the rest
+	worldTokens       = 500_000 // capacity of an endpoint that tells none
+	ratioBytes        = 512     // a prompt must have to tell of tokens by byte
+	ratioLeast        = 0.1     // tokens by byte; no text has fewer
+	ratioRate         = 0.1     // weight of a prompt in the mean of tokens by byte
 )
 
 func newWorld(c session.Config) *world {
@@ -65,7 +70,7 @@ func (w *world) knows(g *Sighting) bool {
 }
 
 // follow lets the policy of this world choose, nil for as it was chosen in fact, and moves the world on.
-func (w *world) follow(s *Shadows, g *Sighting, p pick.Policy) {
+func (w *world) follow(s *Set, g *Sighting, p pick.Policy) {
 	w.advance(g.view.Now)
 	v := &s.view
 	s.show(v, g)
@@ -144,7 +149,7 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 // expect fills in what an endpoint has to do in this world.
 func (at *place) expect(v *pick.View, c *pick.Candidate) {
 	c.Load = at.load
-	c.WaitMs = max(0, ms(at.until.Sub(v.Now)))
+	c.WaitMs = max(0, arrivals.Ms(at.until.Sub(v.Now)))
 	if n := c.Slots; n > 0 && at.load.Requests >= n {
 		hold := float64(float64(v.OutputTokens) * perAnswer(c))
 		c.WaitMs = max(c.WaitMs, float64(hold*float64(at.load.Requests-n+1))/float64(n))
@@ -239,8 +244,12 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 
 // bound sets how many blocks an endpoint holds at most.
 func (w *world) bound(v *pick.View, g *Sighting, c *pick.Candidate, at *place) {
-	if g.content.Bytes >= leastRatioBytes {
-		w.ratio = toward(w.ratio, min(max(float64(v.PromptTokens)/float64(g.content.Bytes), leastTokensPerByte), 2))
+	if g.content.Bytes >= ratioBytes {
+		sample := min(max(float64(v.PromptTokens)/float64(g.content.Bytes), ratioLeast), 2)
+		if w.ratio == 0 {
+			w.ratio = sample
+		}
+		w.ratio += float64(ratioRate * (sample - w.ratio))
 	}
 	ratio := w.ratio
 	if ratio == 0 {
@@ -248,16 +257,16 @@ func (w *world) bound(v *pick.View, g *Sighting, c *pick.Candidate, at *place) {
 	}
 	tokens := c.CacheTokens
 	if tokens <= 0 {
-		tokens = untoldTokens
+		tokens = worldTokens
 	}
-	blocks := min(int(float64(firstShare*float64(tokens))/float64(ratio*fleet.BlockBytes)), mostWorldBlocks)
+	blocks := min(int(float64(worldShare*float64(tokens))/float64(ratio*fleet.BlockBytes)), mostWorldBlocks)
 	if d := blocks - at.bound; at.bound == 0 || d > at.bound/64 || -d > at.bound/64 {
 		at.bound = max(blocks, 1)
 		w.index.SetCapacity(c.Slot, at.bound)
 	}
 }
 
-func (w *world) report() ShadowWorld {
+func (w *world) report() World {
 	r := w.told
 	r.P50Ms, r.P90Ms, r.P99Ms = w.spread.quantile(0.5), w.spread.quantile(0.9), w.spread.quantile(0.99)
 	return r

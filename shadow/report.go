@@ -1,4 +1,4 @@
-package route
+package shadow
 
 import (
 	"math"
@@ -8,25 +8,25 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// ShadowReport is what shadows have found.
-type ShadowReport struct {
+// Report is what shadows have found.
+type Report struct {
 	Decisions uint64 `json:"decisions"` // that they were shown
 	Late      uint64 `json:"late"`      // turns of conversations whose beginning they had not seen; no part of the worlds
 
-	Acting  ShadowWorld  `json:"acting"` // what the acting policy decided, played through the same model
-	Shadows []ShadowTold `json:"shadows"`
+	Acting  World  `json:"acting"` // what the acting policy decided, played through the same model
+	Shadows []Told `json:"shadows"`
 }
 
-// ShadowTold is what is found of one policy.
-type ShadowTold struct {
-	Policy string         `json:"policy"`
-	Here   ShadowStep     `json:"here"`  // in the acting policy's place, one decision at a time
-	Apart  ShadowWorld    `json:"apart"` // had it decided all along
-	Why    []ShadowReason `json:"why"`   // of choices that differ, by its reason; sorted
+// Told is what is found of one policy.
+type Told struct {
+	Policy string   `json:"policy"`
+	Here   Step     `json:"here"`  // in the acting policy's place, one decision at a time
+	Apart  World    `json:"apart"` // had it decided all along
+	Why    []Reason `json:"why"`   // of choices that differ, by its reason; sorted
 }
 
-// ShadowStep counts what a policy would have done in the acting policy's place, all else being as it was.
-type ShadowStep struct {
+// Step counts what a policy would have done in the acting policy's place, all else being as it was.
+type Step struct {
 	Decisions uint64 `json:"decisions"` // in which there was a choice
 	Differs   uint64 `json:"differs"`
 
@@ -39,14 +39,14 @@ type ShadowStep struct {
 	CostMs  float64 `json:"cost_ms"`  // the same of the cost, what others wait and what is evicted included
 }
 
-// ShadowReason counts choices that differ.
-type ShadowReason struct {
+// Reason counts choices that differ.
+type Reason struct {
 	Reason  pick.Reason `json:"reason"`
 	Differs uint64      `json:"differs"`
 }
 
-// ShadowWorld is what came of a policy's choices by our own estimates, in a world that only they made.
-type ShadowWorld struct {
+// World is what came of a policy's choices by our own estimates, in a world that only they made.
+type World struct {
 	Turns        uint64  `json:"turns"`
 	PromptTokens uint64  `json:"prompt_tokens"`
 	CachedTokens uint64  `json:"cached_tokens"` // of these, predicted to be cached
@@ -59,13 +59,13 @@ type ShadowWorld struct {
 }
 
 // Report is what has been found so far.
-func (s *Shadows) Report() ShadowReport {
+func (s *Set) Report() Report {
 	r := s.report
 	r.Acting = s.acting.report()
 	for i, p := range s.cfg.Policies {
 		why := slices.Clone(s.tells[i].reasons)
-		slices.SortFunc(why, func(a, b ShadowReason) int { return strings.Compare(string(a.Reason), string(b.Reason)) })
-		r.Shadows = append(r.Shadows, ShadowTold{Policy: p.Name, Here: s.tells[i].ShadowStep, Apart: s.worlds[i].report(), Why: why})
+		slices.SortFunc(why, func(a, b Reason) int { return strings.Compare(string(a.Reason), string(b.Reason)) })
+		r.Shadows = append(r.Shadows, Told{Policy: p.Name, Here: s.tells[i].Step, Apart: s.worlds[i].report(), Why: why})
 	}
 	return r
 }

@@ -1,4 +1,4 @@
-package route
+package shadow
 
 import (
 	"github.com/warmpath/warmpath/fleet"
@@ -24,16 +24,25 @@ type Sighting struct {
 // mostSightedBlocks bounds the memory that a Sighting keeps for the next one, in blocks.
 const mostSightedBlocks = 4096
 
-// Take copies a decision: what the policy saw (Router.Seen), the request and where it went. It is false, and the sighting of no
+// Placed is where a request went.
+type Placed struct {
+	Lease    fleet.Lease
+	Endpoint string // name
+	Pool     string
+	Session  string // id of the conversation
+	Reason   pick.Reason
+}
+
+// Take copies a decision: what the policy saw, the request and where it went. It is false, and the sighting of no
 // use, when the view is of another decision or only a leg of the request was placed.
-func (s *Sighting) Take(v *pick.View, req *fleet.Request, d *Decision) bool {
+func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 	if v.Leg != fleet.LegWhole {
 		return false
 	}
 	s.ended, s.lease, s.forced = false, d.Lease, d.Reason == pick.ReasonHolder || d.Reason == pick.ReasonPinned
 	s.chosen = -1
 	for i := range v.Candidates {
-		if v.Candidates[i].Name == d.Endpoint.Name {
+		if v.Candidates[i].Name == d.Endpoint {
 			s.chosen = i
 			break
 		}

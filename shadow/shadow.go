@@ -1,4 +1,8 @@
-package route
+// Package shadow asks policies what they would have done, and plays their choices in worlds of their own.
+//
+// It owns those worlds and the counts of what it found. It is handed copies of decisions (Sighting), never touches a router, and never
+// decides anything for a request.
+package shadow
 
 import (
 	"math/rand/v2"
@@ -8,39 +12,39 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// Shadows are policies that are asked what they would do and are not obeyed. Each is asked twice, as two values with a state of
+// Set is policies that are asked what they would do and are not obeyed. Each is asked twice, as two values with a state of
 // their own. The one is shown what the acting policy saw, decision by decision: what would it have done here? The other lives in
 // a world of its own (see world), where its own choices make the homes, the caches and the queues: what if it had decided all
 // along? The acting policy's choices are played through such a world too, so that two worlds are compared and what the model
 // of a world gets wrong it gets wrong for both.
 //
-// Shadows are pure and touch neither the router nor the acting policy. They serve one caller at a time.
-type Shadows struct {
-	cfg    ShadowsConfig
-	pools  map[string]*shadowPool
-	order  []*shadowPool // the same, the one used last at the end
+// It touches neither the router nor the acting policy, and serves one caller at a time.
+type Set struct {
+	cfg    Config
+	pools  map[string]*pool
+	order  []*pool // the same, the one used last at the end
 	acting *world
 	worlds []*world // by shadow
-	tells  []shadowTell
-	report ShadowReport
+	tells  []tally
+	report Report
 	pcg    *rand.PCG
 	rng    *rand.Rand
-	keeps  bool                        // one of them is Keeping
-	open   map[fleet.Lease]*shadowPool // leases that those have been told of, at most mostOpen; never ranged over
-	view   pick.View                   // scratch
-	priced pick.View                   // scratch: with the terms of the estimator
+	keeps  bool                  // one of them is Keeping
+	open   map[fleet.Lease]*pool // leases that those have been told of, at most mostOpen; never ranged over
+	view   pick.View             // scratch
+	priced pick.View             // scratch: with the terms of the estimator
 }
 
-// ShadowsConfig says which policies are asked. Zero values mean the defaults named at each field.
-type ShadowsConfig struct {
+// Config says which policies are asked. Zero values mean the defaults named at each field.
+type Config struct {
 	Acting    string           // name of the policy that decides
-	Policies  []ShadowPolicy   // at most MostShadows
+	Policies  []Policy         // at most Most
 	Estimator func() Estimator // makes the one of a pool; required
 	Sessions  session.Config   // conversations that each world remembers: at most 65,536, by hash only
 }
 
-// ShadowPolicy is one of them.
-type ShadowPolicy struct {
+// Policy is one of them.
+type Policy struct {
 	Name string
 	New  func() pick.Policy // makes the policy of one pool
 }
@@ -55,47 +59,47 @@ type Estimator interface {
 
 // Bounds of what shadows keep.
 const (
-	MostShadows     = 8
-	mostShadowPools = 64 // the one not used for longest makes room
-	mostReasons     = 64
-	mostOpen        = 1 << 16
-	chanceStream    = 0x9e3779b97f4a7c15 // the second half of each decision's seed, as in Route
+	Most         = 8
+	mostPools    = 64 // the one not used for longest makes room
+	mostReasons  = 64
+	mostOpen     = 1 << 16
+	chanceStream = 0x9e3779b97f4a7c15 // the second half of each decision's seed, as in Route
 )
 
-// shadowPool is what belongs to one pool: a state for each policy in each of its two places, and the estimator.
-type shadowPool struct {
+// pool is what belongs to one pool: a state for each policy in each of its two places, and the estimator.
+type pool struct {
 	name      string
 	estimator Estimator
 	here      []pick.Policy // asked in the acting policy's place
 	apart     []pick.Policy // each in a world of its own
 }
 
-// shadowTell counts what a shadow would have done in the acting policy's place.
-type shadowTell struct {
-	ShadowStep
-	reasons []ShadowReason
+// tally counts what a shadow would have done in the acting policy's place.
+type tally struct {
+	Step
+	reasons []Reason
 }
 
-// NewShadows makes shadows that have seen nothing. It panics on a configuration with too many policies or without an estimator.
-func NewShadows(c ShadowsConfig) *Shadows {
-	if len(c.Policies) > MostShadows || c.Estimator == nil {
+// New makes shadows that have seen nothing. It panics on a configuration with too many policies or without an estimator.
+func New(c Config) *Set {
+	if len(c.Policies) > Most || c.Estimator == nil {
 		panic("route: too many shadows, or no estimator")
 	}
 	c.Sessions = c.Sessions.WithDefaults()
 	c.Sessions.Max, c.Sessions.HashOnly = min(c.Sessions.Max, mostWorldSessions), true
-	s := &Shadows{cfg: c, pools: map[string]*shadowPool{}, acting: newWorld(c.Sessions), pcg: rand.NewPCG(0, 0)}
-	s.rng, s.open = rand.New(s.pcg), map[fleet.Lease]*shadowPool{}
+	s := &Set{cfg: c, pools: map[string]*pool{}, acting: newWorld(c.Sessions), pcg: rand.NewPCG(0, 0)}
+	s.rng, s.open = rand.New(s.pcg), map[fleet.Lease]*pool{}
 	for _, p := range c.Policies {
 		_, keeps := p.New().(pick.Keeping)
 		s.keeps = s.keeps || keeps
 		s.worlds = append(s.worlds, newWorld(c.Sessions))
-		s.tells = append(s.tells, shadowTell{})
+		s.tells = append(s.tells, tally{})
 	}
 	return s
 }
 
 // CountsBlocks reports whether one of the policies goes by Candidate.ActiveTokens, see Config.Counting.
-func (s *Shadows) CountsBlocks() bool {
+func (s *Set) CountsBlocks() bool {
 	for _, p := range s.cfg.Policies {
 		if c, ok := p.New().(pick.Counting); ok && c.CountsBlocks() {
 			return true
@@ -105,17 +109,17 @@ func (s *Shadows) CountsBlocks() bool {
 }
 
 // Keeps reports whether one of the policies keeps books, so that ends of leases are worth telling (Sighting.End).
-func (s *Shadows) Keeps() bool { return s.keeps }
+func (s *Set) Keeps() bool { return s.keeps }
 
 // pool finds what belongs to a pool. Beyond the bound the one not used for longest is forgotten.
-func (s *Shadows) pool(name string) *shadowPool {
+func (s *Set) pool(name string) *pool {
 	p := s.pools[name]
 	if p == nil {
-		p = &shadowPool{name: name, estimator: s.cfg.Estimator()}
+		p = &pool{name: name, estimator: s.cfg.Estimator()}
 		for _, c := range s.cfg.Policies {
 			p.here, p.apart = append(p.here, c.New()), append(p.apart, c.New())
 		}
-		if len(s.order) >= mostShadowPools {
+		if len(s.order) >= mostPools {
 			delete(s.pools, s.order[0].name)
 			s.order = append(s.order[:0], s.order[1:]...)
 		}
@@ -136,7 +140,7 @@ func (s *Shadows) pool(name string) *shadowPool {
 }
 
 // Judge asks the shadows about a decision. Decisions come in the order in which they were made.
-func (s *Shadows) Judge(g *Sighting) {
+func (s *Set) Judge(g *Sighting) {
 	if g.ended {
 		s.released(g)
 		return
@@ -161,7 +165,7 @@ func (s *Shadows) Judge(g *Sighting) {
 }
 
 // here asks what the shadows would have done in the acting policy's place, and what that would have cost.
-func (s *Shadows) here(p *shadowPool, g *Sighting) {
+func (s *Set) here(p *pool, g *Sighting) {
 	turn := g.request.Class == fleet.Turn && g.view.PromptTokens > 0
 	if turn {
 		s.show(&s.priced, g)
@@ -177,7 +181,7 @@ func (s *Shadows) here(p *shadowPool, g *Sighting) {
 }
 
 // reserved tells the policies that keep books where a request went in fact.
-func (s *Shadows) reserved(p *shadowPool, g *Sighting) {
+func (s *Set) reserved(p *pool, g *Sighting) {
 	if !s.keeps || len(s.open) >= mostOpen {
 		return
 	}
@@ -194,7 +198,7 @@ func (s *Shadows) reserved(p *shadowPool, g *Sighting) {
 }
 
 // released tells them the end of it.
-func (s *Shadows) released(g *Sighting) {
+func (s *Set) released(g *Sighting) {
 	p := s.open[g.lease]
 	if p == nil {
 		return
@@ -208,21 +212,21 @@ func (s *Shadows) released(g *Sighting) {
 }
 
 // show copies what the acting policy saw, so that whoever is asked may write into it.
-func (s *Shadows) show(to *pick.View, g *Sighting) {
+func (s *Set) show(to *pick.View, g *Sighting) {
 	candidates := append(to.Candidates[:0], g.view.Candidates...)
 	*to = g.view
 	to.Candidates = candidates
 }
 
 // ask lets a policy choose with the decision's own chance.
-func (s *Shadows) ask(p pick.Policy, v *pick.View, g *Sighting) pick.Choice {
+func (s *Set) ask(p pick.Policy, v *pick.View, g *Sighting) pick.Choice {
 	s.pcg.Seed(g.request.Seed, chanceStream)
 	v.Rand = s.rng
 	return p.Pick(v, &g.request)
 }
 
 // tell counts a choice. priced are the candidates with their terms, if it is a turn of known length.
-func (t *shadowTell) tell(g *Sighting, c pick.Choice, turn bool, priced []pick.Candidate) {
+func (t *tally) tell(g *Sighting, c pick.Choice, turn bool, priced []pick.Candidate) {
 	t.Decisions++
 	if c.Index == g.chosen {
 		return
@@ -245,7 +249,7 @@ func (t *shadowTell) tell(g *Sighting, c pick.Choice, turn bool, priced []pick.C
 	}
 }
 
-func (t *shadowTell) because(r pick.Reason) {
+func (t *tally) because(r pick.Reason) {
 	for i := range t.reasons {
 		if t.reasons[i].Reason == r {
 			t.reasons[i].Differs++
@@ -253,6 +257,6 @@ func (t *shadowTell) because(r pick.Reason) {
 		}
 	}
 	if len(t.reasons) < mostReasons {
-		t.reasons = append(t.reasons, ShadowReason{Reason: r, Differs: 1})
+		t.reasons = append(t.reasons, Reason{Reason: r, Differs: 1})
 	}
 }

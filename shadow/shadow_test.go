@@ -1,4 +1,4 @@
-package route_test
+package shadow_test
 
 import (
 	"fmt"
@@ -10,15 +10,16 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/shadow"
 )
 
 // shadowRig is a router with shadows beside it, driven by hand.
 type shadowRig struct {
 	t       testing.TB
 	r       *route.Router
-	shadows *route.Shadows
+	shadows *shadow.Set
 	now     time.Time
-	taken   route.Sighting
+	taken   shadow.Sighting
 }
 
 // to is a policy that always picks one endpoint.
@@ -30,10 +31,10 @@ func (p to) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 
 func fixed(p pick.Policy) func() pick.Policy { return func() pick.Policy { return p } }
 
-func newShadowRig(t testing.TB, acting pick.Policy, shadows ...route.ShadowPolicy) *shadowRig {
+func newShadowRig(t testing.TB, acting pick.Policy, shadows ...shadow.Policy) *shadowRig {
 	s := &shadowRig{t: t, now: time.Unix(1_700_000_000, 0)}
 	s.r = route.New(route.Config{Policy: fixed(acting), PolicyName: "told"})
-	s.shadows = route.NewShadows(route.ShadowsConfig{Policies: shadows, Estimator: func() route.Estimator { return policy.NewEstimator(policy.Config{}) }})
+	s.shadows = shadow.New(shadow.Config{Policies: shadows, Estimator: func() shadow.Estimator { return policy.NewEstimator(policy.Config{}) }})
 	d := route.Declared{Source: "s"}
 	for _, n := range []string{"a", "b"} {
 		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: n, URL: "http://" + n, Weight: 1})
@@ -56,7 +57,7 @@ func (s *shadowRig) turn(session string, tokens int, change ...func(*fleet.Reque
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if !s.taken.Take(d.View, &req, &d.Decision) {
+	if !s.taken.Take(d.View, &req, shadow.Placed{Lease: d.Lease, Endpoint: d.Endpoint.Name, Pool: d.Pool, Session: d.Session, Reason: d.Reason}) {
 		s.t.Fatal("the decision cannot be taken")
 	}
 	s.shadows.Judge(&s.taken)
@@ -70,7 +71,7 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-6*max(1, math.Abs(b)) }
 // TestShadowCostsByHand: two turns of 1,000 and 3,000 tokens at 0.1 ms a token and 10 ms fixed, 10 s apart. The acting policy leaves
 // both at a; one shadow would have sent both to b.
 func TestShadowCostsByHand(t *testing.T) {
-	s := newShadowRig(t, to(0), route.ShadowPolicy{Name: "b", New: fixed(to(1))}, route.ShadowPolicy{Name: "a", New: fixed(to(0))})
+	s := newShadowRig(t, to(0), shadow.Policy{Name: "b", New: fixed(to(1))}, shadow.Policy{Name: "a", New: fixed(to(0))})
 	d := s.turn("c", 1000)
 	s.r.Observe(s.now.Add(110*time.Millisecond), route.FirstByte{Lease: d.Lease})
 	s.r.Observe(s.now.Add(110*time.Millisecond), route.Finished{Lease: d.Lease})
@@ -89,7 +90,7 @@ func TestShadowCostsByHand(t *testing.T) {
 		t.Errorf("in its place a %+v", a.Here)
 	}
 	// Each in a world of its own finds what it put there: 110 ms, then 2,000 tokens less the one of the answer.
-	for _, w := range []route.ShadowWorld{r.Acting, a.Apart, b.Apart} {
+	for _, w := range []shadow.World{r.Acting, a.Apart, b.Apart} {
 		if w.Turns != 2 || w.PromptTokens != 4000 || w.CachedTokens != 1001 || !near(w.TTFTMs, 110+209.9) || w.Later != 1 || w.Home != 1 {
 			t.Errorf("a world that keeps the conversation together: %+v", w)
 		}
@@ -98,7 +99,7 @@ func TestShadowCostsByHand(t *testing.T) {
 
 // TestShadowWorldsQueue: three prompts of 1,000 tokens at once wait for each other in the world of who puts them in one place.
 func TestShadowWorldsQueue(t *testing.T) {
-	s := newShadowRig(t, policyOf(t, "least_tokens"), route.ShadowPolicy{Name: "a", New: fixed(to(0))})
+	s := newShadowRig(t, policyOf(t, "least_tokens"), shadow.Policy{Name: "a", New: fixed(to(0))})
 	for i := range 3 {
 		s.turn(fmt.Sprint("c", i), 1000)
 	}
@@ -118,7 +119,7 @@ func TestShadowWorldsQueue(t *testing.T) {
 
 // TestShadowWorldsLoseCaches: what an engine is known to have lost is lost in all worlds.
 func TestShadowWorldsLoseCaches(t *testing.T) {
-	s := newShadowRig(t, to(0), route.ShadowPolicy{Name: "b", New: fixed(to(1))})
+	s := newShadowRig(t, to(0), shadow.Policy{Name: "b", New: fixed(to(1))})
 	s.turn("c", 1000)
 	s.r.Observe(s.now, route.Probed{Endpoint: "b", Report: fleet.Report{Refused: true}})
 	s.wait(time.Second)
@@ -137,7 +138,7 @@ func TestShadowWorldsLoseCaches(t *testing.T) {
 // TestShadowsSeeNoMoreThanThereIs: conversations whose beginning was not seen are no part of the worlds, retries stay where they were
 // placed, and requests that are no turns are compared and not priced.
 func TestShadowsLeaveOut(t *testing.T) {
-	s := newShadowRig(t, to(0), route.ShadowPolicy{Name: "b", New: fixed(to(1))})
+	s := newShadowRig(t, to(0), shadow.Policy{Name: "b", New: fixed(to(1))})
 	if _, err := s.r.Decide(s.now, &fleet.Request{Session: "old", Model: "m", PromptTokens: 100}); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +157,7 @@ func TestShadowsLeaveOut(t *testing.T) {
 
 // TestShadowsAreBounded: pools, conversations and what is under way.
 func TestShadowsAreBounded(t *testing.T) {
-	s := newShadowRig(t, to(0), route.ShadowPolicy{Name: "b", New: fixed(to(1))})
+	s := newShadowRig(t, to(0), shadow.Policy{Name: "b", New: fixed(to(1))})
 	for i := range 40_000 {
 		s.turn(fmt.Sprint("c", i), 10, func(r *fleet.Request) { r.Model = fmt.Sprint("m", i%200) })
 	}
@@ -174,7 +175,7 @@ func TestShadowsAreBounded(t *testing.T) {
 // TestShadowQuantiles are true to 5 %.
 func TestShadowQuantiles(t *testing.T) {
 	for _, ms := range []float64{0.02, 1, 3.7, 110, 98_765} {
-		if got := route.SpreadQuantile(ms); math.Abs(got/ms-1) > 0.07 {
+		if got := shadow.SpreadQuantile(ms); math.Abs(got/ms-1) > 0.07 {
 			t.Errorf("%v ms comes out as %v", ms, got)
 		}
 	}
@@ -195,10 +196,10 @@ func BenchmarkShadow(b *testing.B) {
 		for i := range content.Blocks {
 			content.Blocks[i] = uint64(i+1) * 0x9e3779b97f4a7c15
 		}
-		var shadows []route.ShadowPolicy
+		var shadows []shadow.Policy
 		for _, name := range []string{"session", "least_ttft", "round_robin", "smg.cache_aware"} {
 			make, _ := policy.New(policy.Config{Name: name})
-			shadows = append(shadows, route.ShadowPolicy{Name: name, New: make})
+			shadows = append(shadows, shadow.Policy{Name: name, New: make})
 		}
 		s := newShadowRig(b, policyOf(b, "least_ttft"), shadows...)
 		d := route.Declared{Source: "s"}
@@ -217,7 +218,7 @@ func BenchmarkShadow(b *testing.B) {
 		b.Run(fmt.Sprintf("take/%d_blocks", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				s.taken.Take(dec.View, &req, &dec.Decision)
+				s.taken.Take(dec.View, &req, shadow.Placed{Lease: dec.Lease, Endpoint: dec.Endpoint.Name, Pool: dec.Pool, Session: dec.Session, Reason: dec.Reason})
 			}
 		})
 		b.Run(fmt.Sprintf("judge_4/%d_blocks", n), func(b *testing.B) {
