@@ -1,5 +1,7 @@
 package engine
 
+import "bytes"
+
 // cursor reads JSON forwards where it lies. It checks only as much syntax as it needs to find its way, copies nothing,
 // and fails by returning false, at the latest at the end of b.
 type cursor struct {
@@ -142,5 +144,23 @@ func allZero(b []byte) bool {
 			return false
 		}
 	}
+	return true
+}
+
+// numbers passes over a list of nothing but numbers, such as token ids of which there may be a million, if one comes next. It looks no
+// further than the next list, so that many of them cost no more than their length.
+func (c *cursor) numbers() bool {
+	if c.i+1 >= len(c.b) || c.b[c.i] != '[' || c.b[c.i+1] < '0' || c.b[c.i+1] > '9' {
+		return false
+	}
+	rest := c.b[c.i+1:]
+	if next := bytes.IndexByte(rest, '['); next >= 0 {
+		rest = rest[:next]
+	}
+	end := bytes.IndexByte(rest, ']')
+	if end < 0 || bytes.IndexByte(rest[:end], '"') >= 0 || bytes.IndexByte(rest[:end], '{') >= 0 {
+		return false
+	}
+	c.i += end + 2
 	return true
 }

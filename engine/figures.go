@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"github.com/warmpath/warmpath/fleet"
-)
+import "github.com/warmpath/warmpath/fleet"
 
 // figure is one number that engines report about the cost of a request, under the name they give it.
 type figure int
@@ -129,7 +127,7 @@ func (f *figures) object(b []byte) bool {
 				got[fig], any = n, true
 			}
 		case string(key) == "prompt_tokens_details" || string(key) == "input_tokens_details":
-			if n, ok := c.cachedDetail(); ok {
+			if n, ok := cachedDetail(&c); ok {
 				got[detailCached] = n
 			}
 		default:
@@ -146,7 +144,7 @@ func (f *figures) object(b []byte) bool {
 }
 
 // cachedDetail passes over a details object, which may be null, and returns its cached_tokens.
-func (c *cursor) cachedDetail() (n int64, ok bool) {
+func cachedDetail(c *cursor) (n int64, ok bool) {
 	if !c.take('{') {
 		c.skip()
 		return 0, false

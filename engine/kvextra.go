@@ -25,7 +25,7 @@ func (r *kvReader) extra() {
 	}
 }
 
-// KVSaltExtra is what kvstream.Event.Extra has for a prompt's first block when vLLM is given a cache salt and nothing else.
+// KVSaltExtra is what KVEvent.Extra has for a prompt's first block when vLLM is given a cache salt and nothing else.
 func KVSaltExtra(salt string) uint64 {
 	b := msgp.AppendArrayHeader(nil, 1)
 	return xxh3.Hash(msgp.AppendString(b, salt)) | 1

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/warmpath/warmpath/fleet"
 )
@@ -69,7 +67,7 @@ type Handoff struct {
 	Random  uint64  // drawn for this attempt, all its bits at random
 	Session string  // id of the conversation, where the client's own headers do not tell it
 	Before  *Before // what a decoder still holds of the conversation's turn before; nil for nothing
-	About   string  // what the prefiller said of itself when it was probed, see route.Report.Handover
+	About   string  // what the prefiller said of itself when it was probed, see fleet.Report.Handover
 }
 
 // Message is how the client's request is changed on its way to an engine.
@@ -158,81 +156,15 @@ type Handed struct {
 // configured, or its request was aborted. The decoder can compute the prompt itself.
 var ErrNoParams = errors.New("engine: the prefiller's reply has no parameters for the decoder")
 
-// Connectors are the protocols that can be configured, in the order of documentation.
-func Connectors() []Connector {
-	return []Connector{Nixl{}, LMCache{}, Mooncake{}, MoRIIO{}, MoRIIO{Read: true}, SGLang{}, TRTLLM{}, TRTLLM{GenerationFirst: true}}
+// Await is notifications that must have come before the decoder is asked: so many for an id. The zero value is none.
+type Await struct {
+	ID    string
+	Count int
 }
 
-// ConnectorNames are their names.
-func ConnectorNames() []string {
-	var names []string
-	for _, c := range Connectors() {
-		names = append(names, c.Name())
-	}
-	return names
+// First is the first token of a completion, made by the prefiller, where the decoder goes on after it.
+type First struct {
+	ID     []byte // of the token, in digits
+	Text   []byte // what is between the quotes of its JSON text
+	Prompt []byte // the prompt's token ids as a JSON list; nil when the client's own prompt is one
 }
-
-// ConnectorByName finds a protocol.
-func ConnectorByName(name string) (Connector, error) {
-	for _, c := range Connectors() {
-		if c.Name() == name {
-			return c, nil
-		}
-	}
-	return nil, fmt.Errorf("engine: unknown connector %q, want one of %s", name, strings.Join(ConnectorNames(), ", "))
-}
-
-// ConnectorOf is the protocol that engines of a kind speak unless another one is configured; nil when there is none.
-func ConnectorOf(k fleet.Kind) Connector {
-	switch k {
-	case fleet.KindVLLM:
-		return Nixl{}
-	case fleet.KindSGLang:
-		return SGLang{}
-	case fleet.KindTRTLLM:
-		return TRTLLM{}
-	default:
-		return nil
-	}
-}
-
-// memberOf finds a top-level member of a JSON object and returns its value as it lies there; of several the last, as
-// engines take it. ok is false when body is no object that can be read to its end.
-func memberOf(body []byte, name string) (value []byte, ok bool) {
-	c := cursor{b: body}
-	if !c.take('{') {
-		return nil, false
-	}
-	for {
-		key, more := c.key()
-		if !more {
-			return value, c.take('}')
-		}
-		c.space()
-		start := c.i
-		if !c.skip() {
-			return nil, false
-		}
-		if string(key) == name {
-			value = body[start:c.i]
-		}
-	}
-}
-
-// promptUsage is the usage in a prefiller's reply, wherever in it that stands: parameters of many blocks may follow.
-func promptUsage(api string, body []byte) (u fleet.Usage, ok bool) {
-	value, _ := memberOf(body, "usage")
-	return usageIn(api, value)
-}
-
-// usageIn is the usage that a member says.
-func usageIn(api string, value []byte) (u fleet.Usage, ok bool) {
-	f := noFigures()
-	if isNull(value) || !f.object(value) {
-		return u, false
-	}
-	return f.usage(api)
-}
-
-// isNull reports whether a member is absent or null.
-func isNull(value []byte) bool { return len(value) == 0 || string(value) == "null" }

@@ -33,12 +33,6 @@ const (
 // ErrNoReceiver says that it is not known where a decoder receives KV cache.
 var ErrNoReceiver = errors.New("engine: it is not known where the decoder receives KV cache: it is in no decoder_registry, and no decoder_init_port and decoder_alloc_port are given")
 
-// Await is notifications that must have come before the decoder is asked: so many for an id. The zero value is none.
-type Await struct {
-	ID    string
-	Count int
-}
-
 // Name implements Connector.
 func (LMCache) Name() string { return "lmcache" }
 

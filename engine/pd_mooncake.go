@@ -52,15 +52,6 @@ func (m Mooncake) Prefill(x *Handoff) (Message, error) {
 	return Message{Set: onlyPrompt(x, params), Header: rankHeader(x.Prefiller)}, nil
 }
 
-// rankHeader keeps a client from choosing the rank of an engine of which the whole is an endpoint. Of a rank that is one the header is set
-// with every request.
-func rankHeader(e fleet.Endpoint) []Header {
-	if e.Part.Kind == fleet.Rank {
-		return nil
-	}
-	return []Header{{Name: "X-Data-Parallel-Rank"}}
-}
-
 // Reply implements Connector: the reply says nothing that the decoder has not been told.
 func (Mooncake) Reply(x *Handoff, body []byte) (Handed, error) { return tokenReply(x, body) }
 

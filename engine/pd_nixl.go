@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 )
 
@@ -16,23 +15,8 @@ import (
 // both legs; and a client's own parameters reach no engine.
 type Nixl struct{}
 
-// The members that the protocol sets.
-const (
-	kvTransferParams = "kv_transfer_params"
-	maxTokens        = "max_tokens"
-	maxCompletion    = "max_completion_tokens"
-	maxOutput        = "max_output_tokens"
-	minTokens        = "min_tokens"
-	streamMember     = "stream"
-	streamOptions    = "stream_options"
-)
-
 // nixlAsk is what a prefiller is told. Older versions want all the keys.
 const nixlAsk = `{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,"remote_block_ids":null,"remote_host":null,"remote_port":null}`
-
-// maxParamsBytes bounds the object that is passed on: a prompt of a million tokens has 65,536 blocks of 16, each number of at
-// most 8 bytes.
-const maxParamsBytes = 4 << 20
 
 // Name implements Connector.
 func (Nixl) Name() string { return "nixl" }
@@ -50,37 +34,6 @@ func (Nixl) Fits(x *Handoff) error {
 		return fmt.Errorf("the connector nixl knows no API %q", x.API)
 	}
 	return fitsOnce(x)
-}
-
-// fitsOnce refuses requests that have more than one prompt or answer, or ask for something about the tokens of the prompt.
-func fitsOnce(x *Handoff) error {
-	switch {
-	case x.Answers > 1 || !isOne(x.Field("best_of")):
-		return errors.New("it asks for several answers")
-	case string(x.Field("use_beam_search")) == "true":
-		return errors.New("it asks for a beam search")
-	case !isNull(x.Field("prompt_logprobs")):
-		return errors.New("it asks for the log probabilities of its prompt")
-	case string(x.Field("echo")) == "true":
-		return errors.New("it asks for its prompt to be repeated")
-	case x.API == APICompletions && severalPrompts(x.Field("prompt")):
-		return errors.New("it has several prompts")
-	}
-	return nil
-}
-
-// isOne reports whether a count is absent, null or 1.
-func isOne(value []byte) bool { return isNull(value) || string(value) == "1" }
-
-// severalPrompts reports whether the prompt of a completion is a list of prompts, one of a single prompt included, and not a text
-// or a list of token ids.
-func severalPrompts(value []byte) bool {
-	c := cursor{b: value}
-	if !c.take('[') {
-		return false
-	}
-	c.space()
-	return c.i < len(value) && (value[c.i] == '"' || value[c.i] == '[')
 }
 
 // Prefill implements Connector: one token, no stream. A limit that wins over max_tokens must be one too, and a minimum above
@@ -127,49 +80,6 @@ func (Nixl) Returned(end []byte) []byte {
 		}
 		end = end[:i]
 	}
-}
-
-// onlyPrompt is what makes of a client's request one for the prompt and a single token, with the parameters given.
-func onlyPrompt(x *Handoff, params string) []Member {
-	set := []Member{{kvTransferParams, []byte(params)}, {streamMember, []byte("false")}}
-	limit := maxTokens
-	if x.API == APIResponses {
-		limit = maxOutput
-	}
-	set = append(set, Member{limit, []byte("1")})
-	if x.API == APIChat && !isNull(x.Field(maxCompletion)) {
-		set = append(set, Member{maxCompletion, []byte("1")})
-	}
-	if x.Field(minTokens) != nil {
-		set = append(set, Member{minTokens, []byte("0")})
-	}
-	if x.Field(streamOptions) != nil {
-		set = append(set, Member{streamOptions, []byte("null")})
-	}
-	return set
-}
-
-// tokenReply reads the reply of a prefiller that says nothing but its usage.
-func tokenReply(x *Handoff, body []byte) (Handed, error) {
-	h := Handed{}
-	h.Usage, h.Known = promptUsage(x.API, body)
-	if _, ok := memberOf(body, "usage"); !ok {
-		return h, errors.New("engine: the prefiller's reply is no JSON object")
-	}
-	return h, nil
-}
-
-// checkParams reports kv_transfer_params of a prefiller's reply that cannot be passed on. ok is false when the reply is no JSON object.
-func checkParams(params []byte, ok bool) error {
-	switch {
-	case !ok:
-		return errors.New("engine: the prefiller's reply is no JSON object")
-	case isNull(params):
-		return ErrNoParams
-	case params[0] != '{' || params[len(params)-1] != '}' || len(params) > maxParamsBytes: // on the way brackets are counted, not matched
-		return fmt.Errorf("engine: the prefiller's kv_transfer_params are no object, or longer than %d bytes", maxParamsBytes)
-	}
-	return nil
 }
 
 // Reply implements Connector: the object kv_transfer_params at the top of the reply, whose shape is the engine's own

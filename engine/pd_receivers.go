@@ -36,15 +36,6 @@ func (r *Receiver) spec(id string) []byte {
 	return append(b, '}', '}')
 }
 
-// quotedText is a text as JSON.
-func quotedText(s string) []byte {
-	b, err := json.Marshal(s)
-	if err != nil {
-		return []byte(`""`) // not reached: every text can be written
-	}
-	return b
-}
-
 func appendPorts(b []byte, ports []int) []byte {
 	b = append(b, '[')
 	for i, p := range ports {

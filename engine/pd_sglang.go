@@ -31,10 +31,6 @@ const (
 	returnLogprob    = "return_logprob"
 )
 
-// DefaultBootstrapPort is where a prefiller's bootstrap server is unless it is told otherwise (SGLang's
-// --disaggregation-bootstrap-port, vLLM's VLLM_MOONCAKE_BOOTSTRAP_PORT).
-const DefaultBootstrapPort = 8998
-
 // mostRooms bounds the answers of one request, each of which needs a room of its own.
 const mostRooms = 4096
 
@@ -233,37 +229,6 @@ func repeated(value string, n int, list bool) []byte {
 		return []byte(value)
 	}
 	return []byte("[" + strings.TrimSuffix(strings.Repeat(value+",", n), ",") + "]")
-}
-
-// hostOf is the host of an endpoint's address, without the brackets of IPv6.
-func hostOf(address string) string {
-	_, rest, _ := strings.Cut(address, "://")
-	host, _, _ := strings.Cut(rest, "/")
-	if inner, ok := strings.CutPrefix(host, "["); ok {
-		inner, _, _ = strings.Cut(inner, "]")
-		return inner
-	}
-	if name, _, ok := strings.Cut(host, ":"); ok {
-		return name
-	}
-	return host
-}
-
-// bootstrapPortOf is where the prefiller's bootstrap server listens: as declared, as the engine says, or where it is by default.
-func bootstrapPortOf(x *Handoff) int {
-	switch {
-	case x.Prefiller.BootstrapPort > 0:
-		return x.Prefiller.BootstrapPort
-	case x.PrefillerPeer.BootstrapPort > 0:
-		return x.PrefillerPeer.BootstrapPort
-	default:
-		return DefaultBootstrapPort
-	}
-}
-
-// jsonString quotes what is safe to quote as it is: hosts, addresses and ids.
-func jsonString(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
 var (

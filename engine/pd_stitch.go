@@ -5,13 +5,6 @@ import (
 	"strconv"
 )
 
-// First is the first token of a completion, made by the prefiller, where the decoder goes on after it.
-type First struct {
-	ID     []byte // of the token, in digits
-	Text   []byte // what is between the quotes of its JSON text
-	Prompt []byte // the prompt's token ids as a JSON list; nil when the client's own prompt is one
-}
-
 // mostHeldEvent bounds an event, and an answer in one piece, that is held back until it is complete; what is longer is passed on as it is.
 const mostHeldEvent = 16 << 20
 
@@ -208,22 +201,6 @@ func (s *Stitch) usage(value []byte) (out []byte, ok bool) {
 		}
 		return []byte(name), value
 	})
-}
-
-// MemberNames are the names of the top-level members of a JSON object, escapes as they are; none when it is no object.
-func MemberNames(body []byte) []string {
-	var names []string
-	c := cursor{b: body}
-	if !c.take('{') {
-		return nil
-	}
-	for {
-		key, more := c.key()
-		if !more || !c.skip() {
-			return names
-		}
-		names = append(names, string(key))
-	}
 }
 
 // offset is where a part of b lies in it.

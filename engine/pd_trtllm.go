@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-
-	"github.com/warmpath/warmpath/fleet"
 )
 
 // TRTLLM is the hand-over of TensorRT-LLM (tensorrt_llm/serve/openai_disagg_service.py and openai_protocol.py, epochs of April to
@@ -44,10 +42,6 @@ func (t TRTLLM) With(o TRTLLMOptions) TRTLLM {
 }
 
 const (
-	disaggregatedParams = "disaggregated_params"
-	promptTokenIDs      = "prompt_token_ids"
-	promptTokenIDsB64   = "prompt_token_ids_b64"
-
 	// Ids below are the workers' own (disagg_utils.py, get_global_disagg_request_id).
 	firstDisaggID = 1 << 40
 	styleContext  = "0" // schedule_style
@@ -127,9 +121,7 @@ func (t TRTLLM) Reply(x *Handoff, body []byte) (Handed, error) {
 		return h, errors.New("engine: the context worker's reply is no JSON object")
 	}
 	choices, usage := values[0], values[1]
-	if f := noFigures(); !isNull(usage) && f.object(usage) {
-		h.Usage, h.Known = f.usage(x.API)
-	}
+	h.Usage, h.Known = usageIn(x.API, usage)
 	h.Honest = h.Known && !t.GenerationFirst // ctx_usage has the decoder report it, which is not there yet when both are asked at once
 	if n := elements(choices, 2); n != 1 {
 		many := "no choice"
@@ -288,12 +280,26 @@ func (t TRTLLM) Keeps(sent bool) bool { return !sent && !t.GenerationFirst }
 
 var _ Connector = TRTLLM{}
 
-// readHandover keeps of /server_info what generation-first needs.
-func readHandover(params json.RawMessage, r *fleet.Report) {
-	if len(params) <= maxHandover && bytes.HasPrefix(params, []byte("{")) {
-		r.Handover = string(params)
-	}
+// withoutHandoff is a context worker's reply without what is meant for routers: the parameters in its choices and the token ids of the
+// prompt. ok is false when it cannot be read to its end.
+func withoutHandoff(body []byte) (answer []byte, ok bool) {
+	out, err := rewriteMembers(nil, body, func(name string, value []byte) ([]byte, []byte) {
+		switch name {
+		case promptTokenIDs, promptTokenIDsB64:
+			return nil, nil
+		case "choices":
+			if list, good := eachElement(nil, value, func(out, choice []byte, _ int) ([]byte, bool) {
+				return rewriteMembers(out, choice, func(name string, value []byte) ([]byte, []byte) {
+					if name == disaggregatedParams {
+						return nil, nil
+					}
+					return []byte(name), value
+				})
+			}); good {
+				return []byte(name), list
+			}
+		}
+		return []byte(name), value
+	})
+	return out, err
 }
-
-// maxHandover bounds what a worker says of itself: an address for each of its ranks.
-const maxHandover = 64 << 10

@@ -1,33 +1,8 @@
 package engine
 
 import (
-	"bytes"
 	"strconv"
 )
-
-// withoutHandoff is a context worker's reply without what is meant for routers: the parameters in its choices and the token ids of the
-// prompt. ok is false when it cannot be read to its end.
-func withoutHandoff(body []byte) (answer []byte, ok bool) {
-	out, err := rewriteMembers(nil, body, func(name string, value []byte) ([]byte, []byte) {
-		switch name {
-		case promptTokenIDs, promptTokenIDsB64:
-			return nil, nil
-		case "choices":
-			if list, good := eachElement(nil, value, func(out, choice []byte, _ int) ([]byte, bool) {
-				return rewriteMembers(out, choice, func(name string, value []byte) ([]byte, []byte) {
-					if name == disaggregatedParams {
-						return nil, nil
-					}
-					return []byte(name), value
-				})
-			}); good {
-				return []byte(name), list
-			}
-		}
-		return []byte(name), value
-	})
-	return out, err
-}
 
 // AsStream is an answer in one piece as the events of a stream (OpenAI API, "chat.completion.chunk" and "text_completion"), for the
 // client that asked for one: its text in one chunk, the reason of its end in the next, its usage in one more where that was
@@ -123,63 +98,4 @@ func numberCalls(name string, value []byte) ([]byte, []byte) {
 		return []byte(name), value
 	}
 	return []byte(name), calls
-}
-
-// rewriteMembers appends an object whose members change says anew: a nil name leaves one out. Names are those between the quotes, escapes
-// as they are.
-func rewriteMembers(out, object []byte, change func(name string, value []byte) (newName, newValue []byte)) ([]byte, bool) {
-	c := cursor{b: object}
-	if !c.take('{') {
-		return out, false
-	}
-	out = append(out, '{')
-	first := true
-	for {
-		key, more := c.key()
-		if !more {
-			return append(out, '}'), c.take('}')
-		}
-		c.space()
-		start := c.i
-		if !c.skip() {
-			return out, false
-		}
-		name, value := change(string(key), object[start:c.i])
-		if name == nil {
-			continue
-		}
-		if !first {
-			out = append(out, ',')
-		}
-		first = false
-		out = append(append(append(out, '"'), name...), '"', ':')
-		out = append(out, bytes.TrimSpace(value)...)
-	}
-}
-
-// eachElement appends a list whose elements are written anew.
-func eachElement(out, list []byte, write func(out, element []byte, i int) ([]byte, bool)) ([]byte, bool) {
-	c := cursor{b: list}
-	if !c.take('[') {
-		return out, false
-	}
-	out = append(out, '[')
-	for i := 0; !c.take(']'); i++ {
-		if i > 0 {
-			if !c.take(',') {
-				return out, false
-			}
-			out = append(out, ',')
-		}
-		c.space()
-		start := c.i
-		if !c.skip() {
-			return out, false
-		}
-		var ok bool
-		if out, ok = write(out, list[start:c.i], i); !ok {
-			return out, false
-		}
-	}
-	return append(out, ']'), true
 }

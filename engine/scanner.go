@@ -127,7 +127,7 @@ func (s *UsageScanner) payload(head, end []byte) {
 	s.data = s.data || class.data()
 	if class == eventAnnounced && s.id == "" {
 		c := cursor{b: head}
-		s.id = c.id("response")
+		s.id = idOf(&c, "response")
 	}
 	if class == eventPing || class == eventError || !s.hint(end) {
 		return

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -110,3 +111,13 @@ func readTRTLLMMetrics(page []byte, r *fleet.Report) {
 	}
 	mergeLoad(r, load.report())
 }
+
+// readHandover keeps of /server_info what generation-first needs.
+func readHandover(params json.RawMessage, r *fleet.Report) {
+	if len(params) <= maxHandover && bytes.HasPrefix(params, []byte("{")) {
+		r.Handover = string(params)
+	}
+}
+
+// maxHandover bounds what a worker says of itself: an address for each of its ranks.
+const maxHandover = 64 << 10

@@ -29,7 +29,7 @@ const TailBytes = 8 << 10
 //
 // The shapes: OpenAI usage with prompt_tokens_details (vLLM 0.32.0, SGLang 0.5.23, TensorRT-LLM, llama.cpp), Responses
 // usage with input_tokens_details, Anthropic usage (the prompt is the sum of its input parts), SGLang meta_info,
-// llama.cpp timings, Ollama's counts. Cached tokens that are absent or null are not zero: see route.Usage.CachedKnown.
+// llama.cpp timings, Ollama's counts. Cached tokens that are absent or null are not zero: see fleet.Usage.CachedKnown.
 func ParseUsage(api string, tailOf []byte) (u fleet.Usage, ok bool) {
 	b := lastBytes(tailOf, TailBytes)
 	if bytes.HasPrefix(b, []byte("data:")) || bytes.HasPrefix(b, []byte("event:")) ||
@@ -52,12 +52,11 @@ const maxIDBytes = 256
 
 // ResponseID is the top-level "id" of a JSON answer, of which head is the beginning; "" when head does not show one.
 func ResponseID(head []byte) string {
-	c := cursor{b: head}
-	return c.id("")
+	return idOf(&cursor{b: head}, "")
 }
 
-// id reads an object up to its member "id" and returns that, or the "id" of its member parent.
-func (c *cursor) id(parent string) string {
+// idOf reads an object up to its member "id" and returns that, or the "id" of its member parent.
+func idOf(c *cursor, parent string) string {
 	if !c.take('{') {
 		return ""
 	}
@@ -73,10 +72,25 @@ func (c *cursor) id(parent string) string {
 			}
 			return string(id)
 		case parent != "" && string(key) == parent:
-			return c.id("")
+			return idOf(c, "")
 		}
 		if !c.skip() {
 			return ""
 		}
 	}
+}
+
+// promptUsage is the usage in a whole answer, wherever in it that stands: parameters of many blocks may follow.
+func promptUsage(api string, body []byte) (u fleet.Usage, ok bool) {
+	value, _ := memberOf(body, "usage")
+	return usageIn(api, value)
+}
+
+// usageIn is the usage that a member says.
+func usageIn(api string, value []byte) (u fleet.Usage, ok bool) {
+	f := noFigures()
+	if isNull(value) || !f.object(value) {
+		return u, false
+	}
+	return f.usage(api)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/enginetest/kv"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/text"
 )
@@ -279,10 +280,10 @@ func (s *Server) job(a *ask) (engine.Job, *answer, error) {
 	}
 	job.Chain = chain(root, full, s.opts.Engine.BlockTokens)
 	if s.pump.kv != nil {
-		ans.kv = &kvJob{chain: job.Chain, tokens: tokenIDs(full), session: a.conversation}
-		_, ans.kv.salt, _ = strings.Cut(a.salt, "\x00")
+		ans.kv = &kv.Job{Chain: job.Chain, Tokens: tokenIDs(full), Session: a.conversation}
+		_, ans.kv.Salt, _ = strings.Cut(a.salt, "\x00")
 		if s.isAdapter(a.model) {
-			ans.kv.adapter = a.model
+			ans.kv.Adapter = a.model
 		}
 	}
 	return job, ans, nil

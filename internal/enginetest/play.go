@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/enginetest/kv"
 	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
@@ -21,7 +22,7 @@ type answer struct {
 	finish       string // "stop" or "length"
 	rank         int
 	progress     progress
-	kv           *kvJob          // what KV events tell of it, nil without
+	kv           *kv.Job         // what KV events tell of it, nil without
 	handed       json.RawMessage // what a decoder is told, of a prefill leg
 	disagg       *trtParams      // of a context leg of TensorRT-LLM
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/enginetest/kv"
 	"github.com/warmpath/warmpath/sim/engine"
 )
 
@@ -18,8 +19,8 @@ type pump struct {
 
 	mu      sync.Mutex // guards what follows
 	engines []*engine.Engine
-	kv      []*kvPublisher    // by rank; nil without KV events
-	kvJobs  map[uint64]*kvJob // by stream
+	kv      kv.Publishers      // by rank; nil without KV events
+	kvJobs  map[uint64]*kv.Job // by stream
 	streams map[uint64]*stream
 	nextID  uint64
 	turn    int // round robin over ranks
@@ -69,10 +70,10 @@ func newPump(o Options) (*pump, error) {
 	}
 	if o.KVEvents != "" {
 		var err error
-		if p.kv, err = newKVPublishers(o); err != nil {
+		if p.kv, err = kv.Open(kv.Config{Kind: o.Dialect, Arrays: o.KVArrays, Ranks: o.Ranks, BlockTokens: o.Engine.BlockTokens, Address: o.KVEvents}); err != nil {
 			return nil, err
 		}
-		p.kvJobs = map[uint64]*kvJob{}
+		p.kvJobs = map[uint64]*kv.Job{}
 		for _, e := range p.engines {
 			e.Watch()
 		}
@@ -121,7 +122,7 @@ func (p *pump) advance() time.Duration {
 	for rank, e := range p.engines {
 		emissions := e.Advance(now)
 		if p.kv != nil {
-			p.kv[rank].publish(e.Changes())
+			p.kv[rank].Publish(e.Changes())
 		}
 		for _, em := range emissions {
 			if st := p.streams[em.ID]; st != nil {
@@ -185,7 +186,7 @@ func (st *stream) progress() progress {
 func (p *pump) submit(rank int, job engine.Job) (*stream, error) { return p.submitAs(rank, job, nil) }
 
 // submitAs is submit of a job whose blocks are told of, where kv is not nil.
-func (p *pump) submitAs(rank int, job engine.Job, kv *kvJob) (*stream, error) {
+func (p *pump) submitAs(rank int, job engine.Job, kv *kv.Job) (*stream, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advance()
@@ -200,7 +201,7 @@ func (p *pump) submitAs(rank int, job engine.Job, kv *kvJob) (*stream, error) {
 	}
 	if kv != nil && p.kv != nil {
 		p.kvJobs[job.ID] = kv
-		p.kv[rank].expect(kv)
+		p.kv[rank].Expect(kv)
 	}
 	st := &stream{id: job.ID, rank: rank, notify: make(chan struct{}, 1)}
 	st.now.submitted = now
@@ -241,7 +242,7 @@ func (p *pump) restart() {
 		e.Clear()
 		if p.kv != nil {
 			e.Changes()
-			p.kv[rank].restart()
+			p.kv[rank].Restart()
 		}
 	}
 	clear(p.kvJobs)
@@ -266,9 +267,9 @@ func (p *pump) clearCache() bool {
 			continue
 		}
 		if changes := e.Changes(); empty {
-			p.kv[rank].cleared()
+			p.kv[rank].Cleared()
 		} else {
-			p.kv[rank].publish(changes)
+			p.kv[rank].Publish(changes)
 		}
 	}
 	return all
@@ -305,15 +306,13 @@ func (p *pump) close() {
 	p.restart()
 	close(p.stop)
 	<-p.stopped
-	for _, k := range p.kv {
-		k.close()
-	}
+	p.kv.Close()
 }
 
 // kvOver forgets whose blocks a stream's are; mu is held.
 func (p *pump) kvOver(st *stream) {
 	if j := p.kvJobs[st.id]; j != nil {
-		p.kv[st.rank].over(j)
+		p.kv[st.rank].Over(j)
 		delete(p.kvJobs, st.id)
 	}
 }

@@ -1,4 +1,4 @@
-// Package enginetest serves simulated engines over HTTP: the model of package sim/engine, in real time, looking on the wire
+// Package enginetest serves simulated engines over HTTP: the model of package sim, in real time, looking on the wire
 // like the engine of its dialect (health, models, metrics, usage with cached tokens, streams, ranks or slots), with
 // faults that can be switched on while it runs. Tests, the demo and the engine command use it.
 //
@@ -27,7 +27,7 @@ import (
 
 // Options say what engine to simulate. The zero value of a field takes its default.
 type Options struct {
-	Dialect       fleet.Kind    // default route.KindVLLM
+	Dialect       fleet.Kind    // default fleet.KindVLLM
 	Models        []string      // base models; default "simulated"; the first is the parent of the adapters
 	Adapters      []string      // LoRA adapters, served as models (vLLM, SGLang)
 	Ranks         int           // data-parallel ranks, each an engine with a cache of its own; default 1

@@ -79,7 +79,7 @@ func (s *Server) sglangServerInfo(w http.ResponseWriter, _ *http.Request) {
 		"model_path": s.opts.Models[0], "served_model_name": s.opts.Models[0], "context_length": s.opts.ContextTokens,
 		"page_size": c.BlockTokens, "max_running_requests": c.Slots, "max_total_num_tokens": c.Blocks() * c.BlockTokens,
 		"chunked_prefill_size": c.ChunkTokens, "dp_size": s.opts.Ranks, "tp_size": 1, "disaggregation_mode": s.sglangMode(), "disaggregation_bootstrap_port": max(s.BootstrapPort(), 8998),
-		"enable_cache_report": !s.opts.NoCacheReport, "load_balance_method": "round_robin", "kv_events_config": nil, "kv_events": s.kvEventsInfo(),
+		"enable_cache_report": !s.opts.NoCacheReport, "load_balance_method": "round_robin", "kv_events_config": nil, "kv_events": s.pump.kv.Info(),
 		"status": "ready", "version": s.dialect.version, "internal_states": states, "simulated": true,
 	})
 }

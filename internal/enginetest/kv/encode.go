@@ -1,4 +1,4 @@
-package enginetest
+package kv
 
 import (
 	"encoding/binary"
@@ -7,12 +7,11 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
-	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// kvStored is a run of blocks as an event tells them.
-type kvStored struct {
+// storedRun is a run of blocks as an event tells them.
+type storedRun struct {
 	hashes  []uint64
 	parent  uint64
 	first   bool // there is no parent
@@ -23,14 +22,14 @@ type kvStored struct {
 	session string
 }
 
-// kvEvent is one event: a run stored, blocks removed, or, without either, all cleared.
-type kvEvent struct {
-	stored  *kvStored
+// event is one event: a run stored, blocks removed, or, without either, all cleared.
+type event struct {
+	stored  *storedRun
 	removed []uint64
 }
 
-// kvBatch writes a message's payload as the dialect has it: an array of time, events and rank (vLLM 0.32, SGLang 0.5.23).
-func kvBatch(dialect fleet.Kind, arrays bool, at float64, events []kvEvent, rank int) []byte {
+// appendBatch is a message's payload as the dialect has it: an array of time, events and rank (vLLM 0.32, SGLang 0.5.23).
+func appendBatch(dialect fleet.Kind, arrays bool, at float64, events []event, rank int) []byte {
 	b := msgp.AppendFloat64(msgp.AppendArrayHeader(nil, 3), at)
 	n := 0
 	for _, e := range events {
@@ -42,54 +41,54 @@ func kvBatch(dialect fleet.Kind, arrays bool, at float64, events []kvEvent, rank
 	for _, e := range events {
 		switch {
 		case e.stored != nil && arrays:
-			b = storedArray(b, e.stored)
+			b = appendArray(b, e.stored)
 		case e.stored != nil && dialect == fleet.KindSGLang:
-			b = storedSGLang(b, e.stored)
+			b = appendSGLang(b, e.stored)
 		case e.stored != nil:
-			b = storedVLLM(b, e.stored)
+			b = appendVLLM(b, e.stored)
 		case e.removed == nil && arrays:
 			b = msgp.AppendString(msgp.AppendArrayHeader(b, 1), "AllBlocksCleared")
 		case e.removed == nil:
-			b = kvText(msgp.AppendMapHeader(b, 1), "type", "AllBlocksCleared")
+			b = appendText(msgp.AppendMapHeader(b, 1), "type", "AllBlocksCleared")
 		case dialect == fleet.KindSGLang:
-			b = removed(b, arrays, dialect, e.removed)
+			b = appendRemoved(b, arrays, dialect, e.removed)
 		default: // one event a block
 			for i := range e.removed {
-				b = removed(b, arrays, dialect, e.removed[i:i+1])
+				b = appendRemoved(b, arrays, dialect, e.removed[i:i+1])
 			}
 		}
 	}
 	return msgp.AppendUint64(b, uint64(rank))
 }
 
-func kvText(b []byte, key, value string) []byte {
+func appendText(b []byte, key, value string) []byte {
 	return msgp.AppendString(msgp.AppendString(b, key), value)
 }
 
-// kvHash writes a hash: unsigned for vLLM, signed for SGLang, each as short as it can be.
-func kvHash(b []byte, dialect fleet.Kind, h uint64) []byte {
+// appendHash writes a hash: unsigned for vLLM, signed for SGLang, each as short as it can be.
+func appendHash(b []byte, dialect fleet.Kind, h uint64) []byte {
 	if dialect == fleet.KindSGLang && int64(h) < 0 {
 		return msgp.AppendInt64(b, int64(h))
 	}
 	return msgp.AppendUint64(b, h)
 }
 
-func kvHashes(b []byte, dialect fleet.Kind, hashes []uint64) []byte {
+func appendHashes(b []byte, dialect fleet.Kind, hashes []uint64) []byte {
 	b = msgp.AppendArrayHeader(b, uint32(len(hashes)))
 	for _, h := range hashes {
-		b = kvHash(b, dialect, h)
+		b = appendHash(b, dialect, h)
 	}
 	return b
 }
 
-func kvParent(b []byte, dialect fleet.Kind, s *kvStored) []byte {
+func appendParent(b []byte, dialect fleet.Kind, s *storedRun) []byte {
 	if s.first {
 		return msgp.AppendNil(b)
 	}
-	return kvHash(b, dialect, s.parent)
+	return appendHash(b, dialect, s.parent)
 }
 
-func kvTokens(b []byte, tokens []uint32) []byte {
+func appendTokens(b []byte, tokens []uint32) []byte {
 	b = msgp.AppendArrayHeader(b, uint32(len(tokens)))
 	for _, t := range tokens {
 		b = msgp.AppendUint64(b, uint64(t))
@@ -97,23 +96,23 @@ func kvTokens(b []byte, tokens []uint32) []byte {
 	return b
 }
 
-// kvCommon writes what vLLM and SGLang have in common.
-func kvCommon(b []byte, dialect fleet.Kind, s *kvStored) []byte {
-	b = kvText(b, "type", "BlockStored")
-	b = kvHashes(msgp.AppendString(b, "block_hashes"), dialect, s.hashes)
-	b = kvParent(msgp.AppendString(b, "parent_block_hash"), dialect, s)
-	b = kvTokens(msgp.AppendString(b, "token_ids"), s.tokens)
+// appendCommon writes what vLLM and SGLang have in common.
+func appendCommon(b []byte, dialect fleet.Kind, s *storedRun) []byte {
+	b = appendText(b, "type", "BlockStored")
+	b = appendHashes(msgp.AppendString(b, "block_hashes"), dialect, s.hashes)
+	b = appendParent(msgp.AppendString(b, "parent_block_hash"), dialect, s)
+	b = appendTokens(msgp.AppendString(b, "token_ids"), s.tokens)
 	b = msgp.AppendUint64(msgp.AppendString(b, "block_size"), uint64(s.size))
 	b = msgp.AppendNil(msgp.AppendString(b, "lora_id"))
-	return kvText(b, "medium", "GPU")
+	return appendText(b, "medium", "GPU")
 }
 
-func storedVLLM(b []byte, s *kvStored) []byte {
+func appendVLLM(b []byte, s *storedRun) []byte {
 	n := uint32(11)
 	if s.session != "" {
 		n++
 	}
-	b = kvCommon(msgp.AppendMapHeader(b, n), fleet.KindVLLM, s)
+	b = appendCommon(msgp.AppendMapHeader(b, n), fleet.KindVLLM, s)
 	b = msgp.AppendString(b, "lora_name")
 	if s.adapter == "" {
 		b = msgp.AppendNil(b)
@@ -122,18 +121,18 @@ func storedVLLM(b []byte, s *kvStored) []byte {
 	}
 	b = msgp.AppendArrayHeader(msgp.AppendString(b, "extra_keys"), uint32(len(s.hashes)))
 	for i := range s.hashes {
-		b = kvExtra(b, s, s.first && i == 0)
+		b = appendExtra(b, s, s.first && i == 0)
 	}
 	b = msgp.AppendInt(msgp.AppendString(b, "group_idx"), 0)
-	b = kvText(b, "kv_cache_spec_kind", "full_attention")
+	b = appendText(b, "kv_cache_spec_kind", "full_attention")
 	if s.session != "" {
-		b = kvText(b, "session_id", s.session)
+		b = appendText(b, "session_id", s.session)
 	}
 	return b
 }
 
-// kvExtra is what a block depends on besides: the adapter's name, and for the first block the salt.
-func kvExtra(b []byte, s *kvStored, first bool) []byte {
+// appendExtra is what a block depends on besides: the adapter's name, and for the first block the salt.
+func appendExtra(b []byte, s *storedRun, first bool) []byte {
 	keys := vllmExtra(s.adapter, s.salt, first)
 	if len(keys) == 0 {
 		return msgp.AppendNil(b)
@@ -155,7 +154,7 @@ func vllmExtra(adapter, salt string, first bool) (keys []string) {
 	return keys
 }
 
-func storedSGLang(b []byte, s *kvStored) []byte {
+func appendSGLang(b []byte, s *storedRun) []byte {
 	n := uint32(7)
 	if s.salt != "" {
 		n++
@@ -163,36 +162,36 @@ func storedSGLang(b []byte, s *kvStored) []byte {
 	if s.adapter != "" {
 		n++
 	}
-	b = kvCommon(msgp.AppendMapHeader(b, n), fleet.KindSGLang, s)
+	b = appendCommon(msgp.AppendMapHeader(b, n), fleet.KindSGLang, s)
 	if s.salt != "" {
-		b = kvText(b, "cache_salt", s.salt)
+		b = appendText(b, "cache_salt", s.salt)
 	}
 	if s.adapter != "" {
-		b = kvText(b, "lora_name", s.adapter)
+		b = appendText(b, "lora_name", s.adapter)
 	}
 	return b
 }
 
-// storedArray is the older form: the tag, and the fields of vLLM 0.11.
-func storedArray(b []byte, s *kvStored) []byte {
+// appendArray is the older form: the tag, and the fields of vLLM 0.11.
+func appendArray(b []byte, s *storedRun) []byte {
 	b = msgp.AppendString(msgp.AppendArrayHeader(b, 7), "BlockStored")
-	b = kvHashes(b, fleet.KindVLLM, s.hashes)
-	b = kvParent(b, fleet.KindVLLM, s)
-	b = msgp.AppendUint64(kvTokens(b, s.tokens), uint64(s.size))
+	b = appendHashes(b, fleet.KindVLLM, s.hashes)
+	b = appendParent(b, fleet.KindVLLM, s)
+	b = msgp.AppendUint64(appendTokens(b, s.tokens), uint64(s.size))
 	return msgp.AppendString(msgp.AppendNil(b), "GPU")
 }
 
-func removed(b []byte, arrays bool, dialect fleet.Kind, hashes []uint64) []byte {
+func appendRemoved(b []byte, arrays bool, dialect fleet.Kind, hashes []uint64) []byte {
 	if arrays {
 		b = msgp.AppendString(msgp.AppendArrayHeader(b, 3), "BlockRemoved")
-		return msgp.AppendString(kvHashes(b, dialect, hashes), "GPU")
+		return msgp.AppendString(appendHashes(b, dialect, hashes), "GPU")
 	}
 	n := uint32(4)
 	if dialect == fleet.KindSGLang {
 		n = 3
 	}
-	b = kvText(msgp.AppendMapHeader(b, n), "type", "BlockRemoved")
-	b = kvText(kvHashes(msgp.AppendString(b, "block_hashes"), dialect, hashes), "medium", "GPU")
+	b = appendText(msgp.AppendMapHeader(b, n), "type", "BlockRemoved")
+	b = appendText(appendHashes(msgp.AppendString(b, "block_hashes"), dialect, hashes), "medium", "GPU")
 	if dialect == fleet.KindSGLang {
 		return b
 	}
@@ -200,7 +199,7 @@ func removed(b []byte, arrays bool, dialect fleet.Kind, hashes []uint64) []byte 
 }
 
 // trtEvent writes one event of TensorRT-LLM's list.
-func trtEvent(id uint64, rank, ranks int, e kvEvent) json.RawMessage {
+func trtEvent(id uint64, rank, ranks int, e event) json.RawMessage {
 	data := map[string]any{"type": "created", "num_blocks_per_cache_level": []int{0, 0}}
 	switch {
 	case e.stored != nil:
@@ -208,7 +207,7 @@ func trtEvent(id uint64, rank, ranks int, e kvEvent) json.RawMessage {
 	case e.removed != nil:
 		data = map[string]any{"type": "removed", "block_hashes": e.removed}
 	}
-	x := map[string]any{"event_id": id, "data": data, "window_size": 32768, "hash_algo": string(engine.TRTLLMHashV1)}
+	x := map[string]any{"event_id": id, "data": data, "window_size": 32768, "hash_algo": trtllmAlgorithm}
 	if ranks > 1 {
 		x["attention_dp_rank"] = rank
 	}
@@ -216,7 +215,7 @@ func trtEvent(id uint64, rank, ranks int, e kvEvent) json.RawMessage {
 	return b
 }
 
-func trtStored(s *kvStored) map[string]any {
+func trtStored(s *storedRun) map[string]any {
 	var blocks []any
 	for i, h := range s.hashes {
 		var tokens []any
@@ -232,27 +231,27 @@ func trtStored(s *kvStored) map[string]any {
 	return map[string]any{"type": "stored", "parent_hash": parent, "blocks": blocks}
 }
 
-// kvDigests names the whole blocks of a prompt as the dialect's engine does: numbers, by block.
-func kvDigests(dialect fleet.Kind, tokens []uint32, size int, adapter, salt string) []uint64 {
+// digests names the whole blocks of a prompt as the dialect's engine does: numbers, by block.
+func digests(dialect fleet.Kind, tokens []uint32, size int, adapter, salt string) []uint64 {
 	var out []uint64
-	h := engine.NewVLLMHash(false, false, "0")
+	h := newVLLMHash("0")
 	var digest []byte
 	if dialect == fleet.KindSGLang && salt+adapter != "" {
-		digest = engine.SGLangDigest(nil, []uint32{binary.LittleEndian.Uint32(engine.SGLangDigest([]byte(strconv.Quote(salt)+adapter), nil))})
+		digest = sglangDigest(nil, []uint32{binary.LittleEndian.Uint32(sglangDigest([]byte(strconv.Quote(salt)+adapter), nil))})
 	}
-	parent, scope := uint64(0), engine.TRTLLMScope{}
+	parent := uint64(0)
 	for i := 0; (i+1)*size <= len(tokens); i++ {
 		block := tokens[i*size : (i+1)*size]
 		switch dialect {
 		case fleet.KindSGLang:
-			digest = engine.SGLangDigest(digest, block)
-			out = append(out, uint64(engine.SGLangNumber(digest)))
+			digest = sglangDigest(digest, block)
+			out = append(out, uint64(sglangNumber(digest)))
 		case fleet.KindTRTLLM:
-			parent = engine.TRTLLMBlockV1(parent, block, scope)
+			parent = trtllmBlock(parent, block)
 			out = append(out, parent)
 		default:
-			digest = h.Digest(digest, block, vllmExtra(adapter, salt, i == 0)...)
-			out = append(out, h.Number(digest))
+			digest = h.digest(digest, block, vllmExtra(adapter, salt, i == 0)...)
+			out = append(out, vllmNumber(digest))
 		}
 	}
 	return out
