@@ -51,7 +51,7 @@ var impure = map[string]string{
 
 // tables are the package variables of the pure floor beside errors. They are read and never written.
 var tables = []string{
-	"engine.anthropicErrors",
+	"engine/answer.anthropicErrors",
 	"prompt.apiNames",
 	"prompt.deep",
 	"prompt.fieldNames",

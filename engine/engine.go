@@ -1,6 +1,7 @@
-// Package engine is what the engines speak: what to ask each kind of engine, what its answers mean, how one of its
-// ranks or slots is addressed, and where an answer says what the request cost. There is one file per kind. It is pure:
-// bytes in, values out, never a socket; who asks and when is for the probe and the proxy.
+// Package engine is the kinds of engines: what to ask each kind about its health, models, capacity and load, what its answers mean, and how
+// one of its ranks or slots is addressed. There is one file for each kind; kinds.go lists them. It is pure: bytes in, values out, never a
+// socket. Who asks and when is for the probe and the proxy; engine/answer reads answers to requests, engine/handover is disaggregated
+// serving, engine/kv decodes KV events.
 package engine
 
 import (

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -106,7 +107,7 @@ func readTRTLLMMetrics(page []byte, r *fleet.Report) {
 	if perBlock > 0 && perBlock < 1<<20 {
 		r.BlockTokens = perBlock
 	}
-	if blocks > 0 && blocks < maxCount>>20 && r.BlockTokens > 0 {
+	if blocks > 0 && blocks < rawjson.MaxCount>>20 && r.BlockTokens > 0 {
 		r.CacheTokens = int64(blocks) * int64(r.BlockTokens)
 	}
 	mergeLoad(r, load.report())

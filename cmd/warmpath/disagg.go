@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/policy"
@@ -9,7 +9,7 @@ import (
 )
 
 // newDisaggregation is how pools with roles are served, and by which protocol; a nil one goes by the kind of engine.
-func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector engine.Connector, err error) {
+func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector handover.Connector, err error) {
 	c, stack := cfg.Disaggregation.Effective()
 	d = route.Disaggregation{When: route.When(c.When), Threshold: c.Threshold, NoFallback: !c.Fallback}
 	prefill, decode := cfg.PolicyNamed(c.PrefillPolicy), cfg.PolicyNamed(c.DecodePolicy)
@@ -24,7 +24,7 @@ func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector en
 		return d, nil, err
 	}
 	if c.Connector != "" {
-		connector, err = engine.ConnectorByName(c.Connector)
+		connector, err = handover.ByName(c.Connector)
 	}
 	return d, connector, err
 }

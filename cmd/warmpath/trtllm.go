@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/migrate"
@@ -42,7 +42,7 @@ func loadTRTLLM(e env, path string, overrides []config.Override) (config.Config,
 }
 
 // trtllmOptions are those of the connector. The key's file has been read once already.
-func trtllmOptions(cfg *config.Config) engine.TRTLLMOptions {
+func trtllmOptions(cfg *config.Config) handover.TRTLLMOptions {
 	o, _ := cfg.TRTLLM.Options()
 	return o
 }

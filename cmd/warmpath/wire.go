@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
@@ -154,7 +154,7 @@ func tokenOf(cfg *config.Config) *proxy.EndpointToken {
 	return proxy.NewEndpointToken(cfg.EndpointToken.Header, secret)
 }
 
-func proxyConfig(cfg *config.Config, tenants *proxy.Tenants, connector engine.Connector) proxy.Config {
+func proxyConfig(cfg *config.Config, tenants *proxy.Tenants, connector handover.Connector) proxy.Config {
 	retries := cfg.Limits.Retries
 	if retries == 0 {
 		retries = -1 // none, as written; the zero of proxy.Config means its default

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/sim/text"
 )
 
@@ -32,8 +32,8 @@ func (e *lmReceived) complete() bool { return e.lost || len(e.done) == e.ranks }
 
 // ListenKV opens the ports at which a decoder of LMCache receives: KVPort and those after it, of each kind as many as there are ranks, or free
 // ones. Close ends them.
-func (s *Server) ListenKV(host string) (engine.Receiver, error) {
-	to := engine.Receiver{Host: host}
+func (s *Server) ListenKV(host string) (handover.Receiver, error) {
+	to := handover.Receiver{Host: host}
 	for rank := range s.opts.TP {
 		for i, kind := range []string{"init", "alloc"} {
 			port := 0

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/kv"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 )
@@ -44,7 +44,7 @@ func TestTokenizerOfAnEngine(t *testing.T) {
 		t.Fatalf("%v: %s", err, answer)
 	}
 	_, body := r.do("POST /kv_cache_events", "")
-	events, err := engine.ReadTRTEvents([]byte(body))
+	events, err := kv.ReadTRTEvents([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}

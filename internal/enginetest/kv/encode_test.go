@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/kv"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
 )
@@ -20,7 +20,7 @@ func TestEncodedAsCaptured(t *testing.T) {
 		for _, frames := range captured(t, name) {
 			payload, seq := frames[2], binary.BigEndian.Uint64(frames[1])
 			var batch kvstream.Batch
-			if err := engine.ReadKVBatch(payload, &batch); err != nil {
+			if err := kv.ReadBatch(payload, &batch); err != nil {
 				t.Fatal(err)
 			}
 			var events []event
@@ -62,7 +62,7 @@ func again(events []event, dialect fleet.Kind, e *kvstream.Event, payload []byte
 // captured reads the frames of a file of messages that real engines published: topic, sequence, payload.
 func captured(t *testing.T, name string) (out [][3][]byte) {
 	t.Helper()
-	text, err := os.ReadFile("../../../engine/testdata/" + name)
+	text, err := os.ReadFile("../../../engine/kv/testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestCapturedHashes(t *testing.T) {
 			continue
 		}
 		var batch kvstream.Batch
-		if err := engine.ReadKVBatch(frames[2], &batch); err != nil {
+		if err := kv.ReadBatch(frames[2], &batch); err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range batch.Events {
