@@ -64,6 +64,9 @@ type fields struct {
 	body []byte // all of it
 }
 
+// keep keeps the whole body.
+func (f *fields) keep(body []byte) { f.body = body }
+
 // ask is one request to generate, ready to become a job.
 type ask struct {
 	model        string
@@ -76,15 +79,12 @@ type ask struct {
 	exact        bool // ignore_eos: exactly maxTokens
 	none         bool // no answer at all (embeddings)
 	stream       bool
-	usage        bool     // the stream ends with usage
-	each         bool     // usage on every chunk
-	rank         int      // -1: the engine chooses
-	slot         int      // -1: the engine chooses (llama.cpp)
-	kv           *kvAsk   // its prompt is computed for, or comes from, another engine; nil when not
-	trt          *trtAsk  // the same of TensorRT-LLM; nil when not
-	lm           *lmAsk   // the same of LMCache; nil when not
-	meet         *meetAsk // the same of protocols whose two engines are asked at once; nil when not
-	ids          bool     // the answer has the token ids of its prompt (return_token_ids)
+	usage        bool // the stream ends with usage
+	each         bool // usage on every chunk
+	rank         int  // -1: the engine chooses
+	slot         int  // -1: the engine chooses (llama.cpp)
+	leg          any  // of the connector: what the request says of a hand-over; nil for nothing
+	ids          bool // the answer has the token ids of its prompt (return_token_ids)
 }
 
 // badRequest is an error that is the client's fault.
@@ -112,14 +112,11 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) error {
 		}
 		return bad("reading the body: %v", err)
 	}
-	if s.opts.Connector == "sglang" {
-		r.Header.Set(bodyHeader, sameOnBoth(b))
-	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return bad("the body is not valid: %v", err)
 	}
-	if f, ok := v.(*fields); ok {
-		f.body = b
+	if f, ok := v.(interface{ keep(body []byte) }); ok {
+		f.keep(b)
 	}
 	return nil
 }
@@ -156,19 +153,7 @@ func (s *Server) newAsk(r *http.Request, f *fields) (*ask, error) {
 		a.usage, a.each = f.StreamOptions.IncludeUsage || f.StreamOptions.Continuous, f.StreamOptions.Continuous
 	}
 	a.id = s.requestID(r, f)
-	if err := s.readKV(f, a); err != nil {
-		return nil, err
-	}
-	if err := s.readDisagg(r, f, a); err != nil {
-		return nil, err
-	}
-	if err := s.readLMCache(f, a); err != nil {
-		return nil, err
-	}
-	if err := s.readTransfer(f, a); err != nil {
-		return nil, err
-	}
-	if err := s.readMori(r, f, a); err != nil {
+	if err := s.connector.Read(r, f, a); err != nil {
 		return nil, err
 	}
 	a.ids = f.ReturnTokenIDs && s.opts.Dialect == fleet.KindVLLM
@@ -180,7 +165,7 @@ func (s *Server) newAsk(r *http.Request, f *fields) (*ask, error) {
 	if err := s.place(r, f, a); err != nil {
 		return nil, err
 	}
-	return a, s.readRoom(r, f, a)
+	return a, s.connector.Placed(r, f, a)
 }
 
 // requestID is the client's own where the engine takes it (vLLM: header before body; SGLang: rid only), else new.
@@ -257,15 +242,9 @@ func (s *Server) job(a *ask) (engine.Job, *answer, error) {
 		}
 	}
 	ans.text = text.Of(seed, ans.want)
-	if (a.trt != nil && a.trt.context || s.opts.Connector == "sglang" && a.meet != nil && a.meet.prefill) && ans.want > 1 {
-		ans.want, ans.finish = 1, "length"
-		ans.text = ans.text[:text.TokenBytes]
-	}
-	switch {
-	case s.opts.Silent && !a.none:
+	s.connector.Adjust(ans, seed, room)
+	if s.opts.Silent && !a.none {
 		ans.want, ans.text, ans.finish = 1, "", "stop"
-	case s.opts.Connector == "lmcache" && !a.none:
-		s.goOn(a, ans, seed, room)
 	}
 	job := engine.Job{PromptTokens: n, OutputTokens: ans.want}
 	root := xxh3.HashString(a.salt)

@@ -142,7 +142,7 @@ func (s *Server) SetFault(f Fault) error {
 		s.pump.restart()
 		s.responses.clear()
 		s.tally.restarts.Add(1)
-		s.forgetKV()
+		s.connector.Forget()
 	}
 	return s.openPort(!port)
 }

@@ -32,15 +32,16 @@ import (
 // lmEOS is the token that ends an answer.
 const lmEOS = 2
 
-// lmcache is what the connector of an engine knows.
 type lmcache struct {
-	mu       sync.Mutex // guards what follows
+	*host
+
+	lm       sync.Mutex // guards what follows
 	push     zmq4.Socket
 	unpush   context.CancelFunc
 	received map[string]*lmReceived // by X-Request-Id: what comes and has come
 	order    []string
 	pushing  int  // hand-overs that are not complete
-	mute     bool // see MuteKV
+	mute     bool // see Mute
 	closed   bool
 	ports    []net.Listener
 	serving  sync.WaitGroup
@@ -59,16 +60,16 @@ type lmSpec struct {
 	} `json:"disagg_spec"`
 }
 
-// lmAsk is what a request has to do with a hand-over: its prompt is to be pushed, or it goes on after the first token.
-type lmAsk struct {
+// lmLeg is what a request has to do with a hand-over: its prompt is to be pushed, or it goes on after the first token.
+type lmLeg struct {
 	spec  *lmSpec
 	after *lmReceived
 	chain []uint64
 }
 
-// readLMCache reads kv_transfer_params.
-func (s *Server) readLMCache(f *fields, a *ask) error {
-	if s.opts.Connector != "lmcache" || !present(f.KVTransferParams) {
+// Read implements connector: it reads kv_transfer_params.
+func (h *lmcache) Read(_ *http.Request, f *fields, a *ask) error {
+	if !present(f.KVTransferParams) {
 		return nil
 	}
 	var p lmSpec
@@ -77,19 +78,18 @@ func (s *Server) readLMCache(f *fields, a *ask) error {
 	err := d.Decode(&p)
 	switch {
 	case err != nil:
-		return s.refuse("LMCache: kv_transfer_params: %v", err)
+		return h.refuse("LMCache: kv_transfer_params: %v", err)
 	case p.Spec == nil || p.Spec.ID == nil || *p.Spec.ID == "" || p.Spec.Host == nil || *p.Spec.Host == "":
-		return s.refuse("LMCache: disagg_spec lacks req_id or receiver_host")
+		return h.refuse("LMCache: disagg_spec lacks req_id or receiver_host")
 	case p.First == nil || !*p.First:
-		return s.refuse("LMCache: ret_first_tok is not set")
-	case len(p.Spec.Init) != s.opts.TP || len(p.Spec.Alloc) != s.opts.TP || p.Spec.Query != nil && len(p.Spec.Query) != s.opts.TP:
-		return s.refuse("LMCache: too few ports: %d to begin and %d to allocate for %d tensor-parallel ranks", len(p.Spec.Init), len(p.Spec.Alloc), s.opts.TP)
-	case a.stream || f.StreamOptions != nil:
-		return s.refuse("a prefill leg must not stream")
-	case a.maxTokens != 1 || a.minTokens > 1:
-		return s.refuse("a prefill leg must make one token, this one makes %d", a.maxTokens)
+		return h.refuse("LMCache: ret_first_tok is not set")
+	case len(p.Spec.Init) != h.config.TP || len(p.Spec.Alloc) != h.config.TP || p.Spec.Query != nil && len(p.Spec.Query) != h.config.TP:
+		return h.refuse("LMCache: too few ports: %d to begin and %d to allocate for %d tensor-parallel ranks", len(p.Spec.Init), len(p.Spec.Alloc), h.config.TP)
 	}
-	a.lm = &lmAsk{spec: &p}
+	if err := h.onlyPrompt(f, a); err != nil {
+		return err
+	}
+	a.leg = &lmLeg{spec: &p}
 	return nil
 }
 
@@ -105,55 +105,47 @@ type lmPart struct {
 	Chain   []uint64 `json:"chain"`
 }
 
-// lmHash identifies the tokens of a prompt.
-func lmHash(a *ask, prompt []byte) uint64 {
-	return xxh3.HashSeed(tokenBytes(tokenIDs(prompt)), xxh3.HashString(a.model+"\x00"+a.salt))
-}
-
-// pushLM announces a computed prompt to the decoder, and pushes it while the router has its reply already.
-func (s *Server) pushLM(r *http.Request, ans *answer) (handed json.RawMessage, err error) {
+// announce announces a computed prompt to the decoder, and pushes it while the router has its reply already.
+func (h *lmcache) announce(r *http.Request, ans *answer, leg *lmLeg) (handed json.RawMessage, err error) {
 	a := ans.ask
-	spec := a.lm.spec.Spec
+	spec := leg.spec.Spec
 	part := lmPart{
-		ID: *spec.ID, Request: a.id, Ranks: s.opts.TP, Prompt: lmHash(a, a.prompt), Seed: xxh3.HashSeed(a.prompt, s.opts.Seed), First: lmEOS,
-		Chain: a.lm.chain[:min(ans.promptTokens/s.opts.Engine.BlockTokens, len(a.lm.chain))],
+		ID: *spec.ID, Request: a.id, Ranks: h.config.TP, Prompt: idsHash(a, a.prompt), Seed: xxh3.HashSeed(a.prompt, h.engine.Seed), First: lmEOS,
+		Chain: leg.chain[:min(ans.promptTokens/h.engine.BlockTokens, len(leg.chain))],
 	}
 	if len(ans.text) >= text.TokenBytes {
 		part.First = binary.LittleEndian.Uint32([]byte(ans.text))
 	}
-	for rank := range s.opts.TP {
+	for rank := range h.config.TP {
 		part.Rank = rank
-		err := s.tellLM(r.Context(), *spec.Host, spec.Init[rank], "/init", &part)
+		err := h.tell(r.Context(), *spec.Host, spec.Init[rank], "/init", &part)
 		if err == nil {
-			err = s.tellLM(r.Context(), *spec.Host, spec.Alloc[rank], "/alloc", &part)
+			err = h.tell(r.Context(), *spec.Host, spec.Alloc[rank], "/alloc", &part)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	s.lm.mu.Lock()
-	if s.lm.closed {
-		s.lm.mu.Unlock()
-		return nil, errKVLoad
+	h.lm.Lock()
+	if h.closed {
+		h.lm.Unlock()
+		return nil, errLoad
 	}
-	s.lm.pushing++
-	s.lm.serving.Add(1)
-	s.lm.mu.Unlock()
-	go s.transferLM(part, a.lm.spec, ans.promptTokens)
+	h.pushing++
+	h.serving.Add(1)
+	h.lm.Unlock()
+	go h.transfer(part, leg.spec, ans.promptTokens)
 	return json.RawMessage(`{"first_tok":` + strconv.FormatUint(uint64(part.First), 10) + `}`), nil
 }
 
-// transferLM takes the time of a transfer, makes the cache the decoder's, and tells the router.
-func (s *Server) transferLM(part lmPart, spec *lmSpec, promptTokens int) {
-	defer s.lm.serving.Done()
+// transfer takes the time of a transfer, makes the cache the decoder's, and tells the router.
+func (h *lmcache) transfer(part lmPart, spec *lmSpec, promptTokens int) {
+	defer h.serving.Done()
 	select {
-	case <-time.After(s.moveTime(promptTokens)):
-	case <-s.closing:
+	case <-time.After(h.moveTime(promptTokens)):
+	case <-h.engine.Closing:
 	}
-	s.kv.mu.Lock()
-	lost := s.kv.lose
-	s.kv.lose = false
-	s.kv.mu.Unlock()
+	lost := h.lost()
 	path := "/done"
 	if lost {
 		path = "/drop"
@@ -161,96 +153,113 @@ func (s *Server) transferLM(part lmPart, spec *lmSpec, promptTokens int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	failed := lost
-	for rank := range s.opts.TP {
+	for rank := range h.config.TP {
 		part.Rank = rank
-		failed = s.tellLM(ctx, *spec.Spec.Host, spec.Spec.Alloc[rank], path, &part) != nil || failed
+		failed = h.tell(ctx, *spec.Spec.Host, spec.Spec.Alloc[rank], path, &part) != nil || failed
 		if !failed {
-			s.notifyLM(part.ID)
+			h.notify(part.ID)
 		}
 	}
 	if failed {
-		s.countKV(&s.kv.stats.Failed)
+		h.count(&h.stats.Failed)
 	} else {
-		s.countKV(&s.kv.stats.Handed)
+		h.count(&h.stats.Handed)
 	}
-	s.lm.mu.Lock()
-	s.lm.pushing--
-	s.lm.mu.Unlock()
+	h.lm.Lock()
+	h.pushing--
+	h.lm.Unlock()
 }
 
-// tellLM asks a port of the decoder. What it does not take is against the protocol.
-func (s *Server) tellLM(ctx context.Context, host string, port int, path string, part *lmPart) error {
+// tell asks a port of the decoder. What it does not take is against the protocol.
+func (h *lmcache) tell(ctx context.Context, host string, port int, path string, part *lmPart) error {
 	body, err := json.Marshal(part)
 	if err != nil {
 		return err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+net.JoinHostPort(host, strconv.Itoa(port))+path, bytes.NewReader(body))
 	if err != nil {
-		return s.refuse("LMCache: receiver_host: %v", err)
+		return h.refuse("LMCache: receiver_host: %v", err)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("LMCache: nobody receives at %s:%d: %w", host, port, errKVLoad)
+		return fmt.Errorf("LMCache: nobody receives at %s:%d: %w", host, port, errLoad)
 	}
 	defer res.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(res.Body, 4<<10))
 	if res.StatusCode != http.StatusOK {
-		return s.refuse("LMCache: the decoder says %s", said)
+		return h.refuse("LMCache: the decoder says %s", said)
 	}
 	return nil
 }
 
-// notifyLM tells the router that a rank has pushed.
-func (s *Server) notifyLM(id string) {
-	s.lm.mu.Lock()
-	defer s.lm.mu.Unlock()
-	if s.opts.KVNotify == "" || s.lm.mute || s.lm.closed {
+// notify tells the router that a rank has pushed.
+func (h *lmcache) notify(id string) {
+	h.lm.Lock()
+	defer h.lm.Unlock()
+	if h.config.Notify == "" || h.mute || h.closed {
 		return
 	}
-	if s.lm.push == nil {
+	if h.push == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		push := zmq4.NewPush(ctx, zmq4.WithDialerTimeout(time.Second), zmq4.WithLogger(quietZMQ()))
-		if push.Dial("tcp://"+s.opts.KVNotify) != nil {
+		if push.Dial("tcp://"+h.config.Notify) != nil {
 			cancel()
 			return
 		}
-		s.lm.push, s.lm.unpush = push, cancel
+		h.push, h.unpush = push, cancel
 	}
 	b := msgp.AppendMapHeader(nil, 2)
 	b = msgp.AppendString(msgp.AppendString(b, "type"), "ProxyNotif")
 	b = msgp.AppendString(msgp.AppendString(b, "req_id"), id)
-	_ = s.lm.push.Send(zmq4.NewMsg(b)) // a router that is gone does not hear it
+	_ = h.push.Send(zmq4.NewMsg(b)) // a router that is gone does not hear it
 }
 
-// MuteKV switches off, or on again, what a prefiller of LMCache tells the router.
-func (s *Server) MuteKV(off bool) {
-	s.lm.mu.Lock()
-	defer s.lm.mu.Unlock()
-	s.lm.mute = off
+// Mute switches off, or on again, what a prefiller of LMCache tells the router.
+func (h *lmcache) Mute(off bool) {
+	h.lm.Lock()
+	defer h.lm.Unlock()
+	h.mute = off
 }
 
-// closeLM ends what the connector runs.
-func (s *Server) closeLM() {
-	s.lm.mu.Lock()
-	s.lm.closed = true
-	push, unpush, ports := s.lm.push, s.lm.unpush, s.lm.ports
-	s.lm.mu.Unlock()
+// Close implements connector.
+func (h *lmcache) Close() {
+	h.lm.Lock()
+	h.closed = true
+	push, unpush, ports := h.push, h.unpush, h.ports
+	h.lm.Unlock()
 	for _, l := range ports {
 		_ = l.Close()
 	}
-	s.lm.serving.Wait()
+	h.serving.Wait()
 	if push != nil {
 		unpush()
 		_ = push.Close()
 	}
 }
 
-// failLM answers a prefill leg whose cache cannot be pushed.
-func (s *Server) failLM(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, errKVLoad) {
-		s.countKV(&s.kv.stats.Failed)
-		s.fail(w, r, http.StatusInternalServerError, "InternalServerError", err.Error())
-		return
+// Open implements connector: those that are pushed.
+func (h *lmcache) Open() int {
+	h.lm.Lock()
+	defer h.lm.Unlock()
+	return h.pushing
+}
+
+// Load implements connector: nothing is fetched, but what is computed will be pushed.
+func (h *lmcache) Load(_ *http.Request, ans *answer, chain []uint64) error {
+	if leg, _ := ans.ask.leg.(*lmLeg); leg != nil {
+		leg.chain = chain
 	}
-	s.failWith(w, r, err)
+	return nil
+}
+
+// Computed implements connector.
+func (h *lmcache) Computed(r *http.Request, ans *answer) (err error) {
+	leg, _ := ans.ask.leg.(*lmLeg)
+	if leg == nil || leg.spec == nil {
+		return nil
+	}
+	if ans.handed, err = h.announce(r, ans, leg); errors.Is(err, errLoad) {
+		h.count(&h.stats.Failed)
+	}
+	return err
 }

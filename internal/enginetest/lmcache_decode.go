@@ -32,25 +32,25 @@ func (e *lmReceived) complete() bool { return e.lost || len(e.done) == e.ranks }
 
 // ListenKV opens the ports at which a decoder of LMCache receives: KVPort and those after it, of each kind as many as there are ranks, or free
 // ones. Close ends them.
-func (s *Server) ListenKV(host string) (handover.Receiver, error) {
+func (h *lmcache) ListenKV(host string) (handover.Receiver, error) {
 	to := handover.Receiver{Host: host}
-	for rank := range s.opts.TP {
+	for rank := range h.config.TP {
 		for i, kind := range []string{"init", "alloc"} {
 			port := 0
-			if s.opts.KVPort > 0 {
-				port = s.opts.KVPort + i*s.opts.TP + rank
+			if h.config.Port > 0 {
+				port = h.config.Port + i*h.config.TP + rank
 			}
 			l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 			if err != nil {
 				return to, fmt.Errorf("enginetest: %w", err)
 			}
-			s.lm.mu.Lock()
-			s.lm.ports = append(s.lm.ports, l)
-			s.lm.serving.Add(1)
-			s.lm.mu.Unlock()
-			srv := &http.Server{Handler: s.receiveLM(kind, rank), ReadHeaderTimeout: 30 * time.Second}
+			h.lm.Lock()
+			h.ports = append(h.ports, l)
+			h.serving.Add(1)
+			h.lm.Unlock()
+			srv := &http.Server{Handler: h.receive(kind, rank), ReadHeaderTimeout: 30 * time.Second}
 			go func() {
-				defer s.lm.serving.Done()
+				defer h.serving.Done()
 				_ = srv.Serve(l) // ends when the listener is closed
 				_ = srv.Close()
 			}()
@@ -65,8 +65,8 @@ func (s *Server) ListenKV(host string) (handover.Receiver, error) {
 	return to, nil
 }
 
-// receiveLM is what a port of a rank answers.
-func (s *Server) receiveLM(kind string, rank int) http.Handler {
+// receive is what a port of a rank answers.
+func (h *lmcache) receive(kind string, rank int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var p lmPart
 		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 16<<20)).Decode(&p)
@@ -74,10 +74,10 @@ func (s *Server) receiveLM(kind string, rank int) http.Handler {
 		case err != nil:
 		case (r.URL.Path == "/init") != (kind == "init"):
 			err = fmt.Errorf("%s at the %s port", r.URL.Path, kind)
-		case p.Rank != rank || p.Ranks != s.opts.TP:
-			err = fmt.Errorf("rank %d of %d at the port of rank %d of %d", p.Rank, p.Ranks, rank, s.opts.TP)
+		case p.Rank != rank || p.Ranks != h.config.TP:
+			err = fmt.Errorf("rank %d of %d at the port of rank %d of %d", p.Rank, p.Ranks, rank, h.config.TP)
 		case r.URL.Path != "/init":
-			err = s.takeLM(r.URL.Path, &p)
+			err = h.takePart(r.URL.Path, &p)
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)
@@ -87,22 +87,22 @@ func (s *Server) receiveLM(kind string, rank int) http.Handler {
 	})
 }
 
-// takeLM makes room for a rank's part of a prompt (/alloc), has it (/done), or gives it up (/drop).
-func (s *Server) takeLM(path string, p *lmPart) error {
-	s.lm.mu.Lock()
-	defer s.lm.mu.Unlock()
-	e := s.lm.received[p.Request]
+// takePart makes room for a rank's part of a prompt (/alloc), has it (/done), or gives it up (/drop).
+func (h *lmcache) takePart(path string, p *lmPart) error {
+	h.lm.Lock()
+	defer h.lm.Unlock()
+	e := h.received[p.Request]
 	switch {
 	case path == "/alloc" && (e == nil || e.id != p.ID):
-		if s.lm.received == nil {
-			s.lm.received = map[string]*lmReceived{}
+		if h.received == nil {
+			h.received = map[string]*lmReceived{}
 		}
 		e = &lmReceived{id: p.ID, prompt: p.Prompt, seed: p.Seed, first: p.First, ranks: p.Ranks, chain: p.Chain, begun: map[int]bool{}, done: map[int]bool{}}
-		s.lm.received[p.Request] = e
-		s.lm.order = append(s.lm.order, p.Request)
-		if len(s.lm.order) > mostOver {
-			delete(s.lm.received, s.lm.order[0])
-			s.lm.order = s.lm.order[1:]
+		h.received[p.Request] = e
+		h.order = append(h.order, p.Request)
+		if len(h.order) > mostOver {
+			delete(h.received, h.order[0])
+			h.order = h.order[1:]
 		}
 		fallthrough
 	case path == "/alloc":
@@ -116,42 +116,42 @@ func (s *Server) takeLM(path string, p *lmPart) error {
 		e.lost = true
 	default:
 		if e.done[p.Rank] = true; e.complete() {
-			s.pump.receive(0, e.chain)
+			h.engine.Receive(0, e.chain)
 		}
 	}
 	return nil
 }
 
-// findLM looks for what was pushed for a request. A request of which nothing was heard is a whole one.
-func (s *Server) findLM(a *ask) error {
-	if s.opts.Connector != "lmcache" || a.lm != nil {
+// Find implements connector: it looks for what was pushed for a request. A request of which nothing was heard is a whole one.
+func (h *lmcache) Find(_ *http.Request, a *ask) error {
+	if a.leg != nil {
 		return nil
 	}
-	s.lm.mu.Lock()
-	e := s.lm.received[a.id]
+	h.lm.Lock()
+	e := h.received[a.id]
 	complete := e != nil && e.complete()
 	if complete {
-		delete(s.lm.received, a.id)
+		delete(h.received, a.id)
 	}
-	s.lm.mu.Unlock()
+	h.lm.Unlock()
 	if e == nil {
 		return nil
 	}
 	if !complete {
-		return s.refuse("LMCache: the decoder is asked before the KV cache is there")
+		return h.refuse("LMCache: the decoder is asked before the KV cache is there")
 	}
-	if cut := len(a.prompt) - text.TokenBytes; lmHash(a, a.prompt) != e.prompt {
-		if cut < 0 || lmHash(a, a.prompt[:cut]) != e.prompt {
-			return s.refuse("LMCache: the KV cache that was pushed is of another prompt")
+	if cut := len(a.prompt) - text.TokenBytes; idsHash(a, a.prompt) != e.prompt {
+		if cut < 0 || idsHash(a, a.prompt[:cut]) != e.prompt {
+			return h.refuse("LMCache: the KV cache that was pushed is of another prompt")
 		}
 		if got := binary.LittleEndian.Uint32(a.prompt[cut:]); got != e.first {
-			return s.refuse("LMCache: the first token is %d, the prompt goes on with %d", e.first, got)
+			return h.refuse("LMCache: the first token is %d, the prompt goes on with %d", e.first, got)
 		}
-		a.lm = &lmAsk{after: e}
+		a.leg = &lmLeg{after: e}
 	}
 	if !e.lost {
-		s.countKV(&s.kv.stats.Taken)
-		s.countKV(&s.kv.stats.Loaded)
+		h.count(&h.stats.Taken)
+		h.count(&h.stats.Loaded)
 	}
 	if a.rank < 0 {
 		a.rank = 0
@@ -159,9 +159,14 @@ func (s *Server) findLM(a *ask) error {
 	return nil
 }
 
-// goOn makes an answer whose every token is the same however many are made, and one after a first token that of the prompt before it.
-func (s *Server) goOn(a *ask, ans *answer, seed uint64, room int) {
-	if a.lm == nil || a.lm.after == nil {
+// Adjust implements connector: it makes an answer whose every token is the same however many are made, and one after a first token that of the prompt before it.
+func (h *lmcache) Adjust(ans *answer, seed uint64, room int) {
+	a := ans.ask
+	leg, _ := a.leg.(*lmLeg)
+	switch {
+	case a.none:
+		return
+	case leg == nil || leg.after == nil:
 		ans.text = text.Of(seed, ans.want+1)[:ans.want*text.TokenBytes] // the last token of a text ends a sentence
 		return
 	}
@@ -169,12 +174,12 @@ func (s *Server) goOn(a *ask, ans *answer, seed uint64, room int) {
 	if b.maxTokens > 0 {
 		b.maxTokens++
 	}
-	total := s.answerTokens(&b, a.lm.after.seed, room+1)
+	total := h.engine.AnswerTokens(&b, leg.after.seed, room+1)
 	ans.want, ans.finish = max(1, total-1), "stop"
 	if total == b.maxTokens {
 		ans.finish = "length"
 	}
-	ans.text = text.Of(a.lm.after.seed, ans.want+2)[text.TokenBytes : (ans.want+1)*text.TokenBytes]
+	ans.text = text.Of(leg.after.seed, ans.want+2)[text.TokenBytes : (ans.want+1)*text.TokenBytes]
 }
 
 func quietZMQ() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// meetAsk is what a request says about a meeting.
-type meetAsk struct {
+// meetLeg is what a request says about a meeting.
+type meetLeg struct {
 	prefill bool
 	key     string
 	at      string // http://host:port of the prefiller, of a decode leg
@@ -23,58 +23,63 @@ type meetAsk struct {
 
 var errMeetTimeout = errors.New("nobody came in time")
 
-// open makes a prefill leg the host of its meeting, and waits for the decoder where the protocol has it so.
-func (s *Server) openMeeting(r *http.Request, a *ask) error {
-	k := a.meet
+// Begin implements connector: it makes a prefill leg the host of its meeting, and waits for the decoder where the protocol has it so.
+func (h *meetingHost) Begin(r *http.Request, a *ask) error {
+	k, _ := a.leg.(*meetLeg)
 	if k == nil || !k.prefill {
 		return nil
 	}
-	s.meets.mu.Lock()
-	if why := s.meets.over[k.key]; why != "" {
-		s.meets.mu.Unlock()
-		return s.refuse("the id was used before: %s", why)
+	h.meets.mu.Lock()
+	if why := h.meets.over[k.key]; why != "" {
+		h.meets.mu.Unlock()
+		return h.refuse("the id was used before: %s", why)
 	}
-	m := s.meets.at(k.key)
+	m := h.meets.at(k.key)
 	if m.prefiller {
-		s.meets.mu.Unlock()
-		return s.refuse("two requests at once have the same id")
+		h.meets.mu.Unlock()
+		return h.refuse("two requests at once have the same id")
 	}
 	k.m, m.prefiller = m, true
 	m.prompt, m.body, m.decoder = promptHash(a), k.body, k.decoder
-	s.meets.mu.Unlock()
+	h.meets.mu.Unlock()
 	if !k.first {
 		return nil
 	}
-	limit := time.NewTimer(s.opts.KVLease)
+	limit := time.NewTimer(h.config.Lease)
 	defer limit.Stop()
 	select {
 	case <-m.came:
 		return nil
 	case <-r.Context().Done():
-	case <-s.closing:
+	case <-h.engine.Closing:
 	case <-limit.C:
-		s.leaveMeeting(k)
+		h.leave(k)
 		return errMeetTimeout
 	}
-	s.leaveMeeting(k)
+	h.leave(k)
 	panic(http.ErrAbortHandler)
 }
 
-// leaveMeeting ends a prefill leg that has not been computed to its end. A decoder that waits goes on waiting.
-func (s *Server) leaveMeeting(k *meetAsk) {
+// Leave implements connector: it ends a prefill leg that has not been computed to its end. A decoder that waits goes on waiting.
+func (h *meetingHost) Leave(a *ask) {
+	k, _ := a.leg.(*meetLeg)
+	h.leave(k)
+}
+
+func (h *meetingHost) leave(k *meetLeg) {
 	if k == nil || k.m == nil {
 		return
 	}
-	s.meets.mu.Lock()
-	defer s.meets.mu.Unlock()
+	h.meets.mu.Lock()
+	defer h.meets.mu.Unlock()
 	k.m.prefiller = false
-	s.meets.idle(k.key)
+	h.meets.idle(k.key)
 }
 
-// computedMeeting tells the decoder that the prompt is computed, or keeps it for the time of a lease. SGLang's prefill servers answer
+// meet tells the decoder that the prompt is computed, or keeps it for the time of a lease. SGLang's prefill servers answer
 // when it has been fetched.
-func (s *Server) computedMeeting(r *http.Request, ans *answer) {
-	k := ans.ask.meet
+func (h *meetingHost) meet(r *http.Request, ans *answer) {
+	k, _ := ans.ask.leg.(*meetLeg)
 	if k == nil || k.m == nil {
 		return
 	}
@@ -82,48 +87,47 @@ func (s *Server) computedMeeting(r *http.Request, ans *answer) {
 	if k.reply != nil {
 		ans.handed = k.reply(ans)
 	}
-	s.countKV(&s.kv.stats.Handed)
-	s.meets.mu.Lock()
+	h.count(&h.stats.Handed)
+	h.meets.mu.Lock()
 	m.cached, m.rank, m.done = ans.progress.cached, max(ans.rank, 0), true
 	if k.reply != nil {
 		m.said = saidIn(ans.handed)
 	}
-	m.expires = time.AfterFunc(s.opts.KVLease, func() {
-		s.meets.mu.Lock()
-		defer s.meets.mu.Unlock()
-		if s.meets.open[k.key] == m {
-			s.meets.end(k.key, "the lease is over")
-			s.countKV(&s.kv.stats.Expired)
+	m.expires = time.AfterFunc(h.config.Lease, func() {
+		h.meets.mu.Lock()
+		defer h.meets.mu.Unlock()
+		if h.meets.open[k.key] == m {
+			h.meets.end(k.key, "the lease is over")
+			h.count(&h.stats.Expired)
 		}
 	})
 	close(m.computed)
-	s.meets.mu.Unlock()
+	h.meets.mu.Unlock()
 	if k.first {
 		select {
 		case <-m.taken:
 		case <-r.Context().Done():
-			s.meets.mu.Lock()
-			s.meets.end(k.key, "the prefill leg was cancelled")
-			s.meets.mu.Unlock()
-		case <-s.closing:
+			h.meets.mu.Lock()
+			h.meets.end(k.key, "the prefill leg was cancelled")
+			h.meets.mu.Unlock()
+		case <-h.engine.Closing:
 		}
 	}
 }
 
-// attendMeeting is a decode leg's way to its prompt's KV cache.
-func (s *Server) attendMeeting(r *http.Request, ans *answer) error {
+// attend is a decode leg's way to its prompt's KV cache.
+func (h *meetingHost) attend(r *http.Request, ans *answer, k *meetLeg) error {
 	a := ans.ask
-	k := a.meet
 	var told meetAnswer
 	call := meetCall{Key: k.key, Prompt: promptHash(a), Body: k.body, Said: k.said, Decoder: k.decoder, Rank: k.rank}
-	if err := s.askPeer(r.Context(), "prefiller", k.at+"/_sim/meet", call, &told); err != nil {
+	if err := h.askPeer(r.Context(), "prefiller", k.at+"/_sim/meet", call, &told); err != nil {
 		return err
 	}
-	a.kv = &kvAsk{params: []byte("{}"), cached: told.Cached}
-	if s.opts.Connector != "sglang" {
-		a.kv.cached = -1 // all that was moved counts as cached
+	ans.told = &told.Cached
+	if !k.first {
+		ans.told = &ans.promptTokens // all that was moved counts as cached
 	}
-	s.loaded(r.Context(), ans.promptTokens)
+	h.moved(r.Context(), ans.promptTokens)
 	return nil
 }
 
@@ -139,3 +143,44 @@ func saidIn(params json.RawMessage) string {
 	}
 	return string(p.Blocks) + " " + string(p.Engine) + " " + string(p.Transfer)
 }
+
+// fetch gets a decode leg's prompt from its prefiller, which find may have to look for.
+func (h *meetingHost) fetch(r *http.Request, ans *answer, chain []uint64, find func(r *http.Request, k *meetLeg) error) error {
+	k, _ := ans.ask.leg.(*meetLeg)
+	if k == nil || k.prefill {
+		return nil
+	}
+	err := find(r, k)
+	if err == nil {
+		err = h.attend(r, ans, k)
+	}
+	left(r)
+	if err != nil {
+		return err
+	}
+	h.received(ans.ask, ans.promptTokens, chain)
+	return nil
+}
+
+// Load implements connector.
+func (h *meetingHost) Load(r *http.Request, ans *answer, chain []uint64) error {
+	return h.fetch(r, ans, chain, func(*http.Request, *meetLeg) error { return nil })
+}
+
+// Computed implements connector.
+func (h *meetingHost) Computed(r *http.Request, ans *answer) error {
+	h.meet(r, ans)
+	return nil
+}
+
+// Streamed implements connector.
+func (h *meetingHost) Streamed(r *http.Request, ans *answer) { h.meet(r, ans) }
+
+// Routes implements connector.
+func (h *meetingHost) Routes(m *http.ServeMux) { m.HandleFunc("POST /_sim/meet", h.post) }
+
+// Open implements connector.
+func (h *meetingHost) Open() int { return h.meets.count() }
+
+// Forget implements connector.
+func (h *meetingHost) Forget() { h.meets.forget() }

@@ -13,6 +13,19 @@ import (
 // The real engines talk over ZMQ, HTTP and RDMA; here a decoder asks at POST /_sim/meet, at the prefiller's bootstrap port where the
 // protocol has one.
 
+// meetingHost is what the connectors have in common whose engines meet.
+type meetingHost struct {
+	*host
+	meets meetings
+
+	ports     sync.Mutex   // guards what follows
+	bootstrap *http.Server // nil without one
+	address   string
+	serving   sync.WaitGroup
+}
+
+func newMeeting(h *host) *meetingHost { return &meetingHost{host: h} }
+
 // meetings are those of one prefiller.
 type meetings struct {
 	mu    sync.Mutex // guards what follows and the meetings' own members
@@ -101,42 +114,39 @@ func (m *meetings) forget() {
 	}
 }
 
-// postMeet is a decoder's coming.
-func (s *Server) postMeet(w http.ResponseWriter, r *http.Request) {
+// post is a decoder's coming.
+func (h *meetingHost) post(w http.ResponseWriter, r *http.Request) {
 	var c meetCall
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&c); err != nil {
 		writeJSON(w, http.StatusBadRequest, errorObject(http.StatusBadRequest, "BadRequestError", err.Error()))
 		return
 	}
-	wrong := func(msg string) {
-		writeJSON(w, http.StatusConflict, errorObject(http.StatusConflict, "Conflict", msg))
-	}
-	s.meets.mu.Lock()
-	if why := s.meets.over[c.Key]; why != "" {
-		s.meets.mu.Unlock()
+	h.meets.mu.Lock()
+	if why := h.meets.over[c.Key]; why != "" {
+		h.meets.mu.Unlock()
 		if why == "the lease is over" || why == "the engine was restarted" {
-			writeJSON(w, http.StatusGone, errorObject(http.StatusGone, "Gone", why))
+			gone(w, why)
 			return
 		}
-		wrong("two have met there before: " + why)
+		conflict(w, "two have met there before: "+why)
 		return
 	}
-	m := s.meets.at(c.Key)
+	m := h.meets.at(c.Key)
 	if m.hasCome {
-		s.meets.mu.Unlock()
-		wrong("another decoder came before")
+		h.meets.mu.Unlock()
+		conflict(w, "another decoder came before")
 		return
 	}
 	m.hasCome, m.waiting = true, true
 	close(m.came)
-	s.meets.mu.Unlock()
+	h.meets.mu.Unlock()
 	defer func() {
-		s.meets.mu.Lock()
+		h.meets.mu.Lock()
 		m.waiting = false
-		s.meets.idle(c.Key)
-		s.meets.mu.Unlock()
+		h.meets.idle(c.Key)
+		h.meets.mu.Unlock()
 	}()
-	limit := time.NewTimer(s.opts.KVLease)
+	limit := time.NewTimer(h.config.Lease)
 	defer limit.Stop()
 	select {
 	case <-m.computed:
@@ -144,42 +154,39 @@ func (s *Server) postMeet(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	case <-r.Context().Done():
 		return
-	case <-s.closing:
+	case <-h.engine.Closing:
 		panic(http.ErrAbortHandler)
 	case <-limit.C:
-		writeJSON(w, http.StatusGone, errorObject(http.StatusGone, "Gone", "the prefiller did not come"))
+		gone(w, "the prefiller did not come")
 		return
 	}
-	s.hand(w, &c, m, wrong)
+	h.hand(w, &c, m)
 }
 
 // hand gives the computed prompt to the decoder, if both were told the same.
-func (s *Server) hand(w http.ResponseWriter, c *meetCall, m *meeting, wrong func(string)) {
-	s.kv.mu.Lock()
-	lost := s.kv.lose
-	s.kv.lose = false
-	s.kv.mu.Unlock()
-	s.meets.mu.Lock()
-	defer s.meets.mu.Unlock()
+func (h *meetingHost) hand(w http.ResponseWriter, c *meetCall, m *meeting) {
+	lost := h.lost()
+	h.meets.mu.Lock()
+	defer h.meets.mu.Unlock()
 	switch {
 	case lost:
-		s.meets.end(c.Key, "the lease is over")
+		h.meets.end(c.Key, "the lease is over")
 		close(m.taken)
 		panic(http.ErrAbortHandler)
 	case c.Prompt != m.prompt:
-		wrong("the KV cache is of another prompt: a real engine answers with a wrong text")
+		conflict(w, "the KV cache is of another prompt: a real engine answers with a wrong text")
 	case c.Body != m.body:
-		wrong("the two requests differ")
+		conflict(w, "the two requests differ")
 	case c.Said != m.said:
-		wrong("the decoder was told " + c.Said + ", the prefiller said " + m.said)
+		conflict(w, "the decoder was told "+c.Said+", the prefiller said "+m.said)
 	case m.decoder != "" && c.Decoder != m.decoder:
-		wrong("the prefiller was told the decoder " + m.decoder + ", it is " + c.Decoder)
+		conflict(w, "the prefiller was told the decoder "+m.decoder+", it is "+c.Decoder)
 	case c.Rank >= 0 && c.Rank != m.rank:
-		wrong("the decoder was told another rank than the one that computed the prompt: a real one waits for ever")
+		conflict(w, "the decoder was told another rank than the one that computed the prompt: a real one waits for ever")
 	default:
-		s.meets.end(c.Key, "fetched")
+		h.meets.end(c.Key, "fetched")
 		close(m.taken)
-		s.countKV(&s.kv.stats.Taken)
+		h.count(&h.stats.Taken)
 		writeJSON(w, http.StatusOK, meetAnswer{Cached: m.cached})
 	}
 }

@@ -20,12 +20,17 @@ var (
 )
 
 // KVAddress is the address of the MoRI-IO connector, "" before Listen.
-func (s *Server) KVAddress() string {
-	host, port := s.kvAddr()
+func (h *moriio) KVAddress() string {
+	host, port := h.at()
 	if port == 0 {
 		return ""
 	}
 	return fleet.KVAddress{Host: host, Handshake: port, Notify: port}.String()
+}
+
+type moriio struct {
+	*meetingHost
+	reading bool // in read mode a decoder is told what its prefiller said
 }
 
 // moriParams are the members that are looked at.
@@ -43,23 +48,22 @@ type moriParams struct {
 	Rank          *int            `json:"remote_dp_rank"`
 }
 
-// readMori reads kv_transfer_params of MoRI-IO.
-func (s *Server) readMori(r *http.Request, f *fields, a *ask) error {
-	read := s.opts.Connector == "moriio_read"
-	if s.opts.Connector != "moriio" && !read || !present(f.KVTransferParams) {
+// Read implements connector: it reads kv_transfer_params of MoRI-IO.
+func (h *moriio) Read(r *http.Request, f *fields, a *ask) error {
+	if !present(f.KVTransferParams) {
 		return nil
 	}
 	var p moriParams
 	if err := json.Unmarshal(f.KVTransferParams, &p); err != nil {
-		return s.refuse("kv_transfer_params: %v", err)
+		return h.refuse("kv_transfer_params: %v", err)
 	}
-	if err := s.oneLeg(f, a, p.RemoteDecode, p.RemotePrefill, p.Transfer); err != nil {
+	if err := h.oneLeg(f, a, p.RemoteDecode, p.RemotePrefill, p.Transfer); err != nil {
 		return err
 	}
 	id := r.Header.Get("X-Request-Id")
 	from, to := moriPrefill.FindStringSubmatch(id), moriDecode.FindStringSubmatch(id)
 	if from == nil || to == nil {
-		return s.refuse("the request id %q names no two engines", id)
+		return h.refuse("the request id %q names no two engines", id)
 	}
 	own, other := from[1], to[1]
 	if p.RemotePrefill {
@@ -68,19 +72,19 @@ func (s *Server) readMori(r *http.Request, f *fields, a *ask) error {
 	peer, err := fleet.ParseKVAddress(other)
 	switch {
 	case err != nil:
-		return s.refuse("%v", err)
-	case own != s.KVAddress():
-		return s.refuse("the request id names %s, this engine is %s", own, s.KVAddress())
+		return h.refuse("%v", err)
+	case own != h.KVAddress():
+		return h.refuse("the request id names %s, this engine is %s", own, h.KVAddress())
 	case p.Host != peer.Host || p.Handshake != peer.Handshake || p.Notify != peer.Notify:
-		return s.refuse("the parameters name %s:%d:%d, the request id %s", p.Host, p.Handshake, p.Notify, other)
+		return h.refuse("the parameters name %s:%d:%d, the request id %s", p.Host, p.Handshake, p.Notify, other)
 	case p.TPSize == nil || p.DPSize == nil:
-		return s.refuse("remote_tp_size or remote_dp_size is missing")
+		return h.refuse("remote_tp_size or remote_dp_size is missing")
 	}
-	k := &meetAsk{prefill: p.RemoteDecode, key: p.Transfer, rank: -1, decoder: to[1]}
-	a.meet = k
+	k := &meetLeg{prefill: p.RemoteDecode, key: p.Transfer, rank: -1, decoder: to[1]}
+	a.leg = k
 	if k.prefill {
-		if read {
-			k.reply = func(ans *answer) json.RawMessage { return s.moriReply(ans, p.Transfer) }
+		if h.reading {
+			k.reply = func(ans *answer) json.RawMessage { return h.reply(ans, p.Transfer) }
 		}
 		return nil
 	}
@@ -88,29 +92,25 @@ func (s *Server) readMori(r *http.Request, f *fields, a *ask) error {
 		k.rank = *p.Rank
 	}
 	k.at = "http://" + peer.Host + ":" + strconv.Itoa(peer.Notify)
-	if read {
+	if h.reading {
 		if !present(p.Blocks) || !present(p.Engine) {
-			return s.refuse("remote_block_ids or remote_engine_id is missing")
+			return h.refuse("remote_block_ids or remote_engine_id is missing")
 		}
 		k.said = saidIn(f.KVTransferParams)
 	}
 	return nil
 }
 
-// moriReply is what a prefiller says in read mode (request_finished).
-func (s *Server) moriReply(ans *answer, transfer string) json.RawMessage {
-	host, port := s.kvAddr()
-	ids := make([]int, (ans.promptTokens+s.opts.Engine.BlockTokens-1)/s.opts.Engine.BlockTokens)
-	s.kv.mu.Lock()
-	for i := range ids {
-		ids[i] = s.kv.next % (1 << 20)
-		s.kv.next++
-	}
-	s.kv.mu.Unlock()
+// reply is what a prefiller says in read mode (request_finished).
+func (h *moriio) reply(ans *answer, transfer string) json.RawMessage {
+	host, port := h.at()
+	h.mu.Lock()
+	ids := h.blocks(ans.promptTokens)
+	h.mu.Unlock()
 	return appendJSON(nil, map[string]any{
-		"do_remote_prefill": true, "do_remote_decode": false, "remote_block_ids": [][]int{ids}, "remote_engine_id": s.kvEngine(),
+		"do_remote_prefill": true, "do_remote_decode": false, "remote_block_ids": [][]int{ids}, "remote_engine_id": h.engineID(),
 		"remote_host": host, "remote_handshake_port": port, "remote_notify_port": port,
-		"remote_dp_rank": max(ans.rank, 0), "remote_dp_rank_override": true, "remote_dp_size": s.opts.Ranks, "remote_dp_size_local": s.opts.Ranks,
+		"remote_dp_rank": max(ans.rank, 0), "remote_dp_rank_override": true, "remote_dp_size": h.engine.Ranks, "remote_dp_size_local": h.engine.Ranks,
 		"tp_size": 1, "transfer_id": transfer,
 	})
 }

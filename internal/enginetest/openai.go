@@ -171,7 +171,9 @@ func (o *openAIShape) whole(a *answer) any {
 		"id": o.id(a), "object": object, "created": a.created, "model": a.ask.model,
 		"system_fingerprint": "simulated", "choices": []any{choice}, "usage": o.usage(a, true),
 	}
-	a.addContext(v, choice)
+	if a.extra != nil {
+		a.extra(v, choice)
+	}
 	if ids := json.RawMessage(appendJSON(nil, tokenIDs(a.ask.prompt))); a.ask.ids && o.chat {
 		v["prompt_token_ids"] = ids
 	} else if a.ask.ids {

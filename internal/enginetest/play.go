@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -24,7 +25,9 @@ type answer struct {
 	progress     progress
 	kv           *kv.Job         // what KV events tell of it, nil without
 	handed       json.RawMessage // what a decoder is told, of a prefill leg
-	disagg       *trtParams      // of a context leg of TensorRT-LLM
+	told         *int            // prompt tokens that usage calls cached, where another engine had them; nil for those that were found here
+
+	extra func(reply, choice map[string]any) // adds what the connector says in a whole answer; nil for nothing
 }
 
 // piece is the text of token i.
@@ -33,6 +36,22 @@ func (a *answer) piece(i int) string {
 		return "" // the end of the sequence
 	}
 	return a.text[i*simtext.TokenBytes : (i+1)*simtext.TokenBytes]
+}
+
+// cachedTokens is what usage says was cached.
+func (a *answer) cachedTokens() int {
+	if a.told != nil {
+		return *a.told
+	}
+	return a.progress.cached
+}
+
+// cutToOne leaves the first token of an answer.
+func (a *answer) cutToOne() {
+	if a.want > 1 {
+		a.want, a.finish = 1, "length"
+		a.text = a.text[:simtext.TokenBytes]
+	}
 }
 
 // shape is how one API writes an answer.
@@ -51,17 +70,11 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a *ask, sh shape) 
 	if fault == nil {
 		return
 	}
-	if !s.loadDisagg(w, r, a) {
-		return
-	}
-	if err := s.findLM(a); err != nil {
+	if err := s.connector.Find(r, a); err != nil {
 		s.failWith(w, r, err)
 		return
 	}
 	job, ans, err := s.job(a)
-	if err == nil {
-		err = s.disaggLoaded(ans, job.Chain)
-	}
 	if err != nil {
 		s.failWith(w, r, err)
 		return
@@ -70,14 +83,12 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a *ask, sh shape) 
 		defer s.endSlot(a.slot)
 	}
 	ans.created = time.Now().Unix()
-	if a.lm != nil {
-		a.lm.chain = job.Chain
-	}
-	if !s.loadKV(w, r, ans, sh, job.Chain) {
+	if err := s.connector.Load(r, ans, job.Chain); err != nil {
+		s.failLoad(w, r, ans, sh, err)
 		return
 	}
-	defer s.leaveMeeting(a.meet)
-	if err := s.openMeeting(r, a); err != nil {
+	defer s.connector.Leave(a)
+	if err := s.connector.Begin(r, a); err != nil {
 		s.failWith(w, r, err)
 		return
 	}
@@ -93,6 +104,20 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a *ask, sh shape) 
 		s.playStream(w, r, st, ans, sh, fault)
 	} else {
 		s.playWhole(w, r, st, ans, sh, fault)
+	}
+}
+
+// failLoad answers a decode leg whose KV cache cannot be fetched. In a stream that is said after its first chunk, as vLLM has it.
+func (s *Server) failLoad(w http.ResponseWriter, r *http.Request, ans *answer, sh shape, err error) {
+	const said = "Internal server error"
+	switch {
+	case !errors.Is(err, errLoad):
+		s.failWith(w, r, err)
+	case ans.ask.stream:
+		w.Header().Set("Content-Type", sh.contentType())
+		_, _ = w.Write(sh.failure(sh.open(nil, ans), http.StatusInternalServerError, said))
+	default:
+		s.fail(w, r, http.StatusInternalServerError, "InternalServerError", said)
 	}
 }
 
@@ -132,7 +157,6 @@ func (s *Server) playWhole(w http.ResponseWriter, r *http.Request, st *stream, a
 	if breaks {
 		enough = fault.AfterChunks
 	}
-	var err error
 	p := s.wait(r, st, enough)
 	if breaks && p.tokens >= enough {
 		s.pump.cancel(st)
@@ -143,20 +167,8 @@ func (s *Server) playWhole(w http.ResponseWriter, r *http.Request, st *stream, a
 		return
 	}
 	ans.made, ans.progress = p.tokens, p
-	if ans.ask.kv != nil && ans.ask.kv.prefill {
-		ans.handed = s.handKV(ans.ask, ans.promptTokens, p.cached)
-	} else {
-		ans.handed = s.holdKV(ans)
-	}
-	s.computedMeeting(r, ans)
-	if lm := ans.ask.lm; lm != nil && lm.spec != nil {
-		if ans.handed, err = s.pushLM(r, ans); err != nil {
-			s.failLM(w, r, err)
-			return
-		}
-	}
-	if !s.endContext(r, ans) {
-		s.fail(w, r, http.StatusInternalServerError, "InternalServerError", "the generation worker did not come for the KV cache")
+	if err := s.connector.Computed(r, ans); err != nil {
+		s.failWith(w, r, err)
 		return
 	}
 	if fault.Kind == FaultGarbage {
@@ -194,8 +206,7 @@ func (s *Server) playStream(w http.ResponseWriter, r *http.Request, st *stream, 
 			chunks++
 		}
 		if p.done {
-			s.computedMeeting(r, ans)
-			ans.handed = s.holdKV(ans)
+			s.connector.Streamed(r, ans)
 			b = sh.closing(b, ans)
 		}
 		if _, err := w.Write(b); err != nil {

@@ -162,9 +162,7 @@ type Server struct {
 	slots     slots
 	ids       atomic.Uint64
 	tally     tally
-	kv        kvLeases
-	lm        lmcache
-	meets     meetings
+	connector connector
 
 	closing chan struct{}
 	once    sync.Once
@@ -174,10 +172,8 @@ type Server struct {
 	listener net.Listener
 	addr     string
 
-	bootstrap   *http.Server // nil without one
-	bootstrapAt string
-	serving     sync.WaitGroup
-	closed      bool
+	serving sync.WaitGroup
+	closed  bool
 }
 
 // dialect is what differs between the engines beyond their paths.
@@ -228,14 +224,15 @@ func New(opts Options) (*Server, error) {
 		opts: opts, dialect: dialects[opts.Dialect], mux: http.NewServeMux(), pump: p,
 		started: time.Now(), closing: make(chan struct{}),
 	}
+	if s.connector, err = s.newConnector(); err != nil {
+		return nil, err
+	}
 	s.faults.changed = make(chan struct{})
 	s.dialect.routes(s, s.mux)
 	s.mux.HandleFunc("POST /_sim/fault", s.postFault)
 	s.mux.HandleFunc("GET /_sim/fault", s.getFault)
 	s.mux.HandleFunc("GET /_sim/stats", s.getStats)
-	s.mux.HandleFunc("POST /_sim/kv", s.postKV)
-	s.mux.HandleFunc("POST /_sim/kv_back", s.postBack)
-	s.mux.HandleFunc("POST /_sim/meet", s.postMeet)
+	s.connector.Routes(s.mux)
 	s.mux.HandleFunc("/", s.notFound)
 	return s, nil
 }
@@ -263,18 +260,15 @@ func (s *Server) Close() error {
 	s.once.Do(func() {
 		close(s.closing)
 		s.faults.stop()
-		s.forgetKV()
+		s.connector.Forget()
 		s.mu.Lock()
 		s.closed = true
-		srv, bootstrap := s.http, s.bootstrap
+		srv := s.http
 		s.mu.Unlock()
 		if srv != nil {
 			_ = srv.Close()
 		}
-		if bootstrap != nil {
-			_ = bootstrap.Close()
-		}
-		s.closeLM()
+		s.connector.Close()
 		s.serving.Wait()
 		s.pump.close()
 	})

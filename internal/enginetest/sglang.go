@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/text"
 )
@@ -237,3 +238,11 @@ func (*generateShape) failure(b []byte, _ int, msg string) []byte {
 }
 
 func (g *generateShape) whole(a *answer) any { return g.value(a, true) }
+
+// sglangMode is what /server_info says of the server's role.
+func (s *Server) sglangMode() string {
+	if s.opts.Connector != "sglang" || s.opts.Role == fleet.RoleBoth {
+		return "null"
+	}
+	return string(s.opts.Role)
+}

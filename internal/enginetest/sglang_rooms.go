@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -18,6 +19,8 @@ import (
 // the real ones. Refused, and counted in Stats.KV.Refused, is what would end badly there: a room that is used twice, legs that differ,
 // a bootstrap address of somebody else, a room or rank that leads to another rank than the one that computes.
 
+type sglangRooms struct{ *meetingHost }
+
 // rooms are the members by which two servers meet.
 type rooms struct {
 	Host json.RawMessage `json:"bootstrap_host"`
@@ -26,14 +29,11 @@ type rooms struct {
 	Rank *int            `json:"disagg_prefill_dp_rank"`
 }
 
-// bodyHeader is where read notes the hash of a request's body, for this server alone.
-const bodyHeader = "X-Sim-Body"
-
 // sameOnBoth is the hash of what both legs must have the same: all but the ranks.
-func sameOnBoth(body []byte) string {
+func sameOnBoth(body []byte) uint64 {
 	var v map[string]json.RawMessage
 	if json.Unmarshal(body, &v) != nil {
-		return ""
+		return 0
 	}
 	for _, name := range []string{"routed_dp_rank", "data_parallel_rank", "disagg_prefill_dp_rank"} {
 		delete(v, name)
@@ -44,17 +44,14 @@ func sameOnBoth(body []byte) string {
 			v[name] = compact.Bytes()
 		}
 	}
-	return strconv.FormatUint(xxh3.Hash(appendJSON(nil, v)), 10)
+	return xxh3.Hash(appendJSON(nil, v))
 }
 
-// readRoom reads what a request of SGLang says about a room.
-func (s *Server) readRoom(r *http.Request, f *fields, a *ask) error {
-	if s.opts.Connector != "sglang" {
-		return nil
-	}
-	if s.opts.Role == fleet.RoleBoth {
+// Placed implements connector: it reads what a request of SGLang says about a room.
+func (h *sglangRooms) Placed(_ *http.Request, f *fields, a *ask) error {
+	if h.config.Role == fleet.RoleBoth {
 		if present(f.Room) {
-			return s.refuse("a server that is not disaggregated was sent a leg")
+			return h.refuse("a server that is not disaggregated was sent a leg")
 		}
 		return nil
 	}
@@ -69,35 +66,41 @@ func (s *Server) readRoom(r *http.Request, f *fields, a *ask) error {
 	var room int64
 	for value, into := range map[*json.RawMessage]any{&f.Host: &host, &f.Port: &port, &f.Room: &room} {
 		if err := json.Unmarshal(*value, into); err != nil {
-			return s.refuse("a bootstrap member is %s: %v", *value, err)
+			return h.refuse("a bootstrap member is %s: %v", *value, err)
 		}
 	}
-	body, _ := strconv.ParseUint(r.Header.Get(bodyHeader), 10, 64)
-	a.meet = &meetAsk{prefill: s.opts.Role == fleet.RolePrefill, key: "room " + strconv.FormatInt(room, 10), body: body, rank: -1, first: true}
+	k := &meetLeg{prefill: h.config.Role == fleet.RolePrefill, key: "room " + strconv.FormatInt(room, 10), body: sameOnBoth(f.body), rank: -1, first: true}
+	a.leg = k
 	switch {
 	case room < 0:
-		return s.refuse("the room is %d", room)
-	case a.meet.prefill && port != s.BootstrapPort():
-		return s.refuse("the bootstrap port is %d, this server's is %d", port, s.BootstrapPort())
-	case a.meet.prefill && f.Rank != nil:
-		return s.refuse("a prefill server was told a prefill rank")
-	case a.meet.prefill:
+		return h.refuse("the room is %d", room)
+	case k.prefill && port != h.BootstrapPort():
+		return h.refuse("the bootstrap port is %d, this server's is %d", port, h.BootstrapPort())
+	case k.prefill && f.Rank != nil:
+		return h.refuse("a prefill server was told a prefill rank")
+	case k.prefill:
 		if a.rank < 0 {
-			a.rank = int(room % int64(s.opts.Ranks))
+			a.rank = int(room % int64(h.engine.Ranks))
 		}
 		return nil
 	}
 	if f.Rank != nil {
-		a.meet.rank = *f.Rank
+		k.rank = *f.Rank
 	}
-	a.meet.at = "http://" + net.JoinHostPort(host, strconv.Itoa(port))
+	k.at = "http://" + net.JoinHostPort(host, strconv.Itoa(port))
 	return nil
 }
 
-// sglangMode is what /server_info says of the server's role.
-func (s *Server) sglangMode() string {
-	if s.opts.Connector != "sglang" || s.opts.Role == fleet.RoleBoth {
-		return "null"
+// Adjust implements connector: a prefill leg is answered with one token.
+func (h *sglangRooms) Adjust(ans *answer, _ uint64, _ int) {
+	if k, _ := ans.ask.leg.(*meetLeg); k != nil && k.prefill {
+		ans.cutToOne()
 	}
-	return string(s.opts.Role)
+}
+
+// Listen implements connector: it opens the bootstrap port.
+func (h *sglangRooms) Listen(host string) error {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "OK") })
+	return h.listen(host, m)
 }

@@ -25,8 +25,9 @@ func (s *Server) trtllmRoutes(m *http.ServeMux) {
 		m.HandleFunc("POST /kv_cache_events", s.kvCacheEvents)
 	}
 	m.HandleFunc("GET /prometheus/metrics", s.trtllmMetrics)
-	m.HandleFunc("POST /_sim/trt", s.postDisagg)
-	m.HandleFunc("GET /perf_metrics", s.perfMetrics)
+	if s.opts.Connector == "" {
+		m.HandleFunc("GET /perf_metrics", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, []any{}) })
+	}
 }
 
 // iterations are the engine's iteration statistics: a JSON array of what happened since the last call, which the call
@@ -91,3 +92,11 @@ func (s *Server) trtllmMetrics(w http.ResponseWriter, _ *http.Request) {
 
 // ms is a duration in milliseconds.
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// trtServerInfo is what /server_info says for generation-first.
+func (s *Server) trtServerInfo() any {
+	if s.opts.Connector != "trtllm" {
+		return nil
+	}
+	return map[string]any{"ctx_info_endpoint": []string{"tcp://" + s.address()}}
+}

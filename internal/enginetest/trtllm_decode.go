@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -50,16 +51,15 @@ func trtSign(key string, p *trtParams) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// fetchDisagg takes the blocks of a generation leg's prompt from its context worker and waits as long as that takes.
-func (s *Server) fetchDisagg(r *http.Request, a *ask, promptTokens int) error {
-	t := a.trt
+// fetch takes the blocks of a generation leg's prompt from its context worker and waits as long as that takes.
+func (h *trtllmLegs) fetch(r *http.Request, a *ask, t *trtLeg, promptTokens int) error {
 	address, ok := strings.CutPrefix(t.params.At, "tcp://")
 	if !ok {
-		return s.refuse("ctx_info_endpoint is %q", t.params.At)
+		return h.refuse("ctx_info_endpoint is %q", t.params.At)
 	}
 	var taken trtTaken
-	take := trtTake{ID: *t.params.CtxID, State: t.params.State, Hash: strconv.FormatUint(idsHash(a), 16)}
-	if err := s.askPeer(r.Context(), "context worker", "http://"+address+"/_sim/trt", take, &taken); err != nil {
+	take := trtTake{ID: *t.params.CtxID, State: t.params.State, Hash: strconv.FormatUint(idsHash(a, a.prompt), 16)}
+	if err := h.askPeer(r.Context(), "context worker", "http://"+address+"/_sim/trt", take, &taken); err != nil {
 		return err
 	}
 	if taken.Length > promptTokens*text.TokenBytes {
@@ -68,30 +68,30 @@ func (s *Server) fetchDisagg(r *http.Request, a *ask, promptTokens int) error {
 	if t.ids != nil || taken.Length < len(a.prompt) {
 		a.prompt = a.prompt[:min(taken.Length, len(a.prompt))]
 	}
-	s.loaded(r.Context(), promptTokens)
+	h.moved(r.Context(), promptTokens)
 	return nil
 }
 
-// postDisagg hands the blocks of a lease to a generation worker, once. One that comes before the prompt is computed waits.
-func (s *Server) postDisagg(w http.ResponseWriter, r *http.Request) {
+// post hands the blocks of a lease to a generation worker, once. One that comes before the prompt is computed waits.
+func (h *trtllmLegs) post(w http.ResponseWriter, r *http.Request) {
 	var t trtTake
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&t); err != nil {
 		writeJSON(w, http.StatusBadRequest, errorObject(http.StatusBadRequest, "BadRequestError", err.Error()))
 		return
 	}
 	key := trtKey(t.ID)
-	var l *kvLease
+	var l *lease
 	var why string
 	for until := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-		s.kv.mu.Lock()
-		l, why = s.kv.open[key], s.kv.over[key]
-		lost := s.kv.lose && l != nil
+		h.mu.Lock()
+		l, why = h.held[key], h.over[key]
+		lost := h.lose && l != nil
 		if lost {
-			s.kv.lose = false
+			h.lose = false
 		}
-		s.kv.mu.Unlock()
+		h.mu.Unlock()
 		if lost {
-			s.endKV(key, "the lease is over", &s.kv.stats.Expired)
+			h.end(key, "the lease is over", &h.stats.Expired)
 			panic(http.ErrAbortHandler)
 		}
 		if l != nil || why != "" || t.State != "" || r.Context().Err() != nil || time.Now().After(until) {
@@ -104,49 +104,64 @@ func (s *Server) postDisagg(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case l == nil && (why == "the lease is over" || why == "" && t.State == ""):
-		writeJSON(w, http.StatusGone, errorObject(http.StatusGone, "Gone", "no such request came, or its lease is over"))
-	case s.takeKV(w, key, l, why, changed, t.Hash):
+		gone(w, "no such request came, or its lease is over")
+	case h.take(w, key, l, why, changed, t.Hash):
 		writeJSON(w, http.StatusOK, trtTaken{Length: l.length})
 	}
 }
 
-// loadDisagg fetches the KV cache of a generation leg. When that fails the answer is an error.
-func (s *Server) loadDisagg(w http.ResponseWriter, r *http.Request, a *ask) bool {
-	if a.trt == nil || a.trt.context {
-		return true
-	}
-	err := s.fetchDisagg(r, a, tokens(len(a.prompt)))
-	if r.Context().Err() != nil {
-		panic(http.ErrAbortHandler)
-	}
-	switch {
-	case err == errKVLoad:
-		s.fail(w, r, http.StatusInternalServerError, "InternalServerError", "KV cache transfer failed")
-		return false
-	case err != nil:
-		s.failWith(w, r, err)
-		return false
-	}
-	return true
-}
-
-// disaggLoaded takes the blocks that were fetched into the cache, and checks that the answer begins with the token that was handed over.
-func (s *Server) disaggLoaded(ans *answer, chain []uint64) error {
-	a := ans.ask
-	if a.trt == nil || a.trt.context {
+// Find implements connector: it fetches the KV cache of a generation leg.
+func (h *trtllmLegs) Find(r *http.Request, a *ask) error {
+	t, _ := a.leg.(*trtLeg)
+	if t == nil || t.context {
 		return nil
 	}
-	if !a.trt.first && !trtOwn(a.trt.params.First, ans.text) {
-		return s.refuse("first_gen_tokens are %v, which this prompt is not answered with", a.trt.params.First)
+	err := h.fetch(r, a, t, tokens(len(a.prompt)))
+	left(r)
+	if err == errLoad {
+		return errors.New("KV cache transfer failed")
 	}
-	s.notePerf(a.trt.id)
-	a.rank = max(a.rank, 0)
-	s.pump.receive(a.rank, chain[:min(ans.promptTokens/s.opts.Engine.BlockTokens, len(chain))])
+	return err
+}
+
+// Adjust implements connector: a context leg is answered with one token.
+func (h *trtllmLegs) Adjust(ans *answer, _ uint64, _ int) {
+	if t, _ := ans.ask.leg.(*trtLeg); t != nil && t.context {
+		ans.cutToOne()
+	}
+}
+
+// Load implements connector: it takes the blocks that were fetched into the cache, and checks that the answer begins with the token that
+// was handed over.
+func (h *trtllmLegs) Load(_ *http.Request, ans *answer, chain []uint64) error {
+	t, _ := ans.ask.leg.(*trtLeg)
+	if t == nil || t.context {
+		return nil
+	}
+	if !t.first && !trtOwn(t.params.First, ans.text) {
+		return h.refuse("first_gen_tokens are %v, which this prompt is not answered with", t.params.First)
+	}
+	h.notePerf(t.id)
+	cached := t.cached(ans.promptTokens)
+	ans.told = &cached
+	h.received(ans.ask, ans.promptTokens, chain)
 	return nil
 }
 
+// Routes implements connector.
+func (h *trtllmLegs) Routes(m *http.ServeMux) {
+	m.HandleFunc("POST /_sim/trt", h.post)
+	m.HandleFunc("GET /perf_metrics", h.perfMetrics)
+}
+
+// Open implements connector.
+func (h *trtllmLegs) Open() int { return h.openLeases() }
+
+// Forget implements connector.
+func (h *trtllmLegs) Forget() { h.dropLeases() }
+
 // cached is what a generation leg's usage says was cached: what the context worker had, or all of the prompt when it was not told.
-func (t *trtAsk) cached(promptTokens int) int {
+func (t *trtLeg) cached(promptTokens int) int {
 	switch u := t.params.Usage; {
 	case u == nil:
 		return promptTokens
@@ -160,23 +175,23 @@ func (t *trtAsk) cached(promptTokens int) int {
 const mostPerf = 1024
 
 // notePerf keeps for GET /perf_metrics that a leg was computed.
-func (s *Server) notePerf(id uint64) {
-	s.kv.mu.Lock()
-	defer s.kv.mu.Unlock()
-	if len(s.kv.perf) < mostPerf {
-		s.kv.perf = append(s.kv.perf, map[string]any{
-			"request_id": len(s.kv.perf) + 1, "ctx_request_id": id,
+func (h *trtllmLegs) notePerf(id uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.perf) < mostPerf {
+		h.perf = append(h.perf, map[string]any{
+			"request_id": len(h.perf) + 1, "ctx_request_id": id,
 			"perf_metrics": map[string]any{"first_iter": 1, "last_iter": 2, "timing_metrics": map[string]any{}},
 		})
 	}
 }
 
 // perfMetrics tells what was computed since it was asked last.
-func (s *Server) perfMetrics(w http.ResponseWriter, _ *http.Request) {
-	s.kv.mu.Lock()
-	out := s.kv.perf
-	s.kv.perf = nil
-	s.kv.mu.Unlock()
+func (h *trtllmLegs) perfMetrics(w http.ResponseWriter, _ *http.Request) {
+	h.mu.Lock()
+	out := h.perf
+	h.perf = nil
+	h.mu.Unlock()
 	if out == nil {
 		out = []any{}
 	}

@@ -5,13 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/zeebo/xxh3"
 
 	simtext "github.com/warmpath/warmpath/sim/text"
 )
@@ -22,8 +21,13 @@ import (
 //
 // The real cache transceiver is NIXL, UCX or MPI; here a generation worker asks the context worker at POST /_sim/trt.
 
-// trtAsk is what a request says about a hand-over.
-type trtAsk struct {
+type trtllmLegs struct {
+	*host
+	perf []any // see perfMetrics; the host's mu guards it
+}
+
+// trtLeg is what a request says about a hand-over.
+type trtLeg struct {
 	context bool // context_only, else generation_only
 	first   bool // generation-first
 	id      uint64
@@ -65,20 +69,17 @@ const (
 	lastDisaggID  = 1<<63 - 1
 )
 
-// readDisagg reads disaggregated_params and what goes with them.
-func (s *Server) readDisagg(r *http.Request, f *fields, a *ask) error {
-	if s.opts.Connector != "trtllm" {
-		return nil
-	}
+// Read implements connector: it reads disaggregated_params and what goes with them.
+func (h *trtllmLegs) Read(r *http.Request, f *fields, a *ask) error {
 	if present(f.ConversationParams) {
 		var c map[string]string
-		if err := json.Unmarshal(f.ConversationParams, &c); err != nil || s.opts.OldKV || len(c) != 1 || c["conversation_id"] == "" {
-			return s.refuse("conversation_params: extra inputs are not permitted")
+		if err := json.Unmarshal(f.ConversationParams, &c); err != nil || h.config.Old || len(c) != 1 || c["conversation_id"] == "" {
+			return h.refuse("conversation_params: extra inputs are not permitted")
 		}
 	}
-	ids, err := f.toldIDs()
+	ids, err := toldIDs(f)
 	if err != nil {
-		return s.refuse("%v", err)
+		return h.refuse("%v", err)
 	}
 	if !present(f.DisaggregatedParams) {
 		if ids != nil {
@@ -86,83 +87,83 @@ func (s *Server) readDisagg(r *http.Request, f *fields, a *ask) error {
 		}
 		return nil
 	}
-	t := &trtAsk{ids: ids}
+	t := &trtLeg{ids: ids}
 	d := json.NewDecoder(bytes.NewReader(f.DisaggregatedParams))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&t.params); err != nil {
-		return s.refuse("disaggregated_params: %v", err)
+		return h.refuse("disaggregated_params: %v", err)
 	}
 	p := &t.params
 	switch {
-	case p.Conversation != nil && !s.opts.OldKV:
-		return s.refuse("disaggregated_params: conversation_id: extra inputs are not permitted")
+	case p.Conversation != nil && !h.config.Old:
+		return h.refuse("disaggregated_params: conversation_id: extra inputs are not permitted")
 	case p.ID == nil || *p.ID < firstDisaggID || *p.ID >= lastDisaggID:
-		return s.refuse("disagg_request_id must be set, and from 2^40 to 2^63-2")
+		return h.refuse("disagg_request_id must be set, and from 2^40 to 2^63-2")
 	case p.Style == nil || *p.Style != 0 && *p.Style != 1:
-		return s.refuse("schedule_style must be 0 or 1")
+		return h.refuse("schedule_style must be 0 or 1")
 	case f.N != nil && *f.N != 1:
-		return s.refuse("one choice is made for a request in two legs")
+		return h.refuse("one choice is made for a request in two legs")
 	}
 	t.id, t.first = *p.ID, *p.Style == 1
-	a.trt = t
+	a.leg = t
 	switch p.RequestType {
 	case "context_only":
 		t.context = true
-		return s.checkContext(f, a, t)
+		return h.checkContext(f, a, t)
 	case "generation_only":
-		return s.checkGeneration(r, f, t)
+		return h.checkGeneration(r, f, t)
 	}
-	return s.refuse("request_type %q", p.RequestType)
+	return h.refuse("request_type %q", p.RequestType)
 }
 
-func (s *Server) checkContext(f *fields, a *ask, t *trtAsk) error {
+func (h *trtllmLegs) checkContext(f *fields, a *ask, t *trtLeg) error {
 	p := &t.params
 	key := trtKey(t.id)
-	s.kv.mu.Lock()
-	_, open := s.kv.open[key]
-	_, over := s.kv.over[key]
-	s.kv.mu.Unlock()
+	h.mu.Lock()
+	_, open := h.held[key]
+	_, over := h.over[key]
+	h.mu.Unlock()
 	switch {
 	case a.stream || f.StreamOptions != nil:
-		return s.refuse("a context leg must not stream")
+		return h.refuse("a context leg must not stream")
 	case open || over:
-		return s.refuse("the id %d is used a second time", t.id)
+		return h.refuse("the id %d is used a second time", t.id)
 	case p.First != nil || p.CtxID != nil || p.State != "" || p.Usage != nil || p.At != "":
-		return s.refuse("a context leg was told what only a generation leg is told")
+		return h.refuse("a context leg was told what only a generation leg is told")
 	}
 	return nil
 }
 
-func (s *Server) checkGeneration(r *http.Request, f *fields, t *trtAsk) error {
+func (h *trtllmLegs) checkGeneration(r *http.Request, f *fields, t *trtLeg) error {
 	p := &t.params
 	if p.CtxID == nil || *p.CtxID != t.id {
-		return s.refuse("ctx_request_id is not that of the context leg")
+		return h.refuse("ctx_request_id is not that of the context leg")
 	}
-	if s.opts.DisaggKey != "" && (p.At != "" || p.State != "") {
-		want := "sha256=" + trtSign(s.opts.DisaggKey, p)
+	if h.config.Key != "" && (p.At != "" || p.State != "") {
+		want := "sha256=" + trtSign(h.config.Key, p)
 		if got := r.Header.Get("X-Trtllm-Disagg-Auth"); got != want {
-			return s.refuse("x-trtllm-disagg-auth is missing or wrong: %q", got)
+			return h.refuse("x-trtllm-disagg-auth is missing or wrong: %q", got)
 		}
 	}
 	switch {
 	case p.At == "":
-		return s.refuse("ctx_info_endpoint is missing: nobody can be asked for the cache")
+		return h.refuse("ctx_info_endpoint is missing: nobody can be asked for the cache")
 	case t.first && (p.First != nil || p.State != ""):
-		return s.refuse("generation-first knows no first token and no state yet")
+		return h.refuse("generation-first knows no first token and no state yet")
 	case t.first:
 		return nil
 	case len(p.First) != 1 || p.State == "":
-		return s.refuse("first_gen_tokens or encoded_opaque_state is missing")
+		return h.refuse("first_gen_tokens or encoded_opaque_state is missing")
 	case t.ids == nil && len(f.Messages) > 0:
-		return s.refuse("prompt_token_ids are missing")
+		return h.refuse("prompt_token_ids are missing")
 	case p.Usage == nil:
-		return s.refuse("ctx_usage is missing")
+		return h.refuse("ctx_usage is missing")
 	}
 	return nil
 }
 
 // toldIDs are the token ids of a chat's prompt.
-func (f *fields) toldIDs() (ids []uint32, err error) {
+func toldIDs(f *fields) (ids []uint32, err error) {
 	if present(f.PromptTokenIDs) {
 		err = json.Unmarshal(f.PromptTokenIDs, &ids)
 	}
@@ -180,61 +181,60 @@ func (f *fields) toldIDs() (ids []uint32, err error) {
 
 func trtKey(id uint64) string { return "trt " + strconv.FormatUint(id, 10) }
 
-// idsHash identifies a prompt by its tokens.
-func idsHash(a *ask) uint64 {
-	return xxh3.HashSeed(tokenBytes(tokenIDs(a.prompt)), xxh3.HashString(a.model+"\x00"+a.salt))
-}
-
-// handDisagg opens a lease for a computed prompt and returns what the reply's choice says of it.
-func (s *Server) handDisagg(ans *answer) trtParams {
-	t := ans.ask.trt
+// hand opens a lease for a computed prompt and returns what the reply's choice says of it.
+func (h *trtllmLegs) hand(ans *answer, t *trtLeg) trtParams {
 	key := trtKey(t.id)
-	state := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s/%d/%016x", s.kvEngine(), t.id, idsHash(ans.ask)))
+	state := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s/%d/%016x", h.engineID(), t.id, idsHash(ans.ask, ans.ask.prompt)))
 	rank := ans.rank
 	p := trtParams{
 		RequestType: "context_only", First: tokenIDs([]byte(ans.text[:simtext.TokenBytes])), CtxID: &t.id, ID: &t.id,
-		State: state, Rank: &rank, At: "tcp://" + s.address(),
+		State: state, Rank: &rank, At: "tcp://" + h.engine.Address(),
 	}
-	s.kv.mu.Lock()
-	defer s.kv.mu.Unlock()
-	s.openKV(key, &kvLease{params: []byte(state), prompt: idsHash(ans.ask), length: len(ans.ask.prompt)})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hold(key, &lease{params: []byte(state), prompt: idsHash(ans.ask, ans.ask.prompt), length: len(ans.ask.prompt)})
 	return p
 }
 
-// endContext ends a context leg: its reply says where the cache is. In generation-first it waits until the cache has been fetched.
-func (s *Server) endContext(r *http.Request, ans *answer) bool {
-	t := ans.ask.trt
-	if t == nil || !t.context || !t.first && ans.finish == "stop" {
-		return true
+// Computed implements connector: the reply of a context leg says where the cache is. In generation-first it waits until that has been fetched.
+func (h *trtllmLegs) Computed(r *http.Request, ans *answer) error {
+	t, _ := ans.ask.leg.(*trtLeg)
+	if t == nil || !t.context {
+		return nil
 	}
-	p := s.handDisagg(ans)
-	ans.disagg = &p
-	s.notePerf(t.id)
+	var told *trtParams
+	if t.first || ans.finish != "stop" {
+		p := h.hand(ans, t)
+		told = &p
+		h.notePerf(t.id)
+	}
+	ans.extra = func(reply, choice map[string]any) { t.tell(ans, told, reply, choice) }
 	if !t.first {
-		return true
+		return nil
 	}
+	notFetched := errors.New("the generation worker did not come for the KV cache")
 	key := trtKey(t.id)
 	for r.Context().Err() == nil {
-		s.kv.mu.Lock()
-		why := s.kv.over[key]
-		s.kv.mu.Unlock()
-		if why != "" {
-			return why == "fetched"
+		h.mu.Lock()
+		why := h.over[key]
+		h.mu.Unlock()
+		switch why {
+		case "":
+			time.Sleep(time.Millisecond)
+		case "fetched":
+			return nil
+		default:
+			return notFetched
 		}
-		time.Sleep(time.Millisecond)
 	}
-	s.endKV(key, "the lease is over", &s.kv.stats.Expired)
-	return false
+	h.end(key, "the lease is over", &h.stats.Expired)
+	return notFetched
 }
 
-// addContext adds to a context worker's reply what the generation worker is to be told.
-func (a *answer) addContext(reply, choice map[string]any) {
-	t := a.ask.trt
-	if t == nil || !t.context {
-		return
-	}
-	choice["disaggregated_params"] = a.disagg
-	ids := tokenIDs(a.ask.prompt)
+// tell adds to a context worker's reply what the generation worker is to be told.
+func (t *trtLeg) tell(ans *answer, told *trtParams, reply, choice map[string]any) {
+	choice["disaggregated_params"] = told
+	ids := tokenIDs(ans.ask.prompt)
 	if !t.params.Base64 {
 		reply["prompt_token_ids"] = ids
 		return
@@ -244,14 +244,6 @@ func (a *answer) addContext(reply, choice map[string]any) {
 		b = binary.LittleEndian.AppendUint32(b, id)
 	}
 	reply["prompt_token_ids_b64"] = base64.StdEncoding.EncodeToString(b)
-}
-
-// trtServerInfo is what /server_info says for generation-first.
-func (s *Server) trtServerInfo() any {
-	if s.opts.Connector != "trtllm" {
-		return nil
-	}
-	return map[string]any{"ctx_info_endpoint": []string{"tcp://" + s.address()}}
 }
 
 // trtOwn reports whether a first token is the one that this engine's answer begins with.
