@@ -1,4 +1,4 @@
-package enginetest
+package handover
 
 import (
 	"bytes"
@@ -8,6 +8,9 @@ import (
 	"strconv"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
 // The hand-over of vLLM's NixlConnector (0.32.0), both sides. Where a real engine would answer from another prompt, hang or die when
@@ -43,8 +46,8 @@ type nixlParams struct {
 }
 
 // Read implements connector: it reads kv_transfer_params.
-func (h *nixl) Read(_ *http.Request, f *fields, a *ask) error {
-	if !present(f.KVTransferParams) {
+func (h *nixl) Read(_ *http.Request, f *api.Fields, a *api.Ask) error {
+	if !prompts.Present(f.KVTransferParams) {
 		return nil
 	}
 	var p nixlParams
@@ -59,12 +62,12 @@ func (h *nixl) Read(_ *http.Request, f *fields, a *ask) error {
 			return err
 		}
 		leg := &nixlLeg{prefill: true}
-		a.leg = leg
+		a.Leg = leg
 		return h.readBack(f.KVTransferParams, &p, leg)
 	case p.RemotePrefill:
 		for name, missing := range map[string]bool{
-			"remote_block_ids": !present(p.Blocks), "remote_engine_id": p.Engine == nil,
-			"remote_request_id": p.Request == nil && !h.config.Old, "remote_host": p.Host == nil, "remote_port": !present(p.Port),
+			"remote_block_ids": !prompts.Present(p.Blocks), "remote_engine_id": p.Engine == nil,
+			"remote_request_id": p.Request == nil && !h.config.Old, "remote_host": p.Host == nil, "remote_port": !prompts.Present(p.Port),
 		} {
 			if missing {
 				return h.refuse("kv_transfer_params lack %s: a real engine does not survive that", name)
@@ -74,34 +77,34 @@ func (h *nixl) Read(_ *http.Request, f *fields, a *ask) error {
 		if p.Cached != nil {
 			leg.cached = *p.Cached
 		}
-		a.leg = leg
+		a.Leg = leg
 	}
 	return nil
 }
 
 // hand opens a lease for a computed prompt and returns what the decoder is to be told.
-func (h *nixl) hand(a *ask, promptTokens, cached int) json.RawMessage {
+func (h *nixl) hand(a *api.Ask, promptTokens, cached int) json.RawMessage {
 	host, port := h.at()
 	engine := h.engineID()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ids := h.blocks(promptTokens)
-	id := a.id + fmt.Sprintf("-%08x", uint32(xxh3.HashString(a.id)+uint64(h.next)))
+	id := a.Id + fmt.Sprintf("-%08x", uint32(xxh3.HashString(a.Id)+uint64(h.next)))
 	var b []byte
 	b = append(b, `{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":`...)
 	if h.config.Old {
-		b = appendJSON(b, ids)
+		b = prompts.AppendJSON(b, ids)
 	} else {
-		b = appendJSON(b, [][]int{ids})
+		b = prompts.AppendJSON(b, [][]int{ids})
 	}
 	b = append(b, `,"remote_engine_id":`...)
-	b = appendString(b, engine)
+	b = prompts.AppendString(b, engine)
 	if !h.config.Old {
 		b = append(b, `,"remote_request_id":`...)
-		b = appendString(b, id)
+		b = prompts.AppendString(b, id)
 	}
 	b = append(b, `,"remote_host":`...)
-	b = appendString(b, host)
+	b = prompts.AppendString(b, host)
 	b = append(b, `,"remote_port":`+strconv.Itoa(port)...)
 	b = append(b, `,"tp_size":1`...)
 	if !h.config.Old {
@@ -133,7 +136,7 @@ type nixlTake struct {
 func (h *nixl) post(w http.ResponseWriter, r *http.Request) {
 	var t nixlTake
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 16<<20)).Decode(&t); err != nil {
-		writeJSON(w, http.StatusBadRequest, errorObject(http.StatusBadRequest, "BadRequestError", err.Error()))
+		api.WriteJSON(w, http.StatusBadRequest, api.ErrorObject(http.StatusBadRequest, "BadRequestError", err.Error()))
 		return
 	}
 	var p nixlParams

@@ -1,4 +1,4 @@
-package enginetest
+package handover
 
 import (
 	"bytes"
@@ -18,6 +18,8 @@ import (
 	"github.com/tinylib/msgp/msgp"
 	"github.com/zeebo/xxh3"
 
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 	"github.com/warmpath/warmpath/sim/text"
 )
 
@@ -68,8 +70,8 @@ type lmLeg struct {
 }
 
 // Read implements connector: it reads kv_transfer_params.
-func (h *lmcache) Read(_ *http.Request, f *fields, a *ask) error {
-	if !present(f.KVTransferParams) {
+func (h *lmcache) Read(_ *http.Request, f *api.Fields, a *api.Ask) error {
+	if !prompts.Present(f.KVTransferParams) {
 		return nil
 	}
 	var p lmSpec
@@ -89,7 +91,7 @@ func (h *lmcache) Read(_ *http.Request, f *fields, a *ask) error {
 	if err := h.onlyPrompt(f, a); err != nil {
 		return err
 	}
-	a.leg = &lmLeg{spec: &p}
+	a.Leg = &lmLeg{spec: &p}
 	return nil
 }
 
@@ -106,15 +108,15 @@ type lmPart struct {
 }
 
 // announce announces a computed prompt to the decoder, and pushes it while the router has its reply already.
-func (h *lmcache) announce(r *http.Request, ans *answer, leg *lmLeg) (handed json.RawMessage, err error) {
-	a := ans.ask
+func (h *lmcache) announce(r *http.Request, ans *api.Answer, leg *lmLeg) (handed json.RawMessage, err error) {
+	a := ans.Ask
 	spec := leg.spec.Spec
 	part := lmPart{
-		ID: *spec.ID, Request: a.id, Ranks: h.config.TP, Prompt: idsHash(a, a.prompt), Seed: xxh3.HashSeed(a.prompt, h.engine.Seed), First: lmEOS,
-		Chain: leg.chain[:min(ans.promptTokens/h.engine.BlockTokens, len(leg.chain))],
+		ID: *spec.ID, Request: a.Id, Ranks: h.config.TP, Prompt: idsHash(a, a.Prompt), Seed: xxh3.HashSeed(a.Prompt, h.engine.Seed), First: lmEOS,
+		Chain: leg.chain[:min(ans.PromptTokens/h.engine.BlockTokens, len(leg.chain))],
 	}
-	if len(ans.text) >= text.TokenBytes {
-		part.First = binary.LittleEndian.Uint32([]byte(ans.text))
+	if len(ans.Text) >= text.TokenBytes {
+		part.First = binary.LittleEndian.Uint32([]byte(ans.Text))
 	}
 	for rank := range h.config.TP {
 		part.Rank = rank
@@ -129,12 +131,12 @@ func (h *lmcache) announce(r *http.Request, ans *answer, leg *lmLeg) (handed jso
 	h.lm.Lock()
 	if h.closed {
 		h.lm.Unlock()
-		return nil, errLoad
+		return nil, ErrLoad
 	}
 	h.pushing++
 	h.serving.Add(1)
 	h.lm.Unlock()
-	go h.transfer(part, leg.spec, ans.promptTokens)
+	go h.transfer(part, leg.spec, ans.PromptTokens)
 	return json.RawMessage(`{"first_tok":` + strconv.FormatUint(uint64(part.First), 10) + `}`), nil
 }
 
@@ -182,7 +184,7 @@ func (h *lmcache) tell(ctx context.Context, host string, port int, path string, 
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("LMCache: nobody receives at %s:%d: %w", host, port, errLoad)
+		return fmt.Errorf("LMCache: nobody receives at %s:%d: %w", host, port, ErrLoad)
 	}
 	defer res.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(res.Body, 4<<10))
@@ -245,20 +247,20 @@ func (h *lmcache) Open() int {
 }
 
 // Load implements connector: nothing is fetched, but what is computed will be pushed.
-func (h *lmcache) Load(_ *http.Request, ans *answer, chain []uint64) error {
-	if leg, _ := ans.ask.leg.(*lmLeg); leg != nil {
+func (h *lmcache) Load(_ *http.Request, ans *api.Answer, chain []uint64) error {
+	if leg, _ := ans.Ask.Leg.(*lmLeg); leg != nil {
 		leg.chain = chain
 	}
 	return nil
 }
 
 // Computed implements connector.
-func (h *lmcache) Computed(r *http.Request, ans *answer) (err error) {
-	leg, _ := ans.ask.leg.(*lmLeg)
+func (h *lmcache) Computed(r *http.Request, ans *api.Answer) (err error) {
+	leg, _ := ans.Ask.Leg.(*lmLeg)
 	if leg == nil || leg.spec == nil {
 		return nil
 	}
-	if ans.handed, err = h.announce(r, ans, leg); errors.Is(err, errLoad) {
+	if ans.Handed, err = h.announce(r, ans, leg); errors.Is(err, ErrLoad) {
 		h.count(&h.stats.Failed)
 	}
 	return err

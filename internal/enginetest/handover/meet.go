@@ -1,10 +1,12 @@
-package enginetest
+package handover
 
 import (
 	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/enginetest/api"
 )
 
 // meetLeg is what a request says about a meeting.
@@ -17,15 +19,15 @@ type meetLeg struct {
 	decoder string // of a prefill leg: the decoder that it was told; of a decode leg: this engine
 	rank    int    // that the decoder was told; -1 for none
 	first   bool   // the prompt is computed when the decoder has come (SGLang)
-	reply   func(a *answer) json.RawMessage
+	reply   func(a *api.Answer) json.RawMessage
 	m       *meeting
 }
 
 var errMeetTimeout = errors.New("nobody came in time")
 
 // Begin implements connector: it makes a prefill leg the host of its meeting, and waits for the decoder where the protocol has it so.
-func (h *meetingHost) Begin(r *http.Request, a *ask) error {
-	k, _ := a.leg.(*meetLeg)
+func (h *meetingHost) Begin(r *http.Request, a *api.Ask) error {
+	k, _ := a.Leg.(*meetLeg)
 	if k == nil || !k.prefill {
 		return nil
 	}
@@ -61,8 +63,8 @@ func (h *meetingHost) Begin(r *http.Request, a *ask) error {
 }
 
 // Leave implements connector: it ends a prefill leg that has not been computed to its end. A decoder that waits goes on waiting.
-func (h *meetingHost) Leave(a *ask) {
-	k, _ := a.leg.(*meetLeg)
+func (h *meetingHost) Leave(a *api.Ask) {
+	k, _ := a.Leg.(*meetLeg)
 	h.leave(k)
 }
 
@@ -78,20 +80,20 @@ func (h *meetingHost) leave(k *meetLeg) {
 
 // meet tells the decoder that the prompt is computed, or keeps it for the time of a lease. SGLang's prefill servers answer
 // when it has been fetched.
-func (h *meetingHost) meet(r *http.Request, ans *answer) {
-	k, _ := ans.ask.leg.(*meetLeg)
+func (h *meetingHost) meet(r *http.Request, ans *api.Answer) {
+	k, _ := ans.Ask.Leg.(*meetLeg)
 	if k == nil || k.m == nil {
 		return
 	}
 	m := k.m
 	if k.reply != nil {
-		ans.handed = k.reply(ans)
+		ans.Handed = k.reply(ans)
 	}
 	h.count(&h.stats.Handed)
 	h.meets.mu.Lock()
-	m.cached, m.rank, m.done = ans.progress.cached, max(ans.rank, 0), true
+	m.cached, m.rank, m.done = ans.Progress.Cached, max(ans.Rank, 0), true
 	if k.reply != nil {
-		m.said = saidIn(ans.handed)
+		m.said = saidIn(ans.Handed)
 	}
 	m.expires = time.AfterFunc(h.config.Lease, func() {
 		h.meets.mu.Lock()
@@ -116,18 +118,18 @@ func (h *meetingHost) meet(r *http.Request, ans *answer) {
 }
 
 // attend is a decode leg's way to its prompt's KV cache.
-func (h *meetingHost) attend(r *http.Request, ans *answer, k *meetLeg) error {
-	a := ans.ask
+func (h *meetingHost) attend(r *http.Request, ans *api.Answer, k *meetLeg) error {
+	a := ans.Ask
 	var told meetAnswer
 	call := meetCall{Key: k.key, Prompt: promptHash(a), Body: k.body, Said: k.said, Decoder: k.decoder, Rank: k.rank}
 	if err := h.askPeer(r.Context(), "prefiller", k.at+"/_sim/meet", call, &told); err != nil {
 		return err
 	}
-	ans.told = &told.Cached
+	ans.Told = &told.Cached
 	if !k.first {
-		ans.told = &ans.promptTokens // all that was moved counts as cached
+		ans.Told = &ans.PromptTokens // all that was moved counts as cached
 	}
-	h.moved(r.Context(), ans.promptTokens)
+	h.moved(r.Context(), ans.PromptTokens)
 	return nil
 }
 
@@ -145,8 +147,8 @@ func saidIn(params json.RawMessage) string {
 }
 
 // fetch gets a decode leg's prompt from its prefiller, which find may have to look for.
-func (h *meetingHost) fetch(r *http.Request, ans *answer, chain []uint64, find func(r *http.Request, k *meetLeg) error) error {
-	k, _ := ans.ask.leg.(*meetLeg)
+func (h *meetingHost) fetch(r *http.Request, ans *api.Answer, chain []uint64, find func(r *http.Request, k *meetLeg) error) error {
+	k, _ := ans.Ask.Leg.(*meetLeg)
 	if k == nil || k.prefill {
 		return nil
 	}
@@ -158,23 +160,23 @@ func (h *meetingHost) fetch(r *http.Request, ans *answer, chain []uint64, find f
 	if err != nil {
 		return err
 	}
-	h.received(ans.ask, ans.promptTokens, chain)
+	h.received(ans.Ask, ans.PromptTokens, chain)
 	return nil
 }
 
 // Load implements connector.
-func (h *meetingHost) Load(r *http.Request, ans *answer, chain []uint64) error {
+func (h *meetingHost) Load(r *http.Request, ans *api.Answer, chain []uint64) error {
 	return h.fetch(r, ans, chain, func(*http.Request, *meetLeg) error { return nil })
 }
 
 // Computed implements connector.
-func (h *meetingHost) Computed(r *http.Request, ans *answer) error {
+func (h *meetingHost) Computed(r *http.Request, ans *api.Answer) error {
 	h.meet(r, ans)
 	return nil
 }
 
 // Streamed implements connector.
-func (h *meetingHost) Streamed(r *http.Request, ans *answer) { h.meet(r, ans) }
+func (h *meetingHost) Streamed(r *http.Request, ans *api.Answer) { h.meet(r, ans) }
 
 // Routes implements connector.
 func (h *meetingHost) Routes(m *http.ServeMux) { m.HandleFunc("POST /_sim/meet", h.post) }

@@ -1,4 +1,4 @@
-package enginetest
+package handover
 
 import (
 	"bytes"
@@ -9,13 +9,15 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/enginetest/api"
 )
 
 // Load implements connector: a decode leg's blocks are fetched into the cache of the rank it goes to.
-func (h *nixl) Load(r *http.Request, ans *answer, chain []uint64) error {
-	a := ans.ask
-	leg, _ := a.leg.(*nixlLeg)
-	tokens := ans.promptTokens
+func (h *nixl) Load(r *http.Request, ans *api.Answer, chain []uint64) error {
+	a := ans.Ask
+	leg, _ := a.Leg.(*nixlLeg)
+	tokens := ans.PromptTokens
 	var err error
 	switch {
 	case leg != nil && leg.back != nil:
@@ -23,19 +25,19 @@ func (h *nixl) Load(r *http.Request, ans *answer, chain []uint64) error {
 	case leg == nil || leg.params == nil:
 		return nil
 	default:
-		err = h.fetch(r, a, leg, ans.promptTokens)
+		err = h.fetch(r, a, leg, ans.PromptTokens)
 	}
 	left(r)
 	if leg.params != nil {
-		ans.told = &leg.cached
+		ans.Told = &leg.cached
 		if leg.cached < 0 {
-			ans.told = &ans.promptTokens
+			ans.Told = &ans.PromptTokens
 		}
 	}
 	switch {
-	case errors.Is(err, errLoad) && h.config.Recompute:
+	case errors.Is(err, ErrLoad) && h.config.Recompute:
 		if leg.params != nil {
-			ans.told = new(int)
+			ans.Told = new(int)
 		}
 		return nil
 	case err != nil:
@@ -46,7 +48,7 @@ func (h *nixl) Load(r *http.Request, ans *answer, chain []uint64) error {
 }
 
 // fetch takes the blocks of a prompt from where they are, and waits as long as that takes.
-func (h *nixl) fetch(r *http.Request, a *ask, leg *nixlLeg, promptTokens int) error {
+func (h *nixl) fetch(r *http.Request, a *api.Ask, leg *nixlLeg, promptTokens int) error {
 	var p nixlParams
 	if err := json.Unmarshal(leg.params, &p); err != nil {
 		return h.refuse("%v", err)
@@ -67,17 +69,17 @@ func (h *nixl) fetch(r *http.Request, a *ask, leg *nixlLeg, promptTokens int) er
 }
 
 // Computed implements connector.
-func (h *nixl) Computed(_ *http.Request, ans *answer) error {
-	if leg, _ := ans.ask.leg.(*nixlLeg); leg != nil && leg.prefill {
-		ans.handed = h.hand(ans.ask, ans.promptTokens, ans.progress.cached)
+func (h *nixl) Computed(_ *http.Request, ans *api.Answer) error {
+	if leg, _ := ans.Ask.Leg.(*nixlLeg); leg != nil && leg.prefill {
+		ans.Handed = h.hand(ans.Ask, ans.PromptTokens, ans.Progress.Cached)
 	} else {
-		ans.handed = h.holdBack(ans)
+		ans.Handed = h.holdBack(ans)
 	}
 	return nil
 }
 
 // Streamed implements connector.
-func (h *nixl) Streamed(_ *http.Request, ans *answer) { ans.handed = h.holdBack(ans) }
+func (h *nixl) Streamed(_ *http.Request, ans *api.Answer) { ans.Handed = h.holdBack(ans) }
 
 // Routes implements connector.
 func (h *nixl) Routes(m *http.ServeMux) {

@@ -1,10 +1,12 @@
-package enginetest
+package handover
 
 import (
 	"encoding/json"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/enginetest/api"
 )
 
 // Meetings are how two engines find each other whose requests are under way at once: in SGLang's rooms, and by the transfer ids of
@@ -118,7 +120,7 @@ func (m *meetings) forget() {
 func (h *meetingHost) post(w http.ResponseWriter, r *http.Request) {
 	var c meetCall
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&c); err != nil {
-		writeJSON(w, http.StatusBadRequest, errorObject(http.StatusBadRequest, "BadRequestError", err.Error()))
+		api.WriteJSON(w, http.StatusBadRequest, api.ErrorObject(http.StatusBadRequest, "BadRequestError", err.Error()))
 		return
 	}
 	h.meets.mu.Lock()
@@ -187,6 +189,6 @@ func (h *meetingHost) hand(w http.ResponseWriter, c *meetCall, m *meeting) {
 		h.meets.end(c.Key, "fetched")
 		close(m.taken)
 		h.count(&h.stats.Taken)
-		writeJSON(w, http.StatusOK, meetAnswer{Cached: m.cached})
+		api.WriteJSON(w, http.StatusOK, meetAnswer{Cached: m.cached})
 	}
 }

@@ -1,4 +1,4 @@
-package enginetest
+package handover
 
 import (
 	"bytes"
@@ -14,57 +14,44 @@ import (
 	"time"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// errLoad is a transfer that failed by nobody's mistake: the answer is the engine's own error, in a stream after its first chunk.
-var errLoad = errors.New("the prefiller's blocks cannot be fetched")
-
-// KVStats count hand-overs.
-type KVStats struct {
-	Handed  uint64 `json:"handed"`  // prompts computed for a decoder
-	Taken   uint64 `json:"taken"`   // of these, fetched by one
-	Expired uint64 `json:"expired"` // of these, given up when the lease was over
-	Open    int    `json:"open"`    // leases that are neither
-	Loaded  uint64 `json:"loaded"`  // prompts fetched from a prefiller
-	Failed  uint64 `json:"failed"`  // prompts that could not be fetched
-	Refused uint64 `json:"refused"` // requests against the protocol
-
-	BackHeld    uint64 `json:"back_held,omitempty"`    // answers of which a decoder holds the blocks for the next turn
-	BackTaken   uint64 `json:"back_taken,omitempty"`   // of these, fetched by a prefiller
-	BackExpired uint64 `json:"back_expired,omitempty"` // of these, given up when their time was over
-	BackLoaded  uint64 `json:"back_loaded,omitempty"`  // prompts whose beginning was fetched from a decoder
-}
+// ErrLoad is a transfer that failed by nobody's mistake: the answer is the engine's own error, in a stream after its first chunk.
+var ErrLoad = errors.New("the prefiller's blocks cannot be fetched")
 
 // host is what all connectors have in common: the engine, what was counted, and the fault of a lost hand-over. By itself it is the
 // connector that does nothing.
 type host struct {
-	config handoverConfig
-	engine handoverEngine
+	config Config
+	engine Engine
 
 	mu    sync.Mutex // guards what follows, and the leases
-	stats KVStats
+	stats Stats
 	lose  bool // see Lose
 	next  int  // of block ids
 	leases
 }
 
-func (h *host) Read(*http.Request, *fields, *ask) error     { return nil }
-func (h *host) Placed(*http.Request, *fields, *ask) error   { return nil }
-func (h *host) Find(*http.Request, *ask) error              { return nil }
-func (h *host) Adjust(*answer, uint64, int)                 {}
-func (h *host) Load(*http.Request, *answer, []uint64) error { return nil }
-func (h *host) Begin(*http.Request, *ask) error             { return nil }
-func (h *host) Leave(*ask)                                  {}
-func (h *host) Computed(*http.Request, *answer) error       { return nil }
-func (h *host) Streamed(*http.Request, *answer)             {}
-func (h *host) Routes(*http.ServeMux)                       {}
-func (h *host) Listen(string) error                         { return nil }
-func (h *host) Open() int                                   { return 0 }
-func (h *host) Forget()                                     {}
-func (h *host) Close()                                      {}
+func (h *host) Read(*http.Request, *api.Fields, *api.Ask) error   { return nil }
+func (h *host) Placed(*http.Request, *api.Fields, *api.Ask) error { return nil }
+func (h *host) Find(*http.Request, *api.Ask) error                { return nil }
+func (h *host) Adjust(*api.Answer, uint64, int)                   {}
+func (h *host) Load(*http.Request, *api.Answer, []uint64) error   { return nil }
+func (h *host) Begin(*http.Request, *api.Ask) error               { return nil }
+func (h *host) Leave(*api.Ask)                                    {}
+func (h *host) Computed(*http.Request, *api.Answer) error         { return nil }
+func (h *host) Streamed(*http.Request, *api.Answer)               {}
+func (h *host) Routes(*http.ServeMux)                             {}
+func (h *host) Listen(string) error                               { return nil }
+func (h *host) Open() int                                         { return 0 }
+func (h *host) Forget()                                           {}
+func (h *host) Close()                                            {}
 
 // Stats is a copy of the counters.
-func (h *host) Stats() KVStats {
+func (h *host) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.stats
@@ -89,7 +76,7 @@ func (h *host) lost() bool {
 // refuse counts a request against the protocol and answers it.
 func (h *host) refuse(format string, args ...any) error {
 	h.count(&h.stats.Refused)
-	return &badRequest{status: http.StatusBadRequest, kind: "SimulatedProtocolError", msg: "simulated hand-over: " + fmt.Sprintf(format, args...)}
+	return &api.Error{Status: http.StatusBadRequest, Kind: "SimulatedProtocolError", Msg: "simulated hand-over: " + fmt.Sprintf(format, args...)}
 }
 
 func (h *host) count(counter *uint64) {
@@ -125,11 +112,11 @@ func (h *host) at() (name string, port int) {
 }
 
 // received puts the blocks of so many tokens into the cache of the rank that the request goes to.
-func (h *host) received(a *ask, tokens int, chain []uint64) {
-	if a.rank < 0 {
-		a.rank = 0
+func (h *host) received(a *api.Ask, tokens int, chain []uint64) {
+	if a.Rank < 0 {
+		a.Rank = 0
 	}
-	h.engine.Receive(a.rank, chain[:min(tokens/h.engine.BlockTokens, len(chain))])
+	h.engine.Receive(a.Rank, chain[:min(tokens/h.engine.BlockTokens, len(chain))])
 }
 
 // moveTime is how long the KV cache of so many tokens takes from one engine to the other.
@@ -139,22 +126,22 @@ func (h *host) moveTime(promptTokens int) time.Duration {
 }
 
 // promptHash identifies what the KV cache of a prompt depends on.
-func promptHash(a *ask) uint64 {
-	return xxh3.HashSeed(a.prompt, xxh3.HashString(a.model+"\x00"+a.salt))
+func promptHash(a *api.Ask) uint64 {
+	return xxh3.HashSeed(a.Prompt, xxh3.HashString(a.Model+"\x00"+a.Salt))
 }
 
 // idsHash identifies a prompt by its tokens.
-func idsHash(a *ask, prompt []byte) uint64 {
-	return xxh3.HashSeed(tokenBytes(tokenIDs(prompt)), xxh3.HashString(a.model+"\x00"+a.salt))
+func idsHash(a *api.Ask, prompt []byte) uint64 {
+	return xxh3.HashSeed(prompts.TokenBytes(prompts.TokenIDs(prompt)), xxh3.HashString(a.Model+"\x00"+a.Salt))
 }
 
 // onlyPrompt refuses a prefill leg that streams or makes more than one token.
-func (h *host) onlyPrompt(f *fields, a *ask) error {
+func (h *host) onlyPrompt(f *api.Fields, a *api.Ask) error {
 	switch {
-	case a.stream || f.StreamOptions != nil:
+	case a.Stream || f.StreamOptions != nil:
 		return h.refuse("a prefill leg must not stream")
-	case a.maxTokens != 1 || a.minTokens > 1:
-		return h.refuse("a prefill leg must make one token, this one makes %d", a.maxTokens)
+	case a.MaxTokens != 1 || a.MinTokens > 1:
+		return h.refuse("a prefill leg must make one token, this one makes %d", a.MaxTokens)
 	}
 	return nil
 }
@@ -181,7 +168,7 @@ func (h *host) askPeer(ctx context.Context, who, url string, question, answer an
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		h.count(&h.stats.Failed)
-		return errLoad
+		return ErrLoad
 	}
 	defer res.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
@@ -191,7 +178,7 @@ func (h *host) askPeer(ctx context.Context, who, url string, question, answer an
 		return h.refuse("the %s says %s", who, said)
 	default:
 		h.count(&h.stats.Failed)
-		return errLoad
+		return ErrLoad
 	}
 	if answer == nil {
 		return nil

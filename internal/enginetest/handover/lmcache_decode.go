@@ -1,4 +1,4 @@
-package enginetest
+package handover
 
 import (
 	"encoding/binary"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine/handover"
+	"github.com/warmpath/warmpath/internal/enginetest/api"
 	"github.com/warmpath/warmpath/sim/text"
 )
 
@@ -123,15 +124,15 @@ func (h *lmcache) takePart(path string, p *lmPart) error {
 }
 
 // Find implements connector: it looks for what was pushed for a request. A request of which nothing was heard is a whole one.
-func (h *lmcache) Find(_ *http.Request, a *ask) error {
-	if a.leg != nil {
+func (h *lmcache) Find(_ *http.Request, a *api.Ask) error {
+	if a.Leg != nil {
 		return nil
 	}
 	h.lm.Lock()
-	e := h.received[a.id]
+	e := h.received[a.Id]
 	complete := e != nil && e.complete()
 	if complete {
-		delete(h.received, a.id)
+		delete(h.received, a.Id)
 	}
 	h.lm.Unlock()
 	if e == nil {
@@ -140,46 +141,46 @@ func (h *lmcache) Find(_ *http.Request, a *ask) error {
 	if !complete {
 		return h.refuse("LMCache: the decoder is asked before the KV cache is there")
 	}
-	if cut := len(a.prompt) - text.TokenBytes; idsHash(a, a.prompt) != e.prompt {
-		if cut < 0 || idsHash(a, a.prompt[:cut]) != e.prompt {
+	if cut := len(a.Prompt) - text.TokenBytes; idsHash(a, a.Prompt) != e.prompt {
+		if cut < 0 || idsHash(a, a.Prompt[:cut]) != e.prompt {
 			return h.refuse("LMCache: the KV cache that was pushed is of another prompt")
 		}
-		if got := binary.LittleEndian.Uint32(a.prompt[cut:]); got != e.first {
+		if got := binary.LittleEndian.Uint32(a.Prompt[cut:]); got != e.first {
 			return h.refuse("LMCache: the first token is %d, the prompt goes on with %d", e.first, got)
 		}
-		a.leg = &lmLeg{after: e}
+		a.Leg = &lmLeg{after: e}
 	}
 	if !e.lost {
 		h.count(&h.stats.Taken)
 		h.count(&h.stats.Loaded)
 	}
-	if a.rank < 0 {
-		a.rank = 0
+	if a.Rank < 0 {
+		a.Rank = 0
 	}
 	return nil
 }
 
 // Adjust implements connector: it makes an answer whose every token is the same however many are made, and one after a first token that of the prompt before it.
-func (h *lmcache) Adjust(ans *answer, seed uint64, room int) {
-	a := ans.ask
-	leg, _ := a.leg.(*lmLeg)
+func (h *lmcache) Adjust(ans *api.Answer, seed uint64, room int) {
+	a := ans.Ask
+	leg, _ := a.Leg.(*lmLeg)
 	switch {
-	case a.none:
+	case a.None:
 		return
 	case leg == nil || leg.after == nil:
-		ans.text = text.Of(seed, ans.want+1)[:ans.want*text.TokenBytes] // the last token of a text ends a sentence
+		ans.Text = text.Of(seed, ans.Want+1)[:ans.Want*text.TokenBytes] // the last token of a text ends a sentence
 		return
 	}
 	b := *a
-	if b.maxTokens > 0 {
-		b.maxTokens++
+	if b.MaxTokens > 0 {
+		b.MaxTokens++
 	}
 	total := h.engine.AnswerTokens(&b, leg.after.seed, room+1)
-	ans.want, ans.finish = max(1, total-1), "stop"
-	if total == b.maxTokens {
-		ans.finish = "length"
+	ans.Want, ans.Finish = max(1, total-1), "stop"
+	if total == b.MaxTokens {
+		ans.Finish = "length"
 	}
-	ans.text = text.Of(leg.after.seed, ans.want+2)[text.TokenBytes : (ans.want+1)*text.TokenBytes]
+	ans.Text = text.Of(leg.after.seed, ans.Want+2)[text.TokenBytes : (ans.Want+1)*text.TokenBytes]
 }
 
 func quietZMQ() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -1,9 +1,11 @@
-package enginetest
+package handover
 
 import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/enginetest/api"
 )
 
 // leases are what a prefiller holds for decoders. The host's mu guards them.
@@ -94,9 +96,9 @@ func (h *host) openLeases() int {
 }
 
 func conflict(w http.ResponseWriter, wrong string) {
-	writeJSON(w, http.StatusConflict, errorObject(http.StatusConflict, "Conflict", wrong))
+	api.WriteJSON(w, http.StatusConflict, api.ErrorObject(http.StatusConflict, "Conflict", wrong))
 }
 
 func gone(w http.ResponseWriter, why string) {
-	writeJSON(w, http.StatusGone, errorObject(http.StatusGone, "Gone", why))
+	api.WriteJSON(w, http.StatusGone, api.ErrorObject(http.StatusGone, "Gone", why))
 }

@@ -1,4 +1,4 @@
-package enginetest
+package handover
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
 // SGLang's hand-over (0.5.23), a server for each role. A prefill server computes a prompt when its decoder has come into the room, and
@@ -19,15 +21,7 @@ import (
 // the real ones. Refused, and counted in Stats.KV.Refused, is what would end badly there: a room that is used twice, legs that differ,
 // a bootstrap address of somebody else, a room or rank that leads to another rank than the one that computes.
 
-type sglangRooms struct{ *meetingHost }
-
-// rooms are the members by which two servers meet.
-type rooms struct {
-	Host json.RawMessage `json:"bootstrap_host"`
-	Port json.RawMessage `json:"bootstrap_port"`
-	Room json.RawMessage `json:"bootstrap_room"`
-	Rank *int            `json:"disagg_prefill_dp_rank"`
-}
+type sglang struct{ *meetingHost }
 
 // sameOnBoth is the hash of what both legs must have the same: all but the ranks.
 func sameOnBoth(body []byte) uint64 {
@@ -44,21 +38,21 @@ func sameOnBoth(body []byte) uint64 {
 			v[name] = compact.Bytes()
 		}
 	}
-	return xxh3.Hash(appendJSON(nil, v))
+	return xxh3.Hash(prompts.AppendJSON(nil, v))
 }
 
 // Placed implements connector: it reads what a request of SGLang says about a room.
-func (h *sglangRooms) Placed(_ *http.Request, f *fields, a *ask) error {
+func (h *sglang) Placed(_ *http.Request, f *api.Fields, a *api.Ask) error {
 	if h.config.Role == fleet.RoleBoth {
-		if present(f.Room) {
+		if prompts.Present(f.Room) {
 			return h.refuse("a server that is not disaggregated was sent a leg")
 		}
 		return nil
 	}
-	if !present(f.Room) {
-		return &badRequest{
-			status: http.StatusBadRequest, kind: "BadRequestError",
-			msg: fmt.Sprintf("Invalid request: Disaggregated request received without bootstrap room id. req.rid='%s'", a.id),
+	if !prompts.Present(f.Room) {
+		return &api.Error{
+			Status: http.StatusBadRequest, Kind: "BadRequestError",
+			Msg: fmt.Sprintf("Invalid request: Disaggregated request received without bootstrap room id. req.rid='%s'", a.Id),
 		}
 	}
 	var host string
@@ -69,8 +63,8 @@ func (h *sglangRooms) Placed(_ *http.Request, f *fields, a *ask) error {
 			return h.refuse("a bootstrap member is %s: %v", *value, err)
 		}
 	}
-	k := &meetLeg{prefill: h.config.Role == fleet.RolePrefill, key: "room " + strconv.FormatInt(room, 10), body: sameOnBoth(f.body), rank: -1, first: true}
-	a.leg = k
+	k := &meetLeg{prefill: h.config.Role == fleet.RolePrefill, key: "room " + strconv.FormatInt(room, 10), body: sameOnBoth(f.Body), rank: -1, first: true}
+	a.Leg = k
 	switch {
 	case room < 0:
 		return h.refuse("the room is %d", room)
@@ -79,8 +73,8 @@ func (h *sglangRooms) Placed(_ *http.Request, f *fields, a *ask) error {
 	case k.prefill && f.Rank != nil:
 		return h.refuse("a prefill server was told a prefill rank")
 	case k.prefill:
-		if a.rank < 0 {
-			a.rank = int(room % int64(h.engine.Ranks))
+		if a.Rank < 0 {
+			a.Rank = int(room % int64(h.engine.Ranks))
 		}
 		return nil
 	}
@@ -92,14 +86,14 @@ func (h *sglangRooms) Placed(_ *http.Request, f *fields, a *ask) error {
 }
 
 // Adjust implements connector: a prefill leg is answered with one token.
-func (h *sglangRooms) Adjust(ans *answer, _ uint64, _ int) {
-	if k, _ := ans.ask.leg.(*meetLeg); k != nil && k.prefill {
-		ans.cutToOne()
+func (h *sglang) Adjust(ans *api.Answer, _ uint64, _ int) {
+	if k, _ := ans.Ask.Leg.(*meetLeg); k != nil && k.prefill {
+		ans.CutToOne()
 	}
 }
 
 // Listen implements connector: it opens the bootstrap port.
-func (h *sglangRooms) Listen(host string) error {
+func (h *sglang) Listen(host string) error {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "OK") })
 	return h.listen(host, m)

@@ -1,4 +1,6 @@
-package enginetest
+// Package prompts is what a simulated engine makes of a request: the text that its chat template would render, tokens of four bytes, and the
+// chain of block hashes. The same messages give the same bytes, and a conversation goes on where its last answer ended. It keeps no state.
+package prompts
 
 import (
 	"bytes"
@@ -11,8 +13,8 @@ import (
 	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
-// message is one message of a chat, of the OpenAI, Anthropic or Ollama kind.
-type message struct {
+// Message is one message of a chat, of the OpenAI, Anthropic or Ollama kind.
+type Message struct {
 	Role       string          `json:"role"`
 	Content    json.RawMessage `json:"content"`
 	ToolCalls  json.RawMessage `json:"tool_calls"`
@@ -28,11 +30,11 @@ type part struct {
 	Content json.RawMessage `json:"content"` // Anthropic tool_result
 }
 
-// render appends a chat as the engine's template would write it: tools, then each message between its marks, then the
+// Render appends a chat as the engine's template would write it: tools, then each message between its marks, then the
 // mark that opens the answer. Whoever sends an answer back as an assistant message gets the same bytes up to the
 // end of that answer.
-func render(dst []byte, tools json.RawMessage, messages []message) ([]byte, error) {
-	if present(tools) {
+func Render(dst []byte, tools json.RawMessage, messages []Message) ([]byte, error) {
+	if Present(tools) {
 		dst = append(dst, "<|tools|>\n"...)
 		dst = appendCompact(dst, tools)
 		dst = append(dst, "<|end|>\n"...)
@@ -47,10 +49,10 @@ func render(dst []byte, tools json.RawMessage, messages []message) ([]byte, erro
 			return nil, fmt.Errorf("messages[%d]: %w", i, err)
 		}
 		dst = append(append(dst, m.Name...), m.ToolCallID...)
-		if present(m.ToolCalls) {
+		if Present(m.ToolCalls) {
 			dst = appendCompact(dst, m.ToolCalls)
 		}
-		if present(m.Images) {
+		if Present(m.Images) {
 			dst = appendDigest(dst, m.Images)
 		}
 		dst = append(dst, "<|end|>\n"...)
@@ -61,7 +63,7 @@ func render(dst []byte, tools json.RawMessage, messages []message) ([]byte, erro
 // appendContent takes a string, null, or a list of parts. What is not text counts by a digest of it.
 func appendContent(dst []byte, raw json.RawMessage) ([]byte, error) {
 	raw = bytes.TrimSpace(raw)
-	if !present(raw) {
+	if !Present(raw) {
 		return dst, nil
 	}
 	switch raw[0] {
@@ -109,10 +111,10 @@ func appendCompact(dst []byte, raw []byte) []byte {
 	return append(dst, b.Bytes()...)
 }
 
-// promptBytes takes the prompt of a completion: a text, a list of token ids, or a list that holds one of these.
-func promptBytes(raw json.RawMessage) ([]byte, error) {
+// PromptBytes takes the prompt of a completion: a text, a list of token ids, or a list that holds one of these.
+func PromptBytes(raw json.RawMessage) ([]byte, error) {
 	raw = bytes.TrimSpace(raw)
-	if !present(raw) {
+	if !Present(raw) {
 		return nil, fmt.Errorf("prompt is missing")
 	}
 	var text string
@@ -122,7 +124,7 @@ func promptBytes(raw json.RawMessage) ([]byte, error) {
 	}
 	var ids []uint32
 	if json.Unmarshal(raw, &ids) == nil {
-		return tokenBytes(ids), nil
+		return TokenBytes(ids), nil
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil || len(list) == 0 {
@@ -134,11 +136,11 @@ func promptBytes(raw json.RawMessage) ([]byte, error) {
 	if b := bytes.TrimSpace(list[0]); len(b) > 0 && b[0] == '[' && json.Unmarshal(b, &ids) != nil {
 		return nil, fmt.Errorf("prompt: token ids must be whole numbers from 0 to 4294967295")
 	}
-	return promptBytes(list[0])
+	return PromptBytes(list[0])
 }
 
-// tokenBytes writes token ids as the four bytes that a token is here.
-func tokenBytes(ids []uint32) []byte {
+// TokenBytes writes token ids as the four bytes that a token is here.
+func TokenBytes(ids []uint32) []byte {
 	b := make([]byte, 0, len(ids)*simtext.TokenBytes)
 	for _, id := range ids {
 		b = binary.LittleEndian.AppendUint32(b, id)
@@ -146,9 +148,9 @@ func tokenBytes(ids []uint32) []byte {
 	return b
 }
 
-// tokenIDs is the reverse, for /tokenize.
-func tokenIDs(b []byte) []uint32 {
-	ids := make([]uint32, 0, tokens(len(b)))
+// TokenIDs is the reverse, for /tokenize.
+func TokenIDs(b []byte) []uint32 {
+	ids := make([]uint32, 0, Tokens(len(b)))
 	for len(b) > 0 {
 		var t [simtext.TokenBytes]byte
 		b = b[copy(t[:], b):]
@@ -157,12 +159,12 @@ func tokenIDs(b []byte) []uint32 {
 	return ids
 }
 
-// tokens is how many tokens so many bytes are.
-func tokens(n int) int { return (n + simtext.TokenBytes - 1) / simtext.TokenBytes }
+// Tokens is how many tokens so many bytes are.
+func Tokens(n int) int { return (n + simtext.TokenBytes - 1) / simtext.TokenBytes }
 
-// chain hashes each full block of the bytes, each hash covering all before it. The root keeps adapters, salts and
+// Chain hashes each full block of the bytes, each hash covering all before it. The root keeps adapters, salts and
 // slots apart, as engines do.
-func chain(root uint64, b []byte, blockTokens int) []uint64 {
+func Chain(root uint64, b []byte, blockTokens int) []uint64 {
 	size := blockTokens * simtext.TokenBytes
 	out := make([]uint64, 0, len(b)/size)
 	for ; len(b) >= size; b = b[size:] {
@@ -172,7 +174,7 @@ func chain(root uint64, b []byte, blockTokens int) []uint64 {
 	return out
 }
 
-// present says whether a JSON value is there and not null.
-func present(raw json.RawMessage) bool {
+// Present says whether a JSON value is there and not null.
+func Present(raw json.RawMessage) bool {
 	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
 }

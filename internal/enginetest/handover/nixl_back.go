@@ -1,4 +1,4 @@
-package enginetest
+package handover
 
 import (
 	"bytes"
@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
 // NIXL's bidirectional mode (kv_connector_extra_config.bidirectional_kv_xfer): a decoder says at the end of its answer what it holds of the
@@ -34,8 +37,8 @@ type backTake struct {
 }
 
 // holdBack opens a lease for an answered decode leg and returns what the next prefiller is to be told; nil when the mode is off.
-func (h *nixl) holdBack(a *answer) json.RawMessage {
-	leg, _ := a.ask.leg.(*nixlLeg)
+func (h *nixl) holdBack(a *api.Answer) json.RawMessage {
+	leg, _ := a.Ask.Leg.(*nixlLeg)
 	if h.config.Back == 0 || leg == nil || leg.params == nil {
 		return nil
 	}
@@ -43,14 +46,14 @@ func (h *nixl) holdBack(a *answer) json.RawMessage {
 	engine := h.engineID()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ids := h.blocks(a.promptTokens + a.made)
-	request := a.ask.id + fmt.Sprintf("-%08x", uint32(xxh3.HashString(a.ask.id)^uint64(h.next)))
+	ids := h.blocks(a.PromptTokens + a.Made)
+	request := a.Ask.Id + fmt.Sprintf("-%08x", uint32(xxh3.HashString(a.Ask.Id)^uint64(h.next)))
 	b := append([]byte(nil), `{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":`...)
-	b = appendJSON(b, [][]int{ids})
-	b = appendString(append(b, `,"remote_engine_id":`...), engine)
-	b = appendString(append(b, `,"remote_request_id":`...), request)
-	b = appendString(append(b, `,"remote_host":`...), "localhost") // as VLLM_NIXL_SIDE_CHANNEL_HOST is by default: the router must say where that is
-	b = append(b, `,"remote_port":`+strconv.Itoa(port)+`,"tp_size":1,"remote_num_tokens":`+strconv.Itoa(a.promptTokens+a.made)+`}`...)
+	b = prompts.AppendJSON(b, [][]int{ids})
+	b = prompts.AppendString(append(b, `,"remote_engine_id":`...), engine)
+	b = prompts.AppendString(append(b, `,"remote_request_id":`...), request)
+	b = prompts.AppendString(append(b, `,"remote_host":`...), "localhost") // as VLLM_NIXL_SIDE_CHANNEL_HOST is by default: the router must say where that is
+	b = append(b, `,"remote_port":`+strconv.Itoa(port)+`,"tp_size":1,"remote_num_tokens":`+strconv.Itoa(a.PromptTokens+a.Made)+`}`...)
 	key := nixlKey(b)
 	if h.back == nil {
 		h.back, h.backOver = map[string]*backLease{}, map[string]string{}
@@ -58,7 +61,7 @@ func (h *nixl) holdBack(a *answer) json.RawMessage {
 	if len(h.backOver) >= mostOver {
 		clear(h.backOver)
 	}
-	l := &backLease{prompt: bytes.Clone(a.ask.prompt), tokens: a.promptTokens, request: request}
+	l := &backLease{prompt: bytes.Clone(a.Ask.Prompt), tokens: a.PromptTokens, request: request}
 	l.expires = time.AfterFunc(h.config.Back, func() { h.endBack(key, "its time is over", &h.stats.BackExpired) })
 	h.back[key] = l
 	h.stats.BackHeld++
@@ -81,15 +84,15 @@ func (h *nixl) endBack(key, why string, counter *uint64) bool {
 
 // readBack reads what a prefill leg says about a conversation's beginning that lies at a decoder.
 func (h *nixl) readBack(raw json.RawMessage, p *nixlParams, leg *nixlLeg) error {
-	if p.Engine == nil && !present(p.Blocks) {
+	if p.Engine == nil && !prompts.Present(p.Blocks) {
 		return nil
 	}
 	if h.config.Back == 0 {
 		return h.refuse("bidirectional transfer is not configured")
 	}
 	for name, missing := range map[string]bool{
-		"remote_block_ids": !present(p.Blocks), "remote_engine_id": p.Engine == nil, "remote_request_id": p.Request == nil,
-		"remote_host": p.Host == nil, "remote_port": !present(p.Port),
+		"remote_block_ids": !prompts.Present(p.Blocks), "remote_engine_id": p.Engine == nil, "remote_request_id": p.Request == nil,
+		"remote_host": p.Host == nil, "remote_port": !prompts.Present(p.Port),
 	} {
 		if missing {
 			return h.refuse("kv_transfer_params of a prefill leg that fetches lack %s", name)
@@ -103,13 +106,13 @@ func (h *nixl) readBack(raw json.RawMessage, p *nixlParams, leg *nixlLeg) error 
 }
 
 // fetchBack takes what a decoder holds of the conversation and returns how many tokens of the prompt that is.
-func (h *nixl) fetchBack(r *http.Request, a *ask, leg *nixlLeg) (tokens int, err error) {
+func (h *nixl) fetchBack(r *http.Request, a *api.Ask, leg *nixlLeg) (tokens int, err error) {
 	var p nixlParams
 	if err := json.Unmarshal(leg.back, &p); err != nil {
 		return 0, h.refuse("%v", err)
 	}
 	port := string(bytes.Trim(p.Port, `"`))
-	take := backTake{Params: leg.back, Prompt: a.prompt}
+	take := backTake{Params: leg.back, Prompt: a.Prompt}
 	if err := h.askPeer(r.Context(), "decoder", "http://"+net.JoinHostPort(*p.Host, port)+"/_sim/kv_back", take, &tokens); err != nil {
 		return 0, err
 	}
@@ -123,7 +126,7 @@ func (h *nixl) postBack(w http.ResponseWriter, r *http.Request) {
 	var p nixlParams
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<20)).Decode(&t)
 	if err = errors.Join(err, json.Unmarshal(t.Params, &p)); err != nil {
-		writeJSON(w, http.StatusBadRequest, errorObject(http.StatusBadRequest, "BadRequestError", err.Error()))
+		api.WriteJSON(w, http.StatusBadRequest, api.ErrorObject(http.StatusBadRequest, "BadRequestError", err.Error()))
 		return
 	}
 	key := nixlKey(t.Params)

@@ -1,4 +1,4 @@
-package enginetest
+package handover
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 	"github.com/warmpath/warmpath/sim/text"
 )
 
@@ -52,31 +54,31 @@ func trtSign(key string, p *trtParams) string {
 }
 
 // fetch takes the blocks of a generation leg's prompt from its context worker and waits as long as that takes.
-func (h *trtllmLegs) fetch(r *http.Request, a *ask, t *trtLeg, promptTokens int) error {
+func (h *trtllm) fetch(r *http.Request, a *api.Ask, t *trtLeg, promptTokens int) error {
 	address, ok := strings.CutPrefix(t.params.At, "tcp://")
 	if !ok {
 		return h.refuse("ctx_info_endpoint is %q", t.params.At)
 	}
 	var taken trtTaken
-	take := trtTake{ID: *t.params.CtxID, State: t.params.State, Hash: strconv.FormatUint(idsHash(a, a.prompt), 16)}
+	take := trtTake{ID: *t.params.CtxID, State: t.params.State, Hash: strconv.FormatUint(idsHash(a, a.Prompt), 16)}
 	if err := h.askPeer(r.Context(), "context worker", "http://"+address+"/_sim/trt", take, &taken); err != nil {
 		return err
 	}
 	if taken.Length > promptTokens*text.TokenBytes {
 		return fmt.Errorf("the context worker says a prompt of %d bytes", taken.Length)
 	}
-	if t.ids != nil || taken.Length < len(a.prompt) {
-		a.prompt = a.prompt[:min(taken.Length, len(a.prompt))]
+	if t.ids != nil || taken.Length < len(a.Prompt) {
+		a.Prompt = a.Prompt[:min(taken.Length, len(a.Prompt))]
 	}
 	h.moved(r.Context(), promptTokens)
 	return nil
 }
 
 // post hands the blocks of a lease to a generation worker, once. One that comes before the prompt is computed waits.
-func (h *trtllmLegs) post(w http.ResponseWriter, r *http.Request) {
+func (h *trtllm) post(w http.ResponseWriter, r *http.Request) {
 	var t trtTake
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&t); err != nil {
-		writeJSON(w, http.StatusBadRequest, errorObject(http.StatusBadRequest, "BadRequestError", err.Error()))
+		api.WriteJSON(w, http.StatusBadRequest, api.ErrorObject(http.StatusBadRequest, "BadRequestError", err.Error()))
 		return
 	}
 	key := trtKey(t.ID)
@@ -106,59 +108,59 @@ func (h *trtllmLegs) post(w http.ResponseWriter, r *http.Request) {
 	case l == nil && (why == "the lease is over" || why == "" && t.State == ""):
 		gone(w, "no such request came, or its lease is over")
 	case h.take(w, key, l, why, changed, t.Hash):
-		writeJSON(w, http.StatusOK, trtTaken{Length: l.length})
+		api.WriteJSON(w, http.StatusOK, trtTaken{Length: l.length})
 	}
 }
 
 // Find implements connector: it fetches the KV cache of a generation leg.
-func (h *trtllmLegs) Find(r *http.Request, a *ask) error {
-	t, _ := a.leg.(*trtLeg)
+func (h *trtllm) Find(r *http.Request, a *api.Ask) error {
+	t, _ := a.Leg.(*trtLeg)
 	if t == nil || t.context {
 		return nil
 	}
-	err := h.fetch(r, a, t, tokens(len(a.prompt)))
+	err := h.fetch(r, a, t, prompts.Tokens(len(a.Prompt)))
 	left(r)
-	if err == errLoad {
+	if err == ErrLoad {
 		return errors.New("KV cache transfer failed")
 	}
 	return err
 }
 
 // Adjust implements connector: a context leg is answered with one token.
-func (h *trtllmLegs) Adjust(ans *answer, _ uint64, _ int) {
-	if t, _ := ans.ask.leg.(*trtLeg); t != nil && t.context {
-		ans.cutToOne()
+func (h *trtllm) Adjust(ans *api.Answer, _ uint64, _ int) {
+	if t, _ := ans.Ask.Leg.(*trtLeg); t != nil && t.context {
+		ans.CutToOne()
 	}
 }
 
 // Load implements connector: it takes the blocks that were fetched into the cache, and checks that the answer begins with the token that
 // was handed over.
-func (h *trtllmLegs) Load(_ *http.Request, ans *answer, chain []uint64) error {
-	t, _ := ans.ask.leg.(*trtLeg)
+func (h *trtllm) Load(_ *http.Request, ans *api.Answer, chain []uint64) error {
+	t, _ := ans.Ask.Leg.(*trtLeg)
 	if t == nil || t.context {
 		return nil
 	}
-	if !t.first && !trtOwn(t.params.First, ans.text) {
+	if !t.first && !trtOwn(t.params.First, ans.Text) {
 		return h.refuse("first_gen_tokens are %v, which this prompt is not answered with", t.params.First)
 	}
 	h.notePerf(t.id)
-	cached := t.cached(ans.promptTokens)
-	ans.told = &cached
-	h.received(ans.ask, ans.promptTokens, chain)
+	cached := t.cached(ans.PromptTokens)
+	ans.Told = &cached
+	h.received(ans.Ask, ans.PromptTokens, chain)
 	return nil
 }
 
 // Routes implements connector.
-func (h *trtllmLegs) Routes(m *http.ServeMux) {
+func (h *trtllm) Routes(m *http.ServeMux) {
 	m.HandleFunc("POST /_sim/trt", h.post)
 	m.HandleFunc("GET /perf_metrics", h.perfMetrics)
 }
 
 // Open implements connector.
-func (h *trtllmLegs) Open() int { return h.openLeases() }
+func (h *trtllm) Open() int { return h.openLeases() }
 
 // Forget implements connector.
-func (h *trtllmLegs) Forget() { h.dropLeases() }
+func (h *trtllm) Forget() { h.dropLeases() }
 
 // cached is what a generation leg's usage says was cached: what the context worker had, or all of the prompt when it was not told.
 func (t *trtLeg) cached(promptTokens int) int {
@@ -175,7 +177,7 @@ func (t *trtLeg) cached(promptTokens int) int {
 const mostPerf = 1024
 
 // notePerf keeps for GET /perf_metrics that a leg was computed.
-func (h *trtllmLegs) notePerf(id uint64) {
+func (h *trtllm) notePerf(id uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.perf) < mostPerf {
@@ -187,7 +189,7 @@ func (h *trtllmLegs) notePerf(id uint64) {
 }
 
 // perfMetrics tells what was computed since it was asked last.
-func (h *trtllmLegs) perfMetrics(w http.ResponseWriter, _ *http.Request) {
+func (h *trtllm) perfMetrics(w http.ResponseWriter, _ *http.Request) {
 	h.mu.Lock()
 	out := h.perf
 	h.perf = nil
@@ -195,5 +197,5 @@ func (h *trtllmLegs) perfMetrics(w http.ResponseWriter, _ *http.Request) {
 	if out == nil {
 		out = []any{}
 	}
-	writeJSON(w, http.StatusOK, out)
+	api.WriteJSON(w, http.StatusOK, out)
 }

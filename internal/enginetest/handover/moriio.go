@@ -1,4 +1,4 @@
-package enginetest
+package handover
 
 import (
 	"encoding/json"
@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
 // The hand-over of vLLM's MoRIIOConnector (0.32.0), both sides and both modes (Options.Connector "moriio" and "moriio_read"). Engines
@@ -49,8 +51,8 @@ type moriParams struct {
 }
 
 // Read implements connector: it reads kv_transfer_params of MoRI-IO.
-func (h *moriio) Read(r *http.Request, f *fields, a *ask) error {
-	if !present(f.KVTransferParams) {
+func (h *moriio) Read(r *http.Request, f *api.Fields, a *api.Ask) error {
+	if !prompts.Present(f.KVTransferParams) {
 		return nil
 	}
 	var p moriParams
@@ -81,10 +83,10 @@ func (h *moriio) Read(r *http.Request, f *fields, a *ask) error {
 		return h.refuse("remote_tp_size or remote_dp_size is missing")
 	}
 	k := &meetLeg{prefill: p.RemoteDecode, key: p.Transfer, rank: -1, decoder: to[1]}
-	a.leg = k
+	a.Leg = k
 	if k.prefill {
 		if h.reading {
-			k.reply = func(ans *answer) json.RawMessage { return h.reply(ans, p.Transfer) }
+			k.reply = func(ans *api.Answer) json.RawMessage { return h.reply(ans, p.Transfer) }
 		}
 		return nil
 	}
@@ -93,7 +95,7 @@ func (h *moriio) Read(r *http.Request, f *fields, a *ask) error {
 	}
 	k.at = "http://" + peer.Host + ":" + strconv.Itoa(peer.Notify)
 	if h.reading {
-		if !present(p.Blocks) || !present(p.Engine) {
+		if !prompts.Present(p.Blocks) || !prompts.Present(p.Engine) {
 			return h.refuse("remote_block_ids or remote_engine_id is missing")
 		}
 		k.said = saidIn(f.KVTransferParams)
@@ -102,15 +104,15 @@ func (h *moriio) Read(r *http.Request, f *fields, a *ask) error {
 }
 
 // reply is what a prefiller says in read mode (request_finished).
-func (h *moriio) reply(ans *answer, transfer string) json.RawMessage {
+func (h *moriio) reply(ans *api.Answer, transfer string) json.RawMessage {
 	host, port := h.at()
 	h.mu.Lock()
-	ids := h.blocks(ans.promptTokens)
+	ids := h.blocks(ans.PromptTokens)
 	h.mu.Unlock()
-	return appendJSON(nil, map[string]any{
+	return prompts.AppendJSON(nil, map[string]any{
 		"do_remote_prefill": true, "do_remote_decode": false, "remote_block_ids": [][]int{ids}, "remote_engine_id": h.engineID(),
 		"remote_host": host, "remote_handshake_port": port, "remote_notify_port": port,
-		"remote_dp_rank": max(ans.rank, 0), "remote_dp_rank_override": true, "remote_dp_size": h.engine.Ranks, "remote_dp_size_local": h.engine.Ranks,
+		"remote_dp_rank": max(ans.Rank, 0), "remote_dp_rank_override": true, "remote_dp_size": h.engine.Ranks, "remote_dp_size_local": h.engine.Ranks,
 		"tp_size": 1, "transfer_id": transfer,
 	})
 }

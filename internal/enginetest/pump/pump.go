@@ -1,4 +1,7 @@
-package enginetest
+// Package pump drives the engines of all ranks in real time: it owns their clock, which runs at a stated speed, hands jobs to ranks, and
+// tells handlers how far these are and the KV publishers what changed. Instants are those of the simulated engine, however late the pump
+// wakes. It never knows what was asked and never writes an answer.
+package pump
 
 import (
 	"fmt"
@@ -9,10 +12,10 @@ import (
 	"github.com/warmpath/warmpath/sim/engine"
 )
 
-// pump drives the engines of all ranks in real time: one goroutine sleeps until the next step of any rank ends, takes
-// what the step gave and tells the streams. Simulated time runs Options.Speed times as fast as the wall clock, divided
+// Pump drives the engines of all ranks in real time: one goroutine sleeps until the next step of any rank ends, takes
+// what the step gave and tells the streams. Simulated time runs Config.Speed times as fast as the wall clock, divided
 // by the factor of a "slow" fault; steps that ended while the goroutine slept too long keep their own instants.
-type pump struct {
+type Pump struct {
 	wake    chan struct{} // room for one
 	stop    chan struct{}
 	stopped chan struct{}
@@ -21,44 +24,55 @@ type pump struct {
 	engines []*engine.Engine
 	kv      kv.Publishers      // by rank; nil without KV events
 	kvJobs  map[uint64]*kv.Job // by stream
-	streams map[uint64]*stream
+	streams map[uint64]*Stream
 	nextID  uint64
 	turn    int // round robin over ranks
 
 	real  time.Time // the instant at which simulated time was sim
 	sim   time.Time
 	speed float64
-	base  float64 // Options.Speed
+	base  float64 // Config.Speed
 
-	computed func(time.Duration) // Options.Computed
+	computed func(time.Duration) // Config.Computed
 }
 
-// stream is what a handler sees of its job.
-type stream struct {
+// Stream is what a handler sees of its job.
+type Stream struct {
 	id     uint64
-	rank   int
-	notify chan struct{} // room for one; a hint that progress changed
+	Rank   int
+	Notify chan struct{} // room for one; a hint that progress changed
 
 	mu     sync.Mutex // guards what follows
-	now    progress
+	now    Progress
 	enough int // tokens that the handler waits for
 }
 
-// progress of a job. Instants are simulated ones.
-type progress struct {
-	submitted, prefilled, last time.Time
+// Progress of a job. Instants are simulated ones.
+type Progress struct {
+	Submitted, Prefilled, Last time.Time
 	started                    bool // the prompt is computed
-	cached                     int
-	tokens                     int
-	done                       bool
-	gone                       bool // the engine restarted or closed; nothing more will come
+	Cached                     int
+	Tokens                     int
+	Done                       bool
+	Gone                       bool // the engine restarted or closed; nothing more will come
 }
 
-func newPump(o Options) (*pump, error) {
+// Config says what to drive.
+type Config struct {
+	Engine   engine.Config // of each rank
+	Ranks    int
+	Seed     uint64
+	Speed    float64                  // simulated seconds a real second
+	Events   *kv.Config               // nil publishes none
+	Computed func(took time.Duration) // told of each prompt how long it took until it was computed, in simulated time; must not block
+}
+
+// New starts the engines of all ranks. Close ends them.
+func New(o Config) (*Pump, error) {
 	now := time.Now()
-	p := &pump{
+	p := &Pump{
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
-		streams: make(map[uint64]*stream),
+		streams: make(map[uint64]*Stream),
 		real:    now, sim: now, speed: o.Speed, base: o.Speed, computed: o.Computed,
 	}
 	for r := range o.Ranks {
@@ -68,9 +82,9 @@ func newPump(o Options) (*pump, error) {
 		}
 		p.engines = append(p.engines, e)
 	}
-	if o.KVEvents != "" {
+	if o.Events != nil {
 		var err error
-		if p.kv, err = kv.Open(kv.Config{Kind: o.Dialect, Arrays: o.KVArrays, Ranks: o.Ranks, BlockTokens: o.Engine.BlockTokens, Address: o.KVEvents}); err != nil {
+		if p.kv, err = kv.Open(*o.Events); err != nil {
 			return nil, err
 		}
 		p.kvJobs = map[uint64]*kv.Job{}
@@ -82,7 +96,7 @@ func newPump(o Options) (*pump, error) {
 	return p, nil
 }
 
-func (p *pump) run() {
+func (p *Pump) run() {
 	defer close(p.stopped)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -101,12 +115,12 @@ func (p *pump) run() {
 }
 
 // clock is simulated time; mu is held.
-func (p *pump) clock() time.Time {
+func (p *Pump) clock() time.Time {
 	return p.sim.Add(time.Duration(float64(time.Since(p.real)) * p.speed))
 }
 
-// setSlow makes the engines slower by the factor from now on; 1 is full speed.
-func (p *pump) setSlow(factor float64) {
+// SetSlow makes the engines slower by the factor from now on; 1 is full speed.
+func (p *Pump) SetSlow(factor float64) {
 	p.mu.Lock()
 	p.advance()
 	p.sim, p.real = p.clock(), time.Now()
@@ -116,7 +130,7 @@ func (p *pump) setSlow(factor float64) {
 }
 
 // advance takes the steps that are over, on every rank, and gives the real time until the next one ends; mu is held.
-func (p *pump) advance() time.Duration {
+func (p *Pump) advance() time.Duration {
 	now := p.clock()
 	wait := time.Hour
 	for rank, e := range p.engines {
@@ -127,7 +141,7 @@ func (p *pump) advance() time.Duration {
 		for _, em := range emissions {
 			if st := p.streams[em.ID]; st != nil {
 				if em.Kind == engine.Prefilled && p.computed != nil {
-					p.computed(em.At.Sub(st.now.submitted))
+					p.computed(em.At.Sub(st.now.Submitted))
 				}
 				st.take(em)
 				if em.Kind == engine.Done {
@@ -143,50 +157,51 @@ func (p *pump) advance() time.Duration {
 	return max(wait, 0)
 }
 
-func (st *stream) take(em engine.Emission) {
+func (st *Stream) take(em engine.Emission) {
 	st.mu.Lock()
 	switch em.Kind {
 	case engine.Prefilled:
-		st.now.started, st.now.cached, st.now.prefilled = true, em.CachedTokens, em.At
+		st.now.started, st.now.Cached, st.now.Prefilled = true, em.CachedTokens, em.At
 	case engine.Token:
-		st.now.tokens++
+		st.now.Tokens++
 	case engine.Done:
-		st.now.done = true
+		st.now.Done = true
 	}
-	st.now.last = em.At
-	due := st.now.done || st.now.tokens >= st.enough
+	st.now.Last = em.At
+	due := st.now.Done || st.now.Tokens >= st.enough
 	st.mu.Unlock()
 	if due {
 		st.hint()
 	}
 }
 
-// expect says how many tokens the handler waits for; it is not woken for fewer.
-func (st *stream) expect(tokens int) {
+// Expect says how many tokens the handler waits for; it is not woken for fewer.
+func (st *Stream) Expect(tokens int) {
 	st.mu.Lock()
 	st.enough = tokens
 	st.mu.Unlock()
 }
 
-func (st *stream) hint() {
+func (st *Stream) hint() {
 	select {
-	case st.notify <- struct{}{}:
+	case st.Notify <- struct{}{}:
 	default:
 	}
 }
 
-func (st *stream) progress() progress {
+// Progress is how far the job is.
+func (st *Stream) Progress() Progress {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.now
 }
 
-// submit hands a job to a rank. A negative rank leaves the choice to the engine: the least waiting×4 + running, as
+// Submit hands a job to a rank. A negative rank leaves the choice to the engine: the least waiting×4 + running, as
 // vLLM's internal balancer has it, in turns among equals.
-func (p *pump) submit(rank int, job engine.Job) (*stream, error) { return p.submitAs(rank, job, nil) }
+func (p *Pump) Submit(rank int, job engine.Job) (*Stream, error) { return p.SubmitAs(rank, job, nil) }
 
-// submitAs is submit of a job whose blocks are told of, where kv is not nil.
-func (p *pump) submitAs(rank int, job engine.Job, kv *kv.Job) (*stream, error) {
+// SubmitAs is submit of a job whose blocks are told of, where kv is not nil.
+func (p *Pump) SubmitAs(rank int, job engine.Job, kv *kv.Job) (*Stream, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advance()
@@ -203,14 +218,14 @@ func (p *pump) submitAs(rank int, job engine.Job, kv *kv.Job) (*stream, error) {
 		p.kvJobs[job.ID] = kv
 		p.kv[rank].Expect(kv)
 	}
-	st := &stream{id: job.ID, rank: rank, notify: make(chan struct{}, 1)}
-	st.now.submitted = now
+	st := &Stream{id: job.ID, Rank: rank, Notify: make(chan struct{}, 1)}
+	st.now.Submitted = now
 	p.streams[job.ID] = st
 	p.poke()
 	return st, nil
 }
 
-func (p *pump) choose() int {
+func (p *Pump) choose() int {
 	p.turn++
 	best, bestScore := 0, -1
 	for i := range p.engines {
@@ -223,18 +238,18 @@ func (p *pump) choose() int {
 	return best
 }
 
-// cancel takes a job out; it says whether the job was still there.
-func (p *pump) cancel(st *stream) bool {
+// Cancel takes a job out; it says whether the job was still there.
+func (p *Pump) Cancel(st *Stream) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advance()
 	p.kvOver(st)
 	delete(p.streams, st.id)
-	return p.engines[st.rank].Cancel(st.id)
+	return p.engines[st.Rank].Cancel(st.id)
 }
 
-// restart empties the engines and ends every stream without an answer.
-func (p *pump) restart() {
+// Restart empties the engines and ends every stream without an answer.
+func (p *Pump) Restart() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advance()
@@ -248,15 +263,15 @@ func (p *pump) restart() {
 	clear(p.kvJobs)
 	for _, st := range p.streams {
 		st.mu.Lock()
-		st.now.gone = true
+		st.now.Gone = true
 		st.mu.Unlock()
 		st.hint()
 	}
 	clear(p.streams)
 }
 
-// clearCache forgets all content that no request uses; false when some is in use.
-func (p *pump) clearCache() bool {
+// ClearCache forgets all content that no request uses; false when some is in use.
+func (p *Pump) ClearCache() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := true
@@ -275,16 +290,16 @@ func (p *pump) clearCache() bool {
 	return all
 }
 
-// receive puts blocks that came from another engine into a rank's cache.
-func (p *pump) receive(rank int, chain []uint64) {
+// Receive puts blocks that came from another engine into a rank's cache.
+func (p *Pump) Receive(rank int, chain []uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advance()
 	p.engines[rank].Receive(chain)
 }
 
-// stats are the engines' figures by rank, up to date.
-func (p *pump) stats() []engine.Stats {
+// Stats are the engines' figures by rank, up to date.
+func (p *Pump) Stats() []engine.Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advance()
@@ -295,24 +310,28 @@ func (p *pump) stats() []engine.Stats {
 	return out
 }
 
-func (p *pump) poke() {
+func (p *Pump) poke() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (p *pump) close() {
-	p.restart()
+// Close ends every stream, and waits until nothing runs.
+func (p *Pump) Close() {
+	p.Restart()
 	close(p.stop)
 	<-p.stopped
 	p.kv.Close()
 }
 
 // kvOver forgets whose blocks a stream's are; mu is held.
-func (p *pump) kvOver(st *stream) {
+func (p *Pump) kvOver(st *Stream) {
 	if j := p.kvJobs[st.id]; j != nil {
-		p.kv[st.rank].Over(j)
+		p.kv[st.Rank].Over(j)
 		delete(p.kvJobs, st.id)
 	}
 }
+
+// Publishers publish what happens in the caches; none without KV events.
+func (p *Pump) Publishers() kv.Publishers { return p.kv }

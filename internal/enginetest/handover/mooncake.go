@@ -1,4 +1,4 @@
-package enginetest
+package handover
 
 import (
 	"context"
@@ -8,6 +8,9 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
 // The hand-over of vLLM's MooncakeConnector (0.32.0), both sides. A prefiller keeps the blocks under the transfer id until they are
@@ -28,8 +31,8 @@ type mooncakeParams struct {
 }
 
 // Read implements connector: it reads kv_transfer_params of Mooncake.
-func (h *mooncake) Read(_ *http.Request, f *fields, a *ask) error {
-	if !present(f.KVTransferParams) {
+func (h *mooncake) Read(_ *http.Request, f *api.Fields, a *api.Ask) error {
+	if !prompts.Present(f.KVTransferParams) {
 		return nil
 	}
 	var p mooncakeParams
@@ -40,7 +43,7 @@ func (h *mooncake) Read(_ *http.Request, f *fields, a *ask) error {
 		return err
 	}
 	k := &meetLeg{prefill: p.RemoteDecode, key: p.Transfer, rank: -1}
-	a.leg = k
+	a.Leg = k
 	switch {
 	case p.RemoteDecode:
 		return nil
@@ -69,14 +72,14 @@ func (h *mooncake) findEngine(r *http.Request, k *meetLeg) error {
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		h.count(&h.stats.Failed)
-		return errLoad
+		return ErrLoad
 	}
 	defer res.Body.Close()
 	var entries map[string]struct {
 		Engine string `json:"engine_id"`
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&entries); err != nil {
-		return errLoad
+		return ErrLoad
 	}
 	for rank, e := range entries {
 		if e.Engine == k.said {
@@ -86,11 +89,11 @@ func (h *mooncake) findEngine(r *http.Request, k *meetLeg) error {
 		}
 	}
 	h.count(&h.stats.Failed)
-	return errLoad // remote engine_id not found from bootstrap server
+	return ErrLoad // remote engine_id not found from bootstrap server
 }
 
 // Load implements connector.
-func (h *mooncake) Load(r *http.Request, ans *answer, chain []uint64) error {
+func (h *mooncake) Load(r *http.Request, ans *api.Answer, chain []uint64) error {
 	return h.fetch(r, ans, chain, h.findEngine)
 }
 
@@ -113,5 +116,5 @@ func (h *mooncake) query(w http.ResponseWriter, _ *http.Request) {
 		}
 		ranks[strconv.Itoa(i)] = map[string]any{"engine_id": id, "worker_addr": map[string]any{"0": map[string]any{"0": "tcp://" + h.engine.Address()}}}
 	}
-	writeJSON(w, http.StatusOK, ranks)
+	api.WriteJSON(w, http.StatusOK, ranks)
 }

@@ -1,4 +1,4 @@
-package enginetest
+package handover
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
@@ -21,7 +23,7 @@ import (
 //
 // The real cache transceiver is NIXL, UCX or MPI; here a generation worker asks the context worker at POST /_sim/trt.
 
-type trtllmLegs struct {
+type trtllm struct {
 	*host
 	perf []any // see perfMetrics; the host's mu guards it
 }
@@ -70,8 +72,8 @@ const (
 )
 
 // Read implements connector: it reads disaggregated_params and what goes with them.
-func (h *trtllmLegs) Read(r *http.Request, f *fields, a *ask) error {
-	if present(f.ConversationParams) {
+func (h *trtllm) Read(r *http.Request, f *api.Fields, a *api.Ask) error {
+	if prompts.Present(f.ConversationParams) {
 		var c map[string]string
 		if err := json.Unmarshal(f.ConversationParams, &c); err != nil || h.config.Old || len(c) != 1 || c["conversation_id"] == "" {
 			return h.refuse("conversation_params: extra inputs are not permitted")
@@ -81,9 +83,9 @@ func (h *trtllmLegs) Read(r *http.Request, f *fields, a *ask) error {
 	if err != nil {
 		return h.refuse("%v", err)
 	}
-	if !present(f.DisaggregatedParams) {
+	if !prompts.Present(f.DisaggregatedParams) {
 		if ids != nil {
-			a.prompt = tokenBytes(ids)
+			a.Prompt = prompts.TokenBytes(ids)
 		}
 		return nil
 	}
@@ -105,7 +107,7 @@ func (h *trtllmLegs) Read(r *http.Request, f *fields, a *ask) error {
 		return h.refuse("one choice is made for a request in two legs")
 	}
 	t.id, t.first = *p.ID, *p.Style == 1
-	a.leg = t
+	a.Leg = t
 	switch p.RequestType {
 	case "context_only":
 		t.context = true
@@ -116,7 +118,7 @@ func (h *trtllmLegs) Read(r *http.Request, f *fields, a *ask) error {
 	return h.refuse("request_type %q", p.RequestType)
 }
 
-func (h *trtllmLegs) checkContext(f *fields, a *ask, t *trtLeg) error {
+func (h *trtllm) checkContext(f *api.Fields, a *api.Ask, t *trtLeg) error {
 	p := &t.params
 	key := trtKey(t.id)
 	h.mu.Lock()
@@ -124,7 +126,7 @@ func (h *trtllmLegs) checkContext(f *fields, a *ask, t *trtLeg) error {
 	_, over := h.over[key]
 	h.mu.Unlock()
 	switch {
-	case a.stream || f.StreamOptions != nil:
+	case a.Stream || f.StreamOptions != nil:
 		return h.refuse("a context leg must not stream")
 	case open || over:
 		return h.refuse("the id %d is used a second time", t.id)
@@ -134,7 +136,7 @@ func (h *trtllmLegs) checkContext(f *fields, a *ask, t *trtLeg) error {
 	return nil
 }
 
-func (h *trtllmLegs) checkGeneration(r *http.Request, f *fields, t *trtLeg) error {
+func (h *trtllm) checkGeneration(r *http.Request, f *api.Fields, t *trtLeg) error {
 	p := &t.params
 	if p.CtxID == nil || *p.CtxID != t.id {
 		return h.refuse("ctx_request_id is not that of the context leg")
@@ -163,8 +165,8 @@ func (h *trtllmLegs) checkGeneration(r *http.Request, f *fields, t *trtLeg) erro
 }
 
 // toldIDs are the token ids of a chat's prompt.
-func toldIDs(f *fields) (ids []uint32, err error) {
-	if present(f.PromptTokenIDs) {
+func toldIDs(f *api.Fields) (ids []uint32, err error) {
+	if prompts.Present(f.PromptTokenIDs) {
 		err = json.Unmarshal(f.PromptTokenIDs, &ids)
 	}
 	if f.PromptTokenIDsB64 != "" && err == nil {
@@ -182,33 +184,33 @@ func toldIDs(f *fields) (ids []uint32, err error) {
 func trtKey(id uint64) string { return "trt " + strconv.FormatUint(id, 10) }
 
 // hand opens a lease for a computed prompt and returns what the reply's choice says of it.
-func (h *trtllmLegs) hand(ans *answer, t *trtLeg) trtParams {
+func (h *trtllm) hand(ans *api.Answer, t *trtLeg) trtParams {
 	key := trtKey(t.id)
-	state := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s/%d/%016x", h.engineID(), t.id, idsHash(ans.ask, ans.ask.prompt)))
-	rank := ans.rank
+	state := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s/%d/%016x", h.engineID(), t.id, idsHash(ans.Ask, ans.Ask.Prompt)))
+	rank := ans.Rank
 	p := trtParams{
-		RequestType: "context_only", First: tokenIDs([]byte(ans.text[:simtext.TokenBytes])), CtxID: &t.id, ID: &t.id,
+		RequestType: "context_only", First: prompts.TokenIDs([]byte(ans.Text[:simtext.TokenBytes])), CtxID: &t.id, ID: &t.id,
 		State: state, Rank: &rank, At: "tcp://" + h.engine.Address(),
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.hold(key, &lease{params: []byte(state), prompt: idsHash(ans.ask, ans.ask.prompt), length: len(ans.ask.prompt)})
+	h.hold(key, &lease{params: []byte(state), prompt: idsHash(ans.Ask, ans.Ask.Prompt), length: len(ans.Ask.Prompt)})
 	return p
 }
 
 // Computed implements connector: the reply of a context leg says where the cache is. In generation-first it waits until that has been fetched.
-func (h *trtllmLegs) Computed(r *http.Request, ans *answer) error {
-	t, _ := ans.ask.leg.(*trtLeg)
+func (h *trtllm) Computed(r *http.Request, ans *api.Answer) error {
+	t, _ := ans.Ask.Leg.(*trtLeg)
 	if t == nil || !t.context {
 		return nil
 	}
 	var told *trtParams
-	if t.first || ans.finish != "stop" {
+	if t.first || ans.Finish != "stop" {
 		p := h.hand(ans, t)
 		told = &p
 		h.notePerf(t.id)
 	}
-	ans.extra = func(reply, choice map[string]any) { t.tell(ans, told, reply, choice) }
+	ans.Extra = func(reply, choice map[string]any) { t.tell(ans, told, reply, choice) }
 	if !t.first {
 		return nil
 	}
@@ -232,9 +234,9 @@ func (h *trtllmLegs) Computed(r *http.Request, ans *answer) error {
 }
 
 // tell adds to a context worker's reply what the generation worker is to be told.
-func (t *trtLeg) tell(ans *answer, told *trtParams, reply, choice map[string]any) {
+func (t *trtLeg) tell(ans *api.Answer, told *trtParams, reply, choice map[string]any) {
 	choice["disaggregated_params"] = told
-	ids := tokenIDs(ans.ask.prompt)
+	ids := prompts.TokenIDs(ans.Ask.Prompt)
 	if !t.params.Base64 {
 		reply["prompt_token_ids"] = ids
 		return
@@ -248,5 +250,5 @@ func (t *trtLeg) tell(ans *answer, told *trtParams, reply, choice map[string]any
 
 // trtOwn reports whether a first token is the one that this engine's answer begins with.
 func trtOwn(first []uint32, text string) bool {
-	return slices.Equal(first, tokenIDs([]byte(text[:simtext.TokenBytes])))
+	return slices.Equal(first, prompts.TokenIDs([]byte(text[:simtext.TokenBytes])))
 }

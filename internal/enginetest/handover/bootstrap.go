@@ -1,4 +1,4 @@
-package enginetest
+package handover
 
 import (
 	"fmt"
@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/enginetest/api"
 )
 
 // oneLeg refuses what is no leg of a transfer.
-func (h *meetingHost) oneLeg(f *fields, a *ask, decode, prefill bool, transfer string) error {
+func (h *meetingHost) oneLeg(f *api.Fields, a *api.Ask, decode, prefill bool, transfer string) error {
 	switch {
 	case decode == prefill:
 		return h.refuse("a request is one of the two legs")
