@@ -14,7 +14,7 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -78,7 +78,7 @@ func (c *call) handoff() handover.Handoff {
 		API: c.api.String(), ID: c.served.ID, Stream: c.prompt.Stream, MaxTokens: c.prompt.MaxTokens, Answers: c.prompt.N,
 		Field: func(name string) []byte {
 			at := c.prompt.Field(name)
-			if at == (prompt.Span{}) {
+			if at == (jsonscan.Span{}) {
 				return nil
 			}
 			return c.body.bytes[at.Start:at.End]

@@ -7,6 +7,7 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 // leg adds to the edits of a request those of its leg, and of a whole one those that keep a client from posing as a router.
@@ -54,7 +55,7 @@ func (c *call) set(edits []prompt.Edit, members []handover.Member) []prompt.Edit
 func (c *call) appendTo(edits []prompt.Edit, members []handover.Member) []prompt.Edit {
 	for _, m := range members {
 		at := c.prompt.Field(m.Name)
-		end := prompt.Span{Start: at.End - 1, End: at.End - 1}
+		end := jsonscan.Span{Start: at.End - 1, End: at.End - 1}
 		edits = append(edits, prompt.Edit{At: end, With: append([]byte{','}, m.JSON...)})
 	}
 	return edits

@@ -1,4 +1,4 @@
-package prompt
+package jsonscan
 
 import (
 	"encoding/json"
@@ -142,7 +142,7 @@ func TestTextLenIsDecodedLength(t *testing.T) {
 		if k := c.Next(); k != String || c.TextLen() != len(s) {
 			t.Fatalf("%s: kind %v, length %d, want %d", quoted, k, c.TextLen(), len(s))
 		}
-		if got := decode(quoted, c.At()); got != s {
+		if got := Decode(quoted, c.At()); got != s {
 			t.Fatalf("%s: decoded to %q, want %q", quoted, got, s)
 		}
 	})
@@ -155,7 +155,7 @@ func TestDecodeAndEncodeStrings(t *testing.T) {
 		if json.Unmarshal([]byte(doc), &want) != nil || doc[0] != '"' {
 			continue
 		}
-		if got := decode([]byte(doc), Span{0, len(doc)}); got != want {
+		if got := Decode([]byte(doc), Span{0, len(doc)}); got != want {
 			t.Errorf("%q: got %q, want %q", doc, got, want)
 		}
 	}

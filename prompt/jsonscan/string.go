@@ -1,4 +1,4 @@
-package prompt
+package jsonscan
 
 import (
 	"encoding/binary"
@@ -21,11 +21,11 @@ const escapes = "\"" + "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" + "/" 
 // what was read, and up to 64 bytes are written at a time.
 func (c *Cursor) quotedOnto() int {
 	d, i, lost, cutAt := c.data, c.pos+1, 0, len(c.data)
-	if c.cut != nil {
-		i, lost, cutAt = c.cut.begin(c.pos)
+	if c.Cut != nil {
+		i, lost, cutAt = c.Cut.begin(c.pos)
 	}
-	first, from := i, len(*c.out)
-	out, o := *c.out, from
+	first, from := i, len(*c.Out)
+	out, o := *c.Out, from
 	near := d[:i]   // as far as there is room
 	var seen uint64 // every byte, ored together
 	deepAt := i + deepAfter
@@ -69,7 +69,7 @@ func (c *Cursor) quotedOnto() int {
 			return c.closed(out[:o], from, Span{first, i}, seen, lost)
 		}
 		if i >= cutAt {
-			cutAt = c.cut.note(i, o, lost)
+			cutAt = c.Cut.note(i, o, lost)
 		}
 		if i+1 < len(d) {
 			if e := d[i+1] - '"'; int(e) < len(escapes) && escapes[e] != 0 {
@@ -139,12 +139,12 @@ func (c *Cursor) closed(out []byte, from int, raw Span, seen uint64, lost int) i
 		return -1
 	}
 	if seen&highs != 0 && !fastutf8.Valid(out[from:]) {
-		out = appendDecoded(out[:from], c.data[raw.Start:raw.End])
-		if c.cut != nil {
-			c.cut.undo()
+		out = AppendDecoded(out[:from], c.data[raw.Start:raw.End])
+		if c.Cut != nil {
+			c.Cut.undo()
 		}
 	}
-	*c.out, c.outFrom, c.lost = out, from, lost
+	*c.Out, c.OutFrom, c.lost = out, from, lost
 	return raw.End + 1
 }
 

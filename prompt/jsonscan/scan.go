@@ -1,4 +1,12 @@
-package prompt
+// Package jsonscan walks through JSON token by token: it owns the cursor, which accepts exactly what encoding/json accepts, and the decoding
+// of strings, eight to 64 bytes at a time where the processor can. Places are offsets into the document; nothing is allocated, and values
+// may be written decoded to a buffer on the way. It knows no member's name and builds no tree.
+package jsonscan
+
+import (
+	"errors"
+	"strconv"
+)
 
 // MaxDepth is how deep arrays and objects may nest: the bound of encoding/json (decode.go, maxNestingDepth, Go 1.26).
 const MaxDepth = 10000
@@ -60,21 +68,36 @@ type Cursor struct {
 	expect expectation
 	object bool // the innermost container is an object
 	want   string
-	out    *[]byte // where strings that are values go decoded, nil for nowhere
+	Out    *[]byte // where strings that are values go decoded, nil for nowhere
 	// outFrom is where the last of them begins in *out.
-	outFrom int
-	cut     *cutting                     // how strings that are long are divided, nil for not at all
+	OutFrom int
+	Cut     *Cuts                        // how strings that are long are divided, nil for not at all
 	nest    [(MaxDepth + 63) / 64]uint64 // one bit a level: set for objects
 }
 
 // Reset points the cursor at the start of a document.
 func (c *Cursor) Reset(data []byte) {
 	c.data, c.pos, c.start, c.end, c.lost, c.depth = data, 0, 0, 0, 0, 0
-	c.expect, c.object, c.want, c.out, c.cut = expectValue, false, "", nil, nil
+	c.expect, c.object, c.want, c.Out, c.Cut = expectValue, false, "", nil, nil
 }
 
 // At is the place of the last token in the document; strings and keys include their quotes.
 func (c *Cursor) At() Span { return Span{Start: c.start, End: c.end} }
+
+// Pos is where the next token is looked for.
+func (c *Cursor) Pos() int { return c.pos }
+
+// Data is the document.
+func (c *Cursor) Data() []byte { return c.data }
+
+// Token is the last token as it lies there.
+func (c *Cursor) Token() []byte { return c.data[c.start:c.end] }
+
+// Nothing reports, after Next has returned Bad, that the document ends where its value should begin.
+func (c *Cursor) Nothing() bool { return c.pos >= len(c.data) && c.want == "a value" }
+
+// Resume goes to an offset at which a value within a container has just ended.
+func (c *Cursor) Resume(at int) { c.pos, c.expect = at, expectMore }
 
 // Depth is how many containers are open.
 func (c *Cursor) Depth() int { return c.depth }
@@ -96,17 +119,17 @@ func (c *Cursor) Err() error {
 
 // Next goes to the next token and returns its kind.
 func (c *Cursor) Next() Kind {
-	b := c.peek()
+	b := c.Peek()
 	if c.expect == expectMore {
 		switch {
 		case b == ',' && c.object:
 			c.pos++
 			c.expect = expectKey
-			b = c.peek()
+			b = c.Peek()
 		case b == ',':
 			c.pos++
 			c.expect = expectValue
-			b = c.peek()
+			b = c.Peek()
 		case b == '}' && c.object:
 			return c.leave(ObjectEnd)
 		case b == ']' && !c.object:
@@ -158,9 +181,9 @@ func (c *Cursor) Skip(k Kind) bool {
 	return true
 }
 
-// peek skips white space and returns the byte at the position, 0 at the end. A zero byte is no token, so the two need
+// Peek skips white space and returns the byte at the position, 0 at the end. A zero byte is no token, so the two need
 // not be told apart.
-func (c *Cursor) peek() byte {
+func (c *Cursor) Peek() byte {
 	for c.pos < len(c.data) {
 		b := c.data[c.pos]
 		if b > ' ' || (b != ' ' && b != '\n' && b != '\t' && b != '\r') {
@@ -226,7 +249,7 @@ func (c *Cursor) value(b byte) Kind {
 	switch b {
 	case '"':
 		end := 0
-		if c.out == nil {
+		if c.Out == nil {
 			end = c.quoted()
 		} else {
 			end = c.quotedOnto()
@@ -264,7 +287,7 @@ func (c *Cursor) key(b byte) Kind {
 		return Bad
 	}
 	c.pos = end
-	if c.peek() != ':' {
+	if c.Peek() != ':' {
 		return c.fail(c.pos, "a colon")
 	}
 	c.pos++
@@ -272,3 +295,54 @@ func (c *Cursor) key(b byte) Kind {
 	c.expect = expectValue
 	return Key
 }
+
+// FirstByte is the first byte of body that is not white space, 0 when there is none.
+func FirstByte(body []byte) byte {
+	var c Cursor
+	c.data = body
+	return c.Peek()
+}
+
+// ErrNotJSON says that a document is no JSON. SyntaxError carries the details.
+var ErrNotJSON = errors.New("the request body is not valid JSON")
+
+// Span is a range of byte offsets in a body, End excluded. The zero Span means "not there".
+type Span struct{ Start, End int }
+
+// Len is the number of bytes.
+func (s Span) Len() int { return s.End - s.Start }
+
+// Value is a value as scanned: of a member, for example.
+type Value struct {
+	At   Span
+	Kind Kind // Bad when the member is absent
+}
+
+// Jump goes over the value that begins at the position, which is an object or an array of so many bytes.
+func (c *Cursor) Jump(length int) Kind {
+	k := Array
+	if c.data[c.pos] == '{' {
+		k = Object
+	}
+	c.start = c.pos
+	c.scalar(k, c.pos+length)
+	return k
+}
+
+// SyntaxError says where a body stops being JSON. It is ErrNotJSON.
+type SyntaxError struct {
+	Offset int    // byte of the body that cannot stand there; the length of the body when it ends too early
+	Want   string // what was expected there
+	AtEnd  bool   // the body ends too early
+}
+
+func (e *SyntaxError) Error() string {
+	found := ""
+	if e.AtEnd {
+		found = ", found the end of the body"
+	}
+	return ErrNotJSON.Error() + ": at byte " + strconv.Itoa(e.Offset) + ": expected " + e.Want + found
+}
+
+// Is makes errors.Is(err, ErrNotJSON) true.
+func (e *SyntaxError) Is(target error) bool { return target == ErrNotJSON }

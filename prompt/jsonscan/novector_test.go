@@ -1,4 +1,4 @@
-package prompt
+package jsonscan
 
 import "testing"
 
@@ -16,9 +16,7 @@ func TestWithoutVectors(t *testing.T) {
 			t.Run("cursor", TestCursorAgreesWithEncodingJSON)
 			t.Run("decoded", TestDecodeAndEncodeStrings)
 			t.Run("lengths", TestTextLenIsDecodedLength)
-			t.Run("chain", TestQuotedOnto)
-			t.Run("conversation", TestChainOfAConversation)
-			t.Run("form", TestCanonicalForm)
+			t.Run("appended", TestQuotedOnto)
 		})
 	}
 }

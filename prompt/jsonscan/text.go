@@ -1,36 +1,23 @@
-package prompt
+package jsonscan
 
 import (
 	"bytes"
-	"math"
-	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// decode is the string at a span that includes its quotes, decoded as encoding/json does.
-func decode(body []byte, at Span) string {
+// Decode is the string at a span that includes its quotes, decoded as encoding/json does.
+func Decode(body []byte, at Span) string {
 	raw := body[at.Start+1 : at.End-1]
 	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
 		return string(raw)
 	}
-	return string(appendDecoded(nil, raw))
+	return string(AppendDecoded(nil, raw))
 }
 
-// decodeID is decode for ids: "" for what cannot be one.
-func decodeID(body []byte, at Span) string {
-	if at.Len() > 6*MaxIDBytes+2 { // every byte written as \u00xx
-		return ""
-	}
-	if id := decode(body, at); isID(id) {
-		return id
-	}
-	return ""
-}
-
-// appendDecoded appends the content of a JSON string, which a Cursor has accepted, decoded. Bytes that are not UTF-8
+// AppendDecoded appends the content of a JSON string, which a Cursor has accepted, decoded. Bytes that are not UTF-8
 // and halves of surrogate pairs become U+FFFD each, as in encoding/json.
-func appendDecoded(dst, raw []byte) []byte {
+func AppendDecoded(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); {
 		switch b := raw[i]; {
 		case b == '\\' && raw[i+1] == 'u':
@@ -104,24 +91,4 @@ func AppendString(dst []byte, s string) []byte {
 		i++
 	}
 	return append(dst, '"')
-}
-
-// wholePart is a JSON number cut to a count: 0 for negative ones, maxCount for those above it.
-func wholePart(number []byte) int {
-	n := 0
-	for _, b := range number {
-		switch {
-		case b == '-':
-			return 0
-		case b >= '0' && b <= '9':
-			n = min(n*10+int(b-'0'), maxCount)
-		default: // a fraction or an exponent; rare
-			f, err := strconv.ParseFloat(string(number), 64)
-			if err != nil || f > maxCount {
-				f = maxCount // ParseFloat fails on JSON numbers by range only
-			}
-			return int(math.Trunc(f))
-		}
-	}
-	return n
 }
