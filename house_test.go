@@ -21,7 +21,7 @@ const module = "github.com/warmpath/warmpath"
 type room struct {
 	may   []string // packages of this module that it may import
 	third []string // modules of others that it may import
-	tests bool     // serves tests, simulations and demonstrations only: no part of the router that runs in production
+	tests bool     // serves tests and demonstrations only: no part of the router that runs in production
 }
 
 // plan is the floor plan. A package that is not here fails the test: say where it belongs.
@@ -33,7 +33,9 @@ var plan = map[string]room{
 	"pick":               {may: []string{"fleet"}},
 	"kvstream":           {third: []string{"github.com/zeebo/xxh3"}},
 	"prefix":             {},
-	"prompt":             {may: []string{"fleet"}, third: []string{"github.com/segmentio/asm", "github.com/zeebo/xxh3", "golang.org/x/sys"}},
+	"shadow":             {may: []string{"fleet", "pick", "prefix", "route/arrivals", "route/blocks", "route/size", "session"}},
+	"prompt":             {may: []string{"fleet", "prompt/jsonscan"}, third: []string{"github.com/zeebo/xxh3"}},
+	"prompt/jsonscan":    {third: []string{"github.com/segmentio/asm", "golang.org/x/sys"}},
 	"session":            {third: []string{"github.com/zeebo/xxh3"}},
 	"route":              {may: []string{"fleet", "kvstream", "pick", "prefix", "route/arrivals", "route/blocks", "route/budget", "route/conversation", "route/health", "route/size", "session"}, third: []string{"github.com/zeebo/xxh3"}},
 	"route/arrivals":     {may: []string{"pick", "slot"}},
@@ -43,8 +45,12 @@ var plan = map[string]room{
 	"route/budget":       {may: []string{"fleet"}},
 	"route/health":       {may: []string{"fleet", "slot"}},
 	"route/size":         {may: []string{"fleet"}},
-	"policy":             {may: []string{"fleet", "pick", "prefix", "route"}},
-	"engine":             {may: []string{"fleet", "kvstream"}, third: []string{"github.com/tinylib/msgp", "github.com/zeebo/xxh3"}},
+	"policy":             {may: []string{"fleet", "pick", "prefix", "route", "shadow"}},
+	"engine":             {may: []string{"engine/rawjson", "fleet"}},
+	"engine/answer":      {may: []string{"engine/rawjson", "fleet"}},
+	"engine/handover":    {may: []string{"engine/answer", "engine/rawjson", "fleet"}},
+	"engine/kv":          {may: []string{"kvstream"}, third: []string{"github.com/tinylib/msgp", "github.com/zeebo/xxh3"}},
+	"engine/rawjson":     {},
 	"sim":                {},
 	"sim/chance":         {},
 	"sim/text":           {},
@@ -56,39 +62,45 @@ var plan = map[string]room{
 	"sim/calibrate":      {may: []string{"sim/engine", "sim/trace"}},
 
 	// The floor that touches the world.
-	"internal/asynclog":   {},
-	"internal/guard":      {},
-	"internal/live":       {may: []string{"fleet", "route"}},
-	"internal/proxy":      {may: []string{"engine", "fleet", "internal/guard", "internal/live", "internal/proxy/h1", "internal/tracing", "prompt", "route", "session"}, third: []string{"github.com/google/uuid", "golang.org/x/net"}},
-	"internal/proxy/h1":   {},
-	"internal/probe":      {may: []string{"engine", "fleet", "route"}},
-	"internal/strictyaml": {third: []string{"github.com/goccy/go-yaml"}},
-	"internal/discovery":  {may: []string{"fleet", "internal/strictyaml", "route"}, third: []string{"github.com/fsnotify/fsnotify"}},
-	"internal/config":     {may: []string{"engine", "fleet", "internal/discovery", "internal/guard", "internal/kvevents", "internal/probe", "internal/strictyaml", "policy", "prompt", "route", "session"}},
-	"internal/migrate":    {may: []string{"engine", "internal/strictyaml"}, third: []string{"github.com/goccy/go-yaml"}},
-	"internal/explain":    {may: []string{"fleet", "internal/live", "internal/terminal", "pick", "policy", "route"}},
-	"internal/shadow":     {may: []string{"fleet", "internal/live", "internal/terminal", "route"}},
-	"internal/record":     {may: []string{"fleet", "internal/live", "route", "sim/trace"}},
-	"internal/trtserve":   {may: []string{"fleet", "internal/guard", "internal/live", "route"}, third: []string{"github.com/prometheus/client_golang", "go.etcd.io/etcd/client/v3", "go.uber.org/zap"}},
-	"internal/metrics":    {may: []string{"fleet", "internal/live", "kvstream", "pick", "route"}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
-	"internal/admin":      {may: []string{"fleet", "internal/guard", "internal/live", "route"}},
-	"internal/tracing":    {may: []string{"fleet", "internal/live", "route"}, third: []string{"go.opentelemetry.io/otel"}},
-	"internal/enginetest": {may: []string{"engine", "fleet", "sim/engine", "sim/text"}, third: []string{"github.com/go-zeromq/zmq4", "github.com/tinylib/msgp", "github.com/zeebo/xxh3"}, tests: true},
-	"internal/kvevents":   {may: []string{"engine", "fleet", "internal/live", "kvstream", "route"}, third: []string{"github.com/go-zeromq/zmq4"}},
-	"internal/lmcache":    {may: []string{"engine", "fleet"}, third: []string{"github.com/tinylib/msgp"}},
-	"internal/plot":       {third: []string{"gonum.org/v1/plot"}},
-	"internal/jinja":      {},
-	"internal/tokenizer":  {may: []string{"internal/jinja"}, third: []string{"golang.org/x/text"}},
-	"internal/terminal":   {third: []string{"github.com/jedib0t/go-pretty", "golang.org/x/term"}},
-	"internal/wholefile":  {},
-	"internal/fleetfile":  {may: []string{"fleet", "internal/strictyaml", "sim/calibrate", "sim/engine", "sim/rig"}, tests: true},
-	"internal/simrun":     {may: []string{"internal/terminal", "sim/drive", "sim/figures", "sim/rig", "sim/trace"}, tests: true},
-	"internal/simreport":  {may: []string{"internal/plot", "internal/simrun", "internal/terminal", "policy", "sim/figures", "sim/rig", "sim/trace"}, tests: true},
-	"internal/results":    {may: []string{"internal/plot", "internal/simrun", "internal/strictyaml", "internal/terminal", "internal/wholefile", "policy", "route", "sim/drive", "sim/engine", "sim/figures", "sim/rig", "sim/trace"}, tests: true},
-	"internal/demo":       {may: []string{"fleet", "internal/enginetest", "internal/explain", "internal/play", "internal/terminal", "route", "sim/trace"}, tests: true},
-	"internal/tune":       {third: []string{"github.com/prometheus/procfs"}},
-	"internal/newconns":   {},
-	"internal/play":       {may: []string{"internal/terminal", "sim/trace"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
+	"internal/asynclog":            {},
+	"internal/guard":               {},
+	"internal/live":                {may: []string{"fleet", "route"}},
+	"internal/proxy":               {may: []string{"engine", "engine/answer", "engine/handover", "engine/rawjson", "fleet", "internal/guard", "internal/live", "internal/proxy/h1", "internal/tracing", "prompt", "prompt/jsonscan", "route", "session"}, third: []string{"github.com/google/uuid", "golang.org/x/net"}},
+	"internal/proxy/h1":            {},
+	"internal/probe":               {may: []string{"engine", "fleet", "route"}},
+	"internal/strictyaml":          {third: []string{"github.com/goccy/go-yaml"}},
+	"internal/discovery":           {may: []string{"fleet", "internal/strictyaml", "route"}, third: []string{"github.com/fsnotify/fsnotify"}},
+	"internal/config":              {may: []string{"engine/handover", "fleet", "internal/discovery", "internal/guard", "internal/kvevents", "internal/probe", "internal/strictyaml", "policy", "prompt", "route", "session", "shadow"}},
+	"internal/migrate":             {may: []string{"engine/handover", "internal/strictyaml"}, third: []string{"github.com/goccy/go-yaml"}},
+	"internal/explain":             {may: []string{"fleet", "internal/live", "internal/terminal", "pick", "policy", "route"}},
+	"internal/shadow":              {may: []string{"fleet", "internal/live", "internal/terminal", "route", "shadow"}},
+	"internal/record":              {may: []string{"fleet", "internal/live", "route", "sim/trace"}},
+	"internal/trtserve":            {may: []string{"fleet", "internal/guard", "internal/live", "route"}, third: []string{"github.com/prometheus/client_golang", "go.etcd.io/etcd/client/v3", "go.uber.org/zap"}},
+	"internal/metrics":             {may: []string{"fleet", "internal/live", "kvstream", "pick", "route", "shadow"}, third: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model"}},
+	"internal/admin":               {may: []string{"fleet", "internal/guard", "internal/live", "route"}},
+	"internal/tracing":             {may: []string{"fleet", "internal/live", "route"}, third: []string{"go.opentelemetry.io/otel"}},
+	"internal/enginetest":          {may: []string{"engine/handover", "fleet", "internal/enginetest/api", "internal/enginetest/handover", "internal/enginetest/kv", "internal/enginetest/prompts", "internal/enginetest/pump", "sim/engine", "sim/text"}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
+	"internal/enginetest/api":      {may: []string{"fleet", "internal/enginetest/kv", "internal/enginetest/prompts", "internal/enginetest/pump", "sim/text"}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
+	"internal/enginetest/handover": {may: []string{"engine/handover", "fleet", "internal/enginetest/api", "internal/enginetest/prompts", "sim/text"}, third: []string{"github.com/go-zeromq/zmq4", "github.com/tinylib/msgp", "github.com/zeebo/xxh3"}, tests: true},
+	"internal/enginetest/kv":       {may: []string{"fleet", "sim/engine"}, third: []string{"github.com/go-zeromq/zmq4", "github.com/tinylib/msgp"}, tests: true},
+	"internal/enginetest/prompts":  {may: []string{"sim/text"}, third: []string{"github.com/zeebo/xxh3"}, tests: true},
+	"internal/enginetest/pump":     {may: []string{"internal/enginetest/kv", "sim/engine"}, tests: true},
+	"internal/kvevents":            {may: []string{"engine", "engine/kv", "fleet", "internal/live", "kvstream", "route"}, third: []string{"github.com/go-zeromq/zmq4"}},
+	"internal/lmcache":             {may: []string{"engine/handover", "fleet"}, third: []string{"github.com/tinylib/msgp"}},
+	"internal/plot":                {third: []string{"gonum.org/v1/plot"}},
+	"internal/jinja":               {},
+	"internal/tokenizer":           {may: []string{"internal/jinja"}, third: []string{"golang.org/x/text"}},
+	"internal/play":                {may: []string{"internal/terminal", "sim/trace"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
+
+	"internal/terminal":  {third: []string{"github.com/jedib0t/go-pretty", "golang.org/x/term"}},
+	"internal/wholefile": {},
+	"internal/fleetfile": {may: []string{"fleet", "internal/strictyaml", "sim/calibrate", "sim/engine", "sim/rig"}, tests: true},
+	"internal/simrun":    {may: []string{"internal/terminal", "sim/drive", "sim/figures", "sim/rig", "sim/trace"}, tests: true},
+	"internal/simreport": {may: []string{"internal/plot", "internal/simrun", "internal/terminal", "policy", "sim/figures", "sim/rig", "sim/trace"}, tests: true},
+	"internal/results":   {may: []string{"internal/plot", "internal/simrun", "internal/strictyaml", "internal/terminal", "internal/wholefile", "policy", "route", "sim/drive", "sim/engine", "sim/figures", "sim/rig", "sim/trace"}, tests: true},
+	"internal/demo":      {may: []string{"fleet", "internal/enginetest", "internal/explain", "internal/play", "internal/terminal", "route", "sim/trace"}, tests: true},
+	"internal/tune":      {third: []string{"github.com/prometheus/procfs"}},
+	"internal/newconns":  {},
 
 	// Where everything is tied together.
 	"cmd/warmpath": {may: []string{"*"}, third: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
@@ -103,7 +115,7 @@ func reason(from, to string) string {
 	case isPure(from):
 		return "siblings meet in the values of fleet and pick, not in each other; pass a value"
 	case plan[to].tests:
-		return "simulations, simulated engines and players are no part of the router that serves; only cmd and tests use them"
+		return "simulated engines and players are no part of the router that serves; only cmd and tests use them"
 	case strings.HasPrefix(to, "cmd/"):
 		return "nothing imports the command"
 	case to == "internal/proxy":

@@ -51,18 +51,18 @@ var impure = map[string]string{
 
 // tables are the package variables of the pure floor beside errors. They are read and never written.
 var tables = []string{
-	"engine.anthropicErrors",
+	"engine/answer.anthropicErrors",
+	"fleet.outcomeNames",
 	"prompt.apiNames",
-	"prompt.deep",
 	"prompt.fieldNames",
-	"prompt.hexValue",
-	"prompt.isEscape",
-	"prompt.kindNames",
 	"prompt.laterKinds",
 	"prompt.ollamaKinds",
 	"prompt.sglangKinds",
-	"prompt.wide", // what the processor can
-	"fleet.outcomeNames",
+	"prompt/jsonscan.deep",
+	"prompt/jsonscan.hexValue",
+	"prompt/jsonscan.isEscape",
+	"prompt/jsonscan.kindNames",
+	"prompt/jsonscan.wide", // what the processor can
 	"sim/text.words",
 }
 

@@ -1,12 +1,10 @@
-// Package engine is what the engines speak: what to ask each kind of engine, what its answers mean, how one of its
-// ranks or slots is addressed, and where an answer says what the request cost. There is one file per kind. It is pure:
-// bytes in, values out, never a socket; who asks and when is for the probe and the proxy.
+// Package engine is the kinds of engines: what to ask each kind about its health, models, capacity and load, what its answers mean, and how
+// one of its ranks or slots is addressed. There is one file for each kind; kinds.go lists them. It is pure: bytes in, values out, never a
+// socket. Who asks and when is for the probe and the proxy; engine/answer reads answers to requests, engine/handover is disaggregated
+// serving, engine/kv decodes KV events.
 package engine
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -69,34 +67,4 @@ type Addressing struct {
 	Header, Value string // header to set, "" for none
 	Field         string // top-level body field to set, "" for none
 	JSON          []byte // its value; must not be changed
-}
-
-// Kinds are the kinds that can be stated, in the order of documentation.
-func Kinds() []fleet.Kind {
-	return []fleet.Kind{
-		fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama, fleet.KindOther,
-	}
-}
-
-// ByKind returns the dialect of a kind. An unrecognised engine (KindUnknown) is spoken to as KindOther.
-func ByKind(k fleet.Kind) (Dialect, error) {
-	switch k {
-	case fleet.KindVLLM:
-		return vllm{}, nil
-	case fleet.KindSGLang:
-		return sglang{}, nil
-	case fleet.KindTRTLLM:
-		return trtllm{}, nil
-	case fleet.KindLlamaCpp:
-		return llamaCpp{}, nil
-	case fleet.KindOllama:
-		return ollama{}, nil
-	case fleet.KindOther, fleet.KindUnknown:
-		return other{}, nil
-	}
-	names := make([]string, 0, 6)
-	for _, k := range Kinds() {
-		names = append(names, string(k))
-	}
-	return nil, fmt.Errorf("engine: unknown kind %q, want one of %s", k, strings.Join(names, ", "))
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"strconv"
 
+	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -89,7 +90,7 @@ func readProps(a Answer, part fleet.Part, r *fleet.Report) error {
 	if len(props.Build) > 0 && len(props.Build) <= maxNameBytes {
 		r.Version = props.Build
 	}
-	if context > 0 && r.Slots > 0 && context < maxCount/maxRanks {
+	if context > 0 && r.Slots > 0 && context < rawjson.MaxCount/maxRanks {
 		r.CacheTokens, r.BlockTokens = int64(context)*int64(r.Slots), 1
 	}
 	capContext(r.Models, context)

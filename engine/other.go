@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"github.com/warmpath/warmpath/fleet"
-)
+import "github.com/warmpath/warmpath/fleet"
 
 // other speaks to any server with the OpenAI API of which nothing else is known.
 type other struct{}

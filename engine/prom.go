@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+
+	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
 // samples walks over a page of Prometheus text (exposition format 0.0.4, OpenMetrics 1.0) without parsing what nobody
@@ -155,7 +157,7 @@ func unescape(b []byte) string {
 
 // whole is a sample's value as a count; ok is false for NaN, infinities, negative and absurd numbers.
 func whole(v float64) (n int, ok bool) {
-	if math.IsNaN(v) || v < 0 || v > maxCount {
+	if math.IsNaN(v) || v < 0 || v > rawjson.MaxCount {
 		return 0, false
 	}
 	return int(v), true

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 
+	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -102,19 +103,19 @@ func owner(by string) fleet.Kind {
 
 // has reports whether a body is a JSON object with a member of that name.
 func has(body []byte, name string) bool {
-	c := cursor{b: body}
-	if !json.Valid(body) || !c.take('{') {
+	c := rawjson.Cursor{Data: body}
+	if !json.Valid(body) || !c.Take('{') {
 		return false
 	}
 	for {
-		key, ok := c.key()
+		key, ok := c.Key()
 		if !ok {
 			return false
 		}
 		if string(key) == name {
 			return true
 		}
-		if !c.skip() {
+		if !c.Skip() {
 			return false
 		}
 	}

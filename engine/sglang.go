@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -108,14 +109,14 @@ func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 	if part.Kind == fleet.Rank {
 		shares = 1
 	}
-	if n := tokens(info.CacheTokens); n > 0 && n < maxCount/maxRanks { // what one rank has
+	if n := tokens(info.CacheTokens); n > 0 && n < rawjson.MaxCount/maxRanks { // what one rank has
 		r.CacheTokens = int64(n) * int64(shares)
 	}
 	if n := tokens(info.Running); n > 0 { // what is asked for over all ranks
 		r.Slots = max(1, n/max(r.Ranks, 1)) * shares
 	}
 	if len(info.States) > 0 {
-		if n := tokens(info.States[0].Running); n > 0 && n < maxCount/maxRanks {
+		if n := tokens(info.States[0].Running); n > 0 && n < rawjson.MaxCount/maxRanks {
 			r.Slots = n * shares
 		}
 	}

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
 
+	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -105,8 +107,18 @@ func readTRTLLMMetrics(page []byte, r *fleet.Report) {
 	if perBlock > 0 && perBlock < 1<<20 {
 		r.BlockTokens = perBlock
 	}
-	if blocks > 0 && blocks < maxCount>>20 && r.BlockTokens > 0 {
+	if blocks > 0 && blocks < rawjson.MaxCount>>20 && r.BlockTokens > 0 {
 		r.CacheTokens = int64(blocks) * int64(r.BlockTokens)
 	}
 	mergeLoad(r, load.report())
 }
+
+// readHandover keeps of /server_info what generation-first needs.
+func readHandover(params json.RawMessage, r *fleet.Report) {
+	if len(params) <= maxHandover && bytes.HasPrefix(params, []byte("{")) {
+		r.Handover = string(params)
+	}
+}
+
+// maxHandover bounds what a worker says of itself: an address for each of its ranks.
+const maxHandover = 64 << 10

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -120,8 +121,8 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 // size. num_gpu_blocks is "None" until the cache is laid out.
 func cacheConfig(s *samples) (blockTokens int, cacheTokens int64) {
 	number := func(label string) int64 {
-		c := cursor{b: s.label(label)}
-		n, _ := c.count()
+		c := rawjson.Cursor{Data: s.label(label)}
+		n, _ := c.Count()
 		return n
 	}
 	block := number("block_size")
@@ -129,7 +130,7 @@ func cacheConfig(s *samples) (blockTokens int, cacheTokens int64) {
 		block = 0
 	}
 	if cacheTokens = number("kv_cache_size_tokens"); cacheTokens == 0 {
-		if blocks := number("num_gpu_blocks"); blocks < maxCount>>20 {
+		if blocks := number("num_gpu_blocks"); blocks < rawjson.MaxCount>>20 {
 			cacheTokens = blocks * block
 		}
 	}

@@ -3,7 +3,7 @@ package policy
 import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/shadow"
 )
 
 // estimator prices placements by the terms of least_ttft, whichever policy decides. It is the policy's own reckoning, told of
@@ -11,7 +11,7 @@ import (
 type estimator struct{ reckoner leastTTFT }
 
 // NewEstimator makes the estimator of one pool.
-func NewEstimator(c Config) route.Estimator {
+func NewEstimator(c Config) shadow.Estimator {
 	return &estimator{reckoner: leastTTFT{cfg: c.WithDefaults().LeastTTFT}}
 }
 

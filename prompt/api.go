@@ -6,9 +6,7 @@
 // The package is pure: bytes in, values out.
 package prompt
 
-import (
-	"github.com/warmpath/warmpath/fleet"
-)
+import "github.com/warmpath/warmpath/fleet"
 
 // API is the request format of a path.
 type API uint8

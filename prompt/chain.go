@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 // BlockBytes is the length of one block of a Chain in canonical bytes. At about four bytes a token it is two to three
@@ -92,12 +94,12 @@ type Chain struct {
 	Media   int       // images, audio and files, whose tokens Bytes says nothing about
 	Kinds   TextKinds // what the text is like
 
-	root  uint64           // HashAt(0)
-	text  []byte           // the canonical form from base on, see markRole
-	base  int              // canonical bytes that are known by their hashes alone
-	tape  tape             // tokens of what is not in its place yet
-	sort  []uint32         // stack of members being put in order
-	scope [numScoped]value // top-level members that belong to Scope
+	root  uint64                    // HashAt(0)
+	text  []byte                    // the canonical form from base on, see markRole
+	base  int                       // canonical bytes that are known by their hashes alone
+	tape  tape                      // tokens of what is not in its place yet
+	sort  []uint32                  // stack of members being put in order
+	scope [numScoped]jsonscan.Value // top-level members that belong to Scope
 
 	lumps     [numLumps]lump
 	lumpKnown [numLumps]bool // the last occurrence was recognised
@@ -114,7 +116,7 @@ type Chain struct {
 	stops    []stop // the last in each chunk
 	filled   int    // stops that are complete
 	chunkEnd int    // end of the last stop's chunk
-	cut      cutting
+	cut      jsonscan.Cuts
 	known    known
 	broken   bool // what was known does not fit together
 	keys     []chunkKey
@@ -150,7 +152,7 @@ func (c *Chain) Reset() {
 		root: rootText, Whole: rootText,
 		Blocks: kept(c.Blocks, 8), Marks: kept(c.Marks, 32), text: kept(c.text, 1), sort: kept(c.sort, 4),
 		tape:  tape{tokens: kept(c.tape.tokens, 4*16), text: kept(c.tape.text, 4)},
-		stops: kept(c.stops, 80), keys: kept(c.keys, 24), cut: cutting{cuts: kept(c.cut.cuts, 24)},
+		stops: kept(c.stops, 80), keys: kept(c.keys, 24), cut: jsonscan.Cuts{Found: kept(c.cut.Found, 24)},
 		known: known{tail: c.known.tail[:0]},
 	}
 }

@@ -1,6 +1,10 @@
 package prompt
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
+)
 
 // form is what an object within a prompt is, by its "type".
 type form uint8
@@ -62,7 +66,7 @@ func (c *Chain) gather(i uint32) entry {
 			e.role = v
 			continue
 		case "type":
-			if t.tokens[v].kind == String {
+			if t.tokens[v].kind == jsonscan.String {
 				e.form = formOf(t.content(v))
 			}
 			continue

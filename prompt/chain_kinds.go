@@ -47,6 +47,12 @@ func (c *Chain) sample(at int, h uint64) {
 	}
 }
 
+// Of each of eight bytes: 1, and the highest bit.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
 // inside is the window among eight bytes, less the two before it.
 const inside = highs &^ 0xffff
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 // The main field of a body, its messages or its text, is brought into canonical form while it is scanned: message by
@@ -20,37 +22,37 @@ type front struct {
 }
 
 // main takes in the main field, its key being the last token, as record does any other.
-func (s *scan) main(f field) (v value, a amount, ok bool) {
+func (s *scan) main(f field) (v jsonscan.Value, a amount, ok bool) {
 	c, k := &s.cur, s.chain
-	c.peek()
-	start := c.pos
+	c.Peek()
+	start := c.Pos()
 	resumed := k.open(s, f, start)
 	if s.api.isPlain() {
-		k.straight = c.pos < len(c.data) && c.data[start] == '"'
+		k.straight = start < len(c.Data()) && c.Data()[start] == '"'
 		if k.straight {
 			return s.plainMain(start)
 		}
-		c.out = &k.tape.text
+		c.Out = &k.tape.text
 		kind := c.Next()
-		v = value{at: c.At(), kind: kind}
+		v = jsonscan.Value{At: c.At(), Kind: kind}
 		a, ok = s.record(f, kind)
 		return v, a, ok
 	}
-	c.out = &k.tape.text
+	c.Out = &k.tape.text
 	k.tape.open, k.tape.ids = -1, false
 	k.Prompts = 1
 	kind := c.Next()
-	v = value{at: c.At(), kind: kind}
-	if kind == Array {
+	v = jsonscan.Value{At: c.At(), Kind: kind}
+	if kind == jsonscan.Array {
 		if resumed {
-			c.pos, c.expect = k.known.raw, expectMore
+			c.Resume(k.known.raw)
 			a.text = k.known.text
 		}
 		ok = s.mainArray(&a)
 	} else {
 		ok = s.mainMessage(kind, &a, false)
 	}
-	c.out = nil
+	c.Out = nil
 	return v, a, ok
 }
 
@@ -59,26 +61,26 @@ func (s *scan) mainArray(a *amount) bool {
 	c, k := &s.cur, s.chain
 	for {
 		switch kind := c.Next(); kind {
-		case ArrayEnd:
+		case jsonscan.ArrayEnd:
 			return true
 		default:
 			if !s.mainMessage(kind, a, true) {
 				return false
 			}
 			if k.noting && a.ids == 0 {
-				k.boundary(c.pos, a.text)
+				k.boundary(c.Pos(), a.text)
 			}
 		}
 	}
 }
 
 // mainMessage takes in one message whose first token is the last one read.
-func (s *scan) mainMessage(kind Kind, a *amount, ids bool) bool {
+func (s *scan) mainMessage(kind jsonscan.Kind, a *amount, ids bool) bool {
 	k := s.chain
 	t := &k.tape
 	tokens, text := len(t.tokens), len(t.text)
-	if kind == String {
-		text = s.cur.outFrom
+	if kind == jsonscan.String {
+		text = s.cur.OutFrom
 	}
 	written := len(k.text)
 	if !s.recordValue(kind, a, ids, tokens) {
@@ -100,19 +102,19 @@ func (s *scan) straight(message int, a *amount) (done, ok bool) {
 	c, k := &s.cur, s.chain
 	t := &k.tape
 	role := uint32(message) + 2
-	if t.tokens[message].kind != Object || t.tokens[role].kind != String || string(t.content(role-1)) != "role" || c.peek() != '"' {
+	if t.tokens[message].kind != jsonscan.Object || t.tokens[role].kind != jsonscan.String || string(t.content(role-1)) != "role" || c.Peek() != '"' {
 		return false, true
 	}
 	start := len(k.text)
 	head := k.header(t.content(role))
-	c.out = &k.text
+	c.Out = &k.text
 	kind := c.Next()
-	c.out = &t.text
-	if kind == Bad {
+	c.Out = &t.text
+	if kind == jsonscan.Bad {
 		return false, false
 	}
 	a.text += c.TextLen()
-	if c.peek() == '}' {
+	if c.Peek() == '}' {
 		c.Next()
 		k.endMessage(start, roleNamed(t.content(role)))
 		return true, true
@@ -120,27 +122,27 @@ func (s *scan) straight(message int, a *amount) (done, ok bool) {
 	from := len(t.text)
 	t.text = append(t.text, k.text[head:]...)
 	k.text = k.text[:start]
-	t.push(String, from)
+	t.push(jsonscan.String, from)
 	return false, true
 }
 
 // plainMain takes in a prompt that is one string.
-func (s *scan) plainMain(start int) (v value, a amount, ok bool) {
+func (s *scan) plainMain(start int) (v jsonscan.Value, a amount, ok bool) {
 	c, k := &s.cur, s.chain
-	k.cut.at, k.cut.from, k.cut.lost, k.cut.cuts = start, k.known.raw, k.known.lost, k.cut.cuts[:0]
+	k.cut.At, k.cut.From, k.cut.Lost, k.cut.Found = start, k.known.raw, k.known.lost, k.cut.Found[:0]
 	if k.noting {
-		c.cut = &k.cut
+		c.Cut = &k.cut
 	}
-	c.out = &k.text
+	c.Out = &k.text
 	kind := c.Next()
-	c.cut, c.out = nil, nil
-	if kind == Bad {
+	c.Cut, c.Out = nil, nil
+	if kind == jsonscan.Bad {
 		return v, a, false
 	}
-	for _, at := range k.cut.cuts {
-		k.note(stop{raw: at.raw, bytes: k.base + at.out, marks: len(k.Marks), lost: at.lost})
+	for _, at := range k.cut.Found {
+		k.note(stop{raw: at.Raw, bytes: k.base + at.Out, marks: len(k.Marks), lost: at.Lost})
 	}
-	return value{at: c.At(), kind: kind}, amount{text: c.TextLen()}, true
+	return jsonscan.Value{At: c.At(), Kind: kind}, amount{text: c.TextLen()}, true
 }
 
 // open begins the main field, whose value is at an offset, and forgets an earlier one. It goes on from what is known of
@@ -153,8 +155,8 @@ func (c *Chain) open(s *scan, f field, start int) (resumed bool) {
 		at = c.tape.parts[ff]
 	}
 	c.front = c.composeFront(s.api, at)
-	left := len(s.cur.data) - start
-	if k := &c.known; k.raw > 0 && k.start == start && (at == 0 || k.front == c.front.hash) && k.raw <= len(s.cur.data) {
+	left := len(s.cur.Data()) - start
+	if k := &c.known; k.raw > 0 && k.start == start && (at == 0 || k.front == c.front.hash) && k.raw <= len(s.cur.Data()) {
 		c.roomFor(left + start - k.raw + len(k.tail))
 		c.text, c.base = append(c.text[:0], k.tail...), k.bytes-len(k.tail)
 		c.Media, c.sampled, c.wasHashed = k.media, k.kinds, k.marks

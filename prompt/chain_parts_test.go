@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
-	fastutf8 "github.com/segmentio/asm/utf8"
 	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 // anthropic writes a conversation as a body of the Messages API.
@@ -102,50 +102,6 @@ func TestChainsGoOn(t *testing.T) {
 	}
 }
 
-// The strings of a Chain are those that encoding/json reads, however they are cut by the sixteen bytes read at a time.
-func TestQuotedOnto(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := strings.Join(rapid.SliceOf(words).Draw(t, "words"), "")
-		doc := spellString(t, nil, text)
-		pad := rapid.IntRange(0, 20).Draw(t, "pad")
-		out := []byte("before")
-		var c Cursor
-		c.Reset([]byte(strings.Repeat(" ", pad) + string(doc) + strings.Repeat(" ", 20-pad)))
-		c.out = &out
-		if k := c.Next(); k != String || c.Next() != End {
-			t.Fatalf("%q: %v", doc, c.Err())
-		}
-		if string(out) != "before"+text || c.outFrom != 6 {
-			t.Fatalf("%q: got %q, want %q", doc, out[6:], text)
-		}
-	})
-}
-
-func TestEscapes(t *testing.T) {
-	for b := range 256 {
-		at := b - '"'
-		got := at >= 0 && at < len(escapes) && escapes[at] != 0
-		if got != isEscape[b] || got && escapes[at] != unescape(byte(b)) {
-			t.Errorf("escape %q", rune(b))
-		}
-	}
-}
-
-// TestValidText guards the library that validates text by vector instructions.
-func TestValidText(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := []byte(strings.Join(rapid.SliceOf(rapid.OneOf(words, rapid.SampledFrom([]string{
-			"中文字", "\u0800\u0fff\ud7ff\ue000", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xe4\xb8", "\xff", "\xc1\x81", "\xf4\x90\x80\x80", "é", "한국어",
-		}))).Draw(t, "text"), ""))
-		if len(text) > 0 && rapid.Bool().Draw(t, "spoil") {
-			text[rapid.IntRange(0, len(text)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
-		}
-		if got := fastutf8.Valid(text); got != utf8.Valid(text) {
-			t.Fatalf("%q: %v", text, got)
-		}
-	})
-}
-
 func TestTextKinds(t *testing.T) {
 	rows := []struct {
 		name, text string
@@ -164,7 +120,7 @@ func TestTextKinds(t *testing.T) {
 		for _, size := range []int{700, 100_000} {
 			t.Run(fmt.Sprint(row.name, size), func(t *testing.T) {
 				text := strings.Repeat(row.text, size/len(row.text)+1)
-				c := chainOf(t, Completions, string(AppendString([]byte(`{"prompt":`), text))+"}")
+				c := chainOf(t, Completions, string(jsonscan.AppendString([]byte(`{"prompt":`), text))+"}")
 				for _, kind := range []struct {
 					name      string
 					got, want int
@@ -180,7 +136,7 @@ func TestTextKinds(t *testing.T) {
 
 // Bodies nested as deeply as a Cursor lets them be, and objects with very many members, do no harm.
 func TestChainOfHugeShapes(t *testing.T) {
-	const deep = MaxDepth - 10
+	const deep = jsonscan.MaxDepth - 10
 	open, shut := strings.Repeat("[", deep), strings.Repeat("]", deep)
 	c := chainOf(t, Chat, `{"tools":`+open+shut+`,"messages":[{"role":"user","content":`+open+`"a"`+shut+`}]}`)
 	if got := readable(c.text); got != "<user>a" || c.ToolsBytes != 2*deep {

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 // pieces writes what a message, an item or a part says.
@@ -39,11 +41,11 @@ func (c *Chain) pieces(e *entry) {
 func (c *Chain) content(i uint32) {
 	tok := c.tape.tokens[i]
 	switch tok.kind {
-	case String:
+	case jsonscan.String:
 		c.textPiece(c.tape.content(i))
-	case Object:
+	case jsonscan.Object:
 		c.part(i)
-	case Array:
+	case jsonscan.Array:
 		for j := i + 1; j < tok.after; j = c.tape.tokens[j].after {
 			c.content(j)
 		}
@@ -81,7 +83,7 @@ func (c *Chain) part(i uint32) {
 func (c *Chain) calls(i uint32) {
 	tok := c.tape.tokens[i]
 	switch tok.kind {
-	case Object:
+	case jsonscan.Object:
 		e := c.gather(i)
 		switch {
 		case e.function > 0:
@@ -91,7 +93,7 @@ func (c *Chain) calls(i uint32) {
 		default:
 			c.other(i)
 		}
-	case Array:
+	case jsonscan.Array:
 		for j := i + 1; j < tok.after; j = c.tape.tokens[j].after {
 			c.calls(j)
 		}
@@ -102,8 +104,8 @@ func (c *Chain) call(e *entry) {
 	c.named(markCall, e.name)
 	c.text = append(c.text, markArgs)
 	switch {
-	case e.args == 0 || c.tape.tokens[e.args].kind == Null:
-	case c.tape.tokens[e.args].kind == String:
+	case e.args == 0 || c.tape.tokens[e.args].kind == jsonscan.Null:
+	case c.tape.tokens[e.args].kind == jsonscan.String:
 		c.text = append(c.text, c.tape.content(e.args)...)
 	default:
 		c.json(e.args)
@@ -113,7 +115,7 @@ func (c *Chain) call(e *entry) {
 // named writes a mark and a name.
 func (c *Chain) named(mark byte, name uint32) {
 	c.text = append(c.text, mark)
-	if name > 0 && c.tape.tokens[name].kind == String {
+	if name > 0 && c.tape.tokens[name].kind == jsonscan.String {
 		c.text = append(c.text, c.tape.content(name)...)
 	}
 }
@@ -128,22 +130,22 @@ func (c *Chain) other(i uint32) {
 func (c *Chain) media(i uint32, member int) {
 	tok := c.tape.tokens[i]
 	switch tok.kind {
-	case Array:
+	case jsonscan.Array:
 		for j := i + 1; j < tok.after; j = c.tape.tokens[j].after {
 			c.media(j, member)
 		}
-	case String:
+	case jsonscan.String:
 		if tok.from < tok.to {
 			c.mediaDigest(xxh3.Hash(c.tape.content(i)))
 		}
-	case Object:
+	case jsonscan.Object:
 		e := c.gather(i)
 		if e.content > 0 && member == mediaSource { // a document made of parts (Anthropic)
 			c.content(e.content)
 			return
 		}
 		for _, v := range e.media {
-			if v > 0 && c.tape.tokens[v].kind == String {
+			if v > 0 && c.tape.tokens[v].kind == jsonscan.String {
 				c.mediaDigest(xxh3.Hash(c.tape.content(v)))
 				return
 			}
@@ -171,19 +173,19 @@ func (c *Chain) json(i uint32) {
 	t := &c.tape
 	tok := t.tokens[i]
 	switch tok.kind {
-	case String, Key:
+	case jsonscan.String, jsonscan.Key:
 		c.text = append(c.text, markQuote)
 		c.text = append(c.text, t.content(i)...)
 		c.text = append(c.text, markQuote)
-	case Number, tokenIDs:
+	case jsonscan.Number, tokenIDs:
 		c.text = append(c.text, t.content(i)...)
-	case True:
+	case jsonscan.True:
 		c.text = append(c.text, "true"...)
-	case False:
+	case jsonscan.False:
 		c.text = append(c.text, "false"...)
-	case Null:
+	case jsonscan.Null:
 		c.text = append(c.text, "null"...)
-	case Array:
+	case jsonscan.Array:
 		c.text = append(c.text, '[')
 		for j := i + 1; j < tok.after; j = t.tokens[j].after {
 			if j > i+1 {
@@ -192,7 +194,7 @@ func (c *Chain) json(i uint32) {
 			c.json(j)
 		}
 		c.text = append(c.text, ']')
-	case Object:
+	case jsonscan.Object:
 		c.object(i, tok.after)
 	}
 }
@@ -235,7 +237,7 @@ func (c *Chain) object(i, end uint32) {
 }
 
 func (c *Chain) isCacheControl(key uint32) bool {
-	if kind := c.tape.tokens[key+1].kind; kind != Object && kind != Null {
+	if kind := c.tape.tokens[key+1].kind; kind != jsonscan.Object && kind != jsonscan.Null {
 		return false
 	}
 	return string(c.tape.content(key)) == "cache_control"

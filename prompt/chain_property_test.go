@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 // object is a JSON object whose members have an order.
@@ -95,7 +97,7 @@ func spellString(t *rapid.T, out []byte, s string) []byte {
 		}
 		return append(out, '"')
 	}
-	return AppendString(out, s)
+	return jsonscan.AppendString(out, s)
 }
 
 // said is a message of a conversation, in no API's form.
@@ -167,7 +169,7 @@ func chat(t *rapid.T, conv []said) []byte {
 	return spell(t, nil, body)
 }
 
-// plainForm is the canonical form of a conversation, written from its definition.
+// plainFormOf is the canonical form of a conversation, written from its definition.
 func plainFormOf(conv []said) (out []byte, ends []int) {
 	for _, m := range conv {
 		out = append(append(append(out, 0xff), m.role...), 0xfe)

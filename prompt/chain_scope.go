@@ -4,6 +4,8 @@ import (
 	"math/bits"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 // scopeField is a top-level member that the whole prompt depends on.
@@ -132,12 +134,6 @@ func (f field) isTaped(api API) bool {
 	return false
 }
 
-// lump is what a large member that enters the prompt as JSON adds to Scope.
-type lump struct {
-	size int    // canonical bytes
-	hash uint64 // of them
-}
-
 // composeScope makes Scope and ToolsBytes. The end of c.text is room to write in.
 func (c *Chain) composeScope(s *scan, body []byte) {
 	mix := func(tag byte, l lump) {
@@ -154,27 +150,27 @@ func (c *Chain) composeScope(s *scan, body []byte) {
 	}
 	for n, f := range [numLumps]field{fTools, fFunctions, fDocuments} {
 		v := &s.fields[f]
-		if v.kind == Bad {
+		if v.Kind == jsonscan.Bad {
 			continue
 		}
 		l := &c.lumps[n]
 		if !c.lumpKnown[n] {
 			i, ok := c.tape.start(f)
 			if !ok { // a member of it may be an id, so it is not taped yet
-				i = c.tape.value(&s.cur, body[v.at.Start:v.at.End])
+				i = c.tape.value(&s.cur, body[v.At.Start:v.At.End])
 			}
 			*l = c.lump(i)
-			s.mem.learnValue(body, v.at, *l)
+			s.mem.learnValue(body, v.At, *l)
 		}
 		c.ToolsBytes += l.size
 		mix(byte(f), *l)
 	}
 	for f := range c.scope {
 		v := &c.scope[f]
-		if v.kind == Bad || v.kind == Null {
+		if v.Kind == jsonscan.Bad || v.Kind == jsonscan.Null {
 			continue
 		}
-		mix(byte(numFields)+byte(f), c.lump(c.tape.value(&s.cur, body[v.at.Start:v.at.End])))
+		mix(byte(numFields)+byte(f), c.lump(c.tape.value(&s.cur, body[v.At.Start:v.At.End])))
 	}
 }
 
@@ -209,35 +205,35 @@ func (c *Chain) lump(i uint32) lump {
 // isEmpty reports whether the value at i says nothing: null, "", [] or {}.
 func (c *Chain) isEmpty(i uint32) bool {
 	switch tok := &c.tape.tokens[i]; tok.kind {
-	case String:
+	case jsonscan.String:
 		return tok.from == tok.to
-	case Array, Object:
+	case jsonscan.Array, jsonscan.Object:
 		return tok.after == i+1
 	default:
-		return tok.kind == Null
+		return tok.kind == jsonscan.Null
 	}
 }
 
 // value puts the one value in doc onto the tape and returns its token.
-func (t *tape) value(cur *Cursor, doc []byte) uint32 {
+func (t *tape) value(cur *jsonscan.Cursor, doc []byte) uint32 {
 	cur.Reset(doc)
-	cur.out = &t.text
+	cur.Out = &t.text
 	first := uint32(len(t.tokens))
 	t.open = -1
 	for {
 		switch k := cur.Next(); k {
-		case Bad, End: // Bad cannot be: the value was scanned before
+		case jsonscan.Bad, jsonscan.End: // Bad cannot be: the value was scanned before
 			return first
-		case Key:
+		case jsonscan.Key:
 			t.key(cur.Raw())
-		case Object, Array:
+		case jsonscan.Object, jsonscan.Array:
 			t.enter(k)
-		case ObjectEnd, ArrayEnd:
+		case jsonscan.ObjectEnd, jsonscan.ArrayEnd:
 			t.leave()
-		case Number:
-			t.number(doc[cur.start:cur.end])
-		case String:
-			t.push(k, cur.outFrom)
+		case jsonscan.Number:
+			t.number(cur.Token())
+		case jsonscan.String:
+			t.push(k, cur.OutFrom)
 		default:
 			t.push(k, len(t.text))
 		}

@@ -1,6 +1,10 @@
 package prompt
 
-import "github.com/zeebo/xxh3"
+import (
+	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
+)
 
 // stop is a place in the main field from which a later body that begins alike can go on: after a message, or within the
 // string of a plain prompt.
@@ -42,7 +46,7 @@ func (c *Chain) note(s stop) {
 	if !c.pending {
 		c.fill() // the text is still in the processor's cache
 	}
-	c.stops, c.chunkEnd = append(c.stops, s), chunkAfter(s.raw-1)
+	c.stops, c.chunkEnd = append(c.stops, s), jsonscan.ChunkAfter(s.raw-1)
 }
 
 // fill hashes the text up to the last stop and completes the stops.

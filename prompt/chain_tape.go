@@ -3,6 +3,8 @@ package prompt
 import (
 	"encoding/binary"
 	"unicode/utf8"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 // tape holds the tokens of the parts of a body that make its prompt, with their strings decoded, so that members can be
@@ -19,11 +21,11 @@ type tape struct {
 type part uint32
 
 // tokenIDs is the kind of a run of numbers in an array, kept as four bytes each, little end first.
-const tokenIDs = Null + 1
+const tokenIDs = jsonscan.Null + 1
 
 // token is one token of a tape. Ends of containers are not on it.
 type token struct {
-	kind  Kind
+	kind  jsonscan.Kind
 	from  uint32 // Key, String, Number, tokenIDs: where the content begins in tape.text
 	to    uint32 // and ends
 	after uint32 // index of the token that follows the whole value; while a container is open, the one around it
@@ -34,13 +36,13 @@ func (t *tape) begin(f field) {
 	t.open, t.ids, t.parts[f] = -1, false, part(len(t.tokens)+1)
 }
 
-func (t *tape) push(k Kind, from int) {
+func (t *tape) push(k jsonscan.Kind, from int) {
 	n := uint32(len(t.tokens) + 1)
 	t.tokens = append(t.tokens, token{kind: k, from: uint32(from), to: uint32(len(t.text)), after: n})
 	t.ids = false
 }
 
-func (t *tape) enter(k Kind) {
+func (t *tape) enter(k jsonscan.Kind) {
 	t.push(k, len(t.text))
 	last := int32(len(t.tokens) - 1)
 	t.tokens[last].after = uint32(t.open)
@@ -57,7 +59,7 @@ func (t *tape) leave() {
 func (t *tape) number(raw []byte) {
 	from := len(t.text)
 	t.text = append(t.text, raw...)
-	t.push(Number, from)
+	t.push(jsonscan.Number, from)
 }
 
 // id takes in a number that is a token id.
@@ -77,9 +79,9 @@ func (t *tape) key(raw []byte, plain bool) {
 	if plain && utf8.Valid(raw) {
 		t.text = append(t.text, raw...)
 	} else {
-		t.text = appendDecoded(t.text, raw)
+		t.text = jsonscan.AppendDecoded(t.text, raw)
 	}
-	t.push(Key, from)
+	t.push(jsonscan.Key, from)
 }
 
 // content is the decoded content of a token.
@@ -90,73 +92,73 @@ func (t *tape) content(i uint32) []byte {
 
 // record is text with every token put onto the tape of the chain, the first of them read already. It measures the same
 // amounts as text and part do.
-func (s *scan) record(f field, kind Kind) (amount, bool) {
+func (s *scan) record(f field, kind jsonscan.Kind) (amount, bool) {
 	var a amount
 	s.chain.tape.begin(f)
-	ok := s.recordValue(kind, &a, kind == Array && f <= fInputIDs, -1)
-	s.cur.out = nil
+	ok := s.recordValue(kind, &a, kind == jsonscan.Array && f <= fInputIDs, -1)
+	s.cur.Out = nil
 	return a, ok
 }
 
 // recordValue puts one value onto the tape. Numbers outside of objects are token ids when ids is set. The value of a
 // message whose first token is the one given may be written into the canonical form straight away; -1 is no message.
-func (s *scan) recordValue(kind Kind, a *amount, ids bool, message int) bool {
+func (s *scan) recordValue(kind jsonscan.Kind, a *amount, ids bool, message int) bool {
 	c, t := &s.cur, &s.chain.tape
-	objects, floor := 0, c.depth // floor: the depth within the value, when it is a container
-	mute, whole := -1, -1        // depth of the object of a member that does not count, or that counts as it is spelled
+	objects, floor := 0, c.Depth() // floor: the depth within the value, when it is a container
+	mute, whole := -1, -1          // depth of the object of a member that does not count, or that counts as it is spelled
 	for k := kind; ; k = c.Next() {
 		switch k {
-		case Bad, End:
+		case jsonscan.Bad, jsonscan.End:
 			return false
-		case String:
+		case jsonscan.String:
 			if mute < 0 {
 				a.text += c.TextLen()
 			}
-			t.push(String, c.outFrom)
-		case Number:
-			raw := c.data[c.start:c.end]
+			t.push(jsonscan.String, c.OutFrom)
+		case jsonscan.Number:
+			raw := c.Token()
 			if objects > 0 || !ids {
 				t.number(raw)
 			} else {
 				a.ids++
 				t.id(raw)
 			}
-		case Object:
+		case jsonscan.Object:
 			objects++
 			t.enter(k)
-		case Array:
+		case jsonscan.Array:
 			t.enter(k)
-		case ObjectEnd:
+		case jsonscan.ObjectEnd:
 			objects--
 			t.leave()
-		case ArrayEnd:
+		case jsonscan.ArrayEnd:
 			t.leave()
-		case Key:
+		case jsonscan.Key:
 			raw, plain := c.Raw()
 			t.key(raw, plain)
-			if message >= 0 && len(t.tokens) == message+keyOfContent && c.depth == floor && string(raw) == "content" {
+			if message >= 0 && len(t.tokens) == message+keyOfContent && c.Depth() == floor && string(raw) == "content" {
 				if done, ok := s.straight(message, a); done || !ok {
 					return ok
 				}
 				continue
 			}
 			if mute < 0 {
-				mute, whole = s.counts(c.depth)
+				mute, whole = s.counts(c.Depth())
 			}
 			continue
 		default:
 			t.push(k, len(t.text))
 		}
-		if mute >= 0 && c.depth == mute {
+		if mute >= 0 && c.Depth() == mute {
 			switch { // the member's value is complete
-			case whole >= 0 && k == String:
+			case whole >= 0 && k == jsonscan.String:
 				a.text += c.TextLen()
 			case whole >= 0:
-				a.text += c.end - s.valueAt(whole)
+				a.text += c.At().End - s.valueAt(whole)
 			}
 			mute, whole = -1, -1
 		}
-		if c.depth < floor || (kind != Object && kind != Array) {
+		if c.Depth() < floor || (kind != jsonscan.Object && kind != jsonscan.Array) {
 			return true
 		}
 	}
@@ -170,14 +172,14 @@ func (s *scan) counts(depth int) (mute, whole int) {
 	case isMedia(name):
 		return depth, -1
 	case string(name) == "input" || string(name) == "arguments":
-		return depth, s.cur.pos
+		return depth, s.cur.Pos()
 	}
 	return -1, -1
 }
 
 // valueAt is where the value begins that follows a key's colon.
 func (s *scan) valueAt(colon int) int {
-	d := s.cur.data
+	d := s.cur.Data()
 	for d[colon] <= ' ' {
 		colon++
 	}

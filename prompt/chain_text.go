@@ -1,6 +1,10 @@
 package prompt
 
-import "github.com/zeebo/xxh3"
+import (
+	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
+)
 
 // The canonical form. Decoded strings are UTF-8, in which the bytes 0xC1 and 0xF5 to 0xFF never occur; so content can
 // forge none of these marks, and no two prompts have one form by accident of what they say.
@@ -44,7 +48,7 @@ func (c *Chain) composePlain(api API) {
 	}
 	switch {
 	case api != Generate:
-		if i, ok := c.tape.start(fSuffix); ok && c.tape.tokens[i].kind == String && !c.isEmpty(i) {
+		if i, ok := c.tape.start(fSuffix); ok && c.tape.tokens[i].kind == jsonscan.String && !c.isEmpty(i) {
 			c.text = append(append(c.text, markSuffix), c.tape.content(i)...)
 		}
 	case c.Prompts == 0:
@@ -67,7 +71,7 @@ func (c *Chain) plain(f field) {
 		return
 	}
 	tok := &c.tape.tokens[i]
-	if tok.kind == Array {
+	if tok.kind == jsonscan.Array {
 		first, after := i+1, tok.after
 		for j := first; j < after; j = c.tape.tokens[j].after {
 			c.Prompts++
@@ -76,10 +80,10 @@ func (c *Chain) plain(f field) {
 			return
 		}
 		i, tok = first, &c.tape.tokens[first]
-		if tok.kind == Array && tok.after > first+1 {
+		if tok.kind == jsonscan.Array && tok.after > first+1 {
 			i, tok = first+1, &c.tape.tokens[first+1]
 		}
-	} else if tok.kind != Null {
+	} else if tok.kind != jsonscan.Null {
 		c.Prompts = 1
 	}
 	switch tok.kind {
@@ -88,9 +92,9 @@ func (c *Chain) plain(f field) {
 			c.root = rootIDs
 		}
 		c.text = append(c.text, c.tape.content(i)...)
-	case String:
+	case jsonscan.String:
 		c.text = append(c.text, c.tape.content(i)...)
-	case Object:
+	case jsonscan.Object:
 		c.other(i)
 	}
 }
@@ -99,11 +103,11 @@ func (c *Chain) plain(f field) {
 func (c *Chain) message(i uint32) {
 	start := len(c.text)
 	switch c.tape.tokens[i].kind {
-	case String:
+	case jsonscan.String:
 		c.header([]byte("user"))
 		c.textPiece(c.tape.content(i))
 		c.endMessage(start, User)
-	case Object:
+	case jsonscan.Object:
 		e := c.gather(i)
 		role, known := c.roleOf(&e)
 		if !known {
@@ -121,7 +125,7 @@ func (c *Chain) message(i uint32) {
 
 // roleOf is the role of a message or item; false when it is not part of the prompt.
 func (c *Chain) roleOf(e *entry) (role []byte, ok bool) {
-	if e.role > 0 && c.tape.tokens[e.role].kind == String {
+	if e.role > 0 && c.tape.tokens[e.role].kind == jsonscan.String {
 		return c.tape.content(e.role), true
 	}
 	switch {

@@ -133,3 +133,6 @@ func isMedia(name []byte) bool {
 	}
 	return false
 }
+
+// maxNameBytes is the longest member name the router looks for, decoded. A longer one cannot match.
+const maxNameBytes = 128

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 // Source is one place an id may be found in: a header or a field of the body, never both.
@@ -184,17 +186,17 @@ const (
 )
 
 // ofAgent narrows a session of Claude Code down to the agent that speaks.
-func (p *Prompt) ofAgent(header func(string) string) {
+func (p *speaker) ofAgent(header func(string) string) {
 	if header == nil {
 		return
 	}
-	session, agent := p.Session, header(claudeAgent)
+	session, agent := p.session, header(claudeAgent)
 	if !isID(agent) || !isID(session+"/"+agent) {
 		return
 	}
-	p.Session, p.Parent = session+"/"+agent, session
+	p.session, p.parent = session+"/"+agent, session
 	if parent := header(claudeParent); isID(parent) && isID(session+"/"+parent) && parent != agent {
-		p.Parent = session + "/" + parent
+		p.parent = session + "/" + parent
 	}
 }
 
@@ -222,27 +224,27 @@ func memberOf(text []byte, name string) string { return membersOf(text, name, ""
 
 // membersOf finds two members of the JSON object in text; both are "" when it is not one.
 func membersOf(text []byte, first, second string) (found [2]string) {
-	var c Cursor
+	var c jsonscan.Cursor
 	c.Reset(text)
-	if c.Next() != Object {
+	if c.Next() != jsonscan.Object {
 		return found
 	}
-	for c.Next() == Key {
+	for c.Next() == jsonscan.Key {
 		name, _ := c.Raw()
 		kind := c.Next()
-		if kind == String {
+		if kind == jsonscan.String {
 			switch string(name) {
 			case first:
-				found[0] = decode(c.data, c.At())
+				found[0] = jsonscan.Decode(c.Data(), c.At())
 			case second:
-				found[1] = decode(c.data, c.At())
+				found[1] = jsonscan.Decode(c.Data(), c.At())
 			}
 		}
 		if !c.Skip(kind) {
 			return [2]string{}
 		}
 	}
-	if c.Next() != End {
+	if c.Next() != jsonscan.End {
 		return [2]string{}
 	}
 	return found

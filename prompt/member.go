@@ -1,24 +1,26 @@
 package prompt
 
+import "github.com/warmpath/warmpath/prompt/jsonscan"
+
 // SetMember appends a JSON object to dst with the member called name set to a JSON value: its value is replaced if the member is there
 // (the last one, if it is there twice), else it is inserted as a first member. All other bytes stay as they are. The errors
 // are ErrNotObject and ErrNotJSON (a *SyntaxError).
 func SetMember(dst, object []byte, name string, jsonValue []byte) ([]byte, error) {
-	var c Cursor
+	var c jsonscan.Cursor
 	c.Reset(object)
-	if kind := c.Next(); kind == Bad {
+	if kind := c.Next(); kind == jsonscan.Bad {
 		return dst, c.Err()
-	} else if kind != Object {
+	} else if kind != jsonscan.Object {
 		return dst, ErrNotObject
 	}
-	insert, members, at := c.At().End, 0, Span{}
-	for kind := c.Next(); kind != ObjectEnd; kind = c.Next() {
-		if kind == Bad {
+	insert, members, at := c.At().End, 0, jsonscan.Span{}
+	for kind := c.Next(); kind != jsonscan.ObjectEnd; kind = c.Next() {
+		if kind == jsonscan.Bad {
 			return dst, c.Err()
 		}
 		key, plain := c.Raw()
 		if !plain {
-			key = appendDecoded(nil, key)
+			key = jsonscan.AppendDecoded(nil, key)
 		}
 		found := string(key) == name
 		value := c.Next()
@@ -27,15 +29,15 @@ func SetMember(dst, object []byte, name string, jsonValue []byte) ([]byte, error
 			return dst, c.Err()
 		}
 		if members++; found {
-			at = Span{Start: start, End: c.At().End}
+			at = jsonscan.Span{Start: start, End: c.At().End}
 		}
 	}
-	if c.Next() == Bad {
+	if c.Next() == jsonscan.Bad {
 		return dst, c.Err()
 	}
-	if at != (Span{}) {
+	if at != (jsonscan.Span{}) {
 		return Splice(dst, object, Edit{At: at, With: jsonValue}), nil
 	}
-	with := append(append(AppendString(nil, name), ':'), jsonValue...)
-	return Splice(dst, object, Edit{At: Span{Start: insert, End: insert}, With: with, member: true, last: members == 0}), nil
+	with := append(append(jsonscan.AppendString(nil, name), ':'), jsonValue...)
+	return Splice(dst, object, Edit{At: jsonscan.Span{Start: insert, End: insert}, With: with, member: true, last: members == 0}), nil
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 func TestSetMember(t *testing.T) {
@@ -21,10 +23,10 @@ func TestSetMember(t *testing.T) {
 		{`{"A":1}`, `{"a":true,"A":1}`, nil},
 		{`null`, ``, ErrNotObject},
 		{`[{}]`, ``, ErrNotObject},
-		{`{"b":}`, ``, ErrNotJSON},
-		{`{"b":[1,}`, ``, ErrNotJSON},
-		{`{} x`, ``, ErrNotJSON},
-		{``, ``, ErrNotJSON},
+		{`{"b":}`, ``, jsonscan.ErrNotJSON},
+		{`{"b":[1,}`, ``, jsonscan.ErrNotJSON},
+		{`{} x`, ``, jsonscan.ErrNotJSON},
+		{``, ``, jsonscan.ErrNotJSON},
 	} {
 		got, err := SetMember([]byte("kept"), []byte(row.object), "a", []byte("true"))
 		if !errors.Is(err, row.err) || string(got) != "kept"+row.want {

@@ -68,59 +68,6 @@ func (m *Memory) link(n, newer uint32) {
 	}
 }
 
-// put remembers the stop of a chunk, nil for none, after its parent. It returns 0 when there is no room or place for it.
-// A node that is there is written anew.
-func (m *Memory) put(key *chunkKey, parent uint32, s *stop, c *Chain) uint32 {
-	n := m.index[key.key]
-	switch {
-	case n == 0:
-		if n = m.newNode(parent); n == 0 {
-			return 0
-		}
-		at := m.node(n)
-		at.key, at.check, at.parent = key.key, key.check, parent
-		m.index[key.key] = n
-		m.link(n, parent)
-	case m.node(n).check != key.check || m.node(n).parent != parent:
-		return 0
-	default:
-		m.freeCells(m.node(n))
-	}
-	at := m.node(n)
-	before := node{start: uint32(c.mainAt), front: c.front.hash}
-	if parent != 0 {
-		before = *m.node(parent)
-	}
-	at.front, at.start, at.cell = before.front, before.start, 0
-	at.raw, at.bytes, at.text, at.marks, at.media, at.lost, at.kinds = before.raw, before.bytes, before.text, before.marks, before.media, before.lost, before.kinds
-	at.fromBlocks, at.fromMarks = before.bytes/BlockBytes, before.marks
-	if s == nil {
-		return n
-	}
-	if int(before.bytes) > s.bytes || int(before.marks) > s.marks {
-		return 0 // only of another body with the same keys
-	}
-	blocks, marks, from := c.Blocks[at.fromBlocks:s.bytes/BlockBytes], c.Marks[at.fromMarks:s.marks], tailStart(s.bytes)
-	tail := c.text[from-c.base : s.bytes-c.base]
-	w := writer{m: m, keep: n}
-	if !w.begin(len(blocks) + 3*len(marks) + (len(tail)+7)/8) {
-		m.drop(n)
-		return 0
-	}
-	w.write(blocks)
-	for i := range marks {
-		k := &marks[i]
-		w.write([]uint64{uint64(k.Bytes) | uint64(k.Role)<<32, k.Hash, k.Own})
-	}
-	w.text(tail)
-	at.cell, at.front, at.start = w.first, c.front.hash, uint32(c.mainAt)
-	at.raw, at.bytes, at.text, at.marks = uint32(s.raw), uint32(s.bytes), uint32(s.text), uint32(s.marks)
-	at.media, at.lost = uint32(s.media), uint32(s.lost)
-	k := &s.kinds
-	at.kinds = [6]uint32{uint32(k.Latin), uint32(k.Code), uint32(k.CJK), uint32(k.Other), uint32(k.Digits), uint32(k.Starts)}
-	return n
-}
-
 // newNode makes room for a node, which may be taken from the oldest but not from the one that is to be its parent.
 func (m *Memory) newNode(parent uint32) uint32 {
 	if m.freeNode == 0 && m.nodeCount < m.maxNodes {

@@ -356,7 +356,7 @@ func TestSystemBehindMessages(t *testing.T) {
 	checkFrom(t, p, mem, Messages, []byte(strings.Replace(twice, `"second"`, `null`, 1)))
 }
 
-// HashAt of the part that was known works too.
+// TestHashAtOfTheKnown of the part that was known works too.
 func TestHashAtOfTheKnown(t *testing.T) {
 	p := newParser(t)
 	for _, row := range []struct {

@@ -1,6 +1,10 @@
 package prompt
 
-import "github.com/zeebo/xxh3"
+import (
+	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
+)
 
 // Large tools are the same in every turn, and many clients write them behind the messages, where no hash of the body's
 // beginning can know them.
@@ -53,7 +57,7 @@ func (m *Memory) knowsValue(data []byte) (l lump, length int) {
 }
 
 // learnValue remembers the value at a span of a body.
-func (m *Memory) learnValue(body []byte, at Span, l lump) {
+func (m *Memory) learnValue(body []byte, at jsonscan.Span, l lump) {
 	if m == nil || at.Len() < leastValue || (body[at.Start] != '[' && body[at.Start] != '{') {
 		return
 	}
@@ -75,13 +79,8 @@ func (m *Memory) putValue(v *knownValue) {
 	set[0] = *v
 }
 
-// jump goes over the value that begins at the position, which is an object or an array of so many bytes.
-func (c *Cursor) jump(length int) Kind {
-	k := Array
-	if c.data[c.pos] == '{' {
-		k = Object
-	}
-	c.start = c.pos
-	c.scalar(k, c.pos+length)
-	return k
+// lump is what a large member that enters the prompt as JSON adds to Scope.
+type lump struct {
+	size int    // canonical bytes
+	hash uint64 // of them
 }

@@ -1,26 +1,21 @@
 package prompt
 
-import "math"
+import (
+	"math"
+	"strconv"
 
-// Span is a range of byte offsets in a body, End excluded. The zero Span means "not there".
-type Span struct{ Start, End int }
-
-// Len is the number of bytes.
-func (s Span) Len() int { return s.End - s.Start }
-
-// MaxIDBytes is the longest conversation or response id that is taken for one. A longer one is as if absent, so that
-// tables of ids have a bound.
-const MaxIDBytes = 1024
+	"github.com/warmpath/warmpath/prompt/jsonscan"
+)
 
 // Prompt is what the router needs of one request. It holds no prompt text; the spans are offsets into the body it was
 // parsed from. Of a member given twice the last one counts, as in encoding/json and in Python.
 type Prompt struct {
 	API     API
-	Model   string // "" when absent
-	ModelAt Span   // the value, quotes included
+	Model   string        // "" when absent
+	ModelAt jsonscan.Span // the value, quotes included
 
 	Stream       bool // the answer is asked for as a stream
-	StreamAt     Span
+	StreamAt     jsonscan.Span
 	IncludeUsage bool // stream_options.include_usage is true: the client itself wants usage in the stream
 
 	MaxTokens int // the client's bound on the answer, 0 when not stated; at most 2^31-1
@@ -38,48 +33,38 @@ type Prompt struct {
 	InsertAt int  // offset just after the body's opening brace; 0 when the body is no object
 	Empty    bool // the object has no members
 
-	StreamOptionsAt Span
-	usageAt         Span // value of stream_options.include_usage
-	usageInsertAt   int  // offset just after the opening brace of stream_options, 0 when it is no object
-	usageAlone      bool // stream_options has no members
-	fields          [numEditable]Span
+	StreamOptionsAt jsonscan.Span
+	usageAt         jsonscan.Span // value of stream_options.include_usage
+	usageInsertAt   int           // offset just after the opening brace of stream_options, 0 when it is no object
+	usageAlone      bool          // stream_options has no members
+	fields          [numEditable]jsonscan.Span
 	earlier         []occurrence // of members that are given more than once, in the order of the body; nil as a rule
 }
 
 // occurrence is a place of a member that is given again later.
 type occurrence struct {
 	field field
-	at    Span
+	at    jsonscan.Span
 }
 
 // maxEarlier bounds how many earlier occurrences of members a body may have.
 const maxEarlier = 64
-
-// Field is where the value of a top-level member is, the zero Span when it is absent. Of a member given twice it is
-// the last. Only the members that SetField can set are known; asking for another is a mistake and panics.
-func (p *Prompt) Field(name string) Span { return p.fields[editable(name)] }
-
-// value is one member's value as scanned.
-type value struct {
-	at   Span
-	kind Kind // Bad when the member is absent
-}
 
 // amount is what one top-level member adds to the prompt.
 type amount struct{ text, ids int }
 
 // scan is the state of one pass over a body.
 type scan struct {
-	cur     Cursor
+	cur     jsonscan.Cursor
 	api     API
 	parser  *Parser
 	keyBuf  [maxNameBytes]byte
-	fields  [numFields]value
-	subs    [numSubfields]value
+	fields  [numFields]jsonscan.Value
+	subs    [numSubfields]jsonscan.Value
 	amounts [numFields]amount
-	ids     [maxBodySources]value // by index of parser.body
-	chain   *Chain                // to be filled, nil for none
-	mem     *Memory               // of values seen before, nil for none
+	ids     [maxBodySources]jsonscan.Value // by index of parser.body
+	chain   *Chain                         // to be filled, nil for none
+	mem     *Memory                        // of values seen before, nil for none
 
 	earlier []occurrence
 	crowded bool // there are more than maxEarlier
@@ -109,7 +94,7 @@ func (s *scan) parse(body []byte, header func(string) string) (Prompt, error) {
 	if err := s.judge(); err != nil {
 		return out, err
 	}
-	s.parser.identify(&out, body, &s.ids, header)
+	out.speaks(s.parser.identify(body, &s.ids, header))
 	return out, nil
 }
 
@@ -119,29 +104,27 @@ func (p *Parser) Peek(body []byte, header func(string) string) Prompt {
 	var s scan
 	s.parser = p
 	out := Prompt{N: 1}
-	if first := firstByte(body); first == '{' && s.body(body) == nil && !s.crowded {
+	if first := jsonscan.FirstByte(body); first == '{' && s.body(body) == nil && !s.crowded {
 		out = s.prompt(body)
 	} else {
-		s.ids = [maxBodySources]value{}
+		s.ids = [maxBodySources]jsonscan.Value{}
 	}
-	p.identify(&out, body, &s.ids, header)
+	out.speaks(p.identify(body, &s.ids, header))
 	return out
 }
 
-// firstByte is the first byte of body that is not white space, 0 when there is none.
-func firstByte(body []byte) byte {
-	var c Cursor
-	c.data = body
-	return c.peek()
+// speaks takes in who is speaking.
+func (p *Prompt) speaks(s speaker) {
+	p.Session, p.SessionFrom, p.User, p.Parent = s.session, s.from, s.user, s.parent
 }
 
 // judge reports fields the router depends on that have a wrong type. Null is as good as absent.
 func (s *scan) judge() error {
-	if v := s.fields[fModel]; v.kind != Bad && v.kind != String && v.kind != Null {
-		return &FieldError{Field: "model", Want: "a string", Got: v.kind}
+	if v := s.fields[fModel]; v.Kind != jsonscan.Bad && v.Kind != jsonscan.String && v.Kind != jsonscan.Null {
+		return &FieldError{Field: "model", Want: "a string", Got: v.Kind}
 	}
-	if v := s.fields[fStream]; v.kind != Bad && v.kind != True && v.kind != False && v.kind != Null {
-		return &FieldError{Field: "stream", Want: "a boolean", Got: v.kind}
+	if v := s.fields[fStream]; v.Kind != jsonscan.Bad && v.Kind != jsonscan.True && v.Kind != jsonscan.False && v.Kind != jsonscan.Null {
+		return &FieldError{Field: "stream", Want: "a boolean", Got: v.Kind}
 	}
 	return nil
 }
@@ -151,23 +134,23 @@ func (s *scan) prompt(body []byte) Prompt {
 	p := Prompt{
 		API: s.api, N: max(1, count(body, s.fields[fN], s.subs[sSamplingN])),
 		InsertAt: s.insertAt, Empty: s.members == 0,
-		StreamAt: s.fields[fStream].at, StreamOptionsAt: s.fields[fStreamOptions].at,
-		IncludeUsage: s.subs[sIncludeUsage].kind == True,
+		StreamAt: s.fields[fStream].At, StreamOptionsAt: s.fields[fStreamOptions].At,
+		IncludeUsage: s.subs[sIncludeUsage].Kind == jsonscan.True,
 		earlier:      s.earlier,
-		usageAt:      s.subs[sIncludeUsage].at, usageInsertAt: s.usageInsertAt, usageAlone: s.usageFields == 0,
+		usageAt:      s.subs[sIncludeUsage].At, usageInsertAt: s.usageInsertAt, usageAlone: s.usageFields == 0,
 	}
-	if v := s.fields[fModel]; v.kind == String {
-		p.Model, p.ModelAt = decode(body, v.at), v.at
+	if v := s.fields[fModel]; v.Kind == jsonscan.String {
+		p.Model, p.ModelAt = jsonscan.Decode(body, v.At), v.At
 	}
-	switch s.fields[fStream].kind {
-	case True:
+	switch s.fields[fStream].Kind {
+	case jsonscan.True:
 		p.Stream = true
-	case False:
+	case jsonscan.False:
 	default:
 		p.Stream = s.api.streamsByDefault()
 	}
-	if v := s.fields[fPreviousResponseID]; v.kind == String {
-		p.PreviousResponse = decodeID(body, v.at)
+	if v := s.fields[fPreviousResponseID]; v.Kind == jsonscan.String {
+		p.PreviousResponse = decodeID(body, v.At)
 	}
 	p.MaxTokens = count(body, s.fields[fMaxCompletionTokens], s.fields[fMaxTokens], s.fields[fMaxOutputTokens],
 		s.fields[fNPredict], s.subs[sMaxNewTokens], s.subs[sNumPredict])
@@ -176,19 +159,19 @@ func (s *scan) prompt(body []byte) Prompt {
 		p.TokenIDs += s.amounts[f].ids
 	}
 	for f := range p.fields {
-		p.fields[f] = s.fields[f].at
+		p.fields[f] = s.fields[f].At
 	}
 	return p
 }
 
 // count is the first of the values that is a number above zero, 0 when none is. Fractions are cut, larger numbers
 // than 2^31-1 become that, so that sums of counts cannot overflow.
-func count(body []byte, values ...value) int {
+func count(body []byte, values ...jsonscan.Value) int {
 	for _, v := range values {
-		if v.kind != Number {
+		if v.Kind != jsonscan.Number {
 			continue
 		}
-		if n := wholePart(body[v.at.Start:v.at.End]); n > 0 {
+		if n := wholePart(body[v.At.Start:v.At.End]); n > 0 {
 			return n
 		}
 	}
@@ -197,3 +180,23 @@ func count(body []byte, values ...value) int {
 
 // maxCount is the largest count the router works with.
 const maxCount = math.MaxInt32
+
+// wholePart is a JSON number cut to a count: 0 for negative ones, maxCount for those above it.
+func wholePart(number []byte) int {
+	n := 0
+	for _, b := range number {
+		switch {
+		case b == '-':
+			return 0
+		case b >= '0' && b <= '9':
+			n = min(n*10+int(b-'0'), maxCount)
+		default: // a fraction or an exponent; rare
+			f, err := strconv.ParseFloat(string(number), 64)
+			if err != nil || f > maxCount {
+				f = maxCount // ParseFloat fails on JSON numbers by range only
+			}
+			return int(math.Trunc(f))
+		}
+	}
+	return n
+}

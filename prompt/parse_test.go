@@ -13,15 +13,28 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 func newParser(t testing.TB, sources ...Source) *Parser {
 	t.Helper()
-	p, err := NewParser(sources)
+	p, err := parserOf(sources)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// parserOf looks for conversation ids in the given places; nil means the default ones, an empty slice none.
+func parserOf(sources []Source) (*Parser, error) {
+	var c Identity
+	if sources != nil {
+		c.IDs = []string{}
+	}
+	for _, src := range sources {
+		c.IDs = append(c.IDs, src.String())
+	}
+	return c.Parser()
 }
 
 func TestClassify(t *testing.T) {
@@ -131,12 +144,12 @@ func TestParseSpans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := func(s Span) string { return body[s.Start:s.End] }
+	at := func(s jsonscan.Span) string { return body[s.Start:s.End] }
 	if at(got.ModelAt) != `"m\u006f"` || at(got.StreamAt) != "true" || at(got.StreamOptionsAt) != `{"x":1}` ||
 		at(got.Field("cache_salt")) != `{"x":[1]}` || got.Field("model") != got.ModelAt || got.InsertAt != 2 {
 		t.Errorf("got %+v", got)
 	}
-	if got.Field("id_slot") != (Span{}) {
+	if got.Field("id_slot") != (jsonscan.Span{}) {
 		t.Errorf("id_slot is there: %v", got.Field("id_slot"))
 	}
 }
@@ -149,16 +162,16 @@ func TestParseErrors(t *testing.T) {
 	}{
 		{"", ErrEmpty, "body is empty"},
 		{" \n", ErrEmpty, "body is empty"},
-		{`hello`, ErrNotJSON, "at byte 0: expected a value"},
-		{`{"model":"m"`, ErrNotJSON, "at byte 12: expected a comma or }, found the end of the body"},
-		{`{"model"`, ErrNotJSON, "at byte 8"},
-		{`{"stream_options":{"a"`, ErrNotJSON, "at byte 22"},
-		{`{"messages":[{"url"`, ErrNotJSON, "at byte 19"},
-		{`{"messages":[{"input":[`, ErrNotJSON, "at byte 23"},
-		{`{} {}`, ErrNotJSON, "at byte 3: expected nothing more"},
+		{`hello`, jsonscan.ErrNotJSON, "at byte 0: expected a value"},
+		{`{"model":"m"`, jsonscan.ErrNotJSON, "at byte 12: expected a comma or }, found the end of the body"},
+		{`{"model"`, jsonscan.ErrNotJSON, "at byte 8"},
+		{`{"stream_options":{"a"`, jsonscan.ErrNotJSON, "at byte 22"},
+		{`{"messages":[{"url"`, jsonscan.ErrNotJSON, "at byte 19"},
+		{`{"messages":[{"input":[`, jsonscan.ErrNotJSON, "at byte 23"},
+		{`{} {}`, jsonscan.ErrNotJSON, "at byte 3: expected nothing more"},
 		{`[{"model":"m"}]`, ErrNotObject, "must be a JSON object"},
 		{`"x"`, ErrNotObject, "must be a JSON object"},
-		{`[1,`, ErrNotJSON, "at byte 3"},
+		{`[1,`, jsonscan.ErrNotJSON, "at byte 3"},
 		{`{"model":7}`, ErrField, `"model" must be a string, not a number`},
 		{`{"model":{"a":1}}`, ErrField, `"model" must be a string, not an object`},
 		{`{"stream":"yes"}`, ErrField, `"stream" must be a boolean, not a string`},
@@ -169,7 +182,7 @@ func TestParseErrors(t *testing.T) {
 		if !errors.Is(err, row.want) || !strings.Contains(err.Error(), row.text) {
 			t.Errorf("%q: got %v, want %v with %q", row.body, err, row.want, row.text)
 		}
-		for _, other := range []error{ErrEmpty, ErrNotJSON, ErrNotObject, ErrField} {
+		for _, other := range []error{ErrEmpty, jsonscan.ErrNotJSON, ErrNotObject, ErrField} {
 			if other != row.want && errors.Is(err, other) {
 				t.Errorf("%q: %v is also %v", row.body, err, other)
 			}
@@ -284,14 +297,13 @@ func TestSessionIDsThatAreNone(t *testing.T) {
 	}
 }
 
-func TestNewParserRefuses(t *testing.T) {
+func TestParserRefuses(t *testing.T) {
 	many := make([]Source, maxBodySources+1)
 	for i := range many {
 		many[i].Field = "f" + strconv.Itoa(i)
 	}
 	rows := [][]Source{
 		{{}},
-		{{Header: "a", Field: "b"}},
 		{{Header: "a b"}},
 		{{Header: "a:b"}},
 		{{Field: "a.b.c"}},
@@ -303,7 +315,7 @@ func TestNewParserRefuses(t *testing.T) {
 		make([]Source, maxSources+1),
 	}
 	for _, row := range rows {
-		if _, err := NewParser(row); err == nil || !strings.HasPrefix(err.Error(), "prompt: ") {
+		if _, err := parserOf(row); err == nil || !strings.HasPrefix(err.Error(), "prompt: ") {
 			t.Errorf("%+v: got %v", row, err)
 		}
 	}

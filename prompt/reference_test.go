@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 // bodies are seeds for the fuzzers: requests of every API, with the traps among them.
@@ -202,12 +204,12 @@ func checkParse(t *testing.T, p *Parser, api API, body []byte, h http.Header) {
 		t.Fatalf("%v %q: got %v, want accepted %v", api, body, err, ok)
 	}
 	if err != nil {
-		if json.Valid(body) == (errors.Is(err, ErrNotJSON) || errors.Is(err, ErrEmpty)) {
+		if json.Valid(body) == (errors.Is(err, jsonscan.ErrNotJSON) || errors.Is(err, ErrEmpty)) {
 			t.Fatalf("%q: %v", body, err)
 		}
 		return
 	}
-	at := func(s Span) string { return string(body[s.Start:s.End]) }
+	at := func(s jsonscan.Span) string { return string(body[s.Start:s.End]) }
 	var r reference
 	if err := json.Unmarshal(body, &r); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 const (
@@ -29,23 +31,6 @@ type compiled struct {
 
 // path is a field of the body: top, or top.sub.
 type path struct{ top, sub string }
-
-// NewParser makes a parser that looks for conversation ids in the given places, in order; nil means DefaultSources, an empty
-// slice none. At most 64; 32 fields at most in all lists together. Users and parents are looked for where Identity does
-// by default.
-func NewParser(sources []Source) (*Parser, error) {
-	var c Identity
-	if sources != nil {
-		c.IDs = []string{}
-	}
-	for _, src := range sources {
-		if (src.Header == "") == (src.Field == "") {
-			return nil, errors.New("prompt: a session source must name a header or a field")
-		}
-		c.IDs = append(c.IDs, src.String())
-	}
-	return c.Parser()
-}
 
 func (p *Parser) compile(src Source) (compiled, error) {
 	place, member, within := strings.Cut(src.Header+src.Field, "#")
@@ -95,13 +80,13 @@ type watching struct {
 }
 
 // watch finds the sources within the top-level member called name, and forgets what an earlier one of that name gave.
-func (p *Parser) watch(name []byte, ids *[maxBodySources]value) watching {
+func (p *Parser) watch(name []byte, ids *[maxBodySources]jsonscan.Value) watching {
 	w := watching{self: -1}
 	for i := range p.body {
 		if b := &p.body[i]; len(b.top) != len(name) || b.top != string(name) {
 			continue
 		}
-		ids[i] = value{}
+		ids[i] = jsonscan.Value{}
 		if p.body[i].sub == "" {
 			w.self = i
 		} else {
@@ -121,8 +106,11 @@ func (p *Parser) watchSub(subs uint32, name []byte) int {
 	return -1
 }
 
+// speaker is who is speaking, as a request says it; see Prompt for the meaning of each.
+type speaker struct{ session, from, user, parent string }
+
 // identify finds the ids of conversation, user and parent.
-func (p *Parser) identify(out *Prompt, body []byte, ids *[maxBodySources]value, header func(string) string) {
+func (p *Parser) identify(body []byte, ids *[maxBodySources]jsonscan.Value, header func(string) string) (out speaker) {
 	for i := range p.sources {
 		src := &p.sources[i]
 		id, parent := src.find(body, ids, header), ""
@@ -135,14 +123,14 @@ func (p *Parser) identify(out *Prompt, body []byte, ids *[maxBodySources]value, 
 		if id = strings.TrimSpace(id); id == "" {
 			continue
 		}
-		out.Session, out.SessionFrom, out.Parent = id, src.name, parent
+		out.session, out.from, out.parent = id, src.name, parent
 		if src.claude {
 			out.ofAgent(header)
 		}
 		break
 	}
 	for i := range p.users {
-		if out.Session != "" {
+		if out.session != "" {
 			break
 		}
 		src := &p.users[i]
@@ -153,18 +141,19 @@ func (p *Parser) identify(out *Prompt, body []byte, ids *[maxBodySources]value, 
 			}
 		}
 		if isID(id) {
-			out.User = id
+			out.user = id
 			break
 		}
 	}
 	for i := range p.parents {
-		if out.Parent != "" {
+		if out.parent != "" {
 			break
 		}
-		if id := p.parents[i].find(body, ids, header); isID(id) && id != out.Session {
-			out.Parent = id
+		if id := p.parents[i].find(body, ids, header); isID(id) && id != out.session {
+			out.parent = id
 		}
 	}
+	return out
 }
 
 // InHeader reports whether a header names the conversation, so that the body need not be looked at for it.
@@ -178,19 +167,19 @@ func (p *Parser) InHeader(header func(string) string) bool {
 }
 
 // find is what stands at a source, "" for nothing.
-func (src *compiled) find(body []byte, ids *[maxBodySources]value, header func(string) string) string {
+func (src *compiled) find(body []byte, ids *[maxBodySources]jsonscan.Value, header func(string) string) string {
 	switch {
 	case src.header == "":
 		switch v := ids[src.body]; {
-		case src.member != "" && v.at.Len() > maxObjectBytes:
-		case src.member != "" && v.kind == String:
-			return memberOf([]byte(decode(body, v.at)), src.member)
-		case src.member != "" && v.kind == Object:
-			return memberOf(body[v.at.Start:v.at.End], src.member)
-		case v.kind == String:
-			return decodeID(body, v.at)
-		case src.claude && v.kind == Object && v.at.Len() <= MaxIDBytes:
-			return string(body[v.at.Start:v.at.End])
+		case src.member != "" && v.At.Len() > maxObjectBytes:
+		case src.member != "" && v.Kind == jsonscan.String:
+			return memberOf([]byte(jsonscan.Decode(body, v.At)), src.member)
+		case src.member != "" && v.Kind == jsonscan.Object:
+			return memberOf(body[v.At.Start:v.At.End], src.member)
+		case v.Kind == jsonscan.String:
+			return decodeID(body, v.At)
+		case src.claude && v.Kind == jsonscan.Object && v.At.Len() <= MaxIDBytes:
+			return string(body[v.At.Start:v.At.End])
 		}
 	case header == nil:
 	case src.member == "":
@@ -245,3 +234,18 @@ func canonicalHeader(s string) string {
 	}
 	return string(out)
 }
+
+// decodeID is decode for ids: "" for what cannot be one.
+func decodeID(body []byte, at jsonscan.Span) string {
+	if at.Len() > 6*MaxIDBytes+2 { // every byte written as \u00xx
+		return ""
+	}
+	if id := jsonscan.Decode(body, at); isID(id) {
+		return id
+	}
+	return ""
+}
+
+// MaxIDBytes is the longest conversation or response id that is taken for one. A longer one is as if absent, so that
+// tables of ids have a bound.
+const MaxIDBytes = 1024

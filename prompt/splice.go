@@ -3,17 +3,19 @@ package prompt
 import (
 	"slices"
 	"strconv"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 // Edit replaces the bytes at a span of a body; an empty span inserts.
 type Edit struct {
-	At   Span
+	At   jsonscan.Span
 	With []byte
 
-	also   []Span // earlier occurrences of the member, which get the same value
-	member bool   // With is a member to be set off by a comma from what follows
-	name   string // of that member
-	last   bool   // what follows is the closing brace, unless another member is inserted there
+	also   []jsonscan.Span // earlier occurrences of the member, which get the same value
+	member bool            // With is a member to be set off by a comma from what follows
+	name   string          // of that member
+	last   bool            // what follows is the closing brace, unless another member is inserted there
 }
 
 // SetField sets the top-level member called name to a JSON value: replaces the value if the member is there (all of them, if
@@ -21,14 +23,14 @@ type Edit struct {
 // members that the scan records can be set (stream_options, model, id_slot, routed_dp_rank, data_parallel_rank,
 // cache_salt and the like); another name, or a body that is no object, is a mistake of the caller and panics.
 func (p *Prompt) SetField(name string, jsonValue []byte) Edit {
-	if at := p.Field(name); at != (Span{}) {
+	if at := p.Field(name); at != (jsonscan.Span{}) {
 		return Edit{At: at, With: jsonValue, also: p.occurrences(name)}
 	}
 	return p.insert(p.InsertAt, p.Empty, name, jsonValue)
 }
 
 // occurrences are the places of a member before the last.
-func (p *Prompt) occurrences(name string) (at []Span) {
+func (p *Prompt) occurrences(name string) (at []jsonscan.Span) {
 	for _, o := range p.earlier {
 		if fieldNames[o.field] == name {
 			at = append(at, o.at)
@@ -39,7 +41,7 @@ func (p *Prompt) occurrences(name string) (at []Span) {
 
 // SetModel sets the model.
 func (p *Prompt) SetModel(name string) Edit {
-	return p.SetField("model", AppendString(make([]byte, 0, len(name)+2), name))
+	return p.SetField("model", jsonscan.AppendString(make([]byte, 0, len(name)+2), name))
 }
 
 // SetIncludeUsage asks for usage at the end of a stream (stream_options.include_usage of the OpenAI API), and keeps the
@@ -48,7 +50,7 @@ func (p *Prompt) SetIncludeUsage() Edit {
 	switch {
 	case p.usageInsertAt == 0:
 		return p.SetField("stream_options", []byte(`{"include_usage":true}`))
-	case p.usageAt != (Span{}):
+	case p.usageAt != (jsonscan.Span{}):
 		return Edit{At: p.usageAt, With: []byte("true")}
 	}
 	return p.insert(p.usageInsertAt, p.usageAlone, "include_usage", []byte("true"))
@@ -58,9 +60,9 @@ func (p *Prompt) insert(at int, alone bool, name string, jsonValue []byte) Edit 
 	if at == 0 {
 		panic("prompt: " + name + " set in a body that is not a JSON object")
 	}
-	with := AppendString(make([]byte, 0, len(name)+len(jsonValue)+3), name)
+	with := jsonscan.AppendString(make([]byte, 0, len(name)+len(jsonValue)+3), name)
 	with = append(append(with, ':'), jsonValue...)
-	return Edit{At: Span{Start: at, End: at}, With: with, member: true, name: name, last: alone}
+	return Edit{At: jsonscan.Span{Start: at, End: at}, With: with, member: true, name: name, last: alone}
 }
 
 // Splice appends body with the edits made to dst. All other bytes stay as they are. The edits may come in any order;
@@ -206,3 +208,7 @@ func editable(name string) field {
 	}
 	panic("prompt: " + strconv.Quote(name) + " is not a member that can be set")
 }
+
+// Field is where the value of a top-level member is, the zero Span when it is absent. Of a member given twice it is
+// the last. Only the members that SetField can set are known; asking for another is a mistake and panics.
+func (p *Prompt) Field(name string) jsonscan.Span { return p.fields[editable(name)] }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 func TestSetFields(t *testing.T) {
@@ -124,16 +126,18 @@ func TestOurOwnMistakesPanic(t *testing.T) {
 		f()
 	}
 	body := []byte(`{"model":"a"}`)
-	panics("overlap", func() { Splice(nil, body, Edit{At: Span{1, 5}}, Edit{At: Span{4, 6}}) })
-	panics("backwards", func() { Splice(nil, body, Edit{At: Span{5, 4}}) })
-	panics("outside", func() { Splice(nil, body, Edit{At: Span{5, len(body) + 1}}) })
+	panics("overlap", func() {
+		Splice(nil, body, Edit{At: jsonscan.Span{Start: 1, End: 5}}, Edit{At: jsonscan.Span{Start: 4, End: 6}})
+	})
+	panics("backwards", func() { Splice(nil, body, Edit{At: jsonscan.Span{Start: 5, End: 4}}) })
+	panics("outside", func() { Splice(nil, body, Edit{At: jsonscan.Span{Start: 5, End: len(body) + 1}}) })
 	panics("unknown member", func() { (&Prompt{}).Field("tools") })
 	panics("no object", func() { (&Prompt{}).SetModel("x") })
 }
 
 // The edits of the caller are left in the order he gave them.
 func TestSpliceLeavesEditsAlone(t *testing.T) {
-	edits := []Edit{{At: Span{3, 4}, With: []byte("x")}, {At: Span{0, 1}, With: []byte("y")}}
+	edits := []Edit{{At: jsonscan.Span{Start: 3, End: 4}, With: []byte("x")}, {At: jsonscan.Span{Start: 0, End: 1}, With: []byte("y")}}
 	if got := string(Splice(nil, []byte("abcdef"), edits...)); got != "ybcxef" || edits[0].At.Start != 3 {
 		t.Errorf("got %s, edits %v", got, edits)
 	}

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TensorRT-LLM's order: the body first, then its four headers, names in any case; what is only white space is no id.
+// TestIDsInTensorRTLLMsOrder-LLM's order: the body first, then its four headers, names in any case; what is only white space is no id.
 func TestIDsInTensorRTLLMsOrder(t *testing.T) {
-	p, err := NewParser(nil)
+	p, err := Identity{}.Parser()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package prompt
 
-// maxNameBytes is the longest member name the router looks for, decoded. A longer one cannot match.
-const maxNameBytes = 128
+import "github.com/warmpath/warmpath/prompt/jsonscan"
 
 // body scans a whole body.
 func (s *scan) body(body []byte) error {
@@ -9,11 +8,11 @@ func (s *scan) body(body []byte) error {
 	c.Reset(body)
 	first := c.Next()
 	switch {
-	case first == Bad && c.pos >= len(body) && c.want == "a value":
+	case first == jsonscan.Bad && c.Nothing():
 		return ErrEmpty
-	case first == Object:
+	case first == jsonscan.Object:
 		s.insertAt = c.At().End
-		for c.Next() == Key {
+		for c.Next() == jsonscan.Key {
 			s.members++
 			if !s.member() {
 				return c.Err()
@@ -22,13 +21,13 @@ func (s *scan) body(body []byte) error {
 	case !c.Skip(first):
 		return c.Err()
 	}
-	if c.expect != expectNothing {
+	if c.Err() == nil {
 		c.Next()
 	}
 	if err := c.Err(); err != nil {
 		return err
 	}
-	if first != Object {
+	if first != jsonscan.Object {
 		return ErrNotObject
 	}
 	return nil
@@ -43,7 +42,7 @@ func (s *scan) name() []byte {
 	if len(raw) > 6*maxNameBytes { // every byte written as \u00xx
 		return nil
 	}
-	out := appendDecoded(s.keyBuf[:0], raw)
+	out := jsonscan.AppendDecoded(s.keyBuf[:0], raw)
 	if len(out) > maxNameBytes {
 		return nil
 	}
@@ -57,27 +56,27 @@ func (s *scan) member() bool {
 	f := findField(name)
 	watched := s.parser.watch(name, &s.ids)
 	scope, taped := noScope, false
-	var v value
+	var v jsonscan.Value
 	ok := true
 	if s.chain != nil {
 		scope, taped = findScope(s.api, name), watched.subs == 0 && f < numFields && f.isTaped(s.api)
 	}
 	inMain := taped && f == s.api.mainField()
-	kind, skipped := Bad, false
+	kind, skipped := jsonscan.Bad, false
 	if !inMain {
 		kind, skipped = s.first(f, taped)
-		v = value{at: c.At(), kind: kind}
+		v = jsonscan.Value{At: c.At(), Kind: kind}
 	}
 	switch {
 	case inMain:
 		v, s.amounts[f], ok = s.main(f)
-		kind = v.kind
+		kind = v.Kind
 	case skipped:
 	case taped:
 		s.amounts[f], ok = s.record(f, kind)
 	case f < numFields && f.hasText(s.api):
 		s.amounts[f], ok = s.text(kind)
-	case kind == Object && (watched.subs != 0 || hasSubs(f)):
+	case kind == jsonscan.Object && (watched.subs != 0 || hasSubs(f)):
 		if f < numFields {
 			s.forgetSubs(f)
 		}
@@ -91,12 +90,12 @@ func (s *scan) member() bool {
 	if !ok {
 		return false
 	}
-	v.at.End = c.At().End
+	v.At.End = c.At().End
 	if f < numFields {
 		s.keepEarlier(f)
 		s.fields[f] = v
 		if f.countsWhole() {
-			s.amounts[f] = amount{text: v.at.Len()}
+			s.amounts[f] = amount{text: v.At.Len()}
 		}
 	}
 	if scope != noScope {
@@ -105,35 +104,35 @@ func (s *scan) member() bool {
 	if watched.self >= 0 {
 		s.ids[watched.self] = v
 	}
-	return kind != Bad
+	return kind != jsonscan.Bad
 }
 
 // keepEarlier remembers where an earlier occurrence of a member is: what sets it sets all.
 func (s *scan) keepEarlier(f field) {
 	switch {
-	case f >= numEditable || s.fields[f].kind == Bad:
+	case f >= numEditable || s.fields[f].Kind == jsonscan.Bad:
 	case len(s.earlier) == maxEarlier:
 		s.crowded = true
 	default:
-		s.earlier = append(s.earlier, occurrence{f, s.fields[f].at})
+		s.earlier = append(s.earlier, occurrence{f, s.fields[f].At})
 	}
 }
 
 // first reads the first token of a member's value. A large value that is recognised is skipped as a whole.
-func (s *scan) first(f field, taped bool) (kind Kind, skipped bool) {
+func (s *scan) first(f field, taped bool) (kind jsonscan.Kind, skipped bool) {
 	c := &s.cur
 	if !taped {
 		return c.Next(), false
 	}
 	if n := lumpOf(f); n >= 0 {
-		c.peek()
+		c.Peek()
 		length := 0
-		s.chain.lumps[n], length = s.mem.knowsValue(c.data[c.pos:])
+		s.chain.lumps[n], length = s.mem.knowsValue(c.Data()[c.Pos():])
 		if s.chain.lumpKnown[n] = length > 0; length > 0 {
-			return c.jump(length), true
+			return c.Jump(length), true
 		}
 	}
-	c.out = &s.chain.tape.text
+	c.Out = &s.chain.tape.text
 	return c.Next(), false
 }
 
@@ -144,12 +143,12 @@ func hasSubs(f field) bool { return f == fStreamOptions || f == fSamplingParams 
 func (s *scan) forgetSubs(f field) {
 	switch f {
 	case fStreamOptions:
-		s.subs[sIncludeUsage] = value{}
+		s.subs[sIncludeUsage] = jsonscan.Value{}
 		s.usageInsertAt, s.usageFields = 0, 0
 	case fSamplingParams:
-		s.subs[sMaxNewTokens], s.subs[sSamplingN] = value{}, value{}
+		s.subs[sMaxNewTokens], s.subs[sSamplingN] = jsonscan.Value{}, jsonscan.Value{}
 	case fOptions:
-		s.subs[sNumPredict] = value{}
+		s.subs[sNumPredict] = jsonscan.Value{}
 	}
 }
 
@@ -161,20 +160,20 @@ func (s *scan) object(f field, watched uint32) bool {
 	}
 	for {
 		switch c.Next() {
-		case ObjectEnd:
+		case jsonscan.ObjectEnd:
 			return true
-		case Bad:
+		case jsonscan.Bad:
 			return false
 		}
 		name := s.name()
 		sub := findSub(f, name)
 		id := s.parser.watchSub(watched, name)
 		kind := c.Next()
-		v := value{at: c.At(), kind: kind}
+		v := jsonscan.Value{At: c.At(), Kind: kind}
 		if !c.Skip(kind) {
 			return false
 		}
-		v.at.End = c.At().End
+		v.At.End = c.At().End
 		if sub < numSubfields {
 			s.subs[sub] = v
 		}
@@ -189,30 +188,30 @@ func (s *scan) object(f field, watched uint32) bool {
 
 // text measures the value that starts with the last token: bytes of text in strings, and token ids, which are numbers
 // in arrays within arrays only.
-func (s *scan) text(kind Kind) (amount, bool) {
+func (s *scan) text(kind jsonscan.Kind) (amount, bool) {
 	c := &s.cur
 	var a amount
-	objects, floor := 0, c.depth
+	objects, floor := 0, c.Depth()
 	for k := kind; ; k = c.Next() {
 		switch k {
-		case Bad:
+		case jsonscan.Bad:
 			return a, false
-		case String:
+		case jsonscan.String:
 			a.text += c.TextLen()
-		case Number:
-			if objects == 0 && kind == Array {
+		case jsonscan.Number:
+			if objects == 0 && kind == jsonscan.Array {
 				a.ids++
 			}
-		case Object:
+		case jsonscan.Object:
 			objects++
-		case ObjectEnd:
+		case jsonscan.ObjectEnd:
 			objects--
-		case Key:
+		case jsonscan.Key:
 			if !s.part(&a) {
 				return a, false
 			}
 		}
-		if c.depth < floor || (kind != Object && kind != Array) {
+		if c.Depth() < floor || (kind != jsonscan.Object && kind != jsonscan.Array) {
 			return a, true
 		}
 	}
@@ -235,7 +234,7 @@ func (s *scan) part(a *amount) bool {
 	if !c.Skip(kind) {
 		return false
 	}
-	if kind == String {
+	if kind == jsonscan.String {
 		a.text += c.TextLen()
 	} else {
 		a.text += c.At().End - from

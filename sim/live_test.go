@@ -188,7 +188,7 @@ func (l *liveRun) run(t *testing.T) {
 			CacheTokens: int64(e.Engine.CacheTokens), BlockTokens: e.Engine.BlockTokens, Slots: e.Engine.Slots,
 		}})
 	}
-	parser, err := prompt.NewParser(nil)
+	parser, err := prompt.Identity{}.Parser()
 	if err != nil {
 		t.Fatal(err)
 	}

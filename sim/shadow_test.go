@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/shadow"
 	"github.com/warmpath/warmpath/sim/drive"
 	simfigures "github.com/warmpath/warmpath/sim/figures"
 	"github.com/warmpath/warmpath/sim/rig"
@@ -14,19 +15,19 @@ import (
 // shadowed is a replay with shadows beside it.
 type shadowed struct {
 	replay  drive.Replay
-	shadows *route.Shadows
+	shadows *shadow.Set
 	figures simfigures.Figures
 }
 
-func shadowPolicies(t testing.TB, names ...string) []route.ShadowPolicy {
+func shadowPolicies(t testing.TB, names ...string) []shadow.Policy {
 	t.Helper()
-	var out []route.ShadowPolicy
+	var out []shadow.Policy
 	for _, name := range names {
 		make, err := policy.New(policy.Config{Name: name})
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, route.ShadowPolicy{Name: name, New: make})
+		out = append(out, shadow.Policy{Name: name, New: make})
 	}
 	return out
 }
@@ -37,18 +38,18 @@ func playShadowed(t testing.TB, acting string, shadows ...string) *shadowed {
 	g.Conversations = 300
 	preset, _ := rig.PresetNamed("reference")
 	s := &shadowed{}
-	s.shadows = route.NewShadows(route.ShadowsConfig{
+	s.shadows = shadow.New(shadow.Config{
 		Acting: acting, Policies: shadowPolicies(t, shadows...),
-		Estimator: func() route.Estimator { return policy.NewEstimator(policy.Config{}) },
+		Estimator: func() shadow.Estimator { return policy.NewEstimator(policy.Config{}) },
 	})
 	s.replay = drive.Replay{
 		Trace: g.Trace(3), Fleet: rig.Even(6, preset.Engine), Policy: shadowPolicies(t, acting)[0].New, PolicyName: acting,
 		Content: true, IDs: true, Load: 0.7, Seed: 1,
 	}
-	sighting := new(route.Sighting)
+	sighting := new(shadow.Sighting)
 	s.replay.Heard = func(e *route.Entry) {
 		switch {
-		case e.Decision != nil && sighting.Take(e.View, e.Request, e.Decision):
+		case e.Decision != nil && sighting.Take(e.View, e.Request, placed(e.Decision)):
 			s.shadows.Judge(sighting)
 		case e.Ended != nil:
 			sighting.End(e.Ended.Decision.Lease, e.Ended.Outcome)
@@ -81,7 +82,7 @@ func TestShadowOfTheActingPolicyNeverDiffers(t *testing.T) {
 func TestShadowsTellWhatWouldHaveBeen(t *testing.T) {
 	names := []string{"round_robin", "consistent_hash", "session", "least_ttft"} // from the worst to the best
 	var real []simfigures.Figures
-	var told []route.ShadowReport
+	var told []shadow.Report
 	for _, acting := range names {
 		s := playShadowed(t, acting, names...)
 		real, told = append(real, s.figures), append(told, s.shadows.Report())
@@ -109,4 +110,9 @@ func TestShadowsTellWhatWouldHaveBeen(t *testing.T) {
 			t.Errorf("%s decides: the worlds come in another order than the replays: %.0f, %.0f, %.0f, %.0f", names[a], cost(0), cost(1), cost(2), cost(3))
 		}
 	}
+}
+
+// placed is what a shadow is told of a decision.
+func placed(d *route.Decision) shadow.Placed {
+	return shadow.Placed{Lease: d.Lease, Endpoint: d.Endpoint.Name, Pool: d.Pool, Session: d.Session, Reason: d.Reason}
 }

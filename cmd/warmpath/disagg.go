@@ -3,7 +3,7 @@ package main
 import (
 	"log/slog"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/policy"
@@ -11,7 +11,7 @@ import (
 )
 
 // newDisaggregation makes the rules for splitting requests and the connector; a nil connector means that of each kind of engine.
-func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector engine.Connector, err error) {
+func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector handover.Connector, err error) {
 	c, stack := cfg.Disaggregation.Effective()
 	d = route.Disaggregation{When: route.When(c.When), Threshold: c.Threshold, NoFallback: !c.Fallback}
 	prefill, decode := cfg.PolicyNamed(c.PrefillPolicy), cfg.PolicyNamed(c.DecodePolicy)
@@ -26,7 +26,7 @@ func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector en
 		return d, nil, err
 	}
 	if c.Connector != "" {
-		connector, err = engine.ConnectorByName(c.Connector)
+		connector, err = handover.ByName(c.Connector)
 	}
 	return d, connector, err
 }

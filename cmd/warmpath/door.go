@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/route"
@@ -33,7 +33,7 @@ func tokenOf(cfg *config.Config) *proxy.EndpointToken {
 	return proxy.NewEndpointToken(cfg.EndpointToken.Header, secret)
 }
 
-func proxyConfig(cfg *config.Config, tenants *proxy.Tenants, connector engine.Connector) proxy.Config {
+func proxyConfig(cfg *config.Config, tenants *proxy.Tenants, connector handover.Connector) proxy.Config {
 	retries := cfg.Limits.Retries
 	if retries == 0 {
 		retries = -1 // none, as written; the zero of proxy.Config means its default

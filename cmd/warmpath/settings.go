@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/migrate"
@@ -66,7 +66,7 @@ func (s *settings) add(cmd *cobra.Command) {
 	f.StringArrayVar(&s.decode, "decode", nil, "engine `URL` that answers what others computed, repeatable; options as of --endpoint")
 	f.String("disagg-when", d.Disaggregation.When, "`WHEN` requests are split over --prefill and --decode: time, always, never, tokens or uncached; free needs no roles")
 	f.String("disagg-threshold", "0", "`TOKENS` for --disagg-when tokens and uncached")
-	f.String("disagg-connector", "", "`NAME` of the protocol by which KV cache is handed over: "+strings.Join(engine.ConnectorNames(), ", ")+"; empty goes by the kind of engine")
+	f.String("disagg-connector", "", "`NAME` of the protocol by which KV cache is handed over: "+strings.Join(handover.Names(), ", ")+"; empty goes by the kind of engine")
 	f.String("disagg-preset", "", "`NAME`: stack.conditional splits as production-stack PR 890, by the next three flags, which are its own")
 	f.String("routing-threshold", "0", "`TOKENS` from which stack.conditional splits a prompt; 0 splits all")
 	f.String("load-balancing-strategy", "", "`NAME` of how stack.conditional chooses: round_robin (default) or least_loaded")
@@ -98,7 +98,7 @@ func (s *settings) add(cmd *cobra.Command) {
 	complete("decode", "http://", "https://")
 	complete("disagg-when", "time", "free", "always", "never", "tokens", "uncached")
 	complete("disagg-threshold")
-	complete("disagg-connector", engine.ConnectorNames()...)
+	complete("disagg-connector", handover.Names()...)
 	complete("disagg-preset", config.StackConditional)
 	complete("routing-threshold", "4096")
 	complete("load-balancing-strategy", "round_robin", "least_loaded")

@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/shadow"
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/route"
+	shadowcore "github.com/warmpath/warmpath/shadow"
 )
 
 // shadows is the part of a router that asks policies without obeying them; nothing when there are none.
@@ -23,13 +23,13 @@ func newShadows(cfg *config.Config, log *slog.Logger) (shadows, error) {
 	}
 	c := shadow.Config{Budget: cfg.Shadow.Budget, Log: log}
 	c.Acting, c.Sessions = cfg.Policy.WithDefaults().Name, cfg.Sessions
-	c.Estimator = func() route.Estimator { return policy.NewEstimator(cfg.Policy) }
+	c.Estimator = func() shadowcore.Estimator { return policy.NewEstimator(cfg.Policy) }
 	for _, p := range shadowPolicies(cfg) {
 		make, err := policy.New(p)
 		if err != nil {
 			return shadows{}, err
 		}
-		c.Policies = append(c.Policies, route.ShadowPolicy{Name: p.Name, New: make})
+		c.Policies = append(c.Policies, shadowcore.Policy{Name: p.Name, New: make})
 	}
 	return shadows{shadow.New(c)}, nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/shadow"
-	"github.com/warmpath/warmpath/route"
+	shadowcore "github.com/warmpath/warmpath/shadow"
 )
 
 // shadowReport asks until all decisions are judged.
@@ -56,7 +56,7 @@ func TestShadowsOfLiveTraffic(t *testing.T) {
 	if warm.Here.Differs == 0 || warm.Here.SavesMs <= warm.Here.LosesMs {
 		t.Errorf("least_ttft in the place of round_robin would not save: %+v", warm.Here)
 	}
-	cached := func(w *route.ShadowWorld) float64 { return float64(w.CachedTokens) / float64(w.PromptTokens) }
+	cached := func(w *shadowcore.World) float64 { return float64(w.CachedTokens) / float64(w.PromptTokens) }
 	if got.Acting.Turns == 0 || cached(&warm.Apart) < cached(&got.Acting)+0.05 {
 		t.Errorf("cached %.2f for least_ttft, %.2f for round_robin, which decides", cached(&warm.Apart), cached(&got.Acting))
 	}

@@ -6,14 +6,14 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/trtserve"
 )
 
 // trtllmOptions are those of the connector. The key's file has been read once already.
-func trtllmOptions(cfg *config.Config) engine.TRTLLMOptions {
+func trtllmOptions(cfg *config.Config) handover.TRTLLMOptions {
 	o, _ := cfg.TRTLLM.Options()
 	return o
 }

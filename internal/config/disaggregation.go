@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/policy"
@@ -95,8 +95,8 @@ func (d *Disaggregation) check() []error {
 		faults = append(faults, fault("disaggregation.bidirectional", "is %v, must not be negative", d.Bidirectional))
 	}
 	if d.Connector != "" {
-		if _, err := engine.ConnectorByName(d.Connector); err != nil {
-			faults = append(faults, fault("disaggregation.connector", "is %q, must be one of %s", d.Connector, strings.Join(engine.ConnectorNames(), ", ")))
+		if _, err := handover.ByName(d.Connector); err != nil {
+			faults = append(faults, fault("disaggregation.connector", "is %q, must be one of %s", d.Connector, strings.Join(handover.Names(), ", ")))
 		}
 	}
 	if oneWay := []string{"lmcache", "moriio", "moriio_read", "sglang"}; d.When == string(route.WhenFree) && slices.Contains(oneWay, d.Connector) {

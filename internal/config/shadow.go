@@ -8,7 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/strictyaml"
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/shadow"
 )
 
 // Shadow asks other policies what they would do with the traffic that there is, and does not obey them: GET /admin/shadow,
@@ -24,8 +24,8 @@ const defaultBudget = 0.05
 
 func (s *Shadow) check() []error {
 	var faults []error
-	if len(s.Policies) > route.MostShadows {
-		faults = append(faults, fault("shadow.policies", "has %d policies, must be at most %d", len(s.Policies), route.MostShadows))
+	if len(s.Policies) > shadow.Most {
+		faults = append(faults, fault("shadow.policies", "has %d policies, must be at most %d", len(s.Policies), shadow.Most))
 	}
 	for i, name := range s.Policies {
 		if err := (policy.Config{Name: name}).Validate(); err != nil {

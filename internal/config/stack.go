@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/route"
@@ -115,7 +115,7 @@ func (d *Disaggregation) checkLMCache() []error {
 	case ports == 0 && d.DecoderHost != "":
 		faults = append(faults, fault("disaggregation.decoder_host", "needs decoder_init_port and decoder_alloc_port"))
 	case ports > 0:
-		r := engine.Receiver{InitPorts: fixed.InitPorts, AllocPorts: fixed.AllocPorts}
+		r := handover.Receiver{InitPorts: fixed.InitPorts, AllocPorts: fixed.AllocPorts}
 		if err := r.Check(max(0, d.DecoderRanks)); err != nil {
 			faults = append(faults, fault("disaggregation.decoder_init_port", "of all decoders: %w", err))
 		}
@@ -139,7 +139,7 @@ func (d *Disaggregation) NotifyAddress() string {
 const defaultNotify = "0.0.0.0:8500"
 
 // Receivers is where decoders receive that are in no registry.
-func (d *Disaggregation) Receivers() (r engine.Receivers, err error) {
+func (d *Disaggregation) Receivers() (r handover.Receivers, err error) {
 	r.Host = d.DecoderHost
 	if r.InitPorts, err = ports("decoder_init_port", d.DecoderInitPort); err == nil {
 		r.AllocPorts, err = ports("decoder_alloc_port", d.DecoderAllocPort)
@@ -171,7 +171,7 @@ func (c Config) checkDecoders(keys discovery.Keys) []error {
 	if d.DecoderRegistry != "" {
 		data, err := readFile(d.DecoderRegistry)
 		if err == nil {
-			r.Registry, err = engine.ParseReceivers(data, max(0, d.DecoderRanks))
+			r.Registry, err = handover.ParseReceivers(data, max(0, d.DecoderRanks))
 		}
 		if err != nil {
 			return []error{fault("disaggregation.decoder_registry", "%s: %w", d.DecoderRegistry, err)}

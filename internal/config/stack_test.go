@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 )
@@ -38,7 +38,7 @@ func TestStackConditional(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := cfg.Disaggregation.Receivers()
-	if diff := cmp.Diff(engine.Receivers{InitPorts: []int{8300, 8301}, AllocPorts: []int{8400, 8401}}, got); err != nil || diff != "" || cfg.Disaggregation.NotifyAddress() != "0.0.0.0:8500" {
+	if diff := cmp.Diff(handover.Receivers{InitPorts: []int{8300, 8301}, AllocPorts: []int{8400, 8401}}, got); err != nil || diff != "" || cfg.Disaggregation.NotifyAddress() != "0.0.0.0:8500" {
 		t.Errorf("%v %s %q", err, diff, cfg.Disaggregation.NotifyAddress())
 	}
 }

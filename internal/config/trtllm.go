@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/internal/guard"
 )
 
@@ -145,8 +145,8 @@ func (c *TRTCluster) StorageToken() (string, error) {
 }
 
 // Options are those of the connector, its key read from its file when it is kept there.
-func (t *TRTLLM) Options() (engine.TRTLLMOptions, error) {
-	o := engine.TRTLLMOptions{Key: t.AuthKey, TokenIDsBase64: t.TokenIDsBase64, LastMessageOnly: t.LastMessageOnly}
+func (t *TRTLLM) Options() (handover.TRTLLMOptions, error) {
+	o := handover.TRTLLMOptions{Key: t.AuthKey, TokenIDsBase64: t.TokenIDsBase64, LastMessageOnly: t.LastMessageOnly}
 	if t.AuthKeyFile == "" {
 		return o, nil
 	}

@@ -13,93 +13,12 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/kv"
+	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/text"
 )
-
-// fields are the body fields that the simulated engines look at, of all their APIs; others are ignored, as the real
-// ones do.
-type fields struct {
-	Model    string          `json:"model"`
-	Messages []message       `json:"messages"`
-	Tools    json.RawMessage `json:"tools"`
-	Prompt   json.RawMessage `json:"prompt"`
-	Input    json.RawMessage `json:"input"`
-	System   json.RawMessage `json:"system"`
-
-	MaxTokens           *int  `json:"max_tokens"`
-	MaxCompletionTokens *int  `json:"max_completion_tokens"`
-	MaxOutputTokens     *int  `json:"max_output_tokens"` // responses
-	NPredict            *int  `json:"n_predict"`         // llama.cpp
-	MinTokens           int   `json:"min_tokens"`
-	IgnoreEOS           bool  `json:"ignore_eos"`
-	N                   *int  `json:"n"`
-	Stream              *bool `json:"stream"`
-	StreamOptions       *struct {
-		IncludeUsage bool `json:"include_usage"`
-		Continuous   bool `json:"continuous_usage_stats"`
-	} `json:"stream_options"`
-
-	CacheSalt *string `json:"cache_salt"`
-	ExtraKey  string  `json:"extra_key"` // SGLang
-	RequestID string  `json:"request_id"`
-	SessionID string  `json:"session_id"` // vLLM
-	RID       string  `json:"rid"`        // SGLang
-
-	RoutedDPRank     *int `json:"routed_dp_rank"`     // SGLang
-	DataParallelRank *int `json:"data_parallel_rank"` // SGLang, its older name
-	IDSlot           *int `json:"id_slot"`            // llama.cpp
-
-	rooms // SGLang
-
-	KVTransferParams json.RawMessage `json:"kv_transfer_params"` // vLLM
-	ReturnTokenIDs   bool            `json:"return_token_ids"`   // vLLM
-
-	DisaggregatedParams json.RawMessage `json:"disaggregated_params"` // TensorRT-LLM, with those that follow
-	ConversationParams  json.RawMessage `json:"conversation_params"`
-	PromptTokenIDs      json.RawMessage `json:"prompt_token_ids"`
-	PromptTokenIDsB64   string          `json:"prompt_token_ids_b64"`
-
-	body []byte // all of it
-}
-
-// ask is one request to generate, ready to become a job.
-type ask struct {
-	model        string
-	prompt       []byte
-	salt         string
-	id           string // of the request, without the API's prefix
-	conversation string // label of its blocks (vLLM)
-	maxTokens    int    // 0: as long as it naturally is
-	minTokens    int
-	exact        bool // ignore_eos: exactly maxTokens
-	none         bool // no answer at all (embeddings)
-	stream       bool
-	usage        bool     // the stream ends with usage
-	each         bool     // usage on every chunk
-	rank         int      // -1: the engine chooses
-	slot         int      // -1: the engine chooses (llama.cpp)
-	kv           *kvAsk   // its prompt is computed for, or comes from, another engine; nil when not
-	trt          *trtAsk  // the same of TensorRT-LLM; nil when not
-	lm           *lmAsk   // the same of LMCache; nil when not
-	meet         *meetAsk // the same of protocols whose two engines are asked at once; nil when not
-	ids          bool     // the answer has the token ids of its prompt (return_token_ids)
-}
-
-// badRequest is an error that is the client's fault.
-type badRequest struct {
-	status int
-	kind   string // the "type" of the error
-	msg    string
-
-	promptTokens int // of a prompt that is too long, else 0
-}
-
-func (e *badRequest) Error() string { return e.msg }
-
-func bad(format string, args ...any) *badRequest {
-	return &badRequest{status: http.StatusBadRequest, kind: "BadRequestError", msg: fmt.Sprintf(format, args...)}
-}
 
 // read decodes the body into v.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) error {
@@ -107,83 +26,68 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) error {
 	if err != nil {
 		var tooBig *http.MaxBytesError
 		if errors.As(err, &tooBig) {
-			return &badRequest{status: http.StatusRequestEntityTooLarge, kind: "BadRequestError", msg: "the body is too long"}
+			return &api.Error{Status: http.StatusRequestEntityTooLarge, Kind: "BadRequestError", Msg: "the body is too long"}
 		}
-		return bad("reading the body: %v", err)
-	}
-	if s.opts.Connector == "sglang" {
-		r.Header.Set(bodyHeader, sameOnBoth(b))
+		return api.Bad("reading the body: %v", err)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return bad("the body is not valid: %v", err)
+		return api.Bad("the body is not valid: %v", err)
 	}
-	if f, ok := v.(*fields); ok {
-		f.body = b
+	if f, ok := v.(interface{ Keep(body []byte) }); ok {
+		f.Keep(b)
 	}
 	return nil
 }
 
 // newAsk takes what all APIs have in common from the body and the headers. The prompt is still missing.
-func (s *Server) newAsk(r *http.Request, f *fields) (*ask, error) {
+func (s *Server) newAsk(r *http.Request, f *api.Fields) (*api.Ask, error) {
 	if !s.knows(f.Model) && f.Model != "" {
-		return nil, &badRequest{status: http.StatusNotFound, kind: "NotFoundError", msg: fmt.Sprintf("The model `%s` does not exist.", f.Model)}
+		return nil, &api.Error{Status: http.StatusNotFound, Kind: "NotFoundError", Msg: fmt.Sprintf("The model `%s` does not exist.", f.Model)}
 	}
-	a := &ask{model: f.Model, salt: f.ExtraKey, minTokens: f.MinTokens, exact: f.IgnoreEOS, rank: -1, slot: -1}
-	if a.model == "" {
-		a.model = s.opts.Models[0]
+	a := &api.Ask{Model: f.Model, Salt: f.ExtraKey, MinTokens: f.MinTokens, Exact: f.IgnoreEOS, Rank: -1, Slot: -1}
+	if a.Model == "" {
+		a.Model = s.opts.Models[0]
 	}
 	for _, v := range []*int{f.MaxTokens, f.MaxCompletionTokens, f.MaxOutputTokens, f.NPredict} {
 		if v == nil || (*v < 0 && v == f.NPredict) {
 			continue // n_predict -1 is "no limit"
 		}
 		if *v < 1 {
-			return nil, bad("max_tokens must be at least 1, got %d.", *v)
+			return nil, api.Bad("max_tokens must be at least 1, got %d.", *v)
 		}
-		a.maxTokens = *v
+		a.MaxTokens = *v
 	}
 	if f.N != nil && *f.N != 1 {
-		return nil, bad("the simulated engine gives one choice a request (n=1), got n=%d", *f.N)
+		return nil, api.Bad("the simulated engine gives one choice a request (n=1), got n=%d", *f.N)
 	}
 	if f.CacheSalt != nil {
 		if *f.CacheSalt == "" || len(*f.CacheSalt) > 1024 {
-			return nil, bad("cache_salt must be 1 to 1024 characters long")
+			return nil, api.Bad("cache_salt must be 1 to 1024 characters long")
 		}
-		a.salt += "\x00" + *f.CacheSalt
+		a.Salt += "\x00" + *f.CacheSalt
 	}
-	a.stream = f.Stream != nil && *f.Stream
+	a.Stream = f.Stream != nil && *f.Stream
 	if f.StreamOptions != nil {
-		a.usage, a.each = f.StreamOptions.IncludeUsage || f.StreamOptions.Continuous, f.StreamOptions.Continuous
+		a.Usage, a.Each = f.StreamOptions.IncludeUsage || f.StreamOptions.Continuous, f.StreamOptions.Continuous
 	}
-	a.id = s.requestID(r, f)
-	if err := s.readKV(f, a); err != nil {
+	a.Id = s.requestID(r, f)
+	if err := s.connector.Read(r, f, a); err != nil {
 		return nil, err
 	}
-	if err := s.readDisagg(r, f, a); err != nil {
-		return nil, err
-	}
-	if err := s.readLMCache(f, a); err != nil {
-		return nil, err
-	}
-	if err := s.readTransfer(f, a); err != nil {
-		return nil, err
-	}
-	if err := s.readMori(r, f, a); err != nil {
-		return nil, err
-	}
-	a.ids = f.ReturnTokenIDs && s.opts.Dialect == fleet.KindVLLM
+	a.Ids = f.ReturnTokenIDs && s.opts.Dialect == fleet.KindVLLM
 	if s.opts.Dialect == fleet.KindVLLM {
-		if a.conversation = f.SessionID; a.conversation == "" {
-			a.conversation = r.Header.Get("X-Session-ID")
+		if a.Conversation = f.SessionID; a.Conversation == "" {
+			a.Conversation = r.Header.Get("X-Session-ID")
 		}
 	}
 	if err := s.place(r, f, a); err != nil {
 		return nil, err
 	}
-	return a, s.readRoom(r, f, a)
+	return a, s.connector.Placed(r, f, a)
 }
 
 // requestID is the client's own where the engine takes it (vLLM: header before body; SGLang: rid only), else new.
-func (s *Server) requestID(r *http.Request, f *fields) string {
+func (s *Server) requestID(r *http.Request, f *api.Fields) string {
 	switch s.opts.Dialect {
 	case fleet.KindVLLM:
 		if id := r.Header.Get("X-Request-Id"); id != "" {
@@ -203,13 +107,13 @@ func (s *Server) requestID(r *http.Request, f *fields) string {
 }
 
 // place reads the rank or slot that the request asks for.
-func (s *Server) place(r *http.Request, f *fields, a *ask) error {
+func (s *Server) place(r *http.Request, f *api.Fields, a *api.Ask) error {
 	if s.dialect.lanes {
 		if f.IDSlot != nil && *f.IDSlot >= 0 {
 			if *f.IDSlot >= s.opts.Engine.Slots {
-				return bad("id_slot %d is out of range, the server has %d slots", *f.IDSlot, s.opts.Engine.Slots)
+				return api.Bad("id_slot %d is out of range, the server has %d slots", *f.IDSlot, s.opts.Engine.Slots)
 			}
-			a.slot = *f.IDSlot
+			a.Slot = *f.IDSlot
 		}
 		return nil
 	}
@@ -220,69 +124,63 @@ func (s *Server) place(r *http.Request, f *fields, a *ask) error {
 	if h := r.Header.Get("X-Data-Parallel-Rank"); h != "" {
 		n, err := strconv.Atoi(h)
 		if err != nil {
-			return bad("X-data-parallel-rank must be a whole number, got %q", h)
+			return api.Bad("X-data-parallel-rank must be a whole number, got %q", h)
 		}
-		a.rank, asked = n, true
+		a.Rank, asked = n, true
 	}
 	if s.opts.Dialect == fleet.KindSGLang {
 		for _, v := range []*int{f.DataParallelRank, f.RoutedDPRank} {
 			if v != nil {
-				a.rank, asked = *v, true
+				a.Rank, asked = *v, true
 			}
 		}
 	}
-	if asked && (a.rank < 0 || a.rank >= s.opts.Ranks) {
-		return bad("data parallel rank %d is out of range [0, %d)", a.rank, s.opts.Ranks)
+	if asked && (a.Rank < 0 || a.Rank >= s.opts.Ranks) {
+		return api.Bad("data parallel rank %d is out of range [0, %d)", a.Rank, s.opts.Ranks)
 	}
 	return nil
 }
 
 // job makes the engine's job of an ask, and the text of its answer.
-func (s *Server) job(a *ask) (engine.Job, *answer, error) {
-	n := tokens(len(a.prompt))
+func (s *Server) job(a *api.Ask) (engine.Job, *api.Answer, error) {
+	n := prompts.Tokens(len(a.Prompt))
 	if n == 0 {
-		return engine.Job{}, nil, bad("the prompt is empty")
+		return engine.Job{}, nil, api.Bad("the prompt is empty")
 	}
 	room := s.opts.ContextTokens - n
-	if room < a.maxTokens && !s.truncates() || room < 1 && !a.none || room < 0 {
-		return engine.Job{}, nil, s.tooLong(n, a.maxTokens)
+	if room < a.MaxTokens && !s.truncates() || room < 1 && !a.None || room < 0 {
+		return engine.Job{}, nil, s.tooLong(n, a.MaxTokens)
 	}
-	seed := xxh3.HashSeed(a.prompt, s.opts.Seed)
-	ans := &answer{ask: a, promptTokens: n, finish: "stop"}
-	if !a.none {
-		ans.want = s.answerTokens(a, seed, room)
-		if ans.want == a.maxTokens {
-			ans.finish = "length"
+	seed := xxh3.HashSeed(a.Prompt, s.opts.Seed)
+	ans := &api.Answer{Ask: a, PromptTokens: n, Finish: "stop"}
+	if !a.None {
+		ans.Want = s.answerTokens(a, seed, room)
+		if ans.Want == a.MaxTokens {
+			ans.Finish = "length"
 		}
 	}
-	ans.text = text.Of(seed, ans.want)
-	if (a.trt != nil && a.trt.context || s.opts.Connector == "sglang" && a.meet != nil && a.meet.prefill) && ans.want > 1 {
-		ans.want, ans.finish = 1, "length"
-		ans.text = ans.text[:text.TokenBytes]
+	ans.Text = text.Of(seed, ans.Want)
+	s.connector.Adjust(ans, seed, room)
+	if s.opts.Silent && !a.None {
+		ans.Want, ans.Text, ans.Finish = 1, "", "stop"
 	}
-	switch {
-	case s.opts.Silent && !a.none:
-		ans.want, ans.text, ans.finish = 1, "", "stop"
-	case s.opts.Connector == "lmcache" && !a.none:
-		s.goOn(a, ans, seed, room)
+	job := engine.Job{PromptTokens: n, OutputTokens: ans.Want}
+	root := xxh3.HashString(a.Salt)
+	if s.isAdapter(a.Model) {
+		root = xxh3.HashStringSeed(a.Model, root)
 	}
-	job := engine.Job{PromptTokens: n, OutputTokens: ans.want}
-	root := xxh3.HashString(a.salt)
-	if s.isAdapter(a.model) {
-		root = xxh3.HashStringSeed(a.model, root)
-	}
-	full := make([]byte, 0, len(a.prompt)+len(ans.text))
-	full = s.appendAnswer(append(full, a.prompt...), ans)
+	full := make([]byte, 0, len(a.Prompt)+len(ans.Text))
+	full = s.appendAnswer(append(full, a.Prompt...), ans)
 	if s.dialect.lanes {
 		root = s.chooseSlot(a, root, full)
-		job.Lane = uint32(a.slot) + 1
+		job.Lane = uint32(a.Slot) + 1
 	}
-	job.Chain = chain(root, full, s.opts.Engine.BlockTokens)
-	if s.pump.kv != nil {
-		ans.kv = &kvJob{chain: job.Chain, tokens: tokenIDs(full), session: a.conversation}
-		_, ans.kv.salt, _ = strings.Cut(a.salt, "\x00")
-		if s.isAdapter(a.model) {
-			ans.kv.adapter = a.model
+	job.Chain = prompts.Chain(root, full, s.opts.Engine.BlockTokens)
+	if s.pump.Publishers() != nil {
+		ans.Kv = &kv.Job{Chain: job.Chain, Tokens: prompts.TokenIDs(full), Session: a.Conversation}
+		_, ans.Kv.Salt, _ = strings.Cut(a.Salt, "\x00")
+		if s.isAdapter(a.Model) {
+			ans.Kv.Adapter = a.Model
 		}
 	}
 	return job, ans, nil
@@ -293,26 +191,26 @@ func (s *Server) job(a *ask) (engine.Job, *answer, error) {
 func (s *Server) truncates() bool { return s.dialect.lanes || s.opts.Dialect == fleet.KindOllama }
 
 // answerTokens is how long the answer becomes, at most room.
-func (s *Server) answerTokens(a *ask, seed uint64, room int) int {
-	if a.exact && a.maxTokens > 0 {
-		return min(a.maxTokens, room)
+func (s *Server) answerTokens(a *api.Ask, seed uint64, room int) int {
+	if a.Exact && a.MaxTokens > 0 {
+		return min(a.MaxTokens, room)
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x6c656e677468))
 	n := max(1, int(float64(s.opts.AnswerTokens)*(0.3+0.7*min(rng.ExpFloat64(), 8))))
-	n = max(n, a.minTokens)
-	if a.maxTokens > 0 {
-		n = min(n, a.maxTokens)
+	n = max(n, a.MinTokens)
+	if a.MaxTokens > 0 {
+		n = min(n, a.MaxTokens)
 	}
 	return min(n, room)
 }
 
 // tooLong is the engine's own answer to a prompt beyond its context.
 func (s *Server) tooLong(prompt, answer int) error {
-	e := bad("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the messages, %d in the completion).",
+	e := api.Bad("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the messages, %d in the completion).",
 		s.opts.ContextTokens, prompt+answer, prompt, answer)
 	if s.dialect.lanes {
-		e.kind = "exceed_context_size_error"
+		e.Kind = "exceed_context_size_error"
 	}
-	e.promptTokens = prompt
+	e.PromptTokens = prompt
 	return e
 }

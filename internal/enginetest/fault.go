@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/handover"
 	"github.com/warmpath/warmpath/sim/engine"
 )
 
@@ -137,12 +139,12 @@ func (s *Server) SetFault(f Fault) error {
 	s.faults.changed = make(chan struct{})
 	s.faults.mu.Unlock()
 
-	s.pump.setSlow(factor)
+	s.pump.SetSlow(factor)
 	if f.Kind == FaultRestart {
-		s.pump.restart()
-		s.responses.clear()
+		s.pump.Restart()
+		s.responses.Clear()
 		s.tally.restarts.Add(1)
-		s.forgetKV()
+		s.connector.Forget()
 	}
 	return s.openPort(!port)
 }
@@ -206,22 +208,22 @@ func (s *Server) postFault(w http.ResponseWriter, r *http.Request) {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		writeJSON(w, http.StatusBadRequest, errorObject(http.StatusBadRequest, "BadRequestError", "fault: "+err.Error()))
+		api.WriteJSON(w, http.StatusBadRequest, api.ErrorObject(http.StatusBadRequest, "BadRequestError", "fault: "+err.Error()))
 		return
 	}
 	if err := f.validate(); err != nil {
-		writeJSON(w, http.StatusBadRequest, errorObject(http.StatusBadRequest, "BadRequestError", err.Error()))
+		api.WriteJSON(w, http.StatusBadRequest, api.ErrorObject(http.StatusBadRequest, "BadRequestError", err.Error()))
 		return
 	}
 	if err := s.SetFault(f); err != nil {
-		writeJSON(w, http.StatusInternalServerError, errorObject(http.StatusInternalServerError, "InternalServerError", err.Error()))
+		api.WriteJSON(w, http.StatusInternalServerError, api.ErrorObject(http.StatusInternalServerError, "InternalServerError", err.Error()))
 		return
 	}
-	writeJSON(w, http.StatusOK, f)
+	api.WriteJSON(w, http.StatusOK, f)
 }
 
 func (s *Server) getFault(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, s.faults.current())
+	api.WriteJSON(w, http.StatusOK, s.faults.current())
 }
 
 // tally counts what a server saw.
@@ -237,7 +239,7 @@ type Stats struct {
 	Cancelled uint64         `json:"cancelled"` // generations whose client left
 	Faulted   uint64         `json:"faulted"`   // requests that met a fault
 	Restarts  uint64         `json:"restarts"`
-	KV        KVStats        `json:"kv"`
+	KV        handover.Stats `json:"kv"`
 	Ranks     []engine.Stats `json:"ranks"` // since the last restart
 }
 
@@ -245,10 +247,10 @@ type Stats struct {
 func (s *Server) Stats() Stats {
 	return Stats{
 		Requests: s.tally.requests.Load(), Open: s.tally.open.Load(), Cancelled: s.tally.cancelled.Load(),
-		Faulted: s.tally.faulted.Load(), Restarts: s.tally.restarts.Load(), KV: s.KV(), Ranks: s.pump.stats(),
+		Faulted: s.tally.faulted.Load(), Restarts: s.tally.restarts.Load(), KV: s.KV(), Ranks: s.pump.Stats(),
 	}
 }
 
 func (s *Server) getStats(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, s.Stats())
+	api.WriteJSON(w, http.StatusOK, s.Stats())
 }

@@ -22,8 +22,9 @@ func (s *Server) Listen(addr string) (url string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("enginetest: %w", err)
 	}
-	if s.addr = ln.Addr().String(); s.opts.KVPort > 0 {
-		host, _, _ := net.SplitHostPort(s.addr)
+	s.addr = ln.Addr().String()
+	host, _, _ := net.SplitHostPort(s.addr)
+	if s.opts.KVPort > 0 {
 		if _, err := s.ListenKV(host); err != nil {
 			_ = ln.Close()
 			return "", err
@@ -31,7 +32,7 @@ func (s *Server) Listen(addr string) (url string, err error) {
 	}
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 30 * time.Second}
 	s.serve(ln)
-	if err := s.listenBootstrap(); err != nil {
+	if err := s.connector.Listen(host); err != nil {
 		return "", err
 	}
 	return "http://" + s.addr, nil

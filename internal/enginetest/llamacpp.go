@@ -2,6 +2,9 @@ package enginetest
 
 import (
 	"net/http"
+
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
 // llamacppRoutes are the paths of llama-server (build 11669).
@@ -22,7 +25,7 @@ func (s *Server) llamacppRoutes(m *http.ServeMux) {
 
 // stillLoading is what every path says while the model loads.
 func (s *Server) stillLoading(w http.ResponseWriter) {
-	writeJSON(w, http.StatusServiceUnavailable, map[string]any{
+	api.WriteJSON(w, http.StatusServiceUnavailable, map[string]any{
 		"error": map[string]any{"code": 503, "message": "Loading model", "type": "unavailable_error"},
 	})
 }
@@ -32,7 +35,7 @@ func (s *Server) llamacppHealth(w http.ResponseWriter, _ *http.Request) {
 		s.stillLoading(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	api.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
 func (s *Server) llamacppSlots(w http.ResponseWriter, r *http.Request) {
@@ -41,7 +44,7 @@ func (s *Server) llamacppSlots(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, http.StatusServiceUnavailable, "unavailable_error", "no slot available")
 		return
 	}
-	writeJSON(w, http.StatusOK, slots)
+	api.WriteJSON(w, http.StatusOK, slots)
 }
 
 func (s *Server) llamacppProps(w http.ResponseWriter, _ *http.Request) {
@@ -49,7 +52,7 @@ func (s *Server) llamacppProps(w http.ResponseWriter, _ *http.Request) {
 		s.stillLoading(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]any{
+	api.WriteJSON(w, http.StatusOK, map[string]any{
 		"default_generation_settings": map[string]any{"n_ctx": s.opts.ContextTokens},
 		"total_slots":                 s.opts.Engine.Slots, "model_path": s.opts.Models[0], "build_info": s.dialect.version,
 		"chat_template": "", "modalities": map[string]bool{"vision": false, "audio": false},
@@ -58,7 +61,7 @@ func (s *Server) llamacppProps(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) llamacppMetrics(w http.ResponseWriter, _ *http.Request) {
-	st := s.pump.stats()[0]
+	st := s.pump.Stats()[0]
 	var x exposition
 	one := func(name, kind, help string, v float64) {
 		x.family("llamacpp:"+name, kind, help)
@@ -75,66 +78,22 @@ func (s *Server) llamacppMetrics(w http.ResponseWriter, _ *http.Request) {
 	x.write(w)
 }
 
-// timingsOf are the timings that llama.cpp puts into its answers.
-func timingsOf(a *answer) map[string]any {
-	p := a.progress
-	prompt, predicted := p.prefilled.Sub(p.submitted), p.last.Sub(p.prefilled)
-	n := a.promptTokens - p.cached
-	return map[string]any{
-		"cache_n": p.cached, "prompt_n": n, "prompt_ms": ms(prompt), "prompt_per_second": ratio(float64(n), prompt.Seconds()),
-		"predicted_n": a.made, "predicted_ms": ms(predicted), "predicted_per_second": ratio(float64(a.made), predicted.Seconds()),
-	}
-}
-
 // completion is llama.cpp's native path.
 func (s *Server) completion(w http.ResponseWriter, r *http.Request) {
-	var f fields
+	var f api.Fields
 	err := s.read(w, r, &f)
-	var a *ask
+	var a *api.Ask
 	if err == nil {
 		a, err = s.newAsk(r, &f)
 	}
 	if err == nil {
-		if a.prompt, err = promptBytes(f.Prompt); err != nil {
-			err = bad("%v", err)
+		if a.Prompt, err = prompts.PromptBytes(f.Prompt); err != nil {
+			err = api.Bad("%v", err)
 		}
 	}
 	if err != nil {
 		s.failWith(w, r, err)
 		return
 	}
-	s.play(w, r, a, &completionShape{})
-}
-
-// completionShape writes answers of /completion.
-type completionShape struct{}
-
-func (*completionShape) contentType() string { return "text/event-stream" }
-
-func (*completionShape) open(b []byte, _ *answer) []byte { return b }
-
-func (*completionShape) token(b []byte, a *answer, i int) []byte {
-	return event(b, map[string]any{
-		"index": 0, "content": a.piece(i), "stop": false, "id_slot": a.ask.slot, "tokens_predicted": i + 1, "tokens_evaluated": a.promptTokens,
-	})
-}
-
-func (c *completionShape) closing(b []byte, a *answer) []byte { return event(b, c.final(a, "")) }
-
-func (*completionShape) failure(b []byte, status int, msg string) []byte {
-	return event(append(b, "error: "...), errorObject(status, "server_error", msg))
-}
-
-func (c *completionShape) whole(a *answer) any { return c.final(a, a.text) }
-
-func (*completionShape) final(a *answer, text string) map[string]any {
-	stop := "eos"
-	if a.finish == "length" {
-		stop = "limit"
-	}
-	return map[string]any{
-		"index": 0, "content": text, "stop": true, "stop_type": stop, "stopping_word": "", "truncated": false, "id_slot": a.ask.slot,
-		"model": a.ask.model, "tokens_predicted": a.made, "tokens_evaluated": a.promptTokens,
-		"tokens_cached": a.promptTokens + a.made, "timings": timingsOf(a), "simulated": true,
-	}
+	s.play(w, r, a, api.NewCompletion())
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // exposition builds Prometheus text: one family after the other, a sample for each rank.
@@ -46,3 +47,6 @@ func ratio(a, b float64) float64 {
 	}
 	return a / b
 }
+
+// ms is a duration in milliseconds.
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

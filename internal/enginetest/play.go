@@ -1,114 +1,87 @@
 package enginetest
 
 import (
-	"encoding/json"
+	"errors"
 	"math"
 	"net/http"
-	"strconv"
 	"time"
 
-	simtext "github.com/warmpath/warmpath/sim/text"
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/handover"
+	"github.com/warmpath/warmpath/internal/enginetest/pump"
 )
 
-// answer is what a request gets, as far as it is computed.
-type answer struct {
-	ask          *ask
-	created      int64 // Unix seconds
-	text         string
-	want         int // tokens of the whole text
-	made         int // tokens produced so far
-	promptTokens int
-	finish       string // "stop" or "length"
-	rank         int
-	progress     progress
-	kv           *kvJob          // what KV events tell of it, nil without
-	handed       json.RawMessage // what a decoder is told, of a prefill leg
-	disagg       *trtParams      // of a context leg of TensorRT-LLM
-}
-
-// piece is the text of token i.
-func (a *answer) piece(i int) string {
-	if (i+1)*simtext.TokenBytes > len(a.text) {
-		return "" // the end of the sequence
-	}
-	return a.text[i*simtext.TokenBytes : (i+1)*simtext.TokenBytes]
-}
-
-// shape is how one API writes an answer.
-type shape interface {
-	contentType() string                             // of a stream
-	open(b []byte, a *answer) []byte                 // when the first token is there
-	token(b []byte, a *answer, i int) []byte         // for each token
-	closing(b []byte, a *answer) []byte              // after the last one
-	failure(b []byte, status int, msg string) []byte // an error inside the stream, and its end
-	whole(a *answer) any                             // without a stream
-}
-
 // play computes an ask and answers with it.
-func (s *Server) play(w http.ResponseWriter, r *http.Request, a *ask, sh shape) {
+func (s *Server) play(w http.ResponseWriter, r *http.Request, a *api.Ask, sh api.Shape) {
 	fault := s.generationFault(w, r)
 	if fault == nil {
 		return
 	}
-	if !s.loadDisagg(w, r, a) {
-		return
-	}
-	if err := s.findLM(a); err != nil {
+	if err := s.connector.Find(r, a); err != nil {
 		s.failWith(w, r, err)
 		return
 	}
 	job, ans, err := s.job(a)
-	if err == nil {
-		err = s.disaggLoaded(ans, job.Chain)
-	}
 	if err != nil {
 		s.failWith(w, r, err)
 		return
 	}
 	if s.dialect.lanes {
-		defer s.endSlot(a.slot)
+		defer s.endSlot(a.Slot)
 	}
-	ans.created = time.Now().Unix()
-	if a.lm != nil {
-		a.lm.chain = job.Chain
-	}
-	if !s.loadKV(w, r, ans, sh, job.Chain) {
+	ans.Created = time.Now().Unix()
+	if err := s.connector.Load(r, ans, job.Chain); err != nil {
+		s.failLoad(w, r, ans, sh, err)
 		return
 	}
-	defer s.leaveMeeting(a.meet)
-	if err := s.openMeeting(r, a); err != nil {
+	defer s.connector.Leave(a)
+	if err := s.connector.Begin(r, a); err != nil {
 		s.failWith(w, r, err)
 		return
 	}
-	st, err := s.pump.submitAs(a.rank, job, ans.kv)
+	st, err := s.pump.SubmitAs(a.Rank, job, ans.Kv)
 	if err != nil {
 		s.failWith(w, r, err)
 		return
 	}
-	ans.rank = st.rank
+	ans.Rank = st.Rank
 	s.tally.open.Add(1)
 	defer s.tally.open.Add(-1)
-	if a.stream {
+	if a.Stream {
 		s.playStream(w, r, st, ans, sh, fault)
 	} else {
 		s.playWhole(w, r, st, ans, sh, fault)
 	}
 }
 
+// failLoad answers a decode leg whose KV cache cannot be fetched. In a stream that is said after its first chunk, as vLLM has it.
+func (s *Server) failLoad(w http.ResponseWriter, r *http.Request, ans *api.Answer, sh api.Shape, err error) {
+	const said = "Internal server error"
+	switch {
+	case !errors.Is(err, handover.ErrLoad):
+		s.failWith(w, r, err)
+	case ans.Ask.Stream:
+		w.Header().Set("Content-Type", sh.ContentType())
+		_, _ = w.Write(sh.Failure(sh.Open(nil, ans), http.StatusInternalServerError, said))
+	default:
+		s.fail(w, r, http.StatusInternalServerError, "InternalServerError", said)
+	}
+}
+
 // wait returns when the job is done or has given so many tokens. It does not return when the client left, or the
 // engine went away: the job is cancelled and the connection closed.
-func (s *Server) wait(r *http.Request, st *stream, enough int) progress {
-	st.expect(enough)
+func (s *Server) wait(r *http.Request, st *pump.Stream, enough int) pump.Progress {
+	st.Expect(enough)
 	for {
-		p := st.progress()
-		if p.gone {
+		p := st.Progress()
+		if p.Gone {
 			panic(http.ErrAbortHandler)
 		}
-		if p.done || p.tokens >= enough {
+		if p.Done || p.Tokens >= enough {
 			return p
 		}
 		select {
-		case <-st.notify:
+		case <-st.Notify:
 		case <-r.Context().Done():
 			s.abandon(st)
 		case <-s.closing:
@@ -118,44 +91,31 @@ func (s *Server) wait(r *http.Request, st *stream, enough int) progress {
 }
 
 // abandon cancels the job at once and closes the connection.
-func (s *Server) abandon(st *stream) {
-	if s.pump.cancel(st) {
+func (s *Server) abandon(st *pump.Stream) {
+	if s.pump.Cancel(st) {
 		s.tally.cancelled.Add(1)
 	}
 	panic(http.ErrAbortHandler)
 }
 
-func (s *Server) playWhole(w http.ResponseWriter, r *http.Request, st *stream, ans *answer, sh shape, fault *Fault) {
+func (s *Server) playWhole(w http.ResponseWriter, r *http.Request, st *pump.Stream, ans *api.Answer, sh api.Shape, fault *Fault) {
 	enough := math.MaxInt
 	breaks := fault.Kind == FaultCut || fault.Kind == FaultErrorEvent
 	if breaks {
 		enough = fault.AfterChunks
 	}
-	var err error
 	p := s.wait(r, st, enough)
-	if breaks && p.tokens >= enough {
-		s.pump.cancel(st)
+	if breaks && p.Tokens >= enough {
+		s.pump.Cancel(st)
 		if fault.Kind == FaultCut {
 			panic(http.ErrAbortHandler)
 		}
 		s.fail(w, r, http.StatusInternalServerError, "InternalServerError", "simulated: the engine core died")
 		return
 	}
-	ans.made, ans.progress = p.tokens, p
-	if ans.ask.kv != nil && ans.ask.kv.prefill {
-		ans.handed = s.handKV(ans.ask, ans.promptTokens, p.cached)
-	} else {
-		ans.handed = s.holdKV(ans)
-	}
-	s.computedMeeting(r, ans)
-	if lm := ans.ask.lm; lm != nil && lm.spec != nil {
-		if ans.handed, err = s.pushLM(r, ans); err != nil {
-			s.failLM(w, r, err)
-			return
-		}
-	}
-	if !s.endContext(r, ans) {
-		s.fail(w, r, http.StatusInternalServerError, "InternalServerError", "the generation worker did not come for the KV cache")
+	ans.Made, ans.Progress = p.Tokens, p
+	if err := s.connector.Computed(r, ans); err != nil {
+		s.failWith(w, r, err)
 		return
 	}
 	if fault.Kind == FaultGarbage {
@@ -163,39 +123,38 @@ func (s *Server) playWhole(w http.ResponseWriter, r *http.Request, st *stream, a
 		_, _ = w.Write([]byte(`{"simulated":"garbage",`))
 		return
 	}
-	writeJSON(w, http.StatusOK, sh.whole(ans))
+	api.WriteJSON(w, http.StatusOK, sh.Whole(ans))
 }
 
-func (s *Server) playStream(w http.ResponseWriter, r *http.Request, st *stream, ans *answer, sh shape, fault *Fault) {
-	w.Header().Set("Content-Type", sh.contentType())
+func (s *Server) playStream(w http.ResponseWriter, r *http.Request, st *pump.Stream, ans *api.Answer, sh api.Shape, fault *Fault) {
+	w.Header().Set("Content-Type", sh.ContentType())
 	w.Header().Set("Cache-Control", "no-cache")
 	flusher := http.NewResponseController(w)
 	if s.dialect.earlyHeaders {
 		w.WriteHeader(http.StatusOK)
 		_ = flusher.Flush()
 	}
-	var p progress
+	var p pump.Progress
 	var b []byte
 	chunks := 0
-	for !p.done {
-		p = s.wait(r, st, ans.made+1)
-		ans.progress = p
+	for !p.Done {
+		p = s.wait(r, st, ans.Made+1)
+		ans.Progress = p
 		b = b[:0]
 		if chunks == 0 {
-			b = sh.open(b, ans)
+			b = sh.Open(b, ans)
 		}
-		for ; ans.made < p.tokens; ans.made++ {
+		for ; ans.Made < p.Tokens; ans.Made++ {
 			if fault.breaks(chunks) {
 				s.breakStream(w, flusher, st, sh, fault, b)
 				return
 			}
-			b = sh.token(b, ans, ans.made)
+			b = sh.Token(b, ans, ans.Made)
 			chunks++
 		}
-		if p.done {
-			s.computedMeeting(r, ans)
-			ans.handed = s.holdKV(ans)
-			b = sh.closing(b, ans)
+		if p.Done {
+			s.connector.Streamed(r, ans)
+			b = sh.Closing(b, ans)
 		}
 		if _, err := w.Write(b); err != nil {
 			s.abandon(st)
@@ -207,11 +166,11 @@ func (s *Server) playStream(w http.ResponseWriter, r *http.Request, st *stream, 
 }
 
 // breakStream ends a stream in the way of the fault, after what is in b.
-func (s *Server) breakStream(w http.ResponseWriter, flusher *http.ResponseController, st *stream, sh shape, fault *Fault, b []byte) {
-	s.pump.cancel(st)
+func (s *Server) breakStream(w http.ResponseWriter, flusher *http.ResponseController, st *pump.Stream, sh api.Shape, fault *Fault, b []byte) {
+	s.pump.Cancel(st)
 	switch fault.Kind {
 	case FaultErrorEvent:
-		b = sh.failure(b, http.StatusInternalServerError, "simulated: the engine core died")
+		b = sh.Failure(b, http.StatusInternalServerError, "simulated: the engine core died")
 	case FaultGarbage:
 		b = append(b, "data: {\"simulated\":\"garbage\",\n\n\x00\xff\xfe not an event\n\n"...)
 	}
@@ -220,26 +179,4 @@ func (s *Server) breakStream(w http.ResponseWriter, flusher *http.ResponseContro
 	if fault.Kind == FaultCut {
 		panic(http.ErrAbortHandler)
 	}
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // our own values only
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
-	w.WriteHeader(status)
-	_, _ = w.Write(b)
-}
-
-// event appends one server-sent event with a JSON value.
-func event(b []byte, v any) []byte {
-	j, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // our own values only
-	}
-	b = append(b, "data: "...)
-	b = append(b, j...)
-	return append(b, "\n\n"...)
 }

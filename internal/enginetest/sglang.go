@@ -6,8 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 	"github.com/warmpath/warmpath/sim/engine"
-	"github.com/warmpath/warmpath/sim/text"
 )
 
 // sglangRoutes are the paths of SGLang's server (0.5.23). There is no /get_load any more.
@@ -33,7 +35,7 @@ func (s *Server) sglangRoutes(m *http.ServeMux) {
 }
 
 func (s *Server) flushCache(w http.ResponseWriter, _ *http.Request) {
-	if !s.pump.clearCache() {
+	if !s.pump.ClearCache() {
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = w.Write([]byte("Flush cache failed: requests are running.\n"))
 		return
@@ -47,7 +49,7 @@ func (s *Server) sglangHealth(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	st, err := s.pump.submit(-1, engine.Job{PromptTokens: 1, OutputTokens: 1})
+	st, err := s.pump.Submit(-1, engine.Job{PromptTokens: 1, OutputTokens: 1})
 	if err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
@@ -64,7 +66,7 @@ func (s *Server) sglangHealth(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) sglangModelInfo(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]any{
+	api.WriteJSON(w, http.StatusOK, map[string]any{
 		"model_path": s.opts.Models[0], "tokenizer_path": s.opts.Models[0], "is_generation": true, "weight_version": "default", "simulated": true,
 	})
 }
@@ -75,11 +77,11 @@ func (s *Server) sglangServerInfo(w http.ResponseWriter, _ *http.Request) {
 	for i := range states {
 		states[i] = map[string]any{"last_gen_throughput": 0.0, "memory_usage": map[string]any{"token_capacity": c.Blocks() * c.BlockTokens}}
 	}
-	writeJSON(w, http.StatusOK, map[string]any{
+	api.WriteJSON(w, http.StatusOK, map[string]any{
 		"model_path": s.opts.Models[0], "served_model_name": s.opts.Models[0], "context_length": s.opts.ContextTokens,
 		"page_size": c.BlockTokens, "max_running_requests": c.Slots, "max_total_num_tokens": c.Blocks() * c.BlockTokens,
 		"chunked_prefill_size": c.ChunkTokens, "dp_size": s.opts.Ranks, "tp_size": 1, "disaggregation_mode": s.sglangMode(), "disaggregation_bootstrap_port": max(s.BootstrapPort(), 8998),
-		"enable_cache_report": !s.opts.NoCacheReport, "load_balance_method": "round_robin", "kv_events_config": nil, "kv_events": s.kvEventsInfo(),
+		"enable_cache_report": !s.opts.NoCacheReport, "load_balance_method": "round_robin", "kv_events_config": nil, "kv_events": s.pump.Publishers().Info(),
 		"status": "ready", "version": s.dialect.version, "internal_states": states, "simulated": true,
 	})
 }
@@ -90,7 +92,7 @@ func (s *Server) sglangLoads(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	capacity := s.opts.Engine.Blocks() * s.opts.Engine.BlockTokens
 	loads := []any{}
-	for rank, st := range s.pump.stats() {
+	for rank, st := range s.pump.Stats() {
 		if only != "" && only != strconv.Itoa(rank) {
 			continue
 		}
@@ -107,7 +109,7 @@ func (s *Server) sglangLoads(w http.ResponseWriter, r *http.Request) {
 			"queues":         map[string]any{"waiting": st.Waiting, "grammar": 0, "paused": 0, "retracted": 0},
 		})
 	}
-	writeJSON(w, http.StatusOK, map[string]any{
+	api.WriteJSON(w, http.StatusOK, map[string]any{
 		"timestamp": now.UTC().Format("2006-01-02T15:04:05.000000+00:00"), "version": s.dialect.version,
 		"accelerator": "simulated", "num_accelerators": 1, "loads": loads,
 	})
@@ -116,7 +118,7 @@ func (s *Server) sglangLoads(w http.ResponseWriter, r *http.Request) {
 // sglangMetrics has the names a router reads.
 func (s *Server) sglangMetrics(w http.ResponseWriter, _ *http.Request) {
 	var x exposition
-	ranks := s.pump.stats()
+	ranks := s.pump.Stats()
 	bt := float64(s.opts.Engine.BlockTokens)
 	labels := func(rank int, more ...string) []string {
 		l := append([]string{"engine_type", "unified", "model_name", s.opts.Models[0], "pp_rank", "0", "tp_rank", "0"}, more...)
@@ -157,7 +159,7 @@ func (s *Server) sglangMetrics(w http.ResponseWriter, _ *http.Request) {
 // generate is SGLang's native path: text or input_ids, sampling_params, text in the stream growing with each chunk.
 func (s *Server) generate(w http.ResponseWriter, r *http.Request) {
 	var f struct {
-		fields
+		api.Fields
 		Text     json.RawMessage `json:"text"`
 		InputIDs json.RawMessage `json:"input_ids"`
 		Sampling struct {
@@ -168,72 +170,35 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request) {
 		} `json:"sampling_params"`
 	}
 	err := s.read(w, r, &f)
-	var a *ask
+	var a *api.Ask
 	if err == nil {
 		f.MaxTokens, f.MinTokens, f.IgnoreEOS, f.N = f.Sampling.MaxNewTokens, f.Sampling.MinNewTokens, f.Sampling.IgnoreEOS, f.Sampling.N
 		if f.MaxTokens == nil {
 			f.MaxTokens = new(int)
 			*f.MaxTokens = 128 // SGLang's default
 		}
-		a, err = s.newAsk(r, &f.fields)
+		a, err = s.newAsk(r, &f.Fields)
 	}
 	if err == nil {
 		raw := f.Text
-		if !present(raw) {
+		if !prompts.Present(raw) {
 			raw = f.InputIDs
 		}
-		if a.prompt, err = promptBytes(raw); err != nil {
-			err = bad("text or input_ids: %v", err)
+		if a.Prompt, err = prompts.PromptBytes(raw); err != nil {
+			err = api.Bad("text or input_ids: %v", err)
 		}
 	}
 	if err != nil {
 		s.failWith(w, r, err)
 		return
 	}
-	s.play(w, r, a, &generateShape{s})
+	s.play(w, r, a, api.NewGenerate(s.style))
 }
 
-// generateShape writes answers of /generate.
-type generateShape struct{ s *Server }
-
-func (*generateShape) contentType() string { return "text/event-stream" }
-
-func (g *generateShape) value(a *answer, done bool) map[string]any {
-	p := a.progress
-	meta := map[string]any{
-		"id": a.ask.id, "prompt_tokens": a.promptTokens, "completion_tokens": a.made, "cached_tokens": a.cachedTokens(),
-		"cached_tokens_details": nil, "dp_rank": nil, "weight_version": "default", "simulated": true,
-		"e2e_latency": p.last.Sub(p.submitted).Seconds(), "first_token_latency": p.prefilled.Sub(p.submitted).Seconds(), "finish_reason": nil,
+// sglangMode is what /server_info says of the server's role.
+func (s *Server) sglangMode() string {
+	if s.opts.Connector != "sglang" || s.opts.Role == fleet.RoleBoth {
+		return "null"
 	}
-	if p.cached > 0 {
-		meta["cached_tokens_details"] = map[string]any{"device": p.cached, "host": 0}
-	}
-	if g.s.opts.Ranks > 1 {
-		meta["dp_rank"] = a.rank
-	}
-	if done {
-		reason := map[string]any{"type": a.finish}
-		if a.finish == "length" {
-			reason["length"] = a.made
-		}
-		meta["finish_reason"] = reason
-	}
-	return map[string]any{"text": a.text[:a.made*text.TokenBytes], "meta_info": meta}
+	return string(s.opts.Role)
 }
-
-func (*generateShape) open(b []byte, _ *answer) []byte { return b }
-
-func (g *generateShape) token(b []byte, a *answer, i int) []byte {
-	grown := *a
-	grown.made = i + 1
-	return event(b, g.value(&grown, i+1 == a.want))
-}
-
-func (*generateShape) closing(b []byte, _ *answer) []byte { return append(b, "data: [DONE]\n\n"...) }
-
-func (*generateShape) failure(b []byte, _ int, msg string) []byte {
-	b = event(b, map[string]any{"error": map[string]any{"message": msg}})
-	return append(b, "data: [DONE]\n\n"...)
-}
-
-func (g *generateShape) whole(a *answer) any { return g.value(a, true) }

@@ -4,6 +4,9 @@ import (
 	"sync"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
 // slots are llama.cpp's: each computes one request at a time and reuses only what itself computed before. A request
@@ -27,21 +30,21 @@ type slot struct {
 const slotSimilarity = 0.10
 
 // chooseSlot books a request into a slot (its own wish first) and gives the root of the slot's hash chain.
-func (s *Server) chooseSlot(a *ask, root uint64, full []byte) uint64 {
-	plain := chain(root, full, s.opts.Engine.BlockTokens)
+func (s *Server) chooseSlot(a *api.Ask, root uint64, full []byte) uint64 {
+	plain := prompts.Chain(root, full, s.opts.Engine.BlockTokens)
 	s.slots.mu.Lock()
 	defer s.slots.mu.Unlock()
 	if s.slots.all == nil {
 		s.slots.all = make([]slot, s.opts.Engine.Slots)
 	}
-	if a.slot < 0 {
-		a.slot = s.slots.best(plain)
+	if a.Slot < 0 {
+		a.Slot = s.slots.best(plain)
 	}
 	s.slots.clock++
-	sl := &s.slots.all[a.slot]
+	sl := &s.slots.all[a.Slot]
 	sl.open++
 	sl.used, sl.task, sl.chain = s.slots.clock, s.slots.clock, plain
-	return xxh3.HashSeed([]byte{byte(a.slot), byte(a.slot >> 8), byte(a.slot >> 16)}, root)
+	return xxh3.HashSeed([]byte{byte(a.Slot), byte(a.Slot >> 8), byte(a.Slot >> 16)}, root)
 }
 
 // best is the slot for a request that names none; mu is held. With every slot busy it is the one with the shortest

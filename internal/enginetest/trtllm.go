@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/enginetest/api"
 	"github.com/warmpath/warmpath/sim/engine"
 )
 
@@ -14,7 +15,7 @@ func (s *Server) trtllmRoutes(m *http.ServeMux) {
 	m.HandleFunc("GET /health", s.emptyHealth)
 	m.HandleFunc("GET /version", s.versionJSON)
 	m.HandleFunc("GET /server_info", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]any{
+		api.WriteJSON(w, http.StatusOK, map[string]any{
 			"disaggregated_params": s.trtServerInfo(), "tokens_per_block": s.opts.Engine.BlockTokens, "kv_cache_hash_algo": "simulated",
 			"max_batch_size": s.opts.Engine.Slots, "simulated": true,
 		})
@@ -25,8 +26,9 @@ func (s *Server) trtllmRoutes(m *http.ServeMux) {
 		m.HandleFunc("POST /kv_cache_events", s.kvCacheEvents)
 	}
 	m.HandleFunc("GET /prometheus/metrics", s.trtllmMetrics)
-	m.HandleFunc("POST /_sim/trt", s.postDisagg)
-	m.HandleFunc("GET /perf_metrics", s.perfMetrics)
+	if s.opts.Connector == "" {
+		m.HandleFunc("GET /perf_metrics", func(w http.ResponseWriter, _ *http.Request) { api.WriteJSON(w, http.StatusOK, []any{}) })
+	}
 }
 
 // iterations are the engine's iteration statistics: a JSON array of what happened since the last call, which the call
@@ -41,7 +43,7 @@ func (it *iterations) serve(w http.ResponseWriter, _ *http.Request) {
 	it.mu.Lock()
 	defer it.mu.Unlock()
 	out := []any{}
-	for rank, st := range it.s.pump.stats() {
+	for rank, st := range it.s.pump.Stats() {
 		last := it.last[rank]
 		if st.Steps < last.Steps {
 			last = engine.Stats{} // the engine restarted
@@ -66,13 +68,13 @@ func (it *iterations) serve(w http.ResponseWriter, _ *http.Request) {
 			},
 		})
 	}
-	writeJSON(w, http.StatusOK, out)
+	api.WriteJSON(w, http.StatusOK, out)
 }
 
 func (s *Server) trtllmMetrics(w http.ResponseWriter, _ *http.Request) {
 	var x exposition
 	var held, total, hits, queries, done float64
-	for _, st := range s.pump.stats() {
+	for _, st := range s.pump.Stats() {
 		held += float64(st.HeldBlocks)
 		total += float64(st.TotalBlocks)
 		hits += float64(st.HitTokens)
@@ -89,5 +91,10 @@ func (s *Server) trtllmMetrics(w http.ResponseWriter, _ *http.Request) {
 	x.write(w)
 }
 
-// ms is a duration in milliseconds.
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// trtServerInfo is what /server_info says for generation-first.
+func (s *Server) trtServerInfo() any {
+	if s.opts.Connector != "trtllm" {
+		return nil
+	}
+	return map[string]any{"ctx_info_endpoint": []string{"tcp://" + s.address()}}
+}

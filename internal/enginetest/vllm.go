@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/enginetest/api"
+	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 	"github.com/warmpath/warmpath/sim/engine"
 )
 
@@ -27,7 +29,7 @@ func (s *Server) vllmRoutes(m *http.ServeMux) {
 	}
 	m.HandleFunc("POST /detokenize", s.detokenize)
 	m.HandleFunc("POST /reset_prefix_cache", func(w http.ResponseWriter, _ *http.Request) {
-		s.pump.clearCache() // 200 even when refused
+		s.pump.ClearCache() // 200 even when refused
 		w.WriteHeader(http.StatusOK)
 	})
 }
@@ -42,17 +44,17 @@ func (s *Server) emptyHealth(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) versionJSON(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]string{"version": s.dialect.version})
+	api.WriteJSON(w, http.StatusOK, map[string]string{"version": s.dialect.version})
 }
 
 func (s *Server) vllmLoad(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]int64{"server_load": s.tally.open.Load()})
+	api.WriteJSON(w, http.StatusOK, map[string]int64{"server_load": s.tally.open.Load()})
 }
 
 // vllmMetrics has the names a router reads, labelled engine (the rank) and model_name.
 func (s *Server) vllmMetrics(w http.ResponseWriter, _ *http.Request) {
 	var x exposition
-	ranks := s.pump.stats()
+	ranks := s.pump.Stats()
 	each := func(name, kind, help string, value func(engine.Stats) float64) {
 		x.family(name, kind, help)
 		for r, st := range ranks {
@@ -93,7 +95,7 @@ func (s *Server) vllmMetrics(w http.ResponseWriter, _ *http.Request) {
 // (llama.cpp).
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 	var f struct {
-		fields
+		api.Fields
 		Content *string `json:"content"`
 	}
 	err := s.read(w, r, &f)
@@ -103,20 +105,20 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 	case f.Content != nil:
 		b = []byte(*f.Content)
 	case len(f.Messages) > 0:
-		b, err = render(nil, f.Tools, f.Messages)
+		b, err = prompts.Render(nil, f.Tools, f.Messages)
 	default:
-		b, err = promptBytes(f.Prompt)
+		b, err = prompts.PromptBytes(f.Prompt)
 	}
 	if err != nil {
-		s.failWith(w, r, clientFault(err))
+		s.failWith(w, r, api.ClientFault(err))
 		return
 	}
-	ids := tokenIDs(b)
+	ids := prompts.TokenIDs(b)
 	if s.dialect.lanes {
-		writeJSON(w, http.StatusOK, map[string]any{"tokens": ids})
+		api.WriteJSON(w, http.StatusOK, map[string]any{"tokens": ids})
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"count": len(ids), "max_model_len": s.opts.ContextTokens, "tokens": ids, "token_strs": nil})
+	api.WriteJSON(w, http.StatusOK, map[string]any{"count": len(ids), "max_model_len": s.opts.ContextTokens, "tokens": ids, "token_strs": nil})
 }
 
 func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) {
@@ -127,10 +129,10 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) {
 		s.failWith(w, r, err)
 		return
 	}
-	text := strings.TrimRight(string(tokenBytes(f.Tokens)), "\x00")
+	text := strings.TrimRight(string(prompts.TokenBytes(f.Tokens)), "\x00")
 	if s.dialect.lanes {
-		writeJSON(w, http.StatusOK, map[string]any{"content": text})
+		api.WriteJSON(w, http.StatusOK, map[string]any{"content": text})
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"prompt": text})
+	api.WriteJSON(w, http.StatusOK, map[string]any{"prompt": text})
 }

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/kv"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route"
 )
@@ -52,7 +52,7 @@ func (s *stream) pollOnce(ctx context.Context, ranks map[int]*kvstream.Stream) e
 	if err != nil {
 		return err
 	}
-	events, err := engine.ReadTRTEvents(body)
+	events, err := kv.ReadTRTEvents(body)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *stream) pollOnce(ctx context.Context, ranks map[int]*kvstream.Stream) e
 }
 
 // take takes in one event.
-func (s *stream) take(kv *kvstream.Stream, b *engine.TRTBatch) {
+func (s *stream) take(kv *kvstream.Stream, b *kv.TRTBatch) {
 	seq := kv.Next()
 	if b.ID >= 0 {
 		seq = uint64(b.ID)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-zeromq/zmq4"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/kv"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route"
 )
@@ -152,7 +152,7 @@ func (s *stream) decode(frames [][]byte) (seq uint64, ok bool) {
 		return 0, false
 	}
 	seq = binary.BigEndian.Uint64(frames[n-2])
-	if err := engine.ReadKVBatch(frames[n-1], &s.batch); err != nil {
+	if err := kv.ReadBatch(frames[n-1], &s.batch); err != nil {
 		s.log.Debug("message of no use", "sequence", seq, "error", err)
 		s.batch.Reset()
 		s.batch.At, s.batch.Skipped = s.kv.At(), 1

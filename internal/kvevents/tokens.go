@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/kv"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
@@ -119,7 +120,7 @@ func (f *Follower) tokens(ctx context.Context, q *question) (ev route.KVTokens, 
 	switch {
 	case err != nil || asked.Salt == "":
 	case q.kind == fleet.KindVLLM:
-		ev.Extra = engine.KVSaltExtra(asked.Salt)
+		ev.Extra = kv.SaltExtra(asked.Salt)
 	case q.kind == fleet.KindSGLang:
 		ev.Salt = asked.Salt
 	default: // TensorRT-LLM's events do not tell it

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -19,7 +19,7 @@ const (
 )
 
 // ReadRegistry reads a registry of decoders from a file.
-func ReadRegistry(path string, ranks int) (map[string]engine.Receiver, error) {
+func ReadRegistry(path string, ranks int) (map[string]handover.Receiver, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func ReadRegistry(path string, ranks int) (map[string]engine.Receiver, error) {
 	case len(data) > largestRegistry:
 		return nil, fmt.Errorf("%s is larger than %d MiB", path, largestRegistry>>20)
 	}
-	found, err := engine.ParseReceivers(data, ranks)
+	found, err := handover.ParseReceivers(data, ranks)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -44,7 +44,7 @@ type Registry struct {
 	path  string
 	ranks int
 	log   *slog.Logger
-	now   atomic.Pointer[engine.Receivers]
+	now   atomic.Pointer[handover.Receivers]
 	seen  stamp
 }
 
@@ -55,7 +55,7 @@ type stamp struct {
 }
 
 // NewRegistry begins with fixed, and with what the file says, unless path is "". ranks is what ParseReceivers is told.
-func NewRegistry(path string, ranks int, fixed engine.Receivers, log *slog.Logger) (*Registry, error) {
+func NewRegistry(path string, ranks int, fixed handover.Receivers, log *slog.Logger) (*Registry, error) {
 	r := &Registry{path: path, ranks: ranks, log: log}
 	if path != "" {
 		r.seen = r.stamp()
@@ -69,7 +69,7 @@ func NewRegistry(path string, ranks int, fixed engine.Receivers, log *slog.Logge
 }
 
 // Of is where an endpoint receives; false when that is not known.
-func (r *Registry) Of(e fleet.Endpoint) (engine.Receiver, bool) { return r.now.Load().Of(e) }
+func (r *Registry) Of(e fleet.Endpoint) (handover.Receiver, bool) { return r.now.Load().Of(e) }
 
 // Run follows the file until ctx ends. What is wrong with it is logged, and what it said before stays.
 func (r *Registry) Run(ctx context.Context) {

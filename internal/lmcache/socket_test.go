@@ -18,7 +18,7 @@ import (
 
 	"github.com/go-zeromq/zmq4"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/lmcache"
 )
@@ -248,7 +248,7 @@ func TestRegistryIsFollowed(t *testing.T) {
 		}
 	}
 	write(`{"d":{"host":"a","init_port":1,"alloc_port":2}}`)
-	r, err := lmcache.NewRegistry(path, 1, engine.Receivers{InitPorts: []int{8}, AllocPorts: []int{9}}, quiet())
+	r, err := lmcache.NewRegistry(path, 1, handover.Receivers{InitPorts: []int{8}, AllocPorts: []int{9}}, quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,10 +280,10 @@ func TestRegistryIsFollowed(t *testing.T) {
 	await("new-one")
 	write(`{"d":{"host":"newest","init_port":1,"alloc_port":2}}`)
 	await("newest")
-	if _, err := lmcache.NewRegistry(path, 2, engine.Receivers{}, quiet()); err == nil || !strings.Contains(err.Error(), "too few ports") {
+	if _, err := lmcache.NewRegistry(path, 2, handover.Receivers{}, quiet()); err == nil || !strings.Contains(err.Error(), "too few ports") {
 		t.Errorf("with too few ports: %v", err)
 	}
-	if _, err := lmcache.NewRegistry(path+"x", 2, engine.Receivers{}, quiet()); err == nil {
+	if _, err := lmcache.NewRegistry(path+"x", 2, handover.Receivers{}, quiet()); err == nil {
 		t.Error("a file that is not there")
 	}
 }

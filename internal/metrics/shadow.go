@@ -5,14 +5,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/shadow"
 )
 
 // Shadows is what is counted of policies that are asked and not obeyed; shadow.Shadow is one.
 type Shadows interface {
 	// Told is what has been found so far, how many decisions were not looked at because of the budget and because too many
 	// waited, and how long judging took.
-	Told() (r route.ShadowReport, skipped, dropped uint64, spent time.Duration)
+	Told() (r shadow.Report, skipped, dropped uint64, spent time.Duration)
 }
 
 // acting is the value of the label policy for the one that decides.
@@ -63,7 +63,7 @@ func (c *shadowCollector) Collect(ch chan<- prometheus.Metric) {
 	send := func(name string, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(c.descs[name], prometheus.CounterValue, v, labels...)
 	}
-	world := func(policy string, w *route.ShadowWorld) {
+	world := func(policy string, w *shadow.World) {
 		send("warmpath_shadow_turns_total", float64(w.Turns), policy)
 		send("warmpath_shadow_ttft_seconds_total", w.TTFTMs/1000, policy)
 		send("warmpath_shadow_prompt_tokens_total", float64(w.PromptTokens), policy)

@@ -7,18 +7,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/shadow"
 )
 
 // fakeShadows have found something.
 type fakeShadows struct{}
 
-func (fakeShadows) Told() (r route.ShadowReport, skipped, dropped uint64, spent time.Duration) {
-	r.Acting = route.ShadowWorld{Turns: 4, PromptTokens: 400, CachedTokens: 300, TTFTMs: 500}
-	r.Shadows = []route.ShadowTold{{
-		Policy: "session", Apart: route.ShadowWorld{Turns: 4, PromptTokens: 400, CachedTokens: 200, TTFTMs: 2000},
-		Here: route.ShadowStep{Decisions: 5, Differs: 2, Priced: 2, Cheaper: 1, SavesMs: 100, LosesMs: 400, CostMs: 300, TTFTMs: 250},
-		Why:  []route.ShadowReason{{Reason: "session", Differs: 2}},
+func (fakeShadows) Told() (r shadow.Report, skipped, dropped uint64, spent time.Duration) {
+	r.Acting = shadow.World{Turns: 4, PromptTokens: 400, CachedTokens: 300, TTFTMs: 500}
+	r.Shadows = []shadow.Told{{
+		Policy: "session", Apart: shadow.World{Turns: 4, PromptTokens: 400, CachedTokens: 200, TTFTMs: 2000},
+		Here: shadow.Step{Decisions: 5, Differs: 2, Priced: 2, Cheaper: 1, SavesMs: 100, LosesMs: 400, CostMs: 300, TTFTMs: 250},
+		Why:  []shadow.Reason{{Reason: "session", Differs: 2}},
 	}}
 	return r, 7, 3, 1500 * time.Millisecond
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 )
 
 // The keys under disaggregation.
@@ -41,8 +41,8 @@ func (d *draft) trtSplit(root *node) {
 
 // connector says how vLLM's engines hand their KV cache over.
 func (d *draft) connector(line int, name string) {
-	if _, err := engine.ConnectorByName(name); err != nil {
-		d.miss(line, "connector "+name, "known: "+strings.Join(engine.ConnectorNames(), ", "))
+	if _, err := handover.ByName(name); err != nil {
+		d.miss(line, "connector "+name, "known: "+strings.Join(handover.Names(), ", "))
 		return
 	}
 	d.set(splitConnector, name)

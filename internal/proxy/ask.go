@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -75,7 +76,7 @@ func (c *call) mayAsk() bool {
 		return false
 	}
 	options := p.StreamOptionsAt
-	if options == (prompt.Span{}) {
+	if options == (jsonscan.Span{}) {
 		return true
 	}
 	if bytes.Contains(c.body.bytes[options.Start:options.End], []byte("continuous_usage_stats")) {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/tracing"
@@ -35,7 +36,7 @@ type attempt struct {
 	status int      // the engine's, 0 when it sent none
 	sent   *payload // the body as this endpoint gets it, when it differs from the call's
 
-	message *engine.Message // what one leg of a request is sent beside; nil for a whole one
+	message *handover.Message // what one leg of a request is sent beside; nil for a whole one
 
 	waits bool // it stands in the router's line
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 // TensorRT-LLM can be told the conversation of a request, so that it spreads it over its own ranks: since June 2026 in
@@ -80,7 +81,7 @@ func (a *attempt) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	case a.untells:
 		edits = a.untell(edits, at)
 	case at.Len() == 0 || string(c.body.bytes[at.Start:at.End]) == "null":
-		value := prompt.AppendString([]byte(`{"`+conversationID+`":`), a.d.Session)
+		value := jsonscan.AppendString([]byte(`{"`+conversationID+`":`), a.d.Session)
 		edits = append(edits, c.prompt.SetField(conversationParams, append(value, '}')))
 		a.told = true
 	default:
@@ -90,7 +91,7 @@ func (a *attempt) tellConversation(edits []prompt.Edit) []prompt.Edit {
 }
 
 // untell takes conversation_params out of a request to an engine that does not know them.
-func (a *attempt) untell(edits []prompt.Edit, at prompt.Span) []prompt.Edit {
+func (a *attempt) untell(edits []prompt.Edit, at jsonscan.Span) []prompt.Edit {
 	if span, ok := memberSpan(a.c.body.bytes, at, conversationParams); ok {
 		return append(edits, prompt.Edit{At: span})
 	}
@@ -100,7 +101,7 @@ func (a *attempt) untell(edits []prompt.Edit, at prompt.Span) []prompt.Edit {
 // tellInDisagg puts the id into the disaggregated_params that the request, or its leg, has. One without them is given none.
 func (a *attempt) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	id := prompt.AppendString(nil, a.d.Session)
+	id := jsonscan.AppendString(nil, a.d.Session)
 	with := func(object []byte, head int) ([]byte, bool) {
 		if names, ok := memberNames(object[head:]); !ok || slices.Contains(names, conversationID) {
 			return nil, false
@@ -109,7 +110,7 @@ func (a *attempt) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 		return out, err == nil
 	}
 	at := c.prompt.Field(disaggregatedParams)
-	inserted := append(prompt.AppendString(nil, disaggregatedParams), ':')
+	inserted := append(jsonscan.AppendString(nil, disaggregatedParams), ':')
 	for i := range edits {
 		head := 0
 		switch e := &edits[i]; {
@@ -133,8 +134,8 @@ func (a *attempt) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 }
 
 // sets reports whether an edit sets a member already, whose value is at a place if it is there.
-func sets(edits []prompt.Edit, at prompt.Span, name string) bool {
-	inserted := append(prompt.AppendString(nil, name), ':')
+func sets(edits []prompt.Edit, at jsonscan.Span, name string) bool {
+	inserted := append(jsonscan.AppendString(nil, name), ':')
 	return slices.ContainsFunc(edits, func(e prompt.Edit) bool {
 		return at.Len() > 0 && e.At == at || e.At.Len() == 0 && bytes.HasPrefix(e.With, inserted)
 	})
@@ -160,40 +161,40 @@ func carriesIDOnly(object []byte) bool {
 
 // memberNames lists the members of a JSON object; false when it is none.
 func memberNames(object []byte) (names []string, ok bool) {
-	var c prompt.Cursor
+	var c jsonscan.Cursor
 	c.Reset(object)
-	if c.Next() != prompt.Object {
+	if c.Next() != jsonscan.Object {
 		return nil, false
 	}
-	for kind := c.Next(); kind == prompt.Key; kind = c.Next() {
+	for kind := c.Next(); kind == jsonscan.Key; kind = c.Next() {
 		name, _ := c.Raw()
 		names = append(names, string(name))
 		if !c.Skip(c.Next()) {
 			return nil, false
 		}
 	}
-	return names, c.Next() == prompt.End
+	return names, c.Next() == jsonscan.End
 }
 
 // memberSpan is what has to be cut out of an object for a member, whose value is at a place, to be gone: with its name and one
 // comma. A member that is alone, or whose name is written with escapes, stays.
-func memberSpan(body []byte, value prompt.Span, name string) (prompt.Span, bool) {
+func memberSpan(body []byte, value jsonscan.Span, name string) (jsonscan.Span, bool) {
 	if value.Len() == 0 {
-		return prompt.Span{}, false
+		return jsonscan.Span{}, false
 	}
 	const white = " \t\r\n"
 	head := bytes.TrimRight(body[:value.Start], white)
 	head, colon := bytes.CutSuffix(head, []byte(":"))
-	head, plain := bytes.CutSuffix(bytes.TrimRight(head, white), prompt.AppendString(nil, name))
+	head, plain := bytes.CutSuffix(bytes.TrimRight(head, white), jsonscan.AppendString(nil, name))
 	if !colon || !plain {
-		return prompt.Span{}, false
+		return jsonscan.Span{}, false
 	}
 	rest := bytes.TrimLeft(body[value.End:], white)
 	if len(rest) > 0 && rest[0] == ',' {
-		return prompt.Span{Start: len(head), End: len(body) - len(rest) + 1}, true
+		return jsonscan.Span{Start: len(head), End: len(body) - len(rest) + 1}, true
 	}
 	if before := bytes.TrimRight(head, white); len(before) > 0 && before[len(before)-1] == ',' {
-		return prompt.Span{Start: len(before) - 1, End: value.End}, true
+		return jsonscan.Span{Start: len(before) - 1, End: value.End}, true
 	}
-	return prompt.Span{}, false
+	return jsonscan.Span{}, false
 }

@@ -17,7 +17,7 @@ func FuzzMemberSpan(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	parser, err := prompt.NewParser(nil)
+	parser, err := prompt.Identity{}.Parser()
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -38,7 +39,7 @@ var faults = []struct {
 	fault
 }{
 	{prompt.ErrEmpty, fault{400, "invalid_request_error", "empty_body", 0}},
-	{prompt.ErrNotJSON, fault{400, "invalid_request_error", "invalid_json", 0}},
+	{jsonscan.ErrNotJSON, fault{400, "invalid_request_error", "invalid_json", 0}},
 	{prompt.ErrNotObject, fault{400, "invalid_request_error", "invalid_body", 0}},
 	{prompt.ErrRepeated, fault{400, "invalid_request_error", "invalid_body", 0}},
 	{prompt.ErrField, fault{400, "invalid_request_error", "invalid_field", 0}},

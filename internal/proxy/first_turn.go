@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 const (
@@ -24,12 +25,12 @@ func (a *attempt) tellFirstTurn(edits []prompt.Edit) []prompt.Edit {
 	}
 	value := strconv.AppendBool(nil, a.d.NewID)
 	at := c.prompt.Field(disaggregatedParams)
-	inserted := prompt.AppendString(nil, disaggregatedParams)
+	inserted := jsonscan.AppendString(nil, disaggregatedParams)
 	inserted = append(inserted, ':')
 	for i := range edits {
 		head := 0
 		switch e := &edits[i]; {
-		case at != (prompt.Span{}) && e.At == at:
+		case at != (jsonscan.Span{}) && e.At == at:
 		case e.At.Len() == 0 && bytes.HasPrefix(e.With, inserted):
 			head = len(inserted)
 		default:
@@ -40,7 +41,7 @@ func (a *attempt) tellFirstTurn(edits []prompt.Edit) []prompt.Edit {
 		}
 		return edits
 	}
-	if at == (prompt.Span{}) {
+	if at == (jsonscan.Span{}) {
 		return edits
 	}
 	with, err := prompt.SetMember(nil, c.body.bytes[at.Start:at.End], isFirstTurn, value)

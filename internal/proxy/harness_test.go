@@ -116,7 +116,7 @@ func newRouter(t testing.TB, cfg proxy.Config, transport http.RoundTripper, rule
 		seen.Healthy = true
 		r.fleet.Observe(route.Probed{Endpoint: e.Name, Report: seen})
 	}
-	parser, err := prompt.NewParser(nil)
+	parser, err := prompt.Identity{}.Parser()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,7 +179,7 @@ func TestHarnessesAtOnce(t *testing.T) {
 
 // TestHarnessesNameParents: a sub-agent names the conversation that started it.
 func TestHarnessesNameParents(t *testing.T) {
-	parser, err := prompt.NewParser(nil)
+	parser, err := prompt.Identity{}.Parser()
 	if err != nil {
 		t.Fatal(err)
 	}

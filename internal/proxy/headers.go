@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
@@ -84,7 +84,7 @@ func (c *call) explain(h http.Header, d *route.Decision) {
 }
 
 // setHeader sets a header of a leg, or takes it out.
-func setHeader(h http.Header, to engine.Header) {
+func setHeader(h http.Header, to handover.Header) {
 	name := http.CanonicalHeaderKey(to.Name)
 	if to.Value == "" {
 		delete(h, name)

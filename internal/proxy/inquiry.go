@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 )
 
 // inquiries keep what prefillers answered to the questions of a protocol, so that a request seldom waits for it.
@@ -33,7 +33,7 @@ const (
 // inquire asks the prefiller what the protocol must know of it.
 func (s *split) inquire() {
 	s.x.Told = nil
-	conn, ok := s.conn.(engine.Inquirer)
+	conn, ok := s.conn.(handover.Inquirer)
 	if !ok {
 		return
 	}
@@ -46,7 +46,7 @@ func (s *split) inquire() {
 
 // forgetTold has the prefiller asked again with the next request: it has failed, or its KV cache was not found.
 func (s *split) forgetTold() {
-	if conn, ok := s.conn.(engine.Inquirer); ok {
+	if conn, ok := s.conn.(handover.Inquirer); ok {
 		s.c.p.inquiries.forget(conn.Inquiry(&s.x))
 	}
 }

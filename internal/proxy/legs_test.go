@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -35,7 +35,7 @@ type brittle struct {
 	once sync.Once
 }
 
-func (b *brittle) Reply(x *engine.Handoff, body []byte) (engine.Handed, error) {
+func (b *brittle) Reply(x *handover.Handoff, body []byte) (handover.Handed, error) {
 	b.once.Do(func() { panic("a reply that nobody thought of") })
 	return b.rooms.Reply(x, body)
 }
@@ -86,7 +86,7 @@ func TestPlacedLongBody(t *testing.T) {
 	router := live.New(route.New(route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"}), time.Now)
 	router.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "e", URL: s.URL, Weight: 1}}})
 	router.Observe(route.Probed{Endpoint: "e", Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}}})
-	parser, err := prompt.NewParser(nil)
+	parser, err := prompt.Identity{}.Parser()
 	if err != nil {
 		t.Fatal(err)
 	}

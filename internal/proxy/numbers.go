@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -75,12 +75,12 @@ func (c *call) untold(session string) string {
 }
 
 // connector is the protocol that the chosen prefiller speaks, nil when there is none.
-func (p *Proxy) connector(k fleet.Kind) engine.Connector {
+func (p *Proxy) connector(k fleet.Kind) handover.Connector {
 	conn := p.cfg.Connector
 	if conn == nil {
-		conn = engine.ConnectorOf(k)
+		conn = handover.ByKind(k)
 	}
-	if t, ok := conn.(engine.TRTLLM); ok {
+	if t, ok := conn.(handover.TRTLLM); ok {
 		return t.With(p.cfg.TRTLLM)
 	}
 	return conn

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 )
 
 // TestNumbersNeverMeet: routers with nodes or processes of their own, and one router in many goroutines, draw no id twice, whatever their
@@ -46,10 +46,10 @@ func TestNumbersNeverMeet(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, id := range ids {
-					if seen[engine.DisaggID(id)] {
+					if seen[handover.DisaggID(id)] {
 						t.Errorf("node %d: %x twice", node, id)
 					}
-					seen[engine.DisaggID(id)] = true
+					seen[handover.DisaggID(id)] = true
 				}
 			})
 		}

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/pick"
@@ -41,11 +41,11 @@ func says(body string) (*http.Response, error) {
 }
 
 // pushes is a protocol whose prefillers are said to tell the router something.
-type pushes struct{ engine.Nixl }
+type pushes struct{ handover.Nixl }
 
-func (p pushes) Prefill(x *engine.Handoff) (engine.Message, error) {
+func (p pushes) Prefill(x *handover.Handoff) (handover.Message, error) {
 	m, err := p.Nixl.Prefill(x)
-	m.Await = engine.Await{ID: "id", Count: 1}
+	m.Await = handover.Await{ID: "id", Count: 1}
 	return m, err
 }
 
@@ -71,7 +71,7 @@ func TestShutdownEndsEveryWait(t *testing.T) {
 		status int
 	}{
 		{"the engines' lists of models", "/v1/models", proxy.Config{}, silence, 200},
-		{"the prefiller's address", "", proxy.Config{Connector: engine.Mooncake{}}, silence, 503},
+		{"the prefiller's address", "", proxy.Config{Connector: handover.Mooncake{}}, silence, 503},
 		{"the prefiller's notice", "", proxy.Config{Connector: pushes{}, Notices: never}, answers(handedOver), 503},
 		{"the prefiller beside an answer", "", proxy.Config{Connector: &rooms{}}, at("p", silence, answers(chatAnswer)), 200},
 	} {

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/live"
@@ -40,13 +40,13 @@ type Config struct {
 	FirstTurn     bool           // tell TensorRT-LLM in the disaggregated_params that it is sent whether a turn is its conversation's first
 	Explain       bool           // tell endpoint and reason in the headers of every answer, not only when asked to
 
-	Connector     engine.Connector // how prefillers hand KV cache over; nil goes by their kind of engine
-	TRTLLM        engine.TRTLLMOptions
-	Numbers       *Numbers                                     // for request ids of split requests; nil draws them alone
-	Receiver      func(fleet.Endpoint) (engine.Receiver, bool) // where decoders take KV cache that is pushed to them; nil when that is not configured
-	Notices       Notices                                      // of prefillers that have pushed KV cache; nil does not wait for them
-	Bidirectional time.Duration                                // how long a decoder is thought to hold what it said that it holds of a conversation (engine.Returner); 0 is never
-	NoFallback    bool                                         // a request whose prompt cannot be computed elsewhere is an error, and not computed by its decoder
+	Connector     handover.Connector // how prefillers hand KV cache over; nil goes by their kind of engine
+	TRTLLM        handover.TRTLLMOptions
+	Numbers       *Numbers                                       // for request ids of split requests; nil draws them alone
+	Receiver      func(fleet.Endpoint) (handover.Receiver, bool) // where decoders take KV cache that is pushed to them; nil when that is not configured
+	Notices       Notices                                        // of prefillers that have pushed KV cache; nil does not wait for them
+	Bidirectional time.Duration                                  // how long a decoder is thought to hold what it said that it holds of a conversation (handover.Returner); 0 is never
+	NoFallback    bool                                           // a request whose prompt cannot be computed elsewhere is an error, and not computed by its decoder
 
 	FirstByte time.Duration // longest wait for the first data of a stream; default 5 m
 	Answer    time.Duration // longest wait for the first byte of an answer that is not streamed, which engines send when all is computed; default 30 m

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/answer"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -19,7 +19,7 @@ const relayBytes = 32 << 10
 // relayMemory is what a relay needs of memory, used again by the next.
 type relayMemory struct {
 	buf     [relayBytes]byte
-	scanner engine.UsageScanner
+	scanner answer.Scanner
 	tail    tail
 }
 
@@ -33,7 +33,7 @@ type relay struct {
 	events  bool // server-sent events
 	pieces  bool // flush each piece: events, JSON lines, or a length not known in advance
 	opaque  bool // compressed: nothing in it can be read
-	scanner *engine.UsageScanner
+	scanner *answer.Scanner
 	tail    *tail
 	ending  [3]byte // the last bytes passed on
 	held    []byte  // see holds
@@ -155,10 +155,10 @@ func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
 	switch {
 	case r.c.sent.Load():
 	case r.events:
-		ok = r.scanner.Failed() && (!r.scanner.Data() || r.d.Leg == fleet.LegDecode && engine.NoAnswer(r.held, piece))
+		ok = r.scanner.Failed() && (!r.scanner.Data() || r.d.Leg == fleet.LegDecode && answer.NoAnswer(r.held, piece))
 		return r.scanner.ErrorCode(), r.scanner.ErrorText(), ok
 	case !r.opaque && r.fin.Outcome == fleet.OK && r.c.api != prompt.Other:
-		return engine.ErrorAnswer(piece)
+		return answer.ErrorAnswer(piece)
 	}
 	return 0, "", false
 }
@@ -169,7 +169,7 @@ func (r *relay) holds(piece []byte) bool {
 	if r.d.Leg != fleet.LegDecode || !r.events || r.c.api != prompt.Chat || r.c.sent.Load() || r.fin.Outcome != fleet.OK {
 		return false
 	}
-	if all := len(r.held) + len(piece); all > relayBytes || r.scanner.Failed() || r.scanner.Done() || !engine.NoAnswer(r.held, piece) {
+	if all := len(r.held) + len(piece); all > relayBytes || r.scanner.Failed() || r.scanner.Done() || !answer.NoAnswer(r.held, piece) {
 		return false
 	}
 	r.held = append(r.held, piece...)
@@ -256,7 +256,7 @@ func (r *relay) look(piece []byte) {
 		return
 	}
 	if r.c.api == prompt.Responses && r.fin.Response == "" && r.fin.Outcome == fleet.OK {
-		r.fin.Response = engine.ResponseID(piece)
+		r.fin.Response = answer.ResponseID(piece)
 	}
 	r.tail.write(piece)
 }
@@ -319,7 +319,7 @@ func (r *relay) finish() (next *route.Plan) {
 			r.fail(r.scanner.ErrorCode()) // it told the client by itself
 		}
 	} else if r.fin.Outcome == fleet.OK {
-		r.fin.Usage, _ = engine.ParseUsage(c.api.String(), r.tail.bytes)
+		r.fin.Usage, _ = answer.ParseUsage(c.api.String(), r.tail.bytes)
 	}
 	if r.fin.Outcome == fleet.OK && !r.opaque {
 		r.keepReturned(r.tail.bytes)
@@ -387,10 +387,10 @@ func (r *relay) tell(f fault, err error) {
 type tail struct{ bytes []byte }
 
 func (t *tail) write(p []byte) {
-	if n := len(p) - engine.TailBytes; n > 0 {
+	if n := len(p) - answer.TailBytes; n > 0 {
 		p = p[n:]
 	}
-	if over := len(t.bytes) + len(p) - engine.TailBytes; over > 0 {
+	if over := len(t.bytes) + len(p) - answer.TailBytes; over > 0 {
 		t.bytes = t.bytes[:copy(t.bytes, t.bytes[over:])]
 	}
 	t.bytes = append(t.bytes, p...)

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/answer"
+	"github.com/warmpath/warmpath/engine/handover"
+	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -21,16 +23,16 @@ import (
 // never split.
 type split struct {
 	c    *call
-	conn engine.Connector
-	x    engine.Handoff
+	conn handover.Connector
+	x    handover.Handoff
 	plan route.Plan
 
 	prefill route.Finished // how the prefill leg's lease ends; its Lease is 0 when there is none open
 	waiting fleet.Lease    // of the decode leg, while the prompt is computed; 0 when there is none
 
-	handed  engine.Handed
-	message engine.Message // for the decoder
-	ready   bool           // the prompt is computed, and no decoder has been told of it that may have used it up
+	handed  handover.Handed
+	message handover.Message // for the decoder
+	ready   bool             // the prompt is computed, and no decoder has been told of it that may have used it up
 	readyAt time.Time
 	failed  int         // prefill legs that failed
 	stood   bool        // the last one that ended stood in the router's line
@@ -62,7 +64,7 @@ func (c *call) splits() bool {
 	if conn := c.p.cfg.Connector; conn != nil {
 		return conn.Fits(&x) == nil
 	}
-	for _, conn := range engine.Connectors() {
+	for _, conn := range handover.Connectors() {
 		if conn.Fits(&x) == nil {
 			return true
 		}
@@ -71,17 +73,17 @@ func (c *call) splits() bool {
 }
 
 // handoff is what a connector is told of the request.
-func (c *call) handoff() engine.Handoff {
-	return engine.Handoff{
+func (c *call) handoff() handover.Handoff {
+	return handover.Handoff{
 		API: c.api.String(), ID: c.served.ID, Stream: c.prompt.Stream, MaxTokens: c.prompt.MaxTokens, Answers: c.prompt.N,
 		Field: func(name string) []byte {
 			at := c.prompt.Field(name)
-			if at == (prompt.Span{}) {
+			if at == (jsonscan.Span{}) {
 				return nil
 			}
 			return c.body.bytes[at.Start:at.End]
 		},
-		Names: func() []string { return engine.MemberNames(c.body.bytes) }, Receiver: c.p.cfg.Receiver,
+		Names: func() []string { return rawjson.Names(c.body.bytes) }, Receiver: c.p.cfg.Receiver,
 	}
 }
 
@@ -101,7 +103,7 @@ func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
 			c.req.Splits = false
 			return s.whole(errNoConnector)
 		}
-		if s.conn.Order() == engine.Together {
+		if s.conn.Order() == handover.Together {
 			return s.together()
 		}
 		if next, ok := s.compute(); !ok {
@@ -193,7 +195,7 @@ func (s *split) ask() error {
 	return err
 }
 
-func (s *split) exchange(a *attempt, message *engine.Message) error {
+func (s *split) exchange(a *attempt, message *handover.Message) error {
 	c := s.c
 	a.message, a.refused = message, message.Sets("stream") // of a reply that is no stream the usage comes by itself
 	a.watch.wait(c.p.cfg.FirstByte)
@@ -211,7 +213,7 @@ func (s *split) exchange(a *attempt, message *engine.Message) error {
 		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", a.d.Endpoint.Name, "status", res.StatusCode, "leg", "prefill")
 		return &legError{leg: fleet.LegPrefill, status: res.StatusCode, said: errorText(body), retryAfter: a.fin.RetryAfter}
 	}
-	if code, said, failed := engine.ErrorAnswer(body); failed {
+	if code, said, failed := answer.ErrorAnswer(body); failed {
 		a.fin.Outcome, a.fin.Limited = outcomeOfError(code), code == http.StatusTooManyRequests
 		return &legError{leg: fleet.LegPrefill, status: max(code, http.StatusInternalServerError), said: said}
 	}

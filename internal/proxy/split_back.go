@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// returns is what decoders said that they hold of conversations, for the prefillers of the next turns (engine.Returner). Each is given out
+// returns is what decoders said that they hold of conversations, for the prefillers of the next turns (handover.Returner). Each is given out
 // once, not after its time, and only for a prompt that goes on from the one it is of: an engine believes what it is told, and
 // answers from another text.
 type returns struct {
@@ -31,7 +31,7 @@ type returnKey struct{ tenant, pool, session string }
 
 type returned struct {
 	key    returnKey
-	before engine.Before
+	before handover.Before
 	scope  uint64 // what the prompt depends on besides its text
 	bytes  int    // of the prompt that the decoder had, as it lay in the request
 	hash   uint64 // of these
@@ -65,7 +65,7 @@ func (r *returns) put(now time.Time, v returned) {
 
 // take gives out what is held of a conversation whose prompt is now the given one; nil for nothing. What does not fit is forgotten too: the
 // conversation has gone another way.
-func (r *returns) take(now time.Time, key returnKey, scope uint64, said spoken) *engine.Before {
+func (r *returns) take(now time.Time, key returnKey, scope uint64, said spoken) *handover.Before {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.byKey[key]
@@ -143,7 +143,7 @@ func (c *call) known() *fleet.Content {
 func (s *split) fetchBack() {
 	s.x.Before = nil
 	if r := s.c.p.returns; r != nil {
-		if _, can := s.conn.(engine.Returner); can {
+		if _, can := s.conn.(handover.Returner); can {
 			d := &s.plan.Prefill
 			if content := s.c.known(); content != nil {
 				s.x.Before = r.take(time.Now(), returnKey{s.c.req.Tenant, d.Pool, d.Session}, content.Scope, s.c.spoken())
@@ -169,7 +169,7 @@ func (a *attempt) keepReturned(end []byte) {
 	if r == nil || a.d.Leg != fleet.LegDecode || a.d.Session == "" || c.split == nil || !bytes.Contains(end, []byte("kv_transfer_params")) {
 		return
 	}
-	conn, can := c.split.conn.(engine.Returner)
+	conn, can := c.split.conn.(handover.Returner)
 	content, said := c.known(), c.spoken()
 	at, err := url.Parse(a.d.Endpoint.URL)
 	if !can || content == nil || len(said.text) == 0 || err != nil {
@@ -180,7 +180,7 @@ func (a *attempt) keepReturned(end []byte) {
 		return
 	}
 	r.put(time.Now(), returned{
-		key: returnKey{c.req.Tenant, a.d.Pool, a.d.Session}, before: engine.Before{Params: bytes.Clone(params), Host: at.Hostname()},
+		key: returnKey{c.req.Tenant, a.d.Pool, a.d.Session}, before: handover.Before{Params: bytes.Clone(params), Host: at.Hostname()},
 		scope: content.Scope, bytes: len(said.text), hash: maphash.Bytes(r.seed, said.text),
 	})
 }

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 )
 
 // TestReturnsAgainstAModel: whatever is put and taken, what is given out is the latest of its conversation, once, in time and for what goes
@@ -30,7 +30,7 @@ func TestReturnsAgainstAModel(t *testing.T) {
 			text := rapid.SampledFrom([]string{`[{"x"}`, `[{"x"},{"y"}`, `[{"z"}`, `[{"x"},{"y"},{"z"}`}).Draw(t, "text")
 			if rapid.Bool().Draw(t, "put") {
 				params := fmt.Sprint("params", i)
-				r.put(now, returned{key: key, before: engine.Before{Params: []byte(params)}, scope: 1, bytes: len(text), hash: maphash.String(r.seed, text)})
+				r.put(now, returned{key: key, before: handover.Before{Params: []byte(params)}, scope: 1, bytes: len(text), hash: maphash.String(r.seed, text)})
 				model[key] = entry{params, text, now.Add(keep)}
 				continue
 			}
@@ -50,13 +50,13 @@ func TestReturnsAgainstAModel(t *testing.T) {
 func TestReturnsAreBounded(t *testing.T) {
 	r, now := newReturns(time.Minute), time.Unix(1000, 0)
 	for i := range mostReturned + 100 {
-		r.put(now, returned{key: returnKey{session: fmt.Sprint(i)}, before: engine.Before{Params: []byte("x")}})
+		r.put(now, returned{key: returnKey{session: fmt.Sprint(i)}, before: handover.Before{Params: []byte("x")}})
 	}
 	if r.len() != mostReturned || len(r.byKey) != mostReturned || r.bytes != mostReturned {
 		t.Errorf("%d conversations, %d bytes", r.len(), r.bytes)
 	}
 	for i := range 100 {
-		r.put(now, returned{key: returnKey{session: fmt.Sprint(i)}, before: engine.Before{Params: make([]byte, 4<<20)}})
+		r.put(now, returned{key: returnKey{session: fmt.Sprint(i)}, before: handover.Before{Params: make([]byte, 4<<20)}})
 	}
 	if r.bytes > mostReturnedBytes || r.len() > 16 {
 		t.Errorf("%d conversations, %d bytes", r.len(), r.bytes)

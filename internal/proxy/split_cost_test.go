@@ -71,7 +71,7 @@ func costRig(tb testing.TB, when route.When) *proxy.Proxy {
 			Healthy: true, Kind: e.Kind, BlockTokens: 16, CacheTokens: 500_000, Models: []fleet.Model{{ID: "m", ContextTokens: 131_072}},
 		}})
 	}
-	parser, err := prompt.NewParser(nil)
+	parser, err := prompt.Identity{}.Parser()
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -4,9 +4,10 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
 // leg adds to the edits of a request those of its leg, and of a whole one those that keep a client from posing as a router.
@@ -23,7 +24,7 @@ func (a *attempt) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 		if conn := c.p.connector(a.d.Kind); conn != nil {
 			return c.set(edits, conn.Withhold(&x))
 		}
-		for _, conn := range engine.Connectors() { // the engine may be any
+		for _, conn := range handover.Connectors() { // the engine may be any
 			edits = c.set(edits, conn.Withhold(&x))
 		}
 		return edits
@@ -38,7 +39,7 @@ func (a *attempt) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 }
 
 // set adds the edits that set members of the body, in place of what was to be set there.
-func (c *call) set(edits []prompt.Edit, members []engine.Member) []prompt.Edit {
+func (c *call) set(edits []prompt.Edit, members []handover.Member) []prompt.Edit {
 	for _, m := range members {
 		e := c.prompt.SetField(m.Name, m.JSON)
 		if i := slices.IndexFunc(edits, func(o prompt.Edit) bool { return o.At == e.At }); i >= 0 && e.At.Len() > 0 {
@@ -51,10 +52,10 @@ func (c *call) set(edits []prompt.Edit, members []engine.Member) []prompt.Edit {
 }
 
 // appendTo adds the edits that add values to lists of the body, each of which has at least one.
-func (c *call) appendTo(edits []prompt.Edit, members []engine.Member) []prompt.Edit {
+func (c *call) appendTo(edits []prompt.Edit, members []handover.Member) []prompt.Edit {
 	for _, m := range members {
 		at := c.prompt.Field(m.Name)
-		end := prompt.Span{Start: at.End - 1, End: at.End - 1}
+		end := jsonscan.Span{Start: at.End - 1, End: at.End - 1}
 		edits = append(edits, prompt.Edit{At: end, With: append([]byte{','}, m.JSON...)})
 	}
 	return edits

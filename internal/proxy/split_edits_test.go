@@ -8,25 +8,27 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
 // greedy is a protocol that sets every member that something else of the router sets too.
-type greedy struct{ engine.Nixl }
+type greedy struct{ handover.Nixl }
 
-func (greedy) set() engine.Message {
-	m := engine.Message{}
+func (greedy) set() handover.Message {
+	m := handover.Message{}
 	for _, name := range []string{"disaggregated_params", "conversation_params", "stream_options", "cache_salt", "model", "kv_transfer_params", "kv_transfer_params"} {
-		m.Set = append(m.Set, engine.Member{Name: name, JSON: []byte(`{"greedy":1}`)})
+		m.Set = append(m.Set, handover.Member{Name: name, JSON: []byte(`{"greedy":1}`)})
 	}
 	return m
 }
 
-func (g greedy) Prefill(*engine.Handoff) (engine.Message, error) { return g.set(), nil }
+func (g greedy) Prefill(*handover.Handoff) (handover.Message, error) { return g.set(), nil }
 
-func (g greedy) Decode(*engine.Handoff, *engine.Handed) (engine.Message, error) { return g.set(), nil }
+func (g greedy) Decode(*handover.Handoff, *handover.Handed) (handover.Message, error) {
+	return g.set(), nil
+}
 
 // TestTwoWantOneMember: whatever members a protocol and the rest of the router both set, in whatever body, each leg is one JSON object with each
 // member once, and nothing panics.

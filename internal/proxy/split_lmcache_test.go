@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/lmcache"
@@ -34,7 +34,7 @@ func lmcached(t *testing.T, c pairs, ranks int, patience time.Duration) (pairs, 
 			before(o)
 		}
 	}
-	receivers := &engine.Receivers{Registry: map[string]engine.Receiver{}}
+	receivers := &handover.Receivers{Registry: map[string]handover.Receiver{}}
 	c.started = func(name string, s *enginetest.Server) {
 		to, err := s.ListenKV("127.0.0.1")
 		if err != nil {
@@ -42,7 +42,7 @@ func lmcached(t *testing.T, c pairs, ranks int, patience time.Duration) (pairs, 
 		}
 		receivers.Registry[name] = to
 	}
-	c.proxy.Connector, c.proxy.Receiver, c.proxy.Notices = engine.LMCache{}, receivers.Of, socket.Expect
+	c.proxy.Connector, c.proxy.Receiver, c.proxy.Notices = handover.LMCache{}, receivers.Of, socket.Expect
 	return c, socket
 }
 
@@ -201,18 +201,18 @@ func TestLMCacheWithoutNotifications(t *testing.T) {
 // TestLMCacheRegistry: a decoder of which it is not known where it receives computes the prompt itself, and one that lacks a port is
 // refused by the engine, which the client does not see.
 func TestLMCacheRegistry(t *testing.T) {
-	for name, change := range map[string]func(e *engine.Receivers){
-		"unknown": func(e *engine.Receivers) { delete(e.Registry, "d0") },
-		"too few": func(e *engine.Receivers) {
+	for name, change := range map[string]func(e *handover.Receivers){
+		"unknown": func(e *handover.Receivers) { delete(e.Registry, "d0") },
+		"too few": func(e *handover.Receivers) {
 			to := e.Registry["d0"]
-			e.Registry["d0"] = engine.Receiver{Host: to.Host, InitPorts: to.InitPorts[:1], AllocPorts: to.AllocPorts[:1]}
+			e.Registry["d0"] = handover.Receiver{Host: to.Host, InitPorts: to.InitPorts[:1], AllocPorts: to.AllocPorts[:1]}
 		},
-		"wrong rank": func(e *engine.Receivers) {
+		"wrong rank": func(e *handover.Receivers) {
 			to := e.Registry["d0"]
 			to.InitPorts[0], to.InitPorts[1] = to.InitPorts[1], to.InitPorts[0]
 		},
 	} {
-		receivers := &engine.Receivers{Registry: map[string]engine.Receiver{}}
+		receivers := &handover.Receivers{Registry: map[string]handover.Receiver{}}
 		c, _ := lmcached(t, pairs{prefillers: 1, decoders: 1, split: always}, 2, time.Second)
 		c.started = func(name string, s *enginetest.Server) { receivers.Registry[name], _ = s.ListenKV("127.0.0.1") }
 		c.proxy.Receiver = receivers.Of
@@ -244,8 +244,8 @@ func TestLMCacheToolCalls(t *testing.T) {
 	ids := make(chan string, 2)
 	p := serveBytes(t, ids, "application/json", `{"choices":[{"index":0,"message":{"role":"assistant","content":"{"},"finish_reason":"length"}],"kv_transfer_params":{"first_tok":5},"usage":{"prompt_tokens":9,"completion_tokens":1}}`)
 	d := serveBytes(t, ids, "text/event-stream", stream)
-	fixed := engine.Receivers{InitPorts: []int{8300}, AllocPorts: []int{8400}}
-	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: engine.LMCache{}, Receiver: fixed.Of}}, []fleet.Endpoint{
+	fixed := handover.Receivers{InitPorts: []int{8300}, AllocPorts: []int{8400}}
+	rig := splitRig(t, pairs{split: always, proxy: proxy.Config{Connector: handover.LMCache{}, Receiver: fixed.Of}}, []fleet.Endpoint{
 		{Name: "p", URL: p, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RolePrefill}, {Name: "d", URL: d, Weight: 1, Kind: fleet.KindVLLM, Role: fleet.RoleDecode},
 	})
 	body := `{"model":"m","messages":[{"role":"user","content":"look"}],"stream":true,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"look"}}]}`

@@ -8,17 +8,18 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/answer"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/route"
 )
 
 // meetingPoints are the protocols whose engines find each other by what the router tells both.
-var meetingPoints = []engine.Connector{engine.Mooncake{}, engine.MoRIIO{}, engine.MoRIIO{Read: true}, engine.SGLang{}}
+var meetingPoints = []handover.Connector{handover.Mooncake{}, handover.MoRIIO{}, handover.MoRIIO{Read: true}, handover.SGLang{}}
 
 // meeting makes the engines of a test speak one of them.
-func meeting(c pairs, conn engine.Connector) pairs {
+func meeting(c pairs, conn handover.Connector) pairs {
 	before := c.named
 	c.named = func(name string, o *enginetest.Options) {
 		o.Connector = conn.Name()
@@ -52,7 +53,7 @@ func (p *pair) bound() bool { return p.alone.Options().Dialect == fleet.KindSGLa
 
 // together reports whether both engines are asked at once.
 func (p *pair) together() bool {
-	if p.conn != nil && p.conn.Order() == engine.Together {
+	if p.conn != nil && p.conn.Order() == handover.Together {
 		return true
 	}
 	switch p.alone.Options().Connector {
@@ -112,7 +113,7 @@ func TestMeetingUsage(t *testing.T) {
 				if s.Usage.OutputTokens != 10 || !s.Usage.CachedKnown || i == 0 && s.Usage.CachedTokens != 0 || i > 0 && s.Usage.CachedTokens < 300 {
 					t.Errorf("%d: the router counted %+v", i, s.Usage)
 				}
-				if u, ok := engine.ParseUsage("chat", []byte(got)); i < 3 && (!ok || u != s.Usage) {
+				if u, ok := answer.ParseUsage("chat", []byte(got)); i < 3 && (!ok || u != s.Usage) {
 					t.Errorf("%d: the client was told %+v, the router counted %+v in %s", i, u, s.Usage, got)
 				} else if i == 3 && ok {
 					t.Errorf("a client that did not ask was told %+v", u)
@@ -144,7 +145,7 @@ func TestMeetingOwnParams(t *testing.T) {
 
 // TestMooncakeOlder: of a prefiller whose bootstrap server answers no queries the decoder is told host and port.
 func TestMooncakeOlder(t *testing.T) {
-	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) { o.OldKV = true }}, engine.Mooncake{}))
+	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) { o.OldKV = true }}, handover.Mooncake{}))
 	body := bodyOf("a", `,"max_tokens":8`)
 	if res, got := p.post("/v1/chat/completions", body); res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone("/v1/chat/completions", body)) {
 		t.Errorf("%d %s", res.StatusCode, got)
@@ -154,7 +155,7 @@ func TestMooncakeOlder(t *testing.T) {
 
 // TestMooncakeRestart: a prefiller that was restarted has another engine id; the one that is remembered fails once and is asked for again.
 func TestMooncakeRestart(t *testing.T) {
-	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always}, engine.Mooncake{}))
+	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always}, handover.Mooncake{}))
 	for i := range 3 {
 		body := bodyOf(string(rune('a'+i)), `,"max_tokens":8`)
 		if res, got := p.post("/v1/chat/completions", body); res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone("/v1/chat/completions", body)) {
@@ -171,7 +172,7 @@ func TestMooncakeRestart(t *testing.T) {
 
 // TestSGLangUnfit: what has no place for a room is refused by servers that do nothing alone, and served by those that do.
 func TestSGLangUnfit(t *testing.T) {
-	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: route.Disaggregation{When: route.WhenNever}}, engine.SGLang{}))
+	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: route.Disaggregation{When: route.WhenNever}}, handover.SGLang{}))
 	const messages = `{"model":"m","max_tokens":3,"messages":[{"role":"user","content":"hello"}]}`
 	if res, got := p.post("/v1/messages", messages); res.StatusCode != 400 || !strings.Contains(got, "without bootstrap room") {
 		t.Errorf("%d %s", res.StatusCode, got)
@@ -195,7 +196,7 @@ func TestSGLangUnfit(t *testing.T) {
 
 // TestSGLangRanks: both servers run the ranks that they are told, by number and by room.
 func TestSGLangRanks(t *testing.T) {
-	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) { o.Ranks = 2 }}, engine.SGLang{}))
+	p := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always, engine: func(o *enginetest.Options) { o.Ranks = 2 }}, handover.SGLang{}))
 	var declared []fleet.Endpoint
 	for _, s := range p.fleet.Status() {
 		for i := range 2 {
@@ -226,7 +227,7 @@ func TestSGLangRanks(t *testing.T) {
 
 // TestSimulatedMeetingsAreStrict: what a real pair would not survive is refused, so that passing the other tests means something.
 func TestSimulatedMeetingsAreStrict(t *testing.T) {
-	s := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always}, engine.SGLang{}))
+	s := newPair(t, meeting(pairs{prefillers: 1, decoders: 1, split: always}, handover.SGLang{}))
 	port := s.engines["p0"].BootstrapPort()
 	at := map[string]string{}
 	for _, e := range s.fleet.Status() {

@@ -8,18 +8,18 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 )
 
 var errLongEvent = errors.New("an event of the answer is longer than 16 MB")
 
 // merger is the protocol of an answer that lacks what the prefiller's reply has, nil when it lacks nothing.
-func (a *attempt) merger() engine.Merger {
+func (a *attempt) merger() handover.Merger {
 	if a.message == nil || a.d.Leg != fleet.LegDecode {
 		return nil
 	}
-	m, ok := a.c.split.conn.(engine.Merger)
+	m, ok := a.c.split.conn.(handover.Merger)
 	if !ok || !m.Merges(&a.c.split.x) {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (a *attempt) merge(res *http.Response) error {
 type merged struct {
 	from    io.ReadCloser
 	attempt *attempt
-	by      engine.Merger
+	by      handover.Merger
 
 	part   []byte // the beginning of a line
 	ready  []byte // to be read

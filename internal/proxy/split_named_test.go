@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 )
@@ -166,7 +166,7 @@ func (n *named) decode(t told, number string) {
 // the decoder that the prefiller was told is the one that gets the request, and the prefiller that the decoder was told the one that
 // computed the prompt. Ids that are used once are given to nobody twice.
 func TestNamedDecoderGetsTheRequest(t *testing.T) {
-	for _, conn := range append([]engine.Connector{engine.Nixl{}, engine.LMCache{}}, meetingPoints...) {
+	for _, conn := range append([]handover.Connector{handover.Nixl{}, handover.LMCache{}}, meetingPoints...) {
 		t.Run(conn.Name(), func(t *testing.T) {
 			n := &named{legs: map[string]namedLeg{}, twice: map[string]string{}}
 			kind := fleet.KindVLLM
@@ -174,7 +174,7 @@ func TestNamedDecoderGetsTheRequest(t *testing.T) {
 				kind = fleet.KindSGLang
 			}
 			var declared []fleet.Endpoint
-			receivers := &engine.Receivers{Registry: map[string]engine.Receiver{}}
+			receivers := &handover.Receivers{Registry: map[string]handover.Receiver{}}
 			for i := range 6 {
 				number, name := fmt.Sprint(7001+i), fmt.Sprintf("%c%d", "pd"[i/3], i%3)
 				if i < 3 && conn.Name() == "mooncake" { // its bootstrap server is asked
@@ -187,7 +187,7 @@ func TestNamedDecoderGetsTheRequest(t *testing.T) {
 				e := fleet.Endpoint{Name: name, URL: s.URL, Weight: 1, Kind: kind, Role: fleet.RolePrefill, KVAddress: "host:127.0.0.1,handshake:1,notify:" + number}
 				if i >= 3 {
 					e.Role = fleet.RoleDecode
-					receivers.Registry[name] = engine.Receiver{Host: "127.0.0.1", InitPorts: []int{7001 + i}, AllocPorts: []int{1}}
+					receivers.Registry[name] = handover.Receiver{Host: "127.0.0.1", InitPorts: []int{7001 + i}, AllocPorts: []int{1}}
 				} else {
 					e.BootstrapPort, _ = strconv.Atoi(number)
 				}

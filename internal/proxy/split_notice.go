@@ -3,7 +3,7 @@ package proxy
 import (
 	"context"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 )
 
 // Notices waits for what prefillers tell the router when they have pushed the KV cache of a prompt. It is told the id and how many
@@ -12,7 +12,7 @@ import (
 type Notices func(id string, count int) (wait func(ctx context.Context) bool, forget func())
 
 // expect begins to listen for what the prefiller of the next attempt will tell.
-func (s *split) expect(await engine.Await) {
+func (s *split) expect(await handover.Await) {
 	s.heard()
 	if s.c.p.cfg.Notices != nil && await.Count > 0 {
 		s.notified, s.forget = s.c.p.cfg.Notices(await.ID, await.Count)

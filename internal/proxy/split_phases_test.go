@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/route"
@@ -165,25 +165,25 @@ func (l *legs) remove(names string) {
 
 // breaks is a protocol that panics at one of its steps.
 type breaks struct {
-	engine.Nixl
+	handover.Nixl
 	at string
 }
 
-func (b breaks) Prefill(x *engine.Handoff) (engine.Message, error) {
+func (b breaks) Prefill(x *handover.Handoff) (handover.Message, error) {
 	if b.at == "prefill" {
 		panic("prefill")
 	}
 	return b.Nixl.Prefill(x)
 }
 
-func (b breaks) Reply(x *engine.Handoff, body []byte) (engine.Handed, error) {
+func (b breaks) Reply(x *handover.Handoff, body []byte) (handover.Handed, error) {
 	if b.at == "reply" {
 		panic("reply")
 	}
 	return b.Nixl.Reply(x, body)
 }
 
-func (b breaks) Decode(x *engine.Handoff, h *engine.Handed) (engine.Message, error) {
+func (b breaks) Decode(x *handover.Handoff, h *handover.Handed) (handover.Message, error) {
 	if b.at == "decode" {
 		panic("decode")
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 )
 
 // stitch puts the token that the prefiller made in front of the decoder's answer, where the decoder goes on after it.
@@ -19,7 +19,7 @@ func (a *attempt) stitch(res *http.Response) error {
 		return errEncodedAnswer
 	}
 	stream := strings.HasPrefix(strings.ToLower(res.Header.Get("Content-Type")), "text/event-stream")
-	join := engine.NewStitch(a.message.First, stream)
+	join := handover.NewStitch(a.message.First, stream)
 	if stream {
 		res.Body = &stitched{from: res.Body, join: join}
 		res.ContentLength = -1
@@ -42,7 +42,7 @@ func (a *attempt) stitch(res *http.Response) error {
 // stitched is an answer on its way through a Stitch.
 type stitched struct {
 	from  io.ReadCloser
-	join  *engine.Stitch
+	join  *handover.Stitch
 	ready []byte // to be read
 	err   error  // what follows it
 }

@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/answer"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -26,7 +27,7 @@ type pair struct {
 	engines map[string]*enginetest.Server
 	alone   *enginetest.Server
 	aloneAt string
-	conn    engine.Connector // nil goes by the kind of engine
+	conn    handover.Connector // nil goes by the kind of engine
 }
 
 // pairs are the choices of a test.
@@ -234,7 +235,7 @@ func TestSplitUsageIsThePrefillers(t *testing.T) {
 			body := chatOf(prose(400, "u"), `,"max_tokens":10,"ignore_eos":true`+stream)
 			for turn := range 2 {
 				_, got := p.post("/v1/chat/completions", body)
-				u, ok := engine.ParseUsage("chat", []byte(got))
+				u, ok := answer.ParseUsage("chat", []byte(got))
 				s := p.last(turn + 1)
 				if !ok || u.OutputTokens != 10 || s.Usage != u || !u.CachedKnown {
 					t.Errorf("turn %d, old %t: the client was told %+v, the router counted %+v: %s", turn, old, u, s.Usage, got)
@@ -392,7 +393,7 @@ func splitPrefillerDiesBetweenTheLegs(t *testing.T, as func(pairs) pairs) {
 			t.Errorf("%d %s", res.StatusCode, got)
 		}
 		// A context worker that is not done until its cache was fetched says itself that it failed.
-		waits := p.conn != nil && p.conn.Name() == engine.TRTLLM{GenerationFirst: true}.Name()
+		waits := p.conn != nil && p.conn.Name() == handover.TRTLLM{GenerationFirst: true}.Name()
 		if d := p.legs("d0"); d["decode transfer_failed"] != 1 && !waits {
 			t.Errorf("the decoder's legs ended as %v", d)
 		}

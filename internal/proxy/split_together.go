@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route"
 )
@@ -72,7 +72,7 @@ func (s *split) together() (next *route.Plan) {
 }
 
 // exchangeBeside is exchange in a goroutine of its own, where nobody else would stop a panic from ending the router.
-func (s *split) exchangeBeside(a *attempt, message *engine.Message) (err error) {
+func (s *split) exchangeBeside(a *attempt, message *handover.Message) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.c.p.log.Error("panic while serving", "request", s.c.served.ID, "leg", "prefill", "panic", v)

@@ -13,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/answer"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/route"
@@ -32,26 +33,26 @@ type rooms struct {
 	left   int // decode legs whose client left while they waited
 }
 
-func (*rooms) Name() string                             { return "rooms" }
-func (*rooms) Order() engine.Order                      { return engine.Together }
-func (*rooms) Fits(*engine.Handoff) error               { return nil }
-func (*rooms) Keeps(bool) bool                          { return false }
-func (*rooms) Withhold(*engine.Handoff) []engine.Member { return nil }
+func (*rooms) Name() string                                 { return "rooms" }
+func (*rooms) Order() handover.Order                        { return handover.Together }
+func (*rooms) Fits(*handover.Handoff) error                 { return nil }
+func (*rooms) Keeps(bool) bool                              { return false }
+func (*rooms) Withhold(*handover.Handoff) []handover.Member { return nil }
 
-func room(x *engine.Handoff) []engine.Member {
-	return []engine.Member{{Name: "bootstrap_room", JSON: strconv.AppendUint(nil, x.Number, 10)}}
+func room(x *handover.Handoff) []handover.Member {
+	return []handover.Member{{Name: "bootstrap_room", JSON: strconv.AppendUint(nil, x.Number, 10)}}
 }
 
-func (*rooms) Prefill(x *engine.Handoff) (engine.Message, error) {
-	return engine.Message{Set: append(room(x), engine.Member{Name: "stream", JSON: []byte("false")})}, nil
+func (*rooms) Prefill(x *handover.Handoff) (handover.Message, error) {
+	return handover.Message{Set: append(room(x), handover.Member{Name: "stream", JSON: []byte("false")})}, nil
 }
 
-func (*rooms) Decode(x *engine.Handoff, _ *engine.Handed) (engine.Message, error) {
-	return engine.Message{Set: room(x)}, nil
+func (*rooms) Decode(x *handover.Handoff, _ *handover.Handed) (handover.Message, error) {
+	return handover.Message{Set: room(x)}, nil
 }
 
-func (*rooms) Reply(x *engine.Handoff, body []byte) (h engine.Handed, err error) {
-	h.Usage, h.Known = engine.ParseUsage(x.API, body)
+func (*rooms) Reply(x *handover.Handoff, body []byte) (h handover.Handed, err error) {
+	h.Usage, h.Known = answer.ParseUsage(x.API, body)
 	return h, nil
 }
 

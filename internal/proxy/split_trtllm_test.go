@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/answer"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/enginetest"
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -26,7 +28,7 @@ func trtllm(c pairs, generationFirst bool, options ...func(o *enginetest.Options
 			f(o)
 		}
 	}
-	c.proxy.Connector = engine.TRTLLM{GenerationFirst: generationFirst}
+	c.proxy.Connector = handover.TRTLLM{GenerationFirst: generationFirst}
 	c.proxy.TRTLLM.Key = "secret"
 	return c
 }
@@ -87,7 +89,7 @@ func splitBody(path, text, more string) string {
 func TestTRTLLMGivesTheSameText(t *testing.T) {
 	t.Parallel()
 	for _, generationFirst := range []bool{false, true} {
-		for _, options := range []engine.TRTLLMOptions{{Key: "secret"}, {Key: "secret", TokenIDsBase64: true, LastMessageOnly: true}} {
+		for _, options := range []handover.TRTLLMOptions{{Key: "secret"}, {Key: "secret", TokenIDsBase64: true, LastMessageOnly: true}} {
 			c := trtllm(pairs{prefillers: 2, decoders: 2, split: always}, generationFirst)
 			c.proxy.TRTLLM = options
 			p := newPair(t, c)
@@ -135,7 +137,7 @@ func TestTRTLLMUsage(t *testing.T) {
 		}
 		for turn, text := range []string{prose(400, "u"), prose(400, "u"), prose(400, "u") + prose(200, "v")} {
 			_, got := p.post("/v1/chat/completions", chatOf(text, `,"max_tokens":10,"ignore_eos":true`))
-			u, ok := engine.ParseUsage("chat", []byte(got))
+			u, ok := answer.ParseUsage("chat", []byte(got))
 			s := p.last(turn + 1)
 			if !ok || u.OutputTokens != 10 || s.Usage != u || !u.CachedKnown || turn == 0 && u.CachedTokens != 0 || turn > 0 && (u.CachedTokens < 300 || u.CachedTokens > 410) {
 				t.Errorf("generation first %t, turn %d: the client was told %+v, the router counted %+v", generationFirst, turn, u, s.Usage)

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -17,7 +17,7 @@ func (s *split) answered() {
 	c := s.c
 	body, media := s.handed.Answer, "application/json"
 	if c.prompt.Stream {
-		if events, ok := engine.AsStream(c.api.String(), body, c.prompt.IncludeUsage); ok {
+		if events, ok := handover.AsStream(c.api.String(), body, c.prompt.IncludeUsage); ok {
 			body, media = events, "text/event-stream; charset=utf-8"
 		}
 	}

@@ -7,16 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/engine/answer"
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
 // ends is a protocol whose prefiller finds that its first token was the last.
-type ends struct{ engine.Nixl }
+type ends struct{ handover.Nixl }
 
-func (ends) Reply(x *engine.Handoff, body []byte) (h engine.Handed, err error) {
-	h.Usage, h.Known = engine.ParseUsage(x.API, body)
+func (ends) Reply(x *handover.Handoff, body []byte) (h handover.Handed, err error) {
+	h.Usage, h.Known = answer.ParseUsage(x.API, body)
 	h.Whole, h.Answer = true, body
 	return h, nil
 }

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/shadow"
 )
 
 // Report is what GET /admin/shadow answers.
@@ -20,7 +20,7 @@ type Report struct {
 	Dropped uint64  `json:"dropped"`          // decisions not looked at because too many waited
 	SpentMs float64 `json:"spent_ms"`         // on judging, in all
 	Failed  string  `json:"failed,omitempty"` // a shadow has panicked, and none is asked any more
-	route.ShadowReport
+	shadow.Report
 }
 
 // Report is what has been found so far.
@@ -32,12 +32,12 @@ func (s *Shadow) Report() Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.SpentMs = float64(s.spent.Microseconds()) / 1000
-	r.Failed, r.ShadowReport = s.failed, s.shadows.Report()
+	r.Failed, r.Report = s.failed, s.shadows.Report()
 	return r
 }
 
 // Told is the same for metrics.
-func (s *Shadow) Told() (r route.ShadowReport, skipped, dropped uint64, spent time.Duration) {
+func (s *Shadow) Told() (r shadow.Report, skipped, dropped uint64, spent time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shadows.Report(), s.skipped.Load(), s.dropped.Load(), s.spent
@@ -52,7 +52,7 @@ func (s *Shadow) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // Log writes one line for each shadow, as an operator wants to read at the end.
 func (s *Shadow) Log(log *slog.Logger) {
 	r := s.Report()
-	mean := func(w *route.ShadowWorld) float64 { return ratio(w.TTFTMs, float64(w.Turns)) }
+	mean := func(w *shadow.World) float64 { return ratio(w.TTFTMs, float64(w.Turns)) }
 	for i := range r.Shadows {
 		t := &r.Shadows[i]
 		log.LogAttrs(context.Background(), slog.LevelInfo, "shadow", slog.String("policy", t.Policy), slog.String("acting", r.Policy),

@@ -15,11 +15,12 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/shadow"
 )
 
 // Config says who is asked and how much that may cost.
 type Config struct {
-	route.ShadowsConfig
+	shadow.Config
 	Budget float64 // share of one core that judging may take, above 0; above 1 is no bound
 	Log    *slog.Logger
 }
@@ -36,8 +37,8 @@ type Shadow struct {
 	cfg   Config
 	seed  maphash.Seed
 	now   func() time.Time
-	free  chan *route.Sighting
-	queue chan *route.Sighting
+	free  chan *shadow.Sighting
+	queue chan *shadow.Sighting
 	keeps bool // ends of leases are wanted
 
 	broken  atomic.Bool   // a shadow has panicked; nobody is asked any more
@@ -50,7 +51,7 @@ type Shadow struct {
 	late   []lateEnd
 
 	mu      sync.Mutex // guards all below
-	shadows *route.Shadows
+	shadows *shadow.Set
 	spent   time.Duration // on judging, in all
 	from    time.Duration // of that, before the window
 	failed  string        // what the panic said
@@ -66,12 +67,12 @@ type lateEnd struct {
 // New makes a Shadow that has seen nothing. It panics on a configuration that route.NewShadows panics on.
 func New(c Config) *Shadow {
 	s := &Shadow{
-		cfg: c, seed: maphash.MakeSeed(), now: time.Now, shadows: route.NewShadows(c.ShadowsConfig),
-		free: make(chan *route.Sighting, queued), queue: make(chan *route.Sighting, queued),
+		cfg: c, seed: maphash.MakeSeed(), now: time.Now, shadows: shadow.New(c.Config),
+		free: make(chan *shadow.Sighting, queued), queue: make(chan *shadow.Sighting, queued),
 	}
 	s.keeps = s.shadows.Keeps()
 	for range queued {
-		s.free <- new(route.Sighting)
+		s.free <- new(shadow.Sighting)
 	}
 	return s
 }
@@ -103,7 +104,7 @@ func (s *Shadow) hear(e *route.Entry) {
 	}
 	select {
 	case g := <-s.free:
-		if g.Take(e.View, e.Request, e.Decision) {
+		if g.Take(e.View, e.Request, placed(e.Decision)) {
 			s.queue <- g // there are as many places as sightings
 		} else {
 			s.free <- g
@@ -137,7 +138,7 @@ func (s *Shadow) catchUp() {
 	late := s.late
 	s.late = nil
 	s.lateMu.Unlock()
-	var g route.Sighting
+	var g shadow.Sighting
 	for _, e := range late {
 		g.End(e.lease, e.outcome)
 		s.judge(&g)
@@ -180,7 +181,7 @@ func (s *Shadow) Run(ctx context.Context) {
 	}
 }
 
-func (s *Shadow) judge(g *route.Sighting) {
+func (s *Shadow) judge(g *shadow.Sighting) {
 	s.mu.Lock()
 	before := s.now()
 	s.ask(g)
@@ -193,7 +194,7 @@ func (s *Shadow) judge(g *route.Sighting) {
 }
 
 // ask lets the shadows judge. A policy that is only asked must not end the router: if one panics, all are asked no more.
-func (s *Shadow) ask(g *route.Sighting) {
+func (s *Shadow) ask(g *shadow.Sighting) {
 	defer func() {
 		if why := recover(); why != nil {
 			s.failed = fmt.Sprint(why)
@@ -220,4 +221,9 @@ func (s *Shadow) pace() {
 	case halved > 0 && used < time.Duration(s.cfg.Budget*float64(window)/4):
 		s.halved.Store(halved - 1)
 	}
+}
+
+// placed is what a shadow is told of a decision.
+func placed(d *route.Decision) shadow.Placed {
+	return shadow.Placed{Lease: d.Lease, Endpoint: d.Endpoint.Name, Pool: d.Pool, Session: d.Session, Reason: d.Reason}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/shadow"
 )
 
 // rig is a fleet with shadows.
@@ -27,17 +28,17 @@ type rig struct {
 
 func newRig(t testing.TB, budget float64, names ...string) *rig {
 	t.Helper()
-	var policies []route.ShadowPolicy
+	var policies []shadow.Policy
 	for _, name := range names {
-		policies = append(policies, route.ShadowPolicy{Name: name, New: factory(t, name)})
+		policies = append(policies, shadow.Policy{Name: name, New: factory(t, name)})
 	}
 	return newRigOf(t, budget, policies...)
 }
 
-func newRigOf(t testing.TB, budget float64, policies ...route.ShadowPolicy) *rig {
+func newRigOf(t testing.TB, budget float64, policies ...shadow.Policy) *rig {
 	t.Helper()
 	c := Config{Budget: budget, Log: slog.New(slog.DiscardHandler)}
-	c.Acting, c.Estimator = "session", func() route.Estimator { return policy.NewEstimator(policy.Config{}) }
+	c.Acting, c.Estimator = "session", func() shadow.Estimator { return policy.NewEstimator(policy.Config{}) }
 	c.Policies = policies
 	r := &rig{}
 	var listeners []live.Listener
@@ -163,7 +164,7 @@ func (p fails) Pick(*pick.View, *fleet.Request) pick.Choice {
 func TestFailuresStayHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		r := newRigOf(t, 1, route.ShadowPolicy{Name: "fails", New: func() pick.Policy { return fails{&asked} }})
+		r := newRigOf(t, 1, shadow.Policy{Name: "fails", New: func() pick.Policy { return fails{&asked} }})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); r.shadow.Run(ctx) }()
@@ -203,7 +204,7 @@ func (p keeps) Released(fleet.Lease, bool) { *p.open-- }
 func TestEndsAreNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := 0
-		r := newRigOf(t, 1, route.ShadowPolicy{Name: "keeps", New: func() pick.Policy { return keeps{&open} }})
+		r := newRigOf(t, 1, shadow.Policy{Name: "keeps", New: func() pick.Policy { return keeps{&open} }})
 		var leases []fleet.Lease
 		for i := range 3 * queued {
 			d, err := r.fleet.Decide(&fleet.Request{ID: "r", Session: fmt.Sprint(i), Model: "m", PromptTokens: 10})

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/terminal"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/shadow"
 )
 
 // Show prints for people what shadows would have done in the acting policy's place, and what if each had decided all along.
@@ -27,7 +27,7 @@ func (r *Report) Show(w io.Writer) {
 	fmt.Fprint(w, "\nHad each decided all along, by our own estimates (compare the rows with each other only):\n\n")
 	apart := terminal.NewTable(terminal.Bare, "policy", "turns", "TTFT mean", "p50", "p90", "p99", "cached", "at home")
 	apart.RightFrom(2)
-	row := func(name string, x *route.ShadowWorld) {
+	row := func(name string, x *shadow.World) {
 		apart.Row(
 			name, x.Turns, each(x.TTFTMs, x.Turns), millisOf(x.P50Ms), millisOf(x.P90Ms), millisOf(x.P99Ms),
 			share(x.CachedTokens, x.PromptTokens), share(x.Home, x.Later),
@@ -50,9 +50,9 @@ func (r *Report) Show(w io.Writer) {
 }
 
 // reasons are why a shadow's choices differ, the most frequent first in number, at most three.
-func reasons(s *route.ShadowTold) string {
+func reasons(s *shadow.Told) string {
 	var out []string
-	left := append([]route.ShadowReason{}, s.Why...)
+	left := append([]shadow.Reason{}, s.Why...)
 	for len(out) < 3 && len(left) > 0 {
 		most := 0
 		for i := range left {

@@ -1,0 +1,150 @@
+package answer
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/warmpath/warmpath/engine/rawjson"
+)
+
+// eventClass says what an event of a stream is, as far as the router cares.
+type eventClass uint8
+
+const (
+	eventNone      eventClass = iota // no name, or one that means a part of the answer
+	eventPing                        // keep-alive
+	eventAnnounced                   // response.created, response.in_progress, response.queued
+	eventStarted                     // Anthropic message_start, which holds the input's usage
+	eventCompleted                   // response.completed, response.incomplete: the end, with usage
+	eventBroken                      // response.failed: the end, an error
+	eventStopped                     // Anthropic message_stop: the end
+	eventError
+)
+
+func (e eventClass) failed() bool { return e == eventError || e == eventBroken }
+
+func (e eventClass) done() bool {
+	return e == eventCompleted || e == eventBroken || e == eventStopped
+}
+
+func (e eventClass) data() bool { return e == eventNone || e == eventCompleted }
+
+// inner reports whether the event's usage is a level deeper, in its member "response" or "message".
+func (e eventClass) inner() bool {
+	return e == eventCompleted || e == eventBroken || e == eventStarted
+}
+
+// classOf classes the name of an event: the value of "event:" or of the member "type" (OpenAI Responses API,
+// Anthropic Messages API).
+func classOf(name []byte) eventClass {
+	switch string(name) {
+	case "error":
+		return eventError
+	case "ping", "keepalive":
+		return eventPing
+	case "response.created", "response.in_progress", "response.queued":
+		return eventAnnounced
+	case "message_start":
+		return eventStarted
+	case "response.completed", "response.incomplete":
+		return eventCompleted
+	case "response.failed":
+		return eventBroken
+	case "message_stop":
+		return eventStopped
+	}
+	return eventNone
+}
+
+// firstMember classes an event by the first member of its data: an error as vLLM and SGLang send it ({"error":{...}}),
+// SGLang's flat error ({"object":"error"}), or the type where the event line is left out.
+func firstMember(head []byte) eventClass {
+	c := rawjson.Cursor{Data: head}
+	if !c.Take('{') {
+		return eventNone
+	}
+	key, ok := c.Key()
+	if !ok {
+		return eventNone
+	}
+	switch string(key) {
+	case "error":
+		if c.Space(); c.Pos < len(c.Data) && (c.Data[c.Pos] == '{' || c.Data[c.Pos] == '"') {
+			return eventError
+		}
+	case "type":
+		name, _ := c.Str()
+		return classOf(name)
+	case "object":
+		if name, _ := c.Str(); string(name) == "error" {
+			return eventError
+		}
+	}
+	return eventNone
+}
+
+// ErrorAnswer reports whether an answer, or its beginning, is an error in the place of one, in the shapes that error events have. Code is
+// the HTTP status that it names and said its message; they are 0 and "" where these are not there.
+func ErrorAnswer(body []byte) (code int, said string, ok bool) {
+	if firstMember(body) != eventError {
+		return 0, "", false
+	}
+	return errorCode(body), errorMessage(body), true
+}
+
+// errorCode finds the HTTP status in an error event: its member "code" as a number, or what the type of an Anthropic error
+// stands for (Anthropic API, "Errors"). A quoted name cannot stand inside a string, so the text of the message does not mislead.
+func errorCode(event []byte) int {
+	for rest := event; ; {
+		_, after, ok := bytes.Cut(rest, []byte(`"code"`))
+		if !ok {
+			break
+		}
+		rest = after
+		c := rawjson.Cursor{Data: after}
+		if !c.Take(':') {
+			continue
+		}
+		c.Space()
+		n := 0
+		for c.Pos < len(c.Data) && c.Data[c.Pos] >= '0' && c.Data[c.Pos] <= '9' && n < 1000 {
+			n = 10*n + int(c.Data[c.Pos]-'0')
+			c.Pos++
+		}
+		if n >= 100 && n < 1000 {
+			return n
+		}
+	}
+	for _, t := range anthropicErrors {
+		if bytes.Contains(event, []byte(t.name)) {
+			return t.status
+		}
+	}
+	return 0
+}
+
+var anthropicErrors = [...]struct {
+	name   string
+	status int
+}{{`"invalid_request_error"`, 400}, {`"rate_limit_error"`, 429}, {`"overloaded_error"`, 503}}
+
+// longestMessage bounds what is kept of an error's message.
+const longestMessage = 300
+
+// errorMessage is the message of an error event in OpenAI's shape, or in SGLang's flat one.
+func errorMessage(event []byte) string {
+	inner, _ := rawjson.Member(event, "error")
+	if len(inner) == 0 || inner[0] != '{' {
+		inner = event
+	}
+	value, _ := rawjson.Member(inner, "message")
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		return ""
+	}
+	if len(text) > longestMessage {
+		text = strings.ToValidUTF8(text[:longestMessage], "")
+	}
+	return text
+}

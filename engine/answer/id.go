@@ -1,0 +1,40 @@
+package answer
+
+import (
+	"bytes"
+
+	"github.com/warmpath/warmpath/engine/rawjson"
+)
+
+// ResponseID is the top-level "id" of a JSON answer, of which head is the beginning; "" when head does not show one.
+func ResponseID(head []byte) string {
+	return idOf(&rawjson.Cursor{Data: head}, "")
+}
+
+// idOf reads an object up to its member "id" and returns that, or the "id" of its member parent.
+func idOf(c *rawjson.Cursor, parent string) string {
+	if !c.Take('{') {
+		return ""
+	}
+	for {
+		key, ok := c.Key()
+		switch {
+		case !ok:
+			return ""
+		case parent == "" && string(key) == "id":
+			id, ok := c.Str()
+			if !ok || len(id) > MaxIDBytes || bytes.IndexByte(id, '\\') >= 0 {
+				return ""
+			}
+			return string(id)
+		case parent != "" && string(key) == parent:
+			return idOf(c, "")
+		}
+		if !c.Skip() {
+			return ""
+		}
+	}
+}
+
+// MaxIDBytes bounds the id of a response; the engines' own are 37 to 53 bytes long.
+const MaxIDBytes = 256

@@ -1,0 +1,38 @@
+package handover
+
+import (
+	"bytes"
+
+	"github.com/warmpath/warmpath/engine/rawjson"
+)
+
+// isIDs reports whether a value is a list of token ids.
+func isIDs(value []byte) bool {
+	if len(value) < 2 || value[0] != '[' || value[len(value)-1] != ']' {
+		return false
+	}
+	digits, wanted := 0, false // digits of this number; a comma was read, so that another one must follow
+	for _, b := range value[1 : len(value)-1] {
+		switch {
+		case b >= '0' && b <= '9':
+			if digits < 0 {
+				return false // a space within
+			}
+			if digits++; digits > 10 {
+				return false
+			}
+		case b == ',':
+			if digits == 0 {
+				return false
+			}
+			digits, wanted = 0, true
+		case rawjson.IsSpace(b):
+			if digits > 0 {
+				digits = -1
+			}
+		default:
+			return false
+		}
+	}
+	return digits != 0 || !wanted && len(bytes.TrimSpace(value[1:len(value)-1])) == 0
+}

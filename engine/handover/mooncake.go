@@ -1,0 +1,113 @@
+package handover
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/warmpath/warmpath/engine/answer"
+	"github.com/warmpath/warmpath/engine/rawjson"
+	"github.com/warmpath/warmpath/fleet"
+)
+
+// Mooncake is vLLM's MooncakeConnector (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/mooncake). Both engines are asked at once
+// and find each other by a transfer id that the router makes. The decoder is told the id of the prefiller's engine, and where the
+// prefiller's bootstrap server says how that is reached. The router asks the same server for the id:
+// GET http://HOST:8998/query answers {"0":{"engine_id":"...","worker_addr":{...}}}, by data-parallel rank.
+//
+// Like NIXL's, its engines believe what they are told, see Nixl. A decoder without one of the members computes the prompt itself.
+type Mooncake struct{}
+
+// Name implements Connector.
+func (Mooncake) Name() string { return "mooncake" }
+
+// Order implements Connector.
+func (Mooncake) Order() Order { return Together }
+
+// Fits implements Connector.
+func (Mooncake) Fits(x *Handoff) error { return Nixl{}.Fits(x) }
+
+// Inquiry implements Inquirer.
+func (Mooncake) Inquiry(x *Handoff) string { return bootstrapAddress(x) + "/query" }
+
+// bootstrapAddress is where the prefiller's bootstrap server is: plain HTTP, at the prefiller's host.
+func bootstrapAddress(x *Handoff) string {
+	host := hostOf(x.Prefiller.URL)
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return "http://" + host + ":" + strconv.Itoa(bootstrapPortOf(x))
+}
+
+// transferID is new with each prefill leg.
+func transferID(x *Handoff) string {
+	id := x.ID
+	if x.Attempt > 0 {
+		id += "-" + strconv.Itoa(x.Attempt)
+	}
+	return "xfer-" + id + "-" + strconv.FormatUint(x.Random, 16)
+}
+
+// Prefill implements Connector.
+func (m Mooncake) Prefill(x *Handoff) (Message, error) {
+	params := `{"do_remote_decode":true,"do_remote_prefill":false,"transfer_id":` + jsonString(transferID(x)) + `}`
+	return Message{Set: onlyPrompt(x, params), Header: rankHeader(x.Prefiller)}, nil
+}
+
+// Reply implements Connector: the reply says nothing that the decoder has not been told.
+func (Mooncake) Reply(x *Handoff, body []byte) (Handed, error) { return tokenReply(x, body) }
+
+// Decode implements Connector.
+func (m Mooncake) Decode(x *Handoff, _ *Handed) (Message, error) {
+	params := `{"do_remote_decode":false,"do_remote_prefill":true,"transfer_id":` + jsonString(transferID(x))
+	if id := m.engineID(x); id != "" {
+		params += `,"remote_engine_id":` + id + `,"remote_bootstrap_addr":` + jsonString(bootstrapAddress(x))
+	} else { // an older prefiller, whose bootstrap server answers no queries
+		host, port := jsonString(hostOf(x.Prefiller.URL)), strconv.Itoa(bootstrapPortOf(x))
+		params += `,"remote_host":` + host + `,"remote_port":` + port + `,"bootstrap_server_host":` + host + `,"bootstrap_server_port":` + port
+	}
+	return Message{Set: []Member{{kvTransferParams, []byte(params + "}")}}, Header: rankHeader(x.Decoder)}, nil
+}
+
+// engineID is the id of the engine of the prefiller's rank, as JSON; "" when it is not known. Engines add _dp and the rank to the id that
+// they are configured with, and say so at their bootstrap server; of one that tells only one id for several ranks that is done here.
+func (Mooncake) engineID(x *Handoff) string {
+	told := bytes.TrimSpace(x.Told)
+	rank := 0
+	if x.Prefiller.Part.Kind == fleet.Rank {
+		rank = x.Prefiller.Part.Index
+	}
+	entry, ok := rawjson.Member(told, strconv.Itoa(rank))
+	if ok && !rawjson.IsNull(entry) {
+		return idIn(entry)
+	}
+	entry, ok = rawjson.Member(told, "0")
+	id := ""
+	if ok && !rawjson.IsNull(entry) {
+		id = idIn(entry)
+	}
+	if id == "" || rank == 0 || strings.Contains(id, "_dp") {
+		return ""
+	}
+	return strings.TrimSuffix(id, `"`) + "_dp" + strconv.Itoa(rank) + `"`
+}
+
+// idIn is the engine's id in one entry, as the JSON string that it is.
+func idIn(entry []byte) string {
+	id, _ := rawjson.Member(entry, "engine_id")
+	if len(id) < 3 || id[0] != '"' || len(id) > answer.MaxIDBytes {
+		return ""
+	}
+	return string(id)
+}
+
+// Withhold implements Connector.
+func (Mooncake) Withhold(x *Handoff) []Member { return Nixl{}.Withhold(x) }
+
+// Keeps implements Connector: a transfer id is used once.
+func (Mooncake) Keeps(bool) bool { return false }
+
+var (
+	_ Connector = Mooncake{}
+	_ Inquirer  = Mooncake{}
+)

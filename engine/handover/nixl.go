@@ -1,0 +1,134 @@
+package handover
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/warmpath/warmpath/engine/answer"
+	"github.com/warmpath/warmpath/engine/rawjson"
+)
+
+// Nixl is vLLM's NixlConnector (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/nixl; the same exchange is in the
+// repository's toy_proxy_server and in llm-d's sidecar as nixlv2). The prefiller computes the prompt and one token, keeps the
+// blocks for a lease of 30 s, and says in its reply where they are. The decoder is told that and pulls them.
+//
+// An engine trusts what it is told: parameters of another prompt, parameters used a second time after the blocks were
+// used again, or a prefill of more than one token give a wrong text without an error, and a part of the parameters ends the
+// process (all seen with vLLM 0.32.0). So the whole object is copied as it came, or none; the prompt is the same bytes on
+// both legs; and a client's own parameters reach no engine.
+type Nixl struct{}
+
+// nixlAsk is what a prefiller is told. Older versions want all the keys.
+const nixlAsk = `{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,"remote_block_ids":null,"remote_host":null,"remote_port":null}`
+
+// Name implements Connector.
+func (Nixl) Name() string { return "nixl" }
+
+// Order implements Connector: the decoder needs what is in the prefiller's reply.
+func (Nixl) Order() Order { return PrefillFirst }
+
+// Fits implements Connector. Parameters are those of one prompt and one answer: of a list of prompts the second would get the
+// first one's cache, and a second answer's blocks would stay until the lease ends. What asks for something about the
+// prompt's tokens needs them computed where the answer is made.
+func (Nixl) Fits(x *Handoff) error {
+	switch x.API {
+	case answer.APIChat, answer.APICompletions, answer.APIResponses, answer.APIMessages:
+	default:
+		return fmt.Errorf("the connector nixl knows no API %q", x.API)
+	}
+	return fitsOnce(x)
+}
+
+// Prefill implements Connector: one token, no stream. A limit that wins over max_tokens must be one too, and a minimum above
+// the limit is refused. Members are set to what is as good as absence, since nothing can be taken out of a body by setting it.
+func (n Nixl) Prefill(x *Handoff) (Message, error) {
+	if x.Before == nil {
+		return Message{Set: onlyPrompt(x, nixlAsk)}, nil
+	}
+	return Message{Set: onlyPrompt(x, nixlBack(x.Before))}, nil
+}
+
+// nixlBack is what a prefiller is told that is to fetch the beginning of a conversation from its decoder first: what that one said, with the
+// direction turned round and its own address (bidirectional mode, kv_connector_extra_config.bidirectional_kv_xfer, and vLLM's
+// multi-turn proxy). All other members are the decoder's own.
+func nixlBack(b *Before) string {
+	out := []byte(`{"do_remote_decode":true,"do_remote_prefill":false,"remote_host":` + jsonString(b.Host))
+	return string(rawjson.AppendOthers(out, b.Params, "do_remote_decode", "do_remote_prefill", "remote_host")) + "}"
+}
+
+// Returned implements Returner: the member kv_transfer_params of a plain answer, or of the last chunk of a stream. Its name in quotes that
+// are not escaped cannot stand inside a string, so that text which speaks of it is not taken for it.
+func (Nixl) Returned(end []byte) []byte {
+	const name = `"` + kvTransferParams + `"`
+	for {
+		i := bytes.LastIndex(end, []byte(name))
+		if i < 0 {
+			return nil
+		}
+		c := rawjson.Cursor{Data: end, Pos: i + len(name)}
+		if (i == 0 || end[i-1] != '\\') && c.Take(':') {
+			c.Space()
+			start := c.Pos
+			if !c.Skip() || rawjson.IsNull(end[start:c.Pos]) || end[start] != '{' {
+				return nil
+			}
+			params := end[start:c.Pos]
+			said, _ := rawjson.Members(params, "remote_engine_id", "remote_block_ids", "remote_request_id", "remote_port")
+			for _, v := range said {
+				if rawjson.IsNull(v) {
+					return nil
+				}
+			}
+			return params
+		}
+		end = end[:i]
+	}
+}
+
+// Reply implements Connector: the object kv_transfer_params at the top of the reply, whose shape is the engine's own
+// affair. remote_block_ids is a list in older versions and a list for each cache group in newer ones.
+func (Nixl) Reply(x *Handoff, body []byte) (Handed, error) {
+	h := Handed{}
+	found, ok := rawjson.Members(body, "usage", kvTransferParams)
+	params := found[1]
+	h.Usage, h.Known = answer.UsageIn(x.API, found[0])
+	if err := checkParams(params, ok); err != nil {
+		return h, err
+	}
+	// What a decoder does not survive the lack of (seen with vLLM 0.32.0; older versions know no remote_request_id).
+	names := [...]string{"remote_engine_id", "remote_block_ids", "remote_host", "remote_port", "do_remote_prefill", "remote_prefill_cached_tokens"}
+	const needed = 4 // of these
+	said, _ := rawjson.Members(params, names[:]...)
+	if string(said[needed]) != "true" {
+		return h, ErrNoParams
+	}
+	for i, name := range names[:needed] {
+		if rawjson.IsNull(said[i]) {
+			return h, fmt.Errorf("engine: the prefiller's kv_transfer_params lack %s", name)
+		}
+	}
+	h.Params, h.Honest = params, !rawjson.IsNull(said[needed+1])
+	return h, nil
+}
+
+// Decode implements Connector: the client's own request with what the prefiller handed over.
+func (Nixl) Decode(_ *Handoff, h *Handed) (Message, error) {
+	if h == nil || !bytes.HasPrefix(h.Params, []byte("{")) {
+		return Message{}, ErrNoParams
+	}
+	return Message{Set: []Member{{kvTransferParams, h.Params}}}, nil
+}
+
+// Withhold implements Connector: with parameters of its own choice a client could read what others asked, or end the process.
+func (Nixl) Withhold(x *Handoff) []Member {
+	if rawjson.IsNull(x.Field(kvTransferParams)) {
+		return nil
+	}
+	return []Member{{kvTransferParams, []byte("null")}}
+}
+
+// Keeps implements Connector: once a decoder may have pulled the blocks, they may be used again, and whoever is told of them then
+// answers from another prompt.
+func (Nixl) Keeps(sent bool) bool { return !sent }
+
+var _ Connector = Nixl{}

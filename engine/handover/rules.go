@@ -1,0 +1,154 @@
+package handover
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/warmpath/warmpath/engine/answer"
+	"github.com/warmpath/warmpath/engine/rawjson"
+	"github.com/warmpath/warmpath/fleet"
+)
+
+// The members that the protocol sets.
+const (
+	kvTransferParams = "kv_transfer_params"
+	maxTokens        = "max_tokens"
+	maxCompletion    = "max_completion_tokens"
+	maxOutput        = "max_output_tokens"
+	minTokens        = "min_tokens"
+	streamMember     = "stream"
+	streamOptions    = "stream_options"
+)
+
+// maxParamsBytes bounds the object that is passed on: a prompt of a million tokens has 65,536 blocks of 16, each number of at
+// most 8 bytes.
+const maxParamsBytes = 4 << 20
+
+// fitsOnce refuses requests that have more than one prompt or answer, or ask for something about the tokens of the prompt.
+func fitsOnce(x *Handoff) error {
+	switch {
+	case x.Answers > 1 || !isOne(x.Field("best_of")):
+		return errors.New("it asks for several answers")
+	case string(x.Field("use_beam_search")) == "true":
+		return errors.New("it asks for a beam search")
+	case !rawjson.IsNull(x.Field("prompt_logprobs")):
+		return errors.New("it asks for the log probabilities of its prompt")
+	case string(x.Field("echo")) == "true":
+		return errors.New("it asks for its prompt to be repeated")
+	case x.API == answer.APICompletions && severalPrompts(x.Field("prompt")):
+		return errors.New("it has several prompts")
+	}
+	return nil
+}
+
+// isOne reports whether a count is absent, null or 1.
+func isOne(value []byte) bool { return rawjson.IsNull(value) || string(value) == "1" }
+
+// severalPrompts reports whether the prompt of a completion is a list of prompts, one of a single prompt included, and not a text
+// or a list of token ids.
+func severalPrompts(value []byte) bool {
+	c := rawjson.Cursor{Data: value}
+	if !c.Take('[') {
+		return false
+	}
+	c.Space()
+	return c.Pos < len(value) && (value[c.Pos] == '"' || value[c.Pos] == '[')
+}
+
+// onlyPrompt is what makes of a client's request one for the prompt and a single token, with the parameters given.
+func onlyPrompt(x *Handoff, params string) []Member {
+	set := []Member{{kvTransferParams, []byte(params)}, {streamMember, []byte("false")}}
+	limit := maxTokens
+	if x.API == answer.APIResponses {
+		limit = maxOutput
+	}
+	set = append(set, Member{limit, []byte("1")})
+	if x.API == answer.APIChat && !rawjson.IsNull(x.Field(maxCompletion)) {
+		set = append(set, Member{maxCompletion, []byte("1")})
+	}
+	if x.Field(minTokens) != nil {
+		set = append(set, Member{minTokens, []byte("0")})
+	}
+	if x.Field(streamOptions) != nil {
+		set = append(set, Member{streamOptions, []byte("null")})
+	}
+	return set
+}
+
+// tokenReply reads the reply of a prefiller that says nothing but its usage.
+func tokenReply(x *Handoff, body []byte) (Handed, error) {
+	h := Handed{}
+	h.Usage, h.Known = answer.PromptUsage(x.API, body)
+	if _, ok := rawjson.Member(body, "usage"); !ok {
+		return h, errors.New("engine: the prefiller's reply is no JSON object")
+	}
+	return h, nil
+}
+
+// checkParams reports kv_transfer_params of a prefiller's reply that cannot be passed on. ok is false when the reply is no JSON object.
+func checkParams(params []byte, ok bool) error {
+	switch {
+	case !ok:
+		return errors.New("engine: the prefiller's reply is no JSON object")
+	case rawjson.IsNull(params):
+		return ErrNoParams
+	case params[0] != '{' || params[len(params)-1] != '}' || len(params) > maxParamsBytes: // on the way brackets are counted, not matched
+		return fmt.Errorf("engine: the prefiller's kv_transfer_params are no object, or longer than %d bytes", maxParamsBytes)
+	}
+	return nil
+}
+
+// rankHeader keeps a client from choosing the rank of an engine of which the whole is an endpoint. Of a rank that is one the header is set
+// with every request.
+func rankHeader(e fleet.Endpoint) []Header {
+	if e.Part.Kind == fleet.Rank {
+		return nil
+	}
+	return []Header{{Name: "X-Data-Parallel-Rank"}}
+}
+
+// hostOf is the host of an endpoint's address, without the brackets of IPv6.
+func hostOf(address string) string {
+	_, rest, _ := strings.Cut(address, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		inner, _, _ = strings.Cut(inner, "]")
+		return inner
+	}
+	if name, _, ok := strings.Cut(host, ":"); ok {
+		return name
+	}
+	return host
+}
+
+// bootstrapPortOf is where the prefiller's bootstrap server listens: as declared, as the engine says, or where it is by default.
+func bootstrapPortOf(x *Handoff) int {
+	switch {
+	case x.Prefiller.BootstrapPort > 0:
+		return x.Prefiller.BootstrapPort
+	case x.PrefillerPeer.BootstrapPort > 0:
+		return x.PrefillerPeer.BootstrapPort
+	default:
+		return DefaultBootstrapPort
+	}
+}
+
+// DefaultBootstrapPort is where a prefiller's bootstrap server is unless it is told otherwise (SGLang's
+// --disaggregation-bootstrap-port, vLLM's VLLM_MOONCAKE_BOOTSTRAP_PORT).
+const DefaultBootstrapPort = 8998
+
+// jsonString quotes what is safe to quote as it is: hosts, addresses and ids.
+func jsonString(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+// quotedText is a text as JSON.
+func quotedText(s string) []byte {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return []byte(`""`) // not reached: every text can be written
+	}
+	return b
+}

@@ -1,0 +1,93 @@
+package rawjson
+
+import "strconv"
+
+// Count counts the elements of a list, as far as most; -1 for what is no list.
+func Count(list []byte, most int) int {
+	c := Cursor{Data: list}
+	if !c.Take('[') {
+		return -1
+	}
+	n := 0
+	for ; n < most && !c.Take(']'); n++ {
+		if n > 0 && !c.Take(',') || !c.Skip() {
+			return -1
+		}
+	}
+	return n
+}
+
+// Element is one element of a list, nil when it has not so many.
+func Element(list []byte, at int) []byte {
+	c := Cursor{Data: list}
+	if !c.Take('[') {
+		return nil
+	}
+	for i := 0; ; i++ {
+		if i > 0 && !c.Take(',') {
+			return nil
+		}
+		c.Space()
+		start := c.Pos
+		if !c.Skip() {
+			return nil
+		}
+		if i == at {
+			return list[start:c.Pos]
+		}
+	}
+}
+
+// ListOf is a list of one element.
+func ListOf(element []byte) []byte {
+	return append(append([]byte{'['}, element...), ']')
+}
+
+// First is a value, or the first of a list of them.
+func First(value []byte) []byte {
+	if len(value) > 0 && value[0] == '[' {
+		return Element(value, 0)
+	}
+	return value
+}
+
+// OrNull is a value, or null for one that is absent.
+func OrNull(value []byte) []byte {
+	if value == nil {
+		return []byte("null")
+	}
+	return value
+}
+
+// IsWhole reports whether a value is a whole number that is not negative, of 64 bits at most.
+func IsWhole(value []byte) bool {
+	_, err := strconv.ParseUint(string(value), 10, 64)
+	return err == nil && (value[0] != '0' || len(value) == 1)
+}
+
+// RewriteList appends a list whose elements are written anew.
+func RewriteList(out, list []byte, write func(out, element []byte, i int) ([]byte, bool)) ([]byte, bool) {
+	c := Cursor{Data: list}
+	if !c.Take('[') {
+		return out, false
+	}
+	out = append(out, '[')
+	for i := 0; !c.Take(']'); i++ {
+		if i > 0 {
+			if !c.Take(',') {
+				return out, false
+			}
+			out = append(out, ',')
+		}
+		c.Space()
+		start := c.Pos
+		if !c.Skip() {
+			return out, false
+		}
+		var ok bool
+		if out, ok = write(out, list[start:c.Pos], i); !ok {
+			return out, false
+		}
+	}
+	return append(out, ']'), true
+}

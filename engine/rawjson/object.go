@@ -1,0 +1,133 @@
+package rawjson
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Member finds a top-level member of a JSON object and returns its value as it lies there; of several the last, as
+// engines take it. ok is false when body is no object that can be read to its end.
+func Member(body []byte, name string) (value []byte, ok bool) {
+	c := Cursor{Data: body}
+	if !c.Take('{') {
+		return nil, false
+	}
+	for {
+		key, more := c.Key()
+		if !more {
+			return value, c.Take('}')
+		}
+		c.Space()
+		start := c.Pos
+		if !c.Skip() {
+			return nil, false
+		}
+		if string(key) == name {
+			value = body[start:c.Pos]
+		}
+	}
+}
+
+// IsNull reports whether a member is absent or null.
+func IsNull(value []byte) bool { return len(value) == 0 || string(value) == "null" }
+
+// Members is Member for several members in one pass; values has one for each name, nil where it is absent.
+func Members(body []byte, names ...string) (values [][]byte, ok bool) {
+	values = make([][]byte, len(names))
+	c := Cursor{Data: body}
+	if !c.Take('{') {
+		return values, false
+	}
+	for {
+		key, more := c.Key()
+		if !more {
+			return values, c.Take('}')
+		}
+		c.Space()
+		start := c.Pos
+		if !c.numbers() && !c.Skip() {
+			return values, false
+		}
+		for i, name := range names {
+			if string(key) == name {
+				values[i] = body[start:c.Pos]
+			}
+		}
+	}
+}
+
+// AppendOthers appends the members of an object that have none of the names, each after a comma, as they lie there.
+func AppendOthers(out, object []byte, but ...string) []byte {
+	c := Cursor{Data: object}
+	if !c.Take('{') {
+		return out
+	}
+	for {
+		c.Take(',')
+		c.Space()
+		start := c.Pos
+		key, more := c.Key()
+		if !more || !c.Skip() {
+			return out
+		}
+		name := string(key)
+		if bytes.IndexByte(key, '\\') >= 0 && json.Unmarshal(append(append([]byte{'"'}, key...), '"'), &name) != nil {
+			return out
+		}
+		named := false
+		for _, b := range but {
+			named = named || name == b
+		}
+		if !named {
+			out = append(append(out, ','), object[start:c.Pos]...)
+		}
+	}
+}
+
+// RewriteObject appends an object whose members change says anew: a nil name leaves one out. Names are those between the quotes, escapes
+// as they are.
+func RewriteObject(out, object []byte, change func(name string, value []byte) (newName, newValue []byte)) ([]byte, bool) {
+	c := Cursor{Data: object}
+	if !c.Take('{') {
+		return out, false
+	}
+	out = append(out, '{')
+	first := true
+	for {
+		key, more := c.Key()
+		if !more {
+			return append(out, '}'), c.Take('}')
+		}
+		c.Space()
+		start := c.Pos
+		if !c.Skip() {
+			return out, false
+		}
+		name, value := change(string(key), object[start:c.Pos])
+		if name == nil {
+			continue
+		}
+		if !first {
+			out = append(out, ',')
+		}
+		first = false
+		out = append(append(append(out, '"'), name...), '"', ':')
+		out = append(out, bytes.TrimSpace(value)...)
+	}
+}
+
+// Names are the names of the top-level members of a JSON object, escapes as they are; none when it is no object.
+func Names(body []byte) []string {
+	var names []string
+	c := Cursor{Data: body}
+	if !c.Take('{') {
+		return nil
+	}
+	for {
+		key, more := c.Key()
+		if !more || !c.Skip() {
+			return names
+		}
+		names = append(names, string(key))
+	}
+}

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+)
+
+// Error is an error that is the client's fault.
+type Error struct {
+	Status int
+	Kind   string // the "type" of the error
+	Msg    string
+
+	PromptTokens int // of a prompt that is too long, else 0
+}
+
+func (e *Error) Error() string { return e.Msg }
+
+// Bad is a request that is wrong, answered with 400.
+func Bad(format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Kind: "BadRequestError", Msg: fmt.Sprintf(format, args...)}
+}
+
+// ClientFault makes an error of reading a prompt into a 400, unless it already says what it is.
+func ClientFault(err error) error {
+	var b *Error
+	if errors.As(err, &b) {
+		return err
+	}
+	return Bad("%v", err)
+}
+
+// ErrorObject is an error in OpenAI's shape.
+func ErrorObject(status int, kind, msg string) map[string]any {
+	return map[string]any{"error": map[string]any{"message": msg, "type": kind, "param": nil, "code": status}}
+}
+
+// AnthropicKind is the error type that Anthropic's API names for a status.
+func AnthropicKind(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "authentication_error"
+	case http.StatusNotFound:
+		return "not_found_error"
+	case http.StatusRequestEntityTooLarge:
+		return "request_too_large"
+	case http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case http.StatusServiceUnavailable:
+		return "overloaded_error"
+	case http.StatusInternalServerError:
+		return "api_error"
+	default:
+		return "invalid_request_error"
+	}
+}
+
+// WriteJSON writes an answer in one piece.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own values only
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	w.WriteHeader(status)
+	_, _ = w.Write(b)
+}

@@ -1,0 +1,374 @@
+// Package kv publishes what happens in the cache of a simulated engine, byte for byte as vLLM, SGLang and TensorRT-LLM publish it: it owns
+// the names of blocks, the encoding of events, the ZeroMQ sockets with their replay, and the faults of publishing. Blocks are told in the
+// order in which they came. It never reads events (see engine/kv) and never drives an engine.
+package kv
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"math"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-zeromq/zmq4"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/sim/engine"
+)
+
+const (
+	mostKept    = 10_000 // messages for those who missed them (vLLM's buffer_steps)
+	mostQueued  = 1024   // events in TensorRT-LLM's queue
+	topic       = "kv-events"
+	tries       = 50
+	endOfReplay = math.MaxUint64
+)
+
+// Config says what to publish and where.
+type Config struct {
+	Kind        fleet.Kind // vLLM, SGLang or TensorRT-LLM
+	Arrays      bool       // events are arrays, as vLLM had them up to 0.23
+	Ranks       int
+	BlockTokens int
+	Address     string // host:port of the first rank's events; port 0 takes free ones
+}
+
+// Publisher publishes what happens in the cache of one rank. It is safe for concurrent use; the order of what is published is that of the
+// calls.
+type Publisher struct {
+	dialect fleet.Kind
+	arrays  bool
+	rank    int
+	ranks   int
+	size    int // tokens a block
+	pub     zmq4.Socket
+	replay  zmq4.Socket
+	stop    context.CancelFunc
+	serving sync.WaitGroup
+	events  string // host:port
+	again   string
+
+	mu      sync.Mutex // guards what follows
+	next    uint64
+	kept    []message
+	queue   []json.RawMessage // TensorRT-LLM
+	clear   bool              // vLLM: AllBlocksCleared is told with the next batch
+	names   map[uint64]uint64 // of blocks in the cache, by the simulated hash
+	jobs    map[uint64]*Job   // blocks that may come, by the simulated hash
+	muted   bool              // a fault: nothing is published
+	dropped int               // a fault: so many messages are still to be lost on their way
+}
+
+type message struct {
+	seq     uint64
+	payload []byte
+}
+
+// Job is a request whose blocks come into the cache.
+type Job struct {
+	Chain         []uint64 // of its blocks, prompt and answer, as the simulated engine names them
+	Tokens        []uint32
+	Adapter, Salt string
+	Session       string
+
+	names []uint64 // of its blocks, as the real engine would
+	place map[uint64]int
+}
+
+// Open opens the sockets of all ranks: events at Config.Address, each rank at a port one higher; replays at the ports after those.
+func Open(c Config) (Publishers, error) {
+	host, text, err := net.SplitHostPort(c.Address)
+	if err != nil {
+		return nil, fmt.Errorf("enginetest: the address of KV events %q: %w", c.Address, err)
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil || port < 0 || port+2*c.Ranks > 65535 {
+		return nil, fmt.Errorf("enginetest: the address of KV events %q has no usable port", c.Address)
+	}
+	for range tries {
+		base := port
+		if base == 0 {
+			l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+			if err != nil {
+				return nil, fmt.Errorf("enginetest: %w", err)
+			}
+			base = l.Addr().(*net.TCPAddr).Port
+			_ = l.Close()
+		}
+		var all Publishers
+		if all, err = openAt(c, host, base); err == nil || port != 0 {
+			return all, err
+		}
+	}
+	return nil, err
+}
+
+func openAt(c Config, host string, base int) (all Publishers, err error) {
+	for rank := range c.Ranks {
+		p := &Publisher{
+			dialect: c.Kind, arrays: c.Arrays, rank: rank, ranks: c.Ranks, size: c.BlockTokens,
+			events: net.JoinHostPort(host, strconv.Itoa(base+rank)), again: net.JoinHostPort(host, strconv.Itoa(base+c.Ranks+rank)),
+		}
+		p.reset()
+		if c.Kind != fleet.KindTRTLLM {
+			err = p.open()
+		}
+		if err != nil {
+			for _, q := range all {
+				q.Close()
+			}
+			return nil, fmt.Errorf("enginetest: KV events: %w", err)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func (p *Publisher) reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next, p.kept, p.queue, p.clear = 0, nil, nil, false
+	p.names, p.jobs = map[uint64]uint64{}, map[uint64]*Job{}
+	if p.dialect == fleet.KindTRTLLM {
+		p.enqueue(event{})
+	}
+}
+
+func (p *Publisher) open() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	quiet := zmq4.WithLogger(log.New(io.Discard, "", 0))
+	p.pub, p.replay = zmq4.NewPub(ctx, quiet), zmq4.NewRouter(ctx, quiet)
+	err := p.pub.Listen("tcp://" + p.events)
+	if err == nil {
+		err = p.replay.Listen("tcp://" + p.again)
+	}
+	if err != nil {
+		cancel()
+		_ = p.pub.Close()
+		_ = p.replay.Close()
+		return err
+	}
+	replay := p.replay
+	p.serving.Go(func() { p.answer(replay) })
+	return nil
+}
+
+// Close ends the sockets and what answers at them.
+func (p *Publisher) Close() {
+	if p.stop == nil {
+		return
+	}
+	p.stop()
+	_ = p.pub.Close()
+	_ = p.replay.Close()
+	p.serving.Wait()
+	p.stop = nil
+}
+
+// Restart is what a new process looks like: closed connections, no memory, numbers from 0.
+func (p *Publisher) Restart() {
+	p.Close()
+	p.reset()
+	if p.dialect == fleet.KindTRTLLM {
+		return
+	}
+	for range tries { // the port may take a moment to be free
+		if p.open() == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// answer serves the replay socket: from a ROUTER's frames (identity, empty, number) each message kept from that number on, then the end.
+func (p *Publisher) answer(replay zmq4.Socket) {
+	for {
+		m, err := replay.Recv()
+		if err != nil {
+			return
+		}
+		n := len(m.Frames)
+		if n < 2 || len(m.Frames[n-1]) != 8 {
+			continue
+		}
+		from := binary.BigEndian.Uint64(m.Frames[n-1])
+		p.mu.Lock()
+		var answer []message
+		for _, k := range p.kept {
+			if k.seq >= from && !p.muted {
+				answer = append(answer, k)
+			}
+		}
+		muted := p.muted
+		p.mu.Unlock()
+		if muted {
+			continue
+		}
+		id := m.Frames[0]
+		for _, k := range answer {
+			_ = replay.SendMulti(zmq4.NewMsgFrom(id, nil, []byte(topic), number(k.seq), k.payload))
+		}
+		_ = replay.SendMulti(zmq4.NewMsgFrom(id, nil, nil, number(endOfReplay), nil))
+	}
+}
+
+func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+// Expect notes a request whose blocks will come.
+func (p *Publisher) Expect(j *Job) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	j.names = digests(p.dialect, j.Tokens, p.size, j.Adapter, j.Salt)
+	j.place = make(map[uint64]int, len(j.Chain))
+	for i, h := range j.Chain[:min(len(j.Chain), len(j.names))] {
+		j.place[h] = i
+		p.jobs[h] = j
+	}
+}
+
+// Over forgets a request.
+func (p *Publisher) Over(j *Job) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range j.Chain {
+		if p.jobs[h] == j {
+			delete(p.jobs, h)
+		}
+	}
+}
+
+// Publish tells what changed in a step.
+func (p *Publisher) Publish(changes []engine.Change) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var events []event
+	for _, c := range changes {
+		if !c.Stored {
+			name, known := p.names[c.Hash]
+			if !known {
+				continue
+			}
+			delete(p.names, c.Hash)
+			if n := len(events); n > 0 && events[n-1].removed != nil {
+				events[n-1].removed = append(events[n-1].removed, name)
+			} else {
+				events = append(events, event{removed: []uint64{name}})
+			}
+			continue
+		}
+		if j := p.jobs[c.Hash]; j != nil {
+			events = p.stored(events, j, j.place[c.Hash])
+			p.names[c.Hash] = j.names[j.place[c.Hash]]
+		}
+	}
+	if len(events) > 0 {
+		p.send(events)
+	}
+}
+
+// stored appends block i of a job, to the run before it where it goes on from that.
+func (p *Publisher) stored(events []event, j *Job, i int) []event {
+	tokens := j.Tokens[i*p.size : (i+1)*p.size]
+	if n := len(events); n > 0 && i > 0 {
+		if s := events[n-1].stored; s != nil && s.session == j.Session && s.hashes[len(s.hashes)-1] == j.names[i-1] {
+			s.hashes = append(s.hashes, j.names[i])
+			s.tokens = append(s.tokens, tokens...)
+			return events
+		}
+	}
+	s := &storedRun{
+		hashes: []uint64{j.names[i]}, first: i == 0, tokens: append([]uint32(nil), tokens...), size: p.size,
+		adapter: j.Adapter, salt: j.Salt, session: j.Session,
+	}
+	if i > 0 {
+		s.parent = j.names[i-1]
+	}
+	return append(events, event{stored: s})
+}
+
+// Cleared tells that the cache is empty: at once (SGLang), or with the next batch (vLLM).
+func (p *Publisher) Cleared() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.names)
+	if p.dialect == fleet.KindVLLM {
+		p.clear = true
+		return
+	}
+	p.send([]event{{}})
+}
+
+// send publishes a message and keeps it; mu is held.
+func (p *Publisher) send(events []event) {
+	if p.dialect == fleet.KindTRTLLM {
+		for _, e := range events {
+			if e.stored != nil || e.removed != nil {
+				p.enqueue(e)
+			}
+		}
+		return
+	}
+	if p.clear {
+		events, p.clear = append([]event{{}}, events...), false
+	}
+	m := message{p.next, appendBatch(p.dialect, p.arrays, float64(time.Now().UnixMicro())/1e6, events, p.rank)}
+	p.next++
+	if p.kept = append(p.kept, m); len(p.kept) > mostKept {
+		p.kept = append(p.kept[:0], p.kept[len(p.kept)-mostKept:]...)
+	}
+	if p.dropped > 0 || p.muted {
+		p.dropped = max(0, p.dropped-1)
+		return
+	}
+	_ = p.pub.SendMulti(zmq4.NewMsgFrom([]byte(topic), number(m.seq), m.payload)) // only queued here
+}
+
+func (p *Publisher) enqueue(e event) {
+	p.queue = append(p.queue, trtEvent(p.next, p.rank, p.ranks, e))
+	p.next++
+	if len(p.queue) > mostQueued {
+		p.queue = append(p.queue[:0], p.queue[len(p.queue)-mostQueued:]...)
+	}
+}
+
+// drain empties TensorRT-LLM's queue.
+func (p *Publisher) drain() []json.RawMessage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := p.queue
+	p.queue = nil
+	return out
+}
+
+// Lose has the next messages lost on their way; they can be asked for afterwards.
+func (p *Publisher) Lose(messages int) {
+	p.mu.Lock()
+	p.dropped = messages
+	p.mu.Unlock()
+}
+
+// Mute silences the rank, or lets it speak again.
+func (p *Publisher) Mute(muted bool) {
+	p.mu.Lock()
+	p.muted = muted
+	p.mu.Unlock()
+}
+
+// Forget empties what is kept for those who missed messages.
+func (p *Publisher) Forget() {
+	p.mu.Lock()
+	p.kept = nil
+	p.mu.Unlock()
+}
+
+// Addresses are where the events are published, and where missed ones can be asked for: tcp://HOST:PORT.
+func (p *Publisher) Addresses() (events, replay string) {
+	return "tcp://" + p.events, "tcp://" + p.again
+}

@@ -1,0 +1,55 @@
+package kv
+
+import (
+	"encoding/json"
+	"net"
+	"strconv"
+)
+
+// Publishers are those of all ranks of one engine, in their order; none where it publishes nothing.
+type Publishers []*Publisher
+
+// Close ends all of them.
+func (all Publishers) Close() {
+	for _, p := range all {
+		p.Close()
+	}
+}
+
+// Drain is what TensorRT-LLM's POST /kv_cache_events answers: all that happened since it was asked last.
+func (all Publishers) Drain() []json.RawMessage {
+	out := []json.RawMessage{}
+	for _, p := range all {
+		out = append(out, p.drain()...)
+	}
+	return out
+}
+
+// Sources is what vLLM's GET /kv_event_sources answers.
+func (all Publishers) Sources() any {
+	out := map[string]any{}
+	for _, p := range all {
+		out[strconv.Itoa(p.rank)] = map[string]any{"endpoint": everywhere(p.events), "replay_endpoint": everywhere(p.again), "topic": topic}
+	}
+	return out
+}
+
+// everywhere is an address as an engine that listens on all interfaces is given it.
+func everywhere(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
+	return "tcp://*:" + port
+}
+
+// Info is what SGLang's /server_info says of KV events; nil without.
+func (all Publishers) Info() any {
+	if len(all) == 0 {
+		return nil
+	}
+	first := all[0]
+	_, events, _ := net.SplitHostPort(first.events)
+	_, again, _ := net.SplitHostPort(first.again)
+	return map[string]any{
+		"publisher": "zmq", "endpoint_host": "*", "endpoint_port_base": json.Number(events), "topic": topic,
+		"block_size": first.size, "dp_size": len(all), "replay_endpoint_port_base": json.Number(again),
+	}
+}

@@ -1,0 +1,137 @@
+package enginetest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/enginetest/handover"
+	"github.com/warmpath/warmpath/internal/enginetest/kv"
+	"github.com/warmpath/warmpath/internal/enginetest/pump"
+	"github.com/warmpath/warmpath/sim/engine"
+)
+
+// Options say what engine to simulate. The zero value of a field takes its default.
+type Options struct {
+	Dialect       fleet.Kind    // default fleet.KindVLLM
+	Models        []string      // base models; default "simulated"; the first is the parent of the adapters
+	Adapters      []string      // LoRA adapters, served as models (vLLM, SGLang)
+	Ranks         int           // data-parallel ranks, each an engine with a cache of its own; default 1
+	Engine        engine.Config // of each rank; default engine.DefaultConfig. llama.cpp takes Slots as its slots
+	Seed          uint64        // of answers, ids and jitter
+	APIKey        string        // asked for where the dialect asks for it; "" asks for none
+	Speed         float64       // simulated seconds a real second; default 1
+	ContextTokens int           // longest prompt plus answer; default 32768, never over the cache
+	AnswerTokens  int           // natural length of answers, on average; default 64
+	LoadingFor    time.Duration // real time for which health says "loading"; default 0
+	NoCacheReport bool          // usage has no cached tokens, as engines have it when that is not switched on
+	KVEvents      string        // host:port of KV events (vLLM, SGLang; ranks and replays at the ports after it; port 0 takes free ones), anything for TensorRT-LLM's; "" publishes none
+	KVArrays      bool          // events are arrays, as vLLM had them up to 0.23
+	BodyBytes     int64         // longest request body; default 64 MiB
+
+	Computed func(took time.Duration) // told of each prompt how long it took until it was computed, in simulated time; must not block
+
+	// Disaggregated serving: either side of a hand-over, as each request asks.
+	Connector         string        // "nixl" or "lmcache" (vLLM), "trtllm" (TensorRT-LLM); "" has none, and takes no notice of what requests say about one
+	KVLease           time.Duration // real time for which a prefiller holds blocks; default 30 s
+	KVLatency         time.Duration // simulated time that a transfer takes at least; default 5 ms
+	KVTokensPerSecond float64       // tokens of KV cache moved a second; default 50,000
+	KVBack            time.Duration // NIXL's bidirectional mode: real time for which a decoder holds blocks for the prefiller of the next turn; 0 is off
+	KVRecompute       bool          // a decoder computes what it cannot fetch (kv_load_failure_policy); else it answers 500
+	OldKV             bool          // the parameters of older versions: a flat list of blocks, no request id, no cached tokens; of TensorRT-LLM, conversation_id in disaggregated_params and no conversation_params
+	TP                int           // LMCache: tensor-parallel ranks, each with ports of its own; default 1
+	KVPort            int           // LMCache: first of the ports at which a decoder receives, which Listen opens; 0 leaves them to ListenKV
+	KVNotify          string        // LMCache: host:port at which the router is told of KV cache that was pushed; "" tells nobody
+	Silent            bool          // every answer is the end-of-sequence token alone
+	Role              fleet.Role    // SGLang: what the server was started for; the others are what each request asks
+	BootstrapPort     int           // SGLang and Mooncake: of a prefiller's bootstrap server, opened by Listen; 0 takes a free one
+	Tokenizer         Tokenizer     // TensorRT-LLM: makes the tokens; nil: each four bytes of a prompt are one
+	DisaggKey         string        // TensorRT-LLM: a generation worker refuses what is not signed with it; "" asks for no signature
+}
+
+func (o Options) withDefaults() Options {
+	if o.Dialect == fleet.KindUnknown {
+		o.Dialect = fleet.KindVLLM
+	}
+	if len(o.Models) == 0 {
+		o.Models = []string{"simulated"}
+	}
+	if o.Ranks == 0 {
+		o.Ranks = 1
+	}
+	if o.Engine == (engine.Config{}) {
+		o.Engine = engine.DefaultConfig()
+	}
+	if o.Speed == 0 {
+		o.Speed = 1
+	}
+	if o.ContextTokens == 0 {
+		o.ContextTokens = 32768
+	}
+	if o.Engine.BlockTokens > 0 {
+		o.ContextTokens = min(o.ContextTokens, o.Engine.Blocks()*o.Engine.BlockTokens)
+	}
+	if o.AnswerTokens == 0 {
+		o.AnswerTokens = 64
+	}
+	if o.TP == 0 {
+		o.TP = 1
+	}
+	if o.KVLease == 0 {
+		o.KVLease = 30 * time.Second
+	}
+	if o.KVLatency == 0 {
+		o.KVLatency = 5 * time.Millisecond
+	}
+	if o.KVTokensPerSecond == 0 {
+		o.KVTokensPerSecond = 50_000
+	}
+	if o.BodyBytes == 0 {
+		o.BodyBytes = 64 << 20
+	}
+	return o
+}
+
+// pump is what drives the engines of all ranks.
+func (o Options) pump() pump.Config {
+	c := pump.Config{Engine: o.Engine, Ranks: o.Ranks, Seed: o.Seed, Speed: o.Speed, Computed: o.Computed}
+	if o.KVEvents != "" {
+		c.Events = &kv.Config{Kind: o.Dialect, Arrays: o.KVArrays, Ranks: o.Ranks, BlockTokens: o.Engine.BlockTokens, Address: o.KVEvents}
+	}
+	return c
+}
+
+// validate reports every fault of options that have their defaults.
+func (o Options) validate(known bool) error {
+	errs := []error{o.Engine.Validate()}
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("enginetest: "+format, args...))
+		}
+	}
+	fault(!known, "no simulated engine speaks %q; known are vllm, sglang, trtllm, llamacpp, ollama", o.Dialect)
+	fault(o.Ranks < 1 || o.Ranks > 64, "ranks must be in 1..64, got %d", o.Ranks)
+	fault(o.Ranks > 1 && (o.Dialect == fleet.KindLlamaCpp || o.Dialect == fleet.KindOllama), "%s has no data-parallel ranks", o.Dialect)
+	fault(!(o.Speed > 0 && o.Speed <= 1e6), "speed must be above 0 and at most 1e6, got %v", o.Speed)
+	fault(o.ContextTokens < 2, "context tokens must be at least 2, got %d", o.ContextTokens)
+	fault(o.AnswerTokens < 1, "answer tokens must be at least 1, got %d", o.AnswerTokens)
+	fault(o.BodyBytes < 1, "body bytes must be at least 1, got %d", o.BodyBytes)
+	fault(!handover.Has(o.Dialect, o.Connector), "no simulated %s hands KV cache over by %q; %s", o.Dialect, o.Connector, handover.Known)
+	fault(o.KVLease < 0 || o.KVLatency < 0 || !(o.KVTokensPerSecond > 0), "transfers must take time: lease %v, latency %v, %v tokens a second", o.KVLease, o.KVLatency, o.KVTokensPerSecond)
+	fault(o.KVPort < 0 || o.KVPort+2*o.TP > 65536, "there are no %d ports from %d on", 2*o.TP, o.KVPort)
+	fault(o.TP < 1 || o.TP > 64, "tensor-parallel ranks must be in 1..64, got %d", o.TP)
+	fault(o.Tokenizer != nil && (o.Dialect != fleet.KindTRTLLM || o.Connector != ""), "only trtllm without a connector takes a tokenizer")
+	fault(o.LoadingFor < 0, "loading time must not be negative, got %v", o.LoadingFor)
+	for _, m := range append(append([]string(nil), o.Models...), o.Adapters...) {
+		fault(m == "", "a model's name is empty")
+	}
+	return errors.Join(errs...)
+}
+
+// Tokenizer is a real tokenizer, for engines whose tokens are to be those of a model: Request gives those of a chat or completion, Encode those of a
+// text.
+type Tokenizer interface {
+	Request(body []byte) ([]int32, error)
+	Encode(text string, special bool) []int32
+}

@@ -1,0 +1,68 @@
+package shadow
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
+
+// end is when something of an endpoint's load is over in a world.
+type end struct {
+	at   time.Time
+	slot int
+	key  uint64     // of the endpoint that has the slot
+	load fleet.Load // what it takes off
+
+	keeping pick.Keeping // to be told that the lease is over; nil for nobody
+	lease   fleet.Lease
+}
+
+// ends are a heap, the soonest first.
+type ends []*end
+
+func (e ends) Len() int           { return len(e) }
+func (e ends) Less(i, j int) bool { return e[i].at.Before(e[j].at) }
+func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+
+// Push and Pop implement heap.Interface.
+func (e *ends) Push(x any) { *e = append(*e, x.(*end)) }
+
+// Pop takes the last one off.
+func (e *ends) Pop() any {
+	last := len(*e) - 1
+	x := (*e)[last]
+	(*e)[last] = nil
+	*e = (*e)[:last]
+	return x
+}
+
+// later notes when something will be over.
+func (w *world) later(e end) {
+	if len(w.ends) >= mostEnds {
+		w.over(heap.Pop(&w.ends).(*end))
+	}
+	heap.Push(&w.ends, &e)
+}
+
+// advance takes off what is over by now.
+func (w *world) advance(now time.Time) {
+	for len(w.ends) > 0 && !w.ends[0].at.After(now) {
+		w.over(heap.Pop(&w.ends).(*end))
+	}
+}
+
+func (w *world) over(e *end) {
+	if e.keeping != nil {
+		e.keeping.Released(e.lease, true)
+	}
+	at := &w.places[e.slot]
+	if at.key != e.key {
+		return // another endpoint has the slot since
+	}
+	at.load.Requests -= e.load.Requests
+	at.load.PrefillTokens -= e.load.PrefillTokens
+	at.load.DecodeTokens -= e.load.DecodeTokens
+	at.load.ContextTokens -= e.load.ContextTokens
+}

@@ -1,0 +1,97 @@
+package shadow
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/warmpath/warmpath/pick"
+)
+
+// Report is what shadows have found.
+type Report struct {
+	Decisions uint64 `json:"decisions"` // that they were shown
+	Late      uint64 `json:"late"`      // turns of conversations whose beginning they had not seen; no part of the worlds
+
+	Acting  World  `json:"acting"` // what the acting policy decided, played through the same model
+	Shadows []Told `json:"shadows"`
+}
+
+// Told is what is found of one policy.
+type Told struct {
+	Policy string   `json:"policy"`
+	Here   Step     `json:"here"`  // in the acting policy's place, one decision at a time
+	Apart  World    `json:"apart"` // had it decided all along
+	Why    []Reason `json:"why"`   // of choices that differ, by its reason; sorted
+}
+
+// Step counts what a policy would have done in the acting policy's place, all else being as it was.
+type Step struct {
+	Decisions uint64 `json:"decisions"` // in which there was a choice
+	Differs   uint64 `json:"differs"`
+
+	// Of choices that differ, where it can be reckoned: those of turns whose prompt's length is known.
+	Priced  uint64  `json:"priced"`
+	Cheaper uint64  `json:"cheaper"`  // of these, those that would have cost less by the estimate
+	SavesMs float64 `json:"saves_ms"` // what these would have saved, in all
+	TTFTMs  float64 `json:"ttft_ms"`  // predicted time to first token at its choice less that at the acting one's, in all
+	LosesMs float64 `json:"loses_ms"` // what the others would have cost more, in all
+	CostMs  float64 `json:"cost_ms"`  // the same of the cost, what others wait and what is evicted included
+}
+
+// Reason counts choices that differ.
+type Reason struct {
+	Reason  pick.Reason `json:"reason"`
+	Differs uint64      `json:"differs"`
+}
+
+// World is what came of a policy's choices by our own estimates, in a world that only they made.
+type World struct {
+	Turns        uint64  `json:"turns"`
+	PromptTokens uint64  `json:"prompt_tokens"`
+	CachedTokens uint64  `json:"cached_tokens"` // of these, predicted to be cached
+	TTFTMs       float64 `json:"ttft_ms"`       // predicted time to first token, in all
+	P50Ms        float64 `json:"p50_ms"`        // quantiles of it, to 5 %
+	P90Ms        float64 `json:"p90_ms"`
+	P99Ms        float64 `json:"p99_ms"`
+	Later        uint64  `json:"later"` // turns of conversations that had a home among the candidates
+	Home         uint64  `json:"home"`  // of these, those that stayed there
+}
+
+// Report is what has been found so far.
+func (s *Set) Report() Report {
+	r := s.report
+	r.Acting = s.acting.report()
+	for i, p := range s.cfg.Policies {
+		why := slices.Clone(s.tells[i].reasons)
+		slices.SortFunc(why, func(a, b Reason) int { return strings.Compare(string(a.Reason), string(b.Reason)) })
+		r.Shadows = append(r.Shadows, Told{Policy: p.Name, Here: s.tells[i].Step, Apart: s.worlds[i].report(), Why: why})
+	}
+	return r
+}
+
+// spreadOf counts durations in ms by size, eight sizes to a doubling from a hundredth of a millisecond on.
+type spreadOf struct{ counts [8 * 28]uint64 }
+
+func (h *spreadOf) add(ms float64) { h.counts[h.place(ms)]++ }
+
+func (h *spreadOf) place(ms float64) int {
+	fraction, exponent := math.Frexp(max(ms, 0.01) * 100) // fraction in [0.5, 1)
+	return min((exponent-1)*8+int((fraction-0.5)*16), len(h.counts)-1)
+}
+
+// quantile is the middle of the size that the q-quantile falls into; 0 when nothing was counted.
+func (h *spreadOf) quantile(q float64) float64 {
+	total := uint64(0)
+	for _, n := range h.counts {
+		total += n
+	}
+	rank := uint64(q * float64(total))
+	for i, n := range h.counts {
+		if rank < n {
+			return math.Ldexp(1+(float64(i%8)+0.5)/8, i/8) / 100
+		}
+		rank -= n
+	}
+	return 0
+}

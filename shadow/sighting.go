@@ -1,0 +1,83 @@
+package shadow
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
+
+// Sighting is a decision as shadows see it: a copy that shares nothing with the router, so that it can be judged later and
+// elsewhere. It may be used again for another decision.
+type Sighting struct {
+	view    pick.View
+	request fleet.Request // what policies go by; no trail, and of the names only their count
+	content fleet.Content // of the request; the acting policy may not have been told
+	pool    string
+	session string
+	chosen  int
+	retry   bool
+	forced  bool // no policy was asked
+	lease   fleet.Lease
+
+	ended, answered bool // it is the end of a lease, and nothing else is known
+}
+
+// mostSightedBlocks bounds the memory that a Sighting keeps for the next one, in blocks.
+const mostSightedBlocks = 4096
+
+// Placed is where a request went.
+type Placed struct {
+	Lease    fleet.Lease
+	Endpoint string // name
+	Pool     string
+	Session  string // id of the conversation
+	Reason   pick.Reason
+}
+
+// Take copies a decision: what the policy saw, the request and where it went. It is false, and the sighting of no
+// use, when the view is of another decision or only a leg of the request was placed.
+func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
+	if v.Leg != fleet.LegWhole {
+		return false
+	}
+	s.ended, s.lease, s.forced = false, d.Lease, d.Reason == pick.ReasonHolder || d.Reason == pick.ReasonPinned
+	s.chosen = -1
+	for i := range v.Candidates {
+		if v.Candidates[i].Name == d.Endpoint {
+			s.chosen = i
+			break
+		}
+	}
+	if s.chosen < 0 {
+		return false
+	}
+	candidates := append(s.view.Candidates[:0], v.Candidates...)
+	for i := range candidates {
+		candidates[i].Terms = pick.Terms{}
+	}
+	s.view = *v
+	s.view.Candidates, s.view.Rand = candidates, nil
+	s.request = *req
+	s.request.Trail, s.request.Kinds, s.request.Exclude, s.request.Tried = nil, nil, nil, nil
+	s.request.Content, s.request.Overheard = nil, nil
+	s.retry, s.pool, s.session = len(req.Tried) > 0 || req.Instead != 0, d.Pool, d.Session
+	blocks := s.content.Blocks[:0]
+	s.content = fleet.Content{Blocks: blocks}
+	c := req.Content
+	if c == nil {
+		c = req.Overheard
+	}
+	if c != nil {
+		if cap(blocks) > mostSightedBlocks && len(c.Blocks) <= mostSightedBlocks {
+			blocks = nil
+		}
+		s.content = *c
+		s.content.Blocks = append(blocks, c.Blocks...)
+		s.request.Content = &s.content
+	}
+	return true
+}
+
+// End makes it the end of a lease, for policies that keep books (Keeping).
+func (s *Sighting) End(l fleet.Lease, o fleet.Outcome) {
+	s.ended, s.lease, s.answered = true, l, o == fleet.OK
+}
