@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -24,6 +25,17 @@ func (s *scenario) seeds() []uint64 {
 		return []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 	}
 	return seeds
+}
+
+var allSeeds = flag.Bool("long", false, "play each scenario from all its seeds, as the benchmarks do that give the figures of docs/scenarios.md")
+
+// fewSeeds are as many of the seeds as show what the tests ask for. With -long they are all.
+func (s *scenario) fewSeeds() []uint64 {
+	all := s.seeds()
+	if *allSeeds {
+		return all
+	}
+	return all[:min(4, len(all))]
 }
 
 // scenarios are the rows of docs/scenarios.md.
@@ -149,11 +161,11 @@ func TestScenarios(t *testing.T) {
 				s.served(t, turns)
 				return
 			}
-			us, turns := s.pooled(t, ours(t), s.seeds()...)
+			us, turns := s.pooled(t, ours(t), s.fewSeeds()...)
 			s.served(t, turns)
 			them := map[string]figures{}
 			for _, r := range rivals(t) {
-				f, _ := s.pooled(t, r, s.seeds()...)
+				f, _ := s.pooled(t, r, s.fewSeeds()...)
 				them[r.name] = f
 				if us.p90 > 1.05*f.p90 {
 					t.Errorf("p90 is %.1f ms, %s has %.1f", us.p90, r.name, f.p90)

@@ -78,6 +78,13 @@ func (c *cache) reach(chain []uint64) int {
 	return low + sort.Search(min(high, len(chain)+1)-1-low, func(i int) bool { return c.table.find(c.blocks, chain[low+i]) == 0 })
 }
 
+// lookup is match without a walk: of the blocks that are there, those that somebody holds come before those that are only kept.
+func (c *cache) lookup(chain []uint64) (hits, keptHits int) {
+	hits = c.reach(chain)
+	held := sort.Search(hits, func(i int) bool { return c.blocks[c.table.find(c.blocks, chain[i])].refs == 0 })
+	return hits, hits - held
+}
+
 // hold takes a reference on each block of a chain that match found, and appends the blocks to dst.
 func (c *cache) hold(dst []int32, chain []uint64) []int32 {
 	for _, h := range chain {

@@ -68,7 +68,7 @@ func (e *Engine) fetch(s *seq) bool {
 	bt := e.cfg.BlockTokens
 	prompt := s.job.PromptTokens
 	prefix := s.job.Chain[:min(prompt/bt, len(s.job.Chain))]
-	hits, keptHits := e.cache.match(prefix)
+	hits, keptHits := e.cache.lookup(prefix)
 	if prompt-hits*bt < fetchLeast {
 		s.job.Remote = false
 		e.wanted = append(e.wanted, Fetch{ID: s.job.ID})

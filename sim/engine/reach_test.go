@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestReach: whatever jobs come, branch off, are cancelled and pushed out, the blocks of a chain that are there come first, so that
-// a search finds as many as a walk.
+// TestReach: whatever jobs come, branch off, are cancelled and pushed out, the blocks of a chain that are there come first, and
+// among those the blocks that somebody holds, so that a search finds as many as a walk.
 func TestReach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := tiny(rapid.SampledFrom([]int{0, 20, 200}).Draw(t, "host"))
@@ -38,9 +38,9 @@ func TestReach(t *testing.T) {
 				e.ClearCache()
 			}
 			for _, chain := range chains {
-				want, _ := e.cache.match(chain)
-				if got := e.cache.reach(chain); got != want {
-					t.Fatalf("a search finds %d blocks of %d, a walk %d", got, len(chain), want)
+				want, wantKept := e.cache.match(chain)
+				if got, kept := e.cache.lookup(chain); got != want || kept != wantKept {
+					t.Fatalf("a search finds %d blocks of %d, %d of them kept; a walk %d and %d", got, len(chain), kept, want, wantKept)
 				}
 			}
 		}

@@ -154,7 +154,7 @@ func (e *Engine) enter(s *seq, budget *int) bool {
 		return true
 	}
 	prefix := s.job.Chain[:min((target-1)/bt, len(s.job.Chain))]
-	hits, keptHits := e.cache.match(prefix)
+	hits, keptHits := e.cache.lookup(prefix)
 	need := (target+bt-1)/bt - hits
 	if need > e.cache.available()-keptHits {
 		return false
