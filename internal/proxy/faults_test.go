@@ -62,7 +62,7 @@ func TestFailuresBeforeTheFirstByte(t *testing.T) {
 		{"an error of unknown length with status 200", streamed(`{"error":"died"}`), fleet.EngineError},
 		{"a flat error with status 200", answers(200, `{"object":"error","message":"queue is full","code":503}`), fleet.Busy},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tt.name, bubbled(func(t *testing.T) {
 			r := newRig(t, proxy.Config{FirstByte: 100 * time.Millisecond}, tt.bad, good)
 			res, body := r.post("/v1/chat/completions", streamBody)
 			if res.StatusCode != 200 || body != chunk("hi")+usageChunk+doneChunk {
@@ -75,7 +75,7 @@ func TestFailuresBeforeTheFirstByte(t *testing.T) {
 			if got := r.retry; len(got) != 1 || got[0] != "e0 "+tt.want.String() {
 				t.Errorf("retries %v, want e0 %s", got, tt.want)
 			}
-		})
+		}))
 	}
 }
 
@@ -152,7 +152,7 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 		{"ended without [DONE]", streams(chunk("one")), fleet.EngineError, true},
 		{"silent", silent, fleet.TimedOut, true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tt.name, bubbled(func(t *testing.T) {
 			var second atomic.Int32
 			r := newRig(t, proxy.Config{Idle: 100 * time.Millisecond}, tt.bad, func(http.ResponseWriter, *http.Request) { second.Add(1) })
 			res, body := r.post("/v1/chat/completions", `{"model":"m","stream":true}`)
@@ -165,7 +165,7 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 			if s := r.last(1); second.Load() != 0 || s.Attempts != 1 || s.Outcome != tt.want {
 				t.Errorf("told %+v, second endpoint asked %d times", s, second.Load())
 			}
-		})
+		}))
 	}
 	t.Run("an error event and [DONE]", func(t *testing.T) {
 		stream := []string{chunk("one"), "data: {\"error\":{\"message\":\"EngineDead\",\"code\":500}}\n\n", doneChunk}
@@ -197,7 +197,9 @@ func TestAnswerShorterThanItsLength(t *testing.T) {
 }
 
 // TestEngineThatRefusesAndIsSilent: vLLM after SIGTERM closes its port and leaves open requests hanging.
-func TestEngineThatRefusesAndIsSilent(t *testing.T) {
+func TestEngineThatRefusesAndIsSilent(t *testing.T) { bubble(t, engineThatRefusesAndIsSilent) }
+
+func engineThatRefusesAndIsSilent(t *testing.T) {
 	silent := func(w http.ResponseWriter, req *http.Request) {
 		streams(chunk("one"))(w, req)
 		<-req.Context().Done()
@@ -213,13 +215,13 @@ func TestEngineThatRefusesAndIsSilent(t *testing.T) {
 }
 
 func (r *rig) waitForLoad(endpoint string) {
-	for range 400 {
+	for range patience {
 		for _, s := range r.fleet.Status() {
 			if s.Endpoint.Name == endpoint && s.Load.Requests > 0 && s.Load.PrefillTokens == 0 {
 				return
 			}
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 

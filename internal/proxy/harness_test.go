@@ -48,24 +48,27 @@ type rig struct {
 
 type engineHandler = http.HandlerFunc
 
-// newRig starts a router on loopback in front of engines named e0, e1, ...
+// newRig starts a router, on loopback where it is not in a bubble, in front of engines named e0, e1, ...
 func newRig(t *testing.T, cfg proxy.Config, engines ...engineHandler) *rig {
 	t.Helper()
 	var declared []fleet.Endpoint
 	for i, h := range engines {
-		s := httptest.NewServer(h)
-		t.Cleanup(s.Close)
-		declared = append(declared, fleet.Endpoint{Name: "e" + string(rune('0'+i)), URL: s.URL, Weight: 1})
+		declared = append(declared, fleet.Endpoint{Name: "e" + string(rune('0'+i)), URL: serveEngine(t, h), Weight: 1})
 	}
-	r := newFleet(t, cfg, proxy.NewTransport(time.Second), declared)
+	r := newFleet(t, cfg, transportOf(t), declared)
 	r.listen(t)
 	return r
 }
 
-// listen opens the door on loopback until the test ends; then all books are to balance.
+// listen opens the door until the test ends; then all books are to balance.
 func (r *rig) listen(t *testing.T) {
 	t.Helper()
 	front := httptest.NewUnstartedServer(r.proxy)
+	within := networkOf(t)
+	if within != nil {
+		_ = front.Listener.Close()
+		front.Listener = within.listen()
+	}
 	front.Listener = h1.Listener(front.Listener, r.idle)
 	front.Config.ConnContext = h1.ConnContext
 	front.Config.Protocols = new(http.Protocols)
@@ -74,6 +77,9 @@ func (r *rig) listen(t *testing.T) {
 	front.Start()
 	t.Cleanup(front.Close)
 	r.url, r.client = front.URL, front.Client()
+	if within != nil {
+		r.client.Transport.(*http.Transport).DialContext = within.dial
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); r.proxy.Run(ctx) }()
@@ -135,15 +141,21 @@ func paths(t testing.TB, patterns ...string) *guard.Paths {
 	return p
 }
 
+// What has to come is looked for so often, with such a pause: for longer than any machine is busy with something else.
+const (
+	patience = 60_000
+	pause    = 2 * time.Millisecond
+)
+
 // booksBalance checks that every reservation was released exactly once.
 func (r *rig) booksBalance() {
 	r.t.Helper()
 	s := r.fleet.Stats()
-	for range 200 {
+	for range patience { // handlers of clients that left are still on their way out
 		if s.Leases == 0 && r.proxy.Open() == 0 {
 			break
 		}
-		time.Sleep(5 * time.Millisecond) // handlers of clients that left are still on their way out
+		time.Sleep(pause)
 		s = r.fleet.Stats()
 	}
 	if s.Leases != 0 || s.DoubleFinished != 0 || r.proxy.Open() != 0 {
@@ -162,7 +174,7 @@ func (r *rig) booksBalance() {
 // last is the story of the latest request, once it is told.
 func (r *rig) last(n int) live.Served {
 	r.t.Helper()
-	for range 400 {
+	for range patience {
 		r.mu.Lock()
 		if len(r.served) >= n {
 			s := r.served[n-1]
@@ -170,7 +182,7 @@ func (r *rig) last(n int) live.Served {
 			return s
 		}
 		r.mu.Unlock()
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pause)
 	}
 	r.t.Fatalf("request %d was never told of", n)
 	return live.Served{}
@@ -256,6 +268,9 @@ const (
 // refuses is an address nobody listens on.
 func refuses(t *testing.T) string {
 	t.Helper()
+	if n := networkOf(t); n != nil {
+		return "http://" + n.address()
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -267,12 +282,11 @@ func refuses(t *testing.T) string {
 // raw sends bytes as they are and returns the answer.
 func (r *rig) raw(request string) (*http.Response, string) {
 	r.t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	conn, err := dialTo(r.t, strings.TrimPrefix(r.url, "http://"))
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 	if _, err := io.WriteString(conn, request); err != nil {
 		r.t.Fatal(err)
 	}

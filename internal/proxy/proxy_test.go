@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -180,11 +179,7 @@ func TestClientThatLeavesCancelsTheEngine(t *testing.T) {
 				_, _ = io.ReadAll(res.Body)
 				res.Body.Close()
 			}
-			select {
-			case <-cancelled:
-			case <-time.After(5 * time.Second):
-				t.Fatal("the engine was not cancelled")
-			}
+			<-cancelled
 			if s := r.last(1); s.Outcome != fleet.ClientGone {
 				t.Errorf("told %+v", s)
 			}

@@ -21,12 +21,11 @@ import (
 // open sends bytes as they are and leaves the connection open.
 func (r *rig) open(request string) net.Conn {
 	r.t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	conn, err := dialTo(r.t, strings.TrimPrefix(r.url, "http://"))
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
 	if _, err := io.WriteString(conn, request); err != nil {
 		r.t.Fatal(err)
 	}
@@ -46,12 +45,13 @@ func (r *rig) unblamed() {
 // eventually polls for a condition.
 func (r *rig) eventually(what string, ok func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(2 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			r.t.Errorf("not within 2 s: %s", what)
+	for range patience {
+		if ok() {
 			return
 		}
+		time.Sleep(pause)
 	}
+	r.t.Errorf("it never came about: %s", what)
 }
 
 // TestForeignRequestsAreNotTheEndpointsFault: what only the client got wrong was blamed on every endpoint tried, so that
@@ -95,7 +95,9 @@ func TestUpgradeToH2CIsIgnored(t *testing.T) {
 
 // TestEarlyAnswerToAnUpload: net/http holds an answer back until the request body has been read, unless told otherwise. The
 // handler then hung in Flush, out of reach of every limit and of Abort, with its lease open.
-func TestEarlyAnswerToAnUpload(t *testing.T) {
+func TestEarlyAnswerToAnUpload(t *testing.T) { bubble(t, earlyAnswerToAnUpload) }
+
+func earlyAnswerToAnUpload(t *testing.T) {
 	limit := 200 * time.Millisecond
 	r := newRig(t, proxy.Config{Idle: limit, Answer: limit, FirstByte: limit}, func(w http.ResponseWriter, _ *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
@@ -112,7 +114,9 @@ func TestEarlyAnswerToAnUpload(t *testing.T) {
 }
 
 // TestStalledUpload: a client that stops in the middle of an upload is not the endpoint's fault.
-func TestStalledUpload(t *testing.T) {
+func TestStalledUpload(t *testing.T) { bubble(t, stalledUpload) }
+
+func stalledUpload(t *testing.T) {
 	limit := 100 * time.Millisecond
 	r := newRig(t, proxy.Config{Answer: limit, ReadBody: limit}, answers(200, "{}"))
 	c := r.open("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc")
@@ -170,7 +174,9 @@ func TestNoInventedContentType(t *testing.T) {
 }
 
 // TestAbortBeforeTheFirstAttempt: Abort reached only attempts already under way.
-func TestAbortBeforeTheFirstAttempt(t *testing.T) {
+func TestAbortBeforeTheFirstAttempt(t *testing.T) { bubble(t, abortBeforeTheFirstAttempt) }
+
+func abortBeforeTheFirstAttempt(t *testing.T) {
 	r := newRig(t, proxy.Config{}, answers(200, chatAnswer))
 	c := r.open(fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n{", len(chatBody)))
 	r.eventually("the call is open", func() bool { return r.proxy.Open() == 1 })
@@ -185,7 +191,9 @@ func TestAbortBeforeTheFirstAttempt(t *testing.T) {
 
 // TestLongPrefillAfterAnAnnouncement: response.created comes at once; the wait for the first data after it is the prefill,
 // which has the limit FirstByte, not Idle.
-func TestLongPrefillAfterAnAnnouncement(t *testing.T) {
+func TestLongPrefillAfterAnAnnouncement(t *testing.T) { bubble(t, longPrefillAfterAnAnnouncement) }
+
+func longPrefillAfterAnAnnouncement(t *testing.T) {
 	r := newRig(t, proxy.Config{FirstByte: 5 * time.Second, Idle: 50 * time.Millisecond}, func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -203,6 +211,10 @@ func TestLongPrefillAfterAnAnnouncement(t *testing.T) {
 // TestPingsAreNotData: an engine that only pings (a hung scheduler behind a living server) must meet FirstByte.
 func TestPingsAreNotData(t *testing.T) {
 	t.Parallel()
+	bubble(t, pingsAreNotData)
+}
+
+func pingsAreNotData(t *testing.T) {
 	r := newRig(t, proxy.Config{FirstByte: 100 * time.Millisecond, Idle: 2 * time.Second}, func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -219,7 +231,9 @@ func TestPingsAreNotData(t *testing.T) {
 }
 
 // TestUpgradeLimitsAndBlame: 503 to an upgrade is back-pressure too, and an upgrade that nobody answers ends.
-func TestUpgradeLimitsAndBlame(t *testing.T) {
+func TestUpgradeLimitsAndBlame(t *testing.T) { bubble(t, upgradeLimitsAndBlame) }
+
+func upgradeLimitsAndBlame(t *testing.T) {
 	const ask = "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 	r := newRig(t, proxy.Config{}, answers(503, "{}"))
 	for range 3 {
@@ -289,7 +303,9 @@ func TestStories(t *testing.T) {
 }
 
 // TestEngineThatGoesDownWhileWeWait: a request that waits for the first byte of an engine found down goes elsewhere.
-func TestEngineThatGoesDownWhileWeWait(t *testing.T) {
+func TestEngineThatGoesDownWhileWeWait(t *testing.T) { bubble(t, engineThatGoesDownWhileWeWait) }
+
+func engineThatGoesDownWhileWeWait(t *testing.T) {
 	waiting := make(chan bool)
 	r := newRig(t, proxy.Config{Refusing: 100 * time.Millisecond}, func(_ http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
@@ -325,6 +341,10 @@ func TestUpgradeAnswerSaysUpgradeOnly(t *testing.T) {
 // stay for ever.
 func TestUnreadBodyIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
+	bubble(t, unreadBodyIsNotWaitedFor)
+}
+
+func unreadBodyIsNotWaitedFor(t *testing.T) {
 	for _, tt := range []struct{ request, want string }{
 		{"POST /v1/chat/completions HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 1000", "415"},
 		{"POST /v1/chat/completions HTTP/1.1\r\nTransfer-Encoding: chunked", "413"},
@@ -427,6 +447,10 @@ func TestUploadOverHTTP2OutlivesItsHandler(t *testing.T) {
 
 // TestDownEndpointIsWaitedForWhenNobodyElseServes: only an endpoint that serves the same model is a reason not to wait.
 func TestDownEndpointIsWaitedForWhenNobodyElseServes(t *testing.T) {
+	bubble(t, downEndpointIsWaitedForWhenNobodyElseServes)
+}
+
+func downEndpointIsWaitedForWhenNobodyElseServes(t *testing.T) {
 	waiting, answer := make(chan bool), make(chan bool)
 	r := newRig(t, proxy.Config{Refusing: 50 * time.Millisecond}, func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)

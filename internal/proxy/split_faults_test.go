@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -57,7 +56,7 @@ func newLegs(t *testing.T, cfg proxy.Config, bad map[string]engineHandler) *legs
 		if bad[name] != nil {
 			serve = bad[name]
 		}
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		url := serveEngine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			l.note(name, body)
 			r.Body = io.NopCloser(strings.NewReader(string(body)))
@@ -70,8 +69,7 @@ func newLegs(t *testing.T, cfg proxy.Config, bad map[string]engineHandler) *legs
 			}()
 			serve(w, r)
 		}))
-		t.Cleanup(s.Close)
-		declared = append(declared, fleet.Endpoint{Name: name, URL: s.URL, Weight: 1, Kind: fleet.KindVLLM, Role: role})
+		declared = append(declared, fleet.Endpoint{Name: name, URL: url, Weight: 1, Kind: fleet.KindVLLM, Role: role})
 	}
 	if cfg.FirstByte == 0 {
 		cfg.FirstByte = 5 * time.Second
@@ -193,7 +191,7 @@ func TestPrefillFaults(t *testing.T) {
 		{"too large", answers(200, `{"pad":"`+strings.Repeat("x", 16<<20)+`"}`), again, "engine_error", false},
 		{"says that it is too large", answers(200, `{}`, "Content-Length", "16777217"), again, "engine_error", false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tt.name, bubbled(func(t *testing.T) {
 			limit := 150 * time.Millisecond
 			if tt.name == "too large" {
 				limit = 5 * time.Second // it takes a while to read
@@ -226,7 +224,7 @@ func TestPrefillFaults(t *testing.T) {
 					t.Errorf("p0 is %s", s.State)
 				}
 			}
-		})
+		}))
 	}
 }
 
@@ -277,7 +275,7 @@ func TestDecodeFaults(t *testing.T) {
 		{"an error after the first token", streams(chunk("h"), errorEvent, doneChunk), 200, chunk("h") + errorEvent + doneChunk, "decode engine_error 1", 1, true, "d0"},
 		{"hangs after the first token", hangs(true, chunk("h")), 200, chunk("h"), "decode timed_out 1", 1, true, "d0"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tt.name, bubbled(func(t *testing.T) {
 			l := newLegs(t, proxy.Config{FirstByte: 150 * time.Millisecond, Idle: 150 * time.Millisecond}, map[string]engineHandler{"d0": tt.bad})
 			if tt.bad == nil {
 				l.move("d0", refuses(t))
@@ -302,7 +300,7 @@ func TestDecodeFaults(t *testing.T) {
 			if ends := l.ends(); ends["d0"] != tt.ends || prefills != tt.prefills || strings.Contains(ends["p0"]+ends["p1"], "error") {
 				t.Errorf("the legs ended as %v after %d prefills, want %q at d0 and %d", ends, prefills, tt.ends, tt.prefills)
 			}
-		})
+		}))
 	}
 }
 

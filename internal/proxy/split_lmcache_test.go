@@ -126,11 +126,11 @@ func usageOf(answer string) string {
 
 // settled waits until no cache is on its way.
 func (p *pair) settled() {
-	for range 400 {
+	for range patience {
 		if p.kv().Open == 0 {
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 
@@ -291,11 +291,11 @@ func TestLMCacheClientLeavesInTheWait(t *testing.T) {
 			res.Body.Close()
 		}
 	}()
-	for range 400 { // until the prefiller has answered
+	for range patience { // until the prefiller has answered
 		if p.kv().Handed == 1 {
 			break
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pause)
 	}
 	cancel()
 	<-gone

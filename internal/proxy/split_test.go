@@ -101,7 +101,7 @@ func splitRig(t *testing.T, c pairs, declared []fleet.Endpoint) *rig {
 		choose = c.choose
 	}
 	c.proxy.Belief, c.proxy.ByContent, c.proxy.Explain = true, true, true
-	r := newRouter(t, c.proxy, proxy.NewTransport(time.Second), route.Config{Policy: choose, PolicyName: "least_ttft", Disaggregation: c.split, Explain: true}, declared,
+	r := newRouter(t, c.proxy, transportOf(t), route.Config{Policy: choose, PolicyName: "least_ttft", Disaggregation: c.split, Explain: true}, declared,
 		func(kind fleet.Kind) fleet.Report {
 			return fleet.Report{Kind: kind, BlockTokens: 16, CacheTokens: 120_000, Models: []fleet.Model{{ID: "m", ContextTokens: 32_768}}}
 		})
@@ -168,11 +168,11 @@ func textOf(t testing.TB, body string) string {
 // nothingWrong checks that no engine was told anything that a real one would not survive, and that no lease is left.
 func (p *pair) nothingWrong() {
 	p.t.Helper()
-	for range 100 { // requests that were cancelled are still on their way out
+	for range patience { // requests that were cancelled are still on their way out
 		if p.kv().Open == 0 {
 			break
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pause)
 	}
 	for name, s := range p.engines {
 		if kv := s.KV(); kv.Refused > 0 || kv.Open > 0 {
@@ -433,11 +433,11 @@ func splitClientLeaves(t *testing.T, as func(pairs) pairs) {
 		if s.Outcome != fleet.ClientGone {
 			t.Errorf("%s: %+v", phase, s)
 		}
-		for range 200 {
+		for range patience {
 			if p.engines["p0"].Stats().Open == 0 && p.engines["d0"].Stats().Open == 0 {
 				break
 			}
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(pause)
 		}
 		for name, e := range p.engines {
 			if st := e.Stats(); st.Open != 0 {

@@ -223,14 +223,14 @@ func TestTogetherClientLeaves(t *testing.T) {
 	if s := rig.last(1); s.Outcome != fleet.ClientGone {
 		t.Errorf("%+v", s)
 	}
-	for range 100 {
+	for range patience {
 		r.mu.Lock()
 		left := r.left
 		r.mu.Unlock()
 		if left == 1 {
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pause)
 	}
 	t.Error("the decoder did not notice that the client left")
 }
