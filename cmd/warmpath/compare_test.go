@@ -208,13 +208,13 @@ func (c *compared) against(t *testing.T, by, model, salt string, urls []string, 
 		return comparedFigures{}
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), aWhile)
 		defer cancel()
 		if err := r.stop(ctx); err != nil {
 			t.Error(err)
 		}
 	}()
-	r.waitReady(t.Context(), 5*time.Second)
+	r.waitReady(t.Context(), aWhile)
 	target := play.Target{
 		URL: r.url, Model: model, IgnoreEOS: true, Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 200, IdleConnTimeout: 20 * time.Second}},
 	}

@@ -63,7 +63,7 @@ func TestTwoLegsAreExplained(t *testing.T) {
 		t.Errorf("it went to %v", h)
 	}
 	var out string
-	for range 100 { // the prefill leg may end just after the answer
+	for range aWhile / (10 * time.Millisecond) { // the prefill leg may end just after the answer
 		var code int
 		var log string
 		if code, out, log = r.explain(t, "both"); code != 0 {
@@ -188,7 +188,7 @@ func TestRoleWithoutPeersIsTold(t *testing.T) {
 		t.Helper()
 		var code int
 		var body, stats string
-		for range 500 {
+		for range aWhile / (10 * time.Millisecond) {
 			code, body = get(r.url + "/readyz")
 			_, stats = get(r.adminURL + "/admin/stats")
 			if code == status && strings.Contains(body, says) && strings.Contains(stats, says) && strings.Contains(log.String(), logged) {
@@ -288,12 +288,7 @@ func TestOneLineWhateverFails(t *testing.T) {
 		}
 		return lines
 	}
-	for range 200 {
-		if len(count()) >= 3 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	settled(func() bool { return len(count()) >= 3 })
 	time.Sleep(50 * time.Millisecond)
 	got := count()
 	for _, line := range got {

@@ -42,7 +42,7 @@ func simEngine(t *testing.T, o enginetest.Options) (*enginetest.Server, string) 
 // stopAtEnd stops a router when the test ends. Then its books are to be empty.
 func stopAtEnd(t *testing.T, r *router) {
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), aWhile)
 		defer cancel()
 		if err := r.stop(ctx); err != nil {
 			t.Error(err)
@@ -78,7 +78,7 @@ func newRig(t *testing.T, engines int, change func(*config.Config)) *rig {
 		t.Fatal(err)
 	}
 	stopAtEnd(t, r.router)
-	r.waitReady(context.Background(), 5*time.Second)
+	r.waitReady(context.Background(), aWhile)
 	return r
 }
 
@@ -90,7 +90,7 @@ func (r *rig) playSeed(w trace.Generator, seed uint64) play.Summary {
 	defer client.CloseIdleConnections()
 	score := play.NewScore()
 	target := play.Target{URL: r.url, Model: "m", Sessions: play.Adopt, IgnoreEOS: true, Client: client}
-	target.Play(context.Background(), w.Draw(seed), 5*time.Second, score.Add)
+	target.Play(context.Background(), w.Draw(seed), aWhile, score.Add)
 	return score.Summary()
 }
 

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +16,8 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/enginetest"
+	"github.com/warmpath/warmpath/internal/play"
+	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/trace"
 )
@@ -71,21 +76,13 @@ func (t *turns) take() tally {
 	return s
 }
 
-// hears waits until something was said that holds a text, and says how long that took.
-func (t *turns) hears(within time.Duration, text string) (after time.Duration, ok bool) {
-	began := time.Now()
-	for time.Since(began) < within {
+// hears waits until something was said that holds a text.
+func (t *turns) hears(text string) bool {
+	return settled(func() bool {
 		t.mu.Lock()
-		for _, s := range t.said {
-			if strings.Contains(s, text) {
-				t.mu.Unlock()
-				return time.Since(began), true
-			}
-		}
-		t.mu.Unlock()
-		time.Sleep(5 * time.Millisecond)
-	}
-	return within, false
+		defer t.mu.Unlock()
+		return slices.ContainsFunc(t.said, func(s string) bool { return strings.Contains(s, text) })
+	})
 }
 
 func (t *turns) forget() {
@@ -124,7 +121,7 @@ func kvRig(t *testing.T, dialect fleet.Kind, change func(*enginetest.Options, *c
 		if opts.KVEvents == "" {
 			break
 		}
-		if _, ok := heard.hears(3*time.Second, fmt.Sprintf("e%d: KV events: followed", i)); !ok {
+		if !heard.hears(fmt.Sprintf("e%d: KV events: followed", i)) {
 			t.Fatalf("e%d: no events are followed: %q", i, heard.all())
 		}
 	}
@@ -156,27 +153,86 @@ func newRigOf(t *testing.T, engines int, h slog.Handler, options func(int, *conf
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), aWhile)
 		defer cancel()
 		if err := r.stop(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	r.waitReady(context.Background(), 5*time.Second)
+	r.waitReady(context.Background(), aWhile)
 	return r
+}
+
+// oneByOne sends one request at a time, each when all is heard of what the one before it did, so that it does not matter how busy the
+// machine is. What many at once come to is in sim.TestEventsTellWhatIsCachedWhenBusy, on a virtual clock.
+type oneByOne struct {
+	turn  chan struct{} // holds one while a request is under way
+	ready func()
+	next  http.RoundTripper
+}
+
+func (o *oneByOne) RoundTrip(req *http.Request) (*http.Response, error) {
+	o.turn <- struct{}{}
+	o.ready()
+	res, err := o.next.RoundTrip(req)
+	if err != nil {
+		<-o.turn
+		return nil, err
+	}
+	res.Body = &lastByte{ReadCloser: res.Body, closed: sync.OnceFunc(func() { <-o.turn })}
+	return res, nil
+}
+
+// lastByte says when an answer has been read.
+type lastByte struct {
+	io.ReadCloser
+	closed func()
+}
+
+func (l *lastByte) Close() error {
+	defer l.closed()
+	return l.ReadCloser.Close()
+}
+
+// playOneByOne plays a workload in that way.
+func (r *rig) playOneByOne(t *testing.T, w trace.Generator) play.Summary {
+	pool := &http.Transport{}
+	defer pool.CloseIdleConnections()
+	known := func(i int) bool {
+		kept, evicted := 0, uint64(0)
+		for _, rank := range r.engines[i].Stats().Ranks {
+			kept, evicted = kept+rank.KeptBlocks, evicted+rank.Evictions
+		}
+		s := r.kvState(i)
+		return s.State == kvstream.None || s.Blocks == kept && r.kvCounts(i).Removed == evicted
+	}
+	ready := func() {
+		if !settled(func() bool {
+			for i := range r.engines {
+				if !known(i) {
+					return false
+				}
+			}
+			return r.fleet.Stats().Leases == 0
+		}) {
+			t.Errorf("what is cached is not heard of: %+v", r.fleet.Status())
+		}
+	}
+	score := play.NewScore()
+	target := play.Target{URL: r.url, Model: "m", Sessions: play.Adopt, IgnoreEOS: true, Client: &http.Client{Transport: &oneByOne{make(chan struct{}, 1), ready, pool}}}
+	target.Play(t.Context(), w.Draw(1), 0, score.Add)
+	return score.Summary()
 }
 
 // pressing is more conversations than the caches hold.
 func pressing() trace.Generator {
 	w := trace.Chats()
-	w.Conversations, w.PerSecond, w.Turns, w.Think = 60, 80, 4, 150*time.Millisecond
+	w.Conversations, w.PerSecond, w.Turns, w.Think = 40, 400, 4, time.Millisecond
 	w.System, w.User, w.Answer = 400, 150, 30
 	return w
 }
 
-// TestEventsTellWhatIsCached: under eviction, what is predicted to be cached is what the engines find. On a machine with nothing
-// else to do it is off by less than 1 % of the prompts in each case that has a bound. The bounds are wider, since this runs in real time: on a
-// busy machine events and token ids come late, and what an engine pushes out between a decision and its look-up nobody can know.
+// TestEventsTellWhatIsCached: under eviction, what is predicted to be cached is what the engines find.
 func TestEventsTellWhatIsCached(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -185,21 +241,17 @@ func TestEventsTellWhatIsCached(t *testing.T) {
 		most    float64
 		change  func(*enginetest.Options, *config.Config)
 	}{
-		{"vllm", fleet.KindVLLM, 0.02, nil},
-		{"vllm, arrays and tokens", fleet.KindVLLM, 0.05, func(o *enginetest.Options, c *config.Config) { o.KVArrays, c.KVEvents.Tokenize = true, true }},
-		{"sglang, tokens", fleet.KindSGLang, 0.05, func(_ *enginetest.Options, c *config.Config) { c.KVEvents.Tokenize = true }},
-		{"sglang, nothing tied", fleet.KindSGLang, 1, nil},
+		{"vllm", fleet.KindVLLM, 0.01, nil},
+		{"vllm, arrays and tokens", fleet.KindVLLM, 0.01, func(o *enginetest.Options, c *config.Config) { o.KVArrays, c.KVEvents.Tokenize = true, true }},
+		{"sglang, tokens", fleet.KindSGLang, 0.01, func(_ *enginetest.Options, c *config.Config) { c.KVEvents.Tokenize = true }},
+		{"sglang, nothing tied", fleet.KindSGLang, 0.01, nil},
 		{"vllm, no events", fleet.KindVLLM, 1, func(o *enginetest.Options, c *config.Config) { o.KVEvents = "" }},
-		{"trtllm", fleet.KindTRTLLM, 0.05, func(o *enginetest.Options, _ *config.Config) { o.Speed = 40 }},
+		{"trtllm", fleet.KindTRTLLM, 0.01, func(o *enginetest.Options, _ *config.Config) { o.Speed = 40 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // they mostly sleep
 			r, heard := kvRig(t, c.dialect, c.change)
-			w := pressing()
-			if c.dialect == fleet.KindTRTLLM {
-				w.PerSecond = 15 // events have to be asked for: few requests at once, since this is real time
-			}
-			s := r.play(w)
+			s := r.playOneByOne(t, pressing())
 			got := heard.take()
 			if s.Failed != 0 || got.turns < 100 {
 				t.Fatalf("%d of %d turns failed: %s", s.Failed, got.turns, s.LastError)
@@ -216,7 +268,7 @@ func TestEventsTellWhatIsCached(t *testing.T) {
 			if evicted == 0 {
 				t.Error("nothing was evicted: the test shows nothing")
 			}
-			if share > c.most && !racing { // which makes all of it late
+			if share > c.most {
 				t.Errorf("off by %.2f %% of the prompts", 100*share)
 			}
 		})

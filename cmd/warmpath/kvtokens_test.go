@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
@@ -76,18 +75,17 @@ func smallModel(t *testing.T) (dir string, loaded *tokenizer.Tokenizer) {
 }
 
 // TestTokenizerTellsWhatIsCached: TensorRT-LLM tokenizes for nobody, and its events have no labels. With the model's tokenizer the router knows the blocks of
-// prompts as the engine computes them, with many requests in flight too. Real time and a busy machine make all of it late; what it comes to
-// without is in package sim: TestEventsTellWhatIsCachedWhenBusy.
+// prompts as the engine computes them.
 func TestTokenizerTellsWhatIsCached(t *testing.T) {
 	t.Parallel()
 	dir, loaded := smallModel(t)
 	r, heard := kvRig(t, fleet.KindTRTLLM, func(o *enginetest.Options, c *config.Config) {
-		o.Speed, o.Tokenizer, o.Engine.CacheTokens = 2, loaded, 12_000
+		o.Speed, o.Tokenizer, o.Engine.CacheTokens = 20, loaded, 12_000
 		c.Policy.Name, c.KVEvents.Tokenizer = "session", dir
 	})
 	w := pressing()
-	w.Conversations, w.PerSecond, w.Think, w.MaxTurns = 40, 16, 500*time.Millisecond, 8
-	s := r.play(w)
+	w.MaxTurns = 8
+	s := r.playOneByOne(t, w)
 	got := heard.take()
 	if s.Failed != 0 || got.turns < 100 {
 		t.Fatalf("%d of %d turns failed: %s", s.Failed, got.turns, s.LastError)
@@ -107,7 +105,7 @@ func TestTokenizerTellsWhatIsCached(t *testing.T) {
 	if unasked := r.events.Unasked(); unasked > 0 {
 		t.Errorf("the tokens of %d requests were not had", unasked)
 	}
-	if share > 0.05 && !racing {
+	if share > 0.05 { // ids that come after the answer are of no use, and a busy machine may make them late
 		t.Errorf("off by %.2f %% of the prompts", 100*share)
 	}
 	for _, said := range heard.all() {

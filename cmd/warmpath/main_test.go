@@ -130,7 +130,7 @@ func TestHangupEndsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = logged.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = logged.SetReadDeadline(time.Now().Add(aWhile))
 	said := ""
 	for lines := bufio.NewScanner(logged); !strings.Contains(said, "SIGHUP is passed over") && lines.Scan(); {
 		said += lines.Text() + "\n"

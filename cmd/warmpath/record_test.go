@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/play"
@@ -43,19 +42,21 @@ func TestRecordAndReplay(t *testing.T) {
 	score := play.NewScore()
 	target := play.Target{URL: r.url, Model: "m", Sessions: play.Adopt, IgnoreEOS: true, Client: clients}
 	conversations := w.Draw(1)
-	target.Play(t.Context(), conversations, 5*time.Second, score.Add)
+	target.Play(t.Context(), conversations, aWhile, score.Add)
 	seen = score.Summary()
-	deadline := time.Now().Add(5 * time.Second)
-	for r.recording.Written() < uint64(seen.Requests) && time.Now().Before(deadline) {
-		time.Sleep(10 * time.Millisecond)
-	}
+	settled(func() bool { return r.recording.Written() >= uint64(seen.Requests) })
 	if r.recording.Written() != uint64(seen.Requests) || r.recording.Dropped() != 0 {
 		t.Fatalf("%d written, %d dropped, clients sent %d", r.recording.Written(), r.recording.Dropped(), seen.Requests)
 	}
-	time.Sleep(50 * time.Millisecond) // the last lines are flushed
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	if !settled(func() bool { // the last lines are flushed
+		var err error
+		if text, err = os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Count(text, []byte(`"outcome"`)) >= seen.Requests && bytes.HasSuffix(text, []byte("\n"))
+	}) {
+		t.Fatalf("%d lines are in the file, clients sent %d", bytes.Count(text, []byte(`"outcome"`)), seen.Requests)
 	}
 	for _, c := range conversations {
 		for _, said := range []string{c.SystemText(), c.UserText(0)} {
@@ -116,7 +117,7 @@ func TestRecordMetric(t *testing.T) {
 	w := quickWorkload()
 	w.Conversations = 3
 	s := r.play(w)
-	time.Sleep(100 * time.Millisecond)
+	settled(func() bool { return r.recording.Written() >= uint64(s.Requests) })
 	res, err := http.Get(r.adminURL + "/metrics")
 	if err != nil {
 		t.Fatal(err)

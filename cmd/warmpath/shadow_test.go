@@ -18,7 +18,7 @@ import (
 func (r *rig) shadowReport(t *testing.T, decisions uint64) shadow.Report {
 	t.Helper()
 	var got shadow.Report
-	for range 200 {
+	for range aWhile / (10 * time.Millisecond) {
 		res, err := http.Get(r.adminURL + "/admin/shadow")
 		if err != nil {
 			t.Fatal(err)

@@ -81,7 +81,7 @@ func trtRouterSaying(t *testing.T, log io.Writer, yaml string, change func(*conf
 		t.Fatal(err)
 	}
 	stopAtEnd(t, r)
-	r.waitReady(context.Background(), 5*time.Second)
+	r.waitReady(context.Background(), aWhile)
 	return r
 }
 
@@ -220,7 +220,7 @@ func TestTRTLLMCluster(t *testing.T) {
 		t.Errorf("/set again: %d %s", status, got)
 	}
 	health := func(want int) bool {
-		for range 100 {
+		for range aWhile / (50 * time.Millisecond) {
 			if status, _ := fetched(t, "GET", r.url+"/health", ""); status == want {
 				return true
 			}
@@ -257,7 +257,7 @@ func TestTRTLLMCluster(t *testing.T) {
 	if status, _ := fetched(t, "DELETE", r.url+"/delete?key="+key("w0"), ""); status != 400 {
 		t.Errorf("/delete again: %d", status)
 	}
-	for range 100 {
+	for range aWhile / (50 * time.Millisecond) {
 		if _, got := fetched(t, "GET", r.url+"/cluster_info", ""); strings.Contains(got, `"context":[]`) {
 			return
 		}
