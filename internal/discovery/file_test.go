@@ -66,7 +66,7 @@ func (j *journal) Write(p []byte) (int, error) {
 
 func (j *journal) waitFor(t *testing.T, want string) {
 	t.Helper()
-	patience := time.After(20 * time.Second)
+	patience := time.After(5 * time.Minute)
 	for {
 		j.mu.Lock()
 		found := strings.Contains(j.text.String(), want)
@@ -108,7 +108,7 @@ func expect(t *testing.T, snapshots <-chan []string, want ...string) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("published %v, want %v", got, want)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(5 * time.Minute):
 		t.Fatalf("%v was not published", want)
 	}
 }

@@ -83,7 +83,7 @@ func TestLMCacheRefuses(t *testing.T) {
 	}
 	var token uint32
 	_, _ = fmt.Sscanf(got[strings.Index(got, `"first_tok":`):], `"first_tok":%d`, &token)
-	for range 200 {
+	for range 20_000 { // more than a minute
 		if p.KV().Handed == 1 {
 			break
 		}
@@ -105,7 +105,7 @@ func TestLMCacheRefuses(t *testing.T) {
 		if status, got := ask(prefiller, id, one+strings.Replace(good, `"x"`, `"`+id+`"`, 1)); status != http.StatusOK {
 			t.Fatalf("%d %s", status, got)
 		}
-		for n := 0; n < 200 && p.KV().Handed == handed; n++ {
+		for n := 0; n < 20_000 && p.KV().Handed == handed; n++ {
 			time.Sleep(5 * time.Millisecond)
 		}
 		again("another prompt or token", id, prompt)

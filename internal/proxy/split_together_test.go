@@ -191,9 +191,10 @@ func TestTogetherBlames(t *testing.T) {
 // TestTogetherClientLeaves: both engines notice.
 func TestTogetherClientLeaves(t *testing.T) {
 	r, rig := newRooms(t, proxy.Config{})
-	hold := make(chan struct{})
+	hold, reached := make(chan struct{}), make(chan struct{}, 8)
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
 		_, _ = io.Copy(io.Discard, q.Body)
+		reached <- struct{}{}
 		select {
 		case <-q.Context().Done():
 		case <-hold:
@@ -210,8 +211,17 @@ func TestTogetherClientLeaves(t *testing.T) {
 	}
 	rig.fleet.Observe(route.Declared{Source: "slow", Endpoints: []fleet.Endpoint{{Name: "slow", URL: slow.URL, Weight: 1, Kind: fleet.KindSGLang, Role: fleet.RolePrefill, Models: []string{"m"}}}})
 	rig.fleet.Observe(route.Probed{Endpoint: "slow", Report: fleet.Report{Healthy: true}})
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	go func() { // both engines have it
+		<-reached
+		rig.eventually("the decoder waits", func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return len(r.open) == 1
+		})
+		cancel()
+	}()
 	req, err := http.NewRequestWithContext(ctx, "POST", rig.url+"/v1/chat/completions", strings.NewReader(chatBody))
 	if err != nil {
 		t.Fatal(err)
