@@ -195,7 +195,7 @@ func (l *lastByte) Close() error {
 }
 
 // playOneByOne plays a workload in that way.
-func (r *rig) playOneByOne(t *testing.T, w trace.Generator) play.Summary {
+func (r *rig) playOneByOne(t *testing.T, w trace.Generator, seed uint64) play.Summary {
 	pool := &http.Transport{}
 	defer pool.CloseIdleConnections()
 	known := func(i int) bool {
@@ -220,7 +220,7 @@ func (r *rig) playOneByOne(t *testing.T, w trace.Generator) play.Summary {
 	}
 	score := play.NewScore()
 	target := play.Target{URL: r.url, Model: "m", Sessions: play.Adopt, IgnoreEOS: true, Client: &http.Client{Transport: &oneByOne{make(chan struct{}, 1), ready, pool}}}
-	target.Play(t.Context(), w.Draw(1), 0, score.Add)
+	target.Play(t.Context(), w.Draw(seed), 0, score.Add)
 	return score.Summary()
 }
 
@@ -251,7 +251,7 @@ func TestEventsTellWhatIsCached(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // they mostly sleep
 			r, heard := kvRig(t, c.dialect, c.change)
-			s := r.playOneByOne(t, pressing())
+			s := r.playOneByOne(t, pressing(), 1)
 			got := heard.take()
 			if s.Failed != 0 || got.turns < 100 {
 				t.Fatalf("%d of %d turns failed: %s", s.Failed, got.turns, s.LastError)

@@ -85,7 +85,7 @@ func TestTokenizerTellsWhatIsCached(t *testing.T) {
 	})
 	w := pressing()
 	w.MaxTurns = 8
-	s := r.playOneByOne(t, w)
+	s := r.playOneByOne(t, w, 1)
 	got := heard.take()
 	if s.Failed != 0 || got.turns < 100 {
 		t.Fatalf("%d of %d turns failed: %s", s.Failed, got.turns, s.LastError)
