@@ -75,19 +75,20 @@ func smallModel(t *testing.T) (dir string, loaded *tokenizer.Tokenizer) {
 }
 
 // TestTokenizerTellsWhatIsCached: TensorRT-LLM tokenizes for nobody, and its events have no labels. With the model's tokenizer the router knows the blocks of
-// prompts as the engine computes them.
+// prompts as the engine computes them. How well that predicts is in sim.TestEventsTellWhatIsCachedWhenBusy, on a virtual clock: here ids come when
+// the machine has time for them.
 func TestTokenizerTellsWhatIsCached(t *testing.T) {
 	t.Parallel()
 	dir, loaded := smallModel(t)
 	r, heard := kvRig(t, fleet.KindTRTLLM, func(o *enginetest.Options, c *config.Config) {
-		o.Speed, o.Tokenizer, o.Engine.CacheTokens = 20, loaded, 12_000
+		o.Speed, o.Tokenizer, o.Engine.CacheTokens = 20, loaded, 4000
 		c.Policy.Name, c.KVEvents.Tokenizer = "session", dir
 	})
 	w := pressing()
-	w.MaxTurns = 8
+	w.Count, w.MaxTurns = 14, 8
 	s := r.playOneByOne(t, w, 1)
 	got := heard.take()
-	if s.Failed != 0 || got.turns < 100 {
+	if s.Failed != 0 || got.turns < 50 {
 		t.Fatalf("%d of %d turns failed: %s", s.Failed, got.turns, s.LastError)
 	}
 	var kv route.KVFigures
@@ -105,8 +106,8 @@ func TestTokenizerTellsWhatIsCached(t *testing.T) {
 	if unasked := r.events.Unasked(); unasked > 0 {
 		t.Errorf("the tokens of %d requests were not had", unasked)
 	}
-	if share > 0.05 { // ids that come after the answer are of no use, and a busy machine may make them late
-		t.Errorf("off by %.2f %% of the prompts", 100*share)
+	if kv.Tied < 20*kv.Untied || kv.Tied == 0 {
+		t.Errorf("%d blocks are known to be of a conversation, %d are not", kv.Tied, kv.Untied)
 	}
 	for _, said := range heard.all() {
 		if strings.Contains(said, "token ids") {
