@@ -85,7 +85,7 @@ func TestTokenizerTellsWhatIsCached(t *testing.T) {
 		c.Policy.Name, c.KVEvents.Tokenizer = "session", dir
 	})
 	w := pressing()
-	w.Conversations, w.MaxTurns = 14, 8
+	w.Conversations, w.MaxTurns = 24, 8
 	s := r.playOneByOne(t, w, 1)
 	got := heard.take()
 	if s.Failed != 0 || got.turns < 50 {
