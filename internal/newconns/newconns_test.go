@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/newconns"
@@ -56,4 +57,54 @@ func TestWatch(t *testing.T) {
 	if err := <-served; err != http.ErrServerClosed {
 		t.Error(err)
 	}
+}
+
+// pipes is a listener in memory.
+type pipes struct {
+	come   chan net.Conn
+	closed chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.come:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	close(p.closed)
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestNewConnectionsAreNotWaitedFor: a server that stops waits for none of them, not even the 5 s that net/http would.
+func TestNewConnectionsAreNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &http.Server{}
+		newconns.Watch(server)
+		l := &pipes{come: make(chan net.Conn), closed: make(chan struct{})}
+		done := make(chan error)
+		go func() { done <- server.Serve(l) }()
+		for _, said := range []string{"", "GET /he"} {
+			near, far := net.Pipe()
+			defer near.Close()
+			l.come <- far
+			if _, err := io.WriteString(near, said); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		began := time.Now()
+		if err := server.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v to stop", took)
+		}
+		<-done
+	})
 }
