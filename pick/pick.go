@@ -27,8 +27,12 @@ type Candidate struct {
 
 	CachedTokens int  // of this request's prompt, predicted to be in its cache
 	Blocks       int  // of the prompt's kept blocks, those that it is believed to hold
-	Present      int  // of Blocks, those that no decode leg is still to bring; set where the pool splits requests
+	Present      int  // of Blocks, those that no decode leg is still to bring
 	Exact        bool // CachedTokens was made of the engine's KV events
+
+	PresentTokens int     // of CachedTokens, those that no decode leg is still to bring
+	Unsure        float64 // of PresentTokens, or of CachedTokens in the view of a prefill leg, the tokens that are to be computed all the same, on average
+	Resident      int64   // tokens that outstanding requests keep in its memory: prompts and answers to come, what prompts share counted once
 
 	MsPerToken   float64 // time to compute one token of a prompt, learnt; above 0
 	FixedMs      float64 // time to first token when there is nothing to compute, learnt

@@ -18,11 +18,12 @@ func (r *Router) bind(d *decision, v *table, t *conversation.Found, f *flight, m
 	r.wake(d.now, &t.Entry, !again)
 	f.wakes = true
 	r.arrivals.Activate(ep.slot, ep.key)
-	e := session.Entry{Endpoint: ep.spec.Name, Model: model, Epoch: ep.epoch, Turns: t.Entry.Turns, Prompt: t.Entry.Prompt, Bytes: t.Entry.Bytes, Last: d.now}
+	epoch := r.cache.Reader().Epoch(ep.slot)
+	e := session.Entry{Endpoint: ep.spec.Name, Model: model, Epoch: epoch, Turns: t.Entry.Turns, Prompt: t.Entry.Prompt, Bytes: t.Entry.Bytes, Last: d.now}
 	if !again || e.Turns == 0 {
 		e.Turns++
 	}
-	if t.Entry.Endpoint == ep.spec.Name && t.Entry.Epoch == ep.epoch {
+	if t.Entry.Endpoint == ep.spec.Name && t.Entry.Epoch == epoch {
 		e.Tokens, e.Flow = t.Entry.Tokens, t.Entry.Flow
 	}
 	f.conversation = r.conversations.Bind(d.now, d.scope(v.Leg), t, e)
@@ -51,7 +52,7 @@ func (r *Router) warm(now time.Time, f *flight) {
 		return
 	}
 	r.conversations.Update(now, &f.conversation, f.ep.spec.Name, func(e *session.Entry) {
-		f.warms(e, f.decision.PromptTokens, f.decision.PromptTokens)
+		r.warms(f, e, f.decision.PromptTokens, f.decision.PromptTokens)
 	})
 }
 
@@ -66,7 +67,7 @@ func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
 	}
 	r.conversations.Update(now, &f.conversation, f.ep.spec.Name, func(e *session.Entry) {
 		if n := ev.Usage.PromptTokens; ev.Outcome == fleet.OK && n > 0 {
-			f.warms(e, n+ev.Usage.OutputTokens, n)
+			r.warms(f, e, n+ev.Usage.OutputTokens, n)
 		}
 		if f.wakes {
 			r.wake(now, e, false) // another turn of it has ended before
@@ -76,9 +77,10 @@ func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
 }
 
 // warms enters how many tokens of the conversation the endpoint holds, and of how many its last prompt was.
-func (f *flight) warms(e *session.Entry, tokens, prompt int) {
-	e.Epoch, e.Flow, e.Tokens = f.ep.epoch, uint32(f.ep.cache.flow), tokens
-	if prompt > 0 && f.bytes > 0 {
-		e.Prompt, e.Bytes = prompt, f.bytes
+func (r *Router) warms(f *flight, e *session.Entry, tokens, prompt int) {
+	w := r.cache.Reader().Warmth(f.index)
+	e.Epoch, e.Flow, e.Tokens = w.Epoch, w.Flow, tokens
+	if prompt > 0 && w.Bytes > 0 {
+		e.Prompt, e.Bytes = prompt, w.Bytes
 	}
 }

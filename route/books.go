@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/health"
 )
@@ -40,41 +41,27 @@ type flight struct {
 	handed   time.Time   // when what a decode leg needs was on its way
 	left     float64     // tokens of these that are not there yet, once it is on its way, see link
 	area     float64     // of the endpoint's link then
-	used     int64       // blocks that had been put into the endpoint's cache when its own were last marked as used, see refresh
 	overdue  time.Time   // see Router.overdue; zero never
 
 	waits              bool      // it stands in line, see line.go
 	wakes              bool      // its conversation counts as busy at the endpoint, see rests
 	maxTokens          int       // the client's bound on the answer, 0 when not stated
 	index              uint32    // its place in Router.flights
-	epoch              uint32    // of the endpoint when it was decided
 	stream             bool      // its first byte comes when its prefill is done
 	held               bool      // it may have waited for a place
 	end                int64     // where its prompt ends in the queue, see wholes
 	ready              time.Time // when its prompt is expected to be computed, of answers that come as a whole
 	front, behind      float64   // tokens of prompts before and behind it that were computed while it was there, as far as can be told
 	waitMs, msPerToken float64   // what was expected to be in front of it, and of the endpoint's speed
-	chain              []uint64  // the blocks of its prompt, see belief
-	bytes              int       // canonical bytes of it
 	others             int       // that were being answered there when its answer began
 	beside             int       // that were being answered there when its prompt had been computed
 	spent              float64   // of endpoint.prompting then
-	depth              int       // blocks of it that were believed to be cached
-	counted            int       // of these, blocks that its prediction counts on
-	sure               int       // of these, blocks that were not only about to be
-	base, answer       int       // tokens of the prompt and the answer that it goes on from at its endpoint; 0 for none
-	since              int       // blocks computed since that
-	recent             bool      // it goes on from a turn since which little has been put into the cache
 	alone              bool      // nothing else was outstanding there
 	story              story     // see explain
-	kv                 kvFlight  // see kvPredict
 }
 
-// mostKeptChain bounds the memory that a flight keeps for the next one, in blocks.
-const mostKeptChain = 4096
-
 // reserve enters a decision into the books.
-func (r *Router) reserve(s *decision, v *table, ep *endpoint, d *Decision, index int) fleet.Lease {
+func (r *Router) reserve(s *decision, v *table, t *conversation.Found, ep *endpoint, d *Decision, index int) fleet.Lease {
 	now, req, p, c := s.now, s.req, s.pool, &v.Candidates[index]
 	var i uint32
 	if n := len(r.free); n > 0 {
@@ -89,7 +76,7 @@ func (r *Router) reserve(s *decision, v *table, ep *endpoint, d *Decision, index
 		request: req.ID, tenant: req.Tenant, session: d.Session, caller: req.Caller,
 		maxTokens: req.MaxTokens, promptBytes: req.PromptBytes, exactTokens: req.PromptTokens, decision: *d,
 		leg: d.Leg, policy: p.policyFor(d.Leg),
-		index: i, epoch: ep.epoch, stream: req.Stream || d.Leg == fleet.LegPrefill, waitMs: c.WaitMs - c.LinkMs, msPerToken: c.MsPerToken, chain: f.chain[:0], story: f.story,
+		index: i, stream: req.Stream || d.Leg == fleet.LegPrefill, waitMs: c.WaitMs - c.LinkMs, msPerToken: c.MsPerToken, story: f.story,
 	}
 	if req.Content != nil {
 		f.text = req.Content.Text
@@ -125,8 +112,9 @@ func (r *Router) reserve(s *decision, v *table, ep *endpoint, d *Decision, index
 	}
 	if req.Class == fleet.Turn {
 		r.arrivals.Turn(now, ep.slot, ep.key)
-		r.remember(s, v, ep, f, c)
 	}
+	prompt := r.prompt(s, t)
+	r.cache.Open(i, &v.View, index, &s.text, &prompt, ep.load.ContextTokens)
 	r.open++
 	f.decision.Lease, f.decision.Waits = fleet.Lease(f.generation)<<32|fleet.Lease(i), f.waits
 	d.Waits = f.waits
@@ -184,8 +172,7 @@ func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 	}
 	f.answering(now)
 	f.interrupts()
-	f.ep.computed(f)
-	r.kvComputed(now, f)
+	r.cache.Computed(now, f.index)
 	r.warm(now, f)
 }
 
@@ -197,22 +184,16 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 		r.doubleFinished++
 		return nil
 	}
-	ep := f.ep
-	r.letGo(f)
+	ep, sent := f.ep, !f.waits
 	tellReleased(f, ev)
 	r.leave(now, f)
 	if f.waits {
 		r.leaveLine(ep, f)
 		ep.load.PrefillTokens -= f.prefill
-		ep.computed(f)
 	} else if !f.prefilled {
 		ep.load.PrefillTokens -= f.prefill
 		if f.incarnation == ep.incarnation {
 			r.unqueue(now, f)
-		}
-		ep.computed(f)
-		if ev.Outcome == fleet.OK {
-			r.kvComputed(now, f)
 		}
 	}
 	ep.load.DecodeTokens -= f.decode
@@ -226,14 +207,15 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 		ep.speed.ended(f)
 	}
 	told := f.about(ev)
-	lost := r.settle(f, &told)
-	r.kvEnded(now, f, &told)
+	lost, news := r.cache.Close(now, &cache.Ended{
+		Lease: ev.Lease, Outcome: ev.Outcome, Usage: &told.Usage, Sent: sent, Splits: f.pool.parts, Answers: &f.pool.answers,
+	})
+	r.say(ep, news)
 	if ev.Outcome == fleet.OK {
 		f.pool.learn(f, &told.Usage)
 		r.learnSpeed(now, f, &ev.Usage)
 		r.learnPace(now, f, &ev.Usage)
 		r.learnInterruptions(f, &ev.Usage)
-		f.learnLosses(&ev.Usage)
 	}
 	r.warmed(now, f, ev)
 	r.compare(ep)
@@ -248,9 +230,6 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	}
 	r.retell(&r.ended, f, free)
 	f.open, f.ep, f.pool, f.policy = false, nil, nil, nil
-	if cap(f.chain) > mostKeptChain {
-		f.chain = nil
-	}
 	f.decision, f.request, f.tenant, f.session, f.conversation = Decision{}, "", "", "", conversation.Ref{}
 	r.free = append(r.free, uint32(ev.Lease))
 	r.open--

@@ -4,9 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/blocks"
 )
 
 // A decode leg is on its decoder's books from the decision on, but what it brings is there only when its prompt has been computed
@@ -40,42 +38,4 @@ func (r *Router) taken(now time.Time, ep *endpoint) int {
 func (r *Router) legWaitMs(now time.Time, c *pick.Candidate) float64 {
 	ep := r.bySlot[c.Slot]
 	return r.wait(ep, now, c.MsPerToken, c.Load.Waiting, ep.sent())
-}
-
-// findPresent fills in how many blocks of the prompt each endpoint holds now, or computes before this one: those that a decode leg will
-// bring are left out.
-func (r *Router) findPresent(d *decision, v *table) {
-	keys := d.text.keys
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		ep := r.bySlot[c.Slot]
-		c.Present = c.Blocks
-		if len(ep.coming) == 0 {
-			continue
-		}
-		for _, k := range ep.pending {
-			g := &r.flights[k]
-			if n := g.sure; g.leg == fleet.LegDecode && n < c.Present && n < min(len(keys), len(g.chain)) && keys[n] == g.chain[n] {
-				c.Present = n
-			}
-		}
-	}
-}
-
-// presentTokens is how many tokens of the prompt that is.
-func (d *decision) presentTokens(c *pick.Candidate) int {
-	if c.Present >= c.Blocks {
-		return c.CachedTokens
-	}
-	return min(c.CachedTokens, wholeBlocks(c, d.size.At(blocks.Bytes(c.Present))))
-}
-
-// onlyPresent leaves out of what the rows have cached what decode legs are still to bring there.
-func (r *Router) onlyPresent(d *decision, v *table) {
-	r.findPresent(d, v)
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		c.CachedTokens = d.presentTokens(c)
-	}
-	v.sure = true
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/size"
 )
@@ -26,7 +27,7 @@ type decision struct {
 	decodes bool    // the candidates for the answer are those of a decode leg, not of a whole request
 	ready   float64 // ms until the prompt is predicted to be computed elsewhere, of a decode leg
 
-	text    promptText // who holds how much of the prompt
+	text    cache.Text // who holds how much of the prompt
 	prefill table      // one table a leg; empty where the leg is not considered
 	whole   table
 	decode  table
@@ -43,7 +44,6 @@ type decision struct {
 // table is the endpoints that may take one leg, and what is known of them: View has a row for each.
 type table struct {
 	pick.View
-	sure bool // its rows' CachedTokens leave out what decode legs are still to bring, see onlyPresent
 }
 
 // placement is a leg's chosen row.
@@ -95,6 +95,7 @@ func (r *Router) plan(d *decision) (Plan, error) {
 	if err := r.identify(d); err != nil {
 		return Plan{}, err
 	}
+	r.cache.Reader().Begin(&d.text)
 	var err error
 	switch d.req.Leg {
 	case fleet.LegPrefill:
@@ -132,6 +133,7 @@ func (r *Router) place(d *decision) Plan {
 func (r *Router) note(d *decision) {
 	r.panicked += d.panicked
 	r.conversations.Note(d.now, d.scope(fleet.LegWhole), d.req, &d.who)
+	r.cache.Note(&d.text)
 }
 
 // identify finds who serves the request, whose conversation it is, how long its prompt is, and whether it may be split.
@@ -181,7 +183,7 @@ func (r *Router) chooseWhole(d *decision) error {
 		return nil
 	}
 	if p.parts && (!picked || choice.Reason == pick.ReasonWeighed) {
-		r.onlyPresent(d, &d.whole)
+		cache.OnlyPresent(&d.whole.View, &d.text)
 	}
 	if !picked {
 		choice = r.choose(d, &d.whole)
@@ -283,13 +285,21 @@ func (r *Router) fill(d *decision, v *table, t *conversation.Found) error {
 	v.Hash = placeHash(d.req, t.ID)
 	d.pcg.Seed(d.req.Seed, 0x9e3779b97f4a7c15+uint64(v.Leg))
 	v.Rand = d.rng
-	r.predict(d, v, t)
-	r.count(d, v)
+	prompt := r.prompt(d, t)
+	r.cache.Reader().Predict(&v.View, &d.text, &prompt)
 	r.expect(d.now, &v.View)
 	if r.awaiting && len(v.Candidates) > 1 {
 		r.arrivals.ExpectReturns(&v.View, t.Entry.Endpoint, t.Entry.Rest)
 	}
 	return nil
+}
+
+// prompt is the request as the cache needs to know it.
+func (r *Router) prompt(d *decision, t *conversation.Found) cache.Prompt {
+	return cache.Prompt{
+		Request: d.req, Size: d.size, TokensPerByte: d.pool.size.TokensPerByte(),
+		Session: t.ID, Known: t.Known, Entry: t.Entry, Repeats: t.Repeats, Answers: d.pool.answers, CountsActive: r.counting,
+	}
 }
 
 // fillDecode makes the table of the decode leg from that of whole requests: what is not cached at an endpoint is not computed there
@@ -411,12 +421,8 @@ func (r *Router) commit(d *decision, p *placement) Decision {
 		made.TTFTMs += d.ready
 	}
 	made.Peer = ep.peer()
-	made.Lease = r.reserve(d, v, ep, &made, choice.Index)
+	made.Lease = r.reserve(d, v, t, ep, &made, choice.Index)
 	f := r.flight(made.Lease)
-	f.recent = ep.recent(t)
-	if f.goesOn(t); f.base > 0 {
-		f.since = r.since(ep, t)
-	}
 	r.tellReserved(d.req, v, made.Lease, choice.Index)
 	r.tell(d.req, v, made.Lease, t, choice.Index)
 	if d.req.Class == fleet.Turn {

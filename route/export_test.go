@@ -18,12 +18,12 @@ func (r *Router) Idle() error {
 		switch {
 		case ep.gone:
 			return fmt.Errorf("%s is gone and still there", ep.spec.Name)
-		case ep.load != (fleet.Load{}), len(ep.pending) != 0, r.health.Reader().Trials(ep.id()) != 0, s.ahead != 0, s.prompts != 0, s.head != 0:
-			return fmt.Errorf("%s: load %+v, pending %v, trials %d, %d tokens of %d prompts ahead", ep.spec.Name, ep.load, ep.pending, r.health.Reader().Trials(ep.id()), s.ahead, s.prompts)
+		case ep.load != (fleet.Load{}), r.health.Reader().Trials(ep.id()) != 0, s.ahead != 0, s.prompts != 0, s.head != 0:
+			return fmt.Errorf("%s: load %+v, trials %d, %d tokens of %d prompts ahead", ep.spec.Name, ep.load, r.health.Reader().Trials(ep.id()), s.ahead, s.prompts)
 		case len(ep.line.flights) != 0 || ep.line.tokens != 0:
 			return fmt.Errorf("%s: %+v stand in line", ep.spec.Name, ep.line)
-		case len(ep.held.flights) != 0 || ep.held.blocks != 0 || ep.held.prompts != 0 || ep.resident() != 0:
-			return fmt.Errorf("%s holds %+v", ep.spec.Name, ep.held)
+		case r.cache.Reader().Idle(ep.slot) != nil:
+			return fmt.Errorf("%s: %w", ep.spec.Name, r.cache.Reader().Idle(ep.slot))
 		case len(ep.coming) != 0:
 			return fmt.Errorf("%s: decode legs %v are still to come", ep.spec.Name, ep.coming)
 		case r.arrivals.Active(ep.slot, ep.key) != 0:
@@ -34,14 +34,14 @@ func (r *Router) Idle() error {
 			return fmt.Errorf("slot %d is used twice", ep.slot)
 		}
 		used[ep.slot] = true
-		for _, x := range []float64{s.perToken, s.fixed, s.perAnswer, s.hold, s.known, s.like, ep.cache.share, ep.transfer.shared.perToken, ep.transfer.shared.fixed, ep.transfer.alone.perToken, ep.transfer.alone.fixed, ep.link.area} {
+		for _, x := range []float64{s.perToken, s.fixed, s.perAnswer, s.hold, s.known, s.like, ep.transfer.shared.perToken, ep.transfer.shared.fixed, ep.transfer.alone.perToken, ep.transfer.alone.fixed, ep.link.area} {
 			if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 				return fmt.Errorf("%s has learnt %+v, %+v", ep.spec.Name, *s, ep.transfer)
 			}
 		}
 	}
 	for _, slot := range r.freeSlots {
-		if used[slot] || r.belief.index.Units(slot) != 0 {
+		if used[slot] || !r.cache.Reader().Empty(slot) {
 			return fmt.Errorf("slot %d is free and in use, or not empty", slot)
 		}
 		used[slot] = true

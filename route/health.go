@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/health"
 	"github.com/zeebo/xxh3"
 )
@@ -19,25 +20,17 @@ type endpoint struct {
 
 	gone, draining bool
 	incarnation    uint32 // counts changes of address
-	epoch          uint32 // of its cache: another one since the cache is known to have been lost, and for each endpoint that ever was
 
 	report   fleet.Report // the latest of each figure
 	reportAt time.Time
 	loadAt   time.Time
 
 	load     fleet.Load
-	losses   losses
 	coming   []uint32 // decode legs whose KV cache is still to come; among load.Requests
 	requests uint64
 
-	cache   cache
-	pending []uint32 // flights whose blocks are not computed yet
-	held    held
-	line    line
-	speed   speed
-
-	mirror  mirror // of its cache, by its KV events
-	answers int    // below 0 when prompts that go on from an answer have proved not to have it as it was made
+	line  line
+	speed speed
 
 	transfer transfer // of KV cache that comes to it
 	link     link     // that it comes by
@@ -104,7 +97,8 @@ func (r *Router) enter(now time.Time, spec fleet.Endpoint, source string) {
 		r.bySlot = append(r.bySlot, nil)
 	}
 	r.bySlot[ep.slot] = ep
-	r.renew(ep)
+	r.cache.Enter(ep.slot)
+	r.describe(ep)
 	// A newcomer to a fleet at work is taken in gently; a fleet that starts together is not held back.
 	r.health.Enter(now, ep.id(), slices.ContainsFunc(r.endpoints, func(other *endpoint) bool {
 		return other.requests > 0 && r.health.Reader().State(now, other.id()) == fleet.StateUp
@@ -113,10 +107,11 @@ func (r *Router) enter(now time.Time, spec fleet.Endpoint, source string) {
 	r.byName[spec.Name] = ep
 }
 
-// renew begins another epoch of an endpoint's cache: whatever was remembered to be there is not.
-func (r *Router) renew(ep *endpoint) {
-	r.epochs++
-	ep.epoch = r.epochs
+// describe hands on what is known of an endpoint's cache by its declaration and its reports. It is called whenever these change.
+func (r *Router) describe(ep *endpoint) {
+	r.cache.Describe(ep.slot, cache.Facts{
+		OnePrompt: ep.spec.Part.Kind == fleet.Slot, CacheTokens: ep.report.CacheTokens, BlockTokens: ep.report.BlockTokens,
+	})
 }
 
 // update takes in a changed declaration. Another address is another engine: nothing learnt about the old one holds.
@@ -125,12 +120,12 @@ func (r *Router) update(ep *endpoint, spec fleet.Endpoint, source string) {
 		ep.report, ep.loadAt = fleet.Report{}, time.Time{}
 		r.health.Reset(ep.id())
 		ep.incarnation++
-		r.lostCache(ep)
-		ep.cache, ep.speed, ep.transfer, ep.pace = cache{}, speed{}, transfer{}, pace{}
+		r.cache.Replaced(ep.slot)
+		ep.speed, ep.transfer, ep.pace = speed{}, transfer{}, pace{}
 		r.arrivals.Restarted(ep.slot, ep.key)
-		r.kvForget(ep)
 	}
 	ep.spec, ep.source, ep.gone = spec, source, false
+	r.describe(ep)
 }
 
 // decoding is how many requests are being answered there, as far as can be told: of those that are not streamed nobody sees when
@@ -151,8 +146,7 @@ func (r *Router) forget(ep *endpoint) {
 		}
 	}
 	delete(r.byName, ep.spec.Name)
-	r.belief.index.Drop(ep.slot)
-	r.kvForget(ep)
+	r.cache.Left(ep.slot)
 	r.freeSlots, r.bySlot[ep.slot] = append(r.freeSlots, ep.slot), nil
 	r.generation++
 }
@@ -162,7 +156,7 @@ func (r *Router) probe(now time.Time, ep *endpoint, n *fleet.Report) {
 	ep.reportAt = now
 	o := &ep.report
 	if o.Refused && n.Healthy {
-		r.lostCache(ep) // its process was gone: whatever it had cached is lost
+		r.cache.Lost(ep.slot) // its process was gone: whatever it had cached is lost
 	}
 	o.Healthy, o.Refused, o.Detail = n.Healthy, n.Refused, n.Detail
 	if n.Kind != fleet.KindUnknown {
@@ -180,6 +174,7 @@ func (r *Router) probe(now time.Time, ep *endpoint, n *fleet.Report) {
 	}
 	setPositive(&o.CacheTokens, n.CacheTokens)
 	setPositive(&o.BlockTokens, n.BlockTokens)
+	r.describe(ep)
 	setPositive(&o.Slots, n.Slots)
 	setPositive(&o.Ranks, n.Ranks)
 	setPositive(&o.BootstrapPort, n.BootstrapPort)

@@ -110,8 +110,8 @@ func TestHeldBlocksAreCountedOnce(t *testing.T) {
 						}
 					}
 				}
-				if want += int64(len(mine) * fleet.BlockBytes / 4); ep.resident() != want {
-					t.Fatalf("endpoint %d keeps %d tokens in its memory, want %d", at, ep.resident(), want)
+				if want += int64(len(mine) * fleet.BlockBytes / 4); r.cache.Reader().Resident(ep.slot, ep.load.ContextTokens) != want {
+					t.Fatalf("endpoint %d keeps %d tokens in its memory, want %d", at, r.cache.Reader().Resident(ep.slot, ep.load.ContextTokens), want)
 				}
 			}
 		}

@@ -9,6 +9,12 @@ import (
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/route/cache/reported"
+)
+
+const (
+	fourMisses = 4 // wrong predictions in a row after which events are not trusted
+	eightHits  = 8 // right ones after which they are again
 )
 
 // kvWorld is a router with two engines whose events are told by hand: blocks of 16 tokens, a token for each 8 bytes of text.
@@ -219,7 +225,7 @@ func TestKVSilence(t *testing.T) {
 	if w.r.Status(w.now)[0].KV.State != kvstream.Exact {
 		t.Error("silent at once: engines take a moment")
 	}
-	w.now = w.now.Add(kvOverdue)
+	w.now = w.now.Add(reported.Overdue)
 	w.observe(KVTick{})
 	if s := w.r.Status(w.now)[0].KV.State; s != kvstream.Silent || len(w.said) != 1 || !strings.Contains(w.said[0], "silent") {
 		t.Errorf("%s: %q", s, w.said)
@@ -239,34 +245,16 @@ func TestKVWrong(t *testing.T) {
 		d := w.route("x", "a", c)
 		w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 640, CachedTokens: found, CachedKnown: true}})
 	}
-	for range kvMisses {
+	for range fourMisses {
 		ask(0) // though the events say that it is there
 	}
 	if s := w.r.Status(w.now)[0].KV; s.State != kvstream.Wrong || s.Wrong != 1 || len(w.said) != 1 {
 		t.Fatalf("%+v %q", s, w.said)
 	}
-	for range kvHits {
+	for range eightHits {
 		ask(624)
 	}
 	if s := w.r.Status(w.now)[0].KV; s.State != kvstream.Exact || len(w.said) != 2 {
 		t.Errorf("%+v %q", s, w.said)
-	}
-}
-
-// TestKVBounds: conversations beyond the bound are forgotten, the ones not used for longest first.
-func TestKVBounds(t *testing.T) {
-	var k kvTable
-	k.open()
-	for i := range uint64(mostTies + 100) {
-		x := k.ties.make(i + 1)
-		k.ties.set(x, 0, []uint64{i})
-	}
-	if n := len(k.ties.byKey); n != mostTies || k.ties.byKey[1] != nil || k.ties.byKey[mostTies+100] == nil || k.ties.names != mostTies {
-		t.Errorf("%d ties with %d names", n, k.ties.names)
-	}
-	x := k.ties.make(1 << 40)
-	k.ties.set(x, 0, make([]uint64, mostTieNames))
-	if k.ties.names != mostTieNames || len(k.ties.byKey) != 1 {
-		t.Errorf("%d names in %d ties", k.ties.names, len(k.ties.byKey))
 	}
 }

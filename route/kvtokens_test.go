@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/route/cache/reported"
 )
 
 // TestKVForeignTokens: tokens that are not the engine's are not gone by, which is said once, and are gone by again when they are.
@@ -35,10 +36,10 @@ func TestKVForeignTokens(t *testing.T) {
 	}
 	cached := func(session string, id uint32) int {
 		_, next := kvPrompt(0, 800, id)
-		w.now = w.now.Add(2 * kvOverdue) // what was just computed counts without events
+		w.now = w.now.Add(2 * reported.Overdue) // what was just computed counts without events
 		return w.cached(session, "a", next)
 	}
-	for i := range kvMisses {
+	for i := range fourMisses {
 		ask(fmt.Sprint("x", i), uint32(i)+1, 3, i%2 == 1)
 		if got := cached(fmt.Sprint("x", i), uint32(i)+1); got < 600 {
 			t.Errorf("after %d prompts with foreign tokens: %d cached are predicted, want what the engine holds", i+1, got)
@@ -47,14 +48,14 @@ func TestKVForeignTokens(t *testing.T) {
 	if len(w.said) != 1 || !strings.Contains(w.said[0], "told to have 643 tokens, the engine counted 640") {
 		t.Fatalf("said %q", w.said)
 	}
-	for i := range kvHits {
-		if !w.r.byName["a"].mirror.foreign {
+	for i := range eightHits {
+		if len(w.said) != 1 {
 			t.Fatalf("gone by again after %d", i)
 		}
 		ask(fmt.Sprint("y", i), uint32(i)+20, 0, i%2 == 1)
 	}
 	ask("z", 50, 0, false) // what an endpoint has to say comes with the next that ends there
-	if w.r.byName["a"].mirror.foreign || len(w.said) != 2 || !strings.Contains(w.said[1], "agree") {
+	if len(w.said) != 2 || !strings.Contains(w.said[1], "agree") {
 		t.Errorf("said %q", w.said)
 	}
 }
@@ -139,17 +140,6 @@ func TestKVTenants(t *testing.T) {
 		two, c2 := kvPrompt(0, 320, 2)
 		turn("one", one, c1)
 		turn("two", two, c2)
-		k := &w.r.kv
-		x, y := k.ties.byKey[kvKey("one", "s")], k.ties.byKey[kvKey("two", "s")]
-		if x == nil || len(x.chain) != 40 {
-			t.Errorf("label %q: of the first %+v is known, want 40 blocks", label, x)
-		}
-		if label == "" && (y == nil || len(y.chain) != 20) {
-			t.Errorf("of the second %+v is known, want 20 blocks", y)
-		}
-		if label != "" && k.labelled("s") != 0 {
-			t.Error("the label of two tenants tells of one")
-		}
 		w.tell("a", removedFrom(one, 10))
 		_, next := kvPrompt(0, 800, 1)
 		d := ask("one", next)
@@ -157,35 +147,5 @@ func TestKVTenants(t *testing.T) {
 			t.Errorf("label %q: %d cached after an eviction, want 160", label, d.CachedTokens)
 		}
 		w.observe(Finished{Lease: d.Lease, Outcome: fleet.Abandoned})
-	}
-}
-
-// TestKVTokensOfAdapters: the blocks of a request for an adapter depend on it too, so its tokens name none.
-func TestKVTokensOfAdapters(t *testing.T) {
-	w := newKVWorld(t)
-	w.observe(Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
-	w.observe(Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}, {ID: "ad", Parent: "m"}}, BlockTokens: 16}})
-	for _, late := range []bool{false, true} {
-		for _, model := range []string{"m", "ad"} {
-			tokens, c := kvPrompt(0, 640, 1)
-			session := fmt.Sprint(model, late)
-			d, err := w.r.Decide(w.now, &fleet.Request{Model: model, Session: session, Content: c, PromptBytes: c.Bytes, Seed: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			end := func() {
-				w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 640, OutputTokens: 1}})
-			}
-			if late {
-				end()
-			}
-			w.observe(KVTokens{Lease: d.Lease, Tokens: tokens})
-			if x := w.r.kv.ties.byKey[kvKey("", session)]; (x != nil) != (model == "m") {
-				t.Errorf("%s, late %v: %+v", model, late, x)
-			}
-			if !late {
-				end()
-			}
-		}
 	}
 }

@@ -151,32 +151,6 @@ func TestLinkPasses(t *testing.T) {
 	}
 }
 
-// TestFullMemoryHoldsNothing: where outstanding requests need all the memory there is, what a cache is believed to hold is taken to be gone.
-func TestFullMemoryHoldsNothing(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		full    bool
-		tokens  int64 // of memory, as the engine tells; 0 unknown
-		context int64 // of outstanding requests
-		twice   int64 // of that, counted for several
-		share   float64
-		want    float64
-	}{
-		{"nothing has been pushed out", false, 100_000, 200_000, 0, 1, 0},
-		{"the share that is missing of late", true, 100_000, 99_000, 0, 1, 40_000 / firstFinds},
-		{"all of it", true, 100_000, 100_000, 0, 1, 40_000},
-		{"what they share takes room once", true, 100_000, 120_000, 30_000, 1, 40_000 / firstFinds},
-		{"host memory keeps it", true, 100_000, 120_000, 0, 4, 40_000 / firstFinds},
-		{"memory is not known", true, 0, 200_000, 0, 1, 40_000 / firstFinds},
-	} {
-		ep := &endpoint{}
-		ep.report.CacheTokens, ep.load.ContextTokens, ep.held.prompts, ep.cache.share = c.tokens, c.context, c.twice, c.share
-		if got := ep.uncertain(&pick.Candidate{Full: c.full}, 40_000); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%s: %v tokens of 40,000, want %v", c.name, got, c.want)
-		}
-	}
-}
-
 // TestInLineNobodyWaits: of a prompt that stands in line only those wait that it goes in front of, and those that come while it is computed.
 func TestInLineNobodyWaits(t *testing.T) {
 	c := pick.Candidate{WaitMs: 900, LineMs: 800, TurnsPerMs: 0.01, Busy: 0.5}

@@ -78,13 +78,15 @@ func (r *Router) changes(now time.Time, ep *endpoint, to []Change) []Change {
 
 // Status is a snapshot of the endpoints in order of declaration.
 func (r *Router) Status(now time.Time) []EndpointStatus {
+	caches := r.cache.Reader()
 	out := make([]EndpointStatus, 0, len(r.endpoints))
 	judged := r.health.Reader()
 	for _, ep := range r.endpoints {
 		s := EndpointStatus{
 			Endpoint: ep.spec, Kind: ep.kind(), Source: ep.source, State: judged.State(now, ep.id()),
 			Draining: ep.draining, Gone: ep.gone, Ramp: judged.Ramp(now, ep.id()), Load: ep.books(), Report: ep.report,
-			Models: ep.models(), Requests: ep.requests, Failures: judged.Failures(ep.id()), Silent: judged.IsSilent(now, ep.id()), CacheLosses: ep.cache.restarts, KV: ep.mirror.KVFigures,
+			Models: ep.models(), Requests: ep.requests, Failures: judged.Failures(ep.id()), Silent: judged.IsSilent(now, ep.id()), CacheLosses: caches.Restarts(ep.slot), KV: caches.Figures(ep.slot),
+			CacheTokens: caches.Capacity(ep.slot),
 		}
 		if ep.speed.samples > 0 {
 			s.PrefillPerSec = 1000 / ep.speed.perToken
@@ -92,9 +94,6 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 		if ep.transfer.samples > 0 {
 			t := ep.transfer.best()
 			s.TransferMs, s.TransferPerSec = t.fixed, 1000/t.perToken
-		}
-		if ep.cache.bound > 0 {
-			s.CacheTokens = ep.cacheTokens()
 		}
 		s.Detail, s.Until = judged.Why(ep.id(), s.State), judged.Until(ep.id(), s.State)
 		out = append(out, s)

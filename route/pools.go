@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/size"
 )
@@ -23,7 +24,7 @@ type pool struct {
 
 	// Learnt from usage.
 	size    size.Model
-	answers answers
+	answers cache.Answers
 }
 
 // member is an endpoint of a pool and what it would be asked for.
@@ -116,6 +117,16 @@ func (r *Router) equip(p *pool) {
 	p.policy, p.prefill = d.Decode(), d.Prefill()
 	r.wants(p.policy)
 	r.wants(p.prefill)
+}
+
+// wants notes that a pool's policy goes by blocks, or by who comes back.
+func (r *Router) wants(p pick.Policy) {
+	if c, ok := p.(pick.Counting); ok && c.CountsBlocks() {
+		r.counting = true
+	}
+	if a, ok := p.(pick.Awaiting); ok && a.AwaitsReturns() {
+		r.awaiting = true
+	}
 }
 
 // policyFor is the policy that places a leg.

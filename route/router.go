@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/route/arrivals"
 	"github.com/warmpath/warmpath/route/blocks"
 	"github.com/warmpath/warmpath/route/budget"
+	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/health"
 )
@@ -24,9 +24,8 @@ type Router struct {
 
 	endpoints []*endpoint // in order of declaration; those gone stay until their last lease ends
 	byName    map[string]*endpoint
-	freeSlots []int  // slots of endpoints that left, to be used again
-	slots     int    // slots handed out so far
-	epochs    uint32 // and epochs of caches
+	freeSlots []int // slots of endpoints that left, to be used again
+	slots     int   // slots handed out so far
 
 	generation uint64 // counts changes of who serves what; pools rebuild their members when it moved
 	pools      map[string]*pool
@@ -43,10 +42,9 @@ type Router struct {
 	free    []uint32 // indexes of flights that may be used again
 	open    int
 
-	belief   belief
-	kv       kvTable // what KV events say
-	counting bool    // a policy asks for blocks, see Counting
-	awaiting bool    // a policy asks for who comes back, see Awaiting
+	cache    *cache.Table
+	counting bool // a policy asks for blocks, see Counting
+	awaiting bool // a policy asks for who comes back, see Awaiting
 	speeds   speeds
 	arrivals arrivals.Table
 	among    among
@@ -81,7 +79,7 @@ func New(c Config) *Router {
 			BusyFor: c.BusyFor, BusyMax: c.BusyMax, Ramp: c.Ramp,
 		}),
 		conversations: conversation.New(conversation.Config{Sessions: c.Sessions, Responses: c.Responses, ResponseTTL: c.ResponseTTL}),
-		belief:        belief{index: prefix.New(prefix.Config{Reach: blocks.Reach, Chains: true})},
+		cache:         cache.New(),
 		counting:      c.Counting,
 		awaiting:      c.Awaiting,
 		budget:        budget.New(budget.Config{Share: c.RetryShare, Floor: c.RetryFloor}),

@@ -80,8 +80,7 @@ func (r *Router) expect(now time.Time, v *pick.View) {
 		}
 		before, first, behind := r.before(now, ep, float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken), c.MsPerToken)
 		c.WaitMs, c.LineMs, c.Behind = first+r.wait(ep, now, c.MsPerToken, c.Load.Waiting, r.taken(now, ep)+before), first, behind
-		c.Crowd, c.CrowdMs = ep.crowd(v.PromptTokens - shared + v.OutputTokens)
-		c.Full = ep.cache.bound > 0 && r.belief.index.Units(c.Slot) >= ep.cache.bound-ep.cache.bound/64
+		c.Crowd, c.CrowdMs = ep.crowd(c.Resident, v.PromptTokens-shared+v.OutputTokens)
 	}
 }
 
@@ -151,14 +150,15 @@ func (s *speed) place(left, first float64, prompts, requests, slots int) float64
 	}
 }
 
-// crowd is how much of the endpoint's places and memory is taken, and what one more request of so many tokens takes of it.
-func (e *endpoint) crowd(tokens int) (share, takes float64) {
+// crowd is how much of the endpoint's places and of its memory, of which outstanding requests keep resident tokens, is taken, and what one
+// more request of so many tokens takes of it.
+func (e *endpoint) crowd(resident int64, tokens int) (share, takes float64) {
 	var each float64
 	if n := e.places(); n > 0 {
 		share, each = float64(e.load.Requests)/float64(n), 1/float64(n)
 	}
 	if n := e.report.CacheTokens; n > 0 {
-		share, each = max(share, float64(e.resident())/float64(n)), max(each, float64(tokens)/float64(n))
+		share, each = max(share, float64(resident)/float64(n)), max(each, float64(tokens)/float64(n))
 	}
 	return share, float64(each * e.speed.hold)
 }

@@ -121,13 +121,11 @@ const (
 // weigh decides by predicted time: what the request costs at the best of those that could do all of it, against the best
 // of those that could compute the prompt and the best of those that could then decode.
 func (r *Router) weigh(d *decision) (SplitWhy, Weighed) {
-	r.findPresent(d, &d.whole)
 	whole := -1.0
 	for i := range d.whole.Candidates {
 		c := &d.whole.Candidates[i]
 		ep := r.bySlot[c.Slot]
-		present := d.presentTokens(c)
-		prefill := float64((float64(d.whole.PromptTokens-present) + ep.uncertain(c, present)) * c.MsPerToken)
+		prefill := float64((float64(d.whole.PromptTokens-c.PresentTokens) + c.Unsure) * c.MsPerToken)
 		// A step that computes prompts makes everybody wait who decodes there.
 		stall := float64(float64(ep.decoding()) * prefill)
 		if cost := c.WaitMs + prefill + c.FixedMs + stall + inLine(c, prefill); whole < 0 || cost < whole {
@@ -138,7 +136,7 @@ func (r *Router) weigh(d *decision) (SplitWhy, Weighed) {
 	for i := range d.prefill.Candidates {
 		c := &d.prefill.Candidates[i]
 		ep := r.bySlot[c.Slot]
-		prefill := float64((float64(d.prefill.PromptTokens-c.CachedTokens) + ep.uncertain(c, c.CachedTokens)) * c.MsPerToken)
+		prefill := float64((float64(d.prefill.PromptTokens-c.CachedTokens) + c.Unsure) * c.MsPerToken)
 		c.DelayMs = float64(float64(ep.decoding()) * prefill) // one without a role answers too
 		if cost := c.WaitMs + prefill + c.FixedMs + c.DelayMs + inLine(c, prefill); split < 0 || cost < split {
 			split = cost

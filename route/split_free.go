@@ -36,7 +36,6 @@ const comersCount = 2
 // weighFree decides whether a request is split, and who answers it. It prices all rows: those of whole for all of the request, those of
 // decode for an answer whose prompt another endpoint computes.
 func (r *Router) weighFree(d *decision) (SplitWhy, Weighed, pick.Choice) {
-	r.findPresent(d, &d.whole)
 	most := 0.0 // the heaviest weight
 	for i := range d.whole.Candidates {
 		most = max(most, d.whole.Candidates[i].Weight)
@@ -62,8 +61,7 @@ func (r *Router) bestWhole(d *decision, most float64) (best int, cost float64) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		ep := r.bySlot[c.Slot]
-		present := d.presentTokens(c)
-		prefill := float64((float64(v.PromptTokens-present) + ep.uncertain(c, present)) * c.MsPerToken)
+		prefill := float64((float64(v.PromptTokens-c.PresentTokens) + c.Unsure) * c.MsPerToken)
 		t := pick.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Evict: evicts(v, c, prefill)}
 		t.Others = stalls(ep, prefill) + float64(comersCount*burden(c, c.WaitMs, prefill)) + r.answers(v, c)
 		c.Terms = t
@@ -86,7 +84,7 @@ func (r *Router) bestPair(d *decision, most, whole float64) (best int, cost floa
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
 		ep := r.bySlot[c.Slot]
-		prefill := float64((float64(p.PromptTokens-c.CachedTokens) + ep.uncertain(c, c.CachedTokens)) * c.MsPerToken)
+		prefill := float64((float64(p.PromptTokens-c.CachedTokens) + c.Unsure) * c.MsPerToken)
 		c.DelayMs = stalls(ep, prefill)
 		t := pick.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Others: c.DelayMs + float64(comersCount*burden(c, c.WaitMs, prefill)), Evict: evicts(p, c, prefill)}
 		switch cost := weighted(c, &t, most); {

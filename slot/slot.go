@@ -25,6 +25,15 @@ func (t *Table[T]) At(slot int, key uint64) *T {
 	return &r.value
 }
 
+// Get is the row with a number, whoever has it: a lease's, or that of an endpoint whose coming and leaving the caller is told. The
+// table grows up to it, which voids earlier pointers.
+func (t *Table[T]) Get(n int) *T {
+	for len(t.rows) <= n {
+		t.rows = append(t.rows, row[T]{})
+	}
+	return &t.rows[n].value
+}
+
 // Reset empties the row of a slot.
 func (t *Table[T]) Reset(slot int) {
 	if slot < len(t.rows) {

@@ -1,7 +1,7 @@
-package route
+package cache
 
-// ghosts are blocks that prompts had of late, whether or not any cache holds them still: what a prompt has in common with an earlier one and
-// finds nowhere has been pushed out too early. Every eighth block by its name is kept, in a table in which newer ones take the place of
+// ghosts are blocks that prompts had of late, whether or not any cache still holds them: what a prompt has in common with an earlier one
+// and no cache holds was evicted too early. Every eighth block by its name is kept, in a table in which newer ones take the place of
 // older ones: half a million blocks, in 256 kB.
 type ghosts struct{ tags []uint32 }
 
@@ -28,7 +28,7 @@ func (g *ghosts) add(chain []uint64) {
 }
 
 // seen is how many of a prompt's blocks, from the first on, an earlier one had, as far as is remembered. Names of blocks cover all before
-// them, so that the last one known tells.
+// them, so that the last one known decides.
 func (g *ghosts) seen(chain []uint64) int {
 	if g.tags == nil {
 		return 0

@@ -1,0 +1,170 @@
+package cache
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/route/cache/reported"
+)
+
+// missedRate is the weight of a turn in what View.Missed is made of.
+const missedRate = 0.02
+
+// Predict fills in the package's columns of a view: how much of the prompt each endpoint probably holds, how sure that is, and what
+// its outstanding requests keep there.
+func (r Reader) Predict(v *pick.View, x *Text, p *Prompt) {
+	r.predict(v, x, p)
+	r.countActive(v, x, p)
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		e := r.t.endpoints.Get(c.Slot)
+		c.Full = r.full(c.Slot, 64)
+		c.Resident = e.resident(c.Load.ContextTokens)
+		c.Present = r.present(x, c)
+		c.PresentTokens = c.CachedTokens
+		if c.Present < c.Blocks {
+			c.PresentTokens = min(c.CachedTokens, wholeBlocks(c, p.Size.At(blocks.Bytes(c.Present))))
+		}
+		if v.Leg == fleet.LegPrefill {
+			c.Unsure = e.unsure(c, c.CachedTokens)
+		} else {
+			c.Unsure = e.unsure(c, c.PresentTokens)
+		}
+	}
+}
+
+// OnlyPresent leaves out of what the rows have cached what decode legs are still to bring there. It is for a view that Predict filled.
+func OnlyPresent(v *pick.View, x *Text) {
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		c.CachedTokens = c.PresentTokens
+	}
+	x.present = true
+}
+
+func (r Reader) predict(v *pick.View, x *Text, p *Prompt) {
+	req := p.Request
+	x.known, x.chain.Known = false, false
+	v.Known, v.Missed = 0, 0
+	if req.Content == nil || len(req.Content.Blocks) == 0 || v.PromptTokens == 0 {
+		predictHome(v, p, 0, false)
+		return
+	}
+	x.known, x.model = true, ""
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		if i == 0 || c.Model != x.model {
+			r.look(x, req, c.Model)
+		}
+		c.Blocks = x.matches.Depth(c.Slot)
+		c.CachedTokens = wholeBlocks(c, min(p.Size.At(blocks.Bytes(c.Blocks)), v.PromptTokens-1))
+		v.Known = max(v.Known, c.CachedTokens)
+	}
+	r.merge(v, x, p)
+	if v.Home >= 0 && !v.Candidates[v.Home].Exact {
+		predictHome(v, p, v.Candidates[v.Home].Blocks, true)
+		v.Known = max(v.Known, v.Candidates[v.Home].CachedTokens)
+	}
+	gone := 0
+	if p.Known && p.Entry.Prompt > 0 {
+		gone = min(p.Entry.Prompt, v.PromptTokens) - v.Known - p.Entry.Prompt/16 - fleet.BlockBytes // the last, broken block is no loss
+	}
+	if n := r.t.ghosts.seen(x.keys); n > 0 { // also of what conversations share
+		gone = max(gone, min(p.Size.At(blocks.Bytes(n)), v.PromptTokens-1)-v.Known)
+	}
+	x.missed += float64(missedRate * (float64(max(0, gone)) - x.missed))
+	if r.t.evicted > 0 {
+		v.Missed = min(1, x.missed/r.t.evicted)
+	}
+}
+
+// predictHome counts in what a conversation's home produced itself: the answers, which blocks show only when they come back in the next
+// prompt, as far as they do. The home holds them as long as it holds what came before.
+func predictHome(v *pick.View, p *Prompt, depth int, believed bool) {
+	if v.Home < 0 || v.PromptTokens == 0 || v.Candidates[v.Home].Epoch != p.Entry.Epoch {
+		return
+	}
+	if believed && depth < blocks.Kept(p.Entry.Bytes/fleet.BlockBytes) {
+		return // some of it is believed to be evicted, or the client has changed its history
+	}
+	c, held := &v.Candidates[v.Home], p.Entry.Tokens
+	if said := held - p.Entry.Prompt; p.Entry.Prompt > 0 && said > 0 {
+		held = p.Entry.Prompt + p.Answers.found(said)
+	}
+	c.CachedTokens = max(c.CachedTokens, wholeBlocks(c, min(held, v.PromptTokens-1)))
+}
+
+// merge replaces the predictions of the endpoints whose events say what they hold.
+func (r Reader) merge(v *pick.View, x *Text, p *Prompt) {
+	events := r.t.reported.Reader()
+	events.Find(&x.chain, p.Request.Tenant, p.Session, x.keys, &x.matches)
+	if !x.chain.Known {
+		return
+	}
+	v.Known = 0
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		if tokens, ok := r.exact(events, v, x, c); ok {
+			c.Exact, c.CachedTokens = true, max(tokens, r.beingComputed(v, x, p, c))
+		}
+		v.Known = max(v.Known, c.CachedTokens)
+	}
+}
+
+// exact is how many tokens of the prompt an endpoint holds by its events; ok is false where they do not say all that it may hold.
+func (r Reader) exact(events reported.Reader, v *pick.View, x *Text, c *pick.Candidate) (tokens int, ok bool) {
+	tokens, said := events.Tokens(c.Slot, &x.chain, v.PromptTokens)
+	if !said || !events.Trusted(c.Slot) || c.Model != x.model {
+		return 0, false
+	}
+	if events.State(c.Slot) == kvstream.Partial || c.Blocks > x.chain.Covers {
+		return tokens, tokens >= c.CachedTokens // more may be there than is known
+	}
+	return tokens, true
+}
+
+// beingComputed is how much of the prompt another request leaves at an endpoint that is being computed there, or has just been.
+func (r Reader) beingComputed(v *pick.View, x *Text, p *Prompt, c *pick.Candidate) int {
+	e, most := r.t.endpoints.Get(c.Slot), 0
+	for _, n := range e.pending {
+		most = commonBeyond(x.keys, r.t.leases.Get(int(n)).chain, most)
+	}
+	if most = e.unreported.common(v.Now, x.keys, most); most == 0 {
+		return 0
+	}
+	return wholeBlocks(c, min(p.Size.At(blocks.Bytes(most)), v.PromptTokens-1))
+}
+
+// present is how many blocks of the prompt an endpoint holds now, or computes before this one: those that a decode leg will bring are
+// left out.
+func (r Reader) present(x *Text, c *pick.Candidate) int {
+	present, keys := c.Blocks, x.keys
+	if c.Load.TransferRequests == 0 {
+		return present
+	}
+	for _, k := range r.t.endpoints.Get(c.Slot).pending {
+		g := r.t.leases.Get(int(k))
+		if n := g.sure; g.leg == fleet.LegDecode && n < present && n < min(len(keys), len(g.chain)) && keys[n] == g.chain[n] {
+			present = n
+		}
+	}
+	return present
+}
+
+// countActive fills in the active tokens of the rows, for policies that ask for them.
+func (r Reader) countActive(v *pick.View, x *Text, p *Prompt) {
+	if v.Counted = p.CountsActive && p.Request.Content != nil && x.known; !v.Counted {
+		return
+	}
+	perBlock := float64(p.TokensPerByte * fleet.BlockBytes)
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		e := r.t.endpoints.Get(c.Slot)
+		if c.Model != x.model {
+			r.look(x, p.Request, c.Model)
+		}
+		c.ActiveTokens = int64(float64(e.held.blocks) * perBlock)
+		c.AddsTokens = v.PromptTokens - p.Size.At(blocks.Bytes(r.t.shared(e, x.keys)))
+	}
+}

@@ -1,0 +1,83 @@
+package reported
+
+import (
+	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/prefix"
+)
+
+// Chain is the blocks, in the engines' names, that one prompt begins with, and who holds how many of them. It is the memory of one
+// decision, and may be used again.
+type Chain struct {
+	Known  bool     // some endpoint has events, so that the rest was looked up
+	Covers int      // how many of the router's own blocks of the prompt the chain is about
+	names  []uint64 // of a binding, which does not change while the request is decided
+	limit  int      // tokens of the prompt, up to the end of the earlier one, that are certain to be the same; 0 for all
+	held   prefix.Matches
+	used   []uint64 // keys of the bindings that were found, for Touch
+}
+
+// Reset begins a decision.
+func (c *Chain) Reset() { c.Known, c.names, c.used = false, nil, c.used[:0] }
+
+// Find finds the blocks that a prompt begins with: those of its conversation's last turn, if it goes on from there, else those of a
+// prompt that began with the same text. keys are the router's own blocks of it, believed is who is believed to hold how many of these.
+func (r Reader) Find(c *Chain, tenant, session string, keys []uint64, believed *prefix.Matches) {
+	if c.Known = r.t.any; !c.Known {
+		return
+	}
+	c.names, c.limit, c.Covers = nil, 0, 0
+	r.lookUp(c, tenant, session, keys, believed)
+	if len(c.names) > 0 {
+		r.t.index.Match(c.names, &c.held)
+	}
+}
+
+func (r Reader) lookUp(c *Chain, tenant, session string, keys []uint64, believed *prefix.Matches) {
+	b := &r.t.bindings
+	if session != "" {
+		if x := b.byKey[Conversation(tenant, session)]; x != nil {
+			c.used = append(c.used, x.key)
+			if x.goesOn(keys) {
+				c.names, c.limit, c.Covers = x.chain, x.prompt, len(keys)
+				return
+			}
+		}
+	}
+	// The deepest place at which a chain is noted: where what an endpoint is believed to hold ends, or the prompt itself.
+	for at := len(keys); at > 0; {
+		if x := b.byKey[anchorKey(keys[at-1])]; x != nil {
+			c.used = append(c.used, x.key)
+			c.names, c.Covers = x.chain, at
+			return
+		}
+		below := 0
+		for _, d := range believed.All() {
+			if d < at {
+				below = max(below, d)
+			}
+		}
+		at = below
+	}
+}
+
+// Tokens is how many tokens of a prompt an endpoint holds by its events, at most all but the last; ok is false when they do not say.
+func (r Reader) Tokens(slot int, c *Chain, promptTokens int) (tokens int, ok bool) {
+	e := r.t.endpoints.Get(slot)
+	if e.block <= 0 || len(c.names) == 0 || e.State == kvstream.None {
+		return 0, false
+	}
+	held := c.held.Depth(slot) * e.block
+	if c.limit > 0 && held > c.limit && e.answersChange() {
+		held = c.limit - c.limit%e.block
+	}
+	whole := promptTokens - 1
+	return min(held, whole-whole%e.block), true
+}
+
+// Touch marks as used what Find found since the last Touch.
+func (t *Table) Touch(c *Chain) {
+	for _, key := range c.used {
+		t.bindings.get(key)
+	}
+	c.used = c.used[:0]
+}

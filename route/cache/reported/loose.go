@@ -1,0 +1,42 @@
+package reported
+
+// loose keeps the latest blocks that were stored and not bound, by the block they follow, for when it becomes known whose that is.
+type loose struct {
+	after map[uint64][]uint64
+	order []uint64 // of the last so many, in a ring
+	at    int
+}
+
+const (
+	mostLoose  = 1024
+	longestRun = 2048 // blocks of one event that are searched for the end of a prompt
+)
+
+func (l *loose) put(parent uint64, names []uint64) {
+	if parent == 0 {
+		return // the beginning of a prompt follows nothing
+	}
+	if l.after == nil {
+		l.after, l.order = map[uint64][]uint64{}, make([]uint64, mostLoose)
+	}
+	delete(l.after, l.order[l.at])
+	l.after[parent] = append([]uint64(nil), names...)
+	l.order[l.at] = parent
+	l.at = (l.at + 1) % mostLoose
+}
+
+// beyond takes out what goes on from a chain: a run that begins after its last block, or after an earlier one and contains the last.
+func (l *loose) beyond(chain []uint64) []uint64 {
+	if len(l.after) == 0 {
+		return nil
+	}
+	tail := chain[len(chain)-1]
+	for i := len(chain) - 1; i >= max(0, len(chain)-longestRun); i-- {
+		names := l.after[chain[i]]
+		if past := len(chain) - 1 - i; len(names) > past && (past == 0 || names[past-1] == tail) {
+			delete(l.after, chain[i])
+			return names[past:]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+// Package reported keeps what engines reported by KV cache events: which blocks each of them holds, and which conversation's prompt
+// those blocks make up.
+//
+// It owns an index of the reported blocks, under the names of package kvstream, the bindings of conversations and of common
+// beginnings to chains of such names, and how far each endpoint's events can be trusted. Each of them is bounded. A Reader changes
+// nothing. The package never estimates: what an endpoint may hold beyond what its engine reported is the business of package cache.
+package reported
+
+import (
+	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/prefix"
+	"github.com/warmpath/warmpath/slot"
+)
+
+// Table is what KV events say, over all endpoints. The zero Table is ready.
+type Table struct {
+	index     *prefix.Index // by endpoint, the blocks that its engine reported; nil before the first event
+	endpoints slot.Table[endpoint]
+	leases    slot.Table[lease]
+	bindings  bindings
+	loose     loose
+	runs      runs
+	finished  finished
+	chain     []uint64 // scratch
+	any       bool     // an endpoint has events
+	tenants   bool     // there was a request of a tenant
+	tokens    bool     // token ids were reported
+}
+
+// Reader reads a Table. None of its methods changes the table.
+type Reader struct{ t *Table }
+
+// Reader is what steps that may not write are handed.
+func (t *Table) Reader() Reader { return Reader{t} }
+
+// Enter begins the row of an endpoint. born is a number that no other endpoint ever has.
+func (t *Table) Enter(slot int, born uint32) { *t.endpoints.Get(slot) = endpoint{born: born} }
+
+// Replaced forgets what an endpoint's events said: another engine is at its address.
+func (t *Table) Replaced(slot int) {
+	e := t.endpoints.Get(slot)
+	*e = endpoint{born: e.born}
+	if t.index != nil {
+		t.index.Drop(slot)
+	}
+}
+
+// Left forgets an endpoint.
+func (t *Table) Left(slot int) {
+	t.endpoints.Reset(slot)
+	if t.index != nil {
+		t.index.Drop(slot)
+	}
+}
+
+func (t *Table) open() {
+	if t.index == nil {
+		t.index = prefix.New(prefix.Config{Capacity: kvstream.DefaultBlocks})
+		t.bindings.init()
+	}
+	t.any = true
+}
+
+// Batch is what one endpoint's event stream brought.
+type Batch struct {
+	Ops    *kvstream.Ops
+	Blocks int // held by the engine, as far as it is known
+	Size   int // tokens of a block; 0 unknown
+}
+
+// Apply takes in a batch of events. only is the conversation of the one
+// request that can have caused blocks without a label, 0 where several can. cleared is how often the engine emptied its cache, news
+// what changed about the endpoint's events.
+func (t *Table) Apply(slot int, b *Batch, only uint64) (cleared int, news []string) {
+	e := t.endpoints.Get(slot)
+	t.open()
+	if e.base == kvstream.None {
+		e.base = kvstream.Partial
+	}
+	if b.Size > 0 && b.Size != e.block {
+		e.block = b.Size
+	}
+	t.index.SetCapacity(slot, max(b.Blocks+1024, kvstream.DefaultBlocks))
+	late := false
+	for i := range b.Ops.List {
+		op := &b.Ops.List[i]
+		names := b.Ops.Of(op)
+		switch op.Kind {
+		case kvstream.Stored:
+			news = e.heard(len(names), news)
+			t.index.Store(slot, op.Parent, names)
+			label, alone := uint64(0), only
+			if op.Session != "" {
+				label, alone = t.labelled(op.Session), 0
+			}
+			if t.bind(label, alone, op.Parent, names) {
+				e.Tied += uint64(len(names))
+			} else {
+				e.Untied += uint64(len(names))
+				t.noteRun(slot, op.Parent, names)
+				late = true
+			}
+		case kvstream.Removed:
+			t.index.Remove(slot, names)
+			e.full = max(e.full, e.Blocks)
+		case kvstream.Cleared:
+			t.index.Clear(slot)
+			cleared++
+			e.base, e.misses, e.hits = kvstream.Exact, 0, 0 // whatever was there before it began is gone
+			e.State = kvstream.Exact
+		}
+	}
+	e.Blocks = b.Blocks
+	if late {
+		t.claimLate(slot)
+	}
+	return cleared, news
+}
+
+// Heard takes in the state of an endpoint's event stream; with void, what it reported before no longer holds. changed is false when
+// the state is what it was.
+func (t *Table) Heard(slot int, state kvstream.State, void bool) (changed bool) {
+	e := t.endpoints.Get(slot)
+	t.open()
+	if void || state == kvstream.None {
+		t.index.Clear(slot)
+		e.void()
+	}
+	return e.follow(state)
+}

@@ -1,0 +1,173 @@
+package reported
+
+import (
+	"slices"
+
+	"github.com/warmpath/warmpath/fleet"
+)
+
+// run is blocks that an engine stored, one after another, without saying for whom. When a request has ended, its prompt's length and
+// what of it was cached tell which run is its own: it begins where the cached part ended, and ends with the prompt or within the answer.
+type run struct {
+	slot         int
+	start, depth int // blocks of the prompt in front of the run, and with it
+	tail         uint64
+	claimed      bool
+	number       int // of runs noted before it
+}
+
+// runs is the last runs that are nobody's, in a ring.
+type runs struct {
+	ring []run
+	next int
+}
+
+// request is what is known of a request that has ended.
+type request struct {
+	lease  fleet.Lease
+	key    uint64 // of its conversation
+	ends   uint64 // the last of the router's own blocks of its prompt
+	reach  int    // how many there are
+	shared uint64 // the last of those that were believed to be cached; 0 when none was, or all were
+	block  int    // tokens
+	slot   int
+	born   uint32 // of the endpoint
+	since  int    // runs that had been noted when it was placed
+	usage  fleet.Usage
+
+	bound   bool // its blocks are found
+	adapter bool // see lease
+}
+
+// finished is the last requests that have ended, in a ring.
+type finished struct {
+	ring []request
+	next int
+}
+
+const (
+	mostRuns     = 256
+	mostFinished = 256 // requests that have ended and whose tokens may still be reported
+	mostLate     = 16  // of these, the latest, whose events may still come
+)
+
+// noteRun notes blocks that are nobody's.
+func (t *Table) noteRun(slot int, parent uint64, names []uint64) {
+	k := &t.runs
+	if k.ring == nil {
+		k.ring = make([]run, mostRuns)
+	}
+	tail := names[len(names)-1]
+	for i := range k.ring {
+		if h := &k.ring[i]; parent != 0 && h.tail == parent && h.slot == slot {
+			h.tail, h.depth = tail, h.depth+len(names) // the next chunk, or the answer; or the conversation's next turn, which begins here
+		}
+	}
+	start := 0
+	if parent != 0 {
+		if start = t.index.Depth(parent); start == 0 {
+			return
+		}
+	}
+	k.ring[k.next%mostRuns] = run{slot: slot, start: start, depth: start + len(names), tail: tail, number: k.next}
+	k.next++
+}
+
+// keep remembers a request that has ended.
+func (f *finished) keep(e *request) {
+	if f.ring == nil {
+		f.ring = make([]request, mostFinished)
+	}
+	f.ring[f.next%mostFinished] = *e
+	f.next++
+}
+
+// find finds a request that has ended by its lease; nil when it is not kept.
+func (f *finished) find(l fleet.Lease) (found *request) {
+	for i := range f.ring {
+		if e := &f.ring[i]; e.lease == l && e.key != 0 {
+			found = e
+		}
+	}
+	return found
+}
+
+// claim binds a prompt whose answer has ended to the run that is its own, if there is exactly one that can be.
+func (t *Table) claim(e *request) {
+	u := &e.usage
+	if e.bound || t.runs.ring == nil || !u.CachedKnown {
+		return
+	}
+	if x := t.bindings.byKey[e.key]; x != nil && x.ends == e.ends && len(x.chain) >= x.least && len(x.chain) <= x.most {
+		e.bound = true
+		return
+	}
+	own := t.runs.only(e)
+	if own == nil {
+		return
+	}
+	path, held := t.index.Chain(own.tail, t.chain[:0])
+	t.chain = path
+	if !held {
+		return
+	}
+	own.claimed, e.bound = true, true
+	x := t.bindings.make(e.key)
+	t.bindings.set(x, 0, path)
+	t.own(x)
+	t.learn(e)
+}
+
+// only is the run that can be a request's; nil when none can, or several.
+func (k *runs) only(e *request) (own *run) {
+	u := &e.usage
+	found, least, most := u.CachedTokens/e.block, (u.PromptTokens-1)/e.block, (u.PromptTokens+u.OutputTokens)/e.block
+	for i := range k.ring {
+		h := &k.ring[i]
+		if h.tail == 0 || h.claimed || h.slot != e.slot || h.number < e.since || h.start != found || h.depth < least || h.depth > most {
+			continue
+		}
+		if own != nil {
+			return nil
+		}
+		own = h
+	}
+	return own
+}
+
+// claimLate is claim for the prompts that had ended before their blocks were reported.
+func (t *Table) claimLate(slot int) {
+	f := &t.finished
+	for i := max(0, f.next-mostLate); i < f.next; i++ {
+		if e := &f.ring[i%mostFinished]; e.slot == slot && e.key != 0 {
+			t.claim(e)
+		}
+	}
+}
+
+// learn notes where in the router's own blocks of a prompt its chain ends.
+func (t *Table) learn(e *request) {
+	x, u := t.bindings.make(e.key), &e.usage
+	x.ends, x.reach, x.prompt = e.ends, e.reach, u.PromptTokens
+	x.least, x.most = (u.PromptTokens-1)/e.block, (u.PromptTokens+u.OutputTokens)/e.block
+	if len(x.chain) < x.least || len(x.chain) > x.most {
+		return // the end of it is still to come, or it is another prompt's
+	}
+	if whole := u.PromptTokens / e.block; whole > 0 && whole <= len(x.chain) {
+		t.anchor(x.ends, x.chain[:whole])
+	}
+	// What it shared with an earlier prompt is known now to the block.
+	if found := u.CachedTokens / e.block; u.CachedKnown && e.shared != 0 && found > 0 && found <= len(x.chain) {
+		t.anchor(e.shared, x.chain[:found])
+	}
+}
+
+// anchor notes that a text up to one of the router's own blocks is these blocks of the engine. Of several claims the longest holds:
+// less is found of what was evicted.
+func (t *Table) anchor(block uint64, chain []uint64) {
+	x := t.bindings.make(anchorKey(block))
+	if len(x.chain) > len(chain) && slices.Equal(x.chain[:len(chain)], chain) {
+		return
+	}
+	t.bindings.set(x, 0, chain)
+}

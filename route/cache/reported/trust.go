@@ -1,0 +1,173 @@
+package reported
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/warmpath/warmpath/kvstream"
+)
+
+// Figures are what is known of an endpoint's KV events.
+type Figures struct {
+	State  kvstream.State
+	Blocks int    // held, as far as it is known
+	Untied uint64 // blocks stored of which it is not known whose conversation they are
+	Tied   uint64 // blocks stored in conversations that are known
+	Wrong  uint64 // times that the events were found to contradict the answers, and not used for a while
+}
+
+// endpoint is what is known of one engine's cache by its events.
+type endpoint struct {
+	born uint32
+	Figures
+	base   kvstream.State // Exact or Partial: the state while nothing speaks against it
+	block  int            // tokens
+	stored uint64         // blocks stored so far
+	owed   time.Time      // since when events that must have come are missing; zero when none are
+	full   int            // the most blocks held when some were evicted: what the cache has room for; 0 unknown
+	misses int            // predictions in a row that were wrong
+	hits   int            // predictions in a row that were right, while the events are not trusted
+
+	strange, alike int  // token lists in a row of another length than the engine counted, and of the same
+	foreign        bool // the token lists are of another tokenizer, and not used
+
+	answers int // below 0 when prompts that go on from an answer do not find it in the cache as it was made
+}
+
+// Parameters of trust in events.
+const (
+	Overdue     = time.Second // by when the events of a computed prompt must have come; engines take milliseconds
+	mostMisses  = 4           // wrong predictions in a row after which events are not trusted
+	leastHits   = 8           // right ones in a row after which they are again
+	leastBlocks = 2           // blocks that must be missing, to tell silence from a prompt that was cached nearly whole
+	answerDoubt = 3           // answers that are not found as they were made, in excess of those that are, before that is assumed
+)
+
+func trusted(s kvstream.State) bool { return s == kvstream.Exact || s == kvstream.Partial }
+
+// Trusted reports whether predictions are made of an endpoint's events.
+func (r Reader) Trusted(slot int) bool { return trusted(r.State(slot)) }
+
+// State is how far an endpoint's events can be trusted.
+func (r Reader) State(slot int) kvstream.State { return r.t.endpoints.Get(slot).State }
+
+// Figures are what is known of an endpoint's events.
+func (r Reader) Figures(slot int) Figures { return r.t.endpoints.Get(slot).Figures }
+
+// Capacity is how many tokens an endpoint's cache has room for, by what it held when it evicted; 0 unknown. Partly filled blocks
+// and blocks in use that have no name yet take room too, and are not counted.
+func (r Reader) Capacity(slot int) int64 {
+	e := r.t.endpoints.Get(slot)
+	if !trusted(e.State) {
+		return 0
+	}
+	return int64(e.full) * int64(e.block)
+}
+
+// heard notes that blocks were stored.
+func (e *endpoint) heard(blocks int, news []string) []string {
+	e.stored += uint64(blocks)
+	if e.State == kvstream.Silent {
+		news = append(news, "heard again")
+	}
+	if e.owed = (time.Time{}); e.State == kvstream.Silent || e.State == kvstream.None {
+		e.State = e.base
+	}
+	return news
+}
+
+// void forgets counts that were made of events which no longer hold.
+func (e *endpoint) void() { e.Blocks, e.misses, e.hits, e.owed = 0, 0, 0, time.Time{} }
+
+// follow takes over the state of the stream, and reports whether it is another one.
+func (e *endpoint) follow(s kvstream.State) (changed bool) {
+	switch s {
+	case kvstream.Exact, kvstream.Partial, kvstream.None:
+		e.base = s
+	case kvstream.Silent, kvstream.Wrong:
+	}
+	changed = e.State != s
+	e.State = s
+	return changed
+}
+
+// Tick notices that an endpoint's events have stopped. It reports whether they are silent from now on.
+func (t *Table) Tick(now time.Time, slot int) (silent bool) {
+	e := t.endpoints.Get(slot)
+	if e.owed.IsZero() || now.Sub(e.owed) < Overdue || !trusted(e.State) {
+		return false
+	}
+	e.State, e.owed = kvstream.Silent, time.Time{}
+	return true
+}
+
+// expect notes that a computed prompt must have stored blocks, and that no event has reported any since it was placed.
+func (e *endpoint) expect(now time.Time, l *lease, f *Finished) {
+	u := f.Usage
+	if !trusted(e.State) || e.block <= 0 || e.stored != l.stored || u.PromptTokens <= 0 || !u.CachedKnown {
+		return
+	}
+	if u.PromptTokens-u.CachedTokens >= (leastBlocks+1)*e.block && e.owed.IsZero() {
+		e.owed = now
+	}
+}
+
+// compare compares what events said with what the engine found, and stops or resumes trusting them.
+func (e *endpoint) compare(l *lease, f *Finished, news []string) []string {
+	u := f.Usage
+	if !l.known || !u.CachedKnown || u.PromptTokens <= 0 || !f.SameCache || e.block <= 0 {
+		return news
+	}
+	off := l.said - u.CachedTokens
+	if l.guess {
+		if off > e.block {
+			e.answers = max(e.answers-1, -2*answerDoubt)
+		} else {
+			e.answers = min(e.answers+1, 2*answerDoubt)
+		}
+	}
+	// Only a prediction of too many tokens is wrong: more may have been stored since.
+	wrong := off > 2*e.block+u.PromptTokens/16 && !l.guess
+	switch {
+	case wrong && trusted(e.State):
+		if e.misses++; e.misses >= mostMisses {
+			e.State, e.hits = kvstream.Wrong, 0
+			e.Wrong++
+			news = append(news, "give another picture than the answers; going by the answers")
+		}
+	case wrong:
+		e.hits = 0
+	default:
+		e.misses = 0
+		if e.hits++; e.State == kvstream.Wrong && e.hits >= leastHits {
+			e.State = e.base
+			news = append(news, "agree with the answers again")
+		}
+	}
+	return news
+}
+
+// answersChange reports whether prompts that go on from an answer do not have it as the engine made it: it is another text (reasoning
+// left out), or other tokens for the same.
+func (e *endpoint) answersChange() bool { return e.answers < -answerDoubt }
+
+// agree compares the length of a list of token ids with what the engine counted, and reports whether such lists are to be used. A
+// tokenizer or a chat template that is not the engine's gives tokens whose blocks the engine never has, and everything would be
+// predicted to be missing (TensorRT-LLM issues 13232 and 13798 are about that). So lists are not used once four prompts in a row had
+// another number of tokens, until eight have the same.
+func (e *endpoint) agree(listed, counted int, news []string) (ok bool, _ []string) {
+	if listed == counted {
+		e.strange = 0
+		if e.alike = min(e.alike+1, leastHits); e.foreign && e.alike == leastHits {
+			e.foreign = false
+			news = append(news, "token ids agree with the engine again")
+		}
+		return !e.foreign, news
+	}
+	e.alike = 0
+	if e.strange = min(e.strange+1, mostMisses); !e.foreign && e.strange == mostMisses {
+		e.foreign = true
+		news = append(news, fmt.Sprintf("token ids are not gone by: a prompt was told to have %d tokens, the engine counted %d", listed, counted))
+	}
+	return false, news
+}
