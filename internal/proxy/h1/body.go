@@ -8,11 +8,15 @@ import (
 // Body is a request body in memory. It is an ordinary io.ReadCloser, so that any RoundTripper can send it; a Client
 // recognises it, writes it without a copy and can send it twice.
 type Body struct {
-	data []byte
-	more [][]byte // what follows data
-	pos  int      // in data
-	once bool
+	data  []byte
+	more  [][]byte // what follows data
+	pos   int      // in data
+	once  bool
+	owner Owner // nil when nobody wants to know, or knows
 }
+
+// Owner is told, once, that a Body refers to its memory no more.
+type Owner interface{ Returned() }
 
 // NewBody returns a Body that reads data. The caller must not change data until the request is over.
 func NewBody(data []byte) *Body { return &Body{data: data} }
@@ -30,6 +34,12 @@ func NewPieces(pieces [][]byte) *Body {
 // have taken the request, and its effect is wanted once.
 func (b *Body) Once() *Body {
 	b.once = true
+	return b
+}
+
+// Of names who owns the memory.
+func (b *Body) Of(o Owner) *Body {
+	b.owner = o
 	return b
 }
 
@@ -74,8 +84,15 @@ func (b *Body) WriteTo(w io.Writer) (written int64, err error) {
 	return written, err
 }
 
-// Close does nothing: the memory is the caller's.
-func (b *Body) Close() error { return nil }
+// Close lets go of the memory and tells its owner. It must not run beside another method.
+func (b *Body) Close() error {
+	o := b.owner
+	b.data, b.more, b.pos, b.owner = nil, nil, 0, nil
+	if o != nil {
+		o.Returned()
+	}
+	return nil
+}
 
 // closeBody closes the body of a request that is not going to be sent, as RoundTripper demands.
 func closeBody(req *http.Request) {

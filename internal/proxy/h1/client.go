@@ -95,10 +95,10 @@ func New(cfg Config) *Client {
 // RoundTrip sends req and returns as soon as the head of the final answer has arrived; the body is read from the
 // connection as the caller reads it. The caller must close it, or read it to its end.
 //
-// A body made by [NewBody] is written from the caller's memory without a copy, and is not referred to any more once
-// RoundTrip has failed or the response body has ended or been closed. Any other body is written by a goroutine, which
-// closes it when it needs it no longer, possibly after RoundTrip has returned. A body with ContentLength 0 (other than
-// http.NoBody) or -1 is sent in chunks.
+// A body made by [NewBody] is written from the caller's memory without a copy. It is closed as soon as it has been written
+// and will not be repeated: before RoundTrip returns, or by a goroutine when the answer has overtaken it, but at the latest
+// when the response body ends or is closed. Any other body is written by a goroutine, which closes it when it needs it no
+// longer, possibly after RoundTrip has returned. A body with ContentLength 0 (other than http.NoBody) or -1 is sent in chunks.
 //
 // If a kept connection fails before any byte of an answer, or says 408 at once, and the body can be sent again (none,
 // NewBody, or GetBody set), the request is repeated once on a fresh connection. Errors wrap [DialError], [ErrMalformed],
@@ -110,6 +110,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	defer out.recycle()
+	defer out.giveBack(req)
 	resp, stale, err := c.attempt(req, &out, false)
 	if !stale {
 		return resp, err
@@ -137,6 +138,7 @@ func (c *Client) attempt(req *http.Request, out *outgoing, fresh bool) (resp *ht
 			out.drop()
 			return nil, false, err
 		}
+		out.upload = nil
 		x = &exchange{conn: cn, ctx: ctx}
 		reused, takenAt = cn.reused, cn.takenAt
 		x.attach()

@@ -22,6 +22,8 @@ type outgoing struct {
 	more   [][]byte      // what follows memory
 	stream io.ReadCloser // the body, when it is not; closed by whoever finishes with it
 	length int64         // of stream; -1 means chunked
+
+	upload *upload // the goroutine that writes memory, if one was needed
 }
 
 // heads keeps the memory of request heads. An entry goes back once nobody writes it any more.
@@ -182,6 +184,13 @@ func (o *outgoing) rewind(req *http.Request) error {
 func (o *outgoing) drop() {
 	if o.stream != nil {
 		_ = o.stream.Close()
+	}
+}
+
+// giveBack closes a body in memory that nobody writes any more; one that is still written is closed by who does.
+func (o *outgoing) giveBack(req *http.Request) {
+	if b, ok := req.Body.(*Body); ok && (o.upload == nil || !o.upload.leave(b)) {
+		_ = b.Close()
 	}
 }
 

@@ -30,6 +30,8 @@ const (
 // upload is a goroutine that writes a request body while the caller waits for the answer.
 type upload struct {
 	memory bool        // the body is the caller's memory
+	body   *Body       // to be closed at the end; valid when left has been set first
+	left   atomic.Bool // set by the first of two: the caller, which leaves the body to the goroutine, and the goroutine's end
 	ending atomic.Bool // the last write has begun
 	done   chan struct{}
 	err    error // of the connection; valid after done
@@ -86,12 +88,21 @@ func (x *exchange) send(out *outgoing) error {
 	}
 	out.lent = true
 	u := &upload{memory: true, done: make(chan struct{})}
-	x.upload = u
+	x.upload, out.upload = u, u
 	go func() {
 		u.err = cn.flush()
+		if u.left.Swap(true) {
+			_ = u.body.Close()
+		}
 		close(u.done)
 	}()
 	return nil
+}
+
+// leave has the goroutine close the body at its end. It reports false when that is over.
+func (u *upload) leave(b *Body) bool {
+	u.body = b
+	return !u.left.Swap(true)
 }
 
 // flush writes what is left of vec. After a time-out it can be called again.
