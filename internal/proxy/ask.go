@@ -127,8 +127,8 @@ func (a *attempt) sendAsking() (*http.Response, error) {
 		return res, err
 	}
 	res.Body.Close()
-	a.sent.release()
-	a.sent, a.refused = nil, true
+	a.withdraw()
+	a.refused = true
 	if res, err = p.transport.RoundTrip(a.request()); err == nil && res.StatusCode < http.StatusBadRequest {
 		name := a.d.Endpoint.Name
 		p.asks.note(name, func(n *askNote) { n.refused = time.Now() })

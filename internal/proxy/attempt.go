@@ -33,8 +33,9 @@ type attempt struct {
 	watch  *watch // its context too
 	fin    route.Finished
 	span   *tracing.Attempt
-	status int      // the engine's, 0 when it sent none
-	sent   *payload // the body as this endpoint gets it, when it differs from the call's
+	status int       // the engine's, 0 when it sent none
+	sent   *payload  // the body as this endpoint gets it, when it differs from the call's
+	lent   io.Closer // the body that the transport was given last
 
 	message *handover.Message // what one leg of a request is sent beside; nil for a whole one
 
@@ -93,7 +94,7 @@ func (a *attempt) over() {
 	c := a.c
 	a.seat().Store(nil)
 	a.watch.end(nil)
-	a.sent.release()
+	a.withdraw()
 	a.span.End(a.fin.Outcome, a.status)
 	if a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.EngineError && a.status == 0 {
 		c.p.unreached(a.d.Endpoint.Name)
@@ -282,29 +283,7 @@ func (a *attempt) request() *http.Request {
 	}
 	body := a.body(edits)
 	a.tellPlaced(body)
-	out.ContentLength = int64(body.len())
-	if out.ContentLength == 0 {
-		out.Body = http.NoBody
-		return out
-	}
-	if out.URL.Scheme == "http" {
-		b := h1.NewBody(body.bytes)
-		if body.pieces != nil {
-			b = h1.NewPieces(body.pieces)
-		}
-		if !c.repeatable() || a.message != nil { // the id of a hand-over is used once
-			b.Once()
-		}
-		out.Body = b
-		return out
-	}
-	if header.Get("User-Agent") == "" {
-		header["User-Agent"] = []string{""} // keeps net/http from naming itself
-	}
-	out.Body = body.reader()
-	if a.message == nil {
-		out.GetBody = func() (io.ReadCloser, error) { return body.reader(), nil }
-	}
+	a.lend(out, body)
 	return out
 }
 
@@ -325,28 +304,6 @@ func (a *attempt) address(h http.Header) []prompt.Edit {
 		return nil
 	}
 	return []prompt.Edit{a.c.prompt.SetField(how.Field, how.JSON)}
-}
-
-// body is the payload for this endpoint.
-func (a *attempt) body(edits []prompt.Edit) *payload {
-	c := a.c
-	if c.prompt.Model != "" && a.d.Model != c.prompt.Model {
-		edits = append(edits, c.prompt.SetModel(a.d.Model))
-	}
-	if len(edits) == 0 {
-		return c.body
-	}
-	if len(c.body.bytes) >= longBody && strings.HasPrefix(a.d.Endpoint.URL, "http://") {
-		a.sent = newPayload(nil)
-		a.sent.pieces = prompt.Pieces(c.body.bytes, edits...)
-		return a.sent
-	}
-	room := len(c.body.bytes) + 64
-	for _, e := range edits {
-		room += len(e.With)
-	}
-	a.sent = newPayload(prompt.Splice(newBuffer(room), c.body.bytes, edits...))
-	return a.sent
 }
 
 func (a *attempt) url() *url.URL {

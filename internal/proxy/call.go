@@ -230,7 +230,7 @@ func (c *call) read() error {
 	var err error
 	c.reading.Store(c.served.Started.Add(c.p.cfg.ReadBody).UnixNano())
 	if !c.shutdown.Load() { // abort looks at reading after it has set this
-		c.body, err = readBody(c.r, c.p.cfg.BodyBytes)
+		c.body, err = readBody(c.r, c.p.cfg.BodyBytes, &c.p.bodies)
 	}
 	c.reading.Store(0)
 	if c.shutdown.Load() {

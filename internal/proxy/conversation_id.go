@@ -34,8 +34,8 @@ func (a *attempt) send() (*http.Response, error) {
 		return res, nil
 	}
 	res.Body.Close()
-	a.sent.release()
-	a.sent, a.untells = nil, true
+	a.withdraw()
+	a.untells = true
 	if res, err = a.sendAsking(); err == nil && res.StatusCode < http.StatusBadRequest {
 		p.asks.note(name, func(n *askNote) { n.refusedID = time.Now() })
 		p.log.Info("engine refuses conversation_params: it is not told conversations for a while", "endpoint", name, "while", askAgain.String())

@@ -54,6 +54,7 @@ var faults = []struct {
 	{errBadBody, fault{400, "invalid_request_error", "incomplete_body", 0}},
 	{errSlowBody, fault{408, "invalid_request_error", "request_timeout", 0}},
 	{errTooLarge, fault{413, "invalid_request_error", "request_too_large", 0}},
+	{errNoRoom, fault{503, "service_unavailable", "overloaded", time.Second}},
 	{errDraining, fault{503, "service_unavailable", "shutting_down", time.Second}},
 	{errShutdown, fault{503, "service_unavailable", "shutting_down", time.Second}},
 	{errNoFirstByte, fault{504, "api_error", "endpoint_timeout", 0}},
@@ -162,7 +163,7 @@ func (c *call) refuse(err error) {
 	if f.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
 	}
-	if f.status == http.StatusRequestEntityTooLarge || f.status == http.StatusRequestTimeout || c.upload.unread() {
+	if f.status == http.StatusRequestEntityTooLarge || f.status == http.StatusRequestTimeout || errors.Is(err, errNoRoom) || c.upload.unread() {
 		h.Set("Connection", "close") // the rest of the body is not read
 	}
 	if c.body == nil && c.upload == nil && f.status != http.StatusRequestTimeout && !c.shutdown.Load() { // of these two the deadline is over

@@ -161,6 +161,7 @@ func (r *rig) booksBalance() {
 	if s.Leases != 0 || s.DoubleFinished != 0 || r.proxy.Open() != 0 {
 		r.t.Errorf("%d leases open, %d finished twice, %d calls open; want none", s.Leases, s.DoubleFinished, r.proxy.Open())
 	}
+	r.bodiesGone()
 	for _, e := range r.fleet.Status() {
 		if e.Load != (fleet.Load{}) {
 			r.t.Errorf("%s: books are not empty at the end: %+v", e.Endpoint.Name, e.Load)
@@ -169,6 +170,18 @@ func (r *rig) booksBalance() {
 	if uint64(len(r.ended)) != s.Decisions {
 		r.t.Errorf("%d decisions, %d ends", s.Decisions, len(r.ended))
 	}
+}
+
+// bodiesGone waits until no request body is held any more; net/http's transport lets go of one by itself.
+func (r *rig) bodiesGone() {
+	r.t.Helper()
+	for range 400 {
+		if r.proxy.BodyMemory().Held == 0 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	r.t.Errorf("%d bytes of request bodies are held, want none", r.proxy.BodyMemory().Held)
 }
 
 // last is the story of the latest request, once it is told.

@@ -1,27 +1,24 @@
 package proxy
 
 import (
-	"bytes"
-	"errors"
 	"io"
 	"math/bits"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
-// payload is a request body in memory. Its buffer goes back to the pool when the call and every attempt that reads it
-// have let go: net/http's transport may still be reading after its attempt has failed (package h1's is not).
+// payload is a request body in memory. The call, each attempt and each transport that reads it hold a reference. With the last one its
+// memory goes back to the pool and to the budget.
 type payload struct {
 	bytes  []byte
-	pieces [][]byte // instead of bytes: parts of another payload and what is changed between them
+	pieces [][]byte // instead of bytes: parts of the payload whole and what is changed between them
+	whole  *payload // nil unless there are pieces
+
+	buf    *buffer // what bytes lie in; nil when there are none
+	budget *budget // that buf is counted in
 	refs   atomic.Int32
 }
-
-// longBody is the length from which a body that is changed in places is sent in pieces instead of being copied.
-const longBody = 64 << 10
 
 func (p *payload) len() int {
 	n := len(p.bytes)
@@ -31,7 +28,9 @@ func (p *payload) len() int {
 	return n
 }
 
-// Buffers are pooled by powers of two between these sizes; larger ones are left to the garbage collector.
+// buffer is memory for a body. It is pooled by powers of two between these sizes; larger ones are left to the garbage collector.
+type buffer struct{ bytes []byte }
+
 const (
 	smallestBuffer = 12 // 4 kB
 	largestBuffer  = 20 // 1 MB
@@ -41,124 +40,113 @@ var buffers [largestBuffer - smallestBuffer + 1]sync.Pool
 
 func bufferClass(n int) int { return max(bits.Len(uint(max(n-1, 0))), smallestBuffer) - smallestBuffer }
 
-// newBuffer returns an empty buffer with room for n bytes.
-func newBuffer(n int) []byte {
-	class := bufferClass(n)
-	if class >= len(buffers) {
-		return make([]byte, 0, n)
+// bufferSize is the size of the buffer that newBuffer returns for n bytes.
+func bufferSize(n int) int {
+	if class := bufferClass(n); class < len(buffers) {
+		return 1 << (class + smallestBuffer)
 	}
-	if b, ok := buffers[class].Get().(*[]byte); ok {
-		return (*b)[:0]
-	}
-	return make([]byte, 0, 1<<(class+smallestBuffer))
+	return n
 }
 
-func freeBuffer(b []byte) {
-	class := bufferClass(cap(b))
-	if class >= len(buffers) || cap(b) != 1<<(class+smallestBuffer) {
+// newBuffer returns an empty buffer with room for n bytes.
+func newBuffer(n int) *buffer {
+	if class := bufferClass(n); class < len(buffers) {
+		if b, ok := buffers[class].Get().(*buffer); ok {
+			return b
+		}
+	}
+	return &buffer{make([]byte, 0, bufferSize(n))}
+}
+
+// free gives the memory back to the pool.
+func (b *buffer) free() {
+	class := bufferClass(cap(b.bytes))
+	if class >= len(buffers) || cap(b.bytes) != 1<<(class+smallestBuffer) {
 		return
 	}
-	buffers[class].Put(&b)
+	b.bytes = b.bytes[:0]
+	buffers[class].Put(b)
 }
 
-func newPayload(b []byte) *payload {
-	p := &payload{bytes: b}
+// newPayload returns a payload with one reference, of a buffer that is counted in the budget; both may be nil.
+func newPayload(buf *buffer, in *budget) *payload {
+	p := &payload{buf: buf, budget: in}
+	if buf != nil {
+		p.bytes = buf.bytes
+	}
 	p.refs.Store(1)
 	return p
 }
 
-func (p *payload) release() {
-	if p != nil && p.refs.Add(-1) == 0 {
-		freeBuffer(p.bytes)
-		p.bytes, p.pieces = nil, nil
-	}
+// inPieces returns a payload, with one reference, of pieces that refer to p.
+func (p *payload) inPieces(pieces [][]byte) *payload {
+	p.refs.Add(1)
+	out := newPayload(nil, nil)
+	out.pieces, out.whole = pieces, p
+	return out
 }
 
-// reader hands the payload to one attempt.
+// release drops one reference; nil holds nothing.
+func (p *payload) release() {
+	if p == nil || p.refs.Add(-1) != 0 {
+		return
+	}
+	p.bytes, p.pieces = nil, nil
+	if p.buf != nil {
+		n := cap(p.buf.bytes)
+		p.buf.free()
+		p.buf = nil
+		p.budget.give(n)
+	}
+	p.whole.release()
+	p.whole = nil
+}
+
+// Returned implements h1.Owner: a transport refers to the payload no more.
+func (p *payload) Returned() { p.release() }
+
+// reader lends the payload to net/http's transport, which may still read it after its attempt has failed.
 func (p *payload) reader() *payloadReader {
 	p.refs.Add(1)
-	r := &payloadReader{payload: p}
-	r.Reset(p.bytes)
+	r := &payloadReader{lender: p, rest: p.bytes}
+	if p.pieces != nil {
+		r.rest, r.more = p.pieces[0], p.pieces[1:]
+	}
 	return r
 }
 
+// payloadReader reads a payload. It may be closed while it is read, and refers to nothing afterwards: an answer refers to the body of
+// its request for as long as it lasts.
 type payloadReader struct {
-	bytes.Reader
-	payload *payload
-	closed  atomic.Bool
+	mu     sync.Mutex
+	lender *payload // nil when closed
+	rest   []byte
+	more   [][]byte // what follows rest
+}
+
+// Read copies the next bytes.
+func (r *payloadReader) Read(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lender == nil {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	for len(r.rest) == 0 {
+		if len(r.more) == 0 {
+			return 0, io.EOF
+		}
+		r.rest, r.more = r.more[0], r.more[1:]
+	}
+	n := copy(b, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
 }
 
 // Close lets go of the payload, once.
 func (r *payloadReader) Close() error {
-	if r.closed.CompareAndSwap(false, true) {
-		r.payload.release()
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lender.release()
+	r.lender, r.rest, r.more = nil, nil, nil
 	return nil
-}
-
-var (
-	errTooLarge = errors.New("the request body is larger than the router accepts (limits.body in its configuration)")
-	errSlowBody = errors.New("the request body did not arrive in time")
-	errBadBody  = errors.New("the request body could not be read to its end")
-)
-
-// readBody reads a whole request body of at most limit bytes; call.check sees to it that the client does not take too long.
-// net/http can only notice that a client left once its body has been read to the end.
-func readBody(r *http.Request, limit int64) (*payload, error) {
-	if r.ContentLength > limit {
-		return nil, errTooLarge
-	}
-	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
-		return newPayload(nil), nil
-	}
-	var b []byte
-	var err error
-	if r.ContentLength > 0 {
-		b = newBuffer(int(r.ContentLength))[:r.ContentLength]
-		_, err = io.ReadFull(r.Body, b)
-	} else {
-		b, err = readUnknown(r.Body, limit)
-	}
-	if err == nil {
-		return newPayload(b), nil
-	}
-	freeBuffer(b)
-	switch {
-	case errors.Is(err, errTooLarge):
-		return nil, err
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, errSlowBody
-	default:
-		return nil, errBadBody
-	}
-}
-
-// passOver limits how long a client may take to send a body that nobody reads: net/http waits for it before it sends the answer, and
-// without a limit for ever.
-func (p *Proxy) passOver(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.cfg.ReadBody))
-	}
-}
-
-// readUnknown reads a body of unknown length into one buffer.
-func readUnknown(r io.Reader, limit int64) ([]byte, error) {
-	b := newBuffer(1 << smallestBuffer)
-	for {
-		if len(b) == cap(b) {
-			grown := append(newBuffer(2*cap(b)), b...)
-			freeBuffer(b)
-			b = grown
-		}
-		n, err := r.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		switch {
-		case int64(len(b)) > limit:
-			return b, errTooLarge
-		case err == io.EOF:
-			return b, nil
-		case err != nil:
-			return b, err
-		}
-	}
 }

@@ -26,6 +26,7 @@ import (
 // Config bounds what the door accepts and how long it waits. Zero means the default named at each field.
 type Config struct {
 	BodyBytes     int64          // largest request body that is read into memory; default 64 MiB
+	MemoryBytes   int64          // bytes of all request bodies that are held at a time; default 1 GiB, at least twice BodyBytes
 	Retries       int            // further attempts after the first, before the client has seen a byte; default 2, negative none
 	Pinning       bool           // obey X-Warmpath-Pin and X-Warmpath-Exclude
 	NoUsage       bool           // leave streams alone whose client did not ask for usage: learn no cached tokens from them
@@ -65,6 +66,9 @@ func (c Config) WithDefaults() Config {
 	if c.BodyBytes == 0 {
 		c.BodyBytes = 64 << 20
 	}
+	if c.MemoryBytes == 0 {
+		c.MemoryBytes = max(1<<30, 2*c.BodyBytes)
+	}
 	if c.Retries == 0 {
 		c.Retries = 2
 	}
@@ -94,6 +98,7 @@ type Proxy struct {
 	decided   func(pool string, took time.Duration) // told how long each decision took; pool is "" when there was none
 
 	flights registry
+	bodies  budget
 	catalog catalog
 	asks    askBook
 
@@ -125,6 +130,7 @@ func New(o Options) *Proxy {
 		cfg: o.Config.WithDefaults(), fleet: o.Fleet, transport: o.Transport, tracer: o.Tracer, log: o.Log, parser: o.Parser,
 		unreached: o.Unreached, decided: o.Decided, placed: o.Placed, callers: maphash.MakeSeed(),
 	}
+	p.bodies.limit = p.cfg.MemoryBytes
 	p.returns = newReturns(p.cfg.Bidirectional)
 	if p.unreached == nil {
 		p.unreached = func(string) {}

@@ -184,6 +184,7 @@ func (r *relay) write(piece []byte) (ok bool) {
 	if !c.sent.Load() {
 		r.commit()
 	}
+	r.letGo()
 	arrived, limit := r.watch.moved.Load(), r.watch.pause()
 	took, err := c.send(piece, r.pieces)
 	r.watch.resume(limit, took)

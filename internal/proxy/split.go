@@ -38,6 +38,7 @@ type split struct {
 	stood   bool        // the last one that ended stood in the router's line
 	charged bool        // another one in its place is charged to the retry budget
 	answer  fleet.Usage // of the decode leg that is over
+	said    spokenNote  // what the client said, for the conversation's next turn
 	suspect bool        // a decoder has failed once: it may have been the transfer
 	spared  int         // how many prefillers had failed when that was: the next of them may be asked again where there is no other
 

@@ -162,6 +162,25 @@ func (s *split) misled(a *attempt) bool {
 	return true
 }
 
+// spokenNote is what is kept of what was said when the body is let go of.
+type spokenNote struct {
+	bytes int // 0 when nothing is to be remembered
+	hash  uint64
+}
+
+// noteSpoken keeps what keepReturned needs of the body.
+func (a *attempt) noteSpoken() {
+	c := a.c
+	r := c.p.returns
+	if r == nil || a.d.Leg != fleet.LegDecode || a.d.Session == "" || c.split == nil || c.body == nil {
+		return
+	}
+	if _, can := c.split.conn.(handover.Returner); can {
+		said := c.spoken()
+		c.split.said = spokenNote{bytes: len(said.text), hash: maphash.Bytes(r.seed, said.text)}
+	}
+}
+
 // keepReturned remembers what the decoder of a complete answer says that it holds. end is how the answer ended.
 func (a *attempt) keepReturned(end []byte) {
 	c := a.c
@@ -169,10 +188,11 @@ func (a *attempt) keepReturned(end []byte) {
 	if r == nil || a.d.Leg != fleet.LegDecode || a.d.Session == "" || c.split == nil || !bytes.Contains(end, []byte("kv_transfer_params")) {
 		return
 	}
+	a.noteSpoken()
 	conn, can := c.split.conn.(handover.Returner)
-	content, said := c.known(), c.spoken()
+	content, said := c.known(), c.split.said
 	at, err := url.Parse(a.d.Endpoint.URL)
-	if !can || content == nil || len(said.text) == 0 || err != nil {
+	if !can || content == nil || said.bytes == 0 || err != nil {
 		return
 	}
 	params := conn.Returned(end)
@@ -181,6 +201,6 @@ func (a *attempt) keepReturned(end []byte) {
 	}
 	r.put(time.Now(), returned{
 		key: returnKey{c.req.Tenant, a.d.Pool, a.d.Session}, before: handover.Before{Params: bytes.Clone(params), Host: at.Hostname()},
-		scope: content.Scope, bytes: len(said.text), hash: maphash.Bytes(r.seed, said.text),
+		scope: content.Scope, bytes: said.bytes, hash: said.hash,
 	})
 }

@@ -127,6 +127,19 @@ func (s *split) failedBeside(a *attempt) bool {
 	return true
 }
 
+// told reports whether no prefill leg beside the decode leg may still be sent the request.
+func (s *split) told() bool {
+	if s == nil || s.beside == nil {
+		return true
+	}
+	select {
+	case <-s.beside.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // replied waits for the prefill leg beside a decode leg, as long as that is not given up and the limit, if there is one, not over. It reports
 // whether the prefill leg is over.
 func (s *split) replied(a *attempt, limit <-chan time.Time) bool {

@@ -1,0 +1,47 @@
+package proxy
+
+import (
+	"errors"
+	"sync/atomic"
+)
+
+// errNoRoom refuses a body for which limits.memory has no room left.
+var errNoRoom = errors.New("the router holds as many bytes of request bodies as it may (limits.memory in its configuration); try again soon")
+
+// budget bounds the memory that request bodies take in all.
+type budget struct {
+	limit   int64
+	held    atomic.Int64
+	refused atomic.Uint64
+}
+
+// take reserves n bytes, unless that is more than is left. What is taken must be given back once.
+func (b *budget) take(n int) bool {
+	for {
+		held := b.held.Load()
+		if held+int64(n) > b.limit {
+			b.refused.Add(1)
+			return false
+		}
+		if b.held.CompareAndSwap(held, held+int64(n)) {
+			return true
+		}
+	}
+}
+
+// add counts n bytes that cannot be refused: a short copy of a body that is there already.
+func (b *budget) add(n int) { b.held.Add(int64(n)) }
+
+// give returns n bytes that were taken or added.
+func (b *budget) give(n int) { b.held.Add(-int64(n)) }
+
+// BodyMemory says how much memory request bodies take.
+type BodyMemory struct {
+	Held, Limit int64  // bytes of buffers now, and at most
+	Refused     uint64 // requests refused because there was no room
+}
+
+// BodyMemory returns the present figures.
+func (p *Proxy) BodyMemory() BodyMemory {
+	return BodyMemory{Held: p.bodies.held.Load(), Limit: p.bodies.limit, Refused: p.bodies.refused.Load()}
+}
