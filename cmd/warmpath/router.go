@@ -103,6 +103,8 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 		Unreached: r.prober.Now, Decided: func(pool string, took time.Duration) { meter.ObserveDecision(pool, took); r.trt.Decided(took) }, Placed: r.events.Placed,
 	})
 
+	meter.WatchBodies(r.bodies)
+
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = cancel
 	r.wg.Go(func() { r.prober.Run(running) })

@@ -145,6 +145,10 @@ func (q Queue) Of(p policy.Config) route.Queue {
 type Limits struct {
 	// Body is the largest request body; a longer one is answered 413.
 	Body Bytes `yaml:"body"`
+	// Memory bounds the bytes of all request bodies that are held at a time, as buffers; a request beyond it is answered 503. It is at
+	// least twice body. 0 is a quarter of the memory that the machine, the control
+	// group or GOMEMLIMIT allows, 1 GiB where that is not known.
+	Memory Bytes `yaml:"memory"`
 	// Header is the largest head of a request.
 	Header Bytes `yaml:"header"`
 	// Retries is how many further endpoints are tried before the client has seen a byte. 0 means none.
@@ -171,6 +175,9 @@ func noneIfZero(share float64) float64 {
 	}
 	return share
 }
+
+// LeastMemory is the least that Memory can be: a body moves to a larger buffer as it arrives, and both must have room.
+func (l Limits) LeastMemory() Bytes { return 2 * l.Body }
 
 // Timeouts bounds waiting.
 type Timeouts struct {

@@ -127,7 +127,7 @@ func TestEveryVariable(t *testing.T) {
 		"WARMPATH_POLICY": "random", "WARMPATH_POLICY_SESSION_FALLBACK": "random", "WARMPATH_LOG_LEVEL": "debug", "WARMPATH_LOG_FORMAT": "json",
 		"WARMPATH_HEALTH_EJECT_SHARE": "0.3", "WARMPATH_HEALTH_PANIC_SHARE": "0.3",
 		"WARMPATH_LISTEN": "h:1", "WARMPATH_HOSTS": "a.b,*.c", "WARMPATH_PATHS": "/sleep,/api/*", "WARMPATH_ADMIN_LISTEN": "localhost:1", "WARMPATH_TRACING_ENDPOINT": "http://x", "WARMPATH_TRACING_SAMPLE_RATIO": "0.5",
-		"WARMPATH_ENDPOINTS": "a:1", "WARMPATH_ASK_USAGE": "false", "WARMPATH_BY_CONTENT": "false", "WARMPATH_HEALTH_EJECT_MAX": "1h", "WARMPATH_TLS_CERT": "", "WARMPATH_TRTLLM_CLUSTER_URI": "http://h:1", "WARMPATH_TRTLLM_CLUSTER_LISTEN": "h:1", "WARMPATH_TRTLLM_CLUSTER_ALLOW": "10.0.0.0/8,192.0.2.1", "WARMPATH_TLS_KEY": "", "WARMPATH_LIMITS_HEADER": "9KiB",
+		"WARMPATH_ENDPOINTS": "a:1", "WARMPATH_ASK_USAGE": "false", "WARMPATH_BY_CONTENT": "false", "WARMPATH_HEALTH_EJECT_MAX": "1h", "WARMPATH_TLS_CERT": "", "WARMPATH_TRTLLM_CLUSTER_URI": "http://h:1", "WARMPATH_TRTLLM_CLUSTER_LISTEN": "h:1", "WARMPATH_TRTLLM_CLUSTER_ALLOW": "10.0.0.0/8,192.0.2.1", "WARMPATH_TLS_KEY": "", "WARMPATH_LIMITS_HEADER": "9KiB", "WARMPATH_LIMITS_MEMORY": "9GiB",
 		"WARMPATH_KV_EVENTS_DISCOVER": "false", "WARMPATH_KV_EVENTS_POLL": "100ms", "WARMPATH_KV_EVENTS_BLOCKS": "4096",
 		"WARMPATH_DISAGGREGATION_WHEN": "never", "WARMPATH_DISAGGREGATION_THRESHOLD": "", "WARMPATH_DISAGGREGATION_PREFILL_POLICY": "random",
 		"WARMPATH_DISAGGREGATION_DECODE_POLICY": "random", "WARMPATH_DISAGGREGATION_CONNECTOR": "nixl", "WARMPATH_DISAGGREGATION_FALLBACK": "false",
@@ -275,6 +275,16 @@ health: {eject_share: 1.5, panic_share: -1}
 	}
 	if diff := cmp.Diff(want, lines(err)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestMemoryHoldsABody: there must be room for the largest body twice, since it moves as it grows.
+func TestMemoryHoldsABody(t *testing.T) {
+	for text, ok := range map[string]bool{"0": true, "128MiB": true, "1GiB": true, "127MiB": false, "1": false} {
+		_, err := config.Parse("w.yaml", []byte("endpoints: [http://a:1]\nlimits: {memory: "+text+"}"), nil)
+		if ok != (err == nil) || err != nil && !strings.Contains(err.Error(), "limits.memory: is "+text) && text != "1" {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 

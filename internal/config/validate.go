@@ -182,6 +182,9 @@ func (c Config) checkNumbers() []error {
 		}
 	}
 	atLeast("limits.body", int64(c.Limits.Body), 1)
+	if m := c.Limits.Memory; m != 0 && m/2 < c.Limits.Body {
+		faults = append(faults, fault("limits.memory", "is %v, must be at least twice limits.body (%v)", m, c.Limits.Body))
+	}
 	atLeast("limits.header", int64(c.Limits.Header), 4096)
 	atLeast("health.eject_after", int64(c.Health.EjectAfter), 1)
 	if c.Queue.Ahead < 0 {

@@ -91,6 +91,9 @@ func families() []family {
 		{"warmpath_responses", gauge, nil, "Response ids remembered with the endpoint that holds them", nil},
 		{"warmpath_leases", gauge, nil, "Reservations on endpoints' books not yet released", nil},
 		{"warmpath_double_finished_total", counter, nil, "Reservations released twice: a mistake in the router, always 0", nil},
+		{"warmpath_body_held_bytes", gauge, nil, "Memory of the request bodies that the router holds: those that arrive, wait, or are sent, until the answer begins", nil},
+		{"warmpath_body_limit_bytes", gauge, nil, "How much that may be, limits.memory", nil},
+		{"warmpath_bodies_refused_total", counter, nil, "Requests answered 503 because limits.memory had no room for their bodies", nil},
 		{"warmpath_build_info", gauge, []string{"version", "commit", "goversion"}, "Always 1; the labels say what is running", nil},
 	}, append(append(kvFamilies(), lmcacheFamily()), shadowFamilies()...)...)
 }

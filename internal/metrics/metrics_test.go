@@ -117,6 +117,7 @@ func populated(t *testing.T) (*Metrics, *fakeFleet) {
 	m.WatchShadows(fakeShadows{})
 	m.WatchKVEvents(fakeEvents{})
 	m.WatchLMCache(fakeNotifications{})
+	m.WatchBodies(func() Bodies { return Bodies{Held: 4096, Limit: 1 << 30, Refused: 2} })
 	f.status[0].KV = route.KVFigures{State: kvstream.Exact, Blocks: 40, Tied: 30, Untied: 10, Wrong: 1}
 	play(m, "qwen", "a")
 	return m, f
@@ -295,6 +296,21 @@ func TestFamiliesAreWhatIsServed(t *testing.T) {
 		if _, ok := want[name]; !ok && !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
 			t.Errorf("%s is served and not documented", name)
 		}
+	}
+}
+
+func TestBodies(t *testing.T) {
+	m, _ := populated(t)
+	got := gather(t, m)
+	held, limit, refused := got["warmpath_body_held_bytes"], got["warmpath_body_limit_bytes"], got["warmpath_bodies_refused_total"]
+	if v := held.GetMetric()[0].GetGauge().GetValue(); v != 4096 {
+		t.Errorf("held: %v", v)
+	}
+	if v := limit.GetMetric()[0].GetGauge().GetValue(); v != 1<<30 {
+		t.Errorf("limit: %v", v)
+	}
+	if v := refused.GetMetric()[0].GetCounter().GetValue(); v != 2 {
+		t.Errorf("refused: %v", v)
 	}
 }
 

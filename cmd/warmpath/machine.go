@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io/fs"
+	"math"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/metrics"
+)
+
+// bodyShare is the part of the machine's memory that request bodies may take where limits.memory does not say.
+const bodyShare = 4
+
+// bodyMemory is how many bytes of request bodies the router holds at a time: what is configured, else a share of what the process may
+// use, but room for one body of the largest size while it grows; 0 when nothing is known. files is the root of the file system.
+func bodyMemory(limits config.Limits, files fs.FS) int64 {
+	if limits.Memory > 0 {
+		return int64(limits.Memory)
+	}
+	memory := memoryLimit(files)
+	if memory == math.MaxInt64 {
+		return 0
+	}
+	return max(memory/bodyShare, int64(limits.LeastMemory()))
+}
+
+// memoryLimit is the memory that this process may use: the least of the machine's, its control groups' and GOMEMLIMIT. It is
+// math.MaxInt64 when none is known.
+func memoryLimit(files fs.FS) int64 {
+	least := debug.SetMemoryLimit(-1) // only reads
+	if total, ok := machineMemory(files); ok {
+		least = min(least, total)
+	}
+	groups, err := fs.ReadFile(files, "proc/self/cgroup")
+	if err != nil {
+		return least
+	}
+	for line := range strings.Lines(string(groups)) {
+		// hierarchy:controllers:path; version 2 has one hierarchy, without controllers (cgroups(7))
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		top, file := "sys/fs/cgroup", "memory.max"
+		if fields[1] == "memory" {
+			top, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		} else if fields[1] != "" {
+			continue
+		}
+		for at := path.Join("/", fields[2]); ; at = path.Dir(at) {
+			if b, err := fs.ReadFile(files, path.Join(top, at, file)); err == nil {
+				if n, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64); err == nil && n > 0 {
+					least = min(least, n)
+				}
+			}
+			if at == "/" {
+				break
+			}
+		}
+	}
+	return least
+}
+
+// machineMemory reads the machine's memory from /proc/meminfo.
+func machineMemory(files fs.FS) (int64, bool) {
+	b, err := fs.ReadFile(files, "proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	for lines.Scan() {
+		if fields := strings.Fields(lines.Text()); len(fields) == 3 && fields[0] == "MemTotal:" && fields[2] == "kB" {
+			n, err := strconv.ParseInt(fields[1], 10, 64)
+			return n << 10, err == nil && n > 0
+		}
+	}
+	return 0, false
+}
+
+// bodies tells the metrics what request bodies take.
+func (r *router) bodies() metrics.Bodies {
+	m := r.proxy.BodyMemory()
+	return metrics.Bodies{Held: m.Held, Limit: m.Limit, Refused: m.Refused}
+}
