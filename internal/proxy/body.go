@@ -14,10 +14,11 @@ var (
 	errBadBody  = errors.New("the request body could not be read to its end")
 )
 
-// What a client says about the length of its body is believed as far as its bytes bear it out: the first buffer is small, and each
-// further one a multiple of what has arrived. The multiples are such that a body of up to 512 kB is copied twice at most, and little of it.
+// What a client says about the length of a long body is believed as far as its bytes bear it out: the first buffer is small, and each
+// further one a multiple of what has arrived. The multiples are such that little of a body of up to 512 kB is copied on the way.
 const (
-	firstBytes = 4 << 10
+	smallBody  = 4 << 10 // up to this length a body has one buffer from the beginning
+	firstBytes = 512
 	someBytes  = 32 << 10 // from which on a client has shown that it sends
 	growFirst  = 8
 	growLater  = 16
@@ -26,15 +27,21 @@ const (
 // nextRoom is how large a buffer is to be for a body of which so many bytes have arrived. claim is its length as the client says,
 // negative when it says nothing; most bounds what is read of such a one.
 func nextRoom(arrived, claim, most int64) int64 {
+	known := claim >= 0
+	if known {
+		most = claim
+	}
 	switch {
-	case claim < 0:
-		return min(max(2*arrived, firstBytes), most)
+	case known && claim <= smallBody:
+		return claim
 	case arrived == 0:
-		return min(firstBytes, claim)
-	case arrived < someBytes:
-		return min(growFirst*arrived, claim)
+		return min(firstBytes, most)
+	case arrived < smallBody, known && arrived < someBytes:
+		return min(growFirst*arrived, most)
+	case known:
+		return min(growLater*arrived, most)
 	default:
-		return min(growLater*arrived, claim)
+		return min(2*arrived, most)
 	}
 }
 

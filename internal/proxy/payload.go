@@ -32,7 +32,7 @@ func (p *payload) len() int {
 type buffer struct{ bytes []byte }
 
 const (
-	smallestBuffer = 12 // 4 kB
+	smallestBuffer = 9  // 512 B
 	largestBuffer  = 20 // 1 MB
 )
 
@@ -105,9 +105,18 @@ func (p *payload) release() {
 // Returned implements h1.Owner: a transport refers to the payload no more.
 func (p *payload) Returned() { p.release() }
 
-// reader lends the payload to net/http's transport, which may still read it after its attempt has failed.
+// reader lends the payload to net/http's transport, which may still read it after its attempt has failed. It is nil when the payload has
+// been released.
 func (p *payload) reader() *payloadReader {
-	p.refs.Add(1)
+	for {
+		refs := p.refs.Load()
+		if refs == 0 {
+			return nil
+		}
+		if p.refs.CompareAndSwap(refs, refs+1) {
+			break
+		}
+	}
 	r := &payloadReader{lender: p, rest: p.bytes}
 	if p.pieces != nil {
 		r.rest, r.more = p.pieces[0], p.pieces[1:]
@@ -115,11 +124,12 @@ func (p *payload) reader() *payloadReader {
 	return r
 }
 
-// payloadReader reads a payload. It may be closed while it is read, and refers to nothing afterwards: an answer refers to the body of
-// its request for as long as it lasts.
+// payloadReader reads a payload, and refers to it until its end or until it is closed: over HTTP/2 a body is closed when the answer ends,
+// and an answer refers to the body of its request. It may be closed while it is read.
 type payloadReader struct {
 	mu     sync.Mutex
-	lender *payload // nil when closed
+	lender *payload // nil when it has been let go of
+	closed bool
 	rest   []byte
 	more   [][]byte // what follows rest
 }
@@ -128,25 +138,35 @@ type payloadReader struct {
 func (r *payloadReader) Read(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.lender == nil {
+	if r.closed {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	for len(r.rest) == 0 {
-		if len(r.more) == 0 {
-			return 0, io.EOF
-		}
-		r.rest, r.more = r.more[0], r.more[1:]
+	r.next()
+	if r.lender == nil {
+		return 0, io.EOF
 	}
 	n := copy(b, r.rest)
 	r.rest = r.rest[n:]
+	r.next()
 	return n, nil
 }
 
-// Close lets go of the payload, once.
+// next goes to the piece that has something left, and lets go of all at the end.
+func (r *payloadReader) next() {
+	for len(r.rest) == 0 && len(r.more) > 0 {
+		r.rest, r.more = r.more[0], r.more[1:]
+	}
+	if len(r.rest) == 0 {
+		r.lender.release()
+		r.lender, r.rest, r.more = nil, nil, nil
+	}
+}
+
+// Close lets go of the payload, if that has not been done.
 func (r *payloadReader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lender.release()
-	r.lender, r.rest, r.more = nil, nil, nil
+	r.closed, r.rest, r.more = true, nil, nil
+	r.next()
 	return nil
 }

@@ -61,7 +61,12 @@ func (a *attempt) lend(out *http.Request, body *payload) {
 	out.Body = body.reader()
 	a.lent = out.Body
 	if a.message == nil {
-		out.GetBody = func() (io.ReadCloser, error) { return body.reader(), nil }
+		out.GetBody = func() (io.ReadCloser, error) {
+			if r := body.reader(); r != nil {
+				return r, nil
+			}
+			return nil, http.ErrBodyReadAfterClose
+		}
 	}
 }
 
