@@ -51,9 +51,10 @@ func (r *Router) warm(now time.Time, f *flight) {
 	if f.incarnation != f.ep.incarnation {
 		return
 	}
-	r.conversations.Update(now, &f.conversation, f.ep.spec.Name, func(e *session.Entry) {
-		r.warms(f, e, f.decision.PromptTokens, f.decision.PromptTokens)
-	})
+	if e, ok := r.conversations.At(now, &f.conversation, f.ep.spec.Name); ok {
+		r.warms(f, &e, f.decision.PromptTokens, f.decision.PromptTokens)
+		r.conversations.Update(now, &f.conversation, e)
+	}
 }
 
 // warmed does so when its turn has ended, and has it idle until the next one. Who has left, or was refused, may come again. Of a turn that
@@ -65,15 +66,18 @@ func (r *Router) warmed(now time.Time, f *flight, ev *Finished) {
 	if o := ev.Outcome; o != fleet.OK && o != fleet.ClientGone && o != fleet.ClientError || f.incarnation != f.ep.incarnation {
 		return
 	}
-	r.conversations.Update(now, &f.conversation, f.ep.spec.Name, func(e *session.Entry) {
-		if n := ev.Usage.PromptTokens; ev.Outcome == fleet.OK && n > 0 {
-			r.warms(f, e, n+ev.Usage.OutputTokens, n)
-		}
-		if f.wakes {
-			r.wake(now, e, false) // another turn of it has ended before
-			e.Rest = r.arrivals.Rest(now, f.ep.slot, f.ep.key)
-		}
-	})
+	e, ok := r.conversations.At(now, &f.conversation, f.ep.spec.Name)
+	if !ok {
+		return
+	}
+	if n := ev.Usage.PromptTokens; ev.Outcome == fleet.OK && n > 0 {
+		r.warms(f, &e, n+ev.Usage.OutputTokens, n)
+	}
+	if f.wakes {
+		r.wake(now, &e, false) // another turn of it has ended before
+		e.Rest = r.arrivals.Rest(now, f.ep.slot, f.ep.key)
+	}
+	r.conversations.Update(now, &f.conversation, e)
 }
 
 // warms enters how many tokens of the conversation the endpoint holds, and of how many its last prompt was.

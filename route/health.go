@@ -147,6 +147,7 @@ func (r *Router) forget(ep *endpoint) {
 	}
 	delete(r.byName, ep.spec.Name)
 	r.cache.Left(ep.slot)
+	r.arrivals.Left(ep.slot)
 	r.freeSlots, r.bySlot[ep.slot] = append(r.freeSlots, ep.slot), nil
 	r.generation++
 }

@@ -41,6 +41,9 @@ func (t *Table) Restarted(slot int, key uint64) {
 	e.turns, e.busy = Turns{}, Busy{}
 }
 
+// Left forgets an endpoint that is no longer declared.
+func (t *Table) Left(slot int) { t.endpoints.Reset(slot) }
+
 // Activate notes that a conversation is being answered at an endpoint.
 func (t *Table) Activate(slot int, key uint64) { t.endpoints.At(slot, key).idles.active++ }
 

@@ -246,18 +246,22 @@ func (t *Table) Bind(now time.Time, s Scope, f *Found, e session.Entry) Ref {
 	return Ref{Scope: s, ID: f.ID, user: f.user}
 }
 
-// Update changes what is remembered of a conversation whose turn is at an endpoint. change is not called when the conversation is
-// forgotten, or has been placed elsewhere since.
-func (t *Table) Update(now time.Time, r *Ref, endpoint string, change func(e *session.Entry)) {
+// At is what is remembered of a conversation whose turn is at an endpoint; ok is false when it is forgotten, or has been placed elsewhere
+// since.
+func (t *Table) At(now time.Time, r *Ref, endpoint string) (e session.Entry, ok bool) {
 	if r.ID == "" {
-		return
+		return session.Entry{}, false
 	}
-	in, e, ok := t.lookup(now, r.Scope, r.ID)
-	if !ok || e.Endpoint != endpoint {
-		return
+	_, e, ok = t.lookup(now, r.Scope, r.ID)
+	return e, ok && e.Endpoint == endpoint
+}
+
+// Update replaces what is remembered of a conversation that At has found.
+func (t *Table) Update(now time.Time, r *Ref, e session.Entry) {
+	in, _, ok := t.lookup(now, r.Scope, r.ID)
+	if ok {
+		in.Put(now, r.Tenant, r.Pool, r.ID, e)
 	}
-	change(&e)
-	in.Put(now, r.Tenant, r.Pool, r.ID, e)
 }
 
 // Close notes that a turn is over.
