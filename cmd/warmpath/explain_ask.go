@@ -60,7 +60,7 @@ func refusedWhy(base *url.URL, status int, body []byte) error {
 	var b struct {
 		Error struct{ Message, Code string }
 	}
-	if json.Unmarshal(body, &b) != nil || b.Error.Code == "" {
+	if json.Unmarshal(body, &b) != nil || b.Error.Code == "" || b.Error.Code == "path_not_allowed" { // of the listener for clients
 		return fmt.Errorf("%s answered %d and is no warmpath admin listener; --admin wants the admin address, not that for clients", base.Redacted(), status)
 	}
 	switch b.Error.Code {

@@ -159,10 +159,9 @@ func TestExplainSaysWhatToDo(t *testing.T) {
 		}
 	}
 	r.ask(t, "known", "s", 10)
-	// What the wrong listener was asked went on to the engine, as any path that the router does not know.
 	for _, c := range []struct{ args, want string }{
-		{"nobody", "request nobody is not among the newest 2 decisions of 2: it is still running, too old"},
-		{"--last=5 --endpoint=zz --reason=leaves", "none of the newest 2 decisions fits --endpoint zz --reason leaves"},
+		{"nobody", "request nobody is not among the newest 1 decisions of 1: it is still running, too old"},
+		{"--last=5 --endpoint=zz --reason=leaves", "none of the newest 1 decisions fits --endpoint zz --reason leaves"},
 	} {
 		if code, _, log := r.explain(t, append(strings.Fields(c.args), "--token", "t0ken")...); code != exitRuntime || !strings.Contains(log, c.want) {
 			t.Errorf("%s: exit code %d, %q", c.args, code, log)
