@@ -131,6 +131,7 @@ func (r *Router) place(d *decision) Plan {
 
 // note remembers that the request was seen, whether or not it was placed.
 func (r *Router) note(d *decision) {
+	r.keepPool(d.pool)
 	r.panicked += d.panicked
 	r.conversations.Note(d.now, d.scope(fleet.LegWhole), d.req, &d.who)
 	r.cache.Note(&d.text)

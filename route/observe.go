@@ -64,6 +64,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		r.conversations.Forget(conversation.Scope{Tenant: ev.Tenant, Pool: p.name}, ev.Session)
 		r.conversations.Forget(conversation.Scope{Tenant: ev.Tenant, Pool: p.name + prefillSide}, ev.Session)
 	}
+	r.refreshPools()
 	e.Called = r.callUp(now)
 	return e
 }

@@ -17,7 +17,6 @@ type pool struct {
 	policy  pick.Policy // of whole requests and of decode legs
 	prefill pick.Policy // of prefill legs
 	parts   bool        // its members have roles, or need none: requests may be split
-	built   uint64      // generation of the members
 	members []member
 
 	prefillName string // what conversations are remembered under on the prefill side
@@ -43,7 +42,7 @@ const anyPool = "*"
 // maxPools bounds the pools that are kept. Only engines and the configuration can name one.
 const maxPools = 4096
 
-// poolFor finds the pool of a request, with its members up to date.
+// poolFor finds the pool of a request. It changes nothing: a pool that is new is kept by the last step, see keepPool.
 func (r *Router) poolFor(req *fleet.Request) (*pool, error) {
 	name := req.Model
 	if name == "" {
@@ -66,42 +65,62 @@ func (r *Router) poolFor(req *fleet.Request) (*pool, error) {
 		return p, nil
 	}
 	if len(r.endpoints) == 0 {
-		return r.pool(""), nil // candidates says that there is none
+		return r.pool(""), nil // admit says that there is none
 	}
 	return nil, &UnknownModelError{Model: req.Model, Known: r.names()}
 }
 
-// pool returns the pool of a name; only pools with members, and those two with fixed names, are kept.
+// pool is the pool of a name: the one that is kept, else a new one.
 func (r *Router) pool(name string) *pool {
-	p := r.pools[name]
-	if p != nil && p.built == r.generation {
+	if p := r.pools[name]; p != nil {
 		return p
 	}
-	members := r.membersOf(name)
-	if p == nil {
-		p = &pool{name: name, size: size.NewModel()}
-		if len(members) > 0 || name == "" || name == anyPool {
-			p.prefillName = name + prefillSide
-			if len(r.pools) >= maxPools {
-				clear(r.pools) // adapters come and go; what was learnt for each is learnt again
-			}
-			r.pools[name] = p
-		}
-	}
-	p.members, p.built = members, r.generation
-	r.equip(p)
-	if len(members) == 0 && name != "" && name != anyPool {
-		delete(r.pools, name)
+	p := &pool{name: name, size: size.NewModel(), members: r.membersOf(name)}
+	if len(p.members) > 0 || name == "" || name == anyPool {
+		p.prefillName = name + prefillSide
+		r.equip(p)
 	}
 	return p
+}
+
+// keepPool keeps a pool, with its policies and what is learnt of its model, also while it has no members: endpoints come and go. When there
+// are too many those without members are dropped, then all.
+func (r *Router) keepPool(p *pool) {
+	if p.prefillName == "" || r.pools[p.name] == p {
+		return
+	}
+	if len(r.pools) >= maxPools {
+		r.keptPools = slices.DeleteFunc(r.keptPools, func(k *pool) bool { return len(k.members) == 0 })
+		clear(r.pools)
+		if len(r.keptPools) >= maxPools {
+			r.keptPools = r.keptPools[:0]
+		}
+		for _, k := range r.keptPools {
+			r.pools[k.name] = k
+		}
+	}
+	r.pools[p.name] = p
+	r.keptPools = append(r.keptPools, p)
+}
+
+// refreshPools finds the members of all pools anew, when who serves what has changed.
+func (r *Router) refreshPools() {
+	if r.refreshed == r.generation {
+		return
+	}
+	r.refreshed = r.generation
+	for _, p := range r.keptPools {
+		p.members = r.membersOf(p.name)
+		r.equip(p)
+	}
 }
 
 // prefillSide sets the conversations of a pool's prefill side apart. No model's name holds it.
 const prefillSide = "\x00prefill"
 
-// equip gives a pool that is kept its policies. One whose endpoints get or lose their roles begins with new ones.
+// equip gives a pool its policies. One whose endpoints get or lose their roles begins with new ones.
 func (r *Router) equip(p *pool) {
-	if p.prefillName == "" {
+	if len(p.members) == 0 && p.policy != nil {
 		return
 	}
 	d, parts := &r.cfg.Disaggregation, r.cfg.Disaggregation.When == WhenFree || hasRoles(p.members)
@@ -111,15 +130,12 @@ func (r *Router) equip(p *pool) {
 	p.parts, p.prefill = parts, nil
 	if !parts {
 		p.policy = r.cfg.Policy()
-		r.wants(p.policy)
 		return
 	}
 	p.policy, p.prefill = d.Decode(), d.Prefill()
-	r.wants(p.policy)
-	r.wants(p.prefill)
 }
 
-// wants notes that a pool's policy goes by blocks, or by who comes back.
+// wants notes which columns a policy asks for.
 func (r *Router) wants(p pick.Policy) {
 	if c, ok := p.(pick.Counting); ok && c.CountsBlocks() {
 		r.counting = true

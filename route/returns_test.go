@@ -35,8 +35,8 @@ type await struct {
 	now time.Time
 }
 
-func newAwait(t *testing.T) *await {
-	p := &awaits{}
+func newAwait(t *testing.T, silent bool) *await {
+	p := &awaits{silent: silent}
 	a := &await{t, p, route.New(route.Config{Policy: func() pick.Policy { return p }}), time.Unix(1_000_000, 0)}
 	a.r.Observe(a.now, route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}, {Name: "b", URL: "http://b", Weight: 1}}})
 	for _, name := range []string{"a", "b"} {
@@ -63,8 +63,7 @@ func (a *await) end(l fleet.Lease, o fleet.Outcome) {
 // TestReturnsAreForeseen: whose tools take two seconds is expected back where his cache is, and who has been away for long is not.
 func TestReturnsAreForeseen(t *testing.T) {
 	for _, silent := range []bool{false, true} {
-		a := newAwait(t)
-		a.p.silent = silent
+		a := newAwait(t, silent)
 		for i := range 10 {
 			a.end(a.begin(fmt.Sprint("person", i), 1, 100), fleet.OK)
 		}
@@ -88,7 +87,7 @@ func TestReturnsAreForeseen(t *testing.T) {
 
 // TestOneReturnsOnce: a conversation counts once, wherever its turns go and however they end, and what is being answered counts as well.
 func TestOneReturnsOnce(t *testing.T) {
-	a := newAwait(t)
+	a := newAwait(t, false)
 	look := func(what string, atA, atB float64) {
 		t.Helper()
 		l := a.begin("looker", 0, 1_000_000_000) // all who come at all come while this is computed

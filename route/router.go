@@ -27,8 +27,10 @@ type Router struct {
 	freeSlots []int // slots of endpoints that left, to be used again
 	slots     int   // slots handed out so far
 
-	generation uint64 // counts changes of who serves what; pools rebuild their members when it moved
+	generation uint64 // counts changes of who serves what
+	refreshed  uint64 // generation of the members of pools
 	pools      map[string]*pool
+	keptPools  []*pool // the same, in the order in which they came
 	aliases    map[string][]string
 
 	conversations *conversation.Table
@@ -86,6 +88,9 @@ func New(c Config) *Router {
 	}
 	r.pad.pcg = rand.NewPCG(0, 0)
 	r.pad.rng = rand.New(r.pad.pcg)
+	r.wants(c.Policy())
+	r.wants(c.Disaggregation.Prefill())
+	r.wants(c.Disaggregation.Decode())
 	for _, a := range c.Aliases {
 		r.aliases[a.Name] = a.Models
 	}
