@@ -106,27 +106,44 @@ func TestMetricsNamedInDocsExist(t *testing.T) {
 	}
 }
 
-// TestGlossary holds the glossary to its form: terms in order, each with a list of words to avoid.
+// TestGlossary holds the glossary to its form: a table from other systems' words to terms that the page defines, and the terms,
+// both in order, each word and term once.
 func TestGlossary(t *testing.T) {
-	term := regexp.MustCompile(`(?m)^\*\*(.+)\.\*\* `)
 	text := pages(t)["docs/glossary.md"]
-	found := term.FindAllStringSubmatchIndex(text, -1)
-	if len(found) == 0 {
-		t.Fatal("docs/glossary.md has no terms")
+	inOrder := func(what string, names []string) {
+		for i, name := range names {
+			if i > 0 && strings.ToLower(name) <= strings.ToLower(names[i-1]) {
+				t.Errorf("%s %q comes after %q", what, name, names[i-1])
+			}
+		}
 	}
-	last := ""
-	for i, at := range found {
-		name := text[at[2]:at[3]]
-		end := len(text)
-		if i+1 < len(found) {
-			end = found[i+1][0]
+
+	var terms []string
+	for _, m := range regexp.MustCompile(`(?m)^\*\*(.+)\.\*\* \S`).FindAllStringSubmatch(text, -1) {
+		terms = append(terms, m[1])
+	}
+	if len(terms) == 0 {
+		t.Fatal("docs/glossary.md defines no terms")
+	}
+	inOrder("term", terms)
+
+	var words []string
+	target := regexp.MustCompile(`\*\*(.+?)\*\*`)
+	for _, row := range regexp.MustCompile(`(?m)^\| (.+?) \| (\*\*.+?) \|`).FindAllStringSubmatch(text, -1) {
+		words = append(words, row[1])
+		for _, m := range target.FindAllStringSubmatch(row[2], -1) {
+			if !slices.Contains(terms, m[1]) {
+				t.Errorf("%q leads to %q, which the page does not define", row[1], m[1])
+			}
 		}
-		if !strings.Contains(text[at[0]:end], "\n*Avoid:* ") {
-			t.Errorf("%s says no words to avoid", name)
+	}
+	if len(words) == 0 {
+		t.Fatal("docs/glossary.md leads from no word to a term")
+	}
+	inOrder("word", words)
+	for _, word := range words {
+		if slices.Contains(terms, word) {
+			t.Errorf("%q is a term and also a word of other systems", word)
 		}
-		if strings.ToLower(name) < last {
-			t.Errorf("%s is not in order", name)
-		}
-		last = strings.ToLower(name)
 	}
 }
