@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 )
 
 // pages reads every Markdown page of the repository, without what is between fences.
@@ -104,6 +105,56 @@ func TestMetricsNamedInDocsExist(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The longest line of prose, in characters, and the longest decision, in words.
+const (
+	longestLine     = 200
+	longestDecision = 700
+)
+
+// TestPagesAreShort holds README.md and docs/ to lines that fit a screen, and each decision to about a page. Rows of tables cannot be
+// wrapped.
+func TestPagesAreShort(t *testing.T) {
+	except := []string{
+		"docs/config.md", "docs/metrics.md", "docs/results.md", "docs/results-disagg.md", // written by programs
+		"docs/decisions/0015-least-ttft.md", // until the rules that it is about are decided anew
+	}
+	decisions := 0
+	for name, text := range pages(t) {
+		dir := path.Dir(name)
+		if name != "README.md" && dir != "docs" && dir != "docs/decisions" || slices.Contains(except, name) {
+			continue
+		}
+		for line := range strings.Lines(text) {
+			line = strings.TrimSuffix(line, "\n")
+			table, code := strings.HasPrefix(line, "|"), strings.HasPrefix(line, "    ")
+			if n := utf8.RuneCountInString(line); n > longestLine && !table && !code {
+				t.Errorf("%s: a line of prose has %d characters, more than %d: wrap it: %.60s...", name, n, longestLine, line)
+			}
+		}
+		if dir != "docs/decisions" || path.Base(name) == "README.md" {
+			continue
+		}
+		decisions++
+		if n := words(text); n > longestDecision {
+			t.Errorf("%s has %d words, more than %d: a decision is one page", name, n, longestDecision)
+		}
+	}
+	if decisions == 0 {
+		t.Error("there are no decisions to look at")
+	}
+}
+
+// words counts what has a letter or a digit in it, so that the lines of tables cost nothing.
+func words(text string) int {
+	n := 0
+	for word := range strings.FieldsSeq(text) {
+		if strings.ContainsFunc(word, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			n++
+		}
+	}
+	return n
 }
 
 // TestGlossary holds the glossary to its form: a table from other systems' words to terms that the page defines, and the terms,
