@@ -44,7 +44,7 @@ type Config struct {
 	StaleAfter time.Duration // a load report older than this counts for nothing; default 10 s
 
 	RetryShare float64 // retries of the last minute as a share of its requests; default 0.2, negative none
-	RetryFloor int     // retries in a minute that are allowed however few requests there are; default 10, negative none
+	RetryFloor int     // retries in a minute that are allowed however few requests there are; default 100, negative none
 }
 
 // WithDefaults fills in what is zero.
@@ -74,7 +74,7 @@ func (c Config) WithDefaults() Config {
 	share(&c.PanicShare, 0.5)
 	share(&c.RetryShare, 0.2)
 	if c.RetryFloor == 0 {
-		c.RetryFloor = 10
+		c.RetryFloor = 100
 	}
 	set(&c.ResponseTTL, 24*time.Hour)
 	set(&c.EjectFor, time.Second)

@@ -86,7 +86,7 @@ type player struct {
 
 func play(t *testing.T, script string) string {
 	p := &player{t: t, now: time.Unix(1000, 0), leases: map[string]fleet.Lease{}}
-	p.cfg = route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "first_least", Sessions: session.Config{Max: 100}}
+	p.cfg = route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "first_least", Sessions: session.Config{Max: 100}, RetryFloor: 10}
 	for line := range strings.SplitSeq(script, "\n") {
 		switch {
 		case strings.HasPrefix(line, "> "):

@@ -74,7 +74,7 @@ func TestParseFull(t *testing.T) {
 	want.Sessions.Max, want.Sessions.IdleTTL, want.Sessions.HashOnly = 10, 5*time.Minute, true
 	want.Models.Aliases = map[string][]string{"fast": {"x", "y"}, "*": {"m"}}
 	want.Pinning = true
-	want.Limits = config.Limits{Body: 1 << 20, Header: 8192, RetryShare: 0.2, RetryFloor: 10}
+	want.Limits = config.Limits{Body: 1 << 20, Header: 8192, RetryShare: 0.2, RetryFloor: 100}
 	want.Timeouts.Connect, want.Timeouts.FirstByte = time.Second, time.Minute
 	want.Probe.Interval = 3 * time.Second
 	want.Log = config.Log{Level: "debug", Format: "json", Requests: true}

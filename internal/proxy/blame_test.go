@@ -84,8 +84,8 @@ func TestRetryBudget(t *testing.T) {
 		rules             route.Config
 		requests, retries int
 	}{
-		{"the floor", route.Config{}, 40, 10},
-		{"the share", route.Config{RetryShare: 0.5}, 60, 30},
+		{"the floor", route.Config{RetryFloor: 10}, 40, 10},
+		{"the share", route.Config{RetryShare: 0.5, RetryFloor: 10}, 60, 30},
 		{"none", route.Config{RetryShare: -1, RetryFloor: -1}, 5, 0},
 		{"no bound but that of each request", route.Config{RetryShare: 2}, 20, 40},
 	} {
@@ -111,7 +111,7 @@ func TestRetryBudgetSparesWhatCostNothing(t *testing.T) {
 	good := httptest.NewServer(answers(200, chatAnswer))
 	t.Cleanup(good.Close)
 	var declared []fleet.Endpoint
-	for i := range 12 {
+	for i := range 102 {
 		declared = append(declared, fleet.Endpoint{Name: fmt.Sprintf("e%02d", i), URL: refuses(t), Weight: 1})
 	}
 	declared = append(declared, fleet.Endpoint{Name: "good", URL: good.URL, Weight: 1})
@@ -181,7 +181,7 @@ func TestOnePrefillerIsBlamed(t *testing.T) {
 func TestRetryBudgetOfPrefillLegs(t *testing.T) {
 	full := answers(429, `{}`)
 	l := newLegs(t, proxy.Config{}, map[string]engineHandler{"p0": full, "p1": full})
-	for i := range 12 {
+	for i := range 102 {
 		res, body := l.post("/v1/chat/completions", splitStream, "Authorization", "Bearer key")
 		if res.StatusCode != 200 || body != goodAnswer {
 			t.Fatalf("request %d got %d %s", i, res.StatusCode, body)
@@ -190,7 +190,7 @@ func TestRetryBudgetOfPrefillLegs(t *testing.T) {
 	l.check()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.asked["p0"] != 12 || l.asked["p1"] != 10 || l.asked["d0"] != 12 {
-		t.Errorf("asked: %v; want p0 and d0 each time, p1 ten times", l.asked)
+	if l.asked["p0"] != 102 || l.asked["p1"] != 100 || l.asked["d0"] != 102 {
+		t.Errorf("asked: %v; want p0 and d0 each time, p1 a hundred times", l.asked)
 	}
 }
