@@ -111,7 +111,7 @@ func TestRetryBudgetSparesWhatCostNothing(t *testing.T) {
 	good := httptest.NewServer(answers(200, chatAnswer))
 	t.Cleanup(good.Close)
 	var declared []fleet.Endpoint
-	for i := range 102 {
+	for i := range 12 {
 		declared = append(declared, fleet.Endpoint{Name: fmt.Sprintf("e%02d", i), URL: refuses(t), Weight: 1})
 	}
 	declared = append(declared, fleet.Endpoint{Name: "good", URL: good.URL, Weight: 1})

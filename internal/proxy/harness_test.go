@@ -88,7 +88,7 @@ func (r *rig) listen(t *testing.T) {
 
 func newFleet(t testing.TB, cfg proxy.Config, transport http.RoundTripper, declared []fleet.Endpoint) *rig {
 	t.Helper()
-	return newRouter(t, cfg, transport, route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order"}, declared,
+	return newRouter(t, cfg, transport, route.Config{Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", RetryFloor: 10}, declared,
 		func(fleet.Kind) fleet.Report {
 			return fleet.Report{Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}, {ID: "n"}}}
 		})
