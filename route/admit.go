@@ -70,7 +70,7 @@ func (r *Router) addRow(d *decision, v *table, m *member) {
 	v.Candidates = append(v.Candidates, pick.Candidate{
 		Name: ep.spec.Name, Key: ep.key, Slot: ep.slot, Weight: ep.spec.Weight * ramp, Ramp: ramp, Load: load, Model: m.model, Epoch: r.cache.Reader().Epoch(ep.slot),
 		Kind: ep.kind(), Adapter: m.adapter,
-		MsPerAnswer: ep.speed.perAnswer, CacheTokens: ep.report.CacheTokens, Slots: ep.places(), KVUsage: usage,
+		MsPerAnswer: float64(ep.speed.perAnswer), CacheTokens: ep.report.CacheTokens, Slots: ep.places(), KVUsage: usage,
 		Queue: queue, BlockTokens: ep.report.BlockTokens,
 	})
 }

@@ -25,12 +25,12 @@ type equals struct {
 func (s *speed) unsure(fixed float64) float64 { return 2 * fixed / math.Sqrt(s.evidence()) }
 
 // evidence is the sum of squares of the prompts' tokens that were seen, older ones weighing less.
-func (s *speed) evidence() float64 { return max(s.xx-s.prior+float64(s.early.xx), 1) }
+func (s *speed) evidence() float64 { return max(float64(s.line.AA)-s.prior+float64(s.early.XX), 1) }
 
 // compare takes in that an endpoint's speed may have changed.
 func (r *Router) compare(ep *endpoint) {
 	s, known := &ep.speed, 0.0
-	if s.samples > 0 || s.early.xx > 0 {
+	if s.samples > 0 || s.early.XX > 0 {
 		perToken, _ := r.settledSpeed(ep)
 		known = s.withEarly(perToken)
 	}

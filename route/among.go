@@ -1,6 +1,10 @@
 package route
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fit"
+)
 
 // How long an answer takes that comes as a whole says how quick its endpoint is only together with what else was computed there: the
 // prompts in front of its own, and those that came while it was being answered. How many tokens of these there were is known about; how
@@ -9,12 +13,11 @@ import "time"
 // both shares are learnt, of all endpoints together. Reckoned without them an endpoint is thought slow as soon as it is busy; reckoned with
 // too much of them it is thought quick because it is busy, is sent still more, and never found out.
 
-// among is what is learnt of these shares: the sums of a least-squares plane through the origin, older answers weighing less. What is left
+// among is what is learnt of these shares, older answers weighing less. What is left
 // of an answer's time without its own prompt and tokens is front, times a share, and behind, times another one.
 type among struct {
-	ff, fb, bb float64 // front², front × behind and behind², in ms²
-	lf, lb     float64 // the same of what is left with each of them
-	own        float64 // of the prompts' own time
+	left fit.Plane // over front and behind, in ms
+	own  fit.Sum   // squares of the prompts' own ms
 }
 
 const (
@@ -25,24 +28,20 @@ const (
 
 // shares are those of the prompts in front and behind, 0 to 1.
 func (a *among) shares() (front, behind float64) {
-	prior := float64(priorAmong*a.own) + 1
-	ff, bb, lf, lb := a.ff+prior, a.bb+prior, a.lf+prior, a.lb+prior
-	det := float64(ff*bb) - float64(a.fb*a.fb) // above 0 by the prior
-	front = (float64(lf*bb) - float64(lb*a.fb)) / det
-	behind = (float64(lb*ff) - float64(lf*a.fb)) / det
+	prior, left := fit.Sum(priorAmong*a.own)+1, a.left
+	left.AA += prior
+	left.BB += prior
+	left.AY += prior
+	left.BY += prior
+	front, behind = left.Slopes()
 	return min(max(front, 0), 1), min(max(behind, 0), 1)
 }
 
 // take takes in an answer: all in ms. A wild one counts as so many times what was to be expected at most.
 func (a *among) take(front, behind, own, left float64) {
 	left = min(max(left, -front-behind), outlier*(front+behind+own))
-	sum := func(have *float64, x float64) { *have = float64(*have*keepAmong) + x }
-	sum(&a.ff, float64(front*front))
-	sum(&a.fb, float64(front*behind))
-	sum(&a.bb, float64(behind*behind))
-	sum(&a.lf, float64(left*front))
-	sum(&a.lb, float64(left*behind))
-	sum(&a.own, float64(own*own))
+	a.left.Add(keepAmong, 1, front, behind, left)
+	a.own.Add(keepAmong, 1, float64(own*own))
 }
 
 // learnWhole takes in how long an answer took that came as a whole, of so many uncached tokens, and so many of an answer after its first.
@@ -54,28 +53,29 @@ func (r *Router) learnWhole(f *flight, own, rest, perToken, fixed float64) {
 	w, took := &s.wholes, ms(f.first.Sub(f.sent))
 	switch {
 	case f.alone && f.behind == 0:
-		s.line(own, rest, took, 1, true, perToken, fixed)
+		s.take(own, rest, took, 1, true, perToken, fixed)
 	case f.end > w.passed && f.sent.Before(w.at):
 		// It was in the queue when the last one was done that is known to be computed: since then it is one prompt after the other. This is
 		// what shows that an endpoint is slow which was thought so quick that nothing waits there.
-		s.line(float64(f.end-f.prefill-w.passed)+own, rest, ms(f.first.Sub(w.at)), amongOthers, false, perToken, fixed)
+		s.take(float64(f.end-f.prefill-w.passed)+own, rest, ms(f.first.Sub(w.at)), amongOthers, false, perToken, fixed)
 	default:
 		front, behind := r.among.shares()
-		s.line(own+float64(front*f.front)+float64(behind*f.behind), rest, took-fixed, amongOthers, false, perToken, fixed)
+		s.take(own+float64(front*f.front)+float64(behind*f.behind), rest, took-fixed, amongOthers, false, perToken, fixed)
 		left := took - fixed - float64(own*perToken) - float64(rest*s.perStep)
 		r.among.take(float64(f.front*perToken), float64(f.behind*perToken), float64(own*perToken), left)
 	}
 	// Who is thought quicker than he is gets more than he can bear, who is thought slower loses little. So to be quicker than all are on average
 	// takes as many answers as the noise in them asks for.
 	if mean := r.speeds.perToken; mean > 0 && s.perToken < mean {
-		doubt := float64(amongOthers*s.noise) / float64(speedRange*speedRange*mean*mean)
-		s.perToken += float64((mean - s.perToken) * doubt / (s.xx + doubt))
+		doubt := float64(amongOthers*float64(s.noise)) / float64(speedRange*speedRange*mean*mean)
+		s.perToken += float64((mean - s.perToken) * doubt / (float64(s.line.AA) + doubt))
 	}
 	if f.end > w.passed {
 		w.passed, w.at = f.end, f.first.Add(-time.Duration(float64(rest*s.perStep)*1e6))
 	}
 	if rest > 0 {
-		answer := max(0, took-s.fixed-float64((own+f.front)*s.perToken))
-		s.perAnswer, s.hold = toward(s.perAnswer, answer/rest), toward(s.hold, answer)
+		answer := max(0, took-float64(s.fixed)-float64((own+f.front)*s.perToken))
+		s.perAnswer.Add(slowRate, answer/rest)
+		s.hold.Add(slowRate, answer)
 	}
 }

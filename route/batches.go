@@ -4,26 +4,23 @@ import (
 	"sort"
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 )
 
 // batch is prompts of streams whose first bytes came together: engines compute several in one step.
 type batch struct {
 	begin, end time.Time
-	tokens     int64 // uncached, as predicted
-	fresh      bool  // nothing was being computed when it came
-	held       bool  // it may have waited for a place, which says nothing about speed
-	open       int64 // of tokens, those of turns that have not ended
-	counts     early // what they count for
+	tokens     int64     // uncached, as predicted
+	fresh      bool      // nothing was being computed when it came
+	held       bool      // it may have waited for a place, which says nothing about speed
+	open       int64     // of tokens, those of turns that have not ended
+	counts     fit.Whole // what they count for before their turns have ended: µs over tokens
 }
 
-// early is what batches count for before their turns have ended, in the sums of speed.line: tokens², and tokens × µs. They are
-// whole numbers, so that nothing is left of them when they are taken off.
-//
 // How much of a prompt was cached an engine says at the end of the answer. One that computes a part of some other prompt in each step may
 // take minutes to it, and all that time prompts would be sent there, and the queue be reckoned, at a speed that was only assumed. So a
 // prompt counts from its first byte on, as what was predicted of it, until usage takes the place of that.
-type early struct{ xx, xy int64 }
 
 const mostEarly = 1e16 // maxBatches of them do not overflow
 
@@ -69,7 +66,7 @@ func (s *speed) batchOf(first time.Time) *batch {
 	return &s.batches[i]
 }
 
-// guess lets a batch count as what was predicted of it. Wild ones count for at most so much as in speed.line.
+// guess lets a batch count as what was predicted of it. Wild ones count for at most so much as in speed.take.
 func (s *speed) guess(b *batch, perToken, fixed float64) {
 	s.takeOff(b)
 	x, y, start := float64(b.tokens), ms(b.end.Sub(b.begin)), 0.0
@@ -86,16 +83,14 @@ func (s *speed) guess(b *batch, perToken, fixed float64) {
 	}
 	y = max(y-start, y/16)
 	weight := float64(float64(float64(b.open)/x) * bounded(x))
-	b.counts = early{int64(min(float64(weight*float64(x*x)), mostEarly)), int64(min(float64(weight*float64(x*y))*1000, mostEarly))}
-	s.early.xx += b.counts.xx
-	s.early.xy += b.counts.xy
+	b.counts = fit.Whole{XX: int64(min(float64(weight*float64(x*x)), mostEarly)), XY: int64(min(float64(weight*float64(x*y))*1000, mostEarly))}
+	s.early.Add(b.counts)
 }
 
 // takeOff lets a batch count for nothing.
 func (s *speed) takeOff(b *batch) {
-	s.early.xx -= b.counts.xx
-	s.early.xy -= b.counts.xy
-	b.counts = early{}
+	s.early.TakeOff(b.counts)
+	b.counts = fit.Whole{}
 }
 
 // ended takes off what a turn counted for since its first byte.
@@ -109,20 +104,18 @@ func (s *speed) ended(f *flight) {
 	}
 	counts, left := b.counts, max(0, b.open-f.prefill)
 	s.takeOff(b)
-	share := float64(left) / float64(b.open)
-	b.open, b.counts = left, early{int64(float64(counts.xx) * share), int64(float64(counts.xy) * share)}
-	s.early.xx += b.counts.xx
-	s.early.xy += b.counts.xy
+	b.open, b.counts = left, counts.Share(float64(left)/float64(b.open))
+	s.early.Add(b.counts)
 }
 
 // withEarly is a settled time for a token, or one that is assumed, together with what has not been settled.
 func (s *speed) withEarly(perToken float64) float64 {
-	if s.early.xx <= 0 {
+	if s.early.XX <= 0 {
 		return perToken
 	}
-	xx := s.xx
+	xx := float64(s.line.AA)
 	if s.samples == 0 {
 		xx = priorTokens * priorTokens
 	}
-	return max((float64(perToken*xx)+float64(s.early.xy)/1000)/(xx+float64(s.early.xx)), leastPerToken)
+	return max((float64(perToken*xx)+float64(s.early.XY)/1000)/(xx+float64(s.early.XX)), leastPerToken)
 }

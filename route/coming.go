@@ -25,7 +25,7 @@ func (r *Router) taken(now time.Time, ep *endpoint) int {
 	if len(ep.coming) == 0 { // of every endpoint where nothing is split
 		return ep.sent()
 	}
-	n, until := ep.sent(), now.Add(time.Duration(ep.speed.hold*1e6))
+	n, until := ep.sent(), now.Add(time.Duration(float64(ep.speed.hold)*1e6))
 	for _, k := range ep.coming {
 		if r.flights[k].due.After(until) {
 			n--

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -28,13 +29,13 @@ func (r *Router) Idle() error {
 			return fmt.Errorf("%s: decode legs %v are still to come", ep.spec.Name, ep.coming)
 		case r.arrivals.Active(ep.slot, ep.key) != 0:
 			return fmt.Errorf("%s: %d conversations are busy", ep.spec.Name, r.arrivals.Active(ep.slot, ep.key))
-		case s.early != (early{}):
+		case s.early != (fit.Whole{}):
 			return fmt.Errorf("%s: %+v is left of batches that have ended", ep.spec.Name, s.early)
 		case used[ep.slot]:
 			return fmt.Errorf("slot %d is used twice", ep.slot)
 		}
 		used[ep.slot] = true
-		for _, x := range []float64{s.perToken, s.fixed, s.perAnswer, s.hold, s.known, s.like, ep.transfer.shared.perToken, ep.transfer.shared.fixed, ep.transfer.alone.perToken, ep.transfer.alone.fixed, ep.link.area} {
+		for _, x := range []float64{s.perToken, float64(s.fixed), float64(s.perAnswer), float64(s.hold), s.known, s.like, ep.transfer.shared.perToken, float64(ep.transfer.shared.fixed), ep.transfer.alone.perToken, float64(ep.transfer.alone.fixed), ep.link.area} {
 			if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 				return fmt.Errorf("%s has learnt %+v, %+v", ep.spec.Name, *s, ep.transfer)
 			}

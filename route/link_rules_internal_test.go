@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 )
@@ -298,7 +299,7 @@ func TestSharingIsAssumed(t *testing.T) {
 	}{{[]float64{1, 1}, true}, {[]float64{100, 1}, false}, {[]float64{100, 1, 1}, true}} {
 		r := &Router{}
 		for _, off := range c.alone {
-			r.endpoints = append(r.endpoints, &endpoint{transfer: transfer{shared: moves{perToken: 1, off: off}, alone: moves{perToken: 1, off: 1}, samples: 1}})
+			r.endpoints = append(r.endpoints, &endpoint{transfer: transfer{shared: moves{perToken: 1, off: fit.Mean(off)}, alone: moves{perToken: 1, off: 1}, samples: 1}})
 		}
 		r.meanTransfer(time.Unix(0, 0))
 		if got := r.transferOf(time.Unix(0, 0), &endpoint{}).shares; got != c.want {

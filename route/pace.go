@@ -3,14 +3,13 @@ package route
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 )
 
 // pace is what is learnt of how long an engine takes for a token of an answer: base, plus perOther for each other request that is being
 // answered there, since all of them are in one step. What prompts take in between is not part of it.
-type pace struct {
-	n, x, y, xx, xy float64 // sums over answers, older ones weighing less: the others there, and ms for a token
-}
+type pace struct{ fit.Line } // over the others there, ms for a token
 
 const (
 	firstPace     = 10.0 // ms a token before the first answer
@@ -25,28 +24,21 @@ const (
 // at is the time for a token where so many others are answered, and how much longer each of them takes with one more; prior is
 // what an endpoint is assumed to add for each while its own answers do not tell.
 func (p *pace) at(others, prior float64) (token, perOther float64) {
-	spread := max(0, p.xx-float64(p.x*p.x)/p.n)
-	slope := p.xy - float64(p.x*p.y)/p.n
-	perOther = max(0, (slope+float64(priorOthers*prior))/(spread+priorOthers))
-	base := max(leastPace, (p.y-float64(perOther*p.x))/p.n)
+	perOther = max(0, p.Slope(prior, priorOthers))
+	base := max(leastPace, p.Intercept(perOther))
 	return base + float64(perOther*others), perOther
-}
-
-func (p *pace) take(x, y, keep float64) {
-	p.n, p.x, p.y = float64(p.n*keep)+1, float64(p.x*keep)+x, float64(p.y*keep)+y
-	p.xx, p.xy = float64(p.xx*keep)+float64(x*x), float64(p.xy*keep)+float64(x*y)
 }
 
 // paceOf is the time for a token at an endpoint with so many others, or what is assumed of it.
 func (r *Router) paceOf(ep *endpoint, others int) (token, perOther float64) {
 	prior := float64(firstPace * firstPerOther)
-	if r.pace.n > 0 {
-		_, prior = r.pace.at(0, float64(firstPerOther*(r.pace.y/r.pace.n)))
+	if r.pace.N > 0 {
+		_, prior = r.pace.at(0, float64(firstPerOther*float64(r.pace.Y/r.pace.N)))
 	}
 	switch {
-	case ep.pace.n > 0:
+	case ep.pace.N > 0:
 		return ep.pace.at(float64(others), prior)
-	case r.pace.n > 0:
+	case r.pace.N > 0:
 		return r.pace.at(float64(others), prior)
 	}
 	return firstPace + float64(prior*float64(others)), prior
@@ -77,11 +69,11 @@ func (r *Router) learnPace(now time.Time, f *flight, u *fleet.Usage) {
 		return
 	}
 	y := max(leastPace, (took-prompts)/float64(u.OutputTokens-1))
-	if f.ep.pace.n > 0 {
+	if f.ep.pace.N > 0 {
 		expected, _ := r.paceOf(f.ep, f.others)
 		y = min(y, float64(outlier*expected))
 	}
 	x := float64(f.others+f.ep.decoding()) / 2
-	f.ep.pace.take(x, y, keepSample)
-	r.pace.take(x, y, keepPooled)
+	f.ep.pace.Add(keepSample, 1, x, y)
+	r.pace.Add(keepPooled, 1, x, y)
 }

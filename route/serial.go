@@ -3,6 +3,7 @@ package route
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -18,10 +19,11 @@ import (
 
 // serial is what is learnt of that: sums of least-squares lines through the origin, older prompts weighing less.
 type serial struct {
-	oo, oy float64 // of prompts that came alone: own², and own × what it took in ms
-	nn, ny float64 // the same of all that had none in front, which is as good where prompts are computed in order of arrival
-	// Of those with others, products of what was in front, what came soon, own, and what it took.
-	ff, fs, ss, of, os, fy, sy float64
+	alone fit.Ratio // of prompts that came alone: ms over their own tokens
+	first fit.Ratio // the same of all that had none in front, which is as good where prompts are computed in order of arrival
+
+	others      fit.Plane // of those with others: ms over the tokens in front and those that came soon
+	front, soon fit.Sum   // own tokens × those in front, and × those that came soon
 }
 
 const (
@@ -71,41 +73,35 @@ func (s *speed) learnSerial(f *flight, own, fixed float64) {
 	soon := max(0, float64(end-f.end))
 	a, others := &s.serial, f.front+soon
 	weight := bounded(own + others)
-	sum := func(have *float64, x float64) { *have = float64(*have*keepSerial) + float64(weight*x) }
 	if float64(fewOthers*f.front) <= own {
-		sum(&a.nn, float64(own*own))
-		sum(&a.ny, float64(own*y))
+		a.first.Add(keepSerial, weight, own, y)
 	}
 	if float64(fewOthers*others) <= own {
-		sum(&a.oo, float64(own*own))
-		sum(&a.oy, float64(own*y))
+		a.alone.Add(keepSerial, weight, own, y)
 		return
 	}
-	sum(&a.ff, float64(f.front*f.front))
-	sum(&a.fs, float64(f.front*soon))
-	sum(&a.ss, float64(soon*soon))
-	sum(&a.of, float64(own*f.front))
-	sum(&a.os, float64(own*soon))
-	sum(&a.fy, float64(f.front*y))
-	sum(&a.sy, float64(soon*y))
+	a.others.Add(keepSerial, weight, f.front, soon, y)
+	a.front.Add(keepSerial, weight, float64(own*f.front))
+	a.soon.Add(keepSerial, weight, float64(own*soon))
 }
 
 // inTurn reports whether the endpoint is known to compute one prompt after the other: by the plane through what prompts took beyond their own
 // time over what was in front of them and what came soon.
 func (s *speed) inTurn() bool {
 	a := &s.serial
-	if a.nn == 0 || a.ff+a.ss < leastOthers*leastOthers {
+	if a.first.XX == 0 || a.others.AA+a.others.BB < leastOthers*leastOthers {
 		return false
 	}
-	each := a.ny / a.nn
-	if a.oo > 0 {
-		each = min(each, a.oy/a.oo)
+	each := a.first.Slope()
+	if a.alone.XX > 0 {
+		each = min(each, a.alone.Slope())
 	}
-	fy, sy := a.fy-float64(each*a.of), a.sy-float64(each*a.os)
-	little := float64(ridge * (a.ff + a.ss))
-	ff, ss := a.ff+little, a.ss+little
-	det := float64(ff*ss) - float64(a.fs*a.fs)
-	front := (float64(fy*ss) - float64(sy*a.fs)) / det
-	soon := (float64(sy*ff) - float64(fy*a.fs)) / det
+	beyond := a.others // what prompts took beyond their own time
+	beyond.AY -= fit.Sum(each * float64(a.front))
+	beyond.BY -= fit.Sum(each * float64(a.soon))
+	little := fit.Sum(ridge * (beyond.AA + beyond.BB))
+	beyond.AA += little
+	beyond.BB += little
+	front, soon := beyond.Slopes()
 	return front+soon >= float64(serialShare*each)
 }

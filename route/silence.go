@@ -30,7 +30,7 @@ func (r *Router) overdue(f *flight) time.Time {
 	}
 	patience := float64(times * f.decision.TTFTMs)
 	if !f.stream {
-		each := max(f.ep.speed.perAnswer, f.ep.speed.perStep)
+		each := max(float64(f.ep.speed.perAnswer), f.ep.speed.perStep)
 		if f.maxTokens <= 0 || each == 0 {
 			return time.Time{}
 		}

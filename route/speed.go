@@ -3,6 +3,7 @@ package route
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 )
@@ -11,22 +12,21 @@ import (
 // the first bytes of two answers is the second one's prompt: fixed, plus perToken for every uncached token. Waiting is not
 // part of that and cannot be mistaken for slowness, however long it is.
 type speed struct {
-	perToken   float64 // ms; 0 before the first sample
-	fixed      float64 // ms, of a prompt that found no other being computed
-	samples    int
-	learntAt   time.Time // when an answer last said how long its prompt took
-	xx, xy     float64   // sums of a least-squares line through the origin, older samples weighing less, see line
-	prior      float64   // of xx, what is left of what was assumed at first
-	xr, rr, ry float64   // the same of answers that come as a whole
-	noise      float64   // mean square of what such answers were off by, ms²
-	perStep    float64   // ms for each token of such an answer after the first, without the prompts that were computed meanwhile
-	perAnswer  float64   // ms for each token of an answer after the first; 0 unknown
-	hold       float64   // ms that a request stays once it is computed; 0 unknown
+	perToken  float64      // ms; 0 before the first sample
+	fixed     fit.Quantile // ms, of a prompt that found no other being computed
+	samples   int
+	learntAt  time.Time // when an answer last said how long its prompt took
+	line      fit.Plane // ms over tokens of prompts, and over tokens of the answers that come as a whole, older samples weighing less
+	prior     float64   // of line.AA, what is left of what was assumed at first
+	noise     fit.Mean  // square of what such answers were off by, ms²
+	perStep   float64   // ms for each token of such an answer after the first, without the prompts that were computed meanwhile
+	perAnswer fit.Mean  // ms for each token of an answer after the first; 0 unknown
+	hold      fit.Mean  // ms that a request stays once it is computed; 0 unknown
 
-	batches []batch // the latest, in order of time; at most maxBatches
-	early   early   // what those of them count for whose answers have not ended
-	known   float64 // ms a token with what they count for, see alike.go; 0 unknown
-	like    float64 // the same of all endpoints that are about as quick
+	batches []batch   // the latest, in order of time; at most maxBatches
+	early   fit.Whole // what those of them count for whose answers have not ended
+	known   float64   // ms a token with what they count for, see alike.go; 0 unknown
+	like    float64   // the same of all endpoints that are about as quick
 
 	serial  serial
 	came    came
@@ -48,7 +48,8 @@ const (
 	priorAnswer   = 4                // and the time for a token of an answer as much as a sample of so many
 	outlier       = 4                // a sample counts as at most so many times what was expected, or so many times less
 	fixedStep     = 0.08             // share of the estimate by which one sample moves fixed
-	fixedQuantile = 0.35             // share of samples below it: waiting that was not foreseen is above
+	fixedQuantile = 0.35             // share of samples above it: those that waited and nobody foresaw it
+	leastFixed    = 0.1              // ms
 	amongOthers   = 0.2              // weight of an answer that came as a whole while the endpoint had others
 	noiseRate     = 0.05             // weight of a new sample for noise
 	slowRate      = 0.1              // weight of a new sample for perAnswer and hold
@@ -95,7 +96,7 @@ func (r *Router) speedOf(ep *endpoint) (perToken, fixed float64) {
 
 // settledSpeed is an endpoint's speed by answers that have ended, or what is assumed of it.
 func (r *Router) settledSpeed(ep *endpoint) (perToken, fixed float64) {
-	perToken, fixed = ep.speed.perToken, ep.speed.fixed
+	perToken, fixed = ep.speed.perToken, float64(ep.speed.fixed)
 	if ep.speed.samples == 0 {
 		perToken, fixed = r.speeds.perToken, r.speeds.fixed
 		if perToken == 0 {
@@ -108,6 +109,7 @@ func (r *Router) settledSpeed(ep *endpoint) (perToken, fixed float64) {
 // wait is how long a new prompt waits for those in front of it, in ms, and for a place if so many requests take or want one.
 func (r *Router) wait(e *endpoint, now time.Time, perToken float64, waiting, taken int) float64 {
 	s, left := &e.speed, 0.0
+	hold := float64(s.hold)
 	if tokens := e.load.PrefillTokens - e.line.tokens; tokens > 0 {
 		switch due := ms(s.until.Sub(now)); {
 		case due >= 0:
@@ -121,7 +123,7 @@ func (r *Router) wait(e *endpoint, now time.Time, perToken float64, waiting, tak
 		prompts, first := r.prompts(s, left, perToken)
 		left = max(left, s.place(left, first, prompts, taken, slots))
 	} else if l := e.report.Load; waiting > 0 && l != nil && l.Running > 0 {
-		left = max(left, float64(s.hold*float64(waiting))/float64(l.Running))
+		left = max(left, float64(hold*float64(waiting))/float64(l.Running))
 	}
 	return left
 }
@@ -138,15 +140,15 @@ func (e *endpoint) places() int {
 // prompts are computed in left ms and the first of them in first ms. Answers end one by one within hold, and the prompts that have a
 // place a hold after they are computed, the first of them not before it is computed as a whole.
 func (s *speed) place(left, first float64, prompts, requests, slots int) float64 {
-	before := float64(requests - slots + 1)
+	before, hold := float64(requests-slots+1), float64(s.hold)
 	answers, each := float64(min(max(requests-prompts, 0), slots)), float64(max(prompts, 1))
 	switch {
 	case before <= answers:
-		return float64(s.hold*before) / answers
+		return float64(hold*before) / answers
 	case before <= float64(slots):
-		return s.hold + first + float64((left-first)*(before-answers))/each
+		return hold + first + float64((left-first)*(before-answers))/each
 	default:
-		return float64((s.hold + first + float64((left-first)*(float64(slots)-answers))/each) * before / float64(slots))
+		return float64((hold + first + float64((left-first)*(float64(slots)-answers))/each) * before / float64(slots))
 	}
 }
 
@@ -160,7 +162,7 @@ func (e *endpoint) crowd(resident int64, tokens int) (share, takes float64) {
 	if n := e.report.CacheTokens; n > 0 {
 		share, each = max(share, float64(resident)/float64(n)), max(each, float64(tokens)/float64(n))
 	}
-	return share, float64(each * e.speed.hold)
+	return share, float64(each * float64(e.speed.hold))
 }
 
 // queue puts a flight's prefill behind what is there, and returns how many ms it takes.
@@ -242,15 +244,15 @@ func (r *Router) learnSpeed(now time.Time, f *flight, u *fleet.Usage) {
 	rest := float64(max(u.OutputTokens-1, 0))
 	if f.stream {
 		if rest > 0 {
-			s.perAnswer = toward(s.perAnswer, max(0, ms(now.Sub(f.first)))/rest)
-			s.hold = toward(s.hold, max(0, ms(now.Sub(f.first))))
+			s.perAnswer.Add(slowRate, max(0, ms(now.Sub(f.first)))/rest)
+			s.hold.Add(slowRate, max(0, ms(now.Sub(f.first))))
 		}
 		if f.decision.CachedTokens > 0 {
 			s.learnSerial(f, own, fixed)
 		}
 		if b := s.batchOf(f.first); b != nil && !b.held && f.leg != fleet.LegDecode {
 			x := max(own, float64(b.tokens-f.prefill)+own)
-			s.line(x, 0, ms(b.end.Sub(b.begin)), float64(own/x), b.fresh, perToken, fixed)
+			s.take(x, 0, ms(b.end.Sub(b.begin)), float64(own/x), b.fresh, perToken, fixed)
 		}
 	} else if f.leg != fleet.LegDecode {
 		r.learnWhole(f, own, rest, perToken, fixed)
@@ -258,19 +260,19 @@ func (r *Router) learnSpeed(now time.Time, f *flight, u *fleet.Usage) {
 	r.meanSpeed()
 }
 
-// line takes in that x tokens of prompts and rest tokens of an answer took y ms. fresh says that the fixed time is part of it.
-func (s *speed) line(x, rest, y, weight float64, fresh bool, perToken, fixed float64) {
+// take takes in that x tokens of prompts and rest tokens of an answer took y ms. fresh says that the fixed time is part of it.
+func (s *speed) take(x, rest, y, weight float64, fresh bool, perToken, fixed float64) {
 	if s.samples == 0 {
-		s.perToken, s.fixed = perToken, fixed
-		s.xx, s.xy = priorTokens*priorTokens, float64(perToken*priorTokens*priorTokens)
-		s.prior = s.xx
+		s.perToken, s.fixed = perToken, fit.Quantile(fixed)
+		s.line.AA, s.line.AY = priorTokens*priorTokens, fit.Sum(perToken*priorTokens*priorTokens)
+		s.prior = float64(s.line.AA)
 	}
-	if rest > 0 && s.rr == 0 {
-		s.rr, s.ry = priorAnswer*priorAnswer, firstPace*priorAnswer*priorAnswer
+	if rest > 0 && s.line.BB == 0 {
+		s.line.BB, s.line.BY = priorAnswer*priorAnswer, firstPace*priorAnswer*priorAnswer
 	}
 	start := 0.0
 	if fresh {
-		start = s.fixed
+		start = float64(s.fixed)
 	}
 	expected := start + float64(x*perToken) + float64(rest*s.perStep)
 	y = max(y, expected/outlier)
@@ -278,33 +280,17 @@ func (s *speed) line(x, rest, y, weight float64, fresh bool, perToken, fixed flo
 		y = min(y, float64(expected*outlier))
 	}
 	s.samples++
-	s.sums(x, rest, max(y-start, y/16), weight)
+	keep := 1 - float64((1-keepSample)*weight)
+	s.prior = float64(s.prior * keep)
+	s.line.Add(keep, float64(weight*bounded(x)), x, rest, max(y-start, y/16))
 	s.solve()
 	if rest > 0 {
 		off := y - expected
-		s.noise += float64(max(noiseRate, 1/float64(s.samples)) * (float64(off*off) - s.noise))
+		s.noise.Move(max(noiseRate, 1/float64(s.samples)), float64(off*off))
 	}
-	if !fresh {
-		return
+	if fresh {
+		s.fixed.Add(fixedQuantile, float64(fixedStep*weight), leastFixed, y-float64(x*s.perToken)-float64(rest*s.perStep))
 	}
-	step := float64(s.fixed * float64(fixedStep*weight))
-	if y-float64(x*s.perToken)-float64(rest*s.perStep) > s.fixed {
-		s.fixed += float64(step * (1 - fixedQuantile))
-	} else {
-		s.fixed = max(0.1, s.fixed-float64(step*fixedQuantile))
-	}
-}
-
-// sums adds a sample to those of the line.
-func (s *speed) sums(x, rest, y, weight float64) {
-	keep := 1 - float64((1-keepSample)*weight)
-	weight *= bounded(x)
-	s.prior = float64(s.prior * keep)
-	s.xx = float64(s.xx*keep) + float64(weight*float64(x*x))
-	s.xy = float64(s.xy*keep) + float64(weight*float64(x*y))
-	s.xr = float64(s.xr*keep) + float64(weight*float64(x*rest))
-	s.rr = float64(s.rr*keep) + float64(weight*float64(rest*rest))
-	s.ry = float64(s.ry*keep) + float64(weight*float64(rest*y))
 }
 
 // bounded is by how much less a sample of x tokens weighs than by the square of its length, which is its weight in a line through
@@ -315,29 +301,19 @@ func bounded(x float64) float64 { return 1 / (1 + float64(x*x)/(stepTokens*stepT
 // solve finds the least squares: time for a token of a prompt alone, or, where answers are part of the samples, that and the
 // time for a token of an answer.
 func (s *speed) solve() {
-	det := float64(s.xx*s.rr) - float64(s.xr*s.xr)
-	if det <= float64(s.xx*s.rr)/1000 { // there are none, or nothing tells one from the other
-		s.perToken = max((s.xy-float64(s.perStep*s.xr))/s.xx, leastPerToken)
+	l := &s.line
+	if l.Det() <= float64(l.AA*l.BB)/1000 { // there are none, or nothing tells one from the other
+		s.perToken = max(l.SlopeA(s.perStep), leastPerToken)
 		return
 	}
-	perToken := (float64(s.xy*s.rr) - float64(s.ry*s.xr)) / det
-	perStep := (float64(s.ry*s.xx) - float64(s.xy*s.xr)) / det
-	switch {
+	switch perToken, perStep := l.Slopes(); {
 	case perToken <= leastPerToken: // nobody computes prompts in no time: what was thought is better
-		s.perStep = max(0, (s.ry-float64(s.perToken*s.xr))/s.rr)
+		s.perStep = max(0, l.SlopeB(s.perToken))
 	case perStep > 0:
 		s.perToken, s.perStep = perToken, perStep
 	default:
-		s.perToken, s.perStep = max(s.xy/s.xx, leastPerToken), 0
+		s.perToken, s.perStep = max(l.SlopeA(0), leastPerToken), 0
 	}
-}
-
-// toward moves an estimate by a sample; the first one is taken as it is.
-func toward(have, sample float64) float64 {
-	if have == 0 {
-		return sample
-	}
-	return have + float64(slowRate*(sample-have))
 }
 
 // meanSpeed is what is assumed of endpoints without a sample.
@@ -347,10 +323,10 @@ func (r *Router) meanSpeed() {
 	for _, ep := range r.endpoints {
 		s := &ep.speed
 		if s.samples > 0 {
-			perToken, fixed, n = perToken+s.perToken, fixed+s.fixed, n+1
+			perToken, fixed, n = perToken+s.perToken, fixed+float64(s.fixed), n+1
 		}
 		if s.perAnswer > 0 {
-			perAnswer, answers = perAnswer+s.perAnswer, answers+1
+			perAnswer, answers = perAnswer+float64(s.perAnswer), answers+1
 		}
 	}
 	if n > 0 {

@@ -25,7 +25,7 @@ func TestPaceIsLearnt(t *testing.T) {
 		var p pace
 		for i := range 200 {
 			x := float64(i % 24)
-			p.take(x, (base+perOther*x)*(0.95+rng.Float64()/10), keepSample)
+			p.Add(keepSample, 1, x, (base+perOther*x)*(0.95+rng.Float64()/10))
 		}
 		for _, others := range []float64{0, 10, 24} {
 			want := base + perOther*others
@@ -66,7 +66,7 @@ func TestPaceLeavesPromptsOut(t *testing.T) {
 		now = now.Add(500 * time.Millisecond)
 		r.Observe(now, Finished{Lease: first, Outcome: fleet.OK, Usage: fleet.Usage{PromptTokens: 100, OutputTokens: 101}})
 		got := 0.0
-		if p := r.endpoints[0].pace; p.n > 0 {
+		if p := r.endpoints[0].pace; p.N > 0 {
 			got, _ = p.at(0, 0)
 		}
 		if math.Abs(got-c.want) > 0.01 {

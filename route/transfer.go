@@ -3,6 +3,7 @@ package route
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 )
 
@@ -18,12 +19,11 @@ type transfer struct {
 
 // moves is a line through samples: of tokens, or of tokens times the transfers among which one was under way.
 type moves struct {
-	perToken float64 // ms; 0 before the first sample
-	fixed    float64 // ms
-	prior    float64 // perToken before the first sample
-	off      float64 // ms by which it was wrong, on average over the latest samples
-
-	n, x, y, xx, xy float64 // sums over the samples, older ones weighing less
+	perToken float64      // ms; 0 before the first sample
+	fixed    fit.Quantile // ms
+	prior    float64      // perToken before the first sample
+	off      fit.Mean     // ms by which it was wrong, over the latest samples
+	line     fit.Line     // ms over tokens
 }
 
 // movePace is how fast KV cache comes to a decoder.
@@ -45,10 +45,10 @@ const (
 
 // best is the line that is believed. Where few transfers meet both are as good, and the first ones say little.
 func (t *transfer) best() movePace {
-	if t.shared.off > float64(aloneShown*t.alone.off) {
-		return movePace{t.alone.perToken, t.alone.fixed, false}
+	if t.shared.off > fit.Mean(aloneShown*t.alone.off) {
+		return movePace{t.alone.perToken, float64(t.alone.fixed), false}
 	}
-	return movePace{t.shared.perToken, t.shared.fixed, true}
+	return movePace{t.shared.perToken, float64(t.shared.fixed), true}
 }
 
 // transferOf is how fast KV cache comes to an endpoint, or what is assumed of it: the mean of the others.
@@ -109,33 +109,25 @@ func (r *Router) learnTransfer(now time.Time, f *flight) {
 // counts as at most four times what was expected, and twice when much has been seen: an engine that compiles, or makes a first connection to another one, is not slow.
 func (t *moves) learn(x, y, w float64, assumed movePace, n int) {
 	if n == 1 {
-		t.perToken, t.fixed = assumed.perToken, assumed.fixed
+		t.perToken, t.fixed = assumed.perToken, fit.Quantile(assumed.fixed)
 		t.prior = t.perToken
 	}
-	expected := t.fixed + float64(x*t.perToken)
+	expected := float64(t.fixed) + float64(x*t.perToken)
 	most := float64(outlier * expected)
 	if n > 33 {
 		most = float64(outlier / 2 * expected)
 	}
 	y = min(y, most)
-	t.off += float64((1 - keepSample) * (max(y-expected, expected-y) - t.off))
-	step := float64(t.fixed * fixedStep)
+	t.off.Move(1-keepSample, max(y-expected, expected-y))
+	rate := fixedStep
 	if n <= 32 { // what is assumed at first may be far off
-		step = float64(t.fixed * (fixedStep + 0.5/float64(n)))
+		rate = fixedStep + 0.5/float64(n)
 	}
-	if y-float64(x*t.perToken) > t.fixed {
-		t.fixed += float64(step * (1 - fixedQuantile))
-	} else {
-		t.fixed = max(leastMoveFixed, t.fixed-float64(step*fixedQuantile))
-	}
+	t.fixed.Add(fixedQuantile, rate, leastMoveFixed, y-float64(x*t.perToken))
 	// What prompts of one length take says nothing about longer ones: only by what longer ones take more is a token's share told from
 	// what is fixed. As long as their lengths hardly differ, what was assumed stays.
-	t.n, t.x, t.y = float64(t.n*keepSample)+w, float64(t.x*keepSample)+float64(w*x), float64(t.y*keepSample)+float64(w*y)
-	t.xx, t.xy = float64(t.xx*keepSample)+float64(w*float64(x*x)), float64(t.xy*keepSample)+float64(w*float64(x*y))
-	spread := max(0, t.xx-float64(t.x*t.x)/t.n)
-	slope := t.xy - float64(t.x*t.y)/t.n
-	const weight = priorTokens * priorTokens
-	t.perToken = max((slope+float64(weight*t.prior))/(spread+weight), leastMovePerToken)
+	t.line.Add(keepSample, w, x, y)
+	t.perToken = max(t.line.Slope(t.prior, priorTokens*priorTokens), leastMovePerToken)
 }
 
 // meanTransfer is what is assumed of endpoints without a sample.

@@ -93,7 +93,7 @@ func (r *Router) lateWhole(e *endpoint, now time.Time, perToken float64) float64
 		return 0
 	}
 	f := &r.flights[w.open[0]]
-	each := s.perAnswer
+	each := float64(s.perAnswer)
 	if each == 0 {
 		if each = r.speeds.perAnswer; each == 0 {
 			each = firstPace

@@ -3,6 +3,7 @@ package shadow
 import (
 	"time"
 
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
@@ -25,7 +26,7 @@ type world struct {
 	within  string // the model that keys are of
 	places  []place
 	ends    ends
-	ratio   float64 // tokens of a prompt by canonical byte, of late
+	ratio   fit.Mean // tokens of a prompt by canonical byte, of late
 	told    World
 	spread  spreadOf
 	returns arrivals.Returns
@@ -245,13 +246,9 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 // bound sets how many blocks an endpoint holds at most.
 func (w *world) bound(v *pick.View, g *Sighting, c *pick.Candidate, at *place) {
 	if g.content.Bytes >= ratioBytes {
-		sample := min(max(float64(v.PromptTokens)/float64(g.content.Bytes), ratioLeast), 2)
-		if w.ratio == 0 {
-			w.ratio = sample
-		}
-		w.ratio += float64(ratioRate * (sample - w.ratio))
+		w.ratio.Add(ratioRate, min(max(float64(v.PromptTokens)/float64(g.content.Bytes), ratioLeast), 2))
 	}
-	ratio := w.ratio
+	ratio := float64(w.ratio)
 	if ratio == 0 {
 		ratio = size.FirstTokensPerByte
 	}

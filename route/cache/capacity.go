@@ -1,16 +1,17 @@
 package cache
 
 import (
+	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/blocks"
 )
 
 // capacity is how much one cache proves to hold.
 type capacity struct {
-	bound int     // blocks that what is believed to be there is bounded by
-	told  int     // blocks that the capacity which the engine states, or the default, is
-	ratio float64 // tokens of its prompts by canonical byte, of late
-	share float64 // of the capacity that it states, or of the default: what proves to be there
+	bound int      // blocks that what is believed to be there is bounded by
+	told  int      // blocks that the capacity which the engine states, or the default, is
+	ratio fit.Mean // tokens of its prompts by canonical byte, of late
+	share float64  // of the capacity that it states, or of the default: what proves to be there
 }
 
 // What is assumed of a cache of which nothing is known yet.
@@ -66,7 +67,7 @@ func (t *Table) limit(slot int, e *endpoint, perByte float64) {
 	if s.share == 0 {
 		s.share = firstShare
 	}
-	ratio := s.ratio // not the model's: several may share the endpoint, and what they hold must not depend on who came last
+	ratio := float64(s.ratio) // not the model's: several may share the endpoint, and what they hold must not depend on who came last
 	if ratio == 0 {
 		ratio = perByte
 	}
@@ -86,7 +87,7 @@ func (s *capacity) learnRatio(promptTokens, bytes int) {
 		return
 	}
 	sample := min(max(float64(promptTokens)/float64(bytes), leastTokensPerByte), 2)
-	s.ratio = mean(s.ratio, sample)
+	s.ratio.Add(ratioRate, sample)
 }
 
 // compare corrects the share by what was predicted of a prompt and what was found. full says that there was no room for more: as long
@@ -145,12 +146,4 @@ func (r Reader) goesOnRecently(slot int, name string, p *Prompt, context int64) 
 		return false
 	}
 	return e.flowSince(p) < min(e.capacity.bound, e.capacity.told)/4 && 2*context < min(r.provenTokens(slot), r.statedTokens(slot))
-}
-
-// mean is a running mean; the first sample counts as a whole.
-func mean(have, sample float64) float64 {
-	if have == 0 {
-		return sample
-	}
-	return have + float64(ratioRate*(sample-have))
 }
