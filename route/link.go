@@ -11,41 +11,50 @@ type link struct {
 
 // passes lets time go by on a decoder's link. It is to be asked before a transfer begins or ends.
 func (r *Router) passes(now time.Time, ep *endpoint) {
-	dt := ms(now.Sub(ep.link.at))
-	if dt <= 0 {
+	if ms(now.Sub(ep.link.at)) <= 0 {
 		return
 	}
+	each, area := r.carried(now, ep)
 	ep.link.at = now
-	if len(ep.coming) == 0 { // of every endpoint where nothing is split
-		return
+	ep.link.area += area
+	for _, k := range ep.coming {
+		if f := &r.flights[k]; f.moves() {
+			f.left = max(0, f.left-each)
+		}
+	}
+}
+
+// carried is how many tokens of each transfer the link has carried since it was last reckoned, and for how long, in ms times the transfers
+// under way. It changes nothing.
+func (r *Router) carried(now time.Time, ep *endpoint) (each, area float64) {
+	dt := ms(now.Sub(ep.link.at))
+	if dt <= 0 || len(ep.coming) == 0 { // nothing is coming to any endpoint where nothing is split
+		return 0, 0
 	}
 	perToken := r.transferOf(now, ep).perToken
 	for dt > 0 {
 		n, next := 0, -1.0 // under way, and tokens that the first of them has left that may be over before dt is
 		for _, k := range ep.coming {
 			f := &r.flights[k]
-			if !f.moves() {
+			if !f.moves() || !f.stream && f.left <= each {
 				continue
 			}
-			if n++; !f.stream && (next < 0 || f.left < next) {
-				next = f.left
+			if n++; !f.stream && (next < 0 || f.left-each < next) {
+				next = f.left - each
 			}
 		}
 		if n == 0 {
-			return
+			break
 		}
-		step, each := float64(float64(next*perToken)*float64(n)), next
+		step := float64(float64(next*perToken) * float64(n))
 		if next < 0 || step > dt {
-			step, each = dt, dt/float64(perToken*float64(n))
+			step, next = dt, dt/float64(perToken*float64(n))
 		}
-		for _, k := range ep.coming {
-			if f := &r.flights[k]; f.moves() {
-				f.left = max(0, f.left-each)
-			}
-		}
-		ep.link.area += float64(step * float64(n))
+		each += next
+		area += float64(step * float64(n))
 		dt -= step
 	}
+	return each, area
 }
 
 // moves reports whether a decode leg that has not answered yet has KV cache under way: until its first byte, or, since an answer that comes as
@@ -60,10 +69,10 @@ func (r *Router) besides(now time.Time, ep *endpoint, pace movePace, tokens, in 
 	if !pace.shares || len(ep.coming) == 0 {
 		return 0
 	}
-	r.passes(now, ep)
+	each, _ := r.carried(now, ep)
 	n := 0
 	for _, k := range ep.coming {
-		if r.flights[k].moves() {
+		if f := &r.flights[k]; f.moves() && (f.stream || f.left > each) {
 			n++
 		}
 	}
@@ -77,7 +86,7 @@ func (r *Router) besides(now time.Time, ep *endpoint, pace movePace, tokens, in 
 		case f.incarnation != ep.incarnation:
 			continue
 		case !f.handed.IsZero():
-			left = f.left - gone
+			left = f.left - each - gone
 		case f.due.After(begins):
 			continue
 		}
