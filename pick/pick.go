@@ -47,6 +47,8 @@ type Candidate struct {
 	CrowdMs      float64 // what one more request takes of that share, times how long it keeps it
 	Busy         float64 // share of its time that it spends on prompts of late, 0 to 1
 	Steady       float64 // the same over the last minutes: what the conversations that are there bring
+	Prompts      int     // streams that it computes the prompts of, or has waiting
+	Decoding     int     // requests that are being answered there, as far as can be told
 	Full         bool    // its cache is believed to be full: what is added pushes something out
 
 	ActiveTokens int64 // prompt tokens of outstanding requests, those that several share counted once; if View.Counted

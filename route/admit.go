@@ -48,7 +48,7 @@ func (r *Router) admit(d *decision, v *table, t *conversation.Found) error {
 	if t.Known && t.Entry.Model != "" {          // a conversation stays with the model that its alias was resolved to
 		d.keep(func(m *member) bool { return m.model == t.Entry.Model })
 	}
-	d.keepLoaded(r.cfg.StaleAfter)
+	r.keepLoaded(d)
 	for _, m := range d.members {
 		r.addRow(d, v, m)
 	}
@@ -58,7 +58,7 @@ func (r *Router) admit(d *decision, v *table, t *conversation.Found) error {
 // addRow makes an endpoint's row.
 func (r *Router) addRow(d *decision, v *table, m *member) {
 	ep := m.ep
-	load, usage, queue := ep.books(), -1.0, -1
+	load, usage, queue := r.backlog.Reader().Load(ep.slot), -1.0, -1
 	if l := ep.report.Load; l != nil && d.now.Sub(ep.loadAt) < r.cfg.StaleAfter {
 		load.Waiting = max(0, l.Waiting)
 		usage = max(-1, l.KVUsage)
@@ -70,7 +70,7 @@ func (r *Router) addRow(d *decision, v *table, m *member) {
 	v.Candidates = append(v.Candidates, pick.Candidate{
 		Name: ep.spec.Name, Key: ep.key, Slot: ep.slot, Weight: ep.spec.Weight * ramp, Ramp: ramp, Load: load, Model: m.model, Epoch: r.cache.Reader().Epoch(ep.slot),
 		Kind: ep.kind(), Adapter: m.adapter,
-		MsPerAnswer: float64(ep.speed.perAnswer), CacheTokens: ep.report.CacheTokens, Slots: ep.places(), KVUsage: usage,
+		CacheTokens: ep.report.CacheTokens, Slots: ep.places(), KVUsage: usage,
 		Queue: queue, BlockTokens: ep.report.BlockTokens,
 	})
 }
@@ -200,14 +200,14 @@ func (d *decision) keepRoomy(tokens int) {
 // keepLoaded prefers, for a LoRA adapter, endpoints whose engine lists it over those only said to serve it, and endpoints
 // that have it resident over those that would load it first, as long as the least loaded of the former has no more than
 // twice the work of the least loaded of the latter plus 4,096 tokens, about half a second of prefill.
-func (d *decision) keepLoaded(stale time.Duration) {
+func (r *Router) keepLoaded(d *decision) {
 	if !slices.ContainsFunc(d.members, func(m *member) bool { return m.adapter }) {
 		return
 	}
 	d.keep(func(m *member) bool { return !m.stated })
 	resident := func(m *member) bool {
 		l := m.ep.report.Load
-		return !m.adapter || l != nil && d.now.Sub(m.ep.loadAt) < stale && slices.Contains(l.Adapters, m.model)
+		return !m.adapter || l != nil && d.now.Sub(m.ep.loadAt) < r.cfg.StaleAfter && slices.Contains(l.Adapters, m.model)
 	}
 	least := [2]int64{-1, -1} // work of the least loaded endpoint without and with the adapter
 	for _, m := range d.members {
@@ -215,7 +215,8 @@ func (d *decision) keepLoaded(stale time.Duration) {
 		if resident(m) {
 			side = 1
 		}
-		if w := m.ep.load.Work(); least[side] < 0 || w < least[side] {
+		load := r.backlog.Reader().Load(m.ep.slot)
+		if w := load.Work(); least[side] < 0 || w < least[side] {
 			least[side] = w
 		}
 	}

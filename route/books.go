@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/backlog"
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/health"
@@ -14,7 +15,7 @@ import (
 type flight struct {
 	generation uint32 // of the index; the high half of the Lease
 	open       bool
-	prefilled  bool // its first byte came: the prefill is no longer outstanding
+	prefilled  bool // its first byte came: its prompt is computed
 
 	ep          *endpoint
 	incarnation uint32 // of the endpoint when it was decided
@@ -22,8 +23,6 @@ type flight struct {
 	class       fleet.Class
 	trial       bool // it tests an endpoint whose ejection has just ended
 	routed      time.Time
-	sent        time.Time // when it was handed on: at once, or when its turn came
-	first       time.Time
 
 	request, tenant, session string
 	conversation             conversation.Ref
@@ -32,32 +31,11 @@ type flight struct {
 	text                     fleet.Text
 	decision                 Decision
 
-	prefill, decode, context int64 // what it added to the endpoint's books
-
-	leg      fleet.Leg
-	policy   pick.Policy // that placed it
-	transfer int64       // tokens that are moved to it, of a decode leg, or away from it, of a prefill leg
-	due      time.Time   // when what a decode leg needs is expected to be computed
-	handed   time.Time   // when what a decode leg needs was on its way
-	left     float64     // tokens of these that are not there yet, once it is on its way, see link
-	area     float64     // of the endpoint's link then
-	overdue  time.Time   // see Router.overdue; zero never
-
-	waits              bool      // it stands in line, see line.go
-	wakes              bool      // its conversation counts as busy at the endpoint, see rests
-	maxTokens          int       // the client's bound on the answer, 0 when not stated
-	index              uint32    // its place in Router.flights
-	stream             bool      // its first byte comes when its prefill is done
-	held               bool      // it may have waited for a place
-	end                int64     // where its prompt ends in the queue, see wholes
-	ready              time.Time // when its prompt is expected to be computed, of answers that come as a whole
-	front, behind      float64   // tokens of prompts before and behind it that were computed while it was there, as far as can be told
-	waitMs, msPerToken float64   // what was expected to be in front of it, and of the endpoint's speed
-	others             int       // that were being answered there when its answer began
-	beside             int       // that were being answered there when its prompt had been computed
-	spent              float64   // of endpoint.prompting then
-	alone              bool      // nothing else was outstanding there
-	story              story     // see explain
+	leg    fleet.Leg
+	policy pick.Policy // that placed it
+	wakes  bool        // its conversation counts as busy at the endpoint, see rests
+	index  uint32      // its place in Router.flights, and its number in the rooms' tables by lease
+	story  story       // see explain
 }
 
 // reserve enters a decision into the books.
@@ -74,65 +52,41 @@ func (r *Router) reserve(s *decision, v *table, t *conversation.Found, ep *endpo
 	*f = flight{
 		generation: f.generation + 1, open: true, ep: ep, incarnation: ep.incarnation, pool: p, class: req.Class, routed: now,
 		request: req.ID, tenant: req.Tenant, session: d.Session, caller: req.Caller,
-		maxTokens: req.MaxTokens, promptBytes: req.PromptBytes, exactTokens: req.PromptTokens, decision: *d,
-		leg: d.Leg, policy: p.policyFor(d.Leg),
-		index: i, stream: req.Stream || d.Leg == fleet.LegPrefill, waitMs: c.WaitMs - c.LinkMs, msPerToken: c.MsPerToken, story: f.story,
+		promptBytes: req.PromptBytes, exactTokens: req.PromptTokens, decision: *d,
+		leg: d.Leg, policy: p.policyFor(d.Leg), index: i, story: f.story,
 	}
 	if req.Content != nil {
 		f.text = req.Content.Text
 	}
-	switch req.Class {
-	case fleet.Turn:
-		f.prefill = int64(d.PromptTokens - d.CachedTokens)
-		f.decode = int64(v.OutputTokens)
-		f.context = int64(d.PromptTokens) + f.decode
-		f.part(d)
-	case fleet.Embed:
-		f.prefill = int64(d.PromptTokens)
-		f.context = f.prefill
-	case fleet.Aside:
-	}
 	f.trial = r.health.Admit(ep.id())
-	if r.lines(now, req, f) {
-		r.stand(ep, f)
-	}
-	ep.load.Requests++
-	ep.load.PrefillTokens += f.prefill
-	ep.load.DecodeTokens += f.decode
-	ep.load.ContextTokens += f.context
-	if f.leg == fleet.LegDecode {
-		ep.load.TransferRequests++
-		f.due = now.Add(time.Duration(s.ready * 1e6))
-		ep.coming = append(ep.coming, f.index)
-		ep.load.TransferTokens += f.transfer
-	}
+	rates := r.speed.Reader()
+	waits := r.backlog.Open(now, i, backlog.Work{
+		Slot: ep.slot, Class: req.Class, Leg: d.Leg, Stream: req.Stream || d.Leg == fleet.LegPrefill,
+		PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: req.MaxTokens,
+		WaitMs: c.WaitMs - c.LinkMs, MsPerToken: c.MsPerToken, TTFTMs: d.TTFTMs, ReadyMs: s.ready, MayQueue: f.mayQueue(req),
+	}, rates).Queued
 	ep.requests++
-	if !f.waits {
-		r.handOn(now, f)
+	if !waits {
+		if took := r.backlog.Send(now, i, rates); took > 0 {
+			r.arrivals.Spend(now, ep.slot, ep.key, took)
+		}
 	}
 	if req.Class == fleet.Turn {
 		r.arrivals.Turn(now, ep.slot, ep.key)
 	}
 	prompt := r.prompt(s, t)
-	r.cache.Open(i, &v.View, index, &s.text, &prompt, ep.load.ContextTokens)
+	r.cache.Open(i, &v.View, index, &s.text, &prompt, r.backlog.Reader().Load(ep.slot).ContextTokens)
 	r.open++
-	f.decision.Lease, f.decision.Waits = fleet.Lease(f.generation)<<32|fleet.Lease(i), f.waits
-	d.Waits = f.waits
+	f.decision.Lease, f.decision.Waits = fleet.Lease(f.generation)<<32|fleet.Lease(i), waits
+	d.Waits = waits
 	return f.decision.Lease
 }
 
-// handOn enters that the engine gets a flight now, which is among the endpoint's requests.
-func (r *Router) handOn(now time.Time, f *flight) {
-	ep := f.ep
-	others := ep.sent() - 1
-	f.sent, f.alone = now, others == 0
-	f.held = ep.places() > 0 && others >= ep.places()
-	f.overdue = r.overdue(f)
-	if f.incarnation == ep.incarnation {
-		if took := ep.queue(now, f); took > 0 {
-			r.arrivals.Spend(now, ep.slot, ep.key, took)
-		}
-	}
+// mayQueue reports whether a request can wait at the router for its turn: it computes a prompt, its door can wait, and nothing has happened to
+// it yet. A decode leg waits for its prefill leg as it is.
+func (f *flight) mayQueue(req *fleet.Request) bool {
+	return req.Waits && req.Class == fleet.Turn && f.leg != fleet.LegDecode && !f.trial && !req.Fails &&
+		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && f.ep.spec.Part.Kind != fleet.Slot
 }
 
 // flight finds the reservation of a lease; nil when it is not open.
@@ -148,30 +102,28 @@ func (r *Router) flight(l fleet.Lease) *flight {
 	return f
 }
 
-// firstByte takes the prefill off the books: the engine has computed it.
+// firstByte takes in that the engine has computed a prompt.
 func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 	f := r.flight(l)
-	if f == nil || f.prefilled || f.waits {
+	if f == nil || f.prefilled || r.backlog.Reader().Job(f.index).Queued {
 		return
 	}
-	f.first = now
 	f.prefilled = true
+	rates := r.speed.Reader()
+	j := r.backlog.Computed(now, f.index, rates)
 	if f.class != fleet.Aside && f.incarnation == f.ep.incarnation {
 		r.health.Alive(f.ep.id(), now)
-		r.health.Accepted(f.ep.id(), f.sent)
+		r.health.Accepted(f.ep.id(), j.Sent)
 	}
 	if f.trial && f.incarnation == f.ep.incarnation { // it computes again; its stream may last for hours
 		f.trial = false
 		r.health.Withdraw(f.ep.id())
 		r.health.Recovered(now, f.ep.id())
 	}
-	f.ep.load.PrefillTokens -= f.prefill
-	r.computedLeg(now, f)
-	if f.incarnation == f.ep.incarnation {
-		r.unqueue(now, f)
+	r.speed.Computed(now, j)
+	if j.Timed {
+		r.backlog.Rebase(now, j.Slot, rates)
 	}
-	f.answering(now)
-	f.interrupts()
 	r.cache.Computed(now, f.index)
 	r.warm(now, f)
 }
@@ -184,27 +136,15 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 		r.doubleFinished++
 		return nil
 	}
-	ep, sent := f.ep, !f.waits
+	ep, sent := f.ep, !r.backlog.Reader().Job(f.index).Queued
 	tellReleased(f, ev)
-	r.leave(now, f)
-	if f.waits {
-		r.leaveLine(ep, f)
-		ep.load.PrefillTokens -= f.prefill
-	} else if !f.prefilled {
-		ep.load.PrefillTokens -= f.prefill
-		if f.incarnation == ep.incarnation {
-			r.unqueue(now, f)
-		}
-	}
-	ep.load.DecodeTokens -= f.decode
-	ep.load.ContextTokens -= f.context
+	j := r.backlog.Close(now, f.index, ev.Outcome == fleet.OK, ev.Usage.OutputTokens, r.speed.Reader())
 	if f.incarnation == ep.incarnation { // what an engine at an older address did says nothing about this one
 		if f.trial {
 			r.health.Withdraw(ep.id())
 		}
-		verdict := f.verdict(ev)
+		verdict := f.verdict(j.Sent, ev)
 		r.health.Conclude(now, ep.id(), &verdict, func() health.Peers { return r.peers(now, f) })
-		ep.speed.ended(f)
 	}
 	told := f.about(ev)
 	lost, news := r.cache.Close(now, &cache.Ended{
@@ -213,28 +153,42 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	r.say(ep, news)
 	if ev.Outcome == fleet.OK {
 		f.pool.learn(f, &told.Usage)
-		r.learnSpeed(now, f, &ev.Usage)
-		r.learnPace(now, f, &ev.Usage)
-		r.learnInterruptions(f, &ev.Usage)
+	}
+	r.speed.Ended(now, j, ev.Outcome == fleet.OK, &ev.Usage)
+	if ev.Outcome == fleet.OK {
+		r.learnInterruptions(j, &ev.Usage)
 	}
 	r.warmed(now, f, ev)
-	r.compare(ep)
 	if ev.Response != "" {
 		r.respond(now, ev.Response, f)
 	}
 	r.conversations.Close(now, &f.conversation)
 	free := r.ended.Candidates
 	r.ended = Ended{
-		Request: f.request, Decision: f.decision, Class: f.class, Routed: f.routed, Sent: f.sent, FirstByte: f.first,
+		Request: f.request, Decision: f.decision, Class: f.class, Routed: f.routed, Sent: j.Sent, FirstByte: j.First,
 		Outcome: ev.Outcome, Usage: told.Usage, LostCache: lost,
 	}
-	r.retell(&r.ended, f, free)
+	r.retell(&r.ended, f, j.Stream, free)
 	f.open, f.ep, f.pool, f.policy = false, nil, nil, nil
 	f.decision, f.request, f.tenant, f.session, f.conversation = Decision{}, "", "", "", conversation.Ref{}
 	r.free = append(r.free, uint32(ev.Lease))
 	r.open--
-	if ep.gone && ep.idle() {
+	if ep.gone && r.backlog.Reader().Idle(ep.slot) {
 		r.forget(ep)
 	}
 	return &r.ended
+}
+
+// about is what the end of a leg says about its own endpoint. A decoder's count of the prompt and of what was cached is the
+// prefiller's; the one token that a prefiller makes is no answer.
+func (f *flight) about(ev *Finished) Finished {
+	told := *ev
+	switch f.leg {
+	case fleet.LegPrefill:
+		told.Usage.OutputTokens = 0
+	case fleet.LegDecode:
+		told.Usage.CachedTokens, told.Usage.CachedKnown = 0, false
+	case fleet.LegWhole:
+	}
+	return told
 }

@@ -288,7 +288,9 @@ func (r *Router) fill(d *decision, v *table, t *conversation.Found) error {
 	v.Rand = d.rng
 	prompt := r.prompt(d, t)
 	r.cache.Reader().Predict(&v.View, &d.text, &prompt)
-	r.expect(d.now, &v.View)
+	r.speed.Reader().Fill(&v.View)
+	r.arrivals.Expect(&v.View)
+	r.backlog.Reader().Expect(&v.View, r.speed.Reader())
 	if r.awaiting && len(v.Candidates) > 1 {
 		r.arrivals.ExpectReturns(&v.View, t.Entry.Endpoint, t.Entry.Rest)
 	}
@@ -307,14 +309,10 @@ func (r *Router) prompt(d *decision, t *conversation.Found) cache.Prompt {
 // but moved to it, and until it can be moved what waits there now goes on.
 func (r *Router) fillDecode(d *decision) {
 	v, first := d.startDecode(), d.prefillMs()
+	r.speed.Reader().FillTransfer(&v.View)
+	r.backlog.Reader().ExpectDecode(&d.whole.View, &v.View, first, r.speed.Reader())
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		ep := r.bySlot[c.Slot]
-		pace := r.transferOf(d.now, ep)
-		wait := r.legWaitMs(d.now, &d.whole.Candidates[i])
-		c.LinkMs = r.besides(d.now, ep, pace, float64(v.PromptTokens-c.CachedTokens), first)
-		c.MsPerToken, c.FixedMs = pace.perToken, pace.fixed
-		c.WaitMs = max(0, wait-first) + c.LinkMs
 		c.DelayMs = c.LinkMs
 	}
 }

@@ -72,8 +72,8 @@ func (r *Router) tell(req *fleet.Request, v *table, l fleet.Lease, t *conversati
 }
 
 // retell moves a flight's story into what its end tells. The flight gets the memory of the one that ended before it.
-func (r *Router) retell(e *Ended, f *flight, free []pick.Candidate) {
-	e.Stream, e.Home, e.Candidates = f.stream, f.story.home, f.story.candidates
+func (r *Router) retell(e *Ended, f *flight, stream bool, free []pick.Candidate) {
+	e.Stream, e.Home, e.Candidates = stream, f.story.home, f.story.candidates
 	f.story = story{candidates: free[:0]}
 }
 

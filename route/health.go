@@ -25,18 +25,7 @@ type endpoint struct {
 	reportAt time.Time
 	loadAt   time.Time
 
-	load     fleet.Load
-	coming   []uint32 // decode legs whose KV cache is still to come; among load.Requests
 	requests uint64
-
-	line  line
-	speed speed
-
-	transfer transfer // of KV cache that comes to it
-	link     link     // that it comes by
-	pace     pace     // of its answers
-	spent    float64  // ms that it has computed prompts up to spentAt, see prompting
-	spentAt  time.Time
 }
 
 func (e *endpoint) kind() fleet.Kind {
@@ -77,7 +66,7 @@ func (r *Router) declare(now time.Time, d *Declared) []Change {
 		}
 		ep.gone = true
 		changes = append(changes, Change{Endpoint: ep.spec.Name, From: r.health.Reader().Told(ep.id()), Detail: "no longer declared by " + d.Source})
-		if ep.idle() {
+		if r.backlog.Reader().Idle(ep.slot) {
 			r.forget(ep)
 		}
 	}
@@ -98,6 +87,8 @@ func (r *Router) enter(now time.Time, spec fleet.Endpoint, source string) {
 	}
 	r.bySlot[ep.slot] = ep
 	r.cache.Enter(ep.slot)
+	r.backlog.Enter(ep.slot)
+	r.speed.Enter(ep.slot)
 	r.describe(ep)
 	// A newcomer to a fleet at work is taken in gently; a fleet that starts together is not held back.
 	r.health.Enter(now, ep.id(), slices.ContainsFunc(r.endpoints, func(other *endpoint) bool {
@@ -107,8 +98,9 @@ func (r *Router) enter(now time.Time, spec fleet.Endpoint, source string) {
 	r.byName[spec.Name] = ep
 }
 
-// describe hands on what is known of an endpoint's cache by its declaration and its reports. It is called whenever these change.
+// describe hands on what is known of an endpoint's cache and places by its declaration and its reports. It is called whenever these change.
 func (r *Router) describe(ep *endpoint) {
+	r.backlog.SetPlaces(ep.slot, ep.places())
 	r.cache.Describe(ep.slot, cache.Facts{
 		OnePrompt: ep.spec.Part.Kind == fleet.Slot, CacheTokens: ep.report.CacheTokens, BlockTokens: ep.report.BlockTokens,
 	})
@@ -121,21 +113,21 @@ func (r *Router) update(ep *endpoint, spec fleet.Endpoint, source string) {
 		r.health.Reset(ep.id())
 		ep.incarnation++
 		r.cache.Replaced(ep.slot)
-		ep.speed, ep.transfer, ep.pace = speed{}, transfer{}, pace{}
+		r.backlog.Restart(ep.slot)
+		r.speed.Restart(ep.slot)
 		r.arrivals.Restarted(ep.slot, ep.key)
 	}
 	ep.spec, ep.source, ep.gone = spec, source, false
 	r.describe(ep)
 }
 
-// decoding is how many requests are being answered there, as far as can be told: of those that are not streamed nobody sees when
-// their prompt is computed.
-func (e *endpoint) decoding() int {
-	return max(0, e.sent()-len(e.coming)-e.speed.prompts)
+// places is how many requests the endpoint computes at once; 0 unknown.
+func (e *endpoint) places() int {
+	if e.spec.Part.Kind == fleet.Slot {
+		return 1
+	}
+	return e.report.Slots
 }
-
-// idle reports whether nothing of ours is there.
-func (e *endpoint) idle() bool { return e.load.Requests == 0 && e.load.TransferRequests == 0 }
 
 // forget drops an endpoint that is gone and idle.
 func (r *Router) forget(ep *endpoint) {
@@ -147,6 +139,8 @@ func (r *Router) forget(ep *endpoint) {
 	}
 	delete(r.byName, ep.spec.Name)
 	r.cache.Left(ep.slot)
+	r.backlog.Drop(ep.slot)
+	r.speed.Drop(ep.slot)
 	r.arrivals.Left(ep.slot)
 	r.freeSlots, r.bySlot[ep.slot] = append(r.freeSlots, ep.slot), nil
 	r.generation++
@@ -175,8 +169,8 @@ func (r *Router) probe(now time.Time, ep *endpoint, n *fleet.Report) {
 	}
 	setPositive(&o.CacheTokens, n.CacheTokens)
 	setPositive(&o.BlockTokens, n.BlockTokens)
-	r.describe(ep)
 	setPositive(&o.Slots, n.Slots)
+	r.describe(ep)
 	setPositive(&o.Ranks, n.Ranks)
 	setPositive(&o.BootstrapPort, n.BootstrapPort)
 	o.ReportsCached = o.ReportsCached || n.ReportsCached
@@ -205,10 +199,10 @@ func sameModels(a, b []fleet.Model) bool {
 }
 
 // verdict is what the end of an attempt says of its endpoint's health.
-func (f *flight) verdict(ev *Finished) health.Verdict {
+func (f *flight) verdict(sent time.Time, ev *Finished) health.Verdict {
 	return health.Verdict{
 		Outcome: ev.Outcome, Alike: ev.Alike, Computes: f.class != fleet.Aside, // a count of tokens succeeds on an engine that has stopped computing
-		Trial: f.trial, Sent: f.sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: f.caller,
+		Trial: f.trial, Sent: sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: f.caller,
 	}
 }
 

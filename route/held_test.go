@@ -104,14 +104,14 @@ func TestHeldBlocksAreCountedOnce(t *testing.T) {
 				mine := map[uint64]bool{}
 				for _, f := range open {
 					if f.at == at {
-						want += r.flight(f.lease).decode
+						want += int64(r.backlog.Reader().Job(uint32(f.lease)).OutputTokens)
 						for _, b := range f.chain {
 							mine[b] = true
 						}
 					}
 				}
-				if want += int64(len(mine) * fleet.BlockBytes / 4); r.cache.Reader().Resident(ep.slot, ep.load.ContextTokens) != want {
-					t.Fatalf("endpoint %d keeps %d tokens in its memory, want %d", at, r.cache.Reader().Resident(ep.slot, ep.load.ContextTokens), want)
+				if want += int64(len(mine) * fleet.BlockBytes / 4); r.cache.Reader().Resident(ep.slot, r.backlog.Reader().Load(ep.slot).ContextTokens) != want {
+					t.Fatalf("endpoint %d keeps %d tokens in its memory, want %d", at, r.cache.Reader().Resident(ep.slot, r.backlog.Reader().Load(ep.slot).ContextTokens), want)
 				}
 			}
 		}

@@ -1,6 +1,9 @@
 package route
 
-import "github.com/warmpath/warmpath/fleet"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/backlog"
+)
 
 // interruptions is what is learnt of how often the answers of a fleet without roles are interrupted by prompts that are computed beside
 // them, and what an answer's wait for such prompts is to count for. Answers that gather at few endpoints are hardly interrupted, but each
@@ -30,29 +33,21 @@ func (s *interruptions) of() float64 {
 	return s.weight
 }
 
-// interrupts notes beside how many answers a prompt was computed that is ready now.
-func (f *flight) interrupts() {
-	f.beside = f.ep.decoding()
-	if f.leg == fleet.LegWhole {
-		f.beside = f.others // without itself
-	}
-}
-
 // learnInterruptions takes in that a request has ended. Each step that had a part of its prompt made everybody wait who was answered there;
 // a prompt that took no longer than a token does was not noticed.
-func (r *Router) learnInterruptions(f *flight, u *fleet.Usage) {
+func (r *Router) learnInterruptions(j *backlog.Job, u *fleet.Usage) {
 	s := &r.late
-	if r.cfg.Disaggregation.When != WhenFree || f.class != fleet.Turn {
+	if r.cfg.Disaggregation.When != WhenFree || j.Class != fleet.Turn {
 		return
 	}
-	computed := f.prefill
-	if u.CachedKnown && f.leg != fleet.LegDecode {
+	computed := j.Prefill
+	if u.CachedKnown && j.Leg != fleet.LegDecode {
 		computed = int64(max(0, u.PromptTokens-u.CachedTokens))
 	}
-	if token, _ := r.paceOf(f.ep, f.beside); float64(float64(computed)*f.msPerToken) > token && f.leg != fleet.LegDecode {
-		s.late += float64(f.beside) * float64((computed+stepLeast-1)/stepLeast)
+	if token, _ := r.speed.Reader().Pace(j.Slot, j.Beside); float64(float64(computed)*j.MsPerToken) > token && j.Leg != fleet.LegDecode {
+		s.late += float64(j.Beside) * float64((computed+stepLeast-1)/stepLeast)
 	}
-	if f.leg == fleet.LegPrefill || u.OutputTokens < 2 {
+	if j.Leg == fleet.LegPrefill || u.OutputTokens < 2 {
 		return
 	}
 	s.late, s.tokens = float64(s.late*keepLate), float64(s.tokens*keepLate)+float64(u.OutputTokens)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/backlog"
 	"pgregory.net/rapid"
 )
 
@@ -53,11 +54,11 @@ func TestInterruptionsAreCounted(t *testing.T) {
 func TestInterruptionsWeigh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := freeRouter(1)
-		f, u := flight{class: fleet.Turn, ep: r.endpoints[0]}, fleet.Usage{OutputTokens: rapid.IntRange(2, 1000).Draw(t, "tokens")}
+		j, u := backlog.Job{Work: backlog.Work{Class: fleet.Turn}}, fleet.Usage{OutputTokens: rapid.IntRange(2, 1000).Draw(t, "tokens")}
 		for range rapid.IntRange(1, 400).Draw(t, "answers") {
 			r.late.late += rapid.Float64Range(0, 20).Draw(t, "late")
 			before := r.late.of()
-			r.learnInterruptions(&f, &u)
+			r.learnInterruptions(&j, &u)
 			share, w := r.late.late/r.late.tokens, r.late.weight
 			switch {
 			case !(w >= leastWeight && w <= mostWeight):

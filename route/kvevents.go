@@ -50,7 +50,7 @@ type KVFigures = reported.Figures
 // kvApply takes in what a stream brought.
 func (r *Router) kvApply(now time.Time, ep *endpoint, ev *KVApplied) {
 	b := reported.Batch{Ops: ev.Ops, Blocks: ev.Blocks, Size: ev.Size}
-	r.say(ep, r.cache.Apply(now, ep.slot, ep.load.Requests, &b, ev.Asked))
+	r.say(ep, r.cache.Apply(now, ep.slot, r.backlog.Reader().Load(ep.slot).Requests, &b, ev.Asked))
 }
 
 // kvHeard takes in how a stream is, and says it.

@@ -103,54 +103,6 @@ func TestTransfersShareALink(t *testing.T) {
 	}
 }
 
-// TestLinkPasses: what transfers have left is that of a simulation in small steps, whenever they begin.
-func TestLinkPasses(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	const perToken = 0.1
-	for range 200 {
-		r, start := linked(time.Unix(1000, 0)), time.Unix(1000, 0)
-		ep := r.byName["d"]
-		ep.transfer = transfer{shared: moves{perToken: perToken}, samples: 1, at: start}
-		n := 1 + rng.IntN(6)
-		begins, left := make([]int, n), make([]float64, n)
-		r.flights = make([]flight, n)
-		for i := range n {
-			begins[i] = rng.IntN(300)
-			r.flights[i] = flight{ep: ep, transfer: int64(1 + rng.IntN(3000)), stream: rng.IntN(2) == 0, index: uint32(i)}
-			ep.coming = append(ep.coming, uint32(i))
-		}
-		const ticks = 100 // a ms
-		for at := range 400 * ticks {
-			k := 0
-			for i := range n {
-				switch f := &r.flights[i]; {
-				case at == begins[i]*ticks:
-					now := start.Add(time.Duration(begins[i]) * time.Millisecond)
-					r.passes(now, ep)
-					f.handed, f.left = now, float64(f.transfer)
-					left[i] = f.left
-				case at < begins[i]*ticks:
-					continue
-				}
-				if left[i] > 0 || r.flights[i].stream {
-					k++
-				}
-			}
-			for i := range n {
-				if at >= begins[i]*ticks {
-					left[i] = max(0, left[i]-1.0/ticks/perToken/float64(max(k, 1)))
-				}
-			}
-		}
-		r.passes(start.Add(400*time.Millisecond), ep)
-		for i := range n {
-			if got := r.flights[i].left; math.Abs(got-left[i]) > 10 {
-				t.Fatalf("transfer %d of %+v has %.0f tokens left, want %.0f", i, begins, got, left[i])
-			}
-		}
-	}
-}
-
 // TestInLineNobodyWaits: of a prompt that stands in line only those wait that it goes in front of, and those that come while it is computed.
 func TestInLineNobodyWaits(t *testing.T) {
 	c := pick.Candidate{WaitMs: 900, LineMs: 800, TurnsPerMs: 0.01, Busy: 0.5}

@@ -36,7 +36,9 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 			r.respond(now, ev.Response, f)
 		}
 	case Transferring:
-		r.transferring(now, ev.Lease)
+		if r.flight(ev.Lease) != nil {
+			r.backlog.Transferring(now, uint32(ev.Lease), r.speed.Reader())
+		}
 	case Signs:
 		e.Changes = r.signs(now, &ev, e.Changes)
 	case Finished:
@@ -65,8 +67,21 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		r.conversations.Forget(conversation.Scope{Tenant: ev.Tenant, Pool: p.name + prefillSide}, ev.Session)
 	}
 	r.refreshPools()
-	e.Called = r.callUp(now)
+	e.Called = r.dispatch(now)
 	return e
+}
+
+// dispatch sends the queued requests whose turn has come, and returns their leases.
+func (r *Router) dispatch(now time.Time) []fleet.Lease {
+	r.called = r.called[:0]
+	r.dispatched = r.backlog.Dispatch(now, r.speed.Reader(), r.dispatched[:0])
+	for _, s := range r.dispatched {
+		if ep := r.bySlot[s.Slot]; s.Ms > 0 {
+			r.arrivals.Spend(now, ep.slot, ep.key, s.Ms)
+		}
+		r.called = append(r.called, r.flights[s.N].decision.Lease)
+	}
+	return r.called
 }
 
 // changes tells what has changed of an endpoint, once.
@@ -85,16 +100,15 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 	for _, ep := range r.endpoints {
 		s := EndpointStatus{
 			Endpoint: ep.spec, Kind: ep.kind(), Source: ep.source, State: judged.State(now, ep.id()),
-			Draining: ep.draining, Gone: ep.gone, Ramp: judged.Ramp(now, ep.id()), Load: ep.books(), Report: ep.report,
+			Draining: ep.draining, Gone: ep.gone, Ramp: judged.Ramp(now, ep.id()), Load: r.backlog.Reader().Load(ep.slot), Report: ep.report,
 			Models: ep.models(), Requests: ep.requests, Failures: judged.Failures(ep.id()), Silent: judged.IsSilent(now, ep.id()), CacheLosses: caches.Restarts(ep.slot), KV: caches.Figures(ep.slot),
 			CacheTokens: caches.Capacity(ep.slot),
 		}
-		if ep.speed.samples > 0 {
-			s.PrefillPerSec = 1000 / ep.speed.perToken
+		if perToken := r.speed.Reader().Learnt(ep.slot); perToken > 0 {
+			s.PrefillPerSec = 1000 / perToken
 		}
-		if ep.transfer.samples > 0 {
-			t := ep.transfer.best()
-			s.TransferMs, s.TransferPerSec = t.fixed, 1000/t.perToken
+		if t, ok := r.speed.Reader().LearntTransfer(ep.slot); ok {
+			s.TransferMs, s.TransferPerSec = t.FixedMs, 1000/t.MsPerToken
 		}
 		s.Detail, s.Until = judged.Why(ep.id(), s.State), judged.Until(ep.id(), s.State)
 		out = append(out, s)

@@ -6,15 +6,16 @@ package route
 
 import (
 	"math/rand/v2"
-	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/arrivals"
+	"github.com/warmpath/warmpath/route/backlog"
 	"github.com/warmpath/warmpath/route/blocks"
 	"github.com/warmpath/warmpath/route/budget"
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/health"
+	"github.com/warmpath/warmpath/route/speed"
 )
 
 // Router is the state machine that decides. It is told the time, the requests and the events, and answers; it does no
@@ -47,17 +48,13 @@ type Router struct {
 	cache    *cache.Table
 	counting bool // a policy asks for blocks, see Counting
 	awaiting bool // a policy asks for who comes back, see Awaiting
-	speeds   speeds
 	arrivals arrivals.Table
-	among    among
-	equals   equals    // scratch, see equate
-	pace     pace      // of answers at all endpoints
-	moved    movePace  // what is assumed of endpoints that no KV cache has come to yet
-	movedAt  time.Time // when that was learnt
-	ended    Ended     // scratch: what the latest Finished told, valid until the next one
+	backlog  backlog.Table
+	speed    speed.Table
+	ended    Ended // scratch: what the latest Finished told, valid until the next one
 
-	standing int           // flights in line, at all endpoints
-	called   []fleet.Lease // scratch, see callUp
+	dispatched []backlog.Dispatched // scratch, see dispatch
+	called     []fleet.Lease        // scratch, see dispatch
 
 	late interruptions // of answers, where roles are free
 
@@ -84,6 +81,7 @@ func New(c Config) *Router {
 		cache:         cache.New(),
 		counting:      c.Counting,
 		awaiting:      c.Awaiting,
+		backlog:       backlog.New(backlog.Config{Queue: c.Queue, Silent: c.Silent}),
 		budget:        budget.New(budget.Config{Share: c.RetryShare, Floor: c.RetryFloor}),
 	}
 	r.pad.pcg = rand.NewPCG(0, 0)

@@ -124,10 +124,9 @@ func (r *Router) weigh(d *decision) (SplitWhy, Weighed) {
 	whole := -1.0
 	for i := range d.whole.Candidates {
 		c := &d.whole.Candidates[i]
-		ep := r.bySlot[c.Slot]
 		prefill := float64((float64(d.whole.PromptTokens-c.PresentTokens) + c.Unsure) * c.MsPerToken)
 		// A step that computes prompts makes everybody wait who decodes there.
-		stall := float64(float64(ep.decoding()) * prefill)
+		stall := float64(float64(c.Decoding) * prefill)
 		if cost := c.WaitMs + prefill + c.FixedMs + stall + inLine(c, prefill); whole < 0 || cost < whole {
 			whole = cost
 		}
@@ -135,9 +134,8 @@ func (r *Router) weigh(d *decision) (SplitWhy, Weighed) {
 	split, first := -1.0, d.prefillMs()
 	for i := range d.prefill.Candidates {
 		c := &d.prefill.Candidates[i]
-		ep := r.bySlot[c.Slot]
 		prefill := float64((float64(d.prefill.PromptTokens-c.CachedTokens) + c.Unsure) * c.MsPerToken)
-		c.DelayMs = float64(float64(ep.decoding()) * prefill) // one without a role answers too
+		c.DelayMs = float64(float64(c.Decoding) * prefill) // one without a role answers too
 		if cost := c.WaitMs + prefill + c.FixedMs + c.DelayMs + inLine(c, prefill); split < 0 || cost < split {
 			split = cost
 		}
@@ -145,9 +143,11 @@ func (r *Router) weigh(d *decision) (SplitWhy, Weighed) {
 	moved := -1.0
 	for i := range d.whole.Candidates {
 		c := &d.whole.Candidates[i]
-		ep, tokens := r.bySlot[c.Slot], float64(d.whole.PromptTokens-c.CachedTokens)
-		pace := r.transferOf(d.now, ep)
-		cost := max(0, r.legWaitMs(d.now, c)-first) + pace.fixed + float64(tokens*pace.perToken) + float64(2*r.besides(d.now, ep, pace, tokens, first))
+		tokens := float64(d.whole.PromptTokens - c.CachedTokens)
+		pace := r.speed.Reader().Transfer(d.now, c.Slot)
+		wait := r.backlog.Reader().LegWaitMs(d.now, c, r.speed.Reader())
+		shared := r.backlog.Reader().LinkMs(d.now, c.Slot, pace, tokens, first)
+		cost := max(0, wait-first) + pace.FixedMs + float64(tokens*pace.MsPerToken) + float64(2*shared)
 		if moved < 0 || cost < moved {
 			moved = cost
 		}

@@ -60,10 +60,9 @@ func (r *Router) bestWhole(d *decision, most float64) (best int, cost float64) {
 	v := &d.whole
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		ep := r.bySlot[c.Slot]
 		prefill := float64((float64(v.PromptTokens-c.PresentTokens) + c.Unsure) * c.MsPerToken)
 		t := pick.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Evict: evicts(v, c, prefill)}
-		t.Others = stalls(ep, prefill) + float64(comersCount*burden(c, c.WaitMs, prefill)) + r.answers(v, c)
+		t.Others = stalls(c, prefill) + float64(comersCount*burden(c, c.WaitMs, prefill)) + r.answers(v, c)
 		c.Terms = t
 		c.WeighedMs = weighted(c, &t, most)
 	}
@@ -71,8 +70,8 @@ func (r *Router) bestWhole(d *decision, most float64) (best int, cost float64) {
 }
 
 // stalls is what those count for who are answered at an endpoint, and wait for a prompt of so many ms.
-func stalls(ep *endpoint, prefill float64) float64 {
-	return float64(promptShare * float64(float64(ep.decoding())*prefill))
+func stalls(c *pick.Candidate, prefill float64) float64 {
+	return float64(promptShare * float64(float64(c.Decoding)*prefill))
 }
 
 // bestPair prices the rows for an answer whose prompt another endpoint computes; the best is -1 when there is no such pair. For each that could
@@ -83,9 +82,8 @@ func (r *Router) bestPair(d *decision, most, whole float64) (best int, cost floa
 	p := &d.prefill
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
-		ep := r.bySlot[c.Slot]
 		prefill := float64((float64(p.PromptTokens-c.CachedTokens) + c.Unsure) * c.MsPerToken)
-		c.DelayMs = stalls(ep, prefill)
+		c.DelayMs = stalls(c, prefill)
 		t := pick.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Others: c.DelayMs + float64(comersCount*burden(c, c.WaitMs, prefill)), Evict: evicts(p, c, prefill)}
 		switch cost := weighted(c, &t, most); {
 		case two[0] == nil || cost < base[0]:
@@ -115,14 +113,15 @@ func (r *Router) bestPair(d *decision, most, whole float64) (best int, cost floa
 
 // answersFor is what an endpoint costs that answers what another one has computed, and in how many ms that will be.
 func (r *Router) answersFor(d *decision, c, prefiller *pick.Candidate) (t pick.Terms, first float64) {
-	v, ep := &d.decode, r.bySlot[c.Slot]
+	v := &d.decode
 	first = prefiller.WaitMs + prefiller.FixedMs + float64(float64(v.PromptTokens-prefiller.CachedTokens)*prefiller.MsPerToken)
-	pace := r.transferOf(d.now, ep)
+	pace := r.speed.Reader().Transfer(d.now, c.Slot)
 	moved := float64(v.PromptTokens - c.CachedTokens)
-	besides := r.besides(d.now, ep, pace, moved, first)
+	shared := r.backlog.Reader().LinkMs(d.now, c.Slot, pace, moved, first)
+	wait := r.backlog.Reader().LegWaitMs(d.now, c, r.speed.Reader())
 	return pick.Terms{
-		Wait: max(0, r.legWaitMs(d.now, c)-first) + besides, Prefill: float64(moved * pace.perToken), Fixed: pace.fixed,
-		Others: r.answers(v, c) + besides, Evict: evicts(v, c, float64(moved*c.MsPerToken)),
+		Wait: max(0, wait-first) + shared, Prefill: float64(moved * pace.MsPerToken), Fixed: pace.FixedMs,
+		Others: r.answers(v, c) + shared, Evict: evicts(v, c, float64(moved*c.MsPerToken)),
 	}, first
 }
 
@@ -130,9 +129,8 @@ func (r *Router) answersFor(d *decision, c, prefiller *pick.Candidate) (t pick.T
 // the others that are answered in the same steps. Those are slowed by it as much as it by them, but are not counted: that would spread
 // answers over endpoints that prompts then have to keep away from.
 func (r *Router) answers(v *table, c *pick.Candidate) float64 {
-	ep := r.bySlot[c.Slot]
-	others := max(0, ep.load.Requests-ep.speed.prompts)
-	token, perOther := r.paceOf(ep, others)
+	others := max(0, c.Load.Requests-c.Prompts)
+	token, perOther := r.speed.Reader().Pace(c.Slot, others)
 	tokens := float64(v.OutputTokens)
 	alone := float64(tokens * token)
 	waits := alone/(1-min(c.Steady, mostBusy)) - alone

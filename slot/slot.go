@@ -28,11 +28,20 @@ func (t *Table[T]) At(slot int, key uint64) *T {
 // Get is the row with a number, whoever has it: a lease's, or that of an endpoint whose coming and leaving the caller is told. The
 // table grows up to it, which voids earlier pointers.
 func (t *Table[T]) Get(n int) *T {
-	for len(t.rows) <= n {
-		t.rows = append(t.rows, row[T]{})
+	if n >= len(t.rows) {
+		t.grow(n)
 	}
 	return &t.rows[n].value
 }
+
+func (t *Table[T]) grow(n int) {
+	for len(t.rows) <= n {
+		t.rows = append(t.rows, row[T]{})
+	}
+}
+
+// Len is how many rows there are.
+func (t *Table[T]) Len() int { return len(t.rows) }
 
 // Reset empties the row of a slot.
 func (t *Table[T]) Reset(slot int) {

@@ -1,4 +1,4 @@
-package route
+package speed
 
 import (
 	"sort"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/backlog"
 )
 
 // batch is prompts of streams whose first bytes came together: engines compute several in one step.
@@ -24,14 +25,13 @@ type batch struct {
 
 const mostEarly = 1e16 // maxBatches of them do not overflow
 
-// computed notes that a stream's first byte came, and returns its batch. between are tokens of prompts that were computed since the one
-// before, and whose answers are not streamed.
-func (s *speed) computed(now time.Time, f *flight, between int64, held bool) *batch {
-	b := batch{begin: f.sent, end: now, tokens: f.prefill + between, fresh: true, held: held, open: f.teaches()}
+// computed notes that a stream's first byte came, and returns its batch.
+func (s *prefill) computed(now time.Time, j *backlog.Job) *batch {
+	b := batch{begin: j.Sent, end: now, tokens: j.Prefill + j.Between, fresh: true, held: j.Blurred, open: teaches(j)}
 	if n := len(s.batches); n > 0 {
 		last := &s.batches[n-1]
 		if now.Sub(last.end) < sameStep {
-			last.end, last.tokens, last.held, last.open = now, last.tokens+b.tokens, last.held || held, last.open+b.open
+			last.end, last.tokens, last.held, last.open = now, last.tokens+b.tokens, last.held || j.Blurred, last.open+b.open
 			return last
 		}
 		if last.end.After(b.begin) {
@@ -44,21 +44,21 @@ func (s *speed) computed(now time.Time, f *flight, between int64, held bool) *ba
 			s.batches = append(s.batches[:0], s.batches[n/2:]...)
 		}
 	}
-	b.held = b.held || b.fresh && between > 0 // of what was in front nobody knows how much was done when it came
+	b.held = b.held || b.fresh && j.Between > 0 // of what was in front nobody knows how much was done when it came
 	s.batches = append(s.batches, b)
 	return &s.batches[len(s.batches)-1]
 }
 
 // teaches is how many uncached tokens, as predicted, a stream's first byte tells the time of.
-func (f *flight) teaches() int64 {
-	if f.class != fleet.Turn || f.leg == fleet.LegDecode {
+func teaches(j *backlog.Job) int64 {
+	if j.Class != fleet.Turn || j.Leg == fleet.LegDecode {
 		return 0
 	}
-	return f.prefill
+	return j.Prefill
 }
 
 // batchOf is the batch that a first byte belongs to; nil when it is too long ago.
-func (s *speed) batchOf(first time.Time) *batch {
+func (s *prefill) batchOf(first time.Time) *batch {
 	i := sort.Search(len(s.batches), func(i int) bool { return !s.batches[i].end.Before(first) })
 	if i == len(s.batches) || !s.batches[i].begin.Before(first) {
 		return nil
@@ -66,11 +66,11 @@ func (s *speed) batchOf(first time.Time) *batch {
 	return &s.batches[i]
 }
 
-// guess lets a batch count as what was predicted of it. Wild ones count for at most so much as in speed.take.
-func (s *speed) guess(b *batch, perToken, fixed float64) {
+// guess lets a batch count as what was predicted of it. Wild ones count for at most so much as in prefill.take.
+func (s *prefill) guess(b *batch, perToken, fixed float64) {
 	s.takeOff(b)
 	x, y, start := float64(b.tokens), ms(b.end.Sub(b.begin)), 0.0
-	if b.held || b.open <= 0 || y < float64(x*leastPerToken) { // as quick as that was not computed
+	if b.held || b.open <= 0 || y < float64(x*backlog.LeastMsPerToken) { // as quick as that was not computed
 		return
 	}
 	if b.fresh {
@@ -88,28 +88,28 @@ func (s *speed) guess(b *batch, perToken, fixed float64) {
 }
 
 // takeOff lets a batch count for nothing.
-func (s *speed) takeOff(b *batch) {
+func (s *prefill) takeOff(b *batch) {
 	s.early.TakeOff(b.counts)
 	b.counts = fit.Whole{}
 }
 
 // ended takes off what a turn counted for since its first byte.
-func (s *speed) ended(f *flight) {
-	if !f.stream || f.first.IsZero() || f.teaches() <= 0 {
+func (s *prefill) ended(j *backlog.Job) {
+	if !j.Stream || j.First.IsZero() || teaches(j) <= 0 {
 		return
 	}
-	b := s.batchOf(f.first)
+	b := s.batchOf(j.First)
 	if b == nil || b.open <= 0 {
 		return
 	}
-	counts, left := b.counts, max(0, b.open-f.prefill)
+	counts, left := b.counts, max(0, b.open-j.Prefill)
 	s.takeOff(b)
 	b.open, b.counts = left, counts.Share(float64(left)/float64(b.open))
 	s.early.Add(b.counts)
 }
 
 // withEarly is a settled time for a token, or one that is assumed, together with what has not been settled.
-func (s *speed) withEarly(perToken float64) float64 {
+func (s *prefill) withEarly(perToken float64) float64 {
 	if s.early.XX <= 0 {
 		return perToken
 	}
@@ -117,5 +117,5 @@ func (s *speed) withEarly(perToken float64) float64 {
 	if s.samples == 0 {
 		xx = priorTokens * priorTokens
 	}
-	return max((float64(perToken*xx)+float64(s.early.XY)/1000)/(xx+float64(s.early.XX)), leastPerToken)
+	return max((float64(perToken*xx)+float64(s.early.XY)/1000)/(xx+float64(s.early.XX)), backlog.LeastMsPerToken)
 }

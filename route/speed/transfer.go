@@ -1,10 +1,10 @@
-package route
+package speed
 
 import (
 	"time"
 
 	"github.com/warmpath/warmpath/fit"
-	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/backlog"
 )
 
 // transfer is what is learnt of how long it takes until a decoder that is asked for an answer has the KV cache of its prompt from
@@ -26,12 +26,6 @@ type moves struct {
 	line     fit.Line     // ms over tokens
 }
 
-// movePace is how fast KV cache comes to a decoder.
-type movePace struct {
-	perToken, fixed float64
-	shares          bool // transfers that are under way at a time take their part of the speed each
-}
-
 const (
 	// What is assumed before the first transfer: 128 kB of KV cache a token, an 8B model with grouped-query attention in 16
 	// bits, over 50 Gbit/s, and a handful of round trips and a decode step.
@@ -44,72 +38,60 @@ const (
 )
 
 // best is the line that is believed. Where few transfers meet both are as good, and the first ones say little.
-func (t *transfer) best() movePace {
+func (t *transfer) best() backlog.Transfer {
 	if t.shared.off > fit.Mean(aloneShown*t.alone.off) {
-		return movePace{t.alone.perToken, float64(t.alone.fixed), false}
+		return backlog.Transfer{MsPerToken: t.alone.perToken, FixedMs: float64(t.alone.fixed), Shares: false}
 	}
-	return movePace{t.shared.perToken, float64(t.shared.fixed), true}
+	return backlog.Transfer{MsPerToken: t.shared.perToken, FixedMs: float64(t.shared.fixed), Shares: true}
 }
 
 // transferOf is how fast KV cache comes to an endpoint, or what is assumed of it: the mean of the others.
-func (r *Router) transferOf(now time.Time, ep *endpoint) movePace {
-	if ep.transfer.samples > 0 {
-		return ep.transfer.best().recent(ep.transfer.at, now)
+func (t *Table) transferOf(now time.Time, tr *transfer) backlog.Transfer {
+	if tr.samples > 0 {
+		return recent(tr.best(), tr.at, now)
 	}
-	if r.moved.perToken > 0 {
-		return r.moved.recent(r.movedAt, now)
+	if t.moved.MsPerToken > 0 {
+		return recent(t.moved, t.movedAt, now)
 	}
-	return movePace{firstMovePerToken, firstMoveFixed, false}
+	return backlog.Transfer{MsPerToken: firstMovePerToken, FixedMs: firstMoveFixed}
 }
 
 // recent is what is thought now. Transfers that were slow are not tried again while they are thought to be, so that nothing would show
 // that they have become quick: what is above the first assumption halves with each minute without a transfer.
-func (t movePace) recent(at, now time.Time) movePace {
-	for age := now.Sub(at); age >= forgetMoves && (t.perToken > firstMovePerToken || t.fixed > firstMoveFixed) && age < 64*forgetMoves; age -= forgetMoves {
-		t.perToken = min(t.perToken, (t.perToken+firstMovePerToken)/2)
-		t.fixed = min(t.fixed, (t.fixed+firstMoveFixed)/2)
+func recent(t backlog.Transfer, at, now time.Time) backlog.Transfer {
+	for age := now.Sub(at); age >= forgetMoves && (t.MsPerToken > firstMovePerToken || t.FixedMs > firstMoveFixed) && age < 64*forgetMoves; age -= forgetMoves {
+		t.MsPerToken = min(t.MsPerToken, (t.MsPerToken+firstMovePerToken)/2)
+		t.FixedMs = min(t.FixedMs, (t.FixedMs+firstMoveFixed)/2)
 	}
 	return t
 }
 
-// transferring notes that a decoder has been asked, and that what it needs has been computed.
-func (r *Router) transferring(now time.Time, l fleet.Lease) {
-	f := r.flight(l)
-	if f == nil || f.leg != fleet.LegDecode || f.prefilled {
-		return
-	}
-	r.passes(now, f.ep)
-	n := f.ep.places()
-	f.held = n > 0 && f.ep.sent()-len(f.ep.coming) >= n
-	f.handed, f.left, f.area = now, float64(f.transfer), f.ep.link.area
-}
-
 // learnTransfer takes in that a decode leg's first byte came. What was expected to be in front of it is taken off. One that found all places taken
 // waited for a place, and says nothing.
-func (r *Router) learnTransfer(now time.Time, f *flight) {
-	if f.handed.IsZero() || f.held || f.incarnation != f.ep.incarnation || !f.stream {
+func (t *Table) learnTransfer(now time.Time, j *backlog.Job) {
+	if j.Handed.IsZero() || j.Held || j.Stale || !j.Stream {
 		return // an answer that comes as a whole says when all of it was made
 	}
-	t := &f.ep.transfer
-	pace := r.transferOf(now, f.ep)
-	took, tokens := ms(now.Sub(f.handed)), float64(max(f.transfer, 1))
+	tr := &t.endpoints.Get(j.Slot).transfer
+	pace := t.transferOf(now, tr)
+	took, tokens := ms(now.Sub(j.Handed)), float64(max(j.Transfer, 1))
 	among := 1.0 // transfers that were under way at a time, this one with them, on average
 	if took > 0 {
-		among = max(1, (f.ep.link.area-f.area)/took)
+		among = max(1, j.TransferArea/took)
 	}
-	took = max(0, took-f.waitMs)
-	t.at = now
-	t.samples++
-	t.alone.learn(tokens, took, 1, pace, t.samples)
-	t.shared.learn(float64(tokens*among), took, 1/float64(among*among), pace, t.samples)
-	r.meanTransfer(now)
+	took = max(0, took-j.WaitMs)
+	tr.at = now
+	tr.samples++
+	tr.alone.learn(tokens, took, 1, pace, tr.samples)
+	tr.shared.learn(float64(tokens*among), took, 1/float64(among*among), pace, tr.samples)
+	t.meanTransfer(now)
 }
 
 // learn takes in that x tokens took y ms, the n-th sample, of such a weight, where so much was assumed. One sample moves the estimates by little, and a wild one
 // counts as at most four times what was expected, and twice when much has been seen: an engine that compiles, or makes a first connection to another one, is not slow.
-func (t *moves) learn(x, y, w float64, assumed movePace, n int) {
+func (t *moves) learn(x, y, w float64, assumed backlog.Transfer, n int) {
 	if n == 1 {
-		t.perToken, t.fixed = assumed.perToken, fit.Quantile(assumed.fixed)
+		t.perToken, t.fixed = assumed.MsPerToken, fit.Quantile(assumed.FixedMs)
 		t.prior = t.perToken
 	}
 	expected := float64(t.fixed) + float64(x*t.perToken)
@@ -131,19 +113,20 @@ func (t *moves) learn(x, y, w float64, assumed movePace, n int) {
 }
 
 // meanTransfer is what is assumed of endpoints without a sample.
-func (r *Router) meanTransfer(now time.Time) {
-	m, n, shares := movePace{}, 0.0, 0
-	for _, ep := range r.endpoints {
-		if ep.transfer.samples == 0 {
+func (t *Table) meanTransfer(now time.Time) {
+	m, n, shares := backlog.Transfer{}, 0.0, 0
+	for _, slot := range t.order {
+		tr := &t.endpoints.Get(slot).transfer
+		if tr.samples == 0 {
 			continue
 		}
-		t := ep.transfer.best()
-		m.perToken, m.fixed, n = m.perToken+t.perToken, m.fixed+t.fixed, n+1
-		if t.shares {
+		best := tr.best()
+		m.MsPerToken, m.FixedMs, n = m.MsPerToken+best.MsPerToken, m.FixedMs+best.FixedMs, n+1
+		if best.Shares {
 			shares++
 		}
 	}
 	if n > 0 {
-		r.moved, r.movedAt = movePace{m.perToken / n, m.fixed / n, float64(2*shares) > n}, now
+		t.moved, t.movedAt = backlog.Transfer{MsPerToken: m.MsPerToken / n, FixedMs: m.FixedMs / n, Shares: float64(2*shares) > n}, now
 	}
 }

@@ -1,10 +1,9 @@
-package route
+package speed
 
 import (
 	"time"
 
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/arrivals"
 )
 
 // An endpoint that is thought slow is sent little, so that nothing shows that it has become quick: an engine that has just started compiles for its
@@ -16,11 +15,12 @@ import (
 
 const (
 	fadeEvery = time.Minute
+	fadeAfter = 2 * time.Minute
 	fadeTo    = 4 // times as slow as the quickest
 )
 
 // fade brings the rows' times for a token nearer to the quickest one's, where nothing was computed of late.
-func (r *Router) fade(now time.Time, v *pick.View) {
+func (r Reader) fade(v *pick.View) {
 	quickest := 0.0
 	for i := range v.Candidates {
 		if c := &v.Candidates[i]; quickest == 0 || c.MsPerToken < quickest {
@@ -30,12 +30,12 @@ func (r *Router) fade(now time.Time, v *pick.View) {
 	believed := float64(fadeTo * quickest)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		ep := r.bySlot[c.Slot]
-		if c.MsPerToken <= believed || ep.speed.learntAt.IsZero() || !ep.idle() {
+		at := r.t.endpoints.Get(c.Slot).prefill.learntAt
+		if c.MsPerToken <= believed || at.IsZero() || c.Load.Requests != 0 || c.Load.TransferRequests != 0 {
 			continue
 		}
 		more := c.MsPerToken - believed
-		for age := now.Sub(ep.speed.learntAt) - arrivals.SteadyWindow; age >= fadeEvery && more > quickest/64; age -= fadeEvery {
+		for age := v.Now.Sub(at) - fadeAfter; age >= fadeEvery && more > quickest/64; age -= fadeEvery {
 			more /= 2
 		}
 		c.MsPerToken = believed + more

@@ -1,0 +1,311 @@
+package backlog
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"pgregory.net/rapid"
+)
+
+// steady are rates that are the same for all endpoints.
+type steady struct {
+	speed    Speed
+	inOrder  bool
+	transfer Transfer
+}
+
+func (s steady) Speed(int) Speed                      { return s.speed }
+func (s steady) InOrder(int) bool                     { return s.inOrder }
+func (s steady) Transfer(_ time.Time, _ int) Transfer { return s.transfer }
+
+func rates(perToken float64) steady {
+	return steady{Speed{MsPerToken: perToken, MsPerAnswer: 10, HoldMs: 500, MostAnswerMs: 10, Own: true, Known: true}, true, Transfer{perToken, 10, true}}
+}
+
+func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*max(1, math.Abs(want)) }
+
+// wire is the table of one decoder.
+type wire struct {
+	Table
+	rates steady
+	now   time.Time
+	next  uint32
+}
+
+func newWire(perToken float64) *wire {
+	w := &wire{Table: New(Config{}), rates: rates(perToken), now: time.Unix(1000, 0)}
+	w.Enter(0)
+	return w
+}
+
+// expect opens a decode leg of so many tokens whose prompt is computed in readyMs.
+func (w *wire) expect(tokens int, readyMs float64) uint32 {
+	n := w.next
+	w.next++
+	w.Open(w.now, n, Work{Class: fleet.Turn, Leg: fleet.LegDecode, Stream: true, PromptTokens: tokens, ReadyMs: readyMs}, w.rates)
+	w.Send(w.now, n, w.rates)
+	return n
+}
+
+// hand has its decoder asked too.
+func (w *wire) hand(tokens int) uint32 {
+	n := w.expect(tokens, 0)
+	w.Transferring(w.now, n, w.rates)
+	return n
+}
+
+func (w *wire) wait(ms float64) { w.now = w.now.Add(duration(ms)) }
+
+// left is how many tokens of a leg are still on their way by the accounts.
+func (w *wire) left(n uint32) float64 {
+	w.passes(w.now, w.endpoints.Get(0), 0, w.rates)
+	return w.jobs.Get(int(n)).left
+}
+
+// TestWhoLeavesTheLink: a transfer has the link to itself from when another one ends, however that ends.
+func TestWhoLeavesTheLink(t *testing.T) {
+	for name, end := range map[string]func(w *wire, n uint32){
+		"its first byte came": func(w *wire, n uint32) { w.Computed(w.now, n, w.rates) },
+		"its client left":     func(w *wire, n uint32) { w.Close(w.now, n, false, 0, w.rates) },
+	} {
+		w := newWire(0.1)
+		other, n := w.hand(4000), w.hand(4000)
+		w.wait(200)
+		end(w, other)
+		w.wait(100)
+		if got := w.left(n); !near(got, 4000-1000-1000) {
+			t.Errorf("%s: %.0f tokens are left, want 2000", name, got)
+		}
+	}
+}
+
+// TestLinkClock: what is on its way passes once, though the clock steps back or a decoder is asked again.
+func TestLinkClock(t *testing.T) {
+	w := newWire(0.1)
+	n := w.hand(4000)
+	for range 10 {
+		w.wait(50)
+		w.left(n)
+		w.wait(-50)
+		w.left(n)
+	}
+	if got := w.left(n); !near(got, 3500) {
+		t.Errorf("after 50 ms, ten times the same: %.0f tokens are left, want 3500", got)
+	}
+	w.wait(1050)
+	w.Transferring(w.now, n, w.rates)
+	w.wait(60)
+	if got := w.left(n); !near(got, 3400) {
+		t.Errorf("60 ms after it was asked again %.0f tokens are left, want 3400", got)
+	}
+	if j := w.Computed(w.now, n, w.rates); !near(j.TransferArea, 60) {
+		t.Errorf("alone for 60 ms it was among %.2f", j.TransferArea/60)
+	}
+}
+
+// TestLinkMs: what a transfer waits for others, by what they have left when it begins.
+func TestLinkMs(t *testing.T) {
+	w := newWire(0.1)
+	w.hand(4000)
+	check := func(what string, tokens, in, want float64) {
+		t.Helper()
+		if got := w.Reader().LinkMs(w.now, 0, w.rates.transfer, tokens, in); !near(got, want) {
+			t.Errorf("%s: %.1f ms, want %.1f", what, got, want)
+		}
+	}
+	check("a shorter one", 1000, 0, 100)
+	check("a longer one", 9000, 0, 400)
+	check("300 ms later", 9000, 300, 100)
+	check("when it is over", 9000, 500, 0)
+	w.wait(100)
+	check("100 ms later, though nothing has ended", 9000, 0, 300)
+	w.wait(-100)
+	w.expect(3000, 2000)
+	check("of one that comes later", 9000, 0, 400)
+	check("of one that has come by then", 9000, 2500, 300)
+	w.rates.transfer.Shares = false
+	check("where they do not share", 9000, 0, 0)
+	w.rates.transfer.Shares = true
+	w.Restart(0)
+	check("after a restart", 9000, 0, 0)
+}
+
+// TestLinkPasses: what transfers have left is that of a simulation in small steps, whenever they begin.
+func TestLinkPasses(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	const perToken = 0.1
+	for range 200 {
+		w := newWire(perToken)
+		start, e := w.now, w.endpoints.Get(0)
+		n := 1 + rng.IntN(6)
+		begins, left := make([]int, n), make([]float64, n)
+		for i := range n {
+			begins[i] = rng.IntN(300)
+			w.expect(1+rng.IntN(3000), 0)
+			w.jobs.Get(i).Stream = rng.IntN(2) == 0
+		}
+		const ticks = 100 // a ms
+		for at := range 400 * ticks {
+			k := 0
+			for i := range n {
+				switch j := w.jobs.Get(i); {
+				case at == begins[i]*ticks:
+					now := start.Add(time.Duration(begins[i]) * time.Millisecond)
+					w.passes(now, e, 0, w.rates)
+					j.Handed, j.left = now, float64(j.Transfer)
+					left[i] = j.left
+				case at < begins[i]*ticks:
+					continue
+				}
+				if left[i] > 0 || w.jobs.Get(i).Stream {
+					k++
+				}
+			}
+			for i := range n {
+				if at >= begins[i]*ticks {
+					left[i] = max(0, left[i]-1.0/ticks/perToken/float64(max(k, 1)))
+				}
+			}
+		}
+		w.passes(start.Add(400*time.Millisecond), e, 0, w.rates)
+		for i := range n {
+			if got := w.jobs.Get(i).left; math.Abs(got-left[i]) > 10 {
+				t.Fatalf("transfer %d of %+v has %.0f tokens left, want %.0f", i, begins, got, left[i])
+			}
+		}
+	}
+}
+
+// clone is a deep copy of a table.
+func clone(t *Table) Table {
+	c := Table{cfg: t.cfg, queued: t.queued, order: append([]int(nil), t.order...)}
+	for i := range t.endpoints.Len() {
+		e := *t.endpoints.Get(i)
+		e.coming = append([]uint32(nil), e.coming...)
+		e.line.jobs = append([]uint32(nil), e.line.jobs...)
+		e.prompts.wholes.open = append([]uint32(nil), e.prompts.wholes.open...)
+		*c.endpoints.Get(i) = e
+	}
+	for i := range t.jobs.Len() {
+		*c.jobs.Get(i) = *t.jobs.Get(i)
+	}
+	return c
+}
+
+// TestAccounts: whatever happens to jobs and in which order, prompts without a stream are those of open jobs in order, readers change
+// nothing and predict waits that are no nonsense, and when all jobs are closed nothing is left.
+func TestAccounts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table, now := New(Config{Queue: Queue{Ahead: 100 * time.Millisecond, Patience: 5}}), time.Unix(1000, 0)
+		perToken := rapid.SampledFrom([]float64{0.01, 0.1, 2}).Draw(t, "speed")
+		r := rates(perToken)
+		for slot := range 2 {
+			table.Enter(slot)
+			table.SetPlaces(slot, rapid.IntRange(0, 4).Draw(t, "places"))
+		}
+		var open []uint32
+		free, next := []uint32(nil), uint32(0)
+		read := func() {
+			before, reader := clone(&table), table.Reader()
+			v := pick.View{Now: now, PromptTokens: 1000, OutputTokens: 100, Candidates: []pick.Candidate{
+				{Slot: 0, MsPerToken: perToken, CacheTokens: 5000, Queue: 3, Load: reader.Load(0)}, {Slot: 1, MsPerToken: perToken, CachedTokens: 500, Load: reader.Load(1)},
+			}}
+			reader.Expect(&v, r)
+			decode := v
+			decode.Candidates = append([]pick.Candidate(nil), v.Candidates...)
+			reader.ExpectDecode(&v, &decode, 50, r)
+			for i := range v.Candidates {
+				for _, c := range []*pick.Candidate{&v.Candidates[i], &decode.Candidates[i]} {
+					if !(c.WaitMs >= 0 && c.WaitMs < 1e9 && c.LinkMs >= 0 && c.LinkMs <= c.WaitMs && c.LineMs >= 0 && c.Crowd >= 0 && c.CrowdMs >= 0 && c.Decoding >= 0 && c.Prompts >= 0) {
+						t.Fatalf("a prediction of %+v", *c)
+					}
+				}
+				reader.Overdue(now, i)
+				reader.Idle(i)
+			}
+			if after := clone(&table); !reflect.DeepEqual(before, after) {
+				t.Fatalf("a reader made %+v\nof %+v", after, before)
+			}
+			for slot := range 2 {
+				w, tokens, last := &table.endpoints.Get(slot).prompts.wholes, int64(0), int64(0)
+				for _, n := range w.open {
+					j := table.jobs.Get(int(n))
+					if !j.open || j.Stream || j.computed || j.Queued || j.Slot != slot || j.End <= last {
+						t.Fatalf("among the prompts after %d: %+v", last, j)
+					}
+					last, tokens = j.End, tokens+j.Prefill
+				}
+				if tokens != w.tokens {
+					t.Fatalf("%d tokens, counted %d", tokens, w.tokens)
+				}
+			}
+		}
+		end := func(i int) {
+			n := open[i]
+			open, free = append(open[:i], open[i+1:]...), append(free, n)
+			table.Close(now, n, rapid.Bool().Draw(t, "ok"), rapid.IntRange(0, 40).Draw(t, "answer"), r)
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(-5, 500).Draw(t, "ms")) * time.Millisecond)
+			r.inOrder = rapid.Bool().Draw(t, "in order")
+			what := rapid.IntRange(0, 9).Draw(t, "what")
+			switch {
+			case what < 4:
+				n := next
+				if len(free) > 0 {
+					n, free = free[0], free[1:]
+				} else {
+					next++
+				}
+				prompt := rapid.IntRange(0, 5000).Draw(t, "prompt")
+				leg := rapid.SampledFrom([]fleet.Leg{fleet.LegWhole, fleet.LegWhole, fleet.LegPrefill, fleet.LegDecode}).Draw(t, "leg")
+				w := Work{
+					Slot: rapid.IntRange(0, 1).Draw(t, "slot"), Class: rapid.SampledFrom([]fleet.Class{fleet.Turn, fleet.Turn, fleet.Embed, fleet.Aside}).Draw(t, "class"), Leg: leg,
+					Stream: leg == fleet.LegPrefill || rapid.Bool().Draw(t, "stream"), PromptTokens: prompt, CachedTokens: rapid.IntRange(0, prompt).Draw(t, "cached"), OutputTokens: 100,
+					MaxTokens: rapid.IntRange(0, 200).Draw(t, "most"), MsPerToken: perToken, TTFTMs: 100, ReadyMs: 200, MayQueue: leg != fleet.LegDecode && rapid.Bool().Draw(t, "queues"),
+				}
+				if !table.Open(now, n, w, r).Queued {
+					table.Send(now, n, r)
+				}
+				open = append(open, n)
+			case len(open) == 0:
+			case what < 6:
+				n := open[rapid.IntRange(0, len(open)-1).Draw(t, "of")]
+				if j := table.Reader().Job(n); !j.Queued && !j.computed {
+					if table.Computed(now, n, r); j.Timed {
+						table.Rebase(now, j.Slot, r)
+					}
+				}
+			case what == 6:
+				table.Transferring(now, open[rapid.IntRange(0, len(open)-1).Draw(t, "of")], r)
+			case what == 7 && rapid.IntRange(0, 5).Draw(t, "restarts") == 0:
+				table.Restart(rapid.IntRange(0, 1).Draw(t, "slot"))
+			default:
+				end(rapid.IntRange(0, len(open)-1).Draw(t, "of"))
+			}
+			for _, s := range table.Dispatch(now, r, nil) {
+				if j := table.Reader().Job(s.N); j.Queued || j.Sent != now || s.Ms < 0 {
+					t.Fatalf("dispatched %+v", j)
+				}
+			}
+			read()
+		}
+		for len(open) > 0 {
+			end(0)
+			read()
+		}
+		for slot := range 2 {
+			if err := table.Reader().Audit(slot); err != nil || !table.Reader().Idle(slot) || table.Reader().Queued() != 0 {
+				t.Fatalf("left at %d: %v", slot, err)
+			}
+			if w := &table.endpoints.Get(slot).prompts.wholes; len(w.open) != 0 || w.tokens != 0 {
+				t.Fatalf("left at %d: %+v", slot, w)
+			}
+		}
+	})
+}
