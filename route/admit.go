@@ -67,12 +67,13 @@ func (r *Router) addRow(d *decision, v *table, m *member) {
 		}
 	}
 	ramp := r.health.Reader().Ramp(d.now, ep.id())
-	v.Candidates = append(v.Candidates, pick.Candidate{
-		Name: ep.spec.Name, Key: ep.key, Slot: ep.slot, Weight: ep.spec.Weight * ramp, Ramp: ramp, Load: load, Model: m.model, Epoch: r.cache.Reader().Epoch(ep.slot),
-		Kind: ep.kind(), Adapter: m.adapter,
-		CacheTokens: ep.report.CacheTokens, Slots: ep.places(), KVUsage: usage,
-		Queue: queue, BlockTokens: ep.report.BlockTokens,
-	})
+	v.Candidates = append(v.Candidates, pick.Candidate{}) // filled in where it is: rows are long
+	c := &v.Candidates[len(v.Candidates)-1]
+	c.Name, c.Key, c.Slot, c.Epoch = ep.spec.Name, ep.key, ep.slot, r.cache.Reader().Epoch(ep.slot)
+	c.Weight, c.Ramp = ep.spec.Weight*ramp, ramp
+	c.Kind, c.Model, c.Adapter = ep.kind(), m.model, m.adapter
+	c.Load, c.Queue, c.KVUsage = load, queue, usage
+	c.CacheTokens, c.BlockTokens, c.Slots = ep.report.CacheTokens, ep.report.BlockTokens, ep.places()
 }
 
 // keep drops the members for which ok is false, unless that would leave none.

@@ -18,18 +18,18 @@ import (
 
 // Rates are the speeds of endpoints, as learnt or assumed.
 type Rates interface {
-	Speed(slot int) Speed
-	InOrder(slot int) bool // known to compute one prompt after the other
+	MsPerToken(slot int) float64  // of a prompt; at least LeastMsPerToken
+	MsPerAnswer(slot int) float64 // of a token of an answer after the first; above 0
+	HoldMs(slot int) float64      // that a request stays once its prompt is computed; 0 unknown
+	InOrder(slot int) bool        // known to compute one prompt after the other
 	Transfer(now time.Time, slot int) Transfer
+	Known(slot int) Known
 }
 
-// Speed is how fast an endpoint computes.
-type Speed struct {
-	MsPerToken   float64 // of a prompt; at least LeastMsPerToken
-	MsPerAnswer  float64 // of a token of an answer after the first; above 0
-	HoldMs       float64 // that a request stays once its prompt is computed; 0 unknown
-	MostAnswerMs float64 // the longest that a token of an answer is known to take; 0 unknown
-	Own, Known   bool    // learnt of this endpoint, and of any
+// Known is how well the speed of an endpoint is known.
+type Known struct {
+	Own, Any    bool    // something was learnt of this endpoint, and of any
+	MsPerAnswer float64 // the longest that a token of an answer is known to take; 0 unknown
 }
 
 // Transfer is how fast KV cache comes to an endpoint.
@@ -79,7 +79,7 @@ func New(c Config) Table { return Table{cfg: c} }
 
 // Enter adds an endpoint. The order of the calls is that in which queues are dispatched.
 func (t *Table) Enter(slot int) {
-	*t.endpoints.Get(slot) = endpoint{}
+	*t.endpoints.Get(slot) = endpoint{prompts: prompts{came: new(came)}}
 	t.order = append(t.order, slot)
 }
 
@@ -97,7 +97,7 @@ func (t *Table) SetPlaces(slot, places int) { t.endpoints.Get(slot).places = pla
 func (t *Table) Restart(slot int) {
 	e := t.endpoints.Get(slot)
 	e.incarnation++
-	e.prompts = prompts{}
+	e.prompts = prompts{came: new(came)}
 }
 
 // sent is how many of the endpoint's requests it has been sent; the others are queued at the router.

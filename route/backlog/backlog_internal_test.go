@@ -14,17 +14,20 @@ import (
 
 // steady are rates that are the same for all endpoints.
 type steady struct {
-	speed    Speed
+	perToken float64
 	inOrder  bool
 	transfer Transfer
 }
 
-func (s steady) Speed(int) Speed                      { return s.speed }
+func (s steady) MsPerToken(int) float64               { return s.perToken }
+func (s steady) MsPerAnswer(int) float64              { return 10 }
+func (s steady) HoldMs(int) float64                   { return 500 }
+func (s steady) Known(int) Known                      { return Known{true, true, 10} }
 func (s steady) InOrder(int) bool                     { return s.inOrder }
 func (s steady) Transfer(_ time.Time, _ int) Transfer { return s.transfer }
 
 func rates(perToken float64) steady {
-	return steady{Speed{MsPerToken: perToken, MsPerAnswer: 10, HoldMs: 500, MostAnswerMs: 10, Own: true, Known: true}, true, Transfer{perToken, 10, true}}
+	return steady{perToken, true, Transfer{perToken, 10, true}}
 }
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*max(1, math.Abs(want)) }
@@ -188,6 +191,8 @@ func clone(t *Table) Table {
 		e := *t.endpoints.Get(i)
 		e.coming = append([]uint32(nil), e.coming...)
 		e.line.jobs = append([]uint32(nil), e.line.jobs...)
+		came := *e.prompts.came
+		e.prompts.came = &came
 		e.prompts.wholes.open = append([]uint32(nil), e.prompts.wholes.open...)
 		*c.endpoints.Get(i) = e
 	}

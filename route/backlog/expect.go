@@ -13,16 +13,16 @@ func (r Reader) Expect(v *pick.View, rates Rates) {
 	everywhere := v.Everywhere()
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		e, speed := r.t.endpoints.Get(c.Slot), rates.Speed(c.Slot)
+		e, hold := r.t.endpoints.Get(c.Slot), rates.HoldMs(c.Slot)
 		shared := everywhere
 		if v.FirstTurn { // all that a new conversation finds is of others too
 			shared = c.CachedTokens
 		}
 		queued, first, behind := r.t.ahead(v.Now, e, float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken), c.MsPerToken)
-		taken := r.t.taken(v.Now, e, speed.HoldMs) + queued
-		c.WaitMs, c.LineMs, c.Behind = first+r.t.wait(v.Now, e, c, &speed, taken), first, behind
+		taken := r.t.taken(v.Now, e, hold) + queued
+		c.WaitMs, c.LineMs, c.Behind = first+r.t.wait(v.Now, e, c, hold, taken, rates), first, behind
 		c.Prompts, c.Decoding = e.prompts.streams, e.decoding()
-		c.Crowd, c.CrowdMs = e.occupancy(c, v.PromptTokens-shared+v.OutputTokens, speed.HoldMs)
+		c.Crowd, c.CrowdMs = e.occupancy(c, v.PromptTokens-shared+v.OutputTokens, hold)
 	}
 }
 
@@ -39,8 +39,8 @@ func (r Reader) ExpectDecode(whole, decode *pick.View, readyMs float64, rates Ra
 
 // LegWaitMs is how long a decode leg would wait now. By the time it comes, those that are coming have a place, or are in front.
 func (r Reader) LegWaitMs(now time.Time, c *pick.Candidate, rates Rates) float64 {
-	e, speed := r.t.endpoints.Get(c.Slot), rates.Speed(c.Slot)
-	return r.t.wait(now, e, c, &speed, e.sent())
+	e := r.t.endpoints.Get(c.Slot)
+	return r.t.wait(now, e, c, rates.HoldMs(c.Slot), e.sent(), rates)
 }
 
 // taken is how many requests stand between a new one and a place at the endpoint: those that have one or wait for one, and those that
@@ -59,7 +59,7 @@ func (t *Table) taken(now time.Time, e *endpoint, hold float64) int {
 }
 
 // wait is how long a new prompt waits for those in front of it, in ms, and for a place if so many requests take or want one.
-func (t *Table) wait(now time.Time, e *endpoint, c *pick.Candidate, speed *Speed, taken int) float64 {
+func (t *Table) wait(now time.Time, e *endpoint, c *pick.Candidate, hold float64, taken int, rates Rates) float64 {
 	p, perToken, left := &e.prompts, c.MsPerToken, 0.0
 	if tokens := e.load.PrefillTokens - e.line.tokens; tokens > 0 {
 		switch due := Ms(p.until.Sub(now)); {
@@ -68,14 +68,14 @@ func (t *Table) wait(now time.Time, e *endpoint, c *pick.Candidate, speed *Speed
 		case p.ahead > 0: // it is late: what is as late as that may take as long again
 			left = min(-due, float64(float64(mostLate*p.ahead)*perToken))
 		}
-		left = max(left, t.lateWhole(p, now, perToken, speed.MsPerAnswer))
+		left = max(left, t.lateWhole(p, now, perToken, rates))
 	}
 	if e.places > 0 && taken >= e.places {
 		prompts, first := t.unfinished(p, left, perToken)
-		return max(left, place(speed.HoldMs, left, first, prompts, taken, e.places))
+		return max(left, place(hold, left, first, prompts, taken, e.places))
 	}
 	if running := c.Queue - c.Load.Waiting; c.Load.Waiting > 0 && running > 0 { // as the engine reports
-		left = max(left, float64(speed.HoldMs*float64(c.Load.Waiting))/float64(running))
+		left = max(left, float64(hold*float64(c.Load.Waiting))/float64(running))
 	}
 	return left
 }
@@ -121,18 +121,18 @@ func (t *Table) overdueAt(j *Job, rates Rates) time.Time {
 	if t.cfg.Silent < 0 || j.Class != fleet.Turn || j.TTFTMs <= 0 {
 		return time.Time{}
 	}
-	speed, times := rates.Speed(j.Slot), float64(mostTTFT)
-	if !speed.Own {
-		if times = mostTTFTGuess; !speed.Known {
+	known, times := rates.Known(j.Slot), float64(mostTTFT)
+	if !known.Own {
+		if times = mostTTFTGuess; !known.Any {
 			return time.Time{}
 		}
 	}
 	patience := float64(times * j.TTFTMs)
 	if !j.Stream {
-		if j.MaxTokens <= 0 || speed.MostAnswerMs == 0 {
+		if j.MaxTokens <= 0 || known.MsPerAnswer == 0 {
 			return time.Time{}
 		}
-		patience += float64(float64(mostLength*float64(j.MaxTokens)) * speed.MostAnswerMs)
+		patience += float64(float64(mostLength*float64(j.MaxTokens)) * known.MsPerAnswer)
 	}
 	return j.Sent.Add(t.cfg.Silent + time.Duration(min(patience, 1e9)*1e6))
 }

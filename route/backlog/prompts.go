@@ -12,7 +12,7 @@ type prompts struct {
 	streams int       // such streams
 	head    int64     // uncached tokens of the first of them, as far as known
 	wholes  wholes
-	came    came
+	came    *came
 }
 
 // Of an answer that comes as a whole nobody sees when its prompt was computed. Engines compute prompts in order of arrival, so that much
@@ -47,12 +47,12 @@ func (c *came) note(now time.Time, end int64) {
 
 // by is where the queue ended at a time; ok is false for one before all that are known.
 func (c *came) by(t time.Time) (end int64, ok bool) {
-	for i, at := range &c.at {
-		if !at.After(t) {
-			end, ok = max(end, c.end[i]), true
+	for n := range ringCame { // the newest first: where the queue ends only grows
+		if i := (c.next + ringCame - 1 - n) % ringCame; !c.at[i].After(t) {
+			return c.end[i], true
 		}
 	}
-	return end, ok
+	return 0, false
 }
 
 // soon is how many tokens came behind a job within half of its expected time.
@@ -120,7 +120,7 @@ func (t *Table) withdrawStream(now time.Time, e *endpoint, j *Job, rates Rates) 
 	p := &e.prompts
 	until := p.until
 	p.pop(j)
-	perToken := rates.Speed(j.Slot).MsPerToken
+	perToken := rates.MsPerToken(j.Slot)
 	p.until = now.Add(p.remaining(perToken))
 	if p.wholes.tokens > 0 && p.until.After(until) { // nothing tells how far the engine has got
 		p.until = until
@@ -142,7 +142,7 @@ func (p *prompts) remaining(perToken float64) time.Duration {
 
 // Rebase expects what an endpoint has left to be computed at the speed that is known of it now, starting now.
 func (t *Table) Rebase(now time.Time, slot int, rates Rates) {
-	p, perToken := &t.endpoints.Get(slot).prompts, rates.Speed(slot).MsPerToken
+	p, perToken := &t.endpoints.Get(slot).prompts, rates.MsPerToken(slot)
 	p.until = now.Add(p.remaining(perToken))
 	t.delay(p, perToken)
 }
@@ -183,7 +183,7 @@ func (t *Table) leaves(now time.Time, e *endpoint, n uint32, j *Job, rates Rates
 		w.open = slices.Delete(w.open, i, i+1)
 		w.tokens -= j.Prefill
 	}
-	perToken := rates.Speed(j.Slot).MsPerToken
+	perToken := rates.MsPerToken(j.Slot)
 	if most := now.Add(p.remaining(perToken)); p.until.After(most) {
 		p.until = most
 	}
@@ -195,13 +195,13 @@ func (t *Table) leaves(now time.Time, e *endpoint, n uint32, j *Job, rates Rates
 
 // lateWhole is how late the first answer is that comes as a whole and whose prompt is not known to be computed, in ms: the prompts behind
 // it may be as late. An answer of thrice the length that was expected is not late.
-func (t *Table) lateWhole(p *prompts, now time.Time, perToken, perAnswer float64) float64 {
+func (t *Table) lateWhole(p *prompts, now time.Time, perToken float64, rates Rates) float64 {
 	w := &p.wholes
 	if len(w.open) == 0 {
 		return 0
 	}
 	j := t.jobs.Get(int(w.open[0]))
-	return min(Ms(now.Sub(j.ready))-float64(longAnswer*float64(j.decode)*perAnswer), float64(float64(mostLate*w.tokens)*perToken))
+	return min(Ms(now.Sub(j.ready))-float64(longAnswer*float64(j.decode)*rates.MsPerAnswer(j.Slot)), float64(float64(mostLate*w.tokens)*perToken))
 }
 
 // unfinished is how many prompts are being computed or wait to be, when all of them are computed in left ms, and when the first of them is.

@@ -45,7 +45,7 @@ func (t *Table) busy(now time.Time, e *endpoint, slot int, rates Rates) bool {
 	if !rates.InOrder(slot) {
 		return false
 	}
-	p, perToken := &e.prompts, rates.Speed(slot).MsPerToken
+	p, perToken := &e.prompts, rates.MsPerToken(slot)
 	sure := float64(float64(p.ahead) * perToken)
 	left := min(max(sure, Ms(p.until.Sub(now))), float64(float64(p.ahead+p.wholes.tokens)*perToken))
 	return left > max(Ms(t.cfg.Queue.Ahead), float64(stepLeast*perToken))
@@ -103,7 +103,7 @@ func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint3
 	if t.busy(now, e, slot, rates) {
 		return 0, false
 	}
-	perToken := rates.Speed(slot).MsPerToken
+	perToken := rates.MsPerToken(slot)
 	first, least, took := (*Job)(nil), 0.0, 0.0
 	for _, i := range e.line.jobs {
 		j := t.jobs.Get(int(i))

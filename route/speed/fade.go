@@ -20,18 +20,15 @@ const (
 )
 
 // fade brings the rows' times for a token nearer to the quickest one's, where nothing was computed of late.
-func (r Reader) fade(v *pick.View) {
-	quickest := 0.0
-	for i := range v.Candidates {
-		if c := &v.Candidates[i]; quickest == 0 || c.MsPerToken < quickest {
-			quickest = c.MsPerToken
-		}
-	}
+func (r Reader) fade(v *pick.View, quickest float64) {
 	believed := float64(fadeTo * quickest)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
+		if c.MsPerToken <= believed || c.Load.Requests != 0 || c.Load.TransferRequests != 0 {
+			continue
+		}
 		at := r.t.endpoints.Get(c.Slot).prefill.learntAt
-		if c.MsPerToken <= believed || at.IsZero() || c.Load.Requests != 0 || c.Load.TransferRequests != 0 {
+		if at.IsZero() {
 			continue
 		}
 		more := c.MsPerToken - believed

@@ -88,20 +88,30 @@ var _ backlog.Rates = Reader{}
 // Reader is the table for reading.
 func (t *Table) Reader() Reader { return Reader{t} }
 
-// Speed is how fast an endpoint computes, as learnt or assumed.
-func (r Reader) Speed(slot int) backlog.Speed {
+// MsPerToken is the time for a token of a prompt, as learnt or assumed.
+func (r Reader) MsPerToken(slot int) float64 {
+	perToken, _ := r.t.speedOf(&r.t.endpoints.Get(slot).prefill)
+	return perToken
+}
+
+// MsPerAnswer is the time for a token of an answer after the first, as learnt or assumed.
+func (r Reader) MsPerAnswer(slot int) float64 {
+	switch p := &r.t.endpoints.Get(slot).prefill; {
+	case p.perAnswer > 0:
+		return float64(p.perAnswer)
+	case r.t.mean.perAnswer > 0:
+		return r.t.mean.perAnswer
+	}
+	return firstPace
+}
+
+// HoldMs is how long a request stays once its prompt is computed; 0 is unknown.
+func (r Reader) HoldMs(slot int) float64 { return float64(r.t.endpoints.Get(slot).prefill.hold) }
+
+// Known is how well an endpoint's speed is known.
+func (r Reader) Known(slot int) backlog.Known {
 	p := &r.t.endpoints.Get(slot).prefill
-	perToken, _ := r.t.speedOf(p)
-	each := float64(p.perAnswer)
-	if each == 0 {
-		if each = r.t.mean.perAnswer; each == 0 {
-			each = firstPace
-		}
-	}
-	return backlog.Speed{
-		MsPerToken: perToken, MsPerAnswer: each, HoldMs: float64(p.hold), MostAnswerMs: max(float64(p.perAnswer), p.perStep),
-		Own: p.samples > 0, Known: p.samples > 0 || r.t.mean.perToken != 0,
-	}
+	return backlog.Known{Own: p.samples > 0, Any: p.samples > 0 || r.t.mean.perToken != 0, MsPerAnswer: max(float64(p.perAnswer), p.perStep)}
 }
 
 // InOrder reports whether an endpoint is known to compute one prompt after the other.
@@ -133,13 +143,17 @@ func (r Reader) LearntTransfer(slot int) (learnt backlog.Transfer, ok bool) {
 
 // Fill fills in the columns MsPerToken, FixedMs and MsPerAnswer. It reads the load.
 func (r Reader) Fill(v *pick.View) {
+	quickest := 0.0
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		p := &r.t.endpoints.Get(c.Slot).prefill
 		c.MsPerToken, c.FixedMs = r.t.speedOf(p)
 		c.MsPerAnswer = float64(p.perAnswer)
+		if quickest == 0 || c.MsPerToken < quickest {
+			quickest = c.MsPerToken
+		}
 	}
-	r.fade(v)
+	r.fade(v, quickest)
 }
 
 // FillTransfer fills in MsPerToken and FixedMs of decode legs: for them prompts are transferred, not computed.
