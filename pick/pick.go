@@ -113,6 +113,9 @@ type Choice struct {
 	Reason Reason
 }
 
+// Nobody is the index of no candidate.
+const Nobody = -1
+
 // Policy chooses one of the candidates. It always answers, does no I/O, and takes time and chance from the View. One
 // value serves one pool and is called by one goroutine at a time. Its own state changes only inside Pick, and what Keeping tells.
 type Policy interface {

@@ -25,7 +25,7 @@ const (
 	aibrixDeviation = 1
 )
 
-func newAIBrix(Config) pick.Policy { return &aibrix{tree: newMemory(aibrixBlocks)} }
+func newAIBrix() pick.Policy { return &aibrix{tree: newMemory(aibrixBlocks)} }
 
 // Pick implements route.Policy.
 func (p *aibrix) Pick(v *pick.View, r *fleet.Request) pick.Choice {
@@ -34,7 +34,7 @@ func (p *aibrix) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	p.tree.match(cs, chain)
 	fewest, most, total := spread(cs)
 	limit := loadLimit(cs, total)
-	at, equals, reason := nobody, 0, ReasonCacheMatch
+	at, equals, reason := pick.Nobody, 0, ReasonCacheMatch
 	for i := range cs {
 		c := &cs[i]
 		if most-fewest > aibrixImbalance && c.Load.Requests > fewest || p.tree.depth(c) == 0 || outstanding(c) > limit {
@@ -49,7 +49,7 @@ func (p *aibrix) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 			}
 		}
 	}
-	if at == nobody {
+	if at == pick.Nobody {
 		at, reason = lowest(v, outstanding), ReasonLoad
 	}
 	p.tree.sent(&cs[at], chain)
@@ -58,7 +58,7 @@ func (p *aibrix) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 
 // compare is -1 when a comes before the one at index at, 0 when they are equal.
 func (p *aibrix) compare(a *pick.Candidate, cs []pick.Candidate, at, blocks int) int {
-	if at == nobody {
+	if at == pick.Nobody {
 		return -1
 	}
 	b := &cs[at]

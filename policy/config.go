@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
@@ -27,35 +26,6 @@ type Config struct {
 	TRTLLM TRTLLMConfig `yaml:"trtllm"`
 }
 
-// LeastTTFTConfig are the options of least_ttft.
-type LeastTTFTConfig struct {
-	// StayMs is how many milliseconds another endpoint must be quicker than a conversation's own before the conversation
-	// moves. 0 means 20.
-	StayMs float64 `yaml:"stay_ms"`
-	// StayShare is the same as a share of the time predicted at its own endpoint; the larger of both counts. 0 means 0.2.
-	StayShare float64 `yaml:"stay_share"`
-	// FairShare bounds an endpoint's outstanding requests to so many times its fair share, by weight and speed (decode legs by
-	// weight alone), and eight more. 0 means 2.
-	FairShare float64 `yaml:"fair_share"`
-	// SpreadShare is how much slower an endpoint is thought for each fourteenth that it was given more new conversations than the
-	// one with fewest, as a share of a turn's mean time. 0 means 1.
-	SpreadShare float64 `yaml:"spread_share"`
-}
-
-// ConsistentHashConfig are the options of consistent_hash.
-type ConsistentHashConfig struct {
-	// LoadFactor bounds the outstanding requests of an endpoint to this many times its fair share, rounded up. 1 is the
-	// tightest: requests are spread evenly and conversations move most. Large values approach rendezvous. 0 means 1.25.
-	LoadFactor float64 `yaml:"load_factor"`
-}
-
-// DualMapConfig are the options of dualmap.
-type DualMapConfig struct {
-	// SLOMs is the objective for the time to first token in milliseconds: while it is predicted to be met, the warmer of the two
-	// endpoints is picked. 0 means 5000.
-	SLOMs float64 `yaml:"slo_ms"`
-}
-
 // SessionConfig are the options of session.
 type SessionConfig struct {
 	// Fallback is the policy that places conversations without an endpoint: new ones, and those whose endpoint cannot
@@ -63,43 +33,22 @@ type SessionConfig struct {
 	Fallback string `yaml:"fallback"`
 }
 
-// The values of options that are not given.
-const (
-	DefaultLoadFactor = 1.25
-	DefaultFallback   = nameLeastTokens
-	DefaultSLOMs      = 5000
-)
+// DefaultFallback is the policy that session falls back to when none is given.
+const DefaultFallback = nameLeastTokens
 
 // WithDefaults is c with each option that is not given replaced by its default.
 func (c Config) WithDefaults() Config {
 	if c.Name == "" {
 		c.Name = Default
 	}
-	if c.ConsistentHash.LoadFactor == 0 {
-		c.ConsistentHash.LoadFactor = DefaultLoadFactor
-	}
-	if c.DualMap.SLOMs == 0 {
-		c.DualMap.SLOMs = DefaultSLOMs
-	}
-	c.LeastTTFT = c.LeastTTFT.withDefaults()
-	c.Rank = c.Rank.withDefaults()
-	c.TRTLLM = c.TRTLLM.withDefaults()
+	c.ConsistentHash = c.ConsistentHash.WithDefaults()
+	c.DualMap = c.DualMap.WithDefaults()
+	c.LeastTTFT = c.LeastTTFT.WithDefaults()
+	c.Rank = c.Rank.WithDefaults()
+	c.TRTLLM = c.TRTLLM.WithDefaults()
 	if c.Session.Fallback == "" {
 		c.Session.Fallback = DefaultFallback
 	}
-	return c
-}
-
-func (c LeastTTFTConfig) withDefaults() LeastTTFTConfig {
-	set := func(f *float64, v float64) {
-		if *f == 0 {
-			*f = v
-		}
-	}
-	set(&c.StayMs, 20)
-	set(&c.StayShare, 0.2)
-	set(&c.FairShare, 2)
-	set(&c.SpreadShare, 1)
 	return c
 }
 
@@ -111,11 +60,11 @@ func (c Config) Validate() error {
 	if _, ok := find(c.Name); !ok {
 		faults = append(faults, unknown("name", c.Name, Names()))
 	}
-	if f := c.ConsistentHash.LoadFactor; !(f >= 1) || math.IsInf(f, 0) {
-		faults = append(faults, fmt.Errorf("policy: consistent_hash.load_factor is %v, must be 1 or more (0 means %v)", f, DefaultLoadFactor))
+	if err := c.ConsistentHash.Validate(); err != nil {
+		faults = append(faults, err)
 	}
-	if f := c.DualMap.SLOMs; !(f > 0) || math.IsInf(f, 0) {
-		faults = append(faults, fmt.Errorf("policy: dualmap.slo_ms is %v, must be above 0 (0 means %v)", f, DefaultSLOMs))
+	if err := c.DualMap.Validate(); err != nil {
+		faults = append(faults, err)
 	}
 	if _, ok := find(c.Session.Fallback); !ok || c.Session.Fallback == nameSession {
 		faults = append(faults, unknown("session.fallback", c.Session.Fallback, fallbacks()))
@@ -123,7 +72,7 @@ func (c Config) Validate() error {
 	if err := c.Rank.Validate(); err != nil {
 		faults = append(faults, err)
 	}
-	if err := c.TRTLLM.validate(); err != nil {
+	if err := c.TRTLLM.Validate(); err != nil {
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)

@@ -22,17 +22,17 @@ func TestValidate(t *testing.T) {
 		{"factor not a number", Config{ConsistentHash: ConsistentHashConfig{LoadFactor: math.NaN()}}, []string{"load_factor is NaN"}},
 		{"factor without end", Config{ConsistentHash: ConsistentHashConfig{LoadFactor: math.Inf(1)}}, []string{"load_factor is +Inf"}},
 		{"session falls back to itself", Config{Session: SessionConfig{Fallback: "session"}}, []string{`session.fallback is "session"`, "rendezvous, round_robin"}},
-		{"a weight that is not a number", kvConfig(TRTKVCacheAwareConfig{LoadWeight: new(math.NaN())}), []string{"trtllm.kv_cache_aware.load_weight is NaN"}},
-		{"a weight below zero", kvConfig(TRTKVCacheAwareConfig{LoadWeight: new(-0.1)}), []string{"load_weight is -0.1, must be 0 or more"}},
-		{"no weight is fine", kvConfig(TRTKVCacheAwareConfig{LoadWeight: new(0.0), LoadCap: math.Inf(1)}), nil},
-		{"a cap that is not a number", kvConfig(TRTKVCacheAwareConfig{LoadCap: math.NaN()}), []string{"load_cap is NaN"}},
-		{"negative sizes", kvConfig(TRTKVCacheAwareConfig{MaxBatchSize: -1, TokensPerBlock: -32}), []string{"max_batch_size is -1, must be between 1", "kv_cache_aware.tokens_per_block is -32"}},
-		{"unknown score", kvConfig(TRTKVCacheAwareConfig{Score: "block"}), []string{`score is "block"; did you mean "blocks"?`}},
-		{"unknown affinity", kvConfig(TRTKVCacheAwareConfig{ContentAffinity: "yes"}), []string{"valid: auto, on, messages, off"}},
-		{"two names that differ", kvConfig(TRTKVCacheAwareConfig{TrackRoutedBlocks: new(true), BackfillBlockHashesOnFinish: new(false)}), []string{"are two names of one option and differ"}},
-		{"threshold above one", convConfig(TRTConversationConfig{MatchThreshold: new(1.01)}), []string{"match_threshold is 1.01, must be between 0 and 1"}},
-		{"threshold not a number", convConfig(TRTConversationConfig{MatchThreshold: new(math.NaN())}), []string{"match_threshold is NaN"}},
-		{"negative counts", convConfig(TRTConversationConfig{MaxSessions: -1, HashSkipCount: -2, TokensPerBlock: -3}), []string{"max_sessions is -1", "hash_skip_count is -2", "conversation.tokens_per_block is -3"}},
+		{"a weight that is not a number", kvOptions(TRTKVCacheAwareConfig{LoadWeight: new(math.NaN())}), []string{"trtllm.kv_cache_aware.load_weight is NaN"}},
+		{"a weight below zero", kvOptions(TRTKVCacheAwareConfig{LoadWeight: new(-0.1)}), []string{"load_weight is -0.1, must be 0 or more"}},
+		{"no weight is fine", kvOptions(TRTKVCacheAwareConfig{LoadWeight: new(0.0), LoadCap: math.Inf(1)}), nil},
+		{"a cap that is not a number", kvOptions(TRTKVCacheAwareConfig{LoadCap: math.NaN()}), []string{"load_cap is NaN"}},
+		{"negative sizes", kvOptions(TRTKVCacheAwareConfig{MaxBatchSize: -1, TokensPerBlock: -32}), []string{"max_batch_size is -1, must be between 1", "kv_cache_aware.tokens_per_block is -32"}},
+		{"unknown score", kvOptions(TRTKVCacheAwareConfig{Score: "block"}), []string{`score is "block"; did you mean "blocks"?`}},
+		{"unknown affinity", kvOptions(TRTKVCacheAwareConfig{ContentAffinity: "yes"}), []string{"valid: auto, on, messages, off"}},
+		{"two names that differ", kvOptions(TRTKVCacheAwareConfig{TrackRoutedBlocks: new(true), BackfillBlockHashesOnFinish: new(false)}), []string{"are two names of one option and differ"}},
+		{"threshold above one", convOptions(TRTConversationConfig{MatchThreshold: new(1.01)}), []string{"match_threshold is 1.01, must be between 0 and 1"}},
+		{"threshold not a number", convOptions(TRTConversationConfig{MatchThreshold: new(math.NaN())}), []string{"match_threshold is NaN"}},
+		{"negative counts", convOptions(TRTConversationConfig{MaxSessions: -1, HashSkipCount: -2, TokensPerBlock: -3}), []string{"max_sessions is -1", "hash_skip_count is -2", "conversation.tokens_per_block is -3"}},
 		{"all at once", Config{Name: "x", ConsistentHash: ConsistentHashConfig{LoadFactor: -1}, Session: SessionConfig{Fallback: "y"}}, []string{`name is "x"`, "load_factor is -1", `session.fallback is "y"`}},
 	}
 	for _, tt := range tests {
@@ -67,29 +67,6 @@ func TestFallbackListLeavesSessionOut(t *testing.T) {
 	}
 }
 
-func TestEdits(t *testing.T) {
-	tests := []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0},
-		{"", "abc", 3},
-		{"abc", "", 3},
-		{"random", "random", 0},
-		{"randm", "random", 1},
-		{"kitten", "sitting", 3},
-		{"flaw", "lawn", 2},
-	}
-	for _, tt := range tests {
-		if got := edits(tt.a, tt.b); got != tt.want {
-			t.Errorf("edits(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
-		}
-	}
-	if got := nearest(strings.Repeat("z", 1_000_000), Names()); got == "" {
-		t.Error("no name is nearest to a very long one")
-	}
-}
-
 func TestReadsContent(t *testing.T) {
 	for name, want := range map[string]bool{"least_ttft": true, "session": false, "round_robin": false, "dynamo.kv": true, "smg.cache_aware": true, "vllmrouter.sticky_least_loaded": false} {
 		if got := ReadsContent(Config{Name: name}); got != want {
@@ -99,4 +76,12 @@ func TestReadsContent(t *testing.T) {
 	if !ReadsContent(Config{Name: "session", Session: SessionConfig{Fallback: "lmetric"}}) {
 		t.Error("session that falls back to lmetric reads nothing")
 	}
+}
+
+func kvOptions(o TRTKVCacheAwareConfig) Config {
+	return Config{TRTLLM: TRTLLMConfig{KVCacheAware: o}}
+}
+
+func convOptions(o TRTConversationConfig) Config {
+	return Config{TRTLLM: TRTLLMConfig{Conversation: o}}
 }

@@ -1,16 +1,11 @@
 package policy
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-)
-
-// The reasons of consistent_hash.
-const (
-	ReasonConsistentHash         pick.Reason = "consistent_hash"          // first in the conversation's order
-	ReasonConsistentHashOverflow pick.Reason = "consistent_hash_overflow" // the first with room; those before it had none
 )
 
 // consistentHash is consistent hashing with bounded loads (V. Mirrokni, M. Thorup and M. Zadimoghaddam,
@@ -23,27 +18,28 @@ const (
 // always one with room.
 type consistentHash struct{ factor float64 }
 
-func newConsistentHash(c Config) pick.Policy {
-	return consistentHash{factor: c.ConsistentHash.LoadFactor}
+// newConsistentHash makes consistent_hash with a configuration that has its defaults.
+func newConsistentHash(c ConsistentHashConfig) pick.Policy {
+	return consistentHash{factor: c.LoadFactor}
 }
 
 // Pick implements route.Policy.
 func (p consistentHash) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
-	r := rankFor(v)
+	r := orderFor(v)
 	bound := p.boundFor(v)
-	first, open := nobody, nobody
+	first, open := pick.Nobody, pick.Nobody
 	var best, bestOpen place
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		here := r.of(c)
-		if first == nobody || here.before(best) {
+		if first == pick.Nobody || here.before(best) {
 			first, best = i, here
 		}
-		if (open == nobody || here.before(bestOpen)) && bound.room(c) {
+		if (open == pick.Nobody || here.before(bestOpen)) && bound.room(c) {
 			open, bestOpen = i, here
 		}
 	}
-	if open == nobody || open == first {
+	if open == pick.Nobody || open == first {
 		return pick.Choice{Index: first, Reason: ReasonConsistentHash}
 	}
 	return pick.Choice{Index: open, Reason: ReasonConsistentHashOverflow}
@@ -68,3 +64,29 @@ func (p consistentHash) boundFor(v *pick.View) bound {
 func (b bound) most(c *pick.Candidate) float64 { return math.Ceil(b.requests * c.Weight / b.weight) }
 
 func (b bound) room(c *pick.Candidate) bool { return float64(c.Load.Requests+1) <= b.most(c) }
+
+// ConsistentHashConfig are the options of consistent_hash.
+type ConsistentHashConfig struct {
+	// LoadFactor bounds the outstanding requests of an endpoint to this many times its fair share, rounded up. 1 is the
+	// tightest: requests are spread evenly and conversations move most. Large values approach rendezvous. 0 means 1.25.
+	LoadFactor float64 `yaml:"load_factor"`
+}
+
+// DefaultLoadFactor is the load factor when none is given.
+const DefaultLoadFactor = 1.25
+
+// WithDefaults is c with each option that is not given replaced by its default.
+func (c ConsistentHashConfig) WithDefaults() ConsistentHashConfig {
+	if c.LoadFactor == 0 {
+		c.LoadFactor = DefaultLoadFactor
+	}
+	return c
+}
+
+// Validate reports the fault of a configuration with its defaults.
+func (c ConsistentHashConfig) Validate() error {
+	if f := c.LoadFactor; !(f >= 1) || math.IsInf(f, 0) {
+		return fmt.Errorf("policy: consistent_hash.load_factor is %v, must be 1 or more (0 means %v)", f, DefaultLoadFactor)
+	}
+	return nil
+}

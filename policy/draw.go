@@ -6,9 +6,6 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// nobody is the index of no candidate.
-const nobody = -1
-
 // draw picks a candidate other than the one at skip, in proportion to weight.
 func draw(rng *rand.Rand, cs []pick.Candidate, skip int) int {
 	total := 0.0
@@ -18,7 +15,7 @@ func draw(rng *rand.Rand, cs []pick.Candidate, skip int) int {
 		}
 	}
 	mark := float64(rng.Float64() * total) // the conversion keeps the product from being fused with what follows
-	last := nobody
+	last := pick.Nobody
 	for i := range cs {
 		if i == skip {
 			continue

@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"fmt"
+	"math"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 )
@@ -35,15 +38,16 @@ const (
 	dualMapEarly  = 16      // requests for each endpoint that shares are taken of at least
 )
 
-func newDualMap(c Config) pick.Policy {
-	return &dualMap{sloMs: c.DualMap.SLOMs, ring: ring{places: dualMapPlaces}}
+// newDualMap makes dualmap with a configuration that has its defaults.
+func newDualMap(c DualMapConfig) pick.Policy {
+	return &dualMap{sloMs: c.SLOMs, ring: ring{places: dualMapPlaces}}
 }
 
 // Pick implements route.Policy.
 func (p *dualMap) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	key := p.key(v, r)
 	p.ring.fit(v.Candidates)
-	first := p.ring.at(key, nobody)
+	first := p.ring.at(key, pick.Nobody)
 	second := p.ring.at(mix(key)^golden, first)
 	a, b := &v.Candidates[first], &v.Candidates[second]
 	soonA, soonB := queuedTTFT(v, a), queuedTTFT(v, b)
@@ -99,4 +103,30 @@ func (p *dualMap) count(block uint64) int {
 		*b = begin{block: block, count: 1}
 	}
 	return 1
+}
+
+// DualMapConfig are the options of dualmap.
+type DualMapConfig struct {
+	// SLOMs is the objective for the time to first token in milliseconds: while it is predicted to be met, the warmer of the two
+	// endpoints is picked. 0 means 5000.
+	SLOMs float64 `yaml:"slo_ms"`
+}
+
+// DefaultSLOMs is the objective when none is given.
+const DefaultSLOMs = 5000
+
+// WithDefaults is c with each option that is not given replaced by its default.
+func (c DualMapConfig) WithDefaults() DualMapConfig {
+	if c.SLOMs == 0 {
+		c.SLOMs = DefaultSLOMs
+	}
+	return c
+}
+
+// Validate reports the fault of a configuration with its defaults.
+func (c DualMapConfig) Validate() error {
+	if f := c.SLOMs; !(f > 0) || math.IsInf(f, 0) {
+		return fmt.Errorf("policy: dualmap.slo_ms is %v, must be above 0 (0 means %v)", f, DefaultSLOMs)
+	}
+	return nil
 }

@@ -18,7 +18,7 @@ import (
 // for each of them. Host and disk tiers are not known.
 type dynamo struct{}
 
-func newDynamo(Config) pick.Policy { return dynamo{} }
+func newDynamo() pick.Policy { return dynamo{} }
 
 // CountsBlocks implements route.Counting.
 func (dynamo) CountsBlocks() bool { return true }

@@ -3,25 +3,22 @@ package policy
 import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/shadow"
 )
 
-// estimator prices placements by the terms of least_ttft, whichever policy decides. It is the policy's own reckoning, told of
-// the decisions of others. The term spread is left out: it is what least_ttft pays for evenness, not what a placement takes.
-type estimator struct{ reckoner leastTTFT }
+// estimator estimates the terms of least_ttft for placements that another policy decides. It leaves out the term Spread, which is a
+// price for an uneven placement and no time that a placement takes.
+type estimator struct{ policy leastTTFT }
 
-// NewEstimator makes the estimator of one pool.
-func NewEstimator(c Config) shadow.Estimator {
-	return &estimator{reckoner: leastTTFT{cfg: c.WithDefaults().LeastTTFT}}
-}
+// newEstimator makes the estimator of one pool with a configuration that has its defaults.
+func newEstimator(c LeastTTFTConfig) *estimator { return &estimator{policy: leastTTFT{cfg: c}} }
 
-// Reckon implements route.Estimator.
+// Reckon fills in the terms of all candidates.
 func (e *estimator) Reckon(v *pick.View) {
-	e.reckoner.reckon(v)
+	e.policy.reckon(v)
 	for i := range v.Candidates {
 		v.Candidates[i].Terms.Spread = 0
 	}
 }
 
-// Placed implements route.Estimator.
-func (e *estimator) Placed(v *pick.View, r *fleet.Request, index int) { e.reckoner.learn(v, r, index) }
+// Placed learns from a request that was placed at a candidate.
+func (e *estimator) Placed(v *pick.View, r *fleet.Request, index int) { e.policy.learn(v, r, index) }

@@ -18,7 +18,7 @@ func TestHashPlacementDependsOnNothingElse(t *testing.T) {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			v := views(false).Draw(t, "view")()
 			unload(v.Candidates)
-			p := makeFor(t, name)
+			p := makeBasic(name)
 			want := v.Candidates[p.Pick(v, &fleet.Request{}).Index].Name
 			// Another replica, another order of declaration, other chance.
 			shuffled := slices.Clone(v.Candidates)
@@ -26,7 +26,7 @@ func TestHashPlacementDependsOnNothingElse(t *testing.T) {
 				shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
 			})
 			w := &pick.View{Rand: rng(99), Candidates: shuffled, Home: -1, Parent: -1, Hash: v.Hash}
-			if got := shuffled[makeFor(t, name).Pick(w, &fleet.Request{}).Index].Name; got != want {
+			if got := shuffled[makeBasic(name).Pick(w, &fleet.Request{}).Index].Name; got != want {
 				t.Fatalf("here %s, there %s", want, got)
 			}
 		}))
@@ -40,7 +40,7 @@ func TestRemovingAnEndpointMovesOnlyItsOwn(t *testing.T) {
 			unload(cs)
 			gone := rapid.IntRange(0, len(cs)-1).Draw(t, "gone")
 			rest := slices.Delete(slices.Clone(cs), gone, gone+1)
-			p := makeFor(t, name)
+			p := makeBasic(name)
 			for seed := range uint64(50) {
 				before := cs[p.Pick(view(cs, seed), &fleet.Request{}).Index].Name
 				after := rest[p.Pick(view(rest, seed), &fleet.Request{}).Index].Name
@@ -59,7 +59,7 @@ func TestWeightMovesOnlyWhatItMust(t *testing.T) {
 		raised := rapid.IntRange(0, len(cs)-1).Draw(t, "raised")
 		more := slices.Clone(cs)
 		more[raised].Weight *= rapid.Float64Range(1, 10).Draw(t, "times")
-		p := makeFor(t, "rendezvous")
+		p := makeBasic("rendezvous")
 		for seed := range uint64(50) {
 			before, after := p.Pick(view(cs, seed), &fleet.Request{}).Index, p.Pick(view(more, seed), &fleet.Request{}).Index
 			if before != after && after != raised {
@@ -72,7 +72,7 @@ func TestWeightMovesOnlyWhatItMust(t *testing.T) {
 // A refused endpoint's conversations spread over all others and not onto one neighbour.
 func TestConversationsOfALostEndpointSpread(t *testing.T) {
 	cs := same(9)
-	p := make1(t, "rendezvous")
+	p := makeBasic("rendezvous")
 	counts := make([]int, 8)
 	for seed := range uint64(40_000) {
 		if p.Pick(view(cs, seed), &fleet.Request{}).Index == 8 {
@@ -90,7 +90,7 @@ func TestPoorHashesSpread(t *testing.T) {
 	for i := range cs {
 		cs[i].Key = uint64(i)
 	}
-	p := make1(t, "rendezvous")
+	p := makeBasic("rendezvous")
 	counts := make([]int, len(cs))
 	for hash := range uint64(40_000) {
 		v := view(cs, 1)
@@ -125,12 +125,8 @@ func TestConsistentHashKeepsTheBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cs := fleets(false).Draw(t, "fleet")
 		factor := rapid.SampledFrom([]float64{1, 1.1, 1.25, 2, 10}).Draw(t, "factor")
-		f, err := New(Config{Name: "consistent_hash", ConsistentHash: ConsistentHashConfig{LoadFactor: factor}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		unload(cs)
-		p := f()
+		p := newConsistentHash(ConsistentHashConfig{LoadFactor: factor})
 		total := 0.0
 		for i := range cs {
 			total += cs[i].Weight
@@ -153,10 +149,10 @@ func TestConsistentHashKeepsTheBound(t *testing.T) {
 func TestConsistentHashTakesTheFirstWithRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := views(false).Draw(t, "view")()
-		p := newConsistentHash(Config{}.WithDefaults()).(consistentHash)
+		p := newConsistentHash(ConsistentHashConfig{}.WithDefaults()).(consistentHash)
 		got := p.Pick(v, &fleet.Request{})
 		// The naive way: sort by rendezvous, walk until one has room.
-		r, b := rankFor(v), p.boundFor(v)
+		r, b := orderFor(v), p.boundFor(v)
 		order := slices.Clone(v.Candidates)
 		slices.SortFunc(order, func(x, y pick.Candidate) int {
 			if r.of(&x).before(r.of(&y)) {
@@ -185,7 +181,7 @@ func TestConsistentHashTakesTheFirstWithRoom(t *testing.T) {
 
 func TestHotConversationOverflows(t *testing.T) {
 	cs := same(4)
-	p := make1(t, "consistent_hash")
+	p := makeBasic("consistent_hash")
 	reasons := map[pick.Reason]int{}
 	counts := make([]int, 4)
 	for range 40 {

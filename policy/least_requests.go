@@ -5,13 +5,10 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// ReasonLeastRequests says that the endpoint had the fewest outstanding requests per weight.
-const ReasonLeastRequests pick.Reason = "least_requests"
-
 // leastRequests picks the endpoint with the fewest outstanding requests per weight, by the router's own books.
 type leastRequests struct{}
 
-func newLeastRequests(Config) pick.Policy { return leastRequests{} }
+func newLeastRequests() pick.Policy { return leastRequests{} }
 
 // Pick implements route.Policy.
 func (leastRequests) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

@@ -5,17 +5,12 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-const nameLeastTokens = "least_tokens"
-
-// ReasonLeastTokens says that the endpoint had the fewest tokens still to compute per weight.
-const ReasonLeastTokens pick.Reason = "least_tokens"
-
 // leastTokens picks the endpoint with the fewest tokens still to compute per weight: uncached prompt tokens before
 // the first byte and answer tokens expected. Among equals the one with the shorter queue of its own, as its latest
 // report says: reports are late, so they do not outvote the books.
 type leastTokens struct{}
 
-func newLeastTokens(Config) pick.Policy { return leastTokens{} }
+func newLeastTokens() pick.Policy { return leastTokens{} }
 
 // Pick implements route.Policy.
 func (leastTokens) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

@@ -5,17 +5,34 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-const nameLeastTTFT = "least_ttft"
+// LeastTTFTConfig are the options of least_ttft.
+type LeastTTFTConfig struct {
+	// StayMs is how many milliseconds another endpoint must be quicker than a conversation's own before the conversation
+	// moves. 0 means 20.
+	StayMs float64 `yaml:"stay_ms"`
+	// StayShare is the same as a share of the time predicted at its own endpoint; the larger of both counts. 0 means 0.2.
+	StayShare float64 `yaml:"stay_share"`
+	// FairShare bounds an endpoint's outstanding requests to so many times its fair share, by weight and speed (decode legs by
+	// weight alone), and eight more. 0 means 2.
+	FairShare float64 `yaml:"fair_share"`
+	// SpreadShare is how much slower an endpoint is thought for each fourteenth that it was given more new conversations than the
+	// one with fewest, as a share of a turn's mean time. 0 means 1.
+	SpreadShare float64 `yaml:"spread_share"`
+}
 
-// The reasons of least_ttft.
-const (
-	ReasonHome      pick.Reason = "home"       // the conversation's endpoint, and leaving it would not pay
-	ReasonLeaves    pick.Reason = "leaves"     // the conversation's endpoint is so busy that computing it again elsewhere is quicker
-	ReasonWarm      pick.Reason = "warm"       // it holds more of the prompt than others
-	ReasonLeastTTFT pick.Reason = "least_ttft" // the shortest predicted time to first token
-	ReasonParent    pick.Reason = "parent"     // the endpoint of the conversation that started this one, which is about as quick
-	ReasonSpread    pick.Reason = "spread"     // several are as quick; the one given the fewest conversations of late
-)
+// WithDefaults is c with each option that is not given replaced by its default.
+func (c LeastTTFTConfig) WithDefaults() LeastTTFTConfig {
+	set := func(f *float64, v float64) {
+		if *f == 0 {
+			*f = v
+		}
+	}
+	set(&c.StayMs, 20)
+	set(&c.StayShare, 0.2)
+	set(&c.FairShare, 2)
+	set(&c.SpreadShare, 1)
+	return c
+}
 
 // leastTTFT sends a request where its first token is predicted soonest, what the placement costs others included.
 // The terms are those of route.Terms, all in milliseconds.
@@ -54,7 +71,8 @@ const (
 	othersCount = 2     // times that a wait of others counts: it makes some of them leave and compute again what they had
 )
 
-func newLeastTTFT(c Config) pick.Policy { return &leastTTFT{cfg: c.LeastTTFT} }
+// newLeastTTFT makes least_ttft with a configuration that has its defaults.
+func newLeastTTFT(c LeastTTFTConfig) pick.Policy { return &leastTTFT{cfg: c} }
 
 // AwaitsReturns implements route.Awaiting.
 func (p *leastTTFT) AwaitsReturns() bool { return true }
@@ -63,17 +81,17 @@ func (p *leastTTFT) AwaitsReturns() bool { return true }
 func (p *leastTTFT) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	limit := p.fairLimit(v)
 	p.reckon(v)
-	best, bestCost := nobody, 0.0
+	best, bestCost := pick.Nobody, 0.0
 	for i := range v.Candidates {
 		if over(v, &v.Candidates[i], limit) {
 			continue
 		}
 		c := v.Candidates[i].Terms.Cost()
-		if best == nobody || c < bestCost {
+		if best == pick.Nobody || c < bestCost {
 			best, bestCost = i, c
 		}
 	}
-	if best == nobody { // rounding cannot leave nobody, and if it did the least loaded is right
+	if best == pick.Nobody { // rounding cannot leave nobody, and if it did the least loaded is right
 		return pick.Choice{Index: least(v, requests), Reason: ReasonLeastTTFT}
 	}
 	atHome := v.Home >= 0 && !v.Repeats
@@ -349,8 +367,8 @@ func speed(v *pick.View, c *pick.Candidate) float64 {
 // nearest picks, among those that cost about as little as the best, the first in rendezvous order of the conversation, so that
 // several routers tend to agree.
 func (p *leastTTFT) nearest(v *pick.View, bestCost, limit float64) (index, near int) {
-	index = nobody
-	order := rankFor(v)
+	index = pick.Nobody
+	inOrder := orderFor(v)
 	var first place
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
@@ -358,7 +376,7 @@ func (p *leastTTFT) nearest(v *pick.View, bestCost, limit float64) (index, near 
 			continue
 		}
 		near++
-		if at := order.of(c); index == nobody || at.before(first) {
+		if at := inOrder.of(c); index == pick.Nobody || at.before(first) {
 			index, first = i, at
 		}
 	}

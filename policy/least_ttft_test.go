@@ -26,7 +26,7 @@ func laterTurn(cs []pick.Candidate, home, prompt int) *pick.View {
 	return v
 }
 
-func ttft(t testing.TB) pick.Policy { return make1(t, nameLeastTTFT) }
+func ttft(testing.TB) pick.Policy { return newLeastTTFT(LeastTTFTConfig{}.WithDefaults()) }
 
 func TestHomeIsKept(t *testing.T) {
 	for _, c := range []struct {
@@ -81,7 +81,7 @@ func TestOverloadedHomeShedsOne(t *testing.T) {
 		t.Errorf("went to %v: most should have stayed", went)
 	}
 	if went[1]+went[2]+went[3] == 0 {
-		t.Errorf("went to %v: nobody has left", went)
+		t.Errorf("went to %v: pick.Nobody has left", went)
 	}
 	for _, n := range went[1:] {
 		if n > 2 {
@@ -96,7 +96,7 @@ func TestFairShare(t *testing.T) {
 		n := rapid.IntRange(2, 8).Draw(t, "endpoints")
 		cs := quick(n)
 		factor := rapid.SampledFrom([]float64{1, 2, 4}).Draw(t, "fair share")
-		p := &leastTTFT{cfg: LeastTTFTConfig{FairShare: factor}.withDefaults()}
+		p := &leastTTFT{cfg: LeastTTFTConfig{FairShare: factor}.WithDefaults()}
 		for i := range 60 * n {
 			for j := range cs {
 				cs[j].CachedTokens, cs[j].WaitMs = 0, 0
@@ -264,7 +264,7 @@ func TestTiesGoByRendezvous(t *testing.T) {
 // TestTermsAreNumbers: whatever a view says, every term is a finite number that is not negative, and somebody is picked.
 func TestTermsAreNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := &leastTTFT{cfg: LeastTTFTConfig{}.withDefaults()}
+		p := &leastTTFT{cfg: LeastTTFTConfig{}.WithDefaults()}
 		for range rapid.IntRange(1, 20).Draw(t, "turns") {
 			v := views(false).Draw(t, "view")()
 			v.PromptTokens = rapid.SampledFrom([]int{0, 1, 400, 1_000_000}).Draw(t, "prompt")

@@ -32,7 +32,7 @@ const (
 	llmdCapacity    = 31_250 * llmdBlockBytes / fleet.BlockBytes
 )
 
-func newLLMD(Config) pick.Policy { return &llmd{tree: newMemory(llmdCapacity)} }
+func newLLMD() pick.Policy { return &llmd{tree: newMemory(llmdCapacity)} }
 
 // Pick implements route.Policy.
 func (p *llmd) Pick(v *pick.View, r *fleet.Request) pick.Choice {

@@ -10,7 +10,7 @@ import (
 // original asks the engines what they hold, so Candidate.CachedTokens takes the place of that. Equals are drawn.
 type lmetric struct{}
 
-func newLMetric(Config) pick.Policy { return lmetric{} }
+func newLMetric() pick.Policy { return lmetric{} }
 
 // Pick implements route.Policy.
 func (lmetric) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

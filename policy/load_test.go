@@ -18,7 +18,7 @@ func TestLeastNeverPicksTheMoreLoaded(t *testing.T) {
 	for _, name := range []string{"least_requests", "least_tokens"} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			v := views(false).Draw(t, "view")()
-			got := makeFor(t, name).Pick(v, &fleet.Request{}).Index
+			got := makeBasic(name).Pick(v, &fleet.Request{}).Index
 			for i := range v.Candidates {
 				if a, b := per[name](&v.Candidates[got]), per[name](&v.Candidates[i]); a > b {
 					t.Fatalf("picked %d with %v per weight, %d has %v", got, a, i, b)
@@ -46,7 +46,7 @@ func TestLeastCounts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := make1(t, tt.policy)
+			p := makeBasic(tt.policy)
 			for seed := range uint64(20) {
 				cs := idle(tt.weight...)
 				for i := range cs {
@@ -66,7 +66,7 @@ func TestPowerOfTwo(t *testing.T) {
 		first, second := two(v())
 		n := len(v().Candidates)
 		if n == 1 {
-			if first != 0 || second != nobody {
+			if first != 0 || second != pick.Nobody {
 				t.Fatalf("drew %d and %d of one", first, second)
 			}
 			return
@@ -96,7 +96,7 @@ func TestPowerOfTwoNeverPicksTheBusiestOfMany(t *testing.T) {
 	for i := range cs {
 		reserve(&cs[i], int64(100*i), 0)
 	}
-	counts := play(make1(t, "power_of_two"), cs, 5000, false)
+	counts := play(makeBasic("power_of_two"), cs, 5000, false)
 	if counts[5] != 0 {
 		t.Errorf("the busiest of all was picked %d times", counts[5])
 	}
@@ -108,7 +108,7 @@ func TestPowerOfTwoNeverPicksTheBusiestOfMany(t *testing.T) {
 func TestRandomFollowsWeights(t *testing.T) {
 	cs := idle(1, 5, 0.5, 3.5)
 	reserve(&cs[1], 1e6, 1e6) // load plays no part
-	if got := chiSquare(play(make1(t, "random"), cs, 50_000, false), cs); got > 16.27 {
+	if got := chiSquare(play(makeBasic("random"), cs, 50_000, false), cs); got > 16.27 {
 		t.Errorf("chi-square %.1f over 3 degrees of freedom", got)
 	}
 }
@@ -118,7 +118,7 @@ func TestLoadsFollowWeights(t *testing.T) {
 	for _, name := range []string{"least_requests", "least_tokens", "power_of_two", "session", "round_robin"} {
 		cs := idle(1, 2, 4, 3)
 		const n = 10_000
-		counts := play(make1(t, name), cs, n, true)
+		counts := play(makeBasic(name), cs, n, true)
 		for i := range cs {
 			want := n * cs[i].Weight / 10
 			if math.Abs(float64(counts[i])-want) > 0.01*n {
@@ -134,8 +134,8 @@ func TestDrawSkips(t *testing.T) {
 		skip := rapid.IntRange(-1, len(cs)-1).Draw(t, "skip")
 		got := draw(rng(rapid.Uint64().Draw(t, "seed")), cs, skip)
 		if len(cs) == 1 && skip == 0 {
-			if got != nobody {
-				t.Fatalf("drew %d with nobody left", got)
+			if got != pick.Nobody {
+				t.Fatalf("drew %d with pick.Nobody left", got)
 			}
 			return
 		}

@@ -18,7 +18,7 @@ import (
 // answers.
 type mooncake struct{}
 
-func newMooncake(Config) pick.Policy { return mooncake{} }
+func newMooncake() pick.Policy { return mooncake{} }
 
 // Pick implements route.Policy.
 func (mooncake) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

@@ -16,24 +16,23 @@ package policy
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/shadow"
 )
 
 // Default is the name of the policy used when none is configured.
 const Default = nameLeastTTFT
 
-// A kind is one policy of the package.
-type kind struct {
-	name     string
-	describe string                     // one line for --help and the documentation
-	make     func(c Config) pick.Policy // from a valid configuration with its defaults
-	content  bool                       // it goes by what endpoints have cached, or by the prompt
-}
+// Names that the registry itself needs.
+const (
+	nameLeastTTFT   = "least_ttft"
+	nameLeastTokens = "least_tokens"
+	nameSession     = "session"
+)
 
-// ReadsContent reports whether the configured policy goes by what endpoints have cached, so that prompts are worth reading for
+// ReadsContent reports whether the configured policy considers what endpoints have cached, so that prompts are worth reading for
 // requests that name their conversation too.
 func ReadsContent(c Config) bool {
 	c = c.WithDefaults()
@@ -44,8 +43,7 @@ func ReadsContent(c Config) bool {
 	return k.content
 }
 
-// Queue is how routers keep prompts in line with the configured policy by default. A rule of another router is as it is there, and the
-// simple ones are what they say.
+// Queue is how routers queue prompts with the configured policy by default: only least_ttft has them queue.
 func Queue(c Config) route.Queue {
 	if c.WithDefaults().Name != nameLeastTTFT {
 		return route.Queue{}
@@ -53,25 +51,11 @@ func Queue(c Config) route.Queue {
 	return route.Queue{Ahead: route.DefaultAhead, Patience: route.DefaultPatience}
 }
 
-// kinds lists the policies, ours before the rivals. It is a function so that nothing can change it.
-func kinds() []kind { return slices.Concat(ours(), rivals(), ranks(), founding()) }
-
-func ours() []kind {
-	return []kind{
-		{"consistent_hash", "rendezvous with a bound on each endpoint's share of requests; beyond it the next in order", newConsistentHash, false},
-		{"least_requests", "fewest outstanding requests per weight", newLeastRequests, false},
-		{nameLeastTokens, "fewest tokens still to compute per weight", newLeastTokens, false},
-		{nameLeastTTFT, "the shortest predicted time to first token, what the placement costs others included", newLeastTTFT, true},
-		{"power_of_two", "the less loaded of two endpoints drawn by weight", newPowerOfTwo, false},
-		{"random", "any endpoint, in proportion to weight", newRandom, false},
-		{"rendezvous", "by hash of the conversation; the same on every replica, whatever the load", newRendezvous, false},
-		{"round_robin", "each in turn, smoothly by weight", newRoundRobin, false},
-		{nameSession, "the conversation's endpoint; a new conversation goes by the fallback policy", newSession, false},
-	}
-}
-
 // Names lists the policies, sorted.
 func Names() []string { return namesOf(kinds()) }
+
+// RivalNames lists those of Names that are rules of other routers and of papers, sorted.
+func RivalNames() []string { return namesOf(rivals()) }
 
 // Describe says in one line what a policy does, or "" for a name that is not in Names.
 func Describe(name string) string {
@@ -93,11 +77,5 @@ func New(c Config) (func() pick.Policy, error) {
 	return func() pick.Policy { return k.make(c) }, nil
 }
 
-func find(name string) (kind, bool) {
-	for _, k := range kinds() {
-		if k.name == name {
-			return k, true
-		}
-	}
-	return kind{}, false
-}
+// NewEstimator makes what estimates the costs of placements in one pool, whichever policy decides there: the terms of least_ttft.
+func NewEstimator(c Config) shadow.Estimator { return newEstimator(c.WithDefaults().LeastTTFT) }

@@ -138,9 +138,9 @@ func TestNamesAreSortedAndDescribed(t *testing.T) {
 	if !slices.Contains(Names(), Default) {
 		t.Errorf("default %q is not a policy", Default)
 	}
-	reasons := Reasons()
-	slices.Sort(reasons)
-	if len(slices.Compact(reasons)) != len(Reasons()) {
+	listed := Reasons()
+	slices.Sort(listed)
+	if len(slices.Compact(listed)) != len(Reasons()) {
 		t.Error("a reason is listed twice")
 	}
 }
@@ -162,14 +162,6 @@ func TestPoolsShareNoState(t *testing.T) {
 			t.Fatalf("pick %d: %v, alone %v", i, a, b)
 		}
 	}
-}
-
-func makeFor(t *rapid.T, name string) pick.Policy {
-	f, err := New(Config{Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f()
 }
 
 func weights(cs []pick.Candidate) []float64 {

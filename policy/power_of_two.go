@@ -5,9 +5,6 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// ReasonPowerOfTwo says that the endpoint was the less loaded of two that were drawn.
-const ReasonPowerOfTwo pick.Reason = "power_of_two"
-
 // powerOfTwo draws two different endpoints by weight and picks the one with fewer tokens to compute per weight, then
 // with fewer requests per weight (M. Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001). It
 // is nearly as even as the least loaded of all, and several routers that cannot see each other's books do not all run
@@ -16,12 +13,12 @@ const ReasonPowerOfTwo pick.Reason = "power_of_two"
 // Of two equals it takes the one drawn first, whose chance is exactly its weight.
 type powerOfTwo struct{}
 
-func newPowerOfTwo(Config) pick.Policy { return powerOfTwo{} }
+func newPowerOfTwo() pick.Policy { return powerOfTwo{} }
 
 // Pick implements route.Policy.
 func (powerOfTwo) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	a, b := two(v)
-	if b != nobody && workload(&v.Candidates[b]).compare(workload(&v.Candidates[a])) < 0 {
+	if b != pick.Nobody && workload(&v.Candidates[b]).compare(workload(&v.Candidates[a])) < 0 {
 		a = b
 	}
 	return pick.Choice{Index: a, Reason: ReasonPowerOfTwo}
@@ -30,9 +27,9 @@ func (powerOfTwo) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 // two draws two different candidates; the second is nobody when there is only one.
 func two(v *pick.View) (first, second int) {
 	if len(v.Candidates) == 1 {
-		return 0, nobody
+		return 0, pick.Nobody
 	}
-	first = draw(v.Rand, v.Candidates, nobody)
+	first = draw(v.Rand, v.Candidates, pick.Nobody)
 	return first, draw(v.Rand, v.Candidates, first)
 }
 

@@ -33,7 +33,7 @@ const (
 	prebleImbalance     = 1.5
 )
 
-func newPreble(Config) pick.Policy { return &preble{load: window{seconds: prebleWindowSeconds}} }
+func newPreble() pick.Policy { return &preble{load: window{seconds: prebleWindowSeconds}} }
 
 // Pick implements route.Policy.
 func (p *preble) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
@@ -59,10 +59,10 @@ func (p *preble) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 // exploit is the least loaded of those that hold so many tokens of the prompt.
 func (p *preble) exploit(v *pick.View, known int) int {
 	cs := v.Candidates
-	at, lightest, heaviest := nobody, 0, 0
+	at, lightest, heaviest := pick.Nobody, 0, 0
 	for i := range cs {
 		load := p.load.of(&cs[i], v.Now)
-		if cs[i].CachedTokens == known && (at == nobody || load < p.load.of(&cs[at], v.Now)) {
+		if cs[i].CachedTokens == known && (at == pick.Nobody || load < p.load.of(&cs[at], v.Now)) {
 			at = i
 		}
 		if load < p.load.of(&cs[lightest], v.Now) {

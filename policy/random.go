@@ -5,15 +5,12 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// ReasonRandom says that the endpoint was drawn.
-const ReasonRandom pick.Reason = "random"
-
 // random draws an endpoint in proportion to weight.
 type random struct{}
 
-func newRandom(Config) pick.Policy { return random{} }
+func newRandom() pick.Policy { return random{} }
 
 // Pick implements route.Policy.
 func (random) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
-	return pick.Choice{Index: draw(v.Rand, v.Candidates, nobody), Reason: ReasonRandom}
+	return pick.Choice{Index: draw(v.Rand, v.Candidates, pick.Nobody), Reason: ReasonRandom}
 }

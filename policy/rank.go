@@ -63,7 +63,7 @@ type RankRouter interface {
 }
 
 // Unplaced says that a request has to wait for the next batch: no rank has room.
-const Unplaced = nobody
+const Unplaced = pick.Nobody
 
 // leadTokens is how much of a prompt's beginning tells batches apart.
 const leadTokens = 64
@@ -138,9 +138,9 @@ func atLeast(ranks []Rank, expected int) int {
 
 // fewestBelow is the rank with fewest requests of those below what is expected, the first of equals; nobody when there is none.
 func fewestBelow(ranks []Rank, expected int) int {
-	at := nobody
+	at := pick.Nobody
 	for i := range ranks {
-		if ranks[i].below(expected) && (at == nobody || ranks[i].Requests < ranks[at].Requests) {
+		if ranks[i].below(expected) && (at == pick.Nobody || ranks[i].Requests < ranks[at].Requests) {
 			at = i
 		}
 	}
@@ -157,7 +157,7 @@ func nextBelow(ranks []Rank, turn *int, expected int) int {
 			return at
 		}
 	}
-	return nobody
+	return pick.Nobody
 }
 
 // byLead orders requests by how they begin, the longer first among those that begin alike, so that turns of one conversation in one

@@ -44,7 +44,8 @@ func DefaultRankConfig() RankConfig {
 	return RankConfig{Weight: 1, Threshold: 0.1, Multiplier: 2, InTransfer: true, MaxSessions: 65_536, Placement: placeRoundRobin}
 }
 
-func (c RankConfig) withDefaults() RankConfig {
+// WithDefaults is c, or DefaultRankConfig for the zero value.
+func (c RankConfig) WithDefaults() RankConfig {
 	if c == (RankConfig{}) {
 		return DefaultRankConfig()
 	}
@@ -53,7 +54,7 @@ func (c RankConfig) withDefaults() RankConfig {
 
 // Validate reports every fault, joined into one error.
 func (c RankConfig) Validate() error {
-	c = c.withDefaults()
+	c = c.WithDefaults()
 	var faults []error
 	fault := func(name, format string, args ...any) {
 		faults = append(faults, fmt.Errorf("policy: rank."+name+" "+format, args...))
@@ -77,30 +78,4 @@ func (c RankConfig) Validate() error {
 		fault("max_num_active_requests", "is %d, must be 0 or more", c.MaxActive)
 	}
 	return errors.Join(faults...)
-}
-
-// NewRankRouter makes the router of one of the policies rank.* for batches. The errors are those of RankConfig.Validate, and a name
-// that is none of theirs.
-func NewRankRouter(name string, c RankConfig) (RankRouter, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	c = c.withDefaults()
-	for _, k := range ranks() {
-		if k.name == name {
-			return k.make(Config{Rank: c}).(*rankPolicy).router, nil
-		}
-	}
-	return nil, fmt.Errorf("policy: %q is no rank router; there are %s, %s, %s and %s", name,
-		nameRankDefault, nameRankKV, nameRankConversation, nameRankFirstTurn)
-}
-
-// ranks lists the rank routers as policies.
-func ranks() []kind {
-	return []kind{
-		{nameRankConversation, "TensorRT-LLM ranks by conversation: new ones in round robin, known ones at home", newRankConversation, false},
-		{nameRankDefault, "TensorRT-LLM ranks: fewest prompt tokens of those below their fair share of requests", newRankDefault, false},
-		{nameRankFirstTurn, "TensorRT-LLM ranks, PR 14744: first turns in round robin, then by cache and load", newRankFirstTurn, true},
-		{nameRankKV, "TensorRT-LLM ranks, PR 13198: by cache and load, with hit-rate gate and fair-share cap", newRankKV, true},
-	}
 }

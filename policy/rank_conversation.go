@@ -4,8 +4,6 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-const nameRankConversation = "rank.conversation"
-
 // rankConversation is TensorRT-LLM's rank router by conversation, the successor of PR 14744. A conversation goes to its rank while that
 // has room under max_num_active_requests; the softer bound
 //
@@ -25,8 +23,8 @@ type rankConversation struct {
 	bindings    bindings // conversation -> Rank.Key
 }
 
-func newRankConversation(c Config) pick.Policy {
-	return &rankPolicy{most: c.Rank.MaxActive, router: makeRankConversation(c.Rank), tokens: tokensToCompute, transfers: c.Rank.InTransfer}
+func newRankConversation(c RankConfig) pick.Policy {
+	return &rankPolicy{most: c.MaxActive, router: makeRankConversation(c), tokens: tokensToCompute, transfers: c.InTransfer}
 }
 
 func makeRankConversation(c RankConfig) *rankConversation {
@@ -45,7 +43,7 @@ func (p *rankConversation) Place(ranks []Rank, batch []RankRequest) (to []int, e
 	for _, strict := range [...]bool{true, false} {
 		for i := range batch {
 			if r := &batch[i]; r.Strict == strict {
-				if at := p.choose(ranks, r, expected); at != nobody {
+				if at := p.choose(ranks, r, expected); at != pick.Nobody {
 					p.to[i] = at
 					ranks[at].Requests++
 					ranks[at].Tokens += int64(max(r.Tokens-r.cachedAt(at), 0))
@@ -59,19 +57,19 @@ func (p *rankConversation) Place(ranks []Rank, batch []RankRequest) (to []int, e
 // choose finds the rank of one request, says why, and binds what is to be bound.
 func (p *rankConversation) choose(ranks []Rank, r *RankRequest, expected int) int {
 	home := p.home(ranks, r)
-	if home != nobody {
+	if home != pick.Nobody {
 		if p.why = pick.ReasonSession; ranks[home].room() {
 			return home
 		}
 		return p.place(ranks, expected)
 	}
-	at := nobody
+	at := pick.Nobody
 	if wants := r.Target - 1; wants >= 0 && wants < len(ranks) && ranks[wants].room() {
 		at, p.why = wants, pick.ReasonPinned
 	} else {
 		at = p.place(ranks, expected)
 	}
-	if at != nobody && r.Conversation != 0 {
+	if at != pick.Nobody && r.Conversation != 0 {
 		p.bindings.put(r.Conversation, ranks[at].Key)
 	}
 	return at
@@ -80,7 +78,7 @@ func (p *rankConversation) choose(ranks []Rank, r *RankRequest, expected int) in
 // home is the rank of a known conversation; nobody for a new one, and when its rank is not there.
 func (p *rankConversation) home(ranks []Rank, r *RankRequest) int {
 	if r.Conversation == 0 {
-		return nobody
+		return pick.Nobody
 	}
 	if key, ok := p.bindings.get(r.Conversation); ok {
 		for i := range ranks {
@@ -88,11 +86,11 @@ func (p *rankConversation) home(ranks []Rank, r *RankRequest) int {
 				return i
 			}
 		}
-		return nobody
+		return pick.Nobody
 	}
 	at := r.Home - 1
 	if at < 0 || at >= len(ranks) {
-		return nobody
+		return pick.Nobody
 	}
 	p.bindings.put(r.Conversation, ranks[at].Key)
 	return at
@@ -105,13 +103,13 @@ func (p *rankConversation) place(ranks []Rank, expected int) int {
 		return fewestBelow(ranks, expected)
 	}
 	p.why = ReasonRoundRobin
-	if at := nextBelow(ranks, &p.turn, expected); at != nobody {
+	if at := nextBelow(ranks, &p.turn, expected); at != pick.Nobody {
 		return at
 	}
 	p.why = ReasonLoad
-	at := nobody
+	at := pick.Nobody
 	for i := range ranks {
-		if ranks[i].room() && (at == nobody || ranks[i].Requests < ranks[at].Requests) {
+		if ranks[i].room() && (at == pick.Nobody || ranks[i].Requests < ranks[at].Requests) {
 			at = i
 		}
 	}

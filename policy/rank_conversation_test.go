@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/pick"
-	"pgregory.net/rapid"
 )
 
 // says are requests of conversations, in order.
@@ -134,40 +133,6 @@ func TestRankConversation(t *testing.T) {
 		placed(t, r, with(0, 0, 0, 0, 0), says(1, 2, 3)) // 1 is forgotten
 		if got := placed(t, r, with(0, 0, 0, 0, 0), says(2, 3, 1)); !slices.Equal(got, []int{1, 2, 3}) {
 			t.Errorf("went %v", got)
-		}
-	})
-}
-
-func TestBindingsAreAnLRU(t *testing.T) {
-	type entry struct{ conversation, rank uint64 }
-	rapid.Check(t, func(t *rapid.T) {
-		most := rapid.IntRange(1, 5).Draw(t, "most")
-		b := newBindings(most)
-		var want []entry // the latest at the end
-		for range rapid.IntRange(0, 60).Draw(t, "steps") {
-			c := rapid.Uint64Range(1, 8).Draw(t, "conversation")
-			at := slices.IndexFunc(want, func(e entry) bool { return e.conversation == c })
-			e := entry{c, 0}
-			if at >= 0 {
-				e = want[at]
-			}
-			if rapid.Bool().Draw(t, "put") {
-				e.rank = rapid.Uint64().Draw(t, "rank")
-				b.put(c, e.rank)
-			} else if got, ok := b.get(c); ok != (at >= 0) || got != e.rank {
-				t.Fatalf("%d: %d, %v; want %+v", c, got, ok, e)
-			} else if !ok {
-				continue
-			}
-			if at >= 0 {
-				want = slices.Delete(want, at, at+1)
-			}
-			if want = append(want, e); len(want) > most {
-				want = want[1:]
-			}
-		}
-		if len(b.index) != len(want) || len(b.table) > most+1 {
-			t.Fatalf("%d remembered in %d places, want %d", len(b.index), len(b.table), len(want))
 		}
 	})
 }

@@ -7,8 +7,6 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-const nameRankDefault = "rank.default"
-
 // rankDefault is TensorRT-LLM's default router: the longest prompt first, each to the rank with fewest prompt tokens (then fewest
 // requests, then the first) of those that have less than a fair share of requests. Tokens are all prompt tokens of active
 // requests, cached or not.
@@ -16,8 +14,8 @@ const nameRankDefault = "rank.default"
 // Difference: a batch that does not fit leaves the rest unplaced; the original fails.
 type rankDefault struct{ dealing }
 
-func newRankDefault(c Config) pick.Policy {
-	return &rankPolicy{most: c.Rank.MaxActive, router: &rankDefault{}, tokens: promptTokens, transfers: c.Rank.InTransfer}
+func newRankDefault(c RankConfig) pick.Policy {
+	return &rankPolicy{most: c.MaxActive, router: &rankDefault{}, tokens: promptTokens, transfers: c.InTransfer}
 }
 
 // Place implements RankRouter.
@@ -30,14 +28,14 @@ func (p *rankDefault) Place(ranks []Rank, batch []RankRequest) (to []int, expect
 	expected = expectedOf(ranks, len(p.pool), 1)
 	slices.SortStableFunc(p.pool, func(a, b int) int { return cmp.Compare(batch[b].Tokens, batch[a].Tokens) })
 	for _, i := range p.pool {
-		at := nobody
+		at := pick.Nobody
 		for n := range ranks {
-			if ranks[n].below(expected) && (at == nobody || cmp.Or(
+			if ranks[n].below(expected) && (at == pick.Nobody || cmp.Or(
 				cmp.Compare(ranks[n].Tokens, ranks[at].Tokens), cmp.Compare(ranks[n].Requests, ranks[at].Requests)) < 0) {
 				at = n
 			}
 		}
-		if at == nobody {
+		if at == pick.Nobody {
 			break
 		}
 		p.to[i], p.why = at, ReasonLoad

@@ -7,8 +7,6 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-const nameRankKV = "rank.kv_cache_aware"
-
 // rankKV is TensorRT-LLM's KV-cache-aware rank router with the hit-rate gate and the fair-share cap of PR 13198. Of the ranks below
 //
 //	expected = min(max(ceil(multiplier × ceil((active + new) / ranks)), most active), max_num_active_requests)
@@ -42,8 +40,8 @@ type rankKV struct {
 // mostWarm bounds what warm-up remembers where ranks come and go.
 const mostWarm = 4096
 
-func newRankKV(c Config) pick.Policy {
-	return &rankPolicy{most: c.Rank.MaxActive, router: makeRankKV(c.Rank), tokens: tokensToCompute, transfers: c.Rank.InTransfer, caches: true}
+func newRankKV(c RankConfig) pick.Policy {
+	return &rankPolicy{most: c.MaxActive, router: makeRankKV(c), tokens: tokensToCompute, transfers: c.InTransfer, caches: true}
 }
 
 func makeRankKV(c RankConfig) *rankKV {
@@ -61,7 +59,7 @@ func (p *rankKV) Place(ranks []Rank, batch []RankRequest) (to []int, expected in
 	for _, i := range p.pool {
 		r := &batch[i]
 		at := p.choose(ranks, r, expected)
-		if at == nobody {
+		if at == pick.Nobody {
 			break
 		}
 		p.to[i] = at
@@ -73,7 +71,7 @@ func (p *rankKV) Place(ranks []Rank, batch []RankRequest) (to []int, expected in
 // choose finds the rank of one request and says why.
 func (p *rankKV) choose(ranks []Rank, r *RankRequest, expected int) int {
 	p.why = ReasonRoundRobin
-	if at := p.coldest(ranks, r, expected); at != nobody {
+	if at := p.coldest(ranks, r, expected); at != pick.Nobody {
 		return at
 	}
 	if p.firstTurns && r.FirstTurn {
@@ -95,14 +93,14 @@ func (p *rankKV) choose(ranks []Rank, r *RankRequest, expected int) int {
 	}
 	p.pcg.Seed(r.ID, golden)
 	p.rng.Shuffle(len(p.tried), func(a, b int) { p.tried[a], p.tried[b] = p.tried[b], p.tried[a] })
-	at, best := nobody, 0.0
+	at, best := pick.Nobody, 0.0
 	for _, i := range p.tried {
 		cached := 0
 		if open {
 			cached = r.cachedAt(i)
 		}
 		score := p.score(&ranks[i], r.Tokens, cached, active)
-		if at == nobody || score < best || score == best && ranks[i].Tokens < ranks[at].Tokens {
+		if at == pick.Nobody || score < best || score == best && ranks[i].Tokens < ranks[at].Tokens {
 			at, best = i, score
 		}
 	}
@@ -120,14 +118,14 @@ func (p *rankKV) score(rank *Rank, tokens, cached int, active int64) float64 {
 // coldest is the first rank that was given nothing yet, while ranks are warmed up; nobody otherwise.
 func (p *rankKV) coldest(ranks []Rank, r *RankRequest, expected int) int {
 	if !p.warming || r.Strict || r.Target > 0 {
-		return nobody
+		return pick.Nobody
 	}
 	for i := range ranks {
 		if ranks[i].below(expected) && !slices.Contains(p.warm, ranks[i].Key) {
 			return i
 		}
 	}
-	return nobody
+	return pick.Nobody
 }
 
 // charge enters a request under a rank.

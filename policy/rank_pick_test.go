@@ -15,7 +15,23 @@ func rankPolicyOf(t testing.TB, name string, set func(c *RankConfig)) pick.Polic
 	if set != nil {
 		set(&c)
 	}
-	return makeOf(t, Config{Name: name, Rank: c})
+	return makeRank(t, name, c)
+}
+
+func rankNames() []string {
+	return []string{"rank.conversation", "rank.default", "rank.first_turn", "rank.kv_cache_aware"}
+}
+
+func makeRank(t testing.TB, name string, c RankConfig) *rankPolicy {
+	t.Helper()
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	make := map[string]func(RankConfig) pick.Policy{
+		"rank.conversation": newRankConversation, "rank.default": newRankDefault,
+		"rank.first_turn": newRankFirstTurn, "rank.kv_cache_aware": newRankKV,
+	}
+	return make[name](c).(*rankPolicy)
 }
 
 // TestInTransferCounts: requests whose KV is in transfer count in requests and in tokens, until that is switched off.
@@ -101,32 +117,32 @@ func TestRankConversationWithoutIDs(t *testing.T) {
 
 // TestRankPoliciesAlwaysAnswer: where every endpoint has as many requests as it may, one is picked all the same, by the same rule.
 func TestRankPoliciesAlwaysAnswer(t *testing.T) {
-	for _, k := range ranks() {
+	for _, name := range rankNames() {
 		v := view(same(3), 1)
 		v.PromptTokens = 1000
 		for i := range v.Candidates {
 			v.Candidates[i].Slots, v.Candidates[i].Load = 2, fleet.Load{Requests: 2 + i, PrefillTokens: int64(i), ContextTokens: int64(i)}
 		}
 		v.Candidates[1].CachedTokens = 900
-		got := rankPolicyOf(t, k.name, nil).Pick(v, &fleet.Request{ID: "r"})
-		want := map[string]int{"rank.default": 0, "rank.conversation": 0, "rank.kv_cache_aware": 1, "rank.first_turn": 1}[k.name]
+		got := rankPolicyOf(t, name, nil).Pick(v, &fleet.Request{ID: "r"})
+		want := map[string]int{"rank.default": 0, "rank.conversation": 0, "rank.kv_cache_aware": 1, "rank.first_turn": 1}[name]
 		if got.Index != want {
-			t.Errorf("%s picks %d, want %d", k.name, got.Index, want)
+			t.Errorf("%s picks %d, want %d", name, got.Index, want)
 		}
 	}
 }
 
 // TestRankPoliciesAgree: two replicas that see the same requests pick the same, with the driver's chance aside.
 func TestRankPoliciesAgree(t *testing.T) {
-	for _, k := range ranks() {
-		a, b := rankPolicyOf(t, k.name, nil), rankPolicyOf(t, k.name, nil)
+	for _, name := range rankNames() {
+		a, b := rankPolicyOf(t, name, nil), rankPolicyOf(t, name, nil)
 		for i := range 200 {
 			r := &fleet.Request{ID: strconv.Itoa(i), Session: strconv.Itoa(i % 20)}
 			x, y := view(same(8), uint64(i)), view(same(8), uint64(i)+1000)
 			x.Hash, y.Hash = mix(uint64(i%20)), mix(uint64(i%20))
 			x.NewID, y.NewID = i < 20, i < 20
 			if at, other := a.Pick(x, r), b.Pick(y, r); at != other {
-				t.Fatalf("%s: request %d goes to %v and to %v", k.name, i, at, other)
+				t.Fatalf("%s: request %d goes to %v and to %v", name, i, at, other)
 			}
 		}
 	}

@@ -17,11 +17,7 @@ func rankRouter(t testing.TB, name string, set func(c *RankConfig)) RankRouter {
 	if set != nil {
 		set(&c)
 	}
-	r, err := NewRankRouter(name, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return makeRank(t, name, c).router
 }
 
 // with makes ranks with so many active requests each.
@@ -310,19 +306,13 @@ func TestRankOptions(t *testing.T) {
 	for _, tt := range tests {
 		c := DefaultRankConfig()
 		tt.set(&c)
-		err := Config{Rank: c}.Validate()
+		err := c.Validate()
 		if got := ""; tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("got %q %v, want %q", got, err, tt.want)
 		}
-		if _, other := NewRankRouter("rank.default", c); (other == nil) != (err == nil) {
-			t.Errorf("NewRankRouter says %v, Validate %v", other, err)
-		}
-	}
-	if _, err := NewRankRouter("session", RankConfig{}); err == nil || !strings.Contains(err.Error(), "rank.first_turn") {
-		t.Errorf("session as a rank router: %v", err)
 	}
 	want := RankConfig{Weight: 1, Threshold: 0.1, Multiplier: 2, InTransfer: true, MaxSessions: 65_536, Placement: "round_robin"}
-	if got := (Config{}).WithDefaults().Rank; got != want {
+	if got := (RankConfig{}).WithDefaults(); got != want {
 		t.Errorf("defaults are %+v", got)
 	}
 }
@@ -330,54 +320,54 @@ func TestRankOptions(t *testing.T) {
 // TestRankRoutersKeepTheirBounds: whatever the figures, nobody gets more than the cap or than it may have at once, all are placed
 // while there is room, the charges add up, and two routers that are told the same answer the same.
 func TestRankRoutersKeepTheirBounds(t *testing.T) {
-	for _, k := range ranks() {
-		t.Run(k.name, rapid.MakeCheck(func(t *rapid.T) {
-			c := DefaultRankConfig()
-			c.Multiplier = rapid.Float64Range(1, 3).Draw(t, "multiplier")
-			c.Threshold = rapid.Float64Range(0, 1).Draw(t, "threshold")
-			c.Warmup = rapid.Bool().Draw(t, "warmup")
-			a, err := NewRankRouter(k.name, c)
-			if err != nil {
-				t.Fatal(err)
+	for _, name := range rankNames() {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) { keepsBounds(t, rt, name) })
+		})
+	}
+}
+
+func keepsBounds(tb testing.TB, t *rapid.T, name string) {
+	c := DefaultRankConfig()
+	c.Multiplier = rapid.Float64Range(1, 3).Draw(t, "multiplier")
+	c.Threshold = rapid.Float64Range(0, 1).Draw(t, "threshold")
+	c.Warmup = rapid.Bool().Draw(t, "warmup")
+	a, b := makeRank(tb, name, c).router, makeRank(tb, name, c).router
+	for range 3 {
+		n := rapid.IntRange(1, 6).Draw(t, "ranks")
+		most := rapid.SampledFrom([]int{0, 3, 8}).Draw(t, "most")
+		before := make([]Rank, n)
+		for i := range before {
+			before[i] = Rank{Key: uint64(i) + 1, Requests: rapid.IntRange(0, 8).Draw(t, "requests"), Tokens: rapid.Int64Range(0, 1000).Draw(t, "tokens"), Most: most}
+		}
+		batch := make([]RankRequest, rapid.IntRange(0, 12).Draw(t, "batch"))
+		for i := range batch {
+			batch[i] = RankRequest{
+				ID: rapid.Uint64().Draw(t, "id"), Tokens: rapid.IntRange(0, 500).Draw(t, "prompt"),
+				Conversation: rapid.Uint64Range(0, 4).Draw(t, "conversation"), FirstTurn: rapid.Bool().Draw(t, "first"),
+				Cached: rapid.SliceOfN(rapid.IntRange(0, 500), n, n).Draw(t, "cached"),
+				Target: rapid.IntRange(0, n).Draw(t, "target"), Strict: rapid.Bool().Draw(t, "strict"),
 			}
-			b, _ := NewRankRouter(k.name, c)
-			for range 3 {
-				n := rapid.IntRange(1, 6).Draw(t, "ranks")
-				most := rapid.SampledFrom([]int{0, 3, 8}).Draw(t, "most")
-				before := make([]Rank, n)
-				for i := range before {
-					before[i] = Rank{Key: uint64(i) + 1, Requests: rapid.IntRange(0, 8).Draw(t, "requests"), Tokens: rapid.Int64Range(0, 1000).Draw(t, "tokens"), Most: most}
-				}
-				batch := make([]RankRequest, rapid.IntRange(0, 12).Draw(t, "batch"))
-				for i := range batch {
-					batch[i] = RankRequest{
-						ID: rapid.Uint64().Draw(t, "id"), Tokens: rapid.IntRange(0, 500).Draw(t, "prompt"),
-						Conversation: rapid.Uint64Range(0, 4).Draw(t, "conversation"), FirstTurn: rapid.Bool().Draw(t, "first"),
-						Cached: rapid.SliceOfN(rapid.IntRange(0, 500), n, n).Draw(t, "cached"),
-						Target: rapid.IntRange(0, n).Draw(t, "target"), Strict: rapid.Bool().Draw(t, "strict"),
-					}
-				}
-				after, again := slices.Clone(before), slices.Clone(before)
-				to, expected := a.Place(after, batch)
-				if other, _ := b.Place(again, batch); !slices.Equal(to, other) || !slices.Equal(after, again) {
-					t.Fatalf("two routers differ: %v and %v", to, other)
-				}
-				room, got := 0, shares(to, n)
-				for i := range after {
-					if after[i].Requests != before[i].Requests+got[i] {
-						t.Fatalf("rank %d got %d and has %d after %d", i, got[i], after[i].Requests, before[i].Requests)
-					}
-					if got[i] > 0 && (most > 0 && after[i].Requests > most || after[i].Requests > expected) {
-						t.Fatalf("rank %d has %d of %d, %d expected", i, after[i].Requests, most, expected)
-					}
-					if after[i].room() {
-						room++
-					}
-				}
-				if slices.Contains(to, Unplaced) && room > 0 {
-					t.Fatalf("left %v though there is room: %+v", to, after)
-				}
+		}
+		after, again := slices.Clone(before), slices.Clone(before)
+		to, expected := a.Place(after, batch)
+		if other, _ := b.Place(again, batch); !slices.Equal(to, other) || !slices.Equal(after, again) {
+			t.Fatalf("two routers differ: %v and %v", to, other)
+		}
+		room, got := 0, shares(to, n)
+		for i := range after {
+			if after[i].Requests != before[i].Requests+got[i] {
+				t.Fatalf("rank %d got %d and has %d after %d", i, got[i], after[i].Requests, before[i].Requests)
 			}
-		}))
+			if got[i] > 0 && (most > 0 && after[i].Requests > most || after[i].Requests > expected) {
+				t.Fatalf("rank %d has %d of %d, %d expected", i, after[i].Requests, most, expected)
+			}
+			if after[i].room() {
+				room++
+			}
+		}
+		if slices.Contains(to, Unplaced) && room > 0 {
+			t.Fatalf("left %v though there is room: %+v", to, after)
+		}
 	}
 }

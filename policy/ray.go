@@ -17,7 +17,7 @@ type ray struct{ tree memory }
 
 const rayMatchRate = 0.1
 
-func newRay(Config) pick.Policy { return &ray{tree: newMemory(unboundedBlocks)} }
+func newRay() pick.Policy { return &ray{tree: newMemory(unboundedBlocks)} }
 
 // Pick implements route.Policy.
 func (p *ray) Pick(v *pick.View, r *fleet.Request) pick.Choice {

@@ -9,36 +9,9 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-func TestRingSpreadsAndMovesOnlyWhatItMust(t *testing.T) {
-	cs := same(8)
-	full, less := ring{places: 160}, ring{places: 160}
-	full.fit(cs)
-	less.fit(cs[:7])
-	counts := make([]int, 8)
-	for key := range uint64(40_000) {
-		at := full.at(key, nobody)
-		counts[at]++
-		if after := less.at(key, nobody); at != 7 && after != at {
-			t.Fatalf("key %d moved from %d to %d when 7 went", key, at, after)
-		}
-		if second := full.at(key, at); second == at {
-			t.Fatalf("key %d has %d twice", key, at)
-		}
-	}
-	// 160 places each: shares vary by about 8 %.
-	if slices.Min(counts) < 3500 || slices.Max(counts) > 6500 {
-		t.Errorf("shares %v", counts)
-	}
-	one := ring{places: 3}
-	one.fit(cs[:1])
-	if one.at(5, nobody) != 0 || one.at(5, 0) != 0 {
-		t.Error("a ring of one endpoint gives another one")
-	}
-}
-
 // With a session its turns stay whatever the load; without one the prompt decides, all of it.
 func TestVLLMConsistentHash(t *testing.T) {
-	p := make1(t, "vllmrouter.consistent_hash")
+	p := makeRival("vllmrouter.consistent_hash")
 	at := func(r *fleet.Request, hash uint64) int {
 		v := asks(busy(0, 9, 0, 9, 0, 9, 0, 9), 0)
 		v.Hash = hash
@@ -76,7 +49,7 @@ func (s *stickyRun) at(after time.Duration, session string, of []pick.Candidate)
 }
 
 func TestVLLMStickyByHand(t *testing.T) {
-	s := stickyRun{make1(t, "vllmrouter.sticky_least_loaded").(*vllmSticky), busy(0, 50, 100)}
+	s := stickyRun{makeRival("vllmrouter.sticky_least_loaded").(*vllmSticky), busy(0, 50, 100)}
 	// Three sessions on three endpoints, by sessions and not by requests.
 	homes := map[string]int{}
 	for _, id := range []string{"a", "b", "c"} {
@@ -116,7 +89,7 @@ func TestVLLMStickyByHand(t *testing.T) {
 }
 
 func TestVLLMStickyIsBounded(t *testing.T) {
-	p := make1(t, "vllmrouter.sticky_least_loaded").(*vllmSticky)
+	p := makeRival("vllmrouter.sticky_least_loaded").(*vllmSticky)
 	cs := same(4)
 	v := asks(cs, 0)
 	start := v.Now
@@ -160,7 +133,7 @@ func checkSticky(t *testing.T, p *vllmSticky) {
 
 // DualMap: two endpoints for a prompt; the warmer one while it is in time, then the sooner one.
 func TestDualMapByHand(t *testing.T) {
-	p := makeOf(t, Config{Name: "dualmap", DualMap: DualMapConfig{SLOMs: 100}})
+	p := newDualMap(DualMapConfig{SLOMs: 100})
 	r := words(0, 3, 8)
 	choose := func(set func(cs []pick.Candidate)) pick.Choice {
 		cs := same(6)
@@ -201,7 +174,7 @@ func TestDualMapByHand(t *testing.T) {
 
 // What everybody begins with does not decide for long.
 func TestDualMapLooksBeyondWhatAllShare(t *testing.T) {
-	p, counts := make1(t, "dualmap"), make([]int, 8)
+	p, counts := makeRival("dualmap"), make([]int, 8)
 	for i := range 4000 {
 		got := p.Pick(asks(same(8), 100), words(20, i+2, 20)).Index
 		if i >= 1000 {
@@ -210,29 +183,5 @@ func TestDualMapLooksBeyondWhatAllShare(t *testing.T) {
 	}
 	if slices.Min(counts) < 3000/8/2 {
 		t.Errorf("%v", counts)
-	}
-}
-
-func TestWindowForgets(t *testing.T) {
-	w, c := window{seconds: 3}, candidate(0, 1)
-	now := time.Unix(10, 0)
-	w.add(&c, now, 1)
-	w.add(&c, now.Add(time.Second), 2)
-	w.add(&c, now.Add(2*time.Second), 4)
-	for after, want := range []float64{7, 7, 7, 6, 4, 0, 0} { // a look back in time changes nothing
-		if got := w.of(&c, now.Add(time.Duration(after)*time.Second)); got != want {
-			t.Errorf("after %d s: %v, want %v", after, got, want)
-		}
-	}
-	w.add(&c, now.Add(100*time.Second), 1)
-	c.Key++
-	if got := w.of(&c, now.Add(100*time.Second)); got != 0 {
-		t.Errorf("a new endpoint has %v", got)
-	}
-	before := time.Unix(-5, 0)
-	d := candidate(1, 1)
-	w.add(&d, before, 1)
-	if got := w.of(&d, before.Add(2*time.Second)); got != 1 {
-		t.Errorf("before 1970: %v", got)
 	}
 }

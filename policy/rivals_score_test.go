@@ -8,13 +8,6 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// asks is what a request with a prompt of so many tokens sees.
-func asks(cs []pick.Candidate, prompt int) *pick.View {
-	v := view(cs, 1)
-	v.Now, v.PromptTokens = time.Unix(1_000_000, 0), prompt
-	return v
-}
-
 // The expected picks follow from the formulas at the head of each policy's file, worked out by hand beside each case.
 func TestScoresByHand(t *testing.T) {
 	type row struct {
@@ -97,7 +90,7 @@ func TestScoresByHand(t *testing.T) {
 				}
 				v := asks(cs, tt.prompt)
 				v.Rand = rng(seed)
-				if got := make1(t, tt.policy).Pick(v, &fleet.Request{}); got.Index != tt.want || got.Reason != ReasonScore {
+				if got := makeRival(tt.policy).Pick(v, &fleet.Request{}); got.Index != tt.want || got.Reason != ReasonScore {
 					t.Fatalf("seed %d: got %v, want %d", seed, got, tt.want)
 				}
 			}
@@ -113,12 +106,12 @@ func TestLLMDWithoutReports(t *testing.T) {
 	}
 	cs[0].Load = fleet.Load{Requests: 6, ContextTokens: 100} // 2 wait, a tenth in use: 2*0 + 2*0.9 = 1.8
 	cs[1].Load = fleet.Load{Requests: 4, ContextTokens: 900} // none wait, nine tenths: 2*1 + 2*0.1 = 2.2
-	if got := make1(t, "llmd.default").Pick(asks(cs, 10), &fleet.Request{}).Index; got != 1 {
+	if got := makeRival("llmd.default").Pick(asks(cs, 10), &fleet.Request{}).Index; got != 1 {
 		t.Errorf("got %d", got)
 	}
 	cs[1].Load.ContextTokens = 1000 // 2*1 + 2*0 = 2, and then
 	cs[0].Load.Requests = 4         // 2*1 + 2*0.9 = 3.8
-	if got := make1(t, "llmd.default").Pick(asks(cs, 10), &fleet.Request{}).Index; got != 0 {
+	if got := makeRival("llmd.default").Pick(asks(cs, 10), &fleet.Request{}).Index; got != 0 {
 		t.Errorf("got %d", got)
 	}
 }
@@ -126,15 +119,11 @@ func TestLLMDWithoutReports(t *testing.T) {
 // Equal scores are drawn evenly.
 func TestEqualScoresAreDrawn(t *testing.T) {
 	for _, name := range []string{"dynamo.kv", "lmetric", "mooncake.algorithm1", "llmd.default", "preble.e2", "smg.cache_aware", "stack.prefixaware", "aibrix.prefix_cache"} {
-		fresh, err := New(Config{Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
 		cs, counts := same(4), make([]int, 4)
 		for seed := range uint64(2000) {
 			v := asks(cs, 100)
 			v.Rand = rng(seed)
-			counts[fresh().Pick(v, &fleet.Request{}).Index]++
+			counts[makeRival(name).Pick(v, &fleet.Request{}).Index]++
 		}
 		if got := chiSquare(counts, cs); got > 16.27 {
 			t.Errorf("%s: chi-square %.1f: %v", name, got, counts)
@@ -144,7 +133,7 @@ func TestEqualScoresAreDrawn(t *testing.T) {
 
 // Preble: at 0.1 ms a token and 10 ms an answer token, a request of 1,000 uncached tokens and 20 answer tokens is 300 ms of load.
 func TestPrebleByHand(t *testing.T) {
-	p := make1(t, "preble.e2")
+	p := makeRival("preble.e2")
 	cs := same(2)
 	for i := range cs {
 		cs[i].MsPerToken, cs[i].MsPerAnswer = 0.1, 10
@@ -188,32 +177,8 @@ func TestPrebleEviction(t *testing.T) {
 	for missed, want := range map[float64]int{0.4: 0, 0.6: 1} {
 		v := asks(cs, 1000)
 		v.Missed = missed // 100+40 or 100+60 against 150
-		if got := make1(t, "preble.e2").Pick(v, &fleet.Request{}).Index; got != want {
+		if got := makeRival("preble.e2").Pick(v, &fleet.Request{}).Index; got != want {
 			t.Errorf("missed %v: got %d", missed, got)
-		}
-	}
-}
-
-// Nobody holds anything: the endpoint with the fewest requests of the last minute, or the session's place on the ring.
-func TestStackLoadAwareFallsBack(t *testing.T) {
-	p, cs := make1(t, "stack.loadaware"), same(3)
-	at := func(after time.Duration, session string) pick.Choice {
-		v := asks(cs, 1000)
-		v.Now = v.Now.Add(after)
-		return p.Pick(v, &fleet.Request{Session: session})
-	}
-	for i, want := range []int{0, 1, 2, 0} {
-		if got := at(0, ""); got != (pick.Choice{Index: want, Reason: ReasonLoad}) {
-			t.Errorf("request %d: got %v, want %d", i, got, want)
-		}
-	}
-	if got := at(61*time.Second, ""); got.Index != 0 { // all forgotten
-		t.Errorf("a minute later: got %v", got)
-	}
-	first := at(0, "s")
-	for range 5 {
-		if got := at(0, "s"); got != first || got.Reason != ReasonHash {
-			t.Errorf("session: got %v, then %v", first, got)
 		}
 	}
 }
@@ -227,14 +192,8 @@ func TestDynamoCountsSharedBlocksOnce(t *testing.T) {
 	for counted, want := range map[bool]int{true: 0, false: 1} { // each for itself: 700+5000+1000
 		v := asks(cs, 1000)
 		v.Counted = counted
-		if got := make1(t, "dynamo.kv").Pick(v, &fleet.Request{}).Index; got != want {
+		if got := makeRival("dynamo.kv").Pick(v, &fleet.Request{}).Index; got != want {
 			t.Errorf("counted %v: got %d", counted, got)
 		}
-	}
-	if c, ok := make1(t, "session").(pick.Counting); !ok || c.CountsBlocks() {
-		t.Error("session over least_tokens asks for blocks")
-	}
-	if c, ok := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: "dynamo.kv"}}).(pick.Counting); !ok || !c.CountsBlocks() {
-		t.Error("session over dynamo.kv does not ask for blocks")
 	}
 }

@@ -1,46 +1,11 @@
 package policy
 
 import (
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"pgregory.net/rapid"
 )
-
-// prompt is a request whose prompt consists of whole blocks. Prompts that begin with the same parts have the same beginning.
-func prompt(parts ...int) *fleet.Request {
-	c := &fleet.Content{Bytes: len(parts) * fleet.BlockBytes}
-	name := uint64(1)
-	for _, part := range parts {
-		name = mix(name*golden + uint64(part))
-		c.Blocks = append(c.Blocks, name)
-	}
-	return &fleet.Request{Content: c}
-}
-
-// words is a prompt of shared blocks from one text, and others from another.
-func words(shared, text, other int) *fleet.Request {
-	parts := make([]int, 0, shared+other)
-	for range shared {
-		parts = append(parts, 1)
-	}
-	for range other {
-		parts = append(parts, text)
-	}
-	return prompt(parts...)
-}
-
-// busy is as many endpoints as figures, each with so many requests outstanding.
-func busy(requests ...int) []pick.Candidate {
-	cs := same(len(requests))
-	for i, n := range requests {
-		cs[i].Load.Requests = n
-	}
-	return cs
-}
 
 // step is one request and where it must go.
 type step struct {
@@ -52,7 +17,7 @@ type step struct {
 
 func follow(t *testing.T, name string, steps []step) {
 	t.Helper()
-	p := make1(t, name)
+	p := makeRival(name)
 	for i, s := range steps {
 		v := asks(busy(s.busy...), bytesOf(s.ask)/bytesPerToken)
 		v.Rand = rng(uint64(i))
@@ -98,7 +63,7 @@ func TestSMGCacheAwareReplicates(t *testing.T) {
 }
 
 func TestSMGPrefixHashByHand(t *testing.T) {
-	p := make1(t, "smg.prefix_hash")
+	p := makeRival("smg.prefix_hash")
 	home := p.Pick(asks(busy(0, 0), 0), words(8, 2, 1)).Index // eight blocks decide, not the ninth
 	choose := func(r *fleet.Request, onHome, onOther int) pick.Choice {
 		cs := busy(onOther, onOther)
@@ -167,25 +132,9 @@ func TestRayByHand(t *testing.T) {
 	})
 }
 
-func TestStackPrefixAwareByHand(t *testing.T) {
-	p := make1(t, "stack.prefixaware")
-	first := p.Pick(asks(busy(0, 0, 0), 0), words(10, 0, 0))
-	if first.Reason != ReasonRandom {
-		t.Errorf("first: %v", first)
-	}
-	// One common block is enough, whatever the load.
-	loads := []int{0, 0, 0}
-	loads[first.Index] = 1000
-	for text := 2; text < 12; text++ {
-		if got := p.Pick(asks(busy(loads...), 0), words(1, text, 50)); got != (pick.Choice{Index: first.Index, Reason: ReasonCacheMatch}) {
-			t.Fatalf("text %d: %v, first %v", text, got, first)
-		}
-	}
-}
-
 // A block of llm-d's is two of ours: 3 for all of a prompt, 1.5 for half of it.
 func TestLLMDPrefixByHand(t *testing.T) {
-	p, cs := make1(t, "llmd.default"), same(2)
+	p, cs := makeRival("llmd.default"), same(2)
 	first := p.Pick(asks(cs, 0), words(8, 0, 0)).Index
 	choose := func(r *fleet.Request, usage float64) int {
 		cs := same(2)
@@ -207,7 +156,7 @@ func TestLLMDPrefixByHand(t *testing.T) {
 // Until they are forgotten, what endpoints were sent stays theirs; a new endpoint in an old one's slot has been sent nothing.
 func TestASlotsNewEndpointHoldsNothing(t *testing.T) {
 	for _, name := range []string{"smg.cache_aware", "ray.prefix_pow2", "stack.prefixaware", "aibrix.prefix_cache"} {
-		p, cs := make1(t, name), busy(0, 1)
+		p, cs := makeRival(name), busy(0, 1)
 		first := p.Pick(asks(cs, 0), words(10, 0, 0)).Index
 		cs = busy(0, 0)
 		cs[first].Load.Requests = 2
@@ -217,61 +166,6 @@ func TestASlotsNewEndpointHoldsNothing(t *testing.T) {
 		cs[first].Key++
 		if got := p.Pick(asks(cs, 0), words(10, 0, 0)); got.Reason == ReasonCacheMatch {
 			t.Errorf("%s: the new endpoint is thought to hold what the old one did: %v", name, got)
-		}
-	}
-}
-
-// Over whole histories of requests: rivals answer with a candidate, the same ones for the same history, and change nothing.
-func TestRivalsOverHistories(t *testing.T) {
-	for _, name := range RivalNames() {
-		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			p, q := makeFor(t, name), makeFor(t, name)
-			now := time.Unix(1_000_000, 0)
-			for i := range 20 {
-				cs := fleets(false).Draw(t, "fleet")
-				for k := range cs {
-					cs[k].CachedTokens, cs[k].MsPerToken = rapid.IntRange(0, 300).Draw(t, "cached"), 0.1
-					cs[k].KVUsage = rapid.SampledFrom([]float64{-1, 0, 0.5, 1}).Draw(t, "usage")
-				}
-				now = now.Add(time.Duration(rapid.IntRange(0, 9000).Draw(t, "seconds")) * time.Second)
-				r := words(rapid.IntRange(0, 20).Draw(t, "shared"), rapid.IntRange(2, 5).Draw(t, "text"), rapid.IntRange(0, 20).Draw(t, "other"))
-				r.Session = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "session")
-				ask := func(p pick.Policy) (pick.Choice, []pick.Candidate) {
-					v := asks(slices.Clone(cs), 300)
-					v.Now, v.Rand, v.Hash = now, rng(uint64(i)), mix(uint64((r.Session + " ")[0]))
-					return p.Pick(v, r), v.Candidates
-				}
-				a, after := ask(p)
-				b, _ := ask(q)
-				if a != b || a.Index < 0 || a.Index >= len(cs) || !slices.Contains(Reasons(), a.Reason) || !slices.Equal(cs, after) {
-					t.Fatalf("request %d: %v and %v of %d", i, a, b, len(cs))
-				}
-			}
-		}))
-	}
-}
-
-func TestRivalsAllocateNothing(t *testing.T) {
-	for _, name := range RivalNames() {
-		p, cs := make1(t, name), busy(1, 2, 3, 0)
-		var asked []*fleet.Request
-		for text := range 8 {
-			r := words(10, text+2, 30)
-			r.Session = string(rune('a' + text))
-			asked = append(asked, r)
-		}
-		v, i := asks(cs, 1000), 0
-		choose := func() {
-			v.Hash = mix(uint64(i % 8))
-			v.Now = v.Now.Add(time.Second)
-			p.Pick(v, asked[i%8])
-			i++
-		}
-		for range 300 {
-			choose()
-		}
-		if got := testing.AllocsPerRun(100, choose); got != 0 {
-			t.Errorf("%s: %v allocations a pick", name, got)
 		}
 	}
 }

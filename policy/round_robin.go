@@ -5,9 +5,6 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// ReasonRoundRobin says that it was the endpoint's turn.
-const ReasonRoundRobin pick.Reason = "round_robin"
-
 // turnsKept bounds the table of turns. Slots beyond it share places, which costs fairness and nothing else.
 const turnsKept = 1 << 16
 
@@ -28,7 +25,7 @@ type turn struct {
 	credit float64
 }
 
-func newRoundRobin(Config) pick.Policy { return &roundRobin{} }
+func newRoundRobin() pick.Policy { return &roundRobin{} }
 
 // Pick implements route.Policy.
 func (p *roundRobin) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

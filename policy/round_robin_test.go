@@ -12,7 +12,7 @@ import (
 
 func TestRoundRobinGivesEachItsTurn(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7, 64} {
-		p, cs := make1(t, "round_robin"), same(n)
+		p, cs := makeBasic("round_robin"), same(n)
 		var order []int
 		for i := range 5 * n {
 			order = append(order, p.Pick(view(cs, uint64(i)), &fleet.Request{}).Index)
@@ -39,7 +39,7 @@ func TestRoundRobinIsSmooth(t *testing.T) {
 		for _, w := range ws {
 			total += w
 		}
-		p := makeFor(t, "round_robin")
+		p := makeBasic("round_robin")
 		seed := rapid.Uint64().Draw(t, "seed")
 		counts := make([]int, len(cs))
 		for n := 1; n <= 200; n++ {
@@ -56,7 +56,7 @@ func TestRoundRobinIsSmooth(t *testing.T) {
 // Endpoints come, go and change weight at random; nobody who stays is left out for long, and credits stay bounded.
 func TestRoundRobinWithComingAndGoing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := newRoundRobin(Config{}).(*roundRobin)
+		p := newRoundRobin().(*roundRobin)
 		seed := rapid.Uint64().Draw(t, "seed")
 		for range rapid.IntRange(1, 60).Draw(t, "changes") {
 			cs := fleets(false).Draw(t, "fleet")
@@ -79,7 +79,7 @@ func TestRoundRobinWithComingAndGoing(t *testing.T) {
 }
 
 func TestRoundRobinAfterAnAbsence(t *testing.T) {
-	p, cs := make1(t, "round_robin"), same(3)
+	p, cs := makeBasic("round_robin"), same(3)
 	play(p, cs, 7, false)
 	play(p, cs[:2], 1000, false)
 	counts := play(p, cs, 30, false)
@@ -89,7 +89,7 @@ func TestRoundRobinAfterAnAbsence(t *testing.T) {
 }
 
 func TestRoundRobinSlotIsTakenOver(t *testing.T) {
-	p := newRoundRobin(Config{}).(*roundRobin)
+	p := newRoundRobin().(*roundRobin)
 	cs := same(2)
 	play(p, cs, 9, false)
 	cs[1].Key = mix(12345) // another endpoint got the slot
@@ -101,7 +101,7 @@ func TestRoundRobinSlotIsTakenOver(t *testing.T) {
 }
 
 func TestRoundRobinTableIsBounded(t *testing.T) {
-	p := newRoundRobin(Config{}).(*roundRobin)
+	p := newRoundRobin().(*roundRobin)
 	for _, slot := range []int{0, 1 << 15, 1 << 20, 1<<40 + 3, -1} {
 		cs := []pick.Candidate{candidate(0, 1), candidate(1, 1)}
 		cs[0].Slot = slot

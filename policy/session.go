@@ -5,17 +5,14 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-const nameSession = "session"
-
 // sessionPolicy keeps a conversation at its endpoint while that can take the request, whatever its load, and places
 // all others by another policy (session affinity of llm-d, inference payload processor, PR 178). Its reason for
 // staying is route.ReasonSession; otherwise the reason is the other policy's.
 type sessionPolicy struct{ fallback pick.Policy }
 
-// newSession makes the fallback from the same configuration, so that the options of consistent_hash hold there too.
-func newSession(c Config) pick.Policy {
-	k, _ := find(c.Session.Fallback)
-	p := sessionPolicy{fallback: k.make(c)}
+// newSession makes session with the policy that places conversations without an endpoint.
+func newSession(fallback pick.Policy) pick.Policy {
+	p := sessionPolicy{fallback: fallback}
 	if books, ok := p.fallback.(pick.Keeping); ok {
 		return sessionKeeping{p, books}
 	}

@@ -157,7 +157,7 @@ func TestLLMDSessionBounds(t *testing.T) {
 
 // What the fallback keeps in its books is told of turns that stay at their endpoint too.
 func TestSessionTellsItsFallbacksBooks(t *testing.T) {
-	p := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: nameTRTConversation}})
+	p := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: "trtllm.conversation"}})
 	k, ok := p.(pick.Keeping)
 	if !ok {
 		t.Fatal("session does not keep books for its fallback")

@@ -52,3 +52,12 @@ func TestSessionPassesOptionsOn(t *testing.T) {
 		}
 	}
 }
+
+func TestSessionCountsBlocksForItsFallback(t *testing.T) {
+	if c, ok := make1(t, "session").(pick.Counting); !ok || c.CountsBlocks() {
+		t.Error("session over least_tokens asks for blocks")
+	}
+	if c, ok := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: "dynamo.kv"}}).(pick.Counting); !ok || !c.CountsBlocks() {
+		t.Error("session over dynamo.kv does not ask for blocks")
+	}
+}

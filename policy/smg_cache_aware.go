@@ -29,7 +29,7 @@ const (
 	smgTreeBytes      = 1 << 26
 )
 
-func newSMGCacheAware(Config) pick.Policy {
+func newSMGCacheAware() pick.Policy {
 	return &smgCacheAware{tree: newMemory(smgTreeBytes / fleet.BlockBytes)}
 }
 

@@ -21,7 +21,7 @@ const (
 	smgLoadAbs      = 10
 )
 
-func newSMGPrefixHash(Config) pick.Policy { return &smgPrefixHash{ring: ring{places: smgRingPlaces}} }
+func newSMGPrefixHash() pick.Policy { return &smgPrefixHash{ring: ring{places: smgRingPlaces}} }
 
 // Pick implements route.Policy.
 func (p *smgPrefixHash) Pick(v *pick.View, r *fleet.Request) pick.Choice {
@@ -34,7 +34,7 @@ func (p *smgPrefixHash) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 			key = r.Content.Blocks[n-1]
 		}
 		p.ring.fit(cs)
-		at := p.ring.at(key, nobody)
+		at := p.ring.at(key, pick.Nobody)
 		if outstanding(&cs[at]) <= max(float64(mean*smgLoadFactor), mean+smgLoadAbs) {
 			return pick.Choice{Index: at, Reason: ReasonHash}
 		}

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"unicode/utf8"
-
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 )
@@ -11,43 +9,10 @@ import (
 // prompt of so many estimated tokens or more goes through a prefill endpoint, a shorter one straight to a decode endpoint. Either is
 // chosen among those of its role in turn, or by the load that engines report.
 
-// StackAdvisedThreshold is the threshold that PR 890 advises for models of 70B; its default is 0, which splits always.
-const StackAdvisedThreshold = 4096
-
-// StackCharsPerToken is how many characters its estimate takes for a token.
-const StackCharsPerToken = 4
-
-// StackTokens estimates the tokens of a prompt: the length of a list of token ids, or a quarter of a text's characters, rounded down. Parts
-// of a chat that are not text count for nothing. Characters are code points.
-func StackTokens(characters, tokenIDs int) int {
-	return max(0, tokenIDs) + max(0, characters)/StackCharsPerToken
-}
-
-// StackTextTokens is StackTokens of the texts of one prompt, which count together.
-func StackTextTokens(texts ...string) int {
-	n := 0
-	for _, text := range texts {
-		n += utf8.RuneCountInString(text)
-	}
-	return StackTokens(n, 0)
-}
-
-// StackRequestTokens is StackTokens of a request. What is not ASCII is converted from bytes by how many a character usually has: three of
-// Chinese, Japanese and Korean, two of others.
+// StackRequestTokens estimates the tokens of a prompt as production-stack does: the length of a list of token ids, or a quarter of a
+// text's characters (code points), rounded down.
 func StackRequestTokens(r *fleet.Request) int {
-	return StackTokens(characters(r.PromptBytes, r.Content), r.PromptTokens)
-}
-
-// StackSplits reports whether a prompt of so many tokens is disaggregated: from the threshold on, and not only beyond it. A threshold
-// of 0 splits every request.
-func StackSplits(tokens, threshold int) bool { return tokens >= threshold }
-
-// characters is how many code points so many bytes of a prompt are.
-func characters(bytes int, c *fleet.Content) int {
-	if c == nil {
-		return bytes
-	}
-	return max(0, bytes-c.Text.CJK*2/3-c.Text.Other/2)
+	return max(0, r.PromptTokens) + max(0, characters(r.PromptBytes, r.Content))/bytesPerToken
 }
 
 // stackTurns is round_robin of PR 890: each of the candidates in turn, in order of declaration. The first turn is drawn, so that
@@ -57,7 +22,7 @@ type stackTurns struct {
 	next  uint32
 }
 
-func newStackRoundRobin(Config) pick.Policy { return &stackTurns{} }
+func newStackRoundRobin() pick.Policy { return &stackTurns{} }
 
 // Pick implements route.Policy.
 func (p *stackTurns) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
@@ -79,12 +44,12 @@ func (p *stackTurns) turn(v *pick.View, among int) int {
 // original sends everything to one endpoint.
 type stackLeastLoaded struct{ turns stackTurns }
 
-func newStackLeastLoaded(Config) pick.Policy { return &stackLeastLoaded{} }
+func newStackLeastLoaded() pick.Policy { return &stackLeastLoaded{} }
 
 // Pick implements route.Policy.
 func (p *stackLeastLoaded) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs := v.Candidates
-	fewest, equals := StackLeastLoaded(cs)
+	fewest, equals := fewestReported(cs)
 	if equals == 0 {
 		return p.turns.Pick(v, r)
 	}
@@ -100,9 +65,9 @@ func (p *stackLeastLoaded) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return p.turns.Pick(v, r) // not reached: one of them has the fewest
 }
 
-// StackLeastLoaded is the fewest requests that an engine of the candidates reports, running and queued together, and how many report
+// fewestReported is the fewest requests that an engine of the candidates reports, running and queued together, and how many report
 // that many; 0 of them when one of the candidates reports nothing, so that loads cannot be compared.
-func StackLeastLoaded(cs []pick.Candidate) (fewest, equals int) {
+func fewestReported(cs []pick.Candidate) (fewest, equals int) {
 	for i := range cs {
 		switch n := cs[i].Queue; {
 		case n < 0:

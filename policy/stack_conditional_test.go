@@ -2,7 +2,6 @@ package policy
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -11,36 +10,12 @@ import (
 )
 
 func TestStackEstimatesByCharacters(t *testing.T) {
-	for _, tt := range []struct{ characters, ids, want int }{
-		{0, 0, 0}, {3, 0, 0}, {4, 0, 1}, {7, 0, 1}, {16_384, 0, 4096}, {16_383, 0, 4095}, {0, 4096, 4096}, {-4, -1, 0},
-	} {
-		if got := StackTokens(tt.characters, tt.ids); got != tt.want {
-			t.Errorf("%d characters and %d ids: %d, want %d", tt.characters, tt.ids, got, tt.want)
-		}
-	}
-	if got := StackTextTokens("abc", "de", "日本語"); got != 2 { // eight characters, however many bytes
-		t.Errorf("three parts: %d", got)
-	}
 	ascii := &fleet.Request{PromptBytes: 4000}
 	chinese := &fleet.Request{PromptBytes: 1200, Content: &fleet.Content{Bytes: 1206, Text: fleet.Text{CJK: 1200}}}
 	ids := &fleet.Request{PromptTokens: 77}
 	for r, want := range map[*fleet.Request]int{ascii: 1000, chinese: 100, ids: 77} {
 		if got := StackRequestTokens(r); got != want {
 			t.Errorf("%+v: %d, want %d", r, got, want)
-		}
-	}
-	if got := StackTextTokens(strings.Repeat("x", 4*StackAdvisedThreshold)); !StackSplits(got, StackAdvisedThreshold) {
-		t.Errorf("%d tokens are not split", got)
-	}
-}
-
-func TestStackSplitsFromTheThresholdOn(t *testing.T) {
-	for _, tt := range []struct {
-		tokens, threshold int
-		want              bool
-	}{{0, 0, true}, {1, 0, true}, {4095, 4096, false}, {4096, 4096, true}, {4097, 4096, true}} {
-		if got := StackSplits(tt.tokens, tt.threshold); got != tt.want {
-			t.Errorf("%d at %d: %v", tt.tokens, tt.threshold, got)
 		}
 	}
 }
@@ -55,7 +30,7 @@ func reports(queues ...int) []pick.Candidate {
 }
 
 func TestStackLeastLoadedByHand(t *testing.T) {
-	p := make1(t, "stack.least_loaded")
+	p := newStackLeastLoaded()
 	for i, tt := range []struct {
 		queues []int
 		want   int
@@ -85,7 +60,7 @@ func TestStackLeastLoadedByHand(t *testing.T) {
 // Between two reports equals are not all sent to one, and it never picks one that has more than another.
 func TestStackLeastLoadedPicksTheLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := makeFor(t, "stack.least_loaded")
+		p := newStackLeastLoaded()
 		queues := rapid.SliceOfN(rapid.IntRange(0, 3), 1, 9).Draw(t, "queues")
 		counts, least := make([]int, len(queues)), slices.Min(queues)
 		equals := 0

@@ -24,7 +24,7 @@ const (
 	stackBeta          = 1.0 // --loadaware-beta
 )
 
-func newStackLoadAware(Config) pick.Policy {
+func newStackLoadAware() pick.Policy {
 	return &stackLoadAware{ring: ring{places: stackRingPlaces}, sent: window{seconds: stackWindowSeconds}}
 }
 
@@ -43,7 +43,7 @@ func (p *stackLoadAware) pick(v *pick.View, r *fleet.Request) pick.Choice {
 	switch {
 	case !known && r.Session != "":
 		p.ring.fit(cs)
-		return pick.Choice{Index: p.ring.at(v.Hash, nobody), Reason: ReasonHash}
+		return pick.Choice{Index: p.ring.at(v.Hash, pick.Nobody), Reason: ReasonHash}
 	case !known:
 		at := 0
 		for i := range cs {
@@ -55,12 +55,12 @@ func (p *stackLoadAware) pick(v *pick.View, r *fleet.Request) pick.Choice {
 	}
 	_, _, total := spread(cs)
 	mean := float64(total) / float64(len(cs))
-	at, best := nobody, 0.0
+	at, best := pick.Nobody, 0.0
 	for i := range cs {
 		c := &cs[i]
 		benefit := float64(min(c.CachedTokens, v.PromptTokens)) / float64(max(v.PromptTokens, 1))
 		score := benefit - float64(stackBeta*((outstanding(c)-mean)/max(1, mean)))
-		if at == nobody || score > best || score == best && c.Name < cs[at].Name {
+		if at == pick.Nobody || score > best || score == best && c.Name < cs[at].Name {
 			at, best = i, score
 		}
 	}

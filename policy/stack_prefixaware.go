@@ -16,7 +16,7 @@ type stackPrefixAware struct{ tree memory }
 // unboundedBlocks stands in for trees without a bound.
 const unboundedBlocks = 1 << 26 / fleet.BlockBytes
 
-func newStackPrefixAware(Config) pick.Policy {
+func newStackPrefixAware() pick.Policy {
 	return &stackPrefixAware{tree: newMemory(unboundedBlocks)}
 }
 

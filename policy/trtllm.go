@@ -13,23 +13,6 @@ import (
 //     two decisions at once can see the same load.
 //   - A request is weighed, hashed and reserved whatever its API; the original refuses chat in places.
 
-// founding are the routers that TensorRT-LLM and production-stack published in the pull requests that this project goes back to.
-func founding() []kind {
-	return []kind{
-		{"stack.least_loaded", "production-stack PR 890 least_loaded: fewest requests by the engines' reports, else in turn", newStackLeastLoaded, false},
-		{"stack.round_robin", "production-stack PR 890 round_robin: each in turn", newStackRoundRobin, false},
-		{nameTRTConversation, "TensorRT-LLM conversation: where the conversation was, by id or by 75 % of its blocks, else least loaded", newTRTConversation, true},
-		{nameTRTKVCacheAware, "TensorRT-LLM kv_cache_aware: share of the prompt cached less share of places taken, or blocks less requests", newTRTKVCacheAware, true},
-		{"trtllm.load_balancing", "TensorRT-LLM load_balancing: fewest active requests, or tokens", newTRTLoadBalancing, false},
-		{"trtllm.round_robin", "TensorRT-LLM round_robin: each in turn, in order of declaration", newTRTRoundRobin, false},
-	}
-}
-
-const (
-	nameTRTConversation = "trtllm.conversation"
-	nameTRTKVCacheAware = "trtllm.kv_cache_aware"
-)
-
 // trtTies is how these routers choose among equals: a counter that moves on with every decision, tied or not, names one of them in
 // order of declaration.
 type trtTies struct{ counter uint64 }
@@ -62,7 +45,7 @@ func (t *trtTies) least(cs []pick.Candidate, of func(c *pick.Candidate) float64)
 // trtRoundRobin is round_robin: servers[counter mod n], then the counter moves on. It is not reset when servers come and go.
 type trtRoundRobin struct{ counter uint64 }
 
-func newTRTRoundRobin(Config) pick.Policy { return &trtRoundRobin{} }
+func newTRTRoundRobin() pick.Policy { return &trtRoundRobin{} }
 
 // Pick implements route.Policy.
 func (p *trtRoundRobin) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
@@ -80,8 +63,8 @@ type trtLoadBalancing struct {
 	ties   trtTies
 }
 
-func newTRTLoadBalancing(c Config) pick.Policy {
-	return &trtLoadBalancing{tokens: c.TRTLLM.LoadBalancing.UseTokens}
+func newTRTLoadBalancing(c TRTLoadBalancingConfig) pick.Policy {
+	return &trtLoadBalancing{tokens: c.UseTokens}
 }
 
 // Pick implements route.Policy.

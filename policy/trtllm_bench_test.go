@@ -11,10 +11,10 @@ import (
 // everybody's.
 func BenchmarkTRTLongPrompts(b *testing.B) {
 	const talks = 500
-	for _, name := range []string{nameTRTConversation, nameTRTKVCacheAware} {
+	for _, name := range []string{"trtllm.conversation", "trtllm.kv_cache_aware"} {
 		for _, ids := range []string{"ids", "noids"} {
 			b.Run(name+"/"+ids, func(b *testing.B) {
-				p, cs := make1(b, name), same(8)
+				p, cs := makeTRT(b, router{Name: name}), same(8)
 				asked := make([]*fleet.Request, talks)
 				for i := range asked {
 					asked[i] = words(200, i+2, 600)

@@ -104,7 +104,8 @@ const (
 	trtAffinityOff     = "off"
 )
 
-func (c TRTLLMConfig) withDefaults() TRTLLMConfig {
+// WithDefaults is c with each option that is not given replaced by its default.
+func (c TRTLLMConfig) WithDefaults() TRTLLMConfig {
 	kv, conv := &c.KVCacheAware, &c.Conversation
 	if kv.Score == "" {
 		kv.Score = trtScoreShare
@@ -152,8 +153,8 @@ func floatOr(f *float64, otherwise float64) float64 {
 	return *f
 }
 
-// validate reports every fault of a configuration with its defaults.
-func (c TRTLLMConfig) validate() error {
+// Validate reports every fault of a configuration with its defaults.
+func (c TRTLLMConfig) Validate() error {
 	kv, conv := &c.KVCacheAware, &c.Conversation
 	var faults []error
 	oneOf := func(field, got string, valid ...string) {

@@ -50,8 +50,7 @@ type trtHeavy struct {
 	weight int64
 }
 
-func newTRTConversation(c Config) pick.Policy {
-	o := &c.TRTLLM.Conversation
+func newTRTConversation(o TRTConversationConfig) pick.Policy {
 	return &trtConversation{
 		threshold: floatOr(o.MatchThreshold, trtMatchThreshold), block: o.TokensPerBlock, tokens: o.UseTokenIDs, skip: o.HashSkipCount,
 		byTable: o.IDsByTableOnly, published: o.BlockWeights, sessions: newTRTSessions(o.MaxSessions),
@@ -97,7 +96,7 @@ func (p *trtConversation) continued(v *pick.View, r *fleet.Request) (key uint64,
 	skip := p.skipped(r)
 	total := trtBlocks(n-skip, p.block)
 	if total == 0 {
-		return 0, nobody
+		return 0, pick.Nobody
 	}
 	enough := func(depth int) bool {
 		matched := total
@@ -108,13 +107,13 @@ func (p *trtConversation) continued(v *pick.View, r *fleet.Request) (key uint64,
 	}
 	deepest := p.sessions.depth(p.chain)
 	if deepest == 0 || !enough(deepest) {
-		return 0, nobody
+		return 0, pick.Nobody
 	}
 	least := deepest
 	for least > 1 && enough(least-1) {
 		least--
 	}
-	at = nobody
+	at = pick.Nobody
 	key, _ = p.sessions.find(p.chain, least, func(endpoint uint64) bool {
 		at = holder(v.Candidates, endpoint)
 		return at >= 0
@@ -129,7 +128,7 @@ func holder(cs []pick.Candidate, key uint64) int {
 			return i
 		}
 	}
-	return nobody
+	return pick.Nobody
 }
 
 // size is the length of a prompt, in characters or tokens; 0 when it is not known.

@@ -24,8 +24,8 @@ func named(session string, length int) *fleet.Request {
 	return r
 }
 
-func convConfig(o TRTConversationConfig) Config {
-	return Config{Name: nameTRTConversation, TRTLLM: TRTLLMConfig{Conversation: o}}
+func convConfig(o TRTConversationConfig) router {
+	return router{Name: "trtllm.conversation", TRTLLM: TRTLLMConfig{Conversation: o}}
 }
 
 func TestTRTConversationByID(t *testing.T) {
@@ -167,7 +167,7 @@ func TestTRTConversationWeights(t *testing.T) {
 		{"nothing is known", &fleet.Request{}, 1, 1, 1},
 	} {
 		for i, want := range []int64{tt.tokens, tt.blocks, tt.by} {
-			p := makeOf(t, convConfig(TRTConversationConfig{BlockWeights: i > 0, IDsByTableOnly: i > 1})).(*trtConversation)
+			p := makeTRT(t, convConfig(TRTConversationConfig{BlockWeights: i > 0, IDsByTableOnly: i > 1})).(*trtConversation)
 			if got := p.weigh(asks(same(1), 300), tt.r); got != want {
 				t.Errorf("%s, way %d: %d, want %d", tt.name, i, got, want)
 			}

@@ -54,8 +54,7 @@ const (
 	trtKept    = 1 << 12 // blocks of room that are kept for the next request
 )
 
-func newTRTKVCacheAware(c Config) pick.Policy {
-	o := &c.TRTLLM.KVCacheAware
+func newTRTKVCacheAware(o TRTKVCacheAwareConfig) pick.Policy {
 	p := &trtKVCacheAware{
 		shares: o.Score == trtScoreShare, block: o.TokensPerBlock, batch: float64(o.MaxBatchSize), weight: floatOr(o.LoadWeight, trtLoadWeight),
 		cap: o.LoadCap, keeps: o.affinity(), tracks: o.tracks(), tracked: newMemory(unboundedBlocks), placed: newBindings(trtPlaced),

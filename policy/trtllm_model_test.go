@@ -73,13 +73,10 @@ func (m *naiveConversation) pick(t *rapid.T, cs []pick.Candidate, r *fleet.Reque
 }
 
 func TestTRTConversationAgainstItsRule(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		tb, t := t, rt
 		c := convConfig(TRTConversationConfig{MaxSessions: rapid.IntRange(1, 5).Draw(t, "sessions")})
-		f, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := f().(*trtConversation)
+		p := makeTRT(tb, c).(*trtConversation)
 		m := &naiveConversation{load: map[uint64]int64{}, most: c.TRTLLM.Conversation.MaxSessions}
 		all := same(4)
 		type flight struct {

@@ -11,11 +11,10 @@ import (
 // TestTRTLLMParameters: every parameter of TensorRT-LLM's routers, as published (tensorrt_llm/serve/router.py up to September 2026; A is PR 12526, B what followed in June),
 // is here under its name, and without it the router does what the published default says. What is here beside them is listed too.
 func TestTRTLLMParameters(t *testing.T) {
-	c := Config{}.WithDefaults()
-	balancing := newTRTLoadBalancing(c).(*trtLoadBalancing)
-	kv := newTRTKVCacheAware(c).(*trtKVCacheAware)
-	conv := newTRTConversation(c).(*trtConversation)
-	o := c.TRTLLM
+	o := TRTLLMConfig{}.WithDefaults()
+	balancing := newTRTLoadBalancing(o.LoadBalancing).(*trtLoadBalancing)
+	kv := newTRTKVCacheAware(o.KVCacheAware).(*trtKVCacheAware)
+	conv := newTRTConversation(o.Conversation).(*trtConversation)
 	const ours = "ours"
 	var options []string
 	for router := range reflect.TypeFor[TRTLLMConfig]().Fields() {

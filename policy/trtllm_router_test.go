@@ -19,15 +19,11 @@ type desktop struct {
 	ids int
 }
 
-func newDesktop(t *testing.T, c Config, endpoints ...string) *desktop {
+func newDesktop(t *testing.T, c router, endpoints ...string) *desktop {
 	t.Helper()
-	f, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
 	d := &desktop{t: t, now: time.Unix(1_000_000, 0)}
 	d.r = route.New(route.Config{PolicyName: c.Name, Policy: func() pick.Policy {
-		p := f()
+		p := makeTRT(t, c)
 		d.p = append(d.p, p)
 		return p
 	}})

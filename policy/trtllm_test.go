@@ -24,8 +24,8 @@ type deskLease struct {
 	tokens int64
 }
 
-func newDesk(t testing.TB, c Config, endpoints int) *desk {
-	return &desk{t: t, p: makeOf(t, c), cs: same(endpoints)}
+func newDesk(t testing.TB, c router, endpoints int) *desk {
+	return &desk{t: t, p: makeTRT(t, c), cs: same(endpoints)}
 }
 
 // ask places a request of so many tokens at one of the endpoints that are not out, and returns its lease.
@@ -77,7 +77,7 @@ func (d *desk) want(at int, reason pick.Reason, what string) {
 }
 
 func TestTRTRoundRobinByHand(t *testing.T) {
-	d := newDesk(t, Config{Name: "trtllm.round_robin"}, 3)
+	d := newDesk(t, router{Name: "trtllm.round_robin"}, 3)
 	for i := range 6 {
 		d.ask(&fleet.Request{}, 10)
 		d.want(i%3, ReasonRoundRobin, "in order")
@@ -91,7 +91,7 @@ func TestTRTRoundRobinByHand(t *testing.T) {
 // Three distinct servers first; after finishing one, that server is next. The same for every kind of request.
 func TestTRTLoadBalancingByRequests(t *testing.T) {
 	for _, class := range []fleet.Class{fleet.Turn, fleet.Embed} {
-		d := newDesk(t, Config{Name: "trtllm.load_balancing"}, 3)
+		d := newDesk(t, router{Name: "trtllm.load_balancing"}, 3)
 		for i, want := range []int{0, 2, 1} { // at the second, 1 and 2 are equal and the counter is at 1
 			d.ask(&fleet.Request{Class: class}, 10*(i+1))
 			d.want(want, ReasonLoad, "idle ones")
@@ -106,7 +106,7 @@ func TestTRTLoadBalancingByRequests(t *testing.T) {
 }
 
 func TestTRTLoadBalancingByTokens(t *testing.T) {
-	d := newDesk(t, Config{Name: "trtllm.load_balancing", TRTLLM: TRTLLMConfig{LoadBalancing: TRTLoadBalancingConfig{UseTokens: true}}}, 3)
+	d := newDesk(t, router{Name: "trtllm.load_balancing", TRTLLM: TRTLLMConfig{LoadBalancing: TRTLoadBalancingConfig{UseTokens: true}}}, 3)
 	for i, step := range []struct{ tokens, want int }{
 		{100, 0}, {500, 2}, {10, 1}, // 100, 10, 500
 		{400, 1},  // 100, 410, 500
@@ -127,8 +127,8 @@ func TestTRTLoadBalancingByTokens(t *testing.T) {
 	}
 }
 
-func kvConfig(o TRTKVCacheAwareConfig) Config {
-	return Config{Name: nameTRTKVCacheAware, TRTLLM: TRTLLMConfig{KVCacheAware: o}}
+func kvConfig(o TRTKVCacheAwareConfig) router {
+	return router{Name: "trtllm.kv_cache_aware", TRTLLM: TRTLLMConfig{KVCacheAware: o}}
 }
 
 // The example of 40,000 tokens in blocks of 32, of which 30,000 are everybody's and 2,000 more are on the first, which has 20 active. By
@@ -170,7 +170,7 @@ func TestTRTScoresByHand(t *testing.T) {
 		for i, r := range tt.rows {
 			cs[i].CachedTokens, cs[i].Load.Requests, cs[i].BlockTokens = r.cached, r.active, r.block
 		}
-		if got := makeOf(t, kvConfig(tt.config)).Pick(asks(cs, tt.prompt), &fleet.Request{}); got != (pick.Choice{Index: tt.want, Reason: ReasonScore}) {
+		if got := makeTRT(t, kvConfig(tt.config)).Pick(asks(cs, tt.prompt), &fleet.Request{}); got != (pick.Choice{Index: tt.want, Reason: ReasonScore}) {
 			t.Errorf("%s: got %v, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -248,7 +248,7 @@ func TestTRTTenantsShareNoTrackedBlocks(t *testing.T) {
 // Who has been placed stays whatever the scores say, and moves when its endpoint is at the cap or not there.
 func TestTRTContentAffinity(t *testing.T) {
 	off := false
-	conf := func(affinity string) Config {
+	conf := func(affinity string) router {
 		return kvConfig(TRTKVCacheAwareConfig{Score: "blocks", ContentAffinity: affinity, LoadCap: 0.5, TrackRoutedBlocks: &off})
 	}
 	chat := func(start uint64, session string) *fleet.Request {
@@ -282,7 +282,7 @@ func TestTRTContentAffinity(t *testing.T) {
 	d = newDesk(t, conf("off"), 3)
 	d.turn(chat(7, "a"), 1000)
 	d.turn(chat(7, "a"), 1000)
-	d.want(1, ReasonScore, "nobody is kept")
+	d.want(1, ReasonScore, "pick.Nobody is kept")
 	if c := (Config{}).WithDefaults().TRTLLM.KVCacheAware; c.affinity() != "off" || c.Score != "request_share" || !c.tracks() {
 		t.Errorf("defaults: %+v", c)
 	}

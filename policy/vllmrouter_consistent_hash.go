@@ -17,14 +17,14 @@ type vllmConsistentHash struct{ ring ring }
 
 const vllmRingPlaces = 160
 
-func newVLLMConsistentHash(Config) pick.Policy {
+func newVLLMConsistentHash() pick.Policy {
 	return &vllmConsistentHash{ring: ring{places: vllmRingPlaces}}
 }
 
 // Pick implements route.Policy.
 func (p *vllmConsistentHash) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	p.ring.fit(v.Candidates)
-	return pick.Choice{Index: p.ring.at(sessionOrPrompt(v, r), nobody), Reason: ReasonHash}
+	return pick.Choice{Index: p.ring.at(sessionOrPrompt(v, r), pick.Nobody), Reason: ReasonHash}
 }
 
 // sessionOrPrompt is the hash of the session that the client named, without one that of the whole prompt as far as it is known.

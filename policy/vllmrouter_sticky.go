@@ -36,7 +36,7 @@ const (
 	stickyMost    = 1 << 17
 )
 
-func newVLLMSticky(Config) pick.Policy {
+func newVLLMSticky() pick.Policy {
 	return &vllmSticky{sessions: map[uint64]uint32{}, table: make([]sticky, 1)}
 }
 

@@ -3,27 +3,12 @@ package policy
 import (
 	"math/rand/v2"
 	"strconv"
-	"testing"
+	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"pgregory.net/rapid"
 )
-
-// make1 is one policy by name, with the defaults of everything else.
-func make1(t testing.TB, name string) pick.Policy {
-	t.Helper()
-	return makeOf(t, Config{Name: name})
-}
-
-func makeOf(t testing.TB, c Config) pick.Policy {
-	t.Helper()
-	f, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f()
-}
 
 // candidate is an idle endpoint. Its key is spread like the hash of a name.
 func candidate(slot int, weight float64) pick.Candidate {
@@ -126,4 +111,43 @@ func views(equalWeights bool) *rapid.Generator[func() *pick.View] {
 			return &pick.View{Rand: rng(seed), Candidates: cs, Home: home, Parent: -1, FirstTurn: home < 0, Hash: hash}
 		}
 	})
+}
+
+// asks is what a request with a prompt of so many tokens sees.
+func asks(cs []pick.Candidate, prompt int) *pick.View {
+	v := view(cs, 1)
+	v.Now, v.PromptTokens = time.Unix(1_000_000, 0), prompt
+	return v
+}
+
+// prompt is a request whose prompt consists of whole blocks. Prompts that begin with the same parts have the same beginning.
+func prompt(parts ...int) *fleet.Request {
+	c := &fleet.Content{Bytes: len(parts) * fleet.BlockBytes}
+	name := uint64(1)
+	for _, part := range parts {
+		name = mix(name*golden + uint64(part))
+		c.Blocks = append(c.Blocks, name)
+	}
+	return &fleet.Request{Content: c}
+}
+
+// words is a prompt of shared blocks from one text, and others from another.
+func words(shared, text, other int) *fleet.Request {
+	parts := make([]int, 0, shared+other)
+	for range shared {
+		parts = append(parts, 1)
+	}
+	for range other {
+		parts = append(parts, text)
+	}
+	return prompt(parts...)
+}
+
+// busy is as many endpoints as figures, each with so many requests outstanding.
+func busy(requests ...int) []pick.Candidate {
+	cs := same(len(requests))
+	for i, n := range requests {
+		cs[i].Load.Requests = n
+	}
+	return cs
 }

@@ -1,0 +1,66 @@
+package policy
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"pgregory.net/rapid"
+)
+
+// Over whole histories of requests: rivals answer with a candidate, the same ones for the same history, and change nothing.
+func TestRivalsOverHistories(t *testing.T) {
+	for _, name := range RivalNames() {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			p, q := makeFor(t, name), makeFor(t, name)
+			now := time.Unix(1_000_000, 0)
+			for i := range 20 {
+				cs := fleets(false).Draw(t, "fleet")
+				for k := range cs {
+					cs[k].CachedTokens, cs[k].MsPerToken = rapid.IntRange(0, 300).Draw(t, "cached"), 0.1
+					cs[k].KVUsage = rapid.SampledFrom([]float64{-1, 0, 0.5, 1}).Draw(t, "usage")
+				}
+				now = now.Add(time.Duration(rapid.IntRange(0, 9000).Draw(t, "seconds")) * time.Second)
+				r := words(rapid.IntRange(0, 20).Draw(t, "shared"), rapid.IntRange(2, 5).Draw(t, "text"), rapid.IntRange(0, 20).Draw(t, "other"))
+				r.Session = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "session")
+				ask := func(p pick.Policy) (pick.Choice, []pick.Candidate) {
+					v := asks(slices.Clone(cs), 300)
+					v.Now, v.Rand, v.Hash = now, rng(uint64(i)), mix(uint64((r.Session + " ")[0]))
+					return p.Pick(v, r), v.Candidates
+				}
+				a, after := ask(p)
+				b, _ := ask(q)
+				if a != b || a.Index < 0 || a.Index >= len(cs) || !slices.Contains(Reasons(), a.Reason) || !slices.Equal(cs, after) {
+					t.Fatalf("request %d: %v and %v of %d", i, a, b, len(cs))
+				}
+			}
+		}))
+	}
+}
+
+func TestRivalsAllocateNothing(t *testing.T) {
+	for _, name := range RivalNames() {
+		p, cs := make1(t, name), busy(1, 2, 3, 0)
+		var asked []*fleet.Request
+		for text := range 8 {
+			r := words(10, text+2, 30)
+			r.Session = string(rune('a' + text))
+			asked = append(asked, r)
+		}
+		v, i := asks(cs, 1000), 0
+		choose := func() {
+			v.Hash = mix(uint64(i % 8))
+			v.Now = v.Now.Add(time.Second)
+			p.Pick(v, asked[i%8])
+			i++
+		}
+		for range 300 {
+			choose()
+		}
+		if got := testing.AllocsPerRun(100, choose); got != 0 {
+			t.Errorf("%s: %v allocations a pick", name, got)
+		}
+	}
+}
