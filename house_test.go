@@ -50,7 +50,7 @@ var plan = map[string]room{
 	"route/cache/reported": {may: []string{"fleet", "kvstream", "prefix", "route/blocks", "slot"}},
 	"route/health":         {may: []string{"fleet", "slot"}},
 	"route/size":           {may: []string{"fleet"}},
-	"policy":               {may: []string{"fleet", "pick", "prefix", "route", "shadow"}},
+	"policy":               {may: []string{"fleet", "pick", "prefix", "route", "shadow", "slot"}},
 	"engine":               {may: []string{"engine/rawjson", "fleet"}},
 	"engine/answer":        {may: []string{"engine/rawjson", "fleet"}},
 	"engine/handover":      {may: []string{"engine/answer", "engine/rawjson", "fleet"}},

@@ -3,6 +3,7 @@ package policy
 import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/slot"
 )
 
 // LeastTTFTConfig are the options of least_ttft.
@@ -38,8 +39,8 @@ func (c LeastTTFTConfig) WithDefaults() LeastTTFTConfig {
 // The terms are those of route.Terms, all in milliseconds.
 type leastTTFT struct {
 	cfg   LeastTTFTConfig
-	given []given // by Candidate.Slot
-	picks uint64  // first turns placed
+	given slot.Table[given]
+	picks uint64 // first turns placed
 
 	firsts, laters float64 // turns of late: conversations' first ones, and the others
 	tokens         float64 // uncached ones of a turn, of late
@@ -47,7 +48,6 @@ type leastTTFT struct {
 
 // given counts the first turns an endpoint was given, forgetting a share with every first turn of the pool, see remembered.
 type given struct {
-	key   uint64
 	count float64
 	seen  uint64 // the latest of picks at which it was a candidate
 }
@@ -204,7 +204,7 @@ func (p *leastTTFT) spread(v *pick.View) {
 	each := float64(p.cfg.SpreadShare*evenness) * min(1, max(leastSpread, p.later())) * float64(len(v.Candidates)) / max(sum, float64(len(v.Candidates)))
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		p.given[c.Slot].seen = p.picks
+		p.given.At(c.Slot, c.Key).seen = p.picks
 		c.Terms.Spread = float64(float64(p.mean(c)+c.FixedMs+line) * min(float64(each*(p.share(v, c, fastest)-fewest)), mostSpread))
 	}
 }
@@ -219,18 +219,13 @@ func lasting(c *pick.Candidate) float64 {
 
 // present reports whether the endpoint was a candidate when the last first turn was placed.
 func (p *leastTTFT) present(c *pick.Candidate) bool {
-	return c.Slot < len(p.given) && p.given[c.Slot].key == c.Key && p.given[c.Slot].seen == p.picks && p.picks > 0
+	g := p.given.Peek(c.Slot, c.Key)
+	return g != nil && g.seen == p.picks && p.picks > 0
 }
 
 // enter lets an endpoint have at least so large a share.
 func (p *leastTTFT) enter(v *pick.View, c *pick.Candidate, fastest, share float64) {
-	for len(p.given) <= c.Slot {
-		p.given = append(p.given, given{})
-	}
-	g := &p.given[c.Slot]
-	if g.key != c.Key {
-		*g = given{key: c.Key}
-	}
+	g := p.given.At(c.Slot, c.Key)
 	g.count = max(g.count, float64(share*lasting(c))/slower(v, c, fastest))
 }
 
@@ -241,7 +236,7 @@ func slower(v *pick.View, c *pick.Candidate, fastest float64) float64 {
 
 // share is how many first turns the endpoint was given of late, for its weight and its speed beside the fastest one's.
 func (p *leastTTFT) share(v *pick.View, c *pick.Candidate, fastest float64) float64 {
-	return float64(p.given[c.Slot].count/lasting(c)) * slower(v, c, fastest)
+	return float64(p.given.At(c.Slot, c.Key).count/lasting(c)) * slower(v, c, fastest)
 }
 
 // twice is how many tokens would be kept at an endpoint although the conversation's home has them too: used there again, they
@@ -385,8 +380,7 @@ func (p *leastTTFT) nearest(v *pick.View, bestCost, limit float64) (index, near 
 
 // give counts a first turn.
 func (p *leastTTFT) give(v *pick.View, i int) {
-	for j := range p.given {
-		p.given[j].count -= p.given[j].count / float64(remembered*len(v.Candidates))
-	}
-	p.given[v.Candidates[i].Slot].count++
+	p.given.Each(func(g *given) { g.count -= g.count / float64(remembered*len(v.Candidates)) })
+	c := &v.Candidates[i]
+	p.given.At(c.Slot, c.Key).count++
 }

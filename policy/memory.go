@@ -3,6 +3,7 @@ package policy
 import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
+	"github.com/warmpath/warmpath/slot"
 )
 
 // memory is a rival's own tree of the prompts it sent where, by the blocks of their content. It is bounded for each endpoint;
@@ -10,8 +11,8 @@ import (
 type memory struct {
 	index *prefix.Index
 	found prefix.Matches
-	owner []uint64 // Candidate.Key by slot
-	among int      // endpoints that a common bound is shared among; 0 when each has its own
+	known slot.Table[bool] // endpoints whose chains index holds
+	among int              // endpoints that a common bound is shared among; 0 when each has its own
 }
 
 // newMemory makes a tree that keeps so many blocks for each endpoint.
@@ -34,16 +35,16 @@ func (m *memory) share(cs []pick.Candidate, blocks int) {
 func (m *memory) match(cs []pick.Candidate, chain []uint64) {
 	for i := range cs {
 		c := &cs[i]
-		for len(m.owner) <= c.Slot {
-			m.owner = append(m.owner, 0)
-		}
-		if m.owner[c.Slot] != c.Key {
+		if known := m.known.At(c.Slot, c.Key); !*known {
 			m.index.Drop(c.Slot)
-			m.owner[c.Slot] = c.Key
+			*known = true
 		}
 	}
 	m.index.Match(chain, &m.found)
 }
+
+// knows reports whether a slot is still that of the endpoint with the key, as far as match was told.
+func (m *memory) knows(at int, key uint64) bool { return m.known.Peek(at, key) != nil }
 
 // depth is how many blocks of the chain matched last a candidate was sent.
 func (m *memory) depth(c *pick.Candidate) int { return m.found.Depth(c.Slot) }
@@ -59,23 +60,3 @@ func (m *memory) deepest(cs []pick.Candidate) int {
 
 // sent enters a chain under a candidate.
 func (m *memory) sent(c *pick.Candidate, chain []uint64) { m.index.Insert(c.Slot, chain) }
-
-// tally counts something for each endpoint, by Candidate.Slot.
-type tally struct{ counts []tallied }
-
-type tallied struct {
-	key uint64 // of the endpoint that has the slot now
-	n   int
-}
-
-// of is the count of a candidate, from 0 for one that is new in its slot.
-func (t *tally) of(c *pick.Candidate) *int {
-	for len(t.counts) <= c.Slot {
-		t.counts = append(t.counts, tallied{})
-	}
-	e := &t.counts[c.Slot]
-	if e.key != c.Key {
-		*e = tallied{key: c.Key}
-	}
-	return &e.n
-}

@@ -117,14 +117,24 @@ func TestVLLMStickyIsBounded(t *testing.T) {
 func checkSticky(t *testing.T, p *vllmSticky) {
 	t.Helper()
 	n, counted := 0, 0
+	type at struct {
+		slot int
+		key  uint64
+	}
+	sessions := map[at]int{}
 	for id := p.table[0].next; id != 0; id = p.table[id].next {
 		n++
+		sessions[at{p.table[id].slot, p.table[id].endpoint}]++
 		if e := p.table[id]; p.table[e.next].prev != id || p.sessions[e.session] != id {
 			t.Fatalf("place %d: %+v", id, e)
 		}
 	}
-	for _, c := range p.counts.counts {
-		counted += c.n
+	for where, want := range sessions {
+		got := *p.counts.of(&pick.Candidate{Slot: where.slot, Key: where.key})
+		if got != want {
+			t.Errorf("%+v: %d counted, %d sessions", where, got, want)
+		}
+		counted += got
 	}
 	if n != len(p.sessions) || n != len(p.table)-1 || counted != n {
 		t.Errorf("%d in order, %d by hash, %d in the table, %d counted", n, len(p.sessions), len(p.table)-1, counted)

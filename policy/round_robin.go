@@ -3,10 +3,8 @@ package policy
 import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/slot"
 )
-
-// turnsKept bounds the table of turns. Slots beyond it share places, which costs fairness and nothing else.
-const turnsKept = 1 << 16
 
 // roundRobin gives each endpoint its turn, smoothly by weight as nginx does (upstream round robin, since 1.3.1): each
 // pick adds its weight to every candidate's credit and takes the sum of all weights from the one with most credit. An
@@ -16,12 +14,11 @@ const turnsKept = 1 << 16
 // or the heaviest endpoint's and routers started together do not go round in step. One that was away keeps its credit,
 // within one round of the present candidates.
 type roundRobin struct {
-	turns []turn // by Candidate.Slot
+	turns slot.Table[turn]
 }
 
 type turn struct {
-	key    uint64 // of the endpoint that has the slot now
-	known  bool
+	known  bool // not new here
 	credit float64
 }
 
@@ -37,9 +34,9 @@ func (p *roundRobin) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	best := 0.0
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		t := p.turn(c)
-		if !t.known || t.key != c.Key {
-			*t = turn{key: c.Key, known: true, credit: v.Rand.Float64() * total}
+		t := p.turns.At(c.Slot, c.Key)
+		if !t.known {
+			*t = turn{known: true, credit: v.Rand.Float64() * total}
 		}
 		t.credit = min(max(t.credit, -total), total) + c.Weight
 		switch {
@@ -50,15 +47,7 @@ func (p *roundRobin) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 			e.add(v.Rand, i, c.Weight)
 		}
 	}
-	p.turn(&v.Candidates[e.index]).credit -= total
+	c := &v.Candidates[e.index]
+	p.turns.At(c.Slot, c.Key).credit -= total
 	return pick.Choice{Index: e.index, Reason: ReasonRoundRobin}
-}
-
-// turn is the place of a candidate's slot. The table grows to the largest slot seen, up to turnsKept.
-func (p *roundRobin) turn(c *pick.Candidate) *turn {
-	i := int(uint(c.Slot) % turnsKept)
-	if i >= len(p.turns) {
-		p.turns = append(p.turns, make([]turn, i+1-len(p.turns))...)
-	}
-	return &p.turns[i]
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/slot"
 )
 
 // trtConversation is TensorRT-LLM's conversation router (PR 12526, May 2026). In this order:
@@ -33,18 +34,12 @@ type trtConversation struct {
 	published bool // weights
 	sessions  trtSessions
 	ties      trtTies
-	loads     []trtLoad  // by Candidate.Slot
-	open      []trtHeavy // by the low half of the lease
-	chain     []uint64   // scratch
-}
-
-type trtLoad struct {
-	key    uint64
-	weight int64
+	loads     slot.Table[int64]    // content weight in flight
+	open      slot.Table[trtHeavy] // by the low half of the lease
+	chain     []uint64             // scratch
 }
 
 type trtHeavy struct {
-	lease  fleet.Lease
 	key    uint64
 	slot   int
 	weight int64
@@ -192,10 +187,10 @@ func spoken(to []uint64, r *fleet.Request) []uint64 {
 
 // load is the content weight in flight at a candidate.
 func (p *trtConversation) load(c *pick.Candidate) int64 {
-	if c.Slot >= len(p.loads) || p.loads[c.Slot].key != c.Key {
-		return 0
+	if load := p.loads.Peek(c.Slot, c.Key); load != nil {
+		return *load
 	}
-	return p.loads[c.Slot].weight
+	return 0
 }
 
 // Reserved implements route.Keeping.
@@ -203,31 +198,19 @@ func (p *trtConversation) Reserved(l fleet.Lease, c *pick.Candidate, v *pick.Vie
 	if r.Class == fleet.Aside {
 		return
 	}
-	for len(p.loads) <= c.Slot {
-		p.loads = append(p.loads, trtLoad{})
-	}
-	load := &p.loads[c.Slot]
-	if load.key != c.Key {
-		*load = trtLoad{key: c.Key}
-	}
-	i := int(uint32(l))
-	for len(p.open) <= i {
-		p.open = append(p.open, trtHeavy{})
-	}
 	weight := p.weigh(v, r)
-	load.weight += weight
-	p.open[i] = trtHeavy{lease: l, key: c.Key, slot: c.Slot, weight: weight}
+	*p.loads.At(c.Slot, c.Key) += weight
+	*p.open.At(int(uint32(l)), uint64(l)) = trtHeavy{key: c.Key, slot: c.Slot, weight: weight}
 }
 
 // Released implements route.Keeping. What an endpoint was given before it went says nothing about the one that has its slot now.
 func (p *trtConversation) Released(l fleet.Lease, _ bool) {
-	i := int(uint32(l))
-	if i >= len(p.open) || p.open[i].lease != l {
+	o := p.open.Peek(int(uint32(l)), uint64(l))
+	if o == nil {
 		return
 	}
-	o := p.open[i]
-	p.open[i] = trtHeavy{}
-	if load := &p.loads[o.slot]; load.key == o.key {
-		load.weight = max(0, load.weight-o.weight)
+	if load := p.loads.Peek(o.slot, o.key); load != nil {
+		*load = max(0, *load-o.weight)
 	}
+	p.open.Reset(int(uint32(l)))
 }

@@ -73,16 +73,16 @@ func TestTRTConversationBalancesContent(t *testing.T) {
 		d.want(step.want, ReasonLoad, fmt.Sprintf("request %d", i))
 	}
 	p := d.p.(*trtConversation)
-	if got := []int64{p.loads[0].weight, p.loads[1].weight, p.loads[2].weight}; !slices.Equal(got, []int64{1000, 142, 141}) {
+	if got := []int64{p.load(&d.cs[0]), p.load(&d.cs[1]), p.load(&d.cs[2])}; !slices.Equal(got, []int64{1000, 142, 141}) {
 		t.Errorf("loads %v", got)
 	}
 	for i := range d.leases {
 		d.end(i, i%2 == 0)
 		p.Released(fleet.Lease(i+1), true) // once is enough
 	}
-	for i := range p.loads {
-		if p.loads[i].weight != 0 {
-			t.Errorf("after the end %d has %d", i, p.loads[i].weight)
+	for i := range d.cs {
+		if got := p.load(&d.cs[i]); got != 0 {
+			t.Errorf("after the end %d has %d", i, got)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/slot"
 )
 
 // trtKVCacheAware is TensorRT-LLM's kv_cache_aware. The highest score wins, equals go by the counter of trtTies:
@@ -36,8 +37,8 @@ type trtKVCacheAware struct {
 	keeps   string   // content affinity, never auto
 	tracks  bool
 	tracked memory
-	lost    []uint32 // Candidate.Epoch by slot, as tracked knows it
-	chain   []uint64 // scratch
+	epochs  slot.Table[uint32] // Candidate.Epoch of each, as tracked knows it
+	chain   []uint64           // scratch
 	open    []trtOpen
 }
 
@@ -148,11 +149,8 @@ func (p *trtKVCacheAware) keptBy(v *pick.View, r *fleet.Request) uint64 {
 func (p *trtKVCacheAware) fit(cs []pick.Candidate) {
 	for i := range cs {
 		c := &cs[i]
-		for len(p.lost) <= c.Slot {
-			p.lost = append(p.lost, 0)
-		}
-		if p.lost[c.Slot] != c.Epoch {
-			p.lost[c.Slot] = c.Epoch
+		if epoch := p.epochs.At(c.Slot, c.Key); *epoch != c.Epoch {
+			*epoch = c.Epoch
 			p.tracked.index.Clear(c.Slot)
 		}
 		bound := unboundedBlocks
@@ -187,7 +185,7 @@ func (p *trtKVCacheAware) Released(l fleet.Lease, answered bool) {
 		return
 	}
 	o := &p.open[i]
-	if answered && o.slot < len(p.tracked.owner) && p.tracked.owner[o.slot] == o.key {
+	if answered && p.tracked.knows(o.slot, o.key) {
 		p.tracked.index.Insert(o.slot, o.chain)
 	}
 	if o.lease, o.chain = 0, o.chain[:0]; cap(o.chain) > trtKept {

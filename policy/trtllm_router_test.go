@@ -93,9 +93,7 @@ func TestTRTConversationLoadIsExact(t *testing.T) {
 	d := newDesktop(t, convConfig(TRTConversationConfig{}), "a", "b", "c")
 	policy := func() *trtConversation { return d.p[len(d.p)-1].(*trtConversation) }
 	total := func() (n int64) {
-		for _, l := range policy().loads {
-			n += l.weight
-		}
+		policy().loads.Each(func(weight *int64) { n += *weight })
 		return n
 	}
 	var open []route.Decision
@@ -126,11 +124,11 @@ func TestTRTConversationLoadIsExact(t *testing.T) {
 	before := total()
 	d.end(late, fleet.OK)
 	d.end(fresh, fleet.OK)
-	for i, l := range policy().loads {
-		if l.weight != 0 {
-			t.Errorf("slot %d has %d in flight (%d before the late end)", i, l.weight, before)
+	policy().loads.Each(func(weight *int64) {
+		if *weight != 0 {
+			t.Errorf("%d in flight (%d before the late end)", *weight, before)
 		}
-	}
+	})
 }
 
 // Two turns over two conversations at once stick, and what is matched follows the belief.

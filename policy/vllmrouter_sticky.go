@@ -125,9 +125,7 @@ func (p *vllmSticky) forget(id uint32) {
 
 // leave takes a session off the count of its endpoint, if that still has its slot.
 func (p *vllmSticky) leave(e *sticky) {
-	if e.slot < len(p.counts.counts) && p.counts.counts[e.slot].key == e.endpoint {
-		p.counts.counts[e.slot].n--
-	}
+	p.counts.take(e.slot, e.endpoint)
 }
 
 func (p *vllmSticky) unlink(id uint32) {

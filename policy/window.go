@@ -4,17 +4,17 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/slot"
 )
 
-// window is a sum for each endpoint over the last seconds, by Candidate.Slot.
+// window is a sum for each endpoint over the last seconds.
 type window struct {
 	seconds int
-	slots   []windowed
+	sums    slot.Table[windowed]
 }
 
 type windowed struct {
-	key    uint64 // of the endpoint that has the slot now
-	second int64  // the last one that buckets holds
+	second int64 // the last one that buckets holds
 	sum    float64
 	bucket []float64 // by second, around
 }
@@ -31,16 +31,9 @@ func (w *window) add(c *pick.Candidate, now time.Time, amount float64) {
 
 // at is the state of a candidate, moved on to the present second.
 func (w *window) at(c *pick.Candidate, now time.Time) *windowed {
-	for len(w.slots) <= c.Slot {
-		w.slots = append(w.slots, windowed{})
-	}
-	e, second := &w.slots[c.Slot], now.Unix()
-	switch {
-	case e.bucket == nil:
-		*e = windowed{key: c.Key, second: second, bucket: make([]float64, w.seconds)}
-	case e.key != c.Key:
-		clear(e.bucket)
-		*e = windowed{key: c.Key, second: second, bucket: e.bucket}
+	e, second := w.sums.At(c.Slot, c.Key), now.Unix()
+	if e.bucket == nil {
+		*e = windowed{second: second, bucket: make([]float64, w.seconds)}
 	}
 	if second <= e.second {
 		return e

@@ -57,3 +57,10 @@ func (t *Table[T]) Peek(slot int, key uint64) *T {
 	}
 	return &t.rows[slot].value
 }
+
+// Each calls f with every row, in order of slots. Rows of slots that nobody has are empty.
+func (t *Table[T]) Each(f func(*T)) {
+	for i := range t.rows {
+		f(&t.rows[i].value)
+	}
+}
