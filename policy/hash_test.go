@@ -182,19 +182,19 @@ func TestConsistentHashTakesTheFirstWithRoom(t *testing.T) {
 func TestHotConversationOverflows(t *testing.T) {
 	cs := same(4)
 	p := makeBasic("consistent_hash")
-	reasons := map[pick.Reason]int{}
+	went := map[pick.Reason]int{}
 	counts := make([]int, 4)
 	for range 40 {
 		c := p.Pick(view(cs, 1), &fleet.Request{})
 		cs[c.Index].Load.Requests++
 		counts[c.Index]++
-		reasons[c.Reason]++
+		went[c.Reason]++
 	}
 	if got := slices.Max(counts); got != 13 { // ceil(1.25 * 40 / 4)
 		t.Errorf("the home holds %d of 40: %v", got, counts)
 	}
-	if reasons[ReasonConsistentHash] != 13 || reasons[ReasonConsistentHashOverflow] != 27 {
-		t.Errorf("reasons %v", reasons)
+	if went[ReasonConsistentHash] != 13 || went[ReasonConsistentHashOverflow] != 27 {
+		t.Errorf("reasons %v", went)
 	}
 }
 

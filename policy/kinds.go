@@ -15,7 +15,7 @@ type kind struct {
 }
 
 // kinds lists the policies, ours before the rivals. It is a function so that nothing can change it.
-func kinds() []kind { return slices.Concat(ours(), rivals()) }
+func kinds() []kind { return slices.Concat(ours(), theirs()) }
 
 func ours() []kind {
 	return []kind{
@@ -37,8 +37,8 @@ func newSessionOf(c Config) pick.Policy {
 	return newSession(k.make(c))
 }
 
-// rivals are the rules of other routers and of papers.
-func rivals() []kind {
+// theirs are the rules of other routers and of papers.
+func theirs() []kind {
 	return []kind{
 		{"aibrix.prefix_cache", "AIBrix prefix-cache: most of the prompt cached, load within one standard deviation", always(newAIBrix), true},
 		{"dualmap", "DualMap: of two endpoints by hash of the prefix the warmer, the other beyond the TTFT objective", func(c Config) pick.Policy { return newDualMap(c.DualMap) }, true},

@@ -57,8 +57,8 @@ func (p *llmd) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		return -(score + float64(llmdPrefix*prefix))
 	})
 	c := &cs[at]
-	if n := int(c.CacheTokens * bytesPerToken / fleet.BlockBytes); n > 0 && n != p.tree.index.Capacity(c.Slot) {
-		p.tree.index.SetCapacity(c.Slot, n)
+	if n := int(c.CacheTokens * bytesPerToken / fleet.BlockBytes); n > 0 {
+		p.tree.bound(c, n)
 	}
 	p.tree.sent(c, chain)
 	return pick.Choice{Index: at, Reason: ReasonScore}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
 	"github.com/warmpath/warmpath/slot"
@@ -14,6 +15,9 @@ type memory struct {
 	known slot.Table[bool] // endpoints whose chains index holds
 	among int              // endpoints that a common bound is shared among; 0 when each has its own
 }
+
+// unboundedBlocks stands in for trees without a bound: 64 MiB of prompts.
+const unboundedBlocks = 1 << 26 / fleet.BlockBytes
 
 // newMemory makes a tree that keeps so many blocks for each endpoint.
 func newMemory(blocks int) memory {
@@ -43,8 +47,28 @@ func (m *memory) match(cs []pick.Candidate, chain []uint64) {
 	m.index.Match(chain, &m.found)
 }
 
-// knows reports whether a slot is still that of the endpoint with the key, as far as match was told.
-func (m *memory) knows(at int, key uint64) bool { return m.known.Peek(at, key) != nil }
+// deepestAnywhere is the most blocks of the chain matched last that any endpoint was sent, candidates or not.
+func (m *memory) deepestAnywhere() int { return m.found.Deepest() }
+
+// size is how many blocks are kept of a candidate.
+func (m *memory) size(c *pick.Candidate) int { return m.index.Len(c.Slot) }
+
+// bound has so many blocks of a candidate kept.
+func (m *memory) bound(c *pick.Candidate, blocks int) {
+	if m.index.Capacity(c.Slot) != blocks {
+		m.index.SetCapacity(c.Slot, blocks)
+	}
+}
+
+// forget drops what a candidate was sent.
+func (m *memory) forget(c *pick.Candidate) { m.index.Clear(c.Slot) }
+
+// enter enters a chain under the endpoint of a slot, if match still knows the slot as that endpoint's.
+func (m *memory) enter(at int, key uint64, chain []uint64) {
+	if m.known.Peek(at, key) != nil {
+		m.index.Insert(at, chain)
+	}
+}
 
 // depth is how many blocks of the chain matched last a candidate was sent.
 func (m *memory) depth(c *pick.Candidate) int { return m.found.Depth(c.Slot) }

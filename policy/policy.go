@@ -55,7 +55,7 @@ func Queue(c Config) route.Queue {
 func Names() []string { return namesOf(kinds()) }
 
 // RivalNames lists those of Names that are rules of other routers and of papers, sorted.
-func RivalNames() []string { return namesOf(rivals()) }
+func RivalNames() []string { return namesOf(theirs()) }
 
 // Describe says in one line what a policy does, or "" for a name that is not in Names.
 func Describe(name string) string {

@@ -30,7 +30,7 @@ func (p *ray) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	size := func(c *pick.Candidate) int { return -p.tree.depth(c) }
 	if float64(deepest*fleet.BlockBytes)/float64(bytesOf(r)) < rayMatchRate {
 		reason = ReasonLoad
-		size = func(c *pick.Candidate) int { return p.tree.index.Len(c.Slot) }
+		size = func(c *pick.Candidate) int { return p.tree.size(c) }
 	}
 	at := 0
 	for i := range cs {

@@ -38,7 +38,7 @@ func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs, chain := v.Candidates, blocksOf(r)
 	p.tree.share(cs, smgTreeBytes/fleet.BlockBytes)
 	p.tree.match(cs, chain)
-	deepest := p.tree.found.Deepest() // those that cannot take the request count, and may hide shallower matches of others
+	deepest := p.tree.deepestAnywhere() // those that cannot take the request count, and may hide shallower matches of others
 	pressure := smgPressure(cs)
 	held, safe, others := 0, 0, 0
 	if float64(deepest*fleet.BlockBytes) > float64(smgCacheThreshold*float64(bytesOf(r))) {

@@ -13,9 +13,6 @@ import (
 // bounded to 64 MiB, the oldest going first.
 type stackPrefixAware struct{ tree memory }
 
-// unboundedBlocks stands in for trees without a bound.
-const unboundedBlocks = 1 << 26 / fleet.BlockBytes
-
 func newStackPrefixAware() pick.Policy {
 	return &stackPrefixAware{tree: newMemory(unboundedBlocks)}
 }

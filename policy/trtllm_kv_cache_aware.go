@@ -151,15 +151,13 @@ func (p *trtKVCacheAware) fit(cs []pick.Candidate) {
 		c := &cs[i]
 		if epoch := p.epochs.At(c.Slot, c.Key); *epoch != c.Epoch {
 			*epoch = c.Epoch
-			p.tracked.index.Clear(c.Slot)
+			p.tracked.forget(c)
 		}
 		bound := unboundedBlocks
 		if c.CacheTokens > 0 {
 			bound = int(min(c.CacheTokens*bytesPerToken/fleet.BlockBytes, unboundedBlocks))
 		}
-		if p.tracked.index.Capacity(c.Slot) != bound {
-			p.tracked.index.SetCapacity(c.Slot, bound)
-		}
+		p.tracked.bound(c, bound)
 	}
 }
 
@@ -185,8 +183,8 @@ func (p *trtKVCacheAware) Released(l fleet.Lease, answered bool) {
 		return
 	}
 	o := &p.open[i]
-	if answered && p.tracked.knows(o.slot, o.key) {
-		p.tracked.index.Insert(o.slot, o.chain)
+	if answered {
+		p.tracked.enter(o.slot, o.key, o.chain)
 	}
 	if o.lease, o.chain = 0, o.chain[:0]; cap(o.chain) > trtKept {
 		o.chain = nil
