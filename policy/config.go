@@ -5,6 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/warmpath/warmpath/policy/basic"
+	"github.com/warmpath/warmpath/policy/leastttft"
+	"github.com/warmpath/warmpath/policy/nearest"
+	"github.com/warmpath/warmpath/policy/rank"
+	"github.com/warmpath/warmpath/policy/rivals"
+	"github.com/warmpath/warmpath/policy/trtllm"
 )
 
 // Config names a policy and holds the options of those that have any. Options of policies that are not used are
@@ -13,17 +20,17 @@ type Config struct {
 	// Name of the policy. Empty means least_ttft.
 	Name string `yaml:"name"`
 	// ConsistentHash are the options of consistent_hash.
-	ConsistentHash ConsistentHashConfig `yaml:"consistent_hash"`
+	ConsistentHash basic.ConsistentHashConfig `yaml:"consistent_hash"`
 	// DualMap are the options of dualmap.
-	DualMap DualMapConfig `yaml:"dualmap"`
+	DualMap rivals.DualMapConfig `yaml:"dualmap"`
 	// LeastTTFT are the options of least_ttft.
-	LeastTTFT LeastTTFTConfig `yaml:"least_ttft"`
+	LeastTTFT leastttft.Config `yaml:"least_ttft"`
 	// Rank are the options of the policies rank.*.
-	Rank RankConfig `yaml:"rank"`
+	Rank rank.Config `yaml:"rank"`
 	// Session are the options of session.
 	Session SessionConfig `yaml:"session"`
 	// TRTLLM are the options of the policies trtllm.*.
-	TRTLLM TRTLLMConfig `yaml:"trtllm"`
+	TRTLLM trtllm.Config `yaml:"trtllm"`
 }
 
 // SessionConfig are the options of session.
@@ -33,8 +40,8 @@ type SessionConfig struct {
 	Fallback string `yaml:"fallback"`
 }
 
-// DefaultFallback is the policy that session falls back to when none is given.
-const DefaultFallback = nameLeastTokens
+// defaultFallback is the policy that session falls back to when none is given.
+const defaultFallback = nameLeastTokens
 
 // WithDefaults is c with each option that is not given replaced by its default.
 func (c Config) WithDefaults() Config {
@@ -47,7 +54,7 @@ func (c Config) WithDefaults() Config {
 	c.Rank = c.Rank.WithDefaults()
 	c.TRTLLM = c.TRTLLM.WithDefaults()
 	if c.Session.Fallback == "" {
-		c.Session.Fallback = DefaultFallback
+		c.Session.Fallback = defaultFallback
 	}
 	return c
 }
@@ -92,5 +99,5 @@ func fallbacks() []string {
 func unknown(field, got string, valid []string) error {
 	listed := slices.DeleteFunc(slices.Clone(valid), func(name string) bool { return slices.Contains(RivalNames(), name) })
 	return fmt.Errorf("policy: %s is %q; did you mean %q? valid: %s, and rivals such as smg.cache_aware (docs/policies.md)",
-		field, got, nearest(got, valid), strings.Join(listed, ", "))
+		field, got, nearest.Name(got, valid), strings.Join(listed, ", "))
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/warmpath/warmpath/policy/reasons"
 )
 
 func TestDocumentationNamesEveryPolicyAndReason(t *testing.T) {
@@ -16,7 +18,7 @@ func TestDocumentationNamesEveryPolicyAndReason(t *testing.T) {
 			t.Errorf("docs/policies.md has no row for policy %s", name)
 		}
 	}
-	for _, reason := range Reasons() {
+	for _, reason := range reasons.All() {
 		if !strings.Contains(string(text), "`"+string(reason)+"`") {
 			t.Errorf("docs/policies.md does not explain reason %s", reason)
 		}

@@ -4,6 +4,12 @@ import (
 	"slices"
 
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/basic"
+	"github.com/warmpath/warmpath/policy/leastttft"
+	"github.com/warmpath/warmpath/policy/rank"
+	"github.com/warmpath/warmpath/policy/rivals"
+	"github.com/warmpath/warmpath/policy/stack"
+	"github.com/warmpath/warmpath/policy/trtllm"
 )
 
 // kind is one row of the registry.
@@ -19,14 +25,14 @@ func kinds() []kind { return slices.Concat(ours(), theirs()) }
 
 func ours() []kind {
 	return []kind{
-		{"consistent_hash", "rendezvous with a bound on each endpoint's share of requests; beyond it the next in order", func(c Config) pick.Policy { return newConsistentHash(c.ConsistentHash) }, false},
-		{"least_requests", "fewest outstanding requests per weight", always(newLeastRequests), false},
-		{nameLeastTokens, "fewest tokens still to compute per weight", always(newLeastTokens), false},
-		{nameLeastTTFT, "the shortest predicted time to first token, what the placement costs others included", func(c Config) pick.Policy { return newLeastTTFT(c.LeastTTFT) }, true},
-		{"power_of_two", "the less loaded of two endpoints drawn by weight", always(newPowerOfTwo), false},
-		{"random", "any endpoint, in proportion to weight", always(newRandom), false},
-		{"rendezvous", "by hash of the conversation; the same on every replica, whatever the load", always(newRendezvous), false},
-		{"round_robin", "each in turn, smoothly by weight", always(newRoundRobin), false},
+		{"consistent_hash", "rendezvous with a bound on each endpoint's share of requests; beyond it the next in order", func(c Config) pick.Policy { return basic.NewConsistentHash(c.ConsistentHash) }, false},
+		{"least_requests", "fewest outstanding requests per weight", always(basic.NewLeastRequests), false},
+		{nameLeastTokens, "fewest tokens still to compute per weight", always(basic.NewLeastTokens), false},
+		{nameLeastTTFT, "the shortest predicted time to first token, what the placement costs others included", func(c Config) pick.Policy { return leastttft.New(c.LeastTTFT) }, true},
+		{"power_of_two", "the less loaded of two endpoints drawn by weight", always(basic.NewPowerOfTwo), false},
+		{"random", "any endpoint, in proportion to weight", always(basic.NewRandom), false},
+		{"rendezvous", "by hash of the conversation; the same on every replica, whatever the load", always(basic.NewRendezvous), false},
+		{"round_robin", "each in turn, smoothly by weight", always(basic.NewRoundRobin), false},
 		{nameSession, "the conversation's endpoint; a new conversation goes by the fallback policy", newSessionOf, false},
 	}
 }
@@ -34,36 +40,36 @@ func ours() []kind {
 // newSessionOf makes session's fallback from the same configuration, so that its options hold there too.
 func newSessionOf(c Config) pick.Policy {
 	k, _ := find(c.Session.Fallback)
-	return newSession(k.make(c))
+	return basic.NewSession(k.make(c))
 }
 
 // theirs are the rules of other routers and of papers.
 func theirs() []kind {
 	return []kind{
-		{"aibrix.prefix_cache", "AIBrix prefix-cache: most of the prompt cached, load within one standard deviation", always(newAIBrix), true},
-		{"dualmap", "DualMap: of two endpoints by hash of the prefix the warmer, the other beyond the TTFT objective", func(c Config) pick.Policy { return newDualMap(c.DualMap) }, true},
-		{"dynamo.kv", "NVIDIA Dynamo kv: fewest blocks to compute plus blocks active, temperature 0", always(newDynamo), true},
-		{"llmd.default", "llm-d endpoint picker without configuration: 2 queue + 2 KV cache + 3 prefix", always(newLLMD), true},
-		{"lmetric", "LMetric: smallest product of tokens to compute and batch size", always(newLMetric), true},
-		{"mooncake.algorithm1", "Mooncake conductor: smallest estimated time to first token", always(newMooncake), true},
-		{"preble.e2", "Preble E2: exploit a long match, else explore by load, eviction and prefill cost", always(newPreble), true},
-		{"ray.prefix_pow2", "Ray Serve LLM: longest match above 10 %, else the smallest tree", always(newRay), true},
-		{"smg.cache_aware", "SMG cache_aware: match above 30 % while loads are in balance, else least loaded", always(newSMGCacheAware), true},
-		{"smg.prefix_hash", "SMG prefix_hash: hash of the first 256 tokens within 1.25 times the mean load", always(newSMGPrefixHash), true},
-		{"stack.loadaware", "production-stack loadaware: share of the prompt cached less relative load", always(newStackLoadAware), true},
-		{"stack.prefixaware", "production-stack prefixaware: longest match, whatever the load", always(newStackPrefixAware), true},
-		{"vllmrouter.consistent_hash", "vllm-router consistent_hash: ring of 160 places, by session or by prompt", always(newVLLMConsistentHash), false},
-		{"vllmrouter.sticky_least_loaded", "vllm-router sticky_least_loaded: fewest sessions first, then always there", always(newVLLMSticky), false},
-		{"rank.conversation", "TensorRT-LLM ranks by conversation: new ones in round robin, known ones at home", func(c Config) pick.Policy { return newRankConversation(c.Rank) }, false},
-		{"rank.default", "TensorRT-LLM ranks: fewest prompt tokens of those below their fair share of requests", func(c Config) pick.Policy { return newRankDefault(c.Rank) }, false},
-		{"rank.first_turn", "TensorRT-LLM ranks, PR 14744: first turns in round robin, then by cache and load", func(c Config) pick.Policy { return newRankFirstTurn(c.Rank) }, true},
-		{"rank.kv_cache_aware", "TensorRT-LLM ranks, PR 13198: by cache and load, with hit-rate gate and fair-share cap", func(c Config) pick.Policy { return newRankKV(c.Rank) }, true},
-		{"stack.least_loaded", "production-stack PR 890 least_loaded: fewest requests by the engines' reports, else in turn", always(newStackLeastLoaded), false},
-		{"stack.round_robin", "production-stack PR 890 round_robin: each in turn", always(newStackRoundRobin), false},
-		{"trtllm.conversation", "TensorRT-LLM conversation: where the conversation was, by id or by 75 % of its blocks, else least loaded", func(c Config) pick.Policy { return newTRTConversation(c.TRTLLM.Conversation) }, true},
-		{"trtllm.kv_cache_aware", "TensorRT-LLM kv_cache_aware: share of the prompt cached less share of places taken, or blocks less requests", func(c Config) pick.Policy { return newTRTKVCacheAware(c.TRTLLM.KVCacheAware) }, true},
-		{"trtllm.load_balancing", "TensorRT-LLM load_balancing: fewest active requests, or tokens", func(c Config) pick.Policy { return newTRTLoadBalancing(c.TRTLLM.LoadBalancing) }, false},
-		{"trtllm.round_robin", "TensorRT-LLM round_robin: each in turn, in order of declaration", always(newTRTRoundRobin), false},
+		{"aibrix.prefix_cache", "AIBrix prefix-cache: most of the prompt cached, load within one standard deviation", always(rivals.NewAIBrix), true},
+		{"dualmap", "DualMap: of two endpoints by hash of the prefix the warmer, the other beyond the TTFT objective", func(c Config) pick.Policy { return rivals.NewDualMap(c.DualMap) }, true},
+		{"dynamo.kv", "NVIDIA Dynamo kv: fewest blocks to compute plus blocks active, temperature 0", always(rivals.NewDynamo), true},
+		{"llmd.default", "llm-d endpoint picker without configuration: 2 queue + 2 KV cache + 3 prefix", always(rivals.NewLLMD), true},
+		{"lmetric", "LMetric: smallest product of tokens to compute and batch size", always(rivals.NewLMetric), true},
+		{"mooncake.algorithm1", "Mooncake conductor: smallest estimated time to first token", always(rivals.NewMooncake), true},
+		{"preble.e2", "Preble E2: exploit a long match, else explore by load, eviction and prefill cost", always(rivals.NewPreble), true},
+		{"ray.prefix_pow2", "Ray Serve LLM: longest match above 10 %, else the smallest tree", always(rivals.NewRay), true},
+		{"smg.cache_aware", "SMG cache_aware: match above 30 % while loads are in balance, else least loaded", always(rivals.NewSMGCacheAware), true},
+		{"smg.prefix_hash", "SMG prefix_hash: hash of the first 256 tokens within 1.25 times the mean load", always(rivals.NewSMGPrefixHash), true},
+		{"stack.loadaware", "production-stack loadaware: share of the prompt cached less relative load", always(stack.NewLoadAware), true},
+		{"stack.prefixaware", "production-stack prefixaware: longest match, whatever the load", always(stack.NewPrefixAware), true},
+		{"vllmrouter.consistent_hash", "vllm-router consistent_hash: ring of 160 places, by session or by prompt", always(rivals.NewVLLMConsistentHash), false},
+		{"vllmrouter.sticky_least_loaded", "vllm-router sticky_least_loaded: fewest sessions first, then always there", always(rivals.NewVLLMSticky), false},
+		{"rank.conversation", "TensorRT-LLM ranks by conversation: new ones in round robin, known ones at home", func(c Config) pick.Policy { return rank.NewConversation(c.Rank) }, false},
+		{"rank.default", "TensorRT-LLM ranks: fewest prompt tokens of those below their fair share of requests", func(c Config) pick.Policy { return rank.NewDefault(c.Rank) }, false},
+		{"rank.first_turn", "TensorRT-LLM ranks, PR 14744: first turns in round robin, then by cache and load", func(c Config) pick.Policy { return rank.NewFirstTurn(c.Rank) }, true},
+		{"rank.kv_cache_aware", "TensorRT-LLM ranks, PR 13198: by cache and load, with hit-rate gate and fair-share cap", func(c Config) pick.Policy { return rank.NewKVCacheAware(c.Rank) }, true},
+		{"stack.least_loaded", "production-stack PR 890 least_loaded: fewest requests by the engines' reports, else in turn", always(stack.NewLeastLoaded), false},
+		{"stack.round_robin", "production-stack PR 890 round_robin: each in turn", always(stack.NewRoundRobin), false},
+		{"trtllm.conversation", "TensorRT-LLM conversation: where the conversation was, by id or by 75 % of its blocks, else least loaded", func(c Config) pick.Policy { return trtllm.NewConversation(c.TRTLLM.Conversation) }, true},
+		{"trtllm.kv_cache_aware", "TensorRT-LLM kv_cache_aware: share of the prompt cached less share of places taken, or blocks less requests", func(c Config) pick.Policy { return trtllm.NewKVCacheAware(c.TRTLLM.KVCacheAware) }, true},
+		{"trtllm.load_balancing", "TensorRT-LLM load_balancing: fewest active requests, or tokens", func(c Config) pick.Policy { return trtllm.NewLoadBalancing(c.TRTLLM.LoadBalancing) }, false},
+		{"trtllm.round_robin", "TensorRT-LLM round_robin: each in turn, in order of declaration", always(trtllm.NewRoundRobin), false},
 	}
 }
 

@@ -1,16 +1,15 @@
-// Package policy holds the ways to choose an endpoint, one file each, behind route.Policy.
+// Package policy is the registry of the ways to choose an endpoint: their names, options and reasons, and New.
 //
-// A policy is given the endpoints that may take a request, the router's own books on each, and a source of chance
-// seeded from the request. It answers with one of them and a reason. It keeps as little state as it can.
+// It owns the configuration of all policies and has no rule of its own; those are in the packages below it. Every name in Names makes a
+// policy, and Validate reports every fault of a configuration at once.
 //
-// Rules that all of them keep, but for rivals (rules of other routers, to compare with), which know no weights:
+// Rules that all policies keep:
 //
 //   - The same view and the same state give the same pick, on every machine. Where a float decides, sums and products
 //     are rounded one by one (an assignment or a conversion forbids fusing them), so that the architecture does not
 //     matter.
 //   - Weight is a share of traffic: loads are compared per weight, and endpoints that are equal are drawn in
-//     proportion to weight, never in order of the list. An endpoint that is taken in gently after coming back has a
-//     small weight and thereby a small share even where everybody is idle.
+//     proportion to weight, never in order of the list. Rivals (rules of other routers) know no weights.
 //   - A pick allocates nothing.
 package policy
 
@@ -18,6 +17,8 @@ import (
 	"fmt"
 
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/leastttft"
+	"github.com/warmpath/warmpath/policy/reasons"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/shadow"
 )
@@ -63,6 +64,9 @@ func Describe(name string) string {
 	return k.describe
 }
 
+// Reasons lists every reason a decision can have.
+func Reasons() []pick.Reason { return reasons.All() }
+
 // New makes a factory of the configured policy. Each pool calls it once, so that pools share no state. The error is
 // that of Config.Validate.
 func New(c Config) (func() pick.Policy, error) {
@@ -78,4 +82,6 @@ func New(c Config) (func() pick.Policy, error) {
 }
 
 // NewEstimator makes what estimates the costs of placements in one pool, whichever policy decides there: the terms of least_ttft.
-func NewEstimator(c Config) shadow.Estimator { return newEstimator(c.WithDefaults().LeastTTFT) }
+func NewEstimator(c Config) shadow.Estimator {
+	return leastttft.NewEstimator(c.WithDefaults().LeastTTFT)
+}

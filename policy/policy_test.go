@@ -7,6 +7,9 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/byhash"
+	"github.com/warmpath/warmpath/policy/policytest"
+	"github.com/warmpath/warmpath/policy/reasons"
 	"pgregory.net/rapid"
 )
 
@@ -15,12 +18,12 @@ func TestEveryPolicyPicksACandidateForAReasonOfItsOwn(t *testing.T) {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			p := makeFor(t, name)
 			for range 4 {
-				v := views(false).Draw(t, "view")()
+				v := policytest.Views(false).Draw(t, "view")()
 				got := p.Pick(v, &fleet.Request{})
 				if got.Index < 0 || got.Index >= len(v.Candidates) {
 					t.Fatalf("picked %d of %d", got.Index, len(v.Candidates))
 				}
-				if !slices.Contains(Reasons(), got.Reason) {
+				if !slices.Contains(reasons.All(), got.Reason) {
 					t.Fatalf("reason %q is not in Reasons", got.Reason)
 				}
 			}
@@ -33,7 +36,7 @@ func TestSameSeedSamePick(t *testing.T) {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			p, q := makeFor(t, name), makeFor(t, name)
 			for range 4 {
-				v := views(false).Draw(t, "view")
+				v := policytest.Views(false).Draw(t, "view")
 				if a, b := p.Pick(v(), &fleet.Request{}), q.Pick(v(), &fleet.Request{}); a != b {
 					t.Fatalf("first %v, then %v", a, b)
 				}
@@ -45,7 +48,7 @@ func TestSameSeedSamePick(t *testing.T) {
 func TestPickLeavesTheViewAlone(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			v := views(false).Draw(t, "view")()
+			v := policytest.Views(false).Draw(t, "view")()
 			before, home := slices.Clone(v.Candidates), v.Home
 			makeFor(t, name).Pick(v, &fleet.Request{})
 			if !slices.Equal(before, v.Candidates) || home != v.Home {
@@ -61,7 +64,7 @@ func TestBurstOfColdPromptsSpreads(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
 			const endpoints, requests = 4, 40
-			counts := play(make1(t, name), same(endpoints), requests, true)
+			counts := policytest.Play(make1(t, name), policytest.Same(endpoints), requests, true)
 			for i, n := range counts {
 				if n == 0 || n > requests/2 {
 					t.Errorf("endpoint %d got %d of %d: %v", i, n, requests, counts)
@@ -82,9 +85,9 @@ func TestBurstOfColdPromptsSpreads(t *testing.T) {
 func TestTiesAreDrawnByWeight(t *testing.T) {
 	limits := map[int]float64{4: 16.27, 8: 24.32, 3: 13.82}
 	fleets := map[string][]pick.Candidate{
-		"equal":   same(8),
-		"unequal": idle(1, 2, 4, 1),
-		"ramp":    idle(1, 1, 0.1),
+		"equal":   policytest.Same(8),
+		"unequal": policytest.Idle(1, 2, 4, 1),
+		"ramp":    policytest.Idle(1, 1, 0.1),
 	}
 	for _, name := range namesOf(ours()) { // rivals know no weights
 		for _, kind := range []string{"equal", "unequal", "ramp"} {
@@ -97,7 +100,7 @@ func TestTiesAreDrawnByWeight(t *testing.T) {
 				}
 				for i := range 20_000 {
 					// A new policy each time, so that round_robin shows its first turn.
-					counts[fresh().Pick(view(cs, uint64(i)), &fleet.Request{}).Index]++
+					counts[fresh().Pick(policytest.View(cs, uint64(i)), &fleet.Request{}).Index]++
 				}
 				if name == "round_robin" && kind != "equal" {
 					if slices.Min(counts) == 0 {
@@ -105,7 +108,7 @@ func TestTiesAreDrawnByWeight(t *testing.T) {
 					}
 					return // first turns lean to heavy endpoints; shares are the subject of its own test
 				}
-				if got := chiSquare(counts, cs); got > limits[len(cs)] {
+				if got := policytest.ChiSquare(counts, cs); got > limits[len(cs)] {
 					t.Errorf("chi-square %.1f of %v for weights %v", got, counts, weights(cs))
 				}
 			})
@@ -115,7 +118,7 @@ func TestTiesAreDrawnByWeight(t *testing.T) {
 
 func TestNoAllocationPerPick(t *testing.T) {
 	for _, name := range Names() {
-		p, v, r := make1(t, name), view(idle(1, 2, 3, 1), 1), &fleet.Request{}
+		p, v, r := make1(t, name), policytest.View(policytest.Idle(1, 2, 3, 1), 1), &fleet.Request{}
 		p.Pick(v, r)
 		if got := testing.AllocsPerRun(100, func() { p.Pick(v, r) }); got != 0 {
 			t.Errorf("%s: %v allocations a pick", name, got)
@@ -138,9 +141,9 @@ func TestNamesAreSortedAndDescribed(t *testing.T) {
 	if !slices.Contains(Names(), Default) {
 		t.Errorf("default %q is not a policy", Default)
 	}
-	listed := Reasons()
+	listed := reasons.All()
 	slices.Sort(listed)
-	if len(slices.Compact(listed)) != len(Reasons()) {
+	if len(slices.Compact(listed)) != len(reasons.All()) {
 		t.Error("a reason is listed twice")
 	}
 }
@@ -151,14 +154,14 @@ func TestPoolsShareNoState(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, q := f(), f()
-	cs := same(5)
+	cs := policytest.Same(5)
 	for i := range 3 {
-		p.Pick(view(cs, uint64(i)), &fleet.Request{})
+		p.Pick(policytest.View(cs, uint64(i)), &fleet.Request{})
 	}
 	// q starts afresh: with the same seeds it goes the way of a policy made on its own.
 	r := make1(t, "round_robin")
 	for i := range 10 {
-		if a, b := q.Pick(view(cs, uint64(i)), &fleet.Request{}), r.Pick(view(cs, uint64(i)), &fleet.Request{}); a != b {
+		if a, b := q.Pick(policytest.View(cs, uint64(i)), &fleet.Request{}), r.Pick(policytest.View(cs, uint64(i)), &fleet.Request{}); a != b {
 			t.Fatalf("pick %d: %v, alone %v", i, a, b)
 		}
 	}
@@ -180,16 +183,16 @@ func BenchmarkPick(b *testing.B) {
 					continue
 				}
 				label := name + "/" + strconv.Itoa(n)
-				cs := same(n)
+				cs := policytest.Same(n)
 				for i := range cs {
-					reserve(&cs[i], int64(mix(uint64(i))%5000), 100)
+					policytest.Reserve(&cs[i], int64(byhash.Mix(uint64(i))%5000), 100)
 				}
 				if weighted {
 					label += "/weighted"
 					cs[0].Weight = 2
 				}
 				b.Run(label, func(b *testing.B) {
-					p, v, r := make1(b, name), view(cs, 1), &fleet.Request{}
+					p, v, r := make1(b, name), policytest.View(cs, 1), &fleet.Request{}
 					b.ReportAllocs()
 					for b.Loop() {
 						v.Hash++

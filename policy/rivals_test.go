@@ -7,6 +7,9 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/byhash"
+	"github.com/warmpath/warmpath/policy/policytest"
+	"github.com/warmpath/warmpath/policy/reasons"
 	"pgregory.net/rapid"
 )
 
@@ -17,22 +20,22 @@ func TestRivalsOverHistories(t *testing.T) {
 			p, q := makeFor(t, name), makeFor(t, name)
 			now := time.Unix(1_000_000, 0)
 			for i := range 20 {
-				cs := fleets(false).Draw(t, "fleet")
+				cs := policytest.Fleets(false).Draw(t, "fleet")
 				for k := range cs {
 					cs[k].CachedTokens, cs[k].MsPerToken = rapid.IntRange(0, 300).Draw(t, "cached"), 0.1
 					cs[k].KVUsage = rapid.SampledFrom([]float64{-1, 0, 0.5, 1}).Draw(t, "usage")
 				}
 				now = now.Add(time.Duration(rapid.IntRange(0, 9000).Draw(t, "seconds")) * time.Second)
-				r := words(rapid.IntRange(0, 20).Draw(t, "shared"), rapid.IntRange(2, 5).Draw(t, "text"), rapid.IntRange(0, 20).Draw(t, "other"))
+				r := policytest.Words(rapid.IntRange(0, 20).Draw(t, "shared"), rapid.IntRange(2, 5).Draw(t, "text"), rapid.IntRange(0, 20).Draw(t, "other"))
 				r.Session = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "session")
 				ask := func(p pick.Policy) (pick.Choice, []pick.Candidate) {
-					v := asks(slices.Clone(cs), 300)
-					v.Now, v.Rand, v.Hash = now, rng(uint64(i)), mix(uint64((r.Session + " ")[0]))
+					v := policytest.Asks(slices.Clone(cs), 300)
+					v.Now, v.Rand, v.Hash = now, policytest.Rand(uint64(i)), byhash.Mix(uint64((r.Session + " ")[0]))
 					return p.Pick(v, r), v.Candidates
 				}
 				a, after := ask(p)
 				b, _ := ask(q)
-				if a != b || a.Index < 0 || a.Index >= len(cs) || !slices.Contains(Reasons(), a.Reason) || !slices.Equal(cs, after) {
+				if a != b || a.Index < 0 || a.Index >= len(cs) || !slices.Contains(reasons.All(), a.Reason) || !slices.Equal(cs, after) {
 					t.Fatalf("request %d: %v and %v of %d", i, a, b, len(cs))
 				}
 			}
@@ -42,16 +45,16 @@ func TestRivalsOverHistories(t *testing.T) {
 
 func TestRivalsAllocateNothing(t *testing.T) {
 	for _, name := range RivalNames() {
-		p, cs := make1(t, name), busy(1, 2, 3, 0)
+		p, cs := make1(t, name), policytest.Busy(1, 2, 3, 0)
 		var asked []*fleet.Request
 		for text := range 8 {
-			r := words(10, text+2, 30)
+			r := policytest.Words(10, text+2, 30)
 			r.Session = string(rune('a' + text))
 			asked = append(asked, r)
 		}
-		v, i := asks(cs, 1000), 0
+		v, i := policytest.Asks(cs, 1000), 0
 		choose := func() {
-			v.Hash = mix(uint64(i % 8))
+			v.Hash = byhash.Mix(uint64(i % 8))
 			v.Now = v.Now.Add(time.Second)
 			p.Pick(v, asked[i%8])
 			i++

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/reasons"
 	"github.com/warmpath/warmpath/route"
 	"github.com/warmpath/warmpath/session"
 )
@@ -70,7 +71,7 @@ func (l *affinity) stays(d route.Decision, at string) {
 func TestLLMDSessionTwoTurns(t *testing.T) {
 	l := newLLMDSessions(t, session.Config{}, "a", "b", "c", "d")
 	first := l.turn("s")
-	if first.Reason != ReasonLeastRequests || !first.FirstTurn || first.Session != "s" {
+	if first.Reason != reasons.LeastRequests || !first.FirstTurn || first.Session != "s" {
 		t.Errorf("unknown id: no opinion, %+v", first)
 	}
 	for range 20 {
@@ -79,7 +80,7 @@ func TestLLMDSessionTwoTurns(t *testing.T) {
 		if d.Session != "s" || d.FirstTurn {
 			t.Errorf("echoes %q", d.Session)
 		}
-		if other := l.turn("other " + fmt.Sprint(l.ids)); other.Reason != ReasonLeastRequests {
+		if other := l.turn("other " + fmt.Sprint(l.ids)); other.Reason != reasons.LeastRequests {
 			t.Errorf("another id: %s", other.Reason)
 		}
 	}
@@ -89,7 +90,7 @@ func TestLLMDSessionTwoTurns(t *testing.T) {
 func TestLLMDSessionWithAGeneratedID(t *testing.T) {
 	l := newLLMDSessions(t, session.Config{}, "a", "b", "c", "d")
 	first := l.turn("")
-	if first.Session == "" || first.Reason != ReasonLeastRequests {
+	if first.Session == "" || first.Reason != reasons.LeastRequests {
 		t.Fatalf("no id: %+v", first)
 	}
 	l.stays(l.turn(first.Session), first.Endpoint.Name)
@@ -103,7 +104,7 @@ func TestLLMDSessionWhoseEndpointIsMissing(t *testing.T) {
 	l := newLLMDSessions(t, session.Config{}, "a", "b", "c")
 	home := l.turn("s").Endpoint.Name
 	moved := l.turn("s", home)
-	if moved.Endpoint.Name == home || moved.Reason != ReasonLeastRequests {
+	if moved.Endpoint.Name == home || moved.Reason != reasons.LeastRequests {
 		t.Fatalf("excluded: %+v", moved)
 	}
 	l.stays(l.turn("s"), moved.Endpoint.Name)
@@ -116,7 +117,7 @@ func TestLLMDSessionWhoseEndpointIsMissing(t *testing.T) {
 	}
 	l.declare(left...)
 	next := l.turn("s")
-	if next.Endpoint.Name == moved.Endpoint.Name || next.Reason != ReasonLeastRequests {
+	if next.Endpoint.Name == moved.Endpoint.Name || next.Reason != reasons.LeastRequests {
 		t.Errorf("gone: %+v", next)
 	}
 	l.stays(l.turn("s"), next.Endpoint.Name)
@@ -152,28 +153,5 @@ func TestLLMDSessionBounds(t *testing.T) {
 	}
 	if c := (session.Config{}).WithDefaults(); c.IdleTTL != time.Hour {
 		t.Errorf("a session lives for %v, in llm-d for 3600 s", c.IdleTTL)
-	}
-}
-
-// What the fallback keeps in its books is told of turns that stay at their endpoint too.
-func TestSessionTellsItsFallbacksBooks(t *testing.T) {
-	p := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: "trtllm.conversation"}})
-	k, ok := p.(pick.Keeping)
-	if !ok {
-		t.Fatal("session does not keep books for its fallback")
-	}
-	cs := same(2)
-	v := view(cs, 1)
-	v.Home = 1
-	k.Reserved(7, &cs[p.Pick(v, &fleet.Request{}).Index], v, &fleet.Request{PromptBytes: 5000})
-	books := p.(sessionKeeping).fallback.(*trtConversation)
-	if got := books.load(&cs[1]); got != 1000 {
-		t.Errorf("in flight at home: %d", got)
-	}
-	if k.Released(7, true); books.load(&cs[1]) != 0 {
-		t.Errorf("after the end: %d", books.load(&cs[1]))
-	}
-	if _, ok := make1(t, "session").(pick.Keeping); ok {
-		t.Error("least_tokens keeps no books")
 	}
 }

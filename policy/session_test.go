@@ -5,6 +5,9 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/basic"
+	"github.com/warmpath/warmpath/policy/policytest"
+	"github.com/warmpath/warmpath/policy/reasons"
 	"pgregory.net/rapid"
 )
 
@@ -15,7 +18,7 @@ func TestSessionStaysHome(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v := views(false).Draw(t, "view")
+			v := policytest.Views(false).Draw(t, "view")
 			got := f().Pick(v(), &fleet.Request{})
 			if home := v().Home; home >= 0 {
 				if got != (pick.Choice{Index: home, Reason: pick.ReasonSession}) {
@@ -31,23 +34,23 @@ func TestSessionStaysHome(t *testing.T) {
 }
 
 func TestSessionFallsBackToLeastTokens(t *testing.T) {
-	cs := same(3)
-	reserve(&cs[0], 10, 0)
-	reserve(&cs[2], 10, 0)
+	cs := policytest.Same(3)
+	policytest.Reserve(&cs[0], 10, 0)
+	policytest.Reserve(&cs[2], 10, 0)
 	for seed := range uint64(20) {
-		if got, want := make1(t, "session").Pick(view(cs, seed), &fleet.Request{}), (pick.Choice{Index: 1, Reason: ReasonLeastTokens}); got != want {
+		if got, want := make1(t, "session").Pick(policytest.View(cs, seed), &fleet.Request{}), (pick.Choice{Index: 1, Reason: reasons.LeastTokens}); got != want {
 			t.Fatalf("got %v, want %v", got, want)
 		}
 	}
 }
 
 func TestSessionPassesOptionsOn(t *testing.T) {
-	cs := same(4)
-	p := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: "consistent_hash"}, ConsistentHash: ConsistentHashConfig{LoadFactor: 1000}})
+	cs := policytest.Same(4)
+	p := makeOf(t, Config{Name: "session", Session: SessionConfig{Fallback: "consistent_hash"}, ConsistentHash: basic.ConsistentHashConfig{LoadFactor: 1000}})
 	for range 40 {
-		c := p.Pick(view(cs, 1), &fleet.Request{})
+		c := p.Pick(policytest.View(cs, 1), &fleet.Request{})
 		cs[c.Index].Load.Requests++
-		if c.Reason != ReasonConsistentHash {
+		if c.Reason != reasons.ConsistentHash {
 			t.Fatalf("overflowed below a factor of 1000: %v", cs)
 		}
 	}

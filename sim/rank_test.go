@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/policy/rank"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
 // rankedBy is a rank policy with options of its own; its clients send ids.
-func rankedBy(t testing.TB, label, name string, set func(c *policy.RankConfig)) router {
+func rankedBy(t testing.TB, label, name string, set func(c *rank.Config)) router {
 	t.Helper()
-	c := policy.DefaultRankConfig()
+	c := rank.DefaultConfig()
 	if set != nil {
 		set(&c)
 	}
@@ -25,7 +26,7 @@ func rankedBy(t testing.TB, label, name string, set func(c *policy.RankConfig)) 
 
 // gateless is the KV-cache-aware rank router as it was before PR 13198: every match counts, and nothing bounds a rank.
 func gateless(t testing.TB) router {
-	return rankedBy(t, "no gate, no cap", "rank.kv_cache_aware", func(c *policy.RankConfig) { c.Threshold, c.Multiplier = 0, 1e6 })
+	return rankedBy(t, "no gate, no cap", "rank.kv_cache_aware", func(c *rank.Config) { c.Threshold, c.Multiplier = 0, 1e6 })
 }
 
 // ranked is a fleet of eight ranks and multi-turn traffic behind one system prompt. First turns are ten times as long as later

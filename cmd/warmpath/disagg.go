@@ -7,17 +7,18 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/policy/stack"
 	"github.com/warmpath/warmpath/route"
 )
 
 // newDisaggregation makes the rules for splitting requests and the connector; a nil connector means that of each kind of engine.
 func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector handover.Connector, err error) {
-	c, stack := cfg.Disaggregation.Effective()
+	c, asStack := cfg.Disaggregation.Effective()
 	d = route.Disaggregation{When: route.When(c.When), Threshold: c.Threshold, NoFallback: !c.Fallback}
 	prefill, decode := cfg.PolicyNamed(c.PrefillPolicy), cfg.PolicyNamed(c.DecodePolicy)
 	d.PrefillName, d.DecodeName = prefill.Name, decode.Name
-	if stack {
-		d.Tokens = policy.StackRequestTokens
+	if asStack {
+		d.Tokens = stack.RequestTokens
 	}
 	if d.Prefill, err = policy.New(prefill); err != nil {
 		return d, nil, err

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/config"
-	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/policy/rank"
 )
 
 // TestRankOptions: one option in the file leaves the others at their defaults, a 0 is a 0, and faults have their place.
@@ -14,7 +14,7 @@ func TestRankOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := policy.DefaultRankConfig()
+	want := rank.DefaultConfig()
 	want.Threshold, want.InTransfer = 0, false
 	if c.Policy.Rank != want {
 		t.Errorf("got %+v, want %+v", c.Policy.Rank, want)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/policy/reasons"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -29,7 +29,7 @@ func told(id string, change func(*route.Ended)) *route.Entry {
 		Usage: fleet.Usage{PromptTokens: 1010, CachedTokens: 992, OutputTokens: 7, CachedKnown: true},
 		Decision: route.Decision{
 			Endpoint: fleet.Endpoint{Name: "a", URL: "http://10.1.2.3:8000", APIKey: "sk-secret"}, Kind: fleet.KindVLLM, Model: "m", Pool: "m", Policy: "least_ttft",
-			Session: "conv-1", Reason: policy.ReasonHome, Candidates: 3, PromptTokens: 1000, CachedTokens: 960, TTFTMs: 36,
+			Session: "conv-1", Reason: reasons.Home, Candidates: 3, PromptTokens: 1000, CachedTokens: 960, TTFTMs: 36,
 		},
 		Candidates: []pick.Candidate{
 			{Name: "a", CachedTokens: 960, Load: fleet.Load{Requests: 2, PrefillTokens: 100, DecodeTokens: 50}, Terms: pick.Terms{Wait: 20, Prefill: 6, Fixed: 10, Others: 1}},
@@ -94,7 +94,7 @@ func TestQueries(t *testing.T) {
 			x.Decision.Endpoint.Name, x.Decision.Pool = endpoint, "p-"+endpoint
 			x.Decision.Session = fmt.Sprint("conv-", i%2)
 			if i == 3 {
-				x.Decision.Reason = policy.ReasonLeaves
+				x.Decision.Reason = reasons.Leaves
 			}
 		}))
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/policy/reasons"
 )
 
 // why tells a decision in a sentence or two.
@@ -28,42 +28,42 @@ func why(v *Decision) string {
 		return "The conversation is at " + e + " and stays there." + at(v, 0)
 	case pick.ReasonWeighed:
 		return "Of all who could answer and all who could compute the prompt for them, it costs least at " + e + "." + moved(v) + against(v)
-	case policy.ReasonHome:
+	case reasons.Home:
 		return "The conversation is at " + e + at(v, 1) + staying(v)
-	case policy.ReasonLeaves:
+	case reasons.Leaves:
 		return leaving(v)
-	case policy.ReasonWarm:
+	case reasons.Warm:
 		return fmt.Sprintf("%s holds %s of its %s prompt tokens, more than most others.", e, count(v.Predicted.CachedTokens), count(v.Predicted.PromptTokens)) +
 			moved(v) + against(v)
-	case policy.ReasonLeastTTFT:
+	case reasons.LeastTTFT:
 		return "It costs least at " + e + "." + moved(v) + against(v)
-	case policy.ReasonParent:
+	case reasons.Parent:
 		return "The conversation that started this one is at " + e + ", which costs hardly more than the best." + at(v, 0) + against(v)
-	case policy.ReasonSpread:
+	case reasons.Spread:
 		return "Several endpoints cost as little; among them new conversations are spread, and this one falls to " + e + "." + moved(v) + against(v)
-	case policy.ReasonConsistentHash:
+	case reasons.ConsistentHash:
 		return e + " comes first in the conversation's order and has room."
-	case policy.ReasonConsistentHashOverflow:
+	case reasons.ConsistentHashOverflow:
 		return "Those before " + e + " in the conversation's order have no room."
-	case policy.ReasonRendezvous:
+	case reasons.Rendezvous:
 		return e + " comes first in the conversation's order."
-	case policy.ReasonLeastRequests:
+	case reasons.LeastRequests:
 		return e + " has the fewest outstanding requests for its weight" + load(v) + "." + moved(v)
-	case policy.ReasonLeastTokens:
+	case reasons.LeastTokens:
 		return e + " has the fewest tokens to compute for its weight" + load(v) + "." + moved(v)
-	case policy.ReasonPowerOfTwo:
+	case reasons.PowerOfTwo:
 		return "Of two endpoints drawn by chance, " + e + " has less to compute" + load(v) + "." + moved(v)
-	case policy.ReasonRandom:
+	case reasons.Random:
 		return e + " was drawn by chance." + moved(v)
-	case policy.ReasonCacheMatch:
+	case reasons.CacheMatch:
 		return "By the rule of " + v.Policy + ", " + e + " holds enough of the prompt." + moved(v) + at(v, 0)
-	case policy.ReasonLoad:
+	case reasons.Load:
 		return "By the rule of " + v.Policy + ", " + e + " is the least loaded" + load(v) + "." + moved(v)
-	case policy.ReasonHash:
+	case reasons.Hash:
 		return "The hash of the conversation or of its prompt falls on " + e + "." + moved(v)
-	case policy.ReasonScore:
+	case reasons.Score:
 		return e + " has the best score by the rule of " + v.Policy + "." + moved(v) + at(v, 0)
-	case policy.ReasonRoundRobin:
+	case reasons.RoundRobin:
 		return "It was " + e + "'s turn." + moved(v)
 	}
 	return "Policy " + v.Policy + " chose " + e + " (" + v.Reason + ")." + at(v, 0)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/policy/reasons"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -25,32 +25,32 @@ func TestWhy(t *testing.T) {
 		{"holder", pick.ReasonHolder, nil, "a holds the response that the request refers to."},
 		{"session alone", pick.ReasonSession, func(x *route.Ended) { x.Decision.Candidates = 1 }, "The conversation is at a, and no other endpoint could take it."},
 		{"session", pick.ReasonSession, nil, "The conversation is at a and stays there."},
-		{"home, another is cheaper", policy.ReasonHome, func(x *route.Ended) { x.Candidates[1].Terms = pick.Terms{Fixed: 30} }, "b would cost 7.0 ms less, too little to leave for."},
-		{"home alone", policy.ReasonHome, func(x *route.Ended) { x.Candidates = x.Candidates[:1] }, "due in 36 ms."},
-		{"home, nothing kept", policy.ReasonHome, func(x *route.Ended) { x.Candidates = nil }, "The conversation is at a."},
-		{"leaves", policy.ReasonLeaves, func(x *route.Ended) { x.Home, x.Candidates[2].Terms.Wait = "c", 200 }, "The conversation was at c, where it would wait 200 ms (0 requests) and cost 385 ms in all, against 37 ms at a."},
-		{"leaves a full home", policy.ReasonLeaves, func(x *route.Ended) {
+		{"home, another is cheaper", reasons.Home, func(x *route.Ended) { x.Candidates[1].Terms = pick.Terms{Fixed: 30} }, "b would cost 7.0 ms less, too little to leave for."},
+		{"home alone", reasons.Home, func(x *route.Ended) { x.Candidates = x.Candidates[:1] }, "due in 36 ms."},
+		{"home, nothing kept", reasons.Home, func(x *route.Ended) { x.Candidates = nil }, "The conversation is at a."},
+		{"leaves", reasons.Leaves, func(x *route.Ended) { x.Home, x.Candidates[2].Terms.Wait = "c", 200 }, "The conversation was at c, where it would wait 200 ms (0 requests) and cost 385 ms in all, against 37 ms at a."},
+		{"leaves a full home", reasons.Leaves, func(x *route.Ended) {
 			x.Home, x.Candidates[2].Terms, x.Candidates[2].Load.Requests = "c", pick.Terms{Fixed: 1}, 40
 		}, "The conversation's endpoint, c, would cost 1.0 ms, but has more than its fair share (40 requests); a is the best of the others."},
-		{"leaves, home not kept", policy.ReasonLeaves, func(x *route.Ended) { x.Home = "z" }, "The conversation's endpoint is so busy that a answers sooner."},
-		{"warm", policy.ReasonWarm, func(x *route.Ended) { x.Home = "" }, "a holds 960 of its 1,000 prompt tokens, more than most others. The first token is due in 36 ms; b, the next best, would cost 98 ms more."},
-		{"least_ttft", policy.ReasonLeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = pick.Terms{Fixed: 37} }, "It costs least at a. The first token is due in 36 ms; b would cost as much."},
-		{"over its share", policy.ReasonLeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = pick.Terms{Fixed: 10} }, "b would cost 27 ms less, but has its fair share of requests already."},
+		{"leaves, home not kept", reasons.Leaves, func(x *route.Ended) { x.Home = "z" }, "The conversation's endpoint is so busy that a answers sooner."},
+		{"warm", reasons.Warm, func(x *route.Ended) { x.Home = "" }, "a holds 960 of its 1,000 prompt tokens, more than most others. The first token is due in 36 ms; b, the next best, would cost 98 ms more."},
+		{"least_ttft", reasons.LeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = pick.Terms{Fixed: 37} }, "It costs least at a. The first token is due in 36 ms; b would cost as much."},
+		{"over its share", reasons.LeastTTFT, func(x *route.Ended) { x.Candidates[1].Terms = pick.Terms{Fixed: 10} }, "b would cost 27 ms less, but has its fair share of requests already."},
 		{"weighed", pick.ReasonWeighed, func(x *route.Ended) { x.Home = "" }, "Of all who could answer and all who could compute the prompt for them, it costs least at a."},
-		{"parent", policy.ReasonParent, nil, "The conversation that started this one is at a, which costs hardly more than the best."},
-		{"spread", policy.ReasonSpread, nil, "among them new conversations are spread, and this one falls to a."},
-		{"consistent hash", policy.ReasonConsistentHash, nil, "a comes first in the conversation's order and has room."},
-		{"consistent hash, over", policy.ReasonConsistentHashOverflow, nil, "Those before a in the conversation's order have no room."},
-		{"rendezvous", policy.ReasonRendezvous, nil, "a comes first in the conversation's order."},
-		{"least requests", policy.ReasonLeastRequests, func(x *route.Ended) { x.Home = "b" }, "a has the fewest outstanding requests for its weight (2 requests, 150 tokens). The conversation was at b."},
-		{"least tokens", policy.ReasonLeastTokens, nil, "a has the fewest tokens to compute for its weight (2 requests, 150 tokens)."},
-		{"power of two", policy.ReasonPowerOfTwo, nil, "Of two endpoints drawn by chance, a has less to compute"},
-		{"random", policy.ReasonRandom, nil, "a was drawn by chance."},
-		{"round robin", policy.ReasonRoundRobin, nil, "It was a's turn."},
-		{"cache match", policy.ReasonCacheMatch, nil, "By the rule of least_ttft, a holds enough of the prompt. 960 of 1,000"},
-		{"load", policy.ReasonLoad, nil, "By the rule of least_ttft, a is the least loaded (2 requests, 150 tokens)."},
-		{"hash", policy.ReasonHash, nil, "The hash of the conversation or of its prompt falls on a."},
-		{"score", policy.ReasonScore, nil, "a has the best score by the rule of least_ttft. 960 of 1,000"},
+		{"parent", reasons.Parent, nil, "The conversation that started this one is at a, which costs hardly more than the best."},
+		{"spread", reasons.Spread, nil, "among them new conversations are spread, and this one falls to a."},
+		{"consistent hash", reasons.ConsistentHash, nil, "a comes first in the conversation's order and has room."},
+		{"consistent hash, over", reasons.ConsistentHashOverflow, nil, "Those before a in the conversation's order have no room."},
+		{"rendezvous", reasons.Rendezvous, nil, "a comes first in the conversation's order."},
+		{"least requests", reasons.LeastRequests, func(x *route.Ended) { x.Home = "b" }, "a has the fewest outstanding requests for its weight (2 requests, 150 tokens). The conversation was at b."},
+		{"least tokens", reasons.LeastTokens, nil, "a has the fewest tokens to compute for its weight (2 requests, 150 tokens)."},
+		{"power of two", reasons.PowerOfTwo, nil, "Of two endpoints drawn by chance, a has less to compute"},
+		{"random", reasons.Random, nil, "a was drawn by chance."},
+		{"round robin", reasons.RoundRobin, nil, "It was a's turn."},
+		{"cache match", reasons.CacheMatch, nil, "By the rule of least_ttft, a holds enough of the prompt. 960 of 1,000"},
+		{"load", reasons.Load, nil, "By the rule of least_ttft, a is the least loaded (2 requests, 150 tokens)."},
+		{"hash", reasons.Hash, nil, "The hash of the conversation or of its prompt falls on a."},
+		{"score", reasons.Score, nil, "a has the best score by the rule of least_ttft. 960 of 1,000"},
 		{"a reason that is not known here", "other", nil, "Policy least_ttft chose a (other)."},
 	} {
 		r := NewRing(Config{})
@@ -66,7 +66,7 @@ func TestWhy(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.name, d.Why, c.want)
 		}
 	}
-	for _, reason := range policy.Reasons() {
+	for _, reason := range reasons.All() {
 		if !said[reason] {
 			t.Errorf("no sentence for %s is tested", reason)
 		}

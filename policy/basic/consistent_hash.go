@@ -1,0 +1,98 @@
+// Package basic has the simple policies: by turn, by chance, by load, by hash, and staying where the conversation is.
+//
+// Each looks at one thing and has at most one option. All know weights: loads are compared per weight, and equals are drawn in
+// proportion to weight. None considers what endpoints have cached.
+package basic
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/byhash"
+	"github.com/warmpath/warmpath/policy/reasons"
+)
+
+// consistentHash is consistent hashing with bounded loads (V. Mirrokni, M. Thorup and M. Zadimoghaddam,
+// arXiv 1608.01350): a conversation goes to the first endpoint of its order that has room, and an endpoint has room
+// while it holds fewer requests than LoadFactor times its fair share, this request counted, rounded up. The order is
+// the rendezvous order and not a ring, so that what overflows from one endpoint spreads over all others and not onto
+// its successor.
+//
+// The shares of all candidates together exceed the requests by at least one whenever LoadFactor is 1 or more, so there is
+// always one with room.
+type consistentHash struct{ factor float64 }
+
+// NewConsistentHash makes consistent_hash with a configuration that has its defaults.
+func NewConsistentHash(c ConsistentHashConfig) pick.Policy {
+	return consistentHash{factor: c.LoadFactor}
+}
+
+// Pick implements pick.Policy.
+func (p consistentHash) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	r := byhash.OrderFor(v)
+	bound := p.boundFor(v)
+	first, open := pick.Nobody, pick.Nobody
+	var best, bestOpen byhash.Place
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		here := r.Of(c)
+		if first == pick.Nobody || here.Before(best) {
+			first, best = i, here
+		}
+		if (open == pick.Nobody || here.Before(bestOpen)) && bound.room(c) {
+			open, bestOpen = i, here
+		}
+	}
+	if open == pick.Nobody || open == first {
+		return pick.Choice{Index: first, Reason: reasons.ConsistentHash}
+	}
+	return pick.Choice{Index: open, Reason: reasons.ConsistentHashOverflow}
+}
+
+// A bound is the number of requests an endpoint may hold for each unit of its weight, as a fraction so that whole
+// shares come out whole.
+type bound struct{ requests, weight float64 }
+
+func (p consistentHash) boundFor(v *pick.View) bound {
+	var b bound
+	held := 0
+	for i := range v.Candidates {
+		held += v.Candidates[i].Load.Requests
+		b.weight += v.Candidates[i].Weight
+	}
+	b.requests = p.factor * float64(held+1)
+	return b
+}
+
+// most is the largest number of requests that a candidate may hold.
+func (b bound) most(c *pick.Candidate) float64 { return math.Ceil(b.requests * c.Weight / b.weight) }
+
+func (b bound) room(c *pick.Candidate) bool { return float64(c.Load.Requests+1) <= b.most(c) }
+
+// ConsistentHashConfig are the options of consistent_hash.
+type ConsistentHashConfig struct {
+	// LoadFactor bounds the outstanding requests of an endpoint to this many times its fair share, rounded up. 1 is the
+	// tightest: requests are spread evenly and conversations move most. Large values approach rendezvous. 0 means 1.25.
+	LoadFactor float64 `yaml:"load_factor"`
+}
+
+// defaultLoadFactor is the load factor when none is given.
+const defaultLoadFactor = 1.25
+
+// WithDefaults is c with each option that is not given replaced by its default.
+func (c ConsistentHashConfig) WithDefaults() ConsistentHashConfig {
+	if c.LoadFactor == 0 {
+		c.LoadFactor = defaultLoadFactor
+	}
+	return c
+}
+
+// Validate reports the fault of a configuration with its defaults.
+func (c ConsistentHashConfig) Validate() error {
+	if f := c.LoadFactor; !(f >= 1) || math.IsInf(f, 0) {
+		return fmt.Errorf("policy: consistent_hash.load_factor is %v, must be 1 or more (0 means %v)", f, defaultLoadFactor)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package basic
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/fair"
+	"github.com/warmpath/warmpath/policy/reasons"
+)
+
+// powerOfTwo draws two different endpoints by weight and picks the one with fewer tokens to compute per weight, then
+// with fewer requests per weight (M. Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001). It
+// is nearly as even as the least loaded of all, and several routers that cannot see each other's books do not all run
+// to the same endpoint.
+//
+// Of two equals it takes the one drawn first, whose chance is exactly its weight.
+type powerOfTwo struct{}
+
+// NewPowerOfTwo makes the policy power_of_two.
+func NewPowerOfTwo() pick.Policy { return powerOfTwo{} }
+
+// Pick implements pick.Policy.
+func (powerOfTwo) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	a, b := two(v)
+	if b != pick.Nobody && workload(&v.Candidates[b]).Compare(workload(&v.Candidates[a])) < 0 {
+		a = b
+	}
+	return pick.Choice{Index: a, Reason: reasons.PowerOfTwo}
+}
+
+// two draws two different candidates; the second is nobody when there is only one.
+func two(v *pick.View) (first, second int) {
+	if len(v.Candidates) == 1 {
+		return 0, pick.Nobody
+	}
+	first = fair.Draw(v.Rand, v.Candidates, pick.Nobody)
+	return first, fair.Draw(v.Rand, v.Candidates, first)
+}
+
+func workload(c *pick.Candidate) fair.Burden {
+	return fair.Burden{First: float64(c.Load.Work()) / c.Weight, Second: float64(c.Load.Requests) / c.Weight}
+}

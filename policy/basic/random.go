@@ -1,0 +1,19 @@
+package basic
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/fair"
+	"github.com/warmpath/warmpath/policy/reasons"
+)
+
+// random draws an endpoint in proportion to weight.
+type random struct{}
+
+// NewRandom makes the policy random.
+func NewRandom() pick.Policy { return random{} }
+
+// Pick implements pick.Policy.
+func (random) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	return pick.Choice{Index: fair.Draw(v.Rand, v.Candidates, pick.Nobody), Reason: reasons.Random}
+}

@@ -1,0 +1,28 @@
+package basic
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/byhash"
+	"github.com/warmpath/warmpath/policy/reasons"
+)
+
+// rendezvous places a conversation at the endpoint with the highest score, a hash of both together (D. Thaler and C.
+// Ravishankar, 1998). Every replica computes the same place without a word between them, and an endpoint that comes or
+// goes moves only the conversations it gains or loses. Load plays no part.
+type rendezvous struct{}
+
+// NewRendezvous makes the policy rendezvous.
+func NewRendezvous() pick.Policy { return rendezvous{} }
+
+// Pick implements pick.Policy.
+func (rendezvous) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	r := byhash.OrderFor(v)
+	top, best := 0, r.Of(&v.Candidates[0])
+	for i := 1; i < len(v.Candidates); i++ {
+		if p := r.Of(&v.Candidates[i]); p.Before(best) {
+			top, best = i, p
+		}
+	}
+	return pick.Choice{Index: top, Reason: reasons.Rendezvous}
+}

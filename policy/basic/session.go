@@ -1,0 +1,54 @@
+package basic
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
+
+// sessionPolicy keeps a conversation at its endpoint while that can take the request, whatever its load, and places
+// all others by another policy (session affinity of llm-d, inference payload processor, PR 178). Its reason for
+// staying is route.ReasonSession; otherwise the reason is the other policy's.
+type sessionPolicy struct{ fallback pick.Policy }
+
+// NewSession makes session with the policy that places conversations without an endpoint.
+func NewSession(fallback pick.Policy) pick.Policy {
+	p := sessionPolicy{fallback: fallback}
+	if books, ok := p.fallback.(pick.Keeping); ok {
+		return sessionKeeping{p, books}
+	}
+	return p
+}
+
+// sessionKeeping is a sessionPolicy whose fallback keeps books: it is told of what stays at its endpoint too.
+type sessionKeeping struct {
+	sessionPolicy
+	books pick.Keeping
+}
+
+// Reserved implements pick.Keeping.
+func (p sessionKeeping) Reserved(l fleet.Lease, c *pick.Candidate, v *pick.View, r *fleet.Request) {
+	p.books.Reserved(l, c, v, r)
+}
+
+// Released implements pick.Keeping.
+func (p sessionKeeping) Released(l fleet.Lease, answered bool) { p.books.Released(l, answered) }
+
+// CountsBlocks implements pick.Counting.
+func (p sessionPolicy) CountsBlocks() bool {
+	c, ok := p.fallback.(pick.Counting)
+	return ok && c.CountsBlocks()
+}
+
+// AwaitsReturns implements pick.Awaiting.
+func (p sessionPolicy) AwaitsReturns() bool {
+	a, ok := p.fallback.(pick.Awaiting)
+	return ok && a.AwaitsReturns()
+}
+
+// Pick implements pick.Policy.
+func (p sessionPolicy) Pick(v *pick.View, r *fleet.Request) pick.Choice {
+	if v.Home >= 0 && v.Home < len(v.Candidates) {
+		return pick.Choice{Index: v.Home, Reason: pick.ReasonSession}
+	}
+	return p.fallback.Pick(v, r)
+}

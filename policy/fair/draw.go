@@ -1,0 +1,53 @@
+// Package fair chooses among candidates by a figure and breaks ties without favour: in proportion to weight, or evenly where a rule
+// knows no weights.
+//
+// It keeps no state and takes chance from the view alone. The order of the candidates never decides.
+package fair
+
+import (
+	"math/rand/v2"
+
+	"github.com/warmpath/warmpath/pick"
+)
+
+// Draw picks a candidate other than the one at skip, in proportion to weight.
+func Draw(rng *rand.Rand, cs []pick.Candidate, skip int) int {
+	total := 0.0
+	for i := range cs {
+		if i != skip {
+			total += cs[i].Weight
+		}
+	}
+	mark := float64(rng.Float64() * total) // the conversion keeps the product from being fused with what follows
+	last := pick.Nobody
+	for i := range cs {
+		if i == skip {
+			continue
+		}
+		last = i
+		if mark < cs[i].Weight {
+			return i
+		}
+		mark -= cs[i].Weight
+	}
+	return last // rounding left a sliver beyond the end
+}
+
+// An Sample is a running draw among candidates that are equally good, in proportion to weight: each newcomer replaces
+// the one held with the probability of its share so far (reservoir sampling, A. Efraimidis and P. Spirakis, 2006,
+// for a sample of one).
+type Sample struct {
+	Index int
+	total float64
+}
+
+// Only restarts the draw with one candidate.
+func (e *Sample) Only(i int, weight float64) { e.Index, e.total = i, weight }
+
+// Add lets one more candidate in.
+func (e *Sample) Add(rng *rand.Rand, i int, weight float64) {
+	e.total += weight
+	if rng.Float64()*e.total < weight {
+		e.Index = i
+	}
+}

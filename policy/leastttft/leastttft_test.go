@@ -1,0 +1,347 @@
+package leastttft
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/byhash"
+	"github.com/warmpath/warmpath/policy/policytest"
+	"github.com/warmpath/warmpath/policy/reasons"
+)
+
+// quick is n idle endpoints of which 10,000 tokens take a second, and 10 ms an answer's first token.
+func quick(n int) []pick.Candidate {
+	cs := policytest.Same(n)
+	for i := range cs {
+		cs[i].MsPerToken, cs[i].FixedMs = 0.1, 10
+	}
+	return cs
+}
+
+// laterTurn is what a later turn of a conversation sees.
+func laterTurn(cs []pick.Candidate, home, prompt int) *pick.View {
+	v := policytest.View(cs, 1)
+	v.Home, v.FirstTurn, v.PromptTokens = home, false, prompt
+	return v
+}
+
+func ttft(testing.TB) pick.Policy { return New(Config{}.WithDefaults()) }
+
+func TestHomeIsKept(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		cached       int     // of 2,000 tokens, at home
+		wait         float64 // there, in ms
+		elsewhere    float64 // wait of the others
+		want         int
+		wantedReason pick.Reason
+	}{
+		{"idle", 1900, 0, 0, 0, reasons.Home},
+		{"waiting less than computing again", 1900, 150, 0, 0, reasons.Home},
+		{"waiting about as long as computing again", 1900, 215, 0, 0, reasons.Home},
+		{"waiting much longer", 1900, 600, 0, 1, reasons.Leaves},
+		{"all wait as long", 1900, 600, 600, 0, reasons.Home},
+		{"home holds nothing and is idle", 0, 0, 0, 0, reasons.Home},
+		{"home holds nothing and others are a little quicker", 0, 19, 0, 0, reasons.Home},
+		{"home holds nothing and others save less than it takes to compute", 0, 100, 0, 0, reasons.Home},
+		{"home holds nothing and others are much quicker", 0, 300, 0, 1, reasons.Leaves},
+		{"waiting longer than computing again, but not twice as long", 1900, 400, 0, 0, reasons.Home},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cs := quick(2)
+			cs[0].CachedTokens, cs[0].WaitMs, cs[1].WaitMs = c.cached, c.wait, c.elsewhere
+			v := laterTurn(cs, 0, 2000)
+			if got := ttft(t).Pick(v, &fleet.Request{}); got.Index != c.want || got.Reason != c.wantedReason {
+				t.Errorf("picked %+v, want %d (%s); terms %+v", got, c.want, c.wantedReason, v.Candidates)
+			}
+		})
+	}
+}
+
+// TestOverloadedHomeShedsOne: of conversations whose home is overloaded those leave whose leaving pays, and each that stays or
+// leaves is seen by the next, so that they do not all go to the same place.
+func TestOverloadedHomeShedsOne(t *testing.T) {
+	p, cs := ttft(t), quick(4)
+	cs[0].WaitMs = 700
+	went := make([]int, 4)
+	for i := range 12 {
+		v := laterTurn(cs, 0, 2000)
+		v.Hash = byhash.Mix(uint64(i))
+		for j := range cs {
+			cs[j].CachedTokens = 0
+		}
+		cs[0].CachedTokens = 1900
+		at := p.Pick(v, &fleet.Request{}).Index
+		went[at]++
+		cs[at].WaitMs += float64(2000-cs[at].CachedTokens) * cs[at].MsPerToken
+		cs[0].WaitMs = max(0, cs[0].WaitMs-60) // it computes what is in front
+	}
+	if went[0] < 8 {
+		t.Errorf("went to %v: most should have stayed", went)
+	}
+	if went[1]+went[2]+went[3] == 0 {
+		t.Errorf("went to %v: pick.Nobody has left", went)
+	}
+	for _, n := range went[1:] {
+		if n > 2 {
+			t.Errorf("went to %v: they left for the same endpoint", went)
+		}
+	}
+}
+
+// TestFairShare: whatever is believed of waits and caches, an endpoint's outstanding requests stay within its share.
+func TestFairShare(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 8).Draw(t, "endpoints")
+		cs := quick(n)
+		factor := rapid.SampledFrom([]float64{1, 2, 4}).Draw(t, "fair share")
+		p := &leastTTFT{cfg: Config{FairShare: factor}.WithDefaults()}
+		for i := range 60 * n {
+			for j := range cs {
+				cs[j].CachedTokens, cs[j].WaitMs = 0, 0
+			}
+			cs[0].CachedTokens = 1990 // always the best, so it says
+			v := policytest.View(cs, uint64(i))
+			v.PromptTokens = 2000
+			if rapid.Bool().Draw(t, "known") {
+				v.Home, v.FirstTurn = 0, false
+			}
+			policytest.Reserve(&cs[p.Pick(v, &fleet.Request{}).Index], 2000, 100)
+			if got, most := float64(cs[0].Load.Requests), factor*float64(i+1)/float64(n)+9; got > most { // eight more, and rounding
+				t.Fatalf("%v of %d requests, may have %v", got, i+1, most)
+			}
+		}
+	})
+}
+
+// TestFirstTurnsSpread: new conversations that cost as much everywhere are shared by weight and speed.
+func TestFirstTurnsSpread(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		tune  func(cs []pick.Candidate)
+		share []float64
+	}{
+		{"alike", func([]pick.Candidate) {}, []float64{0.25, 0.25, 0.25, 0.25}},
+		{"one of double weight", func(cs []pick.Candidate) { cs[0].Weight = 2 }, []float64{0.4, 0.2, 0.2, 0.2}},
+		{"one half as quick, of short prompts", func(cs []pick.Candidate) { cs[3].MsPerToken = 0.2 }, []float64{2. / 7, 2. / 7, 2. / 7, 1. / 7}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cs := quick(4)
+			c.tune(cs)
+			p, went := ttft(t), make([]float64, 4)
+			for i := range 1000 {
+				v := policytest.View(cs, uint64(i))
+				v.PromptTokens = 20
+				went[p.Pick(v, &fleet.Request{}).Index]++
+			}
+			for i := range went {
+				if math.Abs(went[i]/1000-c.share[i]) > 0.06 {
+					t.Errorf("went to %v, shares should be %v", went, c.share)
+				}
+			}
+		})
+	}
+}
+
+// TestSharedTextsStayTogether: where conversations have one turn there is nothing to spread, and a text that they share is not computed again
+// elsewhere because its endpoint was given more of them.
+func TestSharedTextsStayTogether(t *testing.T) {
+	p, cs, elsewhere := ttft(t), quick(4), 0
+	cs[0].CachedTokens = 1900
+	for i := range 400 {
+		v := policytest.View(cs, uint64(i))
+		v.PromptTokens = 2000
+		if at := p.Pick(v, &fleet.Request{}).Index; at != 0 && i >= 200 {
+			elsewhere++
+		}
+	}
+	if elsewhere > 10 {
+		t.Errorf("%d of 200 went where their text is not", elsewhere)
+	}
+}
+
+// TestOneWildPromptTellsLittle: what a first turn too many costs goes by what turns are like, and one prompt of a million tokens, which
+// engines refuse, does not change that much.
+func TestOneWildPromptTellsLittle(t *testing.T) {
+	cs := quick(2)
+	p := ttft(t)
+	spread := func(tokens int, wait float64) float64 {
+		cs[1].WaitMs = wait
+		v := policytest.View(cs, 1)
+		v.PromptTokens = tokens
+		p.Pick(v, &fleet.Request{})
+		return v.Candidates[0].Terms.Spread
+	}
+	for range 100 {
+		spread(100, 1e9) // all go to the first one
+	}
+	before := spread(100, 1e9)
+	spread(1_000_000, 1e9)
+	if after := spread(100, 1e9); before <= 0 || after > 4*before {
+		t.Errorf("a first turn too many cost %.1f ms, and %.1f after one wild prompt", before, after)
+	}
+}
+
+// TestNewcomerIsRamped: an endpoint that is taken in gently gets a small part of the first turns, and more as it warms up.
+func TestNewcomerIsRamped(t *testing.T) {
+	share := func(ramp float64) float64 {
+		cs := quick(3)
+		cs[2].Weight = ramp
+		p, got := ttft(t), 0.0
+		for i := range 600 {
+			v := policytest.View(cs, uint64(i))
+			v.PromptTokens = 400
+			at := p.Pick(v, &fleet.Request{}).Index
+			if at == 2 {
+				got++
+			}
+			for range 3 { // conversations go on
+				p.Pick(laterTurn(cs, at, 400), &fleet.Request{})
+			}
+		}
+		return got / 600
+	}
+	low, half, full := share(0.1), share(0.5), share(1)
+	if !(low > 0 && low < 0.1 && low < half && half < full && full > 0.3) {
+		t.Errorf("of the first turns it gets %.3f at a tenth, %.3f at half and %.3f at full weight", low, half, full)
+	}
+}
+
+// TestHotPrefixIsReplicated: a prefix that all share is computed a second time once its only home is busy, and not before.
+func TestHotPrefixIsReplicated(t *testing.T) {
+	choose := func(busy float64) int {
+		cs := quick(2)
+		cs[0].CachedTokens, cs[0].Busy, cs[0].Steady = 20_000, busy, busy
+		p := ttft(t)
+		for i := range 50 { // conversations of five more turns of 400 tokens
+			v := laterTurn(cs, 0, 20_400)
+			if i%6 == 0 {
+				v.Home, v.FirstTurn = -1, true
+				v.Candidates = cs[:1]
+			}
+			p.Pick(v, &fleet.Request{})
+			v.Candidates = cs
+		}
+		v := policytest.View(cs, 1)
+		v.PromptTokens = 20_400
+		return p.Pick(v, &fleet.Request{}).Index
+	}
+	if at := choose(0.1); at != 0 {
+		t.Error("it is computed again though its home has little to do")
+	}
+	if at := choose(0.85); at != 1 {
+		t.Error("it is not computed again though its home is very busy")
+	}
+}
+
+// TestTiesGoByRendezvous: two routers that know nothing of each other send a conversation to the same one of equals.
+func TestTiesGoByRendezvous(t *testing.T) {
+	went := make([]int, 4)
+	for i := range 400 {
+		hash := byhash.Mix(uint64(i) + 99)
+		at := [2]int{}
+		for r := range at {
+			v := laterTurn(quick(4), -1, 400)
+			v.Hash = hash
+			v.Rand = policytest.Rand(uint64(i*2 + r))
+			c := ttft(t).Pick(v, &fleet.Request{})
+			at[r] = c.Index
+			if c.Reason != reasons.Spread {
+				t.Fatalf("reason %s", c.Reason)
+			}
+		}
+		if at[0] != at[1] {
+			t.Fatalf("two routers picked %v", at)
+		}
+		went[at[0]]++
+	}
+	if x := policytest.ChiSquare(went, policytest.Same(4)); x > 16.3 { // 0.1 % with 3 degrees of freedom
+		t.Errorf("went to %v, chi square %.1f", went, x)
+	}
+}
+
+// TestTermsAreNumbers: whatever a view says, every term is a finite number that is not negative, and somebody is picked.
+func TestTermsAreNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := &leastTTFT{cfg: Config{}.WithDefaults()}
+		for range rapid.IntRange(1, 20).Draw(t, "turns") {
+			v := policytest.Views(false).Draw(t, "view")()
+			v.PromptTokens = rapid.SampledFrom([]int{0, 1, 400, 1_000_000}).Draw(t, "prompt")
+			v.Missed = rapid.Float64Range(0, 1).Draw(t, "missed")
+			for i := range v.Candidates {
+				c := &v.Candidates[i]
+				c.MsPerToken = rapid.SampledFrom([]float64{0, 1e-5, 0.1, 50}).Draw(t, "speed")
+				c.FixedMs = rapid.SampledFrom([]float64{0, 10, 1e6}).Draw(t, "fixed")
+				c.WaitMs = rapid.SampledFrom([]float64{0, 5, 1e7}).Draw(t, "wait")
+				c.Busy = rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "busy")
+				c.Steady = rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "steady")
+				c.TurnsPerMs = rapid.SampledFrom([]float64{0, 0.01, 100}).Draw(t, "rate")
+				c.Full = rapid.Bool().Draw(t, "full")
+				c.CachedTokens = rapid.IntRange(0, v.PromptTokens).Draw(t, "cached")
+			}
+			got := p.Pick(v, &fleet.Request{})
+			if got.Index < 0 || got.Index >= len(v.Candidates) {
+				t.Fatalf("picked %d of %d", got.Index, len(v.Candidates))
+			}
+			for _, c := range v.Candidates {
+				for _, x := range []float64{c.Terms.Wait, c.Terms.Prefill, c.Terms.Fixed, c.Terms.Others, c.Terms.Evict, c.Terms.Spread} {
+					if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
+						t.Fatalf("terms %+v of %+v", c.Terms, c)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestParent: a sub-agent's conversation begins where its parent is, unless another endpoint is really quicker.
+func TestParent(t *testing.T) {
+	for _, c := range []struct {
+		wait   float64 // at the parent's endpoint, in ms
+		reason pick.Reason
+	}{{0, reasons.Parent}, {15, reasons.Parent}, {100, reasons.LeastTTFT}} {
+		cs := quick(2)
+		cs[1].WaitMs = c.wait
+		v := laterTurn(cs, -1, 2000)
+		v.Parent, v.FirstTurn = 1, true
+		got := ttft(t).Pick(v, &fleet.Request{})
+		if got.Reason != c.reason || (got.Index == 1) != (c.reason == reasons.Parent) {
+			t.Errorf("waiting %v ms at the parent's: %+v", c.wait, got)
+		}
+	}
+}
+
+// TestOnlyTurnsAreLearntFrom: counts of tokens and embeddings are placed, and say nothing about conversations.
+func TestOnlyTurnsAreLearntFrom(t *testing.T) {
+	p := ttft(t)
+	for i := range uint64(100) {
+		v := policytest.View(quick(4), i)
+		v.FirstTurn, v.PromptTokens = false, 40
+		p.Pick(v, &fleet.Request{Class: fleet.Embed})
+	}
+	if q := p.(*leastTTFT); q.tokens != 0 || q.picks != 0 || q.firsts+q.laters != 0 {
+		t.Errorf("learnt %+v of embeddings", *q)
+	}
+}
+
+// TestWeightIsNoWait: what is predicted for the request itself does not depend on weights, and equal ones are as none.
+func TestWeightIsNoWait(t *testing.T) {
+	for _, c := range []struct {
+		weights [2]float64
+		lighter bool // the second costs more
+	}{{[2]float64{1, 1}, false}, {[2]float64{0.5, 0.5}, false}, {[2]float64{4, 1}, true}, {[2]float64{1, 0.1}, true}} {
+		cs := quick(2)
+		for i := range cs {
+			cs[i].Weight, cs[i].WaitMs = c.weights[i], 50
+		}
+		ttft(t).Pick(laterTurn(cs, -1, 2000), &fleet.Request{})
+		a, b := cs[0].Terms, cs[1].Terms
+		if a.TTFT() != b.TTFT() || (b.Cost() > a.Cost()) != c.lighter || !c.lighter && b.Cost() != a.Cost() {
+			t.Errorf("weights %v: %+v and %+v", c.weights, a, b)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package leastttft
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/policy/policytest"
+)
+
+// TestCrowdedGrows: who has more of his places taken costs more, however many are.
+func TestCrowdedGrows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Float64Range(0, mostCrowd).Draw(t, "share"), rapid.Float64Range(0, mostCrowd).Draw(t, "another")
+		if a < b-1e-9 && crowded(a) >= crowded(b) {
+			t.Errorf("%v of the places: %v, %v of them: %v", a, crowded(a), b, crowded(b))
+		}
+		if a < fullBusy && crowded(a) != marginal(a) {
+			t.Errorf("%v of the places: %v, should be %v", a, crowded(a), marginal(a))
+		}
+	})
+}
+
+// TestNewConversationsGoWhereFewerWait: where no endpoint has a place free, those that have fewest who want one get the new conversations.
+func TestNewConversationsGoWhereFewerWait(t *testing.T) {
+	cs := quick(4)
+	p := ttft(t)
+	for i := range cs {
+		cs[i].Slots, cs[i].CrowdMs = 16, 1000./16
+		cs[i].Load.Requests, cs[i].WaitMs = 24, 300
+	}
+	cs[2].Load.Requests = 20
+	for i := range cs {
+		cs[i].Crowd = float64(cs[i].Load.Requests) / 16
+	}
+	for i := range 3 {
+		v := policytest.View(cs, uint64(i))
+		v.PromptTokens = 200
+		if got := p.Pick(v, &fleet.Request{}); got.Index != 2 {
+			t.Errorf("new conversation %d went to %d; terms %+v", i, got.Index, v.Candidates)
+		}
+		cs[2].Load.Requests++
+		cs[2].Crowd += 1. / 16
+	}
+}
+
+// TestWhoHasJustComeIsAsked: the share that an endpoint lacks while it is taken in bounds what it gets, and is no cost: it is idle and the others
+// are not.
+func TestWhoHasJustComeIsAsked(t *testing.T) {
+	cs := quick(3)
+	for i := range cs {
+		cs[i].Ramp, cs[i].Steady, cs[i].Busy, cs[i].TurnsPerMs = 1, 0.5, 0.5, 0.005
+	}
+	cs[2].Weight, cs[2].Ramp, cs[2].Steady, cs[2].Busy, cs[2].TurnsPerMs = 0.1, 0.1, 0, 0, 0
+	p := ttft(t)
+	for i := range 20 { // before it came
+		v := policytest.View(cs[:2], uint64(100+i))
+		v.PromptTokens = 2000
+		p.Pick(v, &fleet.Request{})
+		for range 4 {
+			p.Pick(laterTurn(cs[:2], i%2, 2000), &fleet.Request{})
+		}
+	}
+	for i := range 5 {
+		v := policytest.View(cs, uint64(i))
+		v.PromptTokens = 2000
+		if got := p.Pick(v, &fleet.Request{}); got.Index != 2 {
+			t.Errorf("new conversation %d went to %d; terms %+v", i, got.Index, v.Candidates)
+		}
+	}
+	cs[2].Load.Requests = 10 // more than its share, and the eight that are free
+	v := policytest.View(cs, 9)
+	v.PromptTokens = 2000
+	if got := p.Pick(v, &fleet.Request{}); got.Index == 2 {
+		t.Errorf("it has ten requests and gets one more")
+	}
+}
+
+// TestWhoComesBackIsSpared: a long new prompt goes where fewer conversations are about to go on, and one that takes no time goes by other things.
+func TestWhoComesBackIsSpared(t *testing.T) {
+	for _, c := range []struct {
+		tokens int
+		spared bool
+	}{{40_000, true}, {20, false}} {
+		p, went := ttft(t), make([]int, 2)
+		for i := range 40 {
+			cs := quick(2)
+			cs[0].ReturnsPerMs = 3. / 4000 // three come while the long one is computed
+			cs[0].Steady, cs[1].Steady = 0.1, 0.1
+			v := policytest.View(cs, uint64(i))
+			v.PromptTokens = c.tokens
+			went[p.Pick(v, &fleet.Request{}).Index]++
+		}
+		if got := went[0] < 15; got != c.spared {
+			t.Errorf("prompts of %d tokens went to %v", c.tokens, went)
+		}
+	}
+}
+
+// TestDecodersHaveEvenShares: how fast KV cache comes to a decoder is no measure of how much it can answer. One to which transfers seem to take
+// no time at all, since all of them wait there for a place, must not be given everybody's share.
+func TestDecodersHaveEvenShares(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		cs := policytest.Same(3)
+		for i := range cs {
+			cs[i].MsPerToken, cs[i].FixedMs, cs[i].Load.Requests, cs[i].Busy = 0.002, 25, 30, 0.5
+		}
+		cs[1].MsPerToken, cs[1].FixedMs, cs[1].WaitMs, cs[1].Load.Requests = 1e-5, 1300, 10_000, 180
+		v := policytest.View(cs, 1)
+		v.Leg, v.PromptTokens, v.FirstTurn, v.Home = fleet.LegDecode, 2000, first, -1
+		if !first {
+			v.Home = 1
+		}
+		p := ttft(t)
+		got := p.Pick(v, &fleet.Request{})
+		if got.Index == 1 {
+			t.Errorf("first turn %v: placed at the decoder where 180 are and it waits for 10 s: %+v, others cost %.0f", first, got, cs[0].Terms.Cost())
+		}
+	}
+}

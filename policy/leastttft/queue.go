@@ -1,0 +1,25 @@
+package leastttft
+
+import (
+	"github.com/warmpath/warmpath/pick"
+)
+
+// Prompts stand in line at the router while their endpoints have enough to compute, and the shortest goes first, see route.Queue.
+
+// overtaken is how much longer a prompt waits in line since shorter ones come that go first.
+func (p *leastTTFT) overtaken(c *pick.Candidate, prefill float64) float64 {
+	if c.LineMs == 0 {
+		return 0
+	}
+	shorter := float64(min(c.Busy, fullBusy) * prefill / (prefill + p.mean(c)))
+	return float64(c.LineMs * shorter / (1 - shorter))
+}
+
+// line is for how many ms prompts stand in line at the router, at an endpoint on average: one too many waits for them as well.
+func (p *leastTTFT) line(v *pick.View) (ms float64) {
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		ms += c.LineMs + float64(float64(c.Behind)*p.mean(c))
+	}
+	return ms / float64(len(v.Candidates))
+}

@@ -1,0 +1,120 @@
+package rank
+
+import (
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/reasons"
+	"github.com/warmpath/warmpath/policy/sent"
+)
+
+// byConversation is TensorRT-LLM's rank router by conversation, the successor of PR 14744. A conversation goes to its rank while that
+// has room under max_num_active_requests; the softer bound
+//
+//	max(ceil(multiplier × ceil((active + new) / ranks)), most active), at most max_num_active_requests
+//
+// is for new ones, which go in round robin to the ranks below it, or with least_queued to the rank with fewest requests. A known one
+// whose rank is full goes elsewhere by the same rule and keeps its rank for the next turn. Without an id nothing is remembered.
+// An existing binding beats a rank that the request asks for, which otherwise binds.
+//
+// Differences: when all ranks are full the request is left unplaced, where the original exceeds the bound; and a conversation whose
+// rank is no longer there is placed anew.
+type byConversation struct {
+	dealing
+	multiplier  float64
+	leastQueued bool
+	turn        int
+	bindings    sent.Bindings // conversation -> dpRank.Key
+}
+
+// NewConversation makes the policy rank.conversation with a configuration that has its defaults.
+func NewConversation(c Config) pick.Policy {
+	return &adapter{most: c.MaxActive, router: makeConversation(c), tokens: tokensToCompute, transfers: c.InTransfer}
+}
+
+func makeConversation(c Config) *byConversation {
+	return &byConversation{
+		multiplier: max(1, c.Multiplier), leastQueued: c.Placement == placeLeastQueued, bindings: sent.NewBindings(c.MaxSessions),
+	}
+}
+
+// Place implements router.
+func (p *byConversation) Place(ranks []dpRank, batch []request) (to []int, expected int) {
+	p.to = p.to[:0]
+	for range batch {
+		p.to = append(p.to, unplaced)
+	}
+	expected = expectedOf(ranks, len(batch), p.multiplier)
+	for _, strict := range [...]bool{true, false} {
+		for i := range batch {
+			if r := &batch[i]; r.Strict == strict {
+				if at := p.choose(ranks, r, expected); at != pick.Nobody {
+					p.to[i] = at
+					ranks[at].Requests++
+					ranks[at].Tokens += int64(max(r.Tokens-r.cachedAt(at), 0))
+				}
+			}
+		}
+	}
+	return p.to, atLeast(ranks, expected)
+}
+
+// choose finds the rank of one request, says why, and binds what is to be bound.
+func (p *byConversation) choose(ranks []dpRank, r *request, expected int) int {
+	home := p.home(ranks, r)
+	if home != pick.Nobody {
+		if p.why = pick.ReasonSession; ranks[home].room() {
+			return home
+		}
+		return p.place(ranks, expected)
+	}
+	at := pick.Nobody
+	if wants := r.Target - 1; wants >= 0 && wants < len(ranks) && ranks[wants].room() {
+		at, p.why = wants, pick.ReasonPinned
+	} else {
+		at = p.place(ranks, expected)
+	}
+	if at != pick.Nobody && r.Conversation != 0 {
+		p.bindings.Put(r.Conversation, ranks[at].Key)
+	}
+	return at
+}
+
+// home is the rank of a known conversation; nobody for a new one, and when its rank is not there.
+func (p *byConversation) home(ranks []dpRank, r *request) int {
+	if r.Conversation == 0 {
+		return pick.Nobody
+	}
+	if key, ok := p.bindings.Get(r.Conversation); ok {
+		for i := range ranks {
+			if ranks[i].Key == key {
+				return i
+			}
+		}
+		return pick.Nobody
+	}
+	at := r.Home - 1
+	if at < 0 || at >= len(ranks) {
+		return pick.Nobody
+	}
+	p.bindings.Put(r.Conversation, ranks[at].Key)
+	return at
+}
+
+// place is where a request goes that has no rank of its own.
+func (p *byConversation) place(ranks []dpRank, expected int) int {
+	if p.leastQueued {
+		p.why = reasons.Load
+		return fewestBelow(ranks, expected)
+	}
+	p.why = reasons.RoundRobin
+	if at := nextBelow(ranks, &p.turn, expected); at != pick.Nobody {
+		return at
+	}
+	p.why = reasons.Load
+	at := pick.Nobody
+	for i := range ranks {
+		if ranks[i].room() && (at == pick.Nobody || ranks[i].Requests < ranks[at].Requests) {
+			at = i
+		}
+	}
+	return at
+}

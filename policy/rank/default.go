@@ -1,0 +1,47 @@
+package rank
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/reasons"
+)
+
+// fewestTokens is TensorRT-LLM's default router: the longest prompt first, each to the rank with fewest prompt tokens (then fewest
+// requests, then the first) of those that have less than a fair share of requests. Tokens are all prompt tokens of active
+// requests, cached or not.
+//
+// Difference: a batch that does not fit leaves the rest unplaced; the original fails.
+type fewestTokens struct{ dealing }
+
+// NewDefault makes the policy rank.default with a configuration that has its defaults.
+func NewDefault(c Config) pick.Policy {
+	return &adapter{most: c.MaxActive, router: &fewestTokens{}, tokens: promptTokens, transfers: c.InTransfer}
+}
+
+// Place implements router.
+func (p *fewestTokens) Place(ranks []dpRank, batch []request) (to []int, expected int) {
+	charge := func(at int, r *request) {
+		ranks[at].Requests++
+		ranks[at].Tokens += int64(r.Tokens)
+	}
+	p.begin(ranks, batch, charge)
+	expected = expectedOf(ranks, len(p.pool), 1)
+	slices.SortStableFunc(p.pool, func(a, b int) int { return cmp.Compare(batch[b].Tokens, batch[a].Tokens) })
+	for _, i := range p.pool {
+		at := pick.Nobody
+		for n := range ranks {
+			if ranks[n].below(expected) && (at == pick.Nobody || cmp.Or(
+				cmp.Compare(ranks[n].Tokens, ranks[at].Tokens), cmp.Compare(ranks[n].Requests, ranks[at].Requests)) < 0) {
+				at = n
+			}
+		}
+		if at == pick.Nobody {
+			break
+		}
+		p.to[i], p.why = at, reasons.Load
+		charge(at, &batch[i])
+	}
+	return p.to, atLeast(ranks, expected)
+}

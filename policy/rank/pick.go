@@ -1,0 +1,90 @@
+package rank
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
+
+// adapter makes a policy of a rank router: one request is a batch of one, and candidates are its ranks.
+type adapter struct {
+	router    router
+	tokens    func(l *fleet.Load) int64 // what counts as an endpoint's active tokens
+	transfers bool                      // requests whose KV is in transfer count
+	caches    bool                      // it goes by what endpoints have cached
+	most      int                       // max_num_active_requests; 0 takes what the engine tells
+
+	ranks []dpRank
+	one   [1]request
+	held  []int
+}
+
+// promptTokens are those of all outstanding requests.
+func promptTokens(l *fleet.Load) int64 { return l.ContextTokens - l.DecodeTokens }
+
+// tokensToCompute are prompt tokens of outstanding requests that are not cached and not computed yet.
+func tokensToCompute(l *fleet.Load) int64 { return l.PrefillTokens }
+
+// Pick implements pick.Policy. Where every endpoint has as many requests as it may have at once, one is placed as if there were no
+// such bound: it waits wherever it goes.
+func (p *adapter) Pick(v *pick.View, r *fleet.Request) pick.Choice {
+	p.see(v)
+	p.one[0] = p.ask(v, r)
+	to, _ := p.router.Place(p.ranks, p.one[:])
+	if to[0] == unplaced {
+		for i := range p.ranks {
+			p.ranks[i].Most = 0
+		}
+		to, _ = p.router.Place(p.ranks, p.one[:])
+	}
+	return pick.Choice{Index: to[0], Reason: p.router.reason()}
+}
+
+// see makes ranks of the candidates.
+func (p *adapter) see(v *pick.View) {
+	p.ranks, p.held = p.ranks[:0], p.held[:0]
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		k := dpRank{Key: c.Key, Requests: c.Load.Requests, Tokens: p.tokens(&c.Load), Most: p.most}
+		if k.Most == 0 {
+			k.Most = c.Slots
+		}
+		if p.transfers {
+			k.Tokens += c.Load.TransferTokens
+			if v.Leg == fleet.LegPrefill { // a decoder's outstanding requests include those whose KV is to come
+				k.Requests += c.Load.TransferRequests
+			}
+		}
+		p.ranks = append(p.ranks, k)
+		if p.caches {
+			p.held = append(p.held, c.CachedTokens)
+		}
+	}
+}
+
+// ask makes a rank request of the router's. A conversation that the client does not name is known by where the router, which
+// recognised it, had it last; a new one without an id is not remembered.
+func (p *adapter) ask(v *pick.View, r *fleet.Request) request {
+	q := request{ID: seedOf(r), FirstTurn: v.NewID, Tokens: v.PromptTokens, Cached: p.held}
+	switch {
+	case r.Session != "":
+		q.Conversation = v.Hash
+	case !v.FirstTurn:
+		q.Conversation, q.Home = v.Hash, v.Home+1
+	}
+	if q.Conversation == 0 {
+		q.Home = 0
+	}
+	return q
+}
+
+// seedOf is the hash of the request's id (FNV-1a), which is the same on every replica; what the driver drew for it when it has none.
+func seedOf(r *fleet.Request) uint64 {
+	if r.ID == "" {
+		return r.Seed
+	}
+	h := uint64(0xcbf29ce484222325)
+	for i := range len(r.ID) {
+		h = (h ^ uint64(r.ID[i])) * 0x100000001b3
+	}
+	return h
+}

@@ -1,0 +1,40 @@
+package rivals
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/fair"
+	"github.com/warmpath/warmpath/policy/reasons"
+)
+
+// dynamo is NVIDIA Dynamo's router mode kv with its defaults (ai-dynamo/dynamo 1.5, lib/llm/src/kv_router; overlap score credit 1,
+// prefill load scale 1, temperature 0):
+//
+//	cost = max(prompt tokens not yet computed there + those of this prompt - those cached, 0) / block
+//	     + (blocks of active requests there + blocks of this prompt)
+//
+// The smallest cost is picked, exact ties evenly at random. Dynamo hears from the engines what they hold, so
+// Candidate.CachedTokens takes the place of its index. All terms have the block in common, so they are kept in tokens.
+//
+// A block that several active requests share counts once, as with its --router-assume-kv-reuse; where the prompt is not known,
+// for each of them. Host and disk tiers are not known.
+type dynamo struct{}
+
+// NewDynamo makes the policy dynamo.kv.
+func NewDynamo() pick.Policy { return dynamo{} }
+
+// CountsBlocks implements pick.Counting.
+func (dynamo) CountsBlocks() bool { return true }
+
+// Pick implements pick.Policy.
+func (dynamo) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	at := fair.Lowest(v, func(c *pick.Candidate) float64 {
+		prefill := max(c.Load.PrefillTokens+int64(v.PromptTokens-c.CachedTokens), 0)
+		active := c.Load.ContextTokens - c.Load.DecodeTokens + int64(v.PromptTokens) // output blocks are not tracked by default
+		if v.Counted {
+			active = c.ActiveTokens + int64(c.AddsTokens)
+		}
+		return float64(prefill + active)
+	})
+	return pick.Choice{Index: at, Reason: reasons.Score}
+}

@@ -1,0 +1,35 @@
+package rivals
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/fair"
+	"github.com/warmpath/warmpath/policy/reasons"
+)
+
+// mooncake is Algorithm 1 of Mooncake (R. Qin and others, FAST 2025, section 4): the smallest estimated time to first token,
+//
+//	TTFT = transfer + queue + prefill
+//
+// where queue is the time to compute the prompts in front and prefill that of the part that is not cached. The paper fits a
+// polynomial offline for both; here it is what the router has learnt of each endpoint's speed. Its index follows the
+// engines, so Candidate.CachedTokens takes its place. Equals are drawn.
+//
+// Differences: engines without a shared pool cannot fetch from one another, so transfer is 0 and a prefix counts only where
+// it is (a kvcache_balancing_threshold without end). A request is never refused for its predicted TTFT: a policy always
+// answers.
+type mooncake struct{}
+
+// NewMooncake makes the policy mooncake.algorithm1.
+func NewMooncake() pick.Policy { return mooncake{} }
+
+// Pick implements pick.Policy.
+func (mooncake) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	at := fair.Lowest(v, func(c *pick.Candidate) float64 { return queuedTTFT(v, c) })
+	return pick.Choice{Index: at, Reason: reasons.Score}
+}
+
+// queuedTTFT is the time in ms to compute all prompts that wait at a candidate and the uncached part of this one.
+func queuedTTFT(v *pick.View, c *pick.Candidate) float64 {
+	return float64((float64(c.Load.PrefillTokens) + uncached(v, c)) * c.MsPerToken)
+}

@@ -1,0 +1,97 @@
+package rivals
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/fair"
+	"github.com/warmpath/warmpath/policy/reasons"
+	"github.com/warmpath/warmpath/policy/sent"
+)
+
+// preble is the E2 rule of Preble (V. Srivatsa and others, ICLR 2025, arXiv 2407.00023, section 3.2; WukLab/preble).
+//
+// When more of the prompt is cached somewhere than remains to be computed it exploits: of the endpoints with the longest match
+// the one with the least load; but if that is the most loaded of all, by more than 1.5 times the least loaded, the least
+// loaded takes the request. Otherwise it explores: the smallest of
+//
+//	load + eviction + prefill
+//
+// load is what was sent to the endpoint in the last three minutes: the time to compute each request's uncached prompt and
+// that to generate its answer. prefill is the time to compute this one's. eviction is the time to compute again
+// what it pushes out, by how likely that is asked for again. Equals are drawn.
+//
+// The original fits both times offline for one GPU and model; here they are what the router has learnt of the endpoints. Its local
+// schedulers tell it what they evict, so Candidate.CachedTokens takes the place of its tree, and what is pushed out of a full
+// cache is taken to be asked for again as often as was seen of late (View.Missed).
+//
+// Differences: a prefix whose queue doubles is not replicated at once, requests that only decode are not set apart, and the
+// engines' queues are their own.
+type preble struct {
+	load     sent.Window
+	msAnswer float64 // for a token of an answer, the least that was learnt of any endpoint: profiles are taken of idle ones; 0 unknown
+}
+
+const (
+	prebleWindowSeconds = 180
+	prebleImbalance     = 1.5
+)
+
+// NewPreble makes the policy preble.e2.
+func NewPreble() pick.Policy { return &preble{load: sent.Window{Seconds: prebleWindowSeconds}} }
+
+// Pick implements pick.Policy.
+func (p *preble) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	cs := v.Candidates
+	known := 0
+	for i := range cs {
+		known = max(known, cs[i].CachedTokens)
+		if ms := cs[i].MsPerAnswer; ms > 0 && (p.msAnswer == 0 || ms < p.msAnswer) {
+			p.msAnswer = ms
+		}
+	}
+	var choice pick.Choice
+	if known > v.PromptTokens-known {
+		choice = pick.Choice{Index: p.exploit(v, known), Reason: reasons.CacheMatch}
+	} else {
+		choice = pick.Choice{Index: fair.Lowest(v, func(c *pick.Candidate) float64 { return p.cost(v, c) }), Reason: reasons.Load}
+	}
+	c := &cs[choice.Index]
+	p.load.Add(c, v.Now, prefillMs(v, c)+float64(float64(v.OutputTokens)*p.msAnswer))
+	return choice
+}
+
+// exploit is the least loaded of those that hold so many tokens of the prompt.
+func (p *preble) exploit(v *pick.View, known int) int {
+	cs := v.Candidates
+	at, lightest, heaviest := pick.Nobody, 0, 0
+	for i := range cs {
+		load := p.load.Of(&cs[i], v.Now)
+		if cs[i].CachedTokens == known && (at == pick.Nobody || load < p.load.Of(&cs[at], v.Now)) {
+			at = i
+		}
+		if load < p.load.Of(&cs[lightest], v.Now) {
+			lightest = i
+		}
+		if load > p.load.Of(&cs[heaviest], v.Now) {
+			heaviest = i
+		}
+	}
+	most := p.load.Of(&cs[heaviest], v.Now)
+	if p.load.Of(&cs[at], v.Now) == most && most > float64(prebleImbalance*p.load.Of(&cs[lightest], v.Now)) {
+		return lightest
+	}
+	return at
+}
+
+func (p *preble) cost(v *pick.View, c *pick.Candidate) float64 {
+	cost := p.load.Of(c, v.Now) + prefillMs(v, c)
+	if c.Full {
+		cost += float64(prefillMs(v, c) * v.Missed)
+	}
+	return cost
+}
+
+// prefillMs is the time to compute what of the prompt a candidate has not cached.
+func prefillMs(v *pick.View, c *pick.Candidate) float64 {
+	return float64(uncached(v, c) * c.MsPerToken)
+}

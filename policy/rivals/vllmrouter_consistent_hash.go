@@ -1,0 +1,40 @@
+package rivals
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/byhash"
+	"github.com/warmpath/warmpath/policy/content"
+	"github.com/warmpath/warmpath/policy/reasons"
+)
+
+// vllmConsistentHash is vllm-router's consistent_hash (vllm-project/router 0.1.17, src/policies/consistent_hash.rs): a ring with 160
+// places for each endpoint, by the session of the request, whatever the load. Without a session it places by the
+// hash of the request's body, so each turn falls anew.
+//
+// Differences: it does not ask for prompts to be read; without a session and without the prompt it places by the conversation, as
+// far as that is recognised. The ring is of the endpoints that may take the request, so that the conversations of one that is down spread
+// over the others; the original sends all of them to the first healthy one. The released 0.1.17 was seen to send all
+// requests without a session to one endpoint.
+type vllmConsistentHash struct{ ring byhash.Ring }
+
+const vllmRingPlaces = 160
+
+// NewVLLMConsistentHash makes the policy vllmrouter.consistent_hash.
+func NewVLLMConsistentHash() pick.Policy {
+	return &vllmConsistentHash{ring: byhash.Ring{Places: vllmRingPlaces}}
+}
+
+// Pick implements pick.Policy.
+func (p *vllmConsistentHash) Pick(v *pick.View, r *fleet.Request) pick.Choice {
+	p.ring.Fit(v.Candidates)
+	return pick.Choice{Index: p.ring.At(sessionOrPrompt(v, r), pick.Nobody), Reason: reasons.Hash}
+}
+
+// sessionOrPrompt is the hash of the session that the client named, without one that of the whole prompt as far as it is known.
+func sessionOrPrompt(v *pick.View, r *fleet.Request) uint64 {
+	if chain := content.Blocks(r); r.Session == "" && len(chain) > 0 {
+		return chain[len(chain)-1] + uint64(r.Content.Bytes)
+	}
+	return v.Hash
+}

@@ -1,0 +1,59 @@
+package sent
+
+// Bindings is a bounded map from a conversation to the key of a rank. The one used longest ago makes room.
+type Bindings struct {
+	most  int
+	index map[uint64]int32
+	table []binding // 0 is the ring's root: its next is the latest used, its prev the least
+}
+
+type binding struct {
+	conversation, rank uint64
+	prev, next         int32
+}
+
+// NewBindings makes a map of at most so many conversations.
+func NewBindings(most int) Bindings {
+	return Bindings{most: most, index: map[uint64]int32{}, table: make([]binding, 1)}
+}
+
+// Get finds a conversation's rank and makes it the latest used.
+func (b *Bindings) Get(conversation uint64) (rank uint64, ok bool) {
+	i, ok := b.index[conversation]
+	if !ok {
+		return 0, false
+	}
+	b.unlink(i)
+	b.link(i)
+	return b.table[i].rank, true
+}
+
+// Put enters a conversation or gives it another rank.
+func (b *Bindings) Put(conversation, rank uint64) {
+	i, ok := b.index[conversation]
+	switch {
+	case ok:
+		b.unlink(i)
+	case len(b.table) <= b.most:
+		i = int32(len(b.table))
+		b.table = append(b.table, binding{})
+	default:
+		i = b.table[0].prev
+		b.unlink(i)
+		delete(b.index, b.table[i].conversation)
+	}
+	b.table[i].conversation, b.table[i].rank = conversation, rank
+	b.index[conversation] = i
+	b.link(i)
+}
+
+func (b *Bindings) unlink(i int32) {
+	e := &b.table[i]
+	b.table[e.prev].next, b.table[e.next].prev = e.next, e.prev
+}
+
+func (b *Bindings) link(i int32) {
+	first := b.table[0].next
+	b.table[i].prev, b.table[i].next = 0, first
+	b.table[first].prev, b.table[0].next = i, i
+}

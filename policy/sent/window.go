@@ -1,0 +1,54 @@
+package sent
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/slot"
+)
+
+// Window is a sum for each endpoint over the last seconds.
+type Window struct {
+	Seconds int
+	sums    slot.Table[windowed]
+}
+
+type windowed struct {
+	second int64 // the last one that buckets holds
+	sum    float64
+	bucket []float64 // by second, around
+}
+
+// Of is the sum of a candidate.
+func (w *Window) Of(c *pick.Candidate, now time.Time) float64 { return w.at(c, now).sum }
+
+// Add adds to the present second.
+func (w *Window) Add(c *pick.Candidate, now time.Time, amount float64) {
+	e := w.at(c, now)
+	e.bucket[bucketOf(e.second, w.Seconds)] += amount
+	e.sum += amount
+}
+
+// at is the state of a candidate, moved on to the present second.
+func (w *Window) at(c *pick.Candidate, now time.Time) *windowed {
+	e, second := w.sums.At(c.Slot, c.Key), now.Unix()
+	if e.bucket == nil {
+		*e = windowed{second: second, bucket: make([]float64, w.Seconds)}
+	}
+	if second <= e.second {
+		return e
+	}
+	for s := max(e.second+1, second-int64(w.Seconds)+1); s <= second; s++ {
+		e.bucket[bucketOf(s, w.Seconds)] = 0
+	}
+	e.second, e.sum = second, 0
+	for _, amount := range e.bucket { // added up anew, so that rounding does not add up
+		e.sum += amount
+	}
+	return e
+}
+
+// bucketOf is where a second has its bucket; seconds before 1970 are negative.
+func bucketOf(second int64, buckets int) int {
+	return int(((second % int64(buckets)) + int64(buckets)) % int64(buckets))
+}

@@ -1,0 +1,90 @@
+// Package stack has the routing rules of vLLM's production-stack, and its estimate of a prompt's tokens.
+//
+// Each file names its source and the published defaults; differences from the original are stated. The rules know no weights, as
+// the originals do not.
+package stack
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/content"
+	"github.com/warmpath/warmpath/policy/reasons"
+)
+
+// Conditional disaggregation of production-stack (vllm-project/production-stack, PR 890, as its description and thread have it): a
+// prompt of so many estimated tokens or more goes through a prefill endpoint, a shorter one straight to a decode endpoint. Either is
+// chosen among those of its role in turn, or by the load that engines report.
+
+// RequestTokens estimates the tokens of a prompt as production-stack does: the length of a list of token ids, or a quarter of a
+// text's characters (code points), rounded down.
+func RequestTokens(r *fleet.Request) int {
+	return max(0, r.PromptTokens) + max(0, content.Characters(r.PromptBytes, r.Content))/content.BytesPerToken
+}
+
+// turns is round_robin of PR 890: each of the candidates in turn, in order of declaration. The first turn is drawn, so that
+// routers that start together do not go round in step.
+type turns struct {
+	began bool
+	next  uint32
+}
+
+// NewRoundRobin makes the policy stack.round_robin.
+func NewRoundRobin() pick.Policy { return &turns{} }
+
+// Pick implements pick.Policy.
+func (p *turns) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	return pick.Choice{Index: p.turn(v, len(v.Candidates)), Reason: reasons.RoundRobin}
+}
+
+// turn counts among so many.
+func (p *turns) turn(v *pick.View, among int) int {
+	if !p.began {
+		p.began, p.next = true, uint32(v.Rand.IntN(among))
+	}
+	at := int(p.next % uint32(among))
+	p.next++
+	return at
+}
+
+// leastLoaded is least_loaded of PR 890: the candidate whose engine reports the fewest requests, running and queued together. While
+// one of them reports nothing it goes by turns. Equals go by turns too: reports are seconds old, and between two of them the
+// original sends everything to one endpoint.
+type leastLoaded struct{ turns turns }
+
+// NewLeastLoaded makes the policy stack.least_loaded.
+func NewLeastLoaded() pick.Policy { return &leastLoaded{} }
+
+// Pick implements pick.Policy.
+func (p *leastLoaded) Pick(v *pick.View, r *fleet.Request) pick.Choice {
+	cs := v.Candidates
+	fewest, equals := fewestReported(cs)
+	if equals == 0 {
+		return p.turns.Pick(v, r)
+	}
+	for i, turn := 0, p.turns.turn(v, equals); i < len(cs); i++ {
+		if cs[i].Queue != fewest {
+			continue
+		}
+		if turn == 0 {
+			return pick.Choice{Index: i, Reason: reasons.Load}
+		}
+		turn--
+	}
+	return p.turns.Pick(v, r) // not reached: one of them has the fewest
+}
+
+// fewestReported is the fewest requests that an engine of the candidates reports, running and queued together, and how many report
+// that many; 0 of them when one of the candidates reports nothing, so that loads cannot be compared.
+func fewestReported(cs []pick.Candidate) (fewest, equals int) {
+	for i := range cs {
+		switch n := cs[i].Queue; {
+		case n < 0:
+			return 0, 0
+		case equals == 0 || n < fewest:
+			fewest, equals = n, 1
+		case n == fewest:
+			equals++
+		}
+	}
+	return fewest, equals
+}

@@ -1,0 +1,36 @@
+package stack
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/content"
+	"github.com/warmpath/warmpath/policy/fair"
+	"github.com/warmpath/warmpath/policy/reasons"
+	"github.com/warmpath/warmpath/policy/sent"
+)
+
+// prefixAware is production-stack's routing logic prefixaware (vllm-project/production-stack at a6c01db0, prefix/hashtrie.py): a
+// trie of chunks of 128 characters; any of the endpoints that hold the deepest chunk, evenly at random, whatever their load. With
+// no match at all that is any endpoint (--prefix-min-match-length 0). The prompt is entered under the endpoint picked.
+//
+// Differences: an incomplete last chunk does not count. The original never forgets; here an endpoint's prompts are
+// bounded to 64 MiB, the oldest going first.
+type prefixAware struct{ tree sent.Tree }
+
+// NewPrefixAware makes the policy stack.prefixaware.
+func NewPrefixAware() pick.Policy {
+	return &prefixAware{tree: sent.NewTree(sent.Unbounded)}
+}
+
+// Pick implements pick.Policy.
+func (p *prefixAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
+	cs, chain := v.Candidates, content.Blocks(r)
+	p.tree.Match(cs, chain)
+	deepest := p.tree.Deepest(cs)
+	at := fair.Lowest(v, func(c *pick.Candidate) float64 { return -float64(p.tree.Depth(c)) })
+	p.tree.Sent(&cs[at], chain)
+	if deepest == 0 {
+		return pick.Choice{Index: at, Reason: reasons.Random}
+	}
+	return pick.Choice{Index: at, Reason: reasons.CacheMatch}
+}

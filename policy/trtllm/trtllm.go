@@ -1,0 +1,94 @@
+// Package trtllm has the routers of TensorRT-LLM's orchestrator (NVIDIA/TensorRT-LLM, tensorrt_llm/serve/router.py; PR 12526 and what
+// followed in 2026), under the names, parameters and defaults published there. Like other rivals they know no weights. Common to them:
+//
+//   - A server is a candidate: one that is excluded, down or draining is not in the list that is counted through.
+//   - Loads are the router's own count, reserved inside the decision; where the original reads them before it takes its lock,
+//     two decisions at once can see the same load.
+//   - A request is weighed, hashed and reserved whatever its API; the original refuses chat in places.
+package trtllm
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/fair"
+	"github.com/warmpath/warmpath/policy/reasons"
+)
+
+// ties is how these routers choose among equals: a counter that moves on with every decision, tied or not, names one of them in
+// order of declaration.
+type ties struct{ counter uint64 }
+
+// least picks the candidate with the smallest figure.
+func (t *ties) least(cs []pick.Candidate, of func(c *pick.Candidate) float64) int {
+	best, tied := 0.0, uint64(0)
+	for i := range cs {
+		switch f := of(&cs[i]); {
+		case tied == 0 || f < best:
+			best, tied = f, 1
+		case f == best:
+			tied++
+		}
+	}
+	nth := t.counter % max(tied, 1)
+	t.counter++
+	for i := range cs {
+		if of(&cs[i]) != best {
+			continue
+		}
+		if nth == 0 {
+			return i
+		}
+		nth--
+	}
+	return 0 // not reached: one of them has the smallest
+}
+
+// roundRobin is round_robin: servers[counter mod n], then the counter moves on. It is not reset when servers come and go.
+type roundRobin struct{ counter uint64 }
+
+// NewRoundRobin makes the policy trtllm.round_robin.
+func NewRoundRobin() pick.Policy { return &roundRobin{} }
+
+// Pick implements pick.Policy.
+func (p *roundRobin) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	at := int(p.counter % uint64(len(v.Candidates)))
+	p.counter++
+	return pick.Choice{Index: at, Reason: reasons.RoundRobin}
+}
+
+// loadBalancing is load_balancing: the least loaded, by active requests or, with use_tokens, by the tokens of their prompts.
+//
+// Differences: tokens are the router's estimate for any request. The original counts a text's characters as its tokens, and
+// answers an error to chat requests and on the generation side.
+type loadBalancing struct {
+	tokens bool
+	ties   ties
+}
+
+// NewLoadBalancing makes the policy trtllm.load_balancing with a configuration that has its defaults.
+func NewLoadBalancing(c LoadBalancingConfig) pick.Policy {
+	return &loadBalancing{tokens: c.UseTokens}
+}
+
+// Pick implements pick.Policy.
+func (p *loadBalancing) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
+	at := p.ties.least(v.Candidates, func(c *pick.Candidate) float64 {
+		if p.tokens {
+			return float64(c.Load.ContextTokens - c.Load.DecodeTokens)
+		}
+		return fair.Outstanding(c)
+	})
+	return pick.Choice{Index: at, Reason: reasons.Load}
+}
+
+// hashText is FNV-1a, 0 for no text.
+func hashText(s string) uint64 {
+	if s == "" {
+		return 0
+	}
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
+}
