@@ -32,7 +32,7 @@
 //
 // Run it: go run ./cmd/warmpath demo starts simulated engines and the router, and plays conversations through both
 // warmpath and round robin. Then read, in this order: Router.Route in route/router.go, the whole decision;
-// policy/least_tokens.go, a policy; route/testdata, conversations as golden scripts; attempt in internal/proxy, one try at
+// policy/basic/least_tokens.go, a policy; route/testdata, conversations as golden scripts; attempt in internal/proxy, one try at
 // one endpoint. docs/architecture.md has the rest, docs/glossary.md the words, docs/decisions the reasons, and
 // CONTRIBUTING.md says where things go.
 package warmpath

@@ -137,7 +137,7 @@ func TestDrawSkips(t *testing.T) {
 		got := fair.Draw(policytest.Rand(rapid.Uint64().Draw(t, "seed")), cs, skip)
 		if len(cs) == 1 && skip == 0 {
 			if got != pick.Nobody {
-				t.Fatalf("drew %d with pick.Nobody left", got)
+				t.Fatalf("drew %d with nobody left", got)
 			}
 			return
 		}

@@ -286,7 +286,7 @@ func TestTRTContentAffinity(t *testing.T) {
 	d = newDesk(t, conf("off"), 3)
 	d.turn(chat(7, "a"), 1000)
 	d.turn(chat(7, "a"), 1000)
-	d.want(1, reasons.Score, "pick.Nobody is kept")
+	d.want(1, reasons.Score, "nobody is kept")
 	if c := (Config{}).WithDefaults().KVCacheAware; c.affinity() != "off" || c.Score != "request_share" || !c.tracks() {
 		t.Errorf("defaults: %+v", c)
 	}
