@@ -7,7 +7,6 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/policy/fair"
 	"github.com/warmpath/warmpath/policy/policytest"
 	"pgregory.net/rapid"
 )
@@ -128,21 +127,4 @@ func TestLoadsFollowWeights(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestDrawSkips(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		cs := policytest.Fleets(false).Draw(t, "fleet")
-		skip := rapid.IntRange(-1, len(cs)-1).Draw(t, "skip")
-		got := fair.Draw(policytest.Rand(rapid.Uint64().Draw(t, "seed")), cs, skip)
-		if len(cs) == 1 && skip == 0 {
-			if got != pick.Nobody {
-				t.Fatalf("drew %d with nobody left", got)
-			}
-			return
-		}
-		if got == skip || got < 0 || got >= len(cs) {
-			t.Fatalf("drew %d of %d, skipping %d", got, len(cs), skip)
-		}
-	})
 }
