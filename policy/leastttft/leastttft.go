@@ -69,7 +69,6 @@ const (
 	tokenRate   = 0.01  // weight of a turn in the mean of their uncached tokens
 	wildTurn    = 16    // times the mean that a turn counts for at most in it
 	wildTokens  = 512   // added to the mean for that, since little is known at first
-	stayCopies  = 2     // see stays
 	firstTurns  = 2     // later turns that a conversation is thought to have before any has been seen
 	evenness    = 14    // one in so many first turns more than the fewest costs as much as a turn's mean time
 	mostDebt    = 64    // first turns that an endpoint may have had fewer than the others, to be made good
@@ -133,13 +132,11 @@ func (p *leastTTFT) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: i, Reason: reason}
 }
 
-// stays reports whether a conversation stays at home: leaving must be cheaper, and not by little. It must also save the request
-// itself more time than it takes the fleet: twice what is computed again there although home has it (that work makes others
-// leave in their turn), and at least all that is computed there.
+// stays reports whether a conversation stays at home: another endpoint must be cheaper by StayMs and by StayShare of home's cost. The
+// cost includes what computing the prompt again takes from other requests.
 func (p *leastTTFT) stays(home, there *pick.Terms) bool {
-	cost, gain := home.Cost(), home.TTFT()-there.TTFT()
-	return cost-there.Cost() <= max(p.cfg.StayMs, float64(p.cfg.StayShare*cost)) ||
-		gain < max(there.Prefill, float64(stayCopies*(there.Prefill-home.Prefill)))
+	cost := home.Cost()
+	return cost-there.Cost() <= max(p.cfg.StayMs, float64(p.cfg.StayShare*cost))
 }
 
 // alike reports whether all candidates hold as much of the prompt.

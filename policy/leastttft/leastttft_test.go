@@ -47,9 +47,11 @@ func TestHomeIsKept(t *testing.T) {
 		{"all wait as long", 1900, 600, 600, 0, reasons.Home},
 		{"home holds nothing and is idle", 0, 0, 0, 0, reasons.Home},
 		{"home holds nothing and others are a little quicker", 0, 19, 0, 0, reasons.Home},
-		{"home holds nothing and others save less than it takes to compute", 0, 100, 0, 0, reasons.Home},
+		{"home holds nothing and others save less than a fifth", 0, 50, 0, 0, reasons.Home},
+		{"home holds nothing and others save more than a fifth", 0, 60, 0, 1, reasons.Leaves},
 		{"home holds nothing and others are much quicker", 0, 300, 0, 1, reasons.Leaves},
-		{"waiting longer than computing again, but not twice as long", 1900, 400, 0, 0, reasons.Home},
+		{"leaving costs less, but not by a fifth", 1900, 240, 0, 0, reasons.Home},
+		{"leaving costs less by more than a fifth", 1900, 250, 0, 1, reasons.Leaves},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cs := quick(2)
@@ -84,7 +86,7 @@ func TestOverloadedHomeShedsOne(t *testing.T) {
 		t.Errorf("went to %v: most should have stayed", went)
 	}
 	if went[1]+went[2]+went[3] == 0 {
-		t.Errorf("went to %v: pick.Nobody has left", went)
+		t.Errorf("went to %v: nobody has left", went)
 	}
 	for _, n := range went[1:] {
 		if n > 2 {
