@@ -72,13 +72,12 @@ type Terms struct {
 	Transfer float64 // for the KV cache of what is computed elsewhere, of decode legs
 	Fixed    float64 // for an answer's first token when nothing has to be computed
 	Others   float64 // what those who come after have to wait for it, and those who are answered there
-	Evict    float64 // what computing again costs that this prompt pushes out of the cache
 	Spread   float64 // for having been given more new conversations than its share
 }
 
 // Cost is the sum of the terms.
 func (t *Terms) Cost() float64 {
-	return t.Wait + t.Prefill + t.Transfer + t.Fixed + t.Others + t.Evict + t.Spread
+	return t.Wait + t.Prefill + t.Transfer + t.Fixed + t.Others + t.Spread
 }
 
 // TTFT is the part that the request itself waits.

@@ -61,7 +61,7 @@ func (r *Router) bestWhole(d *decision, most float64) (best int, cost float64) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		prefill := float64((float64(v.PromptTokens-c.PresentTokens) + c.Unsure) * c.MsPerToken)
-		t := pick.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Evict: evicts(v, c, prefill)}
+		t := pick.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs}
 		t.Others = stalls(c, prefill) + float64(comersCount*burden(c, c.WaitMs, prefill)) + r.answers(v, c)
 		c.Terms = t
 		c.WeighedMs = weighted(c, &t, most)
@@ -84,7 +84,7 @@ func (r *Router) bestPair(d *decision, most, whole float64) (best int, cost floa
 		c := &p.Candidates[i]
 		prefill := float64((float64(p.PromptTokens-c.CachedTokens) + c.Unsure) * c.MsPerToken)
 		c.DelayMs = stalls(c, prefill)
-		t := pick.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Others: c.DelayMs + float64(comersCount*burden(c, c.WaitMs, prefill)), Evict: evicts(p, c, prefill)}
+		t := pick.Terms{Wait: c.WaitMs, Prefill: prefill, Fixed: c.FixedMs, Others: c.DelayMs + float64(comersCount*burden(c, c.WaitMs, prefill))}
 		switch cost := weighted(c, &t, most); {
 		case two[0] == nil || cost < base[0]:
 			two[1], base[1] = two[0], base[0]
@@ -121,7 +121,7 @@ func (r *Router) answersFor(d *decision, c, prefiller *pick.Candidate) (t pick.T
 	wait := r.backlog.Reader().LegWaitMs(d.now, c, r.speed.Reader())
 	return pick.Terms{
 		Wait: max(0, wait-first) + shared, Prefill: float64(moved * pace.MsPerToken), Fixed: pace.FixedMs,
-		Others: r.answers(v, c) + shared, Evict: evicts(v, c, float64(moved*c.MsPerToken)),
+		Others: r.answers(v, c) + shared,
 	}, first
 }
 
@@ -137,14 +137,6 @@ func (r *Router) answers(v *table, c *pick.Candidate) float64 {
 	cost := float64(r.late.of()*waits) + float64(float64(tokens*perOther)*float64(others))
 	crowd := min(c.Crowd, mostBusy) // of places and memory, as the policy least_ttft reckons it
 	return cost + float64(c.CrowdMs*crowd)/(1-crowd)
-}
-
-// evicts is what computing again costs that is pushed out of a full cache.
-func evicts(v *table, c *pick.Candidate, ms float64) float64 {
-	if !c.Full {
-		return 0
-	}
-	return float64(ms * v.Missed)
 }
 
 // weighted is the cost of a placement; at an endpoint of less weight than the heaviest everything counts for more.

@@ -271,7 +271,7 @@ func (d *digest) hear(e *route.Entry) {
 			c := &v.Candidates[i]
 			d.words(c.Name)
 			d.ints(int64(c.CachedTokens))
-			d.floats(c.Terms.Wait, c.Terms.Prefill, c.Terms.Transfer, c.Terms.Fixed, c.Terms.Others, c.Terms.Evict, c.Terms.Spread)
+			d.floats(c.Terms.Wait, c.Terms.Prefill, c.Terms.Transfer, c.Terms.Fixed, c.Terms.Others, c.Terms.Spread)
 		}
 	}
 	if end := e.Ended; end != nil {

@@ -91,7 +91,6 @@ type Terms struct {
 	Prefill float64 `json:"prefill"`
 	Fixed   float64 `json:"fixed"`
 	Others  float64 `json:"others"`
-	Evict   float64 `json:"evict"`
 	Spread  float64 `json:"spread"`
 
 	Transfer float64 `json:"transfer,omitempty"`
@@ -148,7 +147,7 @@ func viewCandidate(c *pick.Candidate, chosen bool) Candidate {
 	t := &c.Terms
 	return Candidate{
 		Endpoint: c.Name, Chosen: chosen, CostMs: round(t.Cost()), TTFTMs: round(t.TTFT()),
-		Terms:        Terms{round(t.Wait), round(t.Prefill), round(t.Fixed), round(t.Others), round(t.Evict), round(t.Spread), round(t.Transfer)},
+		Terms:        Terms{round(t.Wait), round(t.Prefill), round(t.Fixed), round(t.Others), round(t.Spread), round(t.Transfer)},
 		CachedTokens: c.CachedTokens, Requests: c.Load.Requests, PrefillTokens: c.Load.PrefillTokens, DecodeTokens: c.Load.DecodeTokens,
 		Queued: c.Load.InLine, Waiting: c.Load.Waiting, Weight: round(c.Weight), MsPerToken: c.MsPerToken, Busy: round(c.Busy), Full: c.Full,
 	}

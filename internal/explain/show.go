@@ -59,7 +59,6 @@ func (d *Decision) costs() string {
 		{"transfer", func(t *Terms) float64 { return t.Transfer }},
 		{"fixed", func(t *Terms) float64 { return t.Fixed }},
 		{"others", func(t *Terms) float64 { return t.Others }},
-		{"evict", func(t *Terms) float64 { return t.Evict }},
 		{"spread", func(t *Terms) float64 { return t.Spread }},
 	}
 	headings := []string{"candidate, in ms"}

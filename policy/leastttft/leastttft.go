@@ -155,16 +155,12 @@ func (p *leastTTFT) reckon(v *pick.View) {
 	for i := range v.Candidates {
 		heaviest = max(heaviest, lasting(&v.Candidates[i]))
 	}
-	shared := v.Everywhere()
 	newcomers := p.newcomers(v)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		prefill := float64(float64(v.PromptTokens-c.CachedTokens) * c.MsPerToken)
 		c.Terms = pick.Terms{Wait: c.WaitMs + p.overtaken(c, prefill), Prefill: prefill, Fixed: c.FixedMs}
 		c.Terms.Others = p.others(v, c, prefill, newcomers) + c.DelayMs
-		if c.Full {
-			c.Terms.Evict = float64((prefill + float64(float64(twice(v, i, shared))*c.MsPerToken)) * v.Missed)
-		}
 		// Of less weight is who should have less traffic: what it costs there counts for more. The request itself waits no longer.
 		if w := lasting(c) / heaviest; w < 1 {
 			c.Terms.Others = (c.Terms.Wait+c.Terms.Prefill+c.Terms.Others)/w - c.Terms.Wait - c.Terms.Prefill
@@ -203,7 +199,6 @@ func (p *leastTTFT) spread(v *pick.View) {
 	}
 	p.picks++
 	sum = 0
-	line := p.line(v)
 	for i := range v.Candidates {
 		sum += p.share(v, &v.Candidates[i], fastest)
 	}
@@ -211,7 +206,7 @@ func (p *leastTTFT) spread(v *pick.View) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		p.given.At(c.Slot, c.Key).seen = p.picks
-		c.Terms.Spread = float64(float64(p.mean(c)+c.FixedMs+line) * min(float64(each*(p.share(v, c, fastest)-fewest)), mostSpread))
+		c.Terms.Spread = float64(float64(p.mean(c)+c.FixedMs) * min(float64(each*(p.share(v, c, fastest)-fewest)), mostSpread))
 	}
 }
 
@@ -245,19 +240,8 @@ func (p *leastTTFT) share(v *pick.View, c *pick.Candidate, fastest float64) floa
 	return float64(p.given.At(c.Slot, c.Key).count/lasting(c)) * slower(v, c, fastest)
 }
 
-// twice is how many tokens would be kept at an endpoint although the conversation's home has them too: used there again, they
-// stay, and others go in their place.
-func twice(v *pick.View, i, shared int) int {
-	if v.Home < 0 || i == v.Home {
-		return 0
-	}
-	return min(v.Candidates[i].CachedTokens, v.Candidates[v.Home].CachedTokens) - shared
-}
-
 // newcomers is how many new conversations a millisecond come to an endpoint that takes one millisecond for a token although it is busy, if all have their
-// share, over 1 - busy: one that finds it computing goes elsewhere, unless the others compute as well. Where few turns follow first ones, those are what
-// comes back: to the texts that they share. Those that came to one endpoint say
-// nothing here: they went where the policy sent them. When there have been turns for less time than
+// share, over 1 - busy. Those that came to one endpoint say nothing here: they went where the policy sent them. When there have been turns for less time than
 // they are counted over, what is missing is made good, but little of it where conversations go on.
 func (p *leastTTFT) newcomers(v *pick.View) float64 {
 	var turns, busy, able float64
@@ -272,8 +256,7 @@ func (p *leastTTFT) newcomers(v *pick.View) float64 {
 		turns *= 1 + (1/v.Watched-1)/(1+later)
 	}
 	share := min(busy/able, fullBusy)
-	remain := 1 - float64(min(1, later)*(1-share))
-	return turns / (1 + later) / able * remain / (1 - share)
+	return turns / (1 + later) / able / (1 - share)
 }
 
 // others is what a placement costs those who come after. Those who come while it and what is in front of it are computed wait
@@ -290,8 +273,6 @@ func (p *leastTTFT) others(v *pick.View, c *pick.Candidate, prefill, newcomers f
 	rate := newcomers/speed(v, c) + c.ReturnsPerMs/(1-min(c.Steady, fullBusy))
 	cost := float64(othersCount * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
 	cost += float64(othersCount * float64(prefill*float64(c.Behind)))
-	crowd := min(c.Crowd, fullBusy)
-	cost += float64(c.CrowdMs*crowd) / (1 - crowd)
 	if v.FirstTurn {
 		cost += float64(p.later() * (float64(p.mean(c)*marginal(min(c.Steady, fullBusy))) + float64(c.CrowdMs*crowded(c.Crowd))))
 	}

@@ -14,12 +14,3 @@ func (p *leastTTFT) overtaken(c *pick.Candidate, prefill float64) float64 {
 	shorter := float64(min(c.Busy, fullBusy) * prefill / (prefill + p.mean(c)))
 	return float64(c.LineMs * shorter / (1 - shorter))
 }
-
-// line is for how many ms prompts stand in line at the router, at an endpoint on average: one too many waits for them as well.
-func (p *leastTTFT) line(v *pick.View) (ms float64) {
-	for i := range v.Candidates {
-		c := &v.Candidates[i]
-		ms += c.LineMs + float64(float64(c.Behind)*p.mean(c))
-	}
-	return ms / float64(len(v.Candidates))
-}

@@ -21,10 +21,9 @@ import (
 // Table is what is known of all caches.
 type Table struct {
 	index     *prefix.Index // by endpoint, the blocks that it is believed to hold
-	ghosts    ghosts
-	missed    float64 // tokens of a turn that were known and are cached nowhere any more, of late
-	evicted   float64 // tokens that a turn pushed out of a cache, of late
-	epochs    uint32  // handed out so far
+	missed    float64       // tokens of a turn that were known and are cached nowhere any more, of late
+	evicted   float64       // tokens that a turn pushed out of a cache, of late
+	epochs    uint32        // handed out so far
 	endpoints slot.Table[endpoint]
 	leases    slot.Table[lease]
 	reported  reported.Table
@@ -81,7 +80,6 @@ type lease struct {
 	depth   int      // blocks of it that were believed to be cached
 	counted int      // of these, blocks that the prediction counts on
 	sure    int      // of these, blocks that were not only about to be computed for another request
-	used    int64    // the endpoint's flow when its blocks were last marked as used
 
 	base, answer int  // tokens of the prompt and the answer that it goes on from at its endpoint; 0 for none
 	since        int  // blocks computed since that

@@ -10,7 +10,6 @@ import (
 // held is the blocks of an endpoint's outstanding requests, each counted once however many requests share it.
 type held struct {
 	leases  []uint32
-	next    int // of them, see refresh
 	blocks  int
 	prompts int64   // tokens of these requests' prompts, with what they share counted for each
 	perByte float64 // tokens a byte of the latest of them

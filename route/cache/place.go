@@ -6,9 +6,6 @@ import (
 	"github.com/warmpath/warmpath/route/blocks"
 )
 
-// mostRefreshed is how many requests refresh looks at.
-const mostRefreshed = 4
-
 // Open enters that a request was placed at the endpoint of a row, under a lease's number. context is the tokens of prompts and answers
 // of what is outstanding there, this one included.
 func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt, context int64) {
@@ -43,12 +40,9 @@ func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Tex
 	if x.present {
 		l.counted = c.Present
 	}
-	t.ghosts.add(l.chain)
 	t.limit(c.Slot, e, p.TokensPerByte)
 	more := blocks.Reach(len(l.chain)) - blocks.Reach(l.depth)
 	e.flow += int64(more)
-	l.used = e.flow
-	t.refresh(c.Slot, e)
 	units := t.index.Units(c.Slot) + more
 	t.insert(c.Slot, e, l.chain)
 	gone := float64(max(0, units-t.index.Units(c.Slot))*fleet.BlockBytes) * p.TokensPerByte
@@ -68,23 +62,6 @@ func (t *Table) sure(e *endpoint, l *lease) int {
 		}
 	}
 	return sure
-}
-
-// refresh marks as just used what requests that are being answered hold: an engine evicts nothing of that, however long they take. A few
-// are looked at each time, in turn, and marked again once an eighth of the cache has been put in since.
-func (t *Table) refresh(slot int, e *endpoint) {
-	h := &e.held
-	if t.index.Units(slot) < e.capacity.bound-e.capacity.bound/8 {
-		return
-	}
-	for range min(mostRefreshed, len(h.leases)) {
-		h.next = (h.next + 1) % len(h.leases)
-		l := t.leases.Get(int(h.leases[h.next]))
-		if l.done && e.flow-l.used > int64(e.capacity.bound/8) {
-			l.used = e.flow
-			t.insert(slot, e, l.chain)
-		}
-	}
 }
 
 // insert enters a chain. A cache for one prompt loses the one before.

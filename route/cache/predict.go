@@ -70,9 +70,6 @@ func (r Reader) predict(v *pick.View, x *Text, p *Prompt) {
 	if p.Known && p.Entry.Prompt > 0 {
 		gone = min(p.Entry.Prompt, v.PromptTokens) - v.Known - p.Entry.Prompt/16 - fleet.BlockBytes // the last, broken block is no loss
 	}
-	if n := r.t.ghosts.seen(x.keys); n > 0 { // also of what conversations share
-		gone = max(gone, min(p.Size.At(blocks.Bytes(n)), v.PromptTokens-1)-v.Known)
-	}
 	x.missed += float64(missedRate * (float64(max(0, gone)) - x.missed))
 	if r.t.evicted > 0 {
 		v.Missed = min(1, x.missed/r.t.evicted)
