@@ -3,6 +3,7 @@ package jinja
 import (
 	"math/big"
 	"strconv"
+	"strings"
 )
 
 // tuple reads an expression, or several with commas between: a tuple. inLoop is true where an if is the loop's.
@@ -151,11 +152,12 @@ func (p *parser) primary() expr {
 		}
 		return &name{t.text}
 	case tokString:
-		s := t.text
+		var s strings.Builder
+		s.WriteString(t.text)
 		for p.peek().kind == tokString {
-			s += p.next().text
+			s.WriteString(p.next().text)
 		}
-		return &constant{s}
+		return &constant{s.String()}
 	case tokInt:
 		if n, err := strconv.ParseInt(t.text, 0, strconv.IntSize); err == nil {
 			return &constant{int(n)}

@@ -3,6 +3,7 @@ package jinja
 import (
 	"errors"
 	"math/big"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +87,44 @@ func TestParseRefuses(t *testing.T) {
 		if _, err := Parse(r.source); err == nil || !strings.Contains(err.Error(), r.want) {
 			t.Errorf("%.40q: got %v, want %q", r.source, err, r.want)
 		}
+	}
+}
+
+// TestParsingIsLinear holds the memory that is allocated while a template is read to its length: what is copied again and again shows there.
+func TestParsingIsLinear(t *testing.T) {
+	rows := []struct{ name, begin, again, end string }{
+		{"texts side by side", "{{ ", "'a'", " }}"},
+		{"a text that is long", "{{ '", "a", "' }}"},
+		{"escapes", "{{ '", `\n`, "' }}"},
+		{"a sum", "{{ 1", "+1", " }}"},
+		{"texts joined", "{{ 1", "~1", " }}"},
+		{"attributes", "{{ a", ".a", " }}"},
+		{"filters", "{{ a", "|e", " }}"},
+		{"calls", "{{ a", "()", " }}"},
+		{"a list", "{{ [1", ",1", "] }}"},
+		{"comparisons", "{{ 1", "<1", " }}"},
+		{"tags", "", "{{a}}", ""},
+		{"statements", "", "{% set a=1 %}", ""},
+		{"branches", "{% if a %}", "{% elif a %}", "{% endif %}"},
+		{"comments", "", "{##}", ""},
+		{"raw blocks that do not end", "{% raw %}", "{% ", "{% endraw %}"},
+		{"braces", "", "{ ", ""},
+		{"line breaks", "", "\r\n", ""},
+	}
+	const perByte = 1024 // allocated while reading, of which less than half stays
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			source := r.begin + strings.Repeat(r.again, (mostSource/8)/len(r.again)) + r.end
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if _, err := Parse(source); err != nil {
+				t.Fatal(err)
+			}
+			runtime.ReadMemStats(&after)
+			if got := (after.TotalAlloc - before.TotalAlloc) / uint64(len(source)); got > perByte {
+				t.Errorf("%d bytes allocated for each byte of the template, at most %d wanted", got, perByte)
+			}
+		})
 	}
 }
 
