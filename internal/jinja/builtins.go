@@ -8,14 +8,14 @@ import (
 // mostRange is the most numbers of a range (jinja2.sandbox.MAX_RANGE).
 const mostRange = 100_000
 
-// builtins are the functions that every template has.
-func builtins() map[string]any {
+// builtins are the functions that every template has; now is the time that strftime_now tells.
+func builtins(now time.Time) map[string]any {
 	return map[string]any{
 		"range":           method("range", rangeOf),
 		"dict":            &function{name: "dict", call: dictOfArgs},
 		"namespace":       &function{name: "namespace", call: namespaceOf},
 		"raise_exception": method("raise_exception", func(f *frame, a *args) any { panic(fault{&Refusal{f.r.str(a.need("message"))}}) }),
-		"strftime_now":    method("strftime_now", func(f *frame, a *args) any { return strftime(f.r.now, a.text("format")) }),
+		"strftime_now":    method("strftime_now", func(_ *frame, a *args) any { return strftime(now, a.text("format")) }),
 	}
 }
 
@@ -100,3 +100,8 @@ func strftime(t time.Time, format string) string {
 	}
 	return out.String()
 }
+
+// Refusal is what a template says by raise_exception.
+type Refusal struct{ Text string }
+
+func (r *Refusal) Error() string { return "the template refuses: " + r.Text }

@@ -60,3 +60,6 @@ func unescape(s string) string {
 	}
 	return out.String()
 }
+
+// isWord is \w of Python's re.
+func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) }

@@ -88,26 +88,6 @@ func (e *compare) eval(f *frame) any {
 	return true
 }
 
-func compared(f *frame, op string, left, right any) bool {
-	switch op {
-	case "==":
-		return f.r.equal(left, right, 0)
-	case "!=":
-		return !f.r.equal(left, right, 0)
-	case "in":
-		return contains(f, left, right)
-	case "not in":
-		return !contains(f, left, right)
-	case "<":
-		return f.r.order(left, right) < 0
-	case "<=":
-		return f.r.order(left, right) <= 0
-	case ">":
-		return f.r.order(left, right) > 0
-	}
-	return f.r.order(left, right) >= 0
-}
-
 func (e *concat) eval(f *frame) any {
 	var out strings.Builder
 	for _, part := range e.parts {
@@ -130,11 +110,11 @@ func (e *call) eval(f *frame) any {
 }
 
 func (e *filter) eval(f *frame) any {
-	return f.r.filter(f, e.name, e.of.eval(f), e.args.eval(f, e.name))
+	return f.filter(e.name, e.of.eval(f), e.args.eval(f, e.name))
 }
 
 func (e *test) eval(f *frame) any {
-	return f.r.test(f, e.name, e.of.eval(f), e.args.eval(f, e.name))
+	return f.test(e.name, e.of.eval(f), e.args.eval(f, e.name))
 }
 
 func (a *arguments) eval(f *frame, what string) *args {
@@ -229,73 +209,4 @@ func places(n int, from, to, step any) []int {
 		i += by
 	}
 	return out
-}
-
-// attributeOf is v.name: an attribute, or else an item of that name.
-func attributeOf(f *frame, v any, name string) any {
-	switch v := defined(v).(type) {
-	case *Dict:
-		if m := dictMethod(v, name); m != nil {
-			return m
-		}
-		if x, ok := v.Get(name); ok {
-			return x
-		}
-	case string:
-		if m := stringMethod(v, name); m != nil {
-			return m
-		}
-	case *List, Tuple:
-		if m := listMethod(v, name); m != nil {
-			return m
-		}
-	case *namespace:
-		if x, ok := v.vars[name]; ok {
-			return x
-		}
-	case *looping:
-		if x, ok := v.attribute(f, name); ok {
-			return x
-		}
-	}
-	return &undefined{name}
-}
-
-// itemOf is v[key]: an item, or else an attribute of that name.
-func itemOf(f *frame, v, key any) any {
-	switch c := defined(v).(type) {
-	case *Dict:
-		switch key.(type) {
-		case *List, *Dict, *undefined:
-			return &undefined{"an item"}
-		}
-		if x, ok := c.Get(key); ok {
-			return x
-		}
-	case string:
-		if i, ok := whole(key); ok {
-			runes := []rune(c)
-			f.r.spend(len(c))
-			if i < 0 {
-				i += len(runes)
-			}
-			if i >= 0 && i < len(runes) {
-				return string(runes[i])
-			}
-		}
-	case *List, Tuple:
-		items, _ := sequence(c)
-		if i, ok := whole(key); ok {
-			if i < 0 {
-				i += len(items)
-			}
-			if i >= 0 && i < len(items) {
-				return items[i]
-			}
-		}
-	}
-	if name, ok := key.(string); ok {
-		return attributeOf(f, v, name)
-	}
-	return &undefined{"an item"}
 }

@@ -90,14 +90,6 @@ func (s *forStmt) bind(f *frame, v any) {
 	}
 }
 
-func takenApart(f *frame, v any, n int) []any {
-	items := iterate(f, defined(v))
-	if len(items) != n {
-		fail("%d values are to be taken apart into %d", len(items), n)
-	}
-	return items
-}
-
 func (s *setStmt) exec(f *frame) flow {
 	v := s.value.eval(f)
 	if !s.apart {
@@ -134,7 +126,7 @@ func (s *filterStmt) exec(f *frame) flow {
 
 func filterAll(f *frame, filters []*filter, v any) any {
 	for _, fl := range filters {
-		v = f.r.filter(f, fl.name, v, fl.args.eval(f, fl.name))
+		v = f.filter(fl.name, v, fl.args.eval(f, fl.name))
 	}
 	return v
 }
@@ -184,14 +176,6 @@ func (s *macroStmt) function(around *frame) *function {
 	}}
 }
 
-// keyword takes the keyword of a name.
-func (a *args) keyword(name string) (any, bool) {
-	b := args{names: a.names, keywords: a.keywords}
-	v, ok := b.take(name)
-	a.names, a.keywords = b.names, b.keywords
-	return v, ok
-}
-
 func (s *callStmt) exec(f *frame) flow {
 	fn, ok := s.call.fn.eval(f).(*function)
 	if !ok {
@@ -202,54 +186,4 @@ func (s *callStmt) exec(f *frame) flow {
 	a.keywords = append(a.keywords, s.block.function(f))
 	f.r.write(f.r.str(fn.call(f, a)))
 	return onward
-}
-
-// attribute is a field of the variable loop.
-func (l *looping) attribute(f *frame, name string) (any, bool) {
-	n := len(l.items)
-	switch name {
-	case "index":
-		return l.index0 + 1, true
-	case "index0":
-		return l.index0, true
-	case "revindex":
-		return n - l.index0, true
-	case "revindex0":
-		return n - l.index0 - 1, true
-	case "first":
-		return l.index0 == 0, true
-	case "last":
-		return l.index0 == n-1, true
-	case "length":
-		return n, true
-	case "depth":
-		return l.depth + 1, true
-	case "depth0":
-		return l.depth, true
-	case "previtem":
-		if l.index0 == 0 {
-			return &undefined{"the item before the first"}, true
-		}
-		return l.items[l.index0-1], true
-	case "nextitem":
-		if l.index0 == n-1 {
-			return &undefined{"the item after the last"}, true
-		}
-		return l.items[l.index0+1], true
-	case "cycle":
-		return &function{name: "cycle", call: func(_ *frame, a *args) any {
-			if len(a.positional) == 0 {
-				fail("cycle needs an argument")
-			}
-			return a.positional[l.index0%len(a.positional)]
-		}}, true
-	case "changed":
-		return &function{name: "changed", call: func(_ *frame, a *args) any {
-			now := Tuple(a.positional)
-			same := l.seen && f.r.equal(l.changed, now, 0)
-			l.seen, l.changed = true, now
-			return !same
-		}}, true
-	}
-	return nil, false
 }

@@ -324,7 +324,7 @@ func (p *parser) filtered(e expr) expr {
 
 func (p *parser) filter(of expr) *filter {
 	f := &filter{name: p.expectName(), of: of}
-	if _, ok := p.filterTable[f.name]; !ok {
+	if _, ok := p.known.filters[f.name]; !ok {
 		p.fail("the filter %q is not supported", f.name)
 	}
 	if p.isOp("(") {
@@ -345,7 +345,7 @@ func (p *parser) filters(of expr) []*filter {
 func (p *parser) test(of expr) expr {
 	not := p.skipName("not")
 	t := &test{name: p.expectName(), of: of}
-	if _, ok := p.testTable[t.name]; !ok {
+	if _, ok := p.known.tests[t.name]; !ok {
 		p.fail("the test %q is not supported", t.name)
 	}
 	switch next := p.peek(); {

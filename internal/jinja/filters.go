@@ -7,20 +7,6 @@ import (
 	"strings"
 )
 
-// filterFunc is what stands after "|".
-type filterFunc func(f *frame, v any, a *args) any
-
-// filterFuncs are the filters by name (jinja2.filters, and transformers' tojson).
-func filterFuncs() map[string]filterFunc {
-	out := map[string]filterFunc{"tojson": toJSON}
-	for _, group := range []map[string]filterFunc{textFilters(), listFilters(), orderFilters(), selectFilters(), numberFilters()} {
-		for name, fn := range group {
-			out[name] = fn
-		}
-	}
-	return out
-}
-
 func textFilters() map[string]filterFunc {
 	method := func(name string) filterFunc {
 		return func(f *frame, v any, a *args) any {
@@ -332,22 +318,4 @@ func sorted(f *frame, items []any, back bool, key func(any) any) []any {
 		return f.r.order(key(a), key(b))
 	})
 	return out
-}
-
-// path is what a filter's attribute names: "a.b", "a.0", or a place; v itself where there is none.
-func path(f *frame, v, attr any) any {
-	switch attr := attr.(type) {
-	case nil:
-		return v
-	case string:
-		for part := range strings.SplitSeq(attr, ".") {
-			if i, err := strconv.Atoi(part); err == nil {
-				v = itemOf(f, v, i)
-			} else {
-				v = itemOf(f, v, part)
-			}
-		}
-		return v
-	}
-	return itemOf(f, v, attr)
 }

@@ -20,14 +20,6 @@ func unsafe(v any, name string) any {
 	return &undefined{"the method " + name + " of a " + typeName(v) + ", which would change it and is not allowed in a chat template,"}
 }
 
-func method(name string, call func(f *frame, a *args) any) any {
-	return &function{name: name, call: func(f *frame, a *args) any {
-		out := call(f, a)
-		a.done()
-		return out
-	}}
-}
-
 func dictMethod(d *Dict, name string) any {
 	if changes(d, name) {
 		return unsafe(d, name)
@@ -295,13 +287,6 @@ func findMethod(s, name string) func(*frame, *args) any {
 		}
 	}
 	return nil
-}
-
-func oneOrMore(v any) []any {
-	if t, ok := v.(Tuple); ok {
-		return t
-	}
-	return []any{v}
 }
 
 func replaced(f *frame, s, from, to string, most int) string {

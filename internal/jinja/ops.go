@@ -250,16 +250,6 @@ func (r *rendering) order(a, b any) int {
 	return 0
 }
 
-func sequence(v any) ([]any, bool) {
-	switch v := v.(type) {
-	case *List:
-		return v.Items, true
-	case Tuple:
-		return v, true
-	}
-	return nil, false
-}
-
 // contains is Python's in.
 func contains(f *frame, v, in any) bool {
 	switch c := in.(type) {
@@ -297,4 +287,24 @@ func length(v any) int {
 	}
 	fail("a value of type %s has no length", typeName(v))
 	return 0
+}
+
+func compared(f *frame, op string, left, right any) bool {
+	switch op {
+	case "==":
+		return f.r.equal(left, right, 0)
+	case "!=":
+		return !f.r.equal(left, right, 0)
+	case "in":
+		return contains(f, left, right)
+	case "not in":
+		return !contains(f, left, right)
+	case "<":
+		return f.r.order(left, right) < 0
+	case "<=":
+		return f.r.order(left, right) <= 0
+	case ">":
+		return f.r.order(left, right) > 0
+	}
+	return f.r.order(left, right) >= 0
 }

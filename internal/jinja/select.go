@@ -1,7 +1,5 @@
 package jinja
 
-import "unicode"
-
 // selectFilters are the filters that go through a list with another filter or a test, and those that compute one value of a list.
 func selectFilters() map[string]filterFunc {
 	return map[string]filterFunc{
@@ -45,7 +43,7 @@ func choose(attribute, keep bool) filterFunc {
 			ok := truth(value)
 			if named {
 				again := rest
-				ok = f.r.test(f, f.r.str(name), value, &again)
+				ok = f.test(f.r.str(name), value, &again)
 			}
 			if ok == keep {
 				out = append(out, x)
@@ -119,10 +117,7 @@ func mapped(f *frame, v any, a *args) any {
 	a.taken, a.names = len(a.positional), nil
 	for _, x := range iterate(f, v) {
 		again := rest
-		out = append(out, f.r.filter(f, name, x, &again))
+		out = append(out, f.filter(name, x, &again))
 	}
 	return &List{out}
 }
-
-// isWord is \w of Python's re.
-func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) }

@@ -2,9 +2,6 @@ package jinja
 
 import "math/big"
 
-// testFunc is what stands after "is".
-type testFunc func(f *frame, v any, a *args) bool
-
 // testFuncs are the tests by name (jinja2.tests).
 func testFuncs() map[string]testFunc {
 	is := func(fn func(v any) bool) testFunc {
@@ -64,12 +61,7 @@ func testFuncs() map[string]testFunc {
 		}),
 		"in": op("in"),
 		"eq": op("=="), "equalto": op("=="), "ne": op("!="), "lt": op("<"), "lessthan": op("<"), "le": op("<="), "gt": op(">"), "greaterthan": op(">"), "ge": op(">="),
-		"filter": func(f *frame, v any, _ *args) bool { _, ok := f.r.t.filters[f.r.str(v)]; return ok },
-		"test":   func(f *frame, v any, _ *args) bool { _, ok := f.r.t.tests[f.r.str(v)]; return ok },
+		"filter": func(f *frame, v any, _ *args) bool { _, ok := f.known.filters[f.r.str(v)]; return ok },
+		"test":   func(f *frame, v any, _ *args) bool { _, ok := f.known.tests[f.r.str(v)]; return ok },
 	}
-}
-
-func isUndefined(v any) bool {
-	_, ok := v.(*undefined)
-	return ok
 }

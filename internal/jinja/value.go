@@ -2,7 +2,6 @@ package jinja
 
 import (
 	"math/big"
-	"slices"
 )
 
 // Values are what Python has: nil is None; bool, int, *big.Int (beyond 64 bits), float64 and string are themselves; *List and Tuple are
@@ -92,91 +91,12 @@ type undefined struct{ what string }
 // namespace is what a template may change.
 type namespace struct{ vars map[string]any }
 
-// function is what can be called.
-type function struct {
-	name string
-	call func(f *frame, a *args) any
-}
-
 // looping is the variable loop.
 type looping struct {
 	items         []any
 	index0, depth int
 	changed       any
 	seen          bool
-}
-
-// args are the arguments of a call. A function takes them one by one and then says that it is done.
-type args struct {
-	what       string // who is called, for errors
-	positional []any
-	names      []string
-	keywords   []any
-	taken      int
-}
-
-// take is the next positional argument, or the keyword of that name.
-func (a *args) take(name string) (any, bool) {
-	if a.taken < len(a.positional) {
-		a.taken++
-		if slices.Contains(a.names, name) {
-			fail("%s got the argument %s twice", a.what, name)
-		}
-		return a.positional[a.taken-1], true
-	}
-	if i := slices.Index(a.names, name); i >= 0 {
-		v := a.keywords[i]
-		a.names = slices.Delete(slices.Clone(a.names), i, i+1)
-		a.keywords = slices.Delete(slices.Clone(a.keywords), i, i+1)
-		return v, true
-	}
-	return nil, false
-}
-
-func (a *args) need(name string) any {
-	v, ok := a.take(name)
-	if !ok {
-		fail("%s needs the argument %s", a.what, name)
-	}
-	return v
-}
-
-func (a *args) or(name string, otherwise any) any {
-	if v, ok := a.take(name); ok {
-		return v
-	}
-	return otherwise
-}
-
-func (a *args) text(name string) string {
-	v := a.need(name)
-	s, ok := v.(string)
-	if !ok {
-		fail("%s: %s must be a text, not %s", a.what, name, typeName(v))
-	}
-	return s
-}
-
-func (a *args) number(name string, otherwise int) int {
-	v, ok := a.take(name)
-	if !ok {
-		return otherwise
-	}
-	n, ok := whole(v)
-	if !ok {
-		fail("%s: %s must be a whole number, not %s", a.what, name, typeName(v))
-	}
-	return n
-}
-
-// done refuses arguments that nobody took.
-func (a *args) done() {
-	if a.taken < len(a.positional) {
-		fail("%s got %d arguments, more than it takes", a.what, len(a.positional))
-	}
-	if len(a.names) > 0 {
-		fail("%s has no argument %s", a.what, a.names[0])
-	}
 }
 
 // whole is an int, or a bool as one.
@@ -253,25 +173,24 @@ func defined(v any) any {
 	return v
 }
 
-// iterate is what a for goes through.
-func iterate(f *frame, v any) []any {
+func sequence(v any) ([]any, bool) {
 	switch v := v.(type) {
-	case *undefined:
-		return nil
 	case *List:
-		return v.Items
+		return v.Items, true
 	case Tuple:
-		return v
-	case *Dict:
-		return v.keys
-	case string:
-		f.r.spend(len(v))
-		out := make([]any, 0, len(v))
-		for _, r := range v {
-			out = append(out, string(r))
-		}
-		return out
+		return v, true
 	}
-	fail("a value of type %s cannot be iterated", typeName(v))
-	return nil
+	return nil, false
+}
+
+func isUndefined(v any) bool {
+	_, ok := v.(*undefined)
+	return ok
+}
+
+func oneOrMore(v any) []any {
+	if t, ok := v.(Tuple); ok {
+		return t
+	}
+	return []any{v}
 }
