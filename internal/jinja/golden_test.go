@@ -63,7 +63,7 @@ func TestAsJinjaDoes(t *testing.T) {
 		got := ""
 		tpl, err := Parse(c.Template)
 		if err == nil {
-			got, err = tpl.Render(variables(t, g.Vars), time.Now(), DefaultBudget)
+			got, err = tpl.Render(variables(t, g.Vars), time.Now(), DefaultBudget())
 		}
 		switch {
 		case refused[c.Template] != "":

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 )
@@ -30,12 +31,10 @@ func Parse(source string) (t *Template, err error) {
 // Render renders a template with variables, whose values are nil, bool, int, *big.Int, float64, string, *List, Tuple and *Dict. now is the time that strftime_now tells.
 func (t *Template) Render(vars map[string]any, now time.Time, most Budget) (text string, err error) {
 	defer recovered(&err)
-	r := &rendering{most: most, steps: most.Steps, until: time.Now().Add(most.Time), out: &strings.Builder{}}
+	r := &rendering{most: most, steps: most.Steps, out: &strings.Builder{}}
 	globals := &frame{r: r, known: t.known, vars: builtins(now)}
 	outer := globals.inner()
-	for name, v := range vars {
-		outer.vars[name] = v
-	}
+	maps.Copy(outer.vars, vars)
 	run(outer, t.body)
 	return r.out.String(), nil
 }

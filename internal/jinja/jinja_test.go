@@ -11,7 +11,7 @@ import (
 )
 
 func TestBudget(t *testing.T) {
-	small := Budget{Steps: 100_000, Output: 10_000, Time: time.Hour}
+	small := Budget{Steps: 100_000, Output: 10_000}
 	rows := []struct{ name, source string }{
 		{"loops in loops", `{% for a in range(1000) %}{% for b in range(1000) %}{% for c in range(1000) %}{% endfor %}{% endfor %}{% endfor %}`},
 		{"a macro that calls itself", `{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}`},
@@ -49,8 +49,10 @@ func TestTimeIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tpl.Render(nil, time.Now(), Budget{Steps: 1 << 60, Output: 10, Time: time.Millisecond}); !errors.Is(err, ErrBudget) {
-		t.Errorf("got %v, want ErrBudget", err)
+	asked := 0
+	expired := func() bool { asked++; return asked == 3 }
+	if _, err := tpl.Render(nil, time.Now(), Budget{Steps: 1 << 60, Output: 10, Expired: expired}); !errors.Is(err, ErrBudget) || asked != 3 {
+		t.Errorf("got %v after %d questions, want ErrBudget after 3", err, asked)
 	}
 }
 
@@ -133,7 +135,7 @@ func TestRefusal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = tpl.Render(nil, time.Now(), DefaultBudget)
+	_, err = tpl.Render(nil, time.Now(), DefaultBudget())
 	var refusal *Refusal
 	if !errors.As(err, &refusal) || refusal.Text != "roles must alternate" {
 		t.Errorf("got %v", err)
@@ -145,14 +147,14 @@ func TestTimeNow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := tpl.Render(nil, time.Date(2025, 3, 7, 14, 5, 9, 0, time.UTC), DefaultBudget)
+	got, err := tpl.Render(nil, time.Date(2025, 3, 7, 14, 5, 9, 0, time.UTC), DefaultBudget())
 	if want := "07 Mar 2025, 7.3. Friday 14:05:09 PM 066 100%"; err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	if tpl, err = Parse(`{{ strftime_now('%Q') }}`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tpl.Render(nil, time.Now(), DefaultBudget); err == nil {
+	if _, err := tpl.Render(nil, time.Now(), DefaultBudget()); err == nil {
 		t.Error("an unknown directive is no error")
 	}
 }
@@ -188,7 +190,7 @@ func TestTemplateIsForAll(t *testing.T) {
 		}
 		for range 2 {
 			all.Go(func() {
-				if got, err := tpl.Render(vars, time.Now(), DefaultBudget); err == nil && got != *c.Text {
+				if got, err := tpl.Render(vars, time.Now(), DefaultBudget()); err == nil && got != *c.Text {
 					t.Errorf("%s: got %q", c.Template, got)
 				}
 			})
@@ -209,7 +211,7 @@ func FuzzRender(f *testing.F) {
 		if err != nil {
 			return
 		}
-		most := Budget{Steps: 100_000, Output: 100_000, Time: time.Second}
+		most := Budget{Steps: 100_000, Output: 100_000}
 		text, err := tpl.Render(vars, time.Unix(0, 0), most)
 		if len(text) > most.Output {
 			t.Fatalf("%d bytes", len(text))

@@ -11,6 +11,9 @@ import (
 	"github.com/warmpath/warmpath/internal/jinja"
 )
 
+// mostTime bounds one rendering.
+const mostTime = 5 * time.Second
+
 // chat renders a model's chat templates. It is immutable once made, and safe for concurrent use.
 type chat struct {
 	plain   *jinja.Template // nil: there is none
@@ -126,7 +129,10 @@ func (c *chat) text(r *request) (string, error) {
 		}
 	}
 	vars["messages"] = listOf(msgs)
-	text, err := tpl.Render(vars, time.Now(), jinja.DefaultBudget)
+	now := time.Now()
+	most := jinja.DefaultBudget()
+	most.Expired = func() bool { return time.Since(now) > mostTime }
+	text, err := tpl.Render(vars, now, most)
 	if err != nil {
 		return "", fmt.Errorf("tokenizer: chat_template: %w", err)
 	}
