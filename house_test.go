@@ -74,6 +74,7 @@ var plan = map[string]room{
 	"engine/handover": {may: []string{"engine/answer", "engine/rawjson", "fleet"}},
 	"engine/kv":       {may: []string{"kvstream"}, third: []string{"github.com/tinylib/msgp", "github.com/zeebo/xxh3"}},
 	"engine/rawjson":  {},
+	"jinja":           {},
 	"sim":             {},
 	"sim/chance":      {},
 	"sim/text":        {},
@@ -111,8 +112,7 @@ var plan = map[string]room{
 	"internal/kvevents":            {may: []string{"engine", "engine/kv", "fleet", "internal/live", "kvstream", "route"}, third: []string{"github.com/go-zeromq/zmq4"}},
 	"internal/lmcache":             {may: []string{"engine/handover", "fleet"}, third: []string{"github.com/tinylib/msgp"}},
 	"internal/plot":                {third: []string{"gonum.org/v1/plot"}},
-	"internal/jinja":               {},
-	"internal/tokenizer":           {may: []string{"internal/jinja"}, third: []string{"golang.org/x/text"}},
+	"internal/tokenizer":           {may: []string{"jinja"}, third: []string{"golang.org/x/text"}},
 	"internal/play":                {may: []string{"internal/terminal", "sim/trace"}, third: []string{"github.com/HdrHistogram/hdrhistogram-go", "github.com/google/uuid"}, tests: true},
 
 	"internal/terminal":  {third: []string{"github.com/jedib0t/go-pretty", "golang.org/x/term"}},

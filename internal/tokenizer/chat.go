@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/warmpath/warmpath/internal/jinja"
+	"github.com/warmpath/warmpath/jinja"
 )
 
 // mostTime bounds one rendering.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/warmpath/warmpath/internal/jinja"
+	"github.com/warmpath/warmpath/jinja"
 )
 
 // messages are the messages of a chat as TensorRT-LLM hands them to the template (tensorrt_llm/serve/chat_utils.py, parse_chat_message_content): the role,
