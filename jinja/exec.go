@@ -55,6 +55,7 @@ func (s *forStmt) exec(f *frame) flow {
 	if s.cond != nil {
 		var some []any
 		for _, v := range items {
+			f.r.spend(0)
 			inner := f.inner()
 			s.bind(inner, v)
 			if truth(s.cond.eval(inner)) {
@@ -68,6 +69,7 @@ func (s *forStmt) exec(f *frame) flow {
 	}
 	l := &looping{items: items, depth: f.loops}
 	for i, v := range items {
+		f.r.spend(0)
 		l.index0 = i
 		inner := f.inner()
 		inner.loops++

@@ -11,8 +11,11 @@ import (
 )
 
 func TestBudget(t *testing.T) {
+	const perStep = 1024 // bytes allocated, of which most are garbage at once
 	small := Budget{Steps: 100_000, Output: 10_000}
 	rows := []struct{ name, source string }{
+		{"turns of a loop that do nothing", `{% for a in range(1000) %}{% for b in range(1000) %}{% endfor %}{% endfor %}`},
+		{"turns of a loop that are left out", `{% for a in range(1000) %}{% for b in range(1000) if b < 0 %}{% endfor %}{% endfor %}`},
 		{"loops in loops", `{% for a in range(1000) %}{% for b in range(1000) %}{% for c in range(1000) %}{% endfor %}{% endfor %}{% endfor %}`},
 		{"a macro that calls itself", `{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}`},
 		{"macros that call each other", `{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{% if true %}{{ a() }}{% endif %}{% endmacro %}{{ a() }}`},
@@ -28,6 +31,14 @@ func TestBudget(t *testing.T) {
 		{"writing JSON", `{% set n = namespace(x='"') %}{% for i in range(1000) %}{% set n.x = n.x | tojson %}{% endfor %}`},
 		{"nesting lists", `{% set n = namespace(x=[]) %}{% for i in range(1000) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}`},
 		{"comparing nested lists", `{% set n = namespace(x=[], y=[]) %}{% for i in range(150) %}{% set n.x = [n.x, n.x] %}{% set n.y = [n.y, n.y] %}{% endfor %}{{ n.x == n.y }}`},
+		{"a list of lists", `{% set n = namespace(x=[]) %}{% for i in range(100000) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x }}`},
+		{"long chains of filters", "{% for i in range(100000) %}{{ 'x'" + strings.Repeat("|e|upper|trim", 100) + " }}{% endfor %}"},
+		{"dictionaries", `{% for i in range(100000) %}{% set d = {'a': i, 'b': [i], 'c': {'d': i}} %}{% for k, v in d | items %}{% endfor %}{% endfor %}`},
+		{"splitting", `{% for i in range(100000) %}{% set d = ('a b' * 100).split(' ') | map('upper') | list %}{% endfor %}`},
+		{"sorting", `{% for i in range(100000) %}{% set d = range(1000) | sort(reverse=true) | unique | list %}{% endfor %}`},
+		{"slicing", `{% set l = range(1000) | list %}{% for i in range(100000) %}{% set d = l[::-1] %}{% endfor %}`},
+		{"texts by their characters", `{% set l = 'abcd' * 2000 %}{% for i in range(100000) %}{% for c in l %}{% endfor %}{% set d = l[::-1] %}{% endfor %}`},
+		{"formatting", `{% for i in range(100000) %}{% set d = '%s%s%s' % (i, i, i) ~ '{} {}'.format(i, i) %}{% endfor %}`},
 		{"padding", `{{ 'x'.ljust(1000000000000) }}`},
 		{"indenting", `{{ ('x\n' * 5000) | indent(100000) }}`},
 	}
@@ -37,8 +48,14 @@ func TestBudget(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
 			if text, err := tpl.Render(nil, time.Now(), small); err == nil || !errors.Is(err, ErrBudget) && !strings.Contains(err.Error(), "too deep") {
 				t.Errorf("got %d bytes and %v, want ErrBudget", len(text), err)
+			}
+			runtime.ReadMemStats(&after)
+			if got := (after.TotalAlloc - before.TotalAlloc) / uint64(small.Steps); got > perStep {
+				t.Errorf("%d bytes allocated for each step of the budget, at most %d wanted", got, perStep)
 			}
 		})
 	}

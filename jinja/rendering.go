@@ -7,7 +7,7 @@ import (
 
 // Budget is the most that one rendering may do.
 type Budget struct {
-	Steps   int         // statements, calls and items gone through, and one for each 16 bytes that are copied
+	Steps   int         // statements, calls, turns of loops, and one for each 16 bytes or items that are copied or looked at
 	Output  int         // bytes written, and bytes of a text or items of a list that is made by repetition
 	Expired func() bool // asked every 4096 steps whether to stop; nil: never
 }
