@@ -60,7 +60,7 @@ func bodies(t *testing.T, messages []map[string]json.RawMessage, kwargs map[stri
 			body["chat_template_kwargs"] = loose
 		}
 		if body["add_generation_prompt"] == nil {
-			body["add_generation_prompt"] = false // transformers' default, not the engines'
+			body["add_generation_prompt"] = false // transformers' default, not the servers'
 		}
 		msgs := []map[string]json.RawMessage{}
 		for _, m := range messages {

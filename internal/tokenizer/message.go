@@ -147,7 +147,7 @@ func partText(p any) (string, error) {
 }
 
 // toolCalls are the calls of an assistant. Arguments that are JSON in a text become what they say, since that is what templates are written for. A call with
-// the fields of the API has them in the order of its definition, as the engine's validation leaves them; another keeps what it has.
+// the fields of the API has them in the order of its definition, as the server's validation leaves them; another keeps what it has.
 func toolCalls(v any) (*jinja.List, error) {
 	list, ok := v.(*jinja.List)
 	if !ok {
@@ -209,8 +209,8 @@ func callArguments(v any) (any, error) {
 	return nil, errors.New("is no object")
 }
 
-// tools are the tools of a request as the engine hands them to the template: fields in the order of their definition, those that are missing null
-// (tensorrt_llm/serve/openai_protocol.py, ChatCompletionToolsParam). The field strict, which only newer engines have, is there if the request has it.
+// tools are the tools of a request as the server hands them to the template: fields in the order of their definition, those that are missing null
+// (tensorrt_llm/serve/openai_protocol.py, ChatCompletionToolsParam). The field strict, which only newer servers have, is there if the request has it.
 func tools(raw []byte) (*jinja.List, error) {
 	in, err := objects(raw)
 	if err != nil {

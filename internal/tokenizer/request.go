@@ -10,7 +10,7 @@ import (
 
 // Errors of requests whose tokens cannot be known from their text and the tokenizer alone.
 var (
-	ErrMedia    = errors.New("tokenizer: the tokens of images, sound and video are known to the engine only")
+	ErrMedia    = errors.New("tokenizer: the tokens of images, sound and video are known only to what runs the model")
 	ErrTemplate = errors.New("tokenizer: there is no chat template for this request")
 )
 
@@ -31,7 +31,7 @@ type request struct {
 	Kwargs              json.RawMessage `json:"chat_template_kwargs"`
 }
 
-// Request returns the token ids that the engine computes from an OpenAI body: of a chat (messages) or of a completion (prompt: a text, a list of ids,
+// Request returns the token ids that the model is given for a body of OpenAI's API: of a chat (messages) or of a completion (prompt: a text, a list of ids,
 // or a list of one of those). An error says why they cannot be known; the request itself may still be a good one.
 func (t *Tokenizer) Request(body []byte) ([]int32, error) {
 	var r request
@@ -42,7 +42,7 @@ func (t *Tokenizer) Request(body []byte) ([]int32, error) {
 		return nil, errors.New("tokenizer: truncate_prompt_tokens is not supported")
 	}
 	switch {
-	case given(r.Messages) && given(r.PromptTokenIDs): // what TensorRT-LLM's router hands on
+	case given(r.Messages) && given(r.PromptTokenIDs): // ids that were computed before
 		return ids(r.PromptTokenIDs)
 	case given(r.Messages):
 		return t.chatTokens(&r)
@@ -71,7 +71,7 @@ func (t *Tokenizer) prompt(raw json.RawMessage, special, list bool) ([]int32, er
 		}
 		if list && len(all) > 0 && (all[0][0] == '"' || all[0][0] == '[') {
 			if len(all) > 1 {
-				return nil, fmt.Errorf("tokenizer: prompt: has %d prompts, and tokens are told of one", len(all))
+				return nil, fmt.Errorf("tokenizer: prompt: has %d prompts, and only one has token ids", len(all))
 			}
 			return t.prompt(all[0], special, false)
 		}

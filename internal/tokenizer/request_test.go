@@ -47,7 +47,7 @@ func TestRequest(t *testing.T) {
 		{"variables that are none", `{"messages":[],"chat_template_kwargs":[1]}`, nil, "is no object"},
 		{"parts", `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},"b",{"type":"text","text":""},{"type":"text","text":"c"}],"name":"bob"}]}`, text("<|start|><user>a\nb\nc!"), ""},
 		{"no content", `{"messages":[{"role":"assistant","content":null}]}`, text("<|start|><assistant>!"), ""},
-		{"image", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x"}}]}]}`, nil, "known to the engine only"},
+		{"image", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x"}}]}]}`, nil, "known only to what runs the model"},
 		{"unknown part", `{"messages":[{"role":"user","content":[{"type":"smell"}]}]}`, nil, "not known"},
 		{"no role", `{"messages":[{"content":"a"}]}`, nil, "messages[0]: has no role"},
 		{"no object", `{"messages":["a"]}`, nil, "messages[0]: is no object"},
@@ -279,7 +279,7 @@ func BenchmarkRequest(b *testing.B) {
 	tok := loadChat(b, readTemplate(b, "thinking_tools.jinja"))
 	msgs := make([]map[string]string, 60)
 	for i := range msgs {
-		msgs[i] = map[string]string{"role": []string{"user", "assistant"}[i%2], "content": strings.Repeat("the router keeps a conversation where its cache is warm ", 8)}
+		msgs[i] = map[string]string{"role": []string{"user", "assistant"}[i%2], "content": strings.Repeat("a conversation is as long as its turns and what was said in them ", 8)}
 	}
 	body, err := json.Marshal(map[string]any{"messages": msgs})
 	if err != nil {

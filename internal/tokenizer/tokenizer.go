@@ -130,7 +130,7 @@ func (t *Tokenizer) addTokens(added []addedToken) {
 	t.raw, t.normalized = newMatcher(raw), newMatcher(normalized)
 }
 
-// Encode returns the token ids of text. Added tokens that stand in it are found, special ones too, as the engines do. With special, the
+// Encode returns the token ids of text. Added tokens that stand in it are found, special ones too, as servers do. With special, the
 // post-processor's tokens (mostly one for the beginning) are put around it.
 func (t *Tokenizer) Encode(text string, special bool) []int32 {
 	out := make([]int32, 0, len(text)/3+8)
