@@ -38,7 +38,7 @@ type flight struct {
 	story  story       // see explain
 }
 
-// reserve enters a decision into the books.
+// reserve takes a lease, and enters the placement into the rooms: health, backlog, arrivals, cache.
 func (r *Router) reserve(s *decision, v *table, t *conversation.Found, ep *endpoint, d *Decision, index int) fleet.Lease {
 	now, req, p, c := s.now, s.req, s.pool, &v.Candidates[index]
 	var i uint32
@@ -102,7 +102,7 @@ func (r *Router) flight(l fleet.Lease) *flight {
 	return f
 }
 
-// firstByte takes in that the engine has computed a prompt.
+// firstByte takes in that the engine has computed a prompt: backlog, health, speed, the queue at the new speed, cache, conversation.
 func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 	f := r.flight(l)
 	if f == nil || f.prefilled || r.backlog.Reader().Job(f.index).Queued {
@@ -128,8 +128,16 @@ func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 	r.warm(now, f)
 }
 
-// finish releases a lease, draws the conclusions about its endpoint, and tells its story. It is nil for a lease that
-// is not open.
+// finish releases a lease, and has each room take in what the end of its request says. It is nil for a lease that is not open. The order of
+// the steps is a contract:
+//
+//  1. the policy that keeps accounts;
+//  2. backlog: load, queue and link are without the request from here on;
+//  3. health: whose fault it was. Steps 1 to 3 read nothing of what is cached;
+//  4. cache: compares the prediction with what was found, which may show that the cache is lost and begin a new epoch of it;
+//  5. size, speed and stalls learn: after 2, since they count who is left;
+//  6. conversation and arrivals: after 4, since they store the epoch;
+//  7. the record of the request, which listeners hear.
 func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	f := r.flight(ev.Lease)
 	if f == nil {
@@ -137,20 +145,24 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 		return nil
 	}
 	ep, sent := f.ep, !r.backlog.Reader().Job(f.index).Queued
-	tellReleased(f, ev)
+	tellReleased(f, ev) // 1
+	// 2
 	j := r.backlog.Close(now, f.index, ev.Outcome == fleet.OK, ev.Usage.OutputTokens, r.speed.Reader())
-	if f.incarnation == ep.incarnation { // what an engine at an older address did says nothing about this one
+	// 3: what an engine at an older address did says nothing about this one
+	if f.incarnation == ep.incarnation {
 		if f.trial {
 			r.health.Withdraw(ep.id())
 		}
 		verdict := f.verdict(j.Sent, ev)
 		r.health.Conclude(now, ep.id(), &verdict, func() health.Peers { return r.peers(now, f) })
 	}
+	// 4
 	told := f.about(ev)
 	lost, news := r.cache.Close(now, &cache.Ended{
 		Lease: ev.Lease, Outcome: ev.Outcome, Usage: &told.Usage, Sent: sent, Splits: f.pool.parts, Answers: &f.pool.answers,
 	})
 	r.say(ep, news)
+	// 5
 	if ev.Outcome == fleet.OK {
 		f.pool.learn(f, &told.Usage)
 	}
@@ -158,11 +170,13 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	if ev.Outcome == fleet.OK {
 		r.learnInterruptions(j, &ev.Usage)
 	}
+	// 6
 	r.warmed(now, f, ev)
 	if ev.Response != "" {
 		r.respond(now, ev.Response, f)
 	}
 	r.conversations.Close(now, &f.conversation)
+	// 7
 	free := r.ended.Candidates
 	r.ended = Ended{
 		Request: f.request, Decision: f.decision, Class: f.class, Routed: f.routed, Sent: j.Sent, FirstByte: j.First,
