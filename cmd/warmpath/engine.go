@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,6 +50,16 @@ switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/
 				_, _ = h.Write([]byte(listen))
 				o.Seed = h.Sum64() // engines differ; those that hand KV cache over have the same weights, and answer alike
 			}
+			if o.KVConnect != "" && o.KVTopic == "" {
+				if strings.HasSuffix(listen, ":0") {
+					return usageError(errors.New("--kv-events-connect needs --kv-topic where --listen leaves the port open"))
+				}
+				model := "simulated"
+				if len(o.Models) > 0 {
+					model = o.Models[0]
+				}
+				o.KVTopic = "kv@" + listen + "@" + model
+			}
 			if o.Ranks < 1 {
 				return usageError(errors.New("--ranks must be at least 1"))
 			}
@@ -61,6 +72,8 @@ switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/
 	f.StringSliceVar(&o.Models, "model", o.Models, "model names to serve")
 	f.StringSliceVar(&o.Adapters, "adapter", nil, "LoRA adapters to serve (vllm, sglang)")
 	f.StringVar(&o.KVEvents, "kv-events", "", "`ADDRESS` at which KV events are published (vllm, sglang; ranks and replays at the ports after it); trtllm answers /kv_cache_events with any")
+	f.StringVar(&o.KVConnect, "kv-events-connect", "", "`ADDRESS` (tcp://HOST:PORT) of a router's kv_events.listen: KV events are published by dialling out to it (vllm, sglang; each rank to a port one higher)")
+	f.StringVar(&o.KVTopic, "kv-topic", "", "`TOPIC` of KV events; not given, kv@LISTEN@MODEL with --kv-events-connect, else kv-events")
 	f.StringVar(&o.Connector, "connector", "", "`NAME` of the protocol by which KV cache is handed over, for serve --prefill and --decode: nixl, lmcache, mooncake, moriio or moriio_read (vllm), sglang, trtllm")
 	f.IntVar(&o.TP, "kv-ranks", 1, "tensor-parallel ranks of lmcache, each with two ports of its own")
 	f.IntVar(&o.KVPort, "kv-port", 0, "first `PORT` at which a decoder of lmcache receives: one to begin for each rank, then one to allocate")

@@ -39,6 +39,9 @@ func newWatchers(ctx context.Context, cfg *config.Config, b build, client *http.
 	if w.trt, err = newTRTServe(cfg, b, client, log); err != nil {
 		return w, err
 	}
+	if err = w.events.Listen(ctx); err != nil { // late: nothing closes its ports where another fault ends the start
+		return w, err
+	}
 	w.tracer, w.untrace, err = tracing.New(ctx, tracing.Config{
 		Endpoint: cfg.Tracing.Endpoint, SampleRatio: cfg.Tracing.SampleRatio, ServiceName: cfg.Tracing.ServiceName, Version: b.Version, Log: log,
 	})

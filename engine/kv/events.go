@@ -93,7 +93,7 @@ func batchField(key string, b []byte, to *kvstream.Batch) (rest []byte, err erro
 	case "events":
 		return readEvents(b, to)
 	case "data_parallel_rank", "attn_dp_rank":
-		if n, r, e := msgp.ReadInt64Bytes(b); e == nil && n >= 0 && n < 1<<16 {
+		if n, r, e := msgp.ReadInt64Bytes(b); e == nil && n >= 0 && n < maxRank {
 			to.Rank = int(n)
 			return r, nil
 		}

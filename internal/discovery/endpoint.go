@@ -55,11 +55,12 @@ type EndpointConfig struct {
 	// TensorRT-LLM, until it refuses, and off for others. Empty means auto.
 	ConversationID string `yaml:"conversation_id" json:"conversation_id,omitempty"`
 	// KVEvents is where the engine publishes what happens in its KV cache: tcp://HOST:PORT (vLLM, SGLang; data-parallel ranks are at the
-	// ports after it), poll for TensorRT-LLM, whose events are asked for, or off. Empty asks the engine where they are.
+	// ports after it), listen for an engine that dials out to the router's kv_events.listen, poll for TensorRT-LLM, whose events are asked
+	// for, or off. Empty asks the engine where they are, and takes it when the engine dials in.
 	KVEvents string `yaml:"kv_events" json:"kv_events,omitempty"`
 	// KVReplay is where messages that were missed can be asked for: tcp://HOST:PORT, ranks at the ports after it.
 	KVReplay string `yaml:"kv_replay" json:"kv_replay,omitempty"`
-	// KVTopic is the topic of the messages that are this engine's; empty takes all.
+	// KVTopic is the topic of the messages that are this engine's; empty takes all, and of engines that dial in those that name this one.
 	KVTopic string `yaml:"kv_topic" json:"kv_topic,omitempty"`
 	// BootstrapPort is where the bootstrap server of a prefiller listens (SGLang's --disaggregation-bootstrap-port, vLLM's
 	// VLLM_MOONCAKE_BOOTSTRAP_PORT). 0 means what the engine says (SGLang), or 8998.

@@ -17,7 +17,7 @@ func (c EndpointConfig) checkKV() []error {
 	switch c.KVEvents {
 	case "", "off":
 		if c.KVReplay != "" {
-			faults = append(faults, fault("kv_replay", "needs kv_events: tcp://HOST:PORT beside it"))
+			faults = append(faults, fault("kv_replay", "needs kv_events: tcp://HOST:PORT or listen beside it"))
 		}
 	case "poll":
 		if kind != fleet.KindUnknown && kind != fleet.KindTRTLLM {
@@ -27,8 +27,10 @@ func (c EndpointConfig) checkKV() []error {
 			faults = append(faults, fault("kv_replay", "events that are polled cannot be asked for again"))
 		}
 	default:
-		if err := checkTCP(c.KVEvents, c.Ranks); err != nil {
-			faults = append(faults, fault("kv_events", "%w, poll or off", err))
+		if c.KVEvents != "listen" {
+			if err := checkTCP(c.KVEvents, c.Ranks); err != nil {
+				faults = append(faults, fault("kv_events", "%w, listen, poll or off", err))
+			}
 		}
 		if c.KVReplay != "" {
 			if err := checkTCP(c.KVReplay, c.Ranks); err != nil {

@@ -27,6 +27,8 @@ type Options struct {
 	LoadingFor    time.Duration // real time for which health says "loading"; default 0
 	NoCacheReport bool          // usage has no cached tokens, as engines have it when that is not switched on
 	KVEvents      string        // host:port of KV events (vLLM, SGLang; ranks and replays at the ports after it; port 0 takes free ones), anything for TensorRT-LLM's; "" publishes none
+	KVConnect     string        // tcp://HOST:PORT of a router that listens: KV events are published by dialling out to it (vLLM, SGLang; each rank to a port one higher), without replay; instead of KVEvents
+	KVTopic       string        // of KV events; default kv-events
 	KVArrays      bool          // events are arrays, as vLLM had them up to 0.23
 	BodyBytes     int64         // longest request body; default 64 MiB
 
@@ -96,8 +98,11 @@ func (o Options) withDefaults() Options {
 // pump is what drives the engines of all ranks.
 func (o Options) pump() pump.Config {
 	c := pump.Config{Engine: o.Engine, Ranks: o.Ranks, Seed: o.Seed, Speed: o.Speed, Computed: o.Computed}
-	if o.KVEvents != "" {
-		c.Events = &kv.Config{Kind: o.Dialect, Arrays: o.KVArrays, Ranks: o.Ranks, BlockTokens: o.Engine.BlockTokens, Address: o.KVEvents}
+	if o.KVEvents != "" || o.KVConnect != "" {
+		c.Events = &kv.Config{
+			Kind: o.Dialect, Arrays: o.KVArrays, Ranks: o.Ranks, BlockTokens: o.Engine.BlockTokens,
+			Address: o.KVEvents, Connect: o.KVConnect, Topic: o.KVTopic,
+		}
 	}
 	return c
 }
@@ -111,6 +116,8 @@ func (o Options) validate(known bool) error {
 		}
 	}
 	fault(!known, "no simulated engine speaks %q; known are vllm, sglang, trtllm, llamacpp, ollama", o.Dialect)
+	fault(o.KVConnect != "" && o.KVEvents != "", "KV events are published at an address or by dialling out, not both")
+	fault(o.KVConnect != "" && o.Dialect != fleet.KindVLLM && o.Dialect != fleet.KindSGLang, "%s does not dial out to publish KV events", o.Dialect)
 	fault(o.Ranks < 1 || o.Ranks > 64, "ranks must be in 1..64, got %d", o.Ranks)
 	fault(o.Ranks > 1 && (o.Dialect == fleet.KindLlamaCpp || o.Dialect == fleet.KindOllama), "%s has no data-parallel ranks", o.Dialect)
 	fault(!(o.Speed > 0 && o.Speed <= 1e6), "speed must be above 0 and at most 1e6, got %v", o.Speed)

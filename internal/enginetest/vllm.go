@@ -24,7 +24,7 @@ func (s *Server) vllmRoutes(m *http.ServeMux) {
 	m.HandleFunc("GET /load", s.vllmLoad)
 	m.HandleFunc("GET /metrics", s.vllmMetrics)
 	m.HandleFunc("POST /tokenize", s.tokenize)
-	if s.opts.KVEvents != "" {
+	if s.opts.KVEvents+s.opts.KVConnect != "" {
 		m.HandleFunc("GET /kv_event_sources", s.kvEventSources)
 	}
 	m.HandleFunc("POST /detokenize", s.detokenize)

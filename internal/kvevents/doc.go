@@ -1,5 +1,5 @@
-// Package kvevents follows what engines publish about their KV caches: over ZeroMQ (vLLM, SGLang), by asking again and again
-// (TensorRT-LLM). What came is told to the fleet as route.KVApplied, and how the stream is as route.KVHeard: missing messages are asked
+// Package kvevents follows what engines publish about their KV caches: over ZeroMQ (vLLM, SGLang), which it dials or which dial in, and by
+// asking again and again (TensorRT-LLM). What came is told to the fleet as route.KVApplied, and how the stream is as route.KVHeard: missing messages are asked
 // for, a restart of the engine and silence are noticed within two seconds and said.
 //
 // Each stream has one goroutine that reads, decodes and names blocks outside the fleet's lock. All queues are bounded: a router that falls
@@ -22,6 +22,12 @@ type Config struct {
 	// (/server_info). TensorRT-LLM's are asked for only where an endpoint says kv_events: poll, since asking takes them from
 	// whoever else asks.
 	Discover bool `yaml:"discover"`
+	// Listen is where engines are heard that dial out themselves, as llm-d sets vLLM up: tcp://HOST:PORT, with * for every interface. Their
+	// topics say whose the events are: kv@POD@MODEL, where POD is an endpoint's name, its host:port or its host, or an endpoint's kv_topic.
+	// Anybody who reaches the port can say what caches hold. Empty listens nowhere.
+	Listen string `yaml:"listen"`
+	// ListenRanks is how many ports are listened at, from that of listen on: vLLM adds the data-parallel rank to the port that it dials.
+	ListenRanks int `yaml:"listen_ranks"`
 	// Poll is how often TensorRT-LLM is asked at least. It is asked when an answer begins or ends there too, up to ten times as often.
 	Poll time.Duration `yaml:"poll"`
 	// Blocks bounds the blocks that are followed of one engine or data-parallel rank, at about 100 bytes each.
@@ -40,7 +46,7 @@ type Config struct {
 
 // DefaultConfig is the configuration when nothing is set.
 func DefaultConfig() Config {
-	return Config{Discover: true, Poll: 250 * time.Millisecond, Blocks: kvstream.DefaultBlocks, SessionHeader: "X-Session-ID"}
+	return Config{Discover: true, ListenRanks: 1, Poll: 250 * time.Millisecond, Blocks: kvstream.DefaultBlocks, SessionHeader: "X-Session-ID"}
 }
 
 // Validate reports every fault, joined into one error.
@@ -51,6 +57,9 @@ func (c Config) Validate() error {
 	}
 	if c.Blocks < 1024 || c.Blocks > 1<<26 {
 		faults = append(faults, fmt.Errorf("kvevents: blocks is %d, must be between 1024 and %d", c.Blocks, 1<<26))
+	}
+	if err := checkListen(c.Listen, c.ListenRanks); err != nil {
+		faults = append(faults, err)
 	}
 	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" // RFC 9110, section 5.6.2
 	switch name := strings.ToLower(c.SessionHeader); {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -40,6 +41,14 @@ type Follower struct {
 	streams   map[target]*stream
 	ended     map[string]kvstream.Counts // counts of streams that are over, by endpoint
 
+	publishers map[publication]*publisher // that dial in
+	models     map[string][]string        // by endpoint: what its engine serves
+	waited     map[string]bool            // endpoints of which it was said that they have not dialled in
+	crowded    bool                       // it was said that there are too many topics
+
+	untied    atomic.Uint64  // messages of publishers that are nobody's
+	listeners []net.Listener // set before Run
+
 	wg sync.WaitGroup
 }
 
@@ -50,10 +59,12 @@ type target struct {
 	rank                  int
 }
 
-// pollEvents as an endpoint's kv_events asks TensorRT-LLM's HTTP endpoint; off switches the events off.
+// pollEvents as an endpoint's kv_events asks TensorRT-LLM's HTTP endpoint; off switches the events off; listenEvents says that the engine
+// dials in.
 const (
-	pollEvents = "poll"
-	off        = "off"
+	pollEvents   = "poll"
+	off          = "off"
+	listenEvents = "listen"
 )
 
 // New makes a Follower. with is what cfg.Tokenizer names, nil for nothing. observe is called from several goroutines at once.
@@ -64,6 +75,7 @@ func New(cfg Config, with Tokenizer, client *http.Client, observe func(route.Eve
 	return &Follower{
 		cfg: cfg, with: with, reading: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4)), client: client, observe: observe, log: log, poke: make(chan struct{}, 1), questions: make(chan question, tokenQueue),
 		told: map[string][]fleet.KVSource{}, streams: map[target]*stream{}, ended: map[string]kvstream.Counts{},
+		publishers: map[publication]*publisher{}, models: map[string][]string{}, waited: map[string]bool{},
 	}
 }
 
@@ -80,16 +92,37 @@ func (f *Follower) Listener() live.Listener {
 	return live.Listener{Entry: func(e *route.Entry) {
 		f.news.hear(e)
 		p, ok := e.Event.(route.Probed)
-		if !ok || p.Report.KVSources == nil {
+		if !ok {
 			return
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
+		f.serves(p.Endpoint, p.Report.Models)
+		if p.Report.KVSources == nil {
+			return
+		}
 		if s := p.Report.KVSources; !slices.Equal(s, f.told[p.Endpoint]) {
 			f.told[p.Endpoint] = slices.Clone(s)
 			f.hint()
 		}
 	}}
+}
+
+// serves notes the models of an engine, by which topics are told apart where engines dial in; mu is held.
+func (f *Follower) serves(endpoint string, models []fleet.Model) {
+	if len(f.listeners) == 0 || models == nil {
+		return
+	}
+	had := f.models[endpoint]
+	if slices.EqualFunc(models, had, func(m fleet.Model, id string) bool { return m.ID == id }) {
+		return
+	}
+	ids := make([]string, 0, len(models))
+	for _, m := range models {
+		ids = append(ids, m.ID)
+	}
+	f.models[endpoint] = ids
+	f.hint()
 }
 
 func (f *Follower) hint() {
@@ -106,6 +139,10 @@ func (f *Follower) Run(ctx context.Context) {
 	for range tokenAskers {
 		f.wg.Go(func() { f.askTokens(ctx) })
 	}
+	for rank, l := range f.listeners {
+		f.wg.Go(func() { f.accept(ctx, l, rank) })
+	}
+	defer context.AfterFunc(ctx, f.closeListeners)()
 	for {
 		select {
 		case <-ctx.Done():
@@ -135,6 +172,7 @@ func (f *Follower) reconcile(ctx context.Context) {
 			want[t] = true
 		}
 	}
+	f.tie(want)
 	var gone []*stream
 	for t, s := range f.streams {
 		if !want[t] {
@@ -148,6 +186,8 @@ func (f *Follower) reconcile(ctx context.Context) {
 	}
 	maps.DeleteFunc(f.told, func(name string, _ []fleet.KVSource) bool { return !names[name] })
 	maps.DeleteFunc(f.ended, func(name string, _ kvstream.Counts) bool { return !names[name] })
+	maps.DeleteFunc(f.models, func(name string, _ []string) bool { return !names[name] })
+	maps.DeleteFunc(f.waited, func(name string, _ bool) bool { return !names[name] })
 	for t := range want {
 		if f.streams[t] == nil {
 			s := newStream(f, t)
@@ -162,7 +202,10 @@ func (f *Follower) reconcile(ctx context.Context) {
 			})
 		}
 	}
+	f.connect()
+	awaited := f.awaited()
 	f.mu.Unlock()
+	f.sayAwaited(awaited)
 	for _, s := range gone {
 		s.cancel()
 		<-s.done
@@ -179,7 +222,7 @@ func (f *Follower) targets(e fleet.Endpoint) []target {
 		return nil
 	}
 	switch e.KVEvents {
-	case off:
+	case off, listenEvents: // what dials in is tied to it when it comes
 		return nil
 	case pollEvents:
 		base.events = pollEvents

@@ -99,6 +99,10 @@ var errStop = errors.New("stopped")
 func (s *stream) catchUp(ctx context.Context, now bool) {
 	if s.redo.Swap(false) {
 		s.kv.Reset(false, 0)
+		if s.at.replay == "" && s.told() == kvstream.Exact {
+			s.base = kvstream.Partial
+			s.say(kvstream.Partial, "what was known was given up with another rank's, and cannot be asked for again", false, false)
+		}
 	}
 	if s.at.replay == "" {
 		return

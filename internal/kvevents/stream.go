@@ -34,6 +34,7 @@ type stream struct {
 	asker  asker
 	beaten time.Time // when the engine last showed that the stream is complete
 
+	inbox  chan [][]byte // of one whose engine dials in: frames, nil when its connection has ended
 	asked  chan struct{} // of one that is polled, room for one: it is to be asked soon
 	polled time.Time     // when it last was
 
@@ -46,6 +47,7 @@ func newStream(f *Follower, at target) *stream {
 	return &stream{
 		f: f, at: at, log: f.log.With("endpoint", at.endpoint, "kv_events", at.events), done: make(chan struct{}), asked: make(chan struct{}, 1),
 		kv: kvstream.New(f.cfg.Blocks), asker: asker{addr: at.replay},
+		inbox: make(chan [][]byte, queue),
 	}
 }
 
@@ -63,8 +65,12 @@ func (s *stream) told() kvstream.State {
 
 // run follows until ctx ends.
 func (s *stream) run(ctx context.Context) {
-	if s.at.events == pollEvents {
+	switch s.at.events {
+	case pollEvents:
 		s.poll(ctx)
+		return
+	case listenEvents:
+		s.listen(ctx)
 		return
 	}
 	defer s.asker.close()

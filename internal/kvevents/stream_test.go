@@ -81,8 +81,8 @@ func follow(t *testing.T, cfg Config, e fleet.Endpoint) (*Follower, *heard) {
 	return f, h
 }
 
-// publisher is a PUB socket that tests write to.
-func publisher(t *testing.T) (zmq4.Socket, string) {
+// bound is a PUB socket that tests write to.
+func bound(t *testing.T) (zmq4.Socket, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -118,7 +118,7 @@ func message(seq uint64, payload []byte) zmq4.Msg {
 
 // TestForeignMessages: what is no message of ours is counted, and what comes after it is taken in.
 func TestForeignMessages(t *testing.T) {
-	pub, addr := publisher(t)
+	pub, addr := bound(t)
 	f, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
 	seq := uint64(0)
 	h.until(t, "the first message", func(h *heard) bool { // a subscription takes a moment to reach the publisher
@@ -145,7 +145,7 @@ func TestForeignMessages(t *testing.T) {
 
 // TestEndpointsComeAndGo: an endpoint that is not declared any more is not followed, and its goroutines end.
 func TestEndpointsComeAndGo(t *testing.T) {
-	pub, addr := publisher(t)
+	pub, addr := bound(t)
 	f, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
 	seq := uint64(0)
 	h.until(t, "a message", func(h *heard) bool {
@@ -161,7 +161,7 @@ func TestEndpointsComeAndGo(t *testing.T) {
 
 // TestUnreachable: an address at which nobody listens is said once, and tried again.
 func TestUnreachable(t *testing.T) {
-	pub, addr := publisher(t)
+	pub, addr := bound(t)
 	_ = pub.Close()
 	_, h := follow(t, DefaultConfig(), fleet.Endpoint{Name: "e", URL: "http://127.0.0.1:1", KVEvents: addr})
 	h.until(t, "that it is broken", func(h *heard) bool { return len(h.states) == 1 && h.states[0].State == kvstream.Silent })
@@ -233,7 +233,7 @@ func TestConfig(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Error(err)
 	}
-	bad := Config{Poll: time.Hour, Blocks: 1, SessionHeader: "a b"}
+	bad := Config{Poll: time.Hour, Blocks: 1, ListenRanks: 1, SessionHeader: "a b"}
 	if err := bad.Validate(); err == nil {
 		t.Error("wrong values are accepted")
 	}

@@ -13,6 +13,7 @@ import (
 	"math"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,11 +24,12 @@ import (
 )
 
 const (
-	mostKept    = 10_000 // messages for those who missed them (vLLM's buffer_steps)
-	mostQueued  = 1024   // events in TensorRT-LLM's queue
-	topic       = "kv-events"
+	mostKept    = 10_000      // messages for those who missed them (vLLM's buffer_steps)
+	mostQueued  = 1024        // events in TensorRT-LLM's queue
+	topic       = "kv-events" // unless another is given
 	tries       = 50
 	endOfReplay = math.MaxUint64
+	redial      = 50 * time.Millisecond
 )
 
 // Config says what to publish and where.
@@ -37,6 +39,8 @@ type Config struct {
 	Ranks       int
 	BlockTokens int
 	Address     string // host:port of the first rank's events; port 0 takes free ones
+	Connect     string // tcp://host:port to which the first rank dials out, the others to the ports after it; instead of Address, without replay
+	Topic       string // "" is kv-events
 }
 
 // Publisher publishes what happens in the cache of one rank. It is safe for concurrent use; the order of what is published is that of the
@@ -52,7 +56,9 @@ type Publisher struct {
 	stop    context.CancelFunc
 	serving sync.WaitGroup
 	events  string // host:port
-	again   string
+	again   string // "" without replay
+	out     bool   // it dials events instead of listening there
+	topic   string
 
 	mu      sync.Mutex // guards what follows
 	next    uint64
@@ -83,13 +89,20 @@ type Job struct {
 
 // Open opens the sockets of all ranks: events at Config.Address, each rank at a port one higher; replays at the ports after those.
 func Open(c Config) (Publishers, error) {
-	host, text, err := net.SplitHostPort(c.Address)
+	address := c.Address
+	if c.Topic == "" {
+		c.Topic = topic
+	}
+	if c.Connect != "" {
+		address = strings.TrimPrefix(c.Connect, "tcp://")
+	}
+	host, text, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fmt.Errorf("enginetest: the address of KV events %q: %w", c.Address, err)
+		return nil, fmt.Errorf("enginetest: the address of KV events %q: %w", address, err)
 	}
 	port, err := strconv.Atoi(text)
-	if err != nil || port < 0 || port+2*c.Ranks > 65535 {
-		return nil, fmt.Errorf("enginetest: the address of KV events %q has no usable port", c.Address)
+	if err != nil || port < 0 || port+2*c.Ranks > 65535 || port == 0 && c.Connect != "" {
+		return nil, fmt.Errorf("enginetest: the address of KV events %q has no usable port", address)
 	}
 	for range tries {
 		base := port
@@ -114,6 +127,9 @@ func openAt(c Config, host string, base int) (all Publishers, err error) {
 		p := &Publisher{
 			dialect: c.Kind, arrays: c.Arrays, rank: rank, ranks: c.Ranks, size: c.BlockTokens,
 			events: net.JoinHostPort(host, strconv.Itoa(base+rank)), again: net.JoinHostPort(host, strconv.Itoa(base+c.Ranks+rank)),
+		}
+		if p.topic = c.Topic; c.Connect != "" {
+			p.out, p.again = true, ""
 		}
 		p.reset()
 		if c.Kind != fleet.KindTRTLLM {
@@ -144,6 +160,10 @@ func (p *Publisher) open() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	quiet := zmq4.WithLogger(log.New(io.Discard, "", 0))
+	if p.out {
+		p.dial(ctx, quiet)
+		return nil
+	}
 	p.pub, p.replay = zmq4.NewPub(ctx, quiet), zmq4.NewRouter(ctx, quiet)
 	err := p.pub.Listen("tcp://" + p.events)
 	if err == nil {
@@ -160,6 +180,14 @@ func (p *Publisher) open() error {
 	return nil
 }
 
+// dial has the publisher dial out until it is heard, and again whenever the connection breaks. What is published meanwhile is lost, as
+// with ZeroMQ's own.
+func (p *Publisher) dial(ctx context.Context, quiet zmq4.Option) {
+	pub := zmq4.NewPub(ctx, quiet, zmq4.WithDialerMaxRetries(-1), zmq4.WithDialerRetry(redial), zmq4.WithAutomaticReconnect(true))
+	p.pub = pub
+	p.serving.Go(func() { _ = pub.Dial("tcp://" + p.events) })
+}
+
 // Close ends the sockets and what answers at them.
 func (p *Publisher) Close() {
 	if p.stop == nil {
@@ -167,7 +195,9 @@ func (p *Publisher) Close() {
 	}
 	p.stop()
 	_ = p.pub.Close()
-	_ = p.replay.Close()
+	if p.replay != nil {
+		_ = p.replay.Close()
+	}
 	p.serving.Wait()
 	p.stop = nil
 }
@@ -213,7 +243,7 @@ func (p *Publisher) answer(replay zmq4.Socket) {
 		}
 		id := m.Frames[0]
 		for _, k := range answer {
-			_ = replay.SendMulti(zmq4.NewMsgFrom(id, nil, []byte(topic), number(k.seq), k.payload))
+			_ = replay.SendMulti(zmq4.NewMsgFrom(id, nil, []byte(p.topic), number(k.seq), k.payload))
 		}
 		_ = replay.SendMulti(zmq4.NewMsgFrom(id, nil, nil, number(endOfReplay), nil))
 	}
@@ -327,7 +357,7 @@ func (p *Publisher) send(events []event) {
 		p.dropped = max(0, p.dropped-1)
 		return
 	}
-	_ = p.pub.SendMulti(zmq4.NewMsgFrom([]byte(topic), number(m.seq), m.payload)) // only queued here
+	_ = p.pub.SendMulti(zmq4.NewMsgFrom([]byte(p.topic), number(m.seq), m.payload)) // only queued here
 }
 
 func (p *Publisher) enqueue(e event) {
@@ -370,5 +400,8 @@ func (p *Publisher) Forget() {
 
 // Addresses are where the events are published, and where missed ones can be asked for: tcp://HOST:PORT.
 func (p *Publisher) Addresses() (events, replay string) {
+	if p.out {
+		return "tcp://" + p.events, ""
+	}
 	return "tcp://" + p.events, "tcp://" + p.again
 }

@@ -29,7 +29,11 @@ func (all Publishers) Drain() []json.RawMessage {
 func (all Publishers) Sources() any {
 	out := map[string]any{}
 	for _, p := range all {
-		out[strconv.Itoa(p.rank)] = map[string]any{"endpoint": everywhere(p.events), "replay_endpoint": everywhere(p.again), "topic": topic}
+		source := map[string]any{"endpoint": everywhere(p.events), "replay_endpoint": everywhere(p.again), "topic": p.topic}
+		if p.out {
+			source["endpoint"], source["replay_endpoint"] = "tcp://"+p.events, nil
+		}
+		out[strconv.Itoa(p.rank)] = source
 	}
 	return out
 }
@@ -46,10 +50,16 @@ func (all Publishers) Info() any {
 		return nil
 	}
 	first := all[0]
-	_, events, _ := net.SplitHostPort(first.events)
-	_, again, _ := net.SplitHostPort(first.again)
-	return map[string]any{
-		"publisher": "zmq", "endpoint_host": "*", "endpoint_port_base": json.Number(events), "topic": topic,
-		"block_size": first.size, "dp_size": len(all), "replay_endpoint_port_base": json.Number(again),
+	host, events, _ := net.SplitHostPort(first.events)
+	out := map[string]any{
+		"publisher": "zmq", "endpoint_host": "*", "endpoint_port_base": json.Number(events), "topic": first.topic,
+		"block_size": first.size, "dp_size": len(all),
 	}
+	if first.out {
+		out["endpoint_host"] = host
+		return out
+	}
+	_, again, _ := net.SplitHostPort(first.again)
+	out["replay_endpoint_port_base"] = json.Number(again)
+	return out
 }

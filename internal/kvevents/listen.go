@@ -1,0 +1,172 @@
+package kvevents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zeromq/zmq4"
+	"github.com/go-zeromq/zmq4/security/null"
+
+	"github.com/warmpath/warmpath/engine/kv"
+)
+
+// Bounds of what dials in.
+const (
+	mostPublishers = 1024             // connections
+	mostTopics     = 4096             // topics and ranks that are known, those of nobody included
+	mostTopic      = 256              // bytes of a topic
+	mostListened   = 64               // ports
+	handshake      = 5 * time.Second  // for a connection to say what it is
+	idle           = 10 * time.Minute // after which a topic of nobody may be forgotten to make room
+)
+
+// checkListen accepts an address to listen at, with a port for each of so many ranks.
+func checkListen(addr string, ranks int) error {
+	if ranks < 1 || ranks > mostListened {
+		return fmt.Errorf("kvevents: listen_ranks is %d, must be between 1 and %d", ranks, mostListened)
+	}
+	if addr == "" {
+		return nil
+	}
+	rest, ok := strings.CutPrefix(addr, "tcp://")
+	_, port, err := net.SplitHostPort(rest)
+	if !ok || err != nil {
+		return fmt.Errorf("kvevents: listen is %q, must be tcp://HOST:PORT", addr)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n+ranks-1 > 65535 || n == 0 && ranks > 1 {
+		return fmt.Errorf("kvevents: listen has the port %q, must be a port (of every rank) between 1 and 65535", port)
+	}
+	return nil
+}
+
+// Listen opens the ports at which engines that dial out are heard, if any are configured. It is called once, before Run, which closes them.
+func (f *Follower) Listen(ctx context.Context) error {
+	if f.cfg.Listen == "" {
+		return nil
+	}
+	for rank := range f.cfg.ListenRanks {
+		addr := strings.TrimPrefix(AddPort(f.cfg.Listen, rank), "tcp://")
+		if host, port, err := net.SplitHostPort(addr); err == nil && host == "*" {
+			addr = net.JoinHostPort("", port)
+		}
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+		if err != nil {
+			f.closeListeners()
+			return fmt.Errorf("kv_events.listen: %w", err)
+		}
+		f.listeners = append(f.listeners, l)
+	}
+	return nil
+}
+
+// Addresses are the ports at which engines that dial out are heard, as Listen opened them.
+func (f *Follower) Addresses() (out []string) {
+	for _, l := range f.listeners {
+		out = append(out, "tcp://"+l.Addr().String())
+	}
+	return out
+}
+
+func (f *Follower) closeListeners() {
+	for _, l := range f.listeners {
+		_ = l.Close()
+	}
+}
+
+// accept takes connections at the port of a rank until it is closed.
+func (f *Follower) accept(ctx context.Context, l net.Listener, rank int) {
+	var open sync.WaitGroup
+	defer open.Wait()
+	slots := make(chan struct{}, mostPublishers/max(1, len(f.listeners)))
+	for ctx.Err() == nil {
+		c, err := l.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // too many open files, most likely
+			select {
+			case <-ctx.Done():
+			case <-time.After(reconnect):
+			}
+			continue
+		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			f.log.Warn("KV events: too many publishers dial in, one is refused", "address", c.RemoteAddr(), "most", cap(slots))
+			_ = c.Close()
+			continue
+		}
+		open.Go(func() {
+			defer func() { <-slots }()
+			if err := f.hear(ctx, c, rank); err != nil && ctx.Err() == nil {
+				f.log.Debug("KV events: a publisher that dialled in is gone", "address", c.RemoteAddr(), "error", err)
+			}
+		})
+	}
+}
+
+// hear reads what one connection publishes until it ends.
+func (f *Follower) hear(ctx context.Context, c net.Conn, rank int) error {
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer func() {
+		stop()
+		_ = c.Close()
+	}()
+	_ = c.SetDeadline(time.Now().Add(handshake))
+	peer, err := zmq4.Open(newFramed(c), null.Security(), zmq4.Sub, nil, true, nil)
+	if err != nil {
+		return err
+	}
+	if err := peer.SendMsg(zmq4.NewMsg([]byte{1})); err != nil { // all topics
+		return err
+	}
+	_ = c.SetDeadline(time.Time{})
+	said := map[publication]*publisher{}
+	defer func() { f.hungUp(ctx, said) }()
+	for {
+		m, err := peer.RecvMsg()
+		if err != nil {
+			return err
+		}
+		if m.Type == zmq4.CmdMsg {
+			continue
+		}
+		f.deliver(ctx, said, rank, m.Frames)
+	}
+}
+
+// deliver hands a message to the stream of its publisher, and waits while that is behind: the engine's own queue then overflows.
+func (f *Follower) deliver(ctx context.Context, said map[publication]*publisher, rank int, frames [][]byte) {
+	n := len(frames)
+	if n < 3 || len(frames[0]) > mostTopic {
+		f.untied.Add(1)
+		return
+	}
+	if r := kv.Rank(frames[n-1]); r >= 0 {
+		rank = r
+	}
+	pub := publication{string(frames[0]), rank}
+	p := said[pub]
+	if p == nil {
+		if p = f.publisher(pub); p == nil {
+			f.untied.Add(1)
+			return
+		}
+		said[pub] = p
+	}
+	select {
+	case <-p.decided:
+	case <-ctx.Done():
+		return
+	}
+	if s := f.streamOf(p); s == nil || !s.give(ctx, frames) {
+		f.untied.Add(1)
+	}
+}

@@ -1,0 +1,405 @@
+package kvevents
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zeromq/zmq4"
+	"github.com/tinylib/msgp/msgp"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/route"
+)
+
+// book is what a log was told.
+type book struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *book) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *book) count(text string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.text.String(), text)
+}
+
+// listening is a Follower at whose port publishers dial in.
+func listening(t *testing.T, endpoints ...fleet.Endpoint) (*Follower, *heard, *book) {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.Listen = "tcp://127.0.0.1:0"
+	h, said := &heard{}, &book{}
+	f := New(cfg, nil, http.DefaultClient, h.observe, slog.New(slog.NewTextHandler(said, nil)))
+	if err := f.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	f.Set(endpoints)
+	return f, h, said
+}
+
+// caller is a PUB socket that has dialled in, and is heard: it waits for the subscription.
+func caller(t *testing.T, f *Follower) zmq4.Socket {
+	t.Helper()
+	pub := zmq4.NewPub(context.Background(), zmq4.WithLogger(quiet()))
+	if err := pub.Dial(f.Addresses()[0]); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pub.Close() })
+	for len(pub.(zmq4.Topics).Topics()) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	return pub
+}
+
+func topical(topic string, seq uint64, payload []byte) zmq4.Msg {
+	return zmq4.NewMsgFrom([]byte(topic), binary.BigEndian.AppendUint64(nil, seq), payload)
+}
+
+// ranked is stored of a rank.
+func ranked(at float64, hash uint64, rank int) []byte {
+	b := stored(at, hash)
+	b[0] = 0x93
+	return msgp.AppendInt(b, rank)
+}
+
+func figures(f *Follower, endpoint string) Figures {
+	for _, x := range f.Figures() {
+		if x.Endpoint == endpoint {
+			return x
+		}
+	}
+	return Figures{}
+}
+
+func (h *heard) last(endpoint string) (out route.KVHeard) {
+	for _, s := range h.states {
+		if s.Endpoint == endpoint {
+			out = s
+		}
+	}
+	return out
+}
+
+// TestDialIn: two engines on one port are told apart by their topics, one by its name and one by its address; a gap leaves one partial, the
+// end of its connection silent, a restart exact, and the other is not touched by it.
+func TestDialIn(t *testing.T) {
+	f, h, _ := listening(t, fleet.Endpoint{Name: "a", URL: "http://10.0.0.1:8000"}, fleet.Endpoint{Name: "b", URL: "http://127.0.0.1:8001"})
+	one, two := caller(t, f), caller(t, f)
+	for i := range uint64(3) {
+		_ = one.SendMulti(topical("kv@a@m", i, stored(float64(i)+1, i+1)))
+		_ = two.SendMulti(topical("kv@127.0.0.1:8001@org/m@1", i, stored(float64(i)+1, i+1)))
+	}
+	h.until(t, "both", func(h *heard) bool {
+		return figures(f, "a").Counts.Stored == 3 && figures(f, "b").Counts.Stored == 3 && h.last("a").State == kvstream.Exact && h.last("b").State == kvstream.Exact
+	})
+	_ = one.SendMulti(topical("kv@a@m", 7, stored(9, 7)))
+	h.until(t, "a gap", func(h *heard) bool { return h.last("a").State == kvstream.Partial && h.last("a").Lost })
+	if c := figures(f, "a").Counts; c.Missing != 4 {
+		t.Errorf("%d messages are missing, want 4", c.Missing)
+	}
+	_ = one.Close()
+	h.until(t, "the end of the connection", func(h *heard) bool { return h.last("a").State == kvstream.Silent })
+	again := caller(t, f)
+	_ = again.SendMulti(topical("kv@a@m", 0, stored(20, 1)))
+	h.until(t, "a restart", func(h *heard) bool { return h.last("a").Restart && h.last("a").State == kvstream.Exact })
+	if s := h.last("b"); s.State != kvstream.Exact || s.Lost {
+		t.Errorf("the other engine's is %+v", s)
+	}
+	f.Set([]fleet.Endpoint{{Name: "b", URL: "http://127.0.0.1:8001"}})
+	h.until(t, "that one is gone", func(*heard) bool { p := f.Publishers(); return p.Tied == 1 && p.Untied == 1 })
+}
+
+// TestDialInCaptured: what a real vLLM published, behind a topic as llm-d gives it: the excerpt begins after its beginning and has gaps.
+func TestDialInCaptured(t *testing.T) {
+	text, err := os.ReadFile("../../engine/kv/testdata/kv_vllm_0.32.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, h, _ := listening(t, fleet.Endpoint{Name: "v", URL: "http://10.1.2.3:8000"})
+	pub := caller(t, f)
+	messages, last, missing := uint64(0), uint64(0), uint64(0)
+	var frames [][]byte
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		b, err := hex.DecodeString(strings.TrimSpace(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if frames = append(frames, b); len(frames) < 3 {
+			continue
+		}
+		seq := binary.BigEndian.Uint64(frames[1])
+		if messages++; messages > 1 {
+			missing += seq - last - 1
+		}
+		last = seq
+		_ = pub.SendMulti(zmq4.NewMsgFrom([]byte("kv@10.1.2.3@Qwen/Qwen3-0.6B"), frames[1], frames[2]))
+		frames = nil
+	}
+	h.until(t, "all messages", func(h *heard) bool {
+		return figures(f, "v").Counts.Batches == messages && h.last("v").State == kvstream.Partial
+	})
+	if c := figures(f, "v").Counts; messages < 5 || c.Missing != missing || c.Stored == 0 || c.Restarts != 0 {
+		t.Errorf("of %d messages with %d missing between: %+v", messages, missing, c)
+	}
+}
+
+// TestDialInRanks: the ranks of one engine share a topic, on one connection as a forwarder has it, and each has numbers of its own.
+func TestDialInRanks(t *testing.T) {
+	rank := func(i int) fleet.Endpoint {
+		p := fleet.Part{Kind: fleet.Rank, Index: i}
+		return fleet.Endpoint{Name: "e/" + p.String(), URL: "http://10.0.0.1:8000", Part: p}
+	}
+	f, h, said := listening(t, rank(0), rank(1), fleet.Endpoint{Name: "whole", URL: "http://10.0.0.2:8000"})
+	pub := caller(t, f)
+	for seq := range uint64(4) {
+		for r := range 3 { // no endpoint is rank 2
+			_ = pub.SendMulti(topical("kv@10.0.0.1@m", seq, ranked(float64(seq)+1, seq+1, r)))
+		}
+		for r := range 2 {
+			_ = pub.SendMulti(topical("kv@whole@m", seq, ranked(float64(seq)+1, seq+1, r)))
+		}
+	}
+	h.until(t, "all ranks", func(h *heard) bool {
+		return figures(f, rank(0).Name).Counts.Stored == 4 && figures(f, rank(1).Name).Counts.Stored == 4 && figures(f, "whole").Counts.Stored == 8
+	})
+	if n := figures(f, "whole").Streams; n != 2 {
+		t.Errorf("the engine with two ranks behind one endpoint has %d streams", n)
+	}
+	for _, name := range []string{rank(0).Name, rank(1).Name, "whole"} {
+		if c := figures(f, name).Counts; c.Missing+c.Restarts+c.Duplicate != 0 {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	h.until(t, "what is nobody's", func(*heard) bool {
+		return f.Publishers() == Publishers{Listening: true, Tied: 4, Untied: 1, Dropped: 4}
+	})
+	if said.count("has no such rank") != 1 {
+		t.Error("a rank that nobody has was not said once")
+	}
+}
+
+// TestDialInOfNobody: a topic that names nobody is counted and said once, and taken in from when its endpoint is declared; an endpoint that
+// is to dial in and has not is silent.
+func TestDialInOfNobody(t *testing.T) {
+	f, h, said := listening(t, fleet.Endpoint{Name: "late", URL: "http://10.0.0.9:1", KVEvents: listenEvents})
+	h.until(t, "that it has not dialled in", func(h *heard) bool { return h.last("late").State == kvstream.Silent })
+	pub := caller(t, f)
+	for i := range uint64(5) {
+		_ = pub.SendMulti(topical("kv@10.0.0.1:8000@m", i, stored(float64(i)+1, i+1)))
+		_ = pub.SendMulti(topical("kv-events", i, stored(float64(i)+1, i+1)))
+	}
+	_ = pub.SendMulti(topical(strings.Repeat("x", mostTopic+1), 0, stored(1, 1)))
+	_ = pub.SendMulti(zmq4.NewMsgFrom([]byte("two"), []byte("frames")))
+	h.until(t, "the count", func(*heard) bool { return f.Publishers() == Publishers{Listening: true, Untied: 2, Dropped: 12} })
+	if said.count("is nobody's") != 2 {
+		t.Errorf("topics of nobody were said %d times, want 2", said.count("is nobody's"))
+	}
+	f.Set([]fleet.Endpoint{{Name: "late", URL: "http://10.0.0.9:1", KVEvents: listenEvents}, {Name: "e", URL: "http://10.0.0.1:8000"}})
+	h.until(t, "that it is known", func(*heard) bool { return f.Publishers().Tied == 1 })
+	_ = pub.SendMulti(topical("kv@10.0.0.1:8000@m", 5, stored(6, 6)))
+	_ = pub.SendMulti(topical("kv@late@m", 0, stored(6, 6)))
+	h.until(t, "both", func(h *heard) bool {
+		return h.last("e").State == kvstream.Partial && h.last("late").State == kvstream.Exact
+	})
+}
+
+// TestDialInTooMuch: who says nothing, or promises too much, holds up nobody else.
+func TestDialInTooMuch(t *testing.T) {
+	f, h, _ := listening(t, fleet.Endpoint{Name: "e", URL: "http://10.0.0.1:8000"})
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", strings.TrimPrefix(f.Addresses()[0], "tcp://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	_ = dial() // says nothing
+	huge := dial()
+	greet := append([]byte{0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3, 0}, []byte("NULL")...)
+	_, _ = huge.Write(append(greet, make([]byte, greeting-len(greet))...))
+	_, _ = huge.Write(binary.BigEndian.AppendUint64([]byte{6}, 1<<40)) // a command of a terabyte
+	if _, err := io.Copy(io.Discard, huge); err != nil && !errors.Is(err, net.ErrClosed) {
+		t.Log(err) // reset
+	}
+	pub := caller(t, f)
+	_ = pub.SendMulti(topical("kv@e@m", 0, stored(1, 1)))
+	h.until(t, "a message", func(*heard) bool { return figures(f, "e").Counts.Stored == 1 })
+}
+
+// TestFramed: frames within the bounds pass in whatever pieces they come, others break the connection before they are read.
+func TestFramed(t *testing.T) {
+	short := func(more byte, n int) []byte { return append([]byte{more, byte(n)}, make([]byte, n)...) }
+	long := func(n uint64) []byte { return binary.BigEndian.AppendUint64([]byte{2}, n) }
+	good := append(make([]byte, greeting), short(1, 5)...)
+	good = append(good, short(1, 0)...)
+	good = append(good, append(long(300), make([]byte, 300)...)...)
+	good = append(good, short(0, 255)...)
+	for name, c := range map[string]struct {
+		bytes []byte
+		ok    bool
+	}{
+		"good":            {good, true},
+		"good, then long": {append(bytes.Clone(good), long(mostMessage+1)...), false},
+		"never ending":    {append(bytes.Clone(good), bytes.Repeat(short(1, 1), mostFrames+1)...), false},
+		"the most":        {append(bytes.Clone(good), long(mostMessage)...), true},
+		"sum":             {append(append(bytes.Clone(good), short(1, 200)...), long(mostMessage-100)...), false},
+	} {
+		for _, piece := range []int{1, 2, 7, len(c.bytes)} {
+			f := newFramed(nil)
+			var err error
+			for b := c.bytes; len(b) > 0 && err == nil; b = b[min(piece, len(b)):] {
+				err = f.check(b[:min(piece, len(b))])
+			}
+			if (err == nil) != c.ok {
+				t.Errorf("%s, in pieces of %d: %v", name, piece, err)
+			}
+		}
+	}
+}
+
+// TestTopicsAreBounded: beyond the bound no topic is heard, until those of nobody have been quiet for long.
+func TestTopicsAreBounded(t *testing.T) {
+	f := New(DefaultConfig(), nil, nil, func(route.Event) {}, slog.New(slog.DiscardHandler))
+	for i := range mostTopics {
+		if f.publisher(publication{fmt.Sprint("kv@", i, "@m"), 0}) == nil {
+			t.Fatalf("topic %d was refused", i)
+		}
+	}
+	if f.publisher(publication{"one more", 0}) != nil {
+		t.Error("one too many was taken")
+	}
+	if f.publisher(publication{"kv@7@m", 0}) == nil {
+		t.Error("one that is known was refused")
+	}
+	f.connect()
+	p := f.publishers[publication{"kv@9@m", 0}]
+	p.heard, p.last = 0, time.Now().Add(-2*idle)
+	if f.publisher(publication{"one more", 0}) == nil || len(f.publishers) != mostTopics {
+		t.Errorf("no room was made: %d topics", len(f.publishers))
+	}
+}
+
+// TestOwner: whose a topic is.
+func TestOwner(t *testing.T) {
+	r0, r1 := fleet.Part{Kind: fleet.Rank, Index: 0}, fleet.Part{Kind: fleet.Rank, Index: 1}
+	d := newDirectory([]fleet.Endpoint{
+		{Name: "a", URL: "http://10.0.0.1:8000", Models: []string{"m"}},
+		{Name: "b", URL: "http://10.0.0.1:8001"},
+		{Name: "c", URL: "https://GPU.example/path", KVTopic: "mine"},
+		{Name: "off", URL: "http://10.0.0.3:8000", KVEvents: off},
+		{Name: "stated", URL: "http://10.0.0.4:8000", KVEvents: "tcp://10.0.0.4:5557"},
+		{Name: "r/" + r0.String(), URL: "http://[fd00::1]:8000", Part: r0},
+		{Name: "r/" + r1.String(), URL: "http://[fd00::1]:8000", Part: r1},
+	}, func(name string) []string {
+		return map[string][]string{"b": {"n", "x@y"}}[name]
+	})
+	for _, c := range []struct {
+		topic string
+		rank  int
+		want  string // or a part of the error
+	}{
+		{"kv@a@m", 0, "a"},
+		{"kv@a@another model", 0, "a"},
+		{"kv@a@m", 3, "a"}, // whole engines have as many ranks as they like
+		{"kv@10.0.0.1:8001@m", 0, "b"},
+		{"kv@10.0.0.1@m", 0, "a"},
+		{"kv@10.0.0.1@n", 0, "b"},
+		{"kv@10.0.0.1@x@y", 0, "b"},
+		{"kv@10.0.0.1@z", 0, "several endpoints"},
+		{"kv@gpu.example:443@z", 0, "c"},
+		{"kv@gpu.example@z", 0, "c"},
+		{"mine", 0, "c"},
+		{"kv@r@m", 1, "r/" + r1.String()},
+		{"kv@fd00::1@m", 0, "r/" + r0.String()},
+		{"kv@[fd00::1]:8000@m", 1, "r/" + r1.String()},
+		{"kv@r@m", 2, "no such rank"},
+		{"kv@off@m", 0, "say otherwise"},
+		{"kv@stated@m", 0, "say otherwise"},
+		{"kv@10.0.0.9@m", 0, "no endpoint has"},
+		{"kv@10.0.0.1:9@m", 0, "no endpoint has"},
+		{"kv-events", 0, "not of the form"},
+		{"kv@a", 0, "not of the form"},
+		{"kv@@m", 0, "not of the form"},
+		{"", 0, "not of the form"},
+	} {
+		e, err := d.owner(publication{c.topic, c.rank})
+		switch {
+		case err == nil && e.Name == c.want:
+		case err != nil && strings.Contains(err.Error(), c.want):
+		default:
+			t.Errorf("%q of rank %d: %v, %v, want %q", c.topic, c.rank, e, err, c.want)
+		}
+	}
+}
+
+// TestListenFaults: addresses that cannot be listened at.
+func TestListenFaults(t *testing.T) {
+	for _, c := range []struct {
+		addr  string
+		ranks int
+		ok    bool
+	}{
+		{"", 1, true},
+		{"tcp://*:5557", 8, true},
+		{"tcp://0.0.0.0:5557", 1, true},
+		{"tcp://[::]:5557", 1, true},
+		{"tcp://127.0.0.1:0", 1, true},
+		{"tcp://127.0.0.1:0", 2, false},
+		{"tcp://*:65535", 2, false},
+		{"*:5557", 1, false},
+		{"tcp://host", 1, false},
+		{"ipc:///tmp/x", 1, false},
+		{"tcp://*:5557", 0, false},
+		{"tcp://*:5557", mostListened + 1, false},
+	} {
+		cfg := DefaultConfig()
+		cfg.Listen, cfg.ListenRanks = c.addr, c.ranks
+		if err := cfg.Validate(); (err == nil) != c.ok {
+			t.Errorf("%q for %d ranks: %v", c.addr, c.ranks, err)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	cfg := DefaultConfig()
+	cfg.Listen = "tcp://" + l.Addr().String()
+	if err := New(cfg, nil, nil, func(route.Event) {}, slog.New(slog.DiscardHandler)).Listen(t.Context()); err == nil {
+		t.Error("a port that is taken was listened at")
+	}
+}

@@ -1,0 +1,217 @@
+package kvevents
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/route"
+)
+
+// publisher is what is known of a publication. Follower.mu guards it, except decided.
+type publisher struct {
+	decided chan struct{} // closed when it was first looked up whose it is
+	settled bool          // decided is closed
+	tied    target        // zero while it is nobody's
+	to      *stream       // nil while it is nobody's
+	said    bool          // that it is nobody's
+	heard   int           // connections that are open and have sent it
+	doubled bool          // it was said that several send it
+	last    time.Time     // when a connection that sends it began or ended
+}
+
+// publisher is the one of a publication that a connection sends for the first time; nil where there is no room for another.
+func (f *Follower) publisher(pub publication) *publisher {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.publishers[pub]
+	if p == nil {
+		if len(f.publishers) >= mostTopics && !f.makeRoom() {
+			if !f.crowded {
+				f.log.Warn("KV events: too many topics, further ones are not heard", "most", mostTopics)
+			}
+			f.crowded = true
+			return nil
+		}
+		p = &publisher{decided: make(chan struct{})}
+		f.publishers[pub] = p
+		f.hint()
+	}
+	p.heard++
+	p.last = time.Now()
+	if p.heard > 1 && !p.doubled && p.to != nil {
+		p.doubled = true
+		f.log.Warn("KV events: several connections send one topic; each engine and rank needs its own, unless it has just started anew", "topic", pub.topic, "rank", pub.rank)
+	}
+	return p
+}
+
+// makeRoom forgets the topics of nobody that no connection has sent for a while; mu is held.
+func (f *Follower) makeRoom() (room bool) {
+	for pub, p := range f.publishers {
+		if p.settled && p.to == nil && p.heard == 0 && time.Since(p.last) > idle {
+			delete(f.publishers, pub)
+			room, f.crowded = true, false
+		}
+	}
+	return room
+}
+
+// hungUp is called when a connection has ended that sent these publications.
+func (f *Follower) hungUp(ctx context.Context, said map[publication]*publisher) {
+	for _, p := range said {
+		f.mu.Lock()
+		p.heard--
+		p.last = time.Now()
+		s := p.to
+		last := p.heard == 0
+		f.mu.Unlock()
+		if s != nil && last {
+			s.give(ctx, nil)
+		}
+	}
+}
+
+func (f *Follower) streamOf(p *publisher) *stream {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return p.to
+}
+
+// tie finds out whose the publications are, and adds what is to be followed of them to want; mu is held.
+func (f *Follower) tie(want map[target]bool) {
+	if len(f.listeners) == 0 {
+		return
+	}
+	d := newDirectory(f.endpoints, func(name string) []string { return f.models[name] })
+	dialled := map[string]bool{} // or polled
+	for t := range want {
+		dialled[t.endpoint] = true
+	}
+	for pub, p := range f.publishers {
+		e, err := d.owner(pub)
+		if err == nil && dialled[e.Name] {
+			err = fmt.Errorf("endpoint %s publishes where it can be dialled, too", e.Name)
+		}
+		if err != nil {
+			p.tied = target{}
+			if !p.said {
+				f.log.Warn("KV events: a topic is nobody's, its messages are not taken in", "topic", pub.topic, "rank", pub.rank, "reason", err)
+			}
+			p.said = true
+			continue
+		}
+		p.tied = target{
+			endpoint: e.Name, url: e.URL, key: e.APIKey, events: listenEvents, topic: pub.topic, rank: pub.rank,
+			replay: AddPort(e.KVReplay, pub.rank),
+		}
+		p.said = false
+		want[p.tied] = true
+	}
+}
+
+// connect gives the publishers the streams that are theirs; mu is held.
+func (f *Follower) connect() {
+	for _, p := range f.publishers {
+		p.to = f.streams[p.tied]
+		if !p.settled {
+			p.settled = true
+			close(p.decided)
+		}
+	}
+}
+
+// awaited are the endpoints that are said to dial in and have not, told once; mu is held.
+func (f *Follower) awaited() (out []string) {
+	has := map[string]bool{}
+	for t := range f.streams {
+		has[t.endpoint] = true
+	}
+	for i := range f.endpoints {
+		e := &f.endpoints[i]
+		if e.KVEvents == listenEvents && e.Part.Kind != fleet.Slot && !has[e.Name] && !f.waited[e.Name] {
+			f.waited[e.Name] = true
+			out = append(out, e.Name)
+		}
+	}
+	return out
+}
+
+// sayAwaited says of endpoints that nothing has come of them yet.
+func (f *Follower) sayAwaited(names []string) {
+	for _, name := range names {
+		f.observe(route.KVHeard{Endpoint: name, State: kvstream.Silent, Detail: "the engine has not dialled in yet"})
+	}
+}
+
+// Publishers is what dials in: topics and ranks that are known, whose endpoint is known or not, and messages of those that are nobody's.
+type Publishers struct {
+	Listening    bool
+	Tied, Untied int
+	Dropped      uint64
+}
+
+// Publishers are the counts of what dials in.
+func (f *Follower) Publishers() Publishers {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := Publishers{Listening: len(f.listeners) > 0, Dropped: f.untied.Load()}
+	for _, p := range f.publishers {
+		if p.to != nil {
+			out.Tied++
+		} else {
+			out.Untied++
+		}
+	}
+	return out
+}
+
+// give hands the frames of a message to a stream, none where its connection has ended. It is false where the stream is over.
+func (s *stream) give(ctx context.Context, frames [][]byte) bool {
+	select {
+	case s.inbox <- frames:
+		return true
+	case <-s.done:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// listen takes in what the engine's publisher sends, which has dialled in, until ctx ends.
+func (s *stream) listen(ctx context.Context) {
+	defer s.asker.close()
+	s.beaten = time.Now()
+	s.catchUp(ctx, true)
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case frames := <-s.inbox:
+			here := s.taken(ctx, frames)
+			for n := len(s.inbox); n > 0; n-- {
+				here = s.taken(ctx, <-s.inbox)
+			}
+			if here {
+				s.flush()
+			}
+		case <-ticker.C:
+			s.catchUp(ctx, false)
+		}
+	}
+}
+
+// taken takes in a message, or that the connection has ended: it reports whether there is one.
+func (s *stream) taken(ctx context.Context, frames [][]byte) (here bool) {
+	if frames != nil {
+		s.message(ctx, frames)
+		return true
+	}
+	s.tell()
+	s.say(kvstream.Silent, "the engine's connection has ended", false, false)
+	return false
+}
