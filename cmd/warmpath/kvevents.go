@@ -66,3 +66,9 @@ func (e eventFigures) Figures() (out []metrics.EndpointKV, unasked uint64) {
 	}
 	return out, e.f.Unasked()
 }
+
+// Publishers are the counts of what dials in.
+func (e eventFigures) Publishers() (listening bool, tied, untied int, dropped uint64) {
+	p := e.f.Publishers()
+	return p.Listening, p.Tied, p.Untied, p.Dropped
+}

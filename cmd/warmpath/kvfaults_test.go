@@ -23,7 +23,14 @@ func few() trace.Generator {
 
 func (r *rig) kvState(i int) route.KVFigures { return r.fleet.Status()[i].KV }
 
-func (r *rig) kvCounts(i int) kvstream.Counts { return r.events.Figures()[i].Counts }
+func (r *rig) kvCounts(i int) (c kvstream.Counts) {
+	for _, x := range r.events.Figures() {
+		if x.Endpoint == fmt.Sprint("e", i) {
+			c = x.Counts
+		}
+	}
+	return c
+}
 
 // aWhile is longer than any machine is busy with something else.
 const aWhile = 2 * time.Minute

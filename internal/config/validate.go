@@ -33,6 +33,7 @@ func (c Config) Validate() error {
 	for i, d := range c.Discovery.DNS {
 		faults = append(faults, below(fmt.Sprintf("discovery.dns[%d].", i), d.Validate())...)
 	}
+	faults = append(faults, c.checkDialIn()...)
 	faults = append(faults, c.checkNumbers()...)
 	faults = append(faults, c.checkRoles()...)
 	faults = append(faults, c.Disaggregation.check()...)
@@ -107,6 +108,25 @@ func hasField(t reflect.Type, keys []string) bool {
 		t = fields[i].Type
 	}
 	return true
+}
+
+// checkDialIn reports endpoints that are to dial in where nobody listens.
+func (c Config) checkDialIn() (faults []error) {
+	if c.KVEvents.Listen != "" {
+		return nil
+	}
+	const need = "is listen, which needs kv_events.listen"
+	for i := range c.Endpoints {
+		if c.Endpoints[i].KVEvents == "listen" {
+			faults = append(faults, fault(fmt.Sprintf("endpoints[%d].kv_events", i), need))
+		}
+	}
+	for i := range c.Discovery.DNS {
+		if c.Discovery.DNS[i].KVEvents == "listen" {
+			faults = append(faults, fault(fmt.Sprintf("discovery.dns[%d].kv_events", i), need))
+		}
+	}
+	return faults
 }
 
 func (c Config) checkListeners() []error {

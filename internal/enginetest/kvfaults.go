@@ -11,6 +11,9 @@ func (s *Server) KVAddresses(rank int) (events, replay string) {
 	return s.pump.Publishers()[rank].Addresses()
 }
 
+// KVSubscribed reports whether anybody takes a rank's events (vLLM, SGLang).
+func (s *Server) KVSubscribed(rank int) bool { return s.pump.Publishers()[rank].Subscribed() }
+
 // KVLose has the next messages of a rank lost on their way; they can be asked for afterwards.
 func (s *Server) KVLose(rank, messages int) { s.pump.Publishers()[rank].Lose(messages) }
 

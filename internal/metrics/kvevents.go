@@ -16,6 +16,9 @@ type EndpointKV struct {
 type KVEvents interface {
 	// Figures are the counts by endpoint, and how many requests' tokens could not be had.
 	Figures() (byEndpoint []EndpointKV, unasked uint64)
+	// Publishers are those that dial in, by whether their endpoint is known, and the messages of those that are nobody's. listening is false
+	// where nobody can.
+	Publishers() (listening bool, tied, untied int, dropped uint64)
 }
 
 // kvCollector turns the counts at the moment of a scrape into series, and what the fleet knows of the events.
@@ -38,6 +41,8 @@ func (m *Metrics) WatchKVEvents(k KVEvents) {
 func kvFamilies() []family {
 	endpoint := []string{"endpoint"}
 	return []family{
+		{"warmpath_kv_publishers", gauge, []string{"tied"}, "Topics and ranks of engines that dial in (kv_events.listen), by whether it is known whose they are; absent without", nil},
+		{"warmpath_kv_untied_messages_total", counter, nil, "Messages of engines that dial in that were not taken in: their topic names no endpoint, or they are none; absent without kv_events.listen", nil},
 		{"warmpath_kv_state", gauge, []string{"endpoint", "state"}, "1 for how far the endpoint's KV events can be gone by, 0 for the others: exact, partial (what was stored before is not known), silent or wrong (the answers are gone by)", nil},
 		{"warmpath_kv_blocks", gauge, endpoint, "Blocks in the endpoint's KV cache, by its events", nil},
 		{"warmpath_kv_tied_blocks_total", counter, []string{"endpoint", "tied"}, "Blocks stored, by whether it is known whose conversation they are", nil},
@@ -77,6 +82,11 @@ func (c *kvCollector) Collect(ch chan<- prometheus.Metric) {
 			send("warmpath_kv_tied_blocks_total", prometheus.CounterValue, float64(kv.Untied), name, "no")
 			send("warmpath_kv_wrong_total", prometheus.CounterValue, float64(kv.Wrong), name)
 		}
+	}
+	if listening, tied, untied, dropped := c.source.Publishers(); listening {
+		send("warmpath_kv_publishers", prometheus.GaugeValue, float64(tied), "yes")
+		send("warmpath_kv_publishers", prometheus.GaugeValue, float64(untied), "no")
+		send("warmpath_kv_untied_messages_total", prometheus.CounterValue, float64(dropped))
 	}
 	all, unasked := c.source.Figures()
 	count := func(name string, v uint64, labels ...string) {

@@ -91,6 +91,10 @@ func (fakeNotifications) Notifications() Notifications {
 // fakeEvents are streams of one endpoint.
 type fakeEvents struct{}
 
+func (fakeEvents) Publishers() (listening bool, tied, untied int, dropped uint64) {
+	return true, 3, 1, 17
+}
+
 func (fakeEvents) Figures() ([]EndpointKV, uint64) {
 	return []EndpointKV{{Endpoint: "a", Counts: kvstream.Counts{Batches: 9, Stored: 70, Removed: 30, Missing: 2, Restarts: 1}}}, 4
 }

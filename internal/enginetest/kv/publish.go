@@ -405,3 +405,9 @@ func (p *Publisher) Addresses() (events, replay string) {
 	}
 	return "tcp://" + p.events, "tcp://" + p.again
 }
+
+// Subscribed reports whether anybody takes the events: what is published before is lost on them.
+func (p *Publisher) Subscribed() bool {
+	t, ok := p.pub.(zmq4.Topics)
+	return ok && len(t.Topics()) > 0
+}
