@@ -85,7 +85,7 @@ func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (
 	}
 	r.why = why
 	r.lmcache = o.lmcache
-	meter := metrics.New(metrics.Config{Version: b.Version, Commit: b.Revision})
+	meter := metrics.New(metrics.Config{Version: b.Version, Commit: b.Revision, Compatible: cfg.Metrics.Compatible})
 	r.meter = meter
 	tally := admin.NewTally()
 	r.fleet = live.New(route.New(bounded(cfg, route.Config{

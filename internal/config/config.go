@@ -85,6 +85,8 @@ type Config struct {
 	KVEvents kvevents.Config `yaml:"kv_events"`
 	// Health judges endpoints by what happens to requests.
 	Health Health `yaml:"health"`
+	// Metrics adds to what /metrics serves.
+	Metrics Metrics `yaml:"metrics"`
 	// Log of the router itself, on standard error. It never holds prompt text.
 	Log Log `yaml:"log"`
 	// Tracing sends OpenTelemetry spans.
@@ -99,6 +101,13 @@ type Admin struct {
 	Token string `yaml:"token" secret:"true"`
 	// TokenFile holds the token instead; white space around it is cut.
 	TokenFile string `yaml:"token_file"`
+}
+
+// Metrics adds to what /metrics of the admin listener serves.
+type Metrics struct {
+	// Compatible are other routers under whose names metrics are there too, for dashboards that exist: vllm-router, production-stack, trtllm.
+	// docs/metrics.md lists what each has.
+	Compatible []string `yaml:"compatible"`
 }
 
 // TLS makes the traffic listener speak https when both files are named.

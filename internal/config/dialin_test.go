@@ -20,3 +20,13 @@ func TestDialIn(t *testing.T) {
 		}
 	}
 }
+
+// TestCompatible: only routers whose names are known.
+func TestCompatible(t *testing.T) {
+	if _, err := Parse("f.yaml", []byte("metrics: {compatible: [vllm-router, production-stack, trtllm]}"), nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := Parse("f.yaml", []byte("metrics: {compatible: [trtllm, envoy]}"), nil); err == nil || !strings.Contains(err.Error(), "metrics.compatible[1]") {
+		t.Errorf("got %v", err)
+	}
+}

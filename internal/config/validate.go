@@ -60,6 +60,9 @@ func (c Config) Validate() error {
 		}
 	}
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	for i, name := range c.Metrics.Compatible {
+		oneOf(fmt.Sprintf("metrics.compatible[%d]", i), name, "vllm-router", "production-stack", "trtllm")
+	}
 	oneOf("log.format", c.Log.Format, "text", "json")
 	return errors.Join(faults...)
 }

@@ -24,6 +24,7 @@ have classic buckets and, over protobuf, native ones. The collectors of the Go r
 		}
 		_, _ = fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Kind, labels, f.Help)
 	}
+	writePeers(&b)
 	b.WriteString(`
 ## Labels
 
@@ -69,4 +70,28 @@ Endpoints that should take traffic and cannot:
     warmpath_endpoint_state{state="up"} == 0 and on (endpoint) warmpath_endpoint_weight > 0
 `)
 	return b.String()
+}
+
+// writePeers lists what is there under other routers' names, and what is not.
+func writePeers(b *strings.Builder) {
+	b.WriteString(`
+## Under other routers' names
+
+` + "`metrics.compatible`" + ` adds these, so that dashboards for these routers keep working. Each is computed from ours at the scrape. ` + "`server` and `worker`" + ` are the
+endpoint's URL; endpoints with the same URL are added up, and a health of 1 means that one of them is up. Buckets of histograms are ours.
+`)
+	for _, p := range peers() {
+		_, _ = fmt.Fprintf(b, "\n### %s\n\n| metric | type | labels | from |\n|---|---|---|---|\n", p.name)
+		for _, f := range p.families {
+			labels := "-"
+			if len(f.Labels) > 0 {
+				labels = "`" + strings.Join(f.Labels, "`, `") + "`"
+			}
+			_, _ = fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Name, f.Kind, labels, f.Help)
+		}
+		b.WriteString("\nLeft out:\n\n")
+		for _, l := range p.without {
+			_, _ = fmt.Fprintf(b, "- %s: %s.\n", l.names, l.why)
+		}
+	}
 }

@@ -37,11 +37,14 @@ type Config struct {
 	Version  string // of this program, for warmpath_build_info
 	Commit   string // of its source
 	MaxPools int    // distinct values of the label pool; further pools are called "other". 0 means 200
+
+	Compatible []string // routers under whose names metrics are there too: vllm-router, production-stack, trtllm
 }
 
 // Metrics counts what it hears. Make one with New, give Listener to the fleet, then Watch the fleet.
 type Metrics struct {
 	registry *prometheus.Registry
+	peers    []string // Config.Compatible
 	v        vectors
 	source   atomic.Pointer[Source]
 
@@ -68,6 +71,7 @@ func New(c Config) *Metrics {
 	}
 	m := &Metrics{
 		registry:    prometheus.NewRegistry(),
+		peers:       c.Compatible,
 		v:           newVectors(),
 		pools:       newBounded(c.MaxPools),
 		apis:        newBounded(maxAPIs),
@@ -114,7 +118,11 @@ func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 	if m.snapshot.known {
 		m.sweep(m.snapshot)
 	}
-	return m.registry.Gather()
+	own, err := m.registry.Gather()
+	if len(m.peers) > 0 {
+		own = translate(own, &m.snapshot, m.peers)
+	}
+	return own, err
 }
 
 // Handler serves the registry in whichever exposition format the scraper prefers.
