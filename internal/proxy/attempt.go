@@ -51,17 +51,15 @@ type attempt struct {
 // begin opens an attempt; end must be deferred.
 func (c *call) begin(d *route.Decision) *attempt {
 	a := &attempt{
-		c: c, d: d, span: c.span.Attempt(d), watch: &watch{
-			leash: leash{Context: c.ctx}, endpoint: d.Endpoint.Name, pool: d.Pool,
-			moves: c.upload == nil && c.req.Pin == "" && c.repeatable() && c.served.Attempts <= c.p.cfg.Retries,
-		},
+		c: c, d: d, span: c.span.Attempt(d), watch: newWatch(c.ctx, d.Endpoint.Name, d.Pool,
+			c.upload == nil && c.req.Pin == "" && c.repeatable() && c.served.Attempts <= c.p.cfg.Retries),
 		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},
 	}
 	a.seat().Store(a.watch)
 	if c.shutdown.Load() {
 		a.watch.end(errShutdown)
 	}
-	if c.leash.over.Load() {
+	if c.leash.ended() {
 		a.watch.end(nil)
 	}
 	return a

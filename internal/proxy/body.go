@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"time"
 )
 
 var (
@@ -145,13 +144,5 @@ func readBody(r *http.Request, limit int64, in *budget) (*payload, error) {
 		return nil, errSlowBody
 	default:
 		return nil, errBadBody
-	}
-}
-
-// passOver limits how long a client may take to send a body that nobody reads: net/http waits for it before it sends the answer, and
-// without a limit for ever.
-func (p *Proxy) passOver(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.cfg.ReadBody))
 	}
 }

@@ -15,6 +15,9 @@ type budget struct {
 	refused atomic.Uint64
 }
 
+// newBudget allows so many bytes.
+func newBudget(limit int64) *budget { return &budget{limit: limit} }
+
 // take reserves n bytes, unless that is more than is left. What is taken must be given back once.
 func (b *budget) take(n int) bool {
 	for {
@@ -41,7 +44,7 @@ type BodyMemory struct {
 	Refused     uint64 // requests refused because there was no room
 }
 
-// BodyMemory returns the present figures.
-func (p *Proxy) BodyMemory() BodyMemory {
-	return BodyMemory{Held: p.bodies.held.Load(), Limit: p.bodies.limit, Refused: p.bodies.refused.Load()}
+// memory returns the present figures.
+func (b *budget) memory() BodyMemory {
+	return BodyMemory{Held: b.held.Load(), Limit: b.limit, Refused: b.refused.Load()}
 }

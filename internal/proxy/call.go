@@ -219,7 +219,11 @@ const mostKeptBlocks = 8192
 // unless they are JSON that may name a model.
 func (c *call) read() error {
 	if c.api == prompt.Other && !c.peekable() {
-		c.upload = newUpload(c)
+		c.upload = newUpload(c.w, c.r.Body, c.p.cfg.ReadBody, func() {
+			if w := c.watch.Load(); w != nil && !w.hasBegun() {
+				w.wait(c.p.cfg.Answer)
+			}
+		})
 		return nil
 	}
 	if c.api != prompt.Other {
@@ -230,7 +234,7 @@ func (c *call) read() error {
 	var err error
 	c.reading.Store(c.served.Started.Add(c.p.cfg.ReadBody).UnixNano())
 	if !c.shutdown.Load() { // abort looks at reading after it has set this
-		c.body, err = readBody(c.r, c.p.cfg.BodyBytes, &c.p.bodies)
+		c.body, err = readBody(c.r, c.p.cfg.BodyBytes, c.p.bodies)
 	}
 	c.reading.Store(0)
 	if c.shutdown.Load() {

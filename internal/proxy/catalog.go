@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +19,9 @@ import (
 // catalog is the list of models merged over the endpoints. Entries are passed on as the engines wrote them, since clients
 // rely on fields that the router knows nothing of.
 type catalog struct {
+	fleet     *live.Fleet
+	transport http.RoundTripper
+
 	fetching sync.Mutex // held while lists are fetched; who finds it held is served the list of before, if there is one
 
 	mu    sync.Mutex // guards lists
@@ -45,39 +47,35 @@ const (
 	catalogFetches = 16 // endpoints asked at once
 )
 
-// list answers requests for lists of models; it reports false for any other path.
-func (p *Proxy) list(c *call) bool {
-	if c.r.Method != http.MethodGet {
-		return false
-	}
-	ctx, done := c.patient()
-	defer done()
-	path := c.r.URL.Path
+// newCatalog lists the models of a fleet, whose engines are asked through transport.
+func newCatalog(fleet *live.Fleet, transport http.RoundTripper) *catalog {
+	return &catalog{fleet: fleet, transport: transport}
+}
+
+// answer is what a GET of a path lists, to be written as JSON. ok is false when the path is none of a list of models.
+func (g *catalog) answer(ctx context.Context, path string) (list any, ok bool, err error) {
 	switch {
 	case path == openAIModels:
-		c.answerJSON(map[string]any{"object": "list", "data": raws(p.catalog.get(ctx, p, openAIModels, "data", "id"))})
-	case path == ollamaModels && p.speaksOllama():
-		c.answerJSON(map[string]any{"models": raws(p.catalog.get(ctx, p, ollamaModels, "models", "name"))})
+		return map[string]any{"object": "list", "data": raws(g.get(ctx, openAIModels, "data", "id"))}, true, nil
+	case path == ollamaModels && g.speaksOllama():
+		return map[string]any{"models": raws(g.get(ctx, ollamaModels, "models", "name"))}, true, nil
 	case strings.HasPrefix(path, openAIModels+"/"):
 		id := path[len(openAIModels)+1:]
-		entries := p.catalog.get(ctx, p, openAIModels, "data", "id")
+		entries := g.get(ctx, openAIModels, "data", "id")
 		known := make([]string, 0, len(entries))
 		for _, e := range entries {
 			if e.id == id {
-				c.answerJSON(e.raw)
-				return true
+				return e.raw, true, nil
 			}
 			known = append(known, e.id)
 		}
-		c.refuse(&route.UnknownModelError{Model: id, Known: known})
-	default:
-		return false
+		return nil, true, &route.UnknownModelError{Model: id, Known: known}
 	}
-	return true
+	return nil, false, nil
 }
 
-func (p *Proxy) speaksOllama() bool {
-	for _, s := range p.fleet.Status() {
+func (g *catalog) speaksOllama() bool {
+	for _, s := range g.fleet.Status() {
 		if s.Kind == fleet.KindOllama {
 			return true
 		}
@@ -93,25 +91,8 @@ func raws(entries []entry) []json.RawMessage {
 	return out
 }
 
-func (c *call) answerJSON(v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		c.refuse(err)
-		return
-	}
-	c.p.passOver(c.w, c.r)
-	h := c.w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	c.served.Status = http.StatusOK
-	c.sent.Store(true)
-	c.w.WriteHeader(http.StatusOK)
-	_, _ = c.send(body, false)
-	c.served.BytesOut += int64(len(body))
-}
-
 // get returns the merged list of a path, fetched at most catalogAge ago.
-func (g *catalog) get(ctx context.Context, p *Proxy, path, list, id string) []entry {
+func (g *catalog) get(ctx context.Context, path, list, id string) []entry {
 	old, ok := g.known(path)
 	if ok && time.Since(old.at) < catalogAge {
 		return old.entries
@@ -126,7 +107,7 @@ func (g *catalog) get(ctx context.Context, p *Proxy, path, list, id string) []en
 	if old, ok = g.known(path); ok && time.Since(old.at) < catalogAge {
 		return old.entries
 	}
-	entries := merge(p.fleet, p.fetchAll(ctx, path, list, id), path == openAIModels)
+	entries := merge(g.fleet, g.fetchAll(ctx, path, list, id), path == openAIModels)
 	if ctx.Err() == nil {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -146,12 +127,12 @@ func (g *catalog) known(path string) (fetched, bool) {
 }
 
 // fetchAll asks each engine address once.
-func (p *Proxy) fetchAll(ctx context.Context, path, list, id string) [][]entry {
+func (g *catalog) fetchAll(ctx context.Context, path, list, id string) [][]entry {
 	ctx, cancel := context.WithTimeout(ctx, catalogWait)
 	defer cancel()
 	var ask []route.EndpointStatus
 	seen := map[string]bool{}
-	for _, s := range p.fleet.Status() {
+	for _, s := range g.fleet.Status() {
 		if s.State != fleet.StateDown && !s.Gone && !seen[s.Endpoint.URL] && (path != ollamaModels || s.Kind == fleet.KindOllama) {
 			seen[s.Endpoint.URL] = true
 			ask = append(ask, s)
@@ -164,7 +145,7 @@ func (p *Proxy) fetchAll(ctx context.Context, path, list, id string) [][]entry {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			out[i] = p.fetch(ctx, &s.Endpoint, path, list, id)
+			out[i] = g.fetch(ctx, &s.Endpoint, path, list, id)
 		})
 	}
 	wg.Wait()
@@ -172,7 +153,7 @@ func (p *Proxy) fetchAll(ctx context.Context, path, list, id string) [][]entry {
 }
 
 // fetch asks one endpoint; one that does not answer adds nothing.
-func (p *Proxy) fetch(ctx context.Context, e *fleet.Endpoint, path, list, id string) []entry {
+func (g *catalog) fetch(ctx context.Context, e *fleet.Endpoint, path, list, id string) []entry {
 	u, err := url.Parse(e.URL + path)
 	if err != nil {
 		return nil
@@ -184,7 +165,7 @@ func (p *Proxy) fetch(ctx context.Context, e *fleet.Endpoint, path, list, id str
 	req := (&http.Request{
 		Method: http.MethodGet, URL: u, Host: u.Host, Header: header, Body: http.NoBody, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
-	res, err := p.transport.RoundTrip(req)
+	res, err := g.transport.RoundTrip(req)
 	if err != nil {
 		return nil
 	}

@@ -90,7 +90,7 @@ func (b *turnwise) Read(p []byte) (int, error) {
 	b.c.writing.Store(0)
 	b.watch.wait(b.c.p.cfg.Idle)
 	n, err := b.from.Read(p)
-	b.watch.deadline.Store(0)
+	b.watch.pause()
 	b.c.writing.Store(time.Now().UnixNano())
 	if err != nil {
 		b.ended = true
@@ -110,4 +110,12 @@ func (b *turnwise) Close() error {
 		b.fin.Outcome = fleet.ClientGone
 	}
 	return b.from.Close()
+}
+
+// passOver limits how long a client may take to send a body that nobody reads: net/http waits for it before it sends the answer, and
+// without a limit for ever.
+func (p *Proxy) passOver(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.cfg.ReadBody))
+	}
 }

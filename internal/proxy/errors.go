@@ -18,6 +18,8 @@ import (
 
 var errConnect = errors.New("CONNECT is not for this server: warmpath is no forward proxy")
 
+var errDraining = errors.New("the router is shutting down and takes no new requests")
+
 var errPinningOff = errors.New("X-Warmpath-Pin and X-Warmpath-Exclude are switched off; set pinning: true in the configuration to allow them")
 
 type encodingError struct{ encoding string }

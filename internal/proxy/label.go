@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"net/http"
 	"strings"
 	"unicode/utf8"
@@ -33,10 +32,5 @@ func (a *attempt) tellPlaced(body *payload) {
 	}
 	at := c.prompt.Field("prompt_token_ids") // beside the messages of a chat, as TensorRT-LLM's routers hand it on
 	ids := c.req.PromptTokens > 0 || at.Len() > 0 && c.body.bytes[at.Start] == '['
-	c.p.placed(a.d, ids, func() []byte {
-		if body.pieces != nil {
-			return bytes.Join(body.pieces, nil)
-		}
-		return bytes.Clone(body.bytes)
-	})
+	c.p.placed(a.d, ids, body.copy)
 }

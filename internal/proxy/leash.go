@@ -25,6 +25,12 @@ type leash struct {
 
 var _ h1.Tether = (*leash)(nil)
 
+// newLeash makes one that takes its values from ctx.
+func newLeash(ctx context.Context) *leash { return &leash{Context: ctx} }
+
+// ended reports whether it has ended.
+func (l *leash) ended() bool { return l.over.Load() }
+
 // end ends it, once. A nil cause is context.Canceled.
 func (l *leash) end(cause error) {
 	if cause == nil {

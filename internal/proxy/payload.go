@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"io"
 	"math/bits"
 	"net/http"
@@ -26,6 +27,14 @@ func (p *payload) len() int {
 		n += len(piece)
 	}
 	return n
+}
+
+// copy is the whole body in memory of its own.
+func (p *payload) copy() []byte {
+	if p.pieces != nil {
+		return bytes.Join(p.pieces, nil)
+	}
+	return bytes.Clone(p.bytes)
 }
 
 // buffer is memory for a body. It is pooled by powers of two between these sizes; larger ones are left to the garbage collector.

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,8 +97,8 @@ type Proxy struct {
 	decided   func(pool string, took time.Duration) // told how long each decision took; pool is "" when there was none
 
 	flights registry
-	bodies  budget
-	catalog catalog
+	bodies  *budget
+	catalog *catalog
 	asks    askBook
 
 	callers   maphash.Seed // see callerOf
@@ -130,7 +129,8 @@ func New(o Options) *Proxy {
 		cfg: o.Config.WithDefaults(), fleet: o.Fleet, transport: o.Transport, tracer: o.Tracer, log: o.Log, parser: o.Parser,
 		unreached: o.Unreached, decided: o.Decided, placed: o.Placed, callers: maphash.MakeSeed(),
 	}
-	p.bodies.limit = p.cfg.MemoryBytes
+	p.bodies = newBudget(p.cfg.MemoryBytes)
+	p.catalog = newCatalog(o.Fleet, o.Transport)
 	p.returns = newReturns(p.cfg.Bidirectional)
 	if p.unreached == nil {
 		p.unreached = func(string) {}
@@ -231,7 +231,7 @@ func (p *Proxy) Run(ctx context.Context) {
 	tick := min(p.cfg.FirstByte, p.cfg.Answer, p.cfg.Idle, p.cfg.Refusing, p.cfg.ReadBody) / 8
 	t := time.NewTicker(min(max(tick, 5*time.Millisecond), 250*time.Millisecond))
 	defer t.Stop()
-	gone := &goneEndpoints{endpoints: map[string]error{}, up: map[string]int{}}
+	gone := newGone()
 	var looked time.Time
 	for {
 		select {
@@ -246,91 +246,22 @@ func (p *Proxy) Run(ctx context.Context) {
 		if now.Sub(looked) >= p.cfg.Refusing/8 {
 			looked = now
 			p.tellSigns(now)
-			p.lookForGone(gone)
+			gone.look(p.fleet)
 		}
 		p.flights.each(func(c *call) { c.check(now, gone) })
 	}
 }
 
-// goneEndpoints are those not worth waiting for.
-type goneEndpoints struct {
-	endpoints map[string]error // why: errRefusing, errDown, or errSilent for those that are thought to hang although they are healthy
-	up        map[string]int   // endpoints that are up, by the pools they serve
-}
-
-// others reports whether somebody else can take what waits at an endpoint that is down. An engine that hangs may recover, but not
-// sooner than another one answers.
-func (g *goneEndpoints) others(w *watch) bool { return g.up[w.pool] > 0 }
-
 // tellSigns tells the fleet when something last came of the streams under way, by endpoint. Of one whose client holds it up nobody knows what
 // the engine has sent: the engine counts as alive, for Idle at most.
 func (p *Proxy) tellSigns(now time.Time) {
 	at := map[string]time.Time{}
-	look := func(w *watch, held bool) {
-		if w == nil || !w.begun.Load() && !held {
-			return
-		}
-		moved := now
-		if !held {
-			moved = time.Unix(0, w.moved.Load())
-		}
-		if moved.After(at[w.endpoint]) {
-			at[w.endpoint] = moved
-		}
-	}
 	p.flights.each(func(c *call) {
-		look(c.watch.Load(), c.waitsForClient(now))
-		look(c.aside.Load(), false)
+		c.watch.Load().sign(at, c.waitsForClient(now), now)
+		c.aside.Load().sign(at, false, now)
 	})
 	p.fleet.Observe(route.Signs{At: at})
 }
 
-func (p *Proxy) lookForGone(g *goneEndpoints) {
-	clear(g.endpoints)
-	clear(g.up)
-	up := map[string]bool{}
-	for _, s := range p.fleet.Status() {
-		name := s.Endpoint.Name
-		switch s.State {
-		case fleet.StateUp:
-			up[name] = !s.Draining && !s.Gone && s.Endpoint.Weight > 0
-		case fleet.StateDown:
-			g.endpoints[name] = errDown
-			if s.Report.Refused {
-				g.endpoints[name] = errRefusing
-			}
-		case fleet.StateEjected:
-			if s.Silent {
-				g.endpoints[name] = errSilent
-			}
-		case fleet.StateUnknown, fleet.StateBusy:
-		}
-	}
-	if len(g.endpoints) == 0 {
-		return
-	}
-	for _, m := range p.fleet.Models() {
-		for _, e := range m.Endpoints {
-			if up[e] {
-				g.up[m.ID]++
-			}
-		}
-	}
-}
-
-// isUpgrade reports whether the client wants to change the protocol with the engine. An offer of HTTP/2 is for the router, which
-// does not take it: such a request is served as any other (RFC 9110, section 7.8).
-func isUpgrade(r *http.Request) bool {
-	to := r.Header.Get("Upgrade")
-	if to == "" || strings.EqualFold(to, "h2c") || r.Method != http.MethodGet || !printable(to) {
-		return false
-	}
-	for _, v := range r.Header.Values("Connection") {
-		for token := range strings.SplitSeq(v, ",") {
-			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
-				return true
-			}
-		}
-	}
-	return false
-}
+// BodyMemory says how much memory request bodies take.
+func (p *Proxy) BodyMemory() BodyMemory { return p.bodies.memory() }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/warmpath/warmpath/engine/answer"
 	"github.com/warmpath/warmpath/fleet"
@@ -173,7 +172,7 @@ func (r *relay) holds(piece []byte) bool {
 		return false
 	}
 	r.held = append(r.held, piece...)
-	r.watch.moved.Store(time.Now().UnixNano())
+	r.watch.alive()
 	return true
 }
 
@@ -185,7 +184,7 @@ func (r *relay) write(piece []byte) (ok bool) {
 		r.commit()
 	}
 	r.letGo()
-	arrived, limit := r.watch.moved.Load(), r.watch.pause()
+	arrived, limit := r.watch.lastMove(), r.watch.pause()
 	took, err := c.send(piece, r.pieces)
 	r.watch.resume(limit, took)
 	if err != nil {
@@ -194,7 +193,7 @@ func (r *relay) write(piece []byte) (ok bool) {
 	}
 	c.served.BytesOut += int64(len(piece))
 	c.served.Chunks++
-	c.served.LastByte = time.Unix(0, arrived)
+	c.served.LastByte = arrived
 	if c.served.FirstByte.IsZero() && r.begun() {
 		c.served.FirstByte = c.served.LastByte
 	}
@@ -206,10 +205,10 @@ func (r *relay) write(piece []byte) (ok bool) {
 // announces or pings has not answered.
 func (r *relay) alive() {
 	if r.fin.Outcome == fleet.OK && !r.begun() {
-		r.watch.moved.Store(time.Now().UnixNano())
+		r.watch.alive()
 		return
 	}
-	r.watch.begun.Store(true)
+	r.watch.begin()
 	r.watch.wait(r.c.p.cfg.Idle)
 	r.answers()
 }

@@ -1,15 +1,10 @@
 package proxy
 
 import (
-	"io"
 	"net/http"
 
-	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/prompt"
 )
-
-// longBody is the length from which a body that is changed in places is sent in pieces instead of being copied.
-const longBody = 64 << 10
 
 // body is the payload for this endpoint.
 func (a *attempt) body(edits []prompt.Edit) *payload {
@@ -20,53 +15,15 @@ func (a *attempt) body(edits []prompt.Edit) *payload {
 	if len(edits) == 0 {
 		return c.body
 	}
-	if len(c.body.bytes) >= longBody {
-		a.sent = c.body.inPieces(prompt.Pieces(c.body.bytes, edits...))
-		return a.sent
-	}
-	room := len(c.body.bytes) + 64
-	for _, e := range edits {
-		room += len(e.With)
-	}
-	buf := newBuffer(room)
-	buf.bytes = prompt.Splice(buf.bytes, c.body.bytes, edits...)
-	c.p.bodies.add(cap(buf.bytes))
-	a.sent = newPayload(buf, &c.p.bodies)
+	a.sent = c.body.splice(edits, c.p.bodies)
 	return a.sent
 }
 
-// lend gives a request to the endpoint its body. The transport has it until it closes it, and a until withdraw.
+// lend gives a request to the endpoint its body. The transport has it until it closes it, and a until withdraw. The id of a hand-over is used
+// once.
 func (a *attempt) lend(out *http.Request, body *payload) {
-	out.ContentLength = int64(body.len())
-	if out.ContentLength == 0 {
-		out.Body = http.NoBody
-		return
-	}
-	if out.URL.Scheme == "http" {
-		b := h1.NewBody(body.bytes)
-		if body.pieces != nil {
-			b = h1.NewPieces(body.pieces)
-		}
-		if !a.c.repeatable() || a.message != nil { // the id of a hand-over is used once
-			b.Once()
-		}
-		body.refs.Add(1)
-		out.Body = b.Of(body)
-		a.lent = out.Body
-		return
-	}
-	if out.Header.Get("User-Agent") == "" {
-		out.Header["User-Agent"] = []string{""} // keeps net/http from naming itself
-	}
-	out.Body = body.reader()
-	a.lent = out.Body
-	if a.message == nil {
-		out.GetBody = func() (io.ReadCloser, error) {
-			if r := body.reader(); r != nil {
-				return r, nil
-			}
-			return nil, http.ErrBodyReadAfterClose
-		}
+	if lent := body.lend(out, !a.c.repeatable(), a.message != nil); lent != nil {
+		a.lent = lent
 	}
 }
 

@@ -64,7 +64,7 @@ func (s *split) together() (next *route.Plan) {
 			err = errBroken // its client left, or the decode leg ended first
 		}
 		b.failure.Store(&err)
-		if w := s.c.watch.Load(); w != nil && w.endpoint == s.plan.Endpoint.Name {
+		if w := s.c.watch.Load(); w != nil && w.at(s.plan.Endpoint.Name) {
 			w.end(errBeside)
 		}
 	}()

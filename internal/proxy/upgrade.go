@@ -29,9 +29,9 @@ func (c *call) upgrade() {
 		ModifyResponse: func(res *http.Response) error {
 			c.served.Status, a.status = res.StatusCode, res.StatusCode
 			a.judge(res)
-			a.watch.begun.Store(true)
+			a.watch.begin()
 			if res.StatusCode == http.StatusSwitchingProtocols {
-				a.watch.deadline.Store(0) // from here on either end may be silent for as long as it likes
+				a.watch.pause() // from here on either end may be silent for as long as it likes
 			} else {
 				a.watch.wait(c.p.cfg.Idle)
 				res.Body = &turnwise{attempt: a, from: res.Body}
@@ -68,4 +68,21 @@ func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 	a.authorise(r.Out.Header)
 	a.span.Inject(r.Out.Header)
 	a.address(r.Out.Header)
+}
+
+// isUpgrade reports whether the client wants to change the protocol with the engine. An offer of HTTP/2 is for the router, which
+// does not take it: such a request is served as any other (RFC 9110, section 7.8).
+func isUpgrade(r *http.Request) bool {
+	to := r.Header.Get("Upgrade")
+	if to == "" || strings.EqualFold(to, "h2c") || r.Method != http.MethodGet || !printable(to) {
+		return false
+	}
+	for _, v := range r.Header.Values("Connection") {
+		for token := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
+				return true
+			}
+		}
+	}
+	return false
 }

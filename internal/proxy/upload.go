@@ -13,8 +13,9 @@ import (
 // upload is a request body that is passed on as it streams in. It remembers whether the client is to blame when the attempt
 // fails, and keeps the attempt's time limit from running while the client sends.
 type upload struct {
-	c       *call
 	body    io.ReadCloser
+	limited time.Duration // longest time that each read waits for the client
+	heard   func()        // called after each read
 	control *http.ResponseController
 	pending atomic.Bool // waiting for the client
 	ended   atomic.Bool
@@ -39,14 +40,15 @@ func (u *upload) limit(t time.Time) (ok bool) {
 // unread reports whether the client may still send: such a connection cannot be used for another request.
 func (u *upload) unread() bool { return u != nil && !u.ended.Load() }
 
-func newUpload(c *call) *upload {
-	u := &upload{c: c, body: c.r.Body, control: http.NewResponseController(c.w)}
+// newUpload passes on the body of a request that w answers. Each read waits for at most limit, and calls heard at its end.
+func newUpload(w http.ResponseWriter, body io.ReadCloser, limit time.Duration, heard func()) *upload {
+	u := &upload{body: body, limited: limit, heard: heard, control: http.NewResponseController(w)}
 	// Without it net/http holds an answer back until the whole body has been read. HTTP/2 needs no such thing and says so.
 	_ = u.control.EnableFullDuplex()
 	return u
 }
 
-// Read waits for the client, for ReadBody at most.
+// Read waits for the client.
 func (u *upload) Read(p []byte) (int, error) {
 	u.pending.Store(true)
 	n, err := u.read(p)
@@ -62,16 +64,14 @@ func (u *upload) Read(p []byte) (int, error) {
 		}
 		u.failure.CompareAndSwap(nil, &why)
 	}
-	if w := u.c.watch.Load(); w != nil && !w.begun.Load() {
-		w.wait(u.c.p.cfg.Answer)
-	}
+	u.heard()
 	return n, err
 }
 
 func (u *upload) read(p []byte) (int, error) {
 	u.reading.Lock()
 	defer u.reading.Unlock()
-	if !u.limit(time.Now().Add(u.c.p.cfg.ReadBody)) {
+	if !u.limit(time.Now().Add(u.limited)) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	return u.body.Read(p)

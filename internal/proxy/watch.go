@@ -3,14 +3,11 @@ package proxy
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync/atomic"
 	"time"
-
-	"github.com/warmpath/warmpath/internal/proxy/h1"
 )
 
-// watch is what Proxy.Run and Proxy.Abort see of one attempt.
+// watch is the context of one attempt, with its time limit and the engine's last sign of life. Any goroutine may use it.
 type watch struct {
 	leash    // the attempt's context; its cause says why
 	endpoint string
@@ -20,6 +17,21 @@ type watch struct {
 
 	pool  string // of the decision
 	moves bool   // the request may go elsewhere
+}
+
+// newWatch makes the context of an attempt at an endpoint of a pool. moves says that the request may go elsewhere.
+func newWatch(ctx context.Context, endpoint, pool string, moves bool) *watch {
+	return &watch{leash: leash{Context: ctx}, endpoint: endpoint, pool: pool, moves: moves}
+}
+
+// at reports whether the attempt is at that endpoint.
+func (w *watch) at(endpoint string) bool { return w.endpoint == endpoint }
+
+// wait starts a time limit on the next sign of life.
+func (w *watch) wait(limit time.Duration) {
+	now := time.Now().UnixNano()
+	w.moved.Store(now)
+	w.deadline.Store(now + int64(limit))
 }
 
 // pause stops the time limit while the router does not listen to the engine; resume lets the rest of it run, as if no time had passed.
@@ -32,11 +44,50 @@ func (w *watch) resume(limit int64, paused time.Duration) {
 	}
 }
 
-// wait starts a time limit on the next sign of life.
-func (w *watch) wait(limit time.Duration) {
-	now := time.Now().UnixNano()
-	w.moved.Store(now)
-	w.deadline.Store(now + int64(limit))
+// alive notes a sign of life; the time limit goes on.
+func (w *watch) alive() { w.moved.Store(time.Now().UnixNano()) }
+
+// begin notes that the answer's first data has come.
+func (w *watch) begin() { w.begun.Store(true) }
+
+// hasBegun reports whether the answer's first data has come.
+func (w *watch) hasBegun() bool { return w.begun.Load() }
+
+// lastMove is when the engine last gave a sign of life, later by as long as the client was waited for since.
+func (w *watch) lastMove() time.Time { return time.Unix(0, w.moved.Load()) }
+
+// sign adds to at, by endpoint, when the engine last gave a sign of life. One whose client holds it up counts as alive now. An engine that
+// has not begun its answer has given none.
+func (w *watch) sign(at map[string]time.Time, held bool, now time.Time) {
+	if w == nil || !w.begun.Load() && !held {
+		return
+	}
+	moved := now
+	if !held {
+		moved = w.lastMove()
+	}
+	if moved.After(at[w.endpoint]) {
+		at[w.endpoint] = moved
+	}
+}
+
+// overdue is why the attempt is to be given up now, nil when it is not. refusing is how long an engine may be silent that is gone, and sent says
+// that the client has seen a part of the answer.
+func (w *watch) overdue(now time.Time, gone *gone, refusing time.Duration, sent bool) error {
+	deadline := w.deadline.Load()
+	why := gone.endpoints[w.endpoint]
+	switch {
+	case deadline == 0:
+	case now.UnixNano() >= deadline && w.begun.Load():
+		return errIdle
+	case now.UnixNano() >= deadline:
+		return errNoFirstByte
+	case why == nil:
+	case !errors.Is(why, errSilent) && now.UnixNano()-w.moved.Load() < int64(refusing): // who is silent has been waited for
+	case errors.Is(why, errRefusing), w.moves && !sent && gone.others(w.pool):
+		return why
+	}
+	return nil
 }
 
 // Why an attempt was cancelled.
@@ -47,106 +98,4 @@ var (
 	errDown        = errors.New("the engine is down and sent no first byte")
 	errSilent      = errors.New("the engine gives no sign of life and sent no first byte")
 	errShutdown    = errors.New("the router is shutting down")
-	errDraining    = errors.New("the router is shutting down and takes no new requests")
 )
-
-// stop ends the attempt in flight, and soon after a write to a client that does not read. A second call changes nothing: the deadline of
-// the write would never come.
-func (c *call) stop(w *watch, cause error) {
-	if w.over.Load() {
-		return
-	}
-	w.end(cause)
-	if c.sent.Load() {
-		c.limitWrites(time.Now().Add(cutGrace))
-	}
-}
-
-// tether has the call end when its client leaves.
-func (c *call) tether() {
-	c.leash = &leash{Context: c.r.Context()}
-	c.ctx = c.leash
-	if c.r.ProtoMajor == 1 && c.r.ContentLength != 0 { // else net/http is looking for the client's departure already
-		if peer := h1.PeerOf(c.leash.Context); peer != nil && peer.Watch(c) {
-			c.peer = peer
-			return
-		}
-	}
-	c.untie = context.AfterFunc(c.leash.Context, c.Left)
-}
-
-// untether ends that. It reports false when Left is running: then the call must not be used again.
-func (c *call) untether() bool {
-	if c.peer != nil {
-		c.peer.Unwatch()
-	}
-	ok := c.untie == nil || c.untie()
-	c.leash.end(nil)
-	return ok
-}
-
-// Left ends what the call waits for: the client is gone.
-func (c *call) Left() {
-	c.leash.end(nil)
-	for _, w := range []*watch{c.watch.Load(), c.aside.Load()} { // begin looks at the leash after it has set these
-		if w != nil {
-			w.end(nil)
-		}
-	}
-}
-
-// patient is a context for what the call waits for outside an attempt: it ends when the client leaves, and with Abort. The
-// function lets go of it.
-func (c *call) patient() (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(c.ctx)
-	stop := context.AfterFunc(c.p.aborted, func() { cancel(errShutdown) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
-// abort ends the call: no further attempt is made. It is called inside the registry's lock.
-func (c *call) abort() {
-	c.shutdown.Store(true)
-	if c.reading.Load() != 0 {
-		_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
-	}
-	for _, w := range []*watch{c.watch.Load(), c.aside.Load()} {
-		if w != nil {
-			w.end(errShutdown)
-		}
-	}
-	if c.sent.Load() || c.writing.Load() != 0 {
-		c.limitWrites(time.Now().Add(cutGrace))
-	}
-}
-
-// check enforces the limits. It is called by Proxy.Run inside the registry's lock.
-func (c *call) check(now time.Time, gone *goneEndpoints) {
-	if until := c.reading.Load(); until != 0 && now.UnixNano() >= until {
-		_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
-	}
-	c.checkClient(now)
-	c.checkWatch(c.watch.Load(), now, gone)
-	c.checkWatch(c.aside.Load(), now, gone)
-}
-
-func (c *call) checkWatch(w *watch, now time.Time, gone *goneEndpoints) {
-	if w == nil {
-		return
-	}
-	deadline := w.deadline.Load()
-	why := gone.endpoints[w.endpoint]
-	switch {
-	case deadline == 0:
-	case now.UnixNano() >= deadline && w.begun.Load():
-		c.stop(w, errIdle)
-	case now.UnixNano() >= deadline:
-		c.stop(w, errNoFirstByte)
-	case why == nil:
-	case !errors.Is(why, errSilent) && now.UnixNano()-w.moved.Load() < int64(c.p.cfg.Refusing): // who is silent has been waited for
-	case errors.Is(why, errRefusing), w.moves && !c.sent.Load() && gone.others(w):
-		c.stop(w, why)
-	}
-}

@@ -1,0 +1,53 @@
+package proxy
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/live"
+)
+
+// gone knows the endpoints that are not worth waiting for.
+type gone struct {
+	endpoints map[string]error // why: errRefusing, errDown, or errSilent for those that are thought to hang although they are healthy
+	up        map[string]int   // endpoints that are up, by the pools they serve
+}
+
+// newGone knows of none.
+func newGone() *gone { return &gone{endpoints: map[string]error{}, up: map[string]int{}} }
+
+// others reports whether another endpoint can take what waits for a pool at one that is down. An engine that hangs may recover, but not
+// sooner than another one answers.
+func (g *gone) others(pool string) bool { return g.up[pool] > 0 }
+
+// look finds out anew which endpoints are gone.
+func (g *gone) look(from *live.Fleet) {
+	clear(g.endpoints)
+	clear(g.up)
+	up := map[string]bool{}
+	for _, s := range from.Status() {
+		name := s.Endpoint.Name
+		switch s.State {
+		case fleet.StateUp:
+			up[name] = !s.Draining && !s.Gone && s.Endpoint.Weight > 0
+		case fleet.StateDown:
+			g.endpoints[name] = errDown
+			if s.Report.Refused {
+				g.endpoints[name] = errRefusing
+			}
+		case fleet.StateEjected:
+			if s.Silent {
+				g.endpoints[name] = errSilent
+			}
+		case fleet.StateUnknown, fleet.StateBusy:
+		}
+	}
+	if len(g.endpoints) == 0 {
+		return
+	}
+	for _, m := range from.Models() {
+		for _, e := range m.Endpoints {
+			if up[e] {
+				g.up[m.ID]++
+			}
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/warmpath/warmpath/internal/proxy/h1"
+	"github.com/warmpath/warmpath/prompt"
+)
+
+// longBody is the length from which a body that is changed in places is sent in pieces instead of being copied.
+const longBody = 64 << 10
+
+// splice returns a payload with the edits made, whose memory is counted in the budget.
+func (p *payload) splice(edits []prompt.Edit, in *budget) *payload {
+	if len(p.bytes) >= longBody {
+		return p.inPieces(prompt.Pieces(p.bytes, edits...))
+	}
+	room := len(p.bytes) + 64
+	for _, e := range edits {
+		room += len(e.With)
+	}
+	buf := newBuffer(room)
+	buf.bytes = prompt.Splice(buf.bytes, p.bytes, edits...)
+	in.add(cap(buf.bytes))
+	return newPayload(buf, in)
+}
+
+// lend gives a request its body, and returns what takes it back before the transport has closed it; nil for an empty one. once says that the
+// transport may not send it again after a connection that was kept open has failed. onlyOnce says that of HTTP/2 too.
+func (p *payload) lend(out *http.Request, once, onlyOnce bool) io.Closer {
+	out.ContentLength = int64(p.len())
+	if out.ContentLength == 0 {
+		out.Body = http.NoBody
+		return nil
+	}
+	if out.URL.Scheme == "http" {
+		b := h1.NewBody(p.bytes)
+		if p.pieces != nil {
+			b = h1.NewPieces(p.pieces)
+		}
+		if once || onlyOnce {
+			b.Once()
+		}
+		p.refs.Add(1)
+		out.Body = b.Of(p)
+		return out.Body
+	}
+	if out.Header.Get("User-Agent") == "" {
+		out.Header["User-Agent"] = []string{""} // keeps net/http from naming itself
+	}
+	out.Body = p.reader()
+	if !onlyOnce {
+		out.GetBody = func() (io.ReadCloser, error) {
+			if r := p.reader(); r != nil {
+				return r, nil
+			}
+			return nil, http.ErrBodyReadAfterClose
+		}
+	}
+	return out.Body
+}

@@ -1,0 +1,97 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/proxy/h1"
+)
+
+// stop ends the attempt in flight, and soon after a write to a client that does not read. A second call changes nothing: the deadline of
+// the write would never come.
+func (c *call) stop(w *watch, cause error) {
+	if w.ended() {
+		return
+	}
+	w.end(cause)
+	if c.sent.Load() {
+		c.limitWrites(time.Now().Add(cutGrace))
+	}
+}
+
+// tether has the call end when its client leaves.
+func (c *call) tether() {
+	c.leash = newLeash(c.r.Context())
+	c.ctx = c.leash
+	if c.r.ProtoMajor == 1 && c.r.ContentLength != 0 { // else net/http is looking for the client's departure already
+		if peer := h1.PeerOf(c.leash.Context); peer != nil && peer.Watch(c) {
+			c.peer = peer
+			return
+		}
+	}
+	c.untie = context.AfterFunc(c.leash.Context, c.Left)
+}
+
+// untether ends that. It reports false when Left is running: then the call must not be used again.
+func (c *call) untether() bool {
+	if c.peer != nil {
+		c.peer.Unwatch()
+	}
+	ok := c.untie == nil || c.untie()
+	c.leash.end(nil)
+	return ok
+}
+
+// Left ends what the call waits for: the client is gone.
+func (c *call) Left() {
+	c.leash.end(nil)
+	for _, w := range []*watch{c.watch.Load(), c.aside.Load()} { // begin looks at the leash after it has set these
+		if w != nil {
+			w.end(nil)
+		}
+	}
+}
+
+// patient is a context for what the call waits for outside an attempt: it ends when the client leaves, and with Abort. The
+// function lets go of it.
+func (c *call) patient() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	stop := context.AfterFunc(c.p.aborted, func() { cancel(errShutdown) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// abort ends the call: no further attempt is made. It is called inside the registry's lock.
+func (c *call) abort() {
+	c.shutdown.Store(true)
+	if c.reading.Load() != 0 {
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
+	}
+	for _, w := range []*watch{c.watch.Load(), c.aside.Load()} {
+		if w != nil {
+			w.end(errShutdown)
+		}
+	}
+	if c.sent.Load() || c.writing.Load() != 0 {
+		c.limitWrites(time.Now().Add(cutGrace))
+	}
+}
+
+// check enforces the limits. It is called by Proxy.Run inside the registry's lock.
+func (c *call) check(now time.Time, gone *gone) {
+	if until := c.reading.Load(); until != 0 && now.UnixNano() >= until {
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
+	}
+	c.checkClient(now)
+	for _, w := range []*watch{c.watch.Load(), c.aside.Load()} {
+		if w == nil {
+			continue
+		}
+		if cause := w.overdue(now, gone, c.p.cfg.Refusing, c.sent.Load()); cause != nil {
+			c.stop(w, cause)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package proxy
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// list answers requests for lists of models; it reports false for any other path.
+func (p *Proxy) list(c *call) bool {
+	if c.r.Method != http.MethodGet {
+		return false
+	}
+	ctx, done := c.patient()
+	defer done()
+	list, ok, err := p.catalog.answer(ctx, c.r.URL.Path)
+	switch {
+	case err != nil:
+		c.refuse(err)
+	case ok:
+		c.answerJSON(list)
+	}
+	return ok
+}
+
+func (c *call) answerJSON(v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		c.refuse(err)
+		return
+	}
+	c.p.passOver(c.w, c.r)
+	h := c.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	c.served.Status = http.StatusOK
+	c.sent.Store(true)
+	c.w.WriteHeader(http.StatusOK)
+	_, _ = c.send(body, false)
+	c.served.BytesOut += int64(len(body))
+}
