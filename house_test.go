@@ -89,8 +89,11 @@ var plan = map[string]room{
 	"internal/asynclog":            {},
 	"internal/guard":               {},
 	"internal/live":                {may: []string{"fleet", "route"}},
-	"internal/proxy":               {may: []string{"engine", "engine/answer", "engine/handover", "engine/rawjson", "fleet", "internal/guard", "internal/live", "internal/proxy/h1", "internal/tracing", "prompt", "prompt/jsonscan", "route", "session"}, third: []string{"github.com/google/uuid", "golang.org/x/net"}},
+	"internal/proxy":               {may: []string{"engine", "engine/answer", "engine/handover", "engine/rawjson", "fleet", "internal/guard", "internal/live", "internal/proxy/body", "internal/proxy/catalog", "internal/proxy/h1", "internal/proxy/patience", "internal/tracing", "prompt", "prompt/jsonscan", "route", "session"}, third: []string{"github.com/google/uuid", "golang.org/x/net"}},
 	"internal/proxy/h1":            {},
+	"internal/proxy/body":          {may: []string{"internal/proxy/h1", "prompt"}},
+	"internal/proxy/patience":      {may: []string{"fleet", "internal/live", "internal/proxy/h1"}},
+	"internal/proxy/catalog":       {may: []string{"fleet", "internal/live", "route"}},
 	"internal/probe":               {may: []string{"engine", "fleet", "route"}},
 	"internal/strictyaml":          {third: []string{"github.com/goccy/go-yaml"}},
 	"internal/discovery":           {may: []string{"fleet", "internal/strictyaml", "route"}, third: []string{"github.com/fsnotify/fsnotify"}},
@@ -146,7 +149,7 @@ func reason(from, to string) string {
 	case to == "internal/config":
 		return "each package owns its Config; internal/config gathers them and cmd hands them out"
 	case strings.HasPrefix(from, "internal/proxy/"):
-		return "a protocol client knows bytes, not the fleet"
+		return "a part of the door is handed what it needs; it imports only the parts below it on the plan"
 	default:
 		return "packages that touch the world are siblings: cmd/warmpath ties them, or internal/live carries an event"
 	}

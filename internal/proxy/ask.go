@@ -79,11 +79,11 @@ func (c *call) mayAsk() bool {
 	if options == (jsonscan.Span{}) {
 		return true
 	}
-	if bytes.Contains(c.body.bytes[options.Start:options.End], []byte("continuous_usage_stats")) {
+	if bytes.Contains(c.body.Bytes[options.Start:options.End], []byte("continuous_usage_stats")) {
 		return false
 	}
 	at := p.SetIncludeUsage().At // the value that asking would replace
-	switch string(c.body.bytes[at.Start:at.End]) {
+	switch string(c.body.Bytes[at.Start:at.End]) {
 	case "null", "false":
 		return true
 	}

@@ -13,7 +13,9 @@ import (
 	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
+	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -30,12 +32,12 @@ var (
 type attempt struct {
 	c      *call
 	d      *route.Decision
-	watch  *watch // its context too
+	watch  *patience.Watch // its context too
 	fin    route.Finished
 	span   *tracing.Attempt
-	status int       // the engine's, 0 when it sent none
-	sent   *payload  // the body as this endpoint gets it, when it differs from the call's
-	lent   io.Closer // the body that the transport was given last
+	status int           // the engine's, 0 when it sent none
+	sent   *body.Payload // the body as this endpoint gets it, when it differs from the call's
+	lent   io.Closer     // the body that the transport was given last
 
 	message *handover.Message // what one leg of a request is sent beside; nil for a whole one
 
@@ -51,22 +53,22 @@ type attempt struct {
 // begin opens an attempt; end must be deferred.
 func (c *call) begin(d *route.Decision) *attempt {
 	a := &attempt{
-		c: c, d: d, span: c.span.Attempt(d), watch: newWatch(c.ctx, d.Endpoint.Name, d.Pool,
+		c: c, d: d, span: c.span.Attempt(d), watch: patience.NewWatch(c.ctx, d.Endpoint.Name, d.Pool,
 			c.upload == nil && c.req.Pin == "" && c.repeatable() && c.served.Attempts <= c.p.cfg.Retries),
 		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},
 	}
 	a.seat().Store(a.watch)
 	if c.shutdown.Load() {
-		a.watch.end(errShutdown)
+		a.watch.End(patience.ErrShutdown)
 	}
-	if c.leash.ended() {
-		a.watch.end(nil)
+	if c.leash.Ended() {
+		a.watch.End(nil)
 	}
 	return a
 }
 
 // seat is where the call keeps the watch of the attempt.
-func (a *attempt) seat() *atomic.Pointer[watch] {
+func (a *attempt) seat() *atomic.Pointer[patience.Watch] {
 	if a.d.Leg == fleet.LegPrefill {
 		return &a.c.aside
 	}
@@ -76,7 +78,7 @@ func (a *attempt) seat() *atomic.Pointer[watch] {
 // end closes the books of an attempt: its lease is ended here and nowhere else.
 func (a *attempt) end() {
 	c := a.c
-	c.upload.finish()
+	c.upload.Finish()
 	if a.d.Leg == fleet.LegDecode {
 		c.split.answer = a.fin.Usage
 		c.split.join(a.fin.Outcome == fleet.OK)
@@ -91,7 +93,7 @@ func (a *attempt) end() {
 func (a *attempt) over() {
 	c := a.c
 	a.seat().Store(nil)
-	a.watch.end(nil)
+	a.watch.End(nil)
 	a.withdraw()
 	a.span.End(a.fin.Outcome, a.status)
 	if a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.EngineError && a.status == 0 {
@@ -113,7 +115,7 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 	if c.prompt.Stream {
 		limit = c.p.cfg.FirstByte
 	}
-	a.watch.wait(limit)
+	a.watch.Wait(limit)
 	if err := a.stand(limit); err != nil {
 		return a.lost(err)
 	}
@@ -167,16 +169,16 @@ func (a *attempt) conclude(err error) error {
 	c := a.c
 	cause := a.watch.Cause()
 	told := errBroken
-	switch upload := c.upload.blame(); {
-	case c.upload.late(): // net/http ends the request's context then too
+	switch upload := c.upload.Blame(); {
+	case c.upload.Late(): // net/http ends the request's context then too
 		a.fin.Outcome = fleet.ClientError
-		return errSlowBody
+		return body.ErrSlowBody
 	case c.ctx.Err() != nil:
 		a.fin.Outcome = fleet.ClientGone
 		return nil
-	case errors.Is(cause, errShutdown):
+	case errors.Is(cause, patience.ErrShutdown):
 		a.fin.Outcome = fleet.Abandoned
-		return errShutdown
+		return patience.ErrShutdown
 	case errors.Is(cause, errBeside):
 		a.fin.Outcome = fleet.Abandoned
 		return c.split.besideError()
@@ -188,9 +190,9 @@ func (a *attempt) conclude(err error) error {
 	case errors.Is(err, h1.ErrBadRequest):
 		a.fin.Outcome = fleet.ClientError
 		return err
-	case errors.Is(cause, errNoFirstByte) || errors.Is(cause, errIdle) || errors.Is(cause, errSilent):
+	case errors.Is(cause, patience.ErrNoFirstByte) || errors.Is(cause, patience.ErrIdle) || errors.Is(cause, patience.ErrSilent):
 		a.fin.Outcome, told = fleet.TimedOut, cause
-	case errors.Is(cause, errRefusing) || errors.Is(cause, errDown):
+	case errors.Is(cause, patience.ErrRefusing) || errors.Is(cause, patience.ErrDown):
 		a.fin.Outcome, told = fleet.EngineError, cause
 	case isDial(err):
 		a.fin.Outcome, told = fleet.ConnectFailed, errUnreachable

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/patience"
 )
 
 // judge notes what the status of an answer means for the endpoint's books.
@@ -37,7 +38,7 @@ func (a *attempt) computed() bool {
 		return false
 	}
 	cause := a.watch.Cause()
-	return !errors.Is(cause, errSilent) && !errors.Is(cause, errDown) && !errors.Is(cause, errRefusing)
+	return !errors.Is(cause, patience.ErrSilent) && !errors.Is(cause, patience.ErrDown) && !errors.Is(cause, patience.ErrRefusing)
 }
 
 // alike reports whether the call has failed so before: a request that fails at one engine after another may be at fault itself, and only

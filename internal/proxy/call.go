@@ -11,7 +11,9 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
+	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -27,34 +29,34 @@ type call struct {
 	api prompt.API
 	ctx context.Context // ends when the client leaves
 
-	leash *leash      // what ctx is made of
-	peer  h1.Peer     // tells of that; nil when net/http does
-	untie func() bool // then it ends that
+	leash *patience.Leash // what ctx is made of
+	peer  h1.Peer         // tells of that; nil when net/http does
+	untie func() bool     // then it ends that
 
 	prompt   prompt.Prompt
 	content  *content      // until the first decision; nil when conversations are not recognised by content
 	ourKey   bool          // the client's API key names its tenant, and is not the engine's
 	about    fleet.Content // what another attempt needs of it
 	blocks   []uint64      // kept from call to call for about.Blocks
-	body     *payload      // nil while the body is passed on as it streams in
+	body     *body.Payload // nil while the body is passed on as it streams in
 	req      fleet.Request
 	span     *tracing.Span
 	served   live.Served
 	failures uint16      // the outcomes of attempts that failed by their engine's fault, a bit each
 	sent     atomic.Bool // the client has seen a byte, or at least the header: nothing may be retried
 
-	upload  *upload     // the body, while it is passed on as it streams in
-	plan    route.Plan  // the first decision
-	pending *route.Plan // reserved for the next attempt, nil for none
-	split   *split      // nil unless the request was split
+	upload  *body.Upload // the body, while it is passed on as it streams in
+	plan    route.Plan   // the first decision
+	pending *route.Plan  // reserved for the next attempt, nil for none
+	split   *split       // nil unless the request was split
 
-	watch    atomic.Pointer[watch] // the attempt in flight, for Proxy.Run and Proxy.Abort
-	aside    atomic.Pointer[watch] // the prefill leg in flight, for the same
-	shutdown atomic.Bool           // no further attempt is made
-	writing  atomic.Int64          // unix nanoseconds at which the present write to the client began, 0 when there is none
-	cut      bool                  // the client did not read. Guarded by the registry's lock
-	limited  bool                  // writes to the client have a deadline. Guarded by the registry's lock
-	reading  atomic.Int64          // unix nanoseconds until when the client may send its body, 0 when it is not awaited
+	watch    atomic.Pointer[patience.Watch] // the attempt in flight, for Proxy.Run and Proxy.Abort
+	aside    atomic.Pointer[patience.Watch] // the prefill leg in flight, for the same
+	shutdown atomic.Bool                    // no further attempt is made
+	writing  atomic.Int64                   // unix nanoseconds at which the present write to the client began, 0 when there is none
+	cut      bool                           // the client did not read. Guarded by the registry's lock
+	limited  bool                           // writes to the client have a deadline. Guarded by the registry's lock
+	reading  atomic.Int64                   // unix nanoseconds until when the client may send its body, 0 when it is not awaited
 }
 
 // calls are used again: one is 2.5 kB.
@@ -106,7 +108,7 @@ func (c *call) end() {
 	c.split.end()
 	again := c.untether()
 	c.content.release() // it reads the body
-	c.body.release()
+	c.body.Release()
 	c.served.Ended = time.Now()
 	gone := c.served.Status == 0
 	if gone {
@@ -160,7 +162,7 @@ func (c *call) serve() {
 // route asks the fleet for a decision.
 func (c *call) route() (route.Decision, error) {
 	if c.shutdown.Load() {
-		return route.Decision{}, errShutdown
+		return route.Decision{}, patience.ErrShutdown
 	}
 	started := time.Now()
 	plan, err := c.p.fleet.Decide(&c.req)
@@ -177,7 +179,7 @@ func (c *call) route() (route.Decision, error) {
 // decide asks the fleet for a decision on a request that may be split.
 func (c *call) decide() (route.Plan, error) {
 	if c.shutdown.Load() {
-		return route.Plan{}, errShutdown
+		return route.Plan{}, patience.ErrShutdown
 	}
 	started := time.Now()
 	p, err := c.p.fleet.Decide(&c.req)
@@ -219,9 +221,9 @@ const mostKeptBlocks = 8192
 // unless they are JSON that may name a model.
 func (c *call) read() error {
 	if c.api == prompt.Other && !c.peekable() {
-		c.upload = newUpload(c.w, c.r.Body, c.p.cfg.ReadBody, func() {
-			if w := c.watch.Load(); w != nil && !w.hasBegun() {
-				w.wait(c.p.cfg.Answer)
+		c.upload = body.NewUpload(c.w, c.r.Body, c.p.cfg.ReadBody, func() {
+			if w := c.watch.Load(); w != nil && !w.Begun() {
+				w.Wait(c.p.cfg.Answer)
 			}
 		})
 		return nil
@@ -234,31 +236,31 @@ func (c *call) read() error {
 	var err error
 	c.reading.Store(c.served.Started.Add(c.p.cfg.ReadBody).UnixNano())
 	if !c.shutdown.Load() { // abort looks at reading after it has set this
-		c.body, err = readBody(c.r, c.p.cfg.BodyBytes, c.p.bodies)
+		c.body, err = body.Read(c.r, c.p.cfg.BodyBytes, c.p.bodies)
 	}
 	c.reading.Store(0)
 	if c.shutdown.Load() {
-		return errShutdown
+		return patience.ErrShutdown
 	}
 	if err == nil && time.Since(c.served.Started) >= c.p.cfg.ReadBody {
-		err = errSlowBody // the sweeper may have cut the connection just after the body's end
+		err = body.ErrSlowBody // the sweeper may have cut the connection just after the body's end
 	}
 	if err != nil {
 		return err
 	}
-	c.served.BytesIn = int64(len(c.body.bytes))
+	c.served.BytesIn = int64(len(c.body.Bytes))
 	if c.api == prompt.Other {
-		c.prompt = c.p.parser.Peek(c.body.bytes, named(c.r.Header).get)
+		c.prompt = c.p.parser.Peek(c.body.Bytes, named(c.r.Header).get)
 		return nil
 	}
 	// Windows tools write a byte order mark in front of JSON; some engines skip it, others refuse it (RFC 8259, section 8.1).
-	c.body.bytes = bytes.TrimPrefix(c.body.bytes, []byte("\ufeff"))
+	c.body.Bytes = bytes.TrimPrefix(c.body.Bytes, []byte("\ufeff"))
 	if !c.readsContent() {
-		c.prompt, err = c.p.parser.Parse(c.api, c.body.bytes, named(c.r.Header).get)
+		c.prompt, err = c.p.parser.Parse(c.api, c.body.Bytes, named(c.r.Header).get)
 		return err
 	}
 	c.content = contents.Get().(*content)
-	c.prompt, err = c.p.parser.ParseChainFrom(c.p.memory, c.api, c.body.bytes, named(c.r.Header).get, &c.content.chain)
+	c.prompt, err = c.p.parser.ParseChainFrom(c.p.memory, c.api, c.body.Bytes, named(c.r.Header).get, &c.content.chain)
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func (a *attempt) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	}
 	a.told = false
 	params := c.prompt.Field(disaggregatedParams)
-	if params.Len() > 0 && a.d.Leg == fleet.LegWhole && carriesIDOnly(c.body.bytes[params.Start:params.End]) {
+	if params.Len() > 0 && a.d.Leg == fleet.LegWhole && carriesIDOnly(c.body.Bytes[params.Start:params.End]) {
 		edits = replace(edits, c.prompt.SetField(disaggregatedParams, []byte("null")))
 	}
 	if a.d.Session == "" || c.req.Class != fleet.Turn {
@@ -80,7 +80,7 @@ func (a *attempt) tellConversation(edits []prompt.Edit) []prompt.Edit {
 		edits = a.tellInDisagg(a.untell(edits, at))
 	case a.untells:
 		edits = a.untell(edits, at)
-	case at.Len() == 0 || string(c.body.bytes[at.Start:at.End]) == "null":
+	case at.Len() == 0 || string(c.body.Bytes[at.Start:at.End]) == "null":
 		value := jsonscan.AppendString([]byte(`{"`+conversationID+`":`), a.d.Session)
 		edits = append(edits, c.prompt.SetField(conversationParams, append(value, '}')))
 		a.told = true
@@ -92,7 +92,7 @@ func (a *attempt) tellConversation(edits []prompt.Edit) []prompt.Edit {
 
 // untell takes conversation_params out of a request to an engine that does not know them.
 func (a *attempt) untell(edits []prompt.Edit, at jsonscan.Span) []prompt.Edit {
-	if span, ok := memberSpan(a.c.body.bytes, at, conversationParams); ok {
+	if span, ok := memberSpan(a.c.body.Bytes, at, conversationParams); ok {
 		return append(edits, prompt.Edit{At: span})
 	}
 	return edits
@@ -126,7 +126,7 @@ func (a *attempt) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 		return edits
 	}
 	if at.Len() > 0 {
-		if out, ok := with(c.body.bytes[at.Start:at.End], 0); ok {
+		if out, ok := with(c.body.Bytes[at.Start:at.End], 0); ok {
 			return append(edits, c.prompt.SetField(disaggregatedParams, out))
 		}
 	}

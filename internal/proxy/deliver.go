@@ -88,9 +88,9 @@ type turnwise struct {
 // Read implements io.Reader.
 func (b *turnwise) Read(p []byte) (int, error) {
 	b.c.writing.Store(0)
-	b.watch.wait(b.c.p.cfg.Idle)
+	b.watch.Wait(b.c.p.cfg.Idle)
 	n, err := b.from.Read(p)
-	b.watch.pause()
+	b.watch.Pause()
 	b.c.writing.Store(time.Now().UnixNano())
 	if err != nil {
 		b.ended = true

@@ -10,7 +10,9 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/guard"
+	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
+	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 	"github.com/warmpath/warmpath/route"
@@ -53,17 +55,17 @@ var faults = []struct {
 	{errNoTenant, fault{401, "authentication_error", "unknown_tenant", 0}},
 	{errBadTenant, fault{400, "invalid_request_error", "bad_tenant", 0}},
 	{errPinningOff, fault{400, "invalid_request_error", "pinning_off", 0}},
-	{errBadBody, fault{400, "invalid_request_error", "incomplete_body", 0}},
-	{errSlowBody, fault{408, "invalid_request_error", "request_timeout", 0}},
-	{errTooLarge, fault{413, "invalid_request_error", "request_too_large", 0}},
-	{errNoRoom, fault{503, "service_unavailable", "overloaded", time.Second}},
+	{body.ErrBadBody, fault{400, "invalid_request_error", "incomplete_body", 0}},
+	{body.ErrSlowBody, fault{408, "invalid_request_error", "request_timeout", 0}},
+	{body.ErrTooLarge, fault{413, "invalid_request_error", "request_too_large", 0}},
+	{body.ErrNoRoom, fault{503, "service_unavailable", "overloaded", time.Second}},
 	{errDraining, fault{503, "service_unavailable", "shutting_down", time.Second}},
-	{errShutdown, fault{503, "service_unavailable", "shutting_down", time.Second}},
-	{errNoFirstByte, fault{504, "api_error", "endpoint_timeout", 0}},
-	{errIdle, fault{504, "api_error", "endpoint_timeout", 0}},
-	{errSilent, fault{504, "api_error", "endpoint_timeout", 0}},
-	{errRefusing, fault{502, "api_error", "endpoint_gone", 0}},
-	{errDown, fault{502, "api_error", "endpoint_gone", 0}},
+	{patience.ErrShutdown, fault{503, "service_unavailable", "shutting_down", time.Second}},
+	{patience.ErrNoFirstByte, fault{504, "api_error", "endpoint_timeout", 0}},
+	{patience.ErrIdle, fault{504, "api_error", "endpoint_timeout", 0}},
+	{patience.ErrSilent, fault{504, "api_error", "endpoint_timeout", 0}},
+	{patience.ErrRefusing, fault{502, "api_error", "endpoint_gone", 0}},
+	{patience.ErrDown, fault{502, "api_error", "endpoint_gone", 0}},
 	{errUnreachable, fault{503, "service_unavailable", "endpoint_unreachable", time.Second}},
 	{errBroken, fault{502, "api_error", "endpoint_failed", 0}},
 	{errCut, fault{502, "api_error", "endpoint_failed", 0}},
@@ -165,7 +167,7 @@ func (c *call) refuse(err error) {
 	if f.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
 	}
-	if f.status == http.StatusRequestEntityTooLarge || f.status == http.StatusRequestTimeout || errors.Is(err, errNoRoom) || c.upload.unread() {
+	if f.status == http.StatusRequestEntityTooLarge || f.status == http.StatusRequestTimeout || errors.Is(err, body.ErrNoRoom) || c.upload.Unread() {
 		h.Set("Connection", "close") // the rest of the body is not read
 	}
 	if c.body == nil && c.upload == nil && f.status != http.StatusRequestTimeout && !c.shutdown.Load() { // of these two the deadline is over

@@ -44,7 +44,7 @@ func (a *attempt) tellFirstTurn(edits []prompt.Edit) []prompt.Edit {
 	if at == (jsonscan.Span{}) {
 		return edits
 	}
-	with, err := prompt.SetMember(nil, c.body.bytes[at.Start:at.End], isFirstTurn, value)
+	with, err := prompt.SetMember(nil, c.body.Bytes[at.Start:at.End], isFirstTurn, value)
 	if err != nil { // no object: the engine may say so
 		return edits
 	}

@@ -57,7 +57,7 @@ func (a *attempt) head(from http.Header) {
 			h[k] = v
 		}
 	}
-	if c.upload.unread() {
+	if c.upload.Unread() {
 		h["Connection"] = []string{"close"} // what is left of the body must not be taken for a request
 	}
 	if _, ok := from["Content-Type"]; !ok {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/prompt"
 )
 
@@ -25,12 +26,12 @@ func (a *attempt) labelBlocks(h http.Header) {
 }
 
 // tellPlaced tells who wants tokens what the engine has been sent.
-func (a *attempt) tellPlaced(body *payload) {
+func (a *attempt) tellPlaced(body *body.Payload) {
 	c := a.c
 	if c.p.placed == nil || c.req.Class != fleet.Turn || c.api != prompt.Chat && c.api != prompt.Completions {
 		return
 	}
 	at := c.prompt.Field("prompt_token_ids") // beside the messages of a chat, as TensorRT-LLM's routers hand it on
-	ids := c.req.PromptTokens > 0 || at.Len() > 0 && c.body.bytes[at.Start] == '['
-	c.p.placed(a.d, ids, body.copy)
+	ids := c.req.PromptTokens > 0 || at.Len() > 0 && c.body.Bytes[at.Start] == '['
+	c.p.placed(a.d, ids, body.Copy)
 }

@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/proxy/h1"
+	"github.com/warmpath/warmpath/internal/proxy/patience"
 )
 
 // stop ends the attempt in flight, and soon after a write to a client that does not read. A second call changes nothing: the deadline of
 // the write would never come.
-func (c *call) stop(w *watch, cause error) {
-	if w.ended() {
+func (c *call) stop(w *patience.Watch, cause error) {
+	if w.Ended() {
 		return
 	}
-	w.end(cause)
+	w.End(cause)
 	if c.sent.Load() {
 		c.limitWrites(time.Now().Add(cutGrace))
 	}
@@ -22,7 +23,7 @@ func (c *call) stop(w *watch, cause error) {
 
 // tether has the call end when its client leaves.
 func (c *call) tether() {
-	c.leash = newLeash(c.r.Context())
+	c.leash = patience.NewLeash(c.r.Context())
 	c.ctx = c.leash
 	if c.r.ProtoMajor == 1 && c.r.ContentLength != 0 { // else net/http is looking for the client's departure already
 		if peer := h1.PeerOf(c.leash.Context); peer != nil && peer.Watch(c) {
@@ -39,16 +40,16 @@ func (c *call) untether() bool {
 		c.peer.Unwatch()
 	}
 	ok := c.untie == nil || c.untie()
-	c.leash.end(nil)
+	c.leash.End(nil)
 	return ok
 }
 
 // Left ends what the call waits for: the client is gone.
 func (c *call) Left() {
-	c.leash.end(nil)
-	for _, w := range []*watch{c.watch.Load(), c.aside.Load()} { // begin looks at the leash after it has set these
+	c.leash.End(nil)
+	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} { // begin looks at the leash after it has set these
 		if w != nil {
-			w.end(nil)
+			w.End(nil)
 		}
 	}
 }
@@ -57,7 +58,7 @@ func (c *call) Left() {
 // function lets go of it.
 func (c *call) patient() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
-	stop := context.AfterFunc(c.p.aborted, func() { cancel(errShutdown) })
+	stop := context.AfterFunc(c.p.aborted, func() { cancel(patience.ErrShutdown) })
 	return ctx, func() {
 		stop()
 		cancel(nil)
@@ -70,9 +71,9 @@ func (c *call) abort() {
 	if c.reading.Load() != 0 {
 		_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
 	}
-	for _, w := range []*watch{c.watch.Load(), c.aside.Load()} {
+	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} {
 		if w != nil {
-			w.end(errShutdown)
+			w.End(patience.ErrShutdown)
 		}
 	}
 	if c.sent.Load() || c.writing.Load() != 0 {
@@ -81,16 +82,16 @@ func (c *call) abort() {
 }
 
 // check enforces the limits. It is called by Proxy.Run inside the registry's lock.
-func (c *call) check(now time.Time, gone *gone) {
+func (c *call) check(now time.Time, gone *patience.Gone) {
 	if until := c.reading.Load(); until != 0 && now.UnixNano() >= until {
 		_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
 	}
 	c.checkClient(now)
-	for _, w := range []*watch{c.watch.Load(), c.aside.Load()} {
+	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} {
 		if w == nil {
 			continue
 		}
-		if cause := w.overdue(now, gone, c.p.cfg.Refusing, c.sent.Load()); cause != nil {
+		if cause := w.Overdue(now, gone, c.p.cfg.Refusing, c.sent.Load()); cause != nil {
 			c.stop(w, cause)
 		}
 	}

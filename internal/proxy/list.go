@@ -13,7 +13,7 @@ func (p *Proxy) list(c *call) bool {
 	}
 	ctx, done := c.patient()
 	defer done()
-	list, ok, err := p.catalog.answer(ctx, c.r.URL.Path)
+	list, ok, err := p.catalog.Answer(ctx, c.r.URL.Path)
 	switch {
 	case err != nil:
 		c.refuse(err)

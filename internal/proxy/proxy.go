@@ -17,6 +17,9 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/proxy/body"
+	"github.com/warmpath/warmpath/internal/proxy/catalog"
+	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -97,8 +100,8 @@ type Proxy struct {
 	decided   func(pool string, took time.Duration) // told how long each decision took; pool is "" when there was none
 
 	flights registry
-	bodies  *budget
-	catalog *catalog
+	bodies  *body.Budget
+	catalog *catalog.Catalog
 	asks    askBook
 
 	callers   maphash.Seed // see callerOf
@@ -129,8 +132,8 @@ func New(o Options) *Proxy {
 		cfg: o.Config.WithDefaults(), fleet: o.Fleet, transport: o.Transport, tracer: o.Tracer, log: o.Log, parser: o.Parser,
 		unreached: o.Unreached, decided: o.Decided, placed: o.Placed, callers: maphash.MakeSeed(),
 	}
-	p.bodies = newBudget(p.cfg.MemoryBytes)
-	p.catalog = newCatalog(o.Fleet, o.Transport)
+	p.bodies = body.NewBudget(p.cfg.MemoryBytes)
+	p.catalog = catalog.New(o.Fleet, o.Transport)
 	p.returns = newReturns(p.cfg.Bidirectional)
 	if p.unreached == nil {
 		p.unreached = func(string) {}
@@ -231,7 +234,7 @@ func (p *Proxy) Run(ctx context.Context) {
 	tick := min(p.cfg.FirstByte, p.cfg.Answer, p.cfg.Idle, p.cfg.Refusing, p.cfg.ReadBody) / 8
 	t := time.NewTicker(min(max(tick, 5*time.Millisecond), 250*time.Millisecond))
 	defer t.Stop()
-	gone := newGone()
+	gone := patience.NewGone()
 	var looked time.Time
 	for {
 		select {
@@ -246,7 +249,7 @@ func (p *Proxy) Run(ctx context.Context) {
 		if now.Sub(looked) >= p.cfg.Refusing/8 {
 			looked = now
 			p.tellSigns(now)
-			gone.look(p.fleet)
+			gone.Look(p.fleet)
 		}
 		p.flights.each(func(c *call) { c.check(now, gone) })
 	}
@@ -257,11 +260,11 @@ func (p *Proxy) Run(ctx context.Context) {
 func (p *Proxy) tellSigns(now time.Time) {
 	at := map[string]time.Time{}
 	p.flights.each(func(c *call) {
-		c.watch.Load().sign(at, c.waitsForClient(now), now)
-		c.aside.Load().sign(at, false, now)
+		c.watch.Load().Sign(at, c.waitsForClient(now), now)
+		c.aside.Load().Sign(at, false, now)
 	})
 	p.fleet.Observe(route.Signs{At: at})
 }
 
 // BodyMemory says how much memory request bodies take.
-func (p *Proxy) BodyMemory() BodyMemory { return p.bodies.memory() }
+func (p *Proxy) BodyMemory() body.Memory { return p.bodies.Memory() }

@@ -172,7 +172,7 @@ func (r *relay) holds(piece []byte) bool {
 		return false
 	}
 	r.held = append(r.held, piece...)
-	r.watch.alive()
+	r.watch.Alive()
 	return true
 }
 
@@ -184,9 +184,9 @@ func (r *relay) write(piece []byte) (ok bool) {
 		r.commit()
 	}
 	r.letGo()
-	arrived, limit := r.watch.lastMove(), r.watch.pause()
+	arrived, limit := r.watch.Moved(), r.watch.Pause()
 	took, err := c.send(piece, r.pieces)
-	r.watch.resume(limit, took)
+	r.watch.Resume(limit, took)
 	if err != nil {
 		r.fin.Outcome = fleet.ClientGone
 		return false
@@ -205,11 +205,11 @@ func (r *relay) write(piece []byte) (ok bool) {
 // announces or pings has not answered.
 func (r *relay) alive() {
 	if r.fin.Outcome == fleet.OK && !r.begun() {
-		r.watch.alive()
+		r.watch.Alive()
 		return
 	}
-	r.watch.begin()
-	r.watch.wait(r.c.p.cfg.Idle)
+	r.watch.Begin()
+	r.watch.Wait(r.c.p.cfg.Idle)
 	r.answers()
 }
 

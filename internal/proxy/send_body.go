@@ -3,11 +3,12 @@ package proxy
 import (
 	"net/http"
 
+	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/prompt"
 )
 
 // body is the payload for this endpoint.
-func (a *attempt) body(edits []prompt.Edit) *payload {
+func (a *attempt) body(edits []prompt.Edit) *body.Payload {
 	c := a.c
 	if c.prompt.Model != "" && a.d.Model != c.prompt.Model {
 		edits = append(edits, c.prompt.SetModel(a.d.Model))
@@ -15,14 +16,14 @@ func (a *attempt) body(edits []prompt.Edit) *payload {
 	if len(edits) == 0 {
 		return c.body
 	}
-	a.sent = c.body.splice(edits, c.p.bodies)
+	a.sent = c.body.Splice(edits, c.p.bodies)
 	return a.sent
 }
 
 // lend gives a request to the endpoint its body. The transport has it until it closes it, and a until withdraw. The id of a hand-over is used
 // once.
-func (a *attempt) lend(out *http.Request, body *payload) {
-	if lent := body.lend(out, !a.c.repeatable(), a.message != nil); lent != nil {
+func (a *attempt) lend(out *http.Request, body *body.Payload) {
+	if lent := body.Lend(out, !a.c.repeatable(), a.message != nil); lent != nil {
 		a.lent = lent
 	}
 }
@@ -33,7 +34,7 @@ func (a *attempt) withdraw() {
 		_ = a.lent.Close()
 		a.lent = nil
 	}
-	a.sent.release()
+	a.sent.Release()
 	a.sent = nil
 }
 
@@ -45,8 +46,8 @@ func (a *attempt) letGo() {
 		return
 	}
 	a.noteSpoken()
-	a.sent.release()
+	a.sent.Release()
 	a.sent = nil
-	c.body.release()
+	c.body.Release()
 	c.body = nil
 }

@@ -82,9 +82,9 @@ func (c *call) handoff() handover.Handoff {
 			if at == (jsonscan.Span{}) {
 				return nil
 			}
-			return c.body.bytes[at.Start:at.End]
+			return c.body.Bytes[at.Start:at.End]
 		},
-		Names: func() []string { return rawjson.Names(c.body.bytes) }, Receiver: c.p.cfg.Receiver,
+		Names: func() []string { return rawjson.Names(c.body.Bytes) }, Receiver: c.p.cfg.Receiver,
 	}
 }
 
@@ -199,7 +199,7 @@ func (s *split) ask() error {
 func (s *split) exchange(a *attempt, message *handover.Message) error {
 	c := s.c
 	a.message, a.refused = message, message.Sets("stream") // of a reply that is no stream the usage comes by itself
-	a.watch.wait(c.p.cfg.FirstByte)
+	a.watch.Wait(c.p.cfg.FirstByte)
 	res, err := a.send()
 	if err != nil {
 		return a.conclude(err)

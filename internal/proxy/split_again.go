@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -12,7 +13,7 @@ import (
 func (s *split) begin() (*attempt, error) {
 	limit := s.c.p.cfg.FirstByte
 	a := s.c.begin(&s.plan.Prefill)
-	a.watch.wait(limit)
+	a.watch.Wait(limit)
 	err := a.stand(limit)
 	if err != nil {
 		if err = a.conclude(err); err == nil {
@@ -33,7 +34,7 @@ func (s *split) instead(err error) (next *route.Plan, again bool) {
 		c.served.Outcome = fleet.ClientGone
 		s.release(fleet.ClientGone)
 		return nil, false
-	case errors.Is(err, errShutdown):
+	case errors.Is(err, patience.ErrShutdown):
 		c.refuse(err)
 		return nil, false
 	}

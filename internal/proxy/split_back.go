@@ -113,7 +113,7 @@ func (c *call) spoken() (s spoken) {
 		return s
 	}
 	at := c.prompt.Field(name)
-	text := bytes.TrimSpace(c.body.bytes[at.Start:at.End])
+	text := bytes.TrimSpace(c.body.Bytes[at.Start:at.End])
 	switch {
 	case s.messages && bytes.HasPrefix(text, []byte("[")) && bytes.HasSuffix(text, []byte("]")):
 		s.text = bytes.TrimRight(text[:len(text)-1], " \t\r\n")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/patience"
 )
 
 var (
@@ -81,7 +82,7 @@ func (e *legError) fault() fault {
 
 // legged says which leg an error is of.
 func (a *attempt) legged(err error) error {
-	if leg := (*legError)(nil); a.d.Leg == fleet.LegWhole || errors.Is(err, errShutdown) || a.fin.Outcome == fleet.ClientError || errors.As(err, &leg) {
+	if leg := (*legError)(nil); a.d.Leg == fleet.LegWhole || errors.Is(err, patience.ErrShutdown) || a.fin.Outcome == fleet.ClientError || errors.As(err, &leg) {
 		return err
 	}
 	return &legError{leg: a.d.Leg, err: err}

@@ -64,8 +64,8 @@ func (s *split) together() (next *route.Plan) {
 			err = errBroken // its client left, or the decode leg ended first
 		}
 		b.failure.Store(&err)
-		if w := s.c.watch.Load(); w != nil && w.at(s.plan.Endpoint.Name) {
-			w.end(errBeside)
+		if w := s.c.watch.Load(); w != nil && w.At(s.plan.Endpoint.Name) {
+			w.End(errBeside)
 		}
 	}()
 	return s.c.attempt(&s.plan)
@@ -85,7 +85,7 @@ func (s *split) exchangeBeside(a *attempt, message *handover.Message) (err error
 // watchBeside ends a decode leg whose prefill leg failed before it began.
 func (s *split) watchBeside(a *attempt) {
 	if s != nil && s.beside != nil && s.beside.failure.Load() != nil {
-		a.watch.end(errBeside)
+		a.watch.End(errBeside)
 	}
 }
 
@@ -168,7 +168,7 @@ func (s *split) join(answered bool) {
 		case <-s.c.p.aborted.Done():
 		}
 	}
-	b.attempt.watch.end(errBeside)
+	b.attempt.watch.End(errBeside)
 	<-b.done
 	b.attempt.over()
 	s.beside = nil

@@ -17,7 +17,7 @@ func (a *attempt) stand(limit time.Duration) error {
 	select {
 	case <-turn:
 		a.waits = false
-		a.watch.wait(limit)
+		a.watch.Wait(limit)
 		return nil
 	case <-a.watch.Done():
 		return a.watch.Err()

@@ -129,7 +129,7 @@ func (a *attempt) salt(edits []prompt.Edit) []prompt.Edit {
 	}
 	own := []byte(nil)
 	if at := c.prompt.Field(field); at.Len() > 0 {
-		own = c.body.bytes[at.Start:at.End]
+		own = c.body.Bytes[at.Start:at.End]
 	}
 	return append(edits, c.prompt.SetField(field, t.saltFor(c.req.Tenant, own)))
 }

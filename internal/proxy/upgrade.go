@@ -22,18 +22,18 @@ func (c *call) upgrade() {
 	}
 	a := c.begin(&d)
 	defer a.end()
-	a.watch.wait(c.p.cfg.FirstByte)
+	a.watch.Wait(c.p.cfg.FirstByte)
 	proxy := httputil.ReverseProxy{
 		Transport: c.p.transport,
 		Rewrite:   a.rewrite,
 		ModifyResponse: func(res *http.Response) error {
 			c.served.Status, a.status = res.StatusCode, res.StatusCode
 			a.judge(res)
-			a.watch.begin()
+			a.watch.Begin()
 			if res.StatusCode == http.StatusSwitchingProtocols {
-				a.watch.pause() // from here on either end may be silent for as long as it likes
+				a.watch.Pause() // from here on either end may be silent for as long as it likes
 			} else {
-				a.watch.wait(c.p.cfg.Idle)
+				a.watch.Wait(c.p.cfg.Idle)
 				res.Body = &turnwise{attempt: a, from: res.Body}
 			}
 			c.sent.Store(true)

@@ -1,4 +1,4 @@
-package proxy
+package body
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 type watched struct {
 	t       *testing.T
 	from    io.Reader
-	budget  *budget
+	budget  *Budget
 	arrived int64
 }
 
@@ -40,7 +40,7 @@ func (p inPieces) Read(b []byte) (int, error) {
 	return p.r.Read(b[:min(len(b), 1+p.rng.IntN(9000))])
 }
 
-func bodyRequest(t *testing.T, in *budget, from io.Reader, claim int64) *http.Request {
+func bodyRequest(t *testing.T, in *Budget, from io.Reader, claim int64) *http.Request {
 	t.Helper()
 	return &http.Request{Body: &watched{t: t, from: from, budget: in}, ContentLength: claim}
 }
@@ -61,15 +61,15 @@ func TestBodyGrows(t *testing.T) {
 			"by buffers": func() io.Reader { return io.MultiReader(bytes.NewReader(want[:n/3]), bytes.NewReader(want[n/3:])) },
 		} {
 			for _, claim := range []int64{int64(n), -1} {
-				in := &budget{limit: 1 << 30}
-				p, err := readBody(bodyRequest(t, in, from(), claim), limit, in)
-				if err != nil || !bytes.Equal(p.bytes, want) {
+				in := &Budget{limit: 1 << 30}
+				p, err := Read(bodyRequest(t, in, from(), claim), limit, in)
+				if err != nil || !bytes.Equal(p.Bytes, want) {
 					t.Fatalf("%d bytes %s, claimed %d: %v", n, name, claim, err)
 				}
 				if held := in.held.Load(); held != int64(cap(p.buf.bytes)) || claim > 0 && held > max(2*claim, smallBody) {
 					t.Errorf("%d bytes %s, claimed %d: %d bytes held for a buffer of %d", n, name, claim, held, cap(p.buf.bytes))
 				}
-				p.release()
+				p.Release()
 				if held := in.held.Load(); held != 0 {
 					t.Errorf("%d bytes %s, claimed %d: %d bytes held afterwards", n, name, claim, held)
 				}
@@ -103,30 +103,30 @@ func TestBodyThatFails(t *testing.T) {
 		room  int64
 		want  error
 	}{
-		{"shorter than claimed", bytes.NewReader(long), 300 << 10, 1 << 30, errBadBody},
-		{"nothing of what is claimed", bytes.NewReader(nil), 64 << 10, 1 << 30, errBadBody},
-		{"breaks off", io.MultiReader(bytes.NewReader(long), iotest.ErrReader(broken)), 300 << 10, 1 << 30, errBadBody},
-		{"breaks off, length unknown", io.MultiReader(bytes.NewReader(long), iotest.ErrReader(broken)), -1, 1 << 30, errBadBody},
-		{"too slow", io.MultiReader(bytes.NewReader(long), iotest.ErrReader(os.ErrDeadlineExceeded)), 300 << 10, 1 << 30, errSlowBody},
-		{"claims too much", bytes.NewReader(long), 300<<10 + 1, 1 << 30, errTooLarge},
-		{"brings too much", io.MultiReader(bytes.NewReader(long), bytes.NewReader(long)), -1, 1 << 30, errTooLarge},
-		{"no room to begin with", bytes.NewReader(long), 200 << 10, 500, errNoRoom},
-		{"no room to grow", bytes.NewReader(long), 200 << 10, 64 << 10, errNoRoom},
-		{"no room to grow, length unknown", bytes.NewReader(long), -1, 64 << 10, errNoRoom},
+		{"shorter than claimed", bytes.NewReader(long), 300 << 10, 1 << 30, ErrBadBody},
+		{"nothing of what is claimed", bytes.NewReader(nil), 64 << 10, 1 << 30, ErrBadBody},
+		{"breaks off", io.MultiReader(bytes.NewReader(long), iotest.ErrReader(broken)), 300 << 10, 1 << 30, ErrBadBody},
+		{"breaks off, length unknown", io.MultiReader(bytes.NewReader(long), iotest.ErrReader(broken)), -1, 1 << 30, ErrBadBody},
+		{"too slow", io.MultiReader(bytes.NewReader(long), iotest.ErrReader(os.ErrDeadlineExceeded)), 300 << 10, 1 << 30, ErrSlowBody},
+		{"claims too much", bytes.NewReader(long), 300<<10 + 1, 1 << 30, ErrTooLarge},
+		{"brings too much", io.MultiReader(bytes.NewReader(long), bytes.NewReader(long)), -1, 1 << 30, ErrTooLarge},
+		{"no room to begin with", bytes.NewReader(long), 200 << 10, 500, ErrNoRoom},
+		{"no room to grow", bytes.NewReader(long), 200 << 10, 64 << 10, ErrNoRoom},
+		{"no room to grow, length unknown", bytes.NewReader(long), -1, 64 << 10, ErrNoRoom},
 	} {
-		in := &budget{limit: row.room}
-		p, err := readBody(bodyRequest(t, in, row.from, row.claim), 300<<10, in)
+		in := &Budget{limit: row.room}
+		p, err := Read(bodyRequest(t, in, row.from, row.claim), 300<<10, in)
 		if !errors.Is(err, row.want) || p != nil || in.held.Load() != 0 {
 			t.Errorf("%s: %v, %d bytes held", row.name, err, in.held.Load())
 		}
-		if refused := in.refused.Load(); refused != 0 != (row.want == errNoRoom) { //nolint:errorlint // the table's own value
+		if refused := in.refused.Load(); refused != 0 != (row.want == ErrNoRoom) { //nolint:errorlint // the table's own value
 			t.Errorf("%s: %d refused", row.name, refused)
 		}
 	}
-	in := &budget{limit: 1 << 30}
+	in := &Budget{limit: 1 << 30}
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = readBody(bodyRequest(t, in, readerFunc(func([]byte) (int, error) { panic("broken") }), 100), 1000, in)
+		_, _ = Read(bodyRequest(t, in, readerFunc(func([]byte) (int, error) { panic("broken") }), 100), 1000, in)
 	}()
 	if held := in.held.Load(); held != 0 {
 		t.Errorf("%d bytes held after a panic", held)
@@ -140,16 +140,16 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 // TestPayloadReader: a body lent to net/http can be read in pieces, be closed at any time and more than once, and keeps its memory
 // until then or until its end.
 func TestPayloadReader(t *testing.T) {
-	in := &budget{limit: 1 << 30}
-	whole, err := readBody(bodyRequest(t, in, bytes.NewReader([]byte("abcdef")), 6), 100, in)
+	in := &Budget{limit: 1 << 30}
+	whole, err := Read(bodyRequest(t, in, bytes.NewReader([]byte("abcdef")), 6), 100, in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	edited := whole.inPieces([][]byte{whole.bytes[:2], nil, []byte("12345"), whole.bytes[4:]})
+	edited := whole.inPieces([][]byte{whole.Bytes[:2], nil, []byte("12345"), whole.Bytes[4:]})
 	a, b := whole.reader(), edited.reader()
 	c := edited.reader()
-	whole.release()
-	edited.release()
+	whole.Release()
+	edited.Release()
 	for r, want := range map[*payloadReader]string{a: "abcdef", b: "ab12345ef", c: "ab1"} {
 		if in.held.Load() == 0 {
 			t.Error("the memory was given back while it is lent")

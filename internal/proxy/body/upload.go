@@ -1,4 +1,4 @@
-package proxy
+package body
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// upload is a request body that is passed on as it streams in. It remembers whether the client is to blame when the attempt
+// Upload is a request body that is passed on as it streams in. It remembers whether the client is to blame when the attempt
 // fails, and keeps the attempt's time limit from running while the client sends.
-type upload struct {
+type Upload struct {
 	body    io.ReadCloser
 	limited time.Duration // longest time that each read waits for the client
 	heard   func()        // called after each read
@@ -27,8 +27,8 @@ type upload struct {
 	over bool // the attempt is at its end: nobody is to be waited for, and control must not be used any more. Guarded by mu
 }
 
-// limit sets the deadline on reading from the client. ok is false when the attempt is over.
-func (u *upload) limit(t time.Time) (ok bool) {
+// setLimit sets the deadline on reading from the client. ok is false when the attempt is over.
+func (u *Upload) setLimit(t time.Time) (ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.over {
@@ -37,30 +37,30 @@ func (u *upload) limit(t time.Time) (ok bool) {
 	return !u.over
 }
 
-// unread reports whether the client may still send: such a connection cannot be used for another request.
-func (u *upload) unread() bool { return u != nil && !u.ended.Load() }
+// Unread reports whether the client may still send: such a connection cannot be used for another request.
+func (u *Upload) Unread() bool { return u != nil && !u.ended.Load() }
 
-// newUpload passes on the body of a request that w answers. Each read waits for at most limit, and calls heard at its end.
-func newUpload(w http.ResponseWriter, body io.ReadCloser, limit time.Duration, heard func()) *upload {
-	u := &upload{body: body, limited: limit, heard: heard, control: http.NewResponseController(w)}
+// NewUpload passes on the body of a request that w answers. Each read waits for at most limit, and calls heard at its end.
+func NewUpload(w http.ResponseWriter, body io.ReadCloser, limit time.Duration, heard func()) *Upload {
+	u := &Upload{body: body, limited: limit, heard: heard, control: http.NewResponseController(w)}
 	// Without it net/http holds an answer back until the whole body has been read. HTTP/2 needs no such thing and says so.
 	_ = u.control.EnableFullDuplex()
 	return u
 }
 
 // Read waits for the client.
-func (u *upload) Read(p []byte) (int, error) {
+func (u *Upload) Read(p []byte) (int, error) {
 	u.pending.Store(true)
 	n, err := u.read(p)
 	u.pending.Store(false)
 	switch {
 	case errors.Is(err, io.EOF):
 		u.ended.Store(true)
-		u.limit(time.Time{})
+		u.setLimit(time.Time{})
 	case err != nil:
-		why := errBadBody
+		why := ErrBadBody
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			why = errSlowBody
+			why = ErrSlowBody
 		}
 		u.failure.CompareAndSwap(nil, &why)
 	}
@@ -68,20 +68,20 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (u *upload) read(p []byte) (int, error) {
+func (u *Upload) read(p []byte) (int, error) {
 	u.reading.Lock()
 	defer u.reading.Unlock()
-	if !u.limit(time.Now().Add(u.limited)) {
+	if !u.setLimit(time.Now().Add(u.limited)) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	return u.body.Read(p)
 }
 
 // Close leaves the body to net/http, which reads or cuts what is left of it.
-func (u *upload) Close() error { return nil }
+func (u *Upload) Close() error { return nil }
 
-// blame is what the client did wrong, nil when it did nothing.
-func (u *upload) blame() error {
+// Blame is what the client did wrong, nil when it did nothing.
+func (u *Upload) Blame() error {
 	if u == nil {
 		return nil
 	}
@@ -89,28 +89,28 @@ func (u *upload) blame() error {
 		return *why
 	}
 	if u.pending.Load() {
-		return errSlowBody
+		return ErrSlowBody
 	}
 	return nil
 }
 
-// late reports whether the client was waited for in vain.
-func (u *upload) late() bool {
+// Late reports whether the client was waited for in vain.
+func (u *Upload) Late() bool {
 	if u == nil {
 		return false
 	}
 	why := u.failure.Load()
-	return why != nil && errors.Is(*why, errSlowBody)
+	return why != nil && errors.Is(*why, ErrSlowBody)
 }
 
-// finish frees whoever still waits for the client: the attempt is over. It returns when nobody reads any more: a read that net/http finds
+// Finish frees whoever still waits for the client: the attempt is over. It returns when nobody reads any more: a read that net/http finds
 // in flight when the handler is at its end makes it lift the deadline, and then it waits for the rest of the body for ever.
-func (u *upload) finish() {
+func (u *Upload) Finish() {
 	if u == nil {
 		return
 	}
 	u.mu.Lock()
-	unread := u.unread()
+	unread := u.Unread()
 	if unread && u.control.SetReadDeadline(time.Unix(1, 0)) != nil {
 		unread = false // who reads cannot be woken
 	}

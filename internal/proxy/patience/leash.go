@@ -1,4 +1,4 @@
-package proxy
+package patience
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 )
 
-// leash is a context that ends when it is told to, and why. It does what context.WithCancelCause does for whom has one party to tell:
+// Leash is a context that ends when it is told to, and why. It does what context.WithCancelCause does for whom has one party to tell:
 // a request makes two contexts, and those of package context, each with a table of who is to be told, take a fiftieth of the CPU
 // time of a short one. context.Cause does not know its cause.
-type leash struct {
+type Leash struct {
 	context.Context // values come from there, and nothing else: its end is the caller's business
 
 	over  atomic.Bool
@@ -23,16 +23,16 @@ type leash struct {
 	count int            // of calls of AfterFunc; guarded by mu
 }
 
-var _ h1.Tether = (*leash)(nil)
+var _ h1.Tether = (*Leash)(nil)
 
-// newLeash makes one that takes its values from ctx.
-func newLeash(ctx context.Context) *leash { return &leash{Context: ctx} }
+// NewLeash makes one that takes its values from ctx.
+func NewLeash(ctx context.Context) *Leash { return &Leash{Context: ctx} }
 
-// ended reports whether it has ended.
-func (l *leash) ended() bool { return l.over.Load() }
+// Ended reports whether it has ended.
+func (l *Leash) Ended() bool { return l.over.Load() }
 
-// end ends it, once. A nil cause is context.Canceled.
-func (l *leash) end(cause error) {
+// End ends it, once. A nil cause is context.Canceled.
+func (l *Leash) End(cause error) {
 	if cause == nil {
 		cause = context.Canceled
 	}
@@ -58,14 +58,14 @@ func (l *leash) end(cause error) {
 }
 
 // Cause is why it ended, nil before that.
-func (l *leash) Cause() error {
+func (l *Leash) Cause() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cause
 }
 
 // Err is context.Canceled after the end.
-func (l *leash) Err() error {
+func (l *Leash) Err() error {
 	if l.over.Load() {
 		return context.Canceled
 	}
@@ -73,7 +73,7 @@ func (l *leash) Err() error {
 }
 
 // Done is closed at the end.
-func (l *leash) Done() <-chan struct{} {
+func (l *Leash) Done() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.done == nil {
@@ -86,7 +86,7 @@ func (l *leash) Done() <-chan struct{} {
 }
 
 // Tie has f called at the end, at once when that has come.
-func (l *leash) Tie(f func()) {
+func (l *Leash) Tie(f func()) {
 	l.mu.Lock()
 	if !l.over.Load() {
 		l.tied = f
@@ -98,7 +98,7 @@ func (l *leash) Tie(f func()) {
 }
 
 // Untie takes that back, and reports false when it is too late.
-func (l *leash) Untie() bool {
+func (l *Leash) Untie() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was := l.tied != nil
@@ -107,7 +107,7 @@ func (l *leash) Untie() bool {
 }
 
 // AfterFunc has f run in a goroutine of its own after the end. Package context looks for this method when it makes a context of this one.
-func (l *leash) AfterFunc(f func()) (stop func() bool) {
+func (l *Leash) AfterFunc(f func()) (stop func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over.Load() {

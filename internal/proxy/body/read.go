@@ -1,4 +1,4 @@
-package proxy
+package body
 
 import (
 	"errors"
@@ -7,10 +7,11 @@ import (
 	"os"
 )
 
+// Why a body was not taken.
 var (
-	errTooLarge = errors.New("the request body is larger than the router accepts (limits.body in its configuration)")
-	errSlowBody = errors.New("the request body did not arrive in time")
-	errBadBody  = errors.New("the request body could not be read to its end")
+	ErrTooLarge = errors.New("the request body is larger than the router accepts (limits.body in its configuration)")
+	ErrSlowBody = errors.New("the request body did not arrive in time")
+	ErrBadBody  = errors.New("the request body could not be read to its end")
 )
 
 // What a client says about the length of a long body is believed as far as its bytes bear it out: the first buffer is small, and each
@@ -49,7 +50,7 @@ type bodyReader struct {
 	from   io.Reader
 	claim  int64 // the length that the client says; negative when it says nothing
 	limit  int64
-	budget *budget
+	budget *Budget
 	buf    *buffer // nil before the first
 }
 
@@ -62,7 +63,7 @@ func (r *bodyReader) grow() error {
 	}
 	n := int(nextRoom(int64(arrived), r.claim, r.limit+1))
 	if !r.budget.take(bufferSize(n)) {
-		return errNoRoom
+		return ErrNoRoom
 	}
 	r.buf = newBuffer(n)
 	if old != nil {
@@ -116,7 +117,7 @@ func (r *bodyReader) read() (buf *buffer, err error) {
 		r.buf.bytes = b
 		switch {
 		case int64(len(b)) > r.limit:
-			return nil, errTooLarge
+			return nil, ErrTooLarge
 		case int64(len(b)) == r.claim || err == io.EOF && r.claim < 0:
 			return r.buf, nil
 		case err != nil:
@@ -125,11 +126,11 @@ func (r *bodyReader) read() (buf *buffer, err error) {
 	}
 }
 
-// readBody reads a whole request body of at most limit bytes; call.check sees to it that the client does not take too long.
+// Read reads a whole request body of at most limit bytes. The caller sees to it that the client does not take too long.
 // net/http can only notice that a client left once its body has been read to the end.
-func readBody(r *http.Request, limit int64, in *budget) (*payload, error) {
+func Read(r *http.Request, limit int64, in *Budget) (*Payload, error) {
 	if r.ContentLength > limit {
-		return nil, errTooLarge
+		return nil, ErrTooLarge
 	}
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return newPayload(nil, nil), nil
@@ -138,11 +139,11 @@ func readBody(r *http.Request, limit int64, in *budget) (*payload, error) {
 	switch {
 	case err == nil:
 		return newPayload(buf, in), nil
-	case errors.Is(err, errTooLarge), errors.Is(err, errNoRoom):
+	case errors.Is(err, ErrTooLarge), errors.Is(err, ErrNoRoom):
 		return nil, err
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, errSlowBody
+		return nil, ErrSlowBody
 	default:
-		return nil, errBadBody
+		return nil, ErrBadBody
 	}
 }

@@ -1,25 +1,25 @@
-package proxy
+package patience
 
 import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 )
 
-// gone knows the endpoints that are not worth waiting for.
-type gone struct {
+// Gone knows the endpoints that are not worth waiting for.
+type Gone struct {
 	endpoints map[string]error // why: errRefusing, errDown, or errSilent for those that are thought to hang although they are healthy
 	up        map[string]int   // endpoints that are up, by the pools they serve
 }
 
-// newGone knows of none.
-func newGone() *gone { return &gone{endpoints: map[string]error{}, up: map[string]int{}} }
+// NewGone knows of none.
+func NewGone() *Gone { return &Gone{endpoints: map[string]error{}, up: map[string]int{}} }
 
 // others reports whether another endpoint can take what waits for a pool at one that is down. An engine that hangs may recover, but not
 // sooner than another one answers.
-func (g *gone) others(pool string) bool { return g.up[pool] > 0 }
+func (g *Gone) others(pool string) bool { return g.up[pool] > 0 }
 
-// look finds out anew which endpoints are gone.
-func (g *gone) look(from *live.Fleet) {
+// Look finds out anew which endpoints are gone.
+func (g *Gone) Look(from *live.Fleet) {
 	clear(g.endpoints)
 	clear(g.up)
 	up := map[string]bool{}
@@ -29,13 +29,13 @@ func (g *gone) look(from *live.Fleet) {
 		case fleet.StateUp:
 			up[name] = !s.Draining && !s.Gone && s.Endpoint.Weight > 0
 		case fleet.StateDown:
-			g.endpoints[name] = errDown
+			g.endpoints[name] = ErrDown
 			if s.Report.Refused {
-				g.endpoints[name] = errRefusing
+				g.endpoints[name] = ErrRefusing
 			}
 		case fleet.StateEjected:
 			if s.Silent {
-				g.endpoints[name] = errSilent
+				g.endpoints[name] = ErrSilent
 			}
 		case fleet.StateUnknown, fleet.StateBusy:
 		}

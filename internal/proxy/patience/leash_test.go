@@ -1,10 +1,8 @@
-package proxy
+package patience
 
 import (
 	"context"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +13,7 @@ func TestLeash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
 		cause := errors.New("why")
-		l := &leash{Context: context.WithValue(context.Background(), key{}, "value")}
+		l := &Leash{Context: context.WithValue(context.Background(), key{}, "value")}
 		var ran []string
 		l.Tie(func() { ran = append(ran, "untied") })
 		if !l.Untie() || l.Untie() {
@@ -29,8 +27,8 @@ func TestLeash(t *testing.T) {
 		if l.Err() != nil || l.Cause() != nil || !stop() || child.Value(key{}) != "value" {
 			t.Error("ended before its end")
 		}
-		l.end(cause)
-		l.end(errors.New("another"))
+		l.End(cause)
+		l.End(errors.New("another"))
 		synctest.Wait()
 		<-early
 		<-l.Done()
@@ -46,26 +44,6 @@ func TestLeash(t *testing.T) {
 		<-late
 		if len(ran) != 2 || ran[0] != "tied" || ran[1] != "late" {
 			t.Errorf("ran %v", ran)
-		}
-	})
-}
-
-// What nobody can watch ends with the context that net/http gives: HTTP/2, TLS, requests without a body.
-func TestLeashOfAnUnwatchedRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, leave := context.WithCancel(context.Background())
-		c := &call{r: httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)}
-		c.tether()
-		w := &watch{leash: leash{Context: c.ctx}}
-		c.watch.Store(w)
-		leave()
-		synctest.Wait()
-		if c.ctx.Err() == nil || w.Err() == nil || c.untether() {
-			t.Error("goes on after its client left")
-		}
-		c = &call{r: httptest.NewRequest(http.MethodPost, "/", http.NoBody)}
-		if c.tether(); !c.untether() || c.ctx.Err() == nil {
-			t.Error("was not let go of")
 		}
 	})
 }

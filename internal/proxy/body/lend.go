@@ -1,4 +1,4 @@
-package proxy
+package body
 
 import (
 	"io"
@@ -11,31 +11,31 @@ import (
 // longBody is the length from which a body that is changed in places is sent in pieces instead of being copied.
 const longBody = 64 << 10
 
-// splice returns a payload with the edits made, whose memory is counted in the budget.
-func (p *payload) splice(edits []prompt.Edit, in *budget) *payload {
-	if len(p.bytes) >= longBody {
-		return p.inPieces(prompt.Pieces(p.bytes, edits...))
+// Splice returns a payload with the edits made, whose memory is counted in the budget.
+func (p *Payload) Splice(edits []prompt.Edit, in *Budget) *Payload {
+	if len(p.Bytes) >= longBody {
+		return p.inPieces(prompt.Pieces(p.Bytes, edits...))
 	}
-	room := len(p.bytes) + 64
+	room := len(p.Bytes) + 64
 	for _, e := range edits {
 		room += len(e.With)
 	}
 	buf := newBuffer(room)
-	buf.bytes = prompt.Splice(buf.bytes, p.bytes, edits...)
+	buf.bytes = prompt.Splice(buf.bytes, p.Bytes, edits...)
 	in.add(cap(buf.bytes))
 	return newPayload(buf, in)
 }
 
-// lend gives a request its body, and returns what takes it back before the transport has closed it; nil for an empty one. once says that the
+// Lend gives a request its body, and returns what takes it back before the transport has closed it; nil for an empty one. once says that the
 // transport may not send it again after a connection that was kept open has failed. onlyOnce says that of HTTP/2 too.
-func (p *payload) lend(out *http.Request, once, onlyOnce bool) io.Closer {
+func (p *Payload) Lend(out *http.Request, once, onlyOnce bool) io.Closer {
 	out.ContentLength = int64(p.len())
 	if out.ContentLength == 0 {
 		out.Body = http.NoBody
 		return nil
 	}
 	if out.URL.Scheme == "http" {
-		b := h1.NewBody(p.bytes)
+		b := h1.NewBody(p.Bytes)
 		if p.pieces != nil {
 			b = h1.NewPieces(p.pieces)
 		}

@@ -1,4 +1,4 @@
-package proxy
+package body
 
 import (
 	"bytes"
@@ -9,32 +9,32 @@ import (
 	"sync/atomic"
 )
 
-// payload is a request body in memory. The call, each attempt and each transport that reads it hold a reference. With the last one its
+// Payload is a request body in memory. The call, each attempt and each transport that reads it hold a reference. With the last one its
 // memory goes back to the pool and to the budget.
-type payload struct {
-	bytes  []byte
+type Payload struct {
+	Bytes  []byte
 	pieces [][]byte // instead of bytes: parts of the payload whole and what is changed between them
-	whole  *payload // nil unless there are pieces
+	whole  *Payload // nil unless there are pieces
 
 	buf    *buffer // what bytes lie in; nil when there are none
-	budget *budget // that buf is counted in
+	budget *Budget // that buf is counted in
 	refs   atomic.Int32
 }
 
-func (p *payload) len() int {
-	n := len(p.bytes)
+func (p *Payload) len() int {
+	n := len(p.Bytes)
 	for _, piece := range p.pieces {
 		n += len(piece)
 	}
 	return n
 }
 
-// copy is the whole body in memory of its own.
-func (p *payload) copy() []byte {
+// Copy is the whole body in memory of its own.
+func (p *Payload) Copy() []byte {
 	if p.pieces != nil {
 		return bytes.Join(p.pieces, nil)
 	}
-	return bytes.Clone(p.bytes)
+	return bytes.Clone(p.Bytes)
 }
 
 // buffer is memory for a body. It is pooled by powers of two between these sizes; larger ones are left to the garbage collector.
@@ -78,45 +78,45 @@ func (b *buffer) free() {
 }
 
 // newPayload returns a payload with one reference, of a buffer that is counted in the budget; both may be nil.
-func newPayload(buf *buffer, in *budget) *payload {
-	p := &payload{buf: buf, budget: in}
+func newPayload(buf *buffer, in *Budget) *Payload {
+	p := &Payload{buf: buf, budget: in}
 	if buf != nil {
-		p.bytes = buf.bytes
+		p.Bytes = buf.bytes
 	}
 	p.refs.Store(1)
 	return p
 }
 
 // inPieces returns a payload, with one reference, of pieces that refer to p.
-func (p *payload) inPieces(pieces [][]byte) *payload {
+func (p *Payload) inPieces(pieces [][]byte) *Payload {
 	p.refs.Add(1)
 	out := newPayload(nil, nil)
 	out.pieces, out.whole = pieces, p
 	return out
 }
 
-// release drops one reference; nil holds nothing.
-func (p *payload) release() {
+// Release drops one reference; nil holds nothing.
+func (p *Payload) Release() {
 	if p == nil || p.refs.Add(-1) != 0 {
 		return
 	}
-	p.bytes, p.pieces = nil, nil
+	p.Bytes, p.pieces = nil, nil
 	if p.buf != nil {
 		n := cap(p.buf.bytes)
 		p.buf.free()
 		p.buf = nil
 		p.budget.give(n)
 	}
-	p.whole.release()
+	p.whole.Release()
 	p.whole = nil
 }
 
 // Returned implements h1.Owner: a transport refers to the payload no more.
-func (p *payload) Returned() { p.release() }
+func (p *Payload) Returned() { p.Release() }
 
 // reader lends the payload to net/http's transport, which may still read it after its attempt has failed. It is nil when the payload has
 // been released.
-func (p *payload) reader() *payloadReader {
+func (p *Payload) reader() *payloadReader {
 	for {
 		refs := p.refs.Load()
 		if refs == 0 {
@@ -126,7 +126,7 @@ func (p *payload) reader() *payloadReader {
 			break
 		}
 	}
-	r := &payloadReader{lender: p, rest: p.bytes}
+	r := &payloadReader{lender: p, rest: p.Bytes}
 	if p.pieces != nil {
 		r.rest, r.more = p.pieces[0], p.pieces[1:]
 	}
@@ -137,7 +137,7 @@ func (p *payload) reader() *payloadReader {
 // and an answer refers to the body of its request. It may be closed while it is read.
 type payloadReader struct {
 	mu     sync.Mutex
-	lender *payload // nil when it has been let go of
+	lender *Payload // nil when it has been let go of
 	closed bool
 	rest   []byte
 	more   [][]byte // what follows rest
@@ -166,7 +166,7 @@ func (r *payloadReader) next() {
 		r.rest, r.more = r.more[0], r.more[1:]
 	}
 	if len(r.rest) == 0 {
-		r.lender.release()
+		r.lender.Release()
 		r.lender, r.rest, r.more = nil, nil, nil
 	}
 }

@@ -1,4 +1,9 @@
-package proxy
+// Package catalog answers GETs of the lists of models, /v1/models and Ollama's /api/tags.
+//
+// It owns the merged lists and the questions to the engines. It promises that an entry is passed on as its engine wrote it, that a list is fetched
+// by one request at a time and served for two seconds, and that a model which no engine lists, an alias among others, is listed if the fleet serves
+// it. It never writes to a client, and learns nothing about an endpoint from an answer that fails.
+package catalog
 
 import (
 	"bytes"
@@ -16,9 +21,9 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// catalog is the list of models merged over the endpoints. Entries are passed on as the engines wrote them, since clients
+// Catalog is the list of models merged over the endpoints. Entries are passed on as the engines wrote them, since clients
 // rely on fields that the router knows nothing of.
-type catalog struct {
+type Catalog struct {
 	fleet     *live.Fleet
 	transport http.RoundTripper
 
@@ -47,13 +52,13 @@ const (
 	catalogFetches = 16 // endpoints asked at once
 )
 
-// newCatalog lists the models of a fleet, whose engines are asked through transport.
-func newCatalog(fleet *live.Fleet, transport http.RoundTripper) *catalog {
-	return &catalog{fleet: fleet, transport: transport}
+// New lists the models of a fleet, whose engines are asked through transport.
+func New(fleet *live.Fleet, transport http.RoundTripper) *Catalog {
+	return &Catalog{fleet: fleet, transport: transport}
 }
 
-// answer is what a GET of a path lists, to be written as JSON. ok is false when the path is none of a list of models.
-func (g *catalog) answer(ctx context.Context, path string) (list any, ok bool, err error) {
+// Answer is what a GET of a path lists, to be written as JSON. ok is false when the path is none of a list of models.
+func (g *Catalog) Answer(ctx context.Context, path string) (list any, ok bool, err error) {
 	switch {
 	case path == openAIModels:
 		return map[string]any{"object": "list", "data": raws(g.get(ctx, openAIModels, "data", "id"))}, true, nil
@@ -74,7 +79,7 @@ func (g *catalog) answer(ctx context.Context, path string) (list any, ok bool, e
 	return nil, false, nil
 }
 
-func (g *catalog) speaksOllama() bool {
+func (g *Catalog) speaksOllama() bool {
 	for _, s := range g.fleet.Status() {
 		if s.Kind == fleet.KindOllama {
 			return true
@@ -92,7 +97,7 @@ func raws(entries []entry) []json.RawMessage {
 }
 
 // get returns the merged list of a path, fetched at most catalogAge ago.
-func (g *catalog) get(ctx context.Context, path, list, id string) []entry {
+func (g *Catalog) get(ctx context.Context, path, list, id string) []entry {
 	old, ok := g.known(path)
 	if ok && time.Since(old.at) < catalogAge {
 		return old.entries
@@ -119,7 +124,7 @@ func (g *catalog) get(ctx context.Context, path, list, id string) []entry {
 	return entries
 }
 
-func (g *catalog) known(path string) (fetched, bool) {
+func (g *Catalog) known(path string) (fetched, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l, ok := g.lists[path]
@@ -127,7 +132,7 @@ func (g *catalog) known(path string) (fetched, bool) {
 }
 
 // fetchAll asks each engine address once.
-func (g *catalog) fetchAll(ctx context.Context, path, list, id string) [][]entry {
+func (g *Catalog) fetchAll(ctx context.Context, path, list, id string) [][]entry {
 	ctx, cancel := context.WithTimeout(ctx, catalogWait)
 	defer cancel()
 	var ask []route.EndpointStatus
@@ -153,7 +158,7 @@ func (g *catalog) fetchAll(ctx context.Context, path, list, id string) [][]entry
 }
 
 // fetch asks one endpoint; one that does not answer adds nothing.
-func (g *catalog) fetch(ctx context.Context, e *fleet.Endpoint, path, list, id string) []entry {
+func (g *Catalog) fetch(ctx context.Context, e *fleet.Endpoint, path, list, id string) []entry {
 	u, err := url.Parse(e.URL + path)
 	if err != nil {
 		return nil
