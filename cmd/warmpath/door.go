@@ -6,6 +6,7 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -17,25 +18,25 @@ func bounded(cfg *config.Config, c route.Config) route.Config {
 }
 
 // tenantsOf is how the door tells tenants apart; nil when there is one.
-func tenantsOf(cfg *config.Config) (*proxy.Tenants, error) {
+func tenantsOf(cfg *config.Config) (*who.Tenants, error) {
 	t := cfg.Tenants
 	if t.Header == "" && len(t.APIKeys) == 0 {
 		return nil, nil
 	}
 	salt, err := t.Salt()
-	return &proxy.Tenants{Header: t.Header, Keys: t.Sums(), Required: t.Required, Forward: t.ForwardKeys, SaltKey: salt}, err
+	return &who.Tenants{Header: t.Header, Keys: t.Sums(), Required: t.Required, Forward: t.ForwardKeys, SaltKey: salt}, err
 }
 
 // tokenOf is how clients bring back which endpoint served them; nil when they cannot. Its secret has been read once already.
-func tokenOf(cfg *config.Config) *proxy.EndpointToken {
+func tokenOf(cfg *config.Config) *who.EndpointToken {
 	secret, err := cfg.EndpointToken.Secret()
 	if cfg.EndpointToken.Header == "" || err != nil {
 		return nil
 	}
-	return proxy.NewEndpointToken(cfg.EndpointToken.Header, secret)
+	return who.NewEndpointToken(cfg.EndpointToken.Header, secret)
 }
 
-func proxyConfig(cfg *config.Config, tenants *proxy.Tenants, connector handover.Connector) proxy.Config {
+func proxyConfig(cfg *config.Config, tenants *who.Tenants, connector handover.Connector) proxy.Config {
 	retries := cfg.Limits.Retries
 	if retries == 0 {
 		retries = -1 // none, as written; the zero of proxy.Config means its default

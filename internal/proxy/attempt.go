@@ -14,18 +14,12 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/body"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
-)
-
-var (
-	errUnreachable = errors.New("the endpoint could not be connected to")
-	errBroken      = errors.New("the endpoint broke off before it answered")
-	errCut         = errors.New("the endpoint broke off within its answer")
-	errTruncated   = errors.New("the engine ended its answer before it was complete")
 )
 
 // attempt is one try at one endpoint.
@@ -138,7 +132,7 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 		}
 		if d.Leg == fleet.LegDecode {
 			body, _ := io.ReadAll(io.LimitReader(res.Body, refusalBytes))
-			c.refuse(&legError{leg: d.Leg, status: res.StatusCode, said: errorText(body), retryAfter: a.fin.RetryAfter})
+			c.refuse(fault.Answered(d.Leg, res.StatusCode, fault.Text(body), a.fin.RetryAfter))
 			return nil
 		}
 	}
@@ -168,7 +162,7 @@ func (a *attempt) lost(err error) (next *route.Plan) {
 func (a *attempt) conclude(err error) error {
 	c := a.c
 	cause := a.watch.Cause()
-	told := errBroken
+	told := fault.ErrBroken
 	switch upload := c.upload.Blame(); {
 	case c.upload.Late(): // net/http ends the request's context then too
 		a.fin.Outcome = fleet.ClientError
@@ -195,13 +189,13 @@ func (a *attempt) conclude(err error) error {
 	case errors.Is(cause, patience.ErrRefusing) || errors.Is(cause, patience.ErrDown):
 		a.fin.Outcome, told = fleet.EngineError, cause
 	case isDial(err):
-		a.fin.Outcome, told = fleet.ConnectFailed, errUnreachable
-	case errors.Is(err, errTruncated):
-		a.fin.Outcome, told = fleet.EngineError, errTruncated
+		a.fin.Outcome, told = fleet.ConnectFailed, fault.ErrUnreachable
+	case errors.Is(err, fault.ErrTruncated):
+		a.fin.Outcome, told = fleet.EngineError, fault.ErrTruncated
 	default:
 		a.fin.Outcome = fleet.EngineError
 		if c.sent.Load() {
-			told = errCut
+			told = fault.ErrCut
 		}
 	}
 	c.p.log.Warn("attempt failed", "request", c.served.ID, "endpoint", a.d.Endpoint.Name, "outcome", a.fin.Outcome.String(), "error", err, "sent", c.sent.Load())
@@ -265,10 +259,8 @@ func (a *attempt) request() *http.Request {
 	header := make(http.Header, len(c.r.Header)+2)
 	copyEndToEnd(header, c.r.Header)
 	header["X-Request-Id"] = []string{c.served.ID}
-	if t := c.p.cfg.Token; t != nil {
-		delete(header, t.header) // it is for the router
-	}
-	a.authorise(header)
+	c.p.cfg.Token.Strip(header)
+	c.p.cfg.Tenants.Authorise(header, a.d.Endpoint.APIKey, c.ourKey)
 	a.span.Inject(header)
 	a.labelBlocks(header)
 	edits := a.tellConversation(a.tellFirstTurn(a.leg(header, a.salt(a.ask(header, a.address(header))))))

@@ -12,8 +12,10 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy/body"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -34,7 +36,7 @@ type call struct {
 	untie func() bool     // then it ends that
 
 	prompt   prompt.Prompt
-	content  *content      // until the first decision; nil when conversations are not recognised by content
+	content  *who.Content  // until the first decision; nil when conversations are not recognised by content
 	ourKey   bool          // the client's API key names its tenant, and is not the engine's
 	about    fleet.Content // what another attempt needs of it
 	blocks   []uint64      // kept from call to call for about.Blocks
@@ -65,7 +67,7 @@ var calls = sync.Pool{New: func() any { return new(call) }}
 func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	c := calls.Get().(*call)
 	c.p, c.w, c.r, c.api = p, w, r, prompt.Classify(r.Method, r.URL.Path)
-	id := requestID(r)
+	id := who.RequestID(r)
 	if c.tether(); p.tracer != nil {
 		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.api.String())
 	}
@@ -75,25 +77,6 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	}
 	w.Header()["X-Request-Id"] = []string{id}
 	return c
-}
-
-// requestID is the client's id when it is fit for headers and logs, else a new one.
-func requestID(r *http.Request) string {
-	id := r.Header.Get("X-Request-Id")
-	if id == "" || len(id) > 128 || !printable(id) {
-		return newID()
-	}
-	return id
-}
-
-// printable reports whether s is ASCII without spaces and control characters.
-func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] < '!' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // end closes the books of the call. It runs on every path, panics included, and nobody uses the call afterwards.
@@ -107,7 +90,7 @@ func (c *call) end() {
 	}
 	c.split.end()
 	again := c.untether()
-	c.content.release() // it reads the body
+	c.content.Release() // it reads the body
 	c.body.Release()
 	c.served.Ended = time.Now()
 	gone := c.served.Status == 0
@@ -210,7 +193,7 @@ func (c *call) forgetContent(d *route.Decision) {
 			c.blocks = c.about.Blocks
 		}
 	}
-	c.content.release()
+	c.content.Release()
 	c.content = nil
 }
 
@@ -230,7 +213,7 @@ func (c *call) read() error {
 	}
 	if c.api != prompt.Other {
 		if e := c.r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-			return &encodingError{e}
+			return fault.Encoded(e)
 		}
 	}
 	var err error
@@ -259,18 +242,18 @@ func (c *call) read() error {
 		c.prompt, err = c.p.parser.Parse(c.api, c.body.Bytes, named(c.r.Header).get)
 		return err
 	}
-	c.content = contents.Get().(*content)
-	c.prompt, err = c.p.parser.ParseChainFrom(c.p.memory, c.api, c.body.Bytes, named(c.r.Header).get, &c.content.chain)
+	c.content = who.NewContent()
+	c.prompt, err = c.p.parser.ParseChainFrom(c.p.memory, c.api, c.body.Bytes, named(c.r.Header).get, &c.content.Chain)
 	if err != nil {
 		return err
 	}
-	if told := c.content.told(c.api); c.wantsContent() {
+	if told := c.content.Told(c.api); c.wantsContent() {
 		c.req.Content = told
 	} else {
 		c.req.Overheard = told
 	}
 	if c.p.cfg.ByContent && c.prompt.Session == "" && c.prompt.PreviousResponse == "" {
-		c.req.Trail = c.content.follow()
+		c.req.Trail = c.content.Follow()
 	}
 	return nil
 }
@@ -310,20 +293,20 @@ func (c *call) identify() error {
 	}
 	q.Splits, q.Waits = c.splits(), c.upload == nil
 	if q.Session == "" && q.Class == fleet.Turn {
-		q.MintedID = newID()
+		q.MintedID = who.NewID()
 	}
 	if q.Class != fleet.Turn && q.Session == "" {
 		q.HashKey = c.served.ID
 	}
 	if t := c.p.cfg.Token; t != nil && q.Class == fleet.Turn {
-		q.Hint = t.open(c.r.Header[t.header])
+		q.Hint = t.Hint(c.r.Header)
 	}
 	pin, exclude := c.r.Header.Get("X-Warmpath-Pin"), c.r.Header.Values("X-Warmpath-Exclude")
 	if pin == "" && len(exclude) == 0 {
 		return nil
 	}
 	if !c.p.cfg.Pinning {
-		return errPinningOff
+		return fault.ErrPinningOff
 	}
 	q.Pin = pin
 	for _, v := range exclude {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
 )
 
 // slowWrite is how long a write to a client takes at least for the router to say that it waits for the client, not for the engine.
@@ -97,7 +98,7 @@ func (b *turnwise) Read(p []byte) (int, error) {
 	}
 	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns the very value
 		if told := b.conclude(err); told != nil {
-			b.c.served.Error = faultOf(told).code
+			b.c.served.Error = fault.Of(told).Code
 		}
 	}
 	return n, err

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/route"
 )
 
 const tokenHeader = "X-Session-Token"
 
 func tokens() proxy.Config {
-	return proxy.Config{Token: proxy.NewEndpointToken("x-session-token", []byte("a secret of sixteen bytes")), Pinning: true, Explain: true}
+	return proxy.Config{Token: who.NewEndpointToken("x-session-token", []byte("a secret of sixteen bytes")), Pinning: true, Explain: true}
 }
 
 func chatOnce(r *rig, header ...string) (endpoint, token string) {
@@ -75,7 +76,7 @@ func TestEndpointTokenTellsNothing(t *testing.T) {
 		}
 	}
 	forged := token[:len(token)-1] + map[bool]string{true: "B", false: "A"}[strings.HasSuffix(token, "A")]
-	other := newRig(t, proxy.Config{Token: proxy.NewEndpointToken(tokenHeader, nil), Pinning: true, Explain: true}, in.handler, in.handler)
+	other := newRig(t, proxy.Config{Token: who.NewEndpointToken(tokenHeader, nil), Pinning: true, Explain: true}, in.handler, in.handler)
 	_, foreign := chatOnce(other, "X-Warmpath-Pin", "e1")
 	for _, bad := range []string{
 		forged, foreign, "w1/", "w1/!", "!", "e1", "http://10.0.0.1", sealed, strings.Repeat("A", 5000),

@@ -67,7 +67,7 @@ func (a *attempt) head(from http.Header) {
 		h["X-Session-Id"] = []string{id}
 	}
 	if t := c.p.cfg.Token; t != nil && c.req.Class == fleet.Turn {
-		h[t.header] = []string{t.seal(a.d.Endpoint.Name)}
+		t.Tell(h, a.d.Endpoint.Name)
 	}
 	c.explain(h, a.d)
 }

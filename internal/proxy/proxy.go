@@ -19,7 +19,9 @@ import (
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/catalog"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
@@ -27,21 +29,21 @@ import (
 
 // Config bounds what the door accepts and how long it waits. Zero means the default named at each field.
 type Config struct {
-	BodyBytes     int64          // largest request body that is read into memory; default 64 MiB
-	MemoryBytes   int64          // bytes of all request bodies that are held at a time; default 1 GiB, at least twice BodyBytes
-	Retries       int            // further attempts after the first, before the client has seen a byte; default 2, negative none
-	Pinning       bool           // obey X-Warmpath-Pin and X-Warmpath-Exclude
-	NoUsage       bool           // leave streams alone whose client did not ask for usage: learn no cached tokens from them
-	Belief        bool           // the policy wants to know what prompts consist of
-	Shadow        bool           // policies that are asked and not obeyed do, or who records the traffic
-	Token         *EndpointToken // lets clients bring back which endpoint served them; nil when off
-	Names         *guard.Names   // host names under which clients come; nil when any may be
-	Paths         *guard.Paths   // passed on beside the inference APIs
-	Tenants       *Tenants       // whose request it is; nil when all are one tenant's
-	ByContent     bool           // recognise conversations without an id by what they say
-	SessionHeader string         // header that tells vLLM the conversation, which labels its KV events, where the client sent none; "" for none
-	FirstTurn     bool           // tell TensorRT-LLM in the disaggregated_params that it is sent whether a turn is its conversation's first
-	Explain       bool           // tell endpoint and reason in the headers of every answer, not only when asked to
+	BodyBytes     int64              // largest request body that is read into memory; default 64 MiB
+	MemoryBytes   int64              // bytes of all request bodies that are held at a time; default 1 GiB, at least twice BodyBytes
+	Retries       int                // further attempts after the first, before the client has seen a byte; default 2, negative none
+	Pinning       bool               // obey X-Warmpath-Pin and X-Warmpath-Exclude
+	NoUsage       bool               // leave streams alone whose client did not ask for usage: learn no cached tokens from them
+	Belief        bool               // the policy wants to know what prompts consist of
+	Shadow        bool               // policies that are asked and not obeyed do, or who records the traffic
+	Token         *who.EndpointToken // lets clients bring back which endpoint served them; nil when off
+	Names         *guard.Names       // host names under which clients come; nil when any may be
+	Paths         *guard.Paths       // passed on beside the inference APIs
+	Tenants       *who.Tenants       // whose request it is; nil when all are one tenant's
+	ByContent     bool               // recognise conversations without an id by what they say
+	SessionHeader string             // header that tells vLLM the conversation, which labels its KV events, where the client sent none; "" for none
+	FirstTurn     bool               // tell TensorRT-LLM in the disaggregated_params that it is sent whether a turn is its conversation's first
+	Explain       bool               // tell endpoint and reason in the headers of every answer, not only when asked to
 
 	Connector     handover.Connector // how prefillers hand KV cache over; nil goes by their kind of engine
 	TRTLLM        handover.TRTLLMOptions
@@ -160,14 +162,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case p.draining.Load():
 		w.Header().Set("Connection", "close")
-		c.refuse(errDraining)
+		c.refuse(fault.ErrDraining)
 	case r.Method == http.MethodConnect:
-		c.refuse(errConnect)
-	case p.foreign(c):
-	case climbs(r.URL.Path):
-		c.refuse(errBadPath)
-	case !c.admit():
-	case !c.passes():
+		c.refuse(fault.ErrConnect)
+	case !c.enters():
 	case c.api == prompt.Other && isUpgrade(r):
 		c.upgrade()
 	case c.api == prompt.Other && p.list(c):

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/engine/answer"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -109,7 +110,7 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 			r.c.refuse(blamed)
 			return nil, false
 		case r.d.Leg == fleet.LegDecode:
-			r.c.refuse(&legError{leg: r.d.Leg, status: max(code, http.StatusInternalServerError), said: said})
+			r.c.refuse(fault.Answered(r.d.Leg, max(code, http.StatusInternalServerError), said, 0))
 			return nil, false
 		}
 	}
@@ -292,7 +293,7 @@ func (r *relay) finish() (next *route.Plan) {
 		r.fin.Usage, _ = r.scanner.Close() // takes in a last line without an end: it may be the end mark
 	}
 	if r.truncated() {
-		return r.broken(errTruncated)
+		return r.broken(fault.ErrTruncated)
 	}
 	if rest := r.cached.close(); len(rest) > 0 && !r.write(rest) {
 		return nil
@@ -354,15 +355,15 @@ func (r *relay) broken(err error) (next *route.Plan) {
 	if !c.sent.Load() {
 		return r.lost(err)
 	}
-	if !errors.Is(err, errTruncated) {
+	if !errors.Is(err, fault.ErrTruncated) {
 		r.fin.Usage, _ = r.scanner.Close()
 	}
 	if err = r.conclude(err); err == nil {
 		return nil // the client left
 	}
 	err = r.legged(err)
-	f := faultOf(err)
-	c.served.Error = f.code
+	f := fault.Of(err)
+	c.served.Error = f.Code
 	if r.events && r.between() {
 		r.tell(f, err)
 	}
@@ -370,13 +371,13 @@ func (r *relay) broken(err error) (next *route.Plan) {
 }
 
 // tell sends an error as an event of the stream, as engines themselves do.
-func (r *relay) tell(f fault, err error) {
+func (r *relay) tell(f fault.Fault, err error) {
 	event := make([]byte, 0, 512)
 	if r.c.api == prompt.Messages {
 		event = append(event, "event: error\n"...)
 	}
 	event = append(event, "data: "...)
-	event = append(event, errorBody(r.c.api, f, err.Error())...)
+	event = append(event, fault.Body(r.c.api, f, err.Error())...)
 	event = append(event, "\n\n"...)
 	if _, err := r.c.send(event, true); err == nil {
 		r.c.served.BytesOut += int64(len(event))

@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 	"github.com/warmpath/warmpath/route"
 )
@@ -102,7 +103,7 @@ func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
 		s.conn = c.p.connector(plan.Prefill.Kind)
 		if s.conn == nil || s.conn.Fits(&s.x) != nil {
 			c.req.Splits = false
-			return s.whole(errNoConnector)
+			return s.whole(fault.ErrNoConnector)
 		}
 		if s.conn.Order() == handover.Together {
 			return s.together()
@@ -150,14 +151,14 @@ func (s *split) compute() (next *route.Plan, ok bool) {
 // whole gives the request to a decoder as it is, which computes the prompt itself, or tells the client what went wrong.
 func (s *split) whole(cause error) (next *route.Plan) {
 	c := s.c
-	c.req.Fails = !errors.Is(cause, errNoConnector)
+	c.req.Fails = !errors.Is(cause, fault.ErrNoConnector)
 	c.keepSession(s.plan.Session)
 	if !c.p.cfg.NoFallback && !c.shutdown.Load() {
 		level := slog.LevelWarn
-		if errors.Is(cause, errNoConnector) {
+		if errors.Is(cause, fault.ErrNoConnector) {
 			level = slog.LevelDebug // nothing is wrong with the engine
 		}
-		c.p.log.Log(c.ctx, level, "prompt is not computed elsewhere", "request", c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "error", unsaid(cause))
+		c.p.log.Log(c.ctx, level, "prompt is not computed elsewhere", "request", c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "error", fault.Unsaid(cause))
 		c.req.Instead = s.plan.Lease
 		if plan, err := c.decide(); err == nil {
 			c.served.Attempts-- // the decoder of the first decision was never asked
@@ -168,7 +169,7 @@ func (s *split) whole(cause error) (next *route.Plan) {
 	s.release(fleet.Abandoned)
 	s.ready = false // the usage of what comes is its own
 	if next == nil {
-		c.refuse(&legError{leg: fleet.LegPrefill, err: cause})
+		c.refuse(fault.Failed(fleet.LegPrefill, cause))
 	}
 	return next
 }
@@ -191,7 +192,7 @@ func (s *split) ask() error {
 	again := s.misled(a)
 	s.took(a)
 	if again {
-		s.c.p.log.Warn("what a decoder held of the conversation could not be fetched", "request", s.c.served.ID, "endpoint", a.d.Endpoint.Name, "error", unsaid(err))
+		s.c.p.log.Warn("what a decoder held of the conversation could not be fetched", "request", s.c.served.ID, "endpoint", a.d.Endpoint.Name, "error", fault.Unsaid(err))
 	}
 	return err
 }
@@ -212,11 +213,11 @@ func (s *split) exchange(a *attempt, message *handover.Message) error {
 	}
 	if a.judge(res); a.fin.Outcome != fleet.OK {
 		c.p.log.Warn("engine answered with an error", "request", c.served.ID, "endpoint", a.d.Endpoint.Name, "status", res.StatusCode, "leg", "prefill")
-		return &legError{leg: fleet.LegPrefill, status: res.StatusCode, said: errorText(body), retryAfter: a.fin.RetryAfter}
+		return fault.Answered(fleet.LegPrefill, res.StatusCode, fault.Text(body), a.fin.RetryAfter)
 	}
 	if code, said, failed := answer.ErrorAnswer(body); failed {
 		a.fin.Outcome, a.fin.Limited = outcomeOfError(code), code == http.StatusTooManyRequests
-		return &legError{leg: fleet.LegPrefill, status: max(code, http.StatusInternalServerError), said: said}
+		return fault.Answered(fleet.LegPrefill, max(code, http.StatusInternalServerError), said, 0)
 	}
 	s.handed, err = s.conn.Reply(&s.x, body)
 	if s.handed.Known {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/route"
 )
@@ -17,7 +18,7 @@ func (s *split) begin() (*attempt, error) {
 	err := a.stand(limit)
 	if err != nil {
 		if err = a.conclude(err); err == nil {
-			err = errBroken // the client left
+			err = fault.ErrBroken // the client left
 		}
 		s.took(a)
 	}

@@ -12,7 +12,11 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-var errLongEvent = errors.New("an event of the answer is longer than 16 MB")
+var (
+	errLongEvent     = errors.New("an event of the answer is longer than 16 MB")
+	errEncodedAnswer = errors.New("the decoder's answer is compressed although it was not asked to be")
+	errLongReply     = errors.New("the prefiller's reply is longer than 16 MB")
+)
 
 // merger is the protocol of an answer that lacks what the prefiller's reply has, nil when it lacks nothing.
 func (a *attempt) merger() handover.Merger {

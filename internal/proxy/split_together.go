@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -61,7 +62,7 @@ func (s *split) together() (next *route.Plan) {
 			return
 		}
 		if err == nil {
-			err = errBroken // its client left, or the decode leg ended first
+			err = fault.ErrBroken // its client left, or the decode leg ended first
 		}
 		b.failure.Store(&err)
 		if w := s.c.watch.Load(); w != nil && w.At(s.plan.Endpoint.Name) {
@@ -76,7 +77,7 @@ func (s *split) exchangeBeside(a *attempt, message *handover.Message) (err error
 	defer func() {
 		if v := recover(); v != nil {
 			s.c.p.log.Error("panic while serving", "request", s.c.served.ID, "leg", "prefill", "panic", v)
-			s.ready, err = false, errBroken
+			s.ready, err = false, fault.ErrBroken
 		}
 	}()
 	return s.exchange(a, message)
@@ -93,7 +94,7 @@ func (s *split) watchBeside(a *attempt) {
 func (s *split) besideError() error {
 	if s != nil && s.beside != nil {
 		if err := s.beside.failure.Load(); err != nil {
-			return &legError{leg: fleet.LegPrefill, err: *err}
+			return fault.Failed(fleet.LegPrefill, *err)
 		}
 	}
 	return errBeside

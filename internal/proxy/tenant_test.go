@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -50,8 +51,8 @@ func (r *rig) as(kind fleet.Kind, apiKey string) {
 	}
 }
 
-func tenants() *proxy.Tenants {
-	return &proxy.Tenants{
+func tenants() *who.Tenants {
+	return &who.Tenants{
 		Header: "X-Tenant-Id", SaltKey: []byte("0123456789abcdef"),
 		Keys: map[[sha256.Size]byte]string{sha256.Sum256([]byte("sk-blue")): "blue", sha256.Sum256([]byte("sk-green")): "green"},
 	}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
+
+	"github.com/warmpath/warmpath/internal/proxy/who"
 )
 
 // upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint and then both directions of bytes, for as long as both
@@ -65,7 +67,7 @@ func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 		}
 	}
 	r.Out.Header.Set("X-Request-Id", a.c.served.ID)
-	a.authorise(r.Out.Header)
+	a.c.p.cfg.Tenants.Authorise(r.Out.Header, a.d.Endpoint.APIKey, a.c.ourKey)
 	a.span.Inject(r.Out.Header)
 	a.address(r.Out.Header)
 }
@@ -74,7 +76,7 @@ func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 // does not take it: such a request is served as any other (RFC 9110, section 7.8).
 func isUpgrade(r *http.Request) bool {
 	to := r.Header.Get("Upgrade")
-	if to == "" || strings.EqualFold(to, "h2c") || r.Method != http.MethodGet || !printable(to) {
+	if to == "" || strings.EqualFold(to, "h2c") || r.Method != http.MethodGet || !who.Printable(to) {
 		return false
 	}
 	for _, v := range r.Header.Values("Connection") {

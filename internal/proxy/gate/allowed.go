@@ -1,40 +1,39 @@
-package proxy
+package gate
 
 import (
 	"net/http"
 	"strconv"
 	"strings"
 
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// pathError says that a path is not passed on.
-type pathError struct{ method, path string }
+// PathError says that a path is not passed on.
+type PathError struct{ method, path string }
 
-func (e *pathError) Error() string {
+func (e *PathError) Error() string {
 	return "the router does not pass on " + e.method + " " + strconv.Quote(e.path) + ": it is none of the inference APIs; paths in its configuration allows others"
 }
 
-// passes reports whether a request may reach an engine; it has been refused when not.
-func (c *call) passes() bool {
-	method, path := c.r.Method, c.r.URL.Path
-	if c.api != prompt.Other || allowed(method, path) || c.p.cfg.Paths.Has(method, path) {
-		return true
+// Passes is why a request may not reach an engine, nil when it may. more are paths that are passed on beside the inference APIs.
+func Passes(api prompt.API, method, path string, more *guard.Paths) error {
+	if api != prompt.Other || allowed(method, path) || more.Has(method, path) {
+		return nil
 	}
 	switch method {
 	case http.MethodHead:
-		if c.p.cfg.Paths.Has(http.MethodGet, path) {
-			return true
+		if more.Has(http.MethodGet, path) {
+			return nil
 		}
 	case http.MethodOptions: // a browser asks before it calls; no engine does anything for it
 		for _, m := range [...]string{http.MethodPost, http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-			if prompt.Classify(m, path) != prompt.Other || allowed(m, path) || c.p.cfg.Paths.Has(m, path) {
-				return true
+			if prompt.Classify(m, path) != prompt.Other || allowed(m, path) || more.Has(m, path) {
+				return nil
 			}
 		}
 	}
-	c.refuse(&pathError{method, path})
-	return false
+	return &PathError{method, path}
 }
 
 // allowed reports whether a request is one of the inference APIs that engines have beside those the router reads, or asks how an engine is.
@@ -78,17 +77,4 @@ func infers(path string) bool {
 		return true
 	}
 	return strings.HasPrefix(path, "/v1/responses/")
-}
-
-// shape is the API in whose shape an error is told: the path's own, or its family's.
-func (c *call) shape() prompt.API {
-	switch path := c.r.URL.Path; {
-	case c.api != prompt.Other:
-		return c.api
-	case strings.HasPrefix(path, "/api/"):
-		return prompt.OllamaChat
-	case strings.HasPrefix(path, "/v1/messages/"):
-		return prompt.Messages
-	}
-	return c.api
 }

@@ -1,4 +1,4 @@
-package proxy
+package who
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ import (
 	"github.com/warmpath/warmpath/route/size"
 )
 
-// countedText is a text in pieces, with the tokens that real tokenizers count in them (../../route/size/testdata).
+// countedText is a text in pieces, with the tokens that real tokenizers count in them (../../../route/size/testdata).
 type countedText struct {
 	Kind   string `json:"kind"`
 	Pieces []struct {
@@ -35,11 +35,11 @@ type tellers struct {
 	texts  [2]map[string][]countedText
 	rng    *rand.Rand
 	parser prompt.Parser
-	about  content
+	about  Content
 }
 
 func newTellers(t *testing.T) *tellers {
-	f, err := os.Open("../../route/size/testdata/texts.jsonl")
+	f, err := os.Open("../../../route/size/testdata/texts.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func (g *tellers) chat(t *testing.T, kind string, half int) counted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.parser.ParseChain(prompt.Chat, body, func(string) string { return "" }, &g.about.chain); err != nil {
+	if _, err := g.parser.ParseChain(prompt.Chat, body, func(string) string { return "" }, &g.about.Chain); err != nil {
 		t.Fatal(err)
 	}
 	for name := range out.tokens {

@@ -1,4 +1,4 @@
-package proxy
+package who
 
 import (
 	"sync"
@@ -12,31 +12,34 @@ import (
 // many begin with the same greeting.
 const leastOwn = 64
 
-// content is the content of one prompt, as its conversation is recognised by it.
-type content struct {
-	chain prompt.Chain
+// Content is the content of one prompt, as its conversation is recognised by it.
+type Content struct {
+	Chain prompt.Chain
 	trail session.Trail
 	about fleet.Content
 }
 
-// told is the content as the router's belief takes it; nil when there is none, and for a batch, of which a chain knows only the
+// NewContent is an empty one, to be given back by release.
+func NewContent() *Content { return contents.Get().(*Content) }
+
+// Told is the content as the router's belief takes it; nil when there is none, and for a batch, of which a chain knows only the
 // first prompt.
-func (c *content) told(api prompt.API) *fleet.Content {
-	if c.chain.Bytes == 0 || c.chain.Prompts > 1 {
+func (c *Content) Told(api prompt.API) *fleet.Content {
+	if c.Chain.Bytes == 0 || c.Chain.Prompts > 1 {
 		return nil
 	}
-	c.about = fleet.Content{Scope: c.chain.Scope, Lead: c.chain.ToolsBytes, Blocks: c.chain.Blocks, Bytes: c.chain.Bytes, Start: c.start(api), Text: c.textOf(api)}
+	c.about = fleet.Content{Scope: c.Chain.Scope, Lead: c.Chain.ToolsBytes, Blocks: c.Chain.Blocks, Bytes: c.Chain.Bytes, Start: c.start(api), Text: c.textOf(api)}
 	return &c.about
 }
 
 // start is a hash of the first two messages; 0 for a prompt without any.
-func (c *content) start(api prompt.API) uint64 {
+func (c *Content) start(api prompt.API) uint64 {
 	if api == prompt.Completions || api == prompt.Generate || api == prompt.OllamaGenerate {
 		return 0
 	}
 	h := uint64(0)
-	for i := range min(2, len(c.chain.Marks)) {
-		h = (h ^ c.chain.Marks[i].Own) * 0x9e3779b97f4a7c15
+	for i := range min(2, len(c.Chain.Marks)) {
+		h = (h ^ c.Chain.Marks[i].Own) * 0x9e3779b97f4a7c15
 		h ^= h >> 29
 	}
 	return h
@@ -44,17 +47,17 @@ func (c *content) start(api prompt.API) uint64 {
 
 // textOf is what the prompt is like, for the estimate of its tokens; nothing for token ids, which are counted. Plain prompts get
 // no chat template.
-func (c *content) textOf(api prompt.API) fleet.Text {
-	k := &c.chain.Kinds
+func (c *Content) textOf(api prompt.API) fleet.Text {
+	k := &c.Chain.Kinds
 	if *k == (prompt.TextKinds{}) {
 		return fleet.Text{}
 	}
 	t := fleet.Text{
 		Latin: k.Latin, Starts: k.Starts, Digits: k.Digits, Marks: k.Code - k.Digits, CJK: k.CJK, Other: k.Other,
-		Tools: c.chain.ToolsBytes, Media: c.chain.Media,
+		Tools: c.Chain.ToolsBytes, Media: c.Chain.Media,
 	}
 	if api != prompt.Completions && api != prompt.Generate && api != prompt.OllamaGenerate {
-		t.Messages = len(c.chain.Marks)
+		t.Messages = len(c.Chain.Marks)
 	}
 	return t
 }
@@ -63,24 +66,24 @@ func (c *content) textOf(api prompt.API) fleet.Text {
 // fleet's lock.
 const mostMarks = 256
 
-// release gives the memory back for another prompt, unless it has grown beyond what is usual.
-func (c *content) release() {
+// Release gives the memory back for another prompt, unless it has grown beyond what is usual.
+func (c *Content) Release() {
 	const most = 1 << 16
 	if c == nil || cap(c.trail.Marks) > most {
 		return
 	}
-	c.chain.Reset()
+	c.Chain.Reset()
 	c.about = fleet.Content{}
 	c.trail = session.Trail{Marks: c.trail.Marks[:0], StrictMarks: c.trail.StrictMarks[:0]}
 	contents.Put(c)
 }
 
-var contents = sync.Pool{New: func() any { return new(content) }}
+var contents = sync.Pool{New: func() any { return new(Content) }}
 
-// follow turns the chain into a trail; nil when there is nothing to recognise. Messages of the system are left out: agents write
+// Follow turns the chain into a trail; nil when there is nothing to recognise. Messages of the system are left out: agents write
 // dates and directories into theirs.
-func (c *content) follow() *session.Trail {
-	chain, t := &c.chain, &c.trail
+func (c *Content) Follow() *session.Trail {
+	chain, t := &c.Chain, &c.trail
 	if chain.Bytes == 0 || chain.Prompts > 1 {
 		return nil // a batch is many conversations or none
 	}

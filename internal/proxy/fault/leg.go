@@ -1,4 +1,4 @@
-package proxy
+package fault
 
 import (
 	"encoding/json"
@@ -8,14 +8,10 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/internal/proxy/patience"
 )
 
-var (
-	errNoConnector   = errors.New("the prefiller's kind of engine hands its KV cache over by no protocol that is known, or the request does not fit it")
-	errEncodedAnswer = errors.New("the decoder's answer is compressed although it was not asked to be")
-	errLongReply     = errors.New("the prefiller's reply is longer than 16 MB")
-)
+// ErrNoConnector says that a prompt cannot be computed elsewhere.
+var ErrNoConnector = errors.New("the prefiller's kind of engine hands its KV cache over by no protocol that is known, or the request does not fit it")
 
 // The types of errors that say which leg failed (production-stack PR 890 for the decoder's).
 const (
@@ -52,44 +48,50 @@ func (e *legError) Error() string {
 
 func (e *legError) Unwrap() error { return e.err }
 
-// unsaid is an error as it may stand in a log: without what an engine said, which often repeats a part of the prompt.
-func unsaid(err error) error {
+// Unsaid is an error as it may stand in a log: without what an engine said, which often repeats a part of the prompt.
+func Unsaid(err error) error {
 	if leg := (*legError)(nil); errors.As(err, &leg) && leg.said != "" {
 		return &legError{leg: leg.leg, status: leg.status}
 	}
 	return err
 }
 
+// Answered says that an engine answered a leg with an error of that status, with what it said.
+func Answered(leg fleet.Leg, status int, said string, retryAfter time.Duration) error {
+	return &legError{leg: leg, status: status, said: said, retryAfter: retryAfter}
+}
+
+// Failed says that a leg failed without an answer of the engine.
+func Failed(leg fleet.Leg, why error) error { return &legError{leg: leg, err: why} }
+
+// IsOfLeg reports whether an error says which leg it is of.
+func IsOfLeg(err error) bool {
+	leg := (*legError)(nil)
+	return errors.As(err, &leg)
+}
+
 // fault is what the client is told.
-func (e *legError) fault() fault {
-	f := fault{http.StatusBadGateway, prefillError, prefillError, e.retryAfter}
+func (e *legError) fault() Fault {
+	f := Fault{http.StatusBadGateway, prefillError, prefillError, e.retryAfter}
 	if e.leg == fleet.LegDecode {
-		f.kind, f.code = decoderError, decoderError
+		f.kind, f.Code = decoderError, decoderError
 	}
 	inner := (*legError)(nil)
 	switch {
 	case e.status != 0:
-		f.status = e.status
+		f.Status = e.status
 	case errors.As(e.err, &inner):
 		return inner.fault()
 	default:
-		if of := faultOf(e.err); of.code != "internal_error" {
-			f.status, f.retryAfter = of.status, of.retryAfter
+		if of := Of(e.err); of.Code != "internal_error" {
+			f.Status, f.RetryAfter = of.Status, of.RetryAfter
 		}
 	}
 	return f
 }
 
-// legged says which leg an error is of.
-func (a *attempt) legged(err error) error {
-	if leg := (*legError)(nil); a.d.Leg == fleet.LegWhole || errors.Is(err, patience.ErrShutdown) || a.fin.Outcome == fleet.ClientError || errors.As(err, &leg) {
-		return err
-	}
-	return &legError{leg: a.d.Leg, err: err}
-}
-
-// errorText is what an engine says in the body of an error: OpenAI's object, SGLang's flat one, FastAPI's detail, or text.
-func errorText(body []byte) string {
+// Text is what an engine says in the body of an error: OpenAI's object, SGLang's flat one, FastAPI's detail, or text.
+func Text(body []byte) string {
 	const longest = 500
 	var v struct {
 		Error   json.RawMessage `json:"error"`

@@ -1,4 +1,4 @@
-package proxy
+package who
 
 import (
 	"crypto/hmac"
@@ -26,13 +26,14 @@ type Tenants struct {
 // MaxTenantBytes is the longest name of a tenant.
 const MaxTenantBytes = 128
 
+// Why a request of no tenant is refused.
 var (
-	errNoTenant  = errors.New("the request names no known tenant: it needs an API key, or a header, that the router's configuration knows")
-	errBadTenant = errors.New("the header that names the tenant is longer than 128 bytes or holds what no name holds")
+	ErrNoTenant  = errors.New("the request names no known tenant: it needs an API key, or a header, that the router's configuration knows")
+	ErrBadTenant = errors.New("the header that names the tenant is longer than 128 bytes or holds what no name holds")
 )
 
-// of finds the tenant. byKey reports that an API key named it.
-func (t *Tenants) of(h http.Header) (name string, byKey bool, err error) {
+// Of finds the tenant. byKey reports that an API key named it.
+func (t *Tenants) Of(h http.Header) (name string, byKey bool, err error) {
 	if t == nil {
 		return "", false, nil
 	}
@@ -47,10 +48,10 @@ func (t *Tenants) of(h http.Header) (name string, byKey bool, err error) {
 		name = h.Get(t.Header)
 	}
 	if !validTenant(name) {
-		return "", false, errBadTenant
+		return "", false, ErrBadTenant
 	}
 	if name == "" && t.Required {
-		return "", false, errNoTenant
+		return "", false, ErrNoTenant
 	}
 	return name, false, nil
 }
@@ -68,30 +69,14 @@ func bearer(authorization string) string {
 	return strings.TrimSpace(token)
 }
 
-// admit finds out whose request it is; false when it was refused.
-func (c *call) admit() bool {
-	name, byKey, err := c.p.cfg.Tenants.of(c.r.Header)
-	if err != nil {
-		if errors.Is(err, errNoTenant) {
-			c.w.Header()["Www-Authenticate"] = []string{"Bearer"}
-		}
-		c.refuse(err)
-		return false
-	}
-	c.req.Tenant, c.ourKey = name, byKey
-	c.req.Caller = callerOf(c.p.callers, name, c.r.Header)
-	return true
-}
-
-// authorise sets the endpoint's API key, if the client does not talk to the engine with a key of its own. One that names a tenant
-// is for the router, and reaches no engine unless the configuration says so.
-func (a *attempt) authorise(h http.Header) {
-	key := a.d.Endpoint.APIKey
+// Authorise sets the API key of an endpoint, "" for none, if the client does not talk to the engine with a key of its own. One that names a
+// tenant (ours) is for the router, and reaches no engine unless the configuration says so.
+func (t *Tenants) Authorise(h http.Header, key string, ours bool) {
 	if key == "" {
-		a.c.p.cfg.Tenants.strip(h)
+		t.strip(h)
 		return
 	}
-	if a.c.ourKey {
+	if ours {
 		delete(h, "X-Api-Key")
 	} else if h.Get("Authorization") != "" || h.Get("X-Api-Key") != "" {
 		return
@@ -116,22 +101,21 @@ func (t *Tenants) strip(h http.Header) {
 	}
 }
 
-// salt adds to the edits of a request the one that keeps the engine's cache apart for the tenant. A salt of the client's own goes
-// into it, so that it still separates within the tenant and reaches nobody else's cache.
-func (a *attempt) salt(edits []prompt.Edit) []prompt.Edit {
-	c, t := a.c, a.c.p.cfg.Tenants
-	if t == nil || t.SaltKey == nil || c.req.Tenant == "" || c.prompt.InsertAt == 0 {
-		return edits
+// Salt is the edit of a request that keeps an engine's cache apart for the tenant; ok is false where there is none. A salt of the client's own
+// goes into it, so that it still separates within the tenant and reaches nobody else's cache.
+func (t *Tenants) Salt(tenant string, kind fleet.Kind, api prompt.API, p *prompt.Prompt, body []byte) (e prompt.Edit, ok bool) {
+	if t == nil || t.SaltKey == nil || tenant == "" || p.InsertAt == 0 {
+		return e, false
 	}
-	field := saltField(a.d.Kind, c.api)
+	field := saltField(kind, api)
 	if field == "" {
-		return edits
+		return e, false
 	}
 	own := []byte(nil)
-	if at := c.prompt.Field(field); at.Len() > 0 {
-		own = c.body.Bytes[at.Start:at.End]
+	if at := p.Field(field); at.Len() > 0 {
+		own = body[at.Start:at.End]
 	}
-	return append(edits, c.prompt.SetField(field, t.saltFor(c.req.Tenant, own)))
+	return p.SetField(field, t.saltFor(tenant, own)), true
 }
 
 // saltFor is the salt, as a JSON string of 32 hexadecimal digits: vLLM takes at most 128 characters and not all (vLLM 0.32.0,

@@ -1,4 +1,4 @@
-package proxy
+package who
 
 import (
 	"crypto/aes"
@@ -44,6 +44,21 @@ func NewEndpointToken(header string, secret []byte) *EndpointToken {
 		panic("proxy: " + err.Error())
 	}
 	return &EndpointToken{header: http.CanonicalHeaderKey(header), aead: aead}
+}
+
+// Tell names an endpoint in the header of an answer.
+func (t *EndpointToken) Tell(h http.Header, endpoint string) {
+	h[t.header] = []string{t.seal(endpoint)}
+}
+
+// Hint is the endpoint that the header of a request names, "" for none.
+func (t *EndpointToken) Hint(h http.Header) string { return t.open(h[t.header]) }
+
+// Strip takes the token out of what an engine is sent: it is for the router. A nil EndpointToken leaves all.
+func (t *EndpointToken) Strip(h http.Header) {
+	if t != nil {
+		delete(h, t.header)
+	}
 }
 
 // seal is the token of an endpoint, another one each time.

@@ -1,7 +1,8 @@
-package proxy
+package gate
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -9,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/internal/guard"
 )
 
-var errBadPath = errors.New("the path has a segment that is \".\" or \"..\", encoded or not; send the path that is meant")
+// ErrBadPath refuses a path that climbs.
+var ErrBadPath = errors.New("the path has a segment that is \".\" or \"..\", encoded or not; send the path that is meant")
 
 // foreignError says that a page of another site calls, and what would let it.
 type foreignError struct {
@@ -23,26 +25,25 @@ func (e *foreignError) Error() string {
 
 func (e *foreignError) Unwrap() error { return e.why }
 
-// foreign refuses what comes under a foreign name; true when it has.
-func (p *Proxy) foreign(c *call) bool {
-	why := p.cfg.Names.Check(c.r)
+// Foreign is why a request comes under a foreign name, nil when it does not. names are those that are known.
+func Foreign(names *guard.Names, r *http.Request) error {
+	why := names.Check(r)
 	if why == nil {
-		return false
+		return nil
 	}
-	name := c.r.Host
+	name := r.Host
 	if errors.Is(why, guard.ErrForeignOrigin) {
-		name = c.r.Header.Get("Origin")
+		name = r.Header.Get("Origin")
 	}
-	c.refuse(&foreignError{why, name})
-	return true
+	return &foreignError{why, name}
 }
 
 // decodings is how often a path is decoded to look for dots in it: servers behind servers decode again.
 const decodings = 4
 
-// climbs reports whether a decoded path has a segment that leads out of the folder before it, as engines and what stands before them may read
+// Climbs reports whether a decoded path has a segment that leads out of the folder before it, as engines and what stands before them may read
 // it: by either slash, with parameters, or encoded again. Such a path could leave the path of an endpoint's URL.
-func climbs(path string) bool {
+func Climbs(path string) bool {
 	if !strings.Contains(path, "/.") && !strings.ContainsAny(path, `%\`) {
 		return false
 	}

@@ -1,0 +1,178 @@
+package fault
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/guard"
+	"github.com/warmpath/warmpath/internal/proxy/body"
+	"github.com/warmpath/warmpath/internal/proxy/gate"
+	"github.com/warmpath/warmpath/internal/proxy/h1"
+	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/prompt/jsonscan"
+	"github.com/warmpath/warmpath/route"
+)
+
+// What went wrong with an endpoint.
+var (
+	ErrUnreachable = errors.New("the endpoint could not be connected to")
+	ErrBroken      = errors.New("the endpoint broke off before it answered")
+	ErrCut         = errors.New("the endpoint broke off within its answer")
+	ErrTruncated   = errors.New("the engine ended its answer before it was complete")
+)
+
+// What the door refuses.
+var (
+	ErrConnect    = errors.New("CONNECT is not for this server: warmpath is no forward proxy")
+	ErrDraining   = errors.New("the router is shutting down and takes no new requests")
+	ErrPinningOff = errors.New("X-Warmpath-Pin and X-Warmpath-Exclude are switched off; set pinning: true in the configuration to allow them")
+)
+
+type encodingError struct{ encoding string }
+
+func (e *encodingError) Error() string {
+	return "the request body is encoded as " + strconv.Quote(e.encoding) + "; send it without Content-Encoding"
+}
+
+// Encoded refuses a body with that Content-Encoding.
+func Encoded(encoding string) error { return &encodingError{encoding} }
+
+// Fault is an error as a client sees it.
+type Fault struct {
+	Status     int
+	kind, Code string // "type" and "code" of the OpenAI error body
+	RetryAfter time.Duration
+}
+
+// faults is the one table from the router's own errors to what clients see.
+var faults = []struct {
+	err error
+	Fault
+}{
+	{prompt.ErrEmpty, Fault{400, "invalid_request_error", "empty_body", 0}},
+	{jsonscan.ErrNotJSON, Fault{400, "invalid_request_error", "invalid_json", 0}},
+	{prompt.ErrNotObject, Fault{400, "invalid_request_error", "invalid_body", 0}},
+	{prompt.ErrRepeated, Fault{400, "invalid_request_error", "invalid_body", 0}},
+	{prompt.ErrField, Fault{400, "invalid_request_error", "invalid_field", 0}},
+	{h1.ErrBadRequest, Fault{400, "invalid_request_error", "bad_request", 0}},
+	{guard.ErrForeignHost, Fault{403, "permission_error", "foreign_host", 0}},
+	{guard.ErrForeignOrigin, Fault{403, "permission_error", "foreign_origin", 0}},
+	{gate.ErrBadPath, Fault{400, "invalid_request_error", "bad_path", 0}},
+	{ErrConnect, Fault{405, "invalid_request_error", "method_not_allowed", 0}},
+	{who.ErrNoTenant, Fault{401, "authentication_error", "unknown_tenant", 0}},
+	{who.ErrBadTenant, Fault{400, "invalid_request_error", "bad_tenant", 0}},
+	{ErrPinningOff, Fault{400, "invalid_request_error", "pinning_off", 0}},
+	{body.ErrBadBody, Fault{400, "invalid_request_error", "incomplete_body", 0}},
+	{body.ErrSlowBody, Fault{408, "invalid_request_error", "request_timeout", 0}},
+	{body.ErrTooLarge, Fault{413, "invalid_request_error", "request_too_large", 0}},
+	{body.ErrNoRoom, Fault{503, "service_unavailable", "overloaded", time.Second}},
+	{ErrDraining, Fault{503, "service_unavailable", "shutting_down", time.Second}},
+	{patience.ErrShutdown, Fault{503, "service_unavailable", "shutting_down", time.Second}},
+	{patience.ErrNoFirstByte, Fault{504, "api_error", "endpoint_timeout", 0}},
+	{patience.ErrIdle, Fault{504, "api_error", "endpoint_timeout", 0}},
+	{patience.ErrSilent, Fault{504, "api_error", "endpoint_timeout", 0}},
+	{patience.ErrRefusing, Fault{502, "api_error", "endpoint_gone", 0}},
+	{patience.ErrDown, Fault{502, "api_error", "endpoint_gone", 0}},
+	{ErrUnreachable, Fault{503, "service_unavailable", "endpoint_unreachable", time.Second}},
+	{ErrBroken, Fault{502, "api_error", "endpoint_failed", 0}},
+	{ErrCut, Fault{502, "api_error", "endpoint_failed", 0}},
+	{ErrTruncated, Fault{502, "api_error", "endpoint_failed", 0}},
+}
+
+// Of finds what a client is told about an error.
+func Of(err error) Fault {
+	var (
+		unknown  *route.UnknownModelError
+		required *route.ModelRequiredError
+		pin      *route.PinError
+		none     *route.NoEndpointError
+		encoding *encodingError
+		path     *gate.PathError
+		leg      *legError
+	)
+	switch {
+	case errors.As(err, &leg):
+		return leg.fault()
+	case errors.As(err, &unknown):
+		return Fault{404, "invalid_request_error", "model_not_found", 0}
+	case errors.As(err, &path):
+		return Fault{404, "invalid_request_error", "path_not_allowed", 0}
+	case errors.As(err, &required):
+		return Fault{400, "invalid_request_error", "model_required", 0}
+	case errors.As(err, &pin):
+		return Fault{400, "invalid_request_error", "bad_pin", 0}
+	case errors.As(err, &none):
+		return Fault{503, "service_unavailable", "no_endpoint", max(none.RetryAfter, time.Second)}
+	case errors.As(err, &encoding):
+		return Fault{415, "invalid_request_error", "unsupported_encoding", 0}
+	}
+	for i := range faults {
+		if errors.Is(err, faults[i].err) {
+			return faults[i].Fault
+		}
+	}
+	return Fault{500, "api_error", "internal_error", 0}
+}
+
+// Body is an error in the shape of the API that was called: OpenAI's, which Anthropic's clients read too when "type" says
+// "error" (Anthropic API, "Errors"), or the string that Ollama's clients expect (ollama docs/api.md).
+func Body(api prompt.API, f Fault, message string) []byte {
+	inner := map[string]any{"message": message, "type": f.kind, "code": f.Code, "param": nil}
+	var outer any = map[string]any{"error": inner}
+	if f.kind == prefillError || f.kind == decoderError {
+		inner["code"] = f.Status
+		delete(inner, "param")
+	}
+	switch api {
+	case prompt.Messages, prompt.CountTokens:
+		inner["type"] = anthropicType(f)
+		outer = map[string]any{"type": "error", "error": inner}
+	case prompt.OllamaChat, prompt.OllamaGenerate:
+		outer = map[string]any{"error": message}
+	default:
+	}
+	b, err := json.Marshal(outer)
+	if err != nil {
+		return []byte(`{"error":{"message":"internal error","type":"api_error","code":"internal_error"}}`)
+	}
+	return b
+}
+
+func anthropicType(f Fault) string {
+	switch f.Status {
+	case 400, 408, 415:
+		return "invalid_request_error"
+	case 401:
+		return "authentication_error"
+	case 403:
+		return "permission_error"
+	case 404:
+		return "not_found_error"
+	case 413:
+		return "request_too_large"
+	case 429:
+		return "rate_limit_error"
+	case 503:
+		return "overloaded_error"
+	default:
+		return "api_error"
+	}
+}
+
+// Shape is the API in whose shape an error is told to who called a path: the path's own, or its family's.
+func Shape(api prompt.API, path string) prompt.API {
+	switch {
+	case api != prompt.Other:
+		return api
+	case strings.HasPrefix(path, "/api/"):
+		return prompt.OllamaChat
+	case strings.HasPrefix(path, "/v1/messages/"):
+		return prompt.Messages
+	}
+	return api
+}

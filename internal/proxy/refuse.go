@@ -1,0 +1,52 @@
+package proxy
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/body"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/internal/proxy/patience"
+)
+
+// refuse answers with an error of the router's own.
+func (c *call) refuse(err error) {
+	f := fault.Of(err)
+	c.served.Error = f.Code
+	c.served.Status = f.Status
+	if c.served.Attempts == 0 {
+		c.served.Outcome = fleet.ClientError
+		if f.Status >= http.StatusInternalServerError {
+			c.served.Outcome = fleet.Abandoned
+		}
+	}
+	h := c.w.Header()
+	if f.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
+	}
+	if f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout || errors.Is(err, body.ErrNoRoom) || c.upload.Unread() {
+		h.Set("Connection", "close") // the rest of the body is not read
+	}
+	if c.body == nil && c.upload == nil && f.Status != http.StatusRequestTimeout && !c.shutdown.Load() { // of these two the deadline is over
+		c.p.passOver(c.w, c.r)
+	}
+	c.explain(h, &c.served.Decision) // of the last attempt; none when nobody was asked
+	body := fault.Body(fault.Shape(c.api, c.r.URL.Path), f, err.Error())
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	c.w.WriteHeader(f.Status)
+	_, _ = c.send(body, false)
+	c.sent.Store(true)
+	c.served.BytesOut += int64(len(body))
+}
+
+// legged says which leg an error is of.
+func (a *attempt) legged(err error) error {
+	if a.d.Leg == fleet.LegWhole || errors.Is(err, patience.ErrShutdown) || a.fin.Outcome == fleet.ClientError || fault.IsOfLeg(err) {
+		return err
+	}
+	return fault.Failed(a.d.Leg, err)
+}
