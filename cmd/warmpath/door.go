@@ -6,6 +6,7 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/handoff"
 	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/route"
 )
@@ -45,6 +46,6 @@ func proxyConfig(cfg *config.Config, tenants *who.Tenants, connector handover.Co
 		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers, Names: namesOf(cfg), Paths: pathsOf(cfg), Tenants: tenants, Belief: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
 		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
 		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody, MemoryBytes: bodyMemory(cfg.Limits, os.DirFS("/")),
-		Connector: connector, NoFallback: !cfg.Disaggregation.Fallback, Bidirectional: cfg.Disaggregation.Bidirectional, TRTLLM: trtllmOptions(cfg), Numbers: proxy.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),
+		Connector: connector, NoFallback: !cfg.Disaggregation.Fallback, Bidirectional: cfg.Disaggregation.Bidirectional, TRTLLM: trtllmOptions(cfg), Numbers: handoff.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/catalog"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/internal/proxy/handoff"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/internal/tracing"
@@ -47,9 +48,9 @@ type Config struct {
 
 	Connector     handover.Connector // how prefillers hand KV cache over; nil goes by their kind of engine
 	TRTLLM        handover.TRTLLMOptions
-	Numbers       *Numbers                                       // for request ids of split requests; nil draws them alone
+	Numbers       *handoff.Numbers                               // for request ids of split requests; nil draws them alone
 	Receiver      func(fleet.Endpoint) (handover.Receiver, bool) // where decoders take KV cache that is pushed to them; nil when that is not configured
-	Notices       Notices                                        // of prefillers that have pushed KV cache; nil does not wait for them
+	Notices       handoff.Notices                                // of prefillers that have pushed KV cache; nil does not wait for them
 	Bidirectional time.Duration                                  // how long a decoder is thought to hold what it said that it holds of a conversation (handover.Returner); 0 is never
 	NoFallback    bool                                           // a request whose prompt cannot be computed elsewhere is an error, and not computed by its decoder
 
@@ -78,7 +79,7 @@ func (c Config) WithDefaults() Config {
 	}
 	c.Retries = max(c.Retries, 0)
 	if c.Numbers == nil {
-		c.Numbers = NewNumbers(-1, 0)
+		c.Numbers = handoff.NewNumbers(-1, 0)
 	}
 	set(&c.FirstByte, 5*time.Minute)
 	set(&c.Answer, 30*time.Minute)
@@ -107,8 +108,8 @@ type Proxy struct {
 	asks    askBook
 
 	callers   maphash.Seed // see callerOf
-	inquiries inquiries
-	returns   *returns // nil unless decoders hand KV cache back
+	inquiries handoff.Inquiries
+	returns   *handoff.Returns // nil unless decoders hand KV cache back
 	draining  atomic.Bool
 	aborted   context.Context // ends with Abort
 	abort     context.CancelFunc
@@ -136,7 +137,7 @@ func New(o Options) *Proxy {
 	}
 	p.bodies = body.NewBudget(p.cfg.MemoryBytes)
 	p.catalog = catalog.New(o.Fleet, o.Transport)
-	p.returns = newReturns(p.cfg.Bidirectional)
+	p.returns = handoff.NewReturns(p.cfg.Bidirectional)
 	if p.unreached == nil {
 		p.unreached = func(string) {}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/warmpath/warmpath/engine/answer"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/internal/proxy/rewrite"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
@@ -20,7 +21,7 @@ const relayBytes = 32 << 10
 type relayMemory struct {
 	buf     [relayBytes]byte
 	scanner answer.Scanner
-	tail    tail
+	tail    rewrite.Tail
 }
 
 var relayMemories = sync.Pool{New: func() any { return new(relayMemory) }}
@@ -34,12 +35,12 @@ type relay struct {
 	pieces  bool // flush each piece: events, JSON lines, or a length not known in advance
 	opaque  bool // compressed: nothing in it can be read
 	scanner *answer.Scanner
-	tail    *tail
+	tail    *rewrite.Tail
 	ending  [3]byte // the last bytes passed on
 	held    []byte  // see holds
-	cached  *cachedRewrite
+	cached  *rewrite.Cached
 
-	strip    usageStrip
+	strip    rewrite.UsageStrip
 	answered bool // the fleet knows that the answer has begun
 	holding  bool // the fleet knows who holds the response
 	strips   bool // the chunk that asking for usage adds is taken out
@@ -50,7 +51,7 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 	mem := relayMemories.Get().(*relayMemory)
 	defer relayMemories.Put(mem)
 	mem.scanner.Reset(a.c.api.String())
-	mem.tail.bytes = mem.tail.bytes[:0]
+	mem.tail.Reset()
 	r := &relay{attempt: a, res: res, scanner: &mem.scanner, tail: &mem.tail}
 	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
 	media = strings.ToLower(strings.TrimSpace(media))
@@ -121,17 +122,17 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 	r.announce()
 	r.alive()
 	if r.cached != nil {
-		if piece = r.cached.pass(piece); len(piece) == 0 {
+		if piece = r.cached.Pass(piece); len(piece) == 0 {
 			return nil, true
 		}
 	}
 	switch {
 	case r.strips:
-		if piece = r.strip.pass(piece); len(piece) == 0 {
+		if piece = r.strip.Pass(piece); len(piece) == 0 {
 			return nil, true
 		}
 	case r.watching:
-		r.strip.pass(piece)
+		r.strip.Pass(piece)
 	}
 	return nil, r.write(piece)
 }
@@ -252,14 +253,14 @@ func (r *relay) look(piece []byte) {
 	if r.pieces {
 		r.scanner.Write(piece)
 		if r.c.p.returns != nil {
-			r.tail.write(piece)
+			r.tail.Write(piece)
 		}
 		return
 	}
 	if r.c.api == prompt.Responses && r.fin.Response == "" && r.fin.Outcome == fleet.OK {
 		r.fin.Response = answer.ResponseID(piece)
 	}
-	r.tail.write(piece)
+	r.tail.Write(piece)
 }
 
 func (r *relay) remember(piece []byte) {
@@ -295,7 +296,7 @@ func (r *relay) finish() (next *route.Plan) {
 	if r.truncated() {
 		return r.broken(fault.ErrTruncated)
 	}
-	if rest := r.cached.close(); len(rest) > 0 && !r.write(rest) {
+	if rest := r.cached.Close(); len(rest) > 0 && !r.write(rest) {
 		return nil
 	}
 	if len(r.held) > 0 { // it was all there is
@@ -303,10 +304,10 @@ func (r *relay) finish() (next *route.Plan) {
 			return nil
 		}
 	}
-	if rest := r.strip.close(); r.strips && len(rest) > 0 && !r.write(rest) {
+	if rest := r.strip.Close(); r.strips && len(rest) > 0 && !r.write(rest) {
 		return nil
 	}
-	if r.watching && r.strip.removed > 0 {
+	if r.watching && r.strip.Removed > 0 {
 		c.p.asks.note(r.d.Endpoint.Name, func(n *askNote) { n.answers = true })
 	}
 	if !c.sent.Load() { // an empty body
@@ -320,10 +321,10 @@ func (r *relay) finish() (next *route.Plan) {
 			r.fail(r.scanner.ErrorCode()) // it told the client by itself
 		}
 	} else if r.fin.Outcome == fleet.OK {
-		r.fin.Usage, _ = answer.ParseUsage(c.api.String(), r.tail.bytes)
+		r.fin.Usage, _ = answer.ParseUsage(c.api.String(), r.tail.Bytes)
 	}
 	if r.fin.Outcome == fleet.OK && !r.opaque {
-		r.keepReturned(r.tail.bytes)
+		r.keepReturned(r.tail.Bytes)
 	}
 	return nil
 }
@@ -382,17 +383,4 @@ func (r *relay) tell(f fault.Fault, err error) {
 	if _, err := r.c.send(event, true); err == nil {
 		r.c.served.BytesOut += int64(len(event))
 	}
-}
-
-// tail keeps the end of an answer, where engines put its usage.
-type tail struct{ bytes []byte }
-
-func (t *tail) write(p []byte) {
-	if n := len(p) - answer.TailBytes; n > 0 {
-		p = p[n:]
-	}
-	if over := len(t.bytes) + len(p) - answer.TailBytes; over > 0 {
-		t.bytes = t.bytes[:copy(t.bytes, t.bytes[over:])]
-	}
-	t.bytes = append(t.bytes, p...)
 }

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -15,8 +14,11 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/internal/proxy/handoff"
+	"github.com/warmpath/warmpath/internal/proxy/rewrite"
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 	"github.com/warmpath/warmpath/route"
+	"golang.org/x/net/http/httpguts"
 )
 
 // split is a request that is served in two legs: one engine computes the prompt, another one answers. It owns the lease of the
@@ -35,13 +37,13 @@ type split struct {
 	message handover.Message // for the decoder
 	ready   bool             // the prompt is computed, and no decoder has been told of it that may have used it up
 	readyAt time.Time
-	failed  int         // prefill legs that failed
-	stood   bool        // the last one that ended stood in the router's line
-	charged bool        // another one in its place is charged to the retry budget
-	answer  fleet.Usage // of the decode leg that is over
-	said    spokenNote  // what the client said, for the conversation's next turn
-	suspect bool        // a decoder has failed once: it may have been the transfer
-	spared  int         // how many prefillers had failed when that was: the next of them may be asked again where there is no other
+	failed  int                // prefill legs that failed
+	stood   bool               // the last one that ended stood in the router's line
+	charged bool               // another one in its place is charged to the retry budget
+	answer  fleet.Usage        // of the decode leg that is over
+	said    handoff.SpokenNote // what the client said, for the conversation's next turn
+	suspect bool               // a decoder has failed once: it may have been the transfer
+	spared  int                // how many prefillers had failed when that was: the next of them may be asked again where there is no other
 
 	notified func(context.Context) bool // waits until the prefiller has told that the KV cache is where it is needed; nil for nothing to wait for
 	forget   func()
@@ -50,8 +52,6 @@ type split struct {
 }
 
 const (
-	// mostReply bounds the reply of a prefiller: what it says of a prompt of a million tokens fits several times.
-	mostReply = 16 << 20
 	// keepFor is how long what a prefiller handed over is thought to be there: half of the shortest lease in use (vLLM's
 	// kv_lease_duration is 30 s).
 	keepFor = 15 * time.Second
@@ -207,7 +207,7 @@ func (s *split) exchange(a *attempt, message *handover.Message) error {
 	}
 	defer res.Body.Close()
 	a.status = res.StatusCode
-	body, err := readReply(res)
+	body, err := rewrite.ReadReply(res)
 	if err != nil {
 		return a.conclude(err)
 	}
@@ -232,23 +232,6 @@ func (s *split) exchange(a *attempt, message *handover.Message) error {
 func (s *split) took(a *attempt) {
 	s.prefill.Outcome, s.prefill.RetryAfter, s.prefill.Limited = a.fin.Outcome, a.fin.RetryAfter, a.fin.Limited
 	s.charged = a.computed()
-}
-
-// readReply reads a prefiller's whole reply.
-func readReply(res *http.Response) ([]byte, error) {
-	if n := res.ContentLength; n > 0 && n <= mostReply {
-		body := make([]byte, n)
-		_, err := io.ReadFull(res.Body, body)
-		return body, err
-	}
-	if res.ContentLength > mostReply {
-		return nil, errLongReply
-	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, mostReply+1))
-	if err == nil && len(body) > mostReply {
-		err = errLongReply
-	}
-	return body, err
 }
 
 // redecide decides again, when an attempt failed before the client has seen anything. What the prefiller handed over is kept
@@ -284,7 +267,7 @@ func (s *split) afresh() (route.Plan, error) {
 	c := s.c
 	plan, err := c.decide()
 	if err != nil && !errors.Is(err, route.ErrRetryBudget) && s.suspect && s.spared < len(c.req.TriedPrefill) {
-		c.req.TriedPrefill, s.spared = slices.Delete(c.req.TriedPrefill, s.spared, s.spared+1), mostReply
+		c.req.TriedPrefill, s.spared = slices.Delete(c.req.TriedPrefill, s.spared, s.spared+1), rewrite.MostReply
 		plan, err = c.decide()
 	}
 	return plan, err
@@ -365,4 +348,24 @@ func (s *split) suspects(a *attempt) bool {
 	a.c.req.TriedPrefill = append(a.c.req.TriedPrefill, prefiller)
 	a.c.p.unreached(prefiller)
 	return true
+}
+
+// untold is the id of a conversation where the client's own header does not tell it, "" where it does or it cannot stand in one.
+func (c *call) untold(session string) string {
+	if c.r.Header.Get("X-Correlation-Id") != "" || !httpguts.ValidHeaderFieldValue(session) {
+		return ""
+	}
+	return session
+}
+
+// connector is the protocol that the chosen prefiller speaks, nil when there is none.
+func (p *Proxy) connector(k fleet.Kind) handover.Connector {
+	conn := p.cfg.Connector
+	if conn == nil {
+		conn = handover.ByKind(k)
+	}
+	if t, ok := conn.(handover.TRTLLM); ok {
+		return t.With(p.cfg.TRTLLM)
+	}
+	return conn
 }

@@ -1,4 +1,4 @@
-package proxy
+package rewrite
 
 import (
 	"bytes"
@@ -56,8 +56,8 @@ func TestStripDecides(t *testing.T) {
 			before, after, decided := strings.Cut(marked, "|")
 			event := before + after
 			for at := range len(event) {
-				var s usageStrip
-				got := string(s.pass([]byte(event[:at])))
+				var s UsageStrip
+				got := string(s.Pass([]byte(event[:at])))
 				want := ""
 				if decided && at > len(before) {
 					want = event[:at]
@@ -65,11 +65,11 @@ func TestStripDecides(t *testing.T) {
 				if got != want {
 					t.Fatalf("after %q passed on %q, want %q", event[:at], got, want)
 				}
-				got += string(s.pass([]byte(event[at:])))
+				got += string(s.Pass([]byte(event[at:])))
 				if want = event; !decided {
 					want = ""
 				}
-				if got != want || len(s.close()) != 0 {
+				if got != want || len(s.Close()) != 0 {
 					t.Fatalf("split at %d: passed on %q, want %q", at, got, want)
 				}
 			}
@@ -89,16 +89,16 @@ func TestStripEnd(t *testing.T) {
 		{"after comments", ": ping\n\n: a\n: b\n" + vllmUsage + doneEvent, ": ping\n\n: a\n: b\n" + doneEvent},
 		{"nothing", "", ""},
 	} {
-		var whole, single usageStrip
-		got := string(whole.pass([]byte(tt.in))) + string(whole.close())
+		var whole, single UsageStrip
+		got := string(whole.Pass([]byte(tt.in))) + string(whole.Close())
 		if got != tt.want {
 			t.Errorf("%s: passed on %q, want %q", tt.name, got, tt.want)
 		}
 		got = ""
 		for i := range len(tt.in) {
-			got += string(single.pass([]byte{tt.in[i]}))
+			got += string(single.Pass([]byte{tt.in[i]}))
 		}
-		if got += string(single.close()); got != tt.want {
+		if got += string(single.Close()); got != tt.want {
 			t.Errorf("%s, byte by byte: passed on %q, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -106,12 +106,12 @@ func TestStripEnd(t *testing.T) {
 
 // TestStripIsBounded: an endless line that could still become the chunk is passed on in the end.
 func TestStripIsBounded(t *testing.T) {
-	var s usageStrip
+	var s UsageStrip
 	passed := 0
 	sent := 0
 	send := func(p string) {
 		sent += len(p)
-		passed += len(s.pass([]byte(p)))
+		passed += len(s.Pass([]byte(p)))
 		if held := sent - passed; held > stripBytes || held != len(s.held) {
 			t.Fatalf("%d bytes are held back, %d of them in hand", held, len(s.held))
 		}
@@ -124,8 +124,8 @@ func TestStripIsBounded(t *testing.T) {
 		t.Errorf("%d of %d bytes were passed on", passed, sent)
 	}
 	send("\"}}\n\n")
-	if s.removed != 0 || passed != sent {
-		t.Errorf("%d taken out, %d of %d bytes passed on", s.removed, passed, sent)
+	if s.Removed != 0 || passed != sent {
+		t.Errorf("%d taken out, %d of %d bytes passed on", s.Removed, passed, sent)
 	}
 	if cap(s.held) > 2*stripBytes {
 		t.Errorf("%d bytes of memory are kept", cap(s.held))
@@ -213,7 +213,7 @@ func TestStripProperty(t *testing.T) {
 			}
 			return b.String()
 		}
-		var s usageStrip
+		var s UsageStrip
 		var got []byte
 		for at := 0; at < len(in); {
 			n := rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(1, 400)).Draw(t, "piece")
@@ -223,7 +223,7 @@ func TestStripProperty(t *testing.T) {
 			n = min(n, len(in)-at)
 			piece := []byte(in[at : at+n])
 			at += n
-			got = append(got, s.pass(piece)...)
+			got = append(got, s.Pass(piece)...)
 			for i := range piece {
 				piece[i] = '#' // it is the caller's again
 			}
@@ -231,7 +231,7 @@ func TestStripProperty(t *testing.T) {
 				t.Fatalf("after %q\npassed on %q\nwant      %q", in[:at], got, w)
 			}
 		}
-		if rest := s.close(); len(rest) > 0 {
+		if rest := s.Close(); len(rest) > 0 {
 			t.Errorf("%q is left at the end of whole events", rest)
 		}
 	})
@@ -246,24 +246,24 @@ func FuzzStrip(f *testing.F) {
 		f.Add([]byte(s), uint64(0x9e3779b97f4a7c15))
 	}
 	f.Fuzz(func(t *testing.T, in []byte, seed uint64) {
-		var whole, cut usageStrip
-		one := append(bytes.Clone(whole.pass(in)), whole.close()...)
+		var whole, cut UsageStrip
+		one := append(bytes.Clone(whole.Pass(in)), whole.Close()...)
 		var many []byte
 		for rest := in; len(rest) > 0; {
 			seed = seed*6364136223846793005 + 1442695040888963407
 			n := min(1+int(seed>>59), len(rest))
-			many = append(many, cut.pass(rest[:n])...)
+			many = append(many, cut.Pass(rest[:n])...)
 			rest = rest[n:]
 			if len(cut.held) > stripBytes+1 {
 				t.Fatalf("%d bytes held back", len(cut.held))
 			}
 		}
-		many = append(many, cut.close()...)
-		if !bytes.Equal(one, many) || whole.removed != cut.removed {
-			t.Fatalf("whole: %q (%d out)\npieces: %q (%d out)", one, whole.removed, many, cut.removed)
+		many = append(many, cut.Close()...)
+		if !bytes.Equal(one, many) || whole.Removed != cut.Removed {
+			t.Fatalf("whole: %q (%d out)\npieces: %q (%d out)", one, whole.Removed, many, cut.Removed)
 		}
-		if want, removed := naiveStrip(in); !bytes.Equal(one, want) || removed != whole.removed {
-			t.Fatalf("passed on %q (%d out)\nwant %q (%d out)", one, whole.removed, want, removed)
+		if want, removed := naiveStrip(in); !bytes.Equal(one, want) || removed != whole.Removed {
+			t.Fatalf("passed on %q (%d out)\nwant %q (%d out)", one, whole.Removed, want, removed)
 		}
 	})
 }
@@ -343,16 +343,16 @@ func BenchmarkStrip(b *testing.B) {
 		{"chunk/cut in its head", []string{vllmChunk[:30], vllmChunk[30:]}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
-			var s usageStrip
+			var s UsageStrip
 			pieces := make([][]byte, len(bb.pieces))
 			for i, p := range bb.pieces {
 				pieces[i] = []byte(p)
-				s.pass(pieces[i])
+				s.Pass(pieces[i])
 			}
 			b.ReportAllocs()
 			for b.Loop() {
 				for _, p := range pieces {
-					s.pass(p)
+					s.Pass(p)
 				}
 			}
 		})
@@ -361,15 +361,15 @@ func BenchmarkStrip(b *testing.B) {
 
 // TestStripAllocates: nothing, once a stream's first chunk that came in two pieces has passed.
 func TestStripAllocates(t *testing.T) {
-	var s usageStrip
+	var s UsageStrip
 	whole, head, rest, usage := []byte(vllmChunk), []byte(vllmChunk[:30]), []byte(vllmChunk[30:]), []byte(vllmUsage)
-	if n := testing.AllocsPerRun(100, func() { s.pass(whole) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { s.Pass(whole) }); n != 0 {
 		t.Errorf("%v allocations a chunk", n)
 	}
-	s.pass(head)
-	s.pass(rest)
-	s.pass(usage)
-	if n := testing.AllocsPerRun(100, func() { s.pass(head); s.pass(rest) }); n != 0 {
+	s.Pass(head)
+	s.Pass(rest)
+	s.Pass(usage)
+	if n := testing.AllocsPerRun(100, func() { s.Pass(head); s.Pass(rest) }); n != 0 {
 		t.Errorf("%v allocations a chunk in two pieces", n)
 	}
 }

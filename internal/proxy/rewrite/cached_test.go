@@ -1,4 +1,4 @@
-package proxy
+package rewrite
 
 import (
 	"bytes"
@@ -13,11 +13,11 @@ func FuzzCachedRewrite(f *testing.F) {
 	f.Add([]byte(`{"a\"cached_tokens":5}`), 4)
 	f.Fuzz(func(t *testing.T, answer []byte, cut int) {
 		run := func(pieces ...[]byte) (out []byte) {
-			w := &cachedRewrite{value: []byte("288")}
+			w := &Cached{value: []byte("288")}
 			for _, p := range pieces {
-				out = append(out, w.pass(p)...)
+				out = append(out, w.Pass(p)...)
 			}
-			return append(out, w.close()...)
+			return append(out, w.Close()...)
 		}
 		whole := run(answer)
 		cut = max(0, min(cut, len(answer)))
@@ -38,8 +38,8 @@ func TestCachedRewrite(t *testing.T) {
 		`{"content":"it says \"cached_tokens\":310, as you know"}`: `{"content":"it says \"cached_tokens\":310, as you know"}`,
 		`{"cached_tokens"}`: `{"cached_tokens"}`,
 	} {
-		w := &cachedRewrite{value: []byte("288")}
-		if got := string(w.pass([]byte(in))) + string(w.close()); got != want {
+		w := &Cached{value: []byte("288")}
+		if got := string(w.Pass([]byte(in))) + string(w.Close()); got != want {
 			t.Errorf("%s became %s, want %s", in, got, want)
 		}
 	}

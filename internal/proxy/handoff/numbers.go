@@ -1,14 +1,9 @@
-package proxy
+package handoff
 
 import (
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/http/httpguts"
-
-	"github.com/warmpath/warmpath/engine/handover"
-	"github.com/warmpath/warmpath/fleet"
 )
 
 // Numbers draws the numbers that protocols make request ids of, so that no two of one router are the same, nor of two routers.
@@ -64,24 +59,4 @@ func (n *Numbers) Next() uint64 {
 			return ms<<(nodeBits+processBits+countBits) | n.prefix | count
 		}
 	}
-}
-
-// untold is the id of a conversation where the client's own header does not tell it, "" where it does or it cannot stand in one.
-func (c *call) untold(session string) string {
-	if c.r.Header.Get("X-Correlation-Id") != "" || !httpguts.ValidHeaderFieldValue(session) {
-		return ""
-	}
-	return session
-}
-
-// connector is the protocol that the chosen prefiller speaks, nil when there is none.
-func (p *Proxy) connector(k fleet.Kind) handover.Connector {
-	conn := p.cfg.Connector
-	if conn == nil {
-		conn = handover.ByKind(k)
-	}
-	if t, ok := conn.(handover.TRTLLM); ok {
-		return t.With(p.cfg.TRTLLM)
-	}
-	return conn
 }

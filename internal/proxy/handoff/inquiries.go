@@ -1,4 +1,4 @@
-package proxy
+package handoff
 
 import (
 	"context"
@@ -7,12 +7,10 @@ import (
 	"net/url"
 	"sync"
 	"time"
-
-	"github.com/warmpath/warmpath/engine/handover"
 )
 
-// inquiries keep what prefillers answered to the questions of a protocol, so that a request seldom waits for it.
-type inquiries struct {
+// Inquiries keep what prefillers answered to the questions of a protocol, so that a request seldom waits for it.
+type Inquiries struct {
 	mu   sync.Mutex
 	told map[string]inquiry // by address
 }
@@ -30,28 +28,8 @@ const (
 	inquiryBytes  = 1 << 20
 )
 
-// inquire asks the prefiller what the protocol must know of it.
-func (s *split) inquire() {
-	s.x.Told = nil
-	conn, ok := s.conn.(handover.Inquirer)
-	if !ok {
-		return
-	}
-	if address := conn.Inquiry(&s.x); address != "" {
-		ctx, done := s.c.patient()
-		defer done()
-		s.x.Told = s.c.p.inquiries.ask(ctx, s.c.p.transport, address)
-	}
-}
-
-// forgetTold has the prefiller asked again with the next request: it has failed, or its KV cache was not found.
-func (s *split) forgetTold() {
-	if conn, ok := s.conn.(handover.Inquirer); ok {
-		s.c.p.inquiries.forget(conn.Inquiry(&s.x))
-	}
-}
-
-func (q *inquiries) ask(ctx context.Context, transport http.RoundTripper, address string) []byte {
+// Ask returns what an address answers, from memory where that is fresh; nil for nothing.
+func (q *Inquiries) Ask(ctx context.Context, transport http.RoundTripper, address string) []byte {
 	now := time.Now()
 	q.mu.Lock()
 	known, ok := q.told[address]
@@ -73,7 +51,8 @@ func (q *inquiries) ask(ctx context.Context, transport http.RoundTripper, addres
 	return body
 }
 
-func (q *inquiries) forget(address string) {
+// Forget has an address asked again.
+func (q *Inquiries) Forget(address string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.told, address)

@@ -1,20 +1,20 @@
-package proxy
+package rewrite
 
 import "bytes"
 
-// usageStrip takes the usage chunk out of a stream whose client did not ask for it, and leaves every other byte. The chunk
+// UsageStrip takes the usage chunk out of a stream whose client did not ask for it, and leaves every other byte. The chunk
 // is an event of one data line, after comments at most: an object whose "choices" is an empty array and whose "usage" is an
 // object (OpenAI API, "stream_options"; vLLM 0.32.0 and SGLang 0.5.23 send it so). Members that engines add to other
 // chunks stay.
 //
 // The stream comes in pieces of any size. What is no part of such an event is passed on with the piece that it came in: held
 // back is only the beginning of an event that may still become one, at most stripBytes of it. The zero value is ready.
-type usageStrip struct {
+type UsageStrip struct {
 	at      stripPlace
 	chunk   chunkScan
 	held    []byte // what is held back: one line, and perhaps the \r after it
 	out     []byte // what is passed on, where that is not one part of the piece
-	removed int    // chunks taken out
+	Removed int    // chunks taken out
 }
 
 // stripBytes bounds what is held back. Usage chunks are under 2 kB; a longer line is passed on.
@@ -44,9 +44,9 @@ const (
 	drop             // what is held back, with it, is taken out
 )
 
-// pass takes the next piece and returns what is to be passed on of it and of what was held back, perhaps nothing. It is
+// Pass takes the next piece and returns what is to be passed on of it and of what was held back, perhaps nothing. It is
 // valid until the next call, and no longer than the piece is.
-func (s *usageStrip) pass(piece []byte) []byte {
+func (s *UsageStrip) Pass(piece []byte) []byte {
 	if s.at == atEvent && endsEvent(piece) && !mentionsUsage(piece) {
 		return piece // the path of all chunks but the last: engines write whole events
 	}
@@ -68,7 +68,7 @@ func (s *usageStrip) pass(piece []byte) []byte {
 			s.held = s.held[:0]
 		case drop:
 			s.held = s.held[:0]
-			s.removed++
+			s.Removed++
 		case passOn, keep:
 		}
 		i += len(line)
@@ -80,11 +80,11 @@ func (s *usageStrip) pass(piece []byte) []byte {
 	return s.out
 }
 
-// close ends the stream and returns what was held back and is no usage chunk. One that lacks only its line end or the
+// Close ends the stream and returns what was held back and is no usage chunk. One that lacks only its line end or the
 // blank line is taken out too.
-func (s *usageStrip) close() []byte {
+func (s *UsageStrip) Close() []byte {
 	if s.at == atBlank || s.at == atBlankLF || s.at == inMaybe && s.chunk.ended(s.held) {
-		s.removed++
+		s.Removed++
 		return nil
 	}
 	return s.held
@@ -92,7 +92,7 @@ func (s *usageStrip) close() []byte {
 
 // take decides about a line, of which whole says that its end is there, and moves on behind it. What is not passed on is
 // in held.
-func (s *usageStrip) take(line []byte, whole bool) stripAct {
+func (s *UsageStrip) take(line []byte, whole bool) stripAct {
 	switch s.at {
 	case atEvent:
 		return s.first(line, whole)
@@ -117,7 +117,7 @@ func (s *usageStrip) take(line []byte, whole bool) stripAct {
 }
 
 // first decides about the first line of an event.
-func (s *usageStrip) first(line []byte, whole bool) stripAct {
+func (s *UsageStrip) first(line []byte, whole bool) stripAct {
 	switch {
 	case string(line) == "\r":
 		s.at = atLineLF
@@ -142,7 +142,7 @@ func (s *usageStrip) first(line []byte, whole bool) stripAct {
 }
 
 // blank decides about what follows the line of a chunk.
-func (s *usageStrip) blank(line []byte, whole bool) stripAct {
+func (s *UsageStrip) blank(line []byte, whole bool) stripAct {
 	was := s.at
 	switch {
 	case string(line) == "\n" || was == atBlank && string(line) == "\r\n":

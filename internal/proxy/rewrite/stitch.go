@@ -1,4 +1,4 @@
-package proxy
+package rewrite
 
 import (
 	"bytes"
@@ -10,23 +10,20 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 )
 
-// stitch puts the token that the prefiller made in front of the decoder's answer, where the decoder goes on after it.
-func (a *attempt) stitch(res *http.Response) error {
-	if a.message == nil || a.message.First == nil || res.StatusCode != http.StatusOK {
-		return nil
-	}
+// Stitch puts the token that the prefiller made in front of the decoder's answer, where the decoder goes on after it.
+func Stitch(res *http.Response, first *handover.First) error {
 	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return errEncodedAnswer
 	}
 	stream := strings.HasPrefix(strings.ToLower(res.Header.Get("Content-Type")), "text/event-stream")
-	join := handover.NewStitch(a.message.First, stream)
+	join := handover.NewStitch(first, stream)
 	if stream {
 		res.Body = &stitched{from: res.Body, join: join}
 		res.ContentLength = -1
 		delete(res.Header, "Content-Length")
 		return nil
 	}
-	body, err := readReply(res)
+	body, err := ReadReply(res)
 	if err != nil {
 		return err
 	}
