@@ -5,7 +5,6 @@ import (
 
 	"github.com/warmpath/warmpath/internal/proxy/gate"
 	"github.com/warmpath/warmpath/internal/proxy/who"
-	"github.com/warmpath/warmpath/prompt"
 )
 
 // admit finds out whose request it is; false when it was refused.
@@ -21,23 +20,6 @@ func (c *call) admit() bool {
 	c.req.Tenant, c.ourKey = name, byKey
 	c.req.Caller = who.CallerOf(c.p.callers, name, c.r.Header)
 	return true
-}
-
-// salt adds to the edits of a request the one that keeps the engine's cache apart for the tenant.
-func (a *attempt) salt(edits []prompt.Edit) []prompt.Edit {
-	c := a.c
-	if e, ok := c.p.cfg.Tenants.Salt(c.req.Tenant, a.d.Kind, c.api, &c.prompt, c.text()); ok {
-		return append(edits, e)
-	}
-	return edits
-}
-
-// text is the body of a request that is held, nil for another.
-func (c *call) text() []byte {
-	if c.body == nil {
-		return nil
-	}
-	return c.body.Bytes
 }
 
 // enters reports whether a request is let in: under a name that is known, on a path that is passed on, of a tenant. It has been refused when

@@ -55,9 +55,9 @@ func (b *askBook) note(endpoint string, change func(*askNote)) {
 
 // ask adds to the edits of a request the one that asks for usage, if the engine is to be asked. It then sends no compressed
 // answer either, which could not be read: every client takes one that is not compressed (RFC 9110, section 12.5.3).
-func (a *attempt) ask(h http.Header, edits []prompt.Edit) []prompt.Edit {
+func (a *outgoing) ask(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	a.asked = !a.refused && !c.p.cfg.NoUsage && c.mayAsk() && c.p.asks.allows(a.d, c.api, time.Now())
+	a.asked = !a.refused && !a.s.cfg.NoUsage && c.mayAsk() && a.s.asks.allows(a.d, c.api, time.Now())
 	if !a.asked {
 		return edits
 	}
@@ -70,7 +70,7 @@ func (a *attempt) ask(h http.Header, edits []prompt.Edit) []prompt.Edit {
 // mayAsk reports whether the request is one whose usage can be asked for and taken out again: a stream whose client said
 // nothing about stream_options, or said no. Other options are left as they are. An object without include_usage means yes
 // to vLLM, whose default that is (StreamOptions, vLLM 0.32.0); with continuous_usage_stats usage would come in every chunk.
-func (c *call) mayAsk() bool {
+func (c *incoming) mayAsk() bool {
 	p := &c.prompt
 	if !p.Stream || p.IncludeUsage || p.InsertAt == 0 || c.api != prompt.Chat && c.api != prompt.Completions {
 		return false
@@ -113,15 +113,15 @@ func (b *askBook) allows(d *route.Decision, api prompt.API, now time.Time) bool 
 
 // watches reports whether it is to be learnt if this endpoint answers a client that asks for usage with the chunk that
 // usageStrip takes out.
-func (a *attempt) watches() bool {
+func (a *outgoing) watches() bool {
 	return a.c.prompt.IncludeUsage && (a.d.Kind == fleet.KindOther || a.d.Kind == fleet.KindUnknown) &&
 		(a.c.api == prompt.Chat || a.c.api == prompt.Completions)
 }
 
 // sendAsking passes the request on and returns when the header of the answer has come. An engine that refuses stream_options,
 // as old versions do, gets the request once more without: that refusal is not for the client, which did not ask.
-func (a *attempt) sendAsking() (*http.Response, error) {
-	p := a.c.p
+func (a *outgoing) sendAsking() (*http.Response, error) {
+	p := a.s
 	res, err := p.transport.RoundTrip(a.request())
 	if err != nil || !a.asked || !refuses(res, "stream_options") {
 		return res, err

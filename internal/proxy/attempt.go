@@ -5,43 +5,28 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/url"
-	"strings"
 	"sync/atomic"
 
-	"github.com/warmpath/warmpath/engine"
-	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/tracing"
-	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
 )
 
 // attempt is one try at one endpoint.
 type attempt struct {
+	outgoing
 	c      *call
 	d      *route.Decision
 	watch  *patience.Watch // its context too
 	fin    route.Finished
 	span   *tracing.Attempt
-	status int           // the engine's, 0 when it sent none
-	sent   *body.Payload // the body as this endpoint gets it, when it differs from the call's
-	lent   io.Closer     // the body that the transport was given last
-
-	message *handover.Message // what one leg of a request is sent beside; nil for a whole one
+	status int // the engine's, 0 when it sent none
 
 	waits bool // it stands in the router's line
-
-	asked   bool // the engine is asked for usage, the client did not
-	refused bool // the engine does not want to be asked
-
-	told    bool // the engine is told the conversation in conversation_params
-	untells bool // it does not know conversation_params
 }
 
 // begin opens an attempt; end must be deferred.
@@ -51,6 +36,7 @@ func (c *call) begin(d *route.Decision) *attempt {
 			c.upload == nil && c.req.Pin == "" && c.repeatable() && c.served.Attempts <= c.p.cfg.Retries),
 		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},
 	}
+	a.outgoing = c.p.sender.to(&c.incoming, d, a.watch, a.span)
 	a.seat().Store(a.watch)
 	if c.shutdown.Load() {
 		a.watch.End(patience.ErrShutdown)
@@ -102,7 +88,10 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 	a := c.begin(d)
 	defer a.end()
 	if d.Leg == fleet.LegDecode {
-		a.message = &c.split.message
+		a.carry(&c.split.message)
+		if a.merger() != nil {
+			a.readsAnswer()
+		}
 		c.split.watchBeside(a)
 	}
 	limit := c.p.cfg.Answer
@@ -237,101 +226,21 @@ func (a *attempt) mayRetry() bool {
 	return a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || c.repeatable()
 }
 
-// repeatable reports whether an engine may get the request twice: what only computes, and methods that say so.
-func (c *call) repeatable() bool {
-	switch c.r.Method {
-	case http.MethodPost, http.MethodPatch:
-		return c.api != prompt.Other
-	default:
-		return true
-	}
-}
-
 // isDial reports whether no connection could be made, so that the engine has seen nothing of the request.
 func isDial(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// request builds what the endpoint is sent: the bytes that came, with the few fields changed that must.
-func (a *attempt) request() *http.Request {
+// letGoBody lets go of the body when the client has seen a byte of the answer, so that nothing can be retried, and no other leg may still send
+// it. The transport keeps it until it has written it.
+func (a *attempt) letGoBody() {
 	c := a.c
-	header := make(http.Header, len(c.r.Header)+2)
-	copyEndToEnd(header, c.r.Header)
-	header["X-Request-Id"] = []string{c.served.ID}
-	c.p.cfg.Token.Strip(header)
-	c.p.cfg.Tenants.Authorise(header, a.d.Endpoint.APIKey, c.ourKey)
-	a.span.Inject(header)
-	a.labelBlocks(header)
-	edits := a.tellConversation(a.tellFirstTurn(a.leg(header, a.salt(a.ask(header, a.address(header))))))
-
-	out := new(http.Request).WithContext(a.watch)
-	out.Method, out.URL, out.Header, out.ContentLength = c.r.Method, a.url(), header, c.r.ContentLength
-	out.Proto, out.ProtoMajor, out.ProtoMinor = "HTTP/1.1", 1, 1
-	out.Host = out.URL.Host
-	if c.upload != nil {
-		out.Body = c.upload
-		return out
+	if c.body == nil || !c.split.told() {
+		return
 	}
-	body := a.body(edits)
-	a.tellPlaced(body)
-	a.lend(out, body)
-	return out
-}
-
-// address sets the header by which the endpoint's rank is chosen and returns the edit of the body that does so.
-func (a *attempt) address(h http.Header) []prompt.Edit {
-	if a.d.Endpoint.Part.Kind == fleet.Whole {
-		return nil
-	}
-	dialect, err := engine.ByKind(a.d.Kind)
-	if err != nil {
-		return nil
-	}
-	how := dialect.Address(a.d.Endpoint.Part)
-	if how.Header != "" {
-		h.Set(how.Header, how.Value)
-	}
-	if how.Field == "" || a.c.api == prompt.Other || a.c.body == nil {
-		return nil
-	}
-	return []prompt.Edit{a.c.prompt.SetField(how.Field, how.JSON)}
-}
-
-func (a *attempt) url() *url.URL {
-	scheme, rest, _ := strings.Cut(a.d.Endpoint.URL, "://")
-	host, base, slash := strings.Cut(rest, "/")
-	in := a.c.r.URL
-	u := &url.URL{Scheme: scheme, Host: host, Path: in.Path, RawPath: in.RawPath, RawQuery: visible(in.RawQuery), ForceQuery: in.ForceQuery}
-	if a.message != nil && a.message.Path != "" { // the protocol asks another of the engine's paths
-		u.Path, u.RawPath = a.message.Path, ""
-		in = u
-	}
-	if slash && base != "" {
-		u.Path = "/" + base + in.Path
-		if in.RawPath != "" {
-			u.RawPath = "/" + base + in.RawPath
-		}
-	}
-	return u
-}
-
-// visible escapes what may not stand in a request line: some clients send UTF-8 in a query as it is.
-func visible(query string) string {
-	ok := true
-	for i := range len(query) {
-		ok = ok && query[i] > ' ' && query[i] < 0x7f
-	}
-	if ok {
-		return query
-	}
-	var b strings.Builder
-	for i := range len(query) {
-		if c := query[i]; c > ' ' && c < 0x7f {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
+	a.noteSpoken()
+	a.letGo()
+	c.body.Release()
+	c.body = nil
 }

@@ -3,6 +3,9 @@ package proxy
 import (
 	"errors"
 	"net/http"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
@@ -49,4 +52,13 @@ func (c *call) alike(o fleet.Outcome) bool {
 	was := c.failures&(1<<o) != 0
 	c.failures |= 1 << o
 	return was
+}
+
+// retryAfter reads the delay form of Retry-After (RFC 9110, section 10.2.3); 0 when there is none.
+func retryAfter(h http.Header) time.Duration {
+	s, err := strconv.Atoi(strings.TrimSpace(h.Get("Retry-After")))
+	if err != nil || s < 0 {
+		return 0
+	}
+	return time.Duration(min(s, 3600)) * time.Second
 }

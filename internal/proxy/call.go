@@ -25,32 +25,26 @@ import (
 type call struct {
 	prev, next *call // in the registry
 
-	p   *Proxy
-	w   http.ResponseWriter
-	r   *http.Request
-	api prompt.API
+	p *Proxy
+	w http.ResponseWriter
+	incoming
 	ctx context.Context // ends when the client leaves
 
 	leash *patience.Leash // what ctx is made of
 	peer  h1.Peer         // tells of that; nil when net/http does
 	untie func() bool     // then it ends that
 
-	prompt   prompt.Prompt
 	content  *who.Content  // until the first decision; nil when conversations are not recognised by content
-	ourKey   bool          // the client's API key names its tenant, and is not the engine's
 	about    fleet.Content // what another attempt needs of it
 	blocks   []uint64      // kept from call to call for about.Blocks
-	body     *body.Payload // nil while the body is passed on as it streams in
-	req      fleet.Request
 	span     *tracing.Span
 	served   live.Served
 	failures uint16      // the outcomes of attempts that failed by their engine's fault, a bit each
 	sent     atomic.Bool // the client has seen a byte, or at least the header: nothing may be retried
 
-	upload  *body.Upload // the body, while it is passed on as it streams in
-	plan    route.Plan   // the first decision
-	pending *route.Plan  // reserved for the next attempt, nil for none
-	split   *split       // nil unless the request was split
+	plan    route.Plan  // the first decision
+	pending *route.Plan // reserved for the next attempt, nil for none
+	split   *split      // nil unless the request was split
 
 	watch    atomic.Pointer[patience.Watch] // the attempt in flight, for Proxy.Run and Proxy.Abort
 	aside    atomic.Pointer[patience.Watch] // the prefill leg in flight, for the same
@@ -68,6 +62,7 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	c := calls.Get().(*call)
 	c.p, c.w, c.r, c.api = p, w, r, prompt.Classify(r.Method, r.URL.Path)
 	id := who.RequestID(r)
+	c.id = id
 	if c.tether(); p.tracer != nil {
 		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.api.String())
 	}

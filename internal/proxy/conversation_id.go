@@ -24,12 +24,12 @@ const (
 // send passes the request on and returns when the header of the answer has come. An engine that does not know conversation_params gets
 // it once more without: the client is not to suffer for what the router told. So does the engine of a leg: what it refuses when it reads
 // the body it has not begun, and the id of the hand-over is still unused.
-func (a *attempt) send() (*http.Response, error) {
+func (a *outgoing) send() (*http.Response, error) {
 	res, err := a.sendAsking()
 	if err != nil || !a.told {
 		return res, err
 	}
-	p, name := a.c.p, a.d.Endpoint.Name
+	p, name := a.s, a.d.Endpoint.Name
 	if a.d.Endpoint.IDForm != fleet.IDAuto || !refuses(res, conversationParams) {
 		return res, nil
 	}
@@ -44,7 +44,7 @@ func (a *attempt) send() (*http.Response, error) {
 }
 
 // idForm is the form in which the engine is told the conversation.
-func (a *attempt) idForm() fleet.IDForm {
+func (a *outgoing) idForm() fleet.IDForm {
 	form := a.d.Endpoint.IDForm
 	if form != fleet.IDAuto {
 		return form
@@ -52,7 +52,7 @@ func (a *attempt) idForm() fleet.IDForm {
 	if a.d.Kind != fleet.KindTRTLLM {
 		return fleet.IDUntold
 	}
-	if n := a.c.p.asks.of(a.d.Endpoint.Name); !n.refusedID.IsZero() && time.Since(n.refusedID) < askAgain {
+	if n := a.s.asks.of(a.d.Endpoint.Name); !n.refusedID.IsZero() && time.Since(n.refusedID) < askAgain {
 		a.untells = true
 	}
 	return fleet.IDParams
@@ -61,7 +61,7 @@ func (a *attempt) idForm() fleet.IDForm {
 // tellConversation adds to the edits of a request those that tell the engine its conversation. What the client says in the same
 // place stays as it is. disaggregated_params that hold nothing but an id (as TensorRT-LLM's own router makes them up to carry
 // one) would make an engine think that the request is split: when it is not, they go.
-func (a *attempt) tellConversation(edits []prompt.Edit) []prompt.Edit {
+func (a *outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	if c.body == nil || c.prompt.InsertAt == 0 || c.api != prompt.Chat && c.api != prompt.Completions {
 		return edits
@@ -91,7 +91,7 @@ func (a *attempt) tellConversation(edits []prompt.Edit) []prompt.Edit {
 }
 
 // untell takes conversation_params out of a request to an engine that does not know them.
-func (a *attempt) untell(edits []prompt.Edit, at jsonscan.Span) []prompt.Edit {
+func (a *outgoing) untell(edits []prompt.Edit, at jsonscan.Span) []prompt.Edit {
 	if span, ok := memberSpan(a.c.body.Bytes, at, conversationParams); ok {
 		return append(edits, prompt.Edit{At: span})
 	}
@@ -99,7 +99,7 @@ func (a *attempt) untell(edits []prompt.Edit, at jsonscan.Span) []prompt.Edit {
 }
 
 // tellInDisagg puts the id into the disaggregated_params that the request, or its leg, has. One without them is given none.
-func (a *attempt) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
+func (a *outgoing) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	id := jsonscan.AppendString(nil, a.d.Session)
 	with := func(object []byte, head int) ([]byte, bool) {

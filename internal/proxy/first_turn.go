@@ -18,9 +18,9 @@ const (
 // PR 14744 has it, so that the engine can spread first turns over its ranks. It is the same for both schedule styles: whatever
 // leg has these parameters carries it. A request without them is not given any: to an engine they would mean that it is split.
 // What is in them already, or in an edit that sets them, stays as it is.
-func (a *attempt) tellFirstTurn(edits []prompt.Edit) []prompt.Edit {
+func (a *outgoing) tellFirstTurn(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	if !c.p.cfg.FirstTurn || a.d.Kind != fleet.KindTRTLLM || c.api != prompt.Chat && c.api != prompt.Completions || c.body == nil {
+	if !a.s.cfg.FirstTurn || a.d.Kind != fleet.KindTRTLLM || c.api != prompt.Chat && c.api != prompt.Completions || c.body == nil {
 		return edits
 	}
 	value := strconv.AppendBool(nil, a.d.NewID)

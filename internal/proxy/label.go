@@ -14,8 +14,8 @@ import (
 
 // labelBlocks tells vLLM the conversation where the client did not: it puts the id on the KV events of the blocks that it stores (seen in
 // 0.32), and does nothing else with it.
-func (a *attempt) labelBlocks(h http.Header) {
-	name := a.c.p.cfg.SessionHeader
+func (a *outgoing) labelBlocks(h http.Header) {
+	name := a.s.cfg.SessionHeader
 	if name == "" || a.d.Kind != fleet.KindVLLM || a.d.Session == "" || a.c.req.Class != fleet.Turn || h.Get(name) != "" {
 		return
 	}
@@ -26,12 +26,12 @@ func (a *attempt) labelBlocks(h http.Header) {
 }
 
 // tellPlaced tells who wants tokens what the engine has been sent.
-func (a *attempt) tellPlaced(body *body.Payload) {
+func (a *outgoing) tellPlaced(body *body.Payload) {
 	c := a.c
-	if c.p.placed == nil || c.req.Class != fleet.Turn || c.api != prompt.Chat && c.api != prompt.Completions {
+	if a.s.placed == nil || c.req.Class != fleet.Turn || c.api != prompt.Chat && c.api != prompt.Completions {
 		return
 	}
 	at := c.prompt.Field("prompt_token_ids") // beside the messages of a chat, as TensorRT-LLM's routers hand it on
 	ids := c.req.PromptTokens > 0 || at.Len() > 0 && c.body.Bytes[at.Start] == '['
-	c.p.placed(a.d, ids, body.Copy)
+	a.s.placed(a.d, ids, body.Copy)
 }

@@ -14,7 +14,7 @@ import (
 func TestLeashOfAnUnwatchedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
-		c := &call{r: httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)}
+		c := &call{incoming: incoming{r: httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)}}
 		c.tether()
 		w := patience.NewWatch(c.ctx, "", "", false)
 		c.watch.Store(w)
@@ -23,7 +23,7 @@ func TestLeashOfAnUnwatchedRequest(t *testing.T) {
 		if c.ctx.Err() == nil || w.Err() == nil || c.untether() {
 			t.Error("goes on after its client left")
 		}
-		c = &call{r: httptest.NewRequest(http.MethodPost, "/", http.NoBody)}
+		c = &call{incoming: incoming{r: httptest.NewRequest(http.MethodPost, "/", http.NoBody)}}
 		if c.tether(); !c.untether() || c.ctx.Err() == nil {
 			t.Error("was not let go of")
 		}

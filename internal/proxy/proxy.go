@@ -94,8 +94,7 @@ type Proxy struct {
 	cfg       Config
 	fleet     *live.Fleet
 	transport http.RoundTripper
-	placed    func(d *route.Decision, ids bool, body func() []byte) // nil when nobody wants to know
-	tracer    *tracing.Tracer                                       // nil when off
+	tracer    *tracing.Tracer // nil when off
 	log       *slog.Logger
 	parser    *prompt.Parser
 	memory    *prompt.Memory                        // of bodies read before; nil when nobody wants to know what prompts consist of
@@ -105,7 +104,7 @@ type Proxy struct {
 	flights registry
 	bodies  *body.Budget
 	catalog *catalog.Catalog
-	asks    askBook
+	sender  *sender
 
 	callers   maphash.Seed // see callerOf
 	inquiries handoff.Inquiries
@@ -133,9 +132,13 @@ type Options struct {
 func New(o Options) *Proxy {
 	p := &Proxy{
 		cfg: o.Config.WithDefaults(), fleet: o.Fleet, transport: o.Transport, tracer: o.Tracer, log: o.Log, parser: o.Parser,
-		unreached: o.Unreached, decided: o.Decided, placed: o.Placed, callers: maphash.MakeSeed(),
+		unreached: o.Unreached, decided: o.Decided, callers: maphash.MakeSeed(),
 	}
 	p.bodies = body.NewBudget(p.cfg.MemoryBytes)
+	p.sender = newSender(senderConfig{
+		NoUsage: p.cfg.NoUsage, FirstTurn: p.cfg.FirstTurn, SessionHeader: p.cfg.SessionHeader, Token: p.cfg.Token, Tenants: p.cfg.Tenants,
+		Connector: p.cfg.Connector, TRTLLM: p.cfg.TRTLLM, Receiver: p.cfg.Receiver,
+	}, o.Transport, p.bodies, o.Placed, o.Log)
 	p.catalog = catalog.New(o.Fleet, o.Transport)
 	p.returns = handoff.NewReturns(p.cfg.Bidirectional)
 	if p.unreached == nil {

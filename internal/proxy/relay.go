@@ -61,7 +61,7 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 		r.opaque, r.events = true, false
 	}
 	if r.events && r.fin.Outcome == fleet.OK {
-		r.strips, r.watching = a.asked, a.watches()
+		r.strips, r.watching = a.asksUsage(), a.watches()
 	}
 	if !r.opaque && r.fin.Outcome == fleet.OK {
 		r.cached = r.c.split.rewrites(a)
@@ -185,7 +185,7 @@ func (r *relay) write(piece []byte) (ok bool) {
 	if !c.sent.Load() {
 		r.commit()
 	}
-	r.letGo()
+	r.letGoBody()
 	arrived, limit := r.watch.Moved(), r.watch.Pause()
 	took, err := c.send(piece, r.pieces)
 	r.watch.Resume(limit, took)
@@ -308,7 +308,7 @@ func (r *relay) finish() (next *route.Plan) {
 		return nil
 	}
 	if r.watching && r.strip.Removed > 0 {
-		c.p.asks.note(r.d.Endpoint.Name, func(n *askNote) { n.answers = true })
+		r.answersAsking()
 	}
 	if !c.sent.Load() { // an empty body
 		r.commit()

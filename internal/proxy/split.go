@@ -11,12 +11,10 @@ import (
 
 	"github.com/warmpath/warmpath/engine/answer"
 	"github.com/warmpath/warmpath/engine/handover"
-	"github.com/warmpath/warmpath/engine/rawjson"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/handoff"
 	"github.com/warmpath/warmpath/internal/proxy/rewrite"
-	"github.com/warmpath/warmpath/prompt/jsonscan"
 	"github.com/warmpath/warmpath/route"
 	"golang.org/x/net/http/httpguts"
 )
@@ -62,7 +60,7 @@ func (c *call) splits() bool {
 	if !c.p.fleet.Roles() || c.req.Class != fleet.Turn || c.body == nil || c.prompt.InsertAt == 0 || c.req.Pin != "" {
 		return false
 	}
-	x := c.handoff()
+	x := c.p.sender.handoff(&c.incoming)
 	if conn := c.p.cfg.Connector; conn != nil {
 		return conn.Fits(&x) == nil
 	}
@@ -74,33 +72,18 @@ func (c *call) splits() bool {
 	return false
 }
 
-// handoff is what a connector is told of the request.
-func (c *call) handoff() handover.Handoff {
-	return handover.Handoff{
-		API: c.api.String(), ID: c.served.ID, Stream: c.prompt.Stream, MaxTokens: c.prompt.MaxTokens, Answers: c.prompt.N,
-		Field: func(name string) []byte {
-			at := c.prompt.Field(name)
-			if at == (jsonscan.Span{}) {
-				return nil
-			}
-			return c.body.Bytes[at.Start:at.End]
-		},
-		Names: func() []string { return rawjson.Names(c.body.Bytes) }, Receiver: c.p.cfg.Receiver,
-	}
-}
-
 // serveSplit has the prompt computed and then the answer made. next is what to do instead, when that fails and the client has seen
 // nothing.
 func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
 	s := c.split
 	if s == nil {
-		s = &split{c: c, x: c.handoff()}
+		s = &split{c: c, x: c.p.sender.handoff(&c.incoming)}
 		c.split = s
 	}
 	s.plan, s.waiting = *plan, plan.Lease
 	if !s.ready {
 		s.prefill = route.Finished{Lease: plan.Prefill.Lease, Outcome: fleet.Abandoned}
-		s.conn = c.p.connector(plan.Prefill.Kind)
+		s.conn = c.p.sender.connector(plan.Prefill.Kind)
 		if s.conn == nil || s.conn.Fits(&s.x) != nil {
 			c.req.Splits = false
 			return s.whole(fault.ErrNoConnector)
@@ -199,7 +182,9 @@ func (s *split) ask() error {
 
 func (s *split) exchange(a *attempt, message *handover.Message) error {
 	c := s.c
-	a.message, a.refused = message, message.Sets("stream") // of a reply that is no stream the usage comes by itself
+	if a.carry(message); message.Sets("stream") { // of a reply that is no stream the usage comes by itself
+		a.withoutUsage()
+	}
 	a.watch.Wait(c.p.cfg.FirstByte)
 	res, err := a.send()
 	if err != nil {
@@ -356,16 +341,4 @@ func (c *call) untold(session string) string {
 		return ""
 	}
 	return session
-}
-
-// connector is the protocol that the chosen prefiller speaks, nil when there is none.
-func (p *Proxy) connector(k fleet.Kind) handover.Connector {
-	conn := p.cfg.Connector
-	if conn == nil {
-		conn = handover.ByKind(k)
-	}
-	if t, ok := conn.(handover.TRTLLM); ok {
-		return t.With(p.cfg.TRTLLM)
-	}
-	return conn
 }

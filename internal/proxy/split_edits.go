@@ -11,7 +11,7 @@ import (
 )
 
 // leg adds to the edits of a request those of its leg, and of a whole one those that keep a client from posing as a router.
-func (a *attempt) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
+func (a *outgoing) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	if a.d.Why != "" {
 		dropOverrides(h)
@@ -20,8 +20,8 @@ func (a *attempt) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 		if a.d.Why == "" || c.body == nil || c.prompt.InsertAt == 0 {
 			return edits
 		}
-		x := c.handoff()
-		if conn := c.p.connector(a.d.Kind); conn != nil {
+		x := a.s.handoff(c)
+		if conn := a.s.connector(a.d.Kind); conn != nil {
 			return c.set(edits, conn.Withhold(&x))
 		}
 		for _, conn := range handover.Connectors() { // the engine may be any
@@ -32,14 +32,14 @@ func (a *attempt) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	for _, header := range a.message.Header {
 		setHeader(h, header)
 	}
-	if a.d.Leg == fleet.LegPrefill || a.message.First != nil || a.merger() != nil {
+	if a.d.Leg == fleet.LegPrefill || a.message.First != nil || a.reads {
 		delete(h, "Accept-Encoding") // the reply is read
 	}
 	return c.appendTo(c.set(edits, a.message.Set), a.message.Append)
 }
 
 // set adds the edits that set members of the body, in place of what was to be set there.
-func (c *call) set(edits []prompt.Edit, members []handover.Member) []prompt.Edit {
+func (c *incoming) set(edits []prompt.Edit, members []handover.Member) []prompt.Edit {
 	for _, m := range members {
 		e := c.prompt.SetField(m.Name, m.JSON)
 		if i := slices.IndexFunc(edits, func(o prompt.Edit) bool { return o.At == e.At }); i >= 0 && e.At.Len() > 0 {
@@ -52,7 +52,7 @@ func (c *call) set(edits []prompt.Edit, members []handover.Member) []prompt.Edit
 }
 
 // appendTo adds the edits that add values to lists of the body, each of which has at least one.
-func (c *call) appendTo(edits []prompt.Edit, members []handover.Member) []prompt.Edit {
+func (c *incoming) appendTo(edits []prompt.Edit, members []handover.Member) []prompt.Edit {
 	for _, m := range members {
 		at := c.prompt.Field(m.Name)
 		end := jsonscan.Span{Start: at.End - 1, End: at.End - 1}

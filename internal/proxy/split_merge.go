@@ -10,7 +10,7 @@ import (
 
 // merger is the protocol of an answer that lacks what the prefiller's reply has, nil when it lacks nothing.
 func (a *attempt) merger() handover.Merger {
-	if a.message == nil || a.d.Leg != fleet.LegDecode {
+	if !a.asLeg() || a.d.Leg != fleet.LegDecode {
 		return nil
 	}
 	m, ok := a.c.split.conn.(handover.Merger)

@@ -1,0 +1,104 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/warmpath/warmpath/engine"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/prompt"
+)
+
+// request builds what the endpoint is sent: the bytes that came, with the few fields changed that must.
+func (a *outgoing) request() *http.Request {
+	c := a.c
+	header := make(http.Header, len(c.r.Header)+2)
+	copyEndToEnd(header, c.r.Header)
+	header["X-Request-Id"] = []string{c.id}
+	a.s.cfg.Token.Strip(header)
+	a.s.cfg.Tenants.Authorise(header, a.d.Endpoint.APIKey, c.ourKey)
+	a.span.Inject(header)
+	a.labelBlocks(header)
+	edits := a.tellConversation(a.tellFirstTurn(a.leg(header, a.salt(a.ask(header, a.address(header))))))
+
+	out := new(http.Request).WithContext(a.ctx)
+	out.Method, out.URL, out.Header, out.ContentLength = c.r.Method, a.url(), header, c.r.ContentLength
+	out.Proto, out.ProtoMajor, out.ProtoMinor = "HTTP/1.1", 1, 1
+	out.Host = out.URL.Host
+	if c.upload != nil {
+		out.Body = c.upload
+		return out
+	}
+	body := a.body(edits)
+	a.tellPlaced(body)
+	a.lend(out, body)
+	return out
+}
+
+// address sets the header by which the endpoint's rank is chosen and returns the edit of the body that does so.
+func (a *outgoing) address(h http.Header) []prompt.Edit {
+	if a.d.Endpoint.Part.Kind == fleet.Whole {
+		return nil
+	}
+	dialect, err := engine.ByKind(a.d.Kind)
+	if err != nil {
+		return nil
+	}
+	how := dialect.Address(a.d.Endpoint.Part)
+	if how.Header != "" {
+		h.Set(how.Header, how.Value)
+	}
+	if how.Field == "" || a.c.api == prompt.Other || a.c.body == nil {
+		return nil
+	}
+	return []prompt.Edit{a.c.prompt.SetField(how.Field, how.JSON)}
+}
+
+func (a *outgoing) url() *url.URL {
+	scheme, rest, _ := strings.Cut(a.d.Endpoint.URL, "://")
+	host, base, slash := strings.Cut(rest, "/")
+	in := a.c.r.URL
+	u := &url.URL{Scheme: scheme, Host: host, Path: in.Path, RawPath: in.RawPath, RawQuery: visible(in.RawQuery), ForceQuery: in.ForceQuery}
+	if a.message != nil && a.message.Path != "" { // the protocol asks another of the engine's paths
+		u.Path, u.RawPath = a.message.Path, ""
+		in = u
+	}
+	if slash && base != "" {
+		u.Path = "/" + base + in.Path
+		if in.RawPath != "" {
+			u.RawPath = "/" + base + in.RawPath
+		}
+	}
+	return u
+}
+
+// visible escapes what may not stand in a request line: some clients send UTF-8 in a query as it is.
+func visible(query string) string {
+	ok := true
+	for i := range len(query) {
+		ok = ok && query[i] > ' ' && query[i] < 0x7f
+	}
+	if ok {
+		return query
+	}
+	var b strings.Builder
+	for i := range len(query) {
+		if c := query[i]; c > ' ' && c < 0x7f {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// salt adds to the edits of a request the one that keeps the engine's cache apart for the tenant.
+func (a *outgoing) salt(edits []prompt.Edit) []prompt.Edit {
+	c := a.c
+	if e, ok := a.s.cfg.Tenants.Salt(c.req.Tenant, a.d.Kind, c.api, &c.prompt, c.text()); ok {
+		return append(edits, e)
+	}
+	return edits
+}
