@@ -9,7 +9,7 @@ import (
 
 // admit finds out whose request it is; false when it was refused.
 func (c *call) admit() bool {
-	name, byKey, err := c.p.cfg.Tenants.Of(c.r.Header)
+	name, byKey, err := c.p.cfg.Tenants.Of(c.R.Header)
 	if err != nil {
 		if errors.Is(err, who.ErrNoTenant) {
 			c.w.Header()["Www-Authenticate"] = []string{"Bearer"}
@@ -17,16 +17,16 @@ func (c *call) admit() bool {
 		c.refuse(err)
 		return false
 	}
-	c.req.Tenant, c.ourKey = name, byKey
-	c.req.Caller = who.CallerOf(c.p.callers, name, c.r.Header)
+	c.Request.Tenant, c.OurKey = name, byKey
+	c.Request.Caller = who.CallerOf(c.p.callers, name, c.R.Header)
 	return true
 }
 
 // enters reports whether a request is let in: under a name that is known, on a path that is passed on, of a tenant. It has been refused when
 // not.
 func (c *call) enters() bool {
-	p, path := c.p, c.r.URL.Path
-	if err := gate.Foreign(p.cfg.Names, c.r); err != nil {
+	p, path := c.p, c.R.URL.Path
+	if err := gate.Foreign(p.cfg.Names, c.R); err != nil {
 		c.refuse(err)
 		return false
 	}
@@ -37,7 +37,7 @@ func (c *call) enters() bool {
 	if !c.admit() {
 		return false
 	}
-	if err := gate.Passes(c.api, c.r.Method, path, p.cfg.Paths); err != nil {
+	if err := gate.Passes(c.API, c.R.Method, path, p.cfg.Paths); err != nil {
 		c.refuse(err)
 		return false
 	}

@@ -12,13 +12,14 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/send"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/route"
 )
 
 // attempt is one try at one endpoint.
 type attempt struct {
-	outgoing
+	send.Outgoing
 	c      *call
 	d      *route.Decision
 	watch  *patience.Watch // its context too
@@ -33,10 +34,10 @@ type attempt struct {
 func (c *call) begin(d *route.Decision) *attempt {
 	a := &attempt{
 		c: c, d: d, span: c.span.Attempt(d), watch: patience.NewWatch(c.ctx, d.Endpoint.Name, d.Pool,
-			c.upload == nil && c.req.Pin == "" && c.repeatable() && c.served.Attempts <= c.p.cfg.Retries),
+			c.Upload == nil && c.Request.Pin == "" && c.Repeatable() && c.served.Attempts <= c.p.cfg.Retries),
 		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},
 	}
-	a.outgoing = c.p.sender.to(&c.incoming, d, a.watch, a.span)
+	a.Outgoing = c.p.sender.To(&c.Incoming, d, a.watch, a.span)
 	a.seat().Store(a.watch)
 	if c.shutdown.Load() {
 		a.watch.End(patience.ErrShutdown)
@@ -58,7 +59,7 @@ func (a *attempt) seat() *atomic.Pointer[patience.Watch] {
 // end closes the books of an attempt: its lease is ended here and nowhere else.
 func (a *attempt) end() {
 	c := a.c
-	c.upload.Finish()
+	c.Upload.Finish()
 	if a.d.Leg == fleet.LegDecode {
 		c.split.answer = a.fin.Usage
 		c.split.join(a.fin.Outcome == fleet.OK)
@@ -74,7 +75,7 @@ func (a *attempt) over() {
 	c := a.c
 	a.seat().Store(nil)
 	a.watch.End(nil)
-	a.withdraw()
+	a.Withdraw()
 	a.span.End(a.fin.Outcome, a.status)
 	if a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.EngineError && a.status == 0 {
 		c.p.unreached(a.d.Endpoint.Name)
@@ -88,21 +89,21 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 	a := c.begin(d)
 	defer a.end()
 	if d.Leg == fleet.LegDecode {
-		a.carry(&c.split.message)
+		a.Carry(&c.split.message)
 		if a.merger() != nil {
-			a.readsAnswer()
+			a.ReadsAnswer()
 		}
 		c.split.watchBeside(a)
 	}
 	limit := c.p.cfg.Answer
-	if c.prompt.Stream {
+	if c.Prompt.Stream {
 		limit = c.p.cfg.FirstByte
 	}
 	a.watch.Wait(limit)
 	if err := a.stand(limit); err != nil {
 		return a.lost(err)
 	}
-	res, err := a.send()
+	res, err := a.Send()
 	if err != nil {
 		return a.lost(err)
 	}
@@ -120,7 +121,7 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 			return nil
 		}
 		if d.Leg == fleet.LegDecode {
-			body, _ := io.ReadAll(io.LimitReader(res.Body, refusalBytes))
+			body, _ := io.ReadAll(io.LimitReader(res.Body, send.RefusalBytes))
 			c.refuse(fault.Answered(d.Leg, res.StatusCode, fault.Text(body), a.fin.RetryAfter))
 			return nil
 		}
@@ -152,8 +153,8 @@ func (a *attempt) conclude(err error) error {
 	c := a.c
 	cause := a.watch.Cause()
 	told := fault.ErrBroken
-	switch upload := c.upload.Blame(); {
-	case c.upload.Late(): // net/http ends the request's context then too
+	switch upload := c.Upload.Blame(); {
+	case c.Upload.Late(): // net/http ends the request's context then too
 		a.fin.Outcome = fleet.ClientError
 		return body.ErrSlowBody
 	case c.ctx.Err() != nil:
@@ -198,16 +199,16 @@ func (a *attempt) another() *route.Plan {
 	}
 	c := a.c
 	if !c.split.suspects(a) {
-		c.req.Tried = append(c.req.Tried, a.d.Endpoint.Name)
+		c.Request.Tried = append(c.Request.Tried, a.d.Endpoint.Name)
 	}
-	if c.req.Class == fleet.Turn && a.d.Session != c.req.MintedID {
-		c.req.Session = a.d.Session // the same turn of the same conversation, whatever it was recognised by
+	if c.Request.Class == fleet.Turn && a.d.Session != c.Request.MintedID {
+		c.Request.Session = a.d.Session // the same turn of the same conversation, whatever it was recognised by
 	}
-	c.req.Trail = nil // it has been followed
-	c.req.Instead = a.d.Lease
-	c.req.Again = a.computed()
+	c.Request.Trail = nil // it has been followed
+	c.Request.Instead = a.d.Lease
+	c.Request.Again = a.computed()
 	plan, err := c.split.redecide(a, c)
-	c.req.Again = false
+	c.Request.Again = false
 	if err != nil {
 		return nil
 	}
@@ -220,10 +221,10 @@ func (a *attempt) another() *route.Plan {
 // be sent again without doing anything twice that should be done once.
 func (a *attempt) mayRetry() bool {
 	c := a.c
-	if c.sent.Load() || c.served.Attempts > c.p.cfg.Retries || c.ctx.Err() != nil || c.shutdown.Load() || c.upload != nil {
+	if c.sent.Load() || c.served.Attempts > c.p.cfg.Retries || c.ctx.Err() != nil || c.shutdown.Load() || c.Upload != nil {
 		return false
 	}
-	return a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || c.repeatable()
+	return a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || c.Repeatable()
 }
 
 // isDial reports whether no connection could be made, so that the engine has seen nothing of the request.
@@ -236,11 +237,11 @@ func isDial(err error) bool {
 // it. The transport keeps it until it has written it.
 func (a *attempt) letGoBody() {
 	c := a.c
-	if c.body == nil || !c.split.told() {
+	if c.Body == nil || !c.split.told() {
 		return
 	}
 	a.noteSpoken()
-	a.letGo()
-	c.body.Release()
-	c.body = nil
+	a.LetGo()
+	c.Body.Release()
+	c.Body = nil
 }

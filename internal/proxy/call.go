@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/send"
 	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
@@ -27,7 +28,7 @@ type call struct {
 
 	p *Proxy
 	w http.ResponseWriter
-	incoming
+	send.Incoming
 	ctx context.Context // ends when the client leaves
 
 	leash *patience.Leash // what ctx is made of
@@ -60,15 +61,15 @@ var calls = sync.Pool{New: func() any { return new(call) }}
 
 func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	c := calls.Get().(*call)
-	c.p, c.w, c.r, c.api = p, w, r, prompt.Classify(r.Method, r.URL.Path)
+	c.p, c.w, c.R, c.API = p, w, r, prompt.Classify(r.Method, r.URL.Path)
 	id := who.RequestID(r)
-	c.id = id
+	c.ID = id
 	if c.tether(); p.tracer != nil {
-		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.api.String())
+		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.API.String())
 	}
-	c.req = fleet.Request{ID: id, Class: c.api.Class()}
+	c.Request = fleet.Request{ID: id, Class: c.API.Class()}
 	c.served = live.Served{
-		ID: id, API: c.api.String(), Method: r.Method, Path: r.URL.Path, Started: time.Now(), BytesIn: max(r.ContentLength, 0),
+		ID: id, API: c.API.String(), Method: r.Method, Path: r.URL.Path, Started: time.Now(), BytesIn: max(r.ContentLength, 0),
 	}
 	w.Header()["X-Request-Id"] = []string{id}
 	return c
@@ -86,7 +87,7 @@ func (c *call) end() {
 	c.split.end()
 	again := c.untether()
 	c.content.Release() // it reads the body
-	c.body.Release()
+	c.Body.Release()
 	c.served.Ended = time.Now()
 	gone := c.served.Status == 0
 	if gone {
@@ -100,7 +101,7 @@ func (c *call) end() {
 		c.p.log.Error("panic while serving", "request", c.served.ID, "panic", v)
 	}
 	c.handOver()
-	if c.upload == nil && again { // the goroutine that writes an upload may outlive the call
+	if c.Upload == nil && again { // the goroutine that writes an upload may outlive the call
 		*c = call{blocks: c.blocks[:0]}
 		calls.Put(c)
 	}
@@ -143,7 +144,7 @@ func (c *call) route() (route.Decision, error) {
 		return route.Decision{}, patience.ErrShutdown
 	}
 	started := time.Now()
-	plan, err := c.p.fleet.Decide(&c.req)
+	plan, err := c.p.fleet.Decide(&c.Request)
 	d := plan.Decision
 	c.p.decided(d.Pool, time.Since(started))
 	if err == nil {
@@ -160,7 +161,7 @@ func (c *call) decide() (route.Plan, error) {
 		return route.Plan{}, patience.ErrShutdown
 	}
 	started := time.Now()
-	p, err := c.p.fleet.Decide(&c.req)
+	p, err := c.p.fleet.Decide(&c.Request)
 	c.p.decided(p.Pool, time.Since(started))
 	if err == nil {
 		c.served.Attempts++
@@ -176,7 +177,7 @@ func (c *call) forgetContent(d *route.Decision) {
 	if c.content == nil {
 		return
 	}
-	q := &c.req
+	q := &c.Request
 	if q.Trail != nil && d.Session != q.MintedID { // a fresh id is known by itself
 		q.Session = d.Session
 	}
@@ -198,23 +199,23 @@ const mostKeptBlocks = 8192
 // read takes in and scans the body. Bodies of paths that the router does not know are passed on as they stream in,
 // unless they are JSON that may name a model.
 func (c *call) read() error {
-	if c.api == prompt.Other && !c.peekable() {
-		c.upload = body.NewUpload(c.w, c.r.Body, c.p.cfg.ReadBody, func() {
+	if c.API == prompt.Other && !c.peekable() {
+		c.Upload = body.NewUpload(c.w, c.R.Body, c.p.cfg.ReadBody, func() {
 			if w := c.watch.Load(); w != nil && !w.Begun() {
 				w.Wait(c.p.cfg.Answer)
 			}
 		})
 		return nil
 	}
-	if c.api != prompt.Other {
-		if e := c.r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+	if c.API != prompt.Other {
+		if e := c.R.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 			return fault.Encoded(e)
 		}
 	}
 	var err error
 	c.reading.Store(c.served.Started.Add(c.p.cfg.ReadBody).UnixNano())
 	if !c.shutdown.Load() { // abort looks at reading after it has set this
-		c.body, err = body.Read(c.r, c.p.cfg.BodyBytes, c.p.bodies)
+		c.Body, err = body.Read(c.R, c.p.cfg.BodyBytes, c.p.bodies)
 	}
 	c.reading.Store(0)
 	if c.shutdown.Load() {
@@ -226,29 +227,29 @@ func (c *call) read() error {
 	if err != nil {
 		return err
 	}
-	c.served.BytesIn = int64(len(c.body.Bytes))
-	if c.api == prompt.Other {
-		c.prompt = c.p.parser.Peek(c.body.Bytes, named(c.r.Header).get)
+	c.served.BytesIn = int64(len(c.Body.Bytes))
+	if c.API == prompt.Other {
+		c.Prompt = c.p.parser.Peek(c.Body.Bytes, send.Named(c.R.Header).Get)
 		return nil
 	}
 	// Windows tools write a byte order mark in front of JSON; some engines skip it, others refuse it (RFC 8259, section 8.1).
-	c.body.Bytes = bytes.TrimPrefix(c.body.Bytes, []byte("\ufeff"))
+	c.Body.Bytes = bytes.TrimPrefix(c.Body.Bytes, []byte("\ufeff"))
 	if !c.readsContent() {
-		c.prompt, err = c.p.parser.Parse(c.api, c.body.Bytes, named(c.r.Header).get)
+		c.Prompt, err = c.p.parser.Parse(c.API, c.Body.Bytes, send.Named(c.R.Header).Get)
 		return err
 	}
 	c.content = who.NewContent()
-	c.prompt, err = c.p.parser.ParseChainFrom(c.p.memory, c.api, c.body.Bytes, named(c.r.Header).get, &c.content.Chain)
+	c.Prompt, err = c.p.parser.ParseChainFrom(c.p.memory, c.API, c.Body.Bytes, send.Named(c.R.Header).Get, &c.content.Chain)
 	if err != nil {
 		return err
 	}
-	if told := c.content.Told(c.api); c.wantsContent() {
-		c.req.Content = told
+	if told := c.content.Told(c.API); c.wantsContent() {
+		c.Request.Content = told
 	} else {
-		c.req.Overheard = told
+		c.Request.Overheard = told
 	}
-	if c.p.cfg.ByContent && c.prompt.Session == "" && c.prompt.PreviousResponse == "" {
-		c.req.Trail = c.content.Follow()
+	if c.p.cfg.ByContent && c.Prompt.Session == "" && c.Prompt.PreviousResponse == "" {
+		c.Request.Trail = c.content.Follow()
 	}
 	return nil
 }
@@ -256,37 +257,37 @@ func (c *call) read() error {
 // readsContent reports whether somebody wants to know what the prompt consists of: the policy, or who finds the conversation
 // of a request without an id.
 func (c *call) readsContent() bool {
-	return c.api.Class() == fleet.Turn && (c.p.cfg.Shadow || c.wantsContent())
+	return c.API.Class() == fleet.Turn && (c.p.cfg.Shadow || c.wantsContent())
 }
 
 // wantsContent reports whether that is somebody who is obeyed.
 func (c *call) wantsContent() bool {
-	return c.p.cfg.Belief || c.p.cfg.ByContent && !c.p.parser.InHeader(named(c.r.Header).get)
+	return c.p.cfg.Belief || c.p.cfg.ByContent && !c.p.parser.InHeader(send.Named(c.R.Header).Get)
 }
 
 // peekable reports whether the body of an unknown path is read first: JSON, or nothing at all.
 func (c *call) peekable() bool {
-	n := c.r.ContentLength
-	return n == 0 || n <= c.p.cfg.BodyBytes && strings.HasPrefix(c.r.Header.Get("Content-Type"), "application/json")
+	n := c.R.ContentLength
+	return n == 0 || n <= c.p.cfg.BodyBytes && strings.HasPrefix(c.R.Header.Get("Content-Type"), "application/json")
 }
 
 // identify fills in what the router is told about the request.
 func (c *call) identify() error {
-	q, p := &c.req, &c.prompt
+	q, p := &c.Request, &c.Prompt
 	q.Model, q.Session, q.Follows = p.Model, p.Session, p.PreviousResponse
 	q.User, q.Parent = p.User, p.Parent
 	q.PromptBytes, q.PromptTokens, q.MaxTokens, q.Stream = p.TextBytes, p.TokenIDs, p.MaxTokens, p.Stream
 	c.served.Decision.Model = p.Model[:min(len(p.Model), 100)] // for the log, should nobody take the request
-	q.Kinds, q.Native = c.api.Kinds(), c.api == prompt.Generate
-	if strings.HasPrefix(c.r.URL.Path, "/api/") {
+	q.Kinds, q.Native = c.API.Kinds(), c.API == prompt.Generate
+	if strings.HasPrefix(c.R.URL.Path, "/api/") {
 		q.Kinds = prompt.OllamaChat.Kinds() // Ollama's own paths, those the router does not know included
 	}
 	c.served.Stream = p.Stream
-	if c.api == prompt.Other {
+	if c.API == prompt.Other {
 		q.PromptBytes, q.PromptTokens = 0, 0
-		q.Follows = responsePath(c.r.URL.Path)
+		q.Follows = responsePath(c.R.URL.Path)
 	}
-	q.Splits, q.Waits = c.splits(), c.upload == nil
+	q.Splits, q.Waits = c.splits(), c.Upload == nil
 	if q.Session == "" && q.Class == fleet.Turn {
 		q.MintedID = who.NewID()
 	}
@@ -294,9 +295,9 @@ func (c *call) identify() error {
 		q.HashKey = c.served.ID
 	}
 	if t := c.p.cfg.Token; t != nil && q.Class == fleet.Turn {
-		q.Hint = t.Hint(c.r.Header)
+		q.Hint = t.Hint(c.R.Header)
 	}
-	pin, exclude := c.r.Header.Get("X-Warmpath-Pin"), c.r.Header.Values("X-Warmpath-Exclude")
+	pin, exclude := c.R.Header.Get("X-Warmpath-Pin"), c.R.Header.Values("X-Warmpath-Exclude")
 	if pin == "" && len(exclude) == 0 {
 		return nil
 	}

@@ -64,10 +64,10 @@ func (c *call) limitWrites(until time.Time) {
 // handOver leaves what net/http still holds of the answer to it: it flushes that when the handler has returned, where send cannot
 // see it. The connection of an HTTP/1.1 client serves further requests, and its listener bounds each write (package h1).
 func (c *call) handOver() {
-	if c.limited && c.r.ProtoMajor == 1 {
+	if c.limited && c.R.ProtoMajor == 1 {
 		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{})
 	}
-	c.p.boundFlush(c.w, c.r)
+	c.p.boundFlush(c.w, c.R)
 }
 
 // boundFlush bounds the flush of a handler's answer over HTTP/2, which waits for the client's window. The deadline ends with the stream; one

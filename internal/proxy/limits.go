@@ -23,9 +23,9 @@ func (c *call) stop(w *patience.Watch, cause error) {
 
 // tether has the call end when its client leaves.
 func (c *call) tether() {
-	c.leash = patience.NewLeash(c.r.Context())
+	c.leash = patience.NewLeash(c.R.Context())
 	c.ctx = c.leash
-	if c.r.ProtoMajor == 1 && c.r.ContentLength != 0 { // else net/http is looking for the client's departure already
+	if c.R.ProtoMajor == 1 && c.R.ContentLength != 0 { // else net/http is looking for the client's departure already
 		if peer := h1.PeerOf(c.leash.Context); peer != nil && peer.Watch(c) {
 			c.peer = peer
 			return

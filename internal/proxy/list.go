@@ -8,12 +8,12 @@ import (
 
 // list answers requests for lists of models; it reports false for any other path.
 func (p *Proxy) list(c *call) bool {
-	if c.r.Method != http.MethodGet {
+	if c.R.Method != http.MethodGet {
 		return false
 	}
 	ctx, done := c.patient()
 	defer done()
-	list, ok, err := p.catalog.Answer(ctx, c.r.URL.Path)
+	list, ok, err := p.catalog.Answer(ctx, c.R.URL.Path)
 	switch {
 	case err != nil:
 		c.refuse(err)
@@ -29,7 +29,7 @@ func (c *call) answerJSON(v any) {
 		c.refuse(err)
 		return
 	}
-	c.p.passOver(c.w, c.r)
+	c.p.passOver(c.w, c.R)
 	h := c.w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))

@@ -22,6 +22,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/handoff"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/send"
 	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/prompt"
@@ -104,7 +105,7 @@ type Proxy struct {
 	flights registry
 	bodies  *body.Budget
 	catalog *catalog.Catalog
-	sender  *sender
+	sender  *send.Sender
 
 	callers   maphash.Seed // see callerOf
 	inquiries handoff.Inquiries
@@ -135,7 +136,7 @@ func New(o Options) *Proxy {
 		unreached: o.Unreached, decided: o.Decided, callers: maphash.MakeSeed(),
 	}
 	p.bodies = body.NewBudget(p.cfg.MemoryBytes)
-	p.sender = newSender(senderConfig{
+	p.sender = send.New(send.Config{
 		NoUsage: p.cfg.NoUsage, FirstTurn: p.cfg.FirstTurn, SessionHeader: p.cfg.SessionHeader, Token: p.cfg.Token, Tenants: p.cfg.Tenants,
 		Connector: p.cfg.Connector, TRTLLM: p.cfg.TRTLLM, Receiver: p.cfg.Receiver,
 	}, o.Transport, p.bodies, o.Placed, o.Log)
@@ -170,9 +171,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodConnect:
 		c.refuse(fault.ErrConnect)
 	case !c.enters():
-	case c.api == prompt.Other && isUpgrade(r):
+	case c.API == prompt.Other && isUpgrade(r):
 		c.upgrade()
-	case c.api == prompt.Other && p.list(c):
+	case c.API == prompt.Other && p.list(c):
 	default:
 		c.serve()
 	}

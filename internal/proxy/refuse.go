@@ -27,14 +27,14 @@ func (c *call) refuse(err error) {
 	if f.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
-	if f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout || errors.Is(err, body.ErrNoRoom) || c.upload.Unread() {
+	if f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout || errors.Is(err, body.ErrNoRoom) || c.Upload.Unread() {
 		h.Set("Connection", "close") // the rest of the body is not read
 	}
-	if c.body == nil && c.upload == nil && f.Status != http.StatusRequestTimeout && !c.shutdown.Load() { // of these two the deadline is over
-		c.p.passOver(c.w, c.r)
+	if c.Body == nil && c.Upload == nil && f.Status != http.StatusRequestTimeout && !c.shutdown.Load() { // of these two the deadline is over
+		c.p.passOver(c.w, c.R)
 	}
 	c.explain(h, &c.served.Decision) // of the last attempt; none when nobody was asked
-	body := fault.Body(fault.Shape(c.api, c.r.URL.Path), f, err.Error())
+	body := fault.Body(fault.Shape(c.API, c.R.URL.Path), f, err.Error())
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.w.WriteHeader(f.Status)

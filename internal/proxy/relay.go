@@ -50,7 +50,7 @@ type relay struct {
 func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 	mem := relayMemories.Get().(*relayMemory)
 	defer relayMemories.Put(mem)
-	mem.scanner.Reset(a.c.api.String())
+	mem.scanner.Reset(a.c.API.String())
 	mem.tail.Reset()
 	r := &relay{attempt: a, res: res, scanner: &mem.scanner, tail: &mem.tail}
 	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
@@ -61,7 +61,7 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 		r.opaque, r.events = true, false
 	}
 	if r.events && r.fin.Outcome == fleet.OK {
-		r.strips, r.watching = a.asksUsage(), a.watches()
+		r.strips, r.watching = a.AsksUsage(), a.Watches()
 	}
 	if !r.opaque && r.fin.Outcome == fleet.OK {
 		r.cached = r.c.split.rewrites(a)
@@ -86,7 +86,7 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 // read returns the next piece. A short answer of known length is read whole before the client sees any of it, so that
 // another endpoint can answer when it breaks off.
 func (r *relay) read(buf []byte) (int, error) {
-	if n := r.res.ContentLength; !r.pieces && n > 0 && n <= relayBytes && r.c.r.Method != http.MethodHead && !r.c.sent.Load() {
+	if n := r.res.ContentLength; !r.pieces && n > 0 && n <= relayBytes && r.c.R.Method != http.MethodHead && !r.c.sent.Load() {
 		return io.ReadFull(r.res.Body, buf[:n])
 	}
 	return r.res.Body.Read(buf)
@@ -139,7 +139,7 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 
 // announce tells who holds a response before its client can ask for it: one that is under way can be cancelled.
 func (r *relay) announce() {
-	if r.c.api != prompt.Responses || r.holding || r.fin.Outcome != fleet.OK {
+	if r.c.API != prompt.Responses || r.holding || r.fin.Outcome != fleet.OK {
 		return
 	}
 	if r.fin.Response == "" {
@@ -158,7 +158,7 @@ func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
 	case r.events:
 		ok = r.scanner.Failed() && (!r.scanner.Data() || r.d.Leg == fleet.LegDecode && answer.NoAnswer(r.held, piece))
 		return r.scanner.ErrorCode(), r.scanner.ErrorText(), ok
-	case !r.opaque && r.fin.Outcome == fleet.OK && r.c.api != prompt.Other:
+	case !r.opaque && r.fin.Outcome == fleet.OK && r.c.API != prompt.Other:
 		return answer.ErrorAnswer(piece)
 	}
 	return 0, "", false
@@ -167,7 +167,7 @@ func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
 // holds keeps back what a decoder sends before it has its KV cache: the chunk of a chat that only says who speaks. vLLM sends that,
 // and then an error, when it could not fetch the cache; until then another endpoint can answer.
 func (r *relay) holds(piece []byte) bool {
-	if r.d.Leg != fleet.LegDecode || !r.events || r.c.api != prompt.Chat || r.c.sent.Load() || r.fin.Outcome != fleet.OK {
+	if r.d.Leg != fleet.LegDecode || !r.events || r.c.API != prompt.Chat || r.c.sent.Load() || r.fin.Outcome != fleet.OK {
 		return false
 	}
 	if all := len(r.held) + len(piece); all > relayBytes || r.scanner.Failed() || r.scanner.Done() || !answer.NoAnswer(r.held, piece) {
@@ -257,7 +257,7 @@ func (r *relay) look(piece []byte) {
 		}
 		return
 	}
-	if r.c.api == prompt.Responses && r.fin.Response == "" && r.fin.Outcome == fleet.OK {
+	if r.c.API == prompt.Responses && r.fin.Response == "" && r.fin.Outcome == fleet.OK {
 		r.fin.Response = answer.ResponseID(piece)
 	}
 	r.tail.Write(piece)
@@ -308,7 +308,7 @@ func (r *relay) finish() (next *route.Plan) {
 		return nil
 	}
 	if r.watching && r.strip.Removed > 0 {
-		r.answersAsking()
+		r.AnswersAsking()
 	}
 	if !c.sent.Load() { // an empty body
 		r.commit()
@@ -321,7 +321,7 @@ func (r *relay) finish() (next *route.Plan) {
 			r.fail(r.scanner.ErrorCode()) // it told the client by itself
 		}
 	} else if r.fin.Outcome == fleet.OK {
-		r.fin.Usage, _ = answer.ParseUsage(c.api.String(), r.tail.Bytes)
+		r.fin.Usage, _ = answer.ParseUsage(c.API.String(), r.tail.Bytes)
 	}
 	if r.fin.Outcome == fleet.OK && !r.opaque {
 		r.keepReturned(r.tail.Bytes)
@@ -338,7 +338,7 @@ func (r *relay) truncated() bool {
 	default:
 		return false
 	}
-	switch r.c.api {
+	switch r.c.API {
 	case prompt.Chat, prompt.Completions, prompt.Responses, prompt.Messages:
 	default:
 		return false
@@ -346,7 +346,7 @@ func (r *relay) truncated() bool {
 	if r.events {
 		return r.fin.Outcome == fleet.OK && !r.scanner.Done() && !r.scanner.Failed()
 	}
-	return r.res.StatusCode == http.StatusOK && r.c.r.Method == http.MethodPost && !r.c.sent.Load() && len(r.held) == 0
+	return r.res.StatusCode == http.StatusOK && r.c.R.Method == http.MethodPost && !r.c.sent.Load() && len(r.held) == 0
 }
 
 // broken concludes an answer that broke off. When the client has seen a part of it, it is told in the stream where that is
@@ -374,11 +374,11 @@ func (r *relay) broken(err error) (next *route.Plan) {
 // tell sends an error as an event of the stream, as engines themselves do.
 func (r *relay) tell(f fault.Fault, err error) {
 	event := make([]byte, 0, 512)
-	if r.c.api == prompt.Messages {
+	if r.c.API == prompt.Messages {
 		event = append(event, "event: error\n"...)
 	}
 	event = append(event, "data: "...)
-	event = append(event, fault.Body(r.c.api, f, err.Error())...)
+	event = append(event, fault.Body(r.c.API, f, err.Error())...)
 	event = append(event, "\n\n"...)
 	if _, err := r.c.send(event, true); err == nil {
 		r.c.served.BytesOut += int64(len(event))

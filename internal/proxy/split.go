@@ -57,10 +57,10 @@ const (
 
 // splits reports whether the request can be served in two legs, as far as that can be told before endpoints are chosen.
 func (c *call) splits() bool {
-	if !c.p.fleet.Roles() || c.req.Class != fleet.Turn || c.body == nil || c.prompt.InsertAt == 0 || c.req.Pin != "" {
+	if !c.p.fleet.Roles() || c.Request.Class != fleet.Turn || c.Body == nil || c.Prompt.InsertAt == 0 || c.Request.Pin != "" {
 		return false
 	}
-	x := c.p.sender.handoff(&c.incoming)
+	x := c.p.sender.Handoff(&c.Incoming)
 	if conn := c.p.cfg.Connector; conn != nil {
 		return conn.Fits(&x) == nil
 	}
@@ -77,15 +77,15 @@ func (c *call) splits() bool {
 func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
 	s := c.split
 	if s == nil {
-		s = &split{c: c, x: c.p.sender.handoff(&c.incoming)}
+		s = &split{c: c, x: c.p.sender.Handoff(&c.Incoming)}
 		c.split = s
 	}
 	s.plan, s.waiting = *plan, plan.Lease
 	if !s.ready {
 		s.prefill = route.Finished{Lease: plan.Prefill.Lease, Outcome: fleet.Abandoned}
-		s.conn = c.p.sender.connector(plan.Prefill.Kind)
+		s.conn = c.p.sender.Connector(plan.Prefill.Kind)
 		if s.conn == nil || s.conn.Fits(&s.x) != nil {
-			c.req.Splits = false
+			c.Request.Splits = false
 			return s.whole(fault.ErrNoConnector)
 		}
 		if s.conn.Order() == handover.Together {
@@ -134,7 +134,7 @@ func (s *split) compute() (next *route.Plan, ok bool) {
 // whole gives the request to a decoder as it is, which computes the prompt itself, or tells the client what went wrong.
 func (s *split) whole(cause error) (next *route.Plan) {
 	c := s.c
-	c.req.Fails = !errors.Is(cause, fault.ErrNoConnector)
+	c.Request.Fails = !errors.Is(cause, fault.ErrNoConnector)
 	c.keepSession(s.plan.Session)
 	if !c.p.cfg.NoFallback && !c.shutdown.Load() {
 		level := slog.LevelWarn
@@ -142,7 +142,7 @@ func (s *split) whole(cause error) (next *route.Plan) {
 			level = slog.LevelDebug // nothing is wrong with the engine
 		}
 		c.p.log.Log(c.ctx, level, "prompt is not computed elsewhere", "request", c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "error", fault.Unsaid(cause))
-		c.req.Instead = s.plan.Lease
+		c.Request.Instead = s.plan.Lease
 		if plan, err := c.decide(); err == nil {
 			c.served.Attempts-- // the decoder of the first decision was never asked
 			c.pending = &plan
@@ -182,11 +182,11 @@ func (s *split) ask() error {
 
 func (s *split) exchange(a *attempt, message *handover.Message) error {
 	c := s.c
-	if a.carry(message); message.Sets("stream") { // of a reply that is no stream the usage comes by itself
-		a.withoutUsage()
+	if a.Carry(message); message.Sets("stream") { // of a reply that is no stream the usage comes by itself
+		a.WithoutUsage()
 	}
 	a.watch.Wait(c.p.cfg.FirstByte)
-	res, err := a.send()
+	res, err := a.Send()
 	if err != nil {
 		return a.conclude(err)
 	}
@@ -232,9 +232,9 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 		s.ready = false
 		return s.afresh()
 	}
-	c.req.Leg, c.req.Prefiller = fleet.LegDecode, s.plan.Prefill.Endpoint.Name
+	c.Request.Leg, c.Request.Prefiller = fleet.LegDecode, s.plan.Prefill.Endpoint.Name
 	plan, err := c.decide()
-	c.req.Leg = fleet.LegWhole
+	c.Request.Leg = fleet.LegWhole
 	if errors.Is(err, route.ErrRetryBudget) {
 		return plan, err
 	}
@@ -251,8 +251,8 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 func (s *split) afresh() (route.Plan, error) {
 	c := s.c
 	plan, err := c.decide()
-	if err != nil && !errors.Is(err, route.ErrRetryBudget) && s.suspect && s.spared < len(c.req.TriedPrefill) {
-		c.req.TriedPrefill, s.spared = slices.Delete(c.req.TriedPrefill, s.spared, s.spared+1), rewrite.MostReply
+	if err != nil && !errors.Is(err, route.ErrRetryBudget) && s.suspect && s.spared < len(c.Request.TriedPrefill) {
+		c.Request.TriedPrefill, s.spared = slices.Delete(c.Request.TriedPrefill, s.spared, s.spared+1), rewrite.MostReply
 		plan, err = c.decide()
 	}
 	return plan, err
@@ -310,10 +310,10 @@ func (s *split) honest(u fleet.Usage) fleet.Usage {
 
 // keepSession holds further decisions to the conversation that the first one found.
 func (c *call) keepSession(session string) {
-	if c.req.Class == fleet.Turn && session != c.req.MintedID {
-		c.req.Session = session
+	if c.Request.Class == fleet.Turn && session != c.Request.MintedID {
+		c.Request.Session = session
 	}
-	c.req.Trail = nil // it has been followed
+	c.Request.Trail = nil // it has been followed
 }
 
 // suspects reports whether a decoder that failed may be innocent: what it was to fetch may not have been there. The first such
@@ -326,18 +326,18 @@ func (s *split) suspects(a *attempt) bool {
 	if s == nil || s.suspect || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.EngineError || a.status == 0 {
 		return false
 	}
-	s.suspect, s.spared = true, len(a.c.req.TriedPrefill)
+	s.suspect, s.spared = true, len(a.c.Request.TriedPrefill)
 	s.forgetTold()
 	a.fin.Outcome = fleet.TransferFailed
 	prefiller := s.plan.Prefill.Endpoint.Name
-	a.c.req.TriedPrefill = append(a.c.req.TriedPrefill, prefiller)
+	a.c.Request.TriedPrefill = append(a.c.Request.TriedPrefill, prefiller)
 	a.c.p.unreached(prefiller)
 	return true
 }
 
 // untold is the id of a conversation where the client's own header does not tell it, "" where it does or it cannot stand in one.
 func (c *call) untold(session string) string {
-	if c.r.Header.Get("X-Correlation-Id") != "" || !httpguts.ValidHeaderFieldValue(session) {
+	if c.R.Header.Get("X-Correlation-Id") != "" || !httpguts.ValidHeaderFieldValue(session) {
 		return ""
 	}
 	return session

@@ -63,13 +63,13 @@ func (s *split) elsewhere() bool {
 	}
 	failed := s.plan.Prefill.Endpoint.Name
 	if s.prefill.Outcome != fleet.TransferFailed {
-		c.req.TriedPrefill = append(c.req.TriedPrefill, failed)
+		c.Request.TriedPrefill = append(c.Request.TriedPrefill, failed)
 	}
-	c.req.Leg, c.req.Decoder = fleet.LegPrefill, s.plan.Endpoint.Name
+	c.Request.Leg, c.Request.Decoder = fleet.LegPrefill, s.plan.Endpoint.Name
 	c.keepSession(s.plan.Session)
-	c.req.Again = s.charged
-	plan, err := c.p.fleet.Decide(&c.req)
-	c.req.Leg, c.req.Again = fleet.LegWhole, false
+	c.Request.Again = s.charged
+	plan, err := c.p.fleet.Decide(&c.Request)
+	c.Request.Leg, c.Request.Again = fleet.LegWhole, false
 	if err != nil {
 		return false
 	}

@@ -12,10 +12,10 @@ import (
 
 // known is what the prompt consists of, as far as it is still known.
 func (c *call) known() *fleet.Content {
-	if c.req.Content != nil {
-		return c.req.Content
+	if c.Request.Content != nil {
+		return c.Request.Content
 	}
-	return c.req.Overheard
+	return c.Request.Overheard
 }
 
 // fetchBack looks whether the prefiller can fetch the beginning of the conversation from the decoder of its latest turn.
@@ -25,7 +25,7 @@ func (s *split) fetchBack() {
 		if _, can := s.conn.(handover.Returner); can {
 			d := &s.plan.Prefill
 			if content := s.c.known(); content != nil {
-				s.x.Before = r.Take(time.Now(), handoff.ReturnKey{Tenant: s.c.req.Tenant, Pool: d.Pool, Session: d.Session}, content.Scope, handoff.SpokenOf(s.c.api, &s.c.prompt, s.c.text()))
+				s.x.Before = r.Take(time.Now(), handoff.ReturnKey{Tenant: s.c.Request.Tenant, Pool: d.Pool, Session: d.Session}, content.Scope, handoff.SpokenOf(s.c.API, &s.c.Prompt, s.c.Text()))
 			}
 		}
 	}
@@ -45,11 +45,11 @@ func (s *split) misled(a *attempt) bool {
 func (a *attempt) noteSpoken() {
 	c := a.c
 	r := c.p.returns
-	if r == nil || a.d.Leg != fleet.LegDecode || a.d.Session == "" || c.split == nil || c.body == nil {
+	if r == nil || a.d.Leg != fleet.LegDecode || a.d.Session == "" || c.split == nil || c.Body == nil {
 		return
 	}
 	if _, can := c.split.conn.(handover.Returner); can {
-		c.split.said = r.Note(handoff.SpokenOf(c.api, &c.prompt, c.text()))
+		c.split.said = r.Note(handoff.SpokenOf(c.API, &c.Prompt, c.Text()))
 	}
 }
 
@@ -72,7 +72,7 @@ func (a *attempt) keepReturned(end []byte) {
 		return
 	}
 	r.Put(time.Now(), handoff.Returned{
-		Key: handoff.ReturnKey{Tenant: c.req.Tenant, Pool: a.d.Pool, Session: a.d.Session}, Before: handover.Before{Params: bytes.Clone(params), Host: at.Hostname()},
+		Key: handoff.ReturnKey{Tenant: c.Request.Tenant, Pool: a.d.Pool, Session: a.d.Session}, Before: handover.Before{Params: bytes.Clone(params), Host: at.Hostname()},
 		Scope: content.Scope, Bytes: said.Bytes, Hash: said.Hash,
 	})
 }

@@ -10,7 +10,7 @@ import (
 
 // merger is the protocol of an answer that lacks what the prefiller's reply has, nil when it lacks nothing.
 func (a *attempt) merger() handover.Merger {
-	if !a.asLeg() || a.d.Leg != fleet.LegDecode {
+	if !a.AsLeg() || a.d.Leg != fleet.LegDecode {
 		return nil
 	}
 	m, ok := a.c.split.conn.(handover.Merger)
@@ -22,10 +22,10 @@ func (a *attempt) merger() handover.Merger {
 
 // stitch puts the token that the prefiller made in front of the decoder's answer, where the decoder goes on after it.
 func (a *attempt) stitch(res *http.Response) error {
-	if a.message == nil || a.message.First == nil || res.StatusCode != http.StatusOK {
+	if a.Message == nil || a.Message.First == nil || res.StatusCode != http.StatusOK {
 		return nil
 	}
-	return rewrite.Stitch(res, a.message.First)
+	return rewrite.Stitch(res, a.Message.First)
 }
 
 // merge completes the decoder's answer by the prefiller's reply, for requests where the decoder cannot know it.

@@ -123,7 +123,7 @@ func (s *split) failedBeside(a *attempt) bool {
 	if s == nil || s.beside == nil || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.Abandoned || s.beside.failure.Load() == nil {
 		return false
 	}
-	a.c.req.TriedPrefill = append(a.c.req.TriedPrefill, s.plan.Prefill.Endpoint.Name)
+	a.c.Request.TriedPrefill = append(a.c.Request.TriedPrefill, s.plan.Prefill.Endpoint.Name)
 	s.forgetTold()
 	return true
 }

@@ -9,7 +9,7 @@ import (
 // rewrites is how the answer's usage is to be changed, nil for not at all. A prefiller in flight is asked for its figure when the answer
 // comes to that place.
 func (s *split) rewrites(a *attempt) *rewrite.Cached {
-	if s == nil || !a.asLeg() {
+	if s == nil || !a.AsLeg() {
 		return nil
 	}
 	if s.underway() {

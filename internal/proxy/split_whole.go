@@ -16,8 +16,8 @@ import (
 func (s *split) answered() {
 	c := s.c
 	body, media := s.handed.Answer, "application/json"
-	if c.prompt.Stream {
-		if events, ok := handover.AsStream(c.api.String(), body, c.prompt.IncludeUsage); ok {
+	if c.Prompt.Stream {
+		if events, ok := handover.AsStream(c.API.String(), body, c.Prompt.IncludeUsage); ok {
 			body, media = events, "text/event-stream; charset=utf-8"
 		}
 	}

@@ -5,18 +5,19 @@ import (
 	"net/http/httputil"
 	"strings"
 
+	"github.com/warmpath/warmpath/internal/proxy/send"
 	"github.com/warmpath/warmpath/internal/proxy/who"
 )
 
 // upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint and then both directions of bytes, for as long as both
 // ends stay. An engine that answers something else is bounded as with any other answer. Nothing is retried: what was said cannot be said again.
 func (c *call) upgrade() {
-	c.prompt = c.p.parser.Peek(nil, named(c.r.Header).get)
+	c.Prompt = c.p.parser.Peek(nil, send.Named(c.R.Header).Get)
 	if err := c.identify(); err != nil {
 		c.refuse(err)
 		return
 	}
-	c.req.Model = c.r.URL.Query().Get("model")
+	c.Request.Model = c.R.URL.Query().Get("model")
 	d, err := c.route()
 	if err != nil {
 		c.refuse(err)
@@ -49,12 +50,12 @@ func (c *call) upgrade() {
 			}
 		},
 	}
-	proxy.ServeHTTP(c.w, c.r.WithContext(a.watch))
+	proxy.ServeHTTP(c.w, c.R.WithContext(a.watch))
 }
 
 // rewrite aims an upgrade at the endpoint. ReverseProxy has done away with the headers that end here.
 func (a *attempt) rewrite(r *httputil.ProxyRequest) {
-	r.Out.URL = a.url()
+	r.Out.URL = a.URL()
 	r.Out.Host = r.Out.URL.Host
 	for k := range r.Out.Header {
 		if strings.HasPrefix(k, "X-Warmpath-") {
@@ -67,9 +68,9 @@ func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 		}
 	}
 	r.Out.Header.Set("X-Request-Id", a.c.served.ID)
-	a.c.p.cfg.Tenants.Authorise(r.Out.Header, a.d.Endpoint.APIKey, a.c.ourKey)
+	a.c.p.cfg.Tenants.Authorise(r.Out.Header, a.d.Endpoint.APIKey, a.c.OurKey)
 	a.span.Inject(r.Out.Header)
-	a.address(r.Out.Header)
+	a.Address(r.Out.Header)
 }
 
 // isUpgrade reports whether the client wants to change the protocol with the engine. An offer of HTTP/2 is for the router, which

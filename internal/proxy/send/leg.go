@@ -1,4 +1,4 @@
-package proxy
+package send
 
 import (
 	"net/http"
@@ -11,17 +11,17 @@ import (
 )
 
 // leg adds to the edits of a request those of its leg, and of a whole one those that keep a client from posing as a router.
-func (a *outgoing) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
+func (a *Outgoing) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	if a.d.Why != "" {
 		dropOverrides(h)
 	}
-	if a.message == nil {
-		if a.d.Why == "" || c.body == nil || c.prompt.InsertAt == 0 {
+	if a.Message == nil {
+		if a.d.Why == "" || c.Body == nil || c.Prompt.InsertAt == 0 {
 			return edits
 		}
-		x := a.s.handoff(c)
-		if conn := a.s.connector(a.d.Kind); conn != nil {
+		x := a.s.Handoff(c)
+		if conn := a.s.Connector(a.d.Kind); conn != nil {
 			return c.set(edits, conn.Withhold(&x))
 		}
 		for _, conn := range handover.Connectors() { // the engine may be any
@@ -29,19 +29,19 @@ func (a *outgoing) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 		}
 		return edits
 	}
-	for _, header := range a.message.Header {
+	for _, header := range a.Message.Header {
 		setHeader(h, header)
 	}
-	if a.d.Leg == fleet.LegPrefill || a.message.First != nil || a.reads {
+	if a.d.Leg == fleet.LegPrefill || a.Message.First != nil || a.reads {
 		delete(h, "Accept-Encoding") // the reply is read
 	}
-	return c.appendTo(c.set(edits, a.message.Set), a.message.Append)
+	return c.appendTo(c.set(edits, a.Message.Set), a.Message.Append)
 }
 
 // set adds the edits that set members of the body, in place of what was to be set there.
-func (c *incoming) set(edits []prompt.Edit, members []handover.Member) []prompt.Edit {
+func (c *Incoming) set(edits []prompt.Edit, members []handover.Member) []prompt.Edit {
 	for _, m := range members {
-		e := c.prompt.SetField(m.Name, m.JSON)
+		e := c.Prompt.SetField(m.Name, m.JSON)
 		if i := slices.IndexFunc(edits, func(o prompt.Edit) bool { return o.At == e.At }); i >= 0 && e.At.Len() > 0 {
 			edits[i] = e
 			continue
@@ -52,9 +52,9 @@ func (c *incoming) set(edits []prompt.Edit, members []handover.Member) []prompt.
 }
 
 // appendTo adds the edits that add values to lists of the body, each of which has at least one.
-func (c *incoming) appendTo(edits []prompt.Edit, members []handover.Member) []prompt.Edit {
+func (c *Incoming) appendTo(edits []prompt.Edit, members []handover.Member) []prompt.Edit {
 	for _, m := range members {
-		at := c.prompt.Field(m.Name)
+		at := c.Prompt.Field(m.Name)
 		end := jsonscan.Span{Start: at.End - 1, End: at.End - 1}
 		edits = append(edits, prompt.Edit{At: end, With: append([]byte{','}, m.JSON...)})
 	}

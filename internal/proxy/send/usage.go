@@ -1,4 +1,4 @@
-package proxy
+package send
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 const (
 	askAgain     = 10 * time.Minute // for so long an endpoint that refused is not asked
 	askNotes     = 1024             // endpoints remembered at most
-	refusalBytes = 16 << 10         // of an error's body are read to find out what was refused
+	RefusalBytes = 16 << 10         // of an error's body are read to find out what was refused
 )
 
 // askBook remembers which endpoints can be asked for usage, where that is not known from their kind.
@@ -55,35 +55,35 @@ func (b *askBook) note(endpoint string, change func(*askNote)) {
 
 // ask adds to the edits of a request the one that asks for usage, if the engine is to be asked. It then sends no compressed
 // answer either, which could not be read: every client takes one that is not compressed (RFC 9110, section 12.5.3).
-func (a *outgoing) ask(h http.Header, edits []prompt.Edit) []prompt.Edit {
+func (a *Outgoing) ask(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	a.asked = !a.refused && !a.s.cfg.NoUsage && c.mayAsk() && a.s.asks.allows(a.d, c.api, time.Now())
+	a.asked = !a.refused && !a.s.cfg.NoUsage && c.mayAsk() && a.s.asks.allows(a.d, c.API, time.Now())
 	if !a.asked {
 		return edits
 	}
 	if len(h["Accept-Encoding"]) > 0 {
 		h["Accept-Encoding"] = []string{"identity"}
 	}
-	return append(edits, c.prompt.SetIncludeUsage())
+	return append(edits, c.Prompt.SetIncludeUsage())
 }
 
 // mayAsk reports whether the request is one whose usage can be asked for and taken out again: a stream whose client said
 // nothing about stream_options, or said no. Other options are left as they are. An object without include_usage means yes
 // to vLLM, whose default that is (StreamOptions, vLLM 0.32.0); with continuous_usage_stats usage would come in every chunk.
-func (c *incoming) mayAsk() bool {
-	p := &c.prompt
-	if !p.Stream || p.IncludeUsage || p.InsertAt == 0 || c.api != prompt.Chat && c.api != prompt.Completions {
+func (c *Incoming) mayAsk() bool {
+	p := &c.Prompt
+	if !p.Stream || p.IncludeUsage || p.InsertAt == 0 || c.API != prompt.Chat && c.API != prompt.Completions {
 		return false
 	}
 	options := p.StreamOptionsAt
 	if options == (jsonscan.Span{}) {
 		return true
 	}
-	if bytes.Contains(c.body.Bytes[options.Start:options.End], []byte("continuous_usage_stats")) {
+	if bytes.Contains(c.Body.Bytes[options.Start:options.End], []byte("continuous_usage_stats")) {
 		return false
 	}
 	at := p.SetIncludeUsage().At // the value that asking would replace
-	switch string(c.body.Bytes[at.Start:at.End]) {
+	switch string(c.Body.Bytes[at.Start:at.End]) {
 	case "null", "false":
 		return true
 	}
@@ -111,23 +111,23 @@ func (b *askBook) allows(d *route.Decision, api prompt.API, now time.Time) bool 
 	return n.answers || d.Kind != fleet.KindOther && d.Kind != fleet.KindUnknown
 }
 
-// watches reports whether it is to be learnt if this endpoint answers a client that asks for usage with the chunk that
+// Watches reports whether it is to be learnt if this endpoint answers a client that asks for usage with the chunk that
 // usageStrip takes out.
-func (a *outgoing) watches() bool {
-	return a.c.prompt.IncludeUsage && (a.d.Kind == fleet.KindOther || a.d.Kind == fleet.KindUnknown) &&
-		(a.c.api == prompt.Chat || a.c.api == prompt.Completions)
+func (a *Outgoing) Watches() bool {
+	return a.c.Prompt.IncludeUsage && (a.d.Kind == fleet.KindOther || a.d.Kind == fleet.KindUnknown) &&
+		(a.c.API == prompt.Chat || a.c.API == prompt.Completions)
 }
 
 // sendAsking passes the request on and returns when the header of the answer has come. An engine that refuses stream_options,
 // as old versions do, gets the request once more without: that refusal is not for the client, which did not ask.
-func (a *outgoing) sendAsking() (*http.Response, error) {
+func (a *Outgoing) sendAsking() (*http.Response, error) {
 	p := a.s
 	res, err := p.transport.RoundTrip(a.request())
 	if err != nil || !a.asked || !refuses(res, "stream_options") {
 		return res, err
 	}
 	res.Body.Close()
-	a.withdraw()
+	a.Withdraw()
 	a.refused = true
 	if res, err = p.transport.RoundTrip(a.request()); err == nil && res.StatusCode < http.StatusBadRequest {
 		name := a.d.Endpoint.Name
@@ -143,7 +143,7 @@ func refuses(res *http.Response, field string) bool {
 	if res.StatusCode != http.StatusBadRequest && res.StatusCode != http.StatusUnprocessableEntity {
 		return false
 	}
-	head, err := io.ReadAll(io.LimitReader(res.Body, refusalBytes))
+	head, err := io.ReadAll(io.LimitReader(res.Body, RefusalBytes))
 	res.Body = &readBack{ReadCloser: res.Body, head: head, err: err}
 	return bytes.Contains(head, []byte(field))
 }

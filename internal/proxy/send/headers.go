@@ -1,4 +1,4 @@
-package proxy
+package send
 
 import (
 	"net/http"
@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 )
 
-// hopByHop are the headers that end at a proxy (RFC 9110, section 7.6.1), in canonical form.
-func hopByHop(name string) bool {
+// HopByHop are the headers that end at a proxy (RFC 9110, section 7.6.1), in canonical form.
+func HopByHop(name string) bool {
 	switch name {
 	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
 		return true
@@ -20,7 +20,7 @@ func hopByHop(name string) bool {
 func copyEndToEnd(to, from http.Header) {
 	named := from["Connection"]
 	for k, v := range from {
-		if hopByHop(k) || strings.HasPrefix(k, "X-Warmpath-") || len(named) > 0 && namedByConnection(named, k) {
+		if HopByHop(k) || strings.HasPrefix(k, "X-Warmpath-") || len(named) > 0 && NamedByConnection(named, k) {
 			continue
 		}
 		to[k] = v
@@ -28,7 +28,8 @@ func copyEndToEnd(to, from http.Header) {
 	delete(to, "Expect")
 }
 
-func namedByConnection(values []string, name string) bool {
+// NamedByConnection reports whether a Connection header names another one, which then ends at a proxy too.
+func NamedByConnection(values []string, name string) bool {
 	for _, v := range values {
 		for token := range strings.SplitSeq(v, ",") {
 			if strings.EqualFold(strings.TrimSpace(token), name) {
@@ -59,11 +60,12 @@ func dropOverrides(h http.Header) {
 	}
 }
 
-// named looks headers up by names that are in canonical form already, as a prompt.Parser's are: it looks for twenty in each request,
+// Named looks headers up by names that are in canonical form already, as a prompt.Parser's are: it looks for twenty in each request,
 // and http.Header.Get looks at every letter of each first.
-type named http.Header
+type Named http.Header
 
-func (h named) get(name string) string {
+// Get is the first value of a header, "" for none.
+func (h Named) Get(name string) string {
 	if v := h[name]; len(v) > 0 {
 		return v[0]
 	}

@@ -1,4 +1,4 @@
-package proxy
+package send
 
 import (
 	"bytes"
@@ -21,10 +21,10 @@ const (
 	requestType        = "request_type"
 )
 
-// send passes the request on and returns when the header of the answer has come. An engine that does not know conversation_params gets
+// Send passes the request on and returns when the header of the answer has come. An engine that does not know conversation_params gets
 // it once more without: the client is not to suffer for what the router told. So does the engine of a leg: what it refuses when it reads
 // the body it has not begun, and the id of the hand-over is still unused.
-func (a *outgoing) send() (*http.Response, error) {
+func (a *Outgoing) Send() (*http.Response, error) {
 	res, err := a.sendAsking()
 	if err != nil || !a.told {
 		return res, err
@@ -34,7 +34,7 @@ func (a *outgoing) send() (*http.Response, error) {
 		return res, nil
 	}
 	res.Body.Close()
-	a.withdraw()
+	a.Withdraw()
 	a.untells = true
 	if res, err = a.sendAsking(); err == nil && res.StatusCode < http.StatusBadRequest {
 		p.asks.note(name, func(n *askNote) { n.refusedID = time.Now() })
@@ -44,7 +44,7 @@ func (a *outgoing) send() (*http.Response, error) {
 }
 
 // idForm is the form in which the engine is told the conversation.
-func (a *outgoing) idForm() fleet.IDForm {
+func (a *Outgoing) idForm() fleet.IDForm {
 	form := a.d.Endpoint.IDForm
 	if form != fleet.IDAuto {
 		return form
@@ -61,28 +61,28 @@ func (a *outgoing) idForm() fleet.IDForm {
 // tellConversation adds to the edits of a request those that tell the engine its conversation. What the client says in the same
 // place stays as it is. disaggregated_params that hold nothing but an id (as TensorRT-LLM's own router makes them up to carry
 // one) would make an engine think that the request is split: when it is not, they go.
-func (a *outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
+func (a *Outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	if c.body == nil || c.prompt.InsertAt == 0 || c.api != prompt.Chat && c.api != prompt.Completions {
+	if c.Body == nil || c.Prompt.InsertAt == 0 || c.API != prompt.Chat && c.API != prompt.Completions {
 		return edits
 	}
 	a.told = false
-	params := c.prompt.Field(disaggregatedParams)
-	if params.Len() > 0 && a.d.Leg == fleet.LegWhole && carriesIDOnly(c.body.Bytes[params.Start:params.End]) {
-		edits = replace(edits, c.prompt.SetField(disaggregatedParams, []byte("null")))
+	params := c.Prompt.Field(disaggregatedParams)
+	if params.Len() > 0 && a.d.Leg == fleet.LegWhole && carriesIDOnly(c.Body.Bytes[params.Start:params.End]) {
+		edits = replace(edits, c.Prompt.SetField(disaggregatedParams, []byte("null")))
 	}
-	if a.d.Session == "" || c.req.Class != fleet.Turn {
+	if a.d.Session == "" || c.Request.Class != fleet.Turn {
 		return edits
 	}
-	switch form, at := a.idForm(), c.prompt.Field(conversationParams); {
+	switch form, at := a.idForm(), c.Prompt.Field(conversationParams); {
 	case form == fleet.IDUntold || sets(edits, at, conversationParams):
 	case form == fleet.IDDisagg:
 		edits = a.tellInDisagg(a.untell(edits, at))
 	case a.untells:
 		edits = a.untell(edits, at)
-	case at.Len() == 0 || string(c.body.Bytes[at.Start:at.End]) == "null":
+	case at.Len() == 0 || string(c.Body.Bytes[at.Start:at.End]) == "null":
 		value := jsonscan.AppendString([]byte(`{"`+conversationID+`":`), a.d.Session)
-		edits = append(edits, c.prompt.SetField(conversationParams, append(value, '}')))
+		edits = append(edits, c.Prompt.SetField(conversationParams, append(value, '}')))
 		a.told = true
 	default:
 		a.told = true
@@ -91,15 +91,15 @@ func (a *outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
 }
 
 // untell takes conversation_params out of a request to an engine that does not know them.
-func (a *outgoing) untell(edits []prompt.Edit, at jsonscan.Span) []prompt.Edit {
-	if span, ok := memberSpan(a.c.body.Bytes, at, conversationParams); ok {
+func (a *Outgoing) untell(edits []prompt.Edit, at jsonscan.Span) []prompt.Edit {
+	if span, ok := memberSpan(a.c.Body.Bytes, at, conversationParams); ok {
 		return append(edits, prompt.Edit{At: span})
 	}
 	return edits
 }
 
 // tellInDisagg puts the id into the disaggregated_params that the request, or its leg, has. One without them is given none.
-func (a *outgoing) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
+func (a *Outgoing) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	id := jsonscan.AppendString(nil, a.d.Session)
 	with := func(object []byte, head int) ([]byte, bool) {
@@ -109,7 +109,7 @@ func (a *outgoing) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 		out, err := prompt.SetMember(bytes.Clone(object[:head]), object[head:], conversationID, id)
 		return out, err == nil
 	}
-	at := c.prompt.Field(disaggregatedParams)
+	at := c.Prompt.Field(disaggregatedParams)
 	inserted := append(jsonscan.AppendString(nil, disaggregatedParams), ':')
 	for i := range edits {
 		head := 0
@@ -126,8 +126,8 @@ func (a *outgoing) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 		return edits
 	}
 	if at.Len() > 0 {
-		if out, ok := with(c.body.Bytes[at.Start:at.End], 0); ok {
-			return append(edits, c.prompt.SetField(disaggregatedParams, out))
+		if out, ok := with(c.Body.Bytes[at.Start:at.End], 0); ok {
+			return append(edits, c.Prompt.SetField(disaggregatedParams, out))
 		}
 	}
 	return edits

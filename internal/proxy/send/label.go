@@ -1,4 +1,4 @@
-package proxy
+package send
 
 import (
 	"net/http"
@@ -14,9 +14,9 @@ import (
 
 // labelBlocks tells vLLM the conversation where the client did not: it puts the id on the KV events of the blocks that it stores (seen in
 // 0.32), and does nothing else with it.
-func (a *outgoing) labelBlocks(h http.Header) {
+func (a *Outgoing) labelBlocks(h http.Header) {
 	name := a.s.cfg.SessionHeader
-	if name == "" || a.d.Kind != fleet.KindVLLM || a.d.Session == "" || a.c.req.Class != fleet.Turn || h.Get(name) != "" {
+	if name == "" || a.d.Kind != fleet.KindVLLM || a.d.Session == "" || a.c.Request.Class != fleet.Turn || h.Get(name) != "" {
 		return
 	}
 	// Beyond ASCII engines take the bytes of a header for another text (ISO 8859-1), and would label with that.
@@ -26,12 +26,12 @@ func (a *outgoing) labelBlocks(h http.Header) {
 }
 
 // tellPlaced tells who wants tokens what the engine has been sent.
-func (a *outgoing) tellPlaced(body *body.Payload) {
+func (a *Outgoing) tellPlaced(body *body.Payload) {
 	c := a.c
-	if a.s.placed == nil || c.req.Class != fleet.Turn || c.api != prompt.Chat && c.api != prompt.Completions {
+	if a.s.placed == nil || c.Request.Class != fleet.Turn || c.API != prompt.Chat && c.API != prompt.Completions {
 		return
 	}
-	at := c.prompt.Field("prompt_token_ids") // beside the messages of a chat, as TensorRT-LLM's routers hand it on
-	ids := c.req.PromptTokens > 0 || at.Len() > 0 && c.body.Bytes[at.Start] == '['
+	at := c.Prompt.Field("prompt_token_ids") // beside the messages of a chat, as TensorRT-LLM's routers hand it on
+	ids := c.Request.PromptTokens > 0 || at.Len() > 0 && c.Body.Bytes[at.Start] == '['
 	a.s.placed(a.d, ids, body.Copy)
 }

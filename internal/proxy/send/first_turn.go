@@ -1,4 +1,4 @@
-package proxy
+package send
 
 import (
 	"bytes"
@@ -18,13 +18,13 @@ const (
 // PR 14744 has it, so that the engine can spread first turns over its ranks. It is the same for both schedule styles: whatever
 // leg has these parameters carries it. A request without them is not given any: to an engine they would mean that it is split.
 // What is in them already, or in an edit that sets them, stays as it is.
-func (a *outgoing) tellFirstTurn(edits []prompt.Edit) []prompt.Edit {
+func (a *Outgoing) tellFirstTurn(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	if !a.s.cfg.FirstTurn || a.d.Kind != fleet.KindTRTLLM || c.api != prompt.Chat && c.api != prompt.Completions || c.body == nil {
+	if !a.s.cfg.FirstTurn || a.d.Kind != fleet.KindTRTLLM || c.API != prompt.Chat && c.API != prompt.Completions || c.Body == nil {
 		return edits
 	}
 	value := strconv.AppendBool(nil, a.d.NewID)
-	at := c.prompt.Field(disaggregatedParams)
+	at := c.Prompt.Field(disaggregatedParams)
 	inserted := jsonscan.AppendString(nil, disaggregatedParams)
 	inserted = append(inserted, ':')
 	for i := range edits {
@@ -44,9 +44,9 @@ func (a *outgoing) tellFirstTurn(edits []prompt.Edit) []prompt.Edit {
 	if at == (jsonscan.Span{}) {
 		return edits
 	}
-	with, err := prompt.SetMember(nil, c.body.Bytes[at.Start:at.End], isFirstTurn, value)
+	with, err := prompt.SetMember(nil, c.Body.Bytes[at.Start:at.End], isFirstTurn, value)
 	if err != nil { // no object: the engine may say so
 		return edits
 	}
-	return append(edits, c.prompt.SetField(disaggregatedParams, with))
+	return append(edits, c.Prompt.SetField(disaggregatedParams, with))
 }

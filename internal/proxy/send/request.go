@@ -1,4 +1,4 @@
-package proxy
+package send
 
 import (
 	"fmt"
@@ -12,23 +12,23 @@ import (
 )
 
 // request builds what the endpoint is sent: the bytes that came, with the few fields changed that must.
-func (a *outgoing) request() *http.Request {
+func (a *Outgoing) request() *http.Request {
 	c := a.c
-	header := make(http.Header, len(c.r.Header)+2)
-	copyEndToEnd(header, c.r.Header)
-	header["X-Request-Id"] = []string{c.id}
+	header := make(http.Header, len(c.R.Header)+2)
+	copyEndToEnd(header, c.R.Header)
+	header["X-Request-Id"] = []string{c.ID}
 	a.s.cfg.Token.Strip(header)
-	a.s.cfg.Tenants.Authorise(header, a.d.Endpoint.APIKey, c.ourKey)
+	a.s.cfg.Tenants.Authorise(header, a.d.Endpoint.APIKey, c.OurKey)
 	a.span.Inject(header)
 	a.labelBlocks(header)
-	edits := a.tellConversation(a.tellFirstTurn(a.leg(header, a.salt(a.ask(header, a.address(header))))))
+	edits := a.tellConversation(a.tellFirstTurn(a.leg(header, a.salt(a.ask(header, a.Address(header))))))
 
 	out := new(http.Request).WithContext(a.ctx)
-	out.Method, out.URL, out.Header, out.ContentLength = c.r.Method, a.url(), header, c.r.ContentLength
+	out.Method, out.URL, out.Header, out.ContentLength = c.R.Method, a.URL(), header, c.R.ContentLength
 	out.Proto, out.ProtoMajor, out.ProtoMinor = "HTTP/1.1", 1, 1
 	out.Host = out.URL.Host
-	if c.upload != nil {
-		out.Body = c.upload
+	if c.Upload != nil {
+		out.Body = c.Upload
 		return out
 	}
 	body := a.body(edits)
@@ -37,8 +37,8 @@ func (a *outgoing) request() *http.Request {
 	return out
 }
 
-// address sets the header by which the endpoint's rank is chosen and returns the edit of the body that does so.
-func (a *outgoing) address(h http.Header) []prompt.Edit {
+// Address sets the header by which the endpoint's rank is chosen and returns the edit of the body that does so.
+func (a *Outgoing) Address(h http.Header) []prompt.Edit {
 	if a.d.Endpoint.Part.Kind == fleet.Whole {
 		return nil
 	}
@@ -50,19 +50,20 @@ func (a *outgoing) address(h http.Header) []prompt.Edit {
 	if how.Header != "" {
 		h.Set(how.Header, how.Value)
 	}
-	if how.Field == "" || a.c.api == prompt.Other || a.c.body == nil {
+	if how.Field == "" || a.c.API == prompt.Other || a.c.Body == nil {
 		return nil
 	}
-	return []prompt.Edit{a.c.prompt.SetField(how.Field, how.JSON)}
+	return []prompt.Edit{a.c.Prompt.SetField(how.Field, how.JSON)}
 }
 
-func (a *outgoing) url() *url.URL {
+// URL is where the request goes.
+func (a *Outgoing) URL() *url.URL {
 	scheme, rest, _ := strings.Cut(a.d.Endpoint.URL, "://")
 	host, base, slash := strings.Cut(rest, "/")
-	in := a.c.r.URL
+	in := a.c.R.URL
 	u := &url.URL{Scheme: scheme, Host: host, Path: in.Path, RawPath: in.RawPath, RawQuery: visible(in.RawQuery), ForceQuery: in.ForceQuery}
-	if a.message != nil && a.message.Path != "" { // the protocol asks another of the engine's paths
-		u.Path, u.RawPath = a.message.Path, ""
+	if a.Message != nil && a.Message.Path != "" { // the protocol asks another of the engine's paths
+		u.Path, u.RawPath = a.Message.Path, ""
 		in = u
 	}
 	if slash && base != "" {
@@ -95,9 +96,9 @@ func visible(query string) string {
 }
 
 // salt adds to the edits of a request the one that keeps the engine's cache apart for the tenant.
-func (a *outgoing) salt(edits []prompt.Edit) []prompt.Edit {
+func (a *Outgoing) salt(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	if e, ok := a.s.cfg.Tenants.Salt(c.req.Tenant, a.d.Kind, c.api, &c.prompt, c.text()); ok {
+	if e, ok := a.s.cfg.Tenants.Salt(c.Request.Tenant, a.d.Kind, c.API, &c.Prompt, c.Text()); ok {
 		return append(edits, e)
 	}
 	return edits

@@ -1,0 +1,39 @@
+package send
+
+import (
+	"net/http"
+
+	"github.com/warmpath/warmpath/internal/proxy/body"
+	"github.com/warmpath/warmpath/prompt"
+)
+
+// body is the payload for this endpoint.
+func (a *Outgoing) body(edits []prompt.Edit) *body.Payload {
+	c := a.c
+	if c.Prompt.Model != "" && a.d.Model != c.Prompt.Model {
+		edits = append(edits, c.Prompt.SetModel(a.d.Model))
+	}
+	if len(edits) == 0 {
+		return c.Body
+	}
+	a.sent = c.Body.Splice(edits, a.s.bodies)
+	return a.sent
+}
+
+// lend gives a request to the endpoint its body. The transport has it until it closes it, and a until withdraw. The id of a hand-over is used
+// once.
+func (a *Outgoing) lend(out *http.Request, body *body.Payload) {
+	if lent := body.Lend(out, !a.c.Repeatable(), a.Message != nil); lent != nil {
+		a.lent = lent
+	}
+}
+
+// Withdraw lets go of what the endpoint was sent. The transport must have been told that its answer is not wanted.
+func (a *Outgoing) Withdraw() {
+	if a.lent != nil {
+		_ = a.lent.Close()
+		a.lent = nil
+	}
+	a.sent.Release()
+	a.sent = nil
+}

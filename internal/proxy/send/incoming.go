@@ -1,0 +1,39 @@
+package send
+
+import (
+	"net/http"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/body"
+	"github.com/warmpath/warmpath/prompt"
+)
+
+// Incoming is the request of a client, as its attempts see it. Its user fills it in as it learns of the request, before anything is sent.
+type Incoming struct {
+	R       *http.Request // as the client sent it
+	API     prompt.API
+	ID      string // of the request, in headers and logs
+	Prompt  prompt.Prompt
+	Body    *body.Payload // nil while the body is passed on as it streams in
+	Upload  *body.Upload  // the body, while it is passed on as it streams in
+	Request fleet.Request // what the fleet is asked
+	OurKey  bool          // the client's API key names its tenant, and is not the engine's
+}
+
+// Repeatable reports whether an engine may get the request twice: what only computes, and methods that say so.
+func (c *Incoming) Repeatable() bool {
+	switch c.R.Method {
+	case http.MethodPost, http.MethodPatch:
+		return c.API != prompt.Other
+	default:
+		return true
+	}
+}
+
+// Text is the body of a request that is held, nil for another.
+func (c *Incoming) Text() []byte {
+	if c.Body == nil {
+		return nil
+	}
+	return c.Body.Bytes
+}
