@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/body"
@@ -244,4 +246,52 @@ func (a *attempt) letGoBody() {
 	a.LetGo()
 	c.Body.Release()
 	c.Body = nil
+}
+
+// stand waits until it is the request's turn to be sent, if it stands in the router's line; the time limit on the engine begins then. The
+// error is that of the attempt's end: the client left, the endpoint is not worth waiting for any more, time is up, or the router is
+// shutting down.
+func (a *attempt) stand(limit time.Duration) error {
+	if !a.d.Waits {
+		return nil
+	}
+	turn := a.c.p.fleet.Turn(a.d.Lease)
+	if turn == nil {
+		return nil
+	}
+	a.waits = true
+	select {
+	case <-turn:
+		a.waits = false
+		a.watch.Wait(limit)
+		return nil
+	case <-a.watch.Done():
+		return a.watch.Err()
+	}
+}
+
+// judge notes what the status of an answer means for the endpoint's books.
+func (a *attempt) judge(res *http.Response) {
+	a.fin.Outcome = fault.OutcomeOf(res.StatusCode)
+	if a.fin.Outcome == fleet.Busy {
+		a.fin.RetryAfter, a.fin.Limited = fault.RetryAfter(res.Header), res.StatusCode == http.StatusTooManyRequests
+	}
+}
+
+// computed reports whether an engine that works may have spent something on the attempt, so that another one is further load: the retry
+// budget is charged for it. It is not for what the router takes away from engines that hang or are gone.
+func (a *attempt) computed() bool {
+	if a.waits || a.fin.Outcome == fleet.ConnectFailed {
+		return false
+	}
+	cause := a.watch.Cause()
+	return !errors.Is(cause, patience.ErrSilent) && !errors.Is(cause, patience.ErrDown) && !errors.Is(cause, patience.ErrRefusing)
+}
+
+// legged says which leg an error is of.
+func (a *attempt) legged(err error) error {
+	if a.d.Leg == fleet.LegWhole || errors.Is(err, patience.ErrShutdown) || a.fin.Outcome == fleet.ClientError || fault.IsOfLeg(err) {
+		return err
+	}
+	return fault.Failed(a.d.Leg, err)
 }

@@ -24,7 +24,7 @@ import (
 
 // call is one client request on its way through the door. It is used by one goroutine, but for stop and check.
 type call struct {
-	prev, next *call // in the registry
+	place link // in the registry
 
 	p *Proxy
 	w http.ResponseWriter
@@ -77,7 +77,7 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 
 // end closes the books of the call. It runs on every path, panics included, and nobody uses the call afterwards.
 func (c *call) end() {
-	c.p.flights.remove(c)
+	c.p.flights.remove(&c.place)
 	if c.pending != nil { // reserved, and never begun: only a panic leaves it so
 		c.p.fleet.Observe(route.Finished{Lease: c.pending.Lease, Outcome: fleet.Abandoned})
 		if c.pending.Split() && (c.split == nil || c.split.prefill.Lease != c.pending.Prefill.Lease) {
@@ -321,4 +321,26 @@ func responsePath(path string) string {
 	}
 	id, _, _ := strings.Cut(rest, "/")
 	return id
+}
+
+// alike reports whether the call has failed so before: a request that fails at one engine after another may be at fault itself, and only
+// the first of them is blamed.
+func (c *call) alike(o fleet.Outcome) bool {
+	if o != fleet.EngineError && o != fleet.TimedOut {
+		return false
+	}
+	was := c.failures&(1<<o) != 0
+	c.failures |= 1 << o
+	return was
+}
+
+// explain tells the endpoint's name, never its address, and why it was chosen, where that is asked for.
+func (c *call) explain(h http.Header, d *route.Decision) {
+	if d.Endpoint.Name != "" && (c.p.cfg.Explain || c.R.Header.Get("X-Warmpath-Explain") == "1") {
+		h["X-Warmpath-Endpoint"] = []string{d.Endpoint.Name}
+		h["X-Warmpath-Reason"] = []string{string(d.Reason)}
+		if p := &c.served.Prefill; d.Leg == fleet.LegDecode && p.Endpoint.Name != "" {
+			h["X-Warmpath-Prefill"] = []string{p.Endpoint.Name}
+		}
+	}
 }

@@ -1,12 +1,8 @@
 package proxy
 
 import (
-	"io"
 	"net/http"
 	"time"
-
-	"github.com/warmpath/warmpath/fleet"
-	"github.com/warmpath/warmpath/internal/proxy/fault"
 )
 
 // slowWrite is how long a write to a client takes at least for the router to say that it waits for the client, not for the engine.
@@ -68,55 +64,4 @@ func (c *call) handOver() {
 		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{})
 	}
 	c.p.boundFlush(c.w, c.R)
-}
-
-// boundFlush bounds the flush of a handler's answer over HTTP/2, which waits for the client's window. The deadline ends with the stream; one
-// that has ended is left alone, since it would be reset once more.
-func (p *Proxy) boundFlush(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor > 1 && r.Context().Err() == nil {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.cfg.Idle))
-	}
-}
-
-// turnwise is the body of an engine's answer that ReverseProxy copies: Read waits for the engine, and between two calls of it the client is
-// waited for.
-type turnwise struct {
-	*attempt
-	from  io.ReadCloser
-	ended bool
-}
-
-// Read implements io.Reader.
-func (b *turnwise) Read(p []byte) (int, error) {
-	b.c.writing.Store(0)
-	b.watch.Wait(b.c.p.cfg.Idle)
-	n, err := b.from.Read(p)
-	b.watch.Pause()
-	b.c.writing.Store(time.Now().UnixNano())
-	if err != nil {
-		b.ended = true
-	}
-	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns the very value
-		if told := b.conclude(err); told != nil {
-			b.c.served.Error = fault.Of(told).Code
-		}
-	}
-	return n, err
-}
-
-// Close implements io.Closer. Before the body's end it means that the client could not be written to.
-func (b *turnwise) Close() error {
-	b.c.writing.Store(0)
-	if !b.ended {
-		b.fin.Outcome = fleet.ClientGone
-	}
-	return b.from.Close()
-}
-
-// passOver limits how long a client may take to send a body that nobody reads: net/http waits for it before it sends the answer, and
-// without a limit for ever.
-func (p *Proxy) passOver(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.cfg.ReadBody))
-	}
 }

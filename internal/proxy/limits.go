@@ -96,3 +96,9 @@ func (c *call) check(now time.Time, gone *patience.Gone) {
 		}
 	}
 }
+
+// signs notes when the engines of a call last gave a sign of life, by endpoint.
+func (c *call) signs(at map[string]time.Time, now time.Time) {
+	c.watch.Load().Sign(at, c.waitsForClient(now), now)
+	c.aside.Load().Sign(at, false, now)
+}

@@ -9,7 +9,6 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
-	"github.com/warmpath/warmpath/internal/proxy/patience"
 )
 
 // refuse answers with an error of the router's own.
@@ -41,12 +40,4 @@ func (c *call) refuse(err error) {
 	_, _ = c.send(body, false)
 	c.sent.Store(true)
 	c.served.BytesOut += int64(len(body))
-}
-
-// legged says which leg an error is of.
-func (a *attempt) legged(err error) error {
-	if a.d.Leg == fleet.LegWhole || errors.Is(err, patience.ErrShutdown) || a.fin.Outcome == fleet.ClientError || fault.IsOfLeg(err) {
-		return err
-	}
-	return fault.Failed(a.d.Leg, err)
 }

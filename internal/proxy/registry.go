@@ -1,33 +1,52 @@
 package proxy
 
-import "sync"
+import (
+	"sync"
+	"time"
 
-// registry holds the calls being served, so that their limits can be enforced and shutdown can end them. A list costs one
+	"github.com/warmpath/warmpath/internal/proxy/patience"
+)
+
+// inFlight is a request being served, as the registry knows it. All are called inside the registry's lock.
+type inFlight interface {
+	check(now time.Time, gone *patience.Gone)
+	signs(at map[string]time.Time, now time.Time)
+	abort()
+}
+
+// link is the place of a request in the registry.
+type link struct {
+	prev, next *link
+	of         inFlight
+}
+
+// registry holds the requests being served, so that their limits can be enforced and shutdown can end them. A list costs one
 // short lock at either end of a request; a timer for each request and each piece of a stream would cost more.
 type registry struct {
 	mu   sync.Mutex
-	root call // next is the first, prev the last
+	root link // next is the first, prev the last
 	n    int
 }
 
 func (g *registry) init() { g.root.next, g.root.prev = &g.root, &g.root }
 
-func (g *registry) add(c *call) {
+func (g *registry) add(l *link, of inFlight) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	c.prev, c.next = g.root.prev, &g.root
-	c.prev.next, g.root.prev = c, c
+	l.of = of
+	l.prev, l.next = g.root.prev, &g.root
+	l.prev.next, g.root.prev = l, l
 	g.n++
 }
 
-func (g *registry) remove(c *call) {
+func (g *registry) remove(l *link) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if c.next == nil {
+	if l.next == nil {
 		return
 	}
-	c.prev.next, c.next.prev = c.next, c.prev
-	c.next, c.prev = nil, nil
+	l.prev.next, l.next.prev = l.next, l.prev
+	*l = link{}
 	g.n--
 }
 
@@ -37,11 +56,11 @@ func (g *registry) len() int {
 	return g.n
 }
 
-// each calls f for every open call, inside the lock: f must be quick.
-func (g *registry) each(f func(*call)) {
+// each calls f for every request, inside the lock: f must be quick.
+func (g *registry) each(f func(inFlight)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for c := g.root.next; c != &g.root; c = c.next {
-		f(c)
+	for l := g.root.next; l != &g.root; l = l.next {
+		f(l.of)
 	}
 }

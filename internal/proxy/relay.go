@@ -11,8 +11,10 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/rewrite"
+	"github.com/warmpath/warmpath/internal/proxy/send"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/route"
+	"golang.org/x/net/http/httpguts"
 )
 
 const relayBytes = 32 << 10
@@ -235,15 +237,7 @@ func (r *relay) begun() bool {
 func (r *relay) fail(code int) {
 	r.c.p.log.Warn("engine reported an error within its answer", "request", r.c.served.ID, "endpoint", r.d.Endpoint.Name,
 		"code", code, "sent", r.c.sent.Load())
-	r.fin.Outcome, r.fin.Limited = outcomeOfError(code), code == http.StatusTooManyRequests
-}
-
-// outcomeOfError is what an error with status 200 means for the endpoint's books, by the status that it names itself.
-func outcomeOfError(code int) fleet.Outcome {
-	if code >= http.StatusBadRequest {
-		return outcomeOf(code)
-	}
-	return fleet.EngineError
+	r.fin.Outcome, r.fin.Limited = fault.OutcomeOfError(code), code == http.StatusTooManyRequests
 }
 
 func (r *relay) look(piece []byte) {
@@ -383,4 +377,31 @@ func (r *relay) tell(f fault.Fault, err error) {
 	if _, err := r.c.send(event, true); err == nil {
 		r.c.served.BytesOut += int64(len(event))
 	}
+}
+
+// head sets the header of the answer: the engine's, the request id, the conversation, and on request the decision.
+func (a *attempt) head(from http.Header) {
+	c := a.c
+	h, named := c.w.Header(), from["Connection"]
+	for k, v := range from {
+		if len(named) > 0 && send.NamedByConnection(named, k) {
+			continue
+		}
+		if !send.HopByHop(k) && k != "X-Request-Id" && !strings.HasPrefix(k, "X-Warmpath-") { // what a router behind this one chose is not ours to tell
+			h[k] = v
+		}
+	}
+	if c.Upload.Unread() {
+		h["Connection"] = []string{"close"} // what is left of the body must not be taken for a request
+	}
+	if _, ok := from["Content-Type"]; !ok {
+		h["Content-Type"] = nil // keeps net/http from guessing one
+	}
+	if id := a.d.Session; id != "" && c.Request.Class == fleet.Turn && httpguts.ValidHeaderFieldValue(id) {
+		h["X-Session-Id"] = []string{id}
+	}
+	if t := c.p.cfg.Token; t != nil && c.Request.Class == fleet.Turn {
+		t.Tell(h, a.d.Endpoint.Name)
+	}
+	c.explain(h, a.d)
 }

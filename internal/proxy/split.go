@@ -201,7 +201,7 @@ func (s *split) exchange(a *attempt, message *handover.Message) error {
 		return fault.Answered(fleet.LegPrefill, res.StatusCode, fault.Text(body), a.fin.RetryAfter)
 	}
 	if code, said, failed := answer.ErrorAnswer(body); failed {
-		a.fin.Outcome, a.fin.Limited = outcomeOfError(code), code == http.StatusTooManyRequests
+		a.fin.Outcome, a.fin.Limited = fault.OutcomeOfError(code), code == http.StatusTooManyRequests
 		return fault.Answered(fleet.LegPrefill, max(code, http.StatusInternalServerError), said, 0)
 	}
 	s.handed, err = s.conn.Reply(&s.x, body)

@@ -1,10 +1,14 @@
 package proxy
 
 import (
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"strings"
+	"time"
 
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/send"
 	"github.com/warmpath/warmpath/internal/proxy/who"
 )
@@ -88,4 +92,39 @@ func isUpgrade(r *http.Request) bool {
 		}
 	}
 	return false
+}
+
+// turnwise is the body of an engine's answer that ReverseProxy copies: Read waits for the engine, and between two calls of it the client is
+// waited for.
+type turnwise struct {
+	*attempt
+	from  io.ReadCloser
+	ended bool
+}
+
+// Read implements io.Reader.
+func (b *turnwise) Read(p []byte) (int, error) {
+	b.c.writing.Store(0)
+	b.watch.Wait(b.c.p.cfg.Idle)
+	n, err := b.from.Read(p)
+	b.watch.Pause()
+	b.c.writing.Store(time.Now().UnixNano())
+	if err != nil {
+		b.ended = true
+	}
+	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns the very value
+		if told := b.conclude(err); told != nil {
+			b.c.served.Error = fault.Of(told).Code
+		}
+	}
+	return n, err
+}
+
+// Close implements io.Closer. Before the body's end it means that the client could not be written to.
+func (b *turnwise) Close() error {
+	b.c.writing.Store(0)
+	if !b.ended {
+		b.fin.Outcome = fleet.ClientGone
+	}
+	return b.from.Close()
 }

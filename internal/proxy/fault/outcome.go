@@ -1,0 +1,41 @@
+package fault
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
+
+// OutcomeOf is what the status of an answer means for the endpoint's books.
+func OutcomeOf(status int) fleet.Outcome {
+	switch {
+	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
+		return fleet.Busy
+	case status >= 500 && status != http.StatusNotImplemented:
+		return fleet.EngineError
+	case status >= 400:
+		return fleet.ClientError
+	default:
+		return fleet.OK
+	}
+}
+
+// OutcomeOfError is what an error with status 200 means for the endpoint's books, by the status that it names itself.
+func OutcomeOfError(code int) fleet.Outcome {
+	if code >= http.StatusBadRequest {
+		return OutcomeOf(code)
+	}
+	return fleet.EngineError
+}
+
+// RetryAfter reads the delay form of Retry-After (RFC 9110, section 10.2.3); 0 when there is none.
+func RetryAfter(h http.Header) time.Duration {
+	s, err := strconv.Atoi(strings.TrimSpace(h.Get("Retry-After")))
+	if err != nil || s < 0 {
+		return 0
+	}
+	return time.Duration(min(s, 3600)) * time.Second
+}

@@ -1,0 +1,123 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/warmpath/warmpath/engine/handover"
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/rewrite"
+	"golang.org/x/net/http/httpguts"
+)
+
+// merger is the protocol of an answer that lacks what the prefiller's reply has, nil when it lacks nothing.
+func (a *attempt) merger() handover.Merger {
+	if !a.AsLeg() || a.d.Leg != fleet.LegDecode {
+		return nil
+	}
+	m, ok := a.c.split.conn.(handover.Merger)
+	if !ok || !m.Merges(&a.c.split.x) {
+		return nil
+	}
+	return m
+}
+
+// stitch puts the token that the prefiller made in front of the decoder's answer, where the decoder goes on after it.
+func (a *attempt) stitch(res *http.Response) error {
+	if a.Message == nil || a.Message.First == nil || res.StatusCode != http.StatusOK {
+		return nil
+	}
+	return rewrite.Stitch(res, a.Message.First)
+}
+
+// merge completes the decoder's answer by the prefiller's reply, for requests where the decoder cannot know it.
+func (a *attempt) merge(res *http.Response) error {
+	m := a.merger()
+	if m == nil || res.StatusCode != http.StatusOK {
+		return nil
+	}
+	s := a.c.split
+	return rewrite.Merge(res, func(answer []byte, n int) []byte { return m.Merge(&s.x, s.reply(a), answer, n) }, a.watch.Err)
+}
+
+// reply waits for the prefiller's reply, which the decoder's first token has behind it or beside it.
+func (s *split) reply(a *attempt) []byte {
+	if !s.replied(a, nil) {
+		return nil
+	}
+	return s.handed.Reply
+}
+
+// rewrites is how the answer's usage is to be changed, nil for not at all. A prefiller in flight is asked for its figure when the answer
+// comes to that place.
+func (s *split) rewrites(a *attempt) *rewrite.Cached {
+	if s == nil || !a.AsLeg() {
+		return nil
+	}
+	if s.underway() {
+		return rewrite.NewCached(nil, func() []byte { return s.foundBeside(a) })
+	}
+	if found := s.found(); found != nil {
+		return rewrite.NewCached(found, nil)
+	}
+	return nil
+}
+
+// found is the prefiller's count of cached tokens, nil where it is not known or the decoder says it by itself.
+func (s *split) found() []byte {
+	if s.handed.Honest || !s.ready || !s.handed.Known || !s.handed.Usage.CachedKnown {
+		return nil
+	}
+	return rewrite.AppendCount(nil, s.handed.Usage.CachedTokens)
+}
+
+// foundBeside is found of a prefill leg that may be in flight. The decoder could not have come to its usage before the prompt was computed, so
+// the prefiller's reply is all but here.
+func (s *split) foundBeside(a *attempt) []byte {
+	if !s.replied(a, time.After(besideWait)) {
+		return nil
+	}
+	return s.found()
+}
+
+// underway reports whether the prefill leg is still in flight beside the decode leg, so that nothing of it may be looked at.
+func (s *split) underway() bool {
+	if s.beside == nil {
+		return false
+	}
+	select {
+	case <-s.beside.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// answered gives the client what the prefiller said when that is all of the answer, its first token being the last. No decoder is
+// asked; the one that was reserved is let go of.
+func (s *split) answered() {
+	c := s.c
+	body, media := s.handed.Answer, "application/json"
+	if c.Prompt.Stream {
+		if events, ok := handover.AsStream(c.API.String(), body, c.Prompt.IncludeUsage); ok {
+			body, media = events, "text/event-stream; charset=utf-8"
+		}
+	}
+	h := c.w.Header()
+	h["Content-Type"], h["Content-Length"] = []string{media}, []string{strconv.Itoa(len(body))}
+	if id := s.plan.Session; id != "" && httpguts.ValidHeaderFieldValue(id) {
+		h["X-Session-Id"] = []string{id}
+	}
+	c.explain(h, &s.plan.Decision)
+	c.served.Status, c.served.Outcome, c.served.Usage = http.StatusOK, fleet.OK, s.handed.Usage
+	c.sent.Store(true)
+	c.w.WriteHeader(http.StatusOK)
+	c.served.FirstByte = time.Now()
+	if _, err := c.send(body, false); err != nil {
+		c.served.Outcome = fleet.ClientGone
+	}
+	c.served.LastByte = time.Now()
+	c.served.BytesOut, c.served.Chunks = int64(len(body)), 1
+	s.release(fleet.Abandoned)
+}
