@@ -12,7 +12,7 @@ func (c *call) admit() bool {
 	name, byKey, err := c.p.cfg.Tenants.Of(c.R.Header)
 	if err != nil {
 		if errors.Is(err, who.ErrNoTenant) {
-			c.w.Header()["Www-Authenticate"] = []string{"Bearer"}
+			c.client.Header()["Www-Authenticate"] = []string{"Bearer"}
 		}
 		c.refuse(err)
 		return false

@@ -12,6 +12,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/proxy/body"
+	"github.com/warmpath/warmpath/internal/proxy/client"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
@@ -26,8 +27,8 @@ import (
 type call struct {
 	place link // in the registry
 
-	p *Proxy
-	w http.ResponseWriter
+	p      *Proxy
+	client client.Client
 	send.Incoming
 	ctx context.Context // ends when the client leaves
 
@@ -50,10 +51,6 @@ type call struct {
 	watch    atomic.Pointer[patience.Watch] // the attempt in flight, for Proxy.Run and Proxy.Abort
 	aside    atomic.Pointer[patience.Watch] // the prefill leg in flight, for the same
 	shutdown atomic.Bool                    // no further attempt is made
-	writing  atomic.Int64                   // unix nanoseconds at which the present write to the client began, 0 when there is none
-	cut      bool                           // the client did not read. Guarded by the registry's lock
-	limited  bool                           // writes to the client have a deadline. Guarded by the registry's lock
-	reading  atomic.Int64                   // unix nanoseconds until when the client may send its body, 0 when it is not awaited
 }
 
 // calls are used again: one is 2.5 kB.
@@ -61,9 +58,10 @@ var calls = sync.Pool{New: func() any { return new(call) }}
 
 func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	c := calls.Get().(*call)
-	c.p, c.w, c.R, c.API = p, w, r, prompt.Classify(r.Method, r.URL.Path)
+	c.p, c.R, c.API = p, r, prompt.Classify(r.Method, r.URL.Path)
 	id := who.RequestID(r)
 	c.ID = id
+	c.client.Begin(w, r, id, p.cfg.Idle, p.log)
 	if c.tether(); p.tracer != nil {
 		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.API.String())
 	}
@@ -100,7 +98,7 @@ func (c *call) end() {
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // the very value is compared, as net/http does
 		c.p.log.Error("panic while serving", "request", c.served.ID, "panic", v)
 	}
-	c.handOver()
+	c.client.HandOver()
 	if c.Upload == nil && again { // the goroutine that writes an upload may outlive the call
 		*c = call{blocks: c.blocks[:0]}
 		calls.Put(c)
@@ -200,7 +198,7 @@ const mostKeptBlocks = 8192
 // unless they are JSON that may name a model.
 func (c *call) read() error {
 	if c.API == prompt.Other && !c.peekable() {
-		c.Upload = body.NewUpload(c.w, c.R.Body, c.p.cfg.ReadBody, func() {
+		c.Upload = body.NewUpload(c.client.Writer(), c.R.Body, c.p.cfg.ReadBody, func() {
 			if w := c.watch.Load(); w != nil && !w.Begun() {
 				w.Wait(c.p.cfg.Answer)
 			}
@@ -213,11 +211,11 @@ func (c *call) read() error {
 		}
 	}
 	var err error
-	c.reading.Store(c.served.Started.Add(c.p.cfg.ReadBody).UnixNano())
+	c.client.ReadsUntil(c.served.Started.Add(c.p.cfg.ReadBody))
 	if !c.shutdown.Load() { // abort looks at reading after it has set this
 		c.Body, err = body.Read(c.R, c.p.cfg.BodyBytes, c.p.bodies)
 	}
-	c.reading.Store(0)
+	c.client.ReadsUntil(time.Time{})
 	if c.shutdown.Load() {
 		return patience.ErrShutdown
 	}

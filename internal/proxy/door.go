@@ -153,19 +153,3 @@ func New(o Options) *Proxy {
 
 // BodyMemory says how much memory request bodies take.
 func (p *Proxy) BodyMemory() body.Memory { return p.bodies.Memory() }
-
-// boundFlush bounds the flush of a handler's answer over HTTP/2, which waits for the client's window. The deadline ends with the stream; one
-// that has ended is left alone, since it would be reset once more.
-func (p *Proxy) boundFlush(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor > 1 && r.Context().Err() == nil {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.cfg.Idle))
-	}
-}
-
-// passOver limits how long a client may take to send a body that nobody reads: net/http waits for it before it sends the answer, and
-// without a limit for ever.
-func (p *Proxy) passOver(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.cfg.ReadBody))
-	}
-}

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/proxy/h1"
@@ -17,7 +16,7 @@ func (c *call) stop(w *patience.Watch, cause error) {
 	}
 	w.End(cause)
 	if c.sent.Load() {
-		c.limitWrites(time.Now().Add(cutGrace))
+		c.client.GiveUp()
 	}
 }
 
@@ -68,25 +67,20 @@ func (c *call) patient() (context.Context, func()) {
 // abort ends the call: no further attempt is made. It is called inside the registry's lock.
 func (c *call) abort() {
 	c.shutdown.Store(true)
-	if c.reading.Load() != 0 {
-		_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
-	}
+	c.client.StopReading()
 	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} {
 		if w != nil {
 			w.End(patience.ErrShutdown)
 		}
 	}
-	if c.sent.Load() || c.writing.Load() != 0 {
-		c.limitWrites(time.Now().Add(cutGrace))
+	if c.sent.Load() || c.client.Writing() {
+		c.client.GiveUp()
 	}
 }
 
 // check enforces the limits. It is called by Proxy.Run inside the registry's lock.
 func (c *call) check(now time.Time, gone *patience.Gone) {
-	if until := c.reading.Load(); until != 0 && now.UnixNano() >= until {
-		_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
-	}
-	c.checkClient(now)
+	c.client.Check(now)
 	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} {
 		if w == nil {
 			continue
@@ -99,6 +93,6 @@ func (c *call) check(now time.Time, gone *patience.Gone) {
 
 // signs notes when the engines of a call last gave a sign of life, by endpoint.
 func (c *call) signs(at map[string]time.Time, now time.Time) {
-	c.watch.Load().Sign(at, c.waitsForClient(now), now)
+	c.watch.Load().Sign(at, c.client.Waits(now), now)
 	c.aside.Load().Sign(at, false, now)
 }

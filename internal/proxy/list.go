@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+
+	"github.com/warmpath/warmpath/internal/proxy/client"
 )
 
 // list answers requests for lists of models; it reports false for any other path.
@@ -29,13 +31,13 @@ func (c *call) answerJSON(v any) {
 		c.refuse(err)
 		return
 	}
-	c.p.passOver(c.w, c.R)
-	h := c.w.Header()
+	client.PassOver(c.client.Writer(), c.R, c.p.cfg.ReadBody)
+	h := c.client.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.served.Status = http.StatusOK
 	c.sent.Store(true)
-	c.w.WriteHeader(http.StatusOK)
-	_, _ = c.send(body, false)
+	c.client.WriteHeader(http.StatusOK)
+	_, _ = c.client.Send(body, false)
 	c.served.BytesOut += int64(len(body))
 }

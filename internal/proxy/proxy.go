@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/proxy/client"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/prompt"
@@ -41,8 +42,8 @@ func (p *Proxy) selfMade(w http.ResponseWriter, r *http.Request) bool {
 	default:
 		return false
 	}
-	p.passOver(w, r)
-	p.boundFlush(w, r)
+	client.PassOver(w, r, p.cfg.ReadBody)
+	client.BoundFlush(w, r, p.cfg.Idle)
 	switch r.URL.Path {
 	case "/healthz":
 		writeText(w, http.StatusOK, "ok\n")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/body"
+	"github.com/warmpath/warmpath/internal/proxy/client"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 )
 
@@ -22,7 +23,7 @@ func (c *call) refuse(err error) {
 			c.served.Outcome = fleet.Abandoned
 		}
 	}
-	h := c.w.Header()
+	h := c.client.Header()
 	if f.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
@@ -30,14 +31,14 @@ func (c *call) refuse(err error) {
 		h.Set("Connection", "close") // the rest of the body is not read
 	}
 	if c.Body == nil && c.Upload == nil && f.Status != http.StatusRequestTimeout && !c.shutdown.Load() { // of these two the deadline is over
-		c.p.passOver(c.w, c.R)
+		client.PassOver(c.client.Writer(), c.R, c.p.cfg.ReadBody)
 	}
 	c.explain(h, &c.served.Decision) // of the last attempt; none when nobody was asked
 	body := fault.Body(fault.Shape(c.API, c.R.URL.Path), f, err.Error())
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	c.w.WriteHeader(f.Status)
-	_, _ = c.send(body, false)
+	c.client.WriteHeader(f.Status)
+	_, _ = c.client.Send(body, false)
 	c.sent.Store(true)
 	c.served.BytesOut += int64(len(body))
 }

@@ -189,7 +189,7 @@ func (r *relay) write(piece []byte) (ok bool) {
 	}
 	r.letGoBody()
 	arrived, limit := r.watch.Moved(), r.watch.Pause()
-	took, err := c.send(piece, r.pieces)
+	took, err := c.client.Send(piece, r.pieces)
 	r.watch.Resume(limit, took)
 	if err != nil {
 		r.fin.Outcome = fleet.ClientGone
@@ -271,14 +271,14 @@ func (r *relay) between() bool {
 func (r *relay) commit() {
 	r.head(r.res.Header)
 	if r.cached != nil || r.strips {
-		delete(r.c.w.Header(), "Content-Length") // it may become another
+		delete(r.c.client.Header(), "Content-Length") // it may become another
 	}
 	r.c.served.Status = r.res.StatusCode
 	if r.res.StatusCode == http.StatusServiceUnavailable && r.res.Header.Get("Retry-After") == "" {
-		r.c.w.Header().Set("Retry-After", "1")
+		r.c.client.Header().Set("Retry-After", "1")
 	}
 	r.c.sent.Store(true)
-	r.c.w.WriteHeader(r.res.StatusCode)
+	r.c.client.WriteHeader(r.res.StatusCode)
 }
 
 // finish concludes an answer that came to its end.
@@ -374,7 +374,7 @@ func (r *relay) tell(f fault.Fault, err error) {
 	event = append(event, "data: "...)
 	event = append(event, fault.Body(r.c.API, f, err.Error())...)
 	event = append(event, "\n\n"...)
-	if _, err := r.c.send(event, true); err == nil {
+	if _, err := r.c.client.Send(event, true); err == nil {
 		r.c.served.BytesOut += int64(len(event))
 	}
 }
@@ -382,7 +382,7 @@ func (r *relay) tell(f fault.Fault, err error) {
 // head sets the header of the answer: the engine's, the request id, the conversation, and on request the decision.
 func (a *attempt) head(from http.Header) {
 	c := a.c
-	h, named := c.w.Header(), from["Connection"]
+	h, named := c.client.Header(), from["Connection"]
 	for k, v := range from {
 		if len(named) > 0 && send.NamedByConnection(named, k) {
 			continue

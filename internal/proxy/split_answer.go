@@ -104,7 +104,7 @@ func (s *split) answered() {
 			body, media = events, "text/event-stream; charset=utf-8"
 		}
 	}
-	h := c.w.Header()
+	h := c.client.Header()
 	h["Content-Type"], h["Content-Length"] = []string{media}, []string{strconv.Itoa(len(body))}
 	if id := s.plan.Session; id != "" && httpguts.ValidHeaderFieldValue(id) {
 		h["X-Session-Id"] = []string{id}
@@ -112,9 +112,9 @@ func (s *split) answered() {
 	c.explain(h, &s.plan.Decision)
 	c.served.Status, c.served.Outcome, c.served.Usage = http.StatusOK, fleet.OK, s.handed.Usage
 	c.sent.Store(true)
-	c.w.WriteHeader(http.StatusOK)
+	c.client.WriteHeader(http.StatusOK)
 	c.served.FirstByte = time.Now()
-	if _, err := c.send(body, false); err != nil {
+	if _, err := c.client.Send(body, false); err != nil {
 		c.served.Outcome = fleet.ClientGone
 	}
 	c.served.LastByte = time.Now()

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
-	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
@@ -54,7 +53,7 @@ func (c *call) upgrade() {
 			}
 		},
 	}
-	proxy.ServeHTTP(c.w, c.R.WithContext(a.watch))
+	proxy.ServeHTTP(c.client.Writer(), c.R.WithContext(a.watch))
 }
 
 // rewrite aims an upgrade at the endpoint. ReverseProxy has done away with the headers that end here.
@@ -104,11 +103,11 @@ type turnwise struct {
 
 // Read implements io.Reader.
 func (b *turnwise) Read(p []byte) (int, error) {
-	b.c.writing.Store(0)
+	b.c.client.Awaited()
 	b.watch.Wait(b.c.p.cfg.Idle)
 	n, err := b.from.Read(p)
 	b.watch.Pause()
-	b.c.writing.Store(time.Now().UnixNano())
+	b.c.client.Awaits()
 	if err != nil {
 		b.ended = true
 	}
@@ -122,7 +121,7 @@ func (b *turnwise) Read(p []byte) (int, error) {
 
 // Close implements io.Closer. Before the body's end it means that the client could not be written to.
 func (b *turnwise) Close() error {
-	b.c.writing.Store(0)
+	b.c.client.Awaited()
 	if !b.ended {
 		b.fin.Outcome = fleet.ClientGone
 	}

@@ -1,0 +1,152 @@
+// Package client writes to the client of one request, and limits how long it may take to read its answer and to send its body.
+//
+// It owns the deadlines of the client's connection while the request is served. It promises that a client which does not take a write for its
+// time is cut once, that a connection which serves further requests is left without a deadline, and that the time for which a client holds up a
+// write can be told from the time for which an engine is silent.
+//
+// It never decides what is written, and knows no engine. Check, GiveUp and StopReading are called inside one lock of the caller's.
+package client
+
+import (
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// slowWrite is how long a write to a client takes at least for the router to say that it waits for the client, not for the engine.
+const slowWrite = 50 * time.Millisecond
+
+// cutGrace is how long a client may take for what it is sent when its answer has been given up.
+const cutGrace = time.Second
+
+// Client is the client of one request. Begin must be called first.
+type Client struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	id   string        // of the request, for the log
+	idle time.Duration // longest time that a write may take
+	log  *slog.Logger
+
+	writing atomic.Int64 // unix nanoseconds at which the present write to the client began, 0 when there is none
+	cut     bool         // the client did not read. Guarded by the caller's lock
+	limited bool         // writes to the client have a deadline. Guarded by the caller's lock
+	reading atomic.Int64 // unix nanoseconds until when the client may send its body, 0 when it is not awaited
+}
+
+// Begin takes a client that may take idle for each write.
+func (c *Client) Begin(w http.ResponseWriter, r *http.Request, id string, idle time.Duration, log *slog.Logger) {
+	c.w, c.r, c.id, c.idle, c.log = w, r, id, idle, log
+}
+
+// Writer is what the header of the answer is written with, and what passes protocols on.
+func (c *Client) Writer() http.ResponseWriter { return c.w }
+
+// Header is that of the answer.
+func (c *Client) Header() http.Header { return c.w.Header() }
+
+// WriteHeader sends the header with a status.
+func (c *Client) WriteHeader(status int) { c.w.WriteHeader(status) }
+
+// Send writes a part of the answer to the client, flushes it if told to, and returns how long that took. Check cuts a client that takes its idle
+// time for it: then Send returns an error.
+func (c *Client) Send(part []byte, flush bool) (took time.Duration, err error) {
+	began := time.Now()
+	c.writing.Store(began.UnixNano())
+	if _, err = c.w.Write(part); err == nil && flush {
+		switch f := c.w.(type) {
+		case interface{ FlushError() error }:
+			err = f.FlushError()
+		case http.Flusher:
+			f.Flush()
+		}
+	}
+	c.writing.Store(0)
+	if took = time.Since(began); err != nil && took >= c.idle {
+		c.log.Info("client does not read its answer", "request", c.id, "waited", took)
+	}
+	return took, err
+}
+
+// Awaits says that the client is waited for from now on, by another writer than Send.
+func (c *Client) Awaits() { c.writing.Store(time.Now().UnixNano()) }
+
+// Awaited says that the client is no longer waited for.
+func (c *Client) Awaited() { c.writing.Store(0) }
+
+// ReadsUntil lets the client send its body until then; the zero time says that it is not awaited.
+func (c *Client) ReadsUntil(until time.Time) {
+	if until.IsZero() {
+		c.reading.Store(0)
+		return
+	}
+	c.reading.Store(until.UnixNano())
+}
+
+// Check cuts a client whose time for its body is over, or that has not taken a write for its idle time.
+func (c *Client) Check(now time.Time) {
+	if until := c.reading.Load(); until != 0 && now.UnixNano() >= until {
+		c.stopReading()
+	}
+	since := c.writing.Load()
+	if since == 0 || c.cut || now.UnixNano()-since < int64(c.idle) {
+		return
+	}
+	c.limitWrites(time.Unix(1, 0))
+	c.cut = true
+}
+
+// StopReading ends the wait for a body, if there is one.
+func (c *Client) StopReading() {
+	if c.reading.Load() != 0 {
+		c.stopReading()
+	}
+}
+
+func (c *Client) stopReading() { _ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0)) }
+
+// Waits reports whether the client holds up a write, so that nobody reads from the engine.
+func (c *Client) Waits(now time.Time) bool {
+	since := c.writing.Load()
+	return since != 0 && now.UnixNano()-since >= int64(slowWrite)
+}
+
+// Writing reports whether a write is in progress.
+func (c *Client) Writing() bool { return c.writing.Load() != 0 }
+
+// GiveUp leaves the client a second for what it is still sent: its answer has been given up.
+func (c *Client) GiveUp() { c.limitWrites(time.Now().Add(cutGrace)) }
+
+// limitWrites sets the deadline of all writes to the client that are still to come, unless it has been cut.
+func (c *Client) limitWrites(until time.Time) {
+	if c.cut {
+		return
+	}
+	c.limited = true
+	_ = http.NewResponseController(c.w).SetWriteDeadline(until)
+}
+
+// HandOver leaves what net/http still holds of the answer to it: it flushes that when the handler has returned, where Send cannot
+// see it. The connection of an HTTP/1.1 client serves further requests, and its listener bounds each write (package h1).
+func (c *Client) HandOver() {
+	if c.limited && c.r.ProtoMajor == 1 {
+		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{})
+	}
+	BoundFlush(c.w, c.r, c.idle)
+}
+
+// BoundFlush bounds the flush of a handler's answer over HTTP/2, which waits for the client's window. The deadline ends with the stream; one
+// that has ended is left alone, since it would be reset once more.
+func BoundFlush(w http.ResponseWriter, r *http.Request, limit time.Duration) {
+	if r.ProtoMajor > 1 && r.Context().Err() == nil {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit))
+	}
+}
+
+// PassOver limits how long a client may take to send a body that nobody reads: net/http waits for it before it sends the answer, and
+// without a limit for ever.
+func PassOver(w http.ResponseWriter, r *http.Request, limit time.Duration) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit))
+	}
+}
