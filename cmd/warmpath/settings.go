@@ -74,7 +74,7 @@ func (s *settings) add(cmd *cobra.Command) {
 	f.String("decoder-host", "", "`HOST` at which the one decoder of lmcache receives; empty takes that of its URL")
 	f.String("decoder-init-port", "", "`PORT[,PORT...]` at which a decoder of lmcache is greeted, one for each tensor-parallel rank")
 	f.String("decoder-alloc-port", "", "`PORT[,PORT...]` at which a decoder of lmcache allocates, one for each tensor-parallel rank")
-	f.String("decoder-registry", "", "JSON `FILE` that says where each decoder of lmcache receives")
+	f.String("decoder-registry", "", "JSON, or a `FILE` of it, that says where each decoder of lmcache receives")
 	f.String("policy", d.Policy.Name, "`NAME` of the policy that chooses the endpoint")
 	f.String("shadow", "", "`NAME[,NAME...]` of policies that are asked what they would do, and not obeyed; see explain --shadow")
 	f.String("admin", d.Admin.Listen, "`ADDRESS` for metrics and the admin API; off for none")

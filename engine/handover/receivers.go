@@ -106,6 +106,29 @@ func (r *Receiver) Check(ranks int) error {
 	return errors.Join(errs...)
 }
 
+// InlineReceivers reports whether the text is a registry itself, a JSON object, and not the name of a file that holds one.
+func InlineReceivers(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "{") }
+
+// ReadReceivers reads a registry that is given either as its JSON or as the name of a file, which read returns.
+func ReadReceivers(text string, ranks int, read func(path string) ([]byte, error)) (map[string]Receiver, error) {
+	if InlineReceivers(text) {
+		found, err := ParseReceivers([]byte(text), ranks)
+		if err != nil {
+			return nil, fmt.Errorf("the JSON given: %w", err)
+		}
+		return found, nil
+	}
+	data, err := read(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is neither a JSON object of decoders nor a file that can be read: %w", text, err)
+	}
+	found, err := ParseReceivers(data, ranks)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", text, err)
+	}
+	return found, nil
+}
+
 // mostReceivers bounds a registry.
 const mostReceivers = 10_000
 

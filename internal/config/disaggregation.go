@@ -54,8 +54,8 @@ type Disaggregation struct {
 	DecoderInitPort []string `yaml:"decoder_init_port"`
 	// DecoderAllocPort is LMCache's pd_peer_alloc_port of the same.
 	DecoderAllocPort []string `yaml:"decoder_alloc_port"`
-	// DecoderRegistry is a JSON file that says of each decoder, by URL or name, where it receives: {"http://d:8200": {"host": "d",
-	// "init_port": [8300], "alloc_port": [8400]}}. It is read again when it changes.
+	// DecoderRegistry says of each decoder, by URL or name, where it receives: JSON such as {"http://d:8200": {"host": "d", "init_port":
+	// [8300], "alloc_port": [8400]}}, or the name of a file that holds it and is read again when it changes.
 	DecoderRegistry string `yaml:"decoder_registry"`
 	// DecoderRanks is how many tensor-parallel ranks prefillers and decoders have, each of which needs a port of each kind. 0 takes as
 	// many as there are ports.

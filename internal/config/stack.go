@@ -169,12 +169,8 @@ func (c Config) checkDecoders(keys discovery.Keys) []error {
 		return nil // reported
 	}
 	if d.DecoderRegistry != "" {
-		data, err := readFile(d.DecoderRegistry)
-		if err == nil {
-			r.Registry, err = handover.ParseReceivers(data, max(0, d.DecoderRanks))
-		}
-		if err != nil {
-			return []error{fault("disaggregation.decoder_registry", "%s: %w", d.DecoderRegistry, err)}
+		if r.Registry, err = handover.ReadReceivers(d.DecoderRegistry, max(0, d.DecoderRanks), readFile); err != nil {
+			return []error{fault("disaggregation.decoder_registry", "%w", err)}
 		}
 	}
 	endpoints, err := discovery.Endpoints(c.Endpoints, keys)

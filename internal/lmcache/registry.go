@@ -18,30 +18,27 @@ const (
 	lookEvery       = time.Second
 )
 
-// ReadRegistry reads a registry of decoders from a file.
-func ReadRegistry(path string, ranks int) (map[string]handover.Receiver, error) {
+// ReadRegistry reads a registry of decoders: the JSON that is given, or the file that is named.
+func ReadRegistry(text string, ranks int) (map[string]handover.Receiver, error) {
+	return handover.ReadReceivers(text, ranks, readFile)
+}
+
+func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, largestRegistry+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(data) > largestRegistry:
-		return nil, fmt.Errorf("%s is larger than %d MiB", path, largestRegistry>>20)
+	if err == nil && len(data) > largestRegistry {
+		err = fmt.Errorf("larger than %d MiB", largestRegistry>>20)
 	}
-	found, err := handover.ParseReceivers(data, ranks)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return found, nil
+	return data, err
 }
 
-// Registry says where decoders receive, by a file that is followed while the router runs.
+// Registry says where decoders receive. A file is followed while the router runs.
 type Registry struct {
-	path  string
+	path  string // "" for no file
 	ranks int
 	log   *slog.Logger
 	now   atomic.Pointer[handover.Receivers]
@@ -54,13 +51,16 @@ type stamp struct {
 	at   time.Time
 }
 
-// NewRegistry begins with fixed, and with what the file says, unless path is "". ranks is what ParseReceivers is told.
-func NewRegistry(path string, ranks int, fixed handover.Receivers, log *slog.Logger) (*Registry, error) {
-	r := &Registry{path: path, ranks: ranks, log: log}
-	if path != "" {
-		r.seen = r.stamp()
+// NewRegistry begins with fixed, and with the registry that text is or names, unless that is "". ranks is what ParseReceivers is told.
+func NewRegistry(text string, ranks int, fixed handover.Receivers, log *slog.Logger) (*Registry, error) {
+	r := &Registry{ranks: ranks, log: log}
+	if text != "" {
+		if !handover.InlineReceivers(text) {
+			r.path = text
+			r.seen = r.stamp()
+		}
 		var err error
-		if fixed.Registry, err = ReadRegistry(path, ranks); err != nil {
+		if fixed.Registry, err = ReadRegistry(text, ranks); err != nil {
 			return nil, err
 		}
 	}

@@ -286,6 +286,11 @@ func registryIsFollowed(t *testing.T) {
 	if _, err := lmcache.NewRegistry(path, 2, handover.Receivers{}, quiet()); err == nil || !strings.Contains(err.Error(), "too few ports") {
 		t.Errorf("with too few ports: %v", err)
 	}
+	if r, err := lmcache.NewRegistry(`{"d": {"host": "h", "init_port": 1, "alloc_port": 2}}`, 1, handover.Receivers{}, quiet()); err != nil {
+		t.Error(err)
+	} else if got, ok := r.Of(fleet.Endpoint{Name: "d", URL: "http://10.0.0.1:1"}); !ok || got.Host != "h" || got.InitPorts[0] != 1 {
+		t.Errorf("of the JSON given: %v, %v", got, ok)
+	}
 	if _, err := lmcache.NewRegistry(path+"x", 2, handover.Receivers{}, quiet()); err == nil {
 		t.Error("a file that is not there")
 	}
