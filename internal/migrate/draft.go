@@ -153,7 +153,7 @@ func order(path string) int {
 	if at < 0 {
 		return math.MaxInt
 	}
-	if path == "policy.name" || path == splitWhen { // what the rest of its mapping is about
+	if path == "policy.name" || path == splitWhen || path == splitPreset { // what the rest of its mapping is about
 		return 2 * at
 	}
 	return 2*at + 1

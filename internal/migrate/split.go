@@ -13,6 +13,7 @@ const (
 	splitWhen      = "disaggregation.when"
 	splitThreshold = "disaggregation.threshold"
 	splitConnector = "disaggregation.connector"
+	splitPreset    = "disaggregation.preset"
 )
 
 // trtSplit reads when and how TensorRT-LLM splits requests: all of them, unless it asks the generation router first.

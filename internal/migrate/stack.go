@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 )
@@ -203,7 +202,7 @@ func (s *stack) conditional() []flag {
 	return slices.Concat([]flag{
 		one("routing-threshold", func(line int, v string) { s.threshold, s.lines["routing-threshold"] = v, line }),
 		one("load-balancing-strategy", func(line int, v string) { s.strategy, s.lines["load-balancing-strategy"] = v, line }),
-		one("disagg-connector-type", func(line int, v string) { s.connector = v; s.d.connector(line, v) }),
+		one("disagg-connector-type", func(line int, v string) { s.connector, s.lines["disagg-connector-type"] = v, line }),
 	}, s.receivers())
 }
 
@@ -223,23 +222,42 @@ type receiver struct{ path, value string }
 // split says when requests are split and who chooses the sides.
 func (s *stack) split(line int, what string) {
 	d := s.d
-	d.set(splitWhen, "always")
-	if s.threshold != "" && s.threshold != "0" {
-		d.set(splitWhen, "tokens")
-		d.number(s.lines["routing-threshold"], "--routing-threshold", s.threshold, splitThreshold, 0, 1<<31)
+	d.set("policy.name", "stack.round_robin")
+	if s.threshold == "" && s.strategy == "" && s.connector == "" {
+		d.set(splitWhen, "always")
+	} else {
+		s.preset()
+	}
+	if !slices.ContainsFunc(d.endpoints, func(e *endpoint) bool { return e.role != roleBoth }) {
+		d.miss(line, what, "no engine has a role: it follows from --static-model-labels with --prefill-model-labels and --decode-model-labels")
+	}
+}
+
+// preset says all that PR 890 is told by the names that it gives it, so that its own estimate of tokens counts.
+func (s *stack) preset() {
+	d := s.d
+	d.set(splitPreset, "stack.conditional")
+	if s.threshold != "" {
+		d.number(s.lines["routing-threshold"], "--routing-threshold", s.threshold, "disaggregation.routing_threshold", 0, 1<<31)
+	}
+	switch s.strategy {
+	case "":
+	case "round_robin", "least_loaded":
+		d.set("policy.name", "stack."+s.strategy)
+		d.set("disaggregation.load_balancing_strategy", s.strategy)
+	default:
+		d.miss(s.lines["load-balancing-strategy"], "--load-balancing-strategy "+s.strategy, "want round_robin or least_loaded")
+	}
+	switch s.connector {
+	case "":
+	case "nixl", "lmcache":
+		d.set("disaggregation.disagg_connector_type", s.connector)
+	default:
+		d.miss(s.lines["disagg-connector-type"], "--disagg-connector-type "+s.connector, "want nixl or lmcache")
 	}
 	for _, r := range s.receiver {
 		if s.connector == "lmcache" && r.path != "" {
 			d.set(r.path, r.value)
 		}
-	}
-	switch s.strategy {
-	case "", "round_robin", "least_loaded":
-		d.set("policy.name", "stack."+cmp.Or(s.strategy, "round_robin"))
-	default:
-		d.miss(s.lines["load-balancing-strategy"], "--load-balancing-strategy "+s.strategy, "want round_robin or least_loaded")
-	}
-	if !slices.ContainsFunc(d.endpoints, func(e *endpoint) bool { return e.role != roleBoth }) {
-		d.miss(line, what, "no engine has a role: it follows from --static-model-labels with --prefill-model-labels and --decode-model-labels")
 	}
 }
