@@ -7,6 +7,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/session"
 )
 
 // TestNewID: is_first_turn is true once for each id, the same for every attempt of a request, and false without an id.
@@ -68,6 +69,26 @@ func TestNewIDOfBothLegs(t *testing.T) {
 		}
 		for _, l := range []fleet.Lease{plan.Lease, plan.Prefill.Lease, again.Prefill.Lease} {
 			r.Observe(now, route.Finished{Lease: l})
+		}
+	}
+}
+
+// TestSeenIDsAreBounded: an id that so many others followed is a first turn once more.
+func TestSeenIDsAreBounded(t *testing.T) {
+	x := &reviewed{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
+		Policy: func() pick.Policy { return leastWork{} }, PolicyName: "least", Sessions: session.Config{SeenIDs: 2},
+	})}
+	x.declare([]string{"a", "b"}, "")
+	x.up("a", nil, fleet.Model{ID: "m"})
+	x.up("b", nil, fleet.Model{ID: "m"})
+	for i, step := range []struct {
+		id   string
+		want bool
+	}{{"1", true}, {"2", true}, {"1", false}, {"3", true}, {"1", false}, {"2", true}} {
+		d := x.route(fleet.Request{Session: step.id, Model: "m"})
+		x.end(d, fleet.OK)
+		if d.NewID != step.want {
+			t.Errorf("step %d, %s: %v, want %v", i, step.id, d.NewID, step.want)
 		}
 	}
 }

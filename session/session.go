@@ -39,6 +39,9 @@ type Config struct {
 	// same hash are then one: unlikely by chance, but the hash is not cryptographic, so a client that knows another's
 	// id could construct such a pair.
 	HashOnly bool `yaml:"hash_only"`
+	// SeenIDs is how many ids that clients have sent are known again, so that the first turn of a conversation can be told
+	// (max_sessions of TensorRT-LLM PR 14744). 0 means 100000.
+	SeenIDs int `yaml:"seen_ids"`
 }
 
 // WithDefaults is c with each zero bound replaced by its default.
@@ -49,6 +52,9 @@ func (c Config) WithDefaults() Config {
 	if c.IdleTTL == 0 {
 		c.IdleTTL = DefaultIdleTTL
 	}
+	if c.SeenIDs == 0 {
+		c.SeenIDs = DefaultSeen
+	}
 	return c
 }
 
@@ -58,6 +64,9 @@ func (c Config) Validate() error {
 	var faults []error
 	if c.Max < 0 || c.Max > LargestMax {
 		faults = append(faults, fmt.Errorf("session: max is %d, must be between 1 and %d (0 means %d)", c.Max, LargestMax, DefaultMax))
+	}
+	if c.SeenIDs < 0 || c.SeenIDs > LargestMax {
+		faults = append(faults, fmt.Errorf("session: seen_ids is %d, must be between 1 and %d (0 means %d)", c.SeenIDs, LargestMax, DefaultSeen))
 	}
 	if c.IdleTTL < 0 {
 		faults = append(faults, fmt.Errorf("session: idle_ttl is %v, must be above 0 (0 means %v)", c.IdleTTL, DefaultIdleTTL))

@@ -293,10 +293,10 @@ func TestLongIDs(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	if got, want := (Config{}).WithDefaults(), (Config{Max: 100_000, IdleTTL: time.Hour}); got != want {
+	if got, want := (Config{}).WithDefaults(), (Config{Max: 100_000, IdleTTL: time.Hour, SeenIDs: 100_000}); got != want {
 		t.Errorf("defaults %+v, want %+v", got, want)
 	}
-	set := Config{Max: 5, IdleTTL: time.Second, HashOnly: true}
+	set := Config{Max: 5, IdleTTL: time.Second, HashOnly: true, SeenIDs: 7}
 	if got := set.WithDefaults(); got != set {
 		t.Errorf("defaults change %+v to %+v", set, got)
 	}
@@ -309,7 +309,7 @@ func TestConfig(t *testing.T) {
 		{"all given", set, nil},
 		{"negative", Config{Max: -1}, []string{"max is -1"}},
 		{"too many", Config{Max: LargestMax + 1}, []string{"max is 100000001"}},
-		{"all at once", Config{Max: -2, IdleTTL: -time.Second}, []string{"max is -2", "idle_ttl is -1s"}},
+		{"all at once", Config{Max: -2, IdleTTL: -time.Second, SeenIDs: -3}, []string{"max is -2", "idle_ttl is -1s", "seen_ids is -3"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

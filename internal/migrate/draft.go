@@ -28,6 +28,7 @@ type draft struct {
 
 type endpoint struct {
 	url, name, kind, role, apiKeyEnv string
+	idForm                           string // how it is told conversations, "" for auto
 	models                           []string
 	ranks, bootstrap                 int // bootstrap is the port of a prefiller's bootstrap server, 0 for the usual one
 	line                             int
@@ -236,6 +237,7 @@ func (d *draft) declared() []yaml.MapSlice {
 		add("role", e.role, e.role != "")
 		add("models", e.models, len(e.models) > 0)
 		add("ranks", e.ranks, e.ranks > 1)
+		add("conversation_id", e.idForm, e.idForm != "")
 		add("bootstrap_port", e.bootstrap, e.bootstrap != 0 && e.role != roleDecode)
 		add("api_key_env", e.apiKeyEnv, e.apiKeyEnv != "")
 		out = append(out, m)

@@ -27,7 +27,11 @@ func readTRTLLM(d *draft, root *node) {
 		d.number(n.line, "max_retries", root.take("max_retries"), "limits.retries", 0, 100)
 	}
 	context, generation := d.trtServers(root, "context_servers", rolePrefill), d.trtServers(root, "generation_servers", roleDecode)
-	d.set("policy.name", cmp.Or(context, generation, "trtllm.round_robin"))
+	ranks := ""
+	if root.get("context_servers") == nil && root.get("generation_servers") == nil { // the configuration of one engine
+		ranks = d.trtRanks(root, nil, "")
+	}
+	d.set("policy.name", cmp.Or(context, generation, ranks, "trtllm.round_robin"))
 	if context != "" && generation != "" && generation != context {
 		d.set("disaggregation.decode_policy", generation)
 	}
@@ -48,7 +52,7 @@ func readTRTLLM(d *draft, root *node) {
 			n.usedWhole()
 		}
 	}
-	for _, key := range []string{"max_batch_size", "max_num_tokens", "kv_cache_config", "router"} {
+	for _, key := range []string{"max_batch_size", "max_num_tokens", "kv_cache_config", "router", "attention_dp_config", idFormKey} {
 		root.get(key).usedWhole() // inherited by both sections
 	}
 }
@@ -60,7 +64,7 @@ func (d *draft) trtServers(root *node, key, role string) string {
 		return ""
 	}
 	s.used = true
-	urls := s.get("urls")
+	urls, form := s.get("urls"), d.trtIDForm(root, s, key)
 	if n := s.get("num_instances"); n != nil {
 		if got := len(s.texts("urls")); s.take("num_instances") != fmt.Sprint(got) {
 			d.miss(n.line, key+".num_instances"+show(n.text), fmt.Sprintf("there are %d urls, and these count", got))
@@ -69,15 +73,21 @@ func (d *draft) trtServers(root *node, key, role string) string {
 	if urls != nil && !urls.scalar {
 		for _, u := range urls.items {
 			if u.used = true; u.scalar && u.text != "" {
-				d.add(u.line, endpoint{url: u.text, kind: "trtllm", role: role})
+				d.add(u.line, endpoint{url: u.text, kind: "trtllm", role: role, idForm: form})
 			}
 		}
 	}
 	policy := d.trtRouter(root, s, key, role)
+	if ranks := d.trtRanks(root, s, key); ranks != "" {
+		policy = ranks
+	}
 	for _, inherited := range []string{"max_batch_size", "max_num_tokens", "kv_cache_config"} {
 		s.get(inherited).usedWhole() // what of it counts for a router has been read
 	}
 	if urls == nil {
+		if form != "" {
+			d.miss(s.line, key+"."+idFormKey+show(form), "workers that register themselves are told conversations as auto does; declare urls to say how")
+		}
 		return ""
 	}
 	return policy
@@ -197,6 +207,10 @@ func (d *draft) trtOptions(root, s, r *node, at, router string) {
 			d.miss(n.line, at+"."+n.key+show(n.text), "it names Python code, and none runs here; prompts are recognised by their bytes, and tokenizer_dir with the model's tokenizer.json ties KV events to them")
 		case "args":
 			d.miss(n.line, at+".args", "TensorRT-LLM ignores options below args; they belong directly below router")
+		case "max_sessions": // of PR 14744: the ids by which its orchestrator tells first turns, whatever the router
+			if router != "conversation" {
+				d.number(n.line, at+"."+n.key, n.text, "sessions.seen_ids", 1, 1<<24)
+			}
 		default:
 			if known := slices.ContainsFunc(trtOptionsOf(router), func(o trtOption) bool { return o.name == n.key }); !known {
 				d.miss(n.line, at+"."+n.key+show(n.text), router+" has no such option; TensorRT-LLM ignores it")

@@ -44,7 +44,7 @@ func New(c Config) *Table {
 		responses: session.New(session.Config{Max: c.Responses, IdleTTL: c.ResponseTTL, HashOnly: true}),
 		trails:    session.NewTrails(c.Sessions.Max),
 		users:     session.NewUsers(c.Sessions),
-		seen:      session.NewSeen(session.DefaultSeen),
+		seen:      session.NewSeen(c.Sessions.WithDefaults().SeenIDs),
 	}
 }
 
