@@ -132,6 +132,22 @@ type Keeping interface {
 	Released(l fleet.Lease, answered bool)
 }
 
+// Stepping is a Policy with a counter that moves on with every decision of its pool, those included that leave it no choice.
+type Stepping interface {
+	Policy
+	// StepsAlone reports whether it is to be asked where there is one candidate.
+	StepsAlone() bool
+}
+
+// AskedAlone reports whether a policy is asked where there is one candidate: it notes what goes there, or its counter moves on.
+func AskedAlone(p Policy) bool {
+	if _, keeps := p.(Keeping); keeps {
+		return true
+	}
+	s, steps := p.(Stepping)
+	return steps && s.StepsAlone()
+}
+
 // Counting is a Policy that may go by Candidate.ActiveTokens and AddsTokens. They are reckoned only when one asks, since that
 // costs a look at every outstanding request.
 type Counting interface {

@@ -383,8 +383,8 @@ func (r *Router) choose(d *decision, v *table) pick.Choice {
 	case v.Forced != "":
 		return pick.Choice{Index: 0, Reason: v.Forced}
 	case len(v.Candidates) == 1:
-		if _, keeps := policy.(pick.Keeping); keeps {
-			policy.Pick(&v.View, d.req) // it notes where the conversation is now
+		if pick.AskedAlone(policy) {
+			policy.Pick(&v.View, d.req)
 		}
 		if v.Home == 0 {
 			return pick.Choice{Index: 0, Reason: pick.ReasonSession}

@@ -80,7 +80,7 @@ func (w *world) follow(s *Set, g *Sighting, p pick.Policy) {
 	at := 0
 	switch {
 	case len(v.Candidates) == 1:
-		if _, keeps := p.(pick.Keeping); keeps && !g.forced {
+		if !g.forced && pick.AskedAlone(p) {
 			s.ask(p, v, g) // as the router does
 		}
 	case p == nil:

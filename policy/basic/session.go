@@ -33,6 +33,9 @@ func (p sessionKeeping) Reserved(l fleet.Lease, c *pick.Candidate, v *pick.View,
 // Released implements pick.Keeping.
 func (p sessionKeeping) Released(l fleet.Lease, answered bool) { p.books.Released(l, answered) }
 
+// StepsAlone implements pick.Stepping.
+func (p sessionPolicy) StepsAlone() bool { return pick.AskedAlone(p.fallback) }
+
 // CountsBlocks implements pick.Counting.
 func (p sessionPolicy) CountsBlocks() bool {
 	c, ok := p.fallback.(pick.Counting)

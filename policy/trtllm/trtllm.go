@@ -56,6 +56,9 @@ func (p *roundRobin) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reasons.RoundRobin}
 }
 
+// StepsAlone implements pick.Stepping.
+func (p *roundRobin) StepsAlone() bool { return true }
+
 // loadBalancing is load_balancing: the least loaded, by active requests or, with use_tokens, by the tokens of their prompts.
 //
 // Differences: tokens are the router's estimate for any request. The original counts a text's characters as its tokens, and
@@ -92,3 +95,6 @@ func hashText(s string) uint64 {
 	}
 	return h
 }
+
+// StepsAlone implements pick.Stepping.
+func (p *loadBalancing) StepsAlone() bool { return true }
