@@ -148,6 +148,13 @@ func AskedAlone(p Policy) bool {
 	return steps && s.StepsAlone()
 }
 
+// Forgetting is a Policy that binds conversations to endpoints, and lets go of those of an endpoint that is not there any more.
+type Forgetting interface {
+	Policy
+	// Forget tells that the endpoint with a Candidate.Key is no longer declared, or is another engine now.
+	Forget(endpoint uint64)
+}
+
 // Counting is a Policy that may go by Candidate.ActiveTokens and AddsTokens. They are reckoned only when one asks, since that
 // costs a look at every outstanding request.
 type Counting interface {

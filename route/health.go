@@ -65,6 +65,7 @@ func (r *Router) declare(now time.Time, d *Declared) []Change {
 			continue
 		}
 		ep.gone = true
+		r.tellGone(ep)
 		changes = append(changes, Change{Endpoint: ep.spec.Name, From: r.health.Reader().Told(ep.id()), Detail: "no longer declared by " + d.Source})
 		if r.backlog.Reader().Idle(ep.slot) {
 			r.forget(ep)
@@ -116,6 +117,7 @@ func (r *Router) update(ep *endpoint, spec fleet.Endpoint, source string) {
 		r.backlog.Restart(ep.slot)
 		r.speed.Restart(ep.slot)
 		r.arrivals.Restarted(ep.slot, ep.key)
+		r.tellGone(ep)
 	}
 	ep.spec, ep.source, ep.gone = spec, source, false
 	r.describe(ep)

@@ -18,3 +18,14 @@ func tellReleased(f *flight, ev *Finished) {
 		k.Released(ev.Lease, ev.Outcome == fleet.OK)
 	}
 }
+
+// tellGone tells the policies of all pools that an endpoint is not there any more, if they bind conversations to it.
+func (r *Router) tellGone(e *endpoint) {
+	for _, p := range r.keptPools {
+		for _, policy := range [...]pick.Policy{p.policy, p.prefill} {
+			if f, ok := policy.(pick.Forgetting); ok {
+				f.Forget(e.key)
+			}
+		}
+	}
+}

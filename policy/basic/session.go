@@ -33,6 +33,13 @@ func (p sessionKeeping) Reserved(l fleet.Lease, c *pick.Candidate, v *pick.View,
 // Released implements pick.Keeping.
 func (p sessionKeeping) Released(l fleet.Lease, answered bool) { p.books.Released(l, answered) }
 
+// Forget implements pick.Forgetting.
+func (p sessionPolicy) Forget(endpoint uint64) {
+	if f, ok := p.fallback.(pick.Forgetting); ok {
+		f.Forget(endpoint)
+	}
+}
+
 // StepsAlone implements pick.Stepping.
 func (p sessionPolicy) StepsAlone() bool { return pick.AskedAlone(p.fallback) }
 

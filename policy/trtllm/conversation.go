@@ -218,3 +218,6 @@ func (p *conversation) Released(l fleet.Lease, _ bool) {
 	}
 	p.open.Reset(int(uint32(l)))
 }
+
+// Forget implements pick.Forgetting: the sessions of a server that is removed go with it. What it has in flight counts until it ends.
+func (p *conversation) Forget(endpoint uint64) { p.sessions.leave(endpoint) }

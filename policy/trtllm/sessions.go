@@ -109,6 +109,17 @@ func (s *sessions) forget(id uint32) {
 	s.unused = append(s.unused, id)
 }
 
+// leave forgets the sessions of an endpoint. It looks at all of them: endpoints leave seldom.
+func (s *sessions) leave(endpoint uint64) {
+	for id := s.table[0].next; id != 0; {
+		next := s.table[id].next
+		if s.table[id].endpoint == endpoint {
+			s.forget(id)
+		}
+		id = next
+	}
+}
+
 func (s *sessions) unlink(id uint32) {
 	e := &s.table[id]
 	s.table[e.prev].next, s.table[e.next].prev = e.next, e.prev
