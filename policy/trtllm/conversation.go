@@ -130,11 +130,17 @@ func holder(cs []pick.Candidate, key uint64) int {
 	return pick.Nobody
 }
 
-// size is the length of a prompt, in characters or tokens; 0 when it is not known.
+// size is length, 0 for a prompt whose content is not known.
 func (p *conversation) size(v *pick.View, r *fleet.Request) int {
-	switch {
-	case r.Content == nil || r.Content.Bytes == 0:
+	if r.Content == nil || r.Content.Bytes == 0 {
 		return 0
+	}
+	return p.length(v, r)
+}
+
+// length is that of a prompt, in characters or tokens.
+func (p *conversation) length(v *pick.View, r *fleet.Request) int {
+	switch {
 	case r.PromptTokens > 0:
 		return r.PromptTokens
 	case p.tokens:
@@ -164,12 +170,10 @@ func characters(r *fleet.Request) int {
 	return n
 }
 
-// weigh is a request's content weight.
+// weigh is a request's content weight. As published, one without blocks weighs nothing.
 func (p *conversation) weigh(v *pick.View, r *fleet.Request) int64 {
 	if p.published && (r.Session == "" || !p.byTable) {
-		if blocks := blocks(p.size(v, r)-p.skipped(r), p.block); blocks > 0 {
-			return int64(blocks) * int64(p.block)
-		}
+		return int64(blocks(p.length(v, r)-p.skipped(r), p.block)) * int64(p.block)
 	}
 	if r.PromptTokens > 0 {
 		return int64(r.PromptTokens)

@@ -165,8 +165,8 @@ func TestTRTConversationWeights(t *testing.T) {
 		{"Chinese", chinese, 60, 384, 384},
 		{"token ids", ids, 512, 512, 512},
 		{"with an id", withID, 200, 1024, 200},
-		{"no more than its length is known", empty, 12, 12, 12},
-		{"nothing is known", &fleet.Request{}, 1, 1, 1},
+		{"no more than its length is known", empty, 12, 128, 128},
+		{"nothing is known", &fleet.Request{}, 1, 0, 0},
 	} {
 		for i, want := range []int64{tt.tokens, tt.blocks, tt.by} {
 			p := makeTRT(t, convConfig(ConversationConfig{BlockWeights: i > 0, IDsByTableOnly: i > 1})).(*conversation)
