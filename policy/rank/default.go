@@ -10,7 +10,7 @@ import (
 
 // fewestTokens is TensorRT-LLM's default router: the longest prompt first, each to the rank with fewest prompt tokens (then fewest
 // requests, then the first) of those that have less than a fair share of requests. Tokens are all prompt tokens of active
-// requests, cached or not.
+// requests, cached or not. A request that asks for a rank is counted there, and its tokens are not until the next batch.
 //
 // Difference: a batch that does not fit leaves the rest unplaced; the original fails.
 type fewestTokens struct{ dealing }
@@ -22,11 +22,7 @@ func NewDefault(c Config) pick.Policy {
 
 // Place implements router.
 func (p *fewestTokens) Place(ranks []dpRank, batch []request) (to []int, expected int) {
-	charge := func(at int, r *request) {
-		ranks[at].Requests++
-		ranks[at].Tokens += int64(r.Tokens)
-	}
-	p.begin(ranks, batch, charge)
+	p.begin(ranks, batch, func(at int, _ *request) { ranks[at].Requests++ })
 	expected = expectedOf(ranks, len(p.pool), 1)
 	slices.SortStableFunc(p.pool, func(a, b int) int { return cmp.Compare(batch[b].Tokens, batch[a].Tokens) })
 	for _, i := range p.pool {
@@ -41,7 +37,8 @@ func (p *fewestTokens) Place(ranks []dpRank, batch []request) (to []int, expecte
 			break
 		}
 		p.to[i], p.why = at, reasons.Load
-		charge(at, &batch[i])
+		ranks[at].Requests++
+		ranks[at].Tokens += int64(batch[i].Tokens)
 	}
 	return p.to, atLeast(ranks, expected)
 }

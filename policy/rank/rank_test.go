@@ -87,6 +87,9 @@ func TestRankDefault(t *testing.T) {
 		// The strict one comes second and is served first; the relaxed one goes where there is room.
 		{"strict before relaxed", capped(1, with(0, 0)), []request{{Tokens: 9, Target: 2}, {Tokens: 5, Target: 2, Strict: true}}, []int{0, 1}, 1},
 		{"asked for and full", capped(1, with(0, 1)), []request{{Tokens: 9, Target: 2}}, []int{0}, 1},
+		// The one of 100 tokens is counted, ceil((1+3)/2) = 2, and its tokens are not: of equal tokens 9 goes where fewer requests are, 5 to
+		// the first (0 tokens against 9), which has two then, and 4 to the second. With its tokens 5 would go to the second too.
+		{"tokens of one that asks for a rank do not count", with(0, 0), []request{{Tokens: 100, Target: 1}, {Tokens: 9}, {Tokens: 5}, {Tokens: 4}}, []int{0, 1, 0, 1}, 2},
 		{"nothing to do", with(0, 4), nil, nil, 4},
 	}
 	for _, tt := range tests {
