@@ -24,7 +24,7 @@ import (
 // or not.
 //
 // Warm-up, when asked for: until each rank has been given a request, a relaxed one that asks for no rank goes to the first that
-// has not. It ends for good.
+// has not, in order of arrival and before the others of its batch. It ends for good.
 type kvCacheAware struct {
 	dealing
 	weight, threshold, multiplier float64
@@ -58,6 +58,7 @@ func makeKVCacheAware(c Config) *kvCacheAware {
 func (p *kvCacheAware) Place(ranks []dpRank, batch []request) (to []int, expected int) {
 	p.begin(ranks, batch, func(at int, r *request) { p.charge(ranks, at, r) })
 	expected = expectedOf(ranks, len(p.pool), p.multiplier)
+	p.warmUp(ranks, batch, expected)
 	slices.SortStableFunc(p.pool, func(a, b int) int { return byLead(&batch[a], &batch[b]) })
 	for _, i := range p.pool {
 		r := &batch[i]
@@ -73,11 +74,8 @@ func (p *kvCacheAware) Place(ranks []dpRank, batch []request) (to []int, expecte
 
 // choose finds the rank of one request and says why.
 func (p *kvCacheAware) choose(ranks []dpRank, r *request, expected int) int {
-	p.why = reasons.RoundRobin
-	if at := p.coldest(ranks, r, expected); at != pick.Nobody {
-		return at
-	}
 	if p.firstTurns && r.FirstTurn {
+		p.why = reasons.RoundRobin
 		return nextBelow(ranks, &p.turn, expected)
 	}
 	p.tried = p.tried[:0]
@@ -116,6 +114,22 @@ func (p *kvCacheAware) score(rank *dpRank, tokens, cached int, active int64) flo
 	denominator := float64(max(active, int64(tokens), 1))
 	share := float64(p.weight * float64(float64(rank.Tokens)/denominator))
 	return float64(tokens-cached) + float64(share*float64(tokens))
+}
+
+// warmUp serves, in order of arrival, those that go to ranks that were given nothing yet.
+func (p *kvCacheAware) warmUp(ranks []dpRank, batch []request, expected int) {
+	if !p.warming {
+		return
+	}
+	p.pool = slices.DeleteFunc(p.pool, func(i int) bool {
+		at := p.coldest(ranks, &batch[i], expected)
+		if at == pick.Nobody {
+			return false
+		}
+		p.to[i], p.why = at, reasons.RoundRobin
+		p.charge(ranks, at, &batch[i])
+		return true
+	})
 }
 
 // coldest is the first rank that was given nothing yet, while ranks are warmed up; nobody otherwise.

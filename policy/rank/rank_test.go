@@ -245,6 +245,16 @@ func TestRankWarmUp(t *testing.T) {
 			t.Errorf("went to %v", got)
 		}
 	})
+	t.Run("in order of arrival, before the others", func(t *testing.T) {
+		r := rankRouter(t, "rank.kv_cache_aware", warm)
+		// By how they begin the order would be 3, 2, 1. The third, for which no rank is cold, then goes by the cache.
+		batch := []request{
+			{ID: 1, Tokens: 9, Lead: []uint64{7}}, {ID: 2, Tokens: 9, Lead: []uint64{5}}, {ID: 3, Tokens: 9, Lead: []uint64{3}, Cached: []int{0, 9}},
+		}
+		if got := placed(t, r, with(0, 0), batch); !slices.Equal(got, []int{0, 1, 1}) {
+			t.Errorf("went to %v", got)
+		}
+	})
 	t.Run("only what landed counts", func(t *testing.T) {
 		r := rankRouter(t, "rank.kv_cache_aware", warm)
 		if got := placed(t, r, capped(1, with(1, 1)), asking(1, 9)); got[0] != unplaced {
