@@ -13,7 +13,7 @@ import (
 //
 // is for new ones, which go in round robin to the ranks below it, or with least_queued to the rank with fewest requests. A known one
 // whose rank is full goes elsewhere by the same rule and keeps its rank for the next turn. Without an id nothing is remembered.
-// An existing binding beats a rank that the request asks for, which otherwise binds.
+// Requests that ask for a rank are served first. An existing binding beats the rank asked for, which otherwise binds.
 //
 // Differences: when all ranks are full the request is left unplaced, where the original exceeds the bound; and a conversation whose
 // rank is no longer there is placed anew.
@@ -45,16 +45,48 @@ func (p *byConversation) Place(ranks []dpRank, batch []request) (to []int, expec
 	expected = expectedOf(ranks, len(batch), p.multiplier)
 	for _, strict := range [...]bool{true, false} {
 		for i := range batch {
-			if r := &batch[i]; r.Strict == strict {
-				if at := p.choose(ranks, r, expected); at != pick.Nobody {
-					p.to[i] = at
-					ranks[at].Requests++
-					ranks[at].Tokens += int64(max(r.Tokens-r.cachedAt(at), 0))
-				}
+			if r := &batch[i]; r.Strict == strict && r.Target > 0 {
+				p.take(ranks, i, r, p.asked(ranks, r))
+			}
+		}
+	}
+	for _, strict := range [...]bool{true, false} {
+		for i := range batch {
+			if r := &batch[i]; r.Strict == strict && p.to[i] == unplaced {
+				p.take(ranks, i, r, p.choose(ranks, r, expected))
 			}
 		}
 	}
 	return p.to, atLeast(ranks, expected)
+}
+
+// take enters a request under the rank that was found for it, if one was.
+func (p *byConversation) take(ranks []dpRank, i int, r *request, at int) {
+	if at == pick.Nobody {
+		return
+	}
+	p.to[i] = at
+	ranks[at].Requests++
+	ranks[at].Tokens += int64(max(r.Tokens-r.cachedAt(at), 0))
+}
+
+// asked is the rank of a request that asks for one, when that has room: its conversation's own, which goes before, or the one asked for,
+// to which the conversation is then bound. Else it is placed with the others.
+func (p *byConversation) asked(ranks []dpRank, r *request) int {
+	if home := p.home(ranks, r); home != pick.Nobody {
+		if !ranks[home].room() {
+			return pick.Nobody
+		}
+		p.why = pick.ReasonSession
+		return home
+	}
+	at := r.Target - 1
+	if at >= len(ranks) || !ranks[at].room() {
+		return pick.Nobody
+	}
+	p.why = pick.ReasonPinned
+	p.bind(ranks, r, at)
+	return at
 }
 
 // choose finds the rank of one request, says why, and binds what is to be bound.
@@ -66,16 +98,16 @@ func (p *byConversation) choose(ranks []dpRank, r *request, expected int) int {
 		}
 		return p.place(ranks, expected)
 	}
-	at := pick.Nobody
-	if wants := r.Target - 1; wants >= 0 && wants < len(ranks) && ranks[wants].room() {
-		at, p.why = wants, pick.ReasonPinned
-	} else {
-		at = p.place(ranks, expected)
-	}
+	at := p.place(ranks, expected)
+	p.bind(ranks, r, at)
+	return at
+}
+
+// bind remembers where a conversation with an id was placed.
+func (p *byConversation) bind(ranks []dpRank, r *request, at int) {
 	if at != pick.Nobody && r.Conversation != 0 {
 		p.bindings.Put(r.Conversation, ranks[at].Key)
 	}
-	return at
 }
 
 // home is the rank of a known conversation; nobody for a new one, and when its rank is not there.

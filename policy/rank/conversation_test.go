@@ -108,6 +108,22 @@ func TestRankConversation(t *testing.T) {
 			t.Error("it was given a rank without room")
 		}
 	})
+	t.Run("those that ask for a rank come first", func(t *testing.T) {
+		r := rankRouter(t, "rank.conversation", nil)
+		asks := says(1, 2)
+		asks[1].Target = 1
+		if got := placed(t, r, capped(1, with(0, 0)), asks); !slices.Equal(got, []int{1, 0}) {
+			t.Errorf("went %v: the second asks for rank 0, which has room for one", got)
+		}
+		// Two are remembered: the request that asks binds a third, so that the one used longest ago is new again when its turn comes.
+		r = rankRouter(t, "rank.conversation", func(c *Config) { c.MaxSessions = 2 })
+		placed(t, r, with(0, 0, 0), says(1, 2)) // to ranks 0 and 1
+		asks = says(1, 3)
+		asks[1].Target = 2
+		if got := placed(t, r, with(0, 0, 0), asks); !slices.Equal(got, []int{2, 1}) {
+			t.Errorf("went %v: 3 to rank 1, which it asks for, and 1 to the next in turn", got)
+		}
+	})
 	t.Run("a rank that has left", func(t *testing.T) {
 		r := rankRouter(t, "rank.conversation", nil)
 		placed(t, r, with(0, 0, 0), says(1, 2)) // 2 to the rank of key 2
