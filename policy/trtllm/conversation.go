@@ -97,10 +97,14 @@ func (p *conversation) continued(v *pick.View, r *fleet.Request) (key uint64, at
 	if total == 0 {
 		return 0, pick.Nobody
 	}
+	whole := r.Content.Bytes
+	if r.Content.Text.Messages > 0 && whole > 1 {
+		whole-- // the last line end is no part of the text that n measures
+	}
 	enough := func(depth int) bool {
 		matched := total
 		if depth*fleet.BlockBytes < r.Content.Bytes {
-			matched = max(0, int(int64(depth*fleet.BlockBytes)*int64(n)/int64(r.Content.Bytes))-skip) / p.block
+			matched = max(0, int(int64(depth*fleet.BlockBytes)*int64(n)/int64(whole))-skip) / p.block
 		}
 		return float64(matched)/float64(total) >= p.threshold
 	}

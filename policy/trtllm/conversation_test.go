@@ -20,6 +20,13 @@ func said(shared, text, length int) *fleet.Request {
 	return r
 }
 
+// chatted is said as a chat, whose canonical form has a line end more than the lines of the original.
+func chatted(shared, text, length int) *fleet.Request {
+	r := said(shared, text, length)
+	r.Content.Text.Messages = 1
+	return r
+}
+
 func named(session string, length int) *fleet.Request {
 	r := said(0, 1+int(hashText(session)%1_000_000), length)
 	r.Session = session
@@ -99,6 +106,9 @@ func TestTRTConversationGoesOnByContent(t *testing.T) {
 		goesOn bool
 	}{
 		{"three quarters", ConversationConfig{}, said(2000, 2, 2500), said(2000, 3, 2500), true},
+		{"three quarters of a chat", ConversationConfig{}, chatted(2000, 2, 2501), chatted(2000, 3, 2501), true},
+		{"one block less of a chat", ConversationConfig{}, chatted(1900, 2, 2501), chatted(1900, 3, 2501), false},
+		{"one more block of a chat", ConversationConfig{}, chatted(2000, 2, 2563), chatted(2000, 3, 2563), false},
 		{"one block less", ConversationConfig{}, said(1900, 2, 2500), said(1900, 3, 2500), false},
 		{"one more block in all", ConversationConfig{}, said(2000, 2, 2500), said(2000, 3, 2562), false},
 		{"the shared part is left out", ConversationConfig{HashSkipCount: 400}, said(2000, 2, 2500), said(2000, 3, 2500), false},
