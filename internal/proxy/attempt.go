@@ -262,6 +262,9 @@ func (a *attempt) stand(limit time.Duration) error {
 	a.waits = true
 	select {
 	case <-turn:
+		if a.c.shutdown.Load() { // the request in front was ended by it too
+			return patience.ErrShutdown
+		}
 		a.waits = false
 		a.watch.Wait(limit)
 		return nil
