@@ -273,6 +273,8 @@ func (p *leastTTFT) others(v *pick.View, c *pick.Candidate, prefill, newcomers f
 	rate := newcomers/speed(v, c) + c.ReturnsPerMs/(1-min(c.Steady, fullBusy))
 	cost := float64(othersCount * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
 	cost += float64(othersCount * float64(prefill*float64(c.Behind)))
+	crowd := min(c.Crowd, fullBusy)
+	cost += float64(c.CrowdMs*crowd) / (1 - crowd)
 	if v.FirstTurn {
 		cost += float64(p.later() * (float64(p.mean(c)*marginal(min(c.Steady, fullBusy))) + float64(c.CrowdMs*crowded(c.Crowd))))
 	}
