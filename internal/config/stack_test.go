@@ -92,21 +92,21 @@ func TestDecoderRegistry(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.registry, err, c.want)
 		}
 	}
-	for registry, want := range map[string]string{ // the JSON itself, or what is neither
-		` {"d": {"init_port": 1, "alloc_port": 2}, "http://10.0.0.3:1": {"init_port": 1, "alloc_port": 2}}`: "",
-		`{"d": {"init_port": 1, "alloc_port": 2}}`:                                                          "does not say where the decoder 10.0.0.3:1",
-		`{"d": {"init_port": 1}}`:                                                                           `the JSON given: decoder "d": alloc_port is missing`,
-		`{"d": `:                                                                                            "the JSON given: is no JSON object of decoders",
-		`["d"]`:                                                                                             "is neither a JSON object of decoders nor a file that can be read",
-		filepath.Join(t.TempDir(), "no", "such.json"):                                                       "is neither a JSON object of decoders nor a file that can be read",
+	for _, c := range []struct{ registry, want string }{ // the JSON itself, or what is neither
+		{` {"d": {"init_port": 1, "alloc_port": 2}, "http://10.0.0.3:1": {"init_port": 1, "alloc_port": 2}}`, ""},
+		{`{"d": {"init_port": 1, "alloc_port": 2}}`, "does not say where the decoder 10.0.0.3:1"},
+		{`{"d": {"init_port": 1}}`, `the JSON given: decoder "d": alloc_port is missing`},
+		{`{"d": `, "the JSON given: is no JSON object of decoders"},
+		{`["d"]`, "is neither a JSON object of decoders nor a file that can be read"},
+		{filepath.Join(t.TempDir(), "no", "such.json"), "is neither a JSON object of decoders nor a file that can be read"},
 	} {
-		set := config.Override{Path: []string{"disaggregation", "decoder_registry"}, Text: registry, From: "--decoder-registry"}
+		set := config.Override{Path: []string{"disaggregation", "decoder_registry"}, Text: c.registry, From: "--decoder-registry"}
 		cfg, err := config.Parse("f", []byte(stackFleet+"disaggregation: {connector: lmcache}"), nil, set)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err = cfg.CheckFiles(discovery.None()); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", registry, err, want)
+		if err = cfg.CheckFiles(discovery.None()); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.registry, err, c.want)
 		}
 	}
 	cfg, err := config.Parse("f", []byte(stackFleet+"disaggregation: {connector: lmcache, decoder_host: h, decoder_init_port: 1, decoder_alloc_port: 1}"), nil)
