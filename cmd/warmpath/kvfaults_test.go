@@ -143,8 +143,8 @@ func TestEngineRestart(t *testing.T) {
 	}
 }
 
-// TestSilentStream: an engine that publishes nothing any more, though it computes. It is said, the answers are gone by, and when
-// it speaks again so are the events.
+// TestSilentStream: an engine stops publishing events while it computes. The router says so and predicts from answers. When the
+// engine publishes again, the router predicts from its events.
 func TestSilentStream(t *testing.T) {
 	for _, replay := range []bool{true, false} {
 		t.Run(fmt.Sprint("replay ", replay), func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest"
 )
 
-// TestLogThatNobodyReads: requests are answered while standard error is a pipe that nobody reads, and the lines that do not fit are counted.
+// TestLogThatNobodyReads: standard error is a full pipe. Requests are answered all the same, and dropped lines are counted.
 func TestLogThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	_, engine := simEngine(t, enginetest.Options{Models: []string{"m"}, Speed: 20})

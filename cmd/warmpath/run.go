@@ -82,7 +82,7 @@ func passOverHangups(log *slog.Logger) (undo func()) {
 // logWait is how long the last lines of the log may take to be written.
 const logWait = 2 * time.Second
 
-// newLogger writes what cfg asks for, whose words are checked already; nobody who logs waits for w. The handler is to be closed.
+// newLogger makes the logger of a valid cfg. Logging never waits for w. Close the handler to flush it.
 func newLogger(w io.Writer, cfg config.Log) (*slog.Logger, *asynclog.Handler) {
 	level := map[string]slog.Level{"debug": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError}[cfg.Level]
 	o := &slog.HandlerOptions{Level: level}

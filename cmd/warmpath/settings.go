@@ -66,7 +66,7 @@ func (s *settings) add(cmd *cobra.Command) {
 	f.StringArrayVar(&s.decode, "decode", nil, "engine `URL` that answers what others computed, repeatable; options as of --endpoint")
 	f.String("disagg-when", d.Disaggregation.When, "`WHEN` requests are split over --prefill and --decode: time, always, never, tokens or uncached; free needs no roles")
 	f.String("disagg-threshold", "0", "`TOKENS` for --disagg-when tokens and uncached")
-	f.String("disagg-connector", "", "`NAME` of the protocol by which KV cache is handed over: "+strings.Join(handover.Names(), ", ")+"; empty goes by the kind of engine")
+	f.String("disagg-connector", "", "`NAME` of the protocol by which KV cache is handed over: "+strings.Join(handover.Names(), ", ")+"; empty follows the kind of engine")
 	f.String("disagg-preset", "", "`NAME`: stack.conditional splits as production-stack PR 890, by the next three flags, which are its own")
 	f.String("routing-threshold", "0", "`TOKENS` from which stack.conditional splits a prompt; 0 splits all")
 	f.String("load-balancing-strategy", "", "`NAME` of how stack.conditional chooses: round_robin (default) or least_loaded")

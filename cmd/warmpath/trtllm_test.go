@@ -266,7 +266,7 @@ func TestTRTLLMCluster(t *testing.T) {
 	t.Error("a worker that left is still there")
 }
 
-// TestTRTLLMWhoRegisters: nobody becomes a worker on the traffic listener whom the configuration does not let, and nobody names a foreign host.
+// TestTRTLLMWhoRegisters: the traffic listener refuses registrations that the configuration does not allow, and those of foreign hosts.
 func TestTRTLLMWhoRegisters(t *testing.T) {
 	t.Parallel()
 	const yaml = "context_servers: {}\ngeneration_servers: {}\ndisagg_cluster:\n  cluster_uri: http://localhost:8000\n"

@@ -28,7 +28,7 @@ type Disaggregation struct {
 	// DecodePolicy is the policy that chooses who decodes, requests that are not split included. Empty means that of policy.
 	DecodePolicy string `yaml:"decode_policy"`
 	// Connector is how engines hand their KV cache over: nixl, mooncake, moriio and moriio_read (vLLM), lmcache (vLLM with LMCache),
-	// sglang, trtllm and trtllm_generation_first (TensorRT-LLM). Empty goes by the kind of engine.
+	// sglang, trtllm and trtllm_generation_first (TensorRT-LLM). Empty follows the kind of engine.
 	Connector string `yaml:"connector"`
 	// Fallback lets the decoder compute a prompt that nobody else can, or whose prefill failed. Otherwise that is an error.
 	Fallback bool `yaml:"fallback"`

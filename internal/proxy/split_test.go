@@ -27,7 +27,7 @@ type pair struct {
 	engines map[string]*enginetest.Server
 	alone   *enginetest.Server
 	aloneAt string
-	conn    handover.Connector // nil goes by the kind of engine
+	conn    handover.Connector // nil follows the kind of engine
 }
 
 // pairs are the choices of a test.

@@ -23,7 +23,7 @@ type Config struct {
 	SessionHeader string // header that tells vLLM the conversation; "" for none
 	Token         *who.EndpointToken
 	Tenants       *who.Tenants
-	Connector     handover.Connector // nil goes by the kind of engine
+	Connector     handover.Connector // nil follows the kind of engine
 	TRTLLM        handover.TRTLLMOptions
 	Receiver      func(fleet.Endpoint) (handover.Receiver, bool)
 }
