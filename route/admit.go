@@ -13,7 +13,7 @@ import (
 
 // admit makes a row of each endpoint that may take the leg, of the best class of health only. Where there is no choice, because the
 // request is pinned or refers to a response that one endpoint holds, it makes one row and sets Forced.
-func (r *Router) admit(d *decision, v *table, t *conversation.Found) error {
+func (r *Router) admit(d *decision, v *pick.View, t *conversation.Found) error {
 	if name, ok := r.conversations.Reader().Holder(d.now, d.req.Tenant, d.req.Follows); ok {
 		m, err := r.holder(d, name)
 		if err != nil {
@@ -56,7 +56,7 @@ func (r *Router) admit(d *decision, v *table, t *conversation.Found) error {
 }
 
 // addRow makes an endpoint's row.
-func (r *Router) addRow(d *decision, v *table, m *member) {
+func (r *Router) addRow(d *decision, v *pick.View, m *member) {
 	ep := m.ep
 	load, usage, queue := r.backlog.Reader().Load(ep.slot), -1.0, -1
 	if l := ep.report.Load; l != nil && d.now.Sub(ep.loadAt) < r.cfg.StaleAfter {

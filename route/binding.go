@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/session"
 )
 
 // bind remembers where a conversation's turn goes. What is warm there is only known once the prefill is done, so the
 // tokens carry over only while the conversation stays.
-func (r *Router) bind(d *decision, v *table, t *conversation.Found, f *flight, model string) {
+func (r *Router) bind(d *decision, v *pick.View, t *conversation.Found, f *flight, model string) {
 	if t.ID == "" {
 		return
 	}

@@ -33,13 +33,13 @@ type flight struct {
 
 	leg    fleet.Leg
 	policy pick.Policy // that placed it
-	wakes  bool        // its conversation counts as busy at the endpoint, see rests
+	wakes  bool        // its conversation counts as active at the endpoint, see arrivals
 	index  uint32      // its place in Router.flights, and its number in the rooms' tables by lease
 	story  story       // see explain
 }
 
 // reserve takes a lease, and enters the placement into the rooms: health, backlog, arrivals, cache.
-func (r *Router) reserve(s *decision, v *table, t *conversation.Found, ep *endpoint, d *Decision, index int) fleet.Lease {
+func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep *endpoint, d *Decision, index int) fleet.Lease {
 	now, req, p, c := s.now, s.req, s.pool, &v.Candidates[index]
 	var i uint32
 	if n := len(r.free); n > 0 {
@@ -75,7 +75,7 @@ func (r *Router) reserve(s *decision, v *table, t *conversation.Found, ep *endpo
 		r.arrivals.Turn(now, ep.slot, ep.key)
 	}
 	prompt := r.prompt(s, t)
-	r.cache.Open(i, &v.View, index, &s.text, &prompt, r.backlog.Reader().Load(ep.slot).ContextTokens)
+	r.cache.Open(i, v, index, &s.text, &prompt, r.backlog.Reader().Load(ep.slot).ContextTokens)
 	r.open++
 	f.decision.Lease, f.decision.Waits = fleet.Lease(f.generation)<<32|fleet.Lease(i), waits
 	d.Waits = waits

@@ -28,9 +28,9 @@ type decision struct {
 	ready   float64 // ms until the prompt is predicted to be computed elsewhere, of a decode leg
 
 	text    cache.Text // who holds how much of the prompt
-	prefill table      // one table a leg; empty where the leg is not considered
-	whole   table
-	decode  table
+	prefill pick.View  // a view for each leg; empty where the leg is not considered
+	whole   pick.View
+	decode  pick.View
 
 	answer  placement // what was chosen for the answer, or for all of the request
 	compute placement // what was chosen for the prefill leg
@@ -41,14 +41,9 @@ type decision struct {
 	rng      *rand.Rand
 }
 
-// table is the endpoints that may take one leg, and what is known of them: View has a row for each.
-type table struct {
-	pick.View
-}
-
 // placement is a leg's chosen row.
 type placement struct {
-	table  *table // nil where the leg is not placed
+	view   *pick.View // nil where the leg is not placed
 	who    *conversation.Found
 	choice pick.Choice
 }
@@ -58,15 +53,16 @@ func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
 	d.now, d.req, d.pool = now, req, nil
 	d.who, d.whoFill, d.size = conversation.Found{}, conversation.Found{}, size.Prompt{}
 	d.why, d.open, d.weighed, d.decodes, d.ready = "", false, Weighed{}, req.Leg == fleet.LegDecode, 0
-	d.prefill.reset(fleet.LegPrefill)
-	d.whole.reset(fleet.LegWhole)
-	d.decode.reset(fleet.LegDecode)
+	blank(&d.prefill, fleet.LegPrefill)
+	blank(&d.whole, fleet.LegWhole)
+	blank(&d.decode, fleet.LegDecode)
 	d.answer, d.compute, d.panicked = placement{}, placement{}, 0
 	return d
 }
 
-func (t *table) reset(l fleet.Leg) {
-	*t = table{View: pick.View{Leg: l, Home: -1, Parent: -1, Candidates: t.Candidates[:0]}}
+// blank empties a view and keeps the memory of its rows.
+func blank(v *pick.View, l fleet.Leg) {
+	*v = pick.View{Leg: l, Home: -1, Parent: -1, Candidates: v.Candidates[:0]}
 }
 
 // Decide decides where a request goes and reserves its work there. Where endpoints have roles, or need none, and the request's
@@ -116,15 +112,15 @@ func (r *Router) plan(d *decision) (Plan, error) {
 func (r *Router) place(d *decision) Plan {
 	r.note(d)
 	plan := Plan{}
-	if d.compute.table != nil {
+	if d.compute.view != nil {
 		plan.Prefill = r.commit(d, &d.compute)
 		d.ready = plan.Prefill.TTFTMs
 	}
-	if d.answer.table != nil {
+	if d.answer.view != nil {
 		plan.Decision = r.commit(d, &d.answer)
 	}
-	if d.compute.table == nil {
-		plan.View = &d.answer.table.View
+	if d.compute.view == nil {
+		plan.View = d.answer.view
 	}
 	return plan
 }
@@ -184,7 +180,7 @@ func (r *Router) chooseWhole(d *decision) error {
 		return nil
 	}
 	if p.parts && (!picked || choice.Reason == pick.ReasonWeighed) {
-		cache.OnlyPresent(&d.whole.View, &d.text)
+		cache.OnlyPresent(&d.whole, &d.text)
 	}
 	if !picked {
 		choice = r.choose(d, &d.whole)
@@ -201,7 +197,7 @@ func (r *Router) split(d *decision, answer pick.Choice, picked bool) {
 		answer = r.choose(d, &d.decode)
 	}
 	decoder := &d.decode.Candidates[answer.Index]
-	d.prefill.narrow(func(c *pick.Candidate) bool {
+	narrow(&d.prefill, func(c *pick.Candidate) bool {
 		return c.Name != decoder.Name && c.Model == decoder.Model && c.Kind == decoder.Kind
 	})
 	if len(d.prefill.Candidates) == 0 { // the only one that could compute the prompt is to decode it
@@ -229,7 +225,7 @@ func (r *Router) choosePrefill(d *decision) error {
 				model = d.pool.members[i].model
 			}
 		}
-		d.prefill.narrow(func(c *pick.Candidate) bool {
+		narrow(&d.prefill, func(c *pick.Candidate) bool {
 			return c.Slot != ep.slot && c.Kind == ep.kind() && c.Model == model
 		})
 	}
@@ -246,7 +242,7 @@ func (r *Router) chooseDecode(d *decision) error {
 	if err := r.fill(d, &d.whole, &d.who); err != nil {
 		return err
 	}
-	d.whole.narrow(func(c *pick.Candidate) bool { return c.Name != d.req.Prefiller })
+	narrow(&d.whole, func(c *pick.Candidate) bool { return c.Name != d.req.Prefiller })
 	if len(d.whole.Candidates) == 0 {
 		return r.noEndpoint(d, fleet.LegWhole)
 	}
@@ -271,7 +267,7 @@ func (r *Router) fillPrefill(d *decision) error {
 }
 
 // fill fills a table with the endpoints that may take a leg of the request, and what is known of them.
-func (r *Router) fill(d *decision, v *table, t *conversation.Found) error {
+func (r *Router) fill(d *decision, v *pick.View, t *conversation.Found) error {
 	if err := r.admit(d, v, t); err != nil {
 		return err
 	}
@@ -287,12 +283,12 @@ func (r *Router) fill(d *decision, v *table, t *conversation.Found) error {
 	d.pcg.Seed(d.req.Seed, 0x9e3779b97f4a7c15+uint64(v.Leg))
 	v.Rand = d.rng
 	prompt := r.prompt(d, t)
-	r.cache.Reader().Predict(&v.View, &d.text, &prompt)
-	r.speed.Reader().Fill(&v.View)
-	r.arrivals.Expect(&v.View)
-	r.backlog.Reader().Expect(&v.View, r.speed.Reader())
+	r.cache.Reader().Predict(v, &d.text, &prompt)
+	r.speed.Reader().Fill(v)
+	r.arrivals.Expect(v)
+	r.backlog.Reader().Expect(v, r.speed.Reader())
 	if r.awaiting && len(v.Candidates) > 1 {
-		r.arrivals.ExpectReturns(&v.View, t.Entry.Endpoint, t.Entry.Rest)
+		r.arrivals.ExpectReturns(v, t.Entry.Endpoint, t.Entry.Rest)
 	}
 	return nil
 }
@@ -309,8 +305,8 @@ func (r *Router) prompt(d *decision, t *conversation.Found) cache.Prompt {
 // but moved to it, and until it can be moved what waits there now goes on.
 func (r *Router) fillDecode(d *decision) {
 	v, first := d.startDecode(), d.prefillMs()
-	r.speed.Reader().FillTransfer(&v.View)
-	r.backlog.Reader().ExpectDecode(&d.whole.View, &v.View, first, r.speed.Reader())
+	r.speed.Reader().FillTransfer(v)
+	r.backlog.Reader().ExpectDecode(&d.whole, v, first, r.speed.Reader())
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		c.DelayMs = c.LinkMs
@@ -318,11 +314,11 @@ func (r *Router) fillDecode(d *decision) {
 }
 
 // startDecode is the table of the decode leg with the rows of whole requests. Rows that have been priced as decode legs keep their terms.
-func (d *decision) startDecode() *table {
+func (d *decision) startDecode() *pick.View {
 	v := &d.decode
 	priced := len(v.Candidates) > 0
 	rows := v.Candidates
-	v.View = d.whole.View
+	*v = d.whole
 	v.Leg, v.Candidates = fleet.LegDecode, rows[:0]
 	for i := range d.whole.Candidates {
 		c := d.whole.Candidates[i]
@@ -347,7 +343,7 @@ func (d *decision) prefillMs() float64 {
 }
 
 // settle finds the conversation's own endpoints among the rows.
-func settle(v *table, t *conversation.Found) {
+func settle(v *pick.View, t *conversation.Found) {
 	v.Home, v.Parent = row(v, t.Entry.Endpoint), row(v, t.Parent)
 	if !t.Known {
 		v.Home = row(v, t.Hint)
@@ -355,7 +351,7 @@ func settle(v *table, t *conversation.Found) {
 }
 
 // row is the index of an endpoint's row, -1 when it has none or name is "".
-func row(v *table, name string) int {
+func row(v *pick.View, name string) int {
 	for i := range v.Candidates {
 		if name != "" && v.Candidates[i].Name == name {
 			return i
@@ -365,38 +361,38 @@ func row(v *table, name string) int {
 }
 
 // narrow drops the rows for which ok is false, all of them if need be.
-func (t *table) narrow(ok func(c *pick.Candidate) bool) {
+func narrow(v *pick.View, ok func(c *pick.Candidate) bool) {
 	n := 0
-	for i := range t.Candidates {
-		if ok(&t.Candidates[i]) {
-			t.Candidates[n] = t.Candidates[i]
+	for i := range v.Candidates {
+		if ok(&v.Candidates[i]) {
+			v.Candidates[n] = v.Candidates[i]
 			n++
 		}
 	}
-	t.Candidates = t.Candidates[:n]
+	v.Candidates = v.Candidates[:n]
 }
 
 // choose asks the leg's policy, where there is a choice.
-func (r *Router) choose(d *decision, v *table) pick.Choice {
+func (r *Router) choose(d *decision, v *pick.View) pick.Choice {
 	policy := d.pool.policyFor(v.Leg)
 	switch {
 	case v.Forced != "":
 		return pick.Choice{Index: 0, Reason: v.Forced}
 	case len(v.Candidates) == 1:
 		if pick.AskedAlone(policy) {
-			policy.Pick(&v.View, d.req)
+			policy.Pick(v, d.req)
 		}
 		if v.Home == 0 {
 			return pick.Choice{Index: 0, Reason: pick.ReasonSession}
 		}
 		return pick.Choice{Index: 0, Reason: pick.ReasonOnly}
 	}
-	return policy.Pick(&v.View, d.req)
+	return policy.Pick(v, d.req)
 }
 
 // commit reserves what was chosen for a leg.
 func (r *Router) commit(d *decision, p *placement) Decision {
-	v, t, choice := p.table, p.who, p.choice
+	v, t, choice := p.view, p.who, p.choice
 	if v.Leg == fleet.LegDecode {
 		for i := range v.Candidates { // what a policy reckons as prefill is the transfer, of a decode leg
 			terms := &v.Candidates[i].Terms
@@ -416,7 +412,7 @@ func (r *Router) commit(d *decision, p *placement) Decision {
 	if made.Model == "" || d.req.Model == "" {
 		made.Model = d.req.Model
 	}
-	if made.TTFTMs = reckoned(d.req, &v.View, choice.Index); made.TTFTMs > 0 && v.Leg == fleet.LegDecode {
+	if made.TTFTMs = reckoned(d.req, v, choice.Index); made.TTFTMs > 0 && v.Leg == fleet.LegDecode {
 		made.TTFTMs += d.ready
 	}
 	made.Peer = ep.peer()

@@ -36,7 +36,7 @@ func reckoned(req *fleet.Request, v *pick.View, index int) float64 {
 }
 
 // tell keeps what a decision was made of, for its end. It is in the flight's own memory, used again by the next one.
-func (r *Router) tell(req *fleet.Request, v *table, l fleet.Lease, t *conversation.Found, chosen int) {
+func (r *Router) tell(req *fleet.Request, v *pick.View, l fleet.Lease, t *conversation.Found, chosen int) {
 	if !r.cfg.Explain {
 		return
 	}
@@ -48,7 +48,7 @@ func (r *Router) tell(req *fleet.Request, v *table, l fleet.Lease, t *conversati
 	var best [mostKept - 1]int
 	n := 0
 	for i := range v.Candidates {
-		reckoned(req, &v.View, i)
+		reckoned(req, v, i)
 		if i == chosen {
 			continue
 		}

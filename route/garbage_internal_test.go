@@ -14,12 +14,12 @@ import (
 // spoil overwrites the memory that the next decision uses again.
 func spoil(d *decision) {
 	junk := pick.Candidate{Name: "junk", Slot: 99, CachedTokens: 1 << 40, WaitMs: -1e9, MsPerToken: -7, Blocks: 1 << 20, Exact: true, Terms: pick.Terms{Wait: -1e12}}
-	for _, t := range []*table{&d.prefill, &d.whole, &d.decode} {
+	for _, t := range []*pick.View{&d.prefill, &d.whole, &d.decode} {
 		rows := t.Candidates[:cap(t.Candidates)]
 		for i := range rows {
 			rows[i] = junk
 		}
-		t.View = pick.View{Candidates: rows, Home: 77, Parent: 78, Known: 1 << 40, Missed: 9, Watched: -3, FirstTurn: true, Repeats: true, Forced: "junk", PromptTokens: -5}
+		*t = pick.View{Candidates: rows, Home: 77, Parent: 78, Known: 1 << 40, Missed: 9, Watched: -3, FirstTurn: true, Repeats: true, Forced: "junk", PromptTokens: -5}
 	}
 	d.now, d.req, d.pool = time.Unix(1, 0), &fleet.Request{Pin: "junk", Session: "junk"}, &pool{name: "junk"}
 	d.who, d.whoFill = conversation.Found{ID: "junk", Known: true}, conversation.Found{ID: "junk", Known: true}

@@ -6,9 +6,9 @@ import (
 )
 
 // tellReserved tells a pool's policy of a decision, if it keeps books.
-func (r *Router) tellReserved(req *fleet.Request, v *table, l fleet.Lease, index int) {
+func (r *Router) tellReserved(req *fleet.Request, v *pick.View, l fleet.Lease, index int) {
 	if k, ok := r.flight(l).policy.(pick.Keeping); ok {
-		k.Reserved(l, &v.Candidates[index], &v.View, req)
+		k.Reserved(l, &v.Candidates[index], v, req)
 	}
 }
 

@@ -1,7 +1,9 @@
-// Package route is DECIDE: a router that is told the time, the requests and the events, and answers with decisions. It keeps
-// the books of what it sent where, judges the health of endpoints, groups them into pools by the models they serve, remembers
-// conversations, and lets a Policy choose among the endpoints that may take a request. It is pure: the live router and the
-// simulator drive the same code.
+// Package route decides where requests go. A Router is told the time, the requests and the events, and answers with decisions.
+//
+// It owns the order of steps: who may take a request, which rooms fill in what is known of them, when a request is split, and what
+// each event changes in which order. It owns the declared endpoints, the pools by model, and the leases. What is learnt belongs to
+// the packages below it, one kind of state each. It promises that one step of a decision writes, and that each lease ends once. It
+// never does I/O, reads no clock and holds no text: the live router and the simulator drive the same code.
 package route
 
 import (
@@ -25,8 +27,9 @@ type Router struct {
 
 	endpoints []*endpoint // in order of declaration; those gone stay until their last lease ends
 	byName    map[string]*endpoint
-	freeSlots []int // slots of endpoints that left, to be used again
-	slots     int   // slots handed out so far
+	bySlot    []*endpoint // nil where a slot is free
+	freeSlots []int       // slots of endpoints that left, to be used again
+	slots     int         // slots handed out so far
 
 	generation uint64 // counts changes of who serves what
 	refreshed  uint64 // generation of the members of pools
@@ -34,24 +37,24 @@ type Router struct {
 	keptPools  []*pool // the same, in the order in which they came
 	aliases    map[string][]string
 
-	conversations *conversation.Table
-	health        *health.Table
-	budget        *budget.Budget
-
-	bySlot []*endpoint // nil where a slot is free
-	pad    decision    // memory of the next decision
-
 	flights []flight // indexed by the low half of a Lease
 	free    []uint32 // indexes of flights that may be used again
 	open    int
 
-	cache    *cache.Table
-	counting bool // a policy asks for blocks, see Counting
-	awaiting bool // a policy asks for who comes back, see Awaiting
-	arrivals arrivals.Table
-	backlog  backlog.Table
-	speed    speed.Table
-	ended    Ended // scratch: what the latest Finished told, valid until the next one
+	// The rooms.
+	conversations *conversation.Table
+	health        *health.Table
+	budget        *budget.Budget
+	cache         *cache.Table
+	arrivals      arrivals.Table
+	backlog       backlog.Table
+	speed         speed.Table
+
+	counting bool // a policy asks for blocks, see pick.Counting
+	awaiting bool // a policy asks for who comes back, see pick.Awaiting
+
+	pad   decision // memory of the next decision
+	ended Ended    // what the latest Finished told, valid until the next one
 
 	dispatched []backlog.Dispatched // scratch, see dispatch
 	called     []fleet.Lease        // scratch, see dispatch

@@ -105,7 +105,7 @@ func (r *Router) mayPart(p *pool, req *fleet.Request, tokens int) (why SplitWhy,
 
 // uncached decides by what the endpoint that was picked to decode has of the prompt. One that has nothing leaves the prompt to
 // others however short it is (TensorRT-LLM, openai_disagg_service.py).
-func (r *Router) uncached(v *table, picked int) SplitWhy {
+func (r *Router) uncached(v *pick.View, picked int) SplitWhy {
 	cached := v.Candidates[picked].CachedTokens
 	if cached == 0 || v.PromptTokens-cached > r.cfg.Disaggregation.Threshold {
 		return SplitUncached

@@ -128,7 +128,7 @@ func (r *Router) answersFor(d *decision, c, prefiller *pick.Candidate) (t pick.T
 // answers is what an answer costs at an endpoint beyond the time that it takes there alone: the prompts that are computed meanwhile, and
 // the others that are answered in the same steps. Those are slowed by it as much as it by them, but are not counted: that would spread
 // answers over endpoints that prompts then have to keep away from.
-func (r *Router) answers(v *table, c *pick.Candidate) float64 {
+func (r *Router) answers(v *pick.View, c *pick.Candidate) float64 {
 	others := max(0, c.Load.Requests-c.Prompts)
 	token, perOther := r.speed.Reader().Pace(c.Slot, others)
 	tokens := float64(v.OutputTokens)
@@ -149,7 +149,7 @@ func weighted(c *pick.Candidate, t *pick.Terms, most float64) float64 {
 
 // cheapest is the row with the lowest WeighedMs that is not negative, -1 for none. Of those about as low the request's hash chooses, so that
 // routers side by side do not all take the first.
-func cheapest(v *table) (best int, cost float64) {
+func cheapest(v *pick.View) (best int, cost float64) {
 	best = -1
 	for i := range v.Candidates {
 		if c := v.Candidates[i].WeighedMs; c >= 0 && (best < 0 || c < cost) {
