@@ -14,7 +14,8 @@
 //	fleet, pick   the words: endpoints and requests; what a policy sees and answers
 //	prompt        reads a request body: model, conversation, size; splices fields without rewriting the rest
 //	route         decides: state, requests and events in; decisions with reasons out. Each package below it owns one
-//	              kind of state: conversation, size, health, cache, speed, backlog, arrivals, budget
+//	              kind of state: conversation, size, health, cache, speed, backlog, arrivals, budget. Two have
+//	              none: cost is what a placement costs, split says which legs a request has
 //	policy        chooses one of the endpoints that may take a request
 //	engine        speaks to each kind of engine: bytes in, values out
 //	sim           engines and traffic in virtual time

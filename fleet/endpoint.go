@@ -2,10 +2,10 @@ package fleet
 
 import "strconv"
 
-// Kind names the kind of server behind an endpoint.
+// Kind is the kind of server behind an endpoint.
 type Kind string
 
-// The kinds that the engine package speaks. The empty kind means "recognise it by probing".
+// The kinds that package engine supports. The empty kind means "recognise it by probing".
 const (
 	KindUnknown  Kind = ""
 	KindVLLM     Kind = "vllm"
@@ -16,10 +16,10 @@ const (
 	KindOther    Kind = "other"
 )
 
-// PartKind says which part of an engine an endpoint addresses.
+// PartKind is the kind of part of an engine that an endpoint addresses.
 type PartKind uint8
 
-// The parts. The zero value is the whole engine.
+// The part kinds. The zero value is the whole engine.
 const (
 	Whole PartKind = iota // the engine chooses a rank or slot by itself
 	Rank                  // one data-parallel rank behind the address (vLLM, SGLang, TensorRT-LLM)
@@ -44,58 +44,58 @@ func (p Part) String() string {
 	}
 }
 
-// Endpoint is one engine address, or one rank or slot of it, as discovery declares it. It is a value and never
-// changes once handed over; a changed endpoint arrives as a new value under the same name.
+// Endpoint is one engine address, or one rank or slot of it, as discovery declares it. It is an immutable value; a change
+// arrives as a new value under the same name.
 type Endpoint struct {
-	Name               string   // unique in the fleet; the metric label and the name in logs and admin calls
+	Name               string   // unique in the fleet; used as metric label and in logs and admin calls
 	URL                string   // http:// or https:// base address without a trailing slash
-	Kind               Kind     // stated kind; KindUnknown lets the probe recognise it
+	Kind               Kind     // declared kind; KindUnknown lets the probe recognise it
 	Part               Part     // the rank or slot; zero is the whole engine
-	Weight             float64  // share of new traffic relative to others; 0 takes none; never negative
-	Models             []string // stated models; nil means "what the engine reports"
-	Role               Role     // the part of the work it is there for; zero does all of it
-	IDForm             IDForm   // how it is told the conversation of a request
-	KVEvents, KVReplay string   // address of its KV events, and of missed ones; see internal/kvevents. "" finds them out
-	KVTopic            string   // of the events that are its own; "" is every one
+	Weight             float64  // share of new traffic relative to others; 0 takes no traffic; never negative
+	Models             []string // declared models; nil means "what the engine reports"
+	Role               Role     // phases it serves; zero serves all
+	IDForm             IDForm   // how the engine is sent the conversation id of a request
+	KVEvents, KVReplay string   // addresses of its KV events and of their replay, see internal/kvevents; "" asks the engine
+	KVTopic            string   // topic of its events; "" subscribes to all
 
-	APIKey string // sent as a bearer token to this endpoint by probes, and to clients' requests that carry none
+	APIKey string // bearer token for probes, and for client requests without one
 
-	BootstrapPort int    // of a prefiller: where its bootstrap server listens (SGLang, vLLM's Mooncake connector); 0 asks it
-	KVAddress     string // where its connector listens (vLLM's MoRI-IO connector); "" for none
-	TPSize        int    // tensor-parallel ranks, where a connector must know them; 0 is 1
+	BootstrapPort int    // of a prefiller: port of its bootstrap server (SGLang, vLLM's Mooncake connector); 0 asks the engine
+	KVAddress     string // address of its connector (vLLM's MoRI-IO connector); "" if it has none
+	TPSize        int    // tensor-parallel ranks, for connectors that need the number; 0 means 1
 }
 
-// Answers reports whether a name stands for the endpoint: its own, or that of the engine of which it is a rank or slot.
+// Answers reports whether name is the endpoint's own name, or that of the engine of which it is a rank or slot.
 func (e *Endpoint) Answers(name string) bool {
 	return e.Name == name || e.Part != (Part{}) && e.Name == name+"/"+e.Part.String()
 }
 
-// Peer is what is known of an endpoint that KV cache is handed over from or to, beyond what is declared.
+// Peer is what a KV transfer needs to know about the endpoint at the other end, beyond its declaration.
 type Peer struct {
 	BootstrapPort int    // 0 unknown
 	Ranks         int    // data-parallel ranks behind the address, 0 unknown
-	Version       string // as it says, "" unknown
+	Version       string // as reported; "" unknown
 }
 
-// IDForm is where in the body an engine is told the id of a request's conversation, which it can spread its own ranks by.
+// IDForm says in which member of the body an engine is sent the conversation id, by which it can place requests on its ranks.
 type IDForm string
 
 // The forms.
 const (
 	IDUntold IDForm = ""
-	IDAuto   IDForm = "auto"                 // conversation_params for TensorRT-LLM until it refuses that, nothing for others
+	IDAuto   IDForm = "auto"                 // conversation_params for TensorRT-LLM, disaggregated_params if it rejects that, none for other kinds
 	IDParams IDForm = "conversation_params"  // TensorRT-LLM since June 2026
-	IDDisagg IDForm = "disaggregated_params" // its conversation_id, TensorRT-LLM before that; only a request that is split has it
+	IDDisagg IDForm = "disaggregated_params" // conversation_id in disaggregated_params, for older TensorRT-LLM; only split requests have it
 )
 
-// Model is one model that an engine says it serves.
+// Model is one model that an engine reports.
 type Model struct {
 	ID            string
 	Parent        string // base model of a LoRA adapter, "" for a base model
-	ContextTokens int    // longest prompt plus answer; 0 is unknown
+	ContextTokens int    // maximum of prompt plus answer; 0 unknown
 }
 
-// LoadReport is what an engine says about its own load at one moment. A negative number means "not reported".
+// LoadReport is an engine's report of its load at one moment. A negative number means "not reported".
 type LoadReport struct {
 	Running  int      // requests being computed
 	Waiting  int      // requests in the engine's queue
@@ -103,46 +103,45 @@ type LoadReport struct {
 	Adapters []string // LoRA adapters resident now; nil when not reported
 }
 
-// Report is what probing learnt about one endpoint. Unknown parts keep their zero value; they never overwrite what
-// an earlier report said.
+// Report is the result of probing one endpoint. Unknown parts are zero and never overwrite an earlier report.
 type Report struct {
 	Healthy bool
-	Refused bool   // the port refused the connection: the process is gone or going
-	Detail  string // why it is not healthy, for people
+	Refused bool   // the port refused the connection: the process has ended or is ending
+	Detail  string // why it is not healthy, for display
 
 	Kind          Kind
-	Version       string  // as it says, "" unknown
+	Version       string  // as reported; "" unknown
 	Models        []Model // nil: not asked or not answered this time
 	Load          *LoadReport
-	CacheTokens   int64 // KV cache capacity in tokens, 0 unknown
-	BlockTokens   int   // tokens a KV block, 0 unknown
-	Slots         int   // requests computed at once, 0 unknown
-	Ranks         int   // data-parallel ranks behind the address, 0 unknown
-	BootstrapPort int   // where it says that its bootstrap server listens, 0 unknown
-	ReportsCached bool  // the engine is known to report cached tokens in usage
+	CacheTokens   int64 // capacity of the KV cache in tokens; 0 unknown
+	BlockTokens   int   // tokens per KV block; 0 unknown
+	Slots         int   // requests computed concurrently; 0 unknown
+	Ranks         int   // data-parallel ranks behind the address; 0 unknown
+	BootstrapPort int   // reported port of its bootstrap server; 0 unknown
+	ReportsCached bool  // the engine's usage is known to include cached tokens
 
-	// Handover is what those must know of it who fetch its KV cache before it has answered (TensorRT-LLM, disaggregated_params of
-	// /server_info), as JSON; "" when it says nothing.
+	// Handover is the JSON that a decoder needs to fetch this engine's KV cache before it has answered (disaggregated_params of
+	// TensorRT-LLM's /server_info); "" if it reports none.
 	Handover string
 
-	KVSources []KVSource // where it publishes its KV events; nil: not asked or not told this time
+	KVSources []KVSource // where it publishes KV events; nil: not asked, or not reported this time
 }
 
-// KVSource is where an engine, or one data-parallel rank of it, publishes its KV events: addresses as the engine was given them, such
-// as tcp://*:5557.
+// KVSource is an address at which an engine, or one data-parallel rank of it, publishes KV events, as configured at the engine,
+// such as tcp://*:5557.
 type KVSource struct {
 	Rank                  int
 	Events, Replay, Topic string
 }
 
-// State is an endpoint's state of health.
+// State is an endpoint's health state.
 type State string
 
-// The states an endpoint can be in.
+// The health states.
 const (
 	StateUnknown State = "unknown" // not probed yet
 	StateUp      State = "up"
-	StateDown    State = "down"    // the probe, or a refused connection, says so
-	StateEjected State = "ejected" // requests kept failing; it is tried again at EndpointStatus.Until
-	StateBusy    State = "busy"    // it answered 429 or 503: back-pressure, not death; until EndpointStatus.Until
+	StateDown    State = "down"    // the probe failed, or the connection was refused
+	StateEjected State = "ejected" // requests kept failing; the next trial is at EndpointStatus.Until
+	StateBusy    State = "busy"    // it answered 429 or 503: overloaded, not broken; until EndpointStatus.Until
 )

@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// KVAddress is where an engine's MoRI-IO connector listens.
+// KVAddress is the address of an engine's MoRI-IO connector.
 type KVAddress struct {
 	Host              string
 	Handshake, Notify int
 }
 
-// ParseKVAddress reads host:IP,handshake:PORT,notify:PORT, as engines announce it (moriio_common.py, parse_moriio_zmq_address).
+// ParseKVAddress parses host:IP,handshake:PORT,notify:PORT, the form that engines announce (moriio_common.py,
+// parse_moriio_zmq_address).
 func ParseKVAddress(s string) (a KVAddress, err error) {
 	for _, part := range strings.Split(s, ",") {
 		key, value, _ := strings.Cut(strings.TrimSpace(part), ":")
@@ -30,7 +31,7 @@ func ParseKVAddress(s string) (a KVAddress, err error) {
 		}
 	}
 	if a.Host == "" || a.Handshake == 0 || a.Notify == 0 || strings.ContainsAny(a.Host, "_\"\\ \t") {
-		return KVAddress{}, fmt.Errorf("%q is no address of the form host:IP,handshake:PORT,notify:PORT", s)
+		return KVAddress{}, fmt.Errorf("%q is not of the form host:IP,handshake:PORT,notify:PORT", s)
 	}
 	return a, nil
 }
@@ -38,12 +39,12 @@ func ParseKVAddress(s string) (a KVAddress, err error) {
 func kvPort(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > 65535 {
-		return 0, fmt.Errorf("%q is no port", s)
+		return 0, fmt.Errorf("%q is not a port number from 1 to 65535", s)
 	}
 	return n, nil
 }
 
-// String is the form that engines take.
+// String is the form that engines accept.
 func (a KVAddress) String() string {
 	return "host:" + a.Host + ",handshake:" + strconv.Itoa(a.Handshake) + ",notify:" + strconv.Itoa(a.Notify)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// FuzzKVAddress: what is read is written as engines read it again.
+// FuzzKVAddress checks that a parsed address is formatted so that it parses to the same value.
 func FuzzKVAddress(f *testing.F) {
 	f.Add("host:10.0.0.5,handshake:6301,notify:61005")
 	f.Add("notify:1,host:::1,handshake:2,other:x")

@@ -1,16 +1,28 @@
 package fleet
 
-// Load is the router's own books for one endpoint: what it sent there and what is still to be done.
+// Load is the router's own account of one endpoint's outstanding work.
 type Load struct {
 	Requests      int   // outstanding requests
-	PrefillTokens int64 // uncached prompt tokens of requests whose first byte has not come
-	DecodeTokens  int64 // answer tokens expected of outstanding requests
-	InLine        int   // of Requests, those that wait at the router, see Queue
+	PrefillTokens int64 // uncached prompt tokens of requests before their first byte
+	DecodeTokens  int64 // expected answer tokens of outstanding requests
+	InLine        int   // of Requests, those queued at the router, see Queue
 	ContextTokens int64 // prompt and answer tokens resident for outstanding requests
-	Waiting       int   // requests in the engine's own queue by its latest report, 0 when not reported
+	Waiting       int   // requests in the engine's own queue by its latest report; 0 when not reported
 
-	TransferRequests int   // requests that are computed and whose KV is still being transferred to another endpoint; not among Requests. Of a decoder: those of its Requests whose KV is still to come
-	TransferTokens   int64 // prompt tokens of these
+	TransferRequests int   // at a prefiller: computed requests whose KV transfer has not ended, not among Requests; at a decoder: those of Requests whose KV has not arrived
+	TransferTokens   int64 // prompt tokens of TransferRequests
+}
+
+// Add adds further outstanding work.
+func (l *Load) Add(more Load) {
+	l.Requests += more.Requests
+	l.PrefillTokens += more.PrefillTokens
+	l.DecodeTokens += more.DecodeTokens
+	l.InLine += more.InLine
+	l.ContextTokens += more.ContextTokens
+	l.Waiting += more.Waiting
+	l.TransferRequests += more.TransferRequests
+	l.TransferTokens += more.TransferTokens
 }
 
 // Work is the tokens still to compute.

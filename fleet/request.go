@@ -2,78 +2,88 @@ package fleet
 
 import "github.com/warmpath/warmpath/session"
 
-// Class says what kind of work a request is.
+// Class is the kind of work that a request causes.
 type Class uint8
 
-// The classes of request.
+// The request classes.
 const (
 	Turn  Class = iota // generates: a turn of a conversation
 	Embed              // computes a prompt and generates nothing
-	Aside              // costs the engine nothing worth counting (count_tokens, GET of a response, unknown paths)
+	Aside              // costs the engine almost nothing (count_tokens, GET of a response, unknown paths)
 )
 
-// Request is what a door tells the router about one request. It holds no text.
+// Request is what the frontend tells the router about one request. It contains no text.
 type Request struct {
 	ID    string // X-Request-Id
-	Seed  uint64 // drawn by the driver; all chance in a decision comes from it
+	Seed  uint64 // drawn by the caller; the only source of randomness in a decision
 	Class Class
 
-	Model  string // as the client named it; "" when the body names none
-	Kinds  []Kind // kinds of engine that speak the request's API, preferred to others; nil when all do
-	Native bool   // the API belongs to one kind of engine and may leave the model out
-	Tenant string // "" for the one tenant there is by default
-	Caller uint64 // tells apart whom engines may limit, by tenant and key: see Finished.Limited; 0 when nothing does
+	Model  string // name in the request; "" when the body has none
+	Kinds  []Kind // kinds of engine that serve the request's API, preferred to others; nil when all do
+	Native bool   // the API belongs to one kind of engine and does not require a model name
+	Tenant string // "" for the default tenant
+	Caller uint64 // identifies the caller by tenant and key, for rate limits of engines, see Finished.Limited; 0 when unknown
 
 	Session  string // explicit conversation id; "" when the client sent none
-	MintedID string // a fresh id to give the conversation when Session is "" and nothing else identifies it
-	Follows  string // id of an earlier response (previous_response_id, GET /v1/responses/{id}); "" when none
-	User     string // id of the user, which says little about the conversation; "" when there is none
-	Parent   string // id of the conversation that started this one; "" when there is none
-	HashKey  string // what hash policies place by when there is no session; "" means MintedID
+	MintedID string // new id for the conversation if Session is "" and it is not recognised in another way
+	Follows  string // id of an earlier response (previous_response_id, GET /v1/responses/{id}); "" for none
+	User     string // user id, which identifies a conversation poorly; "" for none
+	Parent   string // id of the conversation that started this one; "" for none
+	HashKey  string // key for hash policies when there is no session; "" means MintedID
 
-	Content   *Content       // what the prompt consists of; nil when it is not known
-	Overheard *Content       // the same where only shadows go by it, see Sighting
-	Trail     *session.Trail // what the content says about the conversation, for requests without Session; nil for nothing
+	Content   *Content       // hashes of the prompt; nil when unknown
+	Overheard *Content       // the same for shadow policies only, see Sighting
+	Trail     *session.Trail // what the content tells about the conversation, for requests without Session; nil for nothing
 
-	PromptBytes  int  // bytes of prompt text
-	PromptTokens int  // tokens known exactly (token ids in the body); added to the estimate for PromptBytes
-	MaxTokens    int  // the client's bound on the answer, 0 when not stated
-	Stream       bool // the answer is wanted as it is made: its first data comes when the prompt is computed
+	PromptBytes  int     // bytes of prompt text
+	Characters   int     // code points of the prompt without role names and tools, at least 1; 0 when not counted
+	Tokens       *Tokens // token ids of the prompt if known before the decision, else nil; of several prompts see Listed
+	PromptTokens int     // exact number of tokens given as ids in the body; added to the estimate for PromptBytes
+	MaxTokens    int     // the client's limit on the answer; 0 for none
+	Stream       bool    // the answer is streamed: its first data comes when the prompt is computed
 
-	Hint    string   // endpoint name that the client says served the conversation last, see the door's endpoint token; "" for none
-	Pin     string   // endpoint name this request must go to; "" for none
-	Exclude []string // endpoint names this request must not go to
-	Tried   []string // endpoint names that already failed this request (retries)
-	Again   bool     // an engine that works may have computed some of it already: the retry budget is charged, and may refuse it with ErrRetryBudget
-	Instead Lease    // reservation of the same request that this one takes the place of; 0 for none. It ends by its own Finished, later
+	Hint    string   // name of the endpoint that last served the conversation according to the client, see the endpoint token; "" for none
+	Pin     string   // name of the endpoint that must take the request; "" for none
+	Exclude []string // names of endpoints that must not take it
+	Tried   []string // names of endpoints at which it already failed (retries)
+	Again   bool     // a working engine may have computed part of it already: the retry counts against the budget and can fail with ErrRetryBudget
+	Instead Lease    // reservation of the same request that this one replaces; 0 for none. It ends with its own Finished, later
 
-	Waits bool // the door can keep it until its turn comes, see Decision.Waits
+	Waits    bool     // the caller can hold the request in the router's queue, see Decision.Waits
+	Standing Standing // what its place in the queue depends on
 
-	Splits       bool     // the door can serve it in two legs, see Router.Decide
-	Leg          Leg      // LegPrefill, LegDecode: only that leg is wanted, of a request that is split already; LegWhole leaves it open
-	TriedPrefill []string // endpoint names that already failed its prefill leg
+	Splits       bool     // the caller can serve it in two legs, see Router.Decide
+	Leg          Leg      // LegPrefill, LegDecode: place only that leg of a request that is already split; LegWhole leaves the choice to the router
+	TriedPrefill []string // names of endpoints at which its prefill leg already failed
 	Decoder      string   // with LegPrefill: the endpoint of the decode leg
-	Prefiller    string   // with LegDecode: the endpoint that computed the prompt, which does not fetch it from itself
-	Fails        bool     // its prefill leg failed for good: it is not to be split
+	Prefiller    string   // with LegDecode: the endpoint that computed the prompt and needs no transfer from itself
+	Fails        bool     // its prefill leg failed permanently: it must not be split
 }
 
-// Lease names one reservation on an endpoint's books. It is released by exactly one Finished event.
+// Tokens are a prompt's token ids as the engine sees them, taken from the body. They are set only if the prompt's blocks depend
+// on nothing else: no cache salt, no adapter, no image. They are read during Decide only.
+type Tokens struct {
+	IDs  []uint32
+	More bool // more of the prompt follows these ids
+}
+
+// Lease identifies one reservation at an endpoint. Exactly one Finished event ends it.
 type Lease uint64
 
-// Outcome says how an attempt at an endpoint ended.
+// Outcome is how an attempt at an endpoint ended.
 type Outcome uint8
 
-// The outcomes of an attempt, and who is to blame.
+// The outcomes of an attempt, and which side is to blame.
 const (
 	OK             Outcome = iota
-	ClientGone             // the client left; nobody's fault
-	ClientError            // a 4xx other than 429: the client's fault, never the engine's
-	Busy                   // 429 or 503: back-pressure, not death
-	EngineError            // 5xx, a broken or wrongly ended answer
+	ClientGone             // the client left; no one is to blame
+	ClientError            // a 4xx other than 429: the client is to blame, never the engine
+	Busy                   // 429 or 503: overloaded, not broken
+	EngineError            // 5xx, or an answer that broke off
 	ConnectFailed          // the connection was refused or reset before anything was sent
 	TimedOut               // no first byte, or silence within a stream, beyond the limit
-	Abandoned              // given up by the router for another reason (shutdown, internal error); nobody's fault
-	TransferFailed         // a decoder failed that may not have got its KV cache; nobody's fault until it happens again
+	Abandoned              // given up by the router for another reason (shutdown, internal error); no one is to blame
+	TransferFailed         // a decoder failed, perhaps for lack of its KV cache; blamed only when it happens again
 )
 
 var outcomeNames = [...]string{"ok", "client_gone", "client_error", "busy", "engine_error", "connect_failed", "timed_out", "abandoned", "transfer_failed"}
@@ -86,10 +96,10 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// Usage is what an engine said a request cost.
+// Usage is the cost of a request as its engine reported it.
 type Usage struct {
-	PromptTokens int // the whole prompt, cached part included; 0 when not reported
-	CachedTokens int // of these, found in the cache
+	PromptTokens int // the whole prompt including its cached part; 0 when not reported
+	CachedTokens int // the part of PromptTokens found in the cache
 	OutputTokens int
-	CachedKnown  bool // the engine reported cached tokens (0 counts as reported)
+	CachedKnown  bool // the engine reported cached tokens, perhaps 0
 }

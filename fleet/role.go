@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Role says which part of the work an endpoint is there for, where prompts are computed by other engines than those that
-// answer (disaggregated serving).
+// Role is the part of the work that an endpoint does in disaggregated serving, where one engine computes the prompt and another
+// the answer.
 type Role string
 
-// The roles. The zero value does both.
+// The roles. The zero value does all the work.
 const (
 	RoleBoth    Role = ""
-	RolePrefill Role = "prefill" // computes prompts for the endpoints that decode; takes no whole requests
-	RoleDecode  Role = "decode"  // answers: whole requests, and those whose prompt was computed elsewhere
+	RolePrefill Role = "prefill" // computes prompts for decoders; takes no whole requests
+	RoleDecode  Role = "decode"  // answers whole requests, and those whose prompt another engine computed
 )
 
-// ParseRole reads a role as configurations name it: prefill, decode, both, or nothing for both.
+// ParseRole parses a role in a configuration: prefill, decode, both, or "" for both.
 func ParseRole(s string) (Role, error) {
 	switch strings.ToLower(s) {
 	case "", "both":
@@ -30,7 +30,7 @@ func ParseRole(s string) (Role, error) {
 	return RoleBoth, fmt.Errorf("%q is not a role; known: prefill, decode, both", s)
 }
 
-// String is the word for people: prefill, decode or both.
+// String is the word in configurations and messages: prefill, decode or both.
 func (r Role) String() string {
 	if r == RoleBoth {
 		return "both"
@@ -38,7 +38,7 @@ func (r Role) String() string {
 	return string(r)
 }
 
-// Takes reports whether an endpoint of the role may be given such a leg.
+// Takes reports whether an endpoint of this role may take leg l.
 func (r Role) Takes(l Leg) bool {
 	if l == LegPrefill {
 		return r != RoleDecode
@@ -46,10 +46,10 @@ func (r Role) Takes(l Leg) bool {
 	return r != RolePrefill
 }
 
-// Leg says which part of a request a reservation is for.
+// Leg is the part of a request that a reservation is for.
 type Leg uint8
 
-// The legs. The zero value is no leg but the whole request.
+// The legs. The zero value is the whole request.
 const (
 	LegWhole   Leg = iota // prompt and answer at one endpoint
 	LegPrefill            // the prompt; its KV cache is handed to the endpoint of the decode leg
@@ -70,8 +70,8 @@ func (l Leg) String() string {
 	}
 }
 
-// CheckRoles reports roles that have no peers: prompts that are computed for nobody, or answers that wait for nobody's prompts.
-// It is for a fleet that is declared once and for all; one that is discovered may be complete later.
+// CheckRoles reports a fleet with prefillers and no decoder, or the reverse. It is meant for static fleets; a discovered one
+// may become complete later.
 func CheckRoles(endpoints []Endpoint) error {
 	var prefill, decode, both int
 	for i := range endpoints {
@@ -86,9 +86,9 @@ func CheckRoles(endpoints []Endpoint) error {
 	}
 	switch {
 	case prefill > 0 && decode+both == 0:
-		return errors.New("the role prefill is given and none decodes: declare at least one endpoint with the role decode or both")
+		return errors.New("there are endpoints with the role prefill and none that decodes: declare at least one with the role decode or both")
 	case decode > 0 && prefill+both == 0:
-		return errors.New("the role decode is given and none computes prompts for it: declare at least one endpoint with the role prefill or both, or leave the role out")
+		return errors.New("there are endpoints with the role decode and none that computes prompts: declare at least one with the role prefill or both, or leave the role out")
 	}
 	return nil
 }

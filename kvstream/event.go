@@ -1,39 +1,40 @@
 package kvstream
 
-// Kind says what an event of an engine's KV cache reports.
+// Kind is the kind of a KV cache event.
 type Kind uint8
 
-// The events. Engines call them BlockStored, BlockRemoved and AllBlocksCleared (vLLM, SGLang), stored and removed (TensorRT-LLM).
+// The kinds of event. Engines call them BlockStored, BlockRemoved and AllBlocksCleared (vLLM, SGLang), stored and removed
+// (TensorRT-LLM).
 const (
-	Stored  Kind = iota // blocks are in the cache
-	Removed             // blocks are not any more
-	Cleared             // the cache is empty
+	Stored  Kind = iota // blocks entered the cache
+	Removed             // blocks left the cache
+	Cleared             // the cache was emptied
 )
 
-// Event is one event of an engine's KV cache, in whatever format it came. Hashes are the engine's own: whole numbers of 64
-// bits, of which only equality means anything; longer ones are cut to 64 bits the same way each time.
+// Event is one KV cache event, independent of the engine's format. Hashes are the engine's own 64-bit numbers and only good for
+// comparison; longer ones are truncated consistently.
 type Event struct {
 	Kind   Kind
 	Hashes []uint64
-	// Of a stored event: the hash of the block before the first one (none at the beginning of a prompt), the tokens of all blocks
-	// one after another, and how many a block has.
+	// Of a stored event: the hash of the block before the first one (none at the beginning of a prompt), the tokens of all
+	// blocks in order, and the tokens per block.
 	Parent      uint64
 	HasParent   bool
 	Tokens      []uint32
 	BlockTokens int
 
 	Adapter  string   // name of the LoRA adapter, or its number in decimal; "" for the base model
-	Salt     string   // cache salt, where the engine names it apart from Extra
-	Extra    []uint64 // a hash of what else each block depends on (images, salt, adapter), 0 for nothing; nil when none has any
-	Medium   string   // "GPU", "CPU", ...; "" where the engine does not say
-	Session  string   // id of the conversation, where the engine labels its blocks with it
-	Windowed bool     // blocks of layers that need only the end of a prompt (sliding window, Mamba): no prefix is held with them alone
+	Salt     string   // cache salt, where the engine reports it apart from Extra
+	Extra    []uint64 // per block a hash of what else it depends on (images, salt, adapter), 0 for nothing; nil when all are 0
+	Medium   string   // "GPU", "CPU", ...; "" if not reported
+	Session  string   // conversation id, where the engine labels blocks with it
+	Windowed bool     // blocks of layers that need only the end of a prompt (sliding window, Mamba), which cannot restore a prefix alone
 }
 
-// Batch is one message of an event stream: what happened in a step of the engine. Its slices are used again for the next one.
+// Batch is one message of an event stream: the events of one engine step. Its slices are reused for the next message.
 type Batch struct {
-	At      float64 // seconds since 1970 by the engine's clock; 0 where it does not say
-	Rank    int     // data-parallel rank, -1 where it does not say
+	At      float64 // seconds since 1970 by the engine's clock; 0 if not reported
+	Rank    int     // data-parallel rank; -1 if not reported
 	Events  []Event
 	Skipped int // events that were malformed or of an unknown kind
 }
@@ -44,7 +45,7 @@ func (b *Batch) Reset() {
 	b.Events = b.Events[:0]
 }
 
-// Next appends an empty event, with the memory of one used before, and returns it.
+// Next appends an empty event that reuses earlier memory, and returns it.
 func (b *Batch) Next() *Event {
 	if len(b.Events) < cap(b.Events) {
 		b.Events = b.Events[:len(b.Events)+1]
@@ -56,5 +57,5 @@ func (b *Batch) Next() *Event {
 	return e
 }
 
-// Undo takes back the latest event of Next.
+// Undo removes the event that Next appended last.
 func (b *Batch) Undo() { b.Events = b.Events[:len(b.Events)-1] }

@@ -1,13 +1,13 @@
 package kvstream
 
-// State says how far an endpoint's KV events can be gone by.
+// State says how far an endpoint's KV events can be trusted.
 type State string
 
 // The states of an endpoint's KV events.
 const (
-	None    State = ""        // there are none
-	Exact   State = "exact"   // all is known that the cache holds
-	Partial State = "partial" // what was stored since some time is known, and more may be there
-	Silent  State = "silent"  // nothing is heard of what must have been stored; feedback is gone by
-	Wrong   State = "wrong"   // predictions made of them proved wrong, one after another; feedback is gone by
+	None    State = ""        // the endpoint publishes none
+	Exact   State = "exact"   // the whole content of the cache is known
+	Partial State = "partial" // everything stored since some time is known; the cache may hold more
+	Silent  State = "silent"  // events for prompts that must have been stored are missing; feedback from answers is used instead
+	Wrong   State = "wrong"   // several predictions in a row were wrong; feedback from answers is used instead
 )

@@ -1,70 +1,70 @@
-// Package kvstream follows the KV events of one engine: which message is next, which are missing, when the engine has started
-// anew, and which blocks it holds.
+// Package kvstream follows the KV events of one engine: the order of messages, gaps, restarts of the engine, and the blocks it
+// holds.
 //
-// A Stream gives blocks names of its own that depend on the tokens alone, so that a prompt has the same names on every engine. The
-// package reads no bytes (package engine does) and draws no conclusions about what an endpoint has cached (package route does).
+// A Stream names blocks by their tokens alone, so that a prompt has the same names on every engine. The package parses no bytes
+// (package engine/kv does) and makes no predictions (route/cache does).
 package kvstream
 
 import (
 	"encoding/binary"
+	"slices"
 	"strconv"
 
 	"github.com/zeebo/xxh3"
 )
 
-// Step says what to do with the message that a Stream was told of.
+// Step is what to do with a message of the stream.
 type Step uint8
 
 // The steps.
 const (
-	Apply   Step = iota // it is the next one
+	Apply   Step = iota // it is the next message
 	Drop                // it was applied before
-	Gap                 // messages are missing before it: keep it, and ask for them from Stream.From on
-	Restart             // the engine has started anew: everything before it is void, then apply it
+	Gap                 // messages are missing before it: keep it, and request them from Stream.From on
+	Restart             // the engine has restarted: discard what is known, then apply it
 )
 
-// Stream follows one event stream: one engine, or one data-parallel rank of it. It tells by the sequence numbers what is next, what
-// is missing and when the engine has started anew, and it gives blocks names of their own that do not depend on how the engine hashes:
-// each covers the tokens of the block and all before it, so that the same prompt has the same names on every engine, whatever the seed and
-// the algorithm of its hashes. It is pure, and not safe for concurrent use.
+// Stream follows the events of one engine, or of one data-parallel rank. Sequence numbers show gaps and restarts. It names each
+// block by a hash of its tokens and all before, so names do not depend on the engine's own hash function or seed. It is pure
+// and not safe for concurrent use.
 type Stream struct {
 	started bool
 	next    uint64  // sequence number of the next message
-	at      float64 // time of the last one applied, by the engine's clock
+	at      float64 // time of the last message applied, by the engine's clock
 
-	blocks map[uint64]kvBlock // by the engine's hash
+	blocks map[uint64]kvBlock // by the engine's hash; at most `most` entries
 	most   int
 	size   int    // tokens of a full block
-	text   []byte // scratch: tokens as they are hashed
+	text   []byte // scratch: tokens to be hashed
 	stats  Counts
 }
 
 // kvBlock is a block that the engine holds.
 type kvBlock struct {
-	name  uint64 // 0 for one whose beginning is not known
-	count uint32 // how often it was stored and not removed: two requests may compute the same block at once
-	told  uint32 // how often the router was told so, and is still to be told of a removal
+	name  uint64 // 0 if the prefix before it is unknown
+	count uint32 // times stored minus times removed: two requests may compute the same block at once
+	told  uint32 // times reported to the router as stored and not yet as removed
 }
 
-// Counts counts what a stream brought, since it was made.
+// Counts are the counters of a stream since New.
 type Counts struct {
 	Batches         uint64 // messages applied
 	Stored          uint64 // blocks
 	Removed         uint64 // blocks
-	Cleared         uint64 // times that the cache was emptied
+	Cleared         uint64 // times the cache was emptied
 	Skipped         uint64 // events that were malformed, unknown, or of layers that hold no prefix
-	Orphans         uint64 // blocks stored after one that is not known: messages were lost
-	Unknown         uint64 // blocks removed that were not known
-	Overfull        uint64 // blocks stored beyond the bound, which are not followed
-	Missing         uint64 // messages that never came
-	Restarts        uint64 // times that the engine started anew
+	Orphans         uint64 // blocks stored after an unknown block: messages were lost
+	Unknown         uint64 // removed blocks that were unknown
+	Overfull        uint64 // blocks stored beyond the limit, which are not tracked
+	Missing         uint64 // messages lost for good
+	Restarts        uint64 // restarts of the engine
 	Duplicate, Gaps uint64
 }
 
-// DefaultBlocks bounds the blocks that one stream follows, at some 40 bytes each: 16 million tokens in blocks of 16.
+// DefaultBlocks is the default limit on tracked blocks of a stream, about 40 bytes each: 16 million tokens in blocks of 16.
 const DefaultBlocks = 1 << 20
 
-// New makes a stream that follows at most so many blocks; 0 stands for DefaultBlocks.
+// New returns a stream that tracks at most this many blocks; 0 means DefaultBlocks.
 func New(most int) *Stream {
 	if most <= 0 {
 		most = DefaultBlocks
@@ -72,17 +72,17 @@ func New(most int) *Stream {
 	return &Stream{most: most, blocks: map[uint64]kvBlock{}}
 }
 
-// Counts is what the stream brought so far.
+// Counts returns the counters.
 func (s *Stream) Counts() Counts { return s.stats }
 
-// Held is how many blocks the engine holds by what it told, those whose beginning is not known included.
+// Held is the number of tracked blocks, including those whose prefix is unknown.
 func (s *Stream) Held() int { return len(s.blocks) }
 
-// Skip counts events that were not read.
+// Skip counts events that could not be parsed.
 func (s *Stream) Skip(events int) { s.stats.Skipped += uint64(events) }
 
-// From is the sequence number to ask for when messages are missing: the last one that was applied, so that its answer also shows
-// whether the engine is still the same.
+// From is the sequence number from which to request missing messages. It is the last one applied, so that the reply shows
+// whether the engine has restarted (see Same).
 func (s *Stream) From() uint64 {
 	if s.next == 0 {
 		return 0
@@ -90,11 +90,11 @@ func (s *Stream) From() uint64 {
 	return s.next - 1
 }
 
-// Started reports whether a message was applied since the stream was made or last reset.
+// Started reports whether a message was applied since New or the last Reset.
 func (s *Stream) Started() bool { return s.started }
 
-// Step says what a message with this sequence number and time is. Numbers start at 0 with the engine. One that is smaller than expected
-// was either applied already, then it is no newer than what was, or the engine has started anew.
+// Step classifies a message by its sequence number and time. Engines number from 0. A smaller number than expected is either a
+// duplicate, no newer than the last message, or shows a restart.
 func (s *Stream) Step(seq uint64, at float64) Step {
 	switch {
 	case !s.started && seq == 0, s.started && seq == s.next && at >= s.at-clockSlack:
@@ -104,7 +104,7 @@ func (s *Stream) Step(seq uint64, at float64) Step {
 	case seq > s.next:
 		s.stats.Gaps++
 		return Gap
-	case seq == s.next: // the next one, but older: the engine's clock went back by more than it may, or it is another engine
+	case seq == s.next: // the next number but an older time: the clock went back further than clockSlack, or it is another engine
 		return Restart
 	case seq == s.next-1 && at == s.at, at != 0 && at <= s.at:
 		s.stats.Duplicate++
@@ -113,30 +113,30 @@ func (s *Stream) Step(seq uint64, at float64) Step {
 	return Restart
 }
 
-// clockSlack is by how many seconds an engine's clock may be set back without being taken for another engine.
+// clockSlack is how many seconds an engine's clock may go back before that counts as a restart.
 const clockSlack = 60
 
-// Same reports whether a message that was asked for again, the last one applied, is still the one that was applied then. If not, the engine
-// has started anew, and has come as far again.
+// Same reports whether the last applied message, requested again, is unchanged. If not, the engine has restarted and reached
+// the same number again.
 func (s *Stream) Same(seq uint64, at float64) bool {
 	return !s.started || s.at == 0 || seq != s.next-1 || at == s.at
 }
 
-// Reset forgets everything: the engine has started anew, or messages are lost for good. lost says how many are, as far as it is known.
+// Reset forgets everything after a restart or a loss of messages. lost is the number of lost messages, 0 if unknown.
 func (s *Stream) Reset(restart bool, lost uint64) {
 	if restart {
 		s.stats.Restarts++
-		s.size = 0 // it may have been started with smaller blocks
+		s.size = 0 // it may have restarted with smaller blocks
 	}
 	s.stats.Missing += lost
 	s.started, s.next, s.at = false, 0, 0
 	clear(s.blocks)
 }
 
-// Resume goes on after messages that are lost for good: the next one has this number.
+// Resume continues after a loss: the next message has number seq.
 func (s *Stream) Resume(seq uint64) { s.started, s.next = true, seq }
 
-// Apply takes in a message with its number, and appends what it means for the router to ops.
+// Apply applies a message and appends its effects on the cache to ops.
 func (s *Stream) Apply(seq uint64, b *Batch, ops *Ops) {
 	s.started, s.next, s.at = true, seq+1, max(b.At, 0)
 	s.stats.Batches++
@@ -155,18 +155,18 @@ func (s *Stream) Apply(seq uint64, b *Batch, ops *Ops) {
 	}
 }
 
-// store gives the blocks their names.
+// store names the blocks of a stored event.
 func (s *Stream) store(e *Event, ops *Ops) {
 	if e.Windowed {
 		s.stats.Skipped++
 		return
 	}
-	if len(e.Tokens) == 0 { // another tier of the cache, of a block that was told in full before
+	if len(e.Tokens) == 0 { // another tier of the cache stored a block that was reported in full before
 		s.again(e)
 		return
 	}
 	if e.BlockTokens < s.size {
-		s.stats.Skipped++ // the last block of a prompt, not full: nothing can go on from it
+		s.stats.Skipped++ // the last block of a prompt, not full: no block can follow it
 		return
 	}
 	s.size = e.BlockTokens
@@ -196,7 +196,7 @@ func (s *Stream) store(e *Event, ops *Ops) {
 		b, held := s.blocks[h]
 		if !held && len(s.blocks) >= s.most {
 			s.stats.Overfull++
-			known = false // nothing after it is followed either: its removal would not be understood
+			known = false // blocks after it are not tracked either: their removal could not be interpreted
 			continue
 		}
 		b.count++
@@ -212,7 +212,7 @@ func (s *Stream) store(e *Event, ops *Ops) {
 	}
 }
 
-// again counts blocks that are stored once more, told by nothing but their hashes.
+// again counts blocks that are stored once more and reported by hash alone.
 func (s *Stream) again(e *Event) {
 	for _, h := range e.Hashes {
 		b, held := s.blocks[h]
@@ -243,7 +243,7 @@ func (s *Stream) remove(e *Event, ops *Ops) {
 			continue
 		}
 		delete(s.blocks, h)
-		for range b.told { // the index counts too
+		for range b.told { // the index counts occurrences too
 			ops.names = append(ops.names, b.name)
 		}
 	}
@@ -252,19 +252,19 @@ func (s *Stream) remove(e *Event, ops *Ops) {
 	}
 }
 
-// name is the name of a block after its parent.
+// name is the name of the block with these tokens after a parent.
 func (s *Stream) name(parent, extra uint64, tokens []uint32) uint64 {
-	s.text = s.text[:0]
-	for _, t := range tokens {
-		s.text = binary.LittleEndian.AppendUint32(s.text, t)
+	s.text = slices.Grow(s.text[:0], 4*len(tokens))[:4*len(tokens)]
+	for at := s.text; len(tokens) > 0 && len(at) >= 4; at, tokens = at[4:], tokens[1:] { // in place: this takes most of the time
+		binary.LittleEndian.PutUint32(at, tokens[0])
 	}
 	if n := xxh3.HashSeed(s.text, parent^extra*0x9e3779b97f4a7c15); n != 0 {
 		return n
 	}
-	return 1 // 0 names no block
+	return 1 // 0 means unknown
 }
 
-// kvRoot is what stands for the parent of a prompt's first block.
+// kvRoot stands for the parent of a prompt's first block.
 func kvRoot(e *Event) uint64 {
 	if e.Adapter == "" && e.Salt == "" {
 		return 0
@@ -272,9 +272,9 @@ func kvRoot(e *Event) uint64 {
 	return xxh3.HashString(strconv.Itoa(len(e.Adapter)) + ":" + e.Adapter + e.Salt)
 }
 
-// Names names the whole blocks of a prompt whose tokens are known as Stream names them, for a prompt without adapter and images.
-// extra is what the engine's events have as Event.Extra for its first block, salt as Event.Salt: what a cache salt makes of them
-// depends on the engine.
+// Names returns the names that Stream gives to the whole blocks of a prompt without adapter and images. extra and salt are
+// those of the engine's events (Event.Extra of the first block, Event.Salt); how a cache salt appears there depends on the
+// engine.
 func Names(tokens []uint32, blockTokens int, salt string, extra uint64, to []uint64) []uint64 {
 	if blockTokens <= 0 {
 		return to
@@ -288,42 +288,42 @@ func Names(tokens []uint32, blockTokens int, salt string, extra uint64, to []uin
 	return to
 }
 
-// Ops is what messages mean for the router, in order.
+// Ops are the effects of messages on the cache, in order.
 type Ops struct {
 	List  []Op
 	names []uint64
 }
 
-// Op is one thing that happened to an endpoint's cache, in the router's own names of blocks.
+// Op is one change of an endpoint's cache, in the names of Stream.
 type Op struct {
 	Kind     Kind
-	Parent   uint64 // of a stored one: the name of the block before, 0 at the beginning of a prompt
+	Parent   uint64 // of a stored op: the block before the first; 0 at the beginning of a prompt
 	Session  string
-	Tokens   int // a block
-	from, to int // of Ops.names
+	Tokens   int // tokens per block
+	from, to int // range in Ops.names
 }
 
 func (o *Ops) add(op Op) { o.List = append(o.List, op) }
 
-// Len is how many operations there are.
+// Len is the number of operations.
 func (o *Ops) Len() int { return len(o.List) }
 
-// Reset empties it and keeps its memory.
+// Reset empties o and keeps its memory.
 func (o *Ops) Reset() { o.List, o.names = o.List[:0], o.names[:0] }
 
-// Of is the names of an operation's blocks.
+// Of returns the names of an operation's blocks.
 func (o *Ops) Of(op *Op) []uint64 { return o.names[op.from:op.to] }
 
-// At is the time of the last message applied, by the engine's clock.
+// At is the engine's time of the last message applied, in seconds since 1970.
 func (s *Stream) At() float64 { return s.at }
 
-// Next is the number of the message that is expected next.
+// Next is the expected sequence number.
 func (s *Stream) Next() uint64 { return s.next }
 
-// Lose counts messages that are lost for good.
+// Lose counts messages as lost for good.
 func (s *Stream) Lose(messages uint64) { s.stats.Missing += messages }
 
-// Add adds the counts of another stream.
+// Add adds the counters of another stream.
 func (c *Counts) Add(o Counts) {
 	c.Batches += o.Batches
 	c.Stored += o.Stored

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// storedEvent is blocks of four tokens after a parent.
+// storedEvent is an event that stores blocks of four tokens after a parent.
 func storedEvent(parent uint64, hashes []uint64, tokens []uint32, session string) Event {
 	return Event{Kind: Stored, Hashes: hashes, Parent: parent, HasParent: parent != 0, Tokens: tokens, BlockTokens: 4, Session: session}
 }
@@ -47,8 +47,8 @@ func TestKVSteps(t *testing.T) {
 	}
 }
 
-// TestKVSmallerBlocksAfterRestart: an engine that is started anew with smaller blocks is followed as before. Within one life a smaller
-// block is one that is not full.
+// TestKVSmallerBlocksAfterRestart: a restarted engine may use smaller blocks. Without a restart a smaller block is a partial
+// one.
 func TestKVSmallerBlocksAfterRestart(t *testing.T) {
 	s := New(0)
 	var ops Ops
@@ -67,8 +67,8 @@ func TestKVSmallerBlocksAfterRestart(t *testing.T) {
 	}
 }
 
-// TestKVNamesAreTheTokens: two engines that hash differently, and one whose tokens are known, name the same prompt the same; another prompt, salt
-// or adapter has other names.
+// TestKVNamesAreTheTokens: engines with different hash functions, and known tokens, give a prompt the same names; another
+// prompt, salt or adapter gives other names.
 func TestKVNamesAreTheTokens(t *testing.T) {
 	tokens := []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 	name := func(change func(e *Event)) []uint64 {
@@ -101,7 +101,7 @@ func TestKVNamesAreTheTokens(t *testing.T) {
 	}
 }
 
-// TestKVOrphans: blocks after one that is not known are counted and no more; so is what is removed and was never stored.
+// TestKVOrphans: blocks after an unknown block are only counted; so are removed blocks that were never stored.
 func TestKVOrphans(t *testing.T) {
 	s := New(4)
 	var ops Ops

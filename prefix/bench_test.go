@@ -38,7 +38,7 @@ func BenchmarkW1Insert(b *testing.B) {
 	runtime.KeepAlive(w)
 }
 
-// BenchmarkW1InsertWhole fills an empty index as a router without events does: each turn brings its whole chain.
+// BenchmarkW1InsertWhole fills an empty index as a router without events does: each turn inserts its whole chain.
 func BenchmarkW1InsertWhole(b *testing.B) {
 	w := newWorkload(1)
 	chains := make([][]uint64, conversations)
@@ -61,7 +61,7 @@ func BenchmarkW1InsertWhole(b *testing.B) {
 	b.ReportMetric(float64(b.N)*float64(memberships(x))/b.Elapsed().Seconds()/1e6, "Mblocks/s")
 }
 
-// lookUp times each look-up by itself and reports the middle and the tail.
+// lookUp times each look-up and reports the median and the tail.
 func lookUp(b *testing.B, x *Index, chains [][]uint64) {
 	var m Matches
 	for _, c := range chains[:min(2000, len(chains))] {
@@ -114,7 +114,7 @@ func benchmarkChurn(b *testing.B, single bool) {
 func BenchmarkW4ChurnBatched(b *testing.B) { benchmarkChurn(b, false) }
 func BenchmarkW4ChurnSingle(b *testing.B)  { benchmarkChurn(b, true) }
 
-// BenchmarkW4Evict churns by the index's own eviction.
+// BenchmarkW4Evict measures churn by the index's own eviction.
 func BenchmarkW4Evict(b *testing.B) {
 	w := newWorkload(2)
 	x := New(Config{Capacity: commonBlocks + 8*privateBlocks})
@@ -130,7 +130,7 @@ func BenchmarkW4Evict(b *testing.B) {
 	b.ReportMetric(float64(b.N)*privateBlocks*2/b.Elapsed().Seconds()/1e6, "Mblockops/s")
 }
 
-// BenchmarkRemoveSingle removes one hash an event, nothing else in between.
+// BenchmarkRemoveSingle removes one hash per event and inserts nothing in between.
 func BenchmarkRemoveSingle(b *testing.B) {
 	w := newWorkload(1)
 	n := 0
@@ -173,8 +173,8 @@ func BenchmarkW5Common(b *testing.B) {
 	lookUp(b, filled(w), chains)
 }
 
-// big is prompts of 500 kB, 4,000 blocks of 128 bytes, over 64 endpoints: 500 blocks that all hold, then turns of 250 blocks
-// that their own endpoint holds, then one turn that nobody holds.
+// big is prompts of 500 kB, 4,000 blocks of 128 bytes, over 64 endpoints: 500 blocks held by all, then turns of 250 blocks held
+// by their own endpoint, then one turn held by none.
 func big() (*Index, [][]uint64) {
 	x := New(Config{Capacity: 1 << 20})
 	common := chainOf(0, 3, 500)
@@ -194,7 +194,7 @@ func BenchmarkBigPromptLookUp(b *testing.B) {
 	lookUp(b, x, chains)
 }
 
-// BenchmarkBigPromptInsert brings one turn more or less of a big prompt: most of it is walked over.
+// BenchmarkBigPromptInsert inserts a big prompt with one turn more or less: most of the chain exists.
 func BenchmarkBigPromptInsert(b *testing.B) {
 	x, chains := big()
 	b.ReportAllocs()
@@ -205,7 +205,7 @@ func BenchmarkBigPromptInsert(b *testing.B) {
 	}
 }
 
-// BenchmarkShort fills with conversations of one block, the dearest ones to hold.
+// BenchmarkShort fills with conversations of one block, which take the most memory per block.
 func BenchmarkShort(b *testing.B) {
 	const n = 200_000
 	before := heap()

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestChainIsThePath enters chains that share beginnings, and asks for the way to each of their blocks.
+// TestChainIsThePath inserts chains with common beginnings and looks up the chain to each of their blocks.
 func TestChainIsThePath(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := New(Config{Capacity: 1 << 20})

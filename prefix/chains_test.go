@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawnChain draws a chain over few different blocks, so that many share their beginnings. Its hashes tell all that comes
-// before, as those of real prompts do.
+// drawnChain draws a chain over few different blocks, so that many have common beginnings. Each hash covers all blocks before,
+// as in real prompts.
 func drawnChain(t *rapid.T) (chain []uint64) {
 	h := uint64(1)
 	for _, b := range rapid.SliceOfN(rapid.Uint64Range(1, 2), 0, 40).Draw(t, "blocks") {
@@ -19,7 +19,7 @@ func drawnChain(t *rapid.T) (chain []uint64) {
 	return chain
 }
 
-// what an Index says, all of it.
+// what describes all that an Index reports.
 func what(x *Index, chain []uint64, slots int) string {
 	var m Matches
 	x.Match(chain, &m)
@@ -30,7 +30,7 @@ func what(x *Index, chain []uint64, slots int) string {
 	return s
 }
 
-// TestChainsOnly does the same with an Index that finds single blocks and with one that does not.
+// TestChainsOnly compares an Index that finds single blocks with one that does not.
 func TestChainsOnly(t *testing.T) {
 	const slots = 3
 	rapid.Check(t, func(t *rapid.T) {
@@ -76,8 +76,8 @@ func TestChainsOnly(t *testing.T) {
 	})
 }
 
-// TestChainsContradict is of hashes that come after different ones, which an Index by chains does not find out at once:
-// whatever is inserted, it stays sound and lets go of everything.
+// TestChainsContradict inserts hashes after different parents, which an Index made with Chains does not notice at once: it
+// stays sound and forgets everything in the end.
 func TestChainsContradict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := New(Config{Capacity: rapid.IntRange(1, 40).Draw(t, "capacity"), Chains: true})
@@ -101,7 +101,7 @@ func TestChainsContradict(t *testing.T) {
 	})
 }
 
-// TestChainsRefuse sees that what needs single blocks fails aloud and not by finding nothing.
+// TestChainsRefuse: methods that need single blocks panic instead of finding nothing.
 func TestChainsRefuse(t *testing.T) {
 	x := New(Config{Chains: true})
 	for name, f := range map[string]func(){
@@ -119,8 +119,8 @@ func TestChainsRefuse(t *testing.T) {
 	}
 }
 
-// BenchmarkNewPrompts inserts prompts that share nothing into an index that is full, so that each pushes another out: what a
-// router without KV events does with traffic that never comes back.
+// BenchmarkNewPrompts inserts prompts without common parts into a full index, so that each evicts another: a router without KV
+// events under traffic that never returns.
 func BenchmarkNewPrompts(b *testing.B) {
 	for _, blocks := range []int{128, 1600} {
 		for _, chains := range []bool{false, true} {

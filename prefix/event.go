@@ -2,18 +2,17 @@ package prefix
 
 import "iter"
 
-// repeat is a block that an engine has stored more than once: two requests may compute the same block at the same time,
-// and the engine then announces it twice and removes it twice.
+// repeat is a block that an engine has stored more than once: two requests may compute the same block concurrently, and the
+// engine then reports it stored twice and removed twice.
 type repeat struct {
 	hash uint64
 	slot uint16
 }
 
-// Store says that the engine of a slot announced blocks: hashes one after another, the first after the block parent, or at
-// the beginning of a prompt when parent is 0. A block stored again counts once more, and is held until it was removed as
-// often. What was only believed, by Insert, was not stored until Store names it or something after it. It returns how many
-// of the hashes were taken, as Insert takes a chain: none when the slot is not known to hold the parent (the caller has lost
-// events, and may ask the engine for all of them).
+// Store applies a stored event of the slot's engine: hashes in order, the first after the block parent, or at the beginning of
+// a prompt if parent is 0. A block is held until it was removed as often as it was stored. A block from Insert is only
+// believed; it counts as stored once Store names it or a block after it. Store returns how many hashes it accepted, as Insert
+// does: none if the slot does not hold the parent, which means that events were lost.
 func (x *Index) Store(slot int, parent uint64, hashes []uint64) int {
 	x.single()
 	s := x.slot(slot)
@@ -35,9 +34,8 @@ func (x *Index) Store(slot int, parent uint64, hashes []uint64) int {
 	return i
 }
 
-// Remove says that the engine of a slot announced that it holds blocks no more, in any order. What follows a removed
-// block on the slot goes with it, since without it nothing after it can be used. It returns how many blocks the slot
-// holds less.
+// Remove applies a removed event of the slot's engine, hashes in any order. Blocks that follow a removed block go too, since a
+// prefix without it is useless. It returns the number of blocks that the slot lost.
 func (x *Index) Remove(slot int, hashes []uint64) int {
 	x.single()
 	if slot < 0 || slot >= len(x.slots) {
@@ -62,8 +60,8 @@ func (x *Index) Remove(slot int, hashes []uint64) int {
 	return before - s.blocks
 }
 
-// seek finds the node and the place of a block. Engines remove a prompt from its end, so what is asked for is often the end
-// of the run that was shortened last, which spares the search.
+// seek finds the node and the place of a block. Engines remove a prompt from its end, so the block is often the end of the run
+// shortened last, which saves the search.
 func (x *Index) seek(hash uint64) (n, i uint32, known bool) {
 	if nd := x.nodes.at(x.last); nd.length > 0 && x.chunks.at(nd.last).hash[(nd.start+nd.length-1)%chunkLen] == hash {
 		return x.last, nd.length - 1, true
@@ -76,7 +74,7 @@ func (x *Index) seek(hash uint64) (n, i uint32, known bool) {
 	return n, i, true
 }
 
-// foresee warms what events of one hash each will ask for next: the rest of the chunk.
+// foresee prefetches what events of one hash each will need next: the rest of the chunk.
 func (x *Index) foresee(n, k uint32) {
 	nd := x.nodes.at(n)
 	if off := (nd.start + k) % chunkLen; k+1 == nd.length && (off == chunkLen-1 || n != x.last) {
@@ -98,21 +96,21 @@ func (x *Index) again(r repeat) bool {
 	return known
 }
 
-// repeated counts blocks from to to of a member's run as stored once more.
+// repeated counts blocks [from, to) of a member's run as stored once more.
 func (x *Index) repeated(m *member, from, to uint32) {
 	for h := range x.run(m.node, from, to) {
 		x.repeats[repeat{h, m.slot}]++
 	}
 }
 
-// unrepeat forgets the repeats of the blocks that a member is about to lose.
+// unrepeat forgets the repeats of blocks that a member is about to lose.
 func (x *Index) unrepeat(m *member, length uint32) {
 	for h := range x.run(m.node, length, m.stored) {
 		delete(x.repeats, repeat{h, m.slot})
 	}
 }
 
-// run goes through the hashes of a node from block from to before block to.
+// run yields the hashes of blocks [from, to) of a node.
 func (x *Index) run(n, from, to uint32) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		if from >= to {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// depths is what each of the first slots holds of a chain.
+// depths is how many blocks of a chain each of the first slots holds.
 func depths(x *Index, slots int, chain []uint64) []int {
 	var m Matches
 	x.Match(chain, &m)
@@ -156,7 +156,7 @@ func TestClearAndDropLeaveNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for round := range 3 {
 		for range 3000 {
-			// Chains that part at many places; every slot holds some of each.
+			// Chains that part at many places; every slot holds a part of each.
 			chain := chainOf(0, uint64(r.IntN(3)), r.IntN(60))
 			if len(chain) > 0 {
 				chain = append(chain, chainOf(chain[len(chain)-1], uint64(100+r.IntN(5)), r.IntN(40))...)
@@ -211,7 +211,7 @@ func TestLongChains(t *testing.T) {
 		t.Fatalf("added %d blocks, want %d", got, n)
 	}
 	x.Insert(1, chain[:n/2])
-	// Each parts the run at another place.
+	// Each splits the run at another place.
 	for _, at := range []int{1, 13, 14, 15, 77, n / 3, n - 1} {
 		x.Insert(2, append(slices.Clone(chain[:at]), uint64(at)))
 	}
@@ -219,7 +219,7 @@ func TestLongChains(t *testing.T) {
 	if diff := cmp.Diff([]int{n, n / 2, n - 1}, depths(x, 3, chain)); diff != "" {
 		t.Error(diff)
 	}
-	// One block a node, the worst a client can do to one chain, then all of it at once.
+	// One block per node, the worst case for one chain, then all of it at once.
 	for at := 2000; at > 0; at-- {
 		x.Insert(3, chain[:at])
 	}
@@ -232,7 +232,7 @@ func TestLongChains(t *testing.T) {
 	}
 }
 
-// TestMatchesIsReused wants nothing left of an earlier chain, and no allocation.
+// TestMatchesIsReused: nothing of an earlier chain remains, and nothing is allocated.
 func TestMatchesIsReused(t *testing.T) {
 	x := New(Config{})
 	x.Insert(0, []uint64{1, 2, 3})
@@ -257,7 +257,7 @@ func TestMatchesIsReused(t *testing.T) {
 	}
 }
 
-// TestSameOperationsSameIndex wants the same from the same operations, down to the order of All.
+// TestSameOperationsSameIndex: equal operations give equal results, including the order of All.
 func TestSameOperationsSameIndex(t *testing.T) {
 	run := func() string {
 		x := New(Config{Capacity: 50})
@@ -304,7 +304,7 @@ func TestBadArguments(t *testing.T) {
 			f()
 		}()
 	}
-	// To ask about a slot never named, or to forget it, is no mistake.
+	// Clear and Len of an unknown slot are allowed.
 	x.Clear(7)
 	x.Drop(-1)
 	x.Remove(7, []uint64{1})
@@ -314,7 +314,7 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestShorterRepeat wants the one block that a shorter repeat leaves out to be as old as it is, older than what came between.
+// TestShorterRepeat: a block that a shorter repeat leaves out keeps its age.
 func TestShorterRepeat(t *testing.T) {
 	x := New(Config{Capacity: 7})
 	chain := []uint64{1, 2, 3, 4, 5, 6}

@@ -2,13 +2,13 @@ package prefix
 
 import "unsafe"
 
-// fataler is what *testing.T and *rapid.T have in common.
+// fataler is the common part of *testing.T and *rapid.T.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// checkInvariants looks at every record, and finds all that were handed out.
+// checkInvariants checks every record and finds all that are in use.
 func checkInvariants(t fataler, x *Index) {
 	t.Helper()
 	nodes, chunks, blocks, members := 1, 1, 0, 1
@@ -69,7 +69,7 @@ func checkInvariants(t fataler, x *Index) {
 	}
 }
 
-// checkMembers follows the list of a node and adds up what each slot holds. It returns how many members there are.
+// checkMembers checks the list of a node and sums the blocks of each slot. It returns the number of members.
 func checkMembers(t fataler, x *Index, n uint32, seen map[uint32]bool, held map[uint16]int) (members int) {
 	t.Helper()
 	nd := x.nodes.at(n)
@@ -99,7 +99,7 @@ func checkMembers(t fataler, x *Index, n uint32, seen map[uint32]bool, held map[
 	return members
 }
 
-// checkRun follows the chunks of a node and looks each block up. It returns how many chunks there are.
+// checkRun checks the chunks of a node and looks up each block. It returns the number of chunks.
 func checkRun(t fataler, x *Index, n uint32) (chunks int) {
 	t.Helper()
 	nd := x.nodes.at(n)
@@ -130,7 +130,7 @@ func checkRun(t fataler, x *Index, n uint32) (chunks int) {
 	return chunks
 }
 
-// checkSlots follows the order of use of each slot.
+// checkSlots checks each slot's order of use.
 func checkSlots(t fataler, x *Index, held map[uint16]int) {
 	t.Helper()
 	for i := range x.slots {

@@ -2,14 +2,14 @@ package prefix
 
 import "iter"
 
-// Matches is how much of one chain each slot holds. The zero value is ready; used again it allocates nothing.
+// Matches is how many blocks of one chain each slot holds. The zero value is ready to use; reusing it allocates nothing.
 type Matches struct {
 	depth   []int32 // by slot
 	holders []uint16
 	deepest int
 }
 
-// Depth is how many blocks of the chain a slot holds.
+// Depth is the number of blocks of the chain that a slot holds.
 func (m *Matches) Depth(slot int) int {
 	if slot < 0 || slot >= len(m.depth) {
 		return 0
@@ -17,14 +17,10 @@ func (m *Matches) Depth(slot int) int {
 	return int(m.depth[slot])
 }
 
-// Deepest is the most blocks of the chain that any slot holds.
+// Deepest is the largest Depth.
 func (m *Matches) Deepest() int { return m.deepest }
 
-// Holders is how many slots hold at least the first block.
-func (m *Matches) Holders() int { return len(m.holders) }
-
-// All goes through the slots that hold something of the chain, with how many blocks, in an order that depends on nothing
-// but the operations before.
+// All yields the slots that hold blocks of the chain, and how many. The order depends only on the operations before.
 func (m *Matches) All() iter.Seq2[int, int] {
 	return func(yield func(slot, depth int) bool) {
 		for _, s := range m.holders {
@@ -45,8 +41,8 @@ func (m *Matches) reset(slots int) {
 	}
 }
 
-// Match finds how many blocks of the chain, from the first on, each slot holds. It costs a comparison a block and a step
-// for each slot on each run that the chain follows, and marks nothing as used.
+// Match finds how many blocks of the chain, from the first on, each slot holds. It costs one comparison per block and one step
+// per slot on each run along the chain, and does not count as a use.
 func (x *Index) Match(chain []uint64, out *Matches) {
 	out.reset(len(x.slots))
 	n, i := uint32(0), 0
@@ -61,7 +57,7 @@ func (x *Index) Match(chain []uint64, out *Matches) {
 			if out.depth[m.slot] == 0 {
 				out.holders = append(out.holders, m.slot)
 			}
-			// Who is on a deeper node as well gets its depth there.
+			// A slot that is on a deeper node too gets its depth there.
 			out.depth[m.slot] = int32(i) + int32(min(m.length, same))
 			id = m.next
 		}

@@ -2,12 +2,12 @@ package prefix
 
 import "sort"
 
-// member is one slot's hold on one node: the first length blocks of the run. The members of a slot are listed in order
-// of use, each nearer to the oldest than the one on the node's parent.
+// member is one slot's hold on one node: the first length blocks of the run. A slot's members are listed in order of use; each
+// is older than the one on its node's parent.
 type member struct {
 	node         uint32
-	length       uint32 // blocks held, never 0
-	stored       uint32 // of these, how many the engine itself has said it stored
+	length       uint32 // blocks held; above 0
+	stored       uint32 // of these, how many the engine reported as stored
 	prev, next   uint32 // members of the node
 	newer, older uint32 // members of the slot
 	slot         uint16
@@ -15,7 +15,7 @@ type member struct {
 
 func (m *member) link() *uint32 { return &m.next }
 
-// member finds a slot's hold on a node, 0 when there is none.
+// member returns a slot's hold on a node, or 0.
 func (x *Index) member(n uint32, slot uint16) uint32 {
 	id := x.nodes.at(n).members
 	for id != 0 {
@@ -28,13 +28,13 @@ func (x *Index) member(n uint32, slot uint16) uint32 {
 	return id
 }
 
-// claim makes a slot hold the first k blocks of a node and all before it, and marks them as just used. If the engine told
-// of the last ones, it has all of them: it stores nothing before what comes before it. The slot holds no more than k blocks
-// of the node (see extend).
+// claim makes a slot hold the first k blocks of a node and all before it, and marks them as just used. If the engine reported
+// the last of them, it holds all: engines store no block before its parent. The slot holds no more than k blocks of the node
+// (see extend).
 func (x *Index) claim(slot uint16, n, k, told uint32) {
 	s := &x.slots[slot]
 	events := told > 0
-	// From the deepest up, so that the deepest becomes the oldest of them.
+	// Deepest first, so that the deepest becomes the oldest of them.
 	for n != 0 {
 		nd := x.nodes.at(n)
 		id := x.member(n, slot)
@@ -68,7 +68,7 @@ func (x *Index) claim(slot uint16, n, k, told uint32) {
 	}
 }
 
-// evict forgets the blocks used longest ago until the slot is within its capacity.
+// evict forgets the least recently used blocks until the slot is within its capacity.
 func (x *Index) evict(s *slot) {
 	for s.units > s.capacity {
 		m := x.members.at(s.oldest)
@@ -76,7 +76,7 @@ func (x *Index) evict(s *slot) {
 	}
 }
 
-// fitting is how much of a member's run may stay when so many units have to go.
+// fitting is how many blocks of a member's run may stay when this many units must go.
 func (x *Index) fitting(m *member, units int) uint32 {
 	if x.reach == nil {
 		return m.length - min(m.length, uint32(units))
@@ -86,7 +86,7 @@ func (x *Index) fitting(m *member, units int) uint32 {
 	return m.length - uint32(min(sort.Search(int(m.length), gone), int(m.length)))
 }
 
-// shrink makes a member hold less; at 0 it goes. No member of the slot is on a child of the node.
+// shrink reduces a member; at 0 it is removed. No member of the slot is on a child of the node.
 func (x *Index) shrink(id, length uint32) {
 	m := x.members.at(id)
 	n := m.node
@@ -111,7 +111,7 @@ func (x *Index) shrink(id, length uint32) {
 	}
 }
 
-// settle cuts a run to what is still held.
+// settle cuts a run to the part that is still held.
 func (x *Index) settle(n uint32) {
 	nd := x.nodes.at(n)
 	var longest uint32
@@ -128,18 +128,18 @@ func (x *Index) settle(n uint32) {
 	x.cut(n, longest)
 }
 
-// forget makes a slot hold no more than the first i blocks of a node, and nothing that follows.
+// forget removes all but the first i blocks of a node from a slot, and all that follows them.
 func (x *Index) forget(slot uint16, n, i uint32) {
 	id := x.member(n, slot)
 	if id == 0 || x.members.at(id).length <= i {
 		return
 	}
-	// Parents come before their children in this list of nodes held; so they go from its end.
+	// Parents come before their children in this list, so it is processed from its end.
 	held := append(x.scratch[:0], n)
 	for at := 0; at < len(held); at++ {
 		nd := x.nodes.at(held[at])
 		if x.members.at(x.member(held[at], slot)).length < nd.length {
-			continue // only who holds a whole run can hold what follows
+			continue // only a slot that holds a whole run can hold what follows
 		}
 		for c := nd.child; c != 0; c = x.nodes.at(c).next {
 			if x.member(c, slot) != 0 {
@@ -154,7 +154,7 @@ func (x *Index) forget(slot uint16, n, i uint32) {
 	x.shrink(id, i)
 }
 
-// part gives the members of a node that was split their share of the new head before it.
+// part gives the members of a split node their share of the new head before it.
 func (x *Index) part(head, n uint32) {
 	hd, nd := x.nodes.at(head), x.nodes.at(n)
 	for id := nd.members; id != 0; {
@@ -177,7 +177,7 @@ func (x *Index) part(head, n uint32) {
 		m.stored -= o.stored
 		x.join(head, own)
 		hd.full++
-		// Just newer than what stays.
+		// Just newer than the part that stays.
 		s := &x.slots[m.slot]
 		o.older, o.newer = id, m.newer
 		if m.newer != 0 {
@@ -222,6 +222,9 @@ func (x *Index) linkNewest(s *slot, id uint32) {
 }
 
 func (x *Index) unlinkUse(s *slot, m *member) {
+	if w := s.walk; w != nil && w.told != 0 && x.members.at(w.told) == m {
+		w.told = m.older
+	}
 	if m.newer != 0 {
 		x.members.at(m.newer).older = m.older
 	} else {

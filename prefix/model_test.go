@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naive is what an Index means: a set of hashes for each slot, each with the operation that used it last.
+// naive is the meaning of an Index: a set of hashes per slot, each with the operation that used it last.
 type naive struct {
-	parent map[uint64]uint64 // of every block held by anybody; 0 for a first block
+	parent map[uint64]uint64 // of every held block; 0 for a first block
 	slots  []naiveSlot
 	now    int
 }
@@ -18,7 +18,7 @@ type naive struct {
 type naiveSlot struct {
 	capacity int
 	used     map[uint64]int // block -> operation
-	stored   map[uint64]int // block -> how often the engine stored it and has not removed it
+	stored   map[uint64]int // block -> times stored minus times removed by the engine
 }
 
 func newNaive(slots, capacity int) *naive {
@@ -29,7 +29,7 @@ func newNaive(slots, capacity int) *naive {
 	return n
 }
 
-// path is a block and all before it, the first first.
+// path is a block and all before it, in order.
 func (n *naive) path(h uint64) (p []uint64) {
 	for ; h != 0; h = n.parent[h] {
 		p = append(p, h)
@@ -38,7 +38,7 @@ func (n *naive) path(h uint64) (p []uint64) {
 	return p
 }
 
-// extend marks what comes before as used, and takes hashes up to the first that contradicts.
+// extend marks the blocks before as used and accepts hashes up to the first contradiction.
 func (n *naive) extend(slot int, parent uint64, hashes []uint64) int {
 	n.now++
 	taken := 0
@@ -92,7 +92,7 @@ func (n *naive) evict(slot int) {
 	}
 }
 
-// forget takes a block and all after it from a slot.
+// forget removes a block and all after it from a slot.
 func (n *naive) forget(slot int, h uint64) {
 	s := &n.slots[slot]
 	if _, held := s.used[h]; !held {
@@ -104,7 +104,7 @@ func (n *naive) forget(slot int, h uint64) {
 			delete(s.stored, b)
 		}
 	}
-	// What nobody holds has no place any more.
+	// A block that no slot holds has no place.
 	for b := range n.parent {
 		if !slices.ContainsFunc(n.slots, func(s naiveSlot) bool { _, held := s.used[b]; return held }) {
 			delete(n.parent, b)
@@ -120,7 +120,7 @@ func (n *naive) remove(slot int, h uint64) {
 	n.forget(slot, h)
 }
 
-// depth is how much of a chain a slot holds: its hashes, each in its place.
+// depth is how many blocks of a chain a slot holds, each in its place.
 func (n *naive) depth(slot int, chain []uint64) (d int) {
 	parent := uint64(0)
 	for _, h := range chain {
@@ -133,8 +133,8 @@ func (n *naive) depth(slot int, chain []uint64) (d int) {
 	return d
 }
 
-// genChain draws chains that often share a beginning, a few of which contradict each other: the hash of a block is made of
-// the one before and one of a few choices; now and then it is any small number instead.
+// genChain draws chains that often share a beginning, a few of which contradict each other: a block's hash depends on the one
+// before and on one of a few choices; sometimes it is a random small number instead.
 func genChain(t *rapid.T, longest int) []uint64 {
 	choices := rapid.SliceOfN(rapid.IntRange(0, 39), 0, longest).Draw(t, "choices")
 	chain := make([]uint64, len(choices))
@@ -144,7 +144,7 @@ func genChain(t *rapid.T, longest int) []uint64 {
 		case c == 39:
 			at = rapid.Uint64Range(0, 9).Draw(t, "any hash")
 		case c < 36:
-			at = mix(at) // the beaten path
+			at = mix(at) // the most common choice
 		default:
 			at = mix(at + uint64(c))
 		}
@@ -153,7 +153,7 @@ func genChain(t *rapid.T, longest int) []uint64 {
 	return chain
 }
 
-// machine drives an Index and the model with the same operations.
+// machine drives an Index and its model with the same operations.
 type machine struct {
 	x       *Index
 	n       *naive
@@ -179,7 +179,7 @@ func TestAgainstNaiveModel(t *testing.T) {
 
 func (m *machine) slot(t *rapid.T) int { return rapid.IntRange(0, len(m.n.slots)-1).Draw(t, "slot") }
 
-// held is a block of a slot, or a number when there is none.
+// held is a block of a slot, or a random number if it holds none.
 func (m *machine) held(t *rapid.T, slot int) uint64 {
 	all := slices.Sorted(maps.Keys(m.n.slots[slot].used))
 	if len(all) == 0 {
@@ -204,7 +204,7 @@ func (m *machine) store(t *rapid.T) {
 	switch rapid.IntRange(0, 3).Draw(t, "parent") {
 	case 0:
 		parent = m.held(t, s)
-	case 1, 2: // as engines do: some of the chain, after what comes before it
+	case 1, 2: // as engines do: part of the chain, after its parent
 		at := rapid.IntRange(0, len(chain)).Draw(t, "from")
 		if at > 0 {
 			parent = chain[at-1]
@@ -267,7 +267,7 @@ func (m *machine) check(t *rapid.T) {
 		if got, want := m.x.Len(s), len(used); got != want {
 			t.Fatalf("slot %d holds %d blocks, want %d", s, got, want)
 		}
-		// With as many blocks as the model and each of the model's held, the sets are the same.
+		// The sets are equal if they have equally many blocks and each of the model's is held.
 		for h := range used {
 			path := m.n.path(h)
 			if m.x.Match(path, &m.matches); m.matches.Depth(s) != len(path) {

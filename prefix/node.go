@@ -1,18 +1,10 @@
 package prefix
 
-// chunkLen is how many hashes a chunk has room for: with its four words it then takes two cache lines.
+// chunkLen is the number of hashes in a chunk: with its four words it then takes two cache lines.
 const chunkLen = 14
 
-// chunkBits is what an address spends on the place within the chunk.
+// chunkBits is the number of bits of an address for the place within the chunk.
 const chunkBits = 4
-
-// Sizes of the records in bytes, as a test checks.
-const (
-	chunkBytes  = chunkLen*8 + 16
-	nodeBytes   = 48
-	memberBytes = 32
-	slotBytes   = 32
-)
 
 // chunk is a piece of a run.
 type chunk struct {
@@ -22,8 +14,8 @@ type chunk struct {
 	prev, next uint32
 }
 
-// node is a run of blocks and its place in the tree. A run is as long as the longest beginning that a slot holds, and
-// children follow its end, so whoever holds a child holds the whole run.
+// node is a run of blocks and its place in the tree. A run is as long as the longest beginning that a slot holds, and children
+// follow its end, so a slot that holds a child holds the whole run.
 type node struct {
 	parent, child uint32
 	prev, next    uint32 // siblings
@@ -31,7 +23,7 @@ type node struct {
 	ordinal       uint32 // of the first chunk
 	start         uint32 // place of the first block in the first chunk
 	length        uint32 // blocks
-	at            uint32 // blocks in front of the run
+	at            uint32 // blocks before the run
 	members       uint32 // head of the list
 	full          uint32 // members that hold the whole run; never 0 between operations
 }
@@ -43,14 +35,14 @@ func (x *Index) hashAt(address uint32) uint64 {
 	return x.chunks.at(address >> chunkBits).hash[address&(1<<chunkBits-1)]
 }
 
-// locate is the node of an address, and the place of the block in its run.
+// locate returns the node of an address, and the place of the block in its run.
 func (x *Index) locate(address uint32) (n, i uint32) {
 	c := x.chunks.at(address >> chunkBits)
 	nd := x.nodes.at(c.owner)
 	return c.owner, (c.ordinal-nd.ordinal)*chunkLen + address&(1<<chunkBits-1) - nd.start
 }
 
-// chunkOf is the chunk of the block at place i of a run, and the block's place in it.
+// chunkOf returns the chunk of the block at place i of a run, and its place in the chunk.
 func (x *Index) chunkOf(nd *node, i uint32) (c, off uint32) {
 	at, off := (nd.start+i)/chunkLen, (nd.start+i)%chunkLen
 	chunks := (nd.start+nd.length-1)/chunkLen + 1
@@ -66,7 +58,7 @@ func (x *Index) chunkOf(nd *node, i uint32) (c, off uint32) {
 	return c, off
 }
 
-// newNode makes a node without blocks under a parent.
+// newNode creates an empty node under a parent.
 func (x *Index) newNode(parent uint32) uint32 {
 	n := x.nodes.take()
 	p := x.nodes.at(parent)
@@ -85,7 +77,7 @@ func (x *Index) adopt(parent, n uint32) {
 	p.child = n
 }
 
-// leave takes a node from under its parent.
+// leave unlinks a node from its parent.
 func (x *Index) leave(n uint32) {
 	nd := x.nodes.at(n)
 	if nd.prev != 0 {
@@ -98,8 +90,8 @@ func (x *Index) leave(n uint32) {
 	}
 }
 
-// push adds blocks at the end of a run without children, up to the first that is somewhere else already. It returns how
-// many; the caller makes someone hold them.
+// push appends blocks to a run without children, up to the first that exists elsewhere. It returns how many; the caller must
+// give them a member.
 func (x *Index) push(n uint32, hashes []uint64) uint32 {
 	nd := x.nodes.at(n)
 	off := uint32(chunkLen)
@@ -137,7 +129,7 @@ func (x *Index) push(n uint32, hashes []uint64) uint32 {
 // listed reports whether the block at place i of a run is in the table.
 func (x *Index) listed(i uint32) bool { return !x.chains || i == 0 }
 
-// hang links a chunk at the end of a run.
+// hang links a chunk to the end of a run.
 func (x *Index) hang(n, id uint32) *chunk {
 	nd, c := x.nodes.at(n), x.chunks.at(id)
 	c.owner, c.prev, c.next, c.ordinal = n, nd.last, 0, 0
@@ -151,7 +143,7 @@ func (x *Index) hang(n, id uint32) *chunk {
 	return c
 }
 
-// chop gives back the last chunk of a run.
+// chop frees the last chunk of a run.
 func (x *Index) chop(n uint32) {
 	nd := x.nodes.at(n)
 	id := nd.last
@@ -164,7 +156,7 @@ func (x *Index) chop(n uint32) {
 	x.chunks.give(id)
 }
 
-// cut shortens a run to a length; at 0 the node goes. Nobody holds what is cut, so nothing follows it.
+// cut shortens a run to a length; at 0 the node goes. No slot holds the cut part, so it has no children.
 func (x *Index) cut(n, length uint32) {
 	nd := x.nodes.at(n)
 	x.blocks -= int(nd.length - length)
@@ -175,7 +167,7 @@ func (x *Index) cut(n, length uint32) {
 	for nd.length > length {
 		off := (nd.start + nd.length - 1) % chunkLen
 		c := x.chunks.at(nd.last)
-		// Down to the first block of this chunk that goes.
+		// Down to the first block to be removed from this chunk.
 		low := off + 1 - min(off+1, nd.length-length)
 		if !x.chains {
 			x.table.warm(c.hash[low:off])
@@ -194,9 +186,9 @@ func (x *Index) cut(n, length uint32) {
 	}
 }
 
-// split parts a run before its block i, 0 < i < length, and returns the new node of what comes before; what comes after
-// keeps the node, its children and its place in the order of use. Where what comes after turns out to contradict another
-// chain, it is forgotten instead.
+// split splits a run before its block i, 0 < i < length, and returns the new node of the first part; the second part keeps the
+// node, its children and its place in the order of use. If the second part proves to contradict another chain, it is forgotten
+// instead.
 func (x *Index) split(n, i uint32) uint32 {
 	nd := x.nodes.at(n)
 	if x.chains {
@@ -235,7 +227,7 @@ func (x *Index) split(n, i uint32) uint32 {
 	return head
 }
 
-// share copies the beginning of a chunk, up to off, to a chunk of its own at the end of a new head.
+// share copies the beginning of a chunk, up to off, to a new chunk at the end of a new head.
 func (x *Index) share(head, c, off uint32) {
 	id := x.chunks.take()
 	hd, cut, own := x.nodes.at(head), x.chunks.at(c), x.chunks.at(id)

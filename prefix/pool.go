@@ -1,31 +1,31 @@
 package prefix
 
-// pageBits sets how many records a page has. Pages never move, so a pool grows without copying what it holds.
+// pageBits sets the number of records per page. Pages never move, so a pool grows without copying.
 const (
 	pageBits = 8
 	pageLen  = 1 << pageBits
 )
 
-// linked is a pointer to a record that can stand in a pool's list of free ones.
+// linked is a pointer to a record that can be linked into a free list.
 type linked[T any] interface {
 	*T
 	link() *uint32
 }
 
-// pool hands out records by index and takes them back. A record that was given back is not cleared: who takes one sets it.
+// pool allocates records by index. A freed record is not cleared: the next user sets it.
 type pool[T any, P linked[T]] struct {
 	pages []*[pageLen]T
-	next  uint32 // index never handed out yet
-	free  uint32 // head of the list of those given back; 0 is none, since index 0 is never given back
-	given int    // handed out and not given back
+	next  uint32 // lowest index never used
+	free  uint32 // head of the free list; 0 means none, since index 0 is never freed
+	given int    // records in use
 }
 
-// at is the record of an index.
+// at returns the record at an index.
 func (p *pool[T, P]) at(i uint32) *T {
 	return &p.pages[i>>pageBits][i&(pageLen-1)]
 }
 
-// take hands out a record with what it last held.
+// take allocates a record, with its earlier content.
 func (p *pool[T, P]) take() uint32 {
 	p.given++
 	if i := p.free; i != 0 {
@@ -40,13 +40,9 @@ func (p *pool[T, P]) take() uint32 {
 	return i
 }
 
-// give takes a record back.
+// give frees a record.
 func (p *pool[T, P]) give(i uint32) {
 	*P(p.at(i)).link() = p.free
 	p.free = i
 	p.given--
-}
-
-func (p *pool[T, P]) bytes(each int64) int64 {
-	return int64(len(p.pages))*pageLen*each + int64(cap(p.pages))*8
 }

@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestReach: with blocks of different size a slot holds what fits its capacity, whatever was inserted, split and evicted, and its
-// units are those of what it holds.
+// TestReach: with blocks of different size a slot stays within its capacity after inserts, splits and evictions, and its units
+// are those of its blocks.
 func TestReach(t *testing.T) {
 	reach := func(n int) int { return min(n, 4) + 3*max(0, n-4) }
 	rapid.Check(t, func(t *rapid.T) {
@@ -21,7 +21,7 @@ func TestReach(t *testing.T) {
 				chain = append(chain, from[:rapid.IntRange(0, len(from)).Draw(t, "at")]...)
 			}
 			for range rapid.IntRange(0, 20).Draw(t, "more") {
-				last++ // a hash stands in one place
+				last++ // each hash has one place
 				chain = append(chain, last)
 			}
 			chains = append(chains, chain)

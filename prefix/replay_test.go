@@ -9,8 +9,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// The workload that the index is compared on with others: 2,000 conversations of 64 common and 256 private blocks over 64
-// endpoints. The seed and the layout under XXH3 are those of Dynamo's KV router (block hashing, dynamo-kv-router 1.6.1).
+// The workload for comparisons with other indexes: 2,000 conversations of 64 common and 256 private blocks over 64 endpoints.
+// Seed and XXH3 layout are those of Dynamo's KV router (block hashing, dynamo-kv-router 1.6.1).
 
 const (
 	workers       = 64
@@ -46,7 +46,7 @@ func next(parent, local uint64) uint64 {
 	return xxh3.HashSeed(b[:], 1337)
 }
 
-// chainOf is n blocks of chain key k after a parent, 0 for a root chain.
+// chainOf is n blocks of chain key k after a parent; parent is 0 for a root chain.
 func chainOf(parent, k uint64, n int) []uint64 {
 	c := make([]uint64, n)
 	for i := range c {
@@ -60,10 +60,10 @@ func chainOf(parent, k uint64, n int) []uint64 {
 	return c
 }
 
-// workload has the chains ready made.
+// workload has precomputed chains.
 type workload struct {
 	common []uint64
-	conv   [][][]uint64 // by generation and conversation: its private blocks
+	conv   [][][]uint64 // private blocks by generation and conversation
 }
 
 func newWorkload(generations int) *workload {
@@ -77,7 +77,7 @@ func newWorkload(generations int) *workload {
 	return w
 }
 
-// turn is the blocks of turn t of a conversation and the block before them.
+// turn is the blocks of turn t of a conversation and their parent.
 func (w *workload) turn(g, c, t int) (parent uint64, blocks []uint64) {
 	all, at := w.common, turnBlocks*t
 	if t >= 2 {
@@ -104,8 +104,8 @@ func (w *workload) fill(x *Index) {
 	}
 }
 
-// victim is what leaves worker(c) when turn t of conversation c of generation g has come: the turn of generation g-1 used
-// longest ago, its hashes from the last to the first.
+// victim is what is evicted from worker(c) after turn t of conversation c of generation g: the least recently used turn of
+// generation g-1, its hashes from the last to the first.
 func (w *workload) victim(g, c, t int, out []uint64) []uint64 {
 	at := c % workers
 	m := (conversations - at + workers - 1) / workers
@@ -116,7 +116,7 @@ func (w *workload) victim(g, c, t int, out []uint64) []uint64 {
 	return out
 }
 
-// churn is one generation of W4: in one event (B) or one hash an event (C). It returns how many blocks were removed.
+// churn is one generation of W4: in one event (B) or one hash per event (C). It returns the number of removed blocks.
 func (w *workload) churn(x *Index, g int, single bool) (removed int) {
 	var gone []uint64
 	for t := 2; t < 10; t++ {
@@ -136,7 +136,7 @@ func (w *workload) churn(x *Index, g int, single bool) (removed int) {
 	return removed
 }
 
-// lookups are the chains of W2: 64 common and 256 private blocks and 32 that nobody holds.
+// lookups are the chains of W2: 64 common and 256 private blocks and 32 that no slot holds.
 func (w *workload) lookups(g, n int) (chains [][]uint64, conv []int) {
 	s := rng(42)
 	for j := range n {
@@ -258,8 +258,8 @@ func TestReplayExpectedMatches(t *testing.T) {
 	checkInvariants(t, x)
 }
 
-// TestChurnIsFlat replays the churn with the index's own eviction instead of removals, and wants no page beyond those of
-// the first generation, and no allocation.
+// TestChurnIsFlat replays the churn with the index's own eviction instead of removals: it needs no page beyond those of the
+// first generation, and no allocation.
 func TestChurnIsFlat(t *testing.T) {
 	w := newWorkload(2)
 	x := New(Config{Capacity: commonBlocks + 4*privateBlocks})

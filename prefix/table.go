@@ -1,34 +1,34 @@
 package prefix
 
-// segments is how many parts the table has. Each grows by itself, so that no operation waits for all of them.
+// segments is the number of parts of the table. Each grows separately, so that no operation rebuilds all.
 const segments = 256
 
-// firstSegment is the size of a segment that holds something, in entries.
+// firstSegment is the initial size of a segment, in entries.
 const firstSegment = 16
 
-// warmLen is how many entries are read ahead.
+// warmLen is the number of entries to prefetch.
 const warmLen = 32
 
-// table finds the address of a block by its hash: open addressing with linear probing, at most three quarters full, one
-// word an entry. The word is 32 bits of the scattered hash and the address; the rest of the hash is where the address says.
+// table maps a block's hash to its address: open addressing with linear probing, at most three quarters full, one word per
+// entry. The word is 32 bits of the scattered hash and the address; the rest of the hash is stored at the address.
 type table struct {
 	parts  [segments]segment
 	count  int
-	warmth uint64 // of no meaning, see warm
+	warmth uint64 // meaningless, see warm
 }
 
 type segment struct {
-	entries []uint64 // a power of two of them, or none
+	entries []uint64 // length is a power of two, or 0
 	count   int
 }
 
-// scatter spreads hashes that are not random (tests, other people's hashes): Fibonacci hashing. The top eight bits name
-// the segment, the next 32 are the tag, whose low bits are where probing starts.
+// scatter spreads hashes that are not random (tests, foreign hashes): Fibonacci hashing. The top eight bits choose the segment,
+// the next 32 are the tag, whose low bits are the start of probing.
 func scatter(hash uint64) uint64 { return hash * 0x9e3779b97f4a7c15 }
 
 func tagOf(scattered uint64) uint32 { return uint32(scattered >> 24) }
 
-// find returns the address of a block, 0 when nobody holds it.
+// find returns the address of a block, 0 if no slot holds it.
 func (x *Index) find(hash uint64) uint32 {
 	m := scatter(hash)
 	s := &x.table.parts[m>>56]
@@ -48,8 +48,7 @@ func (x *Index) find(hash uint64) uint32 {
 	}
 }
 
-// warm reads where the entries of some hashes are, so that the memory behind them comes all at once and not one wait after
-// the other.
+// warm reads the entries of some hashes, so that the memory accesses overlap instead of waiting for each other.
 func (t *table) warm(hashes []uint64) {
 	var w uint64
 	for _, h := range hashes {
@@ -58,10 +57,10 @@ func (t *table) warm(hashes []uint64) {
 			w ^= e[tagOf(m)&uint32(len(e)-1)]
 		}
 	}
-	t.warmth = w // or the compiler would leave the reads out
+	t.warmth = w // keeps the compiler from removing the reads
 }
 
-// add puts a block at an address unless the hash is there already; it says whether it did.
+// add adds a block at an address; it returns false if the hash exists.
 func (x *Index) add(hash uint64, address uint32) bool {
 	m := scatter(hash)
 	s := &x.table.parts[m>>56]
@@ -84,13 +83,13 @@ func (x *Index) add(hash uint64, address uint32) bool {
 	}
 }
 
-// move says that a block that is in the table has got another address.
+// move changes the address of a block in the table.
 func (t *table) move(hash uint64, from, to uint32) {
 	s, i := t.place(hash, from)
 	s.entries[i] = s.entries[i]>>32<<32 | uint64(to)
 }
 
-// remove takes out a block that is in the table, and closes the gap so that no probe stops short.
+// remove removes a block of the table and closes the gap, so that no probe stops short.
 func (t *table) remove(hash uint64, address uint32) {
 	s, i := t.place(hash, address)
 	mask := uint32(len(s.entries) - 1)
@@ -106,7 +105,7 @@ func (t *table) remove(hash uint64, address uint32) {
 	t.count--
 }
 
-// place is where the entry of an address is. An address has one entry, so the hash behind it need not be read.
+// place is the entry of an address. An address has one entry, so the hash need not be compared.
 func (t *table) place(hash uint64, address uint32) (*segment, uint32) {
 	m := scatter(hash)
 	s := &t.parts[m>>56]
@@ -132,12 +131,4 @@ func (s *segment) grow() {
 		}
 		s.entries[i] = e
 	}
-}
-
-func (t *table) bytes() int64 {
-	n := int64(segments * 32)
-	for i := range t.parts {
-		n += int64(len(t.parts[i].entries)) * 8
-	}
-	return n
 }

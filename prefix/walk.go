@@ -1,7 +1,7 @@
 package prefix
 
-// descend follows hashes from after the first k blocks of a node, as far as the tree goes. It returns the node reached,
-// how many blocks of its run are behind, and how many hashes were followed.
+// descend follows hashes from the first k blocks of a node on, as far as the tree matches. It returns the node reached, the
+// place in its run, and the number of hashes followed.
 func (x *Index) descend(n, k uint32, hashes []uint64) (uint32, uint32, int) {
 	i := 0
 	for {
@@ -24,7 +24,7 @@ func (x *Index) descend(n, k uint32, hashes []uint64) (uint32, uint32, int) {
 	}
 }
 
-// childBy is the child of a node that begins with a hash, 0 when there is none.
+// childBy is the child of a node that begins with a hash, or 0.
 func (x *Index) childBy(n uint32, hash uint64) uint32 {
 	a := x.find(hash)
 	if a == 0 {
@@ -33,12 +33,12 @@ func (x *Index) childBy(n uint32, hash uint64) uint32 {
 	child := x.chunks.at(a >> chunkBits).owner
 	nd := x.nodes.at(child)
 	if nd.parent != n || a != nd.first<<chunkBits|nd.start {
-		return 0 // a contradiction: this hash came after something else before
+		return 0 // a contradiction: this hash has another parent
 	}
 	return child
 }
 
-// common counts how many hashes agree with a run from its block k on.
+// common counts how many hashes equal a run from its block k on.
 func (x *Index) common(n, k uint32, hashes []uint64) uint32 {
 	nd := x.nodes.at(n)
 	end := min(int(nd.length-k), len(hashes))
@@ -65,10 +65,9 @@ func (x *Index) common(n, k uint32, hashes []uint64) uint32 {
 	return uint32(end)
 }
 
-// extend follows hashes from after the first k blocks of a node, adds what is new, and returns the node reached, how many
-// blocks of its run are behind, and how many hashes were taken: all up to the first that contradicts an earlier chain. The
-// place reached is one that the slot can be said to have used: if it holds more of the run, the run is split there, since
-// the rest was used longer ago.
+// extend follows hashes from the first k blocks of a node on and adds the new ones. It returns the node reached, the place in
+// its run, and the number of accepted hashes: all up to the first contradiction. If the slot holds more of the run than that,
+// the run is split there, since the rest was used longer ago.
 func (x *Index) extend(slot uint16, n, k uint32, hashes []uint64) (uint32, uint32, int) {
 	n, k, i := x.descend(n, k, hashes)
 	if rest := hashes[i:]; len(rest) > 0 && rest[0] != 0 && x.find(rest[0]) == 0 {

@@ -11,10 +11,10 @@ import (
 	"github.com/warmpath/warmpath/route/health"
 )
 
-// admit makes a row of each endpoint that may take the leg, of the best class of health only. Where there is no choice, because the
-// request is pinned or refers to a response that one endpoint holds, it makes one row and sets Forced.
-func (r *Router) admit(d *decision, v *pick.View, t *conversation.Found) error {
-	if name, ok := r.conversations.Reader().Holder(d.now, d.req.Tenant, d.req.Follows); ok {
+// admit adds a row for each endpoint of the best available health class that may take the leg. If the request is pinned or
+// refers to a stored response, it adds one row and sets Forced.
+func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found) error {
+	if name, ok := r.conversations.Holder(d.now, d.req.Tenant, d.req.Follows); ok {
 		m, err := r.holder(d, name)
 		if err != nil {
 			return err
@@ -32,7 +32,7 @@ func (r *Router) admit(d *decision, v *pick.View, t *conversation.Found) error {
 		}
 		r.addRow(d, v, m)
 		v.Forced = pick.ReasonPinned
-		if w := &v.Candidates[0].Weight; *w <= 0 { // a pin is an operator's tool: it reaches endpoints of weight 0 and draining ones too
+		if w := &v.Candidates[0].Weight; *w <= 0 { // operators use pins: they reach endpoints with weight 0 and draining ones too
 			*w = 1
 		}
 		return nil
@@ -44,8 +44,8 @@ func (r *Router) admit(d *decision, v *pick.View, t *conversation.Found) error {
 	if len(d.req.Kinds) > 0 {
 		d.keep(func(m *member) bool { return slices.Contains(d.req.Kinds, m.ep.kind()) })
 	}
-	d.keepRoomy(d.size.Tokens + d.req.MaxTokens) // engines refuse what would not fit with the longest answer that is asked for
-	if t.Known && t.Entry.Model != "" {          // a conversation stays with the model that its alias was resolved to
+	d.keepRoomy(d.size.Tokens + d.req.MaxTokens) // engines reject a request whose longest answer would exceed their context
+	if t.Known && t.Entry.Model != "" {          // a conversation keeps the model that its alias resolved to
 		d.keep(func(m *member) bool { return m.model == t.Entry.Model })
 	}
 	r.keepLoaded(d)
@@ -55,25 +55,30 @@ func (r *Router) admit(d *decision, v *pick.View, t *conversation.Found) error {
 	return nil
 }
 
-// addRow makes an endpoint's row.
-func (r *Router) addRow(d *decision, v *pick.View, m *member) {
+// addRow adds an endpoint's row, reusing the memory of an older one. Rows are long, so only the columns that no room always
+// fills are reset.
+func (r *readers) addRow(d *decision, v *pick.View, m *member) {
 	ep := m.ep
-	load, usage, queue := r.backlog.Reader().Load(ep.slot), -1.0, -1
+	n := len(v.Candidates)
+	v.Candidates = slices.Grow(v.Candidates, 1)[:n+1]
+	c := &v.Candidates[n]
+	c.CachedTokens, c.Blocks, c.Exact = 0, 0, false
+	c.ActiveTokens, c.AddsTokens, c.ReturnsPerMs = 0, 0, 0
+	c.LinkMs, c.DelayMs, c.WeighedMs, c.Terms = 0, 0, 0, pick.Terms{}
+	c.Name, c.Key, c.Slot, c.Epoch = ep.spec.Name, ep.key, ep.slot, r.cache.Epoch(ep.slot)
+	c.Ramp = r.health.Ramp(d.now, ep.slot)
+	c.Weight = ep.spec.Weight * c.Ramp
+	c.Kind, c.Model, c.Adapter = ep.kind(), m.model, m.adapter
+	c.CacheTokens, c.BlockTokens, c.Slots = ep.report.CacheTokens, ep.report.BlockTokens, ep.places()
+	r.backlog.FillLoad(c)
+	c.Queue, c.KVUsage = -1, -1
 	if l := ep.report.Load; l != nil && d.now.Sub(ep.loadAt) < r.cfg.StaleAfter {
-		load.Waiting = max(0, l.Waiting)
-		usage = max(-1, l.KVUsage)
+		c.Load.Waiting = max(0, l.Waiting)
+		c.KVUsage = max(-1, l.KVUsage)
 		if l.Running >= 0 && l.Waiting >= 0 {
-			queue = l.Running + l.Waiting
+			c.Queue = l.Running + l.Waiting
 		}
 	}
-	ramp := r.health.Reader().Ramp(d.now, ep.id())
-	v.Candidates = append(v.Candidates, pick.Candidate{}) // filled in where it is: rows are long
-	c := &v.Candidates[len(v.Candidates)-1]
-	c.Name, c.Key, c.Slot, c.Epoch = ep.spec.Name, ep.key, ep.slot, r.cache.Reader().Epoch(ep.slot)
-	c.Weight, c.Ramp = ep.spec.Weight*ramp, ramp
-	c.Kind, c.Model, c.Adapter = ep.kind(), m.model, m.adapter
-	c.Load, c.Queue, c.KVUsage = load, queue, usage
-	c.CacheTokens, c.BlockTokens, c.Slots = ep.report.CacheTokens, ep.report.BlockTokens, ep.places()
 }
 
 // keep drops the members for which ok is false, unless that would leave none.
@@ -97,38 +102,41 @@ func (d *decision) keep(ok func(m *member) bool) {
 	d.members = d.members[:n]
 }
 
-// usable ranks an endpoint's readiness for new traffic.
-func (r *Router) usable(now time.Time, e *endpoint, caller uint64, regardless bool) health.Rank {
+// usable ranks an endpoint's fitness for new traffic.
+func (r *readers) usable(now time.Time, e *endpoint, caller uint64, regardless bool) health.Rank {
 	if e.gone || e.draining || e.spec.Weight <= 0 {
 		return health.Unfit
 	}
-	return r.health.Reader().Rank(now, e.id(), caller, regardless)
+	return r.health.Rank(now, e.slot, caller, regardless)
 }
 
-// bestMembers takes the members of the best rank that has any. Those that only failed requests have ejected are as good as others when
-// too few others are left.
-func (r *Router) bestMembers(d *decision, l fleet.Leg) {
-	if all, ejected, judged := r.ranked(d, l, false); r.health.Reader().Panics(all, ejected, judged) {
+// bestMembers selects the members of the best rank present. When too few members are left (see health.Panics), ejections for
+// failed requests are ignored.
+func (r *readers) bestMembers(d *decision, l fleet.Leg) {
+	if all, ejected, judged := r.ranked(d, l, false); r.health.Panics(all, ejected, judged) {
 		d.panicked++
 		r.ranked(d, l, true)
 	}
 }
 
-// ranked does so, with or without regard to failed requests. It counts the members that could do the work and are not down, those of them
-// that are ejected, and those of these that failed requests alone have ejected.
-func (r *Router) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejected, judged int) {
+// ranked does that, with or without (regardless) ejections for failed requests. It counts the members of the right role that
+// are not down, the ejected ones among them, and those ejected only for failed requests.
+func (r *readers) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejected, judged int) {
 	d.members = d.members[:0]
 	best := health.Unfit
 	for i := range d.pool.members {
 		m := &d.pool.members[i]
+		if !d.takes(m.ep, l) {
+			continue
+		}
 		rank := r.usable(d.now, m.ep, d.req.Caller, regardless)
-		if rank >= health.Unfit || !d.takes(m.ep, l) {
+		if rank >= health.Unfit {
 			continue
 		}
 		all++
 		if rank == health.Ejected {
 			ejected++
-			if r.health.Reader().Judged(d.now, m.ep.id()) {
+			if r.health.Judged(d.now, m.ep.slot) {
 				judged++
 			}
 		}
@@ -144,15 +152,15 @@ func (r *Router) ranked(d *decision, l fleet.Leg, regardless bool) (all, ejected
 	return all, ejected, judged
 }
 
-// holder is the endpoint that holds a response, in whatever state short of down: no other can answer for it. It is nil when a new turn
-// refers to a holder that left: another engine may know what to do.
-func (r *Router) holder(d *decision, name string) (*member, error) {
+// holder is the endpoint that holds a response, in any state but down: no other can answer for it. It is nil when a new turn
+// refers to a holder that left, since another engine may be able to answer.
+func (r *readers) holder(d *decision, name string) (*member, error) {
 	for i := range d.pool.members {
 		m := &d.pool.members[i]
 		if m.ep.spec.Name != name {
 			continue
 		}
-		if s := r.health.Reader().State(d.now, m.ep.id()); s == fleet.StateDown || slices.Contains(d.req.Tried, name) {
+		if s := r.health.State(d.now, m.ep.slot); s == fleet.StateDown || slices.Contains(d.req.Tried, name) {
 			break
 		}
 		return m, nil
@@ -160,11 +168,11 @@ func (r *Router) holder(d *decision, name string) (*member, error) {
 	if d.req.Class == fleet.Turn {
 		return nil, nil
 	}
-	return nil, &NoEndpointError{Pool: d.pool.name, Why: fmt.Sprintf("%s holds the response and is not there", name), RetryAfter: time.Second}
+	return nil, &NoEndpointError{Pool: d.pool.name, Why: fmt.Sprintf("%s holds the response and is down or has left", name), RetryAfter: time.Second}
 }
 
-// pinned is the endpoint that the request names.
-func (r *Router) pinned(d *decision) (*member, error) {
+// pinned is the endpoint that the request is pinned to.
+func (r *readers) pinned(d *decision) (*member, error) {
 	req := d.req
 	ep := r.byName[req.Pin]
 	if ep == nil || ep.gone {
@@ -175,7 +183,7 @@ func (r *Router) pinned(d *decision) (*member, error) {
 		if m.ep != ep {
 			continue
 		}
-		if s := r.health.Reader().State(d.now, ep.id()); s == fleet.StateDown || slices.Contains(req.Tried, req.Pin) {
+		if s := r.health.State(d.now, ep.slot); s == fleet.StateDown || slices.Contains(req.Tried, req.Pin) {
 			return nil, &NoEndpointError{Pool: d.pool.name, Why: fmt.Sprintf("%s is %s and the request is pinned to it", req.Pin, s), RetryAfter: time.Second}
 		}
 		return m, nil
@@ -183,8 +191,8 @@ func (r *Router) pinned(d *decision) (*member, error) {
 	return nil, &PinError{req.Pin, fmt.Sprintf("it does not serve the model %q", req.Model)}
 }
 
-// keepRoomy drops endpoints whose context the prompt exceeds. If none has room, the roomiest may say so themselves: the
-// router only estimates.
+// keepRoomy drops endpoints whose context the prompt exceeds. If none has room, those with the largest context stay, since the
+// size is an estimate and the engine can reject the request.
 func (d *decision) keepRoomy(tokens int) {
 	longest, tight := 0, false
 	for _, m := range d.members {
@@ -198,10 +206,10 @@ func (d *decision) keepRoomy(tokens int) {
 	d.keep(func(m *member) bool { return m.context == 0 || m.context >= need })
 }
 
-// keepLoaded prefers, for a LoRA adapter, endpoints whose engine lists it over those only said to serve it, and endpoints
-// that have it resident over those that would load it first, as long as the least loaded of the former has no more than
-// twice the work of the least loaded of the latter plus 4,096 tokens, about half a second of prefill.
-func (r *Router) keepLoaded(d *decision) {
+// keepLoaded prefers, for a LoRA adapter, endpoints whose engine lists it to those declared to serve it, and among them those
+// that have it loaded, as long as the least loaded of these has at most twice the work of the least loaded other plus 4,096
+// tokens, about half a second of prefill.
+func (r *readers) keepLoaded(d *decision) {
 	if !slices.ContainsFunc(d.members, func(m *member) bool { return m.adapter }) {
 		return
 	}
@@ -216,7 +224,7 @@ func (r *Router) keepLoaded(d *decision) {
 		if resident(m) {
 			side = 1
 		}
-		load := r.backlog.Reader().Load(m.ep.slot)
+		load := r.backlog.Load(m.ep.slot)
 		if w := load.Work(); least[side] < 0 || w < least[side] {
 			least[side] = w
 		}
@@ -226,12 +234,12 @@ func (r *Router) keepLoaded(d *decision) {
 	}
 }
 
-// noEndpoint says why nobody can take the request.
-func (r *Router) noEndpoint(d *decision, l fleet.Leg) error {
+// noEndpoint returns the error that says why no endpoint can take the request.
+func (r *readers) noEndpoint(d *decision, l fleet.Leg) error {
 	p := d.pool
 	e := &NoEndpointError{Pool: p.name, RetryAfter: time.Second}
 	if len(p.members) == 0 {
-		e.Why = "none is declared"
+		e.Why = "no endpoint is declared"
 		return e
 	}
 	const most = 5
@@ -257,11 +265,11 @@ func (r *Router) noEndpoint(d *decision, l fleet.Leg) error {
 	return e
 }
 
-func (r *Router) excuse(now time.Time, e *endpoint, req *fleet.Request, l fleet.Leg) string {
+func (r *readers) excuse(now time.Time, e *endpoint, req *fleet.Request, l fleet.Leg) string {
 	name := e.spec.Name
-	switch s := r.health.Reader().State(now, e.id()); {
+	switch s := r.health.State(now, e.slot); {
 	case slices.Contains(tried(req, l), name):
-		return name + " was tried and failed (" + r.health.Reader().Cause(e.id()) + ")"
+		return name + " was tried and failed (" + r.health.Cause(e.slot) + ")"
 	case slices.Contains(req.Exclude, name):
 		return name + " is excluded by the request"
 	case e.draining:

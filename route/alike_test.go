@@ -11,13 +11,13 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestLittleIsKnown: an endpoint's first answers tell it from others only where its prompts took longer than first bytes are late by
-// chance. The first one of an engine that has just started may be late by seconds.
+// TestLittleIsKnown: first answers separate an endpoint from the others only if its prompts took longer than the random delay
+// of first bytes. The first answer of an engine that has just started may be late by seconds.
 func TestLittleIsKnown(t *testing.T) {
 	for _, tt := range []struct {
 		tokens, rounds int
-		rate           float64       // of the last endpoint, tokens a second; of the others 9,000
-		late           time.Duration // by which its first answer is late
+		rate           float64       // of the last endpoint, in tokens/s; the others have 9,000
+		late           time.Duration // delay of its first answer
 		alike          bool
 	}{
 		{24, 1, 9_000, 0, true},

@@ -9,14 +9,14 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestAnswersFoundAgain: how much of an answer a conversation's next turn finds is learnt.
+// TestAnswersFoundAgain: the router learns how much of an answer the next turn finds cached.
 func TestAnswersFoundAgain(t *testing.T) {
 	const conversations, prompt, answer, next = 60, 960, 640, 1600 // tokens
 	for _, tt := range []struct {
 		name        string
 		found       func(turn int) int // of an answer
-		repeats     bool               // the second turn is the first one again
-		least, most int                // tokens of the answer that are expected in the end
+		repeats     bool               // the second turn repeats the first
+		least, most int                // range of the answer's tokens expected to be cached in the end
 	}{
 		{"all", func(int) int { return answer }, false, answer, answer},
 		{"none", func(int) int { return 0 }, false, 0, answer / 10},

@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// burst sends prompts of so many tokens at once, and says when the engine has computed each.
+// burst sends n prompts of this many tokens at once and returns when the engine has computed each.
 func (b *bench) burst(n, tokens int) (leases []fleet.Lease, computed []time.Time) {
 	b.t.Helper()
 	for range n {
@@ -21,7 +21,7 @@ func (b *bench) burst(n, tokens int) (leases []fleet.Lease, computed []time.Time
 	return leases, computed
 }
 
-// looks is what the router thinks of the first engine now.
+// looks is the router's current view of the first engine.
 func (b *bench) looks() pick.Candidate {
 	b.t.Helper()
 	d, err := b.r.Decide(b.now, &fleet.Request{ID: "look", Class: fleet.Aside, Model: "m"})
@@ -33,11 +33,11 @@ func (b *bench) looks() pick.Candidate {
 	return seen
 }
 
-// within reports whether a figure is at most a share away from what it should be.
+// within reports whether got differs from want by at most a share of it.
 func within(got, want, share float64) bool { return math.Abs(got-want) <= share*want }
 
-// TestSpeedShowsAtFirstBytes: how slow an engine is, and how long those wait that are there, is known from its first bytes on, long before
-// the first answer ends.
+// TestSpeedShowsAtFirstBytes: the speed of an engine and the waits there are known from first bytes on, long before the first
+// answer ends.
 func TestSpeedShowsAtFirstBytes(t *testing.T) {
 	for _, rate := range []float64{1_000, 3_000, 9_000, 40_000} {
 		b := newBench(t, rate, 8*time.Millisecond, true)
@@ -56,11 +56,11 @@ func TestSpeedShowsAtFirstBytes(t *testing.T) {
 	}
 }
 
-// TestUsageTakesThePlaceOfWhatWasPredicted: nine tenths of each prompt were cached and nobody had expected it.
+// TestUsageTakesThePlaceOfWhatWasPredicted: nine tenths of each prompt were cached, against the prediction.
 func TestUsageTakesThePlaceOfWhatWasPredicted(t *testing.T) {
 	b := newBench(t, 3_000, 8*time.Millisecond, true)
 	for range 40 {
-		l, at := b.send(400) // what it computes
+		l, at := b.send(400) // the tokens it computes
 		b.r.Observe(at, route.FirstByte{Lease: l})
 		b.now = at.Add(time.Second)
 		b.r.Observe(b.now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: 4000, CachedTokens: 3600, OutputTokens: 10, CachedKnown: true}})
@@ -71,7 +71,7 @@ func TestUsageTakesThePlaceOfWhatWasPredicted(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOfWhatHasFailed: turns that end without an answer teach nothing, and count no longer.
+// TestNothingIsLeftOfWhatHasFailed: turns that end without an answer teach nothing and no longer count.
 func TestNothingIsLeftOfWhatHasFailed(t *testing.T) {
 	for _, o := range []fleet.Outcome{fleet.ClientGone, fleet.Abandoned, fleet.OK} {
 		b := newBench(t, 1_000, 8*time.Millisecond, true)
@@ -85,7 +85,7 @@ func TestNothingIsLeftOfWhatHasFailed(t *testing.T) {
 			t.Errorf("%v: %.3f ms a token at first, and %.3f after it took 1", o, assumed, got)
 		}
 		for _, l := range leases {
-			b.r.Observe(b.now, route.Finished{Lease: l, Outcome: o}) // OK without usage says nothing either
+			b.r.Observe(b.now, route.Finished{Lease: l, Outcome: o}) // OK without usage teaches nothing either
 		}
 		if got := b.looks().MsPerToken; got != assumed {
 			t.Errorf("%v: %v ms a token is left of nothing, want %v", o, got, assumed)
@@ -96,7 +96,7 @@ func TestNothingIsLeftOfWhatHasFailed(t *testing.T) {
 	}
 }
 
-// TestMoreFirstBytesThanAreKept: of streams that see more first bytes than batches are kept, what was dropped counts no longer.
+// TestMoreFirstBytesThanAreKept: first bytes beyond the number of batches kept no longer count.
 func TestMoreFirstBytesThanAreKept(t *testing.T) {
 	b := newBench(t, 9_000, 0, true)
 	leases, computed := b.burst(1500, 500)
@@ -115,8 +115,8 @@ func TestMoreFirstBytesThanAreKept(t *testing.T) {
 	}
 }
 
-// TestShortPromptsDoNotUndoLongOnes: a first byte is off by up to a step of the engine, which is much of a short prompt's time and little
-// of a long one's.
+// TestShortPromptsDoNotUndoLongOnes: a first byte is off by up to an engine step, a large share of a short prompt's time and a
+// small one of a long prompt's.
 func TestShortPromptsDoNotUndoLongOnes(t *testing.T) {
 	b := newBench(t, 9_000, 8*time.Millisecond, true)
 	for range 30 {
@@ -126,7 +126,7 @@ func TestShortPromptsDoNotUndoLongOnes(t *testing.T) {
 	}
 	for range 3 {
 		l, at := b.send(500)
-		at = at.Add(220 * time.Millisecond) // another one's 2,000 tokens
+		at = at.Add(220 * time.Millisecond) // another request's 2,000 tokens
 		b.end(l, at, 500, 20, 5*time.Millisecond)
 		b.free = b.now
 		b.now = b.now.Add(time.Second)
@@ -134,7 +134,8 @@ func TestShortPromptsDoNotUndoLongOnes(t *testing.T) {
 	b.wantRate(0.02)
 }
 
-// TestLongPromptsDoNotOutweighAll: of an engine that becomes slower, what a short prompt takes is followed although long ones came before.
+// TestLongPromptsDoNotOutweighAll: when an engine becomes slower, short prompts update its speed although long ones came
+// before.
 func TestLongPromptsDoNotOutweighAll(t *testing.T) {
 	b := newBench(t, 9_000, 8*time.Millisecond, true)
 	for range 5 {
@@ -153,7 +154,7 @@ func TestLongPromptsDoNotOutweighAll(t *testing.T) {
 	}
 }
 
-// all keeps what it was shown of every candidate, and goes to each in turn.
+// all records every candidate it sees and picks each in turn.
 type all struct {
 	n    int
 	seen []pick.Candidate
@@ -165,8 +166,8 @@ func (a *all) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: a.n % len(v.Candidates), Reason: "all"}
 }
 
-// TestAlikeIsEqual: engines whose speeds are learnt to within a tenth are thought equally quick, to the last bit; others are told apart,
-// and one that becomes slower leaves the rest.
+// TestAlikeIsEqual: engines whose learnt speeds differ by less than a tenth count as equal to the last bit; others differ, and
+// one that becomes slower leaves the group.
 func TestAlikeIsEqual(t *testing.T) {
 	rates := []float64{9_000, 9_200, 3_000, 8_900, 3_050}
 	a := &all{}

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// chained is the content of a prompt made of pieces of 1,280 bytes, ten blocks each, named by numbers. Two that begin with the
-// same numbers begin with the same blocks.
+// chained is the content of a prompt of pieces of 1,280 bytes, ten blocks each, given by numbers. Equal leading numbers give
+// equal leading blocks.
 func chained(pieces ...uint64) *fleet.Content {
 	c := &fleet.Content{Bytes: 1280 * len(pieces)}
 	h := uint64(7)
@@ -30,7 +30,7 @@ func prompted(pin string, pieces ...uint64) fleet.Request {
 	return fleet.Request{Model: "m", Content: c, PromptBytes: c.Bytes, Pin: pin, Stream: true, MintedID: "x"}
 }
 
-// serve routes a request and answers it at once; found is what the engine says it had cached, -1 when it does not say.
+// serve routes a request and answers it at once; found is the engine's report of cached tokens, -1 for none.
 func (x *reviewed) serve(req fleet.Request, found int) (route.Decision, route.Entry) {
 	x.t.Helper()
 	d := x.route(req)
@@ -40,7 +40,7 @@ func (x *reviewed) serve(req fleet.Request, found int) (route.Decision, route.En
 	return d, x.r.Observe(x.now, route.Finished{Lease: d.Lease, Usage: u})
 }
 
-// TestBelief: what was sent to an endpoint is believed to be there, for the part that is the same, in the same scope only.
+// TestBelief: what was sent to an endpoint is predicted to be cached there, for the common prefix in the same scope only.
 func TestBelief(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	if d, _ := x.serve(prompted("a", 1, 2), -1); d.CachedTokens != 0 {
@@ -71,13 +71,13 @@ func TestBelief(t *testing.T) {
 		if d.CachedTokens != c.want {
 			t.Errorf("%s: %d cached tokens predicted, want %d", name, d.CachedTokens, c.want)
 		}
-		x.end(d, fleet.ConnectFailed) // what was not computed is not believed to be there
+		x.end(d, fleet.ConnectFailed) // what was not computed is not predicted to be cached
 		x.up("a", nil, fleet.Model{ID: "m"})
 		x.up("b", nil, fleet.Model{ID: "m"})
 	}
 }
 
-// TestBeliefIsTakenBack when a request fails before its prompt was computed.
+// TestBeliefIsTakenBack: a request that fails before prefill leaves nothing cached.
 func TestBeliefIsTakenBack(t *testing.T) {
 	for _, o := range []fleet.Outcome{fleet.EngineError, fleet.ConnectFailed, fleet.ClientGone, fleet.Busy, fleet.TimedOut, fleet.Abandoned} {
 		x := newReviewed(t, nil, "a", "b")
@@ -89,8 +89,8 @@ func TestBeliefIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestLostCacheIsNoticed: an engine that restarts between two probes is noticed by its second answer that has nothing cached, and
-// what was believed of it is forgotten.
+// TestLostCacheIsNoticed: an engine that restarts between two probes is noticed by its second answer without cached tokens, and
+// its cache is forgotten.
 func TestLostCacheIsNoticed(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	for i := range uint64(5) {
@@ -119,7 +119,7 @@ func TestLostCacheIsNoticed(t *testing.T) {
 	}
 }
 
-// TestBurstIsNoLoss: requests that hope for what another one is only about to compute find nothing, and that proves nothing.
+// TestBurstIsNoLoss: requests that arrive before the prefix they share is computed find nothing, which does not prove a loss.
 func TestBurstIsNoLoss(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	var burst []route.Decision
@@ -138,7 +138,7 @@ func TestBurstIsNoLoss(t *testing.T) {
 	}
 }
 
-// TestBeliefIsBounded by the capacity that the engine tells, and what it says shows where it ends.
+// TestBeliefIsBounded: belief is bounded by the reported capacity, and shows where the cache ends.
 func TestBeliefIsBounded(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: 3200, BlockTokens: 16}})
@@ -157,8 +157,8 @@ func TestBeliefIsBounded(t *testing.T) {
 	}
 }
 
-// TestAnswersThatDoNotComeBack: what a client leaves out of its next prompt (reasoning, for one) is not found there, which says nothing
-// about how much the cache holds.
+// TestAnswersThatDoNotComeBack: parts that a client omits from its next prompt, such as reasoning, are not found there, which
+// says nothing about the cache's capacity.
 func TestAnswersThatDoNotComeBack(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	x.r.Observe(x.now, route.Probed{Endpoint: "a", Report: fleet.Report{Healthy: true, CacheTokens: 12_800, BlockTokens: 16}})
@@ -183,7 +183,7 @@ func TestAnswersThatDoNotComeBack(t *testing.T) {
 	}
 }
 
-// TestAnchor: what the engine counted for the last turn stands; only what is new is estimated.
+// TestAnchor: the engine's count for the last turn is exact; only the new part is estimated.
 func TestAnchor(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	first := prompted("a", 1, 2)
@@ -202,7 +202,7 @@ func TestAnchor(t *testing.T) {
 	}
 }
 
-// TestDeclaredAgain: an endpoint that left and is declared again is another engine to whatever was remembered of it, by id too.
+// TestDeclaredAgain: an endpoint that left and is declared again counts as another engine, also for conversations with an id.
 func TestDeclaredAgain(t *testing.T) {
 	x := newReviewed(t, nil, "a")
 	req := fleet.Request{Model: "m", Session: "s", PromptTokens: 2000}

@@ -7,10 +7,10 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestKeptBeyond: a conversation that is found again although more was computed since than the engine says that its cache holds shows that
-// there is more, and one that should be there by that and is not that there is less. Nothing else shows it.
+// TestKeptBeyond: a conversation found again although more was computed since than the reported capacity shows a larger cache,
+// and one not found although less was computed shows a smaller one. Nothing else does.
 func TestKeptBeyond(t *testing.T) {
-	const told, piece = 6400, 320 // tokens: the cache and a prompt's piece
+	const told, piece = 6400, 320 // tokens: the cache, and a piece of a prompt
 	turn := func(x *reviewed, pieces []uint64, found int) route.Decision {
 		req := prompted("a", pieces...)
 		req.Session = "talk"
@@ -76,7 +76,7 @@ func TestKeptBeyond(t *testing.T) {
 		x := start()
 		others(x, 1, 12)
 		turn(x, long(11), 0)
-		others(x, 20, 1) // fits beside it, by a hair
+		others(x, 20, 1) // just fits beside it
 		req := prompted("a", long(12)...)
 		req.Session = "talk"
 		x.end(x.route(req), fleet.ClientGone)

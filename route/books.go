@@ -9,20 +9,20 @@ import (
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/health"
+	"github.com/warmpath/warmpath/session"
 )
 
-// flight is one open reservation.
+// flight is an open reservation.
 type flight struct {
 	generation uint32 // of the index; the high half of the Lease
 	open       bool
-	prefilled  bool // its first byte came: its prompt is computed
+	prefilled  bool // its first byte has come: prefill is done
 
-	ep          *endpoint
-	incarnation uint32 // of the endpoint when it was decided
-	pool        *pool
-	class       fleet.Class
-	trial       bool // it tests an endpoint whose ejection has just ended
-	routed      time.Time
+	ep     *endpoint
+	pool   *pool
+	class  fleet.Class
+	trial  bool // it tests an endpoint after its ejection
+	routed time.Time
 
 	request, tenant, session string
 	conversation             conversation.Ref
@@ -31,130 +31,198 @@ type flight struct {
 	text                     fleet.Text
 	decision                 Decision
 
+	peer   peerLease // lease at the router that placed it; zero for this one
 	leg    fleet.Leg
-	policy pick.Policy // that placed it
+	policy pick.Policy // the policy that placed it
 	wakes  bool        // its conversation counts as active at the endpoint, see arrivals
-	index  uint32      // its place in Router.flights, and its number in the rooms' tables by lease
+	index  uint32      // its place in Router.flights and in the rooms' tables by lease
 	story  story       // see explain
 }
 
-// reserve takes a lease, and enters the placement into the rooms: health, backlog, arrivals, cache.
-func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep *endpoint, d *Decision, index int) fleet.Lease {
-	now, req, p, c := s.now, s.req, s.pool, &v.Candidates[index]
-	var i uint32
-	if n := len(r.free); n > 0 {
-		i, r.free = r.free[n-1], r.free[:n-1]
-	} else {
-		i = uint32(len(r.flights))
-		r.flights = append(r.flights, flight{})
-	}
-	f := &r.flights[i]
-	*f = flight{
-		generation: f.generation + 1, open: true, ep: ep, incarnation: ep.incarnation, pool: p, class: req.Class, routed: now,
-		request: req.ID, tenant: req.Tenant, session: d.Session, caller: req.Caller,
-		promptBytes: req.PromptBytes, exactTokens: req.PromptTokens, decision: *d,
-		leg: d.Leg, policy: p.policyFor(d.Leg), index: i, story: f.story,
-	}
-	if req.Content != nil {
+// reserve takes a lease and records the placement in the rooms: health, backlog, arrivals, cache.
+func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep *endpoint, d *Decision, index int) *flight {
+	now, req, c := s.now, s.req, &v.Candidates[index]
+	f := r.newFlight()
+	r.open++
+	f.ep, f.pool, f.class, f.routed = ep, s.pool, req.Class, now
+	f.request, f.tenant, f.session, f.caller = req.ID, req.Tenant, d.Session, req.Caller
+	f.promptBytes, f.exactTokens = req.PromptBytes, req.PromptTokens
+	f.leg, f.policy = d.Leg, s.pool.policyFor(d.Leg)
+	if req.Content != nil && len(req.Content.List) == 0 { // of several prompts some engines count the first alone
 		f.text = req.Content.Text
 	}
-	f.trial = r.health.Admit(ep.id())
+	f.trial = r.health.Admit(ep.slot)
 	rates := r.speed.Reader()
-	waits := r.backlog.Open(now, i, backlog.Work{
+	r.others.seq++
+	d.Waits = r.backlog.Open(now, f.index, backlog.Work{
 		Slot: ep.slot, Class: req.Class, Leg: d.Leg, Stream: req.Stream || d.Leg == fleet.LegPrefill,
 		PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: req.MaxTokens,
-		WaitMs: c.WaitMs - c.LinkMs, MsPerToken: c.MsPerToken, TTFTMs: d.TTFTMs, ReadyMs: s.ready, MayQueue: f.mayQueue(req),
+		WaitMs: c.WaitMs - c.LinkMs, MsPerToken: c.MsPerToken, TTFTMs: d.TTFTMs, ReadyMs: s.ready, MayQueue: mayQueue(req, d.Leg, ep, f.trial), Asker: r.asker(req),
+		Origin: r.others.self, Seq: r.others.seq,
 	}, rates).Queued
 	ep.requests++
-	if !waits {
-		if took := r.backlog.Send(now, i, rates); took > 0 {
-			r.arrivals.Spend(now, ep.slot, ep.key, took)
+	ep.worked, r.worked = true, true
+	if !d.Waits {
+		if took := r.backlog.Send(now, f.index, rates); took > 0 {
+			r.arrivals.Spend(now, ep.slot, took)
 		}
 	}
 	if req.Class == fleet.Turn {
-		r.arrivals.Turn(now, ep.slot, ep.key)
+		r.arrivals.Turn(now, ep.slot)
 	}
-	prompt := r.prompt(s, t)
-	r.cache.Open(i, v, index, &s.text, &prompt, r.backlog.Reader().Load(ep.slot).ContextTokens)
-	r.open++
-	f.decision.Lease, f.decision.Waits = fleet.Lease(f.generation)<<32|fleet.Lease(i), waits
-	d.Waits = waits
-	return f.decision.Lease
+	prompt := r.see.prompt(s, t)
+	r.cache.Open(f.index, v, index, &s.text, &prompt, r.backlog.Reader().Load(ep.slot).ContextTokens)
+	d.Lease = fleet.Lease(f.generation)<<32 | fleet.Lease(f.index)
+	f.decision = *d
+	return f
 }
 
-// mayQueue reports whether a request can wait at the router for its turn: it computes a prompt, its door can wait, and nothing has happened to
-// it yet. A decode leg waits for its prefill leg as it is.
-func (f *flight) mayQueue(req *fleet.Request) bool {
-	return req.Waits && req.Class == fleet.Turn && f.leg != fleet.LegDecode && !f.trial && !req.Fails &&
-		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && f.ep.spec.Part.Kind != fleet.Slot
+// newFlight allocates a reservation.
+func (r *Router) newFlight() *flight {
+	n := len(r.free)
+	if n == 0 {
+		r.flights = append(r.flights, flight{generation: 1, open: true, index: uint32(len(r.flights))})
+		return &r.flights[len(r.flights)-1]
+	}
+	f := &r.flights[r.free[n-1]]
+	r.free = r.free[:n-1]
+	f.generation++
+	f.open = true
+	return f
 }
 
-// flight finds the reservation of a lease; nil when it is not open.
+// mayQueue reports whether a request can be queued: it computes a prompt, its caller can wait, and it is a first attempt. A
+// decode leg waits for its prefill leg anyway.
+func mayQueue(req *fleet.Request, leg fleet.Leg, ep *endpoint, trial bool) bool {
+	return req.Waits && req.Class == fleet.Turn && leg != fleet.LegDecode && !trial && !req.Fails &&
+		req.Pin == "" && len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && ep.spec.Part.Kind != fleet.Slot
+}
+
+// asker is what the queue needs to know about the request's owner.
+func (r *registry) asker(req *fleet.Request) backlog.Asker {
+	who := backlog.Asker{Tenant: req.Tenant, Standing: req.Standing}
+	if r.cfg.Replicas { // other routers are not told names
+		who.Tenant = tenantMark(tenantHash(req.Tenant))
+	}
+	return who
+}
+
+// queueFull is the error of a request that would have to be queued when the queue is full, else nil.
+func (r *Router) queueFull(d *decision) error {
+	who := r.asker(d.req)
+	full, own := r.backlog.Reader().Full(who)
+	if !full {
+		return nil
+	}
+	for _, p := range [...]*placement{&d.compute, &d.answer} {
+		if p.view == nil {
+			continue
+		}
+		c := &p.view.Candidates[p.choice.Index]
+		ep := r.bySlot[c.Slot]
+		if mayQueue(d.req, p.view.Leg, ep, r.health.Reader().Tests(ep.slot)) && r.backlog.Reader().Queues(d.now, c.Slot, who, r.speed.Reader()) {
+			r.queueRefused++
+			e := &QueueFullError{Pool: d.pool.name, Waiting: r.backlog.Reader().Queued(), RetryAfter: retryAfter(c)}
+			if own {
+				e.Tenant, e.Waiting = true, r.backlog.Reader().Waiting(who.Tenant)
+			}
+			return e
+		}
+	}
+	return nil
+}
+
+// retryAfter is the predicted wait at an endpoint, between a second and a minute.
+func retryAfter(c *pick.Candidate) time.Duration {
+	return min(max(time.Duration(c.WaitMs)*time.Millisecond, time.Second), time.Minute)
+}
+
+// flight is the reservation of a lease; nil when it is not open or belongs to another router.
 func (r *Router) flight(l fleet.Lease) *flight {
 	i := uint32(l)
 	if int(i) >= len(r.flights) {
 		return nil
 	}
 	f := &r.flights[i]
-	if !f.open || f.generation != uint32(l>>32) {
+	if !f.open || f.generation != uint32(l>>32) || f.peer.peer != 0 {
 		return nil
 	}
 	return f
 }
 
-// firstByte takes in that the engine has computed a prompt: backlog, health, speed, the queue at the new speed, cache, conversation.
+// firstByte records that a prompt has been computed: backlog, health, speed, the queue at the new speed, cache, conversation.
 func (r *Router) firstByte(now time.Time, l fleet.Lease) {
 	f := r.flight(l)
 	if f == nil || f.prefilled || r.backlog.Reader().Job(f.index).Queued {
 		return
 	}
+	r.tellNews(News{Kind: NewsFirstByte, Lease: l})
+	r.computed(now, now, f)
+}
+
+// computed does that for any router's lease. at is when it happened.
+func (r *Router) computed(now, at time.Time, f *flight) {
 	f.prefilled = true
 	rates := r.speed.Reader()
-	j := r.backlog.Computed(now, f.index, rates)
-	if f.class != fleet.Aside && f.incarnation == f.ep.incarnation {
-		r.health.Alive(f.ep.id(), now)
-		r.health.Accepted(f.ep.id(), j.Sent)
+	j := r.backlog.Computed(at, f.index, rates)
+	if f.peer.peer == 0 && f.class != fleet.Aside {
+		r.health.Alive(f.ep.slot, now)
+		r.health.Accepted(f.ep.slot, j.Sent)
 	}
-	if f.trial && f.incarnation == f.ep.incarnation { // it computes again; its stream may last for hours
+	if f.trial { // it computes again; its stream may last for hours
 		f.trial = false
-		r.health.Withdraw(f.ep.id())
-		r.health.Recovered(now, f.ep.id())
+		r.health.Withdraw(f.ep.slot)
+		r.health.Recovered(now, f.ep.slot)
 	}
-	r.speed.Computed(now, j)
+	r.speed.Computed(at, j)
 	if j.Timed {
-		r.backlog.Rebase(now, j.Slot, rates)
+		r.backlog.Rebase(at, j.Slot, rates)
 	}
 	r.cache.Computed(now, f.index)
 	r.warm(now, f)
 }
 
-// finish releases a lease, and has each room take in what the end of its request says. It is nil for a lease that is not open. The order of
-// the steps is a contract:
+// finish releases a lease; each room then takes in the result of its request. It returns nil for a lease that is not open. The
+// order of the steps is a contract:
 //
-//  1. the policy that keeps accounts;
-//  2. backlog: load, queue and link are without the request from here on;
-//  3. health: whose fault it was. Steps 1 to 3 read nothing of what is cached;
-//  4. cache: compares the prediction with what was found, which may show that the cache is lost and begin a new epoch of it;
-//  5. size, speed and stalls learn: after 2, since they count who is left;
+//  1. the policy's own accounts;
+//  2. backlog: from here on load, queue and link exclude the request;
+//  3. health: which side is to blame. Steps 1 to 3 read no cached tokens;
+//  4. cache: compares prediction and report, which may show a lost cache and begin a new epoch;
+//  5. size and speed learn: after 2, since they count the remaining requests;
 //  6. conversation and arrivals: after 4, since they store the epoch;
-//  7. the record of the request, which listeners hear.
+//  7. the record of the request for listeners.
 func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	f := r.flight(ev.Lease)
 	if f == nil {
 		r.doubleFinished++
 		return nil
 	}
+	n := News{Kind: NewsEnded, Lease: ev.Lease, Outcome: ev.Outcome, Usage: ev.Usage}
+	if ev.Response != "" {
+		n.Response = conversation.ResponseKey(f.tenant, ev.Response)
+	}
+	r.tellNews(n)
+	return r.conclude(now, now, f, ev, n.Response)
+}
+
+// conclude does that for any router's lease. at is when it happened, response the key of the stored response. For a lease of
+// another router it skips the policy and health, which are per router, and returns nil.
+func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response session.Key) (ended *Ended) {
+	own := f.peer.peer == 0
 	ep, sent := f.ep, !r.backlog.Reader().Job(f.index).Queued
-	tellReleased(f, ev) // 1
+	if own { // 1
+		tellReleased(f, ev)
+	}
 	// 2
-	j := r.backlog.Close(now, f.index, ev.Outcome == fleet.OK, ev.Usage.OutputTokens, r.speed.Reader())
-	// 3: what an engine at an older address did says nothing about this one
-	if f.incarnation == ep.incarnation {
-		if f.trial {
-			r.health.Withdraw(ep.id())
-		}
+	j := r.backlog.Close(at, f.index, ev.Outcome == fleet.OK, ev.Usage.OutputTokens, r.speed.Reader())
+	// 3
+	if f.trial {
+		r.health.Withdraw(ep.slot)
+	}
+	if own {
 		verdict := f.verdict(j.Sent, ev)
-		r.health.Conclude(now, ep.id(), &verdict, func() health.Peers { return r.peers(now, f) })
+		r.health.Conclude(now, ep.slot, &verdict, func() health.Peers { return r.peers(now, f) })
 	}
 	// 4
 	told := f.about(ev)
@@ -166,35 +234,34 @@ func (r *Router) finish(now time.Time, ev *Finished) *Ended {
 	if ev.Outcome == fleet.OK {
 		f.pool.learn(f, &told.Usage)
 	}
-	r.speed.Ended(now, j, ev.Outcome == fleet.OK, &ev.Usage)
-	if ev.Outcome == fleet.OK {
-		r.learnInterruptions(j, &ev.Usage)
-	}
+	r.speed.Ended(at, j, ev.Outcome == fleet.OK, &ev.Usage)
 	// 6
 	r.warmed(now, f, ev)
-	if ev.Response != "" {
-		r.respond(now, ev.Response, f)
+	if response != (session.Key{}) {
+		r.conversations.RespondKey(now, response, ep.spec.Name, f.leader())
 	}
 	r.conversations.Close(now, &f.conversation)
 	// 7
-	free := r.ended.Candidates
-	r.ended = Ended{
-		Request: f.request, Decision: f.decision, Class: f.class, Routed: f.routed, Sent: j.Sent, FirstByte: j.First,
-		Outcome: ev.Outcome, Usage: told.Usage, LostCache: lost,
+	if own {
+		e := &r.ended
+		e.Request, e.Decision, e.Class, e.Routed = f.request, f.decision, f.class, f.routed
+		e.Sent, e.FirstByte, e.Outcome, e.Usage, e.LostCache = j.Sent, j.First, ev.Outcome, told.Usage, lost
+		r.retell(e, f, j.Stream, e.Candidates)
+		r.open--
+		ended = e
 	}
-	r.retell(&r.ended, f, j.Stream, free)
-	f.open, f.ep, f.pool, f.policy = false, nil, nil, nil
-	f.decision, f.request, f.tenant, f.session, f.conversation = Decision{}, "", "", "", conversation.Ref{}
-	r.free = append(r.free, uint32(ev.Lease))
-	r.open--
+	generation, index, story := f.generation, f.index, f.story
+	*f = flight{}
+	f.generation, f.index, f.story = generation, index, story
+	r.free = append(r.free, index)
 	if ep.gone && r.backlog.Reader().Idle(ep.slot) {
 		r.forget(ep)
 	}
-	return &r.ended
+	return ended
 }
 
-// about is what the end of a leg says about its own endpoint. A decoder's count of the prompt and of what was cached is the
-// prefiller's; the one token that a prefiller makes is no answer.
+// about is the part of a leg's end that concerns its own endpoint. A decoder's counts of prompt and cached tokens belong to the
+// prefiller; the one token that a prefiller generates is no answer.
 func (f *flight) about(ev *Finished) Finished {
 	told := *ev
 	switch f.leg {

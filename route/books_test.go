@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// anyPick picks by the request's own chance: it reaches every candidate.
+// anyPick picks at random, so that it reaches every candidate.
 type anyPick struct{}
 
 func (anyPick) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
@@ -20,7 +20,7 @@ func (anyPick) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 }
 
 // TestBooksAgainstNaiveModel plays random requests, ends, repeated ends, reports and changes of the fleet, and compares the
-// books with a naive list of what is open. At the end all that is open ends, and all books must be empty.
+// accounts with a naive list of open requests. When all have ended, all accounts are empty.
 func TestBooksAgainstNaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := route.New(route.Config{Policy: func() pick.Policy { return anyPick{} }, PolicyName: "any"})

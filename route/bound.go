@@ -2,14 +2,14 @@ package route
 
 import "github.com/warmpath/warmpath/fleet"
 
-// SGLang's servers are started for one part of the work and refuse the rest (0.5.23): one that decodes takes no whole request, and one
-// that was started for neither takes no leg. So in a pool with such decoders all requests are split that can be, whatever is configured,
-// and whole requests go to endpoints of the role both.
+// SGLang's servers are started for one part of the work and reject the rest (0.5.23): a decoder takes no whole request, and a
+// server without a role takes no leg. So in a pool with such decoders every request that can be split is split, whatever is
+// configured, and whole requests go to endpoints of the role both.
 
-// bound reports whether the endpoint's engine does only what its role says.
+// bound reports whether the endpoint's engine serves its role only.
 func (e *endpoint) bound() bool { return e.kind() == fleet.KindSGLang }
 
-// bound reports whether the members that decode take no whole requests.
+// bound reports whether the pool's decoders take no whole requests.
 func (p *pool) bound() bool {
 	if !p.parts {
 		return false
@@ -32,7 +32,7 @@ func (p *pool) alone() bool {
 	return false
 }
 
-// takes reports whether an endpoint may be given what is being decided.
+// takes reports whether an endpoint may be given a leg of the request.
 func (d *decision) takes(ep *endpoint, l fleet.Leg) bool {
 	role, p := ep.spec.Role, d.pool
 	if !p.parts || !ep.bound() {
@@ -43,14 +43,14 @@ func (d *decision) takes(ep *endpoint, l fleet.Leg) bool {
 		return role == fleet.RolePrefill
 	case d.decodes:
 		return role == fleet.RoleDecode
-	case !d.req.Splits && !p.alone(): // it may say so itself
+	case !d.req.Splits && !p.alone(): // the engine itself may reject it
 		return role == fleet.RoleDecode
 	default:
 		return role == fleet.RoleBoth
 	}
 }
 
-// peer is what is known of an endpoint that KV cache is handed over from or to.
+// peer is what is known of an endpoint for KV transfers.
 func (e *endpoint) peer() fleet.Peer {
 	return fleet.Peer{BootstrapPort: e.report.BootstrapPort, Ranks: e.report.Ranks, Version: e.report.Version}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestWholeDoesNotCountOnWhatIsComing: a request that goes to a decoder as a whole finds there what has come, not what a decode leg is
-// still to bring.
+// TestWholeDoesNotCountOnWhatIsComing: a whole request at a decoder can use the blocks that have arrived, not those that a
+// decode leg still waits for.
 func TestWholeDoesNotCountOnWhatIsComing(t *testing.T) {
 	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: route.WhenTokens, Threshold: 1000}})
 	now := time.Unix(1000, 0)

@@ -6,45 +6,54 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/ablation"
+	"github.com/warmpath/warmpath/route/backlog"
+	"github.com/warmpath/warmpath/route/budget"
+	"github.com/warmpath/warmpath/route/conversation"
+	"github.com/warmpath/warmpath/route/health"
 	"github.com/warmpath/warmpath/session"
 )
 
-// Alias lets clients ask for one name and be served by any of several models.
+// Alias is a name that stands for several models.
 type Alias struct {
-	Name   string   // "*" stands for every name that nothing else serves
-	Models []string // in order of preference for an endpoint that serves several of them
+	Name   string   // "*" stands for every unknown name
+	Models []string // in order of preference, for endpoints that serve several of them
 }
 
-// Config is what a Router is made of. Zero values mean the defaults named at each field.
+// Config configures a Router. Zero values mean the defaults named at each field.
 type Config struct {
 	Policy     func() pick.Policy // makes the policy of one pool; required
 	PolicyName string             // as in the configuration
 	Aliases    []Alias
 	Sessions   session.Config
 	Explain    bool // keep the candidates of each decision until its end, for Ended.Candidates
-	Counting   bool // reckon Candidate.ActiveTokens though no policy of a pool asks for them
-	Awaiting   bool // the same of Candidate.ReturnsPerMs, for shadows
+	Counting   bool // compute Candidate.ActiveTokens even if no policy asks for it
+	Awaiting   bool // the same for Candidate.ReturnsPerMs, for shadows
 
-	Queue Queue // who waits at the router; the zero value has nobody wait
+	Replicas bool // fill in Plan.News and Entry.News for other routers of the fleet
+
+	Without ablation.Set // mechanisms switched off, for simulations; none when serving
+
+	Queue Queue // the router's queues; the zero value queues nothing
 
 	Disaggregation Disaggregation // of pools whose endpoints have roles
 
 	Responses   int           // response ids remembered; default 100,000
 	ResponseTTL time.Duration // how long; default 24 h
 
-	EjectAfter int           // failures in a row, by the endpoint's fault, that eject it; default 3
+	EjectAfter int           // failures in a row, blamed on the endpoint, that eject it; default 3
 	EjectFor   time.Duration // the first ejection; doubles with each further one; default 1 s
 	EjectMax   time.Duration // the longest ejection; default 30 s
-	EjectShare float64       // of a pool's endpoints that may be ejected for failed requests at once, never the last; at least one of two may; default 0.5, negative none
-	PanicShare float64       // of a pool's endpoints that must not be ejected for failed requests to count when choosing; default 0.5, negative none
-	Silent     time.Duration // how long an endpoint whose answers are overdue may give no sign of life before it is ejected; default 10 s, negative for ever
+	EjectShare float64       // most endpoints of a pool ejected for failed requests at once, as a share, never the last; one of two is allowed; default 0.5, negative none
+	PanicShare float64       // least share of a pool's endpoints not ejected for failed requests; below it these ejections are ignored; default 0.5, negative never
+	Silent     time.Duration // time without a sign of life while answers are overdue, after which an endpoint is ejected; default 10 s, negative never
 	BusyFor    time.Duration // how long 429 or 503 without Retry-After keeps traffic away; default 1 s
-	BusyMax    time.Duration // the longest Retry-After that is believed; default 30 s
-	Ramp       time.Duration // how long an endpoint that joins or comes back takes to get its full share; default 10 s
-	StaleAfter time.Duration // a load report older than this counts for nothing; default 10 s
+	BusyMax    time.Duration // upper bound of Retry-After; default 30 s
+	Ramp       time.Duration // time in which an endpoint that joins or recovers ramps up to its full share; default 10 s
+	StaleAfter time.Duration // a load report older than this is ignored; default 10 s
 
 	RetryShare float64 // retries of the last minute as a share of its requests; default 0.2, negative none
-	RetryFloor int     // retries in a minute that are allowed however few requests there are; default 100, negative none
+	RetryFloor int     // retries per minute that are always allowed; default 100, negative none
 }
 
 // WithDefaults fills in what is zero.
@@ -85,6 +94,26 @@ func (c Config) WithDefaults() Config {
 	set(&c.Ramp, 10*time.Second)
 	set(&c.StaleAfter, 10*time.Second)
 	return c
+}
+
+// The parts of it for each room.
+func (c Config) health() health.Config {
+	return health.Config{
+		EjectAfter: c.EjectAfter, EjectFor: c.EjectFor, EjectMax: c.EjectMax, EjectShare: c.EjectShare, PanicShare: c.PanicShare,
+		BusyFor: c.BusyFor, BusyMax: c.BusyMax, Ramp: c.Ramp,
+	}
+}
+
+func (c Config) conversations() conversation.Config {
+	return conversation.Config{Sessions: c.Sessions, Responses: c.Responses, ResponseTTL: c.ResponseTTL}
+}
+
+func (c Config) backlog() backlog.Config {
+	return backlog.Config{Queue: c.Queue, Silent: c.Silent, Without: c.Without}
+}
+
+func (c Config) budget() budget.Config {
+	return budget.Config{Share: c.RetryShare, Floor: c.RetryFloor}
 }
 
 // Validate reports all faults.

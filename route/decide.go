@@ -10,48 +10,48 @@ import (
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/size"
+	"github.com/warmpath/warmpath/route/split"
 )
 
-// decision is one request while it is decided. It is handed from step to step; nothing of it is read after the call, but its
-// memory is used again.
+// decision is the state of one decision, passed from step to step. Nothing of it is read after the call; its memory is reused.
 type decision struct {
 	now     time.Time
 	req     *fleet.Request
-	pool    *pool              // who serves the model, and its policies
-	who     conversation.Found // the conversation, on the side that answers
-	whoFill conversation.Found // the same on the side that computes prompts
+	pool    *pool              // of the model, with its policies
+	who     conversation.Found // the conversation, in the scope of the answer
+	whoFill conversation.Found // the same in the scope of the prefill side
 	size    size.Prompt        // tokens, and where each block ends
-	why     SplitWhy           // why it is split or not, as far as that is known
-	open    bool               // only the candidates can tell whether it is split
+	why     SplitWhy           // why it is split or not, as far as known
+	open    bool               // the candidates' costs decide whether it is split
 	weighed Weighed
-	decodes bool    // the candidates for the answer are those of a decode leg, not of a whole request
-	ready   float64 // ms until the prompt is predicted to be computed elsewhere, of a decode leg
+	decodes bool    // whole has the candidates of a decode leg, not of a whole request
+	ready   float64 // of a decode leg: ms until the prompt is expected to be computed elsewhere
 
-	text    cache.Text // who holds how much of the prompt
-	prefill pick.View  // a view for each leg; empty where the leg is not considered
+	text    cache.Text // cached prefixes at all endpoints
+	prefill pick.View  // a view for each leg; empty for a leg that is not considered
 	whole   pick.View
 	decode  pick.View
 
-	answer  placement // what was chosen for the answer, or for all of the request
-	compute placement // what was chosen for the prefill leg
+	answer  placement // placement of the answer or of the whole request
+	compute placement // placement of the prefill leg
 
-	panicked uint64    // tables for which so few endpoints are left that ejections for failed requests were ignored
+	panicked uint64    // number of views for which ejections for failed requests were ignored
 	members  []*member // scratch of admit
 	pcg      *rand.PCG // one generator for all legs
 	rng      *rand.Rand
 }
 
-// placement is a leg's chosen row.
+// placement is the row chosen for a leg.
 type placement struct {
-	view   *pick.View // nil where the leg is not placed
+	view   *pick.View // nil for a leg that is not placed
 	who    *conversation.Found
 	choice pick.Choice
 }
 
-// reset makes the value that the next decision begins with.
+// reset prepares the value for the next decision.
 func (d *decision) reset(now time.Time, req *fleet.Request) *decision {
 	d.now, d.req, d.pool = now, req, nil
-	d.who, d.whoFill, d.size = conversation.Found{}, conversation.Found{}, size.Prompt{}
+	d.size = size.Prompt{}
 	d.why, d.open, d.weighed, d.decodes, d.ready = "", false, Weighed{}, req.Leg == fleet.LegDecode, 0
 	blank(&d.prefill, fleet.LegPrefill)
 	blank(&d.whole, fleet.LegWhole)
@@ -65,88 +65,100 @@ func blank(v *pick.View, l fleet.Leg) {
 	*v = pick.View{Leg: l, Home: -1, Parent: -1, Candidates: v.Candidates[:0]}
 }
 
-// Decide decides where a request goes and reserves its work there. Where endpoints have roles, or need none, and the request's
-// Splits says that its door can, it may go to two of them: the plan then holds two leases, each to be ended by exactly one
-// Finished. That of the prefill leg is told FirstByte when the prompt is computed and Finished when its KV cache is no longer
-// needed there; that of the decode leg Transferring when the decoder is asked.
+// Decide chooses where a request goes and reserves its work there. If its pool has roles, or needs none, and Request.Splits is
+// set, the request may be split: the plan then has two leases, each ended by exactly one Finished. The prefill leg gets
+// FirstByte when its prompt is computed and Finished when its KV cache is no longer needed there; the decode leg gets
+// Transferring when its decoder has been asked.
 //
-// With Request.Leg only that leg of a request that was split before is decided, again: Plan.Prefill with LegPrefill, the plan's
-// own Decision with LegDecode. The errors are *UnknownModelError, *ModelRequiredError, *PinError, *NoEndpointError and,
-// with Request.Again, ErrRetryBudget.
-func (r *Router) Decide(now time.Time, req *fleet.Request) (Plan, error) {
+// With Request.Leg it decides only that leg of a split request again: Plan.Prefill for LegPrefill, the plan's own Decision for
+// LegDecode. The errors are *UnknownModelError, *ModelRequiredError, *PinError, *NoEndpointError, *QueueFullError and, with
+// Request.Again, ErrRetryBudget.
+func (r *Router) Decide(now time.Time, req *fleet.Request) (p Plan, err error) {
 	if !r.budget.Reader().Allows(now, req) {
 		r.budget.Refuse()
-		return Plan{}, ErrRetryBudget
+		return p, ErrRetryBudget
 	}
-	p, err := r.plan(r.pad.reset(now, req))
-	if err == nil {
+	if err = r.plan(r.pad.reset(now, req), &p); err == nil {
 		r.budget.Enter(now, req)
 	}
 	return p, err
 }
 
-// plan decides a request that the retry budget has room for: it finds out what it needs to know, chooses, and then, in the one step that
-// writes, places the request.
-func (r *Router) plan(d *decision) (Plan, error) {
-	if err := r.identify(d); err != nil {
-		return Plan{}, err
+// plan decides a request within the retry budget: readers collect what is known and choose; place, the one step that writes,
+// comes last.
+func (r *Router) plan(d *decision, p *Plan) error {
+	r.others.news = r.others.news[:0]
+	if err := r.see.identify(d); err != nil {
+		return err
 	}
-	r.cache.Reader().Begin(&d.text)
-	var err error
-	switch d.req.Leg {
-	case fleet.LegPrefill:
-		err = r.choosePrefill(d)
-	case fleet.LegDecode:
-		err = r.chooseDecode(d)
-	default:
-		err = r.chooseWhole(d)
+	err := r.see.chooseLegs(d)
+	if err == nil {
+		err = r.queueFull(d)
 	}
 	if err != nil {
 		r.note(d)
-		return Plan{}, err
+		return err
 	}
-	return r.place(d), nil
+	r.place(d, p)
+	return nil
 }
 
-// place notes what was found out and reserves what was chosen, the prefill leg first.
-func (r *Router) place(d *decision) Plan {
+// place records what was found and reserves what was chosen, the prefill leg first.
+func (r *Router) place(d *decision, p *Plan) {
 	r.note(d)
-	plan := Plan{}
 	if d.compute.view != nil {
-		plan.Prefill = r.commit(d, &d.compute)
-		d.ready = plan.Prefill.TTFTMs
+		r.commit(d, &d.compute, &p.Prefill)
+		d.ready = p.Prefill.TTFTMs
 	}
 	if d.answer.view != nil {
-		plan.Decision = r.commit(d, &d.answer)
+		r.commit(d, &d.answer, &p.Decision)
 	}
 	if d.compute.view == nil {
-		plan.View = d.answer.view
+		p.View = d.answer.view
 	}
-	return plan
+	p.News = r.others.news
 }
 
-// note remembers that the request was seen, whether or not it was placed.
+// note records that the request was seen, whether or not it was placed.
 func (r *Router) note(d *decision) {
+	r.arrivals.Age(d.now)
 	r.keepPool(d.pool)
 	r.panicked += d.panicked
+	if r.cfg.Replicas {
+		r.others.told = r.conversations.Reader().Told(d.scope(fleet.LegWhole), d.req, &d.who)
+	}
 	r.conversations.Note(d.now, d.scope(fleet.LegWhole), d.req, &d.who)
 	r.cache.Note(&d.text)
 }
 
-// identify finds who serves the request, whose conversation it is, how long its prompt is, and whether it may be split.
-func (r *Router) identify(d *decision) (err error) {
+// identify finds the pool, the conversation, the prompt's size, and whether the request may be split.
+func (r *readers) identify(d *decision) (err error) {
 	if d.pool, err = r.poolFor(d.req); err != nil {
 		return err
 	}
-	d.who = r.conversations.Reader().Find(d.now, d.scope(fleet.LegWhole), d.req)
+	r.conversations.Find(d.now, d.scope(fleet.LegWhole), d.req, &d.who)
 	d.size = d.pool.measure(d.req, &d.who)
 	return nil
 }
 
-// chooseWhole chooses for a request of which no leg is under way yet.
-func (r *Router) chooseWhole(d *decision) error {
+// chooseLegs chooses the endpoints for the answer, for the prompt, or both.
+func (r *readers) chooseLegs(d *decision) error {
+	r.cache.Begin(&d.text)
+	switch d.req.Leg {
+	case fleet.LegPrefill:
+		return r.choosePrefill(d)
+	case fleet.LegDecode:
+		return r.chooseDecode(d)
+	default:
+		return r.chooseWhole(d)
+	}
+}
+
+// chooseWhole chooses for a request without a placed leg.
+func (r *readers) chooseWhole(d *decision) error {
 	p, rules := d.pool, &r.cfg.Disaggregation
-	d.why, d.open = r.mayPart(p, d.req, d.size.Tokens)
+	rule := rules.rule()
+	d.why, d.open = rule.Ask(split.Pool{Splits: p.parts, Must: p.bound()}, d.req, d.size.Tokens)
 	if d.why.Splits() || d.open {
 		switch err := r.fillPrefill(d); {
 		case err == nil:
@@ -168,12 +180,13 @@ func (r *Router) chooseWhole(d *decision) error {
 	case !d.open:
 	case rules.When == WhenUncached:
 		choice, picked = r.choose(d, &d.whole), true
-		d.why = r.uncached(&d.whole, choice.Index)
+		d.why = rule.Uncached(&d.whole, choice.Index)
 	case rules.When == WhenFree:
 		d.why, d.weighed, choice = r.weighFree(d)
 		picked = true
 	default:
-		d.why, d.weighed = r.weigh(d)
+		r.fillDecode(d, split.ReadyMs(&d.prefill))
+		d.why, d.weighed = split.Time(&d.prefill, &d.whole, &d.decode)
 	}
 	if d.why.Splits() {
 		r.split(d, choice, picked)
@@ -189,18 +202,19 @@ func (r *Router) chooseWhole(d *decision) error {
 	return nil
 }
 
-// split chooses for both legs, the answer first.
-func (r *Router) split(d *decision, answer pick.Choice, picked bool) {
-	r.fillDecode(d)
-	if !picked {
-		d.decode.Forced = ""
+// split chooses endpoints for both legs, the answer first.
+func (r *readers) split(d *decision, answer pick.Choice, picked bool) {
+	r.fillDecode(d, split.ReadyMs(&d.prefill))
+	if d.decode.Forced = ""; !picked {
 		answer = r.choose(d, &d.decode)
+	} else if answer.Reason == pick.ReasonWeighed {
+		split.Price(&d.decode)
 	}
 	decoder := &d.decode.Candidates[answer.Index]
 	narrow(&d.prefill, func(c *pick.Candidate) bool {
 		return c.Name != decoder.Name && c.Model == decoder.Model && c.Kind == decoder.Kind
 	})
-	if len(d.prefill.Candidates) == 0 { // the only one that could compute the prompt is to decode it
+	if len(d.prefill.Candidates) == 0 { // the only possible prefiller is the decoder itself
 		for i := range d.whole.Candidates {
 			d.whole.Candidates[i].Terms = pick.Terms{}
 		}
@@ -213,8 +227,8 @@ func (r *Router) split(d *decision, answer pick.Choice, picked bool) {
 	d.answer = placement{&d.decode, &d.who, answer}
 }
 
-// choosePrefill chooses another endpoint to compute the prompt of a request whose decoder stays.
-func (r *Router) choosePrefill(d *decision) error {
+// choosePrefill chooses another prefiller for a request that keeps its decoder.
+func (r *readers) choosePrefill(d *decision) error {
 	if err := r.fillPrefill(d); err != nil {
 		return err
 	}
@@ -237,8 +251,8 @@ func (r *Router) choosePrefill(d *decision) error {
 	return nil
 }
 
-// chooseDecode chooses another endpoint to answer from what the prefiller has computed.
-func (r *Router) chooseDecode(d *decision) error {
+// chooseDecode chooses another decoder for a prompt that is already computed.
+func (r *readers) chooseDecode(d *decision) error {
 	if err := r.fill(d, &d.whole, &d.who); err != nil {
 		return err
 	}
@@ -247,7 +261,7 @@ func (r *Router) chooseDecode(d *decision) error {
 		return r.noEndpoint(d, fleet.LegWhole)
 	}
 	settle(&d.whole, &d.who)
-	r.fillDecode(d)
+	r.fillDecode(d, 0)
 	if d.decode.Forced == pick.ReasonHolder {
 		d.decode.Forced = ""
 	}
@@ -256,9 +270,9 @@ func (r *Router) chooseDecode(d *decision) error {
 	return nil
 }
 
-// fillPrefill fills the table of the endpoints that could compute the prompt.
-func (r *Router) fillPrefill(d *decision) error {
-	d.whoFill = r.conversations.Reader().FindOther(d.now, d.scope(fleet.LegPrefill), &d.who)
+// fillPrefill fills the view of possible prefillers.
+func (r *readers) fillPrefill(d *decision) error {
+	r.conversations.FindOther(d.now, d.scope(fleet.LegPrefill), &d.who, &d.whoFill)
 	err := r.fill(d, &d.prefill, &d.whoFill)
 	if d.prefill.Forced == pick.ReasonHolder {
 		d.prefill.Forced = ""
@@ -266,8 +280,8 @@ func (r *Router) fillPrefill(d *decision) error {
 	return err
 }
 
-// fill fills a table with the endpoints that may take a leg of the request, and what is known of them.
-func (r *Router) fill(d *decision, v *pick.View, t *conversation.Found) error {
+// fill fills a view with the endpoints that may take a leg of the request.
+func (r *readers) fill(d *decision, v *pick.View, t *conversation.Found) error {
 	if err := r.admit(d, v, t); err != nil {
 		return err
 	}
@@ -283,66 +297,51 @@ func (r *Router) fill(d *decision, v *pick.View, t *conversation.Found) error {
 	d.pcg.Seed(d.req.Seed, 0x9e3779b97f4a7c15+uint64(v.Leg))
 	v.Rand = d.rng
 	prompt := r.prompt(d, t)
-	r.cache.Reader().Predict(v, &d.text, &prompt)
-	r.speed.Reader().Fill(v)
+	r.cache.Predict(v, &d.text, &prompt)
+	r.speed.Fill(v)
 	r.arrivals.Expect(v)
-	r.backlog.Reader().Expect(v, r.speed.Reader())
+	d.pool.mix(v.Leg).Expect(v, r.cfg.Without)
+	r.backlog.Expect(v, r.asker(d.req), r.speed)
+	r.prices(d, v)
 	if r.awaiting && len(v.Candidates) > 1 {
 		r.arrivals.ExpectReturns(v, t.Entry.Endpoint, t.Entry.Rest)
 	}
 	return nil
 }
 
-// prompt is the request as the cache needs to know it.
-func (r *Router) prompt(d *decision, t *conversation.Found) cache.Prompt {
+// prompt is what the cache needs to know about the request.
+func (r *readers) prompt(d *decision, t *conversation.Found) cache.Prompt {
 	return cache.Prompt{
 		Request: d.req, Size: d.size, TokensPerByte: d.pool.size.TokensPerByte(),
 		Session: t.ID, Known: t.Known, Entry: t.Entry, Repeats: t.Repeats, Answers: d.pool.answers, CountsActive: r.counting,
 	}
 }
 
-// fillDecode makes the table of the decode leg from that of whole requests: what is not cached at an endpoint is not computed there
-// but moved to it, and until it can be moved what waits there now goes on.
-func (r *Router) fillDecode(d *decision) {
-	v, first := d.startDecode(), d.prefillMs()
-	r.speed.Reader().FillTransfer(v)
-	r.backlog.Reader().ExpectDecode(&d.whole, v, first, r.speed.Reader())
+// fillDecode derives the view of decode legs from that of whole requests, for a prompt computed elsewhere in readyMs: uncached
+// tokens are transferred instead of computed, and work in front proceeds meanwhile. It keeps WeighedMs.
+func (r *readers) fillDecode(d *decision, readyMs float64) {
+	v := &d.decode
+	rows, n := v.Candidates, len(d.whole.Candidates)
+	again := len(rows) > 0
+	*v = d.whole
+	v.Leg, v.Candidates = fleet.LegDecode, slices.Grow(rows[:0], n)[:n]
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		weighed := c.WeighedMs
+		*c = d.whole.Candidates[i]
+		if c.Terms = (pick.Terms{}); again {
+			c.WeighedMs = weighed
+		}
+	}
+	r.speed.FillTransfer(v)
+	r.backlog.ExpectDecode(&d.whole, v, readyMs, r.speed)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		c.DelayMs = c.LinkMs
 	}
 }
 
-// startDecode is the table of the decode leg with the rows of whole requests. Rows that have been priced as decode legs keep their terms.
-func (d *decision) startDecode() *pick.View {
-	v := &d.decode
-	priced := len(v.Candidates) > 0
-	rows := v.Candidates
-	*v = d.whole
-	v.Leg, v.Candidates = fleet.LegDecode, rows[:0]
-	for i := range d.whole.Candidates {
-		c := d.whole.Candidates[i]
-		if priced {
-			c.Terms = rows[i].Terms
-		}
-		v.Candidates = append(v.Candidates, c)
-	}
-	return v
-}
-
-// prefillMs is how soon the best of the prefill side is predicted to have computed the prompt; 0 where it is computed.
-func (d *decision) prefillMs() float64 {
-	best := -1.0
-	for i := range d.prefill.Candidates {
-		c := &d.prefill.Candidates[i]
-		if ms := c.WaitMs + c.FixedMs + float64(float64(d.prefill.PromptTokens-c.CachedTokens)*c.MsPerToken); best < 0 || ms < best {
-			best = ms
-		}
-	}
-	return max(best, 0)
-}
-
-// settle finds the conversation's own endpoints among the rows.
+// settle finds the rows of the conversation's home and of its parent's.
 func settle(v *pick.View, t *conversation.Found) {
 	v.Home, v.Parent = row(v, t.Entry.Endpoint), row(v, t.Parent)
 	if !t.Known {
@@ -350,7 +349,7 @@ func settle(v *pick.View, t *conversation.Found) {
 	}
 }
 
-// row is the index of an endpoint's row, -1 when it has none or name is "".
+// row is the index of an endpoint's row; -1 when it has none or name is "".
 func row(v *pick.View, name string) int {
 	for i := range v.Candidates {
 		if name != "" && v.Candidates[i].Name == name {
@@ -360,20 +359,22 @@ func row(v *pick.View, name string) int {
 	return -1
 }
 
-// narrow drops the rows for which ok is false, all of them if need be.
+// narrow drops the rows for which ok is false, perhaps all.
 func narrow(v *pick.View, ok func(c *pick.Candidate) bool) {
 	n := 0
 	for i := range v.Candidates {
 		if ok(&v.Candidates[i]) {
-			v.Candidates[n] = v.Candidates[i]
+			if n < i {
+				v.Candidates[n] = v.Candidates[i]
+			}
 			n++
 		}
 	}
 	v.Candidates = v.Candidates[:n]
 }
 
-// choose asks the leg's policy, where there is a choice.
-func (r *Router) choose(d *decision, v *pick.View) pick.Choice {
+// choose asks the leg's policy if there is a choice.
+func (r *readers) choose(d *decision, v *pick.View) pick.Choice {
 	policy := d.pool.policyFor(v.Leg)
 	switch {
 	case v.Forced != "":
@@ -390,22 +391,26 @@ func (r *Router) choose(d *decision, v *pick.View) pick.Choice {
 	return policy.Pick(v, d.req)
 }
 
-// commit reserves what was chosen for a leg.
-func (r *Router) commit(d *decision, p *placement) Decision {
+// commit reserves the row chosen for a leg.
+func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	v, t, choice := p.view, p.who, p.choice
 	if v.Leg == fleet.LegDecode {
-		for i := range v.Candidates { // what a policy reckons as prefill is the transfer, of a decode leg
+		for i := range v.Candidates { // for a decode leg, a policy's prefill term is the transfer
 			terms := &v.Candidates[i].Terms
 			terms.Transfer, terms.Prefill = terms.Prefill, 0
 		}
 	}
 	c := &v.Candidates[choice.Index]
 	ep := r.bySlot[c.Slot]
-	made := Decision{
-		Endpoint: ep.spec, Kind: ep.kind(), Model: c.Model, Pool: d.pool.name, Policy: r.policyName(d.pool, v.Leg),
-		Session: t.ID, FirstTurn: v.FirstTurn, NewID: v.NewID, Reason: choice.Reason, Candidates: len(v.Candidates),
-		PromptTokens: v.PromptTokens, CachedTokens: c.CachedTokens, Leg: v.Leg, Why: d.why, Weighed: d.weighed,
+	made.Endpoint, made.Kind, made.Peer = ep.spec, c.Kind, ep.peer()
+	made.Model, made.Pool, made.Policy = c.Model, d.pool.name, r.policyName(d.pool, v.Leg)
+	made.Session, made.FirstTurn, made.NewID = t.ID, v.FirstTurn, v.NewID
+	if conversation.IsKey(t.ID) {
+		made.Session = "" // only another router knows the client's id
 	}
+	made.Reason, made.Candidates = choice.Reason, len(v.Candidates)
+	made.PromptTokens, made.CachedTokens = v.PromptTokens, c.CachedTokens
+	made.Leg, made.Why, made.Weighed, made.Gate = v.Leg, d.why, d.weighed, v.Gate
 	if v.Leg == fleet.LegPrefill {
 		made.Handover = ep.report.Handover
 	}
@@ -415,19 +420,22 @@ func (r *Router) commit(d *decision, p *placement) Decision {
 	if made.TTFTMs = reckoned(d.req, v, choice.Index); made.TTFTMs > 0 && v.Leg == fleet.LegDecode {
 		made.TTFTMs += d.ready
 	}
-	made.Peer = ep.peer()
-	made.Lease = r.reserve(d, v, t, ep, &made, choice.Index)
-	f := r.flight(made.Lease)
-	r.tellReserved(d.req, v, made.Lease, choice.Index)
-	r.tell(d.req, v, made.Lease, t, choice.Index)
+	f := r.reserve(d, v, t, ep, made, choice.Index)
+	r.tellReserved(d.req, v, f, choice.Index)
+	r.tell(d.req, v, f, t, choice.Index)
 	if d.req.Class == fleet.Turn {
 		r.bind(d, v, t, f, c.Model)
+		if len(v.Candidates) > 1 && choice.Reason != pick.ReasonWeighed {
+			d.pool.mix(v.Leg).Add(v.FirstTurn, v.PromptTokens-c.CachedTokens)
+		}
+	}
+	if r.cfg.Replicas {
+		r.tellPlaced(d, v, t, f)
 	}
 	r.decisions++
-	return made
 }
 
-// policyName is the configured name of the policy that places the leg.
+// policyName is the configured name of the leg's policy.
 func (r *Router) policyName(p *pool, l fleet.Leg) string {
 	switch {
 	case !p.parts:
@@ -439,7 +447,7 @@ func (r *Router) policyName(p *pool, l fleet.Leg) string {
 	}
 }
 
-// tried is the endpoints that failed the request on that side.
+// tried is the endpoints at which the leg has failed.
 func tried(req *fleet.Request, l fleet.Leg) []string {
 	if l == fleet.LegPrefill {
 		return req.TriedPrefill
@@ -447,12 +455,12 @@ func tried(req *fleet.Request, l fleet.Leg) []string {
 	return req.Tried
 }
 
-// scope is where the conversations of a leg are remembered.
+// scope is the namespace of a leg's conversations.
 func (d *decision) scope(l fleet.Leg) conversation.Scope {
 	return conversation.Scope{Tenant: d.req.Tenant, Pool: d.pool.nameFor(l)}
 }
 
-// hasRoles reports whether one of the members says what it is there for: only then is anything split.
+// hasRoles reports whether a member has a role, without which nothing is split.
 func hasRoles(members []member) bool {
 	return slices.ContainsFunc(members, func(m member) bool { return m.ep.spec.Role != fleet.RoleBoth })
 }

@@ -8,10 +8,9 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/health"
-	"github.com/zeebo/xxh3"
 )
 
-// endpoint is what the router keeps about one endpoint.
+// endpoint is the router's record of one endpoint.
 type endpoint struct {
 	spec   fleet.Endpoint
 	source string
@@ -19,13 +18,13 @@ type endpoint struct {
 	key    uint64
 
 	gone, draining bool
-	incarnation    uint32 // counts changes of address
 
 	report   fleet.Report // the latest of each figure
 	reportAt time.Time
 	loadAt   time.Time
 
 	requests uint64
+	worked   bool // it has had a request, of this router or another
 }
 
 func (e *endpoint) kind() fleet.Kind {
@@ -35,12 +34,8 @@ func (e *endpoint) kind() fleet.Kind {
 	return e.report.Kind
 }
 
-// id names the endpoint to the rooms.
-func (e *endpoint) id() health.Key { return health.Key{Slot: e.slot, Hash: e.key} }
-
-// declare takes in a full snapshot of one source.
-func (r *Router) declare(now time.Time, d *Declared) []Change {
-	var changes []Change
+// declare applies a full snapshot of one source. left are the keys of endpoints that it omits or that are another engine now.
+func (r *Router) declare(now time.Time, d *Declared) (changes []Change, left []uint64) {
 	keep := make(map[string]bool, len(d.Endpoints))
 	for _, spec := range d.Endpoints {
 		old := r.byName[spec.Name]
@@ -49,14 +44,18 @@ func (r *Router) declare(now time.Time, d *Declared) []Change {
 			r.enter(now, spec, d.Source)
 			changes = append(changes, Change{Endpoint: spec.Name, To: fleet.StateUnknown, Detail: "declared by " + d.Source})
 		case old.source != d.Source && !old.gone:
-			told := r.health.Reader().Told(old.id())
+			told := r.health.Reader().Told(old.slot)
 			changes = append(changes, Change{
 				Endpoint: spec.Name, From: told, To: told,
-				Detail: fmt.Sprintf("%s declares it too; the one of %s stays", d.Source, old.source),
+				Detail: fmt.Sprintf("%s declares it too; the declaration by %s applies", d.Source, old.source),
 			})
 			continue
+		case old.spec.URL != spec.URL || old.spec.Part != spec.Part || old.spec.Kind != spec.Kind:
+			r.replace(now, old, spec, d.Source)
+			left = append(left, old.key)
 		default:
-			r.update(old, spec, d.Source)
+			old.spec, old.source, old.gone = spec, d.Source, false
+			r.describe(old)
 		}
 		keep[spec.Name] = true
 	}
@@ -66,17 +65,35 @@ func (r *Router) declare(now time.Time, d *Declared) []Change {
 		}
 		ep.gone = true
 		r.tellGone(ep)
-		changes = append(changes, Change{Endpoint: ep.spec.Name, From: r.health.Reader().Told(ep.id()), Detail: "no longer declared by " + d.Source})
+		left = append(left, ep.key)
+		changes = append(changes, Change{Endpoint: ep.spec.Name, From: r.health.Reader().Told(ep.slot), Detail: "no longer declared by " + d.Source})
 		if r.backlog.Reader().Idle(ep.slot) {
 			r.forget(ep)
 		}
 	}
 	r.generation++
-	return changes
+	return changes, left
 }
 
-func (r *Router) enter(now time.Time, spec fleet.Endpoint, source string) {
-	ep := &endpoint{spec: spec, source: source, key: xxh3.HashString(spec.Name)}
+func (r *Router) enter(now time.Time, spec fleet.Endpoint, source string) *endpoint {
+	ep := r.restored.declared(&spec)
+	if ep == nil {
+		ep = r.newEndpoint(spec)
+	}
+	ep.spec, ep.source = spec, source
+	r.describe(ep)
+	// An endpoint that joins a running fleet ramps up; a fleet that starts together does not.
+	r.health.Enter(now, ep.slot, slices.ContainsFunc(r.endpoints, func(other *endpoint) bool {
+		return other.requests > 0 && r.health.Reader().State(now, other.slot) == fleet.StateUp
+	}))
+	r.endpoints = append(r.endpoints, ep)
+	r.byName[spec.Name], r.byKey[ep.key] = ep, ep
+	return ep
+}
+
+// newEndpoint allocates an endpoint's slot in the rooms. It is not declared yet.
+func (r *Router) newEndpoint(spec fleet.Endpoint) *endpoint {
+	ep := &endpoint{spec: spec, key: NameHash(spec.Name)}
 	if n := len(r.freeSlots); n > 0 {
 		ep.slot, r.freeSlots = r.freeSlots[n-1], r.freeSlots[:n-1]
 	} else {
@@ -90,16 +107,12 @@ func (r *Router) enter(now time.Time, spec fleet.Endpoint, source string) {
 	r.cache.Enter(ep.slot)
 	r.backlog.Enter(ep.slot)
 	r.speed.Enter(ep.slot)
-	r.describe(ep)
-	// A newcomer to a fleet at work is taken in gently; a fleet that starts together is not held back.
-	r.health.Enter(now, ep.id(), slices.ContainsFunc(r.endpoints, func(other *endpoint) bool {
-		return other.requests > 0 && r.health.Reader().State(now, other.id()) == fleet.StateUp
-	}))
-	r.endpoints = append(r.endpoints, ep)
-	r.byName[spec.Name] = ep
+	r.arrivals.Enter(ep.slot)
+	return ep
 }
 
-// describe hands on what is known of an endpoint's cache and places by its declaration and its reports. It is called whenever these change.
+// describe passes an endpoint's cache and slots, from its declaration and reports, to the rooms. It is called whenever these
+// change.
 func (r *Router) describe(ep *endpoint) {
 	r.backlog.SetPlaces(ep.slot, ep.places())
 	r.cache.Describe(ep.slot, cache.Facts{
@@ -107,23 +120,27 @@ func (r *Router) describe(ep *endpoint) {
 	})
 }
 
-// update takes in a changed declaration. Another address is another engine: nothing learnt about the old one holds.
-func (r *Router) update(ep *endpoint, spec fleet.Endpoint, source string) {
-	if ep.spec.URL != spec.URL || ep.spec.Part != spec.Part || ep.spec.Kind != spec.Kind {
-		ep.report, ep.loadAt = fleet.Report{}, time.Time{}
-		r.health.Reset(ep.id())
-		ep.incarnation++
-		r.cache.Replaced(ep.slot)
-		r.backlog.Restart(ep.slot)
-		r.speed.Restart(ep.slot)
-		r.arrivals.Restarted(ep.slot, ep.key)
-		r.tellGone(ep)
+// replace handles an endpoint's change of address. The new address is another engine, with a new slot: nothing learnt about the
+// old one applies, and its running requests stay on the old accounts. State of the name continues: order of declaration, idle
+// conversations, draining, counters.
+func (r *Router) replace(now time.Time, old *endpoint, spec fleet.Endpoint, source string) {
+	r.tellGone(old)
+	old.gone = true
+	ep := r.enter(now, spec, source)
+	ep.draining, ep.requests = old.draining, old.requests
+	r.health.Replace(old.slot, ep.slot)
+	r.arrivals.Replace(old.slot, ep.slot)
+	i, last := slices.Index(r.endpoints, old), len(r.endpoints)-1
+	r.endpoints[i], r.endpoints[last] = ep, old
+	if r.backlog.Reader().Idle(old.slot) {
+		r.forget(old)
 	}
-	ep.spec, ep.source, ep.gone = spec, source, false
-	r.describe(ep)
 }
 
-// places is how many requests the endpoint computes at once; 0 unknown.
+// current reports whether the endpoint still has its name, that is, no other address was declared for it.
+func (r *Router) current(ep *endpoint) bool { return r.byName[ep.spec.Name] == ep }
+
+// places is the number of requests that the endpoint computes concurrently; 0 unknown.
 func (e *endpoint) places() int {
 	if e.spec.Part.Kind == fleet.Slot {
 		return 1
@@ -131,7 +148,7 @@ func (e *endpoint) places() int {
 	return e.report.Slots
 }
 
-// forget drops an endpoint that is gone and idle.
+// forget drops an endpoint that has left and is idle.
 func (r *Router) forget(ep *endpoint) {
 	for i, e := range r.endpoints {
 		if e == ep {
@@ -139,21 +156,29 @@ func (r *Router) forget(ep *endpoint) {
 			break
 		}
 	}
-	delete(r.byName, ep.spec.Name)
+	if r.current(ep) {
+		delete(r.byName, ep.spec.Name)
+		delete(r.byKey, ep.key)
+	}
+	r.leave(ep)
+	r.generation++
+}
+
+// leave frees an endpoint's slot.
+func (r *Router) leave(ep *endpoint) {
 	r.cache.Left(ep.slot)
 	r.backlog.Drop(ep.slot)
 	r.speed.Drop(ep.slot)
 	r.arrivals.Left(ep.slot)
 	r.freeSlots, r.bySlot[ep.slot] = append(r.freeSlots, ep.slot), nil
-	r.generation++
 }
 
-// probe takes in a report.
+// probe applies a report.
 func (r *Router) probe(now time.Time, ep *endpoint, n *fleet.Report) {
 	ep.reportAt = now
 	o := &ep.report
 	if o.Refused && n.Healthy {
-		r.cache.Lost(ep.slot) // its process was gone: whatever it had cached is lost
+		r.cache.Lost(ep.slot) // its process was gone, and with it the cache
 	}
 	o.Healthy, o.Refused, o.Detail = n.Healthy, n.Refused, n.Detail
 	if n.Kind != fleet.KindUnknown {
@@ -179,7 +204,7 @@ func (r *Router) probe(now time.Time, ep *endpoint, n *fleet.Report) {
 	if n.Handover != "" {
 		o.Handover = n.Handover
 	}
-	r.health.Probe(now, ep.id(), n.Healthy, n.Detail)
+	r.health.Probe(now, ep.slot, n.Healthy, n.Detail)
 }
 
 func setPositive[T int | int64](to *T, v T) {
@@ -200,24 +225,24 @@ func sameModels(a, b []fleet.Model) bool {
 	return true
 }
 
-// verdict is what the end of an attempt says of its endpoint's health.
+// verdict is what an attempt's end means for its endpoint's health.
 func (f *flight) verdict(sent time.Time, ev *Finished) health.Verdict {
 	return health.Verdict{
-		Outcome: ev.Outcome, Alike: ev.Alike, Computes: f.class != fleet.Aside, // a count of tokens succeeds on an engine that has stopped computing
+		Outcome: ev.Outcome, Alike: ev.Alike, Computes: f.class != fleet.Aside, // counting tokens works on an engine that has stopped computing
 		Trial: f.trial, Sent: sent, RetryAfter: ev.RetryAfter, Limited: ev.Limited, Caller: f.caller,
 	}
 }
 
-// peers counts the endpoints of a flight's pool that can do its work.
+// peers counts the endpoints of a flight's pool that can do the same work.
 func (r *Router) peers(now time.Time, f *flight) health.Peers {
 	p := health.Peers{All: 1}
 	for i := range f.pool.members {
 		e := f.pool.members[i].ep
-		if e == f.ep || !e.spec.Role.Takes(f.leg) || r.usable(now, e, 0, false) == health.Unfit {
+		if e == f.ep || !e.spec.Role.Takes(f.leg) || r.see.usable(now, e, 0, false) == health.Unfit {
 			continue
 		}
 		p.All++
-		if r.health.Reader().IsEjected(now, e.id()) {
+		if r.health.Reader().IsEjected(now, e.slot) {
 			p.Ejected++
 		}
 	}

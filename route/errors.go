@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// UnknownModelError says that no endpoint serves the model. Doors answer 404.
+// UnknownModelError means that no endpoint serves the model. Frontends answer 404.
 type UnknownModelError struct {
 	Model string
 	Known []string // sorted
@@ -24,25 +24,25 @@ func (e *UnknownModelError) Error() string {
 	return fmt.Sprintf("the model %q does not exist; known models: %s", model, listed(e.Known))
 }
 
-// ModelRequiredError says that the request names no model and the fleet serves several. Doors answer 400.
+// ModelRequiredError means that the request names no model and the fleet serves several. Frontends answer 400.
 type ModelRequiredError struct{ Known []string }
 
 func (e *ModelRequiredError) Error() string {
 	return "the request names no model and more than one is served; known models: " + listed(e.Known)
 }
 
-// PinError says that the endpoint a request is pinned to cannot be what it asks for. Doors answer 400.
+// PinError means that the request is pinned to an endpoint that cannot take it. Frontends answer 400.
 type PinError struct{ Endpoint, Why string }
 
 func (e *PinError) Error() string {
 	return fmt.Sprintf("cannot pin to endpoint %q: %s", e.Endpoint, e.Why)
 }
 
-// NoEndpointError says that no endpoint can take the request now. Doors answer 503 with Retry-After.
+// NoEndpointError means that no endpoint can take the request now. Frontends answer 503 with Retry-After.
 type NoEndpointError struct {
 	Pool       string
-	Why        string        // what is wrong, for people
-	RetryAfter time.Duration // when it may be better
+	Why        string        // the cause, for display
+	RetryAfter time.Duration // when to try again
 }
 
 func (e *NoEndpointError) Error() string {
@@ -50,6 +50,21 @@ func (e *NoEndpointError) Error() string {
 		return "no endpoint can take the request: " + e.Why
 	}
 	return fmt.Sprintf("no endpoint can take a request for %q: %s", e.Pool, e.Why)
+}
+
+// QueueFullError means that a request would have to be queued and the queue is full. Frontends answer 429 with Retry-After.
+type QueueFullError struct {
+	Pool       string
+	Tenant     bool          // the tenant's limit is reached, not the total one
+	Waiting    int           // requests in the queue
+	RetryAfter time.Duration // predicted wait
+}
+
+func (e *QueueFullError) Error() string {
+	if e.Tenant {
+		return fmt.Sprintf("the queue is full: %d requests of the tenant are waiting for an engine", e.Waiting)
+	}
+	return fmt.Sprintf("the queue is full: %d requests are waiting for an engine", e.Waiting)
 }
 
 // listed joins at most 20 names.
@@ -61,6 +76,6 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// ErrRetryBudget says that a request may not be tried again now: too large a share of the traffic is retries already. The door passes on
-// what the endpoint before answered.
+// ErrRetryBudget means that a retry is refused because retries are too large a share of the traffic. The frontend then returns
+// the previous endpoint's answer.
 var ErrRetryBudget = errors.New("the retry budget is used up")

@@ -8,18 +8,17 @@ import (
 	"github.com/warmpath/warmpath/route/conversation"
 )
 
-// mostKept is how many candidates the story of a decision keeps: the chosen one, then the others that cost least.
+// mostKept is the number of candidates recorded per decision: the chosen one, then the cheapest others.
 const mostKept = 16
 
-// story is what a flight keeps so that its decision can be explained when it has ended.
+// story is what a flight keeps to explain its decision later.
 type story struct {
 	candidates []pick.Candidate // the chosen one first, then the best others by cost
-	home       string           // the conversation's endpoint before the decision, "" when there was none
+	home       string           // the conversation's home before the decision; "" for none
 }
 
-// reckoned is the predicted time to first token of a candidate in ms, 0 when there is nothing to go by. A policy that does
-// not reckon in time leaves the terms empty, and so does a choice that no policy had to make: they are filled in with
-// what the request itself would wait, without what the placement costs others.
+// reckoned is a candidate's predicted time to first token in ms; 0 when unknown. If the policy does not estimate time, or was
+// not asked, the terms are filled in with the request's own waits, without the cost to others.
 func reckoned(req *fleet.Request, v *pick.View, index int) float64 {
 	if req.Class != fleet.Turn || v.PromptTokens == 0 {
 		return 0
@@ -35,12 +34,11 @@ func reckoned(req *fleet.Request, v *pick.View, index int) float64 {
 	return c.Terms.TTFT()
 }
 
-// tell keeps what a decision was made of, for its end. It is in the flight's own memory, used again by the next one.
-func (r *Router) tell(req *fleet.Request, v *pick.View, l fleet.Lease, t *conversation.Found, chosen int) {
+// tell records the candidates of a decision, in the flight's own memory, which is reused.
+func (r *Router) tell(req *fleet.Request, v *pick.View, f *flight, t *conversation.Found, chosen int) {
 	if !r.cfg.Explain {
 		return
 	}
-	f := r.flight(l)
 	f.story.home = ""
 	if t.Known {
 		f.story.home = t.Entry.Endpoint
@@ -71,14 +69,14 @@ func (r *Router) tell(req *fleet.Request, v *pick.View, l fleet.Lease, t *conver
 	f.story.candidates = kept
 }
 
-// retell moves a flight's story into what its end tells. The flight gets the memory of the one that ended before it.
+// retell moves a flight's story into its Ended. The flight gets the memory of the previous one.
 func (r *Router) retell(e *Ended, f *flight, stream bool, free []pick.Candidate) {
 	e.Stream, e.Home, e.Candidates = stream, f.story.home, f.story.candidates
 	f.story = story{candidates: free[:0]}
 }
 
-// TTFT is the time from the decision to the first data of the answer. ok is false when there was none, and when it says
-// nothing about the prompt: an answer that is not streamed begins when all of it is computed.
+// TTFT is the time from the decision to the first data of the answer. ok is false without data, and for non-streamed answers,
+// whose first data comes at the end.
 func (e *Ended) TTFT() (d time.Duration, ok bool) {
 	if !e.Stream || e.FirstByte.IsZero() || e.Class != fleet.Turn {
 		return 0, false
@@ -86,9 +84,8 @@ func (e *Ended) TTFT() (d time.Duration, ok bool) {
 	return max(0, e.FirstByte.Sub(e.Routed)), true
 }
 
-// Regret is how much later the first token came, in ms, than it was predicted at the best of the other candidates; 0 when it
-// came sooner. ok is false when that cannot be told: no first token was seen, there was no other candidate, or the
-// router keeps no candidates (Config.Explain).
+// Regret is the observed TTFT minus the best alternative's predicted TTFT, in ms, at least 0. ok is false when it is unknown:
+// no first token, no other candidate, or no recorded candidates (Config.Explain).
 func (e *Ended) Regret() (regret float64, ok bool) {
 	took, ok := e.TTFT()
 	if !ok || len(e.Candidates) < 2 || e.Decision.TTFTMs == 0 {
@@ -98,7 +95,7 @@ func (e *Ended) Regret() (regret float64, ok bool) {
 	for i := 2; i < len(e.Candidates); i++ {
 		best = min(best, e.Candidates[i].Terms.TTFT())
 	}
-	if e.Decision.Leg == fleet.LegDecode { // of which the candidates' terms say what comes after the prompt
+	if e.Decision.Leg == fleet.LegDecode { // whose candidates' terms exclude prefill
 		best += max(0, e.Decision.TTFTMs-e.Candidates[0].Terms.TTFT())
 	}
 	return max(0, ms(took)-best), true

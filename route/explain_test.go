@@ -10,8 +10,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// costed gives candidate i of n the cost of its place in costs, and picks the one at pick. It leaves the terms alone when
-// costs is nil.
+// costed gives candidate i the cost costs[i] and picks the one at pick. With nil costs it leaves the terms empty.
 type costed struct {
 	costs []float64
 	pick  int
@@ -24,7 +23,7 @@ func (c *costed) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: c.pick, Reason: "costed"}
 }
 
-// explained is a router that explains, with n endpoints that are up.
+// explained is a router that records candidates, with n endpoints that are up.
 func explained(p *costed, n int, on bool) (*route.Router, time.Time) {
 	now := time.Unix(1000, 0)
 	r := route.New(route.Config{Policy: func() pick.Policy { return p }, PolicyName: "costed", Explain: on})
@@ -80,7 +79,7 @@ func TestEndedTellsTheBestCandidates(t *testing.T) {
 		t.Errorf("regret %v, %v", regret, ok)
 	}
 	apart := *x
-	apart.Decision.Leg, apart.Decision.TTFTMs = fleet.LegDecode, x.Candidates[0].Terms.TTFT()+30 // of which 30 are the prompt's, wherever it is decoded
+	apart.Decision.Leg, apart.Decision.TTFTMs = fleet.LegDecode, x.Candidates[0].Terms.TTFT()+30 // of which 30 are prefill, wherever it is decoded
 	if regret, ok := apart.Regret(); !ok || regret != 20 {
 		t.Errorf("of a decode leg: regret %v, %v", regret, ok)
 	}
@@ -141,7 +140,7 @@ func TestTermsWhereNobodyReckoned(t *testing.T) {
 	}
 }
 
-// TestEndedStaysUntilTheNextObservation: a decision in between may not write over it.
+// TestEndedStaysUntilTheNextObservation: a decision in between does not overwrite it.
 func TestEndedStaysUntilTheNextObservation(t *testing.T) {
 	p := &costed{costs: []float64{10, 20}, pick: 0}
 	r, now := explained(p, 2, true)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Idle reports what is left on the books although no lease is open.
+// Idle reports what remains on the accounts without open leases.
 func (r *Router) Idle() error {
 	if queued := r.backlog.Reader().Queued(); r.open != 0 || queued != 0 || len(r.free) != len(r.flights) {
 		return fmt.Errorf("%d leases are open, %d queued, %d of %d flights free", r.open, queued, len(r.free), len(r.flights))
@@ -15,10 +15,10 @@ func (r *Router) Idle() error {
 		switch {
 		case ep.gone:
 			return fmt.Errorf("%s is gone and still there", ep.spec.Name)
-		case r.health.Reader().Trials(ep.id()) != 0:
-			return fmt.Errorf("%s: trials %d", ep.spec.Name, r.health.Reader().Trials(ep.id()))
-		case r.arrivals.Active(ep.slot, ep.key) != 0:
-			return fmt.Errorf("%s: %d conversations are busy", ep.spec.Name, r.arrivals.Active(ep.slot, ep.key))
+		case r.health.Reader().Trials(ep.slot) != 0:
+			return fmt.Errorf("%s: trials %d", ep.spec.Name, r.health.Reader().Trials(ep.slot))
+		case r.arrivals.Reader().Active(ep.slot) != 0:
+			return fmt.Errorf("%s: %d conversations are busy", ep.spec.Name, r.arrivals.Reader().Active(ep.slot))
 		case used[ep.slot]:
 			return fmt.Errorf("slot %d is used twice", ep.slot)
 		}
@@ -39,5 +39,5 @@ func (r *Router) Idle() error {
 	return nil
 }
 
-// InTurn reports whether an endpoint is known to compute one prompt after the other.
+// InTurn reports whether an endpoint is known to compute prompts one after another.
 func (r *Router) InTurn(name string) bool { return r.speed.Reader().InOrder(r.byName[name].slot) }

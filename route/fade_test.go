@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// aimed picks what it is told to and keeps what it was shown.
+// aimed picks a given candidate and records what it saw.
 type aimed struct {
 	at   int
 	seen []pick.Candidate
@@ -21,8 +21,8 @@ func (a *aimed) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: a.at, Reason: "aimed"}
 }
 
-// TestSlownessFades: an endpoint that was slow is thought less so when it has not been asked for long, and slow again by
-// its next answer; one that is asked stays as it is.
+// TestSlownessFades: a slow endpoint without recent requests is assumed to be less slow, and slow again after its next answer;
+// one with requests keeps its estimate.
 func TestSlownessFades(t *testing.T) {
 	p, now := &aimed{}, time.Unix(1_000_000, 0)
 	r := route.New(route.Config{Policy: func() pick.Policy { return p }})

@@ -2,6 +2,7 @@ package route
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -11,9 +12,32 @@ import (
 	"github.com/warmpath/warmpath/route/size"
 )
 
-// spoil overwrites the memory that the next decision uses again.
+// fillWithJunk sets all of a value to implausible values.
+func fillWithJunk(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fillWithJunk(v.Field(i))
+		}
+	case reflect.String:
+		v.SetString("junk")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(-7e9)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(-99)
+	case reflect.Uint32, reflect.Uint64:
+		v.SetUint(99)
+	default:
+		panic("a row has a " + v.Kind().String())
+	}
+}
+
+// spoil overwrites the memory that the next decision reuses.
 func spoil(d *decision) {
-	junk := pick.Candidate{Name: "junk", Slot: 99, CachedTokens: 1 << 40, WaitMs: -1e9, MsPerToken: -7, Blocks: 1 << 20, Exact: true, Terms: pick.Terms{Wait: -1e12}}
+	var junk pick.Candidate
+	fillWithJunk(reflect.ValueOf(&junk).Elem())
 	for _, t := range []*pick.View{&d.prefill, &d.whole, &d.decode} {
 		rows := t.Candidates[:cap(t.Candidates)]
 		for i := range rows {
@@ -31,7 +55,7 @@ func spoil(d *decision) {
 	}
 }
 
-// TestNothingOfADecisionSurvives: two routers are asked the same, and the memory of the one is spoilt before each decision.
+// TestNothingOfADecisionSurvives: two routers get the same requests, and the memory of one is spoilt before each decision.
 func TestNothingOfADecisionSurvives(t *testing.T) {
 	for _, when := range []When{WhenTime, WhenFree, WhenAlways, WhenUncached, WhenNever} {
 		newRouter := func() *Router {
@@ -61,6 +85,11 @@ func TestNothingOfADecisionSurvives(t *testing.T) {
 			got, gotErr := spoilt.Decide(now, &other)
 			if fmt.Sprintf("%+v %+v %v", want.Decision, want.Prefill, wantErr) != fmt.Sprintf("%+v %+v %v", got.Decision, got.Prefill, gotErr) {
 				t.Fatalf("%s, request %d:\n%+v %+v %v, with spoilt memory\n%+v %+v %v", when, i, want.Decision, want.Prefill, wantErr, got.Decision, got.Prefill, gotErr)
+			}
+			for _, v := range [][2]*pick.View{{&clean.pad.prefill, &spoilt.pad.prefill}, {&clean.pad.whole, &spoilt.pad.whole}, {&clean.pad.decode, &spoilt.pad.decode}} {
+				if wantErr == nil && !reflect.DeepEqual(v[0].Candidates, v[1].Candidates) {
+					t.Fatalf("%s, request %d: rows\n%+v, with spoilt memory\n%+v", when, i, v[0].Candidates, v[1].Candidates)
+				}
 			}
 			for _, l := range []fleet.Lease{want.Prefill.Lease, want.Lease} {
 				for _, r := range []*Router{clean, spoilt} {

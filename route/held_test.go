@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// counter sends requests around and looks at what the candidates are said to hold.
+// counter sends requests around and records the candidates' resident tokens.
 type counter struct {
 	next int
 	seen []pick.Candidate
@@ -24,7 +24,8 @@ func (c *counter) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: c.next % len(v.Candidates), Reason: "test"}
 }
 
-// TestHeldBlocksAreCountedOnce against a set of all blocks of what is outstanding, and the memory that they take. A token is 4 bytes until something is learnt.
+// TestHeldBlocksAreCountedOnce compares with a set of all blocks of outstanding requests, and their memory. A token is 4 bytes
+// before any sample.
 func TestHeldBlocksAreCountedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &counter{}

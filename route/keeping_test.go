@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bookkeeper is a policy that keeps books and picks the last candidate.
+// bookkeeper is a policy that keeps accounts and picks the last candidate.
 type bookkeeper struct {
 	t      *rapid.T
 	open   map[fleet.Lease]string
@@ -38,7 +38,8 @@ func (b *bookkeeper) Released(l fleet.Lease, answered bool) {
 	b.done[answered]++
 }
 
-// Whoever chooses the endpoint, and however a request ends, a policy with books is told of each lease once and of its end once.
+// TestKeepingIsToldOfEveryLeaseOnce: a Keeping policy hears of each lease's start and end once, however it was chosen and
+// however it ends.
 func TestKeepingIsToldOfEveryLeaseOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &bookkeeper{t: t, open: map[fleet.Lease]string{}, done: map[bool]int{}}

@@ -17,7 +17,7 @@ const (
 	eightHits  = 8 // right ones after which they are again
 )
 
-// kvWorld is a router with two engines whose events are told by hand: blocks of 16 tokens, a token for each 8 bytes of text.
+// kvWorld is a router with two engines whose events are made by hand: blocks of 16 tokens, a token per 8 bytes of text.
 type kvWorld struct {
 	*testing.T
 	r       *Router
@@ -45,7 +45,7 @@ func (w *kvWorld) observe(ev Event) {
 	}
 }
 
-// tell has an endpoint's engine publish events.
+// tell publishes events of an endpoint's engine.
 func (w *kvWorld) tell(name string, events ...kvstream.Event) {
 	var ops kvstream.Ops
 	s := w.streams[name]
@@ -54,7 +54,7 @@ func (w *kvWorld) tell(name string, events ...kvstream.Event) {
 	w.observe(KVApplied{Endpoint: name, Ops: &ops, Blocks: s.Held(), Size: 16})
 }
 
-// prompt is so many tokens: those of the system prompt, then a conversation's own.
+// kvPrompt is tokens of the system prompt, then of the conversation.
 func kvPrompt(system, own int, id uint32) (tokens []uint32, c *fleet.Content) {
 	for i := range system {
 		tokens = append(tokens, uint32(i)+1)
@@ -82,7 +82,7 @@ func (w *kvWorld) route(session, pin string, c *fleet.Content) Decision {
 	return d.Decision
 }
 
-// cached is what is predicted of a request that is not sent after all.
+// cached is the prediction for a request that is then abandoned.
 func (w *kvWorld) cached(session, pin string, c *fleet.Content) int {
 	w.Helper()
 	d := w.route(session, pin, c)
@@ -90,7 +90,7 @@ func (w *kvWorld) cached(session, pin string, c *fleet.Content) int {
 	return d.CachedTokens
 }
 
-// turn is a request from decision to end, whose blocks from block from on are stored at its endpoint.
+// turn plays a request whose blocks from the given one on are stored at its endpoint.
 func (w *kvWorld) turn(session, pin, label string, tokens []uint32, c *fleet.Content, cached int) Decision {
 	w.Helper()
 	d := w.route(session, pin, c)
@@ -101,7 +101,7 @@ func (w *kvWorld) turn(session, pin, label string, tokens []uint32, c *fleet.Con
 	return d
 }
 
-// hashOf names a block by the engine: anything that covers the tokens.
+// kvHashOf is the engine's hash of a block: any function that covers the tokens.
 func kvHashOf(tokens []uint32) uint64 {
 	h := uint64(7)
 	for _, x := range tokens {
@@ -110,7 +110,7 @@ func kvHashOf(tokens []uint32) uint64 {
 	return h
 }
 
-// blocksOf is the event of a prompt's whole blocks from one on.
+// blocksOf is a stored event of a prompt's whole blocks from one on.
 func blocksOf(tokens []uint32, from int, label string) kvstream.Event {
 	e := kvstream.Event{Kind: kvstream.Stored, BlockTokens: 16, Session: label, Tokens: tokens[from*16 : len(tokens)/16*16]}
 	for i := from; i < len(tokens)/16; i++ {
@@ -130,7 +130,8 @@ func removedFrom(tokens []uint32, from int) kvstream.Event {
 	return e
 }
 
-// TestKVPredicts follows two conversations with one system prompt through their labels: evictions, another endpoint, a changed history.
+// TestKVPredicts follows two labelled conversations with one system prompt through evictions, another endpoint and a changed
+// history.
 func TestKVPredicts(t *testing.T) {
 	w := newKVWorld(t)
 	first, c1 := kvPrompt(320, 320, 1)
@@ -145,7 +146,7 @@ func TestKVPredicts(t *testing.T) {
 	if got := w.cached("x", "b", c2); got != 0 {
 		t.Errorf("elsewhere: %d cached, want none", got)
 	}
-	w.tell("b", blocksOf(longer, 0, "somebody else")) // not through us
+	w.tell("b", blocksOf(longer, 0, "somebody else")) // not through this router
 	if got := w.cached("x", "b", c2); got != 640 {
 		t.Errorf("elsewhere, where another router had it computed: %d cached, want 640", got)
 	}
@@ -159,7 +160,7 @@ func TestKVPredicts(t *testing.T) {
 	}
 }
 
-// TestKVShared: what a new conversation shares with others is known to the block once two have met.
+// TestKVShared: the prefix that a new conversation shares with others is known to the block once two have met.
 func TestKVShared(t *testing.T) {
 	w := newKVWorld(t)
 	one, c1 := kvPrompt(328, 300, 1) // the system prompt ends within a block
@@ -180,7 +181,7 @@ func TestKVShared(t *testing.T) {
 	}
 }
 
-// TestKVWithoutLabels ties blocks by the one request that can have caused them, by length, and by tokens.
+// TestKVWithoutLabels assigns blocks by the one request that can have caused them, by length, and by tokens.
 func TestKVWithoutLabels(t *testing.T) {
 	for _, how := range []string{"alone", "by length", "tokens", "tokens, late"} {
 		w := newKVWorld(t)
@@ -213,7 +214,7 @@ func TestKVWithoutLabels(t *testing.T) {
 	}
 }
 
-// TestKVSilence: an answer must have brought blocks and nothing is heard.
+// TestKVSilence: an answer must have stored blocks, but no event arrives.
 func TestKVSilence(t *testing.T) {
 	w := newKVWorld(t)
 	tokens, c := kvPrompt(0, 640, 1)
@@ -236,7 +237,7 @@ func TestKVSilence(t *testing.T) {
 	}
 }
 
-// TestKVWrong: events that disagree with the answers are given up, and gone by again when they agree.
+// TestKVWrong: events that contradict the answers are ignored, and used again once they agree.
 func TestKVWrong(t *testing.T) {
 	w := newKVWorld(t)
 	tokens, c := kvPrompt(0, 640, 1)
@@ -246,7 +247,7 @@ func TestKVWrong(t *testing.T) {
 		w.observe(Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: 640, CachedTokens: found, CachedKnown: true}})
 	}
 	for range fourMisses {
-		ask(0) // though the events say that it is there
+		ask(0) // although the events say otherwise
 	}
 	if s := w.r.Status(w.now)[0].KV; s.State != kvstream.Wrong || s.Wrong != 1 || len(w.said) != 1 {
 		t.Fatalf("%+v %q", s, w.said)

@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// BenchmarkKVApply takes in events of 8 blocks of 16 tokens, each removed again, up to the router's belief.
+// BenchmarkKVApply applies events of 8 blocks of 16 tokens, each removed again, through the stream and the router.
 func BenchmarkKVApply(b *testing.B) {
 	r := New(Config{Policy: func() pick.Policy { return firstPolicy{} }})
 	r.Observe(kvNow, Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1}}})
@@ -56,7 +56,7 @@ func BenchmarkKVApply(b *testing.B) {
 
 var kvNow = time.Unix(1_700_000_000, 0)
 
-// firstPolicy takes the first.
+// firstPolicy picks the first candidate.
 type firstPolicy struct{}
 
 func (firstPolicy) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }

@@ -11,7 +11,8 @@ import (
 	"github.com/warmpath/warmpath/route/cache/reported"
 )
 
-// TestKVForeignTokens: tokens that are not the engine's are not gone by, which is said once, and are gone by again when they are.
+// TestKVForeignTokens: token ids that differ from the engine's are ignored, which is reported once, and used again when they
+// agree.
 func TestKVForeignTokens(t *testing.T) {
 	w := newKVWorld(t)
 	ask := func(session string, id uint32, add int, late bool) {
@@ -22,7 +23,7 @@ func TestKVForeignTokens(t *testing.T) {
 			told[0]++ // another template
 		}
 		d := w.route(session, "a", c)
-		other := w.route("another", "a", c) // so that nobody is the only one
+		other := w.route("another", "a", c) // so that several requests could have caused the blocks
 		tell := func() { w.observe(KVTokens{Lease: d.Lease, Tokens: told}) }
 		if !late {
 			tell()
@@ -45,7 +46,7 @@ func TestKVForeignTokens(t *testing.T) {
 			t.Errorf("after %d prompts with foreign tokens: %d cached are predicted, want what the engine holds", i+1, got)
 		}
 	}
-	if len(w.said) != 1 || !strings.Contains(w.said[0], "told to have 643 tokens, the engine counted 640") {
+	if len(w.said) != 1 || !strings.Contains(w.said[0], "has 643 ids, but the engine counted 640") {
 		t.Fatalf("said %q", w.said)
 	}
 	for i := range eightHits {
@@ -54,20 +55,21 @@ func TestKVForeignTokens(t *testing.T) {
 		}
 		ask(fmt.Sprint("y", i), uint32(i)+20, 0, i%2 == 1)
 	}
-	ask("z", 50, 0, false) // what an endpoint has to say comes with the next that ends there
+	ask("z", 50, 0, false) // changes of an endpoint are reported with the next end there
 	if len(w.said) != 2 || !strings.Contains(w.said[1], "agree") {
 		t.Errorf("said %q", w.said)
 	}
 }
 
-// TestKVOneRun: a run of blocks that begins in a prompt and ends in its answer is tied whether the tokens of the prompt come before it or after.
+// TestKVOneRun: a run of blocks that begins in a prompt and ends in its answer is matched whether the prompt's tokens arrive
+// before it or after.
 func TestKVOneRun(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		w := newKVWorld(t)
 		tokens, c := kvPrompt(0, 640, 1)
 		whole, next := kvPrompt(0, 800, 1) // the answer is 160 tokens
 		d := w.route("x", "a", c)
-		other := w.route("y", "a", c) // so that nobody is the only one
+		other := w.route("y", "a", c) // so that several requests could have caused the blocks
 		tell := func() { w.observe(KVTokens{Lease: d.Lease, Tokens: tokens}) }
 		w.tell("a", blocksOf(whole[:320], 0, ""))
 		if !late {
@@ -86,7 +88,7 @@ func TestKVOneRun(t *testing.T) {
 	}
 }
 
-// TestKVUnheard: what has just been computed counts until the events that tell of it must have come.
+// TestKVUnheard: a prompt just computed counts as cached until its events should have arrived.
 func TestKVUnheard(t *testing.T) {
 	w := newKVWorld(t)
 	tokens, c := kvPrompt(0, 640, 1)
@@ -118,7 +120,7 @@ func TestKVUnheard(t *testing.T) {
 	w.observe(Finished{Lease: d.Lease, Outcome: fleet.Abandoned})
 }
 
-// TestKVTenants: two tenants who use one id do not share what is known of its blocks, labelled or not.
+// TestKVTenants: two tenants with the same conversation id do not share its blocks, labelled or not.
 func TestKVTenants(t *testing.T) {
 	for _, label := range []string{"s", ""} {
 		w := newKVWorld(t)

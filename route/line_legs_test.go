@@ -11,7 +11,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// press is a router before a prefiller that takes 0.1 ms for a token, one prompt after the other, and a decoder that answers at once.
+// press is a router before a prefiller that takes 0.1 ms per token, one prompt after another, and a decoder that answers at
+// once.
 type press struct {
 	t      *testing.T
 	r      *route.Router
@@ -19,7 +20,7 @@ type press struct {
 	plans  map[string]route.Plan
 	tokens map[string]int
 	queue  []string
-	from   time.Time // when the first of them began to be computed
+	from   time.Time // when the first of them started
 	inLine []string
 	sent   []string
 }
@@ -82,8 +83,7 @@ func (s *press) run(d time.Duration) {
 	}
 }
 
-// TestLineOfLegs: prompts that are computed for others stand in line too, and the shortest goes first; their decode legs do not, nor does who
-// has been tried already.
+// TestLineOfLegs: prefill legs are queued too, shortest first; decode legs and retries are not.
 func TestLineOfLegs(t *testing.T) {
 	s := &press{t: t, now: time.Unix(1_000_000, 0), plans: map[string]route.Plan{}, tokens: map[string]int{}}
 	s.r = route.New(route.Config{
@@ -96,7 +96,7 @@ func TestLineOfLegs(t *testing.T) {
 	for _, name := range []string{"p", "d"} {
 		s.r.Observe(s.now, route.Probed{Endpoint: name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
-	for i := range 8 { // it learns what the prefiller is like
+	for i := range 8 { // the router learns the prefiller's speed
 		s.ask(fmt.Sprint("known", i), 4000)
 		if i < 2 {
 			s.run(time.Minute)

@@ -21,27 +21,27 @@ type shop struct {
 
 	engine engine
 	queue  []doing
-	known  bool // the router knows how fast it is
+	known  bool // the router knows the engine's speed
 
 	leases map[string]fleet.Lease
 	names  map[fleet.Lease]string
 	tokens map[string]int
 	sent   []string // in the order in which the engine got them
-	first  []string // in the order in which their first bytes came
+	first  []string // in the order of their first bytes
 	came   map[string]time.Time
 	ttft   map[string]time.Duration
 	inLine map[string]bool
 }
 
-// engine is how an engine computes prompts.
+// engine is the way in which an engine computes prompts.
 type engine struct {
-	each   time.Duration // for a token of a prompt that is computed alone
-	beside int           // prompts that it computes at the same time
-	apart  bool          // each of these as if it were alone
-	last   bool          // the latest first
+	each   time.Duration // per token of a prompt that is computed alone
+	beside int           // prompts computed concurrently
+	apart  bool          // each of these as if alone
+	last   bool          // latest first
 }
 
-// The engines there are: vLLM, llama-server with four slots in one batch or one by one, and something that only pretends to compute.
+// The kinds: vLLM, llama-server with four slots in one batch or one by one, and a fake that does not compute.
 var (
 	inTurn  = engine{each: 100 * time.Microsecond, beside: 1}
 	inSlots = engine{each: 440 * time.Microsecond, beside: 4}
@@ -52,12 +52,12 @@ var (
 // doing is a prompt at the engine.
 type doing struct {
 	name string
-	left time.Duration // if nothing else were computed
+	left time.Duration // time left if nothing else were computed
 }
 
 func newShop(t rapid.TB, q route.Queue, e engine) *shop {
 	s := emptyShop(t, q, e)
-	// What the engine is like shows in a few prompts: one by itself, and some together.
+	// A few prompts show the kind of engine: one alone, and some together.
 	for i := range 8 {
 		s.ask(fmt.Sprint("known", i), 4000)
 		if i < 2 {
@@ -109,7 +109,7 @@ func (s *shop) send(name string) {
 	}
 }
 
-// next is the prompt that is computed first, and how long that takes.
+// next is the prompt that finishes first, and when.
 func (s *shop) next() (which int, after time.Duration) {
 	n := min(len(s.queue), s.engine.beside)
 	for i, d := range s.queue[:n] {
@@ -120,7 +120,7 @@ func (s *shop) next() (which int, after time.Duration) {
 	return which, s.queue[which].left * s.shared()
 }
 
-// shared is among how many the engine shares its time.
+// shared is the number of prompts that share the engine's time.
 func (s *shop) shared() time.Duration {
 	if s.engine.apart {
 		return 1
@@ -128,7 +128,7 @@ func (s *shop) shared() time.Duration {
 	return time.Duration(min(len(s.queue), s.engine.beside))
 }
 
-// compute lets the engine work.
+// compute advances the engine.
 func (s *shop) compute(d time.Duration) {
 	n := s.shared()
 	for i := range min(len(s.queue), s.engine.beside) {
@@ -145,7 +145,7 @@ func (s *shop) observe(ev route.Event) {
 		}
 		delete(s.inLine, name)
 		for other := range s.inLine {
-			if s.known && s.turn(other) < s.turn(name)-float64(s.tokens[name]+s.tokens[other])/100 { // speed is learnt, to 10 %
+			if s.known && s.turn(other) < s.turn(name)-float64(s.tokens[name]+s.tokens[other])/100 { // speed is learnt to within 10 %
 				s.t.Fatalf("%s is called before %s: %.1f against %.1f", name, other, s.turn(name), s.turn(other))
 			}
 		}
@@ -153,12 +153,12 @@ func (s *shop) observe(ev route.Event) {
 	}
 }
 
-// turn is who goes first, by the definition of aSecond.
+// turn is the sort key by the definition of aSecond.
 func (s *shop) turn(name string) float64 {
 	return float64(s.tokens[name])/10 - float64(s.now.Sub(s.came[name]).Microseconds())/1000/5
 }
 
-// finish ends a request. The engine does not go on with one whose client has left.
+// finish ends a request. The engine stops if the client has left.
 func (s *shop) finish(name string, o fleet.Outcome) {
 	delete(s.inLine, name)
 	if i := slices.IndexFunc(s.queue, func(d doing) bool { return d.name == name }); i >= 0 {
@@ -194,13 +194,13 @@ func (s *shop) want(what string, got, want []string) {
 	}
 }
 
-// aSecond has an engine with two seconds of prompts not be sent more.
+// aSecond keeps at most one second of prompts at an engine.
 var aSecond = route.Queue{Ahead: time.Second, Patience: 5}
 
-// TestLine: an engine is sent what keeps it busy for a second, and of the rest the shortest first, until somebody has waited long enough.
+// TestLine: an engine is sent a second of work; the rest is queued, shortest first, until a prompt has waited long enough.
 func TestLine(t *testing.T) {
 	s := newShop(t, aSecond, inTurn)
-	s.ask("a", 10_000) // 1 s: not more than a second ahead
+	s.ask("a", 10_000) // 1 s: no more than a second ahead
 	s.ask("b", 20_000)
 	s.want("sent", s.sent, []string{"a", "b"})
 	if d := s.ask("long", 60_000); !d.Waits || d.TTFTMs < 8500 || d.TTFTMs > 9500 {
@@ -213,7 +213,7 @@ func TestLine(t *testing.T) {
 	s.run(time.Second)
 	s.want("sent", s.sent, []string{"a", "b"}) // b takes two seconds
 	s.run(2 * time.Second)
-	s.want("sent", s.sent, []string{"a", "b", "short", "middle"}) // a long one may arrive before those that are sent at the same time
+	s.want("sent", s.sent, []string{"a", "b", "short", "middle"}) // a long one may overtake those sent at the same time
 	s.run(100 * time.Millisecond)
 	s.want("sent", s.sent, []string{"a", "b", "short", "middle", "long"})
 	s.run(time.Minute)
@@ -223,11 +223,11 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestLineIsPatient: short prompts that keep coming go first for five times a long one's own time, and no longer.
+// TestLineIsPatient: short prompts that keep arriving overtake a long one for five times its own time, and no longer.
 func TestLineIsPatient(t *testing.T) {
 	s := newShop(t, aSecond, inTurn)
 	s.ask("first", 30_000)
-	s.ask("long", 20_000) // 2 s: until it has waited for 10 s less 5 times what the others take
+	s.ask("long", 20_000) // 2 s: sent once it has waited for 10 s minus 5 times the others' time
 	for i := range 200 {
 		s.ask(fmt.Sprint("short", i), 2500) // 0.25 s each, as fast as they are computed
 		s.run(250 * time.Millisecond)
@@ -238,7 +238,7 @@ func TestLineIsPatient(t *testing.T) {
 	}
 }
 
-// TestLineIsLeft: who leaves it is not sent, and the books are as before.
+// TestLineIsLeft: a request that leaves the queue is not sent, and the accounts are as before.
 func TestLineIsLeft(t *testing.T) {
 	s := newShop(t, aSecond, inTurn)
 	s.ask("a", 30_000)
@@ -252,7 +252,7 @@ func TestLineIsLeft(t *testing.T) {
 	}
 }
 
-// TestWhoStandsInLine: only what can wait does, and nobody who has waited before, or was sent there for a reason.
+// TestWhoStandsInLine: only requests that can wait are queued, and no retries or pinned ones.
 func TestWhoStandsInLine(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -281,8 +281,8 @@ func TestWhoStandsInLine(t *testing.T) {
 	}
 }
 
-// TestNoLineWhereAllIsComputedAtOnce: an engine that only pretends to compute, or an address with many engines behind it, is soon sent all
-// that comes again. To wait in line for it would cost three quarters of what it can do.
+// TestNoLineWhereAllIsComputedAtOnce: a fake engine, or an address with many engines behind it, is soon sent everything again.
+// Queueing would waste three quarters of its capacity.
 func TestNoLineWhereAllIsComputedAtOnce(t *testing.T) {
 	play := func(q route.Queue) time.Duration {
 		s := newShop(t, q, atOnce)
@@ -305,8 +305,8 @@ func TestNoLineWhereAllIsComputedAtOnce(t *testing.T) {
 	}
 }
 
-// TestLineAgainstModel: whoever comes, and whoever leaves, an engine that has less than a second of prompts is sent more, and it is always the
-// one whose turn it is that goes.
+// TestLineAgainstModel: whatever requests come and leave, an engine with less than a second of prompts is sent more, and always
+// the first in order.
 func TestLineAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newShop(rt, aSecond, inTurn)
@@ -324,14 +324,14 @@ func TestLineAgainstModel(t *testing.T) {
 					s.finish(name, fleet.ClientGone)
 				}
 			}
-			// What the engine has that is not computed.
+			// The uncomputed prompts at the engine.
 			var ahead int
 			for name := range s.leases {
 				if !s.inLine[name] {
 					ahead += s.tokens[name]
 				}
 			}
-			long := false // it is not sent together with others
+			long := false // not sent together with others
 			for name := range s.inLine {
 				long = long || s.tokens[name] > 9000
 			}

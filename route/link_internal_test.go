@@ -12,20 +12,20 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// carrier is what really carries KV cache to the one decoder: ms for a token when a transfer is alone, and whether those under way share.
+// carrier is the real link to the one decoder: ms per token of a lone transfer, and whether concurrent ones share it.
 type carrier struct {
 	perToken, fixed float64
 	shares          bool
 }
 
-// ends is after how many ms each of the transfers ends that begin together.
+// ends is when each of several transfers that begin together ends, in ms.
 func (c carrier) ends(tokens []int) []float64 {
 	ends := make([]float64, len(tokens))
 	for i, x := range tokens {
 		moved := 0
 		for _, y := range tokens {
 			if c.shares {
-				moved += min(x, y) // each has an even part until it is over
+				moved += min(x, y) // each has an equal part until it ends
 			}
 		}
 		if !c.shares {
@@ -48,8 +48,8 @@ func linked(now time.Time) *Router {
 	return r
 }
 
-// TestTransfersShareALink: what transfers that meet take is foreseen, whether they share the decoder's link or not, and alone they take no longer
-// than alone.
+// TestTransfersShareALink: the duration of concurrent transfers is predicted, whether or not they share the decoder's link, and
+// lone ones are predicted as such.
 func TestTransfersShareALink(t *testing.T) {
 	for _, real := range []carrier{{0.1, 12, true}, {0.1, 12, false}, {0.002, 15, true}, {0.5, 5, true}} {
 		r, now, rng, asked := linked(time.Unix(1000, 0)), time.Unix(1000, 0), rand.New(rand.NewPCG(1, 2)), 0
@@ -100,17 +100,5 @@ func TestTransfersShareALink(t *testing.T) {
 		if err := r.Idle(); err != nil {
 			t.Errorf("%+v: %v", real, err)
 		}
-	}
-}
-
-// TestInLineNobodyWaits: of a prompt that stands in line only those wait that it goes in front of, and those that come while it is computed.
-func TestInLineNobodyWaits(t *testing.T) {
-	c := pick.Candidate{WaitMs: 900, LineMs: 800, TurnsPerMs: 0.01, Busy: 0.5}
-	if got, want := inLine(&c, 200), 0.01/0.5*200*(100+100.0); math.Abs(got-want) > 1e-9 {
-		t.Errorf("at the end of the line others wait for %v ms, want %v", got, want)
-	}
-	c.WaitMs, c.LineMs, c.Behind = 100, 0, 4
-	if got, want := inLine(&c, 200), 0.01/0.5*200*(100+100.0)+4*200; math.Abs(got-want) > 1e-9 {
-		t.Errorf("in front of four they wait for %v ms, want %v", got, want)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/route/backlog"
 )
 
-// wire is a router before a prefiller and a decoder, and what is asked of it.
+// wire is a router before a prefiller and a decoder, with helpers.
 type wire struct {
 	*Router
 	t     *testing.T
@@ -25,10 +25,11 @@ func newWire(t *testing.T) *wire {
 	return &wire{Router: linked(now), t: t, now: now}
 }
 
-// teach has a decoder learn from transfers that take so many ms a token over a link that they share, and returns what it has learnt.
+// teach shows a decoder's transfers at this ms per token over a shared link, and returns what was learnt.
 func (w *wire) teach(name string, perToken, fixed float64) backlog.Transfer {
 	slot := w.byName[name].slot
-	w.speed.Restart(slot)
+	w.speed.Drop(slot)
+	w.speed.Enter(slot)
 	for i := range 400 {
 		tokens, among := 500+(i*7919)%4000, float64(1+i%4)
 		took := fixed + float64(tokens)*among*perToken
@@ -43,7 +44,7 @@ func (w *wire) teach(name string, perToken, fixed float64) backlog.Transfer {
 	return learnt
 }
 
-// teachPrompts has an endpoint learn how long prompts take.
+// teachPrompts shows an endpoint's prefill times.
 func (w *wire) teachPrompts(name string, perToken, fixed float64) {
 	slot := w.byName[name].slot
 	for i := range 400 {
@@ -64,7 +65,7 @@ func (w *wire) decide(tokens int) Plan {
 	return plan
 }
 
-// hand says that the prompt of a request in two legs has been computed, and its decoder asked.
+// hand reports that a split request's prompt has been computed and its decoder asked.
 func (w *wire) hand(p Plan) Plan {
 	w.t.Helper()
 	if !p.Split() {
@@ -85,7 +86,7 @@ func (w *wire) wait(ms float64) { w.now = w.now.Add(time.Duration(ms * 1e6)) }
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*max(1, math.Abs(want)) }
 
-// TestReplacedEngineHasItsOwnLink: what was on its way to an engine at an older address is not in the way of what goes to the new one.
+// TestReplacedEngineHasItsOwnLink: transfers to an engine at the old address do not delay those to the new one.
 func TestReplacedEngineHasItsOwnLink(t *testing.T) {
 	w := newWire(t)
 	for range 10 {
@@ -114,7 +115,7 @@ func TestReplacedEngineHasItsOwnLink(t *testing.T) {
 	}
 }
 
-// TestStallIsForgotten: transfers that all wait for a decoder that hangs say little of its link, however many they are.
+// TestStallIsForgotten: transfers that wait for a hanging decoder teach little about its link, however many.
 func TestStallIsForgotten(t *testing.T) {
 	w := newWire(t)
 	d := w.byName["d"].slot
@@ -156,7 +157,7 @@ func TestStallIsForgotten(t *testing.T) {
 	}
 }
 
-// TestLinkIsCharged: in the decision whether to split, to the request and to the others; not when it is not split.
+// TestLinkIsCharged: the link's cost enters the decision to split, for the request and for others; not when it is not split.
 func TestLinkIsCharged(t *testing.T) {
 	now := time.Unix(1000, 0)
 	seen := &recorder{}
@@ -173,18 +174,19 @@ func TestLinkIsCharged(t *testing.T) {
 	known := func() (link backlog.Transfer) {
 		w.teach("far", 0.01, 10_000)
 		link = w.teach("d", 0.01, 10)
-		w.speed.Restart(r.byName["p"].slot)
+		w.speed.Drop(r.byName["p"].slot)
+		w.speed.Enter(r.byName["p"].slot)
 		w.teachPrompts("p", 0.1, 10)
 		w.teachPrompts("d", 0.1, 10)
 		w.teachPrompts("far", 0.1, 10_000)
 		return link
 	}
 	known()
-	for range 6 { // answers, so that a prompt there would be in their way
+	for range 6 { // answers that a prefill there would delay
 		w.wait(1000)
 		w.Observe(w.now, FirstByte{Lease: w.decide(10).Lease})
 	}
-	w.wait(300_000) // nothing of late
+	w.wait(300_000) // nothing recent
 	known()
 	alone := w.decide(2000)
 	if !alone.Split() {
@@ -217,7 +219,7 @@ func TestLinkIsCharged(t *testing.T) {
 	}
 }
 
-// recorder takes the first candidate and notes what it was.
+// recorder picks the first candidate and records the view.
 type recorder struct{ seen []pick.View }
 
 func (p *recorder) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
@@ -227,7 +229,7 @@ func (p *recorder) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Reason: "first"}
 }
 
-// of is the latest candidate for such a leg.
+// of is the latest candidate for a leg.
 func (p *recorder) of(leg fleet.Leg) pick.Candidate {
 	for _, v := range slices.Backward(p.seen) {
 		if v.Leg == leg {
@@ -237,62 +239,36 @@ func (p *recorder) of(leg fleet.Leg) pick.Candidate {
 	return pick.Candidate{}
 }
 
-// TestFreeIsChargedForTheLink: where roles are free a decode leg waits for the others on its link, and they for it.
-func TestFreeIsChargedForTheLink(t *testing.T) {
-	price := func(others int) (pick.Terms, backlog.Transfer) {
+// TestDecodeLegIsChargedForTheLink: a decode leg waits for others on its link, and they for it.
+func TestDecodeLegIsChargedForTheLink(t *testing.T) {
+	row := func(others int) (pick.Candidate, backlog.Transfer) {
 		w := newWire(t)
 		link := w.teach("d", 0.01, 10)
 		for range others {
 			w.hand(w.decide(100_000))
 		}
-		d := w.decide(2000) // the tables are those of this one
+		d := w.decide(2000) // the views recorded are this one's
 		w.Observe(w.now, Finished{Lease: d.Prefill.Lease})
 		w.Observe(w.now, Finished{Lease: d.Lease, Outcome: fleet.ClientGone})
+		w.see.fillDecode(&w.pad, 210)
 		answers := &w.pad.decode
 		if len(answers.Candidates) != 1 || answers.Candidates[0].Name != "d" {
 			t.Fatalf("%d candidates to answer", len(answers.Candidates))
 		}
-		answers.Candidates[0].Load.Requests = 0 // only the link matters
-		terms, _ := w.answersFor(&w.pad, &answers.Candidates[0], &pick.Candidate{FixedMs: 10, MsPerToken: 0.1})
-		return terms, link
+		return answers.Candidates[0], link
 	}
-	busy, link := price(2)
-	idle, _ := price(0)
+	busy, link := row(2)
+	idle, _ := row(0)
 	want := 2 * 2000 * link.MsPerToken
-	if got := busy.Wait - idle.Wait; !near(got, want) {
+	if got := busy.WaitMs - idle.WaitMs; !near(got, want) {
 		t.Errorf("it waits for the two others on its link for %v ms, want %v", got, want)
 	}
-	if got := busy.Others - idle.Others; !near(got, want) {
+	if got := busy.DelayMs - idle.DelayMs; !near(got, want) {
 		t.Errorf("they wait for it for %v ms, want %v", got, want)
 	}
 }
 
-// TestLineIsWeighed: on either side a prompt costs those in line that it goes in front of, and nobody while it stands in line itself.
-func TestLineIsWeighed(t *testing.T) {
-	w := newWire(t)
-	w.teach("d", 0.01, 10)
-	w.decide(2000) // what has been considered for it is there still
-	whole, prefiller := &w.pad.whole.Candidates[0], &w.pad.prefill.Candidates[0]
-	weigh := func() (float64, float64) {
-		_, got := w.weigh(&w.pad)
-		return got.WholeMs, got.SplitMs
-	}
-	for _, c := range []*pick.Candidate{whole, prefiller} {
-		c.MsPerToken, c.FixedMs, c.WaitMs, c.LineMs, c.Behind, c.TurnsPerMs, c.Busy = 0.1, 10, 1000, 800, 0, 0.01, 0.5
-	}
-	const each, comers = 200.0, 0.01 / 0.5 // ms of the prompt; those who come in a ms, and what their waiting makes of it
-	wholeMs, splitMs := weigh()
-	if want := 1000 + each + 10 + comers*each*(200+each/2); !near(wholeMs, want) || splitMs <= want {
-		t.Errorf("at the end of both lines: %v and %v, want %v and the transfer besides", wholeMs, splitMs, want)
-	}
-	transfer := splitMs - wholeMs
-	whole.Behind, prefiller.Behind = 2, 5
-	if a, b := weigh(); !near(a, wholeMs+2*each) || !near(b, wholeMs+5*each+transfer) {
-		t.Errorf("in front of two and of five: %v and %v, want %v and %v", a, b, wholeMs+2*each, wholeMs+5*each+transfer)
-	}
-}
-
-// TestPlacesAreNoLink: what waits for a place at a decoder says nothing of how fast KV cache comes to it.
+// TestPlacesAreNoLink: waiting for a slot at a decoder teaches nothing about transfer speed.
 func TestPlacesAreNoLink(t *testing.T) {
 	w := newWire(t)
 	w.Observe(w.now, Probed{Endpoint: "d", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}, Slots: 4}})

@@ -2,8 +2,8 @@ package route
 
 import "github.com/warmpath/warmpath/fleet"
 
-// lonely says which role has no peers, of a model or of all endpoints there are; "" when none lacks them. Endpoints come and go, so that
-// this is no fault of the configuration.
+// lonely describes a role without peers, for a model or for the whole fleet; "" if there is none. Endpoints come and go, so
+// this is not a configuration error.
 func (r *Router) lonely() string {
 	var all []fleet.Endpoint
 	for _, ep := range r.endpoints {
@@ -28,8 +28,8 @@ func (r *Router) lonely() string {
 	return ""
 }
 
-// Roles reports whether some endpoint says what it is there for, or none need say it. Otherwise nothing is split, and no door need look whether
-// a request could be.
+// Roles reports whether some endpoint has a role, or roles are not needed. Otherwise nothing is split, and frontends need not
+// check whether a request could be.
 func (r *Router) Roles() bool {
 	if r.cfg.Disaggregation.When == WhenFree {
 		return true

@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// TestNewID: is_first_turn is true once for each id, the same for every attempt of a request, and false without an id.
+// TestNewID: is_first_turn is true once per id, equal for all attempts of a request, and false without an id.
 func TestNewID(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b", "c")
 	newID := func(req fleet.Request) bool {
@@ -24,14 +24,14 @@ func TestNewID(t *testing.T) {
 		want bool
 	}{
 		{fleet.Request{Session: "s"}, true},
-		{fleet.Request{Session: "s", Tried: []string{"a"}}, true}, // the same turn, tried again
+		{fleet.Request{Session: "s", Tried: []string{"a"}}, true}, // the same turn, retried
 		{fleet.Request{Session: "s"}, false},
 		{fleet.Request{Session: "s", Tried: []string{"a"}}, false},
-		{fleet.Request{Session: "s", Tenant: "t"}, true}, // another tenant's
-		{fleet.Request{MintedID: "minted"}, false},       // no id
-		{fleet.Request{Session: "minted"}, false},        // taken up: the conversation has been there
+		{fleet.Request{Session: "s", Tenant: "t"}, true}, // another tenant
+		{fleet.Request{MintedID: "minted"}, false},       // no client id
+		{fleet.Request{Session: "minted"}, false},        // sent back by the client: the conversation is known
 		{fleet.Request{Session: "e", Class: fleet.Embed}, false},
-		{fleet.Request{Session: "e"}, true}, // what is no turn does not count
+		{fleet.Request{Session: "e"}, true}, // not a turn, does not count
 	} {
 		if got := newID(step.req); got != step.want {
 			t.Errorf("step %d, %+v: %v, want %v", i, step.req, got, step.want)
@@ -39,7 +39,7 @@ func TestNewID(t *testing.T) {
 	}
 }
 
-// TestNewIDOfBothLegs: both legs of a split request, and a leg that is decided again, say the same.
+// TestNewIDOfBothLegs: both legs of a split request, and a repeated leg, report the same.
 func TestNewIDOfBothLegs(t *testing.T) {
 	r := route.New(route.Config{
 		Policy: func() pick.Policy { return leastWork{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: route.WhenAlways},
@@ -73,7 +73,7 @@ func TestNewIDOfBothLegs(t *testing.T) {
 	}
 }
 
-// TestSeenIDsAreBounded: an id that so many others followed is a first turn once more.
+// TestSeenIDsAreBounded: an id counts as a first turn again after enough others.
 func TestSeenIDsAreBounded(t *testing.T) {
 	x := &reviewed{t: t, now: time.Unix(1000, 0), r: route.New(route.Config{
 		Policy: func() pick.Policy { return leastWork{} }, PolicyName: "least", Sessions: session.Config{SeenIDs: 2},

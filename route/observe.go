@@ -1,19 +1,25 @@
 package route
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/health"
+	"github.com/warmpath/warmpath/session"
 )
 
-// Observe takes in an event and returns its log entry.
+// Observe applies an event and returns its log entry.
 func (r *Router) Observe(now time.Time, ev Event) Entry {
 	e := Entry{Now: now, Event: ev}
+	r.arrivals.Age(now)
+	r.forgetRestored(now)
+	r.others.news = r.others.news[:0]
 	switch ev := ev.(type) {
 	case Declared:
-		e.Changes = r.declare(now, &ev)
+		e.Changes, e.Gone = r.declare(now, &ev)
 	case Probed:
 		if ep := r.byName[ev.Endpoint]; ep != nil {
 			r.probe(now, ep, &ev.Report)
@@ -26,7 +32,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 			if ev.Off {
 				detail = "takes traffic again"
 			}
-			told := r.health.Reader().Told(ep.id())
+			told := r.health.Reader().Told(ep.slot)
 			e.Changes = append(e.Changes, Change{Endpoint: ev.Endpoint, From: told, To: told, Detail: detail})
 		}
 	case FirstByte:
@@ -34,10 +40,12 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	case Holding:
 		if f := r.flight(ev.Lease); f != nil {
 			r.respond(now, ev.Response, f)
+			r.tellNews(News{Kind: NewsHolding, Lease: ev.Lease, Response: conversation.ResponseKey(f.tenant, ev.Response)})
 		}
 	case Transferring:
 		if r.flight(ev.Lease) != nil {
 			r.backlog.Transferring(now, uint32(ev.Lease), r.speed.Reader())
+			r.tellNews(News{Kind: NewsTransferring, Lease: ev.Lease})
 		}
 	case Signs:
 		e.Changes = r.signs(now, &ev, e.Changes)
@@ -46,7 +54,7 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		if f := r.flight(ev.Lease); f != nil {
 			ep = f.ep
 		}
-		if e.Ended = r.finish(now, &ev); ep != nil {
+		if e.Ended = r.finish(now, &ev); ep != nil && r.current(ep) {
 			e.Changes = r.changes(now, ep, e.Changes)
 		}
 	case KVApplied:
@@ -61,47 +69,67 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 		e.Changes = r.kvTick(now, e.Changes)
 	case KVTokens:
 		r.kvTokens(&ev)
+	case Configured:
+		r.configure(ev.Config, ev.Policies)
 	case Closed:
 		p := r.pool(ev.Model)
-		r.conversations.Forget(conversation.Scope{Tenant: ev.Tenant, Pool: p.name}, ev.Session)
-		r.conversations.Forget(conversation.Scope{Tenant: ev.Tenant, Pool: p.name + prefillSide}, ev.Session)
+		for _, pool := range [...]string{p.name, p.name + prefillSide} {
+			key := session.KeyOf(ev.Tenant, pool, ev.Session)
+			r.conversations.ForgetKey(key)
+			r.tellNews(News{Kind: NewsClosed, Conversation: key})
+		}
+	case Elsewhere:
+		r.elsewhere(now, &ev)
+	case PeerGone:
+		r.peerGone(now, ev.Peer)
+	case FleetClock:
+		r.others.self, r.others.ahead = ev.Self, ev.Ahead
+		r.backlog.SetClock(ev.Ahead)
+	case Tick:
 	}
 	r.refreshPools()
 	e.Called = r.dispatch(now)
+	e.News = r.others.news
 	return e
 }
 
-// dispatch sends the queued requests whose turn has come, and returns their leases.
+// dispatch sends the queued requests that are due and returns their leases.
 func (r *Router) dispatch(now time.Time) []fleet.Lease {
 	r.called = r.called[:0]
 	r.dispatched = r.backlog.Dispatch(now, r.speed.Reader(), r.dispatched[:0])
 	for _, s := range r.dispatched {
 		if ep := r.bySlot[s.Slot]; s.Ms > 0 {
-			r.arrivals.Spend(now, ep.slot, ep.key, s.Ms)
+			r.arrivals.Spend(now, ep.slot, s.Ms)
 		}
-		r.called = append(r.called, r.flights[s.N].decision.Lease)
+		lease := r.flights[s.N].decision.Lease
+		r.called = append(r.called, lease)
+		r.tellNews(News{Kind: NewsSent, Lease: lease})
 	}
 	return r.called
 }
 
-// changes tells what has changed of an endpoint, once.
+// changes appends an endpoint's changes of state, each once.
 func (r *Router) changes(now time.Time, ep *endpoint, to []Change) []Change {
-	r.health.Changes(now, ep.id(), func(c health.Change) {
+	r.health.Changes(now, ep.slot, func(c health.Change) {
 		to = append(to, Change{Endpoint: ep.spec.Name, From: c.From, To: c.To, Detail: c.Detail})
 	})
 	return to
 }
 
-// Status is a snapshot of the endpoints in order of declaration.
+// Status returns the state of the endpoints in order of declaration. The load of one whose address has changed includes running
+// requests at older addresses.
 func (r *Router) Status(now time.Time) []EndpointStatus {
 	caches := r.cache.Reader()
 	out := make([]EndpointStatus, 0, len(r.endpoints))
 	judged := r.health.Reader()
 	for _, ep := range r.endpoints {
+		if !r.current(ep) {
+			continue
+		}
 		s := EndpointStatus{
-			Endpoint: ep.spec, Kind: ep.kind(), Source: ep.source, State: judged.State(now, ep.id()),
-			Draining: ep.draining, Gone: ep.gone, Ramp: judged.Ramp(now, ep.id()), Load: r.backlog.Reader().Load(ep.slot), Report: ep.report,
-			Models: ep.models(), Requests: ep.requests, Failures: judged.Failures(ep.id()), Silent: judged.IsSilent(now, ep.id()), CacheLosses: caches.Restarts(ep.slot), KV: caches.Figures(ep.slot),
+			Endpoint: ep.spec, Kind: ep.kind(), Source: ep.source, State: judged.State(now, ep.slot),
+			Draining: ep.draining, Gone: ep.gone, Ramp: judged.Ramp(now, ep.slot), Load: r.backlog.Reader().Load(ep.slot), Report: ep.report,
+			Models: ep.models(), Requests: ep.requests, Failures: judged.Failures(ep.slot), Silent: judged.IsSilent(now, ep.slot), CacheLosses: caches.Restarts(ep.slot), KV: caches.Figures(ep.slot),
 			CacheTokens: caches.Capacity(ep.slot),
 		}
 		if perToken := r.speed.Reader().Learnt(ep.slot); perToken > 0 {
@@ -110,23 +138,36 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 		if t, ok := r.speed.Reader().LearntTransfer(ep.slot); ok {
 			s.TransferMs, s.TransferPerSec = t.FixedMs, 1000/t.MsPerToken
 		}
-		s.Detail, s.Until = judged.Why(ep.id(), s.State), judged.Until(ep.id(), s.State)
+		s.Detail, s.Until = judged.Why(ep.slot, s.State), judged.Until(ep.slot, s.State)
 		out = append(out, s)
+	}
+	for _, ep := range r.endpoints {
+		if r.current(ep) {
+			continue
+		}
+		for i := range out {
+			if out[i].Endpoint.Name == ep.spec.Name {
+				out[i].Load.Add(r.backlog.Reader().Load(ep.slot))
+			}
+		}
 	}
 	return out
 }
 
-// Ready reports whether at least one endpoint is up and takes traffic; when none is, why says what is wrong.
+// Ready reports whether at least one endpoint is up and takes traffic; otherwise why says what is wrong.
 func (r *Router) Ready(now time.Time) (ok bool, why string) {
 	var excuses []string
 	for _, ep := range r.endpoints {
 		if ep.gone || !ep.spec.Role.Takes(fleet.LegWhole) {
 			continue
 		}
-		if rank := r.usable(now, ep, 0, false); rank == health.Fit || rank == health.Strained {
+		if rank := r.see.usable(now, ep, 0, false); rank == health.Fit || rank == health.Strained {
+			if unseen := r.unseenPrefillers(now); unseen != "" {
+				return false, unseen
+			}
 			return true, r.lonely()
 		}
-		excuses = append(excuses, r.excuse(now, ep, &fleet.Request{}, fleet.LegWhole))
+		excuses = append(excuses, r.see.excuse(now, ep, &fleet.Request{}, fleet.LegWhole))
 	}
 	if len(excuses) == 0 {
 		if lone := r.lonely(); lone != "" {
@@ -135,4 +176,44 @@ func (r *Router) Ready(now time.Time) (ok bool, why string) {
 		return false, "no endpoint is declared"
 	}
 	return false, listed(excuses)
+}
+
+// unseenPrefillers names the prefillers that were not probed yet, if requests are split and no other prefiller of the same
+// model is up: the first requests would be served whole only because they came early. A prefiller with unknown models may serve
+// any. "" means that there is nothing to wait for; one found down is not waited for, since requests are served without it.
+func (r *Router) unseenPrefillers(now time.Time) string {
+	if r.cfg.Disaggregation.When == WhenNever {
+		return ""
+	}
+	var unseen []*endpoint
+	served, fit := map[string]bool{}, map[string]bool{} // models of the decoders now, and of the fit prefillers; "" is any
+	for _, ep := range r.endpoints {
+		if ep.gone {
+			continue
+		}
+		rank := r.see.usable(now, ep, 0, false)
+		switch prefills := ep.spec.Role == fleet.RolePrefill; {
+		case rank == health.Fit || rank == health.Strained:
+			of := served
+			if prefills {
+				of = fit
+			}
+			for _, m := range ep.modelNames() {
+				of[m] = true
+			}
+		case prefills && rank < health.Unfit && r.health.Reader().State(now, ep.slot) == fleet.StateUnknown:
+			unseen = append(unseen, ep)
+		}
+	}
+	maps.DeleteFunc(served, func(m string, _ bool) bool { return fit[m] })
+	var waits []string
+	for _, ep := range unseen {
+		if m := ep.modelNames(); len(served) > 0 && m[0] == "" || slices.ContainsFunc(m, func(m string) bool { return served[m] }) {
+			waits = append(waits, r.see.excuse(now, ep, &fleet.Request{}, fleet.LegPrefill))
+		}
+	}
+	if len(waits) == 0 {
+		return ""
+	}
+	return "prefillers are not known to be up yet: " + listed(waits)
 }

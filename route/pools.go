@@ -6,44 +6,56 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/arrivals"
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/size"
 )
 
-// pool is the endpoints that serve one model or alias, with the policy that chooses among them.
+// pool is the endpoints that serve one model or alias, with the policies that choose among them.
 type pool struct {
 	name    string
-	policy  pick.Policy // of whole requests and of decode legs
-	prefill pick.Policy // of prefill legs
+	policy  pick.Policy // for whole requests and decode legs
+	prefill pick.Policy // for prefill legs
 	parts   bool        // its members have roles, or need none: requests may be split
 	members []member
 
-	prefillName string // what conversations are remembered under on the prefill side
+	kept        bool   // stored in the registry
+	prefillName string // namespace of conversations on the prefill side
 
 	// Learnt from usage.
 	size    size.Model
 	answers cache.Answers
+	turns   arrivals.Mix // of whole requests and decode legs
+	prompts arrivals.Mix // of prefill legs
 }
 
-// member is an endpoint of a pool and what it would be asked for.
+// member is an endpoint of a pool and the model name it serves there.
 type member struct {
 	ep      *endpoint
 	model   string
 	context int  // tokens, 0 unknown
 	adapter bool // the model is a LoRA adapter
-	stated  bool // the configuration says that it serves the model, the engine has not listed it
+	stated  bool // declared by the configuration; the engine has not listed it
 }
 
-// anyPool is the pool of requests whose model is unknown to the router but acceptable: the alias "*", or endpoints that
-// do not say what they serve. One name, so that clients cannot grow the set of pools.
+// anyPool is the pool for unknown model names that are acceptable: for the alias "*", or endpoints that report no models. It
+// has one name, so that clients cannot create pools.
 const anyPool = "*"
 
-// maxPools bounds the pools that are kept. Only engines and the configuration can name one.
+// maxPools bounds the number of pools. Only engines and the configuration can name one.
 const maxPools = 4096
 
-// poolFor finds the pool of a request. It changes nothing: a pool that is new is kept by the last step, see keepPool.
-func (r *Router) poolFor(req *fleet.Request) (*pool, error) {
+// mix is the statistics of turns on the leg's side.
+func (p *pool) mix(l fleet.Leg) *arrivals.Mix {
+	if l == fleet.LegPrefill {
+		return &p.prompts
+	}
+	return &p.turns
+}
+
+// poolFor finds the pool of a request. It changes nothing: the last step stores a new pool, see keepPool.
+func (r *registry) poolFor(req *fleet.Request) (*pool, error) {
 	name := req.Model
 	if name == "" {
 		if req.Class != fleet.Aside && !req.Native {
@@ -65,28 +77,29 @@ func (r *Router) poolFor(req *fleet.Request) (*pool, error) {
 		return p, nil
 	}
 	if len(r.endpoints) == 0 {
-		return r.pool(""), nil // admit says that there is none
+		return r.pool(""), nil // admit returns the error
 	}
 	return nil, &UnknownModelError{Model: req.Model, Known: r.names()}
 }
 
-// pool is the pool of a name: the one that is kept, else a new one.
-func (r *Router) pool(name string) *pool {
+// pool is the stored pool of a name, else a new one.
+func (r *registry) pool(name string) *pool {
 	if p := r.pools[name]; p != nil {
 		return p
 	}
-	p := &pool{name: name, size: size.NewModel(), members: r.membersOf(name)}
+	p := &pool{name: name, size: size.NewModel(r.cfg.Without), members: r.membersOf(name)}
 	if len(p.members) > 0 || name == "" || name == anyPool {
 		p.prefillName = name + prefillSide
 		r.equip(p)
+		r.restored.of(p)
 	}
 	return p
 }
 
-// keepPool keeps a pool, with its policies and what is learnt of its model, also while it has no members: endpoints come and go. When there
-// are too many those without members are dropped, then all.
+// keepPool stores a pool with its policies and its model's statistics, also while it has no members: endpoints come and go.
+// Above maxPools, pools without members are dropped, then all.
 func (r *Router) keepPool(p *pool) {
-	if p.prefillName == "" || r.pools[p.name] == p {
+	if p.kept || p.prefillName == "" {
 		return
 	}
 	if len(r.pools) >= maxPools {
@@ -99,11 +112,11 @@ func (r *Router) keepPool(p *pool) {
 			r.pools[k.name] = k
 		}
 	}
-	r.pools[p.name] = p
+	p.kept, r.pools[p.name] = true, p
 	r.keptPools = append(r.keptPools, p)
 }
 
-// refreshPools finds the members of all pools anew, when who serves what has changed.
+// refreshPools recomputes the members of all pools after a change of models.
 func (r *Router) refreshPools() {
 	if r.refreshed == r.generation {
 		return
@@ -115,11 +128,11 @@ func (r *Router) refreshPools() {
 	}
 }
 
-// prefillSide sets the conversations of a pool's prefill side apart. No model's name holds it.
+// prefillSide marks the conversations of a pool's prefill side. No model name contains it.
 const prefillSide = "\x00prefill"
 
-// equip gives a pool its policies. One whose endpoints get or lose their roles begins with new ones.
-func (r *Router) equip(p *pool) {
+// equip creates a pool's policies, again when its endpoints get or lose roles.
+func (r *registry) equip(p *pool) {
 	if len(p.members) == 0 && p.policy != nil {
 		return
 	}
@@ -128,6 +141,7 @@ func (r *Router) equip(p *pool) {
 		return
 	}
 	p.parts, p.prefill = parts, nil
+	p.turns, p.prompts = arrivals.Mix{}, arrivals.Mix{} // legs differ from whole requests
 	if !parts {
 		p.policy = r.cfg.Policy()
 		return
@@ -135,8 +149,8 @@ func (r *Router) equip(p *pool) {
 	p.policy, p.prefill = d.Decode(), d.Prefill()
 }
 
-// wants notes which columns a policy asks for.
-func (r *Router) wants(p pick.Policy) {
+// wants notes which optional columns a policy uses.
+func (r *readers) wants(p pick.Policy) {
 	if c, ok := p.(pick.Counting); ok && c.CountsBlocks() {
 		r.counting = true
 	}
@@ -145,15 +159,15 @@ func (r *Router) wants(p pick.Policy) {
 	}
 }
 
-// policyFor is the policy that places a leg.
+// policyFor is the policy of a leg.
 func (p *pool) policyFor(l fleet.Leg) pick.Policy {
-	if l == fleet.LegPrefill && p.prefill != nil { // a request may be under way whose pool has lost its roles
+	if l == fleet.LegPrefill && p.prefill != nil { // the pool of a running request may have lost its roles
 		return p.prefill
 	}
 	return p.policy
 }
 
-// nameFor is what the pool's conversations are remembered under on the side of a leg.
+// nameFor is the namespace of the pool's conversations on a leg's side.
 func (p *pool) nameFor(l fleet.Leg) string {
 	if l == fleet.LegPrefill {
 		return p.prefillName
@@ -161,8 +175,8 @@ func (p *pool) nameFor(l fleet.Leg) string {
 	return p.name
 }
 
-// membersOf lists the endpoints that serve a model, an alias, anything ("*"), or all there are ("").
-func (r *Router) membersOf(name string) []member {
+// membersOf lists the endpoints that serve a model, an alias, any model ("*"), or all endpoints ("").
+func (r *registry) membersOf(name string) []member {
 	var members []member
 	targets, isAlias := r.aliases[name]
 	if !isAlias {
@@ -183,8 +197,8 @@ func (r *Router) membersOf(name string) []member {
 	return members
 }
 
-// serves finds what the endpoint would be asked for. Those that say nothing about their models serve anything, under
-// the pool "*" only: a known name goes to those who are known to serve it.
+// serves finds the name under which the endpoint serves one of the targets. Endpoints that report no models serve anything, but
+// only in the pool "*": a known name goes to endpoints known to serve it.
 func (e *endpoint) serves(targets []string, anything bool) (member, bool) {
 	if anything {
 		if len(e.spec.Models) == 0 && e.report.Models == nil {
@@ -205,7 +219,19 @@ func (e *endpoint) serves(targets []string, anything bool) (member, bool) {
 	return member{}, false
 }
 
-// context is the longest prompt plus answer that some model of the endpoint takes, 0 unknown.
+// modelNames are the endpoint's models, or "" alone when unknown.
+func (e *endpoint) modelNames() []string {
+	var names []string
+	for _, m := range e.models() {
+		names = append(names, m.ID)
+	}
+	if len(names) == 0 {
+		return []string{""}
+	}
+	return names
+}
+
+// context is the longest prompt plus answer of any of the endpoint's models; 0 unknown.
 func (e *endpoint) context() int {
 	longest := 0
 	for _, m := range e.report.Models {
@@ -214,7 +240,7 @@ func (e *endpoint) context() int {
 	return longest
 }
 
-// models lists what the endpoint serves: what is stated, else what the engine reports.
+// models lists the endpoint's models: the declared ones, else the reported ones.
 func (e *endpoint) models() []fleet.Model {
 	if len(e.spec.Models) == 0 {
 		return e.report.Models
@@ -232,8 +258,8 @@ func (e *endpoint) models() []fleet.Model {
 	return out
 }
 
-// baseModels lists the models that are no adapters.
-func (r *Router) baseModels() []string {
+// baseModels lists the models that are not adapters.
+func (r *registry) baseModels() []string {
 	var ids []string
 	for _, m := range r.Models() {
 		if m.Alias == nil && m.Parent == "" {
@@ -243,7 +269,7 @@ func (r *Router) baseModels() []string {
 	return ids
 }
 
-func (r *Router) names() []string {
+func (r *registry) names() []string {
 	var ids []string
 	for _, m := range r.Models() {
 		ids = append(ids, m.ID)
@@ -254,14 +280,14 @@ func (r *Router) names() []string {
 // ModelStatus is one model or alias a client can ask for.
 type ModelStatus struct {
 	ID            string
-	Alias         []string // what it stands for, nil for a real model
+	Alias         []string // the models it stands for; nil for a model
 	Parent        string   // base model of an adapter
-	ContextTokens int      // the longest over the endpoints that serve it, 0 unknown
-	Endpoints     []string // names that serve it, in order of declaration
+	ContextTokens int      // the largest of its endpoints; 0 unknown
+	Endpoints     []string // names of its endpoints, in order of declaration
 }
 
-// Models lists what can be asked for, sorted by id. The alias "*" is not listed: it has no name to ask for.
-func (r *Router) Models() []ModelStatus {
+// Models lists the models and aliases, sorted by id, without the alias "*".
+func (r *registry) Models() []ModelStatus {
 	var out []ModelStatus
 	index := map[string]int{}
 	for _, ep := range r.endpoints {
@@ -296,7 +322,7 @@ func (r *Router) Models() []ModelStatus {
 	return out
 }
 
-// measure estimates the tokens of a request's prompt, which may go on from a conversation's last one.
+// measure estimates the prompt tokens of a request, which may continue a conversation's last prompt.
 func (p *pool) measure(req *fleet.Request, t *conversation.Found) size.Prompt {
 	if !t.Known {
 		return p.size.Prompt(req, 0, 0)
@@ -304,7 +330,7 @@ func (p *pool) measure(req *fleet.Request, t *conversation.Found) size.Prompt {
 	return p.size.Prompt(req, t.Entry.Bytes, t.Entry.Prompt)
 }
 
-// learn corrects the estimates of sizes by what an engine counted. Of a decode leg the prefill leg has taught the prompt's.
+// learn corrects the size estimates by the engine's counts. A split request's prompt was learnt from the prefill leg.
 func (p *pool) learn(f *flight, u *fleet.Usage) {
 	prompt := u.PromptTokens
 	if f.leg == fleet.LegDecode {

@@ -6,7 +6,7 @@ import (
 	"github.com/warmpath/warmpath/route/backlog"
 )
 
-// Queue says how the router queues an endpoint's prompts. The zero value queues none: all are sent as they come.
+// Queue configures the router's queues. The zero value queues nothing: all prompts are sent at once.
 type Queue = backlog.Queue
 
 // The defaults where prompts are queued.
@@ -15,5 +15,5 @@ const (
 	DefaultPatience = backlog.DefaultPatience
 )
 
-// ms is a duration in milliseconds, to the microsecond.
+// ms converts a duration to milliseconds, to the microsecond.
 func ms(d time.Duration) float64 { return backlog.Ms(d) }

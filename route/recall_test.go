@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// parents notes what each request was told of its parent, and spreads.
+// parents records the parent of each request and spreads them.
 type parents struct{ seen *[]int }
 
 func (p parents) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

@@ -1,6 +1,6 @@
 package route_test
 
-// Regression tests of the router. Each shows one way in which it went wrong; see the comment of each.
+// Regression tests of the router, each for one earlier defect.
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// leastWork picks the candidate with the least work outstanding, the first of equals.
+// leastWork picks the candidate with the least outstanding work, the first of equals.
 type leastWork struct{}
 
 func (leastWork) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
@@ -25,7 +25,7 @@ func (leastWork) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: best, Reason: "least"}
 }
 
-// reviewed is a router with endpoints that are up and serve "m", at a time that the tests move.
+// reviewed is a router with endpoints that are up and serve "m", on a clock set by the tests.
 type reviewed struct {
 	t   *testing.T
 	r   *route.Router
@@ -69,7 +69,7 @@ func (x *reviewed) end(d route.Decision, o fleet.Outcome) {
 	x.r.Observe(x.now, route.Finished{Lease: d.Lease, Outcome: o})
 }
 
-// spread routes n requests without ending them and counts who got how many.
+// spread places n requests without ending them and counts them by endpoint.
 func (x *reviewed) spread(n int, req fleet.Request) map[string]int {
 	x.t.Helper()
 	got := map[string]int{}
@@ -94,7 +94,7 @@ func TestTrialEndsAtTheFirstByte(t *testing.T) {
 	}
 }
 
-// TestAsidesDoNotAbsolve: an engine whose scheduler is dead goes on answering what needs none of it.
+// TestAsidesDoNotAbsolve: an engine with a dead scheduler still answers requests that do not need it.
 func TestAsidesDoNotAbsolve(t *testing.T) {
 	for _, o := range []fleet.Outcome{fleet.OK, fleet.ClientError} {
 		x := newReviewed(t, nil, "a", "b")
@@ -108,8 +108,8 @@ func TestAsidesDoNotAbsolve(t *testing.T) {
 	}
 }
 
-// TestAdapterSpills: with two endpoints, the one that has the adapter loaded could never be overloaded, since its work is
-// never more than twice the mean.
+// TestAdapterSpills: with two endpoints, the one with the adapter loaded could never be overloaded, since its work is never
+// more than twice the mean.
 func TestAdapterSpills(t *testing.T) {
 	x := newReviewed(t, nil, "a", "b")
 	models := []fleet.Model{{ID: "m"}, {ID: "l", Parent: "m"}}
@@ -120,7 +120,7 @@ func TestAdapterSpills(t *testing.T) {
 	}
 }
 
-// TestAliasOverBaseAndAdapter: a base model needs no loading, so its endpoints must not lose to a resident adapter.
+// TestAliasOverBaseAndAdapter: a base model needs no loading, so its endpoints must not lose to a loaded adapter.
 func TestAliasOverBaseAndAdapter(t *testing.T) {
 	x := newReviewed(t, []route.Alias{{Name: "chat", Models: []string{"m", "l"}}}, "a", "b", "c")
 	x.up("c", []string{"l"}, fleet.Model{ID: "l", Parent: "other"})
@@ -170,8 +170,8 @@ func TestRestartEmptiesTheCache(t *testing.T) {
 	}
 }
 
-// TestRetriesDoNotClaimMintedIDs: a retried first turn put its minted id among the conversations that clients go on with, and
-// pushed those out.
+// TestRetriesDoNotClaimMintedIDs: a retried first turn moved its minted id among the ids that clients have sent back, and
+// evicted those.
 func TestRetriesDoNotClaimMintedIDs(t *testing.T) {
 	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "p", Sessions: session.Config{Max: 10}})
 	now := time.Unix(0, 0)

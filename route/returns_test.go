@@ -10,10 +10,10 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// awaits is a policy that puts each request where it is told to, and keeps how many conversations are expected back at each endpoint.
+// awaits is a policy that places each request as told, and records the expected returns at each endpoint.
 type awaits struct {
 	at       int
-	silent   bool // it does not ask
+	silent   bool // does not implement the wish for ReturnsPerMs
 	expected [2]float64
 }
 
@@ -27,7 +27,7 @@ func (a *awaits) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: a.at, Reason: "told"}
 }
 
-// await is a router before two endpoints whose conversations come back or not.
+// await is a router before two endpoints whose conversations return or not.
 type await struct {
 	*testing.T
 	p   *awaits
@@ -60,7 +60,8 @@ func (a *await) end(l fleet.Lease, o fleet.Outcome) {
 	a.r.Observe(a.now, route.Finished{Lease: l, Outcome: o})
 }
 
-// TestReturnsAreForeseen: whose tools take two seconds is expected back where his cache is, and who has been away for long is not.
+// TestReturnsAreForeseen: a conversation whose tools take two seconds is expected back at its home; one that has been away for
+// long is not.
 func TestReturnsAreForeseen(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		a := newAwait(t, silent)
@@ -74,7 +75,7 @@ func TestReturnsAreForeseen(t *testing.T) {
 				a.now = a.now.Add(200 * time.Millisecond)
 			}
 		}
-		a.begin("new", 0, 50_000) // 5 s at what is assumed of engines
+		a.begin("new", 0, 50_000) // 5 s at the assumed speed
 		busy, quiet := a.p.expected[0], a.p.expected[1]
 		switch {
 		case silent && (busy != 0 || quiet != 0):
@@ -85,18 +86,18 @@ func TestReturnsAreForeseen(t *testing.T) {
 	}
 }
 
-// TestOneReturnsOnce: a conversation counts once, wherever its turns go and however they end, and what is being answered counts as well.
+// TestOneReturnsOnce: a conversation counts once, wherever its turns go and however they end; running turns count as well.
 func TestOneReturnsOnce(t *testing.T) {
 	a := newAwait(t, false)
 	look := func(what string, atA, atB float64) {
 		t.Helper()
-		l := a.begin("looker", 0, 1_000_000_000) // all who come at all come while this is computed
+		l := a.begin("looker", 0, 1_000_000_000) // all that return at all do so during its prefill
 		for i, want := range [2]float64{atA, atB} {
 			if got := a.p.expected[i]; got < 0.9*want || got > 1.01*want+0.01 {
 				t.Errorf("%s: %.2f are expected at %d, should be %.0f", what, got, i, want)
 			}
 		}
-		a.r.Observe(a.now, route.Finished{Lease: l, Outcome: fleet.Abandoned}) // does not rest
+		a.r.Observe(a.now, route.Finished{Lease: l, Outcome: fleet.Abandoned}) // does not become idle
 	}
 	look("nobody", 0, 0)
 	first := a.begin("x", 0, 100)

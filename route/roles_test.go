@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestRolesLeaveWhileALegIsOpen: a request is served in two legs when its pool loses its roles, and another prefiller is asked for.
+// TestRolesLeaveWhileALegIsOpen: a pool loses its roles while a split request runs and asks for another prefiller.
 func TestRolesLeaveWhileALegIsOpen(t *testing.T) {
 	r := route.New(route.Config{Policy: func() pick.Policy { return firstLeast{} }, PolicyName: "p", Disaggregation: route.Disaggregation{When: route.WhenAlways}})
 	now := time.Unix(1000, 0)

@@ -19,7 +19,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden scripts in testdata; commit only if you understand the diff")
 
-// TestScripts plays testdata/*.txt: lines that start with "> " are told to a router, the lines below are what it answers.
+// TestScripts plays testdata/*.txt: lines that start with "> " are inputs of a router, the lines below its outputs.
 //
 //	> aliases chat=a,b                              before anything else
 //	> declare SOURCE name[,weight=0][,model=m]...   a full snapshot of one source
@@ -58,8 +58,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// firstLeast picks the candidate with the fewest outstanding requests, the first of equals: scripts want no chance. It
-// keeps conversations at home.
+// firstLeast picks the candidate with the fewest outstanding requests, the first of equals, because scripts need determinism.
+// It keeps conversations at home.
 type firstLeast struct{}
 
 func (firstLeast) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
@@ -190,7 +190,7 @@ func (p *player) route(args []string) {
 		req.ID, d.Endpoint.Name, d.Reason, d.Candidates, d.Model, d.Pool, d.Session, d.FirstTurn, d.PromptTokens, d.CachedTokens)
 }
 
-// repeat has the same request come several times, each of which ends well at once, and says how many were given an endpoint.
+// repeat plays the same request several times, each ending well at once, and reports how many were placed.
 func (p *player) repeat(verb string, args []string) {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestInTurn: whether an engine computes prompts one after the other is soon known, whoever is right about the order, how busy it is and how
-// long the prompts are, with a line and without.
+// TestInTurn: the router soon learns whether an engine computes prompts one after another, at any load, order and length, with
+// a queue and without.
 func TestInTurn(t *testing.T) {
 	for name, e := range map[string]struct {
 		engine engine
 		inTurn bool
-		load   float64 // up to which it is known
-		least  float64 // share of prompts, after the first twenty
+		load   float64 // up to which it is learnt
+		least  float64 // share of prompts after the first twenty
 	}{
 		"in turn": {inTurn, true, 2, 0.95}, "all at once": {atOnce, false, 2, 0.95},
-		"several in a batch": {inSlots, true, 1, 0.95}, "the latest first": {latest, true, 0.5, 0.7}, // beyond that few come alone
+		"several in a batch": {inSlots, true, 1, 0.95}, "the latest first": {latest, true, 0.5, 0.7}, // beyond that few prompts are alone
 	} {
 		for _, load := range []float64{0.3, 0.6, 0.9, 1.2} {
 			if load > e.load {
@@ -61,8 +61,8 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// TestBurstHidesNothing: prompts that come at the same time slow each other down where several are computed in a batch. The first of them
-// has none in front, and is not taken for one that came alone.
+// TestBurstHidesNothing: prompts that arrive together delay each other where several are batched. The first has none in front
+// but does not count as alone.
 func TestBurstHidesNothing(t *testing.T) {
 	for _, e := range []engine{inTurn, inSlots, latest} {
 		s := emptyShop(t, aSecond, e)
@@ -86,7 +86,7 @@ func TestBurstHidesNothing(t *testing.T) {
 	}
 }
 
-// TestManyThatCome: a long prompt that more short ones join than are remembered one by one did not come alone.
+// TestManyThatCome: a long prompt followed by more short ones than are remembered does not count as alone.
 func TestManyThatCome(t *testing.T) {
 	s := emptyShop(t, aSecond, inSlots)
 	for i := range 2 {

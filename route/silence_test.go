@@ -9,8 +9,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestLongAnswersAreNoSilence: a stream may wait for the only place of an engine, which computes an answer that comes as a whole. Nothing comes
-// then either, and the engine is well.
+// TestLongAnswersAreNoSilence: a stream may wait for an engine's only slot, taken by a non-streamed answer. No data comes then,
+// and the engine is healthy.
 func TestLongAnswersAreNoSilence(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// watch picks the first candidate and keeps what it was shown of it.
+// watch picks the first candidate and records what it saw of it.
 type watch struct{ seen pick.Candidate }
 
 func (w *watch) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
@@ -19,13 +19,13 @@ func (w *watch) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: 0, Reason: "watch"}
 }
 
-// bench is a router before two engines, the first of which computes prompts one after the other: fixed ms, and tokens at a rate.
+// bench is a router before two engines, the first of which computes prompts one after another: fixed ms, plus tokens at a rate.
 type bench struct {
 	t      *testing.T
 	w      *watch
 	r      *route.Router
 	now    time.Time
-	free   time.Time // when the engine is done with what it was sent
+	free   time.Time // when the engine has finished what it was sent
 	rate   float64   // tokens a second
 	fixed  time.Duration
 	stream bool
@@ -42,7 +42,7 @@ func newBench(t *testing.T, rate float64, fixed time.Duration, stream bool) *ben
 	return b
 }
 
-// send sends a new prompt and says when the engine has computed it.
+// send sends a new prompt and returns when the engine has computed it.
 func (b *bench) send(tokens int) (fleet.Lease, time.Time) {
 	b.t.Helper()
 	b.n++
@@ -61,7 +61,7 @@ func (b *bench) send(tokens int) (fleet.Lease, time.Time) {
 	return d.Lease, b.free
 }
 
-// end is an answer of so many tokens, each of which takes the same time.
+// end plays an answer of this many tokens at a constant pace.
 func (b *bench) end(l fleet.Lease, computed time.Time, prompt, answer int, each time.Duration) {
 	done := computed.Add(time.Duration(answer-1) * each)
 	if b.stream {
@@ -73,7 +73,7 @@ func (b *bench) end(l fleet.Lease, computed time.Time, prompt, answer int, each 
 	b.now = done
 }
 
-// learnt is the prefill rate that the router has learnt of the engine, in tokens a second.
+// learnt is the learnt prefill rate of the engine, in tokens per second.
 func (b *bench) learnt() float64 { return b.r.Status(b.now)[0].PrefillPerSec }
 
 func (b *bench) wantRate(share float64) {
@@ -83,7 +83,7 @@ func (b *bench) wantRate(share float64) {
 	}
 }
 
-// TestSpeedIsLearnt from prompts of all sizes that find nothing in front of them.
+// TestSpeedIsLearnt: speed is learnt from prompts of all sizes with none in front.
 func TestSpeedIsLearnt(t *testing.T) {
 	for _, rate := range []float64{500, 3_000, 9_000, 50_000, 200_000} {
 		for _, stream := range []bool{true, false} {
@@ -104,7 +104,7 @@ func TestSpeedIsLearnt(t *testing.T) {
 	}
 }
 
-// TestSpeedAmongBothKinds: the answers of those that come as a whole are not taken for prompts where streams come in between.
+// TestSpeedAmongBothKinds: non-streamed answers between streams do not count as prompts.
 func TestSpeedAmongBothKinds(t *testing.T) {
 	b, rng := newBench(t, 9_000, 8*time.Millisecond, true), rand.New(rand.NewPCG(1, 2))
 	for i := range 200 {
@@ -119,7 +119,7 @@ func TestSpeedAmongBothKinds(t *testing.T) {
 	}
 }
 
-// TestWaitingIsNotSlowness: what is learnt does not depend on how long prompts wait for each other.
+// TestWaitingIsNotSlowness: the learnt speed does not depend on how long prompts wait for each other.
 func TestWaitingIsNotSlowness(t *testing.T) {
 	b, rng := newBench(t, 9_000, 8*time.Millisecond, true), rand.New(rand.NewPCG(1, 2))
 	type sent struct {
@@ -149,7 +149,7 @@ func TestWaitingIsNotSlowness(t *testing.T) {
 	b.wantRate(0.15)
 }
 
-// TestPromptsOfOneStep: of prompts whose first bytes come together the time is that of all of them.
+// TestPromptsOfOneStep: prompts whose first bytes come together share one measured time.
 func TestPromptsOfOneStep(t *testing.T) {
 	b := newBench(t, 9_000, 8*time.Millisecond, true)
 	for range 50 {
@@ -187,7 +187,7 @@ func TestOutliersCountLittle(t *testing.T) {
 	}
 }
 
-// TestSpeedFollows: an engine that becomes three times slower, and quick again, is followed within fifty answers.
+// TestSpeedFollows: an engine that becomes three times slower, and fast again, is tracked within fifty answers.
 func TestSpeedFollows(t *testing.T) {
 	b := newBench(t, 9_000, 8*time.Millisecond, true)
 	for _, rate := range []float64{9_000, 3_000, 9_000} {
@@ -201,7 +201,7 @@ func TestSpeedFollows(t *testing.T) {
 	}
 }
 
-// TestBeforeTheFirstSample: an endpoint that nothing is known of is thought as quick as the others, or as an ordinary one.
+// TestBeforeTheFirstSample: an endpoint without samples is assumed to be as fast as the others, or to have the default speed.
 func TestBeforeTheFirstSample(t *testing.T) {
 	b := newBench(t, 2_000, 8*time.Millisecond, true)
 	b.send(100)
@@ -217,7 +217,7 @@ func TestBeforeTheFirstSample(t *testing.T) {
 	if _, err := b.r.Decide(b.now, &fleet.Request{ID: "x", Model: "m", Session: "x", PromptTokens: 100, Exclude: []string{"a"}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"b", "c"} { // to be asked, the policy needs two of which it has sampled none
+	for _, name := range []string{"b", "c"} { // they have no samples
 		b.r.Observe(b.now, route.Declared{Source: name, Endpoints: []fleet.Endpoint{{Name: name + "2", URL: "http://" + name, Weight: 1}}})
 		b.r.Observe(b.now, route.Probed{Endpoint: name + "2", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
 	}
@@ -229,7 +229,7 @@ func TestBeforeTheFirstSample(t *testing.T) {
 	}
 }
 
-// TestLateIsWaitedFor: a prompt that should have been computed by now is still in front, and its absence does not count for ever.
+// TestLateIsWaitedFor: an overdue prompt still counts as in front, but not for ever.
 func TestLateIsWaitedFor(t *testing.T) {
 	b := newBench(t, 9_000, 8*time.Millisecond, true)
 	for range 30 {

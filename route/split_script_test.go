@@ -6,7 +6,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// disagg says how pools with roles are served.
+// disagg configures how pools with roles are served.
 func (p *player) disagg(args []string) {
 	d := &p.cfg.Disaggregation
 	d.When = route.When(args[0])
@@ -23,7 +23,7 @@ func (p *player) disagg(args []string) {
 	}
 }
 
-// decide asks for a plan. The lease of a prefill leg goes by the request's id with a p after it.
+// decide plays a decision. The lease of a prefill leg is named after the request's id with a p appended.
 func (p *player) decide(args []string) {
 	req := p.request(args)
 	plan, err := p.r.Decide(p.now, &req)
@@ -47,7 +47,7 @@ func (p *player) decide(args []string) {
 	}
 }
 
-// transfers shows what an endpoint sends or waits for.
+// transfers prints an endpoint's outgoing or awaited transfers.
 func (p *player) transfers(s *route.EndpointStatus) {
 	if s.Load.TransferRequests != 0 || s.Load.TransferTokens != 0 || s.TransferMs != 0 {
 		p.say("%s transfers=%d tokens=%d, takes %.1f ms and 1 s for %.0f tokens", s.Endpoint.Name, s.Load.TransferRequests, s.Load.TransferTokens, s.TransferMs, s.TransferPerSec)

@@ -19,7 +19,7 @@ type leg struct {
 	prefilled bool
 }
 
-// naive adds up what the books of an endpoint must be.
+// naive computes an endpoint's load.
 func naive(open map[fleet.Lease]*leg, name string) (l fleet.Load) {
 	for _, o := range open {
 		if o.d.Endpoint.Name != name {
@@ -55,8 +55,8 @@ func naive(open map[fleet.Lease]*leg, name string) (l fleet.Load) {
 	return l
 }
 
-// TestSplitBooks: whatever happens in whatever order, the books are those of a naive model, the legs of a request are at different
-// endpoints of the right roles, and when all is over nothing is left.
+// TestSplitBooks: in any order of events the accounts equal a naive model, the legs of a request are at different endpoints of
+// the right roles, and at the end nothing is left.
 func TestSplitBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		when := rapid.SampledFrom(route.Whens()).Draw(t, "when")
@@ -169,8 +169,8 @@ func TestSplitBooks(t *testing.T) {
 	})
 }
 
-// TestTransferIsLearnt: the estimate comes near what transfers take, from whatever is assumed at first, and a wild sample moves
-// it by little.
+// TestTransferIsLearnt: the estimate approaches the real time of transfers from any initial assumption, and an outlier moves it
+// little.
 func TestTransferIsLearnt(t *testing.T) {
 	for _, real := range []struct{ fixed, perToken float64 }{{4, 0.005}, {60, 0.05}, {15, 0.02}} {
 		p := &player{t: &testing.T{}, now: time.Unix(1000, 0), leases: map[string]fleet.Lease{}}
@@ -214,8 +214,7 @@ func TestTransferIsLearnt(t *testing.T) {
 	}
 }
 
-// BenchmarkDecide compares a request at one endpoint with one in two legs, over as many endpoints, while nothing and while a thousand legs are
-// under way.
+// BenchmarkDecide compares a whole and a split request over equally many endpoints, idle and with a thousand running legs.
 func BenchmarkDecide(b *testing.B) {
 	type cell struct {
 		when route.When

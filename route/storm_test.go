@@ -14,19 +14,18 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// storm throws events at a router in any order: endpoints that come, go, move and restart, requests that are tried again, and
-// engines that report nonsense.
+// storm sends random events to a router: endpoints that come, go, move and restart, retried requests, and nonsensical reports.
 type storm struct {
 	*rapid.T
 	r    *route.Router
 	now  time.Time
 	open []fleet.Lease
 
-	at     map[fleet.Lease]string // endpoint of each that is open
+	at     map[fleet.Lease]string // endpoint of each open lease
 	inLine map[fleet.Lease]bool
 }
 
-// observe tells the router an event. Nobody stands in line where nothing is under way, and each is called once.
+// observe sends an event. No request may be queued at an idle endpoint, and each is dispatched once.
 func (s *storm) observe(ev route.Event) {
 	if f, ok := ev.(route.Finished); ok {
 		delete(s.at, f.Lease)
@@ -124,7 +123,7 @@ func (s *storm) finish() {
 	s.open = append(s.open[:i], s.open[i+1:]...)
 }
 
-// warmUp shows the router that a and b compute one prompt after the other.
+// warmUp shows that a and b compute one prompt after another.
 func (s *storm) warmUp() {
 	for _, name := range []string{"a", "b"} {
 		var leases []fleet.Lease
@@ -143,7 +142,8 @@ func (s *storm) warmUp() {
 	}
 }
 
-// TestStorm: whatever happens, nobody stands in line for an endpoint with nothing to do, all books return to zero when the last lease has ended, and nothing learnt is out of bounds.
+// TestStorm: no request is queued for an endpoint without work, all accounts return to zero when the last lease has ended, and
+// all learnt values stay within bounds.
 func TestStorm(t *testing.T) {
 	for _, name := range []string{"least_ttft", "dynamo.kv"} {
 		t.Run(name, func(t *testing.T) {

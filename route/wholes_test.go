@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// taught is a bench whose engine's speed, 9,000 tokens a second, is known.
+// taught is a bench whose engine's speed, 9,000 tokens/s, is known.
 func taught(t *testing.T) *bench {
 	b := newBench(t, 9_000, 8*time.Millisecond, true)
 	for range 40 {
@@ -21,7 +21,7 @@ func taught(t *testing.T) *bench {
 	return b
 }
 
-// wantWait checks how long a prompt is thought to wait that comes now.
+// wantWait checks the predicted wait of a prompt that arrives now.
 func (b *bench) wantWait(what string, from, to float64) {
 	b.t.Helper()
 	if _, err := b.r.Decide(b.now, &fleet.Request{ID: "probe", Class: fleet.Aside, Model: "m"}); err != nil {
@@ -34,7 +34,7 @@ func (b *bench) wantWait(what string, from, to float64) {
 
 func (b *bench) first(l fleet.Lease) { b.r.Observe(b.now, route.FirstByte{Lease: l}) }
 
-// whole sends a prompt whose answer is not streamed.
+// whole sends a prompt with a non-streamed answer.
 func (b *bench) whole(tokens int) fleet.Lease {
 	b.stream = false
 	l, _ := b.send(tokens)
@@ -47,7 +47,7 @@ func (b *bench) answered(l fleet.Lease, prompt, answer int) {
 	b.r.Observe(b.now, route.Finished{Lease: l, Usage: fleet.Usage{PromptTokens: prompt, OutputTokens: answer, CachedKnown: true}})
 }
 
-// TestWholesInTheQueue: prompts whose answers are not streamed are in front of others until they are known or expected to be computed.
+// TestWholesInTheQueue: prompts of non-streamed answers count as in front until they are known or expected to be computed.
 func TestWholesInTheQueue(t *testing.T) {
 	t.Run("behind a stream", func(t *testing.T) {
 		b := taught(t)
@@ -65,7 +65,7 @@ func TestWholesInTheQueue(t *testing.T) {
 		b := taught(t)
 		b.whole(9000)
 		l, _ := b.send(900)
-		b.now = b.now.Add(500 * time.Millisecond) // the engine was quicker than thought
+		b.now = b.now.Add(500 * time.Millisecond) // the engine was faster than predicted
 		b.first(l)
 		b.wantWait("all are computed", 0, 0)
 	})
@@ -99,12 +99,12 @@ func TestWholesInTheQueue(t *testing.T) {
 	t.Run("a long answer", func(t *testing.T) {
 		b := taught(t)
 		b.whole(1000)
-		b.now = b.now.Add(250 * time.Millisecond) // of 20 tokens it would take 210 ms
+		b.now = b.now.Add(250 * time.Millisecond) // 20 tokens would take 210 ms
 		b.wantWait("it may be longer than others", 0, 0)
 	})
 }
 
-// TestWholesInFrontOfAPlace: where all places are taken, prompts that are not computed yet keep theirs longer than those that are.
+// TestWholesInFrontOfAPlace: where all slots are taken, requests still in prefill keep theirs longer.
 func TestWholesInFrontOfAPlace(t *testing.T) {
 	wait := func(stream bool) float64 {
 		b := taught(t)
@@ -121,7 +121,7 @@ func TestWholesInFrontOfAPlace(t *testing.T) {
 	}
 }
 
-// TestSpeedOfWholesAmongEachOther: of answers that come as a whole and overlap, in any order, an engine's speed is learnt.
+// TestSpeedOfWholesAmongEachOther: speed is learnt from overlapping non-streamed answers in any order.
 func TestSpeedOfWholesAmongEachOther(t *testing.T) {
 	b, rng := newBench(t, 9_000, 8*time.Millisecond, false), rand.New(rand.NewPCG(3, 4))
 	type open struct {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// locked is a table the way the live router holds it: behind one lock.
+// locked is a table behind one lock, as in the live router.
 type locked struct {
 	mu    sync.Mutex
 	table *Table
@@ -26,8 +26,8 @@ func (l *locked) put(now time.Time, id string, e Entry) {
 	l.table.Put(now, "acme", "m", id, e)
 }
 
-// Many callers behind one lock: no entry is lost, mixed up or kept beyond the bound. Under the race detector it also
-// shows that nothing is shared outside the lock.
+// TestStress: concurrent callers behind one lock lose, mix up or overfill nothing. Under the race detector it also shows that
+// nothing is shared outside the lock.
 func TestStress(t *testing.T) {
 	const callers, rounds, size = 8, 3000, 500
 	l := &locked{table: New(Config{Max: size, IdleTTL: time.Second})}
@@ -44,7 +44,6 @@ func TestStress(t *testing.T) {
 				case 5:
 					l.mu.Lock()
 					l.table.Sweep(now, 3)
-					l.table.Touch(now, "acme", "m", id)
 					if i%50 == 5 {
 						l.table.Delete("acme", "m", id)
 					}
@@ -78,12 +77,11 @@ func TestNoAllocationAtSteadyState(t *testing.T) {
 		known := names[199]
 		if got := testing.AllocsPerRun(1000, func() {
 			table.Get(start, "acme", "m", known)
-			table.Touch(start, "acme", "m", known)
 			table.Put(start, "acme", "m", known, Entry{Turns: 2})
 		}); got != 0 {
 			t.Errorf("hashOnly=%v: a turn of a known conversation allocates %v times", hashOnly, got)
 		}
-		// A new conversation costs the copy of its name, and nothing where no names are kept.
+		// A new conversation allocates the copy of its name, and nothing where no names are kept.
 		next, want := 0, 1.0
 		if hashOnly {
 			want = 0
@@ -107,7 +105,7 @@ func filled(hashOnly bool, names []string) *Table {
 	return table
 }
 
-// One in ten operations writes, on a full table of 100000 conversations; ids come in scattered order.
+// BenchmarkMixed: one in ten operations writes, on a full table of 100,000 conversations; ids come in random order.
 func BenchmarkMixed(b *testing.B) {
 	names := ids(benchEntries)
 	for _, hashOnly := range []bool{false, true} {
@@ -149,7 +147,7 @@ func BenchmarkContention(b *testing.B) {
 	}
 }
 
-// Every Put is of a new conversation and evicts one.
+// BenchmarkEvict: every Put adds a new conversation and evicts one.
 func BenchmarkEvict(b *testing.B) {
 	names := ids(4 * benchEntries)
 	table := filled(false, names)

@@ -2,8 +2,8 @@ package session
 
 import "testing"
 
-// BenchmarkFollowLive is what a router does for each turn of many conversations under way, in no order and in a full memory: chats
-// of up to a dozen turns whose text is followed too.
+// BenchmarkFollowLive is the work per turn of a router with a full memory: many concurrent chats of up to a dozen turns in
+// random order, whose rendered text is looked up too.
 func BenchmarkFollowLive(b *testing.B) {
 	turn := liveTurns()
 	b.ReportAllocs()
@@ -13,7 +13,7 @@ func BenchmarkFollowLive(b *testing.B) {
 	}
 }
 
-// liveTurns fills a memory and gives what does the next turn of one conversation after another.
+// liveTurns fills a memory and returns a function that plays the next turn of the next conversation.
 func liveTurns() func() {
 	const talks, longest = 60_000, 12
 	m := NewTrails(100_000)
@@ -26,10 +26,10 @@ func liveTurns() func() {
 		k := next * 7919 % talks
 		next++
 		n := turns[k] % longest
-		seed = uint64(k+1)*0x9e3779b97f4a7c15 + uint64(turns[k]/longest)<<20 // another conversation when one has ended
+		seed = uint64(k+1)*0x9e3779b97f4a7c15 + uint64(turns[k]/longest)<<20 // a new conversation after the last turn
 		turns[k]++
 		p.Marks, p.StrictMarks, p.Blocks = p.Marks[:0], p.StrictMarks[:0], p.Blocks[:0]
-		for i := 2 * n; i > 0; i-- { // the latest first
+		for i := 2 * n; i > 0; i-- { // latest first
 			p.Marks, p.StrictMarks = append(p.Marks, at(-i)^1), append(p.StrictMarks, at(-i)^2)
 		}
 		p.Whole, p.Strict = at(-2*n-1)^1, at(-2*n-1)^2

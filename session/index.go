@@ -2,13 +2,13 @@ package session
 
 import "math/bits"
 
-// index finds the numbers of entries by hashes of their keys. It holds numbers and no keys: who has the entries compares them, and
-// is asked for their hashes when a part grows. An entry takes some 13 bytes of a full one.
+// index maps hashes of keys to entry numbers. It stores no keys: the owner of the entries compares them, and supplies their
+// hashes when a part grows. A full index takes about 13 bytes per entry.
 //
-// It is an open-addressing table of buckets, each one line of a processor's cache, after F14 (Bronson and Shi, Facebook 2019): an
-// entry that finds its bucket full goes to the next one that is not, and each bucket counts those that went past it. So nearly
-// every search is one wait for memory, whether it finds something or not; a removal is no more, and leaves no tombstone. The
-// table is in parts of a bounded size that grow one by one: no insert costs more than laying out one part. Nothing shrinks.
+// It is an open-addressing table of buckets of one cache line each, after F14 (Bronson and Shi, Facebook 2019): an entry whose
+// bucket is full goes to the next bucket with room, and each bucket counts the entries that passed it. So nearly every search
+// costs one memory access, hit or miss, and a removal leaves no tombstone. The table consists of parts of bounded size that
+// grow one by one: no insert costs more than rebuilding one part. It never shrinks.
 type index struct {
 	hashOf func(number int32) uint64
 	parts  []part // by the upper bits of the hash
@@ -17,13 +17,13 @@ type index struct {
 
 type part struct {
 	buckets []bucket // a power of two, or none
-	factor  uint64   // what mixes the hashes; odd
+	factor  uint64   // odd multiplier that mixes the hashes
 	used    int
-	since   int // inserts since the part was laid out
+	since   int // inserts since the part was rebuilt
 }
 
-// bucket holds numbers, each with a tag: sixteen bits of its mixed hash, by which others are told apart without a look at the
-// entry, and 0 for a free place. Four tags are in a word, the first one lowest; above the last two is how many entries went past.
+// bucket holds entry numbers, each with a tag of 16 bits of its mixed hash, 0 for a free place. Tags avoid most comparisons.
+// Each word holds four tags, the first lowest; the upper half of the last word counts the entries that passed the bucket.
 type bucket struct {
 	tags    [3]uint64
 	numbers [bucketEntries]int32
@@ -32,17 +32,16 @@ type bucket struct {
 const (
 	bucketEntries = 10
 	tagBits       = 16
-	passed        = uint64(1) << (2 * tagBits) // one entry that went past, in the last word
+	passed        = uint64(1) << (2 * tagBits) // one passing entry, in the last word
 
-	// partEntries are in each of the largest parts once the index is full: 1,024 buckets, half full, of which about one in forty was
-	// too small. A part grows when it is five eighths full, which is 18 deviations more.
+	// partEntries is the number of entries in each of the largest parts when the index is full: 1,024 buckets, half full. At
+	// that load about one bucket in forty overflows. A part grows when it is five eighths full, 18 standard deviations more.
 	partEntries = 5000
 	firstFactor = 0x9e3779b97f4a7c15
 
-	// longProbe is how many full buckets an entry never goes past by chance: in a part five eighths full the entries of 32 buckets
-	// would be 120 more than they are on average, eight deviations. Who chooses keys so that they crowd can do so only for a
-	// factor that he knows, and it becomes another each time that a part is laid out, by the hash of whatever comes in just
-	// then: he would have to know what all others sent.
+	// longProbe is a number of full buckets that no entry passes by chance: 32 buckets of a part five eighths full would hold
+	// 120 entries more than average, eight standard deviations. An attacker who crowds keys must know the factor, and every
+	// rebuild chooses another one from the hash of whatever entry comes next.
 	longProbe = 32
 
 	ones  = 0x0001000100010001
@@ -50,7 +49,7 @@ const (
 	lows  = 0x7fff7fff7fff7fff
 )
 
-// newIndex makes the index of at most so many entries.
+// newIndex returns an index for at most this many entries.
 func newIndex(most int, hashOf func(number int32) uint64) index {
 	return index{hashOf: hashOf, parts: make([]part, (most+partEntries-1)/partEntries)}
 }
@@ -60,7 +59,7 @@ func (x *index) part(hash uint64) *part {
 	return &x.parts[i]
 }
 
-// place is the bucket of a hash, modulo their number, and its tag.
+// place is a hash's bucket (modulo their number) and tag.
 func (p *part) place(hash uint64) (at uint, tag uint64) {
 	hi, lo := bits.Mul64(hash, p.factor)
 	mixed := hi ^ lo
@@ -69,21 +68,21 @@ func (p *part) place(hash uint64) (at uint, tag uint64) {
 
 func (p *part) bucket(at uint) *bucket { return &p.buckets[at&uint(len(p.buckets)-1)] }
 
-// having is the set of the entries with a tag: bit 16i for entry i, 16i+1 for entry 4+i, 16i+2 for entry 8+i.
+// having is the set of entries with a tag: bit 16i for entry i, 16i+1 for entry 4+i, 16i+2 for entry 8+i.
 func (b *bucket) having(tag uint64) uint64 {
 	x, y, z := b.tags[0]^tag*ones, b.tags[1]^tag*ones, b.tags[2]^tag*ones
 	x, y, z = x&^highs+lows|x, y&^highs+lows|y, z&^highs+lows|z // the high bits of those that are not 0
 	return ^x&highs>>15 | ^y&highs>>14 | ^z&(highs>>32)>>13
 }
 
-// first is the lowest member of such a set: its number's place, and its tag's word and distance from the lowest bit.
+// first is the lowest member of such a set: its number's place, the word of its tag, and the tag's shift.
 func first(set uint64) (i, word, shift uint) {
 	bit := uint(bits.TrailingZeros64(set))
 	word, shift = bit%tagBits, bit/tagBits*tagBits
 	return word*4 + bit/tagBits, word, shift
 }
 
-// find is the number of the entry that is the same as the one looked for, none when there is none. same is asked of those that may be.
+// find returns the number of the entry for which same is true, or none. same is called for entries with an equal tag.
 func (x *index) find(hash uint64, same func(number int32) bool) int32 {
 	p := x.part(hash)
 	if len(p.buckets) == 0 {
@@ -91,7 +90,7 @@ func (x *index) find(hash uint64, same func(number int32) bool) int32 {
 	}
 	at, tag := p.place(hash)
 	if b := p.bucket(at); b.having(tag) == 0 && b.tags[2] < passed {
-		return none // as for most of the hashes of a prompt
+		return none // the case for most hashes of a prompt
 	}
 	return p.findFrom(at, tag, same)
 }
@@ -113,7 +112,7 @@ func (p *part) findFrom(at uint, tag uint64, same func(number int32) bool) int32
 	return none
 }
 
-// insert enters a number that is not in it. hashOf is asked for its hash too.
+// insert adds a number that the index does not hold. A rebuild calls hashOf for it too.
 func (x *index) insert(hash uint64, number int32) {
 	p := x.part(hash)
 	if 8*p.used >= 5*bucketEntries*len(p.buckets) {
@@ -127,7 +126,7 @@ func (x *index) insert(hash uint64, number int32) {
 	}
 }
 
-// enter puts a number into the first bucket with a free place, and reports how many it went past.
+// enter puts a number into the first bucket with room and returns how many it passed.
 func (p *part) enter(hash uint64, number int32) (past int) {
 	at, tag := p.place(hash)
 	for {
@@ -144,7 +143,7 @@ func (p *part) enter(hash uint64, number int32) (past int) {
 	}
 }
 
-// remove takes out a number that is in it.
+// remove removes a number that the index holds.
 func (x *index) remove(hash uint64, number int32) {
 	p := x.part(hash)
 	x.used--
@@ -164,7 +163,7 @@ func (x *index) remove(hash uint64, number int32) {
 	panic("session: an entry is not in the index under its hash")
 }
 
-// layOut gives a part so many buckets and another factor.
+// layOut rebuilds a part with this many buckets and another factor.
 func (x *index) layOut(p *part, buckets int, hash uint64) {
 	old := p.buckets
 	if old == nil {

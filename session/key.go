@@ -11,14 +11,20 @@ import (
 // Key is the 128-bit hash of a conversation's name.
 type Key struct{ hi, lo uint64 }
 
-// KeyOf hashes a conversation's name with XXH3-128. Each part counts with its length, so that no two names run into
-// the same bytes. The hash is the same on every machine and in every version.
+// KeyOf hashes a conversation's name with XXH3-128. Each part is hashed with its length, so that different names never give the
+// same bytes. The hash is the same on every machine and in every version.
 func KeyOf(tenant, model, id string) Key {
 	var room [nameRoom]byte
 	return hash(appendName(room[:0], tenant, model, id))
 }
 
-// Uint64 is 64 bits of the hash, for placing the conversation.
+// Halves returns the two halves of the hash, the arguments of KeyFrom.
+func (k Key) Halves() (hi, lo uint64) { return k.hi, k.lo }
+
+// KeyFrom is the hash with these halves.
+func KeyFrom(hi, lo uint64) Key { return Key{hi: hi, lo: lo} }
+
+// Uint64 is 64 bits of the hash, for placing the conversation by hash.
 func (k Key) Uint64() uint64 { return k.lo }
 
 // String is the hash as 32 hexadecimal digits.
@@ -27,8 +33,7 @@ func (k Key) String() string { return fmt.Sprintf("%016x%016x", k.hi, k.lo) }
 // nameRoom is the size of a buffer on the stack that fits nearly every name.
 const nameRoom = 256
 
-// longName is the length above which the table keeps a digest instead of the name, so that clients with huge ids
-// cannot fill the memory.
+// longName is the length above which the table keeps a digest instead of the name, so that huge ids cannot fill the memory.
 const longName = 256
 
 func hash(name []byte) Key {
@@ -36,7 +41,7 @@ func hash(name []byte) Key {
 	return Key{hi: h.Hi, lo: h.Lo}
 }
 
-// appendName appends the conversation's name: each part but the last is preceded by its length.
+// appendName appends the conversation's name, each part but the last preceded by its length.
 func appendName(b []byte, tenant, model, id string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(tenant)))
 	b = append(b, tenant...)
@@ -45,13 +50,13 @@ func appendName(b []byte, tenant, model, id string) []byte {
 	return append(b, id...)
 }
 
-// The first byte of a kept identity says what follows it.
+// The first byte of a kept identity is its form.
 const (
 	keptName   = 'n'
 	keptDigest = 'd'
 )
 
-// keep is the string by which an entry is told apart from another with the same hash.
+// keep returns the string that tells an entry from another with the same hash.
 func keep(name []byte) string {
 	if len(name) > longName {
 		sum := sha256.Sum256(name)
@@ -60,7 +65,7 @@ func keep(name []byte) string {
 	return string(keptName) + string(name)
 }
 
-// kept reports whether identity is what keep made of name, without allocating.
+// kept reports whether identity equals keep(name), without allocating.
 func kept(identity string, name []byte) bool {
 	if len(name) > longName {
 		sum := sha256.Sum256(name)

@@ -33,7 +33,7 @@ func TestNamesThatLookAlikeAreApart(t *testing.T) {
 	}
 }
 
-// The key is part of what replicas tell each other, so it may never change.
+// Replicas exchange keys, so the hash must never change.
 func TestKeyIsTheSameForever(t *testing.T) {
 	if got, want := KeyOf("acme", "llama", "session-1").String(), "fcdae5bdb17044725d7fa563ebf4afe9"; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -75,7 +75,7 @@ func TestKeptIdentity(t *testing.T) {
 			}
 		}
 	}
-	// A short name that spells a digest is not the name with that digest.
+	// A short name that spells a digest differs from the name with that digest.
 	long := []byte(strings.Repeat("x", 1000))
 	if digest := keep(long); kept(digest, []byte(digest[1:])) {
 		t.Error("a digest is taken for a name")

@@ -1,15 +1,17 @@
 package session
 
-// lru is an exact, bounded LRU from a hash to a value. It grows by whole pages and never copies; at steady state nothing is
-// allocated.
+// lru is an exact, bounded LRU map from a hash to a value. It grows by whole pages without copying; at steady state it
+// allocates nothing.
 type lru[V any] struct {
 	most  int32
-	used  int32 // nodes ever used, the root included
+	used  int32 // nodes ever used, including the root
 	index index
 	pages []*[pageNodes]lruNode[V]
+
+	walked int32 // last node that the walk returned; none before the first
 }
 
-// lruNode is a value in the ring of their use. Node 0 is the ring's root: next is the latest used, prev the least.
+// lruNode is a value in the ring in order of use. Node 0 is the ring's root: next is the most recently used, prev the least.
 type lruNode[V any] struct {
 	key        uint64
 	prev, next int32
@@ -22,16 +24,19 @@ func newLRU[V any](most int) *lru[V] {
 	return l
 }
 
+// setMost replaces the bound. Entries beyond a smaller bound stay, but no page is added.
+func (l *lru[V]) setMost(most int) { l.most = int32(most) }
+
 func (l *lru[V]) at(i int32) *lruNode[V] {
 	return &l.pages[uint32(i)/pageNodes][uint32(i)%pageNodes]
 }
 
-// find is the number of a key's node, none when there is none. It is no use of it.
+// find returns the number of a key's node, or none. It does not count as a use.
 func (l *lru[V]) find(key uint64) int32 {
 	return l.index.find(key, func(i int32) bool { return l.at(i).key == key })
 }
 
-// get finds a value and makes it the latest used; nil when there is none. The pointer is valid until the next put.
+// get finds a value and makes it the most recently used; nil if absent. The pointer is valid until the next put.
 func (l *lru[V]) get(key uint64) *V {
 	i := l.find(key)
 	if i == none {
@@ -40,7 +45,7 @@ func (l *lru[V]) get(key uint64) *V {
 	return l.touch(i)
 }
 
-// put enters or replaces a value; the least used one makes room.
+// put adds or replaces a value and evicts the least recently used one if needed.
 func (l *lru[V]) put(key uint64, v V) {
 	if i := l.find(key); i != none {
 		*l.touch(i) = v
@@ -49,7 +54,7 @@ func (l *lru[V]) put(key uint64, v V) {
 	l.enter(key, v)
 }
 
-// enter is put for a key that is not there.
+// enter is put for a key that is absent.
 func (l *lru[V]) enter(key uint64, v V) *V {
 	i := l.used
 	if i <= l.most {
@@ -60,7 +65,7 @@ func (l *lru[V]) enter(key uint64, v V) *V {
 	} else {
 		i = l.root().prev
 		l.index.remove(l.at(i).key, i)
-		l.unlink(l.at(i))
+		l.unlink(l.at(i), i)
 	}
 	n := l.at(i)
 	n.key, n.value = key, v
@@ -69,12 +74,14 @@ func (l *lru[V]) enter(key uint64, v V) *V {
 	return &n.value
 }
 
-// touch makes a node the latest used.
+// touch makes a node the most recently used.
 func (l *lru[V]) touch(i int32) *V {
 	n := l.at(i)
 	if l.root().next != i {
-		l.unlink(n)
+		l.unlink(n, i)
 		l.link(n, i)
+	} else if l.walked == i { // its value may be about to change
+		l.walked = n.next
 	}
 	return &n.value
 }
@@ -88,6 +95,11 @@ func (l *lru[V]) link(n *lruNode[V], i int32) {
 	root.next = i
 }
 
-func (l *lru[V]) unlink(n *lruNode[V]) { l.at(n.prev).next, l.at(n.next).prev = n.next, n.prev }
+func (l *lru[V]) unlink(n *lruNode[V], i int32) {
+	if l.walked == i {
+		l.walked = n.next
+	}
+	l.at(n.prev).next, l.at(n.next).prev = n.next, n.prev
+}
 
 func (l *lru[V]) len() int { return l.index.used }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// benchKeys are hashes in no order.
+// benchKeys are hashes in random order.
 func benchKeys(from, n int) []uint64 {
 	keys := make([]uint64, n)
 	for i := range keys {
@@ -16,7 +16,7 @@ func benchKeys(from, n int) []uint64 {
 	return keys
 }
 
-// BenchmarkLRU is of a full memory of 300,000 ends, as NewTrails makes it for 100,000 conversations.
+// BenchmarkLRU measures a full memory of 300,000 ends, the size that NewTrails makes for 100,000 conversations.
 func BenchmarkLRU(b *testing.B) {
 	const most = 300_000
 	keys := benchKeys(0, 4*most)
@@ -25,7 +25,7 @@ func BenchmarkLRU(b *testing.B) {
 		l.put(k, end{id: "id", main: k})
 	}
 	next := most
-	fill := func() { // the keys before next are held, whatever ran before
+	fill := func() { // holds the keys before next, whichever benchmark ran before
 		for i := next - most; i < next; i++ {
 			l.put(keys[i%len(keys)], end{id: "id"})
 		}
@@ -63,7 +63,7 @@ func BenchmarkLRU(b *testing.B) {
 	})
 }
 
-// BenchmarkLRUFill is the making of a full one, and what an entry takes.
+// BenchmarkLRUFill measures filling a memory, and the bytes per entry.
 func BenchmarkLRUFill(b *testing.B) {
 	const most = 300_000
 	keys := benchKeys(0, most)

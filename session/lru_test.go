@@ -7,14 +7,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// crowd makes every hash of an index fall into one bucket, with one tag.
+// crowd makes every hash of an index fall into one bucket with one tag.
 func crowd(x *index) {
 	for i := range x.parts {
 		x.parts[i] = part{buckets: make([]bucket, 1)}
 	}
 }
 
-// TestLRUIsItsModel: it holds what a slice in order of use holds, whether hashes are apart or all fall into one bucket.
+// TestLRUIsItsModel: the lru holds what a slice in order of use holds, also when all hashes collide.
 func TestLRUIsItsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		room := rapid.IntRange(1, 40).Draw(t, "room")
@@ -22,7 +22,7 @@ func TestLRUIsItsModel(t *testing.T) {
 		if rapid.Bool().Draw(t, "crowded") {
 			crowd(&l.index)
 		}
-		var order []uint64 // the latest used first
+		var order []uint64 // most recently used first
 		values := map[uint64]int{}
 		use := func(key uint64) {
 			if i := slices.Index(order, key); i >= 0 {
@@ -63,7 +63,7 @@ func TestLRUIsItsModel(t *testing.T) {
 	})
 }
 
-// TestIndexIsItsModel: it finds what a map finds, through inserts, removals and growth.
+// TestIndexIsItsModel: the index finds what a map finds, through inserts, removals and growth.
 func TestIndexIsItsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		hashes := rapid.SliceOfNDistinct(rapid.Uint64(), 100, 100, rapid.ID[uint64]).Draw(t, "hashes")
@@ -100,7 +100,7 @@ func TestIndexIsItsModel(t *testing.T) {
 	})
 }
 
-// TestIndexSparesLooks: of hashes that are not there few are taken for one that is.
+// TestIndexSparesLooks: few absent hashes cause a comparison.
 func TestIndexSparesLooks(t *testing.T) {
 	l := newLRU[int](1000)
 	for i := range uint64(5000) {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is the table written plainly: one slice in order of use, newest first, searched from end to end.
+// model is a naive table: one slice in order of use, newest first.
 type model struct {
 	max     int
 	ttl     time.Duration
@@ -76,13 +76,25 @@ func (m *model) put(now time.Time, name [3]string, e Entry) {
 	m.entries = slices.Insert(m.entries, 0, modelEntry{name, e})
 }
 
-func (m *model) touch(now time.Time, name [3]string) bool {
-	m.tick(now)
-	if !m.live(name) {
+// revise does what Revise does to an entry that exists.
+func (m *model) revise(now time.Time, name [3]string, tokens int, changes bool) bool {
+	i := m.find(name)
+	if i < 0 {
 		return false
 	}
-	m.toFront(m.find(name))
-	m.entries[0].entry.Last = m.latest
+	was := m.latest
+	m.tick(now)
+	if m.expired(i) {
+		m.latest = was
+		return false
+	}
+	if !changes {
+		m.latest = was
+		return true
+	}
+	e := m.entries[i].entry
+	e.Tokens += tokens
+	m.put(now, name, e)
 	return true
 }
 
@@ -94,8 +106,8 @@ func (m *model) delete(name [3]string) bool {
 	return i >= 0
 }
 
-// sweep drops the longest unwritten first. Those written at one time expire together, the earlier written first, which
-// a slice in order of use does not know: callers keep the times of writes apart.
+// sweep drops expired entries, oldest write first. A slice in order of use cannot order writes at equal times, so callers keep
+// times of writes distinct.
 func (m *model) sweep(now time.Time, limit int) int {
 	m.tick(now)
 	for done := range limit {
@@ -114,7 +126,7 @@ func (m *model) sweep(now time.Time, limit int) int {
 	return limit
 }
 
-// machine drives a table and its model through the same calls.
+// machine drives a table and its model with the same calls.
 type machine struct {
 	table *Table
 	model model
@@ -129,12 +141,12 @@ func (m *machine) name(t *rapid.T) [3]string {
 	}
 }
 
-// tick passes some time, at least a nanosecond so that no two writes are at one time.
+// tick advances time by at least a nanosecond, so that times of writes are distinct.
 func (m *machine) tick(t *rapid.T) {
 	m.now = m.now.Add(time.Duration(rapid.OneOf(rapid.Int64Range(1, 4), rapid.Just(int64(m.model.ttl)), rapid.Int64Range(1, 60)).Draw(t, "passed")))
 }
 
-// check compares the whole state: the entries in order of use, the order of age, the index, and what is free.
+// check compares the whole state: order of use, order of age, index and free nodes.
 func (m *machine) check(t *rapid.T) {
 	s := &m.table.store
 	if m.table.Len() != len(m.model.entries) || m.table.Len() > m.model.max {
@@ -203,11 +215,15 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			m.table.Put(m.now, n[0], n[1], n[2], e)
 			m.model.put(m.now, n, e)
 		},
-		"touch": func(t *rapid.T) {
+		"revise": func(t *rapid.T) {
 			m.tick(t)
-			n := m.name(t)
-			if got, want := m.table.Touch(m.now, n[0], n[1], n[2]), m.model.touch(m.now, n); got != want {
-				t.Fatalf("touch: %v, model %v", got, want)
+			n, changes := m.name(t), rapid.Bool().Draw(t, "changes")
+			got := m.table.Revise(m.now, n[0], n[1], n[2], func(e Entry) (Entry, bool) {
+				e.Tokens += 7
+				return e, changes
+			})
+			if want := m.model.revise(m.now, n, 7, changes); got != want {
+				t.Fatalf("revise: %v, model %v", got, want)
 			}
 		},
 		"delete": func(t *rapid.T) {

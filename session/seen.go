@@ -1,20 +1,20 @@
 package session
 
-// Seen remembers which conversations were asked for of late by an id of their client's, so that the first turn of one can be told:
-// TensorRT-LLM PR 14744 keeps a set of 100,000 ids for it. It is bounded; the id asked for longest ago is forgotten, and would be
-// a first turn once more. It serves one caller at a time.
-type Seen struct{ ids *lru[bool] } // true for an id that was asked for more than once
+// Seen is a bounded set of conversation ids that clients have sent recently. It tells first turns, as the set of 100,000 ids in
+// TensorRT-LLM PR 14744 does. The id requested longest ago is forgotten and would count as a first turn again. It is not safe
+// for concurrent use.
+type Seen struct{ ids *lru[bool] } // true for an id that was requested more than once
 
-// DefaultSeen is how many ids the published set holds.
+// DefaultSeen is the size of the set in that PR.
 const DefaultSeen = 100_000
 
-// NewSeen makes an empty memory of at most so many ids, one at least.
+// NewSeen returns an empty set of at most this many ids, at least one.
 func NewSeen(most int) *Seen { return &Seen{ids: newLRU[bool](max(most, 1))} }
 
-// Len is the number of ids remembered.
-func (s *Seen) Len() int { return s.ids.len() }
+// SetMost replaces the bound. A larger set keeps its size.
+func (s *Seen) SetMost(most int) { s.ids.setMost(max(most, 1)) }
 
-// Is is what First would answer. It changes nothing.
+// Is returns what First would, and changes nothing.
 func (s *Seen) Is(key Key, again bool) bool {
 	i := s.ids.find(key.Uint64())
 	if again {
@@ -23,8 +23,8 @@ func (s *Seen) Is(key Key, again bool) bool {
 	return i == none
 }
 
-// First notes that a conversation was asked for and reports whether this is its first turn. again says that the request has been
-// noted before and is tried once more: a retry of a first turn is one still.
+// First notes a request for a conversation and reports whether it is its first turn. again marks a retry of a request already
+// noted: the retry of a first turn is a first turn too.
 func (s *Seen) First(key Key, again bool) bool {
 	twice := s.ids.get(key.Uint64())
 	switch {

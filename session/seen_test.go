@@ -18,14 +18,14 @@ func TestSeenTellsFirstTurns(t *testing.T) {
 		want  bool
 	}{
 		{1, false, true},
-		{1, true, true}, // the first turn, tried again
+		{1, true, true}, // the first turn, retried
 		{1, true, true},
 		{1, false, false},
 		{1, true, false},
 		{2, true, false}, // not noted: a retry notes nothing
 		{2, false, true},
 		{1, false, false},
-		{3, false, true}, // 2 goes, which was asked for longest ago
+		{3, false, true}, // evicts 2, which was requested longest ago
 		{1, false, false},
 		{2, false, true},
 	} {
@@ -42,7 +42,7 @@ func TestSeenIsAnLRU(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(1, 5).Draw(t, "most")
 		s := NewSeen(most)
-		var order []int // the latest at the end
+		var order []int // latest last
 		for _, id := range rapid.SliceOfN(rapid.IntRange(0, 8), 0, 60).Draw(t, "ids") {
 			at := slices.Index(order, id)
 			if got := s.First(seenKey(id), false); got != (at < 0) {

@@ -2,8 +2,8 @@ package session
 
 import "time"
 
-// An order is one of the two orders in which a store keeps its nodes. They differ because reading an entry is a use
-// but does not extend its life.
+// An order is one of the two orders in which a store keeps its nodes. They differ because reading an entry is a use but does
+// not extend its life.
 type order int
 
 const (
@@ -12,11 +12,11 @@ const (
 	orders
 )
 
-// A node is one entry with its place in each order. Links are positions in the store: half the size of pointers, and
-// nothing for the garbage collector to follow.
+// A node is one entry with its place in each order. Links are positions in the store: half the size of pointers, and no work
+// for the garbage collector.
 type node struct {
 	key             Key
-	identity        string // what keep made of the name; "" when only hashes are kept
+	identity        string // result of keep; "" when only the hash is known or kept
 	endpoint, model string
 	leader          string
 	tokens, turns   int
@@ -29,25 +29,26 @@ type node struct {
 
 type link struct{ newer, older int32 }
 
-// none is the position of no node. Position 0 holds the head of both rings and no entry.
+// none means no node. Position 0 is the head of both rings and holds no entry.
 const none int32 = 0
 
-// pageNodes is how many nodes are allocated at once. The store grows by whole pages and never copies, so that no Put
-// pays for moving the whole table.
+// pageNodes is the number of nodes allocated at once. The store grows by whole pages without copying, so that no Put moves the
+// whole table.
 const pageNodes = 512
 
-// A store holds nodes in pages, linked into one ring for each order, and reuses the freed ones.
+// A store holds nodes in pages, linked into one ring per order, and reuses freed nodes.
 type store struct {
 	pages  []*[pageNodes]node
-	used   int32 // positions ever handed out, the head included
-	unused int32 // a freed node, the next one in its links[byUse].older
+	used   int32 // positions ever used, including the head
+	unused int32 // first free node; the next one is in its links[byUse].older
+	walked int32 // last node that a walk by age returned; none before the first
 }
 
 func newStore() store { return store{pages: []*[pageNodes]node{new([pageNodes]node)}, used: 1} }
 
 func (s *store) at(i int32) *node { return &s.pages[uint32(i)/pageNodes][uint32(i)%pageNodes] }
 
-// take returns a cleared node that is in neither order.
+// take returns a cleared node that is in no order.
 func (s *store) take() int32 {
 	if i := s.unused; i != none {
 		n := s.at(i)
@@ -63,7 +64,7 @@ func (s *store) take() int32 {
 	return i
 }
 
-// free clears a node, so that its strings can be collected, and keeps it for take.
+// free clears a node, so that its strings can be collected, and keeps it for reuse.
 func (s *store) free(i int32) {
 	for o := range orders {
 		s.unlink(o, i)
@@ -74,10 +75,13 @@ func (s *store) free(i int32) {
 	s.unused = i
 }
 
-// moveToFront makes a node the newest of an order, whether it was in it or not.
+// moveToFront makes a node the newest of an order, whether or not it was in it.
 func (s *store) moveToFront(o order, i int32) {
 	head := &s.at(none).links[o]
 	if head.older == i {
+		if o == byAge && s.walked == i { // it is about to change
+			s.walked = s.at(i).links[o].older
+		}
 		return
 	}
 	s.unlink(o, i)
@@ -90,12 +94,15 @@ func (s *store) moveToFront(o order, i int32) {
 // oldest is the last node of an order, or none.
 func (s *store) oldest(o order) int32 { return s.at(none).links[o].newer }
 
-// unlink takes a node out of an order. A node that is in no order links to the head on both sides and the head does
-// not link back; taking it out must leave the head alone.
+// unlink removes a node from an order. A node that is in no order links to the head on both sides and the head does not link
+// back; unlinking it must leave the head alone.
 func (s *store) unlink(o order, i int32) {
 	l := s.at(i).links[o]
 	if s.at(l.older).links[o].newer != i {
 		return
+	}
+	if o == byAge && s.walked == i {
+		s.walked = l.older
 	}
 	s.at(l.newer).links[o].older = l.older
 	s.at(l.older).links[o].newer = l.newer

@@ -5,26 +5,29 @@ import (
 	"time"
 )
 
-// sweepPerPut is how many expired entries one Put drops at most. Above one, so that the table shrinks when traffic
-// does; small, so that a Put after a long silence costs no more than another.
+// sweepPerPut is how many expired entries one Put drops at most. It is above one, so that the table shrinks, and small, so that
+// a Put after a long silence is cheap.
 const sweepPerPut = 4
 
-// Table remembers conversations. It serves one caller at a time.
+// evictPerPut is how many entries one Put evicts at most after the bound was reduced.
+const evictPerPut = 4
+
+// Table remembers conversations. It is not safe for concurrent use.
 type Table struct {
 	max      int
 	ttl      time.Duration
 	hashOnly bool
 
-	index index // of the entries' places in store
+	index index // positions of entries in store
 	store store
 
 	began  bool
-	origin time.Time     // the first time handed in; all others are kept as their distance from it
-	latest time.Duration // the latest time handed in: a clock that steps back is taken to stand still
+	origin time.Time     // the first time passed in; all times are stored relative to it
+	latest time.Duration // the latest time passed in: a clock that goes back counts as standing still
 	stats  Stats
 }
 
-// New makes an empty table. It panics when c is not valid.
+// New returns an empty table. It panics when c is invalid.
 func New(c Config) *Table {
 	if err := c.Validate(); err != nil {
 		panic(err)
@@ -35,8 +38,18 @@ func New(c Config) *Table {
 	return t
 }
 
-// Get finds a conversation. It counts as a use for eviction and does not extend the entry's life. An expired entry is
-// dropped and reported as absent.
+// SetConfig replaces the bounds; it panics when c is invalid. A table above a smaller Max evicts a few entries with each Put,
+// least recently used first. Names already stored stay until their conversation goes, even if HashOnly is set now.
+func (t *Table) SetConfig(c Config) {
+	if err := c.Validate(); err != nil {
+		panic(err)
+	}
+	c = c.WithDefaults()
+	t.max, t.ttl, t.hashOnly = c.Max, c.IdleTTL, c.HashOnly
+}
+
+// Get finds a conversation. It counts as a use for eviction and does not extend the entry's life. An expired entry is dropped
+// and reported as absent.
 func (t *Table) Get(now time.Time, tenant, model, id string) (Entry, bool) {
 	var room [nameRoom]byte
 	name := appendName(room[:0], tenant, model, id)
@@ -55,29 +68,63 @@ func (t *Table) Get(now time.Time, tenant, model, id string) (Entry, bool) {
 	return t.entry(i), true
 }
 
-// Peek finds a conversation as Get does and changes nothing: it is no use of it, and an expired entry stays where it is.
+// Peek is Get without side effects: it does not count as a use and leaves expired entries.
 func (t *Table) Peek(now time.Time, tenant, model, id string) (Entry, bool) {
 	var room [nameRoom]byte
 	name := appendName(room[:0], tenant, model, id)
-	at := t.latest
-	if t.began {
-		at = max(at, now.Sub(t.origin))
-	}
 	i, ok := t.find(hash(name), name)
-	if !ok || t.expired(i, at) {
+	if !ok || t.expired(i, t.peekClock(now)) {
 		return Entry{}, false
 	}
 	return t.entry(i), true
 }
 
-// entry is what is remembered at a place.
+// PeekKey is Peek by the hash of a name.
+func (t *Table) PeekKey(now time.Time, key Key) (Entry, bool) {
+	i := t.held(key)
+	if i == none || t.expired(i, t.peekClock(now)) {
+		return Entry{}, false
+	}
+	return t.entry(i), true
+}
+
+// PutKey is Put for a conversation known only by the hash of its name, from another router. The first name with that hash that
+// is asked for becomes its name.
+func (t *Table) PutKey(now time.Time, key Key, e Entry) {
+	at := t.clock(now)
+	t.sweep(at, sweepPerPut)
+	i := t.held(key)
+	if i == none {
+		i = t.make(key)
+	}
+	t.write(i, &e, at)
+}
+
+// ReviseKey is Revise by the hash of a name.
+func (t *Table) ReviseKey(now time.Time, key Key, f func(Entry) (Entry, bool)) bool {
+	i := t.held(key)
+	if i == none || t.expired(i, t.peekClock(now)) {
+		return false
+	}
+	t.revise(now, i, f)
+	return true
+}
+
+// DeleteKey is Delete by the hash of a name.
+func (t *Table) DeleteKey(key Key) {
+	if i := t.held(key); i != none {
+		t.remove(i)
+	}
+}
+
+// entry is the Entry at a position.
 func (t *Table) entry(i int32) Entry {
 	n := t.store.at(i)
 	return Entry{Endpoint: n.endpoint, Model: n.model, Tokens: n.tokens, Prompt: int(n.prompt), Bytes: int(n.bytes), Flow: n.flow, Epoch: n.epoch, Turns: n.turns, Rest: n.rest, Leader: n.leader, Last: t.origin.Add(n.last)}
 }
 
-// Put remembers or updates a conversation and restarts its life. It drops at most a few expired entries, oldest
-// first, and when the table is still full, the least recently used one.
+// Put adds or updates a conversation and restarts its life. It drops a few expired entries, oldest first, and evicts the least
+// recently used one if the table is full.
 func (t *Table) Put(now time.Time, tenant, model, id string, e Entry) {
 	var room [nameRoom]byte
 	name := appendName(room[:0], tenant, model, id)
@@ -86,22 +133,33 @@ func (t *Table) Put(now time.Time, tenant, model, id string, e Entry) {
 	key := hash(name)
 	i := t.held(key)
 	if i != none && !t.same(i, name) {
-		t.remove(i) // one of two conversations with one hash; the newer one stays
+		t.remove(i) // two conversations with one hash: the newer one stays
 		t.stats.Evictions++
 		i = none
 	}
 	if i == none {
-		if t.Len() >= t.max {
-			t.remove(t.store.oldest(byUse))
-			t.stats.Evictions++
-		}
-		i = t.store.take()
-		t.store.at(i).key = key
-		if !t.hashOnly {
-			t.store.at(i).identity = keep(name)
-		}
-		t.index.insert(key.lo, i)
+		i = t.make(key)
 	}
+	if !t.hashOnly && t.store.at(i).identity == "" {
+		t.store.at(i).identity = keep(name)
+	}
+	t.write(i, &e, at)
+}
+
+// make takes a position for a conversation that is absent.
+func (t *Table) make(key Key) int32 {
+	for n := 0; n < evictPerPut && t.Len() >= t.max; n++ {
+		t.remove(t.store.oldest(byUse))
+		t.stats.Evictions++
+	}
+	i := t.store.take()
+	t.store.at(i).key = key
+	t.index.insert(key.lo, i)
+	return i
+}
+
+// write replaces the Entry at a position and restarts its life.
+func (t *Table) write(i int32, e *Entry, at time.Duration) {
 	n := t.store.at(i)
 	n.endpoint, n.model, n.tokens, n.epoch, n.turns, n.last = e.Endpoint, e.Model, e.Tokens, e.Epoch, e.Turns, at
 	n.leader = e.Leader
@@ -111,23 +169,25 @@ func (t *Table) Put(now time.Time, tenant, model, id string, e Entry) {
 	t.store.moveToFront(byAge, i)
 }
 
-// Touch restarts the life of a conversation and counts as a use. It reports whether the conversation is remembered.
-func (t *Table) Touch(now time.Time, tenant, model, id string) bool {
+// Revise changes a conversation by f. If f returns true, the changed entry is written as by Put. Revise reports whether the
+// conversation was found.
+func (t *Table) Revise(now time.Time, tenant, model, id string, f func(Entry) (Entry, bool)) bool {
 	var room [nameRoom]byte
 	name := appendName(room[:0], tenant, model, id)
-	at := t.clock(now)
 	i, ok := t.find(hash(name), name)
-	if !ok {
+	if !ok || t.expired(i, t.peekClock(now)) {
 		return false
 	}
-	if t.expired(i, at) {
-		t.expire(i)
-		return false
-	}
-	t.store.at(i).last = at
-	t.store.moveToFront(byUse, i)
-	t.store.moveToFront(byAge, i)
+	t.revise(now, i, f)
 	return true
+}
+
+func (t *Table) revise(now time.Time, i int32, f func(Entry) (Entry, bool)) {
+	if e, changed := f(t.entry(i)); changed {
+		at := t.clock(now)
+		t.sweep(at, sweepPerPut) // drops expired entries, which this one is not
+		t.write(i, &e, at)
+	}
 }
 
 // Delete forgets a conversation. It reports whether there was an entry, expired or not.
@@ -141,17 +201,14 @@ func (t *Table) Delete(tenant, model, id string) bool {
 	return ok
 }
 
-// Sweep drops up to limit expired entries, oldest first, and returns how many it dropped.
-func (t *Table) Sweep(now time.Time, limit int) int { return t.sweep(t.clock(now), limit) }
-
-// Len is the number of entries held, including expired ones that were not yet dropped.
+// Len is the number of entries, including expired ones not yet dropped.
 func (t *Table) Len() int { return t.index.used }
 
-// Stats is a snapshot of the counters.
+// Stats returns the counters.
 func (t *Table) Stats() Stats { return t.stats }
 
-// clock turns a time into its distance from the first one. Subtraction uses the monotonic reading where there is one,
-// so that a stepped wall clock expires nobody.
+// clock converts a time to its distance from the first one. Subtraction uses the monotonic reading if there is one, so that a
+// change of the wall clock expires nothing.
 func (t *Table) clock(now time.Time) time.Duration {
 	if !t.began {
 		t.began, t.origin = true, now
@@ -160,18 +217,27 @@ func (t *Table) clock(now time.Time) time.Duration {
 	return t.latest
 }
 
+// peekClock returns what clock would, and changes nothing.
+func (t *Table) peekClock(now time.Time) time.Duration {
+	if !t.began {
+		return t.latest
+	}
+	return max(t.latest, now.Sub(t.origin))
+}
+
 func (t *Table) find(key Key, name []byte) (int32, bool) {
 	i := t.held(key)
 	return i, i != none && t.same(i, name)
 }
 
-// held is the place of the entry with a key, none when there is none.
+// held is the position of the entry with a key, or none.
 func (t *Table) held(key Key) int32 {
 	return t.index.find(key.lo, func(i int32) bool { return t.store.at(i).key == key })
 }
 
 func (t *Table) same(i int32, name []byte) bool {
-	return t.hashOnly || kept(t.store.at(i).identity, name)
+	identity := t.store.at(i).identity
+	return t.hashOnly || identity == "" || kept(identity, name) // some entries have only the hash of their name
 }
 
 func (t *Table) expired(i int32, at time.Duration) bool { return at-t.store.at(i).last >= t.ttl }

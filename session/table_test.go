@@ -81,7 +81,7 @@ func TestTTLAtTheEdge(t *testing.T) {
 	tests := []struct {
 		name string
 		use  func(t *Table, now time.Time) // half a TTL after the Put
-		at   time.Duration                 // of the question, after the Put
+		at   time.Duration                 // time of the Get, after the Put
 		want bool
 	}{
 		{"just before", nil, ttl - 1, true},
@@ -90,8 +90,6 @@ func TestTTLAtTheEdge(t *testing.T) {
 		{"reading does not extend", func(t *Table, now time.Time) { t.Get(now, "", "m", "c") }, ttl, false},
 		{"writing restarts", func(t *Table, now time.Time) { t.Put(now, "", "m", "c", Entry{}) }, ttl*3/2 - 1, true},
 		{"writing restarts no more than once", func(t *Table, now time.Time) { t.Put(now, "", "m", "c", Entry{}) }, ttl * 3 / 2, false},
-		{"touching restarts", func(t *Table, now time.Time) { t.Touch(now, "", "m", "c") }, ttl*3/2 - 1, true},
-		{"touching restarts no more than once", func(t *Table, now time.Time) { t.Touch(now, "", "m", "c") }, ttl * 3 / 2, false},
 		{"another conversation does not extend", func(t *Table, now time.Time) { t.Put(now, "", "m", "d", Entry{}) }, ttl, false},
 		{"a clock that steps back stands still", func(t *Table, now time.Time) { t.Put(now.Add(-time.Hour), "", "m", "c", Entry{}) }, ttl - 1, true},
 	}
@@ -115,9 +113,6 @@ func TestExpiredIsDroppedOnRead(t *testing.T) {
 	if has(table, start.Add(time.Second), "c") || table.Len() != 0 {
 		t.Errorf("%d entries after an expired read", table.Len())
 	}
-	if table.Touch(start.Add(time.Second), "", "m", "c") {
-		t.Error("touched what is gone")
-	}
 	if got, want := table.Stats(), (Stats{Misses: 1, Expirations: 1}); got != want {
 		t.Errorf("stats %+v, want %+v", got, want)
 	}
@@ -131,12 +126,12 @@ func TestLeastRecentlyUsedGoes(t *testing.T) {
 	has(table, start, "a")                  // order of use: a c b
 	table.Put(start, "", "m", "b", Entry{}) // b a c
 	table.Put(start, "", "m", "d", Entry{}) // d b a, c goes
-	table.Touch(start, "", "m", "a")        // a d b
+	has(table, start, "a")                  // a d b
 	table.Put(start, "", "m", "e", Entry{}) // e a d, b goes
-	has(table, start, "unknown")            // moves nobody
+	has(table, start, "unknown")            // changes no order
 	table.Delete("", "m", "a")              // e d
 	table.Put(start, "", "m", "f", Entry{}) // f e d
-	want := []string{"d", "e", "f"}         // and nobody had to go
+	want := []string{"d", "e", "f"}         // and none was evicted
 	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
 		if got := has(table, start, id); got != slices.Contains(want, id) {
 			t.Errorf("%s remembered: %v", id, got)
@@ -194,7 +189,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// Two names with one 128-bit hash cannot be had, so the index is bent to make one.
+// Two names with one 128-bit hash cannot be found, so the test changes the index to make such a pair.
 func TestCollisionJoinsNoConversations(t *testing.T) {
 	table := New(Config{})
 	table.Put(start, "", "m", "mine", Entry{Endpoint: "e1"})
@@ -204,7 +199,7 @@ func TestCollisionJoinsNoConversations(t *testing.T) {
 	table.index.remove(mine.lo, i)
 	table.store.at(i).key = yours
 	table.index.insert(yours.lo, i)
-	if has(table, start, "yours") || table.Touch(start, "", "m", "yours") || table.Delete("", "m", "yours") {
+	if has(table, start, "yours") || table.Delete("", "m", "yours") {
 		t.Fatal("a conversation is taken for another with the same hash")
 	}
 	table.Put(start, "", "m", "yours", Entry{Endpoint: "e2"})
@@ -223,7 +218,6 @@ func TestHashOnlyKeepsNothingOfTheClient(t *testing.T) {
 			now := start.Add(time.Duration(i))
 			table.Put(now, "secret-tenant", "secret-model", id, Entry{Endpoint: "e1", Model: "served"})
 			table.Get(now, "secret-tenant", "secret-model", id)
-			table.Touch(now, "secret-tenant", "secret-model", id)
 			if i%7 == 0 {
 				table.Delete("secret-tenant", "secret-model", id)
 			}
@@ -240,7 +234,7 @@ func TestHashOnlyKeepsNothingOfTheClient(t *testing.T) {
 	}
 }
 
-// reach collects every string and run of bytes that can be reached from v.
+// reach collects every string and byte slice reachable from v.
 func reach(v reflect.Value, out []string) []string {
 	switch v.Kind() {
 	case reflect.String:
@@ -273,7 +267,7 @@ func reach(v reflect.Value, out []string) []string {
 	return out
 }
 
-// An id however long takes a bounded space and is still compared whole.
+// An id of any length takes bounded space and is still compared whole.
 func TestLongIDs(t *testing.T) {
 	table := New(Config{})
 	long := strings.Repeat("x", 1<<20)

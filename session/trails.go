@@ -1,55 +1,55 @@
 package session
 
-// Trails recognises conversations by what they say. For each prompt it remembers a hash of all of it (its end) and whose it
-// was; a later prompt that continues from there belongs to the same conversation. It holds hashes and ids, never text, and is
-// bounded: the ends least recently used are forgotten.
+// Trails recognises conversations by their content. For each prompt it stores a hash of the whole prompt (its end) and its
+// conversation; a later prompt that continues from there belongs to the same conversation. It stores hashes and ids, never
+// text, and is bounded: the least recently used ends are forgotten.
 type Trails struct {
 	ends  *lru[end]
 	tails *lru[[2]uint64]
 }
 
-// end is one prompt's end, under one of its hashes.
+// end is the end of one prompt, under one of its hashes.
 type end struct {
 	id   string
-	main uint64 // key of the hash that tells most of the prompt: there the flags of the prompt are kept
+	main uint64 // key of the prompt's most specific hash, whose end has the flags
 
-	answer   bool // it is no end, but that of the answer that a conversation went on with
-	extended bool // a later prompt went on from here
-	repeated bool // the same prompt came again before that: two conversations may have begun alike
-	shared   bool // prompts of several conversations end like this, which only differ in what the hash leaves out
+	answer   bool // not a prompt's end: the answer with which a conversation continued
+	extended bool // a later prompt continued from here
+	repeated bool // the same prompt came again before extended was set: two conversations may begin with it
+	shared   bool // prompts of several conversations end here; they differ only in what the hash leaves out
 }
 
-// TrailBlock is the length in bytes of the blocks by which the ends of plain text are found.
+// TrailBlock is the length in bytes of the blocks by which ends of plain text are found.
 const TrailBlock = 128
 
-// Trail is what a prompt's content says about the conversation it belongs to.
+// Trail is what a prompt's content says about its conversation.
 type Trail struct {
 	Scope   uint64 // tenant and model; mixed into every hash
-	Space   uint64 // what separates caches within them (adapter, cache salt); mixed into every hash
-	Speaker uint64 // user, if the client names one: tells, like Strict, of conversations that begin alike which is which
+	Space   uint64 // what separates caches within Scope (adapter, cache salt); mixed into every hash
+	Speaker uint64 // the user, if named: like Strict it tells apart conversations with equal beginnings
 
-	// Whole identifies all messages of a chat but those of the system; 0 for a chat that says too little to identify
-	// anybody, and for plain text.
+	// Whole is the hash of a chat's messages without system messages; 0 for plain text and for a chat too short to identify a
+	// conversation.
 	Whole uint64
-	// Strict is Whole together with the system prompt and the tools: of two conversations that begin alike under different
-	// ones it tells which is which.
+	// Strict is Whole with the system prompt and the tools: it tells apart conversations that begin alike under different
+	// system prompts.
 	Strict uint64
-	// Marks are like Whole for the chat cut after each earlier message, the latest first; StrictMarks like Strict.
+	// Marks are like Whole, and StrictMarks like Strict, for the chat cut after each earlier message, latest first.
 	Marks, StrictMarks []uint64
 
-	// Text identifies all of the prompt as it is rendered, to its last byte. Blocks and HashAt find the ends of earlier
-	// prompts in it: Blocks[i] identifies the first (i+1)×TrailBlock bytes, and HashAt is like Text for the first n.
+	// Text is the hash of the whole rendered prompt. Blocks and HashAt find the ends of earlier prompts in it: Blocks[i] is the
+	// hash of the first (i+1)×TrailBlock bytes, HashAt(n) that of the first n.
 	Text   uint64
 	Blocks []uint64
 	HashAt func(n int) uint64
 	Bytes  int
-	From   int // bytes before which no earlier prompt ends but at a mark: where the last message of a chat begins
-	Least  int // bytes below which an end identifies nobody
+	From   int // start of a chat's last message: before it, earlier prompts end only at marks
+	Least  int // shortest end in bytes that identifies a conversation
 }
 
 func (p *Trail) says() bool { return p.Whole != 0 || p.Bytes >= p.Least && p.HashAt != nil }
 
-// key scopes a hash. The salts keep hashes of different meaning apart.
+// key mixes scope and space into a hash. The salts separate hashes of different meaning.
 func (p *Trail) key(h, salt uint64) uint64 {
 	h = (h ^ p.Scope ^ p.Space*0xff51afd7ed558ccd ^ salt) * 0x9e3779b97f4a7c15
 	return h ^ h>>29
@@ -57,14 +57,14 @@ func (p *Trail) key(h, salt uint64) uint64 {
 
 func (p *Trail) strict(h uint64) uint64 { return p.key(h^p.speaker(), strictSalt) }
 
-// text is the key of a hash of all text, without and with the user.
+// text returns the keys of a hash of rendered text, without and with the user.
 func (p *Trail) text(h uint64) (loose, strict uint64) {
 	return p.key(h, textSalt), p.key(h^p.speaker(), textSalt)
 }
 
 func (p *Trail) speaker() uint64 { return p.Speaker * 0xc4ceb9fe1a85ec53 }
 
-// main is the key of the hash that tells most of the prompt.
+// main is the key of the prompt's most specific hash.
 func (p *Trail) main() uint64 {
 	if p.Whole == 0 {
 		_, strict := p.text(p.Text)
@@ -80,38 +80,41 @@ const (
 	tailSalt   = 0x27d4eb2f165667c5
 )
 
-// NewTrails makes an empty memory of at most so many ends.
+// NewTrails returns an empty memory of at most this many ends.
 func NewTrails(most int) *Trails {
 	return &Trails{ends: newLRU[end](3 * most), tails: newLRU[[2]uint64](most)}
 }
 
-// Len is the number of ends remembered; a turn of a chat has three or four.
-func (t *Trails) Len() int { return t.ends.len() }
-
-// Found is the conversation that a prompt belongs to. It is valid until the next Note.
-type Found struct {
-	ID      string
-	Known   bool // it belongs to a conversation of before
-	Repeats bool // it repeats that conversation's latest prompt word for word: a retry of that turn, or one of many that begin alike
-
-	how  how
-	turn int32 // end of the turn that the prompt repeats or goes on from, none for none
-	mark int   // which of the marks that end is, -1 for none
+// SetMost replaces the bound. A larger memory keeps its size.
+func (t *Trails) SetMost(most int) {
+	t.ends.setMost(3 * most)
+	t.tails.setMost(most)
 }
 
-// how says in what way a conversation was found.
+// Found is the conversation of a prompt. It is valid until the next Note.
+type Found struct {
+	ID      string
+	Known   bool // the conversation was known before
+	Repeats bool // the prompt equals the conversation's latest: a retry, or one of many with the same beginning
+
+	how  how
+	turn int32 // end of the turn that the prompt repeats or continues; none if there is none
+	mark int   // index of the mark with that end; -1 if there is none
+}
+
+// how is the way in which a conversation was found.
 type how uint8
 
 const (
 	saysNothing how = iota
-	repeats         // the prompt is the latest of the conversation, word for word
-	waitedFor       // a conversation that repeats another one turn after turn waits for it
-	goesOn          // it goes on from an earlier prompt, or from none
+	repeats         // the prompt equals the conversation's latest
+	waitedFor       // it continues a conversation that repeats another one turn by turn
+	goesOn          // it continues an earlier prompt, or none
 )
 
-// Find finds the conversation that a prompt belongs to, or gives it the fresh id. It changes nothing. A prompt that repeats an earlier
-// one word for word is a retry of that turn, unless somebody has gone on from it since: then it is a new conversation that begins
-// alike. One that repeats turn after turn stays one.
+// Find returns the conversation of a prompt, or the fresh id. It changes nothing. A prompt equal to an earlier one is a retry
+// of that turn, unless the turn has been continued since: then it begins a new conversation. A conversation that repeats
+// another one turn by turn keeps its id.
 func (t *Trails) Find(p *Trail, fresh string) Found {
 	if !p.says() {
 		return Found{ID: fresh}
@@ -142,36 +145,86 @@ func (t *Trails) Find(p *Trail, fresh string) Found {
 	return f
 }
 
-// Note remembers where a prompt ends, and that its conversation has gone on. f is what Find found, before anything else was noted.
-func (t *Trails) Note(p *Trail, f *Found) {
+// Noted is what Note stores of a prompt: hashes and the id of its conversation. Another router that takes it in by Hear then
+// recognises the conversation too.
+type Noted struct {
+	ID                     string
+	Main                   uint64 // its most specific hash; 0 when the prompt is too short to identify a conversation
+	Turn                   uint64 // of the turn that it repeats or continues; 0 for none
+	Repeats                bool   // it repeats that turn
+	Chat                   uint64 // end as a chat, less specific than Main; 0 for plain text
+	Answer, StrictAnswer   uint64 // of the answer with which it continued; 0 for none
+	Text, StrictText, Tail uint64 // end as plain text, and its last whole block; 0 where unknown
+	Off                    uint8  // bytes after that block
+}
+
+// Noted returns what Note stores. f must be the result of Find, with nothing noted since.
+func (t *Trails) Noted(p *Trail, f *Found) (n Noted) {
 	if f.how == saysNothing {
-		return
+		return n
+	}
+	n = Noted{ID: f.ID, Main: p.main(), Repeats: f.how == repeats}
+	if p.Whole != 0 {
+		n.Chat = p.key(p.Whole, looseSalt)
 	}
 	if f.turn != none {
-		turn := t.ends.touch(f.turn)
-		if f.how == repeats {
+		n.Turn = t.ends.at(f.turn).key
+	}
+	if f.turn != none && f.how == goesOn && f.mark > 0 {
+		n.Answer, n.StrictAnswer = p.key(p.Marks[f.mark-1], looseSalt), p.strict(p.StrictMarks[f.mark-1])
+	}
+	if p.HashAt == nil || p.Bytes < p.Least {
+		return n
+	}
+	n.Text, n.StrictText = p.text(p.Text)
+	block := uint64(0)
+	if full := p.Bytes / TrailBlock; full > 0 {
+		block = p.Blocks[full-1]
+	}
+	n.Tail, n.Off = p.key(block, tailSalt), uint8(p.Bytes%TrailBlock)
+	return n
+}
+
+// Note stores the end of a prompt and the continuation of its conversation. f must be the result of Find, with nothing noted
+// since.
+func (t *Trails) Note(p *Trail, f *Found) {
+	n := t.Noted(p, f)
+	t.Hear(&n)
+}
+
+// Hear stores what this or another router noted.
+func (t *Trails) Hear(n *Noted) {
+	if n.Main == 0 {
+		return
+	}
+	at := none
+	if n.Turn != 0 {
+		at = t.ends.find(n.Turn)
+	}
+	if at != none {
+		turn := t.ends.touch(at)
+		if n.Repeats {
 			turn.repeated = true
-			if p.Whole != 0 {
-				t.ends.get(p.key(p.Whole, looseSalt)) // it must not be forgotten before the strict one
+			if n.Chat != 0 {
+				t.ends.get(n.Chat) // keeps it from being forgotten before the strict one
 			}
 			return
 		}
 		turn.extended = true
 		repeated := turn.repeated
-		if f.how == goesOn && f.mark > 0 { // should another conversation begin alike, its answer tells which is which
-			key := p.key(p.Marks[f.mark-1], looseSalt)
-			t.twin(key, end{id: f.ID, main: key, answer: true})
-			if strict := p.strict(p.StrictMarks[f.mark-1]); repeated {
-				t.ends.put(strict, end{id: f.ID, main: strict})
+		if n.Answer != 0 { // if another conversation begins alike, its answer tells them apart
+			t.twin(n.Answer, end{id: n.ID, main: n.Answer, answer: true})
+			if repeated {
+				t.ends.put(n.StrictAnswer, end{id: n.ID, main: n.StrictAnswer})
 			}
 		}
 	}
-	t.remember(p, f.ID)
+	t.remember(n)
 }
 
-// waiting finds the turn that a prompt goes on from which repeats one of another conversation, none for none. All of that conversation may
-// be said once more, as when a benchmark is run twice: then a new conversation repeated the turn before this one, and waits for its next
-// turn.
+// waiting returns the end of the turn that p continues in a conversation other than was, or none. A whole conversation may be
+// repeated, as when a benchmark runs twice: a new conversation has then repeated the turn before this one and expects this turn
+// next.
 func (t *Trails) waiting(p *Trail, was string) int32 {
 	i, _ := t.earlier(p)
 	if i == none {
@@ -187,15 +240,14 @@ func (t *Trails) waiting(p *Trail, was string) int32 {
 	return turn
 }
 
-// Says reports whether a prompt says enough to identify a conversation.
+// Says reports whether a prompt is long enough to identify a conversation.
 func (p *Trail) Says() bool { return p != nil && p.says() }
 
-// earlier finds the end of the longest earlier prompt that this one goes on from, none for none, and which of the marks it is, -1 for
-// none.
+// earlier returns the end of the longest earlier prompt that p continues, or none, and the index of its mark, or -1.
 func (t *Trails) earlier(p *Trail) (at int32, mark int) {
 	loose := true
 	for i := range p.Marks {
-		// What is remembered of a prompt's end under its strict hash is so under its loose one too, and nothing is of most marks.
+		// An end stored under its strict hash is stored under its loose one too, and most marks have no end.
 		at := t.ends.find(p.key(p.Marks[i], looseSalt))
 		if at == none {
 			continue
@@ -203,8 +255,8 @@ func (t *Trails) earlier(p *Trail) (at int32, mark int) {
 		if strict := t.ends.find(p.strict(p.StrictMarks[i])); strict != none {
 			return strict, i
 		}
-		// Under another system prompt: agents write the date or the working directory into theirs. Not when several
-		// conversations got this far alike.
+		// Under another system prompt: agents put the date or the working directory there. Not if several conversations have
+		// this beginning.
 		if !loose {
 			continue
 		}
@@ -216,9 +268,9 @@ func (t *Trails) earlier(p *Trail) (at int32, mark int) {
 	return t.earlierText(p), -1
 }
 
-// mayBeOf reports whether an answer that was found loosely as mark i is of the conversation that it was given in: others may have been
-// answered alike. It is not when the question before it, mark i+1, is that of another one under the same system prompt, or
-// of another one that nobody has gone on from yet.
+// mayBeOf reports whether an answer found loosely as mark i can belong to its conversation; others may have got the same
+// answer. It cannot if the question before it, mark i+1, belongs to another conversation under the same system prompt, or to
+// another one that was not continued yet.
 func (t *Trails) mayBeOf(p *Trail, answer *end, i int) bool {
 	if i++; i == len(p.Marks) {
 		return true
@@ -238,7 +290,7 @@ func (t *Trails) mayBeOf(p *Trail, answer *end, i int) bool {
 	return !e.shared && turn != none && t.ends.at(turn).value.extended
 }
 
-// earlierText finds it in plain text. The mask of each block says at which of its bytes prompts ended.
+// earlierText is earlier for plain text. The mask of each block says at which of its bytes prompts ended.
 func (t *Trails) earlierText(p *Trail) int32 {
 	if p.HashAt == nil {
 		return none
@@ -269,17 +321,10 @@ func (t *Trails) earlierText(p *Trail) int32 {
 	return none
 }
 
-// maxTrailBlocks bounds the search for the end of an earlier prompt: one turn rarely adds more than 512 kB.
+// maxTrailBlocks bounds the search for the end of an earlier prompt: a turn rarely adds more than 512 kB.
 const maxTrailBlocks = 4096
 
-// end remembers the end of a chat.
-func (t *Trails) end(p *Trail, whole, strict uint64, id string) {
-	main := p.strict(strict)
-	t.ends.put(main, end{id: id, main: main})
-	t.twin(p.key(whole, looseSalt), end{id: id, main: main})
-}
-
-// twin remembers an end under a hash that tells less.
+// twin stores an end under a less specific hash.
 func (t *Trails) twin(key uint64, e end) {
 	i := t.ends.find(key)
 	if i == none {
@@ -290,34 +335,28 @@ func (t *Trails) twin(key uint64, e end) {
 	if before.id == e.id {
 		e.shared = before.shared
 	} else {
-		turn := t.ends.get(before.main) // of one that was gone on from, the later prompts have ends of their own
+		turn := t.ends.get(before.main) // of an extended turn, the later prompts have their own ends
 		e.shared = before.shared || before.answer || turn == nil || !turn.extended
 	}
 	*before = e
 	t.ends.touch(i)
 }
 
-func (t *Trails) remember(p *Trail, id string) {
-	main := p.main()
-	if p.Whole != 0 {
-		t.end(p, p.Whole, p.Strict, id)
+func (t *Trails) remember(n *Noted) {
+	if n.Chat != 0 {
+		t.ends.put(n.Main, end{id: n.ID, main: n.Main})
+		t.twin(n.Chat, end{id: n.ID, main: n.Main})
 	}
-	if p.HashAt == nil || p.Bytes < p.Least {
+	if n.StrictText == 0 {
 		return
 	}
-	loose, strict := p.text(p.Text)
-	t.ends.put(strict, end{id: id, main: main})
-	if loose != strict {
-		t.twin(loose, end{id: id, main: main})
+	t.ends.put(n.StrictText, end{id: n.ID, main: n.Main})
+	if n.Text != n.StrictText {
+		t.twin(n.Text, end{id: n.ID, main: n.Main})
 	}
-	block, off := uint64(0), p.Bytes%TrailBlock
-	if full := p.Bytes / TrailBlock; full > 0 {
-		block = p.Blocks[full-1]
-	}
-	key := p.key(block, tailSalt)
-	mask := t.tails.get(key)
+	mask := t.tails.get(n.Tail)
 	if mask == nil {
-		mask = t.tails.enter(key, [2]uint64{})
+		mask = t.tails.enter(n.Tail, [2]uint64{})
 	}
-	mask[off/64] |= 1 << (off % 64)
+	mask[n.Off/64] |= 1 << (n.Off % 64)
 }

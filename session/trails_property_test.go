@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTrailsNeverMix: whatever conversations have in common, be it the question, the answer or the user's next words, and whether
-// their system prompts stay or are others at each turn, no id is that of two. Those whose system prompt stays keep theirs.
+// TestTrailsNeverMix: no two conversations get the same id, whatever they have in common (question, answer, next user message),
+// and whether or not their system prompts change with each turn. Those with a fixed system prompt keep their id.
 func TestTrailsNeverMix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type talk struct {
@@ -58,7 +58,8 @@ func TestTrailsNeverMix(t *testing.T) {
 	})
 }
 
-// BenchmarkFollow is a turn of a long conversation, and the opener of a new one that looks like one with a long history.
+// BenchmarkFollow measures a turn of a long conversation, and the first turn of a new one that looks like one with a long
+// history.
 func BenchmarkFollow(b *testing.B) {
 	m := NewTrails(100_000)
 	turn := make([]string, 0, 201)

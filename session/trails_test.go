@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// chat makes the trail of a chat: the first word is the system prompt, the others are messages.
+// chat returns the trail of a chat: the first word is the system prompt, the others are messages.
 func chat(system string, messages ...string) *Trail {
 	var p Trail
 	h := uint64(1)
@@ -38,7 +38,7 @@ func in(space uint64, p *Trail) *Trail {
 	return p
 }
 
-// growing makes the trail of a chat of one message that begins alike.
+// growing returns the trail of a chat whose one message grows.
 func growing(s string) *Trail {
 	s = opener + s
 	p, t := chat("", s), text(s)
@@ -46,7 +46,7 @@ func growing(s string) *Trail {
 	return t
 }
 
-// text makes the trail of a plain text prompt.
+// text returns the trail of a plain text prompt.
 func text(s string) *Trail {
 	p := &Trail{Bytes: len(s), Least: 64, Text: xxh3.HashString(s), HashAt: func(n int) uint64 { return xxh3.HashString(s[:n]) }}
 	for i := TrailBlock; i <= len(s); i += TrailBlock {
@@ -59,7 +59,7 @@ func TestTrailsOfChats(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		turns []*Trail
-		want  string // one letter a turn, the same letter for the same conversation
+		want  string // one letter per turn, equal for turns of one conversation
 	}{
 		{"turns of one conversation", []*Trail{chat("s", "u1"), chat("s", "u1", "a1", "u2"), chat("s", "u1", "a1", "u2", "a2", "u3")}, "aaa"},
 		{"another opener is another conversation", []*Trail{chat("s", "u1"), chat("s", "v1"), chat("s", "v1", "a1", "v2"), chat("s", "u1", "a1", "u2")}, "abba"},
@@ -135,7 +135,7 @@ func TestTrailsOfText(t *testing.T) {
 	}
 }
 
-// TestTrailsAgainstNaiveModel: a text prompt that extends exactly one earlier prompt, which nobody has extended or repeated,
+// TestTrailsAgainstNaiveModel: a text prompt that extends exactly one earlier prompt, which no other has extended or repeated,
 // gets that prompt's conversation; one that extends none is new.
 func TestTrailsAgainstNaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -2,16 +2,16 @@ package session
 
 import "time"
 
-// Users tells ids of users that stand for one conversation from those that stand for many. A user is weak evidence: it is
-// asked only when a request neither names its conversation nor says enough to be recognised, and it counts only as long
-// as nothing shows that its user has more than one conversation at a time. From then on it stands for nobody, until it
-// has not been seen for Config.IdleTTL. What shows it:
+// Users tells user ids with one conversation from those with many. A user id is weak evidence: it is used only when a request
+// neither names its conversation nor can be recognised by content, and only while nothing shows that the user has several
+// conversations at a time. Afterwards the id identifies nothing until it has not been seen for Config.IdleTTL. Evidence of
+// several conversations:
 //
-//   - a request in its name while another one is open,
-//   - two conversations in its name that were told apart by what they say,
-//   - one such conversation, and a request that says too little to be part of it.
+//   - a request of the user while another one is open,
+//   - two conversations of the user that were told apart by content,
+//   - one such conversation, and a request too short to be recognised.
 //
-// It is bounded: the users least recently seen are forgotten. It starts no goroutine and serves one caller at a time.
+// It is bounded: the least recently seen users are forgotten. It starts no goroutine and is not safe for concurrent use.
 type Users struct {
 	known *lru[user]
 	ttl   time.Duration
@@ -20,21 +20,25 @@ type Users struct {
 type user struct {
 	id   string    // the conversation
 	last time.Time // when it was last seen
-	open int32     // requests of the conversation under way
-	said bool      // the conversation is recognised by what it says
-	many bool      // it stands for nobody
+	open int32     // running requests of the conversation
+	said bool      // the conversation is recognised by content
+	many bool      // several conversations: it identifies none
 }
 
-// NewUsers makes an empty memory of at most c.Max users.
+// NewUsers returns an empty memory of at most c.Max users.
 func NewUsers(c Config) *Users {
 	c = c.WithDefaults()
 	return &Users{known: newLRU[user](c.Max), ttl: c.IdleTTL}
 }
 
-// Len is the number of users remembered.
-func (u *Users) Len() int { return u.known.len() }
+// SetConfig replaces the bounds. A larger memory keeps its size.
+func (u *Users) SetConfig(c Config) {
+	c = c.WithDefaults()
+	u.known.setMost(c.Max)
+	u.ttl = c.IdleTTL
+}
 
-// seen is what is known of a user; nil for one that has not been seen for long. It is valid until the next change.
+// seen returns a user, or nil if it expired or is unknown. It is valid until the next change.
 func (u *Users) seen(now time.Time, key Key) *user {
 	e := u.known.get(key.Uint64())
 	if e == nil || e.open == 0 && now.Sub(e.last) >= u.ttl {
@@ -46,7 +50,7 @@ func (u *Users) seen(now time.Time, key Key) *user {
 	return e
 }
 
-// Said notes a turn of a conversation that was recognised by what it says. key is KeyOf tenant, model and user.
+// Said notes a turn of a conversation recognised by content. key is KeyOf tenant, model and user.
 func (u *Users) Said(now time.Time, key Key, id string) {
 	switch e := u.seen(now, key); {
 	case e == nil:
@@ -56,8 +60,8 @@ func (u *Users) Said(now time.Time, key Key, id string) {
 	}
 }
 
-// Claim finds the conversation of a request that nothing but its user tells about. It is the fresh id, and known false, when the
-// user is new or stands for nobody. Each Claim that was accepted is opened by Begin.
+// Claim returns the conversation of a request that only its user identifies. It returns the fresh id, and known false, when the
+// user is new or has several conversations. Begin opens each accepted Claim.
 func (u *Users) Claim(now time.Time, key Key, fresh string) (id string, known bool) {
 	e := u.seen(now, key)
 	if e == nil {
@@ -70,7 +74,7 @@ func (u *Users) Claim(now time.Time, key Key, fresh string) (id string, known bo
 	return e.id, true
 }
 
-// Of is what Claim would answer. It changes nothing.
+// Of returns what Claim would, and changes nothing.
 func (u *Users) Of(now time.Time, key Key, fresh string) (id string, known bool) {
 	i := u.known.find(key.Uint64())
 	if i == none {
@@ -83,14 +87,14 @@ func (u *Users) Of(now time.Time, key Key, fresh string) (id string, known bool)
 	return e.id, true
 }
 
-// Begin notes that a request in the user's name is under way, End that it is over.
+// Begin notes that a request of the user has started.
 func (u *Users) Begin(key Key) {
 	if e := u.known.get(key.Uint64()); e != nil {
 		e.open++
 	}
 }
 
-// End is told at now.
+// End notes that a request of the user has ended.
 func (u *Users) End(now time.Time, key Key) {
 	if e := u.known.get(key.Uint64()); e != nil && e.open > 0 {
 		e.open--

@@ -10,8 +10,8 @@ import (
 )
 
 func TestUsers(t *testing.T) {
-	// Each step is: "claim", "said X", "begin", "end" or a duration to wait; the letters are what claims give, the same
-	// letter for the same conversation.
+	// Each step is "claim", "said X", "begin", "end" or a duration to wait. The letters are the results of claims, equal for
+	// one conversation.
 	for _, row := range []struct{ name, steps, want string }{
 		{"one conversation after the other", "claim begin end claim begin end claim", "aaa"},
 		{"two at once", "claim begin claim begin end end claim claim", "abcd"},
@@ -57,7 +57,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestUsersAreNeverTwo: no conversation is given to a request while another one of it is under way.
+// TestUsersAreNeverTwo: no conversation is given to a request while another one of it is running.
 func TestUsersAreNeverTwo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u, now := NewUsers(Config{Max: 3}), time.Unix(1000, 0)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/arrivals"
+	"github.com/warmpath/warmpath/route/cost"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -32,29 +34,20 @@ type Set struct {
 	keeps  bool                  // one of them is Keeping
 	open   map[fleet.Lease]*pool // leases that those have been told of, at most mostOpen; never ranged over
 	view   pick.View             // scratch
-	priced pick.View             // scratch: with the terms of the estimator
+	priced pick.View             // scratch: with the terms of the cost
 }
 
 // Config says which policies are asked. Zero values mean the defaults named at each field.
 type Config struct {
-	Acting    string           // name of the policy that decides
-	Policies  []Policy         // at most Most
-	Estimator func() Estimator // makes the one of a pool; required
-	Sessions  session.Config   // conversations that each world remembers: at most 65,536, by hash only
+	Acting   string         // name of the policy that decides
+	Policies []Policy       // at most Most
+	Sessions session.Config // conversations that each world remembers: at most 65,536, by hash only
 }
 
 // Policy is one of them.
 type Policy struct {
 	Name string
 	New  func() pick.Policy // makes the policy of one pool
-}
-
-// Estimator reckons in time what placements cost, whoever decides.
-type Estimator interface {
-	// Reckon fills in the terms of all candidates.
-	Reckon(v *pick.View)
-	// Placed tells it where a request went. v is the one that was reckoned.
-	Placed(v *pick.View, r *fleet.Request, index int)
 }
 
 // Bounds of what shadows keep.
@@ -66,12 +59,13 @@ const (
 	chanceStream = 0x9e3779b97f4a7c15 // the second half of each decision's seed, as in Route
 )
 
-// pool is what belongs to one pool: a state for each policy in each of its two places, and the estimator.
+// pool is what belongs to one pool: a state for each policy in each of its two places.
 type pool struct {
-	name      string
-	estimator Estimator
-	here      []pick.Policy // asked in the acting policy's place
-	apart     []pick.Policy // each in a world of its own
+	name  string
+	here  []pick.Policy  // asked in the acting policy's place
+	apart []pick.Policy  // each in a world of its own
+	mixes []arrivals.Mix // what turns are like in those worlds
+	mix   arrivals.Mix   // the same in the acting policy's
 }
 
 // tally counts what a shadow would have done in the acting policy's place.
@@ -80,10 +74,10 @@ type tally struct {
 	reasons []Reason
 }
 
-// New makes shadows that have seen nothing. It panics on a configuration with too many policies or without an estimator.
+// New makes shadows that have seen nothing. It panics on a configuration with too many policies.
 func New(c Config) *Set {
-	if len(c.Policies) > Most || c.Estimator == nil {
-		panic("route: too many shadows, or no estimator")
+	if len(c.Policies) > Most {
+		panic("shadow: too many policies")
 	}
 	c.Sessions = c.Sessions.WithDefaults()
 	c.Sessions.Max, c.Sessions.HashOnly = min(c.Sessions.Max, mostWorldSessions), true
@@ -115,7 +109,7 @@ func (s *Set) Keeps() bool { return s.keeps }
 func (s *Set) pool(name string) *pool {
 	p := s.pools[name]
 	if p == nil {
-		p = &pool{name: name, estimator: s.cfg.Estimator()}
+		p = &pool{name: name, mixes: make([]arrivals.Mix, len(s.cfg.Policies))}
 		for _, c := range s.cfg.Policies {
 			p.here, p.apart = append(p.here, c.New()), append(p.apart, c.New())
 		}
@@ -141,14 +135,21 @@ func (s *Set) pool(name string) *pool {
 
 // Judge asks the shadows about a decision. Decisions come in the order in which they were made.
 func (s *Set) Judge(g *Sighting) {
-	if g.ended {
+	switch g.what {
+	case ended:
 		s.released(g)
 		return
+	case departed:
+		s.left(g.endpoint)
+		return
+	case decided:
 	}
 	s.report.Decisions++
 	p := s.pool(g.pool)
 	if len(g.view.Candidates) > 1 {
 		s.here(p, g)
+	} else if !g.forced {
+		s.alone(p, g)
 	}
 	s.reserved(p, g)
 	if g.request.Class != fleet.Turn || g.retry {
@@ -158,9 +159,9 @@ func (s *Set) Judge(g *Sighting) {
 		s.report.Late++ // its beginning was not seen: nothing tells where it would be
 		return
 	}
-	s.acting.follow(s, g, nil)
+	s.acting.follow(s, g, nil, &p.mix)
 	for i, w := range s.worlds {
-		w.follow(s, g, p.apart[i])
+		w.follow(s, g, p.apart[i], &p.mixes[i])
 	}
 }
 
@@ -169,14 +170,21 @@ func (s *Set) here(p *pool, g *Sighting) {
 	turn := g.request.Class == fleet.Turn && g.view.PromptTokens > 0
 	if turn {
 		s.show(&s.priced, g)
-		p.estimator.Reckon(&s.priced)
+		cost.Reckon(&s.priced)
 	}
 	for i := range s.tells {
 		s.show(&s.view, g)
 		s.tells[i].tell(g, s.ask(p.here[i], &s.view, g), turn, s.priced.Candidates)
 	}
-	if turn {
-		p.estimator.Placed(&s.priced, &g.request, g.chosen)
+}
+
+// alone asks the policies that the router, too, asks where there is one candidate.
+func (s *Set) alone(p *pool, g *Sighting) {
+	for _, policy := range p.here {
+		if pick.AskedAlone(policy) {
+			s.show(&s.view, g)
+			s.ask(policy, &s.view, g)
+		}
 	}
 }
 
@@ -188,9 +196,6 @@ func (s *Set) reserved(p *pool, g *Sighting) {
 	for _, policy := range p.here {
 		if k, ok := policy.(pick.Keeping); ok {
 			s.show(&s.view, g)
-			if len(g.view.Candidates) == 1 && !g.forced {
-				s.ask(k, &s.view, g) // as the router does
-			}
 			k.Reserved(g.lease, &s.view.Candidates[g.chosen], &s.view, &g.request)
 		}
 	}
@@ -207,6 +212,19 @@ func (s *Set) released(g *Sighting) {
 	for _, policy := range p.here {
 		if k, ok := policy.(pick.Keeping); ok {
 			k.Released(g.lease, g.answered)
+		}
+	}
+}
+
+// left tells the policies of all pools that an endpoint is not there any more, if they bind conversations to it.
+func (s *Set) left(endpoint uint64) {
+	for _, p := range s.order {
+		for _, policies := range [...][]pick.Policy{p.here, p.apart} {
+			for _, policy := range policies {
+				if f, ok := policy.(pick.Forgetting); ok {
+					f.Forget(endpoint)
+				}
+			}
 		}
 	}
 }
@@ -239,13 +257,13 @@ func (t *tally) tell(g *Sighting, c pick.Choice, turn bool, priced []pick.Candid
 	its, ours := &priced[c.Index].Terms, &priced[g.chosen].Terms
 	t.Priced++
 	t.TTFTMs += its.TTFT() - ours.TTFT()
-	cost := its.Cost() - ours.Cost()
-	t.CostMs += cost
-	if cost < 0 {
+	more := its.Cost() - ours.Cost()
+	t.CostMs += more
+	if more < 0 {
 		t.Cheaper++
-		t.SavesMs -= cost
+		t.SavesMs -= more
 	} else {
-		t.LosesMs += cost
+		t.LosesMs += more
 	}
 }
 

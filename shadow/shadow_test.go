@@ -34,7 +34,7 @@ func fixed(p pick.Policy) func() pick.Policy { return func() pick.Policy { retur
 func newShadowRig(t testing.TB, acting pick.Policy, shadows ...shadow.Policy) *shadowRig {
 	s := &shadowRig{t: t, now: time.Unix(1_700_000_000, 0)}
 	s.r = route.New(route.Config{Policy: fixed(acting), PolicyName: "told"})
-	s.shadows = shadow.New(shadow.Config{Policies: shadows, Estimator: func() shadow.Estimator { return policy.NewEstimator(policy.Config{}) }})
+	s.shadows = shadow.New(shadow.Config{Policies: shadows})
 	d := route.Declared{Source: "s"}
 	for _, n := range []string{"a", "b"} {
 		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: n, URL: "http://" + n, Weight: 1})
@@ -227,5 +227,72 @@ func BenchmarkShadow(b *testing.B) {
 				s.shadows.Judge(&s.taken)
 			}
 		})
+	}
+}
+
+// TestShadowsGoOnWhereTheyWere: a shadow's counter moves on where one candidate is left, as the acting policy's does, and outlives the time in
+// which its pool has no endpoint. A session of TensorRT-LLM's router is forgotten with its server.
+func TestShadowsGoOnWhereTheyWere(t *testing.T) {
+	rr := policyOf(t, "trtllm.round_robin")
+	s := newShadowRig(t, rr, shadow.Policy{Name: "rr", New: func() pick.Policy { return policyOf(t, "trtllm.round_robin") }})
+	declare := func(names ...string) {
+		d := route.Declared{Source: "s"}
+		for _, n := range names {
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: n, URL: "http://" + n, Weight: 1})
+		}
+		e := s.r.Observe(s.now, d)
+		for _, key := range e.Gone {
+			s.taken.Leave(key)
+			s.shadows.Judge(&s.taken)
+		}
+		for _, n := range names {
+			s.r.Observe(s.now, route.Probed{Endpoint: n, Report: fleet.Report{Healthy: true}})
+		}
+	}
+	var went []string
+	play := func(n int) {
+		for range n {
+			went = append(went, s.turn("", 10).Endpoint.Name)
+		}
+	}
+	play(1) // a
+	declare("a")
+	play(1) // the only one; the counter moves on
+	declare()
+	declare("a", "b")
+	play(3)
+	if got, want := fmt.Sprint(went), "[a a a b a]"; got != want {
+		t.Errorf("the acting policy: %s, want %s", got, want)
+	}
+	if h := s.shadows.Report().Shadows[0].Here; h.Differs != 0 || h.Decisions != 4 {
+		t.Errorf("the shadow of the same policy differs in %d of %d decisions", h.Differs, h.Decisions)
+	}
+}
+
+// TestShadowsForgetWhoLeft: a conversation of TensorRT-LLM's router is placed anew once its server was removed, in a shadow as in the acting
+// policy.
+func TestShadowsForgetWhoLeft(t *testing.T) {
+	for name, tell := range map[string]bool{"told": true, "not told": false} {
+		s := newShadowRig(t, policyOf(t, "trtllm.conversation"), shadow.Policy{Name: "same", New: func() pick.Policy { return policyOf(t, "trtllm.conversation") }})
+		first := s.turn("c", 1000)
+		other := s.turn("d", 10) // the other one, and less at work
+		d := route.Declared{Source: "s", Endpoints: []fleet.Endpoint{other.Endpoint}}
+		gone := s.r.Observe(s.now, d).Gone
+		if len(gone) != 1 {
+			t.Fatalf("%d are gone", len(gone))
+		}
+		if tell {
+			s.taken.Leave(gone[0])
+			s.shadows.Judge(&s.taken)
+		}
+		d.Endpoints = append(d.Endpoints, first.Endpoint)
+		s.r.Observe(s.now, d)
+		s.r.Observe(s.now, route.Probed{Endpoint: first.Endpoint.Name, Report: fleet.Report{Healthy: true}})
+		if at := s.turn("c", 1000); at.Endpoint.Name != other.Endpoint.Name {
+			t.Fatalf("the acting policy went back to %s", at.Endpoint.Name)
+		}
+		if h := s.shadows.Report().Shadows[0].Here; (h.Differs == 0) != tell {
+			t.Errorf("%s: it differs in %d decisions", name, h.Differs)
+		}
 	}
 }

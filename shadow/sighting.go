@@ -18,8 +18,19 @@ type Sighting struct {
 	forced  bool // no policy was asked
 	lease   fleet.Lease
 
-	ended, answered bool // it is the end of a lease, and nothing else is known
+	what     what
+	answered bool   // of the end of a lease
+	endpoint uint64 // that has left, by Candidate.Key
 }
+
+// what a Sighting is of. Of an end only the lease and answered are known, of a departure only the endpoint.
+type what uint8
+
+const (
+	decided what = iota
+	ended
+	departed
+)
 
 // mostSightedBlocks bounds the memory that a Sighting keeps for the next one, in blocks.
 const mostSightedBlocks = 4096
@@ -39,7 +50,7 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 	if v.Leg != fleet.LegWhole {
 		return false
 	}
-	s.ended, s.lease, s.forced = false, d.Lease, d.Reason == pick.ReasonHolder || d.Reason == pick.ReasonPinned
+	s.what, s.lease, s.forced = decided, d.Lease, d.Reason == pick.ReasonHolder || d.Reason == pick.ReasonPinned
 	s.chosen = -1
 	for i := range v.Candidates {
 		if v.Candidates[i].Name == d.Endpoint {
@@ -58,7 +69,7 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 	s.view.Candidates, s.view.Rand = candidates, nil
 	s.request = *req
 	s.request.Trail, s.request.Kinds, s.request.Exclude, s.request.Tried = nil, nil, nil, nil
-	s.request.Content, s.request.Overheard = nil, nil
+	s.request.Content, s.request.Overheard, s.request.Tokens = nil, nil, nil
 	s.retry, s.pool, s.session = len(req.Tried) > 0 || req.Instead != 0, d.Pool, d.Session
 	blocks := s.content.Blocks[:0]
 	s.content = fleet.Content{Blocks: blocks}
@@ -66,7 +77,7 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 	if c == nil {
 		c = req.Overheard
 	}
-	if c != nil {
+	if c != nil && len(c.List) == 0 {
 		if cap(blocks) > mostSightedBlocks && len(c.Blocks) <= mostSightedBlocks {
 			blocks = nil
 		}
@@ -79,5 +90,8 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 
 // End makes it the end of a lease, for policies that keep books (Keeping).
 func (s *Sighting) End(l fleet.Lease, o fleet.Outcome) {
-	s.ended, s.lease, s.answered = true, l, o == fleet.OK
+	s.what, s.lease, s.answered = ended, l, o == fleet.OK
 }
+
+// Leave makes it the departure of an endpoint, by Candidate.Key, for policies that bind conversations to endpoints (Forgetting).
+func (s *Sighting) Leave(endpoint uint64) { s.what, s.endpoint = departed, endpoint }

@@ -70,13 +70,14 @@ func (w *world) knows(g *Sighting) bool {
 	return ok
 }
 
-// follow lets the policy of this world choose, nil for as it was chosen in fact, and moves the world on.
-func (w *world) follow(s *Set, g *Sighting, p pick.Policy) {
+// follow lets the policy of this world choose, nil for as it was chosen in fact, and moves the world on. mix is what turns are like there.
+func (w *world) follow(s *Set, g *Sighting, p pick.Policy, mix *arrivals.Mix) {
 	w.advance(g.view.Now)
 	v := &s.view
 	s.show(v, g)
 	home, known := w.homes.Get(v.Now, g.request.Tenant, g.pool, g.session)
 	w.fill(v, g, &home, known && !v.FirstTurn)
+	mix.Expect(v, 0)
 	at := 0
 	switch {
 	case len(v.Candidates) == 1:
@@ -90,6 +91,9 @@ func (w *world) follow(s *Set, g *Sighting, p pick.Policy) {
 	}
 	c := &v.Candidates[at]
 	ttft := c.WaitMs + float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken) + c.FixedMs
+	if len(v.Candidates) > 1 {
+		mix.Add(v.FirstTurn, v.PromptTokens-c.CachedTokens)
+	}
 	w.told.Turns++
 	w.told.PromptTokens += uint64(v.PromptTokens)
 	w.told.CachedTokens += uint64(c.CachedTokens)
@@ -142,6 +146,7 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 		}
 		v.Known = max(v.Known, c.CachedTokens)
 		at.expect(v, c)
+		at.idles.Advance(now, &w.returns)
 		c.ReturnsPerMs = at.idles.PerMs(now, rest, v, c, &w.returns)
 		c.Full = at.bound > 0 && w.index.Units(c.Slot) >= at.bound-at.bound/64
 	}

@@ -15,9 +15,7 @@ type row[T any] struct {
 // At is the row of a slot, emptied when another endpoint has the slot now. key names the endpoint and is not 0. The pointer is valid
 // until the table grows.
 func (t *Table[T]) At(slot int, key uint64) *T {
-	for len(t.rows) <= slot {
-		t.rows = append(t.rows, row[T]{})
-	}
+	t.Grow(slot)
 	r := &t.rows[slot]
 	if r.key != key {
 		*r = row[T]{key: key}
@@ -25,19 +23,16 @@ func (t *Table[T]) At(slot int, key uint64) *T {
 	return &r.value
 }
 
-// Get is the row with a number, whoever has it: a lease's, or that of an endpoint whose coming and leaving the caller is told. The
-// table grows up to it, which voids earlier pointers.
-func (t *Table[T]) Get(n int) *T {
-	if n >= len(t.rows) {
-		t.grow(n)
-	}
-	return &t.rows[n].value
-}
+// Get is the row with a number, whoever has it: a lease's, or that of an endpoint whose coming and leaving the caller is told. It panics
+// unless Grow has made the row.
+func (t *Table[T]) Get(n int) *T { return &t.rows[n].value }
 
-func (t *Table[T]) grow(n int) {
+// Grow makes the row with a number, and those before it, unless they are there. A table that grows voids earlier pointers.
+func (t *Table[T]) Grow(n int) *T {
 	for len(t.rows) <= n {
 		t.rows = append(t.rows, row[T]{})
 	}
+	return &t.rows[n].value
 }
 
 // Len is how many rows there are.

@@ -1,23 +1,29 @@
-// Package arrivals forecasts what else comes to an endpoint: turns of late, the share of its time that prompts take, and the
-// conversations that are idle there and expected back.
+// Package arrivals forecasts further requests for each endpoint: its recent rate of turns, the share of its time spent on
+// prefill, and the idle conversations expected back.
 //
-// It owns a row for each endpoint and one curve of how soon conversations come back, learnt of all of them together. Rates are turns a
-// millisecond. The package never looks at one request's cost, and places nothing.
+// It owns a row per endpoint and one return curve learnt from all conversations together. Rates are turns per millisecond. The
+// package computes no cost of a request and places nothing.
 package arrivals
 
 import (
 	"time"
 
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/slot"
 )
 
-// Table is what is known of all endpoints.
+// Table holds the statistics of all endpoints.
 type Table struct {
 	clock     Clock
 	returns   Returns
 	endpoints slot.Table[endpoint]
+	aged      uint32 // tick of the last Age
+	without   ablation.Set
 }
+
+// New returns an empty table without the mechanisms in the set.
+func New(without ablation.Set) Table { return Table{without: without} }
 
 type endpoint struct {
 	turns Turns
@@ -25,68 +31,112 @@ type endpoint struct {
 	idles Idles
 }
 
-// Turn counts a turn that is placed at an endpoint.
-func (t *Table) Turn(now time.Time, slot int, key uint64) {
-	t.endpoints.At(slot, key).turns.Add(now)
+// Enter adds an endpoint.
+func (t *Table) Enter(slot int) { *t.endpoints.Grow(slot) = endpoint{} }
+
+// Replace moves the idle conversations of an endpoint to its successor under the same name. Running turns stay.
+func (t *Table) Replace(old, slot int) {
+	from, to := &t.endpoints.Get(old).idles, &t.endpoints.Get(slot).idles
+	*to, *from = *from, Idles{active: from.active}
+	to.active = 0
 }
 
-// Spend counts ms that an endpoint will spend on a prompt.
-func (t *Table) Spend(now time.Time, slot int, key uint64, ms float64) {
-	t.endpoints.At(slot, key).busy.Spend(now, ms)
+// Turn counts a turn placed at an endpoint.
+func (t *Table) Turn(now time.Time, slot int) {
+	t.endpoints.Get(slot).turns.Add(now)
 }
 
-// Restarted forgets the load of an endpoint at which another engine is now. The conversations that are idle there are not forgotten.
-func (t *Table) Restarted(slot int, key uint64) {
-	e := t.endpoints.At(slot, key)
-	e.turns, e.busy = Turns{}, Busy{}
+// Spend adds ms that an endpoint will spend on prefill.
+func (t *Table) Spend(now time.Time, slot int, ms float64) {
+	t.endpoints.Get(slot).busy.Spend(now, ms)
 }
 
 // Left forgets an endpoint that is no longer declared.
 func (t *Table) Left(slot int) { t.endpoints.Reset(slot) }
 
-// Activate notes that a conversation is being answered at an endpoint.
-func (t *Table) Activate(slot int, key uint64) { t.endpoints.At(slot, key).idles.active++ }
+// Activate counts a conversation with a running turn at an endpoint.
+func (t *Table) Activate(slot int) { t.endpoints.Get(slot).idles.active++ }
 
-// Deactivate is its end.
-func (t *Table) Deactivate(slot int, key uint64) { t.endpoints.At(slot, key).idles.active-- }
+// Deactivate ends Activate.
+func (t *Table) Deactivate(slot int) { t.endpoints.Get(slot).idles.active-- }
 
-// Active is how many conversations are being answered at an endpoint.
-func (t *Table) Active(slot int, key uint64) int { return t.endpoints.At(slot, key).idles.active }
-
-// Wake takes a conversation out of those that are idle at an endpoint. back says that it has come back; else it begins to be idle anew.
-func (t *Table) Wake(now time.Time, slot int, key uint64, since uint32, back bool) {
-	t.endpoints.At(slot, key).idles.Leave(t.clock.Tick(now), since, back, &t.returns)
+// Wake removes a conversation from the idle ones of an endpoint. back means that it has returned; otherwise its idle time
+// restarts.
+func (t *Table) Wake(now time.Time, slot int, since uint32, back bool) {
+	t.endpoints.Get(slot).idles.Leave(t.clock.Tick(now), since, back, &t.returns)
 }
 
-// Rest has a conversation be idle at an endpoint from now on, and returns the tick to hand to Wake.
-func (t *Table) Rest(now time.Time, slot int, key uint64) uint32 {
+// Rest makes a conversation idle at an endpoint and returns the tick to pass to Wake.
+func (t *Table) Rest(now time.Time, slot int) uint32 {
 	at := t.clock.Tick(now)
-	t.endpoints.At(slot, key).idles.Add(at, &t.returns)
+	t.endpoints.Get(slot).idles.Add(at, &t.returns)
 	return at
 }
 
+// Age advances the idle time of all conversations. The router calls it with every event.
+func (t *Table) Age(now time.Time) {
+	at := t.clock.Tick(now)
+	if at == t.aged {
+		return
+	}
+	t.aged = at
+	t.endpoints.Each(func(e *endpoint) { e.idles.Advance(at, &t.returns) })
+}
+
+// Reader reads a Table and changes nothing.
+type Reader struct{ t *Table }
+
+// Reader is for steps that must not write.
+func (t *Table) Reader() Reader { return Reader{t} }
+
+// Active is the number of conversations with a running turn at an endpoint.
+func (r Reader) Active(slot int) int { return r.t.endpoints.Get(slot).idles.active }
+
 // Expect fills in the columns Busy, Steady and TurnsPerMs, and Watched.
-func (t *Table) Expect(v *pick.View) {
-	v.Watched = 0
+func (r Reader) Expect(v *pick.View) {
+	var longest *Turns // the endpoint watched for longest
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		e := t.endpoints.At(c.Slot, c.Key)
-		c.Busy, c.Steady = e.busy.Shares(v.Now)
+		e := r.t.endpoints.Get(c.Slot)
+		if !r.t.without.Has(ablation.Utilisation) {
+			c.Busy, c.Steady = e.busy.Shares(v.Now)
+		}
 		c.TurnsPerMs = e.turns.PerMs(v.Now)
-		v.Watched = max(v.Watched, e.turns.Watched(v.Now))
+		if !e.turns.first.IsZero() && (longest == nil || e.turns.first.Before(longest.first)) {
+			longest = &e.turns
+		}
+	}
+	if v.Watched = 0; longest != nil && !r.t.without.Has(ablation.WarmUp) {
+		v.Watched = longest.Watched(v.Now)
 	}
 }
 
-// ExpectReturns fills in the column ReturnsPerMs. The request's own conversation, idle at home since a tick, is left out.
-func (t *Table) ExpectReturns(v *pick.View, home string, since uint32) {
-	at := t.clock.Tick(v.Now)
+// ExpectReturns fills in the column ReturnsPerMs without the request's own conversation, which has been idle at home since a
+// tick.
+func (r Reader) ExpectReturns(v *pick.View, home string, since uint32) {
+	if r.t.without.Has(ablation.Returns) {
+		meanReturns(v)
+		return
+	}
+	at := r.t.clock.At(v.Now)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		own := uint32(0)
 		if home == c.Name {
 			own = since
 		}
-		c.ReturnsPerMs = t.endpoints.At(c.Slot, c.Key).idles.PerMs(at, own, v, c, &t.returns)
+		c.ReturnsPerMs = r.t.endpoints.Get(c.Slot).idles.PerMs(at, own, v, c, &r.t.returns)
+	}
+}
+
+// meanReturns sets ReturnsPerMs of all endpoints to the mean rate of turns.
+func meanReturns(v *pick.View) {
+	sum := 0.0
+	for i := range v.Candidates {
+		sum += v.Candidates[i].TurnsPerMs
+	}
+	for i := range v.Candidates {
+		v.Candidates[i].ReturnsPerMs = sum / float64(len(v.Candidates))
 	}
 }
 

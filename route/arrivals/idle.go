@@ -2,23 +2,26 @@ package arrivals
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/pick"
 )
 
 const (
-	tick         = 250 * time.Millisecond // in which Idles are counted
-	mostIdle     = 1 << 15                // ticks, 2.3 hours; nobody is waited for beyond
-	longIdle     = 1 << 10                // ticks, 4 minutes; who has idled for longer is waited for so little that his age need not be known well
-	ages         = 30                     // lengths of rest that are told apart, see ageOf
-	returnsKept  = 512                    // conversations that tell of a length of rest, before the earlier ones count half
-	likelyReturn = 0.1                    // share of those that have just come to rest which is thought to come back within a tick, while nothing is known
-	assumedIdles = 4                      // conversations that what is assumed of a length of rest counts for
-	leastLeft    = 1e-9                   // share that is thought to rest for any time at least
+	tick         = 250 * time.Millisecond // unit of idle time
+	mostIdle     = 1 << 15                // ticks, 2.3 hours; then a conversation is forgotten
+	longIdle     = 1 << 10                // ticks, 4 minutes; beyond, returns are so rare that idle times need little precision
+	ages         = 30                     // number of age buckets, see ageOf
+	returnsKept  = 512                    // samples of a bucket after which its counts are halved
+	longSpan     = 32                     // ticks, 8 seconds; a conversation idle for longer counts with a constant rate of return
+	fewTicks     = 16                     // ticks for which that constant rate is used
+	likelyReturn = 0.1                    // assumed share of conversations that return within their first tick
+	assumedIdles = 4                      // samples that the assumption about a bucket weighs
+	leastLeft    = 1e-9                   // lower bound of the share that stays idle for any time
 )
 
-// ageOf is the length of rest that so many ticks are: 0, 1, 2, 3, 4 and 5, 6 and 7, 8 to 11, two to each power of two.
+// ageOf is the age bucket of an idle time: 0, 1, 2, 3, 4 and 5, 6 and 7, 8 to 11, two per power of two.
 func ageOf(ticks uint32) int {
 	if ticks < 2 {
 		return int(ticks)
@@ -27,7 +30,7 @@ func ageOf(ticks uint32) int {
 	return 2*octave + int(ticks>>(octave-1)&1)
 }
 
-// spanOf is the first tick of a length of rest, and how many it has.
+// spanOf is the first tick of an age bucket, and its number of ticks.
 func spanOf(age int) (from, width uint32) {
 	if age < 2 {
 		return uint32(age), 1
@@ -36,14 +39,14 @@ func spanOf(age int) (from, width uint32) {
 	return (2 + uint32(age&1)) * width, width
 }
 
-// Returns is what share of those who have idled for so long comes back before they have idled for longer than that.
+// Returns is the learnt hazard rate: the share of the conversations that reach an age bucket and return within it.
 type Returns struct {
-	back, passed [ages]float64  // who came back then, and who did not
-	lines        [ages + 1]line // the share of all that still Idles, within each age
-	at           uint32         // tick for which they are
+	back, passed [ages]float64  // conversations that returned within the bucket, and that stayed idle beyond it
+	lines        [ages + 1]line // survival curve: the share still idle, per bucket
+	at           uint32         // tick of lines
 }
 
-// line is a share that falls with each tick.
+// line is a share that falls linearly with each tick.
 type line struct{ share, perTick float64 }
 
 func (s *Returns) count(age int, back, passed float64) {
@@ -55,7 +58,8 @@ func (s *Returns) count(age int, back, passed float64) {
 	}
 }
 
-// learn reckons with what has been counted, at most once a tick. A length of rest that little is known of is like the one before.
+// learn recomputes the survival curve from the counts, at most once per tick. Sparse buckets inherit the previous bucket's
+// hazard rate.
 func (s *Returns) learn(now uint32) {
 	if s.at == now {
 		return
@@ -72,30 +76,33 @@ func (s *Returns) learn(now uint32) {
 	s.lines[ages] = line{share: left}
 }
 
-// idle is the share that still Idles after so many ticks. Within a length of rest it falls along a line.
+// idle is the share still idle after this many ticks, interpolated linearly within a bucket.
 func (s *Returns) idle(ticks float64) float64 {
 	l := &s.lines[ageOf(uint32(min(ticks, mostIdle)))]
 	return l.share - float64(l.perTick*ticks)
 }
 
-// Idles counts the conversations that rest at an endpoint.
+// Idles holds the idle conversations of an endpoint.
 type Idles struct {
-	spans  []span // oldest first; their number is bounded, see advance
-	at     uint32 // tick of the latest advance
-	active int    // turns of conversations that are outstanding
+	spans   []span  // oldest first; Advance bounds their number
+	at      uint32  // tick of the last Advance
+	steady  int     // number of oldest spans with a constant rate of return for the next few ticks
+	perTick float64 // sum of these rates, in returns per tick
+	active  int     // running turns
 }
 
-// span is how many came to rest in the ticks from and before to.
+// span is n conversations that became idle in the ticks [from, to).
 type span struct {
 	from, to, n uint32
-	age         int     // the length of rest that has been counted for them
-	idled       float64 // ticks, on average, at the latest advance
-	each        float64 // 1 / the share of all that rest for so long
+	age         int     // bucket up to which they were counted
+	idled       float64 // mean idle ticks at the last Advance
+	each        float64 // 1 / survival at idled
+	perTick     float64 // rate of return per tick of a conversation that is still idle
 }
 
-// Add has a conversation be idle from now on.
+// Add adds a conversation that becomes idle now.
 func (r *Idles) Add(now uint32, s *Returns) {
-	r.advance(now, s)
+	r.Advance(now, s)
 	if n := len(r.spans); n > 0 && r.spans[n-1].to > now {
 		r.spans[n-1].n++
 		return
@@ -103,20 +110,23 @@ func (r *Idles) Add(now uint32, s *Returns) {
 	r.spans = append(r.spans, span{from: now, to: now + 1, n: 1, each: 1})
 }
 
-// Leave takes out one that idled from since on. It is counted as having come back unless it only Idles anew.
+// Leave removes a conversation idle since a tick. It counts as a return if back is true.
 func (r *Idles) Leave(now, since uint32, back bool, s *Returns) {
-	r.advance(now, s)
+	r.Advance(now, s)
 	for i := len(r.spans) - 1; i >= 0 && r.spans[i].to > since; i-- {
 		p := &r.spans[i]
 		if p.from > since || p.n == 0 {
 			continue
 		}
 		p.n--
+		if i < r.steady {
+			r.perTick -= p.perTick
+		}
 		if !back {
 			return
 		}
 		age := max(p.age, ageOf(now-since))
-		for k := p.age; k < min(age, ages); k++ { // what is counted of its span goes by the last that came
+		for k := p.age; k < min(age, ages); k++ { // the span was counted by its latest conversation
 			s.count(k, 0, 1)
 		}
 		if age < ages {
@@ -126,9 +136,9 @@ func (r *Idles) Leave(now, since uint32, back bool, s *Returns) {
 	}
 }
 
-// advance lets time pass. Who has idled for longer than an age has not come back in it; spans that lie together are made one as they
-// age, so that an age has eight at most, and two beyond longIdle; and who has idled for too long is forgotten.
-func (r *Idles) advance(now uint32, s *Returns) {
+// Advance advances time. A conversation idle beyond a bucket counts as not returned in it. Neighbouring spans are merged as
+// they age, so that a bucket has at most eight, and two beyond longIdle. Conversations idle for too long are forgotten.
+func (r *Idles) Advance(now uint32, s *Returns) {
 	if now == r.at {
 		return
 	}
@@ -154,20 +164,48 @@ func (r *Idles) advance(now uint32, s *Returns) {
 		}
 		kept = append(kept, p)
 	}
+	r.spans, r.steady, r.perTick = kept, 0, 0
 	for i := range kept {
 		p := &kept[i]
-		p.idled = max(0, float64(now)-float64(p.from)/2-float64(p.to-1)/2) // on average
-		p.each = 1 / max(s.idle(p.idled), leastLeft)
+		p.settle(now, s)
+		if r.steady == i && p.idled >= longSpan && p.perTick <= 1.0/fewTicks {
+			r.steady++
+			r.perTick += float64(float64(p.n) * p.perTick)
+		}
 	}
-	r.spans = kept
 }
 
-// expected is how many conversations are expected back in the next few ticks after the latest advance. Those that are being answered count
-// as just come to rest. One that has idled since own on is left out; 0 is none.
-func (r *Idles) expected(own uint32, ticks float64, s *Returns) float64 {
-	sum := float64(float64(r.active) * (1 - s.idle(ticks)))
-	for i := range r.spans {
-		p := &r.spans[i]
+// settle computes a span's mean idle time and its conditional rate of return.
+func (p *span) settle(now uint32, s *Returns) {
+	p.idled = max(0, float64(now)-float64(p.from)/2-float64(p.to-1)/2) // mean
+	p.each = 1 / max(s.idle(p.idled), leastLeft)
+	p.perTick = float64(s.lines[ageOf(uint32(min(p.idled, mostIdle)))].perTick * p.each)
+}
+
+// holding is the index of the span that contains a tick, or -1.
+func (r *Idles) holding(since uint32) int {
+	if since == 0 {
+		return -1
+	}
+	return slices.IndexFunc(r.spans, func(p span) bool { return p.from <= since && since < p.to })
+}
+
+// expected is the number of conversations expected back within this many ticks from now. Running turns count as idle from now
+// on. One that has been idle since own is left out; own 0 is none.
+func (r *Idles) expected(now, own uint32, ticks float64, s *Returns) float64 {
+	sum, from := float64(float64(r.active)*(1-s.idle(ticks))), 0
+	if now == r.at && ticks <= fewTicks { // spans idle for long are summed up, not visited one by one
+		from = r.steady
+		sum += float64(r.perTick * ticks)
+		if p := r.holding(own); p >= 0 && p < from && r.spans[p].n > 0 {
+			sum -= float64(r.spans[p].perTick * ticks)
+		}
+	}
+	for i := from; i < len(r.spans); i++ {
+		p := r.spans[i]
+		if now != r.at {
+			p.settle(now, s)
+		}
 		n := float64(p.n)
 		if p.from <= own && own < p.to {
 			n = max(0, n-1)
@@ -177,25 +215,32 @@ func (r *Idles) expected(own uint32, ticks float64, s *Returns) float64 {
 	return sum
 }
 
-// PerMs is how many conversations a millisecond come back to a candidate while the request's prompt waits and is computed there. Its own
-// is no longer to come.
+// PerMs is the expected rate of returns to a candidate during the request's wait and prefill there, without its own
+// conversation.
 func (r *Idles) PerMs(now, own uint32, v *pick.View, c *pick.Candidate, s *Returns) float64 {
-	r.advance(now, s)
 	takes := max(1, c.WaitMs+float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken))
-	return max(0, r.expected(own, takes/Ms(tick), s)) / takes
+	return max(0, r.expected(now, own, takes/Ms(tick), s)) / takes
 }
 
-// Clock counts ticks since it was first asked, from 1. It stands still when the clock steps back.
+// Clock counts ticks from 1, starting with the first call of Tick. It never goes back.
 type Clock struct {
 	began  time.Time
 	latest uint32
 }
 
-// Tick is the tick of a time. It stands still when the clock steps back.
+// Tick is the tick of a time, at least the latest one.
 func (c *Clock) Tick(now time.Time) uint32 {
 	if c.began.IsZero() {
 		c.began = now
 	}
-	c.latest = max(c.latest, 1+uint32(max(0, now.Sub(c.began))/tick))
+	c.latest = c.At(now)
 	return c.latest
+}
+
+// At returns what Tick would, and changes nothing.
+func (c *Clock) At(now time.Time) uint32 {
+	if c.began.IsZero() {
+		return 1
+	}
+	return max(c.latest, 1+uint32(max(0, now.Sub(c.began))/tick))
 }

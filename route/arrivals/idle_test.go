@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRestAges: every length of rest has its ticks, without a gap.
+// TestRestAges: the age buckets cover all ticks without gaps.
 func TestRestAges(t *testing.T) {
 	next := uint32(0)
 	for age := range ages {
@@ -24,13 +24,13 @@ func TestRestAges(t *testing.T) {
 	}
 }
 
-// TestRests: what an endpoint counts is what a list of all its conversations says, of those that do not rest for too long; what is learnt of
-// them is each one's own, however their spans are merged; and there are few spans whatever comes.
+// TestRests compares an endpoint's counts with a list of all its conversations that are not idle for too long. Each
+// conversation teaches its own idle time, however spans are merged; and the number of spans is bounded.
 func TestRests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Idles
 		var s, want Returns
-		since := []uint32{} // of those that rest
+		since := []uint32{} // of the idle ones
 		now := uint32(1)
 		learn := func(idled uint32, back bool) {
 			for k := range min(ageOf(idled), ages) {
@@ -57,11 +57,11 @@ func TestRests(t *testing.T) {
 				if back || now-since[i] >= mostIdle {
 					learn(now-since[i], back)
 					since = append(since[:i], since[i+1:]...)
-				} else { // it Idles anew, of which nothing is learnt: what was counted of its span stays out of the comparison
+				} else { // idle anew, which teaches nothing: the counts of its span are left out of the comparison
 					return
 				}
 			}
-			r.advance(now, &s)
+			r.Advance(now, &s)
 			if len(r.spans) > 8*20+2*10 {
 				t.Fatalf("%d spans", len(r.spans))
 			}
@@ -84,7 +84,7 @@ func TestRests(t *testing.T) {
 				t.Fatalf("%d rest, should be %d to %d", n, least, most)
 			}
 		}
-		r.advance(now+2*mostIdle, &s)
+		r.Advance(now+2*mostIdle, &s)
 		for _, at := range since {
 			learn(now+2*mostIdle-at, false)
 		}
@@ -94,13 +94,13 @@ func TestRests(t *testing.T) {
 	})
 }
 
-// TestExpectedReturns: of conversations half of which come back within 10 seconds, evenly, and half never, as many are expected as come.
+// TestExpectedReturns: half of the conversations return evenly within 10 seconds, half never; as many are expected as return.
 func TestExpectedReturns(t *testing.T) {
 	var s Returns
 	var r Idles
 	const soon = 40 // ticks
 	now, back := uint32(1), map[uint32][]uint32{}
-	for i := range uint32(20_000) { // one comes to rest with each tick
+	for i := range uint32(20_000) { // one becomes idle with each tick
 		now++
 		r.Add(now, &s)
 		if i%2 == 0 {
@@ -111,7 +111,7 @@ func TestExpectedReturns(t *testing.T) {
 			r.Leave(now, since, true, &s)
 		}
 	}
-	r.advance(now, &s)
+	r.Advance(now, &s)
 	for _, c := range []struct{ idled, within, want float64 }{
 		{0, 20, 0.25},
 		{0, 40, 0.5},
@@ -129,30 +129,63 @@ func TestExpectedReturns(t *testing.T) {
 		fresh.Add(now, &s)
 	}
 	fresh.active = 4
-	fresh.advance(now+1, &s)
-	if got := fresh.expected(0, soon, &s); math.Abs(got-7) > 1 {
+	fresh.Advance(now+1, &s)
+	if got := fresh.expected(now+1, 0, soon, &s); math.Abs(got-7) > 1 {
 		t.Errorf("of 14, half of which come back, %.2f are expected", got)
 	}
-	if a, b := fresh.expected(0, soon, &s), fresh.expected(now, soon, &s); math.Abs(a-b-0.5) > 0.1 {
+	if a, b := fresh.expected(now+1, 0, soon, &s), fresh.expected(now+1, now, soon, &s); math.Abs(a-b-0.5) > 0.1 {
 		t.Errorf("%.2f are expected, and %.2f without one of them", a, b)
 	}
 }
 
-// TestNothingIsKnownOfReturns: before anybody has come back a share of them is expected to, less than all.
+// TestSteadyReturns: the summed rate of conversations idle for long is nearly that of a computation span by span, whichever is
+// left out.
+func TestSteadyReturns(t *testing.T) {
+	var s Returns
+	var r Idles
+	now, back := uint32(1), map[uint32][]uint32{}
+	for i := range uint32(20_000) { // half return, after seconds or hours
+		now++
+		r.Add(now, &s)
+		if i%2 == 0 {
+			at := now + 1 + i*7919%(4<<(i/2%12))
+			back[at] = append(back[at], now)
+		}
+		for _, since := range back[now] {
+			r.Leave(now, since, true, &s)
+		}
+		delete(back, now)
+	}
+	r.Advance(now, &s)
+	if r.steady < len(r.spans)/2 {
+		t.Fatalf("%d of %d spans are steady", r.steady, len(r.spans))
+	}
+	each := r
+	each.steady = 0
+	for _, own := range []uint32{0, now - 3, now - 50, now - 5000} {
+		for _, ticks := range []float64{0.01, 0.5, 3, 8, fewTicks, 2 * fewTicks} {
+			if got, want := r.expected(now, own, ticks, &s), func() float64 { each.perTick = 0; return each.expected(now, own, ticks, &s) }(); math.Abs(got-want) > 0.03*want {
+				t.Errorf("within %v ticks %.3f are expected without the one of %d, span by span %.3f", ticks, got, own, want)
+			}
+		}
+	}
+}
+
+// TestNothingIsKnownOfReturns: before the first return a share of the conversations is expected back, less than all.
 func TestNothingIsKnownOfReturns(t *testing.T) {
 	var s Returns
 	var r Idles
 	r.Add(1, &s)
-	r.advance(2, &s)
-	if got := r.expected(0, 8, &s); got <= 0 || got >= 1 {
+	r.Advance(2, &s)
+	if got := r.expected(2, 0, 8, &s); got <= 0 || got >= 1 {
 		t.Errorf("%v of one", got)
 	}
-	if got := r.expected(0, 10*mostIdle, &s); got < 0.9 || got > 1 {
+	if got := r.expected(2, 0, 10*mostIdle, &s); got < 0.9 || got > 1 {
 		t.Errorf("%v of one in a day", got)
 	}
 }
 
-// TestTicksDoNotGoBack: a clock that steps back stands still.
+// TestTicksDoNotGoBack: ticks stand still when the clock goes back.
 func TestTicksDoNotGoBack(t *testing.T) {
 	var c Clock
 	at := time.Unix(1000, 0)
@@ -166,7 +199,7 @@ func TestTicksDoNotGoBack(t *testing.T) {
 	}
 }
 
-// BenchmarkReturns is how long it takes to tell who comes back at one endpoint, where conversations have come to rest for hours.
+// BenchmarkReturns measures the forecast for one endpoint after hours of conversations becoming idle.
 func BenchmarkReturns(b *testing.B) {
 	var s Returns
 	var r Idles

@@ -4,20 +4,20 @@ import "time"
 
 const (
 	busyWindow   = 10 * time.Second
-	SteadyWindow = 2 * time.Minute // over which Candidate.Steady is a mean
+	SteadyWindow = 2 * time.Minute // window of Candidate.Steady
 
 	turnWindow   = 20 * time.Second
-	leastWatched = time.Second // turns are not thought to come more often than they have in a second
+	leastWatched = time.Second // minimum window: bounds the measured rate
 )
 
-// Turns counts the turns that an endpoint was given, older ones counting less.
+// Turns is a decayed count of the turns placed at an endpoint.
 type Turns struct {
 	count float64
 	at    time.Time
 	first time.Time
 }
 
-// Add counts a turn that was placed.
+// Add counts a placed turn.
 func (t *Turns) Add(now time.Time) {
 	t.count = float64(t.count*turnsKept(now.Sub(t.at))) + 1
 	if t.at = now; t.first.IsZero() {
@@ -25,7 +25,7 @@ func (t *Turns) Add(now time.Time) {
 	}
 }
 
-// turnsKept is the share of the count that is left after a time: it halves in every window, along lines.
+// turnsKept is the share of the count left after a time: it halves in each window, piecewise linearly.
 func turnsKept(age time.Duration) float64 {
 	if age >= 8*turnWindow {
 		return 0
@@ -37,8 +37,8 @@ func turnsKept(age time.Duration) float64 {
 	return float64(keep * (1 - float64(age)/float64(2*turnWindow)))
 }
 
-// PerMs is the turns a millisecond of late: what is left of a count that halves in every window is the rate times window / ln 2. Of turns in quick
-// succession it is up to 1.4 (2 ln 2) times that: each short line takes off less than the curve that the long ones follow.
+// PerMs is the recent rate of turns per ms: a count that halves in each window is rate × window / ln 2. For turns in quick
+// succession the result is up to 1.4 (2 ln 2) times the rate, since a short linear step removes less than the exponential.
 func (t *Turns) PerMs(now time.Time) float64 {
 	if t.count == 0 {
 		return 0
@@ -54,13 +54,13 @@ func (t *Turns) Watched(now time.Time) float64 {
 	return 1 - turnsKept(max(now.Sub(t.first), leastWatched))
 }
 
-// Busy sums the ms that an endpoint spends on prompts, over two windows.
+// Busy sums the ms that an endpoint spends on prefill, over two windows.
 type Busy struct {
 	busy, steady float64
 	at           time.Time // of both
 }
 
-// left is what is left of a sum that is forgotten within a window. A line instead of an exponential: the same on every machine.
+// left is what remains of a sum that decays linearly over a window: unlike an exponential it is bit-exact on every machine.
 func left(sum float64, age, window time.Duration) float64 {
 	if sum == 0 || age >= window {
 		return 0
@@ -68,17 +68,17 @@ func left(sum float64, age, window time.Duration) float64 {
 	return float64(sum * (1 - float64(age)/float64(window)))
 }
 
-// Spend counts ms that an endpoint will spend on a prompt.
+// Spend adds ms that an endpoint will spend on prefill.
 func (b *Busy) Spend(now time.Time, ms float64) {
 	age := now.Sub(b.at)
 	b.busy, b.steady = left(b.busy, age, busyWindow)+ms, left(b.steady, age, SteadyWindow)+ms
 	b.at = now
 }
 
-// Shares are the share of its time that the endpoint spends on prompts, and the same over so long that it tells what the
-// conversations that are there bring, not what has just come.
+// Shares is the share of the endpoint's time spent on prefill, recently and over the long window, which shows the load of its
+// conversations rather than the latest arrivals.
 func (b *Busy) Shares(now time.Time) (busy, steady float64) {
-	if b.steady == 0 { // of an idle endpoint, and there may be many
+	if b.steady == 0 { // an idle endpoint, of which there may be many
 		return 0, 0
 	}
 	age := now.Sub(b.at)

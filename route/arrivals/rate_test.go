@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestRate: turns that come evenly are told to come as often as they do, or 1.4 times as often (see rate), by the window as a whole when it
-// is over, and before that by the part of it that has been watched.
+// TestRate: evenly spaced turns give their rate, up to 1.4 times (see PerMs), over the whole window once it is filled, and over
+// its filled part before.
 func TestRate(t *testing.T) {
 	const each = 100 * time.Millisecond
 	var s Turns

@@ -1,9 +1,9 @@
-// Package backlog accounts for the work that endpoints were given and have not done, and predicts how long one more request waits.
+// Package backlog accounts for the outstanding work of endpoints and predicts how long one more request waits.
 //
-// It owns the load of each endpoint, the queue of prompts that the router keeps for it, the prompts that were sent to it, and the
-// transfers of KV cache to it, with a Job for each lease. It promises that a job that is opened and closed leaves nothing behind, and
-// that a Reader changes nothing. It learns no speeds: who calls hands in Rates, and speeds are learnt of the Jobs that it returns.
-// Times are in ms, sizes in tokens, endpoints are named by their slot and jobs by the number of their lease.
+// It owns each endpoint's load, the router's queue for it, the prompts sent to it and the KV transfers to it, with a Job per
+// lease. It promises that a job that is opened and closed leaves nothing behind, and that a Reader changes nothing. It learns
+// no speeds: callers pass in Rates and learn from the Jobs it returns. Times are in ms, sizes in tokens; endpoints are
+// identified by slot, jobs by the number of their lease.
 package backlog
 
 import (
@@ -13,104 +13,112 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/slot"
 )
 
-// Rates are the speeds of endpoints, as learnt or assumed.
+// Rates are the speeds of endpoints, learnt or assumed.
 type Rates interface {
-	MsPerToken(slot int) float64  // of a prompt; at least LeastMsPerToken
-	MsPerAnswer(slot int) float64 // of a token of an answer after the first; above 0
-	HoldMs(slot int) float64      // that a request stays once its prompt is computed; 0 unknown
-	InOrder(slot int) bool        // known to compute one prompt after the other
+	MsPerToken(slot int) float64  // per prompt token; at least LeastMsPerToken
+	MsPerAnswer(slot int) float64 // per answer token after the first; above 0
+	HoldMs(slot int) float64      // from first byte to end of a request; 0 unknown
+	InOrder(slot int) bool        // known to compute prompts one after another
 	Transfer(now time.Time, slot int) Transfer
 	Known(slot int) Known
 }
 
-// Known is how well the speed of an endpoint is known.
+// Known says how well the speed of an endpoint is known.
 type Known struct {
-	Own, Any    bool    // something was learnt of this endpoint, and of any
-	MsPerAnswer float64 // the longest that a token of an answer is known to take; 0 unknown
+	Own, Any    bool    // there are samples of this endpoint, and of any
+	MsPerAnswer float64 // slowest known time per answer token; 0 unknown
 }
 
-// Transfer is how fast KV cache comes to an endpoint.
+// Transfer is the speed of KV transfers to an endpoint.
 type Transfer struct {
 	MsPerToken, FixedMs float64
-	Shares              bool // transfers at the same time share the link
+	Shares              bool // concurrent transfers share the link
 }
 
-// LeastMsPerToken is a million tokens a second: no engine is taken to be faster.
+// LeastMsPerToken is the fastest prefill assumed, a million tokens per second.
 const LeastMsPerToken = 1e-3
 
-// LeastAnswer is how many tokens an answer must have for its pace to be measured.
+// LeastAnswer is the minimum number of answer tokens for a sample of decode speed.
 const LeastAnswer = 16
 
-// Config says what the accounts follow.
+// Config configures the accounts.
 type Config struct {
-	Queue  Queue
-	Silent time.Duration // without a sign of life before an answer may be overdue; none ever is where it is negative
+	Queue   Queue
+	Without ablation.Set
+	Silent  time.Duration // time without a sign of life before an answer can be overdue; negative: never overdue
 }
 
-// Table is the work of all endpoints.
+// Table is the outstanding work of all endpoints.
 type Table struct {
 	cfg       Config
 	endpoints slot.Table[endpoint]
 	order     []int // slots in order of declaration
 	jobs      slot.Table[Job]
-	queued    int // jobs in the router's queues
+	queued    int            // this router's jobs in its queues
+	foreign   int            // other routers' jobs in their queues
+	waiting   map[string]int // all of these by tenant
+	ahead     time.Duration  // see SetClock
+	running   map[string]int // jobs at engines, of tenants with a limit, see fleet.Standing.Running
 }
 
-// endpoint is the work of one endpoint.
+// endpoint is the outstanding work of one endpoint.
 type endpoint struct {
-	incarnation uint32 // counts restarts
-	places      int    // requests that it computes at once; 0 unknown
-	load        fleet.Load
-	coming      []uint32 // decode legs whose KV cache is still to come; among load.Requests
+	places int // requests it computes concurrently; 0 unknown
+	load   fleet.Load
+	coming []uint32 // decode legs whose KV cache has not arrived; among load.Requests
 
 	line    line    // at the router
 	prompts prompts // at the engine
 	link    link
 
-	promptMs   float64 // ms that it has computed prompts up to promptsAt
+	promptMs   float64 // total prefill time up to promptsAt, in ms
 	promptedAt time.Time
 }
 
-// New makes a table without endpoints.
-func New(c Config) Table { return Table{cfg: c} }
+// New returns a table without endpoints.
+func New(c Config) Table {
+	t := Table{waiting: map[string]int{}, running: map[string]int{}}
+	t.SetConfig(c)
+	return t
+}
 
-// Enter adds an endpoint. The order of the calls is that in which queues are dispatched.
+// SetConfig replaces the Config. Queued jobs stay queued until their endpoint has room, even if the queue is switched off.
+func (t *Table) SetConfig(c Config) {
+	if c.Queue.Promote <= 0 {
+		c.Queue.Promote = DefaultPromote
+	}
+	t.cfg = c
+}
+
+// Enter adds an endpoint. Queues are dispatched in the order of the calls.
 func (t *Table) Enter(slot int) {
-	*t.endpoints.Get(slot) = endpoint{prompts: prompts{came: new(came)}}
+	*t.endpoints.Grow(slot) = endpoint{prompts: prompts{came: new(came)}}
 	t.order = append(t.order, slot)
 }
 
-// Drop removes an endpoint that has no work.
+// Drop removes an endpoint without work.
 func (t *Table) Drop(slot int) {
 	t.endpoints.Reset(slot)
 	t.order = slices.DeleteFunc(t.order, func(s int) bool { return s == slot })
 }
 
-// SetPlaces says how many requests an endpoint computes at once; 0 is unknown.
+// SetPlaces sets how many requests an endpoint computes concurrently; 0 is unknown.
 func (t *Table) SetPlaces(slot, places int) { t.endpoints.Get(slot).places = places }
 
-// Restart notes that another engine is at an endpoint: it has none of the prompts that were sent there. Their jobs stay on the accounts
-// until they are closed.
-func (t *Table) Restart(slot int) {
-	e := t.endpoints.Get(slot)
-	e.incarnation++
-	e.prompts = prompts{came: new(came)}
-}
-
-// sent is how many of the endpoint's requests it has been sent; the others are queued at the router.
+// sent is the number of requests at the engine; the others are queued at the router.
 func (e *endpoint) sent() int { return e.load.Requests - len(e.line.jobs) }
 
-// decoding is how many requests are being answered, as far as can be told: of those that are not streamed nobody sees when their prompt
-// is computed.
+// decoding estimates how many requests are being answered: of non-streamed ones the end of prefill is not observed.
 func (e *endpoint) decoding() int {
 	return max(0, e.sent()-len(e.coming)-e.prompts.streams)
 }
 
-// prompting is for how many ms in all the endpoint has computed prompts; only differences count. It is to be called before a prompt is
-// added or taken off.
+// prompting is the endpoint's total prefill time in ms; only differences matter. Call it before adding or removing a prompt.
 func (e *endpoint) prompting(now time.Time) float64 {
 	if e.prompts.streams > 0 {
 		e.promptMs += Ms(now.Sub(e.promptedAt))
@@ -122,13 +130,13 @@ func (e *endpoint) prompting(now time.Time) float64 {
 // Ms is a duration in milliseconds, to the microsecond.
 func Ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// duration is the time that so many ms are, to the nanosecond.
+// duration converts ms, to the nanosecond.
 func duration(ms float64) time.Duration { return time.Duration(ms * 1e6) }
 
-// Reader reads the accounts and changes nothing.
+// Reader reads the accounts and never changes them.
 type Reader struct{ t *Table }
 
-// Reader is the table for reading.
+// Reader is for steps that must not write.
 func (t *Table) Reader() Reader { return Reader{t} }
 
 // Load is an endpoint's outstanding work.
@@ -139,33 +147,53 @@ func (r Reader) Load(slot int) fleet.Load {
 	return l
 }
 
-// Idle reports whether an endpoint has no work of ours.
+// FillLoad fills in the column Load of a row.
+func (r Reader) FillLoad(c *pick.Candidate) {
+	e := r.t.endpoints.Get(c.Slot)
+	c.Load = e.load
+	c.Load.InLine = len(e.line.jobs)
+}
+
+// Idle reports whether an endpoint has no outstanding work.
 func (r Reader) Idle(slot int) bool {
 	l := &r.t.endpoints.Get(slot).load
 	return l.Requests == 0 && l.TransferRequests == 0
 }
 
-// Decoding is how many requests are being answered at an endpoint, as far as can be told.
-func (r Reader) Decoding(slot int) int { return r.t.endpoints.Get(slot).decoding() }
-
-// Coming is how many decode legs wait for KV cache at an endpoint.
-func (r Reader) Coming(slot int) int { return len(r.t.endpoints.Get(slot).coming) }
-
-// Queued is how many jobs wait at the router, at all endpoints.
+// Queued is the number of this router's queued jobs, at all endpoints.
 func (r Reader) Queued() int { return r.t.queued }
 
-// Job is the job of a lease. It is valid until the lease's number is opened again.
+// Waiting is the number of a tenant's queued jobs, at all routers and endpoints.
+func (r Reader) Waiting(tenant string) int { return r.t.waiting[tenant] }
+
+// Full reports whether the queue has no room for a job of an asker; own means that the tenant's own limit is reached.
+func (r Reader) Full(who Asker) (full, own bool) {
+	if most := who.Standing.Waiting; most > 0 && r.t.waiting[who.Tenant] >= most {
+		return true, true
+	}
+	most := r.t.cfg.Queue.Most
+	return most > 0 && r.t.queued+r.t.foreign >= most, false
+}
+
+// Queues reports whether a job that may wait would be queued for an endpoint.
+func (r Reader) Queues(now time.Time, slot int, who Asker, rates Rates) bool {
+	return r.t.queues(now, r.t.endpoints.Get(slot), &Job{Work: Work{Slot: slot, MayQueue: true, Asker: who}}, rates)
+}
+
+// Job is the job of a lease. It is valid until the number is reused.
 func (r Reader) Job(n uint32) *Job { return r.t.jobs.Get(int(n)) }
 
-// Audit says what is left on the accounts of an endpoint at which no job is open; nil when nothing is.
+// Audit reports what remains on the accounts of an endpoint without open jobs; nil if nothing does.
 func (r Reader) Audit(slot int) error {
 	e := r.t.endpoints.Get(slot)
 	p := &e.prompts
 	switch {
 	case e.load != (fleet.Load{}), p.ahead != 0, p.streams != 0, p.head != 0:
 		return fmt.Errorf("load %+v, %d tokens of %d prompts ahead", e.load, p.ahead, p.streams)
-	case len(e.line.jobs) != 0 || e.line.tokens != 0:
+	case len(e.line.jobs) != 0 || e.line.tokens != 0 || e.line.foreign != 0:
 		return fmt.Errorf("%+v are queued", e.line)
+	case e.line.shares.active != 0 || len(e.line.shares.of) != 0 || len(e.line.shares.all) != 0 || e.line.ranked != [2]int{}:
+		return fmt.Errorf("tenants have a share of an empty queue: %+v", e.line)
 	case len(e.coming) != 0:
 		return fmt.Errorf("decode legs %v are still to come", e.coming)
 	case math.IsNaN(e.link.area) || math.IsInf(e.link.area, 0) || e.link.area < 0:

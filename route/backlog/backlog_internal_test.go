@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// steady are rates that are the same for all endpoints.
+// steady are equal rates for all endpoints.
 type steady struct {
 	perToken float64
 	inOrder  bool
@@ -32,7 +32,7 @@ func rates(perToken float64) steady {
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*max(1, math.Abs(want)) }
 
-// wire is the table of one decoder.
+// wire is a table with one decoder.
 type wire struct {
 	Table
 	rates steady
@@ -46,7 +46,7 @@ func newWire(perToken float64) *wire {
 	return w
 }
 
-// expect opens a decode leg of so many tokens whose prompt is computed in readyMs.
+// expect opens a decode leg of this many tokens whose prompt is computed in readyMs.
 func (w *wire) expect(tokens int, readyMs float64) uint32 {
 	n := w.next
 	w.next++
@@ -55,7 +55,7 @@ func (w *wire) expect(tokens int, readyMs float64) uint32 {
 	return n
 }
 
-// hand has its decoder asked too.
+// hand also asks its decoder.
 func (w *wire) hand(tokens int) uint32 {
 	n := w.expect(tokens, 0)
 	w.Transferring(w.now, n, w.rates)
@@ -64,13 +64,13 @@ func (w *wire) hand(tokens int) uint32 {
 
 func (w *wire) wait(ms float64) { w.now = w.now.Add(duration(ms)) }
 
-// left is how many tokens of a leg are still on their way by the accounts.
+// left is how many tokens of a leg are still to be transferred according to the accounts.
 func (w *wire) left(n uint32) float64 {
 	w.passes(w.now, w.endpoints.Get(0), 0, w.rates)
 	return w.jobs.Get(int(n)).left
 }
 
-// TestWhoLeavesTheLink: a transfer has the link to itself from when another one ends, however that ends.
+// TestWhoLeavesTheLink: when a transfer ends for any reason, the remaining one has the link to itself.
 func TestWhoLeavesTheLink(t *testing.T) {
 	for name, end := range map[string]func(w *wire, n uint32){
 		"its first byte came": func(w *wire, n uint32) { w.Computed(w.now, n, w.rates) },
@@ -87,7 +87,7 @@ func TestWhoLeavesTheLink(t *testing.T) {
 	}
 }
 
-// TestLinkClock: what is on its way passes once, though the clock steps back or a decoder is asked again.
+// TestLinkClock: tokens in transfer are counted once, even if the clock goes back or a decoder is asked again.
 func TestLinkClock(t *testing.T) {
 	w := newWire(0.1)
 	n := w.hand(4000)
@@ -111,7 +111,7 @@ func TestLinkClock(t *testing.T) {
 	}
 }
 
-// TestLinkMs: what a transfer waits for others, by what they have left when it begins.
+// TestLinkMs: the delay of a transfer by others follows from what they have left when it begins.
 func TestLinkMs(t *testing.T) {
 	w := newWire(0.1)
 	w.hand(4000)
@@ -134,11 +134,9 @@ func TestLinkMs(t *testing.T) {
 	w.rates.transfer.Shares = false
 	check("where they do not share", 9000, 0, 0)
 	w.rates.transfer.Shares = true
-	w.Restart(0)
-	check("after a restart", 9000, 0, 0)
 }
 
-// TestLinkPasses: what transfers have left is that of a simulation in small steps, whenever they begin.
+// TestLinkPasses: the remaining tokens of transfers are those of a simulation in small steps, whenever they begin.
 func TestLinkPasses(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const perToken = 0.1
@@ -152,7 +150,7 @@ func TestLinkPasses(t *testing.T) {
 			w.expect(1+rng.IntN(3000), 0)
 			w.jobs.Get(i).Stream = rng.IntN(2) == 0
 		}
-		const ticks = 100 // a ms
+		const ticks = 100 // per ms
 		for at := range 400 * ticks {
 			k := 0
 			for i := range n {
@@ -194,16 +192,16 @@ func clone(t *Table) Table {
 		came := *e.prompts.came
 		e.prompts.came = &came
 		e.prompts.wholes.open = append([]uint32(nil), e.prompts.wholes.open...)
-		*c.endpoints.Get(i) = e
+		*c.endpoints.Grow(i) = e
 	}
 	for i := range t.jobs.Len() {
-		*c.jobs.Get(i) = *t.jobs.Get(i)
+		*c.jobs.Grow(i) = *t.jobs.Get(i)
 	}
 	return c
 }
 
-// TestAccounts: whatever happens to jobs and in which order, prompts without a stream are those of open jobs in order, readers change
-// nothing and predict waits that are no nonsense, and when all jobs are closed nothing is left.
+// TestAccounts: after any sequence of operations the open prompts of non-streamed answers are those of open jobs in order,
+// readers change nothing and predict plausible waits, and closing all jobs leaves nothing.
 func TestAccounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, now := New(Config{Queue: Queue{Ahead: 100 * time.Millisecond, Patience: 5}}), time.Unix(1000, 0)
@@ -220,7 +218,7 @@ func TestAccounts(t *testing.T) {
 			v := pick.View{Now: now, PromptTokens: 1000, OutputTokens: 100, Candidates: []pick.Candidate{
 				{Slot: 0, MsPerToken: perToken, CacheTokens: 5000, Queue: 3, Load: reader.Load(0)}, {Slot: 1, MsPerToken: perToken, CachedTokens: 500, Load: reader.Load(1)},
 			}}
-			reader.Expect(&v, r)
+			reader.Expect(&v, Asker{}, r)
 			decode := v
 			decode.Candidates = append([]pick.Candidate(nil), v.Candidates...)
 			reader.ExpectDecode(&v, &decode, 50, r)
@@ -288,8 +286,6 @@ func TestAccounts(t *testing.T) {
 				}
 			case what == 6:
 				table.Transferring(now, open[rapid.IntRange(0, len(open)-1).Draw(t, "of")], r)
-			case what == 7 && rapid.IntRange(0, 5).Draw(t, "restarts") == 0:
-				table.Restart(rapid.IntRange(0, 1).Draw(t, "slot"))
 			default:
 				end(rapid.IntRange(0, len(open)-1).Draw(t, "of"))
 			}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestCame: of prompts that came more are known than are remembered one by one, but not what came before those.
+// TestCame: of the prompts that arrived, only the latest are remembered one by one.
 func TestCame(t *testing.T) {
 	at := func(n int) time.Time { return time.Unix(1000, 0).Add(time.Duration(n) * time.Second) }
 	var c came

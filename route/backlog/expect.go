@@ -5,29 +5,36 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/ablation"
 )
 
-// Expect fills in the columns WaitMs, LineMs, Behind, Prompts, Decoding, Crowd and CrowdMs. It reads the load, what is cached and
-// MsPerToken.
-func (r Reader) Expect(v *pick.View, rates Rates) {
-	everywhere := v.Everywhere()
+// Expect fills in the columns WaitMs, LineMs, Behind, Prompts, Decoding, Crowd and CrowdMs. It reads the load, the cached
+// tokens and MsPerToken.
+func (r Reader) Expect(v *pick.View, who Asker, rates Rates) {
+	everywhere := 0
+	if !v.FirstTurn {
+		everywhere = v.Everywhere()
+	}
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		e, hold := r.t.endpoints.Get(c.Slot), rates.HoldMs(c.Slot)
 		shared := everywhere
-		if v.FirstTurn { // all that a new conversation finds is of others too
+		if v.FirstTurn { // a new conversation shares all that it finds cached
 			shared = c.CachedTokens
 		}
-		queued, first, behind := r.t.ahead(v.Now, e, float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken), c.MsPerToken)
+		queued, first, behind := r.t.inFront(v.Now, e, who, float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken), c.MsPerToken)
 		taken := r.t.taken(v.Now, e, hold) + queued
 		c.WaitMs, c.LineMs, c.Behind = first+r.t.wait(v.Now, e, c, hold, taken, rates), first, behind
 		c.Prompts, c.Decoding = e.prompts.streams, e.decoding()
+		if r.t.cfg.Without.Has(ablation.Occupancy) {
+			continue
+		}
 		c.Crowd, c.CrowdMs = e.occupancy(c, v.PromptTokens-shared+v.OutputTokens, hold)
 	}
 }
 
-// ExpectDecode fills in WaitMs and LinkMs of decode legs whose prompts are computed in readyMs. whole has the same rows for whole requests:
-// a place is waited for at the speed that is in those.
+// ExpectDecode fills in WaitMs and LinkMs of decode legs whose prompts are computed in readyMs. whole has the same rows for
+// whole requests, whose speeds determine the wait for a slot.
 func (r Reader) ExpectDecode(whole, decode *pick.View, readyMs float64, rates Rates) {
 	for i := range decode.Candidates {
 		c := &decode.Candidates[i]
@@ -37,16 +44,16 @@ func (r Reader) ExpectDecode(whole, decode *pick.View, readyMs float64, rates Ra
 	}
 }
 
-// LegWaitMs is how long a decode leg would wait now. By the time it comes, those that are coming have a place, or are in front.
+// LegWaitMs is the wait of a decode leg that arrives now. Pending legs have a slot by then, or are in front of it.
 func (r Reader) LegWaitMs(now time.Time, c *pick.Candidate, rates Rates) float64 {
 	e := r.t.endpoints.Get(c.Slot)
 	return r.t.wait(now, e, c, rates.HoldMs(c.Slot), e.sent(), rates)
 }
 
-// taken is how many requests stand between a new one and a place at the endpoint: those that have one or wait for one, and those that
-// come while the new one would be answered. What comes later finds it gone.
+// taken is how many requests compete with a new one for a slot: those that have or await one, and those that arrive while it
+// would be answered.
 func (t *Table) taken(now time.Time, e *endpoint, hold float64) int {
-	if len(e.coming) == 0 { // of every endpoint where nothing is split
+	if len(e.coming) == 0 { // the case for every endpoint without split requests
 		return e.sent()
 	}
 	n, until := e.sent(), now.Add(duration(hold))
@@ -58,31 +65,33 @@ func (t *Table) taken(now time.Time, e *endpoint, hold float64) int {
 	return n
 }
 
-// wait is how long a new prompt waits for those in front of it, in ms, and for a place if so many requests take or want one.
+// wait is how long a new prompt waits in ms, for prompts in front and for a slot if taken requests have or await one.
 func (t *Table) wait(now time.Time, e *endpoint, c *pick.Candidate, hold float64, taken int, rates Rates) float64 {
 	p, perToken, left := &e.prompts, c.MsPerToken, 0.0
 	if tokens := e.load.PrefillTokens - e.line.tokens; tokens > 0 {
 		switch due := Ms(p.until.Sub(now)); {
 		case due >= 0:
 			left = min(due, float64(float64(tokens)*perToken))
-		case p.ahead > 0: // it is late: what is as late as that may take as long again
+		case p.ahead > 0 && !t.cfg.Without.Has(ablation.LateStream): // late: what is late by t may take as long as t again
 			left = min(-due, float64(float64(mostLate*p.ahead)*perToken))
 		}
-		left = max(left, t.lateWhole(p, now, perToken, rates))
+		if !t.cfg.Without.Has(ablation.LateWhole) {
+			left = max(left, t.lateWhole(p, now, perToken, rates))
+		}
 	}
 	if e.places > 0 && taken >= e.places {
 		prompts, first := t.unfinished(p, left, perToken)
 		return max(left, place(hold, left, first, prompts, taken, e.places))
 	}
-	if running := c.Queue - c.Load.Waiting; c.Load.Waiting > 0 && running > 0 { // as the engine reports
+	if running := c.Queue - c.Load.Waiting; c.Load.Waiting > 0 && running > 0 { // as reported by the engine
 		left = max(left, float64(hold*float64(c.Load.Waiting))/float64(running))
 	}
 	return left
 }
 
-// place is how long it takes until a place is free at an endpoint that has as many requests as places or more, when all their
-// prompts are computed in left ms and the first of them in first ms. Answers end one by one within hold, and the prompts that have a
-// place a hold after they are computed, the first of them not before it is computed as a whole.
+// place is the time in ms until a slot is free at an endpoint with at least as many requests as slots. Its prompts are all
+// computed in left ms, the first of them in first ms. Answers end evenly within hold, and requests in prefill end hold ms after
+// their prompt is computed.
 func place(hold, left, first float64, prompts, requests, slots int) float64 {
 	before := float64(requests - slots + 1)
 	answers, each := float64(min(max(requests-prompts, 0), slots)), float64(max(prompts, 1))
@@ -96,8 +105,8 @@ func place(hold, left, first float64, prompts, requests, slots int) float64 {
 	}
 }
 
-// occupancy is how much of the endpoint's places and memory is taken, and what one more request of so many tokens takes of it, times how
-// long it keeps that.
+// occupancy is the share of the endpoint's slots and memory in use, and the share one more request takes, times how long it
+// stays.
 func (e *endpoint) occupancy(c *pick.Candidate, tokens int, hold float64) (share, takesMs float64) {
 	var each float64
 	if n := e.places; n > 0 {
@@ -110,13 +119,13 @@ func (e *endpoint) occupancy(c *pick.Candidate, tokens int, hold float64) (share
 }
 
 const (
-	mostTTFT      = 4  // times the predicted time to first token after which an answer may be called overdue
-	mostTTFTGuess = 16 // the same where nothing has been learnt of the endpoint itself
-	mostLength    = 2  // times what the longest answer that was asked for should take, of those that come as a whole
+	mostTTFT      = 4  // times the predicted time to first token, after which an answer can be overdue
+	mostTTFTGuess = 16 // the same before any sample of the endpoint
+	mostLength    = 2  // times the expected duration of the longest requested answer, for non-streamed ones
 )
 
-// overdueAt is when the answer of a job is overdue, should its endpoint have given no sign of life; zero for never, as long as nothing
-// tells how long it ought to take.
+// overdueAt is when a job's answer becomes overdue if its endpoint gives no sign of life; zero for never, if its duration
+// cannot be predicted.
 func (t *Table) overdueAt(j *Job, rates Rates) time.Time {
 	if t.cfg.Silent < 0 || j.Class != fleet.Turn || j.TTFTMs <= 0 {
 		return time.Time{}
@@ -145,24 +154,24 @@ func (j *Job) late(now time.Time) bool {
 	case j.Leg != fleet.LegDecode:
 		return !now.Before(j.overdue)
 	}
-	// It waits for its prefiller until it is handed what it needs.
+	// A decode leg waits for its prefiller until its KV cache is handed over.
 	return !j.Handed.IsZero() && !now.Before(j.overdue.Add(max(0, j.Handed.Sub(j.due))))
 }
 
-// Waiting is the jobs of one endpoint that were sent and have no answer yet.
+// Waiting describes the jobs of one endpoint that were sent and have no answer yet.
 type Waiting struct {
 	Jobs   int
-	Since  time.Time // when the first of them was sent
+	Since  time.Time // when the oldest was sent
 	Late   bool      // an answer is overdue
-	Wholes int       // that are not late and whose answers come as a whole
+	Wholes int       // non-streamed jobs that are not overdue
 }
 
-// Overdue looks at the jobs that wait for an answer of an endpoint.
+// Overdue examines an endpoint's jobs without an answer.
 func (r Reader) Overdue(now time.Time, slot int) Waiting {
-	e, w := r.t.endpoints.Get(slot), Waiting{Since: now}
+	w := Waiting{Since: now}
 	for i := range r.t.jobs.Len() {
 		j := r.t.jobs.Get(i)
-		if !j.open || j.computed || j.Queued || j.Slot != slot || j.incarnation != e.incarnation {
+		if !j.open || j.computed || j.Queued || j.Slot != slot {
 			continue
 		}
 		w.Jobs++

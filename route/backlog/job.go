@@ -6,73 +6,85 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Work is what a lease gives an endpoint to do.
+// Work is the work of a lease at an endpoint.
 type Work struct {
 	Slot   int
 	Class  fleet.Class
 	Leg    fleet.Leg
-	Stream bool // its first byte comes when its prompt is computed
+	Stream bool // streamed: its first byte comes when its prompt is computed
 
 	PromptTokens, CachedTokens, OutputTokens int // as predicted
-	MaxTokens                                int // the client's bound on the answer; 0 when not stated
+	MaxTokens                                int // the client's limit on the answer; 0 for none
 
-	WaitMs, MsPerToken float64 // that were expected in front of it, without those of the link, and of a token of its prompt
-	TTFTMs             float64 // that were predicted; 0 when nothing was known
-	ReadyMs            float64 // until its prompt is computed elsewhere, of a decode leg
-	MayQueue           bool    // it can wait at the router for its turn
+	WaitMs, MsPerToken float64 // expected time in front of it, without the link, and per prompt token
+	TTFTMs             float64 // predicted time to first token; 0 unknown
+	ReadyMs            float64 // of a decode leg: until its prompt is computed elsewhere
+	MayQueue           bool    // it can be queued at the router
+	Asker                      // its owner
+
+	Origin, Seq uint64  // the router that placed it, and how many it had placed before: the tie-break for equal keys
+	Foreign     bool    // placed and sent by another router:
+	Waits       bool    // it is queued there
+	Key         float64 // its key in that queue
 }
 
-// Job is the work of one lease and what was seen of it.
+// Asker is what the queue needs to know about a request's owner.
+type Asker struct {
+	Tenant   string
+	Standing fleet.Standing
+}
+
+// Job is the work of one lease and what was observed of it.
 type Job struct {
 	Work
-	incarnation uint32 // of the endpoint when it was opened
-	open        bool
-	computed    bool // its first byte came
-	Queued      bool // it waits at the router
-	Stale       bool // another engine is at the address since; set by Computed and Close
+	open     bool
+	computed bool     // its first byte has come
+	counted  bool     // among its tenant's running jobs
+	Queued   bool     // it is in a router's queue, ordered by key
+	account  *account // its tenant's, while it is queued
 
 	Opened time.Time
-	Sent   time.Time // to the engine: at once, or when its turn came
-	First  time.Time // byte of the answer; zero before
-	Handed time.Time // when what a decode leg needs was on its way
+	Sent   time.Time // to the engine: at once, or when dispatched
+	First  time.Time // first byte of the answer; zero before
+	Handed time.Time // of a decode leg: when its KV transfer began
 
-	Prefill, Transfer int64 // tokens that it computes, and tokens of KV cache that come for a decode leg, or leave after a prefill leg
-	decode, context   int64 // tokens of its answer, and of all of it
+	Prefill, Transfer int64 // tokens it computes, and tokens of KV cache to be transferred to a decode leg or from a prefill leg
+	decode, context   int64 // tokens of its answer, and its total tokens
 
-	due     time.Time // when what a decode leg needs is expected to be computed
+	due     time.Time // of a decode leg: when its prompt is expected to be computed
 	overdue time.Time // see Overdue; zero never
-	ready   time.Time // when its prompt is expected to be computed, of answers that come as a whole
-	left    float64   // tokens of Transfer that are not there yet, once they are on their way
-	area    float64   // of the link when they were
+	ready   time.Time // of non-streamed answers: when the prompt is expected to be computed
+	left    float64   // tokens of Transfer not yet moved, once the transfer has begun
+	area    float64   // of the link at that time
 
-	Held          bool    // it may have waited for a place
+	Held          bool    // it may have waited for a slot
 	Alone         bool    // nothing else was outstanding there when it was sent
-	End           int64   // where its prompt ends in the endpoint's queue, in tokens since the first
-	Front, Behind float64 // tokens of prompts in front and behind that were computed while it was there, as far as can be told
-	Others        int     // that were being answered when its answer began
-	Beside        int     // that were being answered when its prompt was computed
+	End           int64   // position of its prompt's end in the endpoint's queue, in tokens since the first
+	Front, Behind float64 // estimated tokens of prompts in front and behind computed during its stay
+	Others        int     // requests being answered when its answer began
 	promptMs      float64 // of the endpoint when its answer began
 
-	// Set by Computed. Timed says that the first byte of a stream tells when its prompt was computed.
+	// Set by Computed. Timed means that a stream's first byte shows when its prompt was computed.
 	Timed        bool
-	Between      int64   // tokens of prompts without a stream that were computed since the first byte of the stream before
-	Blurred      bool    // its first byte may tell of more than Between and its own prompt
-	TransferArea float64 // transfers that shared its link until then, times ms
+	Between      int64   // tokens of non-streamed prompts computed since the previous first byte of a stream
+	Blurred      bool    // its first byte may cover more than Between and its own prompt
+	TransferArea float64 // number of transfers sharing its link until then, integrated over ms
 
-	// Set by Computed where nothing was cached, else by Close.
-	Soon      float64 // tokens of prompts that came behind it within half of its expected time
+	// Set by Computed if nothing was cached, else by Close.
+	Soon      float64 // tokens of prompts that arrived within half of its expected prefill time after it
 	SoonKnown bool
 
-	// Set by Close. Paced says that its answer was long enough to tell how fast it came.
+	// Set by Close. Paced means that the answer was long enough for a sample of decode speed.
 	Paced    bool
-	PromptMs float64 // ms of prompts that were computed while it was answered
-	Left     int     // that are being answered after it
+	PromptMs float64 // ms of prefill during its answer
+	Left     int     // requests still being answered after it
 }
 
-// Open enters a job, and has it wait at the router where that is better. Queued of the job says whether it does; else it is to be sent.
+// Open adds a job and queues it at the router if that is better, see Job.Queued. Otherwise it must be sent.
 func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
-	j, e := t.jobs.Get(int(n)), t.endpoints.Get(w.Slot)
-	*j = Job{Work: w, incarnation: e.incarnation, open: true, Opened: now}
+	j, e := t.jobs.Grow(int(n)), t.endpoints.Get(w.Slot)
+	*j = Job{}
+	j.Work, j.open, j.Opened = w, true, now
 	switch w.Class {
 	case fleet.Turn:
 		j.Prefill, j.decode = int64(w.PromptTokens-w.CachedTokens), int64(w.OutputTokens)
@@ -89,7 +101,7 @@ func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
 		j.context = j.Prefill
 	case fleet.Aside:
 	}
-	if t.queues(now, e, j, rates) {
+	if w.Foreign && w.Waits || !w.Foreign && t.queues(now, e, j, rates) {
 		t.enqueue(e, n, j)
 	}
 	l := &e.load
@@ -106,21 +118,33 @@ func (t *Table) Open(now time.Time, n uint32, w Work, rates Rates) *Job {
 	return j
 }
 
-// Send enters that the engine gets a job now, and returns how many ms its prompt takes there.
+// Send records that the engine gets a job now, and returns the expected ms of its prefill.
 func (t *Table) Send(now time.Time, n uint32, rates Rates) (ms float64) {
 	j := t.jobs.Get(int(n))
 	e := t.endpoints.Get(j.Slot)
 	others := e.sent() - 1
 	j.Sent, j.Alone = now, others == 0
+	if j.Standing.Running > 0 && j.Class == fleet.Turn && j.Leg != fleet.LegDecode {
+		j.counted = true
+		t.running[j.Tenant]++
+	}
 	j.Held = e.places > 0 && others >= e.places
 	j.overdue = t.overdueAt(j, rates)
-	if j.incarnation != e.incarnation || j.Prefill <= 0 {
+	if j.Prefill <= 0 {
 		return 0
 	}
 	return e.push(now, n, j)
 }
 
-// Transferring notes that a decoder has been asked, and that what it needs has been computed.
+// SentElsewhere records that another router has sent the engine a job.
+func (t *Table) SentElsewhere(now time.Time, n uint32, rates Rates) (ms float64) {
+	if j := t.jobs.Get(int(n)); j.Queued {
+		t.takeOut(now, t.endpoints.Get(j.Slot), n, j)
+	}
+	return t.Send(now, n, rates)
+}
+
+// Transferring records that a prompt has been computed and its decoder asked.
 func (t *Table) Transferring(now time.Time, n uint32, rates Rates) {
 	j := t.jobs.Get(int(n))
 	if j.Leg != fleet.LegDecode || j.computed {
@@ -132,12 +156,11 @@ func (t *Table) Transferring(now time.Time, n uint32, rates Rates) {
 	j.Handed, j.left, j.area = now, float64(j.Transfer), e.link.area
 }
 
-// Computed enters the first byte of a job's answer: its prompt is computed. After a Timed one, and once its speed is learnt, Rebase is to
-// be called.
+// Computed records the first byte of a job's answer. After a Timed one, and once its speed is learnt, call Rebase.
 func (t *Table) Computed(now time.Time, n uint32, rates Rates) *Job {
 	j := t.jobs.Get(int(n))
 	e := t.endpoints.Get(j.Slot)
-	j.First, j.computed, j.Stale = now, true, j.incarnation != e.incarnation
+	j.First, j.computed = now, true
 	l := &e.load
 	l.PrefillTokens -= j.Prefill
 	switch j.Leg {
@@ -153,7 +176,7 @@ func (t *Table) Computed(now time.Time, n uint32, rates Rates) *Job {
 	case fleet.LegWhole:
 	}
 	switch {
-	case j.Stale || j.Prefill <= 0:
+	case j.Prefill <= 0:
 	case j.Stream:
 		e.prompting(now)
 		t.computedStream(e, j)
@@ -161,19 +184,21 @@ func (t *Table) Computed(now time.Time, n uint32, rates Rates) *Job {
 		t.leaves(now, e, n, j, rates)
 	}
 	j.Others, j.promptMs = max(0, e.decoding()-1), e.prompting(now)
-	j.Beside = e.decoding()
-	if j.Leg == fleet.LegWhole {
-		j.Beside = j.Others // without itself
-	}
 	return j
 }
 
-// Close takes a job off the accounts. ok says that it was answered in full, with so many tokens. The job is valid until its number is
-// opened again.
+// Close removes a job. ok means that it was answered completely, with this many tokens. The job is valid until its number is
+// reused.
 func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates Rates) *Job {
 	j := t.jobs.Get(int(n))
 	e := t.endpoints.Get(j.Slot)
-	j.open, j.Stale = false, j.incarnation != e.incarnation
+	j.open = false
+	if j.counted {
+		j.counted = false
+		if t.running[j.Tenant]--; t.running[j.Tenant] == 0 {
+			delete(t.running, j.Tenant)
+		}
+	}
 	t.leave(now, e, n, j, rates)
 	if j.Queued {
 		t.dequeue(e, n, j)
@@ -181,7 +206,7 @@ func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates 
 	} else if !j.computed {
 		e.load.PrefillTokens -= j.Prefill
 		switch {
-		case j.Stale || j.Prefill <= 0:
+		case j.Prefill <= 0:
 		case j.Stream:
 			e.prompting(now)
 			t.withdrawStream(now, e, j, rates)
@@ -191,7 +216,7 @@ func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates 
 	}
 	e.load.DecodeTokens -= j.decode
 	e.load.ContextTokens -= j.context
-	if !j.Stream || j.First.IsZero() || j.Stale || !ok {
+	if !j.Stream || j.First.IsZero() || !ok {
 		return j
 	}
 	if j.CachedTokens > 0 {
@@ -203,8 +228,9 @@ func (t *Table) Close(now time.Time, n uint32, ok bool, outputTokens int, rates 
 	return j
 }
 
-// leave takes a job that ends off the count of requests. A prefill leg is outstanding until its prompt is computed, and in transfer until
-// its decoder has the KV cache. A decode leg is outstanding from the beginning, since it will come, and in transfer until its first byte.
+// leave removes an ending job from the count of requests. A prefill leg is outstanding until its prompt is computed, and in
+// transfer until its decoder has the KV cache. A decode leg is outstanding from the beginning, and in transfer until its first
+// byte.
 func (t *Table) leave(now time.Time, e *endpoint, n uint32, j *Job, rates Rates) {
 	l := &e.load
 	inTransfer := j.Leg != fleet.LegWhole && j.computed == (j.Leg == fleet.LegPrefill)

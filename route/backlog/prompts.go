@@ -5,38 +5,38 @@ import (
 	"time"
 )
 
-// prompts are those that an endpoint was sent and has not computed, in order of arrival.
+// prompts are those sent to an endpoint and not computed, in order of arrival.
 type prompts struct {
 	until   time.Time // when all of them are expected to be computed
-	ahead   int64     // uncached tokens of streams whose first byte has not come
-	streams int       // such streams
+	ahead   int64     // uncached tokens of streams without a first byte
+	streams int       // number of these streams
 	head    int64     // uncached tokens of the first of them, as far as known
 	wholes  wholes
 	came    *came
 }
 
-// Of an answer that comes as a whole nobody sees when its prompt was computed. Engines compute prompts in order of arrival, so that much
-// is known of it: when a prompt behind it is computed, or when its own answer has come, all prompts in front of it are computed too.
+// The end of prefill of a non-streamed answer is not observed. Engines compute prompts in order of arrival, so it has ended
+// once a later prompt is computed or the answer has come.
 
-// wholes are the prompts of such answers.
+// wholes are the prompts of non-streamed answers.
 type wholes struct {
-	queued  int64    // uncached tokens of all prompts that the endpoint was ever sent
+	queued  int64    // uncached tokens of all prompts ever sent to the endpoint
 	open    []uint32 // jobs whose prompts are not known to be computed, in order of arrival
-	tokens  int64    // of these
-	between int64    // of those that were computed since the latest first byte of a stream
-	blurred bool     // some were in the queue behind that stream, and may have been computed in one step with it
+	tokens  int64    // tokens of these
+	between int64    // tokens of those computed since the last first byte of a stream
+	blurred bool     // some were queued behind that stream and may have been computed in the same step
 }
 
 const (
-	longAnswer = 3  // times as long as expected that an answer may be without being late
-	mostLate   = 4  // times as long as expected that what is late may still take
-	ringCame   = 64 // prompts that may come soon after one and count
+	longAnswer = 3  // times its expected duration, after which a non-streamed answer is late
+	mostLate   = 4  // times its expected duration that a late job may still take
+	ringCame   = 64 // arrivals remembered for Job.Soon
 )
 
-// came is when prompts arrived, the latest ones.
+// came is a ring of the latest arrivals of prompts.
 type came struct {
 	at   [ringCame]time.Time
-	end  [ringCame]int64 // where each ends in the queue
+	end  [ringCame]int64 // end of each in the queue, in tokens
 	next int
 }
 
@@ -45,9 +45,9 @@ func (c *came) note(now time.Time, end int64) {
 	c.next = (c.next + 1) % ringCame
 }
 
-// by is where the queue ended at a time; ok is false for one before all that are known.
+// by is the end of the queue at a time; ok is false for times before the oldest arrival.
 func (c *came) by(t time.Time) (end int64, ok bool) {
-	for n := range ringCame { // the newest first: where the queue ends only grows
+	for n := range ringCame { // newest first: the end only grows
 		if i := (c.next + ringCame - 1 - n) % ringCame; !c.at[i].After(t) {
 			return c.end[i], true
 		}
@@ -55,14 +55,14 @@ func (c *came) by(t time.Time) (end int64, ok bool) {
 	return 0, false
 }
 
-// soon is how many tokens came behind a job within half of its expected time.
+// soon is how many tokens arrived within half of a job's expected prefill time after it.
 func (p *prompts) soon(j *Job) (tokens float64, ok bool) {
 	half := time.Duration(float64(float64(j.Prefill)*j.MsPerToken) / 2 * 1e6)
 	end, ok := p.came.by(j.Sent.Add(half))
 	return max(0, float64(end-j.End)), ok
 }
 
-// push puts a job's prompt behind those that are there, and returns how many ms it takes.
+// push appends a job's prompt and returns the expected ms of its prefill.
 func (e *endpoint) push(now time.Time, n uint32, j *Job) (took float64) {
 	p := &e.prompts
 	e.prompting(now)
@@ -82,11 +82,11 @@ func (e *endpoint) push(now time.Time, n uint32, j *Job) (took float64) {
 	return took
 }
 
-// enter notes where a job's prompt is in the queue, with so many ms of others in front of it by what was expected of them.
+// enter records the position of a job's prompt in the queue; front is the expected ms of the prompts in front.
 func (p *prompts) enter(now time.Time, n uint32, j *Job, front float64) {
 	w := &p.wholes
 	if j.Stream && p.streams == 0 {
-		// Its first byte tells the time of what is computed from now on. What was in front is done, as far as can be told.
+		// Its first byte measures what is computed from now on. The prompts in front are done as far as is known.
 		w.between, w.blurred = 0, false
 		if front <= 0 {
 			w.open, w.tokens = w.open[:0], 0
@@ -102,7 +102,7 @@ func (p *prompts) enter(now time.Time, n uint32, j *Job, front float64) {
 	}
 }
 
-// computedStream takes out the prompt of a stream that is computed, and notes what its first byte tells.
+// computedStream removes the computed prompt of a stream and records what its first byte shows.
 func (t *Table) computedStream(e *endpoint, j *Job) {
 	w := &e.prompts.wholes
 	j.Timed, j.Between = true, w.between+t.pass(w, j.End)
@@ -115,39 +115,39 @@ func (t *Table) computedStream(e *endpoint, j *Job) {
 	e.prompts.pop(j)
 }
 
-// withdrawStream takes out the prompt of a stream that ends without an answer.
+// withdrawStream removes the prompt of a stream that ends without an answer.
 func (t *Table) withdrawStream(now time.Time, e *endpoint, j *Job, rates Rates) {
 	p := &e.prompts
 	until := p.until
 	p.pop(j)
 	perToken := rates.MsPerToken(j.Slot)
 	p.until = now.Add(p.remaining(perToken))
-	if p.wholes.tokens > 0 && p.until.After(until) { // nothing tells how far the engine has got
+	if p.wholes.tokens > 0 && p.until.After(until) { // the engine's progress is unknown
 		p.until = until
 	}
 	t.delay(p, perToken)
 }
 
-// pop takes a stream's prompt out of the counts.
+// pop removes a stream's prompt from the counts.
 func (p *prompts) pop(j *Job) {
 	p.ahead -= j.Prefill
 	p.streams--
 	p.head = p.ahead / int64(max(p.streams, 1))
 }
 
-// remaining is how long all that is there takes.
+// remaining is the time for all prompts left.
 func (p *prompts) remaining(perToken float64) time.Duration {
 	return time.Duration(float64(float64(p.ahead+p.wholes.tokens)*perToken) * 1e6)
 }
 
-// Rebase expects what an endpoint has left to be computed at the speed that is known of it now, starting now.
+// Rebase recomputes when the remaining prompts are expected to be done, from now on and at the latest speed.
 func (t *Table) Rebase(now time.Time, slot int, rates Rates) {
 	p, perToken := &t.endpoints.Get(slot).prompts, rates.MsPerToken(slot)
 	p.until = now.Add(p.remaining(perToken))
 	t.delay(p, perToken)
 }
 
-// delay puts off when answers that come as a whole are expected, since those in front of them took longer than expected.
+// delay postpones the expected times of non-streamed answers after those in front took longer.
 func (t *Table) delay(p *prompts, perToken float64) {
 	for _, n := range p.wholes.open {
 		j := t.jobs.Get(int(n))
@@ -157,7 +157,7 @@ func (t *Table) delay(p *prompts, perToken float64) {
 	}
 }
 
-// pass takes out those that are known to be computed when the prompt is that ends so far in the queue, and returns their tokens.
+// pass removes the prompts that are computed once the one with this end is, and returns their tokens.
 func (t *Table) pass(w *wholes, end int64) (tokens int64) {
 	n := 0
 	for n < len(w.open) {
@@ -173,7 +173,7 @@ func (t *Table) pass(w *wholes, end int64) (tokens int64) {
 	return tokens
 }
 
-// leaves takes out the prompt of an answer that comes as a whole: the answer is there, or there will be none.
+// leaves removes the prompt of a non-streamed answer that has come or failed.
 func (t *Table) leaves(now time.Time, e *endpoint, n uint32, j *Job, rates Rates) {
 	p := &e.prompts
 	w := &p.wholes
@@ -193,8 +193,8 @@ func (t *Table) leaves(now time.Time, e *endpoint, n uint32, j *Job, rates Rates
 	}
 }
 
-// lateWhole is how late the first answer is that comes as a whole and whose prompt is not known to be computed, in ms: the prompts behind
-// it may be as late. An answer of thrice the length that was expected is not late.
+// lateWhole is the overdue ms of the oldest pending non-streamed prefill, by which later prompts may be late too. The answer
+// may take three times its expected duration before it is late.
 func (t *Table) lateWhole(p *prompts, now time.Time, perToken float64, rates Rates) float64 {
 	w := &p.wholes
 	if len(w.open) == 0 {
@@ -204,7 +204,7 @@ func (t *Table) lateWhole(p *prompts, now time.Time, perToken float64, rates Rat
 	return min(Ms(now.Sub(j.ready))-float64(longAnswer*float64(j.decode)*rates.MsPerAnswer(j.Slot)), float64(float64(mostLate*w.tokens)*perToken))
 }
 
-// unfinished is how many prompts are being computed or wait to be, when all of them are computed in left ms, and when the first of them is.
+// unfinished is the number of prompts not yet computed, if all of them are done in left ms, and when the first of them is.
 func (t *Table) unfinished(p *prompts, left, perToken float64) (n int, first float64) {
 	first = max(0, left-float64(float64(p.ahead-p.head)*perToken))
 	n, w := p.streams, &p.wholes

@@ -3,46 +3,87 @@ package backlog
 import (
 	"slices"
 	"time"
+
+	"github.com/warmpath/warmpath/fleet"
 )
 
-// Engines compute prompts in order of arrival, and nothing can be taken back from their queues: behind one prompt of 100,000 tokens a
-// hundred short ones wait for seconds. So an endpoint is given no more prompts than keep it busy; the others wait in a queue of the router's,
-// and the shortest goes first. Smith's rule, which Dynamo offers for its router's queue too (--router-queue-policy wspt): it makes the mean
-// wait as short as it can be. None is overtaken any more once it has waited for Queue.Patience times its own time.
+// Engines compute prompts in order of arrival, and a sent prompt cannot be withdrawn: behind a prompt of 100,000 tokens a
+// hundred short ones wait for seconds. So an endpoint is sent only enough prompts to stay busy; the others wait in the router's
+// queue, shortest first. This is Smith's rule, which minimises the mean wait; Dynamo's router offers it too
+// (--router-queue-policy wspt). A prompt is not overtaken once it has waited for Queue.Patience times its own prefill time.
+// Keys are fixed on arrival, so that several routers keep one order, and each sends its own job when that is first.
 
-// Queue says how the router queues an endpoint's prompts. The zero value queues none: all are sent as they come.
+// Queue configures the router's queues. The zero value queues nothing: all prompts are sent at once.
 type Queue struct {
-	Ahead    time.Duration // work of prompts that an endpoint is given in advance; 0 for no queue
-	Patience float64       // times its own time that a prompt lets shorter ones go first at most; default DefaultPatience
+	Ahead    time.Duration // work sent to an endpoint in advance; 0 for no queue
+	Patience float64       // times its own prefill time during which a prompt can be overtaken; default DefaultPatience
+	Promote  time.Duration // wait after which a request counts as of the next higher priority; default DefaultPromote
+	Most     int           // most requests queued at all endpoints together; 0 for no limit
 }
 
 // The defaults where prompts are queued.
 const (
 	DefaultAhead    = 500 * time.Millisecond
 	DefaultPatience = 5
+	DefaultPromote  = 30 * time.Second
 )
 
 const (
-	onItsWay  = 10 * time.Millisecond // that a request may take to the engine once it is sent
-	stepLeast = 2048                  // tokens of prompts that an engine computes in one step at least: vLLM's default max_num_batched_tokens when it serves, on smaller GPUs
+	passOver  = 200 * time.Millisecond // how long an endpoint may lack work because another router does not send its first job
+	onItsWay  = 10 * time.Millisecond  // allowance for a request's way to the engine
+	stepLeast = 2048                   // minimum prompt tokens per engine step: vLLM's default max_num_batched_tokens when serving on smaller GPUs
 )
 
-// line is the jobs that wait at the router for their turn at an endpoint.
+// line is an endpoint's queue at the routers.
 type line struct {
-	jobs   []uint32
-	tokens int64     // that they compute
-	sentAt time.Time // when one of them was sent last
+	jobs    []uint32
+	foreign int       // of these, those queued at other routers
+	tokens  int64     // tokens to compute
+	sentAt  time.Time // when a job was last sent
+	idle    time.Time // since when the endpoint lacks work while another router has the first job; zero otherwise
+	shares  shares    // fair shares of the tenants
+	ranked  [2]int    // number of jobs with low and with high priority
 }
 
-// queues reports whether a job waits at the router: the endpoint is busy, or others wait.
+// queues reports whether a job is queued: the endpoint is busy, or others are queued. If the endpoint lacks work, a job need
+// not wait for other routers' jobs that it precedes.
 func (t *Table) queues(now time.Time, e *endpoint, j *Job, rates Rates) bool {
-	return t.cfg.Queue.Ahead > 0 && j.MayQueue && (len(e.line.jobs) > 0 || t.busy(now, e, j.Slot, rates))
+	if !j.MayQueue {
+		return false
+	}
+	j.Key = t.key(now, float64(float64(j.Prefill)*rates.MsPerToken(j.Slot)))
+	return t.atLimit(j) || t.cfg.Queue.Ahead > 0 && (t.busy(now, e, j.Slot, rates) || t.startable(e) && !t.goesFirst(now, e, j))
 }
 
-// busy reports whether an endpoint that computes in order has as much to compute as it is to be given in advance. It is always given the
-// tokens of one step: short prompts are computed together.
+// goesFirst reports whether a job that is not queued would precede the first one of another router.
+func (t *Table) goesFirst(now time.Time, e *endpoint, j *Job) bool {
+	if e.line.foreign == 0 {
+		return false
+	}
+	_, first := t.first(now, e, false)
+	return first != nil && t.before(now, &e.line, j, first)
+}
+
+// startable reports whether a queued job waits for its endpoint rather than for its tenant's limit.
+func (t *Table) startable(e *endpoint) bool {
+	for _, n := range e.line.jobs {
+		if !t.atLimit(t.jobs.Get(int(n))) {
+			return true
+		}
+	}
+	return false
+}
+
+// atLimit reports whether the job's tenant has reached its limit of running jobs.
+func (t *Table) atLimit(j *Job) bool {
+	most := j.Standing.Running
+	return most > 0 && t.running[j.Tenant] >= most
+}
+
+// busy reports whether an endpoint that computes in order has enough prompts to compute. It may always have the tokens of one
+// step: short prompts are computed together.
 func (t *Table) busy(now time.Time, e *endpoint, slot int, rates Rates) bool {
-	if !rates.InOrder(slot) {
+	if t.cfg.Queue.Ahead <= 0 || !rates.InOrder(slot) {
 		return false
 	}
 	p, perToken := &e.prompts, rates.MsPerToken(slot)
@@ -53,32 +94,60 @@ func (t *Table) busy(now time.Time, e *endpoint, slot int, rates Rates) bool {
 
 func (t *Table) enqueue(e *endpoint, n uint32, j *Job) {
 	j.Queued = true
-	t.queued++
+	if j.Foreign {
+		e.line.foreign++
+		t.foreign++
+	} else {
+		t.queued++
+	}
+	t.waiting[j.Tenant]++
 	e.line.jobs = append(e.line.jobs, n)
 	e.line.tokens += j.Prefill
+	e.line.rank(j.Standing.Priority, 1)
+	j.account = e.line.shares.enter(j.Tenant)
 }
 
 func (t *Table) dequeue(e *endpoint, n uint32, j *Job) {
-	t.queued--
+	if j.Foreign {
+		e.line.foreign--
+		t.foreign--
+	} else {
+		t.queued--
+	}
+	if t.waiting[j.Tenant]--; t.waiting[j.Tenant] == 0 {
+		delete(t.waiting, j.Tenant)
+	}
 	i := slices.Index(e.line.jobs, n)
 	e.line.jobs = slices.Delete(e.line.jobs, i, i+1)
 	e.line.tokens -= j.Prefill
-	j.Queued = false
+	e.line.rank(j.Standing.Priority, -1)
+	e.line.shares.leave(j.account)
+	j.Queued, j.account = false, nil
 }
 
-// priority of a prompt of so many ms that has waited so long; the least goes first.
-func (t *Table) priority(prefillMs float64, waited time.Duration) float64 {
-	return prefillMs - Ms(waited)/t.cfg.Queue.Patience
+// takeOut removes a job from the queue to send it.
+func (t *Table) takeOut(now time.Time, e *endpoint, n uint32, j *Job) {
+	e.line.shares.send(j.account, j.Prefill, j.Standing.Share)
+	t.dequeue(e, n, j)
+	e.line.sentAt, e.line.idle = now, time.Time{}
 }
 
-// Dispatched is a job that was sent when its turn came.
+// key is the sort key of a prompt with this prefill time that arrives at this time; the least goes first.
+func (t *Table) key(came time.Time, prefillMs float64) float64 {
+	return prefillMs + float64(came.Add(t.ahead).UnixMicro())/1000/t.cfg.Queue.Patience
+}
+
+// SetClock sets how far this router's clock is behind the common one.
+func (t *Table) SetClock(ahead time.Duration) { t.ahead = ahead }
+
+// Dispatched is a job that was sent from the queue.
 type Dispatched struct {
 	N    uint32
 	Slot int
-	Ms   float64 // that its prompt takes
+	Ms   float64 // expected prefill time
 }
 
-// Dispatch sends the queued jobs whose turn has come and appends them to a slice.
+// Dispatch sends the queued jobs that are due and appends them to to.
 func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatched {
 	if t.queued == 0 {
 		return to
@@ -90,43 +159,71 @@ func (t *Table) Dispatch(now time.Time, rates Rates, to []Dispatched) []Dispatch
 			if !ok {
 				break
 			}
-			t.dequeue(e, n, t.jobs.Get(int(n)))
-			e.line.sentAt = now
+			t.takeOut(now, e, n, t.jobs.Get(int(n)))
 			to = append(to, Dispatched{n, slot, t.Send(now, n, rates)})
 		}
 	}
 	return to
 }
 
-// next is the job whose turn it is at an endpoint; ok is false while it is nobody's.
+// next is the job to send to an endpoint; ok is false if there is none, or if it belongs to another router. A router that does
+// not send its job, because it is gone or unreachable, is waited for no longer than passOver.
 func (t *Table) next(now time.Time, e *endpoint, slot int, rates Rates) (n uint32, ok bool) {
 	if t.busy(now, e, slot, rates) {
+		e.line.idle = time.Time{}
 		return 0, false
 	}
-	perToken := rates.MsPerToken(slot)
-	first, least, took := (*Job)(nil), 0.0, 0.0
-	for _, i := range e.line.jobs {
-		j := t.jobs.Get(int(i))
-		own := float64(float64(j.Prefill) * perToken)
-		if p := t.priority(own, now.Sub(j.Opened)); first == nil || p < least {
-			n, first, least, took = i, j, p, own
+	n, first := t.first(now, e, false)
+	if first != nil && first.Foreign {
+		if e.line.idle.IsZero() {
+			e.line.idle = now
 		}
+		if now.Sub(e.line.idle) < passOver {
+			return 0, false
+		}
+		n, first = t.first(now, e, true)
 	}
+	if first == nil {
+		return 0, false
+	}
+	took := float64(float64(first.Prefill) * rates.MsPerToken(slot))
 	if took > Ms(t.cfg.Queue.Ahead) && now.Sub(e.line.sentAt) < onItsWay && e.prompts.streams+len(e.prompts.wholes.open) > 0 {
-		return 0, false // those in front of a long prompt must not arrive after it
+		return 0, false // those before a long prompt must not arrive after it
 	}
 	return n, true
 }
 
-// ahead is the queue in front of a new prompt of so many ms: its time and how many jobs. The others are behind.
-func (t *Table) ahead(now time.Time, e *endpoint, own, perToken float64) (n int, ms float64, behind int) {
+// first is the first startable job of an endpoint's queue, of this router's own or of all.
+func (t *Table) first(now time.Time, e *endpoint, own bool) (n uint32, first *Job) {
 	for _, i := range e.line.jobs {
 		j := t.jobs.Get(int(i))
-		took := float64(float64(j.Prefill) * perToken)
-		if t.priority(took, now.Sub(j.Opened)) > own {
+		if own && j.Foreign || t.atLimit(j) {
 			continue
 		}
-		n, ms = n+1, ms+took
+		if first == nil || t.before(now, &e.line, j, first) {
+			n, first = i, j
+		}
 	}
-	return n, ms, len(e.line.jobs) - n
+	return n, first
+}
+
+// inFront is the part of the queue in front of a new prompt that takes own ms: its number of jobs and its time. behind is the
+// number of jobs that the new one delays, without those of tenants served after it anyway.
+func (t *Table) inFront(now time.Time, e *endpoint, who Asker, own, perToken float64) (n int, ms float64, behind int) {
+	l := &e.line
+	if len(l.jobs) == 0 {
+		return 0, 0, 0
+	}
+	key := t.key(now, own)
+	if !l.shares.only(who.Tenant) || l.ranked != [2]int{} || who.Standing.Priority != fleet.PriorityNormal {
+		return t.aheadOfOthers(now, l, who, key, perToken)
+	}
+	for _, i := range l.jobs {
+		j := t.jobs.Get(int(i))
+		if j.Key > key {
+			continue
+		}
+		n, ms = n+1, ms+float64(float64(j.Prefill)*perToken)
+	}
+	return n, ms, len(l.jobs) - n
 }

@@ -33,7 +33,7 @@ func Scope(model, tenant string, c *fleet.Content) uint64 {
 	return Scramble(h ^ Scramble(c.Scope))
 }
 
-// Scramble spreads a hash over 64 bits (the finaliser of SplitMix64).
+// Scramble mixes a hash (the finaliser of SplitMix64).
 func Scramble(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -41,9 +41,8 @@ func Scramble(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// The belief keeps fewer blocks of a prompt the farther they are from its beginning: each up to 4 kB, every second up to
-// 16 kB, every fourth up to 64 kB, then every eighth. So what it tells of a prompt is true to a thirtieth of its length or
-// better, and one of 500 kB takes 600 places instead of 4,000.
+// The router keeps every block of a prompt up to 4 kB, every second up to 16 kB, every fourth up to 64 kB, then every eighth. So a
+// match is exact to 1/30 of its length, and a prompt of 500 kB takes 600 entries instead of 4,000.
 const (
 	everyUpTo   = 32
 	secondUpTo  = everyUpTo + (128-everyUpTo)/2

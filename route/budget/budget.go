@@ -1,8 +1,7 @@
-// Package budget bounds retries by a share of the traffic: requests that fail everywhere must not multiply the load of a fleet that is in
-// trouble.
+// Package budget bounds retries to a share of the traffic, so that requests that fail everywhere do not multiply the load.
 //
-// It owns the counts of requests and retries of the last minute. It decides whether one more retry has room; whether a request is worth
-// one is not its matter.
+// It owns the counts of requests and retries of the last minute and decides whether one more retry is allowed, not whether a request
+// deserves one.
 package budget
 
 import (
@@ -13,8 +12,8 @@ import (
 
 // Config is the budget's size.
 type Config struct {
-	Share float64 // retries there may be, as a share of the requests of the last minute
-	Floor int     // retries a minute that there may always be
+	Share float64 // retries allowed, as a share of the requests of the last minute
+	Floor int     // retries always allowed per minute
 }
 
 const (
@@ -32,18 +31,25 @@ type Budget struct {
 
 type count struct{ requests, retries int }
 
-// New makes a budget of which nothing is used.
+// New makes an unused budget.
 func New(c Config) *Budget {
-	return &Budget{cfg: Config{Share: max(0, c.Share), Floor: max(0, c.Floor)}}
+	b := &Budget{}
+	b.SetConfig(c)
+	return b
 }
 
-// Reader tells whether there is room. It changes nothing.
+// SetConfig replaces the budget's size. What was counted stays.
+func (b *Budget) SetConfig(c Config) {
+	b.cfg = Config{Share: max(0, c.Share), Floor: max(0, c.Floor)}
+}
+
+// Reader is a read-only view of a Budget.
 type Reader struct{ b *Budget }
 
-// Reader is what steps that may not write are handed.
+// Reader returns a read-only view.
 func (b *Budget) Reader() Reader { return Reader{b} }
 
-// Allows reports whether the budget has room for the request. What is no retry always has it.
+// Allows reports whether the budget has room for the request. First attempts always pass.
 func (r Reader) Allows(now time.Time, req *fleet.Request) bool {
 	if !req.Again {
 		return true
@@ -63,13 +69,13 @@ func (b *Budget) sum(now time.Time) (sum count) {
 	return sum
 }
 
-// Refuse counts a retry that was not made.
+// Refuse counts a retry that was not allowed.
 func (b *Budget) Refuse() { b.refused++ }
 
-// Refused is how many retries were not made.
+// Refused is the number of retries that were not allowed.
 func (b *Budget) Refused() uint64 { return b.refused }
 
-// Enter counts a request that was given an endpoint: a retry, or one that comes for the first time.
+// Enter counts a placed request: a retry or a first attempt.
 func (b *Budget) Enter(now time.Time, req *fleet.Request) {
 	retry := req.Again
 	if first := req.Leg == fleet.LegWhole && req.Instead == 0 && len(req.Tried) == 0 && len(req.TriedPrefill) == 0; !retry && !first {
@@ -84,7 +90,7 @@ func (b *Budget) Enter(now time.Time, req *fleet.Request) {
 	}
 }
 
-// advance lets go of what is older than a minute. A clock that goes back changes nothing.
+// advance drops counts older than a minute. A clock that goes back changes nothing.
 func (b *Budget) advance(now time.Time) {
 	n := number(now)
 	if n-b.latest >= slots {

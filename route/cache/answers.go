@@ -2,21 +2,20 @@ package cache
 
 import "github.com/warmpath/warmpath/fleet"
 
-// Answers is how much of its last answer a conversation finds in its endpoint's cache, for the conversations of one model. It is not
-// all: clients leave out reasoning, or write what they got in other words, and some engines keep no more than prompts. The zero value
-// assumes all.
+// Answers estimates, for one model, how much of its previous answer a conversation finds cached. Not all of it: clients drop
+// reasoning or rewrite what they got, and some engines cache prompts only. The zero value assumes all.
 type Answers struct {
-	missing float64 // share of an answer's tokens that is not found again, of late
+	missing float64 // mean share of an answer's tokens that is not found
 	seen    int
 }
 
 const (
-	answersRate  = 0.05 // weight of an answer in that
-	answersSeen  = 4    // answers that the first assumption counts for
-	answerCounts = 128  // tokens of an answer below which it teaches nothing: caches keep whole blocks
+	answersRate  = 0.05 // weight of a new sample
+	answersSeen  = 4    // samples that the initial assumption weighs
+	answerCounts = 128  // shortest answer, in tokens, that is a sample: caches keep whole blocks
 )
 
-// found is how many tokens of an answer are expected to be found.
+// found is the tokens of an answer that are expected to be cached.
 func (a *Answers) found(tokens int) int { return tokens - int(float64(a.missing*float64(tokens))) }
 
 func (a *Answers) learn(tokens, found int) {
@@ -25,7 +24,7 @@ func (a *Answers) learn(tokens, found int) {
 	a.seen = min(a.seen+1, 1/answersRate)
 }
 
-// learnAnswer takes in how much of the answer before was found. Where not even the prompt before it was, something else is the reason.
+// learnAnswer learns how much of the previous answer was cached, unless not even the prompt before it was.
 func (l *lease) learnAnswer(a *Answers, blockTokens int, u *fleet.Usage) {
 	slack := 2 * max(blockTokens, 16)
 	if l.answer < max(answerCounts, 2*slack) || u.PromptTokens < l.base+slack || u.CachedTokens+slack < l.base {
@@ -33,3 +32,12 @@ func (l *lease) learnAnswer(a *Answers, blockTokens int, u *fleet.Usage) {
 	}
 	a.learn(l.answer, u.CachedTokens-l.base)
 }
+
+// Export is the estimate as plain values.
+func (a *Answers) Export() (missing float64, seen int) { return a.missing, a.seen }
+
+// Untaught reports whether nothing is known yet.
+func (a *Answers) Untaught() bool { return a.seen == 0 }
+
+// Restore takes in what Export told.
+func (a *Answers) Restore(missing float64, seen int) { a.missing, a.seen = missing, max(0, seen) }

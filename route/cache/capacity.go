@@ -6,39 +6,39 @@ import (
 	"github.com/warmpath/warmpath/route/blocks"
 )
 
-// capacity is how much one cache proves to hold.
+// capacity is the learnt capacity of one cache.
 type capacity struct {
-	bound int      // blocks that what is believed to be there is bounded by
-	told  int      // blocks that the capacity which the engine states, or the default, is
-	ratio fit.Mean // tokens of its prompts by canonical byte, of late
-	share float64  // of the capacity that it states, or of the default: what proves to be there
+	bound int      // blocks: stated × share
+	told  int      // blocks: the stated capacity, or the default
+	ratio fit.Mean // tokens per canonical byte of its prompts
+	share float64  // learnt capacity as a share of the stated one
 }
 
-// What is assumed of a cache of which nothing is known yet.
+// Defaults.
 const (
-	firstShare    = 0.95    // of the capacity that its engine states: answers and half-filled blocks take room too
-	defaultTokens = 500_000 // capacity of an engine that states none: an H100 with an 8B model in FP8 has about so many
+	firstShare    = 0.95    // of the stated capacity: answers and half-filled blocks take room too
+	defaultTokens = 500_000 // capacity where none is stated: about that of an H100 with an 8B model in FP8
 )
 
 const (
-	leastShare   = 0.05    // the cache of an engine is never believed to be smaller than that
-	shareDown    = 0.98    // each time something believed was not there
-	shareUp      = 1.02    // each time something was there that was believed to be evicted
-	unstatedMost = 4.0     // bound of share where no capacity is stated
-	mostShare    = 16.0    // and where host memory or disks proved to keep what the memory beside the GPU evicts (LMCache, HiCache, vLLM's offloading)
-	beyond       = 1.25    // of the capacity stated: a conversation that so much was put in since has not been kept in that
-	shareBeyond  = 0.5     // of the way to what it proves, for each of these
-	ratioRate    = 0.1     // weight of a prompt in capacity.ratio
-	mostBlocks   = 1 << 18 // that an endpoint is believed to hold, whatever it states: eight million tokens of English
+	leastShare   = 0.05    // lower bound of share
+	shareDown    = 0.98    // factor when an expected prefix was missing
+	shareUp      = 1.02    // factor when a prefix estimated as evicted was found
+	unstatedMost = 4.0     // upper bound of share where no capacity is stated
+	mostShare    = 16.0    // upper bound with a second tier (LMCache, HiCache, vLLM's offloading to host memory or disk)
+	beyond       = 1.25    // stated capacities of flow after which a prefix found again proves a second tier
+	shareBeyond  = 0.5     // step towards the capacity that such a find proves
+	ratioRate    = 0.1     // weight of a prompt in ratio
+	mostBlocks   = 1 << 18 // upper bound of bound: eight million tokens of English
 )
 
-// Bounds of what a prompt teaches about the tokens of a text.
+// Bounds of a prompt as a sample for ratio.
 const (
 	leastTokensPerByte = 0.1 // no text has fewer
-	leastRatioBytes    = 512 // of a shorter prompt the chat template is too large a part
+	leastRatioBytes    = 512 // in a shorter prompt the chat template is too large a part
 )
 
-// statedTokens is the capacity that the engine states, or what stands for it.
+// statedTokens is the capacity that the engine states, else its events' largest content, else the default.
 func (r Reader) statedTokens(slot int) int64 {
 	tokens := r.t.endpoints.Get(slot).facts.CacheTokens
 	if tokens <= 0 {
@@ -50,24 +50,24 @@ func (r Reader) statedTokens(slot int) int64 {
 	return tokens
 }
 
-// provenTokens is what the cache is taken to hold.
+// provenTokens is the learnt capacity.
 func (r Reader) provenTokens(slot int) int64 {
 	return int64(float64(float64(r.statedTokens(slot)) * r.t.endpoints.Get(slot).capacity.share))
 }
 
-// full reports whether a cache is believed to have no more room than a part of what it holds.
+// full reports whether less than 1/part of the estimated capacity is free.
 func (r Reader) full(slot, part int) bool {
 	bound := r.t.endpoints.Get(slot).capacity.bound
 	return bound > 0 && r.t.index.Units(slot) >= bound-bound/part
 }
 
-// limit sets how many blocks an endpoint is believed to hold at most. perByte is the tokens a byte of the model's prompts.
+// limit updates the bound of an endpoint's blocks. perByte is the tokens per byte of the model's prompts.
 func (t *Table) limit(slot int, e *endpoint, perByte float64) {
 	s := &e.capacity
 	if s.share == 0 {
 		s.share = firstShare
 	}
-	ratio := float64(s.ratio) // not the model's: several may share the endpoint, and what they hold must not depend on who came last
+	ratio := float64(s.ratio) // not the model's: several models may share the endpoint
 	if ratio == 0 {
 		ratio = perByte
 	}
@@ -81,7 +81,7 @@ func (t *Table) limit(slot int, e *endpoint, perByte float64) {
 	}
 }
 
-// learnRatio takes in how many tokens a prompt had.
+// learnRatio adds a prompt's token count.
 func (s *capacity) learnRatio(promptTokens, bytes int) {
 	if promptTokens <= 0 || bytes < leastRatioBytes {
 		return
@@ -90,8 +90,7 @@ func (s *capacity) learnRatio(promptTokens, bytes int) {
 	s.ratio.Add(ratioRate, sample)
 }
 
-// compare corrects the share by what was predicted of a prompt and what was found. full says that there was no room for more: as long
-// as there was, nothing is learnt about where the cache ends.
+// compare corrects share by the predicted and the found cached tokens. Only a full cache teaches where its capacity ends.
 func (s *capacity) compare(predicted, found, slack int, missed, full, stated bool) {
 	switch {
 	case missed && (full || s.share > 1):
@@ -105,9 +104,9 @@ func (s *capacity) compare(predicted, found, slack int, missed, full, stated boo
 	}
 }
 
-// outlasted notices that a conversation was found again, nearly all of it, of which the stated capacity can have kept nothing: there is
-// a second tier behind it, of at least what was computed since. A conversation that such a tier was to keep and that is missing shows
-// that there is less. Other prompts prove nothing, since they may have texts in common with some that nobody knows of.
+// outlasted detects a second cache tier: most of a conversation was found although more was computed since than the stated capacity
+// holds. A conversation that the tier should have kept and that is missing lowers share again. Only conversations count, because other
+// prompts may share text with requests that the router has not seen.
 func (s *capacity) outlasted(l *lease, found, slack int) {
 	if l.base == 0 || s.told == 0 {
 		return
@@ -121,11 +120,11 @@ func (s *capacity) outlasted(l *lease, found, slack int) {
 	}
 }
 
-// flowSince is how many blocks were put into the cache since the conversation's last turn there.
+// flowSince is the blocks computed since the conversation's last turn there.
 func (e *endpoint) flowSince(p *Prompt) int { return int(int32(uint32(e.flow) - p.Entry.Flow)) }
 
-// since is how many blocks an engine has computed since a conversation's last turn there. What still waits is no part of it: the turn
-// may go before that. So few that outlasted makes nothing of them are not looked into.
+// since is flowSince without pending blocks, because the turn may overtake them. Where outlasted cannot use it, pending blocks are
+// not subtracted.
 func (t *Table) since(e *endpoint, p *Prompt) int {
 	flow := e.flowSince(p)
 	if e.capacity.share <= 1 && float64(flow) <= beyond*float64(e.capacity.told) {
@@ -138,8 +137,8 @@ func (t *Table) since(e *endpoint, p *Prompt) int {
 	return flow
 }
 
-// goesOnRecently reports whether a prompt goes on from a turn so recent that nothing of it can have been evicted: much less than the cache
-// holds was put in since, and most of it is not in use. context is the tokens of outstanding requests.
+// goesOnRecently reports whether the previous turn is so recent that none of it can have been evicted: less than a quarter of the
+// capacity was computed since, and less than half is in use. context is the tokens of outstanding requests.
 func (r Reader) goesOnRecently(slot int, name string, p *Prompt, context int64) bool {
 	e := r.t.endpoints.Get(slot)
 	if !p.Known || p.Entry.Endpoint != name || p.Entry.Epoch != e.epoch {

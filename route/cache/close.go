@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/blocks"
 	"github.com/warmpath/warmpath/route/cache/reported"
 	"github.com/warmpath/warmpath/route/size"
 )
 
-// Computed notes that a lease's prompt has been computed.
+// Computed records that a lease's prompt is computed.
 func (t *Table) Computed(now time.Time, n uint32) {
 	l := t.leases.Get(int(n))
 	e := t.endpoints.Get(l.slot)
@@ -19,17 +20,23 @@ func (t *Table) Computed(now time.Time, n uint32) {
 	t.computed(now, l, e)
 }
 
-// settled takes a lease off the list of those that others must not count on yet.
+// settled removes a lease from pending.
 func (e *endpoint) settled(n uint32) {
 	if i := slices.Index(e.pending, n); i >= 0 {
 		e.pending = slices.Delete(e.pending, i, i+1)
 	}
 }
 
-// computed notes that a prompt's blocks are there before the events say so.
+// computed remembers a prompt whose KV events are still to come.
 func (t *Table) computed(now time.Time, l *lease, e *endpoint) {
-	if t.reported.Reader().Trusted(l.slot) && len(l.chain) > 0 && l.engine == e.engine {
+	if !t.reported.Reader().Trusted(l.slot) {
+		return
+	}
+	if len(l.chain) > 0 {
 		e.unreported.add(now, l.chain)
+	}
+	for chain := range l.list.all() {
+		e.unreported.add(now, chain)
 	}
 }
 
@@ -38,15 +45,14 @@ type Ended struct {
 	Lease   fleet.Lease
 	Outcome fleet.Outcome
 	Usage   *fleet.Usage
-	Sent    bool     // the engine got it
+	Sent    bool     // it was sent to the engine
 	Splits  bool     // requests for its model may be split
-	Answers *Answers // of its model: learns
+	Answers *Answers // of its model; learns
 }
 
-// Close draws the conclusions of a request's end, in this order: its blocks are no longer in use; they are no longer pending; what the
-// engine found cached corrects what is believed, and may show that the cache was lost; it corrects the trust in events; and the share
-// that is missing from full caches. news is
-// what changed about the endpoint's events.
+// Close ends a lease, in this order: its blocks are no longer in use, and no longer pending; the reported cached tokens correct the
+// estimate and may show that the cache was lost; they correct the trust in events, and the losses of full caches. news is what
+// changed about the endpoint's events.
 func (t *Table) Close(now time.Time, f *Ended) (lost bool, news []string) {
 	n := uint32(f.Lease)
 	l := t.leases.Get(int(n))
@@ -58,47 +64,50 @@ func (t *Table) Close(now time.Time, f *Ended) (lost bool, news []string) {
 			t.computed(now, l, e)
 		}
 	}
-	if l.engine == e.engine { // what an engine at an older address found is no evidence of this one
-		lost = t.settle(l, e, f)
-		if f.Outcome == fleet.OK && l.turn {
-			news = t.reported.Settle(now, &reported.Finished{
-				Lease: f.Lease, Chain: l.chain, Depth: l.depth, BlockTokens: e.facts.BlockTokens, SameCache: l.epoch == e.epoch, Usage: f.Usage,
-			})
-		}
+	lost = t.settle(l, e, f)
+	if f.Outcome == fleet.OK && l.turn {
+		news = t.reported.Settle(now, &reported.Finished{
+			Lease: f.Lease, Chain: l.chain, Depth: l.depth, BlockTokens: e.facts.BlockTokens, SameCache: l.epoch == e.epoch, Usage: f.Usage,
+		})
 	}
-	if f.Outcome == fleet.OK && f.Splits {
+	if f.Outcome == fleet.OK && f.Splits && l.list.none() {
 		e.learnLosses(l, f.Usage)
 	}
 	t.reported.Close(n)
 	if cap(l.chain) > mostKept {
 		l.chain = nil
 	}
+	l.list.shrink()
 	return lost, news
 }
 
-// settle compares what an engine found cached with what was believed. The prompt itself is there now in any case.
+// settle compares the reported with the predicted cached tokens. The prompt itself is cached now in any case.
 func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 	if len(l.chain) > 0 {
 		switch {
 		case f.Outcome == fleet.OK || l.done:
 			t.insert(l.slot, e, l.chain) // engines evict blocks, oldest first, when the request is over
 		default:
-			t.index.Truncate(l.slot, l.chain, l.depth) // what it would have computed it has not
+			t.index.Truncate(l.slot, l.chain, l.depth) // the rest was not computed
 		}
 	}
 	if f.Outcome == fleet.EngineError || f.Outcome == fleet.ConnectFailed {
 		e.restart.suspect = suspicion
 	}
+	if !l.list.none() {
+		t.settleList(l, e, f.Outcome)
+		return false
+	}
 	u := f.Usage
-	if f.Outcome == fleet.OK {
+	if f.Outcome == fleet.OK && !t.without.Has(ablation.CacheRatio) {
 		e.capacity.learnRatio(u.PromptTokens, l.bytes)
 	}
 	if f.Outcome != fleet.OK || !u.CachedKnown || u.PromptTokens <= 0 || l.epoch != e.epoch {
-		return false // or the cache that the prediction was about is gone
+		return false // with another epoch the predicted cache is gone
 	}
 	l.learnAnswer(f.Answers, e.facts.BlockTokens, u)
 	if l.exact && t.reported.Reader().Trusted(l.slot) {
-		return false // the prediction was not made of this belief
+		return false // the prediction came from events, not from this estimate
 	}
 	predicted, found := l.cachedTokens, u.CachedTokens
 	if l.sure < l.counted {
@@ -106,11 +115,17 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 	}
 	slack := 2*max(e.facts.BlockTokens, 16) + u.PromptTokens/50
 	full := t.index.Units(l.slot) >= e.capacity.bound-e.capacity.bound/8
-	missed := found+slack < min(predicted, size.Part(u.PromptTokens, blocks.Bytes(l.depth), l.bytes)) // an answer that the client leaves out is no loss
-	e.capacity.compare(predicted, found, slack, missed, full, e.facts.CacheTokens > 0)
-	e.capacity.outlasted(l, found, slack)
-	e.recount(l, found, slack, u.PromptTokens)
-	if lost = e.restart.doubt(l, predicted, found, u.PromptTokens); lost {
+	missed := found+slack < min(predicted, size.Part(u.PromptTokens, blocks.Bytes(l.depth), l.bytes)) // an answer that the client leaves out is not missing
+	if !t.without.Has(ablation.CacheShare) {
+		e.capacity.compare(predicted, found, slack, missed, full, e.facts.CacheTokens > 0)
+	}
+	if !t.without.Has(ablation.SecondTier) {
+		e.capacity.outlasted(l, found, slack)
+	}
+	if !t.without.Has(ablation.Recount) {
+		e.recount(l, found, slack, u.PromptTokens)
+	}
+	if lost = !t.without.Has(ablation.Restart) && e.restart.doubt(l, predicted, found, u.PromptTokens); lost {
 		back := e.restart.doubted
 		t.restarted(l.slot)
 		t.insert(l.slot, e, back)
@@ -119,7 +134,7 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 	return lost
 }
 
-// recount takes from what is believed to have been computed what was found although it was believed to be evicted.
+// recount reduces flow by blocks that were found although estimated as evicted.
 func (e *endpoint) recount(l *lease, found, slack, prompt int) {
 	if more := min(found, prompt) - l.cachedTokens; more > slack {
 		e.flow -= int64(blocks.Reach(len(l.chain)) * more / prompt)

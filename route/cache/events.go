@@ -7,11 +7,11 @@ import (
 	"github.com/warmpath/warmpath/route/cache/reported"
 )
 
-// Apply takes in what an endpoint's event stream brought. news is what changed about its events. requests is how many are
-// outstanding there; asked is when the engine was asked for the events, zero of one that reports by itself.
+// Apply applies a batch of an endpoint's KV events. news is what changed about its events. requests is the number outstanding
+// there; asked is when the engine was polled, zero for one that pushes.
 func (t *Table) Apply(now time.Time, slot, requests int, b *reported.Batch, asked time.Time) (news []string) {
 	e := t.endpoints.Get(slot)
-	only := uint64(0) // the conversation of the one request that can have caused blocks without a label
+	only := uint64(0) // conversation of the only request that can have caused these blocks
 	if len(e.pending) == 1 && requests == 1 {
 		only = t.reported.Reader().Conversation(e.pending[0])
 	}
@@ -24,8 +24,8 @@ func (t *Table) Apply(now time.Time, slot, requests int, b *reported.Batch, aske
 	return news
 }
 
-// Heard takes in the state of an endpoint's event stream: with lost, what it reported before is void; with restart, the engine has
-// started anew. changed is false when the state is what it was.
+// Heard sets the state of an endpoint's event stream. lost voids earlier events; restart means that the engine restarted. changed
+// reports whether the state is new.
 func (t *Table) Heard(slot int, state kvstream.State, lost, restart bool) (changed bool) {
 	if restart {
 		t.restarted(slot)
@@ -33,10 +33,10 @@ func (t *Table) Heard(slot int, state kvstream.State, lost, restart bool) (chang
 	return t.reported.Heard(slot, state, lost || restart)
 }
 
-// Tick notices that an endpoint's events have stopped. It reports whether they are silent from now on.
+// Tick detects that an endpoint's events have stopped; silent is true once, when they have.
 func (t *Table) Tick(now time.Time, slot int) (silent bool) { return t.reported.Tick(now, slot) }
 
-// Tokens takes in the token ids of a request's prompt. news is what changed about the events of the endpoint at slot.
+// Tokens adds the token ids of a request's prompt. news is what changed about the events of the endpoint at slot.
 func (t *Table) Tokens(ids *reported.TokenIDs) (slot int, news []string) {
 	block := 0
 	if ids.Open {

@@ -7,22 +7,22 @@ import (
 	"github.com/warmpath/warmpath/route/blocks"
 )
 
-// held is the blocks of an endpoint's outstanding requests, each counted once however many requests share it.
+// held counts the blocks of an endpoint's outstanding requests, shared ones once.
 type held struct {
 	leases  []uint32
 	blocks  int
-	prompts int64   // tokens of these requests' prompts, with what they share counted for each
-	perByte float64 // tokens a byte of the latest of them
+	prompts int64   // tokens of these requests' prompts, shared ones counted for each
+	perByte float64 // tokens per byte of the latest
 }
 
-// resident is how many tokens outstanding requests keep in the endpoint's memory: prompts and answers to come, what prompts have in
-// common once. context is the same with that counted for each. Of a request whose content is not known all counts.
+// resident is the tokens that outstanding requests occupy: prompts and answers to come, shared prefixes once. context counts them
+// for each request. A request without known content counts in full.
 func (e *endpoint) resident(context int64) int64 {
 	return max(0, context-e.held.prompts) + int64(float64(e.held.blocks*fleet.BlockBytes)*e.held.perByte)
 }
 
-// hold counts a lease's blocks in. Names of blocks cover all before them, so that what is new of a chain is what follows the
-// longest beginning that it has in common with another.
+// hold adds a lease's blocks. A block's name covers all before it, so the new blocks of a chain are those after the longest prefix
+// that it shares with another.
 func (t *Table) hold(e *endpoint, n uint32, l *lease, perByte float64) {
 	h := &e.held
 	h.blocks += blocks.Reach(len(l.chain)) - blocks.Reach(t.shared(e, l.chain))
@@ -31,7 +31,7 @@ func (t *Table) hold(e *endpoint, n uint32, l *lease, perByte float64) {
 	h.leases = append(h.leases, n)
 }
 
-// letGo counts them out.
+// letGo removes a lease's blocks.
 func (t *Table) letGo(e *endpoint, n uint32, l *lease) {
 	h := &e.held
 	i := slices.Index(h.leases, n)
@@ -43,7 +43,7 @@ func (t *Table) letGo(e *endpoint, n uint32, l *lease) {
 	h.prompts -= int64(l.promptTokens)
 }
 
-// shared is how many blocks of a chain, from the first on, an endpoint's outstanding requests have.
+// shared is the longest prefix, in blocks, that a chain shares with an outstanding request of an endpoint.
 func (t *Table) shared(e *endpoint, chain []uint64) int {
 	most := 0
 	for _, n := range e.held.leases {
@@ -52,7 +52,7 @@ func (t *Table) shared(e *endpoint, chain []uint64) int {
 	return most
 }
 
-// commonBeyond is how many blocks two chains have in common where they are more than n, else n.
+// commonBeyond is the common prefix of two chains in blocks, or n where that is larger.
 func commonBeyond(a, b []uint64, n int) int {
 	if n < min(len(a), len(b)) && a[n] == b[n] {
 		return blocks.Common(a, b)

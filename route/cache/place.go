@@ -3,31 +3,29 @@ package cache
 import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
-	"github.com/warmpath/warmpath/route/blocks"
 )
 
-// Open enters that a request was placed at the endpoint of a row, under a lease's number. context is the tokens of prompts and answers
-// of what is outstanding there, this one included.
+// Open records that a request was placed at a row's endpoint under lease n. context is the tokens of prompts and answers outstanding
+// there, this one included.
 func (t *Table) Open(n uint32, v *pick.View, row int, x *Text, p *Prompt, context int64) {
 	c := &v.Candidates[row]
-	l := t.leases.Get(int(n))
+	l := t.leases.Grow(int(n))
 	e := t.endpoints.Get(c.Slot)
-	*l = lease{
-		slot: c.Slot, engine: e.engine, epoch: e.epoch, turn: p.Request.Class == fleet.Turn, leg: v.Leg, placed: v.Now,
-		promptTokens: v.PromptTokens, cachedTokens: c.CachedTokens, chain: l.chain[:0],
-	}
+	l.begin()
+	l.slot, l.epoch, l.turn, l.leg, l.placed = c.Slot, e.epoch, p.Request.Class == fleet.Turn, v.Leg, v.Now
+	l.promptTokens, l.cachedTokens = v.PromptTokens, c.CachedTokens
 	t.reported.Open(n, c.Slot, p.Request.Tenant, p.Session)
-	if l.turn && p.Request.Content != nil && x.known && len(x.keys) > 0 {
+	switch {
+	case !l.turn || p.Request.Content == nil:
+	case len(p.Request.Content.List) > 0:
+		t.enterList(l, e, c, x, p)
+	case x.known && len(x.keys) > 0:
 		t.enter(n, l, e, c, x, p)
 	}
-	l.recent = t.Reader().goesOnRecently(c.Slot, c.Name, p, context)
-	if g := &p.Entry; v.Leg == fleet.LegWhole && p.Known && !p.Repeats && g.Endpoint == c.Name && g.Epoch == e.epoch && g.Prompt > 0 {
-		l.base, l.answer = g.Prompt, g.Tokens-g.Prompt
-		l.since = t.since(e, p)
-	}
+	t.goesOn(c.Slot, c.Name, l, e, p, context)
 }
 
-// enter enters a prompt's blocks into what its endpoint is believed to hold.
+// enter adds a prompt's blocks to its endpoint's estimated content.
 func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
 	if c.Model != x.model {
 		t.Reader().look(x, p.Request, c.Model)
@@ -41,17 +39,12 @@ func (t *Table) enter(n uint32, l *lease, e *endpoint, c *pick.Candidate, x *Tex
 		l.counted = c.Present
 	}
 	t.limit(c.Slot, e, p.TokensPerByte)
-	more := blocks.Reach(len(l.chain)) - blocks.Reach(l.depth)
-	e.flow += int64(more)
-	units := t.index.Units(c.Slot) + more
+	before := t.index.Units(c.Slot)
 	t.insert(c.Slot, e, l.chain)
-	gone := float64(max(0, units-t.index.Units(c.Slot))*fleet.BlockBytes) * p.TokensPerByte
-	t.evicted += float64(missedRate * (gone - t.evicted))
-	e.pending = append(e.pending, n)
-	t.hold(e, n, l, p.TokensPerByte)
+	t.added(n, e, l, before, p.TokensPerByte)
 }
 
-// sure is how many of the blocks that a prompt hopes to find are not only about to be computed for another one.
+// sure is how many of the blocks predicted for a prompt are computed already, not pending for another request.
 func (t *Table) sure(e *endpoint, l *lease) int {
 	sure := l.depth
 	for _, i := range e.pending {
@@ -64,10 +57,10 @@ func (t *Table) sure(e *endpoint, l *lease) int {
 	return sure
 }
 
-// insert enters a chain. A cache for one prompt loses the one before.
-func (t *Table) insert(slot int, e *endpoint, chain []uint64) {
+// insert adds a chain, and returns how many blocks of it are new there. A cache for one prompt loses the previous one.
+func (t *Table) insert(slot int, e *endpoint, chain []uint64) (added int) {
 	if e.facts.OnePrompt {
 		t.index.Clear(slot)
 	}
-	t.index.Insert(slot, chain)
+	return t.index.Insert(slot, chain)
 }

@@ -4,15 +4,16 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/blocks"
 	"github.com/warmpath/warmpath/route/cache/reported"
 )
 
-// missedRate is the weight of a turn in what View.Missed is made of.
+// missedRate is the weight of a turn in the means behind View.Missed.
 const missedRate = 0.02
 
-// Predict fills in the package's columns of a view: how much of the prompt each endpoint probably holds, how sure that is, and what
-// its outstanding requests keep there.
+// Predict fills the package's columns of a view: the cached tokens of the prompt at each endpoint, how certain they are, and the
+// memory that outstanding requests occupy.
 func (r Reader) Predict(v *pick.View, x *Text, p *Prompt) {
 	r.predict(v, x, p)
 	r.countActive(v, x, p)
@@ -34,7 +35,7 @@ func (r Reader) Predict(v *pick.View, x *Text, p *Prompt) {
 	}
 }
 
-// OnlyPresent leaves out of what the rows have cached what decode legs are still to bring there. It is for a view that Predict filled.
+// OnlyPresent removes pending transfers of decode legs from the rows' cached tokens. The view must be filled by Predict.
 func OnlyPresent(v *pick.View, x *Text) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
@@ -47,8 +48,12 @@ func (r Reader) predict(v *pick.View, x *Text, p *Prompt) {
 	req := p.Request
 	x.known, x.chain.Known = false, false
 	v.Known, v.Missed = 0, 0
+	if req.Content != nil && len(req.Content.List) > 0 {
+		r.predictList(v, x, p)
+		return
+	}
 	if req.Content == nil || len(req.Content.Blocks) == 0 || v.PromptTokens == 0 {
-		predictHome(v, p, 0, false)
+		r.predictHome(v, p, 0, false)
 		return
 	}
 	x.known, x.model = true, ""
@@ -63,12 +68,12 @@ func (r Reader) predict(v *pick.View, x *Text, p *Prompt) {
 	}
 	r.merge(v, x, p)
 	if v.Home >= 0 && !v.Candidates[v.Home].Exact {
-		predictHome(v, p, v.Candidates[v.Home].Blocks, true)
+		r.predictHome(v, p, v.Candidates[v.Home].Blocks, true)
 		v.Known = max(v.Known, v.Candidates[v.Home].CachedTokens)
 	}
 	gone := 0
 	if p.Known && p.Entry.Prompt > 0 {
-		gone = min(p.Entry.Prompt, v.PromptTokens) - v.Known - p.Entry.Prompt/16 - fleet.BlockBytes // the last, broken block is no loss
+		gone = min(p.Entry.Prompt, v.PromptTokens) - v.Known - p.Entry.Prompt/16 - fleet.BlockBytes // the last, partial block is not missing
 	}
 	x.missed += float64(missedRate * (float64(max(0, gone)) - x.missed))
 	if r.t.evicted > 0 {
@@ -76,26 +81,26 @@ func (r Reader) predict(v *pick.View, x *Text, p *Prompt) {
 	}
 }
 
-// predictHome counts in what a conversation's home produced itself: the answers, which blocks show only when they come back in the next
-// prompt, as far as they do. The home holds them as long as it holds what came before.
-func predictHome(v *pick.View, p *Prompt, depth int, believed bool) {
+// predictHome adds the conversation's previous answer to its home's prediction, as far as answers are found again. The router sees
+// an answer's blocks only in the next prompt; the home holds them as long as it holds the prompt before.
+func (r Reader) predictHome(v *pick.View, p *Prompt, depth int, believed bool) {
 	if v.Home < 0 || v.PromptTokens == 0 || v.Candidates[v.Home].Epoch != p.Entry.Epoch {
 		return
 	}
 	if believed && depth < blocks.Kept(p.Entry.Bytes/fleet.BlockBytes) {
-		return // some of it is believed to be evicted, or the client has changed its history
+		return // some of it was evicted, or the client changed its history
 	}
 	c, held := &v.Candidates[v.Home], p.Entry.Tokens
-	if said := held - p.Entry.Prompt; p.Entry.Prompt > 0 && said > 0 {
+	if said := held - p.Entry.Prompt; p.Entry.Prompt > 0 && said > 0 && !r.t.without.Has(ablation.Answers) {
 		held = p.Entry.Prompt + p.Answers.found(said)
 	}
 	c.CachedTokens = max(c.CachedTokens, wholeBlocks(c, min(held, v.PromptTokens-1)))
 }
 
-// merge replaces the predictions of the endpoints whose events say what they hold.
+// merge replaces predictions by what KV events say, where they are complete.
 func (r Reader) merge(v *pick.View, x *Text, p *Prompt) {
 	events := r.t.reported.Reader()
-	events.Find(&x.chain, p.Request.Tenant, p.Session, x.keys, &x.matches)
+	events.Find(&x.chain, p.Request.Tenant, p.Session, p.Request.Tokens, x.keys, &x.matches)
 	if !x.chain.Known {
 		return
 	}
@@ -109,10 +114,19 @@ func (r Reader) merge(v *pick.View, x *Text, p *Prompt) {
 	}
 }
 
-// exact is how many tokens of the prompt an endpoint holds by its events; ok is false where they do not say all that it may hold.
+// exact is the tokens of the prompt cached according to events; ok is false where the events may be incomplete.
 func (r Reader) exact(events reported.Reader, v *pick.View, x *Text, c *pick.Candidate) (tokens int, ok bool) {
+	if !events.Trusted(c.Slot) || c.Model != x.model {
+		return 0, false
+	}
+	if tokens, whole, ok := events.ByIDs(c.Slot, &x.chain, v.PromptTokens); ok && !c.Adapter {
+		if events.State(c.Slot) == kvstream.Partial || !whole {
+			return tokens, tokens >= c.CachedTokens
+		}
+		return tokens, true
+	}
 	tokens, said := events.Tokens(c.Slot, &x.chain, v.PromptTokens)
-	if !said || !events.Trusted(c.Slot) || c.Model != x.model {
+	if !said || events.Deeper(c.Slot, &x.chain, c.CachedTokens) {
 		return 0, false
 	}
 	if events.State(c.Slot) == kvstream.Partial || c.Blocks > x.chain.Covers {
@@ -121,20 +135,25 @@ func (r Reader) exact(events reported.Reader, v *pick.View, x *Text, c *pick.Can
 	return tokens, true
 }
 
-// beingComputed is how much of the prompt another request leaves at an endpoint that is being computed there, or has just been.
+// beingComputed is the tokens that the prompt shares with another request that is being computed there, or whose events are due.
 func (r Reader) beingComputed(v *pick.View, x *Text, p *Prompt, c *pick.Candidate) int {
-	e, most := r.t.endpoints.Get(c.Slot), 0
-	for _, n := range e.pending {
-		most = commonBeyond(x.keys, r.t.leases.Get(int(n)).chain, most)
-	}
-	if most = e.unreported.common(v.Now, x.keys, most); most == 0 {
+	most := r.coming(v, x, c)
+	if most == 0 {
 		return 0
 	}
 	return wholeBlocks(c, min(p.Size.At(blocks.Bytes(most)), v.PromptTokens-1))
 }
 
-// present is how many blocks of the prompt an endpoint holds now, or computes before this one: those that a decode leg will bring are
-// left out.
+// coming is beingComputed in blocks.
+func (r Reader) coming(v *pick.View, x *Text, c *pick.Candidate) int {
+	e, most := r.t.endpoints.Get(c.Slot), 0
+	for _, n := range e.pending {
+		most = commonBeyond(x.keys, r.t.leases.Get(int(n)).chain, most)
+	}
+	return e.unreported.common(v.Now, x.keys, most)
+}
+
+// present is the blocks of the prompt that are there now or computed before this request; pending transfers are left out.
 func (r Reader) present(x *Text, c *pick.Candidate) int {
 	present, keys := c.Blocks, x.keys
 	if c.Load.TransferRequests == 0 {
@@ -149,7 +168,7 @@ func (r Reader) present(x *Text, c *pick.Candidate) int {
 	return present
 }
 
-// countActive fills in the active tokens of the rows, for policies that ask for them.
+// countActive fills ActiveTokens and AddsTokens, for policies that ask for them.
 func (r Reader) countActive(v *pick.View, x *Text, p *Prompt) {
 	if v.Counted = p.CountsActive && p.Request.Content != nil && x.known; !v.Counted {
 		return

@@ -112,7 +112,7 @@ type placed struct {
 var slotNames = []string{"a", "b", "c"}
 
 func newSite() *site {
-	s := &site{t: New(), now: time.Unix(1_700_000_000, 0), rng: rand.New(rand.NewPCG(1, 2)), stream: kvstream.New(0), placed: map[fleet.Lease]placed{}, homes: map[string]session.Entry{}}
+	s := &site{t: New(0), now: time.Unix(1_700_000_000, 0), rng: rand.New(rand.NewPCG(1, 2)), stream: kvstream.New(0), placed: map[fleet.Lease]placed{}, homes: map[string]session.Entry{}}
 	for i := range slotNames {
 		s.t.Enter(i)
 		s.t.Describe(i, Facts{CacheTokens: 4000, BlockTokens: 16})
@@ -135,7 +135,7 @@ func (s *site) prompt() *Prompt {
 	}
 	c.Bytes = len(c.Blocks) * fleet.BlockBytes
 	req := &fleet.Request{Content: c, PromptBytes: c.Bytes}
-	model := size.NewModel()
+	model := size.NewModel(0)
 	who := string(rune('0' + id))
 	p := &Prompt{Request: req, Size: model.Prompt(req, 0, 0), TokensPerByte: model.TokensPerByte(), Session: who, Answers: s.answers, CountsActive: true}
 	p.Entry, p.Known = s.homes[who], s.homes[who].Endpoint != ""
@@ -273,8 +273,6 @@ func TestEpochs(t *testing.T) {
 	look("declared", 1)
 	s.t.Lost(0)
 	look("lost", 0)
-	s.t.Replaced(0)
-	look("replaced", 0)
 	s.t.Heard(0, kvstream.Exact, false, true)
 	look("restarted", 0)
 	if n := s.t.Reader().Restarts(0); n != 1 {

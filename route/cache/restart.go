@@ -7,30 +7,30 @@ import (
 	"github.com/warmpath/warmpath/route/size"
 )
 
-// restart is the evidence that an engine has lost its cache.
+// restart collects evidence that an engine restarted with an empty cache.
 type restart struct {
-	doubts    int       // requests in a row whose cached tokens were all missing
-	doubted   []uint64  // the prompt of the first of them: it is there now
-	doubtedAt time.Time // when that one was placed
-	suspect   int       // answers that may still show that the engine restarted when it broke one off
+	doubts    int       // consecutive requests whose predicted cached tokens were all missing
+	doubted   []uint64  // prompt of the first of them, which is cached now
+	doubtedAt time.Time // when it was placed
+	suspect   int       // answers left after a broken one, of which a single miss is enough
 }
 
 const (
-	leastDoubt = 64 // tokens below which a prediction that fails is no evidence of a restart
-	mostDoubts = 2  // such requests in a row mean that the cache is lost
-	suspicion  = 3  // answers after one that broke off of which one that misses a quarter is enough
+	leastDoubt = 64 // smallest prediction in tokens whose failure is evidence
+	mostDoubts = 2  // consecutive failures that prove a restart
+	suspicion  = 3  // answers after a broken one during which missing a quarter is enough
 )
 
 func (s *restart) forget() { s.doubts, s.doubted, s.suspect = 0, nil, 0 }
 
-// doubt notices that an engine has lost its cache: requests in a row find nothing of what should be there, or only what the first of
-// them has brought back. After an answer has broken off one that misses a good part is enough. What all share, the system prompt, is
-// never the first to be evicted.
+// doubt detects a lost cache: consecutive requests find nothing of what was predicted, or only what the first of them brought back.
+// After a broken answer a single one that misses a quarter is enough. Eviction does not explain this, because a shared system prompt
+// is never evicted first.
 func (s *restart) doubt(l *lease, predicted, found, prompt int) (lost bool) {
 	if predicted < leastDoubt || s.doubts > 0 && l.placed.Before(s.doubtedAt) {
 		return false
 	}
-	// What can have been evicted by others must be missing nearly whole to count. Of what cannot, any part counts.
+	// Blocks that others may have evicted must be missing nearly whole to count; of recent ones any part counts.
 	held := size.Part(prompt, blocks.Bytes(l.sure), l.bytes)
 	broken := l.recent && found+leastDoubt+prompt/16 < held
 	if !broken && found*8 >= predicted && (s.suspect == 0 || found+leastDoubt >= predicted-predicted/4) {
@@ -41,7 +41,7 @@ func (s *restart) doubt(l *lease, predicted, found, prompt int) (lost bool) {
 			return false
 		}
 		if found+leastDoubt > predicted {
-			return false // nothing is missing, but nothing shows that the rest is there
+			return false // nothing is missing, but nothing proves that the rest is cached
 		}
 	}
 	if s.doubts++; s.doubts >= mostDoubts || s.suspect > 0 {

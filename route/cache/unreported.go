@@ -6,21 +6,21 @@ import (
 	"github.com/warmpath/warmpath/route/cache/reported"
 )
 
-// unreported is the prompts that an endpoint has just computed. Their blocks are in the cache, and the events that say so are still to come:
-// at once where an engine reports by itself, at the next question where it has to be asked.
+// unreported keeps the prompts that an endpoint has just computed and whose KV events are still to come: within moments from an
+// engine that pushes, at the next poll otherwise.
 type unreported struct {
 	ring []prompt
 	next int // the oldest
 }
 
 type prompt struct {
-	chain []uint64 // the router's own blocks of it
+	chain []uint64 // the router's own block names
 	at    time.Time
 }
 
-const mostUnreported = 32 // of an endpoint; the newest
+const mostUnreported = 32 // prompts per endpoint; the newest are kept
 
-// add notes a prompt.
+// add adds a prompt.
 func (r *unreported) add(now time.Time, chain []uint64) {
 	if len(r.ring) < mostUnreported {
 		r.ring = append(r.ring, prompt{})
@@ -33,8 +33,8 @@ func (r *unreported) add(now time.Time, chain []uint64) {
 	u.chain, u.at = append(u.chain[:0], chain...), now
 }
 
-// reported forgets the prompts whose events have come: all that was computed before the engine was asked. An engine that reports by
-// itself, of which asked is zero, does so before it gives the first token.
+// reported drops the prompts whose events have come: those computed before the poll at asked. An engine that pushes (asked is zero)
+// does so before the first token.
 func (r *unreported) reported(now, asked time.Time) {
 	if asked.IsZero() {
 		asked = now
@@ -46,7 +46,7 @@ func (r *unreported) reported(now, asked time.Time) {
 	}
 }
 
-// common is how many blocks of a prompt, from the first on, one of them has where these are more than n, else n.
+// common is the longest prefix, in blocks, that a prompt shares with one of them, or n where that is larger.
 func (r *unreported) common(now time.Time, keys []uint64, n int) int {
 	for i := range r.ring {
 		if u := &r.ring[i]; now.Sub(u.at) < reported.Overdue {

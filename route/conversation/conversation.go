@@ -1,8 +1,8 @@
-// Package conversation recognises whose turn a request is, and remembers where each conversation was last answered.
+// Package conversation recognises the conversation of a request, and remembers where each conversation was last answered.
 //
-// It owns the table of conversations by id, a smaller one of those under an id that the router minted and no client has sent back yet,
-// who holds which response, and what tells conversations without an id apart (texts and users). A Reader finds and changes nothing;
-// what it found is noted once, when the request is placed. The package chooses no endpoint.
+// It owns the table of conversations by id, a smaller one for minted ids that no client has sent back yet, the holders of
+// responses, and the means of recognising conversations without an id (content and users). A Reader finds and changes nothing;
+// its result is noted once, when the request is placed. The package chooses no endpoint.
 package conversation
 
 import (
@@ -13,66 +13,86 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// Config bounds what is remembered.
+// Config bounds the memory.
 type Config struct {
 	Sessions    session.Config
 	Responses   int           // response ids
-	ResponseTTL time.Duration // for how long a response id is remembered
+	ResponseTTL time.Duration // lifetime of a response id
 }
 
-// Table is all that is remembered of conversations.
+// unclaimed bounds the table of minted ids that no client has sent back: they must not evict live conversations.
+func (c Config) unclaimed() session.Config {
+	s := c.Sessions
+	s.Max, s.HashOnly = max(1, c.Sessions.Max/4), true
+	return s
+}
+
+func (c Config) responses() session.Config {
+	return session.Config{Max: c.Responses, IdleTTL: c.ResponseTTL, HashOnly: true}
+}
+
+// Table is the memory of conversations.
 type Table struct {
 	claimed   *session.Table // conversations whose id a client has sent
-	unclaimed *session.Table // those under a minted id with which nobody has gone on yet
+	unclaimed *session.Table // conversations under a minted id that no client has sent back
 	responses *session.Table // response id -> endpoint that holds it
 	trails    *session.Trails
 	users     *session.Users
-	seen      *session.Seen // ids that clients have sent of late
+	seen      *session.Seen // ids that clients sent recently
 	hits      uint64
 	misses    uint64
+	walked    int // tables that the walk has finished, see Next
 }
 
-// New makes an empty table.
+// New returns an empty table.
 func New(c Config) *Table {
-	// Ids that no client ever sends back must not push out conversations that live: they have a table of their own.
-	unclaimed := c.Sessions
-	unclaimed.Max = max(1, c.Sessions.Max/4)
-	unclaimed.HashOnly = true
 	return &Table{
 		claimed:   session.New(c.Sessions),
-		unclaimed: session.New(unclaimed),
-		responses: session.New(session.Config{Max: c.Responses, IdleTTL: c.ResponseTTL, HashOnly: true}),
+		unclaimed: session.New(c.unclaimed()),
+		responses: session.New(c.responses()),
 		trails:    session.NewTrails(c.Sessions.Max),
 		users:     session.NewUsers(c.Sessions),
 		seen:      session.NewSeen(c.Sessions.WithDefaults().SeenIDs),
 	}
 }
 
-// Scope is where conversations are told apart by id: a pool, or the prefill side of one.
+// SetConfig replaces the bounds. A table above a smaller bound shrinks gradually, with each new conversation.
+func (t *Table) SetConfig(c Config) {
+	t.claimed.SetConfig(c.Sessions)
+	t.unclaimed.SetConfig(c.unclaimed())
+	t.responses.SetConfig(c.responses())
+	t.trails.SetMost(c.Sessions.Max)
+	t.users.SetConfig(c.Sessions)
+	t.seen.SetMost(c.Sessions.WithDefaults().SeenIDs)
+}
+
+// Scope is the namespace of conversation ids: a pool, or the prefill side of one.
 type Scope struct {
 	Tenant string
 	Pool   string
 }
 
-// Found is what is known of a request's conversation.
+// Found is the result of looking up a request's conversation.
 type Found struct {
 	ID      string
-	Minted  bool // under an id that the client has not sent, and new
+	Minted  bool // the router minted the id for this request
 	Known   bool
-	Entry   session.Entry // the zero value when it is not known
-	Claims  bool          // known under an id that the router minted, and gone on with now for the first time
-	Hint    string        // endpoint of its last turn, as the client says; counts while the conversation is not known
-	Parent  string        // endpoint of the conversation that started this one, "" for none
-	Repeats bool          // the prompt is its latest one, word for word: tried again, or one of many that begin alike
-	NewID   bool          // the client named it by an id that is not among the latest: is_first_turn as TensorRT-LLM PR 14744 has it
+	Entry   session.Entry // zero when unknown
+	Claims  bool          // known under a minted id that a client sends back for the first time
+	Hint    string        // endpoint of its last turn according to the client; used only while the conversation is unknown
+	Parent  string        // endpoint of the conversation that started this one; "" for none
+	Repeats bool          // the prompt equals its latest one: a retry, or one of many with the same beginning
+	NewID   bool          // the client named it by an id not seen recently: is_first_turn of TensorRT-LLM PR 14744
 
-	user  session.Key   // the user's id is all that tells whose conversation it is; zero when more does
-	text  session.Trail // the request's, in its scope
+	own   bool          // the client sent the id
+	named session.Key   // hash of the id that the client sent
+	user  session.Key   // the user, if it is recognised by the user alone; else zero
+	text  session.Trail // of the request, in its scope
 	trail session.Found
 	how   recognition
 }
 
-// recognition says what the conversation of a request without an id was recognised by.
+// recognition is what the conversation of a request without an id was recognised by.
 type recognition uint8
 
 const (
@@ -81,44 +101,45 @@ const (
 	byUser
 )
 
-// Reader finds what a Table knows. Nothing that it does changes the table.
+// Reader reads a Table and never changes it.
 type Reader struct{ t *Table }
 
-// Reader is what steps that may not write are handed.
+// Reader is for steps that must not write.
 func (t *Table) Reader() Reader { return Reader{t} }
 
-// Find finds the conversation of a request: by its own id, by the response that it goes on from, by what it says, by its user.
-func (r Reader) Find(now time.Time, s Scope, req *fleet.Request) Found {
-	f := Found{ID: req.Session, Hint: req.Hint}
+// Find fills in what is known of a request's conversation: by id, by the response that it continues, by content, or by user.
+func (r Reader) Find(now time.Time, s Scope, req *fleet.Request, f *Found) {
+	*f = Found{}
+	f.ID, f.Hint, f.own = own(req.Session), req.Hint, req.Session != ""
 	if f.ID == "" {
-		r.recognise(now, s, req, &f)
+		r.recognise(now, s, req, f)
 	}
-	if len(req.Tried) > 0 && req.User != "" && req.Class == fleet.Turn { // the attempt that failed is still open, and ends next
+	if len(req.Tried) > 0 && req.User != "" && req.Class == fleet.Turn { // the failed attempt is still open and ends next
 		f.user = session.KeyOf(s.Tenant, s.Pool, req.User)
 	}
 	if !f.Minted || len(req.Tried) > 0 {
-		r.recall(now, s, &f)
+		r.recall(now, s, f)
 	}
 	if !f.Known {
 		f.Parent = r.parent(now, s, req)
 	}
 	if req.Class == fleet.Turn && req.Session != "" {
 		again := len(req.Tried) > 0 || len(req.TriedPrefill) > 0 || req.Leg != fleet.LegWhole
-		f.NewID = r.t.seen.Is(session.KeyOf(s.Tenant, s.Pool, req.Session), again) && !f.Claims
+		f.named = session.KeyOf(s.Tenant, s.Pool, req.Session)
+		f.NewID = r.t.seen.Is(f.named, again) && !f.Claims
 	}
-	return f
 }
 
-// FindOther finds the same conversation in another scope, where it has a home of its own.
-func (r Reader) FindOther(now time.Time, s Scope, same *Found) Found {
-	f := Found{ID: same.ID, Minted: same.Minted, Repeats: same.Repeats, NewID: same.NewID}
+// FindOther finds the same conversation in another scope, where it has its own home.
+func (r Reader) FindOther(now time.Time, s Scope, same, f *Found) {
+	*f = Found{}
+	f.ID, f.Minted, f.Repeats, f.NewID, f.own = same.ID, same.Minted, same.Repeats, same.NewID, same.own
 	if f.ID != "" {
-		r.recall(now, s, &f)
+		r.recall(now, s, f)
 	}
-	return f
 }
 
-// Holder is the endpoint that holds a response; ok is false when that is not known.
+// Holder is the endpoint that holds a response; ok is false when unknown.
 func (r Reader) Holder(now time.Time, tenant, response string) (endpoint string, ok bool) {
 	if response == "" {
 		return "", false
@@ -127,17 +148,19 @@ func (r Reader) Holder(now time.Time, tenant, response string) (endpoint string,
 	return e.Endpoint, ok
 }
 
-// Entry is what is remembered of a conversation.
+// Entry is the stored entry of a conversation.
 func (r Reader) Entry(now time.Time, s Scope, id string) (session.Entry, bool) {
-	_, e, ok := r.t.lookup(now, s, id)
-	return e, ok
+	if e, ok := peek(r.t.claimed, now, s, id); ok {
+		return e, true
+	}
+	return peek(r.t.unclaimed, now, s, id)
 }
 
 func (r Reader) recall(now time.Time, s Scope, f *Found) {
-	if f.Entry, f.Known = r.t.claimed.Peek(now, s.Tenant, s.Pool, f.ID); f.Known {
+	if f.Entry, f.Known = peek(r.t.claimed, now, s, f.ID); f.Known {
 		return
 	}
-	if f.Entry, f.Known = r.t.unclaimed.Peek(now, s.Tenant, s.Pool, f.ID); f.Known {
+	if f.Entry, f.Known = peek(r.t.unclaimed, now, s, f.ID); f.Known {
 		f.Claims = !f.Minted
 	}
 }
@@ -145,7 +168,7 @@ func (r Reader) recall(now time.Time, s Scope, f *Found) {
 // recognise finds the conversation of a request that does not name it.
 func (r Reader) recognise(now time.Time, s Scope, req *fleet.Request, f *Found) {
 	f.ID, f.Minted = req.MintedID, true
-	if req.Class != fleet.Turn || len(req.Tried) > 0 { // a retry has been recognised: only of a new conversation does it not say which
+	if req.Class != fleet.Turn || len(req.Tried) > 0 { // a retry was recognised before
 		return
 	}
 	if req.Follows != "" {
@@ -174,25 +197,16 @@ func (r Reader) recognise(now time.Time, s Scope, req *fleet.Request, f *Found) 
 	f.Minted = !known
 }
 
-// parent is the endpoint of the conversation that started this one.
+// parent is the home of the conversation that started this one.
 func (r Reader) parent(now time.Time, s Scope, req *fleet.Request) string {
 	if req.Parent == "" || req.Class != fleet.Turn {
 		return ""
 	}
-	_, e, _ := r.t.lookup(now, s, req.Parent)
+	e, _ := r.Entry(now, s, req.Parent)
 	return e.Endpoint
 }
 
-// lookup finds a conversation in either table.
-func (t *Table) lookup(now time.Time, s Scope, id string) (in *session.Table, e session.Entry, ok bool) {
-	if e, ok = t.claimed.Peek(now, s.Tenant, s.Pool, id); ok {
-		return t.claimed, e, true
-	}
-	e, ok = t.unclaimed.Peek(now, s.Tenant, s.Pool, id)
-	return t.unclaimed, e, ok
-}
-
-// Note remembers that a request was seen whose conversation Find found. It comes before Bind.
+// Note records that a request was seen, with the result of Find. It comes before Bind.
 func (t *Table) Note(now time.Time, s Scope, req *fleet.Request, f *Found) {
 	switch f.how {
 	case byText:
@@ -207,9 +221,9 @@ func (t *Table) Note(now time.Time, s Scope, req *fleet.Request, f *Found) {
 	if req.Class != fleet.Turn {
 		return
 	}
-	first := len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && req.Leg == fleet.LegWhole
+	first := first(req)
 	if req.Session != "" {
-		t.seen.First(session.KeyOf(s.Tenant, s.Pool, req.Session), !first)
+		t.seen.First(f.named, !first)
 	}
 	switch {
 	case !first:
@@ -220,14 +234,19 @@ func (t *Table) Note(now time.Time, s Scope, req *fleet.Request, f *Found) {
 	}
 }
 
-// Ref names the conversation of a request that is under way. The zero Ref names none.
+// first reports whether this is a request's first attempt.
+func first(req *fleet.Request) bool {
+	return len(req.Tried) == 0 && len(req.TriedPrefill) == 0 && req.Leg == fleet.LegWhole
+}
+
+// Ref identifies the conversation of a running request. The zero Ref is none.
 type Ref struct {
 	Scope
 	ID   string
 	user session.Key
 }
 
-// Bind remembers where a conversation's turn goes, and returns what its end is told by. A request without an id has no conversation.
+// Bind stores where a conversation's turn goes and returns the Ref for its end. A request without an id has no conversation.
 func (t *Table) Bind(now time.Time, s Scope, f *Found, e session.Entry) Ref {
 	if f.ID == "" {
 		return Ref{}
@@ -236,44 +255,48 @@ func (t *Table) Bind(now time.Time, s Scope, f *Found, e session.Entry) Ref {
 		t.users.Begin(f.user)
 	}
 	if f.Minted {
-		t.unclaimed.Put(now, s.Tenant, s.Pool, f.ID, e)
+		put(t.unclaimed, now, s, f.ID, e)
 	} else {
-		t.claimed.Put(now, s.Tenant, s.Pool, f.ID, e)
+		put(t.claimed, now, s, f.ID, e)
 		if f.Claims {
-			t.unclaimed.Delete(s.Tenant, s.Pool, f.ID)
+			remove(t.unclaimed, s, f.ID)
 		}
 	}
 	return Ref{Scope: s, ID: f.ID, user: f.user}
 }
 
-// At is what is remembered of a conversation whose turn is at an endpoint; ok is false when it is forgotten, or has been placed elsewhere
-// since.
-func (t *Table) At(now time.Time, r *Ref, endpoint string) (e session.Entry, ok bool) {
+// Revise changes the entry of a conversation whose turn is at an endpoint by f, unless it was forgotten or has been placed
+// elsewhere since.
+func (t *Table) Revise(now time.Time, r *Ref, endpoint string, f func(session.Entry) session.Entry) {
 	if r.ID == "" {
-		return session.Entry{}, false
+		return
 	}
-	_, e, ok = t.lookup(now, r.Scope, r.ID)
-	return e, ok && e.Endpoint == endpoint
+	change := func(e session.Entry) (session.Entry, bool) {
+		if e.Endpoint != endpoint {
+			return e, false
+		}
+		return f(e), true
+	}
+	if !revise(t.claimed, now, r.Scope, r.ID, change) {
+		revise(t.unclaimed, now, r.Scope, r.ID, change)
+	}
 }
 
-// Update replaces what is remembered of a conversation that At has found.
-func (t *Table) Update(now time.Time, r *Ref, e session.Entry) {
-	in, _, ok := t.lookup(now, r.Scope, r.ID)
-	if ok {
-		in.Put(now, r.Tenant, r.Pool, r.ID, e)
-	}
-}
-
-// Close notes that a turn is over.
+// Close notes the end of a turn.
 func (t *Table) Close(now time.Time, r *Ref) {
 	if r.user != (session.Key{}) {
 		t.users.End(now, r.user)
 	}
 }
 
-// Respond notes which endpoint holds a response, and whose it is: leader is the conversation, "" when it is of none.
+// Respond stores which endpoint holds a response; leader is its conversation, "" for none.
 func (t *Table) Respond(now time.Time, tenant, response, endpoint, leader string) {
-	e, ok := t.responses.Get(now, tenant, "", response)
+	t.RespondKey(now, ResponseKey(tenant, response), endpoint, leader)
+}
+
+// RespondKey is Respond for a response known by its key.
+func (t *Table) RespondKey(now time.Time, key session.Key, endpoint, leader string) {
+	e, ok := t.responses.PeekKey(now, key)
 	if ok && e.Endpoint == endpoint && (leader == "" || leader == e.Leader) {
 		return
 	}
@@ -281,25 +304,28 @@ func (t *Table) Respond(now time.Time, tenant, response, endpoint, leader string
 	if leader != "" {
 		e.Leader = leader
 	}
-	t.responses.Put(now, tenant, "", response, e)
+	t.responses.PutKey(now, key, e)
 }
 
-// Forget forgets a conversation.
-func (t *Table) Forget(s Scope, id string) {
-	t.claimed.Delete(s.Tenant, s.Pool, id)
-	t.unclaimed.Delete(s.Tenant, s.Pool, id)
+// ResponseKey is the key of a response.
+func ResponseKey(tenant, response string) session.Key { return session.KeyOf(tenant, "", response) }
+
+// ForgetKey forgets a conversation.
+func (t *Table) ForgetKey(key session.Key) {
+	t.claimed.DeleteKey(key)
+	t.unclaimed.DeleteKey(key)
 }
 
-// Stats are the sizes and counters of a Table.
+// Stats are a Table's sizes and counters.
 type Stats struct {
 	Sessions  int    // conversations remembered
 	Responses int    // response ids remembered
 	Hits      uint64 // turns whose conversation was known
-	Misses    uint64 // turns of conversations that were not
+	Misses    uint64 // turns whose conversation was unknown
 	Evictions uint64
 }
 
-// Stats is a snapshot.
+// Stats returns the counters.
 func (t *Table) Stats() Stats {
 	return Stats{
 		Sessions: t.claimed.Len() + t.unclaimed.Len(), Responses: t.responses.Len(),

@@ -1,8 +1,7 @@
-// Package health judges how fit an endpoint is for traffic, by what probes say, by how requests end there, and by silence.
+// Package health decides which endpoints are fit for traffic, from probes, from how requests end, and from silence.
 //
-// It owns a row for each endpoint: whether probes find it up, ejections and half-open probes after them, back-pressure for all or for one
-// caller, and the ramp of its weight after it comes (back). It judges outcomes; it never counts load and never chooses. Another address
-// is another engine: Reset forgets.
+// It owns one row per endpoint: the latest probe, ejection (outlier detection) and half-open trials, back-pressure for all callers or
+// for one, and slow start. It never counts load and never chooses an endpoint.
 package health
 
 import (
@@ -21,71 +20,68 @@ type Config struct {
 	EjectShare float64       // of a pool's endpoints that failed requests may eject at once, 0 to 1
 	PanicShare float64       // of a pool's endpoints below which failed requests at the others are ignored, 0 to 1
 	BusyFor    time.Duration // how long 429 or 503 without Retry-After keeps traffic away
-	BusyMax    time.Duration // the longest Retry-After that is believed
-	Ramp       time.Duration // how long an endpoint that joins or comes back takes to get its full share
+	BusyMax    time.Duration // the longest Retry-After that is honoured
+	Ramp       time.Duration // slow start: how long an endpoint that joins or recovers takes to get its full share
 }
 
-// Table is what is known of all endpoints.
+// Table holds the health of all endpoints.
 type Table struct {
 	cfg       Config
 	endpoints slot.Table[endpoint]
 	spared    uint64
-	none      endpoint // of an endpoint that is not known
 }
 
 // endpoint is the row of one endpoint.
 type endpoint struct {
-	probed  bool // at least one report came
-	healthy bool // by the latest
-	detail  string
-
-	failures     int       // in a row, by its fault
-	failed       uint64    // in all
-	ejections    int       // without a success in between
+	// What ranks it, beside each other: each decision looks at it.
+	healthy      bool      // result of the latest probe
+	probed       bool      // at least one probe came
+	halfOpen     bool      // the ejection ended and nothing has succeeded yet: one request at a time
+	unreachable  bool      // ejected because the connection failed: a good probe lifts it
 	ejectedUntil time.Time // zero when not ejected
-	unreachable  bool      // ejected because it could not be connected to: a good probe lifts it
 	busyUntil    time.Time
-	refusals     refusals // by which it is busy for some callers only
-	cause        string   // of the last failure, for people
-	halfOpen     bool     // its ejection ended and nothing has succeeded yet: one request at a time
-	trials       int      // requests now testing it
 	rampFrom     time.Time
-	lifeAt       time.Time // when something last came of an answer of its
-	silentAt     time.Time // when it was ejected because nothing came any more; zero when it was not, or something has come since
+	refusals     refusals // back-pressure for single callers
+	trials       int      // requests now testing it
 
-	told fleet.State // the state that was last told
-	news []string    // to be told with the next observation
+	detail    string
+	failures  int       // consecutive failures by its fault
+	failed    uint64    // failures in total
+	ejections int       // consecutive ejections without a success
+	cause     string    // of the last failure, for people
+	lifeAt    time.Time // when a byte of an answer last came
+	silentAt  time.Time // when it was ejected for silence; zero when it was not, or a byte has come since
+
+	told fleet.State // last reported state
+	news []string    // to be reported with the next observation
 }
 
 // New makes a table without endpoints.
-func New(c Config) *Table { return &Table{cfg: c, none: endpoint{told: fleet.StateUnknown}} }
+func New(c Config) *Table { return &Table{cfg: c} }
 
-// Key names an endpoint: its slot, and a hash of its name.
-type Key struct {
-	Slot int
-	Hash uint64
-}
+// SetConfig replaces the settings by which outcomes are judged.
+func (t *Table) SetConfig(c Config) { t.cfg = c }
 
-func (t *Table) at(k Key) *endpoint { return t.endpoints.At(k.Slot, k.Hash) }
-
-// Enter takes in a new endpoint; gently gives it its share of traffic little by little.
-func (t *Table) Enter(now time.Time, k Key, gently bool) {
-	t.endpoints.Reset(k.Slot)
-	e := t.at(k)
-	if e.told = fleet.StateUnknown; gently {
+// Enter adds an endpoint; gently starts it slowly.
+func (t *Table) Enter(now time.Time, slot int, gently bool) {
+	e := t.endpoints.Grow(slot)
+	*e = endpoint{told: fleet.StateUnknown}
+	if gently {
 		e.rampFrom = now
 	}
 }
 
-// Reset forgets what was judged of the engine at an older address. Its failures in all and the state that was told stay.
-func (t *Table) Reset(k Key) {
-	e := t.at(k)
-	*e = endpoint{failed: e.failed, told: e.told, news: e.news}
+// Replace takes in that an endpoint that has entered is another engine under the name of an older one: its count of failures and the
+// state that was told go on.
+func (t *Table) Replace(old, slot int) {
+	was := t.endpoints.Get(old)
+	*t.endpoints.Get(slot) = endpoint{failed: was.failed, told: was.told, news: was.news}
+	was.news = nil
 }
 
-// Probe takes in what a probe found.
-func (t *Table) Probe(now time.Time, k Key, healthy bool, detail string) {
-	e := t.at(k)
+// Probe records a probe's result.
+func (t *Table) Probe(now time.Time, slot int, healthy bool, detail string) {
+	e := t.endpoints.Get(slot)
 	was, first := e.state(now), !e.probed
 	e.probed, e.healthy, e.detail = true, healthy, detail
 	if healthy && e.unreachable {
@@ -96,21 +92,21 @@ func (t *Table) Probe(now time.Time, k Key, healthy bool, detail string) {
 	}
 }
 
-// Admit notes that a request is placed, and reports whether it tests an endpoint whose ejection has just ended.
-func (t *Table) Admit(k Key) (trial bool) {
-	e := t.at(k)
+// Admit records that a request is placed, and reports whether it is a half-open trial.
+func (t *Table) Admit(slot int) (trial bool) {
+	e := t.endpoints.Get(slot)
 	if e.halfOpen {
 		e.trials++
 	}
 	return e.halfOpen
 }
 
-// Withdraw notes that a test is over, however it ended.
-func (t *Table) Withdraw(k Key) { t.at(k).trials-- }
+// Withdraw records that a trial is over, however it ended.
+func (t *Table) Withdraw(slot int) { t.endpoints.Get(slot).trials-- }
 
-// Alive notes a sign of life. An endpoint that was ejected because it gave none is tried again at once.
-func (t *Table) Alive(k Key, at time.Time) {
-	e := t.at(k)
+// Alive records a byte from the endpoint. One that was ejected for silence is tried again at once.
+func (t *Table) Alive(slot int, at time.Time) {
+	e := t.endpoints.Get(slot)
 	if !at.After(e.lifeAt) {
 		return
 	}
@@ -120,12 +116,12 @@ func (t *Table) Alive(k Key, at time.Time) {
 	}
 }
 
-// Accepted notes that the endpoint has accepted what it was sent at a time.
-func (t *Table) Accepted(k Key, sent time.Time) { t.at(k).refusals.accept(sent) }
+// Accepted records that the endpoint accepted a request sent at a time.
+func (t *Table) Accepted(slot int, sent time.Time) { t.endpoints.Get(slot).refusals.accept(sent) }
 
-// Recovered forgets the failures of an endpoint that computes; one that was tested gets its share back gently.
-func (t *Table) Recovered(now time.Time, k Key) {
-	e := t.at(k)
+// Recovered clears the failures of an endpoint that computes; after a trial it starts slowly.
+func (t *Table) Recovered(now time.Time, slot int) {
+	e := t.endpoints.Get(slot)
 	e.failures, e.ejections = 0, 0
 	if e.halfOpen {
 		e.halfOpen, e.rampFrom = false, now
@@ -135,27 +131,27 @@ func (t *Table) Recovered(now time.Time, k Key) {
 // Verdict is how an attempt ended.
 type Verdict struct {
 	Outcome    fleet.Outcome
-	Alike      bool          // the request failed like that elsewhere too: it may be its own fault
-	Computes   bool          // of OK: a success shows that the engine computes
-	Trial      bool          // it tested the endpoint, see Admit
+	Alike      bool          // the request failed the same way at another endpoint: it may be the request's fault
+	Computes   bool          // with OK: the success shows that the engine computes
+	Trial      bool          // it was a half-open trial, see Admit
 	Sent       time.Time     // when
 	RetryAfter time.Duration // with Busy, 0 when the engine did not say
 	Limited    bool          // with Busy: a 429, which may concern the caller alone
-	Caller     uint64        // whose request it was; 0 when nobody is told apart
+	Caller     uint64        // hash of the caller; 0 when callers are not told apart
 }
 
-// Peers counts the endpoints that can do the same work in the pool of a request: the judged one and those that are not unusable, and how many
-// of the others are ejected.
+// Peers counts the endpoints that can do the same work in the request's pool: all that are not down (the judged one included), and
+// how many others are ejected.
 type Peers struct{ All, Ejected int }
 
-// Conclude draws the conclusions of an attempt's end for its endpoint. A client's fault is never the endpoint's; back-pressure keeps new
-// traffic away for a while and says nothing about its health. peers is asked when a failure ought to eject.
-func (t *Table) Conclude(now time.Time, k Key, v *Verdict, peers func() Peers) {
-	e := t.at(k)
+// Conclude applies the end of an attempt to its endpoint. A client's fault is never the endpoint's. Back-pressure keeps new traffic
+// away for a while and is no failure. peers is called when a failure should eject.
+func (t *Table) Conclude(now time.Time, slot int, v *Verdict, peers func() Peers) {
+	e := t.endpoints.Get(slot)
 	switch v.Outcome {
 	case fleet.OK:
 		if v.Computes {
-			t.Recovered(now, k)
+			t.Recovered(now, slot)
 			e.refusals.accept(v.Sent)
 		}
 	case fleet.Busy:
@@ -163,7 +159,7 @@ func (t *Table) Conclude(now time.Time, k Key, v *Verdict, peers func() Peers) {
 	case fleet.ConnectFailed:
 		e.failed++
 		e.failures++
-		e.cause = "it could not be connected to"
+		e.cause = "the connection failed"
 		if t.mayEject(now, e, peers, e.failures == 1) {
 			t.eject(now, e, 0)
 			e.unreachable = true
@@ -185,15 +181,15 @@ func (t *Table) Conclude(now time.Time, k Key, v *Verdict, peers func() Peers) {
 	}
 }
 
-// Silent ejects an endpoint that gives no sign of life although answers are overdue: so many requests wait, the first for so long.
-func (t *Table) Silent(now time.Time, k Key, waiting int, waited time.Duration) {
-	e := t.at(k)
-	e.cause = fmt.Sprintf("it gives no sign of life although its health is good; requests waiting: %d, the first for %v", waiting, waited)
+// Silent ejects an endpoint that sends nothing although answers are overdue: waiting requests, the first for waited.
+func (t *Table) Silent(now time.Time, slot int, waiting int, waited time.Duration) {
+	e := t.endpoints.Get(slot)
+	e.cause = fmt.Sprintf("no data although its health check is good; requests waiting: %d, the first for %v", waiting, waited)
 	t.eject(now, e, waited)
 	e.silentAt, e.unreachable = now, false
 }
 
-// eject ejects an endpoint for no less than a time, within the bound.
+// eject ejects an endpoint for at least a time, within EjectMax.
 func (t *Table) eject(now time.Time, e *endpoint, least time.Duration) {
 	if now.Before(e.ejectedUntil) {
 		return // requests that were already under way when it was ejected
@@ -207,12 +203,11 @@ func (t *Table) eject(now time.Time, e *endpoint, least time.Duration) {
 	e.halfOpen = true
 }
 
-// mayEject reports whether an endpoint may be ejected for a failed request: not the last of those that can do the same work in the
-// request's pool, and not more of them at once than the configured share. Requests that fail may be at fault themselves, so what they can
-// do to a fleet is bounded. first says that this is the first failure that ought to eject it.
+// mayEject bounds ejections for failed requests, because the requests may be at fault: never the last endpoint that can do the work,
+// never more than EjectShare of them. first means that this is the first failure that should eject it.
 func (t *Table) mayEject(now time.Time, e *endpoint, peers func() Peers, first bool) bool {
 	if now.Before(e.ejectedUntil) {
-		return true // it is out already
+		return true // it is ejected already
 	}
 	p, most := peers(), 0
 	if t.cfg.EjectShare > 0 {
@@ -224,28 +219,28 @@ func (t *Table) mayEject(now time.Time, e *endpoint, peers func() Peers, first b
 	t.spared++
 	switch {
 	case first && p.All == 1:
-		e.news = append(e.news, e.cause+"; it is not ejected, since no other endpoint does its work")
+		e.news = append(e.news, e.cause+"; not ejected: no other endpoint can do its work")
 	case first:
-		e.news = append(e.news, fmt.Sprintf("%s; it is not ejected, since %d of %d endpoints that do its work are, and at most %d may be", e.cause, p.Ejected, p.All, most))
+		e.news = append(e.news, fmt.Sprintf("%s; not ejected: %d of %d endpoints that can do its work are ejected, the limit is %d", e.cause, p.Ejected, p.All, most))
 	}
 	return false
 }
 
-// Say has a line told with the next changes.
-func (t *Table) Say(k Key, detail string) {
-	e := t.at(k)
+// Say queues a line for the next Changes.
+func (t *Table) Say(slot int, detail string) {
+	e := t.endpoints.Get(slot)
 	e.news = append(e.news, detail)
 }
 
-// Change is what is told of an endpoint: another state, or news in the same one.
+// Change is a reported change of an endpoint: a new state, or news in the same one.
 type Change struct {
 	From, To fleet.State
 	Detail   string
 }
 
-// Changes tells, once, what has changed of an endpoint.
-func (t *Table) Changes(now time.Time, k Key, tell func(Change)) {
-	e := t.at(k)
+// Changes reports each change of an endpoint once.
+func (t *Table) Changes(now time.Time, slot int, tell func(Change)) {
+	e := t.endpoints.Get(slot)
 	for _, detail := range e.news {
 		tell(Change{e.told, e.told, detail})
 	}
@@ -257,5 +252,5 @@ func (t *Table) Changes(now time.Time, k Key, tell func(Change)) {
 	}
 }
 
-// Spared is how many failures ejected nothing, since as much of a pool was ejected as may be.
+// Spared counts failures that ejected nothing because EjectShare was used up.
 func (t *Table) Spared() uint64 { return t.spared }

@@ -6,31 +6,24 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Reader tells what a Table knows. Nothing that it does changes the table.
+// Reader is a read-only view of a Table.
 type Reader struct{ t *Table }
 
-// Reader is what steps that may not write are handed.
+// Reader returns a read-only view.
 func (t *Table) Reader() Reader { return Reader{t} }
 
-func (r Reader) at(k Key) *endpoint {
-	if e := r.t.endpoints.Peek(k.Slot, k.Hash); e != nil {
-		return e
-	}
-	return &r.t.none
-}
-
 // State is an endpoint's health at a moment.
-func (r Reader) State(now time.Time, k Key) fleet.State { return r.at(k).state(now) }
+func (r Reader) State(now time.Time, slot int) fleet.State { return r.t.endpoints.Get(slot).state(now) }
 
-// Told is the state that Changes told last.
-func (r Reader) Told(k Key) fleet.State { return r.at(k).told }
+// Told is the state that Changes reported last.
+func (r Reader) Told(slot int) fleet.State { return r.t.endpoints.Get(slot).told }
 
 // Why says, for people, why an endpoint is in a state that is not up.
-func (r Reader) Why(k Key, s fleet.State) string { return r.at(k).why(s) }
+func (r Reader) Why(slot int, s fleet.State) string { return r.t.endpoints.Get(slot).why(s) }
 
 // Until is when an ejected or busy endpoint is tried again; zero for others.
-func (r Reader) Until(k Key, s fleet.State) time.Time {
-	switch e := r.at(k); s {
+func (r Reader) Until(slot int, s fleet.State) time.Time {
+	switch e := r.t.endpoints.Get(slot); s {
 	case fleet.StateEjected:
 		return e.ejectedUntil
 	case fleet.StateBusy:
@@ -40,18 +33,21 @@ func (r Reader) Until(k Key, s fleet.State) time.Time {
 	}
 }
 
-// Cause says, for people, how the last failure there came about.
-func (r Reader) Cause(k Key) string { return r.at(k).cause }
+// Cause describes the last failure, for people.
+func (r Reader) Cause(slot int) string { return r.t.endpoints.Get(slot).cause }
 
 // Failures is how many requests failed there by its fault.
-func (r Reader) Failures(k Key) uint64 { return r.at(k).failed }
+func (r Reader) Failures(slot int) uint64 { return r.t.endpoints.Get(slot).failed }
+
+// Tests reports whether the next request to an endpoint tests it.
+func (r Reader) Tests(slot int) bool { return r.t.endpoints.Get(slot).halfOpen }
 
 // Trials is how many requests are testing an endpoint now.
-func (r Reader) Trials(k Key) int { return r.at(k).trials }
+func (r Reader) Trials(slot int) int { return r.t.endpoints.Get(slot).trials }
 
-// Ramp is the share of its weight that an endpoint gets while it is taken in gently, 0.1 to 1.
-func (r Reader) Ramp(now time.Time, k Key) float64 {
-	e := r.at(k)
+// Ramp is the share of its weight that an endpoint gets during slow start, 0.1 to 1.
+func (r Reader) Ramp(now time.Time, slot int) float64 {
+	e := r.t.endpoints.Get(slot)
 	if e.rampFrom.IsZero() || r.t.cfg.Ramp <= 0 {
 		return 1
 	}
@@ -62,23 +58,31 @@ func (r Reader) Ramp(now time.Time, k Key) float64 {
 	return max(0.1, float64(age)/float64(r.t.cfg.Ramp))
 }
 
-// Rank says how fit an endpoint is for new traffic; 0 is best. Endpoints of a worse rank are used only when no better one is left: one not
-// probed yet may be up, an ejected one may have recovered, a busy one may have room again; trying is better than refusing.
+// Rank grades an endpoint for new traffic; 0 is best. A worse rank is used only when no better one is left: an endpoint not probed
+// yet may be up, an ejected one may have recovered, a busy one may have room again; trying is better than refusing.
 type Rank int
 
 // The ranks.
 const (
 	Fit      Rank = 0
 	Unproved Rank = 1
-	Strained Rank = 2 // busy, or being tested
+	Strained Rank = 2 // busy, or under trial
 	Ejected  Rank = 3
 	Unfit    Rank = 100 // not used at all
 )
 
-// Rank is an endpoint's rank for a caller's request; caller 0 is nobody in particular. regardless ignores ejections for nothing but failed
-// requests.
-func (r Reader) Rank(now time.Time, k Key, caller uint64, regardless bool) Rank {
-	e := r.at(k)
+// Rank grades an endpoint for a caller's request; caller 0 is anonymous. regardless ignores ejections caused by failed requests alone.
+func (r Reader) Rank(now time.Time, slot int, caller uint64, regardless bool) Rank {
+	e := r.t.endpoints.Get(slot)
+	if e.calm() {
+		switch {
+		case !e.probed:
+			return Unproved
+		case e.healthy:
+			return Fit
+		}
+		return Unfit
+	}
 	rank := Unfit
 	switch e.state(now) {
 	case fleet.StateUp:
@@ -91,7 +95,7 @@ func (r Reader) Rank(now time.Time, k Key, caller uint64, regardless bool) Rank 
 	case fleet.StateBusy:
 		rank = Strained
 	case fleet.StateEjected:
-		if rank = Ejected; regardless && r.Judged(now, k) {
+		if rank = Ejected; regardless && r.Judged(now, slot) {
 			rank = Fit
 		}
 	case fleet.StateDown:
@@ -102,27 +106,36 @@ func (r Reader) Rank(now time.Time, k Key, caller uint64, regardless bool) Rank 
 	return rank
 }
 
-// IsEjected reports whether an endpoint is ejected, whatever probes say.
-func (r Reader) IsEjected(now time.Time, k Key) bool { return now.Before(r.at(k).ejectedUntil) }
+// IsEjected reports whether an endpoint is ejected, up or down.
+func (r Reader) IsEjected(now time.Time, slot int) bool {
+	return now.Before(r.t.endpoints.Get(slot).ejectedUntil)
+}
 
-// Judged reports whether failed requests alone have ejected an endpoint: it can be connected to, and gives signs of life.
-func (r Reader) Judged(now time.Time, k Key) bool {
-	e := r.at(k)
+// Judged reports whether failed requests alone ejected an endpoint: it can be connected to and is not silent.
+func (r Reader) Judged(now time.Time, slot int) bool {
+	e := r.t.endpoints.Get(slot)
 	return now.Before(e.ejectedUntil) && !e.unreachable && e.silentAt.IsZero()
 }
 
-// Panics reports whether so few of a pool's endpoints are left that it is ignored that requests failed at the others. ejected of all that
-// are not down are ejected, judged of these for failed requests alone.
+// Panics reports whether so few of a pool's endpoints are left (panic threshold) that ejections for failed requests are ignored. Of
+// all that are not down, ejected are ejected, and judged of these for failed requests alone.
 func (r Reader) Panics(all, ejected, judged int) bool {
 	return judged > 0 && float64(all-ejected) < float64(r.t.cfg.PanicShare*float64(all))
 }
 
-// IsSilent reports whether an endpoint is ejected because it gives no sign of life, so that what waits there waits in vain. One that is tried
-// again is not.
-func (r Reader) IsSilent(now time.Time, k Key) bool { return r.at(k).silent(now) }
+// IsSilent reports whether an endpoint is ejected for silence, so that what waits there waits in vain.
+func (r Reader) IsSilent(now time.Time, slot int) bool { return r.t.endpoints.Get(slot).silent(now) }
 
-// Quiet is for how long nothing has come of an answer there.
-func (r Reader) Quiet(now time.Time, k Key) time.Duration { return now.Sub(r.at(k).lifeAt) }
+// Quiet is the time since the last byte of an answer.
+func (r Reader) Quiet(now time.Time, slot int) time.Duration {
+	return now.Sub(r.t.endpoints.Get(slot).lifeAt)
+}
+
+// calm reports whether requests have left nothing to judge an endpoint by, as is so of nearly all of them, nearly always: probes alone say
+// how it is, whatever the time.
+func (e *endpoint) calm() bool {
+	return len(e.refusals) == 0 && !e.halfOpen && e.busyUntil.IsZero() && e.ejectedUntil.IsZero()
+}
 
 func (e *endpoint) silent(now time.Time) bool {
 	return !e.silentAt.IsZero() && now.Before(e.ejectedUntil)
@@ -145,7 +158,7 @@ func (e *endpoint) state(now time.Time) fleet.State {
 	return fleet.StateUp
 }
 
-// why says why the endpoint is not up.
+// why explains, for people, why the endpoint is not up.
 func (e *endpoint) why(s fleet.State) string {
 	switch s {
 	case fleet.StateDown:

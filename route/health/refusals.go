@@ -2,24 +2,23 @@ package health
 
 import "time"
 
-// An engine, or what stands before it, may limit each client by its key. Such a 429 says nothing to others: the endpoint is busy for that
-// caller alone. An engine that is full refuses whoever comes: the endpoint is busy for all when it has refused two callers and accepted
-// nothing in between.
+// An engine, or a proxy in front of it, may limit each client by its key. Such a 429 concerns that caller alone. A full engine refuses
+// everybody: the endpoint is busy for all once it refused two callers and accepted nothing in between.
 
-// mostRefusals bounds the callers that are remembered of an endpoint.
+// mostRefusals bounds the callers remembered per endpoint.
 const mostRefusals = 64
 
 // refusal is a 429 that one caller got.
 type refusal struct {
 	caller    uint64
 	at, until time.Time
-	accepted  bool // the endpoint has accepted something that was sent later
+	accepted  bool // the endpoint has accepted a request sent later
 }
 
-// refusals are those of one endpoint, the oldest first.
+// refusals belong to one endpoint, oldest first.
 type refusals []refusal
 
-// stops reports whether the endpoint has asked the caller for less traffic.
+// stops reports whether the endpoint is busy for the caller.
 func (s refusals) stops(now time.Time, caller uint64) bool {
 	if caller == 0 {
 		return false
@@ -32,7 +31,7 @@ func (s refusals) stops(now time.Time, caller uint64) bool {
 	return false
 }
 
-// add notes a refusal. all is until when the endpoint is busy for every caller; zero when nothing says so.
+// add records a refusal. all is until when the endpoint is busy for every caller, or zero.
 func (s *refusals) add(now time.Time, caller uint64, until time.Time) (all time.Time) {
 	kept := (*s)[:0]
 	for _, v := range *s {
@@ -51,7 +50,7 @@ func (s *refusals) add(now time.Time, caller uint64, until time.Time) (all time.
 	return all
 }
 
-// accept notes that the endpoint has accepted what it was sent at a time.
+// accept records that the endpoint accepted a request sent at a time.
 func (s refusals) accept(sent time.Time) {
 	for i := range s {
 		if sent.After(s[i].at) {
@@ -74,7 +73,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// refused takes in that the endpoint answered a request with 429 or 503.
+// refused records a 429 or 503 of the endpoint.
 func (t *Table) refused(now time.Time, e *endpoint, v *Verdict) {
 	wait := v.RetryAfter
 	if wait <= 0 {

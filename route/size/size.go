@@ -1,44 +1,47 @@
 // Package size estimates how many tokens a prompt and its answer have, before an engine has counted them.
 //
-// It owns what is learnt of one model's texts: tokens by features of a text (Ratios), tokens a byte where only the length is
-// known, and the usual length of an answer. Estimates are in tokens and never negative. The package knows nothing of endpoints,
-// and does not place requests.
+// It owns the estimates for one model: tokens from features of a text (Ratios), tokens per byte where only the length is known,
+// and the mean length of an answer. Estimates are never negative. The package knows nothing of endpoints.
 package size
 
-import "github.com/warmpath/warmpath/fleet"
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/ablation"
+)
 
-// Before the first usage report: 4 bytes a token is the usual figure for English text.
+// Defaults before the first usage report: 4 bytes per token is the usual figure for English text.
 const (
 	FirstTokensPerByte = 0.25 // of text
 	firstOutput        = 128
 )
 
-// Model is what is learnt of the texts of one model.
+// Model holds the estimates for one model.
 type Model struct {
 	ratios        Ratios
-	tokensPerByte float64 // on average, for prompts of which only the length is known
-	counted       int     // samples of it
-	output        float64 // tokens of an answer
+	tokensPerByte float64 // mean, for prompts of which only the length is known
+	counted       int     // its samples
+	without       ablation.Set
+	output        float64 // mean tokens of an answer
 }
 
-// NewModel is what is assumed of a model before the first usage report.
-func NewModel() Model {
-	return Model{ratios: NewRatios(), tokensPerByte: FirstTokensPerByte, output: firstOutput}
+// NewModel returns the defaults.
+func NewModel(without ablation.Set) Model {
+	return Model{ratios: NewRatios(), tokensPerByte: FirstTokensPerByte, output: firstOutput, without: without}
 }
 
 // TokensPerByte is the mean over prompts.
 func (m *Model) TokensPerByte() float64 { return m.tokensPerByte }
 
-// Prompt estimates the tokens of a request's prompt. lastBytes and lastTokens are the length of the conversation's last prompt, by
-// the engine's count; they are 0 where there is none. What goes on from that prompt is estimated, the rest is known.
+// Prompt estimates the tokens of a request's prompt. lastBytes and lastTokens are the length of the conversation's previous prompt,
+// by the engine's count, or 0; only what follows that prompt is estimated.
 func (m *Model) Prompt(req *fleet.Request, lastBytes, lastTokens int) Prompt {
 	p := Prompt{Tokens: req.PromptTokens + int(float64(req.PromptBytes)*m.tokensPerByte)}
 	if c := req.Content; c != nil && req.Class == fleet.Turn {
-		if c.Text != (fleet.Text{}) {
+		if c.Text != (fleet.Text{}) && !m.without.Has(ablation.TextFeatures) {
 			p.Tokens = req.PromptTokens + m.ratios.Estimate(&c.Text)
 		}
 		p.lead, p.bytes = c.Lead, c.Bytes
-		if lastTokens > 0 && lastBytes > 0 && lastBytes <= p.bytes {
+		if lastTokens > 0 && lastBytes > 0 && lastBytes <= p.bytes && len(c.List) == 0 {
 			p.lastBytes, p.lastTokens = lastBytes, lastTokens
 			p.Tokens = lastTokens + Part(p.Tokens, p.bytes-lastBytes, p.lead+p.bytes)
 		}
@@ -46,7 +49,7 @@ func (m *Model) Prompt(req *fleet.Request, lastBytes, lastTokens int) Prompt {
 	return p
 }
 
-// Answer is how many tokens an answer is expected to have.
+// Answer is the expected tokens of the answer.
 func (m *Model) Answer(req *fleet.Request) int {
 	if req.Class != fleet.Turn {
 		return 0
@@ -60,13 +63,13 @@ func (m *Model) Answer(req *fleet.Request) int {
 
 // Sample is a prompt whose tokens an engine has counted.
 type Sample struct {
-	Text  fleet.Text // all zero when it is not known
+	Text  fleet.Text // zero when unknown
 	Bytes int        // of prompt text
-	Exact int        // tokens that were known without an estimate
+	Exact int        // tokens known without an estimate
 	Turn  bool       // it has an answer
 }
 
-// Learn corrects the estimates by an engine's count. Of short prompts the chat template is too large a part to learn from.
+// Learn corrects the estimates by an engine's count. In short prompts the chat template is too large a part to learn from.
 func (m *Model) Learn(s *Sample, promptTokens, outputTokens int) {
 	const (
 		rate       = 0.05
@@ -81,7 +84,7 @@ func (m *Model) Learn(s *Sample, promptTokens, outputTokens int) {
 		sample := min(max(float64(n)/float64(s.Bytes), 0.02), 2)
 		m.tokensPerByte += float64(max(rate, 1/float64(m.counted+1)) * (sample - m.tokensPerByte))
 	}
-	if outputTokens > 0 && s.Turn {
+	if outputTokens > 0 && s.Turn && !m.without.Has(ablation.AnswerLength) {
 		m.output += float64(rate * (float64(outputTokens) - m.output))
 	}
 }
@@ -90,10 +93,10 @@ func (m *Model) Learn(s *Sample, promptTokens, outputTokens int) {
 type Prompt struct {
 	Tokens                int // of all of it
 	lead, bytes           int
-	lastBytes, lastTokens int // of the conversation's last prompt, 0 when there is none
+	lastBytes, lastTokens int // of the conversation's previous prompt, or 0
 }
 
-// At is how many tokens the first n canonical bytes are, with what is rendered in front of them.
+// At is the tokens of the first n canonical bytes, with what the template renders in front of them.
 func (p *Prompt) At(n int) int {
 	switch {
 	case n <= 0 || p.bytes <= 0:
@@ -107,6 +110,14 @@ func (p *Prompt) At(n int) int {
 	default:
 		return p.lastTokens + Part(p.Tokens-p.lastTokens, n-p.lastBytes, p.bytes-p.lastBytes)
 	}
+}
+
+// OfListed is the tokens of one of several prompts: its token ids, or its share of the estimate for all.
+func (p *Prompt) OfListed(one *fleet.Listed) int {
+	if one.IDs > 0 {
+		return one.IDs
+	}
+	return Part(p.Tokens, one.Bytes, max(one.Bytes, p.bytes))
 }
 
 // Part is total × of / whole in integers; 0 where whole is not positive.

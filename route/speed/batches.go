@@ -9,23 +9,22 @@ import (
 	"github.com/warmpath/warmpath/route/backlog"
 )
 
-// batch is prompts of streams whose first bytes came together: engines compute several in one step.
+// batch is the prompts of streams whose first bytes came together: engines compute several in one step.
 type batch struct {
 	begin, end time.Time
-	tokens     int64     // uncached, as predicted
-	fresh      bool      // nothing was being computed when it came
-	held       bool      // it may have waited for a place, which says nothing about speed
-	open       int64     // of tokens, those of turns that have not ended
-	counts     fit.Whole // what they count for before their turns have ended: µs over tokens
+	tokens     int64     // predicted uncached tokens
+	fresh      bool      // the engine was idle when it arrived
+	held       bool      // it may have waited for a place (a slot of the engine), so its time is no measure of speed
+	open       int64     // of tokens, those of requests that have not ended
+	counts     fit.Whole // the provisional sample: µs over tokens
 }
 
-// How much of a prompt was cached an engine says at the end of the answer. One that computes a part of some other prompt in each step may
-// take minutes to it, and all that time prompts would be sent there, and the queue be reckoned, at a speed that was only assumed. So a
-// prompt counts from its first byte on, as what was predicted of it, until usage takes the place of that.
+// Engines report cached tokens at the end of an answer, which may take minutes. Until then a prompt counts as a provisional sample
+// from its first byte on, with the predicted uncached tokens; the usage replaces it.
 
-const mostEarly = 1e16 // maxBatches of them do not overflow
+const mostEarly = 1e16 // the sum of maxBatches of them does not overflow
 
-// computed notes that a stream's first byte came, and returns its batch.
+// computed adds a stream whose first byte came and returns its batch.
 func (s *prefill) computed(now time.Time, j *backlog.Job) *batch {
 	b := batch{begin: j.Sent, end: now, tokens: j.Prefill + j.Between, fresh: true, held: j.Blurred, open: teaches(j)}
 	if n := len(s.batches); n > 0 {
@@ -44,12 +43,12 @@ func (s *prefill) computed(now time.Time, j *backlog.Job) *batch {
 			s.batches = append(s.batches[:0], s.batches[n/2:]...)
 		}
 	}
-	b.held = b.held || b.fresh && j.Between > 0 // of what was in front nobody knows how much was done when it came
+	b.held = b.held || b.fresh && j.Between > 0 // how much of the work in front was done when it arrived is unknown
 	s.batches = append(s.batches, b)
 	return &s.batches[len(s.batches)-1]
 }
 
-// teaches is how many uncached tokens, as predicted, a stream's first byte tells the time of.
+// teaches is the number of predicted uncached tokens that a stream's first byte is a sample for.
 func teaches(j *backlog.Job) int64 {
 	if j.Class != fleet.Turn || j.Leg == fleet.LegDecode {
 		return 0
@@ -57,7 +56,7 @@ func teaches(j *backlog.Job) int64 {
 	return j.Prefill
 }
 
-// batchOf is the batch that a first byte belongs to; nil when it is too long ago.
+// batchOf finds the batch of a first byte; nil if it is no longer kept.
 func (s *prefill) batchOf(first time.Time) *batch {
 	i := sort.Search(len(s.batches), func(i int) bool { return !s.batches[i].end.Before(first) })
 	if i == len(s.batches) || !s.batches[i].begin.Before(first) {
@@ -66,11 +65,11 @@ func (s *prefill) batchOf(first time.Time) *batch {
 	return &s.batches[i]
 }
 
-// guess lets a batch count as what was predicted of it. Wild ones count for at most so much as in prefill.take.
+// guess makes a batch a provisional sample with the predicted tokens, clamped as in prefill.take.
 func (s *prefill) guess(b *batch, perToken, fixed float64) {
 	s.takeOff(b)
 	x, y, start := float64(b.tokens), ms(b.end.Sub(b.begin)), 0.0
-	if b.held || b.open <= 0 || y < float64(x*backlog.LeastMsPerToken) { // as quick as that was not computed
+	if b.held || b.open <= 0 || y < float64(x*backlog.LeastMsPerToken) { // too fast to have been computed
 		return
 	}
 	if b.fresh {
@@ -87,13 +86,13 @@ func (s *prefill) guess(b *batch, perToken, fixed float64) {
 	s.early.Add(b.counts)
 }
 
-// takeOff lets a batch count for nothing.
+// takeOff removes a batch's provisional sample.
 func (s *prefill) takeOff(b *batch) {
 	s.early.TakeOff(b.counts)
 	b.counts = fit.Whole{}
 }
 
-// ended takes off what a turn counted for since its first byte.
+// ended removes a finished request's share of its batch's provisional sample.
 func (s *prefill) ended(j *backlog.Job) {
 	if !j.Stream || j.First.IsZero() || teaches(j) <= 0 {
 		return
@@ -108,7 +107,7 @@ func (s *prefill) ended(j *backlog.Job) {
 	s.early.Add(b.counts)
 }
 
-// withEarly is a settled time for a token, or one that is assumed, together with what has not been settled.
+// withEarly combines a settled or default ms per token with the provisional samples.
 func (s *prefill) withEarly(perToken float64) float64 {
 	if s.early.XX <= 0 {
 		return perToken

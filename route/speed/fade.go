@@ -4,23 +4,25 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/ablation"
 )
 
-// An endpoint that is thought slow is sent little, so that nothing shows that it has become quick: an engine that has just started compiles for its
-// first prompts, a neighbour on the same machine goes away. With twenty times the time of the others it is tried only when twenty prompts wait
-// elsewhere. Engines that serve one model together differ by a few times. So what an endpoint is thought to take above four times the quickest of its
-// pool halves with each minute without an answer, from two minutes on. Nothing that was learnt is changed: one answer says how it is. That less
-// than that fades too is no good: on a trace of agents whose engines have little to do, those three times as slow were tried again
-// every few minutes, and p90 rose by a quarter.
+// An endpoint that seems slow gets few requests, so nothing shows when it has recovered: it may have compiled for its first
+// prompts, or shared its machine for a while. Engines that serve one model rarely differ by more than a few times. So the part
+// of an estimate above four times the fastest halves with each minute without a sample, from two minutes on. The stored estimate
+// stays: one answer corrects it. Fading smaller differences was tried and raised p90 by a quarter on a trace of agents.
 
 const (
 	fadeEvery = time.Minute
 	fadeAfter = 2 * time.Minute
-	fadeTo    = 4 // times as slow as the quickest
+	fadeTo    = 4 // times the fastest
 )
 
-// fade brings the rows' times for a token nearer to the quickest one's, where nothing was computed of late.
+// fade lowers MsPerToken of idle rows without a recent sample towards fadeTo times the fastest.
 func (r Reader) fade(v *pick.View, quickest float64) {
+	if r.t.without.Has(ablation.StaleSpeed) {
+		return
+	}
 	believed := float64(fadeTo * quickest)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]

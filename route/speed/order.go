@@ -6,35 +6,34 @@ import (
 	"github.com/warmpath/warmpath/route/backlog"
 )
 
-// Keeping prompts in line is right only where an engine computes one after the other. One that only pretends to compute, or an address that
-// many engines are behind, answers all of them at once, and would stand idle meanwhile. Nobody says which it is, but it shows: where
-// prompts are computed in turn, a token of another one takes as long as a token of one's own, and where all are computed at once it takes no time. How
-// long one's own take is known from prompts that came alone. Of the others it could not be told: when an even stream of them takes two
-// seconds each, four at a time, they may as well take half a second in turn.
+// The router should queue prompts itself only where an engine computes one after another. A simulated engine, or an address with
+// many engines behind it, computes all at once and would stand idle. The difference shows in times: in a serial engine a token of
+// another prompt delays a request as much as a token of its own, in a parallel one not at all. The time per own token comes
+// from prompts that had no company; with company alone, 2 s each four at a time looks like 0.5 s each in turn.
 //
-// Others are those in front and those that came soon after: llama-server computes the prompts of its lower slots first, or several in a
-// batch, so that what comes last may be done first. What comes soon is told by how long a prompt is expected to take, not by how long it
-// took: those that take long by chance have more company, wherever they are computed.
+// Company is the prompts in front and those that arrive soon after: llama-server computes the prompts of its lower slots first, or
+// several in a batch. "Soon" is measured by the predicted duration, because a prompt that happens to take long has more company
+// in any kind of engine.
 
-// order is what is learnt of that: sums of least-squares lines through the origin, older prompts weighing less.
+// order fits that: decayed sums of least-squares lines through the origin.
 type order struct {
-	alone fit.Ratio // of prompts that came alone: ms over their own tokens
-	first fit.Ratio // the same of all that had none in front, which is as good where prompts are computed in order of arrival
+	alone fit.Ratio // prompts without company: ms over own tokens
+	first fit.Ratio // prompts with none in front; equal to alone where prompts are computed in order of arrival
 
-	others      fit.Plane // of those with others: ms over the tokens in front and those that came soon
-	front, soon fit.Sum   // own tokens × those in front, and × those that came soon
+	others      fit.Plane // prompts with company: ms over tokens in front and tokens soon after
+	front, soon fit.Sum   // own tokens × tokens in front, and × tokens soon after
 }
 
 const (
-	keepSerial  = 0.95 // share of its sums that is kept with each prompt
-	leastOthers = 1024 // tokens: others² that it takes to tell
-	fewOthers   = 16   // a prompt with so many times less of others than it is long has none
-	serialShare = 0.4  // of the time for a token of its own, what one in front and one that came soon take together at least where prompts are computed in turn
-	ridge       = 0.01 // of what there is of others, added to each kind: there may be only one kind
+	keepSerial  = 0.95 // decay of the sums with each prompt
+	leastOthers = 1024 // tokens of company (root of the sum of squares) needed for a verdict
+	fewOthers   = 16   // company shorter than 1/fewOthers of a prompt counts as none
+	serialShare = 0.4  // least delay per token of company, in own ms per token, of a serial engine
+	ridge       = 0.01 // ridge regularisation, as a share of the sums: only one kind of company may occur
 )
 
-// learn takes in how long a prompt took from when the engine got it. One that may have waited for a place tells nothing, nor does one
-// that is computed elsewhere.
+// learn adds a prompt's time since the engine received it. A prompt that may have waited for a place, or is computed elsewhere,
+// is no sample.
 func (a *order) learn(j *backlog.Job, own, fixed float64) {
 	y := ms(j.First.Sub(j.Sent)) - fixed
 	if j.Held || j.Leg == fleet.LegDecode || y <= 0 || !j.SoonKnown {
@@ -54,8 +53,8 @@ func (a *order) learn(j *backlog.Job, own, fixed float64) {
 	a.soon.Add(keepSerial, weight, float64(own*j.Soon))
 }
 
-// known reports whether the endpoint is known to compute one prompt after the other: by the plane through what prompts took beyond their own
-// time over what was in front of them and what came soon.
+// known reports whether the endpoint was seen to compute prompts one after another: whether the time beyond a prompt's own
+// grows with its company.
 func (a *order) known() bool {
 	if a.first.XX == 0 || a.others.AA+a.others.BB < leastOthers*leastOthers {
 		return false
@@ -64,7 +63,7 @@ func (a *order) known() bool {
 	if a.alone.XX > 0 {
 		each = min(each, a.alone.Slope())
 	}
-	beyond := a.others // what prompts took beyond their own time
+	beyond := a.others // time beyond the prompts' own
 	beyond.AY -= fit.Sum(each * float64(a.front))
 	beyond.BY -= fit.Sum(each * float64(a.soon))
 	little := fit.Sum(ridge * (beyond.AA + beyond.BB))

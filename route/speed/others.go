@@ -4,30 +4,29 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fit"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/backlog"
 )
 
-// How long an answer takes that comes as a whole says how quick its endpoint is only together with what else was computed there: the
-// prompts in front of its own, and those that came while it was being answered. How many tokens of these there were is known about; how
-// much of their time is part of the answer's differs between engines. One that computes prompts in order of arrival has all of those in
-// front in it, and as much of those behind as the steps of its answers contain of prompts; one that only pretends to compute has neither. So
-// both shares are learnt, of all endpoints together. Reckoned without them an endpoint is thought slow as soon as it is busy; reckoned with
-// too much of them it is thought quick because it is busy, is sent still more, and never found out.
+// The time of a non-streamed answer measures an endpoint's speed only together with the other prompts computed meanwhile: those in
+// front of it and those that arrived behind it. Their tokens are known, but the fraction of their time that delays the answer
+// differs between engines: a serial engine includes all in front, a simulated one none. So both fractions are learnt, over all
+// endpoints. Ignored, a busy endpoint looks slow; overestimated, it looks fast because it is busy and gets even more.
 
-// others is what is learnt of these shares, older answers weighing less. What is left
-// of an answer's time without its own prompt and tokens is front, times a share, and behind, times another one.
+// others fits both fractions: the answer's time beyond its own prompt and tokens = share × front + share × behind. Older
+// answers weigh less.
 type others struct {
 	left fit.Plane // over front and behind, in ms
 	own  fit.Sum   // squares of the prompts' own ms
 }
 
 const (
-	keepAmong  = 0.995 // share of the sums that is kept with each answer
-	speedRange = 0.5   // standard deviation of speeds among endpoints, as a share of their mean
-	priorAmong = 0.02  // all of both, as assumed at first, weighs as much as this share of the own prompts
+	keepAmong  = 0.995 // decay of the sums with each answer
+	speedRange = 0.5   // assumed standard deviation of speeds in a fleet, as a share of their mean
+	priorAmong = 0.02  // weight of the initial assumption (both shares 1), as a share of own
 )
 
-// shares are those of the prompts in front and behind, 0 to 1.
+// shares are the fractions of the work in front and behind that an answer's time includes, 0 to 1.
 func (a *others) shares() (front, behind float64) {
 	prior, left := fit.Sum(priorAmong*a.own)+1, a.left
 	left.AA += prior
@@ -38,16 +37,16 @@ func (a *others) shares() (front, behind float64) {
 	return min(max(front, 0), 1), min(max(behind, 0), 1)
 }
 
-// take takes in an answer: all in ms. A wild one counts as so many times what was to be expected at most.
+// take adds an answer; all arguments are in ms. An outlier is clamped.
 func (a *others) take(front, behind, own, left float64) {
 	left = min(max(left, -front-behind), outlier*(front+behind+own))
 	a.left.Add(keepAmong, 1, front, behind, left)
 	a.own.Add(keepAmong, 1, float64(own*own))
 }
 
-// learnWhole takes in how long an answer took that came as a whole, of so many uncached tokens, and so many of an answer after its first.
+// learnWhole learns from a non-streamed answer: own uncached prompt tokens, rest output tokens after the first.
 func (t *Table) learnWhole(s *prefill, j *backlog.Job, own, rest, perToken, fixed float64) {
-	if j.Held { // nobody knows how long it waited for its place
+	if j.Held { // how long it waited for a place is unknown
 		return
 	}
 	took := ms(j.First.Sub(j.Sent))
@@ -55,18 +54,21 @@ func (t *Table) learnWhole(s *prefill, j *backlog.Job, own, rest, perToken, fixe
 	case j.Alone && j.Behind == 0:
 		s.take(own, rest, took, 1, true, perToken, fixed)
 	case j.End > s.passed && j.Sent.Before(s.passedAt):
-		// It was in the queue when the last one was done that is known to be computed: since then it is one prompt after the other. This is
-		// what shows that an endpoint is slow which was thought so quick that nothing waits there.
+		// It was queued when the last known prompt was done, so the engine has been busy since. This sample corrects an endpoint
+		// whose estimate is so fast that nothing seems to wait there.
 		s.take(float64(j.End-j.Prefill-s.passed)+own, rest, ms(j.First.Sub(s.passedAt)), amongOthers, false, perToken, fixed)
 	default:
 		front, behind := t.others.shares()
+		if t.without.Has(ablation.Interference) {
+			front, behind = 1, 0
+		}
 		s.take(own+float64(front*j.Front)+float64(behind*j.Behind), rest, took-fixed, amongOthers, false, perToken, fixed)
 		left := took - fixed - float64(own*perToken) - float64(rest*s.perStep)
 		t.others.take(float64(j.Front*perToken), float64(j.Behind*perToken), float64(own*perToken), left)
 	}
-	// Who is thought quicker than he is gets more than he can bear, who is thought slower loses little. So to be quicker than all are on average
-	// takes as many answers as the noise in them asks for.
-	if mean := t.mean.perToken; mean > 0 && s.perToken < mean {
+	// An overestimated endpoint gets more than it can bear; an underestimated one loses little. So an estimate faster than the
+	// mean is shrunk towards it, by as much as the noise of the samples demands.
+	if mean := t.mean.perToken; !t.without.Has(ablation.WholeDoubt) && mean > 0 && s.perToken < mean {
 		doubt := float64(amongOthers*float64(s.noise)) / float64(speedRange*speedRange*mean*mean)
 		s.perToken += float64((mean - s.perToken) * doubt / (float64(s.line.AA) + doubt))
 	}

@@ -8,28 +8,27 @@ import (
 	"github.com/warmpath/warmpath/route/backlog"
 )
 
-// pace is what is learnt of how long an engine takes for a token of an answer: base, plus perOther for each other request that is being
-// answered there, since all of them are in one step. What prompts take in between is not part of it.
-type pace struct{ fit.Line } // over the others there, ms for a token
+// pace fits the decode time per token: base + perOther × other requests decoding, since all share one engine step. Prefill in
+// between is not part of it.
+type pace struct{ fit.Line } // ms per token over the number of others
 
 const (
-	firstPace     = 10.0 // ms a token before the first answer
-	firstPerOther = 0.02 // of that, for each other: from 1.7 % (an H100 with a model of 32B) to 6 % were published, see sim.Presets
+	firstPace     = 10.0 // default ms per token
+	firstPerOther = 0.02 // default perOther as a share of base; published: 1.7 % (32B model on an H100) to 6 %, see sim.Presets
 	leastPace     = 0.1  // ms
-	mostPrompts   = 0.1  // share of its time that may have gone into prompts: how long those took is known by about
-	keepPooled    = 0.99 // weight that a sample keeps in the mean of all endpoints
-	priorOthers   = 64.0 // what is assumed of perOther weighs as much as samples with so much variance
+	mostPrompts   = 0.1  // a sample in which prefill took a larger share of the time is dropped
+	keepPooled    = 0.99 // decay of a sample's weight in the fleet's fit
+	priorOthers   = 64.0 // weight of the default perOther, in variance of the number of others
 )
 
-// at is the time for a token where so many others are answered, and how much longer each of them takes with one more; prior is
-// what an endpoint is assumed to add for each while its own answers do not tell.
+// at is the ms per token with this many others, and the extra ms for one more. prior is the default of that extra.
 func (p *pace) at(others, prior float64) (token, perOther float64) {
 	perOther = max(0, p.Slope(prior, priorOthers))
 	base := max(leastPace, p.Intercept(perOther))
 	return base + float64(perOther*others), perOther
 }
 
-// paceOf is the time for a token at an endpoint with so many others, or what is assumed of it.
+// paceOf is the ms per token at an endpoint: from its own fit, else the fleet's, else the default.
 func (t *Table) paceOf(e *endpoint, others int) (token, perOther float64) {
 	prior := float64(firstPace * firstPerOther)
 	if t.pace.N > 0 {
@@ -44,7 +43,7 @@ func (t *Table) paceOf(e *endpoint, others int) (token, perOther float64) {
 	return firstPace + float64(prior*float64(others)), prior
 }
 
-// learnPace takes in how long an answer took that has ended. What was computed of prompts meanwhile is taken off.
+// learnPace learns from a finished answer, without the time of the prompts computed meanwhile.
 func (t *Table) learnPace(now time.Time, j *backlog.Job, u *fleet.Usage) {
 	took := ms(now.Sub(j.First))
 	if !j.Paced || j.PromptMs > float64(mostPrompts*took) {

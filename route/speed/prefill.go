@@ -5,65 +5,66 @@ import (
 
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/backlog"
 )
 
-// prefill is what is learnt of how long an endpoint takes for prompts, and for answers that come as a whole. Engines compute prompts in
-// order of arrival, so what they do between the first bytes of two answers is the second one's prompt: fixed, plus perToken for every
-// uncached token. Waiting is not part of that and cannot be mistaken for slowness, however long it is.
+// prefill fits how long an endpoint takes to compute prompts and non-streamed answers. Engines compute prompts in order of
+// arrival, so the time between two first bytes is the second prompt's: fixed + perToken × uncached tokens. Queueing time
+// is outside that interval, so a long queue does not look like a slow engine.
 type prefill struct {
 	perToken  float64      // ms; 0 before the first sample
-	fixed     fit.Quantile // ms, of a prompt that found no other being computed
+	fixed     fit.Quantile // ms, for a prompt that arrives at an idle engine
 	samples   int
-	learntAt  time.Time // when an answer last said how long its prompt took
-	line      fit.Plane // ms over tokens of prompts, and over tokens of the answers that come as a whole, older samples weighing less
-	prior     float64   // of line.AA, what is left of what was assumed at first
-	noise     fit.Mean  // square of what such answers were off by, ms²
-	perStep   float64   // ms for each token of such an answer after the first, without the prompts that were computed meanwhile
-	perAnswer fit.Mean  // ms for each token of an answer after the first; 0 unknown
-	hold      fit.Mean  // ms that a request stays once it is computed; 0 unknown
+	like      float64   // mean of known over the endpoints that are about as fast
+	perAnswer fit.Mean  // ms per output token after the first; 0 unknown
+	hold      fit.Mean  // ms from first byte to end; 0 unknown
+	learntAt  time.Time // last sample
+	line      fit.Plane // ms over prompt tokens and over tokens of non-streamed answers; older samples weigh less
+	prior     float64   // share of line.AA that is still the initial assumption
+	noise     fit.Mean  // mean squared error of non-streamed samples, ms²
+	perStep   float64   // ms per token of a non-streamed answer after the first, without prefill of other requests
 
 	batches []batch   // the latest, in order of time; at most maxBatches
-	early   fit.Whole // what those of them count for whose answers have not ended
-	known   float64   // ms a token with what they count for, see pooled.go; 0 unknown
-	like    float64   // the same of all endpoints that are about as quick
+	early   fit.Whole // sums of provisional samples: batches whose answers have not ended
+	known   float64   // ms per token with provisional samples, see pooled.go; 0 unknown
 
-	passed   int64     // where the last prompt ends in the endpoint's queue that is known to be computed,
-	passedAt time.Time // and when about it was
+	passed   int64     // queue position up to which prompts are known to be computed,
+	passedAt time.Time // and when that was, about
 }
 
 const (
-	firstPerToken = 0.1              // ms a token, 10,000 tokens a second, when nobody in the fleet has been measured
-	firstFixed    = 10.0             // ms
-	keepSample    = 0.97             // weight that a sample keeps with each later one
-	priorTokens   = 512              // what is assumed at first weighs as much as a sample of so many tokens
-	priorAnswer   = 4                // and the time for a token of an answer as much as a sample of so many
-	outlier       = 4                // a sample counts as at most so many times what was expected, or so many times less
-	fixedStep     = 0.08             // share of the estimate by which one sample moves fixed
-	fixedQuantile = 0.35             // share of samples above it: those that waited and nobody foresaw it
+	firstPerToken = 0.1              // default ms per token (10,000 tokens/s) before any sample in the fleet
+	firstFixed    = 10.0             // default ms
+	keepSample    = 0.97             // decay of a sample's weight with each later one
+	priorTokens   = 512              // tokens of a sample that weighs as much as the initial assumption
+	priorAnswer   = 4                // the same for the time per output token
+	outlier       = 4                // a sample is clamped to this factor above or below its prediction
+	fixedStep     = 0.08             // largest relative change of fixed by one sample
+	fixedQuantile = 0.35             // share of samples above fixed: those with an unseen wait
 	leastFixed    = 0.1              // ms
-	amongOthers   = 0.2              // weight of an answer that came as a whole while the endpoint had others
-	noiseRate     = 0.05             // weight of a new sample for noise
-	slowRate      = 0.1              // weight of a new sample for perAnswer and hold
-	sameStep      = time.Millisecond // first bytes that come closer together than that are of one step
-	maxBatches    = 512              // streams that see more first bytes than that before they end teach nothing
-	stepTokens    = 8192             // of prompts that an engine computes in one step: vLLM's default max_num_batched_tokens when it serves on an H100
-	alike         = 1.1              // times as slow as another one is an endpoint whose speed is told apart from the other's
-	moved         = 0.01             // share by which a speed must change before it is compared with others again
+	amongOthers   = 0.2              // weight of a non-streamed sample while the endpoint had other requests
+	noiseRate     = 0.05             // weight of a new sample in noise
+	slowRate      = 0.1              // weight of a new sample in perAnswer and hold
+	sameStep      = time.Millisecond // first bytes closer together than this come from one engine step
+	maxBatches    = 512              // a stream during which more batches complete teaches nothing
+	stepTokens    = 8192             // prompt tokens in one engine step: vLLM's default max_num_batched_tokens for serving on an H100
+	alike         = 1.1              // endpoints whose speeds differ by less than this factor share one estimate
+	moved         = 0.01             // relative change of a speed that makes it worth comparing again
 )
 
 func ms(d time.Duration) float64 { return backlog.Ms(d) }
 
-// speedOf is an endpoint's speed, or what is assumed of it.
+// speedOf is an endpoint's speed, learnt or default, pooled with endpoints that are about as fast.
 func (t *Table) speedOf(s *prefill) (perToken, fixed float64) {
 	perToken, fixed = t.settled(s)
-	if s.like > 0 {
+	if s.like > 0 && !t.without.Has(ablation.PromptSpeed) {
 		perToken = s.like
 	}
 	return perToken, fixed
 }
 
-// settled is an endpoint's speed by answers that have ended, or what is assumed of it.
+// settled is an endpoint's own speed from finished answers, or the default.
 func (t *Table) settled(s *prefill) (perToken, fixed float64) {
 	perToken, fixed = s.perToken, float64(s.fixed)
 	if s.samples == 0 {
@@ -72,10 +73,16 @@ func (t *Table) settled(s *prefill) (perToken, fixed float64) {
 			perToken, fixed = firstPerToken, firstFixed
 		}
 	}
+	if t.without.Has(ablation.PromptSpeed) {
+		perToken = firstPerToken
+	}
+	if t.without.Has(ablation.FixedTime) {
+		fixed = firstFixed
+	}
 	return perToken, fixed
 }
 
-// learnPrompt takes in that the prompt of a stream is computed.
+// learnPrompt learns from the first byte of a stream: its prompt is computed.
 func (t *Table) learnPrompt(now time.Time, j *backlog.Job) {
 	e := t.endpoints.Get(j.Slot)
 	s := &e.prefill
@@ -84,18 +91,20 @@ func (t *Table) learnPrompt(now time.Time, j *backlog.Job) {
 	}
 	b := s.computed(now, j)
 	perToken, fixed := t.settled(s)
-	s.guess(b, perToken, fixed)
-	if j.CachedTokens == 0 { // else what had to be computed is known when the answer ends, which may take minutes
+	if !t.without.Has(ablation.Provisional) {
+		s.guess(b, perToken, fixed)
+	}
+	if j.CachedTokens == 0 { // otherwise the uncached tokens are known only from the usage at the end
 		e.order.learn(j, float64(j.Prefill), fixed)
 	}
 	t.compare(j.Slot)
 }
 
-// learnUsage takes in how long a request took that has ended.
+// learnUsage learns from a finished request.
 func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 	e := t.endpoints.Get(j.Slot)
 	s := &e.prefill
-	if j.Leg != fleet.LegDecode { // which computes no prompt
+	if j.Leg != fleet.LegDecode { // a decode leg computes no prompt
 		s.learntAt = now
 	}
 	perToken, fixed := t.settled(s)
@@ -123,7 +132,7 @@ func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 	t.takeMeans()
 }
 
-// take takes in that x tokens of prompts and rest tokens of an answer took y ms. fresh says that the fixed time is part of it.
+// take adds a sample: x prompt tokens and rest output tokens took y ms. fresh means that y contains the fixed time.
 func (s *prefill) take(x, rest, y, weight float64, fresh bool, perToken, fixed float64) {
 	if s.samples == 0 {
 		s.perToken, s.fixed = perToken, fit.Quantile(fixed)
@@ -156,21 +165,19 @@ func (s *prefill) take(x, rest, y, weight float64, fresh bool, perToken, fixed f
 	}
 }
 
-// bounded is by how much less a sample of x tokens weighs than by the square of its length, which is its weight in a line through
-// the origin. That is right as long as it is off by as much as others, which is up to a step: first bytes come when a step ends, and what
-// it had room for besides was another prompt's. Prompts of many steps are rather off in proportion, and must not outweigh all others.
+// bounded scales down the weight of long samples. Least squares through the origin weighs a sample by x², which is right while
+// errors are absolute (up to one engine step). Prompts of many steps have errors in proportion to x and must not dominate.
 func bounded(x float64) float64 { return 1 / (1 + float64(x*x)/(stepTokens*stepTokens)) }
 
-// solve finds the least squares: time for a token of a prompt alone, or, where answers are part of the samples, that and the
-// time for a token of an answer.
+// solve fits perToken, and perStep too where samples contain output tokens.
 func (s *prefill) solve() {
 	l := &s.line
-	if l.Det() <= float64(l.AA*l.BB)/1000 { // there are none, or nothing tells one from the other
+	if l.Det() <= float64(l.AA*l.BB)/1000 { // the two cannot be separated
 		s.perToken = max(l.SlopeA(s.perStep), backlog.LeastMsPerToken)
 		return
 	}
 	switch perToken, perStep := l.Slopes(); {
-	case perToken <= backlog.LeastMsPerToken: // nobody computes prompts in no time: what was thought is better
+	case perToken <= backlog.LeastMsPerToken: // not plausible: keep the previous estimate
 		s.perStep = max(0, l.SlopeB(s.perToken))
 	case perStep > 0:
 		s.perToken, s.perStep = perToken, perStep
@@ -179,7 +186,7 @@ func (s *prefill) solve() {
 	}
 }
 
-// takeMeans finds what is assumed of endpoints without a sample.
+// takeMeans updates the defaults for endpoints without a sample.
 func (t *Table) takeMeans() {
 	var perToken, fixed, perAnswer float64
 	n, answers := 0, 0

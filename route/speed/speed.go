@@ -1,8 +1,8 @@
-// Package speed learns how fast endpoints compute from the jobs that they were given: prompts, answers, and transfers of KV cache.
+// Package speed estimates how fast endpoints are: prefill, decode, and KV cache transfers.
 //
-// It owns the fits for each endpoint and what is assumed of endpoints that nothing was learnt of. It promises that a Reader changes
-// nothing and always has a speed, above 0; a Reader implements backlog.Rates. It never knows what waits or where a request goes.
-// Times are in ms, sizes in tokens, endpoints are named by their slot.
+// It owns one set of fits per endpoint, learnt from finished jobs, and the defaults for endpoints without a sample. A Reader
+// changes nothing, always returns a speed above 0, and implements backlog.Rates. The package never knows what waits or where a
+// request goes. Times are in ms, sizes in tokens; endpoints are named by their slot.
 package speed
 
 import (
@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/backlog"
 	"github.com/warmpath/warmpath/slot"
 )
@@ -25,25 +26,29 @@ type Table struct {
 	mean      means
 	others    others
 	pace      pace             // of answers at all endpoints
-	moved     backlog.Transfer // assumed of endpoints that no KV cache has come to yet
-	movedAt   time.Time        // when that was learnt
+	moved     backlog.Transfer // default for endpoints without a transfer
+	movedAt   time.Time        // when moved was updated
 	equals    equals           // scratch, see equate
+	without   ablation.Set
 }
 
-// endpoint is what is learnt of one endpoint.
+// New makes a table without endpoints that learns without some mechanisms.
+func New(without ablation.Set) Table { return Table{without: without} }
+
+// endpoint holds the fits of one endpoint.
 type endpoint struct {
 	prefill  prefill
 	order    order
-	transfer transfer // of KV cache that comes to it
-	pace     pace     // of its answers
+	transfer transfer // KV cache received
+	pace     pace     // decode speed
 }
 
-// means are what is assumed of endpoints that nothing has been learnt of: the mean of the others. They are 0 before the first sample.
+// means are the defaults for endpoints without a sample: the mean of the others. 0 before the first sample.
 type means struct{ perToken, fixed, perAnswer float64 }
 
-// Enter adds an endpoint. Means are taken in the order of the calls.
+// Enter adds an endpoint. Means are summed in the order of these calls, so they are reproducible to the bit.
 func (t *Table) Enter(slot int) {
-	*t.endpoints.Get(slot) = endpoint{}
+	*t.endpoints.Grow(slot) = endpoint{}
 	t.order = append(t.order, slot)
 }
 
@@ -52,9 +57,6 @@ func (t *Table) Drop(slot int) {
 	t.endpoints.Reset(slot)
 	t.order = slices.DeleteFunc(t.order, func(s int) bool { return s == slot })
 }
-
-// Restart forgets what was learnt of an endpoint: another engine is there.
-func (t *Table) Restart(slot int) { *t.endpoints.Get(slot) = endpoint{} }
 
 // Computed learns from the first byte of a job.
 func (t *Table) Computed(now time.Time, j *backlog.Job) {
@@ -66,12 +68,10 @@ func (t *Table) Computed(now time.Time, j *backlog.Job) {
 	}
 }
 
-// Ended learns from the end of a job. ok says that it was answered in full, and that what usage tells holds.
+// Ended learns from the end of a job. ok means that the answer is complete and u is valid.
 func (t *Table) Ended(now time.Time, j *backlog.Job, ok bool, u *fleet.Usage) {
-	if !j.Stale {
-		t.endpoints.Get(j.Slot).prefill.ended(j)
-	}
-	if ok && !j.Stale && j.Class == fleet.Turn && !j.First.IsZero() {
+	t.endpoints.Get(j.Slot).prefill.ended(j)
+	if ok && j.Class == fleet.Turn && !j.First.IsZero() {
 		if u.PromptTokens > 0 {
 			t.learnUsage(now, j, u)
 		}
@@ -80,21 +80,21 @@ func (t *Table) Ended(now time.Time, j *backlog.Job, ok bool, u *fleet.Usage) {
 	t.compare(j.Slot)
 }
 
-// Reader reads the speeds and changes nothing. It is a backlog.Rates.
+// Reader is a read-only view of a Table. It implements backlog.Rates.
 type Reader struct{ t *Table }
 
 var _ backlog.Rates = Reader{}
 
-// Reader is the table for reading.
+// Reader returns a read-only view.
 func (t *Table) Reader() Reader { return Reader{t} }
 
-// MsPerToken is the time for a token of a prompt, as learnt or assumed.
+// MsPerToken is the prefill time per token, learnt or default.
 func (r Reader) MsPerToken(slot int) float64 {
 	perToken, _ := r.t.speedOf(&r.t.endpoints.Get(slot).prefill)
 	return perToken
 }
 
-// MsPerAnswer is the time for a token of an answer after the first, as learnt or assumed.
+// MsPerAnswer is the decode time per output token after the first, learnt or default.
 func (r Reader) MsPerAnswer(slot int) float64 {
 	switch p := &r.t.endpoints.Get(slot).prefill; {
 	case p.perAnswer > 0:
@@ -105,29 +105,36 @@ func (r Reader) MsPerAnswer(slot int) float64 {
 	return firstPace
 }
 
-// HoldMs is how long a request stays once its prompt is computed; 0 is unknown.
-func (r Reader) HoldMs(slot int) float64 { return float64(r.t.endpoints.Get(slot).prefill.hold) }
+// HoldMs is the mean time from first byte to end of a request; 0 is unknown.
+func (r Reader) HoldMs(slot int) float64 {
+	if r.t.without.Has(ablation.Residence) {
+		return 0
+	}
+	return float64(r.t.endpoints.Get(slot).prefill.hold)
+}
 
-// Known is how well an endpoint's speed is known.
+// Known says whether an endpoint's speed is its own, the fleet's, or a default.
 func (r Reader) Known(slot int) backlog.Known {
 	p := &r.t.endpoints.Get(slot).prefill
 	return backlog.Known{Own: p.samples > 0, Any: p.samples > 0 || r.t.mean.perToken != 0, MsPerAnswer: max(float64(p.perAnswer), p.perStep)}
 }
 
-// InOrder reports whether an endpoint is known to compute one prompt after the other.
-func (r Reader) InOrder(slot int) bool { return r.t.endpoints.Get(slot).order.known() }
+// InOrder reports whether an endpoint was seen to compute prompts one after another.
+func (r Reader) InOrder(slot int) bool {
+	return r.t.without.Has(ablation.Order) || r.t.endpoints.Get(slot).order.known()
+}
 
-// Transfer is how fast KV cache comes to an endpoint, as learnt or assumed.
+// Transfer is the speed of KV cache transfers to an endpoint, learnt or default.
 func (r Reader) Transfer(now time.Time, slot int) backlog.Transfer {
 	return r.t.transferOf(now, &r.t.endpoints.Get(slot).transfer)
 }
 
-// Pace is the time for a token of an answer at an endpoint where so many others are answered, and how much longer one more answer makes it.
+// Pace is the decode time per token with this many other requests decoding, and the extra ms per token for one more.
 func (r Reader) Pace(slot, others int) (token, perOther float64) {
 	return r.t.paceOf(r.t.endpoints.Get(slot), others)
 }
 
-// Learnt is the time for a token of a prompt that an endpoint's ended answers tell; 0 before the first.
+// Learnt is the prefill time per token from an endpoint's own finished requests; 0 before the first.
 func (r Reader) Learnt(slot int) (perToken float64) {
 	if p := &r.t.endpoints.Get(slot).prefill; p.samples > 0 {
 		return p.perToken
@@ -135,20 +142,20 @@ func (r Reader) Learnt(slot int) (perToken float64) {
 	return 0
 }
 
-// LearntTransfer is the same of KV cache that comes to it; ok is false before the first transfer.
+// LearntTransfer is the transfer speed from an endpoint's own transfers; ok is false before the first.
 func (r Reader) LearntTransfer(slot int) (learnt backlog.Transfer, ok bool) {
 	tr := &r.t.endpoints.Get(slot).transfer
 	return tr.best(), tr.samples > 0
 }
 
-// Fill fills in the columns MsPerToken, FixedMs and MsPerAnswer. It reads the load.
+// Fill sets the columns MsPerToken, FixedMs and MsPerAnswer. It reads the column Load.
 func (r Reader) Fill(v *pick.View) {
 	quickest := 0.0
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		p := &r.t.endpoints.Get(c.Slot).prefill
 		c.MsPerToken, c.FixedMs = r.t.speedOf(p)
-		c.MsPerAnswer = float64(p.perAnswer)
+		c.MsPerAnswer, c.AnswerMs, c.PerOtherMs = float64(p.perAnswer), 0, 0
 		if quickest == 0 || c.MsPerToken < quickest {
 			quickest = c.MsPerToken
 		}
@@ -156,7 +163,15 @@ func (r Reader) Fill(v *pick.View) {
 	r.fade(v, quickest)
 }
 
-// FillTransfer fills in MsPerToken and FixedMs of decode legs: for them prompts are transferred, not computed.
+// FillAnswers fills in AnswerMs and PerOtherMs. It reads the load and Prompts.
+func (r Reader) FillAnswers(v *pick.View) {
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		c.AnswerMs, c.PerOtherMs = r.Pace(c.Slot, max(0, c.Load.Requests-c.Prompts))
+	}
+}
+
+// FillTransfer sets MsPerToken and FixedMs for decode legs, which receive prompts instead of computing them.
 func (r Reader) FillTransfer(v *pick.View) {
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
@@ -165,7 +180,7 @@ func (r Reader) FillTransfer(v *pick.View) {
 	}
 }
 
-// Audit says what is wrong with what was learnt of an endpoint where no job is open; nil when nothing is.
+// Audit checks the invariants of an endpoint without open jobs: no provisional sample left, no estimate negative or not a number.
 func (r Reader) Audit(slot int) error {
 	e := r.t.endpoints.Get(slot)
 	p, tr := &e.prefill, &e.transfer

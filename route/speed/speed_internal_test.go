@@ -140,7 +140,7 @@ func clone(t *Table) Table {
 	for i := range t.endpoints.Len() {
 		e := *t.endpoints.Get(i)
 		e.prefill.batches = append([]batch(nil), e.prefill.batches...)
-		*c.endpoints.Get(i) = e
+		*c.endpoints.Grow(i) = e
 	}
 	return c
 }

@@ -7,37 +7,36 @@ import (
 	"github.com/warmpath/warmpath/route/backlog"
 )
 
-// transfer is what is learnt of how long it takes until a decoder that is asked for an answer has the KV cache of its prompt from
-// where it was computed, and has made the first token of it: fixed, plus perToken for every token that is moved. Transfers to one decoder
-// share its link, unless that explains what they take much worse than that each has all the speed it can use. Before the first of them none is
-// thought to wait for others.
+// transfer fits the time until a decoder has received a prompt's KV cache and made the first token: fixed + perToken × tokens
+// moved. Two models compete: transfers share the decoder's link, or each runs at full speed. The shared one is used unless its
+// errors are aloneShown times as large.
 type transfer struct {
 	shared, alone moves
 	samples       int
-	at            time.Time // of the latest sample
+	at            time.Time // latest sample
 }
 
-// moves is a line through samples: of tokens, or of tokens times the transfers among which one was under way.
+// moves is one model's fit. Its x is the tokens moved, times the concurrent transfers where the link is shared.
 type moves struct {
 	perToken float64      // ms; 0 before the first sample
 	fixed    fit.Quantile // ms
 	prior    float64      // perToken before the first sample
-	off      fit.Mean     // ms by which it was wrong, over the latest samples
-	line     fit.Line     // ms over tokens
+	off      fit.Mean     // mean absolute error in ms
+	line     fit.Line     // ms over x
 }
 
 const (
-	// What is assumed before the first transfer: 128 kB of KV cache a token, an 8B model with grouped-query attention in 16
-	// bits, over 50 Gbit/s, and a handful of round trips and a decode step.
+	// Defaults: 128 kB of KV cache per token (8B model, grouped-query attention, 16 bits) over 50 Gbit/s, a few round trips and a
+	// decode step.
 	firstMovePerToken = 0.02
 	firstMoveFixed    = 20.0
 	leastMovePerToken = 1e-5 // ms
 	leastMoveFixed    = 0.1  // ms
 	forgetMoves       = time.Minute
-	aloneShown        = 2 // times as wrong as the other line that of a shared link must be not to be believed
+	aloneShown        = 2 // ratio of errors above which the shared model is rejected
 )
 
-// best is the line that is believed. Where few transfers meet both are as good, and the first ones say little.
+// best is the model in use.
 func (t *transfer) best() backlog.Transfer {
 	if t.shared.off > fit.Mean(aloneShown*t.alone.off) {
 		return backlog.Transfer{MsPerToken: t.alone.perToken, FixedMs: float64(t.alone.fixed), Shares: false}
@@ -45,7 +44,7 @@ func (t *transfer) best() backlog.Transfer {
 	return backlog.Transfer{MsPerToken: t.shared.perToken, FixedMs: float64(t.shared.fixed), Shares: true}
 }
 
-// transferOf is how fast KV cache comes to an endpoint, or what is assumed of it: the mean of the others.
+// transferOf is the transfer speed to an endpoint: its own, else the fleet's mean, else the default.
 func (t *Table) transferOf(now time.Time, tr *transfer) backlog.Transfer {
 	if tr.samples > 0 {
 		return recent(tr.best(), tr.at, now)
@@ -56,8 +55,8 @@ func (t *Table) transferOf(now time.Time, tr *transfer) backlog.Transfer {
 	return backlog.Transfer{MsPerToken: firstMovePerToken, FixedMs: firstMoveFixed}
 }
 
-// recent is what is thought now. Transfers that were slow are not tried again while they are thought to be, so that nothing would show
-// that they have become quick: what is above the first assumption halves with each minute without a transfer.
+// recent ages an estimate. A slow link gets no transfers, so nothing shows when it recovers: the part above the default halves
+// with each minute without a transfer.
 func recent(t backlog.Transfer, at, now time.Time) backlog.Transfer {
 	for age := now.Sub(at); age >= forgetMoves && (t.MsPerToken > firstMovePerToken || t.FixedMs > firstMoveFixed) && age < 64*forgetMoves; age -= forgetMoves {
 		t.MsPerToken = min(t.MsPerToken, (t.MsPerToken+firstMovePerToken)/2)
@@ -66,16 +65,15 @@ func recent(t backlog.Transfer, at, now time.Time) backlog.Transfer {
 	return t
 }
 
-// learnTransfer takes in that a decode leg's first byte came. What was expected to be in front of it is taken off. One that found all places taken
-// waited for a place, and says nothing.
+// learnTransfer learns from a decode leg's first byte, without the predicted wait. A leg that waited for a place is no sample.
 func (t *Table) learnTransfer(now time.Time, j *backlog.Job) {
-	if j.Handed.IsZero() || j.Held || j.Stale || !j.Stream {
-		return // an answer that comes as a whole says when all of it was made
+	if j.Handed.IsZero() || j.Held || !j.Stream {
+		return // a non-streamed answer has no first byte of its own
 	}
 	tr := &t.endpoints.Get(j.Slot).transfer
 	pace := t.transferOf(now, tr)
 	took, tokens := ms(now.Sub(j.Handed)), float64(max(j.Transfer, 1))
-	among := 1.0 // transfers that were under way at a time, this one with them, on average
+	among := 1.0 // mean number of concurrent transfers, this one included
 	if took > 0 {
 		among = max(1, j.TransferArea/took)
 	}
@@ -87,8 +85,8 @@ func (t *Table) learnTransfer(now time.Time, j *backlog.Job) {
 	t.meanTransfer(now)
 }
 
-// learn takes in that x tokens took y ms, the n-th sample, of such a weight, where so much was assumed. One sample moves the estimates by little, and a wild one
-// counts as at most four times what was expected, and twice when much has been seen: an engine that compiles, or makes a first connection to another one, is not slow.
+// learn adds the n-th sample: x tokens took y ms, with weight w. y is clamped to four times the prediction, twice after 33 samples:
+// an engine that compiles, or connects to a peer for the first time, is not slow.
 func (t *moves) learn(x, y, w float64, assumed backlog.Transfer, n int) {
 	if n == 1 {
 		t.perToken, t.fixed = assumed.MsPerToken, fit.Quantile(assumed.FixedMs)
@@ -102,17 +100,16 @@ func (t *moves) learn(x, y, w float64, assumed backlog.Transfer, n int) {
 	y = min(y, most)
 	t.off.Move(1-keepSample, max(y-expected, expected-y))
 	rate := fixedStep
-	if n <= 32 { // what is assumed at first may be far off
+	if n <= 32 { // the default may be far off
 		rate = fixedStep + 0.5/float64(n)
 	}
 	t.fixed.Add(fixedQuantile, rate, leastMoveFixed, y-float64(x*t.perToken))
-	// What prompts of one length take says nothing about longer ones: only by what longer ones take more is a token's share told from
-	// what is fixed. As long as their lengths hardly differ, what was assumed stays.
+	// Prompts of one length cannot separate perToken from fixed, so the prior holds until lengths differ.
 	t.line.Add(keepSample, w, x, y)
 	t.perToken = max(t.line.Slope(t.prior, priorTokens*priorTokens), leastMovePerToken)
 }
 
-// meanTransfer is what is assumed of endpoints without a sample.
+// meanTransfer updates the default for endpoints without a transfer.
 func (t *Table) meanTransfer(now time.Time) {
 	m, n, shares := backlog.Transfer{}, 0.0, 0
 	for _, slot := range t.order {

@@ -17,8 +17,11 @@ type binding struct {
 
 // goesOn reports whether a prompt, by the router's own blocks, goes on from the last turn, whose blocks are known.
 func (x *binding) goesOn(keys []uint64) bool {
-	return x.reach > 0 && x.reach <= len(keys) && keys[x.reach-1] == x.ends && len(x.chain) >= x.least && len(x.chain) <= x.most
+	return x.reach > 0 && x.reach <= len(keys) && keys[x.reach-1] == x.ends && len(x.chain) >= x.least
 }
+
+// turn is the blocks of the last turn. The chain is longer when the next one is under way, or when another prompt went on from this one.
+func (x *binding) turn() []uint64 { return x.chain[:min(len(x.chain), x.most)] }
 
 // bindings remembers whose blocks are whose: by conversation, and by where in a prompt's text a chain of blocks ends (anchors). The
 // names in it are bounded; what was not used for longest is forgotten.

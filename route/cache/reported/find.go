@@ -1,6 +1,7 @@
 package reported
 
 import (
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/prefix"
 )
@@ -14,18 +15,26 @@ type Chain struct {
 	limit  int      // tokens of the prompt, up to the end of the earlier one, that are certain to be the same; 0 for all
 	held   prefix.Matches
 	used   []uint64 // keys of the bindings that were found, for Touch
+	own    bool     // the chain is of the conversation's last turn, and what goes on from there is not in it
+	named  named
 }
 
 // Reset begins a decision.
-func (c *Chain) Reset() { c.Known, c.names, c.used = false, nil, c.used[:0] }
+func (c *Chain) Reset() {
+	c.Known, c.names, c.used = false, nil, c.used[:0]
+	c.named.begin(nil)
+}
 
 // Find finds the blocks that a prompt begins with: those of its conversation's last turn, if it goes on from there, else those of a
-// prompt that began with the same text. keys are the router's own blocks of it, believed is who is believed to hold how many of these.
-func (r Reader) Find(c *Chain, tenant, session string, keys []uint64, believed *prefix.Matches) {
+// prompt that began with the same text, which may reach deeper. tokens are the prompt's, nil where they are not known. keys are the router's own blocks of it, believed is who is believed to hold how many of these.
+func (r Reader) Find(c *Chain, tenant, session string, tokens *fleet.Tokens, keys []uint64, believed *prefix.Matches) {
 	if c.Known = r.t.any; !c.Known {
 		return
 	}
-	c.names, c.limit, c.Covers = nil, 0, 0
+	c.names, c.limit, c.Covers, c.own = nil, 0, 0, false
+	if c.named.tokens != tokens {
+		c.named.begin(tokens)
+	}
 	r.lookUp(c, tenant, session, keys, believed)
 	if len(c.names) > 0 {
 		r.t.index.Match(c.names, &c.held)
@@ -33,21 +42,21 @@ func (r Reader) Find(c *Chain, tenant, session string, keys []uint64, believed *
 }
 
 func (r Reader) lookUp(c *Chain, tenant, session string, keys []uint64, believed *prefix.Matches) {
-	b := &r.t.bindings
+	b, past := &r.t.bindings, 0
 	if session != "" {
 		if x := b.byKey[Conversation(tenant, session)]; x != nil {
 			c.used = append(c.used, x.key)
 			if x.goesOn(keys) {
-				c.names, c.limit, c.Covers = x.chain, x.prompt, len(keys)
-				return
+				c.names, c.limit, c.Covers, c.own = x.turn(), x.prompt, len(keys), true
+				past = x.reach
 			}
 		}
 	}
 	// The deepest place at which a chain is noted: where what an endpoint is believed to hold ends, or the prompt itself.
-	for at := len(keys); at > 0; {
-		if x := b.byKey[anchorKey(keys[at-1])]; x != nil {
+	for at := len(keys); at > past; {
+		if x := b.byKey[anchorKey(keys[at-1])]; x != nil && len(x.chain) > len(c.names) {
 			c.used = append(c.used, x.key)
-			c.names, c.Covers = x.chain, at
+			c.names, c.limit, c.Covers, c.own = x.chain, 0, at, false
 			return
 		}
 		below := 0
@@ -72,6 +81,17 @@ func (r Reader) Tokens(slot int, c *Chain, promptTokens int) (tokens int, ok boo
 	}
 	whole := promptTokens - 1
 	return min(held, whole-whole%e.block), true
+}
+
+// Deeper reports whether an endpoint may hold more of a prompt than the chain says: it holds all of the conversation's chain, which ends with
+// the last turn, and is believed to hold clearly more. Somebody else may have had the rest computed.
+func (r Reader) Deeper(slot int, c *Chain, believed int) bool {
+	e := r.t.endpoints.Get(slot)
+	if !c.own || e.block <= 0 || c.held.Depth(slot) < len(c.names) {
+		return false
+	}
+	covered := len(c.names) * e.block
+	return believed-covered > e.block+covered/32 // beyond what an estimated length may be off
 }
 
 // Touch marks as used what Find found since the last Touch.

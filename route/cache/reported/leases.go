@@ -24,7 +24,7 @@ type lease struct {
 
 // Open begins the row of a lease: a request of a conversation that was placed at an endpoint.
 func (t *Table) Open(n uint32, slot int, tenant, session string) {
-	*t.leases.Get(int(n)) = lease{slot: slot, tenant: tenant, session: session}
+	*t.leases.Grow(int(n)) = lease{slot: slot, tenant: tenant, session: session}
 }
 
 // Note keeps with a lease what events say of its prompt.
@@ -37,7 +37,9 @@ func (t *Table) Note(n uint32, c *Chain, promptTokens int, adapter bool) {
 	if !t.any || !c.Known {
 		return
 	}
-	if tokens, ok := t.Reader().Tokens(l.slot, c, promptTokens); ok {
+	if tokens, whole, ok := t.Reader().ByIDs(l.slot, c, promptTokens); ok && !adapter {
+		l.known, l.said = whole, tokens
+	} else if tokens, ok := t.Reader().Tokens(l.slot, c, promptTokens); ok {
 		l.known, l.said = true, tokens
 		l.guess = c.limit > 0 && tokens > c.limit
 	}

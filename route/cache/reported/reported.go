@@ -34,16 +34,7 @@ type Reader struct{ t *Table }
 func (t *Table) Reader() Reader { return Reader{t} }
 
 // Enter begins the row of an endpoint. born is a number that no other endpoint ever has.
-func (t *Table) Enter(slot int, born uint32) { *t.endpoints.Get(slot) = endpoint{born: born} }
-
-// Replaced forgets what an endpoint's events said: another engine is at its address.
-func (t *Table) Replaced(slot int) {
-	e := t.endpoints.Get(slot)
-	*e = endpoint{born: e.born}
-	if t.index != nil {
-		t.index.Drop(slot)
-	}
-}
+func (t *Table) Enter(slot int, born uint32) { *t.endpoints.Grow(slot) = endpoint{born: born} }
 
 // Left forgets an endpoint.
 func (t *Table) Left(slot int) {

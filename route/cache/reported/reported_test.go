@@ -51,7 +51,7 @@ func (b *bed) store(tokens []uint32, label string, only uint64) {
 // found is how many tokens of a conversation's next prompt the endpoint holds by its events, -1 when they do not say.
 func (b *bed) found(tenant, session string, keys []uint64, tokens int) int {
 	var c Chain
-	b.Reader().Find(&c, tenant, session, keys, &prefix.Matches{})
+	b.Reader().Find(&c, tenant, session, nil, keys, &prefix.Matches{})
 	n, ok := b.Reader().Tokens(0, &c, tokens)
 	if !ok {
 		return -1
@@ -63,7 +63,7 @@ func (b *bed) found(tenant, session string, keys []uint64, tokens int) int {
 func (b *bed) serve(n uint32, tenant, session string, keys []uint64, tokens int, adapter bool, during func(l fleet.Lease)) {
 	l := fleet.Lease(1)<<32 | fleet.Lease(n)
 	var c Chain
-	b.Reader().Find(&c, tenant, session, keys, &prefix.Matches{})
+	b.Reader().Find(&c, tenant, session, nil, keys, &prefix.Matches{})
 	b.Touch(&c)
 	b.Open(n, 0, tenant, session)
 	b.Note(n, &c, tokens, adapter)
@@ -156,7 +156,7 @@ func TestTouch(t *testing.T) {
 	}
 	latest := b.bindings.used.next
 	var c Chain
-	if b.Reader().Find(&c, "", "x", keys, &prefix.Matches{}); b.bindings.used.next != latest {
+	if b.Reader().Find(&c, "", "x", nil, keys, &prefix.Matches{}); b.bindings.used.next != latest {
 		t.Error("a look has changed what was used last")
 	}
 	if b.Touch(&c); b.bindings.used.next != b.bindings.byKey[Conversation("", "x")] {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/prefix"
 	"pgregory.net/rapid"
 )
 
@@ -72,9 +73,11 @@ func TestStreamCounts(t *testing.T) {
 		if k.index == nil {
 			return
 		}
+		var matches prefix.Matches
 		for h, tokens := range path {
 			names := kvstream.Names(tokens, 4, "", 0, nil)
-			if got, want := k.index.Holds(0, names[len(names)-1]), count[h] > 0; got != want {
+			k.index.Match(names, &matches)
+			if got, want := matches.Depth(0) == len(names), count[h] > 0; got != want {
 				t.Fatalf("block %x: held %v, want %v", h, got, want)
 			}
 		}

@@ -133,7 +133,7 @@ func (e *endpoint) compare(l *lease, f *Finished, news []string) []string {
 		if e.misses++; e.misses >= mostMisses {
 			e.State, e.hits = kvstream.Wrong, 0
 			e.Wrong++
-			news = append(news, "give another picture than the answers; going by the answers")
+			news = append(news, "contradict the answers; cached tokens are taken from answers instead")
 		}
 	case wrong:
 		e.hits = 0
@@ -167,7 +167,7 @@ func (e *endpoint) agree(listed, counted int, news []string) (ok bool, _ []strin
 	e.alike = 0
 	if e.strange = min(e.strange+1, mostMisses); !e.foreign && e.strange == mostMisses {
 		e.foreign = true
-		news = append(news, fmt.Sprintf("token ids are not gone by: a prompt was told to have %d tokens, the engine counted %d", listed, counted))
+		news = append(news, fmt.Sprintf("token ids are ignored: a prompt has %d ids, but the engine counted %d tokens", listed, counted))
 	}
 	return false, news
 }

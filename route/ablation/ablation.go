@@ -1,0 +1,89 @@
+// Package ablation names what the router learns and can do without, so that a simulation can show what each of it is worth.
+//
+// It owns the list of names and nothing else. The packages that learn ask a Set, which costs a bit test; the router that serves has
+// the empty one. docs/mechanisms.md has a figure for each name.
+package ablation
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// Set is mechanisms that are switched off. The zero Set has them all on.
+type Set uint64
+
+// The mechanisms. What stands in their place is said with each.
+const (
+	AnswerLength Set = 1 << iota // answers have the length that is assumed at first
+	Answers                      // a conversation's answers are all found again in its endpoint's cache
+	CacheRatio                   // tokens a byte in an endpoint's cache are the model's mean
+	CacheShare                   // caches hold a fixed share of what engines state
+	FixedTime                    // the fixed time of a prompt is the one assumed at first
+	Interference                 // an answer that is not streamed has waited for all prompts in front of it and for none behind
+	LateStream                   // the prompts of streams are never late
+	LateWhole                    // the same of answers that are not streamed
+	LaterTurns                   // conversations have as many turns as is assumed at first
+	Occupancy                    // taken places and memory cost nothing
+	Order                        // every engine computes its prompts in order of arrival
+	PooledSpeed                  // small differences of speed count
+	PromptSpeed                  // every endpoint has the speed assumed at first
+	Provisional                  // speeds are learnt when answers end, not at their first byte
+	Queue                        // prompts are sent as they come
+	Recount                      // blocks that were found again count as computed again
+	Residence                    // a request leaves its place when its prompt is computed
+	Restart                      // nobody notices that an engine has lost its cache
+	Returns                      // conversations come back at the fleet's mean rate of turns
+	SecondTier                   // no cache holds more than its engine states
+	Spread                       // nothing keeps the numbers of new conversations even
+	StaleSpeed                   // a speed stays as it was learnt however long ago
+	TextFeatures                 // tokens are a share of a prompt's bytes
+	TurnSize                     // a turn's prompt has a fixed length
+	Utilisation                  // no endpoint is thought busy
+	WarmUp                       // turns come as often as those seen in a window that is not full yet say
+	WholeDoubt                   // a speed learnt of answers that are not streamed counts however noisy
+)
+
+// names are those of the constants, in the same order.
+func names() []string {
+	return []string{
+		"answer_length", "answers", "cache_ratio", "cache_share", "fixed_time", "interference", "late_stream", "late_whole",
+		"later_turns", "occupancy", "order", "pooled_speed", "prompt_speed", "provisional", "queue", "recount", "residence",
+		"restart", "returns", "second_tier", "spread", "stale_speed", "text_features", "turn_size", "utilisation", "warm_up",
+		"whole_doubt",
+	}
+}
+
+// Names lists the mechanisms by name, in order.
+func Names() []string { return names() }
+
+// Of is the set of the mechanisms that are named.
+func Of(named ...string) (Set, error) {
+	var s Set
+	var errs []error
+	for _, name := range named {
+		i := slices.Index(names(), name)
+		if i < 0 {
+			errs = append(errs, fmt.Errorf("nothing that the router learns is called %q; there are %s", name, strings.Join(names(), ", ")))
+			continue
+		}
+		s |= 1 << i
+	}
+	return s, errors.Join(errs...)
+}
+
+// Has reports whether a mechanism is switched off.
+func (s Set) Has(m Set) bool { return s&m != 0 }
+
+// String names the mechanisms of the set.
+func (s Set) String() string {
+	var out []string
+	for ; s != 0; s &= s - 1 {
+		if i := bits.TrailingZeros64(uint64(s)); i < len(names()) {
+			out = append(out, names()[i])
+		}
+	}
+	return strings.Join(out, ",")
+}

@@ -1,0 +1,69 @@
+package arrivals
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/slot"
+	"pgregory.net/rapid"
+)
+
+// clone is a deep copy of a table.
+func clone(t *Table) *Table {
+	c := *t
+	c.endpoints = slot.Table[endpoint]{}
+	for i := range t.endpoints.Len() {
+		e := *t.endpoints.Get(i)
+		e.idles.spans = slices.Clone(e.idles.spans)
+		*c.endpoints.Grow(i) = e
+	}
+	return &c
+}
+
+// TestReadingChangesNothing: no call of a Reader changes the table.
+func TestReadingChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var table Table
+		const endpoints = 3
+		v := &pick.View{PromptTokens: 4000}
+		for n := range endpoints {
+			table.Enter(n)
+			v.Candidates = append(v.Candidates, pick.Candidate{Name: string(rune('a' + n)), Slot: n, MsPerToken: 0.1})
+		}
+		now := time.Unix(1000, 0)
+		rests := make([][]uint32, endpoints)
+		for range rapid.IntRange(1, 60).Draw(t, "events") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 20_000).Draw(t, "ms")) * time.Millisecond)
+			at := rapid.IntRange(0, endpoints-1).Draw(t, "slot")
+			switch rapid.IntRange(0, 3).Draw(t, "event") {
+			case 0:
+				table.Turn(now, at)
+				table.Spend(now, at, 50)
+			case 1:
+				table.Activate(at)
+				rests[at] = append(rests[at], table.Rest(now, at))
+				table.Deactivate(at)
+			case 2:
+				if n := len(rests[at]); n > 0 {
+					table.Wake(now, at, rests[at][n-1], rapid.Bool().Draw(t, "back"))
+					rests[at] = rests[at][:n-1]
+				}
+			default:
+				table.Age(now)
+			}
+			v.Now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "later")) * time.Millisecond)
+			before := clone(&table)
+			for range 2 {
+				table.Reader().Expect(v)
+				table.Reader().ExpectReturns(v, "a", 1)
+				table.Reader().Active(at)
+			}
+			if !reflect.DeepEqual(before, clone(&table)) {
+				t.Fatal("reading has changed the table")
+			}
+		}
+	})
+}

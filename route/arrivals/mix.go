@@ -1,0 +1,58 @@
+package arrivals
+
+import (
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/ablation"
+)
+
+// Mix describes a pool's turns: how many follow a conversation's first one, and how many prompt tokens are computed. The zero
+// value has no samples.
+type Mix struct {
+	firsts, laters float64 // decayed counts of first turns and of later ones
+	tokens         float64 // mean uncached tokens of a turn
+}
+
+const (
+	turnRate   = 0.005 // decay of the counts with each turn
+	tokenRate  = 0.01  // weight of a turn in the mean of uncached tokens
+	wildTurn   = 16    // a turn is clamped to this many times the mean
+	wildTokens = 512   // added to the mean before clamping, since little is known at first
+	firstTurns = 2     // assumed number of later turns per first turn, before any sample
+)
+
+// Add counts a placed turn with this many uncached prompt tokens.
+func (m *Mix) Add(first bool, uncached int) {
+	tokens := float64(uncached)
+	if m.firsts+m.laters > 0 { // one outlier, which the engine may even reject, must not dominate
+		tokens = min(tokens, float64(wildTurn*(m.tokens+wildTokens)))
+	}
+	m.tokens += float64(max(tokenRate, 1/(m.firsts+m.laters+1)) * (tokens - m.tokens))
+	m.firsts -= float64(turnRate * m.firsts)
+	m.laters -= float64(turnRate * m.laters)
+	if first {
+		m.firsts++
+	} else {
+		m.laters++
+	}
+}
+
+// Expect fills in LaterTurns and TurnTokens, with assumed values for those switched off.
+func (m *Mix) Expect(v *pick.View, without ablation.Set) {
+	assumed := 1 - float64(turnRate*(m.firsts+m.laters)) // (1 - turnRate)^n after n turns: the assumption decays
+	v.LaterTurns = (m.laters + float64(firstTurns*assumed)) / max(m.firsts+assumed, 1e-6)
+	v.TurnTokens = m.tokens
+	if without.Has(ablation.LaterTurns) {
+		v.LaterTurns = firstTurns
+	}
+	if without.Has(ablation.TurnSize) {
+		v.TurnTokens = wildTokens
+	}
+}
+
+// Export returns the counts.
+func (m *Mix) Export() [3]float64 { return [3]float64{m.firsts, m.laters, m.tokens} }
+
+// Restore sets the counts that Export returned.
+func (m *Mix) Restore(counts [3]float64) {
+	m.firsts, m.laters, m.tokens = counts[0], counts[1], counts[2]
+}

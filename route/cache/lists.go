@@ -1,0 +1,141 @@
+package cache
+
+import (
+	"iter"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/blocks"
+	"github.com/warmpath/warmpath/route/size"
+)
+
+// A request may have several prompts. Engines compute and cache each by itself, so what they hold of a request is a sum. Its answer
+// teaches nothing here: some engines report the cached tokens of the first prompt alone.
+
+// list is the block names of each prompt of a lease, and how many of them were there before.
+type list struct {
+	names  []uint64 // of all
+	ends   []int    // where in names each ends
+	depths []int
+}
+
+func (p *list) reset() { p.names, p.ends, p.depths = p.names[:0], p.ends[:0], p.depths[:0] }
+
+func (p *list) none() bool { return len(p.ends) == 0 }
+
+func (p *list) add(chain []uint64, depth int) {
+	p.names = append(p.names, chain...)
+	p.ends, p.depths = append(p.ends, len(p.names)), append(p.depths, depth)
+}
+
+// all goes through the prompts that have blocks.
+func (p *list) all() iter.Seq2[[]uint64, int] {
+	return func(yield func(chain []uint64, depth int) bool) {
+		from := 0
+		for i, end := range p.ends {
+			if end > from && !yield(p.names[from:end], p.depths[i]) {
+				return
+			}
+			from = end
+		}
+	}
+}
+
+// shrink lets go of more memory than the next lease is likely to need.
+func (p *list) shrink() {
+	if cap(p.names) > mostKept {
+		p.names = nil
+	}
+}
+
+// lookListed is look for one of several prompts.
+func (r Reader) lookListed(x *Text, req *fleet.Request, q *fleet.Listed, model string) {
+	x.keys = blocks.Keys(x.keys, blocks.Scope(model, req.Tenant, req.Content), &fleet.Content{Blocks: q.Blocks})
+	x.model = model
+	r.t.index.Match(x.keys, &x.matches)
+}
+
+// predictList sums what each endpoint holds of the prompts of a request with several.
+func (r Reader) predictList(v *pick.View, x *Text, p *Prompt) {
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		c.CachedTokens, c.Blocks, c.Exact = 0, 0, true
+	}
+	all := p.Request.Content.List
+	for i := range all {
+		r.addListed(v, x, p, &all[i])
+	}
+	r.t.reported.Reader().Ask(&x.chain, nil)
+	for i := range v.Candidates {
+		v.Known = max(v.Known, v.Candidates[i].CachedTokens)
+	}
+}
+
+// addListed adds what each endpoint holds of one prompt.
+func (r Reader) addListed(v *pick.View, x *Text, p *Prompt, q *fleet.Listed) {
+	r.t.reported.Reader().Ask(&x.chain, q.Tokens)
+	tokens := p.Size.OfListed(q)
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		if i == 0 || c.Model != x.model {
+			r.lookListed(x, p.Request, q, c.Model)
+		}
+		held := ofListed(c, q, tokens, x.matches.Depth(c.Slot))
+		said, exact := r.exactListed(x, c, tokens, held)
+		if exact {
+			held = max(said, ofListed(c, q, tokens, r.coming(v, x, c)))
+		}
+		c.CachedTokens += held
+		c.Exact = c.Exact && exact
+	}
+}
+
+// ofListed is how many tokens so many of a prompt's blocks are, at most all but the last.
+func ofListed(c *pick.Candidate, q *fleet.Listed, tokens, depth int) int {
+	if depth == 0 || tokens < 2 {
+		return 0
+	}
+	return wholeBlocks(c, min(size.Part(tokens, blocks.Bytes(depth), q.Bytes), tokens-1))
+}
+
+// exactListed is the tokens of a prompt cached according to events, by its token ids; ok is false where the events do not say.
+func (r Reader) exactListed(x *Text, c *pick.Candidate, tokens, believed int) (said int, ok bool) {
+	events := r.t.reported.Reader()
+	if !events.Trusted(c.Slot) || c.Adapter {
+		return 0, false
+	}
+	said, whole, ok := events.ByIDs(c.Slot, &x.chain, tokens)
+	if !ok {
+		return 0, false
+	}
+	return said, said >= believed || whole && events.State(c.Slot) != kvstream.Partial
+}
+
+// enterList adds the blocks of several prompts to their endpoint's estimated content.
+func (t *Table) enterList(l *lease, e *endpoint, c *pick.Candidate, x *Text, p *Prompt) {
+	all := p.Request.Content.List
+	t.limit(c.Slot, e, p.TokensPerByte)
+	before, more := t.index.Units(c.Slot), 0
+	for i := range all {
+		t.Reader().lookListed(x, p.Request, &all[i], c.Model)
+		depth := x.matches.Depth(c.Slot)
+		l.list.add(x.keys, depth)
+		if len(x.keys) > 0 {
+			more += blocks.Reach(len(x.keys)) - blocks.Reach(depth)
+			t.insert(c.Slot, e, x.keys)
+		}
+	}
+	t.grew(c.Slot, e, more, before, p.TokensPerByte)
+}
+
+// settleList corrects the estimate when the request is over: its prompts were computed, or what was not there before is not.
+func (t *Table) settleList(l *lease, e *endpoint, o fleet.Outcome) {
+	for chain, depth := range l.list.all() {
+		if o == fleet.OK || l.done {
+			t.insert(l.slot, e, chain)
+		} else {
+			t.index.Truncate(l.slot, chain, depth)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package reported
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/kvstream"
+	"github.com/warmpath/warmpath/prefix"
+)
+
+// The bounds of what is named while a request is decided, so that it takes far less than a millisecond (BenchmarkKVTokens of route). What lies
+// deeper is not looked up, and engines with blocks of a third size are predicted as if no ids were known.
+const (
+	mostNamed      = 4096    // blocks of a size
+	mostNamedIDs   = 1 << 16 // tokens in them, of a second size half as many
+	mostBlockSizes = 2
+)
+
+// named is the blocks of a prompt whose token ids are known before the decision, by the sizes of blocks that engines have.
+type named struct {
+	tokens *fleet.Tokens
+	sizes  [mostBlockSizes]sized
+}
+
+// sized is the blocks of one size, and who holds how many of them.
+type sized struct {
+	block int // tokens of one; 0 for none yet
+	names []uint64
+	held  prefix.Matches
+}
+
+// begin takes in a prompt's ids; nil for none.
+func (n *named) begin(tokens *fleet.Tokens) {
+	n.tokens = tokens
+	for i := range n.sizes {
+		n.sizes[i].block = 0
+	}
+}
+
+// of finds the blocks of a size; nil when there are too many sizes.
+func (n *named) of(block int, index *prefix.Index) *sized {
+	for i := range n.sizes {
+		switch s := &n.sizes[i]; s.block {
+		case block:
+			return s
+		case 0:
+			ids := n.tokens.IDs
+			s.block, s.names = block, kvstream.Names(ids[:min(len(ids), mostNamed*block, mostNamedIDs>>i)], block, "", 0, s.names[:0])
+			index.Match(s.names, &s.held)
+			return s
+		}
+	}
+	return nil
+}
+
+// Ask begins looking prompts up by their token ids alone: ByIDs answers for these, nil for none.
+func (r Reader) Ask(c *Chain, tokens *fleet.Tokens) {
+	c.Known, c.names = false, nil
+	c.named.begin(tokens)
+}
+
+// ByIDs is how many tokens of a prompt an endpoint holds by its events where the prompt's token ids are known, whoever had it computed; at
+// most all but the last. ok is false where the events do not say. whole is false when the prompt may be held further than was looked.
+func (r Reader) ByIDs(slot int, c *Chain, promptTokens int) (tokens int, whole, ok bool) {
+	e, n := r.t.endpoints.Get(slot), &c.named
+	if n.tokens == nil || len(n.tokens.IDs) == 0 || e.block <= 0 || e.State == kvstream.None || e.foreign || r.t.index == nil {
+		return 0, false, false
+	}
+	s := n.of(e.block, r.t.index)
+	if s == nil {
+		return 0, false, false
+	}
+	depth, most := 0, promptTokens-1
+	if len(s.names) > 0 {
+		depth = s.held.Depth(slot)
+	}
+	if !n.tokens.More {
+		most = min(promptTokens, len(n.tokens.IDs)) - 1
+	}
+	whole = depth < len(s.names) || !n.tokens.More && len(s.names) == len(n.tokens.IDs)/e.block
+	return max(0, min(depth*e.block, most-most%e.block)), whole, true
+}

@@ -1,0 +1,72 @@
+package cache
+
+import "github.com/warmpath/warmpath/fit"
+
+// Learnt is what is known of one cache beside its content, as plain values.
+type Learnt struct {
+	Flow            int64
+	Bound, Told     int
+	Ratio, Share    float64
+	Missing, Losses float64
+}
+
+// Chain is a chain of block names: the first Same of the chain before it, then Rest.
+type Chain struct {
+	Same int
+	Rest []uint64
+}
+
+// Learnt is what is known of an endpoint's cache.
+func (r Reader) Learnt(slot int) Learnt {
+	e := r.t.endpoints.Get(slot)
+	c := &e.capacity
+	return Learnt{
+		Flow: e.flow, Bound: c.bound, Told: c.told, Ratio: float64(c.ratio), Share: c.share,
+		Missing: e.losses.missing, Losses: e.losses.n,
+	}
+}
+
+// Restore takes in what was known of the cache of an endpoint that has entered and has had no request.
+func (t *Table) Restore(slot int, l *Learnt) {
+	e := t.endpoints.Get(slot)
+	e.flow = l.Flow
+	e.capacity = capacity{bound: min(max(0, l.Bound), mostBlocks), told: max(0, l.Told), ratio: fit.Mean(l.Ratio), share: l.Share}
+	e.losses = losses{missing: l.Missing, n: l.Losses}
+	if e.capacity.bound > 0 {
+		t.index.SetCapacity(slot, e.capacity.bound)
+	}
+}
+
+// Rewind begins a walk through what an endpoint is estimated to hold.
+func (t *Table) Rewind(slot int) { t.index.Rewind(slot) }
+
+// Held is the next chains of the walk, those used longest ago first, of so many names or some more. more is false at the end.
+func (t *Table) Held(slot, names int) (chains []Chain, more bool) {
+	var last []uint64
+	for names > 0 {
+		chain, ok := t.index.Held(slot, nil)
+		if !ok {
+			return chains, false
+		}
+		same := 0
+		for same < min(len(chain), len(last)) && chain[same] == last[same] {
+			same++
+		}
+		chains = append(chains, Chain{same, chain[same:]})
+		names -= len(chain)
+		last = chain
+	}
+	return chains, true
+}
+
+// Believe adds chains that an endpoint was estimated to hold.
+func (t *Table) Believe(slot int, chains []Chain) {
+	var chain []uint64
+	for _, c := range chains {
+		if c.Same < 0 || c.Same > len(chain) {
+			return
+		}
+		chain = append(chain[:c.Same], c.Rest...)
+		t.index.Insert(slot, chain)
+	}
+}

@@ -1,0 +1,66 @@
+package route_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/session"
+)
+
+// fixed always picks the candidate with this index.
+type fixed int
+
+func (f fixed) Pick(*pick.View, *fleet.Request) pick.Choice {
+	return pick.Choice{Index: int(f), Reason: "fixed"}
+}
+
+// TestConfigured: a new configuration applies from the next decision on; running requests and learnt state stay.
+func TestConfigured(t *testing.T) {
+	now := time.Unix(1000, 0)
+	with := func(at int) route.Config {
+		return route.Config{Policy: func() pick.Policy { return fixed(at) }, PolicyName: "fixed"}
+	}
+	r := route.New(with(0))
+	r.Observe(now, route.Declared{Source: "s", Endpoints: []fleet.Endpoint{{Name: "a", URL: "http://a", Weight: 1, Models: []string{"m"}}, {Name: "b", URL: "http://b", Weight: 1, Models: []string{"m"}}}})
+	ask := func(model string) (fleet.Lease, string) {
+		t.Helper()
+		p, err := r.Decide(now, &fleet.Request{Model: model, Session: "s", PromptTokens: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Lease, p.Endpoint.Name
+	}
+	first, at := ask("m")
+	if at != "a" {
+		t.Fatalf("at %s", at)
+	}
+	r.Observe(now, route.Configured{Config: with(1)})
+	second, at := ask("m")
+	if at != "a" {
+		t.Errorf("the pool has got another policy, and chooses %s", at)
+	}
+	next := with(1)
+	next.Aliases = []route.Alias{{Name: "fast", Models: []string{"m"}}}
+	next.Sessions = session.Config{Max: 5}
+	r.Observe(now, route.Configured{Config: next, Policies: true})
+	third, at := ask("m")
+	if at != "b" {
+		t.Errorf("the new policy is not asked: %s", at)
+	}
+	fourth, at := ask("fast")
+	if at != "b" {
+		t.Errorf("the new alias leads to %s", at)
+	}
+	if s := r.Stats(); s.Leases != 4 || s.SessionHits != 2 {
+		t.Errorf("%+v", s)
+	}
+	for _, l := range []fleet.Lease{first, second, third, fourth} {
+		r.Observe(now, route.Finished{Lease: l})
+	}
+	if s := r.Stats(); s.Leases != 0 || s.DoubleFinished != 0 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,187 @@
+package conversation
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/session"
+)
+
+// Heard is what a router sends to others about the conversation of a request that it placed: hashes, and the id if a router
+// minted it. Ids of clients are not sent.
+type Heard struct {
+	Key    session.Key // of the conversation; zero for none
+	ID     string      // minted id; "" for a client's own
+	Minted bool        // no client has sent the id yet
+	Named  bool        // the client named the conversation
+	First  bool        // first attempt at the request
+	Trail  session.Noted
+	User   session.Key // of the named user, where the conversation is recognised otherwise:
+	ByUser bool        // or where it is recognised by the user alone
+	Opens  bool        // counts as a running request of the user
+}
+
+// Told returns what others need to know of a request whose conversation Find found. It comes before Note.
+func (r Reader) Told(s Scope, req *fleet.Request, f *Found) (h Heard) {
+	h = Heard{Minted: f.Minted, Named: req.Session != "", First: first(req), Opens: f.user != (session.Key{})}
+	if f.ID != "" {
+		h.Key = keyOf(s, f.ID)
+	}
+	if f.how != byNothing || f.Minted {
+		h.ID = f.ID
+	}
+	if f.how == byText {
+		h.Trail = r.t.trails.Noted(&f.text, &f.trail)
+	}
+	if req.User != "" && (f.how != byNothing || h.Opens) {
+		h.User, h.ByUser = session.KeyOf(s.Tenant, s.Pool, req.User), f.how == byUser
+	}
+	return h
+}
+
+// ToldOther is Told for the same conversation in another scope, where only its home is noted.
+func ToldOther(s Scope, f *Found) (h Heard) {
+	h = Heard{Minted: f.Minted}
+	if f.ID != "" {
+		h.Key = keyOf(s, f.ID)
+	}
+	return h
+}
+
+// Heard returns what others need to know of the conversation while its turn is running.
+func (r *Ref) Heard() (h Heard) {
+	if r.ID != "" {
+		h.Key = keyOf(r.Scope, r.ID)
+	}
+	return h
+}
+
+// Hear is Note for a request placed by another router.
+func (t *Table) Hear(now time.Time, h *Heard) {
+	t.trails.Hear(&h.Trail)
+	switch {
+	case h.User == (session.Key{}):
+	case h.ByUser:
+		t.users.Claim(now, h.User, h.ID)
+	case h.Trail.Main != 0:
+		t.users.Said(now, h.User, h.Trail.ID)
+	}
+	if h.Named {
+		t.seen.First(h.Key, !h.First)
+	}
+}
+
+// Recall is the stored entry of such a request's conversation.
+func (r Reader) Recall(now time.Time, h *Heard) (session.Entry, bool) {
+	if e, ok := r.t.claimed.PeekKey(now, h.Key); ok {
+		return e, true
+	}
+	return r.t.unclaimed.PeekKey(now, h.Key)
+}
+
+// BindHeard is Bind for such a request.
+func (t *Table) BindHeard(now time.Time, h *Heard, e session.Entry) Ref {
+	if h.Key == (session.Key{}) {
+		return Ref{}
+	}
+	ref := Ref{ID: byKey(h.Key)}
+	if h.Opens {
+		ref.user = h.User
+		t.users.Begin(h.User)
+	}
+	if _, claimed := t.claimed.PeekKey(now, h.Key); h.Minted && !claimed {
+		t.unclaimed.PutKey(now, h.Key, e)
+		return ref
+	}
+	t.claimed.PutKey(now, h.Key, e)
+	t.unclaimed.DeleteKey(h.Key)
+	return ref
+}
+
+// Leader is the conversation id stored with a response where other routers are told of it. An id that the client sent is hashed.
+func (f *Found) Leader(s Scope) string {
+	if f.own {
+		return byKey(keyOf(s, f.ID))
+	}
+	return f.ID
+}
+
+// Leader is the conversation id stored with a response.
+func (h *Heard) Leader() string {
+	if h.ID == "" && h.Key != (session.Key{}) {
+		return byKey(h.Key)
+	}
+	return h.ID
+}
+
+// A conversation from another router is known by its key alone. In place of the id it has a byte 0 and the key, which cannot be
+// a client's id.
+
+const keyBytes = 16
+
+// byKey is that string.
+func byKey(k session.Key) string {
+	hi, lo := k.Halves()
+	var b [1 + keyBytes]byte
+	binary.BigEndian.PutUint64(b[1:], hi)
+	binary.BigEndian.PutUint64(b[9:], lo)
+	return string(b[:])
+}
+
+// keyed is the key in such a string.
+func keyed(id string) (session.Key, bool) {
+	if !IsKey(id) {
+		return session.Key{}, false
+	}
+	b := []byte(id[1:])
+	return session.KeyFrom(binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])), true
+}
+
+// IsKey reports whether an id stands for one that is unknown here. It must not be sent to clients.
+func IsKey(id string) bool { return len(id) == 1+keyBytes && id[0] == 0 }
+
+// own is the id that a client sent. One that looks like such a string is changed.
+func own(id string) string {
+	if IsKey(id) {
+		return id + " "
+	}
+	return id
+}
+
+func keyOf(s Scope, id string) session.Key {
+	if k, ok := keyed(id); ok {
+		return k
+	}
+	return session.KeyOf(s.Tenant, s.Pool, id)
+}
+
+func peek(in *session.Table, now time.Time, s Scope, id string) (session.Entry, bool) {
+	if k, ok := keyed(id); ok {
+		return in.PeekKey(now, k)
+	}
+	return in.Peek(now, s.Tenant, s.Pool, id)
+}
+
+func put(in *session.Table, now time.Time, s Scope, id string, e session.Entry) {
+	if k, ok := keyed(id); ok {
+		in.PutKey(now, k, e)
+		return
+	}
+	in.Put(now, s.Tenant, s.Pool, id, e)
+}
+
+func revise(in *session.Table, now time.Time, s Scope, id string, f func(session.Entry) (session.Entry, bool)) bool {
+	if k, ok := keyed(id); ok {
+		return in.ReviseKey(now, k, f)
+	}
+	return in.Revise(now, s.Tenant, s.Pool, id, f)
+}
+
+func remove(in *session.Table, s Scope, id string) {
+	if k, ok := keyed(id); ok {
+		in.DeleteKey(k)
+		return
+	}
+	in.Delete(s.Tenant, s.Pool, id)
+}

@@ -1,0 +1,164 @@
+package conversation
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/session"
+)
+
+// Piece is part of the memory as plain values. Its entries refer to strings by index into Names.
+type Piece struct {
+	Names                         []string
+	Claimed, Unclaimed, Responses []Entry
+	Ends                          []End
+	Tails                         []session.Tail
+	Users                         []User
+	Seen                          []session.SeenID
+}
+
+// Entry is a conversation or a response. Endpoint, Model and Leader are indices of names.
+type Entry struct {
+	Hi, Lo                  uint64
+	Endpoint, Model, Leader int
+	Tokens, Prompt, Bytes   int
+	Flow                    uint32
+	Warm                    bool // its endpoint's cache has not been lost since
+	Turns                   int
+	Age                     time.Duration
+}
+
+// End is the end of a prompt. ID is the index of a name.
+type End struct {
+	Key, Main                          uint64
+	ID                                 int
+	Answer, Extended, Repeated, Shared bool
+}
+
+// User is a user. ID is the index of a name.
+type User struct {
+	Key        uint64
+	ID         int
+	Age        time.Duration
+	Said, Many bool
+}
+
+// Rewind begins a walk over the whole memory. There is one at a time.
+func (t *Table) Rewind() {
+	t.walked = 0
+	t.claimed.Rewind()
+	t.unclaimed.Rewind()
+	t.responses.Rewind()
+	t.trails.Rewind()
+	t.users.Rewind()
+	t.seen.Rewind()
+}
+
+// Next returns the next piece of the walk, of up to n entries. warm reports whether an endpoint's cache still has an epoch.
+// more is false at the end.
+func (t *Table) Next(now time.Time, n int, warm func(endpoint string, epoch uint32) bool) (p Piece, more bool) {
+	w := naming{piece: &p, places: map[string]int{}}
+	entries := func(in *session.Table) (out []Entry, more bool) {
+		kept, more := in.Next(now, n, make([]session.Kept, 0, n))
+		out = make([]Entry, 0, len(kept))
+		for i := range kept {
+			out = append(out, w.entry(&kept[i], warm))
+		}
+		return out, more
+	}
+	switch t.walked {
+	case 0:
+		p.Claimed, more = entries(t.claimed)
+	case 1:
+		p.Unclaimed, more = entries(t.unclaimed)
+	case 2:
+		p.Responses, more = entries(t.responses)
+	case 3:
+		var ends []session.End
+		ends, more = t.trails.NextEnds(n, make([]session.End, 0, n))
+		p.Ends = make([]End, 0, len(ends))
+		for _, e := range ends {
+			p.Ends = append(p.Ends, End{e.Key, e.Main, w.name(e.ID), e.Answer, e.Extended, e.Repeated, e.Shared})
+		}
+	case 4:
+		p.Tails, more = t.trails.NextTails(n, make([]session.Tail, 0, n))
+	case 5:
+		var users []session.User
+		users, more = t.users.Next(now, n, nil)
+		for _, u := range users {
+			p.Users = append(p.Users, User{u.Key, w.name(u.ID), u.Age, u.Said, u.Many})
+		}
+	case 6:
+		p.Seen, more = t.seen.Next(n, make([]session.SeenID, 0, n))
+	default:
+		return p, false
+	}
+	if !more {
+		t.walked++
+	}
+	return p, true
+}
+
+// Restore stores a piece. later is its age; cache returns the epoch of an endpoint's cache, 0 for an unknown endpoint, and how far its flow
+// is ahead of the piece's.
+func (t *Table) Restore(now time.Time, p *Piece, later time.Duration, cache func(endpoint string) (epoch, ahead uint32)) {
+	names := func(i int) string {
+		if i < 0 || i >= len(p.Names) {
+			return ""
+		}
+		return p.Names[i]
+	}
+	entries := func(in *session.Table, all []Entry) {
+		for i := range all {
+			e := &all[i]
+			k := session.Kept{Key: session.KeyFrom(e.Hi, e.Lo), Age: max(0, e.Age) + later, Entry: session.Entry{
+				Endpoint: names(e.Endpoint), Model: names(e.Model), Leader: names(e.Leader),
+				Tokens: max(0, e.Tokens), Prompt: max(0, e.Prompt), Bytes: max(0, e.Bytes), Flow: e.Flow, Turns: max(0, e.Turns),
+			}}
+			epoch, ahead := cache(k.Entry.Endpoint)
+			k.Entry.Flow += ahead
+			if e.Warm {
+				k.Entry.Epoch = epoch
+			}
+			in.Restore(now, &k)
+		}
+	}
+	entries(t.claimed, p.Claimed)
+	entries(t.unclaimed, p.Unclaimed)
+	entries(t.responses, p.Responses)
+	for _, e := range p.Ends {
+		t.trails.RestoreEnd(&session.End{Key: e.Key, Main: e.Main, ID: names(e.ID), Answer: e.Answer, Extended: e.Extended, Repeated: e.Repeated, Shared: e.Shared})
+	}
+	for i := range p.Tails {
+		t.trails.RestoreTail(&p.Tails[i])
+	}
+	for _, u := range p.Users {
+		t.users.Restore(now, &session.User{Key: u.Key, ID: names(u.ID), Age: max(0, u.Age) + later, Said: u.Said, Many: u.Many})
+	}
+	for _, s := range p.Seen {
+		t.seen.Restore(s)
+	}
+}
+
+// naming assigns an index to each string of a piece.
+type naming struct {
+	piece  *Piece
+	places map[string]int
+}
+
+func (w *naming) name(s string) int {
+	i, ok := w.places[s]
+	if !ok {
+		i = len(w.piece.Names)
+		w.piece.Names, w.places[s] = append(w.piece.Names, s), i
+	}
+	return i
+}
+
+func (w *naming) entry(k *session.Kept, warm func(string, uint32) bool) Entry {
+	hi, lo := k.Key.Halves()
+	e := &k.Entry
+	return Entry{
+		Hi: hi, Lo: lo, Endpoint: w.name(e.Endpoint), Model: w.name(e.Model), Leader: w.name(e.Leader),
+		Tokens: e.Tokens, Prompt: e.Prompt, Bytes: e.Bytes, Flow: e.Flow, Warm: warm(e.Endpoint, e.Epoch), Turns: e.Turns, Age: k.Age,
+	}
+}

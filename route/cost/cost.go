@@ -1,0 +1,164 @@
+// Package cost is what a placement costs: the wait of the request itself, and what it makes others wait.
+//
+// It owns the formulas. Policies, the rules when to split and shadow evaluation reckon with the same ones. They read the columns of a
+// pick.View and nothing else, so the package keeps no state, and knows no request, policy or endpoint. Costs are in ms, and no constant
+// stands for a GPU or a model.
+package cost
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
+
+const (
+	fullBusy   = 0.75 // utilisation up to which queues are reckoned: none lasts for ever, and of one that is there the wait is known
+	mostBusy   = 0.9  // the same where one request is reckoned alone, and for the prompts that are computed beside an answer
+	mostCrowd  = 3    // times its places or memory that an endpoint counts as occupied at most
+	othersMs   = 2    // ms that a ms of others' waiting counts for: some of them leave, and compute again what they had
+	leastSpeed = 1e-6 // ms a token, so that nothing is divided by 0
+)
+
+// Reckon fills in the terms of all rows, for choosing among them. Terms.Spread stays 0: it is a policy's price for an uneven placement, and
+// no time that a placement takes.
+func Reckon(v *pick.View) { reckon(v, scope{firstTurns: firstTurns(v), othersMs: othersMs}) }
+
+// Once fills in the terms for comparing one request as a whole with the same in legs. Endpoints of different parts are compared then, so those
+// who come after are the turns that each was given, not its share of the fleet's; and what later turns of the conversation will bring is left
+// out, since each of them is compared anew. A ms that others wait counts for so many.
+func Once(v *pick.View, othersMs float64) { reckon(v, scope{once: true, othersMs: othersMs}) }
+
+// scope is what of a placement is reckoned.
+type scope struct {
+	once       bool    // this request alone
+	firstTurns float64 // see firstTurns
+	othersMs   float64 // ms that a ms of others' waiting counts for
+}
+
+func reckon(v *pick.View, s scope) {
+	heaviest := 0.0
+	for i := range v.Candidates {
+		heaviest = max(heaviest, v.Candidates[i].FullWeight())
+	}
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		prefill := float64(missing(v, c) * c.MsPerToken)
+		c.Terms = pick.Terms{Wait: c.WaitMs + overtaken(v, c, prefill), Prefill: prefill, Fixed: c.FixedMs}
+		c.Terms.Others = others(v, c, prefill, &s) + interrupts(v, c, prefill) + answers(v, c) + c.DelayMs
+		// An endpoint of less weight is to have less traffic: what it costs there counts for more. The request itself waits no longer.
+		if w := c.FullWeight() / heaviest; w < 1 {
+			c.Terms.Others = (c.Terms.Wait+c.Terms.Prefill+c.Terms.Others)/w - c.Terms.Wait - c.Terms.Prefill
+		}
+	}
+}
+
+// missing is how many tokens are computed, or of a decode leg transferred. Where costs decide whether a request is split, a wrong belief of what
+// is cached delays all that are answered there: what proves to be missing of late is counted, and of a whole request what a decode leg is
+// still to bring.
+func missing(v *pick.View, c *pick.Candidate) float64 {
+	switch {
+	case v.Splits && v.Leg == fleet.LegPrefill:
+		return float64(v.PromptTokens-c.CachedTokens) + c.Unsure
+	case v.Splits && v.Leg == fleet.LegWhole:
+		return float64(v.PromptTokens-c.PresentTokens) + c.Unsure
+	default:
+		return float64(v.PromptTokens - c.CachedTokens)
+	}
+}
+
+// overtaken is how much longer a prompt waits in the router's queue because shorter ones come that go first.
+func overtaken(v *pick.View, c *pick.Candidate, prefill float64) float64 {
+	if c.LineMs == 0 {
+		return 0
+	}
+	shorter := float64(min(c.Busy, fullBusy) * prefill / (prefill + TurnMs(v, c)))
+	return float64(c.LineMs * shorter / (1 - shorter))
+}
+
+// firstTurns is how many conversations a millisecond begin at an endpoint that takes one millisecond for a token, if all have their
+// share, over 1 - utilisation. Those that began at one endpoint say nothing here: they went where the policy sent them. While the window
+// over which turns are counted is not full, what is missing is extrapolated, less so where more turns follow a first one.
+func firstTurns(v *pick.View) float64 {
+	var turns, busy, able float64
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		turns += c.TurnsPerMs
+		busy += c.Busy / Speed(v, c)
+		able += 1 / Speed(v, c)
+	}
+	if v.Watched > 0 { // a conversation placed early brings all its later turns, of which the rate of now says nothing
+		turns *= 1 + (1/v.Watched-1)/(1+v.LaterTurns)
+	}
+	share := min(busy/able, fullBusy)
+	return turns / (1 + v.LaterTurns) / able / (1 - share)
+}
+
+// others is what a placement costs those who come after it. Those who arrive while it waits and is computed wait for it: at a rate of r
+// arrivals a ms, work of w ms behind b ms makes r × b of them wait for w and r × w of them for w/2 on average, and since these make
+// others wait in turn, 1 / (1 - utilisation) times as much (M/G/1). Arrivals are conversations that begin and those that are expected
+// back there.
+//
+// A first turn brings later ones to the same endpoint. What each ms of work costs there in the long run is the derivative of the length
+// of its queue (M/M/1), by the utilisation that the conversations there already cause. So a shared prefix gets as many copies as its
+// demand needs: where it is cached the queue grows with each conversation, until computing the prefix elsewhere is cheaper. It also
+// keeps new conversations away from fast endpoints whose conversations evict each other's cache.
+func others(v *pick.View, c *pick.Candidate, prefill float64, s *scope) float64 {
+	rate := s.firstTurns/Speed(v, c) + c.ReturnsPerMs/(1-min(c.Steady, fullBusy))
+	if s.once {
+		rate = c.TurnsPerMs / (1 - min(c.Busy, mostBusy))
+	}
+	cost := float64(s.othersMs * float64(float64(rate*prefill)*(c.WaitMs+prefill/2)))
+	cost += float64(s.othersMs * float64(prefill*float64(c.Behind)))
+	crowd := min(c.Crowd, fullBusy)
+	cost += float64(c.CrowdMs*crowd) / (1 - crowd)
+	if v.FirstTurn && !s.once {
+		cost += float64(v.LaterTurns * (float64(TurnMs(v, c)*marginal(min(c.Steady, fullBusy))) + float64(c.CrowdMs*crowded(c.Crowd))))
+	}
+	return cost
+}
+
+// interrupts is what those wait who are answered there: a step that computes prompts delays all answers.
+func interrupts(v *pick.View, c *pick.Candidate, prefill float64) float64 {
+	if v.Leg == fleet.LegDecode {
+		return 0
+	}
+	return float64(v.Interrupts * float64(float64(c.Decoding)*prefill))
+}
+
+// answers is what an answer costs beyond the time that it takes alone: the prompts that are computed meanwhile, by the utilisation of
+// minutes, and the others that are answered in the same steps. It delays those as much as they delay it, but that is not counted: it would
+// spread answers over endpoints that prompts then have to keep away from.
+func answers(v *pick.View, c *pick.Candidate) float64 {
+	if v.AnswerWait == 0 || v.Leg == fleet.LegPrefill {
+		return 0
+	}
+	tokens := float64(v.OutputTokens)
+	alone := float64(tokens * c.AnswerMs)
+	waits := alone/(1-min(c.Steady, mostBusy)) - alone
+	return float64(v.AnswerWait*waits) + float64(float64(tokens*c.PerOtherMs)*float64(max(0, c.Load.Requests-c.Prompts)))
+}
+
+// marginal is the derivative of the length of a queue by its utilisation (M/M/1), times the utilisation.
+func marginal(busy float64) float64 {
+	return float64(busy*(2-busy)) / float64((1-busy)*(1-busy))
+}
+
+// crowded is marginal for an occupancy that may be above 1, up to mostCrowd. Beyond fullBusy it goes on along its tangent: later turns stay with
+// their conversation, so that where all endpoints are full it still matters which is the fullest.
+func crowded(share float64) float64 {
+	const steep = 2 / ((1 - fullBusy) * (1 - fullBusy) * (1 - fullBusy))
+	return marginal(min(share, fullBusy)) + float64(steep*max(0, min(share, mostCrowd)-fullBusy))
+}
+
+// TurnMs is how long a turn's prompt takes to compute at an endpoint on average, never 0.
+func TurnMs(v *pick.View, c *pick.Candidate) float64 {
+	return max(float64(v.TurnTokens*c.MsPerToken), leastSpeed)
+}
+
+// Speed is the time for a token of a prompt by which endpoints have their shares, never 0. How fast KV cache comes to a decoder says nothing of
+// how much it can answer: decode legs have even shares.
+func Speed(v *pick.View, c *pick.Candidate) float64 {
+	if v.Leg == fleet.LegDecode {
+		return 1
+	}
+	return max(c.MsPerToken, leastSpeed)
+}

@@ -1,0 +1,85 @@
+package cost
+
+import (
+	"math"
+	"testing"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"pgregory.net/rapid"
+)
+
+// TestCrowdedGrows: the more of an endpoint's places is taken the more it costs, up to the bound.
+func TestCrowdedGrows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Float64Range(0, mostCrowd).Draw(t, "share"), rapid.Float64Range(0, mostCrowd).Draw(t, "another")
+		if a < b-1e-9 && crowded(a) >= crowded(b) {
+			t.Errorf("%v of the places: %v, %v of them: %v", a, crowded(a), b, crowded(b))
+		}
+		if a < fullBusy && crowded(a) != marginal(a) {
+			t.Errorf("%v of the places: %v, should be %v", a, crowded(a), marginal(a))
+		}
+	})
+}
+
+// TestTermsByHand reckons each term of one placement, alone.
+func TestTermsByHand(t *testing.T) {
+	// Of 1,000 tokens 400 are cached, at 0.1 ms each: 60 ms to compute.
+	plain := pick.Candidate{Weight: 1, Ramp: 1, CachedTokens: 400, MsPerToken: 0.1, FixedMs: 10}
+	for _, c := range []struct {
+		name   string
+		change func(v *pick.View, c *pick.Candidate)
+		want   pick.Terms
+	}{
+		{"idle", func(*pick.View, *pick.Candidate) {}, pick.Terms{}},
+		{"prompts in front", func(_ *pick.View, c *pick.Candidate) { c.WaitMs = 30 }, pick.Terms{Wait: 30}},
+		// A third of the time goes into prompts half as long: (1/2 * 60 / (60 + 30)) = 1/3, and 30 * 1/3 / (2/3) = 15.
+		{"shorter ones overtake", func(v *pick.View, c *pick.Candidate) { c.WaitMs, c.LineMs, c.Busy, v.TurnTokens = 30, 30, 0.5, 300 }, pick.Terms{Wait: 45}},
+		// 0.01 a ms come back: 2 * 0.01 * 60 * (30 + 60/2) = 72, twice that where half of the time is taken.
+		{"conversations come back", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs = 30, 0.01 }, pick.Terms{Wait: 30, Others: 72}},
+		{"they do where it is busy", func(_ *pick.View, c *pick.Candidate) { c.WaitMs, c.ReturnsPerMs, c.Steady = 30, 0.01, 0.5 }, pick.Terms{Wait: 30, Others: 144}},
+		{"it overtakes three", func(_ *pick.View, c *pick.Candidate) { c.Behind = 3 }, pick.Terms{Others: 2 * 3 * 60}},
+		{"a third of the places is taken", func(_ *pick.View, c *pick.Candidate) { c.Crowd, c.CrowdMs = 1./3, 100 }, pick.Terms{Others: 50}},
+		{"it makes others wait on a link", func(_ *pick.View, c *pick.Candidate) { c.DelayMs = 7 }, pick.Terms{Others: 7}},
+		// Turns come at 0.006 a ms, a third of them first ones: 0.002; each brings two more, but none of the endpoint's time is taken.
+		{"conversations begin", func(v *pick.View, c *pick.Candidate) { c.TurnsPerMs, v.LaterTurns, v.Watched = 0.006, 2, 1 }, pick.Terms{Others: 2 * 0.002 * 60 * 30}},
+		// Half of its time is taken: marginal(0.5) = 3, so two later turns of 40 ms cost 240.
+		{"a first turn brings later ones", func(v *pick.View, c *pick.Candidate) {
+			v.FirstTurn, v.LaterTurns, v.TurnTokens, c.Steady = true, 2, 400, 0.5
+		}, pick.Terms{Others: 240}},
+	} {
+		v := &pick.View{PromptTokens: 1000, Candidates: []pick.Candidate{plain}}
+		c.change(v, &v.Candidates[0])
+		Reckon(v)
+		got, want := v.Candidates[0].Terms, c.want
+		want.Prefill, want.Fixed = 60, 10
+		for _, x := range [][2]float64{{got.Wait, want.Wait}, {got.Prefill, 60}, {got.Fixed, 10}, {got.Others, want.Others}, {got.Spread, 0}} {
+			if math.Abs(x[0]-x[1]) > 1e-9 {
+				t.Errorf("%s: %+v, want %+v", c.name, got, want)
+				break
+			}
+		}
+	}
+}
+
+// TestWeightCostsOthers: half the weight doubles what a placement costs, but for the fixed time, and leaves the request's own wait as it is.
+// What an endpoint that has just joined still lacks of its weight is no cost.
+func TestWeightCostsOthers(t *testing.T) {
+	row := pick.Candidate{Weight: 1, Ramp: 1, MsPerToken: 0.1, WaitMs: 50, DelayMs: 20}
+	half, joining := row, row
+	half.Weight, joining.Weight, joining.Ramp = 0.5, 0.1, 0.1
+	v := &pick.View{PromptTokens: 1000, Candidates: []pick.Candidate{row, half, joining}}
+	Reckon(v)
+	a, b, c := v.Candidates[0].Terms, v.Candidates[1].Terms, v.Candidates[2].Terms
+	if b.TTFT() != a.TTFT() || math.Abs(b.Cost()-2*a.Cost()) > 1e-9 || c != a {
+		t.Errorf("%+v, half the weight %+v, joining %+v", a, b, c)
+	}
+}
+
+// TestDecodersHaveEvenShares: how fast KV cache comes to an endpoint does not change how many conversations begin there.
+func TestDecodersHaveEvenShares(t *testing.T) {
+	slow := pick.Candidate{MsPerToken: 2}
+	if whole, decode := Speed(&pick.View{}, &slow), Speed(&pick.View{Leg: fleet.LegDecode}, &slow); whole != 2 || decode != 1 {
+		t.Errorf("%v ms a token, of decode legs %v", whole, decode)
+	}
+}

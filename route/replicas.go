@@ -1,0 +1,366 @@
+package route
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/backlog"
+	"github.com/warmpath/warmpath/route/cache"
+	"github.com/warmpath/warmpath/route/conversation"
+	"github.com/warmpath/warmpath/session"
+)
+
+// Routers of one fleet exchange what they place and its result, as News. Each enters the others' requests into its own
+// accounts, so that all decide as one would; none waits for another. Transport is not part of this package.
+
+// NewsKind is the kind of a piece of news.
+type NewsKind uint8
+
+// The kinds of news.
+const (
+	NewsPlaced       NewsKind = iota // a request was placed: Placed
+	NewsSent                         // it was sent from the queue to the engine
+	NewsFirstByte                    // its prompt is computed
+	NewsTransferring                 // see Transferring
+	NewsHolding                      // see Holding: Response
+	NewsEnded                        // Outcome, Usage and Response
+	NewsClosed                       // a conversation was closed: Conversation
+)
+
+// News is a message to other routers. It contains no client data: names and prompts are hashes.
+type News struct {
+	Kind         NewsKind
+	Lease        fleet.Lease // of the sending router
+	Placed       *Placed
+	Outcome      fleet.Outcome
+	Usage        fleet.Usage
+	Response     session.Key // zero for none
+	Conversation session.Key
+}
+
+// Placed is what other routers need to know of a placed request.
+type Placed struct {
+	Endpoint, Pool uint64 // hashes of their names
+	Class          fleet.Class
+	Leg            fleet.Leg
+	Stream         bool
+	FirstTurn      bool
+	Again          bool // a retry
+	Repeats        bool // its prompt equals its conversation's latest
+	PromptTokens   int
+	CachedTokens   int // predicted
+	OutputTokens   int
+	MaxTokens      int
+	PromptBytes    int
+	TextBytes      int      // canonical bytes of the prompt
+	Chain          []uint64 // names of the prompt's blocks, see package blocks
+	ReadyMs        float64  // of a decode leg: until its prompt is computed
+	Waits          bool     // it is queued:
+	Key            float64  // its key there
+	Seq            uint64   // tie-break for equal keys of one router
+	Tenant         uint64   // hash of its name; 0 for none
+	Standing       fleet.Standing
+	Conversation   conversation.Heard
+}
+
+// Elsewhere is news from another router.
+type Elsewhere struct {
+	Peer uint64    // the sender, above 0
+	At   time.Time // time of the event, by this router's clock
+	News *News     // read during Observe only
+}
+
+// PeerGone means that another router has left or failed. Its running requests count as ended, with no one to blame.
+type PeerGone struct{ Peer uint64 }
+
+// Tick lets the router dispatch its queue when no other event occurs. While there are other routers and queued requests it
+// should come every few ms, see Router.Queued.
+type Tick struct{}
+
+// FleetClock says how far the router's clock is behind the common one, and gives the router's id.
+type FleetClock struct {
+	Self  uint64
+	Ahead time.Duration
+}
+
+func (Elsewhere) event()  {}
+func (PeerGone) event()   {}
+func (Tick) event()       {}
+func (FleetClock) event() {}
+
+// NameHash is the form in which news name endpoints and pools.
+func NameHash(name string) uint64 { return xxh3.HashString(name) }
+
+// tenantHash is the form in which news name a tenant; 0 for the default one.
+func tenantHash(tenant string) uint64 {
+	if tenant == "" {
+		return 0
+	}
+	return max(1, xxh3.HashString(tenant))
+}
+
+// tenantMark is the queue's key of a tenant.
+func tenantMark(hash uint64) string {
+	if hash == 0 {
+		return ""
+	}
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], hash)
+	return string(b[:])
+}
+
+// Bounds on what is accepted from other routers.
+const (
+	mostPeers      = 64
+	mostPeerLeases = 100_000 // per router
+)
+
+// peer is another router.
+type peer struct{ leases int }
+
+// peerLease identifies a lease of another router.
+type peerLease struct {
+	peer  uint64
+	lease fleet.Lease
+}
+
+// others is the state about other routers.
+type others struct {
+	self   uint64
+	seq    uint64 // requests placed so far
+	ahead  time.Duration
+	peers  map[uint64]*peer
+	leases map[peerLease]uint32 // index in flights
+	pools  map[uint64]string    // names by hash, of this generation
+	at     uint64
+	lost   uint64 // placed requests that were not accepted
+
+	news   []News
+	placed [2]Placed
+	told   conversation.Heard // of the current decision
+}
+
+// Queued is the number of the router's own queued requests.
+func (r *Router) Queued() int { return r.backlog.Reader().Queued() }
+
+// tellPlaced adds the news of a placed leg.
+func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f *flight) {
+	n := len(r.others.news)
+	p := &r.others.placed[n]
+	j := r.backlog.Reader().Job(f.index)
+	*p = Placed{
+		Endpoint: f.ep.key, Pool: NameHash(f.pool.name), Class: f.class, Leg: f.leg, Stream: j.Stream, Waits: j.Queued,
+		FirstTurn: v.FirstTurn, Again: len(tried(d.req, v.Leg)) > 0, Repeats: t.Repeats,
+		PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: d.req.MaxTokens,
+		PromptBytes: f.promptBytes, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(d.req.Tenant), Standing: j.Standing, Chain: r.cache.Reader().Chain(f.index),
+		Conversation: r.others.told,
+	}
+	if d.req.Content != nil {
+		p.TextBytes = d.req.Content.Bytes
+	}
+	if n > 0 || v.Leg == fleet.LegPrefill {
+		p.Conversation = conversation.ToldOther(d.scope(v.Leg), t)
+	}
+	if n > 0 {
+		p.Conversation = r.others.told
+	}
+	r.others.news = append(r.others.news, News{Kind: NewsPlaced, Lease: f.decision.Lease, Placed: p})
+}
+
+// Open reports the running requests, one lease after another, for routers that have not heard of them.
+func (r *Router) Open(tell func(news []News)) {
+	for i := range r.flights {
+		f := &r.flights[i]
+		if !f.open || f.peer.peer != 0 {
+			continue
+		}
+		j := r.backlog.Reader().Job(f.index)
+		p := Placed{
+			Endpoint: f.ep.key, Pool: NameHash(f.pool.name), Class: f.class, Leg: f.leg, Stream: j.Stream, Waits: j.Queued,
+			PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: j.OutputTokens, MaxTokens: j.MaxTokens,
+			PromptBytes: f.promptBytes, Again: true, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(f.tenant), Standing: j.Standing,
+			Chain: r.cache.Reader().Chain(f.index), Conversation: f.conversation.Heard(),
+		}
+		news := append(make([]News, 0, 2), News{Kind: NewsPlaced, Lease: f.decision.Lease, Placed: &p})
+		if f.prefilled {
+			news = append(news, News{Kind: NewsFirstByte, Lease: f.decision.Lease})
+		}
+		tell(news)
+	}
+}
+
+// tellNews adds news for other routers.
+func (r *Router) tellNews(n News) {
+	if r.cfg.Replicas {
+		r.others.news = append(r.others.news, n)
+	}
+}
+
+// elsewhere applies another router's news.
+func (r *Router) elsewhere(now time.Time, ev *Elsewhere) {
+	n := ev.News
+	at := ev.At
+	if at.After(now) {
+		at = now
+	}
+	switch n.Kind {
+	case NewsPlaced:
+		r.heard(now, at, ev)
+		return
+	case NewsClosed:
+		r.conversations.ForgetKey(n.Conversation)
+		return
+	}
+	name := peerLease{ev.Peer, n.Lease}
+	i, ok := r.others.leases[name]
+	if !ok {
+		return
+	}
+	f := &r.flights[i]
+	switch n.Kind {
+	case NewsSent:
+		r.sentElsewhere(now, at, f)
+	case NewsFirstByte:
+		r.sentElsewhere(now, at, f)
+		if !f.prefilled {
+			r.computed(now, at, f)
+		}
+	case NewsTransferring:
+		r.backlog.Transferring(at, f.index, r.speed.Reader())
+	case NewsHolding:
+		r.conversations.RespondKey(now, n.Response, f.ep.spec.Name, f.leader())
+	case NewsEnded:
+		r.endElsewhere(now, at, f, n)
+	}
+}
+
+// endElsewhere ends a lease of another router.
+func (r *Router) endElsewhere(now, at time.Time, f *flight, n *News) {
+	delete(r.others.leases, f.peer)
+	r.others.peers[f.peer.peer].leases--
+	r.conclude(now, at, f, &Finished{Lease: fleet.Lease(f.generation)<<32 | fleet.Lease(f.index), Outcome: n.Outcome, Usage: n.Usage}, n.Response)
+}
+
+// leader is the conversation id stored with the flight's response.
+func (f *flight) leader() string {
+	if f.class == fleet.Turn {
+		return f.session
+	}
+	return ""
+}
+
+// heard applies a request placed by another router: it writes what Decide would have written, without deciding.
+func (r *Router) heard(now, at time.Time, ev *Elsewhere) {
+	h, o := ev.News.Placed, &r.others
+	ep, from := r.byKey[h.Endpoint], o.peers[ev.Peer]
+	name := peerLease{ev.Peer, ev.News.Lease}
+	if _, known := o.leases[name]; known || ep == nil || from == nil && len(o.peers) >= mostPeers || from != nil && from.leases >= mostPeerLeases {
+		if !known {
+			o.lost++
+		}
+		return
+	}
+	if from == nil {
+		from = &peer{}
+		o.peers[ev.Peer] = from
+	}
+	from.leases++
+	ep.worked, r.worked = true, true
+	p := r.poolOf(h.Pool)
+	f := r.newFlight()
+	i := f.index
+	o.leases[name] = i
+	c := &h.Conversation
+	f.ep, f.pool, f.class, f.routed, f.peer = ep, p, h.Class, at, name
+	f.session, f.promptBytes, f.leg = c.Leader(), h.PromptBytes, h.Leg
+	f.decision.PromptTokens, f.decision.CachedTokens, f.decision.Leg = h.PromptTokens, h.CachedTokens, h.Leg
+	rates := r.speed.Reader()
+	queued := r.backlog.Open(at, i, backlog.Work{
+		Slot: ep.slot, Class: h.Class, Leg: h.Leg, Stream: h.Stream, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
+		OutputTokens: h.OutputTokens, MaxTokens: h.MaxTokens, MsPerToken: rates.MsPerToken(ep.slot), ReadyMs: h.ReadyMs,
+		Foreign: true, Waits: h.Waits, Key: h.Key, Origin: ev.Peer, Seq: h.Seq,
+		Asker: backlog.Asker{Tenant: tenantMark(h.Tenant), Standing: h.Standing},
+	}, rates).Queued
+	if !queued {
+		r.sendElsewhere(now, at, f)
+	}
+	turn := h.Class == fleet.Turn
+	if turn {
+		r.arrivals.Turn(now, ep.slot)
+	}
+	r.conversations.Hear(now, c)
+	entry, known := r.conversations.Reader().Recall(now, c)
+	r.cache.Hear(now, i, &cache.Heard{
+		Slot: ep.slot, Name: ep.spec.Name, Leg: h.Leg, Turn: turn, PromptTokens: h.PromptTokens, CachedTokens: h.CachedTokens,
+		Bytes: h.TextBytes, Chain: h.Chain, TokensPerByte: p.size.TokensPerByte(), Known: known, Entry: entry, Repeats: h.Repeats,
+	}, r.backlog.Reader().Load(ep.slot).ContextTokens)
+	if !turn {
+		return
+	}
+	if l, ok := p.policyFor(h.Leg).(pick.Hearing); ok {
+		l.Heard(&pick.Heard{Slot: ep.slot, Key: ep.key, FirstTurn: h.FirstTurn})
+	}
+	p.mix(h.Leg).Add(h.FirstTurn, h.PromptTokens-h.CachedTokens)
+	if c.Key != (session.Key{}) {
+		f.conversation = r.conversations.BindHeard(now, c, r.bound(now, &entry, f, p.modelAt(ep), h.Again))
+	}
+}
+
+// sentElsewhere records that another router has sent a queued request.
+func (r *Router) sentElsewhere(now, at time.Time, f *flight) {
+	if r.backlog.Reader().Job(f.index).Queued {
+		r.sendElsewhere(now, at, f)
+	}
+}
+
+func (r *Router) sendElsewhere(now, at time.Time, f *flight) {
+	if took := r.backlog.SentElsewhere(at, f.index, r.speed.Reader()); took > 0 {
+		r.arrivals.Spend(now, f.ep.slot, took)
+	}
+}
+
+// peerGone ends all running requests of a router that is gone.
+func (r *Router) peerGone(now time.Time, id uint64) {
+	o := &r.others
+	if o.peers[id] == nil {
+		return
+	}
+	for i := range r.flights {
+		if f := &r.flights[i]; f.open && f.peer.peer == id {
+			r.endElsewhere(now, now, f, &News{Outcome: fleet.Abandoned})
+		}
+	}
+	delete(o.peers, id)
+}
+
+// poolOf is the pool whose name has a hash; the pool of all endpoints if it is unknown here.
+func (r *Router) poolOf(hash uint64) *pool {
+	o := &r.others
+	name, ok := o.pools[hash]
+	if !ok || o.at != r.generation {
+		o.at = r.generation
+		clear(o.pools)
+		o.pools[NameHash("")], o.pools[NameHash(anyPool)] = "", anyPool
+		for _, n := range r.names() {
+			o.pools[NameHash(n)] = n
+		}
+		name = o.pools[hash]
+	}
+	p := r.pool(name)
+	r.keepPool(p)
+	return p
+}
+
+// modelAt is the name under which an endpoint serves the pool's requests.
+func (p *pool) modelAt(ep *endpoint) string {
+	for i := range p.members {
+		if p.members[i].ep == ep {
+			return p.members[i].model
+		}
+	}
+	return ""
+}

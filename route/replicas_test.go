@@ -1,0 +1,435 @@
+package route_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/session"
+)
+
+// replica is one router of a fleet.
+type replica struct {
+	*route.Router
+	id   uint64
+	open []fleet.Lease
+	line []fleet.Lease // of open, those that are queued
+	dead bool
+}
+
+// message is a piece of news in transit to one router.
+type message struct {
+	from, to int
+	news     route.News
+	placed   route.Placed
+}
+
+// replicas is a fleet of routers and the news in transit, in order between any two.
+type replicas struct {
+	t    rapid.TB
+	now  time.Time
+	all  []*replica
+	mail []message
+}
+
+func newReplicas(t rapid.TB, n int, config route.Config) *replicas {
+	s := &replicas{t: t, now: time.Unix(1_000_000, 0)}
+	config.Replicas = true
+	for i := range n {
+		r := &replica{Router: route.New(config), id: uint64(i + 1)}
+		s.all = append(s.all, r)
+		var d route.Declared
+		for _, name := range []string{"a", "b", "c"} {
+			d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: name, URL: "http://" + name, Weight: 1})
+		}
+		s.observe(i, d)
+		for _, e := range d.Endpoints {
+			s.observe(i, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+		}
+		s.observe(i, route.FleetClock{Self: r.id})
+	}
+	return s
+}
+
+func (s *replicas) post(from int, news []route.News) {
+	for to, r := range s.all {
+		for _, n := range news {
+			if to == from || r.dead {
+				continue
+			}
+			m := message{from: from, to: to, news: n}
+			if n.Placed != nil {
+				m.placed = *n.Placed
+				m.placed.Chain = slices.Clone(n.Placed.Chain)
+			}
+			s.mail = append(s.mail, m)
+		}
+	}
+}
+
+func (s *replicas) observe(i int, ev route.Event) route.Entry {
+	r := s.all[i]
+	e := r.Observe(s.now, ev)
+	for _, l := range e.Called {
+		at := slices.Index(r.line, l)
+		if at < 0 {
+			s.t.Fatalf("router %d calls %d, which does not wait", i, l)
+		}
+		r.line = slices.Delete(r.line, at, at+1)
+	}
+	s.post(i, e.News)
+	return e
+}
+
+func (s *replicas) decide(i int, req *fleet.Request) route.Decision {
+	p, err := s.all[i].Decide(s.now, req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r := s.all[i]
+	r.open = append(r.open, p.Lease)
+	if p.Waits {
+		r.line = append(r.line, p.Lease)
+	}
+	s.post(i, p.News)
+	return p.Decision
+}
+
+// deliver delivers the first message from one of the senders.
+func (s *replicas) deliver(at int) {
+	m := s.mail[at]
+	if first := slices.IndexFunc(s.mail, func(o message) bool { return o.from == m.from && o.to == m.to }); first < at {
+		at, m = first, s.mail[first]
+	}
+	s.mail = slices.Delete(s.mail, at, at+1)
+	if s.all[m.to].dead {
+		return
+	}
+	if m.news.Placed != nil {
+		m.news.Placed = &m.placed
+	}
+	s.observe(m.to, route.Elsewhere{Peer: s.all[m.from].id, At: s.now, News: &m.news})
+}
+
+func (s *replicas) finish(i int, l fleet.Lease, o fleet.Outcome) {
+	r := s.all[i]
+	r.open = slices.DeleteFunc(r.open, func(x fleet.Lease) bool { return x == l })
+	r.line = slices.DeleteFunc(r.line, func(x fleet.Lease) bool { return x == l })
+	if e := s.observe(i, route.Finished{Lease: l, Outcome: o, Usage: fleet.Usage{PromptTokens: 100, OutputTokens: 10}}); e.Ended == nil {
+		s.t.Fatalf("lease %d of router %d is not open", l, i)
+	}
+}
+
+// agree fails unless all live routers have equal accounts.
+func (s *replicas) agree() {
+	var books []string
+	for _, r := range s.all {
+		if r.dead {
+			continue
+		}
+		text := ""
+		for _, e := range r.Status(s.now) {
+			l := e.Load
+			text += fmt.Sprintf("%s: %d requests, %d in line, %d to prefill, %d in use; ", e.Endpoint.Name, l.Requests, l.InLine, l.PrefillTokens, l.ContextTokens)
+		}
+		books = append(books, text)
+	}
+	for _, b := range books {
+		if b != books[0] {
+			s.t.Fatalf("the books differ:\n%s\n%s", books[0], b)
+		}
+	}
+}
+
+func leastTTFT(t rapid.TB) route.Config {
+	c := policy.Config{Name: "least_ttft"}.WithDefaults()
+	p, err := policy.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return route.Config{Policy: p, PolicyName: c.Name, Queue: policy.Queue(c)}
+}
+
+// TestReplicas: whatever routers do, however late news arrive and whichever routers die: once all news have arrived their
+// accounts are equal, and once all requests have ended nothing is left.
+func TestReplicas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newReplicas(t, 3, leastTTFT(t))
+		live := func(t *rapid.T) int {
+			var all []int
+			for i, r := range s.all {
+				if !r.dead {
+					all = append(all, i)
+				}
+			}
+			return rapid.SampledFrom(all).Draw(t, "router")
+		}
+		settle := func() {
+			for len(s.mail) > 0 {
+				s.deliver(0)
+			}
+		}
+		n := 0
+		t.Repeat(map[string]func(*rapid.T){
+			"decide": func(t *rapid.T) {
+				n++
+				blocks := make([]uint64, rapid.IntRange(0, 80).Draw(t, "blocks"))
+				text := rapid.IntRange(0, 2).Draw(t, "text")
+				for i := range blocks { // the first 2,000 bytes are common to all
+					blocks[i] = uint64(i+1) + uint64(text*min(i/16, 1))<<32
+				}
+				s.decide(live(t), &fleet.Request{
+					Seed: uint64(n), Model: "m", Session: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "session"), MintedID: fmt.Sprint("minted", n),
+					Trail: &session.Trail{Whole: uint64(n), Strict: uint64(n)}, Content: &fleet.Content{Blocks: blocks, Bytes: len(blocks) * fleet.BlockBytes},
+					PromptTokens: rapid.IntRange(1, 5000).Draw(t, "tokens"), Stream: rapid.Bool().Draw(t, "stream"), Waits: true,
+				})
+			},
+			"first byte": func(t *rapid.T) {
+				i := live(t)
+				if r := s.all[i]; len(r.open) > 0 {
+					s.observe(i, route.FirstByte{Lease: rapid.SampledFrom(r.open).Draw(t, "lease")})
+				}
+			},
+			"finish": func(t *rapid.T) {
+				i := live(t)
+				if r := s.all[i]; len(r.open) > 0 {
+					s.finish(i, rapid.SampledFrom(r.open).Draw(t, "lease"), fleet.Outcome(rapid.IntRange(0, int(fleet.TransferFailed)).Draw(t, "outcome")))
+				}
+			},
+			"deliver": func(t *rapid.T) {
+				if len(s.mail) > 0 {
+					s.deliver(rapid.IntRange(0, len(s.mail)-1).Draw(t, "which"))
+				}
+			},
+			"settle": func(*rapid.T) { settle(); s.agree() },
+			"time": func(t *rapid.T) {
+				s.now = s.now.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "ms")) * time.Millisecond)
+			},
+			"tick": func(t *rapid.T) { s.observe(live(t), route.Tick{}) },
+			"dies": func(t *rapid.T) {
+				i := live(t)
+				if s.all[0].dead || i == 0 || rapid.IntRange(0, 3).Draw(t, "really") > 0 {
+					return
+				}
+				s.all[i].dead = true
+				s.mail = slices.DeleteFunc(s.mail, func(m message) bool { return m.from == i || m.to == i })
+				for to, r := range s.all {
+					if !r.dead {
+						s.observe(to, route.PeerGone{Peer: s.all[i].id})
+					}
+				}
+			},
+		})
+		for i, r := range s.all {
+			for !r.dead && len(r.open) > 0 {
+				s.finish(i, r.open[0], fleet.OK)
+			}
+		}
+		settle()
+		s.agree()
+		for i, r := range s.all {
+			if r.dead {
+				continue
+			}
+			if err := r.Idle(); err != nil {
+				t.Fatalf("router %d: %v", i, err)
+			}
+		}
+	})
+}
+
+// snapshotOf is all that a router has learnt.
+func (s *replicas) snapshotOf(i int) (pieces []route.Piece) {
+	s.all[i].Rewind()
+	for {
+		p, more := s.all[i].Snapshot(s.now)
+		if !more {
+			return pieces
+		}
+		pieces = append(pieces, p)
+	}
+}
+
+// TestRestoreIntoWork: a router that has served requests accepts another one's snapshot and keeps what it knows better.
+func TestRestoreIntoWork(t *testing.T) {
+	s := newReplicas(t, 2, route.Config{Policy: func() pick.Policy { return anyPick{} }, PolicyName: "any"})
+	serve := func(i int, chat, pin string, blocks int) route.Decision {
+		t.Helper()
+		s.now = s.now.Add(time.Second)
+		names := make([]uint64, blocks)
+		for j := range names {
+			names[j] = route.NameHash(fmt.Sprint(chat, j)) | 1
+		}
+		bytes := blocks * fleet.BlockBytes
+		d := s.decide(i, &fleet.Request{
+			Model: "m", Session: chat, Pin: pin, PromptTokens: bytes / 4, PromptBytes: bytes, Seed: 1, Content: &fleet.Content{Blocks: names, Bytes: bytes},
+		})
+		s.observe(i, route.FirstByte{Lease: d.Lease})
+		s.observe(i, route.Finished{Lease: d.Lease, Usage: fleet.Usage{PromptTokens: bytes / 4, OutputTokens: 10}})
+		return d
+	}
+	for i := range 200 {
+		serve(1, fmt.Sprint("more", i), "a", 30) // the same cache, of which this router has seen more
+	}
+	serve(0, "theirs", "a", 40)
+	serve(0, "both", "a", 40)
+	serve(1, "both", "b", 44)
+	serve(1, "ours", "b", 40)
+	s.mail = nil // they have not heard each other
+	pieces := s.snapshotOf(0)
+	for i := range pieces {
+		s.all[1].Restore(s.now, &pieces[i], 0)
+	}
+	hi, lo := session.KeyOf("", "m", "theirs").Halves()
+	since := func(pieces []route.Piece) (blocks uint32) { // what was computed at the endpoint since the conversation's turn
+		for _, p := range pieces {
+			for _, e := range p.Endpoints {
+				if e.Name == "a" {
+					blocks = uint32(e.Cache.Flow)
+				}
+			}
+			if p.Conversations == nil {
+				continue
+			}
+			for _, e := range p.Conversations.Claimed {
+				if e.Hi == hi && e.Lo == lo {
+					return blocks - e.Flow
+				}
+			}
+		}
+		t.Fatal("the conversation is not there")
+		return 0
+	}
+	if there, here := since(pieces), since(s.snapshotOf(1)); there != here {
+		t.Errorf("%d blocks were computed since its turn, here it is thought %d", there, here)
+	}
+	for chat, home := range map[string]string{"theirs": "a", "both": "b", "ours": "b"} {
+		p, err := s.all[1].Decide(s.now, &fleet.Request{Model: "m", Session: chat, PromptTokens: 1400, PromptBytes: 5600, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.View.Home < 0 || p.View.Candidates[p.View.Home].Name != home {
+			t.Errorf("%s is at home at %d, want %s", chat, p.View.Home, home)
+			continue
+		}
+		if c := p.View.Candidates[p.View.Home].CachedTokens; c < 1200 {
+			t.Errorf("%s: %d tokens are predicted to be cached", chat, c)
+		}
+	}
+}
+
+// TestReplicasShareConversations: a conversation placed by one router has its home for all, however it is recognised, and a
+// response's holder is known to all.
+func TestReplicasShareConversations(t *testing.T) {
+	follow := func(whole uint64, marks ...uint64) *session.Trail {
+		return &session.Trail{Whole: whole, Strict: whole, Marks: marks, StrictMarks: marks}
+	}
+	rows := map[string]struct{ first, second fleet.Request }{
+		"by its id":       {fleet.Request{Session: "chat"}, fleet.Request{Session: "chat"}},
+		"by what it says": {fleet.Request{Trail: follow(7)}, fleet.Request{Trail: follow(9, 8, 7)}},
+		"by its user":     {fleet.Request{User: "u"}, fleet.Request{User: "u"}},
+		"by its response": {fleet.Request{Session: "chat"}, fleet.Request{Follows: "resp_1"}},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			s := newReplicas(t, 2, route.Config{Policy: func() pick.Policy { return anyPick{} }, PolicyName: "any"})
+			for i, req := range []*fleet.Request{&row.first, &row.second} {
+				req.Model, req.MintedID, req.Tenant, req.PromptTokens, req.Seed = "m", fmt.Sprint("minted", i), "t", 1000, uint64(i)
+			}
+			made := s.decide(0, &row.first)
+			s.observe(0, route.FirstByte{Lease: made.Lease})
+			s.observe(0, route.Finished{Lease: made.Lease, Usage: fleet.Usage{PromptTokens: 900, OutputTokens: 50}, Response: "resp_1"})
+			for len(s.mail) > 0 {
+				s.deliver(0)
+			}
+			newcomer := newReplicas(t, 1, route.Config{Policy: func() pick.Policy { return anyPick{} }, PolicyName: "any"}).all[0]
+			for _, piece := range s.snapshotOf(0) {
+				newcomer.Restore(s.now, &piece, 0)
+				if c := piece.Conversations; c != nil && (slices.Contains(c.Names, "chat") || slices.Contains(c.Names, "u") || slices.Contains(c.Names, "resp_1")) {
+					t.Errorf("the snapshot names what clients sent: %q", c.Names)
+				}
+			}
+			for who, r := range map[string]*route.Router{"who heard it": s.all[1].Router, "a newcomer": newcomer.Router} {
+				p, err := r.Decide(s.now, &row.second)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p.View.Home < 0 || p.View.Candidates[p.View.Home].Name != made.Endpoint.Name || p.FirstTurn {
+					t.Errorf("%s: at home at %d, first turn %t; it was at %s", who, p.View.Home, p.FirstTurn, made.Endpoint.Name)
+				}
+				if id := p.Session; id != made.Session && name != "by its response" || len(id) > 0 && id[0] == 0 {
+					t.Errorf("%s: the conversation is called %q, was %q", who, id, made.Session)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkHeard is the cost of one request of another router: placed, first byte, end. Its prompt extends a known one by a few
+// blocks.
+func BenchmarkHeard(b *testing.B) {
+	for _, kb := range []int{8, 50, 400} {
+		b.Run(fmt.Sprintf("%dkB", kb), func(b *testing.B) {
+			c := policy.Config{Name: "least_ttft"}.WithDefaults()
+			p, err := policy.New(c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			const conversations = 200
+			config := route.Config{Policy: p, PolicyName: c.Name, Queue: policy.Queue(c), Replicas: true}
+			type told struct {
+				placed route.Placed
+				lease  fleet.Lease
+			}
+			var all []told
+			teller := route.New(config)
+			hearer := route.New(config)
+			now := time.Unix(1_000_000, 0)
+			for _, r := range []*route.Router{teller, hearer} {
+				var d route.Declared
+				for i := range 8 {
+					d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: "http://e", Weight: 1})
+				}
+				r.Observe(now, d)
+				for _, e := range d.Endpoints {
+					r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, CacheTokens: 4_000_000, Models: []fleet.Model{{ID: "m"}}}})
+				}
+			}
+			for turn := range 3 {
+				for i := range conversations {
+					blocks := make([]uint64, kb*1024/fleet.BlockBytes+8*turn)
+					for k := range blocks {
+						blocks[k] = uint64(i+1)<<32 + uint64(k+1)
+					}
+					plan, err := teller.Decide(now, &fleet.Request{
+						Model: "m", Session: fmt.Sprint("chat", i), Content: &fleet.Content{Blocks: blocks, Bytes: len(blocks) * fleet.BlockBytes}, PromptTokens: kb * 256, Stream: true,
+					})
+					if err != nil {
+						b.Fatal(err)
+					}
+					x := told{*plan.News[0].Placed, plan.Lease}
+					x.placed.Chain = slices.Clone(x.placed.Chain)
+					all = append(all, x)
+					teller.Observe(now, route.Finished{Lease: plan.Lease, Usage: fleet.Usage{PromptTokens: kb * 256, OutputTokens: 100}})
+				}
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for n := range b.N {
+				x := &all[n%len(all)]
+				lease := fleet.Lease(n + 1)
+				now = now.Add(10 * time.Millisecond)
+				hearer.Observe(now, route.Elsewhere{Peer: 1, At: now, News: &route.News{Kind: route.NewsPlaced, Lease: lease, Placed: &x.placed}})
+				hearer.Observe(now, route.Elsewhere{Peer: 1, At: now, News: &route.News{Kind: route.NewsFirstByte, Lease: lease}})
+				hearer.Observe(now, route.Elsewhere{Peer: 1, At: now, News: &route.News{Kind: route.NewsEnded, Lease: lease, Usage: fleet.Usage{PromptTokens: kb * 256, OutputTokens: 100}}})
+			}
+		})
+	}
+}

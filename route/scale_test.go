@@ -1,0 +1,105 @@
+package route_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/leastttft"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/session"
+)
+
+// talk is a set of conversations before a loaded fleet: each turn has a common system prompt and a history of its own.
+type talk struct {
+	r     *route.Router
+	now   time.Time
+	req   fleet.Request
+	text  fleet.Content
+	asked int
+	open  []fleet.Lease // oldest first, as a ring
+	next  int
+}
+
+func newTalk(endpoints, conversations int) *talk {
+	t := &talk{now: time.Unix(1000, 0)}
+	t.r = route.New(route.Config{
+		Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, PolicyName: "least_ttft",
+		Sessions: session.Config{Max: max(conversations, 1000) * 2},
+	})
+	d := route.Declared{Source: "s"}
+	for i := range endpoints {
+		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://e", i), Weight: 1})
+	}
+	t.r.Observe(t.now, d)
+	for _, e := range d.Endpoints {
+		t.r.Observe(t.now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Slots: 64, CacheTokens: 500_000, Models: []fleet.Model{{ID: "m", ContextTokens: 100_000}}}})
+	}
+	t.req = fleet.Request{ID: "r", Model: "m", Stream: true, Content: &t.text}
+	t.open = make([]fleet.Lease, 8*endpoints)
+	for i := range conversations + len(t.open) {
+		t.turn(i % conversations)
+	}
+	return t
+}
+
+const talkBlocks = 40
+
+// turn plays a turn of a conversation and ends the oldest running one.
+func (t *talk) turn(conversation int) {
+	t.asked++
+	t.now = t.now.Add(2 * time.Millisecond)
+	t.text.Blocks = t.text.Blocks[:0]
+	for i := range uint64(talkBlocks) {
+		key := i
+		if i > talkBlocks/2 {
+			key += uint64(conversation+1) << 20
+		}
+		t.text.Blocks = append(t.text.Blocks, key*0x9e3779b97f4a7c15)
+	}
+	t.text.Bytes = talkBlocks * fleet.BlockBytes
+	t.req.Session, t.req.Seed, t.req.PromptBytes = sessions[conversation%len(sessions)], uint64(t.asked), t.text.Bytes
+	t.req.Tenant = tenants[conversation/len(sessions)]
+	p, err := t.r.Decide(t.now, &t.req)
+	if err != nil {
+		panic(err)
+	}
+	t.r.Observe(t.now, route.FirstByte{Lease: p.Lease})
+	old := t.open[t.next]
+	t.open[t.next] = p.Lease
+	t.next = (t.next + 1) % len(t.open)
+	if old != 0 {
+		t.r.Observe(t.now, route.Finished{Lease: old, Usage: fleet.Usage{PromptTokens: 2400, OutputTokens: 100}})
+	}
+}
+
+var sessions, tenants = numbered("s", 1000), numbered("t", 1000)
+
+func numbered(prefix string, n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprint(prefix, i))
+	}
+	return names
+}
+
+// BenchmarkScale measures a request from decision to end, for fleets and numbers of conversations of all sizes.
+func BenchmarkScale(b *testing.B) {
+	run := func(name string, endpoints, conversations int) {
+		b.Run(name, func(b *testing.B) {
+			t := newTalk(endpoints, conversations)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := 0; b.Loop(); i++ {
+				t.turn(i * 7919 % conversations)
+			}
+		})
+	}
+	for _, n := range []int{4, 16, 64, 256, 1000} {
+		run(fmt.Sprintf("endpoints/%d", n), n, 10_000)
+	}
+	for _, n := range []int{1000, 10_000, 100_000, 1_000_000} {
+		run(fmt.Sprintf("conversations/%d", n), 16, n)
+	}
+}

@@ -1,0 +1,37 @@
+package size
+
+// Learnt is the estimates for one model as plain values.
+type Learnt struct {
+	Ratios        []float64
+	Covariance    []float64 // row by row
+	Medium        float64   // tokens of an image
+	TokensPerByte float64
+	Counted       int
+	Output        float64
+}
+
+// Export is what the estimates are made of.
+func (m *Model) Export() Learnt {
+	l := Learnt{Ratios: m.ratios.ratio[:], Medium: m.ratios.medium, TokensPerByte: m.tokensPerByte, Counted: m.counted, Output: m.output}
+	l.Ratios = append([]float64(nil), l.Ratios...)
+	for i := range m.ratios.cov {
+		l.Covariance = append(l.Covariance, m.ratios.cov[i][:]...)
+	}
+	return l
+}
+
+// Untaught reports whether no prompt has been counted yet.
+func (m *Model) Untaught() bool { return m.counted == 0 }
+
+// Restore takes in what Export told. Where the features of a text are others by now, their ratios stay as they are.
+func (m *Model) Restore(l *Learnt) {
+	m.tokensPerByte, m.counted, m.output = l.TokensPerByte, l.Counted, l.Output
+	if len(l.Ratios) != features || len(l.Covariance) != features*features {
+		return
+	}
+	m.ratios.medium = l.Medium
+	copy(m.ratios.ratio[:], l.Ratios)
+	for i := range m.ratios.cov {
+		copy(m.ratios.cov[i][:], l.Covariance[i*features:])
+	}
+}

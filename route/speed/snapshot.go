@@ -1,0 +1,106 @@
+package speed
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/fit"
+)
+
+// Learnt is what is known of one endpoint's speed, as plain values.
+type Learnt struct {
+	Prefill  Prefill
+	Alone    fit.Ratio // see order
+	First    fit.Ratio
+	Others   fit.Plane
+	Front    fit.Sum
+	Soon     fit.Sum
+	Pace     fit.Line
+	Moves    int // transfers seen
+	MovesAge time.Duration
+	Shared   Moves
+	Apart    Moves
+}
+
+// Prefill is how long prompts take.
+type Prefill struct {
+	Samples         int
+	PerToken, Fixed float64
+	PerAnswer, Hold float64
+	PerStep, Noise  float64
+	Prior           float64
+	Line            fit.Plane
+	Age             time.Duration // of the last sample
+}
+
+// Moves is one model of transfers.
+type Moves struct {
+	PerToken, Fixed, Prior, Off float64
+	Line                        fit.Line
+}
+
+// Fleet is what is known of all endpoints together.
+type Fleet struct {
+	Shared fit.Plane // see others
+	Own    fit.Sum
+	Pace   fit.Line
+}
+
+// Export is what is known of an endpoint.
+func (r Reader) Export(now time.Time, slot int) Learnt {
+	e := r.t.endpoints.Get(slot)
+	p, o, tr := &e.prefill, &e.order, &e.transfer
+	return Learnt{
+		Prefill: Prefill{
+			Samples: p.samples, PerToken: p.perToken, Fixed: float64(p.fixed), PerAnswer: float64(p.perAnswer), Hold: float64(p.hold),
+			PerStep: p.perStep, Noise: float64(p.noise), Prior: p.prior, Line: p.line, Age: age(now, p.learntAt),
+		},
+		Alone: o.alone, First: o.first, Others: o.others, Front: o.front, Soon: o.soon, Pace: e.pace.Line,
+		Moves: tr.samples, MovesAge: age(now, tr.at), Shared: tr.shared.export(), Apart: tr.alone.export(),
+	}
+}
+
+// ExportFleet is what is known of all endpoints together.
+func (r Reader) ExportFleet() Fleet {
+	return Fleet{Shared: r.t.others.left, Own: r.t.others.own, Pace: r.t.pace.Line}
+}
+
+// Restore takes in what was known of an endpoint that has entered and has had no request. It was kept for later since.
+func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration) {
+	e := t.endpoints.Get(slot)
+	if p := &l.Prefill; p.Samples > 0 {
+		e.prefill = prefill{
+			samples: p.Samples, perToken: p.PerToken, fixed: fit.Quantile(p.Fixed), perStep: p.PerStep, noise: fit.Mean(p.Noise),
+			prior: p.Prior, line: p.Line, learntAt: now.Add(-p.Age - later),
+		}
+	}
+	e.prefill.perAnswer, e.prefill.hold = fit.Mean(l.Prefill.PerAnswer), fit.Mean(l.Prefill.Hold)
+	e.order = order{alone: l.Alone, first: l.First, others: l.Others, front: l.Front, soon: l.Soon}
+	e.pace = pace{l.Pace}
+	if l.Moves > 0 {
+		e.transfer = transfer{shared: l.Shared.moves(), alone: l.Apart.moves(), samples: l.Moves, at: now.Add(-l.MovesAge - later)}
+		t.meanTransfer(e.transfer.at)
+	}
+	t.takeMeans()
+	t.compare(slot)
+}
+
+// RestoreFleet takes in what was known of all endpoints together.
+func (t *Table) RestoreFleet(f *Fleet) {
+	t.others = others{left: f.Shared, own: f.Own}
+	t.pace = pace{f.Pace}
+}
+
+func age(now, at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(at))
+}
+
+func (t *moves) export() Moves {
+	return Moves{t.perToken, float64(t.fixed), t.prior, float64(t.off), t.line}
+}
+
+func (m *Moves) moves() moves {
+	return moves{perToken: m.PerToken, fixed: fit.Quantile(m.Fixed), prior: m.Prior, off: fit.Mean(m.Off), line: m.Line}
+}

@@ -1,0 +1,118 @@
+package split
+
+import (
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/cost"
+)
+
+// Where endpoints need no roles (WhenFree), any of them may compute a prompt for any other, and doing both at one endpoint is one choice
+// among many. An answer's wait for prompts counts for AnswerWait, and what a request waits longer for its first token because
+// its prompt is computed elsewhere counts twice: that is certain, what it saves others is not.
+//
+// Answers then gather where few prompts are computed, and prompts stay away from there: roles come about by themselves, as many of each
+// kind as the traffic needs now.
+
+const (
+	mostTwice = 4   // part of an engine's memory, 1 to so many, that a prompt may take to be in that of two: two that each wait at both for what the other holds get nowhere
+	nearMs    = 1.0 // costs that differ by less are equal
+)
+
+// Free compares the endpoints that could do all of a request with the pairs that could split it.
+type Free struct {
+	whole     int     // the cheapest row for all of it
+	wholeMs   float64 // what that costs
+	ttftMs    float64 // when the first token comes then
+	prefill   *pick.View
+	Prefiller [2]int // rows of the two cheapest endpoints for the prompt, -1 for none: one of them is not the decoder
+}
+
+// Begin reckons what doing all of it costs, and what the prompt alone does.
+func Begin(prefill, whole *pick.View) Free {
+	cost.Once(whole, freeOthers)
+	for i := range whole.Candidates {
+		c := &whole.Candidates[i]
+		c.WeighedMs = c.Terms.Cost()
+	}
+	f := Free{prefill: prefill, Prefiller: [2]int{-1, -1}}
+	f.whole, f.wholeMs = cheapest(whole)
+	f.ttftMs = whole.Candidates[f.whole].Terms.TTFT()
+	cost.Once(prefill, freeOthers)
+	two := &f.Prefiller
+	for i := range prefill.Candidates {
+		ms := prefill.Candidates[i].Terms.Cost()
+		switch {
+		case two[0] < 0 || ms < prefill.Candidates[two[0]].Terms.Cost():
+			two[1], two[0] = two[0], i
+		case two[1] < 0 || ms < prefill.Candidates[two[1]].Terms.Cost():
+			two[1] = i
+		}
+	}
+	return f
+}
+
+// ReadyMs is how soon one of the two is predicted to have computed the prompt.
+func (f *Free) ReadyMs(which int) float64 {
+	return readyAt(f.prefill, &f.prefill.Candidates[f.Prefiller[which]])
+}
+
+// Pair reckons what answers cost whose prompt that prefiller computes, the first of the two before the second. decode is filled for when the
+// prompt will be computed. The lower cost of the two pairs is kept in WeighedMs.
+func (f *Free) Pair(which int, decode *pick.View) {
+	cost.Once(decode, freeOthers)
+	o := &f.prefill.Candidates[f.Prefiller[which]]
+	ready, base := f.ReadyMs(which), o.Terms.Cost()
+	for i := range decode.Candidates {
+		c := &decode.Candidates[i]
+		if which == 0 {
+			c.WeighedMs = -1
+		}
+		if c.Slot == o.Slot || c.Kind != o.Kind || c.Model != o.Model || c.CacheTokens > 0 && int64(mostTwice*decode.PromptTokens) > c.CacheTokens {
+			continue
+		}
+		sum := base + c.Terms.Cost() + max(0, ready+c.Terms.TTFT()-f.ttftMs)
+		if c.WeighedMs < 0 || sum < c.WeighedMs {
+			c.WeighedMs = sum
+		}
+	}
+}
+
+// Price fills in the terms of the rows that could answer, for when the prompt will be computed by whoever computes it in the end.
+func Price(decode *pick.View) { cost.Once(decode, freeOthers) }
+
+// Choose says whether a pair costs less, and who answers: a row of decode if it does, else of whole.
+func (f *Free) Choose(decode *pick.View) (Why, Weighed, int) {
+	pair, pairMs := cheapest(decode)
+	if pair < 0 {
+		return WholeSooner, Weighed{}, f.whole
+	}
+	w := Weighed{WholeMs: f.wholeMs, SplitMs: pairMs}
+	if why := w.why(); why != Sooner {
+		return why, w, f.whole
+	}
+	return Sooner, w, pair
+}
+
+// cheapest is the row with the lowest WeighedMs that is not negative, -1 for none. Of those about as low the request's hash chooses, so that
+// routers side by side do not all take the first.
+func cheapest(v *pick.View) (best int, ms float64) {
+	best = -1
+	for i := range v.Candidates {
+		if c := v.Candidates[i].WeighedMs; c >= 0 && (best < 0 || c < ms) {
+			best, ms = i, c
+		}
+	}
+	if best < 0 {
+		return best, 0
+	}
+	least, at := ms, uint64(0)
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		if c.WeighedMs < 0 || c.WeighedMs > least+nearMs {
+			continue
+		}
+		if h := (v.Hash ^ c.Key) * 0x9e3779b97f4a7c15; h>>11 >= at {
+			best, at = i, h>>11
+		}
+	}
+	return best, v.Candidates[best].WeighedMs
+}

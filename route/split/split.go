@@ -1,0 +1,154 @@
+// Package split decides which legs a request has, and why: one endpoint for all of it, or one that computes its prompt and another that
+// answers.
+//
+// It owns the rules, their words, and what waits count for in them. It compares costs (package cost) of the rows that it is shown and knows
+// no endpoints: who may compute, who may answer, and in how many ms a transfer can begin it is told. It keeps no state and never places
+// anything.
+package split
+
+import (
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/cost"
+)
+
+// When says which requests a pool with roles splits.
+type When string
+
+// The ways to decide it. The zero value is WhenTime.
+const (
+	WhenTime     When = "time"     // those that are predicted to cost less in two legs, transfer included
+	WhenFree     When = "free"     // as WhenTime, also where no endpoint has a role: who answers is chosen together with who computes the prompt
+	WhenAlways   When = "always"   // all that can be
+	WhenNever    When = "never"    // none
+	WhenTokens   When = "tokens"   // those whose prompt has at least Threshold tokens (production-stack PR 890, --routing-threshold)
+	WhenUncached When = "uncached" // those of whose prompt more than Threshold tokens, or all, are not cached at the decoder that was picked (TensorRT-LLM, max_local_prefill_length)
+)
+
+// Whens lists them.
+func Whens() []When {
+	return []When{WhenTime, WhenFree, WhenAlways, WhenNever, WhenTokens, WhenUncached}
+}
+
+// Rule is when requests are split.
+type Rule struct {
+	When      When
+	Threshold int                      // tokens, see When
+	Tokens    func(*fleet.Request) int // measures a prompt for WhenTokens; nil is the router's own estimate
+}
+
+// Interrupts is what a ms counts for that a request being answered waits for a prompt beside it. Without roles most of that was charged to the
+// answer when it came.
+func (r *Rule) Interrupts() float64 {
+	if r.When == WhenFree {
+		return promptShare
+	}
+	return 1
+}
+
+// Pool is what a rule needs to know of the endpoints.
+type Pool struct {
+	Splits bool // they have roles, or need none
+	Must   bool // those that decode take no whole requests
+}
+
+// Ask says whether a request is split as far as that can be told without the candidates. open means that it cannot.
+func (r *Rule) Ask(p Pool, req *fleet.Request, tokens int) (why Why, open bool) {
+	switch {
+	case !p.Splits || req.Class != fleet.Turn:
+		return "", false
+	case req.Pin != "":
+		return WholePinned, false
+	case req.Fails:
+		return WholePrefillFails, false
+	case !req.Splits:
+		return WholeUnfit, false
+	case p.Must:
+		return Always, false
+	}
+	switch r.When {
+	case WhenNever:
+		return WholeNever, false
+	case WhenAlways:
+		return Always, false
+	case WhenTokens:
+		if r.Tokens != nil {
+			tokens = r.Tokens(req)
+		}
+		if tokens < r.Threshold {
+			return WholeShort, false
+		}
+		return Long, false
+	default:
+		return "", true
+	}
+}
+
+// Uncached decides by what the endpoint that was picked to decode has of the prompt. One that has nothing leaves the prompt to
+// others however short it is (TensorRT-LLM, openai_disagg_service.py).
+func (r *Rule) Uncached(v *pick.View, picked int) Why {
+	cached := v.Candidates[picked].CachedTokens
+	if cached == 0 || v.PromptTokens-cached > r.Threshold {
+		return Uncached
+	}
+	return WholeWarm
+}
+
+const (
+	gainMs      = 1.0  // ms that a split must gain at least
+	gainShare   = 0.05 // the same as a share of what the whole costs; the larger counts
+	promptShare = 0.25 // see Interrupts
+	timeOthers  = 1.0  // ms that count for each that others wait for a prompt: as much as for those who are answered there
+	freeOthers  = 2.0  // the same where endpoints need no roles: some of them go where they have to compute again what they had
+)
+
+// AnswerWait is what a ms counts for that an answer waits for prompts, where endpoints need no roles: interruptions of an answer are seen, and
+// one that goes on for long meets many.
+const AnswerWait = 2.5
+
+// Weighed is what a request was predicted to cost as a whole and in two legs, in ms; both are 0 when that was not asked.
+// The costs are what the request waits, and what others wait for it.
+type Weighed struct {
+	WholeMs, SplitMs float64
+}
+
+// why says which is cheaper, by enough.
+func (w *Weighed) why() Why {
+	if w.SplitMs+max(gainMs, float64(gainShare*w.WholeMs)) < w.WholeMs {
+		return Sooner
+	}
+	return WholeSooner
+}
+
+// Time decides by what it costs at the best endpoint that could do all of it, against the best that could compute the prompt and the best
+// that could answer then.
+func Time(prefill, whole, decode *pick.View) (Why, Weighed) {
+	w := Weighed{WholeMs: lowest(whole), SplitMs: lowest(prefill) + lowest(decode)}
+	return w.why(), w
+}
+
+// lowest is the cost of the cheapest row.
+func lowest(v *pick.View) float64 {
+	cost.Once(v, timeOthers)
+	least := v.Candidates[0].Terms.Cost()
+	for i := range v.Candidates {
+		least = min(least, v.Candidates[i].Terms.Cost())
+	}
+	return least
+}
+
+// ReadyMs is how soon the best of a prefill leg's rows is predicted to have computed the prompt; 0 where there are none.
+func ReadyMs(prefill *pick.View) float64 {
+	best := -1.0
+	for i := range prefill.Candidates {
+		if ms := readyAt(prefill, &prefill.Candidates[i]); best < 0 || ms < best {
+			best = ms
+		}
+	}
+	return max(best, 0)
+}
+
+// readyAt is how soon one endpoint is predicted to have computed the prompt.
+func readyAt(v *pick.View, c *pick.Candidate) float64 {
+	return c.WaitMs + c.FixedMs + float64(float64(v.PromptTokens-c.CachedTokens)*c.MsPerToken)
+}

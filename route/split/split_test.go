@@ -1,0 +1,150 @@
+package split
+
+import (
+	"math"
+	"testing"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/pick"
+)
+
+// TestAsk: what can be told of a request without its candidates.
+func TestAsk(t *testing.T) {
+	turn := fleet.Request{Splits: true}
+	for _, c := range []struct {
+		name   string
+		rule   Rule
+		pool   Pool
+		req    fleet.Request
+		tokens int
+		why    Why
+		open   bool
+	}{
+		{"one pool", Rule{When: WhenAlways}, Pool{}, turn, 1, "", false},
+		{"an embedding", Rule{When: WhenAlways}, Pool{Splits: true}, fleet.Request{Splits: true, Class: fleet.Embed}, 1, "", false},
+		{"pinned", Rule{When: WhenAlways}, Pool{Splits: true}, fleet.Request{Splits: true, Pin: "e"}, 1, WholePinned, false},
+		{"its prefill leg failed", Rule{When: WhenAlways}, Pool{Splits: true}, fleet.Request{Splits: true, Fails: true}, 1, WholePrefillFails, false},
+		{"cannot be split", Rule{When: WhenAlways}, Pool{Splits: true}, fleet.Request{}, 1, WholeUnfit, false},
+		{"decoders take no whole requests", Rule{When: WhenNever}, Pool{Splits: true, Must: true}, turn, 1, Always, false},
+		{"never", Rule{When: WhenNever}, Pool{Splits: true}, turn, 1, WholeNever, false},
+		{"always", Rule{When: WhenAlways}, Pool{Splits: true}, turn, 1, Always, false},
+		{"short", Rule{When: WhenTokens, Threshold: 10}, Pool{Splits: true}, turn, 9, WholeShort, false},
+		{"long", Rule{When: WhenTokens, Threshold: 10}, Pool{Splits: true}, turn, 10, Long, false},
+		{"long by another measure", Rule{When: WhenTokens, Threshold: 10, Tokens: func(*fleet.Request) int { return 11 }}, Pool{Splits: true}, turn, 1, Long, false},
+		{"uncached", Rule{When: WhenUncached}, Pool{Splits: true}, turn, 1, "", true},
+		{"by time", Rule{When: WhenTime}, Pool{Splits: true}, turn, 1, "", true},
+		{"without roles", Rule{When: WhenFree}, Pool{Splits: true}, turn, 1, "", true},
+	} {
+		if why, open := c.rule.Ask(c.pool, &c.req, c.tokens); why != c.why || open != c.open {
+			t.Errorf("%s: %q, open %v, want %q, %v", c.name, why, open, c.why, c.open)
+		}
+	}
+}
+
+// legs are the tables of one prefiller, one endpoint for all of it, and the same as a decoder. All compute 1,000 tokens in 100 ms, move them in
+// 10 and need 20 besides, of a whole request none.
+func legs() (prefill, whole, decode *pick.View) {
+	row := pick.Candidate{Weight: 1, Ramp: 1, Slot: 1, MsPerToken: 0.1}
+	prefill = &pick.View{Leg: fleet.LegPrefill, PromptTokens: 1000, Splits: true, Interrupts: 1, Candidates: []pick.Candidate{row}}
+	whole = &pick.View{PromptTokens: 1000, Splits: true, Interrupts: 1, Candidates: []pick.Candidate{row}}
+	row.MsPerToken, row.FixedMs = 0.01, 20
+	decode = &pick.View{Leg: fleet.LegDecode, PromptTokens: 1000, Splits: true, Interrupts: 1, Candidates: []pick.Candidate{row}}
+	prefill.Candidates[0].Slot = 0
+	return prefill, whole, decode
+}
+
+// TestTime: what splits a request, and what keeps it whole, one at a time.
+func TestTime(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		change           func(prefill, whole, decode *pick.Candidate)
+		why              Why
+		wholeMs, splitMs float64
+	}{
+		{"all are idle", func(_, _, _ *pick.Candidate) {}, WholeSooner, 100, 130},
+		{"one is answered there and would wait", func(_, w, _ *pick.Candidate) { w.Decoding = 1 }, Sooner, 200, 130},
+		{"two are answered at the prefiller too", func(p, w, _ *pick.Candidate) { w.Decoding, p.Decoding = 1, 2 }, WholeSooner, 200, 330},
+		{"it has most of the prompt", func(_, w, _ *pick.Candidate) {
+			w.CachedTokens, w.PresentTokens, w.Decoding = 900, 900, 10
+		}, WholeSooner, 110, 130},
+		{"most of that is still to come", func(_, w, _ *pick.Candidate) {
+			w.CachedTokens, w.PresentTokens, w.Decoding = 900, 100, 10
+		}, Sooner, 990, 130},
+		{"most of that proves to be missing", func(_, w, _ *pick.Candidate) {
+			w.CachedTokens, w.PresentTokens, w.Unsure, w.Decoding = 900, 900, 450, 10
+		}, Sooner, 605, 130},
+		{"others share the link", func(_, w, d *pick.Candidate) {
+			w.Decoding, d.WaitMs, d.LinkMs, d.DelayMs = 1, 40, 40, 40
+		}, WholeSooner, 200, 210},
+		{"less than a twentieth is gained", func(_, w, _ *pick.Candidate) { w.WaitMs = 36 }, WholeSooner, 136, 130},
+		{"more than a twentieth is", func(_, w, _ *pick.Candidate) { w.WaitMs = 38 }, Sooner, 138, 130},
+		// 0.01 turns a ms come there, over half of the time that is left: each waits for 100 ms, or half of that.
+		{"turns come there", func(_, w, _ *pick.Candidate) { w.TurnsPerMs, w.Busy = 0.01, 0.5 }, Sooner, 200, 130},
+		{"it overtakes three at the router", func(_, w, _ *pick.Candidate) { w.Behind = 3 }, Sooner, 400, 130},
+	} {
+		prefill, whole, decode := legs()
+		c.change(&prefill.Candidates[0], &whole.Candidates[0], &decode.Candidates[0])
+		why, w := Time(prefill, whole, decode)
+		if why != c.why || math.Abs(w.WholeMs-c.wholeMs) > 1e-9 || math.Abs(w.SplitMs-c.splitMs) > 1e-9 {
+			t.Errorf("%s: %s of %+v, want %s of %v and %v", c.name, why, w, c.why, c.wholeMs, c.splitMs)
+		}
+	}
+}
+
+// TestFirstTurnsAreNoReason: what the later turns of a conversation will bring has no part in whether this one is split.
+func TestFirstTurnsAreNoReason(t *testing.T) {
+	var of [2]Weighed
+	for i := range of {
+		prefill, whole, decode := legs()
+		for _, v := range []*pick.View{prefill, whole, decode} {
+			v.FirstTurn, v.LaterTurns, v.TurnTokens, v.Candidates[0].Steady = i == 1, 5, 1000, 0.5
+		}
+		_, of[i] = Time(prefill, whole, decode)
+	}
+	if of[0] != of[1] {
+		t.Errorf("a later turn %+v, a first one %+v", of[0], of[1])
+	}
+}
+
+// TestFreeCountsTheDelay: a pair is charged twice for what the first token comes later, and a prompt that takes more than a quarter of the
+// memory is not put into two engines.
+func TestFreeCountsTheDelay(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		memory  int64
+		waitMs  float64 // for all of it at one endpoint
+		why     Why
+		splitMs float64
+	}{
+		{"idle", 0, 0, WholeSooner, 130 + 30},
+		{"the first token comes sooner", 0, 200, Sooner, 130},
+		{"there is room for two", 4000, 200, Sooner, 130},
+		{"there is not", 3999, 200, WholeSooner, 0},
+	} {
+		prefill, whole, decode := legs()
+		whole.Candidates[0].WaitMs, decode.Candidates[0].CacheTokens = c.waitMs, c.memory
+		f := Begin(prefill, whole)
+		if f.Prefiller != [2]int{0, -1} || f.ReadyMs(0) != 100 {
+			t.Fatalf("%+v", f)
+		}
+		f.Pair(0, decode)
+		why, w, row := f.Choose(decode)
+		if why != c.why || row != 0 || math.Abs(w.SplitMs-c.splitMs) > 1e-9 {
+			t.Errorf("%s: %s of %+v, want %s of %v", c.name, why, w, c.why, c.splitMs)
+		}
+	}
+}
+
+// TestAnswersStayAwayFromPrompts: where endpoints need no roles, an answer costs more where prompts take time, and where more are answered.
+func TestAnswersStayAwayFromPrompts(t *testing.T) {
+	row := pick.Candidate{Weight: 1, Ramp: 1, AnswerMs: 10, PerOtherMs: 0.2}
+	busy, crowded := row, row
+	busy.Steady, crowded.Load.Requests = 0.5, 4
+	v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWait: 2, Candidates: []pick.Candidate{row, busy, crowded}}
+	Price(v)
+	for i, want := range []float64{0, 2 * 1000, 100 * 0.2 * 4} {
+		if got := v.Candidates[i].Terms.Others; math.Abs(got-want) > 1e-9 {
+			t.Errorf("row %d: %v ms, want %v", i, got, want)
+		}
+	}
+}

@@ -1,0 +1,15 @@
+package session
+
+import "time"
+
+// Sweep drops up to limit expired entries, oldest first, and returns how many it dropped.
+func (t *Table) Sweep(now time.Time, limit int) int { return t.sweep(t.clock(now), limit) }
+
+// Len is the number of ids remembered.
+func (s *Seen) Len() int { return s.ids.len() }
+
+// Len is the number of ends remembered; a turn of a chat has three or four.
+func (t *Trails) Len() int { return t.ends.len() }
+
+// Len is the number of users remembered.
+func (u *Users) Len() int { return u.known.len() }
