@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/warmpath/warmpath/policy/basic"
 	"github.com/warmpath/warmpath/policy/leastttft"
@@ -14,8 +13,8 @@ import (
 	"github.com/warmpath/warmpath/policy/trtllm"
 )
 
-// Config names a policy and holds the options of those that have any. Options of policies that are not used are
-// checked and otherwise ignored.
+// Config selects a policy and holds the options of all policies. Options of policies that are not used are checked and
+// otherwise ignored.
 type Config struct {
 	// Name of the policy. Empty means least_ttft.
 	Name string `yaml:"name"`
@@ -33,17 +32,20 @@ type Config struct {
 	TRTLLM trtllm.Config `yaml:"trtllm"`
 }
 
+// TRTLLMConfig is trtllm.Config, the options of the policies trtllm.*.
+type TRTLLMConfig = trtllm.Config
+
 // SessionConfig are the options of session.
 type SessionConfig struct {
-	// Fallback is the policy that places conversations without an endpoint: new ones, and those whose endpoint cannot
-	// take the request. Any policy but session. Empty means least_tokens.
+	// Fallback is the policy for conversations without an endpoint: new ones, and those whose endpoint cannot take the request.
+	// Any policy but session. Empty means least_tokens.
 	Fallback string `yaml:"fallback"`
 }
 
-// defaultFallback is the policy that session falls back to when none is given.
+// defaultFallback is the default of SessionConfig.Fallback.
 const defaultFallback = nameLeastTokens
 
-// WithDefaults is c with each option that is not given replaced by its default.
+// WithDefaults returns c with defaults for options that are not set.
 func (c Config) WithDefaults() Config {
 	if c.Name == "" {
 		c.Name = Default
@@ -59,8 +61,8 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate reports every fault of c, joined into one error. An unknown name is answered with the nearest valid one and
-// the list of ours; rivals are many, and whoever wants one knows its name.
+// Validate reports every fault of c, joined into one error. For an unknown name it suggests the nearest valid one and lists our
+// policies, without the many rivals.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var faults []error
@@ -85,7 +87,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// fallbacks are the names that SessionConfig.Fallback may have.
+// fallbacks are the valid values of SessionConfig.Fallback.
 func fallbacks() []string {
 	var names []string
 	for _, name := range Names() {
@@ -98,6 +100,6 @@ func fallbacks() []string {
 
 func unknown(field, got string, valid []string) error {
 	listed := slices.DeleteFunc(slices.Clone(valid), func(name string) bool { return slices.Contains(RivalNames(), name) })
-	return fmt.Errorf("policy: %s is %q; did you mean %q? valid: %s, and rivals such as smg.cache_aware (docs/policies.md)",
-		field, got, nearest.Name(got, valid), strings.Join(listed, ", "))
+	return fmt.Errorf("policy: %s is %q%s, and rules of other routers such as smg.cache_aware (warmpath policies lists them)",
+		field, got, nearest.OrValid(got, valid, listed))
 }

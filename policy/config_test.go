@@ -18,7 +18,7 @@ func TestValidate(t *testing.T) {
 	}{
 		{"nothing given", Config{}, nil},
 		{"each option given", Config{Name: "consistent_hash", ConsistentHash: basic.ConsistentHashConfig{LoadFactor: 1}, Session: SessionConfig{Fallback: "rendezvous"}}, nil},
-		{"typing error", Config{Name: "leest_token"}, []string{`name is "leest_token"`, `did you mean "least_tokens"?`, "consistent_hash, least_requests, least_tokens, least_ttft, power_of_two, random, rendezvous, round_robin, session, and rivals such as smg.cache_aware"}},
+		{"typing error", Config{Name: "leest_token"}, []string{`name is "leest_token"`, `did you mean "least_tokens"?`, "consistent_hash, least_requests, least_tokens, least_ttft, power_of_two, random, rendezvous, round_robin, session, and rules of other routers such as smg.cache_aware"}},
 		{"typing error in a rival", Config{Name: "smg.cache-awre"}, []string{`did you mean "smg.cache_aware"?`}},
 		{"objective below zero", Config{DualMap: rivals.DualMapConfig{SLOMs: -1}}, []string{"dualmap.slo_ms is -1, must be above 0"}},
 		{"dashes", Config{Name: "Round-Robin"}, []string{`did you mean "round_robin"?`}},
@@ -66,7 +66,7 @@ func TestValidate(t *testing.T) {
 
 func TestFallbackListLeavesSessionOut(t *testing.T) {
 	err := Config{Session: SessionConfig{Fallback: "session"}}.Validate()
-	if err == nil || !strings.Contains(err.Error(), "round_robin, and rivals") {
+	if err == nil || !strings.Contains(err.Error(), "round_robin, and rules of other routers") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// make1 is one policy by name, with the defaults of everything else.
+// make1 is one policy by name, with default options.
 func make1(t testing.TB, name string) pick.Policy {
 	t.Helper()
 	return makeOf(t, Config{Name: name})

@@ -58,8 +58,8 @@ func TestPickLeavesTheViewAlone(t *testing.T) {
 	}
 }
 
-// The seventh promise of the design: a burst of identical cold prompts does not land on one endpoint. A burst has the
-// books entered in between and, for the hash policies, a fresh hash each.
+// The seventh promise of the design: a burst of identical cold prompts does not go to one endpoint. Within a burst each pick is
+// reserved before the next and, for hash policies, has its own hash.
 func TestBurstOfColdPromptsSpreads(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestBurstOfColdPromptsSpreads(t *testing.T) {
 	}
 }
 
-// Ties go to nobody in particular: over many requests to an idle fleet each endpoint has its share of weight. The
-// limits are the 99.9 % points of the chi-square distribution; seeds are fixed, so the outcome is too.
+// Ties are not biased: over many requests to an idle fleet each endpoint gets its share of weight. The limits are the 99.9 %
+// points of the chi-square distribution; seeds are fixed, so the outcome is too.
 func TestTiesAreDrawnByWeight(t *testing.T) {
 	limits := map[int]float64{4: 16.27, 8: 24.32, 3: 13.82}
 	fleets := map[string][]pick.Candidate{
@@ -89,7 +89,7 @@ func TestTiesAreDrawnByWeight(t *testing.T) {
 		"unequal": policytest.Idle(1, 2, 4, 1),
 		"ramp":    policytest.Idle(1, 1, 0.1),
 	}
-	for _, name := range namesOf(ours()) { // rivals know no weights
+	for _, name := range namesOf(ours()) { // rivals ignore weights
 		for _, kind := range []string{"equal", "unequal", "ramp"} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				cs := fleets[kind]
@@ -106,7 +106,7 @@ func TestTiesAreDrawnByWeight(t *testing.T) {
 					if slices.Min(counts) == 0 {
 						t.Errorf("first turns %v: one endpoint never has the first", counts)
 					}
-					return // first turns lean to heavy endpoints; shares are the subject of its own test
+					return // first turns favour heavy endpoints; its own test checks shares
 				}
 				if got := policytest.ChiSquare(counts, cs); got > limits[len(cs)] {
 					t.Errorf("chi-square %.1f of %v for weights %v", got, counts, weights(cs))
@@ -158,7 +158,7 @@ func TestPoolsShareNoState(t *testing.T) {
 	for i := range 3 {
 		p.Pick(policytest.View(cs, uint64(i)), &fleet.Request{})
 	}
-	// q starts afresh: with the same seeds it goes the way of a policy made on its own.
+	// q starts anew: with equal seeds it behaves as a new policy.
 	r := make1(t, "round_robin")
 	for i := range 10 {
 		if a, b := q.Pick(policytest.View(cs, uint64(i)), &fleet.Request{}), r.Pick(policytest.View(cs, uint64(i)), &fleet.Request{}); a != b {

@@ -13,7 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Over whole histories of requests: rivals answer with a candidate, the same ones for the same history, and change nothing.
+// TestRivalsOverHistories: over whole histories of requests rivals return a candidate, equal ones for equal histories, and
+// change nothing.
 func TestRivalsOverHistories(t *testing.T) {
 	for _, name := range RivalNames() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {

@@ -12,11 +12,11 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// The behaviours that the tests of llm-d's session affinity (inference payload processor, PR 178) cover, on a router with the policy
-// session. Its candidates are models, these are endpoints; it learns from responses, this from decisions. The store alone
-// is tested in package session.
+// The behaviours covered by the tests of llm-d's session affinity (inference payload processor, PR 178), on a router with the
+// policy session. Its candidates are models, ours endpoints; it learns from responses, ours from decisions. Package session
+// tests the store alone.
 
-// affinity is a router whose sessions are bounded, and a clock.
+// affinity is a router with bounded sessions, and a clock.
 type affinity struct {
 	t   *testing.T
 	r   *route.Router
@@ -46,7 +46,7 @@ func (l *affinity) declare(names ...string) {
 	}
 }
 
-// turn is a whole request; "" is no id.
+// turn plays a whole request; id "" means none.
 func (l *affinity) turn(id string, exclude ...string) route.Decision {
 	l.t.Helper()
 	l.ids++
@@ -86,7 +86,7 @@ func TestLLMDSessionTwoTurns(t *testing.T) {
 	}
 }
 
-// A client that does not know about sessions gets an id in the first response and can echo it back.
+// A client without support for sessions gets an id in the first response and can send it back.
 func TestLLMDSessionWithAGeneratedID(t *testing.T) {
 	l := newLLMDSessions(t, session.Config{}, "a", "b", "c", "d")
 	first := l.turn("")
@@ -99,7 +99,7 @@ func TestLLMDSessionWithAGeneratedID(t *testing.T) {
 	}
 }
 
-// The remembered candidate is missing: no opinion, and what is picked then is remembered. It does not come back by itself.
+// The remembered endpoint is missing: another is picked and remembered. The conversation does not return by itself.
 func TestLLMDSessionWhoseEndpointIsMissing(t *testing.T) {
 	l := newLLMDSessions(t, session.Config{}, "a", "b", "c")
 	home := l.turn("s").Endpoint.Name
@@ -127,7 +127,7 @@ func TestLLMDSessionWhoseEndpointIsMissing(t *testing.T) {
 	}
 }
 
-// The least recently used goes; a look-up alone does not extend a life, a turn does; capacity is never exceeded.
+// The least recently used session goes; a look-up does not extend its life, a turn does; capacity is never exceeded.
 func TestLLMDSessionBounds(t *testing.T) {
 	l := newLLMDSessions(t, session.Config{Max: 2, IdleTTL: 10 * time.Second}, "a", "b")
 	at := map[string]string{}

@@ -11,16 +11,16 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// engines of a wholeFleet, and how they are asked.
+// wholeFleet describes engines and their traffic.
 type wholeFleet struct {
-	rates                   []float64 // tokens of prompts that an engine computes a millisecond
-	parallel                bool      // all prompts at a time, as engines do that only pretend; else one after the other
+	rates                   []float64 // prefill speed of each engine, in tokens per ms
+	parallel                bool      // all prompts concurrently, as fake engines do; else one after another
 	clients, prompt, output int
-	streamed                float64 // share of answers
+	streamed                float64 // share of streamed answers
 }
 
-// play has clients ask, wait for the whole answer and ask again, always anew. Engines make 2 ms a token of an answer. It returns where the requests
-// went and the mean time of an answer in ms, both of the second half.
+// play has clients send new prompts, each waiting for its whole answer before the next. Engines take 2 ms per answer token. It
+// returns the requests per endpoint and the mean time of an answer in ms, both of the second half.
 func (w *wholeFleet) play(t testing.TB, name string, seed uint64, requests int) (counts []int, mean float64) {
 	t.Helper()
 	factory, err := New(Config{Name: name})
@@ -37,15 +37,15 @@ func (w *wholeFleet) play(t testing.TB, name string, seed uint64, requests int) 
 	for _, e := range declared {
 		r.Observe(now, route.Probed{Endpoint: e.Name, Report: fleet.Report{Healthy: true, Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}}})
 	}
-	now = now.Add(time.Minute) // no longer new
+	now = now.Add(time.Minute) // past the ramp
 	type asked struct {
-		next, end time.Time // what happens next: its first byte or its end
+		next, end time.Time // time of the next event: its first byte or its end
 		took      time.Duration
 		lease     fleet.Lease
 		tokens    int
 	}
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	free := make([]time.Time, len(w.rates)) // when an engine has computed what it has of prompts
+	free := make([]time.Time, len(w.rates)) // when an engine has computed its prompts
 	open := make([]asked, w.clients)
 	counts = make([]int, len(w.rates))
 	for n := 0; n < requests; {
@@ -94,9 +94,9 @@ func (w *wholeFleet) play(t testing.TB, name string, seed uint64, requests int) 
 	return counts, mean
 }
 
-// TestWholeAnswersAreSpread: nobody streams, and many ask at once. What such answers tell of an endpoint's speed was believed only when it was
-// good, so that who had been asked most was thought quickest and asked still more: of equal engines one got most, and a slow
-// one was never noticed.
+// TestWholeAnswersAreSpread: many concurrent clients and no streams. Earlier, samples of speed from such answers counted only
+// if they were good, so that the busiest endpoint looked fastest and got even more: one of equal engines got most requests, and
+// a slow one was never noticed.
 func TestWholeAnswersAreSpread(t *testing.T) {
 	for _, rates := range [][]float64{{36, 36, 36, 36}, {2, 2, 2, 2}, {12, 12, 12, 4}, {30, 30, 30, 10}} {
 		for _, c := range []struct{ clients, prompt, output int }{{8, 300, 10}, {8, 1200, 30}, {24, 300, 10}} {

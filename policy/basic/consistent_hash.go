@@ -1,7 +1,7 @@
-// Package basic has the simple policies: by turn, by chance, by load, by hash, and staying where the conversation is.
+// Package basic has the simple policies: round robin, random, by load, by hash, and by session.
 //
-// Each looks at one thing and has at most one option. All know weights: loads are compared per weight, and equals are drawn in
-// proportion to weight. None considers what endpoints have cached.
+// Each uses one criterion and has at most one option. All respect weights: loads are compared per weight, and ties are drawn in
+// proportion to weight. None considers cached prefixes.
 package basic
 
 import (
@@ -14,17 +14,15 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// consistentHash is consistent hashing with bounded loads (V. Mirrokni, M. Thorup and M. Zadimoghaddam,
-// arXiv 1608.01350): a conversation goes to the first endpoint of its order that has room, and an endpoint has room
-// while it holds fewer requests than LoadFactor times its fair share, this request counted, rounded up. The order is
-// the rendezvous order and not a ring, so that what overflows from one endpoint spreads over all others and not onto
-// its successor.
+// consistentHash is consistent hashing with bounded loads (V. Mirrokni, M. Thorup and M. Zadimoghaddam, arXiv 1608.01350): a
+// conversation goes to the first endpoint of its order that has room. An endpoint has room while it holds fewer requests than
+// LoadFactor times its fair share, including this request, rounded up. The order is the rendezvous order instead of a ring, so
+// that the overflow of one endpoint spreads over all others.
 //
-// The shares of all candidates together exceed the requests by at least one whenever LoadFactor is 1 or more, so there is
-// always one with room.
+// If LoadFactor is at least 1, the shares of all candidates add up to more than the requests, so one of them has room.
 type consistentHash struct{ factor float64 }
 
-// NewConsistentHash makes consistent_hash with a configuration that has its defaults.
+// NewConsistentHash makes consistent_hash. The configuration must have its defaults.
 func NewConsistentHash(c ConsistentHashConfig) pick.Policy {
 	return consistentHash{factor: c.LoadFactor}
 }
@@ -51,8 +49,7 @@ func (p consistentHash) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: open, Reason: reasons.ConsistentHashOverflow}
 }
 
-// A bound is the number of requests an endpoint may hold for each unit of its weight, as a fraction so that whole
-// shares come out whole.
+// A bound is the number of requests that an endpoint may hold per unit of weight, as a fraction so that whole shares are exact.
 type bound struct{ requests, weight float64 }
 
 func (p consistentHash) boundFor(v *pick.View) bound {
@@ -66,22 +63,22 @@ func (p consistentHash) boundFor(v *pick.View) bound {
 	return b
 }
 
-// most is the largest number of requests that a candidate may hold.
+// most is the largest number of requests a candidate may hold.
 func (b bound) most(c *pick.Candidate) float64 { return math.Ceil(b.requests * c.Weight / b.weight) }
 
 func (b bound) room(c *pick.Candidate) bool { return float64(c.Load.Requests+1) <= b.most(c) }
 
 // ConsistentHashConfig are the options of consistent_hash.
 type ConsistentHashConfig struct {
-	// LoadFactor bounds the outstanding requests of an endpoint to this many times its fair share, rounded up. 1 is the
-	// tightest: requests are spread evenly and conversations move most. Large values approach rendezvous. 0 means 1.25.
+	// LoadFactor limits the outstanding requests of an endpoint to this many times its fair share, rounded up. 1 spreads
+	// requests evenly and moves conversations most; large values approach rendezvous. 0 means 1.25.
 	LoadFactor float64 `yaml:"load_factor"`
 }
 
-// defaultLoadFactor is the load factor when none is given.
+// defaultLoadFactor is the default of LoadFactor.
 const defaultLoadFactor = 1.25
 
-// WithDefaults is c with each option that is not given replaced by its default.
+// WithDefaults returns c with defaults for options that are not set.
 func (c ConsistentHashConfig) WithDefaults() ConsistentHashConfig {
 	if c.LoadFactor == 0 {
 		c.LoadFactor = defaultLoadFactor
@@ -89,7 +86,7 @@ func (c ConsistentHashConfig) WithDefaults() ConsistentHashConfig {
 	return c
 }
 
-// Validate reports the fault of a configuration with its defaults.
+// Validate reports the fault of a configuration that has its defaults.
 func (c ConsistentHashConfig) Validate() error {
 	if f := c.LoadFactor; !(f >= 1) || math.IsInf(f, 0) {
 		return fmt.Errorf("policy: consistent_hash.load_factor is %v, must be 1 or more (0 means %v)", f, defaultLoadFactor)

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// byHash are the policies that place by hash; without load they agree.
+// byHash are the hash policies; without load they agree.
 var byHash = [...]string{"rendezvous", "consistent_hash"}
 
 func TestHashPlacementDependsOnNothingElse(t *testing.T) {
@@ -23,7 +23,7 @@ func TestHashPlacementDependsOnNothingElse(t *testing.T) {
 			unload(v.Candidates)
 			p := makeBasic(name)
 			want := v.Candidates[p.Pick(v, &fleet.Request{}).Index].Name
-			// Another replica, another order of declaration, other chance.
+			// Another replica, another order of declaration, another random seed.
 			shuffled := slices.Clone(v.Candidates)
 			policytest.Rand(rapid.Uint64().Draw(t, "shuffle")).Shuffle(len(shuffled), func(i, j int) {
 				shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
@@ -55,7 +55,7 @@ func TestRemovingAnEndpointMovesOnlyItsOwn(t *testing.T) {
 	}
 }
 
-// A conversation keeps its place when another endpoint's weight falls, and moves nowhere but there when it rises.
+// A conversation keeps its endpoint when another one's weight falls, and can only move to one whose weight rises.
 func TestWeightMovesOnlyWhatItMust(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cs := policytest.Fleets(false).Draw(t, "fleet")
@@ -72,7 +72,7 @@ func TestWeightMovesOnlyWhatItMust(t *testing.T) {
 	})
 }
 
-// A refused endpoint's conversations spread over all others and not onto one neighbour.
+// The conversations of an excluded endpoint spread over all others.
 func TestConversationsOfALostEndpointSpread(t *testing.T) {
 	cs := policytest.Same(9)
 	p := makeBasic("rendezvous")
@@ -87,7 +87,7 @@ func TestConversationsOfALostEndpointSpread(t *testing.T) {
 	}
 }
 
-// Keys that are small numbers, as a test or a bad hash would give, and consecutive hashes are spread as well.
+// Keys that are small numbers, as a test or a bad hash would give, and consecutive hashes spread too.
 func TestPoorHashesSpread(t *testing.T) {
 	cs := policytest.Same(8)
 	for i := range cs {
@@ -135,7 +135,7 @@ func TestConsistentHashTakesTheFirstWithRoom(t *testing.T) {
 		v := policytest.Views(false).Draw(t, "view")()
 		p := NewConsistentHash(ConsistentHashConfig{}.WithDefaults()).(consistentHash)
 		got := p.Pick(v, &fleet.Request{})
-		// The naive way: sort by rendezvous, walk until one has room.
+		// The naive way: sort by rendezvous, take the first with room.
 		r, b := byhash.OrderFor(v), p.boundFor(v)
 		order := slices.Clone(v.Candidates)
 		slices.SortFunc(order, func(x, y pick.Candidate) int {

@@ -7,10 +7,10 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// leastRequests picks the endpoint with the fewest outstanding requests per weight, by the router's own books.
+// leastRequests picks the endpoint with the fewest outstanding requests per weight, by the router's own count.
 type leastRequests struct{}
 
-// NewLeastRequests makes the policy least_requests.
+// NewLeastRequests makes least_requests.
 func NewLeastRequests() pick.Policy { return leastRequests{} }
 
 // Pick implements pick.Policy.

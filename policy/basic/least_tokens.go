@@ -7,12 +7,12 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// leastTokens picks the endpoint with the fewest tokens still to compute per weight: uncached prompt tokens before
-// the first byte and answer tokens expected. Among equals the one with the shorter queue of its own, as its latest
-// report says: reports are late, so they do not outvote the books.
+// leastTokens picks the endpoint with the fewest tokens still to compute per weight: uncached prompt tokens before the first
+// byte, and expected answer tokens. Ties go to the shorter queue in the engine's latest report: reports are late, so they only
+// break ties.
 type leastTokens struct{}
 
-// NewLeastTokens makes the policy least_tokens.
+// NewLeastTokens makes least_tokens.
 func NewLeastTokens() pick.Policy { return leastTokens{} }
 
 // Pick implements pick.Policy.

@@ -75,7 +75,7 @@ func TestPowerOfTwo(t *testing.T) {
 		if first == second || min(first, second) < 0 || max(first, second) >= n {
 			t.Fatalf("drew %d and %d of %d", first, second, n)
 		}
-		// The same view draws the same two again.
+		// Equal views draw the same two.
 		got := powerOfTwo{}.Pick(v(), &fleet.Request{}).Index
 		if got != first && got != second {
 			t.Fatalf("picked %d, drew %d and %d", got, first, second)
@@ -108,13 +108,13 @@ func TestPowerOfTwoNeverPicksTheBusiestOfMany(t *testing.T) {
 
 func TestRandomFollowsWeights(t *testing.T) {
 	cs := policytest.Idle(1, 5, 0.5, 3.5)
-	policytest.Reserve(&cs[1], 1e6, 1e6) // load plays no part
+	policytest.Reserve(&cs[1], 1e6, 1e6) // load is irrelevant
 	if got := policytest.ChiSquare(policytest.Play(makeBasic("random"), cs, 50_000, false), cs); got > 16.27 {
 		t.Errorf("chi-square %.1f over 3 degrees of freedom", got)
 	}
 }
 
-// With books and equal requests, the policies that look at load end up with loads in proportion to weight.
+// With reservations and equal requests, loads end up in proportion to weight.
 func TestLoadsFollowWeights(t *testing.T) {
 	for _, name := range []string{"least_requests", "least_tokens", "power_of_two", "session", "round_robin"} {
 		cs := policytest.Idle(1, 2, 4, 3)

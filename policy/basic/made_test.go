@@ -4,7 +4,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// makeBasic makes one of the policies of this package by name.
+// makeBasic makes a policy of this package by name.
 func makeBasic(name string) pick.Policy {
 	switch name {
 	case "consistent_hash":

@@ -7,15 +7,14 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// powerOfTwo draws two different endpoints by weight and picks the one with fewer tokens to compute per weight, then
-// with fewer requests per weight (M. Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001). It
-// is nearly as even as the least loaded of all, and several routers that cannot see each other's books do not all run
-// to the same endpoint.
+// powerOfTwo draws two different endpoints by weight and picks the one with fewer tokens to compute per weight, then with fewer
+// requests per weight (M. Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001). It is nearly as even as
+// the least loaded of all, and routers without common state do not all choose the same endpoint.
 //
-// Of two equals it takes the one drawn first, whose chance is exactly its weight.
+// A tie goes to the one drawn first, whose chance is exactly its weight.
 type powerOfTwo struct{}
 
-// NewPowerOfTwo makes the policy power_of_two.
+// NewPowerOfTwo makes power_of_two.
 func NewPowerOfTwo() pick.Policy { return powerOfTwo{} }
 
 // Pick implements pick.Policy.
@@ -27,7 +26,7 @@ func (powerOfTwo) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: a, Reason: reasons.PowerOfTwo}
 }
 
-// two draws two different candidates; the second is nobody when there is only one.
+// two draws two different candidates; second is Nobody when there is only one.
 func two(v *pick.View) (first, second int) {
 	if len(v.Candidates) == 1 {
 		return 0, pick.Nobody

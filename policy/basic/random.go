@@ -10,7 +10,7 @@ import (
 // random draws an endpoint in proportion to weight.
 type random struct{}
 
-// NewRandom makes the policy random.
+// NewRandom makes random.
 func NewRandom() pick.Policy { return random{} }
 
 // Pick implements pick.Policy.

@@ -7,12 +7,12 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// rendezvous places a conversation at the endpoint with the highest score, a hash of both together (D. Thaler and C.
-// Ravishankar, 1998). Every replica computes the same place without a word between them, and an endpoint that comes or
-// goes moves only the conversations it gains or loses. Load plays no part.
+// rendezvous places a conversation at the endpoint with the highest score, a hash of both (D. Thaler and C. Ravishankar, 1998).
+// Every replica computes the same place independently, and an endpoint that joins or leaves moves only its own conversations.
+// Load is ignored.
 type rendezvous struct{}
 
-// NewRendezvous makes the policy rendezvous.
+// NewRendezvous makes rendezvous.
 func NewRendezvous() pick.Policy { return rendezvous{} }
 
 // Pick implements pick.Policy.

@@ -8,23 +8,23 @@ import (
 	"github.com/warmpath/warmpath/slot"
 )
 
-// roundRobin gives each endpoint its turn, smoothly by weight as nginx does (upstream round robin, since 1.3.1): each
-// pick adds its weight to every candidate's credit and takes the sum of all weights from the one with most credit. An
-// endpoint of weight 3 beside two of weight 1 then comes up as A B A C A and not as A A A B C.
+// roundRobin is smooth weighted round robin as in nginx (upstream round robin, since 1.3.1): each pick adds its weight to every
+// candidate's credit and subtracts the sum of all weights from the one with most credit. So an endpoint of weight 3 beside two
+// of weight 1 gives A B A C A instead of A A A B C.
 //
-// An endpoint that is new starts with a random credit below one round, so that the first turn is not always the first
-// or the heaviest endpoint's and routers started together do not go round in step. One that was away keeps its credit,
-// within one round of the present candidates.
+// A new endpoint starts with a random credit below one round, so that the first turn does not always go to the first or
+// heaviest endpoint, and routers started together do not run in step. An endpoint that was away keeps its credit, within one
+// round of the present candidates.
 type roundRobin struct {
 	turns slot.Table[turn]
 }
 
 type turn struct {
-	known  bool // not new here
+	known  bool // has been here before
 	credit float64
 }
 
-// NewRoundRobin makes the policy round_robin.
+// NewRoundRobin makes round_robin.
 func NewRoundRobin() pick.Policy { return &roundRobin{} }
 
 // Pick implements pick.Policy.

@@ -32,7 +32,7 @@ func TestRoundRobinGivesEachItsTurn(t *testing.T) {
 	}
 }
 
-// At any moment an endpoint has had its share of weight, give or take two turns, wherever it started.
+// At any time each endpoint has had its share of weight within two turns, wherever it started.
 func TestRoundRobinIsSmooth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ws := rapid.SliceOfN(rapid.Float64Range(0.1, 10), 1, 8).Draw(t, "weights")
@@ -54,7 +54,7 @@ func TestRoundRobinIsSmooth(t *testing.T) {
 	})
 }
 
-// Endpoints come, go and change weight at random; nobody who stays is left out for long, and credits stay bounded.
+// Endpoints join, leave and change weight at random; none waits for long, and credits stay bounded.
 func TestRoundRobinWithComingAndGoing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := NewRoundRobin().(*roundRobin)
@@ -90,7 +90,7 @@ func TestRoundRobinSlotIsTakenOver(t *testing.T) {
 	p := NewRoundRobin().(*roundRobin)
 	cs := policytest.Same(2)
 	policytest.Play(p, cs, 9, false)
-	cs[1].Key = byhash.Mix(12345) // another endpoint got the slot
+	cs[1].Key = byhash.Mix(12345) // another endpoint took the slot
 	p.turns.At(1, policytest.Candidate(1, 1).Key).credit = -1
 	counts := policytest.Play(p, cs, 10, false)
 	if p.turns.Peek(1, cs[1].Key) == nil || slices.Min(counts) < 4 {

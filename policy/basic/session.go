@@ -5,12 +5,12 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// sessionPolicy keeps a conversation at its endpoint while that can take the request, whatever its load, and places
-// all others by another policy (session affinity of llm-d, inference payload processor, PR 178). Its reason for
-// staying is route.ReasonSession; otherwise the reason is the other policy's.
+// sessionPolicy keeps a conversation at its endpoint while that can take the request, whatever its load, and places all others
+// by another policy (session affinity of llm-d, inference payload processor, PR 178). The reason for staying is
+// pick.ReasonSession; otherwise it is the other policy's.
 type sessionPolicy struct{ fallback pick.Policy }
 
-// NewSession makes session with the policy that places conversations without an endpoint.
+// NewSession makes session with a policy for conversations without an endpoint.
 func NewSession(fallback pick.Policy) pick.Policy {
 	p := sessionPolicy{fallback: fallback}
 	if books, ok := p.fallback.(pick.Keeping); ok {
@@ -19,7 +19,7 @@ func NewSession(fallback pick.Policy) pick.Policy {
 	return p
 }
 
-// sessionKeeping is a sessionPolicy whose fallback keeps books: it is told of what stays at its endpoint too.
+// sessionKeeping is a sessionPolicy whose fallback is Keeping: it hears of requests that stay too.
 type sessionKeeping struct {
 	sessionPolicy
 	books pick.Keeping

@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/policy/policytest"
 )
 
-// open counts the requests that are not released yet.
+// open counts unreleased requests.
 type open struct {
 	pick.Policy
 	n int

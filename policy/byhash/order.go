@@ -1,7 +1,7 @@
-// Package byhash places a key by hash alone: an order of the candidates for each key (rendezvous), or a ring.
+// Package byhash places a key by hash alone: by rendezvous order or on a ring.
 //
-// The same key and the same endpoints have the same place on every replica and every machine. An endpoint that comes or goes moves
-// only the keys that it gains or loses. Load plays no part.
+// Equal keys and endpoints give equal places on every replica and machine. An endpoint that joins or leaves moves only its own
+// keys. Load is ignored.
 package byhash
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// Order is the rendezvous order of one conversation.
+// Order is the rendezvous order for one conversation.
 type Order struct {
 	hash  uint64
 	equal bool // all weights are equal
 }
 
-// OrderFor is the order of the request that a view is of.
+// OrderFor returns the order for a view's request.
 func OrderFor(v *pick.View) Order {
 	r := Order{hash: Mix(v.Hash), equal: true}
 	for i := range v.Candidates {
@@ -27,17 +27,16 @@ func OrderFor(v *pick.View) Order {
 
 // Place is a candidate's position in an order.
 type Place struct {
-	score float64 // 0 where all weights are equal
+	score float64 // 0 if all weights are equal
 	hash  uint64
 	key   uint64
 }
 
-// Of is a candidate's place. Weights enter as -weight/ln(u), u being the hash as a number between 0 and 1, which makes a
-// candidate's chance to come first exactly its share of weight (J. Resch, "New Hashing Algorithms for Data Storage",
-// 2015). Where all weights are equal that is the order of the hashes themselves, which are compared as integers: it is
-// faster, and the same on every machine. The logarithm is pure Go on most architectures and assembly on amd64 and
-// s390x, so that two replicas of different architecture may disagree about a pair of unequal weights whose scores
-// differ in the last bits: about one conversation in 2^50.
+// Of is a candidate's place. The score is -weight/ln(u), where u is the hash as a number between 0 and 1, so a candidate comes
+// first with exactly its share of weight (J. Resch, "New Hashing Algorithms for Data Storage", 2015). For equal weights that is
+// the order of the hashes themselves, which are compared as integers: faster, and identical on every machine. The logarithm is
+// assembly on amd64 and s390x and pure Go elsewhere, so replicas of different architecture may disagree about unequal weights
+// whose scores differ in the last bits: about one conversation in 2^50.
 func (r Order) Of(c *pick.Candidate) Place {
 	p := Place{hash: Mix(c.Key ^ r.hash), key: c.Key}
 	if !r.equal {
@@ -57,15 +56,14 @@ func (p Place) Before(o Place) bool {
 	return p.key > o.key
 }
 
-// score is -weight/ln(u) for the 52 upper bits of a hash, moved by half a step so that u is neither 0 nor 1. With 53 bits
-// the half step would not fit a float64 and the largest hash would become 1.
+// score is -weight/ln(u) for the upper 52 bits of a hash plus half a step, so that u is neither 0 nor 1. With 53 bits the half
+// step would not fit a float64, and the largest hash would become 1.
 func score(hash uint64, weight float64) float64 {
 	u := (float64(hash>>12) + 0.5) * 0x1p-52
 	return -weight / math.Log(u)
 }
 
-// Mix spreads every bit over all others. It is the finaliser of SplitMix64 (variant 13 of D. Stafford, "Better Bit
-// Mixing", 2011).
+// Mix spreads every bit over all others: the finaliser of SplitMix64 (variant 13 of D. Stafford, "Better Bit Mixing", 2011).
 func Mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9

@@ -7,11 +7,11 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// Ring is consistent hashing (D. Karger and others, 1997): each endpoint has so many places on a circle of hashes, and a key
-// belongs to the first place at or after its own hash. It is made anew when the candidates change. The hashes are our own,
-// so that conversations fall elsewhere than with the originals, and spread as well.
+// Ring is consistent hashing (D. Karger and others, 1997): each endpoint has several places on a circle of hashes, and a key
+// belongs to the first place at or after its hash. It is rebuilt when the candidates change. The hash functions are our own, so
+// single conversations are placed differently from the originals, but spread equally.
 type Ring struct {
-	Places int // for each endpoint
+	Places int // per endpoint
 	keys   []uint64
 	points []point
 }
@@ -21,10 +21,10 @@ type point struct {
 	index int // of the candidate
 }
 
-// golden is 2^64 divided by the golden ratio, which sets consecutive numbers far apart.
+// Golden is 2^64 divided by the golden ratio, which separates consecutive numbers widely.
 const Golden = 0x9e3779b97f4a7c15
 
-// Fit makes the ring that of the candidates.
+// Fit rebuilds the ring for the candidates if they have changed.
 func (r *Ring) Fit(cs []pick.Candidate) {
 	if r.fits(cs) {
 		return
@@ -53,7 +53,7 @@ func (r *Ring) fits(cs []pick.Candidate) bool {
 	return true
 }
 
-// At is the candidate that a key belongs to, the next one on the ring when that is the one to skip.
+// At is the candidate that a key belongs to, or the next one on the ring if that is skip.
 func (r *Ring) At(key uint64, skip int) int {
 	hash := Mix(key)
 	first, _ := slices.BinarySearchFunc(r.points, hash, func(p point, h uint64) int { return cmp.Compare(p.hash, h) })

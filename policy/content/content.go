@@ -1,14 +1,14 @@
-// Package content is what rules of other routers read of a prompt: its blocks, its length and its characters.
+// Package content gives the rules of other routers a prompt's blocks, length and characters.
 //
-// It reads a request and keeps nothing. A prompt that was not read has no blocks and no length.
+// It reads a request and keeps nothing. A prompt that was not parsed has no blocks and no length.
 package content
 
 import "github.com/warmpath/warmpath/fleet"
 
-// BytesPerToken is what estimates of tokens by characters commonly take.
+// BytesPerToken is the common estimate of tokens by characters.
 const BytesPerToken = 4
 
-// Blocks is the chain of block hashes of a request's prompt, nil when it is not known.
+// Blocks is the chain of block hashes of a request's prompt; nil when unknown.
 func Blocks(r *fleet.Request) []uint64 {
 	if r.Content == nil {
 		return nil
@@ -16,7 +16,15 @@ func Blocks(r *fleet.Request) []uint64 {
 	return r.Content.Blocks
 }
 
-// Bytes is the length of a request's prompt in canonical bytes, 0 when it is not known.
+// Whole is the hash of a request's whole prompt; 0 when unknown.
+func Whole(r *fleet.Request) uint64 {
+	if r.Content == nil {
+		return 0
+	}
+	return r.Content.Whole
+}
+
+// Bytes is the length of a request's prompt in canonical bytes; 0 when unknown.
 func Bytes(r *fleet.Request) int {
 	if r.Content == nil {
 		return 0
@@ -24,8 +32,8 @@ func Bytes(r *fleet.Request) int {
 	return r.Content.Bytes
 }
 
-// Characters is how many code points so many bytes of a prompt are. What is not ASCII is converted by how many bytes a character
-// usually has: three of Chinese, Japanese and Korean, two of others.
+// Characters converts a number of a prompt's bytes to code points, by the usual bytes per character: three for Chinese,
+// Japanese and Korean, two for others beyond ASCII.
 func Characters(bytes int, c *fleet.Content) int {
 	if c == nil {
 		return bytes

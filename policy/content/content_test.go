@@ -16,7 +16,7 @@ func TestCharacters(t *testing.T) {
 		{1000, &fleet.Content{}, 1000},
 		{900, &fleet.Content{Text: fleet.Text{CJK: 900}}, 300},
 		{900, &fleet.Content{Text: fleet.Text{Other: 400}}, 700},
-		{10, &fleet.Content{Text: fleet.Text{CJK: 900}}, 0}, // a text that is longer than its prompt
+		{10, &fleet.Content{Text: fleet.Text{CJK: 900}}, 0}, // a text longer than its prompt
 	} {
 		if got := Characters(tt.bytes, tt.c); got != tt.want {
 			t.Errorf("%d bytes of %+v: %d characters, want %d", tt.bytes, tt.c, got, tt.want)

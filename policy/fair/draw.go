@@ -1,7 +1,7 @@
-// Package fair chooses among candidates by a figure and breaks ties without favour: in proportion to weight, or evenly where a rule
-// knows no weights.
+// Package fair chooses the candidate with the least of a figure and breaks ties without bias: in proportion to weight, or
+// evenly for rules that ignore weights.
 //
-// It keeps no state and takes chance from the view alone. The order of the candidates never decides.
+// It keeps no state and takes randomness from the view. The order of the candidates never decides.
 package fair
 
 import (
@@ -18,7 +18,7 @@ func Draw(rng *rand.Rand, cs []pick.Candidate, skip int) int {
 			total += cs[i].Weight
 		}
 	}
-	mark := float64(rng.Float64() * total) // the conversion keeps the product from being fused with what follows
+	mark := float64(rng.Float64() * total) // the conversion prevents a fused operation
 	last := pick.Nobody
 	for i := range cs {
 		if i == skip {
@@ -30,12 +30,11 @@ func Draw(rng *rand.Rand, cs []pick.Candidate, skip int) int {
 		}
 		mark -= cs[i].Weight
 	}
-	return last // rounding left a sliver beyond the end
+	return last // rounding left a remainder
 }
 
-// An Sample is a running draw among candidates that are equally good, in proportion to weight: each newcomer replaces
-// the one held with the probability of its share so far (reservoir sampling, A. Efraimidis and P. Spirakis, 2006,
-// for a sample of one).
+// A Sample is a running draw among tied candidates in proportion to weight: each one added replaces the current one with the
+// probability of its share so far (reservoir sampling, A. Efraimidis and P. Spirakis, 2006, for a sample of one).
 type Sample struct {
 	Index int
 	total float64
@@ -44,7 +43,7 @@ type Sample struct {
 // Only restarts the draw with one candidate.
 func (e *Sample) Only(i int, weight float64) { e.Index, e.total = i, weight }
 
-// Add lets one more candidate in.
+// Add adds a candidate to the draw.
 func (e *Sample) Add(rng *rand.Rand, i int, weight float64) {
 	e.total += weight
 	if rng.Float64()*e.total < weight {

@@ -4,12 +4,11 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// A Burden is how loaded a candidate is: the first figure decides, the second breaks ties. Both are per weight.
-// Quotients are compared and not products of a load and the other's weight, since rounded quotients still have one
-// order and rounded products may go in circles.
+// A Burden is a candidate's load: First decides, Second breaks ties. Both are per weight. Loads are compared as quotients, not
+// as products with the other's weight: rounded quotients are ordered, rounded products may be circular.
 type Burden struct{ First, Second float64 }
 
-// Compare is negative when b is the smaller burden and positive when o is.
+// Compare is negative when b is smaller and positive when o is.
 func (b Burden) Compare(o Burden) int {
 	switch {
 	case b.First < o.First:
@@ -24,7 +23,7 @@ func (b Burden) Compare(o Burden) int {
 	return 0
 }
 
-// Least picks the candidate with the smallest burden; equals are drawn by weight.
+// Least picks the candidate with the smallest burden; ties are drawn by weight.
 func Least(v *pick.View, of func(c *pick.Candidate) Burden) int {
 	cs := v.Candidates
 	var e Sample

@@ -2,7 +2,7 @@ package fair
 
 import "github.com/warmpath/warmpath/pick"
 
-// Lowest picks the candidate with the smallest figure, whatever their weights; equals are drawn evenly.
+// Lowest picks the candidate with the smallest figure, ignoring weights; ties are drawn evenly.
 func Lowest(v *pick.View, of func(c *pick.Candidate) float64) int {
 	at, equals, best := 0, 0, 0.0
 	for i := range v.Candidates {
@@ -20,10 +20,10 @@ func Lowest(v *pick.View, of func(c *pick.Candidate) float64) int {
 	return at
 }
 
-// Outstanding is how many requests a candidate holds by the router's own count.
+// Outstanding is a candidate's outstanding requests by the router's count.
 func Outstanding(c *pick.Candidate) float64 { return float64(c.Load.Requests) }
 
-// Spread says how many requests the least and the most loaded hold, and how many all hold.
+// Spread returns the requests of the least and of the most loaded candidate, and of all together.
 func Spread(cs []pick.Candidate) (fewest, most, total int) {
 	fewest = cs[0].Load.Requests
 	for i := range cs {

@@ -11,9 +11,10 @@ import (
 	"github.com/warmpath/warmpath/policy/byhash"
 	"github.com/warmpath/warmpath/policy/policytest"
 	"github.com/warmpath/warmpath/policy/reasons"
+	"github.com/warmpath/warmpath/route/arrivals"
 )
 
-// quick is n idle endpoints of which 10,000 tokens take a second, and 10 ms an answer's first token.
+// quick is n idle endpoints that compute 10,000 prompt tokens per second, with 10 ms for the first token.
 func quick(n int) []pick.Candidate {
 	cs := policytest.Same(n)
 	for i := range cs {
@@ -22,21 +23,36 @@ func quick(n int) []pick.Candidate {
 	return cs
 }
 
-// laterTurn is what a later turn of a conversation sees.
+// laterTurn is the view of a conversation's later turn.
 func laterTurn(cs []pick.Candidate, home, prompt int) *pick.View {
 	v := policytest.View(cs, 1)
 	v.Home, v.FirstTurn, v.PromptTokens = home, false, prompt
 	return v
 }
 
-func ttft(testing.TB) pick.Policy { return New(Config{}.WithDefaults()) }
+// pool is a policy with its pool's statistics of turns, as the router keeps them.
+type pool struct {
+	pick.Policy
+	mix arrivals.Mix
+}
+
+func (p *pool) Pick(v *pick.View, r *fleet.Request) pick.Choice {
+	p.mix.Expect(v, 0)
+	got := p.Policy.Pick(v, r)
+	if r.Class == fleet.Turn {
+		p.mix.Add(v.FirstTurn, v.PromptTokens-v.Candidates[got.Index].CachedTokens)
+	}
+	return got
+}
+
+func ttft(interface{ Helper() }) pick.Policy { return &pool{Policy: New(Config{}.WithDefaults())} }
 
 func TestHomeIsKept(t *testing.T) {
 	for _, c := range []struct {
 		name         string
-		cached       int     // of 2,000 tokens, at home
-		wait         float64 // there, in ms
-		elsewhere    float64 // wait of the others
+		cached       int     // at home, of 2,000 tokens
+		wait         float64 // at home, in ms
+		elsewhere    float64 // at the others
 		want         int
 		wantedReason pick.Reason
 	}{
@@ -64,8 +80,8 @@ func TestHomeIsKept(t *testing.T) {
 	}
 }
 
-// TestOverloadedHomeShedsOne: of conversations whose home is overloaded those leave whose leaving pays, and each that stays or
-// leaves is seen by the next, so that they do not all go to the same place.
+// TestOverloadedHomeShedsOne: from an overloaded home those conversations leave for which it pays, and each decision sees the
+// one before, so that they do not all go to the same place.
 func TestOverloadedHomeShedsOne(t *testing.T) {
 	p, cs := ttft(t), quick(4)
 	cs[0].WaitMs = 700
@@ -80,7 +96,7 @@ func TestOverloadedHomeShedsOne(t *testing.T) {
 		at := p.Pick(v, &fleet.Request{}).Index
 		went[at]++
 		cs[at].WaitMs += float64(2000-cs[at].CachedTokens) * cs[at].MsPerToken
-		cs[0].WaitMs = max(0, cs[0].WaitMs-60) // it computes what is in front
+		cs[0].WaitMs = max(0, cs[0].WaitMs-60) // it computes prompts in front
 	}
 	if went[0] < 8 {
 		t.Errorf("went to %v: most should have stayed", went)
@@ -95,18 +111,18 @@ func TestOverloadedHomeShedsOne(t *testing.T) {
 	}
 }
 
-// TestFairShare: whatever is believed of waits and caches, an endpoint's outstanding requests stay within its share.
+// TestFairShare: whatever is predicted, an endpoint's outstanding requests stay within its share.
 func TestFairShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 8).Draw(t, "endpoints")
 		cs := quick(n)
 		factor := rapid.SampledFrom([]float64{1, 2, 4}).Draw(t, "fair share")
-		p := &leastTTFT{cfg: Config{FairShare: factor}.WithDefaults()}
+		p := &pool{Policy: New(Config{FairShare: factor}.WithDefaults())}
 		for i := range 60 * n {
 			for j := range cs {
 				cs[j].CachedTokens, cs[j].WaitMs = 0, 0
 			}
-			cs[0].CachedTokens = 1990 // always the best, so it says
+			cs[0].CachedTokens = 1990 // always predicted to be best
 			v := policytest.View(cs, uint64(i))
 			v.PromptTokens = 2000
 			if rapid.Bool().Draw(t, "known") {
@@ -120,7 +136,7 @@ func TestFairShare(t *testing.T) {
 	})
 }
 
-// TestFirstTurnsSpread: new conversations that cost as much everywhere are shared by weight and speed.
+// TestFirstTurnsSpread: new conversations with equal cost everywhere are shared by weight and speed.
 func TestFirstTurnsSpread(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -149,8 +165,8 @@ func TestFirstTurnsSpread(t *testing.T) {
 	}
 }
 
-// TestSharedTextsStayTogether: where conversations have one turn there is nothing to spread, and a text that they share is not computed again
-// elsewhere because its endpoint was given more of them.
+// TestSharedTextsStayTogether: for conversations of one turn there is no spreading, and a shared prefix is not recomputed
+// elsewhere because its endpoint got more of them.
 func TestSharedTextsStayTogether(t *testing.T) {
 	p, cs, elsewhere := ttft(t), quick(4), 0
 	cs[0].CachedTokens = 1900
@@ -166,8 +182,8 @@ func TestSharedTextsStayTogether(t *testing.T) {
 	}
 }
 
-// TestOneWildPromptTellsLittle: what a first turn too many costs goes by what turns are like, and one prompt of a million tokens, which
-// engines refuse, does not change that much.
+// TestOneWildPromptTellsLittle: the penalty depends on the mean turn, and one prompt of a million tokens, which engines reject,
+// changes it little.
 func TestOneWildPromptTellsLittle(t *testing.T) {
 	cs := quick(2)
 	p := ttft(t)
@@ -188,7 +204,7 @@ func TestOneWildPromptTellsLittle(t *testing.T) {
 	}
 }
 
-// TestNewcomerIsRamped: an endpoint that is taken in gently gets a small part of the first turns, and more as it warms up.
+// TestNewcomerIsRamped: a ramping endpoint gets few first turns at first, and more as it warms up.
 func TestNewcomerIsRamped(t *testing.T) {
 	share := func(ramp float64) float64 {
 		cs := quick(3)
@@ -201,7 +217,7 @@ func TestNewcomerIsRamped(t *testing.T) {
 			if at == 2 {
 				got++
 			}
-			for range 3 { // conversations go on
+			for range 3 { // later turns
 				p.Pick(laterTurn(cs, at, 400), &fleet.Request{})
 			}
 		}
@@ -213,7 +229,7 @@ func TestNewcomerIsRamped(t *testing.T) {
 	}
 }
 
-// TestHotPrefixIsReplicated: a prefix that all share is computed a second time once its only home is busy, and not before.
+// TestHotPrefixIsReplicated: a common prefix is computed a second time once its only home is busy, and not before.
 func TestHotPrefixIsReplicated(t *testing.T) {
 	choose := func(busy float64) int {
 		cs := quick(2)
@@ -240,7 +256,7 @@ func TestHotPrefixIsReplicated(t *testing.T) {
 	}
 }
 
-// TestTiesGoByRendezvous: two routers that know nothing of each other send a conversation to the same one of equals.
+// TestTiesGoByRendezvous: two routers without common state send a conversation to the same one of tied endpoints.
 func TestTiesGoByRendezvous(t *testing.T) {
 	went := make([]int, 4)
 	for i := range 400 {
@@ -266,10 +282,10 @@ func TestTiesGoByRendezvous(t *testing.T) {
 	}
 }
 
-// TestTermsAreNumbers: whatever a view says, every term is a finite number that is not negative, and somebody is picked.
+// TestTermsAreNumbers: for any view every term is finite and not negative, and a candidate is picked.
 func TestTermsAreNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := &leastTTFT{cfg: Config{}.WithDefaults()}
+		p := ttft(t)
 		for range rapid.IntRange(1, 20).Draw(t, "turns") {
 			v := policytest.Views(false).Draw(t, "view")()
 			v.PromptTokens = rapid.SampledFrom([]int{0, 1, 400, 1_000_000}).Draw(t, "prompt")
@@ -300,7 +316,7 @@ func TestTermsAreNumbers(t *testing.T) {
 	})
 }
 
-// TestParent: a sub-agent's conversation begins where its parent is, unless another endpoint is really quicker.
+// TestParent: a sub-agent's conversation starts at its parent's endpoint, unless another one is clearly faster.
 func TestParent(t *testing.T) {
 	for _, c := range []struct {
 		wait   float64 // at the parent's endpoint, in ms
@@ -317,20 +333,7 @@ func TestParent(t *testing.T) {
 	}
 }
 
-// TestOnlyTurnsAreLearntFrom: counts of tokens and embeddings are placed, and say nothing about conversations.
-func TestOnlyTurnsAreLearntFrom(t *testing.T) {
-	p := ttft(t)
-	for i := range uint64(100) {
-		v := policytest.View(quick(4), i)
-		v.FirstTurn, v.PromptTokens = false, 40
-		p.Pick(v, &fleet.Request{Class: fleet.Embed})
-	}
-	if q := p.(*leastTTFT); q.tokens != 0 || q.picks != 0 || q.firsts+q.laters != 0 {
-		t.Errorf("learnt %+v of embeddings", *q)
-	}
-}
-
-// TestWeightIsNoWait: what is predicted for the request itself does not depend on weights, and equal ones are as none.
+// TestWeightIsNoWait: the request's own predicted time does not depend on weights, and equal weights have no effect.
 func TestWeightIsNoWait(t *testing.T) {
 	for _, c := range []struct {
 		weights [2]float64

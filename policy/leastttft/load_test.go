@@ -3,26 +3,11 @@ package leastttft
 import (
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/policy/policytest"
 )
 
-// TestCrowdedGrows: who has more of his places taken costs more, however many are.
-func TestCrowdedGrows(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := rapid.Float64Range(0, mostCrowd).Draw(t, "share"), rapid.Float64Range(0, mostCrowd).Draw(t, "another")
-		if a < b-1e-9 && crowded(a) >= crowded(b) {
-			t.Errorf("%v of the places: %v, %v of them: %v", a, crowded(a), b, crowded(b))
-		}
-		if a < fullBusy && crowded(a) != marginal(a) {
-			t.Errorf("%v of the places: %v, should be %v", a, crowded(a), marginal(a))
-		}
-	})
-}
-
-// TestNewConversationsGoWhereFewerWait: where no endpoint has a place free, those that have fewest who want one get the new conversations.
+// TestNewConversationsGoWhereFewerWait: without a free slot anywhere, new conversations go where fewest requests want one.
 func TestNewConversationsGoWhereFewerWait(t *testing.T) {
 	cs := quick(4)
 	p := ttft(t)
@@ -45,8 +30,7 @@ func TestNewConversationsGoWhereFewerWait(t *testing.T) {
 	}
 }
 
-// TestWhoHasJustComeIsAsked: the share that an endpoint lacks while it is taken in bounds what it gets, and is no cost: it is idle and the others
-// are not.
+// TestWhoHasJustComeIsAsked: the ramp limits what an endpoint gets, but adds no cost: it is idle and the others are not.
 func TestWhoHasJustComeIsAsked(t *testing.T) {
 	cs := quick(3)
 	for i := range cs {
@@ -54,7 +38,7 @@ func TestWhoHasJustComeIsAsked(t *testing.T) {
 	}
 	cs[2].Weight, cs[2].Ramp, cs[2].Steady, cs[2].Busy, cs[2].TurnsPerMs = 0.1, 0.1, 0, 0, 0
 	p := ttft(t)
-	for i := range 20 { // before it came
+	for i := range 20 { // before it joined
 		v := policytest.View(cs[:2], uint64(100+i))
 		v.PromptTokens = 2000
 		p.Pick(v, &fleet.Request{})
@@ -69,7 +53,7 @@ func TestWhoHasJustComeIsAsked(t *testing.T) {
 			t.Errorf("new conversation %d went to %d; terms %+v", i, got.Index, v.Candidates)
 		}
 	}
-	cs[2].Load.Requests = 10 // more than its share, and the eight that are free
+	cs[2].Load.Requests = 10 // more than its share plus eight
 	v := policytest.View(cs, 9)
 	v.PromptTokens = 2000
 	if got := p.Pick(v, &fleet.Request{}); got.Index == 2 {
@@ -77,7 +61,8 @@ func TestWhoHasJustComeIsAsked(t *testing.T) {
 	}
 }
 
-// TestWhoComesBackIsSpared: a long new prompt goes where fewer conversations are about to go on, and one that takes no time goes by other things.
+// TestWhoComesBackIsSpared: a long new prompt goes where fewer conversations are about to return; a prompt that takes no time
+// does not consider them.
 func TestWhoComesBackIsSpared(t *testing.T) {
 	for _, c := range []struct {
 		tokens int
@@ -86,7 +71,7 @@ func TestWhoComesBackIsSpared(t *testing.T) {
 		p, went := ttft(t), make([]int, 2)
 		for i := range 40 {
 			cs := quick(2)
-			cs[0].ReturnsPerMs = 3. / 4000 // three come while the long one is computed
+			cs[0].ReturnsPerMs = 3. / 4000 // three return during its prefill
 			cs[0].Steady, cs[1].Steady = 0.1, 0.1
 			v := policytest.View(cs, uint64(i))
 			v.PromptTokens = c.tokens
@@ -98,8 +83,8 @@ func TestWhoComesBackIsSpared(t *testing.T) {
 	}
 }
 
-// TestDecodersHaveEvenShares: how fast KV cache comes to a decoder is no measure of how much it can answer. One to which transfers seem to take
-// no time at all, since all of them wait there for a place, must not be given everybody's share.
+// TestDecodersHaveEvenShares: the speed of KV transfers to a decoder does not measure its decoding capacity. A decoder whose
+// transfers seem to take no time, because all requests wait there for a slot, must not get all of them.
 func TestDecodersHaveEvenShares(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		cs := policytest.Same(3)

@@ -1,32 +1,58 @@
-// Package nearest finds what somebody meant who misspelt a name.
+// Package nearest suggests a name for a misspelt one.
 //
-// It answers with the valid name that takes the fewest edits. Its work is bounded, whatever was typed.
+// It suggests only likely names: those that contain the typed text, or the one within few edits. Its work is bounded for any
+// input.
 package nearest
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
-// longestTypo bounds what Name compares, since the work grows with the length of what was typed.
-const longestTypo = 64
+const (
+	longestTypo = 64 // bytes compared, since the work grows with the length
+	leastPart   = 2  // minimum length in bytes of a part that identifies a name
+	mostParts   = 4  // most names listed that contain the typed text
+)
 
-// Name is the name that takes the fewest edits (insert, delete, replace: Levenshtein's distance) to reach from
-// what was typed, case and the choice between - and _ aside. The first wins among equals.
-func Name(typed string, names []string) string {
+// Hint is "; did you mean "x"?" for a wrong name, or lists the names that contain it. It is empty when no name is within a
+// third of the typed letters. Case and the choice between - and _ are ignored.
+func Hint(typed string, names []string) string {
 	typed = strings.ReplaceAll(strings.ToLower(typed), "-", "_")
 	if len(typed) > longestTypo {
-		typed = typed[:longestTypo]
+		return ""
 	}
-	best, fewest := "", -1
+	best, fewest := "", max(1, len(typed)/3)+1
+	var parts []string
 	for _, name := range names {
-		if d := edits(typed, name); fewest < 0 || d < fewest {
+		if len(typed) >= leastPart && strings.Contains(name, typed) {
+			parts = append(parts, fmt.Sprintf("%q", name))
+		}
+		if d := edits(typed, name); d < fewest && d < len(typed) {
 			best, fewest = name, d
 		}
 	}
-	return best
+	switch {
+	case best != "":
+		return fmt.Sprintf("; did you mean %q?", best)
+	case len(parts) > 0 && len(parts) <= mostParts:
+		return "; did you mean " + strings.Join(parts, " or ") + "?"
+	}
+	return ""
 }
 
-// edits is Levenshtein's distance between two strings in bytes.
+// OrValid is Hint with the list of valid names after it.
+func OrValid(typed string, near, valid []string) string {
+	hint := Hint(typed, near)
+	if hint == "" {
+		hint = ";"
+	}
+	return hint + " valid: " + strings.Join(valid, ", ")
+}
+
+// edits is the Levenshtein distance of two strings in bytes: insert, delete, replace.
 func edits(a, b string) int {
-	row := make([]int, len(b)+1) // distance from the part of a read so far to each beginning of b
+	row := make([]int, len(b)+1) // distance from the part of a read so far to each prefix of b
 	for j := range row {
 		row[j] = j
 	}

@@ -23,7 +23,24 @@ func TestEdits(t *testing.T) {
 			t.Errorf("edits(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
 		}
 	}
-	if got := Name(strings.Repeat("z", 1_000_000), []string{"random", "round_robin"}); got == "" {
-		t.Error("no name is nearest to a very long one")
+}
+
+func TestHint(t *testing.T) {
+	names := []string{"dynamo.kv", "random", "rank.kv_cache_aware", "round_robin", "smg.cache_aware", "smg.prefix_hash", "trtllm.kv_cache_aware"}
+	tests := []struct{ typed, want string }{
+		{"randm", `; did you mean "random"?`},
+		{"Round-Robin", `; did you mean "round_robin"?`},
+		{"smg", `; did you mean "smg.cache_aware" or "smg.prefix_hash"?`},
+		{"kv", `; did you mean "dynamo.kv" or "rank.kv_cache_aware" or "trtllm.kv_cache_aware"?`},
+		{"foo", ""},
+		{"xyz", ""},
+		{"", ""},
+		{"a", ""},
+		{strings.Repeat("z", 1_000_000), ""},
+	}
+	for _, tt := range tests {
+		if got := Hint(tt.typed, names); got != tt.want {
+			t.Errorf("Hint(%.20q) = %q, want %q", tt.typed, got, tt.want)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 // Package policytest makes fleets, views and requests for tests of policies.
 //
-// It knows no policy, so that the tests of every policy can import it. Nothing that runs in production does.
+// It depends on no policy, so that the tests of every policy can import it. Production code does not.
 package policytest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Candidate is an idle endpoint. Its key is spread like the hash of a name.
+// Candidate is an idle endpoint with a key that is spread like a hash.
 func Candidate(slot int, weight float64) pick.Candidate {
 	return pick.Candidate{Name: "e" + strconv.Itoa(slot), Key: byhash.Mix(uint64(slot) + 1), Slot: slot, Weight: weight}
 }
@@ -37,15 +37,15 @@ func Same(n int) []pick.Candidate {
 	return cs
 }
 
-// Rand is a source of chance with a fixed seed.
+// Rand is a random generator with a fixed seed.
 func Rand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
 
-// View is what a request of a new conversation sees.
+// View is the view of a new conversation's request.
 func View(cs []pick.Candidate, seed uint64) *pick.View {
 	return &pick.View{Rand: Rand(seed), Candidates: cs, Home: -1, Parent: -1, FirstTurn: true, Hash: byhash.Mix(seed ^ 0xfeed)}
 }
 
-// Reserve enters a pick in the books, as the router does within the decision.
+// Reserve records a pick in the load, as the router does in a decision.
 func Reserve(c *pick.Candidate, prefill, decode int64) {
 	c.Load.Requests++
 	c.Load.PrefillTokens += prefill
@@ -53,8 +53,7 @@ func Reserve(c *pick.Candidate, prefill, decode int64) {
 	c.Load.ContextTokens += prefill + decode
 }
 
-// Play makes n picks, each by a request of its own seed, and counts where they went. With books, each pick is entered
-// before the next.
+// Play makes n picks with distinct seeds and counts them by candidate. With books, each pick is reserved before the next.
 func Play(p pick.Policy, cs []pick.Candidate, n int, books bool) []int {
 	counts := make([]int, len(cs))
 	for i := range n {
@@ -67,7 +66,7 @@ func Play(p pick.Policy, cs []pick.Candidate, n int, books bool) []int {
 	return counts
 }
 
-// ChiSquare is the distance of counts from shares in proportion to weight.
+// ChiSquare is the chi-square distance of counts from shares in proportion to weight.
 func ChiSquare(counts []int, cs []pick.Candidate) float64 {
 	n, total := 0, 0.0
 	for i := range cs {
@@ -83,7 +82,7 @@ func ChiSquare(counts []int, cs []pick.Candidate) float64 {
 	return sum
 }
 
-// Fleets generates candidates in any state of load. Slots, and so keys, are distinct and in no order.
+// Fleets generates candidates with any loads. Slots, and so keys, are distinct and unordered.
 func Fleets(equalWeights bool) *rapid.Generator[[]pick.Candidate] {
 	return rapid.Custom(func(t *rapid.T) []pick.Candidate {
 		slots := rapid.SliceOfNDistinct(rapid.IntRange(0, 200), 1, 12, rapid.ID[int]).Draw(t, "slots")
@@ -105,7 +104,7 @@ func Fleets(equalWeights bool) *rapid.Generator[[]pick.Candidate] {
 	})
 }
 
-// Views generates a whole view over such a fleet.
+// Views generates a whole view of such a fleet.
 func Views(equalWeights bool) *rapid.Generator[func() *pick.View] {
 	return rapid.Custom(func(t *rapid.T) func() *pick.View {
 		cs := Fleets(equalWeights).Draw(t, "fleet")
@@ -118,14 +117,14 @@ func Views(equalWeights bool) *rapid.Generator[func() *pick.View] {
 	})
 }
 
-// Asks is what a request with a prompt of so many tokens sees.
+// Asks is the view of a request with a prompt of this many tokens.
 func Asks(cs []pick.Candidate, prompt int) *pick.View {
 	v := View(cs, 1)
 	v.Now, v.PromptTokens = time.Unix(1_000_000, 0), prompt
 	return v
 }
 
-// Prompt is a request whose prompt consists of whole blocks. Prompts that begin with the same parts have the same beginning.
+// Prompt is a request whose prompt consists of whole blocks. Equal leading parts give equal leading blocks.
 func Prompt(parts ...int) *fleet.Request {
 	c := &fleet.Content{Bytes: len(parts) * fleet.BlockBytes}
 	name := uint64(1)
@@ -136,7 +135,7 @@ func Prompt(parts ...int) *fleet.Request {
 	return &fleet.Request{Content: c}
 }
 
-// Words is a prompt of shared blocks from one text, and others from another.
+// Words is a prompt of shared blocks of a common text, and others of another.
 func Words(shared, text, other int) *fleet.Request {
 	parts := make([]int, 0, shared+other)
 	for range shared {
@@ -148,7 +147,7 @@ func Words(shared, text, other int) *fleet.Request {
 	return Prompt(parts...)
 }
 
-// Busy is as many endpoints as figures, each with so many requests outstanding.
+// Busy is one endpoint per number of outstanding requests.
 func Busy(requests ...int) []pick.Candidate {
 	cs := Same(len(requests))
 	for i, n := range requests {

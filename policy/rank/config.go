@@ -6,27 +6,26 @@ import (
 	"math"
 )
 
-// Config are the options of rank.kv_cache_aware, rank.first_turn and rank.conversation, under the names that TensorRT-LLM's
-// attention_dp_config gives them. The zero value means DefaultConfig; whoever sets one option in a program begins
-// with that.
+// Config are the options of rank.kv_cache_aware, rank.first_turn and rank.conversation, under the names in TensorRT-LLM's
+// attention_dp_config. The zero value means DefaultConfig; programs that set single options should start from that.
 type Config struct {
-	// Weight of load in the score, from 0 up: with 1 all the work there is, at one endpoint, counts as much as the whole prompt.
+	// Weight of load in the score, at least 0: with 1, all outstanding work at one endpoint counts as much as the whole prompt.
 	Weight float64 `yaml:"kv_cache_routing_load_balance_weight"`
-	// Threshold is the share of a prompt (0 to 1) that some endpoint must hold more than for what is cached to count; 0 lets any match
+	// Threshold is the share of a prompt (0 to 1) that some endpoint must exceed for cached tokens to count; 0 lets any match
 	// count.
 	Threshold float64 `yaml:"kv_cache_routing_match_rate_threshold"`
-	// Multiplier bounds the requests of an endpoint to so many times its fair share, rounded up; 1 or more.
+	// Multiplier limits the requests of an endpoint to this many times its fair share, rounded up; 1 or more.
 	Multiplier float64 `yaml:"kv_cache_routing_fair_share_multiplier"`
 	// Warmup gives each endpoint one request before the score decides.
 	Warmup bool `yaml:"kv_cache_routing_cold_start_warmup"`
-	// InTransfer counts requests whose KV is still being transferred to another endpoint, in requests and in tokens, as PR 13198 did; its
-	// successors turned it off.
+	// InTransfer counts requests whose KV is still being transferred to another endpoint, in requests and in tokens, as PR
+	// 13198 did; its successors do not.
 	InTransfer bool `yaml:"kv_cache_routing_account_for_in_transfer"`
-	// MaxSessions bounds the conversations that rank.conversation remembers; the one used longest ago goes first.
+	// MaxSessions limits the conversations that rank.conversation remembers; the least recently used one goes first.
 	MaxSessions int `yaml:"kv_cache_routing_max_sessions"`
 	// Placement of new conversations by rank.conversation: round_robin or least_queued.
 	Placement string `yaml:"kv_cache_routing_new_conv_placement"`
-	// MaxActive is how many requests an endpoint may have at once. 0 takes what the engine tells; without that there is no bound.
+	// MaxActive limits the concurrent requests of an endpoint. 0 uses the engine's report; without one there is no limit.
 	MaxActive int `yaml:"max_num_active_requests"`
 }
 
@@ -39,12 +38,12 @@ const (
 // mostRankSessions bounds Config.MaxSessions: about 60 bytes each.
 const mostSessions = 100_000_000
 
-// DefaultConfig is what TensorRT-LLM takes, with requests in transfer counted as in PR 13198.
+// DefaultConfig has TensorRT-LLM's defaults, with requests in transfer counted as in PR 13198.
 func DefaultConfig() Config {
 	return Config{Weight: 1, Threshold: 0.1, Multiplier: 2, InTransfer: true, MaxSessions: 65_536, Placement: placeRoundRobin}
 }
 
-// WithDefaults is c, or DefaultConfig for the zero value.
+// WithDefaults returns c, or DefaultConfig for the zero value.
 func (c Config) WithDefaults() Config {
 	if c == (Config{}) {
 		return DefaultConfig()

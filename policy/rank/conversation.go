@@ -6,17 +6,18 @@ import (
 	"github.com/warmpath/warmpath/policy/sent"
 )
 
-// byConversation is TensorRT-LLM's rank router by conversation, the successor of PR 14744. A conversation goes to its rank while that
-// has room under max_num_active_requests; the softer bound
+// byConversation is TensorRT-LLM's rank router by conversation, the successor of PR 14744. A conversation goes to its rank
+// while that has room under max_num_active_requests; the softer limit
 //
 //	max(ceil(multiplier × ceil((active + new) / ranks)), most active), at most max_num_active_requests
 //
-// is for new ones, which go in round robin to the ranks below it, or with least_queued to the rank with fewest requests. A known one
-// whose rank is full goes elsewhere by the same rule and keeps its rank for the next turn. Without an id nothing is remembered.
-// Requests that ask for a rank are served first. An existing binding beats the rank asked for, which otherwise binds.
+// applies to new ones, which go in round robin to the ranks below it, or with least_queued to the rank with fewest requests. A
+// known one whose rank is full goes elsewhere by the same rule and keeps its rank for the next turn. Without an id nothing is
+// remembered. Requests that ask for a rank are served first. An existing binding takes precedence over the rank asked for,
+// which otherwise becomes the binding.
 //
-// Differences: when all ranks are full the request is left unplaced, where the original exceeds the bound; and a conversation whose
-// rank is no longer there is placed anew.
+// Differences: when all ranks are full the request stays unplaced, where the original exceeds the limit; and a conversation
+// whose rank has left is placed anew.
 type byConversation struct {
 	dealing
 	multiplier  float64
@@ -25,7 +26,7 @@ type byConversation struct {
 	bindings    sent.Bindings // conversation -> dpRank.Key
 }
 
-// NewConversation makes the policy rank.conversation with a configuration that has its defaults.
+// NewConversation makes rank.conversation. The configuration must have its defaults.
 func NewConversation(c Config) pick.Policy {
 	return &adapter{most: c.MaxActive, router: makeConversation(c), tokens: tokensToCompute, transfers: c.InTransfer}
 }
@@ -60,7 +61,7 @@ func (p *byConversation) Place(ranks []dpRank, batch []request) (to []int, expec
 	return p.to, atLeast(ranks, expected)
 }
 
-// take enters a request under the rank that was found for it, if one was.
+// take records a request at its rank, if it has one.
 func (p *byConversation) take(ranks []dpRank, i int, r *request, at int) {
 	if at == pick.Nobody {
 		return
@@ -70,8 +71,8 @@ func (p *byConversation) take(ranks []dpRank, i int, r *request, at int) {
 	ranks[at].Tokens += int64(max(r.Tokens-r.cachedAt(at), 0))
 }
 
-// asked is the rank of a request that asks for one, when that has room: its conversation's own, which goes before, or the one asked for,
-// to which the conversation is then bound. Else it is placed with the others.
+// asked is the rank of a request that asks for one, if that has room: its conversation's own if there is one, else the one
+// asked for, which is then bound. Otherwise the request is placed with the others.
 func (p *byConversation) asked(ranks []dpRank, r *request) int {
 	if home := p.home(ranks, r); home != pick.Nobody {
 		if !ranks[home].room() {
@@ -89,7 +90,7 @@ func (p *byConversation) asked(ranks []dpRank, r *request) int {
 	return at
 }
 
-// choose finds the rank of one request, says why, and binds what is to be bound.
+// choose finds the rank of one request, sets the reason, and binds the conversation.
 func (p *byConversation) choose(ranks []dpRank, r *request, expected int) int {
 	home := p.home(ranks, r)
 	if home != pick.Nobody {
@@ -103,14 +104,14 @@ func (p *byConversation) choose(ranks []dpRank, r *request, expected int) int {
 	return at
 }
 
-// bind remembers where a conversation with an id was placed.
+// bind stores the rank of a conversation with an id.
 func (p *byConversation) bind(ranks []dpRank, r *request, at int) {
 	if at != pick.Nobody && r.Conversation != 0 {
 		p.bindings.Put(r.Conversation, ranks[at].Key)
 	}
 }
 
-// home is the rank of a known conversation; nobody for a new one, and when its rank is not there.
+// home is the rank of a known conversation; Nobody for a new one, and when its rank has left.
 func (p *byConversation) home(ranks []dpRank, r *request) int {
 	if r.Conversation == 0 {
 		return pick.Nobody
@@ -131,7 +132,7 @@ func (p *byConversation) home(ranks []dpRank, r *request) int {
 	return at
 }
 
-// place is where a request goes that has no rank of its own.
+// place is the rank for a request without a rank of its own.
 func (p *byConversation) place(ranks []dpRank, expected int) int {
 	if p.leastQueued {
 		p.why = reasons.Load

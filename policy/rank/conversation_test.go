@@ -115,7 +115,8 @@ func TestRankConversation(t *testing.T) {
 		if got := placed(t, r, capped(1, with(0, 0)), asks); !slices.Equal(got, []int{1, 0}) {
 			t.Errorf("went %v: the second asks for rank 0, which has room for one", got)
 		}
-		// Two are remembered: the request that asks binds a third, so that the one used longest ago is new again when its turn comes.
+		// Two are remembered: the request that asks for a rank binds a third, so that the least recently used one is new again
+		// at its turn.
 		r = rankRouter(t, "rank.conversation", func(c *Config) { c.MaxSessions = 2 })
 		placed(t, r, with(0, 0, 0), says(1, 2)) // to ranks 0 and 1
 		asks = says(1, 3)

@@ -8,14 +8,14 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// fewestTokens is TensorRT-LLM's default router: the longest prompt first, each to the rank with fewest prompt tokens (then fewest
-// requests, then the first) of those that have less than a fair share of requests. Tokens are all prompt tokens of active
-// requests, cached or not. A request that asks for a rank is counted there, and its tokens are not until the next batch.
+// fewestTokens is TensorRT-LLM's default router: the longest prompt first, each to the rank with fewest prompt tokens (then
+// fewest requests, then the first) among those below a fair share of requests. Tokens are all prompt tokens of active requests,
+// cached or not. A request that asks for a rank counts there at once; its tokens count from the next batch on.
 //
 // Difference: a batch that does not fit leaves the rest unplaced; the original fails.
 type fewestTokens struct{ dealing }
 
-// NewDefault makes the policy rank.default with a configuration that has its defaults.
+// NewDefault makes rank.default. The configuration must have its defaults.
 func NewDefault(c Config) pick.Policy {
 	return &adapter{most: c.MaxActive, router: &fewestTokens{}, tokens: promptTokens, transfers: c.InTransfer}
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// kvCacheAware is TensorRT-LLM's KV-cache-aware rank router with the hit-rate gate and the fair-share cap of PR 13198. Of the ranks below
+// kvCacheAware is TensorRT-LLM's KV-cache-aware rank router with the hit-rate gate and fair-share cap of PR 13198. Of the ranks
+// below
 //
 //	expected = min(max(ceil(multiplier × ceil((active + new) / ranks)), most active), max_num_active_requests)
 //
@@ -17,14 +18,13 @@ import (
 //
 //	(tokens - cached) + weight × active tokens / max(active tokens of all eligible, tokens) × tokens
 //
-// where active tokens are those that remain to be computed, and cached counts as 0 everywhere unless the largest share
-// of the prompt that any eligible rank holds is above the threshold (strictly, so that 0 lets any match count). Ranks are
-// tried in an order shuffled with the request's id as its seed; of equals the one with fewer active tokens is taken, then the
-// first in that order. The winner is charged with what it has to compute by its own match, whether the gate let it count
-// or not.
+// where active tokens are those still to compute, and cached counts as 0 everywhere unless the largest cached share at an
+// eligible rank exceeds the threshold (strictly, so that 0 lets any match count). Ranks are tried in an order shuffled by the
+// request's id; ties go to fewer active tokens, then to the first in that order. The winner is charged with the tokens it has
+// to compute by its own match, whether or not the gate let it count.
 //
-// Warm-up, when asked for: until each rank has been given a request, a relaxed one that asks for no rank goes to the first that
-// has not, in order of arrival and before the others of its batch. It ends for good.
+// Optional warm-up: until each rank has received a request, a relaxed one that asks for no rank goes to the first that has not,
+// in order of arrival and before the others of its batch. Warm-up happens once.
 type kvCacheAware struct {
 	dealing
 	weight, threshold, multiplier float64
@@ -32,17 +32,18 @@ type kvCacheAware struct {
 	firstTurns bool // in round robin, see NewFirstTurn
 	turn       int  // of first turns
 
-	warming bool     // not every rank has been given a request
-	warm    []uint64 // keys of those that have
+	warming bool      // some rank has not received a request
+	warm    []uint64  // keys of those that have
+	gate    pick.Gate // of the last scored request
 	pcg     *rand.PCG
 	rng     *rand.Rand
-	tried   []int // eligible ranks in the order in which they are tried
+	tried   []int // eligible ranks in the order of trial
 }
 
-// mostWarm bounds what warm-up remembers where ranks come and go.
+// mostWarm bounds the memory of warm-up when ranks come and go.
 const mostWarm = 4096
 
-// NewKVCacheAware makes the policy rank.kv_cache_aware with a configuration that has its defaults.
+// NewKVCacheAware makes rank.kv_cache_aware. The configuration must have its defaults.
 func NewKVCacheAware(c Config) pick.Policy {
 	return &adapter{most: c.MaxActive, router: makeKVCacheAware(c), tokens: tokensToCompute, transfers: c.InTransfer, caches: true}
 }
@@ -72,7 +73,7 @@ func (p *kvCacheAware) Place(ranks []dpRank, batch []request) (to []int, expecte
 	return p.to, atLeast(ranks, expected)
 }
 
-// choose finds the rank of one request and says why.
+// choose finds the rank of one request and sets the reason.
 func (p *kvCacheAware) choose(ranks []dpRank, r *request, expected int) int {
 	if p.firstTurns && r.FirstTurn {
 		p.why = reasons.RoundRobin
@@ -88,6 +89,7 @@ func (p *kvCacheAware) choose(ranks []dpRank, r *request, expected int) int {
 		}
 	}
 	open := float64(matched)/float64(max(r.Tokens, 1)) > p.threshold
+	p.gate = pick.Gate{Asked: true, Open: open, Match: matched, Threshold: p.threshold}
 	p.why = reasons.Load
 	if open && matched > 0 {
 		p.why = reasons.Score
@@ -108,15 +110,15 @@ func (p *kvCacheAware) choose(ranks []dpRank, r *request, expected int) int {
 	return at
 }
 
-// score is the cost of a request at a rank; active is the sum over the ranks that may have it. The denominator is at least 1, for
-// requests without tokens to idle ranks (the original divides by zero).
+// score is the cost of a request at a rank; active is the sum over the eligible ranks. The denominator is at least 1 (the
+// original divides by zero for empty requests to idle ranks).
 func (p *kvCacheAware) score(rank *dpRank, tokens, cached int, active int64) float64 {
 	denominator := float64(max(active, int64(tokens), 1))
 	share := float64(p.weight * float64(float64(rank.Tokens)/denominator))
 	return float64(tokens-cached) + float64(share*float64(tokens))
 }
 
-// warmUp serves, in order of arrival, those that go to ranks that were given nothing yet.
+// warmUp places requests on ranks that have received none, in order of arrival.
 func (p *kvCacheAware) warmUp(ranks []dpRank, batch []request, expected int) {
 	if !p.warming {
 		return
@@ -132,7 +134,7 @@ func (p *kvCacheAware) warmUp(ranks []dpRank, batch []request, expected int) {
 	})
 }
 
-// coldest is the first rank that was given nothing yet, while ranks are warmed up; nobody otherwise.
+// coldest is the first rank without a request during warm-up, else Nobody.
 func (p *kvCacheAware) coldest(ranks []dpRank, r *request, expected int) int {
 	if !p.warming || r.Strict || r.Target > 0 {
 		return pick.Nobody
@@ -145,7 +147,7 @@ func (p *kvCacheAware) coldest(ranks []dpRank, r *request, expected int) int {
 	return pick.Nobody
 }
 
-// charge enters a request under a rank.
+// charge records a request at a rank.
 func (p *kvCacheAware) charge(ranks []dpRank, at int, r *request) {
 	ranks[at].Requests++
 	ranks[at].Tokens += int64(max(r.Tokens-r.cachedAt(at), 0))
@@ -159,4 +161,11 @@ func (p *kvCacheAware) charge(ranks []dpRank, at int, r *request) {
 	if !slices.ContainsFunc(ranks, cold) || len(p.warm) >= mostWarm {
 		p.warming, p.warm = false, nil
 	}
+}
+
+// takeGate returns and clears the gate of the last request; zero if it was not scored (a first turn, warm-up).
+func (p *kvCacheAware) takeGate() pick.Gate {
+	g := p.gate
+	p.gate = pick.Gate{}
+	return g
 }

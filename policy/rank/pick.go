@@ -5,27 +5,30 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// adapter makes a policy of a rank router: one request is a batch of one, and candidates are its ranks.
+// adapter makes a policy of a rank router: one request is a batch of one, and the candidates are its ranks.
 type adapter struct {
 	router    router
-	tokens    func(l *fleet.Load) int64 // what counts as an endpoint's active tokens
-	transfers bool                      // requests whose KV is in transfer count
-	caches    bool                      // it goes by what endpoints have cached
-	most      int                       // max_num_active_requests; 0 takes what the engine tells
+	tokens    func(l *fleet.Load) int64 // an endpoint's active tokens
+	transfers bool                      // count requests whose KV is in transfer
+	caches    bool                      // uses cached tokens
+	most      int                       // max_num_active_requests; 0 uses the engine's report
 
 	ranks []dpRank
 	one   [1]request
 	held  []int
 }
 
-// promptTokens are those of all outstanding requests.
+// gated is a router with a gate, see pick.Gate.
+type gated interface{ takeGate() pick.Gate }
+
+// promptTokens are the prompt tokens of all outstanding requests.
 func promptTokens(l *fleet.Load) int64 { return l.ContextTokens - l.DecodeTokens }
 
-// tokensToCompute are prompt tokens of outstanding requests that are not cached and not computed yet.
+// tokensToCompute are uncached prompt tokens of outstanding requests, not computed yet.
 func tokensToCompute(l *fleet.Load) int64 { return l.PrefillTokens }
 
-// Pick implements pick.Policy. Where every endpoint has as many requests as it may have at once, one is placed as if there were no
-// such bound: it waits wherever it goes.
+// Pick implements pick.Policy. If every endpoint is at its limit, the request is placed as if there were none: it waits
+// wherever it goes.
 func (p *adapter) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	p.see(v)
 	p.one[0] = p.ask(v, r)
@@ -36,10 +39,13 @@ func (p *adapter) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		}
 		to, _ = p.router.Place(p.ranks, p.one[:])
 	}
+	if g, ok := p.router.(gated); ok {
+		v.Gate = g.takeGate()
+	}
 	return pick.Choice{Index: to[0], Reason: p.router.reason()}
 }
 
-// see makes ranks of the candidates.
+// see converts the candidates to ranks.
 func (p *adapter) see(v *pick.View) {
 	p.ranks, p.held = p.ranks[:0], p.held[:0]
 	for i := range v.Candidates {
@@ -50,7 +56,7 @@ func (p *adapter) see(v *pick.View) {
 		}
 		if p.transfers {
 			k.Tokens += c.Load.TransferTokens
-			if v.Leg == fleet.LegPrefill { // a decoder's outstanding requests include those whose KV is to come
+			if v.Leg == fleet.LegPrefill { // a decoder's outstanding requests include those whose KV has not arrived
 				k.Requests += c.Load.TransferRequests
 			}
 		}
@@ -61,8 +67,8 @@ func (p *adapter) see(v *pick.View) {
 	}
 }
 
-// ask makes a rank request of the router's. A conversation that the client does not name is known by where the router, which
-// recognised it, had it last; a new one without an id is not remembered.
+// ask converts a request. A conversation that the client does not name but the router recognised is known by its home; a new
+// one without an id is not remembered.
 func (p *adapter) ask(v *pick.View, r *fleet.Request) request {
 	q := request{ID: seedOf(r), FirstTurn: v.NewID, Tokens: v.PromptTokens, Cached: p.held}
 	switch {
@@ -77,7 +83,7 @@ func (p *adapter) ask(v *pick.View, r *fleet.Request) request {
 	return q
 }
 
-// seedOf is the hash of the request's id (FNV-1a), which is the same on every replica; what the driver drew for it when it has none.
+// seedOf is the hash of the request's id (FNV-1a), equal on every replica; without an id it is the request's seed.
 func seedOf(r *fleet.Request) uint64 {
 	if r.ID == "" {
 		return r.Seed

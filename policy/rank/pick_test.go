@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// rankPolicyOf is a rank policy with some options other than the default.
+// rankPolicyOf is a rank policy with some options set.
 func rankPolicyOf(t testing.TB, name string, set func(c *Config)) pick.Policy {
 	t.Helper()
 	c := DefaultConfig()
@@ -37,7 +37,7 @@ func makeAdapter(t testing.TB, name string, c Config) *adapter {
 	return make[name](c).(*adapter)
 }
 
-// TestInTransferCounts: requests whose KV is in transfer count in requests and in tokens, until that is switched off.
+// TestInTransferCounts: requests whose KV is in transfer count in requests and in tokens, unless switched off.
 func TestInTransferCounts(t *testing.T) {
 	view := func(transfer fleet.Load) *pick.View {
 		v := policytest.View(policytest.Same(2), 1)
@@ -69,7 +69,7 @@ func TestInTransferCounts(t *testing.T) {
 	if got := rankPolicyOf(t, "rank.kv_cache_aware", func(c *Config) { tight(c); off(c) }).Pick(requests(), &fleet.Request{ID: "r"}); got.Index != 0 {
 		t.Error("requests in transfer count though switched off")
 	}
-	// A decoder's four are among its requests already, of which it has none here.
+	// A decoder's four are already among its requests, of which it has none here.
 	decode := requests()
 	decode.Leg = fleet.LegDecode
 	if got := rankPolicyOf(t, "rank.kv_cache_aware", tight).Pick(decode, &fleet.Request{ID: "r"}); got.Index != 0 {
@@ -77,7 +77,7 @@ func TestInTransferCounts(t *testing.T) {
 	}
 }
 
-// TestRankPoliciesSee: what a request and its candidates are to a rank router.
+// TestRankPoliciesSee checks how a request and its candidates are converted for a rank router.
 func TestRankPoliciesSee(t *testing.T) {
 	v := policytest.View(policytest.Same(3), 1)
 	v.PromptTokens, v.NewID = 700, true
@@ -101,7 +101,7 @@ func TestRankPoliciesSee(t *testing.T) {
 	}
 }
 
-// TestRankConversationWithoutIDs: a conversation that the router recognises by what it says goes home from its second turn on.
+// TestRankConversationWithoutIDs: a conversation recognised by content goes home from its second turn on.
 func TestRankConversationWithoutIDs(t *testing.T) {
 	p := rankPolicyOf(t, "rank.conversation", nil)
 	v := policytest.View(policytest.Same(4), 1)
@@ -114,11 +114,11 @@ func TestRankConversationWithoutIDs(t *testing.T) {
 		if got := p.Pick(v, &fleet.Request{}); got != (pick.Choice{Index: 2, Reason: pick.ReasonSession}) {
 			t.Errorf("got %+v", got)
 		}
-		v.Home = 1 // where it may have been sent in between; its rank remains
+		v.Home = 1 // it may have been sent there meanwhile; its rank remains
 	}
 }
 
-// TestRankPoliciesAlwaysAnswer: where every endpoint has as many requests as it may, one is picked all the same, by the same rule.
+// TestRankPoliciesAlwaysAnswer: if every endpoint is at its limit, one is picked all the same, by the same rule.
 func TestRankPoliciesAlwaysAnswer(t *testing.T) {
 	for _, name := range rankNames() {
 		v := policytest.View(policytest.Same(3), 1)
@@ -135,7 +135,7 @@ func TestRankPoliciesAlwaysAnswer(t *testing.T) {
 	}
 }
 
-// TestRankPoliciesAgree: two replicas that see the same requests pick the same, with the driver's chance aside.
+// TestRankPoliciesAgree: two replicas pick alike for equal requests, whatever their random seeds.
 func TestRankPoliciesAgree(t *testing.T) {
 	for _, name := range rankNames() {
 		a, b := rankPolicyOf(t, name, nil), rankPolicyOf(t, name, nil)

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rankRouter is a rank router with some options other than the default.
+// rankRouter is a rank router with some options set.
 func rankRouter(t testing.TB, name string, set func(c *Config)) router {
 	t.Helper()
 	c := DefaultConfig()
@@ -21,7 +21,7 @@ func rankRouter(t testing.TB, name string, set func(c *Config)) router {
 	return makeAdapter(t, name, c).router
 }
 
-// with makes ranks with so many active requests each.
+// with makes ranks with these numbers of active requests.
 func with(requests ...int) []dpRank {
 	out := make([]dpRank, len(requests))
 	for i, n := range requests {
@@ -37,7 +37,7 @@ func capped(most int, ranks []dpRank) []dpRank {
 	return ranks
 }
 
-// asking are n requests of so many tokens, with ids from 1.
+// asking are n requests of this many tokens, with ids from 1.
 func asking(n, tokens int, cached ...int) []request {
 	out := make([]request, n)
 	for i := range out {
@@ -46,7 +46,7 @@ func asking(n, tokens int, cached ...int) []request {
 	return out
 }
 
-// given is how many of the requests each rank got.
+// shares is the number of requests per rank.
 func shares(to []int, ranks int) []int {
 	out := make([]int, ranks)
 	for _, at := range to {
@@ -84,7 +84,7 @@ func TestRankDefault(t *testing.T) {
 		{"equal in both go to the first", with(1, 1, 1), asking(1, 5), []int{0}, 2},
 		{"fills to capacity and no further", capped(2, with(1, 0)), asking(5, 1), []int{1, 0, 1, unplaced, unplaced}, 2},
 		{"a rank that is asked for", with(0, 0), []request{{Tokens: 5, Target: 2}, {Tokens: 9, Target: 2}}, []int{1, 1}, 2},
-		// The strict one comes second and is served first; the relaxed one goes where there is room.
+		// The strict one comes second and is served first; the relaxed one takes a rank with room.
 		{"strict before relaxed", capped(1, with(0, 0)), []request{{Tokens: 9, Target: 2}, {Tokens: 5, Target: 2, Strict: true}}, []int{0, 1}, 1},
 		{"asked for and full", capped(1, with(0, 1)), []request{{Tokens: 9, Target: 2}}, []int{0}, 1},
 		// The one of 100 tokens is counted, ceil((1+3)/2) = 2, and its tokens are not: of equal tokens 9 goes where fewer requests are, 5 to
@@ -168,8 +168,8 @@ func TestRankKVByHand(t *testing.T) {
 	}
 }
 
-// TestRankKVCap: of eight requests that one rank of four holds whole, a multiplier of 4 gives it all (4 × ceil(8/4)), and one of
-// 1 gives it two and spreads the others.
+// TestRankKVCap: eight requests are cached entirely at one rank of four; a multiplier of 4 gives it all (4 × ceil(8/4)), and
+// one of 1 gives it two and spreads the others.
 func TestRankKVCap(t *testing.T) {
 	for multiplier, want := range map[float64][]int{4: {8, 0, 0, 0}, 1: {2, 2, 2, 2}, 2: {4}} {
 		r := rankRouter(t, "rank.kv_cache_aware", func(c *Config) { c.Multiplier = multiplier })
@@ -180,7 +180,8 @@ func TestRankKVCap(t *testing.T) {
 	}
 }
 
-// TestRankKVChargesWhatIsComputed: with the gate closed the match does not draw, and yet the winner is charged without it.
+// TestRankKVChargesWhatIsComputed: with the gate closed the match is ignored for the choice, and yet the winner is charged
+// without the cached tokens.
 func TestRankKVChargesWhatIsComputed(t *testing.T) {
 	ranks := []dpRank{{Key: 1, Tokens: 10}, {Key: 2, Tokens: 500}}
 	placed(t, rankRouter(t, "rank.kv_cache_aware", func(c *Config) { c.Threshold = 0.9 }), ranks, asking(1, 100, 30, 80))
@@ -189,7 +190,7 @@ func TestRankKVChargesWhatIsComputed(t *testing.T) {
 	}
 }
 
-// TestRankKVOrder: requests that begin alike come together, the longer first, whatever their order in the batch.
+// TestRankKVOrder: requests with equal leading tokens are adjacent, the longer first, whatever their order in the batch.
 func TestRankKVOrder(t *testing.T) {
 	lead := func(id uint64) []uint64 { return append(make([]uint64, 63), id, id) }
 	batch := []request{
@@ -206,7 +207,7 @@ func TestRankKVOrder(t *testing.T) {
 	}
 }
 
-// TestRankKVTies: equal ranks are drawn by the request's id alone: the same on every replica, and none is preferred.
+// TestRankKVTies: ties are drawn by the request's id alone: equally on every replica, and without bias.
 func TestRankKVTies(t *testing.T) {
 	a, b := rankRouter(t, "rank.kv_cache_aware", nil), rankRouter(t, "rank.kv_cache_aware", nil)
 	counts := make([]int, 8)
@@ -233,7 +234,7 @@ func TestRankWarmUp(t *testing.T) {
 				t.Fatalf("request %d went to %d (%s)", want, got[0], r.reason())
 			}
 		}
-		// Over for good, though a rank that is new comes along.
+		// Warm-up stays over when a new rank joins.
 		if got := placed(t, r, append(with(1, 1, 1, 1), dpRank{Key: 99}), asking(1, 100, 100, 0, 0, 0, 0)); got[0] != 0 {
 			t.Errorf("after warm-up it went to %d", got[0])
 		}
@@ -247,7 +248,7 @@ func TestRankWarmUp(t *testing.T) {
 	})
 	t.Run("in order of arrival, before the others", func(t *testing.T) {
 		r := rankRouter(t, "rank.kv_cache_aware", warm)
-		// By how they begin the order would be 3, 2, 1. The third, for which no rank is cold, then goes by the cache.
+		// By leading tokens the order would be 3, 2, 1. The third, for which no rank is cold, is placed by cache.
 		batch := []request{
 			{ID: 1, Tokens: 9, Lead: []uint64{7}}, {ID: 2, Tokens: 9, Lead: []uint64{5}}, {ID: 3, Tokens: 9, Lead: []uint64{3}, Cached: []int{0, 9}},
 		}
@@ -274,7 +275,7 @@ func TestRankWarmUp(t *testing.T) {
 func TestRankFirstTurn(t *testing.T) {
 	r := rankRouter(t, "rank.first_turn", nil)
 	ranks := with(0, 0, 0, 0)
-	// Everybody begins with what rank 0 holds. First turns go round; later ones and those without an id go by score.
+	// All prompts begin with what rank 0 has cached. First turns use round robin; later ones and those without an id the score.
 	first := func(id uint64) []request {
 		return []request{{ID: id, Tokens: 100, Cached: []int{90, 0, 0, 0}, FirstTurn: true}}
 	}
@@ -331,8 +332,8 @@ func TestRankOptions(t *testing.T) {
 	}
 }
 
-// TestRankRoutersKeepTheirBounds: whatever the figures, nobody gets more than the cap or than it may have at once, all are placed
-// while there is room, the charges add up, and two routers that are told the same answer the same.
+// TestRankRoutersKeepTheirBounds: no rank exceeds the cap or its limit, all requests are placed while there is room, charges
+// add up, and two routers with equal inputs give equal results.
 func TestRankRoutersKeepTheirBounds(t *testing.T) {
 	for _, name := range rankNames() {
 		t.Run(name, func(t *testing.T) {

@@ -11,16 +11,16 @@ import (
 	"github.com/warmpath/warmpath/policy/sent"
 )
 
-// aibrix is AIBrix's prefix-cache (vllm-project/aibrix 0.7, e3e10f9, pkg/plugins/gateway/algorithms/prefix_cache.go), with blocks of 128
-// bytes as its manifests set and the defaults of the code otherwise.
+// aibrix is AIBrix's prefix-cache (vllm-project/aibrix 0.7, e3e10f9, pkg/plugins/gateway/algorithms/prefix_cache.go), with
+// blocks of 128 bytes as in its manifests and otherwise the defaults of its code.
 //
-// If most - fewest requests is above 8, only the least loaded are looked at. Each endpoint is credited with the percentage of
-// the prompt's whole blocks that it was sent, as a whole number. In order of percentage, then of requests, then of
-// chance, the first with at most mean + 1 standard deviation of requests is picked; without one the least loaded, equals at
-// random. The prompt is entered under the endpoint picked.
+// If most - fewest requests is above 8, only the least loaded endpoints are considered. Each endpoint has a match: the
+// percentage of the prompt's whole blocks that it was sent, as a whole number. In order of match, then of requests, then at
+// random, the first endpoint with at most mean + 1 standard deviation of requests is picked; without one the least loaded, ties
+// at random. The prompt is recorded for the endpoint picked.
 //
-// Differences: its 200,000 blocks are an LRU for the gateway, here for each endpoint its share of them; blocks idle for 20 minutes
-// are not dropped.
+// Differences: its 200,000 blocks are one LRU for the gateway, here each endpoint has an equal share; blocks idle for 20
+// minutes are not dropped.
 type aibrix struct{ tree sent.Tree }
 
 const (
@@ -61,7 +61,7 @@ func (p *aibrix) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reason}
 }
 
-// compare is -1 when a comes before the one at index at, 0 when they are equal.
+// compare is -1 when a precedes the candidate at index at, 0 when they are equal.
 func (p *aibrix) compare(a *pick.Candidate, cs []pick.Candidate, at, blocks int) int {
 	if at == pick.Nobody {
 		return -1
@@ -78,7 +78,7 @@ func (p *aibrix) compare(a *pick.Candidate, cs []pick.Candidate, at, blocks int)
 	return 1
 }
 
-// loadLimit is the mean of the outstanding requests and one standard deviation of them.
+// loadLimit is the mean of the outstanding requests plus one standard deviation.
 func loadLimit(cs []pick.Candidate, total int) float64 {
 	mean := float64(total) / float64(len(cs))
 	squares := 0.0

@@ -11,37 +11,37 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// dualMap is DualMap (Y. Yuan and others, ICLR 2026, arXiv 2602.06502): two hashes of the beginning of a prompt give it two
-// endpoints on a ring. The one that holds more of it is picked while its time to first token is predicted within the
-// objective, and beyond that the one of the two that is predicted to answer sooner. The prediction is the time to compute
-// the prompts in front and what is not cached, by learnt speeds; what is cached is Candidate.CachedTokens.
+// dualMap is DualMap (Y. Yuan and others, ICLR 2026, arXiv 2602.06502): two hashes of a prompt's prefix select two endpoints on
+// a ring. The one with more of the prompt cached is picked if its predicted time to first token is within the objective,
+// otherwise the one of the two with the shorter prediction. The prediction is the time to compute the prompts in front and the
+// uncached part, by learnt speeds; cached tokens are Candidate.CachedTokens.
 //
-// How much of the prompt is hashed adapts: of 1, 2, 4, ... blocks, as few as are shared by no more of the recent requests than
-// an endpoint's fair share, so that what everybody begins with does not decide.
+// The length of the hashed prefix adapts: the smallest of 1, 2, 4, ... blocks that no more than an endpoint's fair share of
+// recent requests have in common, so that a prefix common to all does not decide.
 //
-// Differences: queued requests cannot be moved between engines, so its rebalancing is left out. The paper sets the objective by
-// experiment; it is an option here, and how its prefix grows is our reading of it.
+// Differences: queued requests cannot be moved between engines, so its rebalancing is omitted. The paper sets the objective by
+// experiment; here it is an option. The growth of the prefix is our interpretation.
 type dualMap struct {
 	sloMs   float64
 	ring    byhash.Ring
 	begins  [dualMapBegins]begin
-	counted int // requests that begins counts
+	counted int // requests counted in begins
 }
 
-// begin counts the recent requests that begin with the same blocks.
+// begin counts the recent requests with the same leading blocks.
 type begin struct {
-	block uint64 // the last of them
+	block uint64 // the last of these blocks
 	count int
 }
 
 const (
 	dualMapPlaces = 160
-	dualMapBegins = 1 << 14 // beginnings counted
+	dualMapBegins = 1 << 14 // number of counters
 	dualMapRecent = 1 << 12 // requests after which counts are halved
-	dualMapEarly  = 16      // requests for each endpoint that shares are taken of at least
+	dualMapEarly  = 16      // requests per endpoint before shares are meaningful
 )
 
-// NewDualMap makes dualmap with a configuration that has its defaults.
+// NewDualMap makes dualmap. The configuration must have its defaults.
 func NewDualMap(c DualMapConfig) pick.Policy {
 	return &dualMap{sloMs: c.SLOMs, ring: byhash.Ring{Places: dualMapPlaces}}
 }
@@ -70,7 +70,7 @@ func (p *dualMap) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: soon, Reason: reasons.Load}
 }
 
-// key is the hash of the beginning that decides, and counts this request.
+// key is the hash of the deciding prefix; it counts this request.
 func (p *dualMap) key(v *pick.View, r *fleet.Request) uint64 {
 	chain := content.Blocks(r)
 	if len(chain) == 0 {
@@ -92,8 +92,8 @@ func (p *dualMap) key(v *pick.View, r *fleet.Request) uint64 {
 	return key
 }
 
-// count counts a beginning once more. Of those that share a place the frequent one keeps it (J. Misra and D. Gries, 1982); the
-// others count as rare.
+// count increments the counter of a prefix. Of prefixes with the same place the frequent one keeps it (J. Misra and D. Gries,
+// 1982); the others count as rare.
 func (p *dualMap) count(block uint64) int {
 	b := &p.begins[byhash.Mix(block)%dualMapBegins]
 	switch {
@@ -110,15 +110,15 @@ func (p *dualMap) count(block uint64) int {
 
 // DualMapConfig are the options of dualmap.
 type DualMapConfig struct {
-	// SLOMs is the objective for the time to first token in milliseconds: while it is predicted to be met, the warmer of the two
+	// SLOMs is the objective for the time to first token in milliseconds: while the prediction meets it, the warmer of the two
 	// endpoints is picked. 0 means 5000.
 	SLOMs float64 `yaml:"slo_ms"`
 }
 
-// defaultSLOMs is the objective when none is given.
+// defaultSLOMs is the default of SLOMs.
 const defaultSLOMs = 5000
 
-// WithDefaults is c with each option that is not given replaced by its default.
+// WithDefaults returns c with defaults for options that are not set.
 func (c DualMapConfig) WithDefaults() DualMapConfig {
 	if c.SLOMs == 0 {
 		c.SLOMs = defaultSLOMs
@@ -126,7 +126,7 @@ func (c DualMapConfig) WithDefaults() DualMapConfig {
 	return c
 }
 
-// Validate reports the fault of a configuration with its defaults.
+// Validate reports the fault of a configuration that has its defaults.
 func (c DualMapConfig) Validate() error {
 	if f := c.SLOMs; !(f > 0) || math.IsInf(f, 0) {
 		return fmt.Errorf("policy: dualmap.slo_ms is %v, must be above 0 (0 means %v)", f, defaultSLOMs)

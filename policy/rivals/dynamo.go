@@ -13,11 +13,11 @@ import (
 //	cost = max(prompt tokens not yet computed there + those of this prompt - those cached, 0) / block
 //	     + (blocks of active requests there + blocks of this prompt)
 //
-// The smallest cost is picked, exact ties evenly at random. Dynamo hears from the engines what they hold, so
-// Candidate.CachedTokens takes the place of its index. All terms have the block in common, so they are kept in tokens.
+// The smallest cost is picked, exact ties evenly at random. Dynamo's index follows the engines' events; here it is
+// Candidate.CachedTokens. All terms are in blocks, so they are computed in tokens.
 //
-// A block that several active requests share counts once, as with its --router-assume-kv-reuse; where the prompt is not known,
-// for each of them. Host and disk tiers are not known.
+// A block shared by several active requests counts once, as with its --router-assume-kv-reuse; if the prompt is unknown, once
+// per request. Host and disk tiers are not modelled.
 type dynamo struct{}
 
 // NewDynamo makes the policy dynamo.kv.

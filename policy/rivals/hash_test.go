@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// With a session its turns stay whatever the load; without one the prompt decides, all of it.
+// Turns of a session stay whatever the load; without one the whole prompt decides.
 func TestVLLMConsistentHash(t *testing.T) {
 	p := makeRival("vllmrouter.consistent_hash")
 	at := func(r *fleet.Request, hash uint64) int {
@@ -35,7 +35,7 @@ func TestVLLMConsistentHash(t *testing.T) {
 	}
 }
 
-// stickyRun asks vllmrouter.sticky_least_loaded at a time.
+// stickyRun calls vllmrouter.sticky_least_loaded at given times.
 type stickyRun struct {
 	p  *vllmSticky
 	cs []pick.Candidate
@@ -53,7 +53,7 @@ func (s *stickyRun) at(after time.Duration, session string, of []pick.Candidate)
 
 func TestVLLMStickyByHand(t *testing.T) {
 	s := stickyRun{makeRival("vllmrouter.sticky_least_loaded").(*vllmSticky), policytest.Busy(0, 50, 100)}
-	// Three sessions on three endpoints, by sessions and not by requests.
+	// Three sessions on three endpoints, balanced by sessions, not by requests.
 	homes := map[string]int{}
 	for _, id := range []string{"a", "b", "c"} {
 		got := s.at(0, id, s.cs)
@@ -70,12 +70,12 @@ func TestVLLMStickyByHand(t *testing.T) {
 			t.Errorf("%s came to %v, home %d", id, got, home)
 		}
 	}
-	// Without a session: counted nowhere.
+	// Without a session the request is not counted.
 	s.at(time.Minute, "", s.cs)
 	if n := len(s.p.sessions); n != 3 {
 		t.Errorf("%d sessions", n)
 	}
-	// The home of a has left: a moves, and its count with it, so that the next one comes to the third.
+	// The home of a has left: a moves, and its count with it, so that the next one goes to the third.
 	rest := slices.Delete(slices.Clone(s.cs), homes["a"], homes["a"]+1)
 	if got := s.at(2*time.Minute, "a", rest); got.Reason != reasons.Load {
 		t.Errorf("a without its home: %v", got)
@@ -83,7 +83,7 @@ func TestVLLMStickyByHand(t *testing.T) {
 	if got := s.at(2*time.Minute, "d", s.cs).Index; got != homes["a"] {
 		t.Errorf("d at %d, the empty one is %d", got, homes["a"])
 	}
-	// b and c were not heard of for two hours.
+	// b and c have been idle for two hours.
 	s.at(2*time.Hour+time.Minute+30*time.Second, "a", s.cs)
 	if n := len(s.p.sessions); n != 2 {
 		t.Errorf("%d sessions after two hours, want a and d", n)
@@ -103,7 +103,7 @@ func TestVLLMStickyIsBounded(t *testing.T) {
 	if len(p.sessions) != stickyMost || len(p.table) != stickyMost+1 {
 		t.Errorf("%d sessions in a table of %d", len(p.sessions), len(p.table))
 	}
-	v.Hash = byhash.Mix(0) // the oldest has gone, so it is new
+	v.Hash = byhash.Mix(0) // the oldest was evicted, so it is new
 	if got := p.Pick(v, &fleet.Request{Session: "x"}); got.Reason != reasons.Load {
 		t.Errorf("the oldest: %v", got)
 	}
@@ -116,7 +116,7 @@ func TestVLLMStickyIsBounded(t *testing.T) {
 	checkSticky(t, p)
 }
 
-// checkSticky holds the table, the order and the counts to each other.
+// checkSticky checks table, order and counts against each other.
 func checkSticky(t *testing.T, p *vllmSticky) {
 	t.Helper()
 	n, counted := 0, 0
@@ -144,7 +144,7 @@ func checkSticky(t *testing.T, p *vllmSticky) {
 	}
 }
 
-// DualMap: two endpoints for a prompt; the warmer one while it is in time, then the sooner one.
+// DualMap: two endpoints per prompt; the warmer one while it meets the objective, then the faster one.
 func TestDualMapByHand(t *testing.T) {
 	p := NewDualMap(DualMapConfig{SLOMs: 100})
 	r := policytest.Words(0, 3, 8)
@@ -161,7 +161,7 @@ func TestDualMapByHand(t *testing.T) {
 	if first == second {
 		t.Fatal("there is no second")
 	}
-	for i := range 6 { // the others do not count
+	for i := range 6 { // the others are irrelevant
 		got := choose(func(cs []pick.Candidate) { cs[i].CachedTokens = 900 }).Index
 		if i == first || i == second {
 			if got != i {
@@ -185,7 +185,7 @@ func TestDualMapByHand(t *testing.T) {
 	}
 }
 
-// What everybody begins with does not decide for long.
+// A prefix common to all prompts soon stops deciding.
 func TestDualMapLooksBeyondWhatAllShare(t *testing.T) {
 	p, counts := makeRival("dualmap"), make([]int, 8)
 	for i := range 4000 {

@@ -14,16 +14,16 @@ import (
 //
 //	score = 2 queue + 2 KV cache + 3 prefix
 //
-// queue is (most waiting - waiting)/(most - fewest), 1 for all when they are equal; KV cache is 1 - usage; prefix is the share of
-// the prompt's blocks of 64 tokens, at 4 bytes a token and the incomplete last one counted, that the endpoint was sent, of at
-// most 2,048 blocks. The largest score is picked, equals at random. The prompt is entered under the endpoint picked, in an
-// LRU of the size that the engine tells, else of 31,250 blocks.
+// queue is (most waiting - waiting)/(most - fewest), 1 for all when they are equal; KV cache is 1 - usage; prefix is the share
+// of the prompt's blocks that the endpoint was sent, in blocks of 64 tokens at 4 bytes each including the incomplete last one,
+// of at most 2,048 blocks. The largest score is picked, ties at random. The prompt is recorded for the endpoint picked, in an
+// LRU of the capacity that the engine reports, else of 31,250 blocks.
 //
-// Waiting and usage are the engine's own latest report. Where it reports none they are what the books say: requests beyond the
-// endpoint's slots, and the tokens of outstanding requests of those that its cache holds.
+// Waiting and usage come from the engine's latest report. Without one they come from the router's own accounts: requests beyond
+// the endpoint's slots, and the share of its cache taken by outstanding requests.
 //
-// Differences: the original reads reports that are 50 ms old; ours are as old as the probe's period. It counts an
-// endpoint that has a later block without an earlier one.
+// Differences: the original's reports are 50 ms old; ours are as old as the probe's period. The original counts an endpoint
+// that has a later block without an earlier one.
 type llmd struct{ tree sent.Tree }
 
 const (
@@ -69,7 +69,7 @@ func (p *llmd) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reasons.Score}
 }
 
-// waiting is how many requests wait in the engine.
+// waiting is the number of requests waiting in the engine.
 func waiting(c *pick.Candidate) int {
 	if c.Load.Waiting == 0 && c.KVUsage < 0 && c.Slots > 0 {
 		return max(0, c.Load.Requests-c.Slots)
@@ -77,7 +77,7 @@ func waiting(c *pick.Candidate) int {
 	return c.Load.Waiting
 }
 
-// cacheUsage is the share of its cache that an engine's running requests hold, 0 to 1.
+// cacheUsage is the share of an engine's cache used by running requests, 0 to 1.
 func cacheUsage(c *pick.Candidate) float64 {
 	switch {
 	case c.KVUsage >= 0:

@@ -7,9 +7,9 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// lmetric is LMetric (D. Zhang and others, arXiv 2603.15202, 2026): the smallest product of the prompt tokens that the endpoint
-// would have to compute, this request's included, and its batch size, this request included. It has no parameter. The
-// original asks the engines what they hold, so Candidate.CachedTokens takes the place of that. Equals are drawn.
+// lmetric is LMetric (D. Zhang and others, arXiv 2603.15202, 2026): the smallest product of the endpoint's prompt tokens to
+// compute and its batch size, both including this request. It has no parameter. The original asks the engines for their cache
+// contents; here these are Candidate.CachedTokens. Ties are drawn.
 type lmetric struct{}
 
 // NewLMetric makes the policy lmetric.

@@ -5,7 +5,7 @@ import (
 	"github.com/warmpath/warmpath/policy/stack"
 )
 
-// makeRival makes one of the rules by name, those of package stack included.
+// makeRival makes one of the rules by name, including those of package stack.
 func makeRival(name string) pick.Policy {
 	switch name {
 	case "aibrix.prefix_cache":

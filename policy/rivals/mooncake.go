@@ -11,13 +11,13 @@ import (
 //
 //	TTFT = transfer + queue + prefill
 //
-// where queue is the time to compute the prompts in front and prefill that of the part that is not cached. The paper fits a
-// polynomial offline for both; here it is what the router has learnt of each endpoint's speed. Its index follows the
-// engines, so Candidate.CachedTokens takes its place. Equals are drawn.
+// where queue is the time to compute the prompts in front, and prefill that for the uncached part of this one. The paper fits a
+// polynomial offline for both; here the router's learnt speeds replace it. Its index follows the engines; here it is
+// Candidate.CachedTokens. Ties are drawn.
 //
-// Differences: engines without a shared pool cannot fetch from one another, so transfer is 0 and a prefix counts only where
-// it is (a kvcache_balancing_threshold without end). A request is never refused for its predicted TTFT: a policy always
-// answers.
+// Differences: engines without a shared pool cannot fetch from one another, so transfer is 0 and a prefix counts only at its
+// endpoint (an infinite kvcache_balancing_threshold). A request is never rejected for its predicted TTFT, since a policy always
+// picks.
 type mooncake struct{}
 
 // NewMooncake makes the policy mooncake.algorithm1.
@@ -29,7 +29,7 @@ func (mooncake) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reasons.Score}
 }
 
-// queuedTTFT is the time in ms to compute all prompts that wait at a candidate and the uncached part of this one.
+// queuedTTFT is the time in ms to compute all prompts waiting at a candidate and the uncached part of this one.
 func queuedTTFT(v *pick.View, c *pick.Candidate) float64 {
 	return float64((float64(c.Load.PrefillTokens) + uncached(v, c)) * c.MsPerToken)
 }

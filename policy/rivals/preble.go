@@ -10,25 +10,25 @@ import (
 
 // preble is the E2 rule of Preble (V. Srivatsa and others, ICLR 2025, arXiv 2407.00023, section 3.2; WukLab/preble).
 //
-// When more of the prompt is cached somewhere than remains to be computed it exploits: of the endpoints with the longest match
-// the one with the least load; but if that is the most loaded of all, by more than 1.5 times the least loaded, the least
-// loaded takes the request. Otherwise it explores: the smallest of
+// If more of the prompt is cached somewhere than remains to be computed, it exploits: of the endpoints with the longest match
+// it picks the least loaded; but if that is the most loaded of all, with more than 1.5 times the load of the least loaded one,
+// it picks the latter. Otherwise it explores: the smallest of
 //
 //	load + eviction + prefill
 //
-// load is what was sent to the endpoint in the last three minutes: the time to compute each request's uncached prompt and
-// that to generate its answer. prefill is the time to compute this one's. eviction is the time to compute again
-// what it pushes out, by how likely that is asked for again. Equals are drawn.
+// load is the work sent to the endpoint in the last three minutes: the time to compute each request's uncached prompt and to
+// generate its answer. prefill is the time to compute this one's. eviction is the time to recompute what it evicts, times the
+// probability that it is requested again. Ties are drawn.
 //
-// The original fits both times offline for one GPU and model; here they are what the router has learnt of the endpoints. Its local
-// schedulers tell it what they evict, so Candidate.CachedTokens takes the place of its tree, and what is pushed out of a full
-// cache is taken to be asked for again as often as was seen of late (View.Missed).
+// The original fits both times offline for one GPU and model; here the router's learnt speeds replace them. Its local
+// schedulers report evictions; here Candidate.CachedTokens replaces its tree, and the probability of a request for what a full
+// cache evicts is View.Missed.
 //
-// Differences: a prefix whose queue doubles is not replicated at once, requests that only decode are not set apart, and the
-// engines' queues are their own.
+// Differences: a prefix whose queue doubles is not replicated at once, requests that only decode are not treated separately,
+// and engines queue by their own rules.
 type preble struct {
 	load     sent.Window
-	msAnswer float64 // for a token of an answer, the least that was learnt of any endpoint: profiles are taken of idle ones; 0 unknown
+	msAnswer float64 // least learnt time per answer token of any endpoint, since profiles are taken of idle ones; 0 unknown
 }
 
 const (
@@ -60,7 +60,7 @@ func (p *preble) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return choice
 }
 
-// exploit is the least loaded of those that hold so many tokens of the prompt.
+// exploit is the least loaded of the endpoints that have this many tokens of the prompt cached.
 func (p *preble) exploit(v *pick.View, known int) int {
 	cs := v.Candidates
 	at, lightest, heaviest := pick.Nobody, 0, 0
@@ -91,7 +91,7 @@ func (p *preble) cost(v *pick.View, c *pick.Candidate) float64 {
 	return cost
 }
 
-// prefillMs is the time to compute what of the prompt a candidate has not cached.
+// prefillMs is the time to compute the part of the prompt that a candidate has not cached.
 func prefillMs(v *pick.View, c *pick.Candidate) float64 {
 	return float64(uncached(v, c) * c.MsPerToken)
 }

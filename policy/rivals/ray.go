@@ -9,13 +9,13 @@ import (
 )
 
 // ray is Ray Serve LLM's PrefixCacheAffinityRouter with its defaults (ray-project/ray at 06c16f2,
-// llm/_internal/serve/routing_policies/prefix_aware; alpha): if at least 0.1 of the prompt is in the tree, the endpoints that hold the
-// deepest match, else those with the smallest tree, in characters; of them the one with the shortest queue, the first
-// among equals. The threshold for imbalance, beyond which it would take the less loaded of two, has no end by default.
-// Without the prompt it is the less loaded of two drawn evenly. The prompt is entered under the endpoint picked.
+// llm/_internal/serve/routing_policies/prefix_aware; alpha): if at least 0.1 of the prompt is in the tree, it considers the
+// endpoints with the deepest match, else those with the smallest tree, in characters; of these it picks the one with the
+// shortest queue, the first of ties. The threshold for imbalance, above which it would take the less loaded of two, is infinite
+// by default. Without the prompt it picks the less loaded of two drawn evenly. The prompt is recorded for the endpoint picked.
 //
-// Differences: the tree is cut at 128 bytes. The original does not evict by default; here an endpoint's prompts are bounded to
-// 64 MiB, the oldest going first.
+// Differences: prompts are compared in blocks of 128 bytes. The original does not evict by default; here an endpoint's prompts
+// are limited to 64 MiB, oldest first.
 type ray struct{ tree sent.Tree }
 
 const rayMatchRate = 0.1
@@ -47,7 +47,7 @@ func (p *ray) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reason}
 }
 
-// lessOfTwo is the less loaded of two different candidates drawn evenly, the first among equals.
+// lessOfTwo is the less loaded of two different candidates drawn evenly, the first of ties.
 func lessOfTwo(v *pick.View) int {
 	n := len(v.Candidates)
 	if n == 1 {

@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// The expected picks follow from the formulas at the head of each policy's file, worked out by hand beside each case.
+// The expected picks follow from the formula at the head of each policy's file; each case shows the calculation.
 func TestScoresByHand(t *testing.T) {
 	type row struct {
 		cached  int
@@ -100,7 +100,7 @@ func TestScoresByHand(t *testing.T) {
 	}
 }
 
-// Where engines report nothing, llm-d's figures come from the books.
+// Without reports from the engines, llm-d's figures come from the router's accounts.
 func TestLLMDWithoutReports(t *testing.T) {
 	cs := policytest.Same(2)
 	for i := range cs {
@@ -152,7 +152,7 @@ func TestPrebleByHand(t *testing.T) {
 			t.Errorf("%s: got %v, want %d for %s", what, got, want, reason)
 		}
 	}
-	first := choose(0, 1000, 0, 0).Index // nobody has any load: drawn
+	first := choose(0, 1000, 0, 0).Index // no endpoint has load: drawn
 	a, b := first, 1-first
 	order := func(onA, onB int) []int {
 		c := make([]int, 2)
@@ -161,9 +161,9 @@ func TestPrebleByHand(t *testing.T) {
 	}
 	// Half of 1,000 is cached: not more than remains, so it explores: 300+50 against 0+100.
 	expect("explores", choose(0, 1000, order(500, 0)...), b, reasons.Load)
-	// The load of b is now 100+200 = 300 too. 501 of 1,000 on a: exploits, and nobody is out of balance.
+	// The load of b is now 100+200 = 300 too. 501 of 1,000 on a: exploits, and the loads are balanced.
 	expect("exploits", choose(0, 1000, order(501, 0)...), a, reasons.CacheMatch)
-	// a: 300+49.9+200 = 549.9, more than 1.5 * 300: the lightest takes it.
+	// a: 300+49.9+200 = 549.9, more than 1.5 * 300: the least loaded gets it.
 	expect("shifts", choose(0, 1000, order(501, 0)...), b, reasons.CacheMatch)
 	// b: 300+100+200 = 600 against 549.9: exploring goes to a unless it would evict: 549.9+100 against 600+100.
 	expect("explores again", choose(0, 1000, order(0, 0)...), a, reasons.Load)
@@ -171,7 +171,7 @@ func TestPrebleByHand(t *testing.T) {
 	expect("forgets", choose(180*time.Second, 1000, order(0, 400)...), b, reasons.Load)
 }
 
-// What a full cache loses counts by how likely it is asked for again: 0.6*100 = 60 ms more on the first.
+// Evictions of a full cache cost by the probability of a new request: 0.6*100 = 60 ms more on the first.
 func TestPrebleEviction(t *testing.T) {
 	cs := policytest.Same(2)
 	cs[0].MsPerToken, cs[1].MsPerToken = 0.1, 0.15
@@ -185,13 +185,13 @@ func TestPrebleEviction(t *testing.T) {
 	}
 }
 
-// Where blocks are counted: 700 to compute and 900+100 active, 1700, against 1000 and 0+1000, 2000; a shared block is not added.
+// With counted blocks: 700 to compute and 900+100 active, 1700, against 1000 and 0+1000, 2000; a shared block counts once.
 func TestDynamoCountsSharedBlocksOnce(t *testing.T) {
 	cs := policytest.Same(2)
 	cs[0].CachedTokens, cs[0].ActiveTokens, cs[0].AddsTokens = 800, 900, 100
 	cs[0].Load = fleet.Load{PrefillTokens: 500, ContextTokens: 5000}
 	cs[1].AddsTokens = 1000
-	for counted, want := range map[bool]int{true: 0, false: 1} { // each for itself: 700+5000+1000
+	for counted, want := range map[bool]int{true: 0, false: 1} { // each separately: 700+5000+1000
 		v := policytest.Asks(cs, 1000)
 		v.Counted = counted
 		if got := makeRival("dynamo.kv").Pick(v, &fleet.Request{}).Index; got != want {

@@ -14,15 +14,15 @@ import (
 // smgCacheAware is the default policy of SMG with the defaults of its command line (smg-project/smg 1.13, policy cache_aware, over
 // HTTP).
 //
-// A prompt of which more than 0.3 is in the tree goes to the least loaded of those that hold the deepest match and are not
-// under pressure; if all of them are, to the least loaded of the others. Any other prompt goes to the least loaded. An endpoint
-// is under pressure while its load is above 1.5 times the mean and above the mean plus a margin, which is twice the
-// standard deviation that a random count of that mean has, at least 4 and at most 64. The prompt is entered under the
-// endpoint picked, so that a beginning in demand gets more homes. Load is outstanding requests, equals are drawn.
+// A prompt with more than 0.3 in the tree goes to the least loaded endpoint with the deepest match that is not under pressure;
+// if all of these are, to the least loaded of the others. Any other prompt goes to the least loaded endpoint. An endpoint is
+// under pressure while its load is above 1.5 times the mean and above the mean plus a margin: twice the standard deviation of a
+// random count of that mean, at least 4 and at most 64. The prompt is recorded for the endpoint picked, so that a popular
+// prefix gets more homes. Load is outstanding requests, ties are drawn.
 //
-// Differences: the tree is cut at 128 bytes and includes roles. Its bound of 2^26 characters for all endpoints together is
-// shared among them evenly and kept at all times, not every 60 s. Load is that of a fleet that does not answer /v1/loads; with
-// it the original estimates the wait by the engines' queued tokens. The triggers on KV usage are off, as by default.
+// Differences: prompts are compared in blocks of 128 bytes and include roles. Its limit of 2^26 characters for all endpoints is
+// divided evenly and enforced at all times instead of every 60 s. Load is that for a fleet without /v1/loads; with it the
+// original estimates the wait from the engines' queued tokens. The triggers on KV usage are off, as by default.
 type smgCacheAware struct{ tree sent.Tree }
 
 const (
@@ -43,7 +43,7 @@ func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs, chain := v.Candidates, content.Blocks(r)
 	p.tree.Share(cs, smgTreeBytes/fleet.BlockBytes)
 	p.tree.Match(cs, chain)
-	deepest := p.tree.DeepestAnywhere() // those that cannot take the request count, and may hide shallower matches of others
+	deepest := p.tree.DeepestAnywhere() // endpoints that cannot take the request count too, and may hide shallower matches of others
 	pressure := smgPressure(cs)
 	held, safe, others := 0, 0, 0
 	if float64(deepest*fleet.BlockBytes) > float64(smgCacheThreshold*float64(content.Bytes(r))) {
@@ -74,7 +74,7 @@ func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reasons.Load}
 }
 
-// smgPressure is the most requests that an endpoint may hold before it is under pressure.
+// smgPressure is the most requests of an endpoint that is not under pressure.
 func smgPressure(cs []pick.Candidate) float64 {
 	_, _, total := fair.Spread(cs)
 	mean := float64(total) / float64(len(cs))

@@ -9,13 +9,13 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// smgPrefixHash is SMG's prefix_hash with its defaults (smg-project/smg 1.13, model_gateway/src/policies/prefix_hash.rs, over HTTP):
-// the hash of the first 256 tokens, taken as 1,024 characters, on a ring of 150 places for each endpoint. An endpoint is
-// acceptable while its load is at most 1.25 times the mean, this request counted, or at most 10 above it. If the one on
-// the ring is not, the least loaded is picked, the first among equals.
+// smgPrefixHash is SMG's prefix_hash with its defaults (smg-project/smg 1.13, model_gateway/src/policies/prefix_hash.rs, over
+// HTTP): the hash of the first 256 tokens, taken as 1,024 characters, on a ring of 150 places per endpoint. An endpoint is
+// acceptable while its load including this request is at most 1.25 times the mean, or at most 10 above it. If the one on the
+// ring is not, the least loaded is picked, the first of ties.
 //
-// Differences: a prompt of less than 128 bytes has the hash of its conversation. Without the prompt it is the least loaded, as
-// with the original when there is nothing to hash.
+// Differences: a prompt of less than 128 bytes has the hash of its conversation. Without the prompt the least loaded is picked,
+// as in the original when there is nothing to hash.
 type smgPrefixHash struct{ ring byhash.Ring }
 
 const (
@@ -44,7 +44,7 @@ func (p *smgPrefixHash) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 			return pick.Choice{Index: at, Reason: reasons.Hash}
 		}
 	}
-	at := 0 // it holds no more than the mean, so it is acceptable
+	at := 0 // it has at most the mean load, so it is acceptable
 	for i := range cs {
 		if cs[i].Load.Requests < cs[at].Load.Requests {
 			at = i

@@ -11,11 +11,11 @@ import (
 	"github.com/warmpath/warmpath/policy/sent"
 )
 
-// step is one request and where it must go.
+// step is one request and its expected endpoint.
 type step struct {
 	ask    *fleet.Request
 	busy   []int
-	want   int // -1: anywhere
+	want   int // -1: any
 	reason pick.Reason
 }
 
@@ -39,7 +39,7 @@ func TestSMGCacheAwareByHand(t *testing.T) {
 		{policytest.Words(4, 3, 6), []int{0, 2, 1, 0}, 1, reasons.CacheMatch},        // 4 of 10 is, and only 1 has them
 		{policytest.Words(4, 4, 6), []int{0, 5, 0, 0}, 1, reasons.CacheMatch},        // mean 1.25, margin 4: at most 5.25
 		{policytest.Words(10, 5, 6), []int{1, 6, 0, 0}, -1, reasons.Load},            // mean 1.75: at most 5.75; one of the idle two
-		{policytest.Words(4, 6, 6), []int{9, 9, 9, 12}, 1, reasons.CacheMatch},       // of the two that have four, whoever they are, 1 is no more loaded
+		{policytest.Words(4, 6, 6), []int{9, 9, 9, 12}, 1, reasons.CacheMatch},       // of the two that have four, wherever they are, 1 is no more loaded
 		{policytest.Words(4, 3, 6), []int{99, 150, 100, 101}, 1, reasons.CacheMatch}, // mean 112.5: at most 168.75
 		{policytest.Words(4, 3, 6), []int{69, 150, 70, 71}, 0, reasons.Load},         // mean 90: at most 135
 	})
@@ -56,7 +56,7 @@ func TestSMGCacheAwareByHand(t *testing.T) {
 	}
 }
 
-// A beginning that everybody shares gets a second home when the first is under pressure, and both serve it from then on.
+// A common prefix gets a second home when the first is under pressure, and both serve it from then on.
 func TestSMGCacheAwareReplicates(t *testing.T) {
 	follow(t, "smg.cache_aware", []step{
 		{policytest.Words(8, 0, 0), []int{0, 9}, 0, reasons.Load},
@@ -122,12 +122,12 @@ func TestAIBrixByHand(t *testing.T) {
 func TestRayByHand(t *testing.T) {
 	follow(t, "ray.prefix_pow2", []step{
 		{policytest.Words(20, 0, 0), []int{2, 1, 3}, 1, reasons.Load},         // all trees are empty: the shortest queue
-		{policytest.Words(2, 2, 18), []int{0, 90, 0}, 1, reasons.CacheMatch},  // 2 of 20 is a tenth, and the queue does not matter
+		{policytest.Words(2, 2, 18), []int{0, 90, 0}, 1, reasons.CacheMatch},  // 2 of 20 is a tenth, and the queue is irrelevant
 		{policytest.Words(1, 3, 18), []int{9, 0, 5}, 2, reasons.Load},         // 1 of 19 is less: the smallest trees, then the shortest queue
 		{policytest.Words(1, 4, 30), []int{9, 0, 0}, 0, reasons.Load},         // the only empty tree
 		{policytest.Words(20, 5, 1), []int{0, 7, 0}, 1, reasons.CacheMatch},   // the deepest match
 		{policytest.Words(1, 4, 30), []int{99, 0, 0}, 0, reasons.CacheMatch},  // all of it
-		{&fleet.Request{}, []int{5, 5, 5}, -1, reasons.Load},                  // of no known prompt
+		{&fleet.Request{}, []int{5, 5, 5}, -1, reasons.Load},                  // no known prompt
 		{policytest.Words(1, 6, 2), []int{4, 4, 4}, 0, reasons.CacheMatch},    // all three have the first block: the first
 		{policytest.Words(0, 7, 3), []int{0, 0, 0}, 2, reasons.Load},          // 2 has the fewest blocks
 		{policytest.Words(0, 8, 100), []int{0, 0, 0}, 2, reasons.Load},        // still
@@ -157,7 +157,7 @@ func TestLLMDPrefixByHand(t *testing.T) {
 	}
 }
 
-// Until they are forgotten, what endpoints were sent stays theirs; a new endpoint in an old one's slot has been sent nothing.
+// Prompts recorded for an endpoint stay its own until they are evicted; a new endpoint in its slot has none.
 func TestASlotsNewEndpointHoldsNothing(t *testing.T) {
 	for _, name := range []string{"smg.cache_aware", "ray.prefix_pow2", "stack.prefixaware", "aibrix.prefix_cache"} {
 		p, cs := makeRival(name), policytest.Busy(0, 1)

@@ -8,14 +8,14 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// vllmConsistentHash is vllm-router's consistent_hash (vllm-project/router 0.1.17, src/policies/consistent_hash.rs): a ring with 160
-// places for each endpoint, by the session of the request, whatever the load. Without a session it places by the
-// hash of the request's body, so each turn falls anew.
+// vllmConsistentHash is vllm-router's consistent_hash (vllm-project/router 0.1.17, src/policies/consistent_hash.rs): a ring
+// with 160 places per endpoint, by the request's session, ignoring load. Without a session it uses the hash of the request's
+// body, so each turn goes elsewhere.
 //
-// Differences: it does not ask for prompts to be read; without a session and without the prompt it places by the conversation, as
-// far as that is recognised. The ring is of the endpoints that may take the request, so that the conversations of one that is down spread
-// over the others; the original sends all of them to the first healthy one. The released 0.1.17 was seen to send all
-// requests without a session to one endpoint.
+// Differences: it does not require parsed prompts; without a session and a prompt it uses the conversation, as far as that is
+// recognised. The ring contains the available endpoints only, so that the conversations of one that is down spread over the
+// others; the original sends all of them to the first healthy one. The released 0.1.17 was observed to send all requests
+// without a session to one endpoint.
 type vllmConsistentHash struct{ ring byhash.Ring }
 
 const vllmRingPlaces = 160
@@ -31,7 +31,7 @@ func (p *vllmConsistentHash) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: p.ring.At(sessionOrPrompt(v, r), pick.Nobody), Reason: reasons.Hash}
 }
 
-// sessionOrPrompt is the hash of the session that the client named, without one that of the whole prompt as far as it is known.
+// sessionOrPrompt is the hash of the session named by the client, else that of the known prompt.
 func sessionOrPrompt(v *pick.View, r *fleet.Request) uint64 {
 	if chain := content.Blocks(r); r.Session == "" && len(chain) > 0 {
 		return chain[len(chain)-1] + uint64(r.Content.Bytes)

@@ -10,17 +10,16 @@ import (
 	"github.com/warmpath/warmpath/policy/sent"
 )
 
-// vllmSticky is vllm-router's sticky_least_loaded (vllm-project/router, PR 235, src/policies/sticky_least_loaded.rs): a session that
-// is new goes to the endpoint with the fewest sessions, of equals to the one that comes first by rendezvous hash, and stays there
-// while that may take it, whatever its load. A session counts until it was not heard of for two hours; the sweep runs at most once a
-// minute. A request without a session goes by the same rule and is not counted.
+// vllmSticky is vllm-router's sticky_least_loaded (vllm-project/router, PR 235, src/policies/sticky_least_loaded.rs): a new
+// session goes to the endpoint with the fewest sessions, ties to the first by rendezvous hash, and stays there while the
+// endpoint is available, whatever its load. A session counts until it has been idle for two hours; the sweep runs at most once
+// a minute. A request without a session follows the same rule and is not counted.
 //
-// Differences: sessions are bounded to 131,072, the one not heard of longest going first; without a session equals are told
-// apart by the hash of the prompt's blocks, not of its text. Nothing tells it that a session has ended (POST
-// /finish_session).
+// Differences: sessions are limited to 131,072, the least recently used one going first; without a session ties are broken by
+// the hash of the prompt's blocks instead of its text. Nothing reports the end of a session (POST /finish_session).
 type vllmSticky struct {
 	sessions map[uint64]uint32 // by hash -> place in table
-	table    []sticky          // place 0 is the ring's beginning: its next is the oldest, its prev the newest
+	table    []sticky          // place 0 is the ring's root: its next is the oldest, its prev the newest
 	counts   sent.Tally
 	swept    time.Time
 }
@@ -87,7 +86,7 @@ func (p *vllmSticky) fewest(cs []pick.Candidate, hash uint64) int {
 	return at
 }
 
-// sweep forgets the sessions that were not heard of for too long.
+// sweep forgets sessions that have been idle for too long.
 func (p *vllmSticky) sweep(now time.Time) {
 	if now.Sub(p.swept) < stickySweep {
 		return
@@ -99,7 +98,7 @@ func (p *vllmSticky) sweep(now time.Time) {
 		}
 		p.forget(id)
 		last := uint32(len(p.table) - 1)
-		if id != last { // the last one moves up, so that the table has no holes
+		if id != last { // the last one moves here, so that the table has no holes
 			p.table[id] = p.table[last]
 			p.table[p.table[id].prev].next, p.table[p.table[id].next].prev = id, id
 			p.sessions[p.table[id].session] = id
@@ -108,7 +107,7 @@ func (p *vllmSticky) sweep(now time.Time) {
 	}
 }
 
-// room is a place for one more session: a new one, or that of the oldest.
+// room is a free place, or that of the oldest session.
 func (p *vllmSticky) room() uint32 {
 	if len(p.table) <= stickyMost {
 		p.table = append(p.table, sticky{})
@@ -119,7 +118,7 @@ func (p *vllmSticky) room() uint32 {
 	return id
 }
 
-// forget takes a session out.
+// forget removes a session.
 func (p *vllmSticky) forget(id uint32) {
 	e := &p.table[id]
 	p.leave(e)
@@ -127,7 +126,7 @@ func (p *vllmSticky) forget(id uint32) {
 	delete(p.sessions, e.session)
 }
 
-// leave takes a session off the count of its endpoint, if that still has its slot.
+// leave subtracts a session from the count of its endpoint, if that still has its slot.
 func (p *vllmSticky) leave(e *sticky) {
 	p.counts.Take(e.slot, e.endpoint)
 }

@@ -1,10 +1,10 @@
 package sent
 
-// Bindings is a bounded map from a conversation to the key of a rank. The one used longest ago makes room.
+// Bindings is a bounded map from a conversation to the key of a rank. The least recently used one goes first.
 type Bindings struct {
 	most  int
 	index map[uint64]int32
-	table []binding // 0 is the ring's root: its next is the latest used, its prev the least
+	table []binding // 0 is the ring's root: its next is the most recently used, its prev the least
 }
 
 type binding struct {
@@ -12,12 +12,12 @@ type binding struct {
 	prev, next         int32
 }
 
-// NewBindings makes a map of at most so many conversations.
+// NewBindings returns a map of at most this many conversations.
 func NewBindings(most int) Bindings {
 	return Bindings{most: most, index: map[uint64]int32{}, table: make([]binding, 1)}
 }
 
-// Get finds a conversation's rank and makes it the latest used.
+// Get returns a conversation's rank and makes it the most recently used.
 func (b *Bindings) Get(conversation uint64) (rank uint64, ok bool) {
 	i, ok := b.index[conversation]
 	if !ok {
@@ -28,7 +28,7 @@ func (b *Bindings) Get(conversation uint64) (rank uint64, ok bool) {
 	return b.table[i].rank, true
 }
 
-// Put enters a conversation or gives it another rank.
+// Put sets the rank of a conversation.
 func (b *Bindings) Put(conversation, rank uint64) {
 	i, ok := b.index[conversation]
 	switch {

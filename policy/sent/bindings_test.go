@@ -12,7 +12,7 @@ func TestBindingsAreAnLRU(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(1, 5).Draw(t, "most")
 		b := NewBindings(most)
-		var want []entry // the latest at the end
+		var want []entry // latest last
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			c := rapid.Uint64Range(1, 8).Draw(t, "conversation")
 			at := slices.IndexFunc(want, func(e entry) bool { return e.conversation == c })

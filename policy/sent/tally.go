@@ -5,13 +5,13 @@ import (
 	"github.com/warmpath/warmpath/slot"
 )
 
-// Tally counts something for each endpoint. The zero tally counts nothing yet.
+// Tally is a counter per endpoint. The zero value is ready to use.
 type Tally struct{ counts slot.Table[int] }
 
-// Of is the count of a candidate, from 0 for one that is new in its slot.
+// Of is the counter of a candidate, 0 for one that is new in its slot.
 func (t *Tally) Of(c *pick.Candidate) *int { return t.counts.At(c.Slot, c.Key) }
 
-// Take takes one off the count of an endpoint, if that still has its slot.
+// Take decrements the counter of an endpoint, if that still has its slot.
 func (t *Tally) Take(at int, key uint64) {
 	if n := t.counts.Peek(at, key); n != nil {
 		*n--

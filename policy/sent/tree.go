@@ -1,8 +1,8 @@
-// Package sent remembers what was sent where: prompts (Tree), a count (Tally), a sum over the last seconds (Window) and the endpoint of
-// a conversation (Bindings).
+// Package sent records what was sent where: prompts (Tree), a count (Tally), a sum over recent seconds (Window) and the
+// endpoint of a conversation (Bindings).
 //
-// These are a rule's own Tree, beside the router's belief. Each is bounded, and what an endpoint was sent is never found under the
-// next endpoint in its slot.
+// This is the state of single rules, separate from the router's belief. Each kind is bounded, and records of an endpoint never
+// apply to its successor in the slot.
 package sent
 
 import (
@@ -12,24 +12,23 @@ import (
 	"github.com/warmpath/warmpath/slot"
 )
 
-// Tree is a rival's own tree of the prompts it sent where, by the blocks of their content. It is bounded for each endpoint;
-// what was used longest ago goes first.
+// Tree is a rival's tree of the prompts it sent where, by the blocks of their content. It is bounded per endpoint by an LRU.
 type Tree struct {
 	index *prefix.Index
 	found prefix.Matches
-	known slot.Table[bool] // endpoints whose chains index holds
-	among int              // endpoints that a common bound is shared among; 0 when each has its own
+	known slot.Table[bool] // endpoints with chains in index
+	among int              // number of endpoints that share a common bound; 0 when each has its own
 }
 
-// Unbounded stands in for trees without a bound: 64 MiB of prompts.
+// Unbounded replaces an infinite bound: 64 MiB of prompts.
 const Unbounded = 1 << 26 / fleet.BlockBytes
 
-// NewTree makes a tree that keeps so many blocks for each endpoint.
+// NewTree returns a tree with this many blocks per endpoint.
 func NewTree(blocks int) Tree {
 	return Tree{index: prefix.New(prefix.Config{Capacity: blocks, Chains: true})}
 }
 
-// Share bounds all endpoints together to so many blocks, evenly.
+// Share divides a common bound evenly among the endpoints.
 func (m *Tree) Share(cs []pick.Candidate, blocks int) {
 	if m.among == len(cs) {
 		return
@@ -40,7 +39,7 @@ func (m *Tree) Share(cs []pick.Candidate, blocks int) {
 	}
 }
 
-// Match finds how much of a chain each endpoint was sent. A slot that another endpoint has got is forgotten.
+// Match finds how many blocks of a chain each endpoint was sent. A slot with a new endpoint is cleared.
 func (m *Tree) Match(cs []pick.Candidate, chain []uint64) {
 	for i := range cs {
 		c := &cs[i]
@@ -52,33 +51,33 @@ func (m *Tree) Match(cs []pick.Candidate, chain []uint64) {
 	m.index.Match(chain, &m.found)
 }
 
-// DeepestAnywhere is the most blocks of the chain matched last that any endpoint was sent, candidates or not.
+// DeepestAnywhere is the longest match of the last chain at any endpoint, candidate or not.
 func (m *Tree) DeepestAnywhere() int { return m.found.Deepest() }
 
-// Size is how many blocks are kept of a candidate.
+// Size is the number of blocks recorded for a candidate.
 func (m *Tree) Size(c *pick.Candidate) int { return m.index.Len(c.Slot) }
 
-// Bound has so many blocks of a candidate kept.
+// Bound sets the number of blocks kept for a candidate.
 func (m *Tree) Bound(c *pick.Candidate, blocks int) {
 	if m.index.Capacity(c.Slot) != blocks {
 		m.index.SetCapacity(c.Slot, blocks)
 	}
 }
 
-// Forget drops what a candidate was sent.
+// Forget drops a candidate's record.
 func (m *Tree) Forget(c *pick.Candidate) { m.index.Clear(c.Slot) }
 
-// Enter enters a chain under the endpoint of a slot, if match still knows the slot as that endpoint's.
+// Enter records a chain for the endpoint of a slot, if it still has the slot since the last Match.
 func (m *Tree) Enter(at int, key uint64, chain []uint64) {
 	if m.known.Peek(at, key) != nil {
 		m.index.Insert(at, chain)
 	}
 }
 
-// Depth is how many blocks of the chain matched last a candidate was sent.
+// Depth is the match of the last chain at a candidate, in blocks.
 func (m *Tree) Depth(c *pick.Candidate) int { return m.found.Depth(c.Slot) }
 
-// Deepest is the most blocks of the chain matched last that any of the candidates was sent.
+// Deepest is the longest match of the last chain at the candidates.
 func (m *Tree) Deepest(cs []pick.Candidate) int {
 	most := 0
 	for i := range cs {
@@ -87,5 +86,5 @@ func (m *Tree) Deepest(cs []pick.Candidate) int {
 	return most
 }
 
-// Sent enters a chain under a candidate.
+// Sent records a chain for a candidate.
 func (m *Tree) Sent(c *pick.Candidate, chain []uint64) { m.index.Insert(c.Slot, chain) }

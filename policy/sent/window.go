@@ -7,29 +7,29 @@ import (
 	"github.com/warmpath/warmpath/slot"
 )
 
-// Window is a sum for each endpoint over the last seconds.
+// Window is a sum per endpoint over recent seconds.
 type Window struct {
 	Seconds int
 	sums    slot.Table[windowed]
 }
 
 type windowed struct {
-	second int64 // the last one that buckets holds
+	second int64 // the latest second in bucket
 	sum    float64
-	bucket []float64 // by second, around
+	bucket []float64 // by second, circular
 }
 
 // Of is the sum of a candidate.
 func (w *Window) Of(c *pick.Candidate, now time.Time) float64 { return w.at(c, now).sum }
 
-// Add adds to the present second.
+// Add adds to the current second.
 func (w *Window) Add(c *pick.Candidate, now time.Time, amount float64) {
 	e := w.at(c, now)
 	e.bucket[bucketOf(e.second, w.Seconds)] += amount
 	e.sum += amount
 }
 
-// at is the state of a candidate, moved on to the present second.
+// at is the state of a candidate, advanced to the current second.
 func (w *Window) at(c *pick.Candidate, now time.Time) *windowed {
 	e, second := w.sums.At(c.Slot, c.Key), now.Unix()
 	if e.bucket == nil {
@@ -42,13 +42,13 @@ func (w *Window) at(c *pick.Candidate, now time.Time) *windowed {
 		e.bucket[bucketOf(s, w.Seconds)] = 0
 	}
 	e.second, e.sum = second, 0
-	for _, amount := range e.bucket { // added up anew, so that rounding does not add up
+	for _, amount := range e.bucket { // summed anew, so that rounding errors do not accumulate
 		e.sum += amount
 	}
 	return e
 }
 
-// bucketOf is where a second has its bucket; seconds before 1970 are negative.
+// bucketOf is the bucket of a second; seconds before 1970 are negative.
 func bucketOf(second int64, buckets int) int {
 	return int(((second % int64(buckets)) + int64(buckets)) % int64(buckets))
 }

@@ -13,7 +13,7 @@ func TestWindowForgets(t *testing.T) {
 	w.Add(&c, now, 1)
 	w.Add(&c, now.Add(time.Second), 2)
 	w.Add(&c, now.Add(2*time.Second), 4)
-	for after, want := range []float64{7, 7, 7, 6, 4, 0, 0} { // a look back in time changes nothing
+	for after, want := range []float64{7, 7, 7, 6, 4, 0, 0} { // an earlier time changes nothing
 		if got := w.Of(&c, now.Add(time.Duration(after)*time.Second)); got != want {
 			t.Errorf("after %d s: %v, want %v", after, got, want)
 		}

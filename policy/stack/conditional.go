@@ -1,7 +1,7 @@
 // Package stack has the routing rules of vLLM's production-stack, and its estimate of a prompt's tokens.
 //
-// Each file names its source and the published defaults; differences from the original are stated. The rules know no weights, as
-// the originals do not.
+// Each file names its source and the published defaults, and states differences from the original. The rules ignore weights, as
+// the originals do.
 package stack
 
 import (
@@ -11,18 +11,22 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// Conditional disaggregation of production-stack (vllm-project/production-stack, PR 890, as its description and thread have it): a
-// prompt of so many estimated tokens or more goes through a prefill endpoint, a shorter one straight to a decode endpoint. Either is
-// chosen among those of its role in turn, or by the load that engines report.
+// Conditional disaggregation of production-stack (vllm-project/production-stack, PR 890, by its description and thread): a
+// prompt with at least a threshold of estimated tokens goes through a prefill endpoint, a shorter one straight to a decode
+// endpoint. Both are chosen among those of the role by round robin, or by the load that engines report.
 
 // RequestTokens estimates the tokens of a prompt as production-stack does: the length of a list of token ids, or a quarter of a
-// text's characters (code points), rounded down.
+// text's characters (code points), rounded down. If characters are not counted it uses the prompt's bytes, which include role
+// names and tools.
 func RequestTokens(r *fleet.Request) int {
+	if r.Characters > 0 {
+		return max(0, r.PromptTokens) + r.Characters/content.BytesPerToken
+	}
 	return max(0, r.PromptTokens) + max(0, content.Characters(r.PromptBytes, r.Content))/content.BytesPerToken
 }
 
-// turns is round_robin of PR 890: each of the candidates in turn, in order of declaration. The first turn is drawn, so that
-// routers that start together do not go round in step.
+// turns is round_robin of PR 890: the candidates in order of declaration. The first turn is drawn, so that routers started
+// together do not run in step.
 type turns struct {
 	began bool
 	next  uint32
@@ -36,7 +40,7 @@ func (p *turns) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: p.turn(v, len(v.Candidates)), Reason: reasons.RoundRobin}
 }
 
-// turn counts among so many.
+// turn advances the counter, modulo among.
 func (p *turns) turn(v *pick.View, among int) int {
 	if !p.began {
 		p.began, p.next = true, uint32(v.Rand.IntN(among))
@@ -46,9 +50,9 @@ func (p *turns) turn(v *pick.View, among int) int {
 	return at
 }
 
-// leastLoaded is least_loaded of PR 890: the candidate whose engine reports the fewest requests, running and queued together. While
-// one of them reports nothing it goes by turns. Equals go by turns too: reports are seconds old, and between two of them the
-// original sends everything to one endpoint.
+// leastLoaded is least_loaded of PR 890: the candidate whose engine reports the fewest requests, running and queued. If one of
+// them reports nothing, it uses round robin. Ties use round robin too: reports are seconds old, and the original sends
+// everything to one endpoint until the next report.
 type leastLoaded struct{ turns turns }
 
 // NewLeastLoaded makes the policy stack.least_loaded.
@@ -70,11 +74,11 @@ func (p *leastLoaded) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		}
 		turn--
 	}
-	return p.turns.Pick(v, r) // not reached: one of them has the fewest
+	return p.turns.Pick(v, r) // not reached: one has the fewest
 }
 
-// fewestReported is the fewest requests that an engine of the candidates reports, running and queued together, and how many report
-// that many; 0 of them when one of the candidates reports nothing, so that loads cannot be compared.
+// fewestReported is the fewest requests reported by a candidate's engine, running and queued, and the number of candidates that
+// report it; 0 of them if one reports nothing, since loads cannot be compared then.
 func fewestReported(cs []pick.Candidate) (fewest, equals int) {
 	for i := range cs {
 		switch n := cs[i].Queue; {

@@ -15,14 +15,15 @@ func TestStackEstimatesByCharacters(t *testing.T) {
 	ascii := &fleet.Request{PromptBytes: 4000}
 	chinese := &fleet.Request{PromptBytes: 1200, Content: &fleet.Content{Bytes: 1206, Text: fleet.Text{CJK: 1200}}}
 	ids := &fleet.Request{PromptTokens: 77}
-	for r, want := range map[*fleet.Request]int{ascii: 1000, chinese: 100, ids: 77} {
+	counted := &fleet.Request{PromptBytes: 4000, Characters: 43, Content: chinese.Content}
+	for r, want := range map[*fleet.Request]int{ascii: 1000, chinese: 100, ids: 77, counted: 10} {
 		if got := RequestTokens(r); got != want {
 			t.Errorf("%+v: %d, want %d", r, got, want)
 		}
 	}
 }
 
-// reports is as many endpoints as figures, whose engines report so many requests.
+// reports is one endpoint per reported number of requests.
 func reports(queues ...int) []pick.Candidate {
 	cs := policytest.Same(len(queues))
 	for i, n := range queues {
@@ -47,7 +48,7 @@ func TestStackLeastLoadedByHand(t *testing.T) {
 		}
 	}
 	var turns []int
-	for range 6 { // one reports nothing: in turn
+	for range 6 { // one reports nothing: round robin
 		got := p.Pick(policytest.View(reports(0, -1, 9), 1), &fleet.Request{})
 		if got.Reason != reasons.RoundRobin {
 			t.Errorf("without reports: %v", got)
@@ -59,7 +60,7 @@ func TestStackLeastLoadedByHand(t *testing.T) {
 	}
 }
 
-// Between two reports equals are not all sent to one, and it never picks one that has more than another.
+// Between two reports, ties do not all go to one candidate, and none with more than another is picked.
 func TestStackLeastLoadedPicksTheLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := NewLeastLoaded()

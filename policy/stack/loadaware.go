@@ -13,10 +13,9 @@ import (
 //
 //	score = min(matched, prompt)/prompt - 1.0 * (load - mean load)/max(1, mean load)
 //
-// in tokens and outstanding requests; the largest score is picked, the first by name among equals. Where nobody holds
-// anything of the prompt it falls back to kvaware's way: by the session on a hash ring, and without a session the endpoint that
-// was sent fewest requests in the last minute. It asks LMCache's controller what engines hold, so Candidate.CachedTokens takes
-// the place of that.
+// in tokens and outstanding requests; the largest score is picked, the first by name of ties. If no endpoint has any of the
+// prompt it falls back to kvaware's rule: by the session on a hash ring, and without a session the endpoint that was sent
+// fewest requests in the last minute. It asks LMCache's controller for cache contents; here these are Candidate.CachedTokens.
 type loadAware struct {
 	ring byhash.Ring
 	sent sent.Window

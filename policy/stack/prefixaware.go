@@ -9,12 +9,12 @@ import (
 	"github.com/warmpath/warmpath/policy/sent"
 )
 
-// prefixAware is production-stack's routing logic prefixaware (vllm-project/production-stack at a6c01db0, prefix/hashtrie.py): a
-// trie of chunks of 128 characters; any of the endpoints that hold the deepest chunk, evenly at random, whatever their load. With
-// no match at all that is any endpoint (--prefix-min-match-length 0). The prompt is entered under the endpoint picked.
+// prefixAware is production-stack's routing logic prefixaware (vllm-project/production-stack at a6c01db0, prefix/hashtrie.py):
+// a trie of chunks of 128 characters. It picks any endpoint with the deepest chunk, evenly at random, ignoring load; without a
+// match any endpoint at all (--prefix-min-match-length 0). The prompt is recorded for the endpoint picked.
 //
-// Differences: an incomplete last chunk does not count. The original never forgets; here an endpoint's prompts are
-// bounded to 64 MiB, the oldest going first.
+// Differences: an incomplete last chunk does not count. The original never forgets; here an endpoint's prompts are limited to
+// 64 MiB, oldest first.
 type prefixAware struct{ tree sent.Tree }
 
 // NewPrefixAware makes the policy stack.prefixaware.

@@ -10,7 +10,8 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// Nobody holds anything: the endpoint with the fewest requests of the last minute, or the session's place on the ring.
+// No endpoint has any of the prompt: the endpoint with the fewest requests of the last minute, or the session's place on the
+// ring.
 func TestStackLoadAwareFallsBack(t *testing.T) {
 	p, cs := NewLoadAware(), policytest.Same(3)
 	at := func(after time.Duration, session string) pick.Choice {
@@ -40,7 +41,7 @@ func TestStackPrefixAwareByHand(t *testing.T) {
 	if first.Reason != reasons.Random {
 		t.Errorf("first: %v", first)
 	}
-	// One common block is enough, whatever the load.
+	// One common block is enough, at any load.
 	loads := []int{0, 0, 0}
 	loads[first.Index] = 1000
 	for text := 2; text < 12; text++ {

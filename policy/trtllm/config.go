@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/warmpath/warmpath/policy/nearest"
 )
@@ -33,58 +32,64 @@ type KVCacheAwareConfig struct {
 	Score string `yaml:"score"`
 	// UseTokens is accepted and changes nothing, as in the original: both formulas count requests.
 	UseTokens bool `yaml:"use_tokens"`
-	// MaxBatchSize is what active requests are divided by. 0 means 64.
+	// MaxBatchSize is the divisor of active requests. 0 means 64.
 	MaxBatchSize int `yaml:"max_batch_size"`
-	// TokensPerBlock is the size of a block. 0 means what the engine reports, and 32 until it has.
+	// TokensPerBlock is the block size. 0 means the size that the engine reports, and 32 before its first report.
 	TokensPerBlock int `yaml:"tokens_per_block"`
-	// TrackRoutedBlocks counts what an endpoint has answered in full as cached there, beside what is believed of it. Not stated means true.
+	// TrackRoutedBlocks counts prompts that an endpoint has answered in full as cached there, in addition to the router's
+	// prediction. Unset means true.
 	TrackRoutedBlocks *bool `yaml:"track_routed_blocks"`
-	// BackfillBlockHashesOnFinish is the older name of track_routed_blocks.
+	// BackfillBlockHashesOnFinish is an older name of track_routed_blocks.
 	BackfillBlockHashesOnFinish *bool `yaml:"backfill_block_hashes_on_finish"`
-	// LoadWeight is how many blocks an active request weighs in the formula blocks. Not stated means 0.25.
+	// LoadWeight is the weight of an active request in blocks, for score blocks. Unset means 0.25.
 	LoadWeight *float64 `yaml:"load_weight"`
-	// LoadCap leaves out endpoints whose active requests / max_batch_size are at or above it, unless that leaves none. 0 means no cap.
+	// LoadCap excludes endpoints whose active requests / max_batch_size are at or above it, unless that excludes all. 0 means
+	// no cap.
 	LoadCap float64 `yaml:"load_cap"`
-	// ContentAffinity keeps what begins alike at one endpoint: on, by the client's conversation id, or the first two messages and the
-	// tenant where there is none; messages, by the first two messages alone, as published, so that all who begin alike share
-	// one endpoint; off; or auto, which is on with score blocks and off with request_share. Empty means auto.
+	// ContentAffinity keeps conversations that begin alike at one endpoint: on, by the client's conversation id, or without one
+	// by the first two messages and the tenant; messages, by the first two messages alone, as published, so that all
+	// conversations that begin alike share one endpoint; off; or auto, which is on with score blocks and off with
+	// request_share. Empty means auto.
 	ContentAffinity string `yaml:"content_affinity"`
-	// CustomTokenizer names Python code that loads the tokenizer, which is of no use here: it needs tokenizer_dir beside it, and that is loaded.
+	// CustomTokenizer names Python code that loads the tokenizer, which cannot run here: set tokenizer_dir too, which is loaded
+	// instead.
 	CustomTokenizer string `yaml:"custom_tokenizer"`
-	// TokenizerDir is a directory with the model's tokenizer.json and chat template, by which the engines' KV events are tied to prompts: see
-	// kv_events.tokenizer, which is the same. Placing goes by bytes and does not wait for it.
+	// TokenizerDir is a directory with the model's tokenizer.json and chat template, for matching the engines' KV events to
+	// prompts, like kv_events.tokenizer. Placement uses bytes and does not wait for it.
 	TokenizerDir string `yaml:"tokenizer_dir"`
-	// ModelPath is where the tokenizer is when tokenizer_dir is not stated.
+	// ModelPath is the directory of the tokenizer if tokenizer_dir is not set.
 	ModelPath string `yaml:"model_path"`
-	// UseHarmony says that the engine writes chats in gpt-oss' harmony format, which no chat template renders to the token: chats are not
-	// tokenized then. Not stated means that the model's config.json tells (model_type gpt_oss).
+	// UseHarmony says that the engine uses gpt-oss' harmony format, which no chat template reproduces exactly: chats are not
+	// tokenized then. Unset means that the model's config.json decides (model_type gpt_oss).
 	UseHarmony *bool `yaml:"use_harmony"`
 }
 
 // ConversationConfig are the options of trtllm.conversation.
 type ConversationConfig struct {
-	// MatchThreshold is the share of a request's blocks that a session must have for the request to continue it. Not stated means 0.75.
+	// MatchThreshold is the share of a request's blocks that a session must contain for the request to continue it. Unset means
+	// 0.75.
 	MatchThreshold *float64 `yaml:"match_threshold"`
 	// TokensPerBlock is the size of these blocks, in characters, or in tokens for token ids and with use_token_ids. 0 means 128.
 	TokensPerBlock int `yaml:"tokens_per_block"`
 	// UseTokenIDs counts text in (estimated) tokens, not in characters.
 	UseTokenIDs bool `yaml:"use_token_ids"`
-	// HashSkipCount is how many tokens at the beginning, of 5 characters each in text, count for nothing in the share.
+	// HashSkipCount is the number of leading tokens, of 5 characters each in text, that are excluded from the share.
 	HashSkipCount int `yaml:"hash_skip_count"`
-	// MaxSessions bounds the sessions that are remembered; the one used longest ago goes first. 0 means 100000.
+	// MaxSessions limits the sessions remembered; the least recently used one goes first. 0 means 100000.
 	MaxSessions int `yaml:"max_sessions"`
-	// IDsByTableOnly keeps sessions with an id out of the matching of requests without one, as the original does since June 2026.
+	// IDsByTableOnly excludes sessions with an id from matching requests without one, as in the original since June 2026.
 	IDsByTableOnly bool `yaml:"ids_by_table_only"`
-	// BlockWeights weighs requests by blocks * tokens_per_block, as the original does (all in PR 12526, those without id since). A
-	// text then weighs five times as much as the same in token ids, or with an id.
+	// BlockWeights weighs requests by blocks * tokens_per_block, as the original does (all in PR 12526, those without id
+	// since). A text then weighs five times as much as the same text as token ids or with an id.
 	BlockWeights bool `yaml:"block_weights"`
-	// CustomTokenizer is as that of kv_cache_aware, and so are those that follow: they tie KV events. Blocks are counted by estimate all the same.
+	// CustomTokenizer, and the options that follow, are as in kv_cache_aware: they match KV events. Blocks are still counted by
+	// estimate.
 	CustomTokenizer string `yaml:"custom_tokenizer"`
-	// TokenizerDir is as that of kv_cache_aware.
+	// TokenizerDir is as in kv_cache_aware.
 	TokenizerDir string `yaml:"tokenizer_dir"`
-	// ModelPath is as that of kv_cache_aware.
+	// ModelPath is as in kv_cache_aware.
 	ModelPath string `yaml:"model_path"`
-	// UseHarmony is as that of kv_cache_aware.
+	// UseHarmony is as in kv_cache_aware.
 	UseHarmony *bool `yaml:"use_harmony"`
 }
 
@@ -96,7 +101,7 @@ const (
 	trtMatchThreshold  = 0.75
 	trtMatchBlock      = 128 // of conversation
 	trtMaxSessions     = 100_000
-	trtPlaced          = 50_000 // conversations that content affinity remembers
+	trtPlaced          = 50_000 // conversations remembered for content affinity
 	trtCharsPerToken   = 5
 	trtScoreShare      = "request_share"
 	trtScoreBlocks     = "blocks"
@@ -106,7 +111,7 @@ const (
 	trtAffinityOff     = "off"
 )
 
-// WithDefaults is c with each option that is not given replaced by its default.
+// WithDefaults returns c with defaults for options that are not set.
 func (c Config) WithDefaults() Config {
 	kv, conv := &c.KVCacheAware, &c.Conversation
 	if kv.Score == "" {
@@ -126,7 +131,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// tracks is what TrackRoutedBlocks, under either name, comes to.
+// tracks is the effective value of TrackRoutedBlocks under either name.
 func (c *KVCacheAwareConfig) tracks() bool {
 	switch {
 	case c.TrackRoutedBlocks != nil:
@@ -137,7 +142,7 @@ func (c *KVCacheAwareConfig) tracks() bool {
 	return true
 }
 
-// affinity is ContentAffinity without auto.
+// affinity is ContentAffinity with auto resolved.
 func (c *KVCacheAwareConfig) affinity() string {
 	switch {
 	case c.ContentAffinity != trtAffinityAuto:
@@ -155,13 +160,13 @@ func floatOr(f *float64, otherwise float64) float64 {
 	return *f
 }
 
-// Validate reports every fault of a configuration with its defaults.
+// Validate reports every fault of a configuration that has its defaults.
 func (c Config) Validate() error {
 	kv, conv := &c.KVCacheAware, &c.Conversation
 	var faults []error
 	oneOf := func(field, got string, valid ...string) {
 		if !slices.Contains(valid, got) {
-			faults = append(faults, fmt.Errorf("policy: trtllm.%s is %q; did you mean %q? valid: %s", field, got, nearest.Name(got, valid), strings.Join(valid, ", ")))
+			faults = append(faults, fmt.Errorf("policy: trtllm.%s is %q%s", field, got, nearest.OrValid(got, valid, valid)))
 		}
 	}
 	oneOf("kv_cache_aware.score", kv.Score, trtScoreShare, trtScoreBlocks)

@@ -13,31 +13,34 @@ import (
 
 // conversation is TensorRT-LLM's conversation router (PR 12526, May 2026). In this order:
 //
-//  1. A request with an id whose endpoint is a candidate goes there, however busy that is: it gives back-pressure itself.
-//  2. A request without an id goes on from the session that has the longest beginning of it in common and whose endpoint is a
-//     candidate, if that is at least match_threshold of the request's own blocks. It takes over that session.
-//  3. Any other goes to the least loaded, and the session is there from now on: an id whose endpoint went is bound anew.
+//  1. A request with an id whose endpoint is a candidate goes there, at any load: the endpoint gives back-pressure itself.
+//  2. A request without an id continues the session with the longest common prefix and an endpoint among the candidates, if
+//     the prefix is at least match_threshold of the request's own blocks. It takes over that session.
+//  3. Any other request goes to the least loaded, which then has the session: an id whose endpoint left is bound anew.
 //
-// Load is the content weight of the requests in flight, at least 1 each; with none in flight all are equal and take turns
-// (ties). Sessions are bounded by number and never by age.
+// Load is the content weight of running requests, at least 1 each; idle endpoints are ties and take turns (ties). Sessions are
+// limited in number, not in age.
 //
-// The original cuts text into blocks of 128 code points; here it is the canonical form in blocks of 128 bytes, converted to
-// characters, so that a match is exact to one block. Blocks of another size are counted from there.
+// The original splits text into blocks of 128 code points. Here the canonical form has blocks of 128 bytes, converted to
+// characters, so that a match is exact to one block. Other block sizes are converted from these.
 //
-// Differences: text of role:content lines is measured in canonical bytes, which print structured parts otherwise. A weight is in
-// tokens (text in characters / 5) whatever the request is made of; block_weights has the published ones. A session without
-// an id goes by the id that the router gave the conversation, so that a client that adopts it stays. What hash_skip_count
-// leaves out must still be the same. Tenants never share a session.
+// Differences: text of role:content lines is measured in canonical bytes, which render structured parts differently. A weight
+// is in tokens (text in characters / 5) for every form of request; block_weights has the published weights. A session without
+// an id uses the id that the router gave the conversation, so that a client that adopts it stays. The part excluded by
+// hash_skip_count must still match. Tenants never share a session.
+//
+// Several texts in one request are matched as one, joined by line ends. Of several lists of token ids only the first is matched,
+// and with use_token_ids of several texts too, as in the original.
 type conversation struct {
 	threshold float64
 	block     int
 	tokens    bool // text is counted in tokens
 	skip      int
 	byTable   bool
-	published bool // weights
+	published bool // published weights
 	sessions  sessions
 	ties      ties
-	loads     slot.Table[int64]      // content weight in flight
+	loads     slot.Table[int64]      // content weight of running requests
 	open      slot.Table[openWeight] // by the low half of the lease
 	chain     []uint64               // scratch
 }
@@ -48,7 +51,7 @@ type openWeight struct {
 	weight int64
 }
 
-// NewConversation makes the policy trtllm.conversation with a configuration that has its defaults.
+// NewConversation makes trtllm.conversation. The configuration must have its defaults.
 func NewConversation(o ConversationConfig) pick.Policy {
 	return &conversation{
 		threshold: floatOr(o.MatchThreshold, trtMatchThreshold), block: o.TokensPerBlock, tokens: o.UseTokenIDs, skip: o.HashSkipCount,
@@ -65,7 +68,7 @@ func (p *conversation) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	named := r.Session != ""
 	p.chain = p.chain[:0]
 	if !named || !p.byTable {
-		p.chain = spoken(p.chain, r)
+		p.chain = p.spoken(p.chain, r)
 	}
 	if named {
 		if endpoint, known := p.sessions.where(v.Hash); known {
@@ -85,11 +88,11 @@ func (p *conversation) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 
 // lightest is the least loaded by content weight.
 func (p *conversation) lightest(cs []pick.Candidate) int {
-	return p.ties.least(cs, func(c *pick.Candidate) float64 { return float64(p.load(c)) })
+	return p.ties.least(cs, func(i int) float64 { return float64(p.load(&cs[i])) })
 }
 
-// continued finds the session that a request without an id goes on from, and its endpoint among the candidates; nobody when
-// there is none.
+// continued is the session that a request without an id continues, and its endpoint among the candidates; Nobody if there is
+// none.
 func (p *conversation) continued(v *pick.View, r *fleet.Request) (key uint64, at int) {
 	n := p.size(v, r)
 	skip := p.skipped(r)
@@ -97,13 +100,14 @@ func (p *conversation) continued(v *pick.View, r *fleet.Request) (key uint64, at
 	if total == 0 {
 		return 0, pick.Nobody
 	}
-	whole := r.Content.Bytes
+	bytes := p.bytes(r)
+	whole := bytes
 	if r.Content.Text.Messages > 0 && whole > 1 {
-		whole-- // the last line end is no part of the text that n measures
+		whole-- // the last line end is not part of the text that n measures
 	}
 	enough := func(depth int) bool {
 		matched := total
-		if depth*fleet.BlockBytes < r.Content.Bytes {
+		if depth*fleet.BlockBytes < bytes {
 			matched = max(0, int(int64(depth*fleet.BlockBytes)*int64(n)/int64(whole))-skip) / p.block
 		}
 		return float64(matched)/float64(total) >= p.threshold
@@ -124,7 +128,7 @@ func (p *conversation) continued(v *pick.View, r *fleet.Request) (key uint64, at
 	return key, at
 }
 
-// holder is the candidate with a key.
+// holder is the index of the candidate with a key.
 func holder(cs []pick.Candidate, key uint64) int {
 	for i := range cs {
 		if cs[i].Key == key {
@@ -134,17 +138,36 @@ func holder(cs []pick.Candidate, key uint64) int {
 	return pick.Nobody
 }
 
-// size is length, 0 for a prompt whose content is not known.
+// size is length, or 0 for a prompt with unknown content.
 func (p *conversation) size(v *pick.View, r *fleet.Request) int {
-	if r.Content == nil || r.Content.Bytes == 0 {
+	if p.bytes(r) == 0 {
 		return 0
 	}
 	return p.length(v, r)
 }
 
-// length is that of a prompt, in characters or tokens.
+// first is the first of several prompts if only that one is matched, else nil.
+func (p *conversation) first(r *fleet.Request) *fleet.Listed {
+	if listed := listOf(r); len(listed) > 0 && (p.tokens || listed[0].IDs > 0) {
+		return &listed[0]
+	}
+	return nil
+}
+
+// bytes is the length of the matched text in canonical bytes; 0 when unknown.
+func (p *conversation) bytes(r *fleet.Request) int {
+	if q := p.first(r); q != nil {
+		return q.Bytes
+	}
+	return content.Bytes(r)
+}
+
+// length is the length of the matched text, in characters or tokens.
 func (p *conversation) length(v *pick.View, r *fleet.Request) int {
+	q := p.first(r)
 	switch {
+	case q != nil:
+		return listedTokens(v, r, q)
 	case r.PromptTokens > 0:
 		return r.PromptTokens
 	case p.tokens:
@@ -153,7 +176,7 @@ func (p *conversation) length(v *pick.View, r *fleet.Request) int {
 	return characters(r)
 }
 
-// skipped is what hash_skip_count leaves out, in the measure of size.
+// skipped is the part excluded by hash_skip_count, in the unit of size.
 func (p *conversation) skipped(r *fleet.Request) int {
 	if r.PromptTokens > 0 || p.tokens {
 		return p.skip
@@ -161,8 +184,8 @@ func (p *conversation) skipped(r *fleet.Request) int {
 	return int(min(int64(p.skip)*trtCharsPerToken, math.MaxInt32))
 }
 
-// characters is the length of a prompt's text as the original weighs it: of a chat the lines "role:content", joined by line ends,
-// one less than in the canonical form.
+// characters is the length of a prompt's text as the original weighs it: for a chat the lines "role:content" joined by line
+// ends, one less than in the canonical form.
 func characters(r *fleet.Request) int {
 	if r.Content == nil {
 		return r.PromptBytes
@@ -174,7 +197,7 @@ func characters(r *fleet.Request) int {
 	return n
 }
 
-// weigh is a request's content weight. As published, one without blocks weighs nothing.
+// weigh is a request's content weight. With published weights, a request without blocks weighs nothing.
 func (p *conversation) weigh(v *pick.View, r *fleet.Request) int64 {
 	if p.published && (r.Session == "" || !p.byTable) {
 		return int64(blocks(p.length(v, r)-p.skipped(r), p.block)) * int64(p.block)
@@ -185,19 +208,25 @@ func (p *conversation) weigh(v *pick.View, r *fleet.Request) int64 {
 	return int64(max(1, characters(r)/trtCharsPerToken))
 }
 
-// spoken is the blocks of a prompt, the first longestPrompt, as its tenant's, and a last one that stands for the whole when that is known.
-func spoken(to []uint64, r *fleet.Request) []uint64 {
-	tenant, blocks := hashText(r.Tenant), content.Blocks(r)
+// spoken is the first longestPrompt blocks of the matched text, scoped to the tenant, and a last one for the whole text if its hash is
+// known.
+func (p *conversation) spoken(to []uint64, r *fleet.Request) []uint64 {
+	tenant, blocks, whole := hashText(r.Tenant), content.Blocks(r), content.Whole(r)
+	if q := p.first(r); q != nil {
+		blocks, whole = q.Blocks, q.Whole
+	} else if whole == 0 && r.Trail != nil {
+		whole = r.Trail.Text
+	}
 	for _, b := range blocks[:min(len(blocks), longestPrompt)] {
 		to = append(to, byhash.Mix(b^tenant)|1)
 	}
-	if r.Trail != nil && r.Trail.Text != 0 && len(blocks) > 0 && len(blocks) < longestPrompt && len(blocks)*fleet.BlockBytes < r.Content.Bytes {
-		to = append(to, byhash.Mix(r.Trail.Text^tenant^byhash.Golden)|1)
+	if whole != 0 && len(blocks) < longestPrompt && len(blocks)*fleet.BlockBytes < p.bytes(r) {
+		to = append(to, byhash.Mix(whole^tenant^byhash.Golden)|1)
 	}
 	return to
 }
 
-// Load is the content weight in flight at a candidate.
+// load is the content weight of a candidate's running requests.
 func (p *conversation) load(c *pick.Candidate) int64 {
 	if load := p.loads.Peek(c.Slot, c.Key); load != nil {
 		return *load
@@ -215,7 +244,7 @@ func (p *conversation) Reserved(l fleet.Lease, c *pick.Candidate, v *pick.View, 
 	*p.open.At(int(uint32(l)), uint64(l)) = openWeight{key: c.Key, slot: c.Slot, weight: weight}
 }
 
-// Released implements pick.Keeping. What an endpoint was given before it went says nothing about the one that has its slot now.
+// Released implements pick.Keeping. Requests of an endpoint that left do not change its successor in the slot.
 func (p *conversation) Released(l fleet.Lease, _ bool) {
 	o := p.open.Peek(int(uint32(l)), uint64(l))
 	if o == nil {
@@ -227,5 +256,5 @@ func (p *conversation) Released(l fleet.Lease, _ bool) {
 	p.open.Reset(int(uint32(l)))
 }
 
-// Forget implements pick.Forgetting: the sessions of a server that is removed go with it. What it has in flight counts until it ends.
+// Forget implements pick.Forgetting: it drops the sessions of a removed server. Its running requests count until they end.
 func (p *conversation) Forget(endpoint uint64) { p.sessions.leave(endpoint) }

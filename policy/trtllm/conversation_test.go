@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// said is a text of so many characters that has the first ones in common with all others.
+// said is a text of this many characters whose first ones are common to all.
 func said(shared, text, length int) *fleet.Request {
 	r := policytest.Words(shared/fleet.BlockBytes, text, length/fleet.BlockBytes-shared/fleet.BlockBytes)
 	r.Content.Bytes = length
@@ -43,7 +43,7 @@ func TestTRTConversationByID(t *testing.T) {
 		d.turn(named(id, 1000), 250)
 		d.want(i, reasons.Load, "three new sessions")
 	}
-	for range 5 { // other traffic between does not matter
+	for range 5 { // other traffic in between is irrelevant
 		d.turn(named("b", 2000), 500)
 		d.want(1, pick.ReasonSession, "known")
 		d.turn(named("x"+strconv.Itoa(len(d.leases)), 400), 100)
@@ -58,14 +58,14 @@ func TestTRTConversationByID(t *testing.T) {
 	}
 	d.turn(named("b", 2000), 500)
 	d.want(0, pick.ReasonSession, "bound anew")
-	d.cs[0] = policytest.Candidate(7, 1) // 0 goes and another comes
+	d.cs[0] = policytest.Candidate(7, 1) // 0 leaves and another joins
 	d.turn(named("b", 2000), 500)
 	if d.last.Reason != reasons.Load {
 		t.Errorf("its endpoint has gone: %v", d.last)
 	}
 }
 
-// New sessions go by the content in flight: of 5,000, 500 and 10 characters, and the first of two equals by the counter.
+// New sessions are balanced by running content: 5,000, 500 and 10 characters; the counter decides the first tie.
 func TestTRTConversationBalancesContent(t *testing.T) {
 	d := newDesk(t, convConfig(ConversationConfig{}), 3)
 	for i, step := range []struct{ length, want int }{
@@ -187,7 +187,7 @@ func TestTRTConversationWeights(t *testing.T) {
 	}
 }
 
-// Who has an id is found by those without, as in PR 12526, unless the table alone is to know.
+// Requests without an id find sessions with one, as in PR 12526, unless ids are looked up in the table only.
 func TestTRTConversationSessionsWithAndWithoutID(t *testing.T) {
 	with := func(r *fleet.Request, id, tenant string) *fleet.Request {
 		r.Session, r.Tenant = id, tenant
@@ -219,7 +219,7 @@ func TestTRTConversationSessionsWithAndWithoutID(t *testing.T) {
 
 func TestTRTConversationKeepsTheLatestSessions(t *testing.T) {
 	d := newDesk(t, convConfig(ConversationConfig{MaxSessions: 2}), 4)
-	for _, id := range []string{"a", "b", "a", "c"} { // b goes
+	for _, id := range []string{"a", "b", "a", "c"} { // b is evicted
 		d.turn(named(id, 3000), 700)
 	}
 	p := d.p.(*conversation)
@@ -232,7 +232,7 @@ func TestTRTConversationKeepsTheLatestSessions(t *testing.T) {
 		t.Errorf("%d places, %d blocks", len(p.sessions.table), p.sessions.size())
 	}
 	p.sessions.blocks = 30
-	d.turn(named("d", 2000), 500) // a goes, and the 23 blocks of c beside the 15 of d are too many
+	d.turn(named("d", 2000), 500) // a is evicted, and the 23 blocks of c and the 15 of d are too many
 	if n := p.sessions.size(); n != 15 || len(p.sessions.index) != 2 {
 		t.Errorf("%d blocks of %d sessions", n, len(p.sessions.index))
 	}
@@ -241,12 +241,13 @@ func TestTRTConversationKeepsTheLatestSessions(t *testing.T) {
 	d.want(holder(d.cs, home), pick.ReasonSession, "c is known by its id")
 }
 
-// Sessions go in order of use, with or without blocks, and those that lost their blocks get new ones with their next turn.
+// Sessions are evicted in order of use, with or without blocks, and those that lost their blocks get new ones with their next
+// turn.
 func TestTRTSessionsBoundTheirBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSessions(6)
 		s.blocks = 12
-		var order, treed []uint64 // by use, the latest last; of the latter the chain is in the tree
+		var order, treed []uint64 // by use, latest last; treed has those with a chain in the tree
 		chains := map[uint64][]uint64{}
 		drop := func(list []uint64, key uint64) []uint64 {
 			return slices.DeleteFunc(list, func(o uint64) bool { return o == key })
@@ -287,7 +288,7 @@ func TestTRTSessionsBoundTheirBlocks(t *testing.T) {
 	})
 }
 
-// naive is the sessions as a list, the latest used last.
+// naive is the sessions as a list, most recently used last.
 type naive struct {
 	key, endpoint uint64
 	chain         []uint64

@@ -14,53 +14,60 @@ import (
 	"github.com/warmpath/warmpath/slot"
 )
 
-// kvCacheAware is TensorRT-LLM's kv_cache_aware. The highest score wins, equals go by the counter of ties:
+// kvCacheAware is TensorRT-LLM's kv_cache_aware. The highest score wins, ties use the counter of ties:
 //
 //	request_share: matched tokens / padded prompt tokens - active requests / max_batch_size   (PR 12526)
 //	blocks:        matched blocks - load_weight × active requests                             (since June 2026)
 //
-// A prompt of n tokens has ceil((n-1) / tokens_per_block) blocks, since its last token is part of none, and is padded to whole
-// blocks, one token at least. A last block that is not full counts as a whole one. With content affinity a
-// conversation that has been placed stays, whatever the scores say, while its endpoint is a candidate below load_cap.
+// A prompt of n tokens has ceil((n-1) / tokens_per_block) blocks, since its last token belongs to none, and is padded to whole
+// blocks, at least one token. A partial last block counts as a whole one. With content affinity a placed conversation stays,
+// whatever the scores, while its endpoint is a candidate below load_cap.
 //
-// What a server holds the original hears by polling KV cache events when a request ends there; here it is
-// Candidate.CachedTokens, which follows events where engines send them and otherwise corrects itself by what they report. With
-// track_routed_blocks what was answered in full counts too.
+// The original learns a server's cache contents by polling KV cache events at the end of each request; here it is
+// Candidate.CachedTokens, which follows events where engines send them and is otherwise corrected by usage. With
+// track_routed_blocks prompts answered in full count too.
 //
-// Differences, each a defect there: what is tracked is bounded, to what the engine's cache holds where that is known, and forgotten
-// when that is lost; the original's only grows. Where events do not come, it silently becomes least loaded. A
-// block size that the engine reports holds for endpoints known before. What begins alike stays together within a tenant only, and
-// a conversation that the client names is one by itself (content_affinity: messages has the published form).
+// Differences, each a defect of the original: tracked blocks are limited to the capacity of the engine's cache where that is
+// known, and forgotten when the cache is lost; the original only adds. Without events it silently becomes least loaded. A block
+// size reported later also applies to endpoints known before. Conversations that begin alike stay together within a tenant
+// only, and a conversation named by the client is separate (content_affinity: messages has the published form).
+//
+// Of several prompts in one request blocks and matches are added up; matches of the first fleet.MaxListed prompts only.
 type kvCacheAware struct {
 	ties    ties
 	shares  bool // score request_share
-	block   int  // tokens; 0 asks the engine
+	block   int  // tokens; 0 uses the engine's report
 	batch   float64
 	weight  float64
-	cap     float64       // +Inf for none
+	cap     float64       // +Inf for no cap
 	placed  sent.Bindings // by content affinity
-	keeps   string        // content affinity, never auto
+	keeps   string        // content affinity, auto resolved
 	tracks  bool
 	tracked sent.Tree
-	epochs  slot.Table[uint32] // Candidate.Epoch of each, as tracked knows it
+	epochs  slot.Table[uint32] // Candidate.Epoch of each when its blocks were tracked
 	chain   []uint64           // scratch
+	found   []found            // scratch: by index of the candidates
 	open    []openPrompt
 }
 
-// openPrompt is a request that has not ended yet, by the low half of its lease.
+// found is the number of a request's blocks, in a candidate's block size, and of those that match there.
+type found struct{ whole, matched int }
+
+// openPrompt is a running request, by the low half of its lease.
 type openPrompt struct {
 	lease fleet.Lease
 	key   uint64
 	slot  int
-	chain []uint64
+	chain []uint64 // of all its prompts, one after the other
+	ends  []int    // where each ends in it
 }
 
 const (
-	longestPrompt = 1 << 15 // blocks of one prompt that are remembered, 4 MiB
-	keptRoom      = 1 << 12 // blocks of room that are kept for the next request
+	longestPrompt = 1 << 15 // blocks remembered per prompt, 4 MiB
+	keptRoom      = 1 << 12 // capacity in blocks kept for reuse
 )
 
-// NewKVCacheAware makes the policy trtllm.kv_cache_aware with a configuration that has its defaults.
+// NewKVCacheAware makes trtllm.kv_cache_aware. The configuration must have its defaults.
 func NewKVCacheAware(o KVCacheAwareConfig) pick.Policy {
 	p := &kvCacheAware{
 		shares: o.Score == trtScoreShare, block: o.TokensPerBlock, batch: float64(o.MaxBatchSize), weight: floatOr(o.LoadWeight, trtLoadWeight),
@@ -75,21 +82,17 @@ func NewKVCacheAware(o KVCacheAwareConfig) pick.Policy {
 // Pick implements pick.Policy.
 func (p *kvCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	cs := v.Candidates
-	if p.tracks {
-		p.fit(cs)
-		p.chain = scoped(p.chain, r)
-		p.tracked.Match(cs, p.chain)
-	}
+	p.find(v, r)
 	below := func(c *pick.Candidate) bool { return fair.Outstanding(c)/p.batch < p.cap }
 	room := false
 	for i := range cs {
 		room = room || below(&cs[i])
 	}
-	at := p.ties.least(cs, func(c *pick.Candidate) float64 {
-		if room && !below(c) {
+	at := p.ties.least(cs, func(i int) float64 {
+		if room && !below(&cs[i]) {
 			return math.Inf(1)
 		}
-		return -p.score(v, r, c)
+		return -p.score(i, &cs[i])
 	})
 	reason := reasons.Score
 	if key := p.keptBy(v, r); key != 0 {
@@ -104,31 +107,85 @@ func (p *kvCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reason}
 }
 
-// score is the formula; the conversions keep products from being fused with what follows.
-func (p *kvCacheAware) score(v *pick.View, r *fleet.Request, c *pick.Candidate) float64 {
-	size := p.block
-	if size == 0 {
-		size = c.BlockTokens
+// find fills p.found. A block matches by the tracked blocks or by Candidate.CachedTokens.
+func (p *kvCacheAware) find(v *pick.View, r *fleet.Request) {
+	cs := v.Candidates
+	p.found = slices.Grow(p.found[:0], len(cs))[:len(cs)]
+	clear(p.found)
+	if p.tracks {
+		p.fit(cs)
 	}
-	if size <= 0 {
-		size = trtTokensPerBlock
+	listed := listOf(r)
+	if len(listed) == 0 {
+		p.chain = scoped(p.chain[:0], r, content.Blocks(r), content.Bytes(r), content.Whole(r))
+		p.count(cs, v.PromptTokens, content.Bytes(r))
+		for i := range cs {
+			f := &p.found[i]
+			f.matched = max(f.matched, inBlocks(cs[i].CachedTokens, v.PromptTokens, p.size(&cs[i])))
+		}
+		return
 	}
-	whole := blocks(v.PromptTokens, size)
-	cached := c.CachedTokens
-	if n := content.Bytes(r); p.tracks && n > 0 {
-		cached = max(cached, int(int64(v.PromptTokens)*int64(p.tracked.Depth(c)*fleet.BlockBytes)/int64(n)))
+	rest := v.PromptTokens
+	for i := range listed {
+		q := &listed[i]
+		p.chain = scoped(p.chain[:0], r, q.Blocks, q.Bytes, q.Whole)
+		tokens := min(rest, listedTokens(v, r, q))
+		p.count(cs, tokens, q.Bytes)
+		rest -= tokens
 	}
-	matched := min(cached/size, whole)
-	if cached >= v.PromptTokens-1 {
-		matched = whole // the last block is there too, full or not
+	p.chain = p.chain[:0]
+	p.count(cs, rest, 0) // those beyond fleet.MaxListed
+	for i := range cs {
+		f := &p.found[i]
+		f.matched = max(f.matched, min(f.whole, cs[i].CachedTokens/p.size(&cs[i])))
 	}
-	if p.shares {
-		return float64(float64(matched*size)/float64(max(1, whole*size))) - float64(fair.Outstanding(c)/p.batch)
-	}
-	return float64(matched) - float64(p.weight*fair.Outstanding(c))
 }
 
-// blocks is how many blocks of a size so many tokens have: the last token is part of none.
+// count adds one prompt, whose blocks are p.chain.
+func (p *kvCacheAware) count(cs []pick.Candidate, tokens, bytes int) {
+	if p.tracks && bytes > 0 {
+		p.tracked.Match(cs, p.chain)
+	}
+	for i := range cs {
+		f, size := &p.found[i], p.size(&cs[i])
+		if f.whole += blocks(tokens, size); p.tracks && bytes > 0 {
+			sent := min(bytes, p.tracked.Depth(&cs[i])*fleet.BlockBytes)
+			f.matched += inBlocks(int(int64(tokens)*int64(sent)/int64(bytes)), tokens, size)
+		}
+	}
+}
+
+// size is the number of tokens of a block at a candidate.
+func (p *kvCacheAware) size(c *pick.Candidate) int {
+	switch {
+	case p.block > 0:
+		return p.block
+	case c.BlockTokens > 0:
+		return c.BlockTokens
+	}
+	return trtTokensPerBlock
+}
+
+// score is the formula; the conversions prevent fused operations.
+func (p *kvCacheAware) score(i int, c *pick.Candidate) float64 {
+	f := &p.found[i]
+	if size := p.size(c); p.shares {
+		return float64(float64(f.matched*size)/float64(max(1, f.whole*size))) - float64(fair.Outstanding(c)/p.batch)
+	}
+	return float64(f.matched) - float64(p.weight*fair.Outstanding(c))
+}
+
+// inBlocks is the number of matching blocks of a prompt with this many cached tokens. If all but the last token are cached, the
+// last block is cached too, full or not.
+func inBlocks(cached, tokens, size int) int {
+	whole := blocks(tokens, size)
+	if cached >= tokens-1 {
+		return whole
+	}
+	return min(cached/size, whole)
+}
+
+// blocks is the number of blocks of this many tokens: the last token belongs to none.
 func blocks(tokens, size int) int {
 	if tokens < 2 {
 		return 0
@@ -136,7 +193,7 @@ func blocks(tokens, size int) int {
 	return (tokens - 1 + size - 1) / size
 }
 
-// keptBy names what content affinity goes by; 0 for nothing.
+// keptBy is the key for content affinity; 0 for none.
 func (p *kvCacheAware) keptBy(v *pick.View, r *fleet.Request) uint64 {
 	switch {
 	case p.keeps == trtAffinityOff:
@@ -151,7 +208,7 @@ func (p *kvCacheAware) keptBy(v *pick.View, r *fleet.Request) uint64 {
 	return byhash.Mix(r.Content.Start ^ hashText(r.Tenant))
 }
 
-// fit forgets what endpoints have lost and bounds what is tracked of them.
+// fit forgets the blocks of lost caches and bounds the others.
 func (p *kvCacheAware) fit(cs []pick.Candidate) {
 	for i := range cs {
 		c := &cs[i]
@@ -169,44 +226,74 @@ func (p *kvCacheAware) fit(cs []pick.Candidate) {
 
 // Reserved implements pick.Keeping: it keeps the request's blocks until its end.
 func (p *kvCacheAware) Reserved(l fleet.Lease, c *pick.Candidate, _ *pick.View, r *fleet.Request) {
-	if !p.tracks || r.Class != fleet.Turn || len(content.Blocks(r)) == 0 {
+	listed := listOf(r)
+	if !p.tracks || r.Class != fleet.Turn || content.Bytes(r) == 0 && len(listed) == 0 {
 		return
 	}
-	p.chain = scoped(p.chain, r)
 	i := int(uint32(l))
 	for len(p.open) <= i {
 		p.open = append(p.open, openPrompt{})
 	}
 	o := &p.open[i]
-	o.lease, o.key, o.slot = l, c.Key, c.Slot
-	o.chain = append(o.chain[:0], p.chain...)
+	o.lease, o.key, o.slot, o.chain, o.ends = l, c.Key, c.Slot, o.chain[:0], o.ends[:0]
+	if len(listed) == 0 {
+		o.chain = scoped(o.chain, r, content.Blocks(r), content.Bytes(r), content.Whole(r))
+		o.ends = append(o.ends, len(o.chain))
+	}
+	for i := range listed {
+		q := &listed[i]
+		o.chain = scoped(o.chain, r, q.Blocks, q.Bytes, q.Whole)
+		o.ends = append(o.ends, len(o.chain))
+	}
 }
 
-// Released implements pick.Keeping: what was answered in full is cached there.
+// Released implements pick.Keeping: a prompt answered in full is cached there.
 func (p *kvCacheAware) Released(l fleet.Lease, answered bool) {
 	i := int(uint32(l))
 	if i >= len(p.open) || p.open[i].lease != l {
 		return
 	}
 	o := &p.open[i]
-	if answered {
-		p.tracked.Enter(o.slot, o.key, o.chain)
+	from := 0
+	for _, end := range o.ends {
+		if answered && end > from {
+			p.tracked.Enter(o.slot, o.key, o.chain[from:end])
+		}
+		from = end
 	}
-	if o.lease, o.chain = 0, o.chain[:0]; cap(o.chain) > keptRoom {
+	if o.lease, o.chain, o.ends = 0, o.chain[:0], o.ends[:0]; cap(o.chain) > keptRoom {
 		o.chain = nil
 	}
 }
 
-// scoped is the blocks of a prompt, the first longestPrompt, with what else a cache depends on: the tenant and the prompt's scope.
-func scoped(to []uint64, r *fleet.Request) []uint64 {
-	to = to[:0]
-	blocks := content.Blocks(r)
-	if len(blocks) == 0 {
+// scoped appends the first longestPrompt blocks of a prompt and a last one for the whole prompt if its hash is known, mixed with
+// the tenant and the prompt's scope.
+func scoped(to []uint64, r *fleet.Request, blocks []uint64, bytes int, whole uint64) []uint64 {
+	if r.Content == nil {
 		return to
 	}
 	scope := r.Content.Scope ^ hashText(r.Tenant)
 	for _, b := range blocks[:min(len(blocks), longestPrompt)] {
 		to = append(to, byhash.Mix(b^scope)|1) // 0 names no block
 	}
+	if whole != 0 && len(blocks) < longestPrompt && len(blocks)*fleet.BlockBytes < bytes {
+		to = append(to, byhash.Mix(whole^scope^byhash.Golden)|1)
+	}
 	return to
+}
+
+// listOf is the prompts of a request with several, else nil.
+func listOf(r *fleet.Request) []fleet.Listed {
+	if r.Content == nil {
+		return nil
+	}
+	return r.Content.List
+}
+
+// listedTokens is the tokens of one of several prompts: its token ids, or its share of the estimate for all.
+func listedTokens(v *pick.View, r *fleet.Request, q *fleet.Listed) int {
+	if q.IDs > 0 || r.Content.Bytes == 0 {
+		return q.IDs
+	}
+	return int(int64(v.PromptTokens) * int64(q.Bytes) / int64(max(q.Bytes, r.Content.Bytes)))
 }

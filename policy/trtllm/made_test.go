@@ -6,7 +6,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// router names one of TensorRT-LLM's routers and its options.
+// router is one of TensorRT-LLM's routers with its options.
 type router struct {
 	Name   string
 	TRTLLM Config

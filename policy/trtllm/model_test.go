@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naiveConversation is the rule of trtllm.conversation word by word: a list of sessions, the latest used last, and loads.
+// naiveConversation is the literal rule of trtllm.conversation: a list of sessions, most recently used last, and loads.
 type naiveConversation struct {
 	sessions []naive
 	load     map[uint64]int64 // by Candidate.Key
@@ -20,7 +20,7 @@ type naiveConversation struct {
 	most     int
 }
 
-// lightest is the least loaded of the candidates, of equals the one that the counter names.
+// lightest is the least loaded of the candidates, ties by the counter.
 func (m *naiveConversation) lightest(cs []pick.Candidate) int {
 	var tied []int
 	for i := range cs {
@@ -42,10 +42,10 @@ func (m *naiveConversation) put(n naive) {
 	}
 }
 
-// pick says where a request goes. Which of several sessions with the same beginning goes on is for the policy to say: it is given, and
-// must be one of them.
+// pick returns where a request goes. Of several sessions with the same prefix the policy may continue any: goesOn is its choice
+// and must be one of them.
 func (m *naiveConversation) pick(t *rapid.T, cs []pick.Candidate, r *fleet.Request, hash, goesOn uint64) pick.Choice {
-	chain := spoken(nil, r)
+	chain := (&conversation{}).spoken(nil, r)
 	if r.Session != "" {
 		for _, o := range m.sessions {
 			if at := holder(cs, o.endpoint); o.key == hash && at >= 0 {
@@ -108,7 +108,7 @@ func TestTRTConversationAgainstItsRule(t *testing.T) {
 			if v.Hash = hashText("-" + r.Session); r.Session == "" {
 				v.Hash = byhash.Mix(uint64(i) + 1)
 			}
-			p.chain = spoken(p.chain[:0], r)
+			p.chain = p.spoken(p.chain[:0], r)
 			goesOn, _ := p.continued(v, r)
 			got, want := p.Pick(v, r), m.pick(t, cs, r, v.Hash, goesOn)
 			if got != want {

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestTRTLLMParameters: every parameter of TensorRT-LLM's routers, as published (tensorrt_llm/serve/router.py up to September 2026; A is PR 12526, B what followed in June),
-// is here under its name, and without it the router does what the published default says. What is here beside them is listed too.
+// TestTRTLLMParameters: every published parameter of TensorRT-LLM's routers (tensorrt_llm/serve/router.py up to September 2026;
+// A is PR 12526, B what followed in June) exists here under its name and with its published default. Additional options are
+// listed too.
 func TestTRTLLMParameters(t *testing.T) {
 	o := Config{}.WithDefaults()
 	balancing := NewLoadBalancing(o.LoadBalancing).(*loadBalancing)
@@ -25,7 +26,7 @@ func TestTRTLLMParameters(t *testing.T) {
 	for _, p := range []struct {
 		router, name string
 		published    string // default
-		here         any    // what it comes to
+		here         any    // effective value
 	}{
 		{"load_balancing", "use_tokens", "false", balancing.tokens},
 
@@ -49,7 +50,7 @@ func TestTRTLLMParameters(t *testing.T) {
 		{"conversation", "hash_skip_count", "0", conv.skip},
 		{"conversation", "max_sessions", "100000", conv.sessions.most},
 		{"conversation", "use_harmony", "<nil>", o.Conversation.UseHarmony},
-		{"conversation", "custom_tokenizer", "", o.Conversation.CustomTokenizer}, // of the base that both share
+		{"conversation", "custom_tokenizer", "", o.Conversation.CustomTokenizer}, // of the common base
 		{"conversation", "tokenizer_dir", "", o.Conversation.TokenizerDir},
 		{"conversation", "model_path", "", o.Conversation.ModelPath},
 		{"conversation", "ids_by_table_only", ours, ours},
@@ -67,7 +68,7 @@ func TestTRTLLMParameters(t *testing.T) {
 	if len(options) > 0 {
 		t.Errorf("not in the table: %q", options)
 	}
-	// Constants that cannot be set there either.
+	// Constants that cannot be configured there either.
 	if trtCharsPerToken != 5 || trtPlaced != 50_000 || !math.IsInf(kv.cap, 1) {
 		t.Error("a published constant differs")
 	}

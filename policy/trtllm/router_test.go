@@ -15,7 +15,7 @@ import (
 type desktop struct {
 	t   *testing.T
 	r   *route.Router
-	p   []pick.Policy // as the pools were made
+	p   []pick.Policy // in the order in which the pools were created
 	now time.Time
 	ids int
 }
@@ -50,7 +50,7 @@ func (d *desktop) ask(r *fleet.Request) route.Decision {
 	q := *r
 	q.Model, q.MintedID, q.Seed = "m", fmt.Sprintf("minted-%d", d.ids), uint64(d.ids)
 	q.ID = q.MintedID
-	if q.Content != nil {
+	if q.Content != nil && q.PromptTokens == 0 {
 		q.PromptBytes = q.Content.Bytes
 	}
 	out, err := d.r.Decide(d.now, &q)
@@ -72,7 +72,7 @@ func (d *desktop) turn(r *fleet.Request) string {
 	return x.Endpoint.Name
 }
 
-// With one candidate left nobody asks which, and the conversation is bound to it all the same. A retry is such a case.
+// With a single candidate no policy chooses, and the conversation is still bound to it, for example in a retry.
 func TestTRTConversationIsBoundToTheOnlyOneLeft(t *testing.T) {
 	d := newDesktop(t, convConfig(ConversationConfig{}), "a", "b")
 	first := d.turn(named("s", 3000))
@@ -89,7 +89,7 @@ func TestTRTConversationIsBoundToTheOnlyOneLeft(t *testing.T) {
 	}
 }
 
-// Whatever ends a request, its weight is given back, once; and what ends late takes nothing from an endpoint that has gone and come back.
+// A request's weight is returned once, however it ends; a late end does not change an endpoint that has left and returned.
 func TestTRTConversationLoadIsExact(t *testing.T) {
 	d := newDesktop(t, convConfig(ConversationConfig{}), "a", "b", "c")
 	policy := func() *conversation { return d.p[len(d.p)-1].(*conversation) }
@@ -107,7 +107,7 @@ func TestTRTConversationLoadIsExact(t *testing.T) {
 	late := open[0]
 	for i, x := range open[1:] {
 		d.end(x, []fleet.Outcome{fleet.OK, fleet.ClientGone, fleet.EngineError, fleet.Busy}[i])
-		d.end(x, fleet.OK) // a second end says nothing
+		d.end(x, fleet.OK) // a second end is ignored
 	}
 	if total() != 1000 {
 		t.Errorf("%d in flight, want 1000", total())
@@ -132,7 +132,7 @@ func TestTRTConversationLoadIsExact(t *testing.T) {
 	})
 }
 
-// Two turns over two conversations at once stick, and what is matched follows the belief.
+// Turns of two concurrent conversations stay at home, and matches follow the prediction.
 func TestTRTKVCacheAwareKeepsConversations(t *testing.T) {
 	for _, score := range []string{"request_share", "blocks"} {
 		d := newDesktop(t, kvConfig(KVCacheAwareConfig{Score: score}), "a", "b", "c")

@@ -1,7 +1,10 @@
 package trtllm
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,15 +15,16 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// TestRouterScripts plays testdata/*.txt: what TensorRT-LLM's routers decide by the rules that are published, written by hand. There is no
-// way to have them rewritten.
+// TestRouterScripts plays testdata/*.txt: the decisions of TensorRT-LLM's routers by the published rules, written by hand. They
+// cannot be rewritten by a flag.
 //
-//	policy NAME [use_tokens] [block_weights] [max_sessions=n]   the first line
+//	policy NAME [OPTION[=VALUE]...]                             the first line
 //	servers [NAME...]                                           all that are declared from now on
-//	ask ID [session=s] [text=n/chars] [ids=n] [tokens=n] [exclude=SERVER] -> SERVER
-//	end ID
+//	ask ID [session=s] [text=P | ids=P] [exclude=SERVER] -> SERVER
+//	end ID [failed]
 //
-// A prompt is text number n of so many characters, or so many token ids. Prompts of different numbers have nothing in common.
+// P is a prompt: 1/2000 is the first 2,000 characters of text number 1, or so many of its token ids; 1/2000+2/500 goes on with 500 of number 2.
+// Texts of different numbers have nothing in common. Several prompts in one request are separated by commas.
 func TestRouterScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -43,7 +47,7 @@ func TestRouterScripts(t *testing.T) {
 	}
 }
 
-// scripted is a router that a script drives.
+// scripted is a router driven by a script.
 type scripted struct {
 	t       *testing.T
 	place   string
@@ -69,7 +73,11 @@ func (s *scripted) do(words []string) {
 			s.t.Fatalf("%s: nothing to end", s.place)
 		}
 		delete(s.open, args[0])
-		s.desktop.end(d, fleet.OK)
+		outcome := fleet.OK
+		if len(args) > 1 && args[1] == "failed" {
+			outcome = fleet.EngineError
+		}
+		s.desktop.end(d, outcome)
 	default:
 		s.t.Fatalf("%s: no such line", s.place)
 	}
@@ -77,16 +85,32 @@ func (s *scripted) do(words []string) {
 
 func (s *scripted) policy(args []string) {
 	s.config.Name = args[0]
-	o := &s.config.TRTLLM
+	kv, conv := &s.config.TRTLLM.KVCacheAware, &s.config.TRTLLM.Conversation
 	for _, option := range args[1:] {
 		name, value, _ := strings.Cut(option, "=")
 		switch name {
 		case "use_tokens":
-			o.LoadBalancing.UseTokens = true
+			s.config.TRTLLM.LoadBalancing.UseTokens = true
+		case "score":
+			kv.Score = value
+		case "tokens_per_block":
+			kv.TokensPerBlock = s.number(value)
+		case "max_batch_size":
+			kv.MaxBatchSize = s.number(value)
+		case "content_affinity":
+			kv.ContentAffinity = value
+		case "no_tracking":
+			kv.TrackRoutedBlocks = new(false)
 		case "block_weights":
-			o.Conversation.BlockWeights = true
+			conv.BlockWeights = true
+		case "use_token_ids":
+			conv.UseTokenIDs = true
+		case "ids_by_table_only":
+			conv.IDsByTableOnly = true
+		case "hash_skip_count":
+			conv.HashSkipCount = s.number(value)
 		case "max_sessions":
-			o.Conversation.MaxSessions = s.number(value)
+			conv.MaxSessions = s.number(value)
 		default:
 			s.t.Fatalf("%s: no option %s", s.place, name)
 		}
@@ -100,12 +124,8 @@ func (s *scripted) ask(args []string) {
 		switch name {
 		case "session":
 			r.Session = value
-		case "text":
-			n, chars, _ := strings.Cut(value, "/")
-			r.Content = said(0, 2+s.number(n), s.number(chars)).Content
-		case "ids": // in the canonical form each takes eight bytes
-			r.PromptTokens = s.number(value)
-			r.Content = said(0, 2, 8*r.PromptTokens).Content
+		case "text", "ids":
+			s.prompts(r, value, name == "ids")
 		case "exclude":
 			r.Exclude = append(r.Exclude, value)
 		case "->":
@@ -120,6 +140,65 @@ func (s *scripted) ask(args []string) {
 		}
 	}
 	s.t.Fatalf("%s: it does not say where the request is to go", s.place)
+}
+
+// prompts gives a request its prompts, in the canonical form: a text is its characters, token ids are four bytes each.
+func (s *scripted) prompts(r *fleet.Request, value string, ids bool) {
+	var all [][]byte
+	for p := range strings.SplitSeq(value, ",") {
+		var text []byte
+		for piece := range strings.SplitSeq(p, "+") {
+			n, length, _ := strings.Cut(piece, "/")
+			text = append(text, drawn(s.number(n), s.number(length), ids)...)
+		}
+		all = append(all, text)
+	}
+	joined := all[0]
+	if r.Content = (&fleet.Content{}); len(all) > 1 {
+		for i, text := range all {
+			blocks, whole := hashed(text)
+			q := fleet.Listed{Blocks: blocks, Bytes: len(text), Whole: whole}
+			if ids {
+				q.IDs = len(text) / 4
+			}
+			if r.Content.List = append(r.Content.List, q); i > 0 && !ids {
+				joined = append(append(joined, '\n'), text...)
+			}
+		}
+	}
+	if ids {
+		for _, text := range all {
+			r.PromptTokens += len(text) / 4
+		}
+	}
+	r.Content.Bytes = len(joined)
+	r.Content.Blocks, r.Content.Whole = hashed(joined)
+}
+
+// drawn is the first characters, or token ids, of a text.
+func drawn(number, length int, ids bool) []byte {
+	rng := rand.New(rand.NewPCG(uint64(number), 1))
+	var out []byte
+	for range length {
+		if ids {
+			out = binary.LittleEndian.AppendUint32(out, rng.Uint32N(100_000))
+		} else {
+			out = append(out, byte('a'+rng.IntN(26)))
+		}
+	}
+	return out
+}
+
+// hashed is the names of a text's blocks, and of all of it.
+func hashed(text []byte) (blocks []uint64, whole uint64) {
+	h := fnv.New64a()
+	for len(text) >= fleet.BlockBytes {
+		_, _ = h.Write(text[:fleet.BlockBytes])
+		blocks = append(blocks, h.Sum64())
+		text = text[fleet.BlockBytes:]
+	}
+	_, _ = h.Write(text)
+	return blocks, h.Sum64()
 }
 
 func (s *scripted) number(text string) int {

@@ -2,36 +2,36 @@ package trtllm
 
 import "sort"
 
-// sessions is the memory of trtllm.conversation: sessions with their endpoint in order of use, and a tree of their prompts by block.
-// A block's hash covers all before it, so a hash has one place in the tree, and with a block all before it are there. A
-// block is kept once however many sessions have it, at some 60 bytes; what no session has any more goes.
+// sessions is the memory of trtllm.conversation: sessions with their endpoints in order of use, and a tree of their prompts'
+// blocks. A block's hash covers all before it, so it has one place in the tree. A block is stored once for all its sessions, at
+// about 60 bytes; a block without sessions is removed.
 type sessions struct {
 	most   int // sessions
-	blocks int // blocks in the tree; beyond that the oldest sessions are known by their key only
+	blocks int // blocks in the tree; beyond that the oldest sessions keep their key only
 	index  map[uint64]uint32
 	table  []session // 0 is the ring's root: its next is the oldest, its prev the newest
-	unused []uint32  // places of table
+	unused []uint32  // free places of table
 
 	at    map[uint64]uint32 // hash -> place in nodes
 	nodes []node            // 0 is the root
-	bare  []uint32          // places of nodes that are free
+	bare  []uint32          // free places of nodes
 }
 
 type session struct {
 	key        uint64 // of the conversation
 	endpoint   uint64 // Candidate.Key
-	end        uint32 // node where its prompt ends; 0 when it is not in the tree
+	end        uint32 // node at the end of its prompt; 0 when it is not in the tree
 	prev, next uint32 // by use
-	from, to   uint32 // by use among those in the tree
-	side, peer uint32 // the sessions before and after it that end at the same node
+	from, to   uint32 // by use, among those in the tree
+	side, peer uint32 // previous and next session that end at the same node
 }
 
 type node struct {
 	hash           uint64
-	parent, child  uint32 // child is the latest of those it has
-	sister, senior uint32 // the next and the previous child of the parent
-	passed         uint32 // the session that came by here last, or another one that still does
-	ends           uint32 // the latest session that ends here; 0 none
+	parent, child  uint32 // child is the latest of its children
+	sister, senior uint32 // next and previous child of the parent
+	passed         uint32 // the last session that passed here, or another one that still does
+	ends           uint32 // the latest session that ends here; 0 for none
 }
 
 const mostBlocks = 1 << 20 // of 128 bytes
@@ -43,7 +43,7 @@ func newSessions(most int) sessions {
 	}
 }
 
-// put remembers where a conversation is and what its prompt consists of, in place of what was known of it, and makes it the latest used.
+// put sets a conversation's endpoint and prompt and makes it the most recently used.
 func (s *sessions) put(key, endpoint uint64, chain []uint64) {
 	id, known := s.index[key]
 	if known {
@@ -79,7 +79,7 @@ func (s *sessions) put(key, endpoint uint64, chain []uint64) {
 	}
 }
 
-// cut takes a session out of the order of those in the tree, if it is one.
+// cut removes a session from the order of those in the tree, if it is there.
 func (s *sessions) cut(id uint32) {
 	e := &s.table[id]
 	if e.end == 0 {
@@ -98,7 +98,7 @@ func (s *sessions) where(key uint64) (endpoint uint64, known bool) {
 	return s.table[id].endpoint, true
 }
 
-// size is how many blocks are kept.
+// size is the number of blocks in the tree.
 func (s *sessions) size() int { return len(s.at) }
 
 func (s *sessions) forget(id uint32) {
@@ -109,7 +109,7 @@ func (s *sessions) forget(id uint32) {
 	s.unused = append(s.unused, id)
 }
 
-// leave forgets the sessions of an endpoint. It looks at all of them: endpoints leave seldom.
+// leave forgets the sessions of an endpoint. It visits all of them: endpoints rarely leave.
 func (s *sessions) leave(endpoint uint64) {
 	for id := s.table[0].next; id != 0; {
 		next := s.table[id].next
@@ -125,14 +125,13 @@ func (s *sessions) unlink(id uint32) {
 	s.table[e.prev].next, s.table[e.next].prev = e.next, e.prev
 }
 
-// depth is how many blocks of a chain, from the first on, are in the tree.
+// depth is the number of blocks of a chain, from the first on, in the tree.
 func (s *sessions) depth(chain []uint64) int {
 	return sort.Search(len(chain), func(i int) bool { return s.at[chain[i]] == 0 })
 }
 
-// find is a session that has a beginning of the chain in common, the longest there is but of at least so many blocks, and fits: of
-// those that have its last block the one that came by last, or if that does not fit (its endpoint is away) any other, as far as
-// mostVisits goes.
+// find returns a session with the longest common prefix with the chain, at least least blocks, whose endpoint fits. Of several
+// it prefers the last that passed; if that does not fit (its endpoint is unavailable) it tries others, up to mostVisits.
 func (s *sessions) find(chain []uint64, least int, fits func(endpoint uint64) bool) (key uint64, depth int) {
 	const mostVisits = 4096
 	visits, seen := mostVisits, uint32(0)
@@ -146,7 +145,7 @@ func (s *sessions) find(chain []uint64, least int, fits func(endpoint uint64) bo
 	return 0, 0
 }
 
-// among finds a session that fits in the part of the tree that begins at a node, but for the child that has been searched.
+// among finds a fitting session in the subtree of top, without the child that has been searched.
 func (s *sessions) among(top, seen uint32, visits *int, fits func(endpoint uint64) bool) uint32 {
 	for n := top; *visits > 0; *visits-- {
 		d := &s.nodes[n]
@@ -170,7 +169,7 @@ func (s *sessions) among(top, seen uint32, visits *int, fits func(endpoint uint6
 	return 0
 }
 
-// unseen is a node, or the one beside it when it has been searched.
+// unseen is a node, or its sibling if it has been searched.
 func (s *sessions) unseen(n, seen uint32) uint32 {
 	if n != 0 && n == seen {
 		return s.nodes[n].sister
@@ -178,7 +177,7 @@ func (s *sessions) unseen(n, seen uint32) uint32 {
 	return n
 }
 
-// grow makes nodes for a chain and returns the last.
+// grow creates nodes for a chain and returns the last.
 func (s *sessions) grow(chain []uint64) uint32 {
 	n, i := uint32(0), s.depth(chain)
 	if i > 0 {
@@ -194,7 +193,7 @@ func (s *sessions) grow(chain []uint64) uint32 {
 		}
 		first := s.nodes[n].child
 		s.nodes[c] = node{hash: hash, parent: n, sister: first}
-		s.nodes[first].senior = c // of the root, which nobody reads, when there is none
+		s.nodes[first].senior = c // if there is none it is the root's, which is never read
 		s.nodes[n].child = c
 		s.at[hash] = c
 		n = c
@@ -202,7 +201,7 @@ func (s *sessions) grow(chain []uint64) uint32 {
 	return n
 }
 
-// move lets a session end at another node, 0 for none, and takes away what nobody has any more.
+// move sets the node at which a session ends, 0 for none, and removes nodes without sessions.
 func (s *sessions) move(id, to uint32) {
 	e := &s.table[id]
 	from := e.end
@@ -232,7 +231,7 @@ func (s *sessions) move(id, to uint32) {
 	}
 }
 
-// prune goes up from a node where a session ended until now.
+// prune walks up from a node at which a session no longer ends.
 func (s *sessions) prune(n, id uint32) {
 	for n != 0 {
 		d := &s.nodes[n]

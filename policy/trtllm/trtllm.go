@@ -1,10 +1,11 @@
-// Package trtllm has the routers of TensorRT-LLM's orchestrator (NVIDIA/TensorRT-LLM, tensorrt_llm/serve/router.py; PR 12526 and what
-// followed in 2026), under the names, parameters and defaults published there. Like other rivals they know no weights. Common to them:
+// Package trtllm has the routers of TensorRT-LLM's orchestrator (NVIDIA/TensorRT-LLM, tensorrt_llm/serve/router.py; PR 12526
+// and its successors in 2026) with their published names, parameters and defaults. Like other rivals they ignore weights.
+// Common to all:
 //
-//   - A server is a candidate: one that is excluded, down or draining is not in the list that is counted through.
-//   - Loads are the router's own count, reserved inside the decision; where the original reads them before it takes its lock,
-//     two decisions at once can see the same load.
-//   - A request is weighed, hashed and reserved whatever its API; the original refuses chat in places.
+//   - A server is a candidate: one that is excluded, down or draining is not in the list that the counter indexes.
+//   - Loads are the router's own count, reserved in the decision; the original reads them before it takes its lock, so
+//     two concurrent decisions can see the same load.
+//   - A request is weighed, hashed and reserved whatever its API; the original rejects chat in places.
 package trtllm
 
 import (
@@ -14,15 +15,15 @@ import (
 	"github.com/warmpath/warmpath/policy/reasons"
 )
 
-// ties is how these routers choose among equals: a counter that moves on with every decision, tied or not, names one of them in
-// order of declaration.
+// ties is how these routers break ties: a counter, advanced by every decision, indexes the tied servers in order of
+// declaration.
 type ties struct{ counter uint64 }
 
-// least picks the candidate with the smallest figure.
-func (t *ties) least(cs []pick.Candidate, of func(c *pick.Candidate) float64) int {
+// least picks the candidate with the smallest figure, by its index.
+func (t *ties) least(cs []pick.Candidate, of func(i int) float64) int {
 	best, tied := 0.0, uint64(0)
 	for i := range cs {
-		switch f := of(&cs[i]); {
+		switch f := of(i); {
 		case tied == 0 || f < best:
 			best, tied = f, 1
 		case f == best:
@@ -32,7 +33,7 @@ func (t *ties) least(cs []pick.Candidate, of func(c *pick.Candidate) float64) in
 	nth := t.counter % max(tied, 1)
 	t.counter++
 	for i := range cs {
-		if of(&cs[i]) != best {
+		if of(i) != best {
 			continue
 		}
 		if nth == 0 {
@@ -43,7 +44,7 @@ func (t *ties) least(cs []pick.Candidate, of func(c *pick.Candidate) float64) in
 	return 0 // not reached: one of them has the smallest
 }
 
-// roundRobin is round_robin: servers[counter mod n], then the counter moves on. It is not reset when servers come and go.
+// roundRobin is round_robin: servers[counter mod n], then the counter advances. It is not reset when servers join or leave.
 type roundRobin struct{ counter uint64 }
 
 // NewRoundRobin makes the policy trtllm.round_robin.
@@ -59,23 +60,24 @@ func (p *roundRobin) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 // StepsAlone implements pick.Stepping.
 func (p *roundRobin) StepsAlone() bool { return true }
 
-// loadBalancing is load_balancing: the least loaded, by active requests or, with use_tokens, by the tokens of their prompts.
+// loadBalancing is load_balancing: the least loaded, by active requests or, with use_tokens, by their prompt tokens.
 //
-// Differences: tokens are the router's estimate for any request. The original counts a text's characters as its tokens, and
-// answers an error to chat requests and on the generation side.
+// Differences: tokens are the router's estimate for every request. The original counts a text's characters as tokens, and
+// returns an error for chat requests and on the generation side.
 type loadBalancing struct {
 	tokens bool
 	ties   ties
 }
 
-// NewLoadBalancing makes the policy trtllm.load_balancing with a configuration that has its defaults.
+// NewLoadBalancing makes trtllm.load_balancing. The configuration must have its defaults.
 func NewLoadBalancing(c LoadBalancingConfig) pick.Policy {
 	return &loadBalancing{tokens: c.UseTokens}
 }
 
 // Pick implements pick.Policy.
 func (p *loadBalancing) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
-	at := p.ties.least(v.Candidates, func(c *pick.Candidate) float64 {
+	at := p.ties.least(v.Candidates, func(i int) float64 {
+		c := &v.Candidates[i]
 		if p.tokens {
 			return float64(c.Load.ContextTokens - c.Load.DecodeTokens)
 		}
@@ -84,7 +86,7 @@ func (p *loadBalancing) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: reasons.Load}
 }
 
-// hashText is FNV-1a, 0 for no text.
+// hashText is FNV-1a; 0 for an empty text.
 func hashText(s string) uint64 {
 	if s == "" {
 		return 0

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// desk plays the router around a policy: it keeps the books and tells of leases.
+// desk acts as the router around a policy: it keeps the accounts and reports leases.
 type desk struct {
 	t      testing.TB
 	p      pick.Policy
@@ -32,7 +32,7 @@ func newDesk(t testing.TB, c router, endpoints int) *desk {
 	return &desk{t: t, p: makeTRT(t, c), cs: policytest.Same(endpoints)}
 }
 
-// ask places a request of so many tokens at one of the endpoints that are not out, and returns its lease.
+// ask places a request of this many tokens at an endpoint not in out, and returns its lease.
 func (d *desk) ask(r *fleet.Request, tokens int, out ...int) int {
 	d.t.Helper()
 	v := policytest.Asks(nil, tokens)
@@ -43,7 +43,7 @@ func (d *desk) ask(r *fleet.Request, tokens int, out ...int) int {
 	}
 	v.Hash = hashText("-" + r.Session)
 	if r.Session == "" {
-		v.Hash = byhash.Mix(uint64(len(d.leases)) + 1) // a fresh id each time, as for a client that sends nothing
+		v.Hash = byhash.Mix(uint64(len(d.leases)) + 1) // a new id each time, as for a client that sends none
 	}
 	d.last = d.p.Pick(v, r)
 	c := &v.Candidates[d.last.Index]
@@ -92,7 +92,7 @@ func TestTRTRoundRobinByHand(t *testing.T) {
 	d.want(1, reasons.RoundRobin, "the counter goes on")
 }
 
-// Three distinct servers first; after finishing one, that server is next. The same for every kind of request.
+// Three distinct servers first; after one has finished, it is next. The same for every kind of request.
 func TestTRTLoadBalancingByRequests(t *testing.T) {
 	for _, class := range []fleet.Class{fleet.Turn, fleet.Embed} {
 		d := newDesk(t, router{Name: "trtllm.load_balancing"}, 3)
@@ -135,8 +135,8 @@ func kvConfig(o KVCacheAwareConfig) router {
 	return router{Name: "trtllm.kv_cache_aware", TRTLLM: Config{KVCacheAware: o}}
 }
 
-// The example of 40,000 tokens in blocks of 32, of which 30,000 are everybody's and 2,000 more are on the first, which has 20 active. By
-// shares 0.8 - 20/64 = 0.4875 against 0.75; by blocks 1000 - 0.25*20 = 995 against 937.
+// The example of 40,000 tokens in blocks of 32, of which 30,000 are common to all and 2,000 more are on the first, which has 20
+// active. By shares 0.8 - 20/64 = 0.4875 against 0.75; by blocks 1000 - 0.25*20 = 995 against 937.
 func TestTRTScoresByHand(t *testing.T) {
 	type row struct{ cached, active, block int }
 	off := false
@@ -190,7 +190,7 @@ func TestTRTBlocks(t *testing.T) {
 	}
 }
 
-// Cold prompts spread; equal ones go where they were answered, and where they failed nothing is cached.
+// Cold prompts spread; equal ones go where they were answered, and failed ones are not cached.
 func TestTRTTracksWhatWasAnswered(t *testing.T) {
 	text := policytest.Words(10, 1, 0)
 	d := newDesk(t, kvConfig(KVCacheAwareConfig{}), 3)
@@ -221,7 +221,7 @@ func TestTRTTracksWhatWasAnswered(t *testing.T) {
 	}
 }
 
-// What is tracked is no more than the engine's cache holds: 10 blocks of 128 bytes are 320 tokens of four.
+// At most the capacity of the engine's cache is tracked: 10 blocks of 128 bytes are 320 tokens of four bytes.
 func TestTRTTracksNoMoreThanACacheHolds(t *testing.T) {
 	d := newDesk(t, kvConfig(KVCacheAwareConfig{}), 2)
 	d.cs[0].CacheTokens, d.cs[1].CacheTokens = 320, 320
@@ -249,7 +249,7 @@ func TestTRTTenantsShareNoTrackedBlocks(t *testing.T) {
 	d.want(0, reasons.Score, "my own")
 }
 
-// Who has been placed stays whatever the scores say, and moves when its endpoint is at the cap or not there.
+// A placed conversation stays whatever the scores, and moves when its endpoint is at the cap or unavailable.
 func TestTRTContentAffinity(t *testing.T) {
 	off := false
 	conf := func(affinity string) router {
@@ -292,7 +292,7 @@ func TestTRTContentAffinity(t *testing.T) {
 	}
 }
 
-// Twenty equal requests at once spread over all, most to those that hold more of them.
+// Twenty equal concurrent requests spread over all, most to those with more of them cached.
 func TestTRTSpreadsByHitRate(t *testing.T) {
 	d := newDesk(t, kvConfig(KVCacheAwareConfig{MaxBatchSize: 16}), 3)
 	for i, cached := range []int{320, 224, 128} {
@@ -308,7 +308,7 @@ func TestTRTSpreadsByHitRate(t *testing.T) {
 	}
 }
 
-// The counter moves with every decision and names the tied ones in order of declaration.
+// The counter advances with every decision and indexes the tied servers in order of declaration.
 func TestTRTTies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ties := ties{counter: rapid.Uint64Range(0, 50).Draw(t, "counter")}
@@ -323,7 +323,7 @@ func TestTRTTies(t *testing.T) {
 			}
 			want := tied[ties.counter%uint64(len(tied))]
 			before := ties.counter
-			if got := ties.least(cs, fair.Outstanding); got != want || ties.counter != before+1 {
+			if got := ties.least(cs, func(i int) float64 { return fair.Outstanding(&cs[i]) }); got != want || ties.counter != before+1 {
 				t.Fatalf("%v at %d: got %d, want %d", loads, before, got, want)
 			}
 		}
