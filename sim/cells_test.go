@@ -3,14 +3,17 @@ package sim_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/warmpath/warmpath/policy"
-	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/policy/leastttft"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/engine"
 	simfigures "github.com/warmpath/warmpath/sim/figures"
@@ -18,7 +21,7 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// cells are situations beside the scenarios in which one mechanism or another should show.
+// cells are situations besides the scenarios, each to show a mechanism.
 func cells() []scenario {
 	chats := func(change func(g *trace.Generator)) trace.Generator {
 		g := trace.Chats()
@@ -45,10 +48,36 @@ func cells() []scenario {
 		{name: "first_minute", fleet: fleetOf(8, nil), work: chats(func(g *trace.Generator) {
 			g.Conversations, g.PerSecond, g.Prefixes, g.System, g.Turns = 120, 2, 3, 20_000, 2
 		})},
+		{name: "essays", whole: 1, fleet: fleetOf(6, nil), work: single(500, 2.5, 100, 12_000, 300)},
+		{name: "documents", whole: 1, fleet: fleetOf(4, func(i int, c *engine.Config) {
+			if i == 3 {
+				c.PrefillTokensPerSecond = 3_000
+			}
+		}), work: single(600, 5, 300, 3000, 40)},
+		{
+			name: "compiles", fleet: fleetOf(4, nil), slow: []rig.Spell{{At: 0, For: 30 * time.Second, Times: 30}},
+			work: chats(func(g *trace.Generator) { g.Conversations, g.PerSecond = 1500, 3 }),
+		},
+		{
+			name: "compiles_whole", whole: 1, fleet: fleetOf(4, nil), slow: []rig.Spell{{At: 0, For: 30 * time.Second, Times: 30}},
+			work: chats(func(g *trace.Generator) { g.Conversations, g.PerSecond = 500, 3 }),
+		},
+		{
+			name: "hiccups", fleet: fleetOf(4, nil), slow: []rig.Spell{
+				{At: 10 * time.Second, For: time.Second, Times: 50}, {At: 30 * time.Second, For: time.Second, Times: 50}, {At: 50 * time.Second, For: time.Second, Times: 50},
+			},
+			work: chats(func(g *trace.Generator) { g.Conversations = 400 }),
+		},
+		{name: "reasoning", fleet: fleetOf(4, nil), work: chats(func(g *trace.Generator) { g.Kept, g.Answer, g.PerSecond, g.Turns, g.User = false, 1500, 0.5, 8, 200 })},
+		{name: "behind_one_address", fleet: fleetOf(2, func(_ int, c *engine.Config) {
+			c.AtOnce, c.ChunkTokens, c.Slots, c.CacheTokens = true, 256, 64, 4_000_000
+		}), work: chats(func(g *trace.Generator) {
+			g.Conversations, g.PerSecond, g.User, g.System = 300, 6, 4000, 200
+		})},
 	}
 }
 
-// TestCells: nothing fails, and least_ttft is not behind round_robin by p90.
+// TestCells: nothing fails, and the p90 of least_ttft is not above that of round_robin.
 func TestCells(t *testing.T) {
 	for _, s := range cells() {
 		t.Run(s.name, func(t *testing.T) {
@@ -65,49 +94,66 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// mechanism is something that least_ttft does beside the least, and how to play without it.
-type mechanism struct {
-	name    string
-	without func(r *drive.Replay)
-}
-
-// mechanisms are those that can be switched off.
-func mechanisms() []mechanism {
-	return []mechanism{
-		{"queue", func(r *drive.Replay) { r.Queue = route.Queue{} }},
-	}
-}
-
 var pairs = flag.Int("seeds", 8, "pairs of runs that BenchmarkMechanisms plays of each cell")
 
-// BenchmarkMechanisms plays every scenario and cell with and without each mechanism, from the same seeds, and gives what the figures
-// are without it as multiples of those with it: the geometric mean over the seeds, and half the width of its 95 % interval. Where the
-// environment variable WARMPATH_TRACES says where the full traces are, the 54 cells of docs/results.md are played too, their second half.
+// BenchmarkMechanisms plays every scenario and cell with and without each mechanism, from the same seeds. It reports the
+// figures without it as multiples of those with it: the geometric mean over the seeds, and half the width of its 95 % interval.
+// With the full traces in the directory of the environment variable WARMPATH_TRACES it also plays the second halves of the 54
+// cells of docs/results.md.
 //
 //	go test ./sim -run '^$' -bench 'Mechanisms/queue' -benchtime 1x -seeds 8
 func BenchmarkMechanisms(b *testing.B) {
-	for _, m := range mechanisms() {
-		for _, s := range append(scenarios(), cells()...) {
-			b.Run(m.name+"/"+s.name, func(b *testing.B) {
-				m.measure(b, func(seed uint64, change ...func(*drive.Replay)) figures {
-					_, turns := s.play(b, ours(b), seed, change...)
-					return sum(turns, len(s.fleet))
-				})
-			})
+	played := map[string]*measured{}
+	for _, s := range append(scenarios(), cells()...) {
+		by := ours(b)
+		played[s.name] = &measured{with: map[uint64]figures{}, play: func(seed uint64, change ...func(*drive.Replay)) figures {
+			_, turns := s.play(b, by, seed, change...)
+			return sum(turns, len(s.fleet))
+		}}
+	}
+	for _, c := range traceCells() {
+		played[c.name] = &measured{with: map[uint64]figures{}, play: func(seed uint64, change ...func(*drive.Replay)) figures {
+			return c.reader(b)(seed, change...)
+		}}
+	}
+	for _, name := range ablation.Names() {
+		m, err := ablation.Of(name)
+		if err != nil {
+			b.Fatal(err)
 		}
-		for _, c := range traceCells() {
-			b.Run(m.name+"/"+c.name, func(b *testing.B) { m.measure(b, c.reader(b)) })
+		for _, cell := range slices.Sorted(maps.Keys(played)) {
+			b.Run(name+"/"+cell, func(b *testing.B) { played[cell].measure(b, m) })
 		}
 	}
 }
 
+// measured is a cell played with and without a mechanism.
+type measured struct {
+	play func(seed uint64, change ...func(*drive.Replay)) figures
+	with map[uint64]figures // by seed
+}
+
+// without switches a mechanism off.
+func without(t testing.TB, m ablation.Set) func(*drive.Replay) {
+	p, err := policy.New(policy.Config{LeastTTFT: leastttft.Config{Without: m}}.WithDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(r *drive.Replay) { r.Policy, r.Without = p, m }
+}
+
 // measure plays pairs of runs.
-func (m *mechanism) measure(b *testing.B, run func(seed uint64, change ...func(*drive.Replay)) figures) {
+func (c *measured) measure(b *testing.B, m ablation.Set) {
 	var mean, p90, p99, hit paired
 	for b.Loop() {
 		mean, p90, p99, hit = paired{}, paired{}, paired{}, paired{}
-		for seed := range uint64(*pairs) {
-			with, without := run(seed+1), run(seed+1, m.without)
+		for seed := uint64(1); seed <= uint64(*pairs); seed++ {
+			with, ok := c.with[seed]
+			if !ok {
+				with = c.play(seed)
+				c.with[seed] = with
+			}
+			without := c.play(seed, without(b, m))
 			mean.add(with.mean, without.mean)
 			p90.add(with.p90, without.p90)
 			p99.add(with.p99, without.p99)
@@ -122,14 +168,14 @@ func (m *mechanism) measure(b *testing.B, run func(seed uint64, change ...func(*
 	b.ReportMetric(0, "ns/op")
 }
 
-// traceCell is one of the 54 cells.
+// traceCell is one of the 54 cells of traces.
 type traceCell struct {
 	name, trace string
 	fleet       rig.Fleet
 	load        float64
 }
 
-// traceCells are those of docs/results.md, none without the full traces.
+// traceCells are the cells of docs/results.md; none without the full traces.
 func traceCells() []traceCell {
 	if os.Getenv("WARMPATH_TRACES") == "" {
 		return nil
@@ -148,7 +194,7 @@ func traceCells() []traceCell {
 	return out
 }
 
-// reader reads the trace, and gives what plays it.
+// reader reads the trace and returns a function that plays it.
 func (c *traceCell) reader(b *testing.B) func(seed uint64, change ...func(*drive.Replay)) figures {
 	f, err := os.Open(filepath.Join(os.Getenv("WARMPATH_TRACES"), c.trace+".jsonl"))
 	if err != nil {
@@ -177,7 +223,7 @@ func (c *traceCell) reader(b *testing.B) func(seed uint64, change ...func(*drive
 	}
 }
 
-// paired gathers ratios of two figures of one seed, as logarithms.
+// paired accumulates ratios of two figures of one seed, as logarithms.
 type paired struct{ n, sum, squares float64 }
 
 func (p *paired) add(with, without float64) {
@@ -201,10 +247,10 @@ func student95(freedom int) float64 {
 	if freedom <= len(table) {
 		return table[freedom-1]
 	}
-	return 1.96 + 2.5/float64(freedom) // within a hundredth
+	return 1.96 + 2.5/float64(freedom) // accurate to a hundredth
 }
 
-// TestPaired reckons an interval by hand: ratios of 1.1 and 1.21 lie a tenth around 1.154.
+// TestPaired checks an interval computed by hand: ratios of 1.1 and 1.21.
 func TestPaired(t *testing.T) {
 	var p paired
 	p.add(100, 110)

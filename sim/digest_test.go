@@ -25,9 +25,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the digests anew; read the diff before you commit")
 
-// TestDigests plays the scenarios, cells of traces and cells of split requests, and compares what came of each with one
-// line of testdata/digests: a few figures to read, and a hash of everything that was decided, predicted and measured.
-// A commit that only moves code leaves the file as it is. After one that changes behaviour, -rewrite writes it anew.
+// TestDigests plays the scenarios, cells of traces and cells of split requests, and compares each result with one line of
+// testdata/digests: some readable figures, and a hash of all decisions, predictions and measurements. A commit that only moves
+// code leaves the file unchanged; after a change of behaviour -rewrite updates it.
 func TestDigests(t *testing.T) {
 	var lines []string
 	for _, c := range digestCells(t) {
@@ -147,7 +147,7 @@ func digestCells(t *testing.T) []digestCell {
 	return all
 }
 
-// digestEngine has a cache that evicts and few slots, so that more of the router is used.
+// digestEngine has a cache that evicts and few slots, so that more of the router is exercised.
 func digestEngine() engine.Config {
 	c := engine.DefaultConfig()
 	c.BlockTokens, c.CacheTokens, c.QueueLimit, c.Jitter = 64, 128_000, 40, 0.05
@@ -198,7 +198,7 @@ func drawnTrace(t *testing.T) *simtrace.Trace {
 	return g.Trace(5)
 }
 
-// digest gathers the outputs of a run.
+// digest accumulates the outputs of a run.
 type digest struct {
 	sum           hash.Hash64
 	turns, failed int
@@ -206,7 +206,7 @@ type digest struct {
 	ttft          []time.Duration
 }
 
-// String is a line for people, and the hash.
+// String is readable figures and the hash.
 func (d *digest) String() string {
 	slices.Sort(d.ttft)
 	var mean, p90 float64
@@ -250,11 +250,11 @@ func (d *digest) yes(all ...bool) {
 	}
 }
 
-// listen has the digest hear the routers of a run.
+// listen feeds the digest from the routers of a run.
 func (d *digest) listen(r *drive.Replay) { r.Heard = d.hear }
 
-// hear adds one call of a router: what was decided, with the terms of every candidate where a policy weighed them, or what
-// an observation brought about.
+// hear adds one call of a router: the decision with the terms of every candidate if a policy chose, or the results of an
+// observation.
 func (d *digest) hear(e *route.Entry) {
 	d.ints(e.Now.UnixNano())
 	if e.Err != nil {
@@ -306,7 +306,7 @@ func (d *digest) turnout(x *turnout) {
 	d.ints(int64(x.Conversation), int64(x.Turn), int64(x.Endpoint), x.Sent.UnixNano(), int64(x.TTFT), int64(x.Took), int64(x.CachedTokens), int64(x.OutputTokens))
 }
 
-// replay adds a replay of a trace: each turn, each call of each router, and the counters of the engines.
+// replay adds a replay's turns, router calls and engine counters.
 func (d *digest) replay(t *testing.T, r *drive.Replay) {
 	t.Helper()
 	r.Heard = d.hear

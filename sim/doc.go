@@ -1,13 +1,14 @@
-// Package sim is the tree of the simulator; its tests play whole situations, and compare policies.
+// Package sim is the root of the simulator; its tests play whole scenarios and compare policies.
 //
-//	chance     draws that are the same on every machine
-//	text       nonsense of an exact number of tokens
+//	chance     random numbers that are identical on every machine
+//	text       nonsense text with an exact number of tokens
 //	engine     the model of one inference engine
 //	trace      traffic: formats, a generator, arrivals
 //	rig        fleets, failures, links
-//	drive      the loop: routers, engines and a trace on a virtual clock
-//	figures    what came of a run
-//	calibrate  engines as recorded traffic shows them
+//	drive      the event loop: routers, engines and a trace on a virtual clock
+//	figures    the figures of a run
+//	calibrate  engine models fitted to recorded traffic
 //
-// Imports go upwards in this list only. Time is handed in and chance is seeded, so that the same calls give the same answers.
+// Packages import only those above them in this list. Time is passed in and randomness is seeded, so equal calls give equal
+// results.
 package sim

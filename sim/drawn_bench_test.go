@@ -17,7 +17,7 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// drawnSplit is a fleet with roles and its traffic.
+// drawnSplit is a random fleet with roles and its traffic.
 type drawnSplit struct {
 	prefill, decode int
 	traffic         trace.Generator
@@ -51,7 +51,7 @@ func draw(seed uint64) drawnSplit {
 	return d
 }
 
-// documents is the traffic mixed of docs/results-disagg.md at a load that no cell of that has.
+// documents is the traffic "mixed" of docs/results-disagg.md at a load that no cell there has.
 func documents(seed uint64) drawnSplit {
 	preset, _ := rig.PresetNamed("reference")
 	g := trace.DefaultGenerator()
@@ -59,7 +59,7 @@ func documents(seed uint64) drawnSplit {
 	return drawnSplit{prefill: 5, decode: 3, traffic: g, load: 0.85, engine: preset.Engine, transfer: rig.DefaultTransfer(), seed: seed}
 }
 
-// play is the mean time to the first and the last token, in ms.
+// play returns the mean times to the first and the last token, in ms.
 func (d *drawnSplit) play(b *testing.B, how route.Disaggregation) [2]float64 {
 	b.Helper()
 	c := policy.Config{Name: policy.Default}.WithDefaults()
@@ -79,8 +79,8 @@ func (d *drawnSplit) play(b *testing.B, how route.Disaggregation) [2]float64 {
 	return [2]float64{f.TTFT.Mean, f.E2E.Mean}
 }
 
-// BenchmarkDrawnSplits plays the rule time against the ways that need no rule, on fleets, traffic and links that nothing was tuned on: what it
-// is times the better of them. Run it with -benchtime 1x.
+// BenchmarkDrawnSplits compares the rule time with never and always splitting, on fleets, traffic and links that nothing was
+// tuned on, as a multiple of the better of them. Run it with -benchtime 1x.
 func BenchmarkDrawnSplits(b *testing.B) {
 	for _, set := range []struct {
 		name string

@@ -11,8 +11,8 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestHostCacheIsLearnt: engines tell how much the memory beside their GPU holds, and not what they keep besides. That more comes back is seen, so
-// that it is soon known what is where, and conversations stay.
+// TestHostCacheIsLearnt: engines report the capacity of the KV cache, not of host memory. The router infers it from unexpected
+// hits, so its predictions become accurate and conversations stay.
 func TestHostCacheIsLearnt(t *testing.T) {
 	c := engine.DefaultConfig()
 	c.BlockTokens, c.CacheTokens, c.HostCacheTokens, c.HostTokensPerSecond = 16, 60_000, 600_000, 150_000

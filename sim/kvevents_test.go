@@ -16,12 +16,12 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// kvTelling is how engines tell of their caches.
+// kvTelling is the way in which engines report their caches.
 type kvTelling struct {
-	tokens bool          // the router learns the tokens of each prompt
-	late   time.Duration // until a message, or an answer to a question, is there
-	poll   time.Duration // they have to be asked (TensorRT-LLM), so often and after first bytes and ends; 0 sends each step's events at once
-	plain  bool          // they are asked at fixed times only
+	tokens bool          // the router gets the tokens of each prompt
+	late   time.Duration // delay of a message or reply
+	poll   time.Duration // period of polling, also after first bytes and ends (TensorRT-LLM); 0 sends each step's events at once
+	plain  bool          // poll periodically only
 }
 
 const kvBlockTokens = 16
@@ -39,7 +39,7 @@ type kvTeller struct {
 	want    []bool
 }
 
-// kvPlace is where a block is.
+// kvPlace is a block's position.
 type kvPlace struct {
 	chain []uint64
 	at    int
@@ -71,7 +71,7 @@ func newKVTeller(s *drive.Stage, engines int, how kvTelling, until time.Duration
 }
 
 func (k *kvTeller) sent(now time.Time, lease fleet.Lease, at int, job *engine.Job) {
-	chain := slices.Clone(job.Chain) // the driver uses it again
+	chain := slices.Clone(job.Chain) // the driver reuses it
 	for i, h := range chain {
 		k.jobs[at][h] = kvPlace{chain: chain, at: i}
 	}
@@ -85,7 +85,7 @@ func (k *kvTeller) sent(now time.Time, lease fleet.Lease, at int, job *engine.Jo
 	}
 }
 
-// kvTokensOf are tokens that stand for blocks.
+// kvTokensOf are tokens that represent blocks.
 func kvTokensOf(chain []uint64) (out []uint32) {
 	for _, h := range chain {
 		block := make([]uint32, kvBlockTokens)
@@ -130,7 +130,7 @@ func (k *kvTeller) stepped(now time.Time, engine int) {
 	}
 }
 
-// tell sends what is queued.
+// tell sends the queued events.
 func (k *kvTeller) tell(now time.Time, engine int) {
 	events, asked := k.queued[engine], time.Time{}
 	if k.poll > 0 {
@@ -167,10 +167,10 @@ func (k *kvTeller) tick(now time.Time) {
 	}
 }
 
-// kvRun plays a workload on two engines whose caches hold so many tokens. how is nil for engines that tell nothing.
+// kvRun plays a workload on two engines with this cache size. how is nil for engines without events.
 func kvRun(t *testing.T, how *kvTelling, cache int, g trace.Generator, seed uint64) (r *drive.Replay, o *drive.Outcome, evicted uint64) {
 	t.Helper()
-	newPolicy, err := policy.New(policy.Config{Name: "session"}.WithDefaults()) // what is predicted is tested here, not who picks
+	newPolicy, err := policy.New(policy.Config{Name: "session"}.WithDefaults()) // the test is about predictions, not placement
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func kvRun(t *testing.T, how *kvTelling, cache int, g trace.Generator, seed uint
 	c.CacheTokens = cache
 	r = &drive.Replay{
 		Trace: g.Trace(seed), Fleet: rig.Even(2, c), Policy: newPolicy, PolicyName: "session", Content: true, IDs: true, Limits: true, Speed: 1, Seed: seed,
-		Reported: func(_ int, r *fleet.Report) { // none tells how much its cache holds
+		Reported: func(_ int, r *fleet.Report) { // no engine reports its capacity
 			*r = fleet.Report{Healthy: true, Kind: fleet.KindTRTLLM, Models: r.Models, Slots: 16, BlockTokens: kvBlockTokens}
 		},
 	}
@@ -194,9 +194,9 @@ func kvRun(t *testing.T, how *kvTelling, cache int, g trace.Generator, seed uint
 	return r, o, evicted
 }
 
-// TestEventsTellWhatIsCachedWhenBusy: under eviction, and with many requests in flight at once, what is predicted to be cached is what the engines find, to
-// less than 1 % of the prompts, however engines tell of their caches. TensorRT-LLM has to be asked, and its blocks have no labels: what
-// matters most is that it is asked when an answer begins or ends there, and not only every so often.
+// TestEventsTellWhatIsCachedWhenBusy: under eviction and with many concurrent requests, predicted and actual cached tokens
+// differ by less than 1 % of the prompts, however engines report. TensorRT-LLM must be polled, and its blocks have no labels;
+// most important is to poll when an answer starts or ends there, not only periodically.
 func TestEventsTellWhatIsCachedWhenBusy(t *testing.T) {
 	t.Parallel()
 	const quarter = 250 * time.Millisecond
@@ -226,7 +226,7 @@ func TestEventsTellWhatIsCachedWhenBusy(t *testing.T) {
 	}
 }
 
-// kvError is the distance between predicted and found cached tokens as a share of the prompts, over three seeds.
+// kvError is the mean difference of predicted and actual cached tokens as a share of the prompts, over three seeds.
 func kvError(t *testing.T, how *kvTelling, w trace.Generator) float64 {
 	t.Helper()
 	prompt, off := 0, 0

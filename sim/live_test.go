@@ -31,14 +31,14 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestLiveDecidesAsSimulated plays a trace twice: through the door that serves, the fleet behind its lock and simulated engines
-// that answer in HTTP, on a virtual clock; and through the simulator, which is told what the door read of each body and drew as
-// its seed, and nothing else. Both tell of each decision and each event the same, to the nanosecond and line by line.
+// TestLiveDecidesAsSimulated plays a trace twice: through the live proxy, the locked fleet and simulated engines over HTTP, on
+// a virtual clock; and through the simulator, which only gets what the proxy read of each body and its seeds. Both give equal
+// logs of decisions and events, to the nanosecond.
 func TestLiveDecidesAsSimulated(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		by   string
-		ids  bool // clients name their conversation; without, the router goes by what prompts say
+		ids  bool // clients name their conversation; otherwise the router recognises it by content
 		load float64
 	}{
 		{"least_ttft", true, 0.8},
@@ -58,7 +58,7 @@ func TestLiveDecidesAsSimulated(t *testing.T) {
 			}
 			engines := unlike(3)
 			for i := range engines.Endpoints {
-				if c.load > 1 { // prompts are what is waited for, not room
+				if c.load > 1 { // prompts are the bottleneck, not slots
 					engines.Endpoints[i].Engine.CacheTokens *= 10
 				}
 			}
@@ -87,7 +87,7 @@ func TestLiveDecidesAsSimulated(t *testing.T) {
 	}
 }
 
-// unlike is endpoints of which no two end steps at the same moments, so that what happens has one order.
+// unlike is endpoints that never end steps at the same time, so that the order of events is unique.
 func unlike(n int) rig.Fleet {
 	preset, _ := rig.PresetNamed("reference")
 	f := rig.Even(n, preset.Engine)
@@ -100,7 +100,7 @@ func unlike(n int) rig.Fleet {
 	return f
 }
 
-// decisionLog is what a router was asked, answered and told, one line each.
+// decisionLog is a router's requests, answers and events, one line each.
 type decisionLog struct {
 	start time.Time
 	lines []string
@@ -146,21 +146,21 @@ func compareLogs(t *testing.T, live, simulated []string) {
 	}
 }
 
-// liveRun plays a replay's trace through the parts that serve.
+// liveRun plays a replay's trace through the live packages.
 type liveRun struct {
 	t        *testing.T
 	replay   *drive.Replay
-	requests []fleet.Request // by turn, as the door made them
+	requests []fleet.Request // by turn, as the proxy made them
 	log      decisionLog
 
 	engines map[string]*enginetest.Server
 	door    *proxy.Proxy
 	gate    gate
 	sent    atomic.Int64
-	orders  sync.Map // by request id: the order in which the door may send them
+	orders  sync.Map // by request id: the order in which the proxy may send them
 }
 
-// run is called in the bubble of a virtual clock.
+// run runs in a synctest bubble.
 func (l *liveRun) run(t *testing.T) {
 	l.t = t
 	r := l.replay
@@ -240,7 +240,7 @@ func (l *liveRun) hear(e *route.Entry) {
 	l.requests[turn] = q
 }
 
-// kept copies a trail. It is asked only for hashes of what may be the end of an earlier prompt.
+// kept copies a trail. HashAt is called only for possible ends of earlier prompts.
 func (l *liveRun) kept(from *session.Trail) *session.Trail {
 	to := *from
 	to.Marks, to.StrictMarks, to.Blocks = slices.Clone(from.Marks), slices.Clone(from.StrictMarks), slices.Clone(from.Blocks)
@@ -311,7 +311,7 @@ func (a *answer) Flush() {}
 
 func (a *answer) end() []byte { return a.body[max(0, len(a.body)-200):] }
 
-// RoundTrip hands a request to an engine, in this process.
+// RoundTrip passes a request to an engine in this process.
 func (l *liveRun) RoundTrip(r *http.Request) (*http.Response, error) {
 	reader, writer := io.Pipe()
 	order, _ := l.orders.Load(r.Header.Get("X-Request-Id"))
@@ -331,8 +331,8 @@ func (l *liveRun) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: <-w.begun, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.header, Body: reader, ContentLength: -1, Request: r}, nil
 }
 
-// wire is the connection that an engine answers on. What several answer at one moment arrives one after the other, in the order in
-// which their requests came: an engine's step has one order too.
+// wire is an engine's connection. Simultaneous answers arrive one after another in the order of their requests, as in an
+// engine's step.
 type wire struct {
 	header http.Header
 	gate   *gate
@@ -354,7 +354,7 @@ func (w *wire) Write(p []byte) (int, error) {
 
 func (w *wire) Flush() {}
 
-// gate lets one through at a time, each after everybody has come to rest.
+// gate admits one at a time, each after all goroutines are blocked.
 type gate struct{ comers chan comer }
 
 type comer struct {

@@ -14,7 +14,8 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// chats is a trace in Mooncake's format: 60 conversations of up to six turns, each turn two blocks longer than the one before.
+// chats is a trace in Mooncake's format: 60 conversations of up to six turns, each turn two blocks longer than the previous
+// one.
 func chats(t testing.TB, seed uint64) *simtrace.Trace {
 	t.Helper()
 	type line struct {
@@ -33,7 +34,7 @@ func chats(t testing.TB, seed uint64) *simtrace.Trace {
 			ids[c] = nil
 		}
 		if len(ids[c]) == 0 {
-			ids[c] = []int{0} // what all begin with
+			ids[c] = []int{0} // the common prefix
 		}
 		for range 2 {
 			ids[c] = append(ids[c], next)
@@ -54,7 +55,7 @@ func chats(t testing.TB, seed uint64) *simtrace.Trace {
 	return trace
 }
 
-// replay is the mean time to first token of a trace by a policy of that name.
+// replay is the mean time to first token of a trace with that policy.
 func replay(t testing.TB, name string, seed uint64) float64 {
 	t.Helper()
 	var fleet rig.Fleet
@@ -90,7 +91,7 @@ func replay(t testing.TB, name string, seed uint64) float64 {
 	return sum.Seconds() * 1000 / float64(len(out.Turns))
 }
 
-// TestOracleKnowsBest: on an uneven fleet nobody who has to guess answers sooner on average, and it is the same each time.
+// TestOracleKnowsBest: on an uneven fleet no policy answers sooner on average than the oracle, and results are repeatable.
 func TestOracleKnowsBest(t *testing.T) {
 	total := func(name string) (sum float64) {
 		for seed := uint64(1); seed <= 5; seed++ {

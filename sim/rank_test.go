@@ -1,16 +1,20 @@
 package sim_test
 
 import (
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/policy/rank"
+	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// rankedBy is a rank policy with options of its own; its clients send ids.
+// rankedBy is a rank policy with options; its clients send ids.
 func rankedBy(t testing.TB, label, name string, set func(c *rank.Config)) router {
 	t.Helper()
 	c := rank.DefaultConfig()
@@ -24,13 +28,13 @@ func rankedBy(t testing.TB, label, name string, set func(c *rank.Config)) router
 	return router{label, true, f}
 }
 
-// gateless is the KV-cache-aware rank router as it was before PR 13198: every match counts, and nothing bounds a rank.
+// gateless is the KV-cache-aware rank router before PR 13198: every match counts, and no limit per rank.
 func gateless(t testing.TB) router {
 	return rankedBy(t, "no gate, no cap", "rank.kv_cache_aware", func(c *rank.Config) { c.Threshold, c.Multiplier = 0, 1e6 })
 }
 
-// ranked is a fleet of eight ranks and multi-turn traffic behind one system prompt. First turns are ten times as long as later
-// ones, as an agent's are that begins with its task and what it has read.
+// ranked is a fleet of eight ranks and multi-turn traffic with one system prompt. First turns are ten times as long as later
+// ones, as for an agent that starts with its task and files.
 func ranked(conversations int, perSecond float64, system int) scenario {
 	g := trace.Chats()
 	g.Conversations, g.PerSecond, g.System, g.User = conversations, perSecond, system, 300
@@ -48,11 +52,11 @@ func ranked(conversations int, perSecond float64, system int) scenario {
 	}
 }
 
-// rankFigures are what the PRs tell of a run.
+// rankFigures are the figures reported in the PRs.
 type rankFigures struct {
 	cv, ratio, least float64 // of requests by rank: coefficient of variation, most / least (of no less than 1), least / mean
-	home             float64 // share of later turns that went where the one before had gone
-	hit, rate        float64 // share of prompt tokens found in caches; answer tokens a second
+	home             float64 // share of later turns that went where the previous one had gone
+	hit, rate        float64 // share of prompt tokens cached; answer tokens per second
 	p95              time.Duration
 }
 
@@ -95,10 +99,41 @@ func (s *scenario) rankFigures(t *testing.T, by router) rankFigures {
 	return f
 }
 
-// TestFirstTurnsSpreadOverRanks reproduces in kind what PR 14744 reports (DeepSeek-V4-Pro, 8 ranks, concurrency 96: CV of requests 41-56 %
-// to 7 %, most / least 4.2 to 1.2, hit rate 95.2 % to 96.5 %, TTFT p95 8.4 s to 7.4 s, throughput +30 %, 96 % of decisions
-// still by affinity). A system prompt of 2,000 tokens is more than a tenth of every prompt, so that the gate of PR 13198 stays
-// open and does not help.
+// onThePage compares a row of docs/policies.md with the results, if all seeds were played. The row starts with a label, after
+// the nth line with it.
+func (f *rankFigures) onThePage(t *testing.T, label string, nth int) {
+	t.Helper()
+	if !*allSeeds {
+		return
+	}
+	page, err := os.ReadFile("../docs/policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(page)) {
+		if !strings.HasPrefix(line, "| "+label) {
+			continue
+		}
+		if nth--; nth > 0 {
+			continue
+		}
+		rate := thousands(f.rate)
+		for _, cell := range []string{
+			fmt.Sprintf("%.1f %%", 100*f.cv), fmt.Sprintf("%.1f %%", 100*f.home), fmt.Sprintf("%.1f %%", 100*f.hit), fmt.Sprintf("%d ms", f.p95.Milliseconds()), rate,
+		} {
+			if !strings.Contains(line, "| "+cell+" |") {
+				t.Errorf("docs/policies.md has no cell %q in: %s", cell, line)
+			}
+		}
+		return
+	}
+	t.Errorf("docs/policies.md has no row %q", label)
+}
+
+// TestFirstTurnsSpreadOverRanks reproduces qualitatively what PR 14744 reports (DeepSeek-V4-Pro, 8 ranks, concurrency 96: CV of
+// requests 41-56 % to 7 %, most / least 4.2 to 1.2, hit rate 95.2 % to 96.5 %, TTFT p95 8.4 s to 7.4 s, throughput +30 %, 96 %
+// of decisions still by affinity). A system prompt of 2,000 tokens is more than a tenth of every prompt, so the gate of PR
+// 13198 stays open and does not help.
 func TestFirstTurnsSpreadOverRanks(t *testing.T) {
 	if racing {
 		t.Skip("under the race detector so many turns take minutes, and TestScenarios runs the same code")
@@ -108,9 +143,13 @@ func TestFirstTurnsSpreadOverRanks(t *testing.T) {
 	before := s.rankFigures(t, gateless(t))
 	after := s.rankFigures(t, rankedBy(t, "first turns in round robin", "rank.first_turn", nil))
 	gated := s.rankFigures(t, rankedBy(t, "gate 0.1, cap 2", "rank.kv_cache_aware", nil))
-	if *allSeeds { // nothing is asked of it here
-		s.rankFigures(t, rankedBy(t, "by conversation", "rank.conversation", nil))
+	if *allSeeds { // no checks here
+		by := s.rankFigures(t, rankedBy(t, "by conversation", "rank.conversation", nil))
+		by.onThePage(t, "by conversation", 1)
 	}
+	before.onThePage(t, "no gate, no cap", 1)
+	gated.onThePage(t, "gate 0.1, cap 2", 1)
+	after.onThePage(t, "first turns in round robin", 1)
 	if before.cv <= 0.4 || before.ratio <= 4 {
 		t.Errorf("without gate and cap: CV %.2f and most / least %.1f, more than 0.4 and 4 were reported", before.cv, before.ratio)
 	}
@@ -128,8 +167,67 @@ func TestFirstTurnsSpreadOverRanks(t *testing.T) {
 	}
 }
 
-// TestGateAndCapLiftTheLeastBusyRank reproduces in kind what PR 13198 reports (DeepSeek-V3.2, concurrency 24: least used rank / mean 0.18 %
-// to 52 % at the same hit rate of 96 %). Here the system prompt is short, so that the gate closes for whoever shares nothing else.
+// TestThroughputOfFirstTurns measures what explains how much throughput first turns in round robin gain: PR 14744 reports +30 % (and a hit rate
+// of 95.2 % to 96.5 %) where a fixed number of conversations is kept under way, the ranks compute in step, and caches are bounded.
+func TestThroughputOfFirstTurns(t *testing.T) {
+	if racing {
+		t.Skip("under the race detector so many turns take minutes, and TestScenarios runs the same code")
+	}
+	t.Parallel()
+	from := seeds[:1]
+	if *allSeeds {
+		from = seeds
+	}
+	type setUp struct {
+		label   string
+		clients int // conversations at once; 0 for those that begin at a fixed rate
+		inStep  bool
+		cache   int // tokens of each rank
+		long    bool
+	}
+	gain := map[string]float64{}
+	for _, x := range []setUp{
+		{"five conversations begin a second, as above", 0, false, 1_000_000, true},
+		{"96 conversations at once", 96, false, 1_000_000, false},
+		{"the same, ranks in step", 96, true, 1_000_000, true},
+		{"96 at once, a cache of 130,000 tokens a rank", 96, false, 130_000, true},
+		{"the same, ranks in step", 96, true, 130_000, true},
+		{"the same, a cache of 120,000 tokens a rank", 96, true, 120_000, false},
+	} {
+		if x.long && !*allSeeds {
+			continue
+		}
+		s := ranked(900, 5, 2000)
+		for i := range s.fleet {
+			s.fleet[i].CacheTokens = x.cache
+		}
+		figures := func(by router) (f rankFigures) {
+			for _, seed := range from {
+				_, turns := s.play(t, by, seed, func(r *drive.Replay) { r.Fleet.InStep, r.Clients = x.inStep, x.clients })
+				f.add(rankFiguresOf(turns, len(s.fleet)), float64(len(from)))
+			}
+			return f
+		}
+		before, after := figures(gateless(t)), figures(rankedBy(t, "first turns in round robin", "rank.first_turn", nil))
+		gain[fmt.Sprint(x.clients, x.inStep, x.cache)] = after.rate / before.rate
+		row := fmt.Sprintf("| %s | %.1f %%, %.1f %% | %s, %s | %d ms, %d ms | %+.1f %% |", x.label, 100*before.hit, 100*after.hit,
+			thousands(before.rate), thousands(after.rate), before.p95.Milliseconds(), after.p95.Milliseconds(), 100*(after.rate/before.rate-1))
+		t.Log(row)
+		if page, err := os.ReadFile("../docs/policies.md"); *allSeeds && (err != nil || !strings.Contains(string(page), row)) {
+			t.Errorf("docs/policies.md has no row %q (%v)", row, err)
+		}
+	}
+	if got := gain["96 false 1000000"]; got < 1.04 {
+		t.Errorf("with a fixed number of conversations the throughput is %.3f times that before, want clearly more", got)
+	}
+	if got := gain["96 true 120000"]; got < 1.15 {
+		t.Errorf("with caches that the busiest ranks overflow, in step, the throughput is %.3f times that before, 1.3 was reported", got)
+	}
+}
+
+// TestGateAndCapLiftTheLeastBusyRank reproduces qualitatively what PR 13198 reports (DeepSeek-V3.2, concurrency 24: least used
+// rank / mean 0.18 % to 52 % at the same hit rate of 96 %). Here the system prompt is short, so that the gate closes for
+// prompts that share nothing else.
 func TestGateAndCapLiftTheLeastBusyRank(t *testing.T) {
 	if racing {
 		t.Skip("under the race detector so many turns take minutes, and TestScenarios runs the same code")
@@ -138,6 +236,8 @@ func TestGateAndCapLiftTheLeastBusyRank(t *testing.T) {
 	s := ranked(400, 1, 200)
 	before := s.rankFigures(t, gateless(t))
 	after := s.rankFigures(t, rankedBy(t, "gate 0.1, cap 2", "rank.kv_cache_aware", nil))
+	before.onThePage(t, "no gate, no cap", 2)
+	after.onThePage(t, "gate 0.1, cap 2", 2)
 	if after.least < 10*before.least || after.least < 0.5 {
 		t.Errorf("least / mean rose from %.4f to %.4f, an order of magnitude and to 0.52 was reported", before.least, after.least)
 	}

@@ -12,8 +12,8 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// BenchmarkReplay replays the full traces, which the environment variable WARMPATH_TRACES says where to find, on 8 endpoints at
-// load 0.7.
+// BenchmarkReplay replays the full traces in the directory of the environment variable WARMPATH_TRACES on 8 endpoints at load
+// 0.7.
 func BenchmarkReplay(b *testing.B) {
 	folder := os.Getenv("WARMPATH_TRACES")
 	if folder == "" {

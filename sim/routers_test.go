@@ -14,8 +14,8 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestRoutersThatHearAtOnceAreOne: a policy that goes by the router's books and beliefs alone places every turn the same under four
-// routers that hear of each other at once as under one.
+// TestRoutersThatHearAtOnceAreOne: a policy that only uses the router's accounts and beliefs places every turn alike under one
+// router and under four with instant news.
 func TestRoutersThatHearAtOnceAreOne(t *testing.T) {
 	f, err := os.Open(filepath.Join("trace", "testdata", "traces", "mooncake_conversation.jsonl"))
 	if err != nil {
@@ -53,8 +53,8 @@ func TestRoutersThatHearAtOnceAreOne(t *testing.T) {
 	}
 }
 
-// TestRoutersWithQueuesGoOn: what stands in the line of one of several routers is sent although its engine's work is that of others, whether they
-// hear of each other or not.
+// TestRoutersWithQueuesGoOn: a request queued at one of several routers is sent although its engine's work belongs to others,
+// with and without news.
 func TestRoutersWithQueuesGoOn(t *testing.T) {
 	g := simtrace.DefaultGenerator()
 	g.Conversations = 200

@@ -15,17 +15,17 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// scenario is a fleet and what it has to serve.
+// scenario is a fleet and its traffic.
 type scenario struct {
 	name   string
 	fleet  []engine.Config
-	joins  int           // so many endpoints, the last ones, join
-	joinAt time.Duration // then
+	joins  int           // the last joins endpoints join
+	joinAt time.Duration // at this time
 	slow   []rig.Spell   // of the first engine
-	clears time.Duration // when the first engine restarts unseen; 0 for never
+	clears time.Duration // when the first engine restarts unnoticed; 0 for never
 	work   trace.Generator
-	whole  float64                                                   // share of answers that are not streamed
-	talks  func(g trace.Generator, seed uint64) []trace.Conversation // nil for those that the workload draws
+	whole  float64                                                   // share of non-streamed answers
+	talks  func(g trace.Generator, seed uint64) []trace.Conversation // nil for those that the workload generates
 }
 
 func (s *scenario) conversations(seed uint64) []trace.Conversation {
@@ -35,7 +35,7 @@ func (s *scenario) conversations(seed uint64) []trace.Conversation {
 	return s.work.Draw(seed)
 }
 
-// router is one way to decide.
+// router is a policy with its clients' behaviour.
 type router struct {
 	name string
 	ids  bool // its clients send their conversation's id
@@ -51,7 +51,7 @@ func byName(t testing.TB, name string, ids bool) router {
 	return router{name, ids, f}
 }
 
-// rivals are those that least_ttft, which is told no ids, is measured against.
+// rivals are the competitors of least_ttft without ids.
 func rivals(t testing.TB) []router {
 	return []router{
 		byName(t, "round_robin", true),
@@ -64,15 +64,15 @@ func rivals(t testing.TB) []router {
 
 func ours(t testing.TB) router { return byName(t, "least_ttft", false) }
 
-// turnout is one turn as its client would have seen it.
+// turnout is one turn as its client would see it.
 type turnout struct {
 	Conversation, Turn int
-	Endpoint           int // index in the fleet, -1 for none
+	Endpoint           int // index in the fleet; -1 for none
 	Sent               time.Time
 	TTFT, Took         time.Duration
 	PromptTokens       int
-	CachedTokens       int // found by the engine
-	Predicted          int // expected by the router
+	CachedTokens       int // reported by the engine
+	Predicted          int // predicted by the router
 	OutputTokens       int
 	Failed             bool
 }
@@ -86,7 +86,7 @@ func (s *scenario) run(t testing.TB, by router, seed uint64) []turnout {
 	return turns
 }
 
-// play is run, and returns the routers as they are at the end too. change may change the run.
+// play is run, and also returns the final routers. change may change the run.
 func (s *scenario) play(t testing.TB, by router, seed uint64, change ...func(*drive.Replay)) (*drive.Outcome, []turnout) {
 	t.Helper()
 	r := drive.Replay{
@@ -125,7 +125,7 @@ func (s *scenario) play(t testing.TB, by router, seed uint64, change ...func(*dr
 	return o, turns
 }
 
-// quantile is the q-quantile (0..1) of times to first token of turns that were served, by nearest rank.
+// quantile is the q-quantile (0..1) of times to first token of served turns, by nearest rank.
 func quantile(turns []turnout, q float64) time.Duration {
 	var all []time.Duration
 	for _, t := range turns {
@@ -140,12 +140,12 @@ func quantile(turns []turnout, q float64) time.Duration {
 	return all[min(int(q*float64(len(all))), len(all)-1)]
 }
 
-// figures sum up the turns of a scenario by one router.
+// figures sum up the turns of a scenario under one router.
 type figures struct {
 	hit, mean, p50, p90, p99 float64 // share of prompt tokens; ms
 	cv                       float64 // of the endpoints' first turns
-	good                     float64 // share of turns whose first token came within two seconds
-	rate                     float64 // answer tokens a second, from the first turn to the last answer
+	good                     float64 // share of turns with the first token within two seconds
+	rate                     float64 // answer tokens per second, from the first turn to the last answer
 	failed                   int
 }
 
@@ -195,7 +195,7 @@ func variation(xs []float64) float64 {
 	return math.Sqrt(squares) / mean
 }
 
-// pooled are the figures of several seeds' turns taken together; the variation of first turns is the mean of theirs.
+// pooled are the figures of several seeds' turns together; the variation of first turns is the mean over seeds.
 func (s *scenario) pooled(t testing.TB, by router, seeds ...uint64) (figures, []turnout) {
 	t.Helper()
 	var all []turnout

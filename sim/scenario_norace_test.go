@@ -2,5 +2,5 @@
 
 package sim_test
 
-// racing says that the race detector is on.
+// racing reports the race detector.
 const racing = false

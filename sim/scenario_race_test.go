@@ -2,5 +2,5 @@
 
 package sim_test
 
-// racing says that the race detector is on: it makes runs an order of magnitude slower, and has nothing to find in more of them.
+// racing reports the race detector: runs are ten times as slow with it, and more of them would find nothing else.
 const racing = true

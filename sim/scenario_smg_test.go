@@ -8,20 +8,20 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// smgCacheAware is the cache_aware policy of SMG, and of SGLang's router before it, as it was until SMG 1.12, with the defaults
-// of its command line: a prefix tree of all prompts, shared by the endpoints of a model, whose nodes know which endpoints
-// were sent them and when. Blocks name all bytes before them, so that a table of them is that tree, cut at every 128
-// bytes. (policy has the rule of SMG 1.13, with other bounds of what is out of balance.)
+// smgCacheAware is the cache_aware policy of SMG, and of SGLang's router before it, up to SMG 1.12, with the defaults of its
+// command line: a prefix tree of all prompts, common to the endpoints of a model, whose nodes know which endpoints were sent
+// them and when. Blocks name all bytes before them, so a table of blocks is that tree, cut every 128 bytes. (policy/rivals has
+// the rule of SMG 1.13, with other thresholds.)
 //
-// While the endpoints are out of balance (most - least outstanding requests above absolute, and most above relative
-// times least) the least loaded is picked. Otherwise, a prompt of which more than threshold is in the tree goes to the
-// least loaded endpoint that has the match, and any other to the least loaded. Load is outstanding requests; ties go to
-// whoever was sent fewer requests, then to the first. Either way the prompt is entered under the endpoint picked.
+// While loads are unbalanced (most - least outstanding requests above absolute, and most above relative times least) the least
+// loaded endpoint is picked. Otherwise a prompt with more than threshold in the tree goes to the least loaded endpoint with the
+// match, and any other to the least loaded. Load is outstanding requests; ties go to the endpoint that was sent fewer requests,
+// then to the first. The prompt is recorded for the endpoint picked.
 type smgCacheAware struct {
 	threshold float64
 	absolute  int
 	relative  float64
-	maxBytes  int // of the tree for each endpoint, see evict
+	maxBytes  int // of the tree per endpoint, see evict
 	every     int // requests between evictions (the original evicts every 120 s)
 
 	nodes     map[uint64]*smgNode
@@ -63,7 +63,7 @@ func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		if float64(depth*fleet.BlockBytes) > p.threshold*float64(r.Content.Bytes) {
 			node := p.nodes[r.Content.Blocks[depth-1]]
 			at = p.leastOf(cs, func(c *pick.Candidate) bool { return node.used[c.Name] > 0 })
-			if at < 0 { // who has it has left: the first that there is, and nothing is entered
+			if at < 0 { // the endpoint with the match has left: the first one, and nothing is recorded
 				p.processed[cs[0].Name]++
 				return pick.Choice{Index: 0, Reason: "cache_aware"}
 			}
@@ -74,7 +74,7 @@ func (p *smgCacheAware) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return pick.Choice{Index: at, Reason: "cache_aware"}
 }
 
-// leastOf is the least loaded of those that qualify, -1 when none does.
+// leastOf is the least loaded that qualifies; -1 when none does.
 func (p *smgCacheAware) leastOf(cs []pick.Candidate, ok func(c *pick.Candidate) bool) int {
 	best := -1
 	for i := range cs {
@@ -103,7 +103,7 @@ func (p *smgCacheAware) insert(name string, blocks []uint64) {
 	}
 }
 
-// evict takes what was used longest ago, leaves first, from endpoints of which the tree holds too much.
+// evict removes the least recently used leaves of endpoints with too much in the tree.
 func (p *smgCacheAware) evict() {
 	for name, held := range p.held {
 		if held <= p.maxBytes {

@@ -18,7 +18,7 @@ import (
 
 var seeds = []uint64{1, 2, 3}
 
-// seeds are those that the scenario is played from: more of them where p90 differs by up to ten times from one to another, or is where times are steepest.
+// seeds are the scenario's seeds: more of them if p90 varies up to tenfold between seeds, or lies where times are steepest.
 func (s *scenario) seeds() []uint64 {
 	switch s.name {
 	case "agents", "full_caches", "templates":
@@ -29,7 +29,7 @@ func (s *scenario) seeds() []uint64 {
 
 var allSeeds = flag.Bool("long", false, "play each scenario from all its seeds, as the benchmarks do that give the figures of docs/scenarios.md")
 
-// fewSeeds are as many of the seeds as show what the tests ask for. With -long they are all.
+// fewSeeds is the number of seeds needed for the checks; all with -long.
 func (s *scenario) fewSeeds() []uint64 {
 	all := s.seeds()
 	if *allSeeds {
@@ -88,8 +88,8 @@ func scenarios() []scenario {
 	}
 }
 
-// flood adds to the workload a conversation with a long history of which 60 branches are sent within a tenth of a second each,
-// and one that sends large turns back to back.
+// flood adds a conversation with a long history of which 60 branches are sent within a tenth of a second each, and one that
+// sends large turns back to back.
 func flood(g trace.Generator, seed uint64) []trace.Conversation {
 	talks := g.Draw(seed)
 	root := trace.Conversation{ID: "flood", Start: 5 * time.Second, System: seed + 1<<40, SystemTokens: 10_000, Turns: []trace.Exchange{{Seed: seed + 1<<41, User: 2000, Answer: 50}}}
@@ -108,7 +108,7 @@ func flood(g trace.Generator, seed uint64) []trace.Conversation {
 	return append(talks, busy)
 }
 
-// bursts adds to the workload 8 bursts of 50 prompts of 4,000 tokens each that are the same to the last byte.
+// bursts adds 8 bursts of 50 identical prompts of 4,000 tokens each.
 func bursts(g trace.Generator, seed uint64) []trace.Conversation {
 	talks := g.Draw(seed)
 	for b := range 8 {
@@ -122,8 +122,8 @@ func bursts(g trace.Generator, seed uint64) []trace.Conversation {
 	return talks
 }
 
-// beginning has each conversation begin with one of n texts, of which the k-th is wanted k^-skew times as often as the first. They have tokens on
-// average, and half more or fewer.
+// beginning starts each conversation with one of n texts, of which the k-th is k^-skew times as frequent as the first, of
+// tokens on average, up to half more or fewer.
 func beginning(n int, skew float64, tokens int) func(trace.Generator, uint64) []trace.Conversation {
 	return func(g trace.Generator, seed uint64) []trace.Conversation {
 		talks, rng := g.Draw(seed), rand.New(rand.NewPCG(seed, 77))
@@ -150,9 +150,10 @@ func long(g trace.Generator, seed uint64) []trace.Conversation {
 	return talks
 }
 
-// TestScenarios: least_ttft, told no ids, is never more than 5 % worse at p90 than the best of its rivals, nothing fails (see served), and
-// each scenario's own bounds hold. All figures are of several seeds' turns taken together.
+// TestScenarios: the p90 of least_ttft without ids is at most 5 % above the best rival's, nothing fails (see served), and each
+// scenario's own bounds hold. docs/scenarios.md describes the scenarios. All figures are of several seeds' turns together.
 func TestScenarios(t *testing.T) {
+	page := newScenarioTables(t)
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
@@ -172,11 +173,12 @@ func TestScenarios(t *testing.T) {
 				}
 			}
 			s.bounds(t, us, them)
+			page.add(t, &s, us, them)
 		})
 	}
 }
 
-// served: no turn fails but those under way when an engine restarts, whose clients have seen a part of the answer.
+// served: no turn fails but those running when an engine restarts, whose clients have seen part of the answer.
 func (s *scenario) served(t *testing.T, turns []turnout) {
 	t.Helper()
 	for _, x := range turns {
@@ -186,7 +188,7 @@ func (s *scenario) served(t *testing.T, turns []turnout) {
 	}
 }
 
-// bounds are those of the scenario itself.
+// bounds checks the scenario's own bounds.
 func (s *scenario) bounds(t *testing.T, us figures, them map[string]figures) {
 	most := func(what string, got, bound float64) {
 		t.Helper()
@@ -220,8 +222,8 @@ func (s *scenario) bounds(t *testing.T, us figures, them map[string]figures) {
 	}
 }
 
-// TestRestartIsNoticed: that an engine has restarted, which nobody tells the router, is noticed within three requests to it in nine of ten
-// runs, and no other engine is suspected in any.
+// TestRestartIsNoticed: an unreported restart of an engine is noticed within three requests to it in nine of ten runs, and no
+// other engine is suspected in any.
 func TestRestartIsNoticed(t *testing.T) {
 	for _, s := range scenarios() {
 		if s.clears == 0 {
@@ -256,8 +258,8 @@ func TestRestartIsNoticed(t *testing.T) {
 	}
 }
 
-// TestPrediction: while caches evict, the mean difference between the cached tokens that the router predicts and those that
-// the engine reports is under 5 % of the prompt after the first 200 requests.
+// TestPrediction: while caches evict, predicted and reported cached tokens differ by less than 5 % of the prompt on average
+// after the first 200 requests.
 func TestPrediction(t *testing.T) {
 	t.Parallel()
 	for _, tokens := range []int{16_000, 24_000, 40_000, 60_000, 120_000} {

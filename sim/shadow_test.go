@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// shadowed is a replay with shadows beside it.
+// shadowed is a replay with shadow policies.
 type shadowed struct {
 	replay  drive.Replay
 	shadows *shadow.Set
@@ -40,7 +40,6 @@ func playShadowed(t testing.TB, acting string, shadows ...string) *shadowed {
 	s := &shadowed{}
 	s.shadows = shadow.New(shadow.Config{
 		Acting: acting, Policies: shadowPolicies(t, shadows...),
-		Estimator: func() shadow.Estimator { return policy.NewEstimator(policy.Config{}) },
 	})
 	s.replay = drive.Replay{
 		Trace: g.Trace(3), Fleet: rig.Even(6, preset.Engine), Policy: shadowPolicies(t, acting)[0].New, PolicyName: acting,
@@ -55,6 +54,10 @@ func playShadowed(t testing.TB, acting string, shadows ...string) *shadowed {
 			sighting.End(e.Ended.Decision.Lease, e.Ended.Outcome)
 			s.shadows.Judge(sighting)
 		}
+		for _, endpoint := range e.Gone {
+			sighting.Leave(endpoint)
+			s.shadows.Judge(sighting)
+		}
 	}
 	o, err := s.replay.Run()
 	if err != nil {
@@ -64,7 +67,7 @@ func playShadowed(t testing.TB, acting string, shadows ...string) *shadowed {
 	return s
 }
 
-// TestShadowOfTheActingPolicyNeverDiffers: asked in its own place, a policy decides as it did, whatever state it keeps.
+// TestShadowOfTheActingPolicyNeverDiffers: a shadow of the live policy always decides alike, whatever state it keeps.
 func TestShadowOfTheActingPolicyNeverDiffers(t *testing.T) {
 	for _, name := range policy.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -78,9 +81,9 @@ func TestShadowOfTheActingPolicyNeverDiffers(t *testing.T) {
 	}
 }
 
-// TestShadowsTellWhatWouldHaveBeen: whichever policy decides, the worlds of the others come out as replays in which those decide.
+// TestShadowsTellWhatWouldHaveBeen: whichever policy is live, the worlds of the others match replays in which those are live.
 func TestShadowsTellWhatWouldHaveBeen(t *testing.T) {
-	names := []string{"round_robin", "consistent_hash", "session", "least_ttft"} // from the worst to the best
+	names := []string{"round_robin", "consistent_hash", "session", "least_ttft"} // worst first
 	var real []simfigures.Figures
 	var told []shadow.Report
 	for _, acting := range names {
@@ -104,7 +107,7 @@ func TestShadowsTellWhatWouldHaveBeen(t *testing.T) {
 				t.Errorf("%s decides: in the world of %s %.3f stay at home, when it decides %.3f", names[a], names[i], home, real[i].HomeShare)
 			}
 		}
-		// Those that keep conversations together are far apart from those that do not.
+		// Sticky and non-sticky policies are far apart.
 		cost := func(i int) float64 { return r.Shadows[i].Apart.TTFTMs }
 		if !(cost(0) > 1.3*cost(1) && cost(1) > 1.3*cost(2)) || cost(3) > 1.05*cost(2) {
 			t.Errorf("%s decides: the worlds come in another order than the replays: %.0f, %.0f, %.0f, %.0f", names[a], cost(0), cost(1), cost(2), cost(3))
@@ -112,7 +115,7 @@ func TestShadowsTellWhatWouldHaveBeen(t *testing.T) {
 	}
 }
 
-// placed is what a shadow is told of a decision.
+// placed is what a shadow gets of a decision.
 func placed(d *route.Decision) shadow.Placed {
 	return shadow.Placed{Lease: d.Lease, Endpoint: d.Endpoint.Name, Pool: d.Pool, Session: d.Session, Reason: d.Reason}
 }

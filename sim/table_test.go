@@ -31,8 +31,8 @@ func mean(turns []turnout) time.Duration {
 	return sum / time.Duration(len(turns))
 }
 
-// TestEveryTurnIsPlayedOnce: all turns of all conversations are sent in order and answered in full, and the same seed gives
-// the same run.
+// TestEveryTurnIsPlayedOnce: all turns of all conversations are sent in order and answered completely, and equal seeds give
+// equal runs.
 func TestEveryTurnIsPlayedOnce(t *testing.T) {
 	turns := table(t, "session", 1, true)
 	next := map[int]int{}
@@ -55,7 +55,7 @@ func TestEveryTurnIsPlayedOnce(t *testing.T) {
 	}
 }
 
-// TestStayingBeatsTakingTurns on the fleet of the table in docs/policies.md.
+// TestStayingBeatsTakingTurns, on the fleet of the table in docs/policies.md.
 func TestStayingBeatsTakingTurns(t *testing.T) {
 	stay, turns := table(t, "session", 1, true), table(t, "round_robin", 1, true)
 	if hitRate(stay) < hitRate(turns)+0.1 || mean(stay) > mean(turns)/2 {

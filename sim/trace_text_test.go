@@ -7,8 +7,8 @@ import (
 	simtrace "github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestTextSharesWhatTheTraceSays: the texts of a conversation begin alike as far as its prompts do, others' as far as the system
-// prompt, and each has the length that the trace says.
+// TestTextSharesWhatTheTraceSays: texts of a conversation share the prefix that its prompts share, others the system prompt,
+// and each has the length in the trace.
 func TestTextSharesWhatTheTraceSays(t *testing.T) {
 	g := simtrace.DefaultGenerator()
 	g.Conversations, g.System = 20, 100

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// wholeScenarios are all of them, and two in which little but answers tells how quick an engine is: prompts that no cache holds on a mixed fleet,
-// and long ones with long answers.
+// wholeScenarios are all scenarios, and two in which speed can be learnt from little but answers: uncached prompts on a mixed
+// fleet, and long prompts with long answers.
 func wholeScenarios() []scenario {
 	return append(scenarios(), scenario{name: "documents", fleet: fleetOf(4, func(i int, c *engine.Config) {
 		if i == 3 {
@@ -20,16 +21,17 @@ func wholeScenarios() []scenario {
 		scenario{name: "essays", fleet: fleetOf(6, nil), work: single(500, 2.5, 100, 12_000, 300)})
 }
 
-// single is prompts of one turn.
+// single is conversations of one turn.
 func single(conversations int, perSecond float64, system int, user, answer float64) trace.Generator {
 	g := trace.Chats()
 	g.Conversations, g.PerSecond, g.System, g.User, g.Answer, g.MaxTurns, g.Turns = conversations, perSecond, system, user, answer, 1, 0
 	return g
 }
 
-// TestWholeAnswers: whether answers are streamed changes what the router sees and nothing else. Where nine in ten or all of them
-// come as a whole (with -long: half too), first tokens are made about as soon as if all were streamed, although the router hears of few of them or of none.
+// TestWholeAnswers: streaming only changes what the router observes. With nine in ten or all answers not streamed (with -long
+// also half), first tokens are about as soon as with all streamed.
 func TestWholeAnswers(t *testing.T) {
+	page := tableOf(t, "../docs/scenarios.md", "go test ./sim -run TestWholeAnswers -long -rewrite", "| Scenario | none | 50 % | 90 % | all |", namesOf(wholeScenarios()))
 	for _, s := range wholeScenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
@@ -40,7 +42,7 @@ func TestWholeAnswers(t *testing.T) {
 			}
 			p90, seeds, shares := 1.3, s.seeds(), []float64{0.9, 1}
 			switch s.name {
-			case "templates": // a tenth comes before the first caches are warm, so that p90 is where times are steepest
+			case "templates": // a tenth comes before the first caches are warm, so p90 is where times are steepest
 				p90 = 1.6
 			case "agents":
 				seeds = s.fewSeeds()
@@ -49,23 +51,31 @@ func TestWholeAnswers(t *testing.T) {
 				shares = []float64{0.5, 0.9, 1}
 			}
 			streamed, _ := s.pooled(t, ours(t), seeds...)
+			cells := map[float64]string{0: streamed.late()}
 			for _, s.whole = range shares {
 				got, turns := s.pooled(t, ours(t), seeds...)
 				s.served(t, turns)
+				cells[s.whole] = got.late()
 				if got.mean > 1.2*streamed.mean || got.p90 > p90*streamed.p90 || got.p99 > 1.5*streamed.p99 || got.hit < streamed.hit-0.01 {
 					t.Errorf("%.0f %% of the answers come as a whole: TTFT mean %.0f, p90 %.0f, p99 %.0f ms, hit rate %.3f; all streamed: %.0f, %.0f, %.0f ms, %.3f",
 						100*s.whole, got.mean, got.p90, got.p99, got.hit, streamed.mean, streamed.p90, streamed.p99, streamed.hit)
 				}
 			}
+			if slices.Equal(seeds, s.seeds()) {
+				page.add(s.name, cells[0], cells[0.5], cells[0.9], cells[1])
+			}
 		})
 	}
 }
 
-// TestSpeedsAmongWholeAnswers: how quick an engine is shows even where several requests at a time are answered as a whole.
+// late is p90 and p99, as in docs/scenarios.md.
+func (f *figures) late() string { return thousands(f.p90) + " / " + thousands(f.p99) }
+
+// TestSpeedsAmongWholeAnswers: the speed of an engine is learnt even from concurrent non-streamed answers.
 func TestSpeedsAmongWholeAnswers(t *testing.T) {
 	for _, s := range scenarios() {
 		switch s.name {
-		case "table", "uneven", "short", "long", "overload": // in which an engine computes much, and all the time
+		case "table", "uneven", "short", "long", "overload": // in which an engine computes much, all the time
 		default:
 			continue
 		}
@@ -80,25 +90,6 @@ func TestSpeedsAmongWholeAnswers(t *testing.T) {
 						t.Errorf("%s is thought to compute %.0f tokens a second, it does %.0f", e.Endpoint.Name, e.PrefillPerSec, rate)
 					}
 				}
-			})
-		}
-	}
-}
-
-// BenchmarkWholeAnswers gives the figures of docs/scenarios.md.
-func BenchmarkWholeAnswers(b *testing.B) {
-	for _, s := range wholeScenarios() {
-		for _, whole := range []float64{0, 0.5, 0.9, 1} {
-			b.Run(fmt.Sprintf("%s/%.1f", s.name, whole), func(b *testing.B) {
-				s := s
-				s.whole = whole
-				var f figures
-				for b.Loop() {
-					f, _ = s.pooled(b, ours(b), s.seeds()...)
-				}
-				b.ReportMetric(f.mean, "mean-ms")
-				b.ReportMetric(f.p90, "p90-ms")
-				b.ReportMetric(f.p99, "p99-ms")
 			})
 		}
 	}

@@ -1,5 +1,5 @@
-// Package calibrate finds the speed of real engines in recorded traffic, so that a fleet can be simulated as it is.
+// Package calibrate fits simulated engines to recorded traffic, so that a real fleet can be simulated.
 //
-// It reads a recording and returns, for each endpoint, the engine that explains it best and how well. It promises that half of
-// the observations may be wrong. It never plays anything.
+// It reads a recording and returns for each endpoint the engine model that explains it best, with the quality of the fit. It
+// tolerates up to half of the observations being outliers. It never runs a simulation.
 package calibrate

@@ -11,36 +11,36 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// Endpoint is an engine's speed as recorded traffic shows it.
+// Endpoint is the engine model fitted to an endpoint's recorded traffic.
 type Endpoint struct {
 	Endpoint string
-	Engine   engine.Config // the given one, with what could be found out in its place
-	Fixed    time.Duration // to the first token beyond prefill and steps: network, tokenizing, scheduling
+	Engine   engine.Config // the given engine with all fitted and probed values replaced
+	Fixed    time.Duration // time to first token beyond prefill and steps: network, tokenizing, scheduling
 	Requests int           // recorded, with a first token
-	Prefills int           // times without a pause in prefill that the rate was fitted to
-	Decodes  int           // answers that the steps were fitted to
-	Outliers float64       // 0..1, share of both that the fit does not explain and gives no weight
-	TTFT     float64       // median relative error of the time a prefill takes
+	Prefills int           // periods of uninterrupted prefill used for the fit
+	Decodes  int           // answers used for the fit of steps
+	Outliers float64       // 0..1, share of both without weight in the fit
+	TTFT     float64       // median relative error of a prefill period's duration
 	ITL      float64       // median relative error of an answer's mean gap between tokens
-	Notes    []string      // what could not be found out, for people
+	Notes    []string      // for display: what could not be fitted
 }
 
 const (
-	leastFit  = 5      // observations that a fit needs
-	fitRounds = 5      // prefill and steps are fitted in turns, each with the other taken out
-	fitCut    = 32_768 // tokens after which a long time of prefill is cut, to give more observations
-	mostBusy  = 0.4    // share of an answer's time that others' prefill may take, where there are enough answers without
+	leastFit  = 5      // observations needed for a fit
+	fitRounds = 5      // prefill and steps are fitted alternately, each with the other subtracted
+	fitCut    = 32_768 // tokens after which a long prefill period is cut, to get more observations
+	mostBusy  = 0.4    // share of an answer's time spent on other prefill; answers with more are used only if there are too few others
 )
 
-// Fit finds each endpoint's prefill rate, fixed time, step base and step per sequence. An engine computes prompts one after the
-// other beside the answers under way (the model of Config), so that
+// Fit finds each endpoint's prefill rate, fixed time, step base and step per sequence. The model (engine.Config) computes
+// prompts one after another beside the running answers, so that
 //
-//   - from a prompt's arrival at an idle endpoint to the last first token before it is idle again it takes the fixed time, the
-//     uncached tokens over the rate, and its steps;
-//   - an answer takes a step for each token: the base, so much more for each sequence in it, and others' prefill.
+//   - from a prompt's arrival at an idle endpoint to the last first token before it is idle again takes the fixed time,
+//     the uncached tokens over the rate, and the steps;
+//   - an answer takes one step per token: the base, an amount per sequence in it, and other prefill.
 //
-// Both are fitted robustly: up to half of the observations may be wrong. What probes found out is taken over; base has the rest.
-// The order is that of endpoint names.
+// Both fits are robust: up to half of the observations may be outliers. Probed values are used as they are; base supplies the
+// rest. The result is sorted by endpoint name.
 func Fit(r *trace.Recording, base engine.Config) []Endpoint {
 	var names []string
 	of := map[string][]trace.Recorded{}
@@ -64,15 +64,15 @@ func Fit(r *trace.Recording, base engine.Config) []Endpoint {
 	return out
 }
 
-// fit is one endpoint's.
+// fit is the fit of one endpoint.
 type fit struct {
 	out      Endpoint
 	requests []trace.Recorded
-	slots    int // when probes have told
+	slots    int // from probes; 0 unknown
 
 	firsts, ends []float64 // of all answers, s, sorted
-	upto         []float64 // when the engine ended each request's answer: when it ended, unless that came much too late
-	running      ramp      // answers under way, summed over time
+	upto         []float64 // end of each answer at the engine: the recorded end, unless that is much too late
+	running      ramp      // running answers, integrated over time
 	prefilled    ramp      // prompt tokens computed by a time
 	prefills     []prefill
 	answers      []answer
@@ -97,7 +97,7 @@ func newFit(name string, all []trace.Recorded, base engine.Config) *fit {
 	return f
 }
 
-// take takes over what probes found out.
+// take applies probed values.
 func (f *fit) take(e *trace.RecordedEngine) {
 	c := &f.out.Engine
 	if e.BlockTokens > 0 && e.BlockTokens <= e.CacheTokens {
@@ -114,7 +114,7 @@ func (f *fit) take(e *trace.RecordedEngine) {
 	}
 }
 
-// room sees that the engine can hold what it was seen to hold.
+// room makes the engine large enough for what it was observed to hold.
 func (f *fit) room(all []trace.Recorded) {
 	c := &f.out.Engine
 	longest := 0
@@ -123,7 +123,7 @@ func (f *fit) room(all []trace.Recorded) {
 	}
 	if c.Blocks()*c.BlockTokens < longest {
 		c.CacheTokens = (longest + c.BlockTokens - 1) / c.BlockTokens * c.BlockTokens
-		f.note("its cache is not known, and made as large as its longest request")
+		f.note("its cache size is unknown; assumed to hold its longest request")
 	}
 	most := 0
 	for _, t := range f.firsts {
@@ -131,7 +131,7 @@ func (f *fit) room(all []trace.Recorded) {
 	}
 	if f.slots == 0 && most > c.Slots {
 		c.Slots = most
-		f.note("its slots are not known, and as many as requests were seen at once")
+		f.note("its slots are unknown; assumed to be the most concurrent requests observed")
 	}
 }
 
@@ -139,10 +139,10 @@ func (f *fit) note(format string, args ...any) {
 	f.out.Notes = append(f.out.Notes, fmt.Sprintf(format, args...))
 }
 
-// active is how many answers are under way at a time.
+// active is the number of answers running at a time.
 func (f *fit) active(t float64) int { return after(f.firsts, t) - after(f.ends, t) }
 
-// after is how many of a sorted list are not after t.
+// after is the number of values in a sorted list that are not after t.
 func after(sorted []float64, t float64) int {
 	n, _ := slices.BinarySearchFunc(sorted, t, func(x, t float64) int {
 		if x <= t {
@@ -153,13 +153,13 @@ func after(sorted []float64, t float64) int {
 	return n
 }
 
-// rates fits prefill and steps in turns.
+// rates fits prefill and steps alternately.
 func (f *fit) rates() {
 	f.busy()
 	f.windows()
 	f.out.Prefills, f.out.Decodes = len(f.prefills), len(f.answers)
 	if len(f.prefills) < leastFit {
-		f.note("%d prefills are too few to fit a rate to: it is that of the kind", len(f.prefills))
+		f.note("%d prefills are too few to fit a rate; that of the given engine is used", len(f.prefills))
 		return
 	}
 	c := &f.out.Engine
@@ -176,7 +176,7 @@ func (f *fit) rates() {
 	if len(f.answers) >= leastFit {
 		c.StepBase, c.StepPerSeq = max(time.Duration(f.base*1e9).Round(time.Microsecond), time.Microsecond), time.Duration(f.perSeq*1e9).Round(100*time.Nanosecond)
 	} else {
-		f.note("%d answers are too few to fit steps to: they are those of the kind", len(f.answers))
+		f.note("%d answers are too few to fit steps; those of the given engine are used", len(f.answers))
 	}
 	f.quality()
 }

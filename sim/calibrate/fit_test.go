@@ -16,7 +16,7 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// recordedRun is what a router in front of simulated engines would have recorded.
+// recordedRun is what a router before simulated engines would record.
 func recordedRun(t interface{ Fatal(...any) }, fleet rig.Fleet, g trace.Generator, load float64, seed uint64) *trace.Recording {
 	tr := g.Trace(seed)
 	run := drive.Replay{Trace: tr, Fleet: fleet, Load: load, Seed: seed, IDs: true, PolicyName: "at_home", Policy: func() pick.Policy { return atHome{new(int)} }}
@@ -61,7 +61,7 @@ func checkFit(t interface {
 	}
 }
 
-// TestRobustTellsPlanesApart: where nine in ten answers were computed alone, the tenth says what is whose.
+// TestRobustTellsPlanesApart: if nine in ten answers were computed alone, the tenth separates the two slopes.
 func TestRobustTellsPlanesApart(t *testing.T) {
 	for seed := range uint64(20) {
 		var samples []sample
@@ -78,7 +78,7 @@ func TestRobustTellsPlanesApart(t *testing.T) {
 	}
 }
 
-// TestFitPresets: each kind of engine, loaded as it would be, is found again.
+// TestFitPresets: each kind of engine under typical load is recovered.
 func TestFitPresets(t *testing.T) {
 	t.Parallel()
 	for _, p := range rig.Presets() {
@@ -95,7 +95,7 @@ func TestFitPresets(t *testing.T) {
 	}
 }
 
-// TestFitAnyEngine: engines with any speeds are found again, with jitter, and with outliers that were slow for reasons of their own.
+// TestFitAnyEngine: engines of any speed are recovered, with jitter and outliers.
 func TestFitAnyEngine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := engine.Config{
@@ -103,13 +103,13 @@ func TestFitAnyEngine(t *testing.T) {
 			CacheTokens: 64 * 20_000, BlockTokens: 64, Slots: 64, StepBase: time.Duration(rapid.IntRange(2000, 25_000).Draw(t, "base")) * time.Microsecond,
 			StepPerSeq: time.Duration(rapid.IntRange(20, 800).Draw(t, "per sequence")) * time.Microsecond, Jitter: rapid.Float64Range(0, 0.1).Draw(t, "jitter"),
 		}
-		// Where a step without a prompt takes longer than half a chunk's computing, the rate hides behind it (docs/simulate.md).
+		// If a step without a prompt takes longer than half a chunk's prefill, the rate cannot be seen (docs/simulate.md).
 		half := time.Duration(float64(c.ChunkTokens) / c.PrefillTokensPerSecond / 2 * float64(time.Second))
 		c.StepPerSeq = min(c.StepPerSeq, half/32)
 		c.StepBase = min(c.StepBase, half-16*c.StepPerSeq)
 		g := trace.DefaultGenerator()
 		g.Conversations, g.Turns, g.Think = 80, 4, 3*time.Second
-		g.User = max(g.User, 4*c.PrefillTokensPerSecond*c.StepBase.Seconds()) // shorter prompts drown in the wait for a step to end
+		g.User = max(g.User, 4*c.PrefillTokensPerSecond*c.StepBase.Seconds()) // the wait for the end of a step hides shorter prompts
 		r := recordedRun(t, rig.Even(1, c), g, rapid.Float64Range(0.2, 0.8).Draw(t, "load"), rapid.Uint64().Draw(t, "seed"))
 		rng := rand.New(rand.NewPCG(1, 2))
 		wrong := rapid.Float64Range(0, 0.1).Draw(t, "outliers")
@@ -126,7 +126,7 @@ func TestFitAnyEngine(t *testing.T) {
 	})
 }
 
-// atHome keeps a conversation where it is, and takes the candidates in turn for new ones.
+// atHome keeps conversations at home, and uses round robin for new ones.
 type atHome struct{ n *int }
 
 func (p atHome) Pick(v *pick.View, _ *fleet.Request) pick.Choice {

@@ -10,27 +10,26 @@ import (
 type sample struct{ p, q, y float64 }
 
 const (
-	fitPairs   = 200 // pairs of samples whose plane is tried
-	fitJudges  = 500 // samples that judge them
+	fitPairs   = 200 // pairs of samples tried
+	fitJudges  = 500 // samples that evaluate them
 	fitRefine  = 12  // rounds of weighted least squares
 	tukey      = 4.685
 	madToSigma = 1.4826
 )
 
-// robust fits a and b, neither below 0, so that up to half of the samples may be wrong: of the planes through pairs of
-// samples the one whose median residual is least (least median of squares, Rousseeuw 1984), among equals the one that the fewest samples are far
-// from, is refined by least squares that give samples far off no weight (Tukey's bisquare). outliers is the share of samples without
-// weight. The seed draws the pairs.
+// robust fits a and b, neither below 0, tolerating up to half of the samples as outliers: least median of squares over planes
+// through pairs of samples (Rousseeuw 1984), ties to the plane with fewest far samples, refined by least squares without weight
+// for far samples (Tukey's bisquare). outliers is the share of samples without weight. The seed draws the pairs.
 func robust(samples []sample, seed uint64) (a, b, outliers float64) {
 	if len(samples) == 0 {
 		return 0, 0, 0
 	}
-	scale := make([]float64, len(samples)) // errors grow with what is measured, but more slowly
+	scale := make([]float64, len(samples)) // errors grow with the measured value, but more slowly
 	typical := max(medianOf(samples, func(s *sample) float64 { return s.q }), 1e-12)
 	for i := range samples {
 		scale[i] = math.Sqrt(max(samples[i].q/typical, 0.1))
 	}
-	least := max(float64(0.003*medianOf(samples, func(s *sample) float64 { return math.Abs(s.y) })), 1e-9) // what nobody calls far off
+	least := max(float64(0.003*medianOf(samples, func(s *sample) float64 { return math.Abs(s.y) })), 1e-9) // below this a residual is not far
 	rng := rand.New(rand.NewPCG(seed, 0x726f62757374))
 	judges := rng.Perm(len(samples))[:min(len(samples), fitJudges)]
 	off := make([]float64, len(judges))
@@ -44,7 +43,7 @@ func robust(samples []sample, seed uint64) (a, b, outliers float64) {
 		for k, at := range judges {
 			off[k] = math.Abs(samples[at].off(x, y)) / scale[at]
 		}
-		m := max(median(off), least) // where more than half of the samples have the same q, many planes are right about them all
+		m := max(median(off), least) // if more than half of the samples have one q, many planes fit all of these
 		if far := beyond(off, float64(tukey*madToSigma*m)); m < best || m == best && far < fewest {
 			best, fewest, a, b = m, far, x, y
 		}
@@ -86,8 +85,8 @@ func beyond(values []float64, limit float64) int {
 
 func (s *sample) off(a, b float64) float64 { return s.y - float64(a*s.p) - float64(b*s.q) }
 
-// plane goes through two samples, and NaN where there is none without negative slopes; a sample alone that has only one of p and q, or
-// the mean of both, gives the other slope 0.
+// plane is the plane through two samples, NaN if a slope would be negative. For a single sample with only one of p and q, or
+// the mean of two, the other slope is 0.
 func plane(s, t sample) (a, b float64) {
 	d := float64(s.p*t.q) - float64(t.p*s.q)
 	if math.Abs(d) > float64(1e-9*(math.Abs(float64(s.p*t.q))+math.Abs(float64(t.p*s.q)))) {
@@ -102,7 +101,7 @@ func plane(s, t sample) (a, b float64) {
 	return math.NaN(), math.NaN()
 }
 
-// leastSquares minimises the weighted squares with neither slope below 0.
+// leastSquares is weighted least squares with neither slope below 0.
 func leastSquares(samples []sample, weights []float64) (a, b float64) {
 	var pp, pq, qq, py, qy float64
 	for i := range samples {
@@ -130,7 +129,7 @@ func leastSquares(samples []sample, weights []float64) (a, b float64) {
 	}
 }
 
-// median sorts the values. It is 0 of none.
+// median sorts the values and returns their median, 0 for none.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// ramp is an amount that grows over time, the sum of pieces that each grow evenly from a start to an end. In seconds.
+// ramp is an amount that grows over time: a sum of pieces that each grow linearly from a start to an end, in seconds.
 type ramp struct {
 	turns []rampTurn
 	sums  []float64 // amount at each turn
@@ -50,21 +50,21 @@ func (r *ramp) by(t float64) float64 {
 	return r.sums[i-1] + float64(r.rates[i-1]*(t-r.turns[i-1].at))
 }
 
-// between is how much it grows from one time to another.
+// between is the growth between two times.
 func (r *ramp) between(from, to float64) float64 { return r.by(to) - r.by(from) }
 
-// prefill is a time in which the endpoint computed prompts without a pause.
+// prefill is a period of uninterrupted prefill at the endpoint.
 type prefill struct {
 	from, to float64 // s
 	fresh    bool    // it was idle before: no prompt waited
 	tokens   float64
 	groups   []float64 // tokens of prompts whose first tokens came together
-	beside   float64   // answers under way meanwhile, on average
-	begun    int       // and when it began
+	beside   float64   // mean number of running answers meanwhile
+	begun    int       // and at its beginning
 }
 
-// busy finds the times of prefill: from an arrival that no prompt is in front of to the first token after which none is left. Long
-// ones are cut where a first token came.
+// busy finds the prefill periods: from an arrival with no prompt in front to the first token after which none is left. Long
+// ones are cut at a first token.
 func (f *fit) busy() {
 	arrivals := slices.Clone(f.requests)
 	slices.SortStableFunc(arrivals, func(a, b trace.Recorded) int { return cmp.Compare(a.Sent, b.Sent) })
@@ -88,15 +88,15 @@ func (f *fit) busy() {
 		if len(free) >= leastFit {
 			f.prefills = free
 		} else if len(free) < len(f.prefills) {
-			f.note("all its slots were nearly always in use: prompts waited for them, and its rate is hardly known")
+			f.note("all its slots were nearly always in use, so prompts waited for them and its rate is uncertain")
 		}
 	}
 }
 
-// sameMoment is how close first tokens are, in s, that one step has brought.
+// sameMoment is the largest distance in s between first tokens of one step.
 const sameMoment = 0.0005
 
-// cut makes prefills of the requests of one busy time.
+// cut makes prefill periods of the requests of one busy period.
 func (f *fit) cut(busy []trace.Recorded) {
 	from := busy[0].Sent.Seconds()
 	slices.SortStableFunc(busy, func(a, b trace.Recorded) int { return cmp.Compare(a.First, b.First) })
@@ -127,7 +127,7 @@ func (f *fit) close(p prefill, at float64) prefill {
 	return prefill{from: at}
 }
 
-// gather adds up which answers are under way when.
+// gather records which answers run when.
 func (f *fit) gather() {
 	f.running, f.ends = ramp{}, append(f.ends[:0], f.upto...)
 	for i, first := range f.firsts {
@@ -137,7 +137,7 @@ func (f *fit) gather() {
 	f.running.ready()
 }
 
-// meet counts the answers beside each prefill.
+// meet counts the answers beside each prefill period.
 func (f *fit) meet() {
 	for i := range f.prefills {
 		p := &f.prefills[i]
@@ -145,11 +145,10 @@ func (f *fit) meet() {
 	}
 }
 
-// late is how many times as long as the fit says an answer may take before its end is taken to be somebody else's: a client that reads
-// slowly, while the engine has long ended.
+// late is the factor over an answer's fitted duration above which its end is attributed to a slow client instead of the engine.
 const late = 1.5
 
-// company counts anew who was beside whom, without the time of answers that ended much later than the fit explains.
+// company recounts concurrent answers without the time of those that ended much later than the fit explains.
 func (f *fit) company() {
 	for i := range f.answers {
 		a := &f.answers[i]
@@ -176,11 +175,11 @@ func (f *fit) company() {
 type answer struct {
 	of          int // index in fit.requests
 	steps, took float64
-	beside      float64 // answers under way meanwhile, on average, itself included
-	prefilled   float64 // prompt tokens that were computed meanwhile
+	beside      float64 // mean number of running answers meanwhile, including itself
+	prefilled   float64 // prompt tokens computed meanwhile
 }
 
-// windows finds the answers that tell about steps.
+// windows finds the answers that can be used for the fit of steps.
 func (f *fit) windows() {
 	for i := range f.requests {
 		q := &f.requests[i]

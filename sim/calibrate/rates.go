@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// steps is how many steps a prefill takes: each computes a chunk at most, and prompts end with a step.
+// stepsOf is the number of steps of a prefill period: each computes at most a chunk, and prompts end with a step.
 func (f *fit) stepsOf(p *prefill) float64 {
 	n := 0.0
 	chunk := float64(f.out.Engine.ChunkTokens)
@@ -15,7 +15,8 @@ func (f *fit) stepsOf(p *prefill) float64 {
 	return n
 }
 
-// besides is what a prefill takes beyond the fixed time and the tokens: its steps, and half of one that was under way when it began.
+// besides is a prefill period's time beyond the fixed time and the tokens: its steps, and half of one already running at its
+// start.
 func (f *fit) besides(p *prefill) float64 {
 	took := float64(f.stepsOf(p) * (f.base + float64(f.perSeq*(p.beside+1))))
 	if p.fresh && p.begun > 0 {
@@ -24,7 +25,7 @@ func (f *fit) besides(p *prefill) float64 {
 	return took
 }
 
-// fitPrefill finds rate and fixed time, with the steps as they are known.
+// fitPrefill fits rate and fixed time, given the steps.
 func (f *fit) fitPrefill() {
 	samples := make([]sample, 0, len(f.prefills))
 	for i := range f.prefills {
@@ -38,7 +39,7 @@ func (f *fit) fitPrefill() {
 	f.fixed, f.perToken, f.out.Outliers = robust(samples, 1)
 }
 
-// stepSamples are the answers with others' prefill taken out, those with much of it only where there are too few others.
+// stepSamples are the answers without other prefill; those with much of it are used only if there are too few others.
 func (f *fit) stepSamples() []sample {
 	calm := func(share float64) []sample {
 		var out []sample
@@ -61,7 +62,7 @@ func (f *fit) stepSamples() []sample {
 	return calm(1)
 }
 
-// fitSteps finds base and time per sequence, with others' prefill taken out.
+// fitSteps fits base and time per sequence, with other prefill subtracted.
 func (f *fit) fitSteps() {
 	samples := f.stepSamples()
 	if len(samples) < leastFit {
@@ -87,7 +88,7 @@ func ys(samples []sample) []float64 {
 	return out
 }
 
-// quality measures the fit on what it was made from.
+// quality measures the fit on its own observations.
 func (f *fit) quality() {
 	var off []float64
 	for i := range f.prefills {
@@ -108,7 +109,7 @@ func (f *fit) quality() {
 	}
 	f.out.ITL = rounded4(median(off))
 	if len(f.answers) >= leastFit && f.perSeq == 0 {
-		f.note("how many sequences were computed at once hardly varied, or made no difference: all of a step's time is in its base")
+		f.note("the number of concurrent sequences hardly varied or had no effect; all of a step's time is in its base")
 	}
 }
 

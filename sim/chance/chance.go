@@ -13,15 +13,15 @@ func Mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Exponential draws from the exponential distribution of mean 1, the same on every machine: the standard library's logarithm is
-// written in assembly on some.
+// Exponential draws from the exponential distribution with mean 1, identically on every machine; the standard library's
+// logarithm is assembly on some.
 func Exponential(rng *rand.Rand) float64 {
 	u := float64(rng.Uint64()>>11|1) / (1 << 53) // in (0, 1)
 	return -logarithm(u)
 }
 
-// logarithm is the natural logarithm of a positive number by the series of the inverse hyperbolic tangent, each operation rounded
-// by itself.
+// logarithm is the natural logarithm of a positive number by the series of the inverse hyperbolic tangent, each operation
+// rounded separately.
 func logarithm(x float64) float64 {
 	fraction, exponent := math.Frexp(x) // fraction in [0.5, 1)
 	s := (fraction - 1) / (fraction + 1)
@@ -33,7 +33,7 @@ func logarithm(x float64) float64 {
 	return float64(float64(2*s)*sum) + float64(float64(exponent)*math.Ln2)
 }
 
-// Harmonic draws from 0..n-1, k with a weight of 1/(k+1).
+// Harmonic draws from 0..n-1, where k has the weight 1/(k+1).
 func Harmonic(rng *rand.Rand, n int) int {
 	if n == 1 {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestExponential against the standard library's logarithm, and by its mean.
+// TestExponential compares with the standard library's logarithm and checks the mean.
 func TestExponential(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	sum := 0.0

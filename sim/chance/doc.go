@@ -1,5 +1,5 @@
-// Package chance draws numbers that are the same on every machine, where the standard library's are written in assembly on
-// some or are rounded differently.
+// Package chance draws numbers that are identical on every machine. The standard library's functions are assembly on some
+// machines, or round differently.
 //
-// It holds no state: who draws brings a seeded generator.
+// It has no state: callers bring a seeded generator.
 package chance

@@ -2,13 +2,14 @@ package drive
 
 import "github.com/warmpath/warmpath/route"
 
-// decide asks a router where p.req, the request of a turn, goes.
+// decide asks a router for a decision on p.req, the request of a turn.
 func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
 	r := p.routers[router]
 	if p.Asked != nil {
 		p.Asked(turn, &p.req)
 	}
 	plan, err := r.Decide(p.at(now), &p.req)
+	p.spread(now, router, plan.News)
 	if p.Heard != nil {
 		e := route.Entry{Now: p.at(now), Request: &p.req, Err: err}
 		if err == nil {
@@ -25,11 +26,15 @@ func (p *player) decide(router int32, now int64, turn int) (route.Plan, error) {
 	return plan, err
 }
 
-// tell tells a router an event.
+// tell gives a router an event.
 func (p *player) tell(router int32, now int64, ev route.Event) {
 	e := p.routers[router].Observe(p.at(now), ev)
 	p.call(router, e.Called)
+	p.spread(now, router, e.News)
 	if p.Heard != nil {
 		p.Heard(&e)
 	}
 }
+
+// observe gives a turn's router an event about it.
+func (p *player) observe(now int64, i int, ev route.Event) { p.tell(p.flights[i].router, now, ev) }

@@ -13,9 +13,8 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestFreeRolesComeAbout: on engines without roles of which any may compute a prompt for another, chats are hardly ever interrupted by the
-// documents of others, which they often are where nothing is split, and nobody waits longer for a first token. Some engines then
-// answer far more than others.
+// TestFreeRolesComeAbout: on engines without roles that may compute prompts for each other, documents rarely interrupt chats,
+// which they often do without splitting, and no first token is later. Some engines then answer far more than others.
 func TestFreeRolesComeAbout(t *testing.T) {
 	g, err := trace.ParseGenerator([]string{"conversations=800", "turns=2", "system=1000", "prefixes=20", "user=500", "answer=300", "think=5s", "long=0.5", "long_tokens=16000"})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// fetch begins the transfers that an engine asks for.
+// fetch starts the transfers that an engine requests.
 func (p *player) fetch(now int64, at int) {
 	if !p.roles {
 		return
@@ -29,7 +29,7 @@ func (p *player) fetch(now int64, at int) {
 		}
 	}
 	p.connect()
-	for _, i := range gone { // after the engine's list, which these may change
+	for _, i := range gone { // after the loop, since these may change the engine's list
 		if i < 0 {
 			p.unhold(now, int32(^i))
 		} else {
@@ -38,7 +38,7 @@ func (p *player) fetch(now int64, at int) {
 	}
 }
 
-// connect enters when the next transfer ends.
+// connect schedules the end of the next transfer.
 func (p *player) connect() {
 	if next := p.links.next(); next != p.moves {
 		if p.moves = next; next >= 0 {
@@ -60,7 +60,7 @@ func (p *player) carry(now int64) {
 	p.connect()
 }
 
-// arrive tells both engines that KV cache has come.
+// arrive tells both engines that the KV cache has arrived.
 func (p *player) arrive(now int64, hand int) {
 	h := &p.hands[hand]
 	if !h.moving {
@@ -75,7 +75,7 @@ func (p *player) arrive(now int64, hand int) {
 	p.schedule(int(h.to))
 }
 
-// unhold has a prefiller give back the blocks of a prompt.
+// unhold frees a prompt's blocks at a prefiller.
 func (p *player) unhold(now int64, hand int32) {
 	h := &p.hands[hand]
 	if !h.held {
@@ -95,14 +95,14 @@ func (p *player) expire(now int64, hand int32) {
 	}
 }
 
-// orphan leaves what a prefiller holds to its lease: nobody will tell it that it is not wanted.
+// orphan leaves a prefiller's blocks to their lease: no one tells it that they are not needed.
 func (p *player) orphan(now int64, hand int32) {
 	if p.hands[hand].held {
 		p.due.push(now+int64(heldFor), leaseEnds, int(hand))
 	}
 }
 
-// undone lets go of what was handed to an engine that is gone.
+// undone drops transfers to an engine that is gone.
 func (p *player) undone(now int64, i int) {
 	f := &p.flights[i]
 	if f.hand == 0 || f.first {
@@ -119,8 +119,8 @@ func (p *player) undone(now int64, i int) {
 	f.hand = 0
 }
 
-// unfetched is an answer that cannot be made since its prompt is gone with the prefiller: the decoder says so, and is not to blame
-// the first time.
+// unfetched handles an answer that cannot be made because its prompt is gone with the prefiller: the decoder fails and is not
+// blamed the first time.
 func (p *player) unfetched(now int64, i int) {
 	f := &p.flights[i]
 	at := int(f.engine)
@@ -141,7 +141,7 @@ func (p *player) unfetched(now int64, i int) {
 	p.schedule(at)
 }
 
-// failHands is what an engine's end does to the prompts that it was computing for others, or held for them.
+// failHands handles an engine's failure for the prompts that it computed or held for others.
 func (p *player) failHands(now int64, at int) {
 	computing, holding := slices.Clone(p.computing[at]), slices.Clone(p.holding[at])
 	p.computing[at], p.holding[at] = p.computing[at][:0], p.holding[at][:0]

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Histogram counts times in buckets of a microsecond up to 2 ms, and above that of at most a thousandth of the time, so that all
-// gaps between the tokens of a long run fit in little memory.
+// Histogram counts durations in buckets of a microsecond up to 2 ms, and above that of at most a thousandth of the duration, so
+// that all gaps between the tokens of a long run fit in little memory.
 type Histogram struct {
 	counts []int64
 	n      int64
 	sum    int64 // us
 }
 
-// exactBits is the number of bits of a time that a bucket keeps.
+// exactBits is the number of significant bits of a bucket.
 const exactBits = 11
 
 func (h *Histogram) add(d time.Duration) {
@@ -28,7 +28,7 @@ func (h *Histogram) add(d time.Duration) {
 	h.sum += int64(us)
 }
 
-// Rank is a percentile by nearest rank in ms: the least time of its bucket. It is 0 of no times.
+// Rank is a percentile by nearest rank in ms: the lower bound of its bucket; 0 when empty.
 func (h *Histogram) Rank(percent int64) float64 {
 	rank := max((h.n*percent+99)/100, 1)
 	for at, n := range h.counts {
@@ -40,7 +40,7 @@ func (h *Histogram) Rank(percent int64) float64 {
 	return 0
 }
 
-// Mean is their mean in ms, 0 of no times.
+// Mean is the mean in ms, 0 when empty.
 func (h *Histogram) Mean() float64 {
 	if h.n == 0 {
 		return 0

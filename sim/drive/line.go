@@ -5,13 +5,13 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// standing is a turn that stands in a router's line.
+// standing is a turn in a router's queue.
 type standing struct {
 	router int32
 	lease  fleet.Lease
 }
 
-// call notes whose turn it is at a router. They are handed on when what is under way now is done with.
+// call records dispatched leases. They are sent after the current event.
 func (p *player) call(router int32, leases []fleet.Lease) {
 	for _, l := range leases {
 		if i, ok := p.inLine[standing{router, l}]; ok {
@@ -21,7 +21,7 @@ func (p *player) call(router int32, leases []fleet.Lease) {
 	}
 }
 
-// handOn hands on whose turn it is.
+// handOn sends the dispatched turns.
 func (p *player) handOn(now int64) {
 	for len(p.called) > 0 {
 		i := int(p.called[0])
@@ -37,20 +37,20 @@ func (p *player) handOn(now int64) {
 	}
 }
 
-// prefillStands reports whether it is the prefill leg of a turn that stands in line.
+// prefillStands reports whether a queued turn's prefill leg is queued.
 func (p *player) prefillStands(i int) bool {
 	hand := p.flights[i].hand
 	return hand != 0 && p.hands[hand-1].waits
 }
 
-// computeElsewhere has the prompt of a turn computed by another prefiller, or by its decoder.
+// computeElsewhere places a turn's prompt at another prefiller, or at its decoder.
 func (p *player) computeElsewhere(now int64, i int, outcome fleet.Outcome) {
 	if d, ok := p.instead(now, i, outcome); ok {
 		p.compute(now, i, d)
 	}
 }
 
-// leaveLine has those ask again who stand in line for an engine that is gone.
+// leaveLine decides again for turns queued for an engine that is gone.
 func (p *player) leaveLine(now int64, at int) {
 	for i := range p.flights {
 		f := &p.flights[i]

@@ -2,16 +2,16 @@ package drive
 
 import "github.com/warmpath/warmpath/sim/rig"
 
-// links are the transfers under way. One that leaves an engine with n transfers out for one with m coming in has the n-th part of the
-// one's bandwidth or the m-th part of the other's, whichever is less; what that leaves unused is not given to others.
+// links are the running transfers. One from an engine with n outgoing transfers to one with m incoming gets 1/n of the one's
+// bandwidth or 1/m of the other's, whichever is less; unused bandwidth is not redistributed.
 type links struct {
 	rig.Transfer
 	active  []moving
-	out, in []int32 // transfers under way, by engine
-	at      int64   // up to when left is reckoned
+	out, in []int32 // running transfers by engine
+	at      int64   // time up to which left is accounted
 }
 
-// moving is a transfer under way.
+// moving is a running transfer.
 type moving struct {
 	hand     int32
 	from, to int32
@@ -30,12 +30,12 @@ func (l *links) begin(now int64, hand, from, to, tokens int) {
 	l.in[to]++
 }
 
-// rate is how many bytes a transfer moves in a ns.
+// rate is a transfer's speed in bytes per ns.
 func (l *links) rate(m *moving) float64 {
 	return l.Bandwidth / 1e9 / float64(max(l.out[m.from], l.in[m.to]))
 }
 
-// pass lets time go by.
+// pass advances time.
 func (l *links) pass(now int64) {
 	for i := range l.active {
 		m := &l.active[i]
@@ -44,7 +44,7 @@ func (l *links) pass(now int64) {
 	l.at = now
 }
 
-// next is when the first of them ends, -1 when there is none.
+// next is the end of the first transfer to end; -1 when there is none.
 func (l *links) next() int64 {
 	next := int64(-1)
 	for i := range l.active {
@@ -56,7 +56,7 @@ func (l *links) next() int64 {
 	return next
 }
 
-// done takes out what has ended by now, in order of beginning.
+// done removes the transfers that have ended, in order of start.
 func (l *links) done(now int64, to []int32) []int32 {
 	l.pass(now)
 	keep := l.active[:0]
@@ -73,7 +73,7 @@ func (l *links) done(now int64, to []int32) []int32 {
 	return to
 }
 
-// stop takes out a transfer before its end.
+// stop cancels a transfer.
 func (l *links) stop(now int64, hand int) {
 	l.pass(now)
 	for i, m := range l.active {

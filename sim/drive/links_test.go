@@ -7,10 +7,10 @@ import (
 	"github.com/warmpath/warmpath/sim/rig"
 )
 
-// TestLinksAreShared: two transfers that leave one engine take turns at its link; one between two others does not.
+// TestLinksAreShared: two transfers from one engine share its link; one between two others does not.
 func TestLinksAreShared(t *testing.T) {
 	l := newLinks(rig.Transfer{BytesPerToken: 1, Bandwidth: 1e9}, 5)
-	l.begin(0, 1, 0, 1, 1000) // a byte a ns alone
+	l.begin(0, 1, 0, 1, 1000) // one byte per ns alone
 	l.begin(0, 2, 3, 4, 1000)
 	l.begin(500, 3, 0, 2, 1000)
 	var ends []int64

@@ -8,29 +8,29 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// othersWait is how many times the time to compute a prompt counts for others. Without it the oracle moves conversations so
-// readily that their copies crowd the caches: on coding agents at a load of 0.7 the mean time to first token was 4.7 s, with
-// 1, 3 and 7 it was 2.5, 1.9 and 2.1 s; on Mooncake's conversations 1.39, 1.31, 1.30 and 1.34 s.
+// othersWait is the weight of the prefill time as a cost to others. Without it the oracle moves conversations so readily that
+// their copies crowd the caches: for coding agents at load 0.7 the mean time to first token was 4.7 s; with weights 1, 3 and 7
+// it was 2.5, 1.9 and 2.1 s. For Mooncake's conversations it was 1.39, 1.31, 1.30 and 1.34 s.
 const othersWait = 3
 
-// OracleName is what the policy of Replay.Oracle is called.
+// OracleName is the policy name of Replay.Oracle.
 const OracleName = "oracle"
 
-// reasonOracle says that no endpoint would have given the first token sooner.
+// reasonOracle means that no endpoint would have given the first token sooner.
 const reasonOracle pick.Reason = "oracle"
 
-// oracle is a policy that only a simulation can have: it sees what the engines truly hold and have to do, and places each
-// turn where its first token comes soonest, counting what it has to compute several times over, since others wait for that
-// too and it pushes out what they hold. It is greedy and does not know what will come, so it is a reference and no bound.
-// Of equals the one with fewest jobs is picked, then the first.
+// oracle is a policy that only a simulation can have: it sees the engines' real caches and work, and places each turn where its
+// first token comes soonest, with prefill time weighted by othersWait because others wait for it and it evicts their prefixes.
+// It is greedy and does not know the future, so it is a reference, not a bound. Ties go to the engine with fewest jobs, then to
+// the first.
 type oracle struct {
 	player *player
 	now    int64
-	turn   int // that is being placed
+	turn   int // the one to be placed
 	left   []int
 }
 
-// policy is the oracle as every router's policy; there is one oracle for all, since they ask one after another.
+// policy is the common oracle of all routers, which decide one after another.
 func (o *oracle) policy() pick.Policy { return o }
 
 // Pick implements pick.Policy.
@@ -59,8 +59,8 @@ func (o *oracle) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: best, Reason: reasonOracle}
 }
 
-// cost is how long an engine takes for so many tokens of a new prompt after all that it has to do before, the step under way,
-// the prompts in front, and until a slot is free; and what that costs others.
+// cost is the time an engine needs for this many new prompt tokens after its present work (the current step, the prompts in
+// front, a free slot), and the cost of that to others.
 func (o *oracle) cost(at, tokens int) time.Duration {
 	p := o.player
 	e := p.engines[at]
@@ -81,7 +81,7 @@ func (o *oracle) cost(at, tokens int) time.Duration {
 	}
 	slot := time.Duration(0)
 	if ahead := running + waiting - c.Slots; ahead >= 0 && len(o.left) > 0 {
-		slices.Sort(o.left) // who has least to say goes first
+		slices.Sort(o.left) // the shortest answers end first
 		last := o.left[min(ahead, len(o.left)-1)]
 		slot = time.Duration(last*(1+ahead/len(o.left))) * step
 	}

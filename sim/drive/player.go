@@ -11,27 +11,28 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// player is a replay under way.
+// player is a running replay.
 type player struct {
 	*Replay
 	plan    trace.Plan
 	start   time.Time
 	routers []*route.Router
 	engines []*engine.Engine
-	gone    []engine.Stats // counters of engines before they were started anew
+	gone    []engine.Stats // counters of engines before their restarts
 	due     timetable
-	steps   []int64 // end of each engine's scheduled step, -1 for none
+	steps   []int64 // end of each engine's scheduled step; -1 for none
 	epoch   []uint64
 	down    []bool
 	joined  []bool
 	owed    []int64 // prompt tokens that each engine has still to compute
 	busy    [][]int32
 
-	begun    []int64 // when each session began, -1 before
-	home     []int32 // endpoint of each session's latest turn, -1 before
+	begun    []int64 // start of each session; -1 before
+	home     []int32 // endpoint of each session's latest turn; -1 before
 	flights  []flying
-	children [][]int32 // sessions that begin after a turn of their parent, by turn
-	early    [][]int32 // sessions that begin after the start of their parent, by session
+	children [][]int32 // sessions that start after a turn of their parent, by turn
+	early    [][]int32 // sessions that start after the start of their parent, by session
+	queued   []int     // first turns of sessions that wait for another session to end
 	index    map[string]int
 
 	out  []Played
@@ -40,14 +41,14 @@ type player struct {
 	end  int64
 	seed uint64
 
-	news []hearsay     // in the order in which they are heard
-	told []fleet.Lease // of each turn at each router that was told of it, 0 for none
+	news    []hearsay // in order of delivery
+	ticking []bool    // of each router: a tick is scheduled, see tick
 
 	roles              bool
 	hands              []handoff
 	computing, holding [][]int32 // hands at each engine
 	links              links
-	moves              int64   // when the next transfer ends, as entered; -1 for none
+	moves              int64   // scheduled end of the next transfer; -1 for none
 	carried            []int32 // scratch
 	gaps               Histogram
 
@@ -58,39 +59,39 @@ type player struct {
 	marks  []uint64 // scratch
 	chains [][]uint64
 
-	inLine map[standing]int32 // turns that stand in line
-	called []int32            // of which it is the turn, see handOn
+	inLine map[standing]int32 // queued turns
+	called []int32            // dispatched turns, see handOn
 
 	stage  Stage
 	asides []func(time.Time) // see Stage.At
 }
 
-// flying is a turn under way.
+// flying is a running turn.
 type flying struct {
 	lease   fleet.Lease
 	sent    int64
 	row     int32 // in out, from 1; 0 before it is sent
 	engine  int32
 	router  int32
-	owed    int32 // prompt tokens to compute, until they are
-	first   bool  // its first token came
+	owed    int32 // prompt tokens to compute, until computed
+	first   bool  // its first token has come
 	over    bool
 	chain   []uint64
 	attempt uint64
 	tried   []string
-	again   bool // the next attempt is charged to the retry budget
+	again   bool // the next attempt counts against the retry budget
 
-	token        int64            // when the latest token came
-	hand         int32            // of hands, from 1, when it is split
-	session      string           // conversation that its first decision in two legs found
-	ending       []route.Finished // of the attempt before, told when the next is decided
+	token        int64            // time of the latest token
+	hand         int32            // in hands, from 1, if it is split
+	session      string           // conversation found by the decision to split
+	ending       []route.Finished // of the previous attempt, reported after the next decision
 	triedPrefill []string
 	prefillFails int
-	suspect      bool // a decoder has failed once that may not have got its KV cache
+	suspect      bool // a decoder has failed once, perhaps for lack of the KV cache
 	unfit        bool // its prefill leg failed for good
 }
 
-// noticed is how long it takes until a probe finds that an engine is gone or has come back.
+// noticed is the time until a probe finds that an engine is gone or back.
 const noticed = time.Second
 
 func newPlayer(r *Replay, plan trace.Plan) *player {
@@ -128,7 +129,7 @@ func newPlayer(r *Replay, plan trace.Plan) *player {
 
 func (p *player) at(ns int64) time.Time { return p.start.Add(time.Duration(ns)) }
 
-// open enters what is due from the start.
+// open schedules the initial events.
 func (p *player) open() {
 	for i, e := range p.Fleet.Endpoints {
 		if e.Start == 0 {
@@ -154,13 +155,29 @@ func (p *player) open() {
 		return
 	}
 	for i := range p.Trace.Sessions {
-		if s := &p.Trace.Sessions[i]; s.Parent < 0 {
+		s := &p.Trace.Sessions[i]
+		switch {
+		case s.Parent >= 0:
+		case p.Clients == 0:
 			p.due.push(int64(p.plan.Arrivals[i]), turnDue, s.First)
+		default:
+			p.queued = append(p.queued, s.First)
 		}
+	}
+	for range p.Clients {
+		p.nextSession(0)
 	}
 }
 
-// declare tells the routers which endpoints there are, and what probes found of those that are up.
+// nextSession begins one of the sessions that wait for another to end.
+func (p *player) nextSession(now int64) {
+	if len(p.queued) > 0 {
+		p.due.push(now, turnDue, p.queued[0])
+		p.queued = p.queued[1:]
+	}
+}
+
+// declare sends the routers the declared endpoints, and probe results for those that are up.
 func (p *player) declare(now int64) {
 	d := route.Declared{Source: "replay"}
 	for i, e := range p.Fleet.Endpoints {
@@ -196,7 +213,7 @@ func (p *player) probe(now int64, i int) {
 	}
 }
 
-// play takes what is due until nothing is. It is false when Progress ended it.
+// play processes events until there are none. It returns false if Progress stopped it.
 func (p *player) play() bool {
 	told := 0
 	for {
@@ -216,6 +233,8 @@ func (p *player) play() bool {
 			p.send(h.at, i)
 		case newsDue:
 			p.hear(h.at)
+		case tickDue:
+			p.tick(h.at, i)
 		case linksDue:
 			p.carry(h.at)
 		case handArrives:
@@ -247,8 +266,18 @@ func (p *player) play() bool {
 	}
 }
 
-// schedule enters the end of an engine's step, once.
+// schedule schedules the end of an engine's step, once; with engines in step those of all.
 func (p *player) schedule(i int) {
+	if !p.Fleet.InStep {
+		p.enter(i)
+		return
+	}
+	for i := range p.engines {
+		p.enter(i)
+	}
+}
+
+func (p *player) enter(i int) {
 	at, busy := p.engines[i].Next()
 	if !busy {
 		p.steps[i] = -1
@@ -260,7 +289,7 @@ func (p *player) schedule(i int) {
 	}
 }
 
-// step ends an engine's step and tells the routers and the clients what came of it.
+// step ends an engine's step and reports the results to routers and clients.
 func (p *player) step(now int64, i int) {
 	emissions := p.engines[i].Advance(p.at(now))
 	if p.stage.Stepped != nil {
@@ -301,12 +330,12 @@ func (p *player) begins(now int64, i int) {
 	p.moved(now, i)
 }
 
-// whole reports whether a turn's answer comes as a whole.
+// whole reports whether a turn's answer is not streamed.
 func (p *player) whole(i int) bool {
 	return p.Whole > 0 && float64(chance.Mix(p.seed^chance.Mix(uint64(i)))>>11)/(1<<53) < p.Whole
 }
 
-// paid takes a turn's prompt off what its engine owes.
+// paid subtracts a computed prompt from what its engine owes.
 func (p *player) paid(f *flying) {
 	p.owed[f.engine] -= int64(f.owed)
 	f.owed = 0
@@ -316,7 +345,7 @@ func (p *player) finish(now int64, i int, e engine.Emission) {
 	f, t := &p.flights[i], &p.Trace.Turns[i]
 	row := &p.out[f.row-1]
 	row.Took, row.Cached = time.Duration(now-f.sent), e.CachedTokens
-	if f.hand != 0 { // a decoder takes all that was handed to it for cached; usage is the prefiller's
+	if f.hand != 0 { // a decoder reports all transferred tokens as cached; usage is the prefiller's
 		row.Cached = p.hands[f.hand-1].cached
 	}
 	if t.Output == 0 {
@@ -333,7 +362,7 @@ func (p *player) finish(now int64, i int, e engine.Emission) {
 	p.over(now, i)
 }
 
-// over ends a turn, well or not, and enters what waited for it.
+// over ends a turn, successful or not, and schedules what waited for it.
 func (p *player) over(now int64, i int) {
 	f := &p.flights[i]
 	f.over = true
@@ -350,10 +379,13 @@ func (p *player) over(now int64, i int) {
 	if t.Next >= 0 && !p.Trace.Turns[t.Next].Overlaps {
 		next := &p.Trace.Turns[t.Next]
 		at := now + int64(p.pause(next.Delay))
-		if next.Delay < 0 { // how long it took between is all that is known
+		if next.Delay < 0 { // only the time between them is known
 			at = max(now, f.sent+int64(p.pause(next.At-t.At)))
 		}
 		p.due.push(at, turnDue, int(t.Next))
+	}
+	if t.Next < 0 && p.Trace.Sessions[t.Session].Parent < 0 {
+		p.nextSession(now)
 	}
 	for _, child := range p.children[i] {
 		s := &p.Trace.Sessions[child]
@@ -361,7 +393,7 @@ func (p *player) over(now int64, i int) {
 	}
 }
 
-// pause is a recorded time between turns as it is replayed.
+// pause is a recorded time between turns, scaled for the replay.
 func (p *player) pause(d time.Duration) time.Duration {
 	d = time.Duration(float64(max(d, 0)) * p.plan.Stretch)
 	if p.MaxDelay > 0 {
@@ -370,10 +402,10 @@ func (p *player) pause(d time.Duration) time.Duration {
 	return d
 }
 
-// tide is a moment and the time, in ns, that the work took which the engines had done by then.
+// tide is a time and the total work of the engines up to then, in ns.
 type tide struct{ at, work int64 }
 
-// mark notes the moments between which Figures.Utilisation is measured.
+// mark records the times between which Figures.Utilisation is measured.
 func (p *player) mark(now int64) {
 	n := len(p.out)
 	which := -1

@@ -8,73 +8,78 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/sim/chance"
 	"github.com/warmpath/warmpath/sim/engine"
 	"github.com/warmpath/warmpath/sim/rig"
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// Replay plays a trace through routers and simulated engines on a virtual clock. The routers are those that serve; here they
-// are told the time of the simulation.
+// Replay plays a trace through routers and simulated engines on a virtual clock. The routers are the live ones, with simulated
+// time.
 type Replay struct {
 	Trace *trace.Trace
 	Fleet rig.Fleet
 
 	Policy     func() pick.Policy
 	PolicyName string
-	Content    bool // the policy goes by what prompts consist of, so the router is told
-	Oracle     bool // in place of Policy: each turn goes where its first token truly comes soonest
-	IDs        bool // clients name their conversation; without, the router goes by what prompts say
-	Routers    int  // side by side, each with an even share of the requests; 0 is one
+	Content    bool // the policy uses the prompts' content, so requests have it
+	Oracle     bool // instead of Policy: each turn goes where its first token really comes soonest
+	IDs        bool // clients name their conversation; otherwise the router recognises it by content
+	Routers    int  // number of routers, each with an equal share of the requests; 0 means 1
 
-	Queue route.Queue // how the routers keep prompts in line; the zero value does not
+	Without ablation.Set // mechanisms switched off in the routers; policies are configured separately
 
-	Disaggregation route.Disaggregation // when a fleet with roles splits requests, and by which policies; those left out are Policy
-	Transfer       rig.Transfer         // of KV cache between engines with roles; zero is DefaultTransfer
+	Standing fleet.Standing // for every tenant
+	Queue    route.Queue    // the routers' queues; the zero value queues nothing
 
-	Share     bool          // routers tell each other what they decide and see; without, each knows only its own
-	Staleness time.Duration // how long that takes
+	Disaggregation route.Disaggregation // rules and policies for a fleet with roles; policies left out are Policy
+	Transfer       rig.Transfer         // KV transfers between engines with roles; zero is DefaultTransfer
+
+	Share     bool          // routers exchange news; otherwise each knows only its own requests
+	Staleness time.Duration // delay of news
 
 	Load     float64       // see Trace.Plan
 	Speed    float64       // see Trace.Plan
-	MaxDelay time.Duration // longest time between turns of a session (closed loop); 0 for as long as recorded
+	Clients  int           // conversations at once (closed loop): the next starts when one ends; 0 starts each at its planned time
+	MaxDelay time.Duration // limit of the time between turns of a session (closed loop); 0 for none
 	Seed     uint64
 
-	Whole  float64 // share of turns whose answer comes as a whole: the router, like the client, sees nothing of it until it has ended
-	Limits bool    // clients state how long an answer may be (max_tokens): as long as it will be
+	Whole  float64 // share of turns with non-streamed answers, of which the router sees nothing before the end
+	Limits bool    // clients state the exact length of the answer (max_tokens)
 
-	Asked    func(turn int, req *fleet.Request)  // may change the request of a turn before a router is asked. nil for nothing
-	Heard    func(*route.Entry)                  // hears what routers are told and answer, in order, but for the news of other routers; an entry may not be kept. nil for nobody
-	Reported func(endpoint int, r *fleet.Report) // may change what a probe finds. nil for nothing
-	Stage    func(*Stage)                        // is given the run before it begins, for what happens in it besides. nil for nothing
-	Progress func(done, turns int) bool          // called now and then; false ends the run. nil for nothing
+	Asked    func(turn int, req *fleet.Request)  // may change a turn's request before the decision. nil for nothing
+	Heard    func(*route.Entry)                  // listener for the routers' entries, in order, without news of other routers; it must not keep them. nil for none
+	Reported func(endpoint int, r *fleet.Report) // may change a probe's report. nil for nothing
+	Stage    func(*Stage)                        // gets the run before it starts, to add events. nil for nothing
+	Progress func(done, turns int) bool          // called occasionally; false stops the run. nil for nothing
 }
 
 // Played is one turn as its client saw it.
 type Played struct {
 	Turn       int           // index in Trace.Turns
-	Endpoint   int           // index in Fleet.Endpoints of the one that answered, -1 for none
-	Prefiller  int           // of the one that computed its prompt for that, -1 for none
+	Endpoint   int           // index in Fleet.Endpoints of the one that answered; -1 for none
+	Prefiller  int           // of the one that computed its prompt; -1 for none
 	Sent       time.Duration // from the start of the run
 	TTFT, Took time.Duration
-	Cached     int // prompt tokens that the engine found
-	Predicted  int // prompt tokens that the router expected it to find
-	Queue      int // requests that waited in the engine when it came
+	Cached     int // prompt tokens the engine found cached
+	Predicted  int // prompt tokens the router predicted to be cached
+	Queue      int // requests waiting in the engine on its arrival
 	Reason     pick.Reason
 	First      bool          // of its conversation
-	Home       bool          // sent where the conversation's turn before was
-	Regret     time.Duration // longer to its first token than at the best endpoint, as the state of the engines then was
+	Home       bool          // sent where the previous turn of its conversation was
+	Regret     time.Duration // extra time to its first token over the best endpoint, by the engines' real state at that time
 	Failed     bool
 	Retries    int
 
-	Why       route.SplitWhy // why it was split, or not; "" in fleets without roles
+	Why       route.SplitWhy // why it was split or not; "" in fleets without roles
 	Prefill   time.Duration  // from sending to the end of the prefill leg
-	Moved     int            // tokens whose KV cache was handed over
-	Handed    time.Duration  // from the end of the prefill leg until it had come: waiting for blocks, and the transfer
+	Moved     int            // transferred tokens
+	Handed    time.Duration  // from the end of the prefill leg to the arrival of its KV cache: waiting for blocks, and the transfer
 	MovedTook time.Duration  // the transfer alone
 }
 
-// Computed is the index of the endpoint that computed its prompt: that of a prefill leg, or the one that answered.
+// Computed is the index of the endpoint that computed its prompt: the prefiller, or the one that answered.
 func (p *Played) Computed() int {
 	if p.Why.Splits() {
 		return p.Prefiller
@@ -82,7 +87,7 @@ func (p *Played) Computed() int {
 	return p.Endpoint
 }
 
-// Outcome is a run.
+// Outcome is the result of a run.
 type Outcome struct {
 	Turns   []Played // in the order they were sent
 	Engines []engine.Stats
@@ -90,14 +95,14 @@ type Outcome struct {
 	Plan    trace.Plan
 	Routers []*route.Router
 
-	Utilisation float64   // of the fleet's capacity, between the first and the last tenth of the turns sent
-	Gaps        Histogram // between the tokens of all answers
+	Utilisation float64   // share of the fleet's capacity used between the first and the last tenth of the turns
+	Gaps        Histogram // gaps between the tokens of all answers
 }
 
-// ErrStopped says that Progress ended the run.
+// ErrStopped means that Progress stopped the run.
 var ErrStopped = errors.New("sim: stopped")
 
-// replayModel is what all engines serve.
+// replayModel is the model of all engines.
 const replayModel = "m"
 
 // Run plays the trace to its end.
@@ -110,6 +115,9 @@ func (r *Replay) Run() (*Outcome, error) {
 	}
 	if r.Staleness < 0 || r.Staleness > time.Hour {
 		return nil, fmt.Errorf("sim: staleness must be in 0..1h, got %v", r.Staleness)
+	}
+	if r.Clients < 0 || r.Clients > 0 && !r.Trace.Closed {
+		return nil, fmt.Errorf("sim: %d conversations at once need a trace of conversations whose turns wait for each other", r.Clients)
 	}
 	if err := r.checkRoles(); err != nil {
 		return nil, err
@@ -124,7 +132,7 @@ func (r *Replay) Run() (*Outcome, error) {
 		policy = p.oracle.policy
 	}
 	for range max(r.Routers, 1) {
-		p.routers = append(p.routers, route.New(route.Config{Policy: policy, PolicyName: r.PolicyName, Queue: r.Queue, Disaggregation: r.Disaggregation}))
+		p.routers = append(p.routers, route.New(route.Config{Policy: policy, PolicyName: r.PolicyName, Queue: r.Queue, Without: r.Without, Replicas: r.Share && r.Routers > 1, Disaggregation: r.Disaggregation}))
 	}
 	for i, e := range r.Fleet.Endpoints {
 		engine, err := engine.New(e.Engine, chance.Mix(r.Seed)+uint64(i))
@@ -133,8 +141,12 @@ func (r *Replay) Run() (*Outcome, error) {
 		}
 		p.engines = append(p.engines, engine)
 	}
-	if p.shares() {
-		p.told = make([]fleet.Lease, len(p.routers)*len(r.Trace.Turns))
+	if r.Fleet.InStep {
+		engine.InStep(p.engines)
+	}
+	p.ticking = make([]bool, len(p.routers))
+	for i := range p.routers {
+		p.told(0, int32(i), route.FleetClock{Self: uint64(i) + 1})
 	}
 	if p.stage.p = p; r.Stage != nil {
 		r.Stage(&p.stage)
@@ -144,7 +156,7 @@ func (r *Replay) Run() (*Outcome, error) {
 		return nil, ErrStopped
 	}
 	if n := len(r.Trace.Turns) - p.done; n > 0 {
-		return nil, fmt.Errorf("sim: %d of %d turns never ended: that is a fault of the simulator's", n, len(r.Trace.Turns))
+		return nil, fmt.Errorf("sim: %d of %d turns never ended: a bug of the simulator", n, len(r.Trace.Turns))
 	}
 	out := &Outcome{Turns: p.out, Plan: plan, Routers: p.routers, Span: time.Duration(p.end)}
 	for i, e := range p.engines {

@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write golden files anew")
 
-// inTurn takes the candidates in turn.
+// inTurn is round robin.
 type inTurn struct{ n int }
 
 func (p *inTurn) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
@@ -31,7 +31,7 @@ func (p *inTurn) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: p.n % len(v.Candidates), Reason: "in_turn"}
 }
 
-// atHome keeps a conversation where it is.
+// atHome keeps conversations at home.
 type atHome struct{ inTurn }
 
 func (p *atHome) Pick(v *pick.View, r *fleet.Request) pick.Choice {
@@ -41,7 +41,7 @@ func (p *atHome) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 	return p.inTurn.Pick(v, r)
 }
 
-// round is an engine whose times are easy to reckon: 1,000 tokens a second, a step of 1 ms.
+// round is an engine with simple figures: 1,000 tokens per second, a step of 1 ms.
 func round() engine.Config {
 	return engine.Config{PrefillTokensPerSecond: 1000, ChunkTokens: 100_000, CacheTokens: 640_000, BlockTokens: 64, Slots: 8, StepBase: time.Millisecond}
 }
@@ -66,7 +66,7 @@ func replay(t testing.TB, r drive.Replay) *drive.Outcome {
 	return o
 }
 
-// TestReplayByHand: two prompts on one engine, the second sharing the first's two blocks and coming while it is computed.
+// TestReplayByHand: two prompts on one engine; the second shares the first's two blocks and arrives during its prefill.
 func TestReplayByHand(t *testing.T) {
 	trace, err := trace.Read("t", strings.NewReader(`{"timestamp":0,"input_length":1000,"output_length":3,"hash_ids":[1,2]}
 {"timestamp":500,"input_length":1300,"output_length":1,"hash_ids":[1,3,4]}
@@ -76,8 +76,8 @@ func TestReplayByHand(t *testing.T) {
 	}
 	r := drive.Replay{Trace: trace, Fleet: rig.Even(1, round()), Speed: 1, IDs: true}
 	o := replay(t, r)
-	// The first is computed alone: 1 ms + 1,000 tokens. The second begins then, beside the first's second token: it finds the 512
-	// tokens of id 1 and computes 788.
+	// The first is computed alone: 1 ms + 1,000 tokens. The second starts then, beside the first's second token: it finds the
+	// 512 tokens of id 1 cached and computes 788.
 	want := []drive.Played{
 		{Turn: 0, Prefiller: -1, TTFT: 1001 * time.Millisecond, Took: (1001 + 789 + 1) * time.Millisecond, Reason: pick.ReasonOnly, First: true},
 		{Turn: 1, Prefiller: -1, Sent: 500 * time.Millisecond, TTFT: (501 + 789) * time.Millisecond, Took: (501 + 789) * time.Millisecond, Cached: 512, Reason: pick.ReasonOnly, First: true},
@@ -98,7 +98,7 @@ func TestReplayByHand(t *testing.T) {
 	}
 }
 
-// TestReplayIsRepeatable: same inputs and seed, same figures; a golden file holds them to the same on every machine.
+// TestReplayIsRepeatable: equal inputs and seeds give equal figures; a golden file checks this on every machine.
 func TestReplayIsRepeatable(t *testing.T) {
 	var text bytes.Buffer
 	for _, name := range []string{"mooncake_conversation", "mooncake_synthetic", "coding_agent"} {
@@ -108,7 +108,7 @@ func TestReplayIsRepeatable(t *testing.T) {
 			p, _ := rig.PresetNamed("reference")
 			r := drive.Replay{Trace: trace, Fleet: rig.Mixed(4, p.Engine), Load: 0.7, Seed: 3, IDs: true, PolicyName: "in_turn"}
 			f := figures.Of(&r, replay(t, r), figures.Objective{TTFT: time.Second})
-			f.Predicted = 0 // that is the router's affair
+			f.Predicted = 0 // depends on the router
 			out, err := json.MarshalIndent(f, "", "  ")
 			if err != nil {
 				t.Fatal(err)
@@ -136,7 +136,8 @@ func TestReplayIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestClosedLoop: a turn comes its delay after the end of the one before, a sub-agent not before its parent's turn has ended.
+// TestClosedLoop: a turn starts its delay after the end of the previous one, a sub-agent not before its parent's turn has
+// ended.
 func TestClosedLoop(t *testing.T) {
 	trace := excerpt(t, "coding_agent")
 	c := round()
@@ -172,7 +173,7 @@ func TestClosedLoop(t *testing.T) {
 	}
 }
 
-// TestContentTellsConversations: without ids the router recognises the conversations of drawn traffic by what prompts say.
+// TestContentTellsConversations: without ids the router recognises the conversations of generated traffic by content.
 func TestContentTellsConversations(t *testing.T) {
 	g := trace.DefaultGenerator()
 	g.Conversations, g.Tenants, g.Prefixes = 60, 2, 3
@@ -185,21 +186,22 @@ func TestContentTellsConversations(t *testing.T) {
 	}
 }
 
-// TestContentIsPredicted: told what prompts consist of, the router knows what caches hold that nothing is evicted from.
+// TestContentIsPredicted: given the prompts' content, the router knows the cache contents as long as nothing is evicted.
 func TestContentIsPredicted(t *testing.T) {
 	trace := excerpt(t, "mooncake_conversation")
 	c := round()
 	c.PrefillTokensPerSecond = 1e6
 	c.CacheTokens = 64 * 100_000
 	o := replay(t, drive.Replay{Trace: trace, Fleet: rig.Even(2, c), Load: 0.01, Seed: 2, Content: true, PolicyName: "at_home", Policy: func() pick.Policy { return &atHome{} }})
-	for _, p := range o.Turns[20:] { // by then tokens a byte are known well
+	for _, p := range o.Turns[20:] { // by then tokens per byte are well known
 		if d := p.Predicted - p.Cached; d > 128 || d < -128 {
 			t.Errorf("%+v: predicted %d, found %d", trace.Turns[p.Turn], p.Predicted, p.Cached)
 		}
 	}
 }
 
-// TestOutages: an engine that fails loses its cache and its requests; those without a first token are answered elsewhere. One that
+// TestOutages: an engine that fails loses its cache and its requests; those without a first token are answered elsewhere. One
+// that joins gets work.
 // joins gets work.
 func TestOutages(t *testing.T) {
 	g := trace.DefaultGenerator()
@@ -298,4 +300,38 @@ func excerpt(t testing.TB, name string) *trace.Trace {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// TestClients: with a number of clients so many conversations are under way at once, from the first to the last of those that are left.
+func TestClients(t *testing.T) {
+	g := trace.Chats()
+	g.Conversations, g.Turns, g.MaxTurns = 20, 3, 5
+	talks := g.Draw(1)
+	for _, clients := range []int{1, 4, 30} {
+		o := replay(t, drive.Replay{Trace: trace.Of(talks, true), Fleet: rig.Even(2, round()), Speed: 1, Clients: clients})
+		begins, ends := map[int]time.Duration{}, map[int]time.Duration{}
+		tr := trace.Of(talks, true)
+		for _, x := range o.Turns {
+			s := tr.Turns[x.Turn].Session
+			if _, begun := begins[s]; !begun {
+				begins[s] = x.Sent
+			}
+			ends[s] = max(ends[s], x.Sent+x.Took)
+		}
+		for s, at := range begins {
+			others := 0
+			for o := range begins {
+				if begins[o] <= at && ends[o] > at {
+					others++
+				}
+			}
+			if len(begins) != 20 || others > clients || s < min(clients, 20) && at != 0 || s >= clients && others != clients {
+				t.Errorf("%d clients: conversation %d begins at %v, with %d under way", clients, s, at, others)
+			}
+		}
+	}
+	open := drive.Replay{Trace: &trace.Trace{}, Fleet: rig.Even(2, round()), Speed: 1, Clients: 2}
+	if _, err := open.Run(); err == nil || !strings.Contains(err.Error(), "conversations at once") {
+		t.Errorf("requests with times of their own: %v", err)
+	}
 }

@@ -36,7 +36,7 @@ func (p *player) send(now int64, i int) {
 	p.place(now, i)
 }
 
-// place asks a router where a turn goes and hands it to the engine, until one takes it.
+// place decides where a turn goes and submits it, until an engine accepts it.
 func (p *player) place(now int64, i int) {
 	f, t := &p.flights[i], &p.Trace.Turns[i]
 	row := &p.out[f.row-1]
@@ -78,11 +78,10 @@ func (p *player) drawn(i int) uint64 {
 	return chance.Mix(p.seed ^ chance.Mix(uint64(i)<<8+p.flights[i].attempt))
 }
 
-// hand hands a turn to the engine that it was given to. It is false when another should be asked for.
+// hand submits a turn to its engine. It returns false if another decision is needed.
 func (p *player) hand(now int64, i int) bool {
 	f := &p.flights[i]
 	at, outcome := int(f.engine), fleet.ConnectFailed
-	p.handed(now, i, at)
 	if !p.down[at] {
 		err := p.submit(now, i, at)
 		if err == nil {
@@ -107,14 +106,14 @@ func (p *player) hand(now int64, i int) bool {
 	return false
 }
 
-// failed ends a turn that nobody could take.
+// failed ends a turn that no engine could take.
 func (p *player) failed(now int64, i int) {
 	row := &p.out[p.flights[i].row-1]
 	row.Failed, row.Endpoint, row.Prefiller, row.Home, row.TTFT, row.Took = true, -1, -1, false, 0, 0
 	p.over(now, i)
 }
 
-// submit hands a turn to an engine.
+// submit submits a turn to an engine.
 func (p *player) submit(now int64, i, at int) error {
 	f, t := &p.flights[i], &p.Trace.Turns[i]
 	row := &p.out[f.row-1]
@@ -144,7 +143,7 @@ func (p *player) submit(now int64, i, at int) error {
 func (p *player) ask(i int) {
 	t := &p.Trace.Turns[i]
 	s := &p.Trace.Sessions[t.Session]
-	p.req = fleet.Request{Model: replayModel, Tenant: s.Tenant, PromptBytes: text.TokenBytes * t.Prompt, Stream: !p.whole(i), Waits: true}
+	p.req = fleet.Request{Model: replayModel, Tenant: s.Tenant, PromptBytes: text.TokenBytes * t.Prompt, Stream: !p.whole(i), Waits: true, Standing: p.Standing}
 	if p.Limits {
 		p.req.MaxTokens = t.Output
 	}
@@ -168,7 +167,7 @@ func (p *player) ask(i int) {
 	}
 }
 
-// fail takes an engine away. What it computes is lost; turns without a first token are tried elsewhere.
+// fail removes an engine. Its work is lost; turns without a first token are retried elsewhere.
 func (p *player) fail(now int64, at int) {
 	p.gone[at].Add(p.engines[at].Stats())
 	p.engines[at].Clear()
@@ -194,11 +193,11 @@ func (p *player) fail(now int64, at int) {
 	p.failHands(now, at)
 }
 
-// regret is how much sooner another endpoint would have given the first token, reckoned from what the engines really hold and
-// have to compute now: what they owe in front, and the uncached part of this prompt.
+// regret is how much sooner another endpoint would have given the first token, from the engines' real caches and work: what
+// they owe, and the uncached part of this prompt.
 func (p *player) regret(i, chosen, remains int) time.Duration {
 	if p.roles {
-		return 0 // what waits where is not all that counts
+		return 0 // other waits matter as well
 	}
 	t, f := &p.Trace.Turns[i], &p.flights[i]
 	own := p.wait(chosen, remains)
@@ -218,13 +217,13 @@ func (p *player) regret(i, chosen, remains int) time.Duration {
 	return own - best
 }
 
-// wait is how long an engine needs for what it owes and so many tokens more.
+// wait is the time an engine needs for what it owes and this many tokens more.
 func (p *player) wait(e, tokens int) time.Duration {
 	rate := p.Fleet.Endpoints[e].Engine.PrefillTokensPerSecond
 	return time.Duration(float64(p.owed[e]+int64(tokens)) / rate * 1e9)
 }
 
-// chain names the blocks of a turn's prompt and answer, in memory of a turn that is over.
+// chain returns the block names of a turn's prompt and answer, reusing the memory of a finished turn.
 func (p *player) chain(to []uint64, turn, block int) []uint64 {
 	if n := len(p.chains); to == nil && n > 0 {
 		to, p.chains = p.chains[n-1], p.chains[:n-1]
@@ -232,7 +231,7 @@ func (p *player) chain(to []uint64, turn, block int) []uint64 {
 	return p.Trace.Chain(to, turn, block)
 }
 
-// trail is what a turn's messages say about its conversation.
+// trail is the content of a turn's messages for recognising its conversation.
 func (p *player) trail(turn int) *session.Trail {
 	p.marks = p.Trace.Marks(p.marks, turn)
 	whole := p.Trace.Whole(turn)
@@ -242,7 +241,7 @@ func (p *player) trail(turn int) *session.Trail {
 // block is the size of an engine's blocks, in tokens.
 func (p *player) block(at int) int { return p.Fleet.Endpoints[at].Engine.BlockTokens }
 
-// conversationID is a readable id that is a function of the conversation alone.
+// conversationID is a readable id that depends only on the conversation.
 func conversationID(seed uint64) string {
 	const digits = "0123456789abcdef"
 	b := make([]byte, 16)

@@ -1,78 +1,71 @@
 package drive
 
-import "github.com/warmpath/warmpath/route"
+import (
+	"slices"
+	"time"
 
-// hearsay is what one router decided or saw and the others have yet to hear.
+	"github.com/warmpath/warmpath/route"
+)
+
+// tickEvery is the period of ticks for a router with queued requests and peers.
+const tickEvery = 25 * time.Millisecond
+
+// hearsay is news in transit.
 type hearsay struct {
-	turn     int32
-	endpoint int32       // where the turn went; of a decision
-	event    route.Event // what became of it, with the lease of whom it happened to; nil of a decision
-	seed     uint64      // of a decision
-	tried    []string    // of a decision
+	from   int32
+	at     int64
+	news   route.News
+	placed route.Placed
 }
 
-// shares says whether routers tell each other what they know.
+// shares says whether routers exchange news.
 func (p *player) shares() bool { return p.Share && len(p.routers) > 1 }
 
-// handed tells of a turn that an endpoint gets. Of those in line others hear when it is their turn: two routers that each knew of the other's
-// line only as work of the engine would both wait for it.
-func (p *player) handed(now int64, i, at int) {
-	if p.shares() {
-		p.spread(now, hearsay{turn: int32(i), endpoint: int32(at), seed: p.drawn(i), tried: p.flights[i].tried})
+// spread sends a router's news to the others. All news take equally long, so they arrive in order.
+func (p *player) spread(now int64, from int32, news []route.News) {
+	for i := range news {
+		h := hearsay{from: from, at: now, news: news[i]}
+		if placed := news[i].Placed; placed != nil {
+			h.placed = *placed
+			h.placed.Chain = slices.Clone(placed.Chain)
+		}
+		p.news = append(p.news, h)
+		p.due.push(now+int64(p.Staleness), newsDue, 0)
+	}
+	if p.shares() && !p.ticking[from] && p.routers[from].Queued() > 0 {
+		p.ticking[from] = true
+		p.due.push(now+int64(tickEvery), tickDue, int(from))
 	}
 }
 
-// observe tells a turn's router, and in time the others, what became of it.
-func (p *player) observe(now int64, i int, ev route.Event) {
-	p.tell(p.flights[i].router, now, ev)
-	if p.shares() {
-		p.spread(now, hearsay{turn: int32(i), event: ev})
-	}
+// tick sends a router a tick.
+func (p *player) tick(now int64, router int) {
+	p.ticking[router] = false
+	p.told(now, int32(router), route.Tick{})
 }
 
-func (p *player) spread(now int64, n hearsay) {
-	p.news = append(p.news, n)
-	p.due.push(now+int64(p.Staleness), newsDue, 0)
-}
-
-// hear tells the oldest news to all routers but the one it is of. A decision is to them a request that must go where it went, so that
-// it enters their books, beliefs and memory of conversations as one of their own, while their policy is not asked; what policies
-// count for themselves they count of their own requests only, but for those that keep what is reserved. All news take equally long,
-// hence come in order.
+// hear delivers the oldest news to all routers but the sender.
 func (p *player) hear(now int64) {
-	n := p.news[0]
+	h := p.news[0]
 	p.news = p.news[1:]
-	own := int(p.flights[n.turn].router)
-	leases := p.told[int(n.turn)*len(p.routers):][:len(p.routers)]
-	if n.event == nil {
-		p.ask(int(n.turn))
-		p.req.Pin, p.req.Seed, p.req.Tried = p.Fleet.Endpoints[n.endpoint].Name, n.seed, n.tried
-		for r, router := range p.routers {
-			if leases[r] = 0; r == own {
-				continue
-			}
-			if d, err := router.Decide(p.at(now), &p.req); err == nil { // else it holds the endpoint for gone
-				leases[r] = d.Lease
-			}
-		}
-		return
+	if h.news.Placed != nil {
+		h.news.Placed = &h.placed
 	}
-	for r, router := range p.routers {
-		if r == own || leases[r] == 0 {
-			continue
-		}
-		switch ev := n.event.(type) {
-		case route.FirstByte:
-			ev.Lease = leases[r]
-			p.call(int32(r), router.Observe(p.at(now), ev).Called)
-		case route.Finished:
-			ev.Lease, leases[r] = leases[r], 0
-			p.call(int32(r), router.Observe(p.at(now), ev).Called)
+	for r := range p.routers {
+		if r != int(h.from) {
+			p.told(now, int32(r), route.Elsewhere{Peer: uint64(h.from) + 1, At: p.at(h.at), News: &h.news})
 		}
 	}
 }
 
-// ended tells what is left to tell when the last turn has ended, so that no router holds anything for it; true.
+// told gives a router an event that is not reported to Heard.
+func (p *player) told(now int64, router int32, ev route.Event) {
+	e := p.routers[router].Observe(p.at(now), ev)
+	p.call(router, e.Called)
+	p.spread(now, router, e.News)
+}
+
+// ended delivers remaining news after the last turn, so that no router has open leases; it returns true.
 func (p *player) ended() bool {
 	for len(p.news) > 0 {
 		p.hear(p.end + int64(p.Staleness))

@@ -13,7 +13,7 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestRoutersTellEachOther: a conversation stays at home across routers that hear of each other in time, and not else.
+// TestRoutersTellEachOther: a conversation stays at home across routers whose news arrive in time, and only then.
 func TestRoutersTellEachOther(t *testing.T) {
 	g := trace.DefaultGenerator()
 	g.Conversations, g.Turns = 60, 6
@@ -35,8 +35,8 @@ func TestRoutersTellEachOther(t *testing.T) {
 	}
 }
 
-// TestRoutersHearOfFailures: engines that fail, reject and come back leave no router with an open lease (replay checks), the same way
-// each time.
+// TestRoutersHearOfFailures: engines that fail, reject and return leave no router with an open lease (replay checks), in the
+// same way each time.
 func TestRoutersHearOfFailures(t *testing.T) {
 	c := engine.DefaultConfig()
 	c.QueueLimit = 2

@@ -13,36 +13,36 @@ import (
 	"github.com/warmpath/warmpath/sim/rig"
 )
 
-// A turn that is split goes through the same steps as at the door that serves, with vLLM's NixlConnector: the prefiller computes
-// the prompt and one token, which nobody sees; then the decoder is asked, fetches the KV cache when it has room, and makes every token
-// of the answer. The routers are told the same events in the same order.
+// A split turn goes through the same steps as in the live proxy with vLLM's NixlConnector: the prefiller computes the prompt
+// and one token, which is discarded; then the decoder is asked, fetches the KV cache when it has room, and generates every
+// token of the answer. The routers get the same events in the same order.
 
-// handoff is one attempt to have the prompt of a turn computed elsewhere. Attempts are never used twice, as their ids in real engines.
+// handoff is one attempt to compute a turn's prompt elsewhere. Attempts are not reused, like their ids in real engines.
 type handoff struct {
 	turn     int32
 	from, to int32       // engines
-	lease    fleet.Lease // of the prefill leg, 0 when it has ended
-	cached   int         // tokens that the prefiller found
-	waits    bool        // it stands in the router's line
+	lease    fleet.Lease // of the prefill leg; 0 when it has ended
+	cached   int         // tokens the prefiller found cached
+	waits    bool        // it is in the router's queue
 	ready    bool        // the prompt is computed
-	held     bool        // the prefiller holds it
-	moving   bool        // it is being fetched
+	held     bool        // the prefiller holds its blocks
+	moving   bool        // the transfer is running
 	readyAt  int64
-	began    int64 // when it began to be fetched
+	began    int64 // start of the transfer
 	tokens   int   // of these
 }
 
 const (
-	// handID tells the jobs of prefill legs, which are numbered by attempt, from those of turns.
+	// handID separates the jobs of prefill legs, numbered by attempt, from those of turns.
 	handID = 1 << 62
-	// heldFor is how long a prefiller holds what nobody fetches and nobody asks it to keep (vLLM's kv_lease_duration).
+	// heldFor is how long a prefiller holds blocks that are neither fetched nor kept on request (vLLM's kv_lease_duration).
 	heldFor = 30 * time.Second
-	// heldMost is how long it holds what a decoder asks it to keep (VLLM_NIXL_ABORT_REQUEST_TIMEOUT). Two engines that both wait for room
-	// for what the other holds get on then.
+	// heldMost is how long it holds blocks that a decoder asks it to keep (VLLM_NIXL_ABORT_REQUEST_TIMEOUT). It resolves
+	// deadlocks of two engines that wait for each other's blocks.
 	heldMost = 480 * time.Second
-	// keptFor is how long the door thinks that it is there.
+	// keptFor is how long the proxy assumes that the blocks are held.
 	keptFor = 15 * time.Second
-	// prefillRetries is how often the door has a prompt computed elsewhere before the decoder does it.
+	// prefillRetries is how many other prefillers the proxy tries before the decoder computes the prompt.
 	prefillRetries = 2
 )
 
@@ -53,12 +53,12 @@ func (r *Replay) transfer() rig.Transfer {
 	return r.Transfer
 }
 
-// Splits reports whether turns may be split: in a fleet with roles, or where none are needed.
+// Splits reports whether turns may be split: the fleet has roles, or needs none.
 func (r *Replay) Splits() bool {
 	return r.Fleet.HasRoles() || r.Disaggregation.When == route.WhenFree
 }
 
-// checkRoles reports what does not go together with roles.
+// checkRoles reports settings that cannot be combined with roles.
 func (r *Replay) checkRoles() error {
 	if !r.Splits() {
 		return nil
@@ -78,7 +78,7 @@ func (r *Replay) checkRoles() error {
 	return errors.Join(r.transfer().Validate(), c.Validate())
 }
 
-// split has the prompt of a turn computed at one engine, for the other to answer.
+// split places a turn's prompt at one engine and its answer at another.
 func (p *player) split(now int64, i int, plan *route.Plan) {
 	f := &p.flights[i]
 	p.decodes(i, &plan.Decision)
@@ -87,7 +87,7 @@ func (p *player) split(now int64, i int, plan *route.Plan) {
 	p.compute(now, i, plan.Prefill)
 }
 
-// decodes notes where the answer of a turn is to be made.
+// decodes records a turn's decoder.
 func (p *player) decodes(i int, d *route.Decision) {
 	f, t := &p.flights[i], &p.Trace.Turns[i]
 	row := &p.out[f.row-1]
@@ -97,8 +97,7 @@ func (p *player) decodes(i int, d *route.Decision) {
 	row.Home = t.Number > 0 && p.home[t.Session] == int32(at)
 }
 
-// compute gives the prompt of a turn to a prefiller, to another one when that does not take it, and when none does the turn as a whole
-// to a decoder.
+// compute submits a turn's prompt to a prefiller, to another one if that refuses, and if all do the whole turn to a decoder.
 func (p *player) compute(now int64, i int, d route.Decision) {
 	for {
 		outcome := p.toPrefiller(now, i, &d)
@@ -113,8 +112,7 @@ func (p *player) compute(now int64, i int, d route.Decision) {
 	}
 }
 
-// instead reserves another prefiller in place of one that did not take the prompt of a turn. When there is none a decoder gets the turn as a
-// whole.
+// instead reserves another prefiller in place of one that refused. Without one, a decoder gets the whole turn.
 func (p *player) instead(now int64, i int, outcome fleet.Outcome) (route.Decision, bool) {
 	d, ok := p.elsewhere(now, i, outcome)
 	if !ok {
@@ -123,7 +121,7 @@ func (p *player) instead(now int64, i int, outcome fleet.Outcome) (route.Decisio
 	return d, ok
 }
 
-// toPrefiller begins an attempt, which may have to stand in line first.
+// toPrefiller starts an attempt, which may be queued first.
 func (p *player) toPrefiller(now int64, i int, d *route.Decision) fleet.Outcome {
 	f := &p.flights[i]
 	from := p.index[d.Endpoint.Name]
@@ -136,7 +134,7 @@ func (p *player) toPrefiller(now int64, i int, d *route.Decision) fleet.Outcome 
 	return p.submitPrefill(now, i)
 }
 
-// submitPrefill hands the prompt of a turn to the prefiller that it was given to.
+// submitPrefill submits a turn's prompt to its prefiller.
 func (p *player) submitPrefill(now int64, i int) fleet.Outcome {
 	f, t := &p.flights[i], &p.Trace.Turns[i]
 	h := &p.hands[f.hand-1]
@@ -158,7 +156,7 @@ func (p *player) submitPrefill(now int64, i int) fleet.Outcome {
 	return fleet.OK
 }
 
-// elsewhere reserves another prefiller in place of the one that failed.
+// elsewhere reserves another prefiller in place of a failed one.
 func (p *player) elsewhere(now int64, i int, outcome fleet.Outcome) (route.Decision, bool) {
 	f := &p.flights[i]
 	h := &p.hands[f.hand-1]
@@ -178,7 +176,8 @@ func (p *player) elsewhere(now int64, i int, outcome fleet.Outcome) (route.Decis
 	return plan.Prefill, true
 }
 
-// undivided gives a turn whose prompt nobody else computes to a decoder. Its leases end when the next is there, as at the door.
+// undivided places a whole turn at a decoder when no prefiller is left. Its leases end after the next decision, as in the
+// proxy.
 func (p *player) undivided(now int64, i int, outcome fleet.Outcome) {
 	f := &p.flights[i]
 	f.unfit = true
@@ -188,7 +187,7 @@ func (p *player) undivided(now int64, i int, outcome fleet.Outcome) {
 	p.place(now, i)
 }
 
-// askAgain fills in the request of a turn that was decided before: the same conversation, whatever it was recognised by.
+// askAgain fills in the request of a turn that was decided before, with the conversation found then.
 func (p *player) askAgain(i int) {
 	f := &p.flights[i]
 	f.attempt++
@@ -220,14 +219,14 @@ func (p *player) endPrefill(now int64, h *handoff, outcome fleet.Outcome) {
 	p.observe(now, int(h.turn), ev)
 }
 
-// moved notes that the first token of an answer is there: its prefill leg is over.
+// moved records the first token of an answer, which ends its prefill leg.
 func (p *player) moved(now int64, i int) {
 	if hand := p.flights[i].hand; hand != 0 {
 		p.endPrefill(now, &p.hands[hand-1], fleet.OK)
 	}
 }
 
-// prefilled hears of a prefill leg from its engine.
+// prefilled handles the events of a prefill leg.
 func (p *player) prefilled(now int64, e *engine.Emission) {
 	hand := int32(e.ID - handID)
 	h := &p.hands[hand]
@@ -256,7 +255,7 @@ func without(list []int32, x int32) []int32 {
 	return list
 }
 
-// decode asks the decoder for the answer to a prompt that is computed, another one when it cannot be reached.
+// decode submits a computed prompt to its decoder, to another one if that is unreachable.
 func (p *player) decode(now int64, i int) {
 	f := &p.flights[i]
 	for {
@@ -276,14 +275,14 @@ func (p *player) decode(now int64, i int) {
 		f.tried, f.again = append(f.tried, p.Fleet.Endpoints[f.engine].Name), outcome != fleet.ConnectFailed
 		p.out[f.row-1].Retries++
 		if outcome != fleet.ConnectFailed || now-h.readyAt > int64(keptFor) {
-			p.unhold(now, f.hand-1) // it was asked and refused, and has let the prefiller know
+			p.unhold(now, f.hand-1) // it refused, and has told the prefiller
 			p.again(now, i, outcome)
 			return
 		}
 		p.askAgain(i)
 		p.req.Leg, p.req.Prefiller = fleet.LegDecode, p.Fleet.Endpoints[h.from].Name
 		plan, err := p.decide(f.router, now, i)
-		if err != nil { // the one that computed the prompt may answer as well
+		if err != nil { // the prefiller may answer as well
 			p.orphan(now, f.hand-1)
 			p.again(now, i, outcome)
 			return
@@ -294,7 +293,7 @@ func (p *player) decode(now int64, i int) {
 	}
 }
 
-// toDecoder asks a decoder.
+// toDecoder submits a turn to a decoder.
 func (p *player) toDecoder(now int64, i int) fleet.Outcome {
 	f, t := &p.flights[i], &p.Trace.Turns[i]
 	at := int(f.engine)
@@ -315,7 +314,7 @@ func (p *player) toDecoder(now int64, i int) fleet.Outcome {
 	return fleet.OK
 }
 
-// again decides afresh after a decoder has failed that was asked: what was handed over is used up.
+// again decides anew after a decoder has failed: the handed-over cache cannot be used again.
 func (p *player) again(now int64, i int, outcome fleet.Outcome) {
 	f := &p.flights[i]
 	p.moved(now, i)
@@ -324,7 +323,7 @@ func (p *player) again(now int64, i int, outcome fleet.Outcome) {
 	p.place(now, i)
 }
 
-// settle ends the leases of a turn's attempt before, now that the next is there or there is none.
+// settle ends the leases of a turn's previous attempt after the next decision.
 func (p *player) settle(now int64, i int) {
 	f := &p.flights[i]
 	for _, ev := range f.ending {

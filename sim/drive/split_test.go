@@ -17,7 +17,7 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// twoLegs is a fleet of engines with round figures (see round), and a link that takes 10 ms and 0.1 ms a token.
+// twoLegs is a fleet of engines with simple figures (see round) and a link of 10 ms plus 0.1 ms per token.
 func twoLegs(trace *trace.Trace, prefill, decode int, when route.When) drive.Replay {
 	return drive.Replay{
 		Trace: trace, Fleet: rig.Split(prefill, decode, round()), Policy: func() pick.Policy { return &turnTaking{} }, PolicyName: "in turn", Speed: 1, IDs: true,
@@ -25,7 +25,7 @@ func twoLegs(trace *trace.Trace, prefill, decode int, when route.When) drive.Rep
 	}
 }
 
-// turnTaking picks one after the other.
+// turnTaking is round robin.
 type turnTaking struct{ n int }
 
 func (p *turnTaking) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
@@ -33,7 +33,7 @@ func (p *turnTaking) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 	return pick.Choice{Index: p.n % len(v.Candidates), Reason: "turn"}
 }
 
-// TestSplitByHand: two turns of one conversation in two legs, reckoned on paper.
+// TestSplitByHand: two split turns of one conversation, computed by hand.
 func TestSplitByHand(t *testing.T) {
 	trace, err := trace.Read("t", strings.NewReader(`{"timestamp":0,"input_length":1000,"output_length":3,"hash_ids":[1,2]}
 {"timestamp":5000,"input_length":1300,"output_length":2,"hash_ids":[1,3,4]}
@@ -51,7 +51,7 @@ func TestSplitByHand(t *testing.T) {
 			Turn: 0, Endpoint: 1, Prefiller: 0, TTFT: ms(1001 + 110 + 2), Took: ms(1001 + 110 + 2 + 2), Reason: pick.ReasonOnly, First: true,
 			Why: route.SplitAlways, Prefill: ms(1001), Moved: 1000, Handed: ms(110), MovedTook: ms(110),
 		},
-		// 512 tokens are shared, which both engines have.
+		// 512 tokens are shared, which both engines have cached.
 		{
 			Turn: 1, Endpoint: 1, Prefiller: 0, Sent: ms(5000), TTFT: ms(789 + 88 + 1 + 2), Took: ms(789 + 88 + 1 + 2 + 1), Cached: 512, Reason: pick.ReasonOnly, First: true,
 			Why: route.SplitAlways, Prefill: ms(789), Moved: 788, Handed: ms(88) + 800*time.Microsecond, MovedTook: ms(88) + 800*time.Microsecond,
@@ -83,8 +83,8 @@ func TestSplitByHand(t *testing.T) {
 	}
 }
 
-// TestSplitModel: whatever the fleet, its failures and the way to split, every turn ends once, no router holds anything at the end, all
-// engines' blocks are free again but for leases, the tokens of the books add up, and the same comes out twice.
+// TestSplitModel: for any fleet, failures and rules for splitting, every turn ends once, no router has open leases at the end,
+// all blocks are free except for leases, the token counts add up, and a second run is equal.
 func TestSplitModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := trace.DefaultGenerator()

@@ -1,9 +1,9 @@
 package drive
 
-// happening is something due at a moment of a play.
+// happening is a scheduled event.
 type happening struct {
 	at   int64  // ns from the start
-	seq  uint64 // order among those of one moment
+	seq  uint64 // order among events of one time
 	kind happeningKind
 	of   int32 // index of the engine, turn, outage or aside
 }
@@ -19,12 +19,13 @@ const (
 	failureNoticed
 	endpointReturns
 	newsDue
+	tickDue
 	linksDue    // a transfer ends
-	handArrives // its KV cache is there
-	leaseEnds   // of KV cache that nobody came for
+	handArrives // its KV cache has arrived
+	leaseEnds   // of KV cache that was not fetched
 )
 
-// timetable is a binary heap of what is due, in order of time, and of entry within one moment.
+// timetable is a binary heap of scheduled events, ordered by time, then by order of scheduling.
 type timetable struct {
 	due     []happening
 	entered uint64

@@ -6,12 +6,12 @@ import (
 	"github.com/warmpath/warmpath/sim/chance"
 )
 
-// BenchmarkRequest is the whole life of one request of 8,192 prompt tokens (512 blocks) and 64 answer tokens: "warm"
-// finds seven eighths of its prompt in the cache, "cold" nothing, both under eviction.
+// BenchmarkRequest is one request of 8,192 prompt tokens (512 blocks) and 64 answer tokens: "warm" finds seven eighths of its
+// prompt cached, "cold" nothing, both under eviction.
 func BenchmarkRequest(b *testing.B) {
 	for _, bench := range []struct {
 		name   string
-		shared int // prompt blocks that all requests share
+		shared int // prompt blocks common to all requests
 	}{{"warm", 448}, {"cold", 0}} {
 		b.Run(bench.name, func(b *testing.B) {
 			e := newTestEngine(b, nil)
@@ -36,7 +36,7 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// A request costs no allocation once the engine has seen one like it.
+// A request allocates nothing once the engine has seen one like it.
 func TestNoAllocationPerBlock(t *testing.T) {
 	e := newTestEngine(t, nil)
 	chain := chainOf(3, 516)

@@ -2,22 +2,22 @@ package engine
 
 import "sort"
 
-// cache is the pool of KV blocks of one engine. A block is in one of three states: free (no content), held (by one or
-// more requests), or kept (content that nobody holds; evictable). Kept blocks form a list in the order in which they
-// were let go, a request's last block first. Since who holds a block holds all blocks before it in its chain, that
-// order never evicts a block before the blocks that continue it: leaves go first without anybody counting children.
+// cache is the pool of KV blocks of one engine. A block is free (no content), held by requests, or kept (content that no
+// request holds; evictable). Kept blocks form a list in the order of release, a request's last block first. Since a request
+// that holds a block holds all blocks before it, this order never evicts a block before its continuations: leaves go first
+// without any counting of children.
 type cache struct {
 	blocks []block // index 0 is the sentinel of the kept list
 	free   []int32 // stack
 	table  table
 	kept   int    // length of the kept list
-	spill  *cache // where evicted content goes, nil for nowhere
+	spill  *cache // receives evicted content; nil for none
 
 	evictions uint64
-	news      news // what came and went, for who watches
+	news      news // changes, for Watch
 }
 
-// block is one KV block; prev and next are meaningful only while it is kept.
+// block is one KV block; prev and next are only meaningful while it is kept.
 type block struct {
 	hash       uint64
 	refs       int32
@@ -49,11 +49,11 @@ func (c *cache) init(n int) {
 	c.evictions = 0
 }
 
-// available is how many blocks alloc can still give.
+// available is the number of blocks that alloc can provide.
 func (c *cache) available() int { return len(c.free) + c.kept }
 
-// match walks the chain and says how many of its blocks are in the cache without a gap, and how many of those are
-// kept (they stop being available when held).
+// match returns how many blocks of the chain are cached without a gap, and how many of those are kept (they stop being
+// available when held).
 func (c *cache) match(chain []uint64) (hits, keptHits int) {
 	for _, h := range chain {
 		b := c.table.find(c.blocks, h)
@@ -68,24 +68,24 @@ func (c *cache) match(chain []uint64) (hits, keptHits int) {
 	return hits, keptHits
 }
 
-// reach is the hits of match without a walk: blocks are pushed out before those that they go on from, so the blocks of a chain that
-// are there come before those that are not. It doubles its steps until one is not there and halves the last of them.
+// reach is the hits of match by binary search: blocks are evicted before those they continue, so a chain's cached blocks come
+// first. The step doubles until a block is missing.
 func (c *cache) reach(chain []uint64) int {
-	low, high := 0, 1 // the first low blocks are there
+	low, high := 0, 1 // the first low blocks are cached
 	for high <= len(chain) && c.table.find(c.blocks, chain[high-1]) != 0 {
 		low, high = high, 2*high
 	}
 	return low + sort.Search(min(high, len(chain)+1)-1-low, func(i int) bool { return c.table.find(c.blocks, chain[low+i]) == 0 })
 }
 
-// lookup is match without a walk: of the blocks that are there, those that somebody holds come before those that are only kept.
+// lookup is match by binary search: of the cached blocks, held ones come before kept ones.
 func (c *cache) lookup(chain []uint64) (hits, keptHits int) {
 	hits = c.reach(chain)
 	held := sort.Search(hits, func(i int) bool { return c.blocks[c.table.find(c.blocks, chain[i])].refs == 0 })
 	return hits, hits - held
 }
 
-// hold takes a reference on each block of a chain that match found, and appends the blocks to dst.
+// hold takes a reference on each block of a matched chain and appends the blocks to dst.
 func (c *cache) hold(dst []int32, chain []uint64) []int32 {
 	for _, h := range chain {
 		b := c.table.find(c.blocks, h)
@@ -103,8 +103,7 @@ func (c *cache) take(b int32) {
 	c.blocks[b].refs++
 }
 
-// alloc gives an empty block held once, evicting the oldest kept block when none is free; 0 means that every block is
-// held.
+// alloc returns an empty block held once, evicting the oldest kept block if none is free; 0 means that every block is held.
 func (c *cache) alloc() int32 {
 	if n := len(c.free); n > 0 {
 		b := c.free[n-1]
@@ -127,8 +126,8 @@ func (c *cache) alloc() int32 {
 	return b
 }
 
-// publish names the content of a block that has become full. When the cache already has that content in another block
-// the two are merged, and the caller goes on with the block returned.
+// publish names the content of a full block. If the cache has that content in another block the two are merged, and the caller
+// continues with the block returned.
 func (c *cache) publish(b int32, hash uint64) int32 {
 	if twin := c.table.find(c.blocks, hash); twin != 0 {
 		c.take(twin)
@@ -142,7 +141,7 @@ func (c *cache) publish(b int32, hash uint64) int32 {
 	return b
 }
 
-// release drops one reference. The last one frees a block without a name and keeps a block with one.
+// release drops one reference. After the last one a block without a name is freed and one with a name is kept.
 func (c *cache) release(b int32) {
 	p := &c.blocks[b]
 	p.refs--
@@ -175,8 +174,8 @@ func (c *cache) unlink(b int32) {
 	c.kept--
 }
 
-// keep notes content that nobody holds, as the latest to be evicted; what was kept longest makes room. It is for a cache that is a
-// second tier and whose blocks nobody ever holds.
+// keep adds unheld content as the last to be evicted, evicting the oldest if needed. It is for a second tier, whose blocks are
+// never held.
 func (c *cache) keep(hash uint64) {
 	if b := c.table.find(c.blocks, hash); b != 0 {
 		c.take(b)

@@ -7,16 +7,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naiveCache says what the cache must do, with nothing but slices: blocks in the order in which they were let go, and
-// how often each is held.
+// naiveCache is the cache's behaviour with slices only: blocks in order of release, and how often each is held.
 type naiveCache struct {
 	size  int
 	held  map[uint64]int
-	order []uint64 // kept, the oldest first
+	order []uint64 // kept, oldest first
 }
 
-// acquire holds a whole chain, evicting from the front, and says how many of its blocks were there; false when it
-// cannot fit.
+// acquire holds a whole chain, evicting from the front, and returns how many of its blocks were cached; false if it does not
+// fit.
 func (n *naiveCache) acquire(chain []uint64) (hits int, ok bool) {
 	for hits < len(chain) && (n.held[chain[hits]] > 0 || slices.Contains(n.order, chain[hits])) {
 		hits++
@@ -112,7 +111,7 @@ func TestCacheAgainstNaiveModel(t *testing.T) {
 	})
 }
 
-// Two requests that compute the same prompt at the same time end up with one copy of its blocks.
+// Two requests that compute the same prompt concurrently end up with one copy of its blocks.
 func TestTwinsShareBlocks(t *testing.T) {
 	c := newCache(4)
 	a, b := c.alloc(), c.alloc()

@@ -1,6 +1,6 @@
 package engine
 
-// Cached says how many tokens of a prompt with this chain are in the cache now, in host memory included.
+// Cached is the number of tokens of a prompt with this chain that are cached now, including host memory.
 func (e *Engine) Cached(chain []uint64) int {
 	hits := e.cache.reach(chain)
 	return (hits + e.inHost(chain[hits:])) * e.cfg.BlockTokens

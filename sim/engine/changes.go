@@ -1,12 +1,12 @@
 package engine
 
-// Change is a block of content that came into the cache of an engine, or went.
+// Change is a content block that entered or left an engine's cache.
 type Change struct {
 	Hash   uint64 // as in Job.Chain
 	Stored bool   // it came
 }
 
-// news is the changes that nobody was told of yet, kept for who watches only.
+// news is the changes not yet returned, recorded for Watch only.
 type news struct {
 	on      bool
 	changes []Change
@@ -19,11 +19,11 @@ func (n *news) add(hash uint64, stored bool) {
 	}
 }
 
-// Watch has the engine keep what comes into its cache and goes for Changes. Who watches must ask for them, since they pile up.
+// Watch makes the engine record changes of its cache. The caller must fetch them with Changes, since they accumulate.
 func (e *Engine) Watch() { e.cache.news.on = true }
 
-// Changes is what came into the cache and went since the last call, in order. The slice is valid until the next call. A restart
-// (Clear) is not among them.
+// Changes returns the changes since the last call, in order. The slice is valid until the next call. A restart (Clear) is not
+// included.
 func (e *Engine) Changes() []Change {
 	n := &e.cache.news
 	n.given, n.changes = n.changes, n.given[:0]

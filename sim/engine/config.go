@@ -8,22 +8,23 @@ import (
 
 // Config describes one simulated engine (or one data-parallel rank of it).
 type Config struct {
-	PrefillTokensPerSecond float64       // uncached prompt tokens computed a second
-	ChunkTokens            int           // prompt tokens that one step computes at most, over all requests
+	PrefillTokensPerSecond float64       // uncached prompt tokens computed per second
+	ChunkTokens            int           // maximum prompt tokens per step, over all requests
 	CacheTokens            int           // KV cache capacity in tokens
-	BlockTokens            int           // tokens a KV block; a prompt is reused in whole blocks
-	Slots                  int           // requests computed at once; the others wait in order of arrival
-	QueueLimit             int           // requests that may wait; 0 is no limit
-	StepBase               time.Duration // time of a step before anything in it is counted
-	StepPerSeq             time.Duration // time a step takes longer for each sequence in it
-	HostCacheTokens        int           // second tier: what is pushed out of the KV cache stays in host memory, so many tokens of it; 0 is none
-	HostTokensPerSecond    float64       // at which it comes back when a prompt needs it; needed with HostCacheTokens
-	SlotOrder              bool          // a request takes the lowest free slot as soon as there is one, and prompts are computed lower slots first (llama.cpp), not in order of arrival
-	Jitter                 float64       // 0..1: each step's time varies by up to this share, evenly, both ways; 0 is none
+	BlockTokens            int           // tokens per KV block; a prompt is reused in whole blocks
+	Slots                  int           // requests computed concurrently; others wait in order of arrival
+	QueueLimit             int           // maximum waiting requests; 0 is no limit
+	StepBase               time.Duration // base time of a step
+	StepPerSeq             time.Duration // extra time of a step per sequence in it
+	HostCacheTokens        int           // second tier: tokens evicted from the KV cache that host memory keeps; 0 is none
+	HostTokensPerSecond    float64       // speed of restoring them for a prompt; required with HostCacheTokens
+	SlotOrder              bool          // a request takes the lowest free slot at once, and prompts are computed in order of slots (llama.cpp) instead of arrival
+	AtOnce                 bool          // each prompt is computed as if alone: an address with many engines behind it
+	Jitter                 float64       // 0..1: each step's time varies evenly by up to this share in both directions; 0 is none
 }
 
-// DefaultConfig is a mid-size engine: 9,000 prefill tokens a second in chunks of 2,048, 120,000 tokens of cache in
-// blocks of 16, 16 slots, a step of 4 ms and 0.1 ms a sequence.
+// DefaultConfig is a mid-size engine: 9,000 prefill tokens per second in chunks of 2,048, 120,000 tokens of cache in blocks of
+// 16, 16 slots, a step of 4 ms plus 0.1 ms per sequence.
 func DefaultConfig() Config {
 	return Config{
 		PrefillTokensPerSecond: 9000,
@@ -72,10 +73,10 @@ func (c Config) Blocks() int { return c.CacheTokens / c.BlockTokens }
 // HostBlocks is the number of whole KV blocks in the host cache.
 func (c Config) HostBlocks() int { return c.HostCacheTokens / c.BlockTokens }
 
-// MaxBlocks bounds the memory of a simulated cache (about 32 bytes a block).
+// MaxBlocks bounds the memory of a simulated cache (about 32 bytes per block).
 const MaxBlocks = 1 << 24
 
-// Slower is the engine at a fraction of its speed.
+// Slower is the engine with all times multiplied.
 func (c Config) Slower(times float64) Config {
 	c.PrefillTokensPerSecond /= times
 	c.StepBase = time.Duration(float64(c.StepBase) * times)
@@ -83,7 +84,7 @@ func (c Config) Slower(times float64) Config {
 	return c
 }
 
-// Work is how many ns an engine takes for so many prompt and answer tokens when all its slots are in use.
+// Work is the time in ns for this many prompt and answer tokens with all slots in use.
 func (c Config) Work(prompt, output int64) float64 {
 	token := float64(c.StepPerSeq) + float64(c.StepBase)/float64(c.Slots)
 	return float64(float64(prompt)/c.PrefillTokensPerSecond*1e9) + float64(float64(output)*token)

@@ -17,33 +17,33 @@ var (
 // Job is one request to compute.
 type Job struct {
 	ID uint64 // unique among the jobs in the engine
-	// Chain holds a hash for each full block of the prompt followed by the answer, each covering everything before it.
-	// A chain that is too short leaves the remaining blocks private: computed, but never reused. The engine keeps the
-	// slice until the job ends; it must not change.
+	// Chain is a hash for each full block of the prompt followed by the answer, each covering everything before it. Blocks
+	// beyond a short chain are private: computed, but never reused. The engine keeps the slice until the job ends; it must not
+	// change.
 	Chain        []uint64
 	PromptTokens int
 	OutputTokens int // 0 computes the prompt only (embeddings)
-	// Lane, when not 0, names something that can do one job at a time (a llama.cpp slot): jobs of one lane never run
-	// together, and one that waits for its lane lets others pass.
+	// Lane, if not 0, names a resource for one job at a time (a llama.cpp slot): jobs of one lane never run together, and
+	// others overtake one that waits for its lane.
 	Lane uint32
-	// Remote says that another engine computes the prompt: the job is given blocks for it, asks for what they are to hold
-	// (Engine.Fetches), and goes on when that has come (Engine.Arrived).
+	// Remote means that another engine computes the prompt: the job gets blocks, requests their content (Engine.Fetches), and
+	// continues when it has arrived (Engine.Arrived).
 	Remote bool
-	// Keep holds the blocks of the prompt when the job is done, for another engine to fetch, until Engine.Release.
+	// Keep holds the prompt's blocks after the job's end for another engine to fetch, until Engine.Release.
 	Keep bool
 }
 
-// Kind says what an Emission reports.
+// Kind is the kind of an Emission.
 type Kind uint8
 
 // The kinds of emission. Every job that is not cancelled ends with Done.
 const (
-	Prefilled Kind = iota // the prompt is computed; the first Token follows at the same instant
+	Prefilled Kind = iota // prefill is done; the first Token follows at the same time
 	Token                 // one token of the answer
 	Done                  // the job is over
 )
 
-// Emission is one thing that an engine reports when a step ends.
+// Emission is an event that an engine reports at the end of a step.
 type Emission struct {
 	ID           uint64
 	Kind         Kind
@@ -52,23 +52,23 @@ type Emission struct {
 	CachedTokens int       // prompt tokens found in the cache when the job first ran (Prefilled, Done)
 }
 
-// Stats are an engine's counters since NewEngine or Clear, and its state now.
+// Stats are an engine's counters since New or Clear, and its current state.
 type Stats struct {
 	Running     int `json:"running"`
 	Waiting     int `json:"waiting"`
 	TotalBlocks int `json:"total_blocks"`
 	HeldBlocks  int `json:"held_blocks"` // in use by running jobs
-	KeptBlocks  int `json:"kept_blocks"` // content nobody uses; evictable
+	KeptBlocks  int `json:"kept_blocks"` // unheld content; evictable
 
 	Submitted     uint64        `json:"submitted"`
 	Finished      uint64        `json:"finished"`
 	Cancelled     uint64        `json:"cancelled"`
-	QueryTokens   uint64        `json:"query_tokens"`   // prompt tokens looked up, once for each admission
+	QueryTokens   uint64        `json:"query_tokens"`   // prompt tokens looked up, once per admission
 	HitTokens     uint64        `json:"hit_tokens"`     // of these, found
-	HostTokens    uint64        `json:"host_tokens"`    // prompt tokens found in host memory when the job first ran; among CachedTokens
-	PromptTokens  uint64        `json:"prompt_tokens"`  // of jobs whose prompt is computed
-	CachedTokens  uint64        `json:"cached_tokens"`  // of these, found when the job first ran, as reported to its client
-	PrefillTokens uint64        `json:"prefill_tokens"` // prompt tokens computed, recomputation included
+	HostTokens    uint64        `json:"host_tokens"`    // prompt tokens restored from host memory at the first admission; among CachedTokens
+	PromptTokens  uint64        `json:"prompt_tokens"`  // of jobs whose prefill is done
+	CachedTokens  uint64        `json:"cached_tokens"`  // of these, found at the first admission, as reported to the client
+	PrefillTokens uint64        `json:"prefill_tokens"` // prompt tokens computed, including recomputation
 	FetchedTokens uint64        `json:"fetched_tokens"` // prompt tokens whose KV cache came from another engine
 	OutputTokens  uint64        `json:"output_tokens"`
 	Evictions     uint64        `json:"evictions"`
@@ -85,11 +85,12 @@ type Engine struct {
 	host  *cache // second tier, nil without
 
 	jobs    map[uint64]*seq
-	waiting []*seq // in order of arrival; preempted ones in front
+	waiting []*seq // in order of arrival; preempted ones first
 	running []*seq // in order of admission, or of their slots
-	coming  []*seq // they hold blocks for what another engine has computed, until it has come
-	idle    []*seq // ended, for reuse; never more than were in the engine at once, bounded by maxIdle
+	coming  []*seq // they hold blocks for content still to arrive from another engine
+	idle    []*seq // ended, for reuse; at most maxIdle
 
+	group     *group // nil for an engine by itself
 	stepping  bool
 	stepStart time.Time
 	stepEnd   time.Time
@@ -97,8 +98,8 @@ type Engine struct {
 	out   []Emission
 	stats Stats
 
-	pace    float64 // see SetPace, 0 is 1
-	loading int     // tokens that come back from the host in the step being planned
+	pace    float64 // see SetPace; 0 means 1
+	loading int     // tokens to restore from host memory in the planned step
 
 	handing map[uint64][]int32 // blocks held for other engines, by job
 	wanted  []Fetch
@@ -109,23 +110,23 @@ type Engine struct {
 type seq struct {
 	job      Job
 	blocks   []int32
-	computed int  // tokens whose KV entries exist
-	made     int  // answer tokens produced
+	computed int  // tokens with KV entries
+	made     int  // answer tokens generated
 	named    int  // blocks published to the cache
 	cached   int  // prompt tokens found at the first admission, -1 before
-	plan     int  // tokens to compute in the step under way
-	place    int  // its slot, where Config.SlotOrder
+	plan     int  // tokens to compute in the current step
+	place    int  // its slot, with Config.SlotOrder
 	running  bool // in Engine.running, else in Engine.waiting
 	fetching bool // in Engine.coming
-	fetched  bool // its prompt came from another engine; it waits for its first step, with its blocks
+	fetched  bool // its prompt came from another engine; it holds its blocks and waits for its first step
 }
 
-// target is how many tokens must be computed before the next token of the answer can be produced.
+// target is the number of tokens that must be computed before the next answer token.
 func (s *seq) target() int { return s.job.PromptTokens + s.made }
 
 const maxIdle = 1024
 
-// New makes an engine with an empty cache. The seed feeds the jitter of step times, the only chance in it.
+// New returns an engine with an empty cache. The seed determines the jitter of step times, the only randomness.
 func New(cfg Config, seed uint64) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -143,8 +144,7 @@ func New(cfg Config, seed uint64) (*Engine, error) {
 	return e, nil
 }
 
-// Submit hands in a job. An idle engine begins a step at once. Steps that ended before now must have been taken with
-// Advance first.
+// Submit adds a job. An idle engine starts a step at once. Call Advance first for steps that ended before now.
 func (e *Engine) Submit(now time.Time, job Job) error {
 	if job.PromptTokens < 1 || job.OutputTokens < 0 || e.jobs[job.ID] != nil {
 		return ErrBadJob
@@ -161,13 +161,13 @@ func (e *Engine) Submit(now time.Time, job Job) error {
 	e.waiting = append(e.waiting, s)
 	e.stats.Submitted++
 	if !e.stepping {
-		e.startStep(now)
+		e.next(now)
 	}
 	return nil
 }
 
-// Cancel takes a job out and says whether it was there. Blocks that it filled stay in the cache; a step under way
-// keeps its length.
+// Cancel removes a job and reports whether it was found. Blocks that it filled stay in the cache; the current step keeps its
+// length.
 func (e *Engine) Cancel(id uint64) bool {
 	s := e.jobs[id]
 	if s == nil {
@@ -185,28 +185,29 @@ func (e *Engine) Cancel(id uint64) bool {
 	return true
 }
 
-// drop takes a job out of a list.
+// drop removes a job from a list.
 func (e *Engine) drop(list *[]*seq, s *seq) {
 	if i := slices.Index(*list, s); i >= 0 {
 		*list = slices.Delete(*list, i, i+1)
 	}
 }
 
-// Next says when the step under way ends; false means that the engine is idle.
+// Next is the end of the current step; false means that the engine is idle.
 func (e *Engine) Next() (time.Time, bool) { return e.stepEnd, e.stepping }
 
-// Advance ends every step that is over by now, begins the next ones at the instants at which the earlier ended, and
-// reports what happened in order. The slice is valid until the next call.
+// Advance ends every step that is over by now, starts the next ones when earlier ones end, and returns the events in order. The
+// slice is valid until the next call.
 func (e *Engine) Advance(now time.Time) []Emission {
 	e.out = e.out[:0]
 	for e.stepping && !now.Before(e.stepEnd) {
 		e.endStep()
-		e.startStep(e.stepEnd)
+		e.stepping = false
+		e.next(e.stepEnd)
 	}
 	return e.out
 }
 
-// Clear is a restart: all jobs are gone without an emission, the caches are empty, the counters are 0.
+// Clear restarts the engine: jobs vanish without an emission, caches are empty, counters are 0.
 func (e *Engine) Clear() {
 	clear(e.jobs)
 	clear(e.handing)
@@ -224,8 +225,8 @@ func (e *Engine) clearHost() {
 	}
 }
 
-// ClearCache forgets what nobody holds, as an engine's cache-reset endpoint does, in host memory too, and says whether that was
-// everything.
+// ClearCache drops all unheld content, also in host memory, as an engine's cache-reset endpoint does. It reports whether that
+// was everything.
 func (e *Engine) ClearCache() bool {
 	for e.cache.kept > 0 {
 		b := e.cache.blocks[0].next
@@ -239,8 +240,8 @@ func (e *Engine) ClearCache() bool {
 	return len(e.cache.free) == e.cfg.Blocks()
 }
 
-// Remains says how many tokens of a prompt with this chain the engine would have to compute now. What comes back from host memory
-// counts for as many as it computes in that time.
+// Remains is the number of tokens the engine would have to compute for a prompt with this chain now. Restoring from host memory
+// counts as the number of tokens computed in that time.
 func (e *Engine) Remains(chain []uint64, promptTokens int) int {
 	hits := e.cache.reach(chain)
 	remains := promptTokens - hits*e.cfg.BlockTokens
@@ -250,7 +251,7 @@ func (e *Engine) Remains(chain []uint64, promptTokens int) int {
 	return remains
 }
 
-// inHost is how many blocks at the start of a part of a chain are in host memory.
+// inHost is the number of leading blocks of a chain that are in host memory.
 func (e *Engine) inHost(chain []uint64) int {
 	if e.host == nil {
 		return 0
@@ -259,7 +260,7 @@ func (e *Engine) inHost(chain []uint64) int {
 	return hits
 }
 
-// Stats is a snapshot.
+// Stats returns the counters.
 func (e *Engine) Stats() Stats {
 	st := e.stats
 	st.Running, st.Waiting = len(e.running), len(e.waiting)
@@ -280,7 +281,7 @@ func (e *Engine) newSeq() *seq {
 	return &seq{cached: -1}
 }
 
-// end gives back what a job held.
+// end frees what a job held.
 func (e *Engine) end(s *seq) {
 	e.cache.releaseAll(s.blocks)
 	s.blocks = s.blocks[:0]
@@ -291,7 +292,7 @@ func (e *Engine) end(s *seq) {
 	}
 }
 
-// Add adds the counters of an engine that was started anew.
+// Add adds the counters of an engine before its restart.
 func (s *Stats) Add(o Stats) {
 	s.TotalBlocks, s.HeldBlocks, s.KeptBlocks, s.Running, s.Waiting = o.TotalBlocks, o.HeldBlocks, o.KeptBlocks, o.Running, o.Waiting
 	s.Submitted += o.Submitted
@@ -311,11 +312,11 @@ func (s *Stats) Add(o Stats) {
 	s.Busy += o.Busy
 }
 
-// Load says how many jobs run and how many wait.
+// Load is the number of running and of waiting jobs.
 func (e *Engine) Load() (running, waiting int) { return len(e.running), len(e.waiting) }
 
-// Progress appends how many tokens of its answer each running job has still to produce, and says how many prompt tokens were
-// computed, or are in the step under way, for those that have produced none.
+// Progress appends the remaining answer tokens of each running job, and returns how many prompt tokens of jobs without an
+// answer token were computed, including the current step.
 func (e *Engine) Progress(to []int) (left []int, computed int64) {
 	for _, s := range e.running {
 		if s.made == 0 {
@@ -326,5 +327,5 @@ func (e *Engine) Progress(to []int) (left []int, computed int64) {
 	return to, computed
 }
 
-// SetPace has the steps that begin from now on take so many times as long as the configuration says.
+// SetPace multiplies the duration of future steps.
 func (e *Engine) SetPace(times float64) { e.pace = times }

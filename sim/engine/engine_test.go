@@ -15,7 +15,7 @@ import (
 
 var epoch = time.Unix(1_700_000_000, 0)
 
-// chainOf is a chain of n hashes; two chains share their first blocks as long as they share a seed up to there.
+// chainOf is a chain of n hashes; two chains share their first blocks as far as their seeds agree.
 func chainOf(seed uint64, n int) []uint64 {
 	out := make([]uint64, n)
 	h := seed
@@ -44,7 +44,7 @@ func newTestEngine(t testing.TB, change func(*Config)) *Engine {
 	return e
 }
 
-// drain runs the engine to its end and gives all emissions and the last instant.
+// drain runs the engine to its end and returns all emissions and the last time.
 func drain(e *Engine) (out []Emission, now time.Time) {
 	for {
 		at, ok := e.Next()
@@ -95,7 +95,7 @@ func TestPrefillIsChunkedBetweenDecodes(t *testing.T) {
 	e := newTestEngine(t, nil)
 	_ = e.Submit(epoch, jobOf(e, 1, 1, 16, 50))
 	at, _ := e.Next()
-	e.Advance(at) // the first is in decode now
+	e.Advance(at) // the first is decoding now
 	_ = e.Submit(at, jobOf(e, 2, 2, 8192, 1))
 	tokens := 0
 	for prefilled := false; !prefilled; {
@@ -258,8 +258,8 @@ func TestConfigFaultsAreAllNamed(t *testing.T) {
 	}
 }
 
-// Whatever is submitted and cancelled: every job that is not cancelled is answered in full, time does not go back, no
-// block is lost, and the same calls on a second engine give the same emissions.
+// For any submitted and cancelled jobs: every job that is not cancelled is answered completely, time never goes back, no block
+// is lost, and equal calls on a second engine give equal emissions.
 func TestEngineProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{
@@ -330,7 +330,7 @@ func TestEngineProperties(t *testing.T) {
 	})
 }
 
-// checkBlocks counts: every block is free, kept or held, and held as often as jobs hold it.
+// checkBlocks: every block is free, kept or held, and held as often as jobs hold it.
 func checkBlocks(t *rapid.T, e *Engine) {
 	refs := make(map[int32]int32)
 	for _, s := range e.running {
@@ -349,7 +349,7 @@ func checkBlocks(t *rapid.T, e *Engine) {
 	}
 }
 
-// TestSlotOrder: where lower slots go first, a later prompt overtakes one that is being computed in a higher slot.
+// TestSlotOrder: a later prompt in a lower slot overtakes one being computed in a higher slot.
 func TestSlotOrder(t *testing.T) {
 	for _, bySlot := range []bool{false, true} {
 		e := newTestEngine(t, func(c *Config) { c.SlotOrder, c.ChunkTokens, c.Slots = bySlot, 64, 2 })
@@ -380,7 +380,7 @@ func TestSlotOrder(t *testing.T) {
 	}
 }
 
-// TestPace: steps that begin after SetPace take so many times as long.
+// TestPace: steps that start after SetPace take that many times as long.
 func TestPace(t *testing.T) {
 	e := newTestEngine(t, nil)
 	took := func(id uint64) time.Duration {

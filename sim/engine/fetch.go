@@ -2,27 +2,29 @@ package engine
 
 import "time"
 
-// An engine that answers from a prompt that another one has computed does so as vLLM does with a connector that loads in the
-// background (v1/core/sched/scheduler.py, WAITING_FOR_REMOTE_KVS): when a job's turn comes and there is room, it is given blocks for the
-// whole prompt; what of it is in the cache is used, the rest is fetched; the job then waits beside the others, without a slot, and when
-// all has come it is the first to be admitted. Its last token is computed, since that gives the first token of the answer.
+// An engine that answers from a prompt computed elsewhere behaves as vLLM does with a connector that loads in the background
+// (v1/core/sched/scheduler.py, WAITING_FOR_REMOTE_KVS): when it is a job's turn and there is room, it gets blocks for the whole
+// prompt; cached blocks are used, the rest is fetched; the job then waits without a slot, and is admitted first when all has
+// arrived. Its last token is computed, since that yields the first token of the answer.
 
-// Fetch is what a job needs of the KV cache that another engine holds.
+// Fetch is what a job needs from another engine's KV cache.
 type Fetch struct {
 	ID     uint64
-	Tokens int // 0 when the engine has the prompt but for a few tokens, which it computes
+	Tokens int // 0 if the engine has all but a few tokens of the prompt, which it computes
 }
 
-// fetchLeast is how many tokens are worth fetching; less than that is computed (vLLM's kv_recompute_threshold).
+// fetchLeast is the minimum number of tokens worth fetching; fewer are computed (vLLM's kv_recompute_threshold).
 const fetchLeast = 64
 
-// Fetches is what is to be fetched since the last call, in order. The blocks are there. The slice is valid until the next call.
+// Fetches returns the requests since the last call, in order. Their blocks are allocated. The slice is valid until the next
+// call.
 func (e *Engine) Fetches() []Fetch {
 	e.given, e.wanted = e.wanted, e.given[:0]
 	return e.given
 }
 
-// Arrived says that what a job asked for has come: it is the next to be admitted. It reports whether the job was waiting for that.
+// Arrived means that the content requested by a job has arrived: it is admitted next. It reports whether the job was waiting
+// for that.
 func (e *Engine) Arrived(now time.Time, id uint64) bool {
 	s := e.jobs[id]
 	if s == nil || !s.fetching {
@@ -40,7 +42,7 @@ func (e *Engine) Arrived(now time.Time, id uint64) bool {
 	return true
 }
 
-// Release gives back the blocks that a job with Keep holds since it is done, and reports whether it held any.
+// Release frees the blocks that a finished job with Keep holds, and reports whether it held any.
 func (e *Engine) Release(now time.Time, id uint64) bool {
 	blocks, ok := e.handing[id]
 	if !ok {
@@ -52,17 +54,17 @@ func (e *Engine) Release(now time.Time, id uint64) bool {
 	return true
 }
 
-// Wake begins a step if the engine idles while a job waits that has room now: blocks that were held for others have come free.
+// Wake starts a step if the engine is idle while a job waits that has room now, after blocks held for others were freed.
 func (e *Engine) Wake(now time.Time) {
 	if !e.stepping && len(e.waiting) > 0 {
-		e.startStep(now)
+		e.next(now)
 	}
 }
 
-// wantsFetch says whether a job waits for room for what it will fetch.
+// wantsFetch says whether a job waits for room for its fetch.
 func (s *seq) wantsFetch() bool { return s.job.Remote && !s.fetched && s.made == 0 && s.cached < 0 }
 
-// fetch gives a job blocks for its prompt and asks for what is not cached; false when there is no room. A job that needs not fetch is
+// fetch allocates blocks for a job's prompt and requests what is not cached; false without room. A job that need not fetch is
 // left for enter.
 func (e *Engine) fetch(s *seq) bool {
 	bt := e.cfg.BlockTokens
@@ -90,7 +92,7 @@ func (e *Engine) fetch(s *seq) bool {
 	return true
 }
 
-// handOver keeps the blocks of a job that is done for who will fetch them.
+// handOver keeps the blocks of a finished job for another engine.
 func (e *Engine) handOver(s *seq) {
 	if s.job.Keep {
 		e.handing[s.job.ID] = append([]int32(nil), s.blocks...)

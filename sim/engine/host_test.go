@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tiny has 4 blocks of 10 tokens, and room for so many tokens in host memory: 1,000 tokens a second are computed, 10,000 come back.
+// tiny has 4 blocks of 10 tokens and this many tokens of host memory: it computes 1,000 tokens per second and restores 10,000.
 func tiny(host int) Config {
 	c := Config{PrefillTokensPerSecond: 1000, ChunkTokens: 1000, CacheTokens: 40, BlockTokens: 10, Slots: 1, StepBase: time.Millisecond, HostCacheTokens: host}
 	if host > 0 {
@@ -17,7 +17,7 @@ func tiny(host int) Config {
 	return c
 }
 
-// TestHostCacheByHand: a prompt that another pushed out comes back from host memory, all but its last block.
+// TestHostCacheByHand: a prompt evicted by another is restored from host memory, all but its last block.
 func TestHostCacheByHand(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -28,7 +28,7 @@ func TestHostCacheByHand(t *testing.T) {
 	}{
 		{"none", 0, 0, 40, 41 * time.Millisecond},
 		{"all of it", 80, 30, 13, (1 + 3 + 10) * time.Millisecond},
-		{"its first two blocks", 20, 20, 22, (1 + 2 + 20) * time.Millisecond}, // the last were pushed out first, and first out of there
+		{"its first two blocks", 20, 20, 22, (1 + 2 + 20) * time.Millisecond}, // the last were evicted first, here and from host memory
 	} {
 		e, err := New(tiny(tt.host), 1)
 		if err != nil {
@@ -68,7 +68,7 @@ func TestHostCacheByHand(t *testing.T) {
 	}
 }
 
-// TestHostCacheForgetsNothing: with room for all in host memory an engine finds of each prompt what an unlimited cache would.
+// TestHostCacheForgetsNothing: with enough host memory an engine finds as much of each prompt as an unlimited cache would.
 func TestHostCacheForgetsNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e, err := New(tiny(100_000), 1)
@@ -103,7 +103,7 @@ func TestHostCacheForgetsNothing(t *testing.T) {
 	})
 }
 
-// TestHostCacheBounded: in host memory lie the blocks that were pushed out last, no more than fit.
+// TestHostCacheBounded: host memory contains the blocks evicted last, as many as fit.
 func TestHostCacheBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 6).Draw(t, "blocks")

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestReach: whatever jobs come, branch off, are cancelled and pushed out, the blocks of a chain that are there come first, and
-// among those the blocks that somebody holds, so that a search finds as many as a walk.
+// TestReach: for any jobs, branches, cancellations and evictions, the cached blocks of a chain come first, and among those the
+// held ones, so that binary search finds as many as a walk.
 func TestReach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := tiny(rapid.SampledFrom([]int{0, 20, 200}).Draw(t, "host"))
@@ -23,7 +23,7 @@ func TestReach(t *testing.T) {
 		for id := range uint64(rapid.IntRange(1, 40).Draw(t, "jobs")) {
 			prompt, output := rapid.IntRange(1, c.CacheTokens-5).Draw(t, "prompt"), rapid.IntRange(0, 5).Draw(t, "output")
 			chain := chainOf(1000+id, (prompt+output)/10)
-			if len(chains) > 0 { // go on from a part of an earlier one
+			if len(chains) > 0 { // continue a part of an earlier one
 				from := rapid.SampledFrom(chains).Draw(t, "from")
 				copy(chain, from[:rapid.IntRange(0, len(from)).Draw(t, "common")])
 			}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestReceive: what came from elsewhere is not computed again, and what does not fit is left out from the end.
+// TestReceive: received blocks are not recomputed, and those without room are left out from the end.
 func TestReceive(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.CacheTokens, cfg.BlockTokens = 160, 16

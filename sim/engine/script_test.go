@@ -13,7 +13,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the output of the golden scripts into them; read the diff before you commit")
 
-// Each testdata/*.txt is a script: blocks of a command and, after "----", what it printed, separated by empty lines.
+// Each testdata/*.txt is a script: blocks of a command and, after "----", its output, separated by empty lines.
 //
 //	engine cache=160 slots=2 ...     begins a new engine (named values over the defaults)
 //	submit id=1 seed=7 prompt=40 output=3 [lane=1]

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// startStep plans the next step at now: what each running job computes, who is admitted, and how long it takes. With
-// nothing to compute the engine goes idle.
+// startStep plans the next step: what each running job computes, which jobs are admitted, and how long it takes. Without work
+// the engine becomes idle.
 func (e *Engine) startStep(now time.Time) {
 	budget := e.cfg.ChunkTokens
 	e.loading = 0
@@ -24,22 +24,22 @@ func (e *Engine) startStep(now time.Time) {
 			n = min(n, budget)
 		}
 		if n == 0 {
-			continue // no budget left for its prompt in this step
+			continue // no budget left for its prompt
 		}
 		ok, p := e.room(s, s.computed+n)
 		preempted = preempted || p
 		if !ok {
-			continue // it was itself the youngest and gave way; it is no longer in running
+			continue // it was the youngest itself and was preempted
 		}
 		s.plan = n
 		if prefill {
-			budget -= n
+			e.spend(&budget, n)
 		}
 	}
 	if !preempted && !e.cfg.SlotOrder {
 		e.admit(&budget)
 	}
-	prefill, seqs := 0, 0
+	prefill, longest, seqs := 0, 0, 0
 	for _, s := range e.running {
 		if s.plan == 0 {
 			continue
@@ -47,6 +47,7 @@ func (e *Engine) startStep(now time.Time) {
 		seqs++
 		if s.plan > 1 || s.made == 0 {
 			prefill += s.plan
+			longest = max(longest, s.plan)
 		}
 	}
 	e.stepping = seqs > 0
@@ -54,12 +55,22 @@ func (e *Engine) startStep(now time.Time) {
 		return
 	}
 	e.stats.PrefillTokens += uint64(prefill)
+	if e.cfg.AtOnce {
+		prefill = longest
+	}
 	e.stepStart = now
 	e.stepEnd = now.Add(e.stepTime(prefill, seqs))
 }
 
-// stepTime is StepBase + StepPerSeq for each sequence + the prompt tokens at the prefill rate + those that come back from host
-// memory at its rate, with jitter.
+// spend subtracts prompt tokens from a step's budget.
+func (e *Engine) spend(budget *int, tokens int) {
+	if !e.cfg.AtOnce {
+		*budget -= tokens
+	}
+}
+
+// stepTime is StepBase + StepPerSeq per sequence + the prompt tokens at the prefill rate + restored tokens at the host's rate,
+// with jitter.
 func (e *Engine) stepTime(prefillTokens, seqs int) time.Duration {
 	d := e.cfg.StepBase + time.Duration(seqs)*e.cfg.StepPerSeq +
 		time.Duration(float64(prefillTokens)/e.cfg.PrefillTokensPerSecond*float64(time.Second))
@@ -75,8 +86,8 @@ func (e *Engine) stepTime(prefillTokens, seqs int) time.Duration {
 	return max(d, 1)
 }
 
-// room sees that a running job has blocks for so many tokens. When every block is held, the youngest running job is
-// preempted until there is one; ok is false when that was the job itself.
+// room allocates blocks so that a running job has enough for this many tokens. If every block is held, the youngest running job
+// is preempted until there is one; ok is false if that was the job itself.
 func (e *Engine) room(s *seq, tokens int) (ok, preempted bool) {
 	for len(s.blocks)*e.cfg.BlockTokens < tokens {
 		b := e.cache.alloc()
@@ -94,8 +105,7 @@ func (e *Engine) room(s *seq, tokens int) (ok, preempted bool) {
 	return true, preempted
 }
 
-// preempt puts the youngest running job back to the head of the queue; it will be computed again from whatever the
-// cache still holds of it.
+// preempt moves the youngest running job to the head of the queue; it will be recomputed from what the cache still has.
 func (e *Engine) preempt(s *seq) {
 	e.running = e.running[:len(e.running)-1]
 	e.cache.releaseAll(s.blocks)
@@ -108,9 +118,8 @@ func (e *Engine) preempt(s *seq) {
 	e.stats.Preemptions++
 }
 
-// admit moves waiting jobs into the step in order of arrival while there are slots, budget and blocks. A job that
-// waits for its lane is passed over; one that waits for blocks holds up all after it, so that a long prompt is not
-// starved by short ones.
+// admit moves waiting jobs into the step in order of arrival while there are slots, budget and blocks. A job that waits for its
+// lane is skipped; one that waits for blocks blocks all after it, so that short prompts do not starve a long one.
 func (e *Engine) admit(budget *int) {
 	keep := 0
 	i := 0
@@ -141,15 +150,15 @@ func (e *Engine) admit(budget *int) {
 	e.waiting = e.waiting[:keep+n]
 }
 
-// enter admits one job: it takes the blocks of its prompt that the cache has, and room for its first chunk. A prompt
-// found whole is computed for its last block all the same, since an engine needs at least one token to compute.
-// Admission asks for room for the whole prompt, or two long prompts would push each other out in turns.
+// enter admits one job: it takes its prompt's cached blocks, and room for its first chunk. Of a fully cached prompt the last
+// block is computed, since an engine needs at least one token to compute. Admission requires room for the whole prompt, or two
+// long prompts would evict each other in turns.
 func (e *Engine) enter(s *seq, budget *int) bool {
 	bt := e.cfg.BlockTokens
 	target := s.target()
 	if s.fetched {
 		s.plan = target - s.computed
-		*budget -= s.plan
+		e.spend(budget, s.plan)
 		e.begin(s)
 		return true
 	}
@@ -169,7 +178,7 @@ func (e *Engine) enter(s *seq, budget *int) bool {
 		e.stats.HostTokens += uint64(back * bt)
 	}
 	s.plan = min(target-s.computed, *budget)
-	*budget -= s.plan
+	e.spend(budget, s.plan)
 	for len(s.blocks)*bt < s.computed+s.plan {
 		s.blocks = append(s.blocks, e.cache.alloc())
 	}
@@ -179,7 +188,7 @@ func (e *Engine) enter(s *seq, budget *int) bool {
 	return true
 }
 
-// begin puts a job behind those that run, or into the lowest free slot.
+// begin adds a job to the running ones, or to the lowest free slot.
 func (e *Engine) begin(s *seq) {
 	s.running = true
 	at := len(e.running)
@@ -193,8 +202,8 @@ func (e *Engine) begin(s *seq) {
 	e.running = slices.Insert(e.running, at, s)
 }
 
-// bringBack gives a job blocks with content from host memory. It stays there too, and is the latest to be forgotten: its last
-// block first, as in the cache.
+// bringBack restores blocks of a job from host memory. They stay there too, as the last to be evicted: the job's last block
+// first, as in the cache.
 func (e *Engine) bringBack(s *seq, chain []uint64) {
 	for i := len(chain) - 1; i >= 0; i-- {
 		e.host.keep(chain[i])
@@ -214,7 +223,7 @@ func (e *Engine) laneBusy(lane uint32) bool {
 	return false
 }
 
-// endStep books what the step computed and reports it.
+// endStep applies the step's results and reports them.
 func (e *Engine) endStep() {
 	e.stats.Steps++
 	e.stats.Busy += e.stepEnd.Sub(e.stepStart)
@@ -235,7 +244,7 @@ func (e *Engine) endStep() {
 	e.running = e.running[:keep]
 }
 
-// publish names the blocks that are full now, which makes them reusable by others.
+// publish names the blocks that are full now, so that others can reuse them.
 func (e *Engine) publish(s *seq) {
 	full := min(s.computed/e.cfg.BlockTokens, len(s.job.Chain))
 	for ; s.named < full; s.named++ {
@@ -243,7 +252,7 @@ func (e *Engine) publish(s *seq) {
 	}
 }
 
-// produce reports the next token of a job whose tokens so far are all computed, and says whether the job is over.
+// produce reports the next token of a job whose tokens are all computed, and whether the job is over.
 func (e *Engine) produce(s *seq) bool {
 	if s.made == 0 {
 		e.emit(Emission{ID: s.job.ID, Kind: Prefilled, CachedTokens: s.cached})

@@ -2,8 +2,8 @@ package engine
 
 import "math/bits"
 
-// table finds a block by its hash: open addressing with linear probing and backward-shift deletion. It is never more
-// than half full and holds block indices only, so that a cache of 7,500 blocks needs 64 kB of it.
+// table maps a hash to a block: open addressing with linear probing and backward-shift deletion. It is at most half full and
+// holds block indices only: 64 kB for a cache of 7,500 blocks.
 type table struct {
 	slots []int32 // block index, 0 empty
 	shift uint
@@ -15,10 +15,10 @@ func (t *table) init(n int) {
 	t.shift = 64 - width
 }
 
-// home is the slot where a hash wants to be. Hashes may come from a weak source in tests, hence the multiplication.
+// home is a hash's preferred slot. The multiplication spreads weak hashes, as in tests.
 func (t *table) home(hash uint64) int { return int((hash * 0x9E3779B97F4A7C15) >> t.shift) }
 
-// find gives the block with the hash, 0 when there is none.
+// find returns the block with the hash, or 0.
 func (t *table) find(blocks []block, hash uint64) int32 {
 	mask := len(t.slots) - 1
 	for i := t.home(hash); ; i = (i + 1) & mask {
@@ -29,7 +29,7 @@ func (t *table) find(blocks []block, hash uint64) int32 {
 	}
 }
 
-// insert adds a block whose hash is not in the table.
+// insert adds a block whose hash is not present.
 func (t *table) insert(blocks []block, b int32) {
 	mask := len(t.slots) - 1
 	i := t.home(blocks[b].hash)
@@ -39,7 +39,7 @@ func (t *table) insert(blocks []block, b int32) {
 	t.slots[i] = b
 }
 
-// remove takes a block out and closes the gap, so that no probe ends too early.
+// remove removes a block and closes the gap, so that no probe ends too early.
 func (t *table) remove(blocks []block, b int32) {
 	mask := len(t.slots) - 1
 	i := t.home(blocks[b].hash)

@@ -1,4 +1,4 @@
-// Package figures sums up a run of package drive: times, shares of prompts found in caches, how evenly work was spread.
+// Package figures computes the figures of a run of package drive: times, cache hit rates, balance of work.
 //
-// It reads an outcome and changes nothing.
+// It only reads an outcome.
 package figures

@@ -17,13 +17,13 @@ type Spread struct {
 	P99  float64 `json:"p99"`
 }
 
-// Figures sum up a run. Shares are 0..1; times are in milliseconds; turns that failed count in Failed alone.
+// Figures sum up a run. Shares are 0..1; times are in milliseconds; failed turns count in Failed only.
 type Figures struct {
 	Policy    string  `json:"policy"`
 	Trace     string  `json:"trace"`
 	Endpoints int     `json:"endpoints"`
 	Routers   int     `json:"routers"`
-	Load      float64 `json:"load"` // of the fleet's capacity, by the work that an unlimited cache leaves
+	Load      float64 `json:"load"` // of the fleet's capacity, by the work left with an unlimited cache
 	Seed      uint64  `json:"seed"`
 	IDs       bool    `json:"ids"` // clients named their conversation
 
@@ -37,35 +37,36 @@ type Figures struct {
 	ITL  Spread `json:"itl_ms"` // of each turn's mean gap between tokens
 	Gap  Spread `json:"gap_ms"` // of every gap between two tokens, to a thousandth
 
-	HitRate      float64 `json:"hit_rate"`       // prompt tokens found in a cache
+	HitRate      float64 `json:"hit_rate"`       // prompt tokens found cached
 	IdealHitRate float64 `json:"ideal_hit_rate"` // with an unlimited cache and perfect routing
 	Predicted    float64 `json:"predicted_hit_rate"`
-	HostShare    float64 `json:"host_share"` // prompt tokens that came back from host memory; part of HitRate
+	HostShare    float64 `json:"host_share"` // prompt tokens restored from host memory; part of HitRate
 
-	WorkCV      float64 `json:"work_cv"`       // over endpoints, of tokens computed: prompt and answer
+	WorkCV      float64 `json:"work_cv"`       // over endpoints, of computed prompt and answer tokens
 	WorkMaxMin  float64 `json:"work_max_min"`  // most over least; 0 when an endpoint did nothing
-	FirstTurnCV float64 `json:"first_turn_cv"` // over endpoints, of conversations begun there
-	HomeShare   float64 `json:"home_share"`    // later turns sent where the turn before was
-	Utilisation float64 `json:"utilisation"`   // like Load, of the work really done between the first and the last tenth of the turns sent
+	FirstTurnCV float64 `json:"first_turn_cv"` // over endpoints, of conversations started there
+	HomeShare   float64 `json:"home_share"`    // later turns sent where the previous turn was
+	Utilisation float64 `json:"utilisation"`   // like Load, of the work actually done between the first and the last tenth of the turns
 
-	QueueMean   float64 `json:"queue_mean"` // requests that waited in the engine when a turn came
+	QueueMean   float64 `json:"queue_mean"` // requests waiting in the engine at a turn's arrival
 	QueueMax    int     `json:"queue_max"`
 	Evictions   uint64  `json:"evictions"` // blocks
 	Preemptions uint64  `json:"preemptions"`
-	Goodput     float64 `json:"goodput"` // share of turns within the objective, failed ones not
+	Goodput     float64 `json:"goodput"` // share of turns within the objective; failed ones are not
 	RegretMean  float64 `json:"regret_ms"`
 
 	Split *SplitFigures `json:"split,omitempty"` // in fleets with roles
 
 	SpanS       float64          `json:"span_s"`
 	PerEndpoint []EndpointFigure `json:"per_endpoint"`
+	PerTenant   []TenantFigure   `json:"per_tenant,omitempty"` // of traces that name tenants
 	Reasons     []ReasonFigure   `json:"reasons"`
 
-	WallS       float64 `json:"wall_s"`       // real time of the run; filled in by who ran it
-	RouterBytes int64   `json:"router_bytes"` // live memory of the router at the end; filled in by who ran it
+	WallS       float64 `json:"wall_s"`       // real time of the run, set by the caller
+	RouterBytes int64   `json:"router_bytes"` // live memory of the router at the end, set by the caller
 }
 
-// EndpointFigure is one endpoint's part.
+// EndpointFigure is the figures of one endpoint.
 type EndpointFigure struct {
 	Name       string  `json:"name"`
 	Requests   int     `json:"requests"`
@@ -75,16 +76,26 @@ type EndpointFigure struct {
 	BusyS      float64 `json:"busy_s"`
 }
 
-// ReasonFigure is how often a policy gave a reason.
+// TenantFigure is the figures of one tenant.
+type TenantFigure struct {
+	Name     string  `json:"name"`
+	Requests int     `json:"requests"`
+	Failed   int     `json:"failed"`
+	HitRate  float64 `json:"hit_rate"`
+	TTFT     Spread  `json:"ttft_ms"`
+	P95      float64 `json:"ttft_p95_ms"`
+}
+
+// ReasonFigure is the number of decisions with a reason.
 type ReasonFigure struct {
 	Reason string `json:"reason"`
 	Turns  int    `json:"turns"`
 }
 
-// Objective is what a turn must keep to count as good; 0 asks for nothing.
+// Objective is the limits within which a turn counts as good; 0 is no limit.
 type Objective struct {
-	TTFT time.Duration // time to first token at most
-	ITL  time.Duration // mean gap between tokens at most
+	TTFT time.Duration // limit of the time to first token
+	ITL  time.Duration // limit of the mean gap between tokens
 }
 
 func ratio(of, whole float64) float64 {
@@ -94,7 +105,7 @@ func ratio(of, whole float64) float64 {
 	return of / whole
 }
 
-// Of sums up the outcome of a replay.
+// Of computes the figures of a replay's outcome.
 func Of(r *drive.Replay, o *drive.Outcome, slo Objective) Figures {
 	f := Figures{
 		Policy: r.PolicyName, Trace: r.Trace.Name, Endpoints: len(r.Fleet.Endpoints), Routers: len(o.Routers), Load: rounded(o.Plan.Load, 4),
@@ -138,10 +149,11 @@ func Of(r *drive.Replay, o *drive.Outcome, slo Objective) Figures {
 	f.Reasons = c.reasons
 	slices.SortFunc(f.Reasons, func(a, b ReasonFigure) int { return b.Turns - a.Turns })
 	f.Utilisation = rounded(o.Utilisation, 4)
+	f.PerTenant = tenantsOf(r, o)
 	return f
 }
 
-// count adds up turns.
+// count accumulates turns.
 type count struct {
 	ttft, e2e, itl                     []time.Duration
 	failed, retries, home, later, good int
@@ -232,7 +244,7 @@ func rank(sorted []time.Duration, percent int) time.Duration {
 	return sorted[max((len(sorted)*percent+99)/100-1, 0)]
 }
 
-// variation is the coefficient of variation: standard deviation over mean; 0 when there is nothing.
+// variation is the coefficient of variation: standard deviation over mean; 0 without values.
 func variation(values []int64) float64 {
 	var sum int64
 	for _, v := range values {
@@ -247,7 +259,7 @@ func variation(values []int64) float64 {
 	return ratio(math.Sqrt(ratio(squares, float64(len(values)))), mean)
 }
 
-// rounded rounds to so many decimal places, so that reports are short.
+// rounded rounds to decimal places, to keep reports short.
 func rounded(x float64, places int) float64 {
 	scale := 1.0
 	for range places {

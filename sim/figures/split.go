@@ -9,41 +9,41 @@ import (
 	"github.com/warmpath/warmpath/sim/drive"
 )
 
-// SplitFigures sum up what was done in two legs, in a fleet with roles. Shares are 0..1, times in ms.
+// SplitFigures sum up split requests in a fleet with roles. Shares are 0..1, times in ms.
 type SplitFigures struct {
 	When      string      `json:"when"`
 	Threshold int         `json:"threshold"`
 	Share     float64     `json:"share"` // of turns that were split
 	Why       []WhyFigure `json:"why"`
 
-	Moved      float64 `json:"moved_tokens"`  // handed over, on average of the turns that were split
-	MovedShare float64 `json:"moved_share"`   // of the prompt tokens of those turns; the decoders had the rest
+	Moved      float64 `json:"moved_tokens"`  // transferred tokens, mean of split turns
+	MovedShare float64 `json:"moved_share"`   // of the prompt tokens of those turns; the decoders had the rest cached
 	Prefill    Spread  `json:"prefill_ms"`    // from sending to the end of the prefill leg
-	Transfer   Spread  `json:"transfer_ms"`   // of those with one: from the first byte asked for to the last there
-	Handed     Spread  `json:"handed_ms"`     // from the end of the prefill leg until the decoder had all: waiting for room there, and the transfer
+	Transfer   Spread  `json:"transfer_ms"`   // from the first byte requested to the last received, of turns with a transfer
+	Handed     Spread  `json:"handed_ms"`     // from the end of the prefill leg until the decoder had everything: waiting for room there, and the transfer
 	FirstToken Spread  `json:"first_step_ms"` // from there to the first token
 
 	Pools []PoolFigure `json:"pools"`
 }
 
-// WhyFigure is how often the router gave a reason to split, or not to.
+// WhyFigure is the number of decisions with a reason to split or not.
 type WhyFigure struct {
 	Why   string `json:"why"`
 	Turns int    `json:"turns"`
 }
 
-// PoolFigure is the endpoints of one role.
+// PoolFigure is the figures of the endpoints of one role.
 type PoolFigure struct {
 	Role      string  `json:"role"`
 	Endpoints int     `json:"endpoints"`
-	Prompts   int     `json:"prompts"`  // computed for others
-	Answers   int     `json:"answers"`  // to those
-	Whole     int     `json:"whole"`    // turns served as a whole
-	HitRate   float64 `json:"hit_rate"` // of prompts computed there, for others or not
-	Busy      float64 `json:"busy"`     // share of the time that its engines computed
+	Prompts   int     `json:"prompts"`  // computed for other endpoints
+	Answers   int     `json:"answers"`  // to prompts computed elsewhere
+	Whole     int     `json:"whole"`    // whole turns
+	HitRate   float64 `json:"hit_rate"` // of prompts computed there
+	Busy      float64 `json:"busy"`     // share of the time that its engines were busy
 }
 
-// splitOf sums up a run on a fleet with roles; nil for others.
+// splitOf computes the figures of a fleet with roles; nil for others.
 func splitOf(r *drive.Replay, o *drive.Outcome) *SplitFigures {
 	if !r.Splits() {
 		return nil
@@ -89,7 +89,7 @@ func (f *SplitFigures) why(why string) {
 	f.Why[at].Turns++
 }
 
-// poolsOf sums up by role.
+// poolsOf computes the figures by role.
 func poolsOf(r *drive.Replay, o *drive.Outcome) []PoolFigure {
 	var out []PoolFigure
 	for _, role := range []fleet.Role{fleet.RolePrefill, fleet.RoleDecode, fleet.RoleBoth} {

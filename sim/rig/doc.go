@@ -1,5 +1,5 @@
-// Package rig describes what traffic is played on: fleets of simulated engines, when they join and fail, the links between
-// them, and the kinds of engine whose figures were published.
+// Package rig describes simulated hardware: fleets of engines, when they join and fail, the links between them, and engine
+// presets with published figures.
 //
-// It holds values only: it checks them and says what work a fleet can take. It never runs anything.
+// It contains values only: it validates them and computes a fleet's capacity. It runs nothing.
 package rig

@@ -13,10 +13,13 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// Fleet is the engines that a trace is replayed on.
-type Fleet struct{ Endpoints []Endpoint }
+// Fleet is the engines on which a trace is replayed.
+type Fleet struct {
+	Endpoints []Endpoint
+	InStep    bool // attention data-parallel ranks of one model instance, with common steps: see engine.InStep
+}
 
-// Endpoint is one of them.
+// Endpoint is one engine of a fleet.
 type Endpoint struct {
 	Name    string
 	Engine  engine.Config
@@ -26,13 +29,13 @@ type Endpoint struct {
 	Spells  []Spell       // in order
 }
 
-// Outage is a time in which an engine is gone. It comes back with an empty cache.
+// Outage is a period in which an engine is down. It returns with an empty cache.
 type Outage struct {
 	At  time.Duration // from the start of the run
 	For time.Duration
 }
 
-// Spell is a time in which an engine takes so many times as long for everything.
+// Spell is a period in which all of an engine's times are multiplied.
 type Spell struct {
 	At    time.Duration // from the start of the run
 	For   time.Duration
@@ -42,15 +45,15 @@ type Spell struct {
 // Most bounds the endpoints of a fleet.
 const Most = 4096
 
-// Preset is a kind of engine by name.
+// Preset is a named kind of engine.
 type Preset struct {
 	Name   string
 	Engine engine.Config
-	Source string // where its figures were published
+	Source string // source of its figures
 }
 
-// Presets are the kinds of engine with published figures. Blocks are of 64 tokens throughout, which rounds what a prompt shares
-// down by 32 tokens on average.
+// Presets are the kinds of engine with published figures. Blocks have 64 tokens throughout, which loses 32 tokens of a shared
+// prefix on average.
 func Presets() []Preset {
 	make := func(rate float64, chunk, cache, slots int, base, perSeq time.Duration) engine.Config {
 		return engine.Config{
@@ -91,7 +94,7 @@ func PresetNamed(name string) (Preset, bool) {
 	return Preset{}, false
 }
 
-// Even is n engines alike.
+// Even is n equal engines.
 func Even(n int, c engine.Config) Fleet {
 	f := Fleet{Endpoints: make([]Endpoint, n)}
 	for i := range f.Endpoints {
@@ -100,7 +103,7 @@ func Even(n int, c engine.Config) Fleet {
 	return f
 }
 
-// Mixed is n engines of which a quarter, every fourth, are three times as slow.
+// Mixed is n engines of which every fourth is three times as slow.
 func Mixed(n int, c engine.Config) Fleet {
 	f := Even(n, c)
 	for i := 3; i < n; i += 4 {
@@ -109,7 +112,7 @@ func Mixed(n int, c engine.Config) Fleet {
 	return f
 }
 
-// Split is engines alike of which some compute prompts for the others, which answer.
+// Split is equal engines of which some compute prompts for the others, which answer.
 func Split(prefill, decode int, c engine.Config) Fleet {
 	f := Even(prefill+decode, c)
 	for i := range f.Endpoints {
@@ -121,8 +124,8 @@ func Split(prefill, decode int, c engine.Config) Fleet {
 	return f
 }
 
-// Prefillers is how many of n engines alike should compute prompts for the others, by the work that remains of a trace with an
-// unlimited cache: as large a share of them as prompts have of it, and at least one on each side.
+// Prefillers is how many of n equal engines should compute prompts for the others: the prompts' share of a trace's work with an
+// unlimited cache, at least one on each side.
 func Prefillers(n int, c engine.Config, d trace.Demand) int {
 	prompts, answers := c.Work(d.Uncached(), 0), c.Work(0, d.Output)
 	share := 0.0
@@ -132,7 +135,7 @@ func Prefillers(n int, c engine.Config, d trace.Demand) int {
 	return min(max(int(float64(float64(n)*share)+0.5), 1), n-1)
 }
 
-// HasRoles reports whether some engine is there for one part of the work.
+// HasRoles reports whether some engine has a role.
 func (f Fleet) HasRoles() bool {
 	for _, e := range f.Endpoints {
 		if e.Role != fleet.RoleBoth {
@@ -194,6 +197,9 @@ func (f Fleet) Validate() error {
 		if err := e.Engine.Validate(); err != nil {
 			fault("%w", err)
 		}
+		if f.InStep && (e.Role != fleet.RoleBoth || e.Start > 0 || len(e.Outages) > 0) {
+			fault("engines that compute in step have no roles and are there from start to end")
+		}
 	}
 	if len(f.Endpoints) > 0 && !early {
 		errs = append(errs, errors.New("sim: no endpoint is there at the start"))
@@ -202,7 +208,8 @@ func (f Fleet) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Capacity is how many turns a second of an average trace turn the fleet can compute with an unlimited cache, all slots in use.
+// Capacity is the number of average trace turns per second that the fleet can compute with an unlimited cache and all slots in
+// use.
 func (f Fleet) Capacity(d trace.Demand) float64 {
 	turns := float64(max(d.Turns, 1))
 	total := 0.0
@@ -224,7 +231,7 @@ func (f Fleet) Block() int {
 	return max(least, 1)
 }
 
-// Plan sets when the turns of a trace begin on the fleet, see Trace.Plan.
+// Plan sets the start times of a trace's turns on the fleet, see Trace.Plan.
 func (f Fleet) Plan(t *trace.Trace, load, speed float64, seed uint64) (trace.Plan, error) {
 	d := t.Demand(f.Block())
 	return t.Plan(d, f.Capacity(d), load, speed, seed)

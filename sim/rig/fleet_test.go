@@ -13,7 +13,7 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// TestPlanKeepsTheLoad: requests come at the rate at which their work is the share asked for.
+// TestPlanKeepsTheLoad: requests arrive at the rate at which their work is the given share.
 func TestPlanKeepsTheLoad(t *testing.T) {
 	fleet := Mixed(8, round())
 	for _, name := range []string{"mooncake_conversation", "coding_agent"} {
@@ -24,7 +24,7 @@ func TestPlanKeepsTheLoad(t *testing.T) {
 				t.Fatal(err)
 			}
 			rate := load * fleet.Capacity(p.Demand)
-			got := float64(len(tr.Turns)) / (p.Gap.Seconds() * 4) // four sessions that nobody starts
+			got := float64(len(tr.Turns)) / (p.Gap.Seconds() * 4) // four sessions without a parent
 			if !tr.Closed {
 				got = float64(len(p.Arrivals)) / slices.Max(p.Arrivals).Seconds()
 			}
@@ -51,7 +51,7 @@ func TestPlanFaults(t *testing.T) {
 		{open, -1, 0, "load must be above 0"},
 		{open, math.NaN(), 0, "load must be above 0"},
 		{open, 0, math.Inf(1), "speed must be above 0"},
-		{once, 0.5, 0, "at one moment"},
+		{once, 0.5, 0, "the same time"},
 		{&trace.Trace{}, 0.5, 0, "no turn"},
 	} {
 		if _, err := Even(1, round()).Plan(c.trace, c.load, c.speed, 1); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -98,7 +98,7 @@ func TestFleetFaults(t *testing.T) {
 	}
 }
 
-// round is an engine whose times are easy to reckon: 1,000 tokens a second, a step of 1 ms.
+// round is an engine with simple figures: 1,000 tokens per second, a step of 1 ms.
 func round() engine.Config {
 	return engine.Config{PrefillTokensPerSecond: 1000, ChunkTokens: 100_000, CacheTokens: 640_000, BlockTokens: 64, Slots: 8, StepBase: time.Millisecond}
 }

@@ -1,5 +1,4 @@
-// Package text makes readable nonsense of an exact number of tokens, for prompts and answers of simulated traffic.
+// Package text makes readable nonsense with an exact number of tokens, for simulated prompts and answers.
 //
-// It promises that the same seed gives the same text, and that a longer text of one seed begins with a shorter one. It never
-// keeps anything.
+// Equal seeds give equal texts, and a longer text of one seed begins with a shorter one. It has no state.
 package text

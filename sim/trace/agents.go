@@ -9,12 +9,12 @@ import (
 	"github.com/warmpath/warmpath/sim/chance"
 )
 
-// sharedGrain is the tokens to whose multiples a trace of agents rounds what prompts share down.
+// sharedGrain is the block size in tokens to which a trace of agents rounds shared lengths down.
 const sharedGrain = 64
 
-// agents reads sessions of coding agents, derived from the recordings of kv-cache-tester (callanjfox/kv-cache-tester). The shared
-// part of a prompt is taken from the latest earlier prompt of its session that is long enough, for a sub-agent's first turn from
-// its parent's latest; sessions of one group begin with the same tokens.
+// agents reads sessions of coding agents, derived from the recordings of kv-cache-tester (callanjfox/kv-cache-tester). The
+// shared part of a prompt comes from the latest earlier prompt of its session that is long enough, for a sub-agent's first turn
+// from its parent's latest; sessions of one group start with the same tokens.
 type agents struct {
 	t      *Trace
 	byID   map[string]int
@@ -92,7 +92,7 @@ func (a *agents) line(text []byte) error {
 	return nil
 }
 
-// begin enters a session; source is the parent's latest prompt when it begins.
+// begin adds a session; source is the parent's latest prompt at its start.
 func (a *agents) begin(l *agentLine, turn *Turn) (session int, source int32, err error) {
 	s := Session{ID: l.Session, Parent: -1, together: -1, After: -1, Gap: turn.At}
 	source = -1
@@ -114,7 +114,7 @@ func (a *agents) begin(l *agentLine, turn *Turn) (session int, source int32, err
 	return session, source, nil
 }
 
-// moment finds the turn of a session that was sent before a time, and the latest that was sent by then.
+// moment finds the turn of a session sent before a time, and the latest one sent at or before it.
 func (a *agents) moment(session int, at time.Duration) (before int, latest int32) {
 	before, latest = -1, -1
 	for i := int32(a.t.Sessions[session].First); i >= 0 && a.t.Turns[i].At <= at; i = a.t.Turns[i].Next {
@@ -126,7 +126,7 @@ func (a *agents) moment(session int, at time.Duration) (before int, latest int32
 	return before, latest
 }
 
-// compose says what the prompt consists of. source is the latest prompt that it may share with.
+// compose builds the prompt. source is the latest prompt that it may share a part of.
 func (a *agents) compose(l *agentLine, turn *Turn, source int32, first bool) error {
 	shared := *l.Shared
 	f := &a.t.forest
@@ -159,7 +159,7 @@ func (a *agents) compose(l *agentLine, turn *Turn, source int32, first bool) err
 	return nil
 }
 
-// longEnough is the latest prompt of a session, going back from one, that is so long.
+// longEnough is the latest prompt of a session, going back from source, with at least this many tokens.
 func (a *agents) longEnough(source int32, tokens int, first bool) (int32, error) {
 	if source < 0 {
 		return -1, fmt.Errorf("shared_length is %d, want 0: there is no earlier prompt to share with", tokens)
@@ -174,7 +174,7 @@ func (a *agents) longEnough(source int32, tokens int, first bool) (int32, error)
 		}
 	}
 	if best < 0 {
-		return -1, fmt.Errorf("shared_length is %d, but no earlier prompt of the session is so long", tokens)
+		return -1, fmt.Errorf("shared_length is %d, but no earlier prompt of the session is as long", tokens)
 	}
 	return best, nil
 }

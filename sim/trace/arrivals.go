@@ -11,20 +11,20 @@ import (
 	"github.com/warmpath/warmpath/sim/chance"
 )
 
-// Plan is when things begin.
+// Plan is the start times of a replay.
 type Plan struct {
-	Load     float64         // share of the fleet's capacity that the work takes which an unlimited cache leaves
-	Stretch  float64         // recorded times are multiplied by this (open loop)
-	Gap      time.Duration   // mean time between the beginnings of sessions (closed loop, not timed)
-	Begin    float64         // recorded beginnings of sessions are multiplied by this (timed)
+	Load     float64         // share of the fleet's capacity taken by the work left with an unlimited cache
+	Stretch  float64         // factor on recorded times (open loop)
+	Gap      time.Duration   // mean time between starts of sessions (closed loop, not timed)
+	Begin    float64         // factor on recorded starts of sessions (timed)
 	Demand   Demand          // of the trace
-	Arrivals []time.Duration // of each turn (open loop) or session (closed loop; those with a parent begin by it)
+	Arrivals []time.Duration // of each turn (open loop) or session (closed loop; those with a parent start by it)
 }
 
-// Plan sets the arrivals on a fleet that can compute so many turns of that demand a second with an unlimited cache. With load above 0
-// they come at the rate that is that share of this capacity; with load 0 at the recorded times divided by speed. In a closed loop sessions arrive at random
-// (Poisson), and speed divides the times between their turns; its rate is always given by load, unless the trace is Timed: then
-// sessions begin as they were recorded, faster or slower as load or speed ask for.
+// Plan sets the arrivals for a fleet with this capacity, in turns of that demand per second with an unlimited cache. A load
+// above 0 sets the rate to that share of the capacity; load 0 uses the recorded times divided by speed. In a closed loop
+// sessions arrive at random (Poisson) at the rate of the load, and speed divides the times between their turns; a Timed trace
+// uses the recorded starts of sessions, scaled by load or speed.
 func (t *Trace) Plan(d Demand, capacity, load, speed float64, seed uint64) (Plan, error) {
 	switch {
 	case len(t.Turns) == 0:
@@ -51,13 +51,13 @@ func (t *Trace) Plan(d Demand, capacity, load, speed float64, seed uint64) (Plan
 		return p, nil
 	}
 	last := t.Turns[len(t.Turns)-1].At.Seconds()
-	span := last + last/float64(max(len(t.Turns)-1, 1)) // to when one more would come
+	span := last + last/float64(max(len(t.Turns)-1, 1)) // including one more interval
 	recorded := float64(len(t.Turns)) / max(span, 1e-9) / capacity
 	switch {
 	case load > 0 && last > 0:
 		p.Stretch = recorded / load
 	case load > 0:
-		return p, errors.New("sim: all requests of the trace come at one moment; its load cannot be scaled, use speed")
+		return p, errors.New("sim: all requests of the trace have the same time; its load cannot be scaled, use speed")
 	default:
 		if speed > 0 {
 			p.Stretch = 1 / speed
@@ -71,7 +71,7 @@ func (t *Trace) Plan(d Demand, capacity, load, speed float64, seed uint64) (Plan
 	return p, nil
 }
 
-// timed plans sessions that begin when they were recorded to.
+// timed plans sessions with recorded starts.
 func (t *Trace) timed(p *Plan, load, speed, capacity float64) error {
 	if speed > 0 {
 		p.Stretch = 1 / speed
@@ -80,12 +80,12 @@ func (t *Trace) timed(p *Plan, load, speed, capacity float64) error {
 	for i := range t.Turns {
 		last = max(last, t.Sessions[t.Turns[i].Session].begins+t.Turns[i].At)
 	}
-	span := last.Seconds() + last.Seconds()/float64(max(len(t.Turns)-1, 1)) // to when one more would come
+	span := last.Seconds() + last.Seconds()/float64(max(len(t.Turns)-1, 1)) // including one more interval
 	recorded := float64(len(t.Turns)) / max(span, 1e-9) / capacity
 	p.Begin = p.Stretch
 	switch {
 	case load > 0 && last == 0:
-		return errors.New("sim: all requests of the trace come at one moment; its load cannot be scaled, use speed")
+		return errors.New("sim: all requests of the trace have the same time; its load cannot be scaled, use speed")
 	case load > 0:
 		p.Begin = recorded / load
 	default:
@@ -100,13 +100,13 @@ func (t *Trace) timed(p *Plan, load, speed, capacity float64) error {
 
 func stretched(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
 
-// burstShare is the share of the time that bursts take, and burstsInAll how many there are.
+// burstShare is the share of time taken by bursts, and burstsInAll their number.
 const (
 	burstShare  = 0.2
 	burstsInAll = 10
 )
 
-// beginnings draws when the sessions that nobody else starts begin: in random order, at random times, over about so many seconds.
+// beginnings draws the starts of sessions without a parent: in random order, at random times, over about this many seconds.
 func (t *Trace) beginnings(window float64, rng *rand.Rand) ([]time.Duration, time.Duration) {
 	var roots []int
 	for i := range t.Sessions {
@@ -128,8 +128,8 @@ func (t *Trace) beginnings(window float64, rng *rand.Rand) ([]time.Duration, tim
 	return out, time.Duration(mean * 1e9)
 }
 
-// gathered moves a moment, as a share of the time in which sessions begin, so that for a fifth of each tenth of it they come
-// burst times as often as in the rest.
+// gathered moves a start time, as a share of the window, so that in a fifth of each tenth sessions start burst times as often
+// as in the rest.
 func (t *Trace) gathered(at float64) float64 {
 	if t.burst <= 1 {
 		return at
@@ -145,8 +145,8 @@ func (t *Trace) gathered(at float64) float64 {
 	return (whole + part) / burstsInAll
 }
 
-// smeared are the recorded times. A clock that ticks so rarely that two requests or more share a moment on average is refined:
-// each request comes at random before the next tick, since the requests did not come in heaps.
+// smeared is the recorded times. If the clock is so coarse that at least two requests share a time on average, each request
+// gets a random time before the next tick.
 func (t *Trace) smeared(rng *rand.Rand) []time.Duration {
 	out := make([]time.Duration, len(t.Turns))
 	moments := 1

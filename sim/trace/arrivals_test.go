@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestSmearing spreads the heaps of a clock that ticks every three seconds, in order, and leaves a fine clock alone.
+// TestSmearing spreads the requests of a clock with three-second ticks, in order, and leaves a fine clock unchanged.
 func TestSmearing(t *testing.T) {
 	trace := excerpt(t, "mooncake_conversation")
 	out := trace.smeared(rand.New(rand.NewPCG(1, 1)))

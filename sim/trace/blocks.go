@@ -2,17 +2,17 @@ package trace
 
 import "github.com/warmpath/warmpath/sim/chance"
 
-// Blocks names the whole blocks, of so many tokens each, of a turn's prompt. Two prompts have a block's name in common when they
-// agree in all tokens up to its end. The names are written over those in to.
+// Blocks names the whole blocks of a turn's prompt. Two prompts share a block's name if they agree in all tokens up to its end.
+// The names overwrite to.
 func (t *Trace) Blocks(to []uint64, turn, block int) []uint64 {
 	q := &t.Turns[turn]
 	return t.forest.chain(to, q.node, q.Prompt, block, 0)
 }
 
-// contentSalt keeps the names that routers give to blocks apart from those of engines.
+// contentSalt separates the routers' block names from the engines'.
 const contentSalt = 0x746578745f73616c
 
-// Content is Blocks with the names that routers give.
+// Content is Blocks with the routers' names.
 func (t *Trace) Content(to []uint64, turn, block int) []uint64 {
 	q := &t.Turns[turn]
 	return t.forest.chain(to, q.node, q.Prompt, block, contentSalt)
@@ -32,16 +32,16 @@ func (t *Trace) Chain(to []uint64, turn, block int) []uint64 {
 	return to
 }
 
-// Whole identifies a turn's prompt to its last token.
+// Whole is a hash of a turn's whole prompt.
 func (t *Trace) Whole(turn int) uint64 {
 	q := &t.Turns[turn]
 	return chance.Mix(t.forest.nodes[q.node].seed^chance.Mix(uint64(q.Prompt))) | 1
 }
 
-// mostMarks bounds the earlier prompts that a turn is compared with to recognise its conversation.
+// mostMarks bounds the earlier prompts with which a turn is compared to recognise its conversation.
 const mostMarks = 64
 
-// Marks is Whole of each earlier prompt that a turn's goes on from, the latest first.
+// Marks is Whole of each earlier prompt that a turn's continues, latest first.
 func (t *Trace) Marks(to []uint64, turn int) []uint64 {
 	to = to[:0]
 	for from := t.Turns[turn].from; from >= 0 && len(to) < mostMarks; from = t.Turns[from].from {

@@ -82,8 +82,8 @@ func TestGeneratorFaultsAreAllNamed(t *testing.T) {
 	}
 }
 
-// TestOf: conversations share what they begin with, a branch the first prompt of the one it goes on from, and answers only where they
-// come back as they were made.
+// TestOf: conversations share their leading text, a branch the first prompt of the one it continues, and answers only if they
+// return unchanged.
 func TestOf(t *testing.T) {
 	two := func(seed uint64) []Exchange {
 		return []Exchange{{Seed: seed, User: 64, Answer: 64}, {Seed: seed + 1, User: 64, Answer: 64}}

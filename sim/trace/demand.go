@@ -1,18 +1,18 @@
 package trace
 
-// Demand is what a trace asks of engines.
+// Demand is the work in a trace.
 type Demand struct {
 	Turns    int
 	Sessions int
 	Prompt   int64 // tokens of all prompts
-	Ideal    int64 // of these, tokens that an unlimited cache shared by all would hold
+	Ideal    int64 // of these, tokens that a common unlimited cache would hold
 	Output   int64 // tokens of all answers
 }
 
-// Uncached is the prompt tokens that remain to be computed with an unlimited cache.
+// Uncached is the prompt tokens to compute with an unlimited cache.
 func (d Demand) Uncached() int64 { return d.Prompt - d.Ideal }
 
-// IdealHitRate is the share of prompt tokens that an unlimited cache and perfect routing would find, 0..1.
+// IdealHitRate is the hit rate with an unlimited cache and perfect routing, 0..1.
 func (d Demand) IdealHitRate() float64 {
 	if d.Prompt == 0 {
 		return 0
@@ -20,11 +20,11 @@ func (d Demand) IdealHitRate() float64 {
 	return float64(d.Ideal) / float64(d.Prompt)
 }
 
-// Demand adds up a trace in the order of its turns, for engines that reuse whole blocks of so many tokens and compute at least
-// one token of each prompt.
+// Demand computes a trace's work in the order of its turns, for engines that reuse whole blocks and compute at least one token
+// of each prompt.
 func (t *Trace) Demand(block int) Demand {
 	d := Demand{Turns: len(t.Turns), Sessions: len(t.Sessions)}
-	seen := make([]int32, len(t.forest.nodes)) // of each piece, to which token an earlier prompt had it
+	seen := make([]int32, len(t.forest.nodes)) // per piece, the token up to which an earlier prompt had it
 	for i := range t.Turns {
 		turn := &t.Turns[i]
 		d.Prompt += int64(turn.Prompt)
@@ -38,7 +38,7 @@ func (t *Trace) Demand(block int) Demand {
 	return d
 }
 
-// known is how many tokens of a prompt were in earlier ones, and notes that they are all known now.
+// known is the number of a prompt's tokens in earlier ones; it marks all as known.
 func (f *forest) known(node int32, tokens int, seen []int32) int {
 	known, found := 0, false
 	limit := int32(tokens)

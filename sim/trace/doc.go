@@ -1,6 +1,6 @@
-// Package trace is traffic that can be played: requests, what their prompts have in common, whose they are, and when they come.
-// It reads the published formats and the recordings of warmpath serve, and draws traffic of its own.
+// Package trace is traffic to be replayed: requests, their shared prefixes, their conversations and arrival times. It reads the
+// published formats and the recordings of warmpath serve, and generates traffic.
 //
-// It owns the prompts, as trees of pieces, and the clock of a trace. It promises that two prompts share exactly the blocks that
-// the source says. It never knows engines or routers.
+// It owns the prompts, as trees of pieces, and the clock of a trace. Two prompts share exactly the blocks that the source says.
+// It knows nothing of engines or routers.
 package trace

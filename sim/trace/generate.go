@@ -11,42 +11,43 @@ import (
 	"github.com/warmpath/warmpath/sim/chance"
 )
 
-// Generator draws traffic of conversations: how many, how long, what they share, whose they are, and how unevenly they come.
-// Lengths are exponential with a floor: x × (0.3 + 0.7 Exp(1)) of x typical tokens.
+// Generator describes conversations to generate: how many, how long, their shared prefixes, their tenants, and bursts. Lengths
+// are exponential with a floor: x × (0.3 + 0.7 Exp(1)) for a typical x tokens.
 type Generator struct {
 	Conversations int
-	PerSecond     float64       // that begin a second (Poisson); 0 leaves when they begin to who plays them
-	Turns         float64       // mean turns after the first
-	MaxTurns      int           // turns of a conversation at most; 0 is 8 times as many as the mean
-	System        int           // tokens of the prompt that conversations of one kind begin with
-	Prefixes      int           // such kinds; the k-th is 1/k as frequent as the first
-	Tenants       int           // each has kinds of its own, and conversations in the same proportion
-	User, Answer  float64       // typical tokens of a user's turn and of an answer
+	PerSecond     float64       // rate of new conversations (Poisson); 0 leaves starts to the player
+	Turns         float64       // mean number of turns after the first
+	MaxTurns      int           // maximum turns of a conversation; 0 is 8 times the mean
+	System        int           // tokens of the leading prompt of one kind of conversation
+	Prefixes      int           // number of such kinds; the k-th is 1/k as frequent as the first
+	Tenants       int           // each has its own kinds, and an equal share of conversations
+	Greedy        float64       // factor on the last tenant's number of conversations; 0 is 1
+	User, Answer  float64       // typical tokens of a user message and of an answer
 	Think         time.Duration // mean time between an answer and the next turn
-	Kept          bool          // an answer is in the next prompt as the engine made it, so that it finds it in its cache; without, as text of its own
-	Burst         float64       // for a fifth of the time conversations begin so many times as often as else
-	Long          float64       // share of the conversations that begin with a document of their own, of LongTokens typically
+	Kept          bool          // the next prompt contains the answer as generated, so that the engine finds it cached; otherwise as different text
+	Burst         float64       // factor on the rate of new conversations during a fifth of the time
+	Long          float64       // share of the conversations that start with a document of their own, of typically LongTokens
 	LongTokens    float64
-	Flood         int // conversations of one turn that come together in the middle, with one new prompt of FloodTokens
+	Flood         int // conversations of one turn that start together in the middle, with one new prompt of FloodTokens
 	FloodTokens   int
 }
 
 // DefaultGenerator is 400 conversations of 6 turns on average behind one system prompt of 2,000 tokens.
 func DefaultGenerator() Generator {
 	return Generator{
-		Conversations: 400, Turns: 5, System: 2000, Prefixes: 1, Tenants: 1, User: 400, Answer: 150, Think: 10 * time.Second, Burst: 1, FloodTokens: 8000, LongTokens: 16_000,
+		Conversations: 400, Turns: 5, System: 2000, Prefixes: 1, Tenants: 1, Greedy: 1, User: 400, Answer: 150, Think: 10 * time.Second, Burst: 1, FloodTokens: 8000, LongTokens: 16_000,
 	}
 }
 
-// Chats is the workload of the table in docs/policies.md: 160 conversations, 4 a second, of 1 + Exp(5) turns up to 24 behind a
-// system prompt of 2,000 tokens, with user turns around 400 tokens, answers around 60, and 0.8 s to think.
+// Chats is the workload of the table in docs/policies.md: 160 conversations, 4 per second, of 1 + Exp(5) turns up to 24 behind
+// a system prompt of 2,000 tokens, with user messages around 400 tokens, answers around 60, and 0.8 s to think.
 func Chats() Generator {
 	g := DefaultGenerator()
 	g.Conversations, g.PerSecond, g.Turns, g.MaxTurns, g.Answer, g.Think, g.Kept = 160, 4, 5, 24, 60, 800*time.Millisecond, true
 	return g
 }
 
-// knob is one number of a generator under its name.
+// knob is one named parameter of a generator.
 type knob struct {
 	name        string
 	whole       *int
@@ -62,6 +63,7 @@ func (g *Generator) knobs() []knob {
 		{name: "system", whole: &g.System, most: 1e6},
 		{name: "prefixes", whole: &g.Prefixes, least: 1, most: 1e5},
 		{name: "tenants", whole: &g.Tenants, least: 1, most: 1e4},
+		{name: "greedy", real: &g.Greedy, least: 1, most: 1000},
 		{name: "user", real: &g.User, least: 1, most: 1e6},
 		{name: "answer", real: &g.Answer, least: 1, most: 1e5},
 		{name: "think", time: &g.Think, most: float64(24 * time.Hour)},
@@ -73,7 +75,7 @@ func (g *Generator) knobs() []knob {
 	}
 }
 
-// GeneratorKeys are the names that ParseGenerator knows.
+// GeneratorKeys are the names accepted by ParseGenerator.
 func GeneratorKeys() []string {
 	var g Generator
 	var names []string
@@ -83,7 +85,7 @@ func GeneratorKeys() []string {
 	return names
 }
 
-// ParseGenerator reads settings such as "conversations=400" over the defaults. All faults are reported.
+// ParseGenerator applies settings such as "conversations=400" to the defaults. It reports all faults.
 func ParseGenerator(settings []string) (Generator, error) {
 	g := DefaultGenerator()
 	knobs := g.knobs()
@@ -147,7 +149,7 @@ func (k *knob) set(text string) error {
 		*k.time, err = time.ParseDuration(text)
 	}
 	if err != nil {
-		return fmt.Errorf("%q is not what it should be: a number, or a duration such as 10s for think", text)
+		return fmt.Errorf("%q is not a number, or for think a duration such as 10s", text)
 	}
 	return k.check()
 }
@@ -174,14 +176,14 @@ func (k *knob) check() error {
 	}
 }
 
-// Trace draws the traffic. The same seed gives the same.
+// Trace generates the traffic. Equal seeds give equal traces.
 func (g Generator) Trace(seed uint64) *Trace {
 	t := Of(g.Draw(seed), g.PerSecond > 0)
 	t.burst = g.Burst
 	return t
 }
 
-// Draw draws the conversations, in order of their start. The same seed gives the same.
+// Draw generates the conversations, in order of their start. Equal seeds give equal results.
 func (g Generator) Draw(seed uint64) []Conversation {
 	rng := rand.New(rand.NewPCG(seed, 0x67656e6572617465))
 	heads := make([]uint64, g.Tenants*g.Prefixes)
@@ -207,10 +209,32 @@ func (g Generator) Draw(seed uint64) []Conversation {
 			out[i].Start = time.Duration(float64(at * 1e9))
 		}
 	}
+	out = append(out, g.greed(out, heads, rng)...)
 	return append(out, g.flood(rng)...)
 }
 
-// exchanges draws the turns of a conversation.
+// greed generates the last tenant's additional conversations.
+func (g *Generator) greed(all []Conversation, heads []uint64, rng *rand.Rand) []Conversation {
+	if g.Greedy <= 1 || g.Tenants < 2 {
+		return nil
+	}
+	last := "t" + strconv.Itoa(g.Tenants-1)
+	var out []Conversation
+	for i := range all {
+		if all[i].Tenant != last {
+			continue
+		}
+		for range int(g.Greedy) - 1 {
+			c := all[i]
+			c.ID, c.System, c.Turns = "g"+strconv.Itoa(len(out)), heads[(g.Tenants-1)*g.Prefixes+chance.Harmonic(rng, g.Prefixes)], g.exchanges(rng)
+			c.Start = time.Duration(rng.Float64() * float64(all[len(all)-1].Start))
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// exchanges generates the turns of a conversation.
 func (g *Generator) exchanges(rng *rand.Rand) []Exchange {
 	document := 0
 	if g.Long > 0 && rng.Float64() < g.Long {
@@ -238,7 +262,7 @@ func (g *Generator) size(typical float64, rng *rand.Rand) int {
 	return min(max(int(typical*(0.3+float64(0.7*chance.Exponential(rng)))), 1), maxTurnTokens)
 }
 
-// flood draws the conversations that come together.
+// flood generates the conversations that start together.
 func (g *Generator) flood(rng *rand.Rand) []Conversation {
 	if g.Flood == 0 {
 		return nil

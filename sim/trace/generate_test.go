@@ -25,7 +25,7 @@ func TestGeneratorIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestGeneratedPromptsGoOn: each prompt holds the whole one before, and conversations of one kind begin alike.
+// TestGeneratedPromptsGoOn: each prompt contains the whole previous one, and conversations of one kind have a common beginning.
 func TestGeneratedPromptsGoOn(t *testing.T) {
 	g := DefaultGenerator()
 	g.Conversations, g.Prefixes, g.Flood, g.FloodTokens = 40, 2, 5, 640
@@ -53,7 +53,7 @@ func TestGeneratedPromptsGoOn(t *testing.T) {
 	}
 }
 
-// TestBurstsAndFloods: in bursts conversations begin so many times as often, and a flood comes at one moment.
+// TestBurstsAndFloods: in bursts conversations start that many times as often, and a flood starts at one time.
 func TestBurstsAndFloods(t *testing.T) {
 	g := DefaultGenerator()
 	g.Conversations, g.Burst, g.Flood = 20_000, 9, 50

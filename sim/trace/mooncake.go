@@ -8,21 +8,21 @@ import (
 	"github.com/warmpath/warmpath/sim/chance"
 )
 
-// mooncakeBlock is the tokens that one of a Mooncake trace's hash ids stands for.
+// mooncakeBlock is the number of tokens per hash id in a Mooncake trace.
 const mooncakeBlock = 512
 
 // mooncake reads the traces of the Mooncake paper (Qin et al., USENIX FAST 2025; kvcache-ai/Mooncake, FAST25-release/traces).
-// They say nothing of conversations: a request goes on from the one that last used its deepest known id, if that is beyond
-// what all requests share.
+// They do not name conversations: a request continues the one that last used its deepest known id, if that is beyond the prefix
+// common to all requests.
 type mooncake struct {
 	t      *Trace
 	ids    map[idUnder]int32
-	paths  int // blocks that all prompts share
+	paths  int // blocks common to all prompts
 	shared []int32
 	last   float64
 }
 
-// idUnder is an id and the piece before it, so that a trace whose ids do not stand for what comes before them is read right.
+// idUnder is an id with the piece before it, so that traces whose ids do not depend on what precedes them are read correctly.
 type idUnder struct {
 	parent int32
 	id     int64
@@ -69,7 +69,7 @@ func (m *mooncake) line(text []byte) error {
 	return nil
 }
 
-// share keeps the path that all prompts so far begin with.
+// share keeps the prefix common to all prompts so far.
 func (m *mooncake) share(node int32, blocks int) {
 	path := m.path(node, blocks)
 	if m.paths < 0 {
@@ -96,7 +96,7 @@ func (m *mooncake) end() error {
 	t := m.t
 	turns := t.Turns
 	t.Turns = make([]Turn, 0, len(turns))
-	lastUse := make([]int32, len(t.forest.nodes)) // of each piece, the last turn that used it, from 1
+	lastUse := make([]int32, len(t.forest.nodes)) // per piece, the last turn that used it, from 1
 	var lastOf []int32
 	for i := range turns {
 		turn := turns[i]
@@ -117,7 +117,7 @@ func (m *mooncake) end() error {
 	return nil
 }
 
-// earlier is the turn that last used the deepest piece of a prompt that is known, and how many blocks of it they share.
+// earlier is the turn that last used the deepest known piece of a prompt, and the number of blocks they share.
 func (m *mooncake) earlier(turn *Turn, lastUse []int32) (earlier int32, depth int) {
 	for n := turn.node; n >= 0; n = m.t.forest.nodes[n].parent {
 		depth = int(m.t.forest.nodes[n].start)/mooncakeBlock + 1
@@ -131,8 +131,8 @@ func (m *mooncake) earlier(turn *Turn, lastUse []int32) (earlier int32, depth in
 	return -1, 0
 }
 
-// whole is the latest of a turn and those it goes on from whose full blocks are all among the first so many. The last block of
-// a prompt is not full and has another id once the conversation has gone on.
+// whole is the latest of a turn and its predecessors whose full blocks are all among the first depth ones. The last block of a
+// prompt is partial and has another id once the conversation continues.
 func (m *mooncake) whole(turn int32, depth int) int32 {
 	for turn >= 0 && m.t.Turns[turn].Prompt/mooncakeBlock > depth {
 		turn = m.t.Turns[turn].from

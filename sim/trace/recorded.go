@@ -10,40 +10,40 @@ import (
 	"github.com/warmpath/warmpath/sim/text"
 )
 
-// FormatRecorded is what warmpath serve writes of its own traffic (record.file): salted hashes, sizes, times and outcomes.
+// FormatRecorded is the format of traffic recorded by warmpath serve (record.file): salted hashes, sizes, times and outcomes.
 const FormatRecorded Format = "recorded"
 
-// RecordingNumber is the number of the format that is read here, under the key warmpath_recording of a file's first line. Package
+// RecordingNumber is the supported version of the format, under the key warmpath_recording in a file's first line. Package
 // internal/record writes it.
 const RecordingNumber = 1
 
-// Recording is recorded traffic: what the router saw of each request that it sent to an engine.
+// Recording is recorded traffic: what the router observed of each request sent to an engine.
 type Recording struct {
 	Requests []Recorded       // in order of arrival
 	Engines  []RecordedEngine // in order of first mention
-	Trace    *Trace           // to be replayed
+	Trace    *Trace           // for replay
 }
 
-// Recorded is one request. Times are counted from the first arrival.
+// Recorded is one request. Times are relative to the first arrival.
 type Recorded struct {
 	Endpoint string
-	At       time.Duration // it came
+	At       time.Duration // its arrival
 	Sent     time.Duration // its last attempt was sent
-	First    time.Duration // the answer's first data came, if Data
+	First    time.Duration // first data of the answer, if Data
 	End      time.Duration
 	Data     bool
 	Stream   bool
-	Whole    bool // it was answered in full
+	Whole    bool // it was answered completely
 	Prompt   int  // tokens
-	Cached   int  // of these, found by the engine, or expected by the router when the engine does not say
+	Cached   int  // of these, reported by the engine as cached, else predicted by the router
 	Output   int  // tokens
-	Known    bool // the engine said how many prompt and output tokens
-	Told     bool // it said how many were cached
+	Known    bool // the engine reported prompt and output tokens
+	Told     bool // the engine reported cached tokens
 	Embed    bool // it computed a prompt and generated nothing
 	Split    bool // its prompt was computed by another endpoint
 }
 
-// RecordedEngine is what probes found out about an endpoint's engine; 0 where they did not.
+// RecordedEngine is what probes reported about an endpoint's engine; 0 unknown.
 type RecordedEngine struct {
 	Endpoint    string
 	CacheTokens int
@@ -51,8 +51,8 @@ type RecordedEngine struct {
 	Slots       int
 }
 
-// ReadRecording reads what serve has recorded, one file or several one after the other. Faults are said as name:line and what was
-// expected there.
+// ReadRecording reads recordings of warmpath serve, one file or several concatenated. Errors give name:line and what was
+// expected.
 func ReadRecording(name string, r io.Reader) (*Recording, error) {
 	t := &Trace{Name: name, Format: FormatRecorded}
 	read := newRecorded(t)
@@ -114,11 +114,11 @@ type recorded struct {
 	engines  map[string]int
 	models   map[string]bool
 	began    time.Time // of the first header
-	left     int       // requests left out: nobody answered them
-	bare     int       // requests of whose prompt nothing is known
+	left     int       // requests left out because they were not answered
+	bare     int       // requests with unknown prompts
 }
 
-// recordedFile is one file of those that follow one another.
+// recordedFile is one of several concatenated files.
 type recordedFile struct {
 	salt  int
 	block int
@@ -126,13 +126,13 @@ type recordedFile struct {
 	leaf  map[uint64]leaf // of each request so far
 }
 
-// leaf is where a prompt ends.
+// leaf is the end of a prompt.
 type leaf struct {
 	node   int32
 	blocks int
 }
 
-// recordedRequest is a request as it is needed to find its conversation.
+// recordedRequest is what is needed to find a request's conversation.
 type recordedRequest struct {
 	Recorded
 	salt                 int
@@ -205,7 +205,7 @@ const mostRecordedMs = 1e12 // 30 years
 
 func timeOK(ms float64) bool { return ms >= 0 && ms < mostRecordedMs }
 
-// check reports what is wrong with a request.
+// check validates a request.
 func (l *recordedLine) check() error {
 	switch {
 	case l.Number == nil || *l.Number == 0:

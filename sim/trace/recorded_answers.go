@@ -7,15 +7,15 @@ import (
 	"github.com/warmpath/warmpath/sim/chance"
 )
 
-// leastAnswer is the tokens from which on an answer tells whether engines keep it.
+// leastAnswer is the minimum length of an answer that shows whether engines keep answers cached.
 const leastAnswer = 64
 
-// answers finds out whether engines held the answers that came back in later prompts: whether turns that stayed where the one before
-// was found more than that one's prompt. If so, those prompts go on from the answers too.
+// answers determines whether engines held the answers that returned in later prompts: whether turns that stayed on an endpoint
+// hit more than the previous turn's prompt. If so, those prompts continue the answers too.
 func (r *recorded) answers() {
 	t := r.t
 	stamps := make([]int32, len(t.forest.nodes))
-	var tops []int32 // of each turn that goes on from another: its first piece that the other has not
+	var tops []int32 // per turn with a predecessor: its first piece that the predecessor lacks
 	kept, lost := 0, 0
 	for i := range t.Turns {
 		tops = append(tops, -1)
@@ -45,7 +45,7 @@ func (r *recorded) answers() {
 	}
 }
 
-// top is the first piece of a turn's prompt that an earlier turn's has not.
+// top is the first piece of a turn's prompt that an earlier turn's lacks.
 func (r *recorded) top(turn, from int32, stamps []int32) int32 {
 	r.prompts.mark(r.requests[from].node, stamps, turn+1)
 	at := int32(-1)
@@ -55,12 +55,12 @@ func (r *recorded) top(turn, from int32, stamps []int32) int32 {
 	return at
 }
 
-// follow puts the answer of the turn that a prompt goes on from in front of what is new in it.
+// follow inserts the answer of the previous turn in front of what is new in a prompt.
 func (r *recorded) follow(turn, top int32) {
 	t := r.t
 	before := &t.Turns[t.Turns[turn].from]
 	start := before.Prompt + before.Output
-	room := t.Turns[turn].Prompt // to where the piece goes
+	room := t.Turns[turn].Prompt // end of the piece
 	for n := t.Turns[turn].node; n != top; n = t.forest.nodes[n].parent {
 		room = int(t.forest.nodes[n].start)
 	}
@@ -73,7 +73,7 @@ func (r *recorded) follow(turn, top int32) {
 	t.forest.nodes[top].parent, t.forest.nodes[top].start = before.answer-1, int32(start)
 }
 
-// arrange numbers the pieces so that each comes after the one in front of it.
+// arrange numbers the pieces so that each follows its parent.
 func (r *recorded) arrange() {
 	nodes := r.t.forest.nodes
 	depth := make([]int32, len(nodes))

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// talkKey is a conversation of a recording.
+// talkKey identifies a conversation of a recording.
 type talkKey struct {
 	salt int
 	id   string
 }
 
-// end puts the requests in order of arrival and finds the conversations.
+// end sorts the requests by arrival and finds the conversations.
 func (r *recorded) end() error {
 	t := r.t
 	slices.SortStableFunc(r.requests, func(a, b recordedRequest) int { return cmp.Compare(a.At, b.At) })
@@ -64,7 +64,7 @@ func (q *recordedRequest) shift(by time.Duration) {
 	}
 }
 
-// begin enters a conversation. One that another has started begins by that one's clock.
+// begin adds a conversation. One with a parent starts by the parent's clock.
 func (r *recorded) begin(q *recordedRequest, sessions map[talkKey]int, last []int32) int {
 	t := r.t
 	s := Session{ID: q.conversation, Parent: -1, Tenant: q.tenant, together: -1, After: -1, begins: q.At}
@@ -81,8 +81,8 @@ func (r *recorded) begin(q *recordedRequest, sessions map[talkKey]int, last []in
 	return len(t.Sessions) - 1
 }
 
-// goesOn is the latest of a conversation's turns, going back from one, whose prompt's full blocks a request has all. What two prompts of
-// a conversation share is the least of what those between them do.
+// goesOn is the latest of a conversation's turns, going back from before, whose prompt's full blocks are all in a request. Two
+// prompts of a conversation share the least that any two consecutive prompts between them share.
 func (r *recorded) goesOn(q *recordedRequest, before int32, stamps []int32, stamp int32) int32 {
 	if q.blocks == 0 {
 		return -1
@@ -95,7 +95,7 @@ func (r *recorded) goesOn(q *recordedRequest, before int32, stamps []int32, stam
 	return before
 }
 
-// fill estimates answers whose length the engine did not say, by the gap between tokens that is usual in the recording.
+// fill estimates unreported answer lengths by the recording's typical gap between tokens.
 func (r *recorded) fill() {
 	var gaps []time.Duration
 	for i := range r.requests {
@@ -115,7 +115,7 @@ func (r *recorded) fill() {
 	}
 }
 
-// together finds the pieces that conversations share which have nothing to do with each other.
+// together finds the pieces shared by unrelated conversations.
 func (r *recorded) together() {
 	t := r.t
 	owner := make([]int32, len(t.forest.nodes))
@@ -141,12 +141,12 @@ func (r *recorded) note() {
 			r.t.Notes = append(r.t.Notes, fmt.Sprintf(format, n))
 		}
 	}
-	note(r.left, "%d recorded requests that nobody answered are left out")
-	note(r.bare, "of %d requests it is not known what their prompts consist of; they share nothing")
+	note(r.left, "%d recorded requests without an answer are left out")
+	note(r.bare, "the prompts of %d requests are unknown; they share nothing")
 	if len(r.models) > 1 {
 		note(len(r.models), "the recording has %d models; every engine serves them all here")
 	}
 	if len(r.salts) > 1 {
-		note(len(r.salts), "the recording has %d salts: conversations and prompts of one have nothing in common with those of another")
+		note(len(r.salts), "the recording has %d salts: conversations and prompts under different salts are never matched")
 	}
 }

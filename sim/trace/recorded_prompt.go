@@ -6,21 +6,21 @@ import (
 	"github.com/warmpath/warmpath/sim/chance"
 )
 
-// prompts builds the pieces of recorded prompts. A piece ends wherever another prompt goes its own way, so that what is in front
-// of a piece is always the whole of another.
+// prompts builds the pieces of recorded prompts. A piece is cut wherever another prompt diverges, so that the part before a
+// piece is always all of another piece.
 type prompts struct {
 	forest *forest
 	places []place // of each piece
 	roots  map[scopeKey]int32
-	known  map[blockKey]int32 // piece that ends with, or holds, the block
+	known  map[blockKey]int32 // piece that ends with or contains the block
 	marks  []int              // scratch
 }
 
-// place says where a piece stands in the prompts that have it.
+// place is a piece's position in its prompts.
 type place struct {
-	block int32   // blocks in front of it
-	token float64 // tokens in front of it
-	per   float64 // tokens a block in it, by the prompt that it was seen in first
+	block int32   // blocks before it
+	token float64 // tokens before it
+	per   float64 // tokens per block in it, by the first prompt with it
 }
 
 type scopeKey struct {
@@ -28,7 +28,7 @@ type scopeKey struct {
 	scope string
 }
 
-// blockKey is a block's hash. It stands for all that comes before it too.
+// blockKey is a block's hash, which covers all blocks before it too.
 type blockKey struct {
 	salt  int
 	scope string
@@ -36,17 +36,17 @@ type blockKey struct {
 	block int
 }
 
-// RecordedHash is the bytes of one hash of a recording.
+// RecordedHash is the number of bytes of a hash in a recording.
 const RecordedHash = 6
 
 func (p *prompts) init(f *forest) {
 	p.forest, p.roots, p.known = f, map[scopeKey]int32{}, map[blockKey]int32{}
 }
 
-// RecordedMarks puts into to the blocks, counted from 1, whose hashes a recording has of a prompt with so many blocks, the first shared
-// of which an earlier one has: each up to 32, every second up to 128, every fourth up to 512, then every eighth, and the last. Not every
-// block's hash is written: they serve to find what prompts of different files share; within a file From and Shared say it exactly. A prompt
-// of 500 kB whose blocks are all new takes 5 kB.
+// RecordedMarks returns in to the blocks, counted from 1, whose hashes are recorded for a prompt with this many blocks, of
+// which an earlier one has the first shared: each up to 32, every second up to 128, every fourth up to 512, then every eighth,
+// and the last. The hashes find shared prefixes across files; within a file From and Shared give them exactly. A new prompt of
+// 500 kB takes 5 kB.
 func RecordedMarks(to []int, shared, blocks int) []int {
 	to = to[:0]
 	for n := shared + 1; n <= blocks; n++ {
@@ -66,7 +66,7 @@ func RecordedMarks(to []int, shared, blocks int) []int {
 	return to
 }
 
-// add enters a prompt and returns its last piece, which is its own: no two prompts are known to be alike to the last byte.
+// add adds a prompt and returns its last piece, which is its own: whether two prompts are equal to the last byte is unknown.
 func (p *prompts) add(l *recordedLine, tokens int, file *recordedFile) (int32, error) {
 	p.marks = RecordedMarks(p.marks, l.Shared, l.Blocks)
 	if len(l.Hashes) != RecordedHash*len(p.marks) {
@@ -106,7 +106,7 @@ func (p *prompts) add(l *recordedLine, tokens int, file *recordedFile) (int32, e
 	return node, nil
 }
 
-// grow adds the piece of a prompt that comes after its first shared blocks.
+// grow adds the piece of a prompt after its first shared blocks.
 func (p *prompts) grow(l *recordedLine, before int32, shared, tokens int, file *recordedFile) int32 {
 	whole := max(l.Lead+l.Bytes, 1)
 	if before < 0 && l.Lead > 0 {
@@ -123,7 +123,7 @@ func (p *prompts) grow(l *recordedLine, before int32, shared, tokens int, file *
 		front := p.places[before]
 		at.token = front.token + float64(front.per*float64(int32(shared)-front.block))
 		if shared == 0 {
-			at.token = front.token + front.per // the lead
+			at.token = front.token + front.per // the leading part
 		}
 		at.token = min(at.token, float64(tokens))
 	}
@@ -139,15 +139,15 @@ func (p *prompts) piece(before int32, at place) int32 {
 	return node
 }
 
-// cut finds the piece in front of a prompt's last one, or that itself, that ends with so many blocks, and makes one end there; -1 when
-// there is none. What comes after keeps its piece.
+// cut finds the piece before a prompt's last one, or the last one, that ends with this many blocks, splitting one if needed; -1
+// when there is none. The second part keeps its piece.
 func (p *prompts) cut(leaf int32, blocks int) int32 {
 	above := leaf
 	for above >= 0 && int(p.places[above].block) >= blocks {
 		if at := p.places[above]; int(at.block) == blocks && p.forest.nodes[above].parent >= 0 {
 			before := p.forest.nodes[above].parent
 			if int(p.places[before].block) < blocks {
-				return before // ends there already
+				return before // already ends there
 			}
 		}
 		above = p.forest.nodes[above].parent
@@ -165,7 +165,7 @@ func (p *prompts) cut(leaf int32, blocks int) int32 {
 	return front
 }
 
-// sharing is how many blocks a prompt has in common with the one whose pieces are marked by stamp.
+// sharing is the number of blocks that a prompt shares with the one whose pieces are marked by stamp.
 func (p *prompts) sharing(node int32, blocks int, stamps []int32, stamp int32) int {
 	shared := blocks
 	for ; node >= 0 && stamps[node] != stamp; node = p.forest.nodes[node].parent {

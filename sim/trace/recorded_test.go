@@ -21,13 +21,13 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// scribe writes a recording by hand: prompts spelled out block by block, and the sharing that package record would tell.
+// scribe writes a recording by hand: prompts given block by block, and the sharing that package record would write.
 type scribe struct {
 	bytes.Buffer
 	prompts [][]int // blocks of each request of the file
 	scopes  []string
 	all     [][]int // of all files
-	forget  bool    // tell of no earlier request, as when the writer has forgotten them
+	forget  bool    // give no earlier request, as if the writer had forgotten them
 }
 
 func (s *scribe) header(began time.Time, salt string) {
@@ -35,7 +35,7 @@ func (s *scribe) header(began time.Time, salt string) {
 	fmt.Fprintf(s, `{"warmpath_recording":1,"warmpath":"t","began":%q,"salt":%q,"block_bytes":128}`+"\n", began.Format(time.RFC3339Nano), salt)
 }
 
-// line adds a request with what is not about its content in extra.
+// line adds a request; extra has what is not about its content.
 func (s *scribe) line(scope string, blocks []int, tokens int, extra string) {
 	from, shared := 0, 0
 	for i, p := range s.prompts {
@@ -53,7 +53,7 @@ func (s *scribe) line(scope string, blocks []int, tokens int, extra string) {
 		hashes = append(hashes, sum[:trace.RecordedHash]...)
 	}
 	size := len(blocks)*128 + 4
-	if scope == "" { // nothing is known of it
+	if scope == "" { // unknown prompt
 		size = 0
 	}
 	packed, _ := json.Marshal(hashes)
@@ -66,8 +66,8 @@ func told(at, took float64, conversation string) string {
 	return fmt.Sprintf(`"at_ms":%v,"took_ms":%v,"ttft_ms":1,"class":"turn","stream":true,"endpoint":"e","outcome":"ok","conversation":%q,"output":3,"cached":0`, at, took, conversation)
 }
 
-// TestRecordedSharesAsTold: what two prompts share is what they were recorded to share, block by block, within a file by reference and
-// beyond it by hash, whatever order prompts came in and however they were cut up.
+// TestRecordedSharesAsTold: two prompts share what was recorded, block by block, within a file by reference and across files by
+// hash, in any order of prompts and cuts.
 func TestRecordedSharesAsTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s scribe
@@ -116,16 +116,16 @@ func TestRecordedSharesAsTold(t *testing.T) {
 	})
 }
 
-// TestRecordedConversations: a turn comes its time after the end of the one before, or after its start when that had not ended; requests
-// that were written late are put where they belong.
+// TestRecordedConversations: a turn starts its delay after the end of the previous one, or after its start if that had not
+// ended; late lines are sorted in.
 func TestRecordedConversations(t *testing.T) {
 	var s scribe
 	s.header(time.Unix(1000, 0).UTC(), "s")
 	s.line("x", []int{1, 2}, 65, told(1000, 500, "a"))
 	s.line("x", []int{1, 9}, 65, told(1200, 100, "b"))
 	s.line("x", []int{1, 2, 3}, 97, told(2000, 5000, "a"))
-	s.line("x", []int{1, 2, 3, 4}, 129, told(2500, 100, "a")) // beside the one before
-	s.line("x", []int{1, 2, 5}, 97, told(8000, 100, "a"))     // goes on from the first
+	s.line("x", []int{1, 2, 3, 4}, 129, told(2500, 100, "a")) // overlaps the previous one
+	s.line("x", []int{1, 2, 5}, 97, told(8000, 100, "a"))     // continues the first
 	s.line("", nil, 40, told(500, 9000, ""))
 	s.line("", nil, 40, `"at_ms":600,"took_ms":1,"class":"turn","endpoint":"e","outcome":"connect_failed","conversation":"a"`)
 	r, err := trace.ReadRecording("t", &s)
@@ -163,7 +163,7 @@ func TestRecordedConversations(t *testing.T) {
 	}
 }
 
-// TestRecordedAnswers: where engines found more than the turn before had as its prompt, later prompts go on from the answers too.
+// TestRecordedAnswers: if engines hit more than the previous turn's prompt, later prompts continue the answers too.
 func TestRecordedAnswers(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		var s scribe
@@ -177,7 +177,7 @@ func TestRecordedAnswers(t *testing.T) {
 		}
 		line(0, 65, 0, 1, 2)
 		line(1000, 225, found, 1, 2, 3, 4, 5, 6, 7)
-		line(2000, 385, 224, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12) // to the end of the prompt before, and nothing of its answer
+		line(2000, 385, 224, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12) // up to the end of the previous prompt, without its answer
 		if kept {
 			line(3000, 545, 480, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17)
 		}
@@ -203,7 +203,7 @@ func TestRecordedAnswers(t *testing.T) {
 	}
 }
 
-// TestRecordedLoad: sessions of a recording begin when they did, or in the same pattern at the load that is asked for.
+// TestRecordedLoad: sessions of a recording start when they did, or in the same pattern at a given load.
 func TestRecordedLoad(t *testing.T) {
 	var s scribe
 	s.header(time.Unix(1000, 0).UTC(), "s")
@@ -214,7 +214,7 @@ func TestRecordedLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fleet := rig.Even(2, round()) // 1,000 tokens a second each
+	fleet := rig.Even(2, round()) // 1,000 tokens per second each
 	as, err := fleet.Plan(tr, 0, 1, 1)
 	if err != nil || as.Arrivals[3] != 3*time.Second || as.Load < 0.4 || as.Load > 0.6 {
 		t.Errorf("as recorded: %+v, %v", as, err)
@@ -229,7 +229,7 @@ func TestRecordedLoad(t *testing.T) {
 	}
 }
 
-// TestRecordedFaults: each is told with its place.
+// TestRecordedFaults: each fault is reported with its position.
 func TestRecordedFaults(t *testing.T) {
 	const head = `{"warmpath_recording":1,"began":"2026-01-02T03:04:05Z","salt":"s","block_bytes":128}` + "\n"
 	request := func(more string) string {
@@ -268,7 +268,7 @@ func TestRecordedFaults(t *testing.T) {
 	}
 }
 
-// FuzzReadRecording: no bytes break the reader, and what it takes can be replayed.
+// FuzzReadRecording: no input breaks the reader, and accepted input can be replayed.
 func FuzzReadRecording(f *testing.F) {
 	var s scribe
 	s.header(time.Unix(1000, 0).UTC(), "s")
@@ -312,7 +312,7 @@ func FuzzReadRecording(f *testing.F) {
 	})
 }
 
-// round is an engine whose times are easy to reckon: 1,000 tokens a second, a step of 1 ms.
+// round is an engine with simple figures: 1,000 tokens per second, a step of 1 ms.
 func round() engine.Config {
 	return engine.Config{PrefillTokensPerSecond: 1000, ChunkTokens: 100_000, CacheTokens: 640_000, BlockTokens: 64, Slots: 8, StepBase: time.Millisecond}
 }
@@ -334,7 +334,7 @@ func replay(t testing.TB, r drive.Replay) *drive.Outcome {
 
 func off(got, want float64) float64 { return math.Abs(got-want) / want }
 
-// common is how many blocks two prompts share.
+// common is the number of blocks that two prompts share.
 func common(t *trace.Trace, a, b, block int) int {
 	x, y := t.Content(nil, a, block), t.Content(nil, b, block)
 	n := 0

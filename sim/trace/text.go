@@ -5,8 +5,8 @@ import (
 	"github.com/warmpath/warmpath/sim/text"
 )
 
-// Text is a prompt of a turn of the trace as plain text, TokenBytes to a token: two turns' texts have in common what the trace says
-// that their prompts have. With it a trace can be played over HTTP.
+// Text is a turn's prompt as plain text, TokenBytes per token: two turns' texts share what the trace says that their prompts
+// share. With it a trace can be played over HTTP.
 func (t *Trace) Text(turn int) string {
 	tokens := t.Turns[turn].Prompt
 	out := make([]byte, tokens*text.TokenBytes)
@@ -21,7 +21,7 @@ func (t *Trace) Text(turn int) string {
 	return string(out)
 }
 
-// word writes one token of nonsense: a consonant, a vowel, a consonant and a space.
+// word writes one token: a consonant, a vowel, a consonant and a space.
 func word(to []byte, r uint64) {
 	const consonants, vowels = "bcdfghjklmnpqrstvwxz", "aeiouy"
 	to[0] = consonants[r%uint64(len(consonants))]

@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/sim/chance"
 )
 
-// Format names how a trace is written.
+// Format is the format of a trace file.
 type Format string
 
 // The formats. Auto recognises the others by the keys of the first line.
@@ -20,18 +20,18 @@ const (
 	FormatAuto      Format = ""
 	FormatMooncake  Format = "mooncake"  // FAST'25 release: timestamp, input_length, output_length, hash_ids
 	FormatAgents    Format = "agents"    // sessions of coding agents: session_id, shared_length, delay, ...
-	FormatGenerated Format = "generated" // drawn by Generator
+	FormatGenerated Format = "generated" // from a Generator
 )
 
-// Trace is traffic to be replayed: requests, what their prompts have in common, and whose they are.
+// Trace is traffic to be replayed: requests, their shared prefixes and their conversations.
 type Trace struct {
 	Name     string
 	Format   Format
-	Closed   bool // a turn is sent after the one before has ended; without, each at its own time
-	Timed    bool // closed: sessions have a clock in common, and begin when they were recorded to unless a load is asked for
+	Closed   bool // a turn is sent after the end of the previous one; otherwise each at its own time
+	Timed    bool // closed loop with a common clock: sessions start when recorded, unless a load is given
 	Turns    []Turn
 	Sessions []Session // conversations
-	Notes    []string  // what a reader of the figures should know about the trace
+	Notes    []string  // notes for readers of the figures
 
 	forest forest
 	burst  float64 // see Generator.Burst; 0 is 1
@@ -46,39 +46,39 @@ type Turn struct {
 	Prompt  int           // tokens
 	Output  int           // tokens
 
-	node int32 // what the prompt consists of
-	from int32 // the earlier turn whose whole prompt this one goes on from, -1 for none
-	Next int32 // the session's next turn, -1 for none
+	node int32 // its prompt's last piece
+	from int32 // the earlier turn whose whole prompt this one continues; -1 for none
+	Next int32 // the session's next turn; -1 for none
 
-	answer   int32 // 1 + the piece of its answer, where later prompts go on from that; 0 for an answer that nothing shares
-	Overlaps bool  // it was sent before the turn before had ended: Delay counts from that one's start
+	answer   int32 // 1 + the piece of its answer, if later prompts continue it; 0 for an unshared answer
+	Overlaps bool  // it was sent before the previous turn had ended: Delay is from that one's start
 }
 
 // Session is one conversation of a trace.
 type Session struct {
 	ID     string
-	Parent int // index of the session that started this one, -1 for none
+	Parent int // index of the session that started this one; -1 for none
 	First  int // index of its first turn
 	Turns  int
 
 	Tenant   string
-	together float64 // when, as a share of the time in which sessions begin, it begins with others; negative for any time
+	together float64 // start in a burst, as a share of the window; negative for a random start
 
-	After int           // turn of the parent that has ended before this one begins, -1 for the parent's start
-	Gap   time.Duration // from the start of that to the start of this one
+	After int           // turn of the parent that must end before this one starts; -1 for the parent's start
+	Gap   time.Duration // from that to the start of this one
 
 	begins time.Duration // after the start of the trace, see Trace.Timed
 }
 
-// forest holds the prompts of a trace as trees of pieces: what two prompts have in common is what their paths to the root have.
+// forest holds the prompts of a trace as trees of pieces: two prompts share the common part of their paths to the root.
 type forest struct{ nodes []piece }
 
-// piece is the tokens from start on of all prompts that have it on their path; those before are its parent's.
+// piece is the tokens from start on of all prompts with it on their path; the tokens before are its parent's.
 type piece struct {
 	seed   uint64
 	parent int32 // -1 for none
 	start  int32
-	common bool // sessions share it that have nothing to do with each other
+	common bool // shared by unrelated sessions
 }
 
 func (f *forest) add(parent int32, start int, seed uint64) int32 {
@@ -86,8 +86,8 @@ func (f *forest) add(parent int32, start int, seed uint64) int32 {
 	return int32(len(f.nodes) - 1)
 }
 
-// chain names the whole blocks, of so many tokens each, of the first tokens of a prompt. Two prompts have a block's name in
-// common when they agree in all tokens up to its end.
+// chain names the whole blocks of the first tokens of a prompt. Two prompts share a block's name if they agree in all tokens up
+// to its end.
 func (f *forest) chain(to []uint64, node int32, tokens, block int, salt uint64) []uint64 {
 	limit := tokens / block
 	to = to[:0]
@@ -107,12 +107,12 @@ func (f *forest) chain(to []uint64, node int32, tokens, block int, salt uint64) 
 	return to
 }
 
-// MaxTokens bounds a prompt or an answer of a trace.
+// MaxTokens bounds a prompt or an answer.
 const MaxTokens = 1 << 24
 
 const maxTraceLine = 64 << 20
 
-// Read reads a trace of JSON lines. Faults are said as name:line and what was expected there.
+// Read reads a trace of JSON lines. Errors give name:line and what was expected.
 func Read(name string, r io.Reader, format Format) (*Trace, error) {
 	t := &Trace{Name: name, Format: format}
 	if err := readLines(name, r, t.reader); err != nil {
@@ -121,7 +121,7 @@ func Read(name string, r io.Reader, format Format) (*Trace, error) {
 	return t, nil
 }
 
-// readLines hands the lines to the reader that begin finds for the first of them.
+// readLines passes the lines to the reader that begin returns for the first one.
 func readLines(name string, r io.Reader, begin func(first []byte) (lineReader, error)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<16), maxTraceLine)
@@ -140,7 +140,7 @@ func readLines(name string, r io.Reader, begin func(first []byte) (lineReader, e
 			}
 		}
 		if err := read.line(line); err != nil {
-			if cut := lines.Err(); cut != nil { // there is no more of the line
+			if cut := lines.Err(); cut != nil { // the line is truncated
 				err = cut
 			}
 			return fmt.Errorf("%s:%d: %w", name, n, err)
@@ -158,13 +158,13 @@ func readLines(name string, r io.Reader, begin func(first []byte) (lineReader, e
 	return nil
 }
 
-// lineReader takes in the lines of one format.
+// lineReader parses the lines of one format.
 type lineReader interface {
 	line(text []byte) error
 	end() error
 }
 
-// reader recognises the format by the first line, unless it is told.
+// reader detects the format by the first line, unless it is given.
 func (t *Trace) reader(first []byte) (lineReader, error) {
 	if t.Format == FormatAuto {
 		var keys map[string]json.RawMessage
@@ -194,7 +194,7 @@ func (t *Trace) reader(first []byte) (lineReader, error) {
 	}
 }
 
-// lengths checks what all formats have.
+// lengths checks the fields common to all formats.
 func lengths(timestamp *float64, input, output *int) error {
 	switch {
 	case timestamp == nil:
@@ -215,7 +215,7 @@ func lengths(timestamp *float64, input, output *int) error {
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// join puts a turn at the end of a session.
+// join appends a turn to a session.
 func (t *Trace) join(session int, turn Turn, last *int32) {
 	s := &t.Sessions[session]
 	turn.Session, turn.Number, turn.Next = session, s.Turns, -1
@@ -230,7 +230,7 @@ func (t *Trace) join(session int, turn Turn, last *int32) {
 	t.Turns = append(t.Turns, turn)
 }
 
-// jsonFault says what is wrong with a value in the words of the format, not of this program.
+// jsonFault describes a wrong JSON value in terms of the format.
 func jsonFault(err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {

@@ -31,8 +31,8 @@ func excerpt(t testing.TB, name string) *Trace {
 	return openTrace(t, filepath.Join("testdata", "traces", name+".jsonl"))
 }
 
-// TestFullTraces checks the readers against what is known of the whole files: requests, conversations, and what an unlimited
-// cache would find.
+// TestFullTraces checks the readers against the known numbers of requests and conversations and the ideal hit rate of the full
+// files.
 func TestFullTraces(t *testing.T) {
 	folder := os.Getenv("WARMPATH_TRACES")
 	if folder == "" {
@@ -55,7 +55,7 @@ func TestFullTraces(t *testing.T) {
 	}
 }
 
-// common is how many blocks two prompts of a trace have in common.
+// common is the number of blocks that two prompts of a trace share.
 func common(t *Trace, a, b, block int) int {
 	x := t.forest.chain(nil, t.Turns[a].node, t.Turns[a].Prompt, block, 7)
 	y := t.forest.chain(nil, t.Turns[b].node, t.Turns[b].Prompt, block, 7)
@@ -71,7 +71,7 @@ func common(t *Trace, a, b, block int) int {
 	return n
 }
 
-// TestMooncakeSharesAsTold: what two prompts share is what their ids say, in blocks of any size, against prompts spelled out.
+// TestMooncakeSharesAsTold: two prompts share what their ids say, in blocks of any size, compared with prompts spelt out.
 func TestMooncakeSharesAsTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var text strings.Builder
@@ -104,7 +104,7 @@ func TestMooncakeSharesAsTold(t *testing.T) {
 	})
 }
 
-// TestMooncakeConversations: a request goes on from the one that last used its deepest known id, beyond what all share.
+// TestMooncakeConversations: a request continues the one that last used its deepest known id, beyond the common prefix.
 func TestMooncakeConversations(t *testing.T) {
 	line := func(tokens int, ids ...int64) string {
 		return fmt.Sprintf(`{"timestamp":0,"input_length":%d,"output_length":9,"hash_ids":%s}`, tokens, strings.Join(strings.Fields(fmt.Sprint(ids)), ","))
@@ -112,9 +112,9 @@ func TestMooncakeConversations(t *testing.T) {
 	trace, err := Read("t", strings.NewReader(strings.Join([]string{
 		line(1100, 0, 1, 2),             // a
 		line(1100, 0, 3, 4),             // b
-		line(1900, 0, 1, 5, 6),          // a goes on: its last block was not full
-		line(2500, 0, 1, 5, 7, 8),       // and again
-		line(1100, 0, 9, 10),            // c: shares what all share
+		line(1900, 0, 1, 5, 6),          // a continues: its last block was partial
+		line(2500, 0, 1, 5, 7, 8),       // continues
+		line(1100, 0, 9, 10),            // c: has the common prefix only
 		line(2000, 0, 1, 11, 12),        // a, from its first turn: a branch
 		line(3000, 0, 3, 4, 13, 14, 15), // b, whose last block seems to have been full
 	}, "\n")), FormatAuto)
@@ -133,7 +133,7 @@ func TestMooncakeConversations(t *testing.T) {
 	}
 }
 
-// TestAgentsShareAsTold plays the rule on prompts spelled out token by token.
+// TestAgentsShareAsTold applies the rule to prompts spelt out token by token.
 func TestAgentsShareAsTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var text strings.Builder
@@ -185,7 +185,7 @@ func TestAgentsShareAsTold(t *testing.T) {
 	})
 }
 
-// TestSubAgentsBeginByTheirParents.
+// TestSubAgentsBeginByTheirParents: a sub-agent's session starts relative to its parent.
 func TestSubAgentsBeginByTheirParents(t *testing.T) {
 	trace, err := Read("t", strings.NewReader(`{"session_id":"p","timestamp":0,"input_length":640,"output_length":1,"shared_length":0}
 {"session_id":"p","timestamp":5000,"delay":10,"input_length":700,"output_length":1,"shared_length":640}
@@ -228,7 +228,7 @@ func TestTraceFaults(t *testing.T) {
 		{good + `{"timestamp":1000,"input_length":600,"output_length":5,"hash_ids":[1]}`, "t:2: 1 hash_ids for 600 tokens, want 2: one for each 512 tokens"},
 		{agent + `{"session_id":"a","timestamp":9,"input_length":100,"output_length":5,"shared_length":0}`, "t:2: timestamp 9 is before the 10 of the session's turn before"},
 		{agent + `{"session_id":"a","timestamp":10,"input_length":100,"output_length":5,"shared_length":101}`, "t:2: shared_length is 101, want 0..100, the tokens of the prompt"},
-		{agent + `{"session_id":"a","timestamp":10,"input_length":300,"output_length":5,"shared_length":128}`, "t:2: shared_length is 128, but no earlier prompt of the session is so long"},
+		{agent + `{"session_id":"a","timestamp":10,"input_length":300,"output_length":5,"shared_length":128}`, "t:2: shared_length is 128, but no earlier prompt of the session is as long"},
 		{agent + `{"session_id":"b","timestamp":10,"input_length":300,"output_length":5,"shared_length":128}`, "t:2: shared_length is 128, want 0: there is no earlier prompt to share with"},
 		{agent + `{"session_id":"b","parent_id":"c","timestamp":10,"input_length":300,"output_length":5,"shared_length":128}`, `t:2: no turn of the parent "c" in the lines before`},
 		{agent + `{"session_id":"b","parent_id":"b","timestamp":10,"input_length":300,"output_length":5,"shared_length":0}`, `t:2: session "b" is its own parent`},
@@ -300,7 +300,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestHalves: each conversation is whole in one of the halves, with its sub-agents, and shares there what it shared.
+// TestHalves: each conversation is entirely in one of the halves, with its sub-agents, and shares the same prefixes there.
 func TestHalves(t *testing.T) {
 	for _, name := range []string{"mooncake_conversation", "coding_agent"} {
 		whole := excerpt(t, name)

@@ -1,0 +1,93 @@
+package sim_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/sim/drive"
+	"github.com/warmpath/warmpath/sim/trace"
+)
+
+// flooded is four tenants with equal load; the last may send a multiple of it.
+func flooded(perSecond float64, times int) scenario {
+	w := trace.Chats()
+	w.Conversations, w.PerSecond = int(40*perSecond), perSecond
+	return scenario{
+		name: "flooded", fleet: fleetOf(4, nil), work: w,
+		talks: func(g trace.Generator, seed uint64) []trace.Conversation {
+			talks := g.Draw(seed)
+			for i := range talks {
+				talks[i].Tenant = string(rune('a' + i%4))
+			}
+			more := g
+			more.PerSecond = g.PerSecond * float64(times-1) / 4
+			if more.Conversations = g.Conversations * (times - 1) / 4; more.Conversations == 0 {
+				return talks
+			}
+			for i, c := range more.Draw(seed + 1000) {
+				c.ID, c.Tenant = fmt.Sprint("more", i), "d"
+				talks = append(talks, c)
+			}
+			return talks
+		},
+	}
+}
+
+// others are the turns of the other tenants.
+func (s *scenario) others(seed uint64, turns []turnout) (out []turnout) {
+	talks := s.conversations(seed)
+	for _, x := range turns {
+		if talks[x.Conversation].Tenant != "d" {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// TestFlooded: with a limit of 20 running requests per tenant, one that sends ten times its load changes the others' p95 time
+// to first token by less than a fifth and their hit rate by less than two points. Without the limit, fair queueing alone keeps
+// them from waiting as long as the flood does.
+func TestFlooded(t *testing.T) {
+	t.Parallel()
+	play := func(times, running int, together bool) (f figuresOfOthers) {
+		var all []turnout
+		for _, seed := range seeds[:2] {
+			s := flooded(8, times)
+			_, turns := s.play(t, ours(t), seed, func(r *drive.Replay) {
+				r.Standing.Running = running
+				if together {
+					for i := range r.Trace.Sessions {
+						r.Trace.Sessions[i].Tenant = ""
+					}
+				}
+			})
+			all = append(all, s.others(seed, turns)...)
+			if racing {
+				break
+			}
+		}
+		f = figuresOfOthers{quantile(all, 0.95), hitRate(all)}
+		t.Logf("%d times, %d running, as one tenant %t: p95 %v, hit %.1f %%", times, running, together, f.p95, 100*f.hit)
+		return f
+	}
+	calm, loud := play(1, 20, false), play(10, 20, false)
+	if racing {
+		return
+	}
+	if loud.p95 > calm.p95*12/10 {
+		t.Errorf("p95 is %v beside a flood, %v without", loud.p95, calm.p95)
+	}
+	if loud.hit < calm.hit-0.02 {
+		t.Errorf("hit rate is %.3f beside a flood, %.3f without", loud.hit, calm.hit)
+	}
+	if shared, together := play(10, 0, false), play(10, 0, true); shared.p95 > together.p95/4 {
+		t.Errorf("p95 is %v where tenants share the queue, %v where they are one", shared.p95, together.p95)
+	}
+}
+
+// figuresOfOthers are the figures of the other tenants.
+type figuresOfOthers struct {
+	p95 time.Duration
+	hit float64
+}
