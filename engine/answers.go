@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Bounds on what an engine may say of itself.
+// Bounds on an engine's figures.
 const (
 	maxModels    = 4096
 	maxNameBytes = 512
@@ -20,8 +20,8 @@ const (
 	maxDetail    = 120
 )
 
-// readAlive reads the answer to a liveness question. An engine that asks for a key, or that does not know the path,
-// is alive all the same; 429 says it is busy, which is not dead; 503 is what engines say while they start.
+// readAlive reads the answer to a liveness question. An engine that requires a key, or does not have the path, is alive; 429
+// means busy, not dead; engines answer 503 while they start.
 func readAlive(a Answer, r *fleet.Report) {
 	switch {
 	case a.Status < 400, a.Status == 401, a.Status == 403, a.Status == 429, Missing(a.Status):
@@ -33,7 +33,7 @@ func readAlive(a Answer, r *fleet.Report) {
 	}
 }
 
-// complaint is a short line for people about an answer that is no success: "503 Loading model".
+// complaint is a short description of a failed answer, for display: "503 Loading model".
 func complaint(a Answer) string {
 	var body struct {
 		Error   json.RawMessage `json:"error"`
@@ -64,7 +64,7 @@ func complaint(a Answer) string {
 	return strconv.Itoa(a.Status) + " " + text
 }
 
-// useful returns an error for an answer that is no success.
+// useful returns an error for an answer other than a success.
 func useful(a Answer) error {
 	if a.Status < 200 || a.Status > 299 {
 		return fmt.Errorf("engine: GET %s: %s", a.Path, complaint(a))
@@ -72,8 +72,8 @@ func useful(a Answer) error {
 	return nil
 }
 
-// decode reads a JSON answer into v. Members of another type than expected are left as they are: what an engine adds
-// or changes must not make the rest unreadable.
+// decode parses a JSON answer into v. Members of an unexpected type keep their value: what an engine adds or changes must not
+// make the rest unreadable.
 func decode(a Answer, v any) error {
 	if err := useful(a); err != nil {
 		return err
@@ -126,7 +126,7 @@ func readModels(a Answer, r *fleet.Report) error {
 	return nil
 }
 
-// addModel appends a model unless it is there already, is no name, or there are too many.
+// addModel appends a model unless it is present, has no name, or there are too many.
 func addModel(models []fleet.Model, m fleet.Model) []fleet.Model {
 	if m.ID == "" || len(m.ID) > maxNameBytes || len(m.Parent) > maxNameBytes || len(models) >= maxModels {
 		return models
@@ -142,7 +142,7 @@ func addModel(models []fleet.Model, m fleet.Model) []fleet.Model {
 	return append(models, m)
 }
 
-// tokens is a count as engines write it in JSON, 0 for anything that cannot be one.
+// tokens is a token count from a JSON number, 0 for an impossible value.
 func tokens(f float64) int {
 	n, ok := whole(f)
 	if !ok {
@@ -151,7 +151,7 @@ func tokens(f float64) int {
 	return n
 }
 
-// capContext lowers the context of all models to limit, where that is known.
+// capContext limits the context of all models, if limit is known.
 func capContext(models []fleet.Model, limit int) {
 	for i := range models {
 		if c := models[i].ContextTokens; limit > 0 && (c == 0 || c > limit) {
@@ -174,7 +174,7 @@ func readVersion(a Answer, r *fleet.Report) error {
 	return nil
 }
 
-// sums adds up what the ranks of one engine report, or takes the figures of one rank.
+// sums accumulates the figures of an engine's ranks, or takes those of one rank.
 type sums struct {
 	running, waiting int
 	hasRunning       bool
@@ -196,13 +196,12 @@ func (s *sums) addWaiting(v float64) {
 }
 
 func (s *sums) addUsage(v float64) {
-	if v >= 0 && v <= 1.5 { // a little over 1 is seen when blocks are shared; beyond that it is no share
+	if v >= 0 && v <= 1.5 { // slightly above 1 occurs when blocks are shared; above that it is not a share
 		s.usage, s.usages = s.usage+min(v, 1), s.usages+1
 	}
 }
 
-// report is the load report, nil when nothing was said. The ranks' caches are equally large, so the use of the whole
-// is the mean.
+// report is the load report, nil without figures. The ranks' caches have equal size, so the usage of the whole is the mean.
 func (s *sums) report() *fleet.LoadReport {
 	if !s.hasRunning && !s.hasWaiting && s.usages == 0 {
 		return nil
@@ -220,7 +219,7 @@ func (s *sums) report() *fleet.LoadReport {
 	return l
 }
 
-// mergeLoad folds a load report into what an earlier answer of the same round said.
+// mergeLoad merges a load report into that of an earlier answer of the same round.
 func mergeLoad(r *fleet.Report, l *fleet.LoadReport) {
 	if l == nil {
 		return
@@ -243,7 +242,7 @@ func mergeLoad(r *fleet.Report, l *fleet.LoadReport) {
 	}
 }
 
-// rankOf is the rank that a label names, -1 when it names none.
+// rankOf is the rank in a label; -1 for none.
 func rankOf(label []byte) int {
 	n := 0
 	for _, c := range label {
@@ -258,13 +257,13 @@ func rankOf(label []byte) int {
 	return n
 }
 
-// concerns reports whether a figure of a rank counts for the part: all do for the whole engine, and one that names no
-// rank counts for each.
+// concerns reports whether a rank's figure counts for the part: all do for the whole engine, and one without a rank counts for
+// each.
 func concerns(part fleet.Part, rank int) bool {
 	return part.Kind != fleet.Rank || rank < 0 || rank == part.Index
 }
 
-// wholeOnly is Supports of an engine whose parts cannot be addressed.
+// wholeOnly is Supports for engines whose parts cannot be addressed.
 func wholeOnly(k fleet.Kind, part fleet.Part, why string) error {
 	if part.Kind == fleet.Whole {
 		return nil
@@ -272,7 +271,7 @@ func wholeOnly(k fleet.Kind, part fleet.Part, why string) error {
 	return fmt.Errorf("engine: %s cannot be sent to %s: %s", k, part, why)
 }
 
-// checkIndex refuses ranks and slots that cannot be.
+// checkIndex rejects impossible ranks and slots.
 func checkIndex(k fleet.Kind, part fleet.Part) error {
 	if part.Index < 0 || part.Index >= maxRanks {
 		return fmt.Errorf("engine: %s: %s: the index must be from 0 to %d", k, part, maxRanks-1)

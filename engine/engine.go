@@ -1,6 +1,7 @@
-// Package engine is the kinds of engines: what to ask each kind about its health, models, capacity and load, what its answers mean, and how
-// one of its ranks or slots is addressed. There is one file for each kind; kinds.go lists them. It is pure: bytes in, values out, never a
-// socket. Who asks and when is for the probe and the proxy; engine/answer reads answers to requests, engine/handover is disaggregated
+// Package engine defines the kinds of engines: the questions about health, models, capacity and load, the meaning of the
+// answers, and how a rank or slot is addressed. There is one file per kind; kinds.go lists them. It is pure: bytes in, values
+// out, no sockets. The probe and the proxy send the questions; engine/answer reads answers to requests, engine/handover is
+// disaggregated serving, engine/kv decodes KV events.
 // serving, engine/kv decodes KV events.
 package engine
 
@@ -8,23 +9,22 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Dialect is how one kind of engine is spoken to. Implementations are stateless values and safe for concurrent use.
+// Dialect is the protocol of one kind of engine. Implementations are stateless values and safe for concurrent use.
 type Dialect interface {
 	// Kind names the kind of engine.
 	Kind() fleet.Kind
-	// Alive is the cheapest question that tells whether the engine serves. It never costs a generation.
+	// Alive is the cheapest question that shows whether the engine serves. It never causes a generation.
 	Alive() Ask
-	// Asks are the slow questions: models, capacity, version. They are asked in this order, folding into one report.
+	// Asks are the expensive questions: models, capacity, version. They are asked in this order and merged into one report.
 	Asks() []Ask
-	// LoadAsks are the questions about load; none when the engine does not tell.
+	// LoadAsks are the questions about load; none if the engine does not report it.
 	LoadAsks() []Ask
-	// Read folds one answer into the report of one part of the engine. What the answer lacks stays as it was. The
-	// error says that the answer was of no use; the report is then unchanged, except that the answer to Alive always
-	// sets Healthy and Detail.
+	// Read merges one answer into the report of one part of the engine. What the answer lacks is unchanged. An error means that
+	// the answer was useless; the report is then unchanged, except that the answer to Alive always sets Healthy and Detail.
 	Read(a Answer, part fleet.Part, r *fleet.Report) error
-	// Supports returns an error when the kind of engine has no way to address the part.
+	// Supports returns an error if this kind of engine cannot address the part.
 	Supports(part fleet.Part) error
-	// Address says how a request is sent to the part; the zero Addressing for the whole engine.
+	// Address is how a request is sent to the part; zero for the whole engine.
 	Address(part fleet.Part) Addressing
 }
 
@@ -43,10 +43,10 @@ const (
 type Ask struct {
 	Name  string   // one of the Ask constants
 	Path  string   // with a leading slash, query included
-	Older []string // paths to try in turn when the one before is not there: see Missing
+	Older []string // paths to try if the previous one does not exist: see Missing
 }
 
-// Answer is what an engine answered.
+// Answer is an engine's answer to an Ask.
 type Answer struct {
 	Ask    string // Ask.Name
 	Path   string // the path that answered: Ask.Path or one of Ask.Older
@@ -58,8 +58,8 @@ type Answer struct {
 // vLLM's /metrics of 16 ranks about 2 MB.
 const MaxAnswerBytes = 4 << 20
 
-// Missing reports whether a status says that the engine does not have the path at all, so that an older path may
-// do: 404, 405, and llama.cpp's 501 for a feature that is switched off.
+// Missing reports whether a status means that the path does not exist, so that an older path should be tried: 404, 405, and
+// llama.cpp's 501 for a disabled feature.
 func Missing(status int) bool { return status == 404 || status == 405 || status == 501 }
 
 // Addressing is how a request reaches one rank or slot. All parts that are set apply.

@@ -44,7 +44,7 @@ func TestByKind(t *testing.T) {
 	}
 }
 
-// What costs the engine or other readers something is never asked, under no name.
+// Questions that cost the engine or other readers something are never asked, under any name.
 func TestQuestionsAreFree(t *testing.T) {
 	for _, k := range Kinds() {
 		d := dialect(t, k)
@@ -269,7 +269,7 @@ func TestAlive(t *testing.T) {
 	}
 }
 
-// What cannot be read changes nothing and says why.
+// An unreadable answer changes nothing and gives the reason.
 func TestUselessAnswers(t *testing.T) {
 	for _, k := range Kinds() {
 		d := dialect(t, k)
@@ -328,7 +328,7 @@ func TestRecognise(t *testing.T) {
 	}
 }
 
-// However an engine's figures look, a report never holds what cannot be.
+// A report never contains impossible values, whatever the engine's figures.
 func FuzzRead(f *testing.F) {
 	for i := range Kinds() {
 		f.Add(uint8(i), uint8(0), string(fixture(f, "vllm/0.32.0/metrics.txt")))

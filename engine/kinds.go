@@ -7,14 +7,14 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Kinds are the kinds that can be stated, in the order of documentation.
+// Kinds are the kinds that can be declared, in the order of the documentation.
 func Kinds() []fleet.Kind {
 	return []fleet.Kind{
 		fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp, fleet.KindOllama, fleet.KindOther,
 	}
 }
 
-// ByKind returns the dialect of a kind. An unrecognised engine (KindUnknown) is spoken to as KindOther.
+// ByKind returns the dialect of a kind. For an unrecognised engine (KindUnknown) it is that of KindOther.
 func ByKind(k fleet.Kind) (Dialect, error) {
 	switch k {
 	case fleet.KindVLLM:

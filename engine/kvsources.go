@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// readKVSources reads vLLM's /kv_event_sources (seen in 0.32): for each data-parallel rank where its KV events are published.
+// readKVSources reads vLLM's /kv_event_sources (since 0.32): the address of the KV events of each data-parallel rank.
 func readKVSources(a Answer, r *fleet.Report) error {
 	var ranks map[string]struct {
 		Events string `json:"endpoint"`
@@ -30,7 +30,7 @@ func readKVSources(a Answer, r *fleet.Report) error {
 	return nil
 }
 
-// tcpAddress is a ZeroMQ address; "" for a port that is none.
+// tcpAddress is a ZeroMQ address; "" for an invalid port.
 func tcpAddress(host string, port, rank int) string {
 	if port < 1 || port+rank > 65535 {
 		return ""

@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// llamaCpp speaks to llama-server of llama.cpp; read from 0.7.0 (build 11669).
+// llamaCpp is llama-server of llama.cpp, as of 0.7.0 (build 11669).
 type llamaCpp struct{}
 
 func (llamaCpp) Kind() fleet.Kind { return fleet.KindLlamaCpp }
@@ -19,8 +19,7 @@ func (llamaCpp) Asks() []Ask {
 	return []Ask{{Name: AskModels, Path: "/v1/models"}, {Name: AskInfo, Path: "/props"}}
 }
 
-// LoadAsks: /slots is on by default, /metrics needs --metrics and alone tells how many requests wait; either may answer
-// 501.
+// LoadAsks: /slots is on by default; /metrics needs --metrics and alone reports waiting requests; either may answer 501.
 func (llamaCpp) LoadAsks() []Ask {
 	return []Ask{{Name: AskLoad, Path: "/slots"}, {Name: AskMetrics, Path: "/metrics"}}
 }
@@ -34,7 +33,7 @@ func (llamaCpp) Read(a Answer, part fleet.Part, r *fleet.Report) error {
 		if err := readModels(a, r); err != nil {
 			return err
 		}
-		r.ReportsCached = true // timings.cache_n and prompt_tokens_details are always there
+		r.ReportsCached = true // timings.cache_n and prompt_tokens_details are always present
 		return nil
 	case AskInfo:
 		return readProps(a, part, r)
@@ -44,7 +43,7 @@ func (llamaCpp) Read(a Answer, part fleet.Part, r *fleet.Report) error {
 		if err := useful(a); err != nil {
 			return err
 		}
-		if part.Kind == fleet.Whole { // the page tells the whole server only
+		if part.Kind == fleet.Whole { // the page describes the whole server only
 			readLlamaMetrics(a.Body, r)
 		}
 		return nil
@@ -67,8 +66,8 @@ func (llamaCpp) Address(part fleet.Part) Addressing {
 	return Addressing{Field: "id_slot", JSON: strconv.AppendInt(nil, int64(part.Index), 10)}
 }
 
-// readProps reads /props. default_generation_settings.n_ctx is the context of one slot; a slot's cache is its context,
-// and is reused token by token, so a block is one token.
+// readProps reads /props. default_generation_settings.n_ctx is the context of one slot; a slot's cache is its context and is
+// reused token by token, so a block is one token.
 func readProps(a Answer, part fleet.Part, r *fleet.Report) error {
 	var props struct {
 		Slots    float64 `json:"total_slots"`
@@ -97,7 +96,7 @@ func readProps(a Answer, part fleet.Part, r *fleet.Report) error {
 	return nil
 }
 
-// readSlots counts the slots at work; a slot computes one request at a time.
+// readSlots counts the busy slots; a slot computes one request at a time.
 func readSlots(a Answer, part fleet.Part, r *fleet.Report) error {
 	var slots []struct {
 		ID   float64 `json:"id"`
@@ -120,7 +119,7 @@ func readSlots(a Answer, part fleet.Part, r *fleet.Report) error {
 	return nil
 }
 
-// readLlamaMetrics reads the page of the whole server. kv_cache_usage_ratio is gone in newer builds.
+// readLlamaMetrics reads the page of the whole server. Newer builds have no kv_cache_usage_ratio.
 func readLlamaMetrics(page []byte, r *fleet.Report) {
 	s := samples{rest: page}
 	var load sums

@@ -7,12 +7,12 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// ollama speaks to Ollama; from its API documentation, version 0.33.
+// ollama is Ollama, by its API documentation, version 0.33.
 type ollama struct{}
 
 func (ollama) Kind() fleet.Kind { return fleet.KindOllama }
 
-// Alive asks /api/version, which also tells the version.
+// Alive asks /api/version, which also gives the version.
 func (ollama) Alive() Ask { return Ask{Name: AskAlive, Path: "/api/version"} }
 
 func (ollama) Asks() []Ask { return []Ask{{Name: AskModels, Path: "/api/tags"}} }
@@ -25,7 +25,7 @@ func (ollama) Read(a Answer, _ fleet.Part, r *fleet.Report) error {
 	case AskAlive:
 		readAlive(a, r)
 		if a.Status == 200 {
-			_ = readVersion(a, r) // it is alive, whatever it says
+			_ = readVersion(a, r) // it is alive in any case
 		}
 		return nil
 	default:
@@ -39,8 +39,8 @@ func (ollama) Supports(part fleet.Part) error {
 
 func (ollama) Address(fleet.Part) Addressing { return Addressing{} }
 
-// readTags reads /api/tags. A name without a tag means ":latest", so such a model answers to both names. The context is
-// not known: Ollama chooses it when it loads a model, and shortens prompts rather than refuse them.
+// readTags reads /api/tags. A name without a tag means ":latest", so such a model has both names. The context is unknown:
+// Ollama chooses it when it loads a model, and truncates prompts instead of rejecting them.
 func readTags(a Answer, r *fleet.Report) error {
 	var tags struct {
 		Models []struct {

@@ -2,12 +2,12 @@ package engine
 
 import "github.com/warmpath/warmpath/fleet"
 
-// other speaks to any server with the OpenAI API of which nothing else is known.
+// other is any server with the OpenAI API.
 type other struct{}
 
 func (other) Kind() fleet.Kind { return fleet.KindOther }
 
-// Alive asks /health, and the list of models where that is not there.
+// Alive asks /health, or the list of models if that path does not exist.
 func (other) Alive() Ask {
 	return Ask{Name: AskAlive, Path: "/health", Older: []string{"/v1/models"}}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// samples walks over a page of Prometheus text (exposition format 0.0.4, OpenMetrics 1.0) without parsing what nobody
-// asks for: next finds the names, value and label look into the line only when called. It allocates nothing.
+// samples iterates over a page of Prometheus text (exposition format 0.0.4, OpenMetrics 1.0) and parses only what is asked for:
+// next finds names, value and label parse the line only when called. It allocates nothing.
 type samples struct {
 	rest []byte
 
@@ -18,7 +18,7 @@ type samples struct {
 	labels []byte // between the braces; set by value
 }
 
-// next moves to the next sample whose name begins with prefix.
+// next advances to the next sample whose name begins with prefix.
 func (s *samples) next(prefix string) bool {
 	for len(s.rest) > 0 {
 		line := s.rest
@@ -43,8 +43,8 @@ func (s *samples) next(prefix string) bool {
 	return false
 }
 
-// value parses the rest of the current sample. ok is false for a line that is none; NaN is a value. A timestamp and an
-// exemplar that follow are ignored.
+// value parses the rest of the current sample. ok is false for an invalid line; NaN is a value. A timestamp and an exemplar are
+// ignored.
 func (s *samples) value() (v float64, ok bool) {
 	b := trimBlank(s.after)
 	if len(b) > 0 && b[0] == '{' {
@@ -57,7 +57,7 @@ func (s *samples) value() (v float64, ok bool) {
 	end := 0
 	for end < len(b) && b[end] != ' ' && b[end] != '\t' && b[end] != '\r' {
 		switch b[end] {
-		case 'x', 'X', 'p', 'P', '_': // Go's own notations, which Prometheus does not have
+		case 'x', 'X', 'p', 'P', '_': // Go's own notations, not in Prometheus
 			return 0, false
 		}
 		end++
@@ -69,7 +69,7 @@ func (s *samples) value() (v float64, ok bool) {
 	return v, err == nil
 }
 
-// label is the value of a label of the current sample, escapes as they are; valid after value. nil when there is none.
+// label is the value of a label of the current sample, still escaped; valid after value. nil when absent.
 func (s *samples) label(name string) []byte {
 	b := s.labels
 	for {
@@ -101,7 +101,7 @@ func trimBlank(b []byte) []byte {
 	return b
 }
 
-// closingBrace is the index of the brace that closes b[0], braces in quotes apart; -1 when there is none.
+// closingBrace is the index of the brace that closes b[0], ignoring braces in quotes; -1 when there is none.
 func closingBrace(b []byte) int {
 	for i := 1; i < len(b); i++ {
 		switch b[i] {
@@ -155,7 +155,7 @@ func unescape(b []byte) string {
 	return string(out)
 }
 
-// whole is a sample's value as a count; ok is false for NaN, infinities, negative and absurd numbers.
+// whole is a sample's value as a count; ok is false for NaN, infinities, negative and implausible numbers.
 func whole(v float64) (n int, ok bool) {
 	if math.IsNaN(v) || v < 0 || v > rawjson.MaxCount {
 		return 0, false

@@ -74,7 +74,7 @@ func TestLabel(t *testing.T) {
 	}
 }
 
-// naive reads the same format by a regular expression.
+// naive parses the same format by a regular expression.
 var naive = regexp.MustCompile(`^[ \t]*([^\s{#"]+)[ \t]*(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?[ \t]*([^ \t\r]{1,64})(?:[ \t\r].*)?$`)
 
 func naivePage(page, prefix string) (out []sample) {

@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// RecogniseAsks are the questions whose answers tell the kind of an engine. None costs a generation on any kind, and
-// /metrics is not among them, because TensorRT-LLM's clears what it tells.
+// RecogniseAsks are the questions whose answers identify the kind of an engine. None causes a generation on any kind. /metrics
+// is excluded, because reading TensorRT-LLM's clears it.
 func RecogniseAsks() []Ask {
 	paths := []string{"/v1/models", "/server_info", "/props", "/load", "/api/version", "/version"}
 	asks := make([]Ask, len(paths))
@@ -18,10 +18,9 @@ func RecogniseAsks() []Ask {
 	return asks
 }
 
-// Recognise tells the kind of an engine from its answers to RecogniseAsks, those that came. The owner that engines
-// write into their list of models decides; where that is hidden behind a key or changed by a proxy, the shapes of answers
-// that only one kind gives do. An engine that answers and shows nothing known is KindOther; one that only fails or starts
-// (5xx) is KindUnknown: ask again.
+// Recognise identifies the kind of an engine from the answers to RecogniseAsks that arrived. The owner in the list of models
+// decides; if that needs a key or was changed by a proxy, answers that only one kind gives do. An engine that answers without
+// known features is KindOther; one that only fails or starts (5xx) is KindUnknown: ask again.
 func Recognise(answers []Answer) fleet.Kind {
 	best, rank, answered := fleet.KindUnknown, 0, false
 	for _, a := range answers {
@@ -41,7 +40,7 @@ func Recognise(answers []Answer) fleet.Kind {
 	return best
 }
 
-// evidence says what one answer speaks for, and how strongly.
+// evidence is the kind that one answer indicates, and how strongly.
 func evidence(a Answer) (k fleet.Kind, strength int) {
 	switch a.Path {
 	case "/v1/models":
@@ -73,18 +72,18 @@ func evidence(a Answer) (k fleet.Kind, strength int) {
 			return fleet.KindLlamaCpp, 7
 		}
 	case "/api/version":
-		if has(a.Body, "version") { // SGLang has Ollama's paths too, so this is the weakest sign but one
+		if has(a.Body, "version") { // SGLang has Ollama's paths too, so this is the second weakest sign
 			return fleet.KindOllama, 3
 		}
 	case "/version":
-		if has(a.Body, "version") { // vLLM and TensorRT-LLM have it; the latter has /server_info beside it
+		if has(a.Body, "version") { // vLLM and TensorRT-LLM have it; the latter also has /server_info
 			return fleet.KindVLLM, 1
 		}
 	}
 	return "", 0
 }
 
-// owner is the kind that writes this into owned_by.
+// owner is the kind with this owned_by.
 func owner(by string) fleet.Kind {
 	switch by {
 	case "vllm":
@@ -101,7 +100,7 @@ func owner(by string) fleet.Kind {
 	return fleet.KindUnknown
 }
 
-// has reports whether a body is a JSON object with a member of that name.
+// has reports whether a body is a JSON object with that member.
 func has(body []byte, name string) bool {
 	c := rawjson.Cursor{Data: body}
 	if !json.Valid(body) || !c.Take('{') {

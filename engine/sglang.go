@@ -8,13 +8,13 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// sglang speaks to SGLang's HTTP server; read from 0.5.23 and, where paths differ, from older versions.
+// sglang is SGLang's HTTP server, as of 0.5.23, with older paths where they differ.
 type sglang struct{}
 
 func (sglang) Kind() fleet.Kind { return fleet.KindSGLang }
 
-// Alive asks /ready, on older versions /ping, which answer in a millisecond. Never /health: in 0.5.23 and in old
-// versions each call runs a generation and takes a second.
+// Alive asks /ready, on older versions /ping, which answer in a millisecond. Never /health: in 0.5.23 and in old versions each
+// call runs a generation and takes a second.
 func (sglang) Alive() Ask {
 	return Ask{Name: AskAlive, Path: "/ready", Older: []string{"/ping", "/v1/models"}}
 }
@@ -26,7 +26,7 @@ func (sglang) Asks() []Ask {
 	}
 }
 
-// LoadAsks: /v1/loads needs no switch, /metrics needs --enable-metrics; /get_load is the name before both.
+// LoadAsks: /v1/loads is always on, /metrics needs --enable-metrics; /get_load is the oldest name.
 func (sglang) LoadAsks() []Ask {
 	return []Ask{{Name: AskLoad, Path: "/v1/loads", Older: []string{"/get_load", "/metrics"}}}
 }
@@ -59,8 +59,8 @@ func (sglang) Supports(part fleet.Part) error {
 	return checkIndex(fleet.KindSGLang, part)
 }
 
-// Address: the header X-Data-Parallel-Rank, which wins, and the body's routed_dp_rank (data_parallel_rank in older
-// versions); out of range is answered with 400.
+// Address: the header X-Data-Parallel-Rank, which takes precedence, and the body's routed_dp_rank (data_parallel_rank in older
+// versions); an invalid rank gets 400.
 func (sglang) Address(part fleet.Part) Addressing {
 	if part.Kind != fleet.Rank {
 		return Addressing{}
@@ -69,7 +69,7 @@ func (sglang) Address(part fleet.Part) Addressing {
 	return Addressing{Header: "X-Data-Parallel-Rank", Value: n, Field: "routed_dp_rank", JSON: []byte(n)}
 }
 
-// readSGLangInfo reads /server_info: all server arguments at the top, and one internal state a rank.
+// readSGLangInfo reads /server_info: all server arguments at the top, and one internal state per rank.
 func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 	var info struct {
 		Version     string  `json:"version"`
@@ -109,10 +109,10 @@ func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 	if part.Kind == fleet.Rank {
 		shares = 1
 	}
-	if n := tokens(info.CacheTokens); n > 0 && n < rawjson.MaxCount/maxRanks { // what one rank has
+	if n := tokens(info.CacheTokens); n > 0 && n < rawjson.MaxCount/maxRanks { // per rank
 		r.CacheTokens = int64(n) * int64(shares)
 	}
-	if n := tokens(info.Running); n > 0 { // what is asked for over all ranks
+	if n := tokens(info.Running); n > 0 { // configured for all ranks together
 		r.Slots = max(1, n/max(r.Ranks, 1)) * shares
 	}
 	if len(info.States) > 0 {
@@ -136,8 +136,8 @@ func readSGLangInfo(a Answer, part fleet.Part, r *fleet.Report) error {
 	return nil
 }
 
-// sglangLoad is one rank's load: in /v1/loads under the first names, in /get_load under num_reqs, which counts the
-// waiting ones too.
+// sglangLoad is one rank's load: in /v1/loads under the first names, in /get_load under num_reqs, which includes waiting
+// requests.
 type sglangLoad struct {
 	Rank    *float64 `json:"dp_rank"`
 	Running *float64 `json:"num_running_reqs"`
@@ -208,8 +208,8 @@ func partName(part fleet.Part) string {
 	return "the engine"
 }
 
-// readSGLangMetrics reads the page of an engine that has neither /v1/loads nor /get_load. The prefix was "sglang_" in
-// some versions. With tensor parallelism all ranks may report (--enable-metrics-for-all-schedulers): tp_rank 0 counts.
+// readSGLangMetrics reads the page of an engine without /v1/loads and /get_load. Some versions use the prefix "sglang_". With
+// tensor parallelism all ranks may report (--enable-metrics-for-all-schedulers): tp_rank 0 counts.
 func readSGLangMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 	s := samples{rest: page}
 	var load sums

@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// trtllm speaks to trtllm-serve (NVIDIA/TensorRT-LLM, tensorrt_llm/serve/openai_server.py, metrics/collector.py).
+// trtllm is trtllm-serve (NVIDIA/TensorRT-LLM, tensorrt_llm/serve/openai_server.py, metrics/collector.py).
 type trtllm struct{}
 
 func (trtllm) Kind() fleet.Kind { return fleet.KindTRTLLM }
@@ -24,8 +24,8 @@ func (trtllm) Asks() []Ask {
 	}
 }
 
-// LoadAsks: never /metrics, which in most versions clears what it tells by being read, and others may be reading it.
-// /prometheus/metrics is there with return_perf_metrics.
+// LoadAsks: never /metrics, which most versions clear on reading, while others may be reading it. /prometheus/metrics exists
+// with return_perf_metrics.
 func (trtllm) LoadAsks() []Ask { return []Ask{{Name: AskMetrics, Path: "/prometheus/metrics"}} }
 
 func (trtllm) Read(a Answer, part fleet.Part, r *fleet.Report) error {
@@ -113,12 +113,12 @@ func readTRTLLMMetrics(page []byte, r *fleet.Report) {
 	mergeLoad(r, load.report())
 }
 
-// readHandover keeps of /server_info what generation-first needs.
+// readHandover stores the part of /server_info that generation-first needs.
 func readHandover(params json.RawMessage, r *fleet.Report) {
 	if len(params) <= maxHandover && bytes.HasPrefix(params, []byte("{")) {
 		r.Handover = string(params)
 	}
 }
 
-// maxHandover bounds what a worker says of itself: an address for each of its ranks.
+// maxHandover bounds that part: an address per rank.
 const maxHandover = 64 << 10

@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// vllm speaks to vLLM's OpenAI server; read from 0.32.0 and, where names differ, from older versions.
+// vllm is vLLM's OpenAI server, as of 0.32.0, with older names where they differ.
 type vllm struct{}
 
 func (vllm) Kind() fleet.Kind { return fleet.KindVLLM }
@@ -50,7 +50,7 @@ func (vllm) Supports(part fleet.Part) error {
 	return checkIndex(fleet.KindVLLM, part)
 }
 
-// Address: the header X-data-parallel-rank (vllm-project/vllm#24945); out of range is answered with 400.
+// Address: the header X-data-parallel-rank (vllm-project/vllm#24945); an invalid rank gets 400.
 func (vllm) Address(part fleet.Part) Addressing {
 	if part.Kind != fleet.Rank {
 		return Addressing{}
@@ -58,8 +58,8 @@ func (vllm) Address(part fleet.Part) Addressing {
 	return Addressing{Header: "X-data-parallel-rank", Value: strconv.Itoa(part.Index)}
 }
 
-// readVLLMMetrics reads load and capacity. The label "engine" is the data-parallel rank; gpu_cache_usage_perc is the
-// name before vllm-project/vllm#18354.
+// readVLLMMetrics reads load and capacity. The label "engine" is the data-parallel rank; gpu_cache_usage_perc is the name
+// before vllm-project/vllm#18354.
 func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 	var (
 		s        = samples{rest: page}
@@ -97,7 +97,7 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 				r.BlockTokens = block
 			}
 		case "vllm:lora_requests_info":
-			if v > newest { // the value is the time it was written; old ones stay on the page
+			if v > newest { // the value is the time of writing; old ones stay on the page
 				newest, adapters = v, adapterNames(unescape(s.label("running_lora_adapters")))
 			}
 		default:
@@ -117,8 +117,8 @@ func readVLLMMetrics(page []byte, part fleet.Part, r *fleet.Report) {
 	mergeLoad(r, l)
 }
 
-// cacheConfig reads the labels of vllm:cache_config_info: kv_cache_size_tokens since 0.1x, else blocks times their
-// size. num_gpu_blocks is "None" until the cache is laid out.
+// cacheConfig reads the labels of vllm:cache_config_info: kv_cache_size_tokens since 0.1x, else number times size of blocks.
+// num_gpu_blocks is "None" before the cache is allocated.
 func cacheConfig(s *samples) (blockTokens int, cacheTokens int64) {
 	number := func(label string) int64 {
 		c := rawjson.Cursor{Data: s.label(label)}
@@ -137,7 +137,7 @@ func cacheConfig(s *samples) (blockTokens int, cacheTokens int64) {
 	return int(block), cacheTokens
 }
 
-// adapterNames splits a label's list of adapters; an empty list is not nil, for it says that none is resident.
+// adapterNames splits a label's list of adapters; an empty list is not nil, since it means that none is loaded.
 func adapterNames(list string) []string {
 	names := []string{}
 	for name := range strings.SplitSeq(list, ",") {

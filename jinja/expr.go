@@ -164,13 +164,13 @@ func (p *parser) primary() expr {
 		}
 		n, ok := new(big.Int).SetString(t.text, 0)
 		if !ok {
-			p.fail("%q is no number", t.text)
+			p.fail("%q is not a number", t.text)
 		}
 		return &constant{n}
 	case tokFloat:
 		f, err := strconv.ParseFloat(t.text, 64)
 		if err != nil {
-			p.fail("%q is no number", t.text)
+			p.fail("%q is not a number", t.text)
 		}
 		return &constant{f}
 	case tokOp:

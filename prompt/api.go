@@ -1,7 +1,7 @@
-// Package prompt is READ: from the bytes of a request body to what the router needs to know about it. One pass over
-// the body checks that it is JSON exactly as encoding/json would, and records the model, whether the answer streams,
-// how much text there is, which conversation it belongs to, and where the members are that may have to be changed on
-// the way to an engine. Bodies are never re-serialised: changes are spliced into the bytes that came.
+// Package prompt extracts from a request body what the router needs to know. One pass over the body checks that it is JSON
+// exactly as encoding/json would, and records the model, whether the answer streams, the amount of text, the conversation, and
+// the positions of members that may have to be changed for an engine. Bodies are never re-serialised: changes are spliced into
+// the original bytes.
 //
 // The package is pure: bytes in, values out.
 package prompt
@@ -11,7 +11,7 @@ import "github.com/warmpath/warmpath/fleet"
 // API is the request format of a path.
 type API uint8
 
-// The formats the router understands. Other is everything else; its bodies are only peeked at.
+// The supported formats. Other is everything else; its bodies are only inspected by Peek.
 const (
 	Other          API = iota
 	Chat               // OpenAI POST /v1/chat/completions
@@ -39,7 +39,7 @@ func (a API) String() string {
 	return apiNames[Other]
 }
 
-// Class says what kind of work requests of this API are.
+// Class is the class of this API's requests.
 func (a API) Class() fleet.Class {
 	switch a {
 	case Embeddings:
@@ -51,7 +51,7 @@ func (a API) Class() fleet.Class {
 	}
 }
 
-// Kinds are the kinds of engine that speak the API; nil when all do. SGLang answers Ollama's paths too (SGLang 0.5).
+// Kinds are the kinds of engine that serve the API; nil when all do. SGLang serves Ollama's paths too (SGLang 0.5).
 func (a API) Kinds() []fleet.Kind {
 	switch a {
 	case Generate:
@@ -68,15 +68,15 @@ func (a API) Kinds() []fleet.Kind {
 var (
 	sglangKinds = []fleet.Kind{fleet.KindSGLang}
 	ollamaKinds = []fleet.Kind{fleet.KindOllama, fleet.KindSGLang}
-	// TensorRT-LLM's server has neither /v1/messages nor /v1/responses in the versions known (PR 18497 is open).
+	// TensorRT-LLM's known versions have neither /v1/messages nor /v1/responses (PR 18497 is open).
 	laterKinds = []fleet.Kind{fleet.KindVLLM, fleet.KindSGLang, fleet.KindLlamaCpp, fleet.KindOllama, fleet.KindOther, fleet.KindUnknown}
 )
 
-// streamsByDefault reports whether an absent "stream" means true, as it does in Ollama's two generating calls
-// (ollama docs/api.md, v0.5 and later).
+// streamsByDefault reports whether an absent "stream" means true, as in Ollama's two generating calls (ollama docs/api.md, v0.5
+// and later).
 func (a API) streamsByDefault() bool { return a == OllamaChat || a == OllamaGenerate }
 
-// Classify finds the API of a request by its method and its path without query. Anything but an exact match is Other.
+// Classify returns the API of a method and path without query. Anything but an exact match is Other.
 func Classify(method, path string) API {
 	if method != "POST" {
 		return Other

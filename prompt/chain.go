@@ -1,21 +1,24 @@
 package prompt
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// BlockBytes is the length of one block of a Chain in canonical bytes. At about four bytes a token it is two to three
+// BlockBytes is the length of one block of a Chain in canonical bytes. At about four bytes per token it is two to three engine
+// blocks of 16 tokens.
 // of an engine's blocks of 16 tokens.
 const BlockBytes = 128
 
-// Role is who speaks in a message.
+// Role is the role of a message.
 type Role uint8
 
-// The roles. OtherRole is any other, and plain text that has none.
+// The roles. OtherRole is any other role, and plain text without one.
 const (
 	OtherRole Role = iota
 	User
@@ -41,63 +44,65 @@ func (r Role) String() string {
 
 // Mark is the end of one message.
 type Mark struct {
-	Bytes int    // canonical bytes up to and with the message
+	Bytes int    // canonical bytes up to and including the message
 	Hash  uint64 // of all of them; HashAt(Bytes)
-	Own   uint64 // of this message alone, wherever it stands; of a plain prompt's end the same as Hash
-	Role  Role   // as the body has it: results of tools that come in a user's message (Anthropic) are the user's
+	Own   uint64 // hash of this message alone, independent of its position; for the end of a plain prompt equal to Hash
+	Role  Role   // as in the body: tool results in a user message (Anthropic) have the user's role
 }
 
-// TextKinds counts canonical bytes by the kind of text, for the estimate of tokens: the kinds differ in bytes per
-// token. From 2 kB on it is an estimate from samples. Latin, Code, CJK and Other add up to Chain.Bytes; of a prompt of
-// token ids all are zero.
+// TextKinds counts canonical bytes by kind of text, for the estimate of tokens: the kinds differ in bytes per token. From 2 kB
+// on it is estimated from samples. Latin, Code, CJK and Other add up to Chain.Bytes; for token ids all are zero.
 type TextKinds struct {
 	Latin int // ASCII letters and the single spaces between words
 	Code  int // digits, punctuation, symbols, line ends, indentation and the marks of messages
 	CJK   int // Chinese, Japanese and Korean characters
 	Other int // every other character beyond ASCII
 
-	Digits int // how many of Code are digits
-	// Starts counts where something new begins: words, humps of camelCase, runs of punctuation, indentation, ends of
-	// lines. Tokenizers cut there before they merge anything.
+	Digits int // number of digits in Code
+	// Starts counts beginnings of words, humps of camelCase, runs of punctuation, indentation, and line ends. Tokenizers split
+	// there before they merge.
 	Starts int
 }
 
-// Chain is the content of a prompt as hashes (xxh3, 64 bits) over a canonical form, in which the spelling of the JSON
-// does not show: escapes, white space, the order of members, and text as a string or as parts. The chain of a prompt
-// that another one extends by messages or by text is the beginning of the other's chain. A prompt that goes on in the
-// middle of the last message begins the other's text too (HashAt says so), but has no mark in common with it there.
+// Chain is the content of a prompt as 64-bit xxh3 hashes over a canonical form, which is independent of the JSON's spelling:
+// escapes, white space, order of members, and text as a string or as parts. If a prompt extends another by messages or text,
+// its chain begins with the other's chain. A prompt that extends the last message in the middle also begins with the other's
+// text (see HashAt), but shares no mark with it there.
 //
-// The hashes are no secret and not proof against forgery; whoever can choose prompts can make two chains meet, which
-// gives a wrong guess about his own conversations. Tenants are kept apart by what the router mixes in.
+// The hashes are neither secret nor forgery-proof: a client that chooses prompts can make two chains collide, which only
+// misroutes its own conversations. The router mixes in what separates tenants.
 //
-// The zero Chain is ready for use. ParseChain fills it; its buffers are kept from one prompt to the next. It serves one
-// caller at a time.
+// The zero Chain is ready for use. ParseChain fills it and reuses its buffers. It is not safe for concurrent use.
 type Chain struct {
-	// Scope is of what the whole prompt depends on besides its text: tools, functions, documents, cache_salt,
-	// extra_key, adapters, chat_template and state the engine keeps (previous_response_id); 0 when there is none of
-	// it. Model and tenant are the router's to mix in. Fields that change only how the answer is made or the last few
-	// tokens of the prompt are left out (response_format, tool_choice, chat_template_kwargs, reasoning_effort):
-	// a conversation that changes them midway keeps its name and nearly all of its cache.
+	// Scope is the hash of what the whole prompt depends on besides its text: tools, functions, documents, cache_salt,
+	// extra_key, adapters, chat_template and engine-side state (previous_response_id); 0 without any. The router mixes in model
+	// and tenant. Fields that only change the answer or the last few tokens of the prompt are excluded (response_format,
+	// tool_choice, chat_template_kwargs, reasoning_effort): a conversation that changes them keeps its identity and nearly all
+	// of its cache.
 	Scope      uint64
-	Space      uint64 // of Scope, all but tools, functions and documents; 0 when there is none of it
-	ToolsBytes int    // tools, functions and documents as compact JSON: they are rendered in front of everything
+	Space      uint64 // Scope without tools, functions and documents; 0 without any
+	ToolsBytes int    // tools, functions and documents as compact JSON, which are rendered before everything else
 
 	SystemBytes int    // canonical bytes of the leading system or developer part
-	System      uint64 // its hash, HashAt(SystemBytes); 0 when there is no such part
+	System      uint64 // its hash, HashAt(SystemBytes); 0 without such a part
 
-	Blocks []uint64 // Blocks[i] identifies the canonical bytes [0, (i+1)*BlockBytes)
-	Marks  []Mark   // ends of messages in order, the system part's with them; of a plain prompt its end alone
+	Blocks []uint64 // Blocks[i] is the hash of the canonical bytes [0, (i+1)*BlockBytes)
+	Marks  []Mark   // ends of messages in order, including the system part; for a plain prompt its end only
 	Bytes  int      // canonical bytes
 	Whole  uint64   // HashAt(Bytes)
 
-	Prompts int       // prompts in the body, more than one in a batch; everything here is about the first
-	Media   int       // images, audio and files, whose tokens Bytes says nothing about
-	Kinds   TextKinds // what the text is like
+	// Prompts is the number of prompts in the body. The canonical form of several is that of all texts, joined by line ends, or
+	// of the first list of token ids, as in TensorRT-LLM's conversation router. List has the first MaxListed separately; it is
+	// empty for a single prompt.
+	Prompts int
+	List    []Listed
+	Media   int       // number of images, audio and files, whose tokens Bytes does not include
+	Kinds   TextKinds // features of the text
 
 	root  uint64                    // HashAt(0)
 	text  []byte                    // the canonical form from base on, see markRole
-	base  int                       // canonical bytes that are known by their hashes alone
-	tape  tape                      // tokens of what is not in its place yet
+	base  int                       // canonical bytes of which only hashes are known
+	tape  tape                      // tokens of parts not in place yet
 	sort  []uint32                  // stack of members being put in order
 	scope [numScoped]jsonscan.Value // top-level members that belong to Scope
 
@@ -105,51 +110,65 @@ type Chain struct {
 	lumpKnown [numLumps]bool // the last occurrence was recognised
 
 	front     front
-	straight  bool // a plain prompt was written in its place
-	resumed   bool // what was known is in use
-	pending   bool // the front is still to come, so nothing can be hashed yet
-	mainAt    int  // where the value of the main field begins
+	straight  bool // a plain prompt was written in place
+	ids       int  // bytes of text that are a prompt's token ids
+	resumed   bool // known parts are used
+	pending   bool // the front is not there yet, so nothing can be hashed
+	mainAt    int  // start of the main field's value
 	sampled   TextKinds
-	wasHashed int // marks whose Hash is known
+	wasHashed int // marks with a known Hash
 
-	noting   bool   // stops are wanted
-	stops    []stop // the last in each chunk
-	filled   int    // stops that are complete
+	noting   bool   // record stops
+	stops    []stop // the last one of each chunk
+	filled   int    // complete stops
 	chunkEnd int    // end of the last stop's chunk
 	cut      jsonscan.Cuts
 	known    known
-	broken   bool // what was known does not fit together
+	broken   bool // the known parts are inconsistent
 	keys     []chunkKey
 	again    again
+	listed   []uint64 // blocks of all List
 }
 
-// again is what it takes to make the text from its beginning.
+// MaxListed is the number of prompts of one body that are examined separately.
+const MaxListed = fleet.MaxListed
+
+// Listed is one of several prompts in a body.
+type Listed struct {
+	Blocks []uint64 // Chain.Blocks of this prompt alone
+	Bytes  int      // canonical bytes
+	Whole  uint64   // Chain.Whole of this prompt alone
+	IDs    int      // number of token ids; 0 for text
+
+	at uint32 // token on the tape
+}
+
+// again is what is needed to recompute the text from its beginning.
 type again struct {
 	parser *Parser
 	api    API
 	body   []byte
 }
 
-// The hash of no text at all, and of no token ids: the two must not meet.
+// The hashes of an empty text and of no token ids, which must differ.
 const (
 	rootText = 0x9ae16a3b2f90404f
 	rootIDs  = 0xc3a5c85c97cb3127
 )
 
-// maxKeep is the most that a buffer may hold to be kept for the next prompt, so that one huge body does not stay in
-// memory for good.
+// maxKeep is the largest buffer kept for the next prompt, so that one huge body does not hold memory for ever.
 const maxKeep = 2 << 20
 
-// mostReadAgain is the length in bytes of a body beyond which HashAt does not read it again: that may be under the router's lock.
+// mostReadAgain is the largest body that HashAt reads again, since it may hold the router's lock.
 const mostReadAgain = 256 << 10
 
-// maxChainBody bounds the bodies that chains are made of: offsets are kept in 32 bits.
+// maxChainBody bounds the bodies of chains: offsets have 32 bits.
 const maxChainBody = 1 << 30
 
 // Reset empties the chain and keeps its buffers.
 func (c *Chain) Reset() {
 	*c = Chain{
-		root: rootText, Whole: rootText,
+		root: rootText, Whole: rootText, List: c.List[:0], listed: kept(c.listed, 8),
 		Blocks: kept(c.Blocks, 8), Marks: kept(c.Marks, 32), text: kept(c.text, 1), sort: kept(c.sort, 4),
 		tape:  tape{tokens: kept(c.tape.tokens, 4*16), text: kept(c.tape.text, 4)},
 		stops: kept(c.stops, 80), keys: kept(c.keys, 24), cut: jsonscan.Cuts{Found: kept(c.cut.Found, 24)},
@@ -157,7 +176,7 @@ func (c *Chain) Reset() {
 	}
 }
 
-// kept is s for use again, of items of a size in bytes; more than that for what is rarely large.
+// kept returns s for reuse, given its element size; larger buffers are kept for rarely large data.
 func kept[T any](s []T, size int) []T {
 	if cap(s)*size > maxKeep {
 		return nil
@@ -165,10 +184,36 @@ func kept[T any](s []T, size int) []T {
 	return s[:0]
 }
 
-// HashAt is the hash of the first n canonical bytes, for 0 <= n <= Bytes, the same function as Mark.Hash and Whole. At
-// the end of block i it is Blocks[i]. It works until the next Reset or ParseChain. After ParseChainFrom it may have to
-// read the body again, which must not have been changed then: for n in the part that was known, unless a message or a
-// block ends there.
+// TokenIDs appends up to most ids of a prompt that consists of token ids only; whole means that these are all. It appends none
+// for any other prompt, or for several prompts. Invalid ids (below 0 or from 2^31 on) are clamped: engines reject them. It is
+// valid until the next Reset or ParseChain.
+func (c *Chain) TokenIDs(to []uint32, most int) (list []uint32, whole bool) {
+	if c.Prompts != 1 || c.root != rootIDs || c.ids == 0 || c.ids != len(c.text) || c.base > 0 {
+		return to, false
+	}
+	return idsOf(to, c.text[:c.ids], most)
+}
+
+// ListedIDs is TokenIDs of List[i].
+func (c *Chain) ListedIDs(i int, to []uint32, most int) (list []uint32, whole bool) {
+	if c.List[i].IDs == 0 {
+		return to, false
+	}
+	return idsOf(to, c.tape.content(c.List[i].at), most)
+}
+
+// idsOf appends up to most ids of a canonical text.
+func idsOf(to []uint32, text []byte, most int) (list []uint32, whole bool) {
+	n := min(len(text)/4, most)
+	for ids := text[:4*n]; len(ids) > 0; ids = ids[4:] {
+		to = append(to, binary.LittleEndian.Uint32(ids))
+	}
+	return to, 4*n == len(text)
+}
+
+// HashAt is the hash of the first n canonical bytes, for 0 <= n <= Bytes, the same function as Mark.Hash and Whole. At the end
+// of block i it is Blocks[i]. It is valid until the next Reset or ParseChain. After ParseChainFrom it may have to read the body
+// again, which must be unchanged: for n in the known part, unless a message or a block ends there.
 func (c *Chain) HashAt(n int) uint64 {
 	h, full := c.root, n/BlockBytes
 	if full > 0 {
@@ -189,7 +234,7 @@ func (c *Chain) HashAt(n int) uint64 {
 	return xxh3.HashSeed(c.text[full*BlockBytes-c.base:n-c.base], h)
 }
 
-// readAgain makes the text from its beginning. False: this is not the body that the chain was made of.
+// readAgain recomputes the text from its beginning. It returns false if this is not the chain's body.
 func (c *Chain) readAgain() bool {
 	var whole Chain
 	if _, err := c.again.parser.ParseChain(c.again.api, c.again.body, nil, &whole); err != nil || whole.Bytes != c.Bytes {
@@ -199,16 +244,15 @@ func (c *Chain) readAgain() bool {
 	return true
 }
 
-// ParseChain is Parse that also makes the chain of the prompt, in the same pass over the body. What c held before is
-// gone. The chain is empty (Bytes is 0) after an error and for an API whose prompts have no turns: Other, Embeddings,
-// CountTokens; also for bodies above 1 GiB.
+// ParseChain is Parse that also computes the prompt's chain in the same pass. The earlier content of c is dropped. The chain is
+// empty (Bytes is 0) after an error, for APIs without turns (Other, Embeddings, CountTokens), and for bodies above 1 GiB.
 func (p *Parser) ParseChain(api API, body []byte, header func(string) string, c *Chain) (Prompt, error) {
 	c.Reset()
 	out, _, err := p.chain(nil, api, body, header, c)
 	return out, err
 }
 
-// chain fills in c, from what is known of the body if something is. False: that was wrong.
+// chain fills in c, using the known part of the body if there is one. It returns false if that was wrong.
 func (p *Parser) chain(mem *Memory, api API, body []byte, header func(string) string, c *Chain) (out Prompt, ok bool, err error) {
 	var s scan
 	s.parser, s.api, s.mem = p, api, mem

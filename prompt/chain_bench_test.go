@@ -54,7 +54,7 @@ func realBody(b *testing.B, size int) []byte {
 	return body
 }
 
-// BenchmarkRealText is of text in which a branch predictor learns nothing by heart.
+// BenchmarkRealText uses text that a branch predictor cannot learn.
 func BenchmarkRealText(b *testing.B) {
 	p := newParser(b)
 	var c Chain

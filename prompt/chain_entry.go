@@ -6,20 +6,20 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// form is what an object within a prompt is, by its "type".
+// form is the kind of an object within a prompt, by its "type".
 type form uint8
 
 const (
-	plainForm form = iota // a message, a text, media, or of no type
-	call                  // a tool is called
-	result                // what a tool said
+	plainForm form = iota // a message, a text, media, or untyped
+	call                  // a tool call
+	result                // a tool's result
 	thought               // not rendered in later turns
 )
 
-// entry is one message, item, part or tool call: the tokens of its members that matter, whatever their order in the
-// body. 0 is absent: no member's value is the first token of a tape.
+// entry is one message, item, part or tool call: the tokens of its relevant members, in any order in the body. 0 is absent: no
+// member's value is the first token of a tape.
 type entry struct {
-	known bool // has a member that says something, role and type aside
+	known bool // has a relevant member besides role and type
 	form  form
 
 	role, name uint32
@@ -31,7 +31,7 @@ type entry struct {
 	media      [numMedia]uint32
 }
 
-// The members that hold media, or the address or id of media, in the order they are written in.
+// The members that contain media, or their address or id, in the order of writing.
 const (
 	mediaImageURL = iota
 	mediaVideoURL
@@ -52,7 +52,7 @@ const (
 	numMedia
 )
 
-// gather finds the members of the object at i. Of a member given twice the last counts.
+// gather finds the members of the object at i. Of duplicates the last counts.
 func (c *Chain) gather(i uint32) entry {
 	var e entry
 	t := &c.tape

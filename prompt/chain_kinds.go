@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// sampleAll is the length in canonical bytes from which on only samples are looked at.
+	// length in canonical bytes above which samples are used
 	sampleAll = 2048
-	// sampleLess is the number of blocks from which on samples are a quarter of what they were.
+	// number of blocks above which a quarter of the samples are used
 	sampleLess = 256
-	// window is how many bytes are looked at at once, with the two before them.
+	// bytes classified at once, together with the two before them
 	window = 6
 )
 
-// kinds classifies the canonical text, of which samples of the whole blocks were taken.
+// kinds classifies the canonical text, given the samples of its whole blocks.
 func (c *Chain) kinds() TextKinds {
 	var k TextKinds
 	if c.Bytes < sampleAll {
@@ -30,7 +30,7 @@ func (c *Chain) kinds() TextKinds {
 	return k
 }
 
-// sample takes a sample of the latest block, which begins at c.text[at] and has the hash h.
+// sample classifies a sample of the latest block, which begins at c.text[at] and has the hash h.
 func (c *Chain) sample(at int, h uint64) {
 	from := at + 2 + int(uint32(h)%(BlockBytes-2*window-1))
 	if len(c.Blocks) <= sampleLess {
@@ -53,7 +53,7 @@ const (
 	highs = 0x8080808080808080
 )
 
-// inside is the window among eight bytes, less the two before it.
+// inside is the window among eight bytes, without the two before it.
 const inside = highs &^ 0xffff
 
 // classify adds the bytes [from, to) of c.text, a window at once where there are no marks.
@@ -72,7 +72,7 @@ func (c *Chain) classify(k *TextKinds, from, to int) {
 				continue
 			}
 			if n := bits.OnesCount64(high & inside); n > 0 {
-				// All beyond ASCII among so few bytes is taken for what the first character is.
+				// All bytes beyond ASCII in the window are classified by their first character.
 				if c.beyond(k, from-2+bits.TrailingZeros64(high&inside)>>3, n) {
 					k.Starts += (n + 1) / 3 // most have three bytes
 				}
@@ -84,8 +84,8 @@ func (c *Chain) classify(k *TextKinds, from, to int) {
 	c.classifyBytes(k, from, to)
 }
 
-// count adds the ASCII in a window; bytes beyond ASCII are 0 in x and marked in high. What belongs to a class has the
-// highest bit of its byte set. The sums cannot run over into the next byte, as no byte is above 0x7f.
+// count adds the ASCII bytes of a window; bytes beyond ASCII are 0 in x and marked in high. The highest bit of a byte marks a
+// member of a class. Sums cannot overflow into the next byte, as no byte is above 0x7f.
 func (k *TextKinds) count(x, high uint64) {
 	folded := x | ones*' '
 	letter := (folded + ones*(0x80-'a')) &^ (folded + ones*(0x80-'z'-1)) & highs
@@ -104,13 +104,13 @@ func (k *TextKinds) count(x, high uint64) {
 		white&^space&^(white<<8) | white&(space<<8)&^(white<<16)))
 }
 
-// hasMark says whether there is a mark among eight bytes, those of high beyond ASCII.
+// hasMark reports whether there is a mark among eight bytes; high marks those beyond ASCII.
 func hasMark(x, high uint64) bool {
 	low := x &^ highs
 	return high&((low+ones*(0x100-markQuote))|^((low^ones*(markSuffix&0x7f))+ones*0x7f)) != 0
 }
 
-// beyond adds n bytes of characters beyond ASCII, the first of which has a byte at i, and says whether it is a symbol.
+// beyond adds n bytes of characters beyond ASCII, the first of which has a byte at i, and reports whether it is a symbol.
 func (c *Chain) beyond(k *TextKinds, i, n int) bool {
 	d := c.text
 	for i > 0 && d[i]&0xc0 == 0x80 {
@@ -128,7 +128,7 @@ func (c *Chain) beyond(k *TextKinds, i, n int) bool {
 	return false
 }
 
-// isSymbol tells by the first two bytes of a character whether it is punctuation, a symbol or an emoji: U+0080 to U+00BF,
+// isSymbol reports, by the first two bytes of a character, whether it is punctuation, a symbol or an emoji: U+0080 to U+00BF,
 // U+2000 to U+2FFF and U+1F000 to U+1FFFF.
 func isSymbol(lead, next byte) bool {
 	return lead == 0xc2 || lead == 0xe2 || lead == 0xf0 && next == 0x9f
@@ -136,7 +136,7 @@ func isSymbol(lead, next byte) bool {
 
 func isMark(b byte) bool { return b >= markQuote || b == markSuffix }
 
-// classifyBytes is classify one by one.
+// classifyBytes is classify byte by byte.
 func (c *Chain) classifyBytes(k *TextKinds, from, to int) {
 	d := c.text
 	at := func(i int) byte {
@@ -189,8 +189,8 @@ func isWhite(b byte) bool { return b <= ' ' }
 
 func isPunctuation(b byte) bool { return b > ' ' && b < 0x80 && !isLetter(b) && (b < '0' || b > '9') }
 
-// isCJK tells by the first two bytes of a character whether it is Chinese, Japanese or Korean: U+3000 to U+9FFF,
-// U+AC00 to U+D7FF, U+F900 to U+FAFF, U+FF00 to U+FFBF and the planes 2 and 3.
+// isCJK reports, by the first two bytes of a character, whether it is Chinese, Japanese or Korean: U+3000 to U+9FFF, U+AC00 to
+// U+D7FF, U+F900 to U+FAFF, U+FF00 to U+FFBF and the planes 2 and 3.
 func isCJK(lead, next byte) bool {
 	switch {
 	case lead >= 0xe3 && lead <= 0xe9:

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestKindsStarts says what begins something.
+// TestKindsStarts lists what counts as a beginning.
 func TestKindsStarts(t *testing.T) {
 	for _, row := range []struct {
 		text           string
@@ -16,7 +16,7 @@ func TestKindsStarts(t *testing.T) {
 	}{
 		{"", 0, 0},
 		{"the quick brown fox", 4, 0},
-		{"parseHTTPRequest", 2, 0}, // no tokenizer knows where an abbreviation ends
+		{"parseHTTPRequest", 2, 0}, // the end of an abbreviation is not known
 		{"snake_case_name", 5, 0},
 		{"if (x != nil) {\n\t\treturn\n}\n", 12, 0},
 		{"a    b", 3, 0}, // a run of spaces is one
@@ -35,7 +35,7 @@ func TestKindsStarts(t *testing.T) {
 	}
 }
 
-// TestKindsTogether: eight bytes at once give what one by one does, and every byte is of one kind.
+// TestKindsTogether: classifying eight bytes at once equals classifying byte by byte, and every byte has one kind.
 func TestKindsTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.SampledFrom([]rune("aaZq  \n\t09.=(_\x00\x7f`{@["))).Draw(t, "text")
@@ -55,7 +55,7 @@ func TestKindsTogether(t *testing.T) {
 	})
 }
 
-// TestKindsBytes: whatever the text is, every byte is of one kind, samples or not.
+// TestKindsBytes: in any text every byte has one kind, with and without samples.
 func TestKindsBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Repeat(rapid.String().Draw(t, "text"), rapid.SampledFrom([]int{1, 30, 900, 5000}).Draw(t, "times"))

@@ -8,20 +8,20 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// The main field of a body, its messages or its text, is brought into canonical form while it is scanned: message by
-// message, and what there is of text straight into its place where the order of members allows it. Only what cannot be
-// written yet goes onto the tape, which a message leaves as it found it.
+// The main field of a body, its messages or its text, is converted to canonical form while it is scanned: message by message,
+// and text directly in place if the order of members allows. Only what cannot be written yet goes onto the tape; a message
+// leaves the tape unchanged.
 
-// front is the canonical form of what comes before the main field: the system part of APIs that have a field for it.
+// front is the canonical form of what precedes the main field: the system part of APIs with a field for it.
 type front struct {
-	part   part   // of the tape it was made from, 0 for none yet
+	part   part   // source on the tape; 0 for none yet
 	bytes  int    // all of it
 	system int    // without the mark that may follow
 	media  int    // within it
 	hash   uint64 // 0 for no front
 }
 
-// main takes in the main field, its key being the last token, as record does any other.
+// main reads the main field, whose key is the last token, as record does for others.
 func (s *scan) main(f field) (v jsonscan.Value, a amount, ok bool) {
 	c, k := &s.cur, s.chain
 	c.Peek()
@@ -56,7 +56,7 @@ func (s *scan) main(f field) (v jsonscan.Value, a amount, ok bool) {
 	return v, a, ok
 }
 
-// mainArray takes in the rest of an array of messages.
+// mainArray reads the rest of an array of messages.
 func (s *scan) mainArray(a *amount) bool {
 	c, k := &s.cur, s.chain
 	for {
@@ -74,7 +74,7 @@ func (s *scan) mainArray(a *amount) bool {
 	}
 }
 
-// mainMessage takes in one message whose first token is the last one read.
+// mainMessage reads one message, given its first token.
 func (s *scan) mainMessage(kind jsonscan.Kind, a *amount, ids bool) bool {
 	k := s.chain
 	t := &k.tape
@@ -86,18 +86,18 @@ func (s *scan) mainMessage(kind jsonscan.Kind, a *amount, ids bool) bool {
 	if !s.recordValue(kind, a, ids, tokens) {
 		return false
 	}
-	if len(k.text) == written { // else it is in its place already
+	if len(k.text) == written { // else it is in place already
 		k.message(uint32(tokens))
 	}
 	t.tokens, t.text, t.open, t.ids = t.tokens[:tokens], t.text[:text], -1, false
 	return true
 }
 
-// keyOfContent is how many tokens a message has with the key of its content if only its role stands before that.
+// keyOfContent is the number of tokens of a message up to its content's key, if only its role precedes that.
 const keyOfContent = 4
 
-// straight writes a message in its place while its content is decoded, if it has a role and a content and nothing else,
-// in this order, and the content is a string. The content's key is the last token. Else the message goes on as any other, unless it is not ok.
+// straight writes a message in place while decoding its content, if it has exactly a role and a string content, in this order.
+// The content's key is the last token. Otherwise the message continues normally, unless ok is false.
 func (s *scan) straight(message int, a *amount) (done, ok bool) {
 	c, k := &s.cur, s.chain
 	t := &k.tape
@@ -126,7 +126,7 @@ func (s *scan) straight(message int, a *amount) (done, ok bool) {
 	return false, true
 }
 
-// plainMain takes in a prompt that is one string.
+// plainMain reads a prompt that is one string.
 func (s *scan) plainMain(start int) (v jsonscan.Value, a amount, ok bool) {
 	c, k := &s.cur, s.chain
 	k.cut.At, k.cut.From, k.cut.Lost, k.cut.Found = start, k.known.raw, k.known.lost, k.cut.Found[:0]
@@ -145,8 +145,8 @@ func (s *scan) plainMain(start int) (v jsonscan.Value, a amount, ok bool) {
 	return jsonscan.Value{At: c.At(), Kind: kind}, amount{text: c.TextLen()}, true
 }
 
-// open begins the main field, whose value is at an offset, and forgets an earlier one. It goes on from what is known of
-// the body and reports that, unless that is about another value.
+// open starts the main field, whose value is at an offset, and drops an earlier one. It continues from the known part of the
+// body, and reports that, unless that part is about another value.
 func (c *Chain) open(s *scan, f field, start int) (resumed bool) {
 	c.text, c.stops, c.filled, c.chunkEnd = c.text[:0], c.stops[:0], 0, 0
 	c.mainAt = start
@@ -173,10 +173,10 @@ func (c *Chain) open(s *scan, f field, start int) (resumed bool) {
 	return false
 }
 
-// roomFor makes room for the text of so many raw bytes at once, unless they are so many that most must be media.
+// roomFor allocates room for the text of this many raw bytes, unless they are so many that most must be media.
 func (c *Chain) roomFor(raw int) { c.text = slices.Grow(c.text, min(raw, maxKeep/2)) }
 
-// composeFront appends the front to c.text. The media in it are no longer among c.Media.
+// composeFront appends the front to c.text. Its media are removed from c.Media.
 func (c *Chain) composeFront(api API, at part) front {
 	f := front{part: at}
 	if at == 0 {
@@ -199,8 +199,8 @@ func (c *Chain) composeFront(api API, at part) front {
 	return f
 }
 
-// settleFront sees to it that the front of the whole body stands in front. False: what was known of the body had another
-// one, and all must be done again without it.
+// settleFront makes sure that the front of the whole body precedes the rest. It returns false if the known part had another
+// front, and everything must be redone without it.
 func (c *Chain) settleFront(api API) bool {
 	at := part(0)
 	if ff := api.frontField(); ff != numFields {
@@ -223,7 +223,7 @@ func (c *Chain) settleFront(api API) bool {
 	return true
 }
 
-// moveFront puts the new front, which is at the end of c.text, in the place of the old one.
+// moveFront moves the new front from the end of c.text to the place of the old one.
 func (c *Chain) moveFront(end int, f front) {
 	from := len(c.tape.text)
 	c.tape.text = append(c.tape.text, c.text[end:]...)

@@ -43,7 +43,7 @@ func anthropic(t *rapid.T, conv []said) []byte {
 	return spell(t, nil, pairs("messages", messages, "system", system))
 }
 
-// responses writes a conversation as a body of the Responses API, calls as items of their own.
+// responses writes a conversation as a body of the Responses API, with calls as separate items.
 func responses(t *rapid.T, conv []said) []byte {
 	var items []any
 	for _, m := range conv {
@@ -66,7 +66,7 @@ func responses(t *rapid.T, conv []said) []byte {
 	return spell(t, nil, pairs("input", items, "instructions", "be brief"))
 }
 
-// In every API the chain of a conversation is the beginning of the chain of what it becomes.
+// In every API a conversation's chain is a prefix of the chain of its continuation.
 func TestChainsGoOn(t *testing.T) {
 	p := newParser(t)
 	for _, row := range []struct {
@@ -134,7 +134,7 @@ func TestTextKinds(t *testing.T) {
 	}
 }
 
-// Bodies nested as deeply as a Cursor lets them be, and objects with very many members, do no harm.
+// Bodies nested to the Cursor's limit, and objects with very many members, do no harm.
 func TestChainOfHugeShapes(t *testing.T) {
 	const deep = jsonscan.MaxDepth - 10
 	open, shut := strings.Repeat("[", deep), strings.Repeat("]", deep)

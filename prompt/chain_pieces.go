@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// pieces writes what a message, an item or a part says.
+// pieces writes the content of a message, an item or a part.
 func (c *Chain) pieces(e *entry) {
 	calls := e.args > 0 || e.form == call
 	if e.name > 0 && !calls {
@@ -37,7 +37,7 @@ func (c *Chain) pieces(e *entry) {
 	}
 }
 
-// content writes a string, a part or a list of them.
+// content writes a string, a part or a list of parts.
 func (c *Chain) content(i uint32) {
 	tok := c.tape.tokens[i]
 	switch tok.kind {
@@ -52,7 +52,7 @@ func (c *Chain) content(i uint32) {
 	}
 }
 
-// textPiece writes text, set off from text in front of it. No text is nothing.
+// textPiece writes text, separated from text before it. Empty text writes nothing.
 func (c *Chain) textPiece(text []byte) {
 	if len(text) == 0 {
 		return
@@ -79,7 +79,7 @@ func (c *Chain) part(i uint32) {
 	}
 }
 
-// calls writes a tool call or a list of them, each with its name and arguments or with a function that has them.
+// calls writes a tool call or a list of them, each with name and arguments or with a function that has them.
 func (c *Chain) calls(i uint32) {
 	tok := c.tape.tokens[i]
 	switch tok.kind {
@@ -120,13 +120,13 @@ func (c *Chain) named(mark byte, name uint32) {
 	}
 }
 
-// other writes a part of a kind that is not known.
+// other writes a part of unknown kind.
 func (c *Chain) other(i uint32) {
 	c.text = append(c.text, markOther)
 	c.json(i)
 }
 
-// media writes the hash of media: of its data, address or id, the first of them that is there.
+// media writes the hash of media: of its data, address or id, whichever comes first.
 func (c *Chain) media(i uint32, member int) {
 	tok := c.tape.tokens[i]
 	switch tok.kind {
@@ -167,8 +167,7 @@ func (c *Chain) mediaDigest(h uint64) {
 	}
 }
 
-// json writes the value at i: compact, members sorted, of those given twice the last. Where clients have moved
-// cache_control is not the prompt's business.
+// json writes the value at i: compact, members sorted, of duplicates the last. cache_control is ignored.
 func (c *Chain) json(i uint32) {
 	t := &c.tape
 	tok := t.tokens[i]
@@ -219,7 +218,7 @@ func (c *Chain) object(i, end uint32) {
 	}
 	c.text = append(c.text, '{')
 	first := true
-	for k := from; k < len(c.sort); k++ { // nested objects use the stack above, and leave it as it was
+	for k := from; k < len(c.sort); k++ { // nested objects use the stack above and restore it
 		j := c.sort[k]
 		if k+1 < len(c.sort) && bytes.Equal(t.content(j), t.content(c.sort[k+1])) || c.isCacheControl(j) {
 			continue

@@ -18,13 +18,13 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// object is a JSON object whose members have an order.
+// object is a JSON object with ordered members.
 type object []struct {
 	name  string
 	value any
 }
 
-// pairs makes an object of names and values in turn.
+// pairs makes an object of alternating names and values.
 func pairs(namesAndValues ...any) object {
 	var o object
 	for i := 0; i < len(namesAndValues); i += 2 {
@@ -33,7 +33,7 @@ func pairs(namesAndValues ...any) object {
 	return o
 }
 
-// spell writes v as JSON in one of its many spellings: any order of members, escapes and white space.
+// spell writes v as JSON in a random spelling: order of members, escapes and white space.
 func spell(t *rapid.T, out []byte, v any) []byte {
 	space := func() {
 		if rapid.IntRange(0, 5).Draw(t, "space") == 0 {
@@ -100,7 +100,7 @@ func spellString(t *rapid.T, out []byte, s string) []byte {
 	return jsonscan.AppendString(out, s)
 }
 
-// said is a message of a conversation, in no API's form.
+// said is a message of a conversation, independent of the API.
 type said struct {
 	role  string
 	texts []string
@@ -121,7 +121,7 @@ func conversation(t *rapid.T) []said {
 	}), 1, 8).Draw(t, "conversation")
 }
 
-// chat writes a conversation as one of the bodies of the chat API that mean it.
+// chat writes a conversation as one of its possible bodies of the chat API.
 func chat(t *rapid.T, conv []said) []byte {
 	id := 0
 	noise := func(o object) object {
@@ -192,7 +192,7 @@ func plainFormOf(conv []said) (out []byte, ends []int) {
 	return out, ends
 }
 
-// Whatever the spelling, a conversation has one chain, and it goes on as the conversation does.
+// In any spelling a conversation has one chain, which grows as the conversation does.
 func TestChainOfAConversation(t *testing.T) {
 	p := newParser(t)
 	var earlier, c Chain
@@ -231,7 +231,7 @@ func TestChainOfAConversation(t *testing.T) {
 	})
 }
 
-// checkRapid is checkChain under rapid, whose T is no testing.TB.
+// checkRapid is checkChain under rapid, whose T is not a testing.TB.
 func checkRapid(t *rapid.T, c *Chain) {
 	if c.Whole != hashFrom(c.root, c.text) || c.Bytes != len(c.text) {
 		t.Fatalf("hash of %s", readable(c.text))
@@ -272,7 +272,7 @@ func sessions(t testing.TB) map[string][]string {
 	}
 }
 
-// Of real prompts, sent as completions, each is the beginning of another exactly when its text is.
+// Real prompts, sent as completions, have prefix chains exactly when their texts are prefixes.
 func TestChainOfRealPrompts(t *testing.T) {
 	p := newParser(t)
 	var chains []*Chain
@@ -336,7 +336,7 @@ func TestParseChainAgreesWithParse(t *testing.T) {
 	}
 }
 
-// checkParseChain holds ParseChain to Parse, and the chain to that of the body written afresh by encoding/json.
+// checkParseChain compares ParseChain with Parse, and the chain with that of the body re-encoded by encoding/json.
 func checkParseChain(t *testing.T, p *Parser, api API, body []byte) {
 	var c, again Chain
 	got, err := p.ParseChain(api, body, nil, &c)
@@ -354,7 +354,7 @@ func checkParseChain(t *testing.T, p *Parser, api API, body []byte) {
 	if tree.Decode(&v) != nil {
 		t.Fatalf("%q", body)
 	}
-	fresh, err := json.Marshal(v) // of members given twice the last, as for us
+	fresh, err := json.Marshal(v) // of duplicates the last, as here
 	if err != nil {
 		t.Fatal(err)
 	}

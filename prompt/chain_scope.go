@@ -8,13 +8,12 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// scopeField is a top-level member that the whole prompt depends on.
+// scopeField is a top-level member on which the whole prompt depends.
 type scopeField uint8
 
-// The members of Scope that are not tools: salts of the cache (vLLM, SGLang), adapters (SGLang lora_path, vLLM and
-// TensorRT-LLM lora_request, llama.cpp lora, Hugging Face TGI adapter_id), another template (vLLM, Ollama), what stands
-// in front of the prompt without being text (Ollama's context and images), and conversations that the engine stores
-// (Responses).
+// The members of Scope other than tools: cache salts (vLLM, SGLang), adapters (SGLang lora_path, vLLM and TensorRT-LLM
+// lora_request, llama.cpp lora, Hugging Face TGI adapter_id), another template (vLLM, Ollama), non-text before the prompt
+// (Ollama's context and images), and conversations stored by the engine (Responses).
 const (
 	scopeCacheSalt scopeField = iota
 	scopeExtraKey
@@ -37,7 +36,7 @@ const (
 	noScope = numScoped
 )
 
-// findScope returns which member of Scope the name is in this API, noScope for none.
+// findScope is the member of Scope with this name in this API; noScope for none.
 func findScope(api API, name []byte) scopeField {
 	switch string(name) {
 	case "cache_salt":
@@ -84,7 +83,7 @@ func findScope(api API, name []byte) scopeField {
 	return noScope
 }
 
-// mainField is the member that holds the prompt itself, as messages or as text; numFields when the API has none.
+// mainField is the member with the prompt itself, as messages or as text; numFields when the API has none.
 func (a API) mainField() field {
 	switch a {
 	case Chat, OllamaChat, Messages:
@@ -99,10 +98,10 @@ func (a API) mainField() field {
 	return numFields
 }
 
-// isPlain reports whether the main field is text and not messages.
+// isPlain reports whether the main field is text instead of messages.
 func (a API) isPlain() bool { return a == Completions || a == OllamaGenerate || a == Generate }
 
-// frontField is the member whose text comes before the main field's wherever it stands in the body; numFields for none.
+// frontField is the member whose text precedes the main field's wherever it is in the body; numFields for none.
 func (a API) frontField() field {
 	switch a {
 	case Messages, OllamaGenerate:
@@ -113,7 +112,7 @@ func (a API) frontField() field {
 	return numFields
 }
 
-// isTaped reports whether the field goes onto the tape of a chain: it is part of the prompt in this API.
+// isTaped reports whether the field goes onto the tape: it is part of the prompt in this API.
 func (f field) isTaped(api API) bool {
 	switch f {
 	case fTools, fFunctions, fDocuments:
@@ -134,7 +133,7 @@ func (f field) isTaped(api API) bool {
 	return false
 }
 
-// composeScope makes Scope and ToolsBytes. The end of c.text is room to write in.
+// composeScope computes Scope and ToolsBytes. The end of c.text is scratch.
 func (c *Chain) composeScope(s *scan, body []byte) {
 	mix := func(tag byte, l lump) {
 		if l.size == 0 {
@@ -156,7 +155,7 @@ func (c *Chain) composeScope(s *scan, body []byte) {
 		l := &c.lumps[n]
 		if !c.lumpKnown[n] {
 			i, ok := c.tape.start(f)
-			if !ok { // a member of it may be an id, so it is not taped yet
+			if !ok { // one of its members may be an id, so it is not taped yet
 				i = c.tape.value(&s.cur, body[v.At.Start:v.At.End])
 			}
 			*l = c.lump(i)
@@ -177,7 +176,7 @@ func (c *Chain) composeScope(s *scan, body []byte) {
 // numLumps is the number of members that can be lumps: tools, functions and documents.
 const numLumps = 3
 
-// lumpOf is the index of f among them, -1 for other members.
+// lumpOf is the index of f among them; -1 for other members.
 func lumpOf(f field) int {
 	switch f {
 	case fTools:
@@ -202,7 +201,7 @@ func (c *Chain) lump(i uint32) lump {
 	return l
 }
 
-// isEmpty reports whether the value at i says nothing: null, "", [] or {}.
+// isEmpty reports whether the value at i is null, "", [] or {}.
 func (c *Chain) isEmpty(i uint32) bool {
 	switch tok := &c.tape.tokens[i]; tok.kind {
 	case jsonscan.String:
@@ -222,7 +221,7 @@ func (t *tape) value(cur *jsonscan.Cursor, doc []byte) uint32 {
 	t.open = -1
 	for {
 		switch k := cur.Next(); k {
-		case jsonscan.Bad, jsonscan.End: // Bad cannot be: the value was scanned before
+		case jsonscan.Bad, jsonscan.End: // Bad cannot occur: the value was scanned before
 			return first
 		case jsonscan.Key:
 			t.key(cur.Raw())

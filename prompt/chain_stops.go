@@ -6,33 +6,33 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// stop is a place in the main field from which a later body that begins alike can go on: after a message, or within the
-// string of a plain prompt.
+// stop is a position in the main field from which a later body with the same beginning can continue: after a message, or within
+// the string of a plain prompt.
 type stop struct {
-	raw   int       // where in the body
+	raw   int       // position in the body
 	bytes int       // canonical bytes up to there
-	text  int       // amount of text up to there
-	marks int       // marks up to there
-	media int       // within the main field up to there
-	lost  int       // by how much the string is shorter up to there
-	kinds TextKinds // samples of the whole blocks up to there
+	text  int       // amount of text up to it
+	marks int       // marks up to it
+	media int       // media within the main field up to it
+	lost  int       // by how much the decoded string is shorter up to it
+	kinds TextKinds // samples of the whole blocks up to it
 }
 
-// known is a stop with what else must be known to go on from it. Blocks and marks are in the chain.
+// known is a stop with the state needed to continue from it. Blocks and marks are in the chain.
 type known struct {
 	stop
-	start int    // where the value of the main field begins
+	start int    // start of the main field's value
 	front uint64 // hash of the front
-	tail  []byte // canonical text from some bytes before the last whole block on
+	tail  []byte // canonical text from tailBefore bytes before the last whole block on
 }
 
-// tailBefore is how many bytes of text before a block are looked at for its kinds.
+// tailBefore is how many bytes before a block are needed to classify it.
 const tailBefore = 8
 
-// tailStart is where the tail begins of so many canonical bytes.
+// tailStart is the start of the tail for this many canonical bytes.
 func tailStart(bytes int) int { return max(0, bytes/BlockBytes*BlockBytes-tailBefore) }
 
-// boundary notes the end of a message at an offset of the body.
+// boundary records the end of a message at an offset of the body.
 func (c *Chain) boundary(raw, text int) {
 	c.note(stop{raw: raw, bytes: c.base + len(c.text), text: text, marks: len(c.Marks), media: c.Media})
 }
@@ -44,7 +44,7 @@ func (c *Chain) note(s stop) {
 		return
 	}
 	if !c.pending {
-		c.fill() // the text is still in the processor's cache
+		c.fill() // while the text is in the processor's cache
 	}
 	c.stops, c.chunkEnd = append(c.stops, s), jsonscan.ChunkAfter(s.raw-1)
 }
@@ -58,9 +58,8 @@ func (c *Chain) fill() {
 	}
 }
 
-// advance hashes the whole blocks of the first n canonical bytes, and takes samples of them for the kinds of text. Where
-// in a block a sample is taken is as good as chance, since the block's hash says so; a fixed place would see only some
-// columns of a table.
+// advance hashes the whole blocks of the first n canonical bytes, and classifies samples of them. The block's hash chooses the
+// position of its sample, which is as good as random; a fixed position would see only some columns of a table.
 func (c *Chain) advance(n int) {
 	done := len(c.Blocks)
 	h := c.root

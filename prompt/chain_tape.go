@@ -7,31 +7,31 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// tape holds the tokens of the parts of a body that make its prompt, with their strings decoded, so that members can be
-// looked at in an order of our own after the one pass over the body. It needs no checks: a Cursor has made them.
+// tape holds the tokens of a body's prompt, with decoded strings, so that members can be visited in any order after the one
+// pass over the body. A Cursor has validated them.
 type tape struct {
 	tokens []token
 	text   []byte
-	open   int32 // innermost open container, -1 for none
-	ids    bool  // the last token is a run of token ids that may go on
+	open   int32 // innermost open container; -1 for none
+	ids    bool  // the last token is a run of token ids that may continue
 	parts  [numFields]part
 }
 
-// part is where the value of one top-level member is on the tape: the index of its first token plus 1; 0 is nowhere.
+// part is the position of a top-level member's value on the tape: the index of its first token plus 1; 0 is absent.
 type part uint32
 
-// tokenIDs is the kind of a run of numbers in an array, kept as four bytes each, little end first.
+// tokenIDs is the kind of a run of numbers in an array, stored as four bytes each, little-endian.
 const tokenIDs = jsonscan.Null + 1
 
 // token is one token of a tape. Ends of containers are not on it.
 type token struct {
 	kind  jsonscan.Kind
-	from  uint32 // Key, String, Number, tokenIDs: where the content begins in tape.text
-	to    uint32 // and ends
-	after uint32 // index of the token that follows the whole value; while a container is open, the one around it
+	from  uint32 // Key, String, Number, tokenIDs: start of the content in tape.text
+	to    uint32 // and its end
+	after uint32 // index of the token after the whole value; while a container is open, the enclosing one
 }
 
-// begin starts the value of f, and forgets an earlier one.
+// begin starts the value of f and drops an earlier one.
 func (t *tape) begin(f field) {
 	t.open, t.ids, t.parts[f] = -1, false, part(len(t.tokens)+1)
 }
@@ -55,14 +55,14 @@ func (t *tape) leave() {
 	t.ids = false
 }
 
-// number takes in a number as it is spelled.
+// number adds a number as spelt.
 func (t *tape) number(raw []byte) {
 	from := len(t.text)
 	t.text = append(t.text, raw...)
 	t.push(jsonscan.Number, from)
 }
 
-// id takes in a number that is a token id.
+// id adds a number that is a token id.
 func (t *tape) id(raw []byte) {
 	from := len(t.text)
 	t.text = binary.LittleEndian.AppendUint32(t.text, uint32(wholePart(raw)))
@@ -90,8 +90,8 @@ func (t *tape) content(i uint32) []byte {
 	return t.text[tok.from:tok.to]
 }
 
-// record is text with every token put onto the tape of the chain, the first of them read already. It measures the same
-// amounts as text and part do.
+// record is text that also puts every token onto the chain's tape, the first of them read already. It measures the same amounts
+// as text and part do.
 func (s *scan) record(f field, kind jsonscan.Kind) (amount, bool) {
 	var a amount
 	s.chain.tape.begin(f)
@@ -100,12 +100,12 @@ func (s *scan) record(f field, kind jsonscan.Kind) (amount, bool) {
 	return a, ok
 }
 
-// recordValue puts one value onto the tape. Numbers outside of objects are token ids when ids is set. The value of a
-// message whose first token is the one given may be written into the canonical form straight away; -1 is no message.
+// recordValue puts one value onto the tape. Numbers outside objects are token ids when ids is set. The value of a message with
+// the given first token may be written in canonical form directly; -1 is no message.
 func (s *scan) recordValue(kind jsonscan.Kind, a *amount, ids bool, message int) bool {
 	c, t := &s.cur, &s.chain.tape
-	objects, floor := 0, c.Depth() // floor: the depth within the value, when it is a container
-	mute, whole := -1, -1          // depth of the object of a member that does not count, or that counts as it is spelled
+	objects, floor := 0, c.Depth() // floor: the depth within the value, if it is a container
+	mute, whole := -1, -1          // depth of the object of a member that does not count, or that counts as spelt
 	for k := kind; ; k = c.Next() {
 		switch k {
 		case jsonscan.Bad, jsonscan.End:
@@ -164,8 +164,8 @@ func (s *scan) recordValue(kind jsonscan.Kind, a *amount, ids bool, message int)
 	}
 }
 
-// counts says how the member whose key is the last token counts: mute is the depth of its object when its strings do
-// not count one by one, else -1; whole is where its key ends when it counts as JSON, else -1.
+// counts returns how the member with the last token as its key counts: mute is the depth of its object if its strings do not
+// count one by one, else -1; whole is the end of its key if it counts as JSON, else -1.
 func (s *scan) counts(depth int) (mute, whole int) {
 	name := s.name()
 	switch {
@@ -177,7 +177,7 @@ func (s *scan) counts(depth int) (mute, whole int) {
 	return -1, -1
 }
 
-// valueAt is where the value begins that follows a key's colon.
+// valueAt is the start of the value after a key's colon.
 func (s *scan) valueAt(colon int) int {
 	d := s.cur.Data()
 	for d[colon] <= ' ' {

@@ -9,7 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// chainOf parses a body that must be good.
+// chainOf parses a body that must be valid.
 func chainOf(t testing.TB, api API, body string) *Chain {
 	t.Helper()
 	var c Chain
@@ -20,7 +20,7 @@ func chainOf(t testing.TB, api API, body string) *Chain {
 	return &c
 }
 
-// readable writes a canonical form with its marks in words.
+// readable writes a canonical form with its marks as words.
 func readable(text []byte) string {
 	var out strings.Builder
 	for _, b := range text {
@@ -56,8 +56,8 @@ func readable(text []byte) string {
 	return out.String()
 }
 
-// hashFrom is the chain's function written down a second time: xxh3 of 128 bytes at a time, each seeded with the hash
-// of all before.
+// hashFrom is a second implementation of the chain's function: xxh3 of 128 bytes at a time, each seeded with the hash of all
+// before.
 func hashFrom(root uint64, text []byte) uint64 {
 	for len(text) > 0 {
 		n := min(len(text), 128)
@@ -67,7 +67,7 @@ func hashFrom(root uint64, text []byte) uint64 {
 	return root
 }
 
-// checkChain holds a chain to what its documentation says of it.
+// checkChain checks a chain against its documentation.
 func checkChain(t testing.TB, c *Chain) {
 	t.Helper()
 	if c.Bytes != len(c.text) || len(c.Blocks) != c.Bytes/BlockBytes {
@@ -105,7 +105,7 @@ func checkChain(t testing.TB, c *Chain) {
 	}
 }
 
-// same is what two chains of one prompt share.
+// same is what two chains of one prompt have in common.
 func same(a, b *Chain) string {
 	if diff := cmp.Diff(readable(a.text), readable(b.text)); diff != "" {
 		return diff
@@ -164,7 +164,8 @@ func TestCanonicalForm(t *testing.T) {
 			"<developer>d<user>a<media>" + hexHash("u") + "<assistant><call>ls<args>{}<tool>o<assistant>t<user><other>{'id':'q','type':'item_reference'}",
 		},
 		{"completions", Completions, `{"prompt":"a\u00e9","suffix":"z"}`, "aé<suffix>z"},
-		{"completions, list", Completions, `{"prompt":["a","b"]}`, "a"},
+		{"completions, list", Completions, `{"prompt":["a","b"]}`, "a\nb"},
+		{"completions, list with a suffix", Completions, `{"prompt":["a","b"],"suffix":"z"}`, "a\nb<suffix>z"},
 		{"completions, ids", Completions, `{"prompt":[1,258]}`, "\x01\x00\x00\x00\x02\x01\x00\x00"},
 		{"completions, lists of ids", Completions, `{"prompt":[[513],[2]]}`, "\x01\x02\x00\x00"},
 		{"generate", Generate, `{"text":"a","input_ids":[1]}`, "a"},
@@ -371,7 +372,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// Tools that a session id was looked for in count all the same.
+// Tools that were searched for a session id count all the same.
 func TestScopeOfWatchedTools(t *testing.T) {
 	body := []byte(`{"tools":{"x":"id","y":[1]},"messages":[]}`)
 	var a, b Chain
@@ -414,7 +415,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// A failed body leaves no chain, and neither an earlier one.
+// A failed body leaves neither its own chain nor an earlier one.
 func TestChainAfterAnError(t *testing.T) {
 	p := newParser(t)
 	var c Chain

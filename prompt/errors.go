@@ -7,23 +7,28 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// What can be wrong with a body. All of them are the client's fault (400) and no engine needs to see them. The
-// messages are written for the client. Test with errors.Is; SyntaxError and FieldError carry the details.
+// Errors of a request body. All are the client's fault (400), and the request is not sent to an engine. The messages are for
+// the client. Test with errors.Is; SyntaxError and FieldError have details.
 var (
 	ErrEmpty     = errors.New("the request body is empty; expected a JSON object")
 	ErrNotObject = errors.New("the request body must be a JSON object")
-	ErrRepeated  = errors.New("the request body gives its members too often; give each once")
+	ErrRepeated  = errors.New("the request body repeats its members too often; give each once")
 	ErrField     = errors.New("a field of the request body has the wrong type")
 )
 
-// FieldError says which field has the wrong type. It is ErrField.
+// FieldError names the field with the wrong type. It is ErrField.
 type FieldError struct {
 	Field string        // name of the top-level field
 	Want  string        // "a string", "a boolean"
-	Got   jsonscan.Kind // what the value is
+	Got   jsonscan.Kind // actual kind
+
+	Within bool // the fault is inside the value
 }
 
 func (e *FieldError) Error() string {
+	if e.Within {
+		return strconv.Quote(e.Field) + " must be " + e.Want + ", and has something else in it"
+	}
 	return strconv.Quote(e.Field) + " must be " + e.Want + ", not " + e.Got.String()
 }
 

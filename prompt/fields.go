@@ -1,10 +1,10 @@
 package prompt
 
-// field is a top-level member the router knows. Those before numEditable can be set with Prompt.SetField.
+// field is a known top-level member. Those before numEditable can be set with Prompt.SetField.
 type field uint8
 
 const (
-	fMessages field = iota // from here to fInputIDs: fields that can be prompt text
+	fMessages field = iota // fMessages to fInputIDs can be prompt text
 	fSystem
 	fInstructions
 	fInput
@@ -43,6 +43,8 @@ const (
 	fReturnTokenIDs
 	fBootstrapPairKey
 	fReturnLogprob
+	fServiceTier
+	fPriority
 	numEditable
 
 	fTools field = iota - 1
@@ -61,7 +63,7 @@ var fieldNames = [numFields]string{
 	fDataParallelRank: "data_parallel_rank", fCacheSalt: "cache_salt", fRID: "rid",
 	fKVTransferParams: "kv_transfer_params", fDisaggregatedParams: "disaggregated_params",
 	fConversationParams: "conversation_params", fBootstrapHost: "bootstrap_host", fBootstrapPort: "bootstrap_port",
-	fBootstrapRoom: "bootstrap_room", fBootstrapPairKey: "bootstrap_pair_key", fReturnLogprob: "return_logprob", fExtraKey: "extra_key", fReturnTokenIDs: "return_token_ids", fMinTokens: "min_tokens", fBestOf: "best_of",
+	fBootstrapRoom: "bootstrap_room", fBootstrapPairKey: "bootstrap_pair_key", fReturnLogprob: "return_logprob", fServiceTier: "service_tier", fPriority: "priority", fExtraKey: "extra_key", fReturnTokenIDs: "return_token_ids", fMinTokens: "min_tokens", fBestOf: "best_of",
 	fUseBeamSearch: "use_beam_search", fEcho: "echo", fLogprobs: "logprobs", fPromptLogprobs: "prompt_logprobs",
 	fDisaggPrefillDPRank: "disagg_prefill_dp_rank", fPromptTokenIDs: "prompt_token_ids",
 	fPromptTokenIDsB64: "prompt_token_ids_b64", fMessages: "messages", fSystem: "system", fInstructions: "instructions",
@@ -70,8 +72,8 @@ var fieldNames = [numFields]string{
 	fSamplingParams: "sampling_params", fOptions: "options", fN: "n", fPreviousResponseID: "previous_response_id",
 }
 
-// findField returns the field called name, numFields when the router does not know it. The names differ in length
-// often enough that a walk over the table costs a few nanoseconds.
+// findField returns the field with this name, numFields for an unknown one. Lengths differ often enough that a linear search
+// takes a few nanoseconds.
 func findField(name []byte) field {
 	for f := range fieldNames {
 		if len(fieldNames[f]) == len(name) && fieldNames[f] == string(name) {
@@ -81,7 +83,7 @@ func findField(name []byte) field {
 	return numFields
 }
 
-// hasText reports whether the strings within the field are prompt text in this API.
+// hasText reports whether the field's strings are prompt text in this API.
 func (f field) hasText(api API) bool {
 	switch f {
 	case fMessages, fSystem, fInstructions, fInput, fPrompt:
@@ -97,7 +99,7 @@ func (f field) hasText(api API) bool {
 // countsWhole reports whether the field enters the prompt as JSON, so that its whole size counts.
 func (f field) countsWhole() bool { return f == fTools || f == fFunctions || f == fDocuments }
 
-// subfield is a member of a top-level object that the router knows.
+// subfield is a known member of a top-level object.
 type subfield uint8
 
 const (
@@ -108,7 +110,7 @@ const (
 	numSubfields
 )
 
-// findSub returns the known member called name of the top-level object f, numSubfields for any other.
+// findSub returns the known member of the top-level object f with this name; numSubfields for another.
 func findSub(f field, name []byte) subfield {
 	switch {
 	case f == fStreamOptions && string(name) == "include_usage":
@@ -123,8 +125,8 @@ func findSub(f field, name []byte) subfield {
 	return numSubfields
 }
 
-// isMedia reports whether the value of a member called name, anywhere in a message, is not text for the model: media,
-// addresses of media, signatures and labels.
+// isMedia reports whether a member with this name in a message is not text for the model: media, their addresses, signatures
+// and labels.
 func isMedia(name []byte) bool {
 	switch string(name) {
 	case "url", "data", "image_url", "video_url", "audio_url", "input_audio", "audio", "images", "source", "file_data",
@@ -134,5 +136,5 @@ func isMedia(name []byte) bool {
 	return false
 }
 
-// maxNameBytes is the longest member name the router looks for, decoded. A longer one cannot match.
+// maxNameBytes is the longest known member name, decoded. A longer one cannot match.
 const maxNameBytes = 128

@@ -8,14 +8,14 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// Source is one place an id may be found in: a header or a field of the body, never both.
+// Source is a possible place of an id: a header or a field of the body.
 type Source struct {
 	Header string // name of a request header, in any case
 	Field  string // name of a top-level field, or of a member of a top-level object: "metadata.session_id"
-	// Either may end in "#member": the id is that member of the JSON object that stands there, be it written as a text.
+	// Either may end in "#member": the id is that member of the JSON object there, which may be encoded as a string.
 }
 
-// String is the source as it is configured: "header:NAME" or "field:NAME".
+// String is the source as in the configuration: "header:NAME" or "field:NAME".
 func (s Source) String() string {
 	if s.Header != "" {
 		return "header:" + s.Header
@@ -23,7 +23,7 @@ func (s Source) String() string {
 	return "field:" + s.Field
 }
 
-// ParseSource reads "header:NAME" or "field:NAME".
+// ParseSource parses "header:NAME" or "field:NAME".
 func ParseSource(text string) (Source, error) {
 	kind, name, _ := strings.Cut(text, ":")
 	switch name = strings.TrimSpace(name); {
@@ -36,20 +36,23 @@ func ParseSource(text string) (Source, error) {
 	return Source{}, fmt.Errorf("has %q, which is neither header:NAME nor field:NAME", text)
 }
 
-// Identity says where a request tells who is speaking. Each list is searched in order; the first entry that holds an id
-// counts.
+// Identity lists the places of ids in a request. Each list is searched in order; the first entry with an id counts.
 type Identity struct {
-	// IDs are the places that conversation ids are looked for in, each header:NAME or field:NAME, where a field is a member of
-	// the body or member.member; #NAME after either is a member of the JSON object that stands there as a text. Naming some replaces the whole list, an empty one stands for none; the default is in docs/conversations.md.
+	// IDs are the places of conversation ids, each header:NAME or field:NAME, where a field is a member of the body or
+	// member.member; with #NAME the id is a member of the JSON object there, which may be encoded as a string. A list replaces
+	// the default, which docs/conversations.md gives; an empty list means none.
 	IDs []string `yaml:"ids"`
-	// Users are the places of ids of users. One stands for a conversation when nothing else says which, as long as its user has
-	// one at a time.
+	// Users are the places of user ids. A user id identifies a conversation when nothing else does, as long as the user has one
+	// at a time.
 	Users []string `yaml:"users"`
-	// Parents are the places where the conversation of a sub-agent names the one that started it.
+	// Parents are the places where a sub-agent's conversation names the one that started it.
 	Parents []string `yaml:"parents"`
+	// Echo is the header in which answers return the conversation's id, the client's own or a minted one, for clients to send
+	// back. Empty means X-Session-Id if ids include that, else the first header in ids.
+	Echo string `yaml:"echo"`
 }
 
-// WithDefaults fills in the lists that are nil.
+// WithDefaults fills in lists that are nil.
 func (c Identity) WithDefaults() Identity {
 	set := func(list *[]string, sources []Source) {
 		if *list != nil {
@@ -71,7 +74,7 @@ func (c Identity) Validate() error {
 	return err
 }
 
-// Parser makes the parser that looks there. The errors name the list.
+// Parser returns a parser for these places. Errors name the list.
 func (c Identity) Parser() (*Parser, error) {
 	c = c.WithDefaults()
 	p := &Parser{}
@@ -98,18 +101,49 @@ func (c Identity) Parser() (*Parser, error) {
 			faults = append(faults, fmt.Errorf("prompt: %s %w", list.name, err))
 		}
 	}
+	if c.Echo != "" && (len(c.Echo) > maxNameBytes || !isHeaderName(c.Echo)) {
+		faults = append(faults, fmt.Errorf("prompt: echo is %q, which is not a header name", c.Echo))
+	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
 	}
+	p.echo = p.echoes(c.Echo)
 	return p, nil
 }
 
-// DefaultSources are the places conversation ids are sent in, the surest first: TensorRT-LLM's conversation_params and its older disaggregated_params.conversation_id,
-// the headers of TensorRT-LLM, llm-d, OpenCode, NeMo, Claude Code, Codex, Dynamo, SMG, SGLang, LiteLLM, Olla, Bifrost and
-// AIBrix, then the fields of OpenAI (prompt_cache_key, conversation), OpenRouter, LiteLLM, vLLM, SGLang and Claude Code. Codex's
-// thread comes before its session, which all threads of one run share (Dynamo, pull request 12331). Of metadata.user_id
-// only the part that names a session counts (see claudeUser). llm-d's x-session-token is left out, since it
-// names an endpoint, and so is SGLang's rid, since it names a request. Each call returns a new slice.
+// defaultEcho is the header in which the router returns a conversation's id, unless ids use other headers only.
+const defaultEcho = "X-Session-Id"
+
+// echoes is the header in which an id is returned: the configured one, else one that ids are read from.
+func (p *Parser) echoes(stated string) string {
+	if stated != "" {
+		return canonicalHeader(stated)
+	}
+	first := ""
+	for i := range p.sources {
+		switch src := &p.sources[i]; {
+		case src.header == "" || src.member != "":
+		case src.header == defaultEcho:
+			return defaultEcho
+		case first == "":
+			first = src.header
+		}
+	}
+	if first == "" { // ids come from bodies only, so any header is free
+		return defaultEcho
+	}
+	return first
+}
+
+// Echo is the header in which answers return the conversation's id, in canonical form.
+func (p *Parser) Echo() string { return p.echo }
+
+// DefaultSources are the default places of conversation ids, the most reliable first: TensorRT-LLM's conversation_params and
+// its older disaggregated_params.conversation_id, the headers of TensorRT-LLM, llm-d, OpenCode, NeMo, Claude Code, Codex,
+// Dynamo, SMG, SGLang, LiteLLM, Olla, Bifrost and AIBrix, then the fields of OpenAI (prompt_cache_key, conversation),
+// OpenRouter, LiteLLM, vLLM, SGLang and Claude Code. Codex's thread precedes its session, which all threads of one run share
+// (Dynamo, pull request 12331). Of metadata.user_id only the session counts (see claudeUser). llm-d's x-session-token is
+// excluded because it names an endpoint, SGLang's rid because it names a request. Each call returns a new slice.
 func DefaultSources() []Source {
 	return []Source{
 		{Field: "conversation_params.conversation_id"},
@@ -148,8 +182,8 @@ func DefaultSources() []Source {
 	}
 }
 
-// DefaultUsers are the places ids of users are sent in: OpenAI's fields, Anthropic's metadata.user_id when it names no
-// session, and what the vLLM router reads.
+// DefaultUsers are the default places of user ids: OpenAI's fields, Anthropic's metadata.user_id when it contains no session,
+// and those of the vLLM router.
 func DefaultUsers() []Source {
 	return []Source{
 		{Field: "safety_identifier"},
@@ -160,7 +194,7 @@ func DefaultUsers() []Source {
 	}
 }
 
-// DefaultParents are those of OpenCode, Dynamo and Codex. Claude Code's agents are known without being listed.
+// DefaultParents are those of OpenCode, Dynamo and Codex. Claude Code's agents are recognised without an entry.
 func DefaultParents() []Source {
 	return []Source{
 		{Header: "x-parent-session-id"},
@@ -172,12 +206,12 @@ func DefaultParents() []Source {
 	}
 }
 
-// codexMetadata is what Codex says of a turn, a JSON object as a text: a header, and since pull request 27122 a member of
-// client_metadata that is to replace the headers.
+// codexMetadata is Codex's description of a turn, a JSON object as a string: a header, and since pull request 27122 a member of
+// client_metadata that will replace the headers.
 const codexMetadata = "x-codex-turn-metadata"
 
-// Claude Code. All agents of a session send its id; a sub-agent names itself beside it, and the sub-agent that started
-// it when it was not the main one (anthropics/claude-code issue 49204).
+// Claude Code. All agents of a session send its id; a sub-agent also sends its own id, and that of the sub-agent that started
+// it unless that was the main one (anthropics/claude-code issue 49204).
 const (
 	claudeSession = "X-Claude-Code-Session-Id"
 	claudeAgent   = "X-Claude-Code-Agent-Id"
@@ -185,7 +219,7 @@ const (
 	claudeField   = "metadata.user_id"
 )
 
-// ofAgent narrows a session of Claude Code down to the agent that speaks.
+// ofAgent narrows a session of Claude Code to the agent of the request.
 func (p *speaker) ofAgent(header func(string) string) {
 	if header == nil {
 		return
@@ -200,9 +234,8 @@ func (p *speaker) ofAgent(header func(string) string) {
 	}
 }
 
-// claudeUser takes the session out of the metadata.user_id of Claude Code: user_HASH_account_UUID_session_UUID, or since
-// 2.1.78 a JSON object as a text, with session_id and for some agents parent_session_id. Both are "" when it is just a
-// user.
+// claudeUser extracts the session from Claude Code's metadata.user_id: user_HASH_account_UUID_session_UUID, or since 2.1.78 a
+// JSON object as a string, with session_id and for some agents parent_session_id. Both are "" for a plain user id.
 func claudeUser(user string) (session, parent string) {
 	if !strings.HasPrefix(user, "{") {
 		at := strings.LastIndex(user, "_session_")
@@ -219,10 +252,10 @@ func claudeUser(user string) (session, parent string) {
 	return session, parent
 }
 
-// memberOf is a text that is a member of the JSON object in text, "" for none.
+// memberOf is a string member of the JSON object in text; "" for none.
 func memberOf(text []byte, name string) string { return membersOf(text, name, "")[0] }
 
-// membersOf finds two members of the JSON object in text; both are "" when it is not one.
+// membersOf finds two members of the JSON object in text; both are "" if it is not one.
 func membersOf(text []byte, first, second string) (found [2]string) {
 	var c jsonscan.Cursor
 	c.Reset(text)

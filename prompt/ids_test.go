@@ -80,7 +80,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestSourcesAreDocumented: docs/conversations.md names every place.
+// TestSourcesAreDocumented: docs/conversations.md lists every place.
 func TestSourcesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/conversations.md")
 	if err != nil {

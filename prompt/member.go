@@ -2,9 +2,8 @@ package prompt
 
 import "github.com/warmpath/warmpath/prompt/jsonscan"
 
-// SetMember appends a JSON object to dst with the member called name set to a JSON value: its value is replaced if the member is there
-// (the last one, if it is there twice), else it is inserted as a first member. All other bytes stay as they are. The errors
-// are ErrNotObject and ErrNotJSON (a *SyntaxError).
+// SetMember appends a JSON object to dst with one member set to a JSON value: the last occurrence is replaced, else it is
+// inserted as the first member. All other bytes are unchanged. The errors are ErrNotObject and ErrNotJSON (a *SyntaxError).
 func SetMember(dst, object []byte, name string, jsonValue []byte) ([]byte, error) {
 	var c jsonscan.Cursor
 	c.Reset(object)

@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// agentBody is a chat of real agents' text, of about size bytes: tools of 3 kB at most, a system prompt, messages of
-// about 2 kB, and a last one of a tenth. The sixteen digits at begins[0] and begins[1] make all of it new, or the last
-// message.
+// agentBody is a chat of real agents' text, of about size bytes: tools of at most 3 kB, a system prompt, messages of about 2
+// kB, and a last one of a tenth. Changing the sixteen digits at begins[0] makes all of it new, at begins[1] the last message.
 func agentBody(b *testing.B, size int) (body []byte, begins [2]int) {
 	b.Helper()
 	var text string
@@ -80,7 +79,7 @@ func benchmarkFrom(b *testing.B, size, renew int, bytesKnown bool) {
 	}
 }
 
-// BenchmarkChain is of bodies that are new: read without a memory, and with one that learns each of them.
+// BenchmarkChain reads new bodies: without a memory, and with one that learns each of them.
 func BenchmarkChain(b *testing.B) {
 	for _, size := range chainSizes {
 		b.Run(fmt.Sprintf("alone/%dkB", size/1000), func(b *testing.B) {
@@ -99,7 +98,7 @@ func BenchmarkChain(b *testing.B) {
 	}
 }
 
-// BenchmarkResume is of bodies of which 90 % was sent before, and of bodies that come over and over.
+// BenchmarkResume reads bodies of which 90 % was sent before, and repeated bodies.
 func BenchmarkResume(b *testing.B) {
 	for _, size := range chainSizes {
 		b.Run(fmt.Sprintf("grown/%dkB", size/1000), func(b *testing.B) { benchmarkFrom(b, size, 1, true) })

@@ -8,7 +8,7 @@ const (
 	pageCells = 512
 )
 
-// cellPage is how room for what nodes have is taken: cells, each with the number of the next, 0 for none.
+// cellPage is a page of cells for the data of nodes; each cell has the number of the next, 0 for none.
 type cellPage struct {
 	words [pageCells][cellWords]uint64
 	next  [pageCells]uint32
@@ -18,7 +18,7 @@ func (m *Memory) cell(n uint32) *[cellWords]uint64 { return &m.cells[n/pageCells
 
 func (m *Memory) nextCell(n uint32) *uint32 { return &m.cells[n/pageCells].next[n%pageCells] }
 
-// newCell takes a cell, evicting nodes for it as long as the oldest is not the one to keep. 0 is none.
+// newCell allocates a cell, evicting the oldest nodes if needed, but not keep. 0 is none.
 func (m *Memory) newCell(keep uint32) uint32 {
 	if m.freeCell == 0 && m.cellCount < m.maxCells {
 		m.cellCount++
@@ -50,13 +50,13 @@ func (m *Memory) freeCells(at *node) {
 // writer fills cells.
 type writer struct {
 	m     *Memory
-	keep  uint32 // a node that is not evicted
+	keep  uint32 // a node that must not be evicted
 	first uint32
 	cell  uint32
 	used  int
 }
 
-// begin takes cells for so many words, all or none.
+// begin allocates cells for this many words, all or none.
 func (w *writer) begin(words int) bool {
 	for ; words > 0; words -= cellWords {
 		n := w.m.newCell(w.keep)
@@ -82,7 +82,7 @@ func (w *writer) write(words []uint64) {
 	}
 }
 
-// text writes bytes, filled up to whole words.
+// text writes bytes, padded to whole words.
 func (w *writer) text(b []byte) {
 	for len(b) > 0 {
 		var word [8]byte
@@ -91,7 +91,7 @@ func (w *writer) text(b []byte) {
 	}
 }
 
-// reader reads what a writer wrote.
+// reader reads what a writer has written.
 type reader struct {
 	m    *Memory
 	cell uint32

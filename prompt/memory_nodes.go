@@ -1,33 +1,32 @@
 package prompt
 
-// node is what is known of the body up to the end of one chunk: the last stop in it, and what blocks and marks the stop
-// has beyond those of the stop before. A chunk without a stop has the values of the one before.
+// node is the state at the end of one chunk: its last stop, and the blocks and marks added since the previous stop. A chunk
+// without a stop has the values of the one before.
 type node struct {
 	key, check   uint64
 	front        uint64
-	parent       uint32 // the chunk before, 0 for none
-	newer, older uint32 // in order of use; a node is older than its parent. older links free nodes
-	cell         uint32 // first cell of what it has, 0 for nothing
+	parent       uint32 // the previous chunk; 0 for none
+	newer, older uint32 // in order of use; a node is older than its parent. older also links free nodes
+	cell         uint32 // first cell of its data; 0 for none
 
-	fromBlocks, fromMarks           uint32 // of the stop before
+	fromBlocks, fromMarks           uint32 // of the previous stop
 	raw, start                      uint32
 	bytes, text, marks, media, lost uint32
 	kinds                           [6]uint32
 }
 
 const (
-	nodeBytes = 104 + 32 // and its place in the index
+	nodeBytes = 104 + 32 // including its place in the index
 	pageNodes = 256
 )
 
-// nodePage is how room for nodes is taken.
+// nodePage is a page of nodes.
 type nodePage [pageNodes]node
 
-// node is the node with a number, which is not 0.
+// node returns the node with a number other than 0.
 func (m *Memory) node(n uint32) *node { return &m.nodes[n/pageNodes][n%pageNodes] }
 
-// touch makes a node and those before it the ones last used, the first of them the very last. So the oldest of all has
-// none after it.
+// touch makes a node and its ancestors the most recently used, the first ancestor last. So the oldest node has no descendants.
 func (m *Memory) touch(n uint32) {
 	for ; n != 0; n = m.node(n).parent {
 		if n != m.newest {
@@ -51,7 +50,7 @@ func (m *Memory) unlink(n uint32) {
 	}
 }
 
-// link puts a node next after one that is newer, 0 for in front of all.
+// link inserts a node after a newer one; 0 means at the front.
 func (m *Memory) link(n, newer uint32) {
 	at := m.node(n)
 	at.newer, at.older = newer, m.newest
@@ -68,7 +67,7 @@ func (m *Memory) link(n, newer uint32) {
 	}
 }
 
-// newNode makes room for a node, which may be taken from the oldest but not from the one that is to be its parent.
+// newNode allocates a node, evicting the oldest if needed, but not its parent.
 func (m *Memory) newNode(parent uint32) uint32 {
 	if m.freeNode == 0 && m.nodeCount < m.maxNodes {
 		m.nodeCount++
@@ -85,7 +84,7 @@ func (m *Memory) newNode(parent uint32) uint32 {
 	return n
 }
 
-// evict forgets the oldest node, unless that is the one to keep.
+// evict drops the oldest node, unless it is keep.
 func (m *Memory) evict(keep uint32) bool {
 	n := m.oldest
 	if n == 0 || n == keep {
@@ -95,7 +94,7 @@ func (m *Memory) evict(keep uint32) bool {
 	return true
 }
 
-// drop forgets a node that none comes after.
+// drop removes a node without descendants.
 func (m *Memory) drop(n uint32) {
 	at := m.node(n)
 	m.freeCells(at)

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checkFrom holds ParseChainFrom to ParseChain.
+// checkFrom compares ParseChainFrom with ParseChain.
 func checkFrom(t testing.TB, p *Parser, mem *Memory, api API, body []byte) *Chain {
 	t.Helper()
 	var got, want Chain
@@ -31,7 +31,7 @@ func checkFrom(t testing.TB, p *Parser, mem *Memory, api API, body []byte) *Chai
 	return &got
 }
 
-// sameHashes compares what is exported of two chains, and HashAt.
+// sameHashes compares the exported parts of two chains, and HashAt.
 func sameHashes(got, want *Chain) string {
 	switch {
 	case got.Scope != want.Scope || got.ToolsBytes != want.ToolsBytes:
@@ -46,6 +46,8 @@ func sameHashes(got, want *Chain) string {
 		return fmt.Sprintf("marks %+v, want %+v", got.Marks, want.Marks)
 	case got.Prompts != want.Prompts || got.Media != want.Media || got.Kinds != want.Kinds:
 		return fmt.Sprintf("counts %d %d %+v, want %d %d %+v", got.Prompts, got.Media, got.Kinds, want.Prompts, want.Media, want.Kinds)
+	case !slices.EqualFunc(got.List, want.List, sameListed):
+		return fmt.Sprintf("parts %+v, want %+v", got.List, want.List)
 	case string(got.text) != string(want.text[min(got.base, len(want.text)):]):
 		return "text"
 	}
@@ -57,7 +59,7 @@ func sameHashes(got, want *Chain) string {
 	return ""
 }
 
-// checkMemory holds a memory to its own rules: bounds, order of use, and that nothing is lost.
+// checkMemory checks a memory's invariants: bounds, order of use, and that nothing is lost.
 func checkMemory(t testing.TB, m *Memory) {
 	t.Helper()
 	if m == nil {
@@ -106,7 +108,7 @@ func TestNodeSize(t *testing.T) {
 	}
 }
 
-// spoken is a text of about n bytes in one of many tongues and spellings.
+// spoken is a text of about n bytes in one of many languages and spellings.
 func spoken(rng *rand.Rand, n int) string {
 	words := []string{"the ", "router ", "\n", "\n\t", `"quoted" `, "Zürich ", "缓存命中", "😀", "return err }", "\\", "  ", "x1 := 23;", "\x00"}
 	var b strings.Builder
@@ -116,7 +118,7 @@ func spoken(rng *rand.Rand, n int) string {
 	return b.String()
 }
 
-// someBody makes a body of an API from a seed, of so many turns; more turns go on from fewer.
+// someBody makes a body of an API from a seed, with this many turns; more turns continue fewer.
 func someBody(api API, seed uint64, turns int, last string, opts int) []byte {
 	rng := rand.New(rand.NewPCG(uint64(opts), 8))
 	tools := []any{map[string]any{"type": "function", "function": map[string]any{"name": "f", "description": spoken(rng, 1500*(opts&1))}}}
@@ -165,7 +167,7 @@ func someBody(api API, seed uint64, turns int, last string, opts int) []byte {
 	return []byte("{" + strings.Join(parts, ",") + "}")
 }
 
-// talk is a conversation that someBody writes the turns of.
+// talk is a conversation whose turns someBody writes.
 type talk struct {
 	api  API
 	seed uint64
@@ -174,7 +176,7 @@ type talk struct {
 
 var chainAPIs = []API{Chat, OllamaChat, Messages, Responses, Completions, OllamaGenerate, Generate}
 
-// With whatever a memory has seen, and has had to forget, each body is read as without it.
+// Whatever a memory has seen and evicted, each body is read as without it.
 func TestResume(t *testing.T) {
 	p := newParser(t)
 	resumed := 0
@@ -221,7 +223,7 @@ func lowMemory(bytes int, seed uint64) *Memory {
 	return m
 }
 
-// longBody repeats a piece between a head and a rest, beyond what is too short to be remembered.
+// longBody repeats a piece between a head and a rest, until it is long enough to be remembered.
 func longBody(head, piece, rest string) []byte {
 	return []byte(head + strings.Repeat(piece, 1+9000/max(1, len(piece))) + rest)
 }
@@ -261,7 +263,7 @@ func FuzzResume(f *testing.F) {
 
 const codeName = `x := 1\n\ty = \"2\"\n`
 
-// Should two bodies ever have the same keys, one is misread, and that is all.
+// If two bodies ever have equal keys, one is misread, and nothing else happens.
 func TestKeysThatMeet(t *testing.T) {
 	p := newParser(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -300,7 +302,7 @@ func TestKeysThatMeet(t *testing.T) {
 	})
 }
 
-// What stands behind the messages and is the same in every turn is not read again, and counts as if it were.
+// Tools after the messages that are equal in every turn are not read again, and count as if they were.
 func TestKnownTools(t *testing.T) {
 	p := newParser(t)
 	mem := lowMemory(0, 1)
@@ -324,7 +326,7 @@ func TestKnownTools(t *testing.T) {
 	}
 }
 
-// A system prompt that stands behind the messages is looked at before what is known of them is believed.
+// A system prompt after the messages is checked before the known part is used.
 func TestSystemBehindMessages(t *testing.T) {
 	p := newParser(t)
 	mem := lowMemory(0, 1)
@@ -336,7 +338,7 @@ func TestSystemBehindMessages(t *testing.T) {
 		resumed      bool
 	}{
 		{`"good"`, "a", false},
-		{`"good"`, "a", false}, // of the first, its first chunk alone was kept, which is too short to go on from
+		{`"good"`, "a", false}, // of the first body only the first chunk was kept, which is too short to continue from
 		{`"good"`, "b", true},
 		{`"bad"`, "b", false},
 		{`"bad"`, "c", true},
@@ -356,7 +358,7 @@ func TestSystemBehindMessages(t *testing.T) {
 	checkFrom(t, p, mem, Messages, []byte(strings.Replace(twice, `"second"`, `null`, 1)))
 }
 
-// TestHashAtOfTheKnown of the part that was known works too.
+// TestHashAtOfTheKnown: HashAt works in the known part too.
 func TestHashAtOfTheKnown(t *testing.T) {
 	p := newParser(t)
 	for _, row := range []struct {
@@ -396,7 +398,7 @@ func TestHashAtOfTheKnown(t *testing.T) {
 	}
 }
 
-// A memory takes no more room than it was given, and holds what was used last.
+// A memory stays within its size and keeps what was used last.
 func TestMemoryIsBounded(t *testing.T) {
 	p := newParser(t)
 	mem := lowMemory(1<<20, 1)
@@ -426,7 +428,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// Many callers at once share a memory under the lock they hand in.
+// Concurrent callers share a memory under their lock.
 func TestMemoryOfManyCallers(t *testing.T) {
 	p := newParser(t)
 	mem := NewMemory(0, 1, new(sync.Mutex))

@@ -6,30 +6,30 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// Large tools are the same in every turn, and many clients write them behind the messages, where no hash of the body's
-// beginning can know them.
+// Large tools are equal in every turn, and many clients write them after the messages, where no hash of the body's beginning
+// covers them.
 
 const (
-	leastValue = 1 << 10 // bytes from which on a value is worth remembering
-	valueHead  = 512     // first bytes by which it is found
+	leastValue = 1 << 10 // bytes above which a value is worth remembering
+	valueHead  = 512     // leading bytes by which it is found
 	valueSets  = 128
 	valueWays  = 4
 )
 
-// knownValue is a value seen before: an object or array of so many raw bytes.
+// knownValue is a value seen before: an object or array of this many raw bytes.
 type knownValue struct {
 	head   uint64
-	lo, hi uint64 // of all of it
+	lo, hi uint64 // hash of all of it
 	length int
 	lump   lump
 }
 
-// valueSet holds values whose heads fall together, the last used first.
+// valueSet holds values whose heads share a slot, most recently used first.
 type valueSet [valueWays]knownValue
 
 func (m *Memory) headOf(raw []byte) uint64 { return xxh3.HashSeed(raw[:valueHead], m.seed) }
 
-// knowsValue recognises the value that data begins with and returns its raw length, 0 when it is not known.
+// knowsValue recognises the value at the start of data and returns its raw length; 0 if unknown.
 func (m *Memory) knowsValue(data []byte) (l lump, length int) {
 	if m == nil || len(data) < leastValue {
 		return lump{}, 0
@@ -66,7 +66,7 @@ func (m *Memory) learnValue(body []byte, at jsonscan.Span, l lump) {
 	m.putValue(&knownValue{head: m.headOf(raw), lo: h.Lo, hi: h.Hi, length: len(raw), lump: l})
 }
 
-// putValue makes a value the last used of its set.
+// putValue makes a value the most recently used of its set.
 func (m *Memory) putValue(v *knownValue) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -79,7 +79,7 @@ func (m *Memory) putValue(v *knownValue) {
 	set[0] = *v
 }
 
-// lump is what a large member that enters the prompt as JSON adds to Scope.
+// lump is the contribution to Scope of a large member that enters the prompt as JSON.
 type lump struct {
 	size int    // canonical bytes
 	hash uint64 // of them

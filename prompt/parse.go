@@ -7,50 +7,50 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// Prompt is what the router needs of one request. It holds no prompt text; the spans are offsets into the body it was
-// parsed from. Of a member given twice the last one counts, as in encoding/json and in Python.
+// Prompt is what the router needs of one request. It contains no prompt text; spans are offsets into the parsed body. Of
+// duplicate members the last counts, as in encoding/json and in Python.
 type Prompt struct {
 	API     API
 	Model   string        // "" when absent
 	ModelAt jsonscan.Span // the value, quotes included
 
-	Stream       bool // the answer is asked for as a stream
+	Stream       bool // the answer is to be streamed
 	StreamAt     jsonscan.Span
-	IncludeUsage bool // stream_options.include_usage is true: the client itself wants usage in the stream
+	IncludeUsage bool // stream_options.include_usage is true: the client wants usage in the stream
 
-	MaxTokens int // the client's bound on the answer, 0 when not stated; at most 2^31-1
-	N         int // answers asked for, at least 1; at most 2^31-1
+	MaxTokens int // the client's limit on the answer; 0 for none; at most 2^31-1
+	N         int // number of answers, at least 1; at most 2^31-1
 
-	TextBytes int // bytes of decoded prompt text, plus the JSON of tools; media not counted
-	TokenIDs  int // prompt tokens given as ids
+	TextBytes int // bytes of decoded prompt text, plus tools as JSON, without media
+	TokenIDs  int // prompt tokens given as ids; if they accompany a chat's messages (prompt_token_ids) TextBytes is 0
 
-	Session          string // explicit conversation id, "" when there is none
-	SessionFrom      string // header or field it was found in, as the Source names it
-	PreviousResponse string // previous_response_id, "" when there is none
-	User             string // id of the user, "" when there is none or there is a Session; it says little about the conversation
-	Parent           string // explicit id of the conversation that started this one, "" when there is none
+	Session          string // explicit conversation id; "" for none
+	SessionFrom      string // header or field with the id, as named by the Source
+	PreviousResponse string // previous_response_id; "" for none
+	User             string // user id; "" for none or if there is a Session; weak evidence for a conversation
+	Parent           string // explicit id of the conversation that started this one; "" for none
 
-	InsertAt int  // offset just after the body's opening brace; 0 when the body is no object
+	InsertAt int  // offset after the body's opening brace; 0 if the body is not an object
 	Empty    bool // the object has no members
 
 	StreamOptionsAt jsonscan.Span
 	usageAt         jsonscan.Span // value of stream_options.include_usage
-	usageInsertAt   int           // offset just after the opening brace of stream_options, 0 when it is no object
+	usageInsertAt   int           // offset after the opening brace of stream_options; 0 if it is not an object
 	usageAlone      bool          // stream_options has no members
 	fields          [numEditable]jsonscan.Span
-	earlier         []occurrence // of members that are given more than once, in the order of the body; nil as a rule
+	earlier         []occurrence // of repeated members, in the order of the body; usually nil
 }
 
-// occurrence is a place of a member that is given again later.
+// occurrence is the position of a member that occurs again later.
 type occurrence struct {
 	field field
 	at    jsonscan.Span
 }
 
-// maxEarlier bounds how many earlier occurrences of members a body may have.
+// maxEarlier bounds the number of repeated members in a body.
 const maxEarlier = 64
 
-// amount is what one top-level member adds to the prompt.
+// amount is the contribution of one top-level member to the prompt.
 type amount struct{ text, ids int }
 
 // scan is the state of one pass over a body.
@@ -63,20 +63,20 @@ type scan struct {
 	subs    [numSubfields]jsonscan.Value
 	amounts [numFields]amount
 	ids     [maxBodySources]jsonscan.Value // by index of parser.body
-	chain   *Chain                         // to be filled, nil for none
-	mem     *Memory                        // of values seen before, nil for none
+	chain   *Chain                         // to be filled; nil for none
+	mem     *Memory                        // values seen before; nil for none
 
 	earlier []occurrence
 	crowded bool // there are more than maxEarlier
+	badIDs  bool // prompt_token_ids of a chat are invalid
 
 	insertAt, members          int
 	usageInsertAt, usageFields int // of stream_options
 }
 
-// Parse scans a body once and returns what the router needs of it. header returns a request header by its canonical
-// name ("" when absent; http.Header.Get does) and may be nil. The errors are ErrEmpty, ErrNotJSON (a *SyntaxError),
-// ErrNotObject, ErrRepeated and ErrField (a *FieldError), for errors.Is. A field with a wrong type is an error only where the
-// router itself depends on it (model, stream); the rest is the engine's to judge.
+// Parse scans a body once. header returns a request header by its canonical name ("" when absent, as http.Header.Get) and may
+// be nil. The errors are ErrEmpty, ErrNotJSON (a *SyntaxError), ErrNotObject, ErrRepeated and ErrField (a *FieldError), for
+// errors.Is. A wrong type is only an error in fields that the router uses (model, stream); the engine checks the rest.
 func (p *Parser) Parse(api API, body []byte, header func(string) string) (Prompt, error) {
 	var s scan
 	s.parser, s.api = p, api
@@ -98,8 +98,8 @@ func (s *scan) parse(body []byte, header func(string) string) (Prompt, error) {
 	return out, nil
 }
 
-// Peek looks at a body whose format the router does not know. When it is a JSON object, the model, the session and the
-// places of members are found as by Parse; else only what headers say. It never fails.
+// Peek reads a body of unknown format. If it is a JSON object, it finds the model, the session and the positions of members
+// like Parse; otherwise only what headers say. It never fails.
 func (p *Parser) Peek(body []byte, header func(string) string) Prompt {
 	var s scan
 	s.parser = p
@@ -113,12 +113,12 @@ func (p *Parser) Peek(body []byte, header func(string) string) Prompt {
 	return out
 }
 
-// speaks takes in who is speaking.
+// speaks copies the ids.
 func (p *Prompt) speaks(s speaker) {
 	p.Session, p.SessionFrom, p.User, p.Parent = s.session, s.from, s.user, s.parent
 }
 
-// judge reports fields the router depends on that have a wrong type. Null is as good as absent.
+// judge reports wrong types of fields that the router uses. Null counts as absent.
 func (s *scan) judge() error {
 	if v := s.fields[fModel]; v.Kind != jsonscan.Bad && v.Kind != jsonscan.String && v.Kind != jsonscan.Null {
 		return &FieldError{Field: "model", Want: "a string", Got: v.Kind}
@@ -126,10 +126,17 @@ func (s *scan) judge() error {
 	if v := s.fields[fStream]; v.Kind != jsonscan.Bad && v.Kind != jsonscan.True && v.Kind != jsonscan.False && v.Kind != jsonscan.Null {
 		return &FieldError{Field: "stream", Want: "a boolean", Got: v.Kind}
 	}
+	if s.badIDs {
+		got := s.fields[fPromptTokenIDs].Kind
+		if got != jsonscan.Array {
+			return &FieldError{Field: fieldNames[fPromptTokenIDs], Want: "a list of token ids", Got: got}
+		}
+		return &FieldError{Field: fieldNames[fPromptTokenIDs], Want: "a list of token ids (integers from 0 on)", Got: got, Within: true}
+	}
 	return nil
 }
 
-// prompt puts together what was found.
+// prompt combines the results.
 func (s *scan) prompt(body []byte) Prompt {
 	p := Prompt{
 		API: s.api, N: max(1, count(body, s.fields[fN], s.subs[sSamplingN])),
@@ -158,14 +165,17 @@ func (s *scan) prompt(body []byte) Prompt {
 		p.TextBytes += s.amounts[f].text
 		p.TokenIDs += s.amounts[f].ids
 	}
+	if n := s.amounts[fPromptTokenIDs].ids; n > 0 { // they are the prompt, rendered and tokenized; messages and tools would count twice
+		p.TextBytes, p.TokenIDs = 0, n
+	}
 	for f := range p.fields {
 		p.fields[f] = s.fields[f].At
 	}
 	return p
 }
 
-// count is the first of the values that is a number above zero, 0 when none is. Fractions are cut, larger numbers
-// than 2^31-1 become that, so that sums of counts cannot overflow.
+// count is the first of the values that is a number above zero; 0 when none is. Fractions are truncated and numbers clamped to
+// 2^31-1, so that sums of counts cannot overflow.
 func count(body []byte, values ...jsonscan.Value) int {
 	for _, v := range values {
 		if v.Kind != jsonscan.Number {
@@ -178,10 +188,10 @@ func count(body []byte, values ...jsonscan.Value) int {
 	return 0
 }
 
-// maxCount is the largest count the router works with.
+// maxCount is the largest count.
 const maxCount = math.MaxInt32
 
-// wholePart is a JSON number cut to a count: 0 for negative ones, maxCount for those above it.
+// wholePart is a JSON number clamped to 0 and maxCount, without its fraction.
 func wholePart(number []byte) int {
 	n := 0
 	for _, b := range number {

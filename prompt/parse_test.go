@@ -25,7 +25,7 @@ func newParser(t testing.TB, sources ...Source) *Parser {
 	return p
 }
 
-// parserOf looks for conversation ids in the given places; nil means the default ones, an empty slice none.
+// parserOf reads conversation ids from the given places; nil means the default ones, an empty slice none.
 func parserOf(sources []Source) (*Parser, error) {
 	var c Identity
 	if sources != nil {
@@ -73,7 +73,7 @@ func TestParse(t *testing.T) {
 		name string
 		api  API
 		body string
-		want Prompt // spans aside
+		want Prompt // without spans
 	}{
 		{
 			"chat", Chat,
@@ -213,7 +213,7 @@ func TestPeek(t *testing.T) {
 }
 
 func TestSessionSources(t *testing.T) {
-	// Taking the sources away from the front one by one leaves the next as the answer.
+	// Removing the sources from the front one by one leaves the next as the result.
 	all := DefaultSources()
 	h := http.Header{}
 	body := map[string]any{}
@@ -254,7 +254,7 @@ func TestSessionSources(t *testing.T) {
 	}
 	for i, src := range all {
 		if src.Field == "conversation.id" {
-			continue // not there while conversation is a string
+			continue // absent while conversation is a string
 		}
 		got, err := newParser(t, all[i:]...).Parse(Chat, text, h.Get)
 		if err != nil {

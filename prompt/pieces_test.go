@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPiecesAreTheSplice: whatever is changed, the pieces put together are what Splice makes, and what is long is not copied.
+// TestPiecesAreTheSplice: for any edits the joined pieces equal the result of Splice, and long parts are not copied.
 func TestPiecesAreTheSplice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		long := strings.Repeat("x", rapid.IntRange(0, 20_000).Draw(t, "long"))

@@ -6,9 +6,8 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// ParseChainFrom is ParseChain that goes on from where the body begins to differ from those that mem has seen, and
-// remembers it in turn. The result is the same, except that Chain.HashAt may have to look at the body again. Mem may be
-// nil.
+// ParseChainFrom is ParseChain starting where the body differs from those in mem, and adds the body to mem. The result is
+// equal, except that Chain.HashAt may have to read the body again. mem may be nil.
 func (p *Parser) ParseChainFrom(mem *Memory, api API, body []byte, header func(string) string, c *Chain) (Prompt, error) {
 	if mem == nil || !api.hasChain() || len(body) < mem.least || len(body) > maxChainBody {
 		return p.ParseChain(api, body, header, c)
@@ -18,7 +17,7 @@ func (p *Parser) ParseChainFrom(mem *Memory, api API, body []byte, header func(s
 		mem.recall(c)
 	}
 	out, ok, err := p.chain(mem, api, body, header, c)
-	if !ok { // the same messages under another system prompt, which stands behind them
+	if !ok { // the same messages under another system prompt, which follows them
 		keys := c.keys
 		c.Reset()
 		c.keys, c.noting = keys, true
@@ -36,12 +35,12 @@ func (p *Parser) ParseChainFrom(mem *Memory, api API, body []byte, header func(s
 	return out, nil
 }
 
-// keys appends the keys of the whole chunks of a body, or of the first alone when that is new.
+// keys appends the keys of the whole chunks of a body, or of the first only if that is new.
 func (m *Memory) keys(dst []chunkKey, api API, body []byte) []chunkKey {
 	k := chunkKey{key: m.seed ^ (uint64(api)+1)*0x9e3779b97f4a7c15}
 	for from, end := 0, jsonscan.ChunkAfter(0); end <= len(body); from, end = end, jsonscan.ChunkAfter(end) {
 		h := xxh3.Hash128Seed(body[from:end], k.key)
-		// The first half goes on as the seed of what follows; the second one has a chain of its own.
+		// The first half is the seed of the next key; the second half is chained separately.
 		k = chunkKey{key: h.Lo ^ m.seed, check: (k.check ^ h.Hi) * 0xff51afd7ed558ccd, end: end}
 		k.check ^= k.check >> 32
 		dst = append(dst, k)
@@ -59,13 +58,13 @@ func (m *Memory) begun(k *chunkKey) bool {
 	return m.find(k) != 0
 }
 
-// recall finds the most that is known of a body, by its keys.
+// recall loads the longest known part of a body, by its keys.
 func (m *Memory) recall(c *Chain) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	_, n := m.deepest(c.keys)
 	m.touch(n)
-	for n != 0 && m.node(n).cell == 0 { // nothing new within this chunk
+	for n != 0 && m.node(n).cell == 0 { // nothing new in this chunk
 		n = m.node(n).parent
 	}
 	if c.broken = n != 0 && !m.load(n, c); n == 0 || c.broken {
@@ -73,7 +72,7 @@ func (m *Memory) recall(c *Chain) {
 	}
 }
 
-// deepest finds the last of the keys that is known and how many come up to it. What leads to a known one is known.
+// deepest finds the last known key and the number of keys up to it. The ancestors of a known key are known.
 func (m *Memory) deepest(keys []chunkKey) (depth int, n uint32) {
 	low, high := 0, len(keys)
 	for probe := 0; low < high; probe = (low + high) / 2 {
@@ -87,8 +86,8 @@ func (m *Memory) deepest(keys []chunkKey) (depth int, n uint32) {
 	return low, n
 }
 
-// load puts the blocks and marks of a node and of all before it into the chain, and what else there is to know. False:
-// they were not made under one system prompt.
+// load puts the blocks and marks of a node and its ancestors into the chain, with the remaining state. It returns false if they
+// belong to different system prompts.
 func (m *Memory) load(n uint32, c *Chain) bool {
 	last := m.node(n)
 	blocks, marks := uint32(last.bytes/BlockBytes), last.marks
@@ -126,7 +125,7 @@ func (m *Memory) load(n uint32, c *Chain) bool {
 	return true
 }
 
-// grown is s with a length, its content being of no interest.
+// grown is s with another length and any content.
 func grown[T any](s []T, n int) []T {
 	if n <= cap(s) {
 		return s[:n]
@@ -134,8 +133,8 @@ func grown[T any](s []T, n int) []T {
 	return make([]T, n)
 }
 
-// keep remembers the stops of a chain. Of a body that begins like none before it is the first chunk only: many bodies
-// never come again, and the second one that begins so brings the rest.
+// keep remembers the stops of a chain. Of a body with a new beginning it keeps the first chunk only: many bodies never return,
+// and the second one with that beginning adds the rest.
 func (m *Memory) keep(c *Chain) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -145,7 +144,7 @@ func (m *Memory) keep(c *Chain) {
 		m.touch(n)
 		switch at := m.node(n); {
 		case c.resumed && int(at.raw) < c.known.raw:
-			return // what this one was read from has been forgotten meanwhile
+			return // evicted meanwhile
 		case at.raw == 0 || at.front == c.front.hash && int(at.start) == c.mainAt:
 			parent = n
 			for next < len(c.stops) && c.stops[next].raw <= c.keys[depth-1].end {
@@ -177,8 +176,7 @@ func (m *Memory) keep(c *Chain) {
 	}
 }
 
-// put remembers the stop of a chunk, nil for none, after its parent. It returns 0 when there is no room or place for it.
-// A node that is there is written anew.
+// put stores the stop of a chunk, nil for none, after its parent. It returns 0 without room. An existing node is overwritten.
 func (m *Memory) put(key *chunkKey, parent uint32, s *stop, c *Chain) uint32 {
 	n := m.index[key.key]
 	switch {
@@ -207,7 +205,7 @@ func (m *Memory) put(key *chunkKey, parent uint32, s *stop, c *Chain) uint32 {
 		return n
 	}
 	if int(before.bytes) > s.bytes || int(before.marks) > s.marks {
-		return 0 // only of another body with the same keys
+		return 0 // only for another body with equal keys
 	}
 	blocks, marks, from := c.Blocks[at.fromBlocks:s.bytes/BlockBytes], c.Marks[at.fromMarks:s.marks], tailStart(s.bytes)
 	tail := c.text[from-c.base : s.bytes-c.base]

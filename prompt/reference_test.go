@@ -13,7 +13,7 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// bodies are seeds for the fuzzers: requests of every API, with the traps among them.
+// bodies are seeds for the fuzzers: requests of every API, including difficult ones.
 var bodies = []string{
 	`{"model":"qwen","stream":true,"stream_options":{"include_usage":true},"max_tokens":64,"n":2,"messages":[{"role":"user","content":"x\ny"}],"tools":[{"a":1}]}`,
 	`{"model":"claude","system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":[{"type":"image","source":{"data":"AAAA"}}]}],"metadata":{"session_id":"s"}}`,
@@ -29,7 +29,7 @@ var bodies = []string{
 	`{"messages":"s","messages":{"role":"é"},"tools":null,"max_tokens":123456789012,"max_completion_tokens":0}`,
 }
 
-// reference reads a body through encoding/json, slowly and plainly.
+// reference reads a body with encoding/json.
 type reference map[string]json.RawMessage
 
 func (r reference) str(name string) string {
@@ -54,7 +54,7 @@ func (r reference) count(name string) int {
 		return 0
 	}
 	f, _, err := big.ParseFloat(v, 10, 200, big.ToZero)
-	if err != nil { // beyond what big can hold
+	if err != nil { // beyond the range of big
 		return maxCount
 	}
 	if f.Cmp(big.NewFloat(maxCount)) > 0 {
@@ -64,7 +64,7 @@ func (r reference) count(name string) int {
 	return max(0, int(n))
 }
 
-// expected is what Parse should say; ok is false when it should refuse.
+// expected is the expected result of Parse; ok is false if it should fail.
 func expected(api API, body []byte, h http.Header) (want Prompt, ok bool) {
 	var r reference
 	if json.Unmarshal(body, &r) != nil || r == nil {
@@ -137,8 +137,8 @@ func expectedSession(r reference, h http.Header) (id, from string) {
 	return "", ""
 }
 
-// expectedText counts text bytes and token ids over decoded values. It cannot see duplicates within messages (a Go map
-// keeps the last), so it is an answer only when there are none.
+// expectedText counts text bytes and token ids of decoded values. It cannot see duplicates within messages (a Go map keeps the
+// last), so it is only valid without them.
 func expectedText(api API, r reference) (text, ids int) {
 	for name, raw := range r {
 		switch {
@@ -232,7 +232,7 @@ func checkParse(t *testing.T, p *Parser, api API, body []byte, h http.Header) {
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Prompt{})); diff != "" {
 		t.Fatalf("%v %q: %s", api, body, diff)
 	}
-	// Only a body written afresh has no duplicates and no invalid UTF-8, where text amounts can be told by maps.
+	// Only a re-encoded body has no duplicates and no invalid UTF-8, so that maps can be used.
 	var tree map[string]any
 	if json.Unmarshal(body, &tree) != nil {
 		return

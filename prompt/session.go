@@ -11,20 +11,21 @@ import (
 const (
 	maxSources     = 64
 	maxBodySources = 32
-	maxObjectBytes = 16 << 10 // of a JSON object that an id is a member of
+	maxObjectBytes = 16 << 10 // of a JSON object with an id as a member
 )
 
-// Parser reads prompts. It never changes once made and may be used by many goroutines at once.
+// Parser reads prompts. It is immutable and safe for concurrent use.
 type Parser struct {
 	sources, users, parents []compiled
 	body                    []path
+	echo                    string // see Identity.Echo
 }
 
-// compiled is a Source ready for use.
+// compiled is a prepared Source.
 type compiled struct {
-	name   string // as the Source has it
+	name   string // name in the Source
 	header string // canonical, "" for a field
-	member string // of the JSON object that stands there as a text, or of the object itself; "" for the text
+	member string // member of the JSON object there, possibly encoded as a string; "" for the whole text
 	claude bool   // Claude Code's: see ofAgent and claudeUser
 	body   int    // index in Parser.body, when header is ""
 }
@@ -50,7 +51,7 @@ func (p *Parser) compile(src Source) (compiled, error) {
 	return compiled{name: src.Field, body: at, member: member, claude: src.Field == claudeField}, err
 }
 
-// place is the index in Parser.body of a field, which it enters there.
+// place is the index of a field in Parser.body, where it is added.
 func (p *Parser) place(field string) (int, error) {
 	top, sub, nested := strings.Cut(field, ".")
 	f := findField([]byte(top))
@@ -73,13 +74,13 @@ func (p *Parser) place(field string) (int, error) {
 	return len(p.body) - 1, nil
 }
 
-// watching says which entries of Parser.body a top-level member is about.
+// watching lists the entries of Parser.body about a top-level member.
 type watching struct {
-	self int    // its own value, -1 for none
+	self int    // index of its own value; -1 for none
 	subs uint32 // bit set of entries about its members
 }
 
-// watch finds the sources within the top-level member called name, and forgets what an earlier one of that name gave.
+// watch finds the sources in the top-level member called name, and drops the values of an earlier occurrence.
 func (p *Parser) watch(name []byte, ids *[maxBodySources]jsonscan.Value) watching {
 	w := watching{self: -1}
 	for i := range p.body {
@@ -96,7 +97,7 @@ func (p *Parser) watch(name []byte, ids *[maxBodySources]jsonscan.Value) watchin
 	return w
 }
 
-// watchSub finds the entry among subs whose member is called name, -1 when there is none.
+// watchSub finds the entry among subs with this member; -1 when there is none.
 func (p *Parser) watchSub(subs uint32, name []byte) int {
 	for i := 0; subs != 0; i, subs = i+1, subs>>1 {
 		if subs&1 != 0 && p.body[i].sub == string(name) {
@@ -106,7 +107,7 @@ func (p *Parser) watchSub(subs uint32, name []byte) int {
 	return -1
 }
 
-// speaker is who is speaking, as a request says it; see Prompt for the meaning of each.
+// speaker is the ids in a request; see Prompt for their meaning.
 type speaker struct{ session, from, user, parent string }
 
 // identify finds the ids of conversation, user and parent.
@@ -156,7 +157,7 @@ func (p *Parser) identify(body []byte, ids *[maxBodySources]jsonscan.Value, head
 	return out
 }
 
-// InHeader reports whether a header names the conversation, so that the body need not be looked at for it.
+// InHeader reports whether a header names the conversation, so that the body need not be searched.
 func (p *Parser) InHeader(header func(string) string) bool {
 	for i := range p.sources {
 		if src := &p.sources[i]; src.header != "" && isID(src.find(nil, nil, header)) {
@@ -166,7 +167,7 @@ func (p *Parser) InHeader(header func(string) string) bool {
 	return false
 }
 
-// find is what stands at a source, "" for nothing.
+// find is the value at a source; "" for none.
 func (src *compiled) find(body []byte, ids *[maxBodySources]jsonscan.Value, header func(string) string) string {
 	switch {
 	case src.header == "":
@@ -192,7 +193,7 @@ func (src *compiled) find(body []byte, ids *[maxBodySources]jsonscan.Value, head
 	return ""
 }
 
-// isID reports whether s can stand for a conversation: not empty, bounded, and fit to be echoed in a header.
+// isID reports whether s can identify a conversation: not empty, bounded, and valid in a header.
 func isID(s string) bool {
 	if s == "" || len(s) > MaxIDBytes {
 		return false
@@ -219,7 +220,7 @@ func isHeaderName(s string) bool {
 	return s != ""
 }
 
-// canonicalHeader writes a header name as net/textproto does, so that http.Header.Get need not allocate.
+// canonicalHeader is net/textproto's canonical form, so that http.Header.Get need not allocate.
 func canonicalHeader(s string) string {
 	out := []byte(s)
 	upper := true
@@ -235,7 +236,7 @@ func canonicalHeader(s string) string {
 	return string(out)
 }
 
-// decodeID is decode for ids: "" for what cannot be one.
+// decodeID is decode for ids: "" for an invalid one.
 func decodeID(body []byte, at jsonscan.Span) string {
 	if at.Len() > 6*MaxIDBytes+2 { // every byte written as \u00xx
 		return ""
@@ -246,6 +247,6 @@ func decodeID(body []byte, at jsonscan.Span) string {
 	return ""
 }
 
-// MaxIDBytes is the longest conversation or response id that is taken for one. A longer one is as if absent, so that
-// tables of ids have a bound.
+// MaxIDBytes is the length of the longest valid conversation or response id. A longer one counts as absent, so that tables of
+// ids are bounded.
 const MaxIDBytes = 1024

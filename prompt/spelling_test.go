@@ -12,7 +12,7 @@ var documents = []string{
 	`"0123456\"89"`, `"01234567\n9abcdef0123456"`, "\"0123456\n\"", `[[[[[[[[[[]]]]]]]]]]`, `{"":{"":{"":[]}}}`,
 }
 
-// toASCII writes s as Python's json.dumps does by default: everything beyond ASCII escaped.
+// toASCII encodes s as Python's json.dumps does by default, with everything beyond ASCII escaped.
 func toASCII(s string) []byte {
 	var out []byte
 	quoted, _ := json.Marshal(s)

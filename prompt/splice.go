@@ -13,15 +13,15 @@ type Edit struct {
 	With []byte
 
 	also   []jsonscan.Span // earlier occurrences of the member, which get the same value
-	member bool            // With is a member to be set off by a comma from what follows
+	member bool            // With is a member, to be separated by a comma from what follows
 	name   string          // of that member
-	last   bool            // what follows is the closing brace, unless another member is inserted there
+	last   bool            // the closing brace follows, unless another member is inserted there
 }
 
-// SetField sets the top-level member called name to a JSON value: replaces the value if the member is there (all of them, if
-// it is there more than once: no engine is to read another), else inserts it as a first member. Only the
-// members that the scan records can be set (stream_options, model, id_slot, routed_dp_rank, data_parallel_rank,
-// cache_salt and the like); another name, or a body that is no object, is a mistake of the caller and panics.
+// SetField sets the top-level member called name to a JSON value: all occurrences are replaced, so that no engine reads another
+// value; else it is inserted as the first member. Only members recorded by the scan can be set (stream_options, model, id_slot,
+// routed_dp_rank, data_parallel_rank, cache_salt and the like); another name, or a body that is not an object, panics as a
+// programming error.
 func (p *Prompt) SetField(name string, jsonValue []byte) Edit {
 	if at := p.Field(name); at != (jsonscan.Span{}) {
 		return Edit{At: at, With: jsonValue, also: p.occurrences(name)}
@@ -29,7 +29,7 @@ func (p *Prompt) SetField(name string, jsonValue []byte) Edit {
 	return p.insert(p.InsertAt, p.Empty, name, jsonValue)
 }
 
-// occurrences are the places of a member before the last.
+// occurrences are the positions of a member before the last.
 func (p *Prompt) occurrences(name string) (at []jsonscan.Span) {
 	for _, o := range p.earlier {
 		if fieldNames[o.field] == name {
@@ -44,8 +44,8 @@ func (p *Prompt) SetModel(name string) Edit {
 	return p.SetField("model", jsonscan.AppendString(make([]byte, 0, len(name)+2), name))
 }
 
-// SetIncludeUsage asks for usage at the end of a stream (stream_options.include_usage of the OpenAI API), and keeps the
-// other stream options.
+// SetIncludeUsage requests usage at the end of a stream (stream_options.include_usage of the OpenAI API), and keeps the other
+// stream options.
 func (p *Prompt) SetIncludeUsage() Edit {
 	switch {
 	case p.usageInsertAt == 0:
@@ -65,10 +65,10 @@ func (p *Prompt) insert(at int, alone bool, name string, jsonValue []byte) Edit 
 	return Edit{At: jsonscan.Span{Start: at, End: at}, With: with, member: true, name: name, last: alone}
 }
 
-// Splice appends body with the edits made to dst. All other bytes stay as they are. The edits may come in any order;
-// those at the same place are made in the order given, but a member that is set twice is the one that was given last. An edit of
-// what another one replaces as a whole is not made. Edits that overlap otherwise or lie outside the body are a mistake of the
-// caller and panic; those that SetField and SetIncludeUsage make never do.
+// Splice appends body with the edits applied to dst. All other bytes are unchanged. Edits may come in any order; those at the
+// same position are applied in the given order, but of edits that set one member the last wins. An edit inside a part that
+// another one replaces is dropped. Edits that overlap otherwise or are outside the body panic as a programming error; those of
+// SetField and SetIncludeUsage never do.
 func Splice(dst, body []byte, edits ...Edit) []byte {
 	edits = settle(edits)
 	grow := len(body)
@@ -90,16 +90,16 @@ func Splice(dst, body []byte, edits ...Edit) []byte {
 	return append(dst, body[done:]...)
 }
 
-// longPiece is the length from which Pieces refers to bytes instead of copying them.
+// longPiece is the length above which Pieces refers to bytes instead of copying them.
 const longPiece = 4 << 10
 
-// Pieces is what Splice makes, as pieces to be sent one after another: long runs of the body, and long values of edits, are
-// referred to where they lie and not copied. The rules for edits are those of Splice.
+// Pieces is the result of Splice in pieces: long parts of the body and long values of edits are referred to in place. The rules
+// for edits are those of Splice.
 func Pieces(body []byte, edits ...Edit) [][]byte {
 	edits = settle(edits)
 	var (
 		pieces [][]byte
-		short  []byte // what is gathered
+		short  []byte // the short parts so far
 	)
 	add := func(b []byte) {
 		if len(b) < longPiece {
@@ -129,7 +129,7 @@ func Pieces(body []byte, edits ...Edit) [][]byte {
 	return pieces
 }
 
-// settle puts edits in order and leaves out those that others make void.
+// settle sorts edits and drops those overridden by others.
 func settle(edits []Edit) []Edit {
 	edits = spread(edits)
 	if !slices.IsSortedFunc(edits, compareEdits) {
@@ -164,7 +164,7 @@ func settle(edits []Edit) []Edit {
 	return edits
 }
 
-// spread makes an edit of each occurrence of a member.
+// spread makes an edit for each occurrence of a member.
 func spread(edits []Edit) []Edit {
 	if !slices.ContainsFunc(edits, func(e Edit) bool { return len(e.also) > 0 }) {
 		return edits
@@ -179,7 +179,7 @@ func spread(edits []Edit) []Edit {
 	return all
 }
 
-// check panics when an edit overlaps what is done, or lies outside the body.
+// check panics when an edit overlaps an earlier one, or is outside the body.
 func (e *Edit) check(body []byte, done int) {
 	if e.At.Start < done || e.At.End < e.At.Start || e.At.End > len(body) {
 		panic("prompt: edit of bytes " + strconv.Itoa(e.At.Start) + " to " + strconv.Itoa(e.At.End) +
@@ -187,7 +187,7 @@ func (e *Edit) check(body []byte, done int) {
 	}
 }
 
-// comma reports whether a member that is inserted is set off from what follows.
+// comma reports whether a comma must follow an inserted member.
 func (e *Edit) comma(next []Edit) bool {
 	return e.member && (!e.last || len(next) > 0 && next[0].member && next[0].At == e.At)
 }
@@ -209,6 +209,6 @@ func editable(name string) field {
 	panic("prompt: " + strconv.Quote(name) + " is not a member that can be set")
 }
 
-// Field is where the value of a top-level member is, the zero Span when it is absent. Of a member given twice it is
-// the last. Only the members that SetField can set are known; asking for another is a mistake and panics.
+// Field is the position of a top-level member's value; zero when absent. Of duplicates it is the last. Only the members that
+// SetField can set are known; another name panics.
 func (p *Prompt) Field(name string) jsonscan.Span { return p.fields[editable(name)] }

@@ -135,7 +135,7 @@ func TestOurOwnMistakesPanic(t *testing.T) {
 	panics("no object", func() { (&Prompt{}).SetModel("x") })
 }
 
-// The edits of the caller are left in the order he gave them.
+// The caller's edits stay in their order.
 func TestSpliceLeavesEditsAlone(t *testing.T) {
 	edits := []Edit{{At: jsonscan.Span{Start: 3, End: 4}, With: []byte("x")}, {At: jsonscan.Span{Start: 0, End: 1}, With: []byte("y")}}
 	if got := string(Splice(nil, []byte("abcdef"), edits...)); got != "ybcxef" || edits[0].At.Start != 3 {
@@ -143,8 +143,7 @@ func TestSpliceLeavesEditsAlone(t *testing.T) {
 	}
 }
 
-// TestRepeatedMembers: a body that gives members again and again is refused rather than remembered, and one that is only looked at has no
-// places to edit.
+// TestRepeatedMembers: a body that repeats members too often is rejected, and Peek gives it no positions to edit.
 func TestRepeatedMembers(t *testing.T) {
 	parser := newParser(t)
 	body := func(n int) []byte { return []byte(`{"x":1` + strings.Repeat(`,"n":1`, n) + `}`) }
@@ -159,8 +158,8 @@ func TestRepeatedMembers(t *testing.T) {
 	}
 }
 
-// Whatever is in a body, splicing changes the named members and no other byte: removing what was put in gives back
-// the body, and the result means the body with those members set.
+// For any body, splicing changes the named members and no other byte: removing what was inserted restores the body, and the
+// result has those members set.
 func TestSpliceKeepsTheRest(t *testing.T) {
 	parser := newParser(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -168,8 +167,8 @@ func TestSpliceKeepsTheRest(t *testing.T) {
 	})
 }
 
-// TestSetTwice: whatever is set, in whatever order and however often, nothing panics, each member has the value it was given last, and one
-// that is set as a whole does not keep what was set in it.
+// TestSetTwice: for any sequence of edits nothing panics, each member has the value set last, and a member replaced as a whole
+// loses what was set in it.
 func TestSetTwice(t *testing.T) {
 	parser := newParser(t)
 	names := []string{"model", "stream_options", "kv_transfer_params", "disaggregated_params", "id_slot", "stream"}
@@ -210,7 +209,7 @@ func TestSetTwice(t *testing.T) {
 	})
 }
 
-// failer is what rapid and testing have in common.
+// failer is the common part of rapid and testing.
 type failer interface{ Fatalf(string, ...any) }
 
 func checkSplice(t failer, parser *Parser, body []byte, model string) {
@@ -263,7 +262,7 @@ func checkSplice(t failer, parser *Parser, body []byte, model string) {
 	}
 }
 
-// drawObject draws the text of a JSON object with odd white space, members the router knows and others, some twice.
+// drawObject draws the text of a JSON object with odd white space, known members and others, some repeated.
 func drawObject(t *rapid.T) []byte {
 	space := rapid.SampledFrom([]string{"", "", " ", "\n\t", "\r "})
 	names := rapid.SampledFrom([]string{"model", "mod\\u0065l", "stream", "stream_options", "id_slot", "messages", "x", "é", "", "n", "metadata"})

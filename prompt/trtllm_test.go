@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestIDsInTensorRTLLMsOrder-LLM's order: the body first, then its four headers, names in any case; what is only white space is no id.
+// TestIDsInTensorRTLLMsOrder: the body first, then its four headers, names in any case; white space is not an id.
 func TestIDsInTensorRTLLMsOrder(t *testing.T) {
 	p, err := Identity{}.Parser()
 	if err != nil {

@@ -33,7 +33,7 @@ func (s *scan) body(body []byte) error {
 	return nil
 }
 
-// name is the last key, decoded; nil when it is too long to be one of ours. It is valid until the next key.
+// name is the last key, decoded; nil when it is longer than any known one. It is valid until the next key.
 func (s *scan) name() []byte {
 	raw, plain := s.cur.Raw()
 	if plain {
@@ -49,7 +49,7 @@ func (s *scan) name() []byte {
 	return out
 }
 
-// member takes in one member of the body; its key is the last token. False: the body is bad.
+// member reads one member of the body; its key is the last token. It returns false if the body is invalid.
 func (s *scan) member() bool {
 	c := &s.cur
 	name := s.name()
@@ -74,6 +74,8 @@ func (s *scan) member() bool {
 	case skipped:
 	case taped:
 		s.amounts[f], ok = s.record(f, kind)
+	case f == fPromptTokenIDs && s.api == Chat:
+		s.amounts[f], ok = s.tokenIDs(kind)
 	case f < numFields && f.hasText(s.api):
 		s.amounts[f], ok = s.text(kind)
 	case kind == jsonscan.Object && (watched.subs != 0 || hasSubs(f)):
@@ -107,7 +109,7 @@ func (s *scan) member() bool {
 	return kind != jsonscan.Bad
 }
 
-// keepEarlier remembers where an earlier occurrence of a member is: what sets it sets all.
+// keepEarlier records an earlier occurrence of a member: setting it sets all.
 func (s *scan) keepEarlier(f field) {
 	switch {
 	case f >= numEditable || s.fields[f].Kind == jsonscan.Bad:
@@ -118,7 +120,7 @@ func (s *scan) keepEarlier(f field) {
 	}
 }
 
-// first reads the first token of a member's value. A large value that is recognised is skipped as a whole.
+// first reads the first token of a member's value. A large value that is recognised is skipped.
 func (s *scan) first(f field, taped bool) (kind jsonscan.Kind, skipped bool) {
 	c := &s.cur
 	if !taped {
@@ -136,10 +138,10 @@ func (s *scan) first(f field, taped bool) (kind jsonscan.Kind, skipped bool) {
 	return c.Next(), false
 }
 
-// hasSubs reports whether the router knows members of the top-level object f.
+// hasSubs reports whether members of the top-level object f are known.
 func hasSubs(f field) bool { return f == fStreamOptions || f == fSamplingParams || f == fOptions }
 
-// forgetSubs drops what an earlier occurrence of f said.
+// forgetSubs drops the members of an earlier occurrence of f.
 func (s *scan) forgetSubs(f field) {
 	switch f {
 	case fStreamOptions:
@@ -152,7 +154,7 @@ func (s *scan) forgetSubs(f field) {
 	}
 }
 
-// object goes through the members of the top-level object f, whose opening brace is the last token.
+// object reads the members of the top-level object f, whose opening brace is the last token.
 func (s *scan) object(f field, watched uint32) bool {
 	c := &s.cur
 	if f == fStreamOptions {
@@ -186,8 +188,8 @@ func (s *scan) object(f field, watched uint32) bool {
 	}
 }
 
-// text measures the value that starts with the last token: bytes of text in strings, and token ids, which are numbers
-// in arrays within arrays only.
+// text measures the value that starts with the last token: bytes of text in strings, and token ids, which are numbers in nested
+// arrays only.
 func (s *scan) text(kind jsonscan.Kind) (amount, bool) {
 	c := &s.cur
 	var a amount
@@ -217,8 +219,41 @@ func (s *scan) text(kind jsonscan.Kind) (amount, bool) {
 	}
 }
 
-// part takes in one member of an object within prompt text; its key is the last token. Values that need no closer look
-// are passed here; a container that does is left to text.
+// tokenIDs counts the token ids beside a chat's messages; the list begins with the last token.
+func (s *scan) tokenIDs(kind jsonscan.Kind) (a amount, ok bool) {
+	c := &s.cur
+	s.badIDs = kind != jsonscan.Array && kind != jsonscan.Null
+	if kind != jsonscan.Array {
+		return a, c.Skip(kind)
+	}
+	for {
+		switch kind = c.Next(); kind {
+		case jsonscan.ArrayEnd:
+			return a, true
+		case jsonscan.Number:
+			s.badIDs = s.badIDs || !isTokenID(c.Token())
+			a.ids++
+		default:
+			s.badIDs = true
+			if !c.Skip(kind) {
+				return a, false
+			}
+		}
+	}
+}
+
+// isTokenID reports whether a number is a non-negative integer.
+func isTokenID(number []byte) bool {
+	for _, b := range number {
+		if b < '0' || b > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// part reads one member of an object within prompt text; its key is the last token. Simple values are skipped here; a container
+// with prompt text is left to text.
 func (s *scan) part(a *amount) bool {
 	c := &s.cur
 	name := s.name()
@@ -226,9 +261,9 @@ func (s *scan) part(a *amount) bool {
 		return c.Skip(c.Next())
 	}
 	if string(name) != "input" && string(name) != "arguments" {
-		return true // the value is the next token of text
+		return true // text reads the value next
 	}
-	// The arguments of a tool call go into the prompt as JSON.
+	// A tool call's arguments enter the prompt as JSON.
 	kind := c.Next()
 	from := c.At().Start
 	if !c.Skip(kind) {

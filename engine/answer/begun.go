@@ -6,8 +6,9 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// NoAnswer reports whether the beginning of a chat's stream, given in two parts, holds nothing of the answer: only events that say
-// who speaks ({"delta":{"role":"assistant","content":""}}, vLLM 0.32.0), errors, the end mark, comments, and a part of an event.
+// NoAnswer reports whether the beginning of a chat's stream, given in two parts, contains nothing of the answer: only role
+// announcements ({"delta":{"role":"assistant","content":""}}, vLLM 0.32.0), errors, the end mark, comments, and a partial
+// event.
 func NoAnswer(held, piece []byte) bool {
 	all := piece
 	if len(held) > 0 {
@@ -33,7 +34,7 @@ func NoAnswer(held, piece []byte) bool {
 	return true
 }
 
-// roleChunk reports whether a chunk has no text, no tool call and no reason to end.
+// roleChunk reports whether a chunk has no text, tool call or finish reason.
 func roleChunk(data []byte) bool {
 	choices, ok := rawjson.Member(data, "choices")
 	if !ok || len(choices) < 2 || choices[0] != '[' {

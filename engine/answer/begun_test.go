@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/engine/answer"
 )
 
-// FuzzNoAnswer: how a stream is cut does not matter for whether it has begun, and text is never held back for ever.
+// FuzzNoAnswer: the result does not depend on how a stream is cut, and text is never held back for ever.
 func FuzzNoAnswer(f *testing.F) {
 	role := `data: {"id":"x","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
 	f.Add([]byte(role+`data: {"error":{"code":500}}`+"\n\ndata: [DONE]\n\n"), 20)

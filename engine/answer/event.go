@@ -8,14 +8,14 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// eventClass says what an event of a stream is, as far as the router cares.
+// eventClass is the relevant class of a stream's event.
 type eventClass uint8
 
 const (
-	eventNone      eventClass = iota // no name, or one that means a part of the answer
+	eventNone      eventClass = iota // no name, or part of the answer
 	eventPing                        // keep-alive
 	eventAnnounced                   // response.created, response.in_progress, response.queued
-	eventStarted                     // Anthropic message_start, which holds the input's usage
+	eventStarted                     // Anthropic message_start, with the input's usage
 	eventCompleted                   // response.completed, response.incomplete: the end, with usage
 	eventBroken                      // response.failed: the end, an error
 	eventStopped                     // Anthropic message_stop: the end
@@ -30,13 +30,13 @@ func (e eventClass) done() bool {
 
 func (e eventClass) data() bool { return e == eventNone || e == eventCompleted }
 
-// inner reports whether the event's usage is a level deeper, in its member "response" or "message".
+// inner reports whether the event's usage is nested in its member "response" or "message".
 func (e eventClass) inner() bool {
 	return e == eventCompleted || e == eventBroken || e == eventStarted
 }
 
-// classOf classes the name of an event: the value of "event:" or of the member "type" (OpenAI Responses API,
-// Anthropic Messages API).
+// classOf classifies an event by name: the value of "event:" or of the member "type" (OpenAI Responses API, Anthropic Messages
+// API).
 func classOf(name []byte) eventClass {
 	switch string(name) {
 	case "error":
@@ -57,8 +57,8 @@ func classOf(name []byte) eventClass {
 	return eventNone
 }
 
-// firstMember classes an event by the first member of its data: an error as vLLM and SGLang send it ({"error":{...}}),
-// SGLang's flat error ({"object":"error"}), or the type where the event line is left out.
+// firstMember classifies an event by the first member of its data: an error as sent by vLLM and SGLang ({"error":{...}}),
+// SGLang's flat error ({"object":"error"}), or the type if the event line is absent.
 func firstMember(head []byte) eventClass {
 	c := rawjson.Cursor{Data: head}
 	if !c.Take('{') {
@@ -84,8 +84,8 @@ func firstMember(head []byte) eventClass {
 	return eventNone
 }
 
-// ErrorAnswer reports whether an answer, or its beginning, is an error in the place of one, in the shapes that error events have. Code is
-// the HTTP status that it names and said its message; they are 0 and "" where these are not there.
+// ErrorAnswer reports whether an answer, or its beginning, is an error, in the shapes of error events. code is the HTTP status
+// in it and said its message; 0 and "" if absent.
 func ErrorAnswer(body []byte) (code int, said string, ok bool) {
 	if firstMember(body) != eventError {
 		return 0, "", false
@@ -93,8 +93,8 @@ func ErrorAnswer(body []byte) (code int, said string, ok bool) {
 	return errorCode(body), errorMessage(body), true
 }
 
-// errorCode finds the HTTP status in an error event: its member "code" as a number, or what the type of an Anthropic error
-// stands for (Anthropic API, "Errors"). A quoted name cannot stand inside a string, so the text of the message does not mislead.
+// errorCode finds the HTTP status in an error event: a numeric member "code", or the status for an Anthropic error type
+// (Anthropic API, "Errors"). A quoted name cannot occur inside a string, so the message's text cannot mislead.
 func errorCode(event []byte) int {
 	for rest := event; ; {
 		_, after, ok := bytes.Cut(rest, []byte(`"code"`))
@@ -129,7 +129,7 @@ var anthropicErrors = [...]struct {
 	status int
 }{{`"invalid_request_error"`, 400}, {`"rate_limit_error"`, 429}, {`"overloaded_error"`, 503}}
 
-// longestMessage bounds what is kept of an error's message.
+// longestMessage bounds an error's message.
 const longestMessage = 300
 
 // errorMessage is the message of an error event in OpenAI's shape, or in SGLang's flat one.

@@ -5,7 +5,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// figure is one number that engines report about the cost of a request, under the name they give it.
+// figure is one number in an engine's usage, by its name there.
 type figure int
 
 const (
@@ -23,13 +23,13 @@ const (
 	timingPredicted         // llama.cpp timings.predicted_n
 	evaluated               // llama.cpp /completion tokens_evaluated: the whole prompt
 	predicted               // llama.cpp /completion tokens_predicted
-	promptEval              // Ollama: the whole prompt; left out by old versions when all of it was cached
+	promptEval              // Ollama: the whole prompt; absent in old versions when all of it was cached
 	promptEvalCached        // Ollama since 0.33.3
 	evalCount               // Ollama
 	numFigures
 )
 
-// figures collects what an answer says. A negative value is one that was not said.
+// figures are the numbers in an answer. A negative value is absent.
 type figures [numFigures]int64
 
 func noFigures() (f figures) {
@@ -39,8 +39,8 @@ func noFigures() (f figures) {
 	return f
 }
 
-// merge takes over what a later event says. All figures grow in the course of a stream, so a later one wins; but a
-// zero, which some servers send for what they do not know at that point, does not undo a number.
+// merge applies a later event. All figures grow during a stream, so a later one wins; but a zero, which some servers send for
+// unknown values, does not replace a number.
 func (f *figures) merge(later *figures) {
 	for i, n := range later {
 		if n > 0 || n == 0 && f[i] < 0 {
@@ -49,7 +49,7 @@ func (f *figures) merge(later *figures) {
 	}
 }
 
-// fill takes over what is not known yet.
+// fill adds what is still unknown.
 func (f *figures) fill(other *figures) {
 	for i, n := range other {
 		if f[i] < 0 {
@@ -67,7 +67,7 @@ func (f *figures) add(other *figures) {
 	}
 }
 
-// memberFigure is the figure that a member of a usage, meta_info or timings object gives.
+// memberFigure is the figure for a member of a usage, meta_info or timings object.
 func memberFigure(key []byte) figure {
 	switch string(key) {
 	case "prompt_tokens":
@@ -94,7 +94,7 @@ func memberFigure(key []byte) figure {
 	return noFigure
 }
 
-// topFigure is the figure that a member of the answer itself gives.
+// topFigure is the figure for a top-level member of the answer.
 func topFigure(key []byte) figure {
 	switch string(key) {
 	case "tokens_evaluated":
@@ -111,7 +111,7 @@ func topFigure(key []byte) figure {
 	return noFigure
 }
 
-// object reads a whole usage, meta_info or timings object. Nothing is taken from one that is cut off or null.
+// object reads a whole usage, meta_info or timings object. A truncated or null object gives nothing.
 func (f *figures) object(b []byte) bool {
 	c := rawjson.Cursor{Data: b}
 	if !c.Take('{') {
@@ -146,7 +146,7 @@ func (f *figures) object(b []byte) bool {
 	return true
 }
 
-// cachedDetail passes over a details object, which may be null, and returns its cached_tokens.
+// cachedDetail skips a details object, which may be null, and returns its cached_tokens.
 func cachedDetail(c *rawjson.Cursor) (n int64, ok bool) {
 	if !c.Take('{') {
 		c.Skip()
@@ -166,7 +166,7 @@ func cachedDetail(c *rawjson.Cursor) (n int64, ok bool) {
 	}
 }
 
-// usage says what the figures mean in an API. ok is false when they do not tell the size of the prompt or the answer.
+// usage interprets the figures for an API. ok is false if they lack the size of the prompt or the answer.
 func (f *figures) usage(api string) (u fleet.Usage, ok bool) {
 	switch api {
 	case APIMessages:
@@ -192,8 +192,8 @@ func (f *figures) usage(api string) (u fleet.Usage, ok bool) {
 	return f.openAI()
 }
 
-// anthropic adds up the prompt, of which input_tokens is only the part that is neither read from nor written to the
-// cache (Anthropic Messages API; vLLM 0.32.0 and SGLang 0.5.23 do the same).
+// anthropic sums up the prompt, of which input_tokens is only the part neither read from nor written to the cache (Anthropic
+// Messages API; vLLM 0.32.0 and SGLang 0.5.23 do the same).
 func (f *figures) anthropic() (fleet.Usage, bool) {
 	prompt := f[inputTokens]
 	if prompt >= 0 {
@@ -202,8 +202,7 @@ func (f *figures) anthropic() (fleet.Usage, bool) {
 	return build(prompt, f[cacheRead], f[outputTokens])
 }
 
-// openAI reads the OpenAI shape, completed by the timings that llama.cpp adds (or gives instead, when a stream was not
-// asked to include usage).
+// openAI reads the OpenAI shape, completed by llama.cpp's timings (which replace it in a stream without requested usage).
 func (f *figures) openAI() (fleet.Usage, bool) {
 	prompt, cached, output := f[promptTokens], f[detailCached], f[completionTokens]
 	if prompt < 0 {

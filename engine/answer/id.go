@@ -6,7 +6,7 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// ResponseID is the top-level "id" of a JSON answer, of which head is the beginning; "" when head does not show one.
+// ResponseID is the top-level "id" of a JSON answer that begins with head; "" if head does not contain it.
 func ResponseID(head []byte) string {
 	return idOf(&rawjson.Cursor{Data: head}, "")
 }

@@ -1,6 +1,6 @@
-// Package answer reads what an engine's answer says about itself while it is relayed: usage with cached tokens, whether it has begun, ended
-// or failed, the id of a stored response. It owns the shapes of all APIs' usage, and reads whole bodies and streams in pieces of any size
-// with bounded memory. It never changes, holds back or rejects an answer.
+// Package answer reads usage, begin, end, failure and the id of a stored response from an engine's answer while it is relayed.
+// It owns the shapes of all APIs' usage, and reads whole bodies and streams in pieces of any size with bounded memory. It never
+// changes, delays or rejects an answer.
 package answer
 
 import (
@@ -10,21 +10,20 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Scanner watches a streamed answer (server-sent events or JSON lines) pass by, in pieces of any size, and finds
-// its usage, its end and its errors. It looks at events line by line and parses only those that may hold something; it
-// keeps at most 2×TailBytes of an event that is split over pieces. The zero value is ready and takes the stream for
-// APIOther. What it finds does not depend on where the stream is split.
+// Scanner observes a streamed answer (server-sent events or JSON lines) in pieces of any size, and finds its usage, end and
+// errors. It parses only lines that may contain these, and keeps at most 2×TailBytes of an event split over pieces. The zero
+// value is ready and treats the stream as APIOther. Results do not depend on the pieces.
 type Scanner struct {
 	API string // one of the API words; set before the first Write
 
-	part  []byte // the end of the line that is still to be completed
+	part  []byte // of the incomplete line
 	head  [headBytes]byte
 	size  int        // bytes of that line so far
 	event eventClass // by the "event:" line of the event that is being read
 
 	f     figures
 	found bool
-	last  []byte // the end of the last SGLang answer: each chunk holds one, only the last is parsed
+	last  []byte // the end of the last SGLang answer: every chunk has one, only the last is parsed
 	id    string
 
 	data, done, failed bool
@@ -32,15 +31,15 @@ type Scanner struct {
 	said               string
 }
 
-// headBytes of a line are kept for its beginning: enough for the id in OpenAI's and vLLM's response.created.
+// headBytes is how much of a line's beginning is kept: enough for the id in OpenAI's and vLLM's response.created.
 const headBytes = 256
 
-// Reset makes the scanner ready for another stream and keeps its memory.
+// Reset prepares the scanner for another stream and keeps its memory.
 func (s *Scanner) Reset(api string) {
 	*s = Scanner{API: api, part: s.part[:0], last: s.last[:0]}
 }
 
-// Write looks at the next piece of the stream. It keeps no reference to p.
+// Write reads the next piece of the stream. It keeps no reference to p.
 func (s *Scanner) Write(p []byte) {
 	for len(p) > 0 {
 		end := bytes.IndexByte(p, '\n')
@@ -58,7 +57,7 @@ func (s *Scanner) Write(p []byte) {
 	}
 }
 
-// hold keeps the part of a line that a piece ends with: its first headBytes and at least its last TailBytes.
+// hold keeps the incomplete line at the end of a piece: its first headBytes and at least its last TailBytes.
 func (s *Scanner) hold(p []byte) {
 	if s.size < headBytes {
 		copy(s.head[s.size:], p)
@@ -79,7 +78,7 @@ func (s *Scanner) flush() {
 	s.part = s.part[:0]
 }
 
-// line looks at one line of size bytes: its beginning and its end, which may overlap or leave a gap.
+// line reads one line of size bytes, given its beginning and its end, which may overlap or leave a gap.
 func (s *Scanner) line(head, end []byte, size int) {
 	if len(end) > 0 && end[len(end)-1] == '\r' {
 		end = end[:len(end)-1]
@@ -91,8 +90,8 @@ func (s *Scanner) line(head, end []byte, size int) {
 		return
 	}
 	switch {
-	case head[0] == ':': // a comment: llama.cpp's and proxies' keep-alive
-	case head[0] == '{' || head[0] == '[': // a JSON line (Ollama), or a body that is no stream
+	case head[0] == ':': // a comment: keep-alive of llama.cpp and proxies
+	case head[0] == '{' || head[0] == '[': // a JSON line (Ollama), or a body that is not a stream
 		s.payload(head, end)
 	case bytes.HasPrefix(head, []byte("data:")):
 		if size <= len(end) {
@@ -111,7 +110,7 @@ func (s *Scanner) line(head, end []byte, size int) {
 	}
 }
 
-// payload looks at the data of an event.
+// payload reads the data of an event.
 func (s *Scanner) payload(head, end []byte) {
 	head = bytes.TrimLeft(head, " \t")
 	if bytes.HasPrefix(head, []byte("[DONE]")) {
@@ -143,8 +142,8 @@ func (s *Scanner) payload(head, end []byte) {
 	s.parse(end, class)
 }
 
-// hint is a cheap test that an event may hold what is looked for. A name in quotes that are not escaped cannot
-// stand inside a string, so text that merely speaks of usage does not pass.
+// hint is a cheap test whether an event may contain usage. A name in unescaped quotes cannot occur inside a string, so text
+// about usage does not pass.
 func (s *Scanner) hint(end []byte) bool {
 	switch s.API {
 	case APICountTokens:
@@ -161,8 +160,7 @@ func (s *Scanner) hint(end []byte) bool {
 		bytes.Contains(end, []byte(`eval_count"`)) || bytes.Contains(end, []byte(`"tokens_evaluated"`)))
 }
 
-// opensObject reports whether a mention of a quoted name is followed by a colon and an opening brace, and not, as in
-// most chunks of a stream, by null.
+// opensObject reports whether a quoted name is followed by a colon and an opening brace, and not by null as in most chunks.
 func opensObject(b []byte, quoted string) bool {
 	for {
 		i := bytes.Index(b, []byte(quoted)) // not LastIndex, which is ten times slower
@@ -193,7 +191,7 @@ func (s *Scanner) parse(end []byte, class eventClass) {
 	s.done = s.done || t.done
 }
 
-// Close ends the stream and returns what it said the request cost; ok is false when it did not say.
+// Close ends the stream and returns its usage; ok is false if there was none.
 func (s *Scanner) Close() (u fleet.Usage, ok bool) {
 	if s.size > 0 {
 		s.flush()
@@ -212,22 +210,22 @@ func (s *Scanner) Close() (u fleet.Usage, ok bool) {
 	return s.f.usage(api)
 }
 
-// Data reports whether a part of the answer has been seen: not only comments, pings and the announcements that
-// engines send before they compute (vLLM sends response.created at once). Time to first token ends here.
+// Data reports whether part of the answer has been seen: more than comments, pings and the announcements that engines send
+// before they compute (vLLM sends response.created at once). Time to first token ends here.
 func (s *Scanner) Data() bool { return s.data }
 
-// Done reports whether the stream's own end mark was seen: [DONE], message_stop, response.completed or its kin, or
-// Ollama's "done": true. A stream of these APIs that ends without was cut: a killed SGLang scheduler ends one so.
+// Done reports whether the stream's own end mark was seen: [DONE], message_stop, response.completed and the like, or Ollama's
+// "done": true. A stream of these APIs without one was cut, as by a killed SGLang scheduler.
 func (s *Scanner) Done() bool { return s.done }
 
 // Failed reports whether an error event was seen. vLLM sends a normal [DONE] after it.
 func (s *Scanner) Failed() bool { return s.failed }
 
-// ErrorCode is the HTTP status that the first error event names (vLLM and SGLang: "code":400), 0 when it names none.
+// ErrorCode is the HTTP status in the first error event (vLLM and SGLang: "code":400); 0 for none.
 func (s *Scanner) ErrorCode() int { return s.code }
 
-// ErrorText is what the first error event says, "" when there was none or it says nothing.
+// ErrorText is the message of the first error event; "" for none.
 func (s *Scanner) ErrorText() string { return s.said }
 
-// ResponseID is the id that a Responses stream announces in response.created, "" before.
+// ResponseID is the id in a Responses stream's response.created; "" before.
 func (s *Scanner) ResponseID() string { return s.id }

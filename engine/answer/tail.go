@@ -6,18 +6,18 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// tail reads a JSON answer from its end towards its beginning, which may be missing. That is safe: the end of an answer
-// is outside of any string, a quote is escaped if and only if an odd number of backslashes stands before it, and so
-// both strings and nesting are known at each step. Text that the model wrote is inside strings (or, for arguments of
-// tools, deeper than where usage stands), so it cannot pose as usage.
+// tail reads a JSON answer from its end backwards; the beginning may be missing. That is safe: the end of an answer is outside
+// any string, and a quote is escaped if and only if an odd number of backslashes precedes it, so strings and nesting are known
+// at each step. The model's text is inside strings (or, for arguments of tools, nested deeper than usage), so it cannot be
+// mistaken for usage.
 type tail struct {
 	api     string
-	inner   bool // the usage is a level deeper, in the member "response" or "message" of a stream's event
-	trusted bool // the name of that member may be cut off: the event's type was known by other means
+	inner   bool // the usage is nested in the member "response" or "message" of a stream's event
+	trusted bool // the name of that member may be cut off: the event's type is known otherwise
 
 	f     figures // what was found
 	found bool
-	usage bool    // one of the usage objects was read; of several of that name the last counts
+	usage bool    // one of the usage objects was read; of several with one name the last counts
 	batch figures // sum over the items of an array of SGLang answers
 	items int
 	done  bool // Ollama's "done": true
@@ -31,9 +31,9 @@ func (t *tail) read(b []byte) bool {
 		i--
 	}
 	if i == 0 || b[i-1] != '}' && b[i-1] != ']' {
-		return false // cut off at its end: nothing is known about what is a string and what is not
+		return false // cut off at its end: strings cannot be told from the rest
 	}
-	depth, within := 0, -1 // within: the value of a usage a level deeper, whose parent's name is still to come
+	depth, within := 0, -1 // within: the value of a nested usage whose parent's name is still to come
 	for i > 0 {
 		i--
 		switch b[i] {
@@ -94,7 +94,7 @@ func (t *tail) take(value []byte) {
 	}
 }
 
-// top looks at a member of the answer itself, and reports whether there is nothing more to look for.
+// top reads a top-level member of the answer, and reports whether nothing more is needed.
 func (t *tail) top(key, value []byte) (enough bool) {
 	switch t.api {
 	case APICountTokens:
@@ -143,7 +143,7 @@ func (t *tail) number(key, value []byte) {
 	}
 }
 
-// below looks at a member one level deeper, and returns the new value of within.
+// below reads a nested member, and returns the new value of within.
 func (t *tail) below(key, b []byte, value, within int) int {
 	switch {
 	case t.api == APIGenerate && string(key) == "meta_info":
@@ -192,8 +192,8 @@ func keyBefore(b []byte, colon int) (key []byte, at int) {
 	return b[at+1 : end], at
 }
 
-// TailBytes is how much of the end of an answer, or of one event of a stream, is looked at. Usage stands at the end
-// of all known answers; only what follows it (llama.cpp's timings, Responses' user and metadata) has to fit.
+// TailBytes is how much of the end of an answer, or of one event of a stream, is read. Usage is at the end of all known
+// answers; only what follows it (llama.cpp's timings, Responses' user and metadata) must fit.
 const TailBytes = 8 << 10
 
 func lastBytes(b []byte, n int) []byte { return b[max(0, len(b)-n):] }

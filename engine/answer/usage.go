@@ -7,8 +7,8 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// ParseUsage finds what a request cost in the tail of its answer: a JSON body or a stream, of which the beginning may
-// be cut off anywhere. The last TailBytes are looked at. ok is false when they hold no usage.
+// ParseUsage finds usage in the tail of an answer: a JSON body or a stream whose beginning may be cut off anywhere. It reads
+// the last TailBytes. ok is false when they contain no usage.
 //
 // The shapes: OpenAI usage with prompt_tokens_details (vLLM 0.32.0, SGLang 0.5.23, TensorRT-LLM, llama.cpp), Responses
 // usage with input_tokens_details, Anthropic usage (the prompt is the sum of its input parts), SGLang meta_info,
@@ -28,13 +28,13 @@ func ParseUsage(api string, tailOf []byte) (u fleet.Usage, ok bool) {
 	return t.f.usage(api)
 }
 
-// PromptUsage is the usage in a whole answer, wherever in it that stands: parameters of many blocks may follow.
+// PromptUsage is the usage anywhere in a whole answer: parameters of many blocks may follow it.
 func PromptUsage(api string, body []byte) (u fleet.Usage, ok bool) {
 	value, _ := rawjson.Member(body, "usage")
 	return UsageIn(api, value)
 }
 
-// UsageIn is the usage that a member says.
+// UsageIn is the usage in a member's value.
 func UsageIn(api string, value []byte) (u fleet.Usage, ok bool) {
 	f := noFigures()
 	if rawjson.IsNull(value) || !f.object(value) {

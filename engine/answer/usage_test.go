@@ -20,7 +20,7 @@ func noCache(prompt, output int) fleet.Usage {
 
 var none fleet.Usage
 
-// bodies are answers that are no streams. An empty want means that nothing may be found.
+// bodies are non-streamed answers. An empty want means that nothing may be found.
 var bodies = []struct {
 	name, api, body string
 	want            fleet.Usage
@@ -30,7 +30,7 @@ var bodies = []struct {
 	{"details without cached", APIChat, `{"usage":{"prompt_tokens":640,"completion_tokens":8,"prompt_tokens_details":{"image_tokens":3,"cached_tokens":null}}}`, noCache(640, 8)},
 	{"sglang, zero is known", APIChat, `{"usage":{"prompt_tokens":10,"total_tokens":12,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":0}},"metadata":{"weight_version":"default"}}`, known(10, 0, 2)},
 	{"smg mock", APIChat, `{"usage":{"prompt_tokens":10,"completion_tokens":2,"cached_tokens":4}}`, known(10, 4, 2)},
-	{"embeddings", APIEmbeddings, `{"object":"list","data":[{"embedding":[0.1,-2e-3]}],"model":"m","usage":{"prompt_tokens":5,"total_tokens":5}}`, noCache(5, 0)},
+	{"embeddings", "embeddings", `{"object":"list","data":[{"embedding":[0.1,-2e-3]}],"model":"m","usage":{"prompt_tokens":5,"total_tokens":5}}`, noCache(5, 0)},
 	{"responses", APIResponses, `{"id":"resp_1","object":"response","output":[{"content":[{"text":"\"usage\":{\"input_tokens\":1}"}]}],"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":64,"cache_write_tokens":0},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":107},"user":null}`, known(100, 64, 7)},
 	{"responses, tools after usage", APIResponses, `{"usage":{"input_tokens":100,"output_tokens":7},"tools":[{"parameters":{"usage":{"input_tokens":1,"output_tokens":1}}}],"metadata":{"usage":"x"}}`, noCache(100, 7)},
 	{"anthropic", APIMessages, `{"id":"msg_1","type":"message","content":[{"type":"tool_use","input":{"usage":{"input_tokens":1,"output_tokens":1}}}],"usage":{"input_tokens":8,"cache_creation_input_tokens":2,"cache_read_input_tokens":90,"output_tokens":5}}`, known(100, 90, 5)},
@@ -64,13 +64,13 @@ func TestParseUsage(t *testing.T) {
 			if got != test.want || ok != (test.want != none) {
 				t.Errorf("got %+v %v, want %+v", got, ok, test.want)
 			}
-			// Wherever the beginning is cut off, the prompt is the same or not known.
+			// Wherever the beginning is cut off, the prompt is equal or unknown.
 			for i := range test.body {
 				if got, ok := ParseUsage(test.api, []byte(test.body[i:])); ok && got.PromptTokens != 0 && got.PromptTokens != test.want.PromptTokens {
 					t.Fatalf("cut to %q: got %+v, want %+v", test.body[i:], got, test.want)
 				}
 			}
-			// A body that is fed to the scanner gives the same.
+			// The scanner finds the same in the body.
 			if strings.Contains(test.body, "\n") {
 				return
 			}
@@ -143,9 +143,9 @@ func TestResponseID(t *testing.T) {
 	}
 }
 
-// Nothing is found in an answer that has no usage at its top, and a cut-off beginning never changes what is found.
+// An answer without top-level usage gives nothing, and a cut-off beginning never changes what is found.
 func FuzzUsage(f *testing.F) {
-	apis := []string{APIChat, APICompletions, APIEmbeddings, APIResponses, APIMessages, APICountTokens, APIGenerate, APIOllamaChat, APIOther}
+	apis := []string{APIChat, APICompletions, "embeddings", APIResponses, APIMessages, APICountTokens, APIGenerate, APIOllamaChat, APIOther}
 	for i, b := range bodies {
 		f.Add(uint8(i), b.body, uint16(i))
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Connectors are the protocols that can be configured, in the order of documentation.
+// Connectors are the configurable protocols, in the order of the documentation.
 func Connectors() []Connector {
 	return []Connector{Nixl{}, LMCache{}, Mooncake{}, MoRIIO{}, MoRIIO{Read: true}, SGLang{}, TRTLLM{}, TRTLLM{GenerationFirst: true}}
 }
@@ -31,7 +31,7 @@ func ByName(name string) (Connector, error) {
 	return nil, fmt.Errorf("engine: unknown connector %q, want one of %s", name, strings.Join(Names(), ", "))
 }
 
-// ByKind is the protocol that engines of a kind speak unless another one is configured; nil when there is none.
+// ByKind is the default protocol of a kind of engine; nil when there is none.
 func ByKind(k fleet.Kind) Connector {
 	switch k {
 	case fleet.KindVLLM:

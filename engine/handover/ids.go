@@ -11,12 +11,12 @@ func isIDs(value []byte) bool {
 	if len(value) < 2 || value[0] != '[' || value[len(value)-1] != ']' {
 		return false
 	}
-	digits, wanted := 0, false // digits of this number; a comma was read, so that another one must follow
+	digits, wanted := 0, false // digits of this number; a comma must be followed by another number
 	for _, b := range value[1 : len(value)-1] {
 		switch {
 		case b >= '0' && b <= '9':
 			if digits < 0 {
-				return false // a space within
+				return false // a space inside
 			}
 			if digits++; digits > 10 {
 				return false

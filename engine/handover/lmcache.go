@@ -11,29 +11,30 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// LMCache is the hand-over of LMCache's connector in vLLM (LMCacheConnectorV1 with enable_pd, transfer_channel nixl; LMCache's
-// disagg_proxy_server and production-stack PR 890 speak the same). The decoder is chosen first: the prefiller is told where it
-// receives, pushes the prompt's KV cache there, and tells the router by a notification for each tensor-parallel rank when that
-// is done. Its reply has the first token. The decoder is told nothing; it finds the cache by the tokens of the prompt.
+// LMCache is the protocol of LMCache's connector in vLLM (LMCacheConnectorV1 with enable_pd, transfer_channel nixl; also in
+// LMCache's disagg_proxy_server and production-stack PR 890). The decoder is chosen first: the prefiller is told its receiving
+// address, pushes the prompt's KV cache there, and sends the router a notification per tensor-parallel rank when that is done.
+// Its reply has the first token. The decoder is told nothing; it finds the cache by the tokens of the prompt.
 //
-// A decoder that is sent a completion goes on after the first token: its prompt is the token ids with that one at their end, and the
-// client gets the token's text in front of the decoder's answer (see First). What is not a plain completion gets its own request
-// unchanged, as llm-d's connector lmcache did: the decoder makes the first token again, from the cache, and so its chunks are shaped
-// as a chat's, and tool calls, reasoning, log probabilities and grammars are whole, which a chat that is turned into a completion loses.
+// A decoder of a completion continues after the first token: its prompt is the token ids including that one, and the client
+// gets the token's text before the decoder's answer (see First). Anything but a plain completion is sent unchanged, as by
+// llm-d's connector lmcache: the decoder generates the first token again from the cache, so that chunks have the chat's shape,
+// and tool calls, reasoning, log probabilities and grammars are complete, which are lost when a chat is turned into a
+// completion.
 //
-// Since LMCache is a cache, nothing wrong can come of a hand-over that fails: what is not there is computed.
+// Since LMCache is a cache, a failed transfer is harmless: missing blocks are computed.
 type LMCache struct{}
 
 const (
 	returnTokenIDs = "return_token_ids"
 	promptMember   = "prompt"
-	// completionTokens16 is how long a completion becomes that does not say it (OpenAI API, vLLM).
+	// default length of a completion (OpenAI API, vLLM).
 	completionTokens16 = 16
 	// maxFirstText bounds the text of one token.
 	maxFirstText = 1 << 10
 )
 
-// ErrNoReceiver says that it is not known where a decoder receives KV cache.
+// ErrNoReceiver means that the decoder's receiving address is unknown.
 var ErrNoReceiver = errors.New("engine: it is not known where the decoder receives KV cache: it is in no decoder_registry, and no decoder_init_port and decoder_alloc_port are given")
 
 // Name implements Connector.
@@ -55,7 +56,7 @@ func (LMCache) Fits(x *Handoff) error {
 	return fitsOnce(x)
 }
 
-// Prefill implements Connector: the rules of nixl for a single token, and where the decoder receives.
+// Prefill implements Connector: the rules of nixl for a single token, and the decoder's receiving address.
 func (LMCache) Prefill(x *Handoff) (Message, error) {
 	if x.Receiver == nil {
 		return Message{}, ErrNoReceiver
@@ -77,19 +78,19 @@ func (LMCache) Prefill(x *Handoff) (Message, error) {
 	return message, nil
 }
 
-// specID is the id of a hand-over: the request's, and a number of its own, since a notification of an earlier attempt, or of another
-// client's request of the same id, is not one of this.
+// specID is the id of a transfer: the request's, and a random number, so that notifications of earlier attempts, or of another
+// client's request with the same id, are not mistaken for it.
 func specID(x *Handoff) string {
 	return x.ID + "-" + strconv.FormatUint(x.Number, 16)
 }
 
-// Reply implements Connector. A reply without the first token is one all the same: the decoder is then sent the client's own request.
+// Reply implements Connector. A reply without the first token is valid: the decoder then gets the client's own request.
 func (LMCache) Reply(x *Handoff, body []byte) (Handed, error) {
 	h := Handed{}
 	h.Usage, h.Known = answer.PromptUsage(x.API, body)
 	values, ok := rawjson.Members(body, "choices", kvTransferParams, promptTokenIDs)
 	if !ok {
-		return h, errors.New("engine: the prefiller's reply is no JSON object")
+		return h, errors.New("engine: the prefiller's reply is not a JSON object")
 	}
 	if x.API != answer.APIChat && x.API != answer.APICompletions {
 		return h, nil
@@ -100,7 +101,7 @@ func (LMCache) Reply(x *Handoff, body []byte) (Handed, error) {
 	}
 	choice, ok := rawjson.Members(rawjson.Element(choices, 0), "finish_reason", "text", promptTokenIDs)
 	if !ok {
-		return h, errors.New("engine: the choice in the prefiller's reply is no JSON object")
+		return h, errors.New("engine: the choice in the prefiller's reply is not a JSON object")
 	}
 	if x.MaxTokens == 1 || string(choice[0]) == `"stop"` && mayStop(x) {
 		h.Answer, ok = rawjson.RewriteObject(nil, body, func(name string, value []byte) ([]byte, []byte) {
@@ -130,7 +131,7 @@ func mayStop(x *Handoff) bool {
 	return rawjson.IsNull(least) || string(least) == "0" || string(least) == "1"
 }
 
-// firstOfReply is the first token as the decoder and the client are told it; nil when it is not known well enough.
+// firstOfReply is the first token for the decoder and the client; nil when it is not known exactly.
 func firstOfReply(x *Handoff, params, text, ids []byte) *First {
 	if rawjson.IsNull(params) {
 		return nil
@@ -149,7 +150,7 @@ func firstOfReply(x *Handoff, params, text, ids []byte) *First {
 	return f
 }
 
-// partOfCharacter reports whether a text may be the part of a character whose other bytes are those of the next token: it is shown as U+FFFD.
+// partOfCharacter reports whether a text may be part of a character that the next token completes: it is shown as U+FFFD.
 func partOfCharacter(text []byte) bool {
 	return bytes.Contains(text, []byte("\ufffd")) || bytes.Contains(bytes.ToLower(text), []byte(`\ufffd`))
 }
@@ -159,8 +160,8 @@ func isIDList(value []byte) bool {
 	return isIDs(value) && bytes.ContainsAny(value, "0123456789")
 }
 
-// isPlain reports whether a member of a completion means the same when its first token is a part of its prompt. What is not among these may
-// not: stop texts and grammars begin anew, penalties forget a token, seeds draw other numbers.
+// isPlain reports whether a member of a completion has the same effect when the first token moves into the prompt. Others may
+// not: stop texts and grammars start anew, penalties miss a token, seeds draw other numbers.
 func isPlain(name string) bool {
 	switch name {
 	case "model", promptMember, maxTokens, streamMember, streamOptions, "temperature", "top_p", "top_k", "min_p", "user", "n", "best_of", "echo",
@@ -171,7 +172,7 @@ func isPlain(name string) bool {
 	return false
 }
 
-// goesOn reports whether the decoder may be given the first token as a part of its prompt.
+// goesOn reports whether the decoder may get the first token as part of its prompt.
 func goesOn(x *Handoff) bool {
 	if x.API != answer.APICompletions || x.Names == nil || x.MaxTokens == 1 {
 		return false
@@ -194,7 +195,7 @@ func goesOn(x *Handoff) bool {
 	return true
 }
 
-// Decode implements Connector: the client's own request, or what is left to do of it after the first token.
+// Decode implements Connector: the client's own request, or its rest after the first token.
 func (l LMCache) Decode(x *Handoff, h *Handed) (Message, error) {
 	message := Message{Set: l.Withhold(x)}
 	if h == nil || h.First == nil {
@@ -215,17 +216,17 @@ func (l LMCache) Decode(x *Handoff, h *Handed) (Message, error) {
 	return message, nil
 }
 
-// withID is a list of token ids with one more.
+// withID is a list of token ids with one appended.
 func withID(ids, id []byte) []byte {
 	out := make([]byte, 0, len(ids)+len(id)+1)
 	out = append(append(out, ids[:len(ids)-1]...), ',')
 	return append(append(out, id...), ']')
 }
 
-// Withhold implements Connector: a client's own parameters would have its prompt's cache sent to wherever it says.
+// Withhold implements Connector: a client's own parameters could send its prompt's cache anywhere.
 func (LMCache) Withhold(x *Handoff) []Member { return Nixl{}.Withhold(x) }
 
-// Keeps implements Connector: the cache is with the decoder that was named to the prefiller, and with no other.
+// Keeps implements Connector: only the decoder named to the prefiller has the cache.
 func (LMCache) Keeps(bool) bool { return false }
 
 var _ Connector = LMCache{}

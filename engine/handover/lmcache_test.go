@@ -16,7 +16,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// lmHandoff is a request in two legs by LMCache to the decoder at 10.0.0.3, which has two tensor-parallel ranks.
+// lmHandoff is a request split by LMCache to the decoder at 10.0.0.3, which has two tensor-parallel ranks.
 func lmHandoff(t testing.TB, api, body string) *handover.Handoff {
 	t.Helper()
 	var members map[string]json.RawMessage
@@ -41,7 +41,7 @@ func set(m handover.Message) map[string]string {
 	return out
 }
 
-// TestLMCachePrefill: the prefill leg is that of production-stack PR 890 and of LMCache's own proxy.
+// TestLMCachePrefill: the prefill leg equals that of production-stack PR 890 and of LMCache's own proxy.
 func TestLMCachePrefill(t *testing.T) {
 	x := lmHandoff(t, answer.APIChat, `{"model":"m","messages":[],"max_tokens":9,"max_completion_tokens":9,"min_tokens":3,"stream":true,"stream_options":{"include_usage":true},"kv_transfer_params":{"ret_first_tok":false}}`)
 	m, err := handover.LMCache{}.Prefill(x)
@@ -70,7 +70,7 @@ func TestLMCachePrefill(t *testing.T) {
 
 const lmReply = `{"id":"cmpl-1","choices":[{"index":0,"text":" Hi","finish_reason":"length","prompt_token_ids":[1, 2,3],"token_ids":[7]}],"usage":{"prompt_tokens":3,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":2}},"kv_transfer_params":{"first_tok":7}}`
 
-// TestLMCacheReply: what a prefiller answers, and what the decoder is then sent.
+// TestLMCacheReply: a prefiller's replies, and what the decoder is then sent.
 func TestLMCacheReply(t *testing.T) {
 	for _, c := range []struct {
 		name, api, body, reply string
@@ -129,7 +129,8 @@ func TestLMCacheReply(t *testing.T) {
 	}
 }
 
-// TestLMCacheNamesTheDecoder: whatever the fleet and its registry, the place named to the prefiller is that of the decoder which gets the request.
+// TestLMCacheNamesTheDecoder: for any fleet and registry, the prefiller is told the address of the decoder that gets the
+// request.
 func TestLMCacheNamesTheDecoder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "decoders")
@@ -197,19 +198,19 @@ func TestParseReceivers(t *testing.T) {
 		ranks int
 		says  string
 	}{
-		{`[]`, 0, "no JSON object"},
+		{`[]`, 0, "not a JSON object"},
 		{`{}`, 0, "0 decoders"},
-		{`{"d":1}`, 0, "no object"},
+		{`{"d":1}`, 0, "not an object"},
 		{`{"d":{}}`, 0, "init_port is missing"},
 		{`{"d":{"init_port":[1],"alloc_port":[2]}}`, 2, "too few ports: 1 for 2"},
 		{`{"d":{"init_port":[1,2],"alloc_port":[2]}}`, 0, "alloc_port has too few ports: 1 for 2"},
 		{`{"d":{"init_port":[1,2],"alloc_port":[2,3],"query_port":[4]}}`, 0, "query_port has too few"},
 		{`{"d":{"init_port":[1,2],"alloc_port":[2,3]}}`, 1, "2 ports for 1"},
-		{`{"d":{"init_port":[0],"alloc_port":[70000]}}`, 0, "70000 is no port"},
+		{`{"d":{"init_port":[0],"alloc_port":[70000]}}`, 0, "70000 is not a port"},
 		{`{"d":{"init_port":"8300","alloc_port":[1]}}`, 0, "neither a port nor a list"},
 		{`{"d":{"init_port":[1],"alloc_port":[1],"port":2}}`, 0, `"port" is not known`},
 		{`{"d":{"init_port":1,"alloc_port":1},"d":{"init_port":1,"alloc_port":1}}`, 0, "twice"},
-		{`{"d":{"init_port":1,"alloc_port":1}} {}`, 0, "no JSON object"},
+		{`{"d":{"init_port":1,"alloc_port":1}} {}`, 0, "not a JSON object"},
 	} {
 		if _, err := handover.ParseReceivers([]byte(c.text), c.ranks); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s with %d ranks: %v, want %q", c.text, c.ranks, err, c.says)
@@ -231,7 +232,7 @@ func FuzzParseReceivers(f *testing.F) {
 	})
 }
 
-// FuzzLMCacheReply: whatever a prefiller says, what follows from it is JSON where the reply was.
+// FuzzLMCacheReply: for any reply, the results are JSON if the reply was.
 func FuzzLMCacheReply(f *testing.F) {
 	f.Add([]byte(lmReply), `{"prompt":"x","max_tokens":9}`)
 	f.Add([]byte(strings.Replace(lmReply, "length", "stop", 1)), `{"prompt":[1],"max_tokens":1}`)

@@ -10,12 +10,12 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Mooncake is vLLM's MooncakeConnector (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/mooncake). Both engines are asked at once
-// and find each other by a transfer id that the router makes. The decoder is told the id of the prefiller's engine, and where the
-// prefiller's bootstrap server says how that is reached. The router asks the same server for the id:
-// GET http://HOST:8998/query answers {"0":{"engine_id":"...","worker_addr":{...}}}, by data-parallel rank.
+// Mooncake is vLLM's MooncakeConnector (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/mooncake). Both engines are asked
+// at once and meet by a transfer id from the router. The decoder is told the prefiller's engine id and its bootstrap server,
+// which resolves that id. The router asks the same server for the id: GET http://HOST:8998/query answers
+// {"0":{"engine_id":"...","worker_addr":{...}}}, by data-parallel rank.
 //
-// Like NIXL's, its engines believe what they are told, see Nixl. A decoder without one of the members computes the prompt itself.
+// Like NIXL's, its engines trust their input, see Nixl. A decoder that lacks one of the members computes the prompt itself.
 type Mooncake struct{}
 
 // Name implements Connector.
@@ -30,7 +30,7 @@ func (Mooncake) Fits(x *Handoff) error { return Nixl{}.Fits(x) }
 // Inquiry implements Inquirer.
 func (Mooncake) Inquiry(x *Handoff) string { return bootstrapAddress(x) + "/query" }
 
-// bootstrapAddress is where the prefiller's bootstrap server is: plain HTTP, at the prefiller's host.
+// bootstrapAddress is the prefiller's bootstrap server: plain HTTP at the prefiller's host.
 func bootstrapAddress(x *Handoff) string {
 	host := hostOf(x.Prefiller.URL)
 	if strings.Contains(host, ":") {
@@ -39,7 +39,7 @@ func bootstrapAddress(x *Handoff) string {
 	return "http://" + host + ":" + strconv.Itoa(bootstrapPortOf(x))
 }
 
-// transferID is new with each prefill leg.
+// transferID is unique per prefill leg.
 func transferID(x *Handoff) string {
 	id := x.ID
 	if x.Attempt > 0 {
@@ -54,7 +54,7 @@ func (m Mooncake) Prefill(x *Handoff) (Message, error) {
 	return Message{Set: onlyPrompt(x, params), Header: rankHeader(x.Prefiller)}, nil
 }
 
-// Reply implements Connector: the reply says nothing that the decoder has not been told.
+// Reply implements Connector: the reply adds nothing for the decoder.
 func (Mooncake) Reply(x *Handoff, body []byte) (Handed, error) { return tokenReply(x, body) }
 
 // Decode implements Connector.
@@ -62,15 +62,15 @@ func (m Mooncake) Decode(x *Handoff, _ *Handed) (Message, error) {
 	params := `{"do_remote_decode":false,"do_remote_prefill":true,"transfer_id":` + jsonString(transferID(x))
 	if id := m.engineID(x); id != "" {
 		params += `,"remote_engine_id":` + id + `,"remote_bootstrap_addr":` + jsonString(bootstrapAddress(x))
-	} else { // an older prefiller, whose bootstrap server answers no queries
+	} else { // an older prefiller, whose bootstrap server has no queries
 		host, port := jsonString(hostOf(x.Prefiller.URL)), strconv.Itoa(bootstrapPortOf(x))
 		params += `,"remote_host":` + host + `,"remote_port":` + port + `,"bootstrap_server_host":` + host + `,"bootstrap_server_port":` + port
 	}
 	return Message{Set: []Member{{kvTransferParams, []byte(params + "}")}}, Header: rankHeader(x.Decoder)}, nil
 }
 
-// engineID is the id of the engine of the prefiller's rank, as JSON; "" when it is not known. Engines add _dp and the rank to the id that
-// they are configured with, and say so at their bootstrap server; of one that tells only one id for several ranks that is done here.
+// engineID is the engine id of the prefiller's rank, as JSON; "" when unknown. Engines append _dp and the rank to their
+// configured id and report that at their bootstrap server; if it reports one id for several ranks, it is appended here.
 func (Mooncake) engineID(x *Handoff) string {
 	told := bytes.TrimSpace(x.Told)
 	rank := 0
@@ -92,7 +92,7 @@ func (Mooncake) engineID(x *Handoff) string {
 	return strings.TrimSuffix(id, `"`) + "_dp" + strconv.Itoa(rank) + `"`
 }
 
-// idIn is the engine's id in one entry, as the JSON string that it is.
+// idIn is the engine id in one entry, as a JSON string.
 func idIn(entry []byte) string {
 	id, _ := rawjson.Member(entry, "engine_id")
 	if len(id) < 3 || id[0] != '"' || len(id) > answer.MaxIDBytes {

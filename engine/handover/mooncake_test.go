@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// TestMooncakeAsDocumented: the parameters of both legs, with the ids that the bootstrap server tells (vLLM 0.32.0,
+// TestMooncakeAsDocumented: the parameters of both legs, with the ids from the bootstrap server (vLLM 0.32.0,
 // mooncake_connector.py and mooncake_utils.py).
 func TestMooncakeAsDocumented(t *testing.T) {
 	const told = `{"0":{"engine_id":"7d1c-e0","worker_addr":{"0":{"0":"tcp://10.0.0.5:4321"}}},"1":{"engine_id":"7d1c-e1","worker_addr":{}}}`
@@ -53,7 +53,7 @@ func TestMooncakeAsDocumented(t *testing.T) {
 	}
 }
 
-// TestMooncakeReply: only its usage is of interest.
+// TestMooncakeReply: only its usage matters.
 func TestMooncakeReply(t *testing.T) {
 	x := pairOf(t, answer.APIChat, `{}`, 1)
 	h, err := handover.Mooncake{}.Reply(x, []byte(`{"kv_transfer_params":null,"usage":{"prompt_tokens":40,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":16}}}`))
@@ -65,7 +65,7 @@ func TestMooncakeReply(t *testing.T) {
 	}
 }
 
-// FuzzMooncakeTold: whatever a bootstrap server says, the parameters are JSON, and an id in them is a text.
+// FuzzMooncakeTold: for any bootstrap reply, the parameters are JSON, and an id in them is a string.
 func FuzzMooncakeTold(f *testing.F) {
 	f.Add([]byte(`{"0":{"engine_id":"7d1c","worker_addr":{"0":{"0":"tcp://10.0.0.5:4321"}}}}`), 2)
 	f.Add([]byte(`{"1":{"engine_id":"a\"b"}}`), 1)

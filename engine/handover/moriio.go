@@ -10,12 +10,12 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// MoRIIO is vLLM's MoRIIOConnector for AMD's (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/moriio). Each engine needs the
-// other's address, HOST with a handshake and a notify port, which are no part of its URL: they are declared with the endpoint
-// (kv_address). Both go into the request id, as vLLM's own router has it, and into the parameters, as llm-d's.
+// MoRIIO is vLLM's MoRIIOConnector for AMD GPUs (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/moriio). Each engine
+// needs the other's address, HOST with a handshake and a notify port, which are not in its URL: they are declared with the
+// endpoint (kv_address). Both go into the request id, as in vLLM's own router, and into the parameters, as in llm-d's.
 //
-// Engines move blocks in one of two ways, all of a fleet in the same: the prefiller writes them to the decoder, both being asked at
-// once; or (read_mode) the decoder reads them, and is asked when the prefiller's reply says where they are.
+// All engines of a fleet move blocks in one of two ways: the prefiller writes them to the decoder, and both are asked at once;
+// or (read_mode) the decoder reads them, and is asked when the prefiller's reply has their location.
 type MoRIIO struct {
 	Read bool // the engines run with read_mode
 }
@@ -39,7 +39,7 @@ func (m MoRIIO) Order() Order {
 // Fits implements Connector.
 func (MoRIIO) Fits(x *Handoff) error { return Nixl{}.Fits(x) }
 
-// pair is the addresses of both engines.
+// pair is both engines' addresses.
 func (MoRIIO) pair(x *Handoff) (p, d fleet.KVAddress, err error) {
 	for _, e := range []*fleet.Endpoint{&x.Prefiller, &x.Decoder} {
 		if e.KVAddress == "" {
@@ -52,10 +52,10 @@ func (MoRIIO) pair(x *Handoff) (p, d fleet.KVAddress, err error) {
 	return p, d, err
 }
 
-// ids are the request id, which names both engines, and that of the transfer. Both are new with each prefill leg: an id is 32
-// hexadecimal digits (_DECODE_ZMQ_RE).
+// ids are the request id, which contains both engines' addresses, and the transfer's id. Both are unique per prefill leg: an id
+// is 32 hexadecimal digits (_DECODE_ZMQ_RE).
 func (MoRIIO) ids(x *Handoff, p, d fleet.KVAddress) (request, transfer string) {
-	var h uint64 = 14695981039346656037 // FNV-1a of the client's id, so that the two halves have nothing in common
+	var h uint64 = 14695981039346656037 // FNV-1a of the client's id, so that the two halves are independent
 	for i := range len(x.ID) {
 		h = (h ^ uint64(x.ID[i])) * 1099511628211
 	}
@@ -75,7 +75,7 @@ func (m MoRIIO) Prefill(x *Handoff) (Message, error) {
 	return Message{Set: onlyPrompt(x, params), Header: append(rankHeader(x.Prefiller), Header{"X-Request-Id", request})}, nil
 }
 
-// peerParams are the members that say where and what the other engine is.
+// peerParams are the members with the other engine's address and size.
 func peerParams(a fleet.KVAddress, e fleet.Endpoint, known fleet.Peer) string {
 	s := `,"remote_host":` + jsonString(a.Host) + `,"remote_port":` + strconv.Itoa(a.Handshake) +
 		`,"remote_handshake_port":` + strconv.Itoa(a.Handshake) + `,"remote_notify_port":` + strconv.Itoa(a.Notify) +
@@ -86,7 +86,7 @@ func peerParams(a fleet.KVAddress, e fleet.Endpoint, known fleet.Peer) string {
 	return s
 }
 
-// Reply implements Connector. Where the decoder reads, the reply says which blocks.
+// Reply implements Connector. In read mode the reply contains the blocks.
 func (m MoRIIO) Reply(x *Handoff, body []byte) (Handed, error) {
 	if !m.Read {
 		return tokenReply(x, body)
@@ -114,9 +114,9 @@ func (m MoRIIO) Reply(x *Handoff, body []byte) (Handed, error) {
 	return h, nil
 }
 
-// Decode implements Connector. In read mode what the prefiller said is passed on whole, with the size of its tensor parallelism under
-// the name that decoders look for first. The budget of the answer stays the client's: the decoder makes the first token itself
-// (MoRIIOConnectorScheduler.get_num_new_matched_tokens).
+// Decode implements Connector. In read mode the prefiller's parameters are passed on whole, plus its tensor parallelism under
+// the name that decoders look for first. The client's limit on the answer is unchanged: the decoder generates the first token
+// itself (MoRIIOConnectorScheduler.get_num_new_matched_tokens).
 func (m MoRIIO) Decode(x *Handoff, h *Handed) (Message, error) {
 	p, d, err := m.pair(x)
 	if err != nil {
@@ -142,7 +142,7 @@ func (m MoRIIO) Decode(x *Handoff, h *Handed) (Message, error) {
 // Withhold implements Connector.
 func (MoRIIO) Withhold(x *Handoff) []Member { return Nixl{}.Withhold(x) }
 
-// Keeps implements Connector: the prefiller was told which decoder it is for.
+// Keeps implements Connector: the prefiller was told the decoder.
 func (MoRIIO) Keeps(bool) bool { return false }
 
 var _ Connector = MoRIIO{}

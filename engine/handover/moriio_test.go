@@ -38,7 +38,7 @@ func header(m handover.Message, name string) string {
 	return ""
 }
 
-// TestMoRIIOAsDocumented: each engine is told the other, in the request id and in the parameters.
+// TestMoRIIOAsDocumented: each engine is told the other's address, in the request id and in the parameters.
 func TestMoRIIOAsDocumented(t *testing.T) {
 	x := moriPair(t)
 	p, err := handover.MoRIIO{}.Prefill(x)
@@ -76,7 +76,7 @@ func TestMoRIIOAsDocumented(t *testing.T) {
 	}
 }
 
-// moriReply is what a prefiller in read mode answers (moriio_connector.py, request_finished).
+// moriReply is a prefiller's reply in read mode (moriio_connector.py, request_finished).
 func moriReply(t testing.TB, x *handover.Handoff) (params, body string) {
 	t.Helper()
 	p, err := handover.MoRIIO{Read: true}.Prefill(x)
@@ -89,7 +89,7 @@ func moriReply(t testing.TB, x *handover.Handoff) (params, body string) {
 	return params, `{"choices":[],"kv_transfer_params":` + params + `,"usage":{"prompt_tokens":40,"completion_tokens":1}}`
 }
 
-// TestMoRIIORead: the decoder is told what the prefiller said, unchanged, of this transfer and no other.
+// TestMoRIIORead: the decoder gets the prefiller's parameters unchanged, for this transfer only.
 func TestMoRIIORead(t *testing.T) {
 	x, m := moriPair(t), handover.MoRIIO{Read: true}
 	params, body := moriReply(t, x)
@@ -119,7 +119,7 @@ func TestMoRIIORead(t *testing.T) {
 	}
 }
 
-// TestMoRIIOAddresses: an endpoint without an address, or with one that engines cannot read, cannot take part.
+// TestMoRIIOAddresses: an endpoint without a valid address cannot take part.
 func TestMoRIIOAddresses(t *testing.T) {
 	for s, want := range map[string]string{
 		"host:10.0.0.5,handshake:6301,notify:61005": "10.0.0.5", "host:fd00::5, handshake:1, notify:2": "fd00::5",
@@ -137,7 +137,7 @@ func TestMoRIIOAddresses(t *testing.T) {
 	}
 }
 
-// FuzzMoRIIOReply: whatever a prefiller says, what is passed on is a part of it, whole.
+// FuzzMoRIIOReply: for any reply, what is passed on is a complete part of it.
 func FuzzMoRIIOReply(f *testing.F) {
 	x := moriPair(f)
 	_, body := moriReply(f, x)

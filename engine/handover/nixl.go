@@ -9,27 +9,27 @@ import (
 )
 
 // Nixl is vLLM's NixlConnector (vLLM 0.32.0, distributed/kv_transfer/kv_connector/v1/nixl; the same exchange is in the
-// repository's toy_proxy_server and in llm-d's sidecar as nixlv2). The prefiller computes the prompt and one token, keeps the
-// blocks for a lease of 30 s, and says in its reply where they are. The decoder is told that and pulls them.
+// repository's toy_proxy_server and in llm-d's sidecar as nixlv2). The prefiller computes the prompt and one token, holds the
+// blocks for a lease of 30 s, and gives their location in its reply. The decoder gets that and fetches them.
 //
-// An engine trusts what it is told: parameters of another prompt, parameters used a second time after the blocks were
-// used again, or a prefill of more than one token give a wrong text without an error, and a part of the parameters ends the
-// process (all seen with vLLM 0.32.0). So the whole object is copied as it came, or none; the prompt is the same bytes on
-// both legs; and a client's own parameters reach no engine.
+// An engine trusts its parameters: those of another prompt, those used again after the blocks were reused, or a prefill of more
+// than one token give a wrong text without an error, and incomplete parameters end the process (all observed with vLLM 0.32.0).
+// So the object is copied whole or not at all; the prompt has equal bytes on both legs; and a client's own parameters reach no
+// engine.
 type Nixl struct{}
 
-// nixlAsk is what a prefiller is told. Older versions want all the keys.
+// nixlAsk is the prefiller's parameters. Older versions require all keys.
 const nixlAsk = `{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,"remote_block_ids":null,"remote_host":null,"remote_port":null}`
 
 // Name implements Connector.
 func (Nixl) Name() string { return "nixl" }
 
-// Order implements Connector: the decoder needs what is in the prefiller's reply.
+// Order implements Connector: the decoder needs the prefiller's reply.
 func (Nixl) Order() Order { return PrefillFirst }
 
-// Fits implements Connector. Parameters are those of one prompt and one answer: of a list of prompts the second would get the
-// first one's cache, and a second answer's blocks would stay until the lease ends. What asks for something about the
-// prompt's tokens needs them computed where the answer is made.
+// Fits implements Connector. Parameters belong to one prompt and one answer: with a list of prompts the second would get the
+// first one's cache, and a second answer's blocks would stay until the lease ends. Requests for data about the prompt's tokens
+// need prefill where the answer is made.
 func (Nixl) Fits(x *Handoff) error {
 	switch x.API {
 	case answer.APIChat, answer.APICompletions, answer.APIResponses, answer.APIMessages:
@@ -39,8 +39,8 @@ func (Nixl) Fits(x *Handoff) error {
 	return fitsOnce(x)
 }
 
-// Prefill implements Connector: one token, no stream. A limit that wins over max_tokens must be one too, and a minimum above
-// the limit is refused. Members are set to what is as good as absence, since nothing can be taken out of a body by setting it.
+// Prefill implements Connector: one token, not streamed. A limit that overrides max_tokens must be one too, and a minimum above
+// the limit is rejected. Members cannot be removed, so they are set to values equivalent to absence.
 func (n Nixl) Prefill(x *Handoff) (Message, error) {
 	if x.Before == nil {
 		return Message{Set: onlyPrompt(x, nixlAsk)}, nil
@@ -48,16 +48,16 @@ func (n Nixl) Prefill(x *Handoff) (Message, error) {
 	return Message{Set: onlyPrompt(x, nixlBack(x.Before))}, nil
 }
 
-// nixlBack is what a prefiller is told that is to fetch the beginning of a conversation from its decoder first: what that one said, with the
-// direction turned round and its own address (bidirectional mode, kv_connector_extra_config.bidirectional_kv_xfer, and vLLM's
-// multi-turn proxy). All other members are the decoder's own.
+// nixlBack is the parameters of a prefiller that first fetches a conversation's beginning from its decoder: the decoder's own
+// with the direction reversed and its address (bidirectional mode, kv_connector_extra_config.bidirectional_kv_xfer, and vLLM's
+// multi-turn proxy).
 func nixlBack(b *Before) string {
 	out := []byte(`{"do_remote_decode":true,"do_remote_prefill":false,"remote_host":` + jsonString(b.Host))
 	return string(rawjson.AppendOthers(out, b.Params, "do_remote_decode", "do_remote_prefill", "remote_host")) + "}"
 }
 
-// Returned implements Returner: the member kv_transfer_params of a plain answer, or of the last chunk of a stream. Its name in quotes that
-// are not escaped cannot stand inside a string, so that text which speaks of it is not taken for it.
+// Returned implements Returner: the member kv_transfer_params of a plain answer, or of the last chunk of a stream. Its name in
+// unescaped quotes cannot occur inside a string, so text about it is not mistaken for it.
 func (Nixl) Returned(end []byte) []byte {
 	const name = `"` + kvTransferParams + `"`
 	for {
@@ -85,8 +85,8 @@ func (Nixl) Returned(end []byte) []byte {
 	}
 }
 
-// Reply implements Connector: the object kv_transfer_params at the top of the reply, whose shape is the engine's own
-// affair. remote_block_ids is a list in older versions and a list for each cache group in newer ones.
+// Reply implements Connector: the object kv_transfer_params at the top of the reply, passed on unread. remote_block_ids is a
+// list in older versions and a list per cache group in newer ones.
 func (Nixl) Reply(x *Handoff, body []byte) (Handed, error) {
 	h := Handed{}
 	found, ok := rawjson.Members(body, "usage", kvTransferParams)
@@ -95,7 +95,7 @@ func (Nixl) Reply(x *Handoff, body []byte) (Handed, error) {
 	if err := checkParams(params, ok); err != nil {
 		return h, err
 	}
-	// What a decoder does not survive the lack of (seen with vLLM 0.32.0; older versions know no remote_request_id).
+	// Without these a decoder fails (observed with vLLM 0.32.0; older versions have no remote_request_id).
 	names := [...]string{"remote_engine_id", "remote_block_ids", "remote_host", "remote_port", "do_remote_prefill", "remote_prefill_cached_tokens"}
 	const needed = 4 // of these
 	said, _ := rawjson.Members(params, names[:]...)
@@ -111,7 +111,7 @@ func (Nixl) Reply(x *Handoff, body []byte) (Handed, error) {
 	return h, nil
 }
 
-// Decode implements Connector: the client's own request with what the prefiller handed over.
+// Decode implements Connector: the client's own request with the prefiller's parameters.
 func (Nixl) Decode(_ *Handoff, h *Handed) (Message, error) {
 	if h == nil || !bytes.HasPrefix(h.Params, []byte("{")) {
 		return Message{}, ErrNoParams
@@ -119,7 +119,7 @@ func (Nixl) Decode(_ *Handoff, h *Handed) (Message, error) {
 	return Message{Set: []Member{{kvTransferParams, h.Params}}}, nil
 }
 
-// Withhold implements Connector: with parameters of its own choice a client could read what others asked, or end the process.
+// Withhold implements Connector: with its own parameters a client could read others' prompts, or end the process.
 func (Nixl) Withhold(x *Handoff) []Member {
 	if rawjson.IsNull(x.Field(kvTransferParams)) {
 		return nil
@@ -127,8 +127,8 @@ func (Nixl) Withhold(x *Handoff) []Member {
 	return []Member{{kvTransferParams, []byte("null")}}
 }
 
-// Keeps implements Connector: once a decoder may have pulled the blocks, they may be used again, and whoever is told of them then
-// answers from another prompt.
+// Keeps implements Connector: once a decoder may have fetched the blocks, they may be reused, and a second decoder would answer
+// from another prompt.
 func (Nixl) Keeps(sent bool) bool { return !sent }
 
 var _ Connector = Nixl{}

@@ -49,12 +49,12 @@ func capturedLegs(t testing.TB) map[string]captured {
 	return legs
 }
 
-// handoffOf is what a connector is told of a client's body.
+// handoffOf is the handoff for a client's body.
 func handoffOf(api string, body map[string]json.RawMessage) *handover.Handoff {
 	return &handover.Handoff{API: api, ID: "r", Answers: 1, Field: func(name string) []byte { return body[name] }}
 }
 
-// with is a body with the members set.
+// with is a body with members set.
 func with(body map[string]json.RawMessage, set []handover.Member) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
 	for k, v := range body {
@@ -79,7 +79,7 @@ func plain(t *testing.T, body map[string]json.RawMessage) map[string]any {
 	return v
 }
 
-// TestNixlAsCaptured: both legs of a request are those that two real engines were seen to take.
+// TestNixlAsCaptured: both legs of a request are those observed between two real engines.
 func TestNixlAsCaptured(t *testing.T) {
 	legs := capturedLegs(t)
 	for name, api := range map[string]string{"chat_plain": answer.APIChat, "small_prompt": answer.APICompletions, "completions_plain": answer.APICompletions} {
@@ -117,7 +117,7 @@ func TestNixlAsCaptured(t *testing.T) {
 	}
 }
 
-// TestNixlPrefillLimits: whatever limits a client states, one token is asked for, and nothing that a real engine refuses beside it.
+// TestNixlPrefillLimits: for any client limits, one token is requested, without anything that a real engine rejects.
 func TestNixlPrefillLimits(t *testing.T) {
 	body := map[string]json.RawMessage{}
 	if err := json.Unmarshal([]byte(`{"max_tokens":5,"max_completion_tokens":7,"min_tokens":3,"stream":true,"stream_options":{"include_usage":true},"kv_transfer_params":{"do_remote_prefill":true}}`), &body); err != nil {
@@ -142,7 +142,7 @@ func TestNixlPrefillLimits(t *testing.T) {
 	}
 }
 
-// TestNixlReplies: parameters are passed on as they came, large numbers and unknown members untouched, or not at all.
+// TestNixlReplies: parameters are passed on unchanged, including large numbers and unknown members, or not at all.
 func TestNixlReplies(t *testing.T) {
 	const good = `{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":%,"remote_engine_id":"e","remote_host":"h","remote_port":5600,"new":12345678901234567890}`
 	x := handoffOf(answer.APIChat, nil)
@@ -168,7 +168,7 @@ func TestNixlReplies(t *testing.T) {
 	}
 }
 
-// TestNixlFits: what has several prompts or answers is not split.
+// TestNixlFits: requests with several prompts or answers are not split.
 func TestNixlFits(t *testing.T) {
 	for body, fits := range map[string]bool{
 		`{}`: true, `{"best_of":1}`: true, `{"best_of":2}`: false, `{"prompt":"x"}`: true, `{"prompt":[1,2]}`: true, `{"prompt":["a"]}`: false,
@@ -191,7 +191,7 @@ func TestNixlFits(t *testing.T) {
 	}
 }
 
-// FuzzNixlReply: whatever a prefiller says, nothing panics, and what is passed on is a JSON object of its reply.
+// FuzzNixlReply: for any reply, nothing panics, and what is passed on is a JSON object of the reply.
 func FuzzNixlReply(f *testing.F) {
 	for _, leg := range capturedLegs(f) {
 		f.Add([]byte(leg.Reply))
@@ -213,8 +213,8 @@ func FuzzNixlReply(f *testing.F) {
 	})
 }
 
-// TestNixlReturned: what a decoder says that it holds is found in plain answers and in the end of streams, and in nothing that only
-// speaks of it; the next prefiller is told it with the direction turned round, all else as it came.
+// TestNixlReturned: a decoder's parameters are found in plain answers and at the end of streams, and not in text about them;
+// the next prefiller gets them with the direction reversed and otherwise unchanged.
 func TestNixlReturned(t *testing.T) {
 	const held = `{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[[4,5]],"remote_engine_id":"e","remote_request_id":"r",` +
 		`"remote_host":"localhost","remote_port":5600,"n":12345678901234567890,"remote_num_tokens":33}`
@@ -244,7 +244,7 @@ func TestNixlReturned(t *testing.T) {
 	}
 }
 
-// FuzzNixlReturned: whatever an answer ends with, what is found is an object that stands in it, and the next prefiller can be told it.
+// FuzzNixlReturned: for any end of an answer, what is found is an object in it, and valid for the next prefiller.
 func FuzzNixlReturned(f *testing.F) {
 	f.Add([]byte(`{"kv_transfer_params":{"remote_block_ids":[[4,5]],"remote_engine_id":"e","remote_request_id":"r","remote_host":"h","remote_port":1}}`))
 	f.Add([]byte(`"kv_transfer_params":{"kv_transfer_params":{}}`))

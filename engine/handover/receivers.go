@@ -12,17 +12,17 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Receiver is where a decoder takes KV cache: a port of each kind for each of its tensor-parallel ranks, in their order (LMCache's
-// pd_peer_host, pd_peer_init_port, pd_peer_alloc_port).
+// Receiver is the address at which a decoder accepts KV cache: a port of each kind per tensor-parallel rank, in order
+// (LMCache's pd_peer_host, pd_peer_init_port, pd_peer_alloc_port).
 type Receiver struct {
-	Host       string // "" in a registry is that of the decoder's URL
+	Host       string // "" in a registry means the host of the decoder's URL
 	InitPorts  []int
 	AllocPorts []int
-	QueryPorts []int  // newer versions; nil where there are none
-	RDMAHost   string // newer versions; "" for Host
+	QueryPorts []int  // newer versions; nil if absent
+	RDMAHost   string // newer versions; "" means Host
 }
 
-// spec is what a prefiller is told.
+// spec is the prefiller's parameter.
 func (r *Receiver) spec(id string) []byte {
 	b := append([]byte(`{"ret_first_tok":true,"disagg_spec":{"req_id":`), quotedText(id)...)
 	b = append(append(b, `,"receiver_host":`...), quotedText(r.Host)...)
@@ -48,16 +48,16 @@ func appendPorts(b []byte, ports []int) []byte {
 	return append(b, ']')
 }
 
-// Receivers says where the decoders of a fleet take KV cache, in this order: what the registry says of a decoder, else Host with the
-// ports given, else the host of the decoder's own URL with these ports.
+// Receivers finds the decoders' addresses, in this order: the registry's entry for a decoder, else Host with the given ports,
+// else the host of the decoder's URL with these ports.
 type Receivers struct {
 	Registry   map[string]Receiver // by the endpoint's name or URL
-	Host       string              // of the one decoder that is in no registry; "" for that of its URL
+	Host       string              // of the one decoder without an entry; "" for the host of its URL
 	InitPorts  []int
 	AllocPorts []int
 }
 
-// Of is where an endpoint receives; false when that is not known.
+// Of is the address of an endpoint; false when unknown.
 func (r *Receivers) Of(e fleet.Endpoint) (Receiver, bool) {
 	for _, key := range []string{e.Name, e.URL, e.URL + "/"} {
 		if found, ok := r.Registry[key]; ok {
@@ -77,7 +77,7 @@ func (r *Receivers) Of(e fleet.Endpoint) (Receiver, bool) {
 	return Receiver{Host: host, InitPorts: r.InitPorts, AllocPorts: r.AllocPorts}, true
 }
 
-// Check reports what is wrong with a receiver of so many tensor-parallel ranks; 0 leaves their number to the ports.
+// Check validates a receiver with this many tensor-parallel ranks; 0 takes the number from the ports.
 func (r *Receiver) Check(ranks int) error {
 	if ranks == 0 {
 		ranks = len(r.InitPorts)
@@ -99,17 +99,17 @@ func (r *Receiver) Check(ranks int) error {
 		}
 		for _, p := range of.ports {
 			if p < 1 || p > 65535 {
-				errs = append(errs, fmt.Errorf("%s: %d is no port", of.name, p))
+				errs = append(errs, fmt.Errorf("%s: %d is not a port", of.name, p))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// InlineReceivers reports whether the text is a registry itself, a JSON object, and not the name of a file that holds one.
+// InlineReceivers reports whether the text is a registry itself, a JSON object, instead of a file name.
 func InlineReceivers(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "{") }
 
-// ReadReceivers reads a registry that is given either as its JSON or as the name of a file, which read returns.
+// ReadReceivers reads a registry given as JSON or as the name of a file, which read reads.
 func ReadReceivers(text string, ranks int, read func(path string) ([]byte, error)) (map[string]Receiver, error) {
 	if InlineReceivers(text) {
 		found, err := ParseReceivers([]byte(text), ranks)
@@ -132,14 +132,14 @@ func ReadReceivers(text string, ranks int, read func(path string) ([]byte, error
 // mostReceivers bounds a registry.
 const mostReceivers = 10_000
 
-// ParseReceivers reads a registry of decoders: a JSON object with a member for each, named by its URL or its name, whose value has host,
-// init_port and alloc_port, and where needed query_port and rdma_host. A port is a number or a list of one for each
-// tensor-parallel rank. The names that the prefiller is told (receiver_host, receiver_init_port, ...) mean the same. The keys of
-// production-stack PR 890 (--decoder-registry) are not public; what its thread says of them reads so. The error names every fault.
+// ParseReceivers parses a registry of decoders: a JSON object with a member per decoder, named by its URL or name, with host,
+// init_port and alloc_port, and optionally query_port and rdma_host. A port is a number or a list with one per tensor-parallel
+// rank. The names in the prefiller's parameters (receiver_host, receiver_init_port, ...) are accepted too. The keys of
+// production-stack PR 890 (--decoder-registry) are not published; this follows its thread. The error lists every fault.
 func ParseReceivers(data []byte, ranks int) (map[string]Receiver, error) {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
-		return nil, fmt.Errorf("is no JSON object of decoders: %w", err)
+		return nil, fmt.Errorf("is not a JSON object of decoders: %w", err)
 	}
 	names := rawjson.Names(data)
 	if len(names) == 0 || len(names) > mostReceivers {
@@ -184,7 +184,7 @@ func (p *ports) UnmarshalJSON(b []byte) error {
 
 func parseReceiver(data []byte) (r Receiver, err error) {
 	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		return r, errors.New("is no object")
+		return r, errors.New("is not an object")
 	}
 	var v struct {
 		Init, Alloc, Query ports

@@ -22,11 +22,11 @@ const (
 	streamOptions    = "stream_options"
 )
 
-// maxParamsBytes bounds the object that is passed on: a prompt of a million tokens has 65,536 blocks of 16, each number of at
-// most 8 bytes.
+// maxParamsBytes bounds the object passed on: a prompt of a million tokens has 65,536 blocks of 16, each number of at most 8
+// bytes.
 const maxParamsBytes = 4 << 20
 
-// fitsOnce refuses requests that have more than one prompt or answer, or ask for something about the tokens of the prompt.
+// fitsOnce rejects requests with more than one prompt or answer, or for data about the prompt's tokens.
 func fitsOnce(x *Handoff) error {
 	switch {
 	case x.Answers > 1 || !isOne(x.Field("best_of")):
@@ -46,8 +46,8 @@ func fitsOnce(x *Handoff) error {
 // isOne reports whether a count is absent, null or 1.
 func isOne(value []byte) bool { return rawjson.IsNull(value) || string(value) == "1" }
 
-// severalPrompts reports whether the prompt of a completion is a list of prompts, one of a single prompt included, and not a text
-// or a list of token ids.
+// severalPrompts reports whether the prompt of a completion is a list of prompts, even of one, instead of a text or a list of
+// token ids.
 func severalPrompts(value []byte) bool {
 	c := rawjson.Cursor{Data: value}
 	if !c.Take('[') {
@@ -57,7 +57,7 @@ func severalPrompts(value []byte) bool {
 	return c.Pos < len(value) && (value[c.Pos] == '"' || value[c.Pos] == '[')
 }
 
-// onlyPrompt is what makes of a client's request one for the prompt and a single token, with the parameters given.
+// onlyPrompt turns a client's request into one for prefill and a single token, with these parameters.
 func onlyPrompt(x *Handoff, params string) []Member {
 	set := []Member{{kvTransferParams, []byte(params)}, {streamMember, []byte("false")}}
 	limit := maxTokens
@@ -77,31 +77,31 @@ func onlyPrompt(x *Handoff, params string) []Member {
 	return set
 }
 
-// tokenReply reads the reply of a prefiller that says nothing but its usage.
+// tokenReply reads a prefiller's reply that contains only usage.
 func tokenReply(x *Handoff, body []byte) (Handed, error) {
 	h := Handed{}
 	h.Usage, h.Known = answer.PromptUsage(x.API, body)
 	if _, ok := rawjson.Member(body, "usage"); !ok {
-		return h, errors.New("engine: the prefiller's reply is no JSON object")
+		return h, errors.New("engine: the prefiller's reply is not a JSON object")
 	}
 	return h, nil
 }
 
-// checkParams reports kv_transfer_params of a prefiller's reply that cannot be passed on. ok is false when the reply is no JSON object.
+// checkParams reports kv_transfer_params that cannot be passed on. ok is false when the reply is not a JSON object.
 func checkParams(params []byte, ok bool) error {
 	switch {
 	case !ok:
-		return errors.New("engine: the prefiller's reply is no JSON object")
+		return errors.New("engine: the prefiller's reply is not a JSON object")
 	case rawjson.IsNull(params):
 		return ErrNoParams
-	case params[0] != '{' || params[len(params)-1] != '}' || len(params) > maxParamsBytes: // on the way brackets are counted, not matched
-		return fmt.Errorf("engine: the prefiller's kv_transfer_params are no object, or longer than %d bytes", maxParamsBytes)
+	case params[0] != '{' || params[len(params)-1] != '}' || len(params) > maxParamsBytes: // the cursor counted brackets without matching them
+		return fmt.Errorf("engine: the prefiller's kv_transfer_params are not an object, or longer than %d bytes", maxParamsBytes)
 	}
 	return nil
 }
 
-// rankHeader keeps a client from choosing the rank of an engine of which the whole is an endpoint. Of a rank that is one the header is set
-// with every request.
+// rankHeader keeps a client from choosing the rank of a whole engine. If a rank is the endpoint, the header is set with every
+// request.
 func rankHeader(e fleet.Endpoint) []Header {
 	if e.Part.Kind == fleet.Rank {
 		return nil
@@ -109,7 +109,7 @@ func rankHeader(e fleet.Endpoint) []Header {
 	return []Header{{Name: "X-Data-Parallel-Rank"}}
 }
 
-// hostOf is the host of an endpoint's address, without the brackets of IPv6.
+// hostOf is the host of an address, without the brackets of IPv6.
 func hostOf(address string) string {
 	_, rest, _ := strings.Cut(address, "://")
 	host, _, _ := strings.Cut(rest, "/")
@@ -123,7 +123,7 @@ func hostOf(address string) string {
 	return host
 }
 
-// bootstrapPortOf is where the prefiller's bootstrap server listens: as declared, as the engine says, or where it is by default.
+// bootstrapPortOf is the prefiller's bootstrap port: declared, reported, or the default.
 func bootstrapPortOf(x *Handoff) int {
 	switch {
 	case x.Prefiller.BootstrapPort > 0:
@@ -135,11 +135,11 @@ func bootstrapPortOf(x *Handoff) int {
 	}
 }
 
-// DefaultBootstrapPort is where a prefiller's bootstrap server is unless it is told otherwise (SGLang's
-// --disaggregation-bootstrap-port, vLLM's VLLM_MOONCAKE_BOOTSTRAP_PORT).
+// DefaultBootstrapPort is the default port of a prefiller's bootstrap server (SGLang's --disaggregation-bootstrap-port, vLLM's
+// VLLM_MOONCAKE_BOOTSTRAP_PORT).
 const DefaultBootstrapPort = 8998
 
-// jsonString quotes what is safe to quote as it is: hosts, addresses and ids.
+// jsonString quotes text that needs no escapes: hosts, addresses and ids.
 func jsonString(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
@@ -148,7 +148,7 @@ func jsonString(s string) string {
 func quotedText(s string) []byte {
 	b, err := json.Marshal(s)
 	if err != nil {
-		return []byte(`""`) // not reached: every text can be written
+		return []byte(`""`) // not reached: every string can be encoded
 	}
 	return b
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// SGLang is SGLang's own hand-over (0.5.23, disaggregation; as its router and SMG drive it over HTTP). Both servers get the client's
-// request at once, with the same three members added: where the prefill server's bootstrap port is, and a room, a number that is
-// drawn for the request and that the two meet in. The decode server takes the KV cache and the first token from there, and
-// answers; the prefill server answers with one token.
+// SGLang is SGLang's own protocol (0.5.23, disaggregation; as its router and SMG use it over HTTP). Both servers get the
+// client's request at once, with the same three members added: the prefill server's bootstrap address, and a room, a random
+// number by which the two meet. The decode server gets the KV cache and the first token there, and answers; the prefill server
+// answers with one token.
 //
-// A server that is started for one of the two roles does nothing else: without a room it answers 400. When one side fails the other
-// waits for its time-out (300 s), so it must be cancelled.
+// A server started for one role does nothing else: without a room it answers 400. When one side fails the other waits for its
+// time-out (300 s), so it must be cancelled.
 type SGLang struct{}
 
 // The members that the protocol sets.
@@ -28,12 +28,12 @@ const (
 	bootstrapRoom    = "bootstrap_room"
 	bootstrapPairKey = "bootstrap_pair_key"
 	routedRank       = "routed_dp_rank"
-	olderRank        = "data_parallel_rank" // of routedRank, its older name
+	olderRank        = "data_parallel_rank" // the older name of routedRank
 	prefillRank      = "disagg_prefill_dp_rank"
 	returnLogprob    = "return_logprob"
 )
 
-// mostRooms bounds the answers of one request, each of which needs a room of its own.
+// mostRooms bounds the answers of one request, each of which needs its own room.
 const mostRooms = 4096
 
 // Name implements Connector.
@@ -42,7 +42,7 @@ func (SGLang) Name() string { return "sglang" }
 // Order implements Connector: the servers meet, so both must be asked.
 func (SGLang) Order() Order { return Together }
 
-// Fits implements Connector. Anthropic's and Ollama's APIs have no place for the room (entrypoints/anthropic).
+// Fits implements Connector. Anthropic's and Ollama's APIs cannot carry the room (entrypoints/anthropic).
 func (SGLang) Fits(x *Handoff) error {
 	switch x.API {
 	case answer.APIChat, answer.APICompletions, answer.APIGenerate, answer.APIResponses:
@@ -55,7 +55,8 @@ func (SGLang) Fits(x *Handoff) error {
 	return nil
 }
 
-// errSeveral: 0.5.23 was seen to use the first room for all answers of one prompt, and its decode server then to wait for ever,
+// errSeveral: 0.5.23 was observed to use the first room for all answers of one prompt, and its decode server then to wait for
+// ever, with one room or a list.
 // whether it is told one room or a list of them.
 var errSeveral = errors.New("engine: SGLang 0.5.23 never answers a request for several answers to one prompt in two legs")
 
@@ -72,7 +73,7 @@ func (s SGLang) Decode(x *Handoff, _ *Handed) (Message, error) {
 	return s.message(x, fleet.LegDecode), nil
 }
 
-// message is what both are sent, but for the ranks. That of the endpoint itself is set where every request's is.
+// message is the common part of both legs, without the ranks. The rank of an endpoint that is one is set in every request.
 func (SGLang) message(x *Handoff, leg fleet.Leg) Message {
 	n, list := answersOf(x)
 	ranks, rank := x.PrefillerPeer.Ranks, -1
@@ -109,8 +110,8 @@ func (SGLang) message(x *Handoff, leg fleet.Leg) Message {
 	return Message{Set: set, Header: rankHeader(ep)}
 }
 
-// Reply implements Connector. The reply is one token, of a stream when the client wants one. A request that was aborted at the
-// prefill server ends with a success.
+// Reply implements Connector. The reply is one token, streamed when the client wants a stream. A request aborted at the prefill
+// server ends with a success.
 func (s SGLang) Reply(x *Handoff, body []byte) (Handed, error) {
 	h := Handed{Honest: true}
 	h.Usage, h.Known = answer.ParseUsage(x.API, body)
@@ -140,7 +141,7 @@ func (s SGLang) Reply(x *Handoff, body []byte) (Handed, error) {
 	return h, nil
 }
 
-// Withhold implements Connector: with members of its own choice a client could have another's KV cache moved, or make a server wait.
+// Withhold implements Connector: with its own members a client could have another's KV cache moved, or make a server wait.
 func (SGLang) Withhold(x *Handoff) []Member {
 	var out []Member
 	for _, name := range []string{bootstrapHost, bootstrapPort, bootstrapRoom, bootstrapPairKey, prefillRank} {
@@ -151,11 +152,11 @@ func (SGLang) Withhold(x *Handoff) []Member {
 	return out
 }
 
-// Keeps implements Connector: a room is met in once.
+// Keeps implements Connector: a room works once.
 func (SGLang) Keeps(bool) bool { return false }
 
-// answersOf is how many answers a request asks for over all its prompts, and whether the engine takes it for a list of
-// requests: then each answer has a room (io_struct.py, GenerateReqInput).
+// answersOf is the number of answers to all prompts of a request, and whether the engine treats it as a list of requests: then
+// each answer has a room (io_struct.py, GenerateReqInput).
 func answersOf(x *Handoff) (n int, list bool) {
 	prompts := -1
 	switch x.API {
@@ -173,7 +174,7 @@ func answersOf(x *Handoff) (n int, list bool) {
 	return prompts * min(n, mostRooms+1), true
 }
 
-// promptsIn is how many prompts a list holds, -1 when the value is a prompt itself: a text or a list of token ids.
+// promptsIn is the number of prompts in a list; -1 when the value is itself a prompt: a text or a list of token ids.
 func promptsIn(value []byte) int {
 	if !severalPrompts(value) {
 		return -1
@@ -190,8 +191,8 @@ func promptsIn(value []byte) int {
 	return n
 }
 
-// roomsOf are n rooms between 0 and 2^63-1, all different. A prefill server with ranks may choose the rank by the room, as its
-// remainder (load-balance method follow_bootstrap_room): where the rank is known, all rooms lead to it.
+// roomsOf are n distinct rooms between 0 and 2^63-1. A prefill server with ranks may choose the rank as the room's remainder
+// (load-balance method follow_bootstrap_room): if the rank is known, all rooms lead to it.
 func roomsOf(number uint64, n, ranks, rank int) []uint64 {
 	step := uint64(1)
 	if ranks > 1 && rank >= 0 && rank < ranks {
@@ -225,7 +226,7 @@ func roomList(rooms []uint64, list bool) []byte {
 	return append(out, ']')
 }
 
-// repeated is a value, or a list of it so many times.
+// repeated is a value, or a list of n copies.
 func repeated(value string, n int, list bool) []byte {
 	if !list {
 		return []byte(value)

@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// Merges implements Merger: the log probabilities of a prompt are known where it was computed.
+// Merges implements Merger: log probabilities of the prompt exist at the prefiller.
 func (SGLang) Merges(x *Handoff) bool {
 	switch x.API {
 	case answer.APIGenerate:
@@ -21,9 +21,9 @@ func (SGLang) Merges(x *Handoff) bool {
 	}
 }
 
-// Merge implements Merger. In meta_info, which /generate has and the other APIs may have in their choices, the prefill server's lists of
-// the prompt are put before the decode server's (SMG does the same, in each event of a stream). A completion with echo has them in
-// its choices' logprobs instead: there the prefill server's are taken but for the token it made.
+// Merge implements Merger. In meta_info, which /generate has and other APIs may have in their choices, the prefill server's
+// lists of the prompt are put before the decode server's (SMG does the same, in each event of a stream). A completion with echo
+// has them in its choices' logprobs instead: there the prefill server's are used without the token it generated.
 func (SGLang) Merge(x *Handoff, reply, body []byte, event int) []byte {
 	replies := objectsOf(reply)
 	if len(replies) == 0 {
@@ -57,8 +57,8 @@ func (SGLang) Merge(x *Handoff, reply, body []byte, event int) []byte {
 	}
 }
 
-// mergeMeta puts the lists of the prompt in the meta_info of one object before those in another's. They have an element for each of
-// its tokens (SGLang 0.5.23, tokenizer_manager.py).
+// mergeMeta puts the lists of the prompt in one object's meta_info before those in another's. They have an element per token
+// (SGLang 0.5.23, tokenizer_manager.py).
 func mergeMeta(from, to []byte) []byte {
 	theirs, _ := rawjson.Member(from, "meta_info")
 	ours, _ := rawjson.Member(to, "meta_info")
@@ -122,8 +122,8 @@ func objectsOf(reply []byte) [][]byte {
 	return out
 }
 
-// pickOf is the object that is about the same answer: that of the same index, else the one in the same place. Of several events of a
-// stream the first has what is looked for.
+// pickOf is the object about the same answer: with the same index, else at the same position. Of a stream's events the first
+// has what is needed.
 func pickOf(from [][]byte, one []byte, place int) []byte {
 	index, _ := rawjson.Member(one, "index")
 	if !rawjson.IsNull(index) {
@@ -166,7 +166,7 @@ func eachObject(value []byte, change func(place int, one []byte) []byte) []byte 
 	}
 	out := value
 	elements := elementsOf(value)
-	for i := len(elements) - 1; i >= 0; i-- { // from the end, so that the places of the others stay
+	for i := len(elements) - 1; i >= 0; i-- { // from the end, so that other positions stay valid
 		at := cap(value) - cap(elements[i])
 		end := at + len(elements[i])
 		if with := change(i, elements[i]); !bytes.Equal(with, elements[i]) {
@@ -176,7 +176,7 @@ func eachObject(value []byte, change func(place int, one []byte) []byte) []byte 
 	return out
 }
 
-// replaced is a document in which a part of its memory is another text.
+// replaced is a document with one part replaced.
 func replaced(doc, part, with []byte) []byte {
 	at := cap(doc) - cap(part)
 	if len(part) == 0 || at < 0 || at+len(part) > len(doc) {
@@ -186,7 +186,7 @@ func replaced(doc, part, with []byte) []byte {
 	return append(append(append(out, doc[:at]...), with...), doc[at+len(part):]...)
 }
 
-// joined is two lists in one; the second may be null.
+// joined is two lists concatenated; the second may be null.
 func joined(a, b []byte) []byte {
 	inner := bytes.TrimSpace(a[1 : len(a)-1])
 	rest := []byte{}

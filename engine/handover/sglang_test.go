@@ -28,7 +28,7 @@ func pairOf(t testing.TB, api, body string, answers int) *handover.Handoff {
 	return x
 }
 
-// setOf is what a message sets, as one JSON object.
+// setOf is the members that a message sets, as one JSON object.
 func setOf(m handover.Message) string {
 	var parts []string
 	for _, s := range m.Set {
@@ -37,7 +37,7 @@ func setOf(m handover.Message) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// TestSGLangAsDocumented: both legs are set the same three members, as SMG sends them (model_gateway, PD over HTTP).
+// TestSGLangAsDocumented: both legs get the same three members, as SMG sends them (model_gateway, PD over HTTP).
 func TestSGLangAsDocumented(t *testing.T) {
 	const three = `{"bootstrap_host":"10.0.0.5","bootstrap_port":8998,"bootstrap_room":4611686018427387904}`
 	const two = `{"bootstrap_host":["10.0.0.5","10.0.0.5"],"bootstrap_port":[8998,8998],"bootstrap_room":[4611686018427387904,4611686018427387905]}`
@@ -80,7 +80,7 @@ func TestSGLangAsDocumented(t *testing.T) {
 	}
 }
 
-// TestSGLangPorts: the port is the declared one, else the one that the engine tells, else the default; the host is that of the address.
+// TestSGLangPorts: the port is the declared one, else the reported one, else the default; the host is that of the address.
 func TestSGLangPorts(t *testing.T) {
 	x := pairOf(t, answer.APIChat, `{}`, 1)
 	x.Prefiller.URL = "https://[fd00::5]:30000/base"
@@ -96,7 +96,7 @@ func TestSGLangPorts(t *testing.T) {
 	}
 }
 
-// TestSGLangRanks: the decoder is told the prefiller's rank, by name and by the room, and a client names none.
+// TestSGLangRanks: the decoder is told the prefiller's rank, by name and by the room, and a client cannot name one.
 func TestSGLangRanks(t *testing.T) {
 	own := `{"routed_dp_rank":7,"data_parallel_rank":6,"disagg_prefill_dp_rank":5,"bootstrap_room":4,"bootstrap_host":"evil","bootstrap_pair_key":"k"}`
 	x := pairOf(t, answer.APIChat, own, 1)
@@ -127,7 +127,7 @@ func TestSGLangRanks(t *testing.T) {
 	}
 }
 
-// TestSGLangRooms: rooms are numbers that a signed integer holds, all different, equal on both legs, and lead to the rank.
+// TestSGLangRooms: rooms fit a signed integer, are distinct, equal on both legs, and lead to the rank.
 func TestSGLangRooms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, ranks := rapid.IntRange(1, 40).Draw(t, "n"), rapid.IntRange(1, 64).Draw(t, "ranks")
@@ -165,7 +165,7 @@ func TestSGLangRooms(t *testing.T) {
 	})
 }
 
-// TestSGLangReplies: one token, whole or as a stream, and what is no hand-over.
+// TestSGLangReplies: one token, whole or streamed, and invalid replies.
 func TestSGLangReplies(t *testing.T) {
 	x := pairOf(t, answer.APIChat, `{}`, 1)
 	const whole = `{"id":"1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"length"}],"usage":{"prompt_tokens":40,"completion_tokens":1,"total_tokens":41,"prompt_tokens_details":{"cached_tokens":32}}}`
@@ -190,7 +190,7 @@ func TestSGLangReplies(t *testing.T) {
 	}
 }
 
-// TestSGLangLogprobs: what the prefill server says of the prompt's tokens comes before what the decode server says.
+// TestSGLangLogprobs: the prefill server's lists of the prompt's tokens come before the decode server's.
 func TestSGLangLogprobs(t *testing.T) {
 	for _, c := range []struct {
 		name, api, reply, answer, want string
@@ -253,7 +253,7 @@ func TestSGLangLogprobs(t *testing.T) {
 	}
 }
 
-// FuzzSGLangReply: whatever the two engines say, nothing panics, and valid answers stay valid.
+// FuzzSGLangReply: for any replies, nothing panics, and valid answers stay valid.
 func FuzzSGLangReply(f *testing.F) {
 	f.Add([]byte(`{"meta_info":{"input_token_logprobs":[[null,5,null]]}}`), []byte(`{"meta_info":{"input_token_logprobs":[]}}`), 0)
 	f.Add([]byte("data: {\"index\":0,\"meta_info\":{\"input_token_logprobs\":[6]}}\n\ndata: [DONE]\n\n"), []byte(`[{"index":0,"meta_info":{"input_token_logprobs":null}}]`), 0)
@@ -277,7 +277,7 @@ func FuzzSGLangReply(f *testing.F) {
 	})
 }
 
-// TestSGLangAsCaptured: the answers of two real servers, put together, say what one server says.
+// TestSGLangAsCaptured: the combined answers of two real servers equal that of one server.
 func TestSGLangAsCaptured(t *testing.T) {
 	b, err := os.ReadFile("testdata/sglang_pd.json")
 	if err != nil {
@@ -334,7 +334,7 @@ func same(t *testing.T, got json.RawMessage, want string) {
 	}
 }
 
-// TestSGLangSeveralAnswers: a version that was seen never to answer is not asked.
+// TestSGLangSeveralAnswers: a version known never to answer is not asked.
 func TestSGLangSeveralAnswers(t *testing.T) {
 	x := pairOf(t, answer.APIChat, `{}`, 2)
 	for version, ok := range map[string]bool{"0.5.23": false, "0.5.23.post1": false, "0.6.0": true, "": true} {

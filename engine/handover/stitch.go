@@ -7,24 +7,24 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// mostHeldEvent bounds an event, and an answer in one piece, that is held back until it is complete; what is longer is passed on as it is.
+// mostHeldEvent bounds a held-back event or whole answer; a longer one is passed on unchanged.
 const mostHeldEvent = 16 << 20
 
-// Stitch puts the first token in front of a decoder's answer to a completion, and corrects its usage: to the decoder that token was a
-// part of the prompt. In a stream it becomes an event of its own before the first one with a choice. An answer that is no such
-// answer, an error for example, passes unchanged.
+// Stitch puts the first token before a decoder's answer to a completion, and corrects its usage, since that token was part of
+// the decoder's prompt. In a stream it becomes an event before the first one with a choice. Anything else, such as an error,
+// passes unchanged.
 type Stitch struct {
 	first  *First
 	stream bool
 	held   []byte
-	done   bool // the token has been put in
-	off    bool // all passes from now on
+	done   bool // the token has been inserted
+	off    bool // everything passes from now on
 }
 
 // NewStitch makes a Stitch for one answer.
 func NewStitch(first *First, stream bool) *Stitch { return &Stitch{first: first, stream: stream} }
 
-// Write takes a piece of the answer and returns what is to be passed on, which is valid until the next call.
+// Write takes a piece of the answer and returns what to pass on, valid until the next call.
 func (s *Stitch) Write(piece []byte) []byte {
 	if s.off {
 		return piece
@@ -49,7 +49,7 @@ func (s *Stitch) Write(piece []byte) []byte {
 	}
 }
 
-// bounded gives up on what never ends.
+// bounded gives up on an event without an end.
 func (s *Stitch) bounded(out []byte) []byte {
 	if len(s.held) > mostHeldEvent {
 		out = append(out, s.held...)
@@ -58,7 +58,7 @@ func (s *Stitch) bounded(out []byte) []byte {
 	return out
 }
 
-// Close returns what was held back, at the end of the answer.
+// Close returns what is still held back, at the end of the answer.
 func (s *Stitch) Close() []byte {
 	rest := s.held
 	s.held = nil
@@ -86,7 +86,7 @@ func cutEvent(b []byte) (event, rest []byte, whole bool) {
 	}
 }
 
-// event appends an event as it is to be passed on.
+// event appends an event in the form to be passed on.
 func (s *Stitch) event(out, event []byte) []byte {
 	at := bytes.Index(event, []byte("data:"))
 	if at != 0 && (at < 0 || event[at-1] != '\n') {
@@ -123,7 +123,7 @@ func (s *Stitch) event(out, event []byte) []byte {
 	return append(out, event...)
 }
 
-// before is the chunk of the first token, made like the chunk that it comes before.
+// before is the chunk of the first token, modelled on the chunk that it precedes.
 func (s *Stitch) before(chunk []byte) (out []byte, ok bool) {
 	text := false
 	out, ok = rawjson.RewriteObject(nil, chunk, func(name string, value []byte) ([]byte, []byte) {
@@ -156,7 +156,7 @@ func quotedRaw(text []byte) []byte {
 	return append(append([]byte{'"'}, text...), '"')
 }
 
-// whole is an answer in one piece with the first token.
+// whole is a non-streamed answer with the first token.
 func (s *Stitch) whole(answer []byte) (out []byte, ok bool) {
 	values, ok := rawjson.Members(answer, "choices", "usage")
 	if !ok || rawjson.Count(values[0], 2) != 1 {
@@ -205,7 +205,7 @@ func (s *Stitch) usage(value []byte) (out []byte, ok bool) {
 	})
 }
 
-// offset is where a part of b lies in it.
+// offset is the position of part in b.
 func offset(b, part []byte) int {
 	if part == nil {
 		return 0

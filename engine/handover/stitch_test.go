@@ -35,7 +35,7 @@ data: [DONE]
 
 var hi = &handover.First{ID: []byte("7"), Text: []byte(` H\u0069`)}
 
-// stitch runs an answer through a Stitch, in these pieces.
+// stitch passes an answer through a Stitch, in these pieces.
 func stitch(stream bool, pieces ...[]byte) string {
 	s := handover.NewStitch(hi, stream)
 	var out []byte
@@ -83,7 +83,7 @@ func TestStitch(t *testing.T) {
 	}
 }
 
-// TestStitchInPieces: however an answer comes, the same goes on.
+// TestStitchInPieces: the result does not depend on the pieces.
 func TestStitchInPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var pieces [][]byte

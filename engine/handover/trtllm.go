@@ -11,29 +11,29 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// TRTLLM is the hand-over of TensorRT-LLM (tensorrt_llm/serve/openai_disagg_service.py and openai_protocol.py, epochs of April to
-// September 2026), by the object disaggregated_params, which the orchestrator puts into requests and workers into choices[0].
+// TRTLLM is TensorRT-LLM's protocol (tensorrt_llm/serve/openai_disagg_service.py and openai_protocol.py, versions of April to
+// September 2026), by the object disaggregated_params in requests and in choices[0] of replies.
 //
-// Context-first: the context worker gets the whole request, not streamed, as "context_only", computes the prompt and one token, and
-// says in its reply where the cache is. The generation worker gets that as it came, as "generation_only", with the ids of the prompt's tokens,
-// and emits the first token itself. Generation-first: both are asked at once and meet by the id; the generation worker finds the context
-// worker by what that says of itself in GET /server_info.
+// Context-first: the context worker gets the whole request, not streamed, as "context_only", computes the prompt and one token,
+// and gives the cache's location in its reply. The generation worker gets that unchanged, as "generation_only", with the
+// prompt's token ids, and emits the first token itself. Generation-first: both are asked at once and meet by the id; the
+// generation worker finds the context worker by its description in GET /server_info.
 //
-// The ids are larger than 2^53, and opaque_state, log probabilities and members of later versions are the workers' own affair: all
-// is relayed as bytes. The KV cache is found by the id in the context worker's reply, which is not always that of the request.
+// Ids exceed 2^53, and opaque_state, log probabilities and later members are the workers' own: everything is relayed as bytes.
+// The KV cache is found by the id in the context worker's reply, which may differ from the request's.
 type TRTLLM struct {
 	TRTLLMOptions
 	GenerationFirst bool
 }
 
-// TRTLLMOptions are what configurations may choose of the protocol.
+// TRTLLMOptions are the configurable parts of the protocol.
 type TRTLLMOptions struct {
-	// Key signs what a generation worker is told in the header x-trtllm-disagg-auth (disagg_auth.py); late workers that have a key refuse
-	// requests without. "" signs nothing.
+	// Key signs the generation worker's parameters in the header x-trtllm-disagg-auth (disagg_auth.py); newer workers with a
+	// key reject unsigned requests. "" signs nothing.
 	Key string
-	// TokenIDsBase64 has token ids of chats handed over in base64 (gen_tokids_ctxbytes), a third of the bytes.
+	// TokenIDsBase64 transmits token ids of chats in base64 (gen_tokids_ctxbytes), a third of the bytes.
 	TokenIDsBase64 bool
-	// LastMessageOnly leaves out of a chat's decode leg all messages but the last, which its token ids hold already
+	// LastMessageOnly drops all messages of a chat's decode leg but the last, since its token ids contain them
 	// (gen_strip_message_history).
 	LastMessageOnly bool
 }
@@ -45,13 +45,13 @@ func (t TRTLLM) With(o TRTLLMOptions) TRTLLM {
 }
 
 const (
-	// Ids below are the workers' own (disagg_utils.py, get_global_disagg_request_id).
+	// smaller ids belong to the workers (disagg_utils.py, get_global_disagg_request_id).
 	firstDisaggID = 1 << 40
 	styleContext  = "0" // schedule_style
 	styleGenerate = "1"
 )
 
-// DisaggID is a request id in the range that TensorRT-LLM's orchestrator uses, made of a number of 63 or 64 bits.
+// DisaggID is a request id in the range of TensorRT-LLM's orchestrator, from a number of 63 or 64 bits.
 func DisaggID(number uint64) uint64 {
 	return number%(1<<63-1-firstDisaggID) + firstDisaggID
 }
@@ -72,7 +72,7 @@ func (t TRTLLM) Order() Order {
 	return PrefillFirst
 }
 
-// Fits implements Connector: chats and completions with one prompt and one answer. A list of one prompt is one prompt.
+// Fits implements Connector: chats and completions with one prompt and one answer. A list with one prompt is one prompt.
 func (TRTLLM) Fits(x *Handoff) error {
 	if x.API != answer.APIChat && x.API != answer.APICompletions {
 		return fmt.Errorf("the connector trtllm knows no API %q", x.API)
@@ -88,7 +88,7 @@ func (TRTLLM) Fits(x *Handoff) error {
 	return fitsOnce(&y)
 }
 
-// Prefill implements Connector. max_tokens stays as it is: "context_only" bounds the answer.
+// Prefill implements Connector. max_tokens is unchanged: "context_only" limits the answer.
 func (t TRTLLM) Prefill(x *Handoff) (Message, error) {
 	style := styleContext
 	if t.GenerationFirst {
@@ -108,7 +108,7 @@ func (t TRTLLM) Prefill(x *Handoff) (Message, error) {
 	return Message{Set: set, Header: correlation(x)}, nil
 }
 
-// correlation tells both workers the conversation in the header that aiperf uses, where the client has not.
+// correlation sends both workers the conversation id in aiperf's header, unless the client does.
 func correlation(x *Handoff) []Header {
 	if x.Session == "" {
 		return nil
@@ -121,11 +121,11 @@ func (t TRTLLM) Reply(x *Handoff, body []byte) (Handed, error) {
 	var h Handed
 	values, ok := rawjson.Members(body, "choices", "usage", promptTokenIDs, promptTokenIDsB64)
 	if !ok {
-		return h, errors.New("engine: the context worker's reply is no JSON object")
+		return h, errors.New("engine: the context worker's reply is not a JSON object")
 	}
 	choices, usage := values[0], values[1]
 	h.Usage, h.Known = answer.UsageIn(x.API, usage)
-	h.Honest = h.Known && !t.GenerationFirst // ctx_usage has the decoder report it, which is not there yet when both are asked at once
+	h.Honest = h.Known && !t.GenerationFirst // ctx_usage makes the decoder report it, which is impossible when both are asked at once
 	if n := rawjson.Count(choices, 2); n != 1 {
 		many := "no choice"
 		if n > 1 {
@@ -135,7 +135,7 @@ func (t TRTLLM) Reply(x *Handoff, body []byte) (Handed, error) {
 	}
 	choice, ok := rawjson.Members(rawjson.Element(choices, 0), "finish_reason", disaggregatedParams)
 	if !ok {
-		return h, errors.New("engine: the choice in the context worker's reply is no JSON object")
+		return h, errors.New("engine: the choice in the context worker's reply is not a JSON object")
 	}
 	if t.GenerationFirst { // the decoder has found it by the id
 		h.ID = strconv.FormatUint(DisaggID(x.Number), 10)
@@ -160,14 +160,14 @@ func (t TRTLLM) Reply(x *Handoff, body []byte) (Handed, error) {
 	return h, err
 }
 
-// generationParams are the context worker's parameters as the generation worker is told them: all that came, but for the request type
-// and the style, and the usage of the prompt.
+// generationParams are the context worker's parameters for the generation worker: unchanged except for request type, style and
+// the prompt's usage.
 func generationParams(params, usage, finish []byte) ([]byte, error) {
 	switch {
 	case rawjson.IsNull(params):
 		return nil, ErrNoParams
 	case params[0] != '{' || len(params) > maxParamsBytes || !json.Valid(params):
-		return nil, fmt.Errorf("engine: the context worker's disaggregated_params are no object, or longer than %d bytes", maxParamsBytes)
+		return nil, fmt.Errorf("engine: the context worker's disaggregated_params are not an object, or longer than %d bytes", maxParamsBytes)
 	}
 	ids, _ := rawjson.Members(params, "ctx_request_id", "disagg_request_id")
 	for i, name := range []string{"ctx_request_id", "disagg_request_id"} {
@@ -211,7 +211,7 @@ func (t TRTLLM) promptIDs(x *Handoff, ids, encoded []byte) ([]Member, error) {
 	case rawjson.IsNull(ids):
 		return nil, nil // older versions; the decoder reads the text
 	default:
-		return nil, errors.New("engine: the context worker's prompt_token_ids are no list of token ids")
+		return nil, errors.New("engine: the context worker's prompt_token_ids are not a list of token ids")
 	}
 	if messages := x.Field("messages"); t.LastMessageOnly && x.API == answer.APIChat {
 		if n := rawjson.Count(messages, len(messages)); n > 1 {
@@ -254,13 +254,13 @@ func (t TRTLLM) Decode(x *Handoff, h *Handed) (Message, error) {
 	return Message{Set: append(set, Member{disaggregatedParams, params}), Header: header}, nil
 }
 
-// aboutContext is what a context worker says of itself, as members to go on with: of a list of addresses the first.
+// aboutContext is a context worker's description as further members, with the first of a list of addresses.
 func aboutContext(told string) ([]byte, error) {
 	if told == "" || told == "null" {
 		return nil, nil
 	}
 	if told[0] != '{' || !json.Valid([]byte(told)) {
-		return nil, errors.New("engine: the disaggregated_params in the context worker's /server_info are no object")
+		return nil, errors.New("engine: the disaggregated_params in the context worker's /server_info are not an object")
 	}
 	out := rawjson.AppendOthers(nil, []byte(told), "request_type", "ctx_request_id", "disagg_request_id", "schedule_style", ctxInfoEndpoint)
 	if at, _ := rawjson.Member([]byte(told), ctxInfoEndpoint); !rawjson.IsNull(rawjson.First(at)) {
@@ -269,7 +269,7 @@ func aboutContext(told string) ([]byte, error) {
 	return out, nil
 }
 
-// Withhold implements Connector: a client that says it is the orchestrator would be answered from other people's prompts, or with half an
+// Withhold implements Connector: a client acting as the orchestrator would get answers from other clients' prompts, or half an
 // answer.
 func (TRTLLM) Withhold(x *Handoff) []Member {
 	if rawjson.IsNull(x.Field(disaggregatedParams)) {
@@ -283,8 +283,8 @@ func (t TRTLLM) Keeps(sent bool) bool { return !sent && !t.GenerationFirst }
 
 var _ Connector = TRTLLM{}
 
-// withoutHandoff is a context worker's reply without what is meant for routers: the parameters in its choices and the token ids of the
-// prompt. ok is false when it cannot be read to its end.
+// withoutHandoff is a context worker's reply without the parts for routers: parameters in its choices and the prompt's token
+// ids. ok is false when it cannot be parsed.
 func withoutHandoff(body []byte) (answer []byte, ok bool) {
 	out, err := rawjson.RewriteObject(nil, body, func(name string, value []byte) ([]byte, []byte) {
 		switch name {

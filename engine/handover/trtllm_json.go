@@ -29,7 +29,7 @@ func isBase64(value []byte) bool {
 	return true
 }
 
-// decodeIDs reads token ids in base64 of little-endian int32 and writes them as a list.
+// decodeIDs converts token ids from base64 of little-endian int32 to a list.
 func decodeIDs(value []byte) ([]byte, error) {
 	if !isBase64(value) {
 		return nil, errors.New("engine: the context worker's prompt_token_ids_b64 are no base64")
@@ -48,8 +48,9 @@ func decodeIDs(value []byte) ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-// signature is what a generation worker with a key checks (tensorrt_llm/serve/disagg_auth.py): HMAC-SHA256 over the two members by which it
-// finds the KV cache, as compact JSON with sorted keys, of a list of addresses the first. "" when both are absent.
+// signature is what a generation worker with a key checks (tensorrt_llm/serve/disagg_auth.py): HMAC-SHA256 over the two members
+// by which it finds the KV cache, as compact JSON with sorted keys, with the first of a list of addresses. "" when both are
+// absent.
 func signature(key string, params []byte) string {
 	values, _ := rawjson.Members(params, ctxInfoEndpoint, opaqueState)
 	at, state := rawjson.First(values[0]), values[1]
@@ -63,7 +64,7 @@ func signature(key string, params []byte) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// pythonJSON appends a JSON text as Python's json.dumps writes it, in ASCII; other values as they are.
+// pythonJSON appends a JSON string in the form of Python's json.dumps, in ASCII; other values unchanged.
 func pythonJSON(out, value []byte) []byte {
 	var text string
 	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &text) != nil {

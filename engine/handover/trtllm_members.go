@@ -1,6 +1,6 @@
 package handover
 
-// The members of TensorRT-LLM's requests and replies. prompt_token_ids are also vLLM's.
+// The members of TensorRT-LLM's requests and replies. vLLM has prompt_token_ids too.
 const (
 	disaggregatedParams = "disaggregated_params"
 	promptTokenIDs      = "prompt_token_ids"

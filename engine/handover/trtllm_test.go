@@ -41,7 +41,7 @@ func membersIn(t testing.TB, body []byte) map[string]json.RawMessage {
 	return m
 }
 
-// exactly compares bodies member by member as bytes: numbers are not to be read.
+// exactly compares bodies member by member as bytes, without parsing numbers.
 func exactly(t *testing.T, what string, want []byte, got map[string]json.RawMessage) {
 	t.Helper()
 	text := func(m map[string]json.RawMessage) map[string]string {
@@ -56,7 +56,7 @@ func exactly(t *testing.T, what string, want []byte, got map[string]json.RawMess
 	}
 }
 
-// number is what makes an id come out as the documented one.
+// documentedID is the documented id, made from this number.
 const documentedID = 1234567890123456789
 
 func trtHandoff(t testing.TB, api string, body []byte) *handover.Handoff {
@@ -65,7 +65,7 @@ func trtHandoff(t testing.TB, api string, body []byte) *handover.Handoff {
 	return x
 }
 
-// TestTRTLLMAsDocumented: both legs are the documented bytes, 64-bit ids and unknown members included.
+// TestTRTLLMAsDocumented: both legs equal the documented bytes, including 64-bit ids and unknown members.
 func TestTRTLLMAsDocumented(t *testing.T) {
 	l := disaggLines(t)
 	x := trtHandoff(t, answer.APIChat, l[0])
@@ -120,7 +120,7 @@ func TestTRTLLMCompletions(t *testing.T) {
 	}
 }
 
-// TestTRTLLMReplies: what is missing or wrong in a context worker's reply is said.
+// TestTRTLLMReplies: errors name what is missing or wrong in a context worker's reply.
 func TestTRTLLMReplies(t *testing.T) {
 	x := handoffOf(answer.APIChat, nil)
 	good := `{"request_type":"context_only","ctx_request_id":5,"disagg_request_id":6}`
@@ -128,19 +128,19 @@ func TestTRTLLMReplies(t *testing.T) {
 		return `{"index":0,"message":{"content":"H"},"finish_reason":` + finish + `,"disaggregated_params":` + params + `}`
 	}
 	for _, c := range []struct{ body, err string }{
-		{`nonsense`, "no JSON object"},
+		{`nonsense`, "not a JSON object"},
 		{`{}`, "no choice"},
 		{`{"choices":[]}`, "no choice"},
 		{`{"choices":[` + choice(good, `"length"`) + `,` + choice(good, `"length"`) + `]}`, "several choices, where exactly one is needed"},
-		{`{"choices":[7]}`, "no JSON object"},
+		{`{"choices":[7]}`, "not a JSON object"},
 		{`{"choices":[` + choice("null", `"length"`) + `]}`, "no parameters"},
-		{`{"choices":[` + choice("[1]", `"length"`) + `]}`, "are no object"},
+		{`{"choices":[` + choice("[1]", `"length"`) + `]}`, "are not an object"},
 		{`{"choices":[` + choice(`{"ctx_request_id":5}`, `"length"`) + `]}`, `lack disagg_request_id (finish_reason "length", ctx_request_id 5, disagg_request_id null)`},
 		{`{"choices":[` + choice(`{"ctx_request_id":null,"disagg_request_id":6}`, `"not_finished"`) + `]}`, "lack ctx_request_id"},
 		{`{"choices":[` + choice(`{"ctx_request_id":-1,"disagg_request_id":6}`, `"length"`) + `]}`, "lack ctx_request_id"},
-		{`{"choices":[` + choice(good, `"length"`) + `],"prompt_token_ids":[1,2,]}`, "no list of token ids"},
-		{`{"choices":[` + choice(good, `"length"`) + `],"prompt_token_ids":"x"}`, "no list of token ids"},
-		{`{"choices":[` + choice(good, `"length"`) + `]`, "no JSON object"},
+		{`{"choices":[` + choice(good, `"length"`) + `],"prompt_token_ids":[1,2,]}`, "not a list of token ids"},
+		{`{"choices":[` + choice(good, `"length"`) + `],"prompt_token_ids":"x"}`, "not a list of token ids"},
+		{`{"choices":[` + choice(good, `"length"`) + `]`, "not a JSON object"},
 	} {
 		_, err := handover.TRTLLM{}.Reply(x, []byte(c.body))
 		if err == nil || !strings.Contains(err.Error(), c.err) {
@@ -152,7 +152,7 @@ func TestTRTLLMReplies(t *testing.T) {
 	}
 }
 
-// TestTRTLLMKeeps: all members that came are passed on, in their order and as bytes; those that are the router's are its own.
+// TestTRTLLMKeepsUnknown: all members are passed on in order and as bytes; the router's own are replaced.
 func TestTRTLLMKeepsUnknown(t *testing.T) {
 	x := handoffOf(answer.APIChat, membersIn(t, []byte(`{"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi, [you]"}],"prompt_token_ids":[9]}`)))
 	params := `{"request\u005ftype":"context_only", "schedule_style":7, "ctx_usage":{"prompt_tokens":1}, "new": [1.50, {"a":18446744073709551615}], "draft_tokens":[3,4],"ctx_request_id":9223372036854775807,"disagg_request_id":1099511627776}`
@@ -181,7 +181,7 @@ func TestTRTLLMKeepsUnknown(t *testing.T) {
 	}
 }
 
-// TestTRTLLMGenerationFirst: the generation worker is told the id, and what the context worker says of itself.
+// TestTRTLLMGenerationFirst: the generation worker gets the id and the context worker's description.
 func TestTRTLLMGenerationFirst(t *testing.T) {
 	c := handover.TRTLLM{GenerationFirst: true}
 	x := handoffOf(answer.APIChat, nil)
@@ -211,7 +211,7 @@ func TestTRTLLMGenerationFirst(t *testing.T) {
 	}
 }
 
-// TestTRTLLMSigns: the signature is that of Python's hmac and json (computed with CPython 3.11).
+// TestTRTLLMSigns: the signature equals that of Python's hmac and json (computed with CPython 3.11).
 func TestTRTLLMSigns(t *testing.T) {
 	for _, c := range []struct{ params, want string }{
 		{`{"ctx_request_id":1,"disagg_request_id":2,"encoded_opaque_state":"BASE64","ctx_info_endpoint":"tcp://host:port"}`, "sha256=e029bade5de1830dcbce28f472870279326e8efaf1ba000d716b68f466c1d464"},
@@ -238,7 +238,7 @@ func TestTRTLLMSigns(t *testing.T) {
 	}
 }
 
-// TestTRTLLMWhole: an answer that the context worker ended is the client's, without what is meant for routers, as a stream too.
+// TestTRTLLMWhole: an answer completed by the context worker goes to the client without the parts for routers, streamed too.
 func TestTRTLLMWhole(t *testing.T) {
 	x := handoffOf(answer.APIChat, nil)
 	body := `{"id":"c1","object":"chat.completion","created":7,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Yes","tool_calls":[{"id":"t","type":"function"}]},"finish_reason":"stop","stop_reason":"x","disaggregated_params":{"ctx_request_id":1}}],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10},"prompt_token_ids":[1,2]}`
@@ -267,7 +267,7 @@ func TestTRTLLMWhole(t *testing.T) {
 	}
 }
 
-// TestDisaggID: ids lie in the range of the orchestrator's, whatever the number.
+// TestDisaggID: ids are in the orchestrator's range for any number.
 func TestDisaggID(t *testing.T) {
 	for _, n := range []uint64{0, 1, 1<<63 - 2 - 1<<40, 1<<63 - 1 - 1<<40, 1 << 63, 1<<64 - 1} {
 		if id := handover.DisaggID(n); id < 1<<40 || id >= 1<<63-1 {
@@ -276,8 +276,8 @@ func TestDisaggID(t *testing.T) {
 	}
 }
 
-// FuzzTRTLLMReply: whatever a context worker says, what the generation worker is sent is JSON, of type generation_only and with the ids as they
-// came; and what a client gets is JSON where the reply was.
+// FuzzTRTLLMReply: for any context worker's reply, the generation worker's request is JSON of type generation_only with
+// unchanged ids, and the client gets JSON if the reply was.
 func FuzzTRTLLMReply(f *testing.F) {
 	l := disaggLines(f)
 	f.Add(l[2])
@@ -314,7 +314,7 @@ func FuzzTRTLLMReply(f *testing.F) {
 				t.Errorf("%q became the member %s: %q", body, member.Name, member.JSON)
 			}
 		}
-		var v map[string]json.RawMessage // a struct's names would be those of members in other cases too
+		var v map[string]json.RawMessage // a struct would also match names in other cases
 		if err := json.Unmarshal(h.Params, &v); err != nil || string(v["request_type"]) != `"generation_only"` {
 			t.Errorf("%q became %q", body, h.Params)
 		}
@@ -326,7 +326,7 @@ func FuzzTRTLLMReply(f *testing.F) {
 	})
 }
 
-// BenchmarkTRTLLMReply reads the reply to a prompt of 100,000 tokens, 700 kB, and makes of it what the generation worker is told.
+// BenchmarkTRTLLMReply converts the reply to a prompt of 100,000 tokens, 700 kB, for the generation worker.
 func BenchmarkTRTLLMReply(b *testing.B) {
 	ids := []byte("[")
 	for i := range 100_000 {

@@ -8,9 +8,9 @@ import (
 	"github.com/warmpath/warmpath/engine/rawjson"
 )
 
-// AsStream is an answer in one piece as the events of a stream (OpenAI API, "chat.completion.chunk" and "text_completion"), for the
-// client that asked for one: its text in one chunk, the reason of its end in the next, its usage in one more where that was
-// asked for, and the end mark. All members that the answer has, the chunks have. ok is false for what is no such answer.
+// AsStream is a non-streamed answer as the events of a stream (OpenAI API, "chat.completion.chunk" and "text_completion"): its
+// text in one chunk, the finish reason in the next, requested usage in one more, and the end mark. The chunks keep all members
+// of the answer. ok is false for anything else.
 func AsStream(api string, body []byte, usage bool) (events []byte, ok bool) {
 	values, ok := rawjson.Members(body, "choices", "usage")
 	choices := values[0]
@@ -55,7 +55,7 @@ func AsStream(api string, body []byte, usage bool) (events []byte, ok bool) {
 	return append(events, "data: [DONE]\n\n"...), true
 }
 
-// saidOf is a choice of a chat with its message as a delta, and no end yet.
+// saidOf is a chat's choice with its message as a delta, and no finish reason.
 func saidOf(out, choice []byte, _ int) ([]byte, bool) {
 	return rawjson.RewriteObject(out, choice, func(name string, value []byte) ([]byte, []byte) {
 		switch name {
@@ -73,7 +73,7 @@ func saidOf(out, choice []byte, _ int) ([]byte, bool) {
 	})
 }
 
-// endOf is a choice of a chat that says why it ended, and nothing else.
+// endOf is a chat's choice with its finish reason only.
 func endOf(out, choice []byte, _ int) ([]byte, bool) {
 	return rawjson.RewriteObject(out, choice, func(name string, value []byte) ([]byte, []byte) {
 		switch name {
@@ -86,7 +86,7 @@ func endOf(out, choice []byte, _ int) ([]byte, bool) {
 	})
 }
 
-// numberCalls gives the tool calls of a message the index that they have in a stream.
+// numberCalls gives a message's tool calls their index in a stream.
 func numberCalls(name string, value []byte) ([]byte, []byte) {
 	if name != "tool_calls" || rawjson.IsNull(value) {
 		return []byte(name), value

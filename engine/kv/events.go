@@ -1,6 +1,6 @@
-// Package kv decodes the KV events of engines: vLLM's and SGLang's ZeroMQ messages (msgpack) and TensorRT-LLM's list of events (JSON), into
-// batches of route's events. What is malformed or unknown is counted and passed over, and everything has a bound. It never opens a socket
-// and never decides what an event means for an endpoint.
+// Package kv decodes the KV events of engines: ZeroMQ messages of vLLM and SGLang (msgpack) and TensorRT-LLM's list of events
+// (JSON), into batches of package kvstream. Malformed or unknown events are counted and skipped, and everything is bounded. It
+// opens no socket and does not interpret events for an endpoint.
 package kv
 
 import (
@@ -21,24 +21,24 @@ import (
 //
 //	[ts, [event, ...], data_parallel_rank]
 //
-// or a map with the keys ts, events and data_parallel_rank (attn_dp_rank in SGLang). An event is an array whose first item is its
-// name, or, since vLLM PR 42892 and SGLang PR 37482, a map with the key type; what is at its default is left out. Fields that
-// are not known are passed over, at the end of an array as in a map.
+// or a map with the keys ts, events and data_parallel_rank (attn_dp_rank in SGLang). An event is an array that begins with its
+// name, or, since vLLM PR 42892 and SGLang PR 37482, a map with the key type; fields with their default are omitted. Unknown
+// fields are skipped, in maps and at the end of arrays.
 
-// The bounds of what is believed of one message.
+// Bounds of one message.
 const (
-	maxBlockTokens = 1 << 16 // tokens a block
-	maxEvents      = 1 << 16 // events a message
+	maxBlockTokens = 1 << 16 // tokens per block
+	maxEvents      = 1 << 16 // events per message
 	maxNameBytes   = 256     // of a medium or an adapter
 )
 
-// MaxSessionBytes is the length of the longest conversation id that is read from an event.
+// MaxSessionBytes is the length of the longest accepted conversation id.
 const MaxSessionBytes = 1024
 
 var errShape = errors.New("not an event")
 
-// ReadBatch reads the payload of a message into b, whose memory is used again. An event that is malformed or unknown is counted in
-// b.Skipped and the next one read; the error says that the message as a whole is no batch, or ends too early.
+// ReadBatch decodes a message's payload into b, reusing its memory. A malformed or unknown event is counted in b.Skipped and
+// skipped; the error means that the message is not a batch, or is truncated.
 func ReadBatch(payload []byte, b *kvstream.Batch) error {
 	b.Reset()
 	switch msgp.NextType(payload) {
@@ -127,14 +127,14 @@ func readEvents(b []byte, to *kvstream.Batch) (rest []byte, err error) {
 	return b, nil
 }
 
-// reader reads one event; after a fault err is set and nothing more is read.
+// reader decodes one event; after a fault err is set and nothing more is read.
 type reader struct {
 	b   []byte
 	e   *kvstream.Event
 	err error
 }
 
-// event reads an event in either form. known is false for one whose kind is not known.
+// event decodes an event in either form. known is false for an unknown kind.
 func (r *reader) event() (known bool) {
 	switch msgp.NextType(r.b) {
 	case msgp.ArrayType:
@@ -156,7 +156,7 @@ func (r *reader) event() (known bool) {
 	return r.whole()
 }
 
-// fields reads an event that is a map. Its kind is the first key in all that were seen, but need not be.
+// fields decodes an event in map form. Its kind is the first key in all known messages, but need not be.
 func (r *reader) fields() bool {
 	n, rest, err := msgp.ReadMapHeaderBytes(r.b)
 	r.b, r.err = rest, err
@@ -194,7 +194,7 @@ func (r *reader) kind() bool {
 	return err == nil
 }
 
-// fieldAt is the name of field i, after the tag, of an event that is an array (vLLM up to 0.23, SGLang).
+// fieldAt is the name of field i, after the tag, of an event in array form (vLLM up to 0.23, SGLang).
 func fieldAt(k kvstream.Kind, i uint32) string {
 	stored := [...]string{"block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "lora_name", "extra_keys", "group_idx", "kv_cache_spec_kind"}
 	removed := [...]string{"block_hashes", "medium", "group_idx", "kv_cache_spec_kind"}
@@ -258,7 +258,7 @@ func (r *reader) field(name string) {
 	}
 }
 
-// whole checks what belongs together.
+// whole checks the consistency of an event.
 func (r *reader) whole() bool {
 	e := r.e
 	if r.err != nil {
@@ -274,7 +274,7 @@ func (r *reader) whole() bool {
 	return len(e.Hashes) > 0 && tokens
 }
 
-// windowed tells, by vLLM's name for it, whether a group of layers needs more than the end of a prompt to go on from it.
+// windowed reports, by vLLM's name, whether a group of layers can continue from the end of a prompt only.
 func windowed(spec string) bool {
 	for _, w := range [...]string{"sliding", "mamba", "chunked", "cross"} {
 		if strings.Contains(spec, w) {
@@ -294,7 +294,7 @@ func (r *reader) null() bool {
 	return true
 }
 
-// array reads the head of a list; null is an empty one.
+// array reads the head of a list; null is an empty list.
 func (r *reader) array() (n uint32) {
 	if r.null() {
 		return 0
@@ -303,7 +303,7 @@ func (r *reader) array() (n uint32) {
 	return n
 }
 
-// hash reads a block's hash. vLLM writes the last 8 bytes of its digest as a number, or the digest; SGLang the first 8 as a
+// hash reads a block's hash. vLLM sends the last 8 bytes of its digest as a number, or the digest; SGLang the first 8 as a
 // signed number.
 func (r *reader) hash() (h uint64) {
 	switch msgp.NextType(r.b) {
@@ -348,13 +348,13 @@ func (r *reader) whole64(most uint64) (n uint64) {
 
 func (r *reader) tokens() {
 	n := int64(r.array())
-	if n > int64(len(r.b)) { // a token takes a byte at least
+	if n > int64(len(r.b)) { // a token takes at least a byte
 		r.err = errShape
 	}
 	if r.err != nil {
 		return
 	}
-	// What is below 2^16 is decoded here, since a batch has thousands.
+	// Inlined for values below 2^16, since a batch has thousands.
 	b, tokens := r.b, slices.Grow(r.e.Tokens, int(n))
 	for ; n > 0 && r.err == nil; n-- {
 		switch {

@@ -112,8 +112,8 @@ func TestCapturedSGLang(t *testing.T) {
 	}
 }
 
-// TestCapturedSGLangLoad: SGLang's load messages are no batches of events. Who gives the port of its load publisher for that of its events is
-// told that the messages are of no use, and no event is made up.
+// TestCapturedSGLangLoad: SGLang's load messages are not batches of events. A subscription to the port of the load publisher
+// gives an error and no events.
 func TestCapturedSGLangLoad(t *testing.T) {
 	for _, m := range captured(t, "load_sglang_0.5.23.txt") {
 		var b kvstream.Batch
@@ -123,7 +123,7 @@ func TestCapturedSGLangLoad(t *testing.T) {
 	}
 }
 
-// TestPublishedBatches are the payloads of the description of vLLM's format, in both encodings.
+// TestPublishedBatches are the payloads in the description of vLLM's format, in both encodings.
 func TestPublishedBatches(t *testing.T) {
 	stored := kvstream.Event{Kind: kvstream.Stored, Hashes: []uint64{0xb0147556276afc9c}, Tokens: []uint32{1, 2, 3, 4}, BlockTokens: 4, Medium: "GPU"}
 	for name, c := range map[string]struct {
@@ -168,7 +168,7 @@ func isEmpty(v any) bool {
 	return false
 }
 
-// TestForeignEvents puts what is malformed or unknown between two good events.
+// TestForeignEvents puts malformed or unknown events between two good ones.
 func TestForeignEvents(t *testing.T) {
 	good := func(b []byte) []byte {
 		return msgp.AppendString(msgp.AppendArrayHeader(b, 1), "AllBlocksCleared")
@@ -212,7 +212,7 @@ func TestForeignEvents(t *testing.T) {
 	}
 }
 
-// TestEventOfTooManyFields: the head of an event says that it has 2^32-1 fields. It costs no more than what is there.
+// TestEventOfTooManyFields: the head of an event announces 2^32-1 fields. Decoding costs no more than what is present.
 func TestEventOfTooManyFields(t *testing.T) {
 	raw := append([]byte{0x92, 0x01, 0x91, 0xdd, 0xff, 0xff, 0xff, 0xff, 0xab}, "BlockStored"...)
 	read := make(chan error, 1)
@@ -230,7 +230,7 @@ func TestEventOfTooManyFields(t *testing.T) {
 	}
 }
 
-// TestBlockHashTypes: the digest in bytes and its number name the same block; SGLang's are signed.
+// TestBlockHashTypes: the digest in bytes and its number give the same hash; SGLang's are signed.
 func TestBlockHashTypes(t *testing.T) {
 	removed := func(hash func(b []byte) []byte) uint64 {
 		raw := msgp.AppendArrayHeader(msgp.AppendInt(msgp.AppendArrayHeader(nil, 2), 1), 1)

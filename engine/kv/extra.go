@@ -5,8 +5,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// extra reads what each block depends on besides its tokens: null or a list a block. Only whether two are the same matters, so
-// a hash of the bytes is kept.
+// extra reads what each block depends on besides its tokens: null or a list per block. Only equality matters, so a hash of the
+// bytes is kept.
 func (r *reader) extra() {
 	any := false
 	for n := r.array(); n > 0 && r.err == nil; n-- {
@@ -25,13 +25,13 @@ func (r *reader) extra() {
 	}
 }
 
-// SaltExtra is what KVEvent.Extra has for a prompt's first block when vLLM is given a cache salt and nothing else.
+// SaltExtra is Event.Extra of a prompt's first block when vLLM gets a cache salt and nothing else.
 func SaltExtra(salt string) uint64 {
 	b := msgp.AppendArrayHeader(nil, 1)
 	return xxh3.Hash(msgp.AppendString(b, salt)) | 1
 }
 
-// medium reads a medium; those that are common take no memory.
+// medium reads a medium; common ones allocate nothing.
 func (r *reader) medium() string {
 	if r.null() {
 		return ""

@@ -2,7 +2,7 @@ package kv
 
 import "github.com/tinylib/msgp/msgp"
 
-// Rank is the data-parallel rank that the payload of a message names, -1 where it names none or is no batch. It skips the events unread.
+// Rank is the data-parallel rank in a message's payload; -1 for none or if it is not a batch. It skips the events.
 func Rank(payload []byte) int {
 	switch msgp.NextType(payload) {
 	case msgp.ArrayType:
@@ -33,7 +33,7 @@ func Rank(payload []byte) int {
 	return -1
 }
 
-// rankOf reads a rank's number, -1 for what is none.
+// rankOf reads a rank's number; -1 if invalid.
 func rankOf(b []byte) int {
 	if n, _, err := msgp.ReadInt64Bytes(b); err == nil && n >= 0 && n < maxRank {
 		return int(n)

@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/kvstream"
 )
 
-// TestRank: the rank is the one that reading the whole batch gives, for messages of real engines and for those that are none.
+// TestRank: the rank equals that of the decoded batch, for messages of real engines and for invalid ones.
 func TestRank(t *testing.T) {
 	var payloads [][]byte
 	for _, name := range []string{"kv_vllm_0.32.txt", "kv_sglang_0.5.23.txt"} {
@@ -39,6 +39,6 @@ func TestRank(t *testing.T) {
 		t.Errorf("ranks %v; the table does not hold what it should", ranks)
 	}
 	for i := range payloads[0] {
-		_ = Rank(payloads[0][:i]) // one that ends too early is read without harm
+		_ = Rank(payloads[0][:i]) // a truncated message does no harm
 	}
 }

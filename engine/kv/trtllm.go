@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/kvstream"
 )
 
-// trtEvent is an event of TensorRT-LLM as its endpoint /kv_cache_events tells it (tensorrt_llm/_utils.py, KVCacheEventSerializer;
-// serve/router.py, PR 12526): with an envelope, or bare.
+// trtEvent is an event in TensorRT-LLM's /kv_cache_events (tensorrt_llm/_utils.py, KVCacheEventSerializer; serve/router.py, PR
+// 12526), with or without an envelope.
 type trtEvent struct {
 	EventID *int64          `json:"event_id"`
 	Window  int64           `json:"window_size"`
@@ -37,25 +37,25 @@ type trtBlock struct {
 	Lora  json.Number `json:"lora_id"`
 }
 
-// TRTEvents is what one poll of TensorRT-LLM's events gave.
+// TRTEvents is the result of one poll of TensorRT-LLM's events.
 type TRTEvents struct {
 	Batches []TRTBatch
 	Skipped int // events that were malformed or of an unknown kind
 }
 
-// TRTBatch is one event of it, as a batch of one.
+// TRTBatch is one event, as a batch of one.
 type TRTBatch struct {
-	ID    int64 // event_id; -1 where there is none
+	ID    int64 // event_id; -1 if absent
 	Batch kvstream.Batch
 }
 
-// ReadTRTEvents reads the answer of /kv_cache_events: a JSON array, oldest first. Events that say nothing of blocks (created,
-// updated) become batches without events, so that their ids count. The error says that the answer is no list.
+// ReadTRTEvents decodes the answer of /kv_cache_events: a JSON array, oldest first. Events without blocks (created, updated)
+// become empty batches, so that their ids count. The error means that the answer is not a list.
 func ReadTRTEvents(body []byte) (TRTEvents, error) {
 	var list []json.RawMessage
 	var out TRTEvents
 	if err := json.Unmarshal(body, &list); err != nil {
-		return out, fmt.Errorf("engine: KV events: the answer is no list of events: %w", err)
+		return out, fmt.Errorf("engine: KV events: the answer is not a list of events: %w", err)
 	}
 	if len(list) > maxEvents {
 		return out, fmt.Errorf("engine: KV events: %d events at once, want at most %d", len(list), maxEvents)
@@ -67,7 +67,7 @@ func ReadTRTEvents(body []byte) (TRTEvents, error) {
 			out.Skipped++
 			continue
 		}
-		// With windows of several sizes (layers of sliding attention beside full ones) the largest holds whole prefixes.
+		// With windows of several sizes (sliding and full attention) the largest holds whole prefixes.
 		if window < largest && len(b.Batch.Events) > 0 {
 			b.Batch.Events[0].Windowed = true
 		}
@@ -119,7 +119,7 @@ func readTRTEvent(raw []byte) (b TRTBatch, window int64, err error) {
 	return b, x.Window, err
 }
 
-// stored enters the blocks. One event may hold a last block that is not full; it is an event of its own here.
+// stored appends the blocks. A partial last block in an event becomes an event of its own.
 func (d *trtData) stored(to *kvstream.Batch) error {
 	var parent uint64
 	has := len(d.Parent) > 0 && !bytes.Equal(d.Parent, []byte("null"))
@@ -181,8 +181,8 @@ func (k *trtBlock) medium() string {
 	}
 }
 
-// trtHash reads a hash: a number of 64 bits (v1_block_key, v2_sha256_64), or 64 hexadecimal digits (v2_sha256), of which the
-// first 8 bytes are what v2_sha256_64 would say. Never a float: they go beyond 2^53.
+// trtHash reads a hash: a number of 64 bits (v1_block_key, v2_sha256_64), or 64 hexadecimal digits (v2_sha256), whose first 8
+// bytes equal v2_sha256_64. Never a float: they exceed 2^53.
 func trtHash(raw json.RawMessage) (uint64, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) > 1 && raw[0] == '"' {

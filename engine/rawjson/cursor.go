@@ -1,12 +1,12 @@
-// Package rawjson reads JSON where it lies and writes parts of it anew: it owns the cursor and what finds, counts and replaces members and
-// elements. Values are slices of what came, byte for byte; nothing is copied unless it is written. It checks only as much syntax as it
-// needs, never decodes a value into a type, and never fails but by saying so.
+// Package rawjson reads and rewrites JSON in place: it owns the cursor and the functions that find, count and replace members
+// and elements. Values are slices of the input; nothing is copied unless it is written. It checks only the syntax it needs,
+// never decodes values into types, and reports failures by results.
 package rawjson
 
 import "bytes"
 
-// Cursor reads JSON forwards where it lies. It checks only as much syntax as it needs to find its way, copies nothing,
-// and fails by returning false, at the latest at the end of Data.
+// Cursor reads JSON forwards in place. It checks only the syntax it needs to proceed, copies nothing, and fails by returning
+// false, at the latest at the end of Data.
 type Cursor struct {
 	Data []byte
 	Pos  int // of the next byte in Data
@@ -32,7 +32,7 @@ func (c *Cursor) Take(want byte) bool {
 	return false
 }
 
-// Str reads a string and returns what is between its quotes, escapes as they are.
+// Str reads a string and returns the content of its quotes, still escaped.
 func (c *Cursor) Str() (raw []byte, ok bool) {
 	if !c.Take('"') {
 		return nil, false
@@ -53,7 +53,7 @@ func (c *Cursor) Str() (raw []byte, ok bool) {
 	return nil, false
 }
 
-// Key reads the next key of the object the cursor is in, with its colon; false at the object's end or an error.
+// Key reads the next key of the current object, with its colon; false at the object's end or an error.
 func (c *Cursor) Key() (raw []byte, ok bool) {
 	c.Take(',')
 	if raw, ok = c.Str(); !ok || !c.Take(':') {
@@ -62,7 +62,7 @@ func (c *Cursor) Key() (raw []byte, ok bool) {
 	return raw, true
 }
 
-// Skip passes over one value of any kind. It keeps no stack, so deep nesting costs nothing.
+// Skip skips one value of any kind. It keeps no stack, so deep nesting costs nothing.
 func (c *Cursor) Skip() bool {
 	depth := 0
 	for {
@@ -100,7 +100,7 @@ func (c *Cursor) Skip() bool {
 	}
 }
 
-// Word passes over a number, true, false or null.
+// Word skips a number, true, false or null.
 func (c *Cursor) Word() (w []byte) {
 	start := c.Pos
 	for c.Pos < len(c.Data) {
@@ -113,11 +113,11 @@ func (c *Cursor) Word() (w []byte) {
 	return c.Data[start:]
 }
 
-// MaxCount bounds the token counts that are believed; no context is near it, and sums of a few stay far from overflow.
+// MaxCount bounds plausible token counts; no context is near it, and sums of a few do not overflow.
 const MaxCount = 1 << 40
 
-// Count reads a number that counts something: a whole number from 0 to maxCount, a fraction of zero allowed. Any other
-// value (null, a string, an object, a negative number) is passed over and not ok.
+// Count reads a whole number from 0 to MaxCount, with an optional fraction of zero. Any other value (null, a string, an object,
+// a negative number) is skipped and not ok.
 func (c *Cursor) Count() (n int64, ok bool) {
 	c.Space()
 	if c.Pos >= len(c.Data) {
@@ -152,8 +152,8 @@ func allZero(b []byte) bool {
 	return true
 }
 
-// numbers passes over a list of nothing but numbers, such as token ids of which there may be a million, if one comes next. It looks no
-// further than the next list, so that many of them cost no more than their length.
+// numbers skips a list of numbers only, such as a million token ids, if one comes next. It looks no further than the next list,
+// so many of them cost no more than their length.
 func (c *Cursor) numbers() bool {
 	if c.Pos+1 >= len(c.Data) || c.Data[c.Pos] != '[' || c.Data[c.Pos+1] < '0' || c.Data[c.Pos+1] > '9' {
 		return false

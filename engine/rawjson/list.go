@@ -2,7 +2,7 @@ package rawjson
 
 import "strconv"
 
-// Count counts the elements of a list, as far as most; -1 for what is no list.
+// Count counts the elements of a list, up to most; -1 if it is not a list.
 func Count(list []byte, most int) int {
 	c := Cursor{Data: list}
 	if !c.Take('[') {
@@ -17,7 +17,7 @@ func Count(list []byte, most int) int {
 	return n
 }
 
-// Element is one element of a list, nil when it has not so many.
+// Element is one element of a list; nil if there are fewer.
 func Element(list []byte, at int) []byte {
 	c := Cursor{Data: list}
 	if !c.Take('[') {
@@ -43,7 +43,7 @@ func ListOf(element []byte) []byte {
 	return append(append([]byte{'['}, element...), ']')
 }
 
-// First is a value, or the first of a list of them.
+// First is a value, or the first element of a list.
 func First(value []byte) []byte {
 	if len(value) > 0 && value[0] == '[' {
 		return Element(value, 0)
@@ -51,7 +51,7 @@ func First(value []byte) []byte {
 	return value
 }
 
-// OrNull is a value, or null for one that is absent.
+// OrNull is a value, or null if it is absent.
 func OrNull(value []byte) []byte {
 	if value == nil {
 		return []byte("null")
@@ -59,13 +59,13 @@ func OrNull(value []byte) []byte {
 	return value
 }
 
-// IsWhole reports whether a value is a whole number that is not negative, of 64 bits at most.
+// IsWhole reports whether a value is a non-negative whole number of at most 64 bits.
 func IsWhole(value []byte) bool {
 	_, err := strconv.ParseUint(string(value), 10, 64)
 	return err == nil && (value[0] != '0' || len(value) == 1)
 }
 
-// RewriteList appends a list whose elements are written anew.
+// RewriteList appends a list with rewritten elements.
 func RewriteList(out, list []byte, write func(out, element []byte, i int) ([]byte, bool)) ([]byte, bool) {
 	c := Cursor{Data: list}
 	if !c.Take('[') {

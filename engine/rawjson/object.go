@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Member finds a top-level member of a JSON object and returns its value as it lies there; of several the last, as
-// engines take it. ok is false when body is no object that can be read to its end.
+// Member returns the value of a top-level member of a JSON object, in place; of several the last, as engines do. ok is false
+// when body is not a complete object.
 func Member(body []byte, name string) (value []byte, ok bool) {
 	c := Cursor{Data: body}
 	if !c.Take('{') {
@@ -31,7 +31,7 @@ func Member(body []byte, name string) (value []byte, ok bool) {
 // IsNull reports whether a member is absent or null.
 func IsNull(value []byte) bool { return len(value) == 0 || string(value) == "null" }
 
-// Members is Member for several members in one pass; values has one for each name, nil where it is absent.
+// Members is Member for several names in one pass; values has one per name, nil if absent.
 func Members(body []byte, names ...string) (values [][]byte, ok bool) {
 	values = make([][]byte, len(names))
 	c := Cursor{Data: body}
@@ -56,7 +56,7 @@ func Members(body []byte, names ...string) (values [][]byte, ok bool) {
 	}
 }
 
-// AppendOthers appends the members of an object that have none of the names, each after a comma, as they lie there.
+// AppendOthers appends the members of an object except those named, unchanged, each after a comma.
 func AppendOthers(out, object []byte, but ...string) []byte {
 	c := Cursor{Data: object}
 	if !c.Take('{') {
@@ -84,8 +84,8 @@ func AppendOthers(out, object []byte, but ...string) []byte {
 	}
 }
 
-// RewriteObject appends an object whose members change says anew: a nil name leaves one out. Names are those between the quotes, escapes
-// as they are.
+// RewriteObject appends an object with members changed by change: a nil name omits one. Names are without quotes, still
+// escaped.
 func RewriteObject(out, object []byte, change func(name string, value []byte) (newName, newValue []byte)) ([]byte, bool) {
 	c := Cursor{Data: object}
 	if !c.Take('{') {
@@ -116,7 +116,7 @@ func RewriteObject(out, object []byte, change func(name string, value []byte) (n
 	}
 }
 
-// Names are the names of the top-level members of a JSON object, escapes as they are; none when it is no object.
+// Names are the names of an object's top-level members, still escaped; none when it is not an object.
 func Names(body []byte) []string {
 	var names []string
 	c := Cursor{Data: body}

@@ -1,7 +1,7 @@
 package jsonscan
 
-// Checkpoints of a body lie at ends of messages and, in plain prompts, at places within the string; one for each chunk of
-// the raw body. Chunks grow with their distance from the body's beginning, so that a long body has not too many.
+// Checkpoints of a body are at ends of messages and, in plain prompts, at positions within the string; one per chunk of the raw
+// body. Chunks grow with their distance from the body's beginning, which limits their number.
 const (
 	smallChunk, smallUntil   = 2 << 10, 16 << 10
 	middleChunk, middleUntil = 4 << 10, 64 << 10
@@ -23,27 +23,27 @@ func ChunkAfter(n int) int {
 	return (n/size + 1) * size
 }
 
-// Cuts notes places at which the decoding of one long string may go on another time: before an escape. There no
-// character is cut in two, nor a surrogate pair; if the string turns out not to be UTF-8 there are no such places.
+// Cuts records positions in one long string at which decoding may continue another time: before an escape, where no character
+// or surrogate pair is split. A string that is not UTF-8 has none.
 type Cuts struct {
-	At    int // the string with its opening quote here
-	From  int // goes on here, 0 for nowhere
-	Lost  int // having become so much shorter
+	At    int // offset of the string's opening quote
+	From  int // position to continue from; 0 for none
+	Lost  int // by how much the decoded string is shorter up to there
 	Found []cut
 }
 
-// cut is one such place.
+// cut is one such position.
 type cut struct {
-	Raw  int // where in the body
-	Out  int // where in what is decoded
-	Lost int // by how much that is shorter
+	Raw  int // in the body
+	Out  int // in the decoded string
+	Lost int // by how much the decoded string is shorter
 }
 
-// cutWindow is how far before the end of a chunk an escape is welcome.
+// cutWindow is the distance before the end of a chunk within which an escape is used.
 const cutWindow = 256
 
-// begin says where to begin within the string whose opening quote is at an offset, and from where on an escape is to be
-// noted.
+// begin returns where to start within the string with this opening quote, and the position from which the next escape is
+// recorded.
 func (k *Cuts) begin(at int) (from, lost, next int) {
 	from = at + 1
 	if k.From > 0 && k.At == at {
@@ -52,7 +52,7 @@ func (k *Cuts) begin(at int) (from, lost, next int) {
 	return from, lost, nextCut(from)
 }
 
-// note takes in a place and says from where on the next one is wanted.
+// note records a position and returns where the next one is wanted.
 func (k *Cuts) note(raw, out, lost int) int {
 	k.Found = append(k.Found, cut{Raw: raw, Out: out, Lost: lost})
 	return nextCut(raw)

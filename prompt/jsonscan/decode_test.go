@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// decodeNaive is what decodeBlocks does, byte by byte.
+// decodeNaive is decodeBlocks byte by byte.
 func decodeNaive(src []byte) (out []byte, read int, high bool) {
 	open := 0
 	for ; len(src)-read >= 64; read += 64 {

@@ -2,7 +2,7 @@ package jsonscan
 
 import "testing"
 
-// TestWithoutVectors runs what is tested with vector code once more without, as on a processor that has none.
+// TestWithoutVectors repeats the tests without vector code, as on a processor without it.
 func TestWithoutVectors(t *testing.T) {
 	w, d := wide, deep
 	defer func() { wide, deep = w, d }()

@@ -1,6 +1,6 @@
-// Package jsonscan walks through JSON token by token: it owns the cursor, which accepts exactly what encoding/json accepts, and the decoding
-// of strings, eight to 64 bytes at a time where the processor can. Places are offsets into the document; nothing is allocated, and values
-// may be written decoded to a buffer on the way. It knows no member's name and builds no tree.
+// Package jsonscan reads JSON token by token: it owns the cursor, which accepts exactly what encoding/json accepts, and the
+// decoding of strings, 8 to 64 bytes at a time depending on the processor. Positions are offsets into the document; nothing is
+// allocated, and values may be decoded to a buffer on the way. It knows no member names and builds no tree.
 package jsonscan
 
 import (
@@ -8,21 +8,21 @@ import (
 	"strconv"
 )
 
-// MaxDepth is how deep arrays and objects may nest: the bound of encoding/json (decode.go, maxNestingDepth, Go 1.26).
+// MaxDepth is the limit on nesting, that of encoding/json (decode.go, maxNestingDepth, Go 1.26).
 const MaxDepth = 10000
 
 // Kind is the kind of one JSON token.
 type Kind uint8
 
-// The kinds of token. The zero Kind is the end of everything: an error, or nothing there.
+// The kinds of token. The zero Kind is an error, or absence.
 const (
-	Bad       Kind = iota // not JSON; Cursor.Err says why
-	End                   // the document is complete and nothing follows
+	Bad       Kind = iota // not JSON; Cursor.Err has the reason
+	End                   // the end of the document
 	Object                // {
 	ObjectEnd             // }
 	Array                 // [
 	ArrayEnd              // ]
-	Key                   // a member's name; the colon after it is consumed too
+	Key                   // a member's name and the colon after it
 	String
 	Number
 	True
@@ -43,11 +43,11 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// expectation is the Cursor's state: what may come next.
+// expectation is the Cursor's state: which token may come next.
 type expectation uint8
 
 const (
-	expectValue      expectation = iota // a value must come
+	expectValue      expectation = iota // a value must follow
 	expectValueOrEnd                    // just after [
 	expectKeyOrEnd                      // just after {
 	expectKey                           // after a comma in an object
@@ -56,57 +56,57 @@ const (
 	expectNothing                       // after an error
 )
 
-// Cursor walks through one JSON document token by token, without recursion and without allocating. It accepts exactly
-// what encoding/json's Valid accepts. The zero Cursor is not usable; call Reset.
+// Cursor reads one JSON document token by token, without recursion or allocation. It accepts exactly what encoding/json's Valid
+// accepts. The zero Cursor is not usable; call Reset.
 type Cursor struct {
 	data   []byte
-	pos    int // where to read on
+	pos    int // next byte to read
 	start  int // first byte of the last token
 	end    int // just after the last token
-	lost   int // last Key or String: bytes it is shorter once decoded, quotes not counted
+	lost   int // of the last Key or String: by how many bytes its decoded form is shorter, without quotes
 	depth  int
 	expect expectation
 	object bool // the innermost container is an object
 	want   string
-	Out    *[]byte // where strings that are values go decoded, nil for nowhere
-	// outFrom is where the last of them begins in *out.
+	Out    *[]byte // where string values are decoded to; nil for nowhere
+	// OutFrom is the start of the last of them in *Out.
 	OutFrom int
-	Cut     *Cuts                        // how strings that are long are divided, nil for not at all
-	nest    [(MaxDepth + 63) / 64]uint64 // one bit a level: set for objects
+	Cut     *Cuts                        // records positions in long strings; nil for none
+	nest    [(MaxDepth + 63) / 64]uint64 // one bit per level: set for objects
 }
 
-// Reset points the cursor at the start of a document.
+// Reset starts a document.
 func (c *Cursor) Reset(data []byte) {
 	c.data, c.pos, c.start, c.end, c.lost, c.depth = data, 0, 0, 0, 0, 0
 	c.expect, c.object, c.want, c.Out, c.Cut = expectValue, false, "", nil, nil
 }
 
-// At is the place of the last token in the document; strings and keys include their quotes.
+// At is the position of the last token in the document; strings and keys include their quotes.
 func (c *Cursor) At() Span { return Span{Start: c.start, End: c.end} }
 
-// Pos is where the next token is looked for.
+// Pos is the position of the next token.
 func (c *Cursor) Pos() int { return c.pos }
 
 // Data is the document.
 func (c *Cursor) Data() []byte { return c.data }
 
-// Token is the last token as it lies there.
+// Token is the last token, undecoded.
 func (c *Cursor) Token() []byte { return c.data[c.start:c.end] }
 
 // Nothing reports, after Next has returned Bad, that the document ends where its value should begin.
 func (c *Cursor) Nothing() bool { return c.pos >= len(c.data) && c.want == "a value" }
 
-// Resume goes to an offset at which a value within a container has just ended.
+// Resume continues at an offset at which a value within a container has just ended.
 func (c *Cursor) Resume(at int) { c.pos, c.expect = at, expectMore }
 
-// Depth is how many containers are open.
+// Depth is the number of open containers.
 func (c *Cursor) Depth() int { return c.depth }
 
-// TextLen is the length in bytes of the last Key or String once decoded. It is exact for valid UTF-8 in and out of
-// escapes; each half of an escaped surrogate pair counts 2 bytes.
+// TextLen is the decoded length in bytes of the last Key or String. It is exact for valid UTF-8; each half of an escaped
+// surrogate pair counts 2 bytes.
 func (c *Cursor) TextLen() int { return c.end - c.start - 2 - c.lost }
 
-// Raw is the text of the last Key or String between its quotes, not decoded; plain reports that it has no escapes.
+// Raw is the text of the last Key or String between its quotes, undecoded; plain means without escapes.
 func (c *Cursor) Raw() (text []byte, plain bool) { return c.data[c.start+1 : c.end-1], c.lost == 0 }
 
 // Err is the error after Next has returned Bad, else nil.
@@ -117,7 +117,7 @@ func (c *Cursor) Err() error {
 	return &SyntaxError{Offset: c.pos, Want: c.want, AtEnd: c.pos >= len(c.data)}
 }
 
-// Next goes to the next token and returns its kind.
+// Next reads the next token and returns its kind.
 func (c *Cursor) Next() Kind {
 	b := c.Peek()
 	if c.expect == expectMore {
@@ -165,8 +165,8 @@ func (c *Cursor) Next() Kind {
 	return Bad
 }
 
-// Skip goes to the end of the value that starts with the last token, whose kind is k, and returns false when the
-// document turns out to be bad. A scalar is already at its end.
+// Skip skips to the end of the value that starts with the last token, of kind k. It returns false if the document is invalid. A
+// scalar is already at its end.
 func (c *Cursor) Skip(k Kind) bool {
 	switch k {
 	case Bad:
@@ -181,8 +181,7 @@ func (c *Cursor) Skip(k Kind) bool {
 	return true
 }
 
-// Peek skips white space and returns the byte at the position, 0 at the end. A zero byte is no token, so the two need
-// not be told apart.
+// Peek skips white space and returns the next byte, 0 at the end. A zero byte is not a token either.
 func (c *Cursor) Peek() byte {
 	for c.pos < len(c.data) {
 		b := c.data[c.pos]
@@ -296,29 +295,29 @@ func (c *Cursor) key(b byte) Kind {
 	return Key
 }
 
-// FirstByte is the first byte of body that is not white space, 0 when there is none.
+// FirstByte is the first byte of body that is not white space; 0 for none.
 func FirstByte(body []byte) byte {
 	var c Cursor
 	c.data = body
 	return c.Peek()
 }
 
-// ErrNotJSON says that a document is no JSON. SyntaxError carries the details.
+// ErrNotJSON means that a document is not JSON. SyntaxError has details.
 var ErrNotJSON = errors.New("the request body is not valid JSON")
 
-// Span is a range of byte offsets in a body, End excluded. The zero Span means "not there".
+// Span is a range of byte offsets in a body, End excluded. The zero Span means absence.
 type Span struct{ Start, End int }
 
 // Len is the number of bytes.
 func (s Span) Len() int { return s.End - s.Start }
 
-// Value is a value as scanned: of a member, for example.
+// Value is a scanned value.
 type Value struct {
 	At   Span
 	Kind Kind // Bad when the member is absent
 }
 
-// Jump goes over the value that begins at the position, which is an object or an array of so many bytes.
+// Jump skips the object or array of this length at the position.
 func (c *Cursor) Jump(length int) Kind {
 	k := Array
 	if c.data[c.pos] == '{' {
@@ -329,10 +328,10 @@ func (c *Cursor) Jump(length int) Kind {
 	return k
 }
 
-// SyntaxError says where a body stops being JSON. It is ErrNotJSON.
+// SyntaxError says where a body is not JSON. It is ErrNotJSON.
 type SyntaxError struct {
-	Offset int    // byte of the body that cannot stand there; the length of the body when it ends too early
-	Want   string // what was expected there
+	Offset int    // byte of the body that is invalid; the length of the body if it ends too early
+	Want   string // what was expected
 	AtEnd  bool   // the body ends too early
 }
 

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// verdict walks a whole document.
+// verdict reads a whole document.
 func verdict(data []byte) error {
 	var c Cursor
 	c.Reset(data)
@@ -47,7 +47,7 @@ func TestCursorAgreesWithEncodingJSON(t *testing.T) {
 	}
 }
 
-// Every byte at every place of a word of eight must stop the fast loop exactly when it has to.
+// Any byte at any position of a word of eight must stop the fast loop exactly when required.
 func TestStringStopsAtEveryByte(t *testing.T) {
 	for b := range 256 {
 		for at := range 20 {
@@ -148,7 +148,7 @@ func TestTextLenIsDecodedLength(t *testing.T) {
 	})
 }
 
-// A string that Cursor accepts decodes as encoding/json decodes it, and what AppendString writes comes back.
+// A string that Cursor accepts is decoded as by encoding/json, and the output of AppendString is read back unchanged.
 func TestDecodeAndEncodeStrings(t *testing.T) {
 	for _, doc := range documents {
 		var want string
@@ -171,7 +171,7 @@ func TestDecodeAndEncodeStrings(t *testing.T) {
 	})
 }
 
-// toASCII writes s as Python's json.dumps does by default: everything beyond ASCII escaped.
+// toASCII encodes s as Python's json.dumps does by default, with everything beyond ASCII escaped.
 func toASCII(s string) []byte {
 	var out []byte
 	quoted, _ := json.Marshal(s)

@@ -10,15 +10,15 @@ import (
 	fastutf8 "github.com/segmentio/asm/utf8"
 )
 
-// escapes is what may follow a backslash (besides u), decoded, from the quote on; 0 for what may not.
+// escapes are the decoded characters that may follow a backslash (besides u), from the quote on; 0 for invalid ones.
 const escapes = "\"" + "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" + "/" +
 	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
 	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" + "\\" +
 	"\x00\x00\x00\x00\x00" + "\b" + "\x00\x00\x00" + "\f" + "\x00\x00\x00\x00\x00\x00\x00" + "\n" + "\x00\x00\x00" + "\r" + "\x00" + "\t"
 
-// quotedOnto is quoted that also appends the decoded string to *c.out, from c.outFrom on. Copying while looking for the
-// end costs little; a second look for the escapes would cost as much as the first. What is decoded is never longer than
-// what was read, and up to 64 bytes are written at a time.
+// quotedOnto is quoted that also appends the decoded string to *c.Out, from c.OutFrom on. Copying while searching for the end
+// costs little; a second pass for escapes would cost as much as the first. The decoded string is never longer than the input,
+// and up to 64 bytes are written at a time.
 func (c *Cursor) quotedOnto() int {
 	d, i, lost, cutAt := c.data, c.pos+1, 0, len(c.data)
 	if c.Cut != nil {
@@ -26,8 +26,8 @@ func (c *Cursor) quotedOnto() int {
 	}
 	first, from := i, len(*c.Out)
 	out, o := *c.Out, from
-	near := d[:i]   // as far as there is room
-	var seen uint64 // every byte, ored together
+	near := d[:i]   // the part with room in out
+	var seen uint64 // all bytes, ored together
 	deepAt := i + deepAfter
 	for {
 		if i >= deepAt {
@@ -47,7 +47,7 @@ func (c *Cursor) quotedOnto() int {
 					i, o = i+16, o+16
 					continue
 				}
-				// The first stop, 8 being none in the first half. Which half has it is not to be guessed by a branch.
+				// The first stop, 8 for none in the first half. A branch on the half would be mispredicted.
 				at := bits.TrailingZeros64(m) >> 3
 				at += bits.TrailingZeros64(n) >> 3 * (at >> 3)
 				i, o = i+at, o+at
@@ -83,18 +83,18 @@ func (c *Cursor) quotedOnto() int {
 			return -1
 		}
 		r, n := escapedRune(d, i)
-		lost += saved * (n / 6) // of both halves of a pair
+		lost += saved * (n / 6) // for both halves of a pair
 		o += utf8.EncodeRune(out[o:], r)
 		i += n
 	}
 }
 
-// deepAfter is how much of a string is read before blocks are tried, and again after they came to an end: not to try in
-// vain where strings are short or all escapes are numbers.
+// deepAfter is how much of a string is read before blocks are tried, and again after they end: they are useless for short
+// strings or when all escapes are numeric.
 const deepAfter = 64
 
-// blocks decodes whole blocks from i on into out from o on, as far as they go, but not beyond an end. The rest is what it
-// was with that done.
+// blocks decodes whole blocks from i on into out from o on, as far as possible, but not beyond end. It returns the advanced
+// arguments.
 func (c *Cursor) blocks(out, near []byte, i, o, end int, seen uint64) (_, _ []byte, _, _ int, _ uint64) {
 	for deep {
 		if len(near)-i < 64 && len(near) < len(c.data) {
@@ -113,12 +113,12 @@ func (c *Cursor) blocks(out, near []byte, i, o, end int, seen uint64) (_, _ []by
 	return out, near, i, o, seen
 }
 
-// leastRoom is what is made room for at a time while it is not known how long a string is.
+// leastRoom is the step in which room is allocated while a string's length is unknown.
 const leastRoom = 4096
 
-// room grows out for what is decoded from i on, and returns the body as far as there is room.
+// room grows out for what is decoded from i on, and returns the part of the body with room.
 func (c *Cursor) room(out []byte, i int) (grown, near []byte) {
-	const beyond = 64 // written beyond the end: what fills a word, an escape, the few bytes of the last part
+	const beyond = 64 // bytes written beyond the end: a word, an escape, the rest of the last part
 	left := len(c.data) - i
 	if cap(out)-len(out) < min(left, leastRoom)+beyond {
 		out = slices.Grow(out, min(left, max(leastRoom, len(out)))+beyond)
@@ -126,9 +126,8 @@ func (c *Cursor) room(out []byte, i int) (grown, near []byte) {
 	return out[:cap(out)], c.data[:i+min(left, cap(out)-len(out)-beyond)]
 }
 
-// closed takes the decoded string out[from:] over, whose raw form is at a span, and returns the offset just after its
-// closing quote, -1 if it is none that ends the string. Bytes that are not UTF-8 are replaced, so that the marks of the
-// canonical form cannot be in it.
+// closed accepts the decoded string out[from:], whose raw form is at a span, and returns the offset after its closing quote; -1
+// if the string is invalid. Bytes that are not UTF-8 are replaced, so that it cannot contain marks of the canonical form.
 func (c *Cursor) closed(out []byte, from int, raw Span, seen uint64, lost int) int {
 	switch {
 	case raw.End >= len(c.data):
@@ -148,8 +147,8 @@ func (c *Cursor) closed(out []byte, from int, raw Span, seen uint64, lost int) i
 	return raw.End + 1
 }
 
-// escapedRune is the character of the valid \uXXXX at i and the length of its spelling, which is 12 for a surrogate
-// pair. Half of a pair is U+FFFD, as in encoding/json.
+// escapedRune is the character of the valid \uXXXX at i and the length of its spelling, which is 12 for a surrogate pair. Half
+// of a pair is U+FFFD, as in encoding/json.
 func escapedRune(d []byte, i int) (r rune, n int) {
 	r = hexRune(d[i+2:])
 	if !utf16.IsSurrogate(r) {

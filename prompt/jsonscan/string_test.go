@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The strings of a Chain are those that encoding/json reads, however they are cut by the sixteen bytes read at a time.
+// The strings of a Chain are those of encoding/json, however the reads of sixteen bytes divide them.
 func TestQuotedOnto(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOf(words).Draw(t, "words"), "")
@@ -38,7 +38,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// TestValidText guards the library that validates text by vector instructions.
+// TestValidText checks the library that validates text by vector instructions.
 func TestValidText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := []byte(strings.Join(rapid.SliceOf(rapid.OneOf(words, rapid.SampledFrom([]string{

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Decode is the string at a span that includes its quotes, decoded as encoding/json does.
+// Decode is the string at a span that includes its quotes, decoded as by encoding/json.
 func Decode(body []byte, at Span) string {
 	raw := body[at.Start+1 : at.End-1]
 	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
@@ -15,8 +15,8 @@ func Decode(body []byte, at Span) string {
 	return string(AppendDecoded(nil, raw))
 }
 
-// AppendDecoded appends the content of a JSON string, which a Cursor has accepted, decoded. Bytes that are not UTF-8
-// and halves of surrogate pairs become U+FFFD each, as in encoding/json.
+// AppendDecoded appends the decoded content of a JSON string accepted by a Cursor. Bytes that are not UTF-8 and halves of
+// surrogate pairs become U+FFFD each, as in encoding/json.
 func AppendDecoded(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); {
 		switch b := raw[i]; {

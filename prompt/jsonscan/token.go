@@ -10,23 +10,23 @@ const (
 	highs = 0x8080808080808080
 )
 
-// stops marks the bytes of eight (little end first) that end a run of plain string content: a quote, a backslash or a
-// control character. The lowest mark is exact; borrows may set false marks above a true one only.
+// stops marks the bytes of eight (little-endian) that end a run of plain string content: a quote, a backslash or a control
+// character. The lowest mark is exact; borrows may set false marks above a true one only.
 func stops(x uint64) uint64 {
 	quote := x ^ ones*'"'
 	slash := x ^ ones*'\\'
 	return ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x) & highs
 }
 
-// wideFrom is after how many bytes of a string larger steps are taken. Keys and short values do not pay for these.
+// wideFrom is the number of bytes of a string after which larger steps are used, so that keys and short values do not pay for
+// them.
 const wideFrom = 32
 
-// quoted reads the string whose opening quote is at the position and returns the offset just after its closing quote,
-// or -1 after a failure. It sets lost. This is where nearly all bytes of a body go by: eight at a time, or 64 where the
-// processor can.
+// quoted reads the string whose opening quote is at the position and returns the offset after its closing quote, or -1 after a
+// failure. It sets lost. Nearly all bytes of a body pass here: eight at a time, or 64 depending on the processor.
 func (c *Cursor) quoted() int {
 	d, i, lost := c.data, c.pos+1, 0
-	next := len(d) // where to take larger steps
+	next := len(d) // where to start larger steps
 	if wide {
 		next = i + wideFrom
 	}
@@ -36,7 +36,7 @@ func (c *Cursor) quoted() int {
 				passed, escapes, open := pass(d, i)
 				i += passed - open
 				lost += escapes
-				next = i + 64 // what stopped it is looked at closely
+				next = i + 64 // the stopping byte is examined below
 				continue
 			}
 			if m := stops(binary.LittleEndian.Uint64(d[i:])); m != 0 {
@@ -76,7 +76,7 @@ func (c *Cursor) quoted() int {
 // isEscape is set for the bytes that may follow a backslash (besides u).
 var isEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
-// unicodeEscape checks the \uXXXX at i and says by how many bytes it shrinks when decoded.
+// unicodeEscape checks the \uXXXX at i and returns by how many bytes its decoded form is shorter.
 func (c *Cursor) unicodeEscape(i int) (saved int, ok bool) {
 	d := c.data
 	if i+1 >= len(d) {
@@ -106,7 +106,7 @@ func (c *Cursor) unicodeEscape(i int) (saved int, ok bool) {
 	return 3, true
 }
 
-// notHex marks the bytes that are no hexadecimal digits.
+// notHex marks bytes that are not hexadecimal digits.
 const notHex = 255
 
 // hexValue is the value of each hexadecimal digit, notHex for any other byte.
@@ -132,7 +132,8 @@ func (c *Cursor) word(k Kind, text string) Kind {
 	return c.scalar(k, c.pos+len(text))
 }
 
-// number reads RFC 8259 section 6: an optional minus, no leading zeros, and digits after a point and in an exponent.
+// number reads a number by RFC 8259 section 6: an optional minus, no leading zeros, and digits after a point and in an
+// exponent.
 func (c *Cursor) number() Kind {
 	d, i := c.data, c.pos
 	if d[i] == '-' {
@@ -165,7 +166,7 @@ func (c *Cursor) number() Kind {
 	return c.scalar(Number, i)
 }
 
-// digits returns the offset of the first byte from i on that is no digit.
+// digits returns the offset of the first byte from i on that is not a digit.
 func digits(d []byte, i int) int {
 	for i < len(d) && d[i]-'0' <= 9 {
 		i++

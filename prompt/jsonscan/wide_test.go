@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// passNaive is what pass does, byte by byte.
+// passNaive is pass byte by byte.
 func passNaive(d []byte, i int) (passed, escapes, open int) {
 	for ; len(d)-i-passed >= 64; passed += 64 {
 		found, escaped := 0, open == 1
@@ -33,7 +33,7 @@ func passNaive(d []byte, i int) (passed, escapes, open int) {
 	return passed, escapes, open
 }
 
-// longText makes text of some hundred bytes in which every kind of byte is likely, in runs and by itself.
+// longText is text of some hundred bytes in which every kind of byte is likely, in runs and alone.
 var longText = rapid.Custom(func(t *rapid.T) []byte {
 	pieces := rapid.SliceOfN(rapid.SampledFrom([]string{
 		strings.Repeat("plain ", 20), "Zürich 模型", "x", `\n`, `\"`, `\\`, `\\\\\\`, `\t\t\t`, `\/\b\f\r`, `\u00e9`, strings.Repeat(`\n`, 40), strings.Repeat(`\\`, 33),
@@ -64,7 +64,7 @@ func TestPassIsNaive(t *testing.T) {
 	})
 }
 
-// TestEachByteAtEachPlace puts every byte, alone and after a backslash, at every place of a long string.
+// TestEachByteAtEachPlace puts every byte, alone and after a backslash, at every position of a long string.
 func TestEachByteAtEachPlace(t *testing.T) {
 	var c Cursor
 	for at := range 200 {
