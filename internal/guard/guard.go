@@ -44,8 +44,11 @@ func Hostname(hostport string) string {
 }
 
 // Source is the address that a request came from; the zero Addr when it is not known.
-func Source(r *http.Request) netip.Addr {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
+func Source(r *http.Request) netip.Addr { return SourceOf(r.RemoteAddr) }
+
+// SourceOf is the address of "address:port"; the zero Addr for another text.
+func SourceOf(remote string) netip.Addr {
+	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
 		return netip.Addr{}
 	}
@@ -121,9 +124,6 @@ func ParseHosts(texts []string) (Hosts, error) {
 	}
 	return out, nil
 }
-
-// Empty reports whether no host is in the set.
-func (h Hosts) Empty() bool { return len(h.networks) == 0 && len(h.names) == 0 }
 
 // Contain reports whether the host, a name or an address, is in the set.
 func (h Hosts) Contain(host string) bool {

@@ -18,6 +18,7 @@ func (c *call) admit() bool {
 		return false
 	}
 	c.Request.Tenant, c.OurKey = name, byKey
+	c.served.Tenant = name
 	c.Request.Caller = who.CallerOf(c.p.callers, name, c.R.Header)
 	return true
 }

@@ -105,6 +105,7 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 	if err := a.stand(limit); err != nil {
 		return a.lost(err)
 	}
+	c.reached = true
 	res, err := a.Send()
 	if err != nil {
 		return a.lost(err)
@@ -127,6 +128,15 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 			c.refuse(fault.Answered(d.Leg, res.StatusCode, fault.Text(body), a.fin.RetryAfter))
 			return nil
 		}
+	}
+	if mismatch := c.mismatch(d.Kind, res.StatusCode); mismatch != nil {
+		c.refuse(mismatch)
+		return nil
+	}
+	if c.p.cfg.WrapErrors && d.Why != "" && res.StatusCode >= http.StatusBadRequest {
+		body, _ := io.ReadAll(io.LimitReader(res.Body, send.RefusalBytes))
+		c.refuse(fault.Answered(fleet.LegDecode, res.StatusCode, fault.Text(body), a.fin.RetryAfter))
+		return nil
 	}
 	if err := a.stitch(res); err != nil {
 		return a.lost(err)
@@ -168,6 +178,9 @@ func (a *attempt) conclude(err error) error {
 	case errors.Is(cause, errBeside):
 		a.fin.Outcome = fleet.Abandoned
 		return c.split.besideError()
+	case errors.Is(cause, errDeadline), a.waits && errors.Is(cause, errWaited):
+		a.fin.Outcome = fleet.Abandoned
+		return cause
 	case a.waits: // the engine has not seen it
 		a.fin.Outcome, told = fleet.Abandoned, cause
 	case upload != nil:
@@ -223,6 +236,9 @@ func (a *attempt) another() *route.Plan {
 // be sent again without doing anything twice that should be done once.
 func (a *attempt) mayRetry() bool {
 	c := a.c
+	if errors.Is(a.watch.Cause(), errDeadline) || errors.Is(a.watch.Cause(), errWaited) {
+		return false // waiting elsewhere takes no less time
+	}
 	if c.sent.Load() || c.served.Attempts > c.p.cfg.Retries || c.ctx.Err() != nil || c.shutdown.Load() || c.Upload != nil {
 		return false
 	}
@@ -260,6 +276,10 @@ func (a *attempt) stand(limit time.Duration) error {
 		return nil
 	}
 	a.waits = true
+	if most := a.c.wait; most > 0 {
+		tooLong := time.AfterFunc(most, func() { a.watch.End(errWaited) })
+		defer tooLong.Stop()
+	}
 	select {
 	case <-turn:
 		if a.c.shutdown.Load() { // the request in front was ended by it too

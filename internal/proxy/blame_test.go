@@ -39,7 +39,7 @@ func newEight(t *testing.T, rules route.Config, cfg proxy.Config) (r *rig, hits 
 		declared = append(declared, fleet.Endpoint{Name: fmt.Sprintf("e%d", i), URL: s.URL, Weight: 1})
 	}
 	rules.Policy, rules.PolicyName = func() pick.Policy { return inOrder{} }, "in_order"
-	r = newRouter(t, cfg, proxy.NewTransport(time.Second), rules, declared, func(fleet.Kind) fleet.Report {
+	r = newRouter(t, cfg, transportOf(t), rules, declared, func(fleet.Kind) fleet.Report {
 		return fleet.Report{Kind: fleet.KindVLLM, Models: []fleet.Model{{ID: "m"}}}
 	})
 	r.listen(t)
@@ -115,7 +115,7 @@ func TestRetryBudgetSparesWhatCostNothing(t *testing.T) {
 		declared = append(declared, fleet.Endpoint{Name: fmt.Sprintf("e%02d", i), URL: refuses(t), Weight: 1})
 	}
 	declared = append(declared, fleet.Endpoint{Name: "good", URL: good.URL, Weight: 1})
-	r := newFleet(t, proxy.Config{Retries: 20}, proxy.NewTransport(time.Second), declared)
+	r := newFleet(t, proxy.Config{Retries: 20}, transportOf(t), declared)
 	r.listen(t)
 	if res, body := r.post("/v1/chat/completions", chatBody); res.StatusCode != 200 || r.last(1).Attempts != 13 {
 		t.Errorf("got %d %s after %d attempts", res.StatusCode, body, r.last(1).Attempts)

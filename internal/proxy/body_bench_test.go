@@ -34,7 +34,7 @@ func BenchmarkBody(b *testing.B) {
 		b.Run(fmt.Sprint(size, "kB"), func(b *testing.B) {
 			r := newFleet(b, proxy.Config{}, closing{chatAnswer}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}})
 			front := httptest.NewUnstartedServer(r.proxy)
-			front.Listener = h1.Listener(front.Listener, r.idle)
+			front.Listener = plainListener(front.Listener, r.idle)
 			front.Config.ConnContext = h1.ConnContext
 			front.Start()
 			defer front.Close()

@@ -57,15 +57,27 @@ func serveEngine(t testing.TB, h http.Handler) string {
 	return s.URL
 }
 
+// netHTTP says that the tests run on net/http alone, as a router with transport: net/http: WARMPATH_TRANSPORT=net/http go test ./internal/proxy
+// It is read while a test runs, so that go test does not take the result of one for the other.
+var netHTTP = sync.OnceValue(func() bool { return os.Getenv("WARMPATH_TRANSPORT") == "net/http" })
+
 // transportOf connects a router to engines.
 func transportOf(t testing.TB) http.RoundTripper {
-	n := networkOf(t)
-	if n == nil {
-		return proxy.NewTransport(time.Minute)
+	cfg := proxy.TransportConfig{Connect: time.Minute, NetHTTP: netHTTP()}
+	if n := networkOf(t); n != nil {
+		cfg.Dial = n.dial
 	}
-	c := h1.New(h1.Config{Dial: n.dial})
+	c := proxy.NewTransport(cfg)
 	t.Cleanup(c.CloseIdleConnections)
 	return c
+}
+
+// plainListener is what a router's traffic listener makes of l.
+func plainListener(l net.Listener, idle time.Duration) net.Listener {
+	if netHTTP() {
+		return h1.BoundListener(l, idle)
+	}
+	return h1.Listener(l, idle)
 }
 
 // dialTo connects a client.

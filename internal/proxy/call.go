@@ -16,6 +16,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/internal/proxy/send"
 	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/internal/tracing"
@@ -37,12 +38,18 @@ type call struct {
 	untie func() bool     // then it ends that
 
 	content  *who.Content  // until the first decision; nil when conversations are not recognised by content
+	sheds    bool          // what the first decision went by is not kept whole, see rememberContent
 	about    fleet.Content // what another attempt needs of it
 	blocks   []uint64      // kept from call to call for about.Blocks
 	span     *tracing.Span
 	served   live.Served
 	failures uint16      // the outcomes of attempts that failed by their engine's fault, a bit each
 	sent     atomic.Bool // the client has seen a byte, or at least the header: nothing may be retried
+
+	ticket   quota.Ticket  // on the accounts of who asks
+	reached  bool          // an engine was sent it
+	wait     time.Duration // at the router at most; 0 for no limit of its own
+	deadline time.Time     // by which its answer is to begin; zero for none
 
 	plan    route.Plan  // the first decision
 	pending *route.Plan // reserved for the next attempt, nil for none
@@ -60,14 +67,14 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	c := calls.Get().(*call)
 	c.p, c.R, c.API = p, r, prompt.Classify(r.Method, r.URL.Path)
 	id := who.RequestID(r)
-	c.ID = id
+	c.ID, c.From = id, p.cfg.Proxies.Of(r)
 	c.client.Begin(w, r, id, p.cfg.Idle, p.log)
 	if c.tether(); p.tracer != nil {
 		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.API.String())
 	}
 	c.Request = fleet.Request{ID: id, Class: c.API.Class()}
 	c.served = live.Served{
-		ID: id, API: c.API.String(), Method: r.Method, Path: r.URL.Path, Started: time.Now(), BytesIn: max(r.ContentLength, 0),
+		ID: id, API: c.API.String(), Method: r.Method, Path: r.URL.Path, Client: c.From.Client, Peer: c.From.Peer, Agent: r.UserAgent(), Started: time.Now(), BytesIn: max(r.ContentLength, 0),
 	}
 	w.Header()["X-Request-Id"] = []string{id}
 	return c
@@ -83,6 +90,7 @@ func (c *call) end() {
 		}
 	}
 	c.split.end()
+	c.settle()
 	again := c.untether()
 	c.content.Release() // it reads the body
 	c.Body.Release()
@@ -113,11 +121,19 @@ const statusClientGone = 499
 
 // serve reads, decides, passes on and relays.
 func (c *call) serve() {
+	if err := c.claim(); err != nil {
+		c.refuse(err)
+		return
+	}
 	if err := c.read(); err != nil {
 		c.refuse(err)
 		return
 	}
 	if err := c.identify(); err != nil {
+		c.refuse(err)
+		return
+	}
+	if err := c.charge(); err != nil {
 		c.refuse(err)
 		return
 	}
@@ -158,6 +174,7 @@ func (c *call) decide() (route.Plan, error) {
 	if c.shutdown.Load() {
 		return route.Plan{}, patience.ErrShutdown
 	}
+	c.rememberContent()
 	started := time.Now()
 	p, err := c.p.fleet.Decide(&c.Request)
 	c.p.decided(p.Pool, time.Since(started))
@@ -179,9 +196,11 @@ func (c *call) forgetContent(d *route.Decision) {
 	if q.Trail != nil && d.Session != q.MintedID { // a fresh id is known by itself
 		q.Session = d.Session
 	}
-	q.Trail, q.Overheard = nil, nil
+	c.sheds = q.Tokens != nil || q.Content != nil && len(q.Content.List) > 0
+	q.Trail, q.Overheard, q.Tokens = nil, nil, nil
 	if q.Content != nil {
 		c.about = *q.Content
+		c.about.List = nil
 		c.about.Blocks = append(c.blocks[:0], q.Content.Blocks...)
 		if q.Content = &c.about; len(c.about.Blocks) <= mostKeptBlocks {
 			c.blocks = c.about.Blocks
@@ -189,6 +208,17 @@ func (c *call) forgetContent(d *route.Decision) {
 	}
 	c.content.Release()
 	c.content = nil
+}
+
+// rememberContent reads once more what forgetContent gave back and a further decision goes by too: token ids, and each prompt of a list.
+func (c *call) rememberContent() {
+	if !c.sheds || c.content != nil || c.Body == nil {
+		return
+	}
+	c.content = who.NewContent()
+	if _, err := c.p.parser.ParseChainFrom(c.p.memory, c.API, c.Body.Bytes, send.Named(c.R.Header).Get, &c.content.Chain); err == nil {
+		c.tellContent()
+	}
 }
 
 // mostKeptBlocks bounds the memory that a call keeps for the next one, 64 kB.
@@ -241,15 +271,27 @@ func (c *call) read() error {
 	if err != nil {
 		return err
 	}
-	if told := c.content.Told(c.API); c.wantsContent() {
-		c.Request.Content = told
-	} else {
-		c.Request.Overheard = told
-	}
+	c.tellContent()
 	if c.p.cfg.ByContent && c.Prompt.Session == "" && c.Prompt.PreviousResponse == "" {
 		c.Request.Trail = c.content.Follow()
 	}
 	return nil
+}
+
+// tellContent tells the router what the prompt consists of.
+func (c *call) tellContent() {
+	if at := c.Prompt.Field("prompt_token_ids"); c.API == prompt.Chat && c.Prompt.TokenIDs > 0 && at.Len() > 0 {
+		c.content.ReadIDs(c.p.parser, c.Body.Bytes[at.Start:at.End])
+	}
+	told := c.content.Told(c.API)
+	if !c.wantsContent() {
+		c.Request.Overheard = told
+		return
+	}
+	c.Request.Content = told
+	if told != nil && !c.p.cfg.Tenants.Salts(c.Request.Tenant) {
+		c.Request.Tokens = c.content.Tokens()
+	}
 }
 
 // readsContent reports whether somebody wants to know what the prompt consists of: the policy, or who finds the conversation
@@ -284,6 +326,9 @@ func (c *call) identify() error {
 	if c.API == prompt.Other {
 		q.PromptBytes, q.PromptTokens = 0, 0
 		q.Follows = responsePath(c.R.URL.Path)
+	}
+	if c.p.cfg.Characters && q.Class == fleet.Turn && c.Body != nil {
+		q.Characters = max(1, prompt.Characters(c.API, c.Body.Bytes))
 	}
 	q.Splits, q.Waits = c.splits(), c.Upload == nil
 	if q.Session == "" && q.Class == fleet.Turn {

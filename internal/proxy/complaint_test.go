@@ -1,12 +1,15 @@
 package proxy_test
 
 import (
+	"cmp"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/route"
 )
 
 // TestErrorInPlaceOfAnAnswer: an engine that says 200 and has nothing but an error is to blame for it, or the client is, and gets its
@@ -31,6 +34,36 @@ func TestErrorInPlaceOfAnAnswer(t *testing.T) {
 			}
 			if s := r.last(1); s.Outcome != tt.want {
 				t.Errorf("told of as %s, want %s", s.Outcome, tt.want)
+			}
+		})
+	}
+}
+
+// TestAPIMismatch: the 404 of an engine whose kind does not serve the client's API becomes an error that says so, in that API's shape.
+// Every other 404 is the engine's own.
+func TestAPIMismatch(t *testing.T) {
+	const own = `{"detail":"Not Found"}`
+	for _, tt := range []struct {
+		name, path string
+		kind       fleet.Kind
+		status     int    // the engine's
+		told       int    // the client's, where it is another
+		want       string // part of the body
+	}{
+		{"Ollama's client, vLLM", "/api/chat", fleet.KindVLLM, 404, 0, `{"error":"the engine (vllm) does not serve /api/chat`},
+		{"a path of Ollama's that is not known", "/api/embed", fleet.KindVLLM, 404, 0, "does not translate APIs: engines of the kind ollama, sglang serve it"},
+		{"Anthropic's client, TensorRT-LLM", "/v1/messages", fleet.KindTRTLLM, 405, 404, `"type":"not_found_error"`},
+		{"an engine that serves it", "/v1/messages", fleet.KindVLLM, 404, 0, own},
+		{"an engine that has learnt it", "/v1/messages", fleet.KindTRTLLM, 200, 0, own},
+		{"an engine of an unknown kind", "/api/chat", fleet.KindOther, 404, 0, own},
+		{"an API that all serve", "/v1/chat/completions", fleet.KindTRTLLM, 404, 0, own},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, proxy.Config{}, answers(tt.status, own))
+			r.fleet.Observe(route.Probed{Endpoint: "e0", Report: fleet.Report{Healthy: true, Kind: tt.kind, Models: []fleet.Model{{ID: "m"}}}})
+			res, body := r.post(tt.path, `{"model":"m","messages":[],"input":"a"}`)
+			if res.StatusCode != cmp.Or(tt.told, tt.status) || !strings.Contains(body, tt.want) {
+				t.Errorf("client got %d %q", res.StatusCode, body)
 			}
 		})
 	}

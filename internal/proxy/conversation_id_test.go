@@ -130,3 +130,94 @@ func TestConversationIsNotToldWhereItIsRefused(t *testing.T) {
 		t.Errorf("stated, and refused: %d", res.StatusCode)
 	}
 }
+
+// A worker of the version of TensorRT-LLM PRs 12526 and 14744 knows disaggregated_params.conversation_id and forbids other members. With
+// auto it is told there: a request that has such params once it has refused the newer form, every later one at once.
+func TestConversationIsToldInTheOlderForm(t *testing.T) {
+	type worker struct{ params, disagg bool } // what it takes
+	const leg = `{"model":"m","messages":[],"disaggregated_params":{"request_type":"context_only","disagg_request_id":1234567890123456789}}`
+	const (
+		newer = `{"conversation_params":{"conversation_id":"s"},`
+		older = `"disaggregated_params":{"conversation_id":"s",`
+	)
+	tests := []struct {
+		name  string
+		takes worker
+		body  string
+		want  []string // what two requests have the worker see, in parts of each
+	}{
+		{"since June 2026", worker{params: true}, leg, []string{newer, newer}},
+		{"of the PRs, a leg", worker{disagg: true}, leg, []string{newer, older, older}},
+		{"of the PRs, a whole request", worker{disagg: true}, `{"model":"m","messages":[]}`, []string{newer, `{"model":"m","messages":[]}`, `{"model":"m","messages":[]}`}},
+		{"neither", worker{}, leg, []string{newer, older, leg, leg}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var mu sync.Mutex
+			var got []string
+			r := newRig(t, proxy.Config{}, func(w http.ResponseWriter, req *http.Request) {
+				raw, _ := io.ReadAll(req.Body)
+				mu.Lock()
+				got = append(got, string(raw))
+				mu.Unlock()
+				switch said := string(raw); {
+				case strings.Contains(said, "conversation_params") && !tt.takes.params:
+					answers(400, `{"error":"[{'type': 'extra_forbidden', 'loc': ('body', 'conversation_params')}]"}`)(w, req)
+				case strings.Contains(said, `"disaggregated_params":{"conversation_id"`) && !tt.takes.disagg:
+					answers(400, `{"error":"[{'type': 'extra_forbidden', 'loc': ('body', 'disaggregated_params', 'conversation_id')}]"}`)(w, req)
+				default:
+					answers(200, chatAnswer)(w, req)
+				}
+			})
+			r.told(fleet.KindTRTLLM, fleet.IDAuto)
+			for range 2 {
+				if res, body := r.post("/v1/chat/completions", tt.body, "X-Session-ID", "s"); res.StatusCode != 200 {
+					t.Fatalf("%d %s", res.StatusCode, body)
+				}
+			}
+			if len(got) != len(tt.want) {
+				t.Fatalf("the worker got %d requests, want %d: %q", len(got), len(tt.want), got)
+			}
+			for i, want := range tt.want {
+				if !strings.Contains(got[i], want) {
+					t.Errorf("request %d is %s, want %s in it", i+1, got[i], want)
+				}
+				if both := strings.Contains(got[i], newer) && strings.Contains(got[i], older); both {
+					t.Errorf("request %d has the id in both forms: %s", i+1, got[i])
+				}
+			}
+		})
+	}
+}
+
+// What an endpoint refused is forgotten with the process that refused it.
+func TestConversationFormIsForgottenOnRestart(t *testing.T) {
+	var mu sync.Mutex
+	version, forms := "old", []string{}
+	r := newRig(t, proxy.Config{Retries: -1}, func(w http.ResponseWriter, req *http.Request) {
+		raw, _ := io.ReadAll(req.Body)
+		mu.Lock()
+		newer, is := strings.Contains(string(raw), "conversation_params"), version
+		forms = append(forms, map[bool]string{true: "newer", false: "older"}[newer])
+		mu.Unlock()
+		switch {
+		case is == "dies":
+			panic(http.ErrAbortHandler)
+		case is == "old" && newer:
+			answers(400, `{"error":"conversation_params: extra_forbidden"}`)(w, req)
+		default:
+			answers(200, chatAnswer)(w, req)
+		}
+	})
+	r.told(fleet.KindTRTLLM, fleet.IDAuto)
+	for _, is := range []string{"old", "old", "dies", "new"} {
+		mu.Lock()
+		version = is
+		mu.Unlock()
+		r.post("/v1/chat/completions", `{"model":"m","messages":[],"disaggregated_params":{"request_type":"context_only"}}`, "X-Session-ID", "s")
+	}
+	got := strings.Join(forms, " ") // a transport may try once more what broke off on a connection that was used before
+	if rest, ok := strings.CutPrefix(got, "newer older older older "); !ok || strings.ReplaceAll(rest, "older ", "") != "newer" {
+		t.Errorf("the endpoint was told in the forms %s", got)
+	}
+}

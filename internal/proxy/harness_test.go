@@ -69,7 +69,7 @@ func (r *rig) listen(t *testing.T) {
 		_ = front.Listener.Close()
 		front.Listener = within.listen()
 	}
-	front.Listener = h1.Listener(front.Listener, r.idle)
+	front.Listener = plainListener(front.Listener, r.idle)
 	front.Config.ConnContext = h1.ConnContext
 	front.Config.Protocols = new(http.Protocols)
 	front.Config.Protocols.SetHTTP1(true)
@@ -98,6 +98,7 @@ func newFleet(t testing.TB, cfg proxy.Config, transport http.RoundTripper, decla
 func newRouter(t testing.TB, cfg proxy.Config, transport http.RoundTripper, rules route.Config, declared []fleet.Endpoint, report func(fleet.Kind) fleet.Report) *rig {
 	t.Helper()
 	r := &rig{t: t, idle: cfg.WithDefaults().Idle}
+	cfg.NetHTTP = netHTTP()
 	if cfg.Paths == nil { // what tests ask for need be no API
 		cfg.Paths = paths(t, "*")
 	}
@@ -175,11 +176,11 @@ func (r *rig) booksBalance() {
 // bodiesGone waits until no request body is held any more; net/http's transport lets go of one by itself.
 func (r *rig) bodiesGone() {
 	r.t.Helper()
-	for range 400 {
+	for range patience {
 		if r.proxy.BodyMemory().Held == 0 {
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pause)
 	}
 	r.t.Errorf("%d bytes of request bodies are held, want none", r.proxy.BodyMemory().Held)
 }
@@ -284,9 +285,11 @@ func refuses(t *testing.T) string {
 	if n := networkOf(t); n != nil {
 		return "http://" + n.address()
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.1.2.3:0") // where no other test listens, which could be given the port
 	if err != nil {
-		t.Fatal(err)
+		if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	defer l.Close()
 	return "http://" + l.Addr().String()

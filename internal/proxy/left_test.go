@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/proxy/send"
@@ -29,4 +30,36 @@ func TestLeashOfAnUnwatchedRequest(t *testing.T) {
 			t.Error("was not let go of")
 		}
 	})
+}
+
+// standing is a request that tells when another one was aborted before it was forbidden to go on.
+type standing struct {
+	forbidden bool
+	others    []*standing
+	t         *testing.T
+}
+
+func (s *standing) check(time.Time, *patience.Gone)       {}
+func (s *standing) signs(map[string]time.Time, time.Time) {}
+func (s *standing) forbid()                               { s.forbidden = true }
+
+func (s *standing) abort() {
+	for i, o := range s.others {
+		if !o.forbidden {
+			s.t.Errorf("request %d may still be sent", i)
+		}
+	}
+}
+
+// TestAbortForbidsBeforeItEnds: the end of a request calls up who stands in line behind it, which must not be sent any more.
+func TestAbortForbidsBeforeItEnds(t *testing.T) {
+	p := &Proxy{abort: func() {}}
+	p.flights.init()
+	all := []*standing{{t: t}, {t: t}, {t: t}}
+	links := make([]link, len(all))
+	for i, s := range all {
+		s.others = all
+		p.flights.add(&links[i], s)
+	}
+	p.Abort()
 }

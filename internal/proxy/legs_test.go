@@ -93,7 +93,7 @@ func TestPlacedLongBody(t *testing.T) {
 	var told []string
 	var ids []bool
 	p := proxy.New(proxy.Options{
-		Fleet: router, Transport: proxy.NewTransport(time.Minute), Parser: parser, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Config: proxy.Config{NetHTTP: netHTTP()}, Fleet: router, Transport: transportOf(t), Parser: parser, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Placed: func(_ *route.Decision, given bool, body func() []byte) {
 			told, ids = append(told, string(body())), append(ids, given)
 		},

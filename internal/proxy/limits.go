@@ -64,9 +64,11 @@ func (c *call) patient() (context.Context, func()) {
 	}
 }
 
-// abort ends the call: no further attempt is made. It is called inside the registry's lock.
+// forbid has the call make no further attempt. It is called inside the registry's lock.
+func (c *call) forbid() { c.shutdown.Store(true) }
+
+// abort ends the call, which is forbidden already. It is called inside the registry's lock.
 func (c *call) abort() {
-	c.shutdown.Store(true)
 	c.client.StopReading()
 	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} {
 		if w != nil {
@@ -83,6 +85,10 @@ func (c *call) check(now time.Time, gone *patience.Gone) {
 	c.client.Check(now)
 	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} {
 		if w == nil {
+			continue
+		}
+		if !c.deadline.IsZero() && now.After(c.deadline) && !w.Begun() && !c.sent.Load() {
+			c.stop(w, errDeadline)
 			continue
 		}
 		if cause := w.Overdue(now, gone, c.p.cfg.Refusing, c.sent.Load()); cause != nil {

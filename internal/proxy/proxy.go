@@ -81,6 +81,7 @@ func (p *Proxy) Drain() { p.draining.Store(true) }
 
 // Abort ends every open request, whatever it waits for: the drain deadline is over. It is final.
 func (p *Proxy) Abort() {
+	p.flights.each(inFlight.forbid) // first: the end of one calls up who stands behind it
 	p.flights.each(inFlight.abort)
 	p.abort()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -24,6 +25,7 @@ func (c *call) refuse(err error) {
 		}
 	}
 	h := c.client.Header()
+	c.ticket.Tell(h)
 	if f.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
@@ -41,4 +43,15 @@ func (c *call) refuse(err error) {
 	_, _ = c.client.Send(body, false)
 	c.sent.Store(true)
 	c.served.BytesOut += int64(len(body))
+}
+
+// mismatch is the error for an engine's 404 or 405 to an API that its kind does not serve: the engine's own words ("Not Found") do not
+// say what is wrong. It is nil for all else, so that an engine that has learnt an API is believed.
+func (c *call) mismatch(kind fleet.Kind, status int) error {
+	kinds := c.Request.Kinds
+	if status != http.StatusNotFound && status != http.StatusMethodNotAllowed || len(kinds) == 0 ||
+		kind == fleet.KindUnknown || kind == fleet.KindOther || slices.Contains(kinds, kind) {
+		return nil
+	}
+	return &fault.APIError{Path: c.R.URL.Path, Kind: kind, Kinds: kinds}
 }

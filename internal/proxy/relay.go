@@ -398,8 +398,9 @@ func (a *attempt) head(from http.Header) {
 		h["Content-Type"] = nil // keeps net/http from guessing one
 	}
 	if id := a.d.Session; id != "" && c.Request.Class == fleet.Turn && httpguts.ValidHeaderFieldValue(id) {
-		h["X-Session-Id"] = []string{id}
+		h[c.p.parser.Echo()] = []string{id}
 	}
+	c.ticket.Tell(h)
 	if t := c.p.cfg.Token; t != nil && c.Request.Class == fleet.Turn {
 		t.Tell(h, a.d.Endpoint.Name)
 	}

@@ -68,7 +68,9 @@ func (s *split) elsewhere() bool {
 	c.Request.Leg, c.Request.Decoder = fleet.LegPrefill, s.plan.Endpoint.Name
 	c.keepSession(s.plan.Session)
 	c.Request.Again = s.charged
+	c.rememberContent()
 	plan, err := c.p.fleet.Decide(&c.Request)
+	c.forgetContent(&plan.Decision)
 	c.Request.Leg, c.Request.Again = fleet.LegWhole, false
 	if err != nil {
 		return false

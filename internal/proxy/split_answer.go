@@ -107,7 +107,7 @@ func (s *split) answered() {
 	h := c.client.Header()
 	h["Content-Type"], h["Content-Length"] = []string{media}, []string{strconv.Itoa(len(body))}
 	if id := s.plan.Session; id != "" && httpguts.ValidHeaderFieldValue(id) {
-		h["X-Session-Id"] = []string{id}
+		h[c.p.parser.Echo()] = []string{id}
 	}
 	c.explain(h, &s.plan.Decision)
 	c.served.Status, c.served.Outcome, c.served.Usage = http.StatusOK, fleet.OK, s.handed.Usage

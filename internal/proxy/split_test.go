@@ -298,7 +298,7 @@ func splitPrefillFails(t *testing.T, as func(pairs) pairs) {
 			abandoned = 4
 		}
 		if p.bound() {
-			if whole = 0; res.StatusCode < 500 || !strings.Contains(got, `"prefill_error"`) {
+			if whole = 0; res.StatusCode < 500 || !strings.Contains(got, `"prefiller_error"`) {
 				t.Errorf("%s at both: %d %s", kind, res.StatusCode, got)
 			}
 		} else if res.StatusCode != 200 || textOf(t, got) != textOf(t, p.askAlone("/v1/chat/completions", body)) || res.Header.Get("X-Warmpath-Prefill") != "" {
@@ -329,12 +329,12 @@ func splitWithoutFallback(t *testing.T, as func(pairs) pairs) {
 			Code          int
 		}
 	}
-	if err := json.Unmarshal([]byte(got), &v); err != nil || res.StatusCode != 500 || v.Error.Type != "prefill_error" || v.Error.Code != 500 ||
+	if err := json.Unmarshal([]byte(got), &v); err != nil || res.StatusCode != 500 || v.Error.Type != "prefiller_error" || v.Error.Code != 500 ||
 		v.Error.Message != "Prefill error: simulated: internal error" {
 		t.Errorf("%d %s", res.StatusCode, got)
 	}
 	p.fault("p0", enginetest.Fault{Kind: enginetest.FaultRefuse})
-	if res, got = p.post("/v1/chat/completions", bodyOf("b", "")); res.StatusCode != 503 && res.StatusCode != 502 || !strings.Contains(got, `"prefill_error"`) {
+	if res, got = p.post("/v1/chat/completions", bodyOf("b", "")); res.StatusCode != 503 && res.StatusCode != 502 || !strings.Contains(got, `"prefiller_error"`) {
 		t.Errorf("%d %s", res.StatusCode, got)
 	}
 	p.nothingWrong()

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/warmpath/warmpath/engine/answer"
 	"github.com/warmpath/warmpath/engine/handover"
@@ -157,7 +156,7 @@ func TestTogetherFails(t *testing.T) {
 	r, rig := newRooms(t, proxy.Config{Retries: -1})
 	r.failed = 1
 	res, got := rig.post("/v1/chat/completions", chatBody)
-	if want := `{"error":{"code":500,"message":"Prefill error: out of memory","type":"prefill_error"}}`; res.StatusCode != 500 || got != want {
+	if want := `{"error":{"code":500,"message":"Prefill error: out of memory","type":"prefiller_error"}}`; res.StatusCode != 500 || got != want {
 		t.Errorf("%d %s, want %s", res.StatusCode, got, want)
 	}
 }
@@ -176,7 +175,7 @@ func TestTogetherBlames(t *testing.T) {
 			r, rig := newRooms(t, proxy.Config{Retries: -1})
 			r.failed, r.late, r.media, r.status, r.says = 1, make(chan struct{}), c.media, c.status, c.says
 			res, got := rig.post("/v1/chat/completions", c.body)
-			if want := `{"error":{"code":500,"message":"Prefill error: out of memory","type":"prefill_error"}}`; res.StatusCode != 500 || got != want {
+			if want := `{"error":{"code":500,"message":"Prefill error: out of memory","type":"prefiller_error"}}`; res.StatusCode != 500 || got != want {
 				t.Errorf("%d %s, want %s", res.StatusCode, got, want)
 			}
 			for _, s := range rig.fleet.Status() {
@@ -191,14 +190,14 @@ func TestTogetherBlames(t *testing.T) {
 // TestTogetherClientLeaves: both engines notice.
 func TestTogetherClientLeaves(t *testing.T) {
 	r, rig := newRooms(t, proxy.Config{})
-	hold, reached := make(chan struct{}), make(chan struct{}, 8)
+	hold, reached, noticed := make(chan struct{}), make(chan struct{}, 8), make(chan struct{})
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
 		_, _ = io.Copy(io.Discard, q.Body)
 		reached <- struct{}{}
 		select {
 		case <-q.Context().Done():
+			close(noticed)
 		case <-hold:
-			t.Error("the prefiller did not notice that the client left")
 		}
 	}))
 	defer slow.Close()
@@ -233,14 +232,17 @@ func TestTogetherClientLeaves(t *testing.T) {
 	if s := rig.last(1); s.Outcome != fleet.ClientGone {
 		t.Errorf("%+v", s)
 	}
-	for range patience {
+	rig.eventually("the decoder noticed that the client left", func() bool {
 		r.mu.Lock()
-		left := r.left
-		r.mu.Unlock()
-		if left == 1 {
-			return
+		defer r.mu.Unlock()
+		return r.left == 1
+	})
+	rig.eventually("the prefiller noticed that the client left", func() bool {
+		select {
+		case <-noticed:
+			return true
+		default:
+			return false
 		}
-		time.Sleep(pause)
-	}
-	t.Error("the decoder did not notice that the client left")
+	})
 }

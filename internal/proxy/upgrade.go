@@ -15,6 +15,10 @@ import (
 // upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint and then both directions of bytes, for as long as both
 // ends stay. An engine that answers something else is bounded as with any other answer. Nothing is retried: what was said cannot be said again.
 func (c *call) upgrade() {
+	if err := c.claim(); err != nil {
+		c.refuse(err)
+		return
+	}
 	c.Prompt = c.p.parser.Peek(nil, send.Named(c.R.Header).Get)
 	if err := c.identify(); err != nil {
 		c.refuse(err)
@@ -28,6 +32,7 @@ func (c *call) upgrade() {
 	}
 	a := c.begin(&d)
 	defer a.end()
+	c.reached = true
 	a.watch.Wait(c.p.cfg.FirstByte)
 	proxy := httputil.ReverseProxy{
 		Transport: c.p.transport,
@@ -70,6 +75,7 @@ func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 			r.Out.Header[k] = v
 		}
 	}
+	a.c.From.Tell(r.Out.Header, r.In)
 	r.Out.Header.Set("X-Request-Id", a.c.served.ID)
 	a.c.p.cfg.Tenants.Authorise(r.Out.Header, a.d.Endpoint.APIKey, a.c.OurKey)
 	a.span.Inject(r.Out.Header)

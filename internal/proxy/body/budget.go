@@ -10,19 +10,26 @@ var ErrNoRoom = errors.New("the router holds as many bytes of request bodies as 
 
 // Budget bounds the memory that request bodies take in all.
 type Budget struct {
-	limit   int64
+	limit   atomic.Int64
 	held    atomic.Int64
 	refused atomic.Uint64
 }
 
 // NewBudget allows so many bytes.
-func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
+func NewBudget(limit int64) *Budget {
+	b := &Budget{}
+	b.SetLimit(limit)
+	return b
+}
+
+// SetLimit allows another number of bytes. What is held already stays.
+func (b *Budget) SetLimit(limit int64) { b.limit.Store(limit) }
 
 // take reserves n bytes, unless that is more than is left. What is taken must be given back once.
 func (b *Budget) take(n int) bool {
 	for {
 		held := b.held.Load()
-		if held+int64(n) > b.limit {
+		if held+int64(n) > b.limit.Load() {
 			b.refused.Add(1)
 			return false
 		}
@@ -46,5 +53,5 @@ type Memory struct {
 
 // Memory returns the present figures.
 func (b *Budget) Memory() Memory {
-	return Memory{Held: b.held.Load(), Limit: b.limit, Refused: b.refused.Load()}
+	return Memory{Held: b.held.Load(), Limit: b.limit.Load(), Refused: b.refused.Load()}
 }

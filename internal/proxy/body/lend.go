@@ -26,31 +26,37 @@ func (p *Payload) Splice(edits []prompt.Edit, in *Budget) *Payload {
 	return newPayload(buf, in)
 }
 
-// Lend gives a request its body, and returns what takes it back before the transport has closed it; nil for an empty one. once says that the
-// transport may not send it again after a connection that was kept open has failed. onlyOnce says that of HTTP/2 too.
-func (p *Payload) Lend(out *http.Request, once, onlyOnce bool) io.Closer {
+// Terms say how a body is lent.
+type Terms struct {
+	Lean     bool // to the client of package h1, not to net/http's
+	Once     bool // the transport may not send it again after a connection that was kept open has failed
+	OnlyOnce bool // the same of HTTP/2 too
+}
+
+// Lend gives a request its body, and returns what takes it back before the transport has closed it; nil for an empty one.
+func (p *Payload) Lend(out *http.Request, terms Terms) io.Closer {
+	if !terms.Lean && out.Header.Get("User-Agent") == "" {
+		out.Header["User-Agent"] = []string{""} // keeps net/http from naming itself
+	}
 	out.ContentLength = int64(p.len())
 	if out.ContentLength == 0 {
 		out.Body = http.NoBody
 		return nil
 	}
-	if out.URL.Scheme == "http" {
+	if terms.Lean {
 		b := h1.NewBody(p.Bytes)
 		if p.pieces != nil {
 			b = h1.NewPieces(p.pieces)
 		}
-		if once || onlyOnce {
+		if terms.Once || terms.OnlyOnce {
 			b.Once()
 		}
 		p.refs.Add(1)
 		out.Body = b.Of(p)
 		return out.Body
 	}
-	if out.Header.Get("User-Agent") == "" {
-		out.Header["User-Agent"] = []string{""} // keeps net/http from naming itself
-	}
 	out.Body = p.reader()
-	if !onlyOnce {
+	if !terms.OnlyOnce {
 		out.GetBody = func() (io.ReadCloser, error) {
 			if r := p.reader(); r != nil {
 				return r, nil

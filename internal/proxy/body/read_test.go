@@ -61,7 +61,7 @@ func TestBodyGrows(t *testing.T) {
 			"by buffers": func() io.Reader { return io.MultiReader(bytes.NewReader(want[:n/3]), bytes.NewReader(want[n/3:])) },
 		} {
 			for _, claim := range []int64{int64(n), -1} {
-				in := &Budget{limit: 1 << 30}
+				in := NewBudget(1 << 30)
 				p, err := Read(bodyRequest(t, in, from(), claim), limit, in)
 				if err != nil || !bytes.Equal(p.Bytes, want) {
 					t.Fatalf("%d bytes %s, claimed %d: %v", n, name, claim, err)
@@ -114,7 +114,7 @@ func TestBodyThatFails(t *testing.T) {
 		{"no room to grow", bytes.NewReader(long), 200 << 10, 64 << 10, ErrNoRoom},
 		{"no room to grow, length unknown", bytes.NewReader(long), -1, 64 << 10, ErrNoRoom},
 	} {
-		in := &Budget{limit: row.room}
+		in := NewBudget(row.room)
 		p, err := Read(bodyRequest(t, in, row.from, row.claim), 300<<10, in)
 		if !errors.Is(err, row.want) || p != nil || in.held.Load() != 0 {
 			t.Errorf("%s: %v, %d bytes held", row.name, err, in.held.Load())
@@ -123,7 +123,7 @@ func TestBodyThatFails(t *testing.T) {
 			t.Errorf("%s: %d refused", row.name, refused)
 		}
 	}
-	in := &Budget{limit: 1 << 30}
+	in := NewBudget(1 << 30)
 	func() {
 		defer func() { _ = recover() }()
 		_, _ = Read(bodyRequest(t, in, readerFunc(func([]byte) (int, error) { panic("broken") }), 100), 1000, in)
@@ -140,7 +140,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 // TestPayloadReader: a body lent to net/http can be read in pieces, be closed at any time and more than once, and keeps its memory
 // until then or until its end.
 func TestPayloadReader(t *testing.T) {
-	in := &Budget{limit: 1 << 30}
+	in := NewBudget(1 << 30)
 	whole, err := Read(bodyRequest(t, in, bytes.NewReader([]byte("abcdef")), 6), 100, in)
 	if err != nil {
 		t.Fatal(err)

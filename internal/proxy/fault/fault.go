@@ -3,15 +3,18 @@ package fault
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/gate"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
+	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/prompt"
 	"github.com/warmpath/warmpath/prompt/jsonscan"
@@ -39,8 +42,39 @@ func (e *encodingError) Error() string {
 	return "the request body is encoded as " + strconv.Quote(e.encoding) + "; send it without Content-Encoding"
 }
 
+type headerError struct{ name, must string }
+
+func (e *headerError) Error() string { return "the header " + e.name + " " + e.must }
+
+// Header refuses a header of the request.
+func Header(name, must string) error { return &headerError{name, must} }
+
+// Why a request was given up while it waited.
+var (
+	ErrWaited   = errors.New("the request waited at the router for as long as it may, and no engine had room for it")
+	ErrDeadline = errors.New("the answer did not begin within X-Warmpath-Deadline")
+)
+
 // Encoded refuses a body with that Content-Encoding.
 func Encoded(encoding string) error { return &encodingError{encoding} }
+
+// APIError says that the engine behind the router does not serve the API that the client speaks.
+type APIError struct {
+	Path  string
+	Kind  fleet.Kind   // of the engine that was asked
+	Kinds []fleet.Kind // that serve it
+}
+
+func (e *APIError) Error() string {
+	var served []string
+	for _, k := range e.Kinds {
+		if k != fleet.KindUnknown && k != fleet.KindOther {
+			served = append(served, string(k))
+		}
+	}
+	return fmt.Sprintf("the engine (%s) does not serve %.100s, and warmpath does not translate APIs: engines of the kind %s serve it; use a client of the OpenAI API (/v1/chat/completions) with this one",
+		e.Kind, e.Path, strings.Join(served, ", "))
+}
 
 // Fault is an error as a client sees it.
 type Fault struct {
@@ -71,6 +105,8 @@ var faults = []struct {
 	{body.ErrSlowBody, Fault{408, "invalid_request_error", "request_timeout", 0}},
 	{body.ErrTooLarge, Fault{413, "invalid_request_error", "request_too_large", 0}},
 	{body.ErrNoRoom, Fault{503, "service_unavailable", "overloaded", time.Second}},
+	{ErrWaited, Fault{503, "service_unavailable", "queue_timeout", time.Second}},
+	{ErrDeadline, Fault{504, "api_error", "deadline_exceeded", 0}},
 	{ErrDraining, Fault{503, "service_unavailable", "shutting_down", time.Second}},
 	{patience.ErrShutdown, Fault{503, "service_unavailable", "shutting_down", time.Second}},
 	{patience.ErrNoFirstByte, Fault{504, "api_error", "endpoint_timeout", 0}},
@@ -93,7 +129,11 @@ func Of(err error) Fault {
 		none     *route.NoEndpointError
 		encoding *encodingError
 		path     *gate.PathError
+		api      *APIError
 		leg      *legError
+		header   *headerError
+		limit    *quota.Error
+		full     *route.QueueFullError
 	)
 	switch {
 	case errors.As(err, &leg):
@@ -102,6 +142,14 @@ func Of(err error) Fault {
 		return Fault{404, "invalid_request_error", "model_not_found", 0}
 	case errors.As(err, &path):
 		return Fault{404, "invalid_request_error", "path_not_allowed", 0}
+	case errors.As(err, &header):
+		return Fault{400, "invalid_request_error", "bad_header", 0}
+	case errors.As(err, &limit):
+		return limited(limit)
+	case errors.As(err, &full):
+		return Fault{429, "requests", "queue_full", max(full.RetryAfter, time.Second)}
+	case errors.As(err, &api):
+		return Fault{404, "invalid_request_error", "api_not_served", 0}
 	case errors.As(err, &required):
 		return Fault{400, "invalid_request_error", "model_required", 0}
 	case errors.As(err, &pin):
@@ -119,12 +167,24 @@ func Of(err error) Fault {
 	return Fault{500, "api_error", "internal_error", 0}
 }
 
+// limited tells a limit as OpenAI does: the type says of what, and the code whether it is a rate.
+func limited(e *quota.Error) Fault {
+	f := Fault{429, "requests", "rate_limit_exceeded", max(e.RetryAfter, time.Second)}
+	switch e.Kind() {
+	case "requests":
+		f.Code = "concurrency_limit_exceeded"
+	case "tokens_per_minute":
+		f.kind = "tokens"
+	}
+	return f
+}
+
 // Body is an error in the shape of the API that was called: OpenAI's, which Anthropic's clients read too when "type" says
 // "error" (Anthropic API, "Errors"), or the string that Ollama's clients expect (ollama docs/api.md).
 func Body(api prompt.API, f Fault, message string) []byte {
 	inner := map[string]any{"message": message, "type": f.kind, "code": f.Code, "param": nil}
 	var outer any = map[string]any{"error": inner}
-	if f.kind == prefillError || f.kind == decoderError {
+	if f.kind == prefillerError || f.kind == decoderError {
 		inner["code"] = f.Status
 		delete(inner, "param")
 	}

@@ -13,10 +13,10 @@ import (
 // ErrNoConnector says that a prompt cannot be computed elsewhere.
 var ErrNoConnector = errors.New("the prefiller's kind of engine hands its KV cache over by no protocol that is known, or the request does not fit it")
 
-// The types of errors that say which leg failed (production-stack PR 890 for the decoder's).
+// The types of errors that say which leg failed, as production-stack has them.
 const (
-	prefillError = "prefill_error"
-	decoderError = "decoder_error"
+	prefillerError = "prefiller_error"
+	decoderError   = "decoder_error"
 )
 
 // legError says that one leg of a request failed.
@@ -72,7 +72,7 @@ func IsOfLeg(err error) bool {
 
 // fault is what the client is told.
 func (e *legError) fault() Fault {
-	f := Fault{http.StatusBadGateway, prefillError, prefillError, e.retryAfter}
+	f := Fault{http.StatusBadGateway, prefillerError, prefillerError, e.retryAfter}
 	if e.leg == fleet.LegDecode {
 		f.kind, f.Code = decoderError, decoderError
 	}

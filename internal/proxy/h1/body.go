@@ -43,15 +43,6 @@ func (b *Body) Of(o Owner) *Body {
 	return b
 }
 
-// Len returns the number of bytes not read yet.
-func (b *Body) Len() int {
-	n := len(b.data) - b.pos
-	for _, p := range b.more {
-		n += len(p)
-	}
-	return n
-}
-
 // next goes to the piece that has something left; false at the end.
 func (b *Body) next() bool {
 	for b.pos >= len(b.data) {

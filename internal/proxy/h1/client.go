@@ -34,15 +34,6 @@ type Client struct {
 	open                    atomic.Int64
 }
 
-// Stats are a Client's counts at one moment.
-type Stats struct {
-	Dialed  uint64 // connections opened so far
-	Reused  uint64 // requests that began on a kept connection
-	Retried uint64 // requests repeated because the kept connection was dead
-	Open    int    // connections open now, idle ones included
-	Idle    int    // connections kept for reuse now
-}
-
 // DialError reports that no connection could be opened: the engine has seen nothing of the request, so that it can be
 // sent elsewhere without harm.
 type DialError struct {
@@ -206,16 +197,5 @@ func (c *Client) dial(ctx context.Context, addr string) (*conn, error) {
 
 // CloseIdleConnections closes the connections that no request is using.
 func (c *Client) CloseIdleConnections() { c.pool.closeAll() }
-
-// Stats returns the counts so far.
-func (c *Client) Stats() Stats {
-	return Stats{
-		Dialed:  c.dialed.Load(),
-		Reused:  c.reused.Load(),
-		Retried: c.retried.Load(),
-		Open:    int(c.open.Load()),
-		Idle:    c.pool.idle(),
-	}
-}
 
 var _ http.RoundTripper = (*Client)(nil)

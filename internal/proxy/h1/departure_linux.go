@@ -24,7 +24,10 @@ type serverConn struct {
 func (d *departures) serve(c net.Conn, stall time.Duration) net.Conn {
 	l, ok := lean(c, true).(*leanConn)
 	if !ok {
-		return c
+		if stall <= 0 {
+			return c
+		}
+		return newBoundConn(c, stall)
 	}
 	s := &serverConn{leanConn: l, deadline: writeDeadline{set: l.TCPConn.SetWriteDeadline}}
 	if l.stall = stall; stall > 0 {

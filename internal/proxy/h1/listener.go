@@ -12,6 +12,26 @@ func Listener(l net.Listener, stall time.Duration) net.Listener {
 	return &listener{Listener: l, stall: stall}
 }
 
+// BoundListener returns l with connections as they are, but for that bound on a Write. It is what net/http can be served with where the
+// connections of Listener are not trusted.
+func BoundListener(l net.Listener, stall time.Duration) net.Listener {
+	return &boundListener{Listener: l, stall: stall}
+}
+
+type boundListener struct {
+	net.Listener
+	stall time.Duration
+}
+
+// Accept waits for the next connection.
+func (l *boundListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil || l.stall <= 0 {
+		return c, err
+	}
+	return newBoundConn(c, l.stall), nil
+}
+
 type listener struct {
 	net.Listener
 	stall      time.Duration

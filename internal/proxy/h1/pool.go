@@ -128,12 +128,6 @@ func (p *pool) closeAll() {
 	closeConns(dead)
 }
 
-func (p *pool) idle() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.count
-}
-
 func closeConns(conns []*conn) {
 	for _, cn := range conns {
 		cn.close()

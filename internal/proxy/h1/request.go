@@ -50,7 +50,7 @@ func prepare(req *http.Request) (outgoing, error) {
 		host = req.URL.Host
 	}
 	target := requestTarget(req.URL)
-	if req.URL.Host == "" || !isPlain(host) || !isPlain(req.URL.Host) || !isPlain(target) {
+	if req.URL.Host == "" || !isPlain(host) || !isPlain(req.URL.Host) || !isPlain(target) || target[0] != '/' && target != "*" {
 		return out, badRequest("host %q, target %q", host, target)
 	}
 	out.addr = hostPort(req.URL.Host)

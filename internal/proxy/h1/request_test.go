@@ -41,6 +41,7 @@ func TestBadRequestsAreNotSent(t *testing.T) {
 		{"empty name", func(r *http.Request) { r.Header[""] = []string{"a"} }},
 		{"query with line break", func(r *http.Request) { r.URL.RawQuery = "a=b HTTP/1.1\r\nX: y" }},
 		{"opaque with space", func(r *http.Request) { r.URL.Opaque = "/x y" }},
+		{"opaque that is no path", func(r *http.Request) { r.URL.Opaque = "%25" }},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

@@ -29,13 +29,7 @@ const (
 	aloneBits   = 23 // of the count when there is no node
 )
 
-// The most that a node and a process can be.
-const (
-	MaxNode    = 1<<nodeBits - 1
-	MaxProcess = 1<<processBits - 1
-)
-
-// NewNumbers makes a source for a node (0 to MaxNode, negative for none) and a process of it (0 to MaxProcess).
+// NewNumbers makes a source for a node (0 to 255, negative for none) and a process of it (0 to 63).
 func NewNumbers(node, process int) *Numbers {
 	n := &Numbers{now: time.Now, timed: node >= 0}
 	if n.timed {

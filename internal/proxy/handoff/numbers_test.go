@@ -10,6 +10,12 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 )
 
+// The most that a node and a process can be.
+const (
+	maxNode    = 1<<nodeBits - 1
+	maxProcess = 1<<processBits - 1
+)
+
 // TestNumbersNeverMeet: routers with nodes or processes of their own, and one router in many goroutines, draw no id twice, whatever their
 // clocks do.
 func TestNumbersNeverMeet(t *testing.T) {
@@ -20,12 +26,12 @@ func TestNumbersNeverMeet(t *testing.T) {
 			return at
 		}
 		seen := map[uint64]bool{}
-		for _, of := range []struct{ node, process int }{{0, 0}, {0, 1}, {0, MaxProcess}, {1, 0}, {MaxNode, MaxProcess}, {7, 3}} {
+		for _, of := range []struct{ node, process int }{{0, 0}, {0, 1}, {0, maxProcess}, {1, 0}, {maxNode, maxProcess}, {7, 3}} {
 			n := NewNumbers(of.node, of.process)
 			n.now = step
 			for range rapid.IntRange(1, 200).Draw(t, "draws") {
 				id := n.Next()
-				if seen[id] || id>>63 != 0 || int(id>>16&MaxNode) != of.node || int(id>>10&MaxProcess) != of.process {
+				if seen[id] || id>>63 != 0 || int(id>>16&maxNode) != of.node || int(id>>10&maxProcess) != of.process {
 					t.Fatalf("%+v drew %x", of, id)
 				}
 				seen[id] = true

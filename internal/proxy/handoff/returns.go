@@ -90,13 +90,6 @@ func (r *Returns) drop(e *list.Element) {
 	r.bytes -= len(v.Before.Params)
 }
 
-// len is how many conversations are remembered.
-func (r *Returns) len() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.order.Len()
-}
-
 // spoken is the part of a request's body that is the conversation: its list of messages without the bracket at the end, or the text of a
 // completion without the quote. A turn goes on from another one when it begins with the very same bytes: whatever is the same only
 // in meaning may be rendered otherwise.

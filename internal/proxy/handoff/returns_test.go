@@ -69,3 +69,10 @@ func TestReturnsAreBounded(t *testing.T) {
 		t.Error("a store that is off")
 	}
 }
+
+// len is how many conversations are remembered.
+func (r *Returns) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.order.Len()
+}

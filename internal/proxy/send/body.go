@@ -22,8 +22,9 @@ func (a *Outgoing) body(edits []prompt.Edit) *body.Payload {
 
 // lend gives a request to the endpoint its body. The transport has it until it closes it, and a until withdraw. The id of a hand-over is used
 // once.
-func (a *Outgoing) lend(out *http.Request, body *body.Payload) {
-	if lent := body.Lend(out, !a.c.Repeatable(), a.Message != nil); lent != nil {
+func (a *Outgoing) lend(out *http.Request, payload *body.Payload) {
+	terms := body.Terms{Lean: !a.s.cfg.NetHTTP && out.URL.Scheme != "https", Once: !a.c.Repeatable(), OnlyOnce: a.Message != nil}
+	if lent := payload.Lend(out, terms); lent != nil {
 		a.lent = lent
 	}
 }

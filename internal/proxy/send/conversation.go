@@ -21,41 +21,72 @@ const (
 	requestType        = "request_type"
 )
 
-// Send passes the request on and returns when the header of the answer has come. An engine that does not know conversation_params gets
-// it once more without: the client is not to suffer for what the router told. So does the engine of a leg: what it refuses when it reads
-// the body it has not begun, and the id of the hand-over is still unused.
+// Send passes the request on and returns when the header of the answer has come. An engine that does not know the form in which it is told
+// the conversation gets the request once more in the older form, and then without: the client is not to suffer for what the router told. So
+// does the engine of a leg: what it refuses when it reads the body it has not begun, and the id of the hand-over is still unused.
 func (a *Outgoing) Send() (*http.Response, error) {
 	res, err := a.sendAsking()
-	if err != nil || !a.told {
-		return res, err
-	}
-	p, name := a.s, a.d.Endpoint.Name
-	if a.d.Endpoint.IDForm != fleet.IDAuto || !refuses(res, conversationParams) {
-		return res, nil
-	}
-	res.Body.Close()
-	a.Withdraw()
-	a.untells = true
-	if res, err = a.sendAsking(); err == nil && res.StatusCode < http.StatusBadRequest {
-		p.asks.note(name, func(n *askNote) { n.refusedID = time.Now() })
-		p.log.Info("engine refuses conversation_params: it is not told conversations for a while", "endpoint", name, "while", askAgain.String())
+	for err == nil && a.refusesID(res) {
+		res.Body.Close()
+		a.Withdraw()
+		a.refusedID = a.told
+		if res, err = a.sendAsking(); err == nil && res.StatusCode < http.StatusBadRequest {
+			a.noteRefusal()
+		}
 	}
 	return res, err
 }
 
-// idForm is the form in which the engine is told the conversation.
-func (a *Outgoing) idForm() fleet.IDForm {
-	form := a.d.Endpoint.IDForm
-	if form != fleet.IDAuto {
-		return form
+// refusesID reports whether the answer refuses what the engine was told, in a form that was the router's choice.
+func (a *Outgoing) refusesID(res *http.Response) bool {
+	switch {
+	case a.d.Endpoint.IDForm != fleet.IDAuto:
+		return false
+	case a.told == fleet.IDParams:
+		return refuses(res, conversationParams)
+	case a.told == fleet.IDDisagg:
+		return refuses(res, conversationID)
 	}
-	if a.d.Kind != fleet.KindTRTLLM {
-		return fleet.IDUntold
+	return false
+}
+
+// noteRefusal remembers which form the engine refused, when it has taken the request without.
+func (a *Outgoing) noteRefusal() {
+	p, name, refused := a.s, a.d.Endpoint.Name, a.refusedID
+	p.asks.note(name, func(n *askNote) {
+		n.refusedID, n.refusedOldID = time.Now(), refused == fleet.IDDisagg
+	})
+	if refused == fleet.IDDisagg {
+		p.log.Info("engine refuses conversation ids in either form: it is not told conversations for a while", "endpoint", name, "while", askAgain.String())
+		return
 	}
-	if n := a.s.asks.of(a.d.Endpoint.Name); !n.refusedID.IsZero() && time.Since(n.refusedID) < askAgain {
-		a.untells = true
+	p.log.Info("engine refuses conversation_params: it is told conversations in disaggregated_params for a while", "endpoint", name, "while", askAgain.String())
+}
+
+// Gone forgets which forms of ids an endpoint refused: the process behind it is gone, and the next may be of another version.
+func (s *Sender) Gone(endpoint string) {
+	s.asks.change(endpoint, func(n *askNote) { n.refusedID, n.refusedOldID = time.Time{}, false })
+}
+
+// idForm is the form in which the engine is told the conversation; untells says that what the client put into conversation_params goes,
+// since the engine does not know them.
+func (a *Outgoing) idForm() (form fleet.IDForm, untells bool) {
+	form = a.d.Endpoint.IDForm
+	switch {
+	case form != fleet.IDAuto:
+		return form, form == fleet.IDDisagg
+	case a.d.Kind != fleet.KindTRTLLM:
+		return fleet.IDUntold, false
 	}
-	return fleet.IDParams
+	n := a.s.asks.of(a.d.Endpoint.Name)
+	refuses := !n.refusedID.IsZero() && time.Since(n.refusedID) < askAgain
+	switch {
+	case a.refusedID == fleet.IDDisagg || refuses && n.refusedOldID:
+		return fleet.IDUntold, true
+	case a.refusedID == fleet.IDParams || refuses:
+		return fleet.IDDisagg, true
+	}
+	return fleet.IDParams, false
 }
 
 // tellConversation adds to the edits of a request those that tell the engine its conversation. What the client says in the same
@@ -66,7 +97,7 @@ func (a *Outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	if c.Body == nil || c.Prompt.InsertAt == 0 || c.API != prompt.Chat && c.API != prompt.Completions {
 		return edits
 	}
-	a.told = false
+	a.told = fleet.IDUntold
 	params := c.Prompt.Field(disaggregatedParams)
 	if params.Len() > 0 && a.d.Leg == fleet.LegWhole && carriesIDOnly(c.Body.Bytes[params.Start:params.End]) {
 		edits = replace(edits, c.Prompt.SetField(disaggregatedParams, []byte("null")))
@@ -74,18 +105,22 @@ func (a *Outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	if a.d.Session == "" || c.Request.Class != fleet.Turn {
 		return edits
 	}
-	switch form, at := a.idForm(), c.Prompt.Field(conversationParams); {
-	case form == fleet.IDUntold || sets(edits, at, conversationParams):
-	case form == fleet.IDDisagg:
-		edits = a.tellInDisagg(a.untell(edits, at))
-	case a.untells:
+	form, untells := a.idForm()
+	at := c.Prompt.Field(conversationParams)
+	set := sets(edits, at, conversationParams)
+	if untells && !set {
 		edits = a.untell(edits, at)
+	}
+	switch {
+	case form == fleet.IDUntold || set:
+	case form == fleet.IDDisagg:
+		edits = a.tellInDisagg(edits)
 	case at.Len() == 0 || string(c.Body.Bytes[at.Start:at.End]) == "null":
 		value := jsonscan.AppendString([]byte(`{"`+conversationID+`":`), a.d.Session)
 		edits = append(edits, c.Prompt.SetField(conversationParams, append(value, '}')))
-		a.told = true
+		a.told = form
 	default:
-		a.told = true
+		a.told = form
 	}
 	return edits
 }
@@ -121,12 +156,13 @@ func (a *Outgoing) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 			continue
 		}
 		if out, ok := with(edits[i].With, head); ok {
-			edits[i].With = out
+			edits[i].With, a.told = out, fleet.IDDisagg
 		}
 		return edits
 	}
 	if at.Len() > 0 {
 		if out, ok := with(c.Body.Bytes[at.Start:at.End], 0); ok {
+			a.told = fleet.IDDisagg
 			return append(edits, c.Prompt.SetField(disaggregatedParams, out))
 		}
 	}

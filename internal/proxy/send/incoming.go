@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/forwarded"
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/prompt"
 )
@@ -13,6 +14,7 @@ type Incoming struct {
 	R       *http.Request // as the client sent it
 	API     prompt.API
 	ID      string // of the request, in headers and logs
+	From    forwarded.Origin
 	Prompt  prompt.Prompt
 	Body    *body.Payload // nil while the body is passed on as it streams in
 	Upload  *body.Upload  // the body, while it is passed on as it streams in

@@ -14,8 +14,9 @@ import (
 // request builds what the endpoint is sent: the bytes that came, with the few fields changed that must.
 func (a *Outgoing) request() *http.Request {
 	c := a.c
-	header := make(http.Header, len(c.R.Header)+2)
+	header := make(http.Header, len(c.R.Header)+5)
 	copyEndToEnd(header, c.R.Header)
+	c.From.Tell(header, c.R)
 	header["X-Request-Id"] = []string{c.ID}
 	a.s.cfg.Token.Strip(header)
 	a.s.cfg.Tenants.Authorise(header, a.d.Endpoint.APIKey, c.OurKey)

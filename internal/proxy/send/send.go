@@ -18,6 +18,7 @@ import (
 
 // Config is what an endpoint is told besides what the client said.
 type Config struct {
+	NetHTTP       bool   // net/http's client sends to engines in plain text too
 	NoUsage       bool   // leave streams alone whose client did not ask for usage
 	FirstTurn     bool   // tell TensorRT-LLM whether a turn is its conversation's first
 	SessionHeader string // header that tells vLLM the conversation; "" for none
@@ -60,8 +61,8 @@ type Outgoing struct {
 	asked   bool // the engine is asked for usage, the client did not
 	refused bool // the engine does not want to be asked
 
-	told    bool // the engine is told the conversation in conversation_params
-	untells bool // it does not know conversation_params
+	told      fleet.IDForm // the form in which the engine is told the conversation; IDUntold when it is not
+	refusedID fleet.IDForm // the form that it has refused of this request; IDUntold for none
 }
 
 // To begins what is sent to the endpoint of a decision. ctx ends with the attempt.

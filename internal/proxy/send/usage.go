@@ -32,7 +32,8 @@ type askNote struct {
 	refused time.Time // when it last refused to be asked, zero never
 	answers bool      // it answered a client that asked, in a chunk of its own
 
-	refusedID time.Time // when it last refused conversation_params, zero never
+	refusedID    time.Time // when it last refused to be told a conversation, zero never
+	refusedOldID bool      // it refused the older form too
 }
 
 func (b *askBook) of(endpoint string) askNote {
@@ -51,6 +52,16 @@ func (b *askBook) note(endpoint string, change func(*askNote)) {
 	}
 	change(&n)
 	b.notes[endpoint] = n
+}
+
+// change is note for an endpoint that something is remembered of.
+func (b *askBook) change(endpoint string, change func(*askNote)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n, known := b.notes[endpoint]; known {
+		change(&n)
+		b.notes[endpoint] = n
+	}
 }
 
 // ask adds to the edits of a request the one that asks for usage, if the engine is to be asked. It then sends no compressed

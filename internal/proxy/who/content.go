@@ -14,22 +14,90 @@ const leastOwn = 64
 
 // Content is the content of one prompt, as its conversation is recognised by it.
 type Content struct {
-	Chain prompt.Chain
-	trail session.Trail
-	about fleet.Content
+	Chain  prompt.Chain
+	ids    prompt.Chain // of the token ids beside the messages of a chat
+	body   []byte       // scratch
+	trail  session.Trail
+	about  fleet.Content
+	tokens fleet.Tokens
+	listed [fleet.MaxListed]fleet.Listed // of about
+	lists  [fleet.MaxListed]fleet.Tokens // of listed
 }
 
 // NewContent is an empty one, to be given back by release.
 func NewContent() *Content { return contents.Get().(*Content) }
 
-// Told is the content as the router's belief takes it; nil when there is none, and for a batch, of which a chain knows only the
-// first prompt.
+// ReadIDs takes in the token ids that a chat brings beside its messages, a JSON list: they are what engines compute, and so what is cached.
+// Its conversation is still recognised by the messages.
+func (c *Content) ReadIDs(p *prompt.Parser, list []byte) {
+	c.body = append(append(append(c.body[:0], `{"prompt":`...), list...), '}')
+	if _, err := p.ParseChain(prompt.Completions, c.body, nil, &c.ids); err != nil {
+		c.ids.Reset()
+	}
+}
+
+// Told is the content as the router's belief takes it; nil when there is none.
 func (c *Content) Told(api prompt.API) *fleet.Content {
-	if c.Chain.Bytes == 0 || c.Chain.Prompts > 1 {
+	if c.Chain.Bytes == 0 && len(c.Chain.List) == 0 {
 		return nil
 	}
-	c.about = fleet.Content{Scope: c.Chain.Scope, Lead: c.Chain.ToolsBytes, Blocks: c.Chain.Blocks, Bytes: c.Chain.Bytes, Start: c.start(api), Text: c.textOf(api)}
+	if c.ids.Bytes > 0 { // tools and documents are rendered in the ids
+		c.about = fleet.Content{Scope: c.Chain.Space, Blocks: c.ids.Blocks, Bytes: c.ids.Bytes, Whole: c.ids.Whole, Start: c.start(api)}
+		return &c.about
+	}
+	c.about = fleet.Content{
+		Scope: c.Chain.Scope, Lead: c.Chain.ToolsBytes, Blocks: c.Chain.Blocks, Bytes: c.Chain.Bytes, Whole: c.Chain.Whole, Start: c.start(api), Text: c.textOf(api),
+		List: c.listed[:len(c.Chain.List)],
+	}
+	for i := range c.Chain.List {
+		p := &c.Chain.List[i]
+		c.listed[i] = fleet.Listed{Blocks: p.Blocks, Bytes: p.Bytes, Whole: p.Whole, IDs: p.IDs}
+	}
 	return &c.about
+}
+
+// mostIDs bounds the token ids that are read of a prompt before it is placed, and with that the time: BenchmarkTokens.
+const mostIDs = 1 << 16
+
+// Tokens are the token ids of which the prompt consists, by the body alone; nil for none, and where the engine's blocks depend on something else
+// too: a salt, an adapter, an image. Those of several prompts go into the List of the content that was told, and the result is nil.
+func (c *Content) Tokens() *fleet.Tokens {
+	if c.Chain.Space != 0 || c.Chain.Media > 0 {
+		return nil
+	}
+	if len(c.about.List) > 0 {
+		c.tokensOfList()
+		return nil
+	}
+	from := &c.Chain
+	if c.ids.Bytes > 0 {
+		from = &c.ids
+	}
+	ids, whole := from.TokenIDs(c.tokens.IDs[:0], mostIDs)
+	c.tokens = fleet.Tokens{IDs: ids, More: !whole}
+	if len(ids) == 0 {
+		return nil
+	}
+	return &c.tokens
+}
+
+// tokensOfList tells the ids of several prompts, mostIDs in all.
+func (c *Content) tokensOfList() {
+	c.tokens.IDs = c.tokens.IDs[:0]
+	for i := range c.about.List {
+		from := len(c.tokens.IDs)
+		ids, whole := c.Chain.ListedIDs(i, c.tokens.IDs, mostIDs-from)
+		c.tokens.IDs = ids
+		c.lists[i] = fleet.Tokens{More: !whole}
+	}
+	from := 0
+	for i := range c.about.List {
+		n := min(c.about.List[i].IDs, len(c.tokens.IDs)-from)
+		if c.lists[i].IDs = c.tokens.IDs[from : from+n]; n > 0 {
+			c.about.List[i].Tokens = &c.lists[i]
+		}
+		from += n
+	}
 }
 
 // start is a hash of the first two messages; 0 for a prompt without any.
@@ -66,14 +134,20 @@ func (c *Content) textOf(api prompt.API) fleet.Text {
 // fleet's lock.
 const mostMarks = 256
 
+// mostScratch bounds the memory that is kept for token ids.
+const mostScratch = 1 << 20
+
 // Release gives the memory back for another prompt, unless it has grown beyond what is usual.
 func (c *Content) Release() {
 	const most = 1 << 16
-	if c == nil || cap(c.trail.Marks) > most {
+	if c == nil || cap(c.trail.Marks) > most || cap(c.body) > mostScratch {
 		return
 	}
 	c.Chain.Reset()
-	c.about = fleet.Content{}
+	c.ids.Reset()
+	c.about, c.tokens = fleet.Content{}, fleet.Tokens{IDs: c.tokens.IDs[:0]}
+	clear(c.listed[:])
+	clear(c.lists[:])
 	c.trail = session.Trail{Marks: c.trail.Marks[:0], StrictMarks: c.trail.StrictMarks[:0]}
 	contents.Put(c)
 }
@@ -85,7 +159,7 @@ var contents = sync.Pool{New: func() any { return new(Content) }}
 func (c *Content) Follow() *session.Trail {
 	chain, t := &c.Chain, &c.trail
 	if chain.Bytes == 0 || chain.Prompts > 1 {
-		return nil // a batch is many conversations or none
+		return nil // several prompts is many conversations or none
 	}
 	*t = session.Trail{
 		Marks: t.Marks[:0], StrictMarks: t.StrictMarks[:0], Space: chain.Space,

@@ -104,7 +104,7 @@ func (t *Tenants) strip(h http.Header) {
 // Salt is the edit of a request that keeps an engine's cache apart for the tenant; ok is false where there is none. A salt of the client's own
 // goes into it, so that it still separates within the tenant and reaches nobody else's cache.
 func (t *Tenants) Salt(tenant string, kind fleet.Kind, api prompt.API, p *prompt.Prompt, body []byte) (e prompt.Edit, ok bool) {
-	if t == nil || t.SaltKey == nil || tenant == "" || p.InsertAt == 0 {
+	if !t.Salts(tenant) || p.InsertAt == 0 {
 		return e, false
 	}
 	field := saltField(kind, api)
@@ -117,6 +117,9 @@ func (t *Tenants) Salt(tenant string, kind fleet.Kind, api prompt.API, p *prompt
 	}
 	return p.SetField(field, t.saltFor(tenant, own)), true
 }
+
+// Salts reports whether engines are told to keep a tenant's cache apart.
+func (t *Tenants) Salts(tenant string) bool { return t != nil && t.SaltKey != nil && tenant != "" }
 
 // saltFor is the salt, as a JSON string of 32 hexadecimal digits: vLLM takes at most 128 characters and not all (vLLM 0.32.0,
 // generate/base/protocol.py). own is the client's JSON value, nil for none.

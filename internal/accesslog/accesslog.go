@@ -1,0 +1,243 @@
+// Package accesslog writes one line of JSON for each client request that has ended, for those who account, audit and search. It owns the
+// file and a bounded queue in front of it. It promises that nobody waits for the disk: what does not fit is dropped and counted. A file that
+// somebody else renames is begun anew under its old name. No line holds text of prompts or answers, or a query.
+package accesslog
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/live"
+)
+
+// Stderr is the file name that stands for standard error.
+const Stderr = "stderr"
+
+const (
+	mostLines   = 4096 // that wait to be written
+	mostText    = 512  // bytes of what a client may choose: path, name of the model, user agent
+	lookEvery   = time.Second
+	tellEvery   = time.Minute // between two complaints about a file that cannot be written
+	bufferBytes = 64 << 10
+)
+
+// line is one request.
+type line struct {
+	Time       time.Time `json:"time"` // of its arrival
+	Request    string    `json:"request"`
+	Client     string    `json:"client"`         // address, with the port unless a proxy has told it
+	Peer       string    `json:"peer,omitempty"` // the trusted proxy that has
+	Tenant     string    `json:"tenant,omitempty"`
+	Agent      string    `json:"user_agent,omitempty"`
+	Method     string    `json:"method"`
+	Path       string    `json:"path"`
+	API        string    `json:"api"`
+	Status     int       `json:"status"`
+	Outcome    string    `json:"outcome"`
+	Error      string    `json:"error,omitempty"`
+	Model      string    `json:"model,omitempty"`
+	Endpoint   string    `json:"endpoint,omitempty"`
+	Prefill    string    `json:"prefill,omitempty"`
+	Reason     string    `json:"reason,omitempty"`
+	Attempts   int       `json:"attempts"`
+	Stream     bool      `json:"stream"`
+	DurationMs float64   `json:"duration_ms"`
+	TTFTMs     *float64  `json:"ttft_ms,omitempty"`
+	BytesIn    int64     `json:"bytes_in"`
+	BytesOut   int64     `json:"bytes_out"`
+	Prompt     int       `json:"prompt_tokens,omitempty"`
+	Cached     *int      `json:"cached_tokens,omitempty"`
+	Output     int       `json:"output_tokens,omitempty"`
+}
+
+// Log listens to the door and writes. Run must be called.
+type Log struct {
+	path   string
+	log    *slog.Logger
+	queue  chan line
+	reopen chan struct{}
+
+	out  *bufio.Writer
+	file *os.File // nil for standard error, and while it cannot be opened
+	told time.Time
+
+	written, dropped atomic.Uint64
+}
+
+// New opens the file, to be gone on with. stderr is what Stderr stands for.
+func New(path string, stderr io.Writer, log *slog.Logger) (*Log, error) {
+	l := &Log{path: path, log: log, queue: make(chan line, mostLines), reopen: make(chan struct{}, 1)}
+	if path == Stderr {
+		l.out = bufio.NewWriterSize(stderr, bufferBytes)
+		return l, nil
+	}
+	if err := l.open(); err != nil {
+		return nil, fmt.Errorf("access_log.file: %w", err)
+	}
+	return l, nil
+}
+
+func (l *Log) open() error {
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+	if err != nil {
+		return err
+	}
+	l.file, l.out = f, bufio.NewWriterSize(f, bufferBytes)
+	return nil
+}
+
+// Listener hears the requests.
+func (l *Log) Listener() live.Listener { return live.Listener{Served: l.served} }
+
+// Written is how many lines were written, Dropped how many were not since the file did not keep up or could not be written.
+func (l *Log) Written() uint64 { return l.written.Load() }
+
+// Dropped is the number of lines that were not written.
+func (l *Log) Dropped() uint64 { return l.dropped.Load() }
+
+// Reopen has the file opened again under its name. It does not wait.
+func (l *Log) Reopen() {
+	select {
+	case l.reopen <- struct{}{}:
+	default:
+	}
+}
+
+func clip(s string) string { return s[:min(len(s), mostText)] }
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func (l *Log) served(s *live.Served) {
+	d := &s.Decision
+	x := line{
+		Time: s.Started, Request: s.ID, Client: s.Client, Peer: s.Peer, Tenant: s.Tenant, Agent: clip(s.Agent), Method: clip(s.Method), Path: clip(s.Path), API: s.API,
+		Status: s.Status, Outcome: s.Outcome.String(), Error: s.Error, Model: clip(d.Model), Endpoint: d.Endpoint.Name, Prefill: s.Prefill.Endpoint.Name,
+		Reason: string(d.Reason), Attempts: s.Attempts, Stream: s.Stream, DurationMs: ms(s.Ended.Sub(s.Started)), BytesIn: s.BytesIn, BytesOut: s.BytesOut,
+		Prompt: s.Usage.PromptTokens, Output: s.Usage.OutputTokens,
+	}
+	if !s.FirstByte.IsZero() {
+		t := ms(s.FirstByte.Sub(s.Started))
+		x.TTFTMs = &t
+	}
+	if s.Usage.CachedKnown {
+		n := s.Usage.CachedTokens
+		x.Cached = &n
+	}
+	select {
+	case l.queue <- x:
+	default:
+		l.dropped.Add(1)
+	}
+}
+
+// Run writes until ctx ends, and then what is left.
+func (l *Log) Run(ctx context.Context) {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case x := <-l.queue:
+			l.write(&x)
+		case <-l.reopen:
+			l.again()
+		case <-look.C:
+			if l.moved() {
+				l.again()
+			}
+		case <-ctx.Done():
+			l.rest()
+			l.close()
+			return
+		}
+	}
+}
+
+func (l *Log) rest() {
+	for {
+		select {
+		case x := <-l.queue:
+			l.write(&x)
+		default:
+			return
+		}
+	}
+}
+
+// write writes a line; the last one that waits brings all before it to the file.
+func (l *Log) write(x *line) {
+	b, err := json.Marshal(x)
+	if err == nil && l.out != nil {
+		_, err = l.out.Write(append(b, '\n'))
+		if err == nil && len(l.queue) == 0 {
+			err = l.out.Flush()
+		}
+	}
+	if err != nil || l.out == nil {
+		l.dropped.Add(1)
+		l.complain(err)
+		return
+	}
+	l.written.Add(1)
+}
+
+// moved reports whether another file, or none, has the name now.
+func (l *Log) moved() bool {
+	if l.path == Stderr {
+		return false
+	}
+	if l.file == nil {
+		return true
+	}
+	ours, err := l.file.Stat()
+	if err != nil {
+		return true
+	}
+	named, err := os.Stat(l.path)
+	return err != nil || !os.SameFile(ours, named)
+}
+
+// again opens the file under its name; where that fails the one that is open is gone on with.
+func (l *Log) again() {
+	if l.path == Stderr {
+		return
+	}
+	file, out := l.file, l.out
+	if err := l.open(); err != nil {
+		l.complain(err)
+		return
+	}
+	if file != nil {
+		l.complain(out.Flush())
+		_ = file.Close()
+	}
+}
+
+func (l *Log) close() {
+	if l.out != nil {
+		l.complain(l.out.Flush())
+	}
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+}
+
+// complain says once a minute that lines are lost. A writer that has failed once fails for ever, so that it begins anew.
+func (l *Log) complain(err error) {
+	if err == nil {
+		return
+	}
+	if l.file != nil {
+		l.out.Reset(l.file)
+	}
+	if now := time.Now(); now.Sub(l.told) >= tellEvery {
+		l.told = now
+		l.log.Warn("the access log cannot be written", "file", l.path, "error", err, "dropped", l.Dropped())
+	}
+}

@@ -1,0 +1,111 @@
+package accesslog
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/route"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func request(id string) *live.Served {
+	at := time.Unix(1000, 0).UTC()
+	return &live.Served{
+		ID: id, API: "chat", Method: "POST", Path: "/v1/chat/completions", Status: 200, Client: "192.0.2.1:5", Tenant: "acme", Agent: "curl/8", Attempts: 1, Stream: true,
+		Started: at, FirstByte: at.Add(20 * time.Millisecond), Ended: at.Add(time.Second), Usage: fleet.Usage{PromptTokens: 10, CachedTokens: 8, OutputTokens: 3, CachedKnown: true},
+		Decision: route.Decision{Model: "m", Reason: "home", Endpoint: fleet.Endpoint{Name: "e"}},
+	}
+}
+
+// TestLine: one request is one line, which says who, what, where, why and how long.
+func TestLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.jsonl")
+	l, err := New(path, nil, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := request("r2")
+	long.Path = strings.Repeat("/x", 10_000)
+	for _, s := range []*live.Served{request("r1"), long} {
+		l.Listener().Served(s)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	l.Run(ctx)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	const want = `{"time":"1970-01-01T00:16:40Z","request":"r1","client":"192.0.2.1:5","tenant":"acme","user_agent":"curl/8","method":"POST","path":"/v1/chat/completions","api":"chat","status":200,"outcome":"ok",` +
+		`"model":"m","endpoint":"e","reason":"home","attempts":1,"stream":true,"duration_ms":1000,"ttft_ms":20,"bytes_in":0,"bytes_out":0,"prompt_tokens":10,"cached_tokens":8,"output_tokens":3}`
+	if len(lines) != 2 || lines[0] != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+	var v struct{ Path string }
+	if err := json.Unmarshal([]byte(lines[1]), &v); err != nil || len(v.Path) != mostText {
+		t.Errorf("%v, a path of %d bytes", err, len(v.Path))
+	}
+	if l.Written() != 2 || l.Dropped() != 0 {
+		t.Errorf("%d written, %d dropped", l.Written(), l.Dropped())
+	}
+}
+
+// TestNobodyWaits: where nobody writes, requests go on, and the lines that are lost are counted.
+func TestNobodyWaits(t *testing.T) {
+	l, err := New(Stderr, io.Discard, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range mostLines + 7 {
+		l.Listener().Served(request("r"))
+	}
+	if l.Dropped() != 7 {
+		t.Errorf("%d dropped, want 7", l.Dropped())
+	}
+}
+
+// TestRotation: a file that is renamed is begun anew under its name, and no line is lost.
+func TestRotation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.jsonl")
+	l, err := New(path, nil, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := request("before")
+	l.write(&line{Request: first.ID})
+	if l.moved() {
+		t.Error("it is taken for moved")
+	}
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if !l.moved() {
+		t.Fatal("it has moved, and that is not noticed")
+	}
+	l.again()
+	l.write(&line{Request: "after"})
+	l.close()
+	for name, want := range map[string]string{path + ".1": `"before"`, path: `"after"`} {
+		if b, err := os.ReadFile(name); err != nil || strings.Count(string(b), "\n") != 1 || !strings.Contains(string(b), want) {
+			t.Errorf("%s: %v %s", name, err, b)
+		}
+	}
+	if _, err := New(filepath.Join(path, "x"), nil, quiet); err == nil {
+		t.Error("a file below a file was opened")
+	}
+}

@@ -1,0 +1,56 @@
+package forwarded
+
+import (
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/pires/go-proxyproto"
+
+	"github.com/warmpath/warmpath/internal/guard"
+)
+
+// tellAgain is how often, in seconds, a refused connection is logged at most.
+const tellAgain = 10
+
+// Listener returns l with connections that begin with a header of the PROXY protocol, version 1 or 2, and whose RemoteAddr is the client that it
+// names. One from a peer that is not trusted is closed, and one whose header is missing, faulty or not whole within the time ends at its first
+// Read.
+func Listener(l net.Listener, trusted func() *Proxies, within time.Duration, log *slog.Logger) net.Listener {
+	return &listener{Listener: l, trusted: trusted, within: within, log: log}
+}
+
+type listener struct {
+	net.Listener
+	trusted func() *Proxies
+	within  time.Duration
+	log     *slog.Logger
+	told    atomic.Int64 // when a refusal was last logged, in seconds
+}
+
+// Accept waits for the next connection of a trusted proxy. It reads nothing: the header is read with the first use of the connection.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.trusted().trusts(guard.SourceOf(c.RemoteAddr().String())) {
+			return proxyproto.NewConn(c, proxyproto.WithPolicy(proxyproto.REQUIRE), proxyproto.SetReadHeaderTimeout(l.within)), nil
+		}
+		now := time.Now().Unix()
+		if last := l.told.Load(); now-last >= tellAgain && l.told.CompareAndSwap(last, now) {
+			l.log.Warn("a connection was refused: proxy_protocol takes them from trusted_proxies only", "from", c.RemoteAddr().String())
+		}
+		_ = c.Close()
+	}
+}
+
+// Unwrap is the connection below one of a Listener; another one as it is.
+func Unwrap(c net.Conn) net.Conn {
+	if p, ok := c.(*proxyproto.Conn); ok {
+		return p.Raw()
+	}
+	return c
+}

@@ -1,0 +1,128 @@
+package proxy
+
+import (
+	"errors"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/prompt"
+)
+
+var (
+	errDeadline = fault.ErrDeadline
+	errWaited   = fault.ErrWaited
+)
+
+// claim lets the request in on the accounts of who asks, before its body is read.
+func (c *call) claim() (err error) {
+	if c.p.cfg.Quota != nil {
+		var client netip.Addr
+		if c.p.cfg.Quota.Clients() {
+			client = c.From.Addr()
+		}
+		c.ticket, err = c.p.cfg.Quota.Enter(time.Now(), c.Request.Tenant, client)
+	}
+	if err != nil {
+		return err
+	}
+	return c.readDeadline()
+}
+
+// bytesPerToken is what a token of a prompt takes, as far as the accounts go before the engine has counted.
+const bytesPerToken = 4
+
+// charge takes the tokens of a request that has been read, and says where it stands in the router's queue.
+func (c *call) charge() error {
+	q := &c.Request
+	prompt := int64(q.PromptTokens + q.PromptBytes/bytesPerToken)
+	if q.Class == fleet.Aside {
+		prompt = 0
+	}
+	if err := c.ticket.Charge(time.Now(), prompt, int64(q.MaxTokens), q.Class == fleet.Turn); err != nil {
+		return err
+	}
+	limits := c.p.cfg.Quota.Of(q.Tenant)
+	asked, err := c.priority()
+	if err != nil {
+		return err
+	}
+	q.Standing, c.wait = limits.Standing, limits.Wait
+	q.Standing.Priority = min(asked, limits.Standing.Priority)
+	return nil
+}
+
+// settle takes the request off the accounts. What engines did not count is estimated: of an answer that broke off, by its pieces.
+func (c *call) settle() {
+	u := &c.served.Usage
+	prompt, answer := int64(u.PromptTokens), int64(u.OutputTokens)
+	if prompt == 0 && answer == 0 && c.sent.Load() && c.served.Error == "" && c.served.Status < 300 {
+		prompt, answer = c.ticket.Prompt(), int64(c.served.Chunks)
+	}
+	c.ticket.End(time.Now(), c.reached, prompt, answer)
+}
+
+// priority is what the client asks for: X-Warmpath-Priority, or else OpenAI's service_tier, or vLLM's priority, of which the least goes first.
+func (c *call) priority() (fleet.Priority, error) {
+	if h := c.R.Header["X-Warmpath-Priority"]; len(h) > 0 {
+		p, err := fleet.ParsePriority(strings.ToLower(strings.TrimSpace(h[0])))
+		if err != nil {
+			return p, fault.Header("X-Warmpath-Priority", "must be low, normal or high")
+		}
+		return p, nil
+	}
+	if c.API == prompt.Other || c.Body == nil {
+		return fleet.PriorityNormal, nil
+	}
+	text := func(field string) string {
+		at := c.Prompt.Field(field)
+		if at.Len() <= 0 || at.Len() > 20 {
+			return ""
+		}
+		return string(c.Body.Bytes[at.Start:at.End])
+	}
+	switch text("service_tier") {
+	case `"priority"`:
+		return fleet.PriorityHigh, nil
+	case `"flex"`:
+		return fleet.PriorityLow, nil
+	case "":
+	default:
+		return fleet.PriorityNormal, nil
+	}
+	switch n, err := strconv.ParseInt(text("priority"), 10, 64); {
+	case err != nil || n == 0:
+		return fleet.PriorityNormal, nil
+	case n < 0:
+		return fleet.PriorityHigh, nil
+	default:
+		return fleet.PriorityLow, nil
+	}
+}
+
+// longestDeadline bounds X-Warmpath-Deadline.
+const longestDeadline = 24 * time.Hour
+
+// readDeadline takes X-Warmpath-Deadline: for how long the client waits for its answer to begin, in seconds or as a duration.
+func (c *call) readDeadline() error {
+	h := c.R.Header["X-Warmpath-Deadline"]
+	if len(h) == 0 {
+		return nil
+	}
+	text := strings.TrimSpace(h[0])
+	d, err := time.ParseDuration(text)
+	if seconds, notNumber := strconv.ParseFloat(text, 64); notNumber == nil {
+		d, err = time.Duration(seconds*float64(time.Second)), nil
+		if !(seconds > 0 && seconds <= longestDeadline.Seconds()) {
+			err = errors.ErrUnsupported
+		}
+	}
+	if err != nil || d <= 0 || d > longestDeadline {
+		return fault.Header("X-Warmpath-Deadline", "must be above 0 and at most 24h, in seconds or as a duration such as 1500ms")
+	}
+	c.deadline = c.served.Started.Add(d)
+	return nil
+}

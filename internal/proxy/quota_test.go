@@ -1,0 +1,298 @@
+package proxy_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/forwarded"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/proxy/quota"
+	"github.com/warmpath/warmpath/internal/proxy/who"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route"
+)
+
+// TestLimitsAreTold: an answer says what is left, and a request too many is refused in OpenAI's words, with a time that is true.
+func TestLimitsAreTold(t *testing.T) {
+	table := quota.New(time.Now(), quota.Config{Tenant: true, Each: quota.Limits{RequestsPerMinute: 2, TokensPerMinute: 100_000}})
+	r := newRig(t, proxy.Config{Quota: table, Tenants: tenants()}, answers(200, chatAnswer, "X-Ratelimit-Remaining-Requests", "the engine's"))
+	for _, left := range []string{"1", "0"} {
+		res, body := r.post("/v1/chat/completions", tenantBody, "X-Tenant-Id", "red")
+		if res.StatusCode != 200 || res.Header.Get("x-ratelimit-limit-requests") != "2" || res.Header.Get("x-ratelimit-remaining-requests") != left ||
+			res.Header.Get("x-ratelimit-limit-tokens") != "100000" || res.Header.Get("x-ratelimit-reset-tokens") == "" {
+			t.Fatalf("%d %v %s", res.StatusCode, res.Header, body)
+		}
+	}
+	res, body := r.post("/v1/chat/completions", tenantBody, "X-Tenant-Id", "red")
+	var said struct {
+		Error struct{ Message, Type, Code string }
+	}
+	if err := json.Unmarshal([]byte(body), &said); err != nil || res.StatusCode != 429 || said.Error.Type != "requests" || said.Error.Code != "rate_limit_exceeded" {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+	if after := res.Header.Get("Retry-After"); after != "30" && after != "29" || res.Header.Get("x-ratelimit-remaining-requests") != "0" {
+		t.Errorf("Retry-After %q, %v", after, res.Header)
+	}
+	if res, body := r.post("/v1/chat/completions", tenantBody, "X-Tenant-Id", "blue"); res.StatusCode != 200 {
+		t.Errorf("another tenant is answered %d %s", res.StatusCode, body)
+	}
+	if res, _ := r.do("GET", "/v1/models", "", "X-Tenant-Id", "red"); res.StatusCode != 200 {
+		t.Errorf("the list of models is answered %d", res.StatusCode)
+	}
+}
+
+// TestLimitsOfClients: clients behind a trusted proxy have limits each, and what one uses takes nothing from another.
+func TestLimitsOfClients(t *testing.T) {
+	proxies, err := forwarded.Parse([]string{"127.0.0.1"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := quota.New(time.Now(), quota.Config{Client: quota.Limits{RequestsPerMinute: 1}})
+	r := newRig(t, proxy.Config{Quota: table, Proxies: proxies}, answers(200, chatAnswer))
+	for _, c := range []struct {
+		at   string
+		want int
+	}{{"198.51.100.7", 200}, {"198.51.100.7", 429}, {"1.2.3.4, 198.51.100.7", 429}, {"198.51.100.8", 200}} {
+		res, body := r.post("/v1/chat/completions", chatBody, "X-Forwarded-For", c.at)
+		if res.StatusCode != c.want || c.want == 429 && (!strings.Contains(body, "of this client address") || !strings.Contains(body, "rate_limit_exceeded") || res.Header.Get("Retry-After") == "") {
+			t.Errorf("%s: %d %s", c.at, res.StatusCode, body)
+		}
+	}
+}
+
+// TestLimitsAreGivenBack: however a request ends, it is not open any more, and what it used is charged once.
+func TestLimitsAreGivenBack(t *testing.T) {
+	stream := streams(fmt.Sprintf(`data: {"choices":[{"delta":{"content":"x"}}]}%s`, "\n\n"), `data: {"choices":[],"usage":{"prompt_tokens":40,"completion_tokens":2}}`+"\n\n", doneChunk)
+	ok, bad := answers(200, chatAnswer), answers(500, `{"error":{"message":"no"}}`)
+	leaves := make(chan context.CancelFunc, 1)
+	for _, tt := range []struct {
+		name             string
+		engines          []engineHandler
+		path, body       string
+		requests, tokens int64 // used
+		header           []string
+	}{
+		{"an answer", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 1, 23, nil},
+		{"a stream", []engineHandler{stream}, "/v1/chat/completions", strings.Replace(tenantBody, `"m"`, `"m","stream":true`, 1), 1, 42, nil},
+		{"a retry", []engineHandler{bad, ok}, "/v1/chat/completions", tenantBody, 1, 23, nil},
+		{"every engine fails", []engineHandler{bad, bad}, "/v1/chat/completions", tenantBody, 1, 0, nil},
+		{"the client's fault", []engineHandler{answers(400, `{}`)}, "/v1/chat/completions", tenantBody, 1, 0, nil},
+		{"an unknown model", []engineHandler{ok}, "/v1/chat/completions", `{"model":"nobody's","messages":[]}`, 0, 0, nil},
+		{"no JSON", []engineHandler{ok}, "/v1/chat/completions", `{`, 0, 0, nil},
+		{"no such priority", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 0, 0, []string{"X-Warmpath-Priority", "urgent"}},
+		{"no such deadline", []engineHandler{ok}, "/v1/chat/completions", tenantBody, 0, 0, []string{"X-Warmpath-Deadline", "-1"}},
+		{"an unknown path", []engineHandler{ok}, "/v1/other", `{"model":"m"}`, 1, 23, nil},
+		{"the client leaves", []engineHandler{func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // else its server does not see who leaves
+			select {
+			case leave := <-leaves:
+				leave()
+			default:
+			}
+			<-r.Context().Done()
+		}}, "/v1/chat/completions", tenantBody, 1, 0, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			const most = 6_000_000
+			table := quota.New(time.Now(), quota.Config{All: quota.Limits{Requests: 10, RequestsPerMinute: most, TokensPerMinute: most}})
+			r := newRig(t, proxy.Config{Quota: table}, tt.engines...)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			leaves <- leave
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+tt.path, strings.NewReader(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			for i := 0; i < len(tt.header); i += 2 {
+				req.Header.Set(tt.header[i], tt.header[i+1])
+			}
+			if res, err := r.client.Do(req); err == nil {
+				_, _ = io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+			}
+			r.booksBalance()
+			select {
+			case <-leaves:
+			default:
+			}
+			u := table.Usages(time.Now())[0]
+			if u.Open != 0 {
+				t.Errorf("%d are open", u.Open)
+			}
+			if u.UsedRequests != tt.requests || u.UsedTokens != tt.tokens {
+				t.Errorf("%+v, want %d requests and %d tokens used", u, tt.requests, tt.tokens)
+			}
+		})
+	}
+}
+
+// TestQueueIsBounded: who waits for longer than he may, or than he wants to, is told so, the queue takes no more than it may, and the engine is
+// blamed for nothing.
+func TestQueueIsBounded(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		of   quota.Limits
+		most int
+		code int // of "middle", which waits
+		with string
+	}{
+		{"no longer than it may", quota.Limits{Wait: 2 * time.Second, Requests: 100}, 0, 503, ""},
+		{"no longer than its client wants", quota.Limits{Requests: 100}, 0, 504, "1.5"},
+		{"no more than may", quota.Limits{Requests: 100}, 1, 429, ""},
+		{"no more of a tenant than may", quota.Limits{Requests: 100, Standing: fleet.Standing{Waiting: 1}}, 0, 429, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				engine := &oneByOne{}
+				table := quota.New(time.Now(), quota.Config{All: tt.of})
+				r := newRouter(t, proxy.Config{Quota: table}, wire(engine.RoundTrip), route.Config{
+					Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", Queue: route.Queue{Ahead: time.Second, Most: tt.most},
+				}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
+				q, stop := newQueuing(t, r)
+				defer synctest.Wait()
+				defer stop()
+				q.learn()
+				q.send(q.ctx, "blocks", 40_000)
+				if tt.code == 429 {
+					q.send(q.ctx, "first", 12_000)
+				}
+				go func() {
+					w := httptest.NewRecorder()
+					req := httptest.NewRequestWithContext(q.ctx, http.MethodPost, "/v1/completions", strings.NewReader(fmt.Sprintf(`{"model":"m","stream":true,"prompt":"middle %s"}`, strings.Repeat("abc ", 12_000))))
+					if tt.with != "" {
+						req.Header.Set("X-Warmpath-Deadline", tt.with)
+					}
+					r.proxy.ServeHTTP(w, req)
+					q.mu.Lock()
+					defer q.mu.Unlock()
+					q.code["middle"] = w.Code
+					if tt.code != 504 && w.Header().Get("Retry-After") == "" {
+						t.Error("it is not told when to come again")
+					}
+				}()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if q.code["middle"] != tt.code || q.code["blocks"] != 200 || slices.Contains(engine.got, "middle") {
+					t.Errorf("answered %v, and the engine got %v", q.code, engine.got)
+				}
+				if s := r.fleet.Status()[0]; s.Failures != 0 || table.Usages(time.Now())[0].Open != 0 {
+					t.Errorf("%d failures, %+v", s.Failures, table.Usages(time.Now()))
+				}
+				r.booksBalance()
+			})
+		})
+	}
+}
+
+// TestFloodOfOneTenant: of a tenant that sends 60 prompts at once, the engine gets at most two before each of another's, which come later.
+func TestFloodOfOneTenant(t *testing.T) {
+	for _, running := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			engine := &oneByOne{}
+			table := quota.New(time.Now(), quota.Config{Tenant: true, Each: quota.Limits{Standing: fleet.Standing{Running: running}}})
+			r := newRouter(t, proxy.Config{Quota: table, Tenants: &who.Tenants{Header: "X-Tenant-Id"}}, wire(engine.RoundTrip), route.Config{
+				Policy: func() pick.Policy { return inOrder{} }, PolicyName: "in_order", Queue: route.Queue{Ahead: 500 * time.Millisecond},
+			}, []fleet.Endpoint{{Name: "e0", URL: "http://e0", Weight: 1}}, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
+			q, stop := newQueuing(t, r)
+			defer synctest.Wait()
+			defer stop()
+			q.learn()
+			ask := func(tenant, name string) {
+				go func() {
+					defer func() { _ = recover() }()
+					req := httptest.NewRequestWithContext(q.ctx, http.MethodPost, "/v1/completions", strings.NewReader(fmt.Sprintf(`{"model":"m","stream":true,"prompt":"%s %s"}`, name, strings.Repeat("abc ", 5000))))
+					req.Header.Set("X-Tenant-Id", tenant)
+					r.proxy.ServeHTTP(httptest.NewRecorder(), req)
+				}()
+				synctest.Wait()
+			}
+			for i := range 60 {
+				ask("loud", fmt.Sprint("loud", i))
+			}
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+			before := len(engine.got)
+			const quiet = 5
+			for i := range quiet {
+				ask("quiet", fmt.Sprint("quiet", i))
+			}
+			time.Sleep(5 * time.Minute)
+			synctest.Wait()
+			last := 0
+			for i, name := range engine.got {
+				if strings.HasPrefix(name, "quiet") {
+					last = i
+				}
+			}
+			if n := last + 1 - before - quiet; n > 2*quiet || len(engine.got) != 8+60+quiet {
+				t.Errorf("%d running: the engine got %d prompts of the flood before the last of the other's: %v", running, n, engine.got[before:])
+			}
+			r.booksBalance()
+		})
+	}
+}
+
+// TestPriority: who may ask for which, by which of the ways there are.
+func TestPriority(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		most   fleet.Priority
+		header string
+		body   string
+		want   fleet.Priority
+	}{
+		{"none", fleet.PriorityHigh, "", ``, fleet.PriorityNormal},
+		{"header", fleet.PriorityHigh, "High", ``, fleet.PriorityHigh},
+		{"header, more than may be", fleet.PriorityNormal, "high", ``, fleet.PriorityNormal},
+		{"header, less", fleet.PriorityNormal, "low", ``, fleet.PriorityLow},
+		{"the tenant may have low alone", fleet.PriorityLow, "", ``, fleet.PriorityLow},
+		{"OpenAI's priority", fleet.PriorityHigh, "", `,"service_tier":"priority"`, fleet.PriorityHigh},
+		{"OpenAI's flex", fleet.PriorityHigh, "", `,"service_tier":"flex"`, fleet.PriorityLow},
+		{"OpenAI's auto, beside vLLM's", fleet.PriorityHigh, "", `,"service_tier":"auto","priority":5`, fleet.PriorityNormal},
+		{"vLLM's, first", fleet.PriorityHigh, "", `,"priority":-3`, fleet.PriorityHigh},
+		{"vLLM's, last", fleet.PriorityHigh, "", `,"priority":7`, fleet.PriorityLow},
+		{"vLLM's, none", fleet.PriorityHigh, "", `,"priority":null`, fleet.PriorityNormal},
+		{"the header counts first", fleet.PriorityHigh, "low", `,"priority":-3`, fleet.PriorityLow},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			table := quota.New(time.Now(), quota.Config{All: quota.Limits{Standing: fleet.Standing{Priority: tt.most}}})
+			asked := make(chan fleet.Priority, 8) // a policy may be asked more than once
+			engine := serveEngine(t, answers(200, chatAnswer))
+			declared := []fleet.Endpoint{{Name: "e0", URL: engine, Weight: 1}, {Name: "e1", URL: engine, Weight: 1}} // of one nobody is asked
+			r := newRouter(t, proxy.Config{Quota: table}, transportOf(t), route.Config{
+				Policy: func() pick.Policy { return hears{asked} }, PolicyName: "hears",
+			}, declared, func(fleet.Kind) fleet.Report { return fleet.Report{Models: []fleet.Model{{ID: "m"}}} })
+			r.listen(t)
+			var header []string
+			if tt.header != "" {
+				header = []string{"X-Warmpath-Priority", tt.header}
+			}
+			res, body := r.post("/v1/chat/completions", `{"model":"m"`+tt.body+`,"messages":[{"role":"user","content":"hi"}]}`, header...)
+			if res.StatusCode != 200 {
+				t.Fatalf("%d %s", res.StatusCode, body)
+			}
+			if got := <-asked; got != tt.want {
+				t.Errorf("%v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// hears tells which priority requests have.
+type hears struct{ asked chan fleet.Priority }
+
+func (h hears) Pick(_ *pick.View, q *fleet.Request) pick.Choice {
+	h.asked <- q.Standing.Priority
+	return pick.Choice{Reason: pick.ReasonSession}
+}
