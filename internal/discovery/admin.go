@@ -89,6 +89,8 @@ func find(list []fleet.Endpoint, name string) int {
 
 // Runner is a source that follows the world: it publishes until ctx ends.
 type Runner interface {
+	// Source is the name under which it publishes.
+	Source() string
 	Run(ctx context.Context, publish Publish)
 }
 

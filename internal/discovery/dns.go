@@ -97,37 +97,17 @@ func (c DNSConfig) Validate() error {
 	if c.RemoveAfter < 1 {
 		faults = append(faults, fault("remove_after", "is %d, must be 1 or more", c.RemoveAfter))
 	}
-	for _, at := range []struct{ field, address string }{{"kv_events", c.KVEvents}, {"kv_replay", c.KVReplay}} {
-		if strings.HasPrefix(at.address, "tcp://") && !strings.HasPrefix(at.address, ownHost) {
-			faults = append(faults, fault(at.field, "is %q, which would be one address for all; write tcp://*:PORT for each engine's own", at.address))
-		}
-	}
-	return errors.Join(append(faults, c.engine("").checkTraits()...)...)
+	faults = append(faults, ownAddresses("", c.engine(""))...)
+	return errors.Join(append(faults, c.engine("host:1").checkTraits()...)...)
 }
 
-// engine is the declaration of one engine found at an address (host:port).
+// engine is the declaration of one engine found at an address (host:port), or with "" of any.
 func (c DNSConfig) engine(address string) EndpointConfig {
 	return EndpointConfig{
-		URL: c.Scheme + "://" + address, Name: address, Kind: c.Kind, Role: c.Role, Weight: c.Weight, Models: c.Models,
+		Kind: c.Kind, Role: c.Role, Weight: c.Weight, Models: c.Models,
 		Ranks: c.Ranks, Slots: c.Slots, ConversationID: c.ConversationID, APIKey: c.APIKey, APIKeyEnv: c.APIKeyEnv, APIKeyFile: c.APIKeyFile,
-		KVEvents: c.ownKV(c.KVEvents, address), KVReplay: c.ownKV(c.KVReplay, address), KVTopic: c.KVTopic,
-	}
-}
-
-// ownHost begins an address that stands for each engine's own.
-const ownHost = "tcp://*:"
-
-// ownKV is where the engine found at an address (host:port) publishes.
-func (c DNSConfig) ownKV(told, address string) string {
-	port, own := strings.CutPrefix(told, ownHost)
-	if !own {
-		return told
-	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = c.Name // nothing is looked up yet
-	}
-	return "tcp://" + net.JoinHostPort(host, port)
+		KVEvents: c.KVEvents, KVReplay: c.KVReplay, KVTopic: c.KVTopic,
+	}.At(c.Scheme, address)
 }
 
 // Resolver is the part of net.Resolver that the DNS source uses.
@@ -145,6 +125,7 @@ type DNS struct {
 	log      *slog.Logger
 
 	last   []fleet.Endpoint // as published
+	told   bool             // something was published: who had the source before may have published more
 	misses int              // answers in a row that said "no such name"
 	failed bool             // the last look-up failed; said once, not each time
 }
@@ -165,6 +146,9 @@ func NewDNS(c DNSConfig, resolver Resolver, keys Keys, log *slog.Logger) (*DNS, 
 	}
 	return &DNS{c: c, source: source, key: key, resolver: resolver, log: log}, nil
 }
+
+// Source is the name under which it publishes.
+func (d *DNS) Source() string { return d.source }
 
 // Run looks the name up at once and then once an interval, until ctx ends.
 func (d *DNS) Run(ctx context.Context, publish Publish) {
@@ -209,11 +193,11 @@ func (d *DNS) look(ctx context.Context, publish Publish) {
 		d.misses = 0
 	}
 	d.failed = false
-	if equal(found, d.last) {
+	if Equal(found, d.last) && d.told {
 		return
 	}
 	d.log.Info("endpoints changed", "source", d.source, "endpoints", len(found))
-	d.last = found
+	d.last, d.told = found, true
 	publish(route.Declared{Source: d.source, Endpoints: slices.Clone(found)})
 }
 

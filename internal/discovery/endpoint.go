@@ -31,9 +31,9 @@ const (
 // EndpointConfig declares one engine, or with Ranks or Slots the parts of it as endpoints of their own.
 type EndpointConfig struct {
 	// URL is the engine's base address: http:// or https://, host, port and perhaps a path, without the /v1 that requests
-	// bring themselves. A missing scheme means http://.
+	// bring themselves. A missing scheme means http://. unix:///PATH is a Unix socket, unix:///PATH:/BASE with a path behind it.
 	URL string `yaml:"url" json:"url"`
-	// Name is what logs, metrics and the admin API call it; unique in the fleet. Empty means host:port of the URL.
+	// Name is what logs, metrics and the admin API call it; unique in the fleet. Empty means host:port of the URL, or the name of the socket's file.
 	Name string `yaml:"name" json:"name,omitempty"`
 	// Kind of engine: vllm, sglang, trtllm, llamacpp, ollama or other. Empty means that probing recognises it.
 	Kind string `yaml:"kind" json:"kind,omitempty"`
@@ -344,8 +344,8 @@ func (c EndpointConfig) expand(key string) []fleet.Endpoint {
 	return out
 }
 
-// equal says whether two snapshots are the same.
-func equal(a, b []fleet.Endpoint) bool {
+// Equal says whether two snapshots are the same.
+func Equal(a, b []fleet.Endpoint) bool {
 	return slices.EqualFunc(a, b, func(x, y fleet.Endpoint) bool {
 		models := slices.Equal(x.Models, y.Models)
 		return models && x.Role == y.Role && x.Name == y.Name && x.URL == y.URL && x.Kind == y.Kind && x.Part == y.Part && x.Weight == y.Weight && x.APIKey == y.APIKey && x.IDForm == y.IDForm &&

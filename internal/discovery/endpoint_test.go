@@ -57,7 +57,7 @@ func TestParseEndpoint(t *testing.T) {
 func TestParseEndpointFaults(t *testing.T) {
 	for spec, want := range map[string]string{
 		"":                             "is missing",
-		"ftp://a":                      "must start with http:// or https://",
+		"ftp://a":                      "must start with http://, https:// or unix:///",
 		"http://":                      "has no host",
 		"http://:80":                   "has no host",
 		"http://a:":                    "empty port",

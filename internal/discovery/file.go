@@ -8,24 +8,15 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
-	"time"
-
-	"github.com/fsnotify/fsnotify"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/filewatch"
 	"github.com/warmpath/warmpath/internal/strictyaml"
 	"github.com/warmpath/warmpath/route"
 )
 
-// How the file is watched.
-const (
-	quiet     = 100 * time.Millisecond // wait so long after a change for the writer to finish
-	longest   = time.Second            // but never longer than this
-	recheck   = 15 * time.Second       // read anyway: network file systems and links to elsewhere send no events
-	fileBytes = 16 << 20
-)
+const fileBytes = 16 << 20
 
 // fileContent is the file's format: the same list as in the configuration.
 type fileContent struct {
@@ -100,58 +91,14 @@ func NewFile(path string, keys Keys, log *slog.Logger) (*File, error) {
 	return f, nil
 }
 
-// Run publishes what NewFile read and then each good version, until ctx ends. It watches the directory, since editors
-// and Kubernetes replace files (a ConfigMap swaps the symbolic link ..data) instead of writing them.
+// Run publishes what NewFile read and then each good version, until ctx ends.
 func (f *File) Run(ctx context.Context, publish Publish) {
-	publish(route.Declared{Source: "file", Endpoints: slices.Clone(f.last)})
-	watcher, err := fsnotify.NewWatcher()
-	if err == nil {
-		defer watcher.Close()
-		err = watcher.Add(filepath.Dir(f.path))
-	}
-	if err != nil {
-		f.log.Warn("the directory cannot be watched; the file is read regularly instead", "file", f.path, "every", recheck, "error", err)
-		f.follow(ctx, nil, nil, publish)
-		return
-	}
-	f.follow(ctx, watcher.Events, watcher.Errors, publish)
+	publish(route.Declared{Source: f.Source(), Endpoints: slices.Clone(f.last)})
+	filewatch.Run(ctx, []string{f.path}, f.log, func() { f.reload(publish) })
 }
 
-// follow reads the file once events have been quiet, and regularly.
-func (f *File) follow(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, publish Publish) {
-	tick := time.NewTicker(recheck)
-	defer tick.Stop()
-	settle := time.NewTimer(0) // the file may have changed between NewFile and the watch
-	defer settle.Stop()
-	var first time.Time // of the events not yet acted on
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case _, ok := <-events:
-			if !ok {
-				events = nil
-				continue
-			}
-			if first.IsZero() {
-				first = time.Now()
-			}
-			settle.Reset(min(quiet, max(0, longest-time.Since(first))))
-		case err, ok := <-errs:
-			if !ok {
-				errs = nil
-				continue
-			}
-			f.log.Warn("watching the directory", "file", f.path, "error", err)
-			settle.Reset(quiet) // events may have been lost
-		case <-settle.C:
-			first = time.Time{}
-			f.reload(publish)
-		case <-tick.C:
-			f.reload(publish)
-		}
-	}
-}
+// Source is the name under which it publishes.
+func (f *File) Source() string { return "file" }
 
 func (f *File) reload(publish Publish) {
 	data, err := readBounded(f.path)
@@ -172,12 +119,12 @@ func (f *File) reload(publish Publish) {
 		f.log.Error("the endpoints file has faults; the last good version stays", "file", f.path, "kept", len(f.last), "error", err)
 		return
 	}
-	if equal(endpoints, f.last) {
+	if Equal(endpoints, f.last) {
 		return
 	}
 	f.log.Info("endpoints changed", "source", "file", "file", f.path, "endpoints", len(endpoints))
 	f.last = endpoints
-	publish(route.Declared{Source: "file", Endpoints: slices.Clone(endpoints)})
+	publish(route.Declared{Source: f.Source(), Endpoints: slices.Clone(endpoints)})
 }
 
 func readBounded(path string) ([]byte, error) {

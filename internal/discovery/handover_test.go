@@ -21,14 +21,14 @@ func TestHandover(t *testing.T) {
 	}
 	other := c.expand("")
 	other[1].BootstrapPort++
-	if equal(c.expand(""), other) {
+	if Equal(c.expand(""), other) {
 		t.Error("another bootstrap port is no change")
 	}
 	for want, bad := range map[string]EndpointConfig{
-		"bootstrap_port: is 70000":                      {URL: "http://h", BootstrapPort: 70000},
-		"bootstrap_port: is that of a prefiller":        {URL: "http://h", BootstrapPort: 9001, Role: "decode"},
-		"kv_address: \"h:1\" is no address of the form": {URL: "http://h", KVAddress: "h:1"},
-		"tp_size: is -1":                                {URL: "http://h", TPSize: -1},
+		"bootstrap_port: is 70000":               {URL: "http://h", BootstrapPort: 70000},
+		"bootstrap_port: is that of a prefiller": {URL: "http://h", BootstrapPort: 9001, Role: "decode"},
+		"kv_address: \"h:1\" is not of the form": {URL: "http://h", KVAddress: "h:1"},
+		"tp_size: is -1":                         {URL: "http://h", TPSize: -1},
 	} {
 		if err := bad.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

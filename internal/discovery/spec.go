@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/warmpath/warmpath/internal/unixsocket"
 )
 
 // ParseEndpoint reads an endpoint as flags and environment give it: URL[,key=value...], for example
@@ -40,7 +43,24 @@ func ParseEndpoint(spec string) (EndpointConfig, error) {
 	return c, nil
 }
 
-const optionNames = "name, kind, role, weight, models, ranks, slots, conversation_id, api_key, api_key_env, api_key_file, kv_events, kv_replay, kv_topic, bootstrap_port, tp_size"
+// traits are what an engine can say of itself, or a registry of it.
+var traits = []string{
+	"kind", "role", "weight", "models", "ranks", "slots", "conversation_id", "kv_events", "kv_replay", "kv_topic", "kv_address", "bootstrap_port", "tp_size",
+}
+
+var optionNames = "name, api_key, api_key_env, api_key_file, " + strings.Join(traits, ", ")
+
+// SetTrait sets what an engine, or the registry that names it, says of it: a setting by its name; models are separated by commas, + or
+// white space. Its name and keys are not for it to say: a key could be any file or variable of the router's.
+func (c *EndpointConfig) SetTrait(key, value string) error {
+	if !slices.Contains(traits, key) {
+		return fmt.Errorf("is not known; known: %s", strings.Join(traits, ", "))
+	}
+	if key == "models" {
+		value = strings.Join(strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune("+, \n", r) }), "+")
+	}
+	return c.set(key, strings.TrimSpace(value))
+}
 
 func (c *EndpointConfig) set(key, value string) error {
 	var err error
@@ -61,6 +81,8 @@ func (c *EndpointConfig) set(key, value string) error {
 		c.KVReplay = value
 	case "kv_topic":
 		c.KVTopic = value
+	case "kv_address":
+		c.KVAddress = value
 	case "api_key":
 		c.APIKey = value
 	case "api_key_env":
@@ -118,6 +140,9 @@ func normalise(address string) (base, name string, err error) {
 	if address == "" {
 		return "", "", errors.New("is missing")
 	}
+	if unixsocket.Is(address) {
+		return unixsocket.Base(address)
+	}
 	full := address
 	if !strings.Contains(address, "://") {
 		full = "http://" + address
@@ -135,7 +160,7 @@ func normalise(address string) (base, name string, err error) {
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return "", "", fmt.Errorf("%q must start with http:// or https://", address)
+		return "", "", fmt.Errorf("%q must start with http://, https:// or unix:///", address)
 	case u.Hostname() == "" || strings.ContainsAny(u.Host, " \t"):
 		return "", "", fmt.Errorf("%q has no host", address)
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(address, "#"):

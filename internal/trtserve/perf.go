@@ -116,7 +116,7 @@ func (s *Server) admin(r *http.Request) bool {
 	if s.cfg.AdminToken != "" {
 		return guard.Bearer(r, s.cfg.AdminToken)
 	}
-	return guard.Source(r).IsLoopback() && guard.IsLoopback(guard.Hostname(r.Host)) && http.NewCrossOriginProtection().Check(r) == nil
+	return s.cfg.Source(r).IsLoopback() && guard.IsLoopback(guard.Hostname(r.Host)) && http.NewCrossOriginProtection().Check(r) == nil
 }
 
 // perfMetrics asks all workers, which forget what they tell, and answers with what is complete. It is for operators: one who asks takes the

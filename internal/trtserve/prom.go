@@ -32,16 +32,11 @@ type promRole struct {
 	first, complete, perToken         prometheus.Histogram
 }
 
-// buckets double from low to the first that is not below high.
-func buckets(low, high float64) []float64 {
-	var out []float64
-	for b := low; ; b *= 2 {
-		out = append(out, b)
-		if b >= high {
-			return out
-		}
-	}
-}
+// Bounds of buckets in seconds, as perf_metrics.py has them.
+var (
+	shortBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
+	longBuckets  = []float64{.1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920}
+)
 
 func newProm() *prom {
 	p := &prom{registry: prometheus.NewRegistry(), roles: map[string]*promRole{}}
@@ -55,7 +50,6 @@ func newProm() *prom {
 		p.registry.MustRegister(h)
 		return h
 	}
-	short, long := buckets(0.001, 2560), buckets(0.1, 1920)
 	p.total = counter("total_requests", "Requests.")
 	p.stream = counter("stream_requests", "Requests for a stream.")
 	p.nonstream = counter("nonstream_requests", "Requests for an answer in one piece.")
@@ -63,16 +57,16 @@ func newProm() *prom {
 	p.exceptions = counter("http_exceptions", "Requests that ended with an error of HTTP.")
 	p.internals = counter("internal_errors", "Requests that ended with an internal error.")
 	p.responses = counter("total_responses", "Requests that were answered.")
-	p.queue = histogram("queue_latency_seconds", "Time that a request waits for the decision where it goes.", short)
+	p.queue = histogram("queue_latency_seconds", "Time that a request waits for the decision where it goes.", shortBuckets)
 	for _, role := range []string{contextRole, generationRole} {
 		p.roles[role] = &promRole{
 			total:     counter(role+"_total_requests", "Requests to workers of the role."),
 			errors:    counter(role+"_error_requests", "Of these, those that failed."),
 			retries:   counter(role+"_retry_requests", "Requests that were made again after a failure at a worker of the role."),
 			completed: counter(role+"_completed_requests", "Requests to workers of the role that ended, failures included."),
-			first:     histogram(role+"_first_token_latency_seconds", "Time to the first token.", short),
-			complete:  histogram(role+"_complete_latency_seconds", "Time to the end of the answer.", long),
-			perToken:  histogram(role+"_per_token_latency_seconds", "Time for each token after the first.", short),
+			first:     histogram(role+"_first_token_latency_seconds", "Time to the first token.", shortBuckets),
+			complete:  histogram(role+"_complete_latency_seconds", "Time to the end of the answer.", longBuckets),
+			perToken:  histogram(role+"_per_token_latency_seconds", "Time for each token after the first.", shortBuckets),
 		}
 	}
 	return p

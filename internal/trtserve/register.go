@@ -21,11 +21,11 @@ type Registration struct {
 }
 
 // refused is why a caller may not use the storage; "" when it may.
-func (g *Registration) refused(r *http.Request) string {
+func (g *Registration) refused(r *http.Request, from netip.Addr) string {
 	switch {
 	case g.Token != "" && !guard.Bearer(r, g.Token):
 		return "it does not carry trtllm.cluster.token"
-	case len(g.Allow) > 0 && !g.Allow.Contain(guard.Source(r)):
+	case len(g.Allow) > 0 && !g.Allow.Contain(from):
 		return "its address is not in trtllm.cluster.allow"
 	case !g.Own && g.Token == "" && len(g.Allow) == 0:
 		return "set trtllm.cluster.allow to the workers' networks, or give trtllm.cluster.listen or trtllm.cluster.token"
@@ -56,7 +56,7 @@ type gate struct {
 const tellAgain = 10
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if why := g.s.cfg.Registration.refused(r); why != "" {
+	if why := g.s.cfg.Registration.refused(r, g.s.cfg.Source(r)); why != "" {
 		g.refuse(w, r, why)
 		return
 	}
@@ -76,7 +76,7 @@ func (g *gate) refuse(w http.ResponseWriter, r *http.Request, why string) {
 // address.
 func (s *Server) misplaced(r *http.Request, key, value string) string {
 	var v worker
-	if !strings.HasPrefix(key, s.prefix()) || json.Unmarshal([]byte(value), &v) != nil || s.cfg.Registration.covers(v.Host, guard.Source(r)) {
+	if !strings.HasPrefix(key, s.prefix()) || json.Unmarshal([]byte(value), &v) != nil || s.cfg.Registration.covers(v.Host, s.cfg.Source(r)) {
 		return ""
 	}
 	return "the worker's host is neither the address that registers it nor in trtllm.cluster.allow_hosts"

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"sync"
 	"time"
@@ -21,9 +22,10 @@ import (
 
 // Config says what is served.
 type Config struct {
-	Names   *guard.Names // under which callers come; what comes under others is passed on, to be refused
-	Paths   bool         // the paths for people and monitors
-	Version string       // for /version
+	Names   *guard.Names                   // under which callers come; what comes under others is passed on, to be refused
+	Source  func(*http.Request) netip.Addr // where a call came from; nil goes by its connection
+	Paths   bool                           // the paths for people and monitors
+	Version string                         // for /version
 
 	ReadBody time.Duration // longest time a client may take to send a body; default 60 s
 
@@ -66,6 +68,9 @@ type Server struct {
 func New(cfg Config, client *http.Client, log *slog.Logger) *Server {
 	if cfg.ReadBody == 0 {
 		cfg.ReadBody = time.Minute
+	}
+	if cfg.Source == nil {
+		cfg.Source = guard.Source
 	}
 	s := &Server{cfg: cfg, client: client, log: log, started: time.Now(), mux: http.NewServeMux(), prom: newProm()}
 	s.storage = newStorage(time.Now, cfg.Inactive)

@@ -1,0 +1,101 @@
+package discovery
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/route"
+)
+
+// TestHTTPList: what lists declare, and which have faults.
+func TestHTTPList(t *testing.T) {
+	c := HTTPConfig{URL: "http://sd", Engine: EndpointConfig{Kind: "vllm", KVEvents: "tcp://*:5557"}}
+	for list, want := range map[string]string{
+		`[]`: "",
+		`[{"targets": ["10.0.0.1:8000", "b.example:8000"], "labels": {"__meta_dc": "x", "warmpath_role": "prefill", "warmpath_models": "a,b"}}, {"targets": ["[::1]:8000"], "labels": {"__scheme__": "https"}}]`: "10.0.0.1:8000 http://10.0.0.1:8000 prefill [a b] tcp://10.0.0.1:5557; b.example:8000 http://b.example:8000 prefill [a b] tcp://b.example:5557; [::1]:8000 https://[::1]:8000  [] tcp://[::1]:5557",
+		`null`:                          "!an empty one is []",
+		`{"targets": []}`:               "!not the JSON of Prometheus",
+		`[{"targets": ["x:y"]}]`:        "!url",
+		`[{"targets": ["a:1", "a:1"]}]`: "!same address",
+		`[{"targets": [], "labels": {"warmpath_rolle": "x"}}]`:        "!label warmpath_rolle: is not known; known: kind",
+		`[{"targets": [], "labels": {"warmpath_api_key_file": "x"}}]`: "!is not known",
+		`[{"targets": [], "labels": {"warmpath_ranks": "x"}}]`:        "!ranks=x is not a number",
+	} {
+		found, err := c.endpoints([]byte(list))
+		if part, faulty := strings.CutPrefix(want, "!"); faulty {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %v, want %q", list, err, part)
+			}
+			continue
+		}
+		var got []string
+		for _, e := range found {
+			models := "[" + strings.Join(e.Models, " ") + "]"
+			got = append(got, strings.Join([]string{e.Name, e.URL, string(e.Role), models, e.KVEvents}, " "))
+		}
+		if text := strings.Join(got, "; "); err != nil || text != want {
+			t.Errorf("%s:\n got %s, %v\nwant %s", list, text, err, want)
+		}
+	}
+}
+
+// TestHTTP: a list that cannot be had, or has faults, is said once and changes nothing; one that is the same is not published again.
+func TestHTTP(t *testing.T) {
+	status, list, token := http.StatusOK, `[{"targets": ["a:1"]}]`, ""
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token = r.Header.Get("Authorization")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, list)
+	}))
+	defer s.Close()
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	h, err := NewHTTP(HTTPConfig{URL: s.URL, TokenFile: file}, s.Client(), Keys{}, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var published [][]string
+	look := func() {
+		h.look(context.Background(), func(d route.Declared) {
+			var names []string
+			for _, e := range d.Endpoints {
+				names = append(names, e.Name)
+			}
+			published = append(published, names)
+		})
+	}
+	look()
+	look()
+	status = http.StatusInternalServerError
+	look()
+	look()
+	status, list = http.StatusOK, `oops`
+	look()
+	look()
+	list = `[{"targets": ["a:1", "b:1"]}]`
+	look()
+	list = `[]`
+	look()
+	if want := [][]string{{"a:1"}, {"a:1", "b:1"}, nil}; !slices.EqualFunc(published, want, slices.Equal) {
+		t.Errorf("published %v, want %v", published, want)
+	}
+	if token != "Bearer secret" {
+		t.Errorf("the token sent was %q", token)
+	}
+	for _, part := range []string{"500 Internal Server Error", "not the JSON of Prometheus"} {
+		if strings.Count(log.String(), part) != 1 {
+			t.Errorf("%q is not said once:\n%s", part, log.String())
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package kube
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/warmpath/warmpath/internal/discovery"
+)
+
+// world is what the cluster says at one moment.
+type world struct {
+	pods   []*pod
+	slices []*endpointSlice // of the Service, if one is named
+	pool   *inferencePool   // if one is named
+}
+
+// engine is one engine that was found.
+type engine struct {
+	config discovery.EndpointConfig
+	// ready is false for an engine that is ending, or not ready (yet, or any more): it takes no new traffic.
+	ready bool
+	// ending engines are about to go.
+	ending bool
+}
+
+// engines are those that the world holds, by name, and what is wrong with others: each problem is said once, with what to do.
+func engines(c *discovery.KubernetesConfig, home string, w world) (found []engine, problems []string) {
+	if c.Service != "" {
+		found, problems = fromSlices(c, w)
+	} else {
+		found, problems = fromPods(c, w)
+	}
+	for i := range found {
+		if c.Namespace != "" && c.Namespace != home {
+			found[i].config.Name += "." + c.Namespace
+		}
+	}
+	slices.SortFunc(found, func(a, b engine) int {
+		return cmp.Or(cmp.Compare(a.config.Name, b.config.Name), cmp.Compare(a.config.URL, b.config.URL))
+	})
+	// One address counts once, as an engine in slices of two address families does, and so does one name.
+	addresses, names := map[string]bool{}, map[string]bool{}
+	found = slices.DeleteFunc(found, func(e engine) bool {
+		twice := addresses[e.config.URL] || names[e.config.Name]
+		addresses[e.config.URL], names[e.config.Name] = true, true
+		return twice
+	})
+	if len(found) == 0 && len(problems) == 0 {
+		problems = append(problems, "no pod is found: "+c.Source()+" selects none that has an address")
+	}
+	return found, problems
+}
+
+// fromPods are the engines of pods that a selector or a pool selects.
+func fromPods(c *discovery.KubernetesConfig, w world) (found []engine, problems []string) {
+	ports := []string{c.Port}
+	if c.Pool != "" {
+		if w.pool == nil {
+			return nil, []string{"there is no InferencePool " + c.Pool + " in the namespace; create it, or correct discovery.kubernetes.pool"}
+		}
+		if len(w.pool.labels()) == 0 {
+			return nil, []string{"the InferencePool " + c.Pool + " has no selector, so that it selects no pod"}
+		}
+		if ports = w.pool.ports(); len(ports) == 0 {
+			return nil, []string{"the InferencePool " + c.Pool + " has no targetPorts"}
+		}
+	}
+	for _, p := range w.pods {
+		if p.ended() || p.Status.PodIP == "" {
+			continue
+		}
+		for _, want := range ports {
+			number, err := podPort(p, cmp.Or(p.Annotations[prefix+"port"], want))
+			if err == nil {
+				var e discovery.EndpointConfig
+				if e, err = declare(c, p, net.JoinHostPort(p.Status.PodIP, strconv.Itoa(number))); err == nil {
+					e.Name = p.Name
+					if len(ports) > 1 {
+						e.Name += ":" + strconv.Itoa(number)
+					}
+					ending := p.DeletionTimestamp != nil
+					found = append(found, engine{config: e, ready: p.ready() && !ending, ending: ending})
+				}
+			}
+			if err != nil {
+				problems = append(problems, "pod "+p.Name+" is left out: "+err.Error())
+			}
+		}
+	}
+	return found, problems
+}
+
+// podPort is the number of a pod's port, which may be named, or "" if there is only one.
+func podPort(p *pod, want string) (int, error) {
+	if n, err := strconv.Atoi(want); err == nil {
+		return n, checkPort(n)
+	}
+	var all []port
+	for _, c := range p.Spec.Containers {
+		for _, at := range c.Ports {
+			if at.Protocol == "" || at.Protocol == "TCP" {
+				all = append(all, port{Name: at.Name, Port: at.ContainerPort})
+			}
+		}
+	}
+	at, err := choose(all, want)
+	if err != nil {
+		return 0, fmt.Errorf("%w; set discovery.kubernetes.port or the annotation %sport", err, prefix)
+	}
+	return at.Port, nil
+}
+
+// choose is the port with a name, or with "" the only one, or the one that is named http.
+func choose(all []port, want string) (port, error) {
+	var names []string
+	for _, at := range all {
+		if want != "" && at.Name == want || want == "" && (len(all) == 1 || at.Name == "http") {
+			return at, nil
+		}
+		names = append(names, cmp.Or(at.Name, strconv.Itoa(at.Port)))
+	}
+	switch {
+	case len(all) == 0:
+		return port{}, errors.New("it declares no port")
+	case want == "":
+		return port{}, fmt.Errorf("it has several ports (%s)", strings.Join(names, ", "))
+	default:
+		return port{}, fmt.Errorf("it has no port %q, but %s", want, strings.Join(names, ", "))
+	}
+}
+
+func checkPort(n int) error {
+	if n < 1 || n > 65535 {
+		return fmt.Errorf("port %d is not between 1 and 65535", n)
+	}
+	return nil
+}
+
+// fromSlices are the engines of a Service's EndpointSlices; the pods behind them say the rest.
+func fromSlices(c *discovery.KubernetesConfig, w world) (found []engine, problems []string) {
+	byName := map[string]*pod{}
+	for _, p := range w.pods {
+		byName[p.Name] = p
+	}
+	four := map[string]bool{} // pods with an IPv4 address: their IPv6 address is the same engine
+	for _, s := range w.slices {
+		for _, at := range s.Endpoints {
+			if s.AddressType == "IPv4" && at.TargetRef != nil {
+				four[at.TargetRef.Name] = true
+			}
+		}
+	}
+	for _, s := range w.slices {
+		if s.AddressType == "FQDN" || len(s.Endpoints) == 0 {
+			continue
+		}
+		number, err := slicePort(s, c.Port)
+		if err != nil {
+			problems = append(problems, "the Service "+c.Service+" is left out: "+err.Error())
+			continue
+		}
+		for _, at := range s.Endpoints {
+			if len(at.Addresses) == 0 {
+				continue
+			}
+			own := &pod{}
+			name := ""
+			if ref := at.TargetRef; ref != nil && (ref.Kind == "" || ref.Kind == "Pod") {
+				if name = ref.Name; four[name] && s.AddressType != "IPv4" {
+					continue
+				}
+				if p := byName[name]; p != nil {
+					own = p
+				}
+			}
+			if _, err := netip.ParseAddr(at.Addresses[0]); err != nil {
+				problems = append(problems, fmt.Sprintf("%q in the EndpointSlice %s is no address", at.Addresses[0], s.Name))
+				continue
+			}
+			e, err := declare(c, own, net.JoinHostPort(at.Addresses[0], strconv.Itoa(number)))
+			if err != nil {
+				problems = append(problems, "pod "+name+" is left out: "+err.Error())
+				continue
+			}
+			if name != "" {
+				e.Name = name
+			}
+			ending := own.DeletionTimestamp != nil || at.Conditions.Terminating != nil && *at.Conditions.Terminating
+			ready := at.Conditions.Ready == nil || *at.Conditions.Ready
+			found = append(found, engine{config: e, ready: ready && !ending, ending: ending})
+		}
+	}
+	return found, problems
+}
+
+// slicePort is the number of a slice's port by its name or number, or "" if there is only one.
+func slicePort(s *endpointSlice, want string) (int, error) {
+	if n, err := strconv.Atoi(want); err == nil {
+		return n, checkPort(n)
+	}
+	at, err := choose(s.Ports, want)
+	if err != nil {
+		return 0, fmt.Errorf("%w; set discovery.kubernetes.port", err)
+	}
+	return at.Port, nil
+}
+
+// declare is the declaration of the engine of a pod at an address: the settings that hold for all, and what its annotations say.
+func declare(c *discovery.KubernetesConfig, p *pod, address string) (discovery.EndpointConfig, error) {
+	e := c.Engine
+	if err := annotate(&e, p); err != nil {
+		return e, err
+	}
+	e = e.At(cmp.Or(p.Annotations[prefix+"scheme"], c.Scheme), address)
+	return e, e.Validate()
+}

@@ -1,0 +1,142 @@
+package kube
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/warmpath/warmpath/internal/discovery"
+)
+
+// read turns an object as the API server tells it into what is kept of it.
+func read[T any](t *testing.T, o map[string]any) *T {
+	t.Helper()
+	b, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(b); err != nil {
+		t.Fatal(err)
+	}
+	out, err := slim[T](u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.(*T)
+}
+
+// TestAnnotations: what a pod says of its engine, and what is said of one that contradicts itself. Such a pod is left out; the others stay.
+func TestAnnotations(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(map[string]any)
+		want    discovery.EndpointConfig
+		problem string
+	}{
+		"nothing": {func(map[string]any) {}, discovery.EndpointConfig{URL: "http://10.0.0.1:8000", Kind: "vllm"}, ""},
+		"all": {
+			annotated("warmpath.dev/port", "9000", "warmpath.dev/kind", "sglang", "warmpath.dev/role", "prefill", "warmpath.dev/ranks", "4",
+				"warmpath.dev/weight", "0.5", "warmpath.dev/models", "a, b", "warmpath.dev/kv-events", "tcp://*:5557", "warmpath.dev/bootstrap-port", "8998", "warmpath.dev/scheme", "https"),
+			discovery.EndpointConfig{URL: "https://10.0.0.1:9000", Kind: "sglang", Role: "prefill", Ranks: 4, Models: []string{"a", "b"}, KVEvents: "tcp://10.0.0.1:5557", BootstrapPort: 8998},
+			"",
+		},
+		"llm-d's role": {labelled("llm-d.ai/role", "decode"), discovery.EndpointConfig{URL: "http://10.0.0.1:8000", Kind: "vllm", Role: "decode"}, ""},
+		"both ways alike": {
+			func(o map[string]any) {
+				labelled("llm-d.ai/role", "both")(o)
+				annotated("warmpath.dev/role", "both")(o)
+			},
+			discovery.EndpointConfig{URL: "http://10.0.0.1:8000", Kind: "vllm", Role: "both"},
+			"",
+		},
+		"a port by name": {annotated("warmpath.dev/port", "http"), discovery.EndpointConfig{URL: "http://10.0.0.1:8000", Kind: "vllm"}, ""},
+		"contradiction": {func(o map[string]any) {
+			labelled("llm-d.ai/role", "decode")(o)
+			annotated("warmpath.dev/role", "prefill")(o)
+		}, discovery.EndpointConfig{}, "leave one out"},
+		"unknown role":        {labelled("llm-d.ai/role", "encode"), discovery.EndpointConfig{}, "warmpath knows prefill, decode"},
+		"unknown annotation":  {annotated("warmpath.dev/rolle", "decode"), discovery.EndpointConfig{}, "warmpath.dev/rolle: is not known; known: kind, role"},
+		"not a number":        {annotated("warmpath.dev/ranks", "four"), discovery.EndpointConfig{}, "ranks=four is not a number"},
+		"weight":              {annotated("warmpath.dev/weight", "-1"), discovery.EndpointConfig{}, "weight"},
+		"no such port":        {annotated("warmpath.dev/port", "grpc"), discovery.EndpointConfig{}, `it has no port "grpc", but http`},
+		"port out of range":   {annotated("warmpath.dev/port", "70000"), discovery.EndpointConfig{}, "between 1 and 65535"},
+		"without a port":      {func(o map[string]any) { o["spec"] = map[string]any{"containers": []any{map[string]any{}}} }, discovery.EndpointConfig{}, "it declares no port"},
+		"a file of ours":      {annotated("warmpath.dev/api-key-file", "/etc/shadow"), discovery.EndpointConfig{}, "is not known"},
+		"slots of a vLLM":     {annotated("warmpath.dev/slots", "4"), discovery.EndpointConfig{}, "only llamacpp has slots"},
+		"another one's event": {annotated("warmpath.dev/kv-events", "tcp://*"), discovery.EndpointConfig{}, "kv_events"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := world{pods: []*pod{read[pod](t, podOf("a", "10.0.0.1", true, c.change)), read[pod](t, podOf("b", "10.0.0.2", true))}}
+			found, problems := engines(&discovery.KubernetesConfig{Selector: "app=vllm", Engine: discovery.EndpointConfig{Kind: "vllm"}}, "models", w)
+			if c.problem != "" {
+				if len(problems) != 1 || !strings.Contains(problems[0], c.problem) || !strings.Contains(problems[0], "pod a") {
+					t.Errorf("problems %q, want one that says %q", problems, c.problem)
+				}
+				if len(found) != 1 || found[0].config.Name != "b" {
+					t.Errorf("found %+v, want b alone", found)
+				}
+				return
+			}
+			if len(problems) > 0 || len(found) != 2 {
+				t.Fatalf("%d found, problems %q", len(found), problems)
+			}
+			got := found[0].config
+			if w := got.Weight; w != nil && *w != 0.5 {
+				t.Errorf("weight %v", *w)
+			}
+			got.Weight, c.want.Name = nil, "a"
+			if !equalJSON(t, got, c.want) {
+				t.Errorf("declared %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func equalJSON(t *testing.T, a, b any) bool {
+	t.Helper()
+	x, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := json.Marshal(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(x) == string(y)
+}
+
+// TestNothingFound: each way to select nothing is said, with what to do.
+func TestNothingFound(t *testing.T) {
+	spec := func(s map[string]any) *inferencePool {
+		return read[inferencePool](t, pool("inference.networking.k8s.io/v1", "p", s))
+	}
+	labels := map[string]any{"matchLabels": map[string]any{"app": "vllm"}}
+	two := []any{map[string]any{"name": "a", "port": 1}, map[string]any{"name": "b", "port": 2}}
+	for want, c := range map[string]struct {
+		c discovery.KubernetesConfig
+		w world
+	}{
+		"no pod is found: kubernetes:pods/app=vllm selects none":          {discovery.KubernetesConfig{Selector: "app=vllm"}, world{}},
+		"there is no InferencePool p in the namespace; create it":         {discovery.KubernetesConfig{Pool: "p"}, world{}},
+		"the InferencePool p has no selector":                             {discovery.KubernetesConfig{Pool: "p"}, world{pool: spec(map[string]any{})}},
+		"the InferencePool p has no targetPorts":                          {discovery.KubernetesConfig{Pool: "p"}, world{pool: spec(map[string]any{"selector": labels})}},
+		"it has several ports (a, b); set discovery.kubernetes.port":      {discovery.KubernetesConfig{Service: "vllm"}, world{slices: []*endpointSlice{read[endpointSlice](t, sliceOf("s", "IPv4", two, endpointOf("a", "10.0.0.1", true, false)))}}},
+		`"bad" in the EndpointSlice s is no address`:                      {discovery.KubernetesConfig{Service: "vllm", Port: "b"}, world{slices: []*endpointSlice{read[endpointSlice](t, sliceOf("s", "IPv4", two, endpointOf("a", "bad", true, false)))}}},
+		"no pod is found: kubernetes:prod/service/vllm selects none that": {discovery.KubernetesConfig{Service: "vllm", Namespace: "prod"}, world{}},
+	} {
+		if found, problems := engines(&c.c, "models", c.w); len(found) != 0 || len(problems) != 1 || !strings.Contains(problems[0], want) {
+			t.Errorf("%d found, problems %q, want %q", len(found), problems, want)
+		}
+	}
+}
+
+// TestOtherNamespace: an engine elsewhere is named with its namespace, so that two of one name can be told apart.
+func TestOtherNamespace(t *testing.T) {
+	w := world{pods: []*pod{read[pod](t, podOf("vllm-0", "10.0.0.1", true))}}
+	found, _ := engines(&discovery.KubernetesConfig{Selector: "app=vllm", Namespace: "blue"}, "models", w)
+	if len(found) != 1 || found[0].config.Name != "vllm-0.blue" {
+		t.Errorf("found %+v", found)
+	}
+}

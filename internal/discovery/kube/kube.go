@@ -1,0 +1,328 @@
+// Package kube finds engines in a Kubernetes cluster: the pods of an InferencePool, behind a Service or with labels, followed through the
+// API server's watches. It only reads. An engine that is not ready yet is not declared; one that was ready, and is not any more or is
+// about to end, stays declared with weight 0 until its pod is gone: what it answers is finished, nothing new is sent there, and what is
+// known of its cache stays. While the API server is away, what it said last holds.
+package kube
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/route"
+)
+
+const (
+	// together is how long changes are gathered before they are published: a rollout changes many pods at once.
+	together = 100 * time.Millisecond
+	// again is how long a fault of the API server that goes on stays unsaid.
+	again = 5 * time.Minute
+)
+
+var (
+	podResource   = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	sliceResource = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
+	poolResource  = schema.GroupVersionResource{Group: "inference.networking.k8s.io", Version: "v1", Resource: "inferencepools"}
+	oldPool       = schema.GroupVersionResource{Group: "inference.networking.x-k8s.io", Version: "v1alpha2", Resource: "inferencepools"}
+)
+
+// quiet turns client-go's own log off: what matters of it is said by fault, in the router's log.
+var quiet = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
+
+// Source follows what one entry of discovery.kubernetes declares.
+type Source struct {
+	c      discovery.KubernetesConfig
+	home   string // namespace that needs no mention in names
+	client dynamic.Interface
+	log    *slog.Logger
+
+	changed chan struct{}
+	last    []fleet.Endpoint
+	told    bool
+	once    map[string]bool // engines that have been ready
+	said    map[string]bool // problems of the last look
+
+	faults sync.Mutex
+	silent map[string]time.Time // faults of the API server, until when they are not said again
+}
+
+// New makes a source. Its faults are those of the configuration, of keys and of the kubeconfig; the cluster is first asked by Run.
+func New(c discovery.KubernetesConfig, keys discovery.Keys, log *slog.Logger) (*Source, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.Kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
+	access, err := loader.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no cluster to ask: the router does not run in a pod that has a service account, and there is no kubeconfig (discovery.kubernetes.kubeconfig or KUBECONFIG): %w", err)
+	}
+	home, _, err := loader.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	access.UserAgent = "warmpath"
+	return open(c, access, home, keys, log)
+}
+
+func open(c discovery.KubernetesConfig, access *rest.Config, home string, keys discovery.Keys, log *slog.Logger) (*Source, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.Engine, err = c.Engine.WithKey(keys); err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(access)
+	if err != nil {
+		return nil, err
+	}
+	quiet()
+	return &Source{
+		c: c, home: home, client: client, log: log, changed: make(chan struct{}, 1), once: map[string]bool{}, said: map[string]bool{},
+		silent: map[string]time.Time{},
+	}, nil
+}
+
+// Source is the name under which it publishes.
+func (s *Source) Source() string { return s.c.Source() }
+
+// Run follows the cluster until ctx ends.
+func (s *Source) Run(ctx context.Context, publish discovery.Publish) {
+	var slices, pools, oldPools, pods *follower
+	var selector string
+	switch {
+	case s.c.Service != "":
+		slices = s.follow(ctx, sliceResource, slim[endpointSlice], func(o *metav1.ListOptions) { o.LabelSelector = "kubernetes.io/service-name=" + s.c.Service })
+		pods = s.follow(ctx, podResource, slim[pod], nil)
+	case s.c.Pool != "":
+		only := func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + s.c.Pool }
+		pools = s.follow(ctx, poolResource, slim[inferencePool], only)
+		oldPools = s.follow(ctx, oldPool, slim[inferencePool], only)
+	default:
+		pods = s.follow(ctx, podResource, slim[pod], func(o *metav1.ListOptions) { o.LabelSelector = s.c.Selector })
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.changed:
+		}
+		if !pause(ctx, together) {
+			return
+		}
+		w := world{slices: all[endpointSlice](slices)}
+		if s.c.Pool != "" {
+			if w.pool = s.named(pools, oldPools); w.pool == nil && !(pools.answered() && oldPools.answered()) {
+				continue
+			}
+			if w.pool != nil && len(w.pool.labels()) > 0 {
+				if want := labels.FormatLabels(w.pool.labels()); want != selector {
+					if pods != nil {
+						pods.stop()
+					}
+					selector, pods = want, s.follow(ctx, podResource, slim[pod], func(o *metav1.ListOptions) { o.LabelSelector = want })
+					continue
+				}
+			}
+		}
+		if pods != nil && !pods.answered() || slices != nil && !slices.answered() {
+			continue
+		}
+		if w.pods = all[pod](pods); w.pool == nil && s.c.Pool != "" {
+			w.pods = nil
+		}
+		s.publish(w, publish)
+	}
+}
+
+// named is the pool, in the newer version where there are both.
+func (s *Source) named(newer, older *follower) *inferencePool {
+	for _, f := range []*follower{newer, older} {
+		for _, p := range all[inferencePool](f) {
+			if p.Name == s.c.Pool {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// pause waits; it reports false if ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// publish declares what the world holds, if that changed.
+func (s *Source) publish(w world, publish discovery.Publish) {
+	found, problems := engines(&s.c, s.home, w)
+	said := map[string]bool{}
+	for _, p := range problems {
+		if said[p] = true; !s.said[p] {
+			s.log.Warn(p, "source", s.Source())
+		}
+	}
+	s.said = said
+
+	var configs []discovery.EndpointConfig
+	once := map[string]bool{}
+	for _, e := range found {
+		if !e.ready && !s.once[e.config.Name] {
+			continue
+		}
+		if once[e.config.Name] = true; !e.ready {
+			none := 0.0
+			e.config.Weight = &none
+		}
+		configs = append(configs, e.config)
+	}
+	s.once = once
+	endpoints, err := discovery.Endpoints(configs, discovery.None())
+	if err != nil { // more than can be: each was looked at on its own
+		s.fault("endpoints", err)
+		return
+	}
+	if s.told && discovery.Equal(endpoints, s.last) {
+		return
+	}
+	s.log.Info("endpoints changed", "source", s.Source(), "endpoints", len(endpoints), "not_ready", len(found)-len(configs))
+	s.last, s.told = endpoints, true
+	publish(route.Declared{Source: s.Source(), Endpoints: slices.Clone(endpoints)})
+}
+
+// follower follows one kind of object.
+type follower struct {
+	informer cache.SharedIndexInformer
+	missing  func() bool
+	stop     context.CancelFunc
+}
+
+// answered reports whether the API server has listed the objects, or said that it has none of the kind.
+func (f *follower) answered() bool { return f.informer.HasSynced() || f.missing() }
+
+// all are the objects that are there, in no order.
+func all[T any](f *follower) (out []*T) {
+	if f == nil {
+		return nil
+	}
+	for _, obj := range f.informer.GetStore().List() {
+		if t, ok := obj.(*T); ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// follow lists and watches objects until ctx ends or the follower is stopped.
+func (s *Source) follow(ctx context.Context, kind schema.GroupVersionResource, slim cache.TransformFunc, only func(*metav1.ListOptions)) *follower {
+	ctx, stop := context.WithCancel(ctx)
+	namespace := s.c.Namespace
+	if namespace == "" {
+		namespace = s.home
+	}
+	objects := s.client.Resource(kind).Namespace(namespace)
+	narrowed := func(o metav1.ListOptions) metav1.ListOptions {
+		if only != nil {
+			only(&o)
+		}
+		return o
+	}
+	// Not made by client-go's dynamicinformer, which links the types of all of Kubernetes' objects.
+	inf := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, narrowed(o))
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return objects.Watch(ctx, narrowed(o))
+		},
+	}, s.client), &unstructured.Unstructured{}, 0, cache.Indexers{})
+	var mu sync.Mutex
+	missing := false
+	_ = inf.SetTransform(slim) // both fail only once the informer runs
+	_ = inf.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		if apierrors.IsNotFound(err) && kind.Group == poolResource.Group || apierrors.IsNotFound(err) && kind.Group == oldPool.Group {
+			mu.Lock()
+			missing = true // this version of the pool is not installed in the cluster
+			mu.Unlock()
+			s.signal()
+			return
+		}
+		s.fault(kind.Resource, err)
+	})
+	_, _ = inf.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(any, bool) { s.signal() },
+		UpdateFunc: func(any, any) { s.signal() },
+		DeleteFunc: func(any) { s.signal() },
+	})
+	go inf.RunWithContext(ctx)
+	go func() {
+		if cache.WaitForCacheSync(ctx.Done(), inf.HasSynced) {
+			s.signal() // also where there is nothing
+		}
+	}()
+	return &follower{informer: inf, stop: stop, missing: func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return missing
+	}}
+}
+
+// signal says that something changed.
+func (s *Source) signal() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// fault says what is wrong with the API server, and each thing not again for a while.
+func (s *Source) fault(what string, err error) {
+	text := err.Error()
+	switch {
+	case apierrors.IsForbidden(err):
+		text = "the router's service account may not list and watch " + what + " here; bind the Role of docs/kubernetes.md"
+	case apierrors.IsUnauthorized(err):
+		text = "the cluster does not accept the router's credentials"
+	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
+		return // the list begins anew, as it should
+	}
+	s.faults.Lock()
+	now := time.Now()
+	quiet := now.Before(s.silent[what+text])
+	if !quiet {
+		for key, until := range s.silent {
+			if now.After(until) {
+				delete(s.silent, key)
+			}
+		}
+		s.silent[what+text] = now.Add(again)
+	}
+	s.faults.Unlock()
+	if !quiet {
+		s.log.Warn("Kubernetes cannot be followed; what it said last holds", "source", s.Source(), "resource", what, "error", text)
+	}
+}
