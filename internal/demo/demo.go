@@ -28,6 +28,9 @@ func Run(ctx context.Context, o Options) error {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
 	defer client.CloseIdleConnections()
 	var show scene = policies{&o}
+	if o.Replicas > 0 {
+		show = replicas{policies{&o}}
+	}
 	if o.Disagg {
 		show = &splits{o: &o, client: client}
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -11,6 +13,31 @@ import (
 func TestSplitCounts(t *testing.T) {
 	got := splitCounts([]byte("# HELP x\nwarmpath_splits_total{pool=\"a\",why=\"sooner\"} 3\nwarmpath_splits_total{pool=\"b\",why=\"sooner\"} 4\nwarmpath_splits_total{pool=\"a\",why=\"never\"} 0\nwarmpath_requests_total{} 9\n"))
 	if len(got) != 1 || got["sooner"] != 7 {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestRequestsAreDealtInTurn: each of several routers gets as many requests.
+func TestRequestsAreDealtInTurn(t *testing.T) {
+	var addresses []string
+	var got [3]int
+	for i := range got {
+		s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got[i]++ }))
+		defer s.Close()
+		addresses = append(addresses, s.URL)
+	}
+	c, err := newInTurn(addresses, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		res, err := c.Get(addresses[0] + "/x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+	}
+	if got != [3]int{2, 2, 2} {
 		t.Errorf("%v", got)
 	}
 }

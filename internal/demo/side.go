@@ -18,6 +18,7 @@ import (
 type Options struct {
 	Duration time.Duration // 0 is until the context ends
 	JSON     bool          // one JSON object on Out at the end, words on Talk
+	Replicas int           // routers that tell each other what they do, beside one and beside as many that do not; 0 shows something else
 	Disagg   bool          // prefillers and decoders, beside engines that do both
 	Policy   string        // beside round robin
 	Engines  int           // in each fleet
@@ -35,6 +36,8 @@ type Fleet struct {
 	Policy    string
 	Connector string // protocol that hands KV cache over, "" for none
 	Endpoints []Endpoint
+	Routers   int  // before the endpoints; 0 is one
+	Share     bool // they tell each other what they do
 }
 
 // Endpoint is an engine of a fleet.
@@ -53,6 +56,7 @@ type named struct {
 type Router struct {
 	URL      string // for clients
 	AdminURL string
+	Others   []string // addresses of those beside it
 	Stop     func(context.Context) error
 }
 
@@ -92,6 +96,13 @@ func newSide(ctx context.Context, o *Options, name string, f Fleet, client *http
 	}
 	s.score = play.NewScore(names...)
 	s.target = play.Target{URL: s.router.URL, Model: "demo", Sessions: play.Adopt, IgnoreEOS: true, Client: client}
+	if o.Replicas > 0 {
+		s.target.Sessions = play.None
+		if s.target.Client, err = newInTurn(append([]string{s.router.URL}, s.router.Others...), client); err != nil {
+			s.close()
+			return nil, err
+		}
+	}
 	return s, nil
 }
 

@@ -15,7 +15,7 @@ import (
 // Fleet is a route.Router behind one lock, on the wall clock.
 type Fleet struct {
 	now       func() time.Time
-	listeners []Listener
+	listeners atomic.Pointer[[]Listener]
 
 	mu      sync.Mutex // guards router, and orders the calls of Listener.Entry
 	router  *route.Router
@@ -26,15 +26,25 @@ type Fleet struct {
 	turns map[fleet.Lease]chan struct{} // of those in line, closed when it is their turn
 
 	roles atomic.Bool // some endpoint has one
+
+	snapshot sync.Mutex // held during a snapshot: there is one at a time
+
+	note atomic.Pointer[func() (ready bool, why string)] // see SetNote
 }
 
 // New makes a Fleet around a router. now is the clock, time.Now in production.
 func New(r *route.Router, now func() time.Time, listeners ...Listener) *Fleet {
-	return &Fleet{router: r, now: now, listeners: listeners, turns: map[fleet.Lease]chan struct{}{}}
+	f := &Fleet{router: r, now: now, turns: map[fleet.Lease]chan struct{}{}}
+	f.listeners.Store(&listeners)
+	return f
 }
 
-// Now is the fleet's clock.
-func (f *Fleet) Now() time.Time { return f.now() }
+// SetListeners replaces all listeners between two entries. A request that is served meanwhile is told to either set, once.
+func (f *Fleet) SetListeners(listeners ...Listener) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listeners.Store(&listeners)
+}
 
 // Decide decides where a request goes and reserves its work there, see route.Router.Decide. Each lease in the plan must be ended by
 // exactly one Observe(route.Finished{...}). It draws req.Seed when that is zero.
@@ -57,7 +67,7 @@ func (f *Fleet) Decide(req *fleet.Request) (route.Plan, error) {
 		if p.Prefill.Lease != 0 {
 			f.entry.Prefill = &f.prefill
 		}
-		f.entry.View = p.View
+		f.entry.View, f.entry.News = p.View, p.News
 	}
 	f.tell()
 	return p, err
@@ -98,14 +108,29 @@ func (f *Fleet) Turn(l fleet.Lease) <-chan struct{} {
 	return f.turns[l]
 }
 
+// Queued is how many requests stand in line at this router.
+func (f *Fleet) Queued() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.router.Queued()
+}
+
+// Inside calls a function inside the lock: between two entries, of which listeners hear the one before it and the other after it. It must not
+// block, decide or observe.
+func (f *Fleet) Inside(do func(now time.Time, r *route.Router)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do(f.now(), f.router)
+}
+
 // Roles reports whether some endpoint has a role, so that requests may be split. It takes no lock.
 func (f *Fleet) Roles() bool { return f.roles.Load() }
 
 // tell hands the entry to the listeners, and lets go of what it points to.
 func (f *Fleet) tell() {
-	for i := range f.listeners {
-		if h := f.listeners[i].Entry; h != nil {
-			h(&f.entry)
+	for _, l := range *f.listeners.Load() {
+		if l.Entry != nil {
+			l.Entry(&f.entry)
 		}
 	}
 	f.entry = route.Entry{}
@@ -113,18 +138,18 @@ func (f *Fleet) tell() {
 
 // Served tells the listeners the end of a client request.
 func (f *Fleet) Served(s *Served) {
-	for i := range f.listeners {
-		if h := f.listeners[i].Served; h != nil {
-			h(s)
+	for _, l := range *f.listeners.Load() {
+		if l.Served != nil {
+			l.Served(s)
 		}
 	}
 }
 
 // Retried tells the listeners that an attempt failed and another is made.
 func (f *Fleet) Retried(endpoint string, o fleet.Outcome) {
-	for i := range f.listeners {
-		if h := f.listeners[i].Retry; h != nil {
-			h(endpoint, o)
+	for _, l := range *f.listeners.Load() {
+		if l.Retry != nil {
+			l.Retry(endpoint, o)
 		}
 	}
 }
@@ -154,6 +179,41 @@ func (f *Fleet) Stats() route.Stats {
 // although some can: a role without peers, so that nothing is split.
 func (f *Fleet) Ready() (ok bool, why string) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.router.Ready(f.now())
+	ok, why = f.router.Ready(f.now())
+	f.mu.Unlock()
+	if note := f.note.Load(); ok && note != nil {
+		if ready, more := (*note)(); !ready || why == "" {
+			ok, why = ready, more
+		}
+	}
+	return ok, why
+}
+
+// SetNote sets a further judge of Ready: whether requests can be taken as far as it knows, and what is amiss.
+func (f *Fleet) SetNote(note func() (ready bool, why string)) { f.note.Store(&note) }
+
+// Snapshot hands out the pieces of what the router has learnt, in order, until yield returns false. Requests are decided between any two.
+func (f *Fleet) Snapshot(yield func(*route.Piece) bool) {
+	f.snapshot.Lock()
+	defer f.snapshot.Unlock()
+	f.mu.Lock()
+	f.router.Rewind()
+	f.mu.Unlock()
+	for {
+		f.mu.Lock()
+		p, more := f.router.Snapshot(f.now())
+		f.mu.Unlock()
+		if !more || !yield(&p) {
+			return
+		}
+	}
+}
+
+// Restore takes in the pieces of a snapshot that was kept for later since.
+func (f *Fleet) Restore(pieces []route.Piece, later time.Duration) {
+	for i := range pieces {
+		f.mu.Lock()
+		f.router.Restore(f.now(), &pieces[i], later)
+		f.mu.Unlock()
+	}
 }

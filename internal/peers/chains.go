@@ -1,0 +1,106 @@
+package peers
+
+// chains are the prompts that all routers have heard of, as names of their blocks, so that a prompt can be told as where it leaves one
+// that is known. They are found by their end, and by every 32nd name, for what many prompts begin with. Memory is bounded: the chains used
+// longest ago are forgotten. A router that has forgotten one that another one goes by asks for it.
+type chains struct {
+	known map[uint64]place
+	all   []*chain // a ring of what is kept, in order of entry
+	next  int
+	names int // kept in all
+}
+
+// chain is one prompt.
+type chain struct{ names []uint64 }
+
+// place is a beginning of a chain.
+type place struct {
+	of    *chain
+	depth int
+}
+
+const (
+	mostChains = 1 << 15
+	mostNames  = 1 << 21 // 16 MB
+	everyNames = 32
+)
+
+func newChains() *chains { return &chains{known: map[uint64]place{}, all: make([]*chain, mostChains)} }
+
+// split is a prompt as others know it: the name of its longest beginning that is known, how many blocks that is, and the rest.
+func (c *chains) split(names []uint64) (base uint64, depth int, rest []uint64) {
+	for n := len(names); n > 0; n-- {
+		if p, ok := c.known[names[n-1]]; ok && p.depth == n {
+			return names[n-1], n, names[n:]
+		}
+	}
+	return 0, 0, names
+}
+
+// join is the prompt that goes on from a base; ok is false when that is not known. It is kept, and is not to be changed.
+func (c *chains) join(base uint64, depth int, rest []uint64) (names []uint64, ok bool) {
+	if depth == 0 {
+		return c.keep(nil, rest), true
+	}
+	p, ok := c.known[base]
+	if !ok || p.depth != depth {
+		return nil, false
+	}
+	if len(rest) == 0 {
+		return p.of.names[:depth:depth], true
+	}
+	return c.keep(p.of.names[:depth], rest), true
+}
+
+// keep enters a prompt that is base and then rest. One that goes on from the end of a chain makes that longer.
+func (c *chains) keep(base, rest []uint64) []uint64 {
+	n := len(base) + len(rest)
+	if n == 0 {
+		return nil
+	}
+	var to *chain
+	if len(base) > 0 {
+		if p := c.known[base[len(base)-1]]; p.of != nil && len(p.of.names) == p.depth && p.depth == len(base) {
+			to = p.of
+			to.names = append(to.names, rest...)
+			c.names += len(rest)
+		}
+	}
+	if to == nil {
+		to = &chain{names: append(append(make([]uint64, 0, n+n/4), base...), rest...)}
+		c.enter(to)
+	}
+	for d := len(base)/everyNames*everyNames + everyNames; d < n; d += everyNames {
+		c.known[to.names[d-1]] = place{to, d}
+	}
+	c.known[to.names[n-1]] = place{to, n}
+	return to.names[:n:n]
+}
+
+// enter takes a place for a chain; those entered longest ago make room.
+func (c *chains) enter(to *chain) {
+	c.names += len(to.names)
+	old := c.all[c.next]
+	c.all[c.next] = to
+	c.next = (c.next + 1) % len(c.all)
+	c.forget(old)
+	for i := 0; c.names > mostNames && i < len(c.all); i++ {
+		at := (c.next + i) % len(c.all)
+		if c.all[at] != nil && c.all[at] != to {
+			c.forget(c.all[at])
+			c.all[at] = nil
+		}
+	}
+}
+
+func (c *chains) forget(old *chain) {
+	if old == nil {
+		return
+	}
+	c.names -= len(old.names)
+	for _, n := range old.names {
+		if p, ok := c.known[n]; ok && p.of == old {
+			delete(c.known, n)
+		}
+	}
+}

@@ -1,0 +1,360 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// wire is a network in memory.
+type wire struct {
+	mu      sync.Mutex
+	ends    []*end
+	loses   int  // of frames to one router the one of so many that is lost, 0 for none
+	garbles bool // snapshots come with a bit changed
+	carried int
+}
+
+// end is one router's transport on it.
+type end struct {
+	on     *wire
+	self   Self
+	inbox  chan []byte
+	deaf   bool // nothing reaches it, and nothing of it reaches others
+	dumb   bool // nothing of it reaches a single router
+	mangle func([]byte) []byte
+}
+
+func (e *end) Run(ctx context.Context, self Self, receive func([]byte)) {
+	e.on.mu.Lock()
+	e.self = self
+	e.on.mu.Unlock()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case b := <-e.inbox:
+			receive(b)
+		}
+	}
+}
+
+func (e *end) carry(b []byte, to func(*end) bool) {
+	e.on.mu.Lock()
+	defer e.on.mu.Unlock()
+	if e.deaf {
+		return
+	}
+	if e.mangle != nil {
+		b = e.mangle(append([]byte(nil), b...))
+	}
+	for _, o := range e.on.ends {
+		if o != e && !o.deaf && to(o) {
+			o.inbox <- b
+		}
+	}
+}
+
+func (e *end) Publish(b []byte) { e.carry(b, func(*end) bool { return true }) }
+func (e *end) Send(to uint64, b []byte) {
+	e.on.mu.Lock()
+	e.on.carried++
+	lost := e.dumb || e.on.loses > 0 && e.on.carried%e.on.loses == 0
+	e.on.mu.Unlock()
+	if lost {
+		return
+	}
+	e.carry(b, func(o *end) bool { return o.self.Incarnation == to })
+}
+func (e *end) Problem() string { return "" }
+
+type firstPick struct{}
+
+func (firstPick) Pick(*pick.View, *fleet.Request) pick.Choice {
+	return pick.Choice{Index: 0, Reason: "first"}
+}
+
+// node is a router of a fleet.
+type node struct {
+	*live.Fleet
+	group  *Group
+	memory *memory
+	end    *end
+	log    *strings.Builder
+	stop   context.CancelFunc
+}
+
+func (w *wire) node(t *testing.T, secret string, endpoints ...string) *node {
+	t.Helper()
+	n := &node{end: &end{on: w, inbox: make(chan []byte, 1<<14)}, log: &strings.Builder{}, memory: &memory{on: w}}
+	g, err := New(Config{Fleet: "test", Secret: []byte(secret), Transport: n.end, Policy: func() uint64 { return 1 }, Memory: n.memory, Log: slog.New(slog.NewTextHandler(n.log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.group = g
+	n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, PolicyName: "first", Replicas: true}), time.Now, g.Listener())
+	n.memory.router = n.Fleet
+	g.Serve(n.Fleet)
+	d := route.Declared{Source: "test"}
+	for _, e := range endpoints {
+		d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: e, URL: "http://" + e, Weight: 1})
+	}
+	n.Observe(d)
+	for _, e := range endpoints {
+		n.Observe(route.Probed{Endpoint: e, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+	}
+	w.mu.Lock()
+	w.ends = append(w.ends, n.end)
+	w.mu.Unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { g.Run(ctx) })
+	n.stop = func() { cancel(); wg.Wait() }
+	return n
+}
+
+func (n *node) place(t *testing.T, session string, blocks int) fleet.Lease {
+	t.Helper()
+	names := make([]uint64, blocks)
+	for i := range names {
+		names[i] = uint64(i + 1)
+	}
+	p, err := n.Decide(&fleet.Request{
+		Model: "m", Session: session, PromptTokens: 1000, Stream: true, Content: &fleet.Content{Blocks: names, Bytes: blocks * fleet.BlockBytes},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Lease
+}
+
+func (n *node) books() (text string) {
+	for _, s := range n.Status() {
+		text += fmt.Sprintf("%s: %d requests, %d to prefill; ", s.Endpoint.Name, s.Load.Requests, s.Load.PrefillTokens)
+	}
+	return text
+}
+
+// TestRoutersHearEachOther: what one router places is on the books of the other at once, also of one that comes later; what is lost on the way
+// is made good; and what a router that is gone had under way is forgotten in time.
+func TestRoutersHearEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		a, b := w.node(t, "", "x", "y"), w.node(t, "", "x", "y")
+		defer a.stop()
+		time.Sleep(time.Second)
+		first := a.place(t, "one", 40)
+		time.Sleep(20 * time.Millisecond)
+		agree := func(what, want string, nodes ...*node) {
+			t.Helper()
+			for i, n := range nodes {
+				if got := n.books(); got != want {
+					t.Errorf("%s: router %d has %s; want %s", what, i, got, want)
+				}
+			}
+		}
+		agree("placed", "x: 1 requests, 1000 to prefill; y: 0 requests, 0 to prefill; ", a, b)
+		c := w.node(t, "", "x", "y")
+		defer c.stop()
+		time.Sleep(time.Second)
+		agree("a newcomer", a.books(), c)
+		a.Observe(route.FirstByte{Lease: first})
+		time.Sleep(20 * time.Millisecond)
+		agree("first byte", "x: 1 requests, 0 to prefill; y: 0 requests, 0 to prefill; ", a, b, c)
+
+		w.mu.Lock()
+		b.end.deaf = true
+		w.mu.Unlock()
+		a.Observe(route.Finished{Lease: first, Usage: fleet.Usage{PromptTokens: 1000, OutputTokens: 10}})
+		second := a.place(t, "one", 60)
+		time.Sleep(100 * time.Millisecond)
+		w.mu.Lock()
+		b.end.deaf = false
+		w.mu.Unlock()
+		time.Sleep(time.Second)
+		agree("after a gap", a.books(), b, c)
+		if s := b.group.Status(); s.Lost == 0 || len(s.Peers) != 2 {
+			t.Errorf("no gap was noticed: %+v", s)
+		}
+		b.place(t, "two", 10)
+		time.Sleep(20 * time.Millisecond)
+		agree("of two", b.books(), a, c)
+		if got := a.Status()[0].Load.Requests; got != 2 {
+			t.Errorf("%d requests of two routers", got)
+		}
+		b.stop()
+		time.Sleep(2 * time.Second)
+		agree("one is gone", a.books(), c)
+		if got := a.Status()[0].Load.Requests; got != 1 {
+			t.Errorf("%d requests when one router is gone", got)
+		}
+		if log := a.log.String(); !strings.Contains(log, "a router is gone") {
+			t.Errorf("nobody says so:\n%s", log)
+		}
+		a.Observe(route.Finished{Lease: second})
+		time.Sleep(20 * time.Millisecond)
+		agree("at the end", "x: 0 requests, 0 to prefill; y: 0 requests, 0 to prefill; ", a, c)
+	})
+}
+
+// TestStrangers: routers with another secret, of another version or with broken frames are not heard, and one with other endpoints is named.
+func TestStrangers(t *testing.T) {
+	rows := map[string]struct {
+		secret   string
+		mangle   func([]byte) []byte
+		endpoint string
+		heard    int
+		says     string
+	}{
+		"another secret":  {secret: "another secret of the fleet", heard: 0, says: "another peers.secret"},
+		"another version": {mangle: func(b []byte) []byte { b[0] = 9; return b }, heard: 0, says: "speaks another version"},
+		"broken frames":   {mangle: func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, heard: 0, says: "does not open"},
+		"other endpoints": {endpoint: "z", heard: 1, says: "other endpoints"},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, endpoint := &wire{}, "x"
+				if row.endpoint != "" {
+					endpoint = row.endpoint
+				}
+				a, b := w.node(t, "", "x"), w.node(t, row.secret, endpoint)
+				w.mu.Lock()
+				b.end.mangle = row.mangle
+				w.mu.Unlock()
+				time.Sleep(4 * time.Second)
+				b.place(t, "one", 10)
+				time.Sleep(time.Second)
+				a.stop()
+				b.stop()
+				if n := a.group.Peers(); n != row.heard {
+					t.Errorf("%d are heard", n)
+				}
+				if log := a.log.String(); strings.Count(log, row.says) != 1 {
+					t.Errorf("the log does not say %q once:\n%s", row.says, log)
+				}
+				if got := a.books(); got != "x: 0 requests, 0 to prefill; " {
+					t.Errorf("on the books: %s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestDirect: frames go over TCP from each router to each other one, and not back to itself.
+func TestDirect(t *testing.T) {
+	const n = 3
+	var listeners []net.Listener
+	var targets []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners, targets = append(listeners, l), append(targets, l.Addr().String())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	var all []*Direct
+	got := make(chan string, 1000)
+	for i, l := range listeners {
+		d := NewDirect(l, targets, slog.New(slog.DiscardHandler))
+		all = append(all, d)
+		wg.Go(func() {
+			d.Run(ctx, Self{1, uint64(i + 1)}, func(b []byte) { got <- fmt.Sprintf("%s at %d", b, i+1) })
+		})
+	}
+	want := func(send func(), frames ...string) {
+		t.Helper()
+		missing := map[string]bool{}
+		for _, f := range frames {
+			missing[f] = true
+		}
+		for len(missing) > 0 {
+			send() // until the streams are open it is lost
+			select {
+			case f := <-got:
+				delete(missing, f)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	want(func() { all[0].Publish([]byte("all")) }, "all at 2", "all at 3")
+	want(func() { all[2].Send(1, []byte("one")) }, "one at 1")
+	for len(got) > 0 {
+		if f := <-got; f == "all at 1" || strings.HasPrefix(f, "one") && f != "one at 1" {
+			t.Errorf("%s", f)
+		}
+	}
+}
+
+// TestDirectAnswers: a router that nobody has an address of is answered on the stream that it has opened; one to which several streams lead
+// gets each frame once.
+func TestDirectAnswers(t *testing.T) {
+	var listeners []net.Listener
+	for range 2 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	at := listeners[1].Addr().String()
+	_, port, _ := net.SplitHostPort(at)
+	unknown := NewDirect(listeners[0], []string{at, "localhost:" + port}, slog.New(slog.DiscardHandler))
+	found := NewDirect(listeners[1], nil, slog.New(slog.DiscardHandler))
+	got := make(chan string, 10_000)
+	for i, d := range []*Direct{unknown, found} {
+		wg.Go(func() { d.Run(ctx, Self{1, uint64(i + 1)}, func(b []byte) { got <- fmt.Sprintf("%s at %d", b, i+1) }) })
+	}
+	open := func() (streams int) {
+		found.mu.Lock()
+		defer found.mu.Unlock()
+		unknown.mu.Lock()
+		defer unknown.mu.Unlock()
+		for _, l := range unknown.links {
+			if l.router() == 2 {
+				streams++
+			}
+		}
+		if l := found.answers[1]; l == nil || l.router() != 1 {
+			return 0
+		}
+		return streams
+	}
+	until(t, func() bool { return open() == 2 })
+	unknown.Publish([]byte("all"))
+	found.Publish([]byte("all"))
+	found.Send(1, []byte("one"))
+	unknown.Send(2, []byte("end"))
+	counts := map[string]int{}
+	for counts["end at 2"] == 0 || counts["one at 1"] == 0 || counts["all at 1"] == 0 || counts["all at 2"] == 0 {
+		counts[<-got]++
+	}
+	for what, n := range counts {
+		if n != 1 {
+			t.Errorf("%q came %d times", what, n)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Redis carries frames over the channels of a Redis or Valkey server. It stores nothing there, so that a server that is full or read-only
+// serves as well as any, and what another program keeps there is no matter.
+type Redis struct {
+	options rueidis.ClientOption
+
+	mu      sync.Mutex
+	queue   []letter
+	bytes   int
+	wake    chan struct{}
+	problem string
+}
+
+// letter is a frame to be sent; to is 0 for all.
+type letter struct {
+	to    uint64
+	frame []byte
+}
+
+// NewRedis makes a transport of a URL: redis://[USER:PASSWORD@]HOST:PORT/DB, or rediss:// for TLS.
+func NewRedis(url string) (*Redis, error) {
+	o, err := rueidis.ParseURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	o.ClientName, o.DisableCache, o.ConnWriteTimeout = "warmpath", true, writeFor
+	o.Dialer = net.Dialer{Timeout: dialFor, KeepAlive: silentFor}
+	return &Redis{options: o, wake: make(chan struct{}, 1)}, nil
+}
+
+// Publish implements Transport.
+func (d *Redis) Publish(b []byte) { d.Send(0, b) }
+
+// Send implements Transport. What the server is too slow for is dropped; others ask for it.
+func (d *Redis) Send(to uint64, b []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.bytes += len(b); d.bytes > mostWaits {
+		d.queue, d.bytes = nil, 0
+		return
+	}
+	d.queue = append(d.queue, letter{to, b})
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Problem implements Transport.
+func (d *Redis) Problem() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.problem
+}
+
+func (d *Redis) note(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.problem = ""; err != nil {
+		d.problem = "Redis: " + err.Error()
+	}
+}
+
+// Run implements Transport. Frames come over a connection of their own, so that what is sent never waits for them.
+func (d *Redis) Run(ctx context.Context, self Self, receive func([]byte)) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, part := range [...]func(context.Context, rueidis.Client) error{
+		func(ctx context.Context, c rueidis.Client) error { return d.publish(ctx, c, self) },
+		func(ctx context.Context, c rueidis.Client) error {
+			channels := c.B().Subscribe().Channel(channel(self.Fleet, 0), channel(self.Fleet, self.Incarnation)).Build()
+			return c.Receive(ctx, channels, func(m rueidis.PubSubMessage) { receive([]byte(m.Message)) })
+		},
+	} {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				c, err := rueidis.NewClient(d.options)
+				if err == nil {
+					d.note(nil)
+					err = part(ctx, c)
+					c.Close()
+				}
+				if ctx.Err() != nil {
+					return
+				}
+				d.note(err)
+				select {
+				case <-ctx.Done():
+				case <-time.After(dialEvery):
+				}
+			}
+		})
+	}
+}
+
+// publish sends what waits until that fails.
+func (d *Redis) publish(ctx context.Context, c rueidis.Client, self Self) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-d.wake:
+		}
+		d.mu.Lock()
+		queue := d.queue
+		d.queue, d.bytes = nil, 0
+		d.mu.Unlock()
+		var all rueidis.Commands
+		for _, l := range queue {
+			all = append(all, c.B().Publish().Channel(channel(self.Fleet, l.to)).Message(rueidis.BinaryString(l.frame)).Build())
+		}
+		if len(all) == 0 {
+			continue
+		}
+		limit, cancel := context.WithTimeout(ctx, writeFor)
+		for _, r := range c.DoMulti(limit, all...) {
+			if err := r.Error(); err != nil {
+				cancel()
+				return err
+			}
+		}
+		cancel()
+	}
+}
+
+// channel is where the frames of a fleet to one router, or to all, are published.
+func channel(fleet, to uint64) string {
+	name := "wp:{" + strconv.FormatUint(fleet, 16) + "}:"
+	if to == 0 {
+		return name + "e"
+	}
+	return name + "to:" + strconv.FormatUint(to, 16)
+}

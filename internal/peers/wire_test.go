@@ -1,0 +1,174 @@
+package peers
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/route/conversation"
+	"github.com/warmpath/warmpath/session"
+)
+
+func drawNews(t *rapid.T) route.News {
+	n := route.News{Kind: route.NewsKind(rapid.IntRange(0, int(route.NewsClosed)).Draw(t, "kind")), Lease: fleet.Lease(rapid.Uint64().Draw(t, "lease"))}
+	key := func(what string) session.Key { return session.KeyFrom(rapid.Uint64().Draw(t, what), 1) }
+	count := rapid.IntRange(0, 1<<20)
+	switch n.Kind {
+	case route.NewsPlaced:
+		p := &route.Placed{
+			Endpoint: rapid.Uint64().Draw(t, "endpoint"), Pool: rapid.Uint64().Draw(t, "pool"), Class: fleet.Class(rapid.IntRange(0, 2).Draw(t, "class")),
+			Leg: fleet.Leg(rapid.IntRange(0, 2).Draw(t, "leg")), Stream: rapid.Bool().Draw(t, "stream"), FirstTurn: rapid.Bool().Draw(t, "first"),
+			Again: rapid.Bool().Draw(t, "again"), Repeats: rapid.Bool().Draw(t, "repeats"), Waits: rapid.Bool().Draw(t, "waits"),
+			PromptTokens: 1 << 21, CachedTokens: count.Draw(t, "cached"), OutputTokens: count.Draw(t, "answer"), MaxTokens: count.Draw(t, "most"),
+			PromptBytes: count.Draw(t, "bytes"), TextBytes: count.Draw(t, "text"), Seq: uint64(count.Draw(t, "seq")), ReadyMs: float64(count.Draw(t, "ready")),
+		}
+		if p.Waits {
+			p.Key = rapid.Float64Range(-1e12, 1e12).Draw(t, "place")
+		}
+		if rapid.Bool().Draw(t, "tenant") {
+			p.Tenant, p.Standing = 7, fleet.Standing{Share: 2.5, Priority: fleet.PriorityLow, Waiting: 3, Running: 4}
+		}
+		c := &p.Conversation
+		*c = conversation.Heard{Key: key("conversation"), Minted: rapid.Bool().Draw(t, "minted"), Named: rapid.Bool().Draw(t, "named"), First: rapid.Bool().Draw(t, "attempt")}
+		c.ID = rapid.StringN(0, 40, 200).Draw(t, "id")
+		if rapid.Bool().Draw(t, "user") {
+			c.User, c.ByUser, c.Opens = key("user"), rapid.Bool().Draw(t, "by user"), true
+		}
+		if rapid.Bool().Draw(t, "trail") {
+			c.Trail = session.Noted{ID: c.ID, Main: 5, Turn: rapid.Uint64().Draw(t, "turn"), Chat: 3, Answer: 9, StrictAnswer: 10, Repeats: rapid.Bool().Draw(t, "word for word")}
+			if rapid.Bool().Draw(t, "plain") {
+				c.Trail.Text, c.Trail.StrictText, c.Trail.Tail, c.Trail.Off = 1, 2, 3, uint8(rapid.IntRange(0, session.TrailBlock-1).Draw(t, "off"))
+			}
+		}
+		n.Placed = p
+	case route.NewsEnded:
+		n.Outcome = fleet.Outcome(rapid.IntRange(0, int(fleet.TransferFailed)).Draw(t, "outcome"))
+		n.Usage = fleet.Usage{PromptTokens: count.Draw(t, "prompt"), CachedTokens: count.Draw(t, "found"), OutputTokens: count.Draw(t, "made"), CachedKnown: rapid.Bool().Draw(t, "known")}
+		if rapid.Bool().Draw(t, "held") {
+			n.Response = key("response")
+		}
+	case route.NewsHolding:
+		n.Response = key("response")
+	case route.NewsClosed:
+		n.Conversation = key("conversation")
+	case route.NewsSent, route.NewsFirstByte, route.NewsTransferring:
+	}
+	return n
+}
+
+// TestNewsComesAsItWasSent: whatever is told is read as it was, one message after the other.
+func TestNewsComesAsItWasSent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.SliceOfN(rapid.Custom(drawNews), 1, 8).Draw(t, "news")
+		rest := rapid.SliceOfN(rapid.Uint64(), 0, 50).Draw(t, "rest")
+		var b []byte
+		for i := range all {
+			b = appendNews(b, 1500*time.Microsecond, &all[i], 42, i, rest)
+		}
+		r, m := reader{b: b}, message{}
+		for i := range all {
+			if ok, err := r.next(&m); !ok || err != nil {
+				t.Fatalf("message %d: %v, %v", i, ok, err)
+			}
+			got := m.news
+			if got.Placed != nil && (m.depth != i || i > 0 && m.base != 42 || !slices.Equal(m.rest, rest)) {
+				t.Fatalf("the prompt goes on from %d at %d by %v", m.base, m.depth, m.rest)
+			}
+			if m.before != 1500*time.Microsecond || !reflect.DeepEqual(got, all[i]) {
+				t.Fatalf("got  %+v %+v\nwant %+v %+v", got, got.Placed, all[i], all[i].Placed)
+			}
+		}
+		if ok, err := r.next(&m); ok || err != nil {
+			t.Fatalf("there is more: %+v, %v", m, err)
+		}
+	})
+}
+
+// TestSizes: what a request costs on the wire. A prompt of 8 kB of which others know nothing, and one that goes on by 1 kB.
+func TestSizes(t *testing.T) {
+	p := route.Placed{PromptTokens: 2000, OutputTokens: 100, PromptBytes: 8192, TextBytes: 8192, Stream: true}
+	p.Conversation = conversation.Heard{Key: session.KeyFrom(1, 2), ID: "123e4567-e89b-12d3-a456-426614174000", Trail: session.Noted{Main: 1}}
+	size := func(depth, rest int) int {
+		n := len(appendNews(nil, 0, &route.News{Kind: route.NewsPlaced, Lease: 1 << 33, Placed: &p}, 1, depth, make([]uint64, rest)))
+		n += len(appendNews(nil, 0, &route.News{Kind: route.NewsFirstByte, Lease: 1 << 33}, 0, 0, nil))
+		n += len(appendNews(nil, 0, &route.News{Kind: route.NewsEnded, Lease: 1 << 33, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 100}}, 0, 0, nil))
+		return n + 3*(headBytes+plainBytes+16) // each in a frame of its own
+	}
+	if fresh, more := size(0, 48), size(44, 4); fresh > 1000 || more > 500 {
+		t.Errorf("%d bytes for a new prompt, %d for one that goes on", fresh, more)
+	}
+}
+
+// FuzzMessages: bytes from elsewhere are read without harm, and what is read of them is within bounds.
+func FuzzMessages(f *testing.F) {
+	n := route.News{Kind: route.NewsPlaced, Lease: 5, Placed: &route.Placed{PromptTokens: 10, Waits: true, Key: 3}}
+	f.Add(appendNews(nil, time.Second, &n, 1, 2, []uint64{3, 4}))
+	f.Add(appendAlive(nil, &alive{1, 2, 3, 4}))
+	f.Add(appendNames(appendHead(nil, kindNames, 0), []uint64{1, 2, 3}))
+	f.Add([]byte{byte(kindState), 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, m := reader{b: b}, message{}
+		for {
+			ok, err := r.next(&m)
+			if err != nil || !ok {
+				return
+			}
+			if p := m.news.Placed; p != nil && (p.CachedTokens > p.PromptTokens || p.Leg > fleet.LegDecode || len(m.rest) > mostChain) {
+				t.Fatalf("%+v", p)
+			}
+		}
+	})
+}
+
+// TestChains: two routers that tell each other of prompts know them alike, whatever they go on from, and what is forgotten is not taken for known.
+func TestChains(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tells, hears := newChains(), newChains()
+		prompts := [][]uint64{nil}
+		for i := range rapid.IntRange(1, 60).Draw(t, "prompts") {
+			from := rapid.SampledFrom(prompts).Draw(t, "from")
+			p := slices.Clone(from[:rapid.IntRange(0, len(from)).Draw(t, "shared")])
+			for n := range rapid.IntRange(0, 90).Draw(t, "more") {
+				p = append(p, uint64(i+1)<<32+uint64(n+1))
+			}
+			prompts = append(prompts, p)
+			base, depth, rest := tells.split(p)
+			tells.join(base, depth, rest)
+			if depth+len(rest) != len(p) {
+				t.Fatalf("%d and %d of %d", depth, len(rest), len(p))
+			}
+			got, ok := hears.join(base, depth, rest)
+			if !ok || !slices.Equal(got, p) {
+				t.Fatalf("told %v, heard %v, %t", p, got, ok)
+			}
+		}
+		if _, ok := hears.join(1<<60, 3, nil); ok {
+			t.Fatal("an unknown prompt is known")
+		}
+	})
+}
+
+// TestChainsAreBounded: the memory of prompts forgets, and stays whole.
+func TestChainsAreBounded(t *testing.T) {
+	c := newChains()
+	long := make([]uint64, 600)
+	for i := range 6000 {
+		for k := range long {
+			long[k] = uint64(i+1)<<32 + uint64(k+1)
+		}
+		c.keep(nil, long)
+	}
+	if c.names > mostNames || len(c.known) > mostNames/everyNames+mostChains {
+		t.Errorf("%d names, %d places", c.names, len(c.known))
+	}
+	for n, p := range c.known {
+		if p.of.names[p.depth-1] != n {
+			t.Fatalf("%x is said to be at %d of a prompt where %x is", n, p.depth, p.of.names[p.depth-1])
+		}
+	}
+}
