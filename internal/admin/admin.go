@@ -46,21 +46,33 @@ type Config struct {
 	// ErrDuplicate and ErrNotDeclared.
 	Duplicate, NotDeclared error
 
-	Metrics   http.Handler // answers /metrics
-	Decisions http.Handler // answers GET /admin/decisions: the newest decisions and why; explain.Ring is one
-	Shadow    http.Handler // answers GET /admin/shadow: what other policies would have done; shadow.Shadow is one
-	Settings  func() any   // the configuration in force, secrets already taken out; encoded as JSON
-	Tally     *Tally       // what the fleet's listeners heard; nil leaves shares and rates out
-	Log       *slog.Logger // says who changed what; nil is silent
+	Metrics   http.Handler            // answers /metrics
+	Decisions http.Handler            // answers GET /admin/decisions: the newest decisions and why; explain.Ring is one
+	Shadow    http.Handler            // answers GET /admin/shadow: what other policies would have done; shadow.Shadow is one
+	Replicas  http.Handler            // answers GET /admin/replicas: which other routers of the fleet are there
+	Settings  func() any              // the configuration in force, secrets already taken out; encoded as JSON
+	Reload    func() (Running, error) // reads the configuration again, on POST /admin/reload
+	Running   func() Running          // which configuration runs, for the stats
+	Tally     *Tally                  // what the fleet's listeners heard; nil leaves shares and rates out
+	Log       *slog.Logger            // says who changed what; nil is silent
 	Now       func() time.Time
+	Started   time.Time // of the program; zero is now
+}
+
+// Running says which configuration runs, and what became of the latest attempt to replace it.
+type Running struct {
+	Hash    string    `json:"hash"`
+	Since   time.Time `json:"since"`             // when it was taken
+	Restart []string  `json:"restart,omitempty"` // settings that were changed since and need a restart
+	Fault   string    `json:"fault,omitempty"`   // why the latest attempt was rejected, "" when it was not
+	FaultAt time.Time `json:"fault_at,omitzero"`
 }
 
 // Admin is the handler.
 type Admin struct {
-	c       Config
-	mux     *http.ServeMux
-	page    page
-	started time.Time
+	c    Config
+	mux  *http.ServeMux
+	page page
 }
 
 // New makes the handler. It panics without a Fleet, which is a mistake in the program.
@@ -80,10 +92,13 @@ func New(c Config) *Admin {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Started.IsZero() {
+		c.Started = c.Now()
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Admin{c: c, mux: http.NewServeMux(), page: newPage(), started: c.Now()}
+	a := &Admin{c: c, mux: http.NewServeMux(), page: newPage()}
 	a.routes()
 	return a
 }
@@ -129,6 +144,9 @@ func (a *Admin) routes() {
 	get("/admin/config", a.settings)
 	get("/admin/decisions", a.decisions)
 	get("/admin/shadow", a.shadow)
+	get("/admin/replicas", a.replicas)
+	a.mux.HandleFunc("POST /admin/reload", a.reload)
+	a.mux.HandleFunc("/admin/reload", only("POST"))
 	if a.c.Metrics != nil {
 		a.mux.Handle("GET /metrics", a.c.Metrics)
 		a.mux.HandleFunc("/metrics", only("GET, HEAD"))
@@ -153,6 +171,15 @@ func (a *Admin) decisions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.c.Decisions.ServeHTTP(w, r)
+}
+
+// replicas passes the question on to who knows the other routers.
+func (a *Admin) replicas(w http.ResponseWriter, r *http.Request) {
+	if a.c.Replicas == nil {
+		fail(http.StatusNotFound, "replicas_off", "this router has no others beside it; set peers in the configuration, or give serve --peers").write(w)
+		return
+	}
+	a.c.Replicas.ServeHTTP(w, r)
 }
 
 // shadow passes the question on to who asks the shadows.

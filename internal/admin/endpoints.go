@@ -151,8 +151,13 @@ func (a *Admin) stats(w http.ResponseWriter, _ *http.Request) {
 func (a *Admin) viewStats() statsView {
 	s := a.c.Fleet.Stats()
 	ready, why := a.c.Fleet.Ready()
+	var running *Running
+	if a.c.Running != nil {
+		now := a.c.Running()
+		running = &now
+	}
 	return statsView{
-		Ready: ready, Why: why, Version: a.c.Version, UptimeSeconds: a.c.Now().Sub(a.started).Seconds(),
+		Config: running, Ready: ready, Why: why, Version: a.c.Version, UptimeSeconds: a.c.Now().Sub(a.c.Started).Seconds(),
 		Decisions: s.Decisions, Leases: s.Leases, DoubleFinished: s.DoubleFinished,
 		Sessions: s.Sessions, SessionHits: s.SessionHits, SessionMisses: s.SessionMisses, SessionEvictions: s.SessionEvictions,
 		Responses: s.Responses, Served: a.c.Tally.total(),
@@ -165,6 +170,23 @@ func (a *Admin) settings(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, a.c.Settings())
+}
+
+// reload reads the configuration again. What is wrong with it is the caller's answer, and the running one stays.
+func (a *Admin) reload(w http.ResponseWriter, r *http.Request) {
+	if a.c.Reload == nil {
+		fail(http.StatusNotImplemented, "not_configured", "this router cannot read its configuration again").write(w)
+		return
+	}
+	a.c.Log.Info("reload by an admin call", "client", r.RemoteAddr)
+	now, err := a.c.Reload()
+	if err != nil {
+		f := faulty(err)
+		f.code = "bad_config"
+		f.write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, now)
 }
 
 // faulty turns an error, or several joined ones, into a 400 that lists them.

@@ -6,10 +6,15 @@ import (
 	"net/http"
 
 	"github.com/warmpath/warmpath/internal/guard"
+	"github.com/warmpath/warmpath/internal/unixsocket"
 )
 
-// CheckListen refuses an admin address that other machines can reach when no token protects it. addr is host:port.
+// CheckListen refuses an admin address that other machines can reach when no token protects it. addr is host:port, or a Unix
+// socket, which the rights of its file protect.
 func CheckListen(addr, token string) error {
+	if unixsocket.Is(addr) {
+		return nil
+	}
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return fmt.Errorf("admin: listen address %q is not host:port: %w", addr, err)

@@ -84,6 +84,15 @@ function total(name, value, title) {
   return d;
 }
 
+// configuration says which configuration runs, since when, and what became of a newer one.
+function configuration(c) {
+  if (!c) return [];
+  const told = ["config " + c.hash + " since " + new Date(c.since).toLocaleString()];
+  if (c.restart) told.push("restart needed for: " + c.restart.join(", "));
+  if (c.fault) told.push("reload rejected " + new Date(c.fault_at).toLocaleString() + ": " + c.fault);
+  return told;
+}
+
 function show() {
   const data = latest, old = looks.length > 1 ? looks[0] : null;
   const before = new Map((old ? old.endpoints : []).map((e) => [e.name, e]));
@@ -104,7 +113,7 @@ function show() {
   const prompt = since(st, old && old.stats, "prompt_tokens"), cached = since(st, old && old.stats, "cached_tokens");
   $("ready").textContent = st.ready ? "ready" : "not ready";
   $("ready").className = "chip " + (st.ready ? "up" : "down");
-  $("about").textContent = [st.version, "up " + span(st.uptime_seconds), st.why].filter(Boolean).join(" · ");
+  $("about").textContent = [st.version, "up " + span(st.uptime_seconds), ...configuration(st.config), st.why].filter(Boolean).join(" · ");
   $("totals").replaceChildren(
     total("usable", up + " / " + data.endpoints.length),
     total("requests / s", rate == null ? "–" : rate.toFixed(rate < 10 ? 1 : 0), "over the last minute"),

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/route"
@@ -66,19 +67,20 @@ type modelView struct {
 }
 
 type statsView struct {
-	Ready            bool    `json:"ready"`
-	Why              string  `json:"why,omitempty"`
-	Version          string  `json:"version,omitempty"`
-	UptimeSeconds    float64 `json:"uptime_seconds"`
-	Decisions        uint64  `json:"decisions"`
-	Leases           int     `json:"leases"`
-	DoubleFinished   uint64  `json:"double_finished"`
-	Sessions         int     `json:"sessions"`
-	SessionHits      uint64  `json:"session_hits"`
-	SessionMisses    uint64  `json:"session_misses"`
-	SessionEvictions uint64  `json:"session_evictions"`
-	Responses        int     `json:"responses"`
-	Served           *total  `json:"served,omitempty"`
+	Ready            bool     `json:"ready"`
+	Why              string   `json:"why,omitempty"`
+	Version          string   `json:"version,omitempty"`
+	Config           *Running `json:"config,omitempty"`
+	UptimeSeconds    float64  `json:"uptime_seconds"`
+	Decisions        uint64   `json:"decisions"`
+	Leases           int      `json:"leases"`
+	DoubleFinished   uint64   `json:"double_finished"`
+	Sessions         int      `json:"sessions"`
+	SessionHits      uint64   `json:"session_hits"`
+	SessionMisses    uint64   `json:"session_misses"`
+	SessionEvictions uint64   `json:"session_evictions"`
+	Responses        int      `json:"responses"`
+	Served           *total   `json:"served,omitempty"`
 }
 
 func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpointView {
@@ -121,7 +123,7 @@ func reported[T int | float64](v T) *T {
 func redactURL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.User == nil {
-		return s
+		return strings.TrimSuffix(s, ":") // of a Unix socket
 	}
 	return u.Redacted()
 }

@@ -46,9 +46,9 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	return fmt.Errorf("want %s, got %q", b.Wants(), s)
 }
 
-// String is the size in the largest binary unit that divides it.
+// String is the size in the largest unit that divides it, binary units first.
 func (b Bytes) String() string {
-	for _, u := range []byteUnit{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+	for _, u := range []byteUnit{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}} {
 		if n := int64(u.size); b != 0 && int64(b)%n == 0 {
 			return strconv.FormatInt(int64(b)/n, 10) + u.name
 		}

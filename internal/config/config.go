@@ -4,6 +4,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -21,19 +22,31 @@ import (
 // Config is the whole configuration of the router. Its comments are the reference in docs/config.md.
 type Config struct {
 	// Listen is the address (host:port) of the traffic listener: clients' requests, /healthz and /readyz. Port 0 takes a
-	// free one.
+	// free one. unix:///PATH is a Unix socket, unix:///PATH?mode=0600 one with other rights than 0660.
 	Listen string `yaml:"listen"`
 	// Hosts are further names under which clients reach the traffic listener, and of web pages that may call it: names, *.DOMAIN,
 	// addresses and networks; * alone is any. On a loopback address, or where hosts are given, requests under other host names (Host), and
 	// from pages of others (Origin), are answered 403; loopback names are always good, and so are addresses in Host. Elsewhere any name is.
 	Hosts []string `yaml:"hosts"`
-	// Paths are passed to engines beside the inference APIs, each "/path" or "/prefix*", "POST /path" for one method only; * alone is all.
-	// Without them nobody reaches what acts on an engine as a whole: sleep, caches, profiles, weights, adapters, models on its disk, slots.
+	// TrustedProxies are the peers whose word about their clients is believed: addresses, networks, and unix for the other ends of a Unix socket.
+	// Their client is the one in access log and limits, and engines are told. X-Forwarded-* of anybody else reaches no engine.
+	TrustedProxies []string `yaml:"trusted_proxies"`
+	// ClientHeader is where trusted proxies name their client: Forwarded (RFC 7239), or a header that lists addresses, as X-Real-IP. Others are not read,
+	// since a client could send them. Empty means X-Forwarded-For.
+	ClientHeader string `yaml:"client_header"`
+	// ProxyProtocol takes only connections of trusted_proxies on the traffic listener, each of which begins with a header of the PROXY protocol, version 1
+	// or 2, that names the client. Others are closed.
+	ProxyProtocol bool `yaml:"proxy_protocol"`
+	// Paths are further paths that are passed to engines, beside the inference APIs, each "/path" or "/prefix*", "POST /path" for one method only; * alone is all.
+	// Paths that act on an engine as a whole are blocked without it: sleep, caches, profiles, weights, adapters, models on its disk, slots.
 	Paths []string `yaml:"paths"`
 	// Admin is the listener of metrics and the admin API.
 	Admin Admin `yaml:"admin"`
 	// TLS of the traffic listener.
 	TLS TLS `yaml:"tls"`
+	// Transport is what speaks HTTP/1.1 over plain connections: lean, code of this project towards engines and on the traffic listener's connections,
+	// or net/http, Go's own, which takes more CPU time and memory. Take net/http to find out whether a fault is that code's.
+	Transport string `yaml:"transport"`
 	// Endpoints that are always there, each a mapping or a plain URL[,key=value...].
 	Endpoints []discovery.EndpointConfig `yaml:"endpoints"`
 	// Discovery finds endpoints beside those.
@@ -49,7 +62,7 @@ type Config struct {
 	// ByContent recognises the conversations of clients that send no id by what they say: a prompt that goes on from an earlier
 	// one belongs to its conversation. Hashes are kept, never text.
 	ByContent bool `yaml:"by_content"`
-	// Identity says where requests tell who is speaking.
+	// Identity says where requests carry ids of conversations and users.
 	Identity prompt.Identity `yaml:"identity"`
 	// EndpointToken lets clients without an id bring back which endpoint served them.
 	EndpointToken EndpointToken `yaml:"endpoint_token"`
@@ -75,6 +88,8 @@ type Config struct {
 	SendIsFirstTurn bool `yaml:"send_is_first_turn"`
 	// Queue keeps prompts at the router while endpoints have enough to compute, the shortest first.
 	Queue Queue `yaml:"queue"`
+	// Peers are other routers before the same endpoints.
+	Peers Peers `yaml:"peers"`
 	// Limits bounds what is accepted and retried.
 	Limits Limits `yaml:"limits"`
 	// Timeouts bounds waiting. There is none for the whole of a generation.
@@ -87,15 +102,21 @@ type Config struct {
 	Health Health `yaml:"health"`
 	// Metrics adds to what /metrics serves.
 	Metrics Metrics `yaml:"metrics"`
+	// Reload says when the configuration is read again while the router runs.
+	Reload Reload `yaml:"reload"`
 	// Log of the router itself, on standard error. It never holds prompt text.
 	Log Log `yaml:"log"`
+	// State keeps what was learnt over a restart.
+	State State `yaml:"state"`
+	// AccessLog writes a line of JSON for each request: its file, or a mapping.
+	AccessLog AccessLog `yaml:"access_log"`
 	// Tracing sends OpenTelemetry spans.
 	Tracing Tracing `yaml:"tracing"`
 }
 
 // Admin is the listener of /metrics, the status page and the admin API.
 type Admin struct {
-	// Listen is its address (host:port); off, or an empty text, turns it off.
+	// Listen is its address (host:port, or unix:///PATH?mode=0600); off, or an empty text, turns it off.
 	Listen string `yaml:"listen"`
 	// Token that calls must carry as a bearer token. It, or token_file, is needed when the address is not loopback.
 	Token string `yaml:"token" secret:"true"`
@@ -124,6 +145,32 @@ type Discovery struct {
 	File string `yaml:"file"`
 	// DNS names to look up regularly.
 	DNS []discovery.DNSConfig `yaml:"dns"`
+	// Kubernetes pods to follow: of an InferencePool, behind a Service, or with labels.
+	Kubernetes []discovery.KubernetesConfig `yaml:"kubernetes"`
+	// HTTP addresses that list engines in the format of Prometheus' HTTP service discovery.
+	HTTP []discovery.HTTPConfig `yaml:"http"`
+	// Etcd prefixes under which engines are registered.
+	Etcd []discovery.EtcdConfig `yaml:"etcd"`
+}
+
+// follows reports whether endpoints come and go by a source.
+func (d Discovery) follows() bool {
+	return d.File != "" || len(d.DNS)+len(d.Kubernetes)+len(d.HTTP)+len(d.Etcd) > 0
+}
+
+// templates are the settings that hold for each engine that a source finds, by the path of the source.
+func (d Discovery) templates() map[string]discovery.EndpointConfig {
+	all := map[string]discovery.EndpointConfig{}
+	for i, s := range d.Kubernetes {
+		all[fmt.Sprintf("discovery.kubernetes[%d].engine", i)] = s.Engine
+	}
+	for i, s := range d.HTTP {
+		all[fmt.Sprintf("discovery.http[%d].engine", i)] = s.Engine
+	}
+	for i, s := range d.Etcd {
+		all[fmt.Sprintf("discovery.etcd[%d].engine", i)] = s.Engine
+	}
+	return all
 }
 
 // Models are names beside those the endpoints serve.
@@ -167,6 +214,24 @@ type Limits struct {
 	RetryShare float64 `yaml:"retry_share"`
 	// RetryFloor is how many retries a minute are allowed however few requests there are.
 	RetryFloor int `yaml:"retry_floor"`
+	// Connections is how many clients may be connected to the traffic listener at once; further ones get 503 and are closed. 0 is any number.
+	Connections int `yaml:"connections"`
+	// Requests is how many requests may be open at once, of all tenants together; further ones get 429 with Retry-After. 0 is any number.
+	Requests int `yaml:"requests"`
+	// RequestsPerMinute is how many requests may begin in a minute. It fills evenly. 0 is any number.
+	RequestsPerMinute int64 `yaml:"requests_per_minute"`
+	// TokensPerMinute is how many tokens of prompts and answers may be used in a minute: an estimate when a request comes, the engine's count
+	// when it ends. 0 is any number.
+	TokensPerMinute int64 `yaml:"tokens_per_minute"`
+	// Waiting is how many requests may wait in the router's queue; further ones get 429 with Retry-After. 0 is any number.
+	Waiting int `yaml:"waiting"`
+	// Wait is for how long a request may wait in the router's queue before it gets 503; 0 leaves timeouts.first_byte and timeouts.answer.
+	Wait time.Duration `yaml:"wait"`
+	// Client is the limits of each client address, or IPv6 network of 64 bits. Behind proxies it needs trusted_proxies.
+	Client ClientLimits `yaml:"client"`
+	// Priority is the highest that clients may ask for (X-Warmpath-Priority, service_tier, vLLM's priority): low, normal or high. Tenants may
+	// have another.
+	Priority string `yaml:"priority"`
 }
 
 // RetryBudget is RetryShare and RetryFloor as package route has them, to which 0 is the default.
@@ -259,6 +324,12 @@ type Log struct {
 	Requests bool `yaml:"requests"`
 }
 
+// AccessLog writes a line of JSON for each request that has ended: who, what, where, why and how long. In place of the mapping, a text is file.
+type AccessLog struct {
+	// File to write, or stderr. Empty writes none. It may be renamed at any time, and is begun anew.
+	File string `yaml:"file"`
+}
+
 // Tracing sends OpenTelemetry spans over OTLP/HTTP.
 type Tracing struct {
 	// Endpoint of the collector, such as http://127.0.0.1:4318. Empty turns tracing off.
@@ -270,20 +341,32 @@ type Tracing struct {
 	ServiceName string `yaml:"service_name"`
 }
 
+// The values of Config.Transport.
+const (
+	leanTransport = "lean"
+	netTransport  = "net/http"
+)
+
+// NetHTTP reports whether Go's own net/http speaks HTTP/1.1 over plain connections too.
+func (c Config) NetHTTP() bool { return c.Transport == netTransport }
+
 // Default is the configuration when nothing is set.
 func Default() Config {
 	r := route.Config{}.WithDefaults()
 	return Config{
-		Listen:   "127.0.0.1:8080",
-		Admin:    Admin{Listen: "127.0.0.1:9090"},
-		Policy:   policy.Config{}.WithDefaults(),
-		Sessions: session.Config{}.WithDefaults(),
-		AskUsage: true, ByContent: true,
+		Listen:    "127.0.0.1:8080",
+		Admin:     Admin{Listen: "127.0.0.1:9090"},
+		Transport: leanTransport,
+		Policy:    policy.Config{}.WithDefaults(),
+		Sessions:  session.Config{}.WithDefaults(),
+		AskUsage:  true, ByContent: true,
 		Explain: defaultExplain(), Disaggregation: defaultDisaggregation(), TRTLLM: defaultTRTLLM(),
 		Record: defaultRecord(),
+		State:  defaultState(),
 		Shadow: Shadow{Budget: defaultBudget},
+		Peers:  Peers{Fleet: "warmpath"},
 		Queue:  Queue{Ahead: route.DefaultAhead, Patience: route.DefaultPatience},
-		Limits: Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2, RetryShare: r.RetryShare, RetryFloor: r.RetryFloor},
+		Limits: Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2, Waiting: 10_000, Priority: "normal", RetryShare: r.RetryShare, RetryFloor: r.RetryFloor},
 		Timeouts: Timeouts{
 			Connect: 5 * time.Second, FirstByte: 5 * time.Minute, Answer: 30 * time.Minute, Idle: 2 * time.Minute,
 			Refusing: 5 * time.Second, ReadHeader: 10 * time.Second, ReadBody: time.Minute, KeepAlive: 2 * time.Minute, Drain: 30 * time.Second,
@@ -293,6 +376,7 @@ func Default() Config {
 			EjectAfter: r.EjectAfter, EjectFor: r.EjectFor, EjectMax: r.EjectMax, EjectShare: r.EjectShare, PanicShare: r.PanicShare,
 			Silent: r.Silent, BusyFor: r.BusyFor, BusyMax: r.BusyMax, Ramp: r.Ramp,
 		},
+		Reload:  Reload{Watch: true},
 		Log:     Log{Level: "info", Format: "text"},
 		Tracing: Tracing{SampleRatio: 1, ServiceName: "warmpath"},
 	}

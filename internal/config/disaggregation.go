@@ -27,6 +27,9 @@ type Disaggregation struct {
 	PrefillPolicy string `yaml:"prefill_policy"`
 	// DecodePolicy is the policy that chooses who decodes, requests that are not split included. Empty means that of policy.
 	DecodePolicy string `yaml:"decode_policy"`
+	// DecodeTRTLLM are the options of the policies trtllm.* where they choose who decodes, in place of those under policy.trtllm, whose keys
+	// they have: two routers of one type may differ. An empty mapping stands for the defaults. Not stated means policy.trtllm.
+	DecodeTRTLLM *policy.TRTLLMConfig `yaml:"decode_trtllm"`
 	// Connector is how engines hand their KV cache over: nixl, mooncake, moriio and moriio_read (vLLM), lmcache (vLLM with LMCache),
 	// sglang, trtllm and trtllm_generation_first (TensorRT-LLM). Empty follows the kind of engine.
 	Connector string `yaml:"connector"`
@@ -36,6 +39,14 @@ type Disaggregation struct {
 	// it has answered, for the prefiller of the conversation's next turn to fetch. It must be below their decoder_kv_blocks_ttl (480s);
 	// vLLM's own proxy takes 450s. 0 is off.
 	Bidirectional time.Duration `yaml:"bidirectional"`
+	// Estimate is how the tokens of a prompt are counted for when: tokens. router is the router's own estimate, learnt from usage, tools and
+	// the chat template with it; characters is a quarter of the characters of text, as production-stack's PR 890 counts (names of roles,
+	// tools and what is not text count nothing). Empty means characters with the preset stack.conditional, else router.
+	Estimate string `yaml:"estimate"`
+	// WrapErrors has the errors of engines that decode told as {"error": {"message": "Decoder error: ...", "type": "decoder_error", "code":
+	// STATUS}}, also for requests that are not split, as production-stack's PR 890 does. Otherwise what an engine says of a whole request
+	// is passed on as it is. Not stated means true with the preset stack.conditional, else false.
+	WrapErrors *bool `yaml:"wrap_errors"`
 	// Preset is stack.conditional for production-stack's conditional disaggregation (PR 890) by the names that it gives its settings:
 	// routing_threshold, load_balancing_strategy and disagg_connector_type, in place of when, threshold, the policies and the connector.
 	Preset string `yaml:"preset"`
@@ -67,6 +78,29 @@ type Disaggregation struct {
 	NotifyTimeout time.Duration `yaml:"notify_timeout"`
 }
 
+// The values of Disaggregation.Estimate.
+const (
+	estimateRouter     = "router"
+	estimateCharacters = "characters"
+)
+
+// CountsCharacters reports whether prompts are measured by their characters.
+func (d Disaggregation) CountsCharacters() bool {
+	e, stack := d.Effective()
+	if e.When != string(route.WhenTokens) {
+		return false
+	}
+	return d.Estimate == estimateCharacters || stack && d.Estimate == ""
+}
+
+// WrapsErrors is what WrapErrors comes to.
+func (d Disaggregation) WrapsErrors() bool {
+	if d.WrapErrors != nil {
+		return *d.WrapErrors
+	}
+	return d.Preset == StackConditional
+}
+
 func defaultDisaggregation() Disaggregation {
 	return Disaggregation{When: string(route.WhenTime), Fallback: true, NotifyTimeout: 5 * time.Second}
 }
@@ -86,9 +120,17 @@ func (d *Disaggregation) check() []error {
 	if d.Threshold > 0 && (d.When == string(route.WhenTime) || d.When == string(route.WhenFree) || d.When == string(route.WhenAlways) || d.When == string(route.WhenNever)) {
 		faults = append(faults, fault("disaggregation.threshold", "says nothing with when: %s; it is for tokens and uncached", d.When))
 	}
+	if !slices.Contains([]string{"", estimateRouter, estimateCharacters}, d.Estimate) {
+		faults = append(faults, fault("disaggregation.estimate", "is %q, must be %s or %s", d.Estimate, estimateRouter, estimateCharacters))
+	}
 	for path, name := range map[string]string{"disaggregation.prefill_policy": d.PrefillPolicy, "disaggregation.decode_policy": d.DecodePolicy} {
 		if err := (policy.Config{Name: name}).Validate(); err != nil {
 			faults = append(faults, fault(path, "%w", errors.New(strings.TrimPrefix(err.Error(), "policy: name "))))
+		}
+	}
+	if d.DecodeTRTLLM != nil {
+		if err := d.DecodeTRTLLM.WithDefaults().Validate(); err != nil {
+			faults = append(faults, fault("disaggregation.decode_trtllm", "%w", err))
 		}
 	}
 	if d.Bidirectional < 0 {
@@ -107,7 +149,7 @@ func (d *Disaggregation) check() []error {
 
 // checkRoles reports roles without peers, when all endpoints are known.
 func (c Config) checkRoles() []error {
-	if c.Discovery.File != "" || len(c.Discovery.DNS) > 0 || c.TRTLLM.Cluster.URI != "" {
+	if c.Discovery.follows() || c.TRTLLM.Cluster.URI != "" {
 		return nil
 	}
 	return rolesOf(c.Endpoints)
@@ -132,4 +174,14 @@ func (c Config) PolicyNamed(name string) policy.Config {
 		out.Name = name
 	}
 	return out.WithDefaults()
+}
+
+// DecodePolicyConfig is the configuration of the policy that chooses who decodes.
+func (c Config) DecodePolicyConfig() policy.Config {
+	e, _ := c.Disaggregation.Effective()
+	out := c.PolicyNamed(e.DecodePolicy)
+	if own := c.Disaggregation.DecodeTRTLLM; own != nil {
+		out.TRTLLM = own.WithDefaults()
+	}
+	return out
 }

@@ -29,8 +29,8 @@ disaggregation: {when: tokens, threshold: 4096, prefill_policy: round_robin, con
 		t.Errorf("by default %q", c.PolicyNamed("").Name)
 	}
 	for text, want := range map[string]string{
-		"endpoints: [{url: a:1, role: prefill}]":                                    "none decodes",
-		"endpoints: [{url: a:1, role: decode}]":                                     "none computes prompts",
+		"endpoints: [{url: a:1, role: prefill}]":                                    "none that decodes",
+		"endpoints: [{url: a:1, role: decode}]":                                     "none that computes prompts",
 		"endpoints: [{url: a:1, role: middle}]":                                     `endpoints[0].role: "middle" is not a role`,
 		"disaggregation: {when: sometimes}":                                         `disaggregation.when: is "sometimes", must be one of time, free, always`,
 		"disaggregation: {when: tokens, threshold: -1}":                             "disaggregation.threshold: is -1 tokens, must not be negative",

@@ -9,10 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/strictyaml"
+	"github.com/warmpath/warmpath/policy"
 )
 
 var update = flag.Bool("update", false, "write docs/config.md")
@@ -85,8 +89,46 @@ type reader struct {
 func (r *reader) page() string {
 	var b strings.Builder
 	b.WriteString(intro)
+	b.WriteString("\n## The settings that most people touch\n\n| Key | Default | Meaning |\n|---|---|---|\n")
+	for _, key := range common {
+		fmt.Fprintf(&b, "| `%s` | %s\n", key, r.row(key))
+	}
 	r.section(&b, "", nil, reflect.ValueOf(Default()))
 	return b.String()
+}
+
+// common are the settings that most people touch.
+var common = []string{
+	"listen", "endpoints[].url", "endpoints[].role", "endpoints[].weight", "endpoints[].api_key_file", "discovery.file", "models.aliases",
+	"policy.name", "disaggregation.when", "tenants.api_keys", "tls.cert", "admin.listen", "admin.token_file", "timeouts.first_byte", "log.format",
+}
+
+// row is the default and the meaning of a key.
+func (r *reader) row(key string) string {
+	v := reflect.ValueOf(Default())
+	parts := strings.Split(key, ".")
+	for i, part := range parts {
+		name, list := strings.CutSuffix(part, "[]")
+		found := false
+		for _, f := range strictyaml.Fields(v.Type()) {
+			if found = f.Name == name; !found {
+				continue
+			}
+			at := v.FieldByIndex(f.Index)
+			if i == len(parts)-1 {
+				doc := plain(f.Go, f.Name, r.comment(v.Type(), f.Go))
+				return fmt.Sprintf("%s | %s |", shown(at, doc), strings.ReplaceAll(doc, "|", "\\|"))
+			}
+			if v = at; list {
+				v = reflect.New(f.Type.Elem()).Elem()
+			}
+			break
+		}
+		if !found {
+			r.t.Fatalf("there is no setting %s", key)
+		}
+	}
+	return ""
 }
 
 // section writes the table of one struct and then those below it.
@@ -95,7 +137,7 @@ func (r *reader) section(b *strings.Builder, title string, path []string, v refl
 	if title == "" {
 		b.WriteString("\n## Top level\n\n")
 	} else {
-		fmt.Fprintf(b, "\n## `%s`\n\n%s\n\n", title, r.comment(t, ""))
+		fmt.Fprintf(b, "\n## `%s`\n\n%s\n\n", title, plain(t.Name(), title, r.comment(t, "")))
 	}
 	b.WriteString("| Key | Type | Default | Meaning | Variable |\n|---|---|---|---|---|\n")
 	type below struct {
@@ -110,7 +152,7 @@ func (r *reader) section(b *strings.Builder, title string, path []string, v refl
 		if title != "" {
 			name = title + "." + f.Name
 		}
-		doc := r.comment(t, f.Go)
+		doc := plain(f.Go, f.Name, r.comment(t, f.Go))
 		if doc == "" {
 			r.t.Errorf("%s.%s has no comment", t, f.Go)
 		}
@@ -126,22 +168,60 @@ func (r *reader) section(b *strings.Builder, title string, path []string, v refl
 		if _, ok := Variables()[Variable(at)]; ok && !inList {
 			variable = "`" + Variable(at) + "`"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", f.Name, typeOf(f.Type), shown(value), strings.ReplaceAll(doc, "|", "\\|"), variable)
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", f.Name, typeOf(f.Type), shown(value, doc), strings.ReplaceAll(doc, "|", "\\|"), variable)
 	}
 	for _, s := range rest {
 		r.section(b, s.title, s.path, s.value)
 	}
 }
 
-// shown is a default as the file would hold it.
-func shown(v reflect.Value) string {
-	switch {
-	case v.Kind() == reflect.Struct || v.Kind() == reflect.Map || v.Kind() == reflect.Slice || v.Kind() == reflect.Pointer:
-		return ""
-	case v.Kind() == reflect.String && v.Len() == 0:
-		return ""
+// plain is a Go comment as users read it: without the name of the type or field that it begins with, which they do not know, or with
+// the key in its place.
+func plain(name, key, doc string) string {
+	rest, ok := strings.CutPrefix(doc, name+" ")
+	if !ok {
+		return doc
 	}
-	return fmt.Sprintf("`%v`", tree(v))
+	verb, object, _ := strings.Cut(rest, " ")
+	switch {
+	case verb == "is" || verb == "are":
+		rest = object
+	case strings.HasSuffix(verb, "s") && verb != "was" && verb != "this":
+	case strings.ToLower(name[1:]) != name[1:]:
+		return "`" + key + "` " + rest
+	default:
+		return doc
+	}
+	if first, _, _ := strings.Cut(rest, " "); strings.ContainsAny(first, "._") {
+		return rest
+	}
+	return strings.ToUpper(rest[:1]) + rest[1:]
+}
+
+// meansDefault finds the default that a comment names for a value that is not set.
+var meansDefault = regexp.MustCompile(`(?:0|Empty|Not stated) means ([a-z0-9_.:]+?)[.;,](?: |$)`)
+
+// shown is a default as the file would hold it.
+func shown(v reflect.Value, doc string) string {
+	switch {
+	case v.Kind() == reflect.Struct || v.Kind() == reflect.Map || v.Kind() == reflect.Slice:
+		return ""
+	case v.IsZero() && v.Kind() != reflect.Bool:
+		if m := meansDefault.FindStringSubmatch(doc); m != nil {
+			return "`" + m[1] + "`"
+		}
+		if v.Kind() == reflect.Pointer || v.Kind() == reflect.String {
+			return ""
+		}
+	}
+	text := fmt.Sprint(tree(v))
+	if d, ok := v.Interface().(time.Duration); ok && d > 0 {
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "0s"), "0m")
+		if d < time.Minute || d%time.Minute != 0 {
+			text = fmt.Sprint(tree(v))
+		}
+	}
+	return "`" + text + "`"
 }
 
 // comment is the doc comment of a type, or of its field, as one paragraph.
@@ -187,4 +267,21 @@ func (r *reader) read(pkg string) map[string]string {
 		}
 	}
 	return out
+}
+
+// typeOf is the type of a setting in words, for the reference.
+func typeOf(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[policy.Config]():
+		return "name, or mapping"
+	case t == reflect.TypeFor[[]discovery.EndpointConfig]():
+		return "list of mappings or texts"
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		return "list of mappings"
+	case t.Kind() == reflect.Slice:
+		return "list of texts"
+	case t.Kind() == reflect.Map:
+		return "mapping of text to list of texts"
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(strictyaml.Wants(t), "a "), "whole ")
 }

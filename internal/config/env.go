@@ -11,7 +11,6 @@ import (
 
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/strictyaml"
-	"github.com/warmpath/warmpath/policy"
 )
 
 const prefix = "WARMPATH_"
@@ -88,21 +87,4 @@ func environment(env []string) ([]Override, []error) {
 		}
 	}
 	return out, faults
-}
-
-// typeOf is the type of a setting in words, for the reference.
-func typeOf(t reflect.Type) string {
-	switch {
-	case t == reflect.TypeFor[policy.Config]():
-		return "name, or mapping"
-	case t == reflect.TypeFor[[]discovery.EndpointConfig]():
-		return "list of mappings or texts"
-	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
-		return "list of mappings"
-	case t.Kind() == reflect.Slice:
-		return "list of texts"
-	case t.Kind() == reflect.Map:
-		return "mapping of text to list of texts"
-	}
-	return strings.TrimPrefix(strings.TrimPrefix(strictyaml.Wants(t), "a "), "whole ")
 }

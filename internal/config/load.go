@@ -100,6 +100,10 @@ func scalars() map[string]strictyaml.Scalar {
 		into.(*policy.Config).Name = text
 		return nil
 	}
+	s["config.AccessLog"] = func(into any, text string) error {
+		into.(*AccessLog).File = text
+		return nil
+	}
 	s["config.Explain"] = explainScalar
 	s["config.Disaggregation"] = func(into any, text string) error {
 		if text == StackConditional {

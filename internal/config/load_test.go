@@ -74,7 +74,7 @@ func TestParseFull(t *testing.T) {
 	want.Sessions.Max, want.Sessions.IdleTTL, want.Sessions.HashOnly = 10, 5*time.Minute, true
 	want.Models.Aliases = map[string][]string{"fast": {"x", "y"}, "*": {"m"}}
 	want.Pinning = true
-	want.Limits = config.Limits{Body: 1 << 20, Header: 8192, RetryShare: 0.2, RetryFloor: 100}
+	want.Limits = config.Limits{Body: 1 << 20, Header: 8192, RetryShare: 0.2, RetryFloor: 100, Waiting: 10_000, Priority: "normal"}
 	want.Timeouts.Connect, want.Timeouts.FirstByte = time.Second, time.Minute
 	want.Probe.Interval = 3 * time.Second
 	want.Log = config.Log{Level: "debug", Format: "json", Requests: true}
@@ -126,17 +126,19 @@ func TestEveryVariable(t *testing.T) {
 	special := map[string]string{
 		"WARMPATH_POLICY": "random", "WARMPATH_POLICY_SESSION_FALLBACK": "random", "WARMPATH_LOG_LEVEL": "debug", "WARMPATH_LOG_FORMAT": "json",
 		"WARMPATH_HEALTH_EJECT_SHARE": "0.3", "WARMPATH_HEALTH_PANIC_SHARE": "0.3",
-		"WARMPATH_LISTEN": "h:1", "WARMPATH_HOSTS": "a.b,*.c", "WARMPATH_PATHS": "/sleep,/api/*", "WARMPATH_ADMIN_LISTEN": "localhost:1", "WARMPATH_TRACING_ENDPOINT": "http://x", "WARMPATH_TRACING_SAMPLE_RATIO": "0.5",
-		"WARMPATH_ENDPOINTS": "a:1", "WARMPATH_ASK_USAGE": "false", "WARMPATH_BY_CONTENT": "false", "WARMPATH_HEALTH_EJECT_MAX": "1h", "WARMPATH_TLS_CERT": "", "WARMPATH_TRTLLM_CLUSTER_URI": "http://h:1", "WARMPATH_TRTLLM_CLUSTER_LISTEN": "h:1", "WARMPATH_TRTLLM_CLUSTER_ALLOW": "10.0.0.0/8,192.0.2.1", "WARMPATH_TLS_KEY": "", "WARMPATH_LIMITS_HEADER": "9KiB", "WARMPATH_LIMITS_MEMORY": "9GiB",
+		"WARMPATH_TRANSPORT": "net/http",
+		"WARMPATH_LISTEN":    "h:1", "WARMPATH_HOSTS": "a.b,*.c", "WARMPATH_TRUSTED_PROXIES": "10.0.0.0/8,unix", "WARMPATH_PATHS": "/sleep,/api/*", "WARMPATH_ADMIN_LISTEN": "localhost:1", "WARMPATH_TRACING_ENDPOINT": "http://x", "WARMPATH_TRACING_SAMPLE_RATIO": "0.5",
+		"WARMPATH_ENDPOINTS": "a:1", "WARMPATH_ASK_USAGE": "false", "WARMPATH_RELOAD_WATCH": "false", "WARMPATH_BY_CONTENT": "false", "WARMPATH_HEALTH_EJECT_MAX": "1h", "WARMPATH_TLS_CERT": "", "WARMPATH_TRTLLM_CLUSTER_URI": "http://h:1", "WARMPATH_TRTLLM_CLUSTER_LISTEN": "h:1", "WARMPATH_TRTLLM_CLUSTER_ALLOW": "10.0.0.0/8,192.0.2.1", "WARMPATH_TLS_KEY": "", "WARMPATH_LIMITS_HEADER": "9KiB", "WARMPATH_LIMITS_MEMORY": "9GiB",
 		"WARMPATH_KV_EVENTS_DISCOVER": "false", "WARMPATH_KV_EVENTS_POLL": "100ms", "WARMPATH_KV_EVENTS_BLOCKS": "4096", "WARMPATH_METRICS_COMPATIBLE": "trtllm,vllm-router", "WARMPATH_KV_EVENTS_LISTEN": "tcp://*:5557",
 		"WARMPATH_DISAGGREGATION_WHEN": "never", "WARMPATH_DISAGGREGATION_THRESHOLD": "", "WARMPATH_DISAGGREGATION_PREFILL_POLICY": "random",
 		"WARMPATH_DISAGGREGATION_DECODE_POLICY": "random", "WARMPATH_DISAGGREGATION_CONNECTOR": "nixl", "WARMPATH_DISAGGREGATION_FALLBACK": "false",
 		"WARMPATH_DISAGGREGATION_PRESET": "stack.conditional", "WARMPATH_DISAGGREGATION_LOAD_BALANCING_STRATEGY": "least_loaded", "WARMPATH_DISAGGREGATION_DISAGG_CONNECTOR_TYPE": "nixl",
 		"WARMPATH_DISAGGREGATION_DECODER_RANKS": "1", "WARMPATH_DISAGGREGATION_NOTIFY_LISTEN": "h:1",
-		"WARMPATH_SHADOW": "session,random", "WARMPATH_SHADOW_BUDGET": "0.5",
+		"WARMPATH_PEERS_LISTEN": "127.0.0.1:1", "WARMPATH_PEERS_ROUTERS": "127.0.0.1:2,127.0.0.1:3", "WARMPATH_KV_EVENTS_ALLOW": "192.0.2.0/24", "WARMPATH_SHADOW": "session,random", "WARMPATH_SHADOW_BUDGET": "0.5",
 		"WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_MATCH_RATE_THRESHOLD": "0", "WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_ACCOUNT_FOR_IN_TRANSFER": "false",
 		"WARMPATH_POLICY_RANK_KV_CACHE_ROUTING_NEW_CONV_PLACEMENT": "least_queued",
-		"WARMPATH_ENDPOINT_TOKEN_KEY":                              "0123456789abcdef", "WARMPATH_POLICY_TRTLLM_CONVERSATION_MATCH_THRESHOLD": "0", "WARMPATH_POLICY_TRTLLM_KV_CACHE_AWARE_SCORE": "blocks", "WARMPATH_POLICY_TRTLLM_KV_CACHE_AWARE_CONTENT_AFFINITY": "messages",
+		"WARMPATH_LIMITS_PRIORITY":                                 "high", "WARMPATH_TENANTS_EACH_PRIORITY": "high", "WARMPATH_TENANTS_EACH_TENANT": "",
+		"WARMPATH_ENDPOINT_TOKEN_KEY": "0123456789abcdef", "WARMPATH_POLICY_TRTLLM_CONVERSATION_MATCH_THRESHOLD": "0", "WARMPATH_POLICY_TRTLLM_KV_CACHE_AWARE_SCORE": "blocks", "WARMPATH_POLICY_TRTLLM_KV_CACHE_AWARE_CONTENT_AFFINITY": "messages",
 	}
 	for name, path := range config.Variables() {
 		text, ok := special[name]
@@ -168,7 +170,7 @@ func TestEveryVariable(t *testing.T) {
 
 // sample finds a text that the variable takes.
 func sample(t *testing.T, name string) string {
-	for _, text := range []string{"7s", "7MiB", "7", "true", "x", "header:X-A,field:b"} {
+	for _, text := range []string{"7s", "7MiB", "7", "true", "x", "header:X-A,field:b", "characters"} {
 		if _, err := config.Load("", append(beside(name), name+"="+text)); err == nil {
 			return text
 		}
@@ -249,10 +251,10 @@ health: {eject_share: 1.5, panic_share: -1}
 		`w.yaml:4:3: admin.listen: 0.0.0.0:9090 is not a loopback address, so that admin.token or admin.token_file is needed`,
 		`w.yaml:7:3: endpoints[0].weight: is -1, must be a number from 0 up`,
 		`w.yaml:8:4: unknown key "ulr"; did you mean "url"?`,
-		`w.yaml:9:3: endpoints[2]: endpoint "ftp://x": url: "ftp://x" must start with http:// or https://`,
+		`w.yaml:9:3: endpoints[2]: endpoint "ftp://x": url: "ftp://x" must start with http://, https:// or unix:///`,
 		`w.yaml:10:3: endpoints[3].url: is the same address as entry 1 (http://a:1)`,
 		`w.yaml:13:5: discovery.dns[0].port: is 0, must be between 1 and 65535`,
-		`w.yaml:15:3: policy.name: is "sesion"; did you mean "session"? valid: consistent_hash, least_requests, least_tokens, least_ttft, power_of_two, random, rendezvous, round_robin, session, and rivals such as smg.cache_aware (docs/policies.md)`,
+		`w.yaml:15:3: policy.name: is "sesion"; did you mean "session"? valid: consistent_hash, least_requests, least_tokens, least_ttft, power_of_two, random, rendezvous, round_robin, session, and rules of other routers such as smg.cache_aware (warmpath policies lists them)`,
 		`w.yaml:16:12: sessions.max: is -1, must be between 1 and 100000000 (0 means 100000)`,
 		`w.yaml:17:20: models.aliases.x: needs a name and at least one model, none empty or "*"`,
 		`w.yaml:18:10: limits.retries: is 200, must be between 0 and 100`,

@@ -15,7 +15,7 @@ func TestRecordFaults(t *testing.T) {
 		`record: {file: "-"}`:                            `record.file: is "-": it is renamed when it is full, and must be a file`,
 		`{explain: {file: a}, record: {file: a}}`:        `record.file: is explain.file too`,
 		`record: {files: -1}`:                            `record.files: is -1, must be from 0 to 1000`,
-		`record: {file_bytes: 1kB}`:                      `record.file_bytes: is 1000B, must be at least 64KiB`,
+		`record: {file_bytes: 1kB}`:                      `record.file_bytes: is 1kB, must be at least 64KiB`,
 		`record: {salt: 0123456789abcdef, salt_file: x}`: `record.salt: give salt or salt_file, not both`,
 		`record: {salt: short}`:                          `record.salt: has 5 bytes, must be 16 or more`,
 	} {

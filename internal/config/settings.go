@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/strictyaml"
@@ -10,7 +12,7 @@ import (
 
 const hidden = "(hidden)"
 
-// Redacted is a copy in which every secret that is set reads "(hidden)". It shares nothing with c that could change it.
+// Redacted is a copy in which every secret that is set reads "(hidden)", and passwords in URLs "xxxxx". It shares nothing with c that could change it.
 func (c Config) Redacted() Config {
 	out := reflect.New(reflect.TypeOf(c)).Elem()
 	redact(reflect.ValueOf(c), out)
@@ -56,6 +58,15 @@ func redact(from, to reflect.Value) {
 		}
 		to.Set(reflect.New(from.Type().Elem()))
 		redact(from.Elem(), to.Elem())
+	case reflect.String:
+		to.Set(from)
+		if s := from.String(); strings.Contains(s, "://") && strings.Contains(s, "@") {
+			if u, err := url.Parse(s); err == nil && u.User != nil {
+				if _, has := u.User.Password(); has {
+					to.SetString(u.Redacted())
+				}
+			}
+		}
 	default:
 		to.Set(from)
 	}

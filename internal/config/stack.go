@@ -22,9 +22,8 @@ const (
 	connectorLMCache = "lmcache"
 )
 
-// Effective is what is meant: a preset's settings by the names that everything else goes by. tokens says that prompts are measured as
-// production-stack does.
-func (d Disaggregation) Effective() (e Disaggregation, tokens bool) {
+// Effective is what is meant: a preset's settings by the names that everything else goes by. preset says that they are one's.
+func (d Disaggregation) Effective() (e Disaggregation, preset bool) {
 	if e = d; d.Preset != StackConditional {
 		return e, false
 	}
@@ -151,7 +150,7 @@ func ports(name string, list []string) (out []int, err error) {
 	for _, text := range list {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return nil, fault("disaggregation."+name, "%q is no port", text)
+			return nil, fault("disaggregation."+name, "%q is not a port", text)
 		}
 		out = append(out, n)
 	}
@@ -174,7 +173,7 @@ func (c Config) checkDecoders(keys discovery.Keys) []error {
 		}
 	}
 	endpoints, err := discovery.Endpoints(c.Endpoints, keys)
-	if c.Discovery.File != "" || len(c.Discovery.DNS) > 0 || err != nil {
+	if c.Discovery.follows() || err != nil {
 		return nil
 	}
 	var faults []error

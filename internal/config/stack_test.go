@@ -57,8 +57,8 @@ func TestStackConditionalFaults(t *testing.T) {
 		"connector: lmcache, decoder_host: h, decoder_registry: f":                                "decoder_host: needs decoder_init_port",
 		"connector: lmcache, decoder_init_port: [1, 2], decoder_alloc_port: 3":                    "alloc_port has too few ports: 1 for 2",
 		"connector: lmcache, decoder_init_port: 1, decoder_alloc_port: 2, decoder_ranks: 2":       "init_port has too few ports: 1 for 2",
-		"connector: lmcache, decoder_init_port: x, decoder_alloc_port: 2":                         `"x" is no port`,
-		"connector: lmcache, decoder_init_port: 0, decoder_alloc_port: 2":                         `0 is no port`,
+		"connector: lmcache, decoder_init_port: x, decoder_alloc_port: 2":                         `"x" is not a port`,
+		"connector: lmcache, decoder_init_port: 0, decoder_alloc_port: 2":                         `0 is not a port`,
 		"connector: lmcache, decoder_init_port: 1, decoder_alloc_port: 2, notify_listen: nowhere": "must be HOST:PORT or off",
 		"connector: lmcache, decoder_init_port: 1, decoder_alloc_port: 2, notify_timeout: 0s":     "must be above 0",
 	} {
@@ -78,7 +78,7 @@ func TestDecoderRegistry(t *testing.T) {
 		{`{"x": {"init_port": 1, "alloc_port": 2}}`, "decoder_init_port: 1, decoder_alloc_port: 1, ", `names "x", which is neither`},
 		{`{"10.0.0.1:1": {"init_port": 1, "alloc_port": 2}}`, "decoder_init_port: 1, decoder_alloc_port: 1, ", `names "10.0.0.1:1", which is neither name nor URL of an endpoint that decodes`},
 		{`{"d": {"init_port": [1, 2], "alloc_port": [2, 3]}, "http://10.0.0.3:1": {"init_port": 1, "alloc_port": 2}}`, "decoder_ranks: 2, ", "too few ports: 1 for 2"},
-		{`{`, "", "no JSON object"},
+		{`{`, "", "not a JSON object"},
 	} {
 		if err := os.WriteFile(file, []byte(c.registry), 0o600); err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestDecoderRegistry(t *testing.T) {
 		{` {"d": {"init_port": 1, "alloc_port": 2}, "http://10.0.0.3:1": {"init_port": 1, "alloc_port": 2}}`, ""},
 		{`{"d": {"init_port": 1, "alloc_port": 2}}`, "does not say where the decoder 10.0.0.3:1"},
 		{`{"d": {"init_port": 1}}`, `the JSON given: decoder "d": alloc_port is missing`},
-		{`{"d": `, "the JSON given: is no JSON object of decoders"},
+		{`{"d": `, "the JSON given: is not a JSON object of decoders"},
 		{`["d"]`, "is neither a JSON object of decoders nor a file that can be read"},
 		{filepath.Join(t.TempDir(), "no", "such.json"), "is neither a JSON object of decoders nor a file that can be read"},
 	} {
@@ -115,5 +115,31 @@ func TestDecoderRegistry(t *testing.T) {
 	}
 	if err := cfg.CheckFiles(discovery.None()); err == nil || !strings.Contains(err.Error(), "2 of 2 are in no registry") {
 		t.Errorf("one host for two decoders: %v", err)
+	}
+}
+
+// PR 890's estimate and its form of errors come with its preset; each can be had without it, and left out with it.
+func TestStackConditionalSwitches(t *testing.T) {
+	for text, want := range map[string]struct{ characters, wraps bool }{
+		"{preset: stack.conditional, routing_threshold: 9}":                                       {true, true},
+		"{preset: stack.conditional, routing_threshold: 9, estimate: router, wrap_errors: false}": {false, false},
+		"{preset: stack.conditional}":                                                             {false, true}, // all are split, and nobody counts
+		"{when: tokens, threshold: 9}":                                                            {false, false},
+		"{when: tokens, threshold: 9, estimate: characters}":                                      {true, false},
+		"{when: uncached, threshold: 9, wrap_errors: true}":                                       {false, true},
+		"{when: time, estimate: characters}":                                                      {false, false},
+		"{when: tokens, threshold: 9, estimate: router, wrap_errors: true}":                       {false, true},
+	} {
+		cfg, err := config.Parse("f", []byte(stackFleet+"disaggregation: "+text), nil)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if c, w := cfg.Disaggregation.CountsCharacters(), cfg.Disaggregation.WrapsErrors(); c != want.characters || w != want.wraps {
+			t.Errorf("%s: characters %t, wraps %t", text, c, w)
+		}
+	}
+	if _, err := config.Parse("f", []byte(stackFleet+"disaggregation: {estimate: letters}"), nil); err == nil || !strings.Contains(err.Error(), "disaggregation.estimate") {
+		t.Errorf("estimate: letters: %v", err)
 	}
 }

@@ -1,11 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Tenants keeps those who share the router apart. Without header and api_keys there is one tenant.
@@ -27,23 +29,151 @@ type Tenants struct {
 	SaltKey string `yaml:"salt_key" secret:"true"`
 	// SaltKeyFile holds the secret instead; white space around it is cut.
 	SaltKeyFile string `yaml:"salt_key_file"`
+	// Each is the limits of every tenant that is not among limits; requests of no tenant count as one more.
+	Each TenantLimits `yaml:"each"`
+	// Limits are those of single tenants. What is left out is as in each.
+	Limits []TenantLimits `yaml:"limits"`
+}
+
+// TenantLimits bounds what a tenant may ask. A number that is left out is no limit, or under limits that of each; -1 is no limit.
+type TenantLimits struct {
+	// Tenant is the name; each has none.
+	Tenant string `yaml:"tenant"`
+	// Requests is how many may be open at once; further ones get 429 with Retry-After.
+	Requests int `yaml:"requests"`
+	// Running is how many requests engines may have at once; further ones wait in the router's queue. It keeps a tenant that floods from
+	// slowing the others: give it twice what a tenant needs as a rule.
+	Running int `yaml:"running"`
+	// Waiting is how many requests may wait in the router's queue; further ones get 429 with Retry-After.
+	Waiting int `yaml:"waiting"`
+	// Wait is for how long a request may wait in the router's queue before it gets 503.
+	Wait time.Duration `yaml:"wait"`
+	// RequestsPerMinute is how many requests may begin in a minute. It fills evenly.
+	RequestsPerMinute int64 `yaml:"requests_per_minute"`
+	// TokensPerMinute is how many tokens of prompts and answers may be used in a minute.
+	TokensPerMinute int64 `yaml:"tokens_per_minute"`
+	// Share is the tenant's part of the router's queue beside others, of which each has 1 unless it says otherwise.
+	Share float64 `yaml:"share"`
+	// Priority is the highest that the tenant may ask for: low, normal or high. Left out, it is that of limits.
+	Priority string `yaml:"priority"`
+}
+
+// None reports that it limits nothing.
+func (l TenantLimits) None() bool { return l == TenantLimits{Tenant: l.Tenant} }
+
+// LimitsOf is the limits of each tenant with its own, and of the others.
+func (t Tenants) LimitsOf() (of []TenantLimits, each TenantLimits) {
+	each = t.Each
+	for _, l := range t.Limits {
+		l.Requests, l.Running, l.Waiting = cmp.Or(l.Requests, each.Requests), cmp.Or(l.Running, each.Running), cmp.Or(l.Waiting, each.Waiting)
+		l.Wait, l.Share, l.Priority = cmp.Or(l.Wait, each.Wait), cmp.Or(l.Share, each.Share), cmp.Or(l.Priority, each.Priority)
+		l.RequestsPerMinute, l.TokensPerMinute = cmp.Or(l.RequestsPerMinute, each.RequestsPerMinute), cmp.Or(l.TokensPerMinute, each.TokensPerMinute)
+		of = append(of, l)
+	}
+	return of, each
+}
+
+// check reports what is out of range.
+func (l TenantLimits) check(at string) (faults []error) {
+	for _, n := range []struct {
+		key   string
+		value int64
+	}{
+		{"requests", int64(l.Requests)},
+		{"running", int64(l.Running)},
+		{"waiting", int64(l.Waiting)},
+		{"requests_per_minute", l.RequestsPerMinute},
+		{"tokens_per_minute", l.TokensPerMinute},
+	} {
+		if n.value < -1 {
+			faults = append(faults, fault(at+"."+n.key, "is %d, must be -1 (no limit) or more", n.value))
+		}
+	}
+	if l.Wait < 0 {
+		faults = append(faults, fault(at+".wait", "is %v, must not be negative", l.Wait))
+	}
+	if l.Share != 0 && !(l.Share >= 0.001 && l.Share <= 1000) {
+		faults = append(faults, fault(at+".share", "is %v, must be between 0.001 and 1000", l.Share))
+	}
+	return append(faults, checkPriority(at+".priority", l.Priority)...)
+}
+
+func checkPriority(at, word string) []error {
+	switch word {
+	case "", "low", "normal", "high":
+		return nil
+	}
+	return []error{fault(at, "is %q, must be low, normal or high", word)}
+}
+
+// checkLimits reports limits of tenants, and of all together, that are out of range.
+func (c Config) checkLimits() []error {
+	t := c.Tenants
+	faults := append(t.Each.check("tenants.each"), checkPriority("limits.priority", c.Limits.Priority)...)
+	if t.Each.Tenant != "" {
+		faults = append(faults, fault("tenants.each.tenant", "must be left out: each is every tenant; limits are those of single ones"))
+	}
+	seen := map[string]bool{}
+	for i, l := range t.Limits {
+		at := "tenants.limits[" + strconv.Itoa(i) + "]"
+		switch {
+		case l.Tenant == "":
+			faults = append(faults, fault(at+".tenant", "must name a tenant"))
+		case seen[l.Tenant]:
+			faults = append(faults, fault(at+".tenant", "%q has limits already", l.Tenant))
+		}
+		seen[l.Tenant] = true
+		faults = append(faults, l.check(at)...)
+	}
+	if named := t.Header != "" || len(t.APIKeys) > 0; !named && (!t.Each.None() || len(t.Limits) > 0) {
+		at := "tenants.each"
+		if t.Each.None() {
+			at = "tenants.limits"
+		}
+		faults = append(faults, fault(at, "needs header or api_keys: nothing else names a tenant; the limits of all together are under limits"))
+	}
+	for _, n := range []struct {
+		key   string
+		value int64
+	}{
+		{"connections", int64(c.Limits.Connections)},
+		{"requests", int64(c.Limits.Requests)},
+		{"waiting", int64(c.Limits.Waiting)},
+		{"requests_per_minute", c.Limits.RequestsPerMinute},
+		{"tokens_per_minute", c.Limits.TokensPerMinute},
+		{"wait", int64(c.Limits.Wait)},
+		{"client.requests", int64(c.Limits.Client.Requests)},
+		{"client.requests_per_minute", c.Limits.Client.RequestsPerMinute},
+		{"client.tokens_per_minute", c.Limits.Client.TokensPerMinute},
+	} {
+		if n.value < 0 {
+			faults = append(faults, fault("limits."+n.key, "is negative; 0 is no limit"))
+		}
+	}
+	return faults
 }
 
 // TenantKey is one API key and whose it is.
 type TenantKey struct {
 	// Tenant is the name.
 	Tenant string `yaml:"tenant"`
-	// Key is the API key itself.
+	// Key is the API key itself, or sha256: and its SHA-256 in hexadecimal digits.
 	Key string `yaml:"key" secret:"true"`
 	// SHA256 is the key's SHA-256 in hexadecimal digits instead, so that the file holds no secret.
 	SHA256 string `yaml:"sha256"`
 }
+
+// hashedKey begins a key that is written as its SHA-256.
+const hashedKey = "sha256:"
 
 // leastSaltKey is the length below which a secret can be guessed.
 const leastSaltKey = 16
 
 // sum is the SHA-256 of the key; false when it is not given rightly.
 func (k TenantKey) sum() (sum [sha256.Size]byte, ok bool) {
+	if digest, hashed := strings.CutPrefix(k.Key, hashedKey); hashed && k.SHA256 == "" {
+		k.Key, k.SHA256 = "", digest
+	}
 	if k.SHA256 == "" {
 		return sha256.Sum256([]byte(k.Key)), k.Key != ""
 	}

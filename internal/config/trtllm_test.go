@@ -29,7 +29,7 @@ func TestTRTLLMOptions(t *testing.T) {
 		"kv_cache_aware: {load_weight: .nan}":    "load_weight: want a number",
 		"kv_cache_aware: {load_weight: heavy}":   "load_weight",
 		"kv_cache_aware: {tokens_per_block: -1}": "tokens_per_block: is -1, must be between 0 and",
-		"kv_cache_aware: {score: shares}":        `score: is "shares"; did you mean`,
+		"kv_cache_aware: {score: shares}":        `score: is "shares"; valid: `,
 		"conversation: {match_threshold: 75}":    "match_threshold: is 75, must be between 0 and 1",
 		"conversation: {max_sessions: -5}":       "max_sessions: is -5, must be between 1 and",
 		"conversaton: {}":                        `did you mean "conversation"?`,

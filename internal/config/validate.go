@@ -18,6 +18,7 @@ import (
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/strictyaml"
+	"github.com/warmpath/warmpath/internal/unixsocket"
 )
 
 func fault(path, format string, args ...any) error {
@@ -33,6 +34,15 @@ func (c Config) Validate() error {
 	for i, d := range c.Discovery.DNS {
 		faults = append(faults, below(fmt.Sprintf("discovery.dns[%d].", i), d.Validate())...)
 	}
+	for i, k := range c.Discovery.Kubernetes {
+		faults = append(faults, below(fmt.Sprintf("discovery.kubernetes[%d].", i), k.Validate())...)
+	}
+	for i, h := range c.Discovery.HTTP {
+		faults = append(faults, below(fmt.Sprintf("discovery.http[%d].", i), h.Validate())...)
+	}
+	for i, e := range c.Discovery.Etcd {
+		faults = append(faults, below(fmt.Sprintf("discovery.etcd[%d].", i), e.Validate())...)
+	}
 	faults = append(faults, c.checkDialIn()...)
 	faults = append(faults, c.checkNumbers()...)
 	faults = append(faults, c.checkRoles()...)
@@ -40,11 +50,14 @@ func (c Config) Validate() error {
 	faults = append(faults, c.TRTLLM.check()...)
 	faults = append(faults, c.Explain.check()...)
 	faults = append(faults, c.checkRecord()...)
+	faults = append(faults, c.checkState()...)
 	faults = append(faults, c.Shadow.check()...)
 	faults = append(faults, section("policy", reflect.TypeOf(c.Policy), c.Policy.Validate())...)
 	faults = append(faults, section("sessions", reflect.TypeOf(c.Sessions), c.Sessions.Validate())...)
 	faults = append(faults, section("identity", reflect.TypeOf(c.Identity), c.Identity.Validate())...)
 	faults = append(faults, c.checkTenants()...)
+	faults = append(faults, c.checkLimits()...)
+	faults = append(faults, c.Peers.check()...)
 	faults = append(faults, c.EndpointToken.check()...)
 	faults = append(faults, section("probe", reflect.TypeOf(c.Probe), c.Probe.Validate())...)
 	faults = append(faults, section("kv_events", reflect.TypeOf(c.KVEvents), c.KVEvents.Validate())...)
@@ -59,6 +72,7 @@ func (c Config) Validate() error {
 			faults = append(faults, fault(path, "is %q, must be one of %s", got, strings.Join(valid, ", ")))
 		}
 	}
+	oneOf("transport", c.Transport, leanTransport, netTransport)
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	for i, name := range c.Metrics.Compatible {
 		oneOf(fmt.Sprintf("metrics.compatible[%d]", i), name, "vllm-router", "production-stack", "trtllm")
@@ -129,12 +143,17 @@ func (c Config) checkDialIn() (faults []error) {
 			faults = append(faults, fault(fmt.Sprintf("discovery.dns[%d].kv_events", i), need))
 		}
 	}
+	for path, engine := range c.Discovery.templates() {
+		if engine.KVEvents == "listen" {
+			faults = append(faults, fault(path+".kv_events", need))
+		}
+	}
 	return faults
 }
 
 func (c Config) checkListeners() []error {
 	var faults []error
-	if err := checkAddress(c.Listen); err != nil {
+	if err := checkListen(c.Listen); err != nil {
 		faults = append(faults, fault("listen", "%w", err))
 	}
 	if _, err := c.Names(); err != nil {
@@ -143,13 +162,14 @@ func (c Config) checkListeners() []error {
 	if _, err := guard.ParsePaths(c.Paths); err != nil {
 		faults = append(faults, fault("paths", "%w", err))
 	}
+	faults = append(faults, c.checkProxies()...)
 	if c.Admin.Listen != "" {
-		if err := checkAddress(c.Admin.Listen); err != nil {
+		if err := checkListen(c.Admin.Listen); err != nil {
 			faults = append(faults, fault("admin.listen", "%w", err))
-		} else if !loopback(c.Admin.Listen) && c.Admin.Token == "" && c.Admin.TokenFile == "" {
+		} else if !local(c.Admin.Listen) && c.Admin.Token == "" && c.Admin.TokenFile == "" {
 			faults = append(faults, fault("admin.listen", "%s is not a loopback address, so that admin.token or admin.token_file is needed", c.Admin.Listen))
 		}
-		if _, port, err := net.SplitHostPort(c.Listen); err == nil && c.Listen == c.Admin.Listen && port != "0" {
+		if _, port, err := net.SplitHostPort(c.Listen); err == nil && c.Listen == c.Admin.Listen && port != "0" || unixsocket.Is(c.Listen) && socketPath(c.Listen) == socketPath(c.Admin.Listen) {
 			faults = append(faults, fault("admin.listen", "is the traffic listener's address; the two are apart so that clients cannot reach the admin API"))
 		}
 	}
@@ -166,6 +186,23 @@ func (c Config) checkListeners() []error {
 		}
 	}
 	return faults
+}
+
+// checkListen is checkAddress of a listener that can be a Unix socket too.
+func checkListen(address string) error {
+	if unixsocket.Is(address) {
+		_, err := unixsocket.Parse(address)
+		return err
+	}
+	return checkAddress(address)
+}
+
+// local reports whether only this machine reaches an address.
+func local(address string) bool { return unixsocket.Is(address) || loopback(address) }
+
+func socketPath(address string) string {
+	at, _ := unixsocket.Parse(address)
+	return at.Path
 }
 
 func checkAddress(address string) error {
@@ -271,7 +308,7 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 	if _, err := c.Record.SaltBytes(); err != nil {
 		faults = append(faults, err)
 	}
-	for path, name := range map[string]string{"record.file": c.Record.File, "explain.file": c.Explain.File} {
+	for path, name := range map[string]string{"record.file": c.Record.File, "explain.file": c.Explain.File, "access_log.file": c.AccessLog.File, "state.file": c.State.File} {
 		if err := checkOutput(path, name); err != nil {
 			faults = append(faults, err)
 		}
@@ -290,6 +327,16 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 	for i, d := range c.Discovery.DNS {
 		if _, err := discovery.NewDNS(d, nil, keys, nil); err != nil {
 			faults = append(faults, below(fmt.Sprintf("discovery.dns[%d].", i), err)...)
+		}
+	}
+	for path, engine := range c.Discovery.templates() {
+		if _, err := engine.WithKey(keys); err != nil {
+			faults = append(faults, below(path+".", err)...)
+		}
+	}
+	for i, e := range c.Discovery.Etcd {
+		if _, err := e.Password(keys); err != nil {
+			faults = append(faults, below(fmt.Sprintf("discovery.etcd[%d].", i), err)...)
 		}
 	}
 	if len(faults) > 0 {
@@ -317,11 +364,14 @@ func (c Config) AdminToken() (string, error) {
 // Warnings are things that are allowed and yet probably not meant.
 func (c Config) Warnings() []string {
 	var out []string
-	if len(c.Endpoints) == 0 && c.Discovery.File == "" && len(c.Discovery.DNS) == 0 && c.TRTLLM.Cluster.URI == "" {
+	if len(c.Endpoints) == 0 && !c.Discovery.follows() && c.TRTLLM.Cluster.URI == "" {
 		out = append(out, "no endpoints: every request is answered 503 until the admin API adds some; give --endpoint URL, or endpoints or discovery in the file")
 	}
 	if len(c.Endpoints) > 0 && !slices.ContainsFunc(c.Endpoints, func(e discovery.EndpointConfig) bool { return e.Weight == nil || *e.Weight > 0 }) {
 		out = append(out, "every endpoint has weight 0 and takes no traffic")
 	}
-	return append(out, c.TRTLLM.Cluster.warnings()...)
+	if !local(c.Listen) && !(c.Tenants.Required && len(c.Tenants.APIKeys) > 0) {
+		out = append(out, "listen: "+c.Listen+" is not a loopback address, and clients need no key: whoever reaches it can use the engines; set tenants.api_keys and tenants.required, or let only a gateway reach it")
+	}
+	return append(append(out, c.proxyWarnings()...), c.TRTLLM.Cluster.warnings()...)
 }

@@ -39,7 +39,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, v any) error {
 	return nil
 }
 
-// newAsk takes what all APIs have in common from the body and the headers. The prompt is still missing.
+// newAsk reads what all APIs have in common from the body and the headers, without the prompt.
 func (s *Server) newAsk(r *http.Request, f *api.Fields) (*api.Ask, error) {
 	if !s.knows(f.Model) && f.Model != "" {
 		return nil, &api.Error{Status: http.StatusNotFound, Kind: "NotFoundError", Msg: fmt.Sprintf("The model `%s` does not exist.", f.Model)}
@@ -86,7 +86,7 @@ func (s *Server) newAsk(r *http.Request, f *api.Fields) (*api.Ask, error) {
 	return a, s.connector.Placed(r, f, a)
 }
 
-// requestID is the client's own where the engine takes it (vLLM: header before body; SGLang: rid only), else new.
+// requestID is the client's id if the engine accepts it (vLLM: header before body; SGLang: rid only), else a new one.
 func (s *Server) requestID(r *http.Request, f *api.Fields) string {
 	switch s.opts.Dialect {
 	case fleet.KindVLLM:
@@ -102,11 +102,11 @@ func (s *Server) requestID(r *http.Request, f *api.Fields) string {
 		}
 	}
 	n := s.ids.Add(1)
-	rng := rand.New(rand.NewPCG(xxh3.HashStringSeed(s.address(), s.opts.Seed), n)) // engines with one seed make up different ids
+	rng := rand.New(rand.NewPCG(xxh3.HashStringSeed(s.address(), s.opts.Seed), n)) // engines with one seed generate different ids
 	return fmt.Sprintf("%016x%016x", rng.Uint64(), rng.Uint64())
 }
 
-// place reads the rank or slot that the request asks for.
+// place reads the rank or slot requested.
 func (s *Server) place(r *http.Request, f *api.Fields, a *api.Ask) error {
 	if s.dialect.lanes {
 		if f.IDSlot != nil && *f.IDSlot >= 0 {
@@ -186,11 +186,11 @@ func (s *Server) job(a *api.Ask) (engine.Job, *api.Answer, error) {
 	return job, ans, nil
 }
 
-// truncates says whether an answer simply ends at the end of the context (llama.cpp, Ollama), where the others refuse
-// a max_tokens that does not fit.
+// truncates says whether an answer is cut at the end of the context (llama.cpp, Ollama); the others reject a max_tokens that
+// does not fit.
 func (s *Server) truncates() bool { return s.dialect.lanes || s.opts.Dialect == fleet.KindOllama }
 
-// answerTokens is how long the answer becomes, at most room.
+// answerTokens is the length of the answer, at most room.
 func (s *Server) answerTokens(a *api.Ask, seed uint64, room int) int {
 	if a.Exact && a.MaxTokens > 0 {
 		return min(a.MaxTokens, room)
@@ -204,7 +204,7 @@ func (s *Server) answerTokens(a *api.Ask, seed uint64, room int) int {
 	return min(n, room)
 }
 
-// tooLong is the engine's own answer to a prompt beyond its context.
+// tooLong is the engine's own error for a prompt beyond its context.
 func (s *Server) tooLong(prompt, answer int) error {
 	e := api.Bad("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the messages, %d in the completion).",
 		s.opts.ContextTokens, prompt+answer, prompt, answer)

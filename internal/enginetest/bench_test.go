@@ -10,8 +10,8 @@ import (
 	"github.com/warmpath/warmpath/sim/text"
 )
 
-// BenchmarkChatStream is the cost of one streamed answer of 64 tokens to a prompt of 2,000 that is cached, client and
-// loopback included, on an engine that takes no time.
+// BenchmarkChatStream is the cost of one streamed answer of 64 tokens to a cached prompt of 2,000, including client and
+// loopback, on an engine that takes no time.
 func BenchmarkChatStream(b *testing.B) {
 	s, err := enginetest.New(enginetest.Options{Models: []string{"m"}, Speed: 1e6})
 	if err != nil {

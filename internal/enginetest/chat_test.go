@@ -42,7 +42,7 @@ func TestUsageOfARepeatedPrompt(t *testing.T) {
 	}
 }
 
-// A conversation that sends the answer back finds the prompt and the answer in the cache.
+// A conversation that sends the answer back finds prompt and answer cached.
 func TestConversationContinuesTheChain(t *testing.T) {
 	t.Parallel()
 	r := start(t, enginetest.Options{})

@@ -18,35 +18,36 @@ func (s *Server) newConnector() (handover.Connector, error) {
 	})
 }
 
-// address is host:port of the port that Listen got, "" without one.
+// address is host:port of the port opened by Listen; "" without one.
 func (s *Server) address() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.addr
 }
 
-// KVStats count hand-overs.
+// KVStats are counters of transfers.
 type KVStats = handover.Stats
 
-// KV is a snapshot of the hand-overs.
+// KV returns the counters of transfers.
 func (s *Server) KV() KVStats {
 	st := s.connector.Stats()
 	st.Open = s.connector.Open()
 	return st
 }
 
-// LoseKV makes the next hand-over fail as if the engine had been killed after its reply: the blocks are gone when they are fetched.
+// LoseKV makes the next transfer fail as if the engine had been killed after its reply: the blocks are gone when they are
+// fetched.
 func (s *Server) LoseKV() { s.connector.Lose() }
 
-// MuteKV switches off, or on again, what a prefiller of LMCache tells the router.
+// MuteKV switches an LMCache prefiller's notifications to the router off or on.
 func (s *Server) MuteKV(off bool) {
 	if c, ok := s.connector.(interface{ Mute(off bool) }); ok {
 		c.Mute(off)
 	}
 }
 
-// ListenKV opens the ports at which a decoder of LMCache receives: KVPort and those after it, of each kind as many as there are ranks, or free
-// ones. Close ends them.
+// ListenKV opens the receiving ports of an LMCache decoder: KVPort and following ones, one of each kind per rank, or free ones.
+// Close closes them.
 func (s *Server) ListenKV(host string) (enginehandover.Receiver, error) {
 	if c, ok := s.connector.(receiver); ok {
 		return c.ListenKV(host)
@@ -62,7 +63,7 @@ func (s *Server) KVAddress() string {
 	return ""
 }
 
-// BootstrapPort is where decoders and routers reach the bootstrap server, 0 without one.
+// BootstrapPort is the port of the bootstrap server; 0 without one.
 func (s *Server) BootstrapPort() int {
 	if c, ok := s.connector.(interface{ BootstrapPort() int }); ok {
 		return c.BootstrapPort()
@@ -70,7 +71,7 @@ func (s *Server) BootstrapPort() int {
 	return 0
 }
 
-// receiver is a connector to which KV cache is pushed.
+// receiver is a connector with pushed KV cache.
 type receiver interface {
 	ListenKV(host string) (enginehandover.Receiver, error)
 }

@@ -92,7 +92,7 @@ func TestEndpointsOfEachDialect(t *testing.T) {
 	}
 }
 
-// The figures of /metrics are those of the usage that clients were told.
+// The figures of /metrics equal the usage sent to clients.
 func TestMetricsAgreeWithUsage(t *testing.T) {
 	t.Parallel()
 	r := start(t, enginetest.Options{})

@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// embeddings computes a prompt and gives a vector drawn from it.
+// embeddings computes a prompt and answers with a vector drawn from it.
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 	var f api.Fields
 	if err := s.read(w, r, &f); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/sim/engine"
 )
 
-// failWith answers with an error of ours in the dialect's shape.
+// failWith answers with an error in the dialect's shape.
 func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	var b *api.Error
 	switch {
@@ -32,8 +32,7 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// fail writes an error in the shape of the API that was asked: Anthropic's, Ollama's own, SGLang's flat one, or
-// OpenAI's object.
+// fail writes an error in the shape of the request's API: Anthropic's, Ollama's, SGLang's flat one, or OpenAI's object.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, status int, kind, msg string) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/v1/messages"):

@@ -17,33 +17,33 @@ import (
 // FaultKind names a fault.
 type FaultKind string
 
-// The faults. What is said of "generations" leaves health, models and metrics alone unless Fault.All is set.
+// The faults. Faults of "generations" do not affect health, models and metrics unless Fault.All is set.
 const (
 	FaultNone       FaultKind = "none"        // ends every fault
 	FaultRefuse     FaultKind = "refuse"      // the port is closed; requests on open connections get the connection closed
 	Fault500        FaultKind = "500"         // generations get a 500
 	Fault503        FaultKind = "503"         // generations get a 503, with Retry-After when set
 	Fault429        FaultKind = "429"         // generations get a 429, with Retry-After when set
-	FaultHang       FaultKind = "hang"        // everything is accepted and never answered, until the fault or the client ends it
+	FaultHang       FaultKind = "hang"        // every request is accepted and never answered, until the fault ends or the client leaves
 	FaultCut        FaultKind = "cut"         // generations lose the connection after AfterChunks tokens
 	FaultSlow       FaultKind = "slow"        // steps take Factor times as long
-	FaultRestart    FaultKind = "restart"     // open requests lose their connection, the cache is empty; with Seconds the port is closed for so long
+	FaultRestart    FaultKind = "restart"     // open requests lose their connection and the cache is emptied; with Seconds the port is closed for that time
 	FaultErrorEvent FaultKind = "error_event" // after AfterChunks tokens streams get an error event and a normal [DONE] (vLLM when its core dies)
-	FaultGarbage    FaultKind = "garbage"     // after AfterChunks tokens streams get bytes that are no event; plain answers are broken JSON
+	FaultGarbage    FaultKind = "garbage"     // after AfterChunks tokens streams get bytes that are not an event; plain answers are broken JSON
 )
 
-// Fault is what goes wrong.
+// Fault describes a fault.
 type Fault struct {
 	Kind        FaultKind `json:"kind"`
 	AfterChunks int       `json:"after_chunks,omitempty"` // tokens before cut, error_event and garbage
 	RetryAfter  float64   `json:"retry_after,omitempty"`  // seconds, for 503 and 429; 0 sends no header
 	Factor      float64   `json:"factor,omitempty"`       // for slow
-	Count       int       `json:"count,omitempty"`        // ends after so many requests met it; 0 does not
-	Seconds     float64   `json:"seconds,omitempty"`      // ends after so much real time; 0 does not
+	Count       int       `json:"count,omitempty"`        // ends after this many affected requests; 0 does not
+	Seconds     float64   `json:"seconds,omitempty"`      // ends after this real time; 0 does not
 	All         bool      `json:"all,omitempty"`          // 500, 503, 429: every path, health too
 }
 
-// breaks says whether a stream breaks before its next token.
+// breaks reports whether a stream breaks before its next token.
 func (f *Fault) breaks(chunks int) bool {
 	switch f.Kind {
 	case FaultCut, FaultErrorEvent, FaultGarbage:
@@ -68,11 +68,11 @@ func (f Fault) validate() error {
 	return nil
 }
 
-// faults is the fault switched on now.
+// faults holds the current fault.
 type faults struct {
 	mu      sync.Mutex
 	now     Fault         // Kind "" is none
-	left    int           // requests it will still meet, when Count is set
+	left    int           // affected requests left, when Count is set
 	timer   *time.Timer   // ends it
 	changed chan struct{} // closed and replaced at each change; hanging requests wait for it
 }
@@ -85,7 +85,7 @@ func (f *faults) stop() {
 	}
 }
 
-// meet gives the fault if it is one of the kinds, and counts it.
+// meet returns the fault if it is of one of the kinds, and counts it.
 func (f *faults) meet(kinds ...FaultKind) (*Fault, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,7 +113,7 @@ func (f *faults) current() Fault {
 	return f.now
 }
 
-// SetFault switches a fault on in place of the one before; FaultNone ends it.
+// SetFault replaces the fault; FaultNone ends it.
 func (s *Server) SetFault(f Fault) error {
 	if err := f.validate(); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (s *Server) SetFault(f Fault) error {
 	return s.openPort(!port)
 }
 
-// passFault meets the faults that concern every path; false means that the request is answered.
+// passFault applies faults that affect every path; false means that the request is answered.
 func (s *Server) passFault(w http.ResponseWriter, r *http.Request) bool {
 	f, changed := s.faults.meet(FaultRefuse, FaultRestart, FaultHang)
 	if f == nil {
@@ -172,8 +172,8 @@ func (s *Server) passFault(w http.ResponseWriter, r *http.Request) bool {
 	panic(http.ErrAbortHandler)
 }
 
-// generationFault meets the faults of generations: nil means that the request is answered; else the fault to keep in
-// mind while it streams (its kind is FaultNone when there is none).
+// generationFault applies faults of generations. nil means that the request is answered; otherwise it is the fault to apply
+// while streaming (FaultNone if there is none).
 func (s *Server) generationFault(w http.ResponseWriter, r *http.Request) *Fault {
 	f, _ := s.faults.meet(Fault500, Fault503, Fault429, FaultCut, FaultErrorEvent, FaultGarbage)
 	if f == nil {
@@ -226,24 +226,24 @@ func (s *Server) getFault(w http.ResponseWriter, _ *http.Request) {
 	api.WriteJSON(w, http.StatusOK, s.faults.current())
 }
 
-// tally counts what a server saw.
+// tally holds a server's counters.
 type tally struct {
 	requests, cancelled, faulted, restarts atomic.Uint64
 	open                                   atomic.Int64
 }
 
-// Stats are a server's counters since it began.
+// Stats are a server's counters since its start.
 type Stats struct {
-	Requests  uint64         `json:"requests"`  // HTTP requests, those to /_sim excepted
-	Open      int64          `json:"open"`      // generations under way
+	Requests  uint64         `json:"requests"`  // HTTP requests except those to /_sim
+	Open      int64          `json:"open"`      // running generations
 	Cancelled uint64         `json:"cancelled"` // generations whose client left
-	Faulted   uint64         `json:"faulted"`   // requests that met a fault
+	Faulted   uint64         `json:"faulted"`   // requests affected by a fault
 	Restarts  uint64         `json:"restarts"`
 	KV        handover.Stats `json:"kv"`
 	Ranks     []engine.Stats `json:"ranks"` // since the last restart
 }
 
-// Stats is a snapshot.
+// Stats returns the counters.
 func (s *Server) Stats() Stats {
 	return Stats{
 		Requests: s.tally.requests.Load(), Open: s.tally.open.Load(), Cancelled: s.tally.cancelled.Load(),

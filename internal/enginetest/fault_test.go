@@ -3,10 +3,13 @@ package enginetest_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/warmpath/warmpath/fleet"
@@ -168,7 +171,7 @@ func TestRestartEmptiesTheCache(t *testing.T) {
 	}
 }
 
-// A restart ends open streams without [DONE]; the connection breaks.
+// A restart ends open streams without [DONE], by breaking the connection.
 func TestRestartBreaksStreams(t *testing.T) {
 	t.Parallel()
 	r := start(t, enginetest.Options{Speed: 1})
@@ -265,5 +268,51 @@ func TestCloseEndsEverything(t *testing.T) {
 	}
 	if _, err := r.engine.Listen("127.0.0.1:0"); err == nil {
 		t.Error("a closed engine listens")
+	}
+}
+
+// TestRefusedPortIsKept: nobody else gets the port of an engine that refuses connections, as another process did and answered in its place.
+func TestRefusedPortIsKept(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("ports are held on Linux only")
+	}
+	t.Parallel()
+	for _, host := range []string{"127.0.0.1:0", "[::1]:0"} {
+		engine, err := enginetest.New(enginetest.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = engine.Close() })
+		url, err := engine.Listen(host)
+		if err != nil {
+			t.Log(err) // no IPv6 here
+			continue
+		}
+		addr := strings.TrimPrefix(url, "http://")
+		open, err := net.Dial("tcp", addr) // a connection stays
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer open.Close()
+		for range 3 {
+			if err := engine.SetFault(enginetest.Fault{Kind: enginetest.FaultRefuse}); err != nil {
+				t.Fatal(err)
+			}
+			if l, err := net.Listen("tcp", addr); err == nil {
+				_ = l.Close()
+				t.Errorf("%s was given to somebody else", addr)
+			}
+			if c, err := net.Dial("tcp", addr); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("%s: %v, %v; want that the connection is refused", addr, c, err)
+			}
+			if err := engine.SetFault(enginetest.Fault{Kind: enginetest.FaultNone}); err != nil {
+				t.Fatal(err)
+			}
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = c.Close()
+		}
 	}
 }

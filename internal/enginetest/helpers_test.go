@@ -52,7 +52,7 @@ func start(t *testing.T, o enginetest.Options) *rig {
 	return r
 }
 
-// do sends a request; a body makes it a POST unless method says otherwise ("DELETE /x").
+// do sends a request; with a body it is a POST unless the path has a method ("DELETE /x").
 func (r *rig) do(path, body string, header ...string) (*http.Response, string) {
 	r.t.Helper()
 	resp, err := r.try(path, body, header...)
@@ -85,7 +85,7 @@ func (r *rig) try(path, body string, header ...string) (*http.Response, error) {
 	return r.client.Do(req)
 }
 
-// object sends a request that must succeed and gives its JSON.
+// object sends a request that must succeed and returns its JSON.
 func (r *rig) object(path, body string, header ...string) map[string]any {
 	r.t.Helper()
 	resp, text := r.do(path, body, header...)
@@ -99,7 +99,7 @@ func (r *rig) object(path, body string, header ...string) map[string]any {
 	return v
 }
 
-// at walks into JSON: names and, as float64 or int, indices.
+// at descends into JSON by names and, as float64 or int, indices.
 func at(t *testing.T, v any, path ...any) any {
 	t.Helper()
 	for _, p := range path {
@@ -154,7 +154,7 @@ func parse(t *testing.T, text string) map[string]any {
 	return v
 }
 
-// chatBody is a chat request with one user message, and more fields when given (each beginning with a comma).
+// chatBody is a chat request with one user message and further fields, each beginning with a comma.
 func chatBody(text string, more ...string) string {
 	b, _ := json.Marshal(text)
 	return `{"model":"m","messages":[{"role":"user","content":` + string(b) + `}]` + strings.Join(more, "") + `}`

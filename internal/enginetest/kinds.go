@@ -6,13 +6,13 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// kind is one kind of engine: how it differs from the others, and its paths.
+// kind is one kind of engine: its differences from the others, and its paths.
 type kind struct {
 	dialect
 	routes func(s *Server, m *http.ServeMux)
 }
 
-// New makes a simulated engine and starts it. The error names every fault of the options.
+// New returns a running simulated engine. The error lists every fault of the options.
 func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	k, known := kinds()[opts.Dialect]

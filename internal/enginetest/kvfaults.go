@@ -6,21 +6,21 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/api"
 )
 
-// KVAddresses are where the events of a rank are published, and where missed ones can be asked for: tcp://HOST:PORT.
+// KVAddresses are the addresses of a rank's events and of their replay: tcp://HOST:PORT.
 func (s *Server) KVAddresses(rank int) (events, replay string) {
 	return s.pump.Publishers()[rank].Addresses()
 }
 
-// KVSubscribed reports whether anybody takes a rank's events (vLLM, SGLang).
+// KVSubscribed reports whether a rank's events have a subscriber (vLLM, SGLang).
 func (s *Server) KVSubscribed(rank int) bool { return s.pump.Publishers()[rank].Subscribed() }
 
-// KVLose has the next messages of a rank lost on their way; they can be asked for afterwards.
+// KVLose drops the next messages of a rank in transit; they can be replayed.
 func (s *Server) KVLose(rank, messages int) { s.pump.Publishers()[rank].Lose(messages) }
 
-// KVMute silences a rank, or lets it speak again.
+// KVMute stops or resumes a rank's events.
 func (s *Server) KVMute(rank int, muted bool) { s.pump.Publishers()[rank].Mute(muted) }
 
-// KVForget empties what a rank keeps for those who missed messages.
+// KVForget empties a rank's replay buffer.
 func (s *Server) KVForget(rank int) { s.pump.Publishers()[rank].Forget() }
 
 // kvCacheEvents is TensorRT-LLM's POST /kv_cache_events.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Listen gives the engine a port and says its base URL. Port 0 takes a free one. Close ends it.
+// Listen opens a port for the engine and returns its base URL. Port 0 takes a free one. Close closes it.
 func (s *Server) Listen(addr string) (url string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,15 @@ func (s *Server) serve(ln net.Listener) {
 	}()
 }
 
-// openPort opens or closes the port that Listen got. Requests that run go on; their connections close after them.
+// free gives up a port that is held; mu is held.
+func (s *Server) free() {
+	if s.release != nil {
+		s.release()
+		s.release = nil
+	}
+}
+
+// openPort opens or closes the port of Listen. Running requests continue; their connections close afterwards.
 func (s *Server) openPort(open bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,15 +65,17 @@ func (s *Server) openPort(open bool) error {
 		return nil
 	}
 	if !open {
+		s.release = hold(s.listener)
 		err := s.listener.Close()
 		s.listener = nil
 		s.http.SetKeepAlivesEnabled(false) // closes the idle connections
 		return err
 	}
-	ln, err := net.Listen("tcp", s.addr)
+	ln, err := listenAgain(s.addr)
 	if err != nil {
 		return fmt.Errorf("enginetest: opening the port again: %w", err)
 	}
+	s.free()
 	s.http.SetKeepAlivesEnabled(true)
 	s.serve(ln)
 	return nil

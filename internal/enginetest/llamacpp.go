@@ -23,7 +23,7 @@ func (s *Server) llamacppRoutes(m *http.ServeMux) {
 	m.HandleFunc("POST /detokenize", s.detokenize)
 }
 
-// stillLoading is what every path says while the model loads.
+// stillLoading is the answer of every path while the model loads.
 func (s *Server) stillLoading(w http.ResponseWriter) {
 	api.WriteJSON(w, http.StatusServiceUnavailable, map[string]any{
 		"error": map[string]any{"code": 503, "message": "Loading model", "type": "unavailable_error"},

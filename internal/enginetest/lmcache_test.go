@@ -26,7 +26,8 @@ func lmEngine(t *testing.T, latency time.Duration) (*enginetest.Server, string) 
 	return s, url
 }
 
-// TestLMCacheRefuses: what a real prefiller would fail or hang at, and a decoder would answer without the cache or from another, is refused.
+// TestLMCacheRefuses: requests at which a real prefiller would fail or hang, or which a decoder would answer without the cache
+// or from another, are rejected.
 func TestLMCacheRefuses(t *testing.T) {
 	p, prefiller := lmEngine(t, time.Millisecond)
 	d, decoder := lmEngine(t, time.Millisecond)
@@ -76,7 +77,7 @@ func TestLMCacheRefuses(t *testing.T) {
 	if status, got := ask(prefiller, "nobody", one+spec("[1,2]", "[3,4]")); status != http.StatusInternalServerError {
 		t.Errorf("a decoder that is not there: %d %s", status, got)
 	}
-	// In the right order, and then not.
+	// In the right order, and then in the wrong one.
 	status, got := ask(prefiller, "a", one+good)
 	if status != http.StatusOK || !strings.Contains(got, `"kv_transfer_params":{"first_tok":`) {
 		t.Fatalf("%d %s", status, got)

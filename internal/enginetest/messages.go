@@ -13,7 +13,7 @@ func (s *Server) messagesRoutes(m *http.ServeMux) {
 	m.HandleFunc("POST /v1/messages/count_tokens", s.countTokens)
 }
 
-// askMessages reads an Anthropic request: system is a field of its own and comes first.
+// askMessages reads an Anthropic request: system is a separate field and comes first.
 func (s *Server) askMessages(w http.ResponseWriter, r *http.Request, mustBound bool) (*api.Ask, error) {
 	var f api.Fields
 	if err := s.read(w, r, &f); err != nil {

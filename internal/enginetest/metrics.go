@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// exposition builds Prometheus text: one family after the other, a sample for each rank.
+// exposition builds Prometheus text: one family after another, one sample per rank.
 type exposition struct{ b []byte }
 
 // family begins a metric.
@@ -40,7 +40,7 @@ func (x *exposition) write(w http.ResponseWriter) {
 	_, _ = w.Write(x.b)
 }
 
-// ratio is a/b, 0 for nothing of nothing.
+// ratio is a/b, 0 for 0/0.
 func ratio(a, b float64) float64 {
 	if b == 0 {
 		return 0

@@ -44,7 +44,7 @@ func (s *Server) ollamaModels(loaded bool) []any {
 	return out
 }
 
-// ollamaGenerate is /api/chat and /api/generate; both stream unless told not to.
+// ollamaGenerate is /api/chat and /api/generate; both stream by default.
 func (s *Server) ollamaGenerate(w http.ResponseWriter, r *http.Request, chat bool) {
 	var f struct {
 		api.Fields

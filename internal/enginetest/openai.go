@@ -6,7 +6,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/api"
 )
 
-// openAIRoutes are the paths that all dialects have in OpenAI's form.
+// openAIRoutes are the paths in OpenAI's form that all dialects have.
 func (s *Server) openAIRoutes(m *http.ServeMux) {
 	m.HandleFunc("POST /v1/chat/completions", s.chat)
 	m.HandleFunc("POST /v1/completions", s.completions)

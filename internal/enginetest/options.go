@@ -12,44 +12,44 @@ import (
 	"github.com/warmpath/warmpath/sim/engine"
 )
 
-// Options say what engine to simulate. The zero value of a field takes its default.
+// Options configure a simulated engine. The zero value of a field means its default.
 type Options struct {
 	Dialect       fleet.Kind    // default fleet.KindVLLM
 	Models        []string      // base models; default "simulated"; the first is the parent of the adapters
 	Adapters      []string      // LoRA adapters, served as models (vLLM, SGLang)
-	Ranks         int           // data-parallel ranks, each an engine with a cache of its own; default 1
-	Engine        engine.Config // of each rank; default engine.DefaultConfig. llama.cpp takes Slots as its slots
+	Ranks         int           // data-parallel ranks, each an engine with its own cache; default 1
+	Engine        engine.Config // of each rank; default engine.DefaultConfig. llama.cpp uses Slots as its slots
 	Seed          uint64        // of answers, ids and jitter
-	APIKey        string        // asked for where the dialect asks for it; "" asks for none
-	Speed         float64       // simulated seconds a real second; default 1
-	ContextTokens int           // longest prompt plus answer; default 32768, never over the cache
-	AnswerTokens  int           // natural length of answers, on average; default 64
-	LoadingFor    time.Duration // real time for which health says "loading"; default 0
-	NoCacheReport bool          // usage has no cached tokens, as engines have it when that is not switched on
-	KVEvents      string        // host:port of KV events (vLLM, SGLang; ranks and replays at the ports after it; port 0 takes free ones), anything for TensorRT-LLM's; "" publishes none
-	KVConnect     string        // tcp://HOST:PORT of a router that listens: KV events are published by dialling out to it (vLLM, SGLang; each rank to a port one higher), without replay; instead of KVEvents
+	APIKey        string        // required where the dialect requires a key; "" requires none
+	Speed         float64       // simulated seconds per real second; default 1
+	ContextTokens int           // maximum prompt plus answer; default 32768, at most the cache
+	AnswerTokens  int           // mean natural length of answers; default 64
+	LoadingFor    time.Duration // real time for which health reports "loading"; default 0
+	NoCacheReport bool          // usage has no cached tokens, as in engines where that is off
+	KVEvents      string        // host:port of KV events (vLLM, SGLang; ranks and replays at following ports; port 0 takes free ones), anything for TensorRT-LLM's; "" publishes none
+	KVConnect     string        // tcp://HOST:PORT of a listening router: KV events are published by dialling out (vLLM, SGLang; each rank to the next port), without replay; instead of KVEvents
 	KVTopic       string        // of KV events; default kv-events
-	KVArrays      bool          // events are arrays, as vLLM had them up to 0.23
+	KVArrays      bool          // events are arrays, as in vLLM up to 0.23
 	BodyBytes     int64         // longest request body; default 64 MiB
 
-	Computed func(took time.Duration) // told of each prompt how long it took until it was computed, in simulated time; must not block
+	Computed func(took time.Duration) // called with each prompt's time to completion, in simulated time; must not block
 
-	// Disaggregated serving: either side of a hand-over, as each request asks.
-	Connector         string        // "nixl" or "lmcache" (vLLM), "trtllm" (TensorRT-LLM); "" has none, and takes no notice of what requests say about one
+	// Disaggregated serving: either side of a transfer, as each request asks.
+	Connector         string        // "nixl" or "lmcache" (vLLM), "trtllm" (TensorRT-LLM); "" has none and ignores parameters for one
 	KVLease           time.Duration // real time for which a prefiller holds blocks; default 30 s
-	KVLatency         time.Duration // simulated time that a transfer takes at least; default 5 ms
-	KVTokensPerSecond float64       // tokens of KV cache moved a second; default 50,000
+	KVLatency         time.Duration // minimum simulated time of a transfer; default 5 ms
+	KVTokensPerSecond float64       // tokens of KV cache moved per second; default 50,000
 	KVBack            time.Duration // NIXL's bidirectional mode: real time for which a decoder holds blocks for the prefiller of the next turn; 0 is off
-	KVRecompute       bool          // a decoder computes what it cannot fetch (kv_load_failure_policy); else it answers 500
-	OldKV             bool          // the parameters of older versions: a flat list of blocks, no request id, no cached tokens; of TensorRT-LLM, conversation_id in disaggregated_params and no conversation_params
-	TP                int           // LMCache: tensor-parallel ranks, each with ports of its own; default 1
-	KVPort            int           // LMCache: first of the ports at which a decoder receives, which Listen opens; 0 leaves them to ListenKV
-	KVNotify          string        // LMCache: host:port at which the router is told of KV cache that was pushed; "" tells nobody
-	Silent            bool          // every answer is the end-of-sequence token alone
-	Role              fleet.Role    // SGLang: what the server was started for; the others are what each request asks
+	KVRecompute       bool          // a decoder computes what it cannot fetch (kv_load_failure_policy); otherwise it answers 500
+	OldKV             bool          // parameters of older versions: a flat list of blocks, no request id, no cached tokens; for TensorRT-LLM, conversation_id in disaggregated_params and no conversation_params
+	TP                int           // LMCache: tensor-parallel ranks, each with its own ports; default 1
+	KVPort            int           // LMCache: first of a decoder's receiving ports, opened by Listen; 0 leaves them to ListenKV
+	KVNotify          string        // LMCache: host:port for notifications of pushed KV cache to the router; "" sends none
+	Silent            bool          // every answer is just the end-of-sequence token
+	Role              fleet.Role    // SGLang: the server's role; the others take it from each request
 	BootstrapPort     int           // SGLang and Mooncake: of a prefiller's bootstrap server, opened by Listen; 0 takes a free one
-	Tokenizer         Tokenizer     // TensorRT-LLM: makes the tokens; nil: each four bytes of a prompt are one
-	DisaggKey         string        // TensorRT-LLM: a generation worker refuses what is not signed with it; "" asks for no signature
+	Tokenizer         Tokenizer     // TensorRT-LLM: makes the tokens; nil: four bytes of a prompt are a token
+	DisaggKey         string        // TensorRT-LLM: a generation worker rejects unsigned requests; "" requires no signature
 }
 
 func (o Options) withDefaults() Options {
@@ -107,7 +107,7 @@ func (o Options) pump() pump.Config {
 	return c
 }
 
-// validate reports every fault of options that have their defaults.
+// validate reports every fault of options with defaults.
 func (o Options) validate(known bool) error {
 	errs := []error{o.Engine.Validate()}
 	fault := func(bad bool, format string, args ...any) {
@@ -136,8 +136,7 @@ func (o Options) validate(known bool) error {
 	return errors.Join(errs...)
 }
 
-// Tokenizer is a real tokenizer, for engines whose tokens are to be those of a model: Request gives those of a chat or completion, Encode those of a
-// text.
+// Tokenizer is a real tokenizer, for engines with a model's own tokens: Request tokenizes a chat or completion, Encode a text.
 type Tokenizer interface {
 	Request(body []byte) ([]int32, error)
 	Encode(text string, special bool) []int32

@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/pump"
 )
 
-// play computes an ask and answers with it.
+// play computes an ask and answers it.
 func (s *Server) play(w http.ResponseWriter, r *http.Request, a *api.Ask, sh api.Shape) {
 	fault := s.generationFault(w, r)
 	if fault == nil {
@@ -54,7 +54,7 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a *api.Ask, sh api
 	}
 }
 
-// failLoad answers a decode leg whose KV cache cannot be fetched. In a stream that is said after its first chunk, as vLLM has it.
+// failLoad answers a decode leg whose KV cache cannot be fetched. In a stream the error follows the first chunk, as in vLLM.
 func (s *Server) failLoad(w http.ResponseWriter, r *http.Request, ans *api.Answer, sh api.Shape, err error) {
 	const said = "Internal server error"
 	switch {
@@ -68,8 +68,8 @@ func (s *Server) failLoad(w http.ResponseWriter, r *http.Request, ans *api.Answe
 	}
 }
 
-// wait returns when the job is done or has given so many tokens. It does not return when the client left, or the
-// engine went away: the job is cancelled and the connection closed.
+// wait returns when the job is done or has produced enough tokens. If the client has left or the engine is gone it does not
+// return: the job is cancelled and the connection closed.
 func (s *Server) wait(r *http.Request, st *pump.Stream, enough int) pump.Progress {
 	st.Expect(enough)
 	for {
@@ -165,7 +165,7 @@ func (s *Server) playStream(w http.ResponseWriter, r *http.Request, st *pump.Str
 	}
 }
 
-// breakStream ends a stream in the way of the fault, after what is in b.
+// breakStream writes b and then breaks the stream as the fault demands.
 func (s *Server) breakStream(w http.ResponseWriter, flusher *http.ResponseController, st *pump.Stream, sh api.Shape, fault *Fault, b []byte) {
 	s.pump.Cancel(st)
 	switch fault.Kind {

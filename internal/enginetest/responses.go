@@ -30,7 +30,7 @@ func (s *Server) responsesRoutes(m *http.ServeMux) {
 			s.noResponse(w, r, r.PathValue("id"))
 			return
 		}
-		// Only responses that run in the background can be cancelled, and the simulated engine has none.
+		// Only background responses can be cancelled, and the simulated engine has none.
 		s.fail(w, r, http.StatusBadRequest, "invalid_request_error", "Cannot cancel a synchronous response.")
 	})
 }

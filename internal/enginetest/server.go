@@ -1,14 +1,14 @@
-// Package enginetest serves simulated engines over HTTP: the model of package sim, in real time, looking on the wire
-// like the engine of its dialect (health, models, metrics, usage with cached tokens, streams, ranks or slots), with
-// faults that can be switched on while it runs. Tests, the demo and the engine command use it.
+// Package enginetest serves simulated engines over HTTP: the model of package sim in real time, with the wire format of its
+// dialect (health, models, metrics, usage with cached tokens, streams, ranks or slots) and faults that can be switched on at
+// run time. Tests, the demo and the engine command use it.
 //
-// It says that it is simulated: every answer has the header X-Simulated, completions have the system fingerprint
-// "simulated", and versions end in "+simulated".
+// It declares itself simulated: every answer has the header X-Simulated, completions have the system fingerprint "simulated",
+// and versions end in "+simulated".
 //
-// One token is four bytes of text, of the prompt as of the answer; a list of token ids counts as it is. The answer is
-// readable nonsense, drawn from the seed and the prompt, so the same prompt gets the same answer. A conversation that
-// sends the answer back continues the cached chain. An answer is as long as max_tokens allows, at most its own natural
-// length (drawn from the prompt around Options.AnswerTokens); ignore_eos makes it exactly max_tokens long.
+// One token is four bytes of text, in prompts and answers; a list of token ids counts as is. The answer is readable nonsense
+// drawn from the seed and the prompt, so equal prompts get equal answers. A conversation that sends the answer back continues
+// the cached chain. An answer is as long as max_tokens allows, at most its natural length (drawn from the prompt around
+// Options.AnswerTokens); ignore_eos makes it exactly max_tokens long.
 package enginetest
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/pump"
 )
 
-// Server is one simulated engine. It is an http.Handler; Listen gives it a port of its own. Close it.
+// Server is one simulated engine. It is an http.Handler; Listen opens a port for it. Close it.
 type Server struct {
 	opts    Options
 	dialect dialect
@@ -44,16 +44,17 @@ type Server struct {
 	closing chan struct{}
 	once    sync.Once
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the following fields
 	http     *http.Server
 	listener net.Listener
 	addr     string
+	release  func() // gives up the port while it is closed and held; nil when it is not
 
 	serving sync.WaitGroup
 	closed  bool
 }
 
-// dialect is what differs between the engines beyond their paths.
+// dialect is the differences between the engines besides their paths.
 type dialect struct {
 	ownedBy      string // in the models list
 	anyModel     bool   // a wrong model name is accepted
@@ -61,12 +62,12 @@ type dialect struct {
 	flatErrors   bool   // errors have no "error" object around them
 	rankHeader   bool   // X-data-parallel-rank chooses the rank
 	timings      bool   // answers carry llama.cpp timings
-	lanes        bool   // slots with caches of their own
+	lanes        bool   // slots with separate caches
 	version      string
 	keyPaths     []string // prefixes guarded by the API key
 }
 
-// newServer starts an engine of a kind, of options that are valid.
+// newServer starts an engine of a kind with valid options.
 func newServer(opts Options, kind dialect) (*Server, error) {
 	p, err := pump.New(opts.pump())
 	if err != nil {
@@ -110,7 +111,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// Close ends every request and waits for the engine, and for a port that Listen opened, to be gone.
+// Close ends every request and waits for the engine, and for a port opened by Listen.
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		close(s.closing)
@@ -118,6 +119,7 @@ func (s *Server) Close() error {
 		s.connector.Forget()
 		s.mu.Lock()
 		s.closed = true
+		s.free()
 		srv := s.http
 		s.mu.Unlock()
 		if srv != nil {
@@ -130,7 +132,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Options are what the engine runs with, defaults filled in.
+// Options are the engine's options with defaults.
 func (s *Server) Options() Options { return s.opts }
 
 func (s *Server) authorised(r *http.Request) bool {
@@ -160,7 +162,7 @@ func (s *Server) notFound(w http.ResponseWriter, _ *http.Request) {
 	api.WriteJSON(w, http.StatusNotFound, map[string]string{"detail": "Not Found"}) // FastAPI's own shape
 }
 
-// loading says whether the engine still starts up.
+// loading reports whether the engine is starting.
 func (s *Server) loading() bool { return time.Since(s.started) < s.opts.LoadingFor }
 
 // isAdapter says whether the name is one of the LoRA adapters.
@@ -173,7 +175,7 @@ func (s *Server) isAdapter(name string) bool {
 	return false
 }
 
-// knows says whether a request may name this model.
+// knows reports whether a request may name this model.
 func (s *Server) knows(name string) bool {
 	if s.dialect.anyModel || s.isAdapter(name) {
 		return true

@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/sim/engine"
 )
 
-// sglangRoutes are the paths of SGLang's server (0.5.23). There is no /get_load any more.
+// sglangRoutes are the paths of SGLang's server (0.5.23). It no longer has /get_load.
 func (s *Server) sglangRoutes(m *http.ServeMux) {
 	s.openAIRoutes(m)
 	s.responsesRoutes(m)
@@ -43,7 +43,7 @@ func (s *Server) flushCache(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("Cache flushed.\n"))
 }
 
-// sglangHealth costs a generation of one token, and answers a second (of simulated time) after it was asked.
+// sglangHealth runs a generation of one token, and answers after a second of simulated time.
 func (s *Server) sglangHealth(w http.ResponseWriter, r *http.Request) {
 	if s.loading() {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -86,7 +86,7 @@ func (s *Server) sglangServerInfo(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// sglangLoads has the core section of each rank, or of ?dp_rank=.
+// sglangLoads is the core section of each rank, or of ?dp_rank=.
 func (s *Server) sglangLoads(w http.ResponseWriter, r *http.Request) {
 	only := r.URL.Query().Get("dp_rank")
 	now := time.Now()
@@ -115,7 +115,7 @@ func (s *Server) sglangLoads(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// sglangMetrics has the names a router reads.
+// sglangMetrics has the names that routers read.
 func (s *Server) sglangMetrics(w http.ResponseWriter, _ *http.Request) {
 	var x exposition
 	ranks := s.pump.Stats()
@@ -156,7 +156,7 @@ func (s *Server) sglangMetrics(w http.ResponseWriter, _ *http.Request) {
 	x.write(w)
 }
 
-// generate is SGLang's native path: text or input_ids, sampling_params, text in the stream growing with each chunk.
+// generate is SGLang's native path: text or input_ids, sampling_params, with the whole text so far in each chunk.
 func (s *Server) generate(w http.ResponseWriter, r *http.Request) {
 	var f struct {
 		api.Fields
@@ -195,7 +195,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request) {
 	s.play(w, r, a, api.NewGenerate(s.style))
 }
 
-// sglangMode is what /server_info says of the server's role.
+// sglangMode is the server's role in /server_info.
 func (s *Server) sglangMode() string {
 	if s.opts.Connector != "sglang" || s.opts.Role == fleet.RoleBoth {
 		return "null"

@@ -9,11 +9,11 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// slots are llama.cpp's: each computes one request at a time and reuses only what itself computed before. A request
-// that names none gets the idle slot whose last prompt shares the most with it, when that is at least a tenth of the
-// shorter one (--slot-prompt-similarity 0.10), else the one that has been idle the longest. All slots share the memory
-// of the one simulated cache, where a real server has a fixed part for each; a slot's older prompts may therefore
-// still be warm, as with the server's own prompt cache in host memory.
+// slots are llama.cpp's: each computes one request at a time and reuses only its own earlier work. A request without a slot
+// gets the idle one whose last prompt shares most with it, if that is at least a tenth of the shorter one
+// (--slot-prompt-similarity 0.10), else the one idle for longest. All slots share the memory of the one simulated cache, where
+// a real server has a fixed part for each; a slot's older prompts may therefore still be warm, as in the server's own prompt
+// cache in host memory.
 type slots struct {
 	mu    sync.Mutex
 	clock uint64
@@ -22,14 +22,14 @@ type slots struct {
 
 type slot struct {
 	open  int      // requests running or waiting in it
-	used  uint64   // when it last began one, in requests
-	chain []uint64 // of its last prompt and answer, without a root
+	used  uint64   // start of its latest request, counted in requests
+	chain []uint64 // of its last prompt and answer, without the root
 	task  uint64
 }
 
 const slotSimilarity = 0.10
 
-// chooseSlot books a request into a slot (its own wish first) and gives the root of the slot's hash chain.
+// chooseSlot books a request into a slot (the requested one first) and returns the root of the slot's hash chain.
 func (s *Server) chooseSlot(a *api.Ask, root uint64, full []byte) uint64 {
 	plain := prompts.Chain(root, full, s.opts.Engine.BlockTokens)
 	s.slots.mu.Lock()
@@ -47,8 +47,7 @@ func (s *Server) chooseSlot(a *api.Ask, root uint64, full []byte) uint64 {
 	return xxh3.HashSeed([]byte{byte(a.Slot), byte(a.Slot >> 8), byte(a.Slot >> 16)}, root)
 }
 
-// best is the slot for a request that names none; mu is held. With every slot busy it is the one with the shortest
-// queue.
+// best is the slot for a request without one; mu is held. If all are busy it is the one with the shortest queue.
 func (sl *slots) best(chain []uint64) int {
 	idlest, similar, share := -1, -1, slotSimilarity
 	shortest := 0
@@ -81,14 +80,14 @@ func (sl *slots) best(chain []uint64) int {
 	}
 }
 
-// endSlot takes a request out of its slot.
+// endSlot removes a request from its slot.
 func (s *Server) endSlot(i int) {
 	s.slots.mu.Lock()
 	defer s.slots.mu.Unlock()
 	s.slots.all[i].open--
 }
 
-// listSlots is what /slots shows, and how many slots are idle.
+// listSlots is the content of /slots, and the number of idle slots.
 func (s *Server) listSlots() (out []any, free int) {
 	s.slots.mu.Lock()
 	defer s.slots.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest"
 )
 
-// took is how long a request takes, to the microsecond. Time is the bubble's: nothing else runs, so it is exact.
+// took is the duration of a request, to the microsecond. Time is the bubble's, so it is exact.
 func took(t *testing.T, s *enginetest.Server, body string) time.Duration {
 	t.Helper()
 	begin := time.Now()
@@ -60,7 +60,7 @@ func TestTimeOfARequest(t *testing.T) {
 	})
 }
 
-// headerTimes is a ResponseWriter that notes when the status was sent.
+// headerTimes is a ResponseWriter that records when the status was sent.
 type headerTimes struct {
 	*httptest.ResponseRecorder
 	at time.Time
@@ -95,7 +95,7 @@ func TestHeadersComeWhenTheDialectSendsThem(t *testing.T) {
 	}
 }
 
-// SGLang's health takes a second; it gives up with its client.
+// SGLang's health takes a second, and stops when its client leaves.
 func TestSGLangHealthTakesASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := enginetest.New(enginetest.Options{Dialect: fleet.KindSGLang})

@@ -5,7 +5,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// rendered is the prompt of a chat, four bytes a token.
+// rendered is the prompt of a chat, four bytes per token.
 func (s *Server) rendered(f *api.Fields) ([]byte, error) {
 	if s.opts.Tokenizer == nil {
 		return prompts.Render(nil, f.Tools, f.Messages)
@@ -13,7 +13,7 @@ func (s *Server) rendered(f *api.Fields) ([]byte, error) {
 	return s.tokenized(f)
 }
 
-// prompted is the prompt of a completion, four bytes a token.
+// prompted is the prompt of a completion, four bytes per token.
 func (s *Server) prompted(f *api.Fields) ([]byte, error) {
 	if s.opts.Tokenizer == nil {
 		return prompts.PromptBytes(f.Prompt)
@@ -26,8 +26,8 @@ func (s *Server) tokenized(f *api.Fields) ([]byte, error) {
 	return prompts.TokenBytes(unsigned(ids)), err
 }
 
-// appendAnswer appends an answer as its tokens are kept in the cache. With a tokenizer the text is cut into as many tokens as were asked for:
-// what is missing is filled with tokens that no text has, as if they were not shown.
+// appendAnswer appends an answer as its tokens are cached. With a tokenizer the text is cut to the number of tokens asked for;
+// missing ones are filled with tokens without text.
 func (s *Server) appendAnswer(full []byte, ans *api.Answer) []byte {
 	if s.opts.Tokenizer == nil {
 		return append(full, ans.Text...)

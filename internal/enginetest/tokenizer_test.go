@@ -30,7 +30,8 @@ func (letters) Encode(text string, _ bool) (out []int32) {
 	return out
 }
 
-// TestTokenizerOfAnEngine: with a tokenizer the engine counts its tokens, and the blocks of its KV events are those of its tokens, by TensorRT-LLM's own hash.
+// TestTokenizerOfAnEngine: with a tokenizer the engine counts its tokens, and the blocks of its KV events consist of them, by
+// TensorRT-LLM's own hash.
 func TestTokenizerOfAnEngine(t *testing.T) {
 	r := start(t, enginetest.Options{Dialect: fleet.KindTRTLLM, KVEvents: "127.0.0.1:0", Tokenizer: letters{}})
 	text := strings.Repeat("abcdefgh", 13) // 104 tokens are 6 whole blocks and a half

@@ -31,8 +31,8 @@ func (s *Server) trtllmRoutes(m *http.ServeMux) {
 	}
 }
 
-// iterations are the engine's iteration statistics: a JSON array of what happened since the last call, which the call
-// clears. The simulated engine sums the steps in between up to one entry a rank, and has none when there were none.
+// iterations are the engine's iteration statistics: a JSON array since the last call, which clears it. The simulated engine
+// sums up the steps in between to one entry per rank, and has none without steps.
 type iterations struct {
 	s    *Server
 	mu   sync.Mutex
@@ -91,7 +91,7 @@ func (s *Server) trtllmMetrics(w http.ResponseWriter, _ *http.Request) {
 	x.write(w)
 }
 
-// trtServerInfo is what /server_info says for generation-first.
+// trtServerInfo is /server_info for generation-first.
 func (s *Server) trtServerInfo() any {
 	if s.opts.Connector != "trtllm" {
 		return nil

@@ -29,12 +29,12 @@ func (s *Server) vllmRoutes(m *http.ServeMux) {
 	}
 	m.HandleFunc("POST /detokenize", s.detokenize)
 	m.HandleFunc("POST /reset_prefix_cache", func(w http.ResponseWriter, _ *http.Request) {
-		s.pump.ClearCache() // 200 even when refused
+		s.pump.ClearCache() // 200 even when rejected
 		w.WriteHeader(http.StatusOK)
 	})
 }
 
-// emptyHealth is 200 without a body, 503 in start-up.
+// emptyHealth is 200 without a body, 503 during start-up.
 func (s *Server) emptyHealth(w http.ResponseWriter, _ *http.Request) {
 	if s.loading() {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -51,7 +51,7 @@ func (s *Server) vllmLoad(w http.ResponseWriter, _ *http.Request) {
 	api.WriteJSON(w, http.StatusOK, map[string]int64{"server_load": s.tally.open.Load()})
 }
 
-// vllmMetrics has the names a router reads, labelled engine (the rank) and model_name.
+// vllmMetrics has the names that routers read, labelled with engine (the rank) and model_name.
 func (s *Server) vllmMetrics(w http.ResponseWriter, _ *http.Request) {
 	var x exposition
 	ranks := s.pump.Stats()
@@ -91,8 +91,7 @@ func (s *Server) vllmMetrics(w http.ResponseWriter, _ *http.Request) {
 	x.write(w)
 }
 
-// tokenize counts as the engine counts: four bytes a token. It takes a prompt or messages (vLLM) or content
-// (llama.cpp).
+// tokenize counts as the engine does: four bytes per token. It takes a prompt or messages (vLLM) or content (llama.cpp).
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 	var f struct {
 		api.Fields

@@ -34,6 +34,7 @@ type Decision struct {
 	LostCache    bool      `json:"lost_cache,omitempty"` // it showed that the endpoint had lost its cache
 	Leg          string    `json:"leg,omitempty"`        // prefill or decode, of a request that went to two endpoints; both have its id
 	Split        *Split    `json:"split,omitempty"`      // where endpoints have roles
+	Gate         *Gate     `json:"gate,omitempty"`       // of policies that let what is cached count only above a share of the prompt
 
 	Predicted  Predicted   `json:"predicted"`
 	Observed   Observed    `json:"observed"`
@@ -47,6 +48,14 @@ type Split struct {
 	Why     string  `json:"why"`                // route.SplitWhy
 	WholeMs float64 `json:"whole_ms,omitempty"` // what it was predicted to cost at one endpoint, others' waiting included
 	SplitMs float64 `json:"split_ms,omitempty"` // and at two
+}
+
+// Gate says whether what is cached counted, in the terms of TensorRT-LLM's rank router.
+type Gate struct {
+	Active    bool    `json:"cache_affinity_active"`
+	Match     int     `json:"max_match_for_req"` // tokens
+	Rate      float64 `json:"match_rate"`        // of the prompt
+	Threshold float64 `json:"threshold"`         // that the rate must be above
 }
 
 // Predicted is what the router expected.
@@ -112,6 +121,9 @@ func (d *record) view() Decision {
 	if d.split != "" {
 		v.Split = &Split{Why: string(d.split), WholeMs: round(d.weighed.WholeMs), SplitMs: round(d.weighed.SplitMs)}
 	}
+	if g := d.gate; g.Asked {
+		v.Gate = &Gate{Active: g.Open, Match: g.Match, Rate: round(float64(g.Match) / float64(max(d.prompt, 1))), Threshold: g.Threshold}
+	}
 	if !d.firstByte.IsZero() {
 		v.FirstByte = d.firstByte.UTC()
 	}
@@ -136,7 +148,7 @@ func (d *record) view() Decision {
 	if d.refusal {
 		v.Reason, v.Outcome = refused, refused
 	}
-	v.Why = why(&v) + parted(&v) + queued(&v)
+	v.Why = why(&v) + gated(&v) + parted(&v) + queued(&v)
 	return v
 }
 

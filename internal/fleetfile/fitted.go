@@ -24,7 +24,7 @@ func Fitted(name, kind string, fits []calibrate.Endpoint) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Fitted by warmpath simulate --fit to %d requests on %d endpoints, recorded in\n# %q.\n", requests, len(fits), name)
-	fmt.Fprintf(&b, "# Chunks, and what probes did not find out of slots and caches, are those of the kind.\nendpoints:\n")
+	fmt.Fprintf(&b, "# Chunk sizes, and slots and caches that probes did not report, are those of the preset.\nendpoints:\n")
 	for i := range fits {
 		writeFit(&b, kind, &fits[i])
 	}
@@ -38,7 +38,7 @@ func writeFit(w io.Writer, kind string, f *calibrate.Endpoint) {
 	fmt.Fprintf(w, "  - name: %s\n", label)
 	fmt.Fprintf(w, "    # %d requests. Prefill: %d observations, %.1f %% off at the median; steps: %d answers, %.1f %% off; %.0f %% outliers.\n",
 		f.Requests, f.Prefills, 100*f.TTFT, f.Decodes, 100*f.ITL, 100*f.Outliers)
-	fmt.Fprintf(w, "    # Fixed time to the first token, which the model of engines does not have: %s.\n", f.Fixed)
+	fmt.Fprintf(w, "    # Fixed time to the first token, which the engine model does not include: %s.\n", f.Fixed)
 	for _, note := range f.Notes {
 		fmt.Fprintf(w, "    # Note: %s.\n", note)
 	}

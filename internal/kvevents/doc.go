@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/kvstream"
 )
 
@@ -24,8 +25,11 @@ type Config struct {
 	Discover bool `yaml:"discover"`
 	// Listen is where engines are heard that dial out themselves, as llm-d sets vLLM up: tcp://HOST:PORT, with * for every interface. Their
 	// topics say whose the events are: kv@POD@MODEL, where POD is an endpoint's name, its host:port or its host, or an endpoint's kv_topic.
-	// Anybody who reaches the port can say what caches hold. Empty listens nowhere.
+	// Empty listens nowhere.
 	Listen string `yaml:"listen"`
+	// Allow are the networks from which engines may dial in: addresses, or networks such as 10.0.0.0/8. Who may dial in can say what caches hold,
+	// so the default is this machine and private networks (RFC 1918, RFC 6598, RFC 4193, link-local). Others are refused, logged and counted.
+	Allow []string `yaml:"allow"`
 	// ListenRanks is how many ports are listened at, from that of listen on: vLLM adds the data-parallel rank to the port that it dials.
 	ListenRanks int `yaml:"listen_ranks"`
 	// Poll is how often TensorRT-LLM is asked at least. It is asked when an answer begins or ends there too, up to ten times as often.
@@ -46,7 +50,7 @@ type Config struct {
 
 // DefaultConfig is the configuration when nothing is set.
 func DefaultConfig() Config {
-	return Config{Discover: true, ListenRanks: 1, Poll: 250 * time.Millisecond, Blocks: kvstream.DefaultBlocks, SessionHeader: "X-Session-ID"}
+	return Config{Discover: true, Allow: privateNetworks(), ListenRanks: 1, Poll: 250 * time.Millisecond, Blocks: kvstream.DefaultBlocks, SessionHeader: "X-Session-ID"}
 }
 
 // Validate reports every fault, joined into one error.
@@ -61,6 +65,11 @@ func (c Config) Validate() error {
 	if err := checkListen(c.Listen, c.ListenRanks); err != nil {
 		faults = append(faults, err)
 	}
+	if _, err := guard.ParseNetworks(c.Allow); err != nil {
+		faults = append(faults, fmt.Errorf("kvevents: allow: %w", err))
+	} else if c.Listen != "" && len(c.Allow) == 0 {
+		faults = append(faults, errors.New("kvevents: allow is empty, so that nobody may dial in: list the engines' networks, or 0.0.0.0/0 and ::/0 for everybody"))
+	}
 	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" // RFC 9110, section 5.6.2
 	switch name := strings.ToLower(c.SessionHeader); {
 	case strings.Trim(name, token) != "":
@@ -69,6 +78,14 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("kvevents: session_header is %q, which says something else of every request", c.SessionHeader))
 	}
 	return errors.Join(faults...)
+}
+
+// privateNetworks are those that the internet does not route, where engines usually are.
+func privateNetworks() []string {
+	return []string{
+		"127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16",
+		"::1", "fc00::/7", "fe80::/10",
+	}
 }
 
 // taken are headers that must not hold an id which a client may choose.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/kvstream"
 	"github.com/warmpath/warmpath/route"
@@ -47,6 +48,9 @@ type Follower struct {
 	crowded    bool                       // it was said that there are too many topics
 
 	untied    atomic.Uint64  // messages of publishers that are nobody's
+	allowed   guard.Networks // from where publishers may dial in
+	refused   atomic.Uint64  // connections from elsewhere
+	refusedAt atomic.Int64   // when one was last logged, in seconds
 	listeners []net.Listener // set before Run
 
 	wg sync.WaitGroup
@@ -72,8 +76,10 @@ func New(cfg Config, with Tokenizer, client *http.Client, observe func(route.Eve
 	if err := cfg.Validate(); err != nil {
 		panic("kvevents: " + err.Error())
 	}
+	allowed, _ := guard.ParseNetworks(cfg.Allow)
 	return &Follower{
-		cfg: cfg, with: with, reading: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4)), client: client, observe: observe, log: log, poke: make(chan struct{}, 1), questions: make(chan question, tokenQueue),
+		allowed: allowed,
+		cfg:     cfg, with: with, reading: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4)), client: client, observe: observe, log: log, poke: make(chan struct{}, 1), questions: make(chan question, tokenQueue),
 		told: map[string][]fleet.KVSource{}, streams: map[target]*stream{}, ended: map[string]kvstream.Counts{},
 		publishers: map[publication]*publisher{}, models: map[string][]string{}, waited: map[string]bool{},
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zeromq/zmq4/security/null"
 
 	"github.com/warmpath/warmpath/engine/kv"
+	"github.com/warmpath/warmpath/internal/guard"
 )
 
 // Bounds of what dials in.
@@ -65,14 +66,6 @@ func (f *Follower) Listen(ctx context.Context) error {
 	return nil
 }
 
-// Addresses are the ports at which engines that dial out are heard, as Listen opened them.
-func (f *Follower) Addresses() (out []string) {
-	for _, l := range f.listeners {
-		out = append(out, "tcp://"+l.Addr().String())
-	}
-	return out
-}
-
 func (f *Follower) closeListeners() {
 	for _, l := range f.listeners {
 		_ = l.Close()
@@ -96,6 +89,10 @@ func (f *Follower) accept(ctx context.Context, l net.Listener, rank int) {
 			}
 			continue
 		}
+		if !f.allowed.Contain(guard.SourceOf(c.RemoteAddr().String())) {
+			f.refuse(c)
+			continue
+		}
 		select {
 		case slots <- struct{}{}:
 		default:
@@ -110,6 +107,19 @@ func (f *Follower) accept(ctx context.Context, l net.Listener, rank int) {
 			}
 		})
 	}
+}
+
+// tellAgain is how often, in seconds, a refusal is logged at most: publishers dial again and again.
+const tellAgain = 10
+
+// refuse ends a connection from outside kv_events.allow.
+func (f *Follower) refuse(c net.Conn) {
+	f.refused.Add(1)
+	now := time.Now().Unix()
+	if last := f.refusedAt.Load(); now-last >= tellAgain && f.refusedAt.CompareAndSwap(last, now) {
+		f.log.Warn("KV events: a publisher that dials in is refused, its address is not in kv_events.allow", "address", c.RemoteAddr())
+	}
+	_ = c.Close()
 }
 
 // hear reads what one connection publishes until it ends.

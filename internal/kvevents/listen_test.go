@@ -46,7 +46,14 @@ func (b *book) count(text string) int {
 // listening is a Follower at whose port publishers dial in.
 func listening(t *testing.T, endpoints ...fleet.Endpoint) (*Follower, *heard, *book) {
 	t.Helper()
+	return listeningTo(t, DefaultConfig().Allow, endpoints...)
+}
+
+// listeningTo is listening to those that an allow list names.
+func listeningTo(t *testing.T, allow []string, endpoints ...fleet.Endpoint) (*Follower, *heard, *book) {
+	t.Helper()
 	cfg := DefaultConfig()
+	cfg.Allow = allow
 	cfg.Listen = "tcp://127.0.0.1:0"
 	h, said := &heard{}, &book{}
 	f := New(cfg, nil, http.DefaultClient, h.observe, slog.New(slog.NewTextHandler(said, nil)))
@@ -260,6 +267,49 @@ func TestDialInTooMuch(t *testing.T) {
 	h.until(t, "a message", func(*heard) bool { return figures(f, "e").Counts.Stored == 1 })
 }
 
+// TestDialInAllowed: who dials in from elsewhere is refused, counted and said once, and others are heard.
+func TestDialInAllowed(t *testing.T) {
+	for _, c := range []struct {
+		allow []string
+		heard bool
+	}{
+		{privateNetworks(), true},
+		{[]string{"127.0.0.1"}, true},
+		{[]string{"10.0.0.0/8", "::/0"}, false},
+	} {
+		f, h, said := listeningTo(t, c.allow, fleet.Endpoint{Name: "e", URL: "http://10.0.0.1:8000"})
+		if c.heard {
+			_ = caller(t, f).SendMulti(topical("kv@e@m", 0, stored(1, 1)))
+			h.until(t, "a message", func(*heard) bool { return figures(f, "e").Counts.Stored == 1 })
+		} else {
+			for range 3 {
+				conn, err := net.Dial("tcp", strings.TrimPrefix(f.Addresses()[0], "tcp://"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n, err := io.Copy(io.Discard, conn); n != 0 {
+					t.Errorf("it was greeted with %d bytes, %v", n, err)
+				}
+				_ = conn.Close()
+			}
+		}
+		want := uint64(3)
+		if c.heard {
+			want = 0
+		}
+		if got := f.Publishers().Refused; got != want || (said.count("not in kv_events.allow") > 0) == c.heard {
+			t.Errorf("allow %v: %d refused, said %d times", c.allow, got, said.count("not in kv_events.allow"))
+		}
+	}
+	for _, allow := range [][]string{nil, {"engines"}} {
+		cfg := DefaultConfig()
+		cfg.Listen, cfg.Allow = "tcp://*:5557", allow
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "allow") {
+			t.Errorf("allow %v: %v", allow, err)
+		}
+	}
+}
+
 // TestFramed: frames within the bounds pass in whatever pieces they come, others break the connection before they are read.
 func TestFramed(t *testing.T) {
 	short := func(more byte, n int) []byte { return append([]byte{more, byte(n)}, make([]byte, n)...) }
@@ -402,4 +452,12 @@ func TestListenFaults(t *testing.T) {
 	if err := New(cfg, nil, nil, func(route.Event) {}, slog.New(slog.DiscardHandler)).Listen(t.Context()); err == nil {
 		t.Error("a port that is taken was listened at")
 	}
+}
+
+// Addresses are the ports at which engines that dial out are heard, as Listen opened them.
+func (f *Follower) Addresses() (out []string) {
+	for _, l := range f.listeners {
+		out = append(out, "tcp://"+l.Addr().String())
+	}
+	return out
 }

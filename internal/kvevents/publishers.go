@@ -146,18 +146,19 @@ func (f *Follower) sayAwaited(names []string) {
 	}
 }
 
-// Publishers is what dials in: topics and ranks that are known, whose endpoint is known or not, and messages of those that are nobody's.
+// Publishers is what dials in: topics and ranks that are known, whose endpoint is known or not, messages of those that are nobody's, and
+// connections from outside Config.Allow.
 type Publishers struct {
-	Listening    bool
-	Tied, Untied int
-	Dropped      uint64
+	Listening        bool
+	Tied, Untied     int
+	Dropped, Refused uint64
 }
 
 // Publishers are the counts of what dials in.
 func (f *Follower) Publishers() Publishers {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := Publishers{Listening: len(f.listeners) > 0, Dropped: f.untied.Load()}
+	out := Publishers{Listening: len(f.listeners) > 0, Dropped: f.untied.Load(), Refused: f.refused.Load()}
 	for _, p := range f.publishers {
 		if p.to != nil {
 			out.Tied++

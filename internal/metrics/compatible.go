@@ -34,15 +34,56 @@ type peer struct {
 	without  []leftOut
 }
 
+// The routers whose names metrics can have, as metrics.compatible calls them.
+const (
+	vllmRouter  = "vllm-router"
+	stackRouter = "production-stack"
+	trtllm      = "trtllm"
+)
+
 // peers are the routers whose names metrics can have. Those of a router are in the order of docs/metrics.md.
 func peers() []peer {
 	route, worker, server := []string{"route"}, []string{"worker"}, []string{"server"}
 	both := []string{"server", "model"}
 	up := func(e *translated) float64 { return oneIf(e.state == fleet.StateUp) }
 	outstanding := func(e *translated) float64 { return e.outstanding }
+	extreme := func(of func(a, b float64) float64) func(t *translation) []sample {
+		return func(t *translation) []sample {
+			var out []sample
+			for _, s := range perServer(outstanding)(t) {
+				if len(out) == 0 {
+					out = []sample{{value: s.value}}
+				}
+				out[0].value = of(out[0].value, s.value)
+			}
+			return out
+		}
+	}
+	ended := func(with func(code string) bool) func(t *translation) []sample {
+		return func(t *translation) []sample {
+			return t.sum("warmpath_requests_total", func(l labels) []string {
+				if !with(l["code"]) {
+					return nil
+				}
+				return orchestrated(l)
+			})
+		}
+	}
+	streams := func(asked string) func(t *translation) []sample {
+		return func(t *translation) []sample {
+			return t.sum("direct_streams", func(l labels) []string {
+				if l["stream"] != asked {
+					return nil
+				}
+				return []string{}
+			})
+		}
+	}
+	low, high := func(a, b float64) float64 { return min(a, b) }, func(a, b float64) float64 { return max(a, b) }
+	byRoute := func(l labels) []string { return []string{l["route"]} }
 	return []peer{
 		{
-			"vllm-router",
+			vllmRouter,
 			[]peerFamily{
 				{family{"vllm_router_requests_total", counter, route, "Client requests by path", nil}, func(t *translation) []sample {
 					return t.sum("warmpath_requests_total", func(l labels) []string { return []string{pathOf(l["api"])} })
@@ -50,8 +91,23 @@ func peers() []peer {
 				{family{"vllm_router_request_errors_total", counter, []string{"route", "error_type"}, "Client requests with a status of 400 or more; error_type is the status", nil}, func(t *translation) []sample {
 					return t.sum("warmpath_requests_total", func(l labels) []string { return failed(l, pathOf(l["api"]), l["code"]) })
 				}},
-				{family{"vllm_router_request_duration_seconds", histogram, nil, "warmpath_request_seconds, without the label route", nil}, total("warmpath_request_seconds")},
-				{family{"vllm_router_retries_total", counter, nil, "warmpath_retries_total, without the label route", nil}, total("warmpath_retries_total")},
+				{family{"vllm_router_request_duration_seconds", histogram, route, "Time from a client request's arrival to its end, by path", vllmRouterBuckets}, func(t *translation) []sample {
+					return t.sum("direct_route_seconds", byRoute)
+				}},
+				{family{"vllm_router_retries_total", counter, route, "Attempts after the first, by path", nil}, func(t *translation) []sample { return t.sum("direct_retries", byRoute) }},
+				{family{"vllm_router_policy_decisions_total", counter, []string{"policy", "worker"}, "Decisions by our name of the policy and the URL of the endpoint", nil}, func(t *translation) []sample {
+					return t.sum("direct_chosen", func(l labels) []string {
+						if at := t.server(l); at != nil {
+							return append([]string{l["policy"]}, at...)
+						}
+						return nil
+					})
+				}},
+				{family{"vllm_router_pd_requests_total", counter, route, "Requests that were served in two legs, by path", nil}, func(t *translation) []sample { return t.sum("direct_pairs", byRoute) }},
+				{family{"vllm_router_pd_prefill_requests_total", counter, worker, "Prefill legs by the URL of the endpoint", nil}, func(t *translation) []sample { return t.sum("direct_prefills", t.server) }},
+				{family{"vllm_router_pd_decode_requests_total", counter, worker, "Decode legs by the URL of the endpoint", nil}, func(t *translation) []sample { return t.sum("direct_decodes", t.server) }},
+				{family{"vllm_router_max_load", gauge, nil, "The largest vllm_router_worker_load", nil}, extreme(high)},
+				{family{"vllm_router_min_load", gauge, nil, "The smallest vllm_router_worker_load", nil}, extreme(low)},
 				{family{"vllm_router_processed_requests_total", counter, worker, "Client requests by the URL of the endpoint", nil}, func(t *translation) []sample {
 					return t.sum("warmpath_requests_total", func(l labels) []string { return t.server(l) })
 				}},
@@ -70,14 +126,17 @@ func peers() []peer {
 				{family{"vllm_router_cache_misses_total", counter, nil, "warmpath_session_misses_total", nil}, total("warmpath_session_misses_total")},
 			},
 			[]leftOut{
-				{"`vllm_router_policy_decisions_total`", "decisions are counted by pool and reason (`warmpath_decisions_total`), not by worker"},
-				{"`vllm_router_tree_size`, `vllm_router_load_balancing_events_total`, `vllm_router_max_load`, `vllm_router_min_load`, `vllm_router_agent_aware_*`", "they describe the inside of its policies"},
-				{"`vllm_router_pd_*`", "see `warmpath_splits_total` and `warmpath_attempts_total`"},
-				{"`vllm_router_discovery_*`, `vllm_router_generate_*`, `vllm_router_embeddings_*`, `vllm_router_retry_backoff_*`, `vllm_router_retries_exhausted_total`, `vllm_router_cb_*_total`, `vllm_tokenizer_*`", "not counted here"},
+				{"`vllm_router_tree_size`, `vllm_router_load_balancing_events_total`, `vllm_router_agent_aware_*`, `vllm_router_kv_completion_*`", "they describe the inside of its policies"},
+				{"`vllm_router_pd_*errors_total`, `vllm_router_pd_request_duration_seconds`", "failures and times are not kept by leg: see `warmpath_attempts_total` and `warmpath_request_seconds`"},
+				{"`vllm_router_generate_duration_seconds`, `vllm_router_embeddings_*`", "`vllm_router_request_duration_seconds` and `vllm_router_requests_total` have them by `route`"},
+				{"`vllm_router_retry_backoff_duration_seconds`", "nothing waits before a retry"},
+				{"`vllm_router_retries_exhausted_total`, `vllm_router_cb_*_total`", "see `warmpath_retries_refused_total` and `warmpath_attempts_total`, which have other meanings"},
+				{"`vllm_router_discovery_*`", "see `warmpath_endpoint_info`"},
+				{"`vllm_tokenizer_*`", "the router tokenizes beside requests, and its time delays none"},
 			},
 		},
 		{
-			"production-stack",
+			stackRouter,
 			[]peerFamily{
 				{family{"vllm:num_requests_running", gauge, server, "warmpath_endpoint_outstanding_requests by URL", nil}, perServer(outstanding)},
 				{family{"vllm:num_requests_waiting", gauge, server, "warmpath_endpoint_engine_waiting by URL; absent when not reported", nil}, func(t *translation) []sample {
@@ -110,19 +169,26 @@ func peers() []peer {
 						return nil
 					})
 				}},
-				{family{"vllm:request_latency_seconds", histogram, both, "warmpath_request_seconds by URL and pool, without the label status; its buckets contain the original's", nil}, func(t *translation) []sample {
-					return t.sum("warmpath_request_seconds", t.serverModel)
+				{family{"vllm:request_latency_seconds", histogram, []string{"server", "model", "status"}, "Time from a client request's arrival to its end by URL and pool; status is success or error", stackBuckets}, func(t *translation) []sample {
+					return t.sum("direct_answered_seconds", func(l labels) []string {
+						if at := t.serverModel(l); at != nil {
+							return append(at, l["status"])
+						}
+						return nil
+					})
 				}},
 			},
 			[]leftOut{
 				{"`vllm:current_qps`, `vllm:avg_latency`, `vllm:avg_itl`, `vllm:avg_decoding_length`", "means over a sliding window; use `rate` of the counters and histograms"},
 				{"`vllm:num_prefill_requests`, `vllm:num_decoding_requests`", "the books count tokens: `warmpath_endpoint_outstanding_prefill_tokens`"},
 				{"`vllm:routing_decisions_total`", "the reasons are other ones: `warmpath_decisions_total`"},
-				{"`vllm:num_requests_swapped`, `router_*_usage_percent`, `vllm:semantic_cache_*`, `vllm_pii_*`", "not measured here; see `process_*` for the process"},
+				{"`vllm:num_requests_swapped`, `vllm:semantic_cache_*`, `vllm_pii_*`", "there is nothing like it here"},
+				{"`router_cpu_usage_percent`, `router_memory_usage_percent`, `router_disk_usage_percent`", "they are the machine's; see `process_cpu_seconds_total` and `process_resident_memory_bytes` for the process"},
+				{"`*_created`", "Python's client adds them to counters and histograms; nothing reads them"},
 			},
 		},
 		{
-			"trtllm",
+			trtllm,
 			[]peerFamily{
 				{family{"total_requests_total", counter, nil, "Chat and completion requests", nil}, func(t *translation) []sample {
 					return t.sum("warmpath_requests_total", func(l labels) []string { return orchestrated(l) })
@@ -135,21 +201,18 @@ func peers() []peer {
 						return orchestrated(l)
 					})
 				}},
-				{family{"http_exceptions_total", counter, nil, "Of these, those with a status of 400 or more", nil}, func(t *translation) []sample {
-					return t.sum("warmpath_requests_total", func(l labels) []string {
-						if failed(l) == nil {
-							return nil
-						}
-						return orchestrated(l)
-					})
-				}},
-				{family{"gen_first_token_latency_seconds", histogram, nil, "warmpath_ttft_seconds", nil}, total("warmpath_ttft_seconds")},
-				{family{"gen_complete_latency_seconds", histogram, nil, "warmpath_request_seconds", nil}, total("warmpath_request_seconds")},
-				{family{"gen_per_token_latency_seconds", histogram, nil, "warmpath_itl_seconds", nil}, total("warmpath_itl_seconds")},
-				{family{"queue_latency_seconds", histogram, nil, "warmpath_decision_seconds", nil}, total("warmpath_decision_seconds")},
+				{family{"stream_requests_total", counter, nil, "Of these, those that asked for a stream", nil}, streams("true")},
+				{family{"nonstream_requests_total", counter, nil, "Of these, those that did not", nil}, streams("false")},
+				{family{"validation_exceptions_total", counter, nil, "Of these, those with status 400", nil}, ended(func(code string) bool { return code == "400" })},
+				{family{"internal_errors_total", counter, nil, "Of these, those with status 500", nil}, ended(func(code string) bool { return code == "500" })},
+				{family{"http_exceptions_total", counter, nil, "Of these, those with another status of 400 or more", nil}, ended(func(code string) bool { return code != "400" && code != "500" && isFailure(code) })},
+				{family{"gen_first_token_latency_seconds", histogram, nil, "Time from a request's arrival to the first data of its streamed answer", trtShortBuckets}, total("direct_first_seconds")},
+				{family{"gen_complete_latency_seconds", histogram, nil, "Time from a request's arrival to its end, with status 200", trtLongBuckets}, total("direct_complete_seconds")},
+				{family{"gen_per_token_latency_seconds", histogram, nil, "Mean time between tokens of a streamed answer, one observation a request", trtShortBuckets}, total("direct_token_seconds")},
+				{family{"queue_latency_seconds", histogram, nil, "Time to decide where a request goes", trtShortBuckets}, total("direct_decision_seconds")},
 			},
 			[]leftOut{
-				{"`ctx_*`, `gen_*_requests_total`, `stream_requests_total`, `nonstream_requests_total`, `validation_exceptions_total`, `internal_errors_total`", "only where the router stands in for trtllm-serve, at `/prometheus/metrics` of the traffic listener, which has all of them"},
+				{"`ctx_*`, `mme_*`, `gen_*_requests_total`", "only where the router stands in for trtllm-serve, at `/prometheus/metrics` of the traffic listener, which has all of them"},
 				{"running and waiting requests, cache hits", "the orchestrator has no such metrics"},
 			},
 		},
@@ -180,11 +243,13 @@ func pathOf(api string) string {
 
 // failed are label values for a request that ended with an error, nil for another.
 func failed(l labels, values ...string) []string {
-	if c := l["code"]; len(c) == 3 && (c[0] == '4' || c[0] == '5') {
+	if isFailure(l["code"]) {
 		return append([]string{}, values...)
 	}
 	return nil
 }
+
+func isFailure(code string) bool { return len(code) == 3 && (code[0] == '4' || code[0] == '5') }
 
 // orchestrated are label values for the requests that TensorRT-LLM's orchestrator serves.
 func orchestrated(l labels) []string {
@@ -313,9 +378,9 @@ func ratio(part, whole []sample) (out []sample) {
 }
 
 // translate adds our metrics under the names of other routers.
-func translate(own []*dto.MetricFamily, s *snapshot, wanted []string) []*dto.MetricFamily {
+func translate(own, direct []*dto.MetricFamily, s *snapshot, wanted []string) []*dto.MetricFamily {
 	t := &translation{own: map[string]*dto.MetricFamily{}, urls: map[string]string{}}
-	for _, f := range own {
+	for _, f := range slices.Concat(own, direct) {
 		t.own[f.GetName()] = f
 	}
 	for i := range s.status {

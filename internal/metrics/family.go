@@ -66,6 +66,7 @@ func families() []family {
 		{"warmpath_cache_losses_total", counter, endpoint, "Times that requests showed that the endpoint had lost its cache, as a restart does", nil},
 		{"warmpath_explain_lines_total", counter, []string{"result"}, "Decisions written to explain.file, and dropped because it did not keep up; absent when there is no file", nil},
 		{"warmpath_record_lines_total", counter, []string{"result"}, "Requests written to record.file, and dropped because it did not keep up, could not be written, or too much was under way; absent when there is no file", nil},
+		{"warmpath_access_log_lines_total", counter, []string{"result"}, "Requests written to the access log, and dropped because it did not keep up or could not be written; absent when there is none", nil},
 		{"warmpath_log_lines_total", counter, []string{"result"}, "Log lines written to standard error, and dropped because it did not keep up", nil},
 		{"warmpath_endpoint_info", gauge, []string{"endpoint", "kind", "source"}, "1 for each declared endpoint: the kind of engine and the discovery source that declares it", nil},
 		{"warmpath_endpoint_state", gauge, []string{"endpoint", "state"}, "1 for the state that the endpoint is in, 0 for the others", nil},
@@ -94,8 +95,19 @@ func families() []family {
 		{"warmpath_body_held_bytes", gauge, nil, "Memory of the request bodies that the router holds: those that arrive, wait, or are sent, until the answer begins", nil},
 		{"warmpath_body_limit_bytes", gauge, nil, "How much that may be, limits.memory", nil},
 		{"warmpath_bodies_refused_total", counter, nil, "Requests answered 503 because limits.memory had no room for their bodies", nil},
+		{"warmpath_state_saved_timestamp_seconds", gauge, nil, "When state.file was written last, in seconds since 1970; 0 before this process has", nil},
+		{"warmpath_state_bytes", gauge, nil, "Size of state.file when it was last written, or read at the start", nil},
+		{"warmpath_state_failures_total", counter, nil, "Times that state.file could not be written; the log says why", nil},
+		{"warmpath_state_restored", gauge, nil, "1 when the router began with what state.file held, else 0", nil},
+		{"warmpath_config_reloads_total", counter, []string{"result"}, "Times that the configuration was read again: applied, or rejected because it had faults and the running one stays", nil},
+		{"warmpath_config_info", gauge, []string{"hash"}, "Seconds since 1970 at which the running configuration was taken; hash is the same for the same settings", nil},
+		{"warmpath_queue_refused_total", counter, nil, "Requests answered 429 because as many waited in the router's queue as may (limits.waiting, tenants.each.waiting)", nil},
+		{"warmpath_limited_total", counter, []string{"limit", "tenant"}, "Requests answered 429 because a limit was reached: requests (open at once), requests_per_minute, tokens_per_minute, and those of a client address with client_ before them. Without a tenant it is otherwise the limit of all together. At most 300 are told apart", nil},
+		{"warmpath_tenant_open_requests", gauge, []string{"tenant"}, "Open requests that limits count, of all together (no tenant) and of tenants under tenants.limits", nil},
+		{"warmpath_tenant_remaining", gauge, []string{"tenant", "of"}, "What is left of the requests or tokens of a minute; below 0 is owed", nil},
+		{"warmpath_tenant_used_total", counter, []string{"tenant", "of"}, "Requests and tokens that limits have charged, of all together (no tenant) and of tenants under tenants.limits", nil},
 		{"warmpath_build_info", gauge, []string{"version", "commit", "goversion"}, "Always 1; the labels say what is running", nil},
-	}, append(append(kvFamilies(), lmcacheFamily()), shadowFamilies()...)...)
+	}, append(append(append(kvFamilies(), lmcacheFamily()), shadowFamilies()...), replicasFamilies()...)...)
 }
 
 // familyOf finds a family by name. A name that is not in the table is a mistake of ours.
@@ -118,6 +130,7 @@ type vectors struct {
 	regret, queued                         *prometheus.HistogramVec
 	cacheLosses                            *prometheus.CounterVec
 	clientGone                             prometheus.Counter
+	reloads                                *prometheus.CounterVec
 }
 
 func newVectors() vectors {
@@ -142,6 +155,7 @@ func newVectors() vectors {
 		regret:      newHistogram("warmpath_regret_seconds"),
 		queued:      newHistogram("warmpath_queue_seconds"),
 		cacheLosses: newCounter("warmpath_cache_losses_total"),
+		reloads:     newCounter("warmpath_config_reloads_total"),
 		clientGone:  prometheus.NewCounter(prometheus.CounterOpts{Name: gone.Name, Help: gone.Help}),
 	}
 }
@@ -149,7 +163,7 @@ func newVectors() vectors {
 func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		v.requests, v.attempts, v.retries, v.decisions, v.splits, v.prompt, v.cached, v.predicted, v.output,
-		v.ttft, v.itl, v.request, v.decision, v.clientGone,
+		v.ttft, v.itl, v.request, v.decision, v.clientGone, v.reloads,
 		v.cachedError, v.cachedShare, v.ttftError, v.regret, v.queued, v.cacheLosses,
 	}
 }

@@ -16,9 +16,16 @@ type EndpointKV struct {
 type KVEvents interface {
 	// Figures are the counts by endpoint, and how many requests' tokens could not be had.
 	Figures() (byEndpoint []EndpointKV, unasked uint64)
-	// Publishers are those that dial in, by whether their endpoint is known, and the messages of those that are nobody's. listening is false
-	// where nobody can.
-	Publishers() (listening bool, tied, untied int, dropped uint64)
+	// Publishers is what dials in.
+	Publishers() KVPublishers
+}
+
+// KVPublishers are engines that dial in, by whether their endpoint is known, the messages of those that are nobody's, and connections that
+// were refused. Listening is false where nobody can dial in.
+type KVPublishers struct {
+	Listening        bool
+	Tied, Untied     int
+	Dropped, Refused uint64
 }
 
 // kvCollector turns the counts at the moment of a scrape into series, and what the fleet knows of the events.
@@ -34,7 +41,7 @@ func (m *Metrics) WatchKVEvents(k KVEvents) {
 	for _, f := range kvFamilies() {
 		c.descs[f.Name] = prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
 	}
-	m.registry.MustRegister(c)
+	m.replace("kvevents", c)
 }
 
 // kvFamilies are absent for endpoints without KV events.
@@ -43,6 +50,7 @@ func kvFamilies() []family {
 	return []family{
 		{"warmpath_kv_publishers", gauge, []string{"tied"}, "Topics and ranks of engines that dial in (kv_events.listen), by whether it is known whose they are; absent without", nil},
 		{"warmpath_kv_untied_messages_total", counter, nil, "Messages of engines that dial in that were not taken in: their topic names no endpoint, or they are none; absent without kv_events.listen", nil},
+		{"warmpath_kv_refused_connections_total", counter, nil, "Connections to kv_events.listen from outside kv_events.allow; absent without kv_events.listen", nil},
 		{"warmpath_kv_state", gauge, []string{"endpoint", "state"}, "1 for how far the endpoint's KV events can be gone by, 0 for the others: exact, partial (what was stored before is not known), silent or wrong (the answers are gone by)", nil},
 		{"warmpath_kv_blocks", gauge, endpoint, "Blocks in the endpoint's KV cache, by its events", nil},
 		{"warmpath_kv_tied_blocks_total", counter, []string{"endpoint", "tied"}, "Blocks stored, by whether it is known whose conversation they are", nil},
@@ -83,10 +91,11 @@ func (c *kvCollector) Collect(ch chan<- prometheus.Metric) {
 			send("warmpath_kv_wrong_total", prometheus.CounterValue, float64(kv.Wrong), name)
 		}
 	}
-	if listening, tied, untied, dropped := c.source.Publishers(); listening {
-		send("warmpath_kv_publishers", prometheus.GaugeValue, float64(tied), "yes")
-		send("warmpath_kv_publishers", prometheus.GaugeValue, float64(untied), "no")
-		send("warmpath_kv_untied_messages_total", prometheus.CounterValue, float64(dropped))
+	if p := c.source.Publishers(); p.Listening {
+		send("warmpath_kv_publishers", prometheus.GaugeValue, float64(p.Tied), "yes")
+		send("warmpath_kv_publishers", prometheus.GaugeValue, float64(p.Untied), "no")
+		send("warmpath_kv_untied_messages_total", prometheus.CounterValue, float64(p.Dropped))
+		send("warmpath_kv_refused_connections_total", prometheus.CounterValue, float64(p.Refused))
 	}
 	all, unasked := c.source.Figures()
 	count := func(name string, v uint64, labels ...string) {

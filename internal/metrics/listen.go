@@ -16,12 +16,14 @@ const statusClientGone = 499
 func (m *Metrics) entry(e *route.Entry) {
 	if d := e.Decision; d != nil {
 		m.decision(d.Pool, d.Policy, d.Reason).Inc()
+		m.direct.decided(d)
 		if d.Why != "" {
 			m.split(d.Pool, d.Why).Inc()
 		}
 	}
 	if d := e.Prefill; d != nil {
 		m.decision(d.Pool, d.Policy, d.Reason).Inc()
+		m.direct.decided(d)
 	}
 	if x := e.Ended; x != nil {
 		m.attempt(x.Decision.Endpoint.Name, x.Outcome).Inc()
@@ -57,7 +59,21 @@ func (m *Metrics) observe(s *live.Served) {
 	if s.Usage.OutputTokens > 0 {
 		series.output.Add(float64(s.Usage.OutputTokens))
 	}
+	m.direct.served(s, m.poolLabel(s.Decision.Pool))
 	m.sweepIfMany()
+}
+
+// poolLabel is what a pool is called that has a series.
+func (m *Metrics) poolLabel(pool string) string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	switch {
+	case pool == "":
+		return none
+	case m.pools.has(pool):
+		return pool
+	}
+	return other
 }
 
 // betweenTokens is the mean time between the tokens of a streamed answer, 0 when it has fewer than two. An engine may

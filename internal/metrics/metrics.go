@@ -5,6 +5,8 @@ package metrics
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +48,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	peers    []string // Config.Compatible
 	v        vectors
+	direct   *direct // what the peers' names need besides
 	source   atomic.Pointer[Source]
 
 	gather   sync.Mutex // held during a whole scrape: one sweep, one snapshot, one gathering
@@ -62,6 +65,27 @@ type Metrics struct {
 	predictions map[string]*predictSeries          // by label pool
 	missing     map[string]struct{}                // endpoints that the last sweep did not find in the source
 	sweepAt     int                                // endpoints remembered at which Served sweeps by itself
+
+	optional sync.Mutex                        // guards what follows
+	watched  map[string][]prometheus.Collector // of sources that a reload can replace, by name
+}
+
+// replace registers collectors of a source, in the place of those of the source of that name before; none only takes those away.
+func (m *Metrics) replace(name string, with ...prometheus.Collector) {
+	m.optional.Lock()
+	defer m.optional.Unlock()
+	for _, c := range m.watched[name] {
+		m.registry.Unregister(c)
+	}
+	m.registry.MustRegister(with...)
+	m.watched[name] = with
+}
+
+// SetCompatible names the other routers under whose names metrics are there too.
+func (m *Metrics) SetCompatible(names []string) {
+	m.gather.Lock()
+	defer m.gather.Unlock()
+	m.peers = names
 }
 
 // New makes a registry with all families in it.
@@ -73,6 +97,7 @@ func New(c Config) *Metrics {
 		registry:    prometheus.NewRegistry(),
 		peers:       c.Compatible,
 		v:           newVectors(),
+		direct:      newDirect(c.Compatible),
 		pools:       newBounded(c.MaxPools),
 		apis:        newBounded(maxAPIs),
 		served:      map[servedKey]*servedSeries{},
@@ -82,6 +107,7 @@ func New(c Config) *Metrics {
 		durations:   map[string]prometheus.Observer{},
 		predictions: map[string]*predictSeries{},
 		missing:     map[string]struct{}{},
+		watched:     map[string][]prometheus.Collector{},
 		sweepAt:     minSweep,
 	}
 	for _, v := range m.v.all() {
@@ -108,6 +134,7 @@ func (m *Metrics) Listener() live.Listener {
 // Decision.Pool, "" when there was no decision.
 func (m *Metrics) ObserveDecision(pool string, d time.Duration) {
 	m.duration(pool).Observe(d.Seconds())
+	m.direct.took(d)
 }
 
 // Gather sweeps what is no longer declared, then collects all families.
@@ -120,18 +147,38 @@ func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 	}
 	own, err := m.registry.Gather()
 	if len(m.peers) > 0 {
-		own = translate(own, &m.snapshot, m.peers)
+		own = translate(own, m.direct.families(), &m.snapshot, m.peers)
 	}
 	return own, err
 }
 
 // Handler serves the registry in whichever exposition format the scraper prefers.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m, promhttp.HandlerOpts{
-		EnableOpenMetrics:   true,
-		MaxRequestsInFlight: 8,
-		Timeout:             30 * time.Second,
+	handler := func(g prometheus.Gatherer) http.Handler {
+		return promhttp.HandlerFor(g, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 8, Timeout: 30 * time.Second})
+	}
+	plain, open := handler(m), handler(prometheus.GathererFunc(m.gatherOpen))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Header.Get("Accept"), "openmetrics") {
+			open.ServeHTTP(w, r)
+			return
+		}
+		plain.ServeHTTP(w, r)
 	})
+}
+
+// gatherOpen is Gather for scrapers that read OpenMetrics. There a counter's family has the name without _total, so that one beside a gauge
+// of that name (go_memstats_alloc_bytes) would be declared twice; it is left out.
+func (m *Metrics) gatherOpen() ([]*dto.MetricFamily, error) {
+	all, err := m.Gather()
+	names := make(map[string]bool, len(all))
+	for _, f := range all {
+		names[f.GetName()] = true
+	}
+	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
+		name, total := strings.CutSuffix(f.GetName(), "_total")
+		return total && f.GetType() == dto.MetricType_COUNTER && names[name]
+	}), err
 }
 
 func buildInfo(c Config) prometheus.Collector {

@@ -91,8 +91,8 @@ func (fakeNotifications) Notifications() Notifications {
 // fakeEvents are streams of one endpoint.
 type fakeEvents struct{}
 
-func (fakeEvents) Publishers() (listening bool, tied, untied int, dropped uint64) {
-	return true, 3, 1, 17
+func (fakeEvents) Publishers() KVPublishers {
+	return KVPublishers{Listening: true, Tied: 3, Untied: 1, Dropped: 17, Refused: 6}
 }
 
 func (fakeEvents) Figures() ([]EndpointKV, uint64) {
@@ -117,10 +117,19 @@ func populated(t *testing.T) (*Metrics, *fakeFleet) {
 	m.Watch(f)
 	m.WatchLines(fakeLines{})
 	m.WatchRecording(fakeLines{})
+	m.WatchAccessLog(fakeLines{})
 	m.WatchLog(fakeLines{})
+	m.Reloaded(Applied)
+	m.Configured("0123456789ab", time.Unix(1, 0))
 	m.WatchShadows(fakeShadows{})
 	m.WatchKVEvents(fakeEvents{})
 	m.WatchLMCache(fakeNotifications{})
+	left := int64(7)
+	m.WatchLimits(func() Limits {
+		return Limits{Refused: []Refused{{"requests", "a", 2}}, Usage: []TenantUsage{{Tenant: "a", Open: 3, Requests: &left, Tokens: &left, UsedRequests: 5, UsedTokens: 6}}}
+	})
+	m.WatchReplicas(fakeReplicas{})
+	m.WatchState(func() State { return State{Saved: time.Unix(1700000000, 0), Bytes: 1234, Failures: 2, Restored: true} })
 	m.WatchBodies(func() Bodies { return Bodies{Held: 4096, Limit: 1 << 30, Refused: 2} })
 	f.status[0].KV = route.KVFigures{State: kvstream.Exact, Blocks: 40, Tied: 30, Untied: 10, Wrong: 1}
 	play(m, "qwen", "a")
@@ -266,6 +275,10 @@ func TestClientGoneAndNoDecision(t *testing.T) {
 		t.Error("a model named by a client became a label")
 	}
 }
+
+type fakeReplicas struct{}
+
+func (fakeReplicas) Replicas() Fleet { return Fleet{Peers: 2, DelayMs: 1.5, Sent: 3} }
 
 func TestFamiliesAreWhatIsServed(t *testing.T) {
 	m, _ := populated(t)

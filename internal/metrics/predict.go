@@ -113,20 +113,30 @@ type Lines interface {
 	Dropped() uint64
 }
 
-// WatchLines counts what is written to a file of decisions. It is called once, before the first scrape.
+// WatchLines counts what is written to a file of decisions. Another one takes its place, nil none.
 func (m *Metrics) WatchLines(l Lines) { m.watchLines("warmpath_explain_lines_total", l) }
 
-// WatchRecording counts what is written to a recording; record.Recorder is one. It is called once, before the first scrape.
+// WatchRecording counts what is written to a recording; record.Recorder is one. Another one takes its
+// place, nil none.
 func (m *Metrics) WatchRecording(l Lines) { m.watchLines("warmpath_record_lines_total", l) }
+
+// WatchAccessLog counts what is written to the access log; accesslog.Log is one. Another one takes its place, nil none.
+func (m *Metrics) WatchAccessLog(l Lines) { m.watchLines("warmpath_access_log_lines_total", l) }
 
 // WatchLog counts the lines of the router's log; asynclog.Handler is one. It is called once.
 func (m *Metrics) WatchLog(l Lines) { m.watchLines("warmpath_log_lines_total", l) }
 
 func (m *Metrics) watchLines(name string, l Lines) {
 	f := familyOf(name)
+	var all []prometheus.Collector
+	if l == nil {
+		m.replace(name)
+		return
+	}
 	for result, count := range map[string]func() uint64{"written": l.Written, "dropped": l.Dropped} {
-		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: f.Name, Help: f.Help, ConstLabels: prometheus.Labels{"result": result},
 		}, func() float64 { return float64(count()) }))
 	}
+	m.replace(name, all...)
 }

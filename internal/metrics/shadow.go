@@ -27,11 +27,15 @@ type shadowCollector struct {
 
 // WatchShadows counts what shadows find. It is called once, before the first scrape.
 func (m *Metrics) WatchShadows(s Shadows) {
+	if s == nil {
+		m.replace("shadows")
+		return
+	}
 	c := &shadowCollector{source: s, descs: map[string]*prometheus.Desc{}}
 	for _, f := range shadowFamilies() {
 		c.descs[f.Name] = prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
 	}
-	m.registry.MustRegister(c)
+	m.replace("shadows", c)
 }
 
 // shadowFamilies are absent when no shadow is configured.

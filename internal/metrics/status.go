@@ -29,7 +29,7 @@ func newStatusCollector(m *Metrics) *statusCollector {
 		"warmpath_endpoint_engine_running", "warmpath_endpoint_engine_waiting", "warmpath_endpoint_kv_usage_ratio",
 		"warmpath_endpoint_kv_capacity_tokens", "warmpath_sessions", "warmpath_session_hits_total",
 		"warmpath_session_misses_total", "warmpath_session_evictions_total", "warmpath_responses", "warmpath_leases",
-		"warmpath_double_finished_total", "warmpath_retries_refused_total", "warmpath_ejections_spared_total", "warmpath_panic_decisions_total",
+		"warmpath_double_finished_total", "warmpath_retries_refused_total", "warmpath_ejections_spared_total", "warmpath_panic_decisions_total", "warmpath_queue_refused_total",
 	} {
 		f := familyOf(name)
 		kind := prometheus.GaugeValue
@@ -68,6 +68,7 @@ func (c *statusCollector) Collect(ch chan<- prometheus.Metric) {
 	g("warmpath_retries_refused_total", float64(s.stats.RetriesRefused))
 	g("warmpath_ejections_spared_total", float64(s.stats.EjectionsSpared))
 	g("warmpath_panic_decisions_total", float64(s.stats.Panics))
+	g("warmpath_queue_refused_total", float64(s.stats.QueueRefused))
 }
 
 func (c *statusCollector) endpoint(ch chan<- prometheus.Metric, e *route.EndpointStatus) {

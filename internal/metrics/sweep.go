@@ -82,6 +82,7 @@ func (m *Metrics) forgetEndpoint(name string) {
 		}
 	}
 	m.v.cacheLosses.DeleteLabelValues(name)
+	m.direct.forget("endpoint", name)
 	delete(m.endpoints, name)
 	delete(m.missing, name)
 	for k, s := range m.served {
@@ -131,6 +132,7 @@ func (m *Metrics) forgetPools(models []route.ModelStatus) {
 	}
 	for pool := range m.pools.values {
 		if gone(pool) {
+			m.direct.forget("pool", pool)
 			m.pools.release(pool)
 		}
 	}

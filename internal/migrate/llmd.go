@@ -118,6 +118,8 @@ func (p *llmd) parameters(kind string, n *node) {
 		if t := of.get("ttlSeconds"); t != nil {
 			d.seconds(t.line, "ttlSeconds", of.take("ttlSeconds"), "sessions.idle_ttl")
 		}
+	case "precise-prefix-cache-scorer", "precise-prefix-cache-producer", "prefix-cache-scorer":
+		p.events(of)
 	case "prefix-based-pd-decider":
 		d.set(splitWhen, "uncached")
 		if t := of.get("nonCachedTokens"); t != nil {
@@ -254,7 +256,9 @@ func (p *llmd) rest(kind string, n *node) {
 		n.get("parameters").usedWhole()
 	default:
 		if of := n.get("parameters"); of != nil && !strings.HasPrefix(kind, "session-affinity") && kind != "prefix-based-pd-decider" && kind != "file-discovery" {
-			p.d.miss(of.line, kind+".parameters", "what is cached, loads and speeds are learnt: there is nothing to tune")
+			if slices.ContainsFunc(of.items, func(n *node) bool { return !n.touched() }) {
+				p.d.miss(of.line, kind+".parameters", "what is cached, loads and speeds are learnt: there is nothing to tune")
+			}
 			of.usedWhole()
 		}
 	}

@@ -254,6 +254,30 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
+// TestPluginsEvents: where llm-d has engines dial in for their KV events, the router listens.
+func TestPluginsEvents(t *testing.T) {
+	for _, tt := range []struct{ name, parameters, want, missing string }{
+		{"bound", `{kvEventsConfig: {zmqEndpoint: "tcp://*:5557", topicFilter: kv@, concurrency: 4, engineType: vllm, discoverPods: false}}`, "kv_events:\n  listen: tcp://*:5557\n", "who may dial in"},
+		{"with an indexer", `{indexerConfig: {tokenProcessorConfig: {blockSize: 64}}, kvEventsConfig: {zmqEndpoint: "tcp://0.0.0.0:6000"}}`, "listen: tcp://0.0.0.0:6000", ".parameters"},
+		{"no port", `{kvEventsConfig: {zmqEndpoint: "ipc:///tmp/kv"}}`, "", "zmqEndpoint"},
+		{"another topic", `{kvEventsConfig: {zmqEndpoint: "tcp://*:5557", topicFilter: mine}}`, "listen: tcp://*:5557", "topicFilter"},
+		{"dialled", `{kvEventsConfig: {discoverPods: true, podDiscoveryConfig: {socketPort: 5600, replaySocketPort: 5601}}}`, "", "podDiscoveryConfig"},
+		{"off", `{kvEventsConfig: {discoverPods: false, podDiscoveryConfig: {socketPort: 5600}}}`, "", ""},
+	} {
+		for _, kind := range []string{"precise-prefix-cache-scorer", "precise-prefix-cache-producer"} {
+			text := "kind: EndpointPickerConfig\nplugins:\n- {type: " + kind + ", parameters: " + tt.parameters + "}\n"
+			got, err := File("llm-d", "f", []byte(text))
+			if err != nil || !strings.Contains(string(got.YAML), tt.want) || tt.want == "" && strings.Contains(string(got.YAML), "kv_events") {
+				t.Errorf("%s: %s, %v; want %s", tt.name, got.YAML, err, tt.want)
+			}
+			said := slices.IndexFunc(got.Missing, func(m Missing) bool { return tt.missing != "" && strings.Contains(m.Setting, tt.missing) })
+			if said < 0 && tt.missing != "" || tt.missing == "" && len(got.Missing) != 1 {
+				t.Errorf("%s: it is said that there is nothing like %q", tt.name, got.Missing)
+			}
+		}
+	}
+}
+
 // TestInheritance: keys at the top of TensorRT-LLM's YAML hold for both sections, and those of a section over the router's.
 func TestInheritance(t *testing.T) {
 	text := `

@@ -26,7 +26,11 @@ func readTRTLLM(d *draft, root *node) {
 	if n := root.get("max_retries"); n != nil {
 		d.number(n.line, "max_retries", root.take("max_retries"), "limits.retries", 0, 100)
 	}
-	context, generation := d.trtServers(root, "context_servers", rolePrefill), d.trtServers(root, "generation_servers", roleDecode)
+	context := d.trtServers(root, "context_servers", rolePrefill)
+	if context != "" {
+		d.set("policy.name", context)
+	}
+	generation := d.trtServers(root, "generation_servers", roleDecode)
 	ranks := ""
 	if root.get("context_servers") == nil && root.get("generation_servers") == nil { // the configuration of one engine
 		ranks = d.trtRanks(root, nil, "")
@@ -93,7 +97,7 @@ func (d *draft) trtServers(root *node, key, role string) string {
 	return policy
 }
 
-// trtRouter reads the router of a section. Two routers of one type share their options here, and those of context_servers count.
+// trtRouter reads the router of a section.
 func (d *draft) trtRouter(root, s *node, key, role string) string {
 	r, at := s.get("router"), key+".router"
 	if r == nil {
@@ -112,8 +116,40 @@ func (d *draft) trtRouter(root, s *node, key, role string) string {
 		d.miss(r.get("type").line, at+".type"+show(r.take("type")), "no such router; trtllm.round_robin is taken")
 		name = "trtllm.round_robin"
 	}
-	d.trtOptions(root, s, r, at, strings.TrimPrefix(name, "trtllm."))
+	router := strings.TrimPrefix(name, "trtllm.")
+	under := "policy.trtllm." + router + "."
+	if role == rolePrefill || d.has("policy.name") != name {
+		d.trtOptions(root, s, r, at, router, under)
+		return name
+	}
+	own := trtDecodeOptions + "." + router + "."
+	d.trtOptions(root, s, r, at, router, own)
+	d.trtShare(router, under, own)
 	return name
+}
+
+// trtDecodeOptions are the options of the router of generation_servers, where that of context_servers has the same type.
+const trtDecodeOptions = "disaggregation.decode_trtllm"
+
+// trtShare states the options of the second of two routers of one type only if they differ from the first's.
+func (d *draft) trtShare(router, under, own string) {
+	names := []string{"score"}
+	for _, o := range trtOptionsOf(router) {
+		names = append(names, o.name)
+	}
+	same, some := true, false
+	for _, name := range names {
+		same = same && d.has(under+name) == d.has(own+name)
+		some = some || d.has(own+name) != nil
+	}
+	switch {
+	case same:
+		for _, name := range names {
+			d.unset(own + name)
+		}
+	case !some: // all are the defaults
+		d.set(trtDecodeOptions, map[string]any{})
+	}
 }
 
 // trtOption says what an option of a router is: a number within bounds or a truth value.
@@ -151,8 +187,7 @@ func trtOptionsOf(router string) []trtOption {
 
 // trtOptions copies the options of the router that is taken. max_batch_size and tokens_per_block of the servers' section count too, as
 // TensorRT-LLM copies them: the first over what the router says, the second under it.
-func (d *draft) trtOptions(root, s, r *node, at, router string) {
-	under := "policy.trtllm." + router + "."
+func (d *draft) trtOptions(root, s, r *node, at, router, under string) {
 	find := func(name string) (*node, string) {
 		own := r.get(name)
 		switch name {
@@ -181,10 +216,6 @@ func (d *draft) trtOptions(root, s, r *node, at, router string) {
 		switch {
 		case n == nil:
 			continue
-		case d.has(under+o.name) != nil:
-			if fmt.Sprint(d.has(under+o.name)) != text {
-				d.miss(n.line, at+"."+o.name+show(text), "both roles share the options of a policy, and that of context_servers counts")
-			}
 		case o.truth:
 			d.boolean(n.line, at+"."+o.name, text, under+o.name)
 		default:

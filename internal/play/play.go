@@ -277,7 +277,7 @@ func (t *Turn) readWhole(body io.Reader) (string, error) {
 	}
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return "", fmt.Errorf("an answer that is no JSON: %w", err)
+		return "", fmt.Errorf("an answer that is not JSON: %w", err)
 	}
 	if len(c.Choices) == 0 {
 		return "", errors.New("an answer without choices")
@@ -289,7 +289,7 @@ func (t *Turn) readWhole(body io.Reader) (string, error) {
 func (t *Turn) take(data []byte, answer *strings.Builder) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return fmt.Errorf("an event that is no JSON: %w", err)
+		return fmt.Errorf("an event that is not JSON: %w", err)
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
 		return fmt.Errorf("an error in the stream: %s", c.Error)

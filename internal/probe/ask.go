@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"syscall"
@@ -93,7 +94,7 @@ func (t *target) reason(err error, path string) error {
 		err = wrapped.Err
 	}
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist): // no port, no Unix socket
 		return errRefused
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("GET %s: no answer within %v", path, t.p.cfg.Timeout)

@@ -62,7 +62,7 @@ func (r *Recorder) take(e *route.Entry) *item {
 	if c == nil {
 		c = q.Overheard
 	}
-	if c != nil {
+	if c != nil && len(c.List) == 0 { // a line has room for one prompt
 		size := 8 * int64(len(c.Blocks))
 		if r.held.Add(size) > mostHeld {
 			r.held.Add(-size)

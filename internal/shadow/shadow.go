@@ -29,7 +29,7 @@ const (
 	queued     = 512         // decisions that wait to be judged; beyond that they are not taken
 	window     = time.Second // the budget holds for each
 	mostHalved = 10          // conversations are sampled down to one in 2^mostHalved
-	mostLate   = 1 << 16     // ends of leases that are kept for when there is room
+	mostLate   = 1 << 16     // notices that are kept for when there is room
 )
 
 // Shadow judges what a fleet decides. Make one with New, give Listener to the fleet, then Run it.
@@ -48,7 +48,7 @@ type Shadow struct {
 	dropped atomic.Uint64 // decisions not looked at because too many waited
 
 	lateMu sync.Mutex
-	late   []lateEnd
+	late   []notice
 
 	mu      sync.Mutex // guards all below
 	shadows *shadow.Set
@@ -57,11 +57,21 @@ type Shadow struct {
 	failed  string        // what the panic said
 }
 
-// lateEnd is the end of a lease that found no room in the queue. It is told when the queue is empty, since it must not come before
-// its decision.
-type lateEnd struct {
-	lease   fleet.Lease
-	outcome fleet.Outcome
+// notice is the end of a lease, or that an endpoint has left. One that finds no room in the queue is told when the queue is empty, since it
+// must not come before the decisions before it.
+type notice struct {
+	lease    fleet.Lease
+	outcome  fleet.Outcome
+	left     bool
+	endpoint uint64
+}
+
+func (n notice) write(g *shadow.Sighting) {
+	if n.left {
+		g.Leave(n.endpoint)
+		return
+	}
+	g.End(n.lease, n.outcome)
 }
 
 // New makes a Shadow that has seen nothing. It panics on a configuration that route.NewShadows panics on.
@@ -89,7 +99,10 @@ func (s *Shadow) hear(e *route.Entry) {
 		return
 	}
 	if s.keeps && e.Ended != nil {
-		s.end(e.Ended)
+		s.pass(notice{lease: e.Ended.Decision.Lease, outcome: e.Ended.Outcome})
+	}
+	for _, endpoint := range e.Gone {
+		s.pass(notice{left: true, endpoint: endpoint})
 	}
 	if e.Decision == nil || e.View == nil {
 		return
@@ -114,22 +127,22 @@ func (s *Shadow) hear(e *route.Entry) {
 	}
 }
 
-// end passes on the end of a lease.
-func (s *Shadow) end(x *route.Ended) {
+// pass hands on a notice.
+func (s *Shadow) pass(n notice) {
 	select {
 	case g := <-s.free:
-		g.End(x.Decision.Lease, x.Outcome)
+		n.write(g)
 		s.queue <- g
 	default: // whoever keeps books would count it for ever
 		s.lateMu.Lock()
 		defer s.lateMu.Unlock()
 		if len(s.late) < mostLate {
-			s.late = append(s.late, lateEnd{x.Decision.Lease, x.Outcome})
+			s.late = append(s.late, n)
 		}
 	}
 }
 
-// catchUp tells the ends that came when there was no room, if all that was decided before is judged.
+// catchUp tells the notices that came when there was no room, if all that was decided before is judged.
 func (s *Shadow) catchUp() {
 	if len(s.queue) > 0 {
 		return
@@ -139,8 +152,8 @@ func (s *Shadow) catchUp() {
 	s.late = nil
 	s.lateMu.Unlock()
 	var g shadow.Sighting
-	for _, e := range late {
-		g.End(e.lease, e.outcome)
+	for _, n := range late {
+		n.write(&g)
 		s.judge(&g)
 	}
 }

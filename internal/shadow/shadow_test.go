@@ -38,7 +38,7 @@ func newRig(t testing.TB, budget float64, names ...string) *rig {
 func newRigOf(t testing.TB, budget float64, policies ...shadow.Policy) *rig {
 	t.Helper()
 	c := Config{Budget: budget, Log: slog.New(slog.DiscardHandler)}
-	c.Acting, c.Estimator = "session", func() shadow.Estimator { return policy.NewEstimator(policy.Config{}) }
+	c.Acting = "session"
 	c.Policies = policies
 	r := &rig{}
 	var listeners []live.Listener
@@ -249,6 +249,51 @@ func BenchmarkRoute(b *testing.B) {
 				i++
 				r.turn(b, "c")
 			}
+		})
+	}
+}
+
+// forgets is a policy that binds conversations to endpoints: it notes which it was told to let go of.
+type forgets struct{ keys *[]uint64 }
+
+func (p forgets) Pick(*pick.View, *fleet.Request) pick.Choice { return pick.Choice{} }
+func (p forgets) Forget(endpoint uint64)                      { *p.keys = append(*p.keys, endpoint) }
+
+// TestShadowsHearWhoLeaves: both values of a shadow are told of an endpoint that is no longer declared, and of one that is another engine now,
+// after the decisions before it and whether or not there is room in the queue.
+func TestShadowsHearWhoLeaves(t *testing.T) {
+	for name, before := range map[string]int{"room": 1, "no room": 3 * queued} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var keys []uint64
+				r := newRigOf(t, 1, shadow.Policy{Name: "forgets", New: func() pick.Policy { return forgets{&keys} }})
+				for i := range before {
+					r.turn(t, fmt.Sprint(i))
+				}
+				declare := func(url string, names ...string) {
+					d := route.Declared{Source: "s"}
+					for _, n := range names {
+						d.Endpoints = append(d.Endpoints, fleet.Endpoint{Name: n, URL: url + n, Weight: 1})
+					}
+					r.fleet.Observe(d)
+				}
+				declare("http://", "e0", "e1", "e2", "e3", "e4", "e5", "e6")
+				declare("http://", "e0")
+				declare("http://other-", "e0")
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { defer close(done); r.shadow.Run(ctx) }()
+				synctest.Wait()
+				cancel()
+				<-done
+				seen := map[uint64]int{}
+				for _, k := range keys {
+					seen[k]++
+				}
+				if len(keys) != 2*8 || len(seen) != 8 {
+					t.Errorf("told %d times of %d endpoints, want twice of each of 8", len(keys), len(seen))
+				}
+			})
 		})
 	}
 }

@@ -2,11 +2,13 @@ package simreport
 
 import (
 	"fmt"
-	"html/template"
+	"html"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	g "maragu.dev/gomponents"
 
 	simrig "github.com/warmpath/warmpath/sim/rig"
 )
@@ -42,7 +44,7 @@ func short(name string, most int) string {
 }
 
 // heat draws the tokens computed by each endpoint over time: the darker, the more.
-func heat(work [][buckets]float64, names []simrig.Endpoint) template.HTML {
+func heat(work [][buckets]float64, names []simrig.Endpoint) g.Node {
 	most := 1.0
 	for i := range work {
 		most = max(most, slices.Max(work[i][:]))
@@ -53,7 +55,7 @@ func heat(work [][buckets]float64, names []simrig.Endpoint) template.HTML {
 	cell := (chartWidth - left) / buckets
 	for i := range work {
 		fmt.Fprintf(&b, `<text x="%.0f" y="%.1f" text-anchor="end">%s<title>%s</title></text>`, left-6, row*float64(i)+11,
-			template.HTMLEscapeString(short(names[i].Name, 13)), template.HTMLEscapeString(names[i].Name))
+			html.EscapeString(short(names[i].Name, 13)), html.EscapeString(names[i].Name))
 		for k, w := range work[i] {
 			if w > 0 {
 				fmt.Fprintf(&b, `<rect x="%.1f" y="%.0f" width="%.1f" height="%.0f" fill="#0072b2" fill-opacity="%.2f"/>`, left+cell*float64(k), row*float64(i), cell, row-1, w/most)
@@ -61,7 +63,7 @@ func heat(work [][buckets]float64, names []simrig.Endpoint) template.HTML {
 		}
 	}
 	b.WriteString("</svg>")
-	return template.HTML(b.String())
+	return g.Raw(b.String())
 }
 
 // chart is a line chart.
@@ -77,7 +79,7 @@ type line2 struct {
 	points       [][2]float64 // y is 0..1
 }
 
-func (c *chart) svg() template.HTML {
+func (c *chart) svg() g.Node {
 	low, high := math.Inf(1), math.Inf(-1)
 	x := func(v float64) float64 {
 		if c.logX {
@@ -97,23 +99,23 @@ func (c *chart) svg() template.HTML {
 	px := func(v float64) float64 { return left + (x(v)-low)/(high-low)*(chartWidth-left-10) }
 	py := func(v float64) float64 { return 10 + (1-v)*(chartHeight-bottom-10) }
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`, chartWidth, chartHeight, template.HTMLEscapeString(c.yName+" by "+c.xName))
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`, chartWidth, chartHeight, html.EscapeString(c.yName+" by "+c.xName))
 	for _, y := range []float64{0, 0.25, 0.5, 0.75, 1} {
 		fmt.Fprintf(&b, `<line x1="%.0f" x2="%.0f" y1="%.1f" y2="%.1f" class="grid"/><text x="%.0f" y="%.1f" text-anchor="end">%.2f</text>`, left, chartWidth-10, py(y), py(y), left-6, py(y)+4, y)
 	}
 	for _, v := range c.ticks(low, high) {
 		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="10" y2="%.1f" class="grid"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, px(v), px(v), py(0), px(v), chartHeight-bottom+16, strconv.FormatFloat(v, 'f', -1, 64))
 	}
-	fmt.Fprintf(&b, `<text x="%.0f" y="%.0f" text-anchor="middle">%s</text>`, chartWidth/2, chartHeight-4, template.HTMLEscapeString(c.xName))
+	fmt.Fprintf(&b, `<text x="%.0f" y="%.0f" text-anchor="middle">%s</text>`, chartWidth/2, chartHeight-4, html.EscapeString(c.xName))
 	for _, l := range c.lines {
 		fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-dasharray="%s" stroke-width="1.6" points="`, l.colour, l.strokes)
 		for _, p := range l.points {
 			fmt.Fprintf(&b, "%.1f,%.1f ", px(p[0]), py(p[1]))
 		}
-		fmt.Fprintf(&b, `"><title>%s</title></polyline>`, template.HTMLEscapeString(l.name))
+		fmt.Fprintf(&b, `"><title>%s</title></polyline>`, html.EscapeString(l.name))
 	}
 	b.WriteString("</svg>")
-	return template.HTML(b.String())
+	return g.Raw(b.String())
 }
 
 // ticks are round numbers between the ends of the x axis.

@@ -4,35 +4,27 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
-	"html/template"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"github.com/warmpath/warmpath/internal/simrun"
 	"github.com/warmpath/warmpath/sim/figures"
 )
 
-//go:embed report.html
-var reportPage string
-
-// reportData is what the page shows.
-type reportData struct {
-	Trace, Fleet   string
-	Ideal          string
-	Rows           []figures.Figures
-	TTFT, Hits     template.HTML
-	Policies       []reportPolicy
-	SharedDuration string
-	Notes          []string // of the trace
-}
+//go:embed report.css
+var style string
 
 // reportPolicy is one policy's own part of the page.
 type reportPolicy struct {
 	Name, Colour string
 	Border       string // of its key, as its lines are drawn
-	Work         template.HTML
+	Work         g.Node
 	Reasons      []figures.ReasonFigure
 	Split        *figures.SplitFigures // nil in fleets without roles
 	Moves        []move
@@ -50,35 +42,137 @@ const mostMoves = 20
 
 // HTML is the page. It loads nothing from anywhere.
 func HTML(runs []*simrun.Run) ([]byte, error) {
-	page, err := template.New("report").Funcs(template.FuncMap{"percent": percent, "ms": whole, "mb": megabytes, "f1": func(x float64) string { return fmt.Sprintf("%.1f", x) }, "f2": func(x float64) string { return fmt.Sprintf("%.2f", x) }, "f3": func(x float64) string { return fmt.Sprintf("%.3f", x) }}).Parse(reportPage)
-	if err != nil {
-		return nil, err
-	}
 	first := runs[0]
 	until := horizon(runs)
-	d := reportData{
-		Trace: filepath.Base(first.Replay.Trace.Name), Ideal: percent(first.Figures.IdealHitRate), SharedDuration: until.Round(time.Second).String(),
-		Fleet: fmt.Sprintf("%d endpoints, load %.2f, seed %d", first.Figures.Endpoints, first.Figures.Load, first.Figures.Seed),
-		Notes: first.Replay.Trace.Notes,
-	}
 	var ttft, hits chart
+	var rows []figures.Figures
+	var parts []reportPolicy
 	for i, s := range runs {
 		f := s.Figures
 		f.PerEndpoint, f.Policy = nil, s.Title()
-		d.Rows = append(d.Rows, f)
+		rows = append(rows, f)
 		border, strokes := dash(i)
 		ttft.lines = append(ttft.lines, line2{s.Title(), colour(i), strokes, distribution(s)})
 		hits.lines = append(hits.lines, line2{s.Title(), colour(i), strokes, hitsOverTime(s, until)})
 		part := policyPart(s, until)
 		part.Colour, part.Border = colour(i), border
-		d.Policies = append(d.Policies, part)
+		parts = append(parts, part)
 	}
 	ttft.logX, ttft.xName, ttft.yName = true, "time to first token, ms", "share of turns"
 	hits.xName, hits.yName = "time, s", "share of prompt tokens found"
-	d.TTFT, d.Hits = ttft.svg(), hits.svg()
+	name := filepath.Base(first.Replay.Trace.Name)
+	page := h.Doctype(h.HTML(
+		h.Lang("en"), h.Meta(h.Charset("utf-8")), h.Meta(h.Name("viewport"), h.Content("width=device-width")),
+		h.TitleEl(g.Text("warmpath simulate: "+name)), h.StyleEl(g.Raw(style)),
+		h.H1(g.Text(name)),
+		h.P(
+			g.Textf("%d endpoints, load %.2f, seed %d. An unlimited cache and perfect routing would find %s %% of the prompt tokens.",
+				first.Figures.Endpoints, first.Figures.Load, first.Figures.Seed, percent(first.Figures.IdealHitRate)),
+			g.Map(first.Replay.Trace.Notes, func(note string) g.Node { return g.Group{h.Br(), g.Text("Note: " + note + ".")} }),
+		),
+		times(rows), h.P(g.Text("Times in ms. Regret is how much sooner, on average, the best endpoint would have given the first token.")), places(rows),
+		h.H2(g.Text("Time to first token")),
+		h.P(g.Map(parts, func(p reportPolicy) g.Node {
+			return g.Group{h.Span(h.Class("entry"), p.key(), g.Text(p.Name)), g.Text(" ")}
+		})),
+		ttft.svg(),
+		h.H2(g.Text("Hit rate over time")),
+		h.P(g.Textf("Up to %s, when 95 %% of the turns have been sent.", until.Round(time.Second))),
+		hits.svg(),
+		g.Map(parts, reportPolicy.node),
+	))
 	var out bytes.Buffer
-	err = page.Execute(&out, d)
+	err := page.Render(&out)
 	return out.Bytes(), err
+}
+
+// table has a row of titles, separated by "|", and rows of cells.
+func table(titles string, rows [][]string) g.Node {
+	return h.Table(
+		h.Tr(g.Map(strings.Split(titles, "|"), func(t string) g.Node { return h.Th(g.Text(t)) })),
+		g.Map(rows, func(cells []string) g.Node {
+			return h.Tr(g.Map(cells, func(c string) g.Node { return h.Td(g.Text(c)) }))
+		}),
+	)
+}
+
+// times is the table of how long requests took.
+func times(rows []figures.Figures) g.Node {
+	var cells [][]string
+	for i := range rows {
+		f := &rows[i]
+		ids := "no"
+		if f.IDs {
+			ids = "yes"
+		}
+		cells = append(cells, []string{
+			f.Policy, ids, whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.TTFT.P99),
+			whole(f.E2E.Mean), whole(f.E2E.P50), whole(f.E2E.P90), whole(f.E2E.P99),
+			digits(1, f.ITL.Mean), digits(1, f.ITL.P50), digits(1, f.ITL.P90), digits(1, f.ITL.P99),
+			digits(1, f.Gap.P50), digits(1, f.Gap.P90), digits(1, f.Gap.P99), percent(f.Goodput), whole(f.RegretMean), strconv.Itoa(f.Failed),
+		})
+	}
+	return h.Div(h.Class("scroll"), table("policy|ids|TTFT mean|p50|p90|p99|e2e mean|p50|p90|p99|ITL mean|p50|p90|p99|gap p50|p90|p99|good %|regret|failed", cells))
+}
+
+// places is the table of where requests went, and what caches held.
+func places(rows []figures.Figures) g.Node {
+	var cells [][]string
+	for i := range rows {
+		f := &rows[i]
+		cells = append(cells, []string{
+			f.Policy, percent(f.HitRate), percent(f.Predicted), percent(f.HostShare), digits(3, f.WorkCV), digits(2, f.WorkMaxMin),
+			digits(3, f.FirstTurnCV), percent(f.HomeShare), digits(2, f.QueueMean), fmt.Sprint(f.QueueMax), fmt.Sprint(f.Evictions),
+			fmt.Sprint(f.Preemptions), percent(f.Utilisation), fmt.Sprint(f.Retries), megabytes(f.RouterBytes), digits(1, f.WallS),
+		})
+	}
+	return h.Div(h.Class("scroll"), table("policy|hit %|expected %|from host %|work CV|max/min|first-turn CV|at home %|queue|most|evictions|preempted|in use %|retries|router MB|run, s", cells))
+}
+
+// key is the line by which a policy is known in the charts.
+func (p reportPolicy) key() g.Node {
+	return h.Span(h.Class("key"), h.Style("border-top-style:"+p.Border+";border-top-color:"+p.Colour))
+}
+
+// node is the policy's part of the page.
+func (p reportPolicy) node() g.Node {
+	var why, moves [][]string
+	for _, r := range p.Reasons {
+		why = append(why, []string{r.Reason, strconv.Itoa(r.Turns)})
+	}
+	for _, m := range p.Moves {
+		moves = append(moves, []string{m.From, m.To, m.Reason, strconv.Itoa(m.Turns)})
+	}
+	return g.Group{
+		h.H2(p.key(), g.Text(p.Name)),
+		h.H3(g.Text("Tokens computed over time, by endpoint")), p.Work,
+		h.H3(g.Text("Why")), table("reason|turns", why),
+		g.Iff(p.Split != nil, func() g.Node { return legs(p.Split) }),
+		h.H3(g.Text("Where conversations moved")),
+		h.P(g.Textf("%d of %d later turns went to another endpoint than the turn before.", p.Moved, p.Later)),
+		g.If(len(moves) > 0, table("from|to|reason|turns", moves)),
+	}
+}
+
+// legs is what became of requests in two legs.
+func legs(s *figures.SplitFigures) g.Node {
+	var pools, why [][]string
+	for _, p := range s.Pools {
+		pools = append(pools, []string{
+			fmt.Sprint(p.Endpoints, " ", p.Role), fmt.Sprint(p.Prompts), fmt.Sprint(p.Answers), fmt.Sprint(p.Whole), percent(p.HitRate), percent(p.Busy),
+		})
+	}
+	for _, w := range s.Why {
+		why = append(why, []string{fmt.Sprint(w.Why), strconv.Itoa(w.Turns)})
+	}
+	return g.Group{
+		h.H3(g.Text("In two legs")),
+		h.P(g.Textf("%s %% of the turns were split (%v), %s tokens moved for each on average. Transfers took %s ms (p90 %s, p99 %s), with the wait for room %s ms (p90 %s, p99 %s).",
+			percent(s.Share), s.When, whole(s.Moved), whole(s.Transfer.P50), whole(s.Transfer.P90), whole(s.Transfer.P99),
+			whole(s.Handed.P50), whole(s.Handed.P90), whole(s.Handed.P99))),
+		table("pool|prompts|answers|whole|hit %|busy %", pools),
+		table("why split, or not|turns", why),
+	}
 }
 
 // policyPart is what the page says about one policy.

@@ -32,9 +32,31 @@ func Tables(w io.Writer, runs []*simrun.Run) {
 	}
 	fmt.Fprintln(w, times)
 	fmt.Fprintln(w, places)
+	writeTenants(w, runs)
 	writeSplit(w, runs)
 	slo := runs[0].SLO
 	fmt.Fprintf(w, "Times in ms; good is a TTFT within %s and a mean ITL within %s. An unlimited cache and perfect routing would hit %s %%.\n", slo.TTFT, slo.ITL, percent(runs[0].Figures.IdealHitRate))
+}
+
+// mostTenants is how many tenants the tables show.
+const mostTenants = 20
+
+// writeTenants shows what each tenant saw, where there are several.
+func writeTenants(w io.Writer, runs []*simrun.Run) {
+	if !slices.ContainsFunc(runs, func(s *simrun.Run) bool { return len(s.Figures.PerTenant) > 0 }) {
+		return
+	}
+	t := figuresTable("policy", "tenant", "requests", "failed", "hit %", "TTFT mean", "p50", "p90", "p95", "p99")
+	for _, s := range runs {
+		for i, f := range s.Figures.PerTenant {
+			if i == mostTenants {
+				t.Row(s.Title(), fmt.Sprintf("and %d more", len(s.Figures.PerTenant)-i))
+				break
+			}
+			t.Row(s.Title(), f.Name, f.Requests, f.Failed, percent(f.HitRate), whole(f.TTFT.Mean), whole(f.TTFT.P50), whole(f.TTFT.P90), whole(f.P95), whole(f.TTFT.P99))
+		}
+	}
+	fmt.Fprintln(w, t)
 }
 
 // writeSplit shows what was split and what it took, where the fleet has roles.

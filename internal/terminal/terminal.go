@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
 )
 
@@ -53,4 +54,30 @@ func (a *Area) Clear(w io.Writer) {
 		fmt.Fprintf(w, "\x1b[%dA\x1b[J", a.lines)
 	}
 	a.lines = 0
+}
+
+// Columns is the width that everything fits into: that of a terminal which nobody has widened.
+const Columns = 80
+
+// Wrap lays paragraphs, which empty lines part, out anew in 80 columns. Indented lines stay as they are.
+func Wrap(s string) string {
+	blocks := strings.Split(s, "\n\n")
+	for i, block := range blocks {
+		if !strings.HasPrefix(block, " ") && !strings.Contains(block, "\n ") {
+			blocks[i] = strings.TrimRight(text.WrapSoft(strings.Join(strings.Fields(block), " "), Columns), " ")
+		}
+	}
+	lines := strings.Split(strings.Join(blocks, "\n\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Entry writes a name and what it means, wrapped beside it to 80 columns.
+func Entry(w io.Writer, nameColumns int, name, meaning string) {
+	for _, line := range strings.Split(text.WrapSoft(meaning, Columns-nameColumns), "\n") {
+		fmt.Fprintf(w, "%-*s%s\n", nameColumns, name, strings.TrimRight(line, " "))
+		name = ""
+	}
 }

@@ -53,3 +53,28 @@ func TestBar(t *testing.T) {
 		}
 	}
 }
+
+func TestEntry(t *testing.T) {
+	var b strings.Builder
+	terminal.Entry(&b, 40, "name", "a meaning that is longer than forty columns are wide")
+	want := "name                                    a meaning that is longer than forty\n                                        columns are wide\n"
+	if b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
+
+// TestWrap: paragraphs are laid out anew, lists stay.
+func TestWrap(t *testing.T) {
+	long := strings.Repeat("word ", 20)
+	for in, want := range map[string]string{
+		"":                   "",
+		"one\ntwo\n\nthree":  "one two\n\nthree",
+		long:                 strings.TrimRight(strings.Repeat("word ", 16), " ") + "\nword word word word",
+		"  a list\n  of two": "  a list\n  of two",
+		"words:\n  a list":   "words:\n  a list",
+	} {
+		if got := terminal.Wrap(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}

@@ -153,7 +153,7 @@ func (r *request) loose(vars map[string]any) (continued bool, err error) {
 	}
 	kwargs, ok := v.(*jinja.Dict)
 	if !ok {
-		return false, errors.New("tokenizer: chat_template_kwargs: is no object")
+		return false, errors.New("tokenizer: chat_template_kwargs: is not an object")
 	}
 	continued = r.ContinueFinal
 	for i := range kwargs.Len() {

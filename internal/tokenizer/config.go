@@ -96,7 +96,7 @@ func addedTokens(file []addedToken, cfg *config, vocab map[string]int32) ([]adde
 	for _, key := range slices.Sorted(maps.Keys(cfg.AddedTokens)) {
 		id, err := strconv.ParseInt(key, 10, 32)
 		if err != nil || cfg.AddedTokens[key] == nil {
-			return nil, fmt.Errorf("added_tokens_decoder: %q is no token id", key)
+			return nil, fmt.Errorf("added_tokens_decoder: %q is not a token id", key)
 		}
 		a := *cfg.AddedTokens[key]
 		a.ID = int32(id)

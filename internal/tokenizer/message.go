@@ -32,12 +32,12 @@ func objects(raw []byte) ([]*jinja.Dict, error) {
 	}
 	list, ok := v.(*jinja.List)
 	if !ok {
-		return nil, errors.New(": is no list")
+		return nil, errors.New(": is not a list")
 	}
 	out := make([]*jinja.Dict, len(list.Items))
 	for i, v := range list.Items {
 		if out[i], ok = v.(*jinja.Dict); !ok {
-			return nil, fmt.Errorf("[%d]: is no object", i)
+			return nil, fmt.Errorf("[%d]: is not an object", i)
 		}
 	}
 	return out, nil
@@ -128,7 +128,7 @@ func partText(p any) (string, error) {
 	}
 	dict, ok := p.(*jinja.Dict)
 	if !ok {
-		return "", errors.New("content: a part is no object")
+		return "", errors.New("content: a part is not an object")
 	}
 	switch kind := field(dict, "type"); kind {
 	case "text":
@@ -138,7 +138,7 @@ func partText(p any) (string, error) {
 		case string:
 			return text, nil
 		}
-		return "", errors.New("content: the text of a part is no text")
+		return "", errors.New("content: the text of a part is not a text")
 	case "image_url", "video_url", "audio_url", "input_audio", "image_embeds":
 		return "", fmt.Errorf("content has a part of type %s: %w", kind, ErrMedia)
 	default:
@@ -151,17 +151,17 @@ func partText(p any) (string, error) {
 func toolCalls(v any) (*jinja.List, error) {
 	list, ok := v.(*jinja.List)
 	if !ok {
-		return nil, errors.New("tool_calls is no list")
+		return nil, errors.New("tool_calls is not a list")
 	}
 	out := &jinja.List{}
 	for i, v := range list.Items {
 		in, ok := v.(*jinja.Dict)
 		if !ok {
-			return nil, fmt.Errorf("tool_calls[%d] is no object", i)
+			return nil, fmt.Errorf("tool_calls[%d] is not an object", i)
 		}
 		fn, ok := field(in, "function").(*jinja.Dict)
 		if !ok {
-			return nil, fmt.Errorf("tool_calls[%d].function is no object", i)
+			return nil, fmt.Errorf("tool_calls[%d].function is not an object", i)
 		}
 		given := field(fn, "arguments")
 		arguments, err := callArguments(given)
@@ -202,11 +202,11 @@ func callArguments(v any) (any, error) {
 			return v, nil
 		}
 		if _, ok := read.(*jinja.Dict); !ok {
-			return nil, errors.New("is no JSON object")
+			return nil, errors.New("is not a JSON object")
 		}
 		return read, nil
 	}
-	return nil, errors.New("is no object")
+	return nil, errors.New("is not an object")
 }
 
 // tools are the tools of a request as the server hands them to the template: fields in the order of their definition, those that are missing null

@@ -90,7 +90,7 @@ func ids(raw json.RawMessage) ([]int32, error) {
 	for i, n := range wide {
 		id, err := n.Int64()
 		if err != nil || id < 0 || id > math.MaxInt32 {
-			return nil, fmt.Errorf("tokenizer: prompt: %s at place %d is no token id", n, i)
+			return nil, fmt.Errorf("tokenizer: prompt: %s at place %d is not a token id", n, i)
 		}
 		out[i] = int32(id)
 	}

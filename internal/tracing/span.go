@@ -28,14 +28,6 @@ type Attempt struct {
 	span trace.Span
 }
 
-// TraceID is the trace's id in hexadecimal, for log lines; "" when the request is not traced.
-func (s *Span) TraceID() string {
-	if s == nil || !s.span.SpanContext().IsSampled() {
-		return ""
-	}
-	return s.span.SpanContext().TraceID().String()
-}
-
 // Attempt begins the span of an attempt at the endpoint that was decided on.
 func (s *Span) Attempt(d *route.Decision) *Attempt {
 	if s == nil {

@@ -9,14 +9,22 @@ import (
 )
 
 // Write replaces a file. The data is written to a temporary file in the same folder first.
-func Write(name string, data []byte) error {
+func Write(name string, data []byte) error { return write(name, data, 0o644) }
+
+// WritePrivate is Write for a file that only its owner may read. It is on the disk before the one that was there goes.
+func WritePrivate(name string, data []byte) error { return write(name, data, 0o600) }
+
+func write(name string, data []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
 	if err == nil {
-		err = f.Chmod(0o644)
+		err = f.Chmod(mode)
+	}
+	if err == nil && mode == 0o600 {
+		err = f.Sync()
 	}
 	if closed := f.Close(); err == nil {
 		err = closed

@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/sim/text"
 )
 
-// Answer is what a request gets, as far as it is computed.
+// Answer is a request's answer, as far as computed.
 type Answer struct {
 	Ask          *Ask
 	Created      int64 // Unix seconds
@@ -19,11 +19,11 @@ type Answer struct {
 	Finish       string // "stop" or "length"
 	Rank         int
 	Progress     pump.Progress
-	Kv           *kv.Job         // what KV events tell of it, nil without
-	Handed       json.RawMessage // what a decoder is told, of a prefill leg
-	Told         *int            // prompt tokens that usage calls cached, where another engine had them; nil for those that were found here
+	Kv           *kv.Job         // content of its KV events; nil without
+	Handed       json.RawMessage // of a prefill leg: parameters for the decoder
+	Told         *int            // cached prompt tokens in usage if another engine had them; nil for this engine's own
 
-	Extra func(reply, choice map[string]any) // adds what the connector says in a whole answer; nil for nothing
+	Extra func(reply, choice map[string]any) // adds the connector's members to a whole answer; nil for none
 }
 
 // piece is the text of token i.
@@ -34,7 +34,7 @@ func (a *Answer) piece(i int) string {
 	return a.Text[i*text.TokenBytes : (i+1)*text.TokenBytes]
 }
 
-// cachedTokens is what usage says was cached.
+// cachedTokens is the cached tokens in usage.
 func (a *Answer) cachedTokens() int {
 	if a.Told != nil {
 		return *a.Told
@@ -42,7 +42,7 @@ func (a *Answer) cachedTokens() int {
 	return a.Progress.Cached
 }
 
-// CutToOne leaves the first token of an answer.
+// CutToOne reduces an answer to its first token.
 func (a *Answer) CutToOne() {
 	if a.Want > 1 {
 		a.Want, a.Finish = 1, "length"

@@ -12,7 +12,7 @@ const embeddingSize = 16
 // NewEmbedding writes a vector drawn from the prompt.
 func NewEmbedding(s Style) Shape { return embedding{s} }
 
-// embedding writes the answer; there is no stream of it.
+// embedding writes the answer, which is never streamed.
 type embedding struct{ Style }
 
 func (embedding) ContentType() string { return "application/json" }

@@ -19,12 +19,12 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Msg }
 
-// Bad is a request that is wrong, answered with 400.
+// Bad is an invalid request, answered with 400.
 func Bad(format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Kind: "BadRequestError", Msg: fmt.Sprintf(format, args...)}
 }
 
-// ClientFault makes an error of reading a prompt into a 400, unless it already says what it is.
+// ClientFault makes an error of reading a prompt a 400, unless it already is an Error.
 func ClientFault(err error) error {
 	var b *Error
 	if errors.As(err, &b) {
@@ -38,7 +38,7 @@ func ErrorObject(status int, kind, msg string) map[string]any {
 	return map[string]any{"error": map[string]any{"message": msg, "type": kind, "param": nil, "code": status}}
 }
 
-// AnthropicKind is the error type that Anthropic's API names for a status.
+// AnthropicKind is Anthropic's error type for a status.
 func AnthropicKind(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
@@ -58,7 +58,7 @@ func AnthropicKind(status int) string {
 	}
 }
 
-// WriteJSON writes an answer in one piece.
+// WriteJSON writes a whole answer.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {

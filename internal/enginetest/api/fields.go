@@ -6,8 +6,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// Fields are the body fields that the simulated engines look at, of all their APIs; others are ignored, as the real
-// ones do.
+// Fields are the body fields used by the simulated engines, for all their APIs; others are ignored, as by real engines.
 type Fields struct {
 	Model    string            `json:"model"`
 	Messages []prompts.Message `json:"messages"`

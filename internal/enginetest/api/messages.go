@@ -3,8 +3,7 @@ package api
 // NewMessages writes Anthropic messages.
 func NewMessages(s Style) Shape { return &messages{s} }
 
-// messages writes Anthropic messages. input_tokens counts only what was not in the cache (vLLM 0.32, and
-// Anthropic's own definition).
+// messages writes Anthropic messages. input_tokens excludes cached tokens (vLLM 0.32, and Anthropic's own definition).
 type messages struct{ Style }
 
 func (*messages) ContentType() string { return "text/event-stream; charset=utf-8" }

@@ -15,7 +15,7 @@ func NewOpenAI(s Style, chat bool) Shape { return &openAI{Style: s, chat: chat} 
 type openAI struct {
 	Style
 	chat bool
-	head []byte // what every chunk of the stream begins with
+	head []byte // beginning of every chunk of the stream
 }
 
 func (*openAI) ContentType() string { return "text/event-stream; charset=utf-8" }
@@ -49,7 +49,7 @@ func (o *openAI) Open(b []byte, a *Answer) []byte {
 	return o.chunk(b, a, `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}`)
 }
 
-// chunk appends one event with the choice given ("" for none), and usage where it belongs.
+// chunk appends one event with a choice ("" for none), and usage where required.
 func (o *openAI) chunk(b []byte, a *Answer, choice string) []byte {
 	b = append(append(b, o.head...), choice...)
 	b = append(b, ']')
@@ -130,7 +130,7 @@ func (o *openAI) Whole(a *Answer) any {
 	return v
 }
 
-// usage is OpenAI's usage object; details only with the final one, as vLLM has it.
+// usage is OpenAI's usage object; details only in the final one, as in vLLM.
 func (o *openAI) usage(a *Answer, final bool) map[string]any {
 	u := map[string]any{
 		"prompt_tokens": a.PromptTokens, "completion_tokens": a.Made, "total_tokens": a.PromptTokens + a.Made,

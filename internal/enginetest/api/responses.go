@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// maxResponses bounds how many responses an engine remembers; the oldest is forgotten first.
+// maxResponses bounds the responses an engine remembers, oldest evicted first.
 const maxResponses = 1000
 
 // ResponseStore remembers finished responses and cancels running ones.
@@ -34,14 +34,14 @@ func (st *ResponseStore) put(id string, r *storedResponse) {
 	}
 }
 
-// Find is the response of an id, nil for none.
+// Find returns the response with an id; nil for none.
 func (st *ResponseStore) Find(id string) *storedResponse {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.byID[id]
 }
 
-// Remove forgets a response; it says whether there was one.
+// Remove drops a response and reports whether it existed.
 func (st *ResponseStore) Remove(id string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -58,7 +58,7 @@ func (st *ResponseStore) Remove(id string) bool {
 	return true
 }
 
-// Clear forgets all of them.
+// Clear drops all responses.
 func (st *ResponseStore) Clear() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -67,16 +67,17 @@ func (st *ResponseStore) Clear() {
 
 // storedResponse is one of them.
 type storedResponse struct {
-	Messages []prompts.Message // the conversation up to and with the answer
+	Messages []prompts.Message // the conversation including the answer
 	Body     json.RawMessage
 }
 
-// NewResponses writes a response that goes on after previous (a response id, "" for none) and history, and keeps it in the store where store is set.
+// NewResponses writes a response that continues previous (a response id, "" for none) and history, and stores it if store is
+// set.
 func NewResponses(s Style, kept *ResponseStore, history []prompts.Message, store bool, previous string) Shape {
 	return &responses{Style: s, responses: kept, history: history, store: store, previous: previous}
 }
 
-// responses writes a response, and stores it when it is complete.
+// responses writes a response and stores the complete one.
 type responses struct {
 	Style
 	responses *ResponseStore
@@ -168,8 +169,8 @@ func (p *responses) Whole(a *Answer) any {
 
 func (*responses) ContentType() string { return "text/event-stream; charset=utf-8" }
 
-// InputMessages takes the input of a response: a text, or a list of items. Items that are no messages (tool calls and
-// their outputs) count as a message of their type.
+// InputMessages reads the input of a response: a text, or a list of items. Other items than messages (tool calls and their
+// outputs) count as a message of their type.
 func InputMessages(raw json.RawMessage) ([]prompts.Message, error) {
 	raw = bytes.TrimSpace(raw)
 	if !prompts.Present(raw) {

@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// Whatever comes in, an input that is accepted has messages that can be rendered or are refused.
+// For any accepted input the messages can be rendered or are rejected.
 func FuzzInputMessages(f *testing.F) {
 	for _, s := range []string{
 		`"text"`, `[1,2,3]`, `["a"]`, `[]`, `null`, `[null]`, `{}`, `[{"type":"text","text":"a"}]`, `[{"role":"user","content":"a"}]`, `[{"type":"function_call"}]`,

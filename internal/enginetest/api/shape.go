@@ -1,6 +1,6 @@
-// Package api is what the APIs of engines look like: the fields of requests, what is asked in them (Ask), what is answered (Answer), and the
-// shape that each API gives an answer, plain and as a stream, or an error. Answers are written byte for byte as the engines do. It never
-// drives an engine and never opens a socket.
+// Package api implements the engines' APIs: the fields of requests, the request they mean (Ask), its answer (Answer), and the
+// shape of an answer or error in each API, plain and streamed. Answers equal the engines' byte for byte. It drives no engine
+// and opens no socket.
 package api
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// Style is what the shapes depend on beside the answer.
+// Style is what shapes depend on besides the answer.
 type Style struct {
 	Kind          fleet.Kind
 	Connected     bool // the engine has a connector

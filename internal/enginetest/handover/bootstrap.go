@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/api"
 )
 
-// oneLeg refuses what is no leg of a transfer.
+// oneLeg rejects a request that is not a leg of a transfer.
 func (h *meetingHost) oneLeg(f *api.Fields, a *api.Ask, decode, prefill bool, transfer string) error {
 	switch {
 	case decode == prefill:
@@ -23,7 +23,7 @@ func (h *meetingHost) oneLeg(f *api.Fields, a *api.Ask, decode, prefill bool, tr
 	return nil
 }
 
-// listen opens the bootstrap port beside the engine's own, at which decoders come too.
+// listen opens the bootstrap port beside the engine's own, for decoders too.
 func (h *meetingHost) listen(host string, m *http.ServeMux) error {
 	m.HandleFunc("POST /_sim/meet", h.post)
 	ln, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(h.config.BootstrapPort)))
@@ -39,7 +39,7 @@ func (h *meetingHost) listen(host string, m *http.ServeMux) error {
 	return nil
 }
 
-// BootstrapPort is where decoders and routers reach the bootstrap server, 0 without one.
+// BootstrapPort is the port of the bootstrap server; 0 without one.
 func (h *meetingHost) BootstrapPort() int {
 	h.ports.Lock()
 	defer h.ports.Unlock()

@@ -6,10 +6,10 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Known says in words which kinds of engines have which connectors.
+// Known lists the connectors of each kind of engine, for messages.
 const Known = "vllm does by nixl, lmcache, mooncake, moriio and moriio_read, sglang by sglang, trtllm by trtllm"
 
-// Has says whether a kind of engine has the connector; each has "", which is none.
+// Has reports whether a kind of engine has the connector; each has "", which is none.
 func Has(k fleet.Kind, connector string) bool {
 	switch connector {
 	case "":
@@ -24,7 +24,7 @@ func Has(k fleet.Kind, connector string) bool {
 	return false
 }
 
-// New makes the connector of a name; "" has none and takes no notice of what requests say.
+// New returns the connector with a name; "" has none and ignores parameters.
 func New(c Config, e Engine) (Connector, error) {
 	h := &host{config: c, engine: e}
 	switch c.Connector {

@@ -19,16 +19,16 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// ErrLoad is a transfer that failed by nobody's mistake: the answer is the engine's own error, in a stream after its first chunk.
+// ErrLoad is a failed transfer that violates nothing: the answer is the engine's own error, in a stream after its first chunk.
 var ErrLoad = errors.New("the prefiller's blocks cannot be fetched")
 
-// host is what all connectors have in common: the engine, what was counted, and the fault of a lost hand-over. By itself it is the
+// host is the common part of all connectors: the engine, the counters, and the fault of a lost transfer. By itself it is the
 // connector that does nothing.
 type host struct {
 	config Config
 	engine Engine
 
-	mu    sync.Mutex // guards what follows, and the leases
+	mu    sync.Mutex // guards the following fields, and the leases
 	stats Stats
 	lose  bool // see Lose
 	next  int  // of block ids
@@ -50,21 +50,22 @@ func (h *host) Open() int                                         { return 0 }
 func (h *host) Forget()                                           {}
 func (h *host) Close()                                            {}
 
-// Stats is a copy of the counters.
+// Stats returns the counters.
 func (h *host) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.stats
 }
 
-// Lose makes the next hand-over fail as if the engine had been killed after its reply: the blocks are gone when they are fetched.
+// Lose makes the next transfer fail as if the engine had been killed after its reply: the blocks are gone when they are
+// fetched.
 func (h *host) Lose() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lose = true
 }
 
-// lost takes the fault, once.
+// lost consumes the fault.
 func (h *host) lost() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,7 +74,7 @@ func (h *host) lost() bool {
 	return lost
 }
 
-// refuse counts a request against the protocol and answers it.
+// refuse counts and answers a request that violates the protocol.
 func (h *host) refuse(format string, args ...any) error {
 	h.count(&h.stats.Refused)
 	return &api.Error{Status: http.StatusBadRequest, Kind: "SimulatedProtocolError", Msg: "simulated hand-over: " + fmt.Sprintf(format, args...)}
@@ -95,13 +96,13 @@ func (h *host) blocks(tokens int) []int {
 	return ids
 }
 
-// engineID is the engine's id, new with each start.
+// engineID is the engine's id, new after each start.
 func (h *host) engineID() string {
 	n := xxh3.HashStringSeed(h.engine.Address(), h.engine.Seed+h.engine.Restarts())
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", n>>32, n>>16&0xffff, n&0xffff, n>>8&0xffff, n&0xffffffffffff)
 }
 
-// at is where decoders fetch blocks.
+// at is the address from which decoders fetch blocks.
 func (h *host) at() (name string, port int) {
 	name, p, err := net.SplitHostPort(h.engine.Address())
 	if err != nil {
@@ -111,7 +112,7 @@ func (h *host) at() (name string, port int) {
 	return name, port
 }
 
-// received puts the blocks of so many tokens into the cache of the rank that the request goes to.
+// received puts the blocks of this many tokens into the cache of the request's rank.
 func (h *host) received(a *api.Ask, tokens int, chain []uint64) {
 	if a.Rank < 0 {
 		a.Rank = 0
@@ -119,23 +120,23 @@ func (h *host) received(a *api.Ask, tokens int, chain []uint64) {
 	h.engine.Receive(a.Rank, chain[:min(tokens/h.engine.BlockTokens, len(chain))])
 }
 
-// moveTime is how long the KV cache of so many tokens takes from one engine to the other.
+// moveTime is the duration of a transfer.
 func (h *host) moveTime(promptTokens int) time.Duration {
 	wait := h.config.Latency + time.Duration(float64(promptTokens)/h.config.TokensPerSecond*float64(time.Second))
 	return time.Duration(float64(wait) / h.engine.Speed)
 }
 
-// promptHash identifies what the KV cache of a prompt depends on.
+// promptHash is the hash of what a prompt's KV cache depends on.
 func promptHash(a *api.Ask) uint64 {
 	return xxh3.HashSeed(a.Prompt, xxh3.HashString(a.Model+"\x00"+a.Salt))
 }
 
-// idsHash identifies a prompt by its tokens.
+// idsHash is the hash of a prompt's tokens.
 func idsHash(a *api.Ask, prompt []byte) uint64 {
 	return xxh3.HashSeed(prompts.TokenBytes(prompts.TokenIDs(prompt)), xxh3.HashString(a.Model+"\x00"+a.Salt))
 }
 
-// onlyPrompt refuses a prefill leg that streams or makes more than one token.
+// onlyPrompt rejects a prefill leg that streams or generates more than one token.
 func (h *host) onlyPrompt(f *api.Fields, a *api.Ask) error {
 	switch {
 	case a.Stream || f.StreamOptions != nil:
@@ -146,16 +147,15 @@ func (h *host) onlyPrompt(f *api.Fields, a *api.Ask) error {
 	return nil
 }
 
-// left ends the request of a client that has gone.
+// left ends the request of a client that has left.
 func left(r *http.Request) {
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// askPeer asks the other engine of a hand-over, whose part in it is told by who. What it answers is written to answer, unless that is
-// nil. The error is errLoad where it cannot be reached or does not have the blocks (any more), and a refusal where the question is
-// against the protocol.
+// askPeer asks the other engine of a transfer; who is its role. Its answer is decoded into answer, unless that is nil. The
+// error is ErrLoad if it cannot be reached or no longer has the blocks, and a refusal if the question violates the protocol.
 func (h *host) askPeer(ctx context.Context, who, url string, question, answer any) error {
 	body, err := json.Marshal(question)
 	if err != nil {
@@ -186,7 +186,7 @@ func (h *host) askPeer(ctx context.Context, who, url string, question, answer an
 	return json.Unmarshal(said, answer)
 }
 
-// moved counts a transfer and waits as long as it takes, or until the client has left or the engine is closed.
+// moved counts a transfer and waits for its duration, or until the client has left or the engine is closed.
 func (h *host) moved(ctx context.Context, promptTokens int) {
 	h.count(&h.stats.Loaded)
 	timer := time.NewTimer(h.moveTime(promptTokens))

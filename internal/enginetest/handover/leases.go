@@ -8,10 +8,10 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/api"
 )
 
-// leases are what a prefiller holds for decoders. The host's mu guards them.
+// leases are the blocks that a prefiller holds for decoders. The host's mu guards them.
 type leases struct {
 	held  map[string]*lease
-	over  map[string]string // what became of leases, the latest mostOver of them
+	over  map[string]string // results of ended leases, the latest mostOver of them
 	order []string
 }
 
@@ -25,7 +25,7 @@ type lease struct {
 	expires *time.Timer
 }
 
-// hold keeps what is handed over until it is fetched or its lease is over; mu is held.
+// hold keeps a prompt's blocks until they are fetched or the lease expires; mu is held.
 func (h *host) hold(key string, l *lease) {
 	l.expires = time.AfterFunc(h.config.Lease, func() { h.end(key, "the lease is over", &h.stats.Expired) })
 	if h.held == nil {
@@ -35,9 +35,9 @@ func (h *host) hold(key string, l *lease) {
 	h.stats.Handed++
 }
 
-// take ends a lease for a decoder that fetches it, once, and says whether it did. l is nil when none is open, and why says how it
-// ended, "" for never begun; changed is what the decoder has otherwise than it was told, prompt the hash of its prompt. A decoder that
-// is wrong is told so.
+// take ends a lease for a decoder that fetches it, once, and reports whether it did. l is nil when none is open, and why says
+// how it ended, "" for never begun; changed names the decoder's parameters that differ from those it was given, prompt is its
+// prompt's hash. A wrong decoder gets the reason.
 func (h *host) take(w http.ResponseWriter, key string, l *lease, why, changed, prompt string) bool {
 	wrong := changed
 	switch {
@@ -58,7 +58,7 @@ func (h *host) take(w http.ResponseWriter, key string, l *lease, why, changed, p
 	return false
 }
 
-// end closes a lease and counts it; it says whether it was open.
+// end closes a lease and counts it; it reports whether it was open.
 func (h *host) end(key, why string, counter *uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -88,7 +88,7 @@ func (h *host) dropLeases() {
 	}
 }
 
-// openLeases is how many there are.
+// openLeases is the number of leases.
 func (h *host) openLeases() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

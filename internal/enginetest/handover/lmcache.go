@@ -23,13 +23,13 @@ import (
 	"github.com/warmpath/warmpath/sim/text"
 )
 
-// The hand-over of LMCache's connector, both sides (LMCacheConnectorV1 with enable_pd). The prefiller pushes to the ports that disagg_spec
-// names, one of each kind for each tensor-parallel rank, and tells the router by a ProxyNotif for each rank over a real ZeroMQ PUSH
-// socket. In place of NIXL its ranks speak HTTP at these ports.
+// The protocol of LMCache's connector, both sides (LMCacheConnectorV1 with enable_pd). The prefiller pushes to the ports in
+// disagg_spec, one of each kind per tensor-parallel rank, and sends the router a ProxyNotif per rank over a real ZeroMQ PUSH
+// socket. HTTP at these ports replaces NIXL.
 //
-// What a real one would hang, fail or answer wrongly at is refused, as in nixl.go: fields that are missing or not known, too few ports,
-// ports of nobody or of another rank, more than one token, a decoder that is asked before the cache is there, for another prompt, or
-// under another X-Request-Id.
+// Requests at which a real engine would hang, fail or answer wrongly are rejected, as in nixl.go: missing or unknown fields,
+// too few ports, ports without a receiver or of another rank, more than one token, a decoder asked before the cache has
+// arrived, for another prompt, or with another X-Request-Id.
 
 // lmEOS is the token that ends an answer.
 const lmEOS = 2
@@ -37,19 +37,19 @@ const lmEOS = 2
 type lmcache struct {
 	*host
 
-	lm       sync.Mutex // guards what follows
+	lm       sync.Mutex // guards the following fields
 	push     zmq4.Socket
 	unpush   context.CancelFunc
-	received map[string]*lmReceived // by X-Request-Id: what comes and has come
+	received map[string]*lmReceived // by X-Request-Id: expected and arrived caches
 	order    []string
-	pushing  int  // hand-overs that are not complete
+	pushing  int  // incomplete transfers
 	mute     bool // see Mute
 	closed   bool
 	ports    []net.Listener
 	serving  sync.WaitGroup
 }
 
-// lmSpec is what a prefiller is told.
+// lmSpec is a prefiller's parameters.
 type lmSpec struct {
 	First *bool `json:"ret_first_tok"`
 	Spec  *struct {
@@ -62,7 +62,7 @@ type lmSpec struct {
 	} `json:"disagg_spec"`
 }
 
-// lmLeg is what a request has to do with a hand-over: its prompt is to be pushed, or it goes on after the first token.
+// lmLeg is a request's part in a transfer: its prompt is pushed, or it continues after the first token.
 type lmLeg struct {
 	spec  *lmSpec
 	after *lmReceived
@@ -95,7 +95,7 @@ func (h *lmcache) Read(_ *http.Request, f *api.Fields, a *api.Ask) error {
 	return nil
 }
 
-// lmPart is what the prefiller's rank tells the decoder's.
+// lmPart is the message of a prefiller's rank to the decoder's.
 type lmPart struct {
 	ID      string   `json:"id"`      // of the hand-over
 	Request string   `json:"request"` // X-Request-Id
@@ -107,7 +107,7 @@ type lmPart struct {
 	Chain   []uint64 `json:"chain"`
 }
 
-// announce announces a computed prompt to the decoder, and pushes it while the router has its reply already.
+// announce announces a computed prompt to the decoder, and pushes it after the reply to the router.
 func (h *lmcache) announce(r *http.Request, ans *api.Answer, leg *lmLeg) (handed json.RawMessage, err error) {
 	a := ans.Ask
 	spec := leg.spec.Spec
@@ -140,7 +140,7 @@ func (h *lmcache) announce(r *http.Request, ans *api.Answer, leg *lmLeg) (handed
 	return json.RawMessage(`{"first_tok":` + strconv.FormatUint(uint64(part.First), 10) + `}`), nil
 }
 
-// transfer takes the time of a transfer, makes the cache the decoder's, and tells the router.
+// transfer waits for the duration of a transfer, gives the decoder the cache, and notifies the router.
 func (h *lmcache) transfer(part lmPart, spec *lmSpec, promptTokens int) {
 	defer h.serving.Done()
 	select {
@@ -172,7 +172,7 @@ func (h *lmcache) transfer(part lmPart, spec *lmSpec, promptTokens int) {
 	h.lm.Unlock()
 }
 
-// tell asks a port of the decoder. What it does not take is against the protocol.
+// tell sends to a port of the decoder. A rejection is a violation of the protocol.
 func (h *lmcache) tell(ctx context.Context, host string, port int, path string, part *lmPart) error {
 	body, err := json.Marshal(part)
 	if err != nil {
@@ -194,7 +194,7 @@ func (h *lmcache) tell(ctx context.Context, host string, port int, path string, 
 	return nil
 }
 
-// notify tells the router that a rank has pushed.
+// notify tells the router that a rank has finished pushing.
 func (h *lmcache) notify(id string) {
 	h.lm.Lock()
 	defer h.lm.Unlock()
@@ -213,10 +213,10 @@ func (h *lmcache) notify(id string) {
 	b := msgp.AppendMapHeader(nil, 2)
 	b = msgp.AppendString(msgp.AppendString(b, "type"), "ProxyNotif")
 	b = msgp.AppendString(msgp.AppendString(b, "req_id"), id)
-	_ = h.push.Send(zmq4.NewMsg(b)) // a router that is gone does not hear it
+	_ = h.push.Send(zmq4.NewMsg(b)) // a router that is gone does not get it
 }
 
-// Mute switches off, or on again, what a prefiller of LMCache tells the router.
+// Mute switches an LMCache prefiller's notifications to the router off or on.
 func (h *lmcache) Mute(off bool) {
 	h.lm.Lock()
 	defer h.lm.Unlock()
@@ -239,14 +239,14 @@ func (h *lmcache) Close() {
 	}
 }
 
-// Open implements connector: those that are pushed.
+// Open implements connector: running pushes.
 func (h *lmcache) Open() int {
 	h.lm.Lock()
 	defer h.lm.Unlock()
 	return h.pushing
 }
 
-// Load implements connector: nothing is fetched, but what is computed will be pushed.
+// Load implements connector: nothing is fetched, but the computed prompt will be pushed.
 func (h *lmcache) Load(_ *http.Request, ans *api.Answer, chain []uint64) error {
 	if leg, _ := ans.Ask.Leg.(*lmLeg); leg != nil {
 		leg.chain = chain

@@ -26,13 +26,13 @@ type lmReceived struct {
 	begun  map[int]bool
 	done   map[int]bool
 	chain  []uint64
-	lost   bool // it will not come
+	lost   bool // it will not arrive
 }
 
 func (e *lmReceived) complete() bool { return e.lost || len(e.done) == e.ranks }
 
-// ListenKV opens the ports at which a decoder of LMCache receives: KVPort and those after it, of each kind as many as there are ranks, or free
-// ones. Close ends them.
+// ListenKV opens the receiving ports of an LMCache decoder: KVPort and following ones, one of each kind per rank, or free ones.
+// Close closes them.
 func (h *lmcache) ListenKV(host string) (handover.Receiver, error) {
 	to := handover.Receiver{Host: host}
 	for rank := range h.config.TP {
@@ -66,7 +66,7 @@ func (h *lmcache) ListenKV(host string) (handover.Receiver, error) {
 	return to, nil
 }
 
-// receive is what a port of a rank answers.
+// receive is the handler of a rank's port.
 func (h *lmcache) receive(kind string, rank int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var p lmPart
@@ -88,7 +88,7 @@ func (h *lmcache) receive(kind string, rank int) http.Handler {
 	})
 }
 
-// takePart makes room for a rank's part of a prompt (/alloc), has it (/done), or gives it up (/drop).
+// takePart allocates a rank's part of a prompt (/alloc), completes it (/done), or drops it (/drop).
 func (h *lmcache) takePart(path string, p *lmPart) error {
 	h.lm.Lock()
 	defer h.lm.Unlock()
@@ -123,7 +123,7 @@ func (h *lmcache) takePart(path string, p *lmPart) error {
 	return nil
 }
 
-// Find implements connector: it looks for what was pushed for a request. A request of which nothing was heard is a whole one.
+// Find implements connector: it looks for the cache pushed for a request. Without one the request is whole.
 func (h *lmcache) Find(_ *http.Request, a *api.Ask) error {
 	if a.Leg != nil {
 		return nil
@@ -160,7 +160,8 @@ func (h *lmcache) Find(_ *http.Request, a *api.Ask) error {
 	return nil
 }
 
-// Adjust implements connector: it makes an answer whose every token is the same however many are made, and one after a first token that of the prompt before it.
+// Adjust implements connector: it makes an answer with equal tokens at any length, and after a handed-over first token that of
+// the prompt before it.
 func (h *lmcache) Adjust(ans *api.Answer, seed uint64, room int) {
 	a := ans.Ask
 	leg, _ := a.Leg.(*lmLeg)

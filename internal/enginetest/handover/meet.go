@@ -9,23 +9,24 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/api"
 )
 
-// meetLeg is what a request says about a meeting.
+// meetLeg is a request's part in a meeting.
 type meetLeg struct {
 	prefill bool
 	key     string
 	at      string // http://host:port of the prefiller, of a decode leg
-	body    uint64 // hash of the request, where both legs must be the same
-	said    string // what the decoder was told that the prefiller said
-	decoder string // of a prefill leg: the decoder that it was told; of a decode leg: this engine
-	rank    int    // that the decoder was told; -1 for none
-	first   bool   // the prompt is computed when the decoder has come (SGLang)
+	body    uint64 // hash of the request, if both legs must be equal
+	said    string // the prefiller's reply, as given to the decoder
+	decoder string // of a prefill leg: the decoder it was given; of a decode leg: this engine
+	rank    int    // the rank given to the decoder; -1 for none
+	first   bool   // the prompt is computed after the decoder has arrived (SGLang)
 	reply   func(a *api.Answer) json.RawMessage
 	m       *meeting
 }
 
 var errMeetTimeout = errors.New("nobody came in time")
 
-// Begin implements connector: it makes a prefill leg the host of its meeting, and waits for the decoder where the protocol has it so.
+// Begin implements connector: it makes a prefill leg the host of its meeting, and waits for the decoder if the protocol demands
+// it.
 func (h *meetingHost) Begin(r *http.Request, a *api.Ask) error {
 	k, _ := a.Leg.(*meetLeg)
 	if k == nil || !k.prefill {
@@ -62,7 +63,7 @@ func (h *meetingHost) Begin(r *http.Request, a *api.Ask) error {
 	panic(http.ErrAbortHandler)
 }
 
-// Leave implements connector: it ends a prefill leg that has not been computed to its end. A decoder that waits goes on waiting.
+// Leave implements connector: it ends a prefill leg that was not completed. A waiting decoder keeps waiting.
 func (h *meetingHost) Leave(a *api.Ask) {
 	k, _ := a.Leg.(*meetLeg)
 	h.leave(k)
@@ -79,7 +80,7 @@ func (h *meetingHost) leave(k *meetLeg) {
 }
 
 // meet tells the decoder that the prompt is computed, or keeps it for the time of a lease. SGLang's prefill servers answer
-// when it has been fetched.
+// after it has been fetched.
 func (h *meetingHost) meet(r *http.Request, ans *api.Answer) {
 	k, _ := ans.Ask.Leg.(*meetLeg)
 	if k == nil || k.m == nil {
@@ -117,7 +118,7 @@ func (h *meetingHost) meet(r *http.Request, ans *api.Answer) {
 	}
 }
 
-// attend is a decode leg's way to its prompt's KV cache.
+// attend gets a decode leg's KV cache.
 func (h *meetingHost) attend(r *http.Request, ans *api.Answer, k *meetLeg) error {
 	a := ans.Ask
 	var told meetAnswer
@@ -127,13 +128,13 @@ func (h *meetingHost) attend(r *http.Request, ans *api.Answer, k *meetLeg) error
 	}
 	ans.Told = &told.Cached
 	if !k.first {
-		ans.Told = &ans.PromptTokens // all that was moved counts as cached
+		ans.Told = &ans.PromptTokens // everything moved counts as cached
 	}
 	h.moved(r.Context(), ans.PromptTokens)
 	return nil
 }
 
-// saidIn is what of a prefiller's reply a decoder must be told unchanged.
+// saidIn is the part of a prefiller's reply that a decoder must get unchanged.
 func saidIn(params json.RawMessage) string {
 	var p struct {
 		Blocks   json.RawMessage `json:"remote_block_ids"`
@@ -146,7 +147,7 @@ func saidIn(params json.RawMessage) string {
 	return string(p.Blocks) + " " + string(p.Engine) + " " + string(p.Transfer)
 }
 
-// fetch gets a decode leg's prompt from its prefiller, which find may have to look for.
+// fetch gets a decode leg's prompt from its prefiller, located by find if needed.
 func (h *meetingHost) fetch(r *http.Request, ans *api.Answer, chain []uint64, find func(r *http.Request, k *meetLeg) error) error {
 	k, _ := ans.Ask.Leg.(*meetLeg)
 	if k == nil || k.prefill {

@@ -9,18 +9,18 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/api"
 )
 
-// Meetings are how two engines find each other whose requests are under way at once: in SGLang's rooms, and by the transfer ids of
-// Mooncake and MoRI-IO. The prefiller holds one for each; the decoder comes to it and waits there until the prompt is computed.
+// Meetings let two engines with concurrent requests find each other: SGLang's rooms, and the transfer ids of Mooncake and
+// MoRI-IO. The prefiller holds one for each; the decoder joins it and waits until the prompt is computed.
 //
-// The real engines talk over ZMQ, HTTP and RDMA; here a decoder asks at POST /_sim/meet, at the prefiller's bootstrap port where the
+// The real engines use ZMQ, HTTP and RDMA; here a decoder sends POST /_sim/meet, to the prefiller's bootstrap port if the
 // protocol has one.
 
-// meetingHost is what the connectors have in common whose engines meet.
+// meetingHost is the common part of connectors with meetings.
 type meetingHost struct {
 	*host
 	meets meetings
 
-	ports     sync.Mutex   // guards what follows
+	ports     sync.Mutex   // guards the following fields
 	bootstrap *http.Server // nil without one
 	address   string
 	serving   sync.WaitGroup
@@ -30,13 +30,13 @@ func newMeeting(h *host) *meetingHost { return &meetingHost{host: h} }
 
 // meetings are those of one prefiller.
 type meetings struct {
-	mu    sync.Mutex // guards what follows and the meetings' own members
+	mu    sync.Mutex // guards the following fields and the meetings' own
 	open  map[string]*meeting
-	over  map[string]string // what became of those that are over, the latest mostOver of them
+	over  map[string]string // results of ended meetings, the latest mostOver of them
 	order []string
 }
 
-// meeting is one. The channels are closed when what they are named for has happened.
+// meeting is a meeting of two legs. A channel is closed when the event in its name has happened.
 type meeting struct {
 	prefiller, waiting       bool // the prefill leg is here; a decoder waits
 	came, computed, gone     chan struct{}
@@ -44,23 +44,23 @@ type meeting struct {
 	taken                    chan struct{}
 
 	prompt, body uint64
-	said         string // what else must be the same on both legs
-	decoder      string // the decoder that the prefiller was told, "" when it was told none
+	said         string // must be equal on both legs
+	decoder      string // the decoder given to the prefiller; "" for none
 	rank, cached int
 	expires      *time.Timer
 }
 
-// meetCall is what a decoder says when it comes.
+// meetCall is a decoder's message.
 type meetCall struct {
 	Key     string `json:"key"`
 	Prompt  uint64 `json:"prompt,string"`
 	Body    uint64 `json:"body,string"`
 	Said    string `json:"said"`
 	Decoder string `json:"decoder"`
-	Rank    int    `json:"rank"` // -1: it does not say
+	Rank    int    `json:"rank"` // -1: not given
 }
 
-// meetAnswer is what it is told.
+// meetAnswer is the reply to it.
 type meetAnswer struct {
 	Cached int `json:"cached"`
 }
@@ -71,7 +71,7 @@ func (m *meetings) count() int {
 	return len(m.open)
 }
 
-// at is the meeting of a key, new when there is none; mu is held.
+// at returns the meeting of a key, a new one if needed; mu is held.
 func (m *meetings) at(key string) *meeting {
 	if m.open == nil {
 		m.open, m.over = map[string]*meeting{}, map[string]string{}
@@ -96,14 +96,14 @@ func (m *meetings) end(key, why string) {
 	}
 }
 
-// idle removes a meeting that nobody attends and nothing is kept for; mu is held.
+// idle removes a meeting without legs and result; mu is held.
 func (m *meetings) idle(key string) {
 	if t := m.open[key]; t != nil && !t.prefiller && !t.waiting && (!t.done || t.abandoned) {
-		delete(m.open, key) // whoever comes now waits for ever
+		delete(m.open, key) // a later decoder waits for ever
 	}
 }
 
-// forget ends all meetings: the engine restarts.
+// forget ends all meetings, for a restart of the engine.
 func (m *meetings) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,7 +116,7 @@ func (m *meetings) forget() {
 	}
 }
 
-// post is a decoder's coming.
+// post handles a decoder's arrival.
 func (h *meetingHost) post(w http.ResponseWriter, r *http.Request) {
 	var c meetCall
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&c); err != nil {
@@ -165,7 +165,7 @@ func (h *meetingHost) post(w http.ResponseWriter, r *http.Request) {
 	h.hand(w, &c, m)
 }
 
-// hand gives the computed prompt to the decoder, if both were told the same.
+// hand gives the computed prompt to the decoder, if both were given the same parameters.
 func (h *meetingHost) hand(w http.ResponseWriter, c *meetCall, m *meeting) {
 	lost := h.lost()
 	h.meets.mu.Lock()

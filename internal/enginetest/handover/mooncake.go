@@ -13,13 +13,13 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// The hand-over of vLLM's MooncakeConnector (0.32.0), both sides. A prefiller keeps the blocks under the transfer id until they are
-// fetched; a decoder asks the prefiller's bootstrap server for its engine's address, and waits for the prompt. With Options.OldKV the
-// bootstrap server answers no queries, and decoders are told its host and port.
+// The protocol of vLLM's MooncakeConnector (0.32.0), both sides. A prefiller holds the blocks under the transfer id until they
+// are fetched; a decoder asks the prefiller's bootstrap server for its engine's address, and waits for the prompt. With
+// Options.OldKV the bootstrap server has no queries, and decoders are given its host and port.
 
 type mooncake struct{ *meetingHost }
 
-// mooncakeParams are the members that are looked at.
+// mooncakeParams are the members used.
 type mooncakeParams struct {
 	RemoteDecode  bool   `json:"do_remote_decode"`
 	RemotePrefill bool   `json:"do_remote_prefill"`
@@ -58,7 +58,7 @@ func (h *mooncake) Read(_ *http.Request, f *api.Fields, a *api.Ask) error {
 	return nil
 }
 
-// findEngine asks the prefiller's bootstrap server for the engine that the decoder was told.
+// findEngine asks the prefiller's bootstrap server for the engine given to the decoder.
 func (h *mooncake) findEngine(r *http.Request, k *meetLeg) error {
 	if h.config.Old {
 		return nil
@@ -106,7 +106,7 @@ func (h *mooncake) Listen(host string) error {
 	return h.listen(host, m)
 }
 
-// query is what the bootstrap server answers.
+// query is the bootstrap server's reply.
 func (h *mooncake) query(w http.ResponseWriter, _ *http.Request) {
 	ranks := map[string]any{}
 	for i := range h.engine.Ranks {

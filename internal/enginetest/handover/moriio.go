@@ -11,9 +11,9 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// The hand-over of vLLM's MoRIIOConnector (0.32.0), both sides and both modes (Options.Connector "moriio" and "moriio_read"). Engines
-// find each other's address in the request id, and as a second way in the parameters; here both must be there and say the same. The
-// handshake and notify ports of a simulated engine are its own port.
+// The protocol of vLLM's MoRIIOConnector (0.32.0), both sides and both modes (Options.Connector "moriio" and "moriio_read").
+// Engines find each other's address in the request id, or alternatively in the parameters; here both must be present and agree.
+// The handshake and notify ports of a simulated engine are its own port.
 
 // The patterns of moriio_common.py.
 var (
@@ -32,10 +32,10 @@ func (h *moriio) KVAddress() string {
 
 type moriio struct {
 	*meetingHost
-	reading bool // in read mode a decoder is told what its prefiller said
+	reading bool // in read mode a decoder is given its prefiller's reply
 }
 
-// moriParams are the members that are looked at.
+// moriParams are the members used.
 type moriParams struct {
 	RemoteDecode  bool            `json:"do_remote_decode"`
 	RemotePrefill bool            `json:"do_remote_prefill"`
@@ -103,7 +103,7 @@ func (h *moriio) Read(r *http.Request, f *api.Fields, a *api.Ask) error {
 	return nil
 }
 
-// reply is what a prefiller says in read mode (request_finished).
+// reply is a prefiller's reply in read mode (request_finished).
 func (h *moriio) reply(ans *api.Answer, transfer string) json.RawMessage {
 	host, port := h.at()
 	h.mu.Lock()

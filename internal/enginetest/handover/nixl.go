@@ -13,27 +13,27 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// The hand-over of vLLM's NixlConnector (0.32.0), both sides. Where a real engine would answer from another prompt, hang or die when
-// it is told something wrong, the simulated one refuses with a 400 of the type "SimulatedProtocolError" and counts it in
-// Stats.KV.Refused: a router that passes its tests has told nobody anything wrong. What is nobody's mistake (the prefiller is gone,
-// the lease is over) is a 500, as with kv_load_failure_policy "fail".
+// The protocol of vLLM's NixlConnector (0.32.0), both sides. Parameters with which a real engine would answer from another
+// prompt, hang or die are rejected with a 400 of the type "SimulatedProtocolError" and counted in Stats.KV.Refused, so that
+// tests show every wrong message of a router. Failures that violate nothing (the prefiller is gone, the lease has expired) are
+// a 500, as with kv_load_failure_policy "fail".
 //
-// The real side channel is ZMQ and RDMA; here a decoder asks the prefiller for the blocks over HTTP, at POST /_sim/kv.
+// The real side channel is ZMQ and RDMA; here a decoder fetches the blocks over HTTP, at POST /_sim/kv.
 type nixl struct {
 	*host
 	back     map[string]*backLease // see holdBack; the host's mu guards it
 	backOver map[string]string
 }
 
-// nixlLeg is what a request says about a hand-over.
+// nixlLeg is a request's part in a transfer.
 type nixlLeg struct {
-	prefill bool   // it is to be handed to a decoder
-	params  []byte // it is to be fetched from a prefiller; nil when not
-	cached  int    // prompt tokens that the prefiller had cached; -1 when it does not say
-	back    []byte // of a prefill leg: where the beginning of the conversation lies; nil for nowhere
+	prefill bool   // to be handed to a decoder
+	params  []byte // to be fetched from a prefiller; nil when not
+	cached  int    // prompt tokens cached at the prefiller; -1 when unknown
+	back    []byte // of a prefill leg: location of the conversation's beginning; nil for none
 }
 
-// nixlParams are the members that a decoder looks at.
+// nixlParams are the members used by a decoder.
 type nixlParams struct {
 	RemoteDecode  bool            `json:"do_remote_decode"`
 	RemotePrefill bool            `json:"do_remote_prefill"`
@@ -82,7 +82,7 @@ func (h *nixl) Read(_ *http.Request, f *api.Fields, a *api.Ask) error {
 	return nil
 }
 
-// hand opens a lease for a computed prompt and returns what the decoder is to be told.
+// hand opens a lease for a computed prompt and returns the decoder's parameters.
 func (h *nixl) hand(a *api.Ask, promptTokens, cached int) json.RawMessage {
 	host, port := h.at()
 	engine := h.engineID()
@@ -117,7 +117,7 @@ func (h *nixl) hand(a *api.Ask, promptTokens, cached int) json.RawMessage {
 	return b
 }
 
-// nixlKey is what a lease is found by: its blocks, which no two open leases share.
+// nixlKey is the key of a lease: its blocks, which no two open leases share.
 func nixlKey(params []byte) string {
 	var p nixlParams
 	if json.Unmarshal(params, &p) != nil {
@@ -126,7 +126,7 @@ func nixlKey(params []byte) string {
 	return string(p.Blocks)
 }
 
-// nixlTake is what a decoder asks a prefiller.
+// nixlTake is a decoder's request to a prefiller.
 type nixlTake struct {
 	Params json.RawMessage `json:"params"`
 	Prompt string          `json:"prompt"` // hash, hexadecimal

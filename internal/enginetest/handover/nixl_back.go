@@ -17,26 +17,26 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// NIXL's bidirectional mode (kv_connector_extra_config.bidirectional_kv_xfer): a decoder says at the end of its answer what it holds of the
-// conversation, for decoder_kv_blocks_ttl, and the prefiller of the next turn fetches that first and computes only what is new. A real
-// prefiller believes what it is told; the simulated one refuses blocks of another conversation, blocks that were fetched before,
-// and blocks whose time is over.
+// NIXL's bidirectional mode (kv_connector_extra_config.bidirectional_kv_xfer): a decoder's answer ends with the location of the
+// conversation's blocks, held for decoder_kv_blocks_ttl; the prefiller of the next turn fetches them first and computes only
+// what is new. A real prefiller trusts its parameters; the simulated one rejects blocks of another conversation, blocks fetched
+// before, and expired blocks.
 
-// backLease is what a decoder holds of one answered request.
+// backLease is the blocks that a decoder holds of one answered request.
 type backLease struct {
-	prompt  []byte // rendered; that of the next turn must go on from it
+	prompt  []byte // rendered; the next turn's prompt must continue it
 	tokens  int
 	request string
 	expires *time.Timer
 }
 
-// backTake is what a prefiller asks a decoder.
+// backTake is a prefiller's request to a decoder.
 type backTake struct {
 	Params json.RawMessage `json:"params"`
 	Prompt []byte          `json:"prompt"`
 }
 
-// holdBack opens a lease for an answered decode leg and returns what the next prefiller is to be told; nil when the mode is off.
+// holdBack opens a lease for an answered decode leg and returns the next prefiller's parameters; nil when the mode is off.
 func (h *nixl) holdBack(a *api.Answer) json.RawMessage {
 	leg, _ := a.Ask.Leg.(*nixlLeg)
 	if h.config.Back == 0 || leg == nil || leg.params == nil {
@@ -52,7 +52,7 @@ func (h *nixl) holdBack(a *api.Answer) json.RawMessage {
 	b = prompts.AppendJSON(b, [][]int{ids})
 	b = prompts.AppendString(append(b, `,"remote_engine_id":`...), engine)
 	b = prompts.AppendString(append(b, `,"remote_request_id":`...), request)
-	b = prompts.AppendString(append(b, `,"remote_host":`...), "localhost") // as VLLM_NIXL_SIDE_CHANNEL_HOST is by default: the router must say where that is
+	b = prompts.AppendString(append(b, `,"remote_host":`...), "localhost") // the default of VLLM_NIXL_SIDE_CHANNEL_HOST: the router must replace it
 	b = append(b, `,"remote_port":`+strconv.Itoa(port)+`,"tp_size":1,"remote_num_tokens":`+strconv.Itoa(a.PromptTokens+a.Made)+`}`...)
 	key := nixlKey(b)
 	if h.back == nil {
@@ -68,7 +68,7 @@ func (h *nixl) holdBack(a *api.Answer) json.RawMessage {
 	return b
 }
 
-// endBack closes a lease and counts it; it says whether it was open.
+// endBack closes a lease and counts it; it reports whether it was open.
 func (h *nixl) endBack(key, why string, counter *uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,7 +82,7 @@ func (h *nixl) endBack(key, why string, counter *uint64) bool {
 	return ok
 }
 
-// readBack reads what a prefill leg says about a conversation's beginning that lies at a decoder.
+// readBack reads a prefill leg's parameters about a conversation's beginning at a decoder.
 func (h *nixl) readBack(raw json.RawMessage, p *nixlParams, leg *nixlLeg) error {
 	if p.Engine == nil && !prompts.Present(p.Blocks) {
 		return nil
@@ -105,7 +105,7 @@ func (h *nixl) readBack(raw json.RawMessage, p *nixlParams, leg *nixlLeg) error 
 	return nil
 }
 
-// fetchBack takes what a decoder holds of the conversation and returns how many tokens of the prompt that is.
+// fetchBack fetches the conversation's blocks from a decoder and returns how many tokens of the prompt they are.
 func (h *nixl) fetchBack(r *http.Request, a *api.Ask, leg *nixlLeg) (tokens int, err error) {
 	var p nixlParams
 	if err := json.Unmarshal(leg.back, &p); err != nil {
@@ -120,7 +120,7 @@ func (h *nixl) fetchBack(r *http.Request, a *api.Ask, leg *nixlLeg) (tokens int,
 	return tokens, nil
 }
 
-// postBack hands what is held of a conversation to a prefiller, once.
+// postBack hands a conversation's blocks to a prefiller, once.
 func (h *nixl) postBack(w http.ResponseWriter, r *http.Request) {
 	var t backTake
 	var p nixlParams

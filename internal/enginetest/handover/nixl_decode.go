@@ -13,7 +13,7 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/api"
 )
 
-// Load implements connector: a decode leg's blocks are fetched into the cache of the rank it goes to.
+// Load implements connector: it fetches a decode leg's blocks into the cache of its rank.
 func (h *nixl) Load(r *http.Request, ans *api.Answer, chain []uint64) error {
 	a := ans.Ask
 	leg, _ := a.Leg.(*nixlLeg)
@@ -47,7 +47,7 @@ func (h *nixl) Load(r *http.Request, ans *api.Answer, chain []uint64) error {
 	return nil
 }
 
-// fetch takes the blocks of a prompt from where they are, and waits as long as that takes.
+// fetch takes a prompt's blocks from their engine and waits for the duration of the transfer.
 func (h *nixl) fetch(r *http.Request, a *api.Ask, leg *nixlLeg, promptTokens int) error {
 	var p nixlParams
 	if err := json.Unmarshal(leg.params, &p); err != nil {

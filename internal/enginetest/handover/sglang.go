@@ -16,14 +16,14 @@ import (
 	"github.com/warmpath/warmpath/internal/enginetest/prompts"
 )
 
-// SGLang's hand-over (0.5.23), a server for each role. A prefill server computes a prompt when its decoder has come into the room, and
-// answers with one token when the KV cache has been fetched; either waits for the other. A request without a room is a 400, as with
-// the real ones. Refused, and counted in Stats.KV.Refused, is what would end badly there: a room that is used twice, legs that differ,
-// a bootstrap address of somebody else, a room or rank that leads to another rank than the one that computes.
+// SGLang's protocol (0.5.23), with a server per role. A prefill server computes a prompt when its decoder has joined the room,
+// and answers with one token when the KV cache has been fetched; each waits for the other. A request without a room is a 400,
+// as with real servers. Rejected and counted in Stats.KV.Refused are a room used twice, legs that differ, the bootstrap address
+// of another server, and a room or rank that leads to another rank than the one that computes.
 
 type sglang struct{ *meetingHost }
 
-// sameOnBoth is the hash of what both legs must have the same: all but the ranks.
+// sameOnBoth is the hash of the members that must be equal on both legs: all but the ranks.
 func sameOnBoth(body []byte) uint64 {
 	var v map[string]json.RawMessage
 	if json.Unmarshal(body, &v) != nil {
@@ -41,7 +41,7 @@ func sameOnBoth(body []byte) uint64 {
 	return xxh3.Hash(prompts.AppendJSON(nil, v))
 }
 
-// Placed implements connector: it reads what a request of SGLang says about a room.
+// Placed implements connector: it reads a request's room.
 func (h *sglang) Placed(_ *http.Request, f *api.Fields, a *api.Ask) error {
 	if h.config.Role == fleet.RoleBoth {
 		if prompts.Present(f.Room) {
@@ -85,7 +85,7 @@ func (h *sglang) Placed(_ *http.Request, f *api.Fields, a *api.Ask) error {
 	return nil
 }
 
-// Adjust implements connector: a prefill leg is answered with one token.
+// Adjust implements connector: a prefill leg gets one token.
 func (h *sglang) Adjust(ans *api.Answer, _ uint64, _ int) {
 	if k, _ := ans.Ask.Leg.(*meetLeg); k != nil && k.prefill {
 		ans.CutToOne()

@@ -17,24 +17,24 @@ import (
 	simtext "github.com/warmpath/warmpath/sim/text"
 )
 
-// The hand-over of TensorRT-LLM, both roles and both schedule styles. Where a real worker would answer from another prompt or wait for
-// ever, the simulated one refuses with a 400 of the type "SimulatedProtocolError" and counts it in Stats.KV.Refused. Members of
-// disaggregated_params that are not in the schema are refused, as the real one does.
+// TensorRT-LLM's protocol, both roles and both schedule styles. Parameters with which a real worker would answer from another
+// prompt or wait for ever are rejected with a 400 of the type "SimulatedProtocolError" and counted in Stats.KV.Refused. Unknown
+// members of disaggregated_params are rejected, as by real workers.
 //
-// The real cache transceiver is NIXL, UCX or MPI; here a generation worker asks the context worker at POST /_sim/trt.
+// The real cache transceiver is NIXL, UCX or MPI; here a generation worker sends POST /_sim/trt to the context worker.
 
 type trtllm struct {
 	*host
 	perf []any // see perfMetrics; the host's mu guards it
 }
 
-// trtLeg is what a request says about a hand-over.
+// trtLeg is a request's part in a transfer.
 type trtLeg struct {
 	context bool // context_only, else generation_only
 	first   bool // generation-first
 	id      uint64
 	params  trtParams
-	ids     []uint32 // the prompt as it was told, nil when it was not
+	ids     []uint32 // the given token ids; nil without
 }
 
 // trtParams is the schema of disaggregated_params (openai_protocol.py, summer of 2026).
@@ -71,7 +71,7 @@ const (
 	lastDisaggID  = 1<<63 - 1
 )
 
-// Read implements connector: it reads disaggregated_params and what goes with them.
+// Read implements connector: it reads disaggregated_params and related members.
 func (h *trtllm) Read(r *http.Request, f *api.Fields, a *api.Ask) error {
 	if prompts.Present(f.ConversationParams) {
 		var c map[string]string
@@ -164,7 +164,7 @@ func (h *trtllm) checkGeneration(r *http.Request, f *api.Fields, t *trtLeg) erro
 	return nil
 }
 
-// toldIDs are the token ids of a chat's prompt.
+// toldIDs are the given token ids of a chat's prompt.
 func toldIDs(f *api.Fields) (ids []uint32, err error) {
 	if prompts.Present(f.PromptTokenIDs) {
 		err = json.Unmarshal(f.PromptTokenIDs, &ids)
@@ -183,7 +183,7 @@ func toldIDs(f *api.Fields) (ids []uint32, err error) {
 
 func trtKey(id uint64) string { return "trt " + strconv.FormatUint(id, 10) }
 
-// hand opens a lease for a computed prompt and returns what the reply's choice says of it.
+// hand opens a lease for a computed prompt and returns the reply's parameters.
 func (h *trtllm) hand(ans *api.Answer, t *trtLeg) trtParams {
 	key := trtKey(t.id)
 	state := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%s/%d/%016x", h.engineID(), t.id, idsHash(ans.Ask, ans.Ask.Prompt)))
@@ -198,7 +198,8 @@ func (h *trtllm) hand(ans *api.Answer, t *trtLeg) trtParams {
 	return p
 }
 
-// Computed implements connector: the reply of a context leg says where the cache is. In generation-first it waits until that has been fetched.
+// Computed implements connector: a context leg's reply contains the cache's location. In generation-first it waits until the
+// cache has been fetched.
 func (h *trtllm) Computed(r *http.Request, ans *api.Answer) error {
 	t, _ := ans.Ask.Leg.(*trtLeg)
 	if t == nil || !t.context {
@@ -233,7 +234,7 @@ func (h *trtllm) Computed(r *http.Request, ans *api.Answer) error {
 	return notFetched
 }
 
-// tell adds to a context worker's reply what the generation worker is to be told.
+// tell adds the generation worker's parameters to a context worker's reply.
 func (t *trtLeg) tell(ans *api.Answer, told *trtParams, reply, choice map[string]any) {
 	choice["disaggregated_params"] = told
 	ids := prompts.TokenIDs(ans.Ask.Prompt)
@@ -248,7 +249,7 @@ func (t *trtLeg) tell(ans *api.Answer, told *trtParams, reply, choice map[string
 	reply["prompt_token_ids_b64"] = base64.StdEncoding.EncodeToString(b)
 }
 
-// trtOwn reports whether a first token is the one that this engine's answer begins with.
+// trtOwn reports whether a first token is the one with which this engine's answer begins.
 func trtOwn(first []uint32, text string) bool {
 	return slices.Equal(first, prompts.TokenIDs([]byte(text[:simtext.TokenBytes])))
 }

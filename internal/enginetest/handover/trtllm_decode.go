@@ -18,7 +18,7 @@ import (
 	"github.com/warmpath/warmpath/sim/text"
 )
 
-// trtTake is what a generation worker asks a context worker.
+// trtTake is a generation worker's request to a context worker.
 type trtTake struct {
 	ID    uint64 `json:"id"`
 	State string `json:"state"`  // "" in generation-first
@@ -30,7 +30,7 @@ type trtTaken struct {
 	Length int `json:"length"` // bytes of the prompt
 }
 
-// trtSign is the signature over where the cache is (disagg_auth.py).
+// trtSign is the signature over the cache's location (disagg_auth.py).
 func trtSign(key string, p *trtParams) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -53,7 +53,7 @@ func trtSign(key string, p *trtParams) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// fetch takes the blocks of a generation leg's prompt from its context worker and waits as long as that takes.
+// fetch takes the blocks of a generation leg's prompt from its context worker and waits for the duration of the transfer.
 func (h *trtllm) fetch(r *http.Request, a *api.Ask, t *trtLeg, promptTokens int) error {
 	address, ok := strings.CutPrefix(t.params.At, "tcp://")
 	if !ok {
@@ -74,7 +74,7 @@ func (h *trtllm) fetch(r *http.Request, a *api.Ask, t *trtLeg, promptTokens int)
 	return nil
 }
 
-// post hands the blocks of a lease to a generation worker, once. One that comes before the prompt is computed waits.
+// post hands the blocks of a lease to a generation worker, once. It waits until the prompt is computed.
 func (h *trtllm) post(w http.ResponseWriter, r *http.Request) {
 	var t trtTake
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&t); err != nil {
@@ -126,15 +126,15 @@ func (h *trtllm) Find(r *http.Request, a *api.Ask) error {
 	return err
 }
 
-// Adjust implements connector: a context leg is answered with one token.
+// Adjust implements connector: a context leg gets one token.
 func (h *trtllm) Adjust(ans *api.Answer, _ uint64, _ int) {
 	if t, _ := ans.Ask.Leg.(*trtLeg); t != nil && t.context {
 		ans.CutToOne()
 	}
 }
 
-// Load implements connector: it takes the blocks that were fetched into the cache, and checks that the answer begins with the token that
-// was handed over.
+// Load implements connector: it puts the fetched blocks into the cache, and checks that the answer begins with the handed-over
+// token.
 func (h *trtllm) Load(_ *http.Request, ans *api.Answer, chain []uint64) error {
 	t, _ := ans.Ask.Leg.(*trtLeg)
 	if t == nil || t.context {
@@ -162,7 +162,7 @@ func (h *trtllm) Open() int { return h.openLeases() }
 // Forget implements connector.
 func (h *trtllm) Forget() { h.dropLeases() }
 
-// cached is what a generation leg's usage says was cached: what the context worker had, or all of the prompt when it was not told.
+// cached is the cached tokens in a generation leg's usage: those of the context worker, or the whole prompt if unknown.
 func (t *trtLeg) cached(promptTokens int) int {
 	switch u := t.params.Usage; {
 	case u == nil:
@@ -176,7 +176,7 @@ func (t *trtLeg) cached(promptTokens int) int {
 
 const mostPerf = 1024
 
-// notePerf keeps for GET /perf_metrics that a leg was computed.
+// notePerf records a computed leg for GET /perf_metrics.
 func (h *trtllm) notePerf(id uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -188,7 +188,7 @@ func (h *trtllm) notePerf(id uint64) {
 	}
 }
 
-// perfMetrics tells what was computed since it was asked last.
+// perfMetrics returns the legs computed since the last call.
 func (h *trtllm) perfMetrics(w http.ResponseWriter, _ *http.Request) {
 	h.mu.Lock()
 	out := h.perf

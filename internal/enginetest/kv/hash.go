@@ -12,11 +12,11 @@ import (
 // SHA-256 of Python's pickle, protocol 5).
 type vllmHash struct{ root []byte }
 
-// newVLLMHash makes the hasher of an engine whose PYTHONHASHSEED is seed; the root is the parent of every first block (NONE_HASH).
+// newVLLMHash is the hasher of an engine with this PYTHONHASHSEED; the root is the parent of every first block (NONE_HASH).
 func newVLLMHash(seed string) *vllmHash { return &vllmHash{root: sum(framed(pickleText(nil, seed)))} }
 
-// digest is the digest of a block: of its parent's (nil at the beginning of a prompt), its tokens, and the texts it depends on besides:
-// the adapter's name, then, for the first block, the cache salt. Images are not covered.
+// digest is a block's digest: of its parent's (nil at the beginning of a prompt), its tokens, and further texts: the adapter's
+// name, then, for the first block, the cache salt. Images are not supported.
 func (h *vllmHash) digest(parent []byte, tokens []uint32, extra ...string) []byte {
 	if parent == nil {
 		parent = h.root
@@ -24,7 +24,7 @@ func (h *vllmHash) digest(parent []byte, tokens []uint32, extra ...string) []byt
 	return sum(framed(pickleBlock(parent, tokens, extra)))
 }
 
-// vllmNumber is what an event carries by default: the last 8 bytes, big endian.
+// vllmNumber is the default form in events: the last 8 bytes, big-endian.
 func vllmNumber(digest []byte) uint64 {
 	return binary.BigEndian.Uint64(digest[len(digest)-8:])
 }
@@ -34,7 +34,7 @@ func sum(b []byte) []byte {
 	return d[:]
 }
 
-// framed is a pickle of protocol 5: its head, the length of what follows, and the stop code at its end.
+// framed is a pickle of protocol 5: its head, the length of the rest, and the stop code.
 func framed(body []byte) []byte {
 	b := append(make([]byte, 0, len(body)+12), 0x80, 5, 0x95)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(body)+1))
@@ -90,8 +90,8 @@ func pickleText(b []byte, s string) []byte {
 	return append(append(b, s...), 0x94)
 }
 
-// sglangDigest is the digest by which SGLang names a block (seen of 0.5.23): SHA-256 of the parent's digest, nothing at the
-// beginning of a prompt, and the tokens as 32 bits each, little endian.
+// sglangDigest is SGLang's digest of a block (observed with 0.5.23): SHA-256 of the parent's digest, nothing at the beginning
+// of a prompt, and the tokens as 32 bits each, little-endian.
 func sglangDigest(parent []byte, tokens []uint32) []byte {
 	b := append(make([]byte, 0, len(parent)+4*len(tokens)), parent...)
 	for _, t := range tokens {
@@ -100,7 +100,7 @@ func sglangDigest(parent []byte, tokens []uint32) []byte {
 	return sum(b)
 }
 
-// sglangNumber is what its event carries: the first 8 bytes, big endian, signed.
+// sglangNumber is its form in events: the first 8 bytes, big-endian, signed.
 func sglangNumber(digest []byte) int64 { return int64(binary.BigEndian.Uint64(digest)) }
 
 // trtllmAlgorithm is the name of the algorithm below in events (hash_algo).
@@ -113,7 +113,7 @@ const (
 	trtK = 0x45D9F3B
 )
 
-// trtllmBlock is the v1_block_key of one block of a request without adapter and salt after its parent's, which is 0 for a prompt's first
+// trtllmBlock is the v1_block_key of one block of a request without adapter and salt after its parent's, 0 for a prompt's first
 // block (tensorrt_llm/serve/router.py, 2026). All arithmetic wraps.
 func trtllmBlock(parent uint64, block []uint32) uint64 {
 	seed := uint64(len(block)) ^ parent*trtC

@@ -1,6 +1,6 @@
-// Package kv publishes what happens in the cache of a simulated engine, byte for byte as vLLM, SGLang and TensorRT-LLM publish it: it owns
-// the names of blocks, the encoding of events, the ZeroMQ sockets with their replay, and the faults of publishing. Blocks are told in the
-// order in which they came. It never reads events (see engine/kv) and never drives an engine.
+// Package kv publishes the changes of a simulated engine's cache, byte for byte as vLLM, SGLang and TensorRT-LLM do: it owns
+// the names of blocks, the encoding of events, the ZeroMQ sockets with their replay, and the faults of publishing. Blocks are
+// reported in order. It reads no events (see engine/kv) and drives no engine.
 package kv
 
 import (
@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	mostKept    = 10_000      // messages for those who missed them (vLLM's buffer_steps)
+	mostKept    = 10_000      // messages kept for replay (vLLM's buffer_steps)
 	mostQueued  = 1024        // events in TensorRT-LLM's queue
 	topic       = "kv-events" // unless another is given
 	tries       = 50
@@ -35,40 +35,39 @@ const (
 // Config says what to publish and where.
 type Config struct {
 	Kind        fleet.Kind // vLLM, SGLang or TensorRT-LLM
-	Arrays      bool       // events are arrays, as vLLM had them up to 0.23
+	Arrays      bool       // events are arrays, as in vLLM up to 0.23
 	Ranks       int
 	BlockTokens int
 	Address     string // host:port of the first rank's events; port 0 takes free ones
-	Connect     string // tcp://host:port to which the first rank dials out, the others to the ports after it; instead of Address, without replay
+	Connect     string // tcp://host:port to which the first rank dials out, the others to the following ports; instead of Address, without replay
 	Topic       string // "" is kv-events
 }
 
-// Publisher publishes what happens in the cache of one rank. It is safe for concurrent use; the order of what is published is that of the
-// calls.
+// Publisher publishes the changes of one rank's cache. It is safe for concurrent use; messages are in the order of the calls.
 type Publisher struct {
 	dialect fleet.Kind
 	arrays  bool
 	rank    int
 	ranks   int
-	size    int // tokens a block
+	size    int // tokens per block
 	pub     zmq4.Socket
 	replay  zmq4.Socket
 	stop    context.CancelFunc
 	serving sync.WaitGroup
 	events  string // host:port
 	again   string // "" without replay
-	out     bool   // it dials events instead of listening there
+	out     bool   // it dials events instead of listening
 	topic   string
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	next    uint64
 	kept    []message
 	queue   []json.RawMessage // TensorRT-LLM
-	clear   bool              // vLLM: AllBlocksCleared is told with the next batch
+	clear   bool              // vLLM: AllBlocksCleared is sent with the next batch
 	names   map[uint64]uint64 // of blocks in the cache, by the simulated hash
-	jobs    map[uint64]*Job   // blocks that may come, by the simulated hash
+	jobs    map[uint64]*Job   // expected blocks, by the simulated hash
 	muted   bool              // a fault: nothing is published
-	dropped int               // a fault: so many messages are still to be lost on their way
+	dropped int               // a fault: this many messages are still to be lost
 }
 
 type message struct {
@@ -76,18 +75,18 @@ type message struct {
 	payload []byte
 }
 
-// Job is a request whose blocks come into the cache.
+// Job is a request whose blocks will enter the cache.
 type Job struct {
-	Chain         []uint64 // of its blocks, prompt and answer, as the simulated engine names them
+	Chain         []uint64 // of its prompt and answer, by the simulated hash
 	Tokens        []uint32
 	Adapter, Salt string
 	Session       string
 
-	names []uint64 // of its blocks, as the real engine would
+	names []uint64 // the real engine's hashes of its blocks
 	place map[uint64]int
 }
 
-// Open opens the sockets of all ranks: events at Config.Address, each rank at a port one higher; replays at the ports after those.
+// Open opens the sockets of all ranks: events at Config.Address, each rank at the next port; replays at the ports after those.
 func Open(c Config) (Publishers, error) {
 	address := c.Address
 	if c.Topic == "" {
@@ -180,15 +179,15 @@ func (p *Publisher) open() error {
 	return nil
 }
 
-// dial has the publisher dial out until it is heard, and again whenever the connection breaks. What is published meanwhile is lost, as
-// with ZeroMQ's own.
+// dial makes the publisher dial out until it is connected, and again whenever the connection breaks. Messages in between are
+// lost, as with ZeroMQ's own.
 func (p *Publisher) dial(ctx context.Context, quiet zmq4.Option) {
 	pub := zmq4.NewPub(ctx, quiet, zmq4.WithDialerMaxRetries(-1), zmq4.WithDialerRetry(redial), zmq4.WithAutomaticReconnect(true))
 	p.pub = pub
 	p.serving.Go(func() { _ = pub.Dial("tcp://" + p.events) })
 }
 
-// Close ends the sockets and what answers at them.
+// Close closes the sockets and ends their goroutines.
 func (p *Publisher) Close() {
 	if p.stop == nil {
 		return
@@ -202,7 +201,7 @@ func (p *Publisher) Close() {
 	p.stop = nil
 }
 
-// Restart is what a new process looks like: closed connections, no memory, numbers from 0.
+// Restart has the effects of a new process: closed connections, no memory, numbers from 0.
 func (p *Publisher) Restart() {
 	p.Close()
 	p.reset()
@@ -217,7 +216,8 @@ func (p *Publisher) Restart() {
 	}
 }
 
-// answer serves the replay socket: from a ROUTER's frames (identity, empty, number) each message kept from that number on, then the end.
+// answer serves the replay socket: for a ROUTER's frames (identity, empty, number) it sends each stored message from that
+// number on, then the end.
 func (p *Publisher) answer(replay zmq4.Socket) {
 	for {
 		m, err := replay.Recv()
@@ -251,7 +251,7 @@ func (p *Publisher) answer(replay zmq4.Socket) {
 
 func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// Expect notes a request whose blocks will come.
+// Expect records a request whose blocks will come.
 func (p *Publisher) Expect(j *Job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -263,7 +263,7 @@ func (p *Publisher) Expect(j *Job) {
 	}
 }
 
-// Over forgets a request.
+// Over drops a request.
 func (p *Publisher) Over(j *Job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -274,7 +274,7 @@ func (p *Publisher) Over(j *Job) {
 	}
 }
 
-// Publish tells what changed in a step.
+// Publish publishes the changes of a step.
 func (p *Publisher) Publish(changes []engine.Change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -303,7 +303,7 @@ func (p *Publisher) Publish(changes []engine.Change) {
 	}
 }
 
-// stored appends block i of a job, to the run before it where it goes on from that.
+// stored appends block i of a job, to the previous run if it continues that.
 func (p *Publisher) stored(events []event, j *Job, i int) []event {
 	tokens := j.Tokens[i*p.size : (i+1)*p.size]
 	if n := len(events); n > 0 && i > 0 {
@@ -323,7 +323,7 @@ func (p *Publisher) stored(events []event, j *Job, i int) []event {
 	return append(events, event{stored: s})
 }
 
-// Cleared tells that the cache is empty: at once (SGLang), or with the next batch (vLLM).
+// Cleared reports that the cache is empty: at once (SGLang), or with the next batch (vLLM).
 func (p *Publisher) Cleared() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -335,7 +335,7 @@ func (p *Publisher) Cleared() {
 	p.send([]event{{}})
 }
 
-// send publishes a message and keeps it; mu is held.
+// send publishes a message and stores it; mu is held.
 func (p *Publisher) send(events []event) {
 	if p.dialect == fleet.KindTRTLLM {
 		for _, e := range events {
@@ -377,28 +377,28 @@ func (p *Publisher) drain() []json.RawMessage {
 	return out
 }
 
-// Lose has the next messages lost on their way; they can be asked for afterwards.
+// Lose drops the next messages in transit; they can be replayed.
 func (p *Publisher) Lose(messages int) {
 	p.mu.Lock()
 	p.dropped = messages
 	p.mu.Unlock()
 }
 
-// Mute silences the rank, or lets it speak again.
+// Mute stops or resumes the rank's messages.
 func (p *Publisher) Mute(muted bool) {
 	p.mu.Lock()
 	p.muted = muted
 	p.mu.Unlock()
 }
 
-// Forget empties what is kept for those who missed messages.
+// Forget empties the replay buffer.
 func (p *Publisher) Forget() {
 	p.mu.Lock()
 	p.kept = nil
 	p.mu.Unlock()
 }
 
-// Addresses are where the events are published, and where missed ones can be asked for: tcp://HOST:PORT.
+// Addresses are the addresses of the events and of their replay: tcp://HOST:PORT.
 func (p *Publisher) Addresses() (events, replay string) {
 	if p.out {
 		return "tcp://" + p.events, ""
@@ -406,7 +406,7 @@ func (p *Publisher) Addresses() (events, replay string) {
 	return "tcp://" + p.events, "tcp://" + p.again
 }
 
-// Subscribed reports whether anybody takes the events: what is published before is lost on them.
+// Subscribed reports whether the events have a subscriber; earlier ones are lost.
 func (p *Publisher) Subscribed() bool {
 	t, ok := p.pub.(zmq4.Topics)
 	return ok && len(t.Topics()) > 0

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Publishers are those of all ranks of one engine, in their order; none where it publishes nothing.
+// Publishers are those of all ranks of one engine, in order; none without KV events.
 type Publishers []*Publisher
 
 // Close ends all of them.
@@ -16,7 +16,7 @@ func (all Publishers) Close() {
 	}
 }
 
-// Drain is what TensorRT-LLM's POST /kv_cache_events answers: all that happened since it was asked last.
+// Drain is the answer of TensorRT-LLM's POST /kv_cache_events: the events since the last call.
 func (all Publishers) Drain() []json.RawMessage {
 	out := []json.RawMessage{}
 	for _, p := range all {
@@ -25,7 +25,7 @@ func (all Publishers) Drain() []json.RawMessage {
 	return out
 }
 
-// Sources is what vLLM's GET /kv_event_sources answers.
+// Sources is the answer of vLLM's GET /kv_event_sources.
 func (all Publishers) Sources() any {
 	out := map[string]any{}
 	for _, p := range all {
@@ -38,13 +38,13 @@ func (all Publishers) Sources() any {
 	return out
 }
 
-// everywhere is an address as an engine that listens on all interfaces is given it.
+// everywhere is the address in the configuration of an engine that listens on all interfaces.
 func everywhere(addr string) string {
 	_, port, _ := net.SplitHostPort(addr)
 	return "tcp://*:" + port
 }
 
-// Info is what SGLang's /server_info says of KV events; nil without.
+// Info is the part of SGLang's /server_info about KV events; nil without.
 func (all Publishers) Info() any {
 	if len(all) == 0 {
 		return nil

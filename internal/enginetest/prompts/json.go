@@ -2,7 +2,7 @@ package prompts
 
 import "encoding/json"
 
-// AppendJSON appends a value of ours.
+// AppendJSON appends a value that can be encoded.
 func AppendJSON(b []byte, v any) []byte {
 	j, err := json.Marshal(v)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package prompts is what a simulated engine makes of a request: the text that its chat template would render, tokens of four bytes, and the
-// chain of block hashes. The same messages give the same bytes, and a conversation goes on where its last answer ended. It keeps no state.
+// Package prompts converts requests for a simulated engine: the text rendered by its chat template, tokens of four bytes, and
+// the chain of block hashes. Equal messages give equal bytes, and a conversation continues where its last answer ended. It
+// keeps no state.
 package prompts
 
 import (
@@ -30,9 +31,8 @@ type part struct {
 	Content json.RawMessage `json:"content"` // Anthropic tool_result
 }
 
-// Render appends a chat as the engine's template would write it: tools, then each message between its marks, then the
-// mark that opens the answer. Whoever sends an answer back as an assistant message gets the same bytes up to the
-// end of that answer.
+// Render appends a chat as the engine's template would write it: tools, then each message between its marks, then the mark that
+// opens the answer. An answer sent back as an assistant message gives the same bytes up to its end.
 func Render(dst []byte, tools json.RawMessage, messages []Message) ([]byte, error) {
 	if Present(tools) {
 		dst = append(dst, "<|tools|>\n"...)
@@ -60,7 +60,7 @@ func Render(dst []byte, tools json.RawMessage, messages []Message) ([]byte, erro
 	return append(dst, "<|assistant|>\n"...), nil
 }
 
-// appendContent takes a string, null, or a list of parts. What is not text counts by a digest of it.
+// appendContent appends a string, null, or a list of parts. Non-text parts count by a digest.
 func appendContent(dst []byte, raw json.RawMessage) ([]byte, error) {
 	raw = bytes.TrimSpace(raw)
 	if !Present(raw) {
@@ -94,7 +94,7 @@ func appendContent(dst []byte, raw json.RawMessage) ([]byte, error) {
 	return nil, fmt.Errorf("content must be a string or a list of parts")
 }
 
-// appendDigest stands for an image or another part that is not text: 1 kB of marker, about what 256 image tokens are.
+// appendDigest represents an image or another non-text part: 1 kB of marker, about 256 image tokens.
 func appendDigest(dst []byte, raw []byte) []byte {
 	h := xxh3.Hash(raw)
 	for i := range uint64(128) {
@@ -111,7 +111,7 @@ func appendCompact(dst []byte, raw []byte) []byte {
 	return append(dst, b.Bytes()...)
 }
 
-// PromptBytes takes the prompt of a completion: a text, a list of token ids, or a list that holds one of these.
+// PromptBytes reads the prompt of a completion: a text, a list of token ids, or a list with one of these.
 func PromptBytes(raw json.RawMessage) ([]byte, error) {
 	raw = bytes.TrimSpace(raw)
 	if !Present(raw) {
@@ -139,7 +139,7 @@ func PromptBytes(raw json.RawMessage) ([]byte, error) {
 	return PromptBytes(list[0])
 }
 
-// TokenBytes writes token ids as the four bytes that a token is here.
+// TokenBytes writes token ids as four bytes each.
 func TokenBytes(ids []uint32) []byte {
 	b := make([]byte, 0, len(ids)*simtext.TokenBytes)
 	for _, id := range ids {
@@ -159,11 +159,11 @@ func TokenIDs(b []byte) []uint32 {
 	return ids
 }
 
-// Tokens is how many tokens so many bytes are.
+// Tokens is the number of tokens of n bytes.
 func Tokens(n int) int { return (n + simtext.TokenBytes - 1) / simtext.TokenBytes }
 
-// Chain hashes each full block of the bytes, each hash covering all before it. The root keeps adapters, salts and
-// slots apart, as engines do.
+// Chain hashes each full block of the bytes, each hash covering all before it. The root separates adapters, salts and slots, as
+// in engines.
 func Chain(root uint64, b []byte, blockTokens int) []uint64 {
 	size := blockTokens * simtext.TokenBytes
 	out := make([]uint64, 0, len(b)/size)
@@ -174,7 +174,7 @@ func Chain(root uint64, b []byte, blockTokens int) []uint64 {
 	return out
 }
 
-// Present says whether a JSON value is there and not null.
+// Present reports whether a JSON value is present and not null.
 func Present(raw json.RawMessage) bool {
 	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Whatever comes in, reading a prompt gives bytes or an error, the same each time.
+// For any input, reading a prompt gives bytes or an error, reproducibly.
 func FuzzPrompt(f *testing.F) {
 	for _, s := range []string{
 		`"text"`, `[1,2,3]`, `[[1,2]]`, `["a"]`, `["a","b"]`, `[]`, `[[]]`, `null`, `[null]`, `{}`, `[-1]`, `[[["x"]]]`,

@@ -1,6 +1,6 @@
-// Package pump drives the engines of all ranks in real time: it owns their clock, which runs at a stated speed, hands jobs to ranks, and
-// tells handlers how far these are and the KV publishers what changed. Instants are those of the simulated engine, however late the pump
-// wakes. It never knows what was asked and never writes an answer.
+// Package pump drives the engines of all ranks in real time: it owns their clock, which runs at a given speed, passes jobs to
+// ranks, reports progress to handlers, and cache changes to the KV publishers. Times are those of the simulated engine, however
+// late the pump wakes. It does not know requests or write answers.
 package pump
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/warmpath/warmpath/sim/engine"
 )
 
-// Pump drives the engines of all ranks in real time: one goroutine sleeps until the next step of any rank ends, takes
-// what the step gave and tells the streams. Simulated time runs Config.Speed times as fast as the wall clock, divided
-// by the factor of a "slow" fault; steps that ended while the goroutine slept too long keep their own instants.
+// Pump drives the engines of all ranks in real time: one goroutine sleeps until the next step of any rank ends, takes its
+// results and informs the streams. Simulated time runs Config.Speed times as fast as the wall clock, divided by the factor of a
+// "slow" fault; steps that ended while the goroutine slept too long keep their own times.
 type Pump struct {
 	wake    chan struct{} // room for one
 	stop    chan struct{}
 	stopped chan struct{}
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	engines []*engine.Engine
 	kv      kv.Publishers      // by rank; nil without KV events
 	kvJobs  map[uint64]*kv.Job // by stream
@@ -28,7 +28,7 @@ type Pump struct {
 	nextID  uint64
 	turn    int // round robin over ranks
 
-	real  time.Time // the instant at which simulated time was sim
+	real  time.Time // the real time at which simulated time was sim
 	sim   time.Time
 	speed float64
 	base  float64 // Config.Speed
@@ -36,18 +36,18 @@ type Pump struct {
 	computed func(time.Duration) // Config.Computed
 }
 
-// Stream is what a handler sees of its job.
+// Stream is a handler's view of its job.
 type Stream struct {
 	id     uint64
 	Rank   int
 	Notify chan struct{} // room for one; a hint that progress changed
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following fields
 	now    Progress
 	enough int // tokens that the handler waits for
 }
 
-// Progress of a job. Instants are simulated ones.
+// Progress of a job, in simulated times.
 type Progress struct {
 	Submitted, Prefilled, Last time.Time
 	started                    bool // the prompt is computed
@@ -57,14 +57,14 @@ type Progress struct {
 	Gone                       bool // the engine restarted or closed; nothing more will come
 }
 
-// Config says what to drive.
+// Config configures a Pump.
 type Config struct {
 	Engine   engine.Config // of each rank
 	Ranks    int
 	Seed     uint64
-	Speed    float64                  // simulated seconds a real second
+	Speed    float64                  // simulated seconds per real second
 	Events   *kv.Config               // nil publishes none
-	Computed func(took time.Duration) // told of each prompt how long it took until it was computed, in simulated time; must not block
+	Computed func(took time.Duration) // called with each prompt's time to completion, in simulated time; must not block
 }
 
 // New starts the engines of all ranks. Close ends them.
@@ -129,7 +129,7 @@ func (p *Pump) SetSlow(factor float64) {
 	p.poke()
 }
 
-// advance takes the steps that are over, on every rank, and gives the real time until the next one ends; mu is held.
+// advance processes finished steps on every rank, and returns the real time until the next one ends; mu is held.
 func (p *Pump) advance() time.Duration {
 	now := p.clock()
 	wait := time.Hour
@@ -175,7 +175,7 @@ func (st *Stream) take(em engine.Emission) {
 	}
 }
 
-// Expect says how many tokens the handler waits for; it is not woken for fewer.
+// Expect sets how many tokens the handler waits for; it is not woken for fewer.
 func (st *Stream) Expect(tokens int) {
 	st.mu.Lock()
 	st.enough = tokens
@@ -189,18 +189,18 @@ func (st *Stream) hint() {
 	}
 }
 
-// Progress is how far the job is.
+// Progress is the job's progress.
 func (st *Stream) Progress() Progress {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.now
 }
 
-// Submit hands a job to a rank. A negative rank leaves the choice to the engine: the least waiting×4 + running, as
-// vLLM's internal balancer has it, in turns among equals.
+// Submit passes a job to a rank. A negative rank leaves the choice to the engine: the least waiting×4 + running, as in vLLM's
+// internal balancer, ties in turn.
 func (p *Pump) Submit(rank int, job engine.Job) (*Stream, error) { return p.SubmitAs(rank, job, nil) }
 
-// SubmitAs is submit of a job whose blocks are told of, where kv is not nil.
+// SubmitAs is Submit of a job whose blocks are published, if kv is not nil.
 func (p *Pump) SubmitAs(rank int, job engine.Job, kv *kv.Job) (*Stream, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,7 +238,7 @@ func (p *Pump) choose() int {
 	return best
 }
 
-// Cancel takes a job out; it says whether the job was still there.
+// Cancel removes a job and reports whether it was present.
 func (p *Pump) Cancel(st *Stream) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -270,7 +270,7 @@ func (p *Pump) Restart() {
 	clear(p.streams)
 }
 
-// ClearCache forgets all content that no request uses; false when some is in use.
+// ClearCache drops all unused content; false when some is in use.
 func (p *Pump) ClearCache() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -290,7 +290,7 @@ func (p *Pump) ClearCache() bool {
 	return all
 }
 
-// Receive puts blocks that came from another engine into a rank's cache.
+// Receive puts blocks from another engine into a rank's cache.
 func (p *Pump) Receive(rank int, chain []uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -298,7 +298,7 @@ func (p *Pump) Receive(rank int, chain []uint64) {
 	p.engines[rank].Receive(chain)
 }
 
-// Stats are the engines' figures by rank, up to date.
+// Stats are the engines' current figures by rank.
 func (p *Pump) Stats() []engine.Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -317,7 +317,7 @@ func (p *Pump) poke() {
 	}
 }
 
-// Close ends every stream, and waits until nothing runs.
+// Close ends every stream and waits for the goroutine.
 func (p *Pump) Close() {
 	p.Restart()
 	close(p.stop)
@@ -325,7 +325,7 @@ func (p *Pump) Close() {
 	p.kv.Close()
 }
 
-// kvOver forgets whose blocks a stream's are; mu is held.
+// kvOver drops the blocks of a stream; mu is held.
 func (p *Pump) kvOver(st *Stream) {
 	if j := p.kvJobs[st.id]; j != nil {
 		p.kv[st.Rank].Over(j)
@@ -333,5 +333,5 @@ func (p *Pump) kvOver(st *Stream) {
 	}
 }
 
-// Publishers publish what happens in the caches; none without KV events.
+// Publishers publish the changes of the caches; none without KV events.
 func (p *Pump) Publishers() kv.Publishers { return p.kv }

@@ -78,7 +78,7 @@ func writePeers(b *strings.Builder) {
 ## Under other routers' names
 
 ` + "`metrics.compatible`" + ` adds these, so that dashboards for these routers keep working. Each is computed from ours at the scrape. ` + "`server` and `worker`" + ` are the
-endpoint's URL; endpoints with the same URL are added up, and a health of 1 means that one of them is up. Buckets of histograms are ours.
+endpoint's URL; endpoints with the same URL are added up, and a health of 1 means that one of them is up. Buckets are those of the original.
 `)
 	for _, p := range peers() {
 		_, _ = fmt.Fprintf(b, "\n### %s\n\n| metric | type | labels | from |\n|---|---|---|---|\n", p.name)

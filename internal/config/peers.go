@@ -1,0 +1,114 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Peers has this router and others of the same fleet decide as one: each tells the others what it places and what becomes of it. No request
+// waits for it.
+type Peers struct {
+	// Listen is the address (host:port) at which the other routers reach this one.
+	Listen string `yaml:"listen"`
+	// Routers are where the others are: HOST:PORT of each (this one may be among them), or dns://NAME:PORT, a name with an address for each.
+	// In place of these, redis://[USER:PASSWORD@]HOST:PORT/DB is a Redis or Valkey server that all can reach, rediss:// one with TLS; it stores nothing, and listen is not needed.
+	Routers []string `yaml:"routers"`
+	// Fleet is the name that the routers of one fleet share; others are not heard.
+	Fleet string `yaml:"fleet"`
+	// Secret that the routers of a fleet share, at least 16 bytes. It, or secret_file, is needed unless all addresses are loopback: what routers tell is sealed by it.
+	Secret string `yaml:"secret" secret:"true"`
+	// SecretFile holds the secret instead; white space around it is cut.
+	SecretFile string `yaml:"secret_file"`
+}
+
+// Redis is the URL of the server by which routers reach each other, "" when they do so directly.
+func (p Peers) Redis() string {
+	if len(p.Routers) == 1 && isRedis(p.Routers[0]) {
+		return p.Routers[0]
+	}
+	return ""
+}
+
+func isRedis(r string) bool {
+	return strings.HasPrefix(r, "redis://") || strings.HasPrefix(r, "rediss://")
+}
+
+// On reports whether there are to be other routers.
+func (p Peers) On() bool { return p.Listen != "" || len(p.Routers) > 0 }
+
+const leastSecret = 16
+
+// TheSecret is the secret, from wherever it is; empty for none.
+func (p Peers) TheSecret() ([]byte, error) {
+	if p.SecretFile == "" {
+		return []byte(p.Secret), nil
+	}
+	b, err := os.ReadFile(p.SecretFile)
+	if err != nil {
+		return nil, fault("peers.secret_file", "%w", err)
+	}
+	secret := strings.TrimSpace(string(b))
+	if len(secret) < leastSecret {
+		return nil, fault("peers.secret_file", "%s holds %d bytes, must be at least %d: make one by openssl rand -hex 32", p.SecretFile, len(secret), leastSecret)
+	}
+	return []byte(secret), nil
+}
+
+func (p Peers) check() (faults []error) {
+	if !p.On() {
+		return nil
+	}
+	address := func(path, text string, least int) {
+		host, port, err := net.SplitHostPort(text)
+		if n, e := strconv.Atoi(port); err != nil || e != nil || n < least || n > 65535 || host == "" && least > 0 {
+			faults = append(faults, fault(path, "%q must be HOST:PORT, such as 10.0.0.2:7946", text))
+		}
+	}
+	local := loopback(p.Listen) || p.Redis() != ""
+	switch {
+	case p.Redis() != "" && p.Listen != "":
+		faults = append(faults, fault("peers.listen", "has no meaning with Redis: leave it out"))
+	case p.Redis() != "":
+	case p.Listen == "":
+		faults = append(faults, fault("peers.listen", "is needed with peers.routers: the address at which they reach this router, such as 0.0.0.0:7946"))
+	default:
+		address("peers.listen", p.Listen, 0)
+	}
+	if len(p.Routers) == 0 {
+		faults = append(faults, fault("peers.routers", "is needed with peers.listen: where the other routers are, such as 10.0.0.2:7946 or dns://warmpath.default:7946"))
+	}
+	for i, r := range p.Routers {
+		path := "peers.routers[" + strconv.Itoa(i) + "]"
+		if isRedis(r) {
+			u, err := url.Parse(r)
+			switch {
+			case len(p.Routers) > 1:
+				faults = append(faults, fault(path, "must be alone: one server, or the addresses of the routers"))
+			case err != nil || u.Host == "":
+				faults = append(faults, fault(path, "must be redis://HOST:PORT/DB"))
+			default:
+				local = local && loopback(u.Host)
+			}
+			continue
+		}
+		name, isName := strings.CutPrefix(r, "dns://")
+		if scheme, _, ok := strings.Cut(r, "://"); ok && !isName {
+			faults = append(faults, fault(path, "%q has the unknown scheme %s; HOST:PORT, dns://NAME:PORT, redis:// and rediss:// are known", r, scheme))
+			continue
+		}
+		address(path, name, 1)
+		local = local && !isName && loopback(r)
+	}
+	switch {
+	case p.Secret != "" && p.SecretFile != "":
+		faults = append(faults, fault("peers.secret", "and peers.secret_file are both given"))
+	case p.Secret != "" && len(p.Secret) < leastSecret:
+		faults = append(faults, fault("peers.secret", "has %d bytes, must have at least %d: make one by openssl rand -hex 32", len(p.Secret), leastSecret))
+	case p.Secret == "" && p.SecretFile == "" && !local:
+		faults = append(faults, fault("peers.secret", "is needed unless all addresses are loopback: whoever could reach the port could tell this router anything. Make one by openssl rand -hex 32, the same for all routers (WARMPATH_PEERS_SECRET, or peers.secret_file)"))
+	}
+	return faults
+}

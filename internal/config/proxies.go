@@ -1,0 +1,53 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/warmpath/warmpath/internal/forwarded"
+)
+
+// ClientLimits bounds what one client address may ask; 0 is any number.
+type ClientLimits struct {
+	// Requests is how many may be open at once; further ones get 429 with Retry-After.
+	Requests int `yaml:"requests"`
+	// RequestsPerMinute is how many requests may begin in a minute. It fills evenly.
+	RequestsPerMinute int64 `yaml:"requests_per_minute"`
+	// TokensPerMinute is how many tokens of prompts and answers may be used in a minute.
+	TokensPerMinute int64 `yaml:"tokens_per_minute"`
+}
+
+// Proxies are the peers whose word about their clients is believed.
+func (c Config) Proxies() (*forwarded.Proxies, error) {
+	return forwarded.Parse(c.TrustedProxies, c.ClientHeader)
+}
+
+// checkProxies reports faults of trusted_proxies and of what needs them.
+func (c Config) checkProxies() (faults []error) {
+	for i, text := range c.TrustedProxies {
+		if _, err := forwarded.Parse([]string{text}, ""); err != nil {
+			faults = append(faults, fault(fmt.Sprintf("trusted_proxies[%d]", i), "%w", err))
+		}
+	}
+	const need = "needs trusted_proxies: nobody else may say who a client is"
+	if c.ProxyProtocol && len(c.TrustedProxies) == 0 {
+		faults = append(faults, fault("proxy_protocol", need))
+	}
+	switch {
+	case !headerName(c.ClientHeader):
+		faults = append(faults, fault("client_header", "%q is not a header name", c.ClientHeader))
+	case c.ClientHeader != "" && len(c.TrustedProxies) == 0:
+		faults = append(faults, fault("client_header", need))
+	}
+	return faults
+}
+
+// proxyWarnings tells networks that hold everybody.
+func (c Config) proxyWarnings() (out []string) {
+	for _, text := range c.TrustedProxies {
+		if p, err := netip.ParsePrefix(text); err == nil && p.Bits() == 0 {
+			out = append(out, "trusted_proxies: "+text+" is everybody, so that any client can say that it is another one; name your proxies")
+		}
+	}
+	return out
+}

@@ -1,0 +1,93 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"reflect"
+	"slices"
+)
+
+// Reload says when the configuration is read again, beside SIGHUP and POST /admin/reload.
+type Reload struct {
+	// Watch reads the configuration again when its file has changed, or one that it names: certificates, keys, tokens. A version with faults
+	// is logged and ignored.
+	Watch bool `yaml:"watch"`
+}
+
+// Hash names the configuration: the same 12 digits for the same settings, secrets included, on every machine.
+func (c Config) Hash() string {
+	b, err := json.Marshal(tree(reflect.ValueOf(c)))
+	if err != nil {
+		return "" // nothing in it can fail to be encoded
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:6])
+}
+
+// Files are the files that the configuration names and that are read with it.
+func (c Config) Files() []string {
+	all := []string{
+		c.TLS.Cert, c.TLS.Key, c.Admin.TokenFile, c.EndpointToken.KeyFile, c.Tenants.SaltKeyFile, c.Record.SaltFile,
+	}
+	for i := range c.Endpoints {
+		all = append(all, c.Endpoints[i].APIKeyFile)
+	}
+	for i := range c.Discovery.DNS {
+		all = append(all, c.Discovery.DNS[i].APIKeyFile)
+	}
+	for i := range c.Discovery.Kubernetes {
+		all = append(all, c.Discovery.Kubernetes[i].Kubeconfig)
+	}
+	for i := range c.Discovery.Etcd {
+		all = append(all, c.Discovery.Etcd[i].PasswordFile)
+	}
+	for _, engine := range c.Discovery.templates() {
+		all = append(all, engine.APIKeyFile)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
+}
+
+// Over is the configuration that can take the place of a running one without a restart: what listeners are made of stays as it is running.
+// restart names the settings that are so kept back.
+func (c Config) Over(running *Config) (out Config, restart []string) {
+	keep := func(path string, now, next any) {
+		n, r := reflect.ValueOf(next).Elem(), reflect.ValueOf(now).Elem()
+		if !reflect.DeepEqual(n.Interface(), r.Interface()) {
+			n.Set(r)
+			restart = append(restart, path)
+		}
+	}
+	keep("listen", &running.Listen, &c.Listen)
+	keep("proxy_protocol", &running.ProxyProtocol, &c.ProxyProtocol)
+	keep("admin.listen", &running.Admin.Listen, &c.Admin.Listen)
+	keep("transport", &running.Transport, &c.Transport)
+	if (c.TLS.Cert == "") != (running.TLS.Cert == "") {
+		keep("tls", &running.TLS, &c.TLS)
+	}
+	keep("state", &running.State, &c.State)
+	keep("limits.header", &running.Limits.Header, &c.Limits.Header)
+	keep("timeouts.read_header", &running.Timeouts.ReadHeader, &c.Timeouts.ReadHeader)
+	keep("timeouts.keep_alive", &running.Timeouts.KeepAlive, &c.Timeouts.KeepAlive)
+	keep("peers", &running.Peers, &c.Peers)
+	keep("trtllm", &running.TRTLLM, &c.TRTLLM)
+	if c.TRTLLM.Paths || c.TRTLLM.Cluster.URI != "" { // they have a listener's names and token too
+		keep("hosts", &running.Hosts, &c.Hosts)
+		keep("admin.token", &running.Admin.Token, &c.Admin.Token)
+	}
+	if c.KVEvents.Listen != "" || running.KVEvents.Listen != "" {
+		keep("kv_events", &running.KVEvents, &c.KVEvents)
+	}
+	if c.Disaggregation.lmcache() || running.Disaggregation.lmcache() {
+		keep("disaggregation", &running.Disaggregation, &c.Disaggregation)
+	}
+	return c, restart
+}
+
+// lmcache reports whether prefillers tell the router, at a port of its own.
+func (d Disaggregation) lmcache() bool {
+	e, _ := d.Effective()
+	return e.Connector == "lmcache"
+}

@@ -1,0 +1,59 @@
+package config
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestHashedKey: a key may be written as its hash, in either form, and anything else that begins like one is a fault.
+func TestHashedKey(t *testing.T) {
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("secret")))
+	for _, text := range []string{"key: 'sha256:" + sum + "'", "sha256: " + sum, "key: secret"} {
+		c, err := Parse("f", []byte("tenants: {api_keys: [{tenant: a, "+text+"}]}"), nil)
+		if err != nil || c.Tenants.Sums()[sha256.Sum256([]byte("secret"))] != "a" {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := Parse("f", []byte("tenants: {api_keys: [{tenant: a, key: 'sha256:abc'}]}"), nil); err == nil {
+		t.Error("half a hash is taken for a key")
+	}
+}
+
+// TestOpenListenerIsSaid: who listens for everybody and asks for no key is told.
+func TestOpenListenerIsSaid(t *testing.T) {
+	for text, want := range map[string]bool{
+		"listen: 127.0.0.1:80": false,
+		"listen: :80":          true,
+		"listen: :80\ntenants: {api_keys: [{tenant: a, key: k}]}":                 true,
+		"listen: :80\ntenants: {required: true, api_keys: [{tenant: a, key: k}]}": false,
+	} {
+		c, err := Parse("f", []byte(text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(c.Warnings(), func(w string) bool { return strings.Contains(w, "need no key") }); got != want {
+			t.Errorf("%s: %v", text, c.Warnings())
+		}
+	}
+}
+
+// TestOver: what listeners are made of stays as it runs and is named, all else is taken; the hash tells settings apart, secrets too.
+func TestOver(t *testing.T) {
+	running, next := Default(), Default()
+	next.Listen, next.Transport, next.TLS, next.Limits.Retries, next.Admin.Token = ":1", "net/http", TLS{"c", "k"}, 7, "t"
+	got, restart := next.Over(&running)
+	if !slices.Equal(restart, []string{"listen", "transport", "tls"}) || got.NetHTTP() || got.Listen != running.Listen || got.TLS != running.TLS || got.Limits.Retries != 7 {
+		t.Errorf("%v, %+v", restart, got)
+	}
+	if got.Hash() == running.Hash() || len(got.Hash()) != 12 {
+		t.Errorf("%s, running %s", got.Hash(), running.Hash())
+	}
+	other := got
+	other.Admin.Token = "u"
+	if other.Hash() == got.Hash() {
+		t.Error("another secret has the same hash")
+	}
+}

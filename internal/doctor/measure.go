@@ -1,0 +1,280 @@
+package doctor
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+)
+
+const (
+	promptWords = 1200 // about 1,500 tokens
+	fewWords    = 8
+	answerToks  = 32
+	longAnswer  = 4096
+	together    = 3   // prompts sent at once to see whether they are computed one after another
+	serialRatio = 1.8 // the last of these takes so many times one alone where they are
+	warmRatio   = 0.6 // a repeated prompt takes at most this share where it is cached and that is not reported
+)
+
+// asker sends chats to an engine.
+type asker struct {
+	base, key, model string
+	clockOff         time.Duration
+	client           http.Client
+}
+
+// sample is one answer.
+type sample struct {
+	first, end   time.Duration // since the request was sent
+	prompt, out  int           // tokens
+	cached       int
+	cachedIsTold bool
+}
+
+// chunk is what is read of an event of a stream (OpenAI API, chat completion chunks).
+type chunk struct {
+	Choices []struct {
+		Delta struct {
+			Content   string `json:"content"`
+			Reasoning string `json:"reasoning_content"`
+		} `json:"delta"`
+	} `json:"choices"`
+	Usage *struct {
+		Prompt  int `json:"prompt_tokens"`
+		Output  int `json:"completion_tokens"`
+		Details *struct {
+			Cached *int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	} `json:"usage"`
+	Error json.RawMessage `json:"error"`
+}
+
+// words is a text that no engine has seen.
+func words(n int) string {
+	var b strings.Builder
+	for range n {
+		fmt.Fprintf(&b, "%c%c%c%c ", 'a'+rand.IntN(26), "aeiou"[rand.IntN(5)], 'a'+rand.IntN(26), "aeiou"[rand.IntN(5)])
+	}
+	return b.String()
+}
+
+// open sends a chat and returns its stream.
+func (c *asker) open(ctx context.Context, text string, most int) (*http.Response, error) {
+	body, err := json.Marshal(map[string]any{
+		"model": c.model, "messages": []map[string]string{{"role": "user", "content": text}}, "max_tokens": most, "temperature": 0,
+		"stream": true, "stream_options": map[string]bool{"include_usage": true},
+	})
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.base, "/")+"/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	res, err := c.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(io.LimitReader(res.Body, 300))
+		_ = res.Body.Close()
+		return nil, fmt.Errorf("it answered a chat with %d: %s", res.StatusCode, bytes.TrimSpace(said))
+	}
+	return res, nil
+}
+
+// ask measures one chat.
+func (c *asker) ask(ctx context.Context, text string, most int) (s sample, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	sent := time.Now()
+	res, err := c.open(ctx, text, most)
+	if err != nil {
+		return s, err
+	}
+	defer res.Body.Close()
+	err = events(res.Body, func(e *chunk) bool {
+		if s.first == 0 && len(e.Choices) > 0 && e.Choices[0].Delta.Content+e.Choices[0].Delta.Reasoning != "" {
+			s.first = time.Since(sent)
+		}
+		if u := e.Usage; u != nil {
+			s.prompt, s.out = u.Prompt, u.Output
+			if u.Details != nil && u.Details.Cached != nil {
+				s.cached, s.cachedIsTold = *u.Details.Cached, true
+			}
+		}
+		return true
+	})
+	s.end = time.Since(sent)
+	if err == nil && s.first == 0 {
+		err = errors.New("its answer to a chat is empty")
+	}
+	return s, err
+}
+
+// events hands the events of a stream to take, until it returns false or the stream ends.
+func events(body io.Reader, take func(*chunk) bool) error {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
+		if data = bytes.TrimSpace(data); !ok || len(data) == 0 || string(data) == "[DONE]" {
+			continue
+		}
+		var e chunk
+		if err := json.Unmarshal(data, &e); err != nil {
+			return fmt.Errorf("its stream is not that of a chat: %w", err)
+		}
+		if len(e.Error) > 0 && string(e.Error) != "null" {
+			return fmt.Errorf("it ended a chat with an error: %.300s", e.Error)
+		}
+		if !take(&e) {
+			return nil
+		}
+	}
+	return lines.Err()
+}
+
+// measure fills in what only requests can show.
+func (r *Report) measure(ctx context.Context, c *asker, w *watcher) error {
+	if _, err := c.ask(ctx, words(fewWords), 1); err != nil { // it may compile for its first prompt
+		return err
+	}
+	c.clock(ctx)
+	text := words(promptWords)
+	cold, err := c.ask(ctx, text, answerToks)
+	if err != nil {
+		return err
+	}
+	warm, err := c.ask(ctx, text+words(fewWords), answerToks)
+	if err != nil {
+		return err
+	}
+	r.ColdMs, r.WarmMs, r.PromptTokens = ms(cold.first), ms(warm.first), cold.prompt
+	if cold.prompt > cold.cached {
+		r.Prefill = float64(cold.prompt-cold.cached) / cold.first.Seconds()
+	}
+	if cold.out > 1 && cold.end > cold.first {
+		r.Decode = float64(cold.out-1) / (cold.end - cold.first).Seconds()
+	}
+	r.cache(&cold, &warm)
+	if err := r.order(ctx, c, cold.first); err != nil {
+		return err
+	}
+	return r.leave(ctx, c, w)
+}
+
+// cache judges the second of two prompts that begin alike.
+func (r *Report) cache(cold, warm *sample) {
+	r.ReportsCached = No
+	if warm.cachedIsTold {
+		r.ReportsCached = Yes
+	}
+	switch {
+	case warm.cached > warm.prompt/2, warm.first < time.Duration(warmRatio*float64(cold.first)):
+		r.Caches = Yes
+	case warm.cachedIsTold:
+		r.Caches = No
+	}
+	if r.Caches == Yes && warm.cached == 0 { // vLLM without its flag tells 0, or nothing
+		r.ReportsCached = No
+	}
+}
+
+// order sends several new prompts at once. Where they are computed one after another the last takes as long as all.
+func (r *Report) order(ctx context.Context, c *asker, alone time.Duration) error {
+	var (
+		wg     sync.WaitGroup
+		took   [together]sample
+		failed [together]error
+	)
+	for i := range together {
+		text := words(promptWords)
+		wg.Go(func() { took[i], failed[i] = c.ask(ctx, text, 1) })
+	}
+	wg.Wait()
+	if err := errors.Join(failed[:]...); err != nil {
+		return err
+	}
+	last := time.Duration(0)
+	for i := range took {
+		last = max(last, took[i].first)
+	}
+	r.InOrder = No
+	if float64(last) >= serialRatio*float64(alone) {
+		r.InOrder = Yes
+	}
+	return nil
+}
+
+// leave begins a long answer, leaves, and looks whether the engine goes on.
+func (r *Report) leave(ctx context.Context, c *asker, w *watcher) error {
+	if last, _ := w.until(0, func(*fleet.Report) bool { return true }); last.Load == nil || last.Load.Running < 0 {
+		return nil // it does not say how many requests run
+	}
+	idle := func(p *fleet.Report) bool { return p.Load.Running == 0 }
+	if _, ok := w.until(leaveWait, idle); !ok {
+		return nil // it has other requests
+	}
+	inner, cancel := context.WithCancel(ctx)
+	res, err := c.open(inner, words(fewWords)+"Write a very long story.", longAnswer)
+	if err != nil {
+		cancel()
+		return err
+	}
+	n := 0
+	err = events(res.Body, func(*chunk) bool { n++; return n < 3 })
+	cancel()
+	_ = res.Body.Close()
+	if err != nil {
+		return err
+	}
+	seen := w.loads()
+	r.NoticesLeave = No
+	if _, ok := w.until(leaveWait, func(p *fleet.Report) bool { return w.countFrom(seen) && idle(p) }); ok {
+		r.NoticesLeave = Yes
+	}
+	return nil
+}
+
+// clock compares the engine's clock with ours, by the Date of an answer, which is in whole seconds.
+func (c *asker) clock(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, dialWait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.base, "/")+"/v1/models", nil)
+	if err != nil {
+		return
+	}
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	res, err := c.client.Do(req)
+	if err != nil {
+		return
+	}
+	defer res.Body.Close()
+	at, err := http.ParseTime(res.Header.Get("Date"))
+	if err != nil {
+		return
+	}
+	if off := time.Since(at).Round(time.Second); off > mostClock || off < -mostClock {
+		c.clockOff = -off
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

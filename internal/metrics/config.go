@@ -1,0 +1,24 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The results of reading the configuration again.
+const (
+	Applied  = "applied"
+	Rejected = "rejected"
+)
+
+// Reloaded counts that the configuration was read again: Applied or Rejected.
+func (m *Metrics) Reloaded(result string) { m.v.reloads.WithLabelValues(result).Inc() }
+
+// Configured tells which configuration runs, and since when.
+func (m *Metrics) Configured(hash string, at time.Time) {
+	f := familyOf("warmpath_config_info")
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: f.Name, Help: f.Help, ConstLabels: prometheus.Labels{"hash": hash}})
+	g.Set(float64(at.UnixMilli()) / 1000)
+	m.replace(f.Name, g)
+}

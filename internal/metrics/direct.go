@@ -1,0 +1,152 @@
+package metrics
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/route"
+)
+
+// direct counts what other routers' metrics need and ours do not have: histograms with their bounds, and counts by other labels. It counts only
+// for the routers that Config.Compatible names, and nothing of it is served under the names here.
+type direct struct {
+	registry *prometheus.Registry
+
+	// vllm-router
+	routes             *prometheus.HistogramVec // seconds of a request
+	retried, pairs     *prometheus.CounterVec   // attempts after the first, requests in two legs; by route
+	chosen             *prometheus.CounterVec   // decisions by policy and endpoint
+	prefills, decoders *prometheus.CounterVec   // legs by endpoint
+
+	// production-stack
+	answered *prometheus.HistogramVec // seconds of a request
+
+	// trtllm
+	streams                          *prometheus.CounterVec
+	first, complete, perToken, queue prometheus.Histogram
+}
+
+// Bounds of buckets, as the originals have them: vllm-router's src/metrics.rs, production-stack's metrics_service, TensorRT-LLM's
+// serve/perf_metrics.py.
+var (
+	vllmRouterBuckets = []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 30, 45, 60, 90, 120, 180, 240}
+	stackBuckets      = []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
+	trtShortBuckets   = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
+	trtLongBuckets    = []float64{.1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920}
+)
+
+// newDirect counts for the named routers.
+func newDirect(peers []string) *direct {
+	d := &direct{registry: prometheus.NewRegistry()}
+	counter := func(name string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name}, labels)
+		d.registry.MustRegister(c)
+		return c
+	}
+	histogram := func(name string, bounds []float64, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Buckets: bounds}, labels)
+		d.registry.MustRegister(h)
+		return h
+	}
+	one := func(name string, bounds []float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Buckets: bounds})
+		d.registry.MustRegister(h)
+		return h
+	}
+	if slices.Contains(peers, vllmRouter) {
+		d.routes = histogram("direct_route_seconds", vllmRouterBuckets, "route")
+		d.retried, d.pairs = counter("direct_retries", "route"), counter("direct_pairs", "route")
+		d.chosen = counter("direct_chosen", "policy", "endpoint")
+		d.prefills, d.decoders = counter("direct_prefills", "endpoint"), counter("direct_decodes", "endpoint")
+	}
+	if slices.Contains(peers, stackRouter) {
+		d.answered = histogram("direct_answered_seconds", stackBuckets, "endpoint", "pool", "status")
+	}
+	if slices.Contains(peers, trtllm) {
+		d.streams = counter("direct_streams", "stream")
+		d.first, d.perToken = one("direct_first_seconds", trtShortBuckets), one("direct_token_seconds", trtShortBuckets)
+		d.complete, d.queue = one("direct_complete_seconds", trtLongBuckets), one("direct_decision_seconds", trtShortBuckets)
+	}
+	return d
+}
+
+// decided counts a decision.
+func (d *direct) decided(x *route.Decision) {
+	if d.chosen == nil {
+		return
+	}
+	d.chosen.WithLabelValues(x.Policy, x.Endpoint.Name).Inc()
+	switch x.Leg {
+	case fleet.LegPrefill:
+		d.prefills.WithLabelValues(x.Endpoint.Name).Inc()
+	case fleet.LegDecode:
+		d.decoders.WithLabelValues(x.Endpoint.Name).Inc()
+	case fleet.LegWhole:
+	}
+}
+
+// took counts how long a decision took.
+func (d *direct) took(t time.Duration) {
+	if d.queue != nil {
+		d.queue.Observe(t.Seconds())
+	}
+}
+
+// served counts a client request. pool is its label.
+func (d *direct) served(s *live.Served, pool string) {
+	seconds := s.Ended.Sub(s.Started).Seconds()
+	if d.routes != nil {
+		path := pathOf(s.API)
+		d.routes.WithLabelValues(path).Observe(seconds)
+		d.retried.WithLabelValues(path).Add(float64(max(0, s.Attempts-1)))
+		if s.Prefill.Lease != 0 {
+			d.pairs.WithLabelValues(path).Inc()
+		}
+	}
+	if d.answered != nil && s.Decision.Endpoint.Name != "" {
+		status := "success"
+		if s.Status >= 400 || s.Outcome != fleet.OK {
+			status = "error"
+		}
+		d.answered.WithLabelValues(s.Decision.Endpoint.Name, pool, status).Observe(seconds)
+	}
+	if d.streams == nil || s.API != "chat" && s.API != "completions" {
+		return
+	}
+	d.streams.WithLabelValues(strconv.FormatBool(s.Stream)).Inc()
+	if s.Status != 200 {
+		return
+	}
+	d.complete.Observe(seconds)
+	if !s.FirstByte.IsZero() && s.Stream {
+		d.first.Observe(s.FirstByte.Sub(s.Started).Seconds())
+	}
+	if between := betweenTokens(s); between > 0 {
+		d.perToken.Observe(between.Seconds())
+	}
+}
+
+// forget deletes the series with a label.
+func (d *direct) forget(label, value string) {
+	at := prometheus.Labels{label: value}
+	for _, v := range []*prometheus.CounterVec{d.chosen, d.prefills, d.decoders} {
+		if v != nil && label == "endpoint" {
+			v.DeletePartialMatch(at)
+		}
+	}
+	if d.answered != nil {
+		d.answered.DeletePartialMatch(at)
+	}
+}
+
+// families are the counts of the moment.
+func (d *direct) families() []*dto.MetricFamily {
+	out, _ := d.registry.Gather()
+	return out
+}

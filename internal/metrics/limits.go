@@ -1,0 +1,68 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Limits is what limits count; cmd makes it of the door's accounts.
+type Limits struct {
+	Refused []Refused
+	Usage   []TenantUsage
+}
+
+// Refused is how often a limit was reached.
+type Refused struct {
+	Limit, Tenant string // no tenant for the limit of all together
+	Count         uint64
+}
+
+// TenantUsage is what a tenant uses now, or all together.
+type TenantUsage struct {
+	Tenant           string
+	Open             int
+	Requests, Tokens *int64 // left of a minute; nil without a limit
+
+	UsedRequests, UsedTokens int64 // of requests that have ended
+}
+
+// limitsCollector turns the accounts at the moment of a scrape into series.
+type limitsCollector struct {
+	now                            func() Limits
+	refused, open, remaining, used *prometheus.Desc
+}
+
+// WatchLimits shows how much is asked of what may be. It is called at most once, before the first scrape.
+func (m *Metrics) WatchLimits(now func() Limits) {
+	desc := func(name string) *prometheus.Desc {
+		f := familyOf(name)
+		return prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
+	}
+	m.registry.MustRegister(&limitsCollector{now, desc("warmpath_limited_total"), desc("warmpath_tenant_open_requests"), desc("warmpath_tenant_remaining"), desc("warmpath_tenant_used_total")})
+}
+
+// Describe sends the families.
+func (c *limitsCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- c.refused
+	ch <- c.open
+	ch <- c.remaining
+	ch <- c.used
+}
+
+// Collect reads the accounts.
+func (c *limitsCollector) Collect(ch chan<- prometheus.Metric) {
+	l := c.now()
+	for _, r := range l.Refused {
+		ch <- prometheus.MustNewConstMetric(c.refused, prometheus.CounterValue, float64(r.Count), r.Limit, r.Tenant)
+	}
+	for _, u := range l.Usage {
+		ch <- prometheus.MustNewConstMetric(c.open, prometheus.GaugeValue, float64(u.Open), u.Tenant)
+		ch <- prometheus.MustNewConstMetric(c.used, prometheus.CounterValue, float64(u.UsedRequests), u.Tenant, "requests")
+		ch <- prometheus.MustNewConstMetric(c.used, prometheus.CounterValue, float64(u.UsedTokens), u.Tenant, "tokens")
+		for _, left := range []struct {
+			of    string
+			value *int64
+		}{{"requests", u.Requests}, {"tokens", u.Tokens}} {
+			if left.value != nil {
+				ch <- prometheus.MustNewConstMetric(c.remaining, prometheus.GaugeValue, float64(*left.value), u.Tenant, left.of)
+			}
+		}
+	}
+}

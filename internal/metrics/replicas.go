@@ -1,0 +1,61 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Fleet is what is known of the other routers of the fleet.
+type Fleet struct {
+	Peers                                                   int     // that are there
+	DelayMs                                                 float64 // of their latest frames, the longest
+	Sent, Received, SentBytes, ReceivedBytes, Refused, Gaps uint64
+}
+
+// Replicas tells it; cmd makes one of peers.Group.
+type Replicas interface{ Replicas() Fleet }
+
+// replicasCollector turns it into series at the moment of a scrape.
+type replicasCollector struct {
+	source Replicas
+	descs  []*prometheus.Desc
+}
+
+// WatchReplicas shows the other routers. It is called at most once, before the first scrape.
+func (m *Metrics) WatchReplicas(r Replicas) {
+	c := &replicasCollector{source: r}
+	for _, f := range replicasFamilies() {
+		c.descs = append(c.descs, prometheus.NewDesc(f.Name, f.Help, f.Labels, nil))
+	}
+	m.registry.MustRegister(c)
+}
+
+// replicasFamilies are absent without other routers.
+func replicasFamilies() []family {
+	const absent = ". Absent without peers"
+	return []family{
+		{"warmpath_replicas", gauge, nil, "Other routers of the fleet that are heard" + absent, nil},
+		{"warmpath_replicas_delay_seconds", gauge, nil, "How long the latest frame of another router took to come, the longest; as far as the clocks agree" + absent, nil},
+		{"warmpath_replicas_frames_total", counter, []string{"result"}, "Frames sent to others and received from them; refused did not open or cannot be believed; gap counts the times that some were missing and all was asked for again" + absent, nil},
+		{"warmpath_replicas_bytes_total", counter, []string{"direction"}, "Bytes of frames sent and received" + absent, nil},
+	}
+}
+
+// Describe sends the families.
+func (c *replicasCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+// Collect reads the counts.
+func (c *replicasCollector) Collect(ch chan<- prometheus.Metric) {
+	f := c.source.Replicas()
+	ch <- prometheus.MustNewConstMetric(c.descs[0], prometheus.GaugeValue, float64(f.Peers))
+	ch <- prometheus.MustNewConstMetric(c.descs[1], prometheus.GaugeValue, f.DelayMs/1000)
+	for _, of := range []struct {
+		result string
+		count  uint64
+	}{{"sent", f.Sent}, {"received", f.Received}, {"refused", f.Refused}, {"gap", f.Gaps}} {
+		ch <- prometheus.MustNewConstMetric(c.descs[2], prometheus.CounterValue, float64(of.count), of.result)
+	}
+	ch <- prometheus.MustNewConstMetric(c.descs[3], prometheus.CounterValue, float64(f.SentBytes), "sent")
+	ch <- prometheus.MustNewConstMetric(c.descs[3], prometheus.CounterValue, float64(f.ReceivedBytes), "received")
+}
