@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -19,7 +20,7 @@ func unknownCommand(cmd *cobra.Command, got string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return usageError(fmt.Errorf("unknown command %q%s", got, strictyaml.Suggest(got, names)))
+	return usageError(fmt.Errorf("unknown command %q%s", got, cmp.Or(strictyaml.Suggest(got, names), "; see "+cmd.CommandPath()+" --help")))
 }
 
 // flagError names the nearest flag and says where help is, in the same line.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/forwarded"
 	"github.com/warmpath/warmpath/internal/guard"
 )
 
@@ -21,4 +22,13 @@ func pathsOf(cfg *config.Config) *guard.Paths {
 		return nil
 	}
 	return paths
+}
+
+// proxiesOf are the peers whose word about their clients counts. They have been checked already; of faulty ones nobody's does.
+func proxiesOf(cfg *config.Config) *forwarded.Proxies {
+	proxies, err := cfg.Proxies()
+	if err != nil {
+		return nil
+	}
+	return proxies
 }

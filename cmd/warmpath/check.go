@@ -1,6 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/forwarded"
 	"github.com/warmpath/warmpath/policy"
 	"github.com/warmpath/warmpath/route"
 )
@@ -19,6 +23,7 @@ import (
 func checkCommand(e env) *cobra.Command {
 	var s settings
 	var from *string
+	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "check [--from ROUTER FILE|-- FLAGS]",
 		Short: "Validate a configuration without starting",
@@ -33,14 +38,24 @@ standard output, and lists on standard error what has no equivalent, with what t
   # Together with flags and environment, as serve would see them
   WARMPATH_LISTEN=:80 warmpath check -c warmpath.yaml --policy least_tokens
 
+  # For scripts: {"ok":false,"faults":["warmpath.yaml:3:1: ..."]}
+  warmpath check -c warmpath.yaml --json
+
   # Come from another router
   warmpath check --from trtllm disagg.yaml
-  warmpath check --from smg -- smg launch --worker-urls http://10.0.0.1:8000 --policy cache_aware`,
+  warmpath check --from smg -- smg launch \
+    --worker-urls http://10.0.0.1:8000 --policy cache_aware`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if *from != "" {
+				if asJSON {
+					return usageError(errors.New("--from writes a configuration; it takes no --json"))
+				}
 				return checkFrom(cmd, e, *from, args)
 			}
 			cfg, err := s.load(e)
+			if asJSON {
+				return errors.Join(err, json.NewEncoder(e.stdout).Encode(checkedConfig(&cfg, s.source(e), err)))
+			}
 			if err != nil {
 				return err
 			}
@@ -48,8 +63,27 @@ standard output, and lists on standard error what has no equivalent, with what t
 		},
 	}
 	s.add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: what would run, without secrets, or every fault")
 	from = fromFlag(cmd)
 	return cmd
+}
+
+// checked is what check --json says.
+type checked struct {
+	OK       bool           `json:"ok"`
+	File     string         `json:"file,omitempty"`
+	Hash     string         `json:"hash,omitempty"` // as in GET /admin/stats
+	Faults   []string       `json:"faults,omitempty"`
+	Warnings []string       `json:"warnings,omitempty"`
+	Settings map[string]any `json:"settings,omitempty"` // secrets hidden
+}
+
+// checkedConfig is a configuration, or why there is none.
+func checkedConfig(cfg *config.Config, file string, err error) checked {
+	if err != nil {
+		return checked{File: file, Faults: strings.Split(err.Error(), "\n")}
+	}
+	return checked{OK: true, File: file, Hash: cfg.Hash(), Warnings: cfg.Warnings(), Settings: cfg.Settings()}
 }
 
 // describe prints what would run.
@@ -91,12 +125,12 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 		}
 		line("endpoint", "%s %s, weight %v, %s, %s%s", e.Name, e.URL, e.Weight, kind, models, role)
 	}
-	if d := cfg.Disaggregation; roles || d.When == string(route.WhenFree) {
+	if d, _ := cfg.Disaggregation.Effective(); roles || d.When == string(route.WhenFree) {
 		connector := d.Connector
 		if connector == "" {
 			connector = "the connector of each kind"
 		}
-		line("split", "%s, by %s; prompts by %s, answers by %s", d.When, connector, cfg.PolicyNamed(d.PrefillPolicy).Name, cfg.PolicyNamed(d.DecodePolicy).Name)
+		line("split", "%s, by %s; prompts by %s, answers by %s", d.When, connector, cfg.PolicyNamed(d.PrefillPolicy).Name, cfg.DecodePolicyConfig().Name)
 	}
 	if cfg.Discovery.File != "" {
 		line("discovery", "file %s", cfg.Discovery.File)
@@ -104,6 +138,15 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	for _, d := range cfg.Discovery.DNS {
 		d = d.WithDefaults()
 		line("discovery", "dns %s, %s records, every %v", d.Name, d.Type, d.Interval)
+	}
+	for _, k := range cfg.Discovery.Kubernetes {
+		line("discovery", "%s", k.Source())
+	}
+	for _, h := range cfg.Discovery.HTTP {
+		line("discovery", "the list at %s", h.URL)
+	}
+	for _, s := range cfg.Discovery.Etcd {
+		line("discovery", "etcd at %s, keys under %s", strings.Join(s.Endpoints, ", "), s.Prefix)
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Models.Aliases)) {
 		line("alias", "%s = %s", name, strings.Join(cfg.Models.Aliases[name], ", "))
@@ -118,8 +161,15 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	return nil
 }
 
-// describeListeners prints the listeners beside that of clients.
+// describeListeners prints who is believed about clients, and the listeners beside that of clients.
 func describeListeners(line func(name, format string, args ...any), cfg *config.Config) {
+	if len(cfg.TrustedProxies) > 0 {
+		how := "by " + cmp.Or(cfg.ClientHeader, forwarded.DefaultHeader)
+		if cfg.ProxyProtocol {
+			how += " and the PROXY protocol, nobody else may connect"
+		}
+		line("proxies", "%s, %s", strings.Join(cfg.TrustedProxies, ", "), how)
+	}
 	if cfg.Admin.Listen == "" {
 		line("admin", "off")
 	} else {

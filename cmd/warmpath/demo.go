@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
@@ -20,9 +21,12 @@ func demoCommand(e env) *cobra.Command {
 	o := demo.Options{Policy: policy.Default, Engines: 4, Rate: 4, Seed: 1}
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "See it work: simulated engines, real traffic, next to round robin",
+		Short: "See it work on simulated engines, beside round robin",
 		Long: `Starts simulated engines and the router on free loopback ports, plays multi-turn conversations through them, and shows what
 the clients see, beside the same traffic through round robin on a second, identical fleet. Needs no GPU and no network.
+
+With --replicas several routers stand before the same engines and tell each other what they place, beside one router and beside as
+many that do not; requests are dealt to them in turn.
 
 With --disagg the fleets are two prefillers and two decoders, and four engines that do both; the traffic has short turns and long
 prompts, and it is shown which of them were split, and why.`,
@@ -30,11 +34,15 @@ prompts, and it is shown which of them were split, and why.`,
   warmpath demo --duration 20s           then a summary
   warmpath demo --duration 20s --json    one JSON object, for scripts
   warmpath demo --policy least_tokens    another policy against round robin
-  warmpath demo --disagg                 prompts here, answers there, where it pays`,
+  warmpath demo --replicas 3             three routers as one
+  warmpath demo --disagg                 prompts here, answers there`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Disagg && c.Flags().Changed("engines") {
 				return usageError(errors.New("--disagg has two prefillers and two decoders; it takes no --engines"))
+			}
+			if c.Flags().Changed("replicas") && (o.Replicas < 2 || o.Replicas > 16 || o.Disagg) {
+				return usageError(errors.New("--replicas must be from 2 to 16, without --disagg"))
 			}
 			return runDemo(c.Context(), e, o)
 		},
@@ -45,6 +53,7 @@ prompts, and it is shown which of them were split, and why.`,
 	f.StringVar(&o.Policy, "policy", o.Policy, "policy to show beside round robin")
 	f.IntVar(&o.Engines, "engines", o.Engines, "simulated engines in each fleet")
 	f.Float64Var(&o.Rate, "rate", o.Rate, "new conversations a second")
+	f.IntVar(&o.Replicas, "replicas", 0, "routers before the same engines, from 2 to 16, as one and apart")
 	f.BoolVar(&o.Disagg, "disagg", false, "prefillers and decoders, beside engines that do both")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the conversations")
 	completePolicies(c)
@@ -64,18 +73,78 @@ func runDemo(ctx context.Context, e env, o demo.Options) error {
 	return demo.Run(ctx, o)
 }
 
-// startForDemo starts the router that serves, in front of a fleet of the demo.
+// startForDemo starts the routers that serve, in front of a fleet of the demo.
 func startForDemo(ctx context.Context, e env, f demo.Fleet) (*demo.Router, error) {
+	if f.Routers <= 1 {
+		r, err := startOneForDemo(ctx, e, f, nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		return &demo.Router{URL: r.url, AdminURL: r.adminURL, Stop: r.stop}, nil
+	}
+	var all []*router
+	stop := func(ctx context.Context) error {
+		var errs []error
+		for _, r := range all {
+			errs = append(errs, r.stop(ctx))
+		}
+		return errors.Join(errs...)
+	}
+	listeners, addresses, err := portsForDemo(f)
+	if err != nil {
+		return nil, err
+	}
+	d := &demo.Router{Stop: stop}
+	for i := range f.Routers {
+		var held sockets
+		if f.Share {
+			held = sockets{"peers": listeners[i]}
+		}
+		r, err := startOneForDemo(ctx, e, f, held, addresses)
+		if err != nil {
+			closeAll(listeners[min(i, len(listeners)):]...)
+			return nil, errors.Join(err, stop(ctx))
+		}
+		if all = append(all, r); i == 0 {
+			d.URL, d.AdminURL = r.url, r.adminURL
+		} else {
+			d.Others = append(d.Others, r.url)
+		}
+	}
+	return d, nil
+}
+
+// portsForDemo opens the ports at which the routers of a fleet that share reach each other.
+func portsForDemo(f demo.Fleet) (listeners []net.Listener, addresses []string, err error) {
+	for range f.Routers {
+		if !f.Share {
+			break
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			closeAll(listeners...)
+			return nil, nil, err
+		}
+		listeners, addresses = append(listeners, l), append(addresses, l.Addr().String())
+	}
+	return listeners, addresses, nil
+}
+
+// startOneForDemo starts one router, which has the others at the addresses, on a socket that it is handed for them.
+func startOneForDemo(ctx context.Context, e env, f demo.Fleet, held sockets, addresses []string) (*router, error) {
 	cfg := config.Default()
+	if len(addresses) > 0 {
+		cfg.Peers.Listen, cfg.Peers.Routers = "127.0.0.1:0", addresses
+	}
 	cfg.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Policy.Name, cfg.Disaggregation.Connector = f.Policy, f.Connector
 	for _, at := range f.Endpoints {
 		cfg.Endpoints = append(cfg.Endpoints, discovery.EndpointConfig{Name: at.Name, URL: at.URL, Role: at.Role})
 	}
-	r, err := start(ctx, &cfg, e.version, slog.New(slog.DiscardHandler))
+	r, err := startOn(ctx, &cfg, e.version, held, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
 	r.waitReady(ctx, 5*time.Second)
-	return &demo.Router{URL: r.url, AdminURL: r.adminURL, Stop: r.stop}, nil
+	return r, nil
 }

@@ -13,11 +13,11 @@ import (
 
 // newDisaggregation makes the rules for splitting requests and the connector; a nil connector means that of each kind of engine.
 func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector handover.Connector, err error) {
-	c, asStack := cfg.Disaggregation.Effective()
+	c, _ := cfg.Disaggregation.Effective()
 	d = route.Disaggregation{When: route.When(c.When), Threshold: c.Threshold, NoFallback: !c.Fallback}
-	prefill, decode := cfg.PolicyNamed(c.PrefillPolicy), cfg.PolicyNamed(c.DecodePolicy)
+	prefill, decode := cfg.PolicyNamed(c.PrefillPolicy), cfg.DecodePolicyConfig()
 	d.PrefillName, d.DecodeName = prefill.Name, decode.Name
-	if asStack {
+	if cfg.Disaggregation.CountsCharacters() {
 		d.Tokens = stack.RequestTokens
 	}
 	if d.Prefill, err = policy.New(prefill); err != nil {
@@ -57,5 +57,5 @@ func (p *peers) check(all []fleet.Endpoint) {
 // readsContent reports whether a policy that decides reads prompts.
 func readsContent(cfg *config.Config) bool {
 	c, _ := cfg.Disaggregation.Effective()
-	return policy.ReadsContent(cfg.Policy) || policy.ReadsContent(cfg.PolicyNamed(c.PrefillPolicy)) || policy.ReadsContent(cfg.PolicyNamed(c.DecodePolicy))
+	return policy.ReadsContent(cfg.Policy) || policy.ReadsContent(cfg.PolicyNamed(c.PrefillPolicy)) || policy.ReadsContent(cfg.DecodePolicyConfig())
 }

@@ -198,14 +198,14 @@ func TestRoleWithoutPeersIsTold(t *testing.T) {
 		}
 		t.Fatalf("%d %s; %s\nwant %d %s, and %q logged in\n%s", code, body, stats, status, says, logged, log.String())
 	}
-	until(503, "the role prefill is given and none decodes", "a role has no peers")
+	until(503, "there are endpoints with the role prefill and none that decodes", "a role has no peers")
 	put(asPrefill + ", " + asDecode)
 	until(200, "ready", "every role has peers again")
 	if _, body := get(r.url + "/readyz"); body != "ready\n" {
 		t.Errorf("with both: %q", body)
 	}
 	put(asDecode)
-	until(200, "the role decode is given and none computes prompts for it", "the role decode is given")
+	until(200, "there are endpoints with the role decode and none that computes prompts", "with the role decode")
 }
 
 // answered is what the demo says once both fleets have answered something.

@@ -7,6 +7,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/handoff"
+	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/internal/proxy/who"
 	"github.com/warmpath/warmpath/route"
 )
@@ -37,15 +38,16 @@ func tokenOf(cfg *config.Config) *who.EndpointToken {
 	return who.NewEndpointToken(cfg.EndpointToken.Header, secret)
 }
 
-func proxyConfig(cfg *config.Config, tenants *who.Tenants, connector handover.Connector) proxy.Config {
+func proxyConfig(cfg *config.Config, tenants *who.Tenants, limits *quota.Table, connector handover.Connector) proxy.Config {
 	retries := cfg.Limits.Retries
 	if retries == 0 {
 		retries = -1 // none, as written; the zero of proxy.Config means its default
 	}
 	return proxy.Config{
-		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers, Names: namesOf(cfg), Paths: pathsOf(cfg), Tenants: tenants, Belief: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
+		NetHTTP:   cfg.NetHTTP(),
+		BodyBytes: int64(cfg.Limits.Body), Retries: retries, Pinning: cfg.Pinning, Explain: cfg.Explain.Headers, Names: namesOf(cfg), Proxies: proxiesOf(cfg), Paths: pathsOf(cfg), Quota: limits, Tenants: tenants, Belief: readsContent(cfg), Shadow: len(cfg.Shadow.Policies) > 0 || cfg.Record.File != "", ByContent: cfg.ByContent, Token: tokenOf(cfg), NoUsage: !cfg.AskUsage, Characters: cfg.Disaggregation.CountsCharacters(), FirstTurn: cfg.SendIsFirstTurn, SessionHeader: cfg.KVEvents.SessionHeader,
 		FirstByte: cfg.Timeouts.FirstByte, Answer: cfg.Timeouts.Answer, Idle: cfg.Timeouts.Idle,
 		Refusing: cfg.Timeouts.Refusing, ReadBody: cfg.Timeouts.ReadBody, MemoryBytes: bodyMemory(cfg.Limits, os.DirFS("/")),
-		Connector: connector, NoFallback: !cfg.Disaggregation.Fallback, Bidirectional: cfg.Disaggregation.Bidirectional, TRTLLM: trtllmOptions(cfg), Numbers: handoff.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),
+		Connector: connector, WrapErrors: cfg.Disaggregation.WrapsErrors(), NoFallback: !cfg.Disaggregation.Fallback, Bidirectional: cfg.Disaggregation.Bidirectional, TRTLLM: trtllmOptions(cfg), Numbers: handoff.NewNumbers(cfg.TRTLLM.NodeID, cfg.TRTLLM.ProcessID),
 	}
 }

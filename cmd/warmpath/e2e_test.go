@@ -24,6 +24,11 @@ type rig struct {
 	engines []*enginetest.Server
 }
 
+// start makes all parts of a router and runs them, on sockets of its own.
+func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (*router, error) {
+	return startOn(ctx, cfg, b, nil, log)
+}
+
 // simEngine starts a simulated engine until the test ends, and returns its URL.
 func simEngine(t *testing.T, o enginetest.Options) (*enginetest.Server, string) {
 	t.Helper()

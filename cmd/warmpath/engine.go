@@ -37,7 +37,8 @@ switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/
   # One that computes prompts for others, or answers what others computed
   warmpath engine --connector nixl --role prefill --listen 127.0.0.1:9003
   warmpath engine --connector nixl --role decode --listen 127.0.0.1:9004
-  warmpath serve --prefill http://127.0.0.1:9003 --decode http://127.0.0.1:9004 --disagg-when always`,
+  warmpath serve --prefill http://127.0.0.1:9003 \
+    --decode http://127.0.0.1:9004 --disagg-when always`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Dialect, o.Seed = fleet.Kind(dialect), seed

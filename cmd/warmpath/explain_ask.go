@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/unixsocket"
 )
 
 const (
@@ -18,23 +22,35 @@ const (
 
 // askAdmin asks the admin listener at an address for JSON.
 func askAdmin(ctx context.Context, admin, token, path string, query url.Values, into any) error {
-	base, err := url.Parse(admin)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return usageError(fmt.Errorf("--admin %q is not an http:// or https:// address", admin))
+	return callAdmin(ctx, http.MethodGet, admin, token, path, query, 0, into)
+}
+
+// callAdmin calls the admin listener; wait is how long the call itself may take there.
+func callAdmin(ctx context.Context, method, admin, token, path string, query url.Values, wait time.Duration, into any) error {
+	if !strings.Contains(admin, "://") {
+		admin = "http://" + admin // host:port, as serve prints it
 	}
-	at := base.JoinPath(path)
+	base, err := url.Parse(admin)
+	socket := err == nil && base.Scheme == "unix" && base.Path != ""
+	if err != nil || !socket && (base.Scheme != "http" && base.Scheme != "https" || base.Host == "") {
+		return usageError(fmt.Errorf("--admin %q is not an address such as 127.0.0.1:9090, https://router:9090 or unix:///run/admin.sock", admin))
+	}
+	if socket {
+		base.Path += ":" // where paths begin
+	}
+	at := base.JoinPath(path) // keeps escaped names
 	at.RawQuery = query.Encode()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, wait+10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
 	if err != nil {
 		return usageError(err)
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	transport := &http.Transport{DisableKeepAlives: true}
-	res, err := (&http.Client{Transport: transport}).Do(req)
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: unixsocket.Dial(&net.Dialer{})}
+	res, err := (&http.Client{Transport: transport}).Do(unixsocket.Request(req))
 	if err != nil {
 		if inner := (*url.Error)(nil); errors.As(err, &inner) {
 			err = inner.Err
@@ -46,7 +62,7 @@ func askAdmin(ctx context.Context, admin, token, path string, query url.Values, 
 	if err != nil {
 		return fmt.Errorf("the answer of %s broke off: %w", base.Redacted(), err)
 	}
-	if res.StatusCode != http.StatusOK {
+	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusAccepted {
 		return refusedWhy(base, res.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, into); err != nil {

@@ -68,7 +68,6 @@ func (e eventFigures) Figures() (out []metrics.EndpointKV, unasked uint64) {
 }
 
 // Publishers are the counts of what dials in.
-func (e eventFigures) Publishers() (listening bool, tied, untied int, dropped uint64) {
-	p := e.f.Publishers()
-	return p.Listening, p.Tied, p.Untied, p.Dropped
+func (e eventFigures) Publishers() metrics.KVPublishers {
+	return metrics.KVPublishers(e.f.Publishers())
 }

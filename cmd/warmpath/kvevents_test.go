@@ -194,10 +194,9 @@ func (l *lastByte) Close() error {
 	return l.ReadCloser.Close()
 }
 
-// playOneByOne plays a workload in that way.
-func (r *rig) playOneByOne(t *testing.T, w trace.Generator, seed uint64) play.Summary {
-	pool := &http.Transport{}
-	defer pool.CloseIdleConnections()
+// hearAll waits until no request is under way and the router knows all that engines hold.
+func (r *rig) hearAll(t *testing.T) {
+	t.Helper()
 	known := func(i int) bool {
 		kept, evicted := 0, uint64(0)
 		for _, rank := range r.engines[i].Stats().Ranks {
@@ -206,20 +205,24 @@ func (r *rig) playOneByOne(t *testing.T, w trace.Generator, seed uint64) play.Su
 		s := r.kvState(i)
 		return s.State == kvstream.None || s.Blocks == kept && r.kvCounts(i).Removed == evicted
 	}
-	ready := func() {
-		if !settled(func() bool {
-			for i := range r.engines {
-				if !known(i) {
-					return false
-				}
+	if !settled(func() bool {
+		for i := range r.engines {
+			if !known(i) {
+				return false
 			}
-			return r.fleet.Stats().Leases == 0
-		}) {
-			t.Errorf("what is cached is not heard of: %+v", r.fleet.Status())
 		}
+		return r.fleet.Stats().Leases == 0
+	}) {
+		t.Errorf("what is cached is not heard of: %+v", r.fleet.Status())
 	}
+}
+
+// playOneByOne plays a workload in that way.
+func (r *rig) playOneByOne(t *testing.T, w trace.Generator, seed uint64) play.Summary {
+	pool := &http.Transport{}
+	defer pool.CloseIdleConnections()
 	score := play.NewScore()
-	target := play.Target{URL: r.url, Model: "m", Sessions: play.Adopt, IgnoreEOS: true, Client: &http.Client{Transport: &oneByOne{make(chan struct{}, 1), ready, pool}}}
+	target := play.Target{URL: r.url, Model: "m", Sessions: play.Adopt, IgnoreEOS: true, Client: &http.Client{Transport: &oneByOne{make(chan struct{}, 1), func() { r.hearAll(t) }, pool}}}
 	target.Play(t.Context(), w.Draw(seed), 0, score.Add)
 	return score.Summary()
 }

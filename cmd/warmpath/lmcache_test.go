@@ -52,7 +52,7 @@ func TestStackConditional(t *testing.T) {
 		})
 		seen := map[string]int{}
 		for i := range 12 {
-			characters := 395 + i%3/2 // with the role's name 99 tokens, and 100
+			characters := 399 + i%3/2 // 99 tokens, and 100; the role's name counts nothing
 			d, p, reason := r.askText(t, characters)
 			if (p != "") != (i%3 == 2) || d[0] != 'd' {
 				t.Errorf("%s: %d characters went to %q and %q", strategy, characters, p, d)

@@ -29,7 +29,9 @@ func TestLogThatNobodyReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, env{stdout: say, stderr: write, version: thisBuild()}, &cfg) }()
+	go func() {
+		ended <- serve(ctx, env{stdout: say, stderr: write, version: thisBuild()}, &cfg, "", func() (config.Config, error) { return cfg, nil })
+	}()
 	lines := bufio.NewScanner(out)
 	last := func() string {
 		if !lines.Scan() {

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/warmpath/warmpath/internal/config"
-	"github.com/warmpath/warmpath/internal/metrics"
 )
 
 // bodyShare is the part of the machine's memory that request bodies may take where limits.memory does not say.
@@ -81,10 +80,4 @@ func machineMemory(files fs.FS) (int64, bool) {
 		}
 	}
 	return 0, false
-}
-
-// bodies tells the metrics what request bodies take.
-func (r *router) bodies() metrics.Bodies {
-	m := r.proxy.BodyMemory()
-	return metrics.Bodies{Held: m.Held, Limit: m.Limit, Refused: m.Refused}
 }

@@ -13,13 +13,17 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/terminal"
 )
 
 // TestMain lets more tests run side by side than there are processors: most of them wait for engines that work in real time.
@@ -101,8 +105,8 @@ func TestServeStartsAndEnds(t *testing.T) {
 	}
 }
 
-// TestHangupEndsNothing: SIGHUP, by which other servers read their files again, ended the router with all that it served.
-func TestHangupEndsNothing(t *testing.T) {
+// TestHangupReloads: SIGHUP has the configuration read again, and ends nothing.
+func TestHangupReloads(t *testing.T) {
 	seen := make(chan os.Signal, 1)
 	signal.Notify(seen, syscall.SIGHUP) // so that it does not end the test
 	defer signal.Stop(seen)
@@ -132,11 +136,11 @@ func TestHangupEndsNothing(t *testing.T) {
 	}
 	_ = logged.SetReadDeadline(time.Now().Add(aWhile))
 	said := ""
-	for lines := bufio.NewScanner(logged); !strings.Contains(said, "SIGHUP is passed over") && lines.Scan(); {
+	for lines := bufio.NewScanner(logged); !strings.Contains(said, "the configuration was read again") && lines.Scan(); {
 		said += lines.Text() + "\n"
 	}
-	if !strings.Contains(said, "SIGHUP is passed over") {
-		t.Errorf("the log says %q; want a word about the signal", said)
+	if !strings.Contains(said, "the configuration was read again") {
+		t.Errorf("the log says %q; want a word about the configuration", said)
 	}
 	stop()
 	if got := <-code; got != exitOK {
@@ -144,28 +148,48 @@ func TestHangupEndsNothing(t *testing.T) {
 	}
 }
 
-// TestEveryCommandHelps holds each command to a short description, examples that parse, and no arguments by accident.
+// TestEveryCommandHelps holds each command to a short description, examples that parse, help of 80 columns, no arguments by accident, and
+// --json, where it prints figures.
 func TestEveryCommandHelps(t *testing.T) {
-	root := newRoot(env{})
-	for _, c := range root.Commands() {
+	silent := []string{"warmpath", "warmpath serve", "warmpath engine", "warmpath init", "warmpath man", "warmpath simulate results"} // they print no figures
+	var all func(c *cobra.Command)
+	all = func(c *cobra.Command) {
 		if c.Short == "" || c.Example == "" {
-			t.Errorf("%s has no description or no example", c.Name())
+			t.Errorf("%s has no description or no example", c.CommandPath())
 		}
-		for line := range strings.Lines(c.Example) {
+		for line := range strings.Lines(strings.ReplaceAll(c.Example, "\\\n", " ")) {
 			checkExample(t, line)
 		}
+		if slices.Contains(silent, c.CommandPath()) == (c.Flags().Lookup("json") != nil) {
+			t.Errorf("%s: --json is there or not, other than expected", c.CommandPath())
+		}
+		var help strings.Builder
+		c.SetOut(&help)
+		if err := c.Help(); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(help.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > terminal.Columns {
+				t.Errorf("%s --help: %d columns: %s", c.CommandPath(), n, line)
+			}
+		}
+		for _, below := range c.Commands() {
+			all(below)
+		}
 	}
-	for line := range strings.Lines(root.Example) {
-		checkExample(t, line)
-	}
+	all(newRoot(env{}))
 }
 
 // checkExample parses the flags of an example's line as the program would.
 func checkExample(t *testing.T, line string) {
-	line, _, _ = strings.Cut(strings.TrimSpace(line), "  ") // a comment after the command
+	line, _, _ = strings.Cut(strings.TrimSpace(line), " #") // a comment after the command
+	line, _, _ = strings.Cut(line, " && ")
 	_, args, ok := strings.Cut(" "+line, " warmpath ")
 	if !ok || strings.HasPrefix(line, "#") {
 		return
+	}
+	if strings.HasPrefix(args, "demo ") {
+		args, _, _ = strings.Cut(args, "   ") // a word on it follows
 	}
 	root := newRoot(env{})
 	var cmd *cobra.Command

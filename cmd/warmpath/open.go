@@ -4,37 +4,38 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 
-	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
-	"github.com/warmpath/warmpath/internal/discovery"
 )
 
-// opened is what a router takes hold of before it runs: ports, and files and names that declare endpoints.
+// opened is what a router takes hold of before it runs: ports.
 type opened struct {
 	traffic, admins net.Listener
 	workers         net.Listener // where workers register; nil unless they have a listener of their own
+	replicas        net.Listener // where other routers reach this one; nil without any
 	lmcache         *lmCache
-	sources         []discovery.Runner
-	static          []fleet.Endpoint
 }
 
 // open takes hold of all of it, or of nothing.
-func open(cfg *config.Config, log *slog.Logger) (o opened, err error) {
-	if o.traffic, o.admins, err = listen(cfg); err != nil {
+func open(cfg *config.Config, held sockets, log *slog.Logger) (o opened, err error) {
+	if o.traffic, o.admins, err = listen(cfg, held); err != nil {
 		return o, err
 	}
 	if c := &cfg.TRTLLM.Cluster; c.Listen != "" && c.Storage() {
-		if o.workers, err = net.Listen("tcp", c.Listen); err != nil {
+		if o.workers, err = held.listen("workers", c.Listen); err != nil {
 			o.close()
 			return o, fmt.Errorf("cannot listen for workers: %w", err)
 		}
 	}
-	if o.lmcache, err = newLMCache(cfg, log); err == nil {
-		o.sources, o.static, err = openSources(cfg, log)
+	if cfg.Peers.Listen != "" {
+		if o.replicas, err = held.listen("peers", cfg.Peers.Listen); err != nil {
+			o.close()
+			return o, fmt.Errorf("cannot listen for other routers: %w", err)
+		}
 	}
-	if err != nil {
+	if o.lmcache, err = newLMCache(cfg, log); err != nil {
 		o.close()
 	}
 	return o, err
@@ -42,42 +43,23 @@ func open(cfg *config.Config, log *slog.Logger) (o opened, err error) {
 
 func (o *opened) close() {
 	o.lmcache.close()
-	closeAll(o.traffic, o.admins, o.workers)
-}
-
-// openSources reads what the configuration declares: the static endpoints, and the sources that follow the world.
-func openSources(cfg *config.Config, log *slog.Logger) (sources []discovery.Runner, static []fleet.Endpoint, err error) {
-	var keys discovery.Keys
-	if static, err = discovery.Endpoints(cfg.Endpoints, keys); err != nil {
-		return nil, nil, err
-	}
-	if cfg.Discovery.File != "" {
-		f, err := discovery.NewFile(cfg.Discovery.File, keys, log)
-		if err != nil {
-			return nil, nil, err
-		}
-		sources = append(sources, f)
-	}
-	for _, c := range cfg.Discovery.DNS {
-		d, err := discovery.NewDNS(c, net.DefaultResolver, keys, log)
-		if err != nil {
-			return nil, nil, err
-		}
-		sources = append(sources, d)
-	}
-	return sources, static, nil
+	closeAll(o.traffic, o.admins, o.workers, o.replicas)
 }
 
 // listen opens both ports, so that a port in use is an error before anything runs.
-func listen(cfg *config.Config) (traffic, admins net.Listener, err error) {
-	if traffic, err = net.Listen("tcp", cfg.Listen); err != nil {
+func listen(cfg *config.Config, held sockets) (traffic, admins net.Listener, err error) {
+	if traffic, err = held.listen("traffic", cfg.Listen); err != nil {
 		return nil, nil, fmt.Errorf("cannot listen for traffic: %w", err)
 	}
 	if cfg.Admin.Listen == "" {
 		return traffic, nil, nil
 	}
-	if err = admin.CheckListen(cfg.Admin.Listen, cfg.Admin.Token); err == nil {
-		if admins, err = net.Listen("tcp", cfg.Admin.Listen); err != nil {
+	at := cfg.Admin.Listen
+	if l := held["admin"]; l != nil {
+		at = strings.TrimPrefix(urlOf("", l), "://")
+	}
+	if err = admin.CheckListen(at, cfg.Admin.Token); err == nil {
+		if admins, err = held.listen("admin", at); err != nil {
 			err = fmt.Errorf("cannot listen for admin: %w", err)
 		}
 	}

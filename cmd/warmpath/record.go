@@ -15,16 +15,16 @@ import (
 // recording is the part of a router that writes down its traffic; nothing when that is not asked for.
 type recording struct {
 	*record.Recorder
-	ended chan struct{} // closed when the last line is written
+	writing *task // nil when there is nothing to write, or it has not begun
 }
 
-func newRecording(cfg *config.Config, b build, log *slog.Logger) (recording, error) {
+func newRecording(cfg *config.Config, b build, log *slog.Logger) (*recording, error) {
 	if cfg.Record.File == "" {
-		return recording{}, nil
+		return &recording{}, nil
 	}
 	salt, err := cfg.Record.SaltBytes()
 	if err != nil {
-		return recording{}, err
+		return nil, err
 	}
 	if len(salt) == 0 {
 		salt = make([]byte, 32)
@@ -34,7 +34,7 @@ func newRecording(cfg *config.Config, b build, log *slog.Logger) (recording, err
 		File: cfg.Record.File, FileBytes: int64(cfg.Record.FileBytes), Files: cfg.Record.Files, Salt: salt, Version: b.Version,
 		PerTenant: cfg.Tenants.CacheSalt,
 	}, time.Now(), log)
-	return recording{Recorder: r}, err
+	return &recording{Recorder: r}, err
 }
 
 // listener hears the traffic.
@@ -47,24 +47,12 @@ func (r *recording) listener() live.Listener {
 
 // run writes until ctx ends.
 func (r *recording) run(ctx context.Context, m *metrics.Metrics) {
-	if r.Recorder == nil {
-		return
-	}
-	m.WatchRecording(r.Recorder)
-	r.ended = make(chan struct{})
-	go func() {
-		defer close(r.ended)
-		r.Run(ctx)
-	}()
-}
-
-// wait lets the last lines be written. A disk that hangs must not keep the router from ending.
-func (r *recording) wait() {
-	if r.ended == nil {
-		return
-	}
-	select {
-	case <-r.ended:
-	case <-time.After(2 * time.Second):
+	switch {
+	case r.writing != nil:
+	case r.Recorder == nil:
+		m.WatchRecording(nil)
+	default:
+		m.WatchRecording(r.Recorder)
+		r.writing = begin(ctx, r.Run)
 	}
 }

@@ -43,15 +43,18 @@ func resultsCommand(e env) *cobra.Command {
 	o := resultsOptions{half: 2, seeds: 3, repeat: 1, engine: "reference", jobs: runtime.GOMAXPROCS(0), out: filepath.Join("docs", "results.md")}
 	c := &cobra.Command{
 		Use:   "results --traces DIR",
-		Short: "Measure the policies on a grid of traces, fleets and loads, and write a page about it",
+		Short: "Measure policies on a grid of cells, and write a page",
 		Long: `Replays three traces on fleets of 4, 8 and 32 endpoints, all alike or a quarter of them at a third of the speed, at loads of 0.4, 0.7 and 0.9,
 with several seeds, under each policy, and writes a page with its plots: who is best where, and by how much.
 
 Each run's figures are kept, so that an interrupted command goes on where it was. What another build of warmpath has measured is measured
 again, unless --trust names its policy or both builds are given the same --tag. The default policy is told no conversation ids.`,
 		Example: `  warmpath simulate results --traces traces
-  warmpath simulate results --traces traces --only trace=coding_agent,endpoints=8,load=0.7 --summary
-  warmpath simulate results --traces traces --half 1 --summary --trust others   # tune the default policy`,
+  warmpath simulate results --traces traces --summary \
+    --only trace=coding_agent,endpoints=8,load=0.7
+
+  # Tune the default policy
+  warmpath simulate results --traces traces --half 1 --summary --trust others`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.disagg && !c.Flags().Changed("out") {
@@ -62,7 +65,7 @@ again, unless --trust names its policy or both builds are given the same --tag. 
 	}
 	f := c.Flags()
 	f.StringVar(&o.traces, "traces", "", "folder of "+strings.Join(results.Traces(), ".jsonl, ")+".jsonl")
-	f.StringSliceVar(&o.policies, "policy", nil, "policies to measure (default "+strings.Join(results.Policies(), ",")+")")
+	f.StringSliceVar(&o.policies, "policy", nil, "policies to measure (default "+strings.Join(results.Policies(), ", ")+")")
 	f.BoolVar(&o.full, "full", false, "measure every policy")
 	f.StringSliceVar(&o.only, "only", nil, "cells of the grid to measure, as trace=, endpoints=, load=, fleet=; of several of one kind any")
 	f.IntVar(&o.half, "half", o.half, "1 or 2: play one half of the conversations, to tune on the other; 0 plays all")
@@ -71,6 +74,7 @@ again, unless --trust names its policy or both builds are given the same --tag. 
 	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 for as long as recorded")
 	f.StringVar(&o.engine, "engine", o.engine, "kind of engine: "+strings.Join(fleetfile.Kinds(), ", "))
 	f.IntVar(&o.jobs, "jobs", o.jobs, "runs at a time")
+	f.Lookup("jobs").DefValue = "processors" // the same in help and manual on every machine
 	f.StringVar(&o.store, "store", "", "folder that keeps the figures of each run (default warmpath/results in the user's cache folder)")
 	f.StringVar(&o.tag, "tag", "", "name of this build; empty takes a hash of the program")
 	f.StringSliceVar(&o.trust, "trust", nil, "policies whose figures are taken as kept, whatever build measured them; others for all but "+policy.Default+", all for every one")

@@ -1,21 +1,30 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 )
 
 // newRoot is the command tree. It is made anew for each run, so that no flag value survives.
 func newRoot(e env) *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:   "warmpath",
 		Short: "A router for self-hosted LLM engines",
 		Long: `warmpath stands in front of self-hosted LLM engines (vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama) and
 sends each request where it will be answered soonest: usually to the engine that holds the conversation's KV cache.`,
 		Example: `  # Route over two engines
-  warmpath serve --endpoint http://127.0.0.1:9001 --endpoint http://127.0.0.1:9002
+  warmpath serve --endpoint http://127.0.0.1:9001 \
+    --endpoint http://127.0.0.1:9002
 
-  # Check a configuration without starting
-  warmpath check -c warmpath.yaml`,
+  # Examine an engine, and write a configuration to start with
+  warmpath doctor http://127.0.0.1:9001
+  warmpath init http://127.0.0.1:9001 http://127.0.0.1:9002
+
+  # Check a configuration without starting, and run it
+  warmpath check -c warmpath.yaml
+  warmpath serve -c warmpath.yaml`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
@@ -23,23 +32,30 @@ sends each request where it will be answered soonest: usually to the engine that
 			if len(args) > 0 {
 				return unknownCommand(cmd, args[0])
 			}
+			if version {
+				fmt.Fprintln(cmd.OutOrStdout(), e.version)
+				return nil
+			}
 			return cmd.Help()
 		},
 	}
+	root.Flags().BoolVarP(&version, "version", "v", false, "print the version")
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(commands(e)...)
+	narrow(root)
 	return root
 }
 
 // commands lists what the program can do, in the order of --help.
 func commands(e env) []*cobra.Command {
 	all := []*cobra.Command{
-		serveCommand(e), demoCommand(e), checkCommand(e), engineCommand(e), benchCommand(e), simulateCommand(e), versionCommand(e),
+		serveCommand(e), demoCommand(e), checkCommand(e), engineCommand(e), benchCommand(e), simulateCommand(e), policiesCommand(e), versionCommand(e),
+		initCommand(e), manCommand(e),
 	}
 	for _, c := range all {
 		if c.Args == nil {
 			c.Args = noArgs
 		}
 	}
-	return append(all, explainCommand(e))
+	return append(all, explainCommand(e), endpointsCommand(e), topCommand(e), drainCommand(e), doctorCommand(e))
 }

@@ -8,21 +8,22 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/forwarded"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/newconns"
-	"github.com/warmpath/warmpath/internal/probe"
-	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
-	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -30,100 +31,77 @@ import (
 type router struct {
 	url      string // of the traffic listener
 	adminURL string // of the admin listener, "" when there is none
+	build    build
+	log      *slog.Logger
 
-	fleet     *live.Fleet
-	proxy     *proxy.Proxy
-	transport *proxy.Transport
-	prober    *probe.Prober
-	lmcache   *lmCache // nil with another connector
-	traffic   *http.Server
-	admin     *http.Server
-	workers   *http.Server // nil unless workers register at a listener of their own
-	log       *slog.Logger
-	meter     *metrics.Metrics
-	watchers
-	peers peers
+	fleet    *live.Fleet
+	replicas *replicas // nil without other routers
+	saving   *task     // of what was learnt, nil without state.file
+	doors    doors
+	meter    *metrics.Metrics
+	tally    *admin.Tally
+	limits   *quota.Table
+	lmcache  *lmCache                          // nil with another connector
+	proxies  atomic.Pointer[forwarded.Proxies] // whose word about their clients counts now
+	traffic  *http.Server
+	admin    *http.Server
+	workers  *http.Server // nil unless workers register at a listener of their own
+	held     net.Listener // that of traffic, if somebody else holds it open too
+	peers    peers
 
-	publishing sync.Mutex // held while a snapshot of endpoints goes to fleet and prober, so that both see one order
-	cancel     context.CancelFunc
-	wg         sync.WaitGroup
-	failed     chan error // a listener that ended by itself
+	publishing sync.Mutex // held while a snapshot of endpoints goes to fleet and prober, so that both see one order; guards generation
+	*generation
+	reloads reloads
+
+	running context.Context // of all that runs
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	failed  chan error // a listener that ended by itself
 }
 
-// start makes all parts of a router and runs them. What is wrong with the configuration or the listeners is a usageError.
-func start(ctx context.Context, cfg *config.Config, b build, log *slog.Logger) (*router, error) {
-	newPolicy, err := policy.New(cfg.Policy)
+// startOn makes all parts of a router and runs them, on sockets that somebody else holds open; those that are missing are opened. What is
+// wrong with the configuration or the listeners is a usageError.
+func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log *slog.Logger) (*router, error) {
+	r := &router{build: b, log: log, peers: peers{log: log}, failed: make(chan error, 3), tally: admin.NewTally(), limits: quota.New(time.Now(), quota.Config{})}
+	o, err := open(cfg, held, log)
 	if err != nil {
 		return nil, usageError(err)
 	}
-	parser, err := cfg.Identity.Parser()
-	if err != nil {
-		return nil, usageError(err)
-	}
-	tenants, err := tenantsOf(cfg)
-	if err != nil {
-		return nil, usageError(err)
-	}
-	why, err := newWhy(cfg, log)
-	if err != nil {
-		return nil, usageError(err)
-	}
-	disaggregation, connector, err := newDisaggregation(cfg)
-	if err != nil {
-		return nil, usageError(err)
-	}
-	r := &router{log: log, peers: peers{log: log}, failed: make(chan error, 3), transport: proxy.NewTransport(cfg.Timeouts.Connect)}
-	o, err := open(cfg, log)
-	if err != nil {
-		return nil, usageError(err)
-	}
-	client := &http.Client{Transport: r.transport}
-	r.watchers, err = newWatchers(ctx, cfg, b, client, func(ev route.Event) { r.fleet.Observe(ev) }, log)
+	g, err := r.newGeneration(ctx, cfg, nil)
 	if err != nil {
 		o.close()
 		return nil, usageError(err)
 	}
-	r.why = why
-	r.lmcache = o.lmcache
-	meter := metrics.New(metrics.Config{Version: b.Version, Commit: b.Revision, Compatible: cfg.Metrics.Compatible})
-	r.meter = meter
-	tally := admin.NewTally()
-	r.fleet = live.New(route.New(bounded(cfg, route.Config{
-		Policy: newPolicy, PolicyName: cfg.Policy.WithDefaults().Name, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: why.on(),
-		Silent: cfg.Health.SilentFor(), EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
-		BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
-		Counting: r.shadows.on() && r.shadows.CountsBlocks(), Awaiting: r.shadows.on(), Disaggregation: disaggregation, Queue: cfg.Queue.Of(cfg.Policy),
-	})), time.Now, meter.Listener(), tally.Listener(), why.listener(), r.shadows.listener(), r.recording.listener(), r.events.Listener(), r.trt.Listener(), live.Logger(log, cfg.Log.Requests))
-	meter.Watch(r.fleet)
-	meter.WatchKVEvents(eventFigures{r.events})
-	r.lmcache.watch(meter)
-	r.prober = probe.New(cfg.Probe, client, r.fleet.Observe, log)
-	r.proxy = proxy.New(proxy.Options{
-		Config: r.lmcache.extend(proxyConfig(cfg, tenants, connector)), Fleet: r.fleet, Transport: r.transport, Tracer: r.tracer, Log: log, Parser: parser,
-		Unreached: r.prober.Now, Decided: func(pool string, took time.Duration) { meter.ObserveDecision(pool, took); r.trt.Decided(took) }, Placed: r.events.Placed,
-	})
-
-	meter.WatchBodies(r.bodies)
-
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r.cancel = cancel
-	r.wg.Go(func() { r.prober.Run(running) })
-	r.wg.Go(func() { r.proxy.Run(running) })
-	r.wg.Go(func() { r.events.Run(running) })
-	r.wg.Go(func() { r.lmcache.run(running) })
-	r.watch(running, meter, &r.wg, log)
-	discovery.Static("static", o.static, r.publish)
-	for _, s := range o.sources {
-		r.wg.Go(func() { s.Run(running, r.publish) })
+	if err := r.join(cfg, o.replicas); err != nil {
+		o.close()
+		return nil, usageError(err)
 	}
+	r.lmcache = o.lmcache
+	r.meter = metrics.New(metrics.Config{Version: b.Version, Commit: b.Revision, Compatible: cfg.Metrics.Compatible})
+	r.fleet = live.New(route.New(g.route), time.Now, r.listeners(g)...)
+	r.meter.Watch(r.fleet)
+	r.lmcache.watch(r.meter)
+	r.running, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	r.doors.ctx = r.running
+	r.wg.Go(func() { r.lmcache.run(r.running) })
+	r.remember(cfg)
+	r.take(g)
+	r.meter.WatchBodies(r.doors.bodies)
+	r.meter.WatchLimits(limitFigures(r.limits))
+	r.replicas.serve(r)
+	r.reloads.began(r, cfg)
+	r.held = held["traffic"]
 	r.serveTraffic(cfg, o.traffic)
 	r.serveWorkers(cfg, o.workers)
-	r.wg.Go(func() { r.trt.Run(running, r.publish) })
+	r.wg.Go(func() { g.trt.Run(r.running, r.publish) })
 	if o.admins != nil {
-		r.serveAdmin(cfg, o.admins, b, meter.Handler(), tally)
+		r.serveAdmin(o.admins)
 	}
 	return r, nil
 }
+
+// observe tells the fleet an event. Parts that are made before the fleet are handed it.
+func (r *router) observe(ev route.Event) { r.fleet.Observe(ev) }
 
 // publish hands a snapshot of one source to the fleet, and what the fleet then holds to the prober.
 func (r *router) publish(d route.Declared) {
@@ -155,10 +133,28 @@ func (r *router) publish(d route.Declared) {
 // handler is who answers on the traffic listener.
 func (r *router) handler() http.Handler {
 	if r.trt == nil {
-		return r.proxy
+		return &r.doors
 	}
-	r.trt.Watch(r.fleet, r.proxy)
+	r.trt.Watch(r.fleet, &r.doors)
 	return r.trt
+}
+
+// tlsConfig has each handshake take the certificate of the running configuration.
+func (r *router) tlsConfig() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return r.current().certificate, nil
+	}}
+}
+
+// source is the address that a request came from, as far as trusted proxies say.
+func (r *router) source(of *http.Request) netip.Addr {
+	o := r.proxies.Load().Of(of)
+	return o.Addr()
+}
+
+// connContext has requests find the connection that they came on.
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	return h1.ConnContext(ctx, forwarded.Unwrap(c))
 }
 
 func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
@@ -170,17 +166,25 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 		Handler: r.handler(), Protocols: protocols, MaxHeaderBytes: int(cfg.Limits.Header),
 		ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive, // no write time-out: it would cut long generations
 		ErrorLog:  slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ConnContext: h1.ConnContext,
+		TLSConfig: r.tlsConfig(), ConnContext: connContext,
 	}
 	newconns.Watch(r.traffic)
+	newconns.Bound(r.traffic, cfg.Limits.Connections)
 	scheme := "http"
-	l = h1.Listener(l, cfg.Timeouts.Idle)
+	if cfg.NetHTTP() {
+		l = h1.BoundListener(l, cfg.Timeouts.Idle)
+	} else {
+		l = h1.Listener(l, cfg.Timeouts.Idle)
+	}
+	if cfg.ProxyProtocol {
+		l = forwarded.Listener(l, r.proxies.Load, cfg.Timeouts.ReadHeader, r.log)
+	}
 	serve := func() error { return r.traffic.Serve(l) }
 	if cfg.TLS.Cert != "" {
 		scheme = "https"
-		serve = func() error { return r.traffic.ServeTLS(l, cfg.TLS.Cert, cfg.TLS.Key) }
+		serve = func() error { return r.traffic.ServeTLS(l, "", "") }
 	}
-	r.url = scheme + "://" + l.Addr().String()
+	r.url = urlOf(scheme, l)
 	r.serve("traffic", serve)
 }
 
@@ -201,25 +205,30 @@ func (r *router) serveWorkers(cfg *config.Config, l net.Listener) {
 	r.serve("workers", serve)
 }
 
-func (r *router) serveAdmin(cfg *config.Config, l net.Listener, b build, metrics http.Handler, tally *admin.Tally) {
+func (r *router) serveAdmin(l net.Listener) {
 	declared := discovery.NewAdmin("admin", r.publish, r.taken)
-	handler := admin.New(admin.Config{
-		Fleet: r.fleet, Version: b.Version, Token: cfg.Admin.Token, Endpoints: declared, Source: "admin", Parse: parseDeclaration,
-		Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared,
-		Metrics: metrics, Settings: func() any { return cfg.Settings() }, Tally: tally, Log: r.log, Decisions: r.why.handler(), Shadow: r.shadows.handler(),
-	})
+	started := time.Now()
+	handler := func(g *generation) http.Handler {
+		return admin.New(admin.Config{
+			Fleet: r.fleet, Version: r.build.Version, Started: started, Token: g.cfg.Admin.Token, Endpoints: declared, Source: "admin", Parse: parseDeclaration,
+			Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared, Reload: r.reload, Running: r.reloads.state,
+			Metrics: r.meter.Handler(), Settings: func() any { return g.cfg.Settings() }, Tally: r.tally, Log: r.log, Decisions: g.why.handler(), Shadow: g.shadows.handler(), Replicas: r.replicas.handler(),
+		})
+	}
+	r.reloads.adminOf(r.current(), handler)
+	cfg := r.current().cfg
 	r.admin = &http.Server{
-		Handler: handler, ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive,
+		Handler: http.HandlerFunc(r.reloads.serveAdmin), ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive,
 		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
-	r.adminURL = "http://" + l.Addr().String()
+	r.adminURL = urlOf("http", l)
 	r.serve("admin", func() error { return r.admin.Serve(l) })
 }
 
 // serve runs a server; should it end by itself, the router as a whole has failed.
 func (r *router) serve(name string, run func() error) {
 	r.wg.Go(func() {
-		if err := run(); !errors.Is(err, http.ErrServerClosed) {
+		if err := run(); !errors.Is(err, http.ErrServerClosed) && !r.doors.leaving.Load() {
 			r.failed <- fmt.Errorf("the %s listener failed: %w", name, err)
 		}
 	})
@@ -256,20 +265,30 @@ func (r *router) waitReady(ctx context.Context, atMost time.Duration) {
 	}
 }
 
+// lingers is how long a router that leaves its socket to the next one waits at least for requests on connections that are open.
+const lingers = time.Second
+
 // stop drains: no new requests, what runs goes on until ctx ends, then it is cut.
 func (r *router) stop(ctx context.Context) error {
-	r.proxy.Drain()
+	var until time.Time
+	if r.held == nil {
+		r.doors.Drain()
+	} else { // the next router takes what comes; on connections that are open this one goes on answering, and asks for their end
+		r.doors.leaving.Store(true)
+		_ = r.held.Close()
+		until = time.Now().Add(lingers)
+	}
 	// The port stays open while requests run, so that load balancers see /readyz fail and new requests are refused with an answer.
 	var err error
-	for r.proxy.Open() > 0 && ctx.Err() == nil {
+	for (r.doors.Open() > 0 || time.Now().Before(until)) && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	if open := r.proxy.Open(); open > 0 && ctx.Err() != nil {
+	if open := r.doors.Open(); open > 0 && ctx.Err() != nil {
 		err = fmt.Errorf("the drain deadline is over, %d requests were cut", open)
-		r.proxy.Abort()
+		r.doors.Abort()
 	}
 	if r.traffic.Shutdown(ctx) != nil {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
@@ -284,11 +303,15 @@ func (r *router) stop(ctx context.Context) error {
 	}
 	r.cancel()
 	r.wg.Wait()
+	r.doors.wg.Wait()
+	g := r.current()
+	g.probing.wait(0)
+	g.following.wait(0)
+	g.watchers.wait()
+	r.saving.wait(stateWait)
 	r.lmcache.close()
-	r.why.wait()
-	r.recording.wait()
-	r.transport.CloseIdleConnections()
+	g.transport.CloseIdleConnections()
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	return errors.Join(err, r.untrace(flush))
+	return errors.Join(err, g.untrace(flush))
 }

@@ -8,8 +8,11 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/warmpath/warmpath/internal/asynclog"
 	"github.com/warmpath/warmpath/internal/config"
@@ -17,9 +20,10 @@ import (
 	"github.com/warmpath/warmpath/internal/tune"
 )
 
-// serve runs a router until ctx ends or one of its listeners fails, and drains it.
-func serve(ctx context.Context, e env, cfg *config.Config) error {
-	log, lines := newLogger(e.stderr, cfg.Log)
+// serve runs a router until ctx ends or one of its listeners fails, and drains it. load reads the configuration again, from the same place;
+// file is its file, "" for none.
+func serve(ctx context.Context, e env, cfg *config.Config, file string, load func() (config.Config, error)) error {
+	log, lines, relog := newLogger(e.stderr, cfg.Log)
 	defer lines.Close(logWait)
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
@@ -31,7 +35,7 @@ func serve(ctx context.Context, e env, cfg *config.Config) error {
 	if os.Getenv("GOGC") == "" { // who sets it decides
 		tuners.Go(func() { tune.GC(tuning) })
 	}
-	r, err := start(ctx, cfg, e.version, log)
+	r, err := startOn(ctx, cfg, e.version, inherited(), log)
 	if err != nil {
 		return err
 	}
@@ -43,19 +47,22 @@ func serve(ctx context.Context, e env, cfg *config.Config) error {
 	if cfg.Explain.File == explain.Stdout {
 		talk = e.stderr // standard output holds lines of JSON and nothing else
 	}
+	r.reloadable(file, load, relog)
 	if !e.terminal {
-		defer passOverHangups(log)()
+		defer obeyHangups(r)()
 	}
 	fmt.Fprintf(talk, "warmpath %s, policy %s, on %s\n", e.version.Version, cfg.Policy.Name, r.url)
 	if r.adminURL != "" {
 		fmt.Fprintf(talk, "admin and metrics on %s\n", r.adminURL)
 	}
+	notify(daemon.SdNotifyReady)
 	select {
 	case <-ctx.Done():
-		log.Info("stopping: no new requests, running ones may end", "deadline", cfg.Timeouts.Drain)
+		log.Info("stopping: no new requests, running ones may end", "deadline", r.current().cfg.Timeouts.Drain)
 	case err = <-r.failed:
 	}
-	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Timeouts.Drain)
+	notify(daemon.SdNotifyStopping)
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.current().cfg.Timeouts.Drain)
 	defer cancel()
 	if stopped := r.stop(deadline); err == nil {
 		err = stopped
@@ -63,33 +70,74 @@ func serve(ctx context.Context, e env, cfg *config.Config) error {
 	return err
 }
 
-// passOverHangups ignores SIGHUP, which makes other servers read their files again; undo ends that. It is not called in a terminal, where
-// SIGHUP means that the terminal is closed.
-func passOverHangups(log *slog.Logger) (undo func()) {
+// obeyHangups reads the configuration again at each SIGHUP; undo ends that. It is not called in a terminal, where SIGHUP means that the
+// terminal is closed.
+func obeyHangups(r *router) (undo func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		for range hangups {
-			log.Info("SIGHUP is passed over: the file of endpoints is watched, the rest is read at the start only")
+			_, _ = r.reload() // which has said what is wrong
 		}
 	}()
 	return func() {
 		signal.Stop(hangups)
 		close(hangups)
+		<-done
 	}
 }
 
 // logWait is how long the last lines of the log may take to be written.
 const logWait = 2 * time.Second
 
-// newLogger makes the logger of a valid cfg. Logging never waits for w. Close the handler to flush it.
-func newLogger(w io.Writer, cfg config.Log) (*slog.Logger, *asynclog.Handler) {
-	level := map[string]slog.Level{"debug": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError}[cfg.Level]
-	o := &slog.HandlerOptions{Level: level}
-	var to slog.Handler = slog.NewTextHandler(w, o)
-	if cfg.Format == "json" {
-		to = slog.NewJSONHandler(w, o)
+// newLogger makes the logger of a valid cfg. Logging never waits for w. Close the handler to flush it. again has what comes written as
+// another configuration says.
+func newLogger(w io.Writer, cfg config.Log) (log *slog.Logger, lines *asynclog.Handler, again func(config.Log)) {
+	as := &style{}
+	as.set(cfg)
+	o := &slog.HandlerOptions{Level: &as.level}
+	lines = asynclog.New(&styled{text: slog.NewTextHandler(w, o), json: slog.NewJSONHandler(w, o), as: as})
+	return slog.New(lines), lines, as.set
+}
+
+// style is how lines of the log are written now.
+type style struct {
+	level slog.LevelVar
+	json  atomic.Bool
+}
+
+func (s *style) set(cfg config.Log) {
+	s.level.Set(map[string]slog.Level{"debug": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError}[cfg.Level])
+	s.json.Store(cfg.Format == "json")
+}
+
+// styled is a handler that writes in the style of the moment.
+type styled struct {
+	text, json slog.Handler
+	as         *style
+}
+
+func (s *styled) now() slog.Handler {
+	if s.as.json.Load() {
+		return s.json
 	}
-	h := asynclog.New(to)
-	return slog.New(h), h
+	return s.text
+}
+
+// Enabled is by the level of the moment.
+func (s *styled) Enabled(ctx context.Context, l slog.Level) bool { return s.now().Enabled(ctx, l) }
+
+// Handle writes a line.
+func (s *styled) Handle(ctx context.Context, r slog.Record) error { return s.now().Handle(ctx, r) }
+
+// WithAttrs is of the same style.
+func (s *styled) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &styled{text: s.text.WithAttrs(attrs), json: s.json.WithAttrs(attrs), as: s.as}
+}
+
+// WithGroup is of the same style.
+func (s *styled) WithGroup(name string) slog.Handler {
+	return &styled{text: s.text.WithGroup(name), json: s.json.WithGroup(name), as: s.as}
 }

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/config"
+)
 
 func serveCommand(e env) *cobra.Command {
 	var s settings
@@ -10,19 +14,33 @@ func serveCommand(e env) *cobra.Command {
 		Long: `serve routes the requests of clients over engines until it is told to stop (SIGINT, SIGTERM); then it takes no
 new requests and lets running ones end. Flags override the environment (WARMPATH_...), which overrides the file.`,
 		Example: `  # Two engines, nothing else needed
-  warmpath serve --listen 127.0.0.1:8080 --endpoint http://127.0.0.1:9001 --endpoint http://127.0.0.1:9002
+  warmpath serve --endpoint http://127.0.0.1:9001 \
+    --endpoint http://127.0.0.1:9002
 
   # An engine with four data-parallel ranks, and one that takes twice its share
-  warmpath serve --endpoint http://10.0.0.1:8000,kind=vllm,ranks=4 --endpoint http://10.0.0.2:8000,weight=2
+  warmpath serve --endpoint http://10.0.0.1:8000,kind=vllm,ranks=4 \
+    --endpoint http://10.0.0.2:8000,weight=2
 
   # Would another policy do better? Ask it on live traffic, without obeying it
   warmpath serve -c warmpath.yaml --shadow round_robin,smg.cache_aware
 
-  # Prompts are computed by two engines and answered by two others, where that is quicker
-  warmpath serve --prefill http://10.0.0.1:8000 --prefill http://10.0.0.2:8000 --decode http://10.0.0.3:8000 --decode http://10.0.0.4:8000
+  # Prompts are computed by two engines, answered by two others, where that pays
+  warmpath serve --prefill http://10.0.0.1:8000 --prefill http://10.0.0.2:8000 \
+    --decode http://10.0.0.3:8000 --decode http://10.0.0.4:8000
+
+  # Two routers before the same engines, which decide as one (docs/replicas.md);
+  # elsewhere than on loopback they need a secret
+  warmpath serve -c warmpath.yaml --listen 127.0.0.1:8080 \
+    --peer-listen 127.0.0.1:7946 --peers 127.0.0.1:7946,127.0.0.1:7947
+  warmpath serve -c warmpath.yaml --listen 127.0.0.1:8081 --admin off \
+    --peer-listen 127.0.0.1:7947 --peers 127.0.0.1:7946,127.0.0.1:7947
+
+  # The same over a Redis or Valkey server that all of them reach
+  warmpath serve -c warmpath.yaml --peers redis://127.0.0.1:6379/0
 
   # Another policy, and one name for two models
-  warmpath serve --endpoint 127.0.0.1:9001 --policy round_robin --model-alias fast=llama-8b,qwen-7b
+  warmpath serve --endpoint 127.0.0.1:9001 --policy round_robin \
+    --model-alias fast=llama-8b,qwen-7b
 
   # In the place of trtllm-serve disaggregated, with its own file
   warmpath serve --trtllm-config disagg.yaml
@@ -35,7 +53,7 @@ new requests and lets running ones end. Flags override the environment (WARMPATH
 			if err != nil {
 				return err
 			}
-			return serve(cmd.Context(), e, &cfg)
+			return serve(cmd.Context(), e, &cfg, s.source(e), func() (config.Config, error) { return s.load(e) })
 		},
 	}
 	s.add(cmd)

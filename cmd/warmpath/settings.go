@@ -33,6 +33,8 @@ var setters = []struct {
 }{
 	{"listen", []string{"listen"}},
 	{"admin", []string{"admin", "listen"}},
+	{"peer-listen", []string{"peers", "listen"}},
+	{"peers", []string{"peers", "routers"}},
 	{"policy", []string{"policy", "name"}},
 	{"shadow", []string{"shadow", "policies"}},
 	{"record", []string{"record", "file"}},
@@ -61,7 +63,7 @@ func (s *settings) add(cmd *cobra.Command) {
 	f.StringVarP(&s.file, "config", "c", "", "configuration `FILE` (YAML or JSON); also $"+config.FileVariable)
 	f.StringVar(&s.trtllm, "trtllm-config", "", "the `FILE` of trtllm-serve disaggregated, instead of --config")
 	f.String("listen", d.Listen, "`ADDRESS` for clients' requests")
-	f.StringArrayVar(&s.endpoints, "endpoint", nil, "engine `URL`, repeatable; options follow after commas: weight=2,name=a,kind=vllm,ranks=4,models=m1+m2")
+	f.StringArrayVar(&s.endpoints, "endpoint", nil, "engine `URL`, repeatable; options follow after commas: weight=2, name=a, kind=vllm, ranks=4, models=m1+m2, ...")
 	f.StringArrayVar(&s.prefill, "prefill", nil, "engine `URL` that computes prompts for others, repeatable; options as of --endpoint")
 	f.StringArrayVar(&s.decode, "decode", nil, "engine `URL` that answers what others computed, repeatable; options as of --endpoint")
 	f.String("disagg-when", d.Disaggregation.When, "`WHEN` requests are split over --prefill and --decode: time, always, never, tokens or uncached; free needs no roles")
@@ -78,6 +80,8 @@ func (s *settings) add(cmd *cobra.Command) {
 	f.String("policy", d.Policy.Name, "`NAME` of the policy that chooses the endpoint")
 	f.String("shadow", "", "`NAME[,NAME...]` of policies that are asked what they would do, and not obeyed; see explain --shadow")
 	f.String("admin", d.Admin.Listen, "`ADDRESS` for metrics and the admin API; off for none")
+	f.String("peers", "", "`HOST:PORT[,HOST:PORT...]` of other routers before the same engines, or dns://NAME:PORT that has an address for each, with --peer-listen; or redis://HOST:PORT/DB")
+	f.String("peer-listen", "", "`ADDRESS` at which other routers reach this one")
 	f.String("record", "", "`FILE` that gets the traffic, for simulate: hashes, sizes, times and outcomes, never text")
 	f.StringArrayVar(&s.aliases, "model-alias", nil, "`NAME=MODEL[,MODEL...]`, repeatable: another name for models; * for every unknown name")
 	f.String("log-level", d.Log.Level, "`LEVEL`: debug, info, warn or error")
@@ -107,6 +111,8 @@ func (s *settings) add(cmd *cobra.Command) {
 	complete("decoder-init-port")
 	complete("decoder-alloc-port")
 	complete("model-alias")
+	complete("peers", "dns://", "redis://")
+	complete("peer-listen")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
 	_ = cmd.MarkFlagFilename("trtllm-config", "yaml", "yml")
 	_ = cmd.MarkFlagFilename("record", "jsonl")
@@ -119,6 +125,14 @@ func (s *settings) path(e env) string {
 		s.file, _ = e.lookup(config.FileVariable)
 	}
 	return s.file
+}
+
+// source is the file that load reads; "" for none.
+func (s *settings) source(e env) string {
+	if s.trtllm != "" {
+		return s.trtllm
+	}
+	return s.path(e)
 }
 
 // load makes the configuration and checks the files it names.

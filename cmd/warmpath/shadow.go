@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"sync"
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/live"
@@ -15,23 +14,25 @@ import (
 )
 
 // shadows is the part of a router that asks policies without obeying them; nothing when there are none.
-type shadows struct{ *shadow.Shadow }
+type shadows struct {
+	*shadow.Shadow
+	judging *task // nil when there is nothing to judge, or it has not begun
+}
 
-func newShadows(cfg *config.Config, log *slog.Logger) (shadows, error) {
+func newShadows(cfg *config.Config, log *slog.Logger) (*shadows, error) {
 	if len(cfg.Shadow.Policies) == 0 {
-		return shadows{}, nil
+		return &shadows{}, nil
 	}
 	c := shadow.Config{Budget: cfg.Shadow.Budget, Log: log}
 	c.Acting, c.Sessions = cfg.Policy.WithDefaults().Name, cfg.Sessions
-	c.Estimator = func() shadowcore.Estimator { return policy.NewEstimator(cfg.Policy) }
 	for _, p := range shadowPolicies(cfg) {
 		make, err := policy.New(p)
 		if err != nil {
-			return shadows{}, err
+			return nil, err
 		}
 		c.Policies = append(c.Policies, shadowcore.Policy{Name: p.Name, New: make})
 	}
-	return shadows{shadow.New(c)}, nil
+	return &shadows{Shadow: shadow.New(c)}, nil
 }
 
 // shadowPolicies are their configurations: the options of the acting policy's section under another name.
@@ -46,10 +47,10 @@ func shadowPolicies(cfg *config.Config) []policy.Config {
 }
 
 // on reports whether there are any.
-func (s shadows) on() bool { return s.Shadow != nil }
+func (s *shadows) on() bool { return s.Shadow != nil }
 
 // listener hears the decisions.
-func (s shadows) listener() live.Listener {
+func (s *shadows) listener() live.Listener {
 	if !s.on() {
 		return live.Listener{}
 	}
@@ -57,7 +58,7 @@ func (s shadows) listener() live.Listener {
 }
 
 // handler answers GET /admin/shadow; nil when there is nothing to ask for.
-func (s shadows) handler() http.Handler {
+func (s *shadows) handler() http.Handler {
 	if !s.on() {
 		return nil
 	}
@@ -65,13 +66,16 @@ func (s shadows) handler() http.Handler {
 }
 
 // run judges decisions until ctx ends, then tells the log what was found.
-func (s shadows) run(ctx context.Context, m *metrics.Metrics, wg *sync.WaitGroup, log *slog.Logger) {
-	if !s.on() {
-		return
+func (s *shadows) run(ctx context.Context, m *metrics.Metrics, log *slog.Logger) {
+	switch {
+	case s.judging != nil:
+	case !s.on():
+		m.WatchShadows(nil)
+	default:
+		m.WatchShadows(s.Shadow)
+		s.judging = begin(ctx, func(ctx context.Context) {
+			s.Run(ctx)
+			s.Log(log)
+		})
 	}
-	m.WatchShadows(s.Shadow)
-	wg.Go(func() {
-		s.Run(ctx)
-		s.Log(log)
-	})
 }

@@ -17,7 +17,9 @@ import (
 	"github.com/warmpath/warmpath/internal/simrun"
 	"github.com/warmpath/warmpath/internal/wholefile"
 	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/policy/leastttft"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/sim/drive"
 	"github.com/warmpath/warmpath/sim/figures"
 	simrig "github.com/warmpath/warmpath/sim/rig"
@@ -44,9 +46,13 @@ agents; which, is seen by their keys. They may be packed with gzip.
 Policies that go by conversations are told the trace's true ones; those that read prompts, such as least_ttft, are told none and have
 to recognise them (--ids says otherwise). docs/simulate.md explains the figures.`,
 		Example: `  warmpath simulate --trace mooncake_conversation.jsonl
-  warmpath simulate --trace coding_agent.jsonl --policy session,least_ttft --endpoints 8 --cache-tokens 4000000
-  warmpath simulate --trace t.jsonl --fleet fleet.yaml --load 0.9 --json figures.json
+  warmpath simulate --trace coding_agent.jsonl --policy session,least_ttft \
+    --endpoints 8 --cache-tokens 4000000
+  warmpath simulate --trace t.jsonl --fleet fleet.yaml --load 0.9 \
+    --json figures.json
   warmpath simulate --generate conversations=2000,prefixes=20,burst=4
+  warmpath simulate --generate tenants=4,greedy=10 --load 2 --tenant-running 24
+  warmpath simulate --trace t.jsonl --without returns   # what is it worth?
   warmpath simulate --fit recording.jsonl
   warmpath simulate --trace recording.jsonl --fleet fleet.yaml`,
 		Args: onlyCommands,
@@ -66,25 +72,31 @@ to recognise them (--ids says otherwise). docs/simulate.md explains the figures.
 	f.StringVar(&o.fit, "fit", "", "recording to fit engines to; prints a fleet for --fleet. - is standard input")
 	f.StringSliceVar(&o.generate, "generate", nil, "draw the traffic instead of reading a trace: "+strings.Join(simtrace.GeneratorKeys(), ", "))
 	f.StringSliceVar(&o.policies, "policy", o.policies, "policies to compare; oracle knows the engines and is for reference")
+	f.Lookup("policy").DefValue = strings.Join(o.policies, ", ")
 	f.IntVar(&o.endpoints, "endpoints", o.endpoints, "simulated engines")
 	f.StringVar(&o.engine, "engine", o.engine, "kind of engine: "+strings.Join(fleetfile.Kinds(), ", "))
 	f.IntVar(&o.cacheTokens, "cache-tokens", 0, "KV cache of each engine in tokens; 0 takes that of the kind")
 	f.BoolVar(&o.mixed, "mixed", false, "every fourth engine at a third of the speed")
+	f.BoolVar(&o.inStep, "in-step", false, "the engines are attention data-parallel ranks of one: each step takes as long as the slowest of them")
 	f.StringVar(&o.fleetFile, "fleet", "", "YAML file that describes the engines one by one, in place of --endpoints, --engine, --cache-tokens and --mixed")
 	simulateSplitFlags(c, &o)
 	f.IntVar(&o.routers, "routers", o.routers, "routers side by side, each with an even share of the requests")
 	f.StringVar(&o.staleness, "staleness", "none", "how late routers side by side hear what the others decide and see, such as 50ms; none: never")
 	f.DurationVar(&o.ahead, "queue-ahead", route.DefaultAhead, "work of prompts that an engine is sent in advance, by policies with a queue at the router (queue.ahead); 0 for no queue")
+	f.IntVar(&o.tenantRunning, "tenant-running", 0, "requests of each tenant that engines may have at once, the others wait (tenants.each.running); 0 for any number")
 	f.Float64Var(&o.load, "load", o.load, "share of the fleet's capacity that the work takes which an unlimited cache leaves")
 	f.Float64Var(&o.speed, "speed", 0, "how many times as fast as recorded, instead of --load; for sessions, the times between their turns")
 	f.Uint64Var(&o.seed, "seed", o.seed, "seed of arrivals and of chance in policies")
+	f.IntVar(&o.clients, "clients", 0, "conversations under way at once, in place of --load: the next begins when one ends; 0 for no such number")
 	f.StringVar(&o.ids, "ids", "", "true or false: whether clients name their conversation; empty goes by the policy")
 	f.IntVar(&o.repeat, "repeat", o.repeat, "play each session of agents so many times, as different conversations")
 	f.IntVar(&o.half, "half", 0, "1 or 2: play one half of the conversations, to tune on the other; 0 plays all")
 	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 for as long as recorded")
 	f.DurationVar(&o.slo.TTFT, "slo-ttft", o.slo.TTFT, "time to first token that a good turn keeps")
 	f.DurationVar(&o.slo.ITL, "slo-itl", o.slo.ITL, "mean gap between tokens that a good turn keeps")
+	f.StringSliceVar(&o.without, "without", nil, "what the router learns and shall do without, to see what it is worth (docs/mechanisms.md): "+strings.Join(ablation.Names(), ", "))
 	f.IntVar(&o.jobs, "jobs", o.jobs, "policies computed at a time")
+	f.Lookup("jobs").DefValue = "processors" // the same in help and manual on every machine
 	f.StringVar(&o.json, "json", "", "write the figures as JSON, an object for each policy; - is standard output")
 	f.StringVar(&o.report, "report", "", "write a self-contained HTML report")
 	f.StringVar(&o.svg, "svg", "", "write a picture for documents: distributions of TTFT, hit rate and load over time")
@@ -99,6 +111,7 @@ func simulateCompletions(c *cobra.Command) {
 	completePolicies(c)
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"mooncake", "agents", "recorded"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(fleetfile.Kinds(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("without", cobra.FixedCompletions(ablation.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("ids", cobra.FixedCompletions([]string{"true", "false"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -123,16 +136,22 @@ func (o *simulateOptions) check(changed func(flag string) bool) error {
 	fault(o.routers < 1 || o.routers > 1024, "--routers must be in 1..1024, got %d", o.routers)
 	_, _, err := o.shared()
 	fault(err != nil, "--staleness: %v", err)
+	fault(o.tenantRunning < 0, "--tenant-running must not be negative, got %d", o.tenantRunning)
 	fault(o.ahead < 0, "--queue-ahead is %v, must not be negative", o.ahead)
 	fault(changed("staleness") && o.staleness != "none" && o.routers < 2, "--staleness has no meaning with one router; give --routers")
 	fault(!(o.load >= 0) || o.load > 100 || changed("load") && o.load == 0, "--load must be above 0 and at most 100, got %v", o.load)
 	fault(changed("speed") && !(o.speed > 0 && o.speed <= 1e6), "--speed must be above 0, got %v", o.speed)
+	fault(o.clients < 0, "--clients must not be negative, got %d", o.clients)
+	fault(o.clients > 0 && changed("load"), "give either --load or --clients: both say how often conversations begin")
 	fault(o.ids != "" && o.ids != "true" && o.ids != "false", "--ids must be true or false, got %q", o.ids)
 	fault(o.repeat < 1 || o.repeat > 1000, "--repeat must be in 1..1000, got %d", o.repeat)
 	fault(o.half < 0 || o.half > 2, "--half must be 0, 1 or 2, got %d", o.half)
 	fault(o.maxDelay < 0 || o.slo.TTFT < 0 || o.slo.ITL < 0, "--max-delay, --slo-ttft and --slo-itl must not be negative")
 	errs = append(errs, o.checkSplit(changed))
 	fault(o.cacheTokens < 0, "--cache-tokens must not be negative, got %d", o.cacheTokens)
+	if _, err := ablation.Of(o.without...); err != nil {
+		errs = append(errs, fmt.Errorf("--without: %w", err))
+	}
 	fault(o.jobs < 1, "--jobs must be at least 1, got %d", o.jobs)
 	for _, out := range [][2]string{{"--json", o.json}, {"--report", o.report}, {"--svg", o.svg}, {"--png", o.png}} {
 		errs = append(errs, writable(out[0], out[1]))
@@ -164,6 +183,9 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	} else if !trace.Closed && o.speed > 0 && c.Flags().Changed("load") {
 		return usageError(errors.New("give either --load or --speed: both set when the requests of this trace come"))
 	}
+	if o.clients > 0 && !trace.Closed {
+		return usageError(fmt.Errorf("--clients: the requests of %s have a clock of their own; only sessions begin one after another", o.trace))
+	}
 	if err := o.checkRoles(c.Flags().Changed, fleet); err != nil {
 		return usageError(err)
 	}
@@ -181,6 +203,9 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 		talk = e.stderr
 	}
 	simreport.Introduce(talk, trace, fleet, plan)
+	if o.clients > 0 {
+		fmt.Fprintf(talk, "%d conversations at once, whatever the load says: the next begins when one ends.\n", o.clients)
+	}
 	if unfit > 0 {
 		fmt.Fprintf(talk, "Note: %d requests fail: prompt and answer together fit no engine's KV cache.\n", unfit)
 	}
@@ -232,16 +257,17 @@ func (o *simulateOptions) traffic(e env) (*simtrace.Trace, error) {
 func (o *simulateOptions) runs(trace *simtrace.Trace, fleet simrig.Fleet) []*simrun.Run {
 	var out []*simrun.Run
 	share, staleness, _ := o.shared() // it has passed check
+	without, _ := ablation.Of(o.without...)
 	for _, name := range o.policies {
-		c := policy.Config{Name: name}.WithDefaults()
+		c := policy.Config{Name: name, LeastTTFT: leastttft.Config{Without: without}}.WithDefaults()
 		oracle := name == drive.OracleName
 		make, _ := policy.New(c) // it has passed check
 		content := !oracle && policy.ReadsContent(c)
 		queue := config.Queue{Ahead: o.ahead, Patience: route.DefaultPatience}.Of(c)
 		for _, way := range o.ways(fleet) {
 			out = append(out, &simrun.Run{SLO: o.slo, Way: way.name, Replay: drive.Replay{
-				Queue: queue, Disaggregation: way.Disaggregation, Transfer: o.transfer, Trace: trace, Fleet: fleet, Policy: make, PolicyName: name, Oracle: oracle, Content: content, IDs: o.ids == "true" || o.ids == "" && !content,
-				Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, MaxDelay: o.maxDelay, Seed: o.seed,
+				Standing: o.standing(), Without: without, Queue: queue, Disaggregation: way.Disaggregation, Transfer: o.transfer, Trace: trace, Fleet: fleet, Policy: make, PolicyName: name, Oracle: oracle, Content: content, IDs: o.ids == "true" || o.ids == "" && !content,
+				Routers: o.routers, Share: share, Staleness: staleness, Load: o.load, Speed: o.speed, Clients: o.clients, MaxDelay: o.maxDelay, Seed: o.seed,
 			}})
 		}
 	}

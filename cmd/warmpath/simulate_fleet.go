@@ -15,7 +15,11 @@ func (o *simulateOptions) fleet() (simrig.Fleet, error) {
 		if err != nil {
 			return simrig.Fleet{}, err
 		}
-		return fleetfile.Read(o.fleetFile, data)
+		f, err := fleetfile.Read(o.fleetFile, data)
+		if f.InStep = o.inStep; err == nil {
+			err = f.Validate()
+		}
+		return f, err
 	}
 	p, err := fleetfile.Kind(o.engine)
 	if err != nil {
@@ -30,5 +34,6 @@ func (o *simulateOptions) fleet() (simrig.Fleet, error) {
 	} else if o.mixed {
 		f = simrig.Mixed(o.endpoints, p)
 	}
+	f.InStep = o.inStep
 	return f, f.Validate()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/sim/figures"
 	simrig "github.com/warmpath/warmpath/sim/rig"
 )
@@ -24,9 +25,12 @@ type simulateOptions struct {
 	threshold     int
 	transfer      simrig.Transfer
 	fleetFile     string
+	inStep        bool
+	clients       int
 	routers       int
 	staleness     string
 	ahead         time.Duration
+	tenantRunning int
 	load, speed   float64
 	seed          uint64
 	ids           string
@@ -34,9 +38,13 @@ type simulateOptions struct {
 	maxDelay      time.Duration
 	slo           figures.Objective
 	jobs          int
+	without       []string
 	json, report  string
 	svg, png      string
 }
+
+// standing is that of every tenant.
+func (o *simulateOptions) standing() fleet.Standing { return fleet.Standing{Running: o.tenantRunning} }
 
 // shared says whether routers hear of each other, and how late.
 func (o *simulateOptions) shared() (bool, time.Duration, error) {

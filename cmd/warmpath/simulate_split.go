@@ -49,7 +49,7 @@ func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
 	for _, w := range o.when {
 		c := route.Config{Policy: func() pick.Policy { return nil }, Disaggregation: route.Disaggregation{When: route.When(w)}}
 		if err := c.Validate(); err != nil || w == "" {
-			errs = append(errs, fmt.Errorf("--disagg-when: %q is no way to decide what is split; known: %v", w, route.Whens()))
+			errs = append(errs, fmt.Errorf("--disagg-when: %q is not a rule for splitting requests; known: %v", w, route.Whens()))
 		}
 	}
 	if slices.Contains(o.when, string(route.WhenFree)) && o.threshold > 0 && len(o.when) == 1 {

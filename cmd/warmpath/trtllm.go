@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/warmpath/warmpath/engine/handover"
@@ -19,7 +20,7 @@ func trtllmOptions(cfg *config.Config) handover.TRTLLMOptions {
 }
 
 // newTRTServe makes the server of what trtllm-serve disaggregated has besides its API; nil when no setting asks for it.
-func newTRTServe(cfg *config.Config, b build, client *http.Client, log *slog.Logger) (*trtserve.Server, error) {
+func newTRTServe(cfg *config.Config, b build, source func(*http.Request) netip.Addr, client *http.Client, log *slog.Logger) (*trtserve.Server, error) {
 	t := &cfg.TRTLLM
 	if !t.Paths && t.Cluster.URI == "" {
 		return nil, nil
@@ -30,7 +31,7 @@ func newTRTServe(cfg *config.Config, b build, client *http.Client, log *slog.Log
 	}
 	registration, err := registrationOf(&t.Cluster)
 	return trtserve.New(trtserve.Config{
-		Names: namesOf(cfg), Etcd: etcd, Paths: t.Paths, Version: b.Version, PerfMetrics: t.PerfMetrics, AdminToken: cfg.Admin.Token, ReadBody: cfg.Timeouts.ReadBody, Cluster: t.Cluster.URI != "", ClusterName: t.Cluster.Name,
+		Names: namesOf(cfg), Source: source, Etcd: etcd, Paths: t.Paths, Version: b.Version, PerfMetrics: t.PerfMetrics, AdminToken: cfg.Admin.Token, ReadBody: cfg.Timeouts.ReadBody, Cluster: t.Cluster.URI != "", ClusterName: t.Cluster.Name,
 		MinContext: t.Cluster.MinContext, MinGeneration: t.Cluster.MinGeneration, Inactive: t.Cluster.InactiveTimeout, Registration: registration,
 	}, client, log), err
 }

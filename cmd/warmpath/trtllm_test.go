@@ -208,11 +208,7 @@ func TestTRTLLMCluster(t *testing.T) {
 		at   string
 		role int
 	}{{a1, 0}, {a2, 1}, {a3, 1}} {
-		ttl := 60.0
-		if i == 2 {
-			ttl = 1.5
-		}
-		if status, got := register(fmt.Sprint("w", i), w.at, w.role, ttl); status != 200 || got != `{"result":true}` {
+		if status, got := register(fmt.Sprint("w", i), w.at, w.role, 60); status != 200 || got != `{"result":true}` {
 			t.Errorf("/set: %d %s", status, got)
 		}
 	}
@@ -247,6 +243,9 @@ func TestTRTLLMCluster(t *testing.T) {
 		if status, got := fetched(t, "GET", r.url+path, ""); status != want || !strings.HasPrefix(got, `{"result":`) {
 			t.Errorf("%s: %d %s", path, status, got)
 		}
+	}
+	if status, got := fetched(t, "GET", r.url+"/expire?ttl=1&key="+key("w2"), ""); status != 200 {
+		t.Errorf("/expire: %d %s", status, got)
 	}
 	if !health(503) {
 		t.Error("a worker that was not heard of is still counted")

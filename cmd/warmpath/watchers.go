@@ -2,55 +2,113 @@ package main
 
 import (
 	"context"
-	"log/slog"
-	"net/http"
-	"sync"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/kvevents"
-	"github.com/warmpath/warmpath/internal/metrics"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/internal/trtserve"
-	"github.com/warmpath/warmpath/route"
 )
 
 // watchers is what looks on without acting, and what stands in for trtllm-serve disaggregated.
 type watchers struct {
 	why       *why
 	events    *kvevents.Follower
-	recording recording
-	shadows   shadows
+	recording *recording
+	access    *access
+	shadows   *shadows
 	trt       *trtserve.Server // nil unless the router stands in for trtllm-serve disaggregated
 	tracer    *tracing.Tracer
 	untrace   func(context.Context) error
+
+	hearing *task // of events
 }
 
-// newWatchers makes all of them but why. observe is given what engines tell of their KV caches.
-func newWatchers(ctx context.Context, cfg *config.Config, b build, client *http.Client, observe func(route.Event), log *slog.Logger) (w watchers, err error) {
-	if w.events, err = newEvents(cfg, client, observe, log); err != nil {
-		return w, err
+// make makes all of them, or takes over those of the generation before whose settings are the same.
+func (w *watchers) make(ctx context.Context, r *router, g, before *generation, same func(func(*config.Config) any) bool) (err error) {
+	cfg := g.cfg
+	if before != nil {
+		*w = before.watchers
 	}
-	if w.recording, err = newRecording(cfg, b, log); err != nil {
-		return w, err
+	if !same(func(c *config.Config) any { return []any{c.Explain, c.Sessions.HashOnly} }) {
+		if w.why, err = newWhy(cfg, r.log); err != nil {
+			return err
+		}
 	}
-	if w.shadows, err = newShadows(cfg, log); err != nil {
-		return w, err
+	if !same(func(c *config.Config) any { return []any{c.KVEvents, c.Tokenizer(), c.Timeouts.Connect} }) {
+		w.hearing = nil
+		if w.events, err = newEvents(cfg, g.client, r.observe, r.log); err != nil {
+			return err
+		}
 	}
-	if w.trt, err = newTRTServe(cfg, b, client, log); err != nil {
-		return w, err
+	if !same(func(c *config.Config) any { return []any{c.Record, c.Tenants.CacheSalt} }) {
+		if w.recording, err = newRecording(cfg, r.build, r.log); err != nil {
+			return err
+		}
 	}
-	if err = w.events.Listen(ctx); err != nil { // late: nothing closes its ports where another fault ends the start
-		return w, err
+	if !same(func(c *config.Config) any { return c.AccessLog }) {
+		if w.access, err = newAccess(cfg, r.log); err != nil {
+			return err
+		}
 	}
-	w.tracer, w.untrace, err = tracing.New(ctx, tracing.Config{
-		Endpoint: cfg.Tracing.Endpoint, SampleRatio: cfg.Tracing.SampleRatio, ServiceName: cfg.Tracing.ServiceName, Version: b.Version, Log: log,
+	if !same(func(c *config.Config) any { return []any{c.Shadow, c.Policy, c.Sessions} }) {
+		if w.shadows, err = newShadows(cfg, r.log); err != nil {
+			return err
+		}
+	}
+	if before == nil {
+		if w.trt, err = newTRTServe(cfg, r.build, r.source, g.client, r.log); err != nil {
+			return err
+		}
+		if err = w.events.Listen(ctx); err != nil { // late: nothing closes its ports where another fault ends the start
+			return err
+		}
+	}
+	if same(func(c *config.Config) any { return c.Tracing }) {
+		return nil
+	}
+	w.tracer, w.untrace, err = tracing.New(context.WithoutCancel(ctx), tracing.Config{
+		Endpoint: cfg.Tracing.Endpoint, SampleRatio: cfg.Tracing.SampleRatio, ServiceName: cfg.Tracing.ServiceName, Version: r.build.Version, Log: r.log,
 	})
-	return w, err
+	return err
 }
 
-// watch lets them look on until ctx ends.
-func (w *watchers) watch(ctx context.Context, m *metrics.Metrics, wg *sync.WaitGroup, log *slog.Logger) {
-	w.why.run(ctx, m)
-	w.shadows.run(ctx, m, wg, log)
-	w.recording.run(ctx, m)
+// watch lets those that do not yet look on until ctx ends.
+func (w *watchers) watch(ctx context.Context, r *router) {
+	w.why.run(ctx, r.meter)
+	w.shadows.run(ctx, r.meter, r.log)
+	w.recording.run(ctx, r.meter)
+	w.access.run(ctx, r.meter)
+	if w.hearing == nil {
+		r.meter.WatchKVEvents(eventFigures{w.events})
+		w.hearing = begin(ctx, w.events.Run)
+	}
+}
+
+// end ends those that another generation has not taken over.
+func (w *watchers) end(now *watchers) {
+	if w.why != now.why {
+		w.why.writing.end()
+	}
+	if w.shadows != now.shadows {
+		w.shadows.judging.end()
+	}
+	if w.recording != now.recording {
+		w.recording.writing.end()
+	}
+	if w.access != now.access {
+		w.access.writing.end()
+	}
+	if w.events != now.events {
+		w.hearing.end()
+	}
+}
+
+// wait waits until all have ended.
+func (w *watchers) wait() {
+	w.hearing.wait(0)
+	w.shadows.judging.wait(0)
+	for _, t := range []*task{w.why.writing, w.recording.writing, w.access.writing} {
+		t.wait(2 * time.Second)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"time"
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/explain"
@@ -15,9 +14,9 @@ import (
 
 // why is the part of a router that explains decisions. ring is nil when neither the admin listener nor a file shows them.
 type why struct {
-	ring  *explain.Ring
-	lines *explain.Lines // nil when there is no file
-	ended chan struct{}  // closed when the last line is written
+	ring    *explain.Ring
+	lines   *explain.Lines // nil when there is no file
+	writing *task          // nil when there is no file, or it has not begun
 }
 
 func newWhy(cfg *config.Config, log *slog.Logger) (*why, error) {
@@ -56,24 +55,12 @@ func (w *why) handler() http.Handler {
 
 // run writes the file until ctx ends.
 func (w *why) run(ctx context.Context, m *metrics.Metrics) {
-	if w.lines == nil {
-		return
-	}
-	m.WatchLines(w.lines)
-	w.ended = make(chan struct{})
-	go func() {
-		defer close(w.ended)
-		w.lines.Run(ctx)
-	}()
-}
-
-// wait lets the last lines be written. A disk or a reader of standard output that hangs must not keep the router from ending.
-func (w *why) wait() {
-	if w.ended == nil {
-		return
-	}
-	select {
-	case <-w.ended:
-	case <-time.After(2 * time.Second):
+	switch {
+	case w.writing != nil:
+	case w.lines == nil:
+		m.WatchLines(nil)
+	default:
+		m.WatchLines(w.lines)
+		w.writing = begin(ctx, w.lines.Run)
 	}
 }

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// selfSigned writes a certificate with a number, and its key.
+func selfSigned(t *testing.T, cert, key string, number int64) {
+	t.Helper()
+	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(number), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &secret.PublicKey, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := x509.MarshalPKCS8PrivateKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: sealed}} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCertificateIsReloaded: the next handshake has the new certificate; one that does not fit its key is rejected, and the old one stays.
+func TestCertificateIsReloaded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	selfSigned(t, cert, key, 1)
+	f := newFileRig(t, fmt.Sprintf(reloadable, false, "least_ttft", "k", false, "'http://127.0.0.1:1'")+"tls: {cert: "+cert+", key: "+key+"}\n")
+	shown := func() int64 {
+		t.Helper()
+		c, err := tls.Dial("tcp", strings.TrimPrefix(f.url, "https://"), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+	}
+	if n := shown(); n != 1 {
+		t.Errorf("certificate %d", n)
+	}
+	selfSigned(t, cert, key, 2)
+	if _, err := f.reload(); err != nil {
+		t.Fatal(err)
+	}
+	if n := shown(); n != 2 {
+		t.Errorf("certificate %d after the reload, want 2", n)
+	}
+	selfSigned(t, cert, filepath.Join(dir, "other.pem"), 3)
+	if _, err := f.reload(); err == nil || !strings.Contains(err.Error(), "tls") {
+		t.Errorf("a certificate without its key: %v", err)
+	}
+	if n := shown(); n != 2 {
+		t.Errorf("certificate %d, want the one of before", n)
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/warmpath/warmpath/internal/config"
+)
+
+// manifests are the objects of a file in deploy/kubernetes, by kind and name.
+func manifests(t *testing.T, file string) map[string]map[string]any {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "deploy", "kubernetes", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]map[string]any{}
+	for d := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		var o map[string]any
+		if err := d.Decode(&o); err == io.EOF {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		key := o["kind"].(string) + "/" + at(o, "metadata", "name").(string)
+		if all[key] != nil {
+			t.Errorf("%s: %s is there twice", file, key)
+		}
+		all[key] = o
+	}
+}
+
+// at is what stands at a path of keys and indices.
+func at(o any, path ...any) any {
+	for _, p := range path {
+		switch p := p.(type) {
+		case string:
+			m, _ := o.(map[string]any)
+			o = m[p]
+		case int:
+			l, _ := o.([]any)
+			if p >= len(l) {
+				return nil
+			}
+			o = l[p]
+		}
+	}
+	return o
+}
+
+// TestManifests: what deploy/kubernetes says of the router is what the router takes: its configuration, its ports and paths, and a Role
+// that allows what discovery asks for and no more.
+func TestManifests(t *testing.T) {
+	all := manifests(t, "warmpath.yaml")
+	text, _ := at(all["ConfigMap/warmpath"], "data", "warmpath.yaml").(string)
+	cfg, err := config.Parse("warmpath.yaml", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+
+	pod := at(all["Deployment/warmpath"], "spec", "template", "spec")
+	ports := map[string]string{}
+	for _, p := range at(pod, "containers", 0, "ports").([]any) {
+		ports[at(p, "name").(string)] = "0.0.0.0:" + yamlText(t, at(p, "containerPort"))
+	}
+	for name, want := range map[string]string{"http": cfg.Listen, "admin": cfg.Admin.Listen, "peers": cfg.Peers.Listen} {
+		if ports[name] != want {
+			t.Errorf("port %s is %s, the router listens at %s", name, ports[name], want)
+		}
+	}
+	grace := at(pod, "terminationGracePeriodSeconds").(uint64)
+	asleep := at(pod, "containers", 0, "lifecycle", "preStop", "sleep", "seconds").(uint64)
+	if float64(grace) < float64(asleep)+cfg.Timeouts.Drain.Seconds() {
+		t.Errorf("the pod has %d s to end, and needs %d and %v", grace, asleep, cfg.Timeouts.Drain)
+	}
+	account := at(pod, "serviceAccountName")
+	if at(all["RoleBinding/warmpath"], "subjects", 0, "name") != account || all["ServiceAccount/warmpath"] == nil {
+		t.Errorf("the account %v of the pods is not bound", account)
+	}
+	allowed := map[string]bool{}
+	for _, rule := range at(all["Role/warmpath"], "rules").([]any) {
+		if verbs := at(rule, "verbs").([]any); !slices.Equal(verbs, []any{"list", "watch"}) {
+			t.Errorf("verbs %v", verbs)
+		}
+		for _, group := range at(rule, "apiGroups").([]any) {
+			for _, kind := range at(rule, "resources").([]any) {
+				allowed[group.(string)+"/"+kind.(string)] = true
+			}
+		}
+	}
+	asked := []string{"/pods", "discovery.k8s.io/endpointslices", "inference.networking.k8s.io/inferencepools", "inference.networking.x-k8s.io/inferencepools"}
+	if len(allowed) != len(asked) || slices.ContainsFunc(asked, func(a string) bool { return !allowed[a] }) {
+		t.Errorf("the Role allows %v, discovery asks for %v", allowed, asked)
+	}
+	monitor := manifests(t, "podmonitor.yaml")["PodMonitor/warmpath"]
+	if at(monitor, "spec", "podMetricsEndpoints", 0, "port") != "admin" {
+		t.Error("metrics are at the admin port")
+	}
+}
+
+func yamlText(t *testing.T, v any) string {
+	t.Helper()
+	b, err := yaml.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(bytes.TrimSpace(b))
+}

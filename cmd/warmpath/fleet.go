@@ -1,0 +1,302 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/console"
+	"github.com/warmpath/warmpath/internal/terminal"
+)
+
+// adminFlags say which router is asked.
+type adminFlags struct{ admin, token string }
+
+func (a *adminFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&a.admin, "admin", "http://"+config.Default().Admin.Listen, "`URL` of the router's admin listener")
+	f.StringVar(&a.token, "token", "", "its `TOKEN`; also $"+tokenVariable)
+	for flag, words := range map[string][]cobra.Completion{"admin": {"http://", "https://"}, "token": nil} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// fill takes the token from the environment where the flag is not given.
+func (a *adminFlags) fill(e env) {
+	if a.token == "" {
+		a.token, _ = e.lookup(tokenVariable)
+	}
+}
+
+func (a *adminFlags) fleet(ctx context.Context) (*console.Fleet, error) {
+	var f console.Fleet
+	if err := askAdmin(ctx, a.admin, a.token, "/admin/endpoints", url.Values{}, &f); err != nil {
+		return nil, err
+	}
+	return &f, nil
+}
+
+func endpointsCommand(e env) *cobra.Command {
+	var (
+		a      adminFlags
+		asJSON bool
+	)
+	c := &cobra.Command{
+		Use:   "endpoints [NAME...]",
+		Short: "List the endpoints of a running router",
+		Example: `  warmpath endpoints
+  warmpath endpoints gpu-1 --json
+  warmpath endpoints --admin http://router:9090 --token SECRET`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, names []string) error {
+			a.fill(e)
+			if asJSON {
+				var all struct {
+					Endpoints []json.RawMessage `json:"endpoints"`
+				}
+				if err := askAdmin(c.Context(), a.admin, a.token, "/admin/endpoints", url.Values{}, &all); err != nil {
+					return err
+				}
+				return printEndpoints(e, all.Endpoints, names)
+			}
+			f, err := a.fleet(c.Context())
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				if !slices.ContainsFunc(f.Endpoints, func(p console.Endpoint) bool { return p.Name == name }) {
+					return fmt.Errorf("the router has no endpoint %q; warmpath endpoints lists them", name)
+				}
+			}
+			shown := slices.DeleteFunc(f.Endpoints, func(p console.Endpoint) bool { return len(names) > 0 && !slices.Contains(names, p.Name) })
+			_, err = fmt.Fprint(e.stdout, console.Table(shown), "\n", console.Legend())
+			return err
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.Flags().SortFlags = false
+	a.add(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, one endpoint a line")
+	return c
+}
+
+// printEndpoints prints the JSON of the endpoints with these names, or of all.
+func printEndpoints(e env, all []json.RawMessage, names []string) error {
+	found := map[string]bool{}
+	for _, raw := range all {
+		var p struct {
+			Name string `json:"name"`
+		}
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return err
+		}
+		if len(names) > 0 && !slices.Contains(names, p.Name) {
+			continue
+		}
+		found[p.Name] = true
+		var line bytes.Buffer
+		if err := json.Compact(&line, raw); err != nil {
+			return err
+		}
+		line.WriteByte('\n')
+		if _, err := line.WriteTo(e.stdout); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if !found[name] {
+			return fmt.Errorf("the router has no endpoint %q; warmpath endpoints lists them", name)
+		}
+	}
+	return nil
+}
+
+const (
+	drainWait  = 30 * time.Second
+	topRows    = 30
+	topEvery   = time.Second
+	leastEvery = 100 * time.Millisecond
+)
+
+// drained is what drain --json says.
+type drained struct {
+	Endpoint string `json:"endpoint"`
+	Draining bool   `json:"draining"`
+	Requests int    `json:"requests"` // that still run there
+}
+
+func drainCommand(e env) *cobra.Command {
+	var (
+		a            adminFlags
+		undo, asJSON bool
+		wait         time.Duration
+	)
+	say := func(d drained, format string, args ...any) error {
+		if asJSON {
+			return json.NewEncoder(e.stdout).Encode(d)
+		}
+		_, err := fmt.Fprintf(e.stdout, format+"\n", args...)
+		return err
+	}
+	c := &cobra.Command{
+		Use:   "drain NAME",
+		Short: "Stop new traffic to an endpoint, and wait for what runs there",
+		Long: `drain stops new traffic to an endpoint and waits until nothing is outstanding there. Its conversations move on to other endpoints.
+The exit code is 1 if requests still run when the wait is over; the endpoint stays drained then.`,
+		Example: `  warmpath drain gpu-1
+  warmpath drain gpu-1 --wait 5m
+  warmpath drain gpu-1 --undo
+  warmpath drain gpu-1 --wait 0s --json`,
+		Args: func(c *cobra.Command, args []string) error {
+			switch {
+			case len(args) != 1:
+				return usageError(errors.New("name one endpoint; warmpath endpoints lists them"))
+			case wait < 0 || wait > time.Hour:
+				return usageError(fmt.Errorf("--wait must be from 0s to 1h, not %s", wait))
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			a.fill(e)
+			at := "/admin/endpoints/" + url.PathEscape(args[0])
+			if undo {
+				if err := tellAdmin(c.Context(), a.admin, a.token, at+"/undrain", url.Values{}, 0, &struct{}{}); err != nil {
+					return err
+				}
+				return say(drained{Endpoint: args[0]}, "%s takes traffic again", args[0])
+			}
+			var left struct {
+				console.Endpoint
+				Endpoints []console.Endpoint `json:"endpoints"` // ranks or slots of the engine with this name
+			}
+			if err := tellAdmin(c.Context(), a.admin, a.token, at+"/drain", url.Values{"wait": {wait.String()}}, wait, &left); err != nil {
+				return err
+			}
+			running := left.Load.Requests
+			for i := range left.Endpoints {
+				running += left.Endpoints[i].Load.Requests
+			}
+			if running > 0 && wait > 0 {
+				err := fmt.Errorf("%s is drained, and %d requests still run there after %s", args[0], running, wait)
+				if asJSON {
+					err = errors.Join(err, say(drained{args[0], true, running}, ""))
+				}
+				return err
+			}
+			return say(drained{args[0], true, running}, "%s is drained, %d requests run there", args[0], running)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.Flags().SortFlags = false
+	c.Flags().DurationVar(&wait, "wait", drainWait, "how long to wait for what runs there; 0s does not wait")
+	c.Flags().BoolVar(&undo, "undo", false, "let it take traffic again")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	a.add(c)
+	return c
+}
+
+// tellAdmin is askAdmin with POST, for a call that may take as long as wait.
+func tellAdmin(ctx context.Context, admin, token, path string, query url.Values, wait time.Duration, into any) error {
+	return callAdmin(ctx, http.MethodPost, admin, token, path, query, wait, into)
+}
+
+func topCommand(e env) *cobra.Command {
+	var (
+		a      adminFlags
+		every  time.Duration
+		asJSON bool
+	)
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "Watch a running router live",
+		Long: `top shows the totals and the endpoints of a running router and draws them anew each second, until Ctrl-C. Of more than 30 endpoints
+it shows those that are not up and the busiest. Where standard output is no terminal it prints one look. With --json it prints what GET
+/admin/endpoints answers, once, or each time that --every is over.`,
+		Example: `  warmpath top
+  warmpath top --admin http://router:9090 --every 5s
+  warmpath top --json --every 10s`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if every < leastEvery {
+				return usageError(fmt.Errorf("--every must be at least %s, not %s", leastEvery, every))
+			}
+			a.fill(e)
+			if asJSON {
+				return topJSON(c.Context(), e, &a, every, c.Flags().Changed("every"))
+			}
+			return top(c.Context(), e, &a, every)
+		},
+	}
+	c.Flags().SortFlags = false
+	c.Flags().DurationVar(&every, "every", topEvery, "time between two looks")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, one look a line")
+	a.add(c)
+	return c
+}
+
+// top draws the fleet until ctx ends. A router that does not answer after the first look is waited for.
+func top(ctx context.Context, e env, a *adminFlags, every time.Duration) error {
+	var (
+		area   terminal.Area
+		before *console.Fleet
+		at     time.Time
+	)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		now, err := a.fleet(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && before == nil:
+			return err
+		case err != nil:
+			area.Draw(e.stdout, err.Error()+"\n")
+		default:
+			seen := time.Now()
+			area.Draw(e.stdout, console.Screen(now, before, seen.Sub(at), topRows)+"\n"+console.Legend())
+			before, at = now, seen
+		}
+		if !e.terminal {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// topJSON prints looks as lines, one or until ctx ends. A router that does not answer any more is an error.
+func topJSON(ctx context.Context, e env, a *adminFlags, every time.Duration, goOn bool) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		var look json.RawMessage
+		err := askAdmin(ctx, a.admin, a.token, "/admin/endpoints", url.Values{}, &look)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			err = json.NewEncoder(e.stdout).Encode(look) // on one line
+		}
+		if err != nil || !goOn {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}

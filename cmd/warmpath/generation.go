@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/discovery/etcd"
+	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/probe"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/policy"
+	"github.com/warmpath/warmpath/prompt"
+	"github.com/warmpath/warmpath/route"
+)
+
+// generation is what one configuration makes besides the listeners. A reload makes another one, which takes over the parts whose settings
+// are the same.
+type generation struct {
+	cfg      *config.Config
+	route    route.Config
+	policies bool // they are others than those of the generation before
+	door     proxy.Config
+	parser   *prompt.Parser
+
+	certificate *tls.Certificate // of the traffic listener, nil without TLS
+
+	transport *proxy.Transport
+	client    *http.Client
+	prober    *probe.Prober
+	probing   *task
+	watchers
+	static    []fleet.Endpoint
+	sources   []discovery.Runner
+	following *task
+}
+
+// task is a goroutine that runs until it is ended.
+type task struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// begin runs f until ctx or the task ends.
+func begin(ctx context.Context, f func(context.Context)) *task {
+	ctx, cancel := context.WithCancel(ctx)
+	t := &task{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		f(ctx)
+	}()
+	return t
+}
+
+// end asks the task to end; nil has ended.
+func (t *task) end() {
+	if t != nil {
+		t.cancel()
+	}
+}
+
+// wait waits until it has ended, at most for the given time: a disk that hangs must not keep the router from ending. 0 is for ever.
+func (t *task) wait(atMost time.Duration) {
+	if t == nil {
+		return
+	}
+	if atMost == 0 {
+		<-t.done
+		return
+	}
+	select {
+	case <-t.done:
+	case <-time.After(atMost):
+	}
+}
+
+// newGeneration makes what cfg says, or nothing. It begins nothing. before is the running generation, nil at the start.
+func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *generation) (g *generation, err error) {
+	g = &generation{cfg: cfg, policies: true}
+	same := func(settings func(*config.Config) any) bool {
+		return before != nil && reflect.DeepEqual(settings(cfg), settings(before.cfg))
+	}
+	newPolicy, err := policy.New(cfg.Policy)
+	if err != nil {
+		return nil, err
+	}
+	if g.parser, err = cfg.Identity.Parser(); err != nil {
+		return nil, err
+	}
+	if cfg.TLS.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
+		if err != nil {
+			return nil, fmt.Errorf("tls: %w", err)
+		}
+		g.certificate = &pair
+	}
+	tenants, err := tenantsOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	disaggregation, connector, err := newDisaggregation(cfg)
+	if err != nil {
+		return nil, err
+	}
+	g.door = proxyConfig(cfg, tenants, r.limits, connector)
+	g.policies = !same(func(c *config.Config) any { return []any{c.Policy, c.Disaggregation} })
+	if g.static, g.sources, err = openSources(cfg, r.log); err != nil {
+		return nil, err
+	}
+	if same(func(c *config.Config) any { return c.Timeouts.Connect }) {
+		g.transport = before.transport
+	} else {
+		g.transport = proxy.NewTransport(proxy.TransportConfig{Connect: cfg.Timeouts.Connect, NetHTTP: cfg.NetHTTP()})
+	}
+	g.client = &http.Client{Transport: g.transport}
+	if same(func(c *config.Config) any { return []any{c.Probe, c.Timeouts.Connect} }) {
+		g.prober, g.probing = before.prober, before.probing
+	} else {
+		g.prober = probe.New(cfg.Probe, g.client, r.observe, r.log)
+	}
+	if err = g.watchers.make(ctx, r, g, before, same); err != nil {
+		return nil, err
+	}
+	g.route = bounded(cfg, route.Config{
+		Policy: newPolicy, PolicyName: cfg.Policy.WithDefaults().Name, Aliases: cfg.AliasList(), Sessions: cfg.Sessions, Explain: g.why.on(),
+		Silent: cfg.Health.SilentFor(), EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
+		BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
+		Counting: g.shadows.on() && g.shadows.CountsBlocks(), Awaiting: g.shadows.on(), Disaggregation: disaggregation, Queue: queueOf(cfg),
+		Replicas: cfg.Peers.On(),
+	})
+	return g, g.route.Validate()
+}
+
+// listeners are all that hear what the fleet does.
+func (r *router) listeners(g *generation) []live.Listener {
+	return []live.Listener{
+		r.meter.Listener(), r.tally.Listener(), g.why.listener(), g.shadows.listener(), g.recording.listener(), g.access.listener(), g.events.Listener(),
+		g.trt.Listener(), r.replicas.listener(), live.Logger(r.log, g.cfg.Log.Requests),
+	}
+}
+
+// take puts a generation in the place of the one that runs, if there is one. It cannot fail.
+func (r *router) take(g *generation) {
+	before := r.generation
+	if before != nil {
+		r.fleet.Observe(route.Configured{Config: g.route, Policies: g.policies})
+		r.fleet.SetListeners(r.listeners(g)...)
+		r.replicas.configured(g.cfg)
+		r.meter.SetCompatible(g.cfg.Metrics.Compatible)
+	}
+	r.publishing.Lock()
+	r.generation = g
+	r.publishing.Unlock()
+	r.proxies.Store(g.door.Proxies)
+	if g.probing == nil {
+		g.probing = begin(r.running, g.prober.Run)
+	}
+	g.watch(r.running, r)
+	r.limits.Set(time.Now(), quotaConfig(g.cfg))
+	r.doors.open(proxy.New(proxy.Options{
+		Config: r.lmcache.extend(g.door), Fleet: r.fleet, Transport: g.transport, Tracer: g.tracer, Log: r.log, Parser: g.parser, Before: r.doors.current(),
+		Unreached: g.prober.Now, Decided: func(pool string, took time.Duration) { r.meter.ObserveDecision(pool, took); g.trt.Decided(took) }, Placed: g.events.Placed,
+	}), func() { r.retired(g) })
+	r.publishSources(g, before)
+	if before == nil {
+		return
+	}
+	if before.prober != g.prober {
+		before.probing.end()
+	}
+	before.watchers.end(&g.watchers)
+}
+
+// publishSources tells the endpoints that g declares, and that those of before are no longer declared where nobody declares them any more.
+func (r *router) publishSources(g, before *generation) {
+	if before == nil {
+		discovery.Static(staticSource, g.static, r.publish)
+	} else {
+		before.following.end()
+		before.following.wait(0)
+		r.publish(route.Declared{Source: staticSource, Endpoints: g.static})
+		for _, s := range before.sources {
+			if !declares(g.sources, s.Source()) {
+				r.publish(route.Declared{Source: s.Source()})
+			}
+		}
+	}
+	g.following = begin(r.running, func(ctx context.Context) {
+		var all []*task
+		for _, s := range g.sources {
+			all = append(all, begin(ctx, func(ctx context.Context) { s.Run(ctx, r.publish) }))
+		}
+		for _, t := range all {
+			t.wait(0)
+		}
+	})
+}
+
+// staticSource is the name of the endpoints that the configuration declares itself.
+const staticSource = "static"
+
+func declares(sources []discovery.Runner, name string) bool {
+	for _, s := range sources {
+		if s.Source() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// retired lets go of what only the requests of a generation that was replaced still used.
+func (r *router) retired(g *generation) {
+	now := r.current()
+	if now.transport != g.transport {
+		g.transport.CloseIdleConnections()
+	}
+	if now.tracer != g.tracer {
+		flush, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if err := g.untrace(flush); err != nil {
+			r.log.Warn("the last spans of an earlier configuration are lost", "error", err)
+		}
+	}
+}
+
+// current is the running generation.
+func (r *router) current() *generation {
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	return r.generation
+}
+
+// openSources reads what the configuration declares: the static endpoints, and the sources that follow the world.
+func openSources(cfg *config.Config, log *slog.Logger) (static []fleet.Endpoint, sources []discovery.Runner, err error) {
+	var keys discovery.Keys
+	if static, err = discovery.Endpoints(cfg.Endpoints, keys); err != nil {
+		return nil, nil, err
+	}
+	if cfg.Discovery.File != "" {
+		f, err := discovery.NewFile(cfg.Discovery.File, keys, log)
+		if err != nil {
+			return nil, nil, err
+		}
+		sources = append(sources, f)
+	}
+	for _, c := range cfg.Discovery.DNS {
+		d, err := discovery.NewDNS(c, net.DefaultResolver, keys, log)
+		if err != nil {
+			return nil, nil, err
+		}
+		sources = append(sources, d)
+	}
+	for i, c := range cfg.Discovery.Kubernetes {
+		k, err := kubernetes(c, keys, log)
+		if err != nil {
+			return nil, nil, fmt.Errorf("discovery.kubernetes[%d]: %w", i, err)
+		}
+		sources = append(sources, k)
+	}
+	for i, c := range cfg.Discovery.HTTP {
+		h, err := discovery.NewHTTP(c, http.DefaultClient, keys, log)
+		if err != nil {
+			return nil, nil, fmt.Errorf("discovery.http[%d]: %w", i, err)
+		}
+		sources = append(sources, h)
+	}
+	for i, c := range cfg.Discovery.Etcd {
+		s, err := etcd.New(c, keys, log)
+		if err != nil {
+			return nil, nil, fmt.Errorf("discovery.etcd[%d]: %w", i, err)
+		}
+		sources = append(sources, s)
+	}
+	return static, sources, nil
+}

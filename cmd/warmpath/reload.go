@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/warmpath/warmpath/internal/admin"
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/filewatch"
+	"github.com/warmpath/warmpath/internal/metrics"
+)
+
+// reloads is how a router reads its configuration again.
+type reloads struct {
+	one   sync.Mutex // held during a reload: there is one at a time
+	load  func() (config.Config, error)
+	relog func(config.Log) // has the log written otherwise
+	file  string           // of the configuration, "" for none
+
+	seen     map[string]version // of the files when they were read last, good or bad: each version is judged once
+	watching *task
+
+	mu  sync.Mutex // guards now
+	now admin.Running
+
+	admin     atomic.Pointer[http.Handler]
+	makeAdmin func(*generation) http.Handler // nil without an admin listener
+}
+
+// errNoReload says that nobody knows where the configuration came from.
+var errNoReload = errors.New("this router has no configuration to read again")
+
+// state says which configuration runs.
+func (l *reloads) state() admin.Running {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.now
+	out.Restart = slices.Clone(out.Restart)
+	return out
+}
+
+func (l *reloads) tell(change func(*admin.Running)) admin.Running {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(&l.now)
+	return l.now
+}
+
+// began notes which configuration the router began with.
+func (l *reloads) began(r *router, cfg *config.Config) {
+	now := l.tell(func(n *admin.Running) { *n = admin.Running{Hash: cfg.Hash(), Since: time.Now()} })
+	r.meter.Configured(now.Hash, now.Since)
+}
+
+// serveAdmin answers calls of the admin API by the running configuration.
+func (l *reloads) serveAdmin(w http.ResponseWriter, r *http.Request) {
+	(*l.admin.Load()).ServeHTTP(w, r)
+}
+
+// adminOf makes the admin API of a generation.
+func (l *reloads) adminOf(g *generation, make func(*generation) http.Handler) {
+	l.makeAdmin = make
+	l.renewAdmin(g)
+}
+
+func (l *reloads) renewAdmin(g *generation) {
+	if l.makeAdmin != nil {
+		h := l.makeAdmin(g)
+		l.admin.Store(&h)
+	}
+}
+
+// reloadable lets the configuration be read again by load, on call and when its files change.
+func (r *router) reloadable(file string, load func() (config.Config, error), relog func(config.Log)) {
+	l := &r.reloads
+	l.one.Lock()
+	defer l.one.Unlock()
+	l.file, l.load, l.relog = file, load, relog
+	l.seen = versions(r.configFiles())
+	r.rewatch()
+}
+
+// reload reads the configuration again and takes it whole, or not at all. What only a restart can change stays as it is, and is told.
+func (r *router) reload() (admin.Running, error) {
+	l := &r.reloads
+	l.one.Lock()
+	defer l.one.Unlock()
+	if l.load == nil {
+		return l.state(), errNoReload
+	}
+	notify(reloading())
+	defer notify(daemon.SdNotifyReady)
+	l.seen = versions(r.configFiles()) // before they are read: what is written meanwhile is another version
+	g, restart, err := r.nextGeneration()
+	if err != nil {
+		now := l.tell(func(n *admin.Running) { n.Fault, n.FaultAt = strings.ReplaceAll(err.Error(), "\n", "; "), time.Now() })
+		r.meter.Reloaded(metrics.Rejected)
+		r.log.Error("the configuration has faults; the running one stays", "hash", now.Hash, "error", now.Fault)
+		return now, err
+	}
+	r.take(g)
+	l.relog(g.cfg.Log)
+	l.renewAdmin(g)
+	now := l.tell(func(n *admin.Running) { *n = admin.Running{Hash: g.cfg.Hash(), Since: time.Now(), Restart: restart} })
+	r.meter.Reloaded(metrics.Applied)
+	r.meter.Configured(now.Hash, now.Since)
+	for _, warning := range g.cfg.Warnings() {
+		r.log.Warn(warning)
+	}
+	r.log.Info("the configuration was read again and is in force", "hash", now.Hash)
+	if len(restart) > 0 {
+		r.log.Warn("restart needed for: "+strings.Join(restart, ", "), "why", "listeners keep what they were opened with")
+	}
+	before := l.seen
+	l.seen = versions(r.configFiles()) // it may name other files now
+	maps.Copy(l.seen, before)
+	r.rewatch()
+	return now, nil
+}
+
+// nextGeneration makes what the configuration as it is now says. restart names what it cannot change.
+func (r *router) nextGeneration() (g *generation, restart []string, err error) {
+	loaded, err := r.reloads.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	before := r.current()
+	cfg, restart := loaded.Over(before.cfg)
+	if len(restart) > 0 {
+		if err := cfg.Validate(); err != nil {
+			return nil, nil, fmt.Errorf("with %s as it is until a restart: %w", strings.Join(restart, ", "), err)
+		}
+	}
+	g, err = r.newGeneration(r.running, &cfg, before)
+	return g, restart, err
+}
+
+// configFiles are the files that the running configuration was read from.
+func (r *router) configFiles() []string {
+	files := r.current().cfg.Files()
+	if r.reloads.file != "" {
+		files = append(files, r.reloads.file)
+	}
+	return files
+}
+
+// rewatch watches the files of the running configuration, and no others.
+func (r *router) rewatch() {
+	l := &r.reloads
+	l.watching.end() // which may be the caller
+	files := r.configFiles()
+	if !r.current().cfg.Reload.Watch || len(files) == 0 {
+		l.watching = nil
+		return
+	}
+	before := l.watching
+	l.watching = begin(r.running, func(ctx context.Context) {
+		before.wait(0)
+		filewatch.Run(ctx, files, r.log, func() {
+			l.one.Lock()
+			same := true
+			for name, v := range versions(files) {
+				same = same && l.seen[name] == v
+			}
+			l.one.Unlock()
+			if !same && ctx.Err() == nil {
+				_, _ = r.reload() // which has said what is wrong
+			}
+		})
+	})
+}
+
+// mostOfFile is how much of a file tells one version from another.
+const mostOfFile = 16 << 20
+
+// version tells the content of a file from another one.
+type version [sha256.Size]byte
+
+// versions are those of files as they are now.
+func versions(files []string) map[string]version {
+	out := map[string]version{}
+	for _, name := range files {
+		h := sha256.New()
+		if f, err := os.Open(name); err != nil {
+			fmt.Fprint(h, err)
+		} else {
+			_, _ = io.Copy(h, io.LimitReader(f, mostOfFile)) // one that cannot be read is told by the next load
+			_ = f.Close()
+		}
+		out[name] = version(h.Sum(nil))
+	}
+	return out
+}
