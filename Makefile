@@ -41,9 +41,13 @@ docs: ## write the generated references in docs/ anew
 	go test ./internal/metrics -run TestReference -update
 	go test ./internal/config -run TestReference -update
 
+.PHONY: figures
+figures: ## write the tables of measured figures in docs/ anew; some minutes
+	go test ./sim -run 'TestScenarios|TestWholeAnswers' -long -rewrite
+
 .PHONY: build
 build: ## build a static binary, bin/warmpath
-	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/warmpath ./cmd/warmpath
+	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags='-s -w' -o bin/warmpath ./cmd/warmpath
 
 .PHONY: demo
 demo: ## simulated engines, the router and round robin side by side

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -118,12 +119,11 @@ const (
 func TestPagesAreShort(t *testing.T) {
 	except := []string{
 		"docs/config.md", "docs/metrics.md", "docs/results.md", "docs/results-disagg.md", // written by programs
-		"docs/decisions/0015-least-ttft.md", // until the rules that it is about are decided anew
 	}
 	decisions := 0
 	for name, text := range pages(t) {
 		dir := path.Dir(name)
-		if name != "README.md" && dir != "docs" && dir != "docs/decisions" || slices.Contains(except, name) {
+		if name != "README.md" && name != "SECURITY.md" && dir != "docs" && dir != "docs/decisions" || slices.Contains(except, name) {
 			continue
 		}
 		for line := range strings.Lines(text) {
@@ -196,5 +196,110 @@ func TestGlossary(t *testing.T) {
 		if slices.Contains(terms, word) {
 			t.Errorf("%q is a term and also a word of other systems", word)
 		}
+	}
+}
+
+// TestPromisesAreShown holds docs/security.md to its form: each row of its tables names a test that shows it, tests that exist, and
+// settings that docs/config.md has.
+func TestPromisesAreShown(t *testing.T) {
+	all := pages(t)
+	text, settings := all["docs/security.md"], all["docs/config.md"]
+	test := regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz)[A-Za-z0-9_]+)`")
+	setting := regexp.MustCompile("`([a-z_.]+)`")
+	rows := 0
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| threat |") {
+			continue
+		}
+		rows++
+		if len(cells) != 4 {
+			t.Errorf("a row has %d cells, want 4: %.80s", len(cells), line)
+			continue
+		}
+		shown := test.FindAllStringSubmatch(cells[3], -1)
+		if len(shown) == 0 {
+			t.Errorf("a promise that no test shows: %.80s", line)
+		}
+		for _, m := range shown {
+			dir := m[1]
+			if dir == "warmpath" {
+				dir = "."
+			}
+			if !hasTest(t, dir, m[2]) {
+				t.Errorf("there is no %s in %s", m[2], m[1])
+			}
+		}
+		for _, m := range setting.FindAllStringSubmatch(cells[2], -1) {
+			section, key := "Top level", m[1]
+			if i := strings.LastIndexByte(m[1], '.'); i >= 0 {
+				section, key = "`"+m[1][:i]+"`", m[1][i+1:]
+			}
+			_, table, _ := strings.Cut(settings, "\n## "+section+"\n")
+			table, _, _ = strings.Cut(table, "\n## ")
+			if !strings.Contains(table, "\n| `"+key+"` |") {
+				t.Errorf("docs/config.md has no setting %s", m[1])
+			}
+		}
+	}
+	if rows == 0 {
+		t.Error("docs/security.md promises nothing")
+	}
+}
+
+// hasTest says whether a test, or fuzz target, is in a folder.
+func hasTest(t *testing.T, dir, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "\nfunc "+name+"(") {
+			return true
+		}
+	}
+	return false
+}
+
+// TestToolsArePinned: what CI runs is named by version or commit, and modules are checked against go.sum before anything is built.
+func TestToolsArePinned(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	run, hosted := read(".ci/run"), read(".github/workflows/ci.yml")
+	if verify, build := strings.Index(run, "\ngo mod verify"), strings.Index(run, "\ngo vet"); verify < 0 || verify > build {
+		t.Error(".ci/run does not begin with go mod verify")
+	}
+	if !strings.Contains(hosted, "govulncheck@v") {
+		t.Error("the hosted workflow does not run govulncheck")
+	}
+	action, tool := regexp.MustCompile(`uses: (\S+)`), regexp.MustCompile(`[a-z0-9./-]+\.[a-z]+/[a-z0-9./-]+@(\S+)`)
+	commit, version := regexp.MustCompile(`@[0-9a-f]{40}$`), regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
+	actions := action.FindAllStringSubmatch(hosted, -1)
+	for _, m := range actions {
+		if !commit.MatchString(m[1]) {
+			t.Errorf("the action %s is not pinned to a commit", m[1])
+		}
+	}
+	tools := 0
+	for _, text := range []string{run, read("Makefile"), strings.Join(regexp.MustCompile(`(?m)^.*go (run|install) .*$`).FindAllString(hosted, -1), "\n")} {
+		for _, m := range tool.FindAllStringSubmatch(text, -1) {
+			tools++
+			if !version.MatchString(m[1]) {
+				t.Errorf("%s is not pinned to a version", m[0])
+			}
+		}
+	}
+	if len(actions) == 0 || tools < 5 {
+		t.Errorf("%d actions and %d tools were found", len(actions), tools)
 	}
 }
