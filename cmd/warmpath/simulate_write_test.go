@@ -87,7 +87,7 @@ func TestReportNotes(t *testing.T) {
 	if code := Main(t.Context(), []string{"simulate", "--trace", trace, "--policy", "session", "--report", report}, nil, strings.NewReader(""), &out, &log); code != exitOK {
 		t.Fatalf("exit code %d, %s", code, log.String())
 	}
-	if page, err := os.ReadFile(report); err != nil || !strings.Contains(string(page), "Note: 1 recorded requests that nobody answered are left out.") {
+	if page, err := os.ReadFile(report); err != nil || !strings.Contains(string(page), "Note: 1 recorded requests without an answer are left out.") {
 		t.Errorf("%v: the page lacks the note on the trace:\n%s", err, page)
 	}
 }

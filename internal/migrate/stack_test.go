@@ -23,7 +23,7 @@ func TestStackConditionalIsAccepted(t *testing.T) {
 		{flags: "--load-balancing-strategy least_loaded", when: "always", connector: "nixl"},
 		{flags: `--routing-threshold 10 --disagg-connector-type lmcache --decoder-registry {"http://10.0.0.2:1":{"host":"10.0.0.2","init_port":[8300],"alloc_port":[8400]}}`, when: "tokens", connector: "lmcache", threshold: 10},
 		{flags: `--disagg-connector-type lmcache --decoder-registry {"http://10.0.0.9:1":{"init_port":1,"alloc_port":2}}`, fault: `names "http://10.0.0.9:1", which is neither`},
-		{flags: `--disagg-connector-type lmcache --decoder-registry {"http://10.0.0.2:1":`, fault: "is no JSON object of decoders"},
+		{flags: `--disagg-connector-type lmcache --decoder-registry {"http://10.0.0.2:1":`, fault: "is not a JSON object of decoders"},
 		{flags: `--disagg-connector-type lmcache --decoder-registry nowhere.json`, fault: "is neither a JSON object of decoders nor a file that can be read"},
 	} {
 		got, err := migrate.Flags("production-stack", strings.Fields(fleet+c.flags))

@@ -104,8 +104,8 @@ func TestBrokenAnswersAreFailures(t *testing.T) {
 		"an error status":     {503, `{"error":"full"}`, "status 503"},
 		"no end mark":         {200, piece, "without [DONE]"},
 		"an error in between": {200, piece + `data: {"error":{"message":"died"}}` + "\n\ndata: [DONE]\n\n", "died"},
-		"no JSON":             {200, "data: hello\n\n", "no JSON"},
-		"whole, no JSON":      {200, `{"choices":`, "no JSON"},
+		"no JSON":             {200, "data: hello\n\n", "not JSON"},
+		"whole, no JSON":      {200, `{"choices":`, "not JSON"},
 		"whole, no choices":   {200, `{"choices":[]}`, "without choices"},
 	} {
 		t.Run(name, func(t *testing.T) {
