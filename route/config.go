@@ -3,14 +3,17 @@ package route
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/ablation"
 	"github.com/warmpath/warmpath/route/backlog"
 	"github.com/warmpath/warmpath/route/budget"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/health"
+	"github.com/warmpath/warmpath/route/split"
 	"github.com/warmpath/warmpath/session"
 )
 
@@ -136,4 +139,50 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("counts must not be negative"))
 	}
 	return errors.Join(append(errs, c.Disaggregation.validate(), c.Sessions.Validate())...)
+}
+
+// Disaggregation configures pools with roles. The zero value splits by predicted time, and both sides use the router's policy.
+type Disaggregation struct {
+	When      When
+	Threshold int // tokens, see When
+
+	// Tokens measures a prompt for WhenTokens; nil uses the router's own estimate.
+	Tokens func(*fleet.Request) int
+
+	Prefill     func() pick.Policy // policy for a pool's prefill legs; nil is Config.Policy
+	PrefillName string
+	Decode      func() pick.Policy // policy for decode legs and whole requests; nil is Config.Policy
+	DecodeName  string
+
+	// NoFallback returns an error when no endpoint can compute the prompt of a request that should be split. Otherwise the
+	// decoder computes it.
+	NoFallback bool
+}
+
+func (d *Disaggregation) withDefaults(c *Config) {
+	if d.When == "" {
+		d.When = WhenTime
+	}
+	if d.Prefill == nil {
+		d.Prefill, d.PrefillName = c.Policy, c.PolicyName
+	}
+	if d.Decode == nil {
+		d.Decode, d.DecodeName = c.Policy, c.PolicyName
+	}
+}
+
+func (d *Disaggregation) validate() error {
+	var errs []error
+	if d.When != "" && !slices.Contains(Whens(), d.When) {
+		errs = append(errs, fmt.Errorf("%q is not a rule for splitting requests; known: %v", d.When, Whens()))
+	}
+	if d.Threshold < 0 {
+		errs = append(errs, fmt.Errorf("the threshold is %d tokens, must not be negative", d.Threshold))
+	}
+	return errors.Join(errs...)
+}
+
+// rule is the rule for splitting.
+func (d *Disaggregation) rule() split.Rule {
+	return split.Rule{When: d.When, Threshold: d.Threshold, Tokens: d.Tokens}
 }

@@ -248,3 +248,10 @@ func (r *Router) peers(now time.Time, f *flight) health.Peers {
 	}
 	return p
 }
+
+// say reports changes of an endpoint's events with its next observation.
+func (r *Router) say(ep *endpoint, news []string) {
+	for _, detail := range news {
+		r.health.Say(ep.slot, "KV events: "+detail)
+	}
+}

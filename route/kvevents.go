@@ -85,10 +85,3 @@ func (r *Router) kvTokens(ev *KVTokens) {
 		r.say(r.bySlot[slot], news)
 	}
 }
-
-// say reports changes of an endpoint's events with its next observation.
-func (r *Router) say(ep *endpoint, news []string) {
-	for _, detail := range news {
-		r.health.Say(ep.slot, "KV events: "+detail)
-	}
-}

@@ -402,3 +402,10 @@ func (c Config) AliasList() []route.Alias {
 	}
 	return out
 }
+
+// Reload says when the configuration is read again, beside SIGHUP and POST /admin/reload.
+type Reload struct {
+	// Watch reads the configuration again when its file has changed, or one that it names: certificates, keys, tokens. A version with faults
+	// is logged and ignored.
+	Watch bool `yaml:"watch"`
+}

@@ -8,13 +8,6 @@ import (
 	"slices"
 )
 
-// Reload says when the configuration is read again, beside SIGHUP and POST /admin/reload.
-type Reload struct {
-	// Watch reads the configuration again when its file has changed, or one that it names: certificates, keys, tokens. A version with faults
-	// is logged and ignored.
-	Watch bool `yaml:"watch"`
-}
-
 // Hash names the configuration: the same 12 digits for the same settings, secrets included, on every machine.
 func (c Config) Hash() string {
 	b, err := json.Marshal(tree(reflect.ValueOf(c)))

@@ -166,9 +166,6 @@ type TenantKey struct {
 // hashedKey begins a key that is written as its SHA-256.
 const hashedKey = "sha256:"
 
-// leastSaltKey is the length below which a secret can be guessed.
-const leastSaltKey = 16
-
 // sum is the SHA-256 of the key; false when it is not given rightly.
 func (k TenantKey) sum() (sum [sha256.Size]byte, ok bool) {
 	if digest, hashed := strings.CutPrefix(k.Key, hashedKey); hashed && k.SHA256 == "" {

@@ -46,8 +46,3 @@ func (t EndpointToken) check() []error {
 	}
 	return faults
 }
-
-// headerName reports whether a text is empty or a header's name (RFC 9110, section 5.6.2).
-func headerName(s string) bool {
-	return strings.Trim(s, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
-}

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,10 +18,6 @@ import (
 	"github.com/warmpath/warmpath/internal/strictyaml"
 	"github.com/warmpath/warmpath/internal/unixsocket"
 )
-
-func fault(path, format string, args ...any) error {
-	return &discovery.FieldError{Field: path, Err: fmt.Errorf(format, args...)}
-}
 
 // Validate reports every value that is out of range, each a *discovery.FieldError with its path, joined into one error.
 func (c Config) Validate() error {
@@ -197,29 +191,9 @@ func checkListen(address string) error {
 	return checkAddress(address)
 }
 
-// local reports whether only this machine reaches an address.
-func local(address string) bool { return unixsocket.Is(address) || loopback(address) }
-
 func socketPath(address string) string {
 	at, _ := unixsocket.Parse(address)
 	return at.Path
-}
-
-func checkAddress(address string) error {
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("%q is not host:port", address)
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		return fmt.Errorf("%q: the port must be between 0 and 65535", address)
-	}
-	return nil
-}
-
-func loopback(address string) bool {
-	host, _, _ := net.SplitHostPort(address)
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func (c Config) checkNumbers() []error {

@@ -194,3 +194,58 @@ func orUnknown(s string) string {
 }
 
 func goVersion() string { return runtime.Version() }
+
+// kvFamilies are absent for endpoints without KV events.
+func kvFamilies() []family {
+	endpoint := []string{"endpoint"}
+	return []family{
+		{"warmpath_kv_publishers", gauge, []string{"tied"}, "Topics and ranks of engines that dial in (kv_events.listen), by whether it is known whose they are; absent without", nil},
+		{"warmpath_kv_untied_messages_total", counter, nil, "Messages of engines that dial in that were not taken in: their topic names no endpoint, or they are none; absent without kv_events.listen", nil},
+		{"warmpath_kv_refused_connections_total", counter, nil, "Connections to kv_events.listen from outside kv_events.allow; absent without kv_events.listen", nil},
+		{"warmpath_kv_state", gauge, []string{"endpoint", "state"}, "1 for how far the endpoint's KV events can be gone by, 0 for the others: exact, partial (what was stored before is not known), silent or wrong (the answers are gone by)", nil},
+		{"warmpath_kv_blocks", gauge, endpoint, "Blocks in the endpoint's KV cache, by its events", nil},
+		{"warmpath_kv_tied_blocks_total", counter, []string{"endpoint", "tied"}, "Blocks stored, by whether it is known whose conversation they are", nil},
+		{"warmpath_kv_events_total", counter, []string{"endpoint", "event"}, "Blocks and events of the endpoint's streams: stored, removed, cleared; skipped (malformed, unknown, or of layers that hold no prefix), orphan (stored after a block that is not known), unknown (removed, not known), overfull (beyond kv_events.blocks)", nil},
+		{"warmpath_kv_messages_total", counter, []string{"endpoint", "result"}, "Messages of the endpoint's streams: applied, duplicate, or missing for good", nil},
+		{"warmpath_kv_gaps_total", counter, endpoint, "Times that messages were missing and were asked for again", nil},
+		{"warmpath_kv_restarts_total", counter, endpoint, "Times that the events showed that the engine has started anew", nil},
+		{"warmpath_kv_wrong_total", counter, endpoint, "Times that the events were given up for a while because answers disagreed with them", nil},
+		{"warmpath_kv_tokens_unknown_total", counter, nil, "Requests whose tokens were wanted (kv_events.tokenize, kv_events.tokenizer, token ids in the body) and could not be had", nil},
+	}
+}
+
+// lmcacheFamily is absent without the connector lmcache.
+func lmcacheFamily() family {
+	return family{
+		"warmpath_lmcache_notifications_total", counter,
+		[]string{"result"},
+		"Notifications of LMCache's prefillers: taken, unknown (of no request that waits), malformed; missing counts the requests whose notifications did not come in time, refused the connections of peers that do not speak the protocol, or beyond the bound. Absent without the connector lmcache", nil,
+	}
+}
+
+// replicasFamilies are absent without other routers.
+func replicasFamilies() []family {
+	const absent = ". Absent without peers"
+	return []family{
+		{"warmpath_replicas", gauge, nil, "Other routers of the fleet that are heard" + absent, nil},
+		{"warmpath_replicas_delay_seconds", gauge, nil, "How long the latest frame of another router took to come, the longest; as far as the clocks agree" + absent, nil},
+		{"warmpath_replicas_frames_total", counter, []string{"result"}, "Frames sent to others and received from them; refused did not open or cannot be believed; gap counts the times that some were missing and all was asked for again" + absent, nil},
+		{"warmpath_replicas_bytes_total", counter, []string{"direction"}, "Bytes of frames sent and received" + absent, nil},
+	}
+}
+
+// shadowFamilies are absent when no shadow is configured.
+func shadowFamilies() []family {
+	policy := []string{"policy"}
+	return []family{
+		{"warmpath_shadow_decisions_total", counter, []string{"policy", "choice"}, "Decisions that a shadow policy was asked about in the acting policy's place; choice is same or differs", nil},
+		{"warmpath_shadow_differs_total", counter, []string{"policy", "reason"}, "Choices of a shadow that differ from the acting policy's, by the reason that the shadow gave", nil},
+		{"warmpath_shadow_cost_seconds_total", counter, []string{"policy", "direction"}, "What the choices that differ would have cost less, direction saved, or more, direction lost, by the router's own estimate", nil},
+		{"warmpath_shadow_turns_total", counter, policy, "Turns placed in the world of a shadow; policy acting is what the acting policy decided, in the same model", nil},
+		{"warmpath_shadow_ttft_seconds_total", counter, policy, "Predicted time to first token of these, in all", nil},
+		{"warmpath_shadow_prompt_tokens_total", counter, policy, "Prompt tokens of these", nil},
+		{"warmpath_shadow_cached_tokens_total", counter, policy, "Prompt tokens of these that are predicted to be cached", nil},
+		{"warmpath_shadow_skipped_total", counter, []string{"why"}, "Decisions that no shadow was asked about: why is budget or queue", nil},
+		{"warmpath_shadow_judging_seconds_total", counter, nil, "Time spent on asking shadows", nil},
+	}
+}

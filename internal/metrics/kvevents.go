@@ -44,25 +44,6 @@ func (m *Metrics) WatchKVEvents(k KVEvents) {
 	m.replace("kvevents", c)
 }
 
-// kvFamilies are absent for endpoints without KV events.
-func kvFamilies() []family {
-	endpoint := []string{"endpoint"}
-	return []family{
-		{"warmpath_kv_publishers", gauge, []string{"tied"}, "Topics and ranks of engines that dial in (kv_events.listen), by whether it is known whose they are; absent without", nil},
-		{"warmpath_kv_untied_messages_total", counter, nil, "Messages of engines that dial in that were not taken in: their topic names no endpoint, or they are none; absent without kv_events.listen", nil},
-		{"warmpath_kv_refused_connections_total", counter, nil, "Connections to kv_events.listen from outside kv_events.allow; absent without kv_events.listen", nil},
-		{"warmpath_kv_state", gauge, []string{"endpoint", "state"}, "1 for how far the endpoint's KV events can be gone by, 0 for the others: exact, partial (what was stored before is not known), silent or wrong (the answers are gone by)", nil},
-		{"warmpath_kv_blocks", gauge, endpoint, "Blocks in the endpoint's KV cache, by its events", nil},
-		{"warmpath_kv_tied_blocks_total", counter, []string{"endpoint", "tied"}, "Blocks stored, by whether it is known whose conversation they are", nil},
-		{"warmpath_kv_events_total", counter, []string{"endpoint", "event"}, "Blocks and events of the endpoint's streams: stored, removed, cleared; skipped (malformed, unknown, or of layers that hold no prefix), orphan (stored after a block that is not known), unknown (removed, not known), overfull (beyond kv_events.blocks)", nil},
-		{"warmpath_kv_messages_total", counter, []string{"endpoint", "result"}, "Messages of the endpoint's streams: applied, duplicate, or missing for good", nil},
-		{"warmpath_kv_gaps_total", counter, endpoint, "Times that messages were missing and were asked for again", nil},
-		{"warmpath_kv_restarts_total", counter, endpoint, "Times that the events showed that the engine has started anew", nil},
-		{"warmpath_kv_wrong_total", counter, endpoint, "Times that the events were given up for a while because answers disagreed with them", nil},
-		{"warmpath_kv_tokens_unknown_total", counter, nil, "Requests whose tokens were wanted (kv_events.tokenize, kv_events.tokenizer, token ids in the body) and could not be had", nil},
-	}
-}
-
 // Describe sends the fixed set of families.
 func (c *kvCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range c.descs {

@@ -22,15 +22,6 @@ func (m *Metrics) WatchLMCache(l LMCache) {
 	m.registry.MustRegister(&lmcacheCollector{l, prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)})
 }
 
-// lmcacheFamily is absent without the connector lmcache.
-func lmcacheFamily() family {
-	return family{
-		"warmpath_lmcache_notifications_total", counter,
-		[]string{"result"},
-		"Notifications of LMCache's prefillers: taken, unknown (of no request that waits), malformed; missing counts the requests whose notifications did not come in time, refused the connections of peers that do not speak the protocol, or beyond the bound. Absent without the connector lmcache", nil,
-	}
-}
-
 // Describe sends the one family.
 func (c *lmcacheCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 

@@ -27,17 +27,6 @@ func (m *Metrics) WatchReplicas(r Replicas) {
 	m.registry.MustRegister(c)
 }
 
-// replicasFamilies are absent without other routers.
-func replicasFamilies() []family {
-	const absent = ". Absent without peers"
-	return []family{
-		{"warmpath_replicas", gauge, nil, "Other routers of the fleet that are heard" + absent, nil},
-		{"warmpath_replicas_delay_seconds", gauge, nil, "How long the latest frame of another router took to come, the longest; as far as the clocks agree" + absent, nil},
-		{"warmpath_replicas_frames_total", counter, []string{"result"}, "Frames sent to others and received from them; refused did not open or cannot be believed; gap counts the times that some were missing and all was asked for again" + absent, nil},
-		{"warmpath_replicas_bytes_total", counter, []string{"direction"}, "Bytes of frames sent and received" + absent, nil},
-	}
-}
-
 // Describe sends the families.
 func (c *replicasCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range c.descs {

@@ -38,22 +38,6 @@ func (m *Metrics) WatchShadows(s Shadows) {
 	m.replace("shadows", c)
 }
 
-// shadowFamilies are absent when no shadow is configured.
-func shadowFamilies() []family {
-	policy := []string{"policy"}
-	return []family{
-		{"warmpath_shadow_decisions_total", counter, []string{"policy", "choice"}, "Decisions that a shadow policy was asked about in the acting policy's place; choice is same or differs", nil},
-		{"warmpath_shadow_differs_total", counter, []string{"policy", "reason"}, "Choices of a shadow that differ from the acting policy's, by the reason that the shadow gave", nil},
-		{"warmpath_shadow_cost_seconds_total", counter, []string{"policy", "direction"}, "What the choices that differ would have cost less, direction saved, or more, direction lost, by the router's own estimate", nil},
-		{"warmpath_shadow_turns_total", counter, policy, "Turns placed in the world of a shadow; policy acting is what the acting policy decided, in the same model", nil},
-		{"warmpath_shadow_ttft_seconds_total", counter, policy, "Predicted time to first token of these, in all", nil},
-		{"warmpath_shadow_prompt_tokens_total", counter, policy, "Prompt tokens of these", nil},
-		{"warmpath_shadow_cached_tokens_total", counter, policy, "Prompt tokens of these that are predicted to be cached", nil},
-		{"warmpath_shadow_skipped_total", counter, []string{"why"}, "Decisions that no shadow was asked about: why is budget or queue", nil},
-		{"warmpath_shadow_judging_seconds_total", counter, nil, "Time spent on asking shadows", nil},
-	}
-}
-
 // Describe sends the fixed set of families.
 func (c *shadowCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range c.descs {

@@ -14,6 +14,21 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
+// The roles of endpoints in the configuration.
+const (
+	roleBoth    = ""
+	rolePrefill = "prefill"
+	roleDecode  = "decode"
+)
+
+// The keys under disaggregation.
+const (
+	splitWhen      = "disaggregation.when"
+	splitThreshold = "disaggregation.threshold"
+	splitConnector = "disaggregation.connector"
+	splitPreset    = "disaggregation.preset"
+)
+
 // draft is the configuration as far as it has been written.
 type draft struct {
 	file      string
@@ -289,4 +304,24 @@ func (d *draft) checkRoles() {
 		e.role = roleBoth
 	}
 	d.settings = slices.DeleteFunc(d.settings, func(s setting) bool { return strings.HasPrefix(s.path, "disaggregation.") })
+}
+
+// leftovers lists what nobody has read.
+func (d *draft) leftovers(n *node, path string) {
+	for i, item := range n.items {
+		at := item.key
+		switch {
+		case n.list:
+			at = path + "[" + strconv.Itoa(i) + "]"
+		case path != "":
+			at = path + "." + item.key
+		}
+		switch {
+		case item.used && item.scalar:
+		case item.scalar || !item.touched():
+			d.miss(item.line, at+show(item.text), "not known here")
+		default:
+			d.leftovers(item, at)
+		}
+	}
 }

@@ -8,14 +8,6 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 )
 
-// The keys under disaggregation.
-const (
-	splitWhen      = "disaggregation.when"
-	splitThreshold = "disaggregation.threshold"
-	splitConnector = "disaggregation.connector"
-	splitPreset    = "disaggregation.preset"
-)
-
 // trtSplit reads when and how TensorRT-LLM splits requests: all of them, unless it asks the generation router first.
 func (d *draft) trtSplit(root *node) {
 	d.set(splitWhen, "always")

@@ -202,26 +202,6 @@ func (n *node) touched() bool {
 	return n.used || slices.ContainsFunc(n.items, (*node).touched)
 }
 
-// leftovers lists what nobody has read.
-func (d *draft) leftovers(n *node, path string) {
-	for i, item := range n.items {
-		at := item.key
-		switch {
-		case n.list:
-			at = path + "[" + strconv.Itoa(i) + "]"
-		case path != "":
-			at = path + "." + item.key
-		}
-		switch {
-		case item.used && item.scalar:
-		case item.scalar || !item.touched():
-			d.miss(item.line, at+show(item.text), "not known here")
-		default:
-			d.leftovers(item, at)
-		}
-	}
-}
-
 // show is a value behind its key, cut where it is long.
 func show(text string) string {
 	const longest = 60

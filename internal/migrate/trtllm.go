@@ -8,12 +8,6 @@ import (
 )
 
 const (
-	roleBoth    = ""
-	rolePrefill = "prefill"
-	roleDecode  = "decode"
-)
-
-const (
 	perRequest = "figures of single requests are in the log (log.requests), in GET /admin/decisions and in traces"
 	oneProcess = "one process uses all cores and keeps one state"
 	bodiesPass = "bodies are passed on as they are"

@@ -1,0 +1,44 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/unixsocket"
+)
+
+func fault(path, format string, args ...any) error {
+	return &discovery.FieldError{Field: path, Err: fmt.Errorf(format, args...)}
+}
+
+// local reports whether only this machine reaches an address.
+func local(address string) bool { return unixsocket.Is(address) || loopback(address) }
+
+func checkAddress(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is not host:port", address)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("%q: the port must be between 0 and 65535", address)
+	}
+	return nil
+}
+
+func loopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// leastSaltKey is the length below which a secret can be guessed.
+const leastSaltKey = 16
+
+// headerName reports whether a text is empty or a header's name (RFC 9110, section 5.6.2).
+func headerName(s string) bool {
+	return strings.Trim(s, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+}
