@@ -12,11 +12,8 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// carrier is the real link to the one decoder: ms per token of a lone transfer, and whether concurrent ones share it.
-type carrier struct {
-	perToken, fixed float64
-	shares          bool
-}
+// carrier is the real link to the one decoder: ms per token of a lone transfer. Concurrent ones share it.
+type carrier struct{ perToken, fixed float64 }
 
 // ends is when each of several transfers that begin together ends, in ms.
 func (c carrier) ends(tokens []int) []float64 {
@@ -24,12 +21,7 @@ func (c carrier) ends(tokens []int) []float64 {
 	for i, x := range tokens {
 		moved := 0
 		for _, y := range tokens {
-			if c.shares {
-				moved += min(x, y) // each has an equal part until it ends
-			}
-		}
-		if !c.shares {
-			moved = x
+			moved += min(x, y) // each has an equal part until it ends
 		}
 		ends[i] = c.fixed + c.perToken*float64(moved)
 	}
@@ -48,10 +40,9 @@ func linked(now time.Time) *Router {
 	return r
 }
 
-// TestTransfersShareALink: the duration of concurrent transfers is predicted, whether or not they share the decoder's link, and
-// lone ones are predicted as such.
+// TestTransfersShareALink: the duration of concurrent transfers is predicted, and that of lone ones.
 func TestTransfersShareALink(t *testing.T) {
-	for _, real := range []carrier{{0.1, 12, true}, {0.1, 12, false}, {0.002, 15, true}, {0.5, 5, true}} {
+	for _, real := range []carrier{{0.1, 12}, {0.002, 15}, {0.5, 5}} {
 		r, now, rng, asked := linked(time.Unix(1000, 0)), time.Unix(1000, 0), rand.New(rand.NewPCG(1, 2)), 0
 		together := func(tokens []int) (foreseen []float64) {
 			t.Helper()

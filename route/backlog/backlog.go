@@ -37,7 +37,6 @@ type Known struct {
 // Transfer is the speed of KV transfers to an endpoint.
 type Transfer struct {
 	MsPerToken, FixedMs float64
-	Shares              bool // concurrent transfers share the link
 }
 
 // LeastMsPerToken is the fastest prefill assumed, a million tokens per second.

@@ -27,7 +27,7 @@ func (s steady) InOrder(int) bool                     { return s.inOrder }
 func (s steady) Transfer(_ time.Time, _ int) Transfer { return s.transfer }
 
 func rates(perToken float64) steady {
-	return steady{perToken, true, Transfer{perToken, 10, true}}
+	return steady{perToken, true, Transfer{perToken, 10}}
 }
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*max(1, math.Abs(want)) }
@@ -131,9 +131,6 @@ func TestLinkMs(t *testing.T) {
 	w.expect(3000, 2000)
 	check("of one that comes later", 9000, 0, 400)
 	check("of one that has come by then", 9000, 2500, 300)
-	w.rates.transfer.Shares = false
-	check("where they do not share", 9000, 0, 0)
-	w.rates.transfer.Shares = true
 }
 
 // TestLinkPasses: the remaining tokens of transfers are those of a simulation in small steps, whenever they begin.

@@ -77,7 +77,7 @@ func (t *Table) came(now time.Time, e *endpoint, slot int, n uint32, rates Rates
 // while two overlap, each has half the bandwidth.
 func (r Reader) LinkMs(now time.Time, slot int, pace Transfer, tokens, in float64) float64 {
 	t, e := r.t, r.t.endpoints.Get(slot)
-	if !pace.Shares || len(e.coming) == 0 {
+	if len(e.coming) == 0 {
 		return 0
 	}
 	each, _ := t.carried(now, e, pace.MsPerToken)

@@ -18,7 +18,6 @@ type Learnt struct {
 	Moves    int // transfers seen
 	MovesAge time.Duration
 	Shared   Moves
-	Apart    Moves
 }
 
 // Prefill is how long prompts take.
@@ -32,10 +31,10 @@ type Prefill struct {
 	Age             time.Duration // of the last sample
 }
 
-// Moves is one model of transfers.
+// Moves is how long transfers take.
 type Moves struct {
-	PerToken, Fixed, Prior, Off float64
-	Line                        fit.Line
+	PerToken, Fixed, Prior float64
+	Line                   fit.Line
 }
 
 // Fleet is what is known of all endpoints together.
@@ -55,7 +54,7 @@ func (r Reader) Export(now time.Time, slot int) Learnt {
 			PerStep: p.perStep, Noise: float64(p.noise), Prior: p.prior, Line: p.line, Age: age(now, p.learntAt),
 		},
 		Alone: o.alone, First: o.first, Others: o.others, Front: o.front, Soon: o.soon, Pace: e.pace.Line,
-		Moves: tr.samples, MovesAge: age(now, tr.at), Shared: tr.shared.export(), Apart: tr.alone.export(),
+		Moves: tr.samples, MovesAge: age(now, tr.at), Shared: tr.export(),
 	}
 }
 
@@ -77,7 +76,11 @@ func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration)
 	e.order = order{alone: l.Alone, first: l.First, others: l.Others, front: l.Front, soon: l.Soon}
 	e.pace = pace{l.Pace}
 	if l.Moves > 0 {
-		e.transfer = transfer{shared: l.Shared.moves(), alone: l.Apart.moves(), samples: l.Moves, at: now.Add(-l.MovesAge - later)}
+		m := &l.Shared
+		e.transfer = transfer{
+			perToken: m.PerToken, fixed: fit.Quantile(m.Fixed), prior: m.Prior, line: m.Line,
+			samples: l.Moves, at: now.Add(-l.MovesAge - later),
+		}
 		t.meanTransfer(e.transfer.at)
 	}
 	t.takeMeans()
@@ -97,10 +100,6 @@ func age(now, at time.Time) time.Duration {
 	return max(0, now.Sub(at))
 }
 
-func (t *moves) export() Moves {
-	return Moves{t.perToken, float64(t.fixed), t.prior, float64(t.off), t.line}
-}
-
-func (m *Moves) moves() moves {
-	return moves{perToken: m.PerToken, fixed: fit.Quantile(m.Fixed), prior: m.Prior, off: fit.Mean(m.Off), line: m.Line}
+func (t *transfer) export() Moves {
+	return Moves{t.perToken, float64(t.fixed), t.prior, t.line}
 }

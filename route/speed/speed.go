@@ -145,7 +145,7 @@ func (r Reader) Learnt(slot int) (perToken float64) {
 // LearntTransfer is the transfer speed from an endpoint's own transfers; ok is false before the first.
 func (r Reader) LearntTransfer(slot int) (learnt backlog.Transfer, ok bool) {
 	tr := &r.t.endpoints.Get(slot).transfer
-	return tr.best(), tr.samples > 0
+	return tr.learnt(), tr.samples > 0
 }
 
 // Fill sets the columns MsPerToken, FixedMs and MsPerAnswer. It reads the column Load.
@@ -189,7 +189,7 @@ func (r Reader) Audit(slot int) error {
 	}
 	for _, x := range []float64{
 		p.perToken, float64(p.fixed), float64(p.perAnswer), float64(p.hold), p.known, p.like,
-		tr.shared.perToken, float64(tr.shared.fixed), tr.alone.perToken, float64(tr.alone.fixed),
+		tr.perToken, float64(tr.fixed),
 	} {
 		if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 			return fmt.Errorf("it has learnt %+v, %+v", *p, *tr)

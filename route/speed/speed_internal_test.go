@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmpath/warmpath/fit"
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/backlog"
@@ -33,25 +32,6 @@ func TestPaceIsLearnt(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestSharingIsAssumed: an endpoint without a transfer is taken to be as most others are.
-func TestSharingIsAssumed(t *testing.T) {
-	for _, c := range []struct {
-		alone []float64 // by how much less wrong that line is
-		want  bool
-	}{{[]float64{1, 1}, true}, {[]float64{100, 1}, false}, {[]float64{100, 1, 1}, true}} {
-		var table Table
-		for slot, off := range c.alone {
-			table.Enter(slot)
-			table.endpoints.Get(slot).transfer = transfer{shared: moves{perToken: 1, off: fit.Mean(off)}, alone: moves{perToken: 1, off: 1}, samples: 1}
-		}
-		table.meanTransfer(time.Unix(0, 0))
-		table.Enter(len(c.alone))
-		if got := table.Reader().Transfer(time.Unix(0, 0), len(c.alone)).Shares; got != c.want {
-			t.Errorf("%v: taken to share %v", c.alone, got)
-		}
-	}
 }
 
 // TestSpeedsStaySane: whatever jobs are like, all speeds stay above 0 and finite, readers change nothing, and nothing provisional is left

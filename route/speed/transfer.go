@@ -7,22 +7,15 @@ import (
 	"github.com/warmpath/warmpath/route/backlog"
 )
 
-// transfer fits the time until a decoder has received a prompt's KV cache and made the first token: fixed + perToken × tokens
-// moved. Two models compete: transfers share the decoder's link, or each runs at full speed. The shared one is used unless its
-// errors are aloneShown times as large.
+// transfer fits the time until a decoder has received a prompt's KV cache and made the first token: fixed + perToken × tokens moved ×
+// concurrent transfers, since these share the decoder's link.
 type transfer struct {
-	shared, alone moves
-	samples       int
-	at            time.Time // latest sample
-}
-
-// moves is one model's fit. Its x is the tokens moved, times the concurrent transfers where the link is shared.
-type moves struct {
 	perToken float64      // ms; 0 before the first sample
 	fixed    fit.Quantile // ms
 	prior    float64      // perToken before the first sample
-	off      fit.Mean     // mean absolute error in ms
-	line     fit.Line     // ms over x
+	line     fit.Line     // ms over tokens × transfers
+	samples  int
+	at       time.Time // latest sample
 }
 
 const (
@@ -33,21 +26,17 @@ const (
 	leastMovePerToken = 1e-5 // ms
 	leastMoveFixed    = 0.1  // ms
 	forgetMoves       = time.Minute
-	aloneShown        = 2 // ratio of errors above which the shared model is rejected
 )
 
-// best is the model in use.
-func (t *transfer) best() backlog.Transfer {
-	if t.shared.off > fit.Mean(aloneShown*t.alone.off) {
-		return backlog.Transfer{MsPerToken: t.alone.perToken, FixedMs: float64(t.alone.fixed), Shares: false}
-	}
-	return backlog.Transfer{MsPerToken: t.shared.perToken, FixedMs: float64(t.shared.fixed), Shares: true}
+// learnt is the speed that has been fitted.
+func (t *transfer) learnt() backlog.Transfer {
+	return backlog.Transfer{MsPerToken: t.perToken, FixedMs: float64(t.fixed)}
 }
 
 // transferOf is the transfer speed to an endpoint: its own, else the fleet's mean, else the default.
 func (t *Table) transferOf(now time.Time, tr *transfer) backlog.Transfer {
 	if tr.samples > 0 {
-		return recent(tr.best(), tr.at, now)
+		return recent(tr.learnt(), tr.at, now)
 	}
 	if t.moved.MsPerToken > 0 {
 		return recent(t.moved, t.movedAt, now)
@@ -80,14 +69,14 @@ func (t *Table) learnTransfer(now time.Time, j *backlog.Job) {
 	took = max(0, took-j.WaitMs)
 	tr.at = now
 	tr.samples++
-	tr.alone.learn(tokens, took, 1, pace, tr.samples)
-	tr.shared.learn(float64(tokens*among), took, 1/float64(among*among), pace, tr.samples)
+	tr.learn(float64(tokens*among), took, 1/float64(among*among), pace)
 	t.meanTransfer(now)
 }
 
-// learn adds the n-th sample: x tokens took y ms, with weight w. y is clamped to four times the prediction, twice after 33 samples:
-// an engine that compiles, or connects to a peer for the first time, is not slow.
-func (t *moves) learn(x, y, w float64, assumed backlog.Transfer, n int) {
+// learn adds a sample that is counted already: x tokens took y ms, with weight w. y is clamped to four times the prediction, twice after 33
+// samples: an engine that compiles, or connects to a peer for the first time, is not slow.
+func (t *transfer) learn(x, y, w float64, assumed backlog.Transfer) {
+	n := t.samples
 	if n == 1 {
 		t.perToken, t.fixed = assumed.MsPerToken, fit.Quantile(assumed.FixedMs)
 		t.prior = t.perToken
@@ -98,7 +87,6 @@ func (t *moves) learn(x, y, w float64, assumed backlog.Transfer, n int) {
 		most = float64(outlier / 2 * expected)
 	}
 	y = min(y, most)
-	t.off.Move(1-keepSample, max(y-expected, expected-y))
 	rate := fixedStep
 	if n <= 32 { // the default may be far off
 		rate = fixedStep + 0.5/float64(n)
@@ -111,19 +99,15 @@ func (t *moves) learn(x, y, w float64, assumed backlog.Transfer, n int) {
 
 // meanTransfer updates the default for endpoints without a transfer.
 func (t *Table) meanTransfer(now time.Time) {
-	m, n, shares := backlog.Transfer{}, 0.0, 0
+	m, n := backlog.Transfer{}, 0.0
 	for _, slot := range t.order {
 		tr := &t.endpoints.Get(slot).transfer
 		if tr.samples == 0 {
 			continue
 		}
-		best := tr.best()
-		m.MsPerToken, m.FixedMs, n = m.MsPerToken+best.MsPerToken, m.FixedMs+best.FixedMs, n+1
-		if best.Shares {
-			shares++
-		}
+		m.MsPerToken, m.FixedMs, n = m.MsPerToken+tr.perToken, m.FixedMs+float64(tr.fixed), n+1
 	}
 	if n > 0 {
-		t.moved, t.movedAt = backlog.Transfer{MsPerToken: m.MsPerToken / n, FixedMs: m.FixedMs / n, Shares: float64(2*shares) > n}, now
+		t.moved, t.movedAt = backlog.Transfer{MsPerToken: m.MsPerToken / n, FixedMs: m.FixedMs / n}, now
 	}
 }
