@@ -5,6 +5,7 @@ type Bindings struct {
 	most  int
 	index map[uint64]int32
 	table []binding // 0 is the ring's root: its next is the most recently used, its prev the least
+	free  []int32   // places of table that are not used
 }
 
 type binding struct {
@@ -34,6 +35,8 @@ func (b *Bindings) Put(conversation, rank uint64) {
 	switch {
 	case ok:
 		b.unlink(i)
+	case len(b.free) > 0:
+		i, b.free = b.free[len(b.free)-1], b.free[:len(b.free)-1]
 	case len(b.table) <= b.most:
 		i = int32(len(b.table))
 		b.table = append(b.table, binding{})
@@ -45,6 +48,19 @@ func (b *Bindings) Put(conversation, rank uint64) {
 	b.table[i].conversation, b.table[i].rank = conversation, rank
 	b.index[conversation] = i
 	b.link(i)
+}
+
+// Forget removes the conversations of a rank. It visits all conversations: ranks rarely leave.
+func (b *Bindings) Forget(rank uint64) {
+	for i := b.table[0].next; i != 0; {
+		e := b.table[i]
+		if e.rank == rank {
+			b.unlink(i)
+			delete(b.index, e.conversation)
+			b.free = append(b.free, i)
+		}
+		i = e.next
+	}
 }
 
 func (b *Bindings) unlink(i int32) {

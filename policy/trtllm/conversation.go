@@ -8,6 +8,7 @@ import (
 	"github.com/warmpath/warmpath/policy/byhash"
 	"github.com/warmpath/warmpath/policy/content"
 	"github.com/warmpath/warmpath/policy/reasons"
+	"github.com/warmpath/warmpath/policy/sent"
 	"github.com/warmpath/warmpath/slot"
 )
 
@@ -26,8 +27,9 @@ import (
 //
 // Differences: text of role:content lines is measured in canonical bytes, which render structured parts differently. A weight
 // is in tokens (text in characters / 5) for every form of request; block_weights has the published weights. A session without
-// an id uses the id that the router gave the conversation, so that a client that adopts it stays. The part excluded by
-// hash_skip_count must still match. Tenants never share a session.
+// an id uses the id that the router gave the conversation, so that a client that adopts it stays. A request that continues a
+// session may be a new conversation to the router, whose id it then gets: that id leads to the session's endpoint too. The part
+// excluded by hash_skip_count must still match. Tenants never share a session.
 //
 // Several texts in one request are matched as one, joined by line ends. Of several lists of token ids only the first is matched,
 // and with use_token_ids of several texts too, as in the original.
@@ -39,6 +41,7 @@ type conversation struct {
 	byTable   bool
 	published bool // published weights
 	sessions  sessions
+	given     sent.Bindings // ids given to requests that continued a session of another key -> Candidate.Key
 	ties      ties
 	loads     slot.Table[int64]      // content weight of running requests
 	open      slot.Table[openWeight] // by the low half of the lease
@@ -56,6 +59,7 @@ func NewConversation(o ConversationConfig) pick.Policy {
 	return &conversation{
 		threshold: floatOr(o.MatchThreshold, trtMatchThreshold), block: o.TokensPerBlock, tokens: o.UseTokenIDs, skip: o.HashSkipCount,
 		byTable: o.IDsByTableOnly, published: o.BlockWeights, sessions: newSessions(o.MaxSessions),
+		given: sent.NewBindings(max(1, o.MaxSessions/4)),
 	}
 }
 
@@ -71,19 +75,30 @@ func (p *conversation) Pick(v *pick.View, r *fleet.Request) pick.Choice {
 		p.chain = p.spoken(p.chain, r)
 	}
 	if named {
-		if endpoint, known := p.sessions.where(v.Hash); known {
+		if endpoint, known := p.home(v.Hash); known {
 			if at := holder(cs, endpoint); at >= 0 {
 				p.sessions.put(v.Hash, endpoint, p.chain)
 				return pick.Choice{Index: at, Reason: pick.ReasonSession}
 			}
 		}
 	} else if key, at := p.continued(v, r); at >= 0 {
+		if key != v.Hash {
+			p.given.Put(v.Hash, cs[at].Key)
+		}
 		p.sessions.put(key, cs[at].Key, p.chain)
 		return pick.Choice{Index: at, Reason: reasons.CacheMatch}
 	}
 	at := p.lightest(cs)
 	p.sessions.put(v.Hash, cs[at].Key, p.chain)
 	return pick.Choice{Index: at, Reason: reasons.Load}
+}
+
+// home is the endpoint of a conversation.
+func (p *conversation) home(key uint64) (endpoint uint64, known bool) {
+	if endpoint, known = p.sessions.where(key); !known {
+		endpoint, known = p.given.Get(key)
+	}
+	return endpoint, known
 }
 
 // lightest is the least loaded by content weight.
@@ -257,4 +272,7 @@ func (p *conversation) Released(l fleet.Lease, _ bool) {
 }
 
 // Forget implements pick.Forgetting: it drops the sessions of a removed server. Its running requests count until they end.
-func (p *conversation) Forget(endpoint uint64) { p.sessions.leave(endpoint) }
+func (p *conversation) Forget(endpoint uint64) {
+	p.sessions.leave(endpoint)
+	p.given.Forget(endpoint)
+}

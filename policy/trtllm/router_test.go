@@ -8,6 +8,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/policy/policytest"
+	"github.com/warmpath/warmpath/policy/reasons"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -86,6 +87,46 @@ func TestTRTConversationIsBoundToTheOnlyOneLeft(t *testing.T) {
 		if at := d.turn(named("s", 3000)); at != second {
 			t.Errorf("bound anew to %s, then at %s", second, at)
 		}
+	}
+}
+
+// A request that continues a session may be new to the router, which then gives it an id of its own. A client that adopts the id
+// stays, however busy the endpoint is, until that leaves.
+func TestTRTConversationKnowsTheIDsItsClientsAreGiven(t *testing.T) {
+	d := newDesktop(t, convConfig(ConversationConfig{}), "a", "b", "c")
+	home := d.turn(said(2000, 2, 2500))                // minted-1
+	if at := d.turn(said(2000, 3, 2500)); at != home { // minted-2: it has three quarters of its blocks in common
+		t.Fatalf("continued at %s, the session is at %s", at, home)
+	}
+	adopted := func() *fleet.Request {
+		r := said(0, 9, 5000)
+		r.Session = "minted-2"
+		return r
+	}
+	var open []route.Decision
+	for range 3 {
+		x := d.ask(adopted())
+		if open = append(open, x); x.Endpoint.Name != home || x.Reason != pick.ReasonSession {
+			t.Errorf("adopted: %s (%s), want %s", x.Endpoint.Name, x.Reason, home)
+		}
+	}
+	for _, x := range open {
+		d.end(x, fleet.OK)
+	}
+	d.turn(said(2000, 4, 2500)) // gets an id, which nobody has used when the endpoint leaves
+	given := fmt.Sprintf("minted-%d", d.ids)
+	var left []string
+	for _, name := range []string{"a", "b", "c"} {
+		if name != home {
+			left = append(left, name)
+		}
+	}
+	d.declare(left...)
+	d.declare("a", "b", "c")
+	r := said(0, 9, 100)
+	r.Session = given
+	if x := d.ask(r); x.Reason != reasons.Load {
+		t.Errorf("its endpoint was removed, and it is sent to %s (%s)", x.Endpoint.Name, x.Reason)
 	}
 }
 
