@@ -38,7 +38,6 @@ const (
 	Returns                      // conversations come back at the fleet's mean rate of turns
 	SecondTier                   // no cache holds more than its engine states
 	Spread                       // nothing keeps the numbers of new conversations even
-	StaleSpeed                   // a speed stays as it was learnt however long ago
 	TextFeatures                 // tokens are a share of a prompt's bytes
 	TurnSize                     // a turn's prompt has a fixed length
 	Utilisation                  // no endpoint is thought busy
@@ -51,7 +50,7 @@ func names() []string {
 	return []string{
 		"answer_length", "answers", "cache_ratio", "cache_share", "fixed_time", "interference", "late_stream", "late_whole",
 		"later_turns", "occupancy", "order", "pooled_speed", "prompt_speed", "provisional", "queue", "recount", "residence",
-		"restart", "returns", "second_tier", "spread", "stale_speed", "text_features", "turn_size", "utilisation", "warm_up",
+		"restart", "returns", "second_tier", "spread", "text_features", "turn_size", "utilisation", "warm_up",
 		"whole_doubt",
 	}
 }

@@ -19,7 +19,6 @@ type prefill struct {
 	like      float64   // mean of known over the endpoints that are about as fast
 	perAnswer fit.Mean  // ms per output token after the first; 0 unknown
 	hold      fit.Mean  // ms from first byte to end; 0 unknown
-	learntAt  time.Time // last sample
 	line      fit.Plane // ms over prompt tokens and over tokens of non-streamed answers; older samples weigh less
 	prior     float64   // share of line.AA that is still the initial assumption
 	noise     fit.Mean  // mean squared error of non-streamed samples, ms²
@@ -104,9 +103,6 @@ func (t *Table) learnPrompt(now time.Time, j *backlog.Job) {
 func (t *Table) learnUsage(now time.Time, j *backlog.Job, u *fleet.Usage) {
 	e := t.endpoints.Get(j.Slot)
 	s := &e.prefill
-	if j.Leg != fleet.LegDecode { // a decode leg computes no prompt
-		s.learntAt = now
-	}
 	perToken, fixed := t.settled(s)
 	cached := j.CachedTokens
 	if u.CachedKnown {

@@ -28,7 +28,6 @@ type Prefill struct {
 	PerStep, Noise  float64
 	Prior           float64
 	Line            fit.Plane
-	Age             time.Duration // of the last sample
 }
 
 // Moves is how long transfers take.
@@ -51,7 +50,7 @@ func (r Reader) Export(now time.Time, slot int) Learnt {
 	return Learnt{
 		Prefill: Prefill{
 			Samples: p.samples, PerToken: p.perToken, Fixed: float64(p.fixed), PerAnswer: float64(p.perAnswer), Hold: float64(p.hold),
-			PerStep: p.perStep, Noise: float64(p.noise), Prior: p.prior, Line: p.line, Age: age(now, p.learntAt),
+			PerStep: p.perStep, Noise: float64(p.noise), Prior: p.prior, Line: p.line,
 		},
 		Alone: o.alone, First: o.first, Others: o.others, Front: o.front, Soon: o.soon, Pace: e.pace.Line,
 		Moves: tr.samples, MovesAge: age(now, tr.at), Shared: tr.export(),
@@ -69,7 +68,7 @@ func (t *Table) Restore(now time.Time, slot int, l *Learnt, later time.Duration)
 	if p := &l.Prefill; p.Samples > 0 {
 		e.prefill = prefill{
 			samples: p.Samples, perToken: p.PerToken, fixed: fit.Quantile(p.Fixed), perStep: p.PerStep, noise: fit.Mean(p.Noise),
-			prior: p.Prior, line: p.Line, learntAt: now.Add(-p.Age - later),
+			prior: p.Prior, line: p.Line,
 		}
 	}
 	e.prefill.perAnswer, e.prefill.hold = fit.Mean(l.Prefill.PerAnswer), fit.Mean(l.Prefill.Hold)

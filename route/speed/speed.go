@@ -148,19 +148,14 @@ func (r Reader) LearntTransfer(slot int) (learnt backlog.Transfer, ok bool) {
 	return tr.learnt(), tr.samples > 0
 }
 
-// Fill sets the columns MsPerToken, FixedMs and MsPerAnswer. It reads the column Load.
+// Fill sets the columns MsPerToken, FixedMs and MsPerAnswer.
 func (r Reader) Fill(v *pick.View) {
-	quickest := 0.0
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		p := &r.t.endpoints.Get(c.Slot).prefill
 		c.MsPerToken, c.FixedMs = r.t.speedOf(p)
 		c.MsPerAnswer, c.AnswerMs, c.PerOtherMs = float64(p.perAnswer), 0, 0
-		if quickest == 0 || c.MsPerToken < quickest {
-			quickest = c.MsPerToken
-		}
 	}
-	r.fade(v, quickest)
 }
 
 // FillAnswers fills in AnswerMs and PerOtherMs. It reads the load and Prompts.
