@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/engine/handover"
 	"github.com/warmpath/warmpath/internal/discovery"
 	"github.com/warmpath/warmpath/internal/guard"
 	"github.com/warmpath/warmpath/internal/strictyaml"
@@ -41,6 +42,9 @@ func (c Config) Validate() error {
 	faults = append(faults, c.checkNumbers()...)
 	faults = append(faults, c.checkRoles()...)
 	faults = append(faults, c.Disaggregation.check()...)
+	if handover.InlineReceivers(c.Disaggregation.DecoderRegistry) {
+		faults = append(faults, c.checkDecoders(discovery.None())...)
+	}
 	faults = append(faults, c.TRTLLM.check()...)
 	faults = append(faults, c.Explain.check()...)
 	faults = append(faults, c.checkRecord()...)

@@ -33,6 +33,7 @@ const (
 type draft struct {
 	file      string
 	endpoints []*endpoint
+	pods      []pods
 	settings  []setting
 	missing   []missed
 	aliases   [][2]string // a name and a model that may stand for it
@@ -183,6 +184,9 @@ func (d *draft) result() (Result, error) {
 	d.checkRoles()
 	if len(d.endpoints) > 0 {
 		d.set("endpoints", d.declared())
+	}
+	if len(d.pods) > 0 {
+		d.set("discovery.kubernetes", d.followed())
 	}
 	if len(d.aliases) > 0 {
 		d.set("models.aliases", d.aliased())

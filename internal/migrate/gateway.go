@@ -56,16 +56,16 @@ func gatewayFlags(d *draft, kind string) []flag {
 				d.alias(line, "--model-alias", p, "=")
 			}
 		}},
-	}, gatewayNone(), gatewayNothing())
+	}, gatewayPods(d, kind), gatewayNone(), gatewayNothing())
 }
 
 // gatewayNone are common flags without an equivalent.
 func gatewayNone() []flag {
 	return slices.Concat(
-		none("Kubernetes is not asked: give discovery.dns the name of a headless Service, or declare endpoints",
-			"service-discovery", "selector", "prefill-selector", "decode-selector", "encode-selector", "router-selector", "service-discovery-port", "service-discovery-namespace", "prefill-service-discovery", "model-id-from"),
+		none("pods are followed for what discovery.kubernetes says, and models are what they report", "encode-selector", "prefill-service-discovery", "model-id-from"),
+		none("routers of one fleet find each other by peers", "router-selector"),
 		none("declare ranks: N at an endpoint to place requests on its data-parallel ranks", "dp-aware", "dp-minimum-tokens-scheduler"),
-		none("the number of requests is not limited: engines queue, and what they refuse with 429 or 503 goes elsewhere",
+		none("limits.requests, limits.waiting and limits.wait bound all requests, tenants.limits those of a tenant, and limits.priority says who goes first; none is set",
 			"max-concurrent-requests", "queue-size", "queue-timeout-secs", "rate-limit-tokens-per-second", "priority-scheduler-enabled", "priority-scheduler-default-max-class",
 			"priority-scheduler-config", "priority-scheduler-tenant-metric-top-n", "tenant-rate-limit-enabled", "tenant-rate-limit-config"),
 		none("retries go to other endpoints at once, before the client has seen a byte", "retry-initial-backoff-ms", "retry-max-backoff-ms", "retry-backoff-multiplier", "retry-jitter-factor"),

@@ -22,9 +22,13 @@ func readLLMD(d *draft, root *node) {
 	}
 	p.profiles(root.get("schedulingProfiles"))
 	p.decide()
-	d.miss(0, "endpoints", "they are those of the InferencePool: declare them, or give discovery.dns the name of a headless Service")
+	d.ends = append(d.ends, func() {
+		if len(d.pods) == 0 {
+			d.miss(0, "endpoints", "they are those of the InferencePool: name it in discovery.kubernetes (pool: NAME), or declare endpoints")
+		}
+	})
 	for _, k := range []struct{ key, why string }{
-		{"flowControl", "requests are not queued or ranked: engines queue, and what they refuse with 429 or 503 goes elsewhere"},
+		{"flowControl", "the router's queue lets the shortest prompt go first (queue); limits.priority and tenants.limits say who goes before others"},
 		{"featureGates", "there are none"},
 		{"dataLayer", "probing asks the engines by itself (probe.load_interval)"},
 		{"requestHandler", "every API that is spoken is read, see docs/conversations.md"},
@@ -266,7 +270,7 @@ func (p *llmd) rest(kind string, n *node) {
 
 // llmdFlags are those of the endpoint picker's process.
 func llmdFlags(d *draft) []flag {
-	return slices.Concat([]flag{
+	return slices.Concat(poolFlags(d), []flag{
 		one("config-text", func(line int, text string) {
 			root, err := parseTree("--config-text", []byte(text))
 			if err != nil {
@@ -278,7 +282,7 @@ func llmdFlags(d *draft) []flag {
 		}),
 	},
 		none("give the file itself: warmpath check --from llm-d FILE", "config-file"),
-		none("Kubernetes is not asked: give discovery.dns the name of a headless Service, or declare endpoints", "pool-name", "pool-namespace", "pool-group", "endpoint-selector", "endpoint-target-ports"),
+		none("discovery.kubernetes knows InferencePools of inference.networking.k8s.io/v1 and of v1alpha2", "pool-group"),
 		none("requests come over HTTP", "grpc-port", "grpc-health-port", "secure-serving", "cert-path", "health-checking"),
 		none("metrics are at /metrics of admin.listen", "metrics-port", "metrics-endpoint-auth"),
 		nothing("v", "zap-encoder", "zap-log-level", "zap-devel", "zap-stacktrace-level", "tracing", "ha-enable-leader-election", "enable-pprof", "refresh-metrics-interval", "refresh-prometheus-metrics-interval", "metrics-staleness-threshold"))

@@ -30,7 +30,7 @@ func smgFlags(d *draft) []flag {
 		none("its rule is not offered; least_ttft weighs queues, speeds and what is cached", "least-load-kv-pressure-weight", "least-load-default-throughput", "least-load-mean-prefill-tokens", "routing-key-override"),
 		none("what engines say of themselves is theirs: scrape their /metrics", "engine-metrics"),
 		none("probes are answered by the traffic listener, /healthz and /readyz", "health-check-port"),
-		none("several routers share nothing yet; consistent_hash, rendezvous and power_of_two do without", "enable-mesh", "mesh-server-name", "mesh-host", "mesh-advertise-host", "mesh-port", "mesh-peer-urls", "kv-indexer-url"),
+		none("routers of one fleet tell each other what they place: peers.listen and peers.routers", "enable-mesh", "mesh-server-name", "mesh-host", "mesh-advertise-host", "mesh-port", "mesh-peer-urls", "kv-indexer-url"),
 		none("bodies and answers are passed on as they are; the engine does it", "reasoning-parser", "tool-call-parser", "mcp-config-path", "enable-wasm", "storage-hook-wasm-path", "storage-context-headers", "schema-config", "history-backend", "multimodal-tensor-transport", "webrtc-bind-addr", "webrtc-stun-server"),
 		none("conversations are not stored: engines hold responses, and requests that refer to one go there", "oracle-dsn", "oracle-tns-alias", "postgres-db-url", "redis-url"))
 }

@@ -13,6 +13,8 @@ type stack struct {
 	urls, models, labels, prefill, decode []string
 	logic, strategy, threshold            string // of routing; of both sides, PR 890; in tokens, PR 890
 	connector                             string // PR 890
+	discovery, services                   string // whether engines are listed or found, and how
+	selector, namespace, podPort          string // of pods
 	receiver                              [4]receiver
 	lines                                 map[string]int
 }
@@ -78,11 +80,11 @@ func (s *stack) flags() []flag {
 	return slices.Concat([]flag{
 		one("host", func(_ int, v string) { s.host = v }),
 		one("port", func(_ int, v string) { s.port = v }),
-		one("service-discovery", func(line int, v string) {
-			if v != "static" {
-				d.miss(line, "--service-discovery "+v, "Kubernetes is not asked: give discovery.dns the name of a headless Service, or declare endpoints")
-			}
-		}),
+		one("service-discovery", func(line int, v string) { s.discovery, s.lines["service-discovery"] = v, line }),
+		one("k8s-service-discovery-type", func(_ int, v string) { s.services = v }),
+		one("k8s-label-selector", func(_ int, v string) { s.selector = v }),
+		one("k8s-namespace", func(_ int, v string) { s.namespace = v }),
+		one("k8s-port", func(_ int, v string) { s.podPort = v }),
 		list("static-backends", &s.urls),
 		list("static-models", &s.models),
 		list("static-model-labels", &s.labels),
@@ -108,13 +110,11 @@ func (s *stack) flags() []flag {
 		one("log-format", func(_ int, v string) { d.set("log.format", v) }),
 		one("otel-service-name", func(_ int, v string) { d.set("tracing.service_name", v) }),
 		d.threshold("prefix-min-match-length", "0"),
-	}, s.conditional(), stackNone(), nothing("static-model-types", "static-backend-health-checks", "static-backend-health-check-timeout-seconds", "request-stats-window", "log-stats", "log-stats-interval", "file-storage-class", "file-storage-path", "batch-processor", "dynamic-config-yaml-watch"))
+	}, s.conditional(), stackNone(), nothing("k8s-watcher-timeout-seconds", "backend-health-check-timeout-seconds", "static-model-types", "static-backend-health-checks", "static-backend-health-check-timeout-seconds", "request-stats-window", "log-stats", "log-stats-interval", "file-storage-class", "file-storage-path", "batch-processor", "dynamic-config-yaml-watch"))
 }
 
 func stackNone() []flag {
 	return slices.Concat(
-		none("Kubernetes is not asked: give discovery.dns the name of a headless Service, or declare endpoints",
-			"k8s-service-discovery-type", "k8s-port", "k8s-namespace", "k8s-label-selector", "k8s-watcher-timeout-seconds", "backend-health-check-timeout-seconds"),
 		none("LMCache's controller is not asked; what engines hold is believed from what they were sent and report",
 			"kv-aware-threshold", "lmcache-controller-port", "lmcache-controller-reply-port", "lmcache-controller-heartbeat-port", "lmcache-health-check-interval", "lmcache-worker-timeout"),
 		none("give that file itself: warmpath check --from production-stack FILE", "dynamic-config-yaml", "dynamic-config-json"),
@@ -145,6 +145,7 @@ func (s *stack) end() {
 			e.models = append(e.models, s.models[i])
 		}
 	}
+	s.stackPods()
 	if s.logic != "" {
 		s.policy(s.lines["routing-logic"])
 	}
@@ -228,7 +229,8 @@ func (s *stack) split(line int, what string) {
 	} else {
 		s.preset()
 	}
-	if !slices.ContainsFunc(d.endpoints, func(e *endpoint) bool { return e.role != roleBoth }) {
+	if !slices.ContainsFunc(d.endpoints, func(e *endpoint) bool { return e.role != roleBoth }) &&
+		!slices.ContainsFunc(d.pods, func(p pods) bool { return p.role != roleBoth }) {
 		d.miss(line, what, "no engine has a role: it follows from --static-model-labels with --prefill-model-labels and --decode-model-labels")
 	}
 }

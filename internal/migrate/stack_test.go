@@ -31,10 +31,10 @@ func TestStackConditionalIsAccepted(t *testing.T) {
 			t.Fatalf("%s: %v, %v", c.flags, err, got.Missing)
 		}
 		cfg, err := config.Parse("(result)", got.YAML, nil)
-		if err != nil {
-			t.Fatalf("%s: %v in\n%s", c.flags, err, got.YAML)
+		if err == nil {
+			err = cfg.CheckFiles(discovery.None())
 		}
-		switch err := cfg.CheckFiles(discovery.None()); {
+		switch {
 		case c.fault != "":
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("%s: %v, want %q", c.flags, err, c.fault)
