@@ -131,6 +131,7 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 			Draining: ep.draining, Gone: ep.gone, Ramp: judged.Ramp(now, ep.slot), Load: r.backlog.Reader().Load(ep.slot), Report: ep.report,
 			Models: ep.models(), Requests: ep.requests, Failures: judged.Failures(ep.slot), Silent: judged.IsSilent(now, ep.slot), CacheLosses: caches.Restarts(ep.slot), KV: caches.Figures(ep.slot),
 			CacheTokens: caches.Capacity(ep.slot),
+			CacheFilled: caches.Filled(ep.slot),
 		}
 		if perToken := r.speed.Reader().Learnt(ep.slot); perToken > 0 {
 			s.PrefillPerSec = 1000 / perToken

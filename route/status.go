@@ -28,6 +28,7 @@ type EndpointStatus struct {
 
 	CacheLosses   uint64  // losses of its cache inferred from answers
 	CacheTokens   int64   // assumed capacity of its cache, from reports and observed hits; 0 before the first request
+	CacheFilled   float64 // share of that which is believed to hold blocks, 0 to 1
 	PrefillPerSec float64 // learnt prefill speed in tokens per second; 0 before the first answer
 
 	// Of decoders, learnt; both are 0 before the first transfer.

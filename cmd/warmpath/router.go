@@ -40,6 +40,7 @@ type router struct {
 	doors    doors
 	meter    *metrics.Metrics
 	tally    *admin.Tally
+	streams  *admin.Streams
 	limits   *quota.Table
 	lmcache  *lmCache                          // nil with another connector
 	proxies  atomic.Pointer[forwarded.Proxies] // whose word about their clients counts now
@@ -62,7 +63,7 @@ type router struct {
 // startOn makes all parts of a router and runs them, on sockets that somebody else holds open; those that are missing are opened. What is
 // wrong with the configuration or the listeners is a usageError.
 func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log *slog.Logger) (*router, error) {
-	r := &router{build: b, log: log, peers: peers{log: log}, failed: make(chan error, 3), tally: admin.NewTally(), limits: quota.New(time.Now(), quota.Config{})}
+	r := &router{build: b, log: log, peers: peers{log: log}, failed: make(chan error, 3), tally: admin.NewTally(), streams: admin.NewStreams(), limits: quota.New(time.Now(), quota.Config{})}
 	o, err := open(cfg, held, log)
 	if err != nil {
 		return nil, usageError(err)
@@ -209,10 +210,12 @@ func (r *router) serveAdmin(l net.Listener) {
 	declared := discovery.NewAdmin("admin", r.publish, r.taken)
 	started := time.Now()
 	handler := func(g *generation) http.Handler {
+		r.tally.Compare(g.shadows.compare())
+		r.streams.End() // what was open had the token of the generation before
 		return admin.New(admin.Config{
 			Fleet: r.fleet, Version: r.build.Version, Started: started, Token: g.cfg.Admin.Token, Endpoints: declared, Source: "admin", Parse: parseDeclaration,
 			Duplicate: discovery.ErrDuplicate, NotDeclared: discovery.ErrNotDeclared, Reload: r.reload, Running: r.reloads.state,
-			Metrics: r.meter.Handler(), Settings: func() any { return g.cfg.Settings() }, Tally: r.tally, Log: r.log, Decisions: g.why.handler(), Shadow: g.shadows.handler(), Replicas: r.replicas.handler(),
+			Metrics: r.meter.Handler(), Settings: func() any { return g.cfg.Settings() }, Tally: r.tally, Streams: r.streams, Log: r.log, Decisions: g.why.handler(), Shadow: g.shadows.handler(), Replicas: r.replicas.handler(),
 		})
 	}
 	r.reloads.adminOf(r.current(), handler)
@@ -221,6 +224,7 @@ func (r *router) serveAdmin(l net.Listener) {
 		Handler: http.HandlerFunc(r.reloads.serveAdmin), ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive,
 		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
+	r.admin.RegisterOnShutdown(r.streams.End)
 	r.adminURL = urlOf("http", l)
 	r.serve("admin", func() error { return r.admin.Serve(l) })
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/internal/metrics"
@@ -63,6 +64,24 @@ func (s *shadows) handler() http.Handler {
 		return nil
 	}
 	return s.Shadow
+}
+
+// compare is what the policies have come to, for the page's history; nil where there are no shadows.
+func (s *shadows) compare() func() []admin.Beside {
+	if !s.on() {
+		return nil
+	}
+	return func() []admin.Beside {
+		r := s.Report()
+		world := func(policy string, w *shadowcore.World) admin.Beside {
+			return admin.Beside{Policy: policy, Turns: w.Turns, TTFTMs: w.TTFTMs, PromptTokens: w.PromptTokens, CachedTokens: w.CachedTokens}
+		}
+		out := []admin.Beside{world(r.Policy, &r.Acting)}
+		for i := range r.Shadows {
+			out = append(out, world(r.Shadows[i].Policy, &r.Shadows[i].Apart))
+		}
+		return out
+	}
 }
 
 // run judges decisions until ctx ends, then tells the log what was found.

@@ -53,7 +53,8 @@ type Config struct {
 	Settings  func() any              // the configuration in force, secrets already taken out; encoded as JSON
 	Reload    func() (Running, error) // reads the configuration again, on POST /admin/reload
 	Running   func() Running          // which configuration runs, for the stats
-	Tally     *Tally                  // what the fleet's listeners heard; nil leaves shares and rates out
+	Tally     *Tally                  // what the fleet's listeners heard; nil leaves shares, rates and the history out
+	Streams   *Streams                // open event streams, of this handler and of those before it; nil begins with none
 	Log       *slog.Logger            // says who changed what; nil is silent
 	Now       func() time.Time
 	Started   time.Time // of the program; zero is now
@@ -73,6 +74,7 @@ type Admin struct {
 	c    Config
 	mux  *http.ServeMux
 	page page
+	last lastLook
 }
 
 // New makes the handler. It panics without a Fleet, which is a mistake in the program.
@@ -97,6 +99,9 @@ func New(c Config) *Admin {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Streams == nil {
+		c.Streams = NewStreams()
 	}
 	a := &Admin{c: c, mux: http.NewServeMux(), page: newPage()}
 	a.routes()
@@ -141,6 +146,9 @@ func (a *Admin) routes() {
 	get("/{$}", func(w http.ResponseWriter, _ *http.Request) { a.page.serve(w, http.StatusOK) })
 	get("/admin/models", a.models)
 	get("/admin/stats", a.stats)
+	get("/admin/stream", a.stream)
+	get("/admin/history", a.history)
+	get("/admin/troubles", a.troubles)
 	get("/admin/config", a.settings)
 	get("/admin/decisions", a.decisions)
 	get("/admin/shadow", a.shadow)

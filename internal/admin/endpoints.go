@@ -148,6 +148,15 @@ func (a *Admin) stats(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, a.viewStats())
 }
 
+// history answers with the last hour, a point for each ten seconds.
+func (a *Admin) history(w http.ResponseWriter, _ *http.Request) {
+	past := a.c.Tally.since(a.c.Now(), 0)
+	if past == nil {
+		past = []point{}
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"seconds": pointSeconds, "points": past})
+}
+
 func (a *Admin) viewStats() statsView {
 	s := a.c.Fleet.Stats()
 	ready, why := a.c.Fleet.Ready()

@@ -2,23 +2,16 @@ package admin
 
 import (
 	"crypto/sha256"
-	_ "embed" // the parts of the page
+	"embed"
 	"encoding/base64"
 	"net/http"
 	"strings"
 )
 
-//go:embed page.html
-var pageHTML string
-
-//go:embed page.css
-var pageCSS string
-
-//go:embed page.js
-var statusJS string
-
-//go:embed decisions.js
-var decisionsJS string
+// assets are the parts of the page. uplot holds the charts' library as it was released, with its licence.
+//
+//go:embed page
+var assets embed.FS
 
 // page is the status page: one document that loads nothing, with a policy that lets it run its own script only.
 type page struct {
@@ -27,12 +20,25 @@ type page struct {
 }
 
 func newPage() page {
-	pageJS := statusJS + decisionsJS
-	return page{
-		body: []byte(strings.NewReplacer("/*css*/", pageCSS, "/*js*/", pageJS).Replace(pageHTML)),
-		policy: "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
-			"style-src 'sha256-" + digest(pageCSS) + "'; script-src 'sha256-" + digest(pageJS) + "'",
+	css := part("uplot/uPlot.min.css") + part("page.css")
+	js := "/*\nuPlot\n" + part("uplot/LICENSE") + "\n*/\n" + part("uplot/uPlot.iife.min.js")
+	for _, name := range []string{"page.js", "endpoints.js", "charts.js", "decisions.js", "conversation.js", "stream.js"} {
+		js += "\n" + part(name)
 	}
+	return page{
+		body: []byte(strings.NewReplacer("/*css*/", css, "/*js*/", js).Replace(part("page.html"))),
+		policy: "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+			"style-src 'sha256-" + digest(css) + "'; script-src 'sha256-" + digest(js) + "'",
+	}
+}
+
+// part is one of the assets, which the build has put in.
+func part(name string) string {
+	b, err := assets.ReadFile("page/" + name)
+	if err != nil {
+		panic("admin: " + err.Error())
+	}
+	return string(b)
 }
 
 func digest(s string) string {

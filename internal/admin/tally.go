@@ -22,6 +22,9 @@ type Tally struct {
 	mu  sync.Mutex // guards all below
 	one map[string]*tallied
 	all tallied
+
+	past    history
+	compare func() []Beside // nil without shadows
 }
 
 // tallied is what one endpoint, or all together, has done.
@@ -59,16 +62,26 @@ func (t *Tally) Listener() live.Listener { return live.Listener{Served: t.served
 func (t *Tally) served(s *live.Served) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !s.Ended.IsZero() {
+		t.past.advance(s.Ended, t)
+	}
+	failures := t.all.failed
 	t.all.add(s, true, true)
+	t.past.add(s, t.all.failed > failures)
 	by := s.Prefill.Endpoint.Name
 	apart := by != "" && s.Decision.Leg == fleet.LegDecode
 	if apart {
-		if one := t.of(by); one != nil {
-			one.add(s, true, false)
-		}
+		t.charge(by, s, true, false)
 	}
-	if one := t.of(s.Decision.Endpoint.Name); one != nil {
-		one.add(s, !apart, true)
+	t.charge(s.Decision.Endpoint.Name, s, !apart, true)
+}
+
+// charge counts a request, or a part of it, at the endpoint that had it.
+func (t *Tally) charge(name string, s *live.Served, promptToo, answerToo bool) {
+	if one := t.of(name); one != nil {
+		before := one.work
+		one.add(s, promptToo, answerToo)
+		t.past.charge(name, one.work-before)
 	}
 }
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"math"
 	"net/url"
 	"strings"
 	"time"
@@ -29,6 +30,11 @@ type endpointView struct {
 	Failures     uint64   `json:"failures"`
 	Engine       engine   `json:"engine"`
 	Served       *heardOf `json:"served,omitempty"`
+
+	PrefillPerSec float64 `json:"prefill_tokens_per_second,omitempty"` // learnt
+	AssumedCache  int64   `json:"assumed_cache_tokens,omitempty"`      // capacity of its cache, from reports and observed hits
+	CacheFilled   float64 `json:"cache_filled,omitempty"`              // share of that which is believed to hold prompts, 0..1
+	CacheLosses   uint64  `json:"cache_losses,omitempty"`              // inferred from answers
 
 	TransferMs     float64 `json:"transfer_ms,omitempty"`                // learnt: until KV cache from elsewhere is there, with nothing to move
 	TransferPerSec float64 `json:"transfer_tokens_per_second,omitempty"` // learnt
@@ -94,7 +100,7 @@ func viewEndpoint(now time.Time, s *route.EndpointStatus, heard *heardOf) endpoi
 			Version: s.Report.Version, CacheTokens: s.Report.CacheTokens, BlockTokens: s.Report.BlockTokens,
 			Slots: s.Report.Slots, Ranks: s.Report.Ranks,
 		},
-		Served: heard, TransferMs: s.TransferMs, TransferPerSec: s.TransferPerSec,
+		Served: heard, PrefillPerSec: s.PrefillPerSec, AssumedCache: s.CacheTokens, CacheFilled: math.Round(1000*s.CacheFilled) / 1000, CacheLosses: s.CacheLosses, TransferMs: s.TransferMs, TransferPerSec: s.TransferPerSec,
 	}
 	for i := range s.Models {
 		v.Models = append(v.Models, s.Models[i].ID)

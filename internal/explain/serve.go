@@ -27,9 +27,10 @@ type query struct {
 	last                            int
 	request, endpoint, pool, reason string
 	conversation                    string
+	after                           uint64 // number: only later ones
 }
 
-// parseQuery reads ?last=N&request=ID&endpoint=&pool=&reason=&conversation=.
+// parseQuery reads ?last=N&after=N&request=ID&endpoint=&pool=&reason=&conversation=.
 func parseQuery(values url.Values) (query, error) {
 	q := query{last: lastByDefault}
 	for key, v := range values {
@@ -38,6 +39,10 @@ func parseQuery(values url.Values) (query, error) {
 		case "last":
 			if q.last, err = strconv.Atoi(v[0]); err != nil || q.last < 1 || q.last > mostAtOnce {
 				return q, fmt.Errorf("last: want a number from 1 to %d, got %q", mostAtOnce, v[0])
+			}
+		case "after":
+			if q.after, err = strconv.ParseUint(v[0], 10, 64); err != nil {
+				return q, fmt.Errorf("after: want the number of a decision, got %q", v[0])
 			}
 		case "request":
 			q.request = v[0]
@@ -50,7 +55,7 @@ func parseQuery(values url.Values) (query, error) {
 		case "conversation":
 			q.conversation = v[0]
 		default:
-			return q, fmt.Errorf("unknown parameter %q; known are conversation, endpoint, last, pool, reason, request", key)
+			return q, fmt.Errorf("unknown parameter %q; known are after, conversation, endpoint, last, pool, reason, request", key)
 		}
 	}
 	return q, nil
@@ -73,7 +78,7 @@ func (r *Ring) find(q *query) Answer {
 	first, next := r.span()
 	a := Answer{Decisions: []Decision{}, Kept: next - first, Total: next - 1}
 	var d record
-	for n := next; n > first && len(a.Decisions) < q.last; n-- {
+	for n := next; n > max(first, q.after+1) && len(a.Decisions) < q.last; n-- {
 		if r.read(n-1, &d, q.wants) {
 			a.Decisions = append(a.Decisions, d.view())
 		}

@@ -147,6 +147,15 @@ func (r Reader) Capacity(slot int) int64 {
 	return r.provenTokens(slot)
 }
 
+// Filled is the share of the estimated capacity that is believed to hold blocks, 0 to 1.
+func (r Reader) Filled(slot int) float64 {
+	bound := r.t.endpoints.Get(slot).capacity.bound
+	if bound == 0 {
+		return 0
+	}
+	return min(1, float64(r.t.index.Units(slot))/float64(bound))
+}
+
 // Restarts counts the detected cache losses of an endpoint.
 func (r Reader) Restarts(slot int) uint64 { return r.t.endpoints.Get(slot).restarts }
 

@@ -1,15 +1,12 @@
-
-// Decisions: the newest ones, and why. They are asked for beside the endpoints, and left as they are while a reader holds them.
-const terms = ["wait", "prefill", "transfer", "fixed", "others", "evict", "spread"];
+// Decisions: the newest ones, and why. They are left as they are while a reader holds them or has one open.
+const terms = ["wait", "prefill", "transfer", "fixed", "others", "spread"];
 const meaning = {
   wait: "wait for prompts in front and for a place", prefill: "compute what is not cached", transfer: "fetch what is not cached from where it was computed", fixed: "first token when nothing is to compute",
-  others: "make those wait who come after", evict: "push out of the cache what is wanted again", spread: "more new conversations than its share",
+  others: "delay of requests that come later", spread: "more new conversations than its share",
 };
 const term = (c, t) => Math.max(0, c.terms_ms[t] || 0); // transfer is there with decode legs only
-const millis = (x) => x == null ? "–" : x === 0 ? "0" : x >= 1e4 ? (x / 1000).toFixed(1) + " s" : x.toFixed(x < 10 ? 1 : 0) + " ms";
-const tokens = (n) => n == null ? "–" : n.toLocaleString("en");
 const asked = location.hash.startsWith("#request=") ? decodeURIComponent(location.hash.slice(9)) : ""; // one decision, linked to
-let decisions = [], opened = null, held = false, drawn = "";
+let decisions = [], opened = null, held = false, drawn = "", kept = 0;
 
 function costOf(c) { return terms.reduce((sum, t) => sum + term(c, t), 0); }
 
@@ -33,7 +30,7 @@ function mini(d) {
 // bars draws the terms of each candidate at full length, with what they add up to.
 function bars(d) {
   const took = d.observed.ttft_ms, grid = make("div", "terms"), most = Math.max(1e-9, took || 0, ...d.candidates.map(costOf));
-  for (const h of ["Candidate", "What it was thought to cost", "cost", "first token", "cached · requests"]) grid.append(make("span", "head", h));
+  for (const h of ["Candidate", "Predicted cost", "cost", "first token", "cached · requests"]) grid.append(make("span", "head", h));
   for (const c of d.candidates) {
     const track = make("div", "track");
     for (const t of terms) {
@@ -67,6 +64,12 @@ function story(d) {
     d.eligible > d.candidates.length && d.candidates.length ? "the best " + d.candidates.length + " of " + d.eligible + " candidates" : ""];
   inner.append(make("div", "facts", facts.filter(Boolean).join(" · ")));
   if (d.candidates.some((c) => costOf(c) > 0)) inner.append(bars(d));
+  if (d.conversation) {
+    const b = make("button", "small", "Show this conversation turn by turn");
+    b.type = "button";
+    b.addEventListener("click", () => { follow(d.conversation); $("way").hidden = false; $("way").scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" }); $("conversation").focus({ preventScroll: true }); });
+    inner.append(b);
+  }
   td.append(inner);
   tr.append(td);
   return tr;
@@ -74,24 +77,29 @@ function story(d) {
 
 function decisionRow(d) {
   const tr = make("tr", "one" + (opened === d.number ? " open" : "")), cell = (x, cls) => { const td = make("td", cls); td.append(x); return td; };
-  const id = make("span", "id", d.request);
+  const id = make("button", "id", d.request);
+  id.type = "button";
+  id.dataset.number = d.number;
   id.title = d.request;
+  id.setAttribute("aria-expanded", opened === d.number);
   const found = d.observed.cached_tokens, off = found == null ? 0 : Math.abs(found - d.predicted.cached_tokens) / Math.max(1, d.observed.prompt_tokens);
   const took = d.observed.ttft_ms, late = took != null && d.predicted.ttft_ms != null && took > 1.5 * d.predicted.ttft_ms + 20;
-  const where = make("span", "", d.endpoint || "nobody");
+  const where = make("span", "", d.endpoint || "none");
   if (d.leg) where.append(" ", make("span", "chip role", d.leg));
   if (d.outcome !== "ok") where.append(" ", make("span", "chip " + (d.outcome.startsWith("client") ? "" : "down"), d.outcome.replaceAll("_", " ")));
   const reason = make("span", "chip", d.reason.replaceAll("_", " "));
   if (d.first_turn) reason.title = "first turn";
-  tr.append(cell(new Date(d.at).toLocaleTimeString()), cell(id), cell(where), cell(reason),
+  tr.append(cell(clock(d.at)), cell(id), cell(where), cell(reason),
     cell(tokens(d.observed.prompt_tokens ?? (d.predicted.prompt_tokens || null)), "num"),
     cell(d.class === "turn" ? tokens(d.predicted.cached_tokens) : "–", "num"), cell(tokens(found), "num" + (off > 0.05 ? " late" : "")),
     cell(millis(d.predicted.ttft_ms), "num"), cell(millis(took), "num" + (late ? " late" : "")), cell(millis(d.regret_ms), "num"),
     cell(mini(d)));
-  tr.tabIndex = 0;
-  const toggle = () => { opened = opened === d.number ? null : d.number; drawn = ""; showDecisions(); };
-  tr.addEventListener("click", toggle);
-  tr.addEventListener("keydown", (ev) => { if (ev.key === "Enter" || ev.key === " ") { ev.preventDefault(); toggle(); } });
+  tr.addEventListener("click", () => {
+    opened = opened === d.number ? null : d.number;
+    drawn = "";
+    showDecisions();
+    $("decisions").querySelector(`[data-number="${d.number}"]`)?.focus();
+  });
   return tr;
 }
 
@@ -104,28 +112,32 @@ function showDecisions() {
   $("decisions").replaceChildren(...found.flatMap((d) => opened === d.number ? [decisionRow(d), story(d)] : [decisionRow(d)]));
 }
 
-async function pollDecisions() {
-  let pause = 2000;
-  if (asked && decisions.length) { held = true; $("hold").hidden = true; }
-  if (!held && opened == null && !document.hidden && !$("main").hidden) {
-    try {
-      const wide = $("wanted").value ? 500 : 25, one = asked ? "&request=" + encodeURIComponent(asked) : "";
-      const r = await fetch("/admin/decisions?last=" + wide + one, { headers: headers(), signal: AbortSignal.timeout(5000) });
-      $("why").hidden = r.status === 404;
-      if (r.ok) {
-        const a = await r.json();
-        decisions = a.decisions;
-        if (asked && decisions.length) opened = decisions[0].number;
-        $("decided").textContent = asked ? "request " + asked + (decisions.length ? "" : " is not among the " + count(a.kept) + " kept") : "the newest of " + count(a.kept) + " kept";
-        showDecisions();
-      } else if (r.status === 404) pause = 30000;
-    } catch (e) { /* the endpoints' poll says so */ }
-  } else if ($("main").hidden) pause = 300;
-  setTimeout(pollDecisions, pause);
+// showNewest takes in the decisions that have ended since; those that a reader looks at stay.
+function showNewest(a) {
+  kept = a.kept;
+  $("why").hidden = false;
+  if (!asked && !held && opened == null) {
+    decisions = a.decisions.concat(decisions.filter((d) => d.number < (a.decisions.at(-1)?.number ?? Infinity))).slice(0, 500);
+    $("decided").textContent = "the newest of " + count(kept) + " kept";
+    showDecisions();
+  }
+  travel(a.decisions);
+}
+
+// showAsked shows the one request that the address names.
+async function showAsked() {
+  $("hold").hidden = true;
+  const r = await fetch("/admin/decisions?last=25&request=" + encodeURIComponent(asked), { headers: headers() });
+  if (!r.ok) return;
+  const a = await r.json();
+  decisions = a.decisions;
+  opened = decisions.length ? decisions[0].number : null;
+  $("why").hidden = false;
+  $("decided").textContent = "request " + asked + (decisions.length ? "" : " is not among the " + count(a.kept) + " kept");
+  showDecisions();
 }
 
 $("legend").append(...terms.map((t) => { const s = make("span"); s.append(make("i", "t-" + t), t); s.title = meaning[t]; return s; }));
 { const s = make("span"); s.append(make("i", "mark"), "first token observed"); $("legend").append(s); }
 $("hold").addEventListener("click", () => { held = !held; $("hold").setAttribute("aria-pressed", held); $("hold").textContent = held ? "Go on" : "Hold"; });
 $("wanted").addEventListener("input", showDecisions);
-pollDecisions();

@@ -1,0 +1,252 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// trouble is one thing that is wrong now, in words, with what to do about it.
+type trouble struct {
+	Severity string `json:"severity"` // bad: requests fail or soon may; warn: slower than it could be; note: worth knowing
+	Endpoint string `json:"endpoint,omitempty"`
+	What     string `json:"what"`
+	Do       string `json:"do"`
+}
+
+const (
+	bad  = "bad"
+	warn = "warn"
+	note = "note"
+)
+
+// When figures are worth a word.
+const (
+	enoughRequests = 50  // before shares are judged
+	settled        = 30  // seconds from the start before an endpoint that nobody has heard of is trouble
+	kvFull         = .97 // of an engine's KV cache
+	failing        = .01 // share of the last minute's requests
+	lowHits        = .05 // of prompt tokens, though conversations return
+	uneven         = 2.0 // busiest endpoint's work in means
+	sooner         = .15 // that a shadow's first tokens are predicted to come sooner
+	alike          = 4   // endpoints with the same trouble that are told one by one
+	judged         = 6   // points that shares are judged by: the last minute
+)
+
+// listTroubles looks at everything that the page shows, the worst first. It judges; it asks nothing.
+func listTroubles(endpoints []endpointView, st *statsView, past []point, replicas json.RawMessage) []trouble {
+	var all []trouble
+	add := func(severity, endpoint, do, what string, args ...any) {
+		all = append(all, trouble{severity, endpoint, fmt.Sprintf(what, args...), do})
+	}
+	if len(endpoints) == 0 {
+		add(bad, "", "Start serve with --endpoint URL, or name a source under discovery in the configuration.", "No endpoint is declared: every request is refused.")
+	} else if !st.Ready {
+		add(bad, "", "Look at the endpoints below. Until one is up, requests get an error.", "The router is not ready: %s.", orWord(st.Why, "no endpoint is up"))
+	}
+	for i := range endpoints {
+		endpointTrouble(&endpoints[i], st, add)
+	}
+	if len(past) > judged {
+		past = past[len(past)-judged:]
+	}
+	trafficTrouble(endpoints, st, past, add)
+	if c := st.Config; c != nil {
+		if c.Fault != "" {
+			add(bad, "", "Run warmpath check -c on the file, correct it, and reload. The earlier configuration stays in force.", "The latest configuration was rejected: %s.", c.Fault)
+		}
+		if len(c.Restart) > 0 {
+			add(note, "", "Restart the router when that suits you.", "Changed settings wait for a restart: %s.", strings.Join(c.Restart, ", "))
+		}
+	}
+	replicaTrouble(replicas, add)
+	all = merge(all)
+	slices.SortStableFunc(all, func(a, b trouble) int { return rank(a.Severity) - rank(b.Severity) })
+	return all
+}
+
+func rank(severity string) int { return slices.Index([]string{bad, warn, note}, severity) }
+
+type teller func(severity, endpoint, do, what string, args ...any)
+
+func endpointTrouble(e *endpointView, st *statsView, add teller) {
+	if e.Gone {
+		return
+	}
+	why := ""
+	if e.Detail != "" {
+		why = ": " + e.Detail
+	}
+	again := ""
+	if e.UntilSeconds != nil {
+		again = fmt.Sprintf(" It is tried again in %.0f s.", max(1, *e.UntilSeconds))
+	}
+	switch e.State {
+	case "down":
+		add(bad, e.Name, "See whether the engine runs and answers at its URL: warmpath doctor "+e.URL+". It is taken back by itself.", "Down%s.", why)
+	case "ejected":
+		add(bad, e.Name, "Read the engine's own log for the time of the first failure."+again, "Ejected after failures%s.", why)
+	case "busy":
+		add(warn, e.Name, "The engine refuses work with 429 or 503. Raise its limits, or add an engine."+again, "Busy%s.", why)
+	case "unknown":
+		if st.UptimeSeconds > settled {
+			add(warn, e.Name, "See whether this machine reaches "+e.URL+".", "No answer to a health check yet.")
+		}
+	}
+	switch {
+	case e.Draining && e.Load.Requests == 0:
+		add(note, e.Name, "Stop or update it now, or press Undrain to bring it back.", "Drained: nothing runs there.")
+	case e.Draining:
+		add(note, e.Name, "Wait, or press Undrain to bring it back.", "Draining: %d requests still run there.", e.Load.Requests)
+	case e.Weight == 0:
+		add(note, e.Name, "Give it a weight above 0 to send traffic there.", "Weight 0: it gets no new requests.")
+	}
+	if u := e.Engine.KVUsage; u != nil && *u >= kvFull {
+		add(warn, e.Name, "Give the engine more memory for its cache, allow fewer requests at a time, or add an engine.", "The KV cache is full: the engine evicts conversations or preempts requests.")
+	}
+	if s := e.Served; s != nil && s.Requests >= enoughRequests && s.HitRate == nil {
+		add(warn, e.Name, cachedFlag(e.Kind), "It does not report cached tokens, so the hit rate is estimated.")
+	}
+	if e.CacheLosses > 0 && st.UptimeSeconds > 0 {
+		add(note, e.Name, "Nothing, if it was restarted. Otherwise look for a cache reset or too little cache memory.", "Its cache was lost %d times, judged by its answers.", e.CacheLosses)
+	}
+}
+
+// cachedFlag is how a kind of engine is made to report cached tokens.
+func cachedFlag(kind string) string {
+	switch kind {
+	case "vllm":
+		return "Start vLLM with --enable-prompt-tokens-details."
+	case "sglang":
+		return "Start SGLang with --enable-cache-report."
+	}
+	return "warmpath doctor says whether the engine has a flag for it."
+}
+
+func trafficTrouble(endpoints []endpointView, st *statsView, past []point, add teller) {
+	var requests, failed uint64
+	var hits, balance, ours, theirs []float64
+	other := ""
+	for _, p := range past {
+		requests, failed = requests+p.Requests, failed+p.Failed
+		hits, balance = push(hits, p.HitRate), push(balance, p.Balance)
+		if len(p.Policies) > 1 && p.Policies[0].TTFT != nil && p.Policies[1].TTFT != nil {
+			ours, theirs, other = append(ours, *p.Policies[0].TTFT), append(theirs, *p.Policies[1].TTFT), p.Policies[1].Policy
+		}
+	}
+	if requests >= enoughRequests {
+		if float64(failed) > failing*float64(requests) {
+			add(bad, "", "Filter the decisions below by an outcome such as engine_error, and read the engine's log.", "%.1f %% of the last minute's requests failed.", 100*float64(failed)/float64(requests))
+		}
+		if len(hits) > 0 && mean(hits) < lowHits && st.SessionHits > st.SessionMisses {
+			add(warn, "", "See whether prefix caching is on: warmpath doctor URL. Clients that change the beginning of each prompt also cause this.", "Conversations return, but engines find only %.1f %% of prompt tokens in their caches.", 100*mean(hits))
+		}
+		if upAll(endpoints) && len(balance) == judged && mean(balance) > uneven && len(endpoints) > 2 {
+			add(warn, "", "Normal with few long conversations. Otherwise compare policies: warmpath policies, serve --shadow NAME.", "Uneven: the busiest endpoint did %.1f times the mean work over the last minute.", mean(balance))
+		}
+	}
+	if len(ours) == judged && mean(theirs) < (1-sooner)*mean(ours) {
+		add(note, "", "Look at warmpath explain --shadow over a whole day before you change the policy.", "By the router's model %s would have brought the first token %.0f %% sooner in the last minute.", other, 100*(1-mean(theirs)/mean(ours)))
+	}
+	queued := 0
+	for i := range endpoints {
+		queued += endpoints[i].Load.Queued
+	}
+	if queued > 0 {
+		add(note, "", "A short queue is normal at peaks. If it stays, add an engine.", "%d requests wait in the router's queue.", queued)
+	}
+	if st.DoubleFinished > 0 {
+		add(note, "", "Please report it, with the log. Traffic is not affected.", "%d requests were concluded twice, which is a fault of this program.", st.DoubleFinished)
+	}
+}
+
+// upAll reports whether every endpoint takes traffic: only then is uneven work worth a word.
+func upAll(endpoints []endpointView) bool {
+	return !slices.ContainsFunc(endpoints, func(e endpointView) bool { return e.State != "up" || e.Draining || e.Weight == 0 })
+}
+
+func push(to []float64, x *float64) []float64 {
+	if x != nil {
+		to = append(to, *x)
+	}
+	return to
+}
+
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
+
+// replicaTrouble reads what GET /admin/replicas answers.
+func replicaTrouble(answer json.RawMessage, add teller) {
+	var r struct {
+		Problem  string
+		Learning bool
+		Peers    []struct {
+			Router  string
+			Synced  bool
+			Differs string
+		}
+	}
+	if len(answer) == 0 || json.Unmarshal(answer, &r) != nil {
+		return
+	}
+	if r.Problem != "" {
+		add(warn, "", "Each router decides for itself until this is mended. See whether the peers' addresses or Redis can be reached.", "Other routers cannot be heard: %s.", r.Problem)
+	}
+	if r.Learning {
+		add(note, "", "Wait: it becomes ready by itself.", "This router is learning from another one.")
+	}
+	for _, p := range r.Peers {
+		switch {
+		case p.Differs != "":
+			add(warn, "", "Give all routers of the fleet the same policy and settings.", "Router %s is configured otherwise: %s.", p.Router, p.Differs)
+		case !p.Synced:
+			add(note, "", "Wait a moment. If it stays, look at that router's log.", "Router %s has not told its requests yet.", p.Router)
+		}
+	}
+}
+
+// merge tells a trouble that many endpoints share once, so that a fleet of hundreds fits a screen.
+func merge(all []trouble) []trouble {
+	same := map[string][]string{}
+	kind := func(t *trouble) string {
+		word, _, _ := strings.Cut(t.What, ":")
+		return t.Severity + word
+	}
+	for i := range all {
+		if all[i].Endpoint != "" {
+			same[kind(&all[i])] = append(same[kind(&all[i])], all[i].Endpoint)
+		}
+	}
+	out := []trouble{}
+	told := map[string]bool{}
+	for i := range all {
+		t := all[i]
+		names := same[kind(&t)]
+		if t.Endpoint == "" || len(names) <= alike {
+			out = append(out, t)
+			continue
+		}
+		if told[kind(&t)] {
+			continue
+		}
+		told[kind(&t)] = true
+		t.What = fmt.Sprintf("%d endpoints, %s and others. %s", len(names), strings.Join(names[:2], ", "), t.What)
+		t.Endpoint = ""
+		out = append(out, t)
+	}
+	return out
+}
+
+func (a *Admin) troubles(w http.ResponseWriter, _ *http.Request) {
+	now, st := a.c.Now(), a.viewStats()
+	writeJSON(w, http.StatusOK, map[string]any{
+		"troubles": listTroubles(a.views(nil), &st, a.c.Tally.since(now, 0), ask(a.c.Replicas, "/admin/replicas")),
+	})
+}

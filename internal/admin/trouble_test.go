@@ -1,0 +1,94 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestTroubles(t *testing.T) {
+	ptr := func(x float64) *float64 { return &x }
+	up := func(name string, change func(*endpointView)) endpointView {
+		e := endpointView{Name: name, URL: "http://" + name, Kind: "vllm", State: "up", Weight: 1}
+		if change != nil {
+			change(&e)
+		}
+		return e
+	}
+	quiet := statsView{Ready: true, UptimeSeconds: 600, SessionHits: 90, SessionMisses: 10}
+	minute := func(p point) []point {
+		out := make([]point, judged)
+		for i := range out {
+			out[i] = p
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name      string
+		endpoints []endpointView
+		stats     statsView
+		past      []point
+		replicas  string
+		want      []string // severity and beginning or part of each
+	}{
+		{"nothing", []endpointView{up("a", nil)}, quiet, minute(point{Requests: 100, HitRate: ptr(.9), Balance: ptr(1.1)}), "", nil},
+		{"no endpoint", nil, quiet, nil, "", []string{"bad No endpoint is declared"}},
+		{
+			"not ready",
+			[]endpointView{up("a", func(e *endpointView) { e.State, e.Detail = "down", "connection refused" })},
+			statsView{Why: "no endpoint is up", UptimeSeconds: 5},
+			nil, "",
+			[]string{"bad The router is not ready: no endpoint is up", "bad Down: connection refused"},
+		},
+		{"busy for a while", []endpointView{up("a", func(e *endpointView) { e.State, e.UntilSeconds = "busy", ptr(4) })}, quiet, nil, "", []string{"warn Busy."}},
+		{"ejected", []endpointView{up("a", func(e *endpointView) { e.State = "ejected" })}, quiet, nil, "", []string{"bad Ejected"}},
+		{"unknown at the start", []endpointView{up("a", func(e *endpointView) { e.State = "unknown" })}, statsView{Ready: true, UptimeSeconds: 3}, nil, "", nil},
+		{"unknown for long", []endpointView{up("a", func(e *endpointView) { e.State = "unknown" })}, quiet, nil, "", []string{"warn No answer to a health check"}},
+		{"drained", []endpointView{up("a", func(e *endpointView) { e.Draining = true })}, quiet, nil, "", []string{"note Drained"}},
+		{"draining", []endpointView{up("a", func(e *endpointView) { e.Draining, e.Load.Requests = true, 2 })}, quiet, nil, "", []string{"note Draining: 2 requests"}},
+		{"weight 0", []endpointView{up("a", func(e *endpointView) { e.Weight = 0 })}, quiet, nil, "", []string{"note Weight 0"}},
+		{"gone", []endpointView{up("a", func(e *endpointView) { e.Gone, e.State = true, "down" })}, quiet, nil, "", nil},
+		{"cache full", []endpointView{up("a", func(e *endpointView) { e.Engine.KVUsage = ptr(.99) })}, quiet, nil, "", []string{"warn The KV cache is full"}},
+		{"cached tokens not reported", []endpointView{up("a", func(e *endpointView) { e.Served = &heardOf{Requests: 80} })}, quiet, nil, "", []string{"warn It does not report cached tokens"}},
+		{"cache lost", []endpointView{up("a", func(e *endpointView) { e.CacheLosses = 2 })}, quiet, nil, "", []string{"note Its cache was lost 2 times"}},
+		{"failures", []endpointView{up("a", nil)}, quiet, minute(point{Requests: 100, Failed: 3}), "", []string{"bad 3.0 %"}},
+		{"few failures", []endpointView{up("a", nil)}, quiet, minute(point{Requests: 1000, Failed: 3}), "", nil},
+		{"no hits", []endpointView{up("a", nil)}, quiet, minute(point{Requests: 100, HitRate: ptr(.01)}), "", []string{"warn Conversations return, but"}},
+		{"no hits, nobody returns", []endpointView{up("a", nil)}, statsView{Ready: true, SessionMisses: 10}, minute(point{Requests: 100, HitRate: ptr(.01)}), "", nil},
+		{"uneven", []endpointView{up("a", nil), up("b", nil), up("c", nil)}, quiet, minute(point{Requests: 100, Balance: ptr(2.5)}), "", []string{"warn Uneven"}},
+		{"uneven because one is drained", []endpointView{up("a", nil), up("b", nil), up("c", func(e *endpointView) { e.Draining = true })}, quiet, minute(point{Requests: 100, Balance: ptr(2.5)}), "", []string{"note Drained"}},
+		{"a better policy", []endpointView{up("a", nil)}, quiet, minute(point{Requests: 1, Policies: []modeled{{Policy: "x", TTFT: ptr(.1)}, {Policy: "y", TTFT: ptr(.05)}}}), "", []string{"note By the router's model y would have brought the first token 50 %"}},
+		{"queued", []endpointView{up("a", func(e *endpointView) { e.Load.Queued = 3 })}, quiet, nil, "", []string{"note 3 requests wait"}},
+		{"concluded twice", []endpointView{up("a", nil)}, statsView{Ready: true, DoubleFinished: 1}, nil, "", []string{"note 1 requests were concluded twice"}},
+		{"configuration", []endpointView{up("a", nil)}, statsView{Ready: true, Config: &Running{Fault: "x: bad", Restart: []string{"listen"}}}, nil, "", []string{"bad The latest configuration was rejected: x: bad", "note Changed settings wait for a restart: listen"}},
+		{
+			"replicas",
+			[]endpointView{up("a", nil)},
+			quiet, nil, `{"problem":"no route","learning":true,"peers":[{"router":"r1","differs":"policy","synced":true},{"router":"r2"}]}`,
+			[]string{"warn Other routers cannot be heard", "warn Router r1 is configured otherwise", "note This router is learning", "note Router r2"},
+		},
+	} {
+		got := listTroubles(c.endpoints, &c.stats, c.past, json.RawMessage(c.replicas))
+		ok := len(got) == len(c.want)
+		for i := 0; ok && i < len(got); i++ {
+			ok = strings.HasPrefix(got[i].Severity+" "+got[i].What, c.want[i]) && got[i].Do != ""
+		}
+		if !ok {
+			t.Errorf("%s: got %+v, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestTroublesOfMany: what many endpoints share is told once.
+func TestTroublesOfMany(t *testing.T) {
+	var all []endpointView
+	for i := range 9 {
+		all = append(all, endpointView{Name: fmt.Sprint("e", i), State: "down", Detail: "connection refused", Weight: 1})
+	}
+	all[8].State, all[8].Draining = "up", true
+	got := listTroubles(all, &statsView{Ready: true}, nil, nil)
+	if len(got) != 2 || !strings.HasPrefix(got[0].What, "8 endpoints, e0, e1 and others. Down") || got[0].Endpoint != "" || got[1].Endpoint != "e8" {
+		t.Errorf("got %+v", got)
+	}
+}
