@@ -127,11 +127,14 @@ func (v *Decision) Texts() []string {
 			add("prompt", "%s tokens predicted, %s by the engine", count(v.Predicted.PromptTokens), number(v.Observed.PromptTokens))
 			add("cached", "%s tokens predicted, %s by the engine", count(v.Predicted.CachedTokens), number(v.Observed.CachedTokens))
 		}
-		none := "not seen"
-		if !v.Stream {
-			none = "not seen: the answer was not streamed"
+		seen := "not seen"
+		switch {
+		case v.Observed.TTFTMs != nil:
+			seen = millis(*v.Observed.TTFTMs) + " observed"
+		case !v.Stream:
+			seen = "not seen: the answer was not streamed"
 		}
-		add("first token", "%s predicted, %s observed", span(v.Predicted.TTFTMs, "not"), span(v.Observed.TTFTMs, none))
+		add("first token", "%s predicted, %s", span(v.Predicted.TTFTMs, "not"), seen)
 		if v.RegretMs != nil {
 			add("regret", "%s", span(v.RegretMs, ""))
 		}

@@ -87,7 +87,7 @@ func TestTexts(t *testing.T) {
 			x.Usage, x.Stream, x.Outcome, x.LostCache = fleet.Usage{}, false, fleet.TimedOut, true
 		}, []string{
 			"prompt       1,000 tokens predicted, not reported by the engine", "cached       960 tokens predicted, not reported by the engine",
-			"first token  36 ms predicted, not seen: the answer was not streamed observed", "outcome      timed out after 100 ms", "cache        a was found to have lost its cache",
+			"first token  36 ms predicted, not seen: the answer was not streamed", "outcome      timed out after 100 ms", "cache        a was found to have lost its cache",
 		}},
 	} {
 		r := NewRing(Config{})
