@@ -9,6 +9,7 @@ import (
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/size"
 	"github.com/warmpath/warmpath/route/speed"
+	"github.com/warmpath/warmpath/session"
 )
 
 // A snapshot is the router's learnt state as plain values in pieces, for a warm start: conversations, believed cache contents,
@@ -141,6 +142,12 @@ func (r *Router) snapshotChains(p *Piece) {
 	if !more {
 		w.chains = w.chains[1:]
 	}
+}
+
+// Remember appends the entry of one conversation or response to a piece, to be stored by itself. It returns false if there is
+// none.
+func (r *Router) Remember(now time.Time, p *conversation.Piece, key session.Key) bool {
+	return r.conversations.Add(now, p, key, r.warmAt)
 }
 
 // warmAt reports whether an endpoint's cache still has an epoch.

@@ -13,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/internal/metrics"
 	ring "github.com/warmpath/warmpath/internal/peers"
 	"github.com/warmpath/warmpath/internal/state"
+	"github.com/warmpath/warmpath/route"
 )
 
 // replicas is the router's part among others of its fleet. A nil one has none.
@@ -20,6 +21,7 @@ type replicas struct {
 	group  *ring.Group
 	memory memory
 	policy atomic.Uint64 // digest of what routers must have alike
+	close  func()        // of the store; nil without one
 }
 
 // join makes the part of a router that is to have one.
@@ -39,9 +41,12 @@ func (r *router) join(cfg *config.Config, l net.Listener) error {
 	}
 	p := &replicas{}
 	p.configured(cfg)
-	p.group, err = ring.New(ring.Config{
-		Fleet: cfg.Peers.Fleet, Secret: secret, Transport: transport, Policy: p.policy.Load, Memory: &p.memory, Log: r.log,
-	})
+	c := ring.Config{Fleet: cfg.Peers.Fleet, Secret: secret, Transport: transport, Policy: p.policy.Load, Memory: &p.memory, Log: r.log}
+	if redis, ok := transport.(*ring.Redis); ok && cfg.Peers.Redis.Keep {
+		kept := cfg.Sessions.WithDefaults()
+		c.Store, c.KeepFor, c.KeepMost, p.close = redis, kept.IdleTTL, kept.Max, redis.Close
+	}
+	p.group, err = ring.New(c)
 	if err != nil {
 		closeAll(l)
 		return err
@@ -56,24 +61,57 @@ type memory struct{ fleet *live.Fleet }
 // mostMemory bounds what is handed to another router: some two million conversations.
 const mostMemory = 256 << 20
 
+// mostKnowledge bounds what is kept in the store of endpoints and what their caches hold, which is one value there.
+const mostKnowledge = 16 << 20
+
 // Save implements peers.Memory.
-func (m *memory) Save() ([]byte, error) {
-	return state.Encode(time.Now(), m.fleet.Snapshot, mostMemory)
+func (m *memory) Save(conversations bool) ([]byte, error) {
+	if conversations {
+		return state.Encode(time.Now(), m.fleet.Snapshot, mostMemory)
+	}
+	return state.Encode(time.Now(), m.knowledge, mostMemory)
 }
 
-// Load implements peers.Memory. The other router has made it a moment ago.
-func (m *memory) Load(b []byte) error {
+// knowledge is what a snapshot has beside conversations; the names of blocks that are too many are left out.
+func (m *memory) knowledge(yield func(*route.Piece) bool) {
+	blocks := 0
+	m.fleet.Snapshot(func(p *route.Piece) bool {
+		for _, c := range p.Chains {
+			blocks += len(c.Rest)
+		}
+		if p.Conversations != nil {
+			return false // these are the last
+		}
+		if len(p.Chains) > 0 && 8*blocks > mostKnowledge {
+			return true
+		}
+		return yield(p)
+	})
+}
+
+// Load implements peers.Memory.
+func (m *memory) Load(b []byte, later time.Duration) error {
 	pieces, _, err := state.Decode(b)
 	if err == nil {
-		m.fleet.Restore(pieces, 0)
+		m.fleet.Restore(pieces, later)
 	}
 	return err
 }
 
 // newTransport is the way to the other routers.
 func newTransport(cfg *config.Config, l net.Listener, log *slog.Logger) (ring.Transport, error) {
-	if url := cfg.Peers.Redis(); url != "" {
-		return ring.NewRedis(url)
+	if url := cfg.Peers.RedisURL(); url != "" {
+		var with ring.RedisOptions
+		var err error
+		c := cfg.Peers.Redis
+		with.SentinelUser, with.SentinelPassword = c.SentinelUser, c.SentinelPassword
+		if with.Password, err = c.ThePassword(); err != nil {
+			return nil, err
+		}
+		if with.TLS, err = c.TheTLS(); err != nil {
+			return nil, err
+		}
+		return ring.NewRedis(url, with)
 	}
 	return ring.NewDirect(l, cfg.Peers.Routers, log), nil
 }
@@ -87,7 +125,12 @@ func (p *replicas) serve(r *router) {
 	p.group.Serve(r.fleet)
 	r.fleet.SetNote(p.group.Note)
 	r.meter.WatchReplicas(p)
-	r.wg.Go(func() { p.group.Run(r.running) })
+	r.wg.Go(func() {
+		p.group.Run(r.running)
+		if p.close != nil {
+			p.close()
+		}
+	})
 }
 
 // configured notes what a configuration says of how requests are placed.
@@ -124,6 +167,9 @@ func (p *replicas) Replicas() metrics.Fleet {
 	s := p.group.Status()
 	f := metrics.Fleet{
 		Sent: s.Sent, Received: s.Received, SentBytes: s.SentBytes, ReceivedBytes: s.ReceivedBytes, Refused: s.Bad, Gaps: s.Lost,
+	}
+	if k := s.Kept; k != nil {
+		f.Kept, f.KeptDropped, f.KeptFailed = k.Written, k.Dropped, k.Failed
 	}
 	for _, m := range s.Peers {
 		f.Peers++

@@ -364,7 +364,7 @@ func Default() Config {
 		Record: defaultRecord(),
 		State:  defaultState(),
 		Shadow: Shadow{Budget: defaultBudget},
-		Peers:  Peers{Fleet: "warmpath"},
+		Peers:  Peers{Fleet: "warmpath", Redis: Redis{Keep: true}},
 		Queue:  Queue{Ahead: route.DefaultAhead, Patience: route.DefaultPatience},
 		Limits: Limits{Body: 64 << 20, Header: 1 << 20, Retries: 2, Waiting: 10_000, Priority: "normal", RetryShare: r.RetryShare, RetryFloor: r.RetryFloor},
 		Timeouts: Timeouts{

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/url"
 	"os"
@@ -14,7 +16,8 @@ type Peers struct {
 	// Listen is the address (host:port) at which the other routers reach this one.
 	Listen string `yaml:"listen"`
 	// Routers are where the others are: HOST:PORT of each (this one may be among them), or dns://NAME:PORT, a name with an address for each.
-	// In place of these, redis://[USER:PASSWORD@]HOST:PORT/DB is a Redis or Valkey server that all can reach, rediss:// one with TLS; it stores nothing, and listen is not needed.
+	// In place of these, redis://[USER:PASSWORD@]HOST:PORT/DB is a Redis or Valkey server that all can reach, rediss:// one with TLS; listen is not needed.
+	// Behind it, ?addr=HOST:PORT&addr=HOST:PORT names further nodes of a Cluster, and with &master_set=NAME all are Sentinels.
 	Routers []string `yaml:"routers"`
 	// Fleet is the name that the routers of one fleet share; others are not heard.
 	Fleet string `yaml:"fleet"`
@@ -22,10 +25,68 @@ type Peers struct {
 	Secret string `yaml:"secret" secret:"true"`
 	// SecretFile holds the secret instead; white space around it is cut.
 	SecretFile string `yaml:"secret_file"`
+	// Redis says more of the Redis or Valkey server.
+	Redis Redis `yaml:"redis"`
 }
 
-// Redis is the URL of the server by which routers reach each other, "" when they do so directly.
-func (p Peers) Redis() string {
+// Redis says how to use a Redis or Valkey server that is among peers.routers.
+type Redis struct {
+	// Keep has what routers have learnt kept there too, so that it outlives a restart of all of them: conversations for sessions.idle_ttl after
+	// their last turn. False keeps nothing.
+	Keep bool `yaml:"keep"`
+	// PasswordFile holds the password in place of the URL; white space around it is cut.
+	PasswordFile string `yaml:"password_file"`
+	// CAFile holds the authorities (PEM) that a rediss:// server's certificate is of. Empty means the system's.
+	CAFile string `yaml:"ca_file"`
+	// CertFile holds a certificate (PEM) to show to a rediss:// server.
+	CertFile string `yaml:"cert_file"`
+	// KeyFile holds its key.
+	KeyFile string `yaml:"key_file"`
+	// SentinelUser is the user at Sentinels that ask for one.
+	SentinelUser string `yaml:"sentinel_user"`
+	// SentinelPassword is the password there.
+	SentinelPassword string `yaml:"sentinel_password" secret:"true"`
+}
+
+// ThePassword is the one of the file; empty without one.
+func (r Redis) ThePassword() (string, error) {
+	if r.PasswordFile == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(r.PasswordFile)
+	if err != nil {
+		return "", fault("peers.redis.password_file", "%w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// TheTLS is what rediss:// goes by; nil for the system's authorities and no certificate.
+func (r Redis) TheTLS() (*tls.Config, error) {
+	if r.CAFile == "" && r.CertFile == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if r.CAFile != "" {
+		pem, err := os.ReadFile(r.CAFile)
+		if err != nil {
+			return nil, fault("peers.redis.ca_file", "%w", err)
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fault("peers.redis.ca_file", "%s holds no certificate (PEM)", r.CAFile)
+		}
+	}
+	if r.CertFile != "" {
+		own, err := tls.LoadX509KeyPair(r.CertFile, r.KeyFile)
+		if err != nil {
+			return nil, fault("peers.redis.cert_file", "%w", err)
+		}
+		c.Certificates = []tls.Certificate{own}
+	}
+	return c, nil
+}
+
+// RedisURL is the URL of the server by which routers reach each other, "" when they do so directly.
+func (p Peers) RedisURL() string {
 	if len(p.Routers) == 1 && isRedis(p.Routers[0]) {
 		return p.Routers[0]
 	}
@@ -67,11 +128,11 @@ func (p Peers) check() (faults []error) {
 			faults = append(faults, fault(path, "%q must be HOST:PORT, such as 10.0.0.2:7946", text))
 		}
 	}
-	local := loopback(p.Listen) || p.Redis() != ""
+	local := loopback(p.Listen) || p.RedisURL() != ""
 	switch {
-	case p.Redis() != "" && p.Listen != "":
+	case p.RedisURL() != "" && p.Listen != "":
 		faults = append(faults, fault("peers.listen", "has no meaning with Redis: leave it out"))
-	case p.Redis() != "":
+	case p.RedisURL() != "":
 	case p.Listen == "":
 		faults = append(faults, fault("peers.listen", "is needed with peers.routers: the address at which they reach this router, such as 0.0.0.0:7946"))
 	default:
@@ -91,6 +152,10 @@ func (p Peers) check() (faults []error) {
 				faults = append(faults, fault(path, "must be redis://HOST:PORT/DB"))
 			default:
 				local = local && loopback(u.Host)
+				for _, a := range u.Query()["addr"] {
+					address(path, a, 1)
+					local = local && loopback(a)
+				}
 			}
 			continue
 		}
@@ -101,6 +166,19 @@ func (p Peers) check() (faults []error) {
 		}
 		address(path, name, 1)
 		local = local && !isName && loopback(r)
+	}
+	tlsOnly, onTLS := "", strings.HasPrefix(p.RedisURL(), "rediss://")
+	switch {
+	case p.Redis.CAFile != "":
+		tlsOnly = "ca_file"
+	case p.Redis.CertFile != "":
+		tlsOnly = "cert_file"
+	}
+	if tlsOnly != "" && !onTLS {
+		faults = append(faults, fault("peers.redis."+tlsOnly, "is of TLS: write rediss:// in peers.routers"))
+	}
+	if (p.Redis.CertFile == "") != (p.Redis.KeyFile == "") {
+		faults = append(faults, fault("peers.redis.cert_file", "and peers.redis.key_file go together"))
 	}
 	switch {
 	case p.Secret != "" && p.SecretFile != "":

@@ -18,6 +18,10 @@ func TestPeers(t *testing.T) {
 		"nowhere to be reached": {"{routers: ['127.0.0.1:7947']}", "peers.listen: is needed"},
 		"no port":               {"{listen: '127.0.0.1:7946', routers: ['127.0.0.1']}", "peers.routers[0]: \"127.0.0.1\" must be HOST:PORT"},
 		"by redis":              {"{routers: ['redis://127.0.0.1:6379/0']}", ""},
+		"one node elsewhere":    {"{routers: ['redis://127.0.0.1:6379?addr=redis2:6379']}", "peers.secret: is needed"},
+		"a node with no port":   {"{routers: ['redis://127.0.0.1:6379?addr=127.0.0.1']}", "must be HOST:PORT"},
+		"authorities of no TLS": {"{routers: ['redis://127.0.0.1:6379'], redis: {ca_file: ca.pem}}", "peers.redis.ca_file: is of TLS: write rediss://"},
+		"a key and no more":     {"{routers: ['rediss://127.0.0.1:6379'], redis: {key_file: key.pem}}", "peers.redis.cert_file: and peers.redis.key_file go together"},
 		"redis elsewhere":       {"{routers: ['rediss://u:p@redis:6379/0']}", "peers.secret: is needed"},
 		"redis and a port":      {"{listen: '127.0.0.1:7946', routers: ['redis://127.0.0.1:6379']}", "peers.listen: has no meaning with Redis"},
 		"redis and routers":     {"{listen: '127.0.0.1:7946', routers: ['redis://127.0.0.1:6379', '127.0.0.1:7947']}", "peers.routers[0]: must be alone"},
@@ -44,7 +48,7 @@ func TestPasswordsInURLsAreHidden(t *testing.T) {
 	if got := c.Redacted().Peers.Routers[0]; got != "redis://me:xxxxx@127.0.0.1:6379/0" {
 		t.Errorf("%s", got)
 	}
-	if got := c.Peers.Redis(); got != "redis://me:s3cret@127.0.0.1:6379/0" {
+	if got := c.Peers.RedisURL(); got != "redis://me:s3cret@127.0.0.1:6379/0" {
 		t.Errorf("the original is %s", got)
 	}
 }

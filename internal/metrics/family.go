@@ -231,6 +231,7 @@ func replicasFamilies() []family {
 		{"warmpath_replicas_delay_seconds", gauge, nil, "How long the latest frame of another router took to come, the longest; as far as the clocks agree" + absent, nil},
 		{"warmpath_replicas_frames_total", counter, []string{"result"}, "Frames sent to others and received from them; refused did not open or cannot be believed; gap counts the times that some were missing and all was asked for again" + absent, nil},
 		{"warmpath_replicas_bytes_total", counter, []string{"direction"}, "Bytes of frames sent and received" + absent, nil},
+		{"warmpath_replicas_kept_total", counter, []string{"result"}, "Conversations written to Redis, and those that were not since too many waited; failed counts attempts. They are kept for a restart of all routers" + absent, nil},
 	}
 }
 

@@ -7,6 +7,7 @@ type Fleet struct {
 	Peers                                                   int     // that are there
 	DelayMs                                                 float64 // of their latest frames, the longest
 	Sent, Received, SentBytes, ReceivedBytes, Refused, Gaps uint64
+	Kept, KeptDropped, KeptFailed                           uint64 // conversations written to the store, not written; failed attempts
 }
 
 // Replicas tells it; cmd makes one of peers.Group.
@@ -47,4 +48,10 @@ func (c *replicasCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(c.descs[3], prometheus.CounterValue, float64(f.SentBytes), "sent")
 	ch <- prometheus.MustNewConstMetric(c.descs[3], prometheus.CounterValue, float64(f.ReceivedBytes), "received")
+	for _, of := range []struct {
+		result string
+		count  uint64
+	}{{"written", f.Kept}, {"dropped", f.KeptDropped}, {"failed", f.KeptFailed}} {
+		ch <- prometheus.MustNewConstMetric(c.descs[4], prometheus.CounterValue, float64(of.count), of.result)
+	}
 }

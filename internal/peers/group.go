@@ -38,6 +38,9 @@ type Config struct {
 	Transport Transport
 	Policy    func() uint64 // digest of what routers must have alike to decide alike
 	Memory    Memory        // nil for none
+	Store     Store         // nil for none; what follows is of it:
+	KeepFor   time.Duration // how long a conversation is kept after its last turn
+	KeepMost  int           // conversations that are read at the start
 	Log       *slog.Logger
 }
 
@@ -83,6 +86,7 @@ type Group struct {
 
 	learning learning
 	teaching teaching
+	keeper   *keeper // nil without a store
 
 	sent, received, bad, asked, lost atomic.Uint64
 	sentBytes, receivedBytes         atomic.Uint64
@@ -123,6 +127,11 @@ func New(c Config) (*Group, error) {
 		learning: newLearning(), teaching: teaching{wake: make(chan struct{}, 1)},
 	}
 	var err error
+	if c.Store != nil {
+		if g.keeper, err = newKeeper(&g.cfg, g.self); err != nil {
+			return nil, err
+		}
+	}
 	g.sealer, err = newSealer(c.Secret, g.self.Fleet, g.self.Incarnation)
 	return g, err
 }
@@ -136,8 +145,12 @@ func Digest(b []byte) uint64 { return xxh3.Hash(b) }
 // Listener hears what is to be told.
 func (g *Group) Listener() live.Listener {
 	return live.Listener{Entry: func(e *route.Entry) {
-		if len(e.News) > 0 {
-			g.tell(e.Now, e.News, 0)
+		if len(e.News) == 0 {
+			return
+		}
+		g.tell(e.Now, e.News, 0)
+		if g.keeper != nil {
+			g.keeper.note(e.News)
 		}
 	}}
 }
@@ -180,6 +193,7 @@ func (g *Group) Run(ctx context.Context) {
 	wg.Go(func() { g.cfg.Transport.Run(ctx, g.self, g.Receive) })
 	wg.Go(func() { g.begin(ctx) })
 	wg.Go(func() { g.teach(ctx) })
+	wg.Go(func() { g.keeping(ctx) })
 	alive, tick := time.NewTicker(aliveEvery), time.NewTicker(tickEvery)
 	defer alive.Stop()
 	defer tick.Stop()
@@ -573,6 +587,8 @@ type Status struct {
 	LearntFrom string `json:"learnt_from,omitempty"`  // router whose snapshot was taken in last
 	LearntSize int    `json:"learnt_bytes,omitempty"` // of that snapshot
 
+	Kept *KeptStatus `json:"kept,omitempty"` // what outlives a restart of all routers
+
 	Sent          uint64 `json:"frames_sent"`
 	Received      uint64 `json:"frames_received"`
 	SentBytes     uint64 `json:"bytes_sent"`
@@ -583,7 +599,10 @@ type Status struct {
 
 // Note says whether the router may get requests, and what an operator should know of the fleet; "" for nothing.
 func (g *Group) Note() (ready bool, why string) {
-	problem := g.cfg.Transport.Problem()
+	problem, keeping := g.cfg.Transport.Problem(), ""
+	if g.keeper != nil {
+		keeping = g.keeper.status().Problem
+	}
 	g.hearing.Lock()
 	defer g.hearing.Unlock()
 	switch {
@@ -591,6 +610,8 @@ func (g *Group) Note() (ready bool, why string) {
 		return false, "it is learning what other routers know"
 	case problem != "":
 		return true, "other routers cannot be found: " + problem
+	case keeping != "":
+		return true, "what is learnt cannot be kept for a restart of all routers: " + keeping
 	case len(g.members) == 0 && time.Since(g.started) > startupFor:
 		return true, "no other router of the fleet is heard"
 	}
@@ -616,6 +637,10 @@ func (g *Group) Status() Status {
 	s := Status{
 		Self: name(g.self.Incarnation), Fleet: g.cfg.Fleet, Problem: g.cfg.Transport.Problem(), Peers: []PeerStatus{},
 		Sent: g.sent.Load(), Received: g.received.Load(), SentBytes: g.sentBytes.Load(), ReceivedBytes: g.receivedBytes.Load(), Bad: g.bad.Load(), Lost: g.lost.Load(),
+	}
+	if g.keeper != nil {
+		k := g.keeper.status()
+		s.Kept = &k
 	}
 	g.hearing.Lock()
 	defer g.hearing.Unlock()

@@ -19,7 +19,10 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, // these sleep for some seconds after the client is closed
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"), goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+}
 
 // wire is a network in memory.
 type wire struct {
@@ -28,6 +31,7 @@ type wire struct {
 	loses   int  // of frames to one router the one of so many that is lost, 0 for none
 	garbles bool // snapshots come with a bit changed
 	carried int
+	shelf   *shelf // nil for none
 }
 
 // end is one router's transport on it.
@@ -102,7 +106,11 @@ type node struct {
 func (w *wire) node(t *testing.T, secret string, endpoints ...string) *node {
 	t.Helper()
 	n := &node{end: &end{on: w, inbox: make(chan []byte, 1<<14)}, log: &strings.Builder{}, memory: &memory{on: w}}
-	g, err := New(Config{Fleet: "test", Secret: []byte(secret), Transport: n.end, Policy: func() uint64 { return 1 }, Memory: n.memory, Log: slog.New(slog.NewTextHandler(n.log, nil))})
+	c := Config{Fleet: "test", Secret: []byte(secret), Transport: n.end, Policy: func() uint64 { return 1 }, Memory: n.memory, Log: slog.New(slog.NewTextHandler(n.log, nil))}
+	if w.shelf != nil {
+		c.Store, c.KeepFor, c.KeepMost = w.shelf, time.Hour, 100_000
+	}
+	g, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}

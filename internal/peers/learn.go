@@ -34,8 +34,9 @@ const (
 
 // Memory is what a router has learnt, as bytes that another one takes in.
 type Memory interface {
-	Save() ([]byte, error)
-	Load(b []byte) error
+	// Save leaves out conversations where they are kept by themselves.
+	Save(conversations bool) ([]byte, error)
+	Load(b []byte, later time.Duration) error
 }
 
 // offerState says what a router has to give.
@@ -142,7 +143,9 @@ func (g *Group) begin(ctx context.Context) {
 	limit := time.AfterFunc(learnFor, g.release)
 	defer limit.Stop()
 	defer g.release()
-	g.learnFirst(ctx)
+	if !g.learnFirst(ctx) && g.keeper != nil {
+		g.load(ctx)
+	}
 	limit.Stop()
 	g.release()
 	for {
@@ -155,10 +158,10 @@ func (g *Group) begin(ctx context.Context) {
 	}
 }
 
-// learnFirst asks one router after the other.
-func (g *Group) learnFirst(ctx context.Context) {
+// learnFirst asks one router after the other, and reports whether one has told what it knows.
+func (g *Group) learnFirst(ctx context.Context) bool {
 	if g.cfg.Memory == nil {
-		return
+		return false
 	}
 	alone := time.NewTimer(aloneFor)
 	defer alone.Stop()
@@ -167,15 +170,15 @@ func (g *Group) learnFirst(ctx context.Context) {
 		if id, ok := g.untried(tried); ok {
 			tried[id] = true
 			if g.learnFrom(ctx, id) {
-				return
+				return true
 			}
 			continue
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-alone.C:
-			return
+			return false
 		case <-g.learning.met:
 		}
 	}
@@ -206,7 +209,7 @@ func (g *Group) learnFrom(ctx context.Context, id uint64) bool {
 	if data == nil {
 		return false
 	}
-	if err := g.cfg.Memory.Load(data); err != nil {
+	if err := g.cfg.Memory.Load(data, 0); err != nil {
 		g.cfg.Log.Warn("what another router has learnt cannot be taken in: run the same release everywhere", "router", name(id), "error", err)
 		return false
 	}
@@ -381,7 +384,7 @@ func (g *Group) make() {
 	if len(of) == 0 {
 		return
 	}
-	data, err := g.cfg.Memory.Save()
+	data, err := g.cfg.Memory.Save(true)
 	if err == nil && len(data) > mostSnapshot {
 		data = nil
 	}

@@ -22,11 +22,13 @@ type memory struct {
 	pause  time.Duration
 }
 
-func (m *memory) Save() ([]byte, error) {
+func (m *memory) Save(conversations bool) ([]byte, error) {
 	if m.broken {
 		return nil, errors.New("out of order")
 	}
-	b, err := state.Encode(time.Now(), m.router.Snapshot, 1<<30)
+	b, err := state.Encode(time.Now(), func(yield func(*route.Piece) bool) {
+		m.router.Snapshot(func(p *route.Piece) bool { return (conversations || p.Conversations == nil) && yield(p) })
+	}, 1<<30)
 	time.Sleep(m.pause)
 	if err == nil && m.on.garbles {
 		b[len(b)/2] ^= 1
@@ -34,10 +36,10 @@ func (m *memory) Save() ([]byte, error) {
 	return b, err
 }
 
-func (m *memory) Load(b []byte) error {
+func (m *memory) Load(b []byte, later time.Duration) error {
 	pieces, _, err := state.Decode(b)
 	if err == nil {
-		m.router.Restore(pieces, 0)
+		m.router.Restore(pieces, later)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"strconv"
@@ -11,8 +12,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Redis carries frames over the channels of a Redis or Valkey server. It stores nothing there, so that a server that is full or read-only
-// serves as well as any, and what another program keeps there is no matter.
+// Redis carries frames over the channels of a Redis or Valkey server, or of a Cluster or the master that Sentinels name. Frames are not stored,
+// so that a server that is full or read-only carries as well as any, and what another program keeps there is no matter. It is a Store too.
 type Redis struct {
 	options rueidis.ClientOption
 
@@ -21,6 +22,17 @@ type Redis struct {
 	bytes   int
 	wake    chan struct{}
 	problem string
+
+	storing sync.Mutex
+	store   rueidis.Client // nil until it is needed
+}
+
+// RedisOptions are what a URL does not say.
+type RedisOptions struct {
+	TLS              *tls.Config // of rediss://; nil for the system's authorities
+	Password         string      // in place of the URL's
+	SentinelUser     string      // where Sentinels have users of their own
+	SentinelPassword string
 }
 
 // letter is a frame to be sent; to is 0 for all.
@@ -29,12 +41,23 @@ type letter struct {
 	frame []byte
 }
 
-// NewRedis makes a transport of a URL: redis://[USER:PASSWORD@]HOST:PORT/DB, or rediss:// for TLS.
-func NewRedis(url string) (*Redis, error) {
+// NewRedis makes a transport of a URL: redis://[USER:PASSWORD@]HOST:PORT/DB, or rediss:// for TLS. ?addr=HOST:PORT adds further nodes of a
+// Cluster, or with &master_set=NAME further Sentinels.
+func NewRedis(url string, with RedisOptions) (*Redis, error) {
 	o, err := rueidis.ParseURL(url)
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
+	if o.TLSConfig != nil && with.TLS != nil {
+		c := with.TLS.Clone()
+		c.ServerName, c.InsecureSkipVerify = o.TLSConfig.ServerName, o.TLSConfig.InsecureSkipVerify
+		o.TLSConfig = c
+	}
+	if with.Password != "" {
+		o.Password = with.Password
+	}
+	o.Sentinel.Username, o.Sentinel.Password, o.Sentinel.TLSConfig = with.SentinelUser, with.SentinelPassword, o.TLSConfig
+	o.Sentinel.Dialer = net.Dialer{Timeout: dialFor, KeepAlive: silentFor}
 	o.ClientName, o.DisableCache, o.ConnWriteTimeout = "warmpath", true, writeFor
 	o.Dialer = net.Dialer{Timeout: dialFor, KeepAlive: silentFor}
 	return &Redis{options: o, wake: make(chan struct{}, 1)}, nil

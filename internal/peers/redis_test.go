@@ -2,8 +2,18 @@ package peers
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
 	"log/slog"
+	"math/big"
 	"net"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -14,25 +24,32 @@ import (
 	"github.com/warmpath/warmpath/internal/live"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route"
+	"github.com/warmpath/warmpath/route/conversation"
+	"github.com/warmpath/warmpath/session"
 )
 
 // server starts a redis-server and returns its address and how to kill it. The test is skipped where there is none.
-func server(t *testing.T, port string, options ...string) (address string, kill func()) {
+func server(t testing.TB, port string, options ...string) (address string, kill func()) {
+	t.Helper()
+	return "127.0.0.1:" + port, start(t, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, options...)...)
+}
+
+func start(t testing.TB, args ...string) (kill func()) {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Skip("there is no redis-server (apt-get install redis-server)")
 	}
-	c := exec.Command(program, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, options...)...)
+	c := exec.Command(program, args...)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
 	kill = sync.OnceFunc(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	t.Cleanup(kill)
-	return "127.0.0.1:" + port, kill
+	return kill
 }
 
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -44,28 +61,36 @@ func freePort(t *testing.T) string {
 }
 
 func overRedis(t *testing.T, url, fleetName string) *node {
+	return overRedisWith(t, url, fleetName, RedisOptions{})
+}
+
+func overRedisWith(t *testing.T, url, fleetName string, with RedisOptions) *node {
 	t.Helper()
-	d, err := NewRedis(url)
+	d, err := NewRedis(url, with)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{log: &strings.Builder{}}
-	if n.group, err = New(Config{Fleet: fleetName, Transport: d, Policy: func() uint64 { return 1 }, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	n := &node{log: &strings.Builder{}, memory: &memory{on: &wire{}}}
+	if n.group, err = New(Config{Fleet: fleetName, Transport: d, Policy: func() uint64 { return 1 }, Memory: n.memory, Store: d, KeepFor: time.Hour, KeepMost: 100_000, Log: slog.New(slog.NewTextHandler(n.log, nil))}); err != nil {
 		t.Fatal(err)
 	}
 	n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, PolicyName: "first", Replicas: true}), time.Now, n.group.Listener())
+	n.memory.router = n.Fleet
 	n.group.Serve(n.Fleet)
-	n.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "x", URL: "http://x", Weight: 1}}})
-	n.Observe(route.Probed{Endpoint: "x", Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+	n.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "x", URL: "http://x", Weight: 1}, {Name: "y", URL: "http://y", Weight: 1}}})
+	for _, e := range []string{"x", "y"} {
+		n.Observe(route.Probed{Endpoint: e, Report: fleet.Report{Healthy: true, Models: []fleet.Model{{ID: "m"}}}})
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { n.group.Run(ctx) })
-	n.stop = func() { cancel(); wg.Wait() }
+	n.stop = sync.OnceFunc(func() { cancel(); wg.Wait(); d.Close() })
+	t.Cleanup(n.stop)
 	return n
 }
 
 // until waits until it is so; the test ends by its own time limit if it never is.
-func until(t *testing.T, so func() bool) {
+func until(t testing.TB, so func() bool) {
 	t.Helper()
 	for !so() {
 		select {
@@ -83,9 +108,6 @@ func TestRedis(t *testing.T) {
 	address, kill := server(t, port, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
 	url := "redis://" + address + "/0"
 	a, b, other := overRedis(t, url, "one"), overRedis(t, url, "one"), overRedis(t, url, "two")
-	defer a.stop()
-	defer b.stop()
-	defer other.stop()
 	requests := func(n *node) int { return n.Status()[0].Load.Requests }
 	synced := func(n *node) bool { s := n.group.Status(); return len(s.Peers) == 1 && s.Peers[0].Synced }
 	until(t, func() bool { return synced(a) && synced(b) })
@@ -101,5 +123,239 @@ func TestRedis(t *testing.T) {
 	until(t, func() bool { return synced(a) && synced(b) && requests(b) == 2 })
 	if n := other.group.Peers(); n != 0 || requests(other) != 0 {
 		t.Errorf("the other fleet hears %d", n)
+	}
+}
+
+// command is what redis-cli says.
+func command(t testing.TB, port string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("redis-cli", append([]string{"-p", port}, args...)...).CombinedOutput()
+	if err != nil || strings.HasPrefix(string(out), "ERR") {
+		t.Fatalf("redis-cli %v: %v: %s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func answers(t testing.TB, port string, args ...string) {
+	t.Helper()
+	until(t, func() bool {
+		return exec.Command("redis-cli", append(append([]string{"-p", port}, args...), "ping")...).Run() == nil
+	})
+}
+
+// TestRedisDeployments: routers hear each other, and what they have learnt outlives them, over each way to run Redis; another fleet there
+// neither hears nor reads of it.
+func TestRedisDeployments(t *testing.T) {
+	if _, err := exec.LookPath("redis-cli"); err != nil {
+		t.Skip("there is no redis-cli (apt-get install redis-tools)")
+	}
+	rows := map[string]func(t *testing.T) (url string, with RedisOptions){
+		"one server": func(t *testing.T) (string, RedisOptions) {
+			at, _ := server(t, freePort(t))
+			return "redis://" + at + "/3", RedisOptions{}
+		},
+		"a user with the rights in the documentation": func(t *testing.T) (string, RedisOptions) {
+			port := freePort(t)
+			at, _ := server(t, port)
+			answers(t, port)
+			for _, args := range accessList("s3cret") {
+				command(t, port, args...)
+			}
+			command(t, port, "acl", "setuser", "default", "off")
+			return "redis://warmpath@" + at + "/0", RedisOptions{Password: "s3cret"}
+		},
+		"TLS, with certificates on both sides": func(t *testing.T) (string, RedisOptions) {
+			dir, port := t.TempDir(), freePort(t)
+			own := certificates(t, dir)
+			server(t, "0", "--tls-port", port, "--tls-cert-file", dir+"/server.pem", "--tls-key-file", dir+"/server.key", "--tls-ca-cert-file", dir+"/ca.pem")
+			return "rediss://127.0.0.1:" + port, RedisOptions{TLS: own}
+		},
+		"Sentinel": func(t *testing.T) (string, RedisOptions) {
+			port, watch := freePort(t), freePort(t)
+			server(t, port)
+			answers(t, port)
+			file := t.TempDir() + "/sentinel.conf"
+			text := "port " + watch + "\nbind 127.0.0.1\nrequirepass watcher\nsentinel monitor mine 127.0.0.1 " + port + " 1\n"
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			start(t, file, "--sentinel")
+			answers(t, watch, "-a", "watcher")
+			return "redis://127.0.0.1:" + freePort(t) + "?addr=127.0.0.1:" + watch + "&master_set=mine", RedisOptions{SentinelPassword: "watcher"}
+		},
+		"Cluster": func(t *testing.T) (string, RedisOptions) {
+			url, args := "redis://", []string{"--cluster", "create"}
+			for i := range 3 {
+				port := freePort(t)
+				at, _ := server(t, port, "--cluster-enabled", "yes", "--cluster-port", freePort(t))
+				answers(t, port)
+				args = append(args, at)
+				url += []string{at, "?addr=" + at, "&addr=" + at}[i]
+			}
+			command(t, "0", append(args, "--cluster-yes")...)
+			return url, RedisOptions{}
+		},
+	}
+	for name, deploy := range rows {
+		t.Run(name, func(t *testing.T) {
+			url, with := deploy(t)
+			a, b, other := overRedisWith(t, url, "one", with), overRedisWith(t, url, "one", with), overRedisWith(t, url, "two", with)
+			synced := func(n *node) bool { s := n.group.Status(); return len(s.Peers) == 1 && s.Peers[0].Synced }
+			until(t, func() bool { return synced(a) && synced(b) && a.ready() && b.ready() && other.ready() })
+			for i := range 300 {
+				a.serve(t, fmt.Sprint("chat", i), "y")
+			}
+			until(t, func() bool { return b.home(t, "chat7") == "y" })
+			until(t, func() bool { s := a.group.Status().Kept; return s.Written >= 300 && s.Waiting == 0 })
+			for _, n := range []*node{a, b, other} {
+				n.stop()
+			}
+			c, stranger := overRedisWith(t, url, "one", with), overRedisWith(t, url, "two", with)
+			until(t, func() bool { return c.ready() && stranger.ready() })
+			if s := c.group.Status().Kept; s.Loaded < 300 || s.Problem != "" {
+				t.Errorf("%+v", s)
+			}
+			if s := stranger.group.Status().Kept; s.Loaded != 0 || s.Problem != "" {
+				t.Errorf("the other fleet: %+v", s)
+			}
+			for i := 10; i < 300; i += 10 {
+				if got := c.home(t, fmt.Sprint("chat", i)); got != "y" {
+					t.Errorf("chat%d is at home at %s", i, got)
+				}
+			}
+			if t.Failed() {
+				t.Log(a.log, c.log)
+			}
+		})
+	}
+}
+
+// accessList makes the user that docs/replicas.md names, from there.
+func accessList(password string) (commands [][]string) {
+	b, err := os.ReadFile("../../docs/replicas.md")
+	if err != nil {
+		panic(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if strings.HasPrefix(line, "redis-cli ACL SETUSER") {
+			line = strings.NewReplacer("'", "", "PASSWORD", password).Replace(line)
+			commands = append(commands, strings.Fields(line)[1:])
+		}
+	}
+	return commands
+}
+
+// certificates writes an authority, a server's certificate and its key, and returns what a client needs.
+func certificates(t *testing.T, dir string) *tls.Config {
+	t.Helper()
+	write := func(name, kind string, der []byte) {
+		t.Helper()
+		if err := os.WriteFile(dir+"/"+name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sign := func(c, by *x509.Certificate, key, of *ecdsa.PrivateKey) []byte {
+		t.Helper()
+		der, err := x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return der
+	}
+	key := func() *ecdsa.PrivateKey {
+		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	until := time.Now().Add(time.Hour)
+	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: until, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	host := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server"}, NotAfter: until, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	user := &x509.Certificate{SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "router"}, NotAfter: until}
+	caKey, hostKey, userKey := key(), key(), key()
+	caDER := sign(ca, ca, caKey, caKey)
+	write("ca.pem", "CERTIFICATE", caDER)
+	write("server.pem", "CERTIFICATE", sign(host, ca, hostKey, caKey))
+	b, err := x509.MarshalECPrivateKey(hostKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("server.key", "EC PRIVATE KEY", b)
+	parsed, err := x509.ParseCertificate(caDER)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(parsed)
+	return &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{{Certificate: [][]byte{sign(user, ca, userKey, caKey)}, PrivateKey: userKey}}}
+}
+
+// BenchmarkKept: what so many conversations take in a Redis server, and how long a router takes to read them. They have ids of their own, half
+// of them minted, as clients without ids have.
+func BenchmarkKept(b *testing.B) {
+	const conversations = 1_000_000
+	for b.Loop() {
+		port := freePort(b)
+		at, _ := server(b, port)
+		answers(b, port)
+		d, err := NewRedis("redis://"+at+"/0", RedisOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		s := Self{1, 2}
+		k, err := newKeeper(&Config{Store: d, KeepFor: time.Hour}, s)
+		if err != nil {
+			b.Fatal(err)
+		}
+		used := func() (bytes float64) {
+			for line := range strings.Lines(command(b, port, "info", "memory")) {
+				if n, ok := strings.CutPrefix(line, "used_memory:"); ok {
+					_, _ = fmt.Sscan(n, &bytes)
+				}
+			}
+			return bytes
+		}
+		before, value, began := used(), 0, time.Now()
+		for from := 0; from < conversations; from += mostAtOnce {
+			var all []Kept
+			for i := from; i < from+mostAtOnce; i++ {
+				key := session.KeyFrom(uint64(i), 1)
+				e := conversation.Entry{Hi: uint64(i), Lo: 1, Model: 1, Leader: 2, Tokens: 20_000, Prompt: 19_000, Bytes: 80_000, Flow: 1 << 20, Turns: 20}
+				p, h := conversation.Piece{Names: []string{"engine-17", "llama-3.3-70b", ""}}, conversation.Heard{Key: key, Named: true}
+				if i%2 == 0 {
+					p.Claimed = []conversation.Entry{e}
+				} else {
+					p.Unclaimed = []conversation.Entry{e}
+					h = conversation.Heard{Key: key, ID: "wp-0123456789abcdefghij", Minted: true, Trail: session.Noted{Main: 1, Turn: 2, Chat: 3, Answer: 4, StrictAnswer: 5, Text: 6, StrictText: 7, Tail: 8}}
+				}
+				name, now := k.nameOf(key), time.Now()
+				plain, _ := appendKept(nil, &p, &h)
+				all = append(all, Kept{name, k.close(name, now, s.Incarnation, plain), k.keep})
+				value += len(all[len(all)-1].Value)
+			}
+			if err := d.Put(b.Context(), s, all); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(value)/conversations, "B-of-a-value")
+		b.ReportMetric((used()-before)/1e6, "MB")
+		b.ReportMetric(conversations/time.Since(began).Seconds(), "written/s")
+		read, o, bad := time.Now(), &opener{nil, 1, map[uint64]sealer{}}, 0
+		n := 0
+		if err := d.Each(b.Context(), s, func(name string, value []byte) bool {
+			plain, _, err := o.open(name, value)
+			if err == nil {
+				_, err = readKept(plain, &conversation.Piece{})
+			}
+			if n++; err != nil {
+				bad++
+			}
+			return true
+		}); err != nil || n != conversations || bad > 0 {
+			b.Fatal(n, bad, err)
+		}
+		b.ReportMetric(float64(n)/time.Since(read).Seconds(), "read/s")
+		d.Close()
 	}
 }

@@ -14,7 +14,16 @@ import (
 type sealer struct{ aead cipher.AEAD }
 
 func newSealer(secret []byte, fleet, incarnation uint64) (sealer, error) {
-	info := binary.BigEndian.AppendUint64([]byte("warmpath replicas 1 "), incarnation)
+	return sealerFor("warmpath replicas 1 ", secret, fleet, incarnation)
+}
+
+// keptSealer seals what an incarnation puts into the store, by a key of its own: values are numbered apart from frames.
+func keptSealer(secret []byte, fleet, incarnation uint64) (sealer, error) {
+	return sealerFor("warmpath kept 1 ", secret, fleet, incarnation)
+}
+
+func sealerFor(what string, secret []byte, fleet, incarnation uint64) (sealer, error) {
+	info := binary.BigEndian.AppendUint64([]byte(what), incarnation)
 	key, err := hkdf.Key(sha256.New, secret, binary.BigEndian.AppendUint64(nil, fleet), string(info), 32)
 	if err != nil {
 		return sealer{}, err

@@ -14,7 +14,12 @@ type Piece struct {
 	Tails                         []session.Tail
 	Users                         []User
 	Seen                          []session.SeenID
+
+	heard []Heard // in place of ends, tails and users, of conversations that are stored one by one
 }
+
+// Hear adds what recognises a conversation that is stored by itself.
+func (p *Piece) Hear(h *Heard) { p.heard = append(p.heard, *h) }
 
 // Entry is a conversation or a response. Endpoint, Model and Leader are indices of names.
 type Entry struct {
@@ -98,6 +103,24 @@ func (t *Table) Next(now time.Time, n int, warm func(endpoint string, epoch uint
 	return p, true
 }
 
+// Add appends the entry of one conversation or response to a piece. It returns false if there is none.
+func (t *Table) Add(now time.Time, p *Piece, key session.Key, warm func(endpoint string, epoch uint32) bool) bool {
+	w := naming{piece: p, places: make(map[string]int, len(p.Names))}
+	for i, s := range p.Names {
+		w.places[s] = i
+	}
+	for _, in := range [...]struct {
+		table *session.Table
+		to    *[]Entry
+	}{{t.claimed, &p.Claimed}, {t.unclaimed, &p.Unclaimed}, {t.responses, &p.Responses}} {
+		if e, ok := in.table.PeekKey(now, key); ok {
+			*in.to = append(*in.to, w.entry(&session.Kept{Key: key, Entry: e, Age: max(0, now.Sub(e.Last))}, warm))
+			return true
+		}
+	}
+	return false
+}
+
 // Restore stores a piece. later is its age; cache returns the epoch of an endpoint's cache, 0 for an unknown endpoint, and how far its flow
 // is ahead of the piece's.
 func (t *Table) Restore(now time.Time, p *Piece, later time.Duration, cache func(endpoint string) (epoch, ahead uint32)) {
@@ -136,6 +159,9 @@ func (t *Table) Restore(now time.Time, p *Piece, later time.Duration, cache func
 	}
 	for _, s := range p.Seen {
 		t.seen.Restore(s)
+	}
+	for i := range p.heard {
+		t.Hear(now, &p.heard[i])
 	}
 }
 
