@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +41,7 @@ type end struct {
 	self   Self
 	inbox  chan []byte
 	deaf   bool // nothing reaches it, and nothing of it reaches others
+	mute   bool // nothing of it reaches others
 	dumb   bool // nothing of it reaches a single router
 	mangle func([]byte) []byte
 }
@@ -61,7 +63,7 @@ func (e *end) Run(ctx context.Context, self Self, receive func([]byte)) {
 func (e *end) carry(b []byte, to func(*end) bool) {
 	e.on.mu.Lock()
 	defer e.on.mu.Unlock()
-	if e.deaf {
+	if e.deaf || e.mute {
 		return
 	}
 	if e.mangle != nil {
@@ -100,13 +102,15 @@ type node struct {
 	memory *memory
 	end    *end
 	log    *strings.Builder
+	policy atomic.Uint64 // digest
 	stop   context.CancelFunc
 }
 
 func (w *wire) node(t *testing.T, secret string, endpoints ...string) *node {
 	t.Helper()
 	n := &node{end: &end{on: w, inbox: make(chan []byte, 1<<14)}, log: &strings.Builder{}, memory: &memory{on: w}}
-	c := Config{Fleet: "test", Secret: []byte(secret), Transport: n.end, Policy: func() uint64 { return 1 }, Memory: n.memory, Log: slog.New(slog.NewTextHandler(n.log, nil))}
+	n.policy.Store(1)
+	c := Config{Fleet: "test", Secret: []byte(secret), Transport: n.end, Policy: n.policy.Load, Memory: n.memory, Log: slog.New(slog.NewTextHandler(n.log, nil))}
 	if w.shelf != nil {
 		c.Store, c.KeepFor, c.KeepMost = w.shelf, time.Hour, 100_000
 	}

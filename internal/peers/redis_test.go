@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,10 +32,17 @@ import (
 // server starts a redis-server and returns its address and how to kill it. The test is skipped where there is none.
 func server(t testing.TB, port string, options ...string) (address string, kill func()) {
 	t.Helper()
-	return "127.0.0.1:" + port, start(t, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, options...)...)
+	var process *os.Process
+	return serverWith(t, port, &process, options...)
 }
 
-func start(t testing.TB, args ...string) (kill func()) {
+func serverWith(t testing.TB, port string, process **os.Process, options ...string) (address string, kill func()) {
+	t.Helper()
+	*process, kill = start(t, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, options...)...)
+	return "127.0.0.1:" + port, kill
+}
+
+func start(t testing.TB, args ...string) (process *os.Process, kill func()) {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -46,7 +54,7 @@ func start(t testing.TB, args ...string) (kill func()) {
 	}
 	kill = sync.OnceFunc(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	t.Cleanup(kill)
-	return kill
+	return c.Process, kill
 }
 
 func freePort(t testing.TB) string {
@@ -357,5 +365,99 @@ func BenchmarkKept(b *testing.B) {
 		}
 		b.ReportMetric(float64(n)/time.Since(read).Seconds(), "read/s")
 		d.Close()
+	}
+}
+
+// TestRedisFailures: two routers under load, and a server that stalls, is killed, is full, becomes read-only or holds what others put under a
+// name of theirs: no request fails, the routers hear each other again, and what was learnt is kept afterwards.
+func TestRedisFailures(t *testing.T) {
+	if _, err := exec.LookPath("redis-cli"); err != nil {
+		t.Skip("there is no redis-cli (apt-get install redis-tools)")
+	}
+	rows := map[string]struct {
+		fail, mend func(t *testing.T, port string, server func() *os.Process)
+		silent     bool   // routers do not hear each other meanwhile
+		says       string // of what is kept
+	}{
+		"it stalls": {
+			fail:   func(t *testing.T, _ string, server func() *os.Process) { _ = server().Signal(syscall.SIGSTOP) },
+			mend:   func(t *testing.T, _ string, server func() *os.Process) { _ = server().Signal(syscall.SIGCONT) },
+			silent: true,
+		},
+		"it is killed": {
+			fail:   func(t *testing.T, _ string, server func() *os.Process) { _ = server().Kill() },
+			mend:   func(t *testing.T, port string, _ func() *os.Process) { server(t, port) },
+			silent: true,
+		},
+		"it is full": {
+			fail: func(t *testing.T, port string, _ func() *os.Process) {
+				command(t, port, "config", "set", "maxmemory", "1mb")
+			},
+			mend: func(t *testing.T, port string, _ func() *os.Process) {
+				command(t, port, "config", "set", "maxmemory", "0")
+			},
+			says: "OOM",
+		},
+		"it is read-only": {
+			fail: func(t *testing.T, port string, _ func() *os.Process) { command(t, port, "replicaof", "127.0.0.1", "1") },
+			mend: func(t *testing.T, port string, _ func() *os.Process) { command(t, port, "replicaof", "no", "one") },
+			says: "READONLY",
+		},
+		"another program's data is under a name": {
+			fail: func(t *testing.T, port string, _ func() *os.Process) {
+				var names []string
+				until(t, func() bool {
+					names = strings.Fields(command(t, port, "keys", "wp:*"))
+					return len(names) >= 10
+				})
+				for _, name := range names {
+					command(t, port, "del", name)
+					command(t, port, "rpush", name, "something", "else")
+				}
+			},
+			mend: func(*testing.T, string, func() *os.Process) {},
+		},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			port := freePort(t)
+			var process *os.Process
+			at, _ := serverWith(t, port, &process)
+			answers(t, port)
+			a, b := overRedis(t, "redis://"+at+"/0", "one"), overRedis(t, "redis://"+at+"/0", "one")
+			hear := func() bool {
+				x, y := a.group.Status(), b.group.Status()
+				return len(x.Peers) == 1 && x.Peers[0].Synced && len(y.Peers) == 1 && y.Peers[0].Synced
+			}
+			until(t, func() bool { return hear() && a.ready() && b.ready() })
+			loads := []*load{a.load("one"), b.load("two")}
+			until(t, func() bool { return a.group.Status().Kept.Written > 0 && b.group.Status().Kept.Written > 0 })
+			row.fail(t, port, func() *os.Process { return process })
+			switch {
+			case row.silent:
+				until(t, func() bool {
+					_, why := a.group.Note()
+					return a.group.Peers() == 0 && b.group.Peers() == 0 && why != ""
+				})
+			case row.says != "":
+				until(t, func() bool {
+					_, why := a.group.Note()
+					return strings.Contains(a.group.Status().Kept.Problem, row.says) && strings.Contains(why, row.says) && hear()
+				})
+			}
+			row.mend(t, port, func() *os.Process { return process })
+			until(t, hear)
+			for _, l := range loads {
+				l.end()
+				if len(l.failed) > 0 {
+					t.Errorf("%d of %d requests failed: %v", len(l.failed), l.served, l.failed[0])
+				}
+			}
+			until(t, func() bool { return a.leases() == 0 && b.leases() == 0 })
+			until(t, func() bool {
+				x, y := a.group.Status().Kept, b.group.Status().Kept
+				return x.Waiting == 0 && x.Problem == "" && y.Waiting == 0 && y.Problem == ""
+			})
+		})
 	}
 }
