@@ -118,7 +118,7 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 	if same(func(c *config.Config) any { return c.Timeouts.Connect }) {
 		g.transport = before.transport
 	} else {
-		g.transport = proxy.NewTransport(proxy.TransportConfig{Connect: cfg.Timeouts.Connect, NetHTTP: cfg.NetHTTP()})
+		g.transport = proxy.NewTransport(proxy.TransportConfig{Connect: cfg.Timeouts.Connect, NetHTTP: cfg.NetHTTP(), Log: r.log})
 	}
 	g.client = &http.Client{Transport: g.transport}
 	if same(func(c *config.Config) any { return []any{c.Probe, c.Timeouts.Connect} }) {

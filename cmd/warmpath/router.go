@@ -24,6 +24,7 @@ import (
 	"github.com/warmpath/warmpath/internal/newconns"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
+	"github.com/warmpath/warmpath/internal/shortage"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -180,6 +181,7 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 	if cfg.ProxyProtocol {
 		l = forwarded.Listener(l, r.proxies.Load, cfg.Timeouts.ReadHeader, r.log)
 	}
+	l = shortage.Listener(l, "traffic", r.log)
 	serve := func() error { return r.traffic.Serve(l) }
 	if cfg.TLS.Cert != "" {
 		scheme = "https"
@@ -226,6 +228,7 @@ func (r *router) serveAdmin(l net.Listener) {
 	}
 	r.admin.RegisterOnShutdown(r.streams.End)
 	r.adminURL = urlOf("http", l)
+	l = shortage.Listener(l, "admin", r.log)
 	r.serve("admin", func() error { return r.admin.Serve(l) })
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/live"
+	"github.com/warmpath/warmpath/internal/wholelines"
 )
 
 // Stderr is the file name that stands for standard error.
@@ -65,7 +66,9 @@ type Log struct {
 	reopen chan struct{}
 
 	out  *bufio.Writer
-	file *os.File // nil for standard error, and while it cannot be opened
+	end  *wholelines.Writer // of the file
+	held uint64             // lines in out
+	file *os.File           // nil for standard error, and while it cannot be opened
 	told time.Time
 
 	written, dropped atomic.Uint64
@@ -89,7 +92,8 @@ func (l *Log) open() error {
 	if err != nil {
 		return err
 	}
-	l.file, l.out = f, bufio.NewWriterSize(f, bufferBytes)
+	l.file, l.end = f, wholelines.On(f)
+	l.out = bufio.NewWriterSize(l.end, bufferBytes)
 	return nil
 }
 
@@ -173,18 +177,40 @@ func (l *Log) rest() {
 // write writes a line; the last one that waits brings all before it to the file.
 func (l *Log) write(x *line) {
 	b, err := json.Marshal(x)
-	if err == nil && l.out != nil {
-		_, err = l.out.Write(append(b, '\n'))
-		if err == nil && len(l.queue) == 0 {
-			err = l.out.Flush()
-		}
-	}
 	if err != nil || l.out == nil {
 		l.dropped.Add(1)
 		l.complain(err)
 		return
 	}
-	l.written.Add(1)
+	l.held++
+	if _, err = l.out.Write(append(b, '\n')); err != nil {
+		l.lost(err)
+	} else if len(l.queue) == 0 {
+		l.flush()
+	}
+}
+
+// flush brings all lines to the file.
+func (l *Log) flush() {
+	if l.out == nil {
+		return
+	}
+	if err := l.out.Flush(); err != nil {
+		l.lost(err)
+		return
+	}
+	l.written.Add(l.held)
+	l.held = 0
+}
+
+// lost gives up the lines that are not in the file yet. A writer that has failed once fails for ever, so that it begins anew.
+func (l *Log) lost(err error) {
+	l.dropped.Add(l.held)
+	l.held = 0
+	if l.file != nil {
+		l.out.Reset(l.end)
+	}
+	l.complain(err)
 }
 
 // moved reports whether another file, or none, has the name now.
@@ -208,33 +234,28 @@ func (l *Log) again() {
 	if l.path == Stderr {
 		return
 	}
-	file, out := l.file, l.out
+	l.flush()
+	file := l.file
 	if err := l.open(); err != nil {
 		l.complain(err)
 		return
 	}
 	if file != nil {
-		l.complain(out.Flush())
 		_ = file.Close()
 	}
 }
 
 func (l *Log) close() {
-	if l.out != nil {
-		l.complain(l.out.Flush())
-	}
+	l.flush()
 	if l.file != nil {
 		_ = l.file.Close()
 	}
 }
 
-// complain says once a minute that lines are lost. A writer that has failed once fails for ever, so that it begins anew.
+// complain says once a minute that lines are lost.
 func (l *Log) complain(err error) {
 	if err == nil {
 		return
-	}
-	if l.file != nil {
-		l.out.Reset(l.file)
 	}
 	if now := time.Now(); now.Sub(l.told) >= tellEvery {
 		l.told = now

@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/wholelines"
 )
 
 // Stdout is the file name that stands for standard output.
@@ -26,7 +28,8 @@ type Lines struct {
 
 	file    io.WriteCloser
 	buf     *bufio.Writer
-	size    int64 // of the file, what is buffered included
+	size    int64  // of the file, what is buffered included
+	held    uint64 // decisions in buf
 	told    time.Time
 	next    atomic.Uint64 // number of the decision to write next
 	dropped atomic.Uint64
@@ -107,12 +110,10 @@ func (l *Lines) drain(d *record) {
 		if err != nil {
 			l.dropped.Add(1)
 			l.complain(err)
-			continue
 		}
-		l.written.Add(1)
 	}
 	if l.buf != nil {
-		if err := l.buf.Flush(); err != nil {
+		if err := l.flush(); err != nil {
 			l.broken(err)
 		}
 	}
@@ -134,6 +135,7 @@ func (l *Lines) write(d *record) error {
 		l.broken(err)
 		return err
 	}
+	l.held++
 	l.size += int64(len(line))
 	return nil
 }
@@ -162,12 +164,24 @@ func (l *Lines) open() error {
 		_ = f.Close()
 		return err
 	}
-	l.file, l.size, l.buf = f, info.Size(), bufio.NewWriterSize(f, linesBuffer)
+	l.file, l.size, l.buf = f, info.Size(), bufio.NewWriterSize(wholelines.On(f), linesBuffer)
 	return nil
 }
 
-// broken gives up a file that cannot be written; the next line opens it again.
+// flush brings all lines to the file.
+func (l *Lines) flush() error {
+	if err := l.buf.Flush(); err != nil {
+		return err
+	}
+	l.written.Add(l.held)
+	l.held = 0
+	return nil
+}
+
+// broken gives up a file that cannot be written, with the lines that are not in it yet; the next line opens it again.
 func (l *Lines) broken(err error) {
+	l.dropped.Add(l.held)
+	l.held = 0
 	l.complain(err)
 	if l.path == "" {
 		return
@@ -180,7 +194,9 @@ func (l *Lines) close() {
 	if l.buf == nil {
 		return
 	}
-	if err := l.buf.Flush(); err != nil {
+	if err := l.flush(); err != nil {
+		l.dropped.Add(l.held)
+		l.held = 0
 		l.complain(err)
 	}
 	if l.file != nil {

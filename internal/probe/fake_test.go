@@ -27,6 +27,7 @@ type fakeEngine struct {
 	pages  map[string]string // 200 with this body
 	status map[string]int    // other statuses
 	refuse bool
+	short  bool // the prober has no file descriptor
 	hang   bool
 	asked  map[string]int
 	keys   map[string]bool
@@ -43,6 +44,9 @@ func (f *fakeEngine) RoundTrip(r *http.Request) (*http.Response, error) {
 	f.keys[r.Header.Get("Authorization")] = true
 	if f.refuse {
 		return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	if f.short {
+		return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}
 	}
 	if f.hang {
 		f.mu.Unlock()

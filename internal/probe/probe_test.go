@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -359,4 +360,32 @@ func TestConfig(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNoFileDescriptors: an engine that cannot be asked, because the router has no file descriptor left, keeps the health it had; the log says so once.
+func TestNoFileDescriptors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(vllmPages())
+		p, rec, stop := start(f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a"})
+		defer stop()
+		var log bytes.Buffer
+		time.Sleep(500 * time.Millisecond)
+		for _, tg := range p.targets {
+			tg.log = slog.New(slog.NewTextHandler(&log, nil)) // its goroutine sleeps
+		}
+		f.set(func() { f.short = true })
+		asked := f.count("/health")
+		time.Sleep(time.Minute)
+		if r, _ := rec.last("a"); !r.Healthy {
+			t.Errorf("got %+v, want what was known", r)
+		}
+		if f.count("/health") < asked+3 || strings.Count(log.String(), "no file descriptors are left") != 1 {
+			t.Errorf("asked %d times, the log says %s", f.count("/health")-asked, log.String())
+		}
+		f.set(func() { f.short, f.refuse = false, true })
+		time.Sleep(time.Minute)
+		if r, _ := rec.last("a"); r.Healthy {
+			t.Error("a refused one is up")
+		}
+	})
 }

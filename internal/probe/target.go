@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmpath/warmpath/engine"
 	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/shortage"
 	"github.com/warmpath/warmpath/route"
 )
 
@@ -33,9 +34,10 @@ type target struct {
 	kind    fleet.Kind
 	dialect engine.Dialect // nil until the kind is known
 	health  health
-	fails   int // questions in a row that failed
-	ranks   int // data-parallel ranks it reported, 0 unknown
-	slots   int // slots it reported, 0 unknown
+	fails   int  // questions in a row that failed
+	short   bool // there was no file descriptor to ask with the last time
+	ranks   int  // data-parallel ranks it reported, 0 unknown
+	slots   int  // slots it reported, 0 unknown
 	paths   map[string]int
 	silent  map[string]time.Time // questions it does not answer, and when to try again
 	last    time.Time            // when it was last asked whether it is alive
@@ -156,7 +158,7 @@ func (t *target) checkAlive(ctx context.Context, got *[]engine.Answer) bool {
 		return false
 	}
 	*got = append(*got, a)
-	t.fails = 0
+	t.fails, t.short = 0, false
 	t.alive = time.Now().Add(jitter(t.p.cfg.Interval))
 	if t.health != up {
 		t.health = up
@@ -174,8 +176,17 @@ func (t *target) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return // we were told to stop; that says nothing about the engine
 	}
-	t.fails++
 	cfg := t.p.cfg
+	if shortage.Is(err) { // nor does this
+		if !t.short {
+			t.log.Error("engine cannot be asked: no file descriptors are left; what was known of it stays", "error", err)
+		}
+		t.short = true
+		t.alive = time.Now().Add(jitter(cfg.Interval))
+		return
+	}
+	t.short = false
+	t.fails++
 	// Asked again soon, so that a failure is confirmed and a come-back noticed quickly, then less often.
 	soon := cfg.Interval >> max(0, 3-t.fails/4)
 	t.alive = time.Now().Add(jitter(max(soon, time.Millisecond)))

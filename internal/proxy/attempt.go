@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/proxy/send"
+	"github.com/warmpath/warmpath/internal/shortage"
 	"github.com/warmpath/warmpath/internal/tracing"
 	"github.com/warmpath/warmpath/route"
 )
@@ -30,6 +31,7 @@ type attempt struct {
 	status int // the engine's, 0 when it sent none
 
 	waits bool // it stands in the router's line
+	short bool // there was no file descriptor to connect with
 }
 
 // begin opens an attempt; end must be deferred.
@@ -193,6 +195,9 @@ func (a *attempt) conclude(err error) error {
 		a.fin.Outcome, told = fleet.TimedOut, cause
 	case errors.Is(cause, patience.ErrRefusing) || errors.Is(cause, patience.ErrDown):
 		a.fin.Outcome, told = fleet.EngineError, cause
+	case isDial(err) && shortage.Is(err): // which says nothing about the endpoint; another one may have a connection that is idle
+		a.short = true
+		a.fin.Outcome, told = fleet.Abandoned, fault.ErrShortage
 	case isDial(err):
 		a.fin.Outcome, told = fleet.ConnectFailed, fault.ErrUnreachable
 	case errors.Is(err, fault.ErrTruncated):
@@ -242,7 +247,7 @@ func (a *attempt) mayRetry() bool {
 	if c.sent.Load() || c.served.Attempts > c.p.cfg.Retries || c.ctx.Err() != nil || c.shutdown.Load() || c.Upload != nil {
 		return false
 	}
-	return a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || c.Repeatable()
+	return a.short || a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || c.Repeatable()
 }
 
 // isDial reports whether no connection could be made, so that the engine has seen nothing of the request.
@@ -304,7 +309,7 @@ func (a *attempt) judge(res *http.Response) {
 // computed reports whether an engine that works may have spent something on the attempt, so that another one is further load: the retry
 // budget is charged for it. It is not for what the router takes away from engines that hang or are gone.
 func (a *attempt) computed() bool {
-	if a.waits || a.fin.Outcome == fleet.ConnectFailed {
+	if a.waits || a.short || a.fin.Outcome == fleet.ConnectFailed {
 		return false
 	}
 	cause := a.watch.Cause()

@@ -226,7 +226,7 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 		return c.decide()
 	}
 	s.join(false) // nothing of a prefill leg may be looked at while it is in flight
-	sent := a.fin.Outcome != fleet.ConnectFailed
+	sent := a.fin.Outcome != fleet.ConnectFailed && !a.short
 	if !s.conn.Keeps(sent) || time.Since(s.readyAt) > keepFor {
 		s.moved()
 		s.ready = false

@@ -2,10 +2,12 @@ package proxy
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/lastknown"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 	"github.com/warmpath/warmpath/internal/unixsocket"
 )
@@ -15,6 +17,7 @@ type TransportConfig struct {
 	Connect time.Duration                                                     // longest attempt to connect; required
 	NetHTTP bool                                                              // engines in plain text are sent to by net/http's client too. Config.NetHTTP must say the same
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // default TCP and Unix sockets
+	Log     *slog.Logger                                                      // hears of names that cannot be looked up; default slog.Default
 }
 
 // Transport connects to engines: by the lean client of package h1 over plain HTTP and Unix sockets unless that is not wanted, by net/http over
@@ -27,7 +30,12 @@ type Transport struct {
 // NewTransport makes a Transport.
 func NewTransport(cfg TransportConfig) *Transport {
 	if cfg.Dial == nil {
-		cfg.Dial = unixsocket.Dial(&net.Dialer{Timeout: cfg.Connect, KeepAlive: 15 * time.Second})
+		log := cfg.Log
+		if log == nil {
+			log = slog.Default()
+		}
+		d := &net.Dialer{Timeout: cfg.Connect, KeepAlive: 15 * time.Second}
+		cfg.Dial = lastknown.Dialer(unixsocket.Dial(d), log)
 	}
 	t := &Transport{std: &http.Transport{
 		DialContext: cfg.Dial, TLSHandshakeTimeout: cfg.Connect, ForceAttemptHTTP2: true,

@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
@@ -124,8 +125,12 @@ func (k *Keeper) Save() {
 		return
 	}
 	k.figures.Failures++
-	if err.Error() != k.last {
-		k.last = err.Error()
+	why := err.Error()
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		why = path.Op + " " + path.Err.Error() // without the name, which another attempt has another of
+	}
+	if why != k.last {
+		k.last = why
 		k.log.Error("what was learnt cannot be saved", "file", k.config.File, "error", err)
 	}
 }

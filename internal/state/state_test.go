@@ -191,6 +191,18 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
+// TestSameFaultIsSaidOnce: a disk that stays full is told once, though each attempt has a file of another name.
+func TestSameFaultIsSaidOnce(t *testing.T) {
+	var log bytes.Buffer
+	k := New(Config{File: filepath.Join(t.TempDir(), "gone", "state"), Every: time.Minute, Most: 1e9}, some(), time.Now, slog.New(slog.NewTextHandler(&log, nil)))
+	for range 3 {
+		k.Save()
+	}
+	if n := strings.Count(log.String(), "cannot be saved"); n != 1 || k.Figures().Failures != 3 {
+		t.Errorf("said %d times, %d failures:\n%s", n, k.Figures().Failures, log.String())
+	}
+}
+
 // FuzzDecode: whatever is in the file, it is taken whole or refused, and a router takes what is taken. The bytes are tried as a file, and as a
 // piece whose checksum is right.
 func FuzzDecode(f *testing.F) {

@@ -24,6 +24,7 @@ import (
 // What went wrong with an endpoint.
 var (
 	ErrUnreachable = errors.New("the endpoint could not be connected to")
+	ErrShortage    = errors.New("the router had no file descriptor left to connect to the endpoint")
 	ErrBroken      = errors.New("the endpoint broke off before it answered")
 	ErrCut         = errors.New("the endpoint broke off within its answer")
 	ErrTruncated   = errors.New("the engine ended its answer before it was complete")
@@ -115,6 +116,7 @@ var faults = []struct {
 	{patience.ErrRefusing, Fault{502, "api_error", "endpoint_gone", 0}},
 	{patience.ErrDown, Fault{502, "api_error", "endpoint_gone", 0}},
 	{ErrUnreachable, Fault{503, "service_unavailable", "endpoint_unreachable", time.Second}},
+	{ErrShortage, Fault{503, "service_unavailable", "overloaded", time.Second}},
 	{ErrBroken, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrCut, Fault{502, "api_error", "endpoint_failed", 0}},
 	{ErrTruncated, Fault{502, "api_error", "endpoint_failed", 0}},

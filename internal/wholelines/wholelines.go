@@ -1,0 +1,48 @@
+// Package wholelines keeps the lines of a file that is appended to apart. It owns what is known of the file's end. It promises that what is written
+// after a write that failed, or after the end of a process that was killed, begins on a line of its own. It never reads more of a file than its last byte.
+package wholelines
+
+import (
+	"io"
+	"os"
+)
+
+// Writer appends to a file.
+type Writer struct {
+	out  io.Writer
+	last byte // the last one that was written
+	torn bool // the file ends within a line that nobody will go on with
+}
+
+// On is the end of an open file.
+func On(f *os.File) *Writer {
+	w := &Writer{out: f, last: '\n'}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return w
+	}
+	if again, err := os.Open(f.Name()); err == nil { // f may be open for writing alone
+		defer func() { _ = again.Close() }()
+		var b [1]byte
+		if _, err := again.ReadAt(b[:], info.Size()-1); err == nil {
+			w.torn = b[0] != '\n'
+		}
+	}
+	return w
+}
+
+// Write appends b. After an error the next b must begin with a line.
+func (w *Writer) Write(b []byte) (int, error) {
+	if w.torn {
+		if _, err := w.out.Write([]byte{'\n'}); err != nil {
+			return 0, err
+		}
+		w.torn, w.last = false, '\n'
+	}
+	n, err := w.out.Write(b)
+	if n > 0 {
+		w.last = b[n-1]
+	}
+	w.torn = err != nil && w.last != '\n'
+	return n, err
+}
