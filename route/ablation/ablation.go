@@ -32,7 +32,6 @@ const (
 	PromptSpeed                  // every endpoint has the speed assumed at first
 	Provisional                  // speeds are learnt when answers end, not at their first byte
 	Queue                        // prompts are sent as they come
-	Recount                      // blocks that were found again count as computed again
 	Residence                    // a request leaves its place when its prompt is computed
 	Restart                      // nobody notices that an engine has lost its cache
 	Returns                      // conversations come back at the fleet's mean rate of turns
@@ -49,7 +48,7 @@ const (
 func names() []string {
 	return []string{
 		"answer_length", "answers", "cache_ratio", "cache_share", "fixed_time", "interference", "late_stream", "late_whole",
-		"later_turns", "occupancy", "order", "pooled_speed", "prompt_speed", "provisional", "queue", "recount", "residence",
+		"later_turns", "occupancy", "order", "pooled_speed", "prompt_speed", "provisional", "queue", "residence",
 		"restart", "returns", "second_tier", "spread", "text_features", "turn_size", "utilisation", "warm_up",
 		"whole_doubt",
 	}

@@ -122,9 +122,6 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 	if !t.without.Has(ablation.SecondTier) {
 		e.capacity.outlasted(l, found, slack)
 	}
-	if !t.without.Has(ablation.Recount) {
-		e.recount(l, found, slack, u.PromptTokens)
-	}
 	if lost = !t.without.Has(ablation.Restart) && e.restart.doubt(l, predicted, found, u.PromptTokens); lost {
 		back := e.restart.doubted
 		t.restarted(l.slot)
@@ -132,11 +129,4 @@ func (t *Table) settle(l *lease, e *endpoint, f *Ended) (lost bool) {
 		t.insert(l.slot, e, l.chain)
 	}
 	return lost
-}
-
-// recount reduces flow by blocks that were found although estimated as evicted.
-func (e *endpoint) recount(l *lease, found, slack, prompt int) {
-	if more := min(found, prompt) - l.cachedTokens; more > slack {
-		e.flow -= int64(blocks.Reach(len(l.chain)) * more / prompt)
-	}
 }
