@@ -15,6 +15,7 @@ type opened struct {
 	traffic, admins net.Listener
 	workers         net.Listener // where workers register; nil unless they have a listener of their own
 	replicas        net.Listener // where other routers reach this one; nil without any
+	extproc         net.Listener // where Envoy asks; nil without
 	lmcache         *lmCache
 }
 
@@ -35,6 +36,12 @@ func open(cfg *config.Config, held sockets, log *slog.Logger) (o opened, err err
 			return o, fmt.Errorf("cannot listen for other routers: %w", err)
 		}
 	}
+	if cfg.ExtProc.On() {
+		if o.extproc, err = held.listen("extproc", cfg.ExtProc.Listen); err != nil {
+			o.close()
+			return o, fmt.Errorf("cannot listen for external processing: %w", err)
+		}
+	}
 	if o.lmcache, err = newLMCache(cfg, log); err != nil {
 		o.close()
 	}
@@ -43,7 +50,7 @@ func open(cfg *config.Config, held sockets, log *slog.Logger) (o opened, err err
 
 func (o *opened) close() {
 	o.lmcache.close()
-	closeAll(o.traffic, o.admins, o.workers, o.replicas)
+	closeAll(o.traffic, o.admins, o.workers, o.replicas, o.extproc)
 }
 
 // listen opens both ports, so that a port in use is an error before anything runs.

@@ -49,7 +49,7 @@ sends each request where it will be answered soonest: usually to the engine that
 // commands lists what the program can do, in the order of --help.
 func commands(e env) []*cobra.Command {
 	all := []*cobra.Command{
-		serveCommand(e), demoCommand(e), checkCommand(e), engineCommand(e), benchCommand(e), simulateCommand(e), policiesCommand(e), versionCommand(e),
+		serveCommand(e), extprocCommand(e), demoCommand(e), checkCommand(e), engineCommand(e), benchCommand(e), simulateCommand(e), policiesCommand(e), versionCommand(e),
 		initCommand(e), manCommand(e),
 	}
 	for _, c := range all {

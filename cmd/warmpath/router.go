@@ -48,6 +48,7 @@ type router struct {
 	traffic  *http.Server
 	admin    *http.Server
 	workers  *http.Server // nil unless workers register at a listener of their own
+	picker   *picker      // for Envoy, nil without
 	held     net.Listener // that of traffic, if somebody else holds it open too
 	peers    peers
 
@@ -64,7 +65,7 @@ type router struct {
 // startOn makes all parts of a router and runs them, on sockets that somebody else holds open; those that are missing are opened. What is
 // wrong with the configuration or the listeners is a usageError.
 func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log *slog.Logger) (*router, error) {
-	r := &router{build: b, log: log, peers: peers{log: log}, failed: make(chan error, 3), tally: admin.NewTally(), streams: admin.NewStreams(), limits: quota.New(time.Now(), quota.Config{})}
+	r := &router{build: b, log: log, peers: peers{log: log}, failed: make(chan error, 4), tally: admin.NewTally(), streams: admin.NewStreams(), limits: quota.New(time.Now(), quota.Config{})}
 	o, err := open(cfg, held, log)
 	if err != nil {
 		return nil, usageError(err)
@@ -95,6 +96,7 @@ func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log
 	r.held = held["traffic"]
 	r.serveTraffic(cfg, o.traffic)
 	r.serveWorkers(cfg, o.workers)
+	r.servePicker(cfg, o.extproc)
 	r.wg.Go(func() { g.trt.Run(r.running, r.publish) })
 	if o.admins != nil {
 		r.serveAdmin(o.admins)
@@ -278,6 +280,7 @@ const lingers = time.Second
 // stop drains: no new requests, what runs goes on until ctx ends, then it is cut.
 func (r *router) stop(ctx context.Context) error {
 	var until time.Time
+	r.picker.drain()
 	if r.held == nil {
 		r.doors.Drain()
 	} else { // the next router takes what comes; on connections that are open this one goes on answering, and asks for their end
@@ -308,6 +311,7 @@ func (r *router) stop(ctx context.Context) error {
 			_ = s.Close()
 		}
 	}
+	r.picker.close()
 	r.cancel()
 	r.wg.Wait()
 	r.doors.wg.Wait()

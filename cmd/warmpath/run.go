@@ -55,6 +55,9 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	if r.adminURL != "" {
 		fmt.Fprintf(talk, "admin and metrics on %s\n", r.adminURL)
 	}
+	if at := r.picker.address(); at != "" {
+		fmt.Fprintf(talk, "external processing for Envoy on %s\n", at)
+	}
 	notify(daemon.SdNotifyReady)
 	select {
 	case <-ctx.Done():

@@ -35,6 +35,7 @@ var setters = []struct {
 	{"admin", []string{"admin", "listen"}},
 	{"peer-listen", []string{"peers", "listen"}},
 	{"peers", []string{"peers", "routers"}},
+	{"extproc", []string{"extproc", "listen"}},
 	{"policy", []string{"policy", "name"}},
 	{"shadow", []string{"shadow", "policies"}},
 	{"record", []string{"record", "file"}},
@@ -82,6 +83,7 @@ func (s *settings) add(cmd *cobra.Command) {
 	f.String("admin", d.Admin.Listen, "`ADDRESS` for metrics and the admin API; off for none")
 	f.String("peers", "", "`HOST:PORT[,HOST:PORT...]` of other routers before the same engines, or dns://NAME:PORT that has an address for each, with --peer-listen; or redis://HOST:PORT/DB")
 	f.String("peer-listen", "", "`ADDRESS` at which other routers reach this one")
+	f.String("extproc", "", "`ADDRESS` at which Envoy or a gateway asks where to send requests (external processing)")
 	f.String("record", "", "`FILE` that gets the traffic, for simulate: hashes, sizes, times and outcomes, never text")
 	f.StringArrayVar(&s.aliases, "model-alias", nil, "`NAME=MODEL[,MODEL...]`, repeatable: another name for models; * for every unknown name")
 	f.String("log-level", d.Log.Level, "`LEVEL`: debug, info, warn or error")
@@ -113,6 +115,7 @@ func (s *settings) add(cmd *cobra.Command) {
 	complete("model-alias")
 	complete("peers", "dns://", "redis://")
 	complete("peer-listen")
+	complete("extproc")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
 	_ = cmd.MarkFlagFilename("trtllm-config", "yaml", "yml")
 	_ = cmd.MarkFlagFilename("record", "jsonl")

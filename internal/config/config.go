@@ -90,6 +90,8 @@ type Config struct {
 	Queue Queue `yaml:"queue"`
 	// Peers are other routers before the same endpoints.
 	Peers Peers `yaml:"peers"`
+	// ExtProc chooses endpoints for Envoy.
+	ExtProc ExtProc `yaml:"extproc"`
 	// Limits bounds what is accepted and retried.
 	Limits Limits `yaml:"limits"`
 	// Timeouts bounds waiting. There is none for the whole of a generation.

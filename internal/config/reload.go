@@ -65,6 +65,7 @@ func (c Config) Over(running *Config) (out Config, restart []string) {
 	keep("timeouts.read_header", &running.Timeouts.ReadHeader, &c.Timeouts.ReadHeader)
 	keep("timeouts.keep_alive", &running.Timeouts.KeepAlive, &c.Timeouts.KeepAlive)
 	keep("peers", &running.Peers, &c.Peers)
+	keep("extproc", &running.ExtProc, &c.ExtProc)
 	keep("trtllm", &running.TRTLLM, &c.TRTLLM)
 	if c.TRTLLM.Paths || c.TRTLLM.Cluster.URI != "" { // they have a listener's names and token too
 		keep("hosts", &running.Hosts, &c.Hosts)

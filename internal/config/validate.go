@@ -56,6 +56,7 @@ func (c Config) Validate() error {
 	faults = append(faults, c.checkTenants()...)
 	faults = append(faults, c.checkLimits()...)
 	faults = append(faults, c.Peers.check()...)
+	faults = append(faults, c.ExtProc.check()...)
 	faults = append(faults, c.EndpointToken.check()...)
 	faults = append(faults, section("probe", reflect.TypeOf(c.Probe), c.Probe.Validate())...)
 	faults = append(faults, section("kv_events", reflect.TypeOf(c.KVEvents), c.KVEvents.Validate())...)

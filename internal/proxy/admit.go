@@ -27,7 +27,7 @@ func (c *call) admit() bool {
 // not.
 func (c *call) enters() bool {
 	p, path := c.p, c.R.URL.Path
-	if err := gate.Foreign(p.cfg.Names, c.R); err != nil {
+	if err := gate.Foreign(p.cfg.Names, c.R); err != nil && c.Carrier == nil { // who carries it has another listener
 		c.refuse(err)
 		return false
 	}

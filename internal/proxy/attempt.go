@@ -13,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/body"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
+	"github.com/warmpath/warmpath/internal/proxy/outside"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/proxy/send"
 	"github.com/warmpath/warmpath/internal/shortage"
@@ -38,7 +39,7 @@ type attempt struct {
 func (c *call) begin(d *route.Decision) *attempt {
 	a := &attempt{
 		c: c, d: d, span: c.span.Attempt(d), watch: patience.NewWatch(c.ctx, d.Endpoint.Name, d.Pool,
-			c.Upload == nil && c.Request.Pin == "" && c.Repeatable() && c.served.Attempts <= c.p.cfg.Retries),
+			c.Upload == nil && c.Carrier == nil && c.Request.Pin == "" && c.Repeatable() && c.served.Attempts <= c.p.cfg.Retries),
 		fin: route.Finished{Lease: d.Lease, Outcome: fleet.Abandoned},
 	}
 	a.Outgoing = c.p.sender.To(&c.Incoming, d, a.watch, a.span)
@@ -67,6 +68,9 @@ func (a *attempt) end() {
 	if a.d.Leg == fleet.LegDecode {
 		c.split.answer = a.fin.Usage
 		c.split.join(a.fin.Outcome == fleet.OK)
+	}
+	if c.Carrier != nil && c.Carrier.Elsewhere() {
+		a.fin = route.Finished{Lease: a.d.Lease, Outcome: fleet.Abandoned} // what came says nothing of this endpoint
 	}
 	a.fin.Alike = c.alike(a.fin.Outcome)
 	c.served.Outcome, c.served.Usage = a.fin.Outcome, c.split.honest(a.fin.Usage)
@@ -108,6 +112,9 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 		return a.lost(err)
 	}
 	c.reached = true
+	if c.Carrier != nil {
+		a.head(http.Header{}) // the carrier may have to answer for the header before the body comes
+	}
 	res, err := a.Send()
 	if err != nil {
 		return a.lost(err)
@@ -171,7 +178,7 @@ func (a *attempt) conclude(err error) error {
 	case c.Upload.Late(): // net/http ends the request's context then too
 		a.fin.Outcome = fleet.ClientError
 		return body.ErrSlowBody
-	case c.ctx.Err() != nil:
+	case c.ctx.Err() != nil, errors.Is(err, outside.ErrLeft):
 		a.fin.Outcome = fleet.ClientGone
 		return nil
 	case errors.Is(cause, patience.ErrShutdown):
@@ -243,6 +250,9 @@ func (a *attempt) mayRetry() bool {
 	c := a.c
 	if errors.Is(a.watch.Cause(), errDeadline) || errors.Is(a.watch.Cause(), errWaited) {
 		return false // waiting elsewhere takes no less time
+	}
+	if c.reached && c.Carrier != nil {
+		return false // it has been handed over, and its endpoint has been told
 	}
 	if c.sent.Load() || c.served.Attempts > c.p.cfg.Retries || c.ctx.Err() != nil || c.shutdown.Load() || c.Upload != nil {
 		return false

@@ -15,6 +15,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/client"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
 	"github.com/warmpath/warmpath/internal/proxy/h1"
+	"github.com/warmpath/warmpath/internal/proxy/outside"
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/internal/proxy/send"
@@ -67,7 +68,7 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	c := calls.Get().(*call)
 	c.p, c.R, c.API = p, r, prompt.Classify(r.Method, r.URL.Path)
 	id := who.RequestID(r)
-	c.ID, c.From = id, p.cfg.Proxies.Of(r)
+	c.ID, c.From, c.Carrier = id, p.cfg.Proxies.Of(r), outside.Of(r.Context())
 	c.client.Begin(w, r, id, p.cfg.Idle, p.log)
 	if c.tether(); p.tracer != nil {
 		c.ctx, c.span = p.tracer.Start(c.ctx, r.Header, r.Method+" "+c.API.String())
@@ -339,6 +340,9 @@ func (c *call) identify() error {
 	}
 	if t := c.p.cfg.Token; t != nil && q.Class == fleet.Turn {
 		q.Hint = t.Hint(c.R.Header)
+	}
+	if c.Carrier != nil {
+		q.Exclude = append(q.Exclude, c.Carrier.Excluded()...)
 	}
 	pin, exclude := c.R.Header.Get("X-Warmpath-Pin"), c.R.Header.Values("X-Warmpath-Exclude")
 	if pin == "" && len(exclude) == 0 {

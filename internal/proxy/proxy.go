@@ -27,7 +27,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodConnect:
 		c.refuse(fault.ErrConnect)
 	case !c.enters():
-	case c.API == prompt.Other && isUpgrade(r):
+	case c.API == prompt.Other && isUpgrade(r) && c.Carrier == nil:
 		c.upgrade()
 	case c.API == prompt.Other && p.list(c):
 	default:

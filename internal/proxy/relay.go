@@ -219,7 +219,7 @@ func (r *relay) alive() {
 
 // answers tells the fleet that the engine has begun its answer, whether or not the client takes it.
 func (r *relay) answers() {
-	if r.answered || !r.begun() {
+	if r.answered || !r.begun() || r.c.Carrier != nil && r.c.Carrier.Elsewhere() {
 		return
 	}
 	r.answered = true

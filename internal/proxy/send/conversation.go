@@ -75,7 +75,7 @@ func (a *Outgoing) idForm() (form fleet.IDForm, untells bool) {
 	switch {
 	case form != fleet.IDAuto:
 		return form, form == fleet.IDDisagg
-	case a.d.Kind != fleet.KindTRTLLM:
+	case a.d.Kind != fleet.KindTRTLLM, a.carried(): // what is carried cannot be sent again in another form
 		return fleet.IDUntold, false
 	}
 	n := a.s.asks.of(a.d.Endpoint.Name)

@@ -6,6 +6,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/forwarded"
 	"github.com/warmpath/warmpath/internal/proxy/body"
+	"github.com/warmpath/warmpath/internal/proxy/outside"
 	"github.com/warmpath/warmpath/prompt"
 )
 
@@ -20,6 +21,8 @@ type Incoming struct {
 	Upload  *body.Upload  // the body, while it is passed on as it streams in
 	Request fleet.Request // what the fleet is asked
 	OurKey  bool          // the client's API key names its tenant, and is not the engine's
+
+	Carrier outside.Carrier // exchanges the request in the place of the transport; nil for the transport. A prefill leg is never carried
 }
 
 // Repeatable reports whether an engine may get the request twice: what only computes, and methods that say so.

@@ -73,6 +73,17 @@ func (s *Sender) To(c *Incoming, d *route.Decision, ctx context.Context, span *t
 // Carry has the endpoint sent one leg of a request.
 func (a *Outgoing) Carry(message *handover.Message) { a.Message = message }
 
+// carried reports whether the carrier exchanges it. The router computes prompts elsewhere by itself: nobody but it knows of them.
+func (a *Outgoing) carried() bool { return a.c.Carrier != nil && a.d.Leg != fleet.LegPrefill }
+
+// exchange sends it and returns when the header of the answer has come.
+func (a *Outgoing) exchange(out *http.Request) (*http.Response, error) {
+	if a.carried() {
+		return a.c.Carrier.Carry(out, a.d.Endpoint)
+	}
+	return a.s.transport.RoundTrip(out)
+}
+
 // AsLeg reports whether it is one leg of a request.
 func (a *Outgoing) AsLeg() bool { return a.Message != nil }
 

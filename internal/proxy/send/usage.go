@@ -68,7 +68,7 @@ func (b *askBook) change(endpoint string, change func(*askNote)) {
 // answer either, which could not be read: every client takes one that is not compressed (RFC 9110, section 12.5.3).
 func (a *Outgoing) ask(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
-	a.asked = !a.refused && !a.s.cfg.NoUsage && c.mayAsk() && a.s.asks.allows(a.d, c.API, time.Now())
+	a.asked = !a.refused && !a.s.cfg.NoUsage && !(a.carried() && c.Carrier.AnswerUnseen()) && c.mayAsk() && a.s.asks.allows(a.d, c.API, time.Now())
 	if !a.asked {
 		return edits
 	}
@@ -133,14 +133,18 @@ func (a *Outgoing) Watches() bool {
 // as old versions do, gets the request once more without: that refusal is not for the client, which did not ask.
 func (a *Outgoing) sendAsking() (*http.Response, error) {
 	p := a.s
-	res, err := p.transport.RoundTrip(a.request())
+	res, err := a.exchange(a.request())
 	if err != nil || !a.asked || !refuses(res, "stream_options") {
 		return res, err
+	}
+	if a.carried() { // it cannot be sent once more
+		p.asks.note(a.d.Endpoint.Name, func(n *askNote) { n.refused = time.Now() })
+		return res, nil
 	}
 	res.Body.Close()
 	a.Withdraw()
 	a.refused = true
-	if res, err = p.transport.RoundTrip(a.request()); err == nil && res.StatusCode < http.StatusBadRequest {
+	if res, err = a.exchange(a.request()); err == nil && res.StatusCode < http.StatusBadRequest {
 		name := a.d.Endpoint.Name
 		p.asks.note(name, func(n *askNote) { n.refused = time.Now() })
 		p.log.Info("engine refuses stream_options: it is not asked for usage for a while", "endpoint", name, "while", askAgain.String())

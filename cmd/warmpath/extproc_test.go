@@ -1,0 +1,368 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/config"
+)
+
+// newEnvoy is an envoy before a router with two simulated engines, and its URL.
+func newEnvoy(t *testing.T, e *envoy, change func(*config.Config)) (*rig, string) {
+	t.Helper()
+	r := newRig(t, 2, func(cfg *config.Config) {
+		cfg.ExtProc.Listen = "127.0.0.1:0"
+		if change != nil {
+			change(cfg)
+		}
+	})
+	conn, err := grpc.NewClient(r.picker.address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	e.picker = extprocv3.NewExternalProcessorClient(conn)
+	front := httptest.NewServer(e)
+	t.Cleanup(front.Close)
+	return r, front.URL
+}
+
+// asked is what a client sees of one request.
+func asked(t *testing.T, url, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	method := http.MethodPost
+	if body == "" {
+		method = http.MethodGet
+	}
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(b)
+}
+
+func chat(stream bool, text string) string {
+	b, _ := json.Marshal(map[string]any{"model": "m", "stream": stream, "max_tokens": 5, "messages": []any{map[string]string{"role": "user", "content": text}}})
+	return string(b)
+}
+
+// TestExternalProcessing: in each mode of bodies clients get what the traffic listener would give them, and the router's books are as if it had
+// exchanged the requests itself.
+func TestExternalProcessing(t *testing.T) {
+	for name, e := range map[string]*envoy{
+		"full duplex":                 {request: duplex, response: duplex},
+		"buffered, streamed":          {request: buffered, response: streamed},
+		"buffered, buffered":          {request: buffered, response: buffered},
+		"duplex, streamed":            {request: duplex, response: streamed},
+		"streamed without waiting":    {request: streamed, response: streamed, free: true},
+		"streamed, may be overridden": {request: streamed, response: streamed, overrides: true},
+		"none, may be overridden":     {request: none, response: streamed, overrides: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, url := newEnvoy(t, e, nil)
+			served(t, r, url)
+		})
+	}
+}
+
+// served asks for all that clients ask for, through a proxy.
+func served(t *testing.T, r *rig, url string) {
+	t.Helper()
+	res, body := asked(t, url+"/v1/chat/completions", chat(false, "What is a router?"), "X-Session-ID", "c1")
+	if res.StatusCode != http.StatusOK || !json.Valid([]byte(body)) || !strings.Contains(body, `"usage"`) || res.Header.Get("X-Session-Id") != "c1" {
+		t.Errorf("%d %v %s", res.StatusCode, res.Header, body)
+	}
+	res, body = asked(t, url+"/v1/chat/completions", chat(true, "What is a router?"))
+	if res.StatusCode != http.StatusOK || !strings.HasSuffix(body, "data: [DONE]\n\n") || strings.Contains(body, `"usage"`) {
+		t.Errorf("a stream: %d %s", res.StatusCode, body) // usage was asked for by the router, and is taken out again
+	}
+	if id := res.Header.Get("X-Session-Id"); id == "" {
+		t.Error("the conversation's id does not come back")
+	}
+	res, body = asked(t, url+"/v1/models", "")
+	if res.StatusCode != http.StatusOK || !strings.Contains(body, `"id":"m"`) {
+		t.Errorf("models: %d %s", res.StatusCode, body)
+	}
+	res, body = asked(t, url+"/v1/chat/completions", strings.Replace(chat(false, "x"), `"m"`, `"nobody"`, 1))
+	if res.StatusCode != http.StatusNotFound || !strings.Contains(body, "model_not_found") {
+		t.Errorf("an unknown model: %d %s", res.StatusCode, body)
+	}
+	long := strings.Repeat("a warm path ", 10_000)
+	res, body = asked(t, url+"/v1/chat/completions", chat(false, long))
+	if res.StatusCode != http.StatusOK {
+		t.Errorf("a long prompt: %d %s", res.StatusCode, body)
+	}
+	eventually(t, "all requests have ended", func() bool { return r.fleet.Stats().Leases == 0 })
+	learnt := int64(0)
+	for _, s := range r.fleet.Status() {
+		learnt += int64(s.Requests)
+	}
+	if learnt != 3 {
+		t.Errorf("%d requests were placed, want 3", learnt)
+	}
+}
+
+// TestExternalProcessingIsWarm: a conversation stays where its cache is, recognised by what it says.
+func TestExternalProcessingIsWarm(t *testing.T) {
+	t.Parallel()
+	_, url := newEnvoy(t, &envoy{request: duplex, response: duplex}, func(cfg *config.Config) { cfg.Explain.Headers = true })
+	text := strings.Repeat("A long text that is worth keeping warm. ", 200)
+	homes := map[string]int{}
+	cached := 0
+	for turn := range 4 {
+		res, body := asked(t, url+"/v1/chat/completions", chat(false, text+strings.Repeat("And more of it. ", turn*20)))
+		homes[res.Header.Get("X-Warmpath-Endpoint")]++
+		var answer struct {
+			Usage struct {
+				Details struct {
+					Cached int `json:"cached_tokens"`
+				} `json:"prompt_tokens_details"`
+			} `json:"usage"`
+		}
+		if err := json.Unmarshal([]byte(body), &answer); err != nil {
+			t.Fatal(err)
+		}
+		if turn > 0 && answer.Usage.Details.Cached > 0 {
+			cached++
+		}
+	}
+	if len(homes) != 1 || cached != 3 {
+		t.Errorf("homes %v, %d of 3 turns were warm", homes, cached)
+	}
+}
+
+// TestExternalProcessingSubset: only endpoints that the proxy allows are named; where it allows none that is known, its client gets 503.
+func TestExternalProcessingSubset(t *testing.T) {
+	t.Parallel()
+	e := &envoy{request: duplex, response: duplex}
+	r, front := newEnvoy(t, e, func(cfg *config.Config) { cfg.Explain.Headers = true })
+	for _, s := range r.fleet.Status() {
+		u, err := url.Parse(s.Endpoint.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.subset = []string{"10.9.9.9:1", u.Host}
+		for i := range 5 {
+			res, _ := asked(t, front+"/v1/chat/completions", chat(false, fmt.Sprint("hello ", i)))
+			if got := res.Header.Get("X-Warmpath-Endpoint"); got != s.Endpoint.Name {
+				t.Errorf("%s answered, only %s may", got, s.Endpoint.Name)
+			}
+		}
+	}
+	e.subset = []string{"127.0.0.1"} // an address without a port is all of its ports
+	if res, body := asked(t, front+"/v1/chat/completions", chat(false, "hello")); res.StatusCode != http.StatusOK {
+		t.Errorf("a subset without a port: %d %s", res.StatusCode, body)
+	}
+	e.subset = []string{"10.9.9.9:1"}
+	res, body := asked(t, front+"/v1/chat/completions", chat(false, "hello"))
+	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("X-Llm-D-Request-Dropped-Reason") != "rejected-no-endpoints" || !json.Valid([]byte(body)) {
+		t.Errorf("a subset of strangers: %d %v %s", res.StatusCode, res.Header, body)
+	}
+}
+
+// TestExternalProcessingOffPath: what a proxy does beside the plan costs nobody a lease, and no engine its reputation.
+func TestExternalProcessingOffPath(t *testing.T) {
+	t.Run("another endpoint answers", func(t *testing.T) {
+		t.Parallel()
+		r, front := newEnvoy(t, &envoy{request: duplex, response: duplex, served: "10.0.0.9:80"}, nil)
+		if res, _ := asked(t, front+"/v1/chat/completions", chat(true, "hello")); res.StatusCode != http.StatusOK {
+			t.Error(res.Status)
+		}
+		eventually(t, "the lease has ended", func() bool { return r.fleet.Stats().Leases == 0 })
+		for _, s := range r.fleet.Status() {
+			if s.PrefillPerSec != 0 || s.Failures != 0 {
+				t.Errorf("%s: speed %v, failures %d were learnt from another endpoint's answer", s.Endpoint.Name, s.PrefillPerSec, s.Failures)
+			}
+		}
+	})
+	t.Run("answers are not shown", func(t *testing.T) {
+		t.Parallel()
+		r, front := newEnvoy(t, &envoy{request: buffered, response: none}, nil)
+		_, body := asked(t, front+"/v1/chat/completions", chat(true, "hello"))
+		if !strings.HasSuffix(body, "data: [DONE]\n\n") || strings.Contains(body, `"usage"`) {
+			t.Error(body)
+		}
+		eventually(t, "the lease has ended", func() bool { return r.fleet.Stats().Leases == 0 })
+		for _, s := range r.fleet.Status() {
+			if s.Failures != 0 {
+				t.Errorf("%s: %d failures", s.Endpoint.Name, s.Failures)
+			}
+		}
+	})
+	t.Run("the client leaves", func(t *testing.T) {
+		t.Parallel()
+		r, front := newEnvoy(t, &envoy{request: duplex, response: duplex}, nil)
+		ctx, leave := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, front+"/v1/chat/completions", strings.NewReader(strings.Replace(chat(true, "hello"), `"max_tokens":5`, `"max_tokens":20000,"ignore_eos":true`, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := res.Body.Read(make([]byte, 10)); err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		_ = res.Body.Close()
+		eventually(t, "the lease has ended", func() bool { return r.fleet.Stats().Leases == 0 })
+	})
+	t.Run("the proxy does not wait", func(t *testing.T) {
+		t.Parallel()
+		r, front := newEnvoy(t, &envoy{request: none, response: none}, nil)
+		res, err := http.Post(front+"/v1/chat/completions", "application/json", strings.NewReader(chat(false, "hello")))
+		if err == nil {
+			res.Body.Close()
+		}
+		if n := r.fleet.Stats().Leases; n != 0 {
+			t.Errorf("%d leases", n)
+		}
+	})
+}
+
+// TestExternalProcessingBadStreams: streams that are no requests are refused with what to do.
+func TestExternalProcessingBadStreams(t *testing.T) {
+	t.Parallel()
+	e := new(envoy)
+	_, _ = newEnvoy(t, e, nil)
+	headers := func(path string) *extprocv3.ProcessingRequest_RequestHeaders {
+		return &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{Headers: headerMap(map[string]string{":path": path, ":method": "GET"}, nil)}}
+	}
+	for want, m := range map[string]*extprocv3.ProcessingRequest{
+		"must be the request's headers": {Request: &extprocv3.ProcessingRequest_RequestBody{RequestBody: &extprocv3.HttpBody{}}},
+		"no :path":                      {Request: headers("")},
+		"observability_mode":            {Request: headers("/"), ObservabilityMode: true},
+	} {
+		stream, err := e.picker.Process(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(m); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestExternalProcessingHealth: readiness follows the fleet and the end of the router; with tls and no certificate one is made.
+func TestExternalProcessingHealth(t *testing.T) {
+	t.Parallel()
+	r, _ := newEnvoy(t, new(envoy), func(cfg *config.Config) { cfg.ExtProc.TLS = true })
+	conn, err := grpc.NewClient(r.picker.address(), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	health := healthv1.NewHealthClient(conn)
+	is := func(service string, want healthv1.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		got, err := health.Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
+		if err != nil || got.GetStatus() != want {
+			t.Errorf("%s: %v %v, want %v", service, got.GetStatus(), err, want)
+		}
+	}
+	for _, service := range []string{"", "liveness", "readiness", "envoy.service.ext_proc.v3.ExternalProcessor"} {
+		is(service, healthv1.HealthCheckResponse_SERVING)
+	}
+	if _, err := health.Check(t.Context(), &healthv1.HealthCheckRequest{Service: "else"}); err == nil {
+		t.Error("an unknown service is healthy")
+	}
+	r.picker.drain()
+	is("liveness", healthv1.HealthCheckResponse_SERVING)
+	is("readiness", healthv1.HealthCheckResponse_NOT_SERVING)
+}
+
+// TestExternalProcessingFallbacks: further endpoints are named after the chosen one where that is wanted.
+func TestExternalProcessingFallbacks(t *testing.T) {
+	t.Parallel()
+	e := &envoy{request: duplex, response: duplex}
+	r, _ := newEnvoy(t, e, func(cfg *config.Config) { cfg.ExtProc.Fallbacks = 3 })
+	body := bytes.NewReader([]byte(chat(false, "hello")))
+	x := &exchanged{e: e, w: httptest.NewRecorder(), r: httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body), header: http.Header{}, path: "/v1/chat/completions"}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var err error
+	if x.stream, err = e.picker.Process(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = x.ask(); err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, a := range strings.Split(x.to, ",") {
+		named["http://"+a] = true
+	}
+	if len(named) != 2 || x.meta != x.to {
+		t.Errorf("named %q and %q", x.to, x.meta)
+	}
+	for _, s := range r.fleet.Status() {
+		if !named[s.Endpoint.URL] {
+			t.Errorf("%s is not named", s.Endpoint.URL)
+		}
+	}
+}
+
+// TestExternalProcessingEngineGone: an engine that cannot be reached is a 503 of the proxy, which is not retried by the router and ends its lease.
+func TestExternalProcessingEngineGone(t *testing.T) {
+	t.Parallel()
+	r, front := newEnvoy(t, &envoy{request: duplex, response: duplex}, func(cfg *config.Config) { cfg.Probe.Interval, cfg.Probe.LoadInterval = aWhile, aWhile })
+	for _, e := range r.engines {
+		_ = e.Close()
+	}
+	if res, _ := asked(t, front+"/v1/chat/completions", chat(false, "hello")); res.StatusCode != http.StatusServiceUnavailable {
+		t.Error(res.Status)
+	}
+	eventually(t, "the lease has ended", func() bool { return r.fleet.Stats().Leases == 0 })
+	busy := 0
+	for _, s := range r.fleet.Status() {
+		if s.State != fleet.StateUp {
+			busy++
+		}
+	}
+	if busy != 1 {
+		t.Errorf("%d endpoints are not up, want the one that was named", busy)
+	}
+}
+
+// eventually waits until what must come has come.
+func eventually(t *testing.T, what string, come func() bool) {
+	t.Helper()
+	for until := time.Now().Add(aWhile); !come(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("it has not come that %s", what)
+		}
+	}
+}

@@ -1,0 +1,501 @@
+package extproc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/internal/proxy/outside"
+)
+
+// exchange is one request of a client of the proxy. Two goroutines work on it: one receives the proxy's messages, in the other the door serves.
+type exchange struct {
+	s       *Server
+	stream  extprocv3.ExternalProcessor_ProcessServer
+	ctx     context.Context // ends with the stream, or when the answer is given up
+	cancel  context.CancelFunc
+	sending sync.Mutex
+	ending  sync.Once // closes end
+
+	request  *http.Request
+	header   http.Header // of the request as it came
+	path     string      // and its :path
+	bodiless bool        // it has no body
+	modes    *extprocv3.ProtocolConfiguration
+	excluded []string
+
+	reading  *io.PipeReader // the request's body, for the door
+	writing  *io.PipeWriter
+	buffered []byte         // all of it, in mode BUFFERED
+	pieces   int            // messages with a piece of it
+	end      chan struct{}  // closed when the body has ended: then pieces and buffered do not change any more
+	trailers [2]atomic.Bool // trailers follow the request's body, the answer's
+
+	w         writer
+	got       *answer       // what Carry returned; nil before
+	carried   atomic.Bool   // an endpoint has been named
+	elsewhere atomic.Bool   // another one answered
+	address   string        // ip:port that was named. It may be read when carried
+	told      http.Header   // what the door tells the client beside the answer. The same
+	came      chan *answer  // the answer's header
+	body      *feed         // the answer's body
+	replied   bool          // by the door: all that the proxy waits for
+	over      chan struct{} // the door has returned
+}
+
+// answer is the header of an endpoint's answer.
+type answer struct {
+	status   int
+	header   http.Header
+	bodiless bool
+}
+
+// begin makes a request of the message that the stream began with.
+func (s *Server) begin(stream extprocv3.ExternalProcessor_ProcessServer, first *extprocv3.ProcessingRequest, head *extprocv3.HttpHeaders) (*exchange, error) {
+	x := &exchange{
+		s: s, stream: stream, bodiless: head.GetEndOfStream(), modes: first.GetProtocolConfig(),
+		end: make(chan struct{}), came: make(chan *answer, 1), over: make(chan struct{}), body: newFeed(),
+	}
+	if x.modes == nil { // a proxy of the inference extension, which asks for this mode
+		x.modes = &extprocv3.ProtocolConfiguration{RequestBodyMode: filterv3.ProcessingMode_FULL_DUPLEX_STREAMED, ResponseBodyMode: filterv3.ProcessingMode_FULL_DUPLEX_STREAMED}
+	}
+	x.header = headersOf(head.GetHeaders())
+	x.path = x.header.Get(":path")
+	at, err := url.ParseRequestURI(x.path)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, "the request's headers have no :path that could be read")
+	}
+	x.w = writer{x: x, header: http.Header{}}
+	x.ctx, x.cancel = context.WithCancel(stream.Context())
+	r := (&http.Request{
+		Method: x.header.Get(":method"), URL: at, RequestURI: x.path, Host: x.header.Get(":authority"), RemoteAddr: remoteOf(first, x.header),
+		Proto: "HTTP/2.0", ProtoMajor: 2, Header: make(http.Header, len(x.header)), ContentLength: -1, Body: http.NoBody,
+	}).WithContext(outside.With(x.ctx, x))
+	for name, values := range x.header {
+		if !strings.HasPrefix(name, ":") {
+			r.Header[name] = values
+		}
+	}
+	s.prioritise(r.Header)
+	x.reading, x.writing = io.Pipe()
+	if x.bodiless {
+		r.ContentLength = 0
+		x.endBody(nil)
+	} else {
+		r.Body = x.reading
+		if n, err := strconv.ParseInt(r.Header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
+			r.ContentLength = n
+		}
+	}
+	x.request = r
+	if x.AnswerUnseen() {
+		s.warn(warnNoAnswers, "the proxy does not show answers: nothing is learnt from them, and requests count as ended before they are; set response_body_mode: FULL_DUPLEX_STREAMED, or STREAMED")
+	}
+	if x.bodiless || x.requestDuplex() {
+		return x, nil
+	}
+	if x.requestBuffered() {
+		return x, x.reply(headersReply(false, nil))
+	}
+	if x.requestStreamed() {
+		if x.modes.GetSendBodyWithoutWaitingForHeaderResponse() {
+			return x, nil
+		}
+		s.warn(warnStreamed, "the proxy sends request bodies on before an endpoint is chosen: set request_body_mode to FULL_DUPLEX_STREAMED or BUFFERED; until then it must allow_mode_override")
+	}
+	return x, x.reply(wantsAll(x.modes.GetResponseBodyMode()))
+}
+
+func (x *exchange) requestDuplex() bool {
+	return x.modes.GetRequestBodyMode() == filterv3.ProcessingMode_FULL_DUPLEX_STREAMED
+}
+
+func (x *exchange) requestStreamed() bool {
+	return x.modes.GetRequestBodyMode() == filterv3.ProcessingMode_STREAMED
+}
+
+// requestBuffered reports whether the request's body comes in one message, as configured.
+func (x *exchange) requestBuffered() bool {
+	m := x.modes.GetRequestBodyMode()
+	return m == filterv3.ProcessingMode_BUFFERED || m == filterv3.ProcessingMode_BUFFERED_PARTIAL
+}
+
+// duplex reports whether the answer passes through the door; else the proxy is told of each piece what becomes of it.
+func (x *exchange) duplex() bool {
+	return x.modes.GetResponseBodyMode() == filterv3.ProcessingMode_FULL_DUPLEX_STREAMED
+}
+
+// AnswerUnseen reports whether the proxy keeps the bodies of answers to itself.
+func (x *exchange) AnswerUnseen() bool {
+	return x.modes.GetResponseBodyMode() == filterv3.ProcessingMode_NONE && (x.bodiless || x.requestBuffered() || x.requestDuplex())
+}
+
+// Excluded are the names of endpoints that the proxy does not allow.
+func (x *exchange) Excluded() []string { return x.excluded }
+
+// Elsewhere reports whether the proxy says that another endpoint than the named one answered.
+func (x *exchange) Elsewhere() bool { return x.elsewhere.Load() }
+
+// objective are the headers that name a request's objective, the newer one first.
+var objective = [...]string{"X-Llm-D-Inference-Objective", "X-Gateway-Inference-Objective"}
+
+// prioritise gives a request the priority of its objective, unless it asks for one itself.
+func (s *Server) prioritise(h http.Header) {
+	if len(s.cfg.Objectives) == 0 || h.Get("X-Warmpath-Priority") != "" {
+		return
+	}
+	for _, name := range objective {
+		if p := s.cfg.Objectives[h.Get(name)]; p != "" {
+			h["X-Warmpath-Priority"] = []string{p}
+			return
+		}
+	}
+}
+
+// remoteOf is the address of the proxy's client: the attribute source.address where the proxy sends it, else what it appended to
+// X-Forwarded-For, else nothing.
+func remoteOf(m *extprocv3.ProcessingRequest, h http.Header) string {
+	for _, a := range m.GetAttributes() {
+		if v := a.GetFields()["source.address"].GetStringValue(); v != "" {
+			return v
+		}
+	}
+	if list := h["X-Forwarded-For"]; len(list) > 0 {
+		last := list[len(list)-1]
+		ip := strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
+		if net.ParseIP(ip) != nil {
+			return net.JoinHostPort(ip, "0")
+		}
+	}
+	return ""
+}
+
+// reply sends one message.
+func (x *exchange) reply(m *extprocv3.ProcessingResponse) error {
+	x.sending.Lock()
+	defer x.sending.Unlock()
+	return x.stream.Send(m)
+}
+
+// serve has the door answer the request, and tells the proxy what is left to tell.
+func (x *exchange) serve() error {
+	whole := x.call()
+	x.w.end()
+	_ = x.reading.CloseWithError(io.ErrClosedPipe)
+	_ = x.body.Close()
+	close(x.over)
+	switch {
+	case !whole && x.stream.Context().Err() != nil:
+		return status.FromContextError(x.stream.Context().Err()).Err()
+	case !whole:
+		return status.Error(codes.Aborted, "the answer broke off")
+	case x.got != nil && !x.duplex(): // its header has been answered; receive answers the rest
+		return nil
+	case x.got != nil && x.w.relays():
+		x.replied = true
+		return x.w.send(true)
+	}
+	x.replied = true
+	return x.reply(immediate(x.w.status, x.w.header, x.w.buf))
+}
+
+// answered reports whether the proxy waits for nothing more. The door must have returned.
+func (x *exchange) answered() bool { return x.replied }
+
+// call calls the door. It reports false where the answer is not whole.
+func (x *exchange) call() (whole bool) {
+	defer func() {
+		if v := recover(); v != nil { // the door has logged what it is
+			whole = false
+		}
+	}()
+	x.s.cfg.Door.ServeHTTP(&x.w, x.request)
+	if x.w.status == 0 {
+		x.w.status = http.StatusOK
+	}
+	return true
+}
+
+// Carry names the endpoint to the proxy, with what it is to be sent, and waits for the header of its answer.
+func (x *exchange) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, error) {
+	if r.Body != nil {
+		defer r.Body.Close()
+	}
+	address, err := addressOf(r.Context(), to)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
+	}
+	x.address, x.told = address, maps.Clone(x.w.header)
+	x.carried.Store(true)
+	list := append([]string{address}, x.s.fallbacks(r.Context(), to, x.excluded)...)
+	if err := x.name(r, strings.Join(list, ",")); err != nil {
+		return nil, err
+	}
+	select {
+	case x.got = <-x.came:
+	case <-r.Context().Done():
+		return nil, context.Cause(r.Context())
+	case <-x.ctx.Done():
+		return nil, outside.ErrLeft
+	}
+	stop := context.AfterFunc(r.Context(), func() { x.body.end(context.Cause(r.Context())) })
+	res := &http.Response{
+		StatusCode: x.got.status, Status: http.StatusText(x.got.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: x.got.header.Clone(), Body: &answerBody{x.body, stop}, ContentLength: -1, Request: r,
+	}
+	delete(res.Header, ":status")
+	if n, err := strconv.ParseInt(res.Header.Get("Content-Length"), 10, 64); err == nil {
+		res.ContentLength = n
+	}
+	if x.got.bodiless && r.Method != http.MethodHead {
+		res.ContentLength = 0
+	}
+	return res, nil
+}
+
+// answerBody ends what watches over the exchange when the answer has been read.
+type answerBody struct {
+	*feed
+	stop func() bool
+}
+
+func (b *answerBody) Close() error {
+	b.stop()
+	return b.feed.Close()
+}
+
+// name tells the proxy the endpoints, and what the request has become.
+func (x *exchange) name(r *http.Request, addresses string) error {
+	m := difference(x.header, r.Header)
+	set(m, destination, addresses)
+	if path := r.URL.RequestURI(); path != x.path {
+		set(m, ":path", path)
+	}
+	metadata := named(addresses)
+	if x.bodiless {
+		p := headersReply(false, m)
+		p.DynamicMetadata, p.GetRequestHeaders().Response.ClearRouteCache = metadata, true
+		return x.reply(p)
+	}
+	if x.requestDuplex() {
+		if r.ContentLength >= 0 {
+			set(m, "content-length", strconv.FormatInt(r.ContentLength, 10))
+		}
+		p := headersReply(false, m)
+		p.DynamicMetadata, p.GetRequestHeaders().Response.ClearRouteCache = metadata, true
+		if err := x.reply(p); err != nil {
+			return err
+		}
+		return x.stretch(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	if x.requestStreamed() && x.modes.GetSendBodyWithoutWaitingForHeaderResponse() {
+		<-x.end // the door does not wait for it where it knows the length
+		m.RemoveHeaders = append(m.RemoveHeaders, "content-length")
+		p := headersReply(false, m)
+		p.DynamicMetadata, p.GetRequestHeaders().Response.ClearRouteCache = metadata, true
+		if err := x.reply(p); err != nil {
+			return err
+		}
+		for range x.pieces { // the first piece becomes all of it
+			if err := x.reply(bodyReply(false, replaced(body))); err != nil {
+				return err
+			}
+			body = nil
+		}
+		return nil
+	}
+	var changed *extprocv3.BodyMutation
+	if !bytes.Equal(body, x.buffered) {
+		set(m, "content-length", strconv.Itoa(len(body)))
+		changed = replaced(body)
+	}
+	p := bodyReply(false, changed)
+	c := p.GetRequestBody().Response
+	p.DynamicMetadata, c.HeaderMutation, c.ClearRouteCache = metadata, m, true
+	return x.reply(p)
+}
+
+// stretch sends the proxy the request's body in pieces, as it can be read.
+func (x *exchange) stretch(r *http.Request) error {
+	for {
+		b := make([]byte, chunkBytes)
+		n, err := io.ReadFull(r.Body, b)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		last := err != nil
+		if last {
+			<-x.end
+		}
+		trailers := last && x.trailers[0].Load()
+		if n > 0 || !trailers {
+			if err := x.reply(bodyReply(false, piece(b[:n], last && !trailers))); err != nil {
+				return err
+			}
+		}
+		if trailers {
+			return x.reply(trailersReply(false))
+		}
+		if last {
+			return nil
+		}
+	}
+}
+
+// receive takes the proxy's messages until its stream ends.
+func (x *exchange) receive() {
+	for {
+		m, err := x.stream.Recv()
+		if err == nil {
+			err = x.take(m)
+		}
+		if err != nil {
+			x.left()
+			return
+		}
+	}
+}
+
+// left ends what waits for the proxy. An answer that has come whole is not given up.
+func (x *exchange) left() {
+	x.endBody(outside.ErrLeft)
+	x.body.mu.Lock()
+	ended := x.body.err != nil
+	x.body.mu.Unlock()
+	if ended {
+		return
+	}
+	x.cancel()
+	x.body.end(outside.ErrLeft)
+}
+
+// take takes one message.
+func (x *exchange) take(m *extprocv3.ProcessingRequest) error {
+	switch v := m.GetRequest().(type) {
+	case *extprocv3.ProcessingRequest_RequestBody:
+		return x.takeBody(v.RequestBody)
+	case *extprocv3.ProcessingRequest_RequestTrailers:
+		x.trailers[0].Store(true)
+		x.endBody(nil)
+		if !x.requestDuplex() {
+			return x.reply(trailersReply(false))
+		}
+	case *extprocv3.ProcessingRequest_ResponseHeaders:
+		return x.takeAnswer(m, v.ResponseHeaders)
+	case *extprocv3.ProcessingRequest_ResponseBody:
+		return x.takeAnswerBody(v.ResponseBody)
+	case *extprocv3.ProcessingRequest_ResponseTrailers:
+		x.trailers[1].Store(true)
+		x.body.end(io.EOF)
+		if !x.duplex() || !x.carried.Load() {
+			return x.reply(trailersReply(true))
+		}
+	case *extprocv3.ProcessingRequest_RequestHeaders:
+		return errors.New("a second request in one stream")
+	}
+	return nil
+}
+
+// takeBody takes a piece of the request's body.
+func (x *exchange) takeBody(b *extprocv3.HttpBody) error {
+	if x.pieces++; x.requestBuffered() || b.GetEndOfStream() && x.pieces == 1 {
+		x.buffered = b.GetBody()
+	} else if x.pieces > 1 && !x.requestDuplex() && !x.modes.GetSendBodyWithoutWaitingForHeaderResponse() {
+		err := status.Error(codes.FailedPrecondition, "the proxy sends the body on before an endpoint is chosen: set request_body_mode to FULL_DUPLEX_STREAMED or BUFFERED")
+		x.endBody(err)
+		return err
+	}
+	if len(b.GetBody()) > 0 { // a pipe waits for a reader of nothing too
+		_, _ = x.writing.Write(b.GetBody()) // nobody reads it where the door has answered already
+	}
+	if b.GetEndOfStream() || x.requestBuffered() {
+		x.endBody(nil)
+	}
+	return nil
+}
+
+// endBody ends the request's body, nil for its proper end. The first end counts.
+func (x *exchange) endBody(err error) {
+	_ = x.writing.CloseWithError(err)
+	x.ending.Do(func() { close(x.end) })
+}
+
+// takeAnswer takes the header of the endpoint's answer.
+func (x *exchange) takeAnswer(m *extprocv3.ProcessingRequest, head *extprocv3.HttpHeaders) error {
+	if !x.carried.Load() || x.gone() { // no endpoint was named: the proxy sent the request on by itself
+		return x.reply(headersReply(true, nil))
+	}
+	a := &answer{header: headersOf(head.GetHeaders()), bodiless: head.GetEndOfStream()}
+	a.status, _ = strconv.Atoi(a.header.Get(":status"))
+	by := m.GetMetadataContext().GetFilterMetadata()[metadataSpace].GetFields()[served].GetStringValue()
+	x.elsewhere.Store(by != "" && by != x.address)
+	if a.bodiless {
+		x.body.end(io.EOF)
+	}
+	var err error
+	if !x.duplex() {
+		t := new(extprocv3.HeaderMutation)
+		for _, name := range slices.Sorted(maps.Keys(x.told)) {
+			if values := x.told[name]; len(values) > 0 && !proxys(name) && !slices.Equal(a.header[name], values) {
+				set(t, name, values...)
+			}
+		}
+		err = x.reply(headersReply(true, t))
+	}
+	x.came <- a
+	return err
+}
+
+// gone reports whether the door has returned.
+func (x *exchange) gone() bool {
+	select {
+	case <-x.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// takeAnswerBody takes a piece of the endpoint's answer.
+func (x *exchange) takeAnswerBody(b *extprocv3.HttpBody) error {
+	x.body.write(b.GetBody())
+	if b.GetEndOfStream() {
+		x.body.end(io.EOF)
+	}
+	if x.duplex() && x.carried.Load() {
+		return nil
+	}
+	if !x.carried.Load() {
+		return x.reply(bodyReply(true, nil))
+	}
+	if b.GetEndOfStream() {
+		<-x.over
+	} else {
+		x.body.taken()
+	}
+	out, events := x.w.take(), x.got != nil && strings.HasPrefix(x.got.header.Get("Content-Type"), "text/event-stream")
+	if !events || !x.w.relays() || bytes.Equal(out, b.GetBody()) { // of other answers the length has been told
+		return x.reply(bodyReply(true, nil))
+	}
+	return x.reply(bodyReply(true, replaced(out)))
+}
