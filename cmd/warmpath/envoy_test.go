@@ -402,4 +402,3 @@ func (x *exchanged) pass(b []byte, last bool) error {
 	}
 	return nil
 }
-
