@@ -130,7 +130,23 @@ type View struct {
 	PromptTokens int     // estimate for the whole prompt
 	OutputTokens int     // expected answer tokens
 	Hash         uint64  // hash key of the request: its conversation, or random
+	Beyond       Beyond  // endpoints that may take the request and have no row, see Shortlisting
 }
+
+// Beyond is what is known of the endpoints without a row. The zero value means that all have one. Sums are in the units of the
+// columns and as of each endpoint's latest row; requests are of now.
+type Beyond struct {
+	Count    int
+	Requests int     // outstanding
+	Heaviest float64 // largest weight of any endpoint of the pool
+	Able     float64 // sum of 1 / MsPerToken
+	Ready    float64 // sum of Weight / MsPerToken
+	Turns    float64 // sum of TurnsPerMs
+	Busy     float64 // sum of Busy / MsPerToken
+}
+
+// Eligible is how many endpoints may take the request.
+func (v *View) Eligible() int { return len(v.Candidates) + v.Beyond.Count }
 
 // Choice is the result of a policy.
 type Choice struct {
@@ -190,6 +206,15 @@ type Counting interface {
 type Awaiting interface {
 	// AwaitsReturns reports whether the policy wants it.
 	AwaitsReturns() bool
+}
+
+// Shortlisting is a Policy that chooses well if in large pools only those endpoints have a row that can matter: the home of the
+// conversation and of its parent, those with the least estimated time to first token, those with the fewest requests, and a few
+// drawn by chance. View.Beyond tells of the others. All other policies see all candidates.
+type Shortlisting interface {
+	Policy
+	// Shortlists reports whether the policy takes such a view.
+	Shortlists() bool
 }
 
 // Heard is a turn placed by another router.

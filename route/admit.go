@@ -7,13 +7,15 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/health"
+	"github.com/warmpath/warmpath/route/shortlist"
 )
 
 // admit adds a row for each endpoint of the best available health class that may take the leg. If the request is pinned or
 // refers to a stored response, it adds one row and sets Forced.
-func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found) error {
+func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found, prompt *cache.Prompt) error {
 	if name, ok := r.conversations.Holder(d.now, d.req.Tenant, d.req.Follows); ok {
 		m, err := r.holder(d, name)
 		if err != nil {
@@ -37,6 +39,9 @@ func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found) error 
 		}
 		return nil
 	}
+	if r.shorten(d, v, t, prompt) {
+		return nil
+	}
 	r.bestMembers(d, v.Leg)
 	if len(d.members) == 0 {
 		return r.noEndpoint(d, v.Leg)
@@ -53,6 +58,71 @@ func (r *readers) admit(d *decision, v *pick.View, t *conversation.Found) error 
 		r.addRow(d, v, m)
 	}
 	return nil
+}
+
+// shorten adds rows for a shortlist of a large pool's endpoints, see package shortlist, and reports whether it did. It leaves the
+// rare cases to a look at all members: unlike members, requests for some kinds of engines, and pools without a fit endpoint or in
+// panic.
+func (r *readers) shorten(d *decision, v *pick.View, t *conversation.Found, prompt *cache.Prompt) bool {
+	p := d.pool
+	if r.cfg.Shortlist < 0 || len(p.members) <= r.cfg.Shortlist || p.parts || !p.alike || len(d.req.Kinds) > 0 {
+		return false
+	}
+	if policy, ok := p.policy.(pick.Shortlisting); !ok || !policy.Shortlists() {
+		return false
+	}
+	d.not = d.not[:0]
+	for _, names := range [...][]string{d.req.Tried, d.req.Exclude} {
+		for _, name := range names {
+			if ep := r.byName[name]; ep != nil {
+				d.not = append(d.not, int32(ep.slot))
+			}
+		}
+	}
+	l := &d.list
+	r.shortlist.Begin(l, p.slots, shortlist.Request{
+		Tokens: d.size.Tokens, Held: r.cache.Held(&d.text, prompt, p.members[0].model), Hash: placeHash(d.req, t.ID), Seed: d.req.Seed, Not: d.not,
+	})
+	all, ejected, judged := len(p.members)-len(l.Asked), 0, 0
+	for _, i := range l.Asked {
+		ep := p.members[i].ep
+		rank := r.usable(d.now, ep, d.req.Caller, false)
+		if rank >= health.Unfit {
+			continue
+		}
+		all++
+		switch {
+		case rank == health.Fit:
+			l.Add(i)
+		case rank == health.Ejected:
+			ejected++
+			if r.health.Judged(d.now, ep.slot) {
+				judged++
+			}
+		}
+	}
+	if l.Count() <= r.cfg.Shortlist || r.health.Panics(all, ejected, judged) {
+		return false
+	}
+	d.named = d.named[:0]
+	for _, name := range [...]string{t.Entry.Endpoint, t.Hint, t.Parent} {
+		if ep := r.byName[name]; ep != nil && r.usable(d.now, ep, d.req.Caller, false) == health.Fit && !slices.Contains(d.not, int32(ep.slot)) {
+			if i := slices.Index(p.slots, int32(ep.slot)); i >= 0 {
+				d.named = append(d.named, int32(i))
+			}
+		}
+	}
+	v.Beyond = l.Close(d.named)
+	for _, i := range l.Rows {
+		if m := &p.members[i]; r.usable(d.now, m.ep, d.req.Caller, false) == health.Fit {
+			r.addRow(d, v, m)
+		}
+	}
+	if len(v.Candidates) == 0 {
+		v.Beyond = pick.Beyond{}
+		return false
+	}
+	return true
 }
 
 // addRow adds an endpoint's row, reusing the memory of an older one. Rows are long, so only the columns that no room always

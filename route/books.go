@@ -70,6 +70,7 @@ func (r *Router) reserve(s *decision, v *pick.View, t *conversation.Found, ep *e
 	if req.Class == fleet.Turn {
 		r.arrivals.Turn(now, ep.slot)
 	}
+	r.describeShort(now, ep)
 	prompt := r.see.prompt(s, t)
 	r.cache.Open(f.index, v, index, &s.text, &prompt, r.backlog.Reader().Load(ep.slot).ContextTokens)
 	d.Lease = fleet.Lease(f.generation)<<32 | fleet.Lease(f.index)
@@ -180,6 +181,7 @@ func (r *Router) computed(now, at time.Time, f *flight) {
 	}
 	r.cache.Computed(now, f.index)
 	r.warm(now, f)
+	r.describeShort(now, f.ep)
 }
 
 // finish releases a lease; each room then takes in the result of its request. It returns nil for a lease that is not open. The
@@ -241,6 +243,7 @@ func (r *Router) conclude(now, at time.Time, f *flight, ev *Finished, response s
 		r.conversations.RespondKey(now, response, ep.spec.Name, f.leader())
 	}
 	r.conversations.Close(now, &f.conversation)
+	r.describeShort(now, ep)
 	// 7
 	if own {
 		e := &r.ended

@@ -33,6 +33,8 @@ type Config struct {
 	Counting   bool // compute Candidate.ActiveTokens even if no policy asks for it
 	Awaiting   bool // the same for Candidate.ReturnsPerMs, for shadows
 
+	Shortlist int // endpoints of a pool above which a policy that is pick.Shortlisting sees a shortlist; default 64, negative never
+
 	Replicas bool // fill in Plan.News and Entry.News for other routers of the fleet
 
 	Without ablation.Set // mechanisms switched off, for simulations; none when serving
@@ -70,6 +72,9 @@ func (c Config) WithDefaults() Config {
 	c.Disaggregation.withDefaults(&c)
 	if c.Queue.Patience == 0 {
 		c.Queue.Patience = DefaultPatience
+	}
+	if c.Shortlist == 0 {
+		c.Shortlist = 64
 	}
 	if c.Responses == 0 {
 		c.Responses = 100_000

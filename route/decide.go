@@ -9,6 +9,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
+	"github.com/warmpath/warmpath/route/shortlist"
 	"github.com/warmpath/warmpath/route/size"
 	"github.com/warmpath/warmpath/route/split"
 )
@@ -37,6 +38,9 @@ type decision struct {
 
 	panicked uint64    // number of views for which ejections for failed requests were ignored
 	members  []*member // scratch of admit
+	list     shortlist.List
+	not      []int32 // scratch of shorten, as is named
+	named    []int32
 	pcg      *rand.PCG // one generator for all legs
 	rng      *rand.Rand
 }
@@ -282,7 +286,8 @@ func (r *readers) fillPrefill(d *decision) error {
 
 // fill fills a view with the endpoints that may take a leg of the request.
 func (r *readers) fill(d *decision, v *pick.View, t *conversation.Found) error {
-	if err := r.admit(d, v, t); err != nil {
+	prompt := r.prompt(d, t)
+	if err := r.admit(d, v, t, &prompt); err != nil {
 		return err
 	}
 	v.Now, v.PromptTokens, v.OutputTokens = d.now, d.size.Tokens, d.pool.size.Answer(d.req)
@@ -296,7 +301,6 @@ func (r *readers) fill(d *decision, v *pick.View, t *conversation.Found) error {
 	v.Hash = placeHash(d.req, t.ID)
 	d.pcg.Seed(d.req.Seed, 0x9e3779b97f4a7c15+uint64(v.Leg))
 	v.Rand = d.rng
-	prompt := r.prompt(d, t)
 	r.cache.Predict(v, &d.text, &prompt)
 	r.speed.Fill(v)
 	r.arrivals.Expect(v)
@@ -408,7 +412,7 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	if conversation.IsKey(t.ID) {
 		made.Session = "" // only another router knows the client's id
 	}
-	made.Reason, made.Candidates = choice.Reason, len(v.Candidates)
+	made.Reason, made.Candidates = choice.Reason, v.Eligible()
 	made.PromptTokens, made.CachedTokens = v.PromptTokens, c.CachedTokens
 	made.Leg, made.Why, made.Weighed, made.Gate = v.Leg, d.why, d.weighed, v.Gate
 	if v.Leg == fleet.LegPrefill {
@@ -420,12 +424,13 @@ func (r *Router) commit(d *decision, p *placement, made *Decision) {
 	if made.TTFTMs = reckoned(d.req, v, choice.Index); made.TTFTMs > 0 && v.Leg == fleet.LegDecode {
 		made.TTFTMs += d.ready
 	}
+	r.shortlist.See(v)
 	f := r.reserve(d, v, t, ep, made, choice.Index)
 	r.tellReserved(d.req, v, f, choice.Index)
 	r.tell(d.req, v, f, t, choice.Index)
 	if d.req.Class == fleet.Turn {
 		r.bind(d, v, t, f, c.Model)
-		if len(v.Candidates) > 1 && choice.Reason != pick.ReasonWeighed {
+		if v.Eligible() > 1 && choice.Reason != pick.ReasonWeighed {
 			d.pool.mix(v.Leg).Add(v.FirstTurn, v.PromptTokens-c.CachedTokens)
 		}
 	}

@@ -108,6 +108,7 @@ func (r *Router) newEndpoint(spec fleet.Endpoint) *endpoint {
 	r.backlog.Enter(ep.slot)
 	r.speed.Enter(ep.slot)
 	r.arrivals.Enter(ep.slot)
+	r.shortlist.Enter(ep.slot, ep.key)
 	return ep
 }
 
@@ -223,6 +224,12 @@ func sameModels(a, b []fleet.Model) bool {
 		}
 	}
 	return true
+}
+
+// describeShort tells the shortlist of an endpoint's work and whether it is fit.
+func (r *Router) describeShort(now time.Time, ep *endpoint) {
+	fit := r.health.Reader().Calm(now, ep.slot) && r.see.usable(now, ep, 0, false) == health.Fit
+	r.shortlist.Describe(ep.slot, r.backlog.Reader().Load(ep.slot), fit)
 }
 
 // verdict is what an attempt's end means for its endpoint's health.

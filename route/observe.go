@@ -20,14 +20,19 @@ func (r *Router) Observe(now time.Time, ev Event) Entry {
 	switch ev := ev.(type) {
 	case Declared:
 		e.Changes, e.Gone = r.declare(now, &ev)
+		for _, ep := range r.endpoints {
+			r.describeShort(now, ep)
+		}
 	case Probed:
 		if ep := r.byName[ev.Endpoint]; ep != nil {
 			r.probe(now, ep, &ev.Report)
 			e.Changes = r.changes(now, ep, e.Changes)
+			r.describeShort(now, ep)
 		}
 	case Drain:
 		if ep := r.byName[ev.Endpoint]; ep != nil && ep.draining == ev.Off {
 			ep.draining = !ev.Off
+			r.describeShort(now, ep)
 			detail := "draining: no new traffic"
 			if ev.Off {
 				detail = "takes traffic again"

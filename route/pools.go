@@ -19,6 +19,8 @@ type pool struct {
 	prefill pick.Policy // for prefill legs
 	parts   bool        // its members have roles, or need none: requests may be split
 	members []member
+	slots   []int32 // of the members
+	alike   bool    // all members have one model name and one context, and no adapter
 
 	kept        bool   // stored in the registry
 	prefillName string // namespace of conversations on the prefill side
@@ -88,6 +90,7 @@ func (r *registry) pool(name string) *pool {
 		return p
 	}
 	p := &pool{name: name, size: size.NewModel(r.cfg.Without), members: r.membersOf(name)}
+	p.survey()
 	if len(p.members) > 0 || name == "" || name == anyPool {
 		p.prefillName = name + prefillSide
 		r.equip(p)
@@ -124,7 +127,18 @@ func (r *Router) refreshPools() {
 	r.refreshed = r.generation
 	for _, p := range r.keptPools {
 		p.members = r.membersOf(p.name)
+		p.survey()
 		r.equip(p)
+	}
+}
+
+// survey notes what a shortlist needs to know about the members.
+func (p *pool) survey() {
+	p.slots, p.alike = p.slots[:0], true
+	for i := range p.members {
+		m, first := &p.members[i], &p.members[0]
+		p.slots = append(p.slots, int32(m.ep.slot))
+		p.alike = p.alike && !m.adapter && m.model == first.model && m.context == first.context
 	}
 }
 

@@ -210,6 +210,7 @@ func (r *Router) heard(now, at time.Time, ev *Elsewhere) {
 	if !queued {
 		r.sendElsewhere(now, at, f)
 	}
+	r.describeShort(now, ep)
 	turn := h.Class == fleet.Turn
 	if turn {
 		r.arrivals.Turn(now, ep.slot)

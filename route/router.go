@@ -18,6 +18,7 @@ import (
 	"github.com/warmpath/warmpath/route/cache"
 	"github.com/warmpath/warmpath/route/conversation"
 	"github.com/warmpath/warmpath/route/health"
+	"github.com/warmpath/warmpath/route/shortlist"
 	"github.com/warmpath/warmpath/route/speed"
 )
 
@@ -39,6 +40,7 @@ type Router struct {
 	arrivals      arrivals.Table
 	backlog       backlog.Table
 	speed         speed.Table
+	shortlist     shortlist.Table
 
 	pad   decision // memory of the next decision
 	ended Ended    // result of the latest Finished, valid until the next one
@@ -86,6 +88,7 @@ type readers struct {
 	speed         speed.Reader
 	arrivals      arrivals.Reader
 	backlog       backlog.Reader
+	shortlist     shortlist.Reader
 
 	counting bool // a policy uses them, see pick.Counting
 	awaiting bool // a policy uses returns, see pick.Awaiting
@@ -114,6 +117,7 @@ func New(c Config) *Router {
 	r.see = readers{
 		registry: &r.registry, conversations: r.conversations.Reader(), health: r.health.Reader(), cache: r.cache.Reader(),
 		speed: r.speed.Reader(), arrivals: r.arrivals.Reader(), backlog: r.backlog.Reader(),
+		shortlist: r.shortlist.Reader(),
 	}
 	r.pad.pcg = rand.NewPCG(0, 0)
 	r.pad.rng = rand.New(r.pad.pcg)

@@ -2,6 +2,7 @@ package route_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ type talk struct {
 	asked int
 	open  []fleet.Lease // oldest first, as a ring
 	next  int
+
+	took []time.Duration // by each decision
 }
 
 func newTalk(endpoints, conversations int) *talk {
@@ -62,10 +65,12 @@ func (t *talk) turn(conversation int) {
 	t.text.Bytes = talkBlocks * fleet.BlockBytes
 	t.req.Session, t.req.Seed, t.req.PromptBytes = sessions[conversation%len(sessions)], uint64(t.asked), t.text.Bytes
 	t.req.Tenant = tenants[conversation/len(sessions)]
+	began := time.Now()
 	p, err := t.r.Decide(t.now, &t.req)
 	if err != nil {
 		panic(err)
 	}
+	t.took = append(t.took, time.Since(began))
 	t.r.Observe(t.now, route.FirstByte{Lease: p.Lease})
 	old := t.open[t.next]
 	t.open[t.next] = p.Lease
@@ -84,16 +89,20 @@ func numbered(prefix string, n int) (names []string) {
 	return names
 }
 
-// BenchmarkScale measures a request from decision to end, for fleets and numbers of conversations of all sizes.
+// BenchmarkScale measures a request from decision to end, for fleets and numbers of conversations of all sizes. It reports the
+// median of decisions too, which other processes of the machine hardly change.
 func BenchmarkScale(b *testing.B) {
 	run := func(name string, endpoints, conversations int) {
 		b.Run(name, func(b *testing.B) {
 			t := newTalk(endpoints, conversations)
+			t.took = make([]time.Duration, 0, 1<<20)
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := 0; b.Loop(); i++ {
 				t.turn(i * 7919 % conversations)
 			}
+			slices.Sort(t.took)
+			b.ReportMetric(float64(t.took[len(t.took)/2].Nanoseconds()), "ns/decision")
 		})
 	}
 	for _, n := range []int{4, 16, 64, 256, 1000} {

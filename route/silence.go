@@ -35,6 +35,7 @@ func (r *Router) listen(now time.Time, ep *endpoint) {
 	}
 	waited := now.Sub(w.Since).Round(time.Second)
 	r.health.Silent(now, ep.slot, w.Jobs, waited)
+	r.describeShort(now, ep)
 }
 
 // filledBy reports whether this many non-streamed answers of unknown length occupy all slots of an endpoint: further requests

@@ -134,7 +134,7 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 		Silent: cfg.Health.SilentFor(), EjectAfter: cfg.Health.EjectAfter, EjectFor: cfg.Health.EjectFor, EjectMax: cfg.Health.EjectMax,
 		BusyFor: cfg.Health.BusyFor, BusyMax: cfg.Health.BusyMax, Ramp: cfg.Health.Ramp,
 		Counting: g.shadows.on() && g.shadows.CountsBlocks(), Awaiting: g.shadows.on(), Disaggregation: disaggregation, Queue: queueOf(cfg),
-		Replicas: cfg.Peers.On(),
+		Replicas: cfg.Peers.On(), Shortlist: g.shadows.most(),
 	})
 	return g, g.route.Validate()
 }

@@ -50,6 +50,14 @@ func shadowPolicies(cfg *config.Config) []policy.Config {
 // on reports whether there are any.
 func (s *shadows) on() bool { return s.Shadow != nil }
 
+// most is the size of a pool above which decisions look at a shortlist, see route.Config: shadows need all candidates.
+func (s *shadows) most() int {
+	if s.on() {
+		return -1
+	}
+	return 0
+}
+
 // listener hears the decisions.
 func (s *shadows) listener() live.Listener {
 	if !s.on() {

@@ -55,6 +55,8 @@ type leastTTFT struct {
 	picks uint64 // first turns placed
 
 	candidates int // endpoints that could have taken the latest first turn
+
+	total float64 // sum of the counts
 }
 
 // given is a decayed count of the first turns placed at an endpoint, see remembered.
@@ -70,6 +72,7 @@ const (
 	evenness    = 14   // one first turn in this many above the fewest costs a turn's mean time
 	mostDebt    = 64   // lead in first turns of the others that an endpoint may make up for at most
 	leastSpread = 0.03 // least share of the penalty, however few later turns follow: weights apply to those too
+	rarely      = 8    // first turns for each endpoint without a row, in which all have had one with near certainty
 	mostSpread  = 16   // penalty limit in mean times of a turn: a misjudged endpoint must still get requests
 )
 
@@ -78,6 +81,9 @@ func New(c Config) pick.Policy { return &leastTTFT{cfg: c} }
 
 // AwaitsReturns implements pick.Awaiting.
 func (p *leastTTFT) AwaitsReturns() bool { return true }
+
+// Shortlists implements pick.Shortlisting.
+func (p *leastTTFT) Shortlists() bool { return true }
 
 // Pick implements pick.Policy.
 func (p *leastTTFT) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
@@ -153,15 +159,18 @@ func (p *leastTTFT) spread(v *pick.View) {
 		fastest = min(fastest, cost.Speed(v, &v.Candidates[i]))
 	}
 	for i := range v.Candidates {
-		if c := &v.Candidates[i]; p.present(c) {
+		if c := &v.Candidates[i]; p.present(v, c) {
 			sum += p.share(v, c, fastest)
 			n++
 		}
 	}
 	fewest, mean := -1.0, sum/float64(max(n, 1))
+	if v.Beyond.Count > 0 {
+		mean = p.meanShare(v, fastest)
+	}
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		if p.present(c) {
+		if p.present(v, c) {
 			p.enter(v, c, fastest, mean-mostDebt/min(c.FullWeight(), 1))
 		} else {
 			p.enter(v, c, fastest, mean)
@@ -175,7 +184,8 @@ func (p *leastTTFT) spread(v *pick.View) {
 	for i := range v.Candidates {
 		sum += p.share(v, &v.Candidates[i], fastest)
 	}
-	each := float64(p.cfg.SpreadShare*evenness) * min(1, max(leastSpread, v.LaterTurns)) * float64(len(v.Candidates)) / max(sum, float64(len(v.Candidates)))
+	sum += float64(mean * float64(v.Beyond.Count))
+	each := float64(p.cfg.SpreadShare*evenness) * min(1, max(leastSpread, v.LaterTurns)) * float64(v.Eligible()) / max(sum, float64(v.Eligible()))
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		p.given.At(c.Slot, c.Key).seen = p.picks
@@ -183,10 +193,20 @@ func (p *leastTTFT) spread(v *pick.View) {
 	}
 }
 
-// present reports whether the endpoint was a candidate for the previous first turn.
-func (p *leastTTFT) present(c *pick.Candidate) bool {
+// meanShare is the mean share of all endpoints, if each has what its weight and speed deserve.
+func (p *leastTTFT) meanShare(v *pick.View, fastest float64) float64 {
+	ready := v.Beyond.Ready
+	for i := range v.Candidates {
+		ready += v.Candidates[i].FullWeight() / cost.Speed(v, &v.Candidates[i])
+	}
+	return p.total / (fastest * ready)
+}
+
+// present reports whether the endpoint was a candidate for the previous first turn, or, where not all have a row, has had one for
+// a first turn of late.
+func (p *leastTTFT) present(v *pick.View, c *pick.Candidate) bool {
 	g := p.given.Peek(c.Slot, c.Key)
-	return g != nil && g.seen == p.picks && p.picks > 0
+	return g != nil && g.seen > 0 && p.picks-g.seen <= uint64(rarely*v.Beyond.Count)
 }
 
 // enter raises an endpoint's placement count to a floor.
@@ -207,12 +227,12 @@ func (p *leastTTFT) share(v *pick.View, c *pick.Candidate, fastest float64) floa
 
 // fairLimit is the most outstanding requests of an endpoint, per weight and speed.
 func (p *leastTTFT) fairLimit(v *pick.View) float64 {
-	requests, weight := 1, 0.0
+	requests, weight := 1+v.Beyond.Requests, 0.0
 	for i := range v.Candidates {
 		requests += v.Candidates[i].Load.Requests
 		weight += v.Candidates[i].Weight / cost.Speed(v, &v.Candidates[i])
 	}
-	return float64(p.cfg.FairShare*float64(requests)) / weight
+	return float64(p.cfg.FairShare*float64(requests)) / (weight + v.Beyond.Ready)
 }
 
 // over reports whether one more request would exceed an endpoint's fair share by more than freeShare.
@@ -243,7 +263,7 @@ func (p *leastTTFT) nearest(v *pick.View, bestCost, limit float64) (index, near 
 // give counts a first turn.
 func (p *leastTTFT) give(v *pick.View, i int) {
 	c := &v.Candidates[i]
-	p.candidates = len(v.Candidates)
+	p.candidates = v.Eligible()
 	p.count(c.Slot, c.Key)
 }
 
@@ -256,6 +276,10 @@ func (p *leastTTFT) Heard(t *pick.Heard) {
 
 // count counts a first turn at an endpoint.
 func (p *leastTTFT) count(slot int, key uint64) {
-	p.given.Each(func(g *given) { g.count -= g.count / float64(remembered*max(1, p.candidates)) })
+	p.total = 1
+	p.given.Each(func(g *given) {
+		g.count -= g.count / float64(remembered*max(1, p.candidates))
+		p.total += g.count
+	})
 	p.given.At(slot, key).count++
 }

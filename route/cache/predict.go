@@ -56,10 +56,10 @@ func (r Reader) predict(v *pick.View, x *Text, p *Prompt) {
 		r.predictHome(v, p, 0, false)
 		return
 	}
-	x.known, x.model = true, ""
+	x.known = true
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		if i == 0 || c.Model != x.model {
+		if i == 0 && !x.ready || c.Model != x.model {
 			r.look(x, req, c.Model)
 		}
 		c.Blocks = x.matches.Depth(c.Slot)
@@ -100,7 +100,10 @@ func (r Reader) predictHome(v *pick.View, p *Prompt, depth int, believed bool) {
 // merge replaces predictions by what KV events say, where they are complete.
 func (r Reader) merge(v *pick.View, x *Text, p *Prompt) {
 	events := r.t.reported.Reader()
-	events.Find(&x.chain, p.Request.Tenant, p.Session, p.Request.Tokens, x.keys, &x.matches)
+	if !x.ready {
+		events.Find(&x.chain, p.Request.Tenant, p.Session, p.Request.Tokens, x.keys, &x.matches)
+	}
+	x.ready = false
 	if !x.chain.Known {
 		return
 	}

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"slices"
+
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
 	"github.com/warmpath/warmpath/prefix"
@@ -32,11 +34,13 @@ type Text struct {
 	chain   reported.Chain
 	missed  float64 // Table.missed, updated by this decision's views
 	present bool    // see OnlyPresent
+	ready   bool    // see Held: the next view finds all looked up
+	held    []int32 // by slot, see Held
 }
 
 // Begin resets x for a decision.
 func (r Reader) Begin(x *Text) {
-	x.known, x.present, x.missed = false, false, r.t.missed
+	x.known, x.present, x.ready, x.missed = false, false, false, r.t.missed
 	x.chain.Reset()
 }
 
@@ -45,6 +49,37 @@ func (r Reader) look(x *Text, req *fleet.Request, model string) {
 	x.keys = blocks.Keys(x.keys, blocks.Scope(model, req.Tenant, req.Content), req.Content)
 	x.model = model
 	r.t.index.Match(x.keys, &x.matches)
+}
+
+// Held returns the tokens of a prompt that each slot is believed to hold, before there are rows. All endpoints serve the request by
+// one model name, and the next view is for it.
+func (r Reader) Held(x *Text, p *Prompt, model string) []int32 {
+	x.held = x.held[:0]
+	req := p.Request
+	if req.Content == nil || len(req.Content.List) > 0 || len(req.Content.Blocks) == 0 || p.Size.Tokens == 0 {
+		return x.held
+	}
+	r.look(x, req, model)
+	r.t.reported.Reader().Find(&x.chain, req.Tenant, p.Session, req.Tokens, x.keys, &x.matches)
+	x.ready = true
+	n := r.t.endpoints.Len()
+	x.held = slices.Grow(x.held, n)[:n]
+	clear(x.held)
+	last, tokens := 0, 0
+	for slot, depth := range x.matches.All() {
+		if depth != last {
+			last, tokens = depth, p.Size.At(blocks.Bytes(depth))
+		}
+		x.held[slot] = int32(tokens)
+	}
+	if x.chain.Known {
+		for slot := range x.held {
+			if tokens, ok := r.t.reported.Reader().Tokens(slot, &x.chain, p.Size.Tokens); ok {
+				x.held[slot] = max(x.held[slot], int32(tokens))
+			}
+		}
+	}
+	return x.held
 }
 
 // Note stores a decision's findings, before Open or without it.

@@ -39,6 +39,7 @@ func reckon(v *pick.View, s scope) {
 	for i := range v.Candidates {
 		heaviest = max(heaviest, v.Candidates[i].FullWeight())
 	}
+	heaviest = max(heaviest, v.Beyond.Heaviest)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		prefill := float64(missing(v, c) * c.MsPerToken)
@@ -85,6 +86,7 @@ func firstTurns(v *pick.View) float64 {
 		busy += c.Busy / Speed(v, c)
 		able += 1 / Speed(v, c)
 	}
+	turns, busy, able = turns+v.Beyond.Turns, busy+v.Beyond.Busy, able+v.Beyond.Able
 	if v.Watched > 0 { // a conversation placed early brings all its later turns, of which the rate of now says nothing
 		turns *= 1 + (1/v.Watched-1)/(1+v.LaterTurns)
 	}

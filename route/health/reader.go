@@ -131,6 +131,12 @@ func (r Reader) Quiet(now time.Time, slot int) time.Duration {
 	return now.Sub(r.t.endpoints.Get(slot).lifeAt)
 }
 
+// Calm reports whether from now on an endpoint's rank depends on its probes alone, whoever asks, until a request fails there.
+func (r Reader) Calm(now time.Time, slot int) bool {
+	e := r.t.endpoints.Get(slot)
+	return len(e.refusals) == 0 && !e.halfOpen && !now.Before(e.busyUntil) && !now.Before(e.ejectedUntil)
+}
+
 // calm reports whether requests have left nothing to judge an endpoint by, as is so of nearly all of them, nearly always: probes alone say
 // how it is, whatever the time.
 func (e *endpoint) calm() bool {

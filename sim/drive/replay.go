@@ -30,6 +30,8 @@ type Replay struct {
 
 	Without ablation.Set // mechanisms switched off in the routers; policies are configured separately
 
+	Shortlist int // see route.Config
+
 	Standing fleet.Standing // for every tenant
 	Queue    route.Queue    // the routers' queues; the zero value queues nothing
 
@@ -132,7 +134,7 @@ func (r *Replay) Run() (*Outcome, error) {
 		policy = p.oracle.policy
 	}
 	for range max(r.Routers, 1) {
-		p.routers = append(p.routers, route.New(route.Config{Policy: policy, PolicyName: r.PolicyName, Queue: r.Queue, Without: r.Without, Replicas: r.Share && r.Routers > 1, Disaggregation: r.Disaggregation}))
+		p.routers = append(p.routers, route.New(route.Config{Policy: policy, PolicyName: r.PolicyName, Queue: r.Queue, Without: r.Without, Shortlist: r.Shortlist, Replicas: r.Share && r.Routers > 1, Disaggregation: r.Disaggregation}))
 	}
 	for i, e := range r.Fleet.Endpoints {
 		engine, err := engine.New(e.Engine, chance.Mix(r.Seed)+uint64(i))
