@@ -143,6 +143,7 @@ func TestFailures(t *testing.T) {
 					loads = append(loads, n.load(fmt.Sprint("chat", i)))
 				}
 				time.Sleep(3 * time.Second)
+				synctest.Wait()
 				before := all[0].log.String()
 				row.fail(t, w, all)
 				if row.dies {

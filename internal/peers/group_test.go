@@ -370,3 +370,71 @@ func TestDirectAnswers(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkTold is what a request costs two routers beside its decision, of which ten come in a frame: it is told, sealed, opened and heard.
+func BenchmarkTold(b *testing.B) {
+	w := &wire{}
+	router := func() *node {
+		n := &node{end: &end{on: w}}
+		g, err := New(Config{Fleet: "test", Transport: n.end, Policy: n.policy.Load, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		n.group = g
+		n.Fleet = live.New(route.New(route.Config{Policy: func() pick.Policy { return firstPick{} }, PolicyName: "first", Replicas: true}), time.Now, g.Listener())
+		g.Serve(n.Fleet)
+		n.Observe(route.Declared{Source: "test", Endpoints: []fleet.Endpoint{{Name: "x", URL: "http://x", Weight: 1}}})
+		n.Observe(route.Probed{Endpoint: "x", Report: fleet.Report{Healthy: true, CacheTokens: 1 << 22, Models: []fleet.Model{{ID: "m"}}}})
+		g.release()
+		return n
+	}
+	teller, hearer := router(), router()
+	heard := make(chan []byte, 10)
+	w.ends = []*end{{on: w, inbox: heard}}
+	hear := func() {
+		for len(heard) > 0 {
+			hearer.group.Receive(<-heard)
+		}
+	}
+	teller.group.flush(true)
+	hear()
+	for _, m := range hearer.group.members {
+		m.synced, m.number = true, teller.group.number
+	}
+	n := 0
+	for _, told := range []bool{false, true} {
+		b.Run(map[bool]string{false: "told", true: "told and heard"}[told], func(b *testing.B) {
+			blocks := make([]uint64, 64)
+			for range b.N {
+				n++
+				for i := range blocks {
+					blocks[i] = uint64(n/8)<<32 + uint64(i) // every eighth is new
+				}
+				p, err := teller.Decide(&fleet.Request{
+					Model: "m", Session: fmt.Sprint("chat", n/8), PromptTokens: 2000, Stream: true, Content: &fleet.Content{Blocks: blocks[:48+n%8*2], Bytes: (48 + n%8*2) * fleet.BlockBytes},
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				teller.Observe(route.FirstByte{Lease: p.Lease})
+				teller.Observe(route.Finished{Lease: p.Lease, Usage: fleet.Usage{PromptTokens: 2000, OutputTokens: 100}})
+				if n%10 != 9 {
+					continue
+				}
+				teller.group.flush(false)
+				if told {
+					hear()
+				}
+				for len(heard) > 0 {
+					<-heard
+				}
+			}
+		})
+		for _, m := range hearer.group.members {
+			m.number = teller.group.number
+		}
+	}
+	if s := hearer.group.Status(); s.Lost > 0 || s.Bad > 0 {
+		b.Fatalf("%+v", s)
+	}
+}
