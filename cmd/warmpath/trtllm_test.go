@@ -105,6 +105,25 @@ func fetched(t *testing.T, method, url, body string) (int, string) {
 
 const trtChat = `{"model":"m","messages":[{"role":"user","content":"tell me of %d lighthouses and who kept them in the winter"}],"max_tokens":8,"stream":%t}`
 
+// TestTRTLLMStatedForm: workers that reject the form of conversation ids that the file states compute nothing for others: the router serves
+// requests whole, and says why once for each worker.
+func TestTRTLLMStatedForm(t *testing.T) {
+	_, a1 := trtWorker(t, nil)
+	_, a2 := trtWorker(t, nil)
+	var log lockedBuffer
+	r := trtRouterSaying(t, &log, fmt.Sprintf("conversation_id: disaggregated_params\ncontext_servers:\n  num_instances: 1\n  urls: [%q]\n"+
+		"generation_servers:\n  num_instances: 1\n  urls: [%q]\n", a1, a2), nil)
+	for i := range 3 {
+		if status, got := fetched(t, "POST", r.url+"/v1/chat/completions", fmt.Sprintf(trtChat, i, false)); status != 200 {
+			t.Errorf("%d %s", status, got)
+		}
+	}
+	const said = "engine rejects the conversation ids that its endpoint states"
+	if n := strings.Count(log.String(), said); n != 1 || !strings.Contains(log.String(), "endpoint="+a1+" conversation_id=disaggregated_params") {
+		t.Errorf("said %d times, want once, of %s, in\n%s", n, a1, log.String())
+	}
+}
+
 // TestServeTRTLLM: the orchestrator's own file, served in both styles: twelve conversations at once, and the paths that monitors ask.
 func TestServeTRTLLM(t *testing.T) {
 	for _, style := range []string{"context_first", "generation_first"} {

@@ -26,6 +26,7 @@ const (
 // does the engine of a leg: what it refuses when it reads the body it has not begun, and the id of the hand-over is still unused.
 func (a *Outgoing) Send() (*http.Response, error) {
 	res, err := a.sendAsking()
+	a.noteStated(res, err)
 	for err == nil && a.refusesID(res) {
 		res.Body.Close()
 		a.Withdraw()
