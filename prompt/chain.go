@@ -10,9 +10,8 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// BlockBytes is the length of one block of a Chain in canonical bytes. At about four bytes per token it is two to three engine
-// blocks of 16 tokens.
-// of an engine's blocks of 16 tokens.
+// BlockBytes is the length of one block of a Chain in canonical bytes. At about four bytes per token it is two engine blocks of
+// 16 tokens.
 const BlockBytes = 128
 
 // Role is the role of a message.
@@ -185,8 +184,8 @@ func kept[T any](s []T, size int) []T {
 }
 
 // TokenIDs appends up to most ids of a prompt that consists of token ids only; whole means that these are all. It appends none
-// for any other prompt, or for several prompts. Invalid ids (below 0 or from 2^31 on) are clamped: engines reject them. It is
-// valid until the next Reset or ParseChain.
+// for any other prompt, or for several prompts. Ids below 0 or from 2^31 on, which engines reject, are clamped. It is valid
+// until the next Reset or ParseChain.
 func (c *Chain) TokenIDs(to []uint32, most int) (list []uint32, whole bool) {
 	if c.Prompts != 1 || c.root != rootIDs || c.ids == 0 || c.ids != len(c.text) || c.base > 0 {
 		return to, false

@@ -58,7 +58,6 @@ func (noLock) Unlock() {}
 
 // leastKnown is the body size in bytes below which remembering costs more than reading. For 8 kB of which 90 % are known, both
 // take a twentieth of the router's CPU time, and conversations that short would fill the memory.
-// router a twentieth of its CPU time and saves as much, and conversations that short would fill the memory.
 const leastKnown = 16 << 10
 
 // chunkKey identifies the raw bytes of a body up to the end of a chunk.

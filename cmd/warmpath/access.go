@@ -11,10 +11,10 @@ import (
 	"github.com/warmpath/warmpath/internal/metrics"
 )
 
-// access is the part of a router that writes the access log; nothing when there is none.
+// access is the part of a router that writes the access log; inactive without one.
 type access struct {
 	*accesslog.Log
-	writing *task // nil when there is nothing to write, or it has not begun
+	writing *task // nil if nothing is written, or before it begins
 }
 
 func newAccess(cfg *config.Config, log *slog.Logger) (*access, error) {
@@ -25,7 +25,7 @@ func newAccess(cfg *config.Config, log *slog.Logger) (*access, error) {
 	return &access{Log: l}, err
 }
 
-// listener hears the requests.
+// listener receives the requests.
 func (a *access) listener() live.Listener {
 	if a.Log == nil {
 		return live.Listener{}
@@ -33,7 +33,7 @@ func (a *access) listener() live.Listener {
 	return a.Listener()
 }
 
-// run writes until ctx ends. One that writes already opens its file again.
+// run writes until ctx ends. If it writes already, the file is opened again.
 func (a *access) run(ctx context.Context, m *metrics.Metrics) {
 	switch {
 	case a.writing != nil:

@@ -41,7 +41,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return usageError(fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath()))
 }
 
-// onlyCommands refuses arguments of a command that has commands below it: an argument would be the name of one.
+// onlyCommands rejects arguments of a command with subcommands: the argument is an unknown subcommand.
 func onlyCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -33,11 +33,11 @@ func benchCommand(e env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench --url URL",
 		Short: "Measure any OpenAI address with conversations",
-		Long: `Plays multi-turn conversations in closed loop against an OpenAI-compatible address (an engine, warmpath, or any other router)
-and prints time to first token, inter-token latency, time until the answer's end, token hit rate and balance, as its clients see them. The hit rate is what the
-engines report in usage; balance needs to know who answered, which warmpath says in X-Warmpath-Endpoint (name another
-header with --endpoint-header). The exit code is 1 when a turn failed. To compare two routers on the same texts, name a --seed and
-restart the engines in between: who comes second would find their caches warm.`,
+		Long: `Plays multi-turn conversations in closed loop against an OpenAI-compatible address (an engine, warmpath, or any other router),
+and prints time to first token, inter-token latency, time to the end of the answer, token hit rate and balance, as its clients see
+them. The hit rate is what the engines report in usage. Balance needs the endpoint of each answer, which warmpath gives in
+X-Warmpath-Endpoint (name another header with --endpoint-header). The exit code is 1 if a turn failed. To compare two routers on the
+same texts, name a --seed and restart the engines in between: the second router would find warm caches.`,
 		Example: `  warmpath bench --url http://127.0.0.1:8080 --model m
   warmpath bench --url http://127.0.0.1:8080 --conversations 40 \
     --rate 2 --sessions none

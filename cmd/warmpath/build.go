@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// build says which program this is.
+// build identifies the program.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"` // of the source, "" when it was built without version control
@@ -17,7 +17,7 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// thisBuild reads what the Go linker noted.
+// thisBuild reads the linker's information.
 func thisBuild() build {
 	b := build{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

@@ -6,7 +6,7 @@ import (
 	"github.com/warmpath/warmpath/internal/guard"
 )
 
-// namesOf are the names under which clients may come. They have been checked already; faulty ones let in loopback names alone.
+// namesOf are the host names that clients may use. They have been validated; invalid ones allow loopback names only.
 func namesOf(cfg *config.Config) *guard.Names {
 	names, err := cfg.Names()
 	if err != nil {
@@ -15,7 +15,7 @@ func namesOf(cfg *config.Config) *guard.Names {
 	return names
 }
 
-// pathsOf are the paths that are passed on beside the inference APIs. They have been checked already.
+// pathsOf are the paths that are passed on besides the inference APIs. They have been validated.
 func pathsOf(cfg *config.Config) *guard.Paths {
 	paths, err := guard.ParsePaths(cfg.Paths)
 	if err != nil {
@@ -24,7 +24,7 @@ func pathsOf(cfg *config.Config) *guard.Paths {
 	return paths
 }
 
-// proxiesOf are the peers whose word about their clients counts. They have been checked already; of faulty ones nobody's does.
+// proxiesOf are the trusted proxies. They have been validated; invalid ones trust no proxy.
 func proxiesOf(cfg *config.Config) *forwarded.Proxies {
 	proxies, err := cfg.Proxies()
 	if err != nil {

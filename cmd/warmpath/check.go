@@ -27,7 +27,7 @@ func checkCommand(e env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [--from ROUTER FILE|-- FLAGS]",
 		Short: "Validate a configuration without starting",
-		Long: `check reads the configuration as serve would and prints what would run, or every fault with its place. It opens
+		Long: `check reads the configuration as serve would and prints what would run, or every fault with its location. It opens
 no port and asks no engine. Exit code 0: it is good; 2: it has faults.
 
 With --from it reads another router's configuration instead, a file or a command line, writes the equivalent warmpath.yaml to
@@ -48,7 +48,7 @@ standard output, and lists on standard error what has no equivalent, with what t
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if *from != "" {
 				if asJSON {
-					return usageError(errors.New("--from writes a configuration; it takes no --json"))
+					return usageError(errors.New("--from writes a configuration and cannot be combined with --json"))
 				}
 				return checkFrom(cmd, e, *from, args)
 			}
@@ -68,7 +68,7 @@ standard output, and lists on standard error what has no equivalent, with what t
 	return cmd
 }
 
-// checked is what check --json says.
+// checked is the output of check --json.
 type checked struct {
 	OK       bool           `json:"ok"`
 	File     string         `json:"file,omitempty"`
@@ -78,7 +78,7 @@ type checked struct {
 	Settings map[string]any `json:"settings,omitempty"` // secrets hidden
 }
 
-// checkedConfig is a configuration, or why there is none.
+// checkedConfig is a configuration, or the faults in it.
 func checkedConfig(cfg *config.Config, file string, err error) checked {
 	if err != nil {
 		return checked{File: file, Faults: strings.Split(err.Error(), "\n")}
@@ -161,7 +161,7 @@ func describe(w io.Writer, cfg config.Config, file string, keys discovery.Keys) 
 	return nil
 }
 
-// describeListeners prints who is believed about clients, and the listeners beside that of clients.
+// describeListeners prints the trusted proxies, and the listeners besides that of clients.
 func describeListeners(line func(name, format string, args ...any), cfg *config.Config) {
 	if len(cfg.TrustedProxies) > 0 {
 		how := "by " + cmp.Or(cfg.ClientHeader, forwarded.DefaultHeader)

@@ -14,10 +14,10 @@ import (
 	"github.com/warmpath/warmpath/internal/migrate"
 )
 
-// fromFlag adds --from to the command that checks, and the arguments that go with it.
+// fromFlag adds --from to the check command, with its arguments.
 func fromFlag(cmd *cobra.Command) *string {
 	var from string
-	cmd.Flags().StringVar(&from, "from", "", "`ROUTER` whose configuration FILE, or command line behind --, is turned into ours: "+strings.Join(migrate.Names(), ", "))
+	cmd.Flags().StringVar(&from, "from", "", "`ROUTER` whose configuration FILE, or command line after --, is converted: "+strings.Join(migrate.Names(), ", "))
 	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(migrate.Names(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if from == "" {
@@ -28,7 +28,8 @@ func fromFlag(cmd *cobra.Command) *string {
 	return &from
 }
 
-// checkFrom writes the equivalent of another router's configuration to standard output, and what has none to standard error.
+// checkFrom writes the equivalent of another router's configuration to standard output, and settings without one to standard
+// error.
 func checkFrom(cmd *cobra.Command, e env, from string, args []string) error {
 	result, err := converted(cmd, from, args)
 	if err != nil {
@@ -55,11 +56,11 @@ func converted(cmd *cobra.Command, from string, args []string) (migrate.Result, 
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash >= 0 && dash < len(args):
 		if dash > 0 {
-			return migrate.Result{}, fmt.Errorf("give FILE or a command line behind --, not both (%q)", args[0])
+			return migrate.Result{}, fmt.Errorf("give FILE or a command line after --, not both (%q)", args[0])
 		}
 		return migrate.Flags(from, args)
 	case len(args) != 1:
-		return migrate.Result{}, errors.New("--from wants one FILE, or a command line behind --; see warmpath check --help")
+		return migrate.Result{}, errors.New("--from needs one FILE, or a command line after --; see warmpath check --help")
 	}
 	data, err := readSome(args[0])
 	if err != nil {

@@ -25,11 +25,11 @@ func demoCommand(e env) *cobra.Command {
 		Long: `Starts simulated engines and the router on free loopback ports, plays multi-turn conversations through them, and shows what
 the clients see, beside the same traffic through round robin on a second, identical fleet. Needs no GPU and no network.
 
-With --replicas several routers stand before the same engines and tell each other what they place, beside one router and beside as
-many that do not; requests are dealt to them in turn.
+With --replicas several routers share the engines and tell each other their decisions. They are compared with a single router, and
+with as many routers that do not; requests go to the routers in turn.
 
-With --disagg the fleets are two prefillers and two decoders, and four engines that do both; the traffic has short turns and long
-prompts, and it is shown which of them were split, and why.`,
+With --disagg two prefillers and two decoders are compared with four engines that do both. The traffic has short turns and long
+prompts, and the demo shows which requests were split, and why.`,
 		Example: `  warmpath demo                          until Ctrl-C
   warmpath demo --duration 20s           then a summary
   warmpath demo --duration 20s --json    one JSON object, for scripts
@@ -39,7 +39,7 @@ prompts, and it is shown which of them were split, and why.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Disagg && c.Flags().Changed("engines") {
-				return usageError(errors.New("--disagg has two prefillers and two decoders; it takes no --engines"))
+				return usageError(errors.New("--disagg has two prefillers and two decoders and cannot be combined with --engines"))
 			}
 			if c.Flags().Changed("replicas") && (o.Replicas < 2 || o.Replicas > 16 || o.Disagg) {
 				return usageError(errors.New("--replicas must be from 2 to 16, without --disagg"))
@@ -53,7 +53,7 @@ prompts, and it is shown which of them were split, and why.`,
 	f.StringVar(&o.Policy, "policy", o.Policy, "policy to show beside round robin")
 	f.IntVar(&o.Engines, "engines", o.Engines, "simulated engines in each fleet")
 	f.Float64Var(&o.Rate, "rate", o.Rate, "new conversations a second")
-	f.IntVar(&o.Replicas, "replicas", 0, "routers before the same engines, from 2 to 16, as one and apart")
+	f.IntVar(&o.Replicas, "replicas", 0, "routers of the same engines, 2 to 16, sharing decisions and not")
 	f.BoolVar(&o.Disagg, "disagg", false, "prefillers and decoders, beside engines that do both")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the conversations")
 	completePolicies(c)
@@ -73,7 +73,7 @@ func runDemo(ctx context.Context, e env, o demo.Options) error {
 	return demo.Run(ctx, o)
 }
 
-// startForDemo starts the routers that serve, in front of a fleet of the demo.
+// startForDemo starts the routers in front of a fleet of the demo.
 func startForDemo(ctx context.Context, e env, f demo.Fleet) (*demo.Router, error) {
 	if f.Routers <= 1 {
 		r, err := startOneForDemo(ctx, e, f, nil, nil)
@@ -114,7 +114,7 @@ func startForDemo(ctx context.Context, e env, f demo.Fleet) (*demo.Router, error
 	return d, nil
 }
 
-// portsForDemo opens the ports at which the routers of a fleet that share reach each other.
+// portsForDemo opens the ports at which a fleet's routers reach each other.
 func portsForDemo(f demo.Fleet) (listeners []net.Listener, addresses []string, err error) {
 	for range f.Routers {
 		if !f.Share {
@@ -130,7 +130,7 @@ func portsForDemo(f demo.Fleet) (listeners []net.Listener, addresses []string, e
 	return listeners, addresses, nil
 }
 
-// startOneForDemo starts one router, which has the others at the addresses, on a socket that it is handed for them.
+// startOneForDemo starts one router on an open socket. The addresses are those of the other routers.
 func startOneForDemo(ctx context.Context, e env, f demo.Fleet, held sockets, addresses []string) (*router, error) {
 	cfg := config.Default()
 	if len(addresses) > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// newDisaggregation makes the rules for splitting requests and the connector; a nil connector means that of each kind of engine.
+// newDisaggregation makes the rules for splitting requests and the connector; a nil connector means each kind of engine's own.
 func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector handover.Connector, err error) {
 	c, _ := cfg.Disaggregation.Effective()
 	d = route.Disaggregation{When: route.When(c.When), Threshold: c.Threshold, NoFallback: !c.Fallback}
@@ -32,13 +32,13 @@ func newDisaggregation(cfg *config.Config) (d route.Disaggregation, connector ha
 	return d, connector, err
 }
 
-// peers watches whether each role has peers among the endpoints there are, which may come from sources that change.
+// peers checks whether each role has peers among the current endpoints, which discovery may change.
 type peers struct {
 	log   *slog.Logger
-	amiss string // what was logged last; "" for nothing
+	amiss string // the last warning logged; "" for none
 }
 
-// check logs when a role has no peers, and when it has got some.
+// check logs when a role has no peers, and when it has some again.
 func (p *peers) check(all []fleet.Endpoint) {
 	amiss := ""
 	if err := fleet.CheckRoles(all); err != nil {
@@ -47,14 +47,14 @@ func (p *peers) check(all []fleet.Endpoint) {
 	switch {
 	case amiss == p.amiss:
 	case amiss != "":
-		p.log.Warn("a role has no peers: nothing is split until it has", "why", amiss)
+		p.log.Warn("a role has no peers: requests are not split until it has", "why", amiss)
 	default:
 		p.log.Info("every role has peers again", "endpoints", len(all))
 	}
 	p.amiss = amiss
 }
 
-// readsContent reports whether a policy that decides reads prompts.
+// readsContent reports whether a policy in force reads prompts.
 func readsContent(cfg *config.Config) bool {
 	c, _ := cfg.Disaggregation.Effective()
 	return policy.ReadsContent(cfg.Policy) || policy.ReadsContent(cfg.PolicyNamed(c.PrefillPolicy)) || policy.ReadsContent(cfg.DecodePolicyConfig())

@@ -89,7 +89,7 @@ leaves. Best run while the engine has no other traffic. The exit code is 1 if an
 	return c
 }
 
-// engineURLs makes base addresses of what users write: with or without a scheme, a slash or the /v1 of the API at the end.
+// engineURLs makes base addresses from user input: with or without a scheme, a slash or the API's /v1 at the end.
 func engineURLs(args []string) ([]string, error) {
 	urls := make([]string, len(args))
 	for i, at := range args {
@@ -104,7 +104,7 @@ func engineURLs(args []string) ([]string, error) {
 	return urls, nil
 }
 
-// endpointsOf are the engines that were examined, for the file.
+// endpointsOf are the examined engines, for the file.
 func endpointsOf(reports []*doctor.Report) []starter.Endpoint {
 	out := make([]starter.Endpoint, len(reports))
 	for i, r := range reports {

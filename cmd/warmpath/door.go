@@ -12,14 +12,14 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// bounded adds the bounds on what failed requests can do to a fleet.
+// bounded adds the bounds on the effect of failed requests on a fleet.
 func bounded(cfg *config.Config, c route.Config) route.Config {
 	c.EjectShare, c.PanicShare = cfg.Health.Shares()
 	c.RetryShare, c.RetryFloor = cfg.Limits.RetryBudget()
 	return c
 }
 
-// tenantsOf is how the door tells tenants apart; nil when there is one.
+// tenantsOf is how the door distinguishes tenants; nil if there is only one.
 func tenantsOf(cfg *config.Config) (*who.Tenants, error) {
 	t := cfg.Tenants
 	if t.Header == "" && len(t.APIKeys) == 0 {
@@ -29,7 +29,7 @@ func tenantsOf(cfg *config.Config) (*who.Tenants, error) {
 	return &who.Tenants{Header: t.Header, Keys: t.Sums(), Required: t.Required, Forward: t.ForwardKeys, SaltKey: salt}, err
 }
 
-// tokenOf is how clients bring back which endpoint served them; nil when they cannot. Its secret has been read once already.
+// tokenOf makes the endpoint tokens of clients; nil if they are off. Its secret has been read once already.
 func tokenOf(cfg *config.Config) *who.EndpointToken {
 	secret, err := cfg.EndpointToken.Secret()
 	if cfg.EndpointToken.Header == "" || err != nil {
@@ -41,7 +41,7 @@ func tokenOf(cfg *config.Config) *who.EndpointToken {
 func proxyConfig(cfg *config.Config, tenants *who.Tenants, limits *quota.Table, connector handover.Connector) proxy.Config {
 	retries := cfg.Limits.Retries
 	if retries == 0 {
-		retries = -1 // none, as written; the zero of proxy.Config means its default
+		retries = -1 // no retries, as configured; the zero of proxy.Config means its default
 	}
 	return proxy.Config{
 		NetHTTP:   cfg.NetHTTP(),

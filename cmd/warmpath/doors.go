@@ -11,27 +11,26 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// doors is the handler of the traffic listener: the door of the running configuration, and those of earlier ones whose requests have not
-// ended yet.
+// doors is the handler of the traffic listener: the door of the current configuration, and earlier ones with open requests.
 type doors struct {
 	now     atomic.Pointer[entrance]
-	leaving atomic.Bool // another process takes new connections: each answer ends the one that it goes out on
+	leaving atomic.Bool // another process accepts new connections: each answer closes its connection
 
 	mu  sync.Mutex
-	all []*entrance // the running one last
+	all []*entrance // the current one last
 	ctx context.Context
 	wg  sync.WaitGroup
 }
 
-// entrance is one door, and how many requests are in it.
+// entrance is one door, and its number of requests.
 type entrance struct {
 	*proxy.Proxy
 	inside atomic.Int64
 	end    context.CancelFunc // of Run
-	ended  func()             // called when nobody is inside any more
+	ended  func()             // called when no request is left
 }
 
-// ServeHTTP has the running door answer.
+// ServeHTTP passes the request to the current door.
 func (d *doors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if d.leaving.Load() && r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
@@ -39,7 +38,7 @@ func (d *doors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for {
 		e := d.now.Load()
 		e.inside.Add(1)
-		if d.now.Load() != e { // it may have been taken for empty meanwhile
+		if d.now.Load() != e { // retire may have seen it empty meanwhile
 			e.inside.Add(-1)
 			continue
 		}
@@ -49,10 +48,10 @@ func (d *doors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// emptyEvery is how often a door that was replaced is looked at.
+// emptyEvery is how often a replaced door is checked for requests.
 const emptyEvery = 250 * time.Millisecond
 
-// open makes p the running door. The one before is ended, with ended called, when its requests have.
+// open makes p the current door. The previous one is ended when its requests are, and then ended is called.
 func (d *doors) open(p *proxy.Proxy, ended func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,7 +65,7 @@ func (d *doors) open(p *proxy.Proxy, ended func()) {
 	}
 }
 
-// retire waits until nobody is inside a door that was replaced.
+// retire waits until a replaced door has no requests.
 func (d *doors) retire(e *entrance) {
 	t := time.NewTicker(emptyEvery)
 	defer t.Stop()
@@ -96,7 +95,7 @@ func (d *doors) each(f func(*entrance)) {
 	}
 }
 
-// current is the running door; nil before the first one is opened.
+// current is the current door; nil before the first.
 func (d *doors) current() *proxy.Proxy {
 	if e := d.now.Load(); e != nil {
 		return e.Proxy
@@ -116,7 +115,7 @@ func (d *doors) Drain() { d.each(func(e *entrance) { e.Proxy.Drain() }) }
 // Abort ends every open request.
 func (d *doors) Abort() { d.each(func(e *entrance) { e.Proxy.Abort() }) }
 
-// bodies says how much memory request bodies take; all doors share one budget.
+// bodies is the memory of request bodies; all doors share one budget.
 func (d *doors) bodies() metrics.Bodies {
 	m := d.current().BodyMemory()
 	return metrics.Bodies{Held: m.Held, Limit: m.Limit, Refused: m.Refused}

@@ -25,11 +25,11 @@ func engineCommand(e env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "engine",
 		Short: "Run one simulated engine",
-		Long: `Runs one simulated inference engine over HTTP: continuous batching, chunked prefill and a KV block cache, looking on the wire
-like vLLM, SGLang, TensorRT-LLM, llama.cpp or Ollama. It computes nothing and says in its answers that it is simulated. Faults can be
+		Long: `Runs one simulated inference engine over HTTP, with continuous batching, chunked prefill, a KV block cache and the API of vLLM,
+SGLang, TensorRT-LLM, llama.cpp or Ollama. It computes nothing and says in its answers that it is simulated. Faults can be
 switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/stats shows what it did. Kinds: refuse (give
 "seconds", since the closed port cannot be told to open), 500, 503, 429 ("retry_after"), hang, cut ("after_chunks"), slow ("factor";
-1000000 stands still with good health), restart, error_event, garbage, none.`,
+1000000 hangs with good health), restart, error_event, garbage, none.`,
 		Example: `  warmpath engine --dialect vllm --listen 127.0.0.1:9001
   warmpath engine --dialect sglang --ranks 4 --listen 127.0.0.1:9002
   warmpath serve --endpoint http://127.0.0.1:9001
@@ -49,7 +49,7 @@ switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/
 			if !c.Flags().Changed("seed") && o.Connector == "" {
 				h := fnv.New64a()
 				_, _ = h.Write([]byte(listen))
-				o.Seed = h.Sum64() // engines differ; those that hand KV cache over have the same weights, and answer alike
+				o.Seed = h.Sum64() // engines have different seeds; those that hand KV cache over have the same weights, and give the same answers
 			}
 			if o.KVConnect != "" && o.KVTopic == "" {
 				if strings.HasSuffix(listen, ":0") {
@@ -77,12 +77,12 @@ switched on while it runs: POST /_sim/fault {"kind":"503","count":3}; GET /_sim/
 	f.StringVar(&o.KVTopic, "kv-topic", "", "`TOPIC` of KV events; not given, kv@LISTEN@MODEL with --kv-events-connect, else kv-events")
 	f.StringVar(&o.Connector, "connector", "", "`NAME` of the protocol by which KV cache is handed over, for serve --prefill and --decode: nixl, lmcache, mooncake, moriio or moriio_read (vllm), sglang, trtllm")
 	f.IntVar(&o.TP, "kv-ranks", 1, "tensor-parallel ranks of lmcache, each with two ports of its own")
-	f.IntVar(&o.KVPort, "kv-port", 0, "first `PORT` at which a decoder of lmcache receives: one to begin for each rank, then one to allocate")
-	f.StringVar(&role, "role", "", "prefill or decode: what it was started for. sglang then refuses the rest; the others do what each request asks")
+	f.IntVar(&o.KVPort, "kv-port", 0, "first `PORT` at which a decoder of lmcache receives: one to initialise for each rank, then one to allocate")
+	f.StringVar(&role, "role", "", "prefill or decode: its role. sglang then rejects the rest; others do what each request asks")
 	f.IntVar(&o.BootstrapPort, "bootstrap-port", 0, "port of a prefiller's bootstrap server (sglang, mooncake); 0 takes a free one")
 	f.DurationVar(&o.KVBack, "kv-back", 0, "nixl: how long an answered prompt is held for the prefiller of the next turn (bidirectional_kv_xfer); 0 is off")
-	f.StringVar(&o.KVNotify, "kv-notify", "", "`ADDRESS` at which the router is told of KV cache that was pushed (lmcache)")
-	f.DurationVar(&o.KVLease, "kv-lease", 0, "how long a prompt that was computed for another engine is held; 0 is 30s")
+	f.StringVar(&o.KVNotify, "kv-notify", "", "`ADDRESS` of the router's socket for notifications of pushed KV cache (lmcache)")
+	f.DurationVar(&o.KVLease, "kv-lease", 0, "how long the KV cache of a prompt computed for another engine is held; 0 is 30s")
 	f.IntVar(&o.Ranks, "ranks", o.Ranks, "data-parallel ranks, each with a cache of its own")
 	f.Uint64Var(&seed, "seed", 0, "seed of answers; not given, 0 with a connector, else one that follows from the address")
 	f.Float64Var(&o.Speed, "speed", o.Speed, "simulated seconds a real second")

@@ -30,8 +30,8 @@ func explainCommand(e env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain [REQUEST_ID]",
 		Short: "Say why requests went where they went",
-		Long: `explain asks a running router why it sent a request to the endpoint it chose: the reason in words, what each candidate was
-thought to cost in ms, and what was predicted beside what came. REQUEST_ID is the X-Request-Id of an answer, also in the log.
+		Long: `explain asks a running router why it sent a request to the endpoint it chose: the reason in words, the estimated cost of each
+candidate in ms, and predicted beside observed values. REQUEST_ID is the X-Request-Id of an answer, also in the log.
 The router keeps its newest decisions (explain.keep, 1,000); one that is still running is not yet among them.`,
 		Example: `  # Why did this request go there?
   warmpath explain 0d6c1d0e-8c38-4f6e-9f3b-0c1f2f9a7b11
@@ -90,7 +90,7 @@ func explainArgs(c *cobra.Command, args []string) error {
 	shadow, _ := c.Flags().GetBool("shadow")
 	switch {
 	case shadow && (len(args) > 0 || last || c.Flags().Changed("endpoint") || c.Flags().Changed("pool") || c.Flags().Changed("reason")):
-		return usageError(errors.New("--shadow tells of all decisions: name no request, and give no --last, --endpoint, --pool or --reason"))
+		return usageError(errors.New("--shadow covers all decisions: name no request, and give no --last, --endpoint, --pool or --reason"))
 	case shadow:
 		return nil
 	case len(args) > 1:
@@ -130,7 +130,7 @@ func runExplain(ctx context.Context, e env, o explainOptions, request string) er
 	return nil
 }
 
-// explainShadow prints what the shadows of a running router found.
+// explainShadow prints the findings of a running router's shadows.
 func explainShadow(ctx context.Context, e env, o explainOptions) error {
 	var r shadow.Report
 	if err := askAdmin(ctx, o.admin, o.token, "/admin/shadow", url.Values{}, &r); err != nil {
@@ -147,7 +147,7 @@ func explainShadow(ctx context.Context, e env, o explainOptions) error {
 func nothingFound(a *explain.Answer, o explainOptions, request string) error {
 	switch {
 	case a.Total == 0:
-		return errors.New("the router has decided nothing yet that has ended: send it a request, and ask again when it is answered")
+		return errors.New("no decided request has ended yet: send one, and ask again when it is answered")
 	case request != "":
 		return fmt.Errorf("request %s is not among the newest %d decisions of %d: it is still running, too old (explain.keep keeps more), or went through another router", request, a.Kept, a.Total)
 	default:
@@ -165,7 +165,7 @@ func filters(o explainOptions) string {
 	return strings.Join(out, " ")
 }
 
-// askWhy asks the admin listener for decisions.
+// askWhy gets decisions from the admin listener.
 func askWhy(ctx context.Context, o explainOptions, request string) (explain.Answer, error) {
 	var a explain.Answer
 	query := url.Values{}

@@ -17,15 +17,15 @@ import (
 
 const (
 	tokenVariable = "WARMPATH_ADMIN_TOKEN"
-	largestAnswer = 64 << 20 // bytes of the admin listener's answer
+	largestAnswer = 64 << 20 // of the admin listener, in bytes
 )
 
-// askAdmin asks the admin listener at an address for JSON.
+// askAdmin gets JSON from the admin listener at an address.
 func askAdmin(ctx context.Context, admin, token, path string, query url.Values, into any) error {
 	return callAdmin(ctx, http.MethodGet, admin, token, path, query, 0, into)
 }
 
-// callAdmin calls the admin listener; wait is how long the call itself may take there.
+// callAdmin calls the admin listener; wait is how long the operation itself may take.
 func callAdmin(ctx context.Context, method, admin, token, path string, query url.Values, wait time.Duration, into any) error {
 	if !strings.Contains(admin, "://") {
 		admin = "http://" + admin // host:port, as serve prints it
@@ -60,7 +60,7 @@ func callAdmin(ctx context.Context, method, admin, token, path string, query url
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, largestAnswer))
 	if err != nil {
-		return fmt.Errorf("the answer of %s broke off: %w", base.Redacted(), err)
+		return fmt.Errorf("the answer of %s is incomplete: %w", base.Redacted(), err)
 	}
 	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusAccepted {
 		return refusedWhy(base, res.StatusCode, body)
@@ -71,19 +71,19 @@ func callAdmin(ctx context.Context, method, admin, token, path string, query url
 	return nil
 }
 
-// refusedWhy says what to do about an error of the admin listener.
+// refusedWhy explains an error of the admin listener and what to do about it.
 func refusedWhy(base *url.URL, status int, body []byte) error {
 	var b struct {
 		Error struct{ Message, Code string }
 	}
 	if json.Unmarshal(body, &b) != nil || b.Error.Code == "" || b.Error.Code == "path_not_allowed" { // of the listener for clients
-		return fmt.Errorf("%s answered %d and is no warmpath admin listener; --admin wants the admin address, not that for clients", base.Redacted(), status)
+		return fmt.Errorf("%s answered %d and is not a warmpath admin listener; --admin needs the admin address, not the address for clients", base.Redacted(), status)
 	}
 	switch b.Error.Code {
 	case "bad_token":
-		return fmt.Errorf("%s wants its admin token: give --token or set %s", base.Redacted(), tokenVariable)
+		return fmt.Errorf("%s requires the admin token: give --token or set %s", base.Redacted(), tokenVariable)
 	case "shadow_off":
-		return fmt.Errorf("the router at %s asks no other policy: give serve --shadow POLICY, or set shadow in its configuration", base.Redacted())
+		return fmt.Errorf("the router at %s evaluates no shadow policy: give serve --shadow POLICY, or set shadow in its configuration", base.Redacted())
 	case "explain_off":
 		return fmt.Errorf("the router at %s keeps no decisions: set explain.keep above 0 in its configuration", base.Redacted())
 	case "foreign_host":

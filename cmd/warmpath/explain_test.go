@@ -149,8 +149,8 @@ func TestExplainSaysWhatToDo(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"no token", r, []string{"--last", "1"}, "wants its admin token: give --token or set WARMPATH_ADMIN_TOKEN"},
-		{"nothing yet", r, []string{"--last", "1", "--token", "t0ken"}, "the router has decided nothing yet that has ended"},
+		{"no token", r, []string{"--last", "1"}, "requires the admin token: give --token or set WARMPATH_ADMIN_TOKEN"},
+		{"nothing yet", r, []string{"--last", "1", "--token", "t0ken"}, "no decided request has ended yet"},
 		{"ring off", off, []string{"--last", "1"}, "keeps no decisions: set explain.keep above 0 in its configuration"},
 		{"the wrong listener", r, []string{"--last", "1", "--admin", r.url}, "--admin wants the admin address, not that for clients"},
 	} {

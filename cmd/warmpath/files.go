@@ -14,29 +14,27 @@ import (
 	"github.com/warmpath/warmpath/internal/wholefile"
 )
 
-// traceFile is a trace being read, unpacked if need be.
+// traceFile is a trace being read, decompressed if necessary.
 type traceFile struct {
 	io.Reader
 	name  string
 	close func() error
 }
 
-// Close closes the file behind it.
+// Close closes the file.
 func (t *traceFile) Close() error { return t.close() }
 
-// shown is a file's name as it can stand in a terminal, a table and a page: a sign takes the place of control characters and of what is no
-// UTF-8.
+// shown is a file's name made safe for terminals, tables and pages: control characters and invalid UTF-8 are replaced.
 func shown(path string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return utf8.RuneError
 		}
-		return r // of a byte that is no UTF-8 strings.Map makes the same sign
+		return r // strings.Map returns this for a byte that is not UTF-8
 	}, path)
 }
 
-// openTrace opens a trace of any format; "-" is standard input. What is packed with gzip, one file or several one after the other, is
-// unpacked.
+// openTrace opens a trace of any format; "-" is standard input. Gzip, also several files concatenated, is decompressed.
 func openTrace(e env, path string) (*traceFile, error) {
 	t := &traceFile{Reader: e.stdin, name: "standard input", close: func() error { return nil }}
 	if path != "-" {
@@ -60,7 +58,7 @@ func openTrace(e env, path string) (*traceFile, error) {
 	return t, nil
 }
 
-// readSome reads a file, as far as it is not too large; migrate judges it.
+// readSome reads a file up to a size limit; migrate reports a larger one.
 func readSome(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -70,7 +68,7 @@ func readSome(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, migrate.MaxBytes+1))
 }
 
-// writable reports whether there is a place for the file that a flag names.
+// writable returns an error if the file that a flag names cannot be created.
 func writable(flag, name string) error {
 	if name == "" || name == "-" {
 		return nil

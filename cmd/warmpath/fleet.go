@@ -18,7 +18,7 @@ import (
 	"github.com/warmpath/warmpath/internal/terminal"
 )
 
-// adminFlags say which router is asked.
+// adminFlags select the router to ask.
 type adminFlags struct{ admin, token string }
 
 func (a *adminFlags) add(c *cobra.Command) {
@@ -30,7 +30,7 @@ func (a *adminFlags) add(c *cobra.Command) {
 	}
 }
 
-// fill takes the token from the environment where the flag is not given.
+// fill takes the token from the environment if the flag is not given.
 func (a *adminFlags) fill(e env) {
 	if a.token == "" {
 		a.token, _ = e.lookup(tokenVariable)
@@ -127,7 +127,7 @@ const (
 	leastEvery = 100 * time.Millisecond
 )
 
-// drained is what drain --json says.
+// drained is the output of drain --json.
 type drained struct {
 	Endpoint string `json:"endpoint"`
 	Draining bool   `json:"draining"`
@@ -204,7 +204,7 @@ The exit code is 1 if requests still run when the wait is over; the endpoint sta
 	return c
 }
 
-// tellAdmin is askAdmin with POST, for a call that may take as long as wait.
+// tellAdmin is askAdmin with POST, for a call that may take up to wait.
 func tellAdmin(ctx context.Context, admin, token, path string, query url.Values, wait time.Duration, into any) error {
 	return callAdmin(ctx, http.MethodPost, admin, token, path, query, wait, into)
 }
@@ -243,7 +243,7 @@ it shows those that are not up and the busiest. Where standard output is no term
 	return c
 }
 
-// top draws the fleet until ctx ends. A router that does not answer after the first look is waited for.
+// top draws the fleet until ctx ends. After the first answer it waits for a router that does not answer.
 func top(ctx context.Context, e env, a *adminFlags, every time.Duration) error {
 	var (
 		area   terminal.Area
@@ -277,7 +277,7 @@ func top(ctx context.Context, e env, a *adminFlags, every time.Duration) error {
 	}
 }
 
-// topJSON prints looks as lines, one or until ctx ends. A router that does not answer any more is an error.
+// topJSON prints one status a line, once or until ctx ends. A router that stops answering is an error.
 func topJSON(ctx context.Context, e env, a *adminFlags, every time.Duration, goOn bool) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

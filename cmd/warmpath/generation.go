@@ -22,12 +22,12 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// generation is what one configuration makes besides the listeners. A reload makes another one, which takes over the parts whose settings
-// are the same.
+// generation is everything made from one configuration, except the listeners. A reload makes another one, which takes over
+// parts with the same settings.
 type generation struct {
 	cfg      *config.Config
 	route    route.Config
-	policies bool // they are others than those of the generation before
+	policies bool // they differ from the previous generation's
 	door     proxy.Config
 	parser   *prompt.Parser
 
@@ -60,14 +60,15 @@ func begin(ctx context.Context, f func(context.Context)) *task {
 	return t
 }
 
-// end asks the task to end; nil has ended.
+// end asks the task to end; a nil task has ended.
 func (t *task) end() {
 	if t != nil {
 		t.cancel()
 	}
 }
 
-// wait waits until it has ended, at most for the given time: a disk that hangs must not keep the router from ending. 0 is for ever.
+// wait waits until it has ended, for at most the given time, so that a hanging disk does not keep the router from ending. 0 is
+// no limit.
 func (t *task) wait(atMost time.Duration) {
 	if t == nil {
 		return
@@ -82,7 +83,8 @@ func (t *task) wait(atMost time.Duration) {
 	}
 }
 
-// newGeneration makes what cfg says, or nothing. It begins nothing. before is the running generation, nil at the start.
+// newGeneration makes the parts of cfg, or none if one fails, and starts nothing. before is the running generation, nil at the
+// start.
 func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *generation) (g *generation, err error) {
 	g = &generation{cfg: cfg, policies: true}
 	same := func(settings func(*config.Config) any) bool {
@@ -139,7 +141,7 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 	return g, g.route.Validate()
 }
 
-// listeners are all that hear what the fleet does.
+// listeners are all listeners to the fleet's events.
 func (r *router) listeners(g *generation) []live.Listener {
 	return []live.Listener{
 		r.meter.Listener(), r.tally.Listener(), g.why.listener(), g.shadows.listener(), g.recording.listener(), g.access.listener(), g.events.Listener(),
@@ -147,7 +149,7 @@ func (r *router) listeners(g *generation) []live.Listener {
 	}
 }
 
-// take puts a generation in the place of the one that runs, if there is one. It cannot fail.
+// take makes a generation the running one. It cannot fail.
 func (r *router) take(g *generation) {
 	before := r.generation
 	if before != nil {
@@ -179,7 +181,7 @@ func (r *router) take(g *generation) {
 	before.watchers.end(&g.watchers)
 }
 
-// publishSources tells the endpoints that g declares, and that those of before are no longer declared where nobody declares them any more.
+// publishSources declares g's endpoints, and withdraws those of before that have no source any more.
 func (r *router) publishSources(g, before *generation) {
 	if before == nil {
 		discovery.Static(staticSource, g.static, r.publish)
@@ -204,7 +206,7 @@ func (r *router) publishSources(g, before *generation) {
 	})
 }
 
-// staticSource is the name of the endpoints that the configuration declares itself.
+// staticSource is the name of the source of endpoints in the configuration itself.
 const staticSource = "static"
 
 func declares(sources []discovery.Runner, name string) bool {
@@ -216,7 +218,7 @@ func declares(sources []discovery.Runner, name string) bool {
 	return false
 }
 
-// retired lets go of what only the requests of a generation that was replaced still used.
+// retired releases what only requests of a replaced generation still used.
 func (r *router) retired(g *generation) {
 	now := r.current()
 	if now.transport != g.transport {
@@ -226,7 +228,7 @@ func (r *router) retired(g *generation) {
 		flush, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		if err := g.untrace(flush); err != nil {
-			r.log.Warn("the last spans of an earlier configuration are lost", "error", err)
+			r.log.Warn("the last spans of the previous configuration are lost", "error", err)
 		}
 	}
 }
@@ -238,7 +240,7 @@ func (r *router) current() *generation {
 	return r.generation
 }
 
-// openSources reads what the configuration declares: the static endpoints, and the sources that follow the world.
+// openSources makes the sources of endpoints in the configuration: static endpoints, and discovery.
 func openSources(cfg *config.Config, log *slog.Logger) (static []fleet.Endpoint, sources []discovery.Runner, err error) {
 	var keys discovery.Keys
 	if static, err = discovery.Endpoints(cfg.Endpoints, keys); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/internal/terminal"
 )
 
-// narrow lays the help of a command, and of those below it, out in 80 columns, whatever the width of the source's lines.
+// narrow wraps the help of a command and its subcommands at 80 columns.
 func narrow(c *cobra.Command) {
 	c.Long = terminal.Wrap(c.Long)
 	for _, below := range c.Commands() {
@@ -21,8 +21,8 @@ func narrow(c *cobra.Command) {
 	}
 }
 
-// usage is what cobra prints, with flags in 80 columns. It is no template: a program that contains Go's template engine keeps every method
-// of every type, which makes warmpath half as large again (.ci/run looks at its size).
+// usage is cobra's usage text, with flags in 80 columns. It is not a template: a program that contains Go's template engine
+// keeps every method of every type, which makes warmpath half as large again (.ci/run checks its size).
 func usage(c *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:")

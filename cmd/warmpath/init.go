@@ -81,7 +81,7 @@ func runInit(c *cobra.Command, e env, o initOptions, args []string) error {
 	}
 	text := starter.File(endpoints)
 	if _, err := config.Parse(o.file, []byte(text), nil); err != nil {
-		return usageError(fmt.Errorf("--endpoint: what it names is not accepted:\n%w", err))
+		return usageError(fmt.Errorf("--endpoint: not valid:\n%w", err))
 	}
 	if o.file == "-" {
 		_, err := io.WriteString(e.stdout, text)

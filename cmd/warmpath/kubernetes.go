@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/internal/discovery/kube"
 )
 
-// kubernetes follows pods.
+// kubernetes discovers pods.
 func kubernetes(c discovery.KubernetesConfig, keys discovery.Keys, log *slog.Logger) (discovery.Runner, error) {
 	return kube.New(c, keys, log)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// newEvents makes what follows the engines' KV events, with the tokenizer that the configuration names.
+// newEvents makes the subscriptions to engines' KV events, with the configured tokenizer.
 func newEvents(cfg *config.Config, client *http.Client, observe func(route.Event), log *slog.Logger) (*kvevents.Follower, error) {
 	with, err := tokenizerOf(cfg)
 	if err != nil {
@@ -23,7 +23,7 @@ func newEvents(cfg *config.Config, client *http.Client, observe func(route.Event
 	return kvevents.New(cfg.KVEvents, with, client, observe, log), nil
 }
 
-// tokenizerOf reads the tokenizer of the engines' models; nil when none is named.
+// tokenizerOf reads the tokenizer of the engines' models; nil if none is configured.
 func tokenizerOf(cfg *config.Config) (kvevents.Tokenizer, error) {
 	at := cfg.Tokenizer()
 	if at.Path == "" {
@@ -42,7 +42,7 @@ func tokenizerOf(cfg *config.Config) (kvevents.Tokenizer, error) {
 // withoutChats is a tokenizer for engines that do not use its chat template.
 type withoutChats struct{ *tokenizer.Tokenizer }
 
-// Request gives the tokens of completions, and of chats that have them in their body.
+// Request returns the tokens of completions, and of chats whose body has them.
 func (w withoutChats) Request(body []byte) ([]int32, error) {
 	var asked struct {
 		Messages json.RawMessage `json:"messages"`
@@ -56,10 +56,10 @@ func (w withoutChats) Request(body []byte) ([]int32, error) {
 	return w.Tokenizer.Request(body)
 }
 
-// eventFigures tells the metrics what the event streams brought.
+// eventFigures gives the metrics the counts of the event streams.
 type eventFigures struct{ f *kvevents.Follower }
 
-// Figures are the counts by endpoint, and how many requests' tokens could not be had.
+// Figures are the counts by endpoint, and the number of requests whose tokens could not be looked up.
 func (e eventFigures) Figures() (out []metrics.EndpointKV, unasked uint64) {
 	for _, x := range e.f.Figures() {
 		out = append(out, metrics.EndpointKV{Endpoint: x.Endpoint, Counts: x.Counts})
@@ -67,7 +67,7 @@ func (e eventFigures) Figures() (out []metrics.EndpointKV, unasked uint64) {
 	return out, e.f.Unasked()
 }
 
-// Publishers are the counts of what dials in.
+// Publishers are the counts of engines that connect to the router.
 func (e eventFigures) Publishers() metrics.KVPublishers {
 	return metrics.KVPublishers(e.f.Publishers())
 }

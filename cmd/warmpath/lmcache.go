@@ -10,13 +10,13 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy"
 )
 
-// lmCache is what the connector lmcache needs besides HTTP; nil with another connector.
+// lmCache has the parts of the connector lmcache besides HTTP; nil with another connector.
 type lmCache struct {
 	registry *lmcache.Registry
-	socket   *lmcache.Socket // nil when prefillers are not waited for
+	socket   *lmcache.Socket // nil if notifications of prefillers are not awaited
 }
 
-// newLMCache reads where decoders receive, and opens the socket that prefillers tell.
+// newLMCache reads where decoders receive, and opens the socket for prefillers' notifications.
 func newLMCache(cfg *config.Config, log *slog.Logger) (*lmCache, error) {
 	d := cfg.Disaggregation
 	if e, _ := d.Effective(); e.Connector != "lmcache" {
@@ -38,7 +38,7 @@ func newLMCache(cfg *config.Config, log *slog.Logger) (*lmCache, error) {
 	return l, nil
 }
 
-// extend tells the door.
+// extend adds them to the door's configuration.
 func (l *lmCache) extend(c proxy.Config) proxy.Config {
 	if l == nil {
 		return c
@@ -50,14 +50,14 @@ func (l *lmCache) extend(c proxy.Config) proxy.Config {
 	return c
 }
 
-// run follows the registry until ctx ends.
+// run watches the registry until ctx ends.
 func (l *lmCache) run(ctx context.Context) {
 	if l != nil {
 		l.registry.Run(ctx)
 	}
 }
 
-// watch has the notifications counted.
+// watch adds the notifications to the metrics.
 func (l *lmCache) watch(m *metrics.Metrics) {
 	if l != nil && l.socket != nil {
 		m.WatchLMCache(l)

@@ -13,11 +13,11 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 )
 
-// bodyShare is the part of the machine's memory that request bodies may take where limits.memory does not say.
+// bodyShare is the divisor of the machine's memory for request bodies if limits.memory is not set.
 const bodyShare = 4
 
-// bodyMemory is how many bytes of request bodies the router holds at a time: what is configured, else a share of what the process may
-// use, but room for one body of the largest size while it grows; 0 when nothing is known. files is the root of the file system.
+// bodyMemory bounds the bytes of request bodies in memory: the configured limit, else a share of the process's memory, with
+// room for one growing body of the largest size; 0 if the memory is unknown. files is the root of the file system.
 func bodyMemory(limits config.Limits, files fs.FS) int64 {
 	if limits.Memory > 0 {
 		return int64(limits.Memory)
@@ -30,7 +30,7 @@ func bodyMemory(limits config.Limits, files fs.FS) int64 {
 }
 
 // memoryLimit is the memory that this process may use: the least of the machine's, its control groups' and GOMEMLIMIT. It is
-// math.MaxInt64 when none is known.
+// math.MaxInt64 if none is known.
 func memoryLimit(files fs.FS) int64 {
 	least := debug.SetMemoryLimit(-1) // only reads
 	if total, ok := machineMemory(files); ok {

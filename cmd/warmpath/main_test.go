@@ -136,10 +136,10 @@ func TestHangupReloads(t *testing.T) {
 	}
 	_ = logged.SetReadDeadline(time.Now().Add(aWhile))
 	said := ""
-	for lines := bufio.NewScanner(logged); !strings.Contains(said, "the configuration was read again") && lines.Scan(); {
+	for lines := bufio.NewScanner(logged); !strings.Contains(said, "configuration reloaded") && lines.Scan(); {
 		said += lines.Text() + "\n"
 	}
-	if !strings.Contains(said, "the configuration was read again") {
+	if !strings.Contains(said, "configuration reloaded") {
 		t.Errorf("the log says %q; want a word about the configuration", said)
 	}
 	stop()

@@ -33,7 +33,7 @@ The date in them is that of the source, so that a build gives the same pages aga
 				header.Date = &at
 			}
 			root := c.Root()
-			root.DisableAutoGenTag = true // which has the day of the call
+			root.DisableAutoGenTag = true // the tag contains the date
 			if err := doc.GenManTree(root, header, dir); err != nil {
 				return err
 			}

@@ -10,16 +10,16 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 )
 
-// opened is what a router takes hold of before it runs: ports.
+// opened has the listeners that a router opens before it runs.
 type opened struct {
 	traffic, admins net.Listener
-	workers         net.Listener // where workers register; nil unless they have a listener of their own
-	replicas        net.Listener // where other routers reach this one; nil without any
-	extproc         net.Listener // where Envoy asks; nil without
+	workers         net.Listener // where workers register; nil without a listener of their own
+	replicas        net.Listener // for other routers; nil without any
+	extproc         net.Listener // for Envoy; nil without external processing
 	lmcache         *lmCache
 }
 
-// open takes hold of all of it, or of nothing.
+// open opens all listeners, or none.
 func open(cfg *config.Config, held sockets, log *slog.Logger) (o opened, err error) {
 	if o.traffic, o.admins, err = listen(cfg, held); err != nil {
 		return o, err
@@ -53,7 +53,7 @@ func (o *opened) close() {
 	closeAll(o.traffic, o.admins, o.workers, o.replicas, o.extproc)
 }
 
-// listen opens both ports, so that a port in use is an error before anything runs.
+// listen opens both ports, so that a port in use is an error before the router runs.
 func listen(cfg *config.Config, held sockets) (traffic, admins net.Listener, err error) {
 	if traffic, err = held.listen("traffic", cfg.Listen); err != nil {
 		return nil, nil, fmt.Errorf("cannot listen for traffic: %w", err)

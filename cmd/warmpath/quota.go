@@ -51,7 +51,7 @@ func queueOf(cfg *config.Config) route.Queue {
 	return q
 }
 
-// limitFigures shows the accounts.
+// limitFigures returns the accounts for the metrics.
 func limitFigures(t *quota.Table) func() metrics.Limits {
 	return func() (l metrics.Limits) {
 		for r, n := range t.Refused() {

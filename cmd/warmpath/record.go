@@ -12,10 +12,10 @@ import (
 	"github.com/warmpath/warmpath/internal/record"
 )
 
-// recording is the part of a router that writes down its traffic; nothing when that is not asked for.
+// recording is the part of a router that records its traffic; inactive if not configured.
 type recording struct {
 	*record.Recorder
-	writing *task // nil when there is nothing to write, or it has not begun
+	writing *task // nil if nothing is written, or before it begins
 }
 
 func newRecording(cfg *config.Config, b build, log *slog.Logger) (*recording, error) {
@@ -28,7 +28,7 @@ func newRecording(cfg *config.Config, b build, log *slog.Logger) (*recording, er
 	}
 	if len(salt) == 0 {
 		salt = make([]byte, 32)
-		_, _ = rand.Read(salt) // it never fails
+		_, _ = rand.Read(salt) // never fails
 	}
 	r, err := record.New(record.Config{
 		File: cfg.Record.File, FileBytes: int64(cfg.Record.FileBytes), Files: cfg.Record.Files, Salt: salt, Version: b.Version,
@@ -37,7 +37,7 @@ func newRecording(cfg *config.Config, b build, log *slog.Logger) (*recording, er
 	return &recording{Recorder: r}, err
 }
 
-// listener hears the traffic.
+// listener receives the traffic.
 func (r *recording) listener() live.Listener {
 	if r.Recorder == nil {
 		return live.Listener{}

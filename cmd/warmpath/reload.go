@@ -23,14 +23,14 @@ import (
 	"github.com/warmpath/warmpath/internal/metrics"
 )
 
-// reloads is how a router reads its configuration again.
+// reloads reloads a router's configuration.
 type reloads struct {
-	one   sync.Mutex // held during a reload: there is one at a time
+	one   sync.Mutex // held during a reload
 	load  func() (config.Config, error)
-	relog func(config.Log) // has the log written otherwise
+	relog func(config.Log) // changes the style of the log
 	file  string           // of the configuration, "" for none
 
-	seen     map[string]version // of the files when they were read last, good or bad: each version is judged once
+	seen     map[string]version // of the files at the last reload, good or bad: each version is tried once
 	watching *task
 
 	mu  sync.Mutex // guards now
@@ -40,10 +40,10 @@ type reloads struct {
 	makeAdmin func(*generation) http.Handler // nil without an admin listener
 }
 
-// errNoReload says that nobody knows where the configuration came from.
-var errNoReload = errors.New("this router has no configuration to read again")
+// errNoReload means that the configuration has no known source.
+var errNoReload = errors.New("this router has no configuration to reload")
 
-// state says which configuration runs.
+// state is the running configuration's state.
 func (l *reloads) state() admin.Running {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,13 +59,13 @@ func (l *reloads) tell(change func(*admin.Running)) admin.Running {
 	return l.now
 }
 
-// began notes which configuration the router began with.
+// began notes the router's first configuration.
 func (l *reloads) began(r *router, cfg *config.Config) {
 	now := l.tell(func(n *admin.Running) { *n = admin.Running{Hash: cfg.Hash(), Since: time.Now()} })
 	r.meter.Configured(now.Hash, now.Since)
 }
 
-// serveAdmin answers calls of the admin API by the running configuration.
+// serveAdmin answers calls of the admin API for the running configuration.
 func (l *reloads) serveAdmin(w http.ResponseWriter, r *http.Request) {
 	(*l.admin.Load()).ServeHTTP(w, r)
 }
@@ -83,7 +83,7 @@ func (l *reloads) renewAdmin(g *generation) {
 	}
 }
 
-// reloadable lets the configuration be read again by load, on call and when its files change.
+// reloadable makes load the source for reloads, on request and when files change.
 func (r *router) reloadable(file string, load func() (config.Config, error), relog func(config.Log)) {
 	l := &r.reloads
 	l.one.Lock()
@@ -93,7 +93,7 @@ func (r *router) reloadable(file string, load func() (config.Config, error), rel
 	r.rewatch()
 }
 
-// reload reads the configuration again and takes it whole, or not at all. What only a restart can change stays as it is, and is told.
+// reload reads the configuration again and applies all of it, or nothing. Settings that need a restart are kept and reported.
 func (r *router) reload() (admin.Running, error) {
 	l := &r.reloads
 	l.one.Lock()
@@ -103,12 +103,12 @@ func (r *router) reload() (admin.Running, error) {
 	}
 	notify(reloading())
 	defer notify(daemon.SdNotifyReady)
-	l.seen = versions(r.configFiles()) // before they are read: what is written meanwhile is another version
+	l.seen = versions(r.configFiles()) // before they are read: a later write makes another version
 	g, restart, err := r.nextGeneration()
 	if err != nil {
 		now := l.tell(func(n *admin.Running) { n.Fault, n.FaultAt = strings.ReplaceAll(err.Error(), "\n", "; "), time.Now() })
 		r.meter.Reloaded(metrics.Rejected)
-		r.log.Error("the configuration has faults; the running one stays", "hash", now.Hash, "error", now.Fault)
+		r.log.Error("the new configuration has faults; the running one stays in force", "hash", now.Hash, "error", now.Fault)
 		return now, err
 	}
 	r.take(g)
@@ -120,9 +120,9 @@ func (r *router) reload() (admin.Running, error) {
 	for _, warning := range g.cfg.Warnings() {
 		r.log.Warn(warning)
 	}
-	r.log.Info("the configuration was read again and is in force", "hash", now.Hash)
+	r.log.Info("configuration reloaded", "hash", now.Hash)
 	if len(restart) > 0 {
-		r.log.Warn("restart needed for: "+strings.Join(restart, ", "), "why", "listeners keep what they were opened with")
+		r.log.Warn("restart needed for: "+strings.Join(restart, ", "), "why", "open listeners keep their settings")
 	}
 	before := l.seen
 	l.seen = versions(r.configFiles()) // it may name other files now
@@ -131,7 +131,7 @@ func (r *router) reload() (admin.Running, error) {
 	return now, nil
 }
 
-// nextGeneration makes what the configuration as it is now says. restart names what it cannot change.
+// nextGeneration makes the generation of the configuration as it is now. restart names the settings that need a restart.
 func (r *router) nextGeneration() (g *generation, restart []string, err error) {
 	loaded, err := r.reloads.load()
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *router) configFiles() []string {
 // rewatch watches the files of the running configuration, and no others.
 func (r *router) rewatch() {
 	l := &r.reloads
-	l.watching.end() // which may be the caller
+	l.watching.end() // this may be the caller
 	files := r.configFiles()
 	if !r.current().cfg.Reload.Watch || len(files) == 0 {
 		l.watching = nil
@@ -177,19 +177,19 @@ func (r *router) rewatch() {
 			}
 			l.one.Unlock()
 			if !same && ctx.Err() == nil {
-				_, _ = r.reload() // which has said what is wrong
+				_, _ = r.reload() // it logs faults
 			}
 		})
 	})
 }
 
-// mostOfFile is how much of a file tells one version from another.
+// mostOfFile is how many bytes of a file are hashed for its version.
 const mostOfFile = 16 << 20
 
-// version tells the content of a file from another one.
+// version is the hash of a file's content.
 type version [sha256.Size]byte
 
-// versions are those of files as they are now.
+// versions are the current versions of files.
 func versions(files []string) map[string]version {
 	out := map[string]version{}
 	for _, name := range files {
@@ -197,7 +197,7 @@ func versions(files []string) map[string]version {
 		if f, err := os.Open(name); err != nil {
 			fmt.Fprint(h, err)
 		} else {
-			_, _ = io.Copy(h, io.LimitReader(f, mostOfFile)) // one that cannot be read is told by the next load
+			_, _ = io.Copy(h, io.LimitReader(f, mostOfFile)) // the next load reports an unreadable file
 			_ = f.Close()
 		}
 		out[name] = version(h.Sum(nil))

@@ -16,15 +16,15 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// replicas is the router's part among others of its fleet. A nil one has none.
+// replicas is the router's connection to the fleet's other routers; nil without any.
 type replicas struct {
 	group  *ring.Group
 	memory memory
-	policy atomic.Uint64 // digest of what routers must have alike
+	policy atomic.Uint64 // digest of the settings that routers must share
 	close  func()        // of the store; nil without one
 }
 
-// join makes the part of a router that is to have one.
+// join makes the connection to the other routers if configured.
 func (r *router) join(cfg *config.Config, l net.Listener) error {
 	if !cfg.Peers.On() {
 		return nil
@@ -55,13 +55,13 @@ func (r *router) join(cfg *config.Config, l net.Listener) error {
 	return nil
 }
 
-// memory is what the router has learnt, in the form of its state file, for another router and of another one.
+// memory exchanges learnt state with other routers, in the format of the state file.
 type memory struct{ fleet *live.Fleet }
 
-// mostMemory bounds what is handed to another router: some two million conversations.
+// mostMemory bounds the state sent to another router in bytes: about two million conversations.
 const mostMemory = 256 << 20
 
-// mostKnowledge bounds what is kept in the store of endpoints and what their caches hold, which is one value there.
+// mostKnowledge bounds the value in the store with endpoints and their predicted cache contents, in bytes.
 const mostKnowledge = 16 << 20
 
 // Save implements peers.Memory.
@@ -72,7 +72,7 @@ func (m *memory) Save(conversations bool) ([]byte, error) {
 	return state.Encode(time.Now(), m.knowledge, mostMemory)
 }
 
-// knowledge is what a snapshot has beside conversations; the names of blocks that are too many are left out.
+// knowledge is a snapshot without conversations; names of blocks beyond the bound are left out.
 func (m *memory) knowledge(yield func(*route.Piece) bool) {
 	blocks := 0
 	m.fleet.Snapshot(func(p *route.Piece) bool {
@@ -98,7 +98,7 @@ func (m *memory) Load(b []byte, later time.Duration) error {
 	return err
 }
 
-// newTransport is the way to the other routers.
+// newTransport makes the transport to the other routers.
 func newTransport(cfg *config.Config, l net.Listener, log *slog.Logger) (ring.Transport, error) {
 	if url := cfg.Peers.RedisURL(); url != "" {
 		var with ring.RedisOptions
@@ -116,7 +116,7 @@ func newTransport(cfg *config.Config, l net.Listener, log *slog.Logger) (ring.Tr
 	return ring.NewDirect(l, cfg.Peers.Routers, log), nil
 }
 
-// serve begins to take part, once there is a fleet.
+// serve starts the exchange, once there is a fleet.
 func (p *replicas) serve(r *router) {
 	if p == nil {
 		return
@@ -133,7 +133,7 @@ func (p *replicas) serve(r *router) {
 	})
 }
 
-// configured notes what a configuration says of how requests are placed.
+// configured notes the settings that affect how requests are placed.
 func (p *replicas) configured(cfg *config.Config) {
 	if p == nil {
 		return
@@ -151,7 +151,7 @@ func (p *replicas) listener() live.Listener {
 	return p.group.Listener()
 }
 
-// handler answers what is known of the other routers; nil without any.
+// handler answers with the state of the other routers; nil without any.
 func (p *replicas) handler() http.Handler {
 	if p == nil {
 		return nil

@@ -71,7 +71,7 @@ again, unless --trust names its policy or both builds are given the same --tag. 
 	f.IntVar(&o.half, "half", o.half, "1 or 2: play one half of the conversations, to tune on the other; 0 plays all")
 	f.IntVar(&o.seeds, "seeds", o.seeds, "runs of each cell, with seeds from 1")
 	f.IntVar(&o.repeat, "repeat", o.repeat, "play each session of agents so many times, as different conversations")
-	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 for as long as recorded")
+	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 as recorded")
 	f.StringVar(&o.engine, "engine", o.engine, "kind of engine: "+strings.Join(fleetfile.Kinds(), ", "))
 	f.IntVar(&o.jobs, "jobs", o.jobs, "runs at a time")
 	f.Lookup("jobs").DefValue = "processors" // the same in help and manual on every machine
@@ -140,7 +140,7 @@ func runResults(ctx context.Context, e env, o resultsOptions) error {
 		return usageError(err)
 	}
 	cells, err := results.Cells(o.only)
-	if err != nil { // it has passed check
+	if err != nil { // check has validated it
 		return err
 	}
 	if o.store == "" {
@@ -173,7 +173,7 @@ func runResults(ctx context.Context, e env, o resultsOptions) error {
 	return g.WritePage()
 }
 
-// config is what the flags ask for. They have passed check.
+// config is the measurement that the flags ask for. check has validated them.
 func (o *resultsOptions) config() results.Config {
 	engine, _ := fleetfile.Kind(o.engine)
 	return results.Config{

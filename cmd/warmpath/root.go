@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newRoot is the command tree. It is made anew for each run, so that no flag value survives.
+// newRoot is the command tree. Each run makes a new one, so that no flag value survives.
 func newRoot(e env) *cobra.Command {
 	version := false
 	root := &cobra.Command{
@@ -46,7 +46,7 @@ sends each request where it will be answered soonest: usually to the engine that
 	return root
 }
 
-// commands lists what the program can do, in the order of --help.
+// commands lists the commands, in the order of --help.
 func commands(e env) []*cobra.Command {
 	all := []*cobra.Command{
 		serveCommand(e), extprocCommand(e), demoCommand(e), checkCommand(e), engineCommand(e), benchCommand(e), simulateCommand(e), policiesCommand(e), versionCommand(e),

@@ -28,7 +28,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// router is a running warmpath: all of its parts, tied together.
+// router is a running warmpath: all of its parts, wired together.
 type router struct {
 	url      string // of the traffic listener
 	adminURL string // of the admin listener, "" when there is none
@@ -37,33 +37,33 @@ type router struct {
 
 	fleet    *live.Fleet
 	replicas *replicas // nil without other routers
-	saving   *task     // of what was learnt, nil without state.file
+	saving   *task     // writes the state file; nil without state.file
 	doors    doors
 	meter    *metrics.Metrics
 	tally    *admin.Tally
 	streams  *admin.Streams
 	limits   *quota.Table
 	lmcache  *lmCache                          // nil with another connector
-	proxies  atomic.Pointer[forwarded.Proxies] // whose word about their clients counts now
+	proxies  atomic.Pointer[forwarded.Proxies] // trusted proxies
 	traffic  *http.Server
 	admin    *http.Server
-	workers  *http.Server // nil unless workers register at a listener of their own
+	workers  *http.Server // nil without a listener of their own for registering workers
 	picker   *picker      // for Envoy, nil without
-	held     net.Listener // that of traffic, if somebody else holds it open too
+	held     net.Listener // the traffic listener, if another process also has it open
 	peers    peers
 
-	publishing sync.Mutex // held while a snapshot of endpoints goes to fleet and prober, so that both see one order; guards generation
+	publishing sync.Mutex // held while a snapshot of endpoints goes to fleet and prober, so that both get the same order; guards generation
 	*generation
 	reloads reloads
 
-	running context.Context // of all that runs
+	running context.Context // ends all parts
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	failed  chan error // a listener that ended by itself
 }
 
-// startOn makes all parts of a router and runs them, on sockets that somebody else holds open; those that are missing are opened. What is
-// wrong with the configuration or the listeners is a usageError.
+// startOn makes all parts of a router and runs them, on inherited sockets where there are some. Faults of the configuration or
+// the listeners are a usageError.
 func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log *slog.Logger) (*router, error) {
 	r := &router{build: b, log: log, peers: peers{log: log}, failed: make(chan error, 4), tally: admin.NewTally(), streams: admin.NewStreams(), limits: quota.New(time.Now(), quota.Config{})}
 	o, err := open(cfg, held, log)
@@ -104,10 +104,10 @@ func startOn(ctx context.Context, cfg *config.Config, b build, held sockets, log
 	return r, nil
 }
 
-// observe tells the fleet an event. Parts that are made before the fleet are handed it.
+// observe passes an event to the fleet. Parts made before the fleet use it.
 func (r *router) observe(ev route.Event) { r.fleet.Observe(ev) }
 
-// publish hands a snapshot of one source to the fleet, and what the fleet then holds to the prober.
+// publish passes a snapshot of one source to the fleet, and the resulting endpoints to the prober.
 func (r *router) publish(d route.Declared) {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
@@ -125,16 +125,16 @@ func (r *router) publish(d route.Declared) {
 		all = append(all, s.Endpoint)
 		at := place{s.Endpoint.URL, s.Endpoint.Part}
 		if first, twice := seen[at]; twice {
-			r.log.Warn("two endpoints are the same engine and share its traffic twice", "endpoint", s.Endpoint.Name, "also", first, "url", at.url)
+			r.log.Warn("two endpoints are the same engine, which gets two shares of the traffic", "endpoint", s.Endpoint.Name, "also", first, "url", at.url)
 		}
 		seen[at] = s.Endpoint.Name
 	}
 	r.peers.check(all)
-	r.events.Set(all) // before the first probe can say where a new endpoint publishes: what is said of one that is not there is forgotten
+	r.events.Set(all) // before the first probe reports where a new endpoint publishes: reports on unknown endpoints are dropped
 	r.prober.Set(all)
 }
 
-// handler is who answers on the traffic listener.
+// handler is the handler of the traffic listener.
 func (r *router) handler() http.Handler {
 	if r.trt == nil {
 		return &r.doors
@@ -143,20 +143,20 @@ func (r *router) handler() http.Handler {
 	return r.trt
 }
 
-// tlsConfig has each handshake take the certificate of the running configuration.
+// tlsConfig uses the current configuration's certificate for each handshake.
 func (r *router) tlsConfig() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return r.current().certificate, nil
 	}}
 }
 
-// source is the address that a request came from, as far as trusted proxies say.
+// source is the client's address of a request, as far as trusted proxies report it.
 func (r *router) source(of *http.Request) netip.Addr {
 	o := r.proxies.Load().Of(of)
 	return o.Addr()
 }
 
-// connContext has requests find the connection that they came on.
+// connContext makes the connection available to its requests.
 func connContext(ctx context.Context, c net.Conn) context.Context {
 	return h1.ConnContext(ctx, forwarded.Unwrap(c))
 }
@@ -193,7 +193,7 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 	r.serve("traffic", serve)
 }
 
-// serveWorkers serves the storage at which workers register on a listener of its own, if it has one, with TLS where they are told https.
+// serveWorkers serves the registration of workers on a listener of its own, if configured, with TLS if the URI is https.
 func (r *router) serveWorkers(cfg *config.Config, l net.Listener) {
 	if l == nil {
 		return
@@ -234,7 +234,7 @@ func (r *router) serveAdmin(l net.Listener) {
 	r.serve("admin", func() error { return r.admin.Serve(l) })
 }
 
-// serve runs a server; should it end by itself, the router as a whole has failed.
+// serve runs a server; if it ends by itself, the router has failed.
 func (r *router) serve(name string, run func() error) {
 	r.wg.Go(func() {
 		if err := run(); !errors.Is(err, http.ErrServerClosed) && !r.doors.leaving.Load() {
@@ -252,14 +252,15 @@ func (r *router) taken(name string) bool {
 	return false
 }
 
-// parseDeclaration expands what the admin API was sent. Keys kept elsewhere are not read for a caller from the network.
+// parseDeclaration expands a declaration of the admin API. Keys in files or variables are not read for a caller from the
+// network.
 func parseDeclaration(d admin.Declaration) ([]fleet.Endpoint, error) {
 	return discovery.Endpoints([]discovery.EndpointConfig{{
 		URL: d.URL, Name: d.Name, Kind: d.Kind, Role: d.Role, Weight: d.Weight, Models: d.Models, Ranks: d.Ranks, Slots: d.Slots,
 	}}, discovery.None())
 }
 
-// waitReady waits until no endpoint is unknown any more, at most for the given time.
+// waitReady waits until no endpoint is in the state unknown, for at most the given time.
 func (r *router) waitReady(ctx context.Context, atMost time.Duration) {
 	deadline := time.Now().Add(atMost)
 	for time.Now().Before(deadline) && ctx.Err() == nil {
@@ -274,21 +275,21 @@ func (r *router) waitReady(ctx context.Context, atMost time.Duration) {
 	}
 }
 
-// lingers is how long a router that leaves its socket to the next one waits at least for requests on connections that are open.
+// lingers is the shortest time for which a router that leaves its socket to the next one serves open connections.
 const lingers = time.Second
 
-// stop drains: no new requests, what runs goes on until ctx ends, then it is cut.
+// stop drains: it takes no new requests, and cuts open ones when ctx ends.
 func (r *router) stop(ctx context.Context) error {
 	var until time.Time
 	r.picker.drain()
 	if r.held == nil {
 		r.doors.Drain()
-	} else { // the next router takes what comes; on connections that are open this one goes on answering, and asks for their end
+	} else { // the next router accepts new connections; this one serves open ones and asks clients to close them
 		r.doors.leaving.Store(true)
 		_ = r.held.Close()
 		until = time.Now().Add(lingers)
 	}
-	// The port stays open while requests run, so that load balancers see /readyz fail and new requests are refused with an answer.
+	// The port stays open while requests run, so that load balancers see /readyz fail, and new requests get an answer.
 	var err error
 	for (r.doors.Open() > 0 || time.Now().Before(until)) && ctx.Err() == nil {
 		select {
@@ -297,7 +298,7 @@ func (r *router) stop(ctx context.Context) error {
 		}
 	}
 	if open := r.doors.Open(); open > 0 && ctx.Err() != nil {
-		err = fmt.Errorf("the drain deadline is over, %d requests were cut", open)
+		err = fmt.Errorf("the drain deadline has passed, %d requests were cut", open)
 		r.doors.Abort()
 	}
 	if r.traffic.Shutdown(ctx) != nil {

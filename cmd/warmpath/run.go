@@ -20,8 +20,8 @@ import (
 	"github.com/warmpath/warmpath/internal/tune"
 )
 
-// serve runs a router until ctx ends or one of its listeners fails, and drains it. load reads the configuration again, from the same place;
-// file is its file, "" for none.
+// serve runs a router until ctx ends or one of its listeners fails, and drains it. load reads the configuration again from the
+// same source; file is its file, "" for none.
 func serve(ctx context.Context, e env, cfg *config.Config, file string, load func() (config.Config, error)) error {
 	log, lines, relog := newLogger(e.stderr, cfg.Log)
 	defer lines.Close(logWait)
@@ -45,7 +45,7 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	}
 	talk := e.stdout
 	if cfg.Explain.File == explain.Stdout {
-		talk = e.stderr // standard output holds lines of JSON and nothing else
+		talk = e.stderr // standard output has only lines of JSON
 	}
 	r.reloadable(file, load, relog)
 	if !e.terminal {
@@ -61,7 +61,7 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	notify(daemon.SdNotifyReady)
 	select {
 	case <-ctx.Done():
-		log.Info("stopping: no new requests, running ones may end", "deadline", r.current().cfg.Timeouts.Drain)
+		log.Info("stopping: no new requests, running ones are completed", "deadline", r.current().cfg.Timeouts.Drain)
 	case err = <-r.failed:
 	}
 	notify(daemon.SdNotifyStopping)
@@ -73,8 +73,8 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	return err
 }
 
-// obeyHangups reads the configuration again at each SIGHUP; undo ends that. It is not called in a terminal, where SIGHUP means that the
-// terminal is closed.
+// obeyHangups reloads the configuration at each SIGHUP; undo ends that. It is not used in a terminal, where SIGHUP means that
+// the terminal was closed.
 func obeyHangups(r *router) (undo func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -82,7 +82,7 @@ func obeyHangups(r *router) (undo func()) {
 	go func() {
 		defer close(done)
 		for range hangups {
-			_, _ = r.reload() // which has said what is wrong
+			_, _ = r.reload() // it logs faults
 		}
 	}()
 	return func() {
@@ -95,8 +95,8 @@ func obeyHangups(r *router) (undo func()) {
 // logWait is how long the last lines of the log may take to be written.
 const logWait = 2 * time.Second
 
-// newLogger makes the logger of a valid cfg. Logging never waits for w. Close the handler to flush it. again has what comes written as
-// another configuration says.
+// newLogger makes the logger of a valid cfg. Logging never waits for w. Close the handler to flush it. again changes the style
+// of further lines.
 func newLogger(w io.Writer, cfg config.Log) (log *slog.Logger, lines *asynclog.Handler, again func(config.Log)) {
 	as := &style{}
 	as.set(cfg)
@@ -105,7 +105,7 @@ func newLogger(w io.Writer, cfg config.Log) (log *slog.Logger, lines *asynclog.H
 	return slog.New(lines), lines, as.set
 }
 
-// style is how lines of the log are written now.
+// style is how log lines are written.
 type style struct {
 	level slog.LevelVar
 	json  atomic.Bool
@@ -116,7 +116,7 @@ func (s *style) set(cfg config.Log) {
 	s.json.Store(cfg.Format == "json")
 }
 
-// styled is a handler that writes in the style of the moment.
+// styled is a handler that writes in the current style.
 type styled struct {
 	text, json slog.Handler
 	as         *style
@@ -129,18 +129,18 @@ func (s *styled) now() slog.Handler {
 	return s.text
 }
 
-// Enabled is by the level of the moment.
+// Enabled uses the current level.
 func (s *styled) Enabled(ctx context.Context, l slog.Level) bool { return s.now().Enabled(ctx, l) }
 
 // Handle writes a line.
 func (s *styled) Handle(ctx context.Context, r slog.Record) error { return s.now().Handle(ctx, r) }
 
-// WithAttrs is of the same style.
+// WithAttrs returns a handler that follows the same style.
 func (s *styled) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &styled{text: s.text.WithAttrs(attrs), json: s.json.WithAttrs(attrs), as: s.as}
 }
 
-// WithGroup is of the same style.
+// WithGroup returns a handler that follows the same style.
 func (s *styled) WithGroup(name string) slog.Handler {
 	return &styled{text: s.text.WithGroup(name), json: s.json.WithGroup(name), as: s.as}
 }

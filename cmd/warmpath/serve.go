@@ -11,8 +11,8 @@ func serveCommand(e env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Route requests over engines",
-		Long: `serve routes the requests of clients over engines until it is told to stop (SIGINT, SIGTERM); then it takes no
-new requests and lets running ones end. Flags override the environment (WARMPATH_...), which overrides the file.`,
+		Long: `serve routes the requests of clients over engines until SIGINT or SIGTERM. Then it takes no new requests and
+completes the running ones. Flags override the environment (WARMPATH_...), which overrides the file.`,
 		Example: `  # Two engines, nothing else needed
   warmpath serve --endpoint http://127.0.0.1:9001 \
     --endpoint http://127.0.0.1:9002

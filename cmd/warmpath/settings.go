@@ -15,7 +15,7 @@ import (
 	"github.com/warmpath/warmpath/internal/migrate"
 )
 
-// settings are the flags that stand for values of the configuration. serve and check have the same.
+// settings are the flags for values of the configuration, the same for serve and check.
 type settings struct {
 	file      string
 	trtllm    string
@@ -55,7 +55,7 @@ var setters = []struct {
 	{"log-requests", []string{"log", "requests"}},
 }
 
-// add declares the flags. Their defaults are the configuration's and shown only: a flag that is not given sets nothing.
+// add declares the flags. Their defaults are shown only: a flag that is not given sets nothing.
 func (s *settings) add(cmd *cobra.Command) {
 	d := config.Default()
 	f := cmd.Flags()
@@ -66,20 +66,20 @@ func (s *settings) add(cmd *cobra.Command) {
 	f.String("listen", d.Listen, "`ADDRESS` for clients' requests")
 	f.StringArrayVar(&s.endpoints, "endpoint", nil, "engine `URL`, repeatable; options follow after commas: weight=2, name=a, kind=vllm, ranks=4, models=m1+m2, ...")
 	f.StringArrayVar(&s.prefill, "prefill", nil, "engine `URL` that computes prompts for others, repeatable; options as of --endpoint")
-	f.StringArrayVar(&s.decode, "decode", nil, "engine `URL` that answers what others computed, repeatable; options as of --endpoint")
+	f.StringArrayVar(&s.decode, "decode", nil, "engine `URL` that generates answers to prompts computed by others, repeatable; options as of --endpoint")
 	f.String("disagg-when", d.Disaggregation.When, "`WHEN` requests are split over --prefill and --decode: time, always, never, tokens or uncached; free needs no roles")
 	f.String("disagg-threshold", "0", "`TOKENS` for --disagg-when tokens and uncached")
 	f.String("disagg-connector", "", "`NAME` of the protocol by which KV cache is handed over: "+strings.Join(handover.Names(), ", ")+"; empty follows the kind of engine")
 	f.String("disagg-preset", "", "`NAME`: stack.conditional splits as production-stack PR 890, by the next three flags, which are its own")
 	f.String("routing-threshold", "0", "`TOKENS` from which stack.conditional splits a prompt; 0 splits all")
-	f.String("load-balancing-strategy", "", "`NAME` of how stack.conditional chooses: round_robin (default) or least_loaded")
+	f.String("load-balancing-strategy", "", "`NAME` of stack.conditional's load balancing: round_robin (default) or least_loaded")
 	f.String("disagg-connector-type", "", "`NAME` of stack.conditional's connector: nixl (default) or lmcache")
-	f.String("decoder-host", "", "`HOST` at which the one decoder of lmcache receives; empty takes that of its URL")
-	f.String("decoder-init-port", "", "`PORT[,PORT...]` at which a decoder of lmcache is greeted, one for each tensor-parallel rank")
+	f.String("decoder-host", "", "`HOST` at which lmcache's single decoder receives; empty takes the host of its URL")
+	f.String("decoder-init-port", "", "`PORT[,PORT...]` at which a decoder of lmcache initialises transfers, one for each tensor-parallel rank")
 	f.String("decoder-alloc-port", "", "`PORT[,PORT...]` at which a decoder of lmcache allocates, one for each tensor-parallel rank")
 	f.String("decoder-registry", "", "JSON, or a `FILE` of it, that says where each decoder of lmcache receives")
 	f.String("policy", d.Policy.Name, "`NAME` of the policy that chooses the endpoint")
-	f.String("shadow", "", "`NAME[,NAME...]` of policies that are asked what they would do, and not obeyed; see explain --shadow")
+	f.String("shadow", "", "`NAME[,NAME...]` of shadow policies, evaluated but not applied; see explain --shadow")
 	f.String("admin", d.Admin.Listen, "`ADDRESS` for metrics and the admin API; off for none")
 	f.String("peers", "", "`HOST:PORT[,HOST:PORT...]` of other routers before the same engines, or dns://NAME:PORT that has an address for each, with --peer-listen; or redis://HOST:PORT/DB")
 	f.String("peer-listen", "", "`ADDRESS` at which other routers reach this one")
@@ -91,7 +91,7 @@ func (s *settings) add(cmd *cobra.Command) {
 	f.Bool("log-requests", d.Log.Requests, "log one line for each request")
 
 	complete := func(flag string, values ...cobra.Completion) {
-		// The error says that the flag does not exist, which the next run of any test would show.
+		// The error means that the flag does not exist; any test would show that.
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	completePolicies(cmd)
@@ -138,7 +138,7 @@ func (s *settings) source(e env) string {
 	return s.path(e)
 }
 
-// load makes the configuration and checks the files it names.
+// load makes the configuration and checks the files in it.
 func (s *settings) load(e env) (config.Config, error) {
 	overrides, err := s.overrides()
 	if err != nil {
@@ -210,11 +210,11 @@ func (s *settings) declared() (declared []string, from string, err error) {
 	return declared, from, nil
 }
 
-// processVariable is where trtllm-serve disaggregated finds the number of its process (disagg_utils.py).
+// processVariable is the environment variable with the process number of trtllm-serve disaggregated (disagg_utils.py).
 const processVariable = "TRTLLM_DISAGG_WORKER_PROCESS_ID"
 
-// loadTRTLLM makes the configuration of the YAML of trtllm-serve disaggregated. What trtllm-serve would refuse is an error with file
-// and line. Settings that warmpath does not have are returned.
+// loadTRTLLM makes the configuration from the YAML of trtllm-serve disaggregated. Faults that trtllm-serve would also report
+// are errors with file and line. It returns settings without an equivalent.
 func loadTRTLLM(e env, path string, overrides []config.Override) (config.Config, []migrate.Missing, error) {
 	data, err := readSome(path)
 	if err != nil {

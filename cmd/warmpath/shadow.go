@@ -14,10 +14,10 @@ import (
 	shadowcore "github.com/warmpath/warmpath/shadow"
 )
 
-// shadows is the part of a router that asks policies without obeying them; nothing when there are none.
+// shadows is the part of a router that evaluates shadow policies; inactive without any.
 type shadows struct {
 	*shadow.Shadow
-	judging *task // nil when there is nothing to judge, or it has not begun
+	judging *task // nil if no shadow is evaluated, or before it begins
 }
 
 func newShadows(cfg *config.Config, log *slog.Logger) (*shadows, error) {
@@ -58,7 +58,7 @@ func (s *shadows) most() int {
 	return 0
 }
 
-// listener hears the decisions.
+// listener receives the decisions.
 func (s *shadows) listener() live.Listener {
 	if !s.on() {
 		return live.Listener{}
@@ -66,7 +66,7 @@ func (s *shadows) listener() live.Listener {
 	return s.Listener()
 }
 
-// handler answers GET /admin/shadow; nil when there is nothing to ask for.
+// handler answers GET /admin/shadow; nil without shadows.
 func (s *shadows) handler() http.Handler {
 	if !s.on() {
 		return nil
@@ -74,7 +74,7 @@ func (s *shadows) handler() http.Handler {
 	return s.Shadow
 }
 
-// compare is what the policies have come to, for the page's history; nil where there are no shadows.
+// compare returns the policies' results for the page's history; nil without shadows.
 func (s *shadows) compare() func() []admin.Beside {
 	if !s.on() {
 		return nil
@@ -92,7 +92,7 @@ func (s *shadows) compare() func() []admin.Beside {
 	}
 }
 
-// run judges decisions until ctx ends, then tells the log what was found.
+// run evaluates decisions until ctx ends, then logs the findings.
 func (s *shadows) run(ctx context.Context, m *metrics.Metrics, log *slog.Logger) {
 	switch {
 	case s.judging != nil:

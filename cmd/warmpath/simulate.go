@@ -36,15 +36,15 @@ func simulateCommand(e env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "simulate --trace FILE",
 		Short: "Replay a trace under any policy in virtual time, without GPUs",
-		Long: `Replays recorded or generated traffic through the router that serves, on simulated engines and a virtual clock, and compares
-policies side by side. Traces are JSON lines: what serve has recorded (--record), those of Mooncake (FAST'25), or sessions of coding
-agents; which, is seen by their keys. They may be packed with gzip.
+		Long: `Replays recorded or generated traffic through the real router, on simulated engines and a virtual clock, and compares policies
+side by side. Traces are JSON lines: recorded by serve (--record), in the format of Mooncake (FAST'25), or sessions of coding agents;
+their keys tell which. They may be compressed with gzip.
 
 --fit FILE replays nothing: it prints the fleet whose engines are as fast as a recording shows them to be, for --fleet.
 
 --load sets how often requests come: at 0.7 the work that would remain with an unlimited cache is 0.7 of what the fleet can do.
-Policies that go by conversations are told the trace's true ones; those that read prompts, such as least_ttft, are told none and have
-to recognise them (--ids says otherwise). docs/simulate.md explains the figures.`,
+Policies that use conversation ids get the trace's true ones. Those that read prompts, such as least_ttft, get none and must
+recognise conversations (--ids changes that). docs/simulate.md explains the figures.`,
 		Example: `  warmpath simulate --trace mooncake_conversation.jsonl
   warmpath simulate --trace coding_agent.jsonl --policy session,least_ttft \
     --endpoints 8 --cache-tokens 4000000
@@ -78,23 +78,23 @@ to recognise them (--ids says otherwise). docs/simulate.md explains the figures.
 	f.IntVar(&o.cacheTokens, "cache-tokens", 0, "KV cache of each engine in tokens; 0 takes that of the kind")
 	f.BoolVar(&o.mixed, "mixed", false, "every fourth engine at a third of the speed")
 	f.BoolVar(&o.inStep, "in-step", false, "the engines are attention data-parallel ranks of one: each step takes as long as the slowest of them")
-	f.StringVar(&o.fleetFile, "fleet", "", "YAML file that describes the engines one by one, in place of --endpoints, --engine, --cache-tokens and --mixed")
+	f.StringVar(&o.fleetFile, "fleet", "", "YAML file that describes each engine, instead of --endpoints, --engine, --cache-tokens and --mixed")
 	simulateSplitFlags(c, &o)
 	f.IntVar(&o.routers, "routers", o.routers, "routers side by side, each with an even share of the requests")
 	f.StringVar(&o.staleness, "staleness", "none", "how late routers side by side hear what the others decide and see, such as 50ms; none: never")
 	f.DurationVar(&o.ahead, "queue-ahead", route.DefaultAhead, "work of prompts that an engine is sent in advance, by policies with a queue at the router (queue.ahead); 0 for no queue")
-	f.IntVar(&o.tenantRunning, "tenant-running", 0, "requests of each tenant that engines may have at once, the others wait (tenants.each.running); 0 for any number")
-	f.Float64Var(&o.load, "load", o.load, "share of the fleet's capacity that the work takes which an unlimited cache leaves")
+	f.IntVar(&o.tenantRunning, "tenant-running", 0, "requests of each tenant at engines at one time, others wait (tenants.each.running); 0 for any number")
+	f.Float64Var(&o.load, "load", o.load, "work that an unlimited cache leaves, as a share of the fleet's capacity")
 	f.Float64Var(&o.speed, "speed", 0, "how many times as fast as recorded, instead of --load; for sessions, the times between their turns")
 	f.Uint64Var(&o.seed, "seed", o.seed, "seed of arrivals and of chance in policies")
-	f.IntVar(&o.clients, "clients", 0, "conversations under way at once, in place of --load: the next begins when one ends; 0 for no such number")
-	f.StringVar(&o.ids, "ids", "", "true or false: whether clients name their conversation; empty goes by the policy")
+	f.IntVar(&o.clients, "clients", 0, "conversations at one time, instead of --load: the next begins when one ends; 0 uses --load")
+	f.StringVar(&o.ids, "ids", "", "true or false: whether clients send conversation ids; empty follows the policy")
 	f.IntVar(&o.repeat, "repeat", o.repeat, "play each session of agents so many times, as different conversations")
 	f.IntVar(&o.half, "half", 0, "1 or 2: play one half of the conversations, to tune on the other; 0 plays all")
-	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 for as long as recorded")
+	f.DurationVar(&o.maxDelay, "max-delay", 0, "longest time between turns of a session; 0 as recorded")
 	f.DurationVar(&o.slo.TTFT, "slo-ttft", o.slo.TTFT, "time to first token that a good turn keeps")
 	f.DurationVar(&o.slo.ITL, "slo-itl", o.slo.ITL, "mean gap between tokens that a good turn keeps")
-	f.StringSliceVar(&o.without, "without", nil, "what the router learns and shall do without, to see what it is worth (docs/mechanisms.md): "+strings.Join(ablation.Names(), ", "))
+	f.StringSliceVar(&o.without, "without", nil, "learnt mechanisms to switch off, to measure their worth (docs/mechanisms.md): "+strings.Join(ablation.Names(), ", "))
 	f.IntVar(&o.jobs, "jobs", o.jobs, "policies computed at a time")
 	f.Lookup("jobs").DefValue = "processors" // the same in help and manual on every machine
 	f.StringVar(&o.json, "json", "", "write the figures as JSON, an object for each policy; - is standard output")
@@ -115,7 +115,7 @@ func simulateCompletions(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("ids", cobra.FixedCompletions([]string{"true", "false"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// check reports every fault of the flags that can be seen without reading a file.
+// check reports every fault of the flags that can be found without reading a file.
 func (o *simulateOptions) check(changed func(flag string) bool) error {
 	var errs []error
 	fault := func(bad bool, format string, args ...any) {
@@ -177,14 +177,14 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 		return usageError(err)
 	}
 	if trace.Timed && !c.Flags().Changed("load") {
-		o.load = 0 // as it was recorded
+		o.load = 0 // as recorded
 	} else if trace.Closed && o.load == 0 {
-		o.load = 0.7 // sessions have no clock in common: --speed says how fast each goes, not how often they begin
+		o.load = 0.7 // sessions have no common clock: --speed sets how fast each goes, not how often they begin
 	} else if !trace.Closed && o.speed > 0 && c.Flags().Changed("load") {
-		return usageError(errors.New("give either --load or --speed: both set when the requests of this trace come"))
+		return usageError(errors.New("give either --load or --speed: both set the times of this trace's requests"))
 	}
 	if o.clients > 0 && !trace.Closed {
-		return usageError(fmt.Errorf("--clients: the requests of %s have a clock of their own; only sessions begin one after another", o.trace))
+		return usageError(fmt.Errorf("--clients: the requests of %s have recorded times; only sessions begin one after another", o.trace))
 	}
 	if err := o.checkRoles(c.Flags().Changed, fleet); err != nil {
 		return usageError(err)
@@ -204,7 +204,7 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	}
 	simreport.Introduce(talk, trace, fleet, plan)
 	if o.clients > 0 {
-		fmt.Fprintf(talk, "%d conversations at once, whatever the load says: the next begins when one ends.\n", o.clients)
+		fmt.Fprintf(talk, "%d conversations at one time, regardless of the load: the next begins when one ends.\n", o.clients)
 	}
 	if unfit > 0 {
 		fmt.Fprintf(talk, "Note: %d requests fail: prompt and answer together fit no engine's KV cache.\n", unfit)
@@ -219,17 +219,17 @@ func runSimulate(ctx context.Context, e env, c *cobra.Command, o simulateOptions
 	return o.write(e, runs)
 }
 
-// read reads or draws the traffic that is to be replayed.
+// read reads or generates the traffic.
 func (o *simulateOptions) read(e env) (*simtrace.Trace, error) {
 	t, err := o.traffic(e)
 	if err != nil {
 		return nil, err
 	}
 	if o.repeat > 1 && !t.Closed {
-		return nil, fmt.Errorf("--repeat: the requests of %s have a clock of their own; only traces of sessions can be repeated", o.trace)
+		return nil, fmt.Errorf("--repeat: the requests of %s have recorded times; only traces of sessions can be repeated", o.trace)
 	}
 	if o.maxDelay > 0 && !t.Closed {
-		return nil, fmt.Errorf("--max-delay: the requests of %s have a clock of their own; only turns of sessions wait for one another", o.trace)
+		return nil, fmt.Errorf("--max-delay: the requests of %s have recorded times; only turns of sessions wait for one another", o.trace)
 	}
 	if o.half > 0 {
 		t = t.Half(o.half)
@@ -256,12 +256,12 @@ func (o *simulateOptions) traffic(e env) (*simtrace.Trace, error) {
 // runs are the replays to do, one for each policy.
 func (o *simulateOptions) runs(trace *simtrace.Trace, fleet simrig.Fleet) []*simrun.Run {
 	var out []*simrun.Run
-	share, staleness, _ := o.shared() // it has passed check
+	share, staleness, _ := o.shared() // check has validated it
 	without, _ := ablation.Of(o.without...)
 	for _, name := range o.policies {
 		c := policy.Config{Name: name, LeastTTFT: leastttft.Config{Without: without}}.WithDefaults()
 		oracle := name == drive.OracleName
-		make, _ := policy.New(c) // it has passed check
+		make, _ := policy.New(c) // check has validated it
 		content := !oracle && policy.ReadsContent(c)
 		queue := config.Queue{Ahead: o.ahead, Patience: route.DefaultPatience}.Of(c)
 		for _, way := range o.ways(fleet) {
@@ -274,11 +274,11 @@ func (o *simulateOptions) runs(trace *simtrace.Trace, fleet simrig.Fleet) []*sim
 	return out
 }
 
-// write writes the files that the flags ask for, each whole or not at all.
+// write writes the files that the flags ask for, each completely or not at all.
 func (o *simulateOptions) write(e env, runs []*simrun.Run) error {
 	for _, f := range []struct {
 		name   string
-		stdout bool // as "-"
+		stdout bool // the name is "-"
 		of     func(runs []*simrun.Run) ([]byte, error)
 	}{{o.json, o.json == "-", simreport.JSON}, {o.report, false, simreport.HTML}, {o.svg, false, simreport.SVG}, {o.png, false, simreport.PNG}} {
 		if f.name == "" {

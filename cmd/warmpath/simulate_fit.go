@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/sim/trace"
 )
 
-// runFit prints a fleet whose engines are as fast as recorded traffic shows them to be.
+// runFit prints a fleet whose engines have the speeds found in recorded traffic.
 func runFit(e env, c *cobra.Command, o *simulateOptions) error {
 	var errs []error
 	c.Flags().Visit(func(f *pflag.Flag) {

@@ -8,7 +8,7 @@ import (
 	simrig "github.com/warmpath/warmpath/sim/rig"
 )
 
-// fleet is the engines that the flags or the file describe.
+// fleet makes the engines that the flags or the file describe.
 func (o *simulateOptions) fleet() (simrig.Fleet, error) {
 	if o.fleetFile != "" {
 		data, err := os.ReadFile(o.fleetFile)

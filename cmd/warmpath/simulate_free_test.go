@@ -21,7 +21,7 @@ func TestSimulateFree(t *testing.T) {
 	for want, args := range map[string][]string{
 		"time splits nothing in a fleet without roles":                {"--policy", "least_ttft", "--disagg-when", "time,free"},
 		"oracle places whole requests only":                           {"--policy", "oracle", "--disagg-when", "free"},
-		"--disagg-threshold says nothing with --disagg-when free":     {"--policy", "least_ttft", "--disagg-when", "free", "--disagg-threshold", "9"},
+		"--disagg-threshold has no meaning with --disagg-when free":   {"--policy", "least_ttft", "--disagg-when", "free", "--disagg-threshold", "9"},
 		"--kv-latency has no meaning without roles":                   {"--policy", "least_ttft", "--kv-latency", "1ms"},
 		"routers that hear of each other are simulated without roles": {"--policy", "least_ttft", "--disagg-when", "free", "--routers", "2", "--staleness", "50ms"},
 	} {

@@ -43,10 +43,10 @@ type simulateOptions struct {
 	svg, png      string
 }
 
-// standing is that of every tenant.
+// standing is every tenant's place in the queue.
 func (o *simulateOptions) standing() fleet.Standing { return fleet.Standing{Running: o.tenantRunning} }
 
-// shared says whether routers hear of each other, and how late.
+// shared reports whether routers hear of each other, and with what delay.
 func (o *simulateOptions) shared() (bool, time.Duration, error) {
 	if o.staleness == "none" {
 		return false, 0, nil

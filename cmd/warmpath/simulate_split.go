@@ -19,7 +19,7 @@ var splitFlags = []string{"disagg-when", "disagg-threshold", "kv-bytes", "kv-ban
 
 func simulateSplitFlags(c *cobra.Command, o *simulateOptions) {
 	f := c.Flags()
-	f.IntVar(&o.prefill, "prefill", 0, "simulated engines that compute prompts for others, in place of --endpoints; needs --decode")
+	f.IntVar(&o.prefill, "prefill", 0, "simulated engines that compute prompts for others, instead of --endpoints; needs --decode")
 	f.IntVar(&o.decode, "decode", 0, "simulated engines that answer")
 	f.StringSliceVar(&o.when, "disagg-when", nil, "which requests are split, to compare: time, always, never, tokens, uncached, in a fleet with roles; free (and never, to compare) in any (default time)")
 	f.IntVar(&o.threshold, "disagg-threshold", 0, "tokens for tokens and uncached")
@@ -33,7 +33,7 @@ func simulateSplitFlags(c *cobra.Command, o *simulateOptions) {
 	_ = c.RegisterFlagCompletionFunc("disagg-when", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// checkSplit reports faults of the flags about roles that can be seen without the fleet.
+// checkSplit reports faults of the flags about roles that can be found without the fleet.
 func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
 	var errs []error
 	if o.prefill < 0 || o.decode < 0 || o.prefill+o.decode > simrig.Most || (o.prefill > 0) != (o.decode > 0) {
@@ -53,7 +53,7 @@ func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
 		}
 	}
 	if slices.Contains(o.when, string(route.WhenFree)) && o.threshold > 0 && len(o.when) == 1 {
-		errs = append(errs, errors.New("--disagg-threshold says nothing with --disagg-when free"))
+		errs = append(errs, errors.New("--disagg-threshold has no meaning with --disagg-when free"))
 	}
 	if o.threshold < 0 {
 		errs = append(errs, fmt.Errorf("--disagg-threshold must not be negative, got %d", o.threshold))
@@ -61,7 +61,7 @@ func (o *simulateOptions) checkSplit(changed func(flag string) bool) error {
 	return errors.Join(append(errs, o.transfer.Validate())...)
 }
 
-// checkRoles reports flags and policies that do not go with the fleet.
+// checkRoles reports flags and policies that do not fit the fleet.
 func (o *simulateOptions) checkRoles(changed func(flag string) bool, fleet simrig.Fleet) error {
 	var errs []error
 	for _, flag := range splitFlags {
@@ -85,7 +85,7 @@ func (o *simulateOptions) checkRoles(changed func(flag string) bool, fleet simri
 	return errors.Join(errs...)
 }
 
-// splits reports whether requests may be split: in a fleet with roles, or where what is compared needs none.
+// splits reports whether requests may be split: in a fleet with roles, or with a rule that needs none.
 func (o *simulateOptions) splits(fleet simrig.Fleet) bool {
 	return fleet.HasRoles() || slices.Contains(o.when, string(route.WhenFree))
 }
@@ -96,7 +96,7 @@ type splitWay struct {
 	route.Disaggregation
 }
 
-// ways are those that are compared.
+// ways are those to compare.
 func (o *simulateOptions) ways(fleet simrig.Fleet) []splitWay {
 	if !o.splits(fleet) {
 		return []splitWay{{}}

@@ -11,14 +11,14 @@ import (
 	"github.com/warmpath/warmpath/internal/unixsocket"
 )
 
-// sockets are listeners that somebody else holds open, as systemd does (sd_listen_fds(3)), by what they are for: traffic, admin, workers.
-// They outlive the process: who connects while none accepts waits for the next one.
+// sockets are inherited listeners, as from systemd (sd_listen_fds(3)), by purpose: traffic, admin, workers. They outlive the
+// process: a client that connects while no process accepts waits for the next one.
 type sockets map[string]net.Listener
 
-// socketNames are FileDescriptorName= in a socket unit, in the order in which sockets without one of these names are taken.
+// socketNames are the FileDescriptorName= values in a socket unit, in the order in which unnamed sockets are assigned.
 var socketNames = []string{"traffic", "admin", "workers"}
 
-// inherited takes what this process was handed. What is no listener, or for nothing, is closed.
+// inherited takes the sockets handed to this process. Those that are no listeners, or too many, are closed.
 func inherited() sockets {
 	s := sockets{}
 	for _, f := range activation.Files(true) {
@@ -32,7 +32,7 @@ func inherited() sockets {
 	return s
 }
 
-// add keeps a listener under its name, else under the first that is free.
+// add keeps a listener under its name, else under the first free name.
 func (s sockets) add(name string, l net.Listener) bool {
 	if !slices.Contains(socketNames, name) {
 		name = ""
@@ -49,7 +49,7 @@ func (s sockets) add(name string, l net.Listener) bool {
 	return true
 }
 
-// listen gives the socket of a name, or opens an address.
+// listen returns the socket of a name, or opens an address.
 func (s sockets) listen(name, address string) (net.Listener, error) {
 	if l := s[name]; l != nil {
 		return l, nil
@@ -64,7 +64,7 @@ func (s sockets) listen(name, address string) (net.Listener, error) {
 	return net.Listen("tcp", address)
 }
 
-// urlOf is the address of a listener, for people.
+// urlOf is the address of a listener for messages.
 func urlOf(scheme string, l net.Listener) string {
 	if l.Addr().Network() == "unix" {
 		scheme = "unix"
@@ -72,8 +72,8 @@ func urlOf(scheme string, l net.Listener) string {
 	return scheme + "://" + l.Addr().String()
 }
 
-// notify tells systemd, where it runs the process (sd_notify(3)).
+// notify informs systemd, if it runs the process (sd_notify(3)).
 func notify(state string) { _, _ = daemon.SdNotify(false, state) }
 
-// reloading is what systemd is told before the configuration is read again; daemon.SdNotifyReady follows.
+// reloading is the message to systemd before a reload; daemon.SdNotifyReady follows.
 func reloading() string { return daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec() }

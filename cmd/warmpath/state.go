@@ -8,10 +8,10 @@ import (
 	"github.com/warmpath/warmpath/internal/state"
 )
 
-// stateWait is how long the last save may take: a disk that hangs must not keep the router from ending.
+// stateWait is how long the last save may take: a hanging disk must not keep the router from ending.
 const stateWait = 10 * time.Second
 
-// remember has the router begin with what it had learnt before, and keeps what it learns.
+// remember restores the learnt state of an earlier run, and saves it from then on.
 func (r *router) remember(cfg *config.Config) {
 	s := cfg.State
 	if s.File == "" {

@@ -13,13 +13,13 @@ import (
 	"github.com/warmpath/warmpath/internal/trtserve"
 )
 
-// trtllmOptions are those of the connector. The key's file has been read once already.
+// trtllmOptions are the connector's options. The key's file has been read once already.
 func trtllmOptions(cfg *config.Config) handover.TRTLLMOptions {
 	o, _ := cfg.TRTLLM.Options()
 	return o
 }
 
-// newTRTServe makes the server of what trtllm-serve disaggregated has besides its API; nil when no setting asks for it.
+// newTRTServe makes the server of the additional paths of trtllm-serve disaggregated; nil if no setting needs it.
 func newTRTServe(cfg *config.Config, b build, source func(*http.Request) netip.Addr, client *http.Client, log *slog.Logger) (*trtserve.Server, error) {
 	t := &cfg.TRTLLM
 	if !t.Paths && t.Cluster.URI == "" {

@@ -10,21 +10,21 @@ import (
 	"github.com/warmpath/warmpath/internal/trtserve"
 )
 
-// watchers is what looks on without acting, and what stands in for trtllm-serve disaggregated.
+// watchers are the parts that observe without deciding, and the replacement of trtllm-serve disaggregated.
 type watchers struct {
 	why       *why
 	events    *kvevents.Follower
 	recording *recording
 	access    *access
 	shadows   *shadows
-	trt       *trtserve.Server // nil unless the router stands in for trtllm-serve disaggregated
+	trt       *trtserve.Server // nil unless the router replaces trtllm-serve disaggregated
 	tracer    *tracing.Tracer
 	untrace   func(context.Context) error
 
-	hearing *task // of events
+	hearing *task // subscription to events
 }
 
-// make makes all of them, or takes over those of the generation before whose settings are the same.
+// make makes all of them, or takes over those of the previous generation with the same settings.
 func (w *watchers) make(ctx context.Context, r *router, g, before *generation, same func(func(*config.Config) any) bool) (err error) {
 	cfg := g.cfg
 	if before != nil {
@@ -60,7 +60,7 @@ func (w *watchers) make(ctx context.Context, r *router, g, before *generation, s
 		if w.trt, err = newTRTServe(cfg, r.build, r.source, g.client, r.log); err != nil {
 			return err
 		}
-		if err = w.events.Listen(ctx); err != nil { // late: nothing closes its ports where another fault ends the start
+		if err = w.events.Listen(ctx); err != nil { // last: a later error would leave its ports open
 			return err
 		}
 	}
@@ -73,7 +73,7 @@ func (w *watchers) make(ctx context.Context, r *router, g, before *generation, s
 	return err
 }
 
-// watch lets those that do not yet look on until ctx ends.
+// watch starts those that do not run yet, until ctx ends.
 func (w *watchers) watch(ctx context.Context, r *router) {
 	w.why.run(ctx, r.meter)
 	w.shadows.run(ctx, r.meter, r.log)
@@ -85,7 +85,7 @@ func (w *watchers) watch(ctx context.Context, r *router) {
 	}
 }
 
-// end ends those that another generation has not taken over.
+// end ends those that the next generation has not taken over.
 func (w *watchers) end(now *watchers) {
 	if w.why != now.why {
 		w.why.writing.end()

@@ -12,11 +12,11 @@ import (
 	"github.com/warmpath/warmpath/internal/metrics"
 )
 
-// why is the part of a router that explains decisions. ring is nil when neither the admin listener nor a file shows them.
+// why is the part of a router that explains decisions. ring is nil if neither the admin listener nor a file shows them.
 type why struct {
 	ring    *explain.Ring
-	lines   *explain.Lines // nil when there is no file
-	writing *task          // nil when there is no file, or it has not begun
+	lines   *explain.Lines // nil without a file
+	writing *task          // nil without a file, or before it begins
 }
 
 func newWhy(cfg *config.Config, log *slog.Logger) (*why, error) {
@@ -37,7 +37,7 @@ func newWhy(cfg *config.Config, log *slog.Logger) (*why, error) {
 // on reports whether decisions are kept.
 func (w *why) on() bool { return w.ring != nil }
 
-// listener hears the decisions.
+// listener receives the decisions.
 func (w *why) listener() live.Listener {
 	if !w.on() {
 		return live.Listener{}
@@ -45,7 +45,7 @@ func (w *why) listener() live.Listener {
 	return w.ring.Listener()
 }
 
-// handler answers GET /admin/decisions; nil when decisions are not kept.
+// handler answers GET /admin/decisions; nil if decisions are not kept.
 func (w *why) handler() http.Handler {
 	if !w.on() {
 		return nil

@@ -1,6 +1,9 @@
-// Package config is everything an operator can set: one struct, and one path to it from defaults, file, environment and
-// flags, in this order. Nothing is guessed: unknown names, wrong types and values out of range are reported all at once,
-// each with the place it came from.
+// Package config has every setting of the router: one struct, and one path to it from defaults, file, environment and flags, in
+// this order.
+//
+// It owns the gathering of the packages' own settings, their documentation, and the checks across packages. It promises strict
+// decoding: unknown names, wrong types and values out of range are reported all at once, each with its location. It never
+// guesses a value, and starts nothing.
 package config
 
 import (
@@ -24,91 +27,95 @@ type Config struct {
 	// Listen is the address (host:port) of the traffic listener: clients' requests, /healthz and /readyz. Port 0 takes a
 	// free one. unix:///PATH is a Unix socket, unix:///PATH?mode=0600 one with other rights than 0660.
 	Listen string `yaml:"listen"`
-	// Hosts are further names under which clients reach the traffic listener, and of web pages that may call it: names, *.DOMAIN,
-	// addresses and networks; * alone is any. On a loopback address, or where hosts are given, requests under other host names (Host), and
-	// from pages of others (Origin), are answered 403; loopback names are always good, and so are addresses in Host. Elsewhere any name is.
+	// Hosts are further names under which clients reach the traffic listener, and of web pages that may call it: names,
+	// *.DOMAIN, addresses and networks; * alone is any. On a loopback address, or if hosts are given, requests with other host
+	// names (Host) or from other pages (Origin) are answered 403; loopback names are always allowed, and addresses in Host.
+	// Otherwise any name is allowed.
 	Hosts []string `yaml:"hosts"`
-	// TrustedProxies are the peers whose word about their clients is believed: addresses, networks, and unix for the other ends of a Unix socket.
-	// Their client is the one in access log and limits, and engines are told. X-Forwarded-* of anybody else reaches no engine.
+	// TrustedProxies are peers whose information about their clients is trusted: addresses, networks, and unix for the peers of
+	// a Unix socket. The client that they name appears in access log and limits, and engines see it. X-Forwarded-* from other
+	// peers is removed.
 	TrustedProxies []string `yaml:"trusted_proxies"`
-	// ClientHeader is where trusted proxies name their client: Forwarded (RFC 7239), or a header that lists addresses, as X-Real-IP. Others are not read,
-	// since a client could send them. Empty means X-Forwarded-For.
+	// ClientHeader is the header in which trusted proxies name their client: Forwarded (RFC 7239), or one that lists addresses,
+	// such as X-Real-IP. Other headers are ignored, since a client could send them. Empty means X-Forwarded-For.
 	ClientHeader string `yaml:"client_header"`
-	// ProxyProtocol takes only connections of trusted_proxies on the traffic listener, each of which begins with a header of the PROXY protocol, version 1
-	// or 2, that names the client. Others are closed.
+	// ProxyProtocol accepts only connections of trusted_proxies on the traffic listener, each of which begins with a header of
+	// the PROXY protocol, version 1 or 2, that names the client. Others are closed.
 	ProxyProtocol bool `yaml:"proxy_protocol"`
-	// Paths are further paths that are passed to engines, beside the inference APIs, each "/path" or "/prefix*", "POST /path" for one method only; * alone is all.
-	// Paths that act on an engine as a whole are blocked without it: sleep, caches, profiles, weights, adapters, models on its disk, slots.
+	// Paths are further paths that are passed to engines, besides the inference APIs, each "/path" or "/prefix*", "POST /path"
+	// for one method only; * alone is all. By default, paths that act on an engine as a whole are blocked: sleep, caches,
+	// profiles, weights, adapters, models on disk, slots.
 	Paths []string `yaml:"paths"`
 	// Admin is the listener of metrics and the admin API.
 	Admin Admin `yaml:"admin"`
 	// TLS of the traffic listener.
 	TLS TLS `yaml:"tls"`
-	// Transport is what speaks HTTP/1.1 over plain connections: lean, code of this project towards engines and on the traffic listener's connections,
-	// or net/http, Go's own, which takes more CPU time and memory. Take net/http to find out whether a fault is that code's.
+	// Transport selects the HTTP/1.1 code for plain connections, both to engines and on the traffic listener: lean is this
+	// project's, net/http is Go's, which takes more CPU time and memory. Try net/http to find out whether the lean code causes
+	// a fault.
 	Transport string `yaml:"transport"`
-	// Endpoints that are always there, each a mapping or a plain URL[,key=value...].
+	// Endpoints that are permanent, each a mapping or a plain URL[,key=value...].
 	Endpoints []discovery.EndpointConfig `yaml:"endpoints"`
-	// Discovery finds endpoints beside those.
+	// Discovery finds further endpoints.
 	Discovery Discovery `yaml:"discovery"`
 	// Policy that chooses among the endpoints of a pool: a name, or a mapping with name and options.
 	Policy policy.Config `yaml:"policy"`
-	// Disaggregation says when prompts are computed elsewhere than answers, where endpoints have roles.
+	// Disaggregation splits requests between endpoints with roles: one computes the prompt, another one answers.
 	Disaggregation Disaggregation `yaml:"disaggregation"`
-	// TRTLLM makes the router stand in for trtllm-serve disaggregated.
+	// TRTLLM makes the router replace trtllm-serve disaggregated.
 	TRTLLM TRTLLM `yaml:"trtllm"`
 	// Sessions bounds the memory of conversations.
 	Sessions session.Config `yaml:"sessions"`
-	// ByContent recognises the conversations of clients that send no id by what they say: a prompt that goes on from an earlier
-	// one belongs to its conversation. Hashes are kept, never text.
+	// ByContent recognises conversations without an id by their content: a prompt that continues an earlier one belongs to its
+	// conversation. Only hashes are stored.
 	ByContent bool `yaml:"by_content"`
-	// Identity says where requests carry ids of conversations and users.
+	// Identity says where requests have ids of conversations and users.
 	Identity prompt.Identity `yaml:"identity"`
-	// EndpointToken lets clients without an id bring back which endpoint served them.
+	// EndpointToken lets clients without an id return to the endpoint that served them.
 	EndpointToken EndpointToken `yaml:"endpoint_token"`
-	// Tenants keeps those who share the router apart.
+	// Tenants separates the tenants that share the router.
 	Tenants Tenants `yaml:"tenants"`
-	// Models names what clients can ask for beside the models that endpoints serve.
+	// Models adds names for models.
 	Models Models `yaml:"models"`
-	// Pinning obeys X-Warmpath-Pin and X-Warmpath-Exclude (endpoint names) in requests. Leave it off where clients are
-	// not trusted: they could load one endpoint on purpose.
+	// Pinning accepts X-Warmpath-Pin and X-Warmpath-Exclude (endpoint names) in requests. Leave it off if clients are not
+	// trusted: they could overload one endpoint.
 	Pinning bool `yaml:"pinning"`
-	// Explain says how decisions can be looked at afterwards.
+	// Explain keeps decisions for later inspection.
 	Explain Explain `yaml:"explain"`
 	// Record writes the traffic to a file, without text.
 	Record Record `yaml:"record"`
-	// Shadow asks other policies what they would do, without obeying them: their names, or a mapping.
+	// Shadow evaluates other policies on the live traffic, without applying them: their names, or a mapping.
 	Shadow Shadow `yaml:"shadow"`
-	// AskUsage asks engines for usage in streams whose client did not (stream_options.include_usage), and takes the extra
-	// chunk out again: the cached tokens in it tell how warm a conversation was. Turn it off for vLLM engines that run
+	// AskUsage asks engines for usage in streams whose client did not (stream_options.include_usage), and removes the
+	// additional chunk: its cached tokens show how much of a conversation was cached. Turn it off for vLLM engines that run
 	// with --enable-force-include-usage.
 	AskUsage bool `yaml:"ask_usage"`
-	// SendIsFirstTurn tells TensorRT-LLM engines whether a turn is the first of its conversation: is_first_turn, in the
-	// disaggregated_params of requests that carry such. Only engines that know the member take it.
+	// SendIsFirstTurn tells TensorRT-LLM engines whether a turn is the first of its conversation: is_first_turn, in requests
+	// with disaggregated_params. Other versions may reject the member.
 	SendIsFirstTurn bool `yaml:"send_is_first_turn"`
-	// Queue keeps prompts at the router while endpoints have enough to compute, the shortest first.
+	// Queue holds prompts at the router while endpoints have enough to compute, the shortest first.
 	Queue Queue `yaml:"queue"`
-	// Peers are other routers before the same endpoints.
+	// Peers are other routers of the same endpoints.
 	Peers Peers `yaml:"peers"`
 	// ExtProc chooses endpoints for Envoy.
 	ExtProc ExtProc `yaml:"extproc"`
 	// Limits bounds what is accepted and retried.
 	Limits Limits `yaml:"limits"`
-	// Timeouts bounds waiting. There is none for the whole of a generation.
+	// Timeouts bounds waits. There is none for a whole generation.
 	Timeouts Timeouts `yaml:"timeouts"`
-	// Probe asks the engines how they are.
+	// Probe checks the engines' health.
 	Probe probe.Config `yaml:"probe"`
-	// KVEvents follows what engines tell of their KV caches.
+	// KVEvents subscribes to engines' KV events.
 	KVEvents kvevents.Config `yaml:"kv_events"`
-	// Health judges endpoints by what happens to requests.
+	// Health judges endpoints by the outcomes of requests.
 	Health Health `yaml:"health"`
-	// Metrics adds to what /metrics serves.
+	// Metrics adds metrics to /metrics.
 	Metrics Metrics `yaml:"metrics"`
-	// Reload says when the configuration is read again while the router runs.
+	// Reload says when the configuration is reloaded.
 	Reload Reload `yaml:"reload"`
-	// Log of the router itself, on standard error. It never holds prompt text.
+	// Log of the router itself, on standard error. It never contains prompt text.
 	Log Log `yaml:"log"`
-	// State keeps what was learnt over a restart.
+	// State keeps learnt state over a restart.
 	State State `yaml:"state"`
 	// AccessLog writes a line of JSON for each request: its file, or a mapping.
 	AccessLog AccessLog `yaml:"access_log"`
@@ -120,20 +127,20 @@ type Config struct {
 type Admin struct {
 	// Listen is its address (host:port, or unix:///PATH?mode=0600); off, or an empty text, turns it off.
 	Listen string `yaml:"listen"`
-	// Token that calls must carry as a bearer token. It, or token_file, is needed when the address is not loopback.
+	// Token that calls must carry as a bearer token. It, or token_file, is required unless the address is loopback.
 	Token string `yaml:"token" secret:"true"`
-	// TokenFile holds the token instead; white space around it is cut.
+	// TokenFile has the token instead; surrounding white space is removed.
 	TokenFile string `yaml:"token_file"`
 }
 
-// Metrics adds to what /metrics of the admin listener serves.
+// Metrics adds metrics to /metrics of the admin listener.
 type Metrics struct {
-	// Compatible are other routers under whose names metrics are there too, for dashboards that exist: vllm-router, production-stack, trtllm.
-	// docs/metrics.md lists what each has.
+	// Compatible lists other routers whose metric names are served too, for existing dashboards: vllm-router, production-stack,
+	// trtllm. docs/metrics.md lists them.
 	Compatible []string `yaml:"compatible"`
 }
 
-// TLS makes the traffic listener speak https when both files are named.
+// TLS makes the traffic listener use https if both files are named.
 type TLS struct {
 	// Cert is the file of the certificate chain, PEM.
 	Cert string `yaml:"cert"`
@@ -141,13 +148,13 @@ type TLS struct {
 	Key string `yaml:"key"`
 }
 
-// Discovery are the sources that follow the world.
+// Discovery lists the dynamic sources of endpoints.
 type Discovery struct {
-	// File with the one key endpoints, in YAML or JSON. It is watched; a version with faults is logged and ignored.
+	// File with the single key endpoints, in YAML or JSON. It is watched; a version with faults is logged and ignored.
 	File string `yaml:"file"`
 	// DNS names to look up regularly.
 	DNS []discovery.DNSConfig `yaml:"dns"`
-	// Kubernetes pods to follow: of an InferencePool, behind a Service, or with labels.
+	// Kubernetes pods to discover: of an InferencePool, behind a Service, or with labels.
 	Kubernetes []discovery.KubernetesConfig `yaml:"kubernetes"`
 	// HTTP addresses that list engines in the format of Prometheus' HTTP service discovery.
 	HTTP []discovery.HTTPConfig `yaml:"http"`
@@ -155,12 +162,12 @@ type Discovery struct {
 	Etcd []discovery.EtcdConfig `yaml:"etcd"`
 }
 
-// follows reports whether endpoints come and go by a source.
+// follows reports whether any source is dynamic.
 func (d Discovery) follows() bool {
 	return d.File != "" || len(d.DNS)+len(d.Kubernetes)+len(d.HTTP)+len(d.Etcd) > 0
 }
 
-// templates are the settings that hold for each engine that a source finds, by the path of the source.
+// templates are the settings for all engines found by a source, by the path of the source.
 func (d Discovery) templates() map[string]discovery.EndpointConfig {
 	all := map[string]discovery.EndpointConfig{}
 	for i, s := range d.Kubernetes {
@@ -175,23 +182,22 @@ func (d Discovery) templates() map[string]discovery.EndpointConfig {
 	return all
 }
 
-// Models are names beside those the endpoints serve.
+// Models adds names to those that endpoints serve.
 type Models struct {
-	// Aliases maps a name to the models that can stand for it, in order of preference. The name "*" stands for every
-	// name that nothing else serves.
+	// Aliases maps a name to models, in order of preference. The name "*" matches every name that is not served otherwise.
 	Aliases map[string][]string `yaml:"aliases"`
 }
 
-// Queue keeps prompts at the router while endpoints have enough to compute, the shortest first: an engine computes in order of arrival
-// whatever it was sent. Policies that reckon in time (least_ttft) have one, others hand on what comes as it comes.
+// Queue holds prompts at the router while endpoints have enough to compute, the shortest first: an engine computes in order of
+// arrival. Policies that estimate time (least_ttft) use it, others forward requests at once.
 type Queue struct {
-	// Ahead is how much work of prompts an endpoint is sent in advance. 0 turns the queue off.
+	// Ahead is how much prompt work an endpoint is sent in advance. 0 turns the queue off.
 	Ahead time.Duration `yaml:"ahead"`
-	// Patience is for how many times its own computing time a prompt lets shorter ones that came later go first, at most.
+	// Patience bounds how long a prompt lets later, shorter ones overtake it, as a multiple of its own computing time.
 	Patience float64 `yaml:"patience"`
 }
 
-// Of is the queue of routers with the policy.
+// Of is the route's queue for a policy.
 func (q Queue) Of(p policy.Config) route.Queue {
 	if policy.Queue(p) == (route.Queue{}) {
 		return route.Queue{}
@@ -199,44 +205,46 @@ func (q Queue) Of(p policy.Config) route.Queue {
 	return route.Queue{Ahead: q.Ahead, Patience: q.Patience}
 }
 
-// Limits bounds what is accepted and retried.
+// Limits bounds requests and retries.
 type Limits struct {
 	// Body is the largest request body; a longer one is answered 413.
 	Body Bytes `yaml:"body"`
-	// Memory bounds the bytes of all request bodies that are held at a time, as buffers; a request beyond it is answered 503. It is at
-	// least twice body. 0 is a quarter of the memory that the machine, the control
-	// group or GOMEMLIMIT allows, 1 GiB where that is not known.
+	// Memory bounds the total memory of request bodies, as buffers; a request beyond it is answered 503. It is at least twice
+	// body. 0 is a quarter of the memory that the machine, the control group or GOMEMLIMIT allows, 1 GiB if that is unknown.
 	Memory Bytes `yaml:"memory"`
 	// Header is the largest head of a request.
 	Header Bytes `yaml:"header"`
-	// Retries is how many further endpoints are tried before the client has seen a byte. 0 means none.
+	// Retries is how many further endpoints are tried before the client has seen a byte. 0 is none.
 	Retries int `yaml:"retries"`
-	// RetryShare is the share of a minute's requests that may be retried, each counted as often as it is. Beyond it clients get what the
-	// engine answered. An attempt that cost no engine anything is not counted: no connection, or one that hangs or is down. 0 leaves retry_floor.
+	// RetryShare bounds the retries of a minute, as a share of its requests. Beyond it clients get the engine's error. Attempts
+	// that cost an engine nothing do not count: no connection, or an engine that hangs or is down. 0 leaves retry_floor.
 	RetryShare float64 `yaml:"retry_share"`
-	// RetryFloor is how many retries a minute are allowed however few requests there are.
+	// RetryFloor is how many retries a minute are always allowed.
 	RetryFloor int `yaml:"retry_floor"`
-	// Connections is how many clients may be connected to the traffic listener at once; further ones get 503 and are closed. 0 is any number.
+	// Connections is how many clients may be connected to the traffic listener at one time; further ones get 503 and are
+	// closed. 0 is any number.
 	Connections int `yaml:"connections"`
-	// Requests is how many requests may be open at once, of all tenants together; further ones get 429 with Retry-After. 0 is any number.
+	// Requests is how many requests may be open at one time, of all tenants together; further ones get 429 with Retry-After. 0
+	// is any number.
 	Requests int `yaml:"requests"`
-	// RequestsPerMinute is how many requests may begin in a minute. It fills evenly. 0 is any number.
+	// RequestsPerMinute is how many requests may begin in a minute, as a token bucket. 0 is any number.
 	RequestsPerMinute int64 `yaml:"requests_per_minute"`
-	// TokensPerMinute is how many tokens of prompts and answers may be used in a minute: an estimate when a request comes, the engine's count
-	// when it ends. 0 is any number.
+	// TokensPerMinute is how many tokens of prompts and answers may be used in a minute: estimated when a request comes,
+	// corrected by the engine's count at its end. 0 is any number.
 	TokensPerMinute int64 `yaml:"tokens_per_minute"`
 	// Waiting is how many requests may wait in the router's queue; further ones get 429 with Retry-After. 0 is any number.
 	Waiting int `yaml:"waiting"`
-	// Wait is for how long a request may wait in the router's queue before it gets 503; 0 leaves timeouts.first_byte and timeouts.answer.
+	// Wait is how long a request may wait in the router's queue before it gets 503; 0 leaves timeouts.first_byte and
+	// timeouts.answer.
 	Wait time.Duration `yaml:"wait"`
-	// Client is the limits of each client address, or IPv6 network of 64 bits. Behind proxies it needs trusted_proxies.
+	// Client has the limits of each client address, or IPv6 network of 64 bits. Behind proxies it needs trusted_proxies.
 	Client ClientLimits `yaml:"client"`
-	// Priority is the highest that clients may ask for (X-Warmpath-Priority, service_tier, vLLM's priority): low, normal or high. Tenants may
-	// have another.
+	// Priority is the highest that clients may ask for (X-Warmpath-Priority, service_tier, vLLM's priority): low, normal or
+	// high. Tenants may have another.
 	Priority string `yaml:"priority"`
 }
 
-// RetryBudget is RetryShare and RetryFloor as package route has them, to which 0 is the default.
+// RetryBudget is RetryShare and RetryFloor for package route, where 0 is the default.
 func (l Limits) RetryBudget() (share float64, floor int) {
 	share, floor = noneIfZero(l.RetryShare), l.RetryFloor
 	if floor == 0 {
@@ -252,21 +260,20 @@ func noneIfZero(share float64) float64 {
 	return share
 }
 
-// LeastMemory is the least that Memory can be: a body moves to a larger buffer as it arrives, and both must have room.
+// LeastMemory is the least Memory: a body moves to a larger buffer as it arrives, and both must fit.
 func (l Limits) LeastMemory() Bytes { return 2 * l.Body }
 
-// Timeouts bounds waiting.
+// Timeouts bounds waits.
 type Timeouts struct {
 	// Connect bounds the attempt to connect to an endpoint.
 	Connect time.Duration `yaml:"connect"`
 	// FirstByte bounds the wait for the first data of a stream: queue and prefill of the engine.
 	FirstByte time.Duration `yaml:"first_byte"`
-	// Answer bounds the wait for the first byte of an answer that is not streamed, which engines send when all of it is
-	// computed.
+	// Answer bounds the wait for the first byte of an answer that is not streamed, which engines send when it is complete.
 	Answer time.Duration `yaml:"answer"`
 	// Idle bounds the silence within an answer, and how long a client may take for a piece of one.
 	Idle time.Duration `yaml:"idle"`
-	// Refusing bounds the silence within an answer while the endpoint refuses new connections: its process is gone or going.
+	// Refusing bounds the silence within an answer while the endpoint refuses new connections: its process is ending or gone.
 	Refusing time.Duration `yaml:"refusing"`
 	// ReadHeader bounds how long a client may take to send the head of a request.
 	ReadHeader time.Duration `yaml:"read_header"`
@@ -278,7 +285,7 @@ type Timeouts struct {
 	Drain time.Duration `yaml:"drain"`
 }
 
-// Health judges endpoints by what happens to requests.
+// Health judges endpoints by the outcomes of requests.
 type Health struct {
 	// EjectAfter is how many failures in a row, by the endpoint's fault, eject it. A client's 4xx never counts.
 	EjectAfter int `yaml:"eject_after"`
@@ -286,24 +293,24 @@ type Health struct {
 	EjectFor time.Duration `yaml:"eject_for"`
 	// EjectMax is the longest ejection.
 	EjectMax time.Duration `yaml:"eject_max"`
-	// EjectShare is the share of the endpoints of a model (and of a role) that failed requests may eject at once: at least one of two, never the
-	// last. Those that are down do not count. 0 ejects none.
+	// EjectShare is the share of the endpoints of a model (and of a role) that failed requests may eject at one time: at least
+	// one of two, never the last. Endpoints that are down do not count. 0 ejects none.
 	EjectShare float64 `yaml:"eject_share"`
-	// PanicShare is the share of the endpoints of a model that must not be ejected: with less, those that failed requests have ejected get
-	// their share of the traffic all the same. Those that are down do not count. 0 turns this off.
+	// PanicShare is the least share of a model's endpoints that are not ejected: below it, ejections for failed requests are
+	// ignored. Endpoints that are down do not count. 0 turns this off.
 	PanicShare float64 `yaml:"panic_share"`
-	// Silent is how long an endpoint may give no sign of life while answers are overdue there and its health is good: then it is ejected,
-	// and what waits there goes elsewhere. 0 is for ever.
+	// Silent is how long an endpoint with good health may give no sign of life while answers are overdue. Then it is ejected,
+	// and its waiting requests go elsewhere. 0 is for ever.
 	Silent time.Duration `yaml:"silent"`
 	// BusyFor is how long a 429 or 503 without Retry-After keeps traffic away.
 	BusyFor time.Duration `yaml:"busy_for"`
-	// BusyMax is the longest Retry-After that is believed.
+	// BusyMax is the upper bound of Retry-After.
 	BusyMax time.Duration `yaml:"busy_max"`
-	// Ramp is how long an endpoint that joins or comes back takes to get its full share.
+	// Ramp is how long an endpoint that joins or recovers takes to reach its full share (slow start).
 	Ramp time.Duration `yaml:"ramp"`
 }
 
-// SilentFor is Silent as package route has it, to which 0 is the default.
+// SilentFor is Silent for package route, where 0 is the default.
 func (h Health) SilentFor() time.Duration {
 	if h.Silent == 0 {
 		return -1
@@ -311,14 +318,14 @@ func (h Health) SilentFor() time.Duration {
 	return h.Silent
 }
 
-// Shares are EjectShare and PanicShare as package route has them, to which 0 is the default.
+// Shares are EjectShare and PanicShare for package route, where 0 is the default.
 func (h Health) Shares() (eject, panics float64) {
 	return noneIfZero(h.EjectShare), noneIfZero(h.PanicShare)
 }
 
 // Log of the router itself.
 type Log struct {
-	// Level is the least severe that is written: debug, info, warn or error.
+	// Level is the lowest severity written: debug, info, warn or error.
 	Level string `yaml:"level"`
 	// Format is text or json.
 	Format string `yaml:"format"`
@@ -326,9 +333,10 @@ type Log struct {
 	Requests bool `yaml:"requests"`
 }
 
-// AccessLog writes a line of JSON for each request that has ended: who, what, where, why and how long. In place of the mapping, a text is file.
+// AccessLog writes a line of JSON for each finished request: client, request, endpoint, reason and duration. Instead of the
+// mapping, a text is file.
 type AccessLog struct {
-	// File to write, or stderr. Empty writes none. It may be renamed at any time, and is begun anew.
+	// File to write, or stderr. Empty writes none. It may be renamed at any time; a new one is created.
 	File string `yaml:"file"`
 }
 
@@ -336,8 +344,7 @@ type AccessLog struct {
 type Tracing struct {
 	// Endpoint of the collector, such as http://127.0.0.1:4318. Empty turns tracing off.
 	Endpoint string `yaml:"endpoint"`
-	// SampleRatio is the share of requests traced (0 to 1) whose caller sends no trace of its own; a caller's choice is
-	// obeyed.
+	// SampleRatio is the share of requests traced (0 to 1) whose caller sends no trace; a caller's choice is followed.
 	SampleRatio float64 `yaml:"sample_ratio"`
 	// ServiceName in the spans.
 	ServiceName string `yaml:"service_name"`
@@ -349,7 +356,7 @@ const (
 	netTransport  = "net/http"
 )
 
-// NetHTTP reports whether Go's own net/http speaks HTTP/1.1 over plain connections too.
+// NetHTTP reports whether Go's net/http is used for plain connections too.
 func (c Config) NetHTTP() bool { return c.Transport == netTransport }
 
 // Default is the configuration when nothing is set.
@@ -384,7 +391,7 @@ func Default() Config {
 	}
 }
 
-// Names are the names under which clients may come; nil when any is good.
+// Names are the allowed host names; nil when any is.
 func (c Config) Names() (*guard.Names, error) {
 	if slices.Contains(c.Hosts, "*") || len(c.Hosts) == 0 && !loopback(c.Listen) {
 		return nil, nil
@@ -405,9 +412,9 @@ func (c Config) AliasList() []route.Alias {
 	return out
 }
 
-// Reload says when the configuration is read again, beside SIGHUP and POST /admin/reload.
+// Reload says when the configuration is reloaded, besides SIGHUP and POST /admin/reload.
 type Reload struct {
-	// Watch reads the configuration again when its file has changed, or one that it names: certificates, keys, tokens. A version with faults
-	// is logged and ignored.
+	// Watch reloads the configuration when its file changes, or a file named in it: certificates, keys, tokens. A version with
+	// faults is logged and ignored.
 	Watch bool `yaml:"watch"`
 }

@@ -13,68 +13,70 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// Disaggregation says how models are served of which some endpoints have a role (prefill, decode): a request may be split in two,
-// its prompt computed by one engine and its answer made by another. In place of the mapping a text stands for when.
+// Disaggregation splits requests of models with endpoint roles (prefill, decode): one engine computes the prompt, another one
+// answers. Instead of the mapping, a text is when.
 type Disaggregation struct {
-	// When says which requests are split: time (those that are predicted to cost less in two legs, the transfer and what others
-	// wait for it included), free (the same, and endpoints need no roles: all without one compute prompts for each other where that
-	// pays, which their engines must be able to), always, never, tokens (those whose prompt has at least threshold tokens), or uncached (those of
-	// whose prompt more than threshold tokens, or all, are not cached where they would be decoded).
+	// When says which requests are split: time (if two legs are predicted to cost less, with the transfer and the delay of
+	// other requests), free (the same without roles: endpoints without a role compute prompts for each other when that is
+	// cheaper, which their engines must support), always, never, tokens (prompts of at least threshold tokens), or uncached
+	// (prompts with more than threshold tokens, or all, not cached at their decoder).
 	When string `yaml:"when"`
 	// Threshold in tokens, for tokens and uncached.
 	Threshold int `yaml:"threshold"`
-	// PrefillPolicy is the policy that chooses who computes a prompt. Empty means that of policy. Options are those under policy.
+	// PrefillPolicy is the policy that chooses prefillers. Empty means that of policy. Its options are those under policy.
 	PrefillPolicy string `yaml:"prefill_policy"`
-	// DecodePolicy is the policy that chooses who decodes, requests that are not split included. Empty means that of policy.
+	// DecodePolicy is the policy that chooses decoders, and endpoints of requests that are not split. Empty means that of
+	// policy.
 	DecodePolicy string `yaml:"decode_policy"`
-	// DecodeTRTLLM are the options of the policies trtllm.* where they choose who decodes, in place of those under policy.trtllm, whose keys
-	// they have: two routers of one type may differ. An empty mapping stands for the defaults. Not stated means policy.trtllm.
+	// DecodeTRTLLM has the options of the policies trtllm.* for choosing decoders, instead of policy.trtllm, with the same
+	// keys. An empty mapping means the defaults. Unset means policy.trtllm.
 	DecodeTRTLLM *policy.TRTLLMConfig `yaml:"decode_trtllm"`
-	// Connector is how engines hand their KV cache over: nixl, mooncake, moriio and moriio_read (vLLM), lmcache (vLLM with LMCache),
-	// sglang, trtllm and trtllm_generation_first (TensorRT-LLM). Empty follows the kind of engine.
+	// Connector is the protocol by which engines hand over KV cache: nixl, mooncake, moriio and moriio_read (vLLM), lmcache
+	// (vLLM with LMCache), sglang, trtllm and trtllm_generation_first (TensorRT-LLM). Empty follows the kind of engine.
 	Connector string `yaml:"connector"`
-	// Fallback lets the decoder compute a prompt that nobody else can, or whose prefill failed. Otherwise that is an error.
+	// Fallback lets the decoder compute a prompt if no prefiller can, or if prefill failed. Otherwise that is an error.
 	Fallback bool `yaml:"fallback"`
-	// Bidirectional is for vLLM engines whose NixlConnector runs with bidirectional_kv_xfer: how long a decoder is thought to hold what
-	// it has answered, for the prefiller of the conversation's next turn to fetch. It must be below their decoder_kv_blocks_ttl (480s);
-	// vLLM's own proxy takes 450s. 0 is off.
+	// Bidirectional is for vLLM engines whose NixlConnector runs with bidirectional_kv_xfer: how long a decoder is assumed to
+	// hold its conversation's KV cache for the prefiller of the next turn. It must be below their decoder_kv_blocks_ttl (480s);
+	// vLLM's own proxy uses 450s. 0 is off.
 	Bidirectional time.Duration `yaml:"bidirectional"`
-	// Estimate is how the tokens of a prompt are counted for when: tokens. router is the router's own estimate, learnt from usage, tools and
-	// the chat template with it; characters is a quarter of the characters of text, as production-stack's PR 890 counts (names of roles,
-	// tools and what is not text count nothing). Empty means characters with the preset stack.conditional, else router.
+	// Estimate is how the tokens of a prompt are counted for when: tokens. router is the router's own estimate, learnt from
+	// usage, with tools and chat template; characters is a quarter of the text's characters, as in production-stack's PR 890
+	// (without roles, tools and non-text). Empty means characters with the preset stack.conditional, else router.
 	Estimate string `yaml:"estimate"`
-	// WrapErrors has the errors of engines that decode told as {"error": {"message": "Decoder error: ...", "type": "decoder_error", "code":
-	// STATUS}}, also for requests that are not split, as production-stack's PR 890 does. Otherwise what an engine says of a whole request
-	// is passed on as it is. Not stated means true with the preset stack.conditional, else false.
+	// WrapErrors reports decoders' errors as {"error": {"message": "Decoder error: ...", "type": "decoder_error", "code":
+	// STATUS}}, also for requests that are not split, like production-stack's PR 890. Otherwise an engine's error to a whole
+	// request is passed on unchanged. Unset means true with the preset stack.conditional, else false.
 	WrapErrors *bool `yaml:"wrap_errors"`
-	// Preset is stack.conditional for production-stack's conditional disaggregation (PR 890) by the names that it gives its settings:
-	// routing_threshold, load_balancing_strategy and disagg_connector_type, in place of when, threshold, the policies and the connector.
+	// Preset stack.conditional configures production-stack's conditional disaggregation (PR 890) under its own names:
+	// routing_threshold, load_balancing_strategy and disagg_connector_type replace when, threshold, the policies and the
+	// connector.
 	Preset string `yaml:"preset"`
-	// RoutingThreshold of the preset: a prompt of so many estimated tokens or more is split (a quarter of its characters, or its
-	// token ids). 0 splits all; 4096 is advised for models of 70B.
+	// RoutingThreshold of the preset: prompts of at least this many estimated tokens are split (a quarter of their characters,
+	// or their token ids). 0 splits all; 4096 is recommended for models of 70B.
 	RoutingThreshold int `yaml:"routing_threshold"`
-	// LoadBalancingStrategy of the preset: round_robin, or least_loaded (the fewest requests running and queued that the engines report, by
-	// turns while one of them reports none). Empty means round_robin.
+	// LoadBalancingStrategy of the preset: round_robin, or least_loaded (fewest requests running and queued as engines report,
+	// in turn while any reports none). Empty means round_robin.
 	LoadBalancingStrategy string `yaml:"load_balancing_strategy"`
 	// DisaggConnectorType of the preset: nixl or lmcache. Empty means nixl.
 	DisaggConnectorType string `yaml:"disagg_connector_type"`
-	// DecoderHost is where the one decoder that is not in decoder_registry receives KV cache, for the connector lmcache. Empty means the
+	// DecoderHost is where a decoder outside decoder_registry receives KV cache, for the connector lmcache. Empty means the
 	// host of the decoder's URL.
 	DecoderHost string `yaml:"decoder_host"`
-	// DecoderInitPort is LMCache's pd_peer_init_port of decoders that are not in decoder_registry, one for each tensor-parallel rank.
+	// DecoderInitPort has LMCache's pd_peer_init_port of decoders outside decoder_registry, one for each tensor-parallel rank.
 	DecoderInitPort []string `yaml:"decoder_init_port"`
-	// DecoderAllocPort is LMCache's pd_peer_alloc_port of the same.
+	// DecoderAllocPort has LMCache's pd_peer_alloc_port of these.
 	DecoderAllocPort []string `yaml:"decoder_alloc_port"`
-	// DecoderRegistry says of each decoder, by URL or name, where it receives: JSON such as {"http://d:8200": {"host": "d", "init_port":
-	// [8300], "alloc_port": [8400]}}, or the name of a file that holds it and is read again when it changes.
+	// DecoderRegistry says where each decoder receives, by URL or name: JSON such as {"http://d:8200": {"host": "d",
+	// "init_port": [8300], "alloc_port": [8400]}}, or the name of a file with it, which is reloaded when it changes.
 	DecoderRegistry string `yaml:"decoder_registry"`
-	// DecoderRanks is how many tensor-parallel ranks prefillers and decoders have, each of which needs a port of each kind. 0 takes as
-	// many as there are ports.
+	// DecoderRanks is the number of tensor-parallel ranks of prefillers and decoders; each needs a port of each kind. 0 is the
+	// number of ports.
 	DecoderRanks int `yaml:"decoder_ranks"`
-	// NotifyListen is where LMCache's prefillers tell that they have pushed KV cache (their pd_proxy_host and pd_proxy_port), HOST:PORT.
-	// Empty means 0.0.0.0:8500; off does not wait for them.
+	// NotifyListen is the address for notifications of LMCache's prefillers that KV cache was pushed (their pd_proxy_host and
+	// pd_proxy_port), HOST:PORT. Empty means 0.0.0.0:8500; off does not wait for them.
 	NotifyListen string `yaml:"notify_listen"`
-	// NotifyTimeout is how long that is waited for. Then the decoder is asked all the same, and computes what it has not got.
+	// NotifyTimeout is the longest wait for these. Afterwards the decoder is asked anyway, and computes what is missing.
 	NotifyTimeout time.Duration `yaml:"notify_timeout"`
 }
 
@@ -93,7 +95,7 @@ func (d Disaggregation) CountsCharacters() bool {
 	return d.Estimate == estimateCharacters || stack && d.Estimate == ""
 }
 
-// WrapsErrors is what WrapErrors comes to.
+// WrapsErrors is WrapErrors with its default applied.
 func (d Disaggregation) WrapsErrors() bool {
 	if d.WrapErrors != nil {
 		return *d.WrapErrors
@@ -142,7 +144,7 @@ func (d *Disaggregation) check() []error {
 		}
 	}
 	if oneWay := []string{"lmcache", "moriio", "moriio_read", "sglang"}; d.When == string(route.WhenFree) && slices.Contains(oneWay, d.Connector) {
-		faults = append(faults, fault("disaggregation.when", "is free, which needs engines that can both send and receive KV cache; those of the connector %s are started for one of it", d.Connector))
+		faults = append(faults, fault("disaggregation.when", "is free, which needs engines that can both send and receive KV cache; engines of the connector %s do only one of them", d.Connector))
 	}
 	return append(faults, d.checkPreset()...)
 }
@@ -176,7 +178,7 @@ func (c Config) PolicyNamed(name string) policy.Config {
 	return out.WithDefaults()
 }
 
-// DecodePolicyConfig is the configuration of the policy that chooses who decodes.
+// DecodePolicyConfig is the configuration of the policy that chooses decoders.
 func (c Config) DecodePolicyConfig() policy.Config {
 	e, _ := c.Disaggregation.Effective()
 	out := c.PolicyNamed(e.DecodePolicy)

@@ -69,7 +69,7 @@ const intro = `# Configuration
 <!-- Generated from the code: go test ./internal/config -run TestReference -update -->
 
 warmpath reads defaults, then the file (` + "`-c FILE`" + ` or ` + "`WARMPATH_CONFIG`" + `, YAML or JSON), then the environment, then flags; later
-ones win. ` + "`warmpath check -c FILE`" + ` shows what would run, or every fault with its place. An unknown key or
+ones win. ` + "`warmpath check -c FILE`" + ` shows what would run, or every fault with its location. An unknown key or
 ` + "`WARMPATH_`" + ` variable is a fault.
 
 ` + "```yaml\n" + example + "```" + `

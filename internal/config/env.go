@@ -15,14 +15,14 @@ import (
 
 const prefix = "WARMPATH_"
 
-// FileVariable names the configuration file when no flag does.
+// FileVariable names the configuration file if no flag does.
 const FileVariable = prefix + "CONFIG"
 
-// serviceLink matches the variables that Kubernetes puts into every container for a Service whose name starts with
-// "warmpath" (Kubernetes documentation, "Service": environment variables). They are nobody's mistake.
+// serviceLink matches the variables that Kubernetes puts into every container for a Service whose name starts with "warmpath"
+// (Kubernetes documentation, "Service": environment variables). They are ignored.
 var serviceLink = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`)
 
-// Variables maps each environment variable that is understood to the path of what it sets.
+// Variables maps each environment variable to the path that it sets.
 func Variables() map[string][]string {
 	out := map[string][]string{}
 	var walk func(t reflect.Type, path []string)
@@ -57,7 +57,7 @@ func Variable(path []string) string {
 	return prefix + strings.ToUpper(strings.Join(path, "_"))
 }
 
-// environment turns variables into overrides. An empty variable counts as not set.
+// environment turns variables into overrides. An empty variable counts as unset.
 func environment(env []string) ([]Override, []error) {
 	known := Variables()
 	values := map[string]string{}
@@ -75,7 +75,7 @@ func environment(env []string) ([]Override, []error) {
 				faults = append(faults, &strictyaml.Fault{File: name, Err: fmt.Errorf("is %q, must be a whole number of tokens, 1 or more", value)})
 				continue
 			}
-			out = append(out, Override{Path: trtBlockPath(), Text: value, From: name}) // a variable of ours comes after it, and counts
+			out = append(out, Override{Path: trtBlockPath(), Text: value, From: name}) // our own variable comes later and takes precedence
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {

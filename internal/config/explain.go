@@ -5,20 +5,20 @@ import (
 	"strconv"
 )
 
-// Explain says how decisions can be looked at afterwards: GET /admin/decisions, the status page, warmpath explain, a file. In
-// place of the mapping, true or false stands for headers.
+// Explain keeps decisions for later inspection: GET /admin/decisions, the status page, warmpath explain, a file. Instead of the
+// mapping, true or false is headers.
 type Explain struct {
-	// Headers tells endpoint and reason (X-Warmpath-Endpoint, X-Warmpath-Reason) in the headers of every answer, not only
-	// when a request asks for it with X-Warmpath-Explain: 1.
+	// Headers adds endpoint and reason (X-Warmpath-Endpoint, X-Warmpath-Reason) to every answer, not only to requests with
+	// X-Warmpath-Explain: 1.
 	Headers bool `yaml:"headers"`
-	// Keep is how many of the newest decisions are kept, each with up to 16 candidates, some 4 kB. 0 keeps none; the
-	// metric warmpath_regret_seconds is then empty too.
+	// Keep is the number of newest decisions kept, each with up to 16 candidates, about 4 kB. 0 keeps none; the metric
+	// warmpath_regret_seconds is then empty too.
 	Keep int `yaml:"keep"`
-	// KeepBytes bounds the memory for them.
+	// KeepBytes bounds their memory.
 	KeepBytes Bytes `yaml:"keep_bytes"`
-	// File gets every decision as one line of JSON; "-" is standard output. Empty writes none.
+	// File receives every decision as one line of JSON; "-" is standard output. Empty writes none.
 	File string `yaml:"file"`
-	// FileBytes is the size at which the file is renamed to FILE.1, in place of the one before, and begun anew.
+	// FileBytes is the size at which the file is renamed to FILE.1, replacing the previous one, and a new one is begun.
 	FileBytes Bytes `yaml:"file_bytes"`
 }
 
@@ -26,7 +26,7 @@ func defaultExplain() Explain {
 	return Explain{Keep: 1000, KeepBytes: 16 << 20, FileBytes: 100e6}
 }
 
-// The bounds of what can be asked for.
+// Bounds of the settings.
 const (
 	mostKept       = 100_000
 	leastKeepBytes = 64 << 10
@@ -45,12 +45,12 @@ func (e *Explain) check() []error {
 		faults = append(faults, fault("explain.file_bytes", "is %s, must be at least %s", e.FileBytes, Bytes(leastFileBytes)))
 	}
 	if e.File != "" && e.Keep == 0 {
-		faults = append(faults, fault("explain.file", "needs explain.keep above 0: what is kept is the queue of what is written"))
+		faults = append(faults, fault("explain.file", "needs explain.keep above 0: decisions are written from the kept ones"))
 	}
 	return faults
 }
 
-// explainScalar reads what stands in place of the mapping.
+// explainScalar reads a plain text instead of the mapping.
 func explainScalar(into any, text string) error {
 	on, err := strconv.ParseBool(text)
 	if err != nil {

@@ -19,11 +19,11 @@ const largestFile = 16 << 20 // bytes
 // Override sets one value from outside the file, as a flag does.
 type Override struct {
 	Path []string // keys, such as {"log", "level"}
-	Text string   // as the environment would hold it
-	From string   // who says so, for messages: "--log-level"
+	Text string   // as in the environment
+	From string   // source for messages: "--log-level"
 }
 
-// Faults is everything wrong with a configuration, one line each, in the order of places.
+// Faults lists everything wrong with a configuration, one line each, in the order of locations.
 type Faults []error
 
 // Error is one fault a line.
@@ -38,9 +38,9 @@ func (f Faults) Error() string {
 // Unwrap returns the faults.
 func (f Faults) Unwrap() []error { return f }
 
-// Load makes the configuration: defaults, then the file at path (none when ""), then the WARMPATH_ variables of env
-// ("NAME=value" each), then overrides. A configuration with faults comes with an error of type Faults; what has no fault
-// is set all the same. Load depends on nothing else and can be called again.
+// Load makes the configuration: defaults, then the file at path (none if ""), then the WARMPATH_ variables of env ("NAME=value"
+// each), then overrides. A configuration with faults comes with an error of type Faults; valid settings are applied all the
+// same. Load depends on nothing else and can be called again.
 func Load(path string, env []string, overrides ...Override) (Config, error) {
 	var data []byte
 	if path != "" {
@@ -52,7 +52,7 @@ func Load(path string, env []string, overrides ...Override) (Config, error) {
 	return Parse(path, data, env, overrides...)
 }
 
-// Parse is Load with the content of the file at hand.
+// Parse is Load with the file's content given.
 func Parse(file string, data []byte, env []string, overrides ...Override) (Config, error) {
 	c := Default()
 	places, err := strictyaml.Decode(file, data, &c, strictyaml.Options{Scalars: scalars()})
@@ -93,7 +93,7 @@ func readFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// scalars says what a plain text means where a mapping could stand.
+// scalars defines the plain texts that may replace a mapping.
 func scalars() map[string]strictyaml.Scalar {
 	s := discovery.Scalars()
 	s["policy.Config"] = func(into any, text string) error {
@@ -159,7 +159,7 @@ func (l *loader) set(o Override) error {
 	return nil
 }
 
-// place says where a fault of Validate comes from; nil when it only follows from one that is reported already.
+// place finds the location of a fault of Validate; nil if the fault follows from one already reported.
 func (l *loader) place(err error) error {
 	path := ""
 	if fe := (*discovery.FieldError)(nil); errors.As(err, &fe) {

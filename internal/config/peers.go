@@ -10,45 +10,46 @@ import (
 	"strings"
 )
 
-// Peers has this router and others of the same fleet decide as one: each tells the others what it places and what becomes of it. No request
-// waits for it.
+// Peers makes routers of the same fleet decide as one: each tells the others its decisions and their results. No request waits
+// for that.
 type Peers struct {
-	// Listen is the address (host:port) at which the other routers reach this one.
+	// Listen is the address (host:port) at which other routers reach this one.
 	Listen string `yaml:"listen"`
-	// Routers are where the others are: HOST:PORT of each (this one may be among them), or dns://NAME:PORT, a name with an address for each.
-	// In place of these, redis://[USER:PASSWORD@]HOST:PORT/DB is a Redis or Valkey server that all can reach, rediss:// one with TLS; listen is not needed.
-	// Behind it, ?addr=HOST:PORT&addr=HOST:PORT names further nodes of a Cluster, and with &master_set=NAME all are Sentinels.
+	// Routers are the other routers: HOST:PORT of each (this one may be among them), or dns://NAME:PORT, a name with an address for each.
+	// Alternatively redis://[USER:PASSWORD@]HOST:PORT/DB is a Redis or Valkey server that all can reach, rediss:// with TLS; listen is not needed.
+	// With it, ?addr=HOST:PORT&addr=HOST:PORT names further nodes of a Cluster, and with &master_set=NAME all are Sentinels.
 	Routers []string `yaml:"routers"`
-	// Fleet is the name that the routers of one fleet share; others are not heard.
+	// Fleet is the common name of a fleet's routers; others are ignored.
 	Fleet string `yaml:"fleet"`
-	// Secret that the routers of a fleet share, at least 16 bytes. It, or secret_file, is needed unless all addresses are loopback: what routers tell is sealed by it.
+	// Secret that a fleet's routers share, at least 16 bytes. It, or secret_file, is required unless all addresses are
+	// loopback: messages are sealed with it.
 	Secret string `yaml:"secret" secret:"true"`
-	// SecretFile holds the secret instead; white space around it is cut.
+	// SecretFile has the secret instead; surrounding white space is removed.
 	SecretFile string `yaml:"secret_file"`
-	// Redis says more of the Redis or Valkey server.
+	// Redis has further settings of the Redis or Valkey server.
 	Redis Redis `yaml:"redis"`
 }
 
-// Redis says how to use a Redis or Valkey server that is among peers.routers.
+// Redis says how to use the Redis or Valkey server in peers.routers.
 type Redis struct {
-	// Keep has what routers have learnt kept there too, so that it outlives a restart of all of them: conversations for sessions.idle_ttl after
-	// their last turn. False keeps nothing.
+	// Keep also stores learnt state there, so that it outlives a restart of all routers: conversations for sessions.idle_ttl after their
+	// last turn. False stores nothing.
 	Keep bool `yaml:"keep"`
-	// PasswordFile holds the password in place of the URL; white space around it is cut.
+	// PasswordFile has the password instead of the URL; surrounding white space is removed.
 	PasswordFile string `yaml:"password_file"`
-	// CAFile holds the authorities (PEM) that a rediss:// server's certificate is of. Empty means the system's.
+	// CAFile has the certificate authorities (PEM) for a rediss:// server. Empty means the system's.
 	CAFile string `yaml:"ca_file"`
-	// CertFile holds a certificate (PEM) to show to a rediss:// server.
+	// CertFile has the client certificate (PEM) for a rediss:// server.
 	CertFile string `yaml:"cert_file"`
-	// KeyFile holds its key.
+	// KeyFile has its private key.
 	KeyFile string `yaml:"key_file"`
-	// SentinelUser is the user at Sentinels that ask for one.
+	// SentinelUser is the user name for Sentinels that require one.
 	SentinelUser string `yaml:"sentinel_user"`
-	// SentinelPassword is the password there.
+	// SentinelPassword is its password.
 	SentinelPassword string `yaml:"sentinel_password" secret:"true"`
 }
 
-// ThePassword is the one of the file; empty without one.
+// ThePassword is the password in the file; empty without one.
 func (r Redis) ThePassword() (string, error) {
 	if r.PasswordFile == "" {
 		return "", nil
@@ -60,7 +61,7 @@ func (r Redis) ThePassword() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// TheTLS is what rediss:// goes by; nil for the system's authorities and no certificate.
+// TheTLS is the TLS configuration for rediss://; nil for the system's authorities and no client certificate.
 func (r Redis) TheTLS() (*tls.Config, error) {
 	if r.CAFile == "" && r.CertFile == "" {
 		return nil, nil
@@ -85,7 +86,7 @@ func (r Redis) TheTLS() (*tls.Config, error) {
 	return c, nil
 }
 
-// RedisURL is the URL of the server by which routers reach each other, "" when they do so directly.
+// RedisURL is the URL of the server that connects the routers; "" if they connect directly.
 func (p Peers) RedisURL() string {
 	if len(p.Routers) == 1 && isRedis(p.Routers[0]) {
 		return p.Routers[0]
@@ -97,12 +98,12 @@ func isRedis(r string) bool {
 	return strings.HasPrefix(r, "redis://") || strings.HasPrefix(r, "rediss://")
 }
 
-// On reports whether there are to be other routers.
+// On reports whether other routers are configured.
 func (p Peers) On() bool { return p.Listen != "" || len(p.Routers) > 0 }
 
 const leastSecret = 16
 
-// TheSecret is the secret, from wherever it is; empty for none.
+// TheSecret is the secret, given or from its file; empty for none.
 func (p Peers) TheSecret() ([]byte, error) {
 	if p.SecretFile == "" {
 		return []byte(p.Secret), nil
@@ -186,7 +187,7 @@ func (p Peers) check() (faults []error) {
 	case p.Secret != "" && len(p.Secret) < leastSecret:
 		faults = append(faults, fault("peers.secret", "has %d bytes, must have at least %d: make one by openssl rand -hex 32", len(p.Secret), leastSecret))
 	case p.Secret == "" && p.SecretFile == "" && !local:
-		faults = append(faults, fault("peers.secret", "is needed unless all addresses are loopback: whoever could reach the port could tell this router anything. Make one by openssl rand -hex 32, the same for all routers (WARMPATH_PEERS_SECRET, or peers.secret_file)"))
+		faults = append(faults, fault("peers.secret", "is needed unless all addresses are loopback: otherwise any host that reaches the port could send this router false state. Make one by openssl rand -hex 32, the same for all routers (WARMPATH_PEERS_SECRET, or peers.secret_file)"))
 	}
 	return faults
 }

@@ -7,22 +7,22 @@ import (
 	"github.com/warmpath/warmpath/internal/forwarded"
 )
 
-// ClientLimits bounds what one client address may ask; 0 is any number.
+// ClientLimits bounds the requests of one client address; 0 is any number.
 type ClientLimits struct {
-	// Requests is how many may be open at once; further ones get 429 with Retry-After.
+	// Requests is how many may be open at one time; further ones get 429 with Retry-After.
 	Requests int `yaml:"requests"`
-	// RequestsPerMinute is how many requests may begin in a minute. It fills evenly.
+	// RequestsPerMinute is how many requests may begin in a minute, as a token bucket.
 	RequestsPerMinute int64 `yaml:"requests_per_minute"`
 	// TokensPerMinute is how many tokens of prompts and answers may be used in a minute.
 	TokensPerMinute int64 `yaml:"tokens_per_minute"`
 }
 
-// Proxies are the peers whose word about their clients is believed.
+// Proxies are the trusted proxies.
 func (c Config) Proxies() (*forwarded.Proxies, error) {
 	return forwarded.Parse(c.TrustedProxies, c.ClientHeader)
 }
 
-// checkProxies reports faults of trusted_proxies and of what needs them.
+// checkProxies reports faults of trusted_proxies and of settings that need them.
 func (c Config) checkProxies() (faults []error) {
 	for i, text := range c.TrustedProxies {
 		if _, err := forwarded.Parse([]string{text}, ""); err != nil {
@@ -42,11 +42,11 @@ func (c Config) checkProxies() (faults []error) {
 	return faults
 }
 
-// proxyWarnings tells networks that hold everybody.
+// proxyWarnings warns of networks that contain every address.
 func (c Config) proxyWarnings() (out []string) {
 	for _, text := range c.TrustedProxies {
 		if p, err := netip.ParsePrefix(text); err == nil && p.Bits() == 0 {
-			out = append(out, "trusted_proxies: "+text+" is everybody, so that any client can say that it is another one; name your proxies")
+			out = append(out, "trusted_proxies: "+text+" contains every address, so that any client could claim another client's address; name your proxies")
 		}
 	}
 	return out

@@ -9,20 +9,20 @@ import (
 	"syscall"
 )
 
-// Record writes the router's own traffic to a file that warmpath simulate replays and fits engines to: sizes, times, outcomes, and
-// what prompts have in common. It holds no text, and no id but as a hash with a secret salt.
+// Record writes the router's own traffic to a file that warmpath simulate replays and fits engines to: sizes, times, outcomes,
+// and common parts of prompts. It contains no text, and ids only as hashes with a secret salt.
 type Record struct {
-	// File to write, a line of JSON for each request that has ended. Empty writes none.
+	// File to write, a line of JSON for each finished request. Empty writes none.
 	File string `yaml:"file"`
-	// FileBytes is the size at which the file is renamed to FILE.1, FILE.1 to FILE.2 and so on, and begun anew. So it is when the
-	// router starts.
+	// FileBytes is the size at which the file is renamed to FILE.1, FILE.1 to FILE.2 and so on, and a new one is begun. This
+	// also happens when the router starts.
 	FileBytes Bytes `yaml:"file_bytes"`
 	// Files is how many renamed files are kept.
 	Files int `yaml:"files"`
-	// Salt of the hashes, at least 16 bytes. Without one, or salt_file, it is drawn at each start, and hashes of two recordings cannot be
-	// compared. Who knows it can find out whether a text that he knows is among the prompts.
+	// Salt of the hashes, at least 16 bytes. Without it, or salt_file, a salt is drawn at each start, and hashes of two
+	// recordings cannot be compared. Whoever has it can test whether a known text is among the prompts.
 	Salt string `yaml:"salt" secret:"true"`
-	// SaltFile holds the salt instead; white space around it is cut.
+	// SaltFile has the salt instead; surrounding white space is removed.
 	SaltFile string `yaml:"salt_file"`
 }
 
@@ -54,8 +54,7 @@ func (c Config) checkRecord() []error {
 	return faults
 }
 
-// checkOutput reports a file that cannot be begun, since its directory is not there or it is one itself, in the words of the attempt. It
-// writes nothing.
+// checkOutput reports a file that cannot be created: its directory is missing, or it is a directory. It writes nothing.
 func checkOutput(path, name string) error {
 	if name == "" || name == "-" {
 		return nil
@@ -74,7 +73,7 @@ func checkOutput(path, name string) error {
 	return err
 }
 
-// SaltBytes is the salt, read from its file when it is kept there; nil when one is to be drawn.
+// SaltBytes is the salt, read from its file if it is there; nil if one must be drawn.
 func (r Record) SaltBytes() ([]byte, error) {
 	if r.SaltFile == "" {
 		return []byte(r.Salt), nil

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Hash names the configuration: the same 12 digits for the same settings, secrets included, on every machine.
+// Hash identifies the configuration: the same 12 digits for the same settings, secrets included, on every machine.
 func (c Config) Hash() string {
 	b, err := json.Marshal(tree(reflect.ValueOf(c)))
 	if err != nil {
@@ -18,7 +18,7 @@ func (c Config) Hash() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Files are the files that the configuration names and that are read with it.
+// Files are the files named in the configuration that are read with it.
 func (c Config) Files() []string {
 	all := []string{
 		c.TLS.Cert, c.TLS.Key, c.Admin.TokenFile, c.EndpointToken.KeyFile, c.Tenants.SaltKeyFile, c.Record.SaltFile,
@@ -43,8 +43,8 @@ func (c Config) Files() []string {
 	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
 }
 
-// Over is the configuration that can take the place of a running one without a restart: what listeners are made of stays as it is running.
-// restart names the settings that are so kept back.
+// Over is the configuration that can replace a running one without a restart: settings of open listeners keep their running
+// values. restart names these settings.
 func (c Config) Over(running *Config) (out Config, restart []string) {
 	keep := func(path string, now, next any) {
 		n, r := reflect.ValueOf(next).Elem(), reflect.ValueOf(now).Elem()
@@ -80,7 +80,7 @@ func (c Config) Over(running *Config) (out Config, restart []string) {
 	return c, restart
 }
 
-// lmcache reports whether prefillers tell the router, at a port of its own.
+// lmcache reports whether prefillers notify the router, at a port of its own.
 func (d Disaggregation) lmcache() bool {
 	e, _ := d.Effective()
 	return e.Connector == "lmcache"

@@ -12,7 +12,7 @@ import (
 
 const hidden = "(hidden)"
 
-// Redacted is a copy in which every secret that is set reads "(hidden)", and passwords in URLs "xxxxx". It shares nothing with c that could change it.
+// Redacted is a copy in which every secret reads "(hidden)", and passwords in URLs "xxxxx". It shares no mutable data with c.
 func (c Config) Redacted() Config {
 	out := reflect.New(reflect.TypeOf(c)).Elem()
 	redact(reflect.ValueOf(c), out)

@@ -11,12 +11,12 @@ import (
 	"github.com/warmpath/warmpath/shadow"
 )
 
-// Shadow asks other policies what they would do with the traffic that there is, and does not obey them: GET /admin/shadow,
-// warmpath explain --shadow, metrics. In place of the mapping, names stand for policies.
+// Shadow evaluates other policies on the live traffic without applying them: GET /admin/shadow, warmpath explain --shadow,
+// metrics. Instead of the mapping, names are policies.
 type Shadow struct {
-	// Policies to ask, by name, at most 8. Their options are those under policy.
+	// Policies to evaluate, by name, at most 8. Their options are those under policy.
 	Policies []string `yaml:"policies"`
-	// Budget is the share of one processor core that asking may take. Beyond it fewer conversations are looked at.
+	// Budget is the share of one processor core that the evaluation may take. Beyond it fewer conversations are evaluated.
 	Budget float64 `yaml:"budget"`
 }
 
@@ -41,7 +41,7 @@ func (s *Shadow) check() []error {
 	return faults
 }
 
-// shadowScalar reads what stands in place of the mapping.
+// shadowScalar reads a plain text instead of the mapping.
 func shadowScalar(into any, text string) error {
 	return strictyaml.Set(reflect.ValueOf(&into.(*Shadow).Policies).Elem(), text)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// StackConditional is the preset of production-stack PR 890, and the values that its settings take.
+// StackConditional is the preset of production-stack PR 890; its settings have these values.
 const (
 	StackConditional = "stack.conditional"
 
@@ -22,7 +22,7 @@ const (
 	connectorLMCache = "lmcache"
 )
 
-// Effective is what is meant: a preset's settings by the names that everything else goes by. preset says that they are one's.
+// Effective is the configuration with a preset's settings translated to ours. preset reports whether there is a preset.
 func (d Disaggregation) Effective() (e Disaggregation, preset bool) {
 	if e = d; d.Preset != StackConditional {
 		return e, false
@@ -42,7 +42,7 @@ func (d Disaggregation) Effective() (e Disaggregation, preset bool) {
 	return e, true
 }
 
-// checkPreset reports what is wrong with the settings of a preset, and those that are for another.
+// checkPreset reports faults in the settings of a preset, and settings that belong to another.
 func (d *Disaggregation) checkPreset() []error {
 	var faults []error
 	wrong := func(bad bool, name, format string, args ...any) {
@@ -72,7 +72,7 @@ func (d *Disaggregation) checkPreset() []error {
 	return append(faults, d.checkLMCache()...)
 }
 
-// checkLMCache reports what is wrong with where decoders receive.
+// checkLMCache reports faults in the addresses at which decoders receive.
 func (d *Disaggregation) checkLMCache() []error {
 	var faults []error
 	e, _ := d.Effective()
@@ -122,7 +122,7 @@ func (d *Disaggregation) checkLMCache() []error {
 	return faults
 }
 
-// NotifyAddress is where prefillers tell that they have pushed KV cache; "" for nowhere.
+// NotifyAddress is the address for prefillers' notifications of pushed KV cache; "" for none.
 func (d *Disaggregation) NotifyAddress() string {
 	e, _ := d.Effective()
 	switch {
@@ -137,7 +137,7 @@ func (d *Disaggregation) NotifyAddress() string {
 // defaultNotify is the port of LMCache's disagg_proxy_server (--proxy-port).
 const defaultNotify = "0.0.0.0:8500"
 
-// Receivers is where decoders receive that are in no registry.
+// Receivers are the addresses at which decoders outside the registry receive.
 func (d *Disaggregation) Receivers() (r handover.Receivers, err error) {
 	r.Host = d.DecoderHost
 	if r.InitPorts, err = ports("decoder_init_port", d.DecoderInitPort); err == nil {
@@ -157,7 +157,7 @@ func ports(name string, list []string) (out []int, err error) {
 	return out, nil
 }
 
-// checkDecoders reads the registry and holds it against the endpoints that decode, when all of them are known.
+// checkDecoders reads the registry and compares it with the decoders, if all of them are known.
 func (c Config) checkDecoders(keys discovery.Keys) []error {
 	d := &c.Disaggregation
 	if e, _ := d.Effective(); e.Connector != connectorLMCache {

@@ -2,15 +2,15 @@ package config
 
 import "time"
 
-// State keeps what the router has learnt in a file, so that it is warm after a restart: who is in which conversation, what caches are believed
-// to hold, how fast engines are. It holds hashes and names, no text. A change takes a restart.
+// State keeps what the router has learnt in a file, so that it is warm after a restart: conversations, predicted cache
+// contents, speeds of engines. It contains hashes and names, no text. A change needs a restart.
 type State struct {
-	// File to keep it in, one for each router. It is read at the start. Empty keeps nothing. A file there that is not warmpath's, or a later
-	// version's, is left alone.
+	// File for the state, one for each router. It is read at the start. Empty keeps nothing. A file that is not warmpath's, or
+	// of a later version, is not touched.
 	File string `yaml:"file"`
-	// Every is how often the file is written; it is once more when the router ends.
+	// Every is how often the file is written; it is also written when the router ends.
 	Every time.Duration `yaml:"every"`
-	// MaxBytes is the largest file. Beyond it the conversations that were used longest ago are left out.
+	// MaxBytes is the largest file. Beyond it the least recently used conversations are left out.
 	MaxBytes Bytes `yaml:"max_bytes"`
 }
 

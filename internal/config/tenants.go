@@ -10,49 +10,49 @@ import (
 	"time"
 )
 
-// Tenants keeps those who share the router apart. Without header and api_keys there is one tenant.
+// Tenants separates the tenants that share the router. Without header and api_keys there is one tenant.
 type Tenants struct {
-	// Header names the tenant, at most 128 bytes. It is believed: let a gateway in front set it, and nobody else.
+	// Header names the tenant, at most 128 bytes. It is trusted: make sure that only a gateway in front sets it.
 	Header string `yaml:"header"`
-	// APIKeys are the API keys (Authorization: Bearer, or X-Api-Key) that name a tenant; one of them counts before the header. Engines
-	// do not see it: the endpoint's api_key takes its place, if that has one.
+	// APIKeys are the API keys (Authorization: Bearer, or X-Api-Key) that name a tenant; they take precedence over the header.
+	// Engines do not see them: the endpoint's api_key replaces them, if there is one.
 	APIKeys []TenantKey `yaml:"api_keys"`
-	// ForwardKeys passes the API keys that name tenants on to endpoints that have no api_key, for engines that check them themselves.
+	// ForwardKeys forwards API keys that name tenants to endpoints without an api_key, for engines that check them.
 	ForwardKeys bool `yaml:"forward_keys"`
-	// Required answers requests that name no known tenant with 401. Without it they are all one tenant.
+	// Required answers requests without a known tenant with 401. Otherwise these belong to one unnamed tenant.
 	Required bool `yaml:"required"`
-	// CacheSalt puts a salt derived from the tenant into requests, so that engines keep the tenants' caches apart too: cache_salt of vLLM,
-	// SGLang and TensorRT-LLM, extra_key in SGLang's /generate. A client's own salt goes into it. Other engines have none.
+	// CacheSalt adds a salt derived from the tenant to requests, so that engines keep the tenants' caches apart: cache_salt of
+	// vLLM, SGLang and TensorRT-LLM, extra_key in SGLang's /generate. It includes a client's own salt. Other engines have none.
 	CacheSalt bool `yaml:"cache_salt"`
-	// SaltKey is the secret the salts are derived from, at least 16 bytes and the same on every replica. It, or salt_key_file, is needed for
-	// cache_salt.
+	// SaltKey is the secret that salts are derived from, at least 16 bytes and the same on every replica. It, or salt_key_file,
+	// is required for cache_salt.
 	SaltKey string `yaml:"salt_key" secret:"true"`
-	// SaltKeyFile holds the secret instead; white space around it is cut.
+	// SaltKeyFile has the secret instead; surrounding white space is removed.
 	SaltKeyFile string `yaml:"salt_key_file"`
-	// Each is the limits of every tenant that is not among limits; requests of no tenant count as one more.
+	// Each has the limits of every tenant not in limits; requests without a tenant count as one more.
 	Each TenantLimits `yaml:"each"`
-	// Limits are those of single tenants. What is left out is as in each.
+	// Limits are the limits of single tenants. Settings left out are those of each.
 	Limits []TenantLimits `yaml:"limits"`
 }
 
-// TenantLimits bounds what a tenant may ask. A number that is left out is no limit, or under limits that of each; -1 is no limit.
+// TenantLimits bounds a tenant's requests. A number left out is no limit, or under limits that of each; -1 is no limit.
 type TenantLimits struct {
 	// Tenant is the name; each has none.
 	Tenant string `yaml:"tenant"`
-	// Requests is how many may be open at once; further ones get 429 with Retry-After.
+	// Requests is how many may be open at one time; further ones get 429 with Retry-After.
 	Requests int `yaml:"requests"`
-	// Running is how many requests engines may have at once; further ones wait in the router's queue. It keeps a tenant that floods from
-	// slowing the others: give it twice what a tenant needs as a rule.
+	// Running is how many requests engines may have at one time; further ones wait in the router's queue. It keeps a flood of
+	// one tenant from slowing the others: set it to twice what a tenant usually needs.
 	Running int `yaml:"running"`
 	// Waiting is how many requests may wait in the router's queue; further ones get 429 with Retry-After.
 	Waiting int `yaml:"waiting"`
-	// Wait is for how long a request may wait in the router's queue before it gets 503.
+	// Wait is how long a request may wait in the router's queue before it gets 503.
 	Wait time.Duration `yaml:"wait"`
-	// RequestsPerMinute is how many requests may begin in a minute. It fills evenly.
+	// RequestsPerMinute is how many requests may begin in a minute, as a token bucket.
 	RequestsPerMinute int64 `yaml:"requests_per_minute"`
 	// TokensPerMinute is how many tokens of prompts and answers may be used in a minute.
 	TokensPerMinute int64 `yaml:"tokens_per_minute"`
-	// Share is the tenant's part of the router's queue beside others, of which each has 1 unless it says otherwise.
+	// Share is the tenant's weight in the router's queue; others have 1 by default.
 	Share float64 `yaml:"share"`
 	// Priority is the highest that the tenant may ask for: low, normal or high. Left out, it is that of limits.
 	Priority string `yaml:"priority"`
@@ -130,7 +130,7 @@ func (c Config) checkLimits() []error {
 		if t.Each.None() {
 			at = "tenants.limits"
 		}
-		faults = append(faults, fault(at, "needs header or api_keys: nothing else names a tenant; the limits of all together are under limits"))
+		faults = append(faults, fault(at, "needs header or api_keys, which name the tenant; the limits of all together are under limits"))
 	}
 	for _, n := range []struct {
 		key   string
@@ -153,20 +153,20 @@ func (c Config) checkLimits() []error {
 	return faults
 }
 
-// TenantKey is one API key and whose it is.
+// TenantKey is one API key and its tenant.
 type TenantKey struct {
 	// Tenant is the name.
 	Tenant string `yaml:"tenant"`
-	// Key is the API key itself, or sha256: and its SHA-256 in hexadecimal digits.
+	// Key is the API key itself, or "sha256:" and its SHA-256 in hexadecimal digits.
 	Key string `yaml:"key" secret:"true"`
-	// SHA256 is the key's SHA-256 in hexadecimal digits instead, so that the file holds no secret.
+	// SHA256 is the key's SHA-256 in hexadecimal digits instead, so that the file contains no secret.
 	SHA256 string `yaml:"sha256"`
 }
 
-// hashedKey begins a key that is written as its SHA-256.
+// hashedKey begins a key that is given as its SHA-256.
 const hashedKey = "sha256:"
 
-// sum is the SHA-256 of the key; false when it is not given rightly.
+// sum is the SHA-256 of the key; false if it is invalid.
 func (k TenantKey) sum() (sum [sha256.Size]byte, ok bool) {
 	if digest, hashed := strings.CutPrefix(k.Key, hashedKey); hashed && k.SHA256 == "" {
 		k.Key, k.SHA256 = "", digest
@@ -189,7 +189,7 @@ func (t Tenants) Sums() map[[sha256.Size]byte]string {
 	return out
 }
 
-// Salt is the secret that salts are derived from, read from its file when it is kept there; nil when there are to be none.
+// Salt is the secret that salts are derived from, read from its file if it is there; nil without salts.
 func (t Tenants) Salt() ([]byte, error) {
 	if !t.CacheSalt {
 		return nil, nil
@@ -231,14 +231,14 @@ func (c Config) checkTenants() []error {
 	}
 	named := t.Header != "" || len(t.APIKeys) > 0
 	if t.Required && !named {
-		faults = append(faults, fault("tenants.required", "needs header or api_keys: nothing else names a tenant"))
+		faults = append(faults, fault("tenants.required", "needs header or api_keys, which name the tenant"))
 	}
 	switch {
 	case t.SaltKey != "" && t.SaltKeyFile != "":
 		faults = append(faults, fault("tenants.salt_key", "give salt_key or salt_key_file, not both"))
 	case !t.CacheSalt:
 	case !named:
-		faults = append(faults, fault("tenants.cache_salt", "needs header or api_keys: nothing else names a tenant"))
+		faults = append(faults, fault("tenants.cache_salt", "needs header or api_keys, which name the tenant"))
 	case t.SaltKey == "" && t.SaltKeyFile == "":
 		faults = append(faults, fault("tenants.cache_salt", "needs salt_key or salt_key_file, the same on every replica"))
 	case t.SaltKey != "" && len(t.SaltKey) < leastSaltKey:

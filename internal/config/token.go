@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// EndpointToken says in a header of each answer which endpoint gave it, sealed so that it tells clients nothing, and takes it back:
-// session affinity of llm-d's endpoint picker by encoded endpoint. Its own tokens are understood where an endpoint has the
+// EndpointToken names the endpoint of each answer in a header, sealed so that clients cannot read it, and accepts it in
+// requests: session affinity of llm-d's endpoint picker by encoded endpoint. llm-d's own tokens work if an endpoint has the
 // name in them (namespace/name).
 type EndpointToken struct {
 	// Header that carries the token both ways, in llm-d x-session-token. Empty turns it off.
 	Header string `yaml:"header"`
-	// Key is the secret that seals tokens, at least 16 bytes and the same on every replica. Without it or key_file one is drawn at each
-	// start, and tokens of another replica are ignored.
+	// Key is the secret that seals tokens, at least 16 bytes and the same on every replica. Without it or key_file one is drawn
+	// at each start, and tokens of other replicas are ignored.
 	Key string `yaml:"key" secret:"true"`
-	// KeyFile holds the secret instead; white space around it is cut.
+	// KeyFile has the secret instead; surrounding white space is removed.
 	KeyFile string `yaml:"key_file"`
 }
 
-// Secret is the key, read from its file when it is kept there; nil when there is none.
+// Secret is the key, read from its file if it is there; nil for none.
 func (t EndpointToken) Secret() ([]byte, error) {
 	key := t.Key
 	if t.KeyFile != "" {

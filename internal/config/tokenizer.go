@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 )
 
-// Tokenizer is where the tokenizer of the engines' models is, and what it is for.
+// Tokenizer is the location of the engines' tokenizer, and its use.
 type Tokenizer struct {
 	Path    string // directory or tokenizer.json; "" for none
 	Field   string // that names it
-	Harmony bool   // chats are not tokenized: the engine writes them in a format of its own
+	Harmony bool   // chats are not tokenized: the engine renders them in a format of its own
 }
 
-// Tokenizer is kv_events.tokenizer, or what the routers of TensorRT-LLM that are in use name.
+// Tokenizer is kv_events.tokenizer, or the tokenizer of the TensorRT-LLM policies in use.
 func (c Config) Tokenizer() Tokenizer {
 	named, harmony := c.tokenizers()
 	if len(named) == 0 {
@@ -30,7 +30,7 @@ func (c Config) Tokenizer() Tokenizer {
 	return t
 }
 
-// tokenizers are all that are named, the one that counts first, and the first use_harmony that is stated.
+// tokenizers are all those configured, the one that takes precedence first, and the first use_harmony that is set.
 func (c Config) tokenizers() (out []Tokenizer, harmony *bool) {
 	if p := c.KVEvents.Tokenizer; p != "" {
 		out = append(out, Tokenizer{Path: p, Field: "kv_events.tokenizer"})
@@ -66,7 +66,7 @@ func (c Config) checkTokenizers() (faults []error) {
 	return faults
 }
 
-// checkTokenizerFile reports a tokenizer that is not there. What is in it is read when the router starts.
+// checkTokenizerFile reports a missing tokenizer. Its content is read when the router starts.
 func (c Config) checkTokenizerFile() error {
 	t := c.Tokenizer()
 	if t.Path == "" {
@@ -82,7 +82,7 @@ func (c Config) checkTokenizerFile() error {
 	return nil
 }
 
-// gptOSS reports whether the model beside a tokenizer is of the family whose chats TensorRT-LLM writes in harmony's format.
+// gptOSS reports whether the model of a tokenizer is of the family whose chats TensorRT-LLM renders in harmony's format.
 func gptOSS(path string) bool {
 	if st, err := os.Stat(path); err == nil && !st.IsDir() {
 		path = filepath.Dir(path)

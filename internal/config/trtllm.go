@@ -10,26 +10,27 @@ import (
 	"github.com/warmpath/warmpath/internal/guard"
 )
 
-// TRTLLM makes the router stand in for trtllm-serve disaggregated, and says how its requests in two legs are made.
+// TRTLLM makes the router replace trtllm-serve disaggregated, and configures its split requests.
 type TRTLLM struct {
-	// Paths serves, on the traffic listener, what trtllm-serve disaggregated serves beside its API: /health, /version, /cluster_info,
-	// /perf_metrics and /prometheus/metrics.
+	// Paths serves, on the traffic listener, the additional paths of trtllm-serve disaggregated: /health, /version,
+	// /cluster_info, /perf_metrics and /prometheus/metrics.
 	Paths bool `yaml:"paths"`
-	// PerfMetrics is how many requests /perf_metrics remembers until both workers have reported them (perf_metrics_max_requests). 0
+	// PerfMetrics is how many requests /perf_metrics keeps until both workers have reported them (perf_metrics_max_requests). 0
 	// turns it off.
 	PerfMetrics int `yaml:"perf_metrics"`
-	// NodeID (0 to 255) is the part of request ids that tells routers and orchestrators apart which share workers; give each its own. -1
-	// draws a longer one at random.
+	// NodeID (0 to 255) is the part of request ids that distinguishes routers and orchestrators of the same workers; give each
+	// its own. -1 draws a longer one at random.
 	NodeID int `yaml:"node_id"`
-	// ProcessID (0 to 63) tells processes of one node apart.
+	// ProcessID (0 to 63) distinguishes processes of one node.
 	ProcessID int `yaml:"process_id"`
-	// AuthKey signs what generation workers are told, in x-trtllm-disagg-auth. It must be the workers' own.
+	// AuthKey signs messages to generation workers, in x-trtllm-disagg-auth. It must equal the workers' key.
 	AuthKey string `yaml:"auth_key" secret:"true"`
-	// AuthKeyFile holds the key instead; white space around it is cut.
+	// AuthKeyFile has the key instead; surrounding white space is removed.
 	AuthKeyFile string `yaml:"auth_key_file"`
-	// TokenIDsBase64 has the token ids of chats handed over in base64, where workers know that (gen_tokids_ctxbytes).
+	// TokenIDsBase64 hands over the token ids of chats in base64, if workers support it (gen_tokids_ctxbytes).
 	TokenIDsBase64 bool `yaml:"token_ids_base64"`
-	// LastMessageOnly sends generation workers only the last message of a chat, whose token ids they get (gen_strip_message_history).
+	// LastMessageOnly sends generation workers only the last message of a chat, since they get its token ids
+	// (gen_strip_message_history).
 	LastMessageOnly bool `yaml:"last_message_only"`
 	// Cluster finds the workers that register themselves.
 	Cluster TRTCluster `yaml:"cluster"`
@@ -37,29 +38,30 @@ type TRTLLM struct {
 
 // TRTCluster is the service discovery of TensorRT-LLM (disagg_cluster).
 type TRTCluster struct {
-	// URI is where workers register: http://HOST:PORT, this router as they reach it, which then serves their storage (/set, /get,
-	// /get_prefix, /expire, /delete), on the traffic listener or on listen; or etcd://HOST:PORT. Empty turns it off.
+	// URI is where workers register: http://HOST:PORT, the address at which they reach this router, which then serves their
+	// storage (/set, /get, /get_prefix, /expire, /delete), on the traffic listener or on listen; or etcd://HOST:PORT. Empty
+	// turns it off.
 	URI string `yaml:"uri"`
-	// Listen is the address (host:port) of a listener of its own for the storage, which clients do not reach; whoever reaches it may
-	// register, unless token or allow says otherwise. Empty serves the storage on the traffic listener, where nobody may register until
-	// token or allow is given: who registers is sent prompts and keys.
+	// Listen is the address (host:port) of a separate listener for the storage, out of clients' reach; any host that reaches it may register,
+	// unless token or allow is set. Empty serves the storage on the traffic listener, where registration needs token or allow: registered
+	// workers get prompts and keys.
 	Listen string `yaml:"listen"`
 	// Allow are the networks and addresses (10.0.0.0/8, 192.0.2.7) from which workers may register.
 	Allow []string `yaml:"allow"`
-	// Token that calls to the storage must carry as a bearer token. TensorRT-LLM's workers send none as a rule.
+	// Token that calls to the storage must carry as a bearer token. TensorRT-LLM's workers usually send none.
 	Token string `yaml:"token" secret:"true"`
-	// TokenFile holds the token instead; white space around it is cut.
+	// TokenFile has the token instead; surrounding white space is removed.
 	TokenFile string `yaml:"token_file"`
-	// AllowHosts are the hosts that may be registered: names, *.DOMAIN, addresses and networks. The address that the registration comes
-	// from may be always.
+	// AllowHosts are the hosts that may be registered: names, *.DOMAIN, addresses and networks. The address that the
+	// registration comes from is always allowed.
 	AllowHosts []string `yaml:"allow_hosts"`
-	// Name of the cluster; workers of other clusters are not seen.
+	// Name of the cluster; workers of other clusters are ignored.
 	Name string `yaml:"name"`
-	// MinContext is how many context workers must be there for /health to say that the router is ready.
+	// MinContext is the number of context workers that /health needs to report the router ready.
 	MinContext int `yaml:"min_context"`
-	// MinGeneration is the same of generation workers.
+	// MinGeneration is the same for generation workers.
 	MinGeneration int `yaml:"min_generation"`
-	// InactiveTimeout is how long a worker that registers without saying for how long is kept.
+	// InactiveTimeout is how long a worker is kept that registers without a lifetime.
 	InactiveTimeout time.Duration `yaml:"inactive_timeout"`
 }
 
@@ -94,7 +96,7 @@ func (t *TRTLLM) check() []error {
 	return append(faults, t.Cluster.checkStorage()...)
 }
 
-// Storage reports whether the router itself keeps what workers register.
+// Storage reports whether the router itself stores registrations.
 func (c *TRTCluster) Storage() bool { return c.URI != "" && !strings.HasPrefix(c.URI, "etcd://") }
 
 func (c *TRTCluster) checkStorage() []error {
@@ -116,7 +118,7 @@ func (c *TRTCluster) checkStorage() []error {
 	return faults
 }
 
-// warnings say what is missing for workers to register, or has no use.
+// warnings report settings that workers need to register, and settings without effect.
 func (c *TRTCluster) warnings() []string {
 	callers := len(c.Allow) > 0 || c.Token != "" || c.TokenFile != ""
 	switch {
@@ -128,7 +130,7 @@ func (c *TRTCluster) warnings() []string {
 	return []string{"no worker can register: trtllm.cluster.uri is on the traffic listener, where everybody could. Set trtllm.cluster.allow to the workers' networks (WARMPATH_TRTLLM_CLUSTER_ALLOW=10.0.0.0/8), or give them trtllm.cluster.listen, or a trtllm.cluster.token; and trtllm.cluster.allow_hosts if they register under names"}
 }
 
-// StorageToken is the token of the storage, read from its file when it is kept there; "" means none is needed.
+// StorageToken is the token of the storage, read from its file if it is there; "" if none is required.
 func (c *TRTCluster) StorageToken() (string, error) {
 	if c.TokenFile == "" {
 		return c.Token, nil
@@ -144,7 +146,7 @@ func (c *TRTCluster) StorageToken() (string, error) {
 	return token, nil
 }
 
-// Options are those of the connector, its key read from its file when it is kept there.
+// Options are the connector's options, with the key read from its file if it is there.
 func (t *TRTLLM) Options() (handover.TRTLLMOptions, error) {
 	o := handover.TRTLLMOptions{Key: t.AuthKey, TokenIDsBase64: t.TokenIDsBase64, LastMessageOnly: t.LastMessageOnly}
 	if t.AuthKeyFile == "" {

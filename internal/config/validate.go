@@ -80,7 +80,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// below puts a path before those of err's faults.
+// below adds a prefix to the paths of err's faults.
 func below(path string, err error) []error {
 	var out []error
 	for _, e := range strictyaml.Flatten(err) {
@@ -93,8 +93,8 @@ func below(path string, err error) []error {
 	return out
 }
 
-// section gives the faults of a package's Config their paths. The packages write "package: key.key is ..., must be ...";
-// the key leads to the path.
+// section adds paths to the faults of a package's Config. The packages write "package: key.key is ..., must be ..."; the key
+// gives the path.
 func section(path string, t reflect.Type, err error) []error {
 	var out []error
 	for _, e := range strictyaml.Flatten(err) {
@@ -126,7 +126,7 @@ func hasField(t reflect.Type, keys []string) bool {
 	return true
 }
 
-// checkDialIn reports endpoints that are to dial in where nobody listens.
+// checkDialIn reports endpoints whose KV events need kv_events.listen when it is not set.
 func (c Config) checkDialIn() (faults []error) {
 	if c.KVEvents.Listen != "" {
 		return nil
@@ -166,10 +166,10 @@ func (c Config) checkListeners() []error {
 		if err := checkListen(c.Admin.Listen); err != nil {
 			faults = append(faults, fault("admin.listen", "%w", err))
 		} else if !local(c.Admin.Listen) && c.Admin.Token == "" && c.Admin.TokenFile == "" {
-			faults = append(faults, fault("admin.listen", "%s is not a loopback address, so that admin.token or admin.token_file is needed", c.Admin.Listen))
+			faults = append(faults, fault("admin.listen", "%s is not a loopback address and needs admin.token or admin.token_file", c.Admin.Listen))
 		}
 		if _, port, err := net.SplitHostPort(c.Listen); err == nil && c.Listen == c.Admin.Listen && port != "0" || unixsocket.Is(c.Listen) && socketPath(c.Listen) == socketPath(c.Admin.Listen) {
-			faults = append(faults, fault("admin.listen", "is the traffic listener's address; the two are apart so that clients cannot reach the admin API"))
+			faults = append(faults, fault("admin.listen", "is the traffic listener's address; they must differ, so that clients cannot reach the admin API"))
 		}
 	}
 	if c.Admin.Token != "" && c.Admin.TokenFile != "" {
@@ -187,7 +187,7 @@ func (c Config) checkListeners() []error {
 	return faults
 }
 
-// checkListen is checkAddress of a listener that can be a Unix socket too.
+// checkListen is checkAddress for listeners that may be Unix sockets.
 func checkListen(address string) error {
 	if unixsocket.Is(address) {
 		_, err := unixsocket.Parse(address)
@@ -249,7 +249,7 @@ func (c Config) checkNumbers() []error {
 	}
 	atLeast("limits.retry_floor", int64(c.Limits.RetryFloor), 0)
 	if c.Health.EjectMax < c.Health.EjectFor {
-		faults = append(faults, fault("health.eject_max", "is %v, less than eject_for (%v)", c.Health.EjectMax, c.Health.EjectFor))
+		faults = append(faults, fault("health.eject_max", "is %v, must not be less than eject_for (%v)", c.Health.EjectMax, c.Health.EjectFor))
 	}
 	if r := c.Tracing.SampleRatio; !(r >= 0 && r <= 1) {
 		faults = append(faults, fault("tracing.sample_ratio", "is %v, must be between 0 and 1", r))
@@ -257,7 +257,7 @@ func (c Config) checkNumbers() []error {
 	return faults
 }
 
-// CheckFiles reports every file named in the configuration that cannot be used, and every API key that cannot be read.
+// CheckFiles reports every unusable file named in the configuration, and every API key that cannot be read.
 func (c Config) CheckFiles(keys discovery.Keys) error {
 	var faults []error
 	if c.TLS.Cert != "" && c.TLS.Key != "" {
@@ -324,7 +324,7 @@ func (c Config) CheckFiles(keys discovery.Keys) error {
 	return nil
 }
 
-// AdminToken is the token of the admin API, read from its file when it is kept there; "" means none is needed.
+// AdminToken is the token of the admin API, read from its file if it is there; "" if none is required.
 func (c Config) AdminToken() (string, error) {
 	if c.Admin.TokenFile == "" {
 		return c.Admin.Token, nil
@@ -340,7 +340,7 @@ func (c Config) AdminToken() (string, error) {
 	return token, nil
 }
 
-// Warnings are things that are allowed and yet probably not meant.
+// Warnings are settings that are valid but probably unintended.
 func (c Config) Warnings() []string {
 	var out []string
 	if len(c.Endpoints) == 0 && !c.Discovery.follows() && c.TRTLLM.Cluster.URI == "" {
@@ -350,7 +350,7 @@ func (c Config) Warnings() []string {
 		out = append(out, "every endpoint has weight 0 and takes no traffic")
 	}
 	if !local(c.Listen) && !(c.Tenants.Required && len(c.Tenants.APIKeys) > 0) {
-		out = append(out, "listen: "+c.Listen+" is not a loopback address, and clients need no key: whoever reaches it can use the engines; set tenants.api_keys and tenants.required, or let only a gateway reach it")
+		out = append(out, "listen: "+c.Listen+" is not a loopback address, and clients need no key: any host that reaches it can use the engines; set tenants.api_keys and tenants.required, or let only a gateway reach it")
 	}
 	return append(append(out, c.proxyWarnings()...), c.TRTLLM.Cluster.warnings()...)
 }

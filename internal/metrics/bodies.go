@@ -2,13 +2,13 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Bodies are what request bodies take of memory; cmd makes them of proxy.BodyMemory.
+// Bodies is the memory of request bodies; cmd makes it from proxy.BodyMemory.
 type Bodies struct {
 	Held, Limit int64
 	Refused     uint64
 }
 
-// WatchBodies shows what bodies take. It is called at most once, before the first scrape.
+// WatchBodies adds the memory of request bodies. It is called at most once, before the first scrape.
 func (m *Metrics) WatchBodies(now func() Bodies) {
 	gauge := func(name string, value func(Bodies) int64) prometheus.Collector {
 		f := familyOf(name)

@@ -24,24 +24,24 @@ type sample struct {
 	hist   *dto.Histogram
 }
 
-// leftOut is a metric of another router that has no equivalent here.
+// leftOut is a metric of another router without an equivalent here.
 type leftOut struct{ names, why string }
 
-// peer is another router whose names metrics can have.
+// peer is another router whose metric names are served.
 type peer struct {
 	name     string
 	families []peerFamily
 	without  []leftOut
 }
 
-// The routers whose names metrics can have, as metrics.compatible calls them.
+// The routers whose metric names can be served, for metrics.compatible.
 const (
 	vllmRouter  = "vllm-router"
 	stackRouter = "production-stack"
 	trtllm      = "trtllm"
 )
 
-// peers are the routers whose names metrics can have. Those of a router are in the order of docs/metrics.md.
+// peers are the routers whose metric names can be served, with their metrics in the order of docs/metrics.md.
 func peers() []peer {
 	route, worker, server := []string{"route"}, []string{"worker"}, []string{"server"}
 	both := []string{"server", "model"}
@@ -180,11 +180,11 @@ func peers() []peer {
 			},
 			[]leftOut{
 				{"`vllm:current_qps`, `vllm:avg_latency`, `vllm:avg_itl`, `vllm:avg_decoding_length`", "means over a sliding window; use `rate` of the counters and histograms"},
-				{"`vllm:num_prefill_requests`, `vllm:num_decoding_requests`", "the books count tokens: `warmpath_endpoint_outstanding_prefill_tokens`"},
-				{"`vllm:routing_decisions_total`", "the reasons are other ones: `warmpath_decisions_total`"},
-				{"`vllm:num_requests_swapped`, `vllm:semantic_cache_*`, `vllm_pii_*`", "there is nothing like it here"},
+				{"`vllm:num_prefill_requests`, `vllm:num_decoding_requests`", "the accounts are in tokens: `warmpath_endpoint_outstanding_prefill_tokens`"},
+				{"`vllm:routing_decisions_total`", "the reasons differ: `warmpath_decisions_total`"},
+				{"`vllm:num_requests_swapped`, `vllm:semantic_cache_*`, `vllm_pii_*`", "no equivalent"},
 				{"`router_cpu_usage_percent`, `router_memory_usage_percent`, `router_disk_usage_percent`", "they are the machine's; see `process_cpu_seconds_total` and `process_resident_memory_bytes` for the process"},
-				{"`*_created`", "Python's client adds them to counters and histograms; nothing reads them"},
+				{"`*_created`", "added by Python's client to counters and histograms; not used"},
 			},
 		},
 		{
@@ -212,17 +212,17 @@ func peers() []peer {
 				{family{"queue_latency_seconds", histogram, nil, "Time to decide where a request goes", trtShortBuckets}, total("direct_decision_seconds")},
 			},
 			[]leftOut{
-				{"`ctx_*`, `mme_*`, `gen_*_requests_total`", "only where the router stands in for trtllm-serve, at `/prometheus/metrics` of the traffic listener, which has all of them"},
+				{"`ctx_*`, `mme_*`, `gen_*_requests_total`", "only if the router replaces trtllm-serve, at `/prometheus/metrics` of the traffic listener, which has all of them"},
 				{"running and waiting requests, cache hits", "the orchestrator has no such metrics"},
 			},
 		},
 	}
 }
 
-// labels are those of one of our series.
+// labels are the labels of one of our series.
 type labels map[string]string
 
-// pathOf is the path of an API, as other routers name it.
+// pathOf is the path of an API as other routers name it.
 func pathOf(api string) string {
 	switch api {
 	case "chat":
@@ -241,7 +241,7 @@ func pathOf(api string) string {
 	return other
 }
 
-// failed are label values for a request that ended with an error, nil for another.
+// failed returns the label values if the request ended with an error, else nil.
 func failed(l labels, values ...string) []string {
 	if isFailure(l["code"]) {
 		return append([]string{}, values...)
@@ -251,7 +251,7 @@ func failed(l labels, values ...string) []string {
 
 func isFailure(code string) bool { return len(code) == 3 && (code[0] == '4' || code[0] == '5') }
 
-// orchestrated are label values for the requests that TensorRT-LLM's orchestrator serves.
+// orchestrated returns label values for requests that TensorRT-LLM's orchestrator serves, else nil.
 func orchestrated(l labels) []string {
 	if l["api"] == "chat" || l["api"] == "completions" {
 		return []string{}
@@ -259,7 +259,7 @@ func orchestrated(l labels) []string {
 	return nil
 }
 
-// translation is what other routers' metrics are computed from.
+// translation computes other routers' metrics.
 type translation struct {
 	own       map[string]*dto.MetricFamily
 	endpoints []translated
@@ -272,7 +272,7 @@ type translated struct {
 	outstanding float64
 }
 
-// server is the label of a series by its endpoint; nil for one of none or of an endpoint that is gone.
+// server is the label of a series by its endpoint; nil if it has none or the endpoint is gone.
 func (t *translation) server(l labels) []string {
 	if url := t.urls[l["endpoint"]]; url != "" {
 		return []string{url}
@@ -287,7 +287,7 @@ func (t *translation) serverModel(l labels) []string {
 	return nil
 }
 
-// sum adds up a family of ours by the label values that by gives; it leaves out those for which by gives nil.
+// sum adds up one of our families by the label values that by returns, without the series for which it returns nil.
 func (t *translation) sum(name string, by func(labels) []string) []sample {
 	at := map[string]*sample{}
 	for _, m := range t.own[name].GetMetric() {
@@ -333,17 +333,17 @@ func (s *sample) add(m *dto.Metric) {
 	}
 }
 
-// total adds up a whole family of ours.
+// total adds up one of our families.
 func total(name string) func(*translation) []sample {
 	return func(t *translation) []sample { return t.sum(name, func(labels) []string { return []string{} }) }
 }
 
-// each is a gauge by URL that is 1 where it is of any of the endpoints there.
+// each is a gauge by URL that is 1 if it is 1 for any endpoint of that URL.
 func each(of func(*translated) float64) func(*translation) []sample {
 	return byURL(of, func(a, b float64) float64 { return max(a, b) })
 }
 
-// perServer is a gauge by URL, added up over the endpoints there.
+// perServer is a gauge by URL, added up over the endpoints of that URL.
 func perServer(of func(*translated) float64) func(*translation) []sample {
 	return byURL(of, func(a, b float64) float64 { return a + b })
 }
@@ -377,7 +377,7 @@ func ratio(part, whole []sample) (out []sample) {
 	return out
 }
 
-// translate adds our metrics under the names of other routers.
+// translate adds our metrics under other routers' names.
 func translate(own, direct []*dto.MetricFamily, s *snapshot, wanted []string) []*dto.MetricFamily {
 	t := &translation{own: map[string]*dto.MetricFamily{}, urls: map[string]string{}}
 	for _, f := range slices.Concat(own, direct) {
@@ -405,7 +405,7 @@ func translate(own, direct []*dto.MetricFamily, s *snapshot, wanted []string) []
 	return own
 }
 
-// gather makes the family of the moment.
+// gather makes the current family.
 func (p *peerFamily) gather(t *translation) *dto.MetricFamily {
 	kind := map[string]dto.MetricType{counter: dto.MetricType_COUNTER, gauge: dto.MetricType_GAUGE, histogram: dto.MetricType_HISTOGRAM}[p.Kind]
 	out := &dto.MetricFamily{Name: &p.Name, Help: &p.Help, Type: &kind}

@@ -6,16 +6,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The results of reading the configuration again.
+// Results of a reload.
 const (
 	Applied  = "applied"
 	Rejected = "rejected"
 )
 
-// Reloaded counts that the configuration was read again: Applied or Rejected.
+// Reloaded counts a reload: Applied or Rejected.
 func (m *Metrics) Reloaded(result string) { m.v.reloads.WithLabelValues(result).Inc() }
 
-// Configured tells which configuration runs, and since when.
+// Configured sets the running configuration and the time since when it runs.
 func (m *Metrics) Configured(hash string, at time.Time) {
 	f := familyOf("warmpath_config_info")
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: f.Name, Help: f.Help, ConstLabels: prometheus.Labels{"hash": hash}})

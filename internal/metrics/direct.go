@@ -13,8 +13,8 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// direct counts what other routers' metrics need and ours do not have: histograms with their bounds, and counts by other labels. It counts only
-// for the routers that Config.Compatible names, and nothing of it is served under the names here.
+// direct has the counts that other routers' metrics need and ours lack: histograms with their bounds, and counts by other
+// labels. It counts only for the routers in Config.Compatible. Its own names are not served.
 type direct struct {
 	registry *prometheus.Registry
 
@@ -32,7 +32,7 @@ type direct struct {
 	first, complete, perToken, queue prometheus.Histogram
 }
 
-// Bounds of buckets, as the originals have them: vllm-router's src/metrics.rs, production-stack's metrics_service, TensorRT-LLM's
+// Bounds of buckets, as in the originals: vllm-router's src/metrics.rs, production-stack's metrics_service, TensorRT-LLM's
 // serve/perf_metrics.py.
 var (
 	vllmRouterBuckets = []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 30, 45, 60, 90, 120, 180, 240}
@@ -41,7 +41,7 @@ var (
 	trtLongBuckets    = []float64{.1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920}
 )
 
-// newDirect counts for the named routers.
+// newDirect makes the counts that the named routers need.
 func newDirect(peers []string) *direct {
 	d := &direct{registry: prometheus.NewRegistry()}
 	counter := func(name string, labels ...string) *prometheus.CounterVec {
@@ -91,7 +91,7 @@ func (d *direct) decided(x *route.Decision) {
 	}
 }
 
-// took counts how long a decision took.
+// took counts the duration of a decision.
 func (d *direct) took(t time.Duration) {
 	if d.queue != nil {
 		d.queue.Observe(t.Seconds())
@@ -145,7 +145,7 @@ func (d *direct) forget(label, value string) {
 	}
 }
 
-// families are the counts of the moment.
+// families are the current counts.
 func (d *direct) families() []*dto.MetricFamily {
 	out, _ := d.registry.Gather()
 	return out

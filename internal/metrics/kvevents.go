@@ -6,36 +6,36 @@ import (
 	"github.com/warmpath/warmpath/kvstream"
 )
 
-// EndpointKV is what an endpoint's event streams brought, in all.
+// EndpointKV has the total counts of an endpoint's event streams.
 type EndpointKV struct {
 	Endpoint string
 	Counts   kvstream.Counts
 }
 
-// KVEvents is what is counted of KV events; cmd makes one of kvevents.Follower.
+// KVEvents returns the counts of KV events; cmd makes one from kvevents.Follower.
 type KVEvents interface {
-	// Figures are the counts by endpoint, and how many requests' tokens could not be had.
+	// Figures are the counts by endpoint, and the number of requests whose tokens could not be looked up.
 	Figures() (byEndpoint []EndpointKV, unasked uint64)
-	// Publishers is what dials in.
+	// Publishers are the counts of engines that connect to the router.
 	Publishers() KVPublishers
 }
 
-// KVPublishers are engines that dial in, by whether their endpoint is known, the messages of those that are nobody's, and connections that
-// were refused. Listening is false where nobody can dial in.
+// KVPublishers are engines that connect to the router, by whether their endpoint is known, the dropped messages of unknown
+// ones, and refused connections. Listening is false if the router does not listen.
 type KVPublishers struct {
 	Listening        bool
 	Tied, Untied     int
 	Dropped, Refused uint64
 }
 
-// kvCollector turns the counts at the moment of a scrape into series, and what the fleet knows of the events.
+// kvCollector turns the counts and the fleet's state of the events into series at the time of a scrape.
 type kvCollector struct {
 	m      *Metrics
 	source KVEvents
 	descs  map[string]*prometheus.Desc
 }
 
-// WatchKVEvents counts what KV events bring. It is called once, before the first scrape.
+// WatchKVEvents adds the KV events. It is called once, before the first scrape.
 func (m *Metrics) WatchKVEvents(k KVEvents) {
 	c := &kvCollector{m: m, source: k, descs: map[string]*prometheus.Desc{}}
 	for _, f := range kvFamilies() {

@@ -2,19 +2,19 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Limits is what limits count; cmd makes it of the door's accounts.
+// Limits has the counts of limits; cmd makes it from the door's accounts.
 type Limits struct {
 	Refused []Refused
 	Usage   []TenantUsage
 }
 
-// Refused is how often a limit was reached.
+// Refused is how often a limit rejected a request.
 type Refused struct {
-	Limit, Tenant string // no tenant for the limit of all together
+	Limit, Tenant string // "" for the limit of all together
 	Count         uint64
 }
 
-// TenantUsage is what a tenant uses now, or all together.
+// TenantUsage is the usage of a tenant, or of all together.
 type TenantUsage struct {
 	Tenant           string
 	Open             int
@@ -23,13 +23,13 @@ type TenantUsage struct {
 	UsedRequests, UsedTokens int64 // of requests that have ended
 }
 
-// limitsCollector turns the accounts at the moment of a scrape into series.
+// limitsCollector turns the accounts into series at the time of a scrape.
 type limitsCollector struct {
 	now                            func() Limits
 	refused, open, remaining, used *prometheus.Desc
 }
 
-// WatchLimits shows how much is asked of what may be. It is called at most once, before the first scrape.
+// WatchLimits adds the limits' usage. It is called at most once, before the first scrape.
 func (m *Metrics) WatchLimits(now func() Limits) {
 	desc := func(name string) *prometheus.Desc {
 		f := familyOf(name)

@@ -9,10 +9,10 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// statusClientGone is what the door records when the client left before an answer (nginx's 499).
+// statusClientGone is the door's status for a client that left before an answer (nginx's 499).
 const statusClientGone = 499
 
-// entry runs inside the fleet's lock: it only adds to counters.
+// entry runs while the fleet is locked: it only increments counters.
 func (m *Metrics) entry(e *route.Entry) {
 	if d := e.Decision; d != nil {
 		m.decision(d.Pool, d.Policy, d.Reason).Inc()
@@ -31,7 +31,7 @@ func (m *Metrics) entry(e *route.Entry) {
 	}
 }
 
-// observe takes in the end of a client request.
+// observe counts the end of a client request.
 func (m *Metrics) observe(s *live.Served) {
 	series, requests := m.finished(s.Decision.Pool, s.Decision.Endpoint.Name, s.API, codeLabel(s.Status))
 	requests.Inc()
@@ -63,7 +63,7 @@ func (m *Metrics) observe(s *live.Served) {
 	m.sweepIfMany()
 }
 
-// poolLabel is what a pool is called that has a series.
+// poolLabel is the label of a pool.
 func (m *Metrics) poolLabel(pool string) string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -86,7 +86,7 @@ func betweenTokens(s *live.Served) time.Duration {
 	return s.LastByte.Sub(s.FirstByte) / time.Duration(gaps)
 }
 
-// codeLabel is the status itself where it says something a class does not, else its class.
+// codeLabel is the status if it is more informative than its class, else its class.
 func codeLabel(status int) string {
 	switch status {
 	case 200:

@@ -2,15 +2,15 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Notifications are what LMCache's prefillers told of KV cache that they have pushed, in all.
+// Notifications are the total counts of LMCache's notifications of pushed KV cache.
 type Notifications struct {
 	Taken, Unknown, Malformed, Missing, Refused uint64
 }
 
-// LMCache is what is counted of LMCache; cmd makes one of lmcache.Socket.
+// LMCache returns the counts; cmd makes one from lmcache.Socket.
 type LMCache interface{ Notifications() Notifications }
 
-// lmcacheCollector turns the counts at the moment of a scrape into series.
+// lmcacheCollector turns the counts into series at the time of a scrape.
 type lmcacheCollector struct {
 	source LMCache
 	desc   *prometheus.Desc

@@ -1,6 +1,11 @@
-// Package metrics is what Prometheus sees of the router: it listens to the fleet, counts, and serves a registry of its
-// own. Labels are bounded (pools by Config.MaxPools, endpoints by what is declared now), and the series of an endpoint
-// that is no longer declared are deleted, so memory stays flat while endpoints come and go.
+// Package metrics has the router's Prometheus metrics.
+//
+// It owns the registry, the families with their help, and the counters that it increments as a listener to the fleet.
+//
+// It promises bounded labels (pools by Config.MaxPools, endpoints by those declared), and deletes the series of endpoints that
+// are no longer declared, so that memory stays flat.
+//
+// It never affects a decision.
 package metrics
 
 import (
@@ -22,33 +27,33 @@ import (
 
 const (
 	defaultMaxPools = 200
-	maxAPIs         = 32 // words the doors have for their paths; a bound, not a list
+	maxAPIs         = 32 // bound on the doors' names of paths
 	none            = "none"
 	other           = "other"
 )
 
-// Source is what gauges are read from at the moment of a scrape; live.Fleet is one.
+// Source is what gauges are read from at the time of a scrape, such as live.Fleet.
 type Source interface {
 	Status() []route.EndpointStatus
 	Models() []route.ModelStatus
 	Stats() route.Stats
 }
 
-// Config says what the registry is told once.
+// Config has the registry's constants.
 type Config struct {
 	Version  string // of this program, for warmpath_build_info
 	Commit   string // of its source
 	MaxPools int    // distinct values of the label pool; further pools are called "other". 0 means 200
 
-	Compatible []string // routers under whose names metrics are there too: vllm-router, production-stack, trtllm
+	Compatible []string // routers whose metric names are served too: vllm-router, production-stack, trtllm
 }
 
-// Metrics counts what it hears. Make one with New, give Listener to the fleet, then Watch the fleet.
+// Metrics counts events. Make one with New, give Listener to the fleet, then Watch the fleet.
 type Metrics struct {
 	registry *prometheus.Registry
 	peers    []string // Config.Compatible
 	v        vectors
-	direct   *direct // what the peers' names need besides
+	direct   *direct // additional counts for Config.Compatible
 	source   atomic.Pointer[Source]
 
 	gather   sync.Mutex // held during a whole scrape: one sweep, one snapshot, one gathering
@@ -66,11 +71,11 @@ type Metrics struct {
 	missing     map[string]struct{}                // endpoints that the last sweep did not find in the source
 	sweepAt     int                                // endpoints remembered at which Served sweeps by itself
 
-	optional sync.Mutex                        // guards what follows
+	optional sync.Mutex                        // guards watched
 	watched  map[string][]prometheus.Collector // of sources that a reload can replace, by name
 }
 
-// replace registers collectors of a source, in the place of those of the source of that name before; none only takes those away.
+// replace registers the collectors of a source and removes its earlier ones; without collectors it only removes.
 func (m *Metrics) replace(name string, with ...prometheus.Collector) {
 	m.optional.Lock()
 	defer m.optional.Unlock()
@@ -81,14 +86,14 @@ func (m *Metrics) replace(name string, with ...prometheus.Collector) {
 	m.watched[name] = with
 }
 
-// SetCompatible names the other routers under whose names metrics are there too.
+// SetCompatible names the other routers whose metric names are served too.
 func (m *Metrics) SetCompatible(names []string) {
 	m.gather.Lock()
 	defer m.gather.Unlock()
 	m.peers = names
 }
 
-// New makes a registry with all families in it.
+// New makes a registry with all families.
 func New(c Config) *Metrics {
 	if c.MaxPools <= 0 {
 		c.MaxPools = defaultMaxPools
@@ -122,22 +127,22 @@ func New(c Config) *Metrics {
 	return m
 }
 
-// Watch names the fleet whose state the gauges show. Before it is called they are absent.
+// Watch sets the fleet whose state the gauges show. Before it is called they are absent.
 func (m *Metrics) Watch(s Source) { m.source.Store(&s) }
 
-// Listener is what the fleet calls.
+// Listener returns the listener for the fleet.
 func (m *Metrics) Listener() live.Listener {
 	return live.Listener{Entry: m.entry, Served: m.observe, Retry: m.retry}
 }
 
-// ObserveDecision records how long one call of Fleet.Route took, the wait for the fleet's lock included. pool is
-// Decision.Pool, "" when there was no decision.
+// ObserveDecision records the duration of one call of Fleet.Route, including the wait for the fleet's lock. pool is
+// Decision.Pool, "" without a decision.
 func (m *Metrics) ObserveDecision(pool string, d time.Duration) {
 	m.duration(pool).Observe(d.Seconds())
 	m.direct.took(d)
 }
 
-// Gather sweeps what is no longer declared, then collects all families.
+// Gather removes series of endpoints that are no longer declared, then collects all families.
 func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 	m.gather.Lock()
 	defer m.gather.Unlock()
@@ -152,7 +157,7 @@ func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 	return own, err
 }
 
-// Handler serves the registry in whichever exposition format the scraper prefers.
+// Handler serves the registry in the exposition format that the scraper prefers.
 func (m *Metrics) Handler() http.Handler {
 	handler := func(g prometheus.Gatherer) http.Handler {
 		return promhttp.HandlerFor(g, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 8, Timeout: 30 * time.Second})
@@ -167,8 +172,8 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// gatherOpen is Gather for scrapers that read OpenMetrics. There a counter's family has the name without _total, so that one beside a gauge
-// of that name (go_memstats_alloc_bytes) would be declared twice; it is left out.
+// gatherOpen is Gather for scrapers that read OpenMetrics. There a counter's family has the name without _total, so that one
+// that shares it with a gauge (go_memstats_alloc_bytes) would be declared twice; it is left out.
 func (m *Metrics) gatherOpen() ([]*dto.MetricFamily, error) {
 	all, err := m.Gather()
 	names := make(map[string]bool, len(all))

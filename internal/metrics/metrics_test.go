@@ -152,20 +152,20 @@ func gather(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 func TestCountsOneRequest(t *testing.T) {
 	m, _ := populated(t)
 	want := `
-# HELP warmpath_attempts_total Attempts at endpoints by how they ended; a retried request has several
+# HELP warmpath_attempts_total Attempts at endpoints by outcome; a retried request has several
 # TYPE warmpath_attempts_total counter
 warmpath_attempts_total{endpoint="a",outcome="ok"} 1
-# HELP warmpath_cache_losses_total Times that requests showed that the endpoint had lost its cache, as a restart does
+# HELP warmpath_cache_losses_total Losses of the endpoint's cache, as after a restart, that requests revealed
 # TYPE warmpath_cache_losses_total counter
 warmpath_cache_losses_total{endpoint="a"} 1
 warmpath_cache_losses_total{endpoint="b"} 0
 # HELP warmpath_cached_tokens_total Prompt tokens that engines reported as found in their cache
 # TYPE warmpath_cached_tokens_total counter
 warmpath_cached_tokens_total{endpoint="a",pool="qwen"} 70
-# HELP warmpath_decisions_total Decisions by the reason that the policy gave
+# HELP warmpath_decisions_total Decisions by the policy's reason
 # TYPE warmpath_decisions_total counter
 warmpath_decisions_total{policy="session",pool="qwen",reason="session"} 1
-# HELP warmpath_endpoint_state 1 for the state that the endpoint is in, 0 for the others
+# HELP warmpath_endpoint_state 1 for the endpoint's state, 0 for the others
 # TYPE warmpath_endpoint_state gauge
 warmpath_endpoint_state{endpoint="a",state="busy"} 0
 warmpath_endpoint_state{endpoint="a",state="down"} 0
@@ -190,7 +190,7 @@ warmpath_predicted_cached_tokens_total{endpoint="a",pool="qwen"} 60
 # HELP warmpath_requests_total Client requests, counted at their end; endpoint is the last one tried
 # TYPE warmpath_requests_total counter
 warmpath_requests_total{api="chat",code="200",endpoint="a",pool="qwen"} 1
-# HELP warmpath_retries_total Attempts that failed before their first byte and were made again elsewhere, by the endpoint that failed and how
+# HELP warmpath_retries_total Attempts that failed before their first byte and were retried elsewhere, by failed endpoint and outcome
 # TYPE warmpath_retries_total counter
 warmpath_retries_total{endpoint="a",outcome="busy"} 1
 warmpath_retries_total{endpoint="a",outcome="connect_failed"} 0

@@ -7,11 +7,11 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// predictSeries say how good a pool's predictions are, looked up once. Each pair is by direction.
+// predictSeries are the series of a pool's prediction errors. Each pair is by direction.
 type predictSeries struct {
-	tokens [2]prometheus.Observer // prediction of cached tokens: over, under
-	share  prometheus.Observer    // the same of the prompt
-	ttft   [2]prometheus.Observer // first tokens: late, early
+	tokens [2]prometheus.Observer // error of predicted cached tokens: over, under
+	share  prometheus.Observer    // the same as a share of the prompt
+	ttft   [2]prometheus.Observer // error of predicted TTFT: late, early
 	regret prometheus.Observer
 	queued prometheus.Observer
 }
@@ -22,7 +22,7 @@ var (
 	ttftDirections  = [2]string{"late", "early"} // came later, or sooner, than predicted
 )
 
-// compare takes in how an attempt went against what was predicted. It runs inside the fleet's lock.
+// compare counts an attempt's prediction errors. It runs while the fleet is locked.
 func (m *Metrics) compare(x *route.Ended) {
 	if x.LostCache {
 		m.lost(x.Decision.Endpoint.Name).Inc()
@@ -34,7 +34,7 @@ func (m *Metrics) compare(x *route.Ended) {
 		return
 	}
 	took, seen := x.TTFT()
-	seen = seen && x.Decision.Leg != fleet.LegPrefill // what the client waits for is the decode leg's
+	seen = seen && x.Decision.Leg != fleet.LegPrefill // the client waits for the decode leg
 	u := &x.Usage
 	if !seen && !(u.CachedKnown && u.PromptTokens > 0) {
 		return
@@ -99,7 +99,7 @@ func (m *Metrics) forgetPrediction(pool string) {
 	delete(m.predictions, pool)
 }
 
-// lost finds the counter of caches that an endpoint has lost.
+// lost finds the counter of an endpoint's cache losses.
 func (m *Metrics) lost(endpoint string) prometheus.Counter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,14 +113,13 @@ type Lines interface {
 	Dropped() uint64
 }
 
-// WatchLines counts what is written to a file of decisions. Another one takes its place, nil none.
+// WatchLines counts the lines of a file of decisions, and replaces an earlier one; nil removes it.
 func (m *Metrics) WatchLines(l Lines) { m.watchLines("warmpath_explain_lines_total", l) }
 
-// WatchRecording counts what is written to a recording; record.Recorder is one. Another one takes its
-// place, nil none.
+// WatchRecording counts the lines of a recording, such as record.Recorder, and replaces an earlier one; nil removes it.
 func (m *Metrics) WatchRecording(l Lines) { m.watchLines("warmpath_record_lines_total", l) }
 
-// WatchAccessLog counts what is written to the access log; accesslog.Log is one. Another one takes its place, nil none.
+// WatchAccessLog counts the lines of the access log, an accesslog.Log, and replaces an earlier one; nil removes it.
 func (m *Metrics) WatchAccessLog(l Lines) { m.watchLines("warmpath_access_log_lines_total", l) }
 
 // WatchLog counts the lines of the router's log; asynclog.Handler is one. It is called once.

@@ -2,24 +2,24 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Fleet is what is known of the other routers of the fleet.
+// Fleet is the state of the connections to other routers of the fleet.
 type Fleet struct {
-	Peers                                                   int     // that are there
-	DelayMs                                                 float64 // of their latest frames, the longest
+	Peers                                                   int     // connected
+	DelayMs                                                 float64 // longest delay of a peer's latest frame
 	Sent, Received, SentBytes, ReceivedBytes, Refused, Gaps uint64
 	Kept, KeptDropped, KeptFailed                           uint64 // conversations written to the store, not written; failed attempts
 }
 
-// Replicas tells it; cmd makes one of peers.Group.
+// Replicas returns it; cmd makes one from peers.Group.
 type Replicas interface{ Replicas() Fleet }
 
-// replicasCollector turns it into series at the moment of a scrape.
+// replicasCollector turns it into series at the time of a scrape.
 type replicasCollector struct {
 	source Replicas
 	descs  []*prometheus.Desc
 }
 
-// WatchReplicas shows the other routers. It is called at most once, before the first scrape.
+// WatchReplicas adds the other routers. It is called at most once, before the first scrape.
 func (m *Metrics) WatchReplicas(r Replicas) {
 	c := &replicasCollector{source: r}
 	for _, f := range replicasFamilies() {

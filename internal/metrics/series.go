@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// outcomes is the number of route.Outcome values, and one for those that are not known here.
+// outcomes is the number of fleet.Outcome values, plus one for unknown ones.
 const outcomes = int(fleet.TransferFailed) + 2
 
 // servedKey names the series of finished client requests, by label values.
@@ -93,7 +93,7 @@ func (m *Metrics) endpoint(name string) *endpointSeries {
 	if e == nil {
 		e = &endpointSeries{}
 		m.endpoints[name] = e
-		// Counters that alerts are built on are there before the first failure: a rate needs a zero to rise from.
+		// Counters used by alerts exist before the first failure: a rate needs a zero to rise from.
 		for _, o := range retried {
 			e.retries[outcomeIndex(o)] = m.v.retries.WithLabelValues(name, o.String())
 		}
@@ -178,7 +178,7 @@ func (m *Metrics) split(pool string, why route.SplitWhy) prometheus.Counter {
 	return c
 }
 
-// legs is in how many parts a request is served.
+// legs is the number of legs of a request.
 func legs(why route.SplitWhy) string {
 	if why.Splits() {
 		return "2"

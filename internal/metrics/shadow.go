@@ -8,24 +8,24 @@ import (
 	"github.com/warmpath/warmpath/shadow"
 )
 
-// Shadows is what is counted of policies that are asked and not obeyed; shadow.Shadow is one.
+// Shadows returns the findings of shadow policies, such as shadow.Shadow.
 type Shadows interface {
-	// Told is what has been found so far, how many decisions were not looked at because of the budget and because too many
-	// waited, and how long judging took.
+	// Told returns the report so far, the decisions that were not evaluated because of the budget and of a full queue, and the
+	// time spent.
 	Told() (r shadow.Report, skipped, dropped uint64, spent time.Duration)
 }
 
-// acting is the value of the label policy for the one that decides.
+// acting is the value of the label policy for the policy in force.
 const acting = "acting"
 
-// shadowCollector turns the report at the moment of a scrape into series. Labels are bounded: policies by the configuration,
-// reasons by what policies say.
+// shadowCollector turns the report into series at the time of a scrape. Labels are bounded: policies by the configuration,
+// reasons by the policies.
 type shadowCollector struct {
 	source Shadows
 	descs  map[string]*prometheus.Desc
 }
 
-// WatchShadows counts what shadows find. It is called once, before the first scrape.
+// WatchShadows adds the shadows' findings. It is called once, before the first scrape.
 func (m *Metrics) WatchShadows(s Shadows) {
 	if s == nil {
 		m.replace("shadows")
@@ -45,7 +45,7 @@ func (c *shadowCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect asks for the report.
+// Collect reads the report.
 func (c *shadowCollector) Collect(ch chan<- prometheus.Metric) {
 	r, skipped, dropped, spent := c.source.Told()
 	send := func(name string, v float64, labels ...string) {

@@ -27,22 +27,22 @@ func TestShadowsAreCounted(t *testing.T) {
 	m := New(Config{})
 	m.WatchShadows(fakeShadows{})
 	want := `
-# HELP warmpath_shadow_cost_seconds_total What the choices that differ would have cost less, direction saved, or more, direction lost, by the router's own estimate
+# HELP warmpath_shadow_cost_seconds_total Estimated time that differing choices would have saved (direction saved) or cost in addition (direction lost)
 # TYPE warmpath_shadow_cost_seconds_total counter
 warmpath_shadow_cost_seconds_total{direction="lost",policy="session"} 0.4
 warmpath_shadow_cost_seconds_total{direction="saved",policy="session"} 0.1
-# HELP warmpath_shadow_decisions_total Decisions that a shadow policy was asked about in the acting policy's place; choice is same or differs
+# HELP warmpath_shadow_decisions_total Decisions evaluated by a shadow policy; choice is same or differs
 # TYPE warmpath_shadow_decisions_total counter
 warmpath_shadow_decisions_total{choice="differs",policy="session"} 2
 warmpath_shadow_decisions_total{choice="same",policy="session"} 3
-# HELP warmpath_shadow_differs_total Choices of a shadow that differ from the acting policy's, by the reason that the shadow gave
+# HELP warmpath_shadow_differs_total Choices of a shadow that differ from the acting policy's, by the shadow's reason
 # TYPE warmpath_shadow_differs_total counter
 warmpath_shadow_differs_total{policy="session",reason="session"} 2
-# HELP warmpath_shadow_skipped_total Decisions that no shadow was asked about: why is budget or queue
+# HELP warmpath_shadow_skipped_total Decisions not evaluated by shadows: why is budget or queue
 # TYPE warmpath_shadow_skipped_total counter
 warmpath_shadow_skipped_total{why="budget"} 7
 warmpath_shadow_skipped_total{why="queue"} 3
-# HELP warmpath_shadow_ttft_seconds_total Predicted time to first token of these, in all
+# HELP warmpath_shadow_ttft_seconds_total Total predicted time to first token of these
 # TYPE warmpath_shadow_ttft_seconds_total counter
 warmpath_shadow_ttft_seconds_total{policy="acting"} 0.5
 warmpath_shadow_ttft_seconds_total{policy="session"} 2

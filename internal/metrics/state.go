@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// State is what is known of the file that keeps what was learnt.
+// State is the status of the state file.
 type State struct {
 	Saved    time.Time // zero for never
 	Bytes    int64
@@ -14,7 +14,7 @@ type State struct {
 	Restored bool
 }
 
-// WatchState shows the file that keeps what was learnt. It is called at most once, before the first scrape.
+// WatchState adds the state file's status. It is called at most once, before the first scrape.
 func (m *Metrics) WatchState(now func() State) {
 	gauge := func(name string, value func(State) float64) prometheus.Collector {
 		f := familyOf(name)

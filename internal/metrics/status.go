@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// statusCollector turns the snapshot of a scrape into gauges, so that an endpoint that is gone is simply absent.
+// statusCollector turns a scrape's snapshot into gauges, so that endpoints that are gone have none.
 type statusCollector struct {
 	m        *Metrics
 	families map[string]statusFamily

@@ -5,10 +5,10 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// minSweep is how many endpoints are remembered before a finished request triggers a sweep; scrapes always sweep.
+// minSweep is the number of endpoints from which on a finished request triggers a sweep; scrapes always sweep.
 const minSweep = 256
 
-// snapshot is one look at the source.
+// snapshot is the source's state at one time.
 type snapshot struct {
 	known  bool // there is a source
 	status []route.EndpointStatus
@@ -25,8 +25,8 @@ func (m *Metrics) look() snapshot {
 	return snapshot{known: true, status: s.Status(), models: s.Models(), stats: s.Stats()}
 }
 
-// sweepIfMany keeps memory flat when nobody scrapes. It may not be called inside the fleet's lock, which is why it
-// hangs on finished requests and not on entries.
+// sweepIfMany keeps memory flat without scrapes. It must not be called while the fleet is locked, so finished requests call it,
+// not entries.
 func (m *Metrics) sweepIfMany() {
 	m.mu.RLock()
 	many := len(m.endpoints) >= m.sweepAt
@@ -34,16 +34,15 @@ func (m *Metrics) sweepIfMany() {
 	if !many || m.source.Load() == nil {
 		return
 	}
-	// Endpoints go at the second sweep that misses them; here both happen at once, since no scraper waits for the
-	// last figures.
+	// An endpoint's series go at the second sweep that misses it. Here both sweeps happen at once, since no scraper waits for
+	// the last figures.
 	s := m.look()
 	m.sweep(s)
 	m.sweep(s)
 }
 
-// sweep deletes the series of endpoints that were missing the last time and are missing still: what they counted last
-// can be scraped once after they have gone. When the table of pools is full, the pools that nobody serves any more
-// make room.
+// sweep deletes the series of endpoints that are missing for the second time, so that their last counts can be scraped once
+// more. If the table of pools is full, pools that no endpoint serves are dropped.
 func (m *Metrics) sweep(s snapshot) {
 	declared := make(map[string]struct{}, len(s.status))
 	for i := range s.status {

@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/who"
 )
 
-// admit finds out whose request it is; false when it was refused.
+// admit checks the request's access, tenant and limits. It returns false after refusing the request.
 func (c *call) admit() bool {
 	name, byKey, err := c.p.cfg.Tenants.Of(c.R.Header)
 	if err != nil {
@@ -23,8 +23,7 @@ func (c *call) admit() bool {
 	return true
 }
 
-// enters reports whether a request is let in: under a name that is known, on a path that is passed on, of a tenant. It has been refused when
-// not.
+// enters checks host name, path and tenant. It returns false after refusing the request.
 func (c *call) enters() bool {
 	p, path := c.p, c.R.URL.Path
 	if err := gate.Foreign(p.cfg.Names, c.R); err != nil && c.Carrier == nil { // who carries it has another listener

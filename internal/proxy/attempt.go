@@ -26,12 +26,12 @@ type attempt struct {
 	send.Outgoing
 	c      *call
 	d      *route.Decision
-	watch  *patience.Watch // its context too
+	watch  *patience.Watch // also the attempt's context
 	fin    route.Finished
 	span   *tracing.Attempt
-	status int // the engine's, 0 when it sent none
+	status int // the engine's; 0 when it sent none
 
-	waits bool // it stands in the router's line
+	waits bool // the request is in the router's queue
 	short bool // there was no file descriptor to connect with
 }
 
@@ -53,7 +53,7 @@ func (c *call) begin(d *route.Decision) *attempt {
 	return a
 }
 
-// seat is where the call keeps the watch of the attempt.
+// seat is where the call stores the watch of this attempt.
 func (a *attempt) seat() *atomic.Pointer[patience.Watch] {
 	if a.d.Leg == fleet.LegPrefill {
 		return &a.c.aside
@@ -61,7 +61,7 @@ func (a *attempt) seat() *atomic.Pointer[patience.Watch] {
 	return &a.c.watch
 }
 
-// end closes the books of an attempt: its lease is ended here and nowhere else.
+// end ends the attempt's lease. Nothing else does.
 func (a *attempt) end() {
 	c := a.c
 	c.Upload.Finish()
@@ -78,7 +78,7 @@ func (a *attempt) end() {
 	c.p.fleet.Observe(a.fin)
 }
 
-// over lets go of what an attempt holds, but for its lease.
+// over releases what the attempt holds, except its lease.
 func (a *attempt) over() {
 	c := a.c
 	a.seat().Store(nil)
@@ -90,8 +90,8 @@ func (a *attempt) over() {
 	}
 }
 
-// attempt passes the request on to the chosen endpoint and relays its answer. When another attempt should be made, it
-// returns the decision for that, reserved before this one's answer is thrown away.
+// attempt sends the request to the chosen endpoint and relays its answer. If another attempt should be made, it returns the
+// decision for that attempt, reserved before this answer is discarded.
 func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 	d := &plan.Decision
 	a := c.begin(d)
@@ -108,7 +108,7 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 		limit = c.p.cfg.FirstByte
 	}
 	a.watch.Wait(limit)
-	if err := a.stand(limit); err != nil {
+	if err := a.awaitDispatch(limit); err != nil {
 		return a.lost(err)
 	}
 	c.reached = true
@@ -156,7 +156,7 @@ func (c *call) attempt(plan *route.Plan) (next *route.Plan) {
 	return a.relay(res)
 }
 
-// lost concludes an attempt that brought no answer, or only the beginning of one that the client has not seen.
+// lost concludes an attempt without an answer, or with a partial answer that the client has not seen.
 func (a *attempt) lost(err error) (next *route.Plan) {
 	err = a.conclude(err)
 	if err == nil {
@@ -169,13 +169,13 @@ func (a *attempt) lost(err error) (next *route.Plan) {
 	return nil
 }
 
-// conclude finds who is to blame for an attempt that broke off, and what the client may be told; nil when it left.
+// conclude sets the outcome of an attempt that failed and returns the error for the client; nil when the client left.
 func (a *attempt) conclude(err error) error {
 	c := a.c
 	cause := a.watch.Cause()
 	told := fault.ErrBroken
 	switch upload := c.Upload.Blame(); {
-	case c.Upload.Late(): // net/http ends the request's context then too
+	case c.Upload.Late(): // net/http also ends the request's context then
 		a.fin.Outcome = fleet.ClientError
 		return body.ErrSlowBody
 	case c.ctx.Err() != nil, errors.Is(err, outside.ErrLeft):
@@ -190,7 +190,7 @@ func (a *attempt) conclude(err error) error {
 	case errors.Is(cause, errDeadline), a.waits && errors.Is(cause, errWaited):
 		a.fin.Outcome = fleet.Abandoned
 		return cause
-	case a.waits: // the engine has not seen it
+	case a.waits: // the engine has not seen the request
 		a.fin.Outcome, told = fleet.Abandoned, cause
 	case upload != nil:
 		a.fin.Outcome = fleet.ClientError
@@ -219,7 +219,7 @@ func (a *attempt) conclude(err error) error {
 	return fmt.Errorf("%w (%s)", told, a.d.Endpoint.Name)
 }
 
-// another reserves a further attempt, if one is allowed and another endpoint can take it.
+// another reserves a further attempt if one is allowed and another endpoint can take the request.
 func (a *attempt) another() *route.Plan {
 	if !a.mayRetry() {
 		return nil
@@ -229,9 +229,9 @@ func (a *attempt) another() *route.Plan {
 		c.Request.Tried = append(c.Request.Tried, a.d.Endpoint.Name)
 	}
 	if c.Request.Class == fleet.Turn && a.d.Session != c.Request.MintedID {
-		c.Request.Session = a.d.Session // the same turn of the same conversation, whatever it was recognised by
+		c.Request.Session = a.d.Session // keep the conversation, however it was recognised
 	}
-	c.Request.Trail = nil // it has been followed
+	c.Request.Trail = nil // already used
 	c.Request.Instead = a.d.Lease
 	c.Request.Again = a.computed()
 	plan, err := c.split.redecide(a, c)
@@ -244,12 +244,12 @@ func (a *attempt) another() *route.Plan {
 	return c.pending
 }
 
-// mayRetry reports whether another attempt is allowed: the client has seen nothing, is still there, and the request can
-// be sent again without doing anything twice that should be done once.
+// mayRetry reports whether another attempt is allowed: the client has seen nothing and is still connected, and sending the
+// request again repeats no side effect.
 func (a *attempt) mayRetry() bool {
 	c := a.c
 	if errors.Is(a.watch.Cause(), errDeadline) || errors.Is(a.watch.Cause(), errWaited) {
-		return false // waiting elsewhere takes no less time
+		return false // another queue is no faster
 	}
 	if c.reached && c.Carrier != nil {
 		return false // it has been handed over, and its endpoint has been told
@@ -260,29 +260,28 @@ func (a *attempt) mayRetry() bool {
 	return a.short || a.fin.Outcome == fleet.ConnectFailed || a.fin.Outcome == fleet.Busy || c.Repeatable()
 }
 
-// isDial reports whether no connection could be made, so that the engine has seen nothing of the request.
+// isDial reports whether connecting failed, so that the engine has seen nothing of the request.
 func isDial(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// letGoBody lets go of the body when the client has seen a byte of the answer, so that nothing can be retried, and no other leg may still send
-// it. The transport keeps it until it has written it.
-func (a *attempt) letGoBody() {
+// releaseBody releases the body once the client has seen a byte of the answer, when neither a retry nor another leg can need it.
+// The transport keeps it until it has written it.
+func (a *attempt) releaseBody() {
 	c := a.c
 	if c.Body == nil || !c.split.told() {
 		return
 	}
 	a.noteSpoken()
-	a.LetGo()
+	a.ReleaseCopy()
 	c.Body.Release()
 	c.Body = nil
 }
 
-// stand waits until it is the request's turn to be sent, if it stands in the router's line; the time limit on the engine begins then. The
-// error is that of the attempt's end: the client left, the endpoint is not worth waiting for any more, time is up, or the router is
-// shutting down.
-func (a *attempt) stand(limit time.Duration) error {
+// awaitDispatch waits until a queued request is dispatched; then the time limit on the engine starts. It returns an error when the
+// attempt ends first: the client left, the endpoint is gone, the time is up, or the router is shutting down.
+func (a *attempt) awaitDispatch(limit time.Duration) error {
 	if !a.d.Waits {
 		return nil
 	}
@@ -297,7 +296,7 @@ func (a *attempt) stand(limit time.Duration) error {
 	}
 	select {
 	case <-turn:
-		if a.c.shutdown.Load() { // the request in front was ended by it too
+		if a.c.shutdown.Load() { // shutdown ended the request ahead, too
 			return patience.ErrShutdown
 		}
 		a.waits = false
@@ -308,7 +307,7 @@ func (a *attempt) stand(limit time.Duration) error {
 	}
 }
 
-// judge notes what the status of an answer means for the endpoint's books.
+// judge sets the lease's outcome from the status of an answer.
 func (a *attempt) judge(res *http.Response) {
 	a.fin.Outcome = fault.OutcomeOf(res.StatusCode)
 	if a.fin.Outcome == fleet.Busy {
@@ -316,8 +315,8 @@ func (a *attempt) judge(res *http.Response) {
 	}
 }
 
-// computed reports whether an engine that works may have spent something on the attempt, so that another one is further load: the retry
-// budget is charged for it. It is not for what the router takes away from engines that hang or are gone.
+// computed reports whether a live engine may have spent work on the attempt, so that a retry is additional load and is charged
+// to the retry budget. Requests withdrawn from engines that hang or are gone are not charged.
 func (a *attempt) computed() bool {
 	if a.waits || a.short || a.fin.Outcome == fleet.ConnectFailed {
 		return false
@@ -326,7 +325,7 @@ func (a *attempt) computed() bool {
 	return !errors.Is(cause, patience.ErrSilent) && !errors.Is(cause, patience.ErrDown) && !errors.Is(cause, patience.ErrRefusing)
 }
 
-// legged says which leg an error is of.
+// legged adds to an error which leg it belongs to.
 func (a *attempt) legged(err error) error {
 	if a.d.Leg == fleet.LegWhole || errors.Is(err, patience.ErrShutdown) || a.fin.Outcome == fleet.ClientError || fault.IsOfLeg(err) {
 		return err

@@ -25,7 +25,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// call is one client request on its way through the door. It is used by one goroutine, but for stop and check.
+// call is one client request. One goroutine uses it, except for stop and check.
 type call struct {
 	place link // in the registry
 
@@ -34,34 +34,34 @@ type call struct {
 	send.Incoming
 	ctx context.Context // ends when the client leaves
 
-	leash *patience.Leash // what ctx is made of
-	peer  h1.Peer         // tells of that; nil when net/http does
-	untie func() bool     // then it ends that
+	leash *patience.Leash // the leash that ctx was made from
+	peer  h1.Peer         // reports that the client left; nil when net/http does
+	untie func() bool     // cancels the report
 
 	content  *who.Content  // until the first decision; nil when conversations are not recognised by content
-	sheds    bool          // what the first decision went by is not kept whole, see rememberContent
-	about    fleet.Content // what another attempt needs of it
-	blocks   []uint64      // kept from call to call for about.Blocks
+	sheds    bool          // the content of the first decision was released in part, see rememberContent
+	about    fleet.Content // the part of the content that another attempt needs
+	blocks   []uint64      // reused from call to call for about.Blocks
 	span     *tracing.Span
 	served   live.Served
-	failures uint16      // the outcomes of attempts that failed by their engine's fault, a bit each
-	sent     atomic.Bool // the client has seen a byte, or at least the header: nothing may be retried
+	failures uint16      // one bit for each outcome of attempts that failed by their engine's fault
+	sent     atomic.Bool // the client has seen a byte or the header: no retry is allowed
 
-	ticket   quota.Ticket  // on the accounts of who asks
-	reached  bool          // an engine was sent it
-	wait     time.Duration // at the router at most; 0 for no limit of its own
-	deadline time.Time     // by which its answer is to begin; zero for none
+	ticket   quota.Ticket  // accounts charged for the request
+	reached  bool          // it was sent to an engine
+	wait     time.Duration // longest wait in the router's queue; 0 for no limit of its own
+	deadline time.Time     // when its answer must begin; zero for none
 
 	plan    route.Plan  // the first decision
-	pending *route.Plan // reserved for the next attempt, nil for none
+	pending *route.Plan // reserved for the next attempt; nil for none
 	split   *split      // nil unless the request was split
 
-	watch    atomic.Pointer[patience.Watch] // the attempt in flight, for Proxy.Run and Proxy.Abort
-	aside    atomic.Pointer[patience.Watch] // the prefill leg in flight, for the same
-	shutdown atomic.Bool                    // no further attempt is made
+	watch    atomic.Pointer[patience.Watch] // the current attempt, for Proxy.Run and Proxy.Abort
+	aside    atomic.Pointer[patience.Watch] // the current prefill leg, for the same
+	shutdown atomic.Bool                    // no further attempt may start
 }
 
-// calls are used again: one is 2.5 kB.
+// calls recycles calls: each takes 2.5 kB.
 var calls = sync.Pool{New: func() any { return new(call) }}
 
 func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
@@ -81,10 +81,11 @@ func newCall(p *Proxy, w http.ResponseWriter, r *http.Request) *call {
 	return c
 }
 
-// end closes the books of the call. It runs on every path, panics included, and nobody uses the call afterwards.
+// end releases the call's reservations and memory. It runs on every path, panics included, and the call must not be used
+// afterwards.
 func (c *call) end() {
 	c.p.flights.remove(&c.place)
-	if c.pending != nil { // reserved, and never begun: only a panic leaves it so
+	if c.pending != nil { // reserved but not begun: only a panic leaves it
 		c.p.fleet.Observe(route.Finished{Lease: c.pending.Lease, Outcome: fleet.Abandoned})
 		if c.pending.Split() && (c.split == nil || c.split.prefill.Lease != c.pending.Prefill.Lease) {
 			c.p.fleet.Observe(route.Finished{Lease: c.pending.Prefill.Lease, Outcome: fleet.Abandoned})
@@ -93,7 +94,7 @@ func (c *call) end() {
 	c.split.end()
 	c.settle()
 	again := c.untether()
-	c.content.Release() // it reads the body
+	c.content.Release() // it refers to the body
 	c.Body.Release()
 	c.served.Ended = time.Now()
 	gone := c.served.Status == 0
@@ -104,7 +105,7 @@ func (c *call) end() {
 	c.span.End(&c.served)
 	c.p.fleet.Served(&c.served)
 	v := recover()
-	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // the very value is compared, as net/http does
+	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // the value itself is compared, as in net/http
 		c.p.log.Error("panic while serving", "request", c.served.ID, "panic", v)
 	}
 	c.client.HandOver()
@@ -112,12 +113,12 @@ func (c *call) end() {
 		*c = call{blocks: c.blocks[:0]}
 		calls.Put(c)
 	}
-	if v != nil || gone { // net/http must not make a 200 of an answer that was never given
+	if v != nil || gone { // net/http must not turn an unanswered request into a 200
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// statusClientGone is what a request is counted under when the client left before it saw a status (nginx's 499).
+// statusClientGone is the status counted for a request whose client left before it got one (nginx's 499).
 const statusClientGone = 499
 
 // serve reads, decides, passes on and relays.
@@ -187,14 +188,14 @@ func (c *call) decide() (route.Plan, error) {
 	return p, err
 }
 
-// forgetContent keeps of the content what another attempt needs, and gives the rest back: it is as large as the body, and a
-// generation may take minutes.
+// forgetContent keeps the part of the content that another attempt needs and releases the rest, which is as large as the body;
+// a generation may take minutes.
 func (c *call) forgetContent(d *route.Decision) {
 	if c.content == nil {
 		return
 	}
 	q := &c.Request
-	if q.Trail != nil && d.Session != q.MintedID { // a fresh id is known by itself
+	if q.Trail != nil && d.Session != q.MintedID { // a fresh id identifies the conversation by itself
 		q.Session = d.Session
 	}
 	c.sheds = q.Tokens != nil || q.Content != nil && len(q.Content.List) > 0
@@ -211,7 +212,7 @@ func (c *call) forgetContent(d *route.Decision) {
 	c.content = nil
 }
 
-// rememberContent reads once more what forgetContent gave back and a further decision goes by too: token ids, and each prompt of a list.
+// rememberContent reads again what forgetContent released and another decision needs: token ids, and each prompt of a list.
 func (c *call) rememberContent() {
 	if !c.sheds || c.content != nil || c.Body == nil {
 		return
@@ -222,11 +223,11 @@ func (c *call) rememberContent() {
 	}
 }
 
-// mostKeptBlocks bounds the memory that a call keeps for the next one, 64 kB.
+// mostKeptBlocks bounds the memory that a call keeps for its next use to 64 kB.
 const mostKeptBlocks = 8192
 
-// read takes in and scans the body. Bodies of paths that the router does not know are passed on as they stream in,
-// unless they are JSON that may name a model.
+// read reads and parses the body. Bodies of unknown paths are streamed to the engine, unless they are JSON that may name a
+// model.
 func (c *call) read() error {
 	if c.API == prompt.Other && !c.peekable() {
 		c.Upload = body.NewUpload(c.client.Writer(), c.R.Body, c.p.cfg.ReadBody, func() {
@@ -243,7 +244,7 @@ func (c *call) read() error {
 	}
 	var err error
 	c.client.ReadsUntil(c.served.Started.Add(c.p.cfg.ReadBody))
-	if !c.shutdown.Load() { // abort looks at reading after it has set this
+	if !c.shutdown.Load() { // abort checks reading after it has set shutdown
 		c.Body, err = body.Read(c.R, c.p.cfg.BodyBytes, c.p.bodies)
 	}
 	c.client.ReadsUntil(time.Time{})
@@ -261,7 +262,7 @@ func (c *call) read() error {
 		c.Prompt = c.p.parser.Peek(c.Body.Bytes, send.Named(c.R.Header).Get)
 		return nil
 	}
-	// Windows tools write a byte order mark in front of JSON; some engines skip it, others refuse it (RFC 8259, section 8.1).
+	// Windows tools write a byte order mark before JSON; some engines skip it, others reject it (RFC 8259, section 8.1).
 	c.Body.Bytes = bytes.TrimPrefix(c.Body.Bytes, []byte("\ufeff"))
 	if !c.readsContent() {
 		c.Prompt, err = c.p.parser.Parse(c.API, c.Body.Bytes, send.Named(c.R.Header).Get)
@@ -279,7 +280,7 @@ func (c *call) read() error {
 	return nil
 }
 
-// tellContent tells the router what the prompt consists of.
+// tellContent adds the prompt's content to the request for the router.
 func (c *call) tellContent() {
 	if at := c.Prompt.Field("prompt_token_ids"); c.API == prompt.Chat && c.Prompt.TokenIDs > 0 && at.Len() > 0 {
 		c.content.ReadIDs(c.p.parser, c.Body.Bytes[at.Start:at.End])
@@ -295,33 +296,33 @@ func (c *call) tellContent() {
 	}
 }
 
-// readsContent reports whether somebody wants to know what the prompt consists of: the policy, or who finds the conversation
-// of a request without an id.
+// readsContent reports whether the prompt's content is needed: by the policy, a shadow, or to recognise the conversation of a
+// request without an id.
 func (c *call) readsContent() bool {
 	return c.API.Class() == fleet.Turn && (c.p.cfg.Shadow || c.wantsContent())
 }
 
-// wantsContent reports whether that is somebody who is obeyed.
+// wantsContent reports whether the decision needs the prompt's content.
 func (c *call) wantsContent() bool {
 	return c.p.cfg.Belief || c.p.cfg.ByContent && !c.p.parser.InHeader(send.Named(c.R.Header).Get)
 }
 
-// peekable reports whether the body of an unknown path is read first: JSON, or nothing at all.
+// peekable reports whether the body of an unknown path is read first: it is JSON, or empty.
 func (c *call) peekable() bool {
 	n := c.R.ContentLength
 	return n == 0 || n <= c.p.cfg.BodyBytes && strings.HasPrefix(c.R.Header.Get("Content-Type"), "application/json")
 }
 
-// identify fills in what the router is told about the request.
+// identify fills in the request for the router.
 func (c *call) identify() error {
 	q, p := &c.Request, &c.Prompt
 	q.Model, q.Session, q.Follows = p.Model, p.Session, p.PreviousResponse
 	q.User, q.Parent = p.User, p.Parent
 	q.PromptBytes, q.PromptTokens, q.MaxTokens, q.Stream = p.TextBytes, p.TokenIDs, p.MaxTokens, p.Stream
-	c.served.Decision.Model = p.Model[:min(len(p.Model), 100)] // for the log, should nobody take the request
+	c.served.Decision.Model = p.Model[:min(len(p.Model), 100)] // for the log, if no endpoint takes the request
 	q.Kinds, q.Native = c.API.Kinds(), c.API == prompt.Generate
 	if strings.HasPrefix(c.R.URL.Path, "/api/") {
-		q.Kinds = prompt.OllamaChat.Kinds() // Ollama's own paths, those the router does not know included
+		q.Kinds = prompt.OllamaChat.Kinds() // Ollama's own paths, unknown ones included
 	}
 	c.served.Stream = p.Stream
 	if c.API == prompt.Other {
@@ -370,8 +371,8 @@ func responsePath(path string) string {
 	return id
 }
 
-// alike reports whether the call has failed so before: a request that fails at one engine after another may be at fault itself, and only
-// the first of them is blamed.
+// alike reports whether an earlier attempt of the call failed with the same outcome. If engines fail one after another, the
+// request may be at fault, and only the first engine is blamed.
 func (c *call) alike(o fleet.Outcome) bool {
 	if o != fleet.EngineError && o != fleet.TimedOut {
 		return false
@@ -381,7 +382,7 @@ func (c *call) alike(o fleet.Outcome) bool {
 	return was
 }
 
-// explain tells the endpoint's name, never its address, and why it was chosen, where that is asked for.
+// explain adds the endpoint's name, never its address, and the reason for its choice to the header, if configured or requested.
 func (c *call) explain(h http.Header, d *route.Decision) {
 	if d.Endpoint.Name != "" && (c.p.cfg.Explain || c.R.Header.Get("X-Warmpath-Explain") == "1") {
 		h["X-Warmpath-Endpoint"] = []string{d.Endpoint.Name}

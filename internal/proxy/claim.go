@@ -17,7 +17,7 @@ var (
 	errWaited   = fault.ErrWaited
 )
 
-// claim lets the request in on the accounts of who asks, before its body is read.
+// claim opens the request on its accounts (tenant, client address, all) before its body is read.
 func (c *call) claim() (err error) {
 	if c.p.cfg.Quota != nil {
 		var client netip.Addr
@@ -32,10 +32,10 @@ func (c *call) claim() (err error) {
 	return c.readDeadline()
 }
 
-// bytesPerToken is what a token of a prompt takes, as far as the accounts go before the engine has counted.
+// bytesPerToken estimates the tokens of a prompt until the engine has counted them.
 const bytesPerToken = 4
 
-// charge takes the tokens of a request that has been read, and says where it stands in the router's queue.
+// charge charges the tokens of a request that has been read, and sets its place in the router's queue.
 func (c *call) charge() error {
 	q := &c.Request
 	prompt := int64(q.PromptTokens + q.PromptBytes/bytesPerToken)
@@ -55,7 +55,8 @@ func (c *call) charge() error {
 	return nil
 }
 
-// settle takes the request off the accounts. What engines did not count is estimated: of an answer that broke off, by its pieces.
+// settle closes the request's accounts. Tokens that the engine did not report are estimated, for a truncated answer from its
+// pieces.
 func (c *call) settle() {
 	u := &c.served.Usage
 	prompt, answer := int64(u.PromptTokens), int64(u.OutputTokens)
@@ -65,7 +66,8 @@ func (c *call) settle() {
 	c.ticket.End(time.Now(), c.reached, prompt, answer)
 }
 
-// priority is what the client asks for: X-Warmpath-Priority, or else OpenAI's service_tier, or vLLM's priority, of which the least goes first.
+// priority is the priority that the client asks for: X-Warmpath-Priority, else OpenAI's service_tier, else vLLM's priority, of
+// which the lowest goes first.
 func (c *call) priority() (fleet.Priority, error) {
 	if h := c.R.Header["X-Warmpath-Priority"]; len(h) > 0 {
 		p, err := fleet.ParsePriority(strings.ToLower(strings.TrimSpace(h[0])))
@@ -106,7 +108,7 @@ func (c *call) priority() (fleet.Priority, error) {
 // longestDeadline bounds X-Warmpath-Deadline.
 const longestDeadline = 24 * time.Hour
 
-// readDeadline takes X-Warmpath-Deadline: for how long the client waits for its answer to begin, in seconds or as a duration.
+// readDeadline reads X-Warmpath-Deadline: how long the client waits for its answer to begin, in seconds or as a duration.
 func (c *call) readDeadline() error {
 	h := c.R.Header["X-Warmpath-Deadline"]
 	if len(h) == 0 {

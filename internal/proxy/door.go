@@ -29,38 +29,38 @@ import (
 // Config bounds what the door accepts and how long it waits. Zero means the default named at each field.
 type Config struct {
 	BodyBytes     int64              // largest request body that is read into memory; default 64 MiB
-	MemoryBytes   int64              // bytes of all request bodies that are held at a time; default 1 GiB, at least twice BodyBytes
+	MemoryBytes   int64              // all request bodies in memory at one time, in bytes; default 1 GiB, at least twice BodyBytes
 	Retries       int                // further attempts after the first, before the client has seen a byte; default 2, negative none
 	Pinning       bool               // obey X-Warmpath-Pin and X-Warmpath-Exclude
-	NetHTTP       bool               // net/http's client sends to engines in plain text too, and is given bodies that it can read; see TransportConfig
-	NoUsage       bool               // leave streams alone whose client did not ask for usage: learn no cached tokens from them
-	Belief        bool               // the policy wants to know what prompts consist of
-	Shadow        bool               // policies that are asked and not obeyed do, or who records the traffic
-	Token         *who.EndpointToken // lets clients bring back which endpoint served them; nil when off
-	Names         *guard.Names       // host names under which clients come; nil when any may be
-	Proxies       *forwarded.Proxies // whose word about their clients counts; nil when nobody's does
-	Paths         *guard.Paths       // passed on beside the inference APIs
-	Quota         *quota.Table       // how much they may ask; nil for no limits
-	Tenants       *who.Tenants       // whose request it is; nil when all are one tenant's
-	ByContent     bool               // recognise conversations without an id by what they say
-	SessionHeader string             // header that tells vLLM the conversation, which labels its KV events, where the client sent none; "" for none
-	FirstTurn     bool               // tell TensorRT-LLM in the disaggregated_params that it is sent whether a turn is its conversation's first
-	Characters    bool               // count the characters of prompts, for who measures prompts by them
-	Explain       bool               // tell endpoint and reason in the headers of every answer, not only when asked to
+	NetHTTP       bool               // use net/http's client for engines in plain text too; see TransportConfig
+	NoUsage       bool               // do not ask engines for usage in streams whose client did not: no cached tokens are learnt from them
+	Belief        bool               // the policy needs the content of prompts
+	Shadow        bool               // shadow policies or the recorder need it
+	Token         *who.EndpointToken // endpoint tokens for clients; nil when off
+	Names         *guard.Names       // host names that clients may use; nil for any
+	Proxies       *forwarded.Proxies // trusted proxies, whose statements about their clients count; nil for none
+	Paths         *guard.Paths       // paths passed on besides the inference APIs
+	Quota         *quota.Table       // limits of tenants and clients; nil for none
+	Tenants       *who.Tenants       // how requests name their tenant; nil when all belong to one
+	ByContent     bool               // recognise conversations without an id by their content
+	SessionHeader string             // header that tells vLLM the conversation, which labels its KV events, unless the client sent one; "" for none
+	FirstTurn     bool               // tell TensorRT-LLM in disaggregated_params whether a turn is its conversation's first
+	Characters    bool               // count the characters of prompts, for rules that measure prompts by them
+	Explain       bool               // report endpoint and reason in the headers of every answer, not only on request
 
-	Connector     handover.Connector // how prefillers hand KV cache over; nil goes by their kind of engine
+	Connector     handover.Connector // how prefillers hand KV cache over; nil follows their kind of engine
 	TRTLLM        handover.TRTLLMOptions
-	Numbers       *handoff.Numbers                               // for request ids of split requests; nil draws them alone
-	Receiver      func(fleet.Endpoint) (handover.Receiver, bool) // where decoders take KV cache that is pushed to them; nil when that is not configured
-	Notices       handoff.Notices                                // of prefillers that have pushed KV cache; nil does not wait for them
-	Bidirectional time.Duration                                  // how long a decoder is thought to hold what it said that it holds of a conversation (handover.Returner); 0 is never
-	WrapErrors    bool                                           // errors of who decodes are told in one form, also those of requests that were not split (production-stack PR 890)
-	NoFallback    bool                                           // a request whose prompt cannot be computed elsewhere is an error, and not computed by its decoder
+	Numbers       *handoff.Numbers                               // numbers for request ids of split requests; nil makes a source of its own
+	Receiver      func(fleet.Endpoint) (handover.Receiver, bool) // where decoders receive pushed KV cache; nil when not configured
+	Notices       handoff.Notices                                // notifications of pushed KV cache; nil waits for none
+	Bidirectional time.Duration                                  // how long a decoder is assumed to hold the KV cache that it reported for a conversation (handover.Returner); 0 is never
+	WrapErrors    bool                                           // report decoders' errors in one form, also for requests that were not split (production-stack PR 890)
+	NoFallback    bool                                           // a request whose prompt no prefiller can compute is an error; its decoder does not compute it
 
 	FirstByte time.Duration // longest wait for the first data of a stream; default 5 m
-	Answer    time.Duration // longest wait for the first byte of an answer that is not streamed, which engines send when all is computed; default 30 m
+	Answer    time.Duration // longest wait for the first byte of an answer that is not streamed, which engines send when it is complete; default 30 m
 	Idle      time.Duration // longest silence within an answer; default 2 m
-	Refusing  time.Duration // longest silence while the endpoint refuses new connections, its process is gone or going; default 5 s
+	Refusing  time.Duration // longest silence while the endpoint refuses new connections: its process is ending or gone; default 5 s
 	ReadBody  time.Duration // longest time a client may take to send a body; default 60 s
 }
 
@@ -100,9 +100,9 @@ type Proxy struct {
 	tracer    *tracing.Tracer // nil when off
 	log       *slog.Logger
 	parser    *prompt.Parser
-	memory    *prompt.Memory                        // of bodies read before; nil when nobody wants to know what prompts consist of
-	unreached func(endpoint string)                 // told when an endpoint could not be connected to or broke off, so that it is probed at once
-	decided   func(pool string, took time.Duration) // told how long each decision took; pool is "" when there was none
+	memory    *prompt.Memory                        // of bodies read before; nil when no prompt content is needed
+	unreached func(endpoint string)                 // called when an endpoint could not be connected to or broke off, so that it is probed at once
+	decided   func(pool string, took time.Duration) // called with the duration of each decision; pool is "" when there was none
 
 	flights registry
 	bodies  *body.Budget
@@ -117,7 +117,7 @@ type Proxy struct {
 	abort     context.CancelFunc
 }
 
-// Options are what a Proxy works with. Fleet, Transport, Log and Parser are required.
+// Options are the parts that a Proxy needs. Fleet, Transport, Log and Parser are required.
 type Options struct {
 	Config    Config
 	Fleet     *live.Fleet
@@ -126,11 +126,12 @@ type Options struct {
 	Log       *slog.Logger
 	Parser    *prompt.Parser
 	Unreached func(endpoint string)
-	// Before is the door that this one takes the place of, under another configuration; nil for the first one. What a door keeps from one
-	// request to the next goes over; requests under way end where they are, so both are to run until then.
+	// Before is the door that this one replaces after a reload; nil for the first one. State that outlives requests moves to
+	// the new door. Open requests end at the old one, so both run until then.
 	Before  *Proxy
 	Decided func(pool string, took time.Duration)
-	// Placed hears that a chat or completion was passed on. ids says that its prompt is token ids, and body makes a copy of it; it may not be waited for.
+	// Placed is called when a chat or completion was sent. ids says that its prompt is token ids, and body returns a copy of
+	// it. It must not block.
 	Placed func(d *route.Decision, ids bool, body func() []byte)
 }
 
@@ -163,7 +164,7 @@ func New(o Options) *Proxy {
 	return p
 }
 
-// keep takes over what the door before has from one request to the next, or begins it.
+// keep takes over the state that outlives requests from the previous door, or creates it.
 func (p *Proxy) keep(before *Proxy) {
 	if before == nil {
 		p.bodies, p.inquiries = body.NewBudget(p.cfg.MemoryBytes), new(handoff.Inquiries)
@@ -177,5 +178,5 @@ func (p *Proxy) keep(before *Proxy) {
 	}
 }
 
-// BodyMemory says how much memory request bodies take.
+// BodyMemory is the memory that request bodies take.
 func (p *Proxy) BodyMemory() body.Memory { return p.bodies.Memory() }

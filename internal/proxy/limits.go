@@ -8,8 +8,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 )
 
-// stop ends the attempt in flight, and soon after a write to a client that does not read. A second call changes nothing: the deadline of
-// the write would never come.
+// stop ends the current attempt, and one second later a write to a client that does not read. Only the first call has an
+// effect: otherwise the deadline of the write would move on for ever.
 func (c *call) stop(w *patience.Watch, cause error) {
 	if w.Ended() {
 		return
@@ -20,11 +20,11 @@ func (c *call) stop(w *patience.Watch, cause error) {
 	}
 }
 
-// tether has the call end when its client leaves.
+// tether makes the call end when its client leaves.
 func (c *call) tether() {
 	c.leash = patience.NewLeash(c.R.Context())
 	c.ctx = c.leash
-	if c.R.ProtoMajor == 1 && c.R.ContentLength != 0 { // else net/http is looking for the client's departure already
+	if c.R.ProtoMajor == 1 && c.R.ContentLength != 0 { // else net/http already watches for the client's departure
 		if peer := h1.PeerOf(c.leash.Context); peer != nil && peer.Watch(c) {
 			c.peer = peer
 			return
@@ -33,7 +33,7 @@ func (c *call) tether() {
 	c.untie = context.AfterFunc(c.leash.Context, c.Left)
 }
 
-// untether ends that. It reports false when Left is running: then the call must not be used again.
+// untether undoes tether. It returns false when Left is running: then the call must not be reused.
 func (c *call) untether() bool {
 	if c.peer != nil {
 		c.peer.Unwatch()
@@ -43,18 +43,17 @@ func (c *call) untether() bool {
 	return ok
 }
 
-// Left ends what the call waits for: the client is gone.
+// Left ends the call's waits: the client is gone.
 func (c *call) Left() {
 	c.leash.End(nil)
-	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} { // begin looks at the leash after it has set these
+	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} { // begin checks the leash after it has set these
 		if w != nil {
 			w.End(nil)
 		}
 	}
 }
 
-// patient is a context for what the call waits for outside an attempt: it ends when the client leaves, and with Abort. The
-// function lets go of it.
+// patient is a context for waits outside an attempt: it ends when the client leaves, and with Abort. The function releases it.
 func (c *call) patient() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	stop := context.AfterFunc(c.p.aborted, func() { cancel(patience.ErrShutdown) })
@@ -64,10 +63,10 @@ func (c *call) patient() (context.Context, func()) {
 	}
 }
 
-// forbid has the call make no further attempt. It is called inside the registry's lock.
+// forbid prevents further attempts of the call. The registry calls it while locked.
 func (c *call) forbid() { c.shutdown.Store(true) }
 
-// abort ends the call, which is forbidden already. It is called inside the registry's lock.
+// abort ends the call, which is already forbidden further attempts. The registry calls it while locked.
 func (c *call) abort() {
 	c.client.StopReading()
 	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} {
@@ -80,7 +79,7 @@ func (c *call) abort() {
 	}
 }
 
-// check enforces the limits. It is called by Proxy.Run inside the registry's lock.
+// check enforces the limits. Proxy.Run calls it through the registry, while locked.
 func (c *call) check(now time.Time, gone *patience.Gone) {
 	c.client.Check(now)
 	for _, w := range []*patience.Watch{c.watch.Load(), c.aside.Load()} {
@@ -97,7 +96,7 @@ func (c *call) check(now time.Time, gone *patience.Gone) {
 	}
 }
 
-// signs notes when the engines of a call last gave a sign of life, by endpoint.
+// signs adds the time of the last sign of life of the call's engines, by endpoint.
 func (c *call) signs(at map[string]time.Time, now time.Time) {
 	c.watch.Load().Sign(at, c.client.Waits(now), now)
 	c.aside.Load().Sign(at, false, now)

@@ -35,7 +35,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// selfMade answers the paths that are the router's own; it reports false for any other.
+// selfMade answers the router's own paths; it returns false for any other.
 func (p *Proxy) selfMade(w http.ResponseWriter, r *http.Request) bool {
 	switch r.URL.Path {
 	case "/healthz", "/readyz", "/metrics":
@@ -76,12 +76,12 @@ func writeText(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text))
 }
 
-// Drain makes the door refuse new requests and report that it is not ready; what runs goes on.
+// Drain makes the door refuse new requests and report that it is not ready. Open requests continue.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
-// Abort ends every open request, whatever it waits for: the drain deadline is over. It is final.
+// Abort ends every open request: the drain deadline has passed. It is final.
 func (p *Proxy) Abort() {
-	p.flights.each(inFlight.forbid) // first: the end of one calls up who stands behind it
+	p.flights.each(inFlight.forbid) // first, since the end of one dispatches those queued behind it
 	p.flights.each(inFlight.abort)
 	p.abort()
 }
@@ -115,8 +115,8 @@ func (p *Proxy) Run(ctx context.Context) {
 	}
 }
 
-// tellSigns tells the fleet when something last came of the streams under way, by endpoint. Of one whose client holds it up nobody knows what
-// the engine has sent: the engine counts as alive, for Idle at most.
+// tellSigns reports to the fleet when each endpoint last sent data of a running stream. While a client holds up its stream, the
+// router does not read from the engine: the engine counts as alive, for Idle at most.
 func (p *Proxy) tellSigns(now time.Time) {
 	at := map[string]time.Time{}
 	p.flights.each(func(c inFlight) { c.signs(at, now) })

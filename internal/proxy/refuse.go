@@ -32,10 +32,10 @@ func (c *call) refuse(err error) {
 	if f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout || errors.Is(err, body.ErrNoRoom) || c.Upload.Unread() {
 		h.Set("Connection", "close") // the rest of the body is not read
 	}
-	if c.Body == nil && c.Upload == nil && f.Status != http.StatusRequestTimeout && !c.shutdown.Load() { // of these two the deadline is over
+	if c.Body == nil && c.Upload == nil && f.Status != http.StatusRequestTimeout && !c.shutdown.Load() { // the deadlines of these two have passed
 		client.PassOver(c.client.Writer(), c.R, c.p.cfg.ReadBody)
 	}
-	c.explain(h, &c.served.Decision) // of the last attempt; none when nobody was asked
+	c.explain(h, &c.served.Decision) // of the last attempt; none without a decision
 	body := fault.Body(fault.Shape(c.API, c.R.URL.Path), f, err.Error())
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -45,8 +45,8 @@ func (c *call) refuse(err error) {
 	c.served.BytesOut += int64(len(body))
 }
 
-// mismatch is the error for an engine's 404 or 405 to an API that its kind does not serve: the engine's own words ("Not Found") do not
-// say what is wrong. It is nil for all else, so that an engine that has learnt an API is believed.
+// mismatch is the error for an engine's 404 or 405 to an API that its kind does not serve, whose own message ("Not Found") does
+// not explain the cause. It is nil for any other answer, so that an engine that has gained an API works.
 func (c *call) mismatch(kind fleet.Kind, status int) error {
 	kinds := c.Request.Kinds
 	if status != http.StatusNotFound && status != http.StatusMethodNotAllowed || len(kinds) == 0 ||

@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/patience"
 )
 
-// inFlight is a request being served, as the registry knows it. All are called inside the registry's lock.
+// inFlight is a request being served. The registry calls all methods while locked.
 type inFlight interface {
 	check(now time.Time, gone *patience.Gone)
 	signs(at map[string]time.Time, now time.Time)
@@ -21,8 +21,8 @@ type link struct {
 	of         inFlight
 }
 
-// registry holds the requests being served, so that their limits can be enforced and shutdown can end them. A list costs one
-// short lock at either end of a request; a timer for each request and each piece of a stream would cost more.
+// registry holds the requests being served, to enforce their limits and to end them at shutdown. A list costs one short lock at
+// either end of a request, less than a timer for each request and each piece of a stream.
 type registry struct {
 	mu   sync.Mutex
 	root link // next is the first, prev the last
@@ -57,7 +57,7 @@ func (g *registry) len() int {
 	return g.n
 }
 
-// each calls f for every request, inside the lock: f must be quick.
+// each calls f for every request while locked: f must be quick.
 func (g *registry) each(f func(inFlight)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 
 const relayBytes = 32 << 10
 
-// relayMemory is what a relay needs of memory, used again by the next.
+// relayMemory is the memory of a relay, recycled for the next one.
 type relayMemory struct {
 	buf     [relayBytes]byte
 	scanner answer.Scanner
@@ -28,14 +28,14 @@ type relayMemory struct {
 
 var relayMemories = sync.Pool{New: func() any { return new(relayMemory) }}
 
-// relay passes an answer on, piece by piece. The header is held back until the first piece: engines send theirs long before
-// they compute (vLLM does at once), and until then another endpoint can still answer.
+// relay passes an answer on, piece by piece. It holds the header back until the first piece: engines send theirs long before
+// they compute (vLLM at once), and until then another endpoint can still answer.
 type relay struct {
 	*attempt
 	res     *http.Response
 	events  bool // server-sent events
 	pieces  bool // flush each piece: events, JSON lines, or a length not known in advance
-	opaque  bool // compressed: nothing in it can be read
+	opaque  bool // compressed, so unreadable
 	scanner *answer.Scanner
 	tail    *rewrite.Tail
 	ending  [3]byte // the last bytes passed on
@@ -43,10 +43,10 @@ type relay struct {
 	cached  *rewrite.Cached
 
 	strip    rewrite.UsageStrip
-	answered bool // the fleet knows that the answer has begun
-	holding  bool // the fleet knows who holds the response
-	strips   bool // the chunk that asking for usage adds is taken out
-	watching bool // it is only watched for, to learn whether this engine can be asked
+	answered bool // the fleet has been told that the answer began
+	holding  bool // the fleet has been told which endpoint holds the response
+	strips   bool // the usage chunk that the router asked for is removed
+	watching bool // only learn whether the engine sends such a chunk
 }
 
 func (a *attempt) relay(res *http.Response) (next *route.Plan) {
@@ -85,8 +85,8 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 	}
 }
 
-// read returns the next piece. A short answer of known length is read whole before the client sees any of it, so that
-// another endpoint can answer when it breaks off.
+// read returns the next piece. A short answer of known length is read completely before the client sees any of it, so that
+// another endpoint can answer if it breaks off.
 func (r *relay) read(buf []byte) (int, error) {
 	if n := r.res.ContentLength; !r.pieces && n > 0 && n <= relayBytes && r.c.R.Method != http.MethodHead && !r.c.sent.Load() {
 		return io.ReadFull(r.res.Body, buf[:n])
@@ -94,7 +94,7 @@ func (r *relay) read(buf []byte) (int, error) {
 	return r.res.Body.Read(buf)
 }
 
-// pass hands one piece on. ok is false when the relay is over.
+// pass passes one piece on. ok is false when the relay is over.
 func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 	r.look(piece)
 	if r.holds(piece) {
@@ -139,7 +139,8 @@ func (r *relay) pass(piece []byte) (next *route.Plan, ok bool) {
 	return nil, r.write(piece)
 }
 
-// announce tells who holds a response before its client can ask for it: one that is under way can be cancelled.
+// announce tells the fleet which endpoint holds a response before the client can refer to it: a running response can be
+// cancelled.
 func (r *relay) announce() {
 	if r.c.API != prompt.Responses || r.holding || r.fin.Outcome != fleet.OK {
 		return
@@ -152,8 +153,8 @@ func (r *relay) announce() {
 	}
 }
 
-// complaint is the error of an engine that said 200 and failed before its first token: in its stream, or in the body that begins in
-// place of an answer. The client has seen nothing of it.
+// complaint is the error of an engine that answered 200 and failed before its first token, in its stream or as the body. The
+// client has seen nothing of it.
 func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
 	switch {
 	case r.c.sent.Load():
@@ -166,8 +167,8 @@ func (r *relay) complaint(piece []byte) (code int, said string, ok bool) {
 	return 0, "", false
 }
 
-// holds keeps back what a decoder sends before it has its KV cache: the chunk of a chat that only says who speaks. vLLM sends that,
-// and then an error, when it could not fetch the cache; until then another endpoint can answer.
+// holds keeps back what a decoder sends before it has its KV cache: the first chunk of a chat, which has only the role. vLLM
+// sends that, and then an error if it could not fetch the cache; until then another endpoint can answer.
 func (r *relay) holds(piece []byte) bool {
 	if r.d.Leg != fleet.LegDecode || !r.events || r.c.API != prompt.Chat || r.c.sent.Load() || r.fin.Outcome != fleet.OK {
 		return false
@@ -180,14 +181,14 @@ func (r *relay) holds(piece []byte) bool {
 	return true
 }
 
-// write sends the client bytes of the answer, with the header before the first; false when it left or does not read. The engine's time
-// limits stand still meanwhile.
+// write sends bytes of the answer to the client, after the header if that was not sent yet. It returns false when the client
+// left or does not read. The engine's time limits are paused meanwhile.
 func (r *relay) write(piece []byte) (ok bool) {
 	c := r.c
 	if !c.sent.Load() {
 		r.commit()
 	}
-	r.letGoBody()
+	r.releaseBody()
 	arrived, limit := r.watch.Moved(), r.watch.Pause()
 	took, err := c.client.Send(piece, r.pieces)
 	r.watch.Resume(limit, took)
@@ -205,8 +206,8 @@ func (r *relay) write(piece []byte) (ok bool) {
 	return true
 }
 
-// alive notes a sign of life. Until the answer proper has begun the limit on its first byte goes on: an engine that only
-// announces or pings has not answered.
+// alive notes a sign of life. The limit on the first byte continues until the answer proper has begun: announcements and pings
+// are no answer.
 func (r *relay) alive() {
 	if r.fin.Outcome == fleet.OK && !r.begun() {
 		r.watch.Alive()
@@ -217,7 +218,7 @@ func (r *relay) alive() {
 	r.answers()
 }
 
-// answers tells the fleet that the engine has begun its answer, whether or not the client takes it.
+// answers tells the fleet that the engine has begun its answer, whether or not the client reads it.
 func (r *relay) answers() {
 	if r.answered || !r.begun() || r.c.Carrier != nil && r.c.Carrier.Elsewhere() {
 		return
@@ -228,12 +229,12 @@ func (r *relay) answers() {
 	r.c.split.moved()
 }
 
-// begun reports whether data of the answer proper has come, not only pings and announcements before it.
+// begun reports whether data of the answer proper has arrived, not only pings and announcements.
 func (r *relay) begun() bool {
 	return r.fin.Outcome == fleet.OK && (!r.events || r.scanner.Data())
 }
 
-// fail notes what an error in an answer of status 200 means for the endpoint's books.
+// fail sets the lease's outcome for an error in an answer of status 200.
 func (r *relay) fail(code int) {
 	r.c.p.log.Warn("engine reported an error within its answer", "request", r.c.served.ID, "endpoint", r.d.Endpoint.Name,
 		"code", code, "sent", r.c.sent.Load())
@@ -262,8 +263,8 @@ func (r *relay) remember(piece []byte) {
 	copy(r.ending[keep:], piece[max(0, len(piece)-len(r.ending)):])
 }
 
-// between reports whether what was passed on of a stream ends with an empty line, so that an event may follow. Lines end with a line feed,
-// for some engines' servers with a carriage return before it.
+// between reports whether the data passed on of a stream ends with an empty line, so that an event may follow. Lines end with a
+// line feed, with some engines' servers after a carriage return.
 func (r *relay) between() bool {
 	return string(r.ending[1:]) == "\n\n" || string(r.ending[:]) == "\n\r\n"
 }
@@ -285,7 +286,7 @@ func (r *relay) commit() {
 func (r *relay) finish() (next *route.Plan) {
 	c := r.c
 	if r.pieces {
-		r.fin.Usage, _ = r.scanner.Close() // takes in a last line without an end: it may be the end mark
+		r.fin.Usage, _ = r.scanner.Close() // reads a last line without a line end: it may be the end mark
 	}
 	if r.truncated() {
 		return r.broken(fault.ErrTruncated)
@@ -293,7 +294,7 @@ func (r *relay) finish() (next *route.Plan) {
 	if rest := r.cached.Close(); len(rest) > 0 && !r.write(rest) {
 		return nil
 	}
-	if len(r.held) > 0 { // it was all there is
+	if len(r.held) > 0 { // the answer has ended with it
 		if r.answers(); !r.write(r.held) {
 			return nil
 		}
@@ -312,7 +313,7 @@ func (r *relay) finish() (next *route.Plan) {
 			r.fin.Response = r.scanner.ResponseID()
 		}
 		if r.scanner.Failed() && r.fin.Outcome == fleet.OK {
-			r.fail(r.scanner.ErrorCode()) // it told the client by itself
+			r.fail(r.scanner.ErrorCode()) // the engine has told the client
 		}
 	} else if r.fin.Outcome == fleet.OK {
 		r.fin.Usage, _ = answer.ParseUsage(c.API.String(), r.tail.Bytes)
@@ -323,9 +324,8 @@ func (r *relay) finish() (next *route.Plan) {
 	return nil
 }
 
-// truncated reports whether a stream ended without the mark that its API ends with, or nothing at all came in place of an answer. A killed
-// SGLang scheduler leaves such a stream behind, with a clean end of its connection. Engines that we do not know may not send the
-// mark at all.
+// truncated reports whether a stream ended without its API's end mark, or an answer is empty. A killed SGLang scheduler leaves
+// such a stream, on a connection that ends cleanly. Engines of unknown kind may not send the mark at all.
 func (r *relay) truncated() bool {
 	switch r.d.Kind {
 	case fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindLlamaCpp:
@@ -343,8 +343,8 @@ func (r *relay) truncated() bool {
 	return r.res.StatusCode == http.StatusOK && r.c.R.Method == http.MethodPost && !r.c.sent.Load() && len(r.held) == 0
 }
 
-// broken concludes an answer that broke off. When the client has seen a part of it, it is told in the stream where that is
-// possible, and its connection is cut, so that it cannot take the part for the whole.
+// broken concludes an answer that broke off. If the client has seen a part of it, the error is sent in the stream where
+// possible, and the connection is cut, so that the client cannot take the part for the whole.
 func (r *relay) broken(err error) (next *route.Plan) {
 	c := r.c
 	if !c.sent.Load() {
@@ -365,7 +365,7 @@ func (r *relay) broken(err error) (next *route.Plan) {
 	panic(http.ErrAbortHandler)
 }
 
-// tell sends an error as an event of the stream, as engines themselves do.
+// tell sends an error as an event of the stream, as engines do.
 func (r *relay) tell(f fault.Fault, err error) {
 	event := make([]byte, 0, 512)
 	if r.c.API == prompt.Messages {

@@ -19,43 +19,42 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// split is a request that is served in two legs: one engine computes the prompt, another one answers. It owns the lease of the
-// prefill leg from the decision on, and that of the decode leg until its attempt begins. A nil split is one of a request that was
-// never split.
+// split is a request served in two legs: one engine computes the prompt, another one answers. It owns the lease of the prefill
+// leg from the decision on, and that of the decode leg until its attempt begins. It is nil for requests that were never split.
 type split struct {
 	c    *call
 	conn handover.Connector
 	x    handover.Handoff
 	plan route.Plan
 
-	prefill route.Finished // how the prefill leg's lease ends; its Lease is 0 when there is none open
-	waiting fleet.Lease    // of the decode leg, while the prompt is computed; 0 when there is none
+	prefill route.Finished // how the prefill leg's lease will end; its Lease is 0 when none is open
+	waiting fleet.Lease    // of the decode leg while the prompt is computed; 0 when there is none
 
 	handed  handover.Handed
 	message handover.Message // for the decoder
-	ready   bool             // the prompt is computed, and no decoder has been told of it that may have used it up
+	ready   bool             // the prompt is computed, and no decoder has received the hand-over that may have used it up
 	readyAt time.Time
 	failed  int                // prefill legs that failed
-	stood   bool               // the last one that ended stood in the router's line
-	charged bool               // another one in its place is charged to the retry budget
-	answer  fleet.Usage        // of the decode leg that is over
-	said    handoff.SpokenNote // what the client said, for the conversation's next turn
-	suspect bool               // a decoder has failed once: it may have been the transfer
-	spared  int                // how many prefillers had failed when that was: the next of them may be asked again where there is no other
+	stood   bool               // the last one was still queued at the router when it ended
+	charged bool               // its replacement is charged to the retry budget
+	answer  fleet.Usage        // of the decode leg that has ended
+	said    handoff.SpokenNote // the client's messages, for the conversation's next turn
+	suspect bool               // a decoder has failed once; the transfer may have been the cause
+	spared  int                // number of failed prefillers at that time: the next of them may be asked again if there is no other
 
-	notified func(context.Context) bool // waits until the prefiller has told that the KV cache is where it is needed; nil for nothing to wait for
+	notified func(context.Context) bool // waits for the notification that the KV cache has arrived; nil for none
 	forget   func()
 
-	beside *beside // the prefill leg in flight beside the decode leg, for protocols that want both at once; nil when there is none
+	beside *beside // the prefill leg that runs beside the decode leg, for protocols that need both at once; nil when there is none
 }
 
 const (
-	// keepFor is how long what a prefiller handed over is thought to be there: half of the shortest lease in use (vLLM's
-	// kv_lease_duration is 30 s).
+	// keepFor is how long a prefiller's KV cache is assumed to be available for transfer: half of the shortest lease in use
+	// (vLLM's kv_lease_duration is 30 s).
 	keepFor = 15 * time.Second
 )
 
-// splits reports whether the request can be served in two legs, as far as that can be told before endpoints are chosen.
+// splits reports whether the request can be served in two legs, as far as is known before endpoints are chosen.
 func (c *call) splits() bool {
 	if !c.p.fleet.Roles() || c.Request.Class != fleet.Turn || c.Body == nil || c.Prompt.InsertAt == 0 || c.Request.Pin != "" {
 		return false
@@ -72,8 +71,8 @@ func (c *call) splits() bool {
 	return false
 }
 
-// serveSplit has the prompt computed and then the answer made. next is what to do instead, when that fails and the client has seen
-// nothing.
+// serveSplit computes the prompt and then the answer. next is the decision to continue with if that fails and the client has
+// seen nothing.
 func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
 	s := c.split
 	if s == nil {
@@ -110,15 +109,15 @@ func (c *call) serveSplit(plan *route.Plan) (next *route.Plan) {
 	return c.attempt(&s.plan)
 }
 
-// pairUp names the two engines of the next attempt to the connector.
+// pairUp gives the connector the two engines of the next attempt.
 func (s *split) pairUp() {
 	s.x.Prefiller, s.x.Decoder, s.x.Number = s.plan.Prefill.Endpoint, s.plan.Endpoint, s.c.p.cfg.Numbers.Next()
 	s.x.Session, s.x.About = s.c.untold(s.plan.Session), s.plan.Prefill.Handover
 	s.x.PrefillerPeer, s.x.DecoderPeer, s.x.Random = s.plan.Prefill.Peer, s.plan.Peer, rand.Uint64()
 }
 
-// compute has the prompt computed, by another prefiller when one fails. ok is false when nobody did: next is then what to do
-// instead, nil when the client has its answer or left.
+// compute computes the prompt, at another prefiller if one fails. If ok is false no prefiller did, and next is the decision to
+// continue with; nil when the client has its answer or left.
 func (s *split) compute() (next *route.Plan, ok bool) {
 	for {
 		err := s.ask()
@@ -131,7 +130,7 @@ func (s *split) compute() (next *route.Plan, ok bool) {
 	}
 }
 
-// whole gives the request to a decoder as it is, which computes the prompt itself, or tells the client what went wrong.
+// whole sends the unsplit request to a decoder, which computes the prompt itself, or answers the client with the error.
 func (s *split) whole(cause error) (next *route.Plan) {
 	c := s.c
 	c.Request.Fails = !errors.Is(cause, fault.ErrNoConnector)
@@ -139,9 +138,9 @@ func (s *split) whole(cause error) (next *route.Plan) {
 	if !c.p.cfg.NoFallback && !c.shutdown.Load() {
 		level := slog.LevelWarn
 		if errors.Is(cause, fault.ErrNoConnector) {
-			level = slog.LevelDebug // nothing is wrong with the engine
+			level = slog.LevelDebug // the engine is not at fault
 		}
-		c.p.log.Log(c.ctx, level, "prompt is not computed elsewhere", "request", c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "error", fault.Unsaid(cause))
+		c.p.log.Log(c.ctx, level, "prefill leg failed", "request", c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "error", fault.Unsaid(cause))
 		c.Request.Instead = s.plan.Lease
 		if plan, err := c.decide(); err == nil {
 			c.served.Attempts-- // the decoder of the first decision was never asked
@@ -150,14 +149,15 @@ func (s *split) whole(cause error) (next *route.Plan) {
 		}
 	}
 	s.release(fleet.Abandoned)
-	s.ready = false // the usage of what comes is its own
+	s.ready = false // the next answer reports its own usage
 	if next == nil {
 		c.refuse(fault.Failed(fleet.LegPrefill, cause))
 	}
 	return next
 }
 
-// ask sends the prefill leg when it is its turn, and reads its reply. What a decoder holds for it is looked up no sooner: it is not held for ever.
+// ask sends the prefill leg when it is dispatched, and reads its reply. KV cache that a decoder holds for it is looked up only
+// then, since decoders drop it after a time.
 func (s *split) ask() error {
 	a, err := s.begin()
 	defer a.over()
@@ -175,7 +175,7 @@ func (s *split) ask() error {
 	again := s.misled(a)
 	s.took(a)
 	if again {
-		s.c.p.log.Warn("what a decoder held of the conversation could not be fetched", "request", s.c.served.ID, "endpoint", a.d.Endpoint.Name, "error", fault.Unsaid(err))
+		s.c.p.log.Warn("prefiller could not fetch the conversation's KV cache from its decoder", "request", s.c.served.ID, "endpoint", a.d.Endpoint.Name, "error", fault.Unsaid(err))
 	}
 	return err
 }
@@ -219,13 +219,13 @@ func (s *split) took(a *attempt) {
 	s.charged = a.computed()
 }
 
-// redecide decides again, when an attempt failed before the client has seen anything. What the prefiller handed over is kept
-// for another decoder where the protocol allows it.
+// redecide decides again when an attempt failed before the client has seen anything. The prefiller's result is kept for another
+// decoder where the protocol allows it.
 func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 	if s == nil || a.d.Leg != fleet.LegDecode {
 		return c.decide()
 	}
-	s.join(false) // nothing of a prefill leg may be looked at while it is in flight
+	s.join(false) // the state of a running prefill leg must not be read
 	sent := a.fin.Outcome != fleet.ConnectFailed && !a.short
 	if !s.conn.Keeps(sent) || time.Since(s.readyAt) > keepFor {
 		s.moved()
@@ -238,7 +238,7 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 	if errors.Is(err, route.ErrRetryBudget) {
 		return plan, err
 	}
-	if err != nil { // the one that computed the prompt may answer as well, from its own cache
+	if err != nil { // the prefiller can answer too, from its own cache
 		s.moved()
 		s.ready = false
 		return s.afresh()
@@ -247,7 +247,7 @@ func (s *split) redecide(a *attempt, c *call) (route.Plan, error) {
 	return plan, nil
 }
 
-// afresh decides on both legs again. A prefiller that was only suspected computes the prompt once more where nobody else can.
+// afresh decides again on both legs. A prefiller that was only suspected may compute the prompt again if no other can.
 func (s *split) afresh() (route.Plan, error) {
 	c := s.c
 	plan, err := c.decide()
@@ -258,7 +258,7 @@ func (s *split) afresh() (route.Plan, error) {
 	return plan, err
 }
 
-// moved ends the prefill leg: the decoder has what it needs, or nobody will want it any more.
+// moved ends the prefill leg: the decoder has the KV cache, or no decoder will need it.
 func (s *split) moved() {
 	if s == nil || s.prefill.Lease == 0 || s.beside != nil {
 		return
@@ -271,7 +271,7 @@ func (s *split) moved() {
 	s.prefill = route.Finished{}
 }
 
-// release ends both legs where they have not ended. That of the prefiller keeps the outcome that it had, if it had one.
+// release ends both legs if they are still open. The prefill leg keeps an outcome that it already has.
 func (s *split) release(o fleet.Outcome) {
 	if s.prefill.Outcome == fleet.Abandoned {
 		s.prefill.Outcome = o
@@ -283,7 +283,7 @@ func (s *split) release(o fleet.Outcome) {
 	}
 }
 
-// end closes the books on every path.
+// end releases the leases on every path.
 func (s *split) end() {
 	if s != nil {
 		s.heard()
@@ -295,8 +295,8 @@ func (s *split) end() {
 	}
 }
 
-// honest is the usage of the whole request: the prompt's is what the prefiller says, since a decoder takes all that was moved to it
-// for cached.
+// honest is the usage of the whole request. Cached tokens come from the prefiller: a decoder reports the whole transferred
+// prompt as cached.
 func (s *split) honest(u fleet.Usage) fleet.Usage {
 	if s == nil || !s.ready || s.handed.Honest && !s.handed.Known {
 		return u
@@ -308,17 +308,17 @@ func (s *split) honest(u fleet.Usage) fleet.Usage {
 	return u
 }
 
-// keepSession holds further decisions to the conversation that the first one found.
+// keepSession keeps further decisions in the conversation that the first one found.
 func (c *call) keepSession(session string) {
 	if c.Request.Class == fleet.Turn && session != c.Request.MintedID {
 		c.Request.Session = session
 	}
-	c.Request.Trail = nil // it has been followed
+	c.Request.Trail = nil // already used
 }
 
-// suspects reports whether a decoder that failed may be innocent: what it was to fetch may not have been there. The first such
-// failure of a request charges nobody; the prompt is computed once more, by another prefiller if there is one, and
-// the decoder may be asked again.
+// suspects reports whether a decoder that failed may not be at fault: the KV cache that it should fetch may have been missing.
+// The first such failure of a request blames no endpoint; the prompt is computed again, by another prefiller if there is one,
+// and the decoder may be asked again.
 func (s *split) suspects(a *attempt) bool {
 	if s.failedBeside(a) {
 		return true
@@ -335,7 +335,8 @@ func (s *split) suspects(a *attempt) bool {
 	return true
 }
 
-// untold is the id of a conversation where the client's own header does not tell it, "" where it does or it cannot stand in one.
+// untold is the conversation's id if the client's own header does not have it; "" if it does, or if the id cannot stand in a
+// header.
 func (c *call) untold(session string) string {
 	if c.R.Header.Get("X-Correlation-Id") != "" || !httpguts.ValidHeaderFieldValue(session) {
 		return ""

@@ -9,13 +9,13 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// begin begins an attempt at the prefill leg, when it is its turn: a decoder that was asked before would keep room for what nobody computes
-// yet. The attempt is to be ended with over in any case.
+// begin begins an attempt at the prefill leg when it is dispatched: a decoder asked earlier would reserve memory for a prompt
+// that is not being computed yet. The caller must end the attempt with over in any case.
 func (s *split) begin() (*attempt, error) {
 	limit := s.c.p.cfg.FirstByte
 	a := s.c.begin(&s.plan.Prefill)
 	a.watch.Wait(limit)
-	err := a.stand(limit)
+	err := a.awaitDispatch(limit)
 	if err != nil {
 		if err = a.conclude(err); err == nil {
 			err = fault.ErrBroken // the client left
@@ -26,8 +26,8 @@ func (s *split) begin() (*attempt, error) {
 	return a, err
 }
 
-// instead reserves another prefiller in place of the one that failed. again is false when there is none: next is then what to do instead,
-// nil when the client has its answer or left.
+// instead reserves another prefiller for the one that failed. If again is false there is none, and next is the decision to
+// continue with; nil when the client has its answer or left.
 func (s *split) instead(err error) (next *route.Plan, again bool) {
 	c := s.c
 	switch {
@@ -46,7 +46,7 @@ func (s *split) instead(err error) (next *route.Plan, again bool) {
 	return s.whole(err), false
 }
 
-// elsewhere reserves another prefiller in place of the one that failed.
+// elsewhere reserves another prefiller for the one that failed.
 func (s *split) elsewhere() bool {
 	c := s.c
 	switch s.prefill.Outcome {
@@ -56,7 +56,7 @@ func (s *split) elsewhere() bool {
 			return false
 		}
 	default:
-		return false // another one would say the same
+		return false // another one would give the same answer
 	}
 	if s.failed > c.p.cfg.Retries || c.shutdown.Load() {
 		return false

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// merger is the protocol of an answer that lacks what the prefiller's reply has, nil when it lacks nothing.
+// merger is the protocol that completes the decoder's answer from the prefiller's reply; nil if the answer is complete.
 func (a *attempt) merger() handover.Merger {
 	if !a.AsLeg() || a.d.Leg != fleet.LegDecode {
 		return nil
@@ -23,7 +23,7 @@ func (a *attempt) merger() handover.Merger {
 	return m
 }
 
-// stitch puts the token that the prefiller made in front of the decoder's answer, where the decoder goes on after it.
+// stitch puts the prefiller's token before the decoder's answer, if the decoder continues after it.
 func (a *attempt) stitch(res *http.Response) error {
 	if a.Message == nil || a.Message.First == nil || res.StatusCode != http.StatusOK {
 		return nil
@@ -31,7 +31,7 @@ func (a *attempt) stitch(res *http.Response) error {
 	return rewrite.Stitch(res, a.Message.First)
 }
 
-// merge completes the decoder's answer by the prefiller's reply, for requests where the decoder cannot know it.
+// merge completes the decoder's answer from the prefiller's reply, for requests where the decoder lacks a part of it.
 func (a *attempt) merge(res *http.Response) error {
 	m := a.merger()
 	if m == nil || res.StatusCode != http.StatusOK {
@@ -41,7 +41,7 @@ func (a *attempt) merge(res *http.Response) error {
 	return rewrite.Merge(res, func(answer []byte, n int) []byte { return m.Merge(&s.x, s.reply(a), answer, n) }, a.watch.Err)
 }
 
-// reply waits for the prefiller's reply, which the decoder's first token has behind it or beside it.
+// reply waits for the prefiller's reply, which comes before or with the decoder's first token.
 func (s *split) reply(a *attempt) []byte {
 	if !s.replied(a, nil) {
 		return nil
@@ -49,8 +49,8 @@ func (s *split) reply(a *attempt) []byte {
 	return s.handed.Reply
 }
 
-// rewrites is how the answer's usage is to be changed, nil for not at all. A prefiller in flight is asked for its figure when the answer
-// comes to that place.
+// rewrites is how to change the answer's usage; nil for not at all. A running prefill leg is asked for its figure when the
+// answer reaches that place.
 func (s *split) rewrites(a *attempt) *rewrite.Cached {
 	if s == nil || !a.AsLeg() {
 		return nil
@@ -64,7 +64,7 @@ func (s *split) rewrites(a *attempt) *rewrite.Cached {
 	return nil
 }
 
-// found is the prefiller's count of cached tokens, nil where it is not known or the decoder says it by itself.
+// found is the prefiller's count of cached tokens; nil if it is unknown or the decoder reports it.
 func (s *split) found() []byte {
 	if s.handed.Honest || !s.ready || !s.handed.Known || !s.handed.Usage.CachedKnown {
 		return nil
@@ -72,8 +72,8 @@ func (s *split) found() []byte {
 	return rewrite.AppendCount(nil, s.handed.Usage.CachedTokens)
 }
 
-// foundBeside is found of a prefill leg that may be in flight. The decoder could not have come to its usage before the prompt was computed, so
-// the prefiller's reply is all but here.
+// foundBeside is found for a prefill leg that may be running. The decoder reports usage only after the prompt was computed, so
+// the prefiller's reply is due.
 func (s *split) foundBeside(a *attempt) []byte {
 	if !s.replied(a, time.After(besideWait)) {
 		return nil
@@ -81,7 +81,7 @@ func (s *split) foundBeside(a *attempt) []byte {
 	return s.found()
 }
 
-// underway reports whether the prefill leg is still in flight beside the decode leg, so that nothing of it may be looked at.
+// underway reports whether the prefill leg still runs beside the decode leg, so that its state must not be read.
 func (s *split) underway() bool {
 	if s.beside == nil {
 		return false
@@ -94,8 +94,8 @@ func (s *split) underway() bool {
 	}
 }
 
-// answered gives the client what the prefiller said when that is all of the answer, its first token being the last. No decoder is
-// asked; the one that was reserved is let go of.
+// answered sends the prefiller's answer to the client when its first token was also the last. No decoder is asked; its
+// reservation is released.
 func (s *split) answered() {
 	c := s.c
 	body, media := s.handed.Answer, "application/json"

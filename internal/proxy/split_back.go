@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/handoff"
 )
 
-// known is what the prompt consists of, as far as it is still known.
+// known is the prompt's content, as far as it is still in memory.
 func (c *call) known() *fleet.Content {
 	if c.Request.Content != nil {
 		return c.Request.Content
@@ -18,7 +18,7 @@ func (c *call) known() *fleet.Content {
 	return c.Request.Overheard
 }
 
-// fetchBack looks whether the prefiller can fetch the beginning of the conversation from the decoder of its latest turn.
+// fetchBack finds out whether the prefiller can fetch the beginning of the conversation from the decoder of its latest turn.
 func (s *split) fetchBack() {
 	s.x.Before = nil
 	if r := s.c.p.returns; r != nil {
@@ -31,8 +31,8 @@ func (s *split) fetchBack() {
 	}
 }
 
-// misled reports whether a prefill leg failed that was to fetch from a decoder: it may not have got that, and is not to blame. It may be asked
-// again, without.
+// misled reports whether a failed prefill leg was told to fetch from a decoder: the fetch may have failed, so the prefiller is
+// not blamed. It may be asked again, without the fetch.
 func (s *split) misled(a *attempt) bool {
 	if s.x.Before == nil || a.status == 0 || a.fin.Outcome != fleet.EngineError && a.fin.Outcome != fleet.ClientError {
 		return false
@@ -53,7 +53,7 @@ func (a *attempt) noteSpoken() {
 	}
 }
 
-// keepReturned remembers what the decoder of a complete answer says that it holds. end is how the answer ended.
+// keepReturned remembers the KV cache that the decoder of a complete answer reports to hold. end is the end of the answer.
 func (a *attempt) keepReturned(end []byte) {
 	c := a.c
 	r := c.p.returns

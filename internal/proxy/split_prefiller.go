@@ -2,7 +2,7 @@ package proxy
 
 import "github.com/warmpath/warmpath/engine/handover"
 
-// inquire asks the prefiller what the protocol must know of it.
+// inquire asks the prefiller for the facts that the protocol needs.
 func (s *split) inquire() {
 	s.x.Told = nil
 	conn, ok := s.conn.(handover.Inquirer)
@@ -16,14 +16,14 @@ func (s *split) inquire() {
 	}
 }
 
-// forgetTold has the prefiller asked again with the next request: it has failed, or its KV cache was not found.
+// forgetTold discards the prefiller's answers, so that the next request asks again: it has failed, or its KV cache was missing.
 func (s *split) forgetTold() {
 	if conn, ok := s.conn.(handover.Inquirer); ok {
 		s.c.p.inquiries.Forget(conn.Inquiry(&s.x))
 	}
 }
 
-// expect begins to listen for what the prefiller of the next attempt will tell.
+// expect begins to listen for notifications of the next attempt's prefiller.
 func (s *split) expect(await handover.Await) {
 	s.heard()
 	if s.c.p.cfg.Notices != nil && await.Count > 0 {
@@ -31,8 +31,8 @@ func (s *split) expect(await handover.Await) {
 	}
 }
 
-// await waits until the KV cache is where it is needed. When that is not told in time the decoder is asked all the same: it computes
-// what is not there.
+// await waits until the KV cache has arrived. If no notification comes in time, the decoder is asked anyway: it computes what
+// is missing.
 func (s *split) await() {
 	if s.notified == nil {
 		return
@@ -40,7 +40,7 @@ func (s *split) await() {
 	ctx, done := s.c.patient()
 	defer done()
 	if !s.notified(ctx) && ctx.Err() == nil {
-		s.c.p.log.Warn("prefiller did not tell that it has pushed the KV cache; its decoder is asked without",
+		s.c.p.log.Warn("prefiller sent no notification of pushed KV cache in time; its decoder is asked anyway",
 			"request", s.c.served.ID, "endpoint", s.plan.Prefill.Endpoint.Name, "decoder", s.plan.Endpoint.Name)
 	}
 	s.heard()

@@ -11,24 +11,24 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// beside is a prefill leg in flight beside its decode leg: its goroutine alone touches what the split knows of it (handed, prefill,
-// ready), until done is closed.
+// beside is a prefill leg that runs beside its decode leg. Until done is closed, only its goroutine touches the split's state
+// of it (handed, prefill, ready).
 type beside struct {
 	attempt *attempt
 	done    chan struct{}
 	failure atomic.Pointer[error] // why it failed; the decode leg has been cancelled then
 }
 
-// errBeside is the cause of a decode leg's end whose prefill leg failed.
+// errBeside is the cause that ends a decode leg whose prefill leg failed.
 var errBeside = errors.New("the prompt was not computed")
 
-// besideBlame is how long a decoder that answered with an error waits for its prefill leg to say the same.
+// besideBlame is how long a decoder that answered with an error waits for an error of its prefill leg.
 const besideBlame = 250 * time.Millisecond
 
-// besideWait is how long a prefiller may take to end its reply when the answer is complete.
+// besideWait is how long a prefiller may take to end its reply after the answer is complete.
 const besideWait = time.Second
 
-// together asks both engines at once, when it is the turn of the prefill leg, and relays the decoder's answer.
+// together asks both engines at once, when the prefill leg is dispatched, and relays the decoder's answer.
 func (s *split) together() (next *route.Plan) {
 	a, err := s.begin()
 	for err != nil {
@@ -62,7 +62,7 @@ func (s *split) together() (next *route.Plan) {
 			return
 		}
 		if err == nil {
-			err = fault.ErrBroken // its client left, or the decode leg ended first
+			err = fault.ErrBroken // the client left, or the decode leg ended first
 		}
 		b.failure.Store(&err)
 		if w := s.c.watch.Load(); w != nil && w.At(s.plan.Endpoint.Name) {
@@ -72,7 +72,7 @@ func (s *split) together() (next *route.Plan) {
 	return s.c.attempt(&s.plan)
 }
 
-// exchangeBeside is exchange in a goroutine of its own, where nobody else would stop a panic from ending the router.
+// exchangeBeside is exchange in a goroutine of its own, where an unrecovered panic would end the router.
 func (s *split) exchangeBeside(a *attempt, message *handover.Message) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -90,7 +90,7 @@ func (s *split) watchBeside(a *attempt) {
 	}
 }
 
-// besideError is what the client is told of a decode leg that was cancelled for its prefill leg.
+// besideError is the client's error for a decode leg that was cancelled because its prefill leg failed.
 func (s *split) besideError() error {
 	if s != nil && s.beside != nil {
 		if err := s.beside.failure.Load(); err != nil {
@@ -100,9 +100,8 @@ func (s *split) besideError() error {
 	return errBeside
 }
 
-// blamed is the failure of a prefill leg, where the decoder beside it answered with an error: a decoder that cannot have the prompt says
-// so at about the time at which the prefiller does, and either may be heard first. The decoder is not charged for it then. nil when
-// the prefill leg has not failed.
+// blamed is the failure of the prefill leg when the decoder beside it answered with an error; nil when the prefill leg has not
+// failed. Both fail at about the same time, and either may be seen first; the decoder is not blamed.
 func (a *attempt) blamed() error {
 	s := a.c.split
 	if s == nil || s.beside == nil || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.EngineError {
@@ -118,7 +117,8 @@ func (a *attempt) blamed() error {
 	return s.besideError()
 }
 
-// failedBeside reports whether an attempt at a decoder ended because its prefill leg failed: another prefiller is to be asked.
+// failedBeside reports whether a decoder's attempt ended because its prefill leg failed, so that another prefiller should be
+// asked.
 func (s *split) failedBeside(a *attempt) bool {
 	if s == nil || s.beside == nil || a.d.Leg != fleet.LegDecode || a.fin.Outcome != fleet.Abandoned || s.beside.failure.Load() == nil {
 		return false
@@ -128,7 +128,7 @@ func (s *split) failedBeside(a *attempt) bool {
 	return true
 }
 
-// told reports whether no prefill leg beside the decode leg may still be sent the request.
+// told reports that the prefill leg beside the decode leg, if any, is over and does not send the body any more.
 func (s *split) told() bool {
 	if s == nil || s.beside == nil {
 		return true
@@ -141,7 +141,7 @@ func (s *split) told() bool {
 	}
 }
 
-// replied waits for the prefill leg beside a decode leg, as long as that is not given up and the limit, if there is one, not over. It reports
+// replied waits for the prefill leg beside a decode leg, until the attempt ends or the limit, if any, has passed. It reports
 // whether the prefill leg is over.
 func (s *split) replied(a *attempt, limit <-chan time.Time) bool {
 	if s.beside == nil {
@@ -156,7 +156,7 @@ func (s *split) replied(a *attempt, limit <-chan time.Time) bool {
 	return false
 }
 
-// join waits for a prefill leg in flight, and ends it unless the answer is there, which it must then follow at once.
+// join waits for a running prefill leg, and ends it unless the answer is complete: then its reply is due.
 func (s *split) join(answered bool) {
 	if s == nil || s.beside == nil {
 		return
@@ -173,7 +173,7 @@ func (s *split) join(answered bool) {
 	<-b.done
 	b.attempt.over()
 	s.beside = nil
-	if s.ready && s.handed.Honest && !s.handed.Known { // the decoder says what the prefiller found
+	if s.ready && s.handed.Honest && !s.handed.Known { // the decoder reports the prefiller's count
 		s.prefill.Usage = s.answer
 		s.prefill.Usage.OutputTokens = 0
 	}

@@ -12,18 +12,18 @@ import (
 	"github.com/warmpath/warmpath/internal/unixsocket"
 )
 
-// TransportConfig says how engines are connected to. Zero means the default named at each field.
+// TransportConfig says how to connect to engines. Zero means the default named at each field.
 type TransportConfig struct {
 	Connect time.Duration                                                     // longest attempt to connect; required
-	NetHTTP bool                                                              // engines in plain text are sent to by net/http's client too. Config.NetHTTP must say the same
+	NetHTTP bool                                                              // use net/http's client for engines in plain text too. Config.NetHTTP must agree
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // default TCP and Unix sockets
 	Log     *slog.Logger                                                      // hears of names that cannot be looked up; default slog.Default
 }
 
-// Transport connects to engines: by the lean client of package h1 over plain HTTP and Unix sockets unless that is not wanted, by net/http over
-// TLS. docs/decisions says by which measurement.
+// Transport connects to engines: with the lean client of package h1 over plain HTTP and Unix sockets, unless that is off, and
+// with net/http over TLS. docs/decisions has the measurements.
 type Transport struct {
-	lean *h1.Client // nil when net/http does it all
+	lean *h1.Client // nil when net/http does everything
 	std  *http.Transport
 }
 
@@ -47,7 +47,7 @@ func NewTransport(cfg TransportConfig) *Transport {
 	return t
 }
 
-// RoundTrip sends a request to an engine and returns when the header of its answer has come.
+// RoundTrip sends a request to an engine and returns when the header of the answer has arrived.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme == "https" {
 		return t.std.RoundTrip(r)
@@ -58,7 +58,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.lean.RoundTrip(r)
 }
 
-// CloseIdleConnections closes the connections that nobody uses.
+// CloseIdleConnections closes the idle connections.
 func (t *Transport) CloseIdleConnections() {
 	if t.lean != nil {
 		t.lean.CloseIdleConnections()

@@ -12,8 +12,8 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/who"
 )
 
-// upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint and then both directions of bytes, for as long as both
-// ends stay. An engine that answers something else is bounded as with any other answer. Nothing is retried: what was said cannot be said again.
+// upgrade passes a protocol upgrade (WebSocket) to a chosen endpoint, then bytes in both directions until either end closes. An
+// engine's other answers are bounded like any answer. Nothing is retried.
 func (c *call) upgrade() {
 	if err := c.claim(); err != nil {
 		c.refuse(err)
@@ -42,7 +42,7 @@ func (c *call) upgrade() {
 			a.judge(res)
 			a.watch.Begin()
 			if res.StatusCode == http.StatusSwitchingProtocols {
-				a.watch.Pause() // from here on either end may be silent for as long as it likes
+				a.watch.Pause() // from now on either end may be silent for any time
 			} else {
 				a.watch.Wait(c.p.cfg.Idle)
 				res.Body = &turnwise{attempt: a, from: res.Body}
@@ -61,7 +61,7 @@ func (c *call) upgrade() {
 	proxy.ServeHTTP(c.client.Writer(), c.R.WithContext(a.watch))
 }
 
-// rewrite aims an upgrade at the endpoint. ReverseProxy has done away with the headers that end here.
+// rewrite aims an upgrade at the endpoint. ReverseProxy has removed the hop-by-hop headers.
 func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL = a.URL()
 	r.Out.Host = r.Out.URL.Host
@@ -82,8 +82,8 @@ func (a *attempt) rewrite(r *httputil.ProxyRequest) {
 	a.Address(r.Out.Header)
 }
 
-// isUpgrade reports whether the client wants to change the protocol with the engine. An offer of HTTP/2 is for the router, which
-// does not take it: such a request is served as any other (RFC 9110, section 7.8).
+// isUpgrade reports whether the client wants to change the protocol with the engine. An offer of HTTP/2 is for the router,
+// which does not accept it: such a request is served normally (RFC 9110, section 7.8).
 func isUpgrade(r *http.Request) bool {
 	to := r.Header.Get("Upgrade")
 	if to == "" || strings.EqualFold(to, "h2c") || r.Method != http.MethodGet || !who.Printable(to) {
@@ -99,8 +99,8 @@ func isUpgrade(r *http.Request) bool {
 	return false
 }
 
-// turnwise is the body of an engine's answer that ReverseProxy copies: Read waits for the engine, and between two calls of it the client is
-// waited for.
+// turnwise is the body of an engine's answer that ReverseProxy copies: during Read the router waits for the engine, between
+// Reads for the client.
 type turnwise struct {
 	*attempt
 	from  io.ReadCloser
@@ -117,7 +117,7 @@ func (b *turnwise) Read(p []byte) (int, error) {
 	if err != nil {
 		b.ended = true
 	}
-	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns the very value
+	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns the value itself
 		if told := b.conclude(err); told != nil {
 			b.c.served.Error = fault.Of(told).Code
 		}
@@ -125,7 +125,7 @@ func (b *turnwise) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. Before the body's end it means that the client could not be written to.
+// Close implements io.Closer. Before the body's end it means that a write to the client failed.
 func (b *turnwise) Close() error {
 	b.c.client.Awaited()
 	if !b.ended {

@@ -5,27 +5,27 @@ import (
 	"sync/atomic"
 )
 
-// ErrNoRoom refuses a body for which limits.memory has no room left.
-var ErrNoRoom = errors.New("the router holds as many bytes of request bodies as it may (limits.memory in its configuration); try again soon")
+// ErrNoRoom rejects a body when limits.memory is used up.
+var ErrNoRoom = errors.New("the router's memory for request bodies is used up (limits.memory in its configuration); try again soon")
 
-// Budget bounds the memory that request bodies take in all.
+// Budget bounds the total memory of request bodies.
 type Budget struct {
 	limit   atomic.Int64
 	held    atomic.Int64
 	refused atomic.Uint64
 }
 
-// NewBudget allows so many bytes.
+// NewBudget makes a budget of limit bytes.
 func NewBudget(limit int64) *Budget {
 	b := &Budget{}
 	b.SetLimit(limit)
 	return b
 }
 
-// SetLimit allows another number of bytes. What is held already stays.
+// SetLimit changes the number of bytes. Memory in use is not affected.
 func (b *Budget) SetLimit(limit int64) { b.limit.Store(limit) }
 
-// take reserves n bytes, unless that is more than is left. What is taken must be given back once.
+// take reserves n bytes, unless fewer are left. They must be given back once.
 func (b *Budget) take(n int) bool {
 	for {
 		held := b.held.Load()
@@ -39,19 +39,19 @@ func (b *Budget) take(n int) bool {
 	}
 }
 
-// add counts n bytes that cannot be refused: a short copy of a body that is there already.
+// add counts n bytes without a limit: a short copy of a body already in memory.
 func (b *Budget) add(n int) { b.held.Add(int64(n)) }
 
 // give returns n bytes that were taken or added.
 func (b *Budget) give(n int) { b.held.Add(-int64(n)) }
 
-// Memory says how much memory request bodies take.
+// Memory is the memory of request bodies.
 type Memory struct {
-	Held, Limit int64  // bytes of buffers now, and at most
-	Refused     uint64 // requests refused because there was no room
+	Held, Limit int64  // bytes of buffers in use, and the most allowed
+	Refused     uint64 // requests rejected for lack of room
 }
 
-// Memory returns the present figures.
+// Memory returns the current figures.
 func (b *Budget) Memory() Memory {
 	return Memory{Held: b.held.Load(), Limit: b.limit.Load(), Refused: b.refused.Load()}
 }

@@ -1,9 +1,10 @@
-// Package body holds request bodies in memory, or passes them on as they stream in.
+// Package body holds request bodies in memory, or streams them to the engine.
 //
-// It owns the pool of buffers, the budget of their bytes, the counted references to each body, and the reading of a client that sends one.
+// It owns the pool of buffers, the budget of their bytes, the counted references to each body, and the reading of a client that
+// sends one.
 //
-// It promises that a body takes memory in proportion to what has arrived of it, that its memory is given back once, after the last reader, and
-// that edits are spliced between bytes which stay as they came.
+// It promises that a body takes memory in proportion to the bytes that have arrived, that its memory is given back once, after
+// the last reader, and that edits leave all other bytes unchanged.
 //
-// It never looks at what a body says, nor at which endpoint gets it.
+// It never interprets a body, nor knows which endpoint gets it.
 package body

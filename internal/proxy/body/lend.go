@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// longBody is the length from which a body that is changed in places is sent in pieces instead of being copied.
+// longBody is the length from which an edited body is sent in pieces instead of being copied.
 const longBody = 64 << 10
 
 // Splice returns a payload with the edits made, whose memory is counted in the budget.
@@ -26,14 +26,15 @@ func (p *Payload) Splice(edits []prompt.Edit, in *Budget) *Payload {
 	return newPayload(buf, in)
 }
 
-// Terms say how a body is lent.
+// Terms are the conditions under which a body is lent.
 type Terms struct {
-	Lean     bool // to the client of package h1, not to net/http's
-	Once     bool // the transport may not send it again after a connection that was kept open has failed
-	OnlyOnce bool // the same of HTTP/2 too
+	Lean     bool // lent to the client of package h1, not to net/http's
+	Once     bool // the transport must not send it again after a kept connection has failed
+	OnlyOnce bool // nor over HTTP/2
 }
 
-// Lend gives a request its body, and returns what takes it back before the transport has closed it; nil for an empty one.
+// Lend gives a request its body, and returns a Closer that takes it back before the transport has closed it; nil for an empty
+// body.
 func (p *Payload) Lend(out *http.Request, terms Terms) io.Closer {
 	if !terms.Lean && out.Header.Get("User-Agent") == "" {
 		out.Header["User-Agent"] = []string{""} // keeps net/http from naming itself

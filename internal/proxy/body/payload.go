@@ -9,15 +9,15 @@ import (
 	"sync/atomic"
 )
 
-// Payload is a request body in memory. The call, each attempt and each transport that reads it hold a reference. With the last one its
-// memory goes back to the pool and to the budget.
+// Payload is a request body in memory. The call, each attempt and each transport that reads it hold a reference. Releasing the
+// last one returns the memory to the pool and the budget.
 type Payload struct {
 	Bytes  []byte
-	pieces [][]byte // instead of bytes: parts of the payload whole and what is changed between them
+	pieces [][]byte // instead of bytes: parts of whole and the edits between them
 	whole  *Payload // nil unless there are pieces
 
-	buf    *buffer // what bytes lie in; nil when there are none
-	budget *Budget // that buf is counted in
+	buf    *buffer // memory of bytes; nil for none
+	budget *Budget // that counts buf
 	refs   atomic.Int32
 }
 
@@ -29,7 +29,7 @@ func (p *Payload) len() int {
 	return n
 }
 
-// Copy is the whole body in memory of its own.
+// Copy is a copy of the whole body.
 func (p *Payload) Copy() []byte {
 	if p.pieces != nil {
 		return bytes.Join(p.pieces, nil)
@@ -37,7 +37,8 @@ func (p *Payload) Copy() []byte {
 	return bytes.Clone(p.Bytes)
 }
 
-// buffer is memory for a body. It is pooled by powers of two between these sizes; larger ones are left to the garbage collector.
+// buffer is memory for a body. Buffers are pooled by powers of two between these sizes; larger ones are left to the garbage
+// collector.
 type buffer struct{ bytes []byte }
 
 const (
@@ -77,7 +78,7 @@ func (b *buffer) free() {
 	buffers[class].Put(b)
 }
 
-// newPayload returns a payload with one reference, of a buffer that is counted in the budget; both may be nil.
+// newPayload returns a payload with one reference. Its buffer is counted in the budget; both may be nil.
 func newPayload(buf *buffer, in *Budget) *Payload {
 	p := &Payload{buf: buf, budget: in}
 	if buf != nil {
@@ -87,7 +88,7 @@ func newPayload(buf *buffer, in *Budget) *Payload {
 	return p
 }
 
-// inPieces returns a payload, with one reference, of pieces that refer to p.
+// inPieces returns a payload with one reference, made of pieces that refer to p.
 func (p *Payload) inPieces(pieces [][]byte) *Payload {
 	p.refs.Add(1)
 	out := newPayload(nil, nil)
@@ -95,7 +96,7 @@ func (p *Payload) inPieces(pieces [][]byte) *Payload {
 	return out
 }
 
-// Release drops one reference; nil holds nothing.
+// Release drops one reference; a nil payload has none.
 func (p *Payload) Release() {
 	if p == nil || p.refs.Add(-1) != 0 {
 		return
@@ -111,11 +112,11 @@ func (p *Payload) Release() {
 	p.whole = nil
 }
 
-// Returned implements h1.Owner: a transport refers to the payload no more.
+// Returned implements h1.Owner: the transport has dropped its reference.
 func (p *Payload) Returned() { p.Release() }
 
-// reader lends the payload to net/http's transport, which may still read it after its attempt has failed. It is nil when the payload has
-// been released.
+// reader lends the payload to net/http's transport, which may still read it after its attempt has failed. It is nil if the
+// payload has been released.
 func (p *Payload) reader() *payloadReader {
 	for {
 		refs := p.refs.Load()
@@ -133,11 +134,11 @@ func (p *Payload) reader() *payloadReader {
 	return r
 }
 
-// payloadReader reads a payload, and refers to it until its end or until it is closed: over HTTP/2 a body is closed when the answer ends,
-// and an answer refers to the body of its request. It may be closed while it is read.
+// payloadReader reads a payload, and refers to it until its end or until it is closed: over HTTP/2 a body is closed when the
+// answer ends, and an answer refers to the body of its request. It may be closed during a read.
 type payloadReader struct {
 	mu     sync.Mutex
-	lender *Payload // nil when it has been let go of
+	lender *Payload // nil after release
 	closed bool
 	rest   []byte
 	more   [][]byte // what follows rest
@@ -160,7 +161,7 @@ func (r *payloadReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// next goes to the piece that has something left, and lets go of all at the end.
+// next moves to the next non-empty piece, and releases the payload at the end.
 func (r *payloadReader) next() {
 	for len(r.rest) == 0 && len(r.more) > 0 {
 		r.rest, r.more = r.more[0], r.more[1:]
@@ -171,7 +172,7 @@ func (r *payloadReader) next() {
 	}
 }
 
-// Close lets go of the payload, if that has not been done.
+// Close releases the payload, unless it has been released.
 func (r *payloadReader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

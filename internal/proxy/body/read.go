@@ -7,25 +7,26 @@ import (
 	"os"
 )
 
-// Why a body was not taken.
+// Reasons for rejecting a body.
 var (
 	ErrTooLarge = errors.New("the request body is larger than the router accepts (limits.body in its configuration)")
 	ErrSlowBody = errors.New("the request body did not arrive in time")
 	ErrBadBody  = errors.New("the request body could not be read to its end")
 )
 
-// What a client says about the length of a long body is believed as far as its bytes bear it out: the first buffer is small, and each
-// further one a multiple of what has arrived. The multiples are such that little of a body of up to 512 kB is copied on the way.
+// A client's statement of a long body's length is trusted only in proportion to the bytes that arrive: the first buffer is
+// small, and each further one a multiple of what has arrived. The multiples are chosen so that little of a body of up to 512 kB
+// is copied.
 const (
-	smallBody  = 4 << 10 // up to this length a body has one buffer from the beginning
+	smallBody  = 4 << 10 // up to this length a body has one buffer from the start
 	firstBytes = 512
-	someBytes  = 32 << 10 // from which on a client has shown that it sends
+	someBytes  = 32 << 10 // after this many bytes larger buffers are allocated
 	growFirst  = 8
 	growLater  = 16
 )
 
-// nextRoom is how large a buffer is to be for a body of which so many bytes have arrived. claim is its length as the client says,
-// negative when it says nothing; most bounds what is read of such a one.
+// nextRoom is the size of the buffer for a body of which this many bytes have arrived. claim is the client's statement of the
+// length, negative for none; most bounds what is read of a body without one.
 func nextRoom(arrived, claim, most int64) int64 {
 	known := claim >= 0
 	if known {
@@ -48,7 +49,7 @@ func nextRoom(arrived, claim, most int64) int64 {
 // bodyReader reads one body into a buffer that grows within a budget.
 type bodyReader struct {
 	from   io.Reader
-	claim  int64 // the length that the client says; negative when it says nothing
+	claim  int64 // the length stated by the client; negative for none
 	limit  int64
 	budget *Budget
 	buf    *buffer // nil before the first
@@ -81,8 +82,8 @@ func (r *bodyReader) drop(b *buffer) {
 	}
 }
 
-// full reports whether the buffer is to grow before more is read. One that is nearly full is not read into where all can be read by one
-// call: net/http reads past its own buffer only into a larger one.
+// full reports whether the buffer must grow before the next read. A nearly full buffer is not used if one call could read the
+// rest: net/http reads past its own buffer only into a larger one.
 func (r *bodyReader) full() bool {
 	if r.buf == nil {
 		return true
@@ -94,10 +95,10 @@ func (r *bodyReader) full() bool {
 	return len(r.buf.bytes) == room
 }
 
-// read reads to the end. On an error there is nothing to give back.
+// read reads to the end. After an error no buffer needs to be freed.
 func (r *bodyReader) read() (buf *buffer, err error) {
 	defer func() {
-		if buf == nil { // a panic too
+		if buf == nil { // also after a panic
 			r.drop(r.buf)
 		}
 	}()
@@ -126,8 +127,8 @@ func (r *bodyReader) read() (buf *buffer, err error) {
 	}
 }
 
-// Read reads a whole request body of at most limit bytes. The caller sees to it that the client does not take too long.
-// net/http can only notice that a client left once its body has been read to the end.
+// Read reads a whole request body of at most limit bytes. The caller limits the time that the client may take. net/http notices
+// that a client left only after its body has been read to the end.
 func Read(r *http.Request, limit int64, in *Budget) (*Payload, error) {
 	if r.ContentLength > limit {
 		return nil, ErrTooLarge

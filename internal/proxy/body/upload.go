@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// Upload is a request body that is passed on as it streams in. It remembers whether the client is to blame when the attempt
-// fails, and keeps the attempt's time limit from running while the client sends.
+// Upload is a request body that is streamed to the engine. It remembers whether the client is to blame when the attempt fails,
+// and pauses the attempt's time limit while the client sends.
 type Upload struct {
 	body    io.ReadCloser
-	limited time.Duration // longest time that each read waits for the client
+	limited time.Duration // longest wait of a read for the client
 	heard   func()        // called after each read
 	control *http.ResponseController
 	pending atomic.Bool // waiting for the client
 	ended   atomic.Bool
 	failure atomic.Pointer[error]
 
-	reading sync.Mutex // held while the client is read from
+	reading sync.Mutex // held during a read from the client
 
 	mu   sync.Mutex
-	over bool // the attempt is at its end: nobody is to be waited for, and control must not be used any more. Guarded by mu
+	over bool // the attempt has ended: do not wait for the client, nor use control. Guarded by mu
 }
 
 // setLimit sets the deadline on reading from the client. ok is false when the attempt is over.
@@ -37,13 +37,14 @@ func (u *Upload) setLimit(t time.Time) (ok bool) {
 	return !u.over
 }
 
-// Unread reports whether the client may still send: such a connection cannot be used for another request.
+// Unread reports whether the client may still be sending: its connection cannot be used for another request.
 func (u *Upload) Unread() bool { return u != nil && !u.ended.Load() }
 
-// NewUpload passes on the body of a request that w answers. Each read waits for at most limit, and calls heard at its end.
+// NewUpload streams the body of a request that w answers. Each read waits for at most limit, and calls heard when it returns.
 func NewUpload(w http.ResponseWriter, body io.ReadCloser, limit time.Duration, heard func()) *Upload {
 	u := &Upload{body: body, limited: limit, heard: heard, control: http.NewResponseController(w)}
-	// Without it net/http holds an answer back until the whole body has been read. HTTP/2 needs no such thing and says so.
+	// Otherwise net/http holds the answer back until the whole body has been read. HTTP/2 does not need this and returns an
+	// error.
 	_ = u.control.EnableFullDuplex()
 	return u
 }
@@ -77,10 +78,10 @@ func (u *Upload) read(p []byte) (int, error) {
 	return u.body.Read(p)
 }
 
-// Close leaves the body to net/http, which reads or cuts what is left of it.
+// Close leaves the body to net/http, which reads or drops the rest.
 func (u *Upload) Close() error { return nil }
 
-// Blame is what the client did wrong, nil when it did nothing.
+// Blame is the client's fault; nil for none.
 func (u *Upload) Blame() error {
 	if u == nil {
 		return nil
@@ -94,7 +95,7 @@ func (u *Upload) Blame() error {
 	return nil
 }
 
-// Late reports whether the client was waited for in vain.
+// Late reports whether the client did not send in time.
 func (u *Upload) Late() bool {
 	if u == nil {
 		return false
@@ -103,8 +104,8 @@ func (u *Upload) Late() bool {
 	return why != nil && errors.Is(*why, ErrSlowBody)
 }
 
-// Finish frees whoever still waits for the client: the attempt is over. It returns when nobody reads any more: a read that net/http finds
-// in flight when the handler is at its end makes it lift the deadline, and then it waits for the rest of the body for ever.
+// Finish ends all reads from the client: the attempt is over. It returns after the last one. If net/http finds a read in
+// progress when the handler returns, it lifts the deadline and waits for the rest of the body without limit.
 func (u *Upload) Finish() {
 	if u == nil {
 		return
@@ -112,7 +113,7 @@ func (u *Upload) Finish() {
 	u.mu.Lock()
 	unread := u.Unread()
 	if unread && u.control.SetReadDeadline(time.Unix(1, 0)) != nil {
-		unread = false // who reads cannot be woken
+		unread = false // a read in progress cannot be woken
 	}
 	u.over = true
 	u.mu.Unlock()

@@ -1,8 +1,11 @@
 // Package catalog answers GETs of the lists of models, /v1/models and Ollama's /api/tags.
 //
-// It owns the merged lists and the questions to the engines. It promises that an entry is passed on as its engine wrote it, that a list is fetched
-// by one request at a time and served for two seconds, and that a model which no engine lists, an alias among others, is listed if the fleet serves
-// it. It never writes to a client, and learns nothing about an endpoint from an answer that fails.
+// It owns the merged lists and the requests to the engines.
+//
+// It promises that an entry is passed on unchanged, that one request at a time fetches a list, which is then served for two
+// seconds, and that aliases and models that no engine lists are listed if the fleet serves them.
+//
+// It never writes to a client, and learns nothing about an endpoint from an answer that fails.
 package catalog
 
 import (
@@ -21,13 +24,13 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// Catalog is the list of models merged over the endpoints. Entries are passed on as the engines wrote them, since clients
-// rely on fields that the router knows nothing of.
+// Catalog is the list of models merged over the endpoints. Entries are passed on unchanged, since clients rely on fields that
+// the router does not know.
 type Catalog struct {
 	fleet     *live.Fleet
 	transport http.RoundTripper
 
-	fetching sync.Mutex // held while lists are fetched; who finds it held is served the list of before, if there is one
+	fetching sync.Mutex // held while lists are fetched; other requests get the previous list meanwhile, if there is one
 
 	mu    sync.Mutex // guards lists
 	lists map[string]fetched
@@ -57,7 +60,7 @@ func New(fleet *live.Fleet, transport http.RoundTripper) *Catalog {
 	return &Catalog{fleet: fleet, transport: transport}
 }
 
-// Answer is what a GET of a path lists, to be written as JSON. ok is false when the path is none of a list of models.
+// Answer is the answer to a GET of a path, to be written as JSON. ok is false if the path is not a list of models.
 func (g *Catalog) Answer(ctx context.Context, path string) (list any, ok bool, err error) {
 	switch {
 	case path == openAIModels:
@@ -195,8 +198,8 @@ func (g *Catalog) fetch(ctx context.Context, e *fleet.Endpoint, path, list, id s
 	return entries
 }
 
-// merge joins the lists, first come first, keeps what the fleet serves, and adds what no engine lists: aliases, and models of
-// endpoints that are not answering now.
+// merge joins the lists (the first entry of a name counts), keeps what the fleet serves, and adds what no engine lists: aliases,
+// and models of endpoints that do not answer now.
 func merge(fleet *live.Fleet, lists [][]entry, all bool) []entry {
 	known := fleet.Models()
 	serves := make(map[string]bool, len(known))

@@ -1,10 +1,11 @@
 // Package client writes to the client of one request, and limits how long it may take to read its answer and to send its body.
 //
-// It owns the deadlines of the client's connection while the request is served. It promises that a client which does not take a write for its
-// time is cut once, that a connection which serves further requests is left without a deadline, and that the time for which a client holds up a
-// write can be told from the time for which an engine is silent.
+// It owns the deadlines of the client's connection while the request is served.
 //
-// It never decides what is written, and knows no engine. Check, GiveUp and StopReading are called inside one lock of the caller's.
+// It promises that a client which does not take a write in time is cut once, that a connection which serves further requests is
+// left without a deadline, and that a client's delays can be told from the engine's.
+//
+// It never decides what is written, and knows no engine. The caller calls Check, GiveUp and StopReading under one lock.
 package client
 
 import (
@@ -14,10 +15,10 @@ import (
 	"time"
 )
 
-// slowWrite is how long a write to a client takes at least for the router to say that it waits for the client, not for the engine.
+// slowWrite is the duration of a write from which on the router counts as waiting for the client and not for the engine.
 const slowWrite = 50 * time.Millisecond
 
-// cutGrace is how long a client may take for what it is sent when its answer has been given up.
+// cutGrace is how long a client may take for the last bytes after its answer has been given up.
 const cutGrace = time.Second
 
 // Client is the client of one request. Begin must be called first.
@@ -28,28 +29,28 @@ type Client struct {
 	idle time.Duration // longest time that a write may take
 	log  *slog.Logger
 
-	writing atomic.Int64 // unix nanoseconds at which the present write to the client began, 0 when there is none
+	writing atomic.Int64 // unix nanoseconds at which the current write to the client began, 0 for none
 	cut     bool         // the client did not read. Guarded by the caller's lock
 	limited bool         // writes to the client have a deadline. Guarded by the caller's lock
-	reading atomic.Int64 // unix nanoseconds until when the client may send its body, 0 when it is not awaited
+	reading atomic.Int64 // unix nanoseconds until which the client may send its body, 0 when the router does not wait for it
 }
 
-// Begin takes a client that may take idle for each write.
+// Begin starts a client that may take idle for each write.
 func (c *Client) Begin(w http.ResponseWriter, r *http.Request, id string, idle time.Duration, log *slog.Logger) {
 	c.w, c.r, c.id, c.idle, c.log = w, r, id, idle, log
 }
 
-// Writer is what the header of the answer is written with, and what passes protocols on.
+// Writer is the ResponseWriter for the header of the answer and for upgrades.
 func (c *Client) Writer() http.ResponseWriter { return c.w }
 
-// Header is that of the answer.
+// Header is the answer's header.
 func (c *Client) Header() http.Header { return c.w.Header() }
 
 // WriteHeader sends the header with a status.
 func (c *Client) WriteHeader(status int) { c.w.WriteHeader(status) }
 
-// Send writes a part of the answer to the client, flushes it if told to, and returns how long that took. Check cuts a client that takes its idle
-// time for it: then Send returns an error.
+// Send writes a part of the answer to the client, flushes it if told to, and returns how long that took. If the client does not
+// take it within its idle time, Check cuts the client and Send returns an error.
 func (c *Client) Send(part []byte, flush bool) (took time.Duration, err error) {
 	began := time.Now()
 	c.writing.Store(began.UnixNano())
@@ -68,13 +69,13 @@ func (c *Client) Send(part []byte, flush bool) (took time.Duration, err error) {
 	return took, err
 }
 
-// Awaits says that the client is waited for from now on, by another writer than Send.
+// Awaits notes that another writer than Send now waits for the client.
 func (c *Client) Awaits() { c.writing.Store(time.Now().UnixNano()) }
 
-// Awaited says that the client is no longer waited for.
+// Awaited notes the end of that wait.
 func (c *Client) Awaited() { c.writing.Store(0) }
 
-// ReadsUntil lets the client send its body until then; the zero time says that it is not awaited.
+// ReadsUntil sets the time until which the client may send its body; the zero time means that the router does not wait for it.
 func (c *Client) ReadsUntil(until time.Time) {
 	if until.IsZero() {
 		c.reading.Store(0)
@@ -83,7 +84,7 @@ func (c *Client) ReadsUntil(until time.Time) {
 	c.reading.Store(until.UnixNano())
 }
 
-// Check cuts a client whose time for its body is over, or that has not taken a write for its idle time.
+// Check cuts a client that has not sent its body in time, or has not taken a write within its idle time.
 func (c *Client) Check(now time.Time) {
 	if until := c.reading.Load(); until != 0 && now.UnixNano() >= until {
 		c.stopReading()
@@ -105,7 +106,7 @@ func (c *Client) StopReading() {
 
 func (c *Client) stopReading() { _ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0)) }
 
-// Waits reports whether the client holds up a write, so that nobody reads from the engine.
+// Waits reports whether the client holds up a write, so that the router does not read from the engine.
 func (c *Client) Waits(now time.Time) bool {
 	since := c.writing.Load()
 	return since != 0 && now.UnixNano()-since >= int64(slowWrite)
@@ -114,10 +115,10 @@ func (c *Client) Waits(now time.Time) bool {
 // Writing reports whether a write is in progress.
 func (c *Client) Writing() bool { return c.writing.Load() != 0 }
 
-// GiveUp leaves the client a second for what it is still sent: its answer has been given up.
+// GiveUp limits further writes to one second: the answer has been given up.
 func (c *Client) GiveUp() { c.limitWrites(time.Now().Add(cutGrace)) }
 
-// limitWrites sets the deadline of all writes to the client that are still to come, unless it has been cut.
+// limitWrites sets the deadline of all further writes to the client, unless it has been cut.
 func (c *Client) limitWrites(until time.Time) {
 	if c.cut {
 		return
@@ -126,8 +127,8 @@ func (c *Client) limitWrites(until time.Time) {
 	_ = http.NewResponseController(c.w).SetWriteDeadline(until)
 }
 
-// HandOver leaves what net/http still holds of the answer to it: it flushes that when the handler has returned, where Send cannot
-// see it. The connection of an HTTP/1.1 client serves further requests, and its listener bounds each write (package h1).
+// HandOver leaves the rest of the answer to net/http, which flushes it when the handler has returned and Send cannot see it. An
+// HTTP/1.1 connection serves further requests, and its listener bounds each write (package h1).
 func (c *Client) HandOver() {
 	if c.limited && c.r.ProtoMajor == 1 {
 		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{})
@@ -135,16 +136,16 @@ func (c *Client) HandOver() {
 	BoundFlush(c.w, c.r, c.idle)
 }
 
-// BoundFlush bounds the flush of a handler's answer over HTTP/2, which waits for the client's window. The deadline ends with the stream; one
-// that has ended is left alone, since it would be reset once more.
+// BoundFlush bounds the flush of a handler's answer over HTTP/2, which waits for the client's window. The deadline ends with
+// the stream. A stream that has ended is left alone, since a deadline would reset it again.
 func BoundFlush(w http.ResponseWriter, r *http.Request, limit time.Duration) {
 	if r.ProtoMajor > 1 && r.Context().Err() == nil {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit))
 	}
 }
 
-// PassOver limits how long a client may take to send a body that nobody reads: net/http waits for it before it sends the answer, and
-// without a limit for ever.
+// PassOver limits how long a client may take to send a body that the router does not read: net/http waits for it before it
+// sends the answer, by default without limit.
 func PassOver(w http.ResponseWriter, r *http.Request, limit time.Duration) {
 	if r.ContentLength != 0 {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit))

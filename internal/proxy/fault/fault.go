@@ -21,18 +21,18 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// What went wrong with an endpoint.
+// Failures of endpoints.
 var (
-	ErrUnreachable = errors.New("the endpoint could not be connected to")
+	ErrUnreachable = errors.New("could not connect to the endpoint")
 	ErrShortage    = errors.New("the router had no file descriptor left to connect to the endpoint")
 	ErrBroken      = errors.New("the endpoint broke off before it answered")
 	ErrCut         = errors.New("the endpoint broke off within its answer")
 	ErrTruncated   = errors.New("the engine ended its answer before it was complete")
 )
 
-// What the door refuses.
+// Requests that the door rejects.
 var (
-	ErrConnect    = errors.New("CONNECT is not for this server: warmpath is no forward proxy")
+	ErrConnect    = errors.New("CONNECT is not supported: warmpath is not a forward proxy")
 	ErrDraining   = errors.New("the router is shutting down and takes no new requests")
 	ErrPinningOff = errors.New("X-Warmpath-Pin and X-Warmpath-Exclude are switched off; set pinning: true in the configuration to allow them")
 )
@@ -47,23 +47,23 @@ type headerError struct{ name, must string }
 
 func (e *headerError) Error() string { return "the header " + e.name + " " + e.must }
 
-// Header refuses a header of the request.
+// Header rejects a header of the request.
 func Header(name, must string) error { return &headerError{name, must} }
 
-// Why a request was given up while it waited.
+// Reasons for giving up a queued request.
 var (
-	ErrWaited   = errors.New("the request waited at the router for as long as it may, and no engine had room for it")
+	ErrWaited   = errors.New("the request reached its longest wait in the router's queue, and no engine had room for it")
 	ErrDeadline = errors.New("the answer did not begin within X-Warmpath-Deadline")
 )
 
-// Encoded refuses a body with that Content-Encoding.
+// Encoded rejects a body with that Content-Encoding.
 func Encoded(encoding string) error { return &encodingError{encoding} }
 
-// APIError says that the engine behind the router does not serve the API that the client speaks.
+// APIError says that the engine does not serve the client's API.
 type APIError struct {
 	Path  string
 	Kind  fleet.Kind   // of the engine that was asked
-	Kinds []fleet.Kind // that serve it
+	Kinds []fleet.Kind // kinds that serve it
 }
 
 func (e *APIError) Error() string {
@@ -84,7 +84,7 @@ type Fault struct {
 	RetryAfter time.Duration
 }
 
-// faults is the one table from the router's own errors to what clients see.
+// faults maps the router's own errors to what clients see.
 var faults = []struct {
 	err error
 	Fault
@@ -122,7 +122,7 @@ var faults = []struct {
 	{ErrTruncated, Fault{502, "api_error", "endpoint_failed", 0}},
 }
 
-// Of finds what a client is told about an error.
+// Of is the client's view of an error.
 func Of(err error) Fault {
 	var (
 		unknown  *route.UnknownModelError
@@ -169,7 +169,7 @@ func Of(err error) Fault {
 	return Fault{500, "api_error", "internal_error", 0}
 }
 
-// limited tells a limit as OpenAI does: the type says of what, and the code whether it is a rate.
+// limited reports a limit in OpenAI's form: the type names what is limited, and the code whether it is a rate.
 func limited(e *quota.Error) Fault {
 	f := Fault{429, "requests", "rate_limit_exceeded", max(e.RetryAfter, time.Second)}
 	switch e.Kind() {
@@ -181,8 +181,8 @@ func limited(e *quota.Error) Fault {
 	return f
 }
 
-// Body is an error in the shape of the API that was called: OpenAI's, which Anthropic's clients read too when "type" says
-// "error" (Anthropic API, "Errors"), or the string that Ollama's clients expect (ollama docs/api.md).
+// Body is an error in the format of the client's API: OpenAI's, which Anthropic's clients also read if "type" is "error"
+// (Anthropic API, "Errors"), or the string that Ollama's clients expect (ollama docs/api.md).
 func Body(api prompt.API, f Fault, message string) []byte {
 	inner := map[string]any{"message": message, "type": f.kind, "code": f.Code, "param": nil}
 	var outer any = map[string]any{"error": inner}
@@ -226,7 +226,7 @@ func anthropicType(f Fault) string {
 	}
 }
 
-// Shape is the API in whose shape an error is told to who called a path: the path's own, or its family's.
+// Shape is the API whose error format applies to a path: its own API, or that of its family.
 func Shape(api prompt.API, path string) prompt.API {
 	switch {
 	case api != prompt.Other:

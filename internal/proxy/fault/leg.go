@@ -10,21 +10,21 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// ErrNoConnector says that a prompt cannot be computed elsewhere.
-var ErrNoConnector = errors.New("the prefiller's kind of engine hands its KV cache over by no protocol that is known, or the request does not fit it")
+// ErrNoConnector means that the prefiller's kind of engine has no known way of handing its KV cache over.
+var ErrNoConnector = errors.New("no known connector can hand this request's KV cache over from the prefiller's kind of engine")
 
-// The types of errors that say which leg failed, as production-stack has them.
+// Types of errors that name the failed leg, as in production-stack.
 const (
 	prefillerError = "prefiller_error"
 	decoderError   = "decoder_error"
 )
 
-// legError says that one leg of a request failed.
+// legError is the failure of one leg of a request.
 type legError struct {
 	leg        fleet.Leg
-	status     int    // the engine's, 0 when it gave none
+	status     int    // the engine's; 0 for none
 	said       string // by the engine
-	err        error  // when the engine said nothing
+	err        error  // without an answer of the engine
 	retryAfter time.Duration
 }
 
@@ -48,7 +48,7 @@ func (e *legError) Error() string {
 
 func (e *legError) Unwrap() error { return e.err }
 
-// Unsaid is an error as it may stand in a log: without what an engine said, which often repeats a part of the prompt.
+// Unsaid is an error for the log: without the engine's message, which often repeats a part of the prompt.
 func Unsaid(err error) error {
 	if leg := (*legError)(nil); errors.As(err, &leg) && leg.said != "" {
 		return &legError{leg: leg.leg, status: leg.status}
@@ -56,21 +56,21 @@ func Unsaid(err error) error {
 	return err
 }
 
-// Answered says that an engine answered a leg with an error of that status, with what it said.
+// Answered is an engine's error to a leg, with status and message.
 func Answered(leg fleet.Leg, status int, said string, retryAfter time.Duration) error {
 	return &legError{leg: leg, status: status, said: said, retryAfter: retryAfter}
 }
 
-// Failed says that a leg failed without an answer of the engine.
+// Failed is a leg's failure without an answer of the engine.
 func Failed(leg fleet.Leg, why error) error { return &legError{leg: leg, err: why} }
 
-// IsOfLeg reports whether an error says which leg it is of.
+// IsOfLeg reports whether an error is the failure of a leg.
 func IsOfLeg(err error) bool {
 	leg := (*legError)(nil)
 	return errors.As(err, &leg)
 }
 
-// fault is what the client is told.
+// fault is the client's view of the error.
 func (e *legError) fault() Fault {
 	f := Fault{http.StatusBadGateway, prefillerError, prefillerError, e.retryAfter}
 	if e.leg == fleet.LegDecode {
@@ -90,7 +90,7 @@ func (e *legError) fault() Fault {
 	return f
 }
 
-// Text is what an engine says in the body of an error: OpenAI's object, SGLang's flat one, FastAPI's detail, or text.
+// Text is the message in an engine's error body: OpenAI's object, SGLang's flat one, FastAPI's detail, or plain text.
 func Text(body []byte) string {
 	const longest = 500
 	var v struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// OutcomeOf is what the status of an answer means for the endpoint's books.
+// OutcomeOf is the outcome of an attempt by the status of its answer.
 func OutcomeOf(status int) fleet.Outcome {
 	switch {
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
@@ -23,7 +23,7 @@ func OutcomeOf(status int) fleet.Outcome {
 	}
 }
 
-// OutcomeOfError is what an error with status 200 means for the endpoint's books, by the status that it names itself.
+// OutcomeOfError is the outcome of an answer with status 200 that has an error, by the error's own status.
 func OutcomeOfError(code int) fleet.Outcome {
 	if code >= http.StatusBadRequest {
 		return OutcomeOf(code)

@@ -9,14 +9,15 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// PathError says that a path is not passed on.
+// PathError means that a path is not passed on.
 type PathError struct{ method, path string }
 
 func (e *PathError) Error() string {
 	return "the router does not pass on " + e.method + " " + strconv.Quote(e.path) + ": it is none of the inference APIs; paths in its configuration allows others"
 }
 
-// Passes is why a request may not reach an engine, nil when it may. more are paths that are passed on beside the inference APIs.
+// Passes is the reason why a request must not reach an engine; nil if it may. more are paths that are passed on besides the
+// inference APIs.
 func Passes(api prompt.API, method, path string, more *guard.Paths) error {
 	if api != prompt.Other || allowed(method, path) || more.Has(method, path) {
 		return nil
@@ -26,7 +27,7 @@ func Passes(api prompt.API, method, path string, more *guard.Paths) error {
 		if more.Has(http.MethodGet, path) {
 			return nil
 		}
-	case http.MethodOptions: // a browser asks before it calls; no engine does anything for it
+	case http.MethodOptions: // a browser's preflight; engines need not see it
 		for _, m := range [...]string{http.MethodPost, http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 			if prompt.Classify(m, path) != prompt.Other || allowed(m, path) || more.Has(m, path) {
 				return nil
@@ -36,9 +37,9 @@ func Passes(api prompt.API, method, path string, more *guard.Paths) error {
 	return &PathError{method, path}
 }
 
-// allowed reports whether a request is one of the inference APIs that engines have beside those the router reads, or asks how an engine is.
-// What acts on an engine as a whole (sleep, wake-up, caches, profiles, weights, adapters, models on its disk, slots) is none of them, and
-// neither is what takes the parameters of a hand-over of KV cache under a path that the router does not read.
+// allowed reports whether a request is one of the engines' further inference APIs, or asks for an engine's state. It excludes
+// what acts on an engine as a whole (sleep, wake-up, caches, profiles, weights, adapters, models on disk, slots), and unparsed
+// paths that accept the parameters of a KV hand-over.
 func allowed(method, path string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead:
@@ -51,7 +52,7 @@ func allowed(method, path string) bool {
 	return false
 }
 
-// asks are the paths that are read.
+// asks lists the paths that are read with GET.
 func asks(path string) bool {
 	switch path {
 	case "/", "/health", "/health_generate", "/ping", "/version", "/v1/models", // vLLM, SGLang, TensorRT-LLM
@@ -64,7 +65,7 @@ func asks(path string) bool {
 	return strings.HasPrefix(path, "/v1/models/") || strings.HasPrefix(path, "/v1/responses/")
 }
 
-// infers are the paths to which work is posted.
+// infers lists the paths to which work is posted.
 func infers(path string) bool {
 	switch path {
 	case "/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/generations", "/v1/images/edits", "/v1/images/variations",

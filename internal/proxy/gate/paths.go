@@ -10,13 +10,13 @@ import (
 	"github.com/warmpath/warmpath/internal/guard"
 )
 
-// ErrBadPath refuses a path that climbs.
-var ErrBadPath = errors.New("the path has a segment that is \".\" or \"..\", encoded or not; send the path that is meant")
+// ErrBadPath rejects a path with dot segments.
+var ErrBadPath = errors.New("the path has a segment that is \".\" or \"..\", encoded or not; send the path without it")
 
-// foreignError says that a page of another site calls, and what would let it.
+// foreignError means that a page of another site sends the request; it says how to allow that.
 type foreignError struct {
 	why  error
-	name string // that was not known
+	name string // the unknown name
 }
 
 func (e *foreignError) Error() string {
@@ -25,7 +25,7 @@ func (e *foreignError) Error() string {
 
 func (e *foreignError) Unwrap() error { return e.why }
 
-// Foreign is why a request comes under a foreign name, nil when it does not. names are those that are known.
+// Foreign is an error if a request comes under an unknown host name. names are the known ones.
 func Foreign(names *guard.Names, r *http.Request) error {
 	why := names.Check(r)
 	if why == nil {
@@ -38,11 +38,11 @@ func Foreign(names *guard.Names, r *http.Request) error {
 	return &foreignError{why, name}
 }
 
-// decodings is how often a path is decoded to look for dots in it: servers behind servers decode again.
+// decodings is how often a path is decoded in search of dot segments, since servers behind servers decode again.
 const decodings = 4
 
-// Climbs reports whether a decoded path has a segment that leads out of the folder before it, as engines and what stands before them may read
-// it: by either slash, with parameters, or encoded again. Such a path could leave the path of an endpoint's URL.
+// Climbs reports whether a decoded path has a dot segment as engines and proxies before them may read it: with either slash,
+// with parameters, or encoded again. Such a path could leave the path of an endpoint's URL.
 func Climbs(path string) bool {
 	if !strings.Contains(path, "/.") && !strings.ContainsAny(path, `%\`) {
 		return false

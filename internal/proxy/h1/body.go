@@ -12,10 +12,10 @@ type Body struct {
 	more  [][]byte // what follows data
 	pos   int      // in data
 	once  bool
-	owner Owner // nil when nobody wants to know, or knows
+	owner Owner // nil without an owner, or after it was told
 }
 
-// Owner is told, once, that a Body refers to its memory no more.
+// Owner is notified once when a Body no longer refers to its memory.
 type Owner interface{ Returned() }
 
 // NewBody returns a Body that reads data. The caller must not change data until the request is over.
@@ -30,20 +30,20 @@ func NewPieces(pieces [][]byte) *Body {
 	return &Body{data: pieces[0], more: pieces[1:]}
 }
 
-// Once marks a body that must not be sent a second time, not even when a kept connection proves dead: the engine may
-// have taken the request, and its effect is wanted once.
+// Once marks a body that must not be sent a second time, not even when a kept connection proves dead: the engine may have taken
+// the request, and its effect is wanted once.
 func (b *Body) Once() *Body {
 	b.once = true
 	return b
 }
 
-// Of names who owns the memory.
+// Of sets the owner of the memory.
 func (b *Body) Of(o Owner) *Body {
 	b.owner = o
 	return b
 }
 
-// next goes to the piece that has something left; false at the end.
+// next moves to the next non-empty piece; false at the end.
 func (b *Body) next() bool {
 	for b.pos >= len(b.data) {
 		if len(b.more) == 0 {
@@ -64,7 +64,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo writes what is left with one Write for each piece.
+// WriteTo writes the rest with one Write for each piece.
 func (b *Body) WriteTo(w io.Writer) (written int64, err error) {
 	for err == nil && b.next() {
 		var n int
@@ -75,7 +75,7 @@ func (b *Body) WriteTo(w io.Writer) (written int64, err error) {
 	return written, err
 }
 
-// Close lets go of the memory and tells its owner. It must not run beside another method.
+// Close releases the memory and notifies its owner. It must not run concurrently with another method.
 func (b *Body) Close() error {
 	o := b.owner
 	b.data, b.more, b.pos, b.owner = nil, nil, 0, nil
@@ -85,7 +85,7 @@ func (b *Body) Close() error {
 	return nil
 }
 
-// closeBody closes the body of a request that is not going to be sent, as RoundTripper demands.
+// closeBody closes the body of a request that will not be sent, as RoundTripper requires.
 func closeBody(req *http.Request) {
 	if req.Body != nil {
 		_ = req.Body.Close()

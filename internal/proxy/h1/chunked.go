@@ -13,12 +13,12 @@ const (
 	maxChunkLine = 4000
 	// maxTrailer bounds the trailer section.
 	maxTrailer = 4000
-	// maxChunkWaste bounds the bytes of size lines and extensions beyond 16 for each chunk and twice the data: the
-	// allowance of net/http, which bounds what an engine can make us read without giving anything.
+	// maxChunkWaste bounds the bytes of size lines and extensions beyond 16 for each chunk and twice the data: the allowance of
+	// net/http, which bounds the overhead that an engine can send.
 	maxChunkWaste = 16 << 10
 )
 
-// chunkState is where a reader stands in a chunked body.
+// chunkState is a reader's position in a chunked body.
 type chunkState struct {
 	stage chunkStage
 	waste int64 // bytes beyond the allowance
@@ -33,8 +33,8 @@ const (
 	atTrailer
 )
 
-// nextChunks decodes chunked coding (RFC 9112 §7.1) into p. It joins chunks that have already arrived, so that a burst
-// of small ones costs the caller one write, and never waits while it has something to return.
+// nextChunks decodes chunked coding (RFC 9112 §7.1) into p. It joins chunks that have already arrived, so that a burst of small
+// ones costs the caller one write, and returns what it has before it would wait.
 func (x *exchange) nextChunks(p []byte) (n int, err error) {
 	in := &x.conn.in
 	for {
@@ -57,7 +57,7 @@ func (x *exchange) nextChunks(p []byte) (n int, err error) {
 			if all {
 				dst = dst[:x.left]
 			}
-			// Not past the buffer unless much is to come: with a small chunk arrive its end and the next size line.
+			// Not past the buffer unless much is still to come: the end of a small chunk arrives with the next size line.
 			got, err := in.read(dst, false)
 			n += got
 			if x.left -= int64(got); x.left == 0 {
@@ -91,7 +91,7 @@ func (x *exchange) nextChunks(p []byte) (n int, err error) {
 	}
 }
 
-// cut turns the end of the connection into the error that it is inside a body.
+// cut turns the end of the connection into the error for an end inside a body.
 func cut(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -120,9 +120,9 @@ func (x *exchange) beginChunk(line []byte) error {
 	return nil
 }
 
-// chunkSize reads a size line, which still ends in its carriage return. The line must end in both characters (a
-// chunk line that ends in a bare line feed is what proxies have disagreed about, CVE-2025-22871). Spaces may end
-// the line, since old servers pad it, but not precede an extension, as in net/http; extensions are passed over.
+// chunkSize reads a size line, which still ends in its carriage return. The line must end in both characters: proxies have
+// disagreed about chunk lines that end in a bare line feed (CVE-2025-22871). Spaces may end the line, since old servers pad it,
+// but not precede an extension, as in net/http; extensions are ignored.
 func chunkSize(line []byte) (int64, error) {
 	i := bytes.IndexByte(line, '\r')
 	if i != len(line)-1 || i < 0 {

@@ -56,9 +56,8 @@ var (
 	ErrBadRequest = errors.New("request cannot be sent")
 )
 
-// staleWindow is how soon after sending a kept connection must fail for the failure to mean "it was dead already". A
-// peer's reset arrives within a round trip; a connection that breaks later was lost with the request at work on it,
-// which is for the caller to judge.
+// staleWindow is how soon after sending a kept connection must fail to count as dead before the request. A peer's reset arrives
+// within a round trip. If the connection breaks later, the request was lost with it, and the caller decides what follows.
 const staleWindow = time.Second
 
 // New returns a Client.
@@ -83,16 +82,16 @@ func New(cfg Config) *Client {
 	return c
 }
 
-// RoundTrip sends req and returns as soon as the head of the final answer has arrived; the body is read from the
-// connection as the caller reads it. The caller must close it, or read it to its end.
+// RoundTrip sends req and returns as soon as the head of the final answer has arrived; the body is read from the connection as
+// the caller reads it. The caller must close it, or read it to its end.
 //
-// A body made by [NewBody] is written from the caller's memory without a copy. It is closed as soon as it has been written
-// and will not be repeated: before RoundTrip returns, or by a goroutine when the answer has overtaken it, but at the latest
-// when the response body ends or is closed. Any other body is written by a goroutine, which closes it when it needs it no
-// longer, possibly after RoundTrip has returned. A body with ContentLength 0 (other than http.NoBody) or -1 is sent in chunks.
+// A body made by [NewBody] is written from the caller's memory without a copy. It is closed as soon as it has been written and
+// will not be repeated: before RoundTrip returns, or by a goroutine if the answer came before its end, but at the latest when
+// the response body ends or is closed. Any other body is written by a goroutine, which closes it afterwards, possibly after
+// RoundTrip has returned. A body with ContentLength 0 (other than http.NoBody) or -1 is sent in chunks.
 //
-// If a kept connection fails before any byte of an answer, or says 408 at once, and the body can be sent again (none,
-// NewBody, or GetBody set), the request is repeated once on a fresh connection. Errors wrap [DialError], [ErrMalformed],
+// If a kept connection fails before any byte of an answer, or says 408 at once, and the body can be sent again (none, NewBody,
+// or GetBody set), the request is repeated once on a fresh connection. Errors wrap [DialError], [ErrMalformed],
 // [ErrHeaderTooLarge] or [ErrBadRequest] where they apply; after the context has ended, its cause is returned.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	out, err := prepare(req)
@@ -121,7 +120,7 @@ func (c *Client) attempt(req *http.Request, out *outgoing, fresh bool) (resp *ht
 	var (
 		cn      *conn
 		x       *exchange
-		reused  bool // this and takenAt are another request's as soon as this one has its answer
+		reused  bool // reused and takenAt belong to another request as soon as this one has its answer
 		takenAt time.Time
 	)
 	for x == nil || err == errLoud { //nolint:errorlint // never wrapped
@@ -146,7 +145,7 @@ func (c *Client) attempt(req *http.Request, out *outgoing, fresh bool) (resp *ht
 	again := reused && out.replayable(req) && time.Since(takenAt) < staleWindow
 	switch {
 	case err == nil && again:
-		// It has crossed the request: what a peer says that closes an unused connection (RFC 9110, section 15.5.9).
+		// Sent before the request arrived: a peer sends it to close an unused connection (RFC 9110, section 15.5.9).
 		_ = resp.Body.Close()
 		return nil, true, nil
 	case err == nil:

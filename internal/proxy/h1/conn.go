@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// conn is one connection and the memory that its exchanges share. It belongs to one exchange at a time, or to the
-// pool; only close (and abort, which is the same) may be called by anybody.
+// conn is one connection and the memory that its exchanges share. It belongs to one exchange at a time, or to the pool; only
+// close (and abort, its alias) may be called by others.
 type conn struct {
 	client *Client
 	addr   string // host:port
 	nc     net.Conn
 	lean   *leanConn // nc, when it is one
-	abort  func()    // close, as a value made once
+	abort  func()    // close as a function value, made once
 
 	in      reader
 	vec     [2][]byte   // head and body of a request, for one gathered write
-	rest    net.Buffers // what is not written yet; points into vec
+	rest    net.Buffers // the bytes not written yet; points into vec
 	reused  bool
-	takenAt time.Time // when the pool gave it away; meaningful when reused
+	takenAt time.Time // when the pool gave it out; valid when reused
 
 	idleSince time.Time // guarded by the pool's lock
 	probe     probe     // looks for bytes or an end on an unused connection
@@ -41,19 +41,19 @@ func newConn(c *Client, addr string, nc net.Conn) *conn {
 	return cn
 }
 
-// alive reports whether an unused connection can take a request: open, and silent since its last answer. Bytes that
-// nobody asked for (a 408 before closing, or an answer too many) would be taken for the answer to the next request.
+// alive reports whether an unused connection can take a request: it is open, and silent since its last answer. Unrequested
+// bytes (a 408 before closing, or an extra answer) would be taken for the answer to the next request.
 func (cn *conn) alive(out *outgoing) bool {
 	return !cn.closed.Load() && cn.in.buffered() == 0 && (cn.converses(out) || cn.probe.quiet())
 }
 
-// converses reports whether sending out tells by itself whether the connection is silent.
+// converses reports whether sending out itself checks that the connection is silent.
 func (cn *conn) converses(out *outgoing) bool { return cn.lean != nil && out.short() }
 
-// errLoud says that a kept connection was not silent, or closed, before anything was sent.
-var errLoud = errors.New("h1: the kept connection is of no use")
+// errLoud means that a kept connection was closed or had unrequested bytes before anything was sent.
+var errLoud = errors.New("h1: the kept connection is unusable")
 
-// converse sends a short request on a kept connection and reads the first of its answer.
+// converse sends a short request on a kept connection and reads the beginning of its answer.
 func (cn *conn) converse(head, body []byte) error {
 	n, quiet, sendErr, err := cn.lean.converse(head, body, cn.in.room())
 	if !quiet {

@@ -2,22 +2,23 @@ package h1
 
 import "syscall"
 
-// stage is how far a conversation is.
+// stage is the progress of converse.
 type stage uint8
 
 const (
 	unsaid     stage = iota
-	loud             // the peer has said something, or has closed, before it was asked
-	unfinished       // the socket takes no more now, or failed
-	said             // all is written, and what comes now is the answer
+	loud             // the peer has sent bytes, or has closed, before the request
+	unfinished       // the socket takes no more bytes now, or failed
+	said             // everything is written, and the next bytes are the answer
 )
 
-// converse asks whether the connection is quiet, writes p and q, and reads once into into, which is not empty: what three calls do with
-// three system calls more, one to ask, one to look for an answer that cannot be there yet, and what waiting costs twice. ok is false
-// when the connection was not quiet: nothing has been written then. n may be 0 without an error: the answer is still to be read.
+// converse checks that the connection is silent, writes p and q, and reads once into into, which is not empty. Three separate
+// calls would cost three more system calls (one to check, one to look for an answer that cannot have arrived, one for the
+// second wait). ok is false if the connection was not silent: nothing has been written then. n may be 0 without an error: the
+// answer must still be read.
 //
-// The poller tells of what comes after it was made ready, which is before the first look: so nothing that the peer does after that
-// look is missed, though nobody looks again before the poller says so.
+// The poller reports changes since it was armed, before the first look. So no later action of the peer is missed, although the
+// next look waits for the poller.
 func (l *leanConn) converse(p, q, into []byte) (n int, ok bool, writeErr, readErr error) {
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
@@ -60,7 +61,7 @@ func (l *leanConn) speak(fd uintptr) bool {
 	return false
 }
 
-// forget lets go of the caller's memory: a generation may take minutes.
+// forget drops the references to the caller's memory: a generation may take minutes.
 func (l *leanConn) forget() {
 	l.out.p, l.more, l.out.vec = nil, nil, [2]syscall.Iovec{}
 }

@@ -5,19 +5,19 @@ import (
 	"net"
 )
 
-// Leaver is told when a client has left.
+// Leaver is notified when a client has left.
 type Leaver interface{ Left() }
 
-// Peer is a server's connection that can say when its client leaves, although nobody reads from it.
+// Peer is a server's connection that reports when its client leaves, without a pending read.
 //
-// net/http finds that out by a goroutine that reads a byte while a request is served: started, put to sleep, woken and waited for
-// with each request, that is a twentieth of the CPU time of a short one. While a Peer is watched such a read returns nothing, which
-// ends that goroutine, and the operating system tells of the end instead.
+// net/http detects that with a goroutine that reads a byte while a request is served: starting, blocking, waking and joining it
+// for each request takes a twentieth of the CPU time of a short one. While a Peer is watched such a read returns nothing, which
+// ends that goroutine, and the operating system reports the end instead.
 type Peer interface {
-	// Watch has l.Left called once the client has closed the connection or its half of it, at once when it has, or when it is closed
-	// here. It reports false when that cannot be done.
+	// Watch calls l.Left once the client has closed the connection or its half of it (at once if it already has), or when the
+	// connection is closed locally. It returns false if watching is not possible.
 	Watch(l Leaver) bool
-	// Unwatch ends that. When it returns l.Left is not running and will not be called.
+	// Unwatch ends the watch. When it returns l.Left is not running and will not be called.
 	Unwatch()
 }
 
@@ -37,10 +37,10 @@ func PeerOf(ctx context.Context) Peer {
 	return p
 }
 
-// Tether is a context that tells one function of its end, without what context.AfterFunc costs.
+// Tether is a context that calls one function at its end, cheaper than context.AfterFunc.
 type Tether interface {
-	// Tie has f called when the context ends, at once when it has. Before that it replaces nothing: there is one f at a time.
+	// Tie calls f when the context ends, or at once if it has. There is one f at a time.
 	Tie(f func())
-	// Untie takes that back. It reports false when f has been called or is about to be.
+	// Untie removes f. It returns false when f has been called or is about to be.
 	Untie() bool
 }

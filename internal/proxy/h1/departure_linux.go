@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// serverConn is a leanConn of a server. It tells of its client's departure.
+// serverConn is a leanConn of a server. It reports its client's departure.
 type serverConn struct {
 	*leanConn
-	departures *departures // nil when it is not waited for
-	id         uint64      // among those that are
+	departures *departures // nil when the departure is not watched
+	id         uint64      // in departures
 	deadline   writeDeadline
 
 	mu    sync.Mutex
@@ -48,7 +48,7 @@ func (s *serverConn) SetDeadline(t time.Time) error {
 	return s.deadline.ask(t)
 }
 
-// Watch has w called when the client leaves.
+// Watch calls w when the client leaves.
 func (s *serverConn) Watch(w Leaver) bool {
 	if s.departures == nil {
 		return false
@@ -62,7 +62,7 @@ func (s *serverConn) Watch(w Leaver) bool {
 	return true
 }
 
-// Unwatch ends that.
+// Unwatch ends the watch.
 func (s *serverConn) Unwatch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +92,8 @@ func (s *serverConn) Close() error {
 	return err
 }
 
-// departures waits for the ends of a listener's connections: one goroutine and one epoll descriptor for all of them. The descriptor is
-// in turn waited for by Go's own poller, so that no thread is held.
+// departures waits for the ends of a listener's connections, with one goroutine and one epoll descriptor for all. Go's own
+// poller waits for that descriptor, so that no thread is blocked.
 type departures struct {
 	mu     sync.Mutex
 	conns  map[uint64]*serverConn // guarded by mu
@@ -101,10 +101,10 @@ type departures struct {
 	file   *os.File               // guarded by mu; nil before the first connection and after the last
 	fd     int                    // of file; guarded by mu
 	failed bool                   // there is no epoll; guarded by mu
-	closed bool                   // no further connection comes; guarded by mu
+	closed bool                   // the listener is closed; guarded by mu
 }
 
-// add registers a connection once for its life: the kernel says nothing of it until the client has closed its half.
+// add registers a connection once for its life: the kernel reports nothing until the client has closed its half.
 func (d *departures) add(s *serverConn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,7 +121,7 @@ func (d *departures) add(s *serverConn) {
 	})
 }
 
-// open makes the descriptor and starts to wait. The caller holds mu.
+// open makes the descriptor and starts the wait. The caller holds mu.
 func (d *departures) open() bool {
 	if d.failed {
 		return false
@@ -137,7 +137,7 @@ func (d *departures) open() bool {
 	}
 	file := os.NewFile(uintptr(fd), "epoll")
 	raw, err := file.SyscallConn()
-	if err != nil || file.SetDeadline(time.Time{}) != nil { // the latter says that Go's poller does not wait for it
+	if err != nil || file.SetDeadline(time.Time{}) != nil { // the latter fails if Go's poller cannot wait for it
 		_ = file.Close()
 		return false
 	}
@@ -149,8 +149,8 @@ func (d *departures) open() bool {
 // edgeTriggered is EPOLLET, which package syscall has with the wrong sign.
 const edgeTriggered = 1 << 31
 
-// remove forgets a connection. Closing it takes it from the kernel's list; what was underway is told to nobody, since ids are not used
-// again.
+// remove forgets a connection. Closing it removes it from the kernel's list. A pending report is dropped, since ids are not
+// reused.
 func (d *departures) remove(id uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -158,7 +158,7 @@ func (d *departures) remove(id uint64) {
 	d.finish()
 }
 
-// close says that no further connection comes.
+// close notes that the listener is closed.
 func (d *departures) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -174,7 +174,7 @@ func (d *departures) finish() {
 	}
 }
 
-// run tells of departures until the descriptor is closed.
+// run reports departures until the descriptor is closed.
 func (d *departures) run(raw syscall.RawConn, fd int) {
 	var events [64]syscall.EpollEvent
 	n := 0

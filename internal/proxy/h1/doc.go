@@ -1,18 +1,17 @@
-// Package h1 is a lean HTTP/1.1 client for engines that are reached in plain text.
+// Package h1 is a lean HTTP/1.1 client for engines that are reached in plain text, and a lean listener.
 //
-// It is an [net/http.RoundTripper], interchangeable with [net/http.Transport] on that path, and exists because a
-// router's cost is almost all in its two HTTP halves: http.Transport serves each connection with two goroutines and
-// hands every request through channels between them, which is most of its time on short requests and most of its
-// memory on thousands of open streams. Here the goroutine that calls RoundTrip writes the request and reads the
-// answer itself. A goroutine is started in only two cases: a request body of unknown speed (an upload that is still
-// arriving), and a body in memory that the engine does not take within [stallWait].
+// The client is an [net/http.RoundTripper], interchangeable with [net/http.Transport] on that path. It exists because a
+// router's cost is almost all in its two HTTP halves: http.Transport serves each connection with two goroutines and passes
+// every request through channels between them, which is most of its time on short requests and most of its memory on thousands
+// of open streams. Here the goroutine that calls RoundTrip writes the request and reads the answer itself. A goroutine is
+// started in only two cases: a request body of unknown speed (an upload that is still arriving), and a body in memory that the
+// engine does not take within [stallWait].
 //
-// What it does: keep-alive connections (last in, first out, bounded, expiring), one retry on a fresh connection when
-// a kept one turns out to be dead, cancellation that closes the connection in every phase, streaming of answers as
-// their bytes arrive, chunked coding with extensions and trailers, bodies that end with the connection, informational
-// answers, upgrades. It reads strictly: where two readers could disagree about where a message ends (RFC 9112 §6.3
-// and §11.2) the answer is refused, not guessed at.
+// It supports keep-alive connections (last in, first out, bounded, expiring), one retry on a fresh connection when a kept one
+// is dead, cancellation that closes the connection in every phase, streaming of answers as their bytes arrive, chunked coding
+// with extensions and trailers, bodies that end with the connection, informational answers, and upgrades. It reads strictly: an
+// answer of ambiguous length (RFC 9112 §6.3 and §11.2) is an error.
 //
-// What it leaves out, on purpose: TLS, HTTP/2, proxies from the environment, redirects, cookies, content decoding,
-// Expect: 100-continue (never sent, so never waited for), request trailers, httptrace and Request.Cancel.
+// It deliberately omits TLS, HTTP/2, proxies from the environment, redirects, cookies, content decoding, Expect: 100-continue
+// (never sent, so never awaited), request trailers, httptrace and Request.Cancel.
 package h1

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// exchange is one request and its answer on one connection, and the body of that answer. It is not reused: a caller
-// may keep and close a body long after the connection has gone on to serve others.
+// exchange is one request and its answer on one connection, and the body of that answer. It is not reused: a caller may keep
+// and close a body long after the connection has begun to serve others.
 type exchange struct {
 	conn     *conn
 	ctx      context.Context // bounds this exchange only, like that of an http.Request
-	tether   Tether          // ctx, when it is one: the connection is closed at its end
-	stop     func() bool     // detaches the connection from another ctx; nil when that cannot end
-	upload   *upload         // the goroutine that writes the request, if there is one
-	reusable bool            // both sides will go on with the connection
+	tether   Tether          // ctx, if it is one: the connection is closed at its end
+	stop     func() bool     // detaches the connection from another ctx; nil if that cannot end
+	upload   *upload         // the goroutine that writes the request, if any
+	reusable bool            // both sides keep the connection
 	settled  atomic.Bool
 
 	// The body, touched by its reader only.
@@ -27,7 +27,7 @@ type exchange struct {
 	left     int64 // bytes to come: of a sized body, or of the current chunk
 	chunked  chunkState
 	trailLim int
-	err      error // what Read goes on to return
+	err      error // returned by further Reads
 }
 
 // run sends the request and reads the head of its answer.
@@ -64,8 +64,7 @@ func (x *exchange) run(req *http.Request, out *outgoing, limit int) (*http.Respo
 	return resp, nil
 }
 
-// readHead reads the head of the final answer and passes over informational ones (RFC 9110 §15.2), which share the
-// bound on its size.
+// readHead reads the head of the final answer and skips informational ones (RFC 9110 §15.2), which share the bound on its size.
 func (x *exchange) readHead(upgrade bool, limit int) (head, error) {
 	for {
 		block, err := x.conn.in.block(limit, true)
@@ -89,8 +88,8 @@ func (x *exchange) readHead(upgrade bool, limit int) (head, error) {
 	}
 }
 
-// settle ends the exchange, once: the connection goes back to the pool when nothing of this exchange can follow on it,
-// and is closed otherwise. Afterwards no goroutine refers to a request body in memory.
+// settle ends the exchange, once: the connection goes back to the pool if no bytes of this exchange can follow on it, and is
+// closed otherwise. Afterwards no goroutine refers to a request body in memory.
 func (x *exchange) settle(clean bool) {
 	if !x.settled.CompareAndSwap(false, true) {
 		return
@@ -105,7 +104,7 @@ func (x *exchange) settle(clean bool) {
 	}
 }
 
-// attach has the connection closed when the context ends.
+// attach closes the connection when the context ends.
 func (x *exchange) attach() {
 	if t, ok := x.ctx.(Tether); ok {
 		x.tether = t
@@ -115,7 +114,7 @@ func (x *exchange) attach() {
 	}
 }
 
-// detach ends that. It reports false when the context's end is closing the connection right now.
+// detach undoes attach. It returns false when the context's end is closing the connection right now.
 func (x *exchange) detach() bool {
 	switch {
 	case x.tether != nil:
@@ -126,7 +125,7 @@ func (x *exchange) detach() bool {
 	return true
 }
 
-// lastWriteWait bounds the wait for a last write that an answer has overtaken.
+// lastWriteWait bounds the wait for the last write of a request that has been answered already.
 const lastWriteWait = 50 * time.Millisecond
 
 // uploaded reports whether the whole request has been written. An answer that comes before that leaves a connection
@@ -153,7 +152,7 @@ func (x *exchange) uploaded() bool {
 	}
 }
 
-// sourceErr is the failure of the caller's request body, if that is what ended the exchange.
+// sourceErr is the failure of the caller's request body, if that ended the exchange.
 func (x *exchange) sourceErr() error {
 	if x.upload == nil {
 		return nil

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// aheadBytes is how much a leanConn for a server reads at once: the head of a request and most bodies. net/http's own
-	// buffer has 4 kB and cannot be made larger, so that a request of 8 kB takes it two system calls, of which each costs
-	// as much as copying ten times as much.
+	// aheadBytes is how much a leanConn of a server reads at once: the head of a request and most bodies. net/http's own buffer
+	// has 4 kB and cannot be made larger, so a request of 8 kB needs two system calls with it, and each costs as much as
+	// copying ten times as much.
 	aheadBytes = 16 << 10
 	// callBytes bounds one system call. The garbage collector waits for those that run, at most some 0.1 ms with this.
 	callBytes = 256 << 10
@@ -21,11 +21,10 @@ const (
 
 var aheadBuffers = sync.Pool{New: func() any { return new([aheadBytes]byte) }}
 
-// leanConn is a TCP connection that makes its system calls without telling Go's scheduler. That saves a quarter of the
-// CPU time of a short request: told that a thread is in the kernel, the scheduler sees after 20 µs that it is still
-// there, which it is when the kernel delivers what was written to a reader on the same machine in the writer's time,
-// and wakes another thread to take over. The sockets do not block, so that there is nothing to take over; waiting is
-// the poller's, as with net.
+// leanConn is a TCP connection that makes its system calls without telling Go's scheduler. That saves a quarter of the CPU time
+// of a short request. If the scheduler knows that a thread is in the kernel, and finds it there 20 µs later, it wakes another
+// thread to take over. That happens when the kernel delivers the bytes to a reader on the same machine during the writer's
+// call. The sockets do not block, so taking over is useless; waiting is left to the poller, as in net.
 //
 // It is as safe for concurrent use as a net.TCPConn, deadlines and Close included.
 type leanConn struct {
@@ -33,31 +32,31 @@ type leanConn struct {
 	raw  syscall.RawConn
 	in   half
 	out  half
-	more []byte                // what out.p is followed by; guarded by out.mu
-	talk func(fd uintptr) bool // speak, as a value made once
-	said stage                 // of what converse does; guarded by in.mu
+	more []byte                // written after out.p; guarded by out.mu
+	talk func(fd uintptr) bool // speak as a function value, made once
+	said stage                 // progress of converse; guarded by in.mu
 
-	stall   time.Duration   // how long a Write may wait for the peer; 0 for ever
+	stall   time.Duration   // longest wait of a Write for the peer; 0 for no limit
 	bound   func(time.Time) // sets the deadline of the Write in progress; nil without stall
-	stalled bool            // that is set. Guarded by out.mu
+	stalled bool            // the deadline of bound is set. Guarded by out.mu
 
-	watched  atomic.Bool       // net/http need not read to see that the client leaves, see Peer
+	watched  atomic.Bool       // net/http need not read to detect the client's departure, see Peer
 	ahead    bool              // read ahead
-	buf      *[aheadBytes]byte // what has been; nil when nothing of it is left. Guarded by in.mu
+	buf      *[aheadBytes]byte // bytes read ahead; nil when it is empty. Guarded by in.mu
 	pos, end int               // guarded by in.mu
 }
 
 // half is one direction of a connection.
 type half struct {
 	mu  sync.Mutex            // held during Read or Write
-	run func(fd uintptr) bool // makes the system calls; false: nothing can be done now. A value made once
-	p   []byte                // memory to fill, or what is left to write
+	run func(fd uintptr) bool // makes the system calls; false means that it must wait. Made once
+	p   []byte                // memory to fill, or the rest to write
 	n   int                   // bytes done
 	err error                 // of the system call
 	vec [2]syscall.Iovec      // for a gathered write
 }
 
-// lean returns c as a leanConn, or as it is when it is no TCP connection.
+// lean returns c as a leanConn, or unchanged if it is not a TCP connection.
 func lean(c net.Conn, ahead bool) net.Conn {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
@@ -75,9 +74,9 @@ func lean(c net.Conn, ahead bool) net.Conn {
 	return l
 }
 
-// Read returns what is buffered, or else what one system call brings.
+// Read returns buffered bytes, or else the bytes of one system call.
 func (l *leanConn) Read(p []byte) (int, error) {
-	if len(p) == 0 || len(p) == 1 && l.watched.Load() { // only net/http's look for the client's departure wants a single byte
+	if len(p) == 0 || len(p) == 1 && l.watched.Load() { // only net/http's check for the client's departure reads a single byte
 		return 0, nil
 	}
 	l.in.mu.Lock()
@@ -111,8 +110,8 @@ func (l *leanConn) receive(fd uintptr) (done bool) {
 	return done
 }
 
-// receiveAhead reads once, into a buffer when that is larger than the caller's memory. A connection that waits holds no
-// buffer: neither the idle ones nor those that wait for a generation cost any.
+// receiveAhead reads once, into a buffer if that is larger than the caller's memory. A waiting connection has no buffer: idle
+// ones and those that wait for a generation cost no memory.
 func (l *leanConn) receiveAhead(fd uintptr) (done bool) {
 	if len(l.in.p) >= aheadBytes {
 		return l.receive(fd)
@@ -128,7 +127,7 @@ func (l *leanConn) receiveAhead(fd uintptr) (done bool) {
 	return done
 }
 
-// readNow reads what there is; done is false when there is nothing yet.
+// readNow reads the available bytes; done is false when there are none yet.
 func readNow(fd uintptr, p []byte) (n int, done bool, err error) {
 	for {
 		n, errno := sysRead(fd, p[:min(len(p), callBytes)])
@@ -166,7 +165,7 @@ func (l *leanConn) gather(p, q []byte) (int, error) {
 	return h.n, l.explain("write", err)
 }
 
-// transmit writes until all is written or the socket takes no more.
+// transmit writes until everything is written or the socket takes no more.
 func (l *leanConn) transmit(fd uintptr) bool {
 	h := &l.out
 	for {
@@ -195,7 +194,7 @@ func (l *leanConn) transmit(fd uintptr) bool {
 	}
 }
 
-// writeNow writes what the socket takes of p, which is not empty, and of more.
+// writeNow writes the bytes that the socket takes of p, which is not empty, and of more.
 func (h *half) writeNow(fd uintptr, more []byte) (int, syscall.Errno) {
 	first := min(len(h.p), callBytes)
 	if len(more) == 0 || first == callBytes {
@@ -207,22 +206,22 @@ func (h *half) writeNow(fd uintptr, more []byte) (int, syscall.Errno) {
 	return sysGather(fd, &h.vec)
 }
 
-// ReadFrom is that of a connection without more to it than its Write.
+// ReadFrom uses only Write.
 func (l *leanConn) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{l}, r)
 }
 
-// WriteTo is that of a connection without more to it than its Read: what is buffered must not be passed by.
+// WriteTo uses only Read: buffered bytes must not be skipped.
 func (l *leanConn) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{l})
 }
 
-// explain makes of an error what net would. net/http tells by the operation's name whether a client is gone.
+// explain turns an error into the one that net would return. net/http recognises by the operation's name that a client is gone.
 func (l *leanConn) explain(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
-	switch e := err.(type) { //nolint:errorlint // package net wraps no further
+	switch e := err.(type) { //nolint:errorlint // package net wraps no deeper
 	case syscall.Errno:
 		return &net.OpError{Op: op, Net: "tcp", Source: l.LocalAddr(), Addr: l.RemoteAddr(), Err: os.NewSyscallError(op, e)}
 	case *net.OpError:

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// leanConn is for Linux; elsewhere there is none.
+// leanConn is for Linux only.
 type leanConn struct{ net.Conn }
 
 func lean(c net.Conn, _ bool) net.Conn { return c }
 
-// departures is for Linux too.
+// departures is for Linux only.
 type departures struct{}
 
 func (d *departures) serve(c net.Conn, stall time.Duration) net.Conn {

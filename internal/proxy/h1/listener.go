@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Listener returns l with connections that cost a server less CPU time: they read ahead, their system calls are as cheap as those of a
-// Client's connections, and they are Peers. A Write fails when its client has not taken all of it so long after it had to wait for the
-// client first; 0 is no limit. It bounds also what net/http flushes when a handler has returned.
+// Listener returns l with connections that cost a server less CPU time: they read ahead, their system calls are as cheap as
+// those of a Client's connections, and they are Peers. A Write fails if the client has not taken all of it within stall after
+// the first wait for the client; 0 is no limit. This also bounds net/http's flush after a handler has returned.
 func Listener(l net.Listener, stall time.Duration) net.Listener {
 	return &listener{Listener: l, stall: stall}
 }
 
-// BoundListener returns l with connections as they are, but for that bound on a Write. It is what net/http can be served with where the
-// connections of Listener are not trusted.
+// BoundListener returns l with ordinary connections, but with the same bound on a Write. It serves net/http where the
+// connections of Listener are switched off.
 func BoundListener(l net.Listener, stall time.Duration) net.Listener {
 	return &boundListener{Listener: l, stall: stall}
 }
@@ -47,7 +47,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return l.departures.serve(c, l.stall), nil
 }
 
-// Close ends accepting. The connections go on.
+// Close ends accepting. Accepted connections stay open.
 func (l *listener) Close() error {
 	l.departures.close()
 	return l.Listener.Close()

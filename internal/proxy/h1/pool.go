@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// pool keeps unused connections by address. Each address has a stack: the connection used last is taken first, so
-// that the others can age out after a burst. One timer for the whole pool, armed only while something is kept, closes
-// what has aged; no connection has a goroutine or timer of its own.
+// pool keeps unused connections by address. Each address has a stack: the connection used last is taken first, so that the
+// others can age out after a burst. One timer for the whole pool, armed only while it is not empty, closes expired connections;
+// no connection has a goroutine or timer of its own.
 type pool struct {
 	timeout time.Duration // immutable
 	perHost int           // immutable
@@ -82,7 +82,7 @@ func (p *pool) arm(d time.Duration) {
 	p.timer.Reset(d)
 }
 
-// sweep closes what has aged, forgets addresses with nothing kept, and arms the timer for the next to age.
+// sweep closes expired connections, forgets addresses without connections, and arms the timer for the next expiry.
 func (p *pool) sweep(now time.Time) {
 	var dead []*conn
 	p.mu.Lock()

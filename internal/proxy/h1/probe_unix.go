@@ -4,8 +4,8 @@ package h1
 
 import "syscall"
 
-// probe tests an unused connection with one non-blocking read. An idle peer has nothing to say, so that anything but
-// "try again" (data, end of file, reset) means that the connection is of no use; the byte taken is lost with it.
+// probe tests an unused connection with one non-blocking read. An idle peer sends nothing, so any result but "try again" (data,
+// end of file, reset) means that the connection is unusable; the byte read is lost with it.
 type probe struct {
 	raw   syscall.RawConn
 	read  func(fd uintptr) bool // made once, so that a test allocates nothing
@@ -26,7 +26,7 @@ func (p *probe) init(sc syscall.Conn) {
 	}
 }
 
-// quiet reports that the peer has neither sent anything nor closed. A connection that cannot be tested passes.
+// quiet reports that the peer has neither sent bytes nor closed. A connection that cannot be tested passes.
 func (p *probe) quiet() bool {
 	if p.raw == nil {
 		return true

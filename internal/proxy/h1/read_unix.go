@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// readNow reads what there is; done is false when there is nothing yet.
+// readNow reads the available bytes; done is false when there are none yet.
 func readNow(fd uintptr, p []byte) (n int, done bool, err error) {
 	for {
 		switch n, err = syscall.Read(int(fd), p); {

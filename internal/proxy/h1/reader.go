@@ -13,18 +13,18 @@ const (
 	maxEmptyReads = 100
 )
 
-// reader is a read buffer that can grow to hold a long head, and lets large reads of a body pass it by.
+// reader is a read buffer that can grow to hold a long head, and is bypassed by large reads of a body.
 type reader struct {
 	src      io.Reader
 	buf      []byte
 	pos, end int
 	received int64 // bytes read from src since the exchange began
-	err      error // what reading src brought already, and nobody has been told
+	err      error // an error of src that has not been returned yet
 }
 
 func (r *reader) buffered() int { return r.end - r.pos }
 
-// room is memory for at least one more byte, after what is buffered.
+// room is free memory for at least one more byte, after the buffered ones.
 func (r *reader) room() []byte {
 	switch {
 	case r.buf == nil:
@@ -42,19 +42,19 @@ func (r *reader) room() []byte {
 	return r.buf[r.end:]
 }
 
-// took says that n bytes have been read into the room, and how that ended.
+// took notes that n bytes have been read into the room, and the read's error.
 func (r *reader) took(n int, err error) {
 	r.end += n
 	r.received += int64(n)
 	r.err = err
 }
 
-// fill reads once from src, making room first. It returns nil when at least one byte came.
+// fill reads once from src, making room first. It returns nil if at least one byte arrived.
 func (r *reader) fill() error {
 	n, err := r.once(r.room())
 	r.end += n
 	if n > 0 {
-		return nil // an error that came with bytes comes again
+		return nil // an error that came with bytes is returned next time
 	}
 	return err
 }
@@ -75,8 +75,8 @@ func (r *reader) once(p []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// read returns buffered bytes if there are any, else what one read of src gives. all says that p can hold everything
-// that may be taken from the connection, so that nothing is gained by reading ahead.
+// read returns buffered bytes if there are any, else the bytes of one read from src. all means that p can hold everything that
+// may be taken from the connection, so that reading ahead gains nothing.
 func (r *reader) read(p []byte, all bool) (int, error) {
 	if r.pos == r.end {
 		if all || len(p) >= readBuffer {
@@ -148,7 +148,7 @@ func (r *reader) line(limit int, wait bool) ([]byte, error) {
 	}
 }
 
-// trim lets go of a buffer that a long head made large.
+// trim drops a buffer that a long head made large.
 func (r *reader) trim() {
 	if len(r.buf) > readBuffer {
 		r.buf, r.pos, r.end = nil, 0, 0

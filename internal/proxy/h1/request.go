@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// outgoing is a request made ready: checked, its head written out, its body classified.
+// outgoing is a prepared request: checked, with its head written out and its body classified.
 type outgoing struct {
 	addr    string // host:port to connect to
 	head    *[]byte
@@ -18,21 +18,21 @@ type outgoing struct {
 	upgrade bool // the caller asks for another protocol, so 101 is an answer
 	close   bool // the caller asks for the connection to be closed afterwards
 
-	memory []byte        // the body, when it is in memory
+	memory []byte        // the body, if it is in memory
 	more   [][]byte      // what follows memory
-	stream io.ReadCloser // the body, when it is not; closed by whoever finishes with it
+	stream io.ReadCloser // the body, if it is not in memory; closed by its last user
 	length int64         // of stream; -1 means chunked
 
-	upload *upload // the goroutine that writes memory, if one was needed
+	upload *upload // the goroutine that writes memory, if needed
 }
 
-// heads keeps the memory of request heads. An entry goes back once nobody writes it any more.
+// heads recycles the memory of request heads. An entry is put back after its last write.
 var heads = sync.Pool{New: func() any { b := make([]byte, 0, 1<<10); return &b }}
 
-// keepHead bounds the size of a head that is kept for reuse.
+// keepHead bounds the size of a head's memory that is kept for reuse.
 const keepHead = 16 << 10
 
-// prepare checks req and writes out its head. Nothing that a caller can put into a request makes it two requests.
+// prepare checks req and writes out its head. No content of a request can turn it into two requests.
 func prepare(req *http.Request) (outgoing, error) {
 	var out outgoing
 	if req.URL == nil || req.URL.Scheme != "http" {
@@ -73,8 +73,8 @@ func prepare(req *http.Request) (outgoing, error) {
 	return out, err
 }
 
-// appendHeader writes the caller's header fields, without those that say where the message ends: these are the
-// client's to write. A name is compared without regard to case, since a map can hold any spelling.
+// appendHeader writes the caller's header fields, except those that frame the message, which the client writes itself. Names
+// are compared without regard to case, since a map can hold any spelling.
 func (o *outgoing) appendHeader(b []byte, req *http.Request) ([]byte, error) {
 	o.close = req.Close
 	said := false
@@ -105,7 +105,7 @@ func (o *outgoing) appendHeader(b []byte, req *http.Request) ([]byte, error) {
 	return b, nil
 }
 
-// appendFraming writes how long the body is.
+// appendFraming writes the field that gives the body's length.
 func (o *outgoing) appendFraming(b []byte, req *http.Request, method string) []byte {
 	n := int64(o.inMemory())
 	switch {
@@ -114,7 +114,7 @@ func (o *outgoing) appendFraming(b []byte, req *http.Request, method string) []b
 	case o.stream != nil:
 		n = o.length
 	case n == 0 && method != http.MethodPost && method != http.MethodPut && method != http.MethodPatch:
-		return b // no body, and a method for which that goes without saying (RFC 9110 §8.6)
+		return b // no body, and the method implies none (RFC 9110 §8.6)
 	}
 	b = strconv.AppendInt(append(b, "Content-Length: "...), n, 10)
 	return append(b, "\r\n"...)
@@ -155,8 +155,7 @@ func (o *outgoing) inMemory() int {
 	return n
 }
 
-// replayable reports whether the request can be sent a second time: its body can, and the engine would do nothing twice
-// that its caller wants done once.
+// replayable reports whether the request can be sent a second time: its body can, and repeating it has no side effect.
 func (o *outgoing) replayable(req *http.Request) bool {
 	if b, ok := req.Body.(*Body); ok {
 		return !b.once
@@ -167,7 +166,7 @@ func (o *outgoing) replayable(req *http.Request) bool {
 	return req.GetBody != nil
 }
 
-// rewind makes the body ready to be sent a second time.
+// rewind prepares the body to be sent a second time.
 func (o *outgoing) rewind(req *http.Request) error {
 	if o.stream == nil {
 		return nil
@@ -180,14 +179,14 @@ func (o *outgoing) rewind(req *http.Request) error {
 	return nil
 }
 
-// drop closes a body that is not going to be sent.
+// drop closes a body that will not be sent.
 func (o *outgoing) drop() {
 	if o.stream != nil {
 		_ = o.stream.Close()
 	}
 }
 
-// giveBack closes a body in memory that nobody writes any more; one that is still written is closed by who does.
+// giveBack closes a body in memory after its last write; one still being written is closed by its writer.
 func (o *outgoing) giveBack(req *http.Request) {
 	if b, ok := req.Body.(*Body); ok && (o.upload == nil || !o.upload.leave(b)) {
 		_ = b.Close()
@@ -225,7 +224,7 @@ func hostPort(host string) string {
 	return host
 }
 
-// withoutZone removes the zone of an IPv6 address, which means something on this machine only (RFC 6874 §4).
+// withoutZone removes the zone of an IPv6 address, which is local to this machine (RFC 6874 §4).
 func withoutZone(host string) string {
 	if !strings.HasPrefix(host, "[") {
 		return host

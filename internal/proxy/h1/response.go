@@ -16,7 +16,7 @@ type head struct {
 	code    string // the status line after the protocol: "200 OK"
 	status  int
 	header  http.Header
-	suspect bool // says that a body follows where none may: the connection is not used again
+	suspect bool // announces a body where none may follow: the connection is not reused
 }
 
 // framing is how the end of a body is found (RFC 9112 §6.3).
@@ -35,9 +35,9 @@ func malformed(format string, args ...any) error {
 
 // parseHead parses the head of an answer, the empty line included. All strings of the result share one allocation.
 //
-// It takes what net/http takes, except: folded header lines (RFC 9112 §5.2), white space inside or after a header
-// name (§5.1), control characters in a reason phrase, protocols other than HTTP/1.0 and HTTP/1.1, more than one
-// space after the protocol, and status codes under 100.
+// It accepts what net/http accepts, except: folded header lines (RFC 9112 §5.2), white space inside or after a header name
+// (§5.1), control characters in a reason phrase, protocols other than HTTP/1.0 and HTTP/1.1, more than one space after the
+// protocol, and status codes under 100.
 func parseHead(block []byte) (head, error) {
 	lines := bytes.Count(block, []byte{'\n'}) - 2 // without status line and empty line
 	text := string(block)
@@ -111,7 +111,7 @@ func (x *exchange) respond(req *http.Request, h *head) (*http.Response, error) {
 		Header: h.header, ContentLength: -1, Request: req,
 	}
 	if h.status == http.StatusSwitchingProtocols {
-		resp.ContentLength = 0 // what follows is no body; -1 would make net/http write "Connection: close"
+		resp.ContentLength = 0 // no body follows; -1 would make net/http write "Connection: close"
 		return resp, nil
 	}
 	length, chunked, err := h.frame()
@@ -136,7 +136,7 @@ func (x *exchange) respond(req *http.Request, h *head) (*http.Response, error) {
 		resp.ContentLength = length
 	case bodiless:
 		resp.ContentLength = 0
-		// A 304 tells the length that a 200 would have; anything else that claims a body may also send it.
+		// A 304 gives the length that a 200 would have; any other status that announces a body may also send it.
 		h.suspect = chunked || h.status == http.StatusNoContent && length > 0
 	case chunked:
 		x.kind, x.trailLim = inChunks, maxTrailer
@@ -148,8 +148,8 @@ func (x *exchange) respond(req *http.Request, h *head) (*http.Response, error) {
 	return resp, nil
 }
 
-// frame reads Content-Length (-1: absent) and Transfer-Encoding, and takes the latter out. Every disagreement is an
-// error: a reader that chose one of two lengths would take the rest of the body for the next answer.
+// frame reads Content-Length (-1: absent) and Transfer-Encoding, and removes the latter. Every disagreement is an error: a
+// reader that chose one of two lengths would take the rest of the body for the next answer.
 func (h *head) frame() (length int64, chunked bool, err error) {
 	codings, lengths := h.header["Transfer-Encoding"], h.header["Content-Length"]
 	if codings != nil {
@@ -172,7 +172,7 @@ func (h *head) frame() (length int64, chunked bool, err error) {
 			return 0, false, malformed("several Content-Lengths %.60q", lengths)
 		}
 	}
-	n, err := strconv.ParseUint(lengths[0], 10, 63) // takes digits only: no sign, space or underscore
+	n, err := strconv.ParseUint(lengths[0], 10, 63) // digits only: no sign, space or underscore
 	if err != nil {
 		return 0, false, malformed("Content-Length %.60q", lengths[0])
 	}
@@ -180,7 +180,7 @@ func (h *head) frame() (length int64, chunked bool, err error) {
 	return int64(n), false, nil
 }
 
-// announcedTrailer takes the Trailer header out and returns its names without values, as http.Response wants them.
+// announcedTrailer removes the Trailer header and returns its names without values, as http.Response needs them.
 func announcedTrailer(header http.Header) (http.Header, error) {
 	names, ok := header["Trailer"]
 	if !ok {

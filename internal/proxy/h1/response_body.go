@@ -8,9 +8,9 @@ import (
 	"net/http"
 )
 
-// Read returns bytes of the answer's body as soon as there are any. At the end of the body the connection goes back
-// to the pool before io.EOF is returned, which may come together with the last bytes. A body that is cut short fails
-// with io.ErrUnexpectedEOF, one whose context has ended with the context's cause.
+// Read returns bytes of the answer's body as soon as there are any. At the end of the body the connection goes back to the pool
+// before io.EOF is returned, possibly together with the last bytes. A truncated body fails with io.ErrUnexpectedEOF, one whose
+// context has ended with the context's cause.
 func (x *exchange) Read(p []byte) (int, error) {
 	if x.err != nil {
 		return 0, x.err
@@ -30,7 +30,7 @@ func (x *exchange) Read(p []byte) (int, error) {
 	return n, x.err
 }
 
-// explain finds the reason behind an error of the connection.
+// explain finds the cause of an error of the connection.
 func (x *exchange) explain(err error) error {
 	switch {
 	case err == io.EOF:
@@ -69,8 +69,8 @@ func (x *exchange) next(p []byte) (n int, err error) {
 	}
 }
 
-// Close ends the exchange. A body that has not been read to its end takes the connection with it, which is how an
-// HTTP/1.1 engine learns that nobody is listening. It may be called while another goroutine is in Read.
+// Close ends the exchange. If the body has not been read to its end the connection is closed too, which is how an HTTP/1.1
+// engine learns that its client is gone. It may be called while another goroutine is in Read.
 func (x *exchange) Close() error {
 	x.settle(false)
 	return nil
@@ -91,7 +91,7 @@ func (t *tunnel) Read(p []byte) (int, error) {
 // Write sends bytes to the engine.
 func (t *tunnel) Write(p []byte) (int, error) { return t.x.conn.nc.Write(p) }
 
-// CloseWrite tells the engine that no more bytes will come, where the connection can say so.
+// CloseWrite tells the engine that no more bytes will come, if the connection supports it.
 func (t *tunnel) CloseWrite() error {
 	if half, ok := t.x.conn.nc.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// together is the size up to which head and body are copied into one buffer; beyond it they are gathered by the
-	// system call (writev), which costs more for small ones and saves the copy of large ones.
+	// together is the size up to which head and body are copied into one buffer. Beyond it one system call gathers them
+	// (writev), which costs more for small ones and saves the copy of large ones.
 	together = 8 << 10
 	// surely is the size of a request that a fresh socket buffer takes whole, so that writing it cannot block.
 	surely = 16 << 10
-	// stallWait is how long a body in memory may block the caller. A peer that does not read may have answered
-	// already, and only a reader will see it; so a goroutine goes on writing and the caller reads.
+	// stallWait is how long a body in memory may block the caller. A peer that does not read may have answered already, and
+	// only a reader sees the answer; so a goroutine continues the write and the caller reads.
 	stallWait = 100 * time.Millisecond
 	// copyBuffer is the memory that streams a body.
 	copyBuffer = 32 << 10
-	// chunkRoom is the room before the data of a chunk for its size line, chunkTail that after it.
+	// chunkRoom is the space for the size line before a chunk's data, chunkTail that for the line end after it.
 	chunkRoom, chunkTail = 10, 2
 )
 
@@ -31,7 +31,7 @@ const (
 type upload struct {
 	memory bool        // the body is the caller's memory
 	body   *Body       // to be closed at the end; valid when left has been set first
-	left   atomic.Bool // set by the first of two: the caller, which leaves the body to the goroutine, and the goroutine's end
+	left   atomic.Bool // set by the first of two events: the caller leaves the body to the goroutine, or the goroutine ends
 	ending atomic.Bool // the last write has begun
 	done   chan struct{}
 	err    error // of the connection; valid after done
@@ -40,7 +40,7 @@ type upload struct {
 
 var copyBuffers = sync.Pool{New: func() any { return new([chunkRoom + copyBuffer + chunkTail]byte) }}
 
-// send writes the request, or starts a goroutine that does.
+// send writes the request, or starts a goroutine for it.
 func (x *exchange) send(out *outgoing) error {
 	cn := x.conn
 	if out.stream != nil {
@@ -99,22 +99,22 @@ func (x *exchange) send(out *outgoing) error {
 	return nil
 }
 
-// leave has the goroutine close the body at its end. It reports false when that is over.
+// leave makes the goroutine close the body at its end. It returns false if the goroutine has ended.
 func (u *upload) leave(b *Body) bool {
 	u.body = b
 	return !u.left.Swap(true)
 }
 
-// flush writes what is left of vec. After a time-out it can be called again.
+// flush writes the rest of vec. After a time-out it can be called again.
 func (cn *conn) flush() error {
 	_, err := cn.gather()
 	if err == nil {
-		cn.vec, cn.rest = [2][]byte{}, nil // let go of the caller's memory
+		cn.vec, cn.rest = [2][]byte{}, nil // drop the references to the caller's memory
 	}
 	return err
 }
 
-// gather writes what is left of vec and takes off what was written.
+// gather writes the rest of vec and removes the bytes written.
 func (cn *conn) gather() (int64, error) {
 	l := cn.lean
 	if l == nil || len(cn.rest) != 2 {
@@ -126,8 +126,8 @@ func (cn *conn) gather() (int64, error) {
 	return int64(n), err
 }
 
-// stream writes body to the connection and closes it. A body that fails closes the connection too: the engine must
-// not take what has arrived for the whole, and the caller, which waits for an answer, must wake up.
+// stream writes body to the connection and closes it. A body that fails closes the connection too: the engine must not take a
+// part for the whole, and the caller, which waits for an answer, must wake up.
 func (u *upload) stream(cn *conn, body io.ReadCloser, length int64) {
 	buf := copyBuffers.Get().(*[chunkRoom + copyBuffer + chunkTail]byte)
 	if length < 0 {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// writeDeadline is the write deadline of a connection that two parties set: its user, and the bound on a Write that the client does not take.
-// The earlier one holds.
+// writeDeadline is the write deadline of a connection with two sources: the connection's user, and the bound on a Write that
+// the client does not take. The earlier one applies.
 type writeDeadline struct {
 	set func(time.Time) error // the connection's own SetWriteDeadline
 
@@ -24,15 +24,15 @@ func (d *writeDeadline) ask(t time.Time) error {
 	return d.apply()
 }
 
-// bound sets that of the Write in progress.
+// bound sets the deadline of the Write in progress.
 func (d *writeDeadline) bound(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stall = t
-	_ = d.apply() // it fails for a closed connection, as the Write does
+	_ = d.apply() // fails for a closed connection, as the Write does
 }
 
-// apply sets the earlier of the two. The caller holds mu.
+// apply sets the earlier deadline. The caller holds mu.
 func (d *writeDeadline) apply() error {
 	if d.asked.IsZero() || !d.stall.IsZero() && d.stall.Before(d.asked) {
 		return d.set(d.stall)
@@ -40,7 +40,7 @@ func (d *writeDeadline) apply() error {
 	return d.set(d.asked)
 }
 
-// boundConn is a server's connection each Write of which ends within a time, where there is no leanConn.
+// boundConn is a server's connection with a limit on each Write, where leanConn is not available.
 type boundConn struct {
 	net.Conn
 	limit    time.Duration

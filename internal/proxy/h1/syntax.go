@@ -71,5 +71,5 @@ func hasToken(values []string, token string) bool {
 	return false
 }
 
-// trimSpace removes spaces and tabs, which are all the white space that a header value may be surrounded by.
+// trimSpace removes surrounding spaces and tabs, the only white space allowed around a header value.
 func trimSpace(s string) string { return strings.Trim(s, " \t") }

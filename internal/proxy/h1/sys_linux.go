@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// The system calls of a leanConn, on sockets that do not block. What is read or written is not empty.
+// The system calls of a leanConn, on non-blocking sockets. The memory to read or write is not empty.
 
 func sysRead(fd uintptr, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))

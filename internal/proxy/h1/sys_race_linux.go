@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Under the race detector the system calls are those of package syscall, which tell it that what was done before a write
-// happened before what is done after the read of it.
+// Under the race detector the system calls are those of package syscall, which tell it that a write happens before the read of
+// its bytes.
 
 func sysRead(fd uintptr, p []byte) (int, syscall.Errno) {
 	n, err := syscall.Read(int(fd), p)
@@ -20,12 +20,12 @@ func sysWrite(fd uintptr, p []byte) (int, syscall.Errno) {
 	return n, number(err)
 }
 
-// sysGather writes the first piece only; the caller goes on with what is left.
+// sysGather writes the first piece only; the caller continues with the rest.
 func sysGather(fd uintptr, vec *[2]syscall.Iovec) (int, syscall.Errno) {
 	return sysWrite(fd, unsafe.Slice(vec[0].Base, vec[0].Len))
 }
 
 func number(err error) syscall.Errno {
-	errno, _ := err.(syscall.Errno) // it is nothing else
+	errno, _ := err.(syscall.Errno) // it is always an Errno
 	return errno
 }

@@ -1,10 +1,10 @@
-// Package handoff keeps what the hand-over of KV cache needs from one request to the next.
+// Package handoff keeps state of KV cache hand-overs between requests.
 //
-// It owns the numbers of which protocols make request ids, what prefillers answered to questions, what decoders said that they hold of
-// conversations, and the contract by which prefillers tell that they have pushed a cache (Notices).
+// It owns the numbers for protocols' request ids, prefillers' answers to questions, the KV cache that decoders report to hold
+// for conversations, and the contract for prefillers' notifications of pushed KV cache (Notices).
 //
-// It promises that no number is drawn twice, that what a decoder holds is given out once, in time and only for a prompt that goes on from it, and
-// that each memory is bounded.
+// It promises that no number is drawn twice, that a decoder's report is used once, in time and only for a prompt that continues
+// the reported one, and that each memory is bounded.
 //
 // It never chooses an engine, and knows nothing of a request but its text.
 package handoff

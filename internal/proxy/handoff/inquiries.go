@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Inquiries keep what prefillers answered to the questions of a protocol, so that a request seldom waits for it.
+// Inquiries caches prefillers' answers to a protocol's questions, so that requests seldom wait for them.
 type Inquiries struct {
 	mu   sync.Mutex
 	told map[string]inquiry // by address
@@ -17,18 +17,18 @@ type Inquiries struct {
 
 type inquiry struct {
 	at   time.Time
-	body []byte // nil when there was no answer
+	body []byte // nil for no answer
 }
 
 const (
-	inquiryLasts  = time.Minute     // a prefiller that starts again is noticed sooner, by what fails
-	inquiryFails  = 2 * time.Second // for so long one that does not answer is not asked again
+	inquiryLasts  = time.Minute     // a restarted prefiller is noticed sooner, by failures
+	inquiryFails  = 2 * time.Second // how long one that did not answer is not asked again
 	inquiryWait   = 2 * time.Second
 	mostInquiries = 1024
 	inquiryBytes  = 1 << 20
 )
 
-// Ask returns what an address answers, from memory where that is fresh; nil for nothing.
+// Ask returns the answer of an address, from memory while it is fresh; nil for none.
 func (q *Inquiries) Ask(ctx context.Context, transport http.RoundTripper, address string) []byte {
 	now := time.Now()
 	q.mu.Lock()
@@ -38,7 +38,7 @@ func (q *Inquiries) Ask(ctx context.Context, transport http.RoundTripper, addres
 		return known.body
 	}
 	body := fetch(ctx, transport, address)
-	now = time.Now() // what did not answer took its time, and is to be left alone from here on
+	now = time.Now() // a failed question took time; its pause begins now
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -51,14 +51,14 @@ func (q *Inquiries) Ask(ctx context.Context, transport http.RoundTripper, addres
 	return body
 }
 
-// Forget has an address asked again.
+// Forget drops an address's answer, so that it is asked again.
 func (q *Inquiries) Forget(address string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.told, address)
 }
 
-// fetch is the body of a GET that succeeds, nil otherwise.
+// fetch is the body of a successful GET; nil otherwise.
 func fetch(ctx context.Context, transport http.RoundTripper, address string) []byte {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// Numbers draws the numbers that protocols make request ids of, so that no two of one router are the same, nor of two routers.
+// Numbers draws the numbers for protocols' request ids, unique within a router and between routers.
 //
-// With a node they are laid out as TensorRT-LLM's orchestrator lays them out (disagg_utils.py): 39 bits of milliseconds, 8 of the node, 6 of
-// the process, 10 that count, so that routers and orchestrators with nodes of their own never collide. Theirs is the clock since
-// the machine started; this one is the wall clock that never goes back, so that a router which starts again does not repeat
-// itself. Without a node, 40 bits that are drawn when the router starts stand for the first three, and 23 count: two routers share
-// the 40 bits once in 10^12.
+// With a node the layout is that of TensorRT-LLM's orchestrator (disagg_utils.py): 39 bits of milliseconds, 8 of the node, 6 of
+// the process, 10 of a counter, so that routers and orchestrators with different nodes never collide. The orchestrator counts
+// milliseconds since the machine started. This clock is the wall clock, never set back, so that a restarted router does not
+// repeat numbers. Without a node, 40 random bits drawn at start replace the first three parts, and 23 bits count: two routers
+// share the 40 bits once in 10^12.
 type Numbers struct {
 	prefix uint64
 	timed  bool
-	last   atomic.Uint64 // timed: ms<<10|count; else count
+	last   atomic.Uint64 // with a node: ms<<10|count; else count
 	now    func() time.Time
 }
 
-// The widths of the parts.
+// Widths of the parts in bits.
 const (
 	countBits   = 10
 	processBits = 6
 	nodeBits    = 8
 	timeBits    = 39
-	aloneBits   = 23 // of the count when there is no node
+	aloneBits   = 23 // of the count without a node
 )
 
-// NewNumbers makes a source for a node (0 to 255, negative for none) and a process of it (0 to 63).
+// NewNumbers makes a source for a node (0 to 255; negative for none) and process (0 to 63).
 func NewNumbers(node, process int) *Numbers {
 	n := &Numbers{now: time.Now, timed: node >= 0}
 	if n.timed {
@@ -47,7 +47,7 @@ func (n *Numbers) Next() uint64 {
 	}
 	for {
 		last := n.last.Load()
-		next := max(last+1, uint64(n.now().UnixMilli())<<countBits) // more than 1,024 in a millisecond are taken from the next
+		next := max(last+1, uint64(n.now().UnixMilli())<<countBits) // more than 1,024 in a millisecond use the next one's
 		if n.last.CompareAndSwap(last, next) {
 			ms, count := next>>countBits&(1<<timeBits-1), next&(1<<countBits-1)
 			return ms<<(nodeBits+processBits+countBits) | n.prefix | count

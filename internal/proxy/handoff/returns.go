@@ -11,9 +11,9 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// Returns is what decoders said that they hold of conversations, for the prefillers of the next turns (handover.Returner). Each is given out
-// once, not after its time, and only for a prompt that goes on from the one it is of: an engine believes what it is told, and
-// answers from another text.
+// Returns has the KV cache that decoders report to hold for conversations, for the prefillers of the next turns
+// (handover.Returner). Each report is used once, before it expires, and only for a prompt that continues the reported one: an
+// engine trusts the report, and would answer from another text.
 type Returns struct {
 	keep time.Duration
 	seed maphash.Seed
@@ -27,22 +27,22 @@ type Returns struct {
 // ReturnKey names a conversation.
 type ReturnKey struct{ Tenant, Pool, Session string }
 
-// Returned is what a decoder said that it holds of a conversation.
+// Returned is the KV cache that a decoder reports to hold for a conversation.
 type Returned struct {
 	Key    ReturnKey
 	Before handover.Before
-	Scope  uint64 // what the prompt depends on besides its text
-	Bytes  int    // of the prompt that the decoder had, as it lay in the request
-	Hash   uint64 // of these
+	Scope  uint64 // hash of what the prompt depends on besides its text
+	Bytes  int    // length of the decoder's prompt in the request body
+	Hash   uint64 // hash of these bytes
 	until  time.Time
 }
 
 const (
 	mostReturned      = 16384    // conversations
-	mostReturnedBytes = 64 << 20 // of what was said
+	mostReturnedBytes = 64 << 20 // bytes of reports
 )
 
-// NewReturns keeps what is put for so long; nil when that is not positive.
+// NewReturns makes a memory whose reports expire after keep; nil if that is not positive.
 func NewReturns(keep time.Duration) *Returns {
 	if keep <= 0 {
 		return nil
@@ -50,7 +50,7 @@ func NewReturns(keep time.Duration) *Returns {
 	return &Returns{keep: keep, seed: maphash.MakeSeed(), byKey: map[ReturnKey]*list.Element{}}
 }
 
-// Put remembers what a decoder holds; what was held of the conversation before is forgotten.
+// Put stores a report and replaces the conversation's earlier one.
 func (r *Returns) Put(now time.Time, v Returned) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,8 +63,8 @@ func (r *Returns) Put(now time.Time, v Returned) {
 	}
 }
 
-// Take gives out what is held of a conversation whose prompt is now the given one; nil for nothing. What does not fit is forgotten too: the
-// conversation has gone another way.
+// Take removes and returns the report for a conversation if its prompt continues the reported one; nil otherwise. One that does
+// not fit is dropped too: the conversation has branched.
 func (r *Returns) Take(now time.Time, key ReturnKey, scope uint64, said spoken) *handover.Before {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,15 +90,15 @@ func (r *Returns) drop(e *list.Element) {
 	r.bytes -= len(v.Before.Params)
 }
 
-// spoken is the part of a request's body that is the conversation: its list of messages without the bracket at the end, or the text of a
-// completion without the quote. A turn goes on from another one when it begins with the very same bytes: whatever is the same only
-// in meaning may be rendered otherwise.
+// spoken is the conversation in a request's body: the list of messages without the final bracket, or the text of a completion
+// without the final quote. A turn continues another if it begins with the same bytes: text that is equal only in meaning may be
+// rendered differently.
 type spoken struct {
-	text     []byte // empty when the API has none that is known, or it is written otherwise
+	text     []byte // empty if the API has none, or it is encoded differently
 	messages bool
 }
 
-// SpokenOf finds it in a body.
+// SpokenOf finds the conversation in a body.
 func SpokenOf(api prompt.API, p *prompt.Prompt, body []byte) (s spoken) {
 	name := "prompt"
 	if api == prompt.Chat {
@@ -117,7 +117,7 @@ func SpokenOf(api prompt.API, p *prompt.Prompt, body []byte) (s spoken) {
 	return s
 }
 
-// goesOn reports whether something follows the first n bytes that can follow what ended there.
+// goesOn reports whether the text continues validly after its first n bytes.
 func (s *spoken) goesOn(n int) bool {
 	if len(s.text) < n {
 		return false
@@ -125,13 +125,13 @@ func (s *spoken) goesOn(n int) bool {
 	return !s.messages || bytes.HasPrefix(bytes.TrimLeft(s.text[n:], " \t\r\n"), []byte(","))
 }
 
-// SpokenNote is what is kept of what was said when the body is let go of.
+// SpokenNote is what remains of a conversation's text after the body is released.
 type SpokenNote struct {
-	Bytes int // 0 when nothing is to be remembered
+	Bytes int // 0 to remember nothing
 	Hash  uint64
 }
 
-// Note is what is kept of what was said.
+// Note summarises the text.
 func (r *Returns) Note(said spoken) SpokenNote {
 	return SpokenNote{Bytes: len(said.text), Hash: maphash.Bytes(r.seed, said.text)}
 }

@@ -5,20 +5,20 @@ import (
 	"github.com/warmpath/warmpath/internal/live"
 )
 
-// Gone knows the endpoints that are not worth waiting for.
+// Gone lists the endpoints that are not worth waiting for.
 type Gone struct {
-	endpoints map[string]error // why: errRefusing, errDown, or errSilent for those that are thought to hang although they are healthy
-	up        map[string]int   // endpoints that are up, by the pools they serve
+	endpoints map[string]error // reason: errRefusing, errDown, or errSilent for one that seems to hang although it is healthy
+	up        map[string]int   // number of endpoints that are up, by pool
 }
 
-// NewGone knows of none.
+// NewGone makes an empty list.
 func NewGone() *Gone { return &Gone{endpoints: map[string]error{}, up: map[string]int{}} }
 
-// others reports whether another endpoint can take what waits for a pool at one that is down. An engine that hangs may recover, but not
-// sooner than another one answers.
+// others reports whether the pool has an endpoint that is up for what waits at one that is gone. An engine that hangs may
+// recover, but not sooner than another one answers.
 func (g *Gone) others(pool string) bool { return g.up[pool] > 0 }
 
-// Look finds out anew which endpoints are gone.
+// Look updates the list.
 func (g *Gone) Look(from *live.Fleet) {
 	clear(g.endpoints)
 	clear(g.up)

@@ -8,11 +8,11 @@ import (
 	"github.com/warmpath/warmpath/internal/proxy/h1"
 )
 
-// Leash is a context that ends when it is told to, and why. It does what context.WithCancelCause does for whom has one party to tell:
-// a request makes two contexts, and those of package context, each with a table of who is to be told, take a fiftieth of the CPU
-// time of a short one. context.Cause does not know its cause.
+// Leash is a context that its owner ends, with a cause. It does what context.WithCancelCause does for a single listener: a
+// request makes two contexts, and those of package context, each with a table of listeners, take a fiftieth of the CPU time of
+// a short request. context.Cause does not know its cause.
 type Leash struct {
-	context.Context // values come from there, and nothing else: its end is the caller's business
+	context.Context // source of values; its end is not observed
 
 	over  atomic.Bool
 	mu    sync.Mutex
@@ -25,13 +25,13 @@ type Leash struct {
 
 var _ h1.Tether = (*Leash)(nil)
 
-// NewLeash makes one that takes its values from ctx.
+// NewLeash makes a Leash with the values of ctx.
 func NewLeash(ctx context.Context) *Leash { return &Leash{Context: ctx} }
 
 // Ended reports whether it has ended.
 func (l *Leash) Ended() bool { return l.over.Load() }
 
-// End ends it, once. A nil cause is context.Canceled.
+// End ends it, once. A nil cause means context.Canceled.
 func (l *Leash) End(cause error) {
 	if cause == nil {
 		cause = context.Canceled
@@ -57,7 +57,7 @@ func (l *Leash) End(cause error) {
 	}
 }
 
-// Cause is why it ended, nil before that.
+// Cause is the cause of its end; nil before.
 func (l *Leash) Cause() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +85,7 @@ func (l *Leash) Done() <-chan struct{} {
 	return l.done
 }
 
-// Tie has f called at the end, at once when that has come.
+// Tie calls f at the end, or at once after it.
 func (l *Leash) Tie(f func()) {
 	l.mu.Lock()
 	if !l.over.Load() {
@@ -97,7 +97,7 @@ func (l *Leash) Tie(f func()) {
 	f()
 }
 
-// Untie takes that back, and reports false when it is too late.
+// Untie removes the function of Tie, and returns false when it is too late.
 func (l *Leash) Untie() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,7 +106,8 @@ func (l *Leash) Untie() bool {
 	return was
 }
 
-// AfterFunc has f run in a goroutine of its own after the end. Package context looks for this method when it makes a context of this one.
+// AfterFunc runs f in a goroutine of its own after the end. Package context uses this method when it derives a context from
+// this one.
 func (l *Leash) AfterFunc(f func()) (stop func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

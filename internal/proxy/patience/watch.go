@@ -9,22 +9,22 @@ import (
 
 // Watch is the context of one attempt, with its time limit and the engine's last sign of life. Any goroutine may use it.
 type Watch struct {
-	Leash    // the attempt's context; its cause says why
+	Leash    // the attempt's context, with its cause
 	endpoint string
-	deadline atomic.Int64 // unix nanoseconds at which the attempt is given up, 0 never
-	moved    atomic.Int64 // unix nanoseconds of the last sign of life; later by as long as the client was waited for since
-	begun    atomic.Bool  // the answer's first data has come
+	deadline atomic.Int64 // unix nanoseconds at which the attempt is given up; 0 for never
+	moved    atomic.Int64 // unix nanoseconds of the last sign of life, moved on by later waits for the client
+	begun    atomic.Bool  // the answer's first data has arrived
 
 	pool  string // of the decision
-	moves bool   // the request may go elsewhere
+	moves bool   // the request can move to another endpoint
 }
 
-// NewWatch makes the context of an attempt at an endpoint of a pool. moves says that the request may go elsewhere.
+// NewWatch makes the context of an attempt at an endpoint of a pool. moves means that the request can move to another endpoint.
 func NewWatch(ctx context.Context, endpoint, pool string, moves bool) *Watch {
 	return &Watch{Leash: Leash{Context: ctx}, endpoint: endpoint, pool: pool, moves: moves}
 }
 
-// At reports whether the attempt is at that endpoint.
+// At reports whether the attempt is at the endpoint.
 func (w *Watch) At(endpoint string) bool { return w.endpoint == endpoint }
 
 // Wait starts a time limit on the next sign of life.
@@ -34,10 +34,10 @@ func (w *Watch) Wait(limit time.Duration) {
 	w.deadline.Store(now + int64(limit))
 }
 
-// Pause stops the time limit while the router does not listen to the engine.
+// Pause stops the time limit while the router does not read from the engine.
 func (w *Watch) Pause() (limit int64) { return w.deadline.Swap(0) }
 
-// Resume lets the rest of a paused limit run, as if no time had passed.
+// Resume continues a paused limit with its remaining time.
 func (w *Watch) Resume(limit int64, paused time.Duration) {
 	w.moved.Add(int64(paused))
 	if limit != 0 {
@@ -45,20 +45,20 @@ func (w *Watch) Resume(limit int64, paused time.Duration) {
 	}
 }
 
-// Alive notes a sign of life; the time limit goes on.
+// Alive notes a sign of life; the time limit continues.
 func (w *Watch) Alive() { w.moved.Store(time.Now().UnixNano()) }
 
-// Begin notes that the answer's first data has come.
+// Begin notes that the answer's first data has arrived.
 func (w *Watch) Begin() { w.begun.Store(true) }
 
-// Begun reports whether the answer's first data has come.
+// Begun reports whether the answer's first data has arrived.
 func (w *Watch) Begun() bool { return w.begun.Load() }
 
-// Moved is when the engine last gave a sign of life, later by as long as the client was waited for since.
+// Moved is the time of the engine's last sign of life, moved on by later waits for the client.
 func (w *Watch) Moved() time.Time { return time.Unix(0, w.moved.Load()) }
 
-// Sign adds to at, by endpoint, when the engine last gave a sign of life. One whose client holds it up counts as alive now. An engine that
-// has not begun its answer has given none.
+// Sign adds the time of the engine's last sign of life to at, by endpoint: now while the client holds up the stream. It adds
+// nothing before the engine has begun its answer.
 func (w *Watch) Sign(at map[string]time.Time, held bool, now time.Time) {
 	if w == nil || !w.begun.Load() && !held {
 		return
@@ -72,8 +72,8 @@ func (w *Watch) Sign(at map[string]time.Time, held bool, now time.Time) {
 	}
 }
 
-// Overdue is why the attempt is to be given up now, nil when it is not. refusing is how long an engine may be silent that is gone, and sent says
-// that the client has seen a part of the answer.
+// Overdue is the reason to give up the attempt now; nil for none. refusing is how long a gone engine may be silent, and sent
+// means that the client has seen a part of the answer.
 func (w *Watch) Overdue(now time.Time, gone *Gone, refusing time.Duration, sent bool) error {
 	deadline := w.deadline.Load()
 	why := gone.endpoints[w.endpoint]
@@ -84,14 +84,14 @@ func (w *Watch) Overdue(now time.Time, gone *Gone, refusing time.Duration, sent 
 	case now.UnixNano() >= deadline:
 		return ErrNoFirstByte
 	case why == nil:
-	case !errors.Is(why, ErrSilent) && now.UnixNano()-w.moved.Load() < int64(refusing): // who is silent has been waited for
+	case !errors.Is(why, ErrSilent) && now.UnixNano()-w.moved.Load() < int64(refusing): // a silent one has been waited for
 	case errors.Is(why, ErrRefusing), w.moves && !sent && gone.others(w.pool):
 		return why
 	}
 	return nil
 }
 
-// Why an attempt was cancelled.
+// Causes that end an attempt.
 var (
 	ErrNoFirstByte = errors.New("the engine sent no first byte in time")
 	ErrIdle        = errors.New("the engine fell silent within its answer")

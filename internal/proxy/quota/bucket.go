@@ -2,14 +2,14 @@ package quota
 
 import "time"
 
-// bucket is what is left of so many a minute: it fills evenly up to a whole minute's worth. What it owes is below zero.
+// bucket is a token bucket with the capacity of one minute, filled evenly. Debt is below zero.
 type bucket struct {
 	perMinute float64 // 0 for no limit
 	left      float64
 	at        time.Time
 }
 
-// set gives it another limit, of which it has used what it has used of the one before.
+// set changes the limit and keeps the amount used.
 func (b *bucket) set(now time.Time, perMinute int64) {
 	b.fill(now)
 	was := b.perMinute
@@ -27,7 +27,7 @@ func (b *bucket) fill(now time.Time) {
 	}
 }
 
-// wait is for how long there will not be n; of more than a minute's worth it is until the bucket is full.
+// wait is the time until n are available, or until the bucket is full if n exceeds it.
 func (b *bucket) wait(n float64) time.Duration {
 	if b.perMinute <= 0 {
 		return 0
@@ -35,7 +35,7 @@ func (b *bucket) wait(n float64) time.Duration {
 	return b.until(min(n, b.perMinute))
 }
 
-// until is when there will be so many.
+// until is the time until the bucket has this much.
 func (b *bucket) until(n float64) time.Duration {
 	if b.left >= n || b.perMinute <= 0 {
 		return 0
@@ -43,14 +43,14 @@ func (b *bucket) until(n float64) time.Duration {
 	return time.Duration((n - b.left) / b.perMinute * float64(time.Minute))
 }
 
-// take takes n, or gives it back where it is negative.
+// take removes n; a negative n gives back.
 func (b *bucket) take(n float64) {
 	if b.perMinute > 0 {
 		b.left = min(b.perMinute, b.left-n)
 	}
 }
 
-// remaining is what is left; nil without a limit.
+// remaining is the amount left; nil without a limit.
 func (b *bucket) remaining() *int64 {
 	if b.perMinute <= 0 {
 		return nil
@@ -59,5 +59,5 @@ func (b *bucket) remaining() *int64 {
 	return &n
 }
 
-// full reports whether nothing of it is used.
+// full reports whether nothing is used.
 func (b *bucket) full() bool { return b.perMinute <= 0 || b.left >= b.perMinute }

@@ -13,33 +13,33 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// Limits are those of one tenant, or of all together. 0 is none.
+// Limits are the limits of one tenant, or of all together. 0 is none.
 type Limits struct {
 	Requests          int           // open at once
 	RequestsPerMinute int64         // that are begun
-	TokensPerMinute   int64         // of prompts and answers
-	Wait              time.Duration // at the router for a turn, at most
+	TokensPerMinute   int64         // of prompts and answers together
+	Wait              time.Duration // longest wait in the router's queue
 	Standing          fleet.Standing
 }
 
-// limited reports whether anything is counted.
+// limited reports whether any limit is set.
 func (l *Limits) limited() bool {
 	return l.Requests > 0 || l.RequestsPerMinute > 0 || l.TokensPerMinute > 0
 }
 
-// Config is the limits of all.
+// Config has the limits of all accounts.
 type Config struct {
-	All    Limits            // together; of its Standing the priority bounds that of everybody, where tenants have none of their own
+	All    Limits            // of all together; its Standing bounds the priority of tenants without their own
 	Each   Limits            // of a tenant that is not in Of
 	Of     map[string]Limits // by tenant
-	Tenant bool              // tenants are told apart
-	Client Limits            // of one client address, or of one IPv6 network of 64 bits; Wait and Standing mean nothing
+	Tenant bool              // tenants are distinguished
+	Client Limits            // of one client address, or of one IPv6 network of 64 bits; Wait and Standing are ignored
 }
 
-// Table is the accounts. A nil Table limits nothing.
+// Table has the accounts. A nil Table limits nothing.
 type Table struct {
-	counts  atomic.Bool // something is limited
-	clients atomic.Bool // of client addresses
+	counts  atomic.Bool // some limit is set
+	clients atomic.Bool // client addresses have limits
 
 	mu      sync.Mutex
 	cfg     Config
@@ -50,31 +50,31 @@ type Table struct {
 	refused map[Refusal]uint64
 }
 
-// Refusal is why a request was refused, and whose.
+// Refusal names the limit that rejected a request, and its tenant.
 type Refusal struct {
-	Limit  string // requests, requests_per_minute, tokens_per_minute; of a client address with client_ before it
-	Tenant string // "" where it was the limit of all together, or of a client address
+	Limit  string // requests, requests_per_minute, tokens_per_minute; prefixed with client_ for a client address
+	Tenant string // "" for the limit of all together, or of a client address
 }
 
-// account is what one tenant, or all together, use now.
+// account is the usage of one tenant, one client address, or all together.
 type account struct {
 	limits   Limits
 	open     int
 	requests bucket
 	tokens   bucket
-	held     float64 // seconds that a request is open, of late
-	answer   float64 // tokens of an answer, of late
+	held     float64 // recent mean of the seconds that a request is open
+	answer   float64 // recent mean of the tokens of an answer
 
-	usedRequests, usedTokens int64 // since it was made
+	usedRequests, usedTokens int64 // since the account was made
 }
 
-// mostTenants bounds the accounts, those of configured tenants not counted. Further tenants have one together.
+// mostTenants bounds the accounts besides configured tenants. Further tenants share one.
 const mostTenants = 10_000
 
-// mostClients bounds the accounts of client addresses. Further ones have one together.
+// mostClients bounds the accounts of client addresses. Further ones share one.
 const mostClients = 10_000
 
-// guessedAnswer is how long an answer is taken to be before any has come.
+// guessedAnswer is the assumed length of an answer in tokens before the first one.
 const guessedAnswer = 256
 
 // New makes a table.
@@ -84,7 +84,7 @@ func New(now time.Time, c Config) *Table {
 	return t
 }
 
-// Set puts other limits in force. What is used stays used.
+// Set applies other limits. Usage is kept.
 func (t *Table) Set(now time.Time, c Config) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +105,7 @@ func (t *Table) Set(now time.Time, c Config) {
 	}
 }
 
-// Clients reports whether client addresses have limits, so that Enter wants to know them.
+// Clients reports whether client addresses have limits, so that Enter needs them.
 func (t *Table) Clients() bool { return t != nil && t.clients.Load() }
 
 func (a *account) set(now time.Time, l Limits) {
@@ -121,7 +121,7 @@ func (t *Table) limitsOf(tenant string) Limits {
 	return t.cfg.Each
 }
 
-// Of is the limits of a tenant. Where tenants are not told apart its priority and wait are those of all.
+// Of is the limits of a tenant. If tenants are not distinguished, its priority and wait are those of all.
 func (t *Table) Of(tenant string) Limits {
 	if t == nil {
 		return Limits{}
@@ -134,7 +134,7 @@ func (t *Table) Of(tenant string) Limits {
 	return t.limitsOf(tenant)
 }
 
-// account is a tenant's; nil when nothing of it is counted.
+// account is a tenant's account; nil without limits.
 func (t *Table) account(now time.Time, tenant string) *account {
 	if !t.cfg.Tenant {
 		return nil
@@ -161,10 +161,11 @@ func (t *Table) account(now time.Time, tenant string) *account {
 	return a
 }
 
-// networkBits is how much of an IPv6 address tells clients apart: whoever has one has a network of so many bits (RFC 6177).
+// networkBits is the prefix of an IPv6 address that distinguishes clients: one customer has a network of at least this size
+// (RFC 6177).
 const networkBits = 64
 
-// caller is the account of a client address; nil when it has no limits, or is not known.
+// caller is the account of a client address; nil without limits, or if the address is unknown.
 func (t *Table) caller(now time.Time, at netip.Addr) *account {
 	if !t.cfg.Client.limited() || !at.IsValid() {
 		return nil
@@ -173,11 +174,11 @@ func (t *Table) caller(now time.Time, at netip.Addr) *account {
 	if at.Is6() {
 		bits = networkBits
 	}
-	key, _ := at.Prefix(bits) // which is of this address
+	key, _ := at.Prefix(bits) // the address is valid, so this cannot fail
 	a := t.callers[key]
 	if a == nil && len(t.callers) >= mostClients {
 		if t.sweep(now); len(t.callers) >= mostClients {
-			key = netip.Prefix{} // of no address
+			key = netip.Prefix{} // the shared account
 			a = t.callers[key]
 		}
 	}
@@ -189,7 +190,7 @@ func (t *Table) caller(now time.Time, at netip.Addr) *account {
 	return a
 }
 
-// sweep forgets, once a second at most, the accounts that are as new ones would be.
+// sweep drops unused accounts, at most once a second.
 func (t *Table) sweep(now time.Time) {
 	if now.Sub(t.swept) < time.Second {
 		return
@@ -207,20 +208,20 @@ func (t *Table) sweep(now time.Time) {
 	}
 }
 
-// isNew reports whether an account is as a new one would be.
+// isNew reports whether an account equals a new one.
 func (a *account) isNew(now time.Time) bool {
 	a.requests.fill(now)
 	a.tokens.fill(now)
 	return a.open == 0 && a.requests.full() && a.tokens.full()
 }
 
-// clientPrefix begins the limits of a client address.
+// clientPrefix marks limits of a client address.
 const clientPrefix = "client_"
 
-// Kind is the limit without whose it is: requests, requests_per_minute or tokens_per_minute.
+// Kind is the limit without its prefix: requests, requests_per_minute or tokens_per_minute.
 func (r Refusal) Kind() string { return strings.TrimPrefix(r.Limit, clientPrefix) }
 
-// Error says that a limit is reached. Doors answer 429 with Retry-After.
+// Error means that a limit is reached. The door answers 429 with Retry-After.
 type Error struct {
 	Refusal
 	Most       int64
@@ -248,20 +249,20 @@ func (e *Error) Error() string {
 
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// Ticket is one request on the accounts. The zero value is on none.
+// Ticket is one request's entry in its accounts. The zero value has none.
 type Ticket struct {
 	table     *Table
 	tenant    string
-	own       *account // nil when nothing of the tenant is counted
-	caller    *account // nil when nothing of the client address is counted
+	own       *account // nil if the tenant has no limits
+	caller    *account // nil if the client address has no limits
 	entered   time.Time
-	estimated float64 // tokens that are charged
+	estimated float64 // charged tokens
 	prompt    int64   // of these, the prompt's
 	seen      state   // for the headers of the answer
 }
 
-// Enter lets a request in, or returns an *Error. The ticket is to be ended by End. client is the address that it comes from; the zero Addr has
-// no limits.
+// Enter admits a request, or returns an *Error. The ticket must be ended with End. client is the client's address; the zero
+// Addr has no limits.
 func (t *Table) Enter(now time.Time, tenant string, client netip.Addr) (Ticket, error) {
 	if t == nil || !t.counts.Load() {
 		return Ticket{}, nil
@@ -282,7 +283,7 @@ func (t *Table) Enter(now time.Time, tenant string, client netip.Addr) (Ticket, 
 		if wait := a.requests.wait(1); wait > 0 {
 			return k.refuse("requests_per_minute", a, a.limits.RequestsPerMinute, wait)
 		}
-		if wait := a.tokens.wait(1); wait > 0 { // it owes tokens
+		if wait := a.tokens.wait(1); wait > 0 { // it is in debt
 			return k.refuse("tokens_per_minute", a, a.limits.TokensPerMinute, wait)
 		}
 	}
@@ -294,7 +295,7 @@ func (t *Table) Enter(now time.Time, tenant string, client netip.Addr) (Ticket, 
 	return k, nil
 }
 
-// refuse makes the error of a limit that is reached, and a ticket that only tells the limits.
+// refuse makes the error of a limit, and a ticket that only reports the limits.
 func (k *Ticket) refuse(limit string, a *account, most int64, wait time.Duration) (Ticket, error) {
 	r := Refusal{Limit: limit}
 	switch a {
@@ -310,7 +311,7 @@ func (k *Ticket) refuse(limit string, a *account, most int64, wait time.Duration
 	return Ticket{seen: k.look()}, &Error{Refusal: r, Most: most, RetryAfter: min(max(wait, time.Second), time.Hour)}
 }
 
-// mostRefusals bounds who is told apart among those who were refused.
+// mostRefusals bounds the rejected tenants that are counted separately.
 const mostRefusals = 300
 
 func (t *Table) count(r Refusal) {
@@ -320,7 +321,7 @@ func (t *Table) count(r Refusal) {
 	t.refused[r]++
 }
 
-// accounts are those that the ticket is on, the tenant's first: its own limit is the one that it is told.
+// accounts are the ticket's accounts, the tenant's first: its own limit is reported to it.
 func (k *Ticket) accounts() []*account {
 	out := make([]*account, 0, 3)
 	if k.own != nil {
@@ -332,8 +333,8 @@ func (k *Ticket) accounts() []*account {
 	return append(out, &k.table.all)
 }
 
-// Charge takes the tokens of a request that has been read: those of its prompt, and of its answer as many as are usual, at most so many as
-// it asks for (0 for any number). Where they are not there, it returns an *Error and takes none.
+// Charge charges the tokens of a request that has been read: its prompt's, and an average answer's, at most mostAnswer (0 for
+// no limit). If they are not available, it returns an *Error and charges nothing.
 func (k *Ticket) Charge(now time.Time, prompt, mostAnswer int64, answers bool) error {
 	if k.table == nil {
 		return nil
@@ -371,11 +372,11 @@ func (k *Ticket) Charge(now time.Time, prompt, mostAnswer int64, answers bool) e
 	return nil
 }
 
-// Prompt is the tokens that the prompt was estimated to have.
+// Prompt is the estimated tokens of the prompt.
 func (k *Ticket) Prompt() int64 { return k.prompt }
 
-// End takes the request off the accounts, once, and charges what it used in place of the estimate. served says that an engine was sent it: else
-// nothing was used of any limit.
+// End closes the ticket, once, and replaces the estimate by the tokens used. served means that the request was sent to an
+// engine; otherwise no rate is charged.
 func (k *Ticket) End(now time.Time, served bool, prompt, answer int64) {
 	if k.table == nil {
 		return
@@ -405,7 +406,7 @@ func (k *Ticket) End(now time.Time, served bool, prompt, answer int64) {
 	k.table = nil
 }
 
-// lately is a mean that follows what comes.
+// lately is a moving mean.
 func lately(mean, x float64) float64 {
 	if mean == 0 {
 		return x
@@ -413,7 +414,7 @@ func lately(mean, x float64) float64 {
 	return mean + (x-mean)/16
 }
 
-// state is what the headers of an answer tell.
+// state is the limits reported in an answer's headers.
 type state struct {
 	requests, tokens rate
 }
@@ -421,10 +422,10 @@ type state struct {
 // rate is one limit; the zero value is none.
 type rate struct {
 	most, left int64
-	full       time.Duration // until all is there again
+	full       time.Duration // until it is full again
 }
 
-// look takes, of each rate, the limit of the tenant, or else that of the client address, or else that of all.
+// look takes each rate's limit from the tenant, else from the client address, else from all together.
 func (k *Ticket) look() (s state) {
 	for _, a := range k.accounts() {
 		if s.requests.most == 0 {
@@ -459,17 +460,17 @@ func (r rate) tell(h http.Header, most, left, full string) {
 	h[full] = []string{r.full.Round(time.Millisecond).String()}
 }
 
-// Usage is what one account uses, for metrics.
+// Usage is the usage of one account, for metrics.
 type Usage struct {
 	Tenant   string // "" for all together
 	Open     int
-	Requests *int64 // left of those of a minute; nil without a limit
-	Tokens   *int64 // the same
+	Requests *int64 // requests left of a minute; nil without a limit
+	Tokens   *int64 // tokens left of a minute; nil without a limit
 
-	UsedRequests, UsedTokens int64 // of requests that have ended
+	UsedRequests, UsedTokens int64 // by requests that have ended
 }
 
-// Usages are those of all together, and of configured tenants.
+// Usages are the usage of all together and of configured tenants.
 func (t *Table) Usages(now time.Time) []Usage {
 	if t == nil {
 		return nil
@@ -490,7 +491,7 @@ func (t *Table) Usages(now time.Time) []Usage {
 	return out
 }
 
-// Refused is how often each limit was reached.
+// Refused is how often each limit rejected a request.
 func (t *Table) Refused() map[Refusal]uint64 {
 	out := map[Refusal]uint64{}
 	if t == nil {

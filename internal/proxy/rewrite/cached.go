@@ -4,28 +4,29 @@ import (
 	"bytes"
 )
 
-// Cached puts the cached tokens that the prefiller found in the place of those that a decoder reports, which takes all that was
-// moved to it for cached (vLLM before it had remote_prefill_cached_tokens). A key in quotes that are not escaped cannot stand
-// inside a string, so text that speaks of it is left alone.
+// Cached replaces the cached tokens that a decoder reports by the prefiller's count, since the decoder counts the transferred
+// prompt as cached (vLLM before it had remote_prefill_cached_tokens). A key in unescaped quotes cannot stand inside a string,
+// so answers that mention it are left alone.
 type Cached struct {
-	value []byte        // digits to be put in, nil for those that are there
-	late  func() []byte // tells value at the first member that is found; nil where it is told already
-	carry []byte        // the end of the last piece, which may be the beginning of such a member
-	front byte          // what came in front of carry, or of the next piece where there is none
+	value []byte        // digits to put in; nil keeps the figure
+	late  func() []byte // returns value when the first member is found; nil if value is given
+	carry []byte        // the end of the last piece, which may be the beginning of the member
+	front byte          // the byte before carry, or before the next piece without carry
 }
 
 var cachedKey = []byte(`"cached_tokens"`)
 
-// longestCached bounds the bytes of the member that are kept back: no count is as long, and white space without end is not waited for.
+// longestCached bounds the bytes of the member that are kept back: no count is as long, and endless white space must not be
+// awaited.
 const longestCached = 128
 
-// NewCached puts value in the place of what is there, or leaves that where value is nil. late tells value when the first member is found;
-// nil where it is told already.
+// NewCached puts value in the answer, or keeps the figure if it is nil. late returns value when the first member is found; nil
+// if value is given.
 func NewCached(value []byte, late func() []byte) *Cached {
 	return &Cached{value: value, late: late}
 }
 
-// AppendCount appends a figure that is not negative.
+// AppendCount appends a non-negative number.
 func AppendCount(b []byte, n int) []byte {
 	if n >= 10 {
 		b = AppendCount(b, n/10)
@@ -33,7 +34,7 @@ func AppendCount(b []byte, n int) []byte {
 	return append(b, byte('0'+n%10))
 }
 
-// Pass returns what is to be passed on of what came.
+// Pass takes the next piece and returns what to pass on.
 func (w *Cached) Pass(piece []byte) []byte {
 	if len(piece) == 0 {
 		return piece
@@ -60,7 +61,7 @@ func (w *Cached) Pass(piece []byte) []byte {
 		for end < limit && in[end] >= '0' && in[end] <= '9' {
 			end++
 		}
-		if end == len(in) && end-i < longestCached { // its end is still to come
+		if end == len(in) && end-i < longestCached { // its end has not arrived
 			out, w.carry, w.front = append(out, in[:i]...), bytes.Clone(in[i:]), before(in, i, front)
 			return out
 		}
@@ -83,7 +84,7 @@ func (w *Cached) Pass(piece []byte) []byte {
 	return append(out, in...)
 }
 
-// put appends the figure in the place of the one that is there.
+// put appends the replacement of a figure.
 func (w *Cached) put(out, there []byte) []byte {
 	if w.late != nil {
 		w.value, w.late = w.late(), nil
@@ -94,7 +95,7 @@ func (w *Cached) put(out, there []byte) []byte {
 	return append(out, w.value...)
 }
 
-// before is the byte in front of a place in a piece, which front comes before.
+// before is the byte before a position in a piece; front is the byte before the piece.
 func before(in []byte, at int, front byte) byte {
 	if at == 0 {
 		return front
@@ -102,7 +103,7 @@ func before(in []byte, at int, front byte) byte {
 	return in[at-1]
 }
 
-// Close returns what was kept back.
+// Close returns what is kept back.
 func (w *Cached) Close() []byte {
 	if w == nil {
 		return nil

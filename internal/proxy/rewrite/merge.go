@@ -15,8 +15,8 @@ var (
 	errLongReply     = errors.New("the prefiller's reply is longer than 16 MB")
 )
 
-// Merge completes the decoder's answer by the prefiller's reply, for requests where the decoder cannot know it. with completes one answer, or
-// the n-th event of a stream. ended is why the answer is not wanted any more.
+// Merge completes the decoder's answer from the prefiller's reply. with completes one answer, or the n-th event of a stream.
+// ended returns an error once the answer is no longer wanted.
 func Merge(res *http.Response, with func(answer []byte, n int) []byte, ended func() error) error {
 	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return errEncodedAnswer
@@ -43,15 +43,15 @@ func Merge(res *http.Response, with func(answer []byte, n int) []byte, ended fun
 	return nil
 }
 
-// merged is an answer into whose events a prefiller's reply is put.
+// merged is an answer whose events are completed from a prefiller's reply.
 type merged struct {
 	from  io.ReadCloser
 	with  func(answer []byte, n int) []byte
 	ended func() error
 
 	part   []byte // the beginning of a line
-	ready  []byte // to be read
-	err    error  // what follows it
+	ready  []byte // to be returned by Read
+	err    error  // returned after ready
 	events int
 }
 

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// MostReply bounds the reply of a prefiller: what it says of a prompt of a million tokens fits several times.
+// MostReply bounds a prefiller's reply in bytes: several times what a prompt of a million tokens needs.
 const MostReply = 16 << 20
 
 // ReadReply reads a prefiller's whole reply.

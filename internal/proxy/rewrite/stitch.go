@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 )
 
-// Stitch puts the token that the prefiller made in front of the decoder's answer, where the decoder goes on after it.
+// Stitch puts the prefiller's token before the decoder's answer, if the decoder continues after it.
 func Stitch(res *http.Response, first *handover.First) error {
 	if e := res.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return errEncodedAnswer
@@ -36,12 +36,12 @@ func Stitch(res *http.Response, first *handover.First) error {
 	return nil
 }
 
-// stitched is an answer on its way through a Stitch.
+// stitched is an answer being changed by Stitch.
 type stitched struct {
 	from  io.ReadCloser
 	join  *handover.Stitch
-	ready []byte // to be read
-	err   error  // what follows it
+	ready []byte // to be returned by Read
+	err   error  // returned after ready
 }
 
 // Read implements io.Reader.

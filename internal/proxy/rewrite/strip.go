@@ -2,25 +2,24 @@ package rewrite
 
 import "bytes"
 
-// UsageStrip takes the usage chunk out of a stream whose client did not ask for it, and leaves every other byte. The chunk
-// is an event of one data line, after comments at most: an object whose "choices" is an empty array and whose "usage" is an
-// object (OpenAI API, "stream_options"; vLLM 0.32.0 and SGLang 0.5.23 send it so). Members that engines add to other
-// chunks stay.
+// UsageStrip removes the usage chunk from a stream whose client did not ask for it, and nothing else. The chunk is an event of
+// one data line, possibly after comments: an object whose "choices" is an empty array and whose "usage" is an object (OpenAI
+// API, "stream_options"; vLLM 0.32.0 and SGLang 0.5.23 send it so). Members that engines add to other chunks are kept.
 //
-// The stream comes in pieces of any size. What is no part of such an event is passed on with the piece that it came in: held
-// back is only the beginning of an event that may still become one, at most stripBytes of it. The zero value is ready.
+// The stream comes in pieces of any size. All bytes are passed on with their piece, except the beginning of an event that may
+// still become a usage chunk, at most stripBytes. The zero value is ready.
 type UsageStrip struct {
 	at      stripPlace
 	chunk   chunkScan
-	held    []byte // what is held back: one line, and perhaps the \r after it
-	out     []byte // what is passed on, where that is not one part of the piece
-	Removed int    // chunks taken out
+	held    []byte // kept back: one line, and possibly the \r after it
+	out     []byte // to pass on, if it is not one part of the piece
+	Removed int    // chunks removed
 }
 
-// stripBytes bounds what is held back. Usage chunks are under 2 kB; a longer line is passed on.
+// stripBytes bounds the bytes kept back. Usage chunks are under 2 kB; a longer line is passed on.
 const stripBytes = 64 << 10
 
-// stripPlace is where in the stream the next byte stands. Lines end in \n or \r\n; no engine ends them in a lone \r.
+// stripPlace is the position of the next byte in the stream. Lines end in \n or \r\n; no engine ends them in a lone \r.
 type stripPlace uint8
 
 const (
@@ -34,21 +33,21 @@ const (
 	inLine                      // within a line of another event
 )
 
-// stripAct is what is done with a line, or with the part of one that a piece holds.
+// stripAct is the action for a line, or for a piece's part of one.
 type stripAct uint8
 
 const (
 	passOn  stripAct = iota
-	keep             // it is held back
-	release          // what is held back, with it, is passed on
-	drop             // what is held back, with it, is taken out
+	keep             // keep it back
+	release          // pass it on, with the bytes kept back
+	drop             // remove it, with the bytes kept back
 )
 
-// Pass takes the next piece and returns what is to be passed on of it and of what was held back, perhaps nothing. It is
-// valid until the next call, and no longer than the piece is.
+// Pass takes the next piece and returns what to pass on of it and of the bytes kept back. The result is valid until the next
+// call, and no longer than the piece.
 func (s *UsageStrip) Pass(piece []byte) []byte {
 	if s.at == atEvent && endsEvent(piece) && !mentionsUsage(piece) {
-		return piece // the path of all chunks but the last: engines write whole events
+		return piece // the path of nearly all chunks: engines write whole events
 	}
 	s.out = s.out[:0]
 	from := 0 // piece[from:i] is to be passed on too
@@ -57,7 +56,7 @@ func (s *UsageStrip) Pass(piece []byte) []byte {
 		act := s.take(line, whole)
 		if act != passOn {
 			if act == keep && !whole && len(s.out) == 0 {
-				return piece[from:i] // the piece ends here: nothing need be copied
+				return piece[from:i] // the piece ends here: no copy is needed
 			}
 			s.out = append(s.out, piece[from:i]...)
 			from = i + len(line)
@@ -80,8 +79,8 @@ func (s *UsageStrip) Pass(piece []byte) []byte {
 	return s.out
 }
 
-// Close ends the stream and returns what was held back and is no usage chunk. One that lacks only its line end or the
-// blank line is taken out too.
+// Close ends the stream and returns the bytes kept back unless they are a usage chunk. A chunk that lacks only its line end or
+// blank line is removed too.
 func (s *UsageStrip) Close() []byte {
 	if s.at == atBlank || s.at == atBlankLF || s.at == inMaybe && s.chunk.ended(s.held) {
 		s.Removed++
@@ -90,8 +89,7 @@ func (s *UsageStrip) Close() []byte {
 	return s.held
 }
 
-// take decides about a line, of which whole says that its end is there, and moves on behind it. What is not passed on is
-// in held.
+// take decides about a line, whole if its end has arrived, and moves behind it. Bytes not passed on are in held.
 func (s *UsageStrip) take(line []byte, whole bool) stripAct {
 	switch s.at {
 	case atEvent:
@@ -141,7 +139,7 @@ func (s *UsageStrip) first(line []byte, whole bool) stripAct {
 	return passOn
 }
 
-// blank decides about what follows the line of a chunk.
+// blank decides about the line after a chunk.
 func (s *UsageStrip) blank(line []byte, whole bool) stripAct {
 	was := s.at
 	switch {
@@ -159,7 +157,7 @@ func (s *UsageStrip) blank(line []byte, whole bool) stripAct {
 	return release
 }
 
-// after is where the stream stands behind a line, or a part of one, that is passed on.
+// after is the position behind a line, or a part of one, that is passed on.
 func (p stripPlace) after(line []byte, whole bool) stripPlace {
 	switch {
 	case p == inComment && !whole:
@@ -174,7 +172,7 @@ func (p stripPlace) after(line []byte, whole bool) stripPlace {
 	return inLine
 }
 
-// firstLine is the line that b begins with, its end included; whole is false when that has not come yet.
+// firstLine is the first line of b, its end included; whole is false if the end has not arrived.
 func firstLine(b []byte) (line []byte, whole bool) {
 	if i := bytes.IndexByte(b, '\n'); i >= 0 {
 		return b[:i+1], true
@@ -184,15 +182,15 @@ func firstLine(b []byte) (line []byte, whole bool) {
 
 func isBlank(line []byte) bool { return string(line) == "\n" || string(line) == "\r\n" }
 
-// endsEvent reports whether b ends in a blank line, and so with an event.
+// endsEvent reports whether b ends in a blank line, which ends an event.
 func endsEvent(b []byte) bool {
 	n := len(b)
 	return n >= 2 && b[n-1] == '\n' && (b[n-2] == '\n' || n >= 3 && b[n-2] == '\r' && b[n-3] == '\n')
 }
 
-// mentionsUsage is a cheap test that whole lines may hold a usage chunk. A name in quotes that are not escaped cannot stand
-// inside a JSON string, so text that speaks of usage does not pass, nor does the "usage":null of most chunks. The quote
-// before it is looked at last: chunks are full of quotes, and a search for one stops at each.
+// mentionsUsage is a cheap test for whole lines that may be a usage chunk. A name in unescaped quotes cannot stand inside a
+// JSON string, so text about usage does not pass, nor does the "usage":null of most chunks. The quote before it is checked
+// last: chunks are full of quotes, and a search for one would stop at each.
 func mentionsUsage(b []byte) bool {
 	for {
 		i := bytes.Index(b, []byte(`usage"`))

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// chunkScan reads a line of a stream, in parts of any size, for as long as it may be a usage chunk: "data:" and one
-// object whose "choices" is an empty array and whose "usage" is an object. It checks as much syntax as it needs to find the members
-// of the object; ended checks the rest. The zero value is ready.
+// chunkScan reads a line of a stream, in parts of any size, while it may be a usage chunk: "data:" and one object whose
+// "choices" is an empty array and whose "usage" is an object. It checks only the syntax needed to find the object's members;
+// ended checks the rest. The zero value is ready.
 type chunkScan struct {
 	state          chunkState
 	depth          int // brackets open below the object's own
@@ -16,7 +16,7 @@ type chunkScan struct {
 	choices, usage bool
 }
 
-// chunkState is what the next byte is a part of.
+// chunkState says what the next byte belongs to.
 type chunkState uint8
 
 const (
@@ -30,11 +30,11 @@ const (
 	chunkEmpty                     // the end of the array "choices" is to come
 	chunkScalar                    // within a number, true, false or null
 	chunkNested                    // within an object or an array
-	chunkString                    // within a string, in whatever depth
+	chunkString                    // within a string at any depth
 	chunkStrEsc                    // the same, after a backslash
 	chunkNext                      // a comma or the object's end
 	chunkEnd                       // the object is read; only space may follow
-	chunkNever                     // it is no usage chunk
+	chunkNever                     // it is not a usage chunk
 )
 
 // write reads on, up to and including the line's end, and reports whether the line may still become a usage chunk.
@@ -50,7 +50,7 @@ func (c *chunkScan) write(p []byte) bool {
 	return true
 }
 
-// ended reports whether the line that was read, given once more, is a usage chunk from its beginning to its end.
+// ended reports whether the line read, given again, is a complete usage chunk.
 func (c *chunkScan) ended(line []byte) bool {
 	return c.state == chunkEnd && json.Valid(bytes.TrimPrefix(line, []byte("data:")))
 }
@@ -102,7 +102,7 @@ func (c *chunkScan) next(b byte) chunkState {
 	return c.between(b)
 }
 
-// below is the state behind a value, or within the one that it is a part of.
+// below is the state after a value, or within its container.
 func (c *chunkScan) below() chunkState {
 	if c.depth > 0 {
 		return chunkNested
@@ -110,7 +110,7 @@ func (c *chunkScan) below() chunkState {
 	return chunkNext
 }
 
-// named reads a byte of a member's name. A name with an escape is none that is looked for.
+// named reads a byte of a member's name. A name with an escape matches none.
 func (c *chunkScan) named(b byte) chunkState {
 	switch {
 	case b == '"' && c.state == chunkName:
@@ -155,7 +155,7 @@ func (c *chunkScan) value(b byte) chunkState {
 	return chunkScalar
 }
 
-// between reads a byte outside of names and values.
+// between reads a byte outside names and values.
 func (c *chunkScan) between(b byte) chunkState {
 	switch {
 	case isSpace(b):

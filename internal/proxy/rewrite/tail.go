@@ -5,7 +5,7 @@ import "github.com/warmpath/warmpath/engine/answer"
 // Tail keeps the end of an answer, where engines put its usage.
 type Tail struct{ Bytes []byte }
 
-// Reset forgets what is kept, and keeps the memory.
+// Reset drops the bytes kept, and reuses the memory.
 func (t *Tail) Reset() { t.Bytes = t.Bytes[:0] }
 
 // Write adds the next bytes of the answer.

@@ -20,8 +20,8 @@ func (a *Outgoing) body(edits []prompt.Edit) *body.Payload {
 	return a.sent
 }
 
-// lend gives a request to the endpoint its body. The transport has it until it closes it, and a until withdraw. The id of a hand-over is used
-// once.
+// lend gives the request to the endpoint its body. The transport has it until it closes it, and a until Withdraw. A hand-over
+// id may be sent once only.
 func (a *Outgoing) lend(out *http.Request, payload *body.Payload) {
 	terms := body.Terms{Lean: !a.s.cfg.NetHTTP && out.URL.Scheme != "https", Once: !a.c.Repeatable(), OnlyOnce: a.Message != nil}
 	if lent := payload.Lend(out, terms); lent != nil {
@@ -29,7 +29,7 @@ func (a *Outgoing) lend(out *http.Request, payload *body.Payload) {
 	}
 }
 
-// Withdraw lets go of what the endpoint was sent. The transport must have been told that its answer is not wanted.
+// Withdraw releases the request body. The transport must have been told that its answer is not wanted.
 func (a *Outgoing) Withdraw() {
 	if a.lent != nil {
 		_ = a.lent.Close()

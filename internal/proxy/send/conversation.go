@@ -11,9 +11,9 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// TensorRT-LLM can be told the conversation of a request, so that it spreads it over its own ranks: since June 2026 in
-// conversation_params {"conversation_id": "..."}, before in disaggregated_params.conversation_id (tensorrt_llm/serve/openai_protocol.py).
-// It refuses members that it does not know.
+// TensorRT-LLM can be told the conversation of a request, so that it spreads conversations over its own ranks: since June 2026
+// in conversation_params {"conversation_id": "..."}, before in disaggregated_params.conversation_id
+// (tensorrt_llm/serve/openai_protocol.py). It rejects unknown members.
 
 const (
 	conversationParams = "conversation_params"
@@ -21,9 +21,10 @@ const (
 	requestType        = "request_type"
 )
 
-// Send passes the request on and returns when the header of the answer has come. An engine that does not know the form in which it is told
-// the conversation gets the request once more in the older form, and then without: the client is not to suffer for what the router told. So
-// does the engine of a leg: what it refuses when it reads the body it has not begun, and the id of the hand-over is still unused.
+// Send sends the request and returns when the header of the answer has arrived. An engine that rejects the form of the
+// conversation id gets the request again with the older form, then without an id: the client must not see errors caused by what
+// the router added. This also holds for a leg: an engine that rejects the body has not begun the leg, and the hand-over id is
+// unused.
 func (a *Outgoing) Send() (*http.Response, error) {
 	res, err := a.sendAsking()
 	a.noteStated(res, err)
@@ -38,7 +39,7 @@ func (a *Outgoing) Send() (*http.Response, error) {
 	return res, err
 }
 
-// refusesID reports whether the answer refuses what the engine was told, in a form that was the router's choice.
+// refusesID reports whether the answer rejects the conversation id in a form that the router chose.
 func (a *Outgoing) refusesID(res *http.Response) bool {
 	switch {
 	case a.d.Endpoint.IDForm != fleet.IDAuto:
@@ -51,26 +52,26 @@ func (a *Outgoing) refusesID(res *http.Response) bool {
 	return false
 }
 
-// noteRefusal remembers which form the engine refused, when it has taken the request without.
+// noteRefusal remembers the form of id that the engine rejected, once it has accepted the request without it.
 func (a *Outgoing) noteRefusal() {
 	p, name, refused := a.s, a.d.Endpoint.Name, a.refusedID
 	p.asks.note(name, func(n *askNote) {
 		n.refusedID, n.refusedOldID = time.Now(), refused == fleet.IDDisagg
 	})
 	if refused == fleet.IDDisagg {
-		p.log.Info("engine refuses conversation ids in either form: it is not told conversations for a while", "endpoint", name, "while", askAgain.String())
+		p.log.Info("engine rejects conversation ids in both forms: they are not sent for a while", "endpoint", name, "while", askAgain.String())
 		return
 	}
-	p.log.Info("engine refuses conversation_params: it is told conversations in disaggregated_params for a while", "endpoint", name, "while", askAgain.String())
+	p.log.Info("engine rejects conversation_params: conversation ids are sent in disaggregated_params for a while", "endpoint", name, "while", askAgain.String())
 }
 
-// Gone forgets which forms of ids an endpoint refused: the process behind it is gone, and the next may be of another version.
+// Gone forgets which forms of ids an endpoint rejected: its process is gone, and the next may be of another version.
 func (s *Sender) Gone(endpoint string) {
 	s.asks.change(endpoint, func(n *askNote) { n.refusedID, n.refusedOldID = time.Time{}, false })
 }
 
-// idForm is the form in which the engine is told the conversation; untells says that what the client put into conversation_params goes,
-// since the engine does not know them.
+// idForm is the form in which the engine is told the conversation. untells means that the client's conversation_params are
+// removed, since the engine does not know them.
 func (a *Outgoing) idForm() (form fleet.IDForm, untells bool) {
 	form = a.d.Endpoint.IDForm
 	switch {
@@ -90,9 +91,9 @@ func (a *Outgoing) idForm() (form fleet.IDForm, untells bool) {
 	return fleet.IDParams, false
 }
 
-// tellConversation adds to the edits of a request those that tell the engine its conversation. What the client says in the same
-// place stays as it is. disaggregated_params that hold nothing but an id (as TensorRT-LLM's own router makes them up to carry
-// one) would make an engine think that the request is split: when it is not, they go.
+// tellConversation adds the edits that tell the engine its conversation. An id from the client in the same place is kept. For a
+// whole request, disaggregated_params with nothing but an id (as TensorRT-LLM's own router makes them) are removed: the engine
+// would take the request for a leg.
 func (a *Outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	if c.Body == nil || c.Prompt.InsertAt == 0 || c.API != prompt.Chat && c.API != prompt.Completions {
@@ -126,7 +127,7 @@ func (a *Outgoing) tellConversation(edits []prompt.Edit) []prompt.Edit {
 	return edits
 }
 
-// untell takes conversation_params out of a request to an engine that does not know them.
+// untell removes conversation_params from a request to an engine that does not know them.
 func (a *Outgoing) untell(edits []prompt.Edit, at jsonscan.Span) []prompt.Edit {
 	if span, ok := memberSpan(a.c.Body.Bytes, at, conversationParams); ok {
 		return append(edits, prompt.Edit{At: span})
@@ -134,7 +135,7 @@ func (a *Outgoing) untell(edits []prompt.Edit, at jsonscan.Span) []prompt.Edit {
 	return edits
 }
 
-// tellInDisagg puts the id into the disaggregated_params that the request, or its leg, has. One without them is given none.
+// tellInDisagg puts the id into the disaggregated_params of the request or its leg, if it has some.
 func (a *Outgoing) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	id := jsonscan.AppendString(nil, a.d.Session)
@@ -170,7 +171,7 @@ func (a *Outgoing) tellInDisagg(edits []prompt.Edit) []prompt.Edit {
 	return edits
 }
 
-// sets reports whether an edit sets a member already, whose value is at a place if it is there.
+// sets reports whether an edit already sets the member, whose value is at the given place if present.
 func sets(edits []prompt.Edit, at jsonscan.Span, name string) bool {
 	inserted := append(jsonscan.AppendString(nil, name), ':')
 	return slices.ContainsFunc(edits, func(e prompt.Edit) bool {
@@ -178,7 +179,7 @@ func sets(edits []prompt.Edit, at jsonscan.Span, name string) bool {
 	})
 }
 
-// replace adds an edit, in place of one of the same bytes.
+// replace adds an edit, instead of one of the same bytes.
 func replace(edits []prompt.Edit, e prompt.Edit) []prompt.Edit {
 	for i := range edits {
 		if edits[i].At == e.At {
@@ -189,7 +190,7 @@ func replace(edits []prompt.Edit, e prompt.Edit) []prompt.Edit {
 	return append(edits, e)
 }
 
-// carriesIDOnly reports whether disaggregated_params hold a conversation's id and otherwise at most a request type.
+// carriesIDOnly reports whether disaggregated_params have a conversation id and otherwise at most a request type.
 func carriesIDOnly(object []byte) bool {
 	names, ok := memberNames(object)
 	return ok && slices.Contains(names, conversationID) &&
@@ -213,8 +214,8 @@ func memberNames(object []byte) (names []string, ok bool) {
 	return names, c.Next() == jsonscan.End
 }
 
-// memberSpan is what has to be cut out of an object for a member, whose value is at a place, to be gone: with its name and one
-// comma. A member that is alone, or whose name is written with escapes, stays.
+// memberSpan is what to cut out of an object to remove a member with its name and one comma, given the place of its value. It
+// is empty for an object's only member and for a name written with escapes.
 func memberSpan(body []byte, value jsonscan.Span, name string) (jsonscan.Span, bool) {
 	if value.Len() == 0 {
 		return jsonscan.Span{}, false

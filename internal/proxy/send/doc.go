@@ -1,10 +1,11 @@
-// Package send makes of a client's request what one endpoint is sent, and sends it.
+// Package send turns a client's request into the request for one endpoint, and sends it.
 //
-// It owns the headers and the edits of the body by which an endpoint is told its rank, the tenant's salt, the conversation, whether to report
-// usage, and its leg of a split request. It also owns the memory of which endpoints refuse to be asked or told, for ten minutes.
+// It owns the headers and the edits of the body that tell an endpoint its rank, the tenant's salt, the conversation, whether to
+// report usage, and its leg of a split request. It also owns the memory, of ten minutes, of endpoints that rejected such
+// additions.
 //
-// It promises that every byte of the body which no edit names is sent as it came, that headers which end at a proxy do not go on, and that an
-// endpoint which refuses what the router added gets the request once more without.
+// It promises that every byte of the body outside edits is sent as received, that hop-by-hop headers are not forwarded, and
+// that an endpoint that rejects an addition gets the request once more without it.
 //
-// It never chooses an endpoint, waits for its turn, judges an answer or relays one.
+// It never chooses an endpoint, waits in a queue, judges an answer or relays one.
 package send

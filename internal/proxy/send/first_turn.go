@@ -14,10 +14,10 @@ const (
 	isFirstTurn         = "is_first_turn"
 )
 
-// tellFirstTurn says in the disaggregated_params of a request to TensorRT-LLM whether it is the first turn of its conversation, as
-// PR 14744 has it, so that the engine can spread first turns over its ranks. It is the same for both schedule styles: whatever
-// leg has these parameters carries it. A request without them is not given any: to an engine they would mean that it is split.
-// What is in them already, or in an edit that sets them, stays as it is.
+// tellFirstTurn says in the disaggregated_params of a request to TensorRT-LLM whether it is the first turn of its conversation,
+// as in PR 14744, so that the engine can spread first turns over its ranks. Both schedule styles treat it alike: each leg with
+// these parameters has it. A request without them gets none, since the engine would take it for a leg. A value from the client,
+// or from another edit, is kept.
 func (a *Outgoing) tellFirstTurn(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	if !a.s.cfg.FirstTurn || a.d.Kind != fleet.KindTRTLLM || c.API != prompt.Chat && c.API != prompt.Completions || c.Body == nil {
@@ -45,7 +45,7 @@ func (a *Outgoing) tellFirstTurn(edits []prompt.Edit) []prompt.Edit {
 		return edits
 	}
 	with, err := prompt.SetMember(nil, c.Body.Bytes[at.Start:at.End], isFirstTurn, value)
-	if err != nil { // no object: the engine may say so
+	if err != nil { // not an object: the engine may report it
 		return edits
 	}
 	return append(edits, c.Prompt.SetField(disaggregatedParams, with))

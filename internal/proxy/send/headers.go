@@ -7,7 +7,7 @@ import (
 	"github.com/warmpath/warmpath/engine/handover"
 )
 
-// HopByHop are the headers that end at a proxy (RFC 9110, section 7.6.1), in canonical form.
+// HopByHop reports whether a header, in canonical form, ends at a proxy (RFC 9110, section 7.6.1).
 func HopByHop(name string) bool {
 	switch name {
 	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
@@ -16,7 +16,7 @@ func HopByHop(name string) bool {
 	return false
 }
 
-// copyEndToEnd copies the headers that are meant for the other end. The router's own are not.
+// copyEndToEnd copies the end-to-end headers, except the router's own.
 func copyEndToEnd(to, from http.Header) {
 	named := from["Connection"]
 	for k, v := range from {
@@ -40,7 +40,7 @@ func NamedByConnection(values []string, name string) bool {
 	return false
 }
 
-// setHeader sets a header of a leg, or takes it out.
+// setHeader sets or removes a header of a leg.
 func setHeader(h http.Header, to handover.Header) {
 	name := http.CanonicalHeaderKey(to.Name)
 	if to.Value == "" {
@@ -50,8 +50,8 @@ func setHeader(h http.Header, to handover.Header) {
 	h[name] = []string{to.Value}
 }
 
-// dropOverrides takes out the headers by which SGLang (0.5.23, request_headers.py) is told the same as by members of the body: where KV
-// cache is handed over a client could pose as a router by them.
+// dropOverrides removes the headers that override members of the body in SGLang (0.5.23, request_headers.py): with them a
+// client could pose as a router in a hand-over of KV cache.
 func dropOverrides(h http.Header) {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Override-") {
@@ -60,8 +60,8 @@ func dropOverrides(h http.Header) {
 	}
 }
 
-// Named looks headers up by names that are in canonical form already, as a prompt.Parser's are: it looks for twenty in each request,
-// and http.Header.Get looks at every letter of each first.
+// Named looks up headers by names that are already canonical, as a prompt.Parser's are. It looks up twenty for each request,
+// and http.Header.Get would examine every letter of each first.
 type Named http.Header
 
 // Get is the first value of a header, "" for none.

@@ -10,9 +10,9 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// Incoming is the request of a client, as its attempts see it. Its user fills it in as it learns of the request, before anything is sent.
+// Incoming is the request of a client, as its attempts see it. The caller fills it in before anything is sent.
 type Incoming struct {
-	R       *http.Request // as the client sent it
+	R       *http.Request // as received
 	API     prompt.API
 	ID      string // of the request, in headers and logs
 	From    forwarded.Origin
@@ -25,7 +25,7 @@ type Incoming struct {
 	Carrier outside.Carrier // exchanges the request in the place of the transport; nil for the transport. A prefill leg is never carried
 }
 
-// Repeatable reports whether an engine may get the request twice: what only computes, and methods that say so.
+// Repeatable reports whether an engine may get the request twice: it only computes, or its method is idempotent.
 func (c *Incoming) Repeatable() bool {
 	switch c.R.Method {
 	case http.MethodPost, http.MethodPatch:
@@ -35,7 +35,7 @@ func (c *Incoming) Repeatable() bool {
 	}
 }
 
-// Text is the body of a request that is held, nil for another.
+// Text is the body of a request that is in memory; nil for another.
 func (c *Incoming) Text() []byte {
 	if c.Body == nil {
 		return nil

@@ -12,20 +12,20 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// labelBlocks tells vLLM the conversation where the client did not: it puts the id on the KV events of the blocks that it stores (seen in
-// 0.32), and does nothing else with it.
+// labelBlocks tells vLLM the conversation if the client did not. vLLM adds the id to the KV events of the blocks that it stores
+// (seen in 0.32), and does nothing else with it.
 func (a *Outgoing) labelBlocks(h http.Header) {
 	name := a.s.cfg.SessionHeader
 	if name == "" || a.d.Kind != fleet.KindVLLM || a.d.Session == "" || a.c.Request.Class != fleet.Turn || h.Get(name) != "" {
 		return
 	}
-	// Beyond ASCII engines take the bytes of a header for another text (ISO 8859-1), and would label with that.
+	// Engines read header bytes beyond ASCII as ISO 8859-1, and would report another id.
 	if httpguts.ValidHeaderFieldValue(a.d.Session) && !strings.ContainsFunc(a.d.Session, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		h.Set(name, a.d.Session)
 	}
 }
 
-// tellPlaced tells who wants tokens what the engine has been sent.
+// tellPlaced reports the sent request for the lookup of its tokens.
 func (a *Outgoing) tellPlaced(body *body.Payload) {
 	c := a.c
 	if a.s.placed == nil || c.Request.Class != fleet.Turn || c.API != prompt.Chat && c.API != prompt.Completions {

@@ -10,7 +10,7 @@ import (
 	"github.com/warmpath/warmpath/prompt/jsonscan"
 )
 
-// leg adds to the edits of a request those of its leg, and of a whole one those that keep a client from posing as a router.
+// leg adds the edits of a request's leg. For a whole request it adds those that keep a client from posing as a router.
 func (a *Outgoing) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	if a.d.Why != "" {
@@ -24,7 +24,7 @@ func (a *Outgoing) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 		if conn := a.s.Connector(a.d.Kind); conn != nil {
 			return c.set(edits, conn.Withhold(&x))
 		}
-		for _, conn := range handover.Connectors() { // the engine may be any
+		for _, conn := range handover.Connectors() { // the engine may be of any kind
 			edits = c.set(edits, conn.Withhold(&x))
 		}
 		return edits
@@ -38,7 +38,7 @@ func (a *Outgoing) leg(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	return c.appendTo(c.set(edits, a.Message.Set), a.Message.Append)
 }
 
-// set adds the edits that set members of the body, in place of what was to be set there.
+// set adds the edits that set members of the body, instead of earlier edits of them.
 func (c *Incoming) set(edits []prompt.Edit, members []handover.Member) []prompt.Edit {
 	for _, m := range members {
 		e := c.Prompt.SetField(m.Name, m.JSON)
@@ -51,7 +51,7 @@ func (c *Incoming) set(edits []prompt.Edit, members []handover.Member) []prompt.
 	return edits
 }
 
-// appendTo adds the edits that add values to lists of the body, each of which has at least one.
+// appendTo adds the edits that append values to lists of the body, each with at least one element.
 func (c *Incoming) appendTo(edits []prompt.Edit, members []handover.Member) []prompt.Edit {
 	for _, m := range members {
 		at := c.Prompt.Field(m.Name)

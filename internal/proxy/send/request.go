@@ -11,7 +11,7 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// request builds what the endpoint is sent: the bytes that came, with the few fields changed that must.
+// request builds the request for the endpoint: the bytes received, with the necessary edits.
 func (a *Outgoing) request() *http.Request {
 	c := a.c
 	header := make(http.Header, len(c.R.Header)+5)
@@ -38,7 +38,7 @@ func (a *Outgoing) request() *http.Request {
 	return out
 }
 
-// Address sets the header by which the endpoint's rank is chosen and returns the edit of the body that does so.
+// Address sets the header that selects the endpoint's rank, and returns the edit of the body that does so.
 func (a *Outgoing) Address(h http.Header) []prompt.Edit {
 	if a.d.Endpoint.Part.Kind == fleet.Whole {
 		return nil
@@ -57,7 +57,7 @@ func (a *Outgoing) Address(h http.Header) []prompt.Edit {
 	return []prompt.Edit{a.c.Prompt.SetField(how.Field, how.JSON)}
 }
 
-// URL is where the request goes.
+// URL is the endpoint's URL for the request.
 func (a *Outgoing) URL() *url.URL {
 	scheme, rest, _ := strings.Cut(a.d.Endpoint.URL, "://")
 	host, base, slash := strings.Cut(rest, "/")
@@ -76,7 +76,7 @@ func (a *Outgoing) URL() *url.URL {
 	return u
 }
 
-// visible escapes what may not stand in a request line: some clients send UTF-8 in a query as it is.
+// visible escapes bytes that a request line may not contain: some clients send UTF-8 in a query unescaped.
 func visible(query string) string {
 	ok := true
 	for i := range len(query) {
@@ -96,7 +96,7 @@ func visible(query string) string {
 	return b.String()
 }
 
-// salt adds to the edits of a request the one that keeps the engine's cache apart for the tenant.
+// salt adds the edit that keeps the tenants' caches in the engine apart.
 func (a *Outgoing) salt(edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	if e, ok := a.s.cfg.Tenants.Salt(c.Request.Tenant, a.d.Kind, c.API, &c.Prompt, c.Text()); ok {

@@ -16,10 +16,10 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// Config is what an endpoint is told besides what the client said.
+// Config says what an endpoint is told in addition to the client's request.
 type Config struct {
-	NetHTTP       bool   // net/http's client sends to engines in plain text too
-	NoUsage       bool   // leave streams alone whose client did not ask for usage
+	NetHTTP       bool   // net/http's client is used for engines in plain text too
+	NoUsage       bool   // do not ask for usage in streams whose client did not
 	FirstTurn     bool   // tell TensorRT-LLM whether a turn is its conversation's first
 	SessionHeader string // header that tells vLLM the conversation; "" for none
 	Token         *who.EndpointToken
@@ -29,22 +29,22 @@ type Config struct {
 	Receiver      func(fleet.Endpoint) (handover.Receiver, bool)
 }
 
-// Sender sends requests to endpoints, and remembers which of them refuse to be asked or told.
+// Sender sends requests to endpoints, and remembers which of them rejected its additions.
 type Sender struct {
 	cfg       Config
 	transport http.RoundTripper
 	bodies    *body.Budget
-	placed    func(d *route.Decision, ids bool, body func() []byte) // nil when nobody wants to know
+	placed    func(d *route.Decision, ids bool, body func() []byte) // nil for none
 	log       *slog.Logger
-	asks      askBook
+	asks      askMemory
 }
 
-// New makes one whose changed copies of bodies are counted in bodies. placed may be nil.
+// New makes a Sender. Changed copies of bodies are counted in bodies. placed is called after a request was sent; it may be nil.
 func New(cfg Config, transport http.RoundTripper, bodies *body.Budget, placed func(d *route.Decision, ids bool, body func() []byte), log *slog.Logger) *Sender {
 	return &Sender{cfg: cfg, transport: transport, bodies: bodies, placed: placed, log: log}
 }
 
-// Outgoing is what one endpoint is sent of a request.
+// Outgoing is a request for one endpoint.
 type Outgoing struct {
 	s    *Sender
 	c    *Incoming
@@ -52,25 +52,25 @@ type Outgoing struct {
 	ctx  context.Context
 	span *tracing.Attempt
 
-	sent *body.Payload // the body as this endpoint gets it, when it differs from the call's
-	lent io.Closer     // the body that the transport was given last
+	sent *body.Payload // the body for this endpoint, if it differs from the call's
+	lent io.Closer     // the body last given to the transport
 
-	Message *handover.Message // what one leg of a request is sent beside; nil for a whole one
-	reads   bool              // the answer is completed from a prefiller's, and so must not be compressed
+	Message *handover.Message // the additions for one leg; nil for a whole request
+	reads   bool              // the answer is completed from a prefiller's, so it must not be compressed
 
-	asked   bool // the engine is asked for usage, the client did not
-	refused bool // the engine does not want to be asked
+	asked   bool // the engine is asked for usage and the client did not ask
+	refused bool // the engine has rejected being asked
 
-	told      fleet.IDForm // the form in which the engine is told the conversation; IDUntold when it is not
-	refusedID fleet.IDForm // the form that it has refused of this request; IDUntold for none
+	told      fleet.IDForm // the form of the conversation id sent; IDUntold for none
+	refusedID fleet.IDForm // the form that the engine has rejected for this request; IDUntold for none
 }
 
-// To begins what is sent to the endpoint of a decision. ctx ends with the attempt.
+// To begins the request to the endpoint of a decision. ctx ends with the attempt.
 func (s *Sender) To(c *Incoming, d *route.Decision, ctx context.Context, span *tracing.Attempt) Outgoing {
 	return Outgoing{s: s, c: c, d: d, ctx: ctx, span: span}
 }
 
-// Carry has the endpoint sent one leg of a request.
+// Carry makes it one leg of a split request.
 func (a *Outgoing) Carry(message *handover.Message) { a.Message = message }
 
 // carried reports whether the carrier exchanges it. The router computes prompts elsewhere by itself: nobody but it knows of them.
@@ -87,27 +87,27 @@ func (a *Outgoing) exchange(out *http.Request) (*http.Response, error) {
 // AsLeg reports whether it is one leg of a request.
 func (a *Outgoing) AsLeg() bool { return a.Message != nil }
 
-// WithoutUsage has the endpoint not asked for usage.
+// WithoutUsage stops asking for usage.
 func (a *Outgoing) WithoutUsage() { a.refused = true }
 
-// ReadsAnswer says that the answer is completed on its way, so that it must not be compressed.
+// ReadsAnswer says that the answer is completed from another one, so that it must not be compressed.
 func (a *Outgoing) ReadsAnswer() { a.reads = true }
 
-// AsksUsage reports whether the endpoint was asked for usage and the client did not.
+// AsksUsage reports whether the router asks for usage and the client did not.
 func (a *Outgoing) AsksUsage() bool { return a.asked }
 
-// AnswersAsking notes that the endpoint answered a client that asked for usage, in a chunk of its own.
+// AnswersAsking notes that the endpoint answered a client that asked for usage with a chunk of its own.
 func (a *Outgoing) AnswersAsking() {
 	a.s.asks.note(a.d.Endpoint.Name, func(n *askNote) { n.answers = true })
 }
 
-// LetGo lets go of the body as this endpoint got it. The transport keeps it until it has written it.
-func (a *Outgoing) LetGo() {
+// ReleaseCopy releases this endpoint's version of the body. The transport keeps it until it has written it.
+func (a *Outgoing) ReleaseCopy() {
 	a.sent.Release()
 	a.sent = nil
 }
 
-// Connector is the protocol that a prefiller of that kind speaks, nil when there is none.
+// Connector is the protocol of a prefiller of that kind; nil when there is none.
 func (s *Sender) Connector(k fleet.Kind) handover.Connector {
 	conn := s.cfg.Connector
 	if conn == nil {
@@ -119,7 +119,7 @@ func (s *Sender) Connector(k fleet.Kind) handover.Connector {
 	return conn
 }
 
-// Handoff is what a connector is told of the request.
+// Handoff is what a connector needs to know of the request.
 func (s *Sender) Handoff(c *Incoming) handover.Handoff {
 	return handover.Handoff{
 		API: c.API.String(), ID: c.ID, Stream: c.Prompt.Stream, MaxTokens: c.Prompt.MaxTokens, Answers: c.Prompt.N,

@@ -13,37 +13,37 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// Engines report the usage of a stream, cached tokens with it, only when asked (OpenAI API, "stream_options"). The router
-// asks where the client did not, and takes the chunk that this adds out of the answer again (usageStrip).
+// Engines report the usage of a stream, and with it cached tokens, only on request (OpenAI API, "stream_options"). The router
+// asks if the client did not, and removes the chunk that this adds from the answer (rewrite.UsageStrip).
 
 const (
-	askAgain     = 10 * time.Minute // for so long an endpoint that refused is not asked
-	askNotes     = 1024             // endpoints remembered at most
-	RefusalBytes = 16 << 10         // of an error's body are read to find out what was refused
+	askAgain     = 10 * time.Minute // how long an endpoint that rejected the request for usage is not asked
+	askNotes     = 1024             // largest number of endpoints remembered
+	RefusalBytes = 16 << 10         // bytes read of an error's body to find out what was rejected
 )
 
-// askBook remembers which endpoints can be asked for usage, where that is not known from their kind.
-type askBook struct {
+// askMemory remembers which endpoints can be asked for usage, for kinds where this varies.
+type askMemory struct {
 	mu    sync.Mutex
 	notes map[string]askNote // by endpoint
 }
 
 type askNote struct {
-	refused time.Time // when it last refused to be asked, zero never
-	answers bool      // it answered a client that asked, in a chunk of its own
+	refused time.Time // when it last rejected being asked; zero for never
+	answers bool      // it answered a client that asked with a chunk of its own
 
-	refusedID    time.Time // when it last refused to be told a conversation, zero never
-	refusedOldID bool      // it refused the older form too
+	refusedID    time.Time // when it last rejected a conversation id; zero for never
+	refusedOldID bool      // it rejected the older form too
 }
 
-func (b *askBook) of(endpoint string) askNote {
+func (b *askMemory) of(endpoint string) askNote {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.notes[endpoint]
 }
 
-// note changes what is remembered. With no room left the book begins anew: endpoints are asked, and refuse, once more.
-func (b *askBook) note(endpoint string, change func(*askNote)) {
+// note changes a note. If there is no room left all notes are dropped: endpoints are asked, and reject, once more.
+func (b *askMemory) note(endpoint string, change func(*askNote)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n, known := b.notes[endpoint]
@@ -54,8 +54,8 @@ func (b *askBook) note(endpoint string, change func(*askNote)) {
 	b.notes[endpoint] = n
 }
 
-// change is note for an endpoint that something is remembered of.
-func (b *askBook) change(endpoint string, change func(*askNote)) {
+// change is note for endpoints that have a note already.
+func (b *askMemory) change(endpoint string, change func(*askNote)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n, known := b.notes[endpoint]; known {
@@ -64,8 +64,8 @@ func (b *askBook) change(endpoint string, change func(*askNote)) {
 	}
 }
 
-// ask adds to the edits of a request the one that asks for usage, if the engine is to be asked. It then sends no compressed
-// answer either, which could not be read: every client takes one that is not compressed (RFC 9110, section 12.5.3).
+// ask adds the edit that asks for usage, if the engine should be asked. It also asks for an uncompressed answer, which the
+// router can read and every client accepts (RFC 9110, section 12.5.3).
 func (a *Outgoing) ask(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	c := a.c
 	a.asked = !a.refused && !a.s.cfg.NoUsage && !(a.carried() && c.Carrier.AnswerUnseen()) && c.mayAsk() && a.s.asks.allows(a.d, c.API, time.Now())
@@ -78,9 +78,9 @@ func (a *Outgoing) ask(h http.Header, edits []prompt.Edit) []prompt.Edit {
 	return append(edits, c.Prompt.SetIncludeUsage())
 }
 
-// mayAsk reports whether the request is one whose usage can be asked for and taken out again: a stream whose client said
-// nothing about stream_options, or said no. Other options are left as they are. An object without include_usage means yes
-// to vLLM, whose default that is (StreamOptions, vLLM 0.32.0); with continuous_usage_stats usage would come in every chunk.
+// mayAsk reports whether the router may ask for usage and remove it again: the request is a stream without stream_options or
+// with include_usage off. Requests with other options are left alone. In vLLM an object without include_usage turns it on
+// (StreamOptions, vLLM 0.32.0); with continuous_usage_stats every chunk would have usage.
 func (c *Incoming) mayAsk() bool {
 	p := &c.Prompt
 	if !p.Stream || p.IncludeUsage || p.InsertAt == 0 || c.API != prompt.Chat && c.API != prompt.Completions {
@@ -93,7 +93,7 @@ func (c *Incoming) mayAsk() bool {
 	if bytes.Contains(c.Body.Bytes[options.Start:options.End], []byte("continuous_usage_stats")) {
 		return false
 	}
-	at := p.SetIncludeUsage().At // the value that asking would replace
+	at := p.SetIncludeUsage().At // the value that the edit would replace
 	switch string(c.Body.Bytes[at.Start:at.End]) {
 	case "null", "false":
 		return true
@@ -101,11 +101,11 @@ func (c *Incoming) mayAsk() bool {
 	return false
 }
 
-// allows reports whether an engine can be asked without a trace in the rest of its answer. llama.cpp is not asked: it puts its
-// timings, which say the same, into the chunk that asking adds instead of into the last of the others (server-task.cpp). Ollama is not
-// asked in completions, where asking puts a usage of zeros into every chunk (middleware/openai.go). Engines of a kind
-// that is not known are asked once they answered a client that asked.
-func (b *askBook) allows(d *route.Decision, api prompt.API, now time.Time) bool {
+// allows reports whether asking changes nothing else in the engine's answer. llama.cpp is not asked: its timings, which have
+// the same figures, would move to the additional chunk (server-task.cpp). Ollama is not asked in completions, where every chunk
+// would get a usage of zeros (middleware/openai.go). Engines of unknown kind are asked once they have answered a client that
+// asked.
+func (b *askMemory) allows(d *route.Decision, api prompt.API, now time.Time) bool {
 	switch d.Kind {
 	case fleet.KindVLLM, fleet.KindSGLang, fleet.KindTRTLLM, fleet.KindOther, fleet.KindUnknown:
 	case fleet.KindOllama:
@@ -122,15 +122,14 @@ func (b *askBook) allows(d *route.Decision, api prompt.API, now time.Time) bool 
 	return n.answers || d.Kind != fleet.KindOther && d.Kind != fleet.KindUnknown
 }
 
-// Watches reports whether it is to be learnt if this endpoint answers a client that asks for usage with the chunk that
-// usageStrip takes out.
+// Watches reports whether this answer should show if the endpoint adds a separate usage chunk when a client asks.
 func (a *Outgoing) Watches() bool {
 	return a.c.Prompt.IncludeUsage && (a.d.Kind == fleet.KindOther || a.d.Kind == fleet.KindUnknown) &&
 		(a.c.API == prompt.Chat || a.c.API == prompt.Completions)
 }
 
-// sendAsking passes the request on and returns when the header of the answer has come. An engine that refuses stream_options,
-// as old versions do, gets the request once more without: that refusal is not for the client, which did not ask.
+// sendAsking sends the request and returns when the header of the answer has arrived. An engine that rejects stream_options, as
+// old versions do, gets the request again without: the client did not ask and must not see that error.
 func (a *Outgoing) sendAsking() (*http.Response, error) {
 	p := a.s
 	res, err := a.exchange(a.request())
@@ -147,13 +146,13 @@ func (a *Outgoing) sendAsking() (*http.Response, error) {
 	if res, err = a.exchange(a.request()); err == nil && res.StatusCode < http.StatusBadRequest {
 		name := a.d.Endpoint.Name
 		p.asks.note(name, func(n *askNote) { n.refused = time.Now() })
-		p.log.Info("engine refuses stream_options: it is not asked for usage for a while", "endpoint", name, "while", askAgain.String())
+		p.log.Info("engine rejects stream_options: usage is not requested for a while", "endpoint", name, "while", askAgain.String())
 	}
 	return res, err
 }
 
-// refuses reports whether an answer is an error that speaks of a field (400, and 422 where a FastAPI server checks the body by
-// itself). What it reads of the body it puts back.
+// refuses reports whether an answer is an error about a field: 400, or 422 from a FastAPI server that checks the body. The
+// bytes read are put back.
 func refuses(res *http.Response, field string) bool {
 	if res.StatusCode != http.StatusBadRequest && res.StatusCode != http.StatusUnprocessableEntity {
 		return false
@@ -163,11 +162,11 @@ func refuses(res *http.Response, field string) bool {
 	return bytes.Contains(head, []byte(field))
 }
 
-// readBack is a body whose beginning was read before.
+// readBack is a body whose beginning has been read.
 type readBack struct {
 	io.ReadCloser
 	head []byte
-	err  error // that reading its beginning ended with
+	err  error // error at the end of the part read
 }
 
 func (r *readBack) Read(p []byte) (int, error) {

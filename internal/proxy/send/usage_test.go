@@ -12,7 +12,7 @@ import (
 
 // TestAskBook: who is asked, and that a refusal is forgotten in the end.
 func TestAskBook(t *testing.T) {
-	var b askBook
+	var b askMemory
 	now := time.Unix(1_800_000_000, 0)
 	at := func(name string, kind fleet.Kind, api prompt.API, later time.Duration) bool {
 		return b.allows(&route.Decision{Endpoint: fleet.Endpoint{Name: name}, Kind: kind}, api, now.Add(later))

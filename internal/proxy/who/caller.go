@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// CallerOf tells apart those whom engines may limit one by one: by the tenant, and by the keys that a request carries. It is 0 for requests
-// with neither.
+// CallerOf is a hash that distinguishes clients that engines may limit separately: by tenant and by the API keys in the
+// request. It is 0 for requests with neither.
 func CallerOf(seed maphash.Seed, tenant string, h http.Header) uint64 {
 	authorization, key := h.Get("Authorization"), h.Get("X-Api-Key")
 	if tenant == "" && authorization == "" && key == "" {
@@ -16,7 +16,7 @@ func CallerOf(seed maphash.Seed, tenant string, h http.Header) uint64 {
 	hash.SetSeed(seed)
 	for _, s := range [...]string{tenant, authorization, key} {
 		_, _ = hash.WriteString(s)
-		_ = hash.WriteByte(0) // no header holds it
+		_ = hash.WriteByte(0) // no header contains it
 	}
 	return hash.Sum64() | 1
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// leastOwn is how many bytes beyond what everybody shares (tools, system prompt) a prompt must say to identify its conversation:
-// many begin with the same greeting.
+// leastOwn is how many bytes a prompt needs beyond shared text (tools, system prompt) to identify its conversation: many begin
+// with the same greeting.
 const leastOwn = 64
 
-// Content is the content of one prompt, as its conversation is recognised by it.
+// Content is the content of one prompt, by which its conversation is recognised.
 type Content struct {
 	Chain  prompt.Chain
-	ids    prompt.Chain // of the token ids beside the messages of a chat
+	ids    prompt.Chain // of the token ids that accompany a chat's messages
 	body   []byte       // scratch
 	trail  session.Trail
 	about  fleet.Content
@@ -24,11 +24,11 @@ type Content struct {
 	lists  [fleet.MaxListed]fleet.Tokens // of listed
 }
 
-// NewContent is an empty one, to be given back by release.
+// NewContent returns an empty Content. Release gives it back.
 func NewContent() *Content { return contents.Get().(*Content) }
 
-// ReadIDs takes in the token ids that a chat brings beside its messages, a JSON list: they are what engines compute, and so what is cached.
-// Its conversation is still recognised by the messages.
+// ReadIDs reads the token ids, a JSON list, that accompany a chat's messages. Engines compute and cache these; the conversation
+// is still recognised by the messages.
 func (c *Content) ReadIDs(p *prompt.Parser, list []byte) {
 	c.body = append(append(append(c.body[:0], `{"prompt":`...), list...), '}')
 	if _, err := p.ParseChain(prompt.Completions, c.body, nil, &c.ids); err != nil {
@@ -36,12 +36,12 @@ func (c *Content) ReadIDs(p *prompt.Parser, list []byte) {
 	}
 }
 
-// Told is the content as the router's belief takes it; nil when there is none.
+// Told is the content for the router's cache prediction; nil when there is none.
 func (c *Content) Told(api prompt.API) *fleet.Content {
 	if c.Chain.Bytes == 0 && len(c.Chain.List) == 0 {
 		return nil
 	}
-	if c.ids.Bytes > 0 { // tools and documents are rendered in the ids
+	if c.ids.Bytes > 0 { // the ids include tools and documents
 		c.about = fleet.Content{Scope: c.Chain.Space, Blocks: c.ids.Blocks, Bytes: c.ids.Bytes, Whole: c.ids.Whole, Start: c.start(api)}
 		return &c.about
 	}
@@ -56,11 +56,11 @@ func (c *Content) Told(api prompt.API) *fleet.Content {
 	return &c.about
 }
 
-// mostIDs bounds the token ids that are read of a prompt before it is placed, and with that the time: BenchmarkTokens.
+// mostIDs bounds the token ids read of a prompt before it is placed, and thereby the time: BenchmarkTokens.
 const mostIDs = 1 << 16
 
-// Tokens are the token ids of which the prompt consists, by the body alone; nil for none, and where the engine's blocks depend on something else
-// too: a salt, an adapter, an image. Those of several prompts go into the List of the content that was told, and the result is nil.
+// Tokens are the token ids of a prompt that consists of ids; nil for another, and if the engine's blocks depend on more than
+// ids: a salt, an adapter, an image. The ids of several prompts go into the List of the content, and the result is nil.
 func (c *Content) Tokens() *fleet.Tokens {
 	if c.Chain.Space != 0 || c.Chain.Media > 0 {
 		return nil
@@ -81,7 +81,7 @@ func (c *Content) Tokens() *fleet.Tokens {
 	return &c.tokens
 }
 
-// tokensOfList tells the ids of several prompts, mostIDs in all.
+// tokensOfList adds the ids of several prompts to the content, at most mostIDs in total.
 func (c *Content) tokensOfList() {
 	c.tokens.IDs = c.tokens.IDs[:0]
 	for i := range c.about.List {
@@ -100,7 +100,7 @@ func (c *Content) tokensOfList() {
 	}
 }
 
-// start is a hash of the first two messages; 0 for a prompt without any.
+// start is a hash of the first two messages; 0 for a prompt without messages.
 func (c *Content) start(api prompt.API) uint64 {
 	if api == prompt.Completions || api == prompt.Generate || api == prompt.OllamaGenerate {
 		return 0
@@ -113,8 +113,8 @@ func (c *Content) start(api prompt.API) uint64 {
 	return h
 }
 
-// textOf is what the prompt is like, for the estimate of its tokens; nothing for token ids, which are counted. Plain prompts get
-// no chat template.
+// textOf has the features of the prompt's text for the estimate of its tokens; it is zero for token ids, which are counted.
+// Plain prompts get no chat template.
 func (c *Content) textOf(api prompt.API) fleet.Text {
 	k := &c.Chain.Kinds
 	if *k == (prompt.TextKinds{}) {
@@ -130,14 +130,14 @@ func (c *Content) textOf(api prompt.API) fleet.Text {
 	return t
 }
 
-// mostMarks is how many messages one turn may add and still be seen to go on from the turn before. The search runs inside the
-// fleet's lock.
+// mostMarks is how many messages one turn may add and still be recognised as the next turn. The search runs while the fleet is
+// locked.
 const mostMarks = 256
 
-// mostScratch bounds the memory that is kept for token ids.
+// mostScratch bounds the memory kept for token ids, in bytes.
 const mostScratch = 1 << 20
 
-// Release gives the memory back for another prompt, unless it has grown beyond what is usual.
+// Release gives the memory back for another prompt, unless it is unusually large.
 func (c *Content) Release() {
 	const most = 1 << 16
 	if c == nil || cap(c.trail.Marks) > most || cap(c.body) > mostScratch {
@@ -154,12 +154,12 @@ func (c *Content) Release() {
 
 var contents = sync.Pool{New: func() any { return new(Content) }}
 
-// Follow turns the chain into a trail; nil when there is nothing to recognise. Messages of the system are left out: agents write
-// dates and directories into theirs.
+// Follow turns the chain into a trail; nil if the prompt identifies no conversation. System messages are left out: agents write
+// dates and directories into them.
 func (c *Content) Follow() *session.Trail {
 	chain, t := &c.Chain, &c.trail
 	if chain.Bytes == 0 || chain.Prompts > 1 {
-		return nil // several prompts is many conversations or none
+		return nil // several prompts belong to many conversations or to none
 	}
 	*t = session.Trail{
 		Marks: t.Marks[:0], StrictMarks: t.StrictMarks[:0], Space: chain.Space,
@@ -170,7 +170,7 @@ func (c *Content) Follow() *session.Trail {
 	}
 	strict := chain.System ^ (chain.Scope^chain.Space)*0xd6e8feb86659fd93
 	said, from, h := 0, 0, uint64(0)
-	if chain.Media > 0 { // a picture says more than 64 bytes
+	if chain.Media > 0 { // a picture counts as own content
 		said, t.Least = leastOwn, chain.SystemBytes
 	}
 	for i := range chain.Marks {
@@ -194,7 +194,7 @@ func (c *Content) Follow() *session.Trail {
 	if len(chain.Marks) < 2 && len(t.Marks) > 0 && chain.Marks[0].Role == prompt.OtherRole {
 		t.Whole, t.Strict, t.Marks, t.StrictMarks = 0, 0, t.Marks[:0], t.StrictMarks[:0] // plain text has no messages
 	}
-	if n := len(t.Marks); n > 0 { // the last is the prompt's own end; the earlier ones are wanted latest first
+	if n := len(t.Marks); n > 0 { // the last one is the prompt's end; trails have the latest first
 		t.Marks, t.StrictMarks = reversed(t.Marks[:n-1]), reversed(t.StrictMarks[:n-1])
 		most := min(n-1, mostMarks)
 		t.Marks, t.StrictMarks = t.Marks[:most], t.StrictMarks[:most]
@@ -202,7 +202,7 @@ func (c *Content) Follow() *session.Trail {
 	return t
 }
 
-// header is how many canonical bytes of a message only say whose it is. Plain text has none.
+// header is the number of canonical bytes of a message that give its role only. Plain text has none.
 func header(r prompt.Role) int {
 	if r == prompt.OtherRole {
 		return 0

@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// NewID returns a random UUID (version 4, RFC 9562). It comes from the runtime's ChaCha8 generator, which the operating
-// system has seeded, and not from the operating system each time: an id tells requests and conversations apart, and
-// whoever guesses one gains nothing but the choice of an endpoint.
+// NewID returns a random UUID (version 4, RFC 9562). It comes from the runtime's ChaCha8 generator, which is faster than the
+// operating system's: an id only distinguishes requests and conversations, and a guessed one gains nothing but the choice of an
+// endpoint.
 func NewID() string {
 	var id uuid.UUID
 	binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
@@ -20,7 +20,7 @@ func NewID() string {
 	return id.String()
 }
 
-// RequestID is the client's id when it is fit for headers and logs, else a new one.
+// RequestID is the client's id if headers and logs can contain it, else a new one.
 func RequestID(r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
 	if id == "" || len(id) > 128 || !Printable(id) {

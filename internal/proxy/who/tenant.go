@@ -13,23 +13,23 @@ import (
 	"github.com/warmpath/warmpath/prompt"
 )
 
-// Tenants says whose request it is. Conversations, what is believed to be cached and, with a SaltKey, the engines' caches are
-// kept apart by it.
+// Tenants finds the tenant of a request. Conversations, predicted cache contents and, with a SaltKey, the engines' caches are
+// kept apart by tenant.
 type Tenants struct {
-	Header   string                       // header that names the tenant, "" for none; it is believed
-	Keys     map[[sha256.Size]byte]string // tenant by the SHA-256 of its API key; a key counts before the header
-	Required bool                         // refuse requests that name no known tenant; without it they are all one tenant
-	Forward  bool                         // pass keys that name tenants on to endpoints that have no API key of their own
+	Header   string                       // header that names the tenant, trusted; "" for none
+	Keys     map[[sha256.Size]byte]string // tenant by the SHA-256 of its API key; a key takes precedence over the header
+	Required bool                         // reject requests without a known tenant; otherwise these belong to one unnamed tenant
+	Forward  bool                         // forward keys that name tenants to endpoints without an API key of their own
 	SaltKey  []byte                       // secret from which cache salts are derived, the same on every replica; nil for no salts
 }
 
 // MaxTenantBytes is the longest name of a tenant.
 const MaxTenantBytes = 128
 
-// Why a request of no tenant is refused.
+// Reasons for rejecting a request without a known tenant.
 var (
-	ErrNoTenant  = errors.New("the request names no known tenant: it needs an API key, or a header, that the router's configuration knows")
-	ErrBadTenant = errors.New("the header that names the tenant is longer than 128 bytes or holds what no name holds")
+	ErrNoTenant  = errors.New("the request names no known tenant: send an API key or a header that the router's configuration has")
+	ErrBadTenant = errors.New("the header that names the tenant is longer than 128 bytes or contains invalid characters")
 )
 
 // Of finds the tenant. byKey reports that an API key named it.
@@ -69,8 +69,8 @@ func bearer(authorization string) string {
 	return strings.TrimSpace(token)
 }
 
-// Authorise sets the API key of an endpoint, "" for none, if the client does not talk to the engine with a key of its own. One that names a
-// tenant (ours) is for the router, and reaches no engine unless the configuration says so.
+// Authorise sets the endpoint's API key ("" for none), unless the client sent a key of the engine's. A key that names a tenant
+// (ours) is for the router, and is not forwarded unless the configuration says so.
 func (t *Tenants) Authorise(h http.Header, key string, ours bool) {
 	if key == "" {
 		t.strip(h)
@@ -84,7 +84,7 @@ func (t *Tenants) Authorise(h http.Header, key string, ours bool) {
 	h["Authorization"] = []string{"Bearer " + key}
 }
 
-// strip takes out the headers whose keys name tenants.
+// strip removes the headers whose keys name tenants.
 func (t *Tenants) strip(h http.Header) {
 	if t == nil || len(t.Keys) == 0 || t.Forward {
 		return
@@ -101,8 +101,8 @@ func (t *Tenants) strip(h http.Header) {
 	}
 }
 
-// Salt is the edit of a request that keeps an engine's cache apart for the tenant; ok is false where there is none. A salt of the client's own
-// goes into it, so that it still separates within the tenant and reaches nobody else's cache.
+// Salt is the edit that keeps the tenant's cache in the engine apart; ok is false if there is none. It includes the client's
+// own salt, which then still separates caches within the tenant and reaches no other tenant's.
 func (t *Tenants) Salt(tenant string, kind fleet.Kind, api prompt.API, p *prompt.Prompt, body []byte) (e prompt.Edit, ok bool) {
 	if !t.Salts(tenant) || p.InsertAt == 0 {
 		return e, false
@@ -121,21 +121,21 @@ func (t *Tenants) Salt(tenant string, kind fleet.Kind, api prompt.API, p *prompt
 // Salts reports whether engines are told to keep a tenant's cache apart.
 func (t *Tenants) Salts(tenant string) bool { return t != nil && t.SaltKey != nil && tenant != "" }
 
-// saltFor is the salt, as a JSON string of 32 hexadecimal digits: vLLM takes at most 128 characters and not all (vLLM 0.32.0,
-// generate/base/protocol.py). own is the client's JSON value, nil for none.
+// saltFor is the salt as a JSON string of 32 hexadecimal digits: vLLM accepts at most 128 characters, and not all (vLLM 0.32.0,
+// generate/base/protocol.py). own is the client's JSON value; nil for none.
 func (t *Tenants) saltFor(tenant string, own []byte) []byte {
 	mac := hmac.New(sha256.New, t.SaltKey)
 	mac.Write([]byte(tenant))
 	if len(own) > 0 && string(own) != "null" {
-		mac.Write([]byte{0}) // no name holds it
+		mac.Write([]byte{0}) // no name contains it
 		mac.Write(own)
 	}
 	return []byte(`"` + hex.EncodeToString(mac.Sum(nil)[:16]) + `"`)
 }
 
-// saltField is the member by which a kind of engine keeps caches apart in an API, "" when it has none: cache_salt of vLLM 0.32.0 in chat,
-// completions, responses and messages, of SGLang 0.5.23 in the first three and of TensorRT-LLM in the first two, where it
-// refuses members that it does not know in others; SGLang's older versions know only extra_key in /generate.
+// saltField is the member by which a kind of engine separates caches in an API; "" for none: cache_salt of vLLM 0.32.0 in chat,
+// completions, responses and messages, of SGLang 0.5.23 in the first three and of TensorRT-LLM in the first two, which rejects
+// unknown members in others. Older versions of SGLang know only extra_key in /generate.
 func saltField(kind fleet.Kind, api prompt.API) string {
 	openAI := api == prompt.Chat || api == prompt.Completions
 	switch {

@@ -10,14 +10,13 @@ import (
 	"strings"
 )
 
-// EndpointToken says in a header of each answer which endpoint gave it, and takes that back as a hint: a client without an id then
-// stays where its cache is, whichever replica of the router it comes to. It is session affinity of llm-d's endpoint picker with the
-// strategy encoded_endpoint_header (llm-d-router, 2026), whose tokens, the standard base64 of "namespace/name", are understood
-// too where an endpoint has that name.
+// EndpointToken names in a header of each answer the endpoint that gave it, and reads that header as a hint: a client without
+// an id then stays with its cache, at whichever replica of the router it arrives. It is the session affinity of llm-d's
+// endpoint picker with the strategy encoded_endpoint_header (llm-d-router, 2026). Its tokens, the standard base64 of
+// "namespace/name", also work if an endpoint has that name.
 //
-// Names can be addresses. So the token is the name sealed with AES-256-GCM: nobody without the secret can read or make one. A
-// hint is obeyed as an earlier turn would be, while the router does not know the conversation itself; one that cannot be read,
-// or names nobody who may take the request, is ignored.
+// Names can be addresses, so the token is the name sealed with AES-256-GCM. A hint counts like an earlier turn while the router
+// does not know the conversation. One that cannot be read, or names no endpoint that can take the request, is ignored.
 type EndpointToken struct {
 	header string // canonical
 	aead   cipher.AEAD
@@ -25,14 +24,14 @@ type EndpointToken struct {
 
 const (
 	tokenPrefix  = "w1/"    // so that a sealed token is not tried as a name
-	longestToken = 4 * 1024 // of a header that is looked at
+	longestToken = 4 * 1024 // longest header value that is read
 )
 
-// NewEndpointToken makes the tokens of a header. Without a secret they hold until the router stops and are understood by it alone.
+// NewEndpointToken makes the tokens of a header. Without a secret, tokens are valid until this router stops, and only for it.
 func NewEndpointToken(header string, secret []byte) *EndpointToken {
 	if len(secret) == 0 {
 		secret = make([]byte, sha256.Size)
-		_, _ = rand.Read(secret) // it never fails (Go 1.24)
+		_, _ = rand.Read(secret) // never fails (Go 1.24)
 	}
 	key := sha256.Sum256(append([]byte("warmpath endpoint token\x00"), secret...))
 	block, err := aes.NewCipher(key[:])
@@ -46,29 +45,29 @@ func NewEndpointToken(header string, secret []byte) *EndpointToken {
 	return &EndpointToken{header: http.CanonicalHeaderKey(header), aead: aead}
 }
 
-// Tell names an endpoint in the header of an answer.
+// Tell writes the token of an endpoint into the header of an answer.
 func (t *EndpointToken) Tell(h http.Header, endpoint string) {
 	h[t.header] = []string{t.seal(endpoint)}
 }
 
-// Hint is the endpoint that the header of a request names, "" for none.
+// Hint is the endpoint named by the header of a request; "" for none.
 func (t *EndpointToken) Hint(h http.Header) string { return t.open(h[t.header]) }
 
-// Strip takes the token out of what an engine is sent: it is for the router. A nil EndpointToken leaves all.
+// Strip removes the token from a request to an engine. A nil EndpointToken removes nothing.
 func (t *EndpointToken) Strip(h http.Header) {
 	if t != nil {
 		delete(h, t.header)
 	}
 }
 
-// seal is the token of an endpoint, another one each time.
+// seal makes a token of an endpoint, a different one each time.
 func (t *EndpointToken) seal(name string) string {
 	room := make([]byte, t.aead.NonceSize(), t.aead.NonceSize()+len(name)+t.aead.Overhead())
 	_, _ = rand.Read(room)
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(t.aead.Seal(room, room, []byte(name), []byte(t.header)))
 }
 
-// open is the endpoint that a header names, "" for none.
+// open is the endpoint named by a token; "" for none.
 func (t *EndpointToken) open(values []string) string {
 	if len(values) != 1 || len(values[0]) > longestToken {
 		return ""
