@@ -2,7 +2,6 @@
 // answers, and how a rank or slot is addressed. There is one file per kind; kinds.go lists them. It is pure: bytes in, values
 // out, no sockets. The probe and the proxy send the questions; engine/answer reads answers to requests, engine/handover is
 // disaggregated serving, engine/kv decodes KV events.
-// serving, engine/kv decodes KV events.
 package engine
 
 import (

@@ -1,13 +1,13 @@
-// Package fit estimates values from samples of which older ones count less: sums, means, quantiles and least-squares fits.
+// Package fit estimates values from samples with decaying weights: sums, means, quantiles and least-squares fits.
 //
-// It owns no samples, only sums of them. It promises that each product is rounded by itself, so that every machine computes the same
-// result to the last bit. The package knows no units and has no clock: the caller says how much each sample forgets.
+// It owns no samples, only sums of them. It promises that each product is rounded by itself, so that every machine computes the
+// same result to the last bit. It never reads a clock and knows no units: the caller says how much each sample forgets.
 package fit
 
 // Sum is a sum of samples. The zero Sum is empty.
 type Sum float64
 
-// Add keeps a share of the sum, 0 to 1, and adds a sample of a weight.
+// Add keeps the given share (0 to 1) of the sum, and adds a weighted sample.
 func (s *Sum) Add(keep, weight, x float64) {
 	*s = Sum(float64(float64(*s)*keep) + float64(weight*x))
 }
@@ -30,7 +30,7 @@ func (m *Mean) Move(rate, x float64) {
 	*m = Mean(have + float64(rate*(x-have)))
 }
 
-// Quantile is a positive value that a share of the samples is above. It moves by steps in proportion to itself.
+// Quantile is a positive value with a given share of the samples above it. Its steps are proportional to itself.
 type Quantile float64
 
 // Add moves the quantile towards a sample: up by rate × (1-share) of itself when the sample is above, else down by rate × share of
@@ -48,25 +48,25 @@ func (q *Quantile) Add(share, rate, least, x float64) {
 // Ratio is a line through the origin.
 type Ratio struct{ XX, XY Sum }
 
-// Add adds a sample of a weight.
+// Add keeps a share of the sums, and adds a weighted sample.
 func (r *Ratio) Add(keep, weight, x, y float64) {
 	r.XX.Add(keep, weight, float64(x*x))
 	r.XY.Add(keep, weight, float64(x*y))
 }
 
-// Slope is y for each x. There must be samples.
+// Slope is y per x. There must be samples.
 func (r *Ratio) Slope() float64 { return float64(r.XY) / float64(r.XX) }
 
-// Whole is the sums of a line through the origin in whole numbers: a sample that is taken off leaves nothing behind.
+// Whole has the sums of a line through the origin as integers, so that removing a sample is exact.
 type Whole struct{ XX, XY int64 }
 
 // Add adds the sums of samples.
 func (w *Whole) Add(x Whole) { w.XX, w.XY = w.XX+x.XX, w.XY+x.XY }
 
-// TakeOff takes off sums that were added.
+// TakeOff removes sums that were added.
 func (w *Whole) TakeOff(x Whole) { w.XX, w.XY = w.XX-x.XX, w.XY-x.XY }
 
-// Share is a share of the sums, 0 to 1.
+// Share is a share (0 to 1) of the sums.
 func (w Whole) Share(share float64) Whole {
 	return Whole{int64(float64(w.XX) * share), int64(float64(w.XY) * share)}
 }
@@ -74,7 +74,7 @@ func (w Whole) Share(share float64) Whole {
 // Line is a line with an intercept.
 type Line struct{ N, X, Y, XX, XY Sum }
 
-// Add adds a sample of a weight.
+// Add keeps a share of the sums, and adds a weighted sample.
 func (l *Line) Add(keep, weight, x, y float64) {
 	l.N.Add(keep, weight, 1)
 	l.X.Add(keep, weight, x)
@@ -83,7 +83,7 @@ func (l *Line) Add(keep, weight, x, y float64) {
 	l.XY.Add(keep, weight, float64(x*y))
 }
 
-// Slope is y for each x. A prior slope counts as much as samples whose x have so much variance in all, which is above 0. There must be
+// Slope is y per x. A prior slope weighs as much as samples with this total variance of x, which is above 0. There must be
 // samples.
 func (l *Line) Slope(prior, variance float64) float64 {
 	n, x := float64(l.N), float64(l.X)
@@ -92,7 +92,7 @@ func (l *Line) Slope(prior, variance float64) float64 {
 	return (slope + float64(variance*prior)) / (spread + variance)
 }
 
-// Intercept is y at x = 0 on a line of such a slope through the mean of the samples.
+// Intercept is y at x = 0 on a line with this slope through the mean of the samples.
 func (l *Line) Intercept(slope float64) float64 {
 	return (float64(l.Y) - float64(slope*float64(l.X))) / float64(l.N)
 }
@@ -100,7 +100,7 @@ func (l *Line) Intercept(slope float64) float64 {
 // Plane is a plane through the origin: y over a and b.
 type Plane struct{ AA, AB, BB, AY, BY Sum }
 
-// Add adds a sample of a weight.
+// Add keeps a share of the sums, and adds a weighted sample.
 func (p *Plane) Add(keep, weight, a, b, y float64) {
 	p.AA.Add(keep, weight, float64(a*a))
 	p.AB.Add(keep, weight, float64(a*b))
@@ -109,10 +109,10 @@ func (p *Plane) Add(keep, weight, a, b, y float64) {
 	p.BY.Add(keep, weight, float64(b*y))
 }
 
-// Det is 0 when the samples do not tell a from b.
+// Det is 0 if the samples do not separate a from b.
 func (p *Plane) Det() float64 { return float64(p.AA*p.BB) - float64(p.AB*p.AB) }
 
-// Slopes are y for each a and for each b. Det must not be 0.
+// Slopes are y per a and y per b. Det must not be 0.
 func (p *Plane) Slopes() (a, b float64) {
 	det := p.Det()
 	a = (float64(p.AY*p.BB) - float64(p.BY*p.AB)) / det
@@ -120,12 +120,12 @@ func (p *Plane) Slopes() (a, b float64) {
 	return a, b
 }
 
-// SlopeA is y for each a where y for each b is known. There must be samples with an a.
+// SlopeA is y per a for a given y per b. There must be samples with an a.
 func (p *Plane) SlopeA(b float64) float64 {
 	return (float64(p.AY) - float64(b*float64(p.AB))) / float64(p.AA)
 }
 
-// SlopeB is y for each b where y for each a is known. There must be samples with a b.
+// SlopeB is y per b for a given y per a. There must be samples with a b.
 func (p *Plane) SlopeB(a float64) float64 {
 	return (float64(p.BY) - float64(a*float64(p.AB))) / float64(p.BB)
 }

@@ -74,7 +74,7 @@ func itemOf(f *frame, v, key any) any {
 	return &undefined{"an item"}
 }
 
-// path is what a filter's attribute names: "a.b", "a.0", or a place; v itself where there is none.
+// path resolves a filter's attribute: "a.b", "a.0", or an index; v itself if there is none.
 func path(f *frame, v, attr any) any {
 	switch attr := attr.(type) {
 	case nil:

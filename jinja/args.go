@@ -2,16 +2,16 @@ package jinja
 
 import "slices"
 
-// args are the arguments of a call. A function takes them one by one and then says that it is done.
+// args are the arguments of a call. A function takes them one by one and then calls done.
 type args struct {
-	what       string // who is called, for errors
+	what       string // name of the callee, for errors
 	positional []any
 	names      []string
 	keywords   []any
 	taken      int
 }
 
-// take is the next positional argument, or the keyword of that name.
+// take is the next positional argument, or the named keyword argument.
 func (a *args) take(name string) (any, bool) {
 	if a.taken < len(a.positional) {
 		a.taken++
@@ -29,7 +29,7 @@ func (a *args) take(name string) (any, bool) {
 	return nil, false
 }
 
-// keyword takes the keyword of a name.
+// keyword takes a named keyword argument.
 func (a *args) keyword(name string) (any, bool) {
 	b := args{names: a.names, keywords: a.keywords}
 	v, ok := b.take(name)
@@ -73,7 +73,7 @@ func (a *args) number(name string, otherwise int) int {
 	return n
 }
 
-// done refuses arguments that nobody took.
+// done rejects arguments that were not taken.
 func (a *args) done() {
 	if a.taken < len(a.positional) {
 		fail("%s got %d arguments, more than it takes", a.what, len(a.positional))

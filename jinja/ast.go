@@ -5,7 +5,7 @@ type expr interface {
 	eval(f *frame) any
 }
 
-// stmt is a statement; its result says whether a loop is to be left or gone on with.
+// stmt is a statement; its result says whether to break out of a loop or continue it.
 type stmt interface {
 	exec(f *frame) flow
 }
@@ -66,7 +66,7 @@ type (
 	}
 )
 
-// arguments are those of a call as they are written.
+// arguments are the arguments of a call as written.
 type arguments struct {
 	positional []expr
 	names      []string // of keywords
@@ -83,7 +83,7 @@ type (
 		no     []stmt
 	}
 	forStmt struct {
-		targets []string // more than one: each item is taken apart
+		targets []string // several unpack each item
 		apart   bool
 		over    expr
 		cond    expr // may be nil
@@ -123,5 +123,5 @@ type (
 	leave     struct{ how flow }
 )
 
-// target is what is assigned to: a variable, or a field of a namespace.
+// target is the target of an assignment: a variable, or a field of a namespace.
 type target struct{ name, field string }

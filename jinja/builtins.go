@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// mostRange is the most numbers of a range (jinja2.sandbox.MAX_RANGE).
+// mostRange is the longest range (jinja2.sandbox.MAX_RANGE).
 const mostRange = 100_000
 
-// builtins are the functions that every template has; now is the time that strftime_now tells.
+// builtins are the functions of every template; strftime_now formats now.
 func builtins(now time.Time) map[string]any {
 	return map[string]any{
 		"range":           method("range", rangeOf),
@@ -101,7 +101,7 @@ func strftime(t time.Time, format string) string {
 	return out.String()
 }
 
-// Refusal is what a template says by raise_exception.
+// Refusal is the message of raise_exception.
 type Refusal struct{ Text string }
 
 func (r *Refusal) Error() string { return "the template refuses: " + r.Text }

@@ -1,6 +1,6 @@
 package jinja
 
-// function is what can be called.
+// function is a callable value.
 type function struct {
 	name string
 	call func(f *frame, a *args) any
@@ -14,7 +14,7 @@ func method(name string, call func(f *frame, a *args) any) any {
 	}}
 }
 
-// iterate is what a for goes through.
+// iterate returns the items of a for loop.
 func iterate(f *frame, v any) []any {
 	switch v := v.(type) {
 	case *undefined:

@@ -9,7 +9,7 @@ import (
 // isSpace is white space to Python's str methods and to its \s: Unicode's, and the four separators of ASCII.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1C && r <= 0x1F }
 
-// unescape is what a text in quotes says, by Python's rules (the unicode-escape codec): an escape that is not known stays as it is.
+// unescape decodes a quoted text by Python's rules (the unicode-escape codec): unknown escapes are kept.
 func unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

@@ -12,7 +12,7 @@ func run(f *frame, body []stmt) flow {
 	return onward
 }
 
-// captured is what a body writes.
+// captured is the output of a body.
 func captured(f *frame, body []stmt) string {
 	was := f.r.out
 	f.r.out = &strings.Builder{}
@@ -154,7 +154,7 @@ func (s *macroStmt) exec(f *frame) flow {
 	return onward
 }
 
-// function is a macro as it is called: it sees what stands around its definition.
+// function is a macro as a callable: it sees the scope of its definition.
 func (s *macroStmt) function(around *frame) *function {
 	return &function{name: s.name, call: func(f *frame, a *args) any {
 		inner := around.inner()

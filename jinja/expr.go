@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// tuple reads an expression, or several with commas between: a tuple. inLoop is true where an if is the loop's.
+// tuple reads an expression, or several separated by commas: a tuple. inLoop means that an if belongs to the loop.
 func (p *parser) tuple(inLoop bool) expr {
 	first := p.expression(!inLoop)
 	if !p.isOp(",") {

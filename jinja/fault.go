@@ -2,7 +2,7 @@ package jinja
 
 import "fmt"
 
-// fault is how parsing and rendering stop; Parse and Render turn it into an error.
+// fault is the panic that ends parsing and rendering; Parse and Render turn it into an error.
 type fault struct{ err error }
 
 func fail(format string, args ...any) { panic(fault{fmt.Errorf(format, args...)}) }
@@ -10,7 +10,7 @@ func fail(format string, args ...any) { panic(fault{fmt.Errorf(format, args...)}
 // mostDepth bounds nesting: of brackets, of statements, of macros that call each other, of values.
 const mostDepth = 200
 
-// recovered makes an error of a fault.
+// recovered turns a fault into an error.
 func recovered(err *error) {
 	switch p := recover().(type) {
 	case nil:

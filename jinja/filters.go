@@ -54,7 +54,7 @@ func textFilters() map[string]filterFunc {
 	}
 }
 
-// titled is the filter title, whose words begin after white space and brackets, not after every sign as str.title's do.
+// titled is the filter title: words begin after white space and brackets, unlike with str.title after any other sign.
 func titled(s string) string {
 	var out strings.Builder
 	before := ' '
@@ -80,7 +80,7 @@ func indented(f *frame, v any, a *args) any {
 	}
 	f.r.spendTimes(len(pad), strings.Count(s, "\n")+1)
 	all := strings.Split(s, "\n")
-	if !blank { // as in Jinja, which takes the lines by splitlines and so loses a last line break
+	if !blank { // Jinja splits with splitlines, which drops a last line break
 		all = lines(s+"\n", false)
 	}
 	for i := range all {
@@ -252,7 +252,7 @@ func listFilters() map[string]filterFunc {
 	}
 }
 
-// orderFilters are the filters that put things in order, or compare them.
+// orderFilters are the filters that sort or compare.
 func orderFilters() map[string]filterFunc {
 	return map[string]filterFunc{
 		"reverse": func(f *frame, v any, _ *args) any {
@@ -298,7 +298,7 @@ func orderFilters() map[string]filterFunc {
 	}
 }
 
-// folded is a text without regard to case, unless that is asked for.
+// folded is a text without case, unless exact is set.
 func folded(v any, exact bool) any {
 	if s, ok := v.(string); ok && !exact {
 		return lower(s)
@@ -306,7 +306,7 @@ func folded(v any, exact bool) any {
 	return v
 }
 
-// sorted sorts by a key, keeping the order of equals.
+// sorted sorts by a key, keeping the order of equal items.
 func sorted(f *frame, items []any, back bool, key func(any) any) []any {
 	f.r.spend(16 * len(items))
 	out := slices.Clone(items)

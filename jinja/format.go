@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// formatted is str.format with {}, {0} and {name}; what follows a colon, a dot or an exclamation mark is not supported.
+// formatted is str.format with {}, {0} and {name}. Format specifications, attributes and conversions are not supported.
 func formatted(f *frame, s string, a *args) string {
 	var out strings.Builder
 	next := 0
@@ -35,11 +35,11 @@ func formatted(f *frame, s string, a *args) string {
 			out.WriteByte(s[i])
 		}
 	}
-	a.taken, a.names = len(a.positional), nil // what is too much is ignored
+	a.taken, a.names = len(a.positional), nil // surplus arguments are ignored
 	return out.String()
 }
 
-// field is an argument by its place or its name.
+// field is an argument by position or name.
 func (a *args) field(name string) any {
 	if i, err := strconv.Atoi(name); err == nil {
 		if i < 0 || i >= len(a.positional) {

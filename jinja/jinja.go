@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// The most that a template may have, in bytes.
+// mostSource is the largest template in bytes.
 const mostSource = 1 << 20
 
-// Template is a template that was read. It is immutable, and safe for concurrent use.
+// Template is a parsed template. It is immutable, and safe for concurrent use.
 type Template struct {
 	body  []stmt
 	known *library
 }
 
-// Parse reads a template. An error names the line and what is not known there.
+// Parse parses a template. Errors have the line and what is unknown there.
 func Parse(source string) (t *Template, err error) {
 	defer recovered(&err)
 	if len(source) > mostSource {
@@ -28,7 +28,8 @@ func Parse(source string) (t *Template, err error) {
 	return t, nil
 }
 
-// Render renders a template with variables, whose values are nil, bool, int, *big.Int, float64, string, *List, Tuple and *Dict. now is the time that strftime_now tells.
+// Render renders a template with variables, whose values are nil, bool, int, *big.Int, float64, string, *List, Tuple and *Dict.
+// strftime_now formats now.
 func (t *Template) Render(vars map[string]any, now time.Time, most Budget) (text string, err error) {
 	defer recovered(&err)
 	r := &rendering{most: most, steps: most.Steps, out: &strings.Builder{}}

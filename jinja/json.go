@@ -13,7 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// Decode reads JSON as Python's json.loads does, into the values of this package: objects keep their order, and of a key that stands twice the last value counts, at the place of the first.
+// Decode reads JSON like Python's json.loads, into the values of this package: objects keep their order, and for a duplicate
+// key the last value takes the place of the first.
 func Decode(raw []byte) (v any, err error) {
 	defer recovered(&err)
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -74,13 +75,13 @@ func decodeDict(d *json.Decoder) (any, error) {
 	return dict, err
 }
 
-// mostDigits is the most digits of a whole number that Python reads (sys.int_info.default_max_str_digits).
+// mostDigits is the most digits of an integer that Python reads (sys.int_info.default_max_str_digits).
 const mostDigits = 4300
 
 func decodeNumber(s string) (any, error) {
 	if strings.ContainsAny(s, ".eE") {
 		f, err := strconv.ParseFloat(s, 64)
-		if err != nil && !errors.Is(err, strconv.ErrRange) { // what is too large is infinite
+		if err != nil && !errors.Is(err, strconv.ErrRange) { // too large is infinite
 			return nil, err
 		}
 		return f, nil
@@ -95,7 +96,7 @@ func decodeNumber(s string) (any, error) {
 	return n, nil
 }
 
-// toJSON is transformers' tojson: json.dumps, by default without escaping what is not ASCII.
+// toJSON is transformers' tojson: json.dumps, by default without escaping non-ASCII characters.
 func toJSON(f *frame, v any, a *args) any {
 	d := &dumper{f: f, item: ", ", pair: ": "}
 	d.ascii = truth(a.or("ensure_ascii", false))
@@ -199,7 +200,7 @@ func jsonKey(key any) string {
 	return ""
 }
 
-// group writes n things with what stands around and between them.
+// group writes n items with brackets and separators.
 func (d *dumper) group(begin, end byte, n int, item func(i int)) {
 	d.out = append(d.out, begin)
 	if d.depth++; d.depth > 10_000 {

@@ -34,12 +34,12 @@ func caseMethod(s, name string) func(*frame, *args) any {
 	return nil
 }
 
-// upper and lower know the two characters in common use whose other case is more than one.
+// upper and lower handle the two common characters whose other case has several characters.
 func upper(s string) string { return strings.ToUpper(strings.ReplaceAll(s, "ß", "SS")) }
 
 func lower(s string) string { return strings.ToLower(strings.ReplaceAll(s, "İ", "i̇")) }
 
-// cased writes the first letter of each word large and the others small; begins says by the character before whether a word begins.
+// cased capitalises each word; begins reports, by the character before, whether a word begins.
 func cased(s string, begins func(before rune) bool) string {
 	var out strings.Builder
 	before := ' '
@@ -123,7 +123,7 @@ func shapeMethod(s, name string) func(*frame, *args) any {
 	return nil
 }
 
-// centered puts n characters around s as str.center does: of an odd number one more stands left if the width is odd.
+// centered puts n characters around s like str.center: of an odd number one more is on the left if the width is odd.
 func centered(f *frame, s, fill string, n, width int) string {
 	if n <= 0 {
 		return s

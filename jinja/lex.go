@@ -22,24 +22,24 @@ const (
 	tokOp
 )
 
-// token is a part of a template. Its text is what it stands for: of a string, without quotes and escapes.
+// token is a part of a template. The text of a string is without quotes and escapes.
 type token struct {
 	kind kind
 	text string
 	line int
 }
 
-// lexer cuts a template into tokens, by the rules of jinja2.lexer with trim_blocks and lstrip_blocks.
+// lexer splits a template into tokens, by the rules of jinja2.lexer with trim_blocks and lstrip_blocks.
 type lexer struct {
 	s        string
 	i        int
-	starting bool // what came before ended with a line break, or nothing came before
+	starting bool // the previous part ended with a line break, or there is none
 	line     int
-	lineAt   int // up to where line has counted
+	lineAt   int // position up to which line has counted
 	out      []token
 }
 
-// lex is the tokens of a template.
+// lex returns the tokens of a template.
 func lex(source string) []token {
 	source = strings.ReplaceAll(strings.ReplaceAll(source, "\r\n", "\n"), "\r", "\n")
 	source = strings.TrimSuffix(source, "\n") // keep_trailing_newline is off
@@ -57,7 +57,7 @@ func (l *lexer) emit(k kind, text string) {
 	l.out = append(l.out, token{kind: k, text: text, line: l.line})
 }
 
-// root takes the text up to the next tag, and that tag.
+// root reads the text up to the next tag, and that tag.
 func (l *lexer) root() {
 	at := l.i
 	for {
@@ -101,7 +101,7 @@ func (l *lexer) root() {
 	}
 }
 
-// sign takes a sign of white space control.
+// sign reads a sign of white space control.
 func (l *lexer) sign() byte {
 	if l.i < len(l.s) && (l.s[l.i] == '-' || l.s[l.i] == '+') {
 		l.i++
@@ -110,7 +110,7 @@ func (l *lexer) sign() byte {
 	return 0
 }
 
-// leftStripped takes the white space off that stands between the beginning of a line and a block.
+// leftStripped removes the white space between the beginning of a line and a block.
 func (l *lexer) leftStripped(text string) string {
 	at := strings.LastIndexByte(text, '\n') + 1
 	if (at > 0 || l.starting) && at < len(text) && strings.TrimFunc(text[at:], isSpace) == "" {
@@ -125,7 +125,7 @@ func (l *lexer) data(text string) {
 	}
 }
 
-// closed takes the end of a tag: the sign before it has been taken. After a - white space goes, after nothing one line break of a block.
+// closed reads the end of a tag, after its sign. After a - it skips white space, after none one line break of a block.
 func (l *lexer) closed(sign byte, trim bool) {
 	l.i += 2
 	start := l.i
@@ -151,7 +151,7 @@ func (l *lexer) comment() {
 	l.closed(sign, true)
 }
 
-// raw takes a raw block whose {% has been taken, and reports whether there is one.
+// raw reads a raw block after its {%, and reports whether there is one.
 func (l *lexer) raw() bool {
 	rest, ok := strings.CutPrefix(strings.TrimLeftFunc(l.s[l.i:], isSpace), "raw")
 	if !ok {
@@ -203,7 +203,7 @@ func (l *lexer) raw() bool {
 	}
 }
 
-// inside takes the tokens of a tag up to its end, which begins with end.
+// inside reads the tokens of a tag up to its end, which begins with end.
 func (l *lexer) inside(end byte, k kind) {
 	var open []byte
 	for l.i < len(l.s) {
@@ -300,7 +300,7 @@ func (l *lexer) quoted() {
 	fail("line %d: a text in quotes does not end", l.line)
 }
 
-// operator takes an operator, and keeps the books of the open brackets.
+// operator reads an operator, and updates the open brackets.
 func (l *lexer) operator(open []byte) []byte {
 	for _, op := range []string{"//", "**", "==", "!=", ">=", "<="} {
 		if strings.HasPrefix(l.s[l.i:], op) {

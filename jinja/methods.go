@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// changers are the methods that would change a value: transformers' sandbox refuses them.
+// changes reports whether a method would change its value: transformers' sandbox rejects those.
 func changes(v any, name string) bool {
 	switch v.(type) {
 	case *List:
@@ -89,7 +89,7 @@ func listMethod(v any, name string) any {
 	return nil
 }
 
-// stringMethod is a method of a text, nil where there is none of that name.
+// stringMethod is a method of a text; nil for an unknown one.
 func stringMethod(s, name string) any {
 	for _, group := range []func(s, name string) func(f *frame, a *args) any{stripMethod, splitMethod, findMethod, caseMethod, askMethod, shapeMethod} {
 		if call := group(s, name); call != nil {
@@ -211,7 +211,7 @@ func texts(parts []string) *List {
 	return &List{out}
 }
 
-// lines cuts a text where Python's splitlines does.
+// lines splits a text like Python's splitlines.
 func lines(s string, keep bool) []string {
 	var out []string
 	start := 0

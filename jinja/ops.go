@@ -75,7 +75,7 @@ func repeated(f *frame, items []any, n int) []any {
 	return out
 }
 
-// wholes computes with whole numbers; what goes beyond 64 bits is refused.
+// wholes computes with integers. Results beyond 64 bits are errors.
 func wholes(op string, a, b int) any {
 	x, y, z := big.NewInt(int64(a)), big.NewInt(int64(b)), new(big.Int)
 	switch op {
@@ -216,7 +216,7 @@ func (r *rendering) equals(a, b []any, depth int) bool {
 	return true
 }
 
-// order is below 0, 0 or above 0, as a stands before, at or after b.
+// order is below 0, 0 or above 0, as a sorts before, with or after b.
 func (r *rendering) order(a, b any) int {
 	r.spend(1)
 	defined(a)

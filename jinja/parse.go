@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// parser reads a template (jinja2.parser): here its tokens, in expr.go expressions, in stmt.go statements.
+// parser parses a template (jinja2.parser): tokens here, expressions in expr.go, statements in stmt.go.
 type parser struct {
 	toks  []token
 	i     int
@@ -25,7 +25,7 @@ func (p *parser) next() token {
 	return t
 }
 
-// enter begins something that may hold itself.
+// enter begins a construct that can be nested.
 func (p *parser) enter() {
 	if p.depth++; p.depth > 4*mostDepth {
 		p.fail("nested too deep")

@@ -5,32 +5,33 @@ import (
 	"strings"
 )
 
-// Budget is the most that one rendering may do.
+// Budget bounds one rendering.
 type Budget struct {
-	Steps   int         // statements, calls, turns of loops, and one for each 16 bytes or items that are copied or looked at
-	Output  int         // bytes written, and bytes of a text or items of a list that is made by repetition
-	Expired func() bool // asked every 4096 steps whether to stop; nil: never
+	Steps   int         // statements, calls, loop turns, and one for each 16 bytes or items copied or examined
+	Output  int         // bytes written, and bytes or items made by repetition
+	Expired func() bool // called every 4096 steps to ask whether to stop; nil never stops
 }
 
-// DefaultBudget is enough for chats of megabytes. It has no clock: set Expired for a bound on time too, since some steps take longer than others.
+// DefaultBudget is enough for chats of megabytes. It bounds no time, since some steps take longer than others: set Expired for
+// that.
 func DefaultBudget() Budget { return Budget{Steps: 10_000_000, Output: 64 << 20} }
 
-// ErrBudget is the end of a rendering that would have done more than its Budget allows.
+// ErrBudget ends a rendering that exceeds its Budget.
 var ErrBudget = errors.New("the template does more than one rendering may")
 
-// rendering is one rendering of a template. One goroutine uses it.
+// rendering is one rendering of a template, by one goroutine.
 type rendering struct {
 	most  Budget
 	steps int
 	depth int
-	bytes int // written, here and in what is captured
+	bytes int // written, here and in captured output
 	out   *strings.Builder
 }
 
-// spend takes n bytes' or items' worth of steps.
+// spend counts the steps for n bytes or items.
 func (r *rendering) spend(n int) {
 	if r == nil {
-		return // outside of a rendering, where values are small
+		return // outside a rendering, where values are small
 	}
 	before := r.steps
 	r.steps -= 1 + n/16
@@ -47,7 +48,7 @@ func (r *rendering) spendTimes(size, n int) {
 	r.spend(size * max(n, 0))
 }
 
-// enter begins something that may hold itself, leave ends it.
+// enter begins a construct that can be nested, leave ends it.
 func (r *rendering) enter() {
 	if r.depth++; r.depth > 4*mostDepth {
 		panic(fault{ErrBudget})

@@ -1,24 +1,24 @@
 package jinja
 
-// filterFunc is what stands after "|".
+// filterFunc is a filter: x | f.
 type filterFunc func(f *frame, v any, a *args) any
 
-// testFunc is what stands after "is".
+// testFunc is a test: x is f.
 type testFunc func(f *frame, v any, a *args) bool
 
-// library are the filters and the tests that are known, by name. Nobody writes to it once it is made.
+// library has the known filters and tests, by name. It is immutable.
 type library struct {
 	filters map[string]filterFunc
 	tests   map[string]testFunc
 }
 
-// frame is a scope: its variables, and those around it.
+// frame is a scope: its variables, and the enclosing scope.
 type frame struct {
 	r      *rendering
 	known  *library
 	vars   map[string]any
 	around *frame
-	loops  int // around, for loop.depth
+	loops  int // enclosing loops, for loop.depth
 }
 
 func (f *frame) inner() *frame {

@@ -1,6 +1,6 @@
 package jinja
 
-// selectFilters are the filters that go through a list with another filter or a test, and those that compute one value of a list.
+// selectFilters are the filters that apply another filter or a test to a list, and those that compute one value of a list.
 func selectFilters() map[string]filterFunc {
 	return map[string]filterFunc{
 		"select": choose(false, true), "reject": choose(false, false), "selectattr": choose(true, true), "rejectattr": choose(true, false),
@@ -19,14 +19,14 @@ func selectFilters() map[string]filterFunc {
 				if m := dictMethod(v.(*Dict), name); m != nil {
 					return m
 				}
-				return &undefined{name} // attr looks at attributes only, not at keys
+				return &undefined{name} // attr reads attributes only, not keys
 			}
 			return attributeOf(f, v, name)
 		},
 	}
 }
 
-// choose is select and its kin: attribute, if the test looks at one; keep, if what passes stays.
+// choose is select and its variants: attribute applies the test to one; keep keeps items that pass.
 func choose(attribute, keep bool) filterFunc {
 	return func(f *frame, v any, a *args) any {
 		var attr any
@@ -71,7 +71,7 @@ func extreme(sign int) filterFunc {
 	}
 }
 
-// grouped is groupby: pairs of a value and the list of those that have it.
+// grouped is groupby: pairs of a value and the list of items with it.
 func grouped(f *frame, v any, a *args) any {
 	attr, otherwise := a.need("attribute"), a.or("default", nil)
 	exact := truth(a.or("case_sensitive", false))

@@ -1,6 +1,7 @@
 package jinja
 
-// body reads statements up to a block that begins with one of the names in ends, and takes that name, or up to the end of the template.
+// body reads statements up to a block that begins with one of the names in ends, which it also reads, or up to the end of the
+// template.
 func (p *parser) body(ends ...string) ([]stmt, string) {
 	p.enter()
 	defer p.leave()
@@ -81,7 +82,7 @@ func (p *parser) statement() stmt {
 	}
 }
 
-// loopless is block, of a body that no loop around it can be left from.
+// loopless is block for a body from which break and continue cannot reach an outer loop.
 func (p *parser) loopless(end string) []stmt {
 	loops := p.loops
 	p.loops = 0

@@ -4,16 +4,16 @@ import (
 	"math/big"
 )
 
-// Values are what Python has: nil is None; bool, int, *big.Int (beyond 64 bits), float64 and string are themselves; *List and Tuple are
-// sequences; *Dict is a dictionary that keeps its order. A template also meets undefined, namespaces, functions, methods and loops.
+// Values are Python's: nil is None; bool, int, *big.Int (beyond 64 bits), float64 and string are as in Go; *List and Tuple are
+// sequences; *Dict is an ordered dictionary. Templates also have undefined, namespaces, functions, methods and loops.
 
-// List is a Python list. Nobody changes one once it is made.
+// List is a Python list. It must not be changed once a template has it.
 type List struct{ Items []any }
 
 // Tuple is a Python tuple.
 type Tuple []any
 
-// Dict is a Python dict: its keys in the order in which they came. Nobody changes one once it is given to a template.
+// Dict is a Python dict: its keys in order of insertion. It must not be changed once a template has it.
 type Dict struct {
 	keys   []any
 	values []any
@@ -38,7 +38,8 @@ func (d *Dict) Get(key any) (any, bool) {
 	return d.values[i], true
 }
 
-// Set gives a key a value; a new key comes last. It panics where the key cannot be one (a list, a dictionary), which no JSON has.
+// Set gives a key a value; a new key comes last. It panics for an unhashable key (a list, a dictionary), which JSON cannot
+// have.
 func (d *Dict) Set(key, value any) {
 	h := hash(key)
 	if i, ok := d.at[h]; ok {
@@ -50,10 +51,10 @@ func (d *Dict) Set(key, value any) {
 	d.values = append(d.values, value)
 }
 
-// tupleKey is a tuple as a key of a map.
+// tupleKey is a tuple as a map key.
 type tupleKey struct{ text string }
 
-// hash is what a key is compared by: numbers that are equal are one key, as in Python.
+// hash is the canonical form of a key: equal numbers are one key, as in Python.
 func hash(key any) any {
 	switch k := key.(type) {
 	case nil, string:
@@ -85,10 +86,10 @@ func hash(key any) any {
 	return nil
 }
 
-// undefined is what is not there. It is printed as nothing, and nothing can be done with it.
+// undefined is a missing value. It prints as nothing, and other operations are errors.
 type undefined struct{ what string }
 
-// namespace is what a template may change.
+// namespace is the only value that a template can change.
 type namespace struct{ vars map[string]any }
 
 // looping is the variable loop.
@@ -99,7 +100,7 @@ type looping struct {
 	seen          bool
 }
 
-// whole is an int, or a bool as one.
+// whole is an int, or a bool as an int.
 func whole(v any) (int, bool) {
 	switch v := v.(type) {
 	case int:
@@ -113,7 +114,7 @@ func whole(v any) (int, bool) {
 	return 0, false
 }
 
-// typeName is Python's name of a type.
+// typeName is the name of a Python type.
 func typeName(v any) string {
 	switch v.(type) {
 	case nil:
@@ -165,7 +166,7 @@ func truth(v any) bool {
 	return true
 }
 
-// defined refuses what is undefined.
+// defined rejects an undefined value.
 func defined(v any) any {
 	if u, ok := v.(*undefined); ok {
 		fail("%s is undefined", u.what)

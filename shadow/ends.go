@@ -8,18 +8,18 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// end is when something of an endpoint's load is over in a world.
+// end is the end of a part of an endpoint's load in a world.
 type end struct {
 	at   time.Time
 	slot int
-	key  uint64     // of the endpoint that has the slot
-	load fleet.Load // what it takes off
+	key  uint64     // of the slot's endpoint
+	load fleet.Load // the load that ends
 
-	keeping pick.Keeping // to be told that the lease is over; nil for nobody
+	keeping pick.Keeping // informed that the lease is over; nil for none
 	lease   fleet.Lease
 }
 
-// ends are a heap, the soonest first.
+// ends is a heap, earliest first.
 type ends []*end
 
 func (e ends) Len() int           { return len(e) }
@@ -29,7 +29,7 @@ func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
 // Push and Pop implement heap.Interface.
 func (e *ends) Push(x any) { *e = append(*e, x.(*end)) }
 
-// Pop takes the last one off.
+// Pop removes the last one.
 func (e *ends) Pop() any {
 	last := len(*e) - 1
 	x := (*e)[last]
@@ -38,7 +38,7 @@ func (e *ends) Pop() any {
 	return x
 }
 
-// later notes when something will be over.
+// later schedules an end.
 func (w *world) later(e end) {
 	if len(w.ends) >= mostEnds {
 		w.over(heap.Pop(&w.ends).(*end))
@@ -46,7 +46,7 @@ func (w *world) later(e end) {
 	heap.Push(&w.ends, &e)
 }
 
-// advance takes off what is over by now.
+// advance applies the ends up to now.
 func (w *world) advance(now time.Time) {
 	for len(w.ends) > 0 && !w.ends[0].at.After(now) {
 		w.over(heap.Pop(&w.ends).(*end))
@@ -59,7 +59,7 @@ func (w *world) over(e *end) {
 	}
 	at := &w.places[e.slot]
 	if at.key != e.key {
-		return // another endpoint has the slot since
+		return // the slot has another endpoint now
 	}
 	at.load.Requests -= e.load.Requests
 	at.load.PrefillTokens -= e.load.PrefillTokens

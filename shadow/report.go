@@ -8,7 +8,7 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// Report is what shadows have found.
+// Report has the findings of the shadows.
 type Report struct {
 	Decisions uint64 `json:"decisions"` // that they were shown
 	Late      uint64 `json:"late"`      // turns of conversations whose beginning they had not seen; no part of the worlds
@@ -17,7 +17,7 @@ type Report struct {
 	Shadows []Told `json:"shadows"`
 }
 
-// Told is what is found of one policy.
+// Told has the findings of one policy.
 type Told struct {
 	Policy string   `json:"policy"`
 	Here   Step     `json:"here"`  // in the acting policy's place, one decision at a time
@@ -25,12 +25,12 @@ type Told struct {
 	Why    []Reason `json:"why"`   // of choices that differ, by its reason; sorted
 }
 
-// Step counts what a policy would have done in the acting policy's place, all else being as it was.
+// Step counts what a policy would have chosen instead of the acting policy, in the same state.
 type Step struct {
 	Decisions uint64 `json:"decisions"` // in which there was a choice
 	Differs   uint64 `json:"differs"`
 
-	// Of choices that differ, where it can be reckoned: those of turns whose prompt's length is known.
+	// Differing choices whose cost can be estimated: turns with a prompt of known length.
 	Priced  uint64  `json:"priced"`
 	Cheaper uint64  `json:"cheaper"`  // of these, those that would have cost less by the estimate
 	SavesMs float64 `json:"saves_ms"` // what these would have saved, in all
@@ -39,13 +39,13 @@ type Step struct {
 	CostMs  float64 `json:"cost_ms"`  // the same of the cost, what others wait and what is evicted included
 }
 
-// Reason counts choices that differ.
+// Reason counts differing choices by reason.
 type Reason struct {
 	Reason  pick.Reason `json:"reason"`
 	Differs uint64      `json:"differs"`
 }
 
-// World is what came of a policy's choices by our own estimates, in a world that only they made.
+// World has the estimated results of a policy's choices, in a world made by these alone.
 type World struct {
 	Turns        uint64  `json:"turns"`
 	PromptTokens uint64  `json:"prompt_tokens"`
@@ -58,7 +58,7 @@ type World struct {
 	Home         uint64  `json:"home"`  // of these, those that stayed there
 }
 
-// Report is what has been found so far.
+// Report returns the findings so far.
 func (s *Set) Report() Report {
 	r := s.report
 	r.Acting = s.acting.report()
@@ -70,7 +70,7 @@ func (s *Set) Report() Report {
 	return r
 }
 
-// spreadOf counts durations in ms by size, eight sizes to a doubling from a hundredth of a millisecond on.
+// spreadOf counts durations in ms in eight buckets per doubling, from a hundredth of a millisecond on.
 type spreadOf struct{ counts [8 * 28]uint64 }
 
 func (h *spreadOf) add(ms float64) { h.counts[h.place(ms)]++ }
@@ -80,7 +80,7 @@ func (h *spreadOf) place(ms float64) int {
 	return min((exponent-1)*8+int((fraction-0.5)*16), len(h.counts)-1)
 }
 
-// quantile is the middle of the size that the q-quantile falls into; 0 when nothing was counted.
+// quantile is the middle of the q-quantile's bucket; 0 without counts.
 func (h *spreadOf) quantile(q float64) float64 {
 	total := uint64(0)
 	for _, n := range h.counts {

@@ -1,7 +1,7 @@
-// Package shadow asks policies what they would have done, and plays their choices in worlds of their own.
+// Package shadow evaluates policies without applying their choices, and simulates these in worlds of their own.
 //
-// It owns those worlds and the counts of what it found. It is handed copies of decisions (Sighting), never touches a router, and never
-// decides anything for a request.
+// It owns those worlds and its findings. It promises bounded memory, and to share nothing with the router: it gets copies of
+// decisions (Sighting). It never decides anything for a request.
 package shadow
 
 import (
@@ -14,11 +14,10 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// Set is policies that are asked what they would do and are not obeyed. Each is asked twice, as two values with a state of
-// their own. The one is shown what the acting policy saw, decision by decision: what would it have done here? The other lives in
-// a world of its own (see world), where its own choices make the homes, the caches and the queues: what if it had decided all
-// along? The acting policy's choices are played through such a world too, so that two worlds are compared and what the model
-// of a world gets wrong it gets wrong for both.
+// Set evaluates shadow policies. Each has two values with separate state. One sees what the acting policy saw, decision by
+// decision: what would it have chosen? The other lives in a world of its own (see world), where its own choices determine
+// homes, caches and queues: what if it had always decided? The acting policy's choices are simulated in such a world too, so
+// that the errors of the model affect both sides of a comparison.
 //
 // It touches neither the router nor the acting policy, and serves one caller at a time.
 type Set struct {
@@ -26,55 +25,55 @@ type Set struct {
 	pools  map[string]*pool
 	order  []*pool // the same, the one used last at the end
 	acting *world
-	worlds []*world // by shadow
+	worlds []*world // the same, most recently used last
 	tells  []tally
 	report Report
 	pcg    *rand.PCG
 	rng    *rand.Rand
-	keeps  bool                  // one of them is Keeping
-	open   map[fleet.Lease]*pool // leases that those have been told of, at most mostOpen; never ranged over
+	keeps  bool                  // some shadow is Keeping
+	open   map[fleet.Lease]*pool // leases that these know, at most mostOpen; never ranged over
 	view   pick.View             // scratch
 	priced pick.View             // scratch: with the terms of the cost
 }
 
-// Config says which policies are asked. Zero values mean the defaults named at each field.
+// Config lists the shadow policies. Zero values mean the defaults named at each field.
 type Config struct {
-	Acting   string         // name of the policy that decides
+	Acting   string         // name of the policy in force
 	Policies []Policy       // at most Most
-	Sessions session.Config // conversations that each world remembers: at most 65,536, by hash only
+	Sessions session.Config // conversations in the memory of each world: at most 65,536, by hash only
 }
 
-// Policy is one of them.
+// Policy is a shadow policy.
 type Policy struct {
 	Name string
 	New  func() pick.Policy // makes the policy of one pool
 }
 
-// Bounds of what shadows keep.
+// Bounds of the shadows' memory.
 const (
 	Most         = 8
-	mostPools    = 64 // the one not used for longest makes room
+	mostPools    = 64 // beyond it the least recently used is dropped
 	mostReasons  = 64
 	mostOpen     = 1 << 16
 	chanceStream = 0x9e3779b97f4a7c15 // the second half of each decision's seed, as in Route
 )
 
-// pool is what belongs to one pool: a state for each policy in each of its two places.
+// pool has a pool's state of each policy, in both of its roles.
 type pool struct {
 	name  string
-	here  []pick.Policy  // asked in the acting policy's place
-	apart []pick.Policy  // each in a world of its own
-	mixes []arrivals.Mix // what turns are like in those worlds
-	mix   arrivals.Mix   // the same in the acting policy's
+	here  []pick.Policy  // policies in the acting policy's role
+	apart []pick.Policy  // policies in worlds of their own
+	mixes []arrivals.Mix // kinds of turns in those worlds
+	mix   arrivals.Mix   // kinds of turns in the acting policy's world
 }
 
-// tally counts what a shadow would have done in the acting policy's place.
+// tally counts what a shadow would have chosen instead of the acting policy.
 type tally struct {
 	Step
 	reasons []Reason
 }
 
-// New makes shadows that have seen nothing. It panics on a configuration with too many policies.
+// New makes shadows without findings. It panics if there are too many policies.
 func New(c Config) *Set {
 	if len(c.Policies) > Most {
 		panic("shadow: too many policies")
@@ -92,7 +91,7 @@ func New(c Config) *Set {
 	return s
 }
 
-// CountsBlocks reports whether one of the policies goes by Candidate.ActiveTokens, see Config.Counting.
+// CountsBlocks reports whether a policy uses Candidate.ActiveTokens, see Config.Counting.
 func (s *Set) CountsBlocks() bool {
 	for _, p := range s.cfg.Policies {
 		if c, ok := p.New().(pick.Counting); ok && c.CountsBlocks() {
@@ -102,10 +101,10 @@ func (s *Set) CountsBlocks() bool {
 	return false
 }
 
-// Keeps reports whether one of the policies keeps books, so that ends of leases are worth telling (Sighting.End).
+// Keeps reports whether a policy is Keeping, so that it needs the ends of leases (Sighting.End).
 func (s *Set) Keeps() bool { return s.keeps }
 
-// pool finds what belongs to a pool. Beyond the bound the one not used for longest is forgotten.
+// pool finds a pool's state. Beyond the bound the least recently used pool is dropped.
 func (s *Set) pool(name string) *pool {
 	p := s.pools[name]
 	if p == nil {
@@ -133,7 +132,7 @@ func (s *Set) pool(name string) *pool {
 	return p
 }
 
-// Judge asks the shadows about a decision. Decisions come in the order in which they were made.
+// Judge evaluates a decision. Decisions come in the order in which they were made.
 func (s *Set) Judge(g *Sighting) {
 	switch g.what {
 	case ended:
@@ -153,10 +152,10 @@ func (s *Set) Judge(g *Sighting) {
 	}
 	s.reserved(p, g)
 	if g.request.Class != fleet.Turn || g.retry {
-		return // a retry stays, in every world, where it was placed first
+		return // in every world a retry stays where it was first placed
 	}
 	if !g.view.FirstTurn && !s.acting.knows(g) {
-		s.report.Late++ // its beginning was not seen: nothing tells where it would be
+		s.report.Late++ // its beginning was not seen, so its place is unknown
 		return
 	}
 	s.acting.follow(s, g, nil, &p.mix)
@@ -165,7 +164,7 @@ func (s *Set) Judge(g *Sighting) {
 	}
 }
 
-// here asks what the shadows would have done in the acting policy's place, and what that would have cost.
+// here evaluates what the shadows would have chosen instead of the acting policy, and the cost of that.
 func (s *Set) here(p *pool, g *Sighting) {
 	turn := g.request.Class == fleet.Turn && g.view.PromptTokens > 0
 	if turn {
@@ -178,7 +177,7 @@ func (s *Set) here(p *pool, g *Sighting) {
 	}
 }
 
-// alone asks the policies that the router, too, asks where there is one candidate.
+// alone runs the policies that the router also calls with a single candidate.
 func (s *Set) alone(p *pool, g *Sighting) {
 	for _, policy := range p.here {
 		if pick.AskedAlone(policy) {
@@ -188,7 +187,7 @@ func (s *Set) alone(p *pool, g *Sighting) {
 	}
 }
 
-// reserved tells the policies that keep books where a request went in fact.
+// reserved informs Keeping policies of the actual placement.
 func (s *Set) reserved(p *pool, g *Sighting) {
 	if !s.keeps || len(s.open) >= mostOpen {
 		return
@@ -202,7 +201,7 @@ func (s *Set) reserved(p *pool, g *Sighting) {
 	s.open[g.lease] = p
 }
 
-// released tells them the end of it.
+// released informs them of its end.
 func (s *Set) released(g *Sighting) {
 	p := s.open[g.lease]
 	if p == nil {
@@ -216,7 +215,7 @@ func (s *Set) released(g *Sighting) {
 	}
 }
 
-// left tells the policies of all pools that an endpoint is not there any more, if they bind conversations to it.
+// left informs the Forgetting policies of all pools that an endpoint is gone.
 func (s *Set) left(endpoint uint64) {
 	for _, p := range s.order {
 		for _, policies := range [...][]pick.Policy{p.here, p.apart} {
@@ -229,21 +228,21 @@ func (s *Set) left(endpoint uint64) {
 	}
 }
 
-// show copies what the acting policy saw, so that whoever is asked may write into it.
+// show copies the acting policy's view, so that a policy may write into it.
 func (s *Set) show(to *pick.View, g *Sighting) {
 	candidates := append(to.Candidates[:0], g.view.Candidates...)
 	*to = g.view
 	to.Candidates = candidates
 }
 
-// ask lets a policy choose with the decision's own chance.
+// ask lets a policy choose with the decision's own random seed.
 func (s *Set) ask(p pick.Policy, v *pick.View, g *Sighting) pick.Choice {
 	s.pcg.Seed(g.request.Seed, chanceStream)
 	v.Rand = s.rng
 	return p.Pick(v, &g.request)
 }
 
-// tell counts a choice. priced are the candidates with their terms, if it is a turn of known length.
+// tell counts a choice. priced are the candidates with their terms, for a turn of known length.
 func (t *tally) tell(g *Sighting, c pick.Choice, turn bool, priced []pick.Candidate) {
 	t.Decisions++
 	if c.Index == g.chosen {

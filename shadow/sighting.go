@@ -5,25 +5,25 @@ import (
 	"github.com/warmpath/warmpath/pick"
 )
 
-// Sighting is a decision as shadows see it: a copy that shares nothing with the router, so that it can be judged later and
-// elsewhere. It may be used again for another decision.
+// Sighting is a copy of a decision for shadows. It shares nothing with the router, so that it can be evaluated later and in
+// another goroutine. It can be reused for another decision.
 type Sighting struct {
 	view    pick.View
-	request fleet.Request // what policies go by; no trail, and of the names only their count
-	content fleet.Content // of the request; the acting policy may not have been told
+	request fleet.Request // what policies read; without the trail, and of names only their number
+	content fleet.Content // of the request; the acting policy may not have had it
 	pool    string
 	session string
 	chosen  int
 	retry   bool
-	forced  bool // no policy was asked
+	forced  bool // the router chose without a policy
 	lease   fleet.Lease
 
 	what     what
-	answered bool   // of the end of a lease
-	endpoint uint64 // that has left, by Candidate.Key
+	answered bool   // for the end of a lease
+	endpoint uint64 // endpoint that has left, by Candidate.Key
 }
 
-// what a Sighting is of. Of an end only the lease and answered are known, of a departure only the endpoint.
+// what is the kind of a Sighting. An end has only the lease and answered, a departure only the endpoint.
 type what uint8
 
 const (
@@ -32,7 +32,7 @@ const (
 	departed
 )
 
-// mostSightedBlocks bounds the memory that a Sighting keeps for the next one, in blocks.
+// mostSightedBlocks bounds the memory that a Sighting keeps for reuse, in blocks.
 const mostSightedBlocks = 4096
 
 // Placed is where a request went.
@@ -44,8 +44,8 @@ type Placed struct {
 	Reason   pick.Reason
 }
 
-// Take copies a decision: what the policy saw, the request and where it went. It is false, and the sighting of no
-// use, when the view is of another decision or only a leg of the request was placed.
+// Take copies a decision: the policy's view, the request and the placement. It returns false, and the sighting is invalid, if
+// the view is of another decision or only a leg of the request was placed.
 func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 	if v.Leg != fleet.LegWhole {
 		return false
@@ -88,10 +88,10 @@ func (s *Sighting) Take(v *pick.View, req *fleet.Request, d Placed) bool {
 	return true
 }
 
-// End makes it the end of a lease, for policies that keep books (Keeping).
+// End makes it the end of a lease, for Keeping policies.
 func (s *Sighting) End(l fleet.Lease, o fleet.Outcome) {
 	s.what, s.lease, s.answered = ended, l, o == fleet.OK
 }
 
-// Leave makes it the departure of an endpoint, by Candidate.Key, for policies that bind conversations to endpoints (Forgetting).
+// Leave makes it the departure of an endpoint, by Candidate.Key, for Forgetting policies.
 func (s *Sighting) Leave(endpoint uint64) { s.what, s.endpoint = departed, endpoint }

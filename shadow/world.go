@@ -13,20 +13,19 @@ import (
 	"github.com/warmpath/warmpath/session"
 )
 
-// world is what would be where if one policy had decided all along: which endpoint each conversation is at, which blocks each
-// endpoint holds, and what each has to compute. It is moved by that policy's choices alone. Taken from the real one are the
-// requests and when they come, the endpoints, their speed and their health. An endpoint computes prompts one after the other at
-// the speed learnt of it; an answer ends after the tokens expected of it. Engines are not asked, so nothing corrects a world:
-// two worlds can be compared with each other, not with what was measured.
+// world models the fleet as if one policy had always decided: the endpoint of each conversation, the blocks that each endpoint
+// holds, and its outstanding work. Only that policy's choices change it. Requests, their times, the endpoints, their speed and
+// health are the real ones. An endpoint computes prompts one after another at its learnt speed; an answer ends after its
+// expected tokens. No engine corrects a world, so worlds can be compared with each other, but not with measurements.
 type world struct {
 	homes   *session.Table
 	index   *prefix.Index
 	found   prefix.Matches
 	keys    []uint64
-	within  string // the model that keys are of
+	within  string // model name for the keys
 	places  []place
 	ends    ends
-	ratio   fit.Mean // tokens of a prompt by canonical byte, of late
+	ratio   fit.Mean // recent mean tokens of a prompt per canonical byte
 	told    World
 	spread  spreadOf
 	returns arrivals.Returns
@@ -37,24 +36,24 @@ type world struct {
 type place struct {
 	key   uint64
 	epoch uint32
-	bound int // blocks that it holds at most
+	bound int // most blocks that it holds
 	load  fleet.Load
 	until time.Time // when its prompts are computed
 	turns arrivals.Turns
 	busy  arrivals.Busy
-	idles arrivals.Idles // here from when their turns come: when answers end is not followed
+	idles arrivals.Idles // idle from the time of their turns on, since a world does not follow the ends of answers
 }
 
 const (
 	mostWorldSessions = 1 << 16
 	mostWorldBlocks   = 1 << 17 // of an endpoint
-	mostEnds          = 1 << 15 // outstanding prompts and answers; beyond that the next one is over at once
-	worldPerAnswer    = 20.0    // ms for a token of an answer where that has not been learnt
-	worldShare        = 0.95    // of a cache holds prompts; answers and half-filled blocks take the rest
-	worldTokens       = 500_000 // capacity of an endpoint that tells none
-	ratioBytes        = 512     // a prompt must have to tell of tokens by byte
-	ratioLeast        = 0.1     // tokens by byte; no text has fewer
-	ratioRate         = 0.1     // weight of a prompt in the mean of tokens by byte
+	mostEnds          = 1 << 15 // outstanding prompts and answers; beyond that the next one ends at once
+	worldPerAnswer    = 20.0    // ms per token of an answer before it is learnt
+	worldShare        = 0.95    // share of a cache for prompts; answers and half-filled blocks take the rest
+	worldTokens       = 500_000 // capacity of an endpoint that reports none
+	ratioBytes        = 512     // least length of a prompt for learning tokens per byte
+	ratioLeast        = 0.1     // least tokens per byte; no text has fewer
+	ratioRate         = 0.1     // weight of a prompt in the mean of tokens per byte
 )
 
 func newWorld(c session.Config) *world {
@@ -64,13 +63,13 @@ func newWorld(c session.Config) *world {
 	}
 }
 
-// knows reports whether it has seen the conversation.
+// knows reports whether it knows the conversation.
 func (w *world) knows(g *Sighting) bool {
 	_, ok := w.homes.Get(g.view.Now, g.request.Tenant, g.pool, g.session)
 	return ok
 }
 
-// follow lets the policy of this world choose, nil for as it was chosen in fact, and moves the world on. mix is what turns are like there.
+// follow applies the choice of this world's policy, or the actual choice if p is nil. mix has the kinds of turns there.
 func (w *world) follow(s *Set, g *Sighting, p pick.Policy, mix *arrivals.Mix) {
 	w.advance(g.view.Now)
 	v := &s.view
@@ -82,7 +81,7 @@ func (w *world) follow(s *Set, g *Sighting, p pick.Policy, mix *arrivals.Mix) {
 	switch {
 	case len(v.Candidates) == 1:
 		if !g.forced && pick.AskedAlone(p) {
-			s.ask(p, v, g) // as the router does
+			s.ask(p, v, g) // as in the router
 		}
 	case p == nil:
 		at = g.chosen
@@ -108,7 +107,7 @@ func (w *world) follow(s *Set, g *Sighting, p pick.Policy, mix *arrivals.Mix) {
 	w.put(v, g, c, &home, p)
 }
 
-// fill replaces what the real router knows of homes, caches and queues by what is so in this world.
+// fill replaces homes, caches and queues in the view by those of this world.
 func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool) {
 	v.Home, v.Parent, v.Known = -1, -1, 0
 	parent := ""
@@ -152,7 +151,7 @@ func (w *world) fill(v *pick.View, g *Sighting, home *session.Entry, known bool)
 	}
 }
 
-// expect fills in what an endpoint has to do in this world.
+// expect fills in an endpoint's outstanding work in this world.
 func (at *place) expect(v *pick.View, c *pick.Candidate) {
 	c.Load = at.load
 	c.WaitMs = max(0, arrivals.Ms(at.until.Sub(v.Now)))
@@ -170,7 +169,7 @@ func (at *place) expect(v *pick.View, c *pick.Candidate) {
 		used := float64(at.load.ContextTokens) / float64(c.CacheTokens)
 		c.Crowd, c.KVUsage = max(c.Crowd, used), min(1, used)
 	}
-	// What outstanding prompts have in common is not followed here.
+	// Common blocks of outstanding prompts are not modelled here.
 	c.ActiveTokens, c.AddsTokens = at.load.ContextTokens-at.load.DecodeTokens, v.PromptTokens-c.CachedTokens
 }
 
@@ -181,7 +180,7 @@ func perAnswer(c *pick.Candidate) float64 {
 	return worldPerAnswer
 }
 
-// at is a candidate's place. A slot that another endpoint has got, or a cache that is known to be lost, holds nothing.
+// at is a candidate's place. It is empty if the slot has a new endpoint, or the cache is known to be lost.
 func (w *world) at(c *pick.Candidate) *place {
 	for len(w.places) <= c.Slot {
 		w.places = append(w.places, place{})
@@ -198,7 +197,7 @@ func (w *world) at(c *pick.Candidate) *place {
 	return at
 }
 
-// look finds who holds what of a prompt, as asked of a model.
+// look finds the endpoints that hold blocks of a prompt, for a model.
 func (w *world) look(g *Sighting, model string) {
 	if w.within == model && len(w.keys) > 0 {
 		return
@@ -208,7 +207,7 @@ func (w *world) look(g *Sighting, model string) {
 	w.within = model
 }
 
-// put enters a choice.
+// put applies a choice.
 func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.Entry, p pick.Policy) {
 	at := &w.places[c.Slot]
 	prefill, decode := int64(v.PromptTokens-c.CachedTokens), int64(v.OutputTokens)
@@ -248,7 +247,7 @@ func (w *world) put(v *pick.View, g *Sighting, c *pick.Candidate, home *session.
 	w.index.Insert(c.Slot, w.keys)
 }
 
-// bound sets how many blocks an endpoint holds at most.
+// bound sets the most blocks that an endpoint holds.
 func (w *world) bound(v *pick.View, g *Sighting, c *pick.Candidate, at *place) {
 	if g.content.Bytes >= ratioBytes {
 		w.ratio.Add(ratioRate, min(max(float64(v.PromptTokens)/float64(g.content.Bytes), ratioLeast), 2))

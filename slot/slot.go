@@ -1,7 +1,7 @@
-// Package slot keeps what a room knows of each endpoint, or of each lease, in tables indexed by small numbers.
+// Package slot has tables of values by endpoint, or by lease, indexed by small numbers.
 //
-// It promises that nothing of an endpoint is found under the slot of the next one: a row is empty when another key has the slot. It
-// knows nothing of what the rows hold.
+// It owns the rows and which key each belongs to. It promises that a row is empty when its slot has a new endpoint. It never
+// interprets the values.
 package slot
 
 // Table has a row for each endpoint, by its slot. The zero Table is empty.
@@ -12,8 +12,8 @@ type row[T any] struct {
 	value T
 }
 
-// At is the row of a slot, emptied when another endpoint has the slot now. key names the endpoint and is not 0. The pointer is valid
-// until the table grows.
+// At is the row of a slot, emptied if another endpoint has the slot now. key identifies the endpoint and is not 0. The pointer
+// is valid until the table grows.
 func (t *Table[T]) At(slot int, key uint64) *T {
 	t.Grow(slot)
 	r := &t.rows[slot]
@@ -23,11 +23,11 @@ func (t *Table[T]) At(slot int, key uint64) *T {
 	return &r.value
 }
 
-// Get is the row with a number, whoever has it: a lease's, or that of an endpoint whose coming and leaving the caller is told. It panics
-// unless Grow has made the row.
+// Get is the row with a number regardless of its key: a lease's, or that of an endpoint whose changes the caller handles. It
+// panics unless Grow has made the row.
 func (t *Table[T]) Get(n int) *T { return &t.rows[n].value }
 
-// Grow makes the row with a number, and those before it, unless they are there. A table that grows voids earlier pointers.
+// Grow makes the row with a number, and those before it, if missing. Growing invalidates earlier pointers.
 func (t *Table[T]) Grow(n int) *T {
 	for len(t.rows) <= n {
 		t.rows = append(t.rows, row[T]{})
@@ -35,7 +35,7 @@ func (t *Table[T]) Grow(n int) *T {
 	return &t.rows[n].value
 }
 
-// Len is how many rows there are.
+// Len is the number of rows.
 func (t *Table[T]) Len() int { return len(t.rows) }
 
 // Reset empties the row of a slot.
@@ -45,7 +45,7 @@ func (t *Table[T]) Reset(slot int) {
 	}
 }
 
-// Peek is the row of a slot, nil when it is empty or another endpoint's. It changes nothing.
+// Peek is the row of a slot; nil if it is empty or another endpoint's. It changes nothing.
 func (t *Table[T]) Peek(slot int, key uint64) *T {
 	if slot >= len(t.rows) || t.rows[slot].key != key {
 		return nil
@@ -53,7 +53,7 @@ func (t *Table[T]) Peek(slot int, key uint64) *T {
 	return &t.rows[slot].value
 }
 
-// Each calls f with every row, in order of slots. Rows of slots that nobody has are empty.
+// Each calls f with every row, in order of slots. Rows of free slots are empty.
 func (t *Table[T]) Each(f func(*T)) {
 	for i := range t.rows {
 		f(&t.rows[i].value)

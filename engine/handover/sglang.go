@@ -57,7 +57,6 @@ func (SGLang) Fits(x *Handoff) error {
 
 // errSeveral: 0.5.23 was observed to use the first room for all answers of one prompt, and its decode server then to wait for
 // ever, with one room or a list.
-// whether it is told one room or a list of them.
 var errSeveral = errors.New("engine: SGLang 0.5.23 never answers a request for several answers to one prompt in two legs")
 
 // Prefill implements Connector.

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// matcher finds added tokens in text: the leftmost, and the longest of those. It is immutable once made.
+// matcher finds added tokens in text, leftmost first, then longest. It is immutable once made.
 type matcher struct {
 	starts [256]bool
 	nodes  []node // a tree of bytes; 0 is the root
@@ -41,7 +41,7 @@ func newMatcher(tokens []addedToken) *matcher {
 	return m
 }
 
-// at is the longest token that begins at i, or nil.
+// at is the longest token that begins at i; nil for none.
 func (m *matcher) at(s string, i int) *addedToken {
 	var found *addedToken
 	at := int32(0)
@@ -58,7 +58,7 @@ func (m *matcher) at(s string, i int) *addedToken {
 	return found
 }
 
-// sections hands the parts of s to yield in order: text, or a token (and then the text it stands for). The rules, order included, are those of
+// sections passes the parts of s to yield in order: text, or a token with its text. The rules and their order are those of
 // AddedVocabulary::find_matches in huggingface/tokenizers (added_vocabulary.rs, 0.23).
 func (m *matcher) sections(s string, yield func(text string, token *addedToken)) {
 	if len(m.tokens) == 0 {

@@ -1,7 +1,7 @@
 package tokenizer
 
-// alphabet is GPT-2's way of writing bytes as printable characters (openai/gpt-2, src/encoder.py): the vocabulary and the merges of a
-// byte-level tokenizer are written in it. Printable bytes of Latin-1 stand for themselves, the others for U+0100 and what follows, in order.
+// alphabet is GPT-2's encoding of bytes as printable characters (openai/gpt-2, src/encoder.py), used for the vocabulary and the
+// merges of a byte-level tokenizer. Printable bytes of Latin-1 are themselves, the others are U+0100 and following, in order.
 type alphabet struct {
 	byte map[rune]byte
 }
@@ -20,7 +20,7 @@ func newAlphabet() *alphabet {
 	return a
 }
 
-// bytes is the text that s writes, and false where s is not written in the alphabet.
+// bytes decodes s; false if s is not in the alphabet.
 func (a *alphabet) bytes(s string) (string, bool) {
 	out := make([]byte, 0, len(s))
 	for _, r := range s {

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// around reads post_processor: the tokens before and after a single text. Where tokenizer_config.json says whether there is one for the beginning and one for
-// the end, that counts instead (transformers, update_post_processor); the Llama classes, whose name DeepSeek's models bear too, have one for the beginning unless told otherwise.
+// around reads post_processor: the tokens before and after a single text. Settings for them in tokenizer_config.json take
+// precedence (transformers, update_post_processor). The Llama classes, which DeepSeek's models also use, have one at the
+// beginning by default.
 func around(p *part, cfg *config, id func(content string) (int32, bool)) (before, after []int32, err error) {
 	llama := strings.HasPrefix(cfg.Class, "Llama") || strings.HasPrefix(cfg.Class, "CodeLlama")
 	if !llama && cfg.AddBOS == nil && cfg.AddEOS == nil {
@@ -45,14 +46,14 @@ func aroundPart(p *part) (before, after []int32, err error) {
 	}
 	switch p.Type {
 	case "ByteLevel":
-		return nil, nil, nil // offsets only, which nobody asks for here
+		return nil, nil, nil // it changes offsets only
 	case "Sequence":
 		for i := range p.Processors {
 			b, a, err := aroundPart(&p.Processors[i])
 			if err != nil {
 				return nil, nil, err
 			}
-			before, after = append(b, before...), append(after, a...) // a later one stands outside
+			before, after = append(b, before...), append(after, a...) // a later one is outermost
 		}
 		return before, after, nil
 	case "TemplateProcessing":

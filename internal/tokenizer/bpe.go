@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// noToken is the id of what is not in the vocabulary.
+// noToken is the id of a missing token.
 const noToken = int32(-1)
 
-// merge is what a pair of tokens becomes, and how early: the lowest rank is merged first.
+// merge is the result of merging a pair of tokens, with its rank: the lowest is merged first.
 type merge struct {
 	rank  int32
 	token int32
@@ -19,10 +19,10 @@ type merge struct {
 
 // bpe is a byte-level BPE model: immutable once made.
 type bpe struct {
-	vocab        map[string]int32 // by the bytes they stand for
+	vocab        map[string]int32 // by their bytes
 	single       [256]int32       // by byte
 	merges       map[uint64]merge // by pairOf
-	ignoreMerges bool             // a piece that is a token as a whole is that token
+	ignoreMerges bool             // a piece that is a token itself is not split
 }
 
 func pairOf(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint64(uint32(right)) }
@@ -65,13 +65,13 @@ func newBPE(raw json.RawMessage, a *alphabet) (*bpe, map[string]int32, error) {
 		if !okL || !okR || !okW {
 			return nil, nil, fmt.Errorf("model.merges[%d]: %q and %q, or what they make, are not in the vocabulary", rank, left, right)
 		}
-		// A pair that stands twice has its last rank, as in the format's own reader, which fills a map.
+		// A duplicate pair has its last rank, as in the reference implementation, which fills a map.
 		b.merges[pairOf(l, r)] = merge{rank: int32(rank), token: whole}
 	}
 	return b, m.Vocab, nil
 }
 
-// supported refuses what a byte-level BPE as it is used by language models does not have.
+// supported rejects features that byte-level BPE of language models does not use.
 func (m *bpeModel) supported() error {
 	switch {
 	case m.Type != "BPE" && m.Type != "":
@@ -112,14 +112,15 @@ func mergeParts(raw json.RawMessage) (left, right string, err error) {
 	return left, right, nil
 }
 
-// symbol is a part of a word while it is merged: a linked list over a slice, so that the long words (a base64 text, a row of spaces) cost n log n.
+// symbol is a part of a word during merging: a linked list over a slice, so that long words (a base64 text, a row of spaces)
+// cost n log n.
 type symbol struct {
 	token      int32
 	prev, next int32 // -1: none
 	gone       bool
 }
 
-// few is the length up to which looking at all pairs is cheaper than a heap.
+// few is the length up to which scanning all pairs is cheaper than a heap.
 const few = 48
 
 // append adds the tokens of one word to out.
@@ -131,7 +132,7 @@ func (b *bpe) append(out []int32, word string) []int32 {
 	}
 	start := len(out)
 	for i := range len(word) {
-		if id := b.single[word[i]]; id != noToken { // what has no token is left out, as the format's own reader does without an unk_token
+		if id := b.single[word[i]]; id != noToken { // bytes without a token are dropped, as in the reference implementation without an unk_token
 			out = append(out, id)
 		}
 	}
@@ -141,7 +142,8 @@ func (b *bpe) append(out []int32, word string) []int32 {
 	return out[:start+b.mergeLong(out[start:])]
 }
 
-// mergeShort merges in place and returns how many tokens are left. It keeps the merge of each neighbouring pair and looks for the lowest.
+// mergeShort merges in place and returns the number of tokens left. It keeps the merge of each neighbouring pair and scans for
+// the lowest.
 func (b *bpe) mergeShort(w []int32) int {
 	var best [few]merge
 	none := merge{rank: math.MaxInt32}

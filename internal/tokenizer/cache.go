@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// The bounds of the cache of words.
+// Bounds of the cache of words.
 const (
 	cachedWords = 1 << 15 // in each of two generations
-	cachedBytes = 64      // of a word; longer ones seldom come twice
+	cachedBytes = 64      // of a word; longer ones seldom repeat
 )
 
-// cache remembers the tokens of words. When the young generation is full the old one is dropped: a word that is asked for again before that stays.
+// cache maps words to tokens. When the young generation is full the old one is dropped; words used again in time stay.
 type cache struct {
 	mu         sync.RWMutex
-	young, old map[string][]int32 // guarded by mu; the slices are never written to
+	young, old map[string][]int32 // guarded by mu; the slices are immutable
 }
 
 // get returns the tokens of a word, or nil.
@@ -33,7 +33,7 @@ func (c *cache) get(word string) []int32 {
 	return ids
 }
 
-// put remembers ids, which nobody may write to afterwards.
+// put stores ids, which must not change afterwards.
 func (c *cache) put(word string, ids []int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,12 +16,12 @@ const mostTime = 5 * time.Second
 
 // chat renders a model's chat templates. It is immutable once made, and safe for concurrent use.
 type chat struct {
-	plain   *jinja.Template // nil: there is none
-	withUse *jinja.Template // the one named tool_use, for requests with tools; nil: plain serves those too
+	plain   *jinja.Template // nil for none
+	withUse *jinja.Template // the one named tool_use, for requests with tools; nil if plain serves those too
 	special map[string]string
 }
 
-// newChat reads the chat templates of a model. It is nil where there are none.
+// newChat reads the chat templates of a model; nil if there are none.
 func newChat(cfg *config) (*chat, error) {
 	if cfg.model == "gpt_oss" {
 		return nil, errors.New("config.json: gpt-oss reads chats by a format of its own (harmony), not by a template: not supported")
@@ -46,7 +46,7 @@ func newChat(cfg *config) (*chat, error) {
 	return c, nil
 }
 
-// templates are the templates by name: chat_template.jinja counts before tokenizer_config.json, as in transformers.
+// templates are the templates by name: chat_template.jinja takes precedence over tokenizer_config.json, as in transformers.
 func (c *config) templates() (map[string]string, error) {
 	out := map[string]string{}
 	if c.template != "" {
@@ -86,7 +86,7 @@ func (t *Tokenizer) chatTokens(r *request) ([]int32, error) {
 	return t.Encode(text, r.AddSpecialTokens != nil && *r.AddSpecialTokens), nil
 }
 
-// text is a chat as the model reads it.
+// text is a chat rendered for the model.
 func (c *chat) text(r *request) (string, error) {
 	if r.ChatTemplate != nil {
 		return "", errors.New("tokenizer: the request brings a chat template of its own: not supported")
@@ -142,7 +142,7 @@ func (c *chat) text(r *request) (string, error) {
 	return text, nil
 }
 
-// loose adds chat_template_kwargs to the variables, and reports whether the last message is to be continued.
+// loose adds chat_template_kwargs to the variables, and reports whether the answer continues the last message.
 func (r *request) loose(vars map[string]any) (continued bool, err error) {
 	if !given(r.Kwargs) {
 		return r.ContinueFinal, nil
@@ -163,16 +163,17 @@ func (r *request) loose(vars map[string]any) (continued bool, err error) {
 		case "chat_template", "tokenize", "return_dict":
 			return false, fmt.Errorf("tokenizer: chat_template_kwargs: %v is not supported", key)
 		default:
-			vars[key.(string)] = v // Decode makes no other keys
+			vars[key.(string)] = v // Decode makes only string keys
 		}
 	}
 	return continued, nil
 }
 
-// continueTag marks the end of the last message while it is rendered, where the answer is to continue it (transformers, render_jinja_template).
+// continueTag marks the end of the last message during rendering if the answer continues it (transformers,
+// render_jinja_template).
 const continueTag = "CONTINUE_FINAL_MESSAGE_TAG "
 
-// markLast puts the tag at the end of the last message, and returns what the message says.
+// markLast appends the tag to the last message, and returns the message's text.
 func markLast(msgs []*jinja.Dict, vars map[string]any) (string, error) {
 	if len(msgs) == 0 || vars["add_generation_prompt"] == true {
 		return "", errors.New("tokenizer: continue_final_message needs a last message and no generation prompt")
@@ -183,7 +184,7 @@ func markLast(msgs []*jinja.Dict, vars map[string]any) (string, error) {
 	return content, nil
 }
 
-// cutLast ends a text where the last message ends.
+// cutLast cuts a text at the end of the last message.
 func cutLast(text, last string) (string, error) {
 	tag := strings.TrimSpace(continueTag)
 	at := strings.LastIndex(text, tag)

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// class is what the patterns ask of a character, as bits.
+// class is a character's properties in the patterns, as bits.
 type class uint16
 
 const (
@@ -22,7 +22,7 @@ const (
 	letter = upper | lower | caseless
 )
 
-// ascii are the classes of the characters below 128, which most text is made of.
+// ascii has the classes of the characters below 128, which most text consists of.
 var ascii = func() (t [utf8.RuneSelf]class) {
 	for r := range t {
 		t[r] = classOf(rune(r))
@@ -30,7 +30,8 @@ var ascii = func() (t [utf8.RuneSelf]class) {
 	return t
 }()
 
-// basic are the classes of the characters below 0x10000, looked up once: 128 KiB and some milliseconds, for a fiftieth of the time per character.
+// basic has the classes of the characters below 0x10000, computed once: 128 KiB and a few milliseconds, for a fiftieth of the
+// time per character.
 var basic = sync.OnceValue(func() *[0x10000]class {
 	var t [0x10000]class
 	for r := range t {
@@ -62,8 +63,8 @@ func classOf(r rune) class {
 	return 0
 }
 
-// classAt is the class of the character at i, and where the next one begins. At the end of s it is 0 and i. Bytes that are no UTF-8 are
-// characters of no class.
+// classAt is the class of the character at i, and the start of the next one. At the end of s they are 0 and i. Invalid UTF-8
+// has no class.
 func classAt(s string, i int) (class, int) {
 	if i >= len(s) {
 		return 0, i
@@ -81,7 +82,7 @@ func classAt(s string, i int) (class, int) {
 	return classOf(r), i + n
 }
 
-// run is where the characters of the classes in want, from i on, end.
+// run is the end of the characters with a class in want, from i on.
 func run(s string, i int, want class) int {
 	for i < len(s) {
 		c, next := classAt(s, i)
@@ -93,7 +94,7 @@ func run(s string, i int, want class) int {
 	return i
 }
 
-// runNot is where the characters of none of the classes in avoid, from i on, end.
+// runNot is the end of the characters without a class in avoid, from i on.
 func runNot(s string, i int, avoid class) int {
 	for i < len(s) {
 		c, next := classAt(s, i)

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// config is what is taken from tokenizer_config.json and chat_template.jinja.
+// config has the settings of tokenizer_config.json and chat_template.jinja.
 type config struct {
 	Class        string                 `json:"tokenizer_class"`
 	AddBOS       *bool                  `json:"add_bos_token"`
@@ -18,17 +18,17 @@ type config struct {
 	AddedTokens  map[string]*addedToken `json:"added_tokens_decoder"`
 	ChatTemplate json.RawMessage        `json:"chat_template"` // a string, or a list of name and template
 
-	special  map[string]string // bos_token and its like, by name
+	special  map[string]string // bos_token and others, by name
 	template string            // chat_template.jinja
 	model    string            // model_type of config.json
 }
 
-// specialNames are the tokens that a chat template may name (transformers, SpecialTokensMixin.SPECIAL_TOKENS_ATTRIBUTES).
+// specialNames are the tokens that a chat template may use (transformers, SpecialTokensMixin.SPECIAL_TOKENS_ATTRIBUTES).
 func specialNames() []string {
 	return []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 }
 
-// readConfig reads what stands beside tokenizer.json. Nothing need be there.
+// readConfig reads the files beside tokenizer.json. All are optional.
 func readConfig(dir string) (*config, error) {
 	cfg := &config{special: map[string]string{}}
 	path := filepath.Join(dir, "tokenizer_config.json")
@@ -87,7 +87,7 @@ func (c *config) read(b []byte) error {
 	return nil
 }
 
-// addedTokens are those of tokenizer.json, and those that tokenizer_config.json adds or changes, by id.
+// addedTokens are the added tokens of tokenizer.json, with those that tokenizer_config.json adds or changes, by id.
 func addedTokens(file []addedToken, cfg *config, vocab map[string]int32) ([]addedToken, error) {
 	byContent := map[string]addedToken{}
 	for _, a := range file {

@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 )
 
-// The most that is read of a file, in bytes. The largest tokenizer.json in use has about 33 MB.
+// Largest files read, in bytes. The largest tokenizer.json in use has about 33 MB.
 const (
 	mostFile   = 64 << 20
 	mostConfig = 8 << 20
 )
 
-// tokenizerFile is tokenizer.json, as huggingface/tokenizers writes it (format version 1.0).
+// tokenizerFile is tokenizer.json of huggingface/tokenizers (format version 1.0).
 type tokenizerFile struct {
 	Version       string          `json:"version"`
 	AddedTokens   []addedToken    `json:"added_tokens"`
@@ -25,7 +25,7 @@ type tokenizerFile struct {
 	Model         json.RawMessage `json:"model"`
 }
 
-// part is a normalizer, a pre-tokenizer or a post-processor: the union of the fields that the kinds known here have.
+// part is a normalizer, a pre-tokenizer or a post-processor: the union of the fields of the supported kinds.
 type part struct {
 	Type string `json:"type"`
 
@@ -50,7 +50,7 @@ type part struct {
 	SpecialTokens map[string]specialToken `json:"special_tokens"`
 }
 
-// pattern is what a Split splits at: a regular expression or a plain string.
+// pattern is the separator of a Split: a regular expression or a plain string.
 type pattern struct {
 	Regex  *string `json:"Regex"`
 	String *string `json:"String"`
@@ -66,7 +66,7 @@ type piece struct {
 	} `json:"Sequence"`
 }
 
-// specialToken is what a SpecialToken of a template stands for.
+// specialToken is the value of a SpecialToken in a template.
 type specialToken struct {
 	IDs []int32 `json:"ids"`
 }
@@ -100,7 +100,7 @@ type bpeModel struct {
 func readBounded(path string, most int64) ([]byte, error) {
 	f, err := os.Open(filepath.Clean(path))
 	if err != nil {
-		return nil, err // names the file
+		return nil, err // it names the file
 	}
 	defer func() { _ = f.Close() }()
 	if st, err := f.Stat(); err == nil && st.IsDir() {
@@ -116,7 +116,7 @@ func readBounded(path string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// readOptional is readBounded of a file that need not be there.
+// readOptional is readBounded for an optional file.
 func readOptional(path string, most int64) ([]byte, error) {
 	b, err := readBounded(path, most)
 	if errors.Is(err, os.ErrNotExist) {

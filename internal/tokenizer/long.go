@@ -2,7 +2,7 @@ package tokenizer
 
 import "container/heap"
 
-// candidate is a pair that may be merged: a stale one is known by its token.
+// candidate is a pair that may be merged; it is stale if its token has changed.
 type candidate struct {
 	merge
 	at int32
@@ -54,7 +54,7 @@ func (b *bpe) mergeLong(w []int32) int {
 	for open.Len() > 0 {
 		c := heap.Pop(&open).(candidate)
 		if now, ok := look(c.at); syms[c.at].gone || !ok || now != c {
-			continue // one of its two has been merged since
+			continue // one of the two has been merged meanwhile
 		}
 		s := &syms[c.at]
 		right := &syms[s.next]

@@ -8,8 +8,9 @@ import (
 	"github.com/warmpath/warmpath/jinja"
 )
 
-// messages are the messages of a chat as TensorRT-LLM hands them to the template (tensorrt_llm/serve/chat_utils.py, parse_chat_message_content): the role,
-// the content as one text, and of an assistant its tool calls and its reasoning, of a tool the call that it answers. Other fields do not get there.
+// messages are a chat's messages as TensorRT-LLM passes them to the template (tensorrt_llm/serve/chat_utils.py,
+// parse_chat_message_content): role, content as one text, an assistant's tool calls and reasoning, and the call that a tool
+// answers. Other fields are dropped.
 func messages(raw []byte) ([]*jinja.Dict, error) {
 	in, err := objects(raw)
 	if err != nil {
@@ -52,7 +53,7 @@ func listOf(dicts []*jinja.Dict) *jinja.List {
 	return &jinja.List{Items: items}
 }
 
-// field is the value of a key, nil if it is missing.
+// field is the value of a key; nil if it is missing.
 func field(d *jinja.Dict, key string) any {
 	v, _ := d.Get(key)
 	return v
@@ -99,7 +100,7 @@ func message(in *jinja.Dict) (*jinja.Dict, error) {
 	return out, nil
 }
 
-// contentText is the content of a message as one text: parts that are not empty, with a line break between.
+// contentText is the content of a message as one text: its non-empty parts, joined by line breaks.
 func contentText(content any) (string, error) {
 	switch c := content.(type) {
 	case nil:
@@ -146,8 +147,8 @@ func partText(p any) (string, error) {
 	}
 }
 
-// toolCalls are the calls of an assistant. Arguments that are JSON in a text become what they say, since that is what templates are written for. A call with
-// the fields of the API has them in the order of its definition, as the server's validation leaves them; another keeps what it has.
+// toolCalls are the calls of an assistant. Arguments in a JSON text are decoded, as templates expect. The fields of a call that
+// follows the API are in the order of its definition, as after the server's validation; others keep their order.
 func toolCalls(v any) (*jinja.List, error) {
 	list, ok := v.(*jinja.List)
 	if !ok {
@@ -189,7 +190,7 @@ func toolCalls(v any) (*jinja.List, error) {
 	return out, nil
 }
 
-// callArguments are the arguments of a call: what does not read as JSON stays a text.
+// callArguments are the arguments of a call: a text that is not JSON stays a text.
 func callArguments(v any) (any, error) {
 	switch v := v.(type) {
 	case nil:
@@ -209,8 +210,9 @@ func callArguments(v any) (any, error) {
 	return nil, errors.New("is not an object")
 }
 
-// tools are the tools of a request as the server hands them to the template: fields in the order of their definition, those that are missing null
-// (tensorrt_llm/serve/openai_protocol.py, ChatCompletionToolsParam). The field strict, which only newer servers have, is there if the request has it.
+// tools are a request's tools as the server passes them to the template: fields in the order of their definition, missing ones
+// null (tensorrt_llm/serve/openai_protocol.py, ChatCompletionToolsParam). The field strict, which only newer servers have, is
+// included if the request has it.
 func tools(raw []byte) (*jinja.List, error) {
 	in, err := objects(raw)
 	if err != nil {
@@ -233,7 +235,7 @@ func tools(raw []byte) (*jinja.List, error) {
 	return listOf(out), nil
 }
 
-// ordered is d with the named keys first, in that order, and with the values in instead where there are any, also of keys that d lacks.
+// ordered is d with the named keys first, in that order; values in instead replace those of d, or are added.
 func ordered(d *jinja.Dict, first []string, instead map[string]any) *jinja.Dict {
 	out := jinja.NewDict()
 	for _, key := range first {

@@ -39,7 +39,7 @@ func hanAndKana(s string) int {
 //
 //	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //
-// It does not match every text: what lies between two matches is a piece.
+// It does not match every text: text between two matches is a piece.
 func deepSeek(s string) int {
 	i := 0
 	for i < len(s) {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// The patterns that are known, as they stand in tokenizer.json. Some files write the contractions out, some make the quantifiers possessive: what they match is the same.
+// The supported patterns, as written in tokenizer.json. Some files write the contractions out, some make the quantifiers
+// possessive: the matches are the same.
 const (
 	patternGPT2     = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 	patternCL100K   = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
@@ -19,7 +20,7 @@ const (
 	patternDeepSeek = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
 )
 
-// splitters are the known patterns, by canonical.
+// splitters are the splitters of the supported patterns, by canonical.
 var splitters = map[string]known{
 	canonical(patternGPT2):     {split: gpt2, whole: true},
 	canonical(patternCL100K):   {split: wordPattern{digits: 3, word: letter}.split, whole: true},
@@ -32,13 +33,14 @@ var splitters = map[string]known{
 	canonical(patternDeepSeek): {split: deepSeek},
 }
 
-// known is a pattern that is known: whole, if it matches every text from end to end.
+// known is a supported pattern: whole, if its matches cover every text.
 type known struct {
 	split splitter
 	whole bool
 }
 
-// canonical is a pattern in one spelling. Possessive quantifiers are greedy ones: in the known patterns no match hangs on giving back. Line breaks may stand as themselves.
+// canonical is a pattern in one spelling. Possessive quantifiers become greedy: in the supported patterns no match depends on
+// backtracking. Line breaks may be literal.
 func canonical(pattern string) string {
 	return strings.NewReplacer(
 		`(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])`, `(?i:'s|'t|'re|'ve|'m|'ll|'d)`,
@@ -46,7 +48,7 @@ func canonical(pattern string) string {
 	).Replace(pattern)
 }
 
-// stage is one pre-tokenizer: its splitter, nil for none, and whether a space is put before a text that begins with none.
+// stage is one pre-tokenizer: its splitter, nil for none, and whether it adds a leading space.
 type stage struct {
 	split splitter
 	space bool
@@ -111,14 +113,14 @@ func newSplit(p *part) (stage, error) {
 	switch {
 	case p.Behavior == "Isolated" && !p.Invert:
 	case p.Behavior == "Isolated" && k.whole, p.Behavior == "Removed" && p.Invert && k.whole:
-		// Where the pattern matches everything there is nothing between matches to keep or to remove.
+		// The matches cover the text, so there is nothing between them to keep or to remove.
 	default:
 		return stage{}, fmt.Errorf("the behavior %q of a Split, with invert %v, is not supported", p.Behavior, p.Invert)
 	}
 	return stage{split: k.split}, nil
 }
 
-// words hands the pieces of text to yield, split by the stages from at on.
+// words passes the pieces of text to yield, split by the stages from at on.
 func (t *Tokenizer) words(text string, at int, yield func(word string)) {
 	if at == len(t.stages) {
 		yield(text)

@@ -8,13 +8,13 @@ import (
 	"math"
 )
 
-// Errors of requests whose tokens cannot be known from their text and the tokenizer alone.
+// Errors of requests whose tokens cannot be computed from their text and the tokenizer alone.
 var (
 	ErrMedia    = errors.New("tokenizer: the tokens of images, sound and video are known only to what runs the model")
 	ErrTemplate = errors.New("tokenizer: there is no chat template for this request")
 )
 
-// request is what of an OpenAI body bears on its tokens.
+// request has the fields of an OpenAI body that affect its tokens.
 type request struct {
 	Messages         json.RawMessage `json:"messages"`
 	Prompt           json.RawMessage `json:"prompt"`
@@ -31,8 +31,8 @@ type request struct {
 	Kwargs              json.RawMessage `json:"chat_template_kwargs"`
 }
 
-// Request returns the token ids that the model is given for a body of OpenAI's API: of a chat (messages) or of a completion (prompt: a text, a list of ids,
-// or a list of one of those). An error says why they cannot be known; the request itself may still be a good one.
+// Request returns the model's token ids for a body of OpenAI's API: a chat (messages) or a completion (prompt: a text, a list
+// of ids, or a list with one of these). An error says why they cannot be computed; the request itself may still be valid.
 func (t *Tokenizer) Request(body []byte) ([]int32, error) {
 	var r request
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -42,7 +42,7 @@ func (t *Tokenizer) Request(body []byte) ([]int32, error) {
 		return nil, errors.New("tokenizer: truncate_prompt_tokens is not supported")
 	}
 	switch {
-	case given(r.Messages) && given(r.PromptTokenIDs): // ids that were computed before
+	case given(r.Messages) && given(r.PromptTokenIDs): // ids computed earlier
 		return ids(r.PromptTokenIDs)
 	case given(r.Messages):
 		return t.chatTokens(&r)

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// splitter is the length in bytes of the first piece of s, which is not empty: a match of the pattern at the start of s, or what lies before the next match.
-// It looks at nothing before s, and returns more than 0.
+// splitter is the length in bytes of the first piece of s, which is not empty: a match of the pattern at the start of s, or the
+// text before the next match. It depends on nothing before s, and is above 0.
 type splitter func(s string) int
 
 // wordPattern is the family of patterns that began with tiktoken's cl100k_base (openai/tiktoken, tiktoken_ext/openai_public.py):
@@ -85,8 +85,8 @@ func (p casePattern) split(s string) int {
 	return blank(s, true)
 }
 
-// headTail matches [head]*[tail]+ at i and returns its end, or -1. Where no lower-case letter follows the head, the head gives back characters up to the
-// last one that is of both.
+// headTail matches [head]*[tail]+ at i and returns its end, or -1. Without a lower-case letter after the head, it backtracks to
+// the last character of both classes.
 func headTail(s string, i int) int {
 	last := -1
 	for i < len(s) {
@@ -137,7 +137,8 @@ func gpt2(s string) int {
 	}
 }
 
-// contraction is the length of one of 's 't 're 've 'm 'll 'd at the start of s, or 0. Without regard to case, s is also the long s, which folds to it.
+// contraction is the length of one of 's 't 're 've 'm 'll 'd at the start of s, or 0. With anyCase, s also matches the long s,
+// which folds to it.
 func contraction(s string, anyCase bool) int {
 	if len(s) < 2 || s[0] != '\'' {
 		return 0
@@ -199,8 +200,9 @@ func symbols(s string, avoid class, after string) int {
 	return end
 }
 
-// blank is "\s*[\r\n]+|\s+(?!\S)|\s+", the first only where lines is true: up to the last line break of the white space at the start of s, else all of it but the last
-// character, which belongs to what follows, if anything does. It is one character where s begins with no white space: what no pattern matches stays alone.
+// blank is "\s*[\r\n]+|\s+(?!\S)|\s+", the first only if lines is true: up to the last line break of the white space at the
+// start of s, else all of it except the last character before other text. It is one character if s begins with no white space:
+// an unmatched character is a piece.
 func blank(s string, lines bool) int {
 	end, last, lastLine := 0, 0, 0
 	for end < len(s) {

@@ -16,17 +16,18 @@ type Tokenizer struct {
 	bpe        *bpe
 	stages     []stage
 	nfc        bool
-	raw        *matcher // added tokens that are looked for in the text as it is
-	normalized *matcher // and those that are looked for once it is normalized
-	before     []int32  // what the post-processor puts before a text, and after it
+	raw        *matcher // added tokens found in the raw text
+	normalized *matcher // added tokens found in the normalized text
+	before     []int32  // the post-processor's tokens before and after a text
 	after      []int32
-	chat       *chat // nil: there is no chat template
+	chat       *chat // nil without a chat template
 
 	cache cache
 }
 
-// Load reads a tokenizer from the directory of a model, or from the path of a tokenizer.json, beside which tokenizer_config.json and
-// chat_template.jinja are looked for: they may be missing, and then Request knows completions only. An error names the file, and what in it is not supported.
+// Load reads a tokenizer from a model's directory, or from the path of a tokenizer.json with tokenizer_config.json and
+// chat_template.jinja beside it. Without these Request supports completions only. An error names the file and what it does not
+// support.
 func Load(path string) (*Tokenizer, error) {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		path = filepath.Join(path, "tokenizer.json")
@@ -50,7 +51,7 @@ func Load(path string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// parse makes a tokenizer of the bytes of tokenizer.json.
+// parse makes a tokenizer from tokenizer.json.
 func parse(b []byte, cfg *config) (*Tokenizer, error) {
 	var f tokenizerFile
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -130,8 +131,8 @@ func (t *Tokenizer) addTokens(added []addedToken) {
 	t.raw, t.normalized = newMatcher(raw), newMatcher(normalized)
 }
 
-// Encode returns the token ids of text. Added tokens that stand in it are found, special ones too, as servers do. With special, the
-// post-processor's tokens (mostly one for the beginning) are put around it.
+// Encode returns the token ids of text. Added tokens in it are recognised, special ones too, as by servers. With special, the
+// post-processor's tokens (usually one at the beginning) are added.
 func (t *Tokenizer) Encode(text string, special bool) []int32 {
 	out := make([]int32, 0, len(text)/3+8)
 	if special {

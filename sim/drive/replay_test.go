@@ -202,7 +202,6 @@ func TestContentIsPredicted(t *testing.T) {
 
 // TestOutages: an engine that fails loses its cache and its requests; those without a first token are answered elsewhere. One
 // that joins gets work.
-// joins gets work.
 func TestOutages(t *testing.T) {
 	g := trace.DefaultGenerator()
 	g.Conversations, g.Turns = 80, 6
