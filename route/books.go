@@ -109,9 +109,9 @@ func (r *registry) asker(req *fleet.Request) backlog.Asker {
 }
 
 // queueFull is the error of a request that would have to be queued when the queue is full, else nil.
-func (r *Router) queueFull(d *decision) error {
+func (r *readers) queueFull(d *decision) error {
 	who := r.asker(d.req)
-	full, own := r.backlog.Reader().Full(who)
+	full, own := r.backlog.Full(who)
 	if !full {
 		return nil
 	}
@@ -121,11 +121,10 @@ func (r *Router) queueFull(d *decision) error {
 		}
 		c := &p.view.Candidates[p.choice.Index]
 		ep := r.bySlot[c.Slot]
-		if mayQueue(d.req, p.view.Leg, ep, r.health.Reader().Tests(ep.slot)) && r.backlog.Reader().Queues(d.now, c.Slot, who, r.speed.Reader()) {
-			r.queueRefused++
-			e := &QueueFullError{Pool: d.pool.name, Waiting: r.backlog.Reader().Queued(), RetryAfter: retryAfter(c)}
+		if mayQueue(d.req, p.view.Leg, ep, r.health.Tests(ep.slot)) && r.backlog.Queues(d.now, c.Slot, who, r.speed) {
+			e := &QueueFullError{Pool: d.pool.name, Waiting: r.backlog.Queued(), RetryAfter: retryAfter(c)}
 			if own {
-				e.Tenant, e.Waiting = true, r.backlog.Reader().Waiting(who.Tenant)
+				e.Tenant, e.Waiting = true, r.backlog.Waiting(who.Tenant)
 			}
 			return e
 		}

@@ -36,6 +36,8 @@ type decision struct {
 	answer  placement // placement of the answer or of the whole request
 	compute placement // placement of the prefill leg
 
+	told conversation.Heard // the conversation, for other routers; only with Config.Replicas
+
 	panicked uint64    // number of views for which ejections for failed requests were ignored
 	members  []*member // scratch of admit
 	list     shortlist.List
@@ -97,7 +99,9 @@ func (r *Router) plan(d *decision, p *Plan) error {
 	}
 	err := r.see.chooseLegs(d)
 	if err == nil {
-		err = r.queueFull(d)
+		if err = r.see.queueFull(d); err != nil {
+			r.queueRefused++
+		}
 	}
 	if err != nil {
 		r.note(d)
@@ -129,7 +133,7 @@ func (r *Router) note(d *decision) {
 	r.keepPool(d.pool)
 	r.panicked += d.panicked
 	if r.cfg.Replicas {
-		r.others.told = r.conversations.Reader().Told(d.scope(fleet.LegWhole), d.req, &d.who)
+		d.told = r.conversations.Reader().Told(d.scope(fleet.LegWhole), d.req, &d.who)
 	}
 	r.conversations.Note(d.now, d.scope(fleet.LegWhole), d.req, &d.who)
 	r.cache.Note(&d.text)

@@ -63,7 +63,6 @@ type others struct {
 
 	news   []News
 	placed [2]Placed
-	told   conversation.Heard // of the current decision
 }
 
 // Queued is the number of the router's own queued requests.
@@ -79,7 +78,7 @@ func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f 
 		FirstTurn: v.FirstTurn, Again: len(tried(d.req, v.Leg)) > 0, Repeats: t.Repeats,
 		PromptTokens: f.decision.PromptTokens, CachedTokens: f.decision.CachedTokens, OutputTokens: v.OutputTokens, MaxTokens: d.req.MaxTokens,
 		PromptBytes: f.promptBytes, ReadyMs: j.ReadyMs, Key: j.Key, Seq: j.Seq, Tenant: tenantHash(d.req.Tenant), Standing: j.Standing, Chain: r.cache.Reader().Chain(f.index),
-		Conversation: r.others.told,
+		Conversation: d.told,
 	}
 	if d.req.Content != nil {
 		p.TextBytes = d.req.Content.Bytes
@@ -88,7 +87,7 @@ func (r *Router) tellPlaced(d *decision, v *pick.View, t *conversation.Found, f 
 		p.Conversation = conversation.ToldOther(d.scope(v.Leg), t)
 	}
 	if n > 0 {
-		p.Conversation = r.others.told
+		p.Conversation = d.told
 	}
 	r.others.news = append(r.others.news, News{Kind: NewsPlaced, Lease: f.decision.Lease, Placed: p})
 }

@@ -152,7 +152,7 @@ func TestExplainSaysWhatToDo(t *testing.T) {
 		{"no token", r, []string{"--last", "1"}, "requires the admin token: give --token or set WARMPATH_ADMIN_TOKEN"},
 		{"nothing yet", r, []string{"--last", "1", "--token", "t0ken"}, "no decided request has ended yet"},
 		{"ring off", off, []string{"--last", "1"}, "keeps no decisions: set explain.keep above 0 in its configuration"},
-		{"the wrong listener", r, []string{"--last", "1", "--admin", r.url}, "--admin wants the admin address, not that for clients"},
+		{"the wrong listener", r, []string{"--last", "1", "--admin", r.url}, "--admin needs the admin address, not the address for clients"},
 	} {
 		if code, out, log := c.rig.explain(t, c.args...); code != exitRuntime || out != "" || !strings.Contains(log, c.want) {
 			t.Errorf("%s: exit code %d, %q, %q", c.name, code, out, log)
