@@ -71,3 +71,15 @@ func Mix(x uint64) uint64 {
 	x *= 0x94d049bb133111eb
 	return x ^ x>>31
 }
+
+// Text is the FNV-1a hash of a text; 0 for an empty one.
+func Text(s string) uint64 {
+	if s == "" {
+		return 0
+	}
+	h := uint64(0xcbf29ce484222325)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 0x100000001b3
+	}
+	return h
+}

@@ -3,6 +3,7 @@ package rank
 import (
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/byhash"
 )
 
 // adapter makes a policy of a rank router: one request is a batch of one, and the candidates are its ranks.
@@ -83,14 +84,10 @@ func (p *adapter) ask(v *pick.View, r *fleet.Request) request {
 	return q
 }
 
-// seedOf is the hash of the request's id (FNV-1a), equal on every replica; without an id it is the request's seed.
+// seedOf is the hash of the request's id, equal on every replica; without an id it is the request's seed.
 func seedOf(r *fleet.Request) uint64 {
 	if r.ID == "" {
 		return r.Seed
 	}
-	h := uint64(0xcbf29ce484222325)
-	for i := range len(r.ID) {
-		h = (h ^ uint64(r.ID[i])) * 0x100000001b3
-	}
-	return h
+	return byhash.Text(r.ID)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/warmpath/warmpath/slot"
 )
 
-// Tree is a rival's tree of the prompts it sent where, by the blocks of their content. It is bounded per endpoint by an LRU.
+// Tree is a policy's own tree of the prompts it sent where, by the blocks of their content. It is bounded per endpoint by an LRU.
 type Tree struct {
 	index *prefix.Index
 	found prefix.Matches

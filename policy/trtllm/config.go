@@ -95,35 +95,35 @@ type ConversationConfig struct {
 
 // Published defaults.
 const (
-	trtMaxBatchSize    = 64
-	trtTokensPerBlock  = 32 // of kv_cache_aware
-	trtLoadWeight      = 0.25
-	trtMatchThreshold  = 0.75
-	trtMatchBlock      = 128 // of conversation
-	trtMaxSessions     = 100_000
-	trtPlaced          = 50_000 // conversations remembered for content affinity
-	trtCharsPerToken   = 5
-	trtScoreShare      = "request_share"
-	trtScoreBlocks     = "blocks"
-	trtAffinityAuto    = "auto"
-	trtAffinityOn      = "on"
-	trtAffinityMessage = "messages"
-	trtAffinityOff     = "off"
+	defaultMaxBatchSize   = 64
+	defaultTokensPerBlock = 32 // of kv_cache_aware
+	defaultLoadWeight     = 0.25
+	defaultMatchThreshold = 0.75
+	defaultMatchBlock     = 128 // of conversation
+	defaultMaxSessions    = 100_000
+	mostPlaced            = 50_000 // conversations remembered for content affinity
+	charsPerToken         = 5
+	scoreShare            = "request_share"
+	scoreBlocks           = "blocks"
+	affinityAuto          = "auto"
+	affinityOn            = "on"
+	affinityMessages      = "messages"
+	affinityOff           = "off"
 )
 
 // WithDefaults returns c with defaults for options that are not set.
 func (c Config) WithDefaults() Config {
 	kv, conv := &c.KVCacheAware, &c.Conversation
 	if kv.Score == "" {
-		kv.Score = trtScoreShare
+		kv.Score = scoreShare
 	}
 	if kv.ContentAffinity == "" {
-		kv.ContentAffinity = trtAffinityAuto
+		kv.ContentAffinity = affinityAuto
 	}
 	for _, d := range []struct {
 		of *int
 		to int
-	}{{&kv.MaxBatchSize, trtMaxBatchSize}, {&conv.TokensPerBlock, trtMatchBlock}, {&conv.MaxSessions, trtMaxSessions}} {
+	}{{&kv.MaxBatchSize, defaultMaxBatchSize}, {&conv.TokensPerBlock, defaultMatchBlock}, {&conv.MaxSessions, defaultMaxSessions}} {
 		if *d.of == 0 {
 			*d.of = d.to
 		}
@@ -145,12 +145,12 @@ func (c *KVCacheAwareConfig) tracks() bool {
 // affinity is ContentAffinity with auto resolved.
 func (c *KVCacheAwareConfig) affinity() string {
 	switch {
-	case c.ContentAffinity != trtAffinityAuto:
+	case c.ContentAffinity != affinityAuto:
 		return c.ContentAffinity
-	case c.Score == trtScoreBlocks:
-		return trtAffinityOn
+	case c.Score == scoreBlocks:
+		return affinityOn
 	}
-	return trtAffinityOff
+	return affinityOff
 }
 
 func floatOr(f *float64, otherwise float64) float64 {
@@ -169,8 +169,8 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf("policy: trtllm.%s is %q%s", field, got, nearest.OrValid(got, valid, valid)))
 		}
 	}
-	oneOf("kv_cache_aware.score", kv.Score, trtScoreShare, trtScoreBlocks)
-	oneOf("kv_cache_aware.content_affinity", kv.ContentAffinity, trtAffinityAuto, trtAffinityOn, trtAffinityMessage, trtAffinityOff)
+	oneOf("kv_cache_aware.score", kv.Score, scoreShare, scoreBlocks)
+	oneOf("kv_cache_aware.content_affinity", kv.ContentAffinity, affinityAuto, affinityOn, affinityMessages, affinityOff)
 	for _, n := range []struct {
 		field       string
 		got, lo, hi int
@@ -185,13 +185,13 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf("policy: trtllm.%s is %d, must be between %d and %d", n.field, n.got, n.lo, n.hi))
 		}
 	}
-	if w := floatOr(kv.LoadWeight, trtLoadWeight); !(w >= 0) || math.IsInf(w, 0) {
+	if w := floatOr(kv.LoadWeight, defaultLoadWeight); !(w >= 0) || math.IsInf(w, 0) {
 		faults = append(faults, fmt.Errorf("policy: trtllm.kv_cache_aware.load_weight is %v, must be 0 or more", w))
 	}
 	if !(kv.LoadCap >= 0) {
 		faults = append(faults, fmt.Errorf("policy: trtllm.kv_cache_aware.load_cap is %v, must be 0 or more (0 means no cap)", kv.LoadCap))
 	}
-	if s := floatOr(conv.MatchThreshold, trtMatchThreshold); !(s >= 0 && s <= 1) {
+	if s := floatOr(conv.MatchThreshold, defaultMatchThreshold); !(s >= 0 && s <= 1) {
 		faults = append(faults, fmt.Errorf("policy: trtllm.conversation.match_threshold is %v, must be between 0 and 1", s))
 	}
 	for _, t := range []struct{ router, custom, path string }{

@@ -57,7 +57,7 @@ type openWeight struct {
 // NewConversation makes trtllm.conversation. The configuration must have its defaults.
 func NewConversation(o ConversationConfig) pick.Policy {
 	return &conversation{
-		threshold: floatOr(o.MatchThreshold, trtMatchThreshold), block: o.TokensPerBlock, tokens: o.UseTokenIDs, skip: o.HashSkipCount,
+		threshold: floatOr(o.MatchThreshold, defaultMatchThreshold), block: o.TokensPerBlock, tokens: o.UseTokenIDs, skip: o.HashSkipCount,
 		byTable: o.IDsByTableOnly, published: o.BlockWeights, sessions: newSessions(o.MaxSessions),
 		given: sent.NewBindings(max(1, o.MaxSessions/4)),
 	}
@@ -196,7 +196,7 @@ func (p *conversation) skipped(r *fleet.Request) int {
 	if r.PromptTokens > 0 || p.tokens {
 		return p.skip
 	}
-	return int(min(int64(p.skip)*trtCharsPerToken, math.MaxInt32))
+	return int(min(int64(p.skip)*charsPerToken, math.MaxInt32))
 }
 
 // characters is the length of a prompt's text as the original weighs it: for a chat the lines "role:content" joined by line
@@ -220,13 +220,13 @@ func (p *conversation) weigh(v *pick.View, r *fleet.Request) int64 {
 	if r.PromptTokens > 0 {
 		return int64(r.PromptTokens)
 	}
-	return int64(max(1, characters(r)/trtCharsPerToken))
+	return int64(max(1, characters(r)/charsPerToken))
 }
 
 // spoken is the first longestPrompt blocks of the matched text, scoped to the tenant, and a last one for the whole text if its hash is
 // known.
 func (p *conversation) spoken(to []uint64, r *fleet.Request) []uint64 {
-	tenant, blocks, whole := hashText(r.Tenant), content.Blocks(r), content.Whole(r)
+	tenant, blocks, whole := byhash.Text(r.Tenant), content.Blocks(r), content.Whole(r)
 	if q := p.first(r); q != nil {
 		blocks, whole = q.Blocks, q.Whole
 	} else if whole == 0 && r.Trail != nil {

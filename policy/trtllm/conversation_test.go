@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/pick"
+	"github.com/warmpath/warmpath/policy/byhash"
 	"github.com/warmpath/warmpath/policy/policytest"
 	"github.com/warmpath/warmpath/policy/reasons"
 	"pgregory.net/rapid"
@@ -28,7 +29,7 @@ func chatted(shared, text, length int) *fleet.Request {
 }
 
 func named(session string, length int) *fleet.Request {
-	r := said(0, 1+int(hashText(session)%1_000_000), length)
+	r := said(0, 1+int(byhash.Text(session)%1_000_000), length)
 	r.Session = session
 	return r
 }
@@ -224,7 +225,7 @@ func TestTRTConversationKeepsTheLatestSessions(t *testing.T) {
 	}
 	p := d.p.(*conversation)
 	for id, want := range map[string]bool{"a": true, "b": false, "c": true} {
-		if _, known := p.sessions.where(hashText("-" + id)); known != want {
+		if _, known := p.sessions.where(byhash.Text("-" + id)); known != want {
 			t.Errorf("%s is known: %v", id, known)
 		}
 	}
@@ -236,7 +237,7 @@ func TestTRTConversationKeepsTheLatestSessions(t *testing.T) {
 	if n := p.sessions.size(); n != 15 || len(p.sessions.index) != 2 {
 		t.Errorf("%d blocks of %d sessions", n, len(p.sessions.index))
 	}
-	home, _ := p.sessions.where(hashText("-c"))
+	home, _ := p.sessions.where(byhash.Text("-c"))
 	d.turn(named("c", 2000), 500)
 	d.want(holder(d.cs, home), pick.ReasonSession, "c is known by its id")
 }

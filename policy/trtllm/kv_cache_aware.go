@@ -70,8 +70,8 @@ const (
 // NewKVCacheAware makes trtllm.kv_cache_aware. The configuration must have its defaults.
 func NewKVCacheAware(o KVCacheAwareConfig) pick.Policy {
 	p := &kvCacheAware{
-		shares: o.Score == trtScoreShare, block: o.TokensPerBlock, batch: float64(o.MaxBatchSize), weight: floatOr(o.LoadWeight, trtLoadWeight),
-		cap: o.LoadCap, keeps: o.affinity(), tracks: o.tracks(), tracked: sent.NewTree(sent.Unbounded), placed: sent.NewBindings(trtPlaced),
+		shares: o.Score == scoreShare, block: o.TokensPerBlock, batch: float64(o.MaxBatchSize), weight: floatOr(o.LoadWeight, defaultLoadWeight),
+		cap: o.LoadCap, keeps: o.affinity(), tracks: o.tracks(), tracked: sent.NewTree(sent.Unbounded), placed: sent.NewBindings(mostPlaced),
 	}
 	if p.cap == 0 {
 		p.cap = math.Inf(1)
@@ -163,7 +163,7 @@ func (p *kvCacheAware) size(c *pick.Candidate) int {
 	case c.BlockTokens > 0:
 		return c.BlockTokens
 	}
-	return trtTokensPerBlock
+	return defaultTokensPerBlock
 }
 
 // score is the formula; the conversions prevent fused operations.
@@ -196,16 +196,16 @@ func blocks(tokens, size int) int {
 // keptBy is the key for content affinity; 0 for none.
 func (p *kvCacheAware) keptBy(v *pick.View, r *fleet.Request) uint64 {
 	switch {
-	case p.keeps == trtAffinityOff:
+	case p.keeps == affinityOff:
 		return 0
-	case p.keeps == trtAffinityOn && r.Session != "":
+	case p.keeps == affinityOn && r.Session != "":
 		return v.Hash
 	case r.Content == nil || r.Content.Start == 0:
 		return 0
-	case p.keeps == trtAffinityMessage:
+	case p.keeps == affinityMessages:
 		return r.Content.Start
 	}
-	return byhash.Mix(r.Content.Start ^ hashText(r.Tenant))
+	return byhash.Mix(r.Content.Start ^ byhash.Text(r.Tenant))
 }
 
 // fit forgets the blocks of lost caches and bounds the others.
@@ -272,7 +272,7 @@ func scoped(to []uint64, r *fleet.Request, blocks []uint64, bytes int, whole uin
 	if r.Content == nil {
 		return to
 	}
-	scope := r.Content.Scope ^ hashText(r.Tenant)
+	scope := r.Content.Scope ^ byhash.Text(r.Tenant)
 	for _, b := range blocks[:min(len(blocks), longestPrompt)] {
 		to = append(to, byhash.Mix(b^scope)|1) // 0 names no block
 	}

@@ -105,7 +105,7 @@ func TestTRTConversationAgainstItsRule(t *testing.T) {
 			r.Content.Bytes += rapid.SampledFrom([]int{0, 1, 60}).Draw(t, "rest")
 			r.Session = rapid.SampledFrom([]string{"", "", "a", "b", "c"}).Draw(t, "session")
 			v := policytest.Asks(cs, r.Content.Bytes/4)
-			if v.Hash = hashText("-" + r.Session); r.Session == "" {
+			if v.Hash = byhash.Text("-" + r.Session); r.Session == "" {
 				v.Hash = byhash.Mix(uint64(i) + 1)
 			}
 			p.chain = p.spoken(p.chain[:0], r)

@@ -32,7 +32,7 @@ func TestTRTLLMParameters(t *testing.T) {
 
 		{"kv_cache_aware", "use_tokens", "false", o.KVCacheAware.UseTokens},
 		{"kv_cache_aware", "max_batch_size", "64", kv.batch},
-		{"kv_cache_aware", "tokens_per_block", "A 32, B the worker's, until then 32", fmt.Sprintf("A 32, B the worker's, until then %d", trtTokensPerBlock+kv.block)},
+		{"kv_cache_aware", "tokens_per_block", "A 32, B the worker's, until then 32", fmt.Sprintf("A 32, B the worker's, until then %d", defaultTokensPerBlock+kv.block)},
 		{"kv_cache_aware", "custom_tokenizer", "", o.KVCacheAware.CustomTokenizer},
 		{"kv_cache_aware", "backfill_block_hashes_on_finish", "A false, B true by the name track_routed_blocks", fmt.Sprintf("A false, B %v by the name track_routed_blocks", kv.tracks)},
 		{"kv_cache_aware", "track_routed_blocks", "true", kv.tracks},
@@ -69,7 +69,7 @@ func TestTRTLLMParameters(t *testing.T) {
 		t.Errorf("not in the table: %q", options)
 	}
 	// Constants that cannot be configured there either.
-	if trtCharsPerToken != 5 || trtPlaced != 50_000 || !math.IsInf(kv.cap, 1) {
+	if charsPerToken != 5 || mostPlaced != 50_000 || !math.IsInf(kv.cap, 1) {
 		t.Error("a published constant differs")
 	}
 }

@@ -1,5 +1,5 @@
 // Package trtllm has the routers of TensorRT-LLM's orchestrator (NVIDIA/TensorRT-LLM, tensorrt_llm/serve/router.py; PR 12526
-// and its successors in 2026) with their published names, parameters and defaults. Like other rivals they ignore weights.
+// and its successors in 2026) with their published names, parameters and defaults. They ignore weights.
 // Common to all:
 //
 //   - A server is a candidate: one that is excluded, down or draining is not in the list that the counter indexes.
@@ -84,18 +84,6 @@ func (p *loadBalancing) Pick(v *pick.View, _ *fleet.Request) pick.Choice {
 		return fair.Outstanding(c)
 	})
 	return pick.Choice{Index: at, Reason: reasons.Load}
-}
-
-// hashText is FNV-1a; 0 for an empty text.
-func hashText(s string) uint64 {
-	if s == "" {
-		return 0
-	}
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
 }
 
 // StepsAlone implements pick.Stepping.

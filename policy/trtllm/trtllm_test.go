@@ -41,7 +41,7 @@ func (d *desk) ask(r *fleet.Request, tokens int, out ...int) int {
 			v.Candidates = append(v.Candidates, d.cs[i])
 		}
 	}
-	v.Hash = hashText("-" + r.Session)
+	v.Hash = byhash.Text("-" + r.Session)
 	if r.Session == "" {
 		v.Hash = byhash.Mix(uint64(len(d.leases)) + 1) // a new id each time, as for a client that sends none
 	}
