@@ -6,7 +6,7 @@ PKG ?= ./prompt
 
 .PHONY: help
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: ## run all tests
@@ -48,6 +48,23 @@ figures: ## write the tables of measured figures in docs/ anew; some minutes
 .PHONY: build
 build: ## build a static binary, bin/warmpath
 	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags='-s -w' -o bin/warmpath ./cmd/warmpath
+
+.PHONY: release
+release: ## make a release in dist/ without publishing it: programs, deb, rpm, image, SBOM, checksums
+	GOBIN=$(CURDIR)/bin GOFLAGS= go install github.com/goreleaser/goreleaser/v2@v2.14.0
+	GOBIN=$(CURDIR)/bin GOFLAGS= go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+	PATH="$(CURDIR)/bin:$$PATH" bin/goreleaser release --snapshot --clean
+	$(MAKE) image
+
+.PHONY: image
+image: ## pack the programs in dist/ into an OCI image, dist/image.tar; make release has made them
+	cd release && go run ./image -out ../dist/image.tar -tag "$$(sed -n 's/.*"version":"\([^"]*\)".*/\1/p' ../dist/metadata.json)" \
+		-at "$$(TZ=UTC0 git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd)" \
+		amd64=../dist/warmpath_linux_amd64_v1/warmpath arm64=../dist/warmpath_linux_arm64_v8.0/warmpath
+
+.PHONY: reproducible
+reproducible: ## make the release twice and compare it byte for byte; some minutes
+	release/reproducible.sh
 
 .PHONY: demo
 demo: ## simulated engines, the router and round robin side by side

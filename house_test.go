@@ -262,7 +262,7 @@ func TestIsPure(t *testing.T) {
 // source is one Go file of the repository.
 type source struct {
 	path   string // with slashes, relative to the root
-	module string // folder of the go.mod it belongs to: "." or "bench"
+	module string // folder of the go.mod it belongs to: ".", "bench" or "release"
 	test   bool
 	fset   *token.FileSet
 	ast    *ast.File
@@ -294,8 +294,8 @@ var parseAll = sync.OnceValues(func() (all []*source, err error) {
 			return err
 		}
 		f := &source{path: name, module: ".", test: strings.HasSuffix(name, "_test.go"), fset: fset}
-		if strings.HasPrefix(name, "bench/") {
-			f.module = "bench"
+		if dir, _, _ := strings.Cut(name, "/"); dir == "bench" || dir == "release" {
+			f.module = dir
 		}
 		f.ast, err = parser.ParseFile(fset, name, text, parser.ParseComments)
 		all = append(all, f)
