@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -104,37 +105,88 @@ var pairs = flag.Int("seeds", 8, "pairs of runs that BenchmarkMechanisms plays o
 //	go test ./sim -run '^$' -bench 'Mechanisms/queue' -benchtime 1x -seeds 8
 func BenchmarkMechanisms(b *testing.B) {
 	played := map[string]*measured{}
-	for _, s := range append(scenarios(), cells()...) {
-		by := ours(b)
-		played[s.name] = &measured{with: map[uint64]figures{}, play: func(seed uint64, change ...func(*drive.Replay)) figures {
-			_, turns := s.play(b, by, seed, change...)
-			return sum(turns, len(s.fleet))
-		}}
+	for _, cell := range mechanismCells(b) {
+		played[cell.name] = cell
 	}
 	for _, c := range traceCells() {
-		played[c.name] = &measured{with: map[uint64]figures{}, play: func(seed uint64, change ...func(*drive.Replay)) figures {
-			return c.reader(b)(seed, change...)
+		played[c.name] = &measured{name: c.name, with: map[uint64]figures{}, play: func(tb testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
+			return c.reader(tb)(seed, change...)
 		}}
 	}
 	for _, name := range ablation.Names() {
-		m, err := ablation.Of(name)
-		if err != nil {
-			b.Fatal(err)
-		}
 		for _, cell := range slices.Sorted(maps.Keys(played)) {
-			b.Run(name+"/"+cell, func(b *testing.B) { played[cell].measure(b, m) })
+			b.Run(name+"/"+cell, func(b *testing.B) {
+				for b.Loop() {
+					for what, p := range played[cell].pairs(b, name, uint64(*pairs)).all() {
+						times, half := p.interval()
+						b.ReportMetric(times, what+"-x")
+						b.ReportMetric(half, what+"-±")
+					}
+				}
+				b.ReportMetric(0, "ns/op")
+			})
 		}
 	}
+}
+
+// mechanismCells are the scenarios, the cells, and the excerpts of traces.
+func mechanismCells(t testing.TB) []*measured {
+	var out []*measured
+	for _, s := range append(scenarios(), cells()...) {
+		out = append(out, &measured{name: s.name, with: map[uint64]figures{}, play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
+			_, turns := s.play(t, ours(t), seed, change...)
+			return sum(turns, len(s.fleet))
+		}})
+	}
+	for _, name := range []string{"mooncake_conversation", "mooncake_synthetic", "coding_agent"} {
+		for _, fleet := range []string{"even8", "mixed4"} {
+			out = append(out, &measured{name: "excerpt_" + name + "_" + fleet, with: map[uint64]figures{}, play: func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures {
+				r := digestReplay(t, excerpt(t, name), digestFleet(fleet), policy.Default)
+				r.Seed = seed
+				return replayed(t, &r, change...)
+			}})
+		}
+	}
+	return out
+}
+
+// replayed plays a replay and returns its figures.
+func replayed(t testing.TB, r *drive.Replay, change ...func(*drive.Replay)) figures {
+	t.Helper()
+	for _, change := range change {
+		change(r)
+	}
+	o, err := r.Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := simfigures.Of(r, o, simfigures.Objective{})
+	return figures{hit: x.HitRate, mean: x.TTFT.Mean, p90: x.TTFT.P90, p99: x.TTFT.P99}
 }
 
 // measured is a cell played with and without a mechanism.
 type measured struct {
-	play func(seed uint64, change ...func(*drive.Replay)) figures
+	name string
+	play func(t testing.TB, seed uint64, change ...func(*drive.Replay)) figures
+
+	mu   sync.Mutex
 	with map[uint64]figures // by seed
 }
 
+// compared is what pairs of runs showed: ratios without to with.
+type compared struct{ mean, p90, p99, hit paired }
+
+func (c *compared) all() map[string]*paired {
+	return map[string]*paired{"mean": &c.mean, "p90": &c.p90, "p99": &c.p99, "hit": &c.hit}
+}
+
 // without switches a mechanism off.
-func without(t testing.TB, m ablation.Set) func(*drive.Replay) {
+func without(t testing.TB, name string) func(*drive.Replay) {
+	t.Helper()
+	m, err := ablation.Of(name)
+	if err != nil {
+		t.Fatal(err)
+	}
 	p, err := policy.New(policy.Config{LeastTTFT: leastttft.Config{Without: m}}.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
@@ -142,30 +194,25 @@ func without(t testing.TB, m ablation.Set) func(*drive.Replay) {
 	return func(r *drive.Replay) { r.Policy, r.Without = p, m }
 }
 
-// measure plays pairs of runs.
-func (c *measured) measure(b *testing.B, m ablation.Set) {
-	var mean, p90, p99, hit paired
-	for b.Loop() {
-		mean, p90, p99, hit = paired{}, paired{}, paired{}, paired{}
-		for seed := uint64(1); seed <= uint64(*pairs); seed++ {
-			with, ok := c.with[seed]
-			if !ok {
-				with = c.play(seed)
-				c.with[seed] = with
-			}
-			without := c.play(seed, without(b, m))
-			mean.add(with.mean, without.mean)
-			p90.add(with.p90, without.p90)
-			p99.add(with.p99, without.p99)
-			hit.add(with.hit, without.hit)
+// pairs plays with and without a mechanism from the same seeds, 1 to n.
+func (c *measured) pairs(t testing.TB, mechanism string, n uint64) *compared {
+	t.Helper()
+	var out compared
+	for seed := uint64(1); seed <= n; seed++ {
+		c.mu.Lock()
+		with, ok := c.with[seed]
+		if !ok {
+			with = c.play(t, seed)
+			c.with[seed] = with
 		}
+		c.mu.Unlock()
+		off := c.play(t, seed, without(t, mechanism))
+		out.mean.add(with.mean, off.mean)
+		out.p90.add(with.p90, off.p90)
+		out.p99.add(with.p99, off.p99)
+		out.hit.add(with.hit, off.hit)
 	}
-	for name, p := range map[string]*paired{"mean": &mean, "p90": &p90, "p99": &p99, "hit": &hit} {
-		times, half := p.interval()
-		b.ReportMetric(times, name+"-x")
-		b.ReportMetric(half, name+"-±")
-	}
-	b.ReportMetric(0, "ns/op")
+	return &out
 }
 
 // traceCell is one of the 54 cells of traces.
@@ -195,7 +242,7 @@ func traceCells() []traceCell {
 }
 
 // reader reads the trace and returns a function that plays it.
-func (c *traceCell) reader(b *testing.B) func(seed uint64, change ...func(*drive.Replay)) figures {
+func (c *traceCell) reader(b testing.TB) func(seed uint64, change ...func(*drive.Replay)) figures {
 	f, err := os.Open(filepath.Join(os.Getenv("WARMPATH_TRACES"), c.trace+".jsonl"))
 	if err != nil {
 		b.Fatal(err)
@@ -207,28 +254,24 @@ func (c *traceCell) reader(b *testing.B) func(seed uint64, change ...func(*drive
 	}
 	t, by := t.Half(2), ours(b)
 	return func(seed uint64, change ...func(*drive.Replay)) figures {
-		r := drive.Replay{
+		return replayed(b, &drive.Replay{
 			Trace: t, Fleet: c.fleet, Policy: by.make, PolicyName: by.name, Queue: policy.Queue(policy.Config{Name: by.name}), Content: true,
 			Load: c.load, Seed: seed,
-		}
-		for _, change := range change {
-			change(&r)
-		}
-		o, err := r.Run()
-		if err != nil {
-			b.Fatal(err)
-		}
-		x := simfigures.Of(&r, o, simfigures.Objective{})
-		return figures{hit: x.HitRate, mean: x.TTFT.Mean, p90: x.TTFT.P90, p99: x.TTFT.P99}
+		}, change...)
 	}
 }
 
 // paired accumulates ratios of two figures of one seed, as logarithms.
-type paired struct{ n, sum, squares float64 }
+type paired struct{ n, sum, squares, with float64 }
 
 func (p *paired) add(with, without float64) {
 	x := math.Log(without / with)
-	p.n, p.sum, p.squares = p.n+1, p.sum+x, p.squares+x*x
+	p.n, p.sum, p.squares, p.with = p.n+1, p.sum+x, p.squares+x*x, p.with+math.Log(with)
+}
+
+// both are the geometric means of the figure with and without.
+func (p *paired) both() (with, without float64) {
+	return math.Exp(p.with / p.n), math.Exp((p.with + p.sum) / p.n)
 }
 
 // interval is the geometric mean of the ratios, and half the width of its 95 % interval by Student's t.

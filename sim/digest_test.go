@@ -163,7 +163,7 @@ func digestFleet(name string) rig.Fleet {
 	return rig.Mixed(4, c)
 }
 
-func digestReplay(t *testing.T, trace *simtrace.Trace, fleet rig.Fleet, by string) drive.Replay {
+func digestReplay(t testing.TB, trace *simtrace.Trace, fleet rig.Fleet, by string) drive.Replay {
 	t.Helper()
 	c := policy.Config{Name: by}.WithDefaults()
 	newPolicy, err := policy.New(c)
@@ -175,7 +175,7 @@ func digestReplay(t *testing.T, trace *simtrace.Trace, fleet rig.Fleet, by strin
 	}
 }
 
-func excerpt(t *testing.T, name string) *simtrace.Trace {
+func excerpt(t testing.TB, name string) *simtrace.Trace {
 	t.Helper()
 	f, err := os.Open(filepath.Join("trace", "testdata", "traces", name+".jsonl"))
 	if err != nil {

@@ -148,3 +148,17 @@ func TestAnswersStayAwayFromPrompts(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswersWaitWeight: without roles an answer goes to an endpoint that has its first token 2 s later rather than wait a second for prompts
+// meanwhile, and not to one that has it 3 s later.
+func TestAnswersWaitWeight(t *testing.T) {
+	for later, moves := range map[float64]bool{2000: true, 3000: false} {
+		busy := pick.Candidate{Weight: 1, Ramp: 1, AnswerMs: 10, Steady: 0.5}
+		idle := pick.Candidate{Weight: 1, Ramp: 1, AnswerMs: 10, WaitMs: later}
+		v := &pick.View{Leg: fleet.LegDecode, OutputTokens: 100, AnswerWait: AnswerWait, Candidates: []pick.Candidate{busy, idle}}
+		Price(v)
+		if got := v.Candidates[1].Terms.Cost() < v.Candidates[0].Terms.Cost(); got != moves {
+			t.Errorf("%v ms later: moves %t, want %t", later, got, moves)
+		}
+	}
+}
