@@ -1,15 +1,18 @@
 package discovery
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/strictyaml"
 )
 
 // EtcdConfig declares engines that are registered in etcd: a key for each under a prefix, whose value is an address, or the JSON or YAML of
-// an endpoint (url, role, models, ...). Keys with a lease go when the engine no longer renews it.
+// an endpoint (url, role, models, ...), or what TensorRT-LLM's servers write (url, server_type). Keys with a lease go when the engine no longer renews it.
 type EtcdConfig struct {
 	// Endpoints of etcd: host:port, with https:// before it for TLS.
 	Endpoints []string `yaml:"endpoints"`
@@ -52,11 +55,42 @@ func (c EtcdConfig) Password(keys Keys) (string, error) {
 	return p, err
 }
 
+// trtWorker is what TensorRT-LLM writes of a server with --metadata_server_config_file.
+type trtWorker struct {
+	URL  string `json:"url"`
+	Type string `json:"server_type"`
+	Role string `json:"server_role"` // another name of it
+}
+
+// trtWorkerOf reads such a value; ok is false for others.
+func trtWorkerOf(value string) (w trtWorker, ok bool) {
+	err := json.Unmarshal([]byte(value), &w)
+	return w, err == nil && w.kind() != ""
+}
+
+func (w trtWorker) kind() string { return strings.ToLower(cmp.Or(w.Type, w.Role)) }
+
+// role is that of the endpoint; "" for a server that is none.
+func (w trtWorker) role() string {
+	switch w.kind() {
+	case "context":
+		return fleet.RolePrefill.String()
+	case "generation":
+		return fleet.RoleDecode.String()
+	}
+	return ""
+}
+
 // Declares is the declaration of the engine behind a key: the part of it after the prefix, and its value.
 func (c EtcdConfig) Declares(name, value string) (EndpointConfig, error) {
 	e := c.Engine
 	if text := strings.TrimSpace(value); !strings.HasPrefix(text, "{") && !strings.Contains(text, "\n") && !strings.Contains(text, ": ") {
 		e.URL = text
+	} else if worker, ok := trtWorkerOf(text); ok {
+		if e.URL, e.Kind = worker.URL, cmp.Or(e.Kind, string(fleet.KindTRTLLM)); worker.role() == "" {
+			return e, fmt.Errorf("a server of type %q takes no requests", worker.kind())
+		}
+		e.Role = worker.role()
 	} else if _, err := strictyaml.Decode(name, []byte(value), &e, strictyaml.Options{}); err != nil {
 		return e, err
 	}

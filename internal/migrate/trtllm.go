@@ -271,7 +271,7 @@ func (d *draft) trtTokenizer(n *node, at, router string) {
 func trtllmFlags(d *draft) []flag {
 	return slices.Concat(
 		none("give the file itself: warmpath check --from trtllm FILE", "config-file"),
-		none("declare endpoints, or have discovery.etcd follow keys whose values are addresses or endpoints as in our file (url, role); those of TensorRT-LLM (server_type) are not read", "metadata-server-config-file"),
+		none("have discovery.etcd follow its hostname and port with the prefix trtllm/: what servers write there is read", "metadata-server-config-file"),
 		nothing("server-start-timeout"),
 		[]flag{
 			one("log-level", d.logLevel),

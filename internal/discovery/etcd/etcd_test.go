@@ -52,9 +52,14 @@ func TestKeys(t *testing.T) {
 		"/engines/e":      "10.0.0.1:8000",
 		"/engines/f":      `{"url": "http://evil:1", "api_key_file": "/etc/shadow"}`,
 		"/engines/broken": `{"url":`,
+		"/engines/ctx":    `{"url": "http://10.0.1.1:8001", "server_type": "CONTEXT", "health": "ok"}`, // as TensorRT-LLM's servers write them
+		"/engines/gen":    `{"url": "10.0.1.2:8001", "server_role": "generation"}`,
+		"/engines/enc":    `{"url": "10.0.1.3:8001", "server_type": "mm_encoder"}`,
 	}
 	want := []string{
-		"a http://10.0.0.1:8000 vllm both tcp://10.0.0.1:5557", "sea http://10.0.0.3:8000 sglang both tcp://10.0.0.3:5557", "eu.b http://10.0.0.2:8000 vllm decode off",
+		"a http://10.0.0.1:8000 vllm both tcp://10.0.0.1:5557", "sea http://10.0.0.3:8000 sglang both tcp://10.0.0.3:5557",
+		"ctx http://10.0.1.1:8001 vllm prefill tcp://10.0.1.1:5557", "eu.b http://10.0.0.2:8000 vllm decode off",
+		"gen http://10.0.1.2:8001 vllm decode tcp://10.0.1.2:5557",
 	}
 	for range 2 {
 		s.take(keys, publish)
@@ -62,14 +67,14 @@ func TestKeys(t *testing.T) {
 	if !slices.Equal(last, want) || published != 1 {
 		t.Errorf("published %d times, last %q, want %q", published, last, want)
 	}
-	for _, part := range []string{"/engines/d is left out", "is that of the key /engines/a", "send a secret of the router", "/engines/broken is left out"} {
+	for _, part := range []string{"/engines/d is left out", "is that of the key /engines/a", "send a secret of the router", "/engines/broken is left out", "/engines/enc is left out: a server of type"} {
 		if strings.Count(log.String(), part) != 1 {
 			t.Errorf("%q is not said once:\n%s", part, log.String())
 		}
 	}
 	delete(keys, "/engines/a") // its double takes its place
 	s.take(keys, publish)
-	if published != 2 || !strings.HasPrefix(last[1], "e http://10.0.0.1:8000") {
+	if published != 2 || !slices.Contains(last, "e http://10.0.0.1:8000 vllm both tcp://10.0.0.1:5557") {
 		t.Errorf("published %d times, last %q", published, last)
 	}
 }
