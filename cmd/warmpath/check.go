@@ -173,7 +173,11 @@ func describeListeners(line func(name, format string, args ...any), cfg *config.
 	if cfg.Admin.Listen == "" {
 		line("admin", "off")
 	} else {
-		line("admin", "http://%s", cfg.Admin.Listen)
+		scheme := "http"
+		if cfg.Admin.TLS.Cert != "" {
+			scheme = "https"
+		}
+		line("admin", "%s://%s", scheme, cfg.Admin.Listen)
 	}
 	if c := cfg.TRTLLM.Cluster; c.Listen != "" && c.Storage() {
 		line("workers", "register at %s", c.Listen)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/explain"
 	"github.com/warmpath/warmpath/internal/shadow"
 	"github.com/warmpath/warmpath/policy"
@@ -19,14 +18,14 @@ import (
 
 // explainOptions are the flags of explain.
 type explainOptions struct {
-	admin, token           string
+	adminFlags
 	last                   int
 	endpoint, pool, reason string
 	json, shadow           bool
 }
 
 func explainCommand(e env) *cobra.Command {
-	o := explainOptions{admin: "http://" + config.Default().Admin.Listen}
+	var o explainOptions
 	c := &cobra.Command{
 		Use:   "explain [REQUEST_ID]",
 		Short: "Say why requests went where they went",
@@ -47,9 +46,7 @@ The router keeps its newest decisions (explain.keep, 1,000); one that is still r
   warmpath explain --last 100 --admin http://router:9090 --token SECRET --json`,
 		Args: explainArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if o.token == "" {
-				o.token, _ = e.lookup(tokenVariable)
-			}
+			o.fill(e)
 			if o.shadow {
 				return explainShadow(c.Context(), e, o)
 			}
@@ -67,8 +64,7 @@ The router keeps its newest decisions (explain.keep, 1,000); one that is still r
 	f.StringVar(&o.endpoint, "endpoint", "", "only those for the endpoint `NAME`")
 	f.StringVar(&o.pool, "pool", "", "only those of the pool `MODEL`")
 	f.StringVar(&o.reason, "reason", "", "only those with the reason `WORD`")
-	f.StringVar(&o.admin, "admin", o.admin, "`URL` of the router's admin listener")
-	f.StringVar(&o.token, "token", "", "its `TOKEN`; also $"+tokenVariable)
+	o.add(c)
 	f.BoolVar(&o.shadow, "shadow", false, "what other policies would have done (serve --shadow), in place of decisions")
 	f.BoolVar(&o.json, "json", false, "print JSON, one decision a line")
 	var reasons []cobra.Completion
@@ -76,7 +72,7 @@ The router keeps its newest decisions (explain.keep, 1,000); one that is still r
 		reasons = append(reasons, string(r))
 	}
 	for flag, words := range map[string][]cobra.Completion{
-		"reason": reasons, "admin": {"http://", "https://"}, "last": nil, "token": nil, "endpoint": nil, "pool": nil,
+		"reason": reasons, "last": nil, "endpoint": nil, "pool": nil,
 	} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -133,7 +129,7 @@ func runExplain(ctx context.Context, e env, o explainOptions, request string) er
 // explainShadow prints the findings of a running router's shadows.
 func explainShadow(ctx context.Context, e env, o explainOptions) error {
 	var r shadow.Report
-	if err := askAdmin(ctx, o.admin, o.token, "/admin/shadow", url.Values{}, &r); err != nil {
+	if err := askAdmin(ctx, &o.adminFlags, "/admin/shadow", url.Values{}, &r); err != nil {
 		return err
 	}
 	if o.json {
@@ -177,6 +173,6 @@ func askWhy(ctx context.Context, o explainOptions, request string) (explain.Answ
 	if o.last > 0 {
 		query.Set("last", strconv.Itoa(o.last))
 	}
-	err := askAdmin(ctx, o.admin, o.token, "/admin/decisions", query, &a)
+	err := askAdmin(ctx, &o.adminFlags, "/admin/decisions", query, &a)
 	return a, err
 }

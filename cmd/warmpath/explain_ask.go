@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/unixsocket"
 )
 
@@ -21,12 +22,13 @@ const (
 )
 
 // askAdmin gets JSON from the admin listener at an address.
-func askAdmin(ctx context.Context, admin, token, path string, query url.Values, into any) error {
-	return callAdmin(ctx, http.MethodGet, admin, token, path, query, 0, into)
+func askAdmin(ctx context.Context, a *adminFlags, path string, query url.Values, into any) error {
+	return callAdmin(ctx, http.MethodGet, a, path, query, 0, into)
 }
 
 // callAdmin calls the admin listener; wait is how long the operation itself may take.
-func callAdmin(ctx context.Context, method, admin, token, path string, query url.Values, wait time.Duration, into any) error {
+func callAdmin(ctx context.Context, method string, a *adminFlags, path string, query url.Values, wait time.Duration, into any) error {
+	admin := a.admin
 	if !strings.Contains(admin, "://") {
 		admin = "http://" + admin // host:port, as serve prints it
 	}
@@ -46,10 +48,14 @@ func callAdmin(ctx context.Context, method, admin, token, path string, query url
 	if err != nil {
 		return usageError(err)
 	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
+	if a.token != "" {
+		req.Header.Set("Authorization", "Bearer "+a.token)
 	}
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: unixsocket.Dial(&net.Dialer{})}
+	secure, err := config.ClientTLS(a.ca, a.cert, a.key)
+	if err != nil {
+		return usageError(fmt.Errorf("--ca, --cert, --key: %w", err))
+	}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: unixsocket.Dial(&net.Dialer{}), TLSClientConfig: secure}
 	res, err := (&http.Client{Transport: transport}).Do(unixsocket.Request(req))
 	if err != nil {
 		if inner := (*url.Error)(nil); errors.As(err, &inner) {

@@ -37,8 +37,8 @@ func (r *router) servePicker(cfg *config.Config, l net.Listener) {
 			return
 		}
 		certificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			if c := r.current().certificate; c != nil {
-				return c, nil
+			if c := r.current().trafficTLS; c != nil {
+				return &c.Certificates[0], nil
 			}
 			return own, nil
 		}

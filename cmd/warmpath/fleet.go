@@ -19,12 +19,15 @@ import (
 )
 
 // adminFlags select the router to ask.
-type adminFlags struct{ admin, token string }
+type adminFlags struct{ admin, token, ca, cert, key string }
 
 func (a *adminFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&a.admin, "admin", "http://"+config.Default().Admin.Listen, "`URL` of the router's admin listener")
 	f.StringVar(&a.token, "token", "", "its `TOKEN`; also $"+tokenVariable)
+	f.StringVar(&a.ca, "ca", "", "`FILE` with the authorities (PEM) that its certificate is of, instead of the system's")
+	f.StringVar(&a.cert, "cert", "", "`FILE` with a certificate (PEM) to show to it, where it asks for one (admin.tls.client_ca)")
+	f.StringVar(&a.key, "key", "", "`FILE` with the certificate's key")
 	for flag, words := range map[string][]cobra.Completion{"admin": {"http://", "https://"}, "token": nil} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -39,7 +42,7 @@ func (a *adminFlags) fill(e env) {
 
 func (a *adminFlags) fleet(ctx context.Context) (*console.Fleet, error) {
 	var f console.Fleet
-	if err := askAdmin(ctx, a.admin, a.token, "/admin/endpoints", url.Values{}, &f); err != nil {
+	if err := askAdmin(ctx, a, "/admin/endpoints", url.Values{}, &f); err != nil {
 		return nil, err
 	}
 	return &f, nil
@@ -63,7 +66,7 @@ func endpointsCommand(e env) *cobra.Command {
 				var all struct {
 					Endpoints []json.RawMessage `json:"endpoints"`
 				}
-				if err := askAdmin(c.Context(), a.admin, a.token, "/admin/endpoints", url.Values{}, &all); err != nil {
+				if err := askAdmin(c.Context(), &a, "/admin/endpoints", url.Values{}, &all); err != nil {
 					return err
 				}
 				return printEndpoints(e, all.Endpoints, names)
@@ -169,7 +172,7 @@ The exit code is 1 if requests still run when the wait is over; the endpoint sta
 			a.fill(e)
 			at := "/admin/endpoints/" + url.PathEscape(args[0])
 			if undo {
-				if err := tellAdmin(c.Context(), a.admin, a.token, at+"/undrain", url.Values{}, 0, &struct{}{}); err != nil {
+				if err := tellAdmin(c.Context(), &a, at+"/undrain", url.Values{}, 0, &struct{}{}); err != nil {
 					return err
 				}
 				return say(drained{Endpoint: args[0]}, "%s takes traffic again", args[0])
@@ -178,7 +181,7 @@ The exit code is 1 if requests still run when the wait is over; the endpoint sta
 				console.Endpoint
 				Endpoints []console.Endpoint `json:"endpoints"` // ranks or slots of the engine with this name
 			}
-			if err := tellAdmin(c.Context(), a.admin, a.token, at+"/drain", url.Values{"wait": {wait.String()}}, wait, &left); err != nil {
+			if err := tellAdmin(c.Context(), &a, at+"/drain", url.Values{"wait": {wait.String()}}, wait, &left); err != nil {
 				return err
 			}
 			running := left.Load.Requests
@@ -205,8 +208,8 @@ The exit code is 1 if requests still run when the wait is over; the endpoint sta
 }
 
 // tellAdmin is askAdmin with POST, for a call that may take up to wait.
-func tellAdmin(ctx context.Context, admin, token, path string, query url.Values, wait time.Duration, into any) error {
-	return callAdmin(ctx, http.MethodPost, admin, token, path, query, wait, into)
+func tellAdmin(ctx context.Context, a *adminFlags, path string, query url.Values, wait time.Duration, into any) error {
+	return callAdmin(ctx, http.MethodPost, a, path, query, wait, into)
 }
 
 func topCommand(e env) *cobra.Command {
@@ -283,7 +286,7 @@ func topJSON(ctx context.Context, e env, a *adminFlags, every time.Duration, goO
 	defer tick.Stop()
 	for {
 		var look json.RawMessage
-		err := askAdmin(ctx, a.admin, a.token, "/admin/endpoints", url.Values{}, &look)
+		err := askAdmin(ctx, a, "/admin/endpoints", url.Values{}, &look)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"reflect"
@@ -31,7 +32,8 @@ type generation struct {
 	door     proxy.Config
 	parser   *prompt.Parser
 
-	certificate *tls.Certificate // of the traffic listener, nil without TLS
+	trafficTLS, adminTLS *tls.Config        // of the listeners, nil without TLS
+	engineTLS            map[string]version // the files of engine_tls, as they were read
 
 	transport *proxy.Transport
 	client    *http.Client
@@ -97,12 +99,16 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 	if g.parser, err = cfg.Identity.Parser(); err != nil {
 		return nil, err
 	}
-	if cfg.TLS.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
-		if err != nil {
-			return nil, fmt.Errorf("tls: %w", err)
-		}
-		g.certificate = &pair
+	if g.trafficTLS, err = cfg.TLS.Load("tls"); err != nil {
+		return nil, err
+	}
+	if g.adminTLS, err = cfg.Admin.TLS.Load("admin.tls"); err != nil {
+		return nil, err
+	}
+	g.engineTLS = versions(cfg.EngineTLS.Files())
+	toEngines, toHosts, err := cfg.EngineTLS.Load()
+	if err != nil {
+		return nil, err
 	}
 	tenants, err := tenantsOf(cfg)
 	if err != nil {
@@ -114,16 +120,17 @@ func (r *router) newGeneration(ctx context.Context, cfg *config.Config, before *
 	}
 	g.door = proxyConfig(cfg, tenants, r.limits, connector)
 	g.policies = !same(func(c *config.Config) any { return []any{c.Policy, c.Disaggregation} })
-	if g.static, g.sources, err = openSources(cfg, r.log); err != nil {
-		return nil, err
-	}
-	if same(func(c *config.Config) any { return c.Timeouts.Connect }) {
+	connect := same(func(c *config.Config) any { return []any{c.Timeouts.Connect, c.EngineTLS} }) && maps.Equal(g.engineTLS, before.engineTLS)
+	if connect {
 		g.transport = before.transport
 	} else {
-		g.transport = proxy.NewTransport(proxy.TransportConfig{Connect: cfg.Timeouts.Connect, NetHTTP: cfg.NetHTTP(), Log: r.log})
+		g.transport = proxy.NewTransport(proxy.TransportConfig{Connect: cfg.Timeouts.Connect, NetHTTP: cfg.NetHTTP(), TLS: toEngines, Hosts: toHosts, Log: r.log})
 	}
 	g.client = &http.Client{Transport: g.transport}
-	if same(func(c *config.Config) any { return []any{c.Probe, c.Timeouts.Connect} }) {
+	if g.static, g.sources, err = openSources(cfg, g.client, r.log); err != nil {
+		return nil, err
+	}
+	if connect && same(func(c *config.Config) any { return c.Probe }) {
 		g.prober, g.probing = before.prober, before.probing
 	} else {
 		g.prober = probe.New(cfg.Probe, g.client, r.observe, r.log)
@@ -241,7 +248,7 @@ func (r *router) current() *generation {
 }
 
 // openSources makes the sources of endpoints in the configuration: static endpoints, and discovery.
-func openSources(cfg *config.Config, log *slog.Logger) (static []fleet.Endpoint, sources []discovery.Runner, err error) {
+func openSources(cfg *config.Config, client *http.Client, log *slog.Logger) (static []fleet.Endpoint, sources []discovery.Runner, err error) {
 	var keys discovery.Keys
 	if static, err = discovery.Endpoints(cfg.Endpoints, keys); err != nil {
 		return nil, nil, err
@@ -268,7 +275,7 @@ func openSources(cfg *config.Config, log *slog.Logger) (static []fleet.Endpoint,
 		sources = append(sources, k)
 	}
 	for i, c := range cfg.Discovery.HTTP {
-		h, err := discovery.NewHTTP(c, http.DefaultClient, keys, log)
+		h, err := discovery.NewHTTP(c, client, keys, log)
 		if err != nil {
 			return nil, nil, fmt.Errorf("discovery.http[%d]: %w", i, err)
 		}

@@ -143,11 +143,15 @@ func (r *router) handler() http.Handler {
 	return r.trt
 }
 
-// tlsConfig uses the current configuration's certificate for each handshake.
-func (r *router) tlsConfig() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		return r.current().certificate, nil
+// tlsConfig uses the current configuration's files for each handshake.
+func (r *router) tlsConfig(of func(*generation) *tls.Config) *tls.Config {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return of(r.current()), nil
 	}}
+	if now := of(r.current()); now != nil {
+		c.Certificates = now.Certificates // ServeTLS wants one
+	}
+	return c
 }
 
 // source is the client's address of a request, as far as trusted proxies report it.
@@ -170,7 +174,7 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 		Handler: r.handler(), Protocols: protocols, MaxHeaderBytes: int(cfg.Limits.Header),
 		ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive, // no write time-out: it would cut long generations
 		ErrorLog:  slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
-		TLSConfig: r.tlsConfig(), ConnContext: connContext,
+		TLSConfig: r.tlsConfig(func(g *generation) *tls.Config { return g.trafficTLS }), ConnContext: connContext,
 	}
 	newconns.Watch(r.traffic)
 	newconns.Bound(r.traffic, cfg.Limits.Connections)
@@ -226,12 +230,16 @@ func (r *router) serveAdmin(l net.Listener) {
 	cfg := r.current().cfg
 	r.admin = &http.Server{
 		Handler: http.HandlerFunc(r.reloads.serveAdmin), ReadHeaderTimeout: cfg.Timeouts.ReadHeader, IdleTimeout: cfg.Timeouts.KeepAlive,
-		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug), TLSConfig: r.tlsConfig(func(g *generation) *tls.Config { return g.adminTLS }),
 	}
 	r.admin.RegisterOnShutdown(r.streams.End)
-	r.adminURL = urlOf("http", l)
+	scheme, serve := "http", func(l net.Listener) error { return r.admin.Serve(l) }
+	if cfg.Admin.TLS.Cert != "" {
+		scheme, serve = "https", func(l net.Listener) error { return r.admin.ServeTLS(l, "", "") }
+	}
+	r.adminURL = urlOf(scheme, l)
 	l = shortage.Listener(l, "admin", r.log)
-	r.serve("admin", func() error { return r.admin.Serve(l) })
+	r.serve("admin", func() error { return serve(l) })
 }
 
 // serve runs a server; if it ends by itself, the router has failed.

@@ -94,7 +94,7 @@ func unixSockets(t *testing.T, by string) {
 	var shown struct {
 		Endpoints []struct{ Name, URL string }
 	}
-	if err := askAdmin(t.Context(), r.adminURL, "", "/admin/endpoints", nil, &shown); err != nil {
+	if err := askAdmin(t.Context(), &adminFlags{admin: r.adminURL}, "/admin/endpoints", nil, &shown); err != nil {
 		t.Fatal(err)
 	}
 	if e := shown.Endpoints; len(e) != 1 || e[0].Name != "vllm.sock" || e[0].URL != at("vllm.sock") {

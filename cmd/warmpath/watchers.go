@@ -35,7 +35,7 @@ func (w *watchers) make(ctx context.Context, r *router, g, before *generation, s
 			return err
 		}
 	}
-	if !same(func(c *config.Config) any { return []any{c.KVEvents, c.Tokenizer(), c.Timeouts.Connect} }) {
+	if before == nil || g.transport != before.transport || !same(func(c *config.Config) any { return []any{c.KVEvents, c.Tokenizer()} }) {
 		w.hearing = nil
 		if w.events, err = newEvents(cfg, g.client, r.observe, r.log); err != nil {
 			return err

@@ -50,6 +50,8 @@ type Config struct {
 	Admin Admin `yaml:"admin"`
 	// TLS of the traffic listener.
 	TLS TLS `yaml:"tls"`
+	// EngineTLS is how engines with https:// URLs are connected to.
+	EngineTLS EngineTLS `yaml:"engine_tls"`
 	// Transport selects the HTTP/1.1 code for plain connections, both to engines and on the traffic listener: lean is this
 	// project's, net/http is Go's, which takes more CPU time and memory. Try net/http to find out whether the lean code causes
 	// a fault.
@@ -131,6 +133,8 @@ type Admin struct {
 	Token string `yaml:"token" secret:"true"`
 	// TokenFile has the token instead; surrounding white space is removed.
 	TokenFile string `yaml:"token_file"`
+	// TLS of the admin listener.
+	TLS TLS `yaml:"tls"`
 }
 
 // Metrics adds metrics to /metrics of the admin listener.
@@ -138,14 +142,6 @@ type Metrics struct {
 	// Compatible lists other routers whose metric names are served too, for existing dashboards: vllm-router, production-stack,
 	// trtllm. docs/metrics.md lists them.
 	Compatible []string `yaml:"compatible"`
-}
-
-// TLS makes the traffic listener use https if both files are named.
-type TLS struct {
-	// Cert is the file of the certificate chain, PEM.
-	Cert string `yaml:"cert"`
-	// Key is the file of its private key, PEM.
-	Key string `yaml:"key"`
 }
 
 // Discovery lists the dynamic sources of endpoints.

@@ -21,8 +21,9 @@ func (c Config) Hash() string {
 // Files are the files named in the configuration that are read with it.
 func (c Config) Files() []string {
 	all := []string{
-		c.TLS.Cert, c.TLS.Key, c.Admin.TokenFile, c.EndpointToken.KeyFile, c.Tenants.SaltKeyFile, c.Record.SaltFile,
+		c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA, c.Admin.TLS.Cert, c.Admin.TLS.Key, c.Admin.TLS.ClientCA, c.Admin.TokenFile, c.EndpointToken.KeyFile, c.Tenants.SaltKeyFile, c.Record.SaltFile,
 	}
+	all = append(all, c.EngineTLS.Files()...)
 	for i := range c.Endpoints {
 		all = append(all, c.Endpoints[i].APIKeyFile)
 	}
@@ -59,6 +60,9 @@ func (c Config) Over(running *Config) (out Config, restart []string) {
 	keep("transport", &running.Transport, &c.Transport)
 	if (c.TLS.Cert == "") != (running.TLS.Cert == "") {
 		keep("tls", &running.TLS, &c.TLS)
+	}
+	if (c.Admin.TLS.Cert == "") != (running.Admin.TLS.Cert == "") {
+		keep("admin.tls", &running.Admin.TLS, &c.Admin.TLS)
 	}
 	keep("state", &running.State, &c.State)
 	keep("limits.header", &running.Limits.Header, &c.Limits.Header)

@@ -43,7 +43,7 @@ func TestOpenListenerIsSaid(t *testing.T) {
 // TestOver: what listeners are made of stays as it runs and is named, all else is taken; the hash tells settings apart, secrets too.
 func TestOver(t *testing.T) {
 	running, next := Default(), Default()
-	next.Listen, next.Transport, next.TLS, next.Limits.Retries, next.Admin.Token = ":1", "net/http", TLS{"c", "k"}, 7, "t"
+	next.Listen, next.Transport, next.TLS, next.Limits.Retries, next.Admin.Token = ":1", "net/http", TLS{Cert: "c", Key: "k"}, 7, "t"
 	got, restart := next.Over(&running)
 	if !slices.Equal(restart, []string{"listen", "transport", "tls"}) || got.NetHTTP() || got.Listen != running.Listen || got.TLS != running.TLS || got.Limits.Retries != 7 {
 		t.Errorf("%v, %+v", restart, got)

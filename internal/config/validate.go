@@ -1,7 +1,6 @@
 package config
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -175,9 +174,7 @@ func (c Config) checkListeners() []error {
 	if c.Admin.Token != "" && c.Admin.TokenFile != "" {
 		faults = append(faults, fault("admin.token", "give token or token_file, not both"))
 	}
-	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
-		faults = append(faults, fault("tls", "needs both cert and key"))
-	}
+	faults = append(append(append(faults, c.TLS.check("tls")...), c.Admin.TLS.check("admin.tls")...), c.EngineTLS.check()...)
 	if t := c.Tracing.Endpoint; t != "" {
 		u, err := url.Parse(t)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
@@ -260,10 +257,13 @@ func (c Config) checkNumbers() []error {
 // CheckFiles reports every unusable file named in the configuration, and every API key that cannot be read.
 func (c Config) CheckFiles(keys discovery.Keys) error {
 	var faults []error
-	if c.TLS.Cert != "" && c.TLS.Key != "" {
-		if _, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key); err != nil {
-			faults = append(faults, fault("tls", "%w", err))
+	for path, t := range map[string]TLS{"tls": c.TLS, "admin.tls": c.Admin.TLS} {
+		if _, err := t.Load(path); err != nil {
+			faults = append(faults, err)
 		}
+	}
+	if _, _, err := c.EngineTLS.Load(); err != nil {
+		faults = append(faults, err)
 	}
 	if _, err := c.AdminToken(); err != nil {
 		faults = append(faults, err)

@@ -2,9 +2,12 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/lastknown"
@@ -17,6 +20,8 @@ type TransportConfig struct {
 	Connect time.Duration                                                     // longest attempt to connect; required
 	NetHTTP bool                                                              // use net/http's client for engines in plain text too. Config.NetHTTP must agree
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // default TCP and Unix sockets
+	TLS     *tls.Config                                                       // towards engines over TLS; default the system's
+	Hosts   map[string]*tls.Config                                            // the same by host:port, where it is another; nil is the system's
 	Log     *slog.Logger                                                      // hears of names that cannot be looked up; default slog.Default
 }
 
@@ -25,6 +30,7 @@ type TransportConfig struct {
 type Transport struct {
 	lean *h1.Client // nil when net/http does everything
 	std  *http.Transport
+	own  map[string]*http.Transport // of hosts with TLS settings of their own, by host:port
 }
 
 // NewTransport makes a Transport.
@@ -39,8 +45,16 @@ func NewTransport(cfg TransportConfig) *Transport {
 	}
 	t := &Transport{std: &http.Transport{
 		DialContext: cfg.Dial, TLSHandshakeTimeout: cfg.Connect, ForceAttemptHTTP2: true,
-		MaxIdleConnsPerHost: 256, IdleConnTimeout: 4 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: 1 << 20,
+		TLSClientConfig: cfg.TLS, MaxIdleConnsPerHost: 256, IdleConnTimeout: 4 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: 1 << 20,
 	}}
+	for at, c := range cfg.Hosts {
+		if t.own == nil {
+			t.own = map[string]*http.Transport{}
+		}
+		own := t.std.Clone()
+		own.TLSClientConfig = c
+		t.own[at] = own
+	}
 	if !cfg.NetHTTP {
 		t.lean = h1.New(h1.Config{DialTimeout: cfg.Connect, Dial: cfg.Dial})
 	}
@@ -50,6 +64,9 @@ func NewTransport(cfg TransportConfig) *Transport {
 // RoundTrip sends a request to an engine and returns when the header of the answer has arrived.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme == "https" {
+		if own := t.own[hostPort(r.URL)]; own != nil {
+			return own.RoundTrip(r)
+		}
 		return t.std.RoundTrip(r)
 	}
 	if r = unixsocket.Request(r); t.lean == nil {
@@ -64,4 +81,15 @@ func (t *Transport) CloseIdleConnections() {
 		t.lean.CloseIdleConnections()
 	}
 	t.std.CloseIdleConnections()
+	for _, own := range t.own {
+		own.CloseIdleConnections()
+	}
+}
+
+// hostPort is what an https:// URL leads to.
+func hostPort(u *url.URL) string {
+	if u.Port() == "" {
+		return strings.ToLower(net.JoinHostPort(u.Hostname(), "443"))
+	}
+	return strings.ToLower(u.Host)
 }
