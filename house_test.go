@@ -262,7 +262,7 @@ func TestIsPure(t *testing.T) {
 // source is one Go file of the repository.
 type source struct {
 	path   string // with slashes, relative to the root
-	module string // folder of the go.mod it belongs to: ".", "bench" or "release"
+	module string // folder of the go.mod it belongs to: ".", "bench", "release" or "deploy/helm"
 	test   bool
 	fset   *token.FileSet
 	ast    *ast.File
@@ -294,8 +294,10 @@ var parseAll = sync.OnceValues(func() (all []*source, err error) {
 			return err
 		}
 		f := &source{path: name, module: ".", test: strings.HasSuffix(name, "_test.go"), fset: fset}
-		if dir, _, _ := strings.Cut(name, "/"); dir == "bench" || dir == "release" {
-			f.module = dir
+		for _, own := range []string{"bench", "release", "deploy/helm"} {
+			if strings.HasPrefix(name, own+"/") {
+				f.module = own
+			}
 		}
 		f.ast, err = parser.ParseFile(fset, name, text, parser.ParseComments)
 		all = append(all, f)

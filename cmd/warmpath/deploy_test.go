@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
@@ -13,10 +14,10 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 )
 
-// manifests are the objects of a file in deploy/kubernetes, by kind and name.
+// manifests are the objects of a file in deploy, by kind and name.
 func manifests(t *testing.T, file string) map[string]map[string]any {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "deploy", "kubernetes", file))
+	data, err := os.ReadFile(filepath.Join("..", "..", "deploy", filepath.FromSlash(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,6 +30,9 @@ func manifests(t *testing.T, file string) map[string]map[string]any {
 			t.Fatal(err)
 		}
 		key := o["kind"].(string) + "/" + at(o, "metadata", "name").(string)
+		if namespace, ok := at(o, "metadata", "namespace").(string); ok && all[key] != nil { // the same in another namespace
+			key += "." + namespace
+		}
 		if all[key] != nil {
 			t.Errorf("%s: %s is there twice", file, key)
 		}
@@ -54,10 +58,26 @@ func at(o any, path ...any) any {
 	return o
 }
 
-// TestManifests: what deploy/kubernetes says of the router is what the router takes: its configuration, its ports and paths, and a Role
+// TestManifests: what deploy/kubernetes, and what the Helm chart renders, says of the router is what the router takes: its configuration, its ports and paths, and a Role
 // that allows what discovery asks for and no more.
 func TestManifests(t *testing.T) {
-	all := manifests(t, "warmpath.yaml")
+	for _, file := range []string{"kubernetes/warmpath.yaml", "helm/testdata/default.yaml", "helm/testdata/all.yaml"} {
+		t.Run(file, func(t *testing.T) { fitsRouter(t, manifests(t, file)) })
+	}
+	for file, name := range map[string]string{"kubernetes/podmonitor.yaml": "PodMonitor/warmpath", "helm/testdata/all.yaml": "PodMonitor/warmpath"} {
+		if at(manifests(t, file)[name], "spec", "podMetricsEndpoints", 0, "port") != "admin" {
+			t.Errorf("%s: metrics are at the admin port", file)
+		}
+	}
+	metric, _ := at(manifests(t, "helm/testdata/all.yaml")["HorizontalPodAutoscaler/warmpath"], "spec", "metrics", 0, "pods", "metric", "name").(string)
+	if reference, err := os.ReadFile("../../docs/metrics.md"); err != nil || !strings.Contains(string(reference), "`"+metric+"`") {
+		t.Errorf("the autoscaler goes by %q, which the router does not have: %v", metric, err)
+	}
+}
+
+// fitsRouter checks the objects of one installation.
+func fitsRouter(t *testing.T, all map[string]map[string]any) {
+	t.Helper()
 	text, _ := at(all["ConfigMap/warmpath"], "data", "warmpath.yaml").(string)
 	cfg, err := config.Parse("warmpath.yaml", []byte(text), nil)
 	if err != nil {
@@ -72,7 +92,7 @@ func TestManifests(t *testing.T) {
 	for _, p := range at(pod, "containers", 0, "ports").([]any) {
 		ports[at(p, "name").(string)] = "0.0.0.0:" + yamlText(t, at(p, "containerPort"))
 	}
-	for name, want := range map[string]string{"http": cfg.Listen, "admin": cfg.Admin.Listen, "peers": cfg.Peers.Listen} {
+	for name, want := range map[string]string{"http": cfg.Listen, "admin": cfg.Admin.Listen, "peers": cfg.Peers.Listen, "extproc": cfg.ExtProc.Listen} {
 		if ports[name] != want {
 			t.Errorf("port %s is %s, the router listens at %s", name, ports[name], want)
 		}
@@ -100,10 +120,6 @@ func TestManifests(t *testing.T) {
 	asked := []string{"/pods", "discovery.k8s.io/endpointslices", "inference.networking.k8s.io/inferencepools", "inference.networking.x-k8s.io/inferencepools"}
 	if len(allowed) != len(asked) || slices.ContainsFunc(asked, func(a string) bool { return !allowed[a] }) {
 		t.Errorf("the Role allows %v, discovery asks for %v", allowed, asked)
-	}
-	monitor := manifests(t, "podmonitor.yaml")["PodMonitor/warmpath"]
-	if at(monitor, "spec", "podMetricsEndpoints", 0, "port") != "admin" {
-		t.Error("metrics are at the admin port")
 	}
 }
 
