@@ -1,0 +1,240 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// TestHurtReplicas drives three routers before two engines, all processes, while clients keep asking each of them: a router that stalls or is
+// killed, and over Redis a server that does. No answer is lost but those of the router that was killed; the others say what is amiss, and
+// their books are empty afterwards.
+func TestHurtReplicas(t *testing.T) {
+	t.Parallel()
+	bin := built(t)
+	t.Run("direct", func(t *testing.T) {
+		t.Parallel()
+		r := replicaRig(t, bin, func(i int, at []string) string {
+			return fmt.Sprintf("peers: {listen: %q, routers: [\"%s\"]}\n", at[i], strings.Join(at, `", "`))
+		})
+		r.stalls(1)
+		r.dies(2)
+		r.goesOn()
+	})
+	t.Run("Redis", func(t *testing.T) {
+		t.Parallel()
+		program, err := exec.LookPath("redis-server")
+		if err != nil {
+			t.Skip("there is no redis-server (apt-get install redis-server)")
+		}
+		at := freeAddress(t)
+		_, port, _ := net.SplitHostPort(at)
+		start := func() *process {
+			p := run(t, program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+			p.says("Ready to accept connections")
+			return p
+		}
+		redis := start()
+		r := replicaRig(t, bin, func(int, []string) string { return "peers: {routers: [\"redis://" + at + "/0\"]}\n" })
+		load := r.load()
+		redis.signal(syscall.SIGSTOP)
+		r.alone()
+		redis.signal(syscall.SIGCONT)
+		r.together()
+		redis.kill()
+		r.alone()
+		redis = start()
+		r.together()
+		load()
+		r.stalls(0)
+		r.dies(1)
+		r.goesOn()
+		for _, p := range r.routers { // all restart; what they knew is in Redis
+			p.ends()
+		}
+		r.start(0)
+		r.routers[0].says("knows what was kept of conversations")
+	})
+}
+
+// replicaRigs are routers of one fleet.
+type replicaRigs struct {
+	t       *testing.T
+	start   func(i int)
+	routers [3]*routerProcess
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// replicaRig starts routers that hear each other by what peers says.
+func replicaRig(t *testing.T, bin string, peers func(i int, at []string) string) *replicaRigs {
+	t.Helper()
+	engines := [2]*engineProcess{runEngineAt(t, bin, "127.0.0.1:0"), runEngineAt(t, bin, "127.0.0.1:0")}
+	at := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
+	r := &replicaRigs{t: t}
+	r.start = func(i int) {
+		t.Helper()
+		r.routers[i] = runRouter(t, bin, "", fmt.Sprintf("endpoints:\n- {url: %q, name: e0}\n- {url: %q, name: e1}\nprobe: {interval: 200ms}\n", engines[0].url, engines[1].url)+peers(i, at))
+		r.routers[i].up("e0", "e1")
+	}
+	for i := range r.routers {
+		r.start(i)
+	}
+	r.together()
+	return r
+}
+
+// heard is how many others a router knows all of.
+func heard(r *routerProcess) (n int) {
+	_, said := fetched(r.t, http.MethodGet, r.admin+"/admin/replicas", "")
+	var s struct{ Peers []struct{ Synced bool } }
+	if err := json.Unmarshal([]byte(said), &s); err != nil {
+		r.t.Fatalf("%v: %s", err, said)
+	}
+	for _, p := range s.Peers {
+		if p.Synced {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *replicaRigs) hear(others int, of ...int) {
+	r.t.Helper()
+	for _, i := range of {
+		r.routers[i].await(fmt.Sprintf("router %d hears %d others", i, others), func() bool { return heard(r.routers[i]) == others })
+	}
+}
+
+func (r *replicaRigs) together() {
+	r.t.Helper()
+	r.hear(2, 0, 1, 2)
+}
+
+// alone waits until no router hears another one, which each says and is ready with.
+func (r *replicaRigs) alone() {
+	r.t.Helper()
+	r.hear(0, 0, 1, 2)
+	for _, p := range r.routers {
+		p.says("a router is gone")
+		p.await("it says at /readyz that others are not found", func() bool {
+			status, said := fetched(r.t, http.MethodGet, p.url+"/readyz", "")
+			return status == http.StatusOK && strings.Contains(said, "other router")
+		})
+	}
+}
+
+// load has clients ask all routers, but for some, until it is ended. No answer may be less than whole.
+func (r *replicaRigs) load(but ...int) (end func()) {
+	r.t.Helper()
+	stop, began := make(chan struct{}), make(chan struct{}, 100)
+	var wg sync.WaitGroup
+	for i, p := range r.routers {
+		if len(but) > 0 && but[0] == i {
+			continue
+		}
+		for client := range 4 {
+			wg.Go(func() {
+				for turn := 0; ; turn++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if a := p.stream(fmt.Sprintf("client %d of router %d asks for the %d. time", client, i, turn), 30, nil); !a.whole(30) {
+						r.t.Errorf("a client of router %d got %+v", i, a)
+						return
+					}
+					select {
+					case began <- struct{}{}:
+					default:
+					}
+				}
+			})
+		}
+	}
+	for range 24 { // it is at work
+		<-began
+	}
+	return func() {
+		close(stop)
+		wg.Wait()
+	}
+}
+
+// stalls stops a router until the others forget what it has under way, and lets it go on. What its clients asked for is answered.
+func (r *replicaRigs) stalls(i int) {
+	r.t.Helper()
+	load := r.load()
+	others := r.but(i)
+	r.routers[i].signal(syscall.SIGSTOP)
+	r.hear(1, others...)
+	r.routers[i].signal(syscall.SIGCONT)
+	r.together()
+	load()
+	for _, p := range r.routers {
+		p.booksEmpty()
+	}
+}
+
+func (r *replicaRigs) but(i int) (others []int) {
+	for k := range r.routers {
+		if k != i {
+			others = append(others, k)
+		}
+	}
+	return others
+}
+
+// dies kills a router while it answers, and starts it anew: it knows what the others do.
+func (r *replicaRigs) dies(i int) {
+	r.t.Helper()
+	load, lost := r.load(i), r.routers[i].begun(5, 100_000)
+	others := r.but(i)
+	r.routers[i].kill()
+	for range 5 {
+		if a := <-lost; a.whole(100_000) {
+			r.t.Errorf("a killed router has answered: %+v", a)
+		}
+	}
+	r.hear(1, others...)
+	load()
+	for _, k := range others {
+		r.routers[k].says("a router is gone")
+		r.routers[k].booksEmpty()
+	}
+	r.start(i)
+	r.routers[i].says("this router knows what another one has learnt")
+	r.together()
+}
+
+// goesOn shows that all answer, and that nothing is left.
+func (r *replicaRigs) goesOn() {
+	r.t.Helper()
+	for _, p := range r.routers {
+		for _, a := range p.streams(6, 20) {
+			if !a.whole(20) {
+				r.t.Errorf("afterwards a client got %+v", a)
+			}
+		}
+	}
+	for _, p := range r.routers {
+		p.booksEmpty()
+	}
+}
