@@ -51,7 +51,7 @@ func TestHurtReplicas(t *testing.T) {
 		r.together()
 		redis.kill()
 		r.alone()
-		redis = start()
+		start()
 		r.together()
 		load()
 		r.stalls(0)
