@@ -47,7 +47,7 @@ same texts, name a --seed and restart the engines in between: the second router 
 		RunE: func(c *cobra.Command, _ []string) error { return runBench(c.Context(), e, o) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.target.URL, "url", "", "base address, without /v1 (required)")
+	f.StringVar(&o.target.URL, "url", "", "base address, with or without /v1 (required)")
 	f.StringVar(&o.target.Model, "model", "", "model to ask for; empty takes the first that the address lists")
 	f.StringVar(&o.target.APIKey, "api-key", "", "bearer token")
 	f.StringVar(&o.sessions, "sessions", o.sessions, "how clients name their conversation: adopt (send back the X-Session-Id of the first answer), send (an own X-Session-ID), none")
@@ -69,11 +69,14 @@ same texts, name a --seed and restart the engines in between: the second router 
 }
 
 func (o *benchOptions) validate() error {
-	o.target.URL = strings.TrimRight(o.target.URL, "/")
+	o.target.URL = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(o.target.URL, "/"), "/v1"), "/") // clients' base URLs end with it
 	o.target.Sessions, o.target.Whole = play.Sessions(o.sessions), 1-o.streamed
 	var errs []error
-	if !strings.HasPrefix(o.target.URL, "http://") && !strings.HasPrefix(o.target.URL, "https://") {
-		errs = append(errs, errors.New("--url must be an http:// or https:// address"))
+	switch {
+	case o.target.URL == "":
+		errs = append(errs, errors.New("--url is required, for example --url http://127.0.0.1:8080"))
+	case !strings.HasPrefix(o.target.URL, "http://") && !strings.HasPrefix(o.target.URL, "https://"):
+		errs = append(errs, fmt.Errorf("--url %q must begin with http:// or https://", o.target.URL))
 	}
 	switch o.target.Sessions {
 	case play.Adopt, play.Send, play.None:
