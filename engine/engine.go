@@ -1,7 +1,9 @@
 // Package engine defines the kinds of engines: the questions about health, models, capacity and load, the meaning of the
-// answers, and how a rank or slot is addressed. There is one file per kind; kinds.go lists them. It is pure: bytes in, values
-// out, no sockets. The probe and the proxy send the questions; engine/answer reads answers to requests, engine/handover is
-// disaggregated serving, engine/kv decodes KV events.
+// answers, and how a rank or slot is addressed. There is one file per kind; kinds.go lists them.
+//
+// It owns each kind's paths, figures and addressing. It promises that no question causes a generation, and that an unknown or
+// damaged answer changes no figure in a report. It never opens a socket: the probe and the proxy send the questions.
+// engine/answer reads answers to requests, engine/handover is disaggregated serving, engine/kv decodes KV events.
 package engine
 
 import (

@@ -1,9 +1,11 @@
-// Package prompt extracts from a request body what the router needs to know. One pass over the body checks that it is JSON
-// exactly as encoding/json would, and records the model, whether the answer streams, the amount of text, the conversation, and
-// the positions of members that may have to be changed for an engine. Bodies are never re-serialised: changes are spliced into
-// the original bytes.
+// Package prompt reads what the router needs to know from a request body, in one pass: the model, whether the answer streams,
+// the amount of text, the conversation, the prompt as a chain of hashes, and the positions of members that may have to be
+// changed for an engine.
 //
-// The package is pure: bytes in, values out.
+// It owns the APIs and their fields, the canonical form of prompts, the places of ids, and the memory of bodies read before
+// (Memory). It promises to accept exactly what encoding/json accepts, that equal prompts have equal chains however their JSON
+// is written, and that edits leave all other bytes unchanged. It never serialises a body anew, keeps at most 135
+// bytes of a prompt in its memory, and chooses no endpoint.
 package prompt
 
 import "github.com/warmpath/warmpath/fleet"

@@ -1,7 +1,9 @@
 // Package handover implements the protocols by which a prompt's KV cache gets from the engine that computes it to the engine
-// that answers (disaggregated prefill): what each is sent, what the first one's reply means, one file per protocol, and how the
-// two answers are combined. Bodies are changed by named members only, and values are relayed unchanged. It never opens a
-// socket, chooses engines or repeats a request.
+// that answers (disaggregated prefill), one file per protocol.
+//
+// It owns what each engine is sent, what the first one's reply means, and how the two answers are combined. It promises that
+// bodies are changed by named members only, and that the engines' own values are relayed unchanged. It never opens a socket,
+// chooses engines or repeats a request.
 package handover
 
 import (

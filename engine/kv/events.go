@@ -1,6 +1,8 @@
 // Package kv decodes the KV events of engines: ZeroMQ messages of vLLM and SGLang (msgpack) and TensorRT-LLM's list of events
-// (JSON), into batches of package kvstream. Malformed or unknown events are counted and skipped, and everything is bounded. It
-// opens no socket and does not interpret events for an endpoint.
+// (JSON), into batches of package kvstream.
+//
+// It owns the encodings. It promises that malformed or unknown events are counted and skipped, and that memory is bounded for
+// any input. It never opens a socket, and does not interpret events for an endpoint.
 package kv
 
 import (

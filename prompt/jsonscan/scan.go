@@ -1,6 +1,8 @@
-// Package jsonscan reads JSON token by token: it owns the cursor, which accepts exactly what encoding/json accepts, and the
-// decoding of strings, 8 to 64 bytes at a time depending on the processor. Positions are offsets into the document; nothing is
-// allocated, and values may be decoded to a buffer on the way. It knows no member names and builds no tree.
+// Package jsonscan reads JSON token by token.
+//
+// It owns the cursor and the decoding of strings, 8 to 64 bytes at a time depending on the processor. It promises to accept
+// exactly what encoding/json accepts, to allocate nothing, and positions as offsets into the document; values may be decoded to
+// a buffer on the way. It never builds a tree, and knows no member names.
 package jsonscan
 
 import (
