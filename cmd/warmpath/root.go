@@ -50,7 +50,7 @@ sends each request where it will be answered soonest: usually to the engine that
 func commands(e env) []*cobra.Command {
 	all := []*cobra.Command{
 		serveCommand(e), extprocCommand(e), demoCommand(e), checkCommand(e), engineCommand(e), benchCommand(e), simulateCommand(e), policiesCommand(e), versionCommand(e),
-		initCommand(e), manCommand(e),
+		initCommand(e), keyCommand(e), manCommand(e),
 	}
 	for _, c := range all {
 		if c.Args == nil {

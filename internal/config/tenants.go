@@ -2,7 +2,9 @@ package config
 
 import (
 	"cmp"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"os"
 	"strconv"
@@ -165,6 +167,15 @@ type TenantKey struct {
 
 // hashedKey begins a key that is given as its SHA-256.
 const hashedKey = "sha256:"
+
+// NewKey makes a random API key of 256 bits, and the form of it that the configuration can hold without telling it.
+func NewKey() (key, form string) {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	key = "wp-" + base64.RawURLEncoding.EncodeToString(b[:])
+	sum := sha256.Sum256([]byte(key))
+	return key, hashedKey + hex.EncodeToString(sum[:])
+}
 
 // sum is the SHA-256 of the key; false if it is invalid.
 func (k TenantKey) sum() (sum [sha256.Size]byte, ok bool) {
