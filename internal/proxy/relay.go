@@ -17,16 +17,44 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-const relayBytes = 32 << 10
+const (
+	relayBytes = 32 << 10 // a piece at most
+	eventBytes = 4 << 10  // a piece at most while they are small, as the events of a stream are
+)
 
-// relayMemory is the memory of a relay, recycled for the next one.
+// relayMemory is the memory of a relay, recycled for the next one. It is small: an open stream keeps it while it waits.
 type relayMemory struct {
-	buf     [relayBytes]byte
+	buf     [eventBytes]byte
 	scanner answer.Scanner
 	tail    rewrite.Tail
+	large   *[relayBytes]byte // nil while pieces are small
 }
 
-var relayMemories = sync.Pool{New: func() any { return new(relayMemory) }}
+var (
+	relayMemories = sync.Pool{New: func() any { return new(relayMemory) }}
+	relayBuffers  = sync.Pool{New: func() any { return new([relayBytes]byte) }}
+)
+
+// room is the memory for the next piece, which may be large.
+func (m *relayMemory) room(large bool) []byte {
+	switch {
+	case large && m.large == nil:
+		m.large = relayBuffers.Get().(*[relayBytes]byte)
+	case !large && m.large != nil:
+		relayBuffers.Put(m.large)
+		m.large = nil
+	}
+	if m.large != nil {
+		return m.large[:]
+	}
+	return m.buf[:]
+}
+
+// free gives the memory back.
+func (m *relayMemory) free() {
+	m.room(false)
+	relayMemories.Put(m)
+}
 
 // relay passes an answer on, piece by piece. It holds the header back until the first piece: engines send theirs long before
 // they compute (vLLM at once), and until then another endpoint can still answer.
@@ -51,7 +79,7 @@ type relay struct {
 
 func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 	mem := relayMemories.Get().(*relayMemory)
-	defer relayMemories.Put(mem)
+	defer mem.free()
 	mem.scanner.Reset(a.c.API.String())
 	mem.tail.Reset()
 	r := &relay{attempt: a, res: res, scanner: &mem.scanner, tail: &mem.tail}
@@ -68,13 +96,15 @@ func (a *attempt) relay(res *http.Response) (next *route.Plan) {
 	if !r.opaque && r.fin.Outcome == fleet.OK {
 		r.cached = r.c.split.rewrites(a)
 	}
-	for {
-		n, err := r.read(mem.buf[:])
+	for large := !r.pieces; ; {
+		buf := mem.room(large)
+		n, err := r.read(buf)
 		if n > 0 && (err == nil || errors.Is(err, io.EOF) || r.pieces) {
-			if next, ok := r.pass(mem.buf[:n]); !ok {
+			if next, ok := r.pass(buf[:n]); !ok {
 				return next
 			}
 		}
+		large = !r.pieces || n >= eventBytes
 		if err == nil {
 			continue
 		}
