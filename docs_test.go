@@ -11,6 +11,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/warmpath/warmpath/internal/madeby"
 )
 
 // pages reads every Markdown page of the repository, without what is between fences.
@@ -244,6 +246,61 @@ func TestPromisesAreShown(t *testing.T) {
 	}
 	if rows == 0 {
 		t.Error("docs/security.md promises nothing")
+	}
+}
+
+// TestFiguresAreMade: each block of figures in a page names a test that exists, which CI plays whole and `make figures` writes anew, so that
+// a figure that its command no longer makes fails.
+func TestFiguresAreMade(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	form := regexp.MustCompile(`^go test \./(\S+) -run (\S+) -long -rewrite( # .+)?$`)
+	played := regexp.MustCompile(`go test \./(\S+) -run '([^']+)' -long`)
+	n := 0
+	for name, text := range pages(t) {
+		if path.Dir(name) != "docs" {
+			continue
+		}
+		commands, err := madeby.Commands(text)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, c := range commands {
+			n++
+			m := form.FindStringSubmatch(c)
+			if m == nil {
+				t.Errorf("%s: %q is not of the form go test ./PACKAGE -run NAME -long -rewrite", name, c)
+				continue
+			}
+			var test string
+			files, err := filepath.Glob(filepath.Join(m[1], "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range files {
+				if found := regexp.MustCompile(`(?m)^func (\w*` + m[2] + `\w*)\(t`).FindStringSubmatch(read(file)); found != nil {
+					test = found[1]
+				}
+			}
+			if test == "" {
+				t.Errorf("%s: no test in %s is called %s", name, m[1], m[2])
+				continue
+			}
+			for _, file := range []string{".ci/run", "Makefile"} {
+				p := played.FindStringSubmatch(read(file))
+				if p == nil || p[1] != m[1] || !regexp.MustCompile(p[2]).MatchString(test) {
+					t.Errorf("%s does not play %s with -long, which makes figures of %s", file, test, name)
+				}
+			}
+		}
+	}
+	if n < 5 {
+		t.Errorf("%d blocks of figures were found", n)
 	}
 }
 
