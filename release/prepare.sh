@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 rm -rf .release
 mkdir -p .release/man .release/completions
-CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -o .release/warmpath ./cmd/warmpath
+CGO_ENABLED=0 go build -trimpath -buildvcs=true -tags grpcnotrace -o .release/warmpath ./cmd/warmpath
 .release/warmpath man .release/man
 gzip -9n .release/man/*.1
 .release/warmpath completion bash >.release/completions/warmpath.bash

@@ -28,7 +28,7 @@ func TestRelease(t *testing.T) {
 	}
 	build := at(c, "builds", 0)
 	for key, want := range map[string]string{
-		"goos": "[linux darwin]", "goarch": "[amd64 arm64]", "env": "[CGO_ENABLED=0]", "flags": "[-trimpath]", "tags": "[grpcnotrace]", "mod_timestamp": "{{ .CommitTimestamp }}",
+		"goos": "[linux darwin]", "goarch": "[amd64 arm64]", "env": "[CGO_ENABLED=0]", "flags": "[-trimpath -buildvcs=true]", "tags": "[grpcnotrace]", "mod_timestamp": "{{ .CommitTimestamp }}",
 	} {
 		if got := fmt.Sprint(at(build, key)); got != want {
 			t.Errorf("builds: %s is %s, want %s", key, got, want)
