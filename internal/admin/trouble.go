@@ -192,6 +192,10 @@ func replicaTrouble(answer json.RawMessage, add teller) {
 			Synced  bool
 			Differs string
 		}
+		Kept struct {
+			Problem string
+			Dropped uint64
+		}
 	}
 	if len(answer) == 0 || json.Unmarshal(answer, &r) != nil {
 		return
@@ -201,6 +205,15 @@ func replicaTrouble(answer json.RawMessage, add teller) {
 	}
 	if r.Learning {
 		add(note, "", "Wait: it becomes ready by itself.", "This router is learning from another one.")
+	}
+	if len(r.Peers) == 0 && r.Problem == "" && !r.Learning {
+		add(note, "", "If there should be others, see whether they run and have the same peers.fleet and peers.secret.", "No other router of the fleet is heard.")
+	}
+	if r.Kept.Problem != "" {
+		add(warn, "", "Requests are served as before; what waits is written when the server takes it. See whether Redis is full, read-only or away.", "What is learnt is not kept for a restart of all routers: %s.", r.Kept.Problem)
+	}
+	if r.Kept.Dropped > 0 {
+		add(note, "", "They are written again after their next turn.", "%d conversations were not kept, since too many waited for Redis.", r.Kept.Dropped)
 	}
 	for _, p := range r.Peers {
 		switch {

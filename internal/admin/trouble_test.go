@@ -68,6 +68,13 @@ func TestTroubles(t *testing.T) {
 			quiet, nil, `{"problem":"no route","learning":true,"peers":[{"router":"r1","differs":"policy","synced":true},{"router":"r2"}]}`,
 			[]string{"warn Other routers cannot be heard", "warn Router r1 is configured otherwise", "note This router is learning", "note Router r2"},
 		},
+		{"alone", []endpointView{up("a", nil)}, quiet, nil, `{"peers":[]}`, []string{"note No other router"}},
+		{
+			"nothing is kept",
+			[]endpointView{up("a", nil)},
+			quiet, nil, `{"peers":[{"router":"r1","synced":true}],"kept":{"problem":"OOM","dropped":3}}`,
+			[]string{"warn What is learnt is not kept for a restart of all routers: OOM", "note 3 conversations were not kept"},
+		},
 	} {
 		got := listTroubles(c.endpoints, &c.stats, c.past, json.RawMessage(c.replicas))
 		ok := len(got) == len(c.want)
