@@ -210,7 +210,7 @@ type Awaiting interface {
 
 // Shortlisting is a Policy that chooses well if in large pools only those endpoints have a row that can matter: the home of the
 // conversation and of its parent, those with the least estimated time to first token, those with the fewest requests, and a few
-// drawn by chance. View.Beyond tells of the others. All other policies see all candidates.
+// drawn by chance. View.Beyond has sums over the others. All other policies see all candidates.
 type Shortlisting interface {
 	Policy
 	// Shortlists reports whether the policy takes such a view.

@@ -85,7 +85,7 @@ func (t *Tally) charge(name string, s *live.Served, promptToo, answerToo bool) {
 	}
 }
 
-// of is the tally of an endpoint; nil when there is none, or when there are too many: nobody looks, and the sum still counts it.
+// of is the tally of an endpoint; nil when there is none, or when there are too many: it is not shown, and the sum still counts it.
 func (t *Tally) of(name string) *tallied {
 	one := t.one[name]
 	if one == nil && name != "" && len(t.one) < maxTallied {

@@ -25,7 +25,7 @@ const (
 // When figures are worth a word.
 const (
 	enoughRequests = 50  // before shares are judged
-	settled        = 30  // seconds from the start before an endpoint that nobody has heard of is trouble
+	settled        = 30  // seconds from the start before an endpoint without a report is trouble
 	kvFull         = .97 // of an engine's KV cache
 	failing        = .01 // share of the last minute's requests
 	lowHits        = .05 // of prompt tokens, though conversations return

@@ -1,6 +1,6 @@
 // Package console shows a running router in a terminal: its endpoints and its totals, once or live.
 //
-// It owns what of the admin listener's JSON is shown, and how it is laid out in 80 columns. It asks nobody: the caller fetches a Fleet.
+// It owns what of the admin listener's JSON is shown, and how it is laid out in 80 columns. It makes no requests: the caller fetches a Fleet.
 // It never holds prompt text, because the admin listener has none.
 package console
 

@@ -16,7 +16,7 @@ type Decision struct {
 	At           time.Time `json:"at"`
 	Ended        time.Time `json:"ended"`
 	FirstByte    time.Time `json:"first_byte,omitzero"`
-	Endpoint     string    `json:"endpoint,omitempty"` // "" when nobody could take the request
+	Endpoint     string    `json:"endpoint,omitempty"` // "" when no endpoint could take the request
 	Kind         string    `json:"kind,omitempty"`
 	Reason       string    `json:"reason"`
 	Why          string    `json:"why"`
@@ -94,7 +94,7 @@ type Candidate struct {
 	Full          bool    `json:"full"`
 }
 
-// Terms are route.Terms: what the placement was thought to cost, in ms.
+// Terms are route.Terms: the predicted cost of the placement, in ms.
 type Terms struct {
 	Wait    float64 `json:"wait"`
 	Prefill float64 `json:"prefill"`
@@ -152,7 +152,7 @@ func (d *record) view() Decision {
 	return v
 }
 
-// refused is the reason and the outcome of a request that nobody could take.
+// refused is the reason and the outcome of a request that no endpoint could take.
 const refused = "refused"
 
 func viewCandidate(c *pick.Candidate, chosen bool) Candidate {

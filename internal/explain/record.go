@@ -93,7 +93,7 @@ func (d *record) ended(e *route.Entry, hash bool) {
 	d.candidates = append(d.candidates, x.Candidates...)
 }
 
-// refused fills in the story of a request that nobody could take.
+// refused fills in the story of a request that no endpoint could take.
 func (d *record) refused(e *route.Entry, hash bool) {
 	q := e.Request
 	d.reset()

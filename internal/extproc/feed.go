@@ -14,7 +14,7 @@ type feed struct {
 	change  sync.Cond
 	buf     []byte
 	err     error // what reading ends with
-	closed  bool  // nobody reads any more
+	closed  bool  // the reader has ended
 	waiting bool  // the reader has read all and waits for more
 }
 
@@ -48,7 +48,7 @@ func (f *feed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close says that nobody reads any more.
+// Close notes that the reader has ended.
 func (f *feed) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,5 +1,5 @@
 // Package forwarded says who a request came from where proxies stand between: by X-Forwarded-For, Forwarded or another header, and by the PROXY
-// protocol. It owns the set of trusted proxies. It promises that nobody else's word counts, that headers are read from the right, where
+// protocol. It owns the set of trusted proxies. It promises that only trusted proxies are believed, that headers are read from the right, where
 // trusted proxies wrote, and that engines get no such header that a client made up.
 package forwarded
 
@@ -29,7 +29,7 @@ const (
 // ErrProxy says that a text names no proxies.
 var ErrProxy = errors.New("is not an IP address, a network such as 10.0.0.0/8, or unix")
 
-// Proxies are the peers whose word about their clients counts. A nil *Proxies trusts nobody.
+// Proxies are the trusted proxies, whose statements about their clients count. A nil *Proxies trusts none.
 type Proxies struct {
 	networks guard.Networks
 	unix     bool
@@ -70,7 +70,7 @@ func (p *Proxies) trusts(at netip.Addr) bool {
 
 // Origin is who a request came from, as far as trusted proxies say.
 type Origin struct {
-	// Client is its address; with its port where it is connected to the router itself, "" where nobody says.
+	// Client is its address; with its port where it is connected to the router itself, "" if unknown.
 	Client string
 	// Peer is address and port of the trusted proxy that the request came through, "" where it came through none.
 	Peer string

@@ -1,9 +1,11 @@
-// Package kvevents follows what engines publish about their KV caches: over ZeroMQ (vLLM, SGLang), which it dials or which dial in, and by
-// asking again and again (TensorRT-LLM). What came is told to the fleet as route.KVApplied, and how the stream is as route.KVHeard: missing messages are asked
-// for, a restart of the engine and silence are noticed within two seconds and said.
+// Package kvevents reads the KV events of engines: over ZeroMQ (vLLM, SGLang), in connections opened by the router or by the
+// engine, and by polling (TensorRT-LLM).
 //
-// Each stream has one goroutine that reads, decodes and names blocks outside the fleet's lock. All queues are bounded: a router that falls
-// behind makes the engine's own queue overflow, which shows as missing messages.
+// It owns the streams, their sockets and the lookup of requests' tokens. It passes operations to the fleet as route.KVApplied
+// and the state of each stream as route.KVHeard. Each stream has one goroutine that reads, decodes and names blocks while the
+// fleet is not locked. It promises that missing messages are requested again, that a restart of the engine and silence are
+// reported within two seconds, and that all queues are bounded: if the router falls behind, the engine's own queue overflows,
+// which shows as missing messages. It never predicts what a cache holds: route/cache does.
 package kvevents
 
 import (
@@ -17,34 +19,38 @@ import (
 	"github.com/warmpath/warmpath/kvstream"
 )
 
-// Config says which events are followed, and how.
+// Config says which KV events are read, and how.
 type Config struct {
-	// Discover follows the events of engines that tell where they publish them: vLLM (GET /kv_event_sources) and SGLang
-	// (/server_info). TensorRT-LLM's are asked for only where an endpoint says kv_events: poll, since asking takes them from
-	// whoever else asks.
+	// Discover subscribes to the events of engines that report where they publish: vLLM (GET /kv_event_sources) and SGLang
+	// (/server_info). TensorRT-LLM is polled only for endpoints with kv_events: poll, since each poll removes the events for
+	// other readers.
 	Discover bool `yaml:"discover"`
-	// Listen is where engines are heard that dial out themselves, as llm-d sets vLLM up: tcp://HOST:PORT, with * for every interface. Their
-	// topics say whose the events are: kv@POD@MODEL, where POD is an endpoint's name, its host:port or its host, or an endpoint's kv_topic.
-	// Empty listens nowhere.
+	// Listen is the address for engines that connect to the router, as in llm-d's setup of vLLM: tcp://HOST:PORT, with * for
+	// every interface. Their topics name the endpoint: kv@POD@MODEL, where POD is an endpoint's name, its host:port or its
+	// host, or an endpoint's kv_topic. Empty does not listen.
 	Listen string `yaml:"listen"`
-	// Allow are the networks from which engines may dial in: addresses, or networks such as 10.0.0.0/8. Who may dial in can say what caches hold,
-	// so the default is this machine and private networks (RFC 1918, RFC 6598, RFC 4193, link-local). Others are refused, logged and counted.
+	// Allow are the networks from which engines may connect: addresses, or networks such as 10.0.0.0/8. A connected engine
+	// determines predicted cache contents, so the default is this machine and private networks (RFC 1918, RFC 6598, RFC 4193,
+	// link-local). Other connections are closed, logged and counted.
 	Allow []string `yaml:"allow"`
-	// ListenRanks is how many ports are listened at, from that of listen on: vLLM adds the data-parallel rank to the port that it dials.
+	// ListenRanks is the number of consecutive ports to listen at, from that of listen on: vLLM adds the data-parallel rank to
+	// the port.
 	ListenRanks int `yaml:"listen_ranks"`
-	// Poll is how often TensorRT-LLM is asked at least. It is asked when an answer begins or ends there too, up to ten times as often.
+	// Poll is the longest interval between polls of TensorRT-LLM. It is also polled when an answer begins or ends there, up to
+	// ten times as often.
 	Poll time.Duration `yaml:"poll"`
-	// Blocks bounds the blocks that are followed of one engine or data-parallel rank, at about 100 bytes each.
+	// Blocks bounds the blocks kept of one engine or data-parallel rank, at about 100 bytes each.
 	Blocks int `yaml:"blocks"`
-	// SessionHeader passes the conversation's id to engines under this name where the client sent none; vLLM puts it on the blocks that
-	// it stores, which ties them to their conversation. Empty passes none.
+	// SessionHeader is the header in which engines get the conversation's id if the client sent none; vLLM adds it to the
+	// blocks that it stores, which assigns them to their conversation. Empty sends none.
 	SessionHeader string `yaml:"session_header"`
-	// Tokenize asks vLLM and SGLang, beside each request whose endpoint has KV events, for the tokens of its prompt (POST /tokenize), so that
-	// blocks can be told to be its own by what they hold. It costs the engine's front end about as much as the request itself.
+	// Tokenize asks vLLM and SGLang, for each request to an endpoint with KV events, for the tokens of its prompt (POST
+	// /tokenize), so that its blocks are recognised by content. It costs the engine's front end about as much as the request
+	// itself.
 	Tokenize bool `yaml:"tokenize"`
-	// Tokenizer does the same without asking anybody, for engines that tokenize for nobody (TensorRT-LLM), and for vLLM and SGLang where tokenize
-	// is off: the model's directory, or its tokenizer.json, with the chat template beside it. One serves all endpoints; where an engine
-	// counts other tokens, token ids are not gone by.
+	// Tokenizer computes these tokens in the router, for engines without a tokenize path (TensorRT-LLM), and for vLLM and
+	// SGLang if tokenize is off: the model's directory, or its tokenizer.json, with the chat template beside it. One serves all
+	// endpoints. If an engine reports another number of tokens, token ids are not used for it.
 	Tokenizer string `yaml:"tokenizer"`
 }
 
@@ -80,7 +86,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// privateNetworks are those that the internet does not route, where engines usually are.
+// privateNetworks are the networks not routed on the internet, where engines usually are.
 func privateNetworks() []string {
 	return []string{
 		"127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16",
@@ -88,19 +94,19 @@ func privateNetworks() []string {
 	}
 }
 
-// taken are headers that must not hold an id which a client may choose.
+// taken are headers whose value a client must not choose.
 var taken = []string{
 	"authorization", "connection", "content-encoding", "content-length", "content-type", "expect", "host", "proxy-authorization", "te",
 	"trailer", "transfer-encoding", "upgrade", "x-api-key", "x-request-id",
 }
 
-// Parameters that nobody should need to change.
+// Parameters that are not configurable.
 const (
-	beat       = 500 * time.Millisecond // between questions that show whether a stream is complete and its engine the same
-	patience   = time.Second            // for the answer
+	beat       = 500 * time.Millisecond // interval of replay requests that check that a stream is complete and its engine the same
+	patience   = time.Second            // for the answer to one
 	reconnect  = 250 * time.Millisecond // between attempts
-	queue      = 256                    // messages read and not yet taken in
-	mostOps    = 512                    // operations told to the fleet at once
+	queue      = 256                    // messages read and not yet applied
+	mostOps    = 512                    // operations passed to the fleet at once
 	mostRanks  = 1024                   // of one endpoint
 	mostAnswer = 64 << 20               // bytes of one poll
 )

@@ -21,7 +21,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// Follower follows the KV events of a set of endpoints.
+// Follower reads the KV events of a set of endpoints.
 type Follower struct {
 	cfg     Config
 	with    Tokenizer
@@ -34,21 +34,21 @@ type Follower struct {
 	reading   chan struct{} // room for those that may tokenize at once
 	unasked   atomic.Uint64
 
-	news news // for those that are polled
+	news news // for polled engines
 
 	mu        sync.Mutex // guards what follows
 	endpoints []fleet.Endpoint
-	told      map[string][]fleet.KVSource // by endpoint: what its engine says
+	told      map[string][]fleet.KVSource // by endpoint: as its engine reports
 	streams   map[target]*stream
-	ended     map[string]kvstream.Counts // counts of streams that are over, by endpoint
+	ended     map[string]kvstream.Counts // counts of ended streams, by endpoint
 
-	publishers map[publication]*publisher // that dial in
-	models     map[string][]string        // by endpoint: what its engine serves
-	waited     map[string]bool            // endpoints of which it was said that they have not dialled in
-	crowded    bool                       // it was said that there are too many topics
+	publishers map[publication]*publisher // that connect to the router
+	models     map[string][]string        // by endpoint: models of its engine
+	waited     map[string]bool            // endpoints already reported as not connected
+	crowded    bool                       // too many topics were already reported
 
-	untied    atomic.Uint64  // messages of publishers that are nobody's
-	allowed   guard.Networks // from where publishers may dial in
+	untied    atomic.Uint64  // messages of publishers without a known endpoint
+	allowed   guard.Networks // networks of publishers
 	refused   atomic.Uint64  // connections from elsewhere
 	refusedAt atomic.Int64   // when one was last logged, in seconds
 	listeners []net.Listener // set before Run
@@ -56,22 +56,23 @@ type Follower struct {
 	wg sync.WaitGroup
 }
 
-// target is what a stream is about.
+// target is the source of a stream.
 type target struct {
 	endpoint, url, key    string
 	events, replay, topic string
 	rank                  int
 }
 
-// pollEvents as an endpoint's kv_events asks TensorRT-LLM's HTTP endpoint; off switches the events off; listenEvents says that the engine
-// dials in.
+// pollEvents as an endpoint's kv_events polls TensorRT-LLM's HTTP endpoint; off switches the events off; listenEvents means
+// that the engine connects to the router.
 const (
 	pollEvents   = "poll"
 	off          = "off"
 	listenEvents = "listen"
 )
 
-// New makes a Follower. with is what cfg.Tokenizer names, nil for nothing. observe is called from several goroutines at once.
+// New makes a Follower. with is the tokenizer of cfg.Tokenizer; nil for none. observe is called from several goroutines at
+// once.
 func New(cfg Config, with Tokenizer, client *http.Client, observe func(route.Event), log *slog.Logger) *Follower {
 	if err := cfg.Validate(); err != nil {
 		panic("kvevents: " + err.Error())
@@ -85,7 +86,7 @@ func New(cfg Config, with Tokenizer, client *http.Client, observe func(route.Eve
 	}
 }
 
-// Set replaces the endpoints whose events are followed. It does not wait.
+// Set replaces the endpoints whose events are read. It does not block.
 func (f *Follower) Set(endpoints []fleet.Endpoint) {
 	f.mu.Lock()
 	f.endpoints = slices.Clone(endpoints)
@@ -93,7 +94,7 @@ func (f *Follower) Set(endpoints []fleet.Endpoint) {
 	f.hint()
 }
 
-// Listener hears what probing learnt of where engines publish, and what happens at those that have to be asked.
+// Listener receives from the fleet where engines publish, and the begin and end of answers at polled ones.
 func (f *Follower) Listener() live.Listener {
 	return live.Listener{Entry: func(e *route.Entry) {
 		f.news.hear(e)
@@ -114,7 +115,7 @@ func (f *Follower) Listener() live.Listener {
 	}}
 }
 
-// serves notes the models of an engine, by which topics are told apart where engines dial in; mu is held.
+// serves notes the models of an engine, which distinguish topics of engines that connect; mu is held.
 func (f *Follower) serves(endpoint string, models []fleet.Model) {
 	if len(f.listeners) == 0 || models == nil {
 		return
@@ -138,7 +139,7 @@ func (f *Follower) hint() {
 	}
 }
 
-// Run follows until ctx ends, and returns when all goroutines have.
+// Run reads events until ctx ends, and returns when all goroutines have.
 func (f *Follower) Run(ctx context.Context) {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
@@ -221,14 +222,14 @@ func (f *Follower) reconcile(ctx context.Context) {
 	}
 }
 
-// targets is what there is to follow of an endpoint; mu is held.
+// targets are the sources of an endpoint's events; mu is held.
 func (f *Follower) targets(e fleet.Endpoint) []target {
 	base := target{endpoint: e.Name, url: e.URL, key: e.APIKey, topic: e.KVTopic}
 	if e.Part.Kind == fleet.Slot {
 		return nil
 	}
 	switch e.KVEvents {
-	case off, listenEvents: // what dials in is tied to it when it comes
+	case off, listenEvents: // engines that connect are assigned on connection
 		return nil
 	case pollEvents:
 		base.events = pollEvents
@@ -260,8 +261,8 @@ func (f *Follower) targets(e fleet.Endpoint) []target {
 	return out
 }
 
-// reachable is the address at which an engine that listens at addr can be dialled: one that listens everywhere does so at its own host. An
-// engine that names another host dials out itself, and there is nothing to dial: "".
+// reachable is the address at which an engine that listens at addr can be dialled: if it listens on all interfaces, at its own
+// host. If it names another host it connects itself, and the result is "".
 func reachable(addr, engine string) string {
 	rest, ok := strings.CutPrefix(addr, "tcp://")
 	at := strings.LastIndexByte(rest, ':')
@@ -284,7 +285,8 @@ func reachable(addr, engine string) string {
 	return "tcp://" + host + rest[at:]
 }
 
-// worst is the state of an endpoint with several streams; restart says that what one of them lost is lost of all, since they are kept as one.
+// worst is the state of an endpoint with several streams. restart means that a loss of one stream affects all, since they share
+// one table.
 func (f *Follower) worst(endpoint string, not *stream, lost bool) (kvstream.State, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -314,7 +316,7 @@ type Figures struct {
 	Counts   kvstream.Counts
 }
 
-// Figures are the counts by endpoint, of those that have or had streams.
+// Figures are the counts of endpoints that have or had streams.
 func (f *Follower) Figures() []Figures {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,23 +6,24 @@ import (
 	"net"
 )
 
-// What a publisher that dials in may send. The library makes room for a frame as long as its header says it is, before any of it has come.
+// Bounds on what a connected publisher may send. The library allocates a frame by the length in its header, before its bytes
+// arrive.
 const (
 	mostMessage = 16 << 20 // bytes of one message: a step that stores four million tokens
 	mostFrames  = 8        // of one message
-	greeting    = 64       // bytes that come before the first frame (ZMTP 3)
+	greeting    = 64       // bytes before the first frame (ZMTP 3)
 )
 
 var errTooLong = errors.New("a message is longer than publishers may send")
 
-// framed is a connection whose frames are bounded: it reads their headers as they pass, and breaks at one that promises too much.
+// framed is a connection with bounded frames: it reads their headers in passing, and fails at one that announces too much.
 type framed struct {
 	net.Conn
 
-	passing uint64  // bytes of the greeting or of a frame that are still to come
-	header  [9]byte // the next frame's, as far as it has come
+	passing uint64  // remaining bytes of the greeting or of a frame
+	header  [9]byte // the next frame's, as far as it has arrived
 	have    int
-	frames  int    // of the message that is coming
+	frames  int    // of the current message
 	bytes   uint64 // of it
 	broken  error
 }
@@ -41,7 +42,7 @@ func (f *framed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check follows the frames through the bytes that came.
+// check parses the frames in the bytes read.
 func (f *framed) check(p []byte) error {
 	for len(p) > 0 {
 		if f.passing > 0 {
@@ -61,7 +62,7 @@ func (f *framed) check(p []byte) error {
 		case flags&long != 0 && f.have == 9:
 			f.passing = binary.BigEndian.Uint64(f.header[1:])
 		default:
-			continue // the header is not whole yet
+			continue // the header is incomplete
 		}
 		f.have = 0
 		f.frames++

@@ -17,17 +17,17 @@ import (
 	"github.com/warmpath/warmpath/internal/guard"
 )
 
-// Bounds of what dials in.
+// Bounds for engines that connect.
 const (
 	mostPublishers = 1024             // connections
-	mostTopics     = 4096             // topics and ranks that are known, those of nobody included
+	mostTopics     = 4096             // known topics and ranks, including those without an endpoint
 	mostTopic      = 256              // bytes of a topic
 	mostListened   = 64               // ports
-	handshake      = 5 * time.Second  // for a connection to say what it is
-	idle           = 10 * time.Minute // after which a topic of nobody may be forgotten to make room
+	handshake      = 5 * time.Second  // time for a connection's handshake
+	idle           = 10 * time.Minute // after which an unused topic without an endpoint may be dropped to make room
 )
 
-// checkListen accepts an address to listen at, with a port for each of so many ranks.
+// checkListen checks an address to listen at, with one port per rank.
 func checkListen(addr string, ranks int) error {
 	if ranks < 1 || ranks > mostListened {
 		return fmt.Errorf("kvevents: listen_ranks is %d, must be between 1 and %d", ranks, mostListened)
@@ -46,7 +46,7 @@ func checkListen(addr string, ranks int) error {
 	return nil
 }
 
-// Listen opens the ports at which engines that dial out are heard, if any are configured. It is called once, before Run, which closes them.
+// Listen opens the ports for engines that connect, if configured. It is called once, before Run, which closes them.
 func (f *Follower) Listen(ctx context.Context) error {
 	if f.cfg.Listen == "" {
 		return nil
@@ -72,7 +72,7 @@ func (f *Follower) closeListeners() {
 	}
 }
 
-// accept takes connections at the port of a rank until it is closed.
+// accept accepts connections at the port of a rank until it is closed.
 func (f *Follower) accept(ctx context.Context, l net.Listener, rank int) {
 	var open sync.WaitGroup
 	defer open.Wait()
@@ -82,7 +82,7 @@ func (f *Follower) accept(ctx context.Context, l net.Listener, rank int) {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // too many open files, most likely
+		case err != nil: // most likely too many open files
 			select {
 			case <-ctx.Done():
 			case <-time.After(reconnect):
@@ -109,10 +109,10 @@ func (f *Follower) accept(ctx context.Context, l net.Listener, rank int) {
 	}
 }
 
-// tellAgain is how often, in seconds, a refusal is logged at most: publishers dial again and again.
+// tellAgain is the least interval between logged refusals in seconds: publishers retry again and again.
 const tellAgain = 10
 
-// refuse ends a connection from outside kv_events.allow.
+// refuse closes a connection from outside kv_events.allow.
 func (f *Follower) refuse(c net.Conn) {
 	f.refused.Add(1)
 	now := time.Now().Unix()
@@ -152,7 +152,7 @@ func (f *Follower) hear(ctx context.Context, c net.Conn, rank int) error {
 	}
 }
 
-// deliver hands a message to the stream of its publisher, and waits while that is behind: the engine's own queue then overflows.
+// deliver passes a message to its publisher's stream, and blocks while that is behind: the engine's own queue then overflows.
 func (f *Follower) deliver(ctx context.Context, said map[publication]*publisher, rank int, frames [][]byte) {
 	n := len(frames)
 	if n < 3 || len(frames[0]) > mostTopic {

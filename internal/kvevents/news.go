@@ -8,10 +8,10 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// news tells engines that have to be asked for events (TensorRT-LLM) from the router's own decisions when there must be some: what it knows of
-// them would else be as old as the time between two questions, and on a busy engine that is many blocks.
+// news polls engines (TensorRT-LLM) when the router's own requests show that events must exist: between two regular polls a
+// busy engine stores many blocks.
 type news struct {
-	any atomic.Int64 // streams that are polled
+	any atomic.Int64 // number of polled streams
 
 	mu      sync.Mutex             // guards what follows
 	polled  map[string]*stream     // by endpoint
@@ -42,7 +42,7 @@ func (n *news) remove(s *stream) {
 	}
 }
 
-// hear takes in what the fleet did. It is called inside the fleet's lock, and does nothing where nobody is polled.
+// hear handles the fleet's entries. It is called while the fleet is locked, and does nothing without polled streams.
 func (n *news) hear(e *route.Entry) {
 	if n.any.Load() == 0 {
 		return
@@ -63,7 +63,7 @@ func (n *news) hear(e *route.Entry) {
 	}
 }
 
-// ask has the endpoint of a request asked.
+// ask schedules a poll of a request's endpoint.
 func (n *news) ask(l fleet.Lease) {
 	s := n.polled[n.waiting[l]]
 	if s == nil {

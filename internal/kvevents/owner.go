@@ -10,16 +10,16 @@ import (
 	"github.com/warmpath/warmpath/fleet"
 )
 
-// publication is what one publisher sends: a topic, and the data-parallel rank that its messages name.
+// publication is one publisher's messages: a topic, and the data-parallel rank in them.
 type publication struct {
 	topic string
 	rank  int
 }
 
-// directory finds the endpoint of a publication. It is made anew when endpoints change.
+// directory finds the endpoint of a publication. It is rebuilt when endpoints change.
 type directory struct {
 	endpoints []fleet.Endpoint
-	models    func(endpoint string) []string // that its engine serves, besides those stated
+	models    func(endpoint string) []string // of its engine, besides those declared
 
 	byTopic, byName, byAddress, byHost map[string][]int
 }
@@ -49,7 +49,7 @@ func newDirectory(endpoints []fleet.Endpoint, models func(string) []string) *dir
 	return d
 }
 
-// portOf is the port of an endpoint's URL, stated or not.
+// portOf is the port of an endpoint's URL, explicit or default.
 func portOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":
@@ -61,8 +61,8 @@ func portOf(u *url.URL) string {
 	}
 }
 
-// owner is the endpoint whose publication it is: the one whose kv_topic it has, or whose name, address or host is POD in a topic
-// kv@POD@MODEL; MODEL chooses among several. The error says why there is none.
+// owner is the endpoint of a publication: the one with this kv_topic, or whose name, address or host is POD in a topic
+// kv@POD@MODEL; MODEL selects among several. The error says why there is none.
 func (d *directory) owner(p publication) (*fleet.Endpoint, error) {
 	found, model := d.byTopic[p.topic], ""
 	if len(found) == 0 {
@@ -104,7 +104,7 @@ func (d *directory) owner(p publication) (*fleet.Endpoint, error) {
 	return &d.endpoints[found[0]], nil
 }
 
-// where are those of a list for which ok holds.
+// where returns the elements of a list for which ok holds.
 func (d *directory) where(list []int, ok func(*fleet.Endpoint) bool) (out []int) {
 	for _, i := range list {
 		if ok(&d.endpoints[i]) {

@@ -12,9 +12,9 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// poll asks TensorRT-LLM for what happened since the last time, again and again (POST /kv_cache_events), and when an answer begins or ends there: that
-// is when blocks have been stored, and others evicted for them. It empties a queue: what another
-// caller got is missing here, and cannot be had again.
+// poll polls TensorRT-LLM for new events (POST /kv_cache_events), regularly and when an answer begins or ends there, since
+// blocks are stored and evicted then. A poll empties the engine's queue: events that another reader got are missing here, and
+// are lost.
 func (s *stream) poll(ctx context.Context) {
 	ticker := time.NewTicker(s.f.cfg.Poll)
 	defer ticker.Stop()
@@ -44,7 +44,7 @@ func (s *stream) poll(ctx context.Context) {
 	}
 }
 
-// mostPolls bounds how often an engine is asked because something has happened there: so many times as often as without.
+// mostPolls bounds the polls triggered by requests, as a multiple of the regular ones.
 const mostPolls = 10
 
 func (s *stream) pollOnce(ctx context.Context, ranks map[int]*kvstream.Stream) error {
@@ -71,13 +71,13 @@ func (s *stream) pollOnce(ctx context.Context, ranks map[int]*kvstream.Stream) e
 		s.take(kv, b)
 	}
 	if s.base == kvstream.None {
-		s.base = kvstream.Partial // it was there before us, as far as we know
+		s.base = kvstream.Partial // it was probably running before
 	}
 	s.tellPolled(ranks)
 	return nil
 }
 
-// take takes in one event.
+// take applies one event.
 func (s *stream) take(kv *kvstream.Stream, b *kv.TRTBatch) {
 	seq := kv.Next()
 	if b.ID >= 0 {
@@ -107,7 +107,7 @@ func (s *stream) take(kv *kvstream.Stream, b *kv.TRTBatch) {
 		s.size = max(s.size, b.Batch.Events[i].BlockTokens)
 	}
 	kv.Apply(seq, &b.Batch, &s.ops)
-	if s.ops.Len() >= mostOps { // one answer may hold tens of thousands, and all of one call is applied inside the fleet's lock
+	if s.ops.Len() >= mostOps { // one answer may have tens of thousands, and one call applies all of its operations while the fleet is locked
 		s.tellOps(kv.Held())
 	}
 }
@@ -126,7 +126,7 @@ func (s *stream) gap(kv *kvstream.Stream, seq uint64) {
 	}
 }
 
-// tellPolled tells the fleet what has come.
+// tellPolled passes the operations to the fleet.
 func (s *stream) tellPolled(ranks map[int]*kvstream.Stream) {
 	held := 0
 	var sum kvstream.Counts
@@ -145,7 +145,7 @@ func (s *stream) tellPolled(ranks map[int]*kvstream.Stream) {
 	s.tellOps(held)
 }
 
-// tellOps tells the fleet what has gathered, and how many blocks the engine holds.
+// tellOps passes the collected operations to the fleet, and the number of blocks that the engine holds.
 func (s *stream) tellOps(held int) {
 	if s.ops.Len() == 0 {
 		return

@@ -10,19 +10,19 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// publisher is what is known of a publication. Follower.mu guards it, except decided.
+// publisher is the state of a publication. Follower.mu guards it, except decided.
 type publisher struct {
-	decided chan struct{} // closed when it was first looked up whose it is
+	decided chan struct{} // closed when its endpoint was first looked up
 	settled bool          // decided is closed
-	tied    target        // zero while it is nobody's
-	to      *stream       // nil while it is nobody's
-	said    bool          // that it is nobody's
-	heard   int           // connections that are open and have sent it
-	doubled bool          // it was said that several send it
+	tied    target        // zero without an endpoint
+	to      *stream       // nil without an endpoint
+	said    bool          // the missing endpoint was logged
+	heard   int           // open connections that have sent it
+	doubled bool          // several connections sending it were logged
 	last    time.Time     // when a connection that sends it began or ended
 }
 
-// publisher is the one of a publication that a connection sends for the first time; nil where there is no room for another.
+// publisher is the state of a publication that a connection sends for the first time; nil if there is no room.
 func (f *Follower) publisher(pub publication) *publisher {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,7 +48,7 @@ func (f *Follower) publisher(pub publication) *publisher {
 	return p
 }
 
-// makeRoom forgets the topics of nobody that no connection has sent for a while; mu is held.
+// makeRoom drops unused topics without an endpoint; mu is held.
 func (f *Follower) makeRoom() (room bool) {
 	for pub, p := range f.publishers {
 		if p.settled && p.to == nil && p.heard == 0 && time.Since(p.last) > idle {
@@ -59,7 +59,7 @@ func (f *Follower) makeRoom() (room bool) {
 	return room
 }
 
-// hungUp is called when a connection has ended that sent these publications.
+// hungUp is called when a connection that sent these publications has ended.
 func (f *Follower) hungUp(ctx context.Context, said map[publication]*publisher) {
 	for _, p := range said {
 		f.mu.Lock()
@@ -80,7 +80,7 @@ func (f *Follower) streamOf(p *publisher) *stream {
 	return p.to
 }
 
-// tie finds out whose the publications are, and adds what is to be followed of them to want; mu is held.
+// tie finds the endpoints of the publications, and adds their sources to want; mu is held.
 func (f *Follower) tie(want map[target]bool) {
 	if len(f.listeners) == 0 {
 		return
@@ -112,7 +112,7 @@ func (f *Follower) tie(want map[target]bool) {
 	}
 }
 
-// connect gives the publishers the streams that are theirs; mu is held.
+// connect assigns the publishers to their streams; mu is held.
 func (f *Follower) connect() {
 	for _, p := range f.publishers {
 		p.to = f.streams[p.tied]
@@ -123,7 +123,7 @@ func (f *Follower) connect() {
 	}
 }
 
-// awaited are the endpoints that are said to dial in and have not, told once; mu is held.
+// awaited are the endpoints that should connect and have not, reported once; mu is held.
 func (f *Follower) awaited() (out []string) {
 	has := map[string]bool{}
 	for t := range f.streams {
@@ -139,22 +139,22 @@ func (f *Follower) awaited() (out []string) {
 	return out
 }
 
-// sayAwaited says of endpoints that nothing has come of them yet.
+// sayAwaited reports endpoints without any message so far.
 func (f *Follower) sayAwaited(names []string) {
 	for _, name := range names {
 		f.observe(route.KVHeard{Endpoint: name, State: kvstream.Silent, Detail: "the engine has not dialled in yet"})
 	}
 }
 
-// Publishers is what dials in: topics and ranks that are known, whose endpoint is known or not, messages of those that are nobody's, and
-// connections from outside Config.Allow.
+// Publishers are the counts of engines that connect: topics and ranks with a known endpoint and without, dropped messages of
+// the latter, and connections from outside Config.Allow.
 type Publishers struct {
 	Listening        bool
 	Tied, Untied     int
 	Dropped, Refused uint64
 }
 
-// Publishers are the counts of what dials in.
+// Publishers returns the counts.
 func (f *Follower) Publishers() Publishers {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +169,7 @@ func (f *Follower) Publishers() Publishers {
 	return out
 }
 
-// give hands the frames of a message to a stream, none where its connection has ended. It is false where the stream is over.
+// give passes the frames of a message to a stream, nil when its connection has ended. It returns false if the stream is over.
 func (s *stream) give(ctx context.Context, frames [][]byte) bool {
 	select {
 	case s.inbox <- frames:
@@ -181,7 +181,7 @@ func (s *stream) give(ctx context.Context, frames [][]byte) bool {
 	}
 }
 
-// listen takes in what the engine's publisher sends, which has dialled in, until ctx ends.
+// listen handles the messages of an engine that connected, until ctx ends.
 func (s *stream) listen(ctx context.Context) {
 	defer s.asker.close()
 	s.beaten = time.Now()
@@ -206,7 +206,7 @@ func (s *stream) listen(ctx context.Context) {
 	}
 }
 
-// taken takes in a message, or that the connection has ended: it reports whether there is one.
+// taken handles a message, or the end of the connection: it reports whether there is a connection.
 func (s *stream) taken(ctx context.Context, frames [][]byte) (here bool) {
 	if frames != nil {
 		s.message(ctx, frames)

@@ -17,8 +17,8 @@ import (
 // end is the number in the message that ends an answer: -1.
 const end = math.MaxUint64
 
-// asker asks an engine's replay socket, a ROUTER, for messages from a number on: an empty frame, then the number in 8 bytes, big
-// endian (vLLM and SGLang).
+// asker requests messages from a number on from an engine's replay socket, a ROUTER: an empty frame, then the number in 8
+// bytes, big endian (vLLM and SGLang).
 type asker struct {
 	addr   string
 	cancel context.CancelFunc
@@ -53,7 +53,7 @@ func (a *asker) open(ctx context.Context) error {
 	return nil
 }
 
-// ask hands each message of the answer to take, which says whether to go on.
+// ask passes each message of the answer to take, which reports whether to continue.
 func (a *asker) ask(ctx context.Context, from uint64, take func(frames [][]byte) bool) error {
 	err := a.open(ctx)
 	if err == nil {
@@ -94,8 +94,8 @@ func (a *asker) exchange(ctx context.Context, from uint64, take func(frames [][]
 
 var errStop = errors.New("stopped")
 
-// catchUp asks for what came after the last message applied, and for that one: what comes shows whether messages are missing and
-// whether the engine is the same.
+// catchUp requests the messages from the last applied one on: they show whether messages are missing and whether the engine is
+// the same.
 func (s *stream) catchUp(ctx context.Context, now bool) {
 	if s.redo.Swap(false) {
 		s.kv.Reset(false, 0)
@@ -108,7 +108,7 @@ func (s *stream) catchUp(ctx context.Context, now bool) {
 		return
 	}
 	if now || s.told() == kvstream.Silent || s.told() == kvstream.None || time.Since(s.beaten) >= beat/2 {
-		for range 2 { // once more when it turns out that the engine has started anew
+		for range 2 { // again if the engine has restarted
 			again, err := s.question(ctx)
 			if err != nil {
 				s.unanswered(ctx, err)
@@ -123,7 +123,7 @@ func (s *stream) catchUp(ctx context.Context, now bool) {
 	s.flush()
 }
 
-// question asks once; again means that the engine has started anew, and that everything must be asked for.
+// question requests once; again means that the engine has restarted, and that all messages must be requested.
 func (s *stream) question(ctx context.Context) (again bool, err error) {
 	from, began, count, anew := s.kv.From(), s.kv.Started(), 0, false
 	err = s.asker.ask(ctx, from, func(frames [][]byte) bool {
@@ -161,7 +161,7 @@ func (s *stream) question(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
-// unanswered says, when it lasts, that the engine does not answer.
+// unanswered reports, after some time, that the engine does not answer.
 func (s *stream) unanswered(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -173,7 +173,8 @@ func (s *stream) unanswered(ctx context.Context, err error) {
 	}
 }
 
-// dispose closes a socket whose context has ended. The library's reader may hang on a full queue of ten messages for ever: they are taken out.
+// dispose closes a socket whose context has ended. The library's reader may block on a full queue of ten messages without end,
+// so they are drained.
 func dispose(s zmq4.Socket) {
 	_ = s.Close()
 	for range 64 {
@@ -181,5 +182,5 @@ func dispose(s zmq4.Socket) {
 	}
 }
 
-// quiet is for the library's own log, which has nothing that is not told here.
+// quiet discards the library's own log, which has nothing that is not reported here.
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

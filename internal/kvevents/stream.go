@@ -16,27 +16,27 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// stream follows one event stream. Its goroutine owns everything but what is said otherwise.
+// stream reads one event stream. Its goroutine owns all fields unless stated otherwise.
 type stream struct {
 	f      *Follower
 	at     target
 	log    *slog.Logger
 	cancel context.CancelFunc
 	done   chan struct{}
-	redo   atomic.Bool // another stream of the endpoint lost what was known of it: ask for everything again
+	redo   atomic.Bool // another stream of the endpoint lost its blocks: request everything again
 
 	kv    *kvstream.Stream
 	batch kvstream.Batch
 	ops   kvstream.Ops
-	size  int // tokens a block
+	size  int // tokens per block
 
-	base   kvstream.State // what the state is while the stream is heard
+	base   kvstream.State // the state while the stream is received
 	asker  asker
-	beaten time.Time // when the engine last showed that the stream is complete
+	beaten time.Time // when the stream was last known to be complete
 
-	inbox  chan [][]byte // of one whose engine dials in: frames, nil when its connection has ended
-	asked  chan struct{} // of one that is polled, room for one: it is to be asked soon
-	polled time.Time     // when it last was
+	inbox  chan [][]byte // for an engine that connects: frames, nil when its connection has ended
+	asked  chan struct{} // for a polled engine, capacity 1: poll soon
+	polled time.Time     // time of the last poll
 
 	mu    sync.Mutex // guards what follows
 	state kvstream.State
@@ -63,7 +63,7 @@ func (s *stream) told() kvstream.State {
 	return s.state
 }
 
-// run follows until ctx ends.
+// run reads events until ctx ends.
 func (s *stream) run(ctx context.Context) {
 	switch s.at.events {
 	case pollEvents:
@@ -89,7 +89,8 @@ func (s *stream) run(ctx context.Context) {
 func (s *stream) connected(ctx context.Context) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// The library's own reconnecting hides that a connection broke, which is the first sign of a restart, and gives up after ten attempts.
+	// The library's own reconnecting hides a broken connection, which is the first sign of a restart, and gives up after ten
+	// attempts.
 	sub := zmq4.NewSub(running, zmq4.WithDialerTimeout(patience), zmq4.WithDialerMaxRetries(0), zmq4.WithLogger(quiet()))
 	defer func() {
 		cancel()
@@ -149,8 +150,8 @@ func receive(ctx context.Context, sub zmq4.Socket, to chan<- zmq4.Msg) error {
 	}
 }
 
-// decode reads the frames of a message: topic, number, payload. In an answer to a question an empty frame comes first, and the topic may be
-// missing. What is no message is counted and has no number.
+// decode parses the frames of a message: topic, number, payload. In a replay an empty frame comes first, and the topic may be
+// missing. Malformed messages are counted and have no number.
 func (s *stream) decode(frames [][]byte) (seq uint64, ok bool) {
 	n := len(frames)
 	if n < 2 || len(frames[n-2]) != 8 {
@@ -166,7 +167,7 @@ func (s *stream) decode(frames [][]byte) (seq uint64, ok bool) {
 	return seq, true
 }
 
-// message takes in a message of the stream.
+// message handles a message of the stream.
 func (s *stream) message(ctx context.Context, frames [][]byte) {
 	seq, ok := s.decode(frames)
 	if !ok {
@@ -194,10 +195,10 @@ func (s *stream) message(ctx context.Context, frames [][]byte) {
 	}
 }
 
-// apply takes in the batch.
+// apply applies the batch.
 func (s *stream) apply(seq uint64) {
 	if seq == 0 {
-		s.base = kvstream.Exact // all there is since it began
+		s.base = kvstream.Exact // complete since the engine's start
 	}
 	for i := range s.batch.Events {
 		s.size = max(s.size, s.batch.Events[i].BlockTokens)
@@ -208,7 +209,7 @@ func (s *stream) apply(seq uint64) {
 	}
 }
 
-// flush tells the fleet what has come, and that the stream is heard.
+// flush passes the operations to the fleet, and that the stream is received.
 func (s *stream) flush() {
 	if s.kv.Started() && s.told() != s.base {
 		detail := "followed; all is known that the cache holds"
@@ -220,7 +221,7 @@ func (s *stream) flush() {
 	s.tell()
 }
 
-// tell tells the fleet what has come.
+// tell passes the operations to the fleet.
 func (s *stream) tell() {
 	s.mu.Lock()
 	s.sum = s.kv.Counts()
@@ -232,7 +233,7 @@ func (s *stream) tell() {
 	s.ops.Reset()
 }
 
-// missed gives up messages that cannot be had any more.
+// missed gives up lost messages.
 func (s *stream) missed(seq uint64) {
 	first := !s.kv.Started()
 	lost := seq - s.kv.Next()
@@ -241,13 +242,13 @@ func (s *stream) missed(seq uint64) {
 	s.kv.Resume(seq)
 	s.base = kvstream.Partial
 	if first {
-		return // there was nothing to lose
+		return // nothing was known that could be lost
 	}
 	s.kv.Lose(lost)
 	s.say(kvstream.Partial, fmt.Sprintf("%d messages are lost; what the cache holds is learnt anew", lost), true, false)
 }
 
-// restarted forgets an engine that is no more.
+// restarted drops the state of an engine that has ended.
 func (s *stream) restarted(how string) {
 	s.ops.Reset()
 	s.kv.Reset(true, 0)
@@ -256,7 +257,7 @@ func (s *stream) restarted(how string) {
 	s.say(kvstream.Exact, "the engine has started anew ("+how+")", true, true)
 }
 
-// say tells the fleet how the stream is, once.
+// say reports a change of the stream's state to the fleet.
 func (s *stream) say(state kvstream.State, detail string, lost, restart bool) {
 	s.mu.Lock()
 	before := s.state

@@ -17,13 +17,13 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// Tokenizer gives the token ids that the engine computes from a chat or completion in OpenAI's form, its chat template included. It is used by several
-// goroutines at once.
+// Tokenizer computes the engine's token ids of a chat or completion in OpenAI's form, with its chat template. Several
+// goroutines use it at once.
 type Tokenizer interface {
 	Request(body []byte) ([]int32, error)
 }
 
-// The bounds of asking for tokens: what does not fit is left out, and those requests' blocks are told by other means.
+// Bounds of token lookups: beyond them requests are skipped, and their blocks are recognised by other means.
 const (
 	tokenAskers = 4
 	tokenQueue  = 64
@@ -31,17 +31,17 @@ const (
 	tokensSoon  = 10 * time.Second
 )
 
-// question is a request whose tokens are to be had.
+// question is a request whose tokens are looked up.
 type question struct {
 	lease     fleet.Lease
 	url, key  string
 	kind      fleet.Kind
 	body      []byte
-	tokenPath string // at the engine; "" for the tokenizer here
+	tokenPath string // path at the engine; "" for the local tokenizer
 }
 
-// Placed has the tokens of a request found, beside it: by the engine, by the tokenizer, or, where its body has them (ids), as they are. body
-// makes a copy of the request as the engine got it, and is called only if that is wanted. Placed does not wait.
+// Placed looks up the tokens of a request in the background: from the engine, from the tokenizer, or from its body if that has
+// them (ids). body makes a copy of the request as sent, and is called only if needed. Placed does not block.
 func (f *Follower) Placed(d *route.Decision, ids bool, body func() []byte) {
 	q := question{lease: d.Lease, url: d.Endpoint.URL, key: d.Endpoint.APIKey, kind: d.Kind}
 	switch {
@@ -78,7 +78,7 @@ func (f *Follower) follows(endpoint string) bool {
 	return false
 }
 
-// askTokens finds the tokens of requests until ctx ends.
+// askTokens looks up tokens of requests until ctx ends.
 func (f *Follower) askTokens(ctx context.Context) {
 	for {
 		select {
@@ -105,7 +105,7 @@ func (f *Follower) tokens(ctx context.Context, q *question) (ev route.KVTokens, 
 		Adapter json.RawMessage `json:"lora_request"` // TensorRT-LLM
 		Path    json.RawMessage `json:"lora_path"`    // SGLang
 	}
-	_ = json.Unmarshal(q.body, &asked) // what is no request the engine will say
+	_ = json.Unmarshal(q.body, &asked) // the engine reports invalid requests
 	ev.Lease = q.lease
 	switch {
 	case given(asked.Adapter) || given(asked.Path):
@@ -123,7 +123,7 @@ func (f *Follower) tokens(ctx context.Context, q *question) (ev route.KVTokens, 
 		ev.Extra = kv.SaltExtra(asked.Salt)
 	case q.kind == fleet.KindSGLang:
 		ev.Salt = asked.Salt
-	default: // TensorRT-LLM's events do not tell it
+	default: // TensorRT-LLM's events lack it
 	}
 	return ev, err
 }
@@ -156,10 +156,11 @@ func (f *Follower) askEngine(ctx context.Context, q *question) ([]uint32, error)
 	return engine.ReadTokens(answer)
 }
 
-// given is false of a member that is missing or null.
+// given is false for a member that is missing or null.
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// givenIDs are the token ids that stand in a body: prompt_token_ids, or the prompt of a completion. None without an error means that there are none.
+// givenIDs are the token ids in a body: prompt_token_ids, or the prompt of a completion. None without an error means that there
+// are none.
 func givenIDs(members ...json.RawMessage) ([]uint32, error) {
 	for _, raw := range members {
 		raw = bytes.TrimSpace(raw)
@@ -194,7 +195,7 @@ func givenIDs(members ...json.RawMessage) ([]uint32, error) {
 	return nil, nil
 }
 
-// tokenize gives a request to the tokenizer. Few do so at once: it computes, beside those who wait for an answer.
+// tokenize passes a request to the tokenizer. Few run at once, since it competes with requests for CPU time.
 func (f *Follower) tokenize(ctx context.Context, body []byte) ([]uint32, error) {
 	if f.with == nil {
 		return nil, errors.New("the body has no token ids")
@@ -216,5 +217,5 @@ func (f *Follower) tokenize(ctx context.Context, body []byte) ([]uint32, error) 
 	return out, nil
 }
 
-// Unasked is how many requests' tokens could not be had.
+// Unasked is the number of requests whose tokens could not be looked up.
 func (f *Follower) Unasked() uint64 { return f.unasked.Load() }

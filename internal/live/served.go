@@ -17,9 +17,9 @@ type Served struct {
 	Error    string // code of the error body the router itself answered with, "" when an engine answered
 	Attempts int    // endpoints tried
 	Stream   bool
-	Client   string // address that it came from, with the port unless a proxy has told it; "" where nobody knows
+	Client   string // address that it came from, with the port unless a proxy has told it; "" if unknown
 	Peer     string // address and port of the trusted proxy that has told it, "" for none
-	Tenant   string // whose request it was, "" where nobody says
+	Tenant   string // of the request; "" if unknown
 	Agent    string // User-Agent
 
 	Started   time.Time

@@ -310,7 +310,7 @@ func (d *draft) checkRoles() {
 	d.settings = slices.DeleteFunc(d.settings, func(s setting) bool { return strings.HasPrefix(s.path, "disaggregation.") })
 }
 
-// leftovers lists what nobody has read.
+// leftovers lists settings that were not read.
 func (d *draft) leftovers(n *node, path string) {
 	for i, item := range n.items {
 		at := item.key

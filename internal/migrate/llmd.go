@@ -244,7 +244,7 @@ func (p *llmd) scorer(s scorer, policy string) {
 	}
 }
 
-// rest lists plugins without an equivalent that are in no profile, and the parameters that nobody has read.
+// rest lists plugins without an equivalent that are in no profile, and unread parameters.
 func (p *llmd) rest(kind string, n *node) {
 	switch kind {
 	case "always-disagg-pd-decider":

@@ -111,7 +111,7 @@ func (d *Direct) Send(to uint64, b []byte) {
 	}
 }
 
-// router is who is at the other end, 0 while nobody is.
+// router is the peer at the other end; 0 for none.
 func (l *link) router() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

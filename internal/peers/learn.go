@@ -322,7 +322,7 @@ func (s *snapshot) next() (part int, ok bool) {
 	return part, true
 }
 
-// lesson hands on what a router says that was asked. What nobody waits for is dropped, and asked for again.
+// lesson hands on what a router says that was asked. An unexpected one is dropped, and asked for again.
 func (g *Group) lesson(l lesson) {
 	l.data = slices.Clone(l.data)
 	select {

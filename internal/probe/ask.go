@@ -61,7 +61,7 @@ func (t *target) answer(ctx context.Context, ask engine.Ask) (engine.Answer, err
 	}
 }
 
-// get fetches a path of the engine. The error is errRefused when nobody listens.
+// get fetches a path of the engine. The error is errRefused if the connection is refused.
 func (t *target) get(ctx context.Context, path string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.p.cfg.Timeout)
 	defer cancel()

@@ -54,7 +54,7 @@ const (
 	down
 )
 
-// errRefused says that the connection was refused: nobody listens, so the process is gone or going.
+// errRefused means that the connection was refused: the process is gone or ending.
 var errRefused = errors.New("connection refused")
 
 func newTarget(p *Prober, a address, firstMax time.Duration) *target {

@@ -7,7 +7,7 @@ import "slices"
 // is forgotten first.
 type tree struct {
 	byFirst map[uint64]*piece // by the name of its first block
-	newest  *piece            // list by last use; whoever has a piece in front of it was used no earlier than it
+	newest  *piece            // list by last use; a piece is used no later than those in front of it
 	oldest  *piece
 	size    int // see cost
 	most    int

@@ -41,7 +41,7 @@ type Shadow struct {
 	queue chan *shadow.Sighting
 	keeps bool // ends of leases are wanted
 
-	broken  atomic.Bool   // a shadow has panicked; nobody is asked any more
+	broken  atomic.Bool   // a shadow has panicked; shadows are off
 	halved  atomic.Uint32 // one conversation in 2^halved is looked at
 	resting atomic.Bool   // the budget of this window is spent
 	skipped atomic.Uint64 // decisions not looked at because the budget does not allow it
@@ -133,7 +133,7 @@ func (s *Shadow) pass(n notice) {
 	case g := <-s.free:
 		n.write(g)
 		s.queue <- g
-	default: // whoever keeps books would count it for ever
+	default: // Keeping policies would count it for ever
 		s.lateMu.Lock()
 		defer s.lateMu.Unlock()
 		if len(s.late) < mostLate {

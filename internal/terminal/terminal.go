@@ -56,7 +56,7 @@ func (a *Area) Clear(w io.Writer) {
 	a.lines = 0
 }
 
-// Columns is the width that everything fits into: that of a terminal which nobody has widened.
+// Columns is the width that everything fits into: the width of a standard terminal.
 const Columns = 80
 
 // Wrap lays paragraphs, which empty lines part, out anew in 80 columns. Indented lines stay as they are.

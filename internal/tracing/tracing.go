@@ -110,7 +110,7 @@ func (c Config) address() string {
 }
 
 // Start begins the server span of a client's request, as a child of the trace in its header if there is one. name has
-// low cardinality: the method and the path's pattern. The context carries the span to whoever asks OpenTelemetry.
+// low cardinality: the method and the path's pattern. The context carries the span.
 func (t *Tracer) Start(ctx context.Context, h http.Header, name string) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil

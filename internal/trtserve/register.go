@@ -16,7 +16,7 @@ import (
 type Registration struct {
 	Own   bool           // the storage has a listener of its own, so that who reaches it may use it
 	Token string         // bearer token that callers need; "" for none
-	Allow guard.Networks // networks of the callers; without Own one of Token and Allow has to be given, or nobody may call
+	Allow guard.Networks // networks of the callers; without Own Token or Allow is required, or all callers are rejected
 	Hosts guard.Hosts    // hosts that may be registered beside the address that the call comes from
 }
 

@@ -23,7 +23,7 @@ import (
 // Config says what is served.
 type Config struct {
 	Names   *guard.Names                   // under which callers come; what comes under others is passed on, to be refused
-	Source  func(*http.Request) netip.Addr // where a call came from; nil goes by its connection
+	Source  func(*http.Request) netip.Addr // address of a caller; nil uses the connection
 	Paths   bool                           // the paths for people and monitors
 	Version string                         // for /version
 

@@ -17,7 +17,7 @@ const (
 	procsTick  = 250 * time.Millisecond
 	procsBusy  = 0.6  // of the processors in use: beyond that, what is ready waits longer than it takes
 	procsCalm  = 0.4  // of half as many: below that, they are enough
-	procsSpare = 0.5  // processors of the machine that nobody used. Where there are none, one more of ours computes little more
+	procsSpare = 0.5  // idle processors of the machine. Where there are none, one more of ours computes little more
 	procsRest  = 8    // ticks of calm before there are fewer
 	procsFull  = 0.95 // of the processors in use: that is all that there is
 	procsLong  = 20   // ticks at procsFull after which more are used even if other processes keep the machine busy

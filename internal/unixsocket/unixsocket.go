@@ -79,7 +79,7 @@ func (a Address) Listen() (net.Listener, error) {
 	if err := a.vacant(); err != nil {
 		return nil, err
 	}
-	// The socket is made where nobody else can reach it, so that it has its rights before it has its name.
+	// The socket is made where no other user can reach it, so that it has its rights before it has its name.
 	hidden, err := os.MkdirTemp(filepath.Dir(a.Path), ".wp")
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (a Address) Listen() (net.Listener, error) {
 	return &listener{UnixListener: l, path: a.Path, made: made}, nil
 }
 
-// vacant reports why nobody can listen here; nil when somebody can.
+// vacant reports why the path cannot be listened on; nil if it can.
 func (a Address) vacant() error {
 	info, err := os.Lstat(a.Path)
 	switch {

@@ -11,7 +11,7 @@ import (
 type Writer struct {
 	out  io.Writer
 	last byte // the last one that was written
-	torn bool // the file ends within a line that nobody will go on with
+	torn bool // the file ends within a line that will not be completed
 }
 
 // On is the end of an open file.

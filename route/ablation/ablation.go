@@ -33,13 +33,13 @@ const (
 	Provisional                  // speeds are learnt when answers end, not at their first byte
 	Queue                        // prompts are sent as they come
 	Residence                    // a request leaves its place when its prompt is computed
-	Restart                      // nobody notices that an engine has lost its cache
+	Restart                      // losses of an engine's cache go unnoticed
 	Returns                      // conversations come back at the fleet's mean rate of turns
 	SecondTier                   // no cache holds more than its engine states
 	Spread                       // nothing keeps the numbers of new conversations even
 	TextFeatures                 // tokens are a share of a prompt's bytes
 	TurnSize                     // a turn's prompt has a fixed length
-	Utilisation                  // no endpoint is thought busy
+	Utilisation                  // no endpoint counts as busy
 	WarmUp                       // turns come as often as those seen in a window that is not full yet say
 	WholeDoubt                   // a speed learnt of answers that are not streamed counts however noisy
 )

@@ -131,7 +131,7 @@ func (r Reader) Quiet(now time.Time, slot int) time.Duration {
 	return now.Sub(r.t.endpoints.Get(slot).lifeAt)
 }
 
-// Calm reports whether from now on an endpoint's rank depends on its probes alone, whoever asks, until a request fails there.
+// Calm reports whether from now on an endpoint's rank depends on its probes alone, for all callers, until a request fails there.
 func (r Reader) Calm(now time.Time, slot int) bool {
 	e := r.t.endpoints.Get(slot)
 	return len(e.refusals) == 0 && !e.halfOpen && !now.Before(e.busyUntil) && !now.Before(e.ejectedUntil)

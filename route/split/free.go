@@ -76,7 +76,7 @@ func (f *Free) Pair(which int, decode *pick.View) {
 	}
 }
 
-// Price fills in the terms of the rows that could answer, for when the prompt will be computed by whoever computes it in the end.
+// Price fills in the terms of the rows that could answer, for the time when the chosen prefiller has computed the prompt.
 func Price(decode *pick.View) { cost.Once(decode, freeOthers) }
 
 // Choose says whether a pair costs less, and who answers: a row of decode if it does, else of whole.

@@ -19,8 +19,8 @@ const (
 	WholeWarm         Why = "warm"          // no more of its prompt than the threshold is uncached where it decodes
 	WholeSooner       Why = "whole_sooner"  // it is predicted to cost less at one endpoint
 	WholeUnfit        Why = "unfit"         // its kind cannot be split: several answers, several prompts, an API without a protocol
-	WholePinned       Why = "pinned"        // it must go to one endpoint: pinned, or to whoever holds the response it refers to
-	WholeNoPrefiller  Why = "no_prefiller"  // nobody else can compute its prompt now
+	WholePinned       Why = "pinned"        // it must go to one endpoint: pinned, or the holder of the response it refers to
+	WholeNoPrefiller  Why = "no_prefiller"  // no other endpoint can compute its prompt now
 	WholePrefillFails Why = "prefill_fails" // its prefill leg failed, and the decoder computes the prompt itself
 )
 

@@ -73,7 +73,7 @@ func (s *Sender) To(c *Incoming, d *route.Decision, ctx context.Context, span *t
 // Carry makes it one leg of a split request.
 func (a *Outgoing) Carry(message *handover.Message) { a.Message = message }
 
-// carried reports whether the carrier exchanges it. The router computes prompts elsewhere by itself: nobody but it knows of them.
+// carried reports whether the carrier exchanges it. Prefill legs are always sent by the router.
 func (a *Outgoing) carried() bool { return a.c.Carrier != nil && a.d.Leg != fleet.LegPrefill }
 
 // exchange sends it and returns when the header of the answer has come.

@@ -16,7 +16,7 @@ type run struct {
 	number       int // of runs noted before it
 }
 
-// runs is the last runs that are nobody's, in a ring.
+// runs is a ring of the latest runs without a conversation.
 type runs struct {
 	ring []run
 	next int
@@ -51,7 +51,7 @@ const (
 	mostLate     = 16  // of these, the latest, whose events may still come
 )
 
-// noteRun notes blocks that are nobody's.
+// noteRun records blocks without a conversation.
 func (t *Table) noteRun(slot int, parent uint64, names []uint64) {
 	k := &t.runs
 	if k.ring == nil {
