@@ -2,6 +2,7 @@ package route_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -23,11 +24,12 @@ type talk struct {
 	open  []fleet.Lease // oldest first, as a ring
 	next  int
 
-	took []time.Duration // by each decision
+	blocks int             // of a prompt
+	took   []time.Duration // by each decision
 }
 
-func newTalk(endpoints, conversations int) *talk {
-	t := &talk{now: time.Unix(1000, 0)}
+func newTalk(endpoints, conversations, blocks int) *talk {
+	t := &talk{now: time.Unix(1000, 0), blocks: blocks}
 	t.r = route.New(route.Config{
 		Policy: func() pick.Policy { return leastttft.New(leastttft.Config{}.WithDefaults()) }, PolicyName: "least_ttft",
 		Sessions: session.Config{Max: max(conversations, 1000) * 2},
@@ -55,14 +57,14 @@ func (t *talk) turn(conversation int) {
 	t.asked++
 	t.now = t.now.Add(2 * time.Millisecond)
 	t.text.Blocks = t.text.Blocks[:0]
-	for i := range uint64(talkBlocks) {
+	for i := range uint64(t.blocks) {
 		key := i
-		if i > talkBlocks/2 {
+		if i > uint64(t.blocks/2) {
 			key += uint64(conversation+1) << 20
 		}
 		t.text.Blocks = append(t.text.Blocks, key*0x9e3779b97f4a7c15)
 	}
-	t.text.Bytes = talkBlocks * fleet.BlockBytes
+	t.text.Bytes = t.blocks * fleet.BlockBytes
 	t.req.Session, t.req.Seed, t.req.PromptBytes = sessions[conversation%len(sessions)], uint64(t.asked), t.text.Bytes
 	t.req.Tenant = tenants[conversation/len(sessions)]
 	began := time.Now()
@@ -89,12 +91,15 @@ func numbered(prefix string, n int) (names []string) {
 	return names
 }
 
-// BenchmarkScale measures a request from decision to end, for fleets and numbers of conversations of all sizes. It reports the
-// median of decisions too, which other processes of the machine hardly change.
+// BenchmarkScale measures a request from decision to end, for fleets, numbers of conversations and prompts of all sizes. It reports
+// the median of decisions, which other processes of the machine hardly change, and the live heap.
 func BenchmarkScale(b *testing.B) {
-	run := func(name string, endpoints, conversations int) {
+	run := func(name string, endpoints, conversations, blocks int) {
 		b.Run(name, func(b *testing.B) {
-			t := newTalk(endpoints, conversations)
+			t := newTalk(endpoints, conversations, blocks)
+			var heap runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&heap)
 			t.took = make([]time.Duration, 0, 1<<20)
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -103,12 +108,16 @@ func BenchmarkScale(b *testing.B) {
 			}
 			slices.Sort(t.took)
 			b.ReportMetric(float64(t.took[len(t.took)/2].Nanoseconds()), "ns/decision")
+			b.ReportMetric(float64(heap.HeapAlloc>>20), "MB")
 		})
 	}
 	for _, n := range []int{4, 16, 64, 256, 1000} {
-		run(fmt.Sprintf("endpoints/%d", n), n, 10_000)
+		run(fmt.Sprintf("endpoints/%d", n), n, 10_000, talkBlocks)
 	}
 	for _, n := range []int{1000, 10_000, 100_000, 1_000_000} {
-		run(fmt.Sprintf("conversations/%d", n), 16, n)
+		run(fmt.Sprintf("conversations/%d", n), 16, n, talkBlocks)
+	}
+	for _, kB := range []int{10, 100, 500} {
+		run(fmt.Sprintf("prompt/%dkB", kB), 1000, 1000, kB<<10/fleet.BlockBytes)
 	}
 }
