@@ -5,9 +5,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -238,3 +241,123 @@ func (r *replicaRigs) goesOn() {
 		p.booksEmpty()
 	}
 }
+
+// TestHurtNetwork cuts the network between three routers, each in a network namespace of its own, while their clients keep asking: around
+// one, around all, and between two. Engines stay reachable. No answer is lost, each router says that others are gone, and afterwards all know
+// all again. It needs root and ip (iproute2).
+func TestHurtNetwork(t *testing.T) {
+	t.Parallel()
+	ip := func(args ...string) error {
+		out, err := exec.Command("ip", args...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, out)
+		}
+		return nil
+	}
+	// Names and addresses of this test's own: other tests may run beside it.
+	id, names := os.Getpid()%10_000, [3]string{}
+	bridge, network := fmt.Sprintf("wpb%d", id), fmt.Sprintf("10.%d.%d", 64+id/200, id%200)
+	if err := ip("link", "add", bridge, "type", "bridge"); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = ip("link", "del", bridge) })
+	must := func(args ...string) {
+		t.Helper()
+		if err := ip(args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must("addr", "add", network+".254/24", "dev", bridge)
+	must("link", "set", bridge, "up")
+	for i := range names {
+		names[i] = fmt.Sprintf("wp%d-%d", id, i)
+		outside, inside := fmt.Sprintf("wpo%d-%d", id, i), fmt.Sprintf("wpi%d-%d", id, i)
+		if err := ip("netns", "add", names[i]); err != nil {
+			t.Skip(err)
+		}
+		t.Cleanup(func() { _ = ip("netns", "del", names[i]) })
+		if err := ip("link", "add", outside, "type", "veth", "peer", "name", inside); err != nil {
+			t.Skip(err)
+		}
+		must("link", "set", outside, "master", bridge, "up")
+		must("link", "set", inside, "netns", names[i])
+		must("-n", names[i], "addr", "add", address(network, i)+"/24", "dev", inside)
+		must("-n", names[i], "link", "set", inside, "up")
+		must("-n", names[i], "link", "set", "lo", "up")
+	}
+	bin := built(t)
+	engines := [2]*engineProcess{runEngineAt(t, bin, network+".254:0"), runEngineAt(t, bin, network+".254:0")}
+	r := &replicaRigs{t: t}
+	for i := range names {
+		file := filepath.Join(t.TempDir(), "warmpath.yaml")
+		text := fmt.Sprintf("listen: %s:8080\nadmin: {listen: \"%s:8081\", token: a-token-of-this-test}\n", address(network, i), address(network, i)) +
+			fmt.Sprintf("endpoints:\n- {url: %q, name: e0}\n- {url: %q, name: e1}\nprobe: {interval: 200ms}\n", engines[0].url, engines[1].url) +
+			fmt.Sprintf("peers: {listen: \"%s:7946\", secret: a-secret-of-this-test, routers: [\"%s:7946\", \"%s:7946\", \"%s:7946\"]}\n", address(network, i), address(network, 0), address(network, 1), address(network, 2))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := run(t, "ip", "netns", "exec", names[i], bin, "serve", "-c", file)
+		p.says(", on ")
+		r.routers[i] = &routerProcess{process: p, url: "http://" + address(network, i) + ":8080", admin: "http://" + address(network, i) + ":8081", client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+		t.Cleanup(r.routers[i].client.CloseIdleConnections)
+	}
+	get := func(i int, path string) string {
+		req, err := http.NewRequest(http.MethodGet, r.routers[i].admin+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer a-token-of-this-test")
+		res, err := r.routers[i].client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, _ := io.ReadAll(res.Body)
+		return string(b)
+	}
+	hear := func(others ...int) {
+		t.Helper()
+		for i, p := range r.routers {
+			p.await(fmt.Sprintf("router %d hears %d others", i, others[i]), func() bool {
+				return strings.Count(get(i, "/admin/replicas"), `"synced":true`) == others[i]
+			})
+		}
+	}
+	cut := func(at, from int, how string) { // nothing of one router goes to another one
+		t.Helper()
+		must("-n", names[at], "route", how, "blackhole", address(network, from)+"/32")
+	}
+	hear(2, 2, 2)
+	for _, p := range r.routers {
+		p.await("its engines are up", func() bool { a := p.stream("are you there?", 2, nil); return a.whole(2) })
+	}
+	for name, partition := range map[string]struct {
+		cuts  [][2]int
+		heard []int
+	}{
+		"one is cut off":             {[][2]int{{0, 1}, {1, 0}, {0, 2}, {2, 0}}, []int{0, 1, 1}},
+		"all are cut off":            {[][2]int{{0, 1}, {1, 0}, {0, 2}, {2, 0}, {1, 2}, {2, 1}}, []int{0, 0, 0}},
+		"two do not hear each other": {[][2]int{{1, 2}, {2, 1}}, []int{2, 1, 1}},
+	} {
+		load := r.load()
+		for _, c := range partition.cuts {
+			cut(c[0], c[1], "add")
+		}
+		hear(partition.heard...)
+		for i, p := range r.routers {
+			if partition.heard[i] < 2 {
+				p.says("a router is gone")
+			}
+		}
+		for _, c := range partition.cuts {
+			cut(c[0], c[1], "del")
+		}
+		hear(2, 2, 2)
+		load()
+		for i, p := range r.routers {
+			p.await(name+": the books are empty", func() bool { return sumOf(get(i, "/metrics"), "warmpath_endpoint_outstanding_requests") == 0 })
+		}
+	}
+}
+
+func address(network string, i int) string { return fmt.Sprintf("%s.%d", network, i+1) }
