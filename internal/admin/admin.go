@@ -1,5 +1,9 @@
-// Package admin is what operators reach: the HTTP handler of the admin listener with metrics, the endpoints and their
-// draining, models, counters, the configuration in force, profiles, and a status page for people.
+// Package admin is the HTTP handler of the admin listener: metrics, endpoints and their draining, models, counters, the
+// configuration in force, profiles, and a status page.
+//
+// It owns the admin API, its protection by token and host name, and the tally and history behind the page. It promises that
+// every answer is JSON or the page, that errors have one shape, and that memory is bounded. It never chooses an endpoint, and
+// changes the fleet only by events.
 package admin
 
 import (
@@ -14,7 +18,7 @@ import (
 	"github.com/warmpath/warmpath/route"
 )
 
-// Fleet is what admin asks about and commands; live.Fleet is one.
+// Fleet is what admin reads and commands, such as live.Fleet.
 type Fleet interface {
 	Status() []route.EndpointStatus
 	Models() []route.ModelStatus
@@ -31,8 +35,7 @@ type Declarer interface {
 	Remove(name string) error
 }
 
-// Config is everything the handler needs. Fleet is required; the rest may be left out, and what depends on it answers
-// 404 or 501.
+// Config has everything the handler needs. Fleet is required. Parts left out answer 404 or 501.
 type Config struct {
 	Fleet   Fleet
 	Version string // of this program, shown on the status page
@@ -42,8 +45,8 @@ type Config struct {
 	Source    string                                      // name of the discovery source that Endpoints feeds; "" means "admin"
 	Parse     func(Declaration) ([]fleet.Endpoint, error) // expands a declaration (ranks, slots) and reports all its faults
 
-	// The errors that Endpoints wraps for a name that is taken and for one that it did not declare; nil means
-	// ErrDuplicate and ErrNotDeclared.
+	// The errors that Endpoints wraps for a duplicate name and for an undeclared one; nil means ErrDuplicate and
+	// ErrNotDeclared.
 	Duplicate, NotDeclared error
 
 	Metrics   http.Handler            // answers /metrics
@@ -51,16 +54,16 @@ type Config struct {
 	Shadow    http.Handler            // answers GET /admin/shadow: what other policies would have done; shadow.Shadow is one
 	Replicas  http.Handler            // answers GET /admin/replicas: which other routers of the fleet are there
 	Settings  func() any              // the configuration in force, secrets already taken out; encoded as JSON
-	Reload    func() (Running, error) // reads the configuration again, on POST /admin/reload
-	Running   func() Running          // which configuration runs, for the stats
-	Tally     *Tally                  // what the fleet's listeners heard; nil leaves shares, rates and the history out
+	Reload    func() (Running, error) // reloads the configuration, on POST /admin/reload
+	Running   func() Running          // the running configuration, for the stats
+	Tally     *Tally                  // counts from the fleet's events; nil leaves shares, rates and the history out
 	Streams   *Streams                // open event streams, of this handler and of those before it; nil begins with none
-	Log       *slog.Logger            // says who changed what; nil is silent
+	Log       *slog.Logger            // log of changes and their callers; nil for none
 	Now       func() time.Time
 	Started   time.Time // of the program; zero is now
 }
 
-// Running says which configuration runs, and what became of the latest attempt to replace it.
+// Running is the running configuration, and the result of the latest reload.
 type Running struct {
 	Hash    string    `json:"hash"`
 	Since   time.Time `json:"since"`             // when it was taken
@@ -108,7 +111,7 @@ func New(c Config) *Admin {
 	return a
 }
 
-// ServeHTTP answers one call, once its sender has shown to be allowed.
+// ServeHTTP answers one call of an authorised caller.
 func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -172,7 +175,7 @@ func (a *Admin) routes() {
 	})
 }
 
-// decisions passes the question on to who kept them.
+// decisions passes the request on to the handler of decisions.
 func (a *Admin) decisions(w http.ResponseWriter, r *http.Request) {
 	if a.c.Decisions == nil {
 		fail(http.StatusNotFound, "explain_off", "decisions are not kept; set explain.keep above 0 in the configuration").write(w)
@@ -181,7 +184,7 @@ func (a *Admin) decisions(w http.ResponseWriter, r *http.Request) {
 	a.c.Decisions.ServeHTTP(w, r)
 }
 
-// replicas passes the question on to who knows the other routers.
+// replicas passes the request on to the handler of the other routers.
 func (a *Admin) replicas(w http.ResponseWriter, r *http.Request) {
 	if a.c.Replicas == nil {
 		fail(http.StatusNotFound, "replicas_off", "this router has no others beside it; set peers in the configuration, or give serve --peers").write(w)
@@ -190,7 +193,7 @@ func (a *Admin) replicas(w http.ResponseWriter, r *http.Request) {
 	a.c.Replicas.ServeHTTP(w, r)
 }
 
-// shadow passes the question on to who asks the shadows.
+// shadow passes the request on to the handler of shadows.
 func (a *Admin) shadow(w http.ResponseWriter, r *http.Request) {
 	if a.c.Shadow == nil {
 		fail(http.StatusNotFound, "shadow_off", "no other policy is asked; set shadow in the configuration, or give serve --shadow").write(w)

@@ -8,18 +8,18 @@ import (
 	"net/http"
 )
 
-// What a Declarer's errors wrap, so that they become the right status.
+// Errors that a Declarer wraps, for the status of the answer.
 var (
 	ErrDuplicate   = errors.New("an endpoint of that name is declared already")
 	ErrNotDeclared = errors.New("no endpoint of that name is declared here")
 )
 
-// failure is an answer in the shape of OpenAI's errors, which is the traffic listener's shape too.
+// failure is an answer in the shape of OpenAI's errors, as on the traffic listener.
 type failure struct {
 	status  int
 	code    string
 	message string
-	faults  []string // each thing that is wrong, when there are several
+	faults  []string // each fault, if there are several
 }
 
 func fail(status int, code, format string, args ...any) *failure {

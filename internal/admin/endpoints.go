@@ -16,7 +16,7 @@ func (a *Admin) list(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"endpoints": a.views(nil), "stats": a.viewStats()})
 }
 
-// views are the endpoints of the fleet in order of declaration, those that keep lets through; nil keeps all.
+// views are the endpoints of the fleet in order of declaration for which keep is true; nil keeps all.
 func (a *Admin) views(keep func(*route.EndpointStatus) bool) []endpointView {
 	now, status := a.c.Now(), a.c.Fleet.Status()
 	heard := a.c.Tally.endpoints(status)
@@ -93,7 +93,7 @@ func (a *Admin) add(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// added shows new endpoints as the fleet knows them; one that it has not taken in yet is shown as declared.
+// added shows new endpoints as the fleet knows them; one not yet in the fleet is shown as declared.
 func (a *Admin) added(endpoints []fleet.Endpoint, names map[string]bool) []endpointView {
 	out := a.views(func(s *route.EndpointStatus) bool { return names[s.Endpoint.Name] })
 	for i := range out {
@@ -181,7 +181,7 @@ func (a *Admin) settings(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, a.c.Settings())
 }
 
-// reload reads the configuration again. What is wrong with it is the caller's answer, and the running one stays.
+// reload reloads the configuration. Faults are the caller's answer, and the running configuration stays.
 func (a *Admin) reload(w http.ResponseWriter, r *http.Request) {
 	if a.c.Reload == nil {
 		fail(http.StatusNotImplemented, "not_configured", "this router cannot read its configuration again").write(w)

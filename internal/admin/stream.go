@@ -19,18 +19,18 @@ const (
 	streamNewest  = 25               // decisions in one event
 )
 
-// Streams counts the open event streams of an admin listener and can end them: all when the program ends, and those of an earlier handler
-// when another one, perhaps with another token, takes its place.
+// Streams counts the open event streams of an admin listener and can end them: all when the program ends, and an earlier
+// handler's when a new one, perhaps with another token, replaces it.
 type Streams struct {
 	mu   sync.Mutex // guards all below
 	open int
-	over chan struct{} // closed when those that are open are to end
+	over chan struct{} // closed to end the open streams
 }
 
-// NewStreams has none open.
+// NewStreams has no open streams.
 func NewStreams() *Streams { return &Streams{over: make(chan struct{})} }
 
-// End has all open streams end.
+// End ends all open streams.
 func (s *Streams) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *Streams) End() {
 	s.over = make(chan struct{})
 }
 
-// enter takes a place; false when all are taken.
+// enter takes a place; false if all are taken.
 func (s *Streams) enter() (over <-chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *Streams) leave() {
 	s.open--
 }
 
-// look is what the fleet was like at one time, encoded once for all readers.
+// look is the state of the fleet at one time, encoded once for all readers.
 type look struct {
 	at        time.Time
 	names     []string
@@ -73,7 +73,7 @@ type fleetEvent struct {
 	Troubles  json.RawMessage   `json:"troubles,omitempty"`
 }
 
-// lastLook is the newest look, taken anew once it is old.
+// lastLook is the newest look, renewed when it is old.
 type lastLook struct {
 	mu  sync.Mutex // guards got, and is held while one is taken: several readers cost as much as one
 	got *look

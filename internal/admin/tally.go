@@ -16,8 +16,7 @@ const (
 	failedFrom = 500  // statuses from here on are failures; a client's own errors are not
 )
 
-// Tally adds up what finished requests cost, for the status page. It is a listener of the fleet; nil is valid and
-// knows nothing.
+// Tally adds up the cost of finished requests for the status page. It is a listener of the fleet; a nil Tally counts nothing.
 type Tally struct {
 	mu  sync.Mutex // guards all below
 	one map[string]*tallied
@@ -27,7 +26,7 @@ type Tally struct {
 	compare func() []Beside // nil without shadows
 }
 
-// tallied is what one endpoint, or all together, has done.
+// tallied has the counts of one endpoint, or of all together.
 type tallied struct {
 	requests, failed       uint64
 	prompt, cached, output int64 // tokens as reported; prompt only of requests whose cached tokens are known
@@ -56,7 +55,7 @@ type total = heardOf
 // NewTally starts at nothing.
 func NewTally() *Tally { return &Tally{one: map[string]*tallied{}} }
 
-// Listener is what the fleet calls.
+// Listener returns the listener for the fleet.
 func (t *Tally) Listener() live.Listener { return live.Listener{Served: t.served} }
 
 func (t *Tally) served(s *live.Served) {

@@ -22,7 +22,7 @@ const (
 	note = "note"
 )
 
-// When figures are worth a word.
+// Thresholds of troubles.
 const (
 	enoughRequests = 50  // before shares are judged
 	settled        = 30  // seconds from the start before an endpoint without a report is trouble
@@ -35,7 +35,7 @@ const (
 	judged         = 6   // points that shares are judged by: the last minute
 )
 
-// listTroubles looks at everything that the page shows, the worst first. It judges; it asks nothing.
+// listTroubles lists the troubles in everything that the page shows, the worst first. It makes no requests.
 func listTroubles(endpoints []endpointView, st *statsView, past []point, replicas json.RawMessage) []trouble {
 	var all []trouble
 	add := func(severity, endpoint, do, what string, args ...any) {
@@ -225,7 +225,7 @@ func replicaTrouble(answer json.RawMessage, add teller) {
 	}
 }
 
-// merge tells a trouble that many endpoints share once, so that a fleet of hundreds fits a screen.
+// merge joins a trouble that many endpoints share into one line, so that a fleet of hundreds fits a screen.
 func merge(all []trouble) []trouble {
 	same := map[string][]string{}
 	kind := func(t *trouble) string {

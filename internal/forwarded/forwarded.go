@@ -15,10 +15,10 @@ import (
 	"github.com/warmpath/warmpath/internal/guard"
 )
 
-// Unix stands for the other ends of a Unix socket in a list of proxies: they have no address.
+// Unix is the word for the peers of a Unix socket in a list of proxies: they have no address.
 const Unix = "unix"
 
-// DefaultHeader is the header that nearly every proxy writes.
+// DefaultHeader is the header of nearly every proxy.
 const DefaultHeader = "X-Forwarded-For"
 
 const (
@@ -26,7 +26,7 @@ const (
 	realIP   = "X-Real-Ip" // nginx's own word
 )
 
-// ErrProxy says that a text names no proxies.
+// ErrProxy means that a text is not a proxy.
 var ErrProxy = errors.New("is not an IP address, a network such as 10.0.0.0/8, or unix")
 
 // Proxies are the trusted proxies, whose statements about their clients count. A nil *Proxies trusts none.
@@ -36,8 +36,9 @@ type Proxies struct {
 	header   string // in canonical form
 }
 
-// Parse reads addresses, networks in CIDR notation and the word unix. header is where they name their client: Forwarded, or one that lists
-// addresses; "" is X-Forwarded-For. Others are not read: a client could send them through a proxy that does not know them.
+// Parse parses addresses, networks in CIDR notation and the word unix. header is where they name their client: Forwarded, or
+// one that lists addresses; "" is X-Forwarded-For. Other headers are ignored: a client could send them through a proxy that
+// does not know them.
 func Parse(trusted []string, header string) (*Proxies, error) {
 	if len(trusted) == 0 {
 		return nil, nil
@@ -68,19 +69,19 @@ func (p *Proxies) trusts(at netip.Addr) bool {
 	return at.IsValid() && p.networks.Contain(at) || !at.IsValid() && p.unix
 }
 
-// Origin is who a request came from, as far as trusted proxies say.
+// Origin is the source of a request, as far as trusted proxies report it.
 type Origin struct {
-	// Client is its address; with its port where it is connected to the router itself, "" if unknown.
+	// Client is its address, with its port if it is connected directly; "" if unknown.
 	Client string
-	// Peer is address and port of the trusted proxy that the request came through, "" where it came through none.
+	// Peer is the address and port of the trusted proxy that sent the request; "" without one.
 	Peer string
 
-	by          *Proxies // whom that is one of; nil where it is none
-	proto, host string   // as Forwarded has them
-	drop        string   // the header that proxies write, where there is none
+	by          *Proxies // the proxies that it belongs to; nil without one
+	proto, host string   // as in Forwarded
+	drop        string   // the proxies' header, to be removed if there is no proxy
 }
 
-// Of says who a request came from.
+// Of finds the source of a request.
 func (p *Proxies) Of(r *http.Request) Origin {
 	if p == nil {
 		return Origin{Client: r.RemoteAddr}
@@ -105,8 +106,8 @@ func (p *Proxies) Of(r *http.Request) Origin {
 	return o
 }
 
-// walk reads a list of addresses from the right, each written by whoever the next one is, until one that is not trusted: what stands left of it
-// is its own word. Where something else than an address stands, nobody knows more.
+// walk reads a list of addresses from the right, each written by the peer to its right, up to the first that is not trusted.
+// Anything but an address ends the walk.
 func (p *Proxies) walk(values []string, client netip.Addr, read func(string) (netip.Addr, bool)) netip.Addr {
 	for i := len(values) - 1; i >= 0; i-- {
 		for rest, more := values[i], true; more; {
@@ -178,7 +179,7 @@ func (o *Origin) element(text string) (netip.Addr, bool) {
 	return a, ok
 }
 
-// Addr is the client's address, the zero Addr where it is not known.
+// Addr is the client's address; the zero Addr if unknown.
 func (o *Origin) Addr() netip.Addr {
 	if o.by == nil {
 		return guard.SourceOf(o.Client)
@@ -192,8 +193,8 @@ var (
 	secure = []string{"https"} // immutable
 )
 
-// Tell puts into what an engine is sent of a request who it came from, under which host and by which protocol. What a trusted proxy said of
-// that stays, with the proxy added; what anybody else said, or may have said, is taken out.
+// Tell adds the client, host and protocol to the headers for an engine. A trusted proxy's statements are kept, with the proxy
+// added; all others are removed.
 func (o *Origin) Tell(h http.Header, r *http.Request) {
 	peer, proto, host := bare(r.RemoteAddr), plain, r.Host
 	if r.TLS != nil {
@@ -223,7 +224,8 @@ func (o *Origin) Tell(h http.Header, r *http.Request) {
 	}
 }
 
-// told is Tell of what came through a trusted proxy: the header that it writes goes on, with the proxy added, and others become what that says.
+// told is Tell for requests through a trusted proxy: its header is extended with the proxy, and other headers are rewritten to
+// match.
 func (o *Origin) told(h http.Header, peer string, proto []string, host string) (_ []string, _, chain string) {
 	if o.by.header == DefaultHeader {
 		chain = join(strings.Join(h[DefaultHeader], ", "), peer)

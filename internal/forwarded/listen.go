@@ -11,12 +11,12 @@ import (
 	"github.com/warmpath/warmpath/internal/guard"
 )
 
-// tellAgain is how often, in seconds, a refused connection is logged at most.
+// tellAgain is the least interval between logged refusals in seconds.
 const tellAgain = 10
 
-// Listener returns l with connections that begin with a header of the PROXY protocol, version 1 or 2, and whose RemoteAddr is the client that it
-// names. One from a peer that is not trusted is closed, and one whose header is missing, faulty or not whole within the time ends at its first
-// Read.
+// Listener returns l with connections that begin with a header of the PROXY protocol, version 1 or 2, and whose RemoteAddr is
+// the client named there. A connection from an untrusted peer is closed. One whose header is missing, invalid or late fails at
+// its first Read.
 func Listener(l net.Listener, trusted func() *Proxies, within time.Duration, log *slog.Logger) net.Listener {
 	return &listener{Listener: l, trusted: trusted, within: within, log: log}
 }
