@@ -61,13 +61,17 @@ func serve(ctx context.Context, e env, cfg *config.Config, file string, load fun
 	notify(daemon.SdNotifyReady)
 	select {
 	case <-ctx.Done():
-		log.Info("stopping: no new requests, running ones are completed", "deadline", r.current().cfg.Timeouts.Drain)
+		log.Info("stopping: no new requests, running ones are completed", "deadline", r.current().cfg.Timeouts.Drain.String()) // in JSON a duration would be a number
 	case err = <-r.failed:
 	}
 	notify(daemon.SdNotifyStopping)
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.current().cfg.Timeouts.Drain)
 	defer cancel()
-	if stopped := r.stop(deadline); err == nil {
+	stopped := r.stop(deadline)
+	if stopped == nil {
+		log.Info("stopped: all requests have ended")
+	}
+	if err == nil {
 		err = stopped
 	}
 	return err
