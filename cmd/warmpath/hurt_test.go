@@ -98,6 +98,7 @@ func hurtByFaults(t *testing.T, bin string) {
 			}
 		}
 		if strings.Contains(f.fault, "restart") { // within its answers
+			e[0].fault(lingering)
 			answers := r.begun(6, 3000)
 			e[0].fault(f.fault)
 			for range 6 {
@@ -130,6 +131,9 @@ func hurtByFaults(t *testing.T, bin string) {
 	r.ends()
 }
 
+// lingering makes answers of some thousand tokens take a minute, so that an engine is hurt within them however busy the machine is.
+const lingering = `{"kind":"slow","factor":50}`
+
 // begun starts streams and waits until each has its first tokens; the answers come when they end.
 func (r *routerProcess) begun(n, tokens int) <-chan answer {
 	answers := make(chan answer, n)
@@ -151,6 +155,8 @@ func (r *routerProcess) begun(n, tokens int) <-chan answer {
 func hurtByKill(t *testing.T, bin string) {
 	r, e := hurtRig(t, bin, "", "")
 	const tokens = 3000
+	e[0].fault(lingering)
+	e[1].fault(lingering)
 	answers := r.begun(4, tokens)
 	there := e[0].open()
 	if there == 0 || e[1].open() == 0 {
@@ -162,6 +168,7 @@ func hurtByKill(t *testing.T, bin string) {
 			t.Errorf("request %d after the engine is gone: %+v", i, a)
 		}
 	}
+	e[1].fault(`{"kind":"none"}`)
 	told := 0
 	for range 4 {
 		switch a := <-answers; {
@@ -187,6 +194,8 @@ func hurtByKill(t *testing.T, bin string) {
 func hurtByStop(t *testing.T, bin string) {
 	r, e := hurtRig(t, bin, "", "")
 	const tokens = 1500
+	e[0].fault(lingering)
+	e[1].fault(lingering)
 	answers := r.begun(4, tokens)
 	e[0].signal(syscall.SIGSTOP)
 	for i, a := range r.streams(8, 10) {
@@ -199,6 +208,8 @@ func hurtByStop(t *testing.T, bin string) {
 		time.Sleep(5 * time.Second) // which is how long the hurt is
 	}
 	e[0].signal(syscall.SIGCONT)
+	e[0].fault(`{"kind":"none"}`)
+	e[1].fault(`{"kind":"none"}`)
 	for range 4 {
 		if a := <-answers; !a.whole(tokens) {
 			t.Errorf("a stream that had begun ended with %+v", a)
