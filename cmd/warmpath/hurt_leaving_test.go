@@ -44,7 +44,7 @@ func (e *endless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	e.begun.Add(1)
 	defer func() {
-		e.aborted.Add(1)
+		defer e.aborted.Add(1)
 		n, err := strconv.Atoi(r.Header.Get("X-Stream"))
 		if err != nil {
 			return
@@ -169,9 +169,11 @@ func hurtByLeaving(t *testing.T, bin string) {
 	if e.begun.Load() < int64(streams)/2 {
 		t.Errorf("the engine was asked for %d streams only", e.begun.Load())
 	}
-	slices.Sort(e.lag)
+	e.mu.Lock()
+	lag := slices.Sorted(slices.Values(e.lag))
+	e.mu.Unlock()
 	at := func(q float64) time.Duration {
-		return e.lag[min(len(e.lag)-1, int(q*float64(len(e.lag))))].Round(10 * time.Microsecond)
+		return lag[min(len(lag)-1, int(q*float64(len(lag))))].Round(10 * time.Microsecond)
 	}
 	t.Logf("in %v: %d begun at the engine and ended there, seen after %v (p50), %v (p99), %v (p99.99), %v at most; %.0f and %.0f goroutines, %.0f and %.0f files, %.0f and %.0f MB resident before and after",
 		time.Since(began).Round(time.Millisecond), e.begun.Load(), at(0.5), at(0.99), at(0.9999), at(1), before.goroutines, after.goroutines, before.files, after.files, before.memory/1e6, after.memory/1e6)
