@@ -134,8 +134,13 @@ func vllmPages() map[string]string {
 
 // start runs a prober in a bubble; the returned function stops it and waits.
 func start(f http.RoundTripper, cfg Config, eps ...fleet.Endpoint) (*Prober, *record, func()) {
+	return startLogged(slog.New(slog.DiscardHandler), f, cfg, eps...)
+}
+
+// startLogged is start with a log.
+func startLogged(log *slog.Logger, f http.RoundTripper, cfg Config, eps ...fleet.Endpoint) (*Prober, *record, func()) {
 	rec := &record{}
-	p := New(cfg, &http.Client{Transport: f}, rec.observe, slog.New(slog.DiscardHandler))
+	p := New(cfg, &http.Client{Transport: f}, rec.observe, log)
 	p.Set(eps)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

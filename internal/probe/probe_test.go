@@ -366,13 +366,10 @@ func TestConfig(t *testing.T) {
 func TestNoFileDescriptors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(vllmPages())
-		p, rec, stop := start(f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a"})
-		defer stop()
 		var log bytes.Buffer
+		_, rec, stop := startLogged(slog.New(slog.NewTextHandler(&log, nil)), f, Config{}, fleet.Endpoint{Name: "a", URL: "http://a"})
+		defer stop()
 		time.Sleep(500 * time.Millisecond)
-		for _, tg := range p.targets {
-			tg.log = slog.New(slog.NewTextHandler(&log, nil)) // its goroutine sleeps
-		}
 		f.set(func() { f.short = true })
 		asked := f.count("/health")
 		time.Sleep(time.Minute)
