@@ -122,13 +122,17 @@ func served(t *testing.T, r *rig, url string) {
 	if res.StatusCode != http.StatusOK {
 		t.Errorf("a long prompt: %d %s", res.StatusCode, body)
 	}
+	res, body = asked(t, url+"/v1/chat/completions", chat(false, strings.Repeat(long, 4)+long[:20_000])) // 500 kB, which reach the engine whole
+	if res.StatusCode != http.StatusBadRequest || !strings.Contains(body, "maximum context length") {
+		t.Errorf("500 kB: %d %s", res.StatusCode, body)
+	}
 	eventually(t, "all requests have ended", func() bool { return r.fleet.Stats().Leases == 0 })
 	learnt := int64(0)
 	for _, s := range r.fleet.Status() {
 		learnt += int64(s.Requests)
 	}
-	if learnt != 3 {
-		t.Errorf("%d requests were placed, want 3", learnt)
+	if learnt != 4 {
+		t.Errorf("%d requests were placed, want 4", learnt)
 	}
 }
 
@@ -364,5 +368,71 @@ func eventually(t *testing.T, what string, come func() bool) {
 		if time.Now().After(until) {
 			t.Fatalf("it has not come that %s", what)
 		}
+	}
+}
+
+// TestConformance: what tests of the inference extension's conformance suite (v1.5) need of a picker, by their names.
+func TestConformance(t *testing.T) {
+	t.Run("GatewayFollowingEPPRouting", func(t *testing.T) {
+		t.Parallel()
+		for _, e := range []*envoy{{request: duplex, response: duplex}, {request: buffered, response: streamed}} {
+			r, front := newEnvoy(t, e, func(cfg *config.Config) { cfg.ExtProc.Conformance = true })
+			for _, s := range r.fleet.Status() {
+				u, err := url.Parse(s.Endpoint.URL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range 5 {
+					res, _ := asked(t, front+"/v1/chat/completions", chat(false, fmt.Sprint("hello ", i)), "Test-Epp-Endpoint-Selection", u.Host)
+					if got := res.Header.Get("X-Conformance-Test-Served-Endpoint"); got != u.Host || res.StatusCode != http.StatusOK {
+						t.Errorf("%d from %q, the request wants %s", res.StatusCode, got, u.Host)
+					}
+				}
+			}
+		}
+	})
+	t.Run("GatewayFollowingEPPRoutingWithDataParallelism", func(t *testing.T) { // several ports of one address
+		t.Parallel()
+		e := &envoy{request: duplex, response: duplex}
+		r, front := newEnvoy(t, e, func(cfg *config.Config) { cfg.ExtProc.Conformance = true })
+		hosts := map[string]bool{}
+		for _, s := range r.fleet.Status() {
+			u, _ := url.Parse(s.Endpoint.URL)
+			e.subset = []string{u.Host}
+			res, _ := asked(t, front+"/v1/chat/completions", chat(false, "hello"))
+			hosts[res.Header.Get("X-Conformance-Test-Served-Endpoint")] = res.StatusCode == http.StatusOK
+		}
+		if len(hosts) != 2 || hosts[""] {
+			t.Errorf("served by %v", hosts)
+		}
+	})
+	t.Run("GatewayDestinationEndpointServed", func(t *testing.T) {
+		t.Parallel()
+		_, front := newEnvoy(t, &envoy{request: duplex, response: duplex, served: "10.0.0.9:80"}, func(cfg *config.Config) { cfg.ExtProc.Conformance = true })
+		if res, _ := asked(t, front+"/v1/chat/completions", chat(false, "hello")); res.Header.Get("X-Conformance-Test-Served-Endpoint") != "10.0.0.9:80" {
+			t.Error(res.Header)
+		}
+	})
+	t.Run("headers are not obeyed unless so configured", func(t *testing.T) {
+		t.Parallel()
+		_, front := newEnvoy(t, &envoy{request: duplex, response: duplex}, nil)
+		res, _ := asked(t, front+"/v1/chat/completions", chat(false, "hello"), "Test-Epp-Endpoint-Selection", "10.0.0.9:80")
+		if res.StatusCode != http.StatusOK || res.Header.Get("X-Conformance-Test-Served-Endpoint") != "" {
+			t.Error(res.Status, res.Header)
+		}
+	})
+}
+
+// TestExternalProcessingObjective: an objective's name is a priority, unless the request asks for one itself.
+func TestExternalProcessingObjective(t *testing.T) {
+	t.Parallel()
+	_, front := newEnvoy(t, &envoy{request: duplex, response: duplex}, func(cfg *config.Config) { cfg.ExtProc.Objectives = map[string]string{"batch": "low"} })
+	for _, name := range []string{"X-Llm-D-Inference-Objective", "X-Gateway-Inference-Objective"} {
+		if res, body := asked(t, front+"/v1/chat/completions", chat(false, "hello"), name, "batch"); res.StatusCode != http.StatusOK {
+			t.Errorf("%d %s", res.StatusCode, body)
+		}
+	}
+	if res, body := asked(t, front+"/v1/chat/completions", chat(false, "hello"), "X-Warmpath-Priority", "highest", "X-Llm-D-Inference-Objective", "batch"); res.StatusCode != http.StatusBadRequest {
+		t.Errorf("a request's own priority is not looked at: %d %s", res.StatusCode, body)
 	}
 }

@@ -17,6 +17,9 @@ type ExtProc struct {
 	Fallbacks int `yaml:"fallbacks"`
 	// Objectives are the priorities (low, normal, high) of requests that name an objective (X-Llm-D-Inference-Objective or X-Gateway-Inference-Objective).
 	Objectives map[string]string `yaml:"objectives"`
+	// Conformance obeys the headers by which the inference extension's conformance suite tells a picker what to choose. Leave it off where clients
+	// are not trusted.
+	Conformance bool `yaml:"conformance"`
 }
 
 // On reports whether there is to be one.

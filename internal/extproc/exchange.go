@@ -64,6 +64,7 @@ type answer struct {
 	status   int
 	header   http.Header
 	bodiless bool
+	by       string // address of the endpoint that the proxy says has served it; "" where it does not say
 }
 
 // begin makes a request of the message that the stream began with.
@@ -243,8 +244,11 @@ func (x *exchange) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, er
 	}
 	x.address, x.told = address, maps.Clone(x.w.header)
 	x.carried.Store(true)
-	list := append([]string{address}, x.s.fallbacks(r.Context(), to, x.excluded)...)
-	if err := x.name(r, strings.Join(list, ",")); err != nil {
+	names := strings.Join(append([]string{address}, x.s.fallbacks(r.Context(), to, x.excluded)...), ",")
+	if wanted := x.s.selected(x.header); wanted != "" {
+		names = wanted
+	}
+	if err := x.name(r, names); err != nil {
 		return nil, err
 	}
 	select {
@@ -260,6 +264,7 @@ func (x *exchange) Carry(r *http.Request, to fleet.Endpoint) (*http.Response, er
 		Header: x.got.header.Clone(), Body: &answerBody{x.body, stop}, ContentLength: -1, Request: r,
 	}
 	delete(res.Header, ":status")
+	x.s.tells(res.Header, x.got.by)
 	if n, err := strconv.ParseInt(res.Header.Get("Content-Length"), 10, 64); err == nil {
 		res.ContentLength = n
 	}
@@ -447,14 +452,15 @@ func (x *exchange) takeAnswer(m *extprocv3.ProcessingRequest, head *extprocv3.Ht
 	}
 	a := &answer{header: headersOf(head.GetHeaders()), bodiless: head.GetEndOfStream()}
 	a.status, _ = strconv.Atoi(a.header.Get(":status"))
-	by := m.GetMetadataContext().GetFilterMetadata()[metadataSpace].GetFields()[served].GetStringValue()
-	x.elsewhere.Store(by != "" && by != x.address)
+	a.by = m.GetMetadataContext().GetFilterMetadata()[metadataSpace].GetFields()[served].GetStringValue()
+	x.elsewhere.Store(a.by != "" && a.by != x.address)
 	if a.bodiless {
 		x.body.end(io.EOF)
 	}
 	var err error
 	if !x.duplex() {
 		t := new(extprocv3.HeaderMutation)
+		x.s.tells(x.told, a.by)
 		for _, name := range slices.Sorted(maps.Keys(x.told)) {
 			if values := x.told[name]; len(values) > 0 && !proxys(name) && !slices.Equal(a.header[name], values) {
 				set(t, name, values...)

@@ -40,6 +40,7 @@ type Config struct {
 	Ready      func() bool       // whether requests can be placed
 	Objectives map[string]string // priorities (low, normal, high) by the names of the inference extension's objectives
 	Fallbacks  int               // how many further endpoints are named for the proxy to try; most implementations take one
+	Conformant bool              // do what the inference extension's conformance suite asks of a picker, see conformance.go
 	BodyBytes  int               // the largest request body
 	Log        *slog.Logger
 

@@ -1,0 +1,185 @@
+package extproc
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/warmpath/warmpath/fleet"
+	"github.com/warmpath/warmpath/route"
+)
+
+// TestDifference: what the endpoint is to be sent is said as changes, and what is the proxy's affair is left alone.
+func TestDifference(t *testing.T) {
+	from := http.Header{
+		"Content-Type": {"a"}, "X-Same": {"1", "2"}, "X-Gone": {"x"}, "Authorization": {"client"}, "X-Forwarded-For": {"1.2.3.4"}, "Connection": {"close"}, ":path": {"/"},
+	}
+	to := http.Header{"Content-Type": nil, "X-Same": {"1", "2"}, "Authorization": {"engine"}, "X-Two": {"a", "b"}, "X-Forwarded-For": {"5.6.7.8"}}
+	m := difference(from, to)
+	slices.Sort(m.RemoveHeaders)
+	if got := strings.Join(m.GetRemoveHeaders(), ","); got != "content-type,x-gone" {
+		t.Errorf("removed %s", got)
+	}
+	var list []string
+	for _, s := range m.GetSetHeaders() {
+		how := "="
+		if s.GetAppendAction() == corev3.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD {
+			how = "+"
+		}
+		list = append(list, s.GetHeader().GetKey()+how+string(s.GetHeader().GetRawValue()))
+	}
+	slices.Sort(list)
+	if got := strings.Join(list, ","); got != "authorization=engine,x-two+b,x-two=a" {
+		t.Errorf("set %s", got)
+	}
+}
+
+// TestClientOfProxy: the client's address is the proxy's word, never that of who is farther away.
+func TestClientOfProxy(t *testing.T) {
+	source, err := structpb.NewStruct(map[string]any{"source.address": "9.9.9.9:1234"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := &extprocv3.ProcessingRequest{Attributes: map[string]*structpb.Struct{"envoy.filters.http.ext_proc": source}}
+	for _, tt := range []struct {
+		m    *extprocv3.ProcessingRequest
+		list []string
+		want string
+	}{
+		{told, []string{"1.1.1.1"}, "9.9.9.9:1234"},
+		{nil, []string{"6.6.6.6, 1.1.1.1"}, "1.1.1.1:0"},
+		{nil, []string{"6.6.6.6", "::1"}, "[::1]:0"},
+		{nil, []string{"6.6.6.6, unknown"}, ""},
+		{nil, nil, ""},
+	} {
+		if got := remoteOf(tt.m, http.Header{"X-Forwarded-For": tt.list}); got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.list, got, tt.want)
+		}
+	}
+}
+
+// TestObjectives: an objective's name is a priority, unless the request asks for one itself.
+func TestObjectives(t *testing.T) {
+	s := New(Config{Objectives: map[string]string{"batch": "low", "chat": "high"}})
+	for _, tt := range []struct{ own, newer, older, want string }{
+		{"", "batch", "chat", "low"},
+		{"", "unknown", "chat", "high"},
+		{"normal", "batch", "", "normal"},
+		{"", "unknown", "", ""},
+	} {
+		h := http.Header{}
+		for name, v := range map[string]string{"X-Warmpath-Priority": tt.own, "X-Llm-D-Inference-Objective": tt.newer, "X-Gateway-Inference-Objective": tt.older} {
+			if v != "" {
+				h.Set(name, v)
+			}
+		}
+		s.prioritise(h)
+		if got := h.Get("X-Warmpath-Priority"); got != tt.want {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+}
+
+// TestLeastBusy: fallbacks serve the same model in the same role, and the idle ones come first.
+func TestLeastBusy(t *testing.T) {
+	at := func(name, model string, requests int, change func(*route.EndpointStatus)) route.EndpointStatus {
+		s := route.EndpointStatus{
+			Endpoint: fleet.Endpoint{Name: name, URL: "http://" + name}, State: fleet.StateUp, Load: fleet.Load{Requests: requests}, Models: []fleet.Model{{ID: model}},
+		}
+		if change != nil {
+			change(&s)
+		}
+		return s
+	}
+	all := []route.EndpointStatus{
+		at("chosen", "m", 0, nil), at("busy", "m", 5, nil), at("idle", "m", 1, nil), at("other", "n", 0, nil), at("not", "m", 0, nil),
+		at("down", "m", 0, func(s *route.EndpointStatus) { s.State = fleet.StateDown }),
+		at("gone", "m", 0, func(s *route.EndpointStatus) { s.Gone = true }),
+		at("drains", "m", 0, func(s *route.EndpointStatus) { s.Draining = true }),
+		at("rank", "m", 0, func(s *route.EndpointStatus) { s.Endpoint.URL = "http://chosen" }),
+		at("prefills", "m", 0, func(s *route.EndpointStatus) { s.Endpoint.Role = fleet.RolePrefill }),
+	}
+	var names []string
+	for _, e := range leastBusy(all, fleet.Endpoint{Name: "chosen", URL: "http://chosen"}, []string{"not"}) {
+		names = append(names, e.Name)
+	}
+	if got := strings.Join(names, ","); got != "idle,busy" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestAddresses: an endpoint is told as ip:port; one without a host cannot be.
+func TestAddresses(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://10.0.0.1:8000": "10.0.0.1:8000", "http://10.0.0.1/base": "10.0.0.1:80", "https://[::1]": "[::1]:443", "unix:///run/e.sock": "", "http://127.0.0.1:1": "127.0.0.1:1",
+	} {
+		got, err := addressOf(t.Context(), fleet.Endpoint{Name: "e", URL: url})
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("%s: %q %v", url, got, err)
+		}
+	}
+}
+
+// TestFeed: a writer waits for room, and learns when all that it wrote has been worked off.
+func TestFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFeed()
+		f.write(make([]byte, feedBytes))
+		wrote := false
+		go func() {
+			f.write([]byte("more"))
+			wrote = true
+		}()
+		synctest.Wait()
+		if wrote {
+			t.Error("a full feed took more")
+		}
+		b := make([]byte, feedBytes)
+		if n, err := f.Read(b); n != feedBytes || err != nil {
+			t.Error(n, err)
+		}
+		synctest.Wait()
+		if !wrote {
+			t.Error("the writer waits although there is room")
+		}
+		off := false
+		go func() {
+			f.taken()
+			off = true
+		}()
+		synctest.Wait()
+		if off {
+			t.Error("what was not read counts as worked off")
+		}
+		go func() {
+			for {
+				if _, err := f.Read(b); err != nil {
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		if !off {
+			t.Error("what was read does not count as worked off")
+		}
+		f.end(io.EOF)
+		f.end(errors.New("a second end"))
+		synctest.Wait()
+		if _, err := f.Read(b); !errors.Is(err, io.EOF) {
+			t.Errorf("ended with %v", err)
+		}
+		_ = f.Close()
+		f.write([]byte("x"))
+		if _, err := f.Read(b); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
