@@ -90,8 +90,13 @@ func (l *logged) count(text string) int {
 // follow runs a source against the server. heard are its publications.
 func follow(t *testing.T, s *apiServer, c discovery.KubernetesConfig) (heard chan []fleet.Endpoint, log *logged) {
 	t.Helper()
+	return followAt(t, &rest.Config{Host: s.URL, QPS: 1000, Burst: 1000}, c)
+}
+
+func followAt(t *testing.T, access *rest.Config, c discovery.KubernetesConfig) (heard chan []fleet.Endpoint, log *logged) {
+	t.Helper()
 	log = &logged{}
-	src, err := open(c, &rest.Config{Host: s.URL, QPS: 1000, Burst: 1000}, "models", discovery.None(), slog.New(slog.NewTextHandler(log, nil)))
+	src, err := open(c, access, "models", discovery.None(), slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
