@@ -342,8 +342,12 @@ func (x *exchange) name(r *http.Request, addresses string) error {
 
 // stretch sends the proxy the request's body in pieces, as it can be read.
 func (x *exchange) stretch(r *http.Request) error {
+	size := chunkBytes
+	if n := r.ContentLength; n >= 0 && n < chunkBytes {
+		size = int(n) + 1 // so that its end is seen at once
+	}
 	for {
-		b := make([]byte, chunkBytes)
+		b := make([]byte, size)
 		n, err := io.ReadFull(r.Body, b)
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return err
