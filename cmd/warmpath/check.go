@@ -166,7 +166,7 @@ func describeListeners(line func(name, format string, args ...any), cfg *config.
 	if len(cfg.TrustedProxies) > 0 {
 		how := "by " + cmp.Or(cfg.ClientHeader, forwarded.DefaultHeader)
 		if cfg.ProxyProtocol {
-			how += " and the PROXY protocol, nobody else may connect"
+			how += " and the PROXY protocol; other connections are closed"
 		}
 		line("proxies", "%s, %s", strings.Join(cfg.TrustedProxies, ", "), how)
 	}

@@ -71,7 +71,7 @@ func TestManifests(t *testing.T) {
 	}
 	metric, _ := at(manifests(t, "helm/testdata/all.yaml")["HorizontalPodAutoscaler/warmpath"], "spec", "metrics", 0, "pods", "metric", "name").(string)
 	if reference, err := os.ReadFile("../../docs/metrics.md"); err != nil || !strings.Contains(string(reference), "`"+metric+"`") {
-		t.Errorf("the autoscaler goes by %q, which the router does not have: %v", metric, err)
+		t.Errorf("the autoscaler reads the metric %q, which the router does not have: %v", metric, err)
 	}
 }
 

@@ -29,23 +29,25 @@ func (r *router) servePicker(cfg *config.Config, l net.Listener) {
 		ok, _ := r.fleet.Ready()
 		return ok && !p.draining.Load()
 	}
-	var certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	var secure *tls.Config
 	if cfg.ExtProc.TLS {
 		own, err := extproc.SelfSigned()
 		if err != nil {
 			r.failed <- fmt.Errorf("no certificate can be made for external processing: %w", err)
 			return
 		}
-		certificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			if c := r.current().trafficTLS; c != nil {
-				return &c.Certificates[0], nil
+		secure = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*own}, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			c := r.current().trafficTLS // with the client certificates that it asks for
+			if c != nil {
+				c = c.Clone()
+				c.NextProtos = []string{"h2"}
 			}
-			return own, nil
-		}
+			return c, nil
+		}}
 	}
 	p.Server = extproc.New(extproc.Config{
 		Door: &r.doors, Fleet: r.fleet, Ready: ready, Objectives: cfg.ExtProc.Objectives, Fallbacks: cfg.ExtProc.Fallbacks, Conformant: cfg.ExtProc.Conformance, BodyBytes: int(cfg.Limits.Body), Log: r.log,
-		Certificate: certificate,
+		TLS: secure,
 	})
 	r.picker = p
 	r.serve("external processing", func() error { return p.Serve(l) })

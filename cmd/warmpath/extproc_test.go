@@ -194,7 +194,7 @@ func TestExternalProcessingSubset(t *testing.T) {
 	}
 }
 
-// TestExternalProcessingOffPath: what a proxy does beside the plan costs nobody a lease, and no engine its reputation.
+// TestExternalProcessingOffPath: whatever a proxy does, each lease ends and no engine is blamed for it.
 func TestExternalProcessingOffPath(t *testing.T) {
 	t.Run("another endpoint answers", func(t *testing.T) {
 		t.Parallel()
@@ -307,6 +307,29 @@ func TestExternalProcessingHealth(t *testing.T) {
 	r.picker.drain()
 	is("liveness", healthv1.HealthCheckResponse_SERVING)
 	is("readiness", healthv1.HealthCheckResponse_NOT_SERVING)
+}
+
+// TestExternalProcessingClientCA: with tls.client_ca only a proxy that shows a certificate of that authority is answered.
+func TestExternalProcessingClientCA(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	a.sign("front", "127.0.0.1")
+	a.sign("gateway")
+	r, _ := newEnvoy(t, new(envoy), func(cfg *config.Config) {
+		cfg.ExtProc.TLS = true
+		cfg.TLS.Cert, cfg.TLS.Key, cfg.TLS.ClientCA = a.file("front.pem"), a.file("front.key"), a.file("ca.pem")
+	})
+	for name, want := range map[string]bool{"": false, "gateway": true} {
+		secure := a.client(name).Transport.(*http.Transport).TLSClientConfig.Clone()
+		conn, err := grpc.NewClient(r.picker.address(), grpc.WithTransportCredentials(credentials.NewTLS(secure)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: "liveness"})
+		if _ = conn.Close(); (err == nil) != want {
+			t.Errorf("certificate %q: %v", name, err)
+		}
+	}
 }
 
 // TestExternalProcessingFallbacks: further endpoints are named after the chosen one where that is wanted.

@@ -20,8 +20,8 @@ func keyCommand(e env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "key",
 		Short: "Make an API key for a client",
-		Long: `key makes a random API key of 256 bits, and prints it with its form for tenants.api_keys in the configuration, from which nobody can
-find the key. Neither is kept anywhere: give the key to the client now.`,
+		Long: `key makes a random API key of 256 bits, and prints it with its form for tenants.api_keys in the configuration: a hash, which does
+not reveal the key. Neither is kept anywhere: give the key to the client now.`,
 		Example: `  warmpath key
   warmpath key --json
 

@@ -11,7 +11,7 @@ import (
 type ExtProc struct {
 	// Listen is its address (host:port); off, or an empty text, for none.
 	Listen string `yaml:"listen"`
-	// TLS serves it over TLS, by the certificate in tls or, without one, by one made at each start, as gateways that do not verify it accept.
+	// TLS serves it over TLS, by the certificate in tls, and its client_ca, or, without one, by one made at each start, as gateways that do not verify it accept.
 	TLS bool `yaml:"tls"`
 	// Fallbacks is how many further endpoints are named after the chosen one, for gateways that try them in order; at most 8.
 	Fallbacks int `yaml:"fallbacks"`

@@ -352,5 +352,8 @@ func (c Config) Warnings() []string {
 	if !local(c.Listen) && !(c.Tenants.Required && len(c.Tenants.APIKeys) > 0) {
 		out = append(out, "listen: "+c.Listen+" is not a loopback address, and clients need no key: any host that reaches it can use the engines; set tenants.api_keys and tenants.required, or let only a gateway reach it")
 	}
+	if c.ExtProc.On() && !local(c.ExtProc.Listen) && !(c.ExtProc.TLS && c.TLS.ClientCA != "") {
+		out = append(out, "extproc.listen: "+c.ExtProc.Listen+" is not a loopback address: any host that reaches it is told the API keys of engines; let only the gateway reach it, or set extproc.tls and tls.client_ca")
+	}
 	return append(append(out, c.proxyWarnings()...), c.TRTLLM.Cluster.warnings()...)
 }

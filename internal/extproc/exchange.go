@@ -314,7 +314,9 @@ func (x *exchange) name(r *http.Request, addresses string) error {
 		return err
 	}
 	if x.requestStreamed() && x.modes.GetSendBodyWithoutWaitingForHeaderResponse() {
-		<-x.end // the door does not wait for it where it knows the length
+		if err := x.awaitEnd(r.Context()); err != nil {
+			return err
+		}
 		m.RemoveHeaders = append(m.RemoveHeaders, "content-length")
 		p := headersReply(false, m)
 		p.DynamicMetadata, p.GetRequestHeaders().Response.ClearRouteCache = metadata, true
@@ -340,6 +342,16 @@ func (x *exchange) name(r *http.Request, addresses string) error {
 	return x.reply(p)
 }
 
+// awaitEnd waits until the proxy has sent all of the request's body. The door does not where it knows the length.
+func (x *exchange) awaitEnd(ctx context.Context) error {
+	select {
+	case <-x.end:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // stretch sends the proxy the request's body in pieces, as it can be read.
 func (x *exchange) stretch(r *http.Request) error {
 	size := chunkBytes
@@ -354,7 +366,9 @@ func (x *exchange) stretch(r *http.Request) error {
 		}
 		last := err != nil
 		if last {
-			<-x.end
+			if err := x.awaitEnd(r.Context()); err != nil {
+				return err
+			}
 		}
 		trailers := last && x.trailers[0].Load()
 		if n > 0 || !trailers {

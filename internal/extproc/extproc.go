@@ -44,7 +44,7 @@ type Config struct {
 	BodyBytes  int               // the largest request body
 	Log        *slog.Logger
 
-	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil for plain connections, else TLS only
+	TLS *tls.Config // nil for plain connections, else TLS only
 }
 
 // Server answers the streams of external processing.

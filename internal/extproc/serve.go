@@ -33,8 +33,8 @@ func (s *Server) newGRPC() *grpc.Server {
 		grpc.MaxRecvMsgSize(s.cfg.BodyBytes + messageRoom), grpc.MaxConcurrentStreams(most), grpc.WriteBufferSize(64 << 10), grpc.ReadBufferSize(64 << 10),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}
-	if s.cfg.Certificate != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.cfg.Certificate})))
+	if s.cfg.TLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(s.cfg.TLS)))
 	}
 	g := grpc.NewServer(options...)
 	extprocv3.RegisterExternalProcessorServer(g, s)
