@@ -160,6 +160,15 @@ func (r *Router) Status(now time.Time) []EndpointStatus {
 	return out
 }
 
+// Each calls f with each endpoint, in order of declaration, as Status has it. f must not keep or change it.
+func (r *Router) Each(f func(*fleet.Endpoint)) {
+	for _, ep := range r.endpoints {
+		if r.current(ep) {
+			f(&ep.spec)
+		}
+	}
+}
+
 // Ready reports whether at least one endpoint is up and takes traffic; otherwise why says what is wrong.
 func (r *Router) Ready(now time.Time) (ok bool, why string) {
 	var excuses []string

@@ -18,7 +18,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -128,33 +127,34 @@ func (s *Server) outsideSubset(m *extprocv3.ProcessingRequest) (excluded []strin
 		allowed[strings.TrimSpace(v)] = true
 	}
 	some := false
-	for _, e := range s.cfg.Fleet.Status() {
-		host, ip := hostOf(e.Endpoint.URL)
-		if allowed[host] || allowed[ip] {
+	s.cfg.Fleet.Each(func(e *fleet.Endpoint) {
+		if hostport, host := hostOf(e.URL); allowed[hostport] || allowed[host] {
 			some = true
-			continue
+			return
 		}
-		excluded = append(excluded, e.Endpoint.Name)
-	}
+		excluded = append(excluded, e.Name)
+	})
 	if !some {
 		return nil, errNoSubset
 	}
 	return excluded, nil
 }
 
-// hostOf is host:port and host of an endpoint's URL.
+// hostOf is host:port and host of an endpoint's URL, "" where it has none. It is called for each endpoint of a fleet: it makes no url.URL.
 func hostOf(raw string) (hostport, host string) {
-	u, err := url.Parse(raw)
-	if err != nil || u.Hostname() == "" {
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if !ok || scheme != "http" && scheme != "https" {
 		return "", ""
 	}
-	port := u.Port()
-	if port == "" {
-		if port = "80"; u.Scheme == "https" {
-			port = "443"
-		}
+	rest, _, _ = strings.Cut(rest, "/")
+	if i := strings.LastIndexByte(rest, ':'); i > strings.LastIndexByte(rest, ']') {
+		return rest, strings.Trim(rest[:i], "[]")
 	}
-	return net.JoinHostPort(u.Hostname(), port), u.Hostname()
+	port := ":80"
+	if scheme == "https" {
+		port = ":443"
+	}
+	return rest + port, strings.Trim(rest, "[]")
 }
 
 // addressOf is ip:port of an endpoint, as proxies want it. A name is looked up.

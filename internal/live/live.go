@@ -161,6 +161,13 @@ func (f *Fleet) Status() []route.EndpointStatus {
 	return f.router.Status(f.now())
 }
 
+// Each calls f with each endpoint, in order of declaration. It holds the lock: f is quick, and keeps nothing.
+func (f *Fleet) Each(do func(*fleet.Endpoint)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.router.Each(do)
+}
+
 // Models lists the models and aliases that can be asked for, sorted by id.
 func (f *Fleet) Models() []route.ModelStatus {
 	f.mu.Lock()
