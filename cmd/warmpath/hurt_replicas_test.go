@@ -68,6 +68,145 @@ func TestHurtReplicas(t *testing.T) {
 	})
 }
 
+// TestHurtFailover: the Redis server of three routers under load dies and another one takes its place: the master that a Sentinel watches, and each
+// master of a Cluster in turn. No answer is lost, the routers say at their logs, /readyz and the page that they are alone, hear each other again
+// through the new master without anything being told to them, and keep there what they learn.
+func TestHurtFailover(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("there is no redis-server (apt-get install redis-server)")
+	}
+	if _, err := exec.LookPath("redis-cli"); err != nil {
+		t.Skip("there is no redis-cli (apt-get install redis-tools)")
+	}
+	bin := built(t)
+	redis := func(t *testing.T, at string, args ...string) *process {
+		t.Helper()
+		_, port, _ := net.SplitHostPort(at)
+		p := run(t, program, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir()}, args...)...)
+		p.says("Ready to accept connections")
+		return p
+	}
+	ask := func(t *testing.T, at string, args ...string) string {
+		t.Helper()
+		_, port, _ := net.SplitHostPort(at)
+		out, err := exec.Command("redis-cli", append([]string{"-p", port}, args...)...).CombinedOutput()
+		if err != nil { // one that is dead is asked too
+			return err.Error()
+		}
+		return string(out)
+	}
+	// dies kills a master under load. When all routers have said so, another one may take its place (fail), and they work through that.
+	dies := func(r *replicaRigs, master *process, next string, fail func()) {
+		t := r.t
+		t.Helper()
+		load := r.load()
+		master.kill()
+		for _, p := range r.routers {
+			p.await("it says at /readyz that Redis is away, and is ready", func() bool {
+				status, said := fetched(t, http.MethodGet, p.url+"/readyz", "")
+				return status == http.StatusOK && (strings.Contains(said, "other router") || strings.Contains(said, "cannot be kept"))
+			})
+			p.await("the page says so", func() bool {
+				_, said := fetched(t, http.MethodGet, p.admin+"/admin/troubles", "")
+				return strings.Contains(said, "ther routers cannot be heard") || strings.Contains(said, "No other router") || strings.Contains(said, "is not kept")
+			})
+			p.await("the log says so", func() bool {
+				return strings.Contains(p.text(), "a router is gone") || strings.Contains(p.text(), "cannot be kept")
+			})
+		}
+		fail()
+		r.routers[0].await(next+" is a master", func() bool { return strings.HasPrefix(ask(t, next, "role"), "master") })
+		r.together()
+		for _, p := range r.routers {
+			p.await("it says at /readyz that all is well", func() bool {
+				status, said := fetched(t, http.MethodGet, p.url+"/readyz", "")
+				return status == http.StatusOK && said == "ready\n"
+			})
+			p.await("what is learnt is kept again", func() bool {
+				_, said := fetched(t, http.MethodGet, p.admin+"/admin/replicas", "")
+				var s struct{ Kept struct{ Problem string } }
+				if err := json.Unmarshal([]byte(said), &s); err != nil {
+					t.Fatalf("%v: %s", err, said)
+				}
+				return s.Kept.Problem == ""
+			})
+		}
+		load()
+		for _, p := range r.routers {
+			p.booksEmpty()
+		}
+	}
+	restart := func(r *replicaRigs) {
+		for _, p := range r.routers {
+			p.ends()
+		}
+		r.start(0)
+		r.routers[0].says("knows what was kept of conversations")
+	}
+	t.Run("Sentinel", func(t *testing.T) {
+		t.Parallel()
+		first, second, watch := freeAddress(t), freeAddress(t), freeAddress(t)
+		master := redis(t, first)
+		_, port, _ := net.SplitHostPort(first)
+		redis(t, second, "--replicaof", "127.0.0.1 "+port).says("MASTER <-> REPLICA sync: Finished with success")
+		_, watching, _ := net.SplitHostPort(watch)
+		file := filepath.Join(t.TempDir(), "sentinel.conf")
+		text := "port " + watching + "\nbind 127.0.0.1\nsentinel monitor mine 127.0.0.1 " + port + " 1\nsentinel down-after-milliseconds mine 60000\nsentinel failover-timeout mine 5000\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run(t, program, file, "--sentinel").says("+slave")
+		r := replicaRig(t, bin, func(int, []string) string { return "peers: {routers: [\"redis://" + watch + "?master_set=mine\"]}\n" })
+		dies(r, master, second, func() { ask(t, watch, "sentinel", "set", "mine", "down-after-milliseconds", "500") })
+		redis(t, first) // is made a replica of the other one
+		r.goesOn()
+		restart(r)
+	})
+	t.Run("Cluster", func(t *testing.T) {
+		t.Parallel()
+		create, at, nodes := []string{"--cluster", "create"}, []string{}, map[string]*process{}
+		start := func(i int) {
+			t.Helper()
+			_, bus, _ := net.SplitHostPort(freeAddress(t))
+			nodes[at[i]] = redis(t, at[i], "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1500")
+		}
+		for i := range 6 {
+			at = append(at, freeAddress(t))
+			start(i)
+		}
+		create = append(append(create, at...), "--cluster-replicas", "1", "--cluster-yes")
+		ask(t, at[0], create...)
+		replica := map[string]string{} // of a master
+		for _, a := range at {
+			role := strings.Fields(ask(t, a, "role"))
+			if len(role) >= 4 && role[0] == "slave" {
+				nodes[a].says("MASTER <-> REPLICA sync: Finished with success")
+				replica[net.JoinHostPort(role[1], role[2])] = a
+			}
+		}
+		if len(replica) != 3 {
+			t.Fatalf("masters and their replicas are %v", replica)
+		}
+		r := replicaRig(t, bin, func(int, []string) string {
+			return "peers: {routers: [\"redis://" + at[0] + "?addr=" + strings.Join(at[1:], "&addr=") + "\"]}\n"
+		})
+		patience := func(ms string) {
+			for _, a := range at {
+				ask(t, a, "config", "set", "cluster-node-timeout", ms)
+			}
+		}
+		for master, next := range replica {
+			patience("60000")
+			dies(r, nodes[master], next, func() { patience("1500") })
+			delete(nodes, master)
+		}
+		r.goesOn()
+		restart(r)
+	})
+}
+
 // replicaRigs are routers of one fleet.
 type replicaRigs struct {
 	t       *testing.T
