@@ -203,33 +203,106 @@ func documents(t *testing.T, file string) (all []map[string]any) {
 	}
 }
 
+// define has the server take objects of a kind that it does not know, whatever is in them.
+func (c *cluster) define(group, version, kind, plural string) {
+	c.t.Helper()
+	c.must(c.apply(map[string]any{
+		"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1",
+		"metadata": map[string]any{
+			"name":        plural + "." + group,
+			"annotations": map[string]any{"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api-inference-extension"},
+		},
+		"spec": map[string]any{
+			"group": group, "scope": "Namespaced",
+			"names": map[string]any{"kind": kind, "plural": plural, "singular": strings.ToLower(kind), "listKind": kind + "List"},
+			"versions": []any{map[string]any{
+				"name": version, "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	}, "", ""))
+}
+
+// TestKubectl: kubectl runs each of its commands in docs/kubernetes.md against a real API server, those that change something by server-side
+// dry run first and then for good; of those that need a cluster with nodes it looks at the object that they name.
+func TestKubectl(t *testing.T) {
+	kubectl, err := exec.LookPath("kubectl")
+	if err != nil {
+		t.Skip("there is no kubectl")
+	}
+	c := newCluster(t)
+	c.must(c.apply(map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": "models"}}, "", ""))
+	c.define("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors")
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u, namespace: models}}],
+clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}], users: [{name: u, user: {token: %q}}]}`, c.url, anybody)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shell := func(command string) string {
+		t.Helper()
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Dir = filepath.Join("..", "..", "..")
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+filepath.Dir(kubectl)+string(os.PathListSeparator)+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		t.Logf("%s\n%s", command, out)
+		if err != nil {
+			t.Errorf("%s: %v: %s", command, err, out)
+		}
+		return string(out)
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "kubernetes.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for i, block := range strings.Split(string(page), "```") {
+		if i%2 == 0 { // prose, whose commands stand between backticks
+			block = strings.Join(strings.Split(block, "`"), "\n")
+		}
+		for command := range strings.Lines(block) {
+			command = strings.TrimSpace(command)
+			words := strings.Fields(command)
+			if len(words) < 3 || words[0] != "kubectl" {
+				continue
+			}
+			ran++
+			switch words[1] {
+			case "apply", "create":
+				if said := shell(command + " --dry-run=server"); !strings.Contains(said, "(server dry run)") {
+					t.Errorf("%s by dry run: %s", command, said)
+				}
+				shell(command)
+			case "rollout":
+				shell("kubectl get " + words[3])
+			case "port-forward":
+				_, port, _ := strings.Cut(words[3], ":")
+				if got := shell("kubectl get " + words[2] + " -o 'jsonpath={.spec.ports[*].port}'"); got != port {
+					t.Errorf("%s: the ports are %s", command, got)
+				}
+			default:
+				shell(command)
+			}
+		}
+	}
+	if ran < 7 {
+		t.Errorf("the page has %d commands of kubectl", ran)
+	}
+}
+
 // TestRealAPIServer: a real API server takes every manifest, the rights in them are those that discovery needs, and pods, EndpointSlices and InferencePools are found as they come and go.
 func TestRealAPIServer(t *testing.T) {
 	c := newCluster(t)
 	for _, name := range []string{"models", "blue", "green"} {
 		c.must(c.apply(map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": name}}, "", ""))
 	}
-	c.must(c.apply(map[string]any{
-		"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1",
-		"metadata": map[string]any{
-			"name":        "inferencepools.inference.networking.k8s.io",
-			"annotations": map[string]any{"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api-inference-extension"},
-		},
-		"spec": map[string]any{
-			"group": "inference.networking.k8s.io", "scope": "Namespaced",
-			"names": map[string]any{"kind": "InferencePool", "plural": "inferencepools", "singular": "inferencepool", "listKind": "InferencePoolList"},
-			"versions": []any{map[string]any{
-				"name": "v1", "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-			}},
-		},
-	}, "", ""))
+	c.define("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools")
 	c.must(c.apply(map[string]any{ // as kubectl create secret makes it
 		"kind": "Secret", "apiVersion": "v1", "metadata": map[string]any{"name": "warmpath"}, "type": "Opaque", "stringData": map[string]any{"admin-token": "a", "peers": "b"},
 	}, "", "&dryRun=All&fieldValidation=Strict"))
 	var rights []map[string]any
 	tried := 0
-	for _, file := range []string{"kubernetes/warmpath.yaml", "helm/testdata/default.yaml", "helm/testdata/all.yaml"} {
+	for _, file := range []string{"kubernetes/warmpath.yaml", "kubernetes/vllm.yaml", "helm/testdata/default.yaml", "helm/testdata/all.yaml"} {
 		for _, o := range documents(t, filepath.Join("..", "..", "..", "deploy", filepath.FromSlash(file))) {
 			kind := o["kind"].(string)
 			if kind == "PodMonitor" { // of an operator that is not here
