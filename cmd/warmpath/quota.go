@@ -16,11 +16,11 @@ func quotaConfig(cfg *config.Config) quota.Config {
 	all, _ := fleet.ParsePriority(l.Priority) // it has passed Validate
 	c := quota.Config{
 		All: quota.Limits{
-			Requests: l.Requests, RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Wait: l.Wait,
+			Connections: l.Connections, Requests: l.Requests, RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Wait: l.Wait,
 			Standing: fleet.Standing{Priority: all},
 		},
 		Tenant: !t.Each.None() || len(t.Limits) > 0,
-		Client: quota.Limits{Requests: l.Client.Requests, RequestsPerMinute: l.Client.RequestsPerMinute, TokensPerMinute: l.Client.TokensPerMinute},
+		Client: quota.Limits{Connections: l.Client.Connections, Requests: l.Client.Requests, RequestsPerMinute: l.Client.RequestsPerMinute, TokensPerMinute: l.Client.TokensPerMinute},
 	}
 	limits := func(of config.TenantLimits) quota.Limits {
 		priority, _ := fleet.ParsePriority(of.Priority)
@@ -32,7 +32,7 @@ func quotaConfig(cfg *config.Config) quota.Config {
 			wait = of.Wait
 		}
 		return quota.Limits{
-			Requests: max(of.Requests, 0), RequestsPerMinute: max(of.RequestsPerMinute, 0), TokensPerMinute: max(of.TokensPerMinute, 0), Wait: wait,
+			Connections: max(of.Connections, 0), Requests: max(of.Requests, 0), RequestsPerMinute: max(of.RequestsPerMinute, 0), TokensPerMinute: max(of.TokensPerMinute, 0), Wait: wait,
 			Standing: fleet.Standing{Share: of.Share, Priority: priority, Waiting: max(of.Waiting, 0), Running: max(of.Running, 0)},
 		}
 	}
@@ -54,6 +54,7 @@ func queueOf(cfg *config.Config) route.Queue {
 // limitFigures returns the accounts for the metrics.
 func limitFigures(t *quota.Table) func() metrics.Limits {
 	return func() (l metrics.Limits) {
+		l.Connected = t.Connected()
 		for r, n := range t.Refused() {
 			l.Refused = append(l.Refused, metrics.Refused{Limit: r.Limit, Tenant: r.Tenant, Count: n})
 		}

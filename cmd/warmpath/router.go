@@ -177,7 +177,7 @@ func (r *router) serveTraffic(cfg *config.Config, l net.Listener) {
 		TLSConfig: r.tlsConfig(func(g *generation) *tls.Config { return g.trafficTLS }), ConnContext: connContext,
 	}
 	newconns.Watch(r.traffic)
-	newconns.Bound(r.traffic, cfg.Limits.Connections)
+	newconns.Bound(r.traffic, (&connections{limits: r.limits, trusted: r.proxies.Load, log: r.log}).connect)
 	scheme := "http"
 	if cfg.NetHTTP() {
 		l = h1.BoundListener(l, cfg.Timeouts.Idle)

@@ -7,8 +7,10 @@ import (
 	"github.com/warmpath/warmpath/internal/forwarded"
 )
 
-// ClientLimits bounds the requests of one client address; 0 is any number.
+// ClientLimits bounds the connections and requests of one client address; 0 is any number.
 type ClientLimits struct {
+	// Connections is how many may be open at one time; further ones get 429 and are closed. Those of trusted_proxies do not count.
+	Connections int `yaml:"connections"`
 	// Requests is how many may be open at one time; further ones get 429 with Retry-After.
 	Requests int `yaml:"requests"`
 	// RequestsPerMinute is how many requests may begin in a minute, as a token bucket.

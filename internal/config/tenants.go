@@ -41,6 +41,9 @@ type Tenants struct {
 type TenantLimits struct {
 	// Tenant is the name; each has none.
 	Tenant string `yaml:"tenant"`
+	// Connections is how many may be open at one time that carried a request of the tenant last; a request on a further one gets
+	// 429, and the connection is closed. Those of trusted_proxies do not count.
+	Connections int `yaml:"connections"`
 	// Requests is how many may be open at one time; further ones get 429 with Retry-After.
 	Requests int `yaml:"requests"`
 	// Running is how many requests engines may have at one time; further ones wait in the router's queue. It keeps a flood of
@@ -67,6 +70,7 @@ func (l TenantLimits) None() bool { return l == TenantLimits{Tenant: l.Tenant} }
 func (t Tenants) LimitsOf() (of []TenantLimits, each TenantLimits) {
 	each = t.Each
 	for _, l := range t.Limits {
+		l.Connections = cmp.Or(l.Connections, each.Connections)
 		l.Requests, l.Running, l.Waiting = cmp.Or(l.Requests, each.Requests), cmp.Or(l.Running, each.Running), cmp.Or(l.Waiting, each.Waiting)
 		l.Wait, l.Share, l.Priority = cmp.Or(l.Wait, each.Wait), cmp.Or(l.Share, each.Share), cmp.Or(l.Priority, each.Priority)
 		l.RequestsPerMinute, l.TokensPerMinute = cmp.Or(l.RequestsPerMinute, each.RequestsPerMinute), cmp.Or(l.TokensPerMinute, each.TokensPerMinute)
@@ -81,6 +85,7 @@ func (l TenantLimits) check(at string) (faults []error) {
 		key   string
 		value int64
 	}{
+		{"connections", int64(l.Connections)},
 		{"requests", int64(l.Requests)},
 		{"running", int64(l.Running)},
 		{"waiting", int64(l.Waiting)},
@@ -144,6 +149,7 @@ func (c Config) checkLimits() []error {
 		{"requests_per_minute", c.Limits.RequestsPerMinute},
 		{"tokens_per_minute", c.Limits.TokensPerMinute},
 		{"wait", int64(c.Limits.Wait)},
+		{"client.connections", int64(c.Limits.Client.Connections)},
 		{"client.requests", int64(c.Limits.Client.Requests)},
 		{"client.requests_per_minute", c.Limits.Client.RequestsPerMinute},
 		{"client.tokens_per_minute", c.Limits.Client.TokensPerMinute},

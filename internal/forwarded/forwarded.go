@@ -61,8 +61,8 @@ func Parse(trusted []string, header string) (*Proxies, error) {
 	return p, nil
 }
 
-// trusts reports whether a connection's other end is a trusted proxy.
-func (p *Proxies) trusts(at netip.Addr) bool {
+// Trusts reports whether a connection's other end is a trusted proxy.
+func (p *Proxies) Trusts(at netip.Addr) bool {
 	if p == nil {
 		return false
 	}
@@ -87,7 +87,7 @@ func (p *Proxies) Of(r *http.Request) Origin {
 		return Origin{Client: r.RemoteAddr}
 	}
 	peer := guard.Source(r)
-	if !p.trusts(peer) {
+	if !p.Trusts(peer) {
 		return Origin{Client: r.RemoteAddr, drop: p.header}
 	}
 	o := Origin{Peer: r.RemoteAddr, by: p}

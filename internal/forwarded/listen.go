@@ -36,7 +36,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.trusted().trusts(guard.SourceOf(c.RemoteAddr().String())) {
+		if l.trusted().Trusts(guard.SourceOf(c.RemoteAddr().String())) {
 			return proxyproto.NewConn(c, proxyproto.WithPolicy(proxyproto.REQUIRE), proxyproto.SetReadHeaderTimeout(l.within)), nil
 		}
 		now := time.Now().Unix()

@@ -4,8 +4,9 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Limits has the counts of limits; cmd makes it from the door's accounts.
 type Limits struct {
-	Refused []Refused
-	Usage   []TenantUsage
+	Refused   []Refused
+	Connected int // client connections
+	Usage     []TenantUsage
 }
 
 // Refused is how often a limit rejected a request.
@@ -25,8 +26,8 @@ type TenantUsage struct {
 
 // limitsCollector turns the accounts into series at the time of a scrape.
 type limitsCollector struct {
-	now                            func() Limits
-	refused, open, remaining, used *prometheus.Desc
+	now                                       func() Limits
+	refused, connected, open, remaining, used *prometheus.Desc
 }
 
 // WatchLimits adds the limits' usage. It is called at most once, before the first scrape.
@@ -35,12 +36,13 @@ func (m *Metrics) WatchLimits(now func() Limits) {
 		f := familyOf(name)
 		return prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
 	}
-	m.registry.MustRegister(&limitsCollector{now, desc("warmpath_limited_total"), desc("warmpath_tenant_open_requests"), desc("warmpath_tenant_remaining"), desc("warmpath_tenant_used_total")})
+	m.registry.MustRegister(&limitsCollector{now, desc("warmpath_limited_total"), desc("warmpath_client_connections"), desc("warmpath_tenant_open_requests"), desc("warmpath_tenant_remaining"), desc("warmpath_tenant_used_total")})
 }
 
 // Describe sends the families.
 func (c *limitsCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.refused
+	ch <- c.connected
 	ch <- c.open
 	ch <- c.remaining
 	ch <- c.used
@@ -49,6 +51,7 @@ func (c *limitsCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect reads the accounts.
 func (c *limitsCollector) Collect(ch chan<- prometheus.Metric) {
 	l := c.now()
+	ch <- prometheus.MustNewConstMetric(c.connected, prometheus.GaugeValue, float64(l.Connected))
 	for _, r := range l.Refused {
 		ch <- prometheus.MustNewConstMetric(c.refused, prometheus.CounterValue, float64(r.Count), r.Limit, r.Tenant)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/fleet"
 	"github.com/warmpath/warmpath/internal/proxy/fault"
+	"github.com/warmpath/warmpath/internal/proxy/quota"
 	"github.com/warmpath/warmpath/prompt"
 )
 
@@ -24,7 +25,13 @@ func (c *call) claim() (err error) {
 		if c.p.cfg.Quota.Clients() {
 			client = c.From.Addr()
 		}
-		c.ticket, err = c.p.cfg.Quota.Enter(time.Now(), c.Request.Tenant, client)
+		now := time.Now()
+		if c.p.cfg.Quota.Carries() && c.From.Peer == "" {
+			if err := quota.ConnectionOf(c.R.Context()).Carry(now, c.Request.Tenant, client); err != nil {
+				return err
+			}
+		}
+		c.ticket, err = c.p.cfg.Quota.Enter(now, c.Request.Tenant, client)
 	}
 	if err != nil {
 		return err

@@ -169,10 +169,35 @@ func Of(err error) Fault {
 	return Fault{500, "api_error", "internal_error", 0}
 }
 
+// Limit is the setting for all tenants, or the header of the request, that an error comes from; "" for errors that are no limit.
+func Limit(err error) string {
+	var (
+		limit *quota.Error
+		full  *route.QueueFullError
+	)
+	switch {
+	case errors.As(err, &limit):
+		return limit.Setting
+	case errors.As(err, &full):
+		return "limits.waiting"
+	case errors.Is(err, ErrWaited):
+		return "limits.wait"
+	case errors.Is(err, ErrDeadline):
+		return "X-Warmpath-Deadline"
+	case errors.Is(err, body.ErrNoRoom):
+		return "limits.memory"
+	case errors.Is(err, body.ErrTooLarge):
+		return "limits.body"
+	}
+	return ""
+}
+
 // limited reports a limit in OpenAI's form: the type names what is limited, and the code whether it is a rate.
 func limited(e *quota.Error) Fault {
 	f := Fault{429, "requests", "rate_limit_exceeded", max(e.RetryAfter, time.Second)}
 	switch e.Kind() {
+	case "connections":
+		f.Code = "too_many_connections"
 	case "requests":
 		f.Code = "concurrency_limit_exceeded"
 	case "tokens_per_minute":

@@ -303,3 +303,186 @@ func TestSet(t *testing.T) {
 		t.Errorf("%v are left of 500, want -100", left)
 	}
 }
+
+// TestConnections: what bounds connections, and that one that ends makes room.
+func TestConnections(t *testing.T) {
+	there := netip.MustParseAddr("192.0.2.2")
+	carries := func(tenant string, at, told netip.Addr) func(*testing.T, *Table) (*Connection, error) {
+		return func(t *testing.T, x *Table) (*Connection, error) {
+			c := connect(t, x, at)
+			return c, c.Carry(start, tenant, told)
+		}
+	}
+	connects := func(at netip.Addr) func(*testing.T, *Table) (*Connection, error) {
+		return func(_ *testing.T, x *Table) (*Connection, error) { return x.Connect(start, at) }
+	}
+	for _, tt := range []struct {
+		name    string
+		of      Config
+		opened  func(*testing.T, *Table) (*Connection, error) // takes the last place
+		others  func(*testing.T, *Table) (*Connection, error) // not counted for the same
+		setting string
+		limit   Refusal
+		status  int
+	}{
+		{"of all", Config{All: Limits{Connections: 1}}, connects(here), nil, "limits.connections", Refusal{Limit: "connections"}, 503},
+		{"of a client address", Config{Client: Limits{Connections: 1}}, connects(here), connects(there), "limits.client.connections", Refusal{Limit: "client_connections"}, 429},
+		{"of proxies", Config{Client: Limits{Connections: 1}}, connects(here), connects(netip.Addr{}), "limits.client.connections", Refusal{Limit: "client_connections"}, 429},
+		{
+			"of an address that a header tells",
+			Config{Client: Limits{Connections: 1}},
+			carries("a", netip.Addr{}, here), carries("a", netip.Addr{}, there), "limits.client.connections",
+			Refusal{Limit: "client_connections"},
+			429,
+		},
+		{
+			"of each tenant",
+			Config{Tenant: true, Each: Limits{Connections: 1}},
+			carries("a", here, here), carries("b", here, here), "tenants.each.connections",
+			Refusal{Limit: "connections", Tenant: "a"},
+			429,
+		},
+		{
+			"of one tenant",
+			Config{Tenant: true, Of: map[string]Limits{"a": {Connections: 1}}},
+			carries("a", here, here), carries("b", here, here), "tenants.limits.connections",
+			Refusal{Limit: "connections", Tenant: "a"},
+			429,
+		},
+		{
+			"without a tenant",
+			Config{Tenant: true, Each: Limits{Connections: 1}},
+			carries("", here, here), connects(here), "tenants.each.connections",
+			Refusal{Limit: "connections", Tenant: "none"},
+			429,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := New(start, tt.of)
+			c, err := tt.opened(t, x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.others != nil {
+				if _, err := tt.others(t, x); err != nil {
+					t.Errorf("another: %v", err)
+				}
+			}
+			_, err = tt.opened(t, x)
+			var limit *Error
+			if !errors.As(err, &limit) || limit.Refusal != tt.limit || limit.Setting != tt.setting || limit.Status() != tt.status || limit.RetryAfter <= 0 {
+				t.Fatalf("got %+v, want %+v of %s with %d", err, tt.limit, tt.setting, tt.status)
+			}
+			if n := x.Refused()[tt.limit]; n != 1 {
+				t.Errorf("%d refusals are counted", n)
+			}
+			c.Close()
+			c.Close() // does nothing
+			if _, err := tt.opened(t, x); err != nil {
+				t.Errorf("in the place of one that has ended: %v", err)
+			}
+			if _, err := tt.opened(t, x); err == nil {
+				t.Error("one that has ended makes room for two")
+			}
+		})
+	}
+}
+
+func connect(t *testing.T, x *Table, at netip.Addr) *Connection {
+	t.Helper()
+	c, err := x.Connect(start, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestConnectionsAgainstModel: whatever connections carry, and whenever limits change, an account has as many as are open with its name, and
+// none is left at the end.
+func TestConnectionsAgainstModel(t *testing.T) {
+	type one struct {
+		at     netip.Addr
+		tenant string // "-" before the first request
+		c      *Connection
+	}
+	addrs := []netip.Addr{{}, here, netip.MustParseAddr("192.0.2.2")}
+	rapid.Check(t, func(t *rapid.T) {
+		limits := func() Config {
+			most := rapid.IntRange(1, 4)
+			return Config{All: Limits{Connections: most.Draw(t, "all") + 4}, Tenant: true, Each: Limits{Connections: most.Draw(t, "each")}, Client: Limits{Connections: most.Draw(t, "client")}}
+		}
+		cfg := limits()
+		x := New(start, cfg)
+		var open []*one
+		of := func(is func(*one) bool) (n int) {
+			for _, o := range open {
+				if is(o) {
+					n++
+				}
+			}
+			return n
+		}
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 9).Draw(t, "step") {
+			case 0:
+				cfg = limits()
+				x.Set(start, cfg)
+			case 1, 2, 3:
+				at := rapid.SampledFrom(addrs).Draw(t, "address")
+				room := len(open) < cfg.All.Connections && (!at.IsValid() || of(func(o *one) bool { return o.at == at }) < cfg.Client.Connections)
+				c, err := x.Connect(start, at)
+				if room != (err == nil) {
+					t.Fatalf("room %v, but %v", room, err)
+				}
+				if err == nil {
+					open = append(open, &one{at, "-", c})
+				}
+			case 4:
+				if len(open) > 0 {
+					i := rapid.IntRange(0, len(open)-1).Draw(t, "closes")
+					open[i].c.Close()
+					open = append(open[:i], open[i+1:]...)
+				}
+			default:
+				if len(open) == 0 {
+					continue
+				}
+				o := rapid.SampledFrom(open).Draw(t, "carries")
+				tenant := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "tenant")
+				at := rapid.SampledFrom(addrs).Draw(t, "from")
+				told := !o.at.IsValid() && at.IsValid()
+				clientFull := told && of(func(o *one) bool { return o.at == at }) >= cfg.Client.Connections
+				tenantFull := o.tenant != tenant && of(func(o *one) bool { return o.tenant == tenant }) >= cfg.Each.Connections
+				err := o.c.Carry(start, tenant, at)
+				if (clientFull || tenantFull) != (err != nil) {
+					t.Fatalf("client full %v, tenant full %v, but %v", clientFull, tenantFull, err)
+				}
+				if told && !clientFull {
+					o.at = at
+				}
+				if err == nil {
+					o.tenant = tenant
+				}
+			}
+			if n := x.Connected(); n != len(open) {
+				t.Fatalf("%d connected, %d open", n, len(open))
+			}
+		}
+		for _, o := range open {
+			o.c.Close()
+		}
+		for name, a := range x.tenants {
+			if a.conns != 0 {
+				t.Fatalf("tenant %q is left with %d", name, a.conns)
+			}
+		}
+		for at, a := range x.callers {
+			if a.conns != 0 {
+				t.Fatalf("%v is left with %d", at, a.conns)
+			}
+		}
+		if x.Connected() != 0 {
+			t.Fatal("some are left")
+		}
+	})
+}

@@ -15,6 +15,7 @@ import (
 
 // Limits are the limits of one tenant, or of all together. 0 is none.
 type Limits struct {
+	Connections       int           // open at once
 	Requests          int           // open at once
 	RequestsPerMinute int64         // that are begun
 	TokensPerMinute   int64         // of prompts and answers together
@@ -22,10 +23,13 @@ type Limits struct {
 	Standing          fleet.Standing
 }
 
-// limited reports whether any limit is set.
+// limited reports whether any limit of requests is set.
 func (l *Limits) limited() bool {
 	return l.Requests > 0 || l.RequestsPerMinute > 0 || l.TokensPerMinute > 0
 }
+
+// counts reports whether any limit is set.
+func (l *Limits) counts() bool { return l.Connections > 0 || l.limited() }
 
 // Config has the limits of all accounts.
 type Config struct {
@@ -40,6 +44,7 @@ type Config struct {
 type Table struct {
 	counts  atomic.Bool // some limit is set
 	clients atomic.Bool // client addresses have limits
+	carries atomic.Bool // connections count for tenants or client addresses
 
 	mu      sync.Mutex
 	cfg     Config
@@ -52,14 +57,15 @@ type Table struct {
 
 // Refusal names the limit that rejected a request, and its tenant.
 type Refusal struct {
-	Limit  string // requests, requests_per_minute, tokens_per_minute; prefixed with client_ for a client address
+	Limit  string // connections, requests, requests_per_minute, tokens_per_minute; prefixed with client_ for a client address
 	Tenant string // "" for the limit of all together, or of a client address
 }
 
 // account is the usage of one tenant, one client address, or all together.
 type account struct {
 	limits   Limits
-	open     int
+	open     int // requests
+	conns    int // connections
 	requests bucket
 	tokens   bucket
 	held     float64 // recent mean of the seconds that a request is open
@@ -89,13 +95,16 @@ func (t *Table) Set(now time.Time, c Config) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.cfg = c
-	t.clients.Store(c.Client.limited())
+	t.clients.Store(c.Client.counts())
 	counts := c.All.limited() || c.Client.limited() || c.Tenant && c.Each.limited()
+	carries := c.Client.Connections > 0 || c.Tenant && c.Each.Connections > 0
 	for name := range c.Of {
 		l := c.Of[name]
 		counts = counts || c.Tenant && l.limited()
+		carries = carries || c.Tenant && l.Connections > 0
 	}
 	t.counts.Store(counts)
+	t.carries.Store(carries)
 	t.all.set(now, c.All)
 	for name, a := range t.tenants {
 		a.set(now, t.limitsOf(name))
@@ -143,7 +152,7 @@ func (t *Table) account(now time.Time, tenant string) *account {
 		return a
 	}
 	l := t.limitsOf(tenant)
-	if !l.limited() {
+	if !l.counts() {
 		return nil
 	}
 	const others = "\x00" // no tenant is called so
@@ -167,7 +176,7 @@ const networkBits = 64
 
 // caller is the account of a client address; nil without limits, or if the address is unknown.
 func (t *Table) caller(now time.Time, at netip.Addr) *account {
-	if !t.cfg.Client.limited() || !at.IsValid() {
+	if !t.cfg.Client.counts() || !at.IsValid() {
 		return nil
 	}
 	bits := at.BitLen()
@@ -212,18 +221,19 @@ func (t *Table) sweep(now time.Time) {
 func (a *account) isNew(now time.Time) bool {
 	a.requests.fill(now)
 	a.tokens.fill(now)
-	return a.open == 0 && a.requests.full() && a.tokens.full()
+	return a.open == 0 && a.conns == 0 && a.requests.full() && a.tokens.full()
 }
 
 // clientPrefix marks limits of a client address.
 const clientPrefix = "client_"
 
-// Kind is the limit without its prefix: requests, requests_per_minute or tokens_per_minute.
+// Kind is the limit without its prefix.
 func (r Refusal) Kind() string { return strings.TrimPrefix(r.Limit, clientPrefix) }
 
 // Error means that a limit is reached. The door answers 429 with Retry-After.
 type Error struct {
 	Refusal
+	Setting    string // that has the limit
 	Most       int64
 	RetryAfter time.Duration
 }
@@ -239,12 +249,22 @@ func (e *Error) Error() string {
 	}
 	what := "requests at once"
 	switch kind {
+	case "connections":
+		what = "connections"
 	case "requests_per_minute":
 		what = "requests a minute"
 	case "tokens_per_minute":
 		what = "tokens a minute"
 	}
 	return fmt.Sprintf("the limit %s of %d %s is reached; try again in %d s", whose, e.Most, what, seconds(e.RetryAfter))
+}
+
+// Status is the HTTP status for a client: 503 where the router is full, 429 where the client has too much.
+func (e *Error) Status() int {
+	if e.Limit == "connections" && e.Tenant == "" {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusTooManyRequests
 }
 
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
@@ -297,18 +317,52 @@ func (t *Table) Enter(now time.Time, tenant string, client netip.Addr) (Ticket, 
 
 // refuse makes the error of a limit, and a ticket that only reports the limits.
 func (k *Ticket) refuse(limit string, a *account, most int64, wait time.Duration) (Ticket, error) {
-	r := Refusal{Limit: limit}
+	r, setting := Refusal{Limit: limit}, "limits."
 	switch a {
 	case k.caller:
-		r.Limit = clientPrefix + limit
+		r.Limit, setting = clientPrefix+limit, "limits.client."
 	case k.own:
-		r.Tenant = k.tenant
+		r.Tenant, setting = k.tenant, k.table.section(k.tenant)
 		if r.Tenant == "" {
 			r.Tenant = "none"
 		}
 	}
 	k.table.count(r)
-	return Ticket{seen: k.look()}, &Error{Refusal: r, Most: most, RetryAfter: min(max(wait, time.Second), time.Hour)}
+	return Ticket{seen: k.look()}, &Error{Refusal: r, Setting: setting + limit, Most: most, RetryAfter: min(max(wait, time.Second), time.Hour)}
+}
+
+// Waiting is the setting that bounds how many of a tenant's requests wait.
+func (t *Table) Waiting(tenant string) string {
+	if t == nil {
+		return "limits.waiting"
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.section(tenant) + "waiting"
+}
+
+// Wait is the setting that bounds how long a tenant's requests wait.
+func (t *Table) Wait(tenant string) string {
+	if t == nil {
+		return "limits.wait"
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.limitsOf(tenant).Wait == t.cfg.All.Wait {
+		return "limits.wait"
+	}
+	return t.section(tenant) + "wait"
+}
+
+// section is the part of the configuration that has a tenant's limits, with a dot after it.
+func (t *Table) section(tenant string) string {
+	if !t.cfg.Tenant {
+		return "limits."
+	}
+	if _, own := t.cfg.Of[tenant]; own {
+		return "tenants.limits."
+	}
+	return "tenants.each."
 }
 
 // mostRefusals bounds the rejected tenants that are counted separately.
